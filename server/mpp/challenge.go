@@ -1,0 +1,179 @@
+package mpp
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+	"unicode/utf16"
+)
+
+// Scheme is the name of the authentication scheme.
+const Scheme = "Payment"
+
+// MinKey is the least length of a challenge key, in bytes.
+const MinKey = sha256.Size
+
+// MaxChallenge is the size in bytes under which the draft wants a challenge to
+// stay. Header does not enforce it: every part is bounded by its issuer.
+const MaxChallenge = 8 << 10
+
+// Challenge is one offer to be paid. All fields are the text that goes over
+// the wire, so that what a credential echoes can be compared as it stands;
+// the empty string means absent.
+type Challenge struct {
+	ID          string `json:"id"`     // set by Keys.Sign
+	Realm       string `json:"realm"`  // see CheckRealm
+	Method      string `json:"method"` // "tempo"
+	Intent      string `json:"intent"` // "charge"
+	Request     string `json:"request"`
+	Expires     string `json:"expires,omitempty"`
+	Digest      string `json:"digest,omitempty"`
+	Opaque      string `json:"opaque,omitempty"`
+	Description string `json:"description,omitempty"` // the only field the ID does not bind
+}
+
+// CheckRealm says whether realm may stand in a challenge: a bare host name,
+// printable ASCII, without a port and without the separator of the ID's input.
+// Call it when the configuration is read.
+func CheckRealm(realm string) error {
+	if realm == "" || len(realm) > 253 {
+		return errors.New("mpp: the realm must have 1 to 253 characters")
+	}
+	for _, r := range realm {
+		if r <= ' ' || r > '~' || strings.ContainsRune(`|"\/:`, r) {
+			if net.ParseIP(realm) != nil { // an IPv6 literal is a host too
+				return nil
+			}
+			return errors.New("mpp: the realm must be a host name in ASCII, without scheme or port")
+		}
+	}
+	return nil
+}
+
+// Header is the value of one WWW-Authenticate field that carries c. One field
+// per offer: the reference client reads joined offers too, but other readers
+// of the field split at every comma.
+func (c Challenge) Header() string {
+	var b strings.Builder
+	b.WriteString(Scheme)
+	sep := " "
+	for _, p := range [...]struct{ name, value string }{
+		{"id", c.ID}, {"realm", c.Realm}, {"method", c.Method}, {"intent", c.Intent},
+		{"request", c.Request}, {"expires", c.Expires}, {"digest", c.Digest},
+		{"opaque", c.Opaque}, {"description", c.Description},
+	} {
+		if p.value == "" {
+			continue
+		}
+		b.WriteString(sep)
+		b.WriteString(p.name)
+		b.WriteString(`="`)
+		quote(&b, p.value)
+		b.WriteByte('"')
+		sep = ", "
+	}
+	return b.String()
+}
+
+// quote writes the inside of a quoted-string. Field values are bytes to some
+// clients and Latin-1 to others, so only ASCII leaves here: the rest is spelt
+// \uXXXX in UTF-16 units, which the reference client reads back. Control
+// characters become spaces, so no value can end the header field.
+func quote(b *strings.Builder, value string) {
+	for _, r := range value {
+		switch {
+		case r < ' ' || r == 0x7f:
+			b.WriteByte(' ')
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r < 0x7f:
+			b.WriteRune(r)
+		default:
+			for _, unit := range utf16.AppendRune(nil, r) {
+				fmt.Fprintf(b, `\u%04x`, unit)
+			}
+		}
+	}
+}
+
+// ExpiresAt is the moment from which c must be refused. A challenge without
+// one, or with a time that is not RFC 3339 in UTC, is an error.
+func (c Challenge) ExpiresAt() (time.Time, error) {
+	t, err := time.Parse(time.RFC3339Nano, c.Expires)
+	if err != nil || !strings.HasSuffix(c.Expires, "Z") {
+		return time.Time{}, errors.New("mpp: the challenge carries no valid expiry")
+	}
+	return t, nil
+}
+
+// Keys bind challenges to this service. Current signs; Previous, when set, is
+// still believed, so that a rotation does not spoil challenges in flight: drop
+// it when they have expired. Each has at least [MinKey] bytes; a shorter one
+// verifies nothing, and signing with it panics. Keys are safe for concurrent
+// use as long as nobody changes the slices.
+type Keys struct{ Current, Previous []byte }
+
+// Format keeps key bytes out of logs.
+func (Keys) Format(s fmt.State, _ rune) { fmt.Fprint(s, "mpp.Keys(redacted)") }
+
+// Sign sets c.ID to the base64url HMAC-SHA256 that binds every other field but
+// the description.
+func (k Keys) Sign(c *Challenge) {
+	if len(k.Current) < MinKey {
+		panic("mpp: challenge key too short")
+	}
+	c.ID = base64.RawURLEncoding.EncodeToString(c.mac(k.Current))
+}
+
+// Verify says whether c.ID was made by Sign, under either key, over exactly
+// these fields. It takes the same time whether or not, and whichever key fits.
+func (k Keys) Verify(c Challenge) bool {
+	id, err := decodeBase64(c.ID)
+	if err != nil || !c.separable() {
+		return false
+	}
+	fits := false
+	for _, key := range [...][]byte{k.Current, k.Previous} {
+		if len(key) >= MinKey && hmac.Equal(id, c.mac(key)) {
+			fits = true
+		}
+	}
+	return fits
+}
+
+func (c Challenge) slots() []string {
+	return []string{c.Realm, c.Method, c.Intent, c.Request, c.Expires, c.Digest, c.Opaque}
+}
+
+// mac is HMAC-SHA256 over seven fixed slots (draft-httpauth-payment-00,
+// "Challenge Binding"): an absent field leaves its slot empty, never out.
+func (c Challenge) mac(key []byte) []byte {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(strings.Join(c.slots(), "|")))
+	return h.Sum(nil)
+}
+
+// separable says that no slot contains the separator. Then the input has one
+// reading, and nobody can move text from one field to its neighbour.
+func (c Challenge) separable() bool {
+	for _, s := range c.slots() {
+		if strings.Contains(s, "|") {
+			return false
+		}
+	}
+	return true
+}
+
+// Digest is the value of a Content-Digest member (RFC 9530) over body:
+// "sha-256=:…:". A challenge carries it, and the body that comes with the
+// credential must have the same.
+func Digest(body []byte) string {
+	sum := sha256.Sum256(body)
+	return "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"
+}
