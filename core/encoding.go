@@ -1,0 +1,289 @@
+package core
+
+import (
+	"encoding/binary"
+	"unicode/utf8"
+)
+
+// The encoding of events, a format for ever. One event has one encoding, and
+// bytes that are not an encoding are refused, so that a hash of the bytes is
+// a hash of the event.
+//
+//	event      = version type stamp body
+//	version    = byte, 1
+//	type       = byte: 1 rules, 2 joined, 3 bid, 4 removed, 5 adjusted
+//	stamp      = number, milliseconds
+//	number     = 8 bytes, big endian, below 2^63
+//	string     = length (2 bytes, big endian) bytes, valid UTF-8
+//	flag       = byte, 0 or 1
+//	optional x = flag, and x when it is 1
+//
+//	rules      = name base-url fee min-bid grace decay
+//	             count(byte) networks… scorer required-score(byte) synthetic(flag)
+//	joined     = slug kind(byte) category
+//	             commitment(name) commitment(url)
+//	             optional commitment(description) optional commitment(report)
+//	             optional (value(byte) provider version scanned-at)
+//	             fee bid payment
+//	bid        = member amount payment
+//	removed    = member reason redacted(flag)
+//	adjusted   = adjustment(byte) member amount payment reason
+//	payment    = method transaction payer
+//	commitment = 32 bytes, not all zero
+const formatVersion = 1
+
+// AppendEvent appends the encoding of e to dst. It fails, with dst unchanged,
+// when e is beyond a limit of the format.
+func AppendEvent(dst []byte, e Event) ([]byte, error) {
+	if err := e.check(); err != nil {
+		return dst, err
+	}
+	if !stamp(e.When()) {
+		return dst, bad("stamp")
+	}
+	out := append(dst, formatVersion, e.eventType())
+	out = appendNumber(out, e.When())
+	out = e.appendBody(out)
+	if len(out)-len(dst) > MaxEvent {
+		return dst, bad("length")
+	}
+	// The reader is the judge of strings (UTF-8); asking it here keeps one rule.
+	if _, err := DecodeEvent(out[len(dst):]); err != nil {
+		return dst, err
+	}
+	return out, nil
+}
+
+// DecodeEvent reads one event from all of b. Every error wraps [ErrEvent].
+// Nothing in the result aliases b.
+func DecodeEvent(b []byte) (Event, error) {
+	if len(b) > MaxEvent {
+		return nil, bad("length")
+	}
+	r := reader{rest: b}
+	if r.byte() != formatVersion {
+		return nil, bad("version")
+	}
+	typ, when := r.byte(), r.number()
+	var e Event
+	switch typ {
+	case 1:
+		e = r.rules(when)
+	case 2:
+		e = r.joined(when)
+	case 3:
+		e = &Bid{Stamp: when, Member: r.string(), Amount: r.number(), Payment: r.payment()}
+	case 4:
+		e = &Removed{Stamp: when, Member: r.string(), Reason: r.string(), Redacted: r.flag()}
+	case 5:
+		e = &Adjusted{Stamp: when, Adjustment: Adjustment(r.byte()), Member: r.string(), Amount: r.number(),
+			Payment: r.payment(), Reason: r.string()}
+	default:
+		return nil, bad("type")
+	}
+	if r.failed || len(r.rest) != 0 {
+		return nil, bad("encoding")
+	}
+	if !stamp(when) {
+		return nil, bad("stamp")
+	}
+	if err := e.check(); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *Rules) appendBody(b []byte) []byte {
+	b = appendString(b, e.Name)
+	b = appendString(b, e.BaseURL)
+	b = appendNumber(b, e.Fee)
+	b = appendNumber(b, e.MinBid)
+	b = appendNumber(b, e.Grace)
+	b = appendNumber(b, e.Decay)
+	b = append(b, byte(len(e.Networks)))
+	for _, n := range e.Networks {
+		b = appendString(b, n)
+	}
+	b = appendString(b, e.Scorer)
+	b = append(b, e.RequiredScore)
+	return appendFlag(b, e.Synthetic)
+}
+
+func (r *reader) rules(when int64) *Rules {
+	e := &Rules{Stamp: when, Name: r.string(), BaseURL: r.string(),
+		Fee: r.number(), MinBid: r.number(), Grace: r.number(), Decay: r.number()}
+	n := int(r.byte())
+	if n > maxNetworks {
+		r.failed = true
+	}
+	for ; n > 0 && !r.failed; n-- {
+		e.Networks = append(e.Networks, r.string())
+	}
+	e.Scorer, e.RequiredScore, e.Synthetic = r.string(), r.byte(), r.flag()
+	return e
+}
+
+func (e *Joined) appendBody(b []byte) []byte {
+	b = appendString(b, e.Slug)
+	b = append(b, byte(e.Kind))
+	b = appendString(b, e.Category)
+	b = append(b, e.Name[:]...)
+	b = append(b, e.URL[:]...)
+	b = appendOptional(b, e.Description)
+	b = appendOptional(b, e.Report)
+	b = appendFlag(b, e.Score.Given)
+	if e.Score.Given {
+		b = append(b, e.Score.Value)
+		b = appendString(b, e.Score.Provider)
+		b = appendString(b, e.Score.Version)
+		b = appendNumber(b, e.Score.ScannedAt)
+	}
+	b = appendNumber(b, e.Fee)
+	b = appendNumber(b, e.Bid)
+	return appendPayment(b, e.Payment)
+}
+
+func (r *reader) joined(when int64) *Joined {
+	e := &Joined{Stamp: when, Slug: r.string(), Kind: Kind(r.byte()), Category: r.string(),
+		Name: r.commitment(), URL: r.commitment(), Description: r.optional(), Report: r.optional()}
+	if r.flag() {
+		e.Score = Score{Given: true, Value: r.byte(), Provider: r.string(), Version: r.string(), ScannedAt: r.number()}
+	}
+	e.Fee, e.Bid, e.Payment = r.number(), r.number(), r.payment()
+	return e
+}
+
+func (e *Bid) appendBody(b []byte) []byte {
+	b = appendString(b, e.Member)
+	b = appendNumber(b, e.Amount)
+	return appendPayment(b, e.Payment)
+}
+
+func (e *Removed) appendBody(b []byte) []byte {
+	b = appendString(b, e.Member)
+	b = appendString(b, e.Reason)
+	return appendFlag(b, e.Redacted)
+}
+
+func (e *Adjusted) appendBody(b []byte) []byte {
+	b = append(b, byte(e.Adjustment))
+	b = appendString(b, e.Member)
+	b = appendNumber(b, e.Amount)
+	b = appendPayment(b, e.Payment)
+	return appendString(b, e.Reason)
+}
+
+func appendNumber(b []byte, n int64) []byte { return binary.BigEndian.AppendUint64(b, uint64(n)) }
+
+func appendString(b []byte, s string) []byte {
+	return append(binary.BigEndian.AppendUint16(b, uint16(len(s))), s...)
+}
+
+func appendFlag(b []byte, on bool) []byte {
+	if on {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+func appendOptional(b []byte, c Commitment) []byte {
+	b = appendFlag(b, c.Given())
+	if c.Given() {
+		b = append(b, c[:]...)
+	}
+	return b
+}
+
+func appendPayment(b []byte, p Payment) []byte {
+	b = appendString(b, p.Method)
+	b = appendString(b, p.Transaction)
+	return appendString(b, p.Payer)
+}
+
+// reader takes fields off the front of rest. After the first one that is not
+// there it has failed and gives zero values.
+type reader struct {
+	rest   []byte
+	failed bool
+}
+
+func (r *reader) take(n int) []byte {
+	if r.failed || len(r.rest) < n {
+		r.failed = true
+		return nil
+	}
+	b := r.rest[:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+func (r *reader) byte() byte {
+	if b := r.take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (r *reader) flag() bool {
+	b := r.byte()
+	if b > 1 {
+		r.failed = true
+	}
+	return b == 1
+}
+
+func (r *reader) number() int64 {
+	b := r.take(8)
+	if b == nil {
+		return 0
+	}
+	n := binary.BigEndian.Uint64(b)
+	if n >= 1<<63 {
+		r.failed = true
+		return 0
+	}
+	return int64(n)
+}
+
+func (r *reader) string() string {
+	l := r.take(2)
+	if l == nil {
+		return ""
+	}
+	b := r.take(int(binary.BigEndian.Uint16(l)))
+	if !utf8.Valid(b) {
+		r.failed = true
+		return ""
+	}
+	return string(b)
+}
+
+func (r *reader) commitment() (c Commitment) {
+	copy(c[:], r.take(len(c)))
+	if !c.Given() {
+		r.failed = true
+	}
+	return c
+}
+
+func (r *reader) optional() (c Commitment) {
+	if r.flag() {
+		c = r.commitment()
+	}
+	return c
+}
+
+func (r *reader) payment() Payment {
+	return Payment{Method: r.string(), Transaction: r.string(), Payer: r.string()}
+}
+
+// reason is an error that adds a detail to the sentinel it wraps.
+type reason struct {
+	sentinel error
+	detail   string
+}
+
+func (e *reason) Error() string { return e.sentinel.Error() + ": " + e.detail }
+func (e *reason) Unwrap() error { return e.sentinel }
+
+func bad(what string) error { return &reason{ErrEvent, what} }

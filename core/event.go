@@ -1,0 +1,212 @@
+package core
+
+import "errors"
+
+// Event is one entry of the ledger: [*Rules], [*Joined], [*Bid], [*Removed]
+// or [*Adjusted]. Events carry the writer's stamp in milliseconds since 1970,
+// UTC, and never the address of a client.
+type Event interface {
+	// When gives the writer's stamp in milliseconds.
+	When() int64
+	appendBody(dst []byte) []byte
+	eventType() byte
+	check() error
+}
+
+// Rules opens the ring and, later, changes what its documents show. The first
+// event of a ledger is one, and every edge takes everything that it prints
+// from the latest.
+type Rules struct {
+	Stamp         int64
+	Name          string   // the ring's name
+	BaseURL       string   // absolute, without a trailing slash; links everywhere begin with it
+	Fee, MinBid   int64    // cents
+	Grace, Decay  int64    // whole seconds; Decay is at least one
+	Networks      []string // payment networks, in the order of the offers
+	Scorer        string   // name of the scoring service
+	RequiredScore uint8    // least score that may join, 0 to 100
+	Synthetic     bool     // made for measurement, not by payments
+}
+
+// Joined is a paid registration. Name, Description, URL and Report stand in
+// it as commitments; the words travel beside the event as [Texts].
+type Joined struct {
+	Stamp       int64
+	Slug        string
+	Kind        Kind
+	Category    string
+	Name        Commitment
+	URL         Commitment
+	Description Commitment // zero when the member gave none
+	Report      Commitment // zero when the scorer gave none
+	Score       Score
+	Fee, Bid    int64 // cents as paid; Bid is 0 without an opening bid
+	Payment     Payment
+}
+
+// Bid is a paid bid on a member.
+type Bid struct {
+	Stamp   int64
+	Member  string // slug
+	Amount  int64  // cents as paid
+	Payment Payment
+}
+
+// Removed takes a member out of the ring. With Redacted, salts and texts of
+// the member are deleted wherever the ledger is kept, and the fold accepts
+// their absence.
+type Removed struct {
+	Stamp    int64
+	Member   string // slug
+	Reason   string
+	Redacted bool
+}
+
+// Adjustment says what an [Adjusted] event does.
+type Adjustment uint8
+
+const (
+	// Credit adds a payment that arrived and was never credited; it counts
+	// as a bid.
+	Credit Adjustment = 1 + iota
+	// Void records that a payment vanished from its chain. Totals never
+	// shrink, so it changes the books of the ring and not the member.
+	Void
+)
+
+// Adjusted is the operator's correction of one payment.
+type Adjusted struct {
+	Stamp      int64
+	Adjustment Adjustment
+	Member     string // slug
+	Amount     int64  // cents
+	Payment    Payment
+	Reason     string
+}
+
+// Payment names a settled payment. All of it is public.
+type Payment struct {
+	Method      string // payment method, such as "tempo"
+	Transaction string // reference of the transaction in the method's spelling
+	Payer       string // account that paid
+}
+
+// Score is what a scoring service said of a site.
+type Score struct {
+	Given     bool
+	Value     uint8  // 0 to 100
+	Provider  string // scoring service
+	Version   string // version of its rubric, "" when it names none
+	ScannedAt int64  // milliseconds, 0 when unknown
+}
+
+// Commitment is SHA-256(salt ‖ text); the zero value stands for no text.
+type Commitment [32]byte
+
+// Given says whether the commitment stands for a text.
+func (c Commitment) Given() bool { return c != Commitment{} }
+
+// When gives the writer's stamp.
+func (e *Rules) When() int64    { return e.Stamp }
+func (e *Joined) When() int64   { return e.Stamp }
+func (e *Bid) When() int64      { return e.Stamp }
+func (e *Removed) When() int64  { return e.Stamp }
+func (e *Adjusted) When() int64 { return e.Stamp }
+
+func (*Rules) eventType() byte    { return 1 }
+func (*Joined) eventType() byte   { return 2 }
+func (*Bid) eventType() byte      { return 3 }
+func (*Removed) eventType() byte  { return 4 }
+func (*Adjusted) eventType() byte { return 5 }
+
+// ErrEvent is wrapped by every error that says an event's bytes are not the
+// encoding of any event.
+var ErrEvent = errors.New("core: malformed event")
+
+// check holds the limits that an event must meet by itself, whatever the
+// state. Encoding and decoding both ask it, so nothing can be written that
+// could not be read.
+
+func (e *Rules) check() error {
+	switch {
+	case e.Name == "" || len(e.Name) > maxNote:
+		return bad("ring name")
+	case e.BaseURL == "" || len(e.BaseURL) > maxNote || e.BaseURL[len(e.BaseURL)-1] == '/':
+		return bad("base URL")
+	case !amount(e.Fee) || !amount(e.MinBid) || e.MinBid == 0:
+		return bad("fee or minimum bid")
+	case e.Grace < 0 || e.Grace > MaxWindow || e.Decay < 1 || e.Decay > MaxWindow:
+		return bad("grace period or decay span")
+	case len(e.Networks) > maxNetworks || len(e.Scorer) > maxNote || e.RequiredScore > 100:
+		return bad("networks or scorer")
+	}
+	for _, n := range e.Networks {
+		if n == "" || len(n) > maxNote {
+			return bad("network")
+		}
+	}
+	return nil
+}
+
+func (e *Joined) check() error {
+	switch {
+	case !validSlug(e.Slug):
+		return bad("slug")
+	case e.Kind.String() == "":
+		return bad("kind")
+	case !ValidCategory(e.Category):
+		return bad("category")
+	case !e.Name.Given() || !e.URL.Given():
+		return bad("commitment")
+	case e.Score.Value > 100 || len(e.Score.Provider) > maxNote || len(e.Score.Version) > maxNote ||
+		!stamp(e.Score.ScannedAt) || !e.Score.Given && e.Score != Score{}:
+		return bad("score")
+	case !amount(e.Fee) || !amount(e.Bid):
+		return bad("amount")
+	}
+	return e.Payment.check()
+}
+
+func (e *Bid) check() error {
+	if !validSlug(e.Member) {
+		return bad("member")
+	}
+	if !amount(e.Amount) || e.Amount == 0 {
+		return bad("amount")
+	}
+	return e.Payment.check()
+}
+
+func (e *Removed) check() error {
+	if !validSlug(e.Member) {
+		return bad("member")
+	}
+	if len(e.Reason) > maxNote {
+		return bad("reason")
+	}
+	return nil
+}
+
+func (e *Adjusted) check() error {
+	switch {
+	case e.Adjustment != Credit && e.Adjustment != Void:
+		return bad("adjustment")
+	case !validSlug(e.Member):
+		return bad("member")
+	case !amount(e.Amount) || e.Amount == 0:
+		return bad("amount")
+	case len(e.Reason) > maxNote:
+		return bad("reason")
+	}
+	return e.Payment.check()
+}
+
+func (p *Payment) check() error {
+	if len(p.Method) > maxNote || len(p.Transaction) > maxNote || len(p.Payer) > maxNote {
+		return bad("payment")
+	}
+	return nil
+}
+
+func amount(cents int64) bool { return cents >= 0 && cents <= MaxAmount }
+func stamp(ms int64) bool     { return ms >= 0 && ms <= MaxStamp }
