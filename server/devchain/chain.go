@@ -1,0 +1,234 @@
+package devchain
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/rpc"
+)
+
+// ChainID is the id of the public Tempo test network. Clients that see it need
+// to be told only where the node is.
+const ChainID = 42431
+
+// Stablecoins that the chain is born with. Every account holds plenty of each.
+var (
+	PathUSD  = common.HexToAddress("0x20c0000000000000000000000000000000000000")
+	AlphaUSD = common.HexToAddress("0x20c0000000000000000000000000000000000001")
+	BetaUSD  = common.HexToAddress("0x20c0000000000000000000000000000000000002")
+)
+
+// Options of a chain; the zero value is what tests want.
+type Options struct {
+	Port     int // 0: any free one
+	Accounts int // 0: 100
+}
+
+// Account is one funded account of the well-known development mnemonic.
+type Account struct {
+	Address common.Address
+	Key     *ecdsa.PrivateKey
+}
+
+// HexKey is the private key as wallets and the reference client take it.
+func (a Account) HexKey() string { return hexutil.Encode(crypto.FromECDSA(a.Key)) }
+
+// Chain is a running chain. Its methods are safe for concurrent use.
+type Chain struct {
+	RPC      string // http://127.0.0.1:port
+	Accounts []Account
+
+	client *rpc.Client
+	cmd    *exec.Cmd
+	gone   chan struct{} // closed when the process has ended
+}
+
+// startTimeout bounds how long a chain may take to mine its first block.
+const startTimeout = 60 * time.Second
+
+// Start installs what is needed, runs a chain that mines once a second, and
+// returns when it has mined: on the genesis block the clock stands at 1, and
+// no payment is valid. ctx bounds the start only; end the chain with Stop.
+func Start(ctx context.Context, o Options) (*Chain, error) {
+	if err := Install(ctx); err != nil {
+		return nil, err
+	}
+	dir, err := Dir()
+	if err != nil {
+		return nil, err
+	}
+	if o.Accounts == 0 {
+		o.Accounts = 100
+	}
+	scratch, err := os.MkdirTemp("", "devchain")
+	if err != nil {
+		return nil, fmt.Errorf("devchain: %w", err)
+	}
+	defer os.RemoveAll(scratch)
+	config := filepath.Join(scratch, "accounts.json")
+
+	program, err := chainProgram(dir)
+	if err != nil {
+		return nil, err
+	}
+	// T4 is the first hard fork with expiring nonces: without it a wallet's
+	// second payment is taken, answered with a hash, and never mined.
+	cmd := exec.Command(program, "--network", "tempo", "--hardfork", "T4",
+		"--chain-id", strconv.Itoa(ChainID), "--block-time", "1",
+		"--accounts", strconv.Itoa(o.Accounts), "--host", "127.0.0.1",
+		"--port", strconv.Itoa(o.Port), "--config-out", config)
+	c := &Chain{cmd: cmd, gone: make(chan struct{})}
+	if err := c.run(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.ready(ctx, config); err != nil {
+		c.Stop()
+		return nil, err
+	}
+	return c, nil
+}
+
+// chainProgram finds the chain: the prebuilt one that npm brought, or else one
+// that the developer installed. It is run directly; a launcher in between
+// would let the chain outlive a killed parent.
+func chainProgram(dir string) (string, error) {
+	prebuilt := filepath.Join(dir, "node_modules", "@foundry-rs", "anvil-"+runtime.GOOS+"-"+runtime.GOARCH, "bin", "anvil")
+	if _, err := os.Stat(prebuilt); err == nil {
+		return prebuilt, nil
+	}
+	if installed, err := exec.LookPath("anvil"); err == nil {
+		return installed, nil
+	}
+	return "", fmt.Errorf("devchain: no prebuilt chain for %s/%s: install Foundry's anvil 1.7.1 or newer so that it is in PATH", runtime.GOOS, runtime.GOARCH)
+}
+
+// run starts the process and learns its address.
+func (c *Chain) run(ctx context.Context) error {
+	stdout, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("devchain: %w", err)
+	}
+	var complaint strings.Builder
+	c.cmd.Stderr = &complaint
+	c.cmd.SysProcAttr = dieWithParent()
+	started, address := make(chan error), make(chan string, 1)
+	go func() {
+		// The death signal follows the thread, not the process: this thread
+		// must live as long as the chain.
+		runtime.LockOSThread()
+		defer close(c.gone)
+		err := c.cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		lines := bufio.NewScanner(stdout)
+		for lines.Scan() {
+			if at, ok := strings.CutPrefix(lines.Text(), "Listening on "); ok {
+				address <- at
+				break
+			}
+		}
+		io.Copy(io.Discard, stdout)
+		c.cmd.Wait()
+	}()
+	if err := <-started; err != nil {
+		return fmt.Errorf("devchain: start the chain: %w", err)
+	}
+	select {
+	case at := <-address:
+		c.RPC = "http://" + at
+		return nil
+	case <-c.gone:
+		return fmt.Errorf("devchain: the chain ended at once: %s", strings.TrimSpace(complaint.String()))
+	case <-ctx.Done():
+		c.Stop()
+		return ctx.Err()
+	case <-time.After(startTimeout):
+		c.Stop()
+		return errors.New("devchain: the chain does not listen")
+	}
+}
+
+// ready reads the accounts and waits for the first mined block.
+func (c *Chain) ready(ctx context.Context, config string) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	raw, err := os.ReadFile(config)
+	if err != nil {
+		return fmt.Errorf("devchain: %w", err)
+	}
+	var made struct {
+		Keys []hexutil.Bytes `json:"private_keys"`
+	}
+	if err := json.Unmarshal(raw, &made); err != nil {
+		return fmt.Errorf("devchain: accounts: %w", err)
+	}
+	for _, k := range made.Keys {
+		key, err := crypto.ToECDSA(k)
+		if err != nil {
+			return fmt.Errorf("devchain: accounts: %w", err)
+		}
+		c.Accounts = append(c.Accounts, Account{Address: crypto.PubkeyToAddress(key.PublicKey), Key: key})
+	}
+	if c.client, err = rpc.DialContext(ctx, c.RPC); err != nil {
+		return fmt.Errorf("devchain: %w", err)
+	}
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		var head hexutil.Uint64
+		if err := c.Call(ctx, &head, "eth_blockNumber"); err == nil && head > 0 {
+			return nil
+		}
+		select {
+		case <-poll.C:
+		case <-c.gone:
+			return errors.New("devchain: the chain ended while starting")
+		case <-ctx.Done():
+			return fmt.Errorf("devchain: no block was mined: %w", ctx.Err())
+		}
+	}
+}
+
+// Call is a JSON-RPC call to the node, its evm_ and anvil_ methods included.
+func (c *Chain) Call(ctx context.Context, result any, method string, args ...any) error {
+	return c.client.CallContext(ctx, result, method, args...)
+}
+
+// Balance is what addr holds of token, in base units (a millionth of a dollar).
+func (c *Chain) Balance(ctx context.Context, token, addr common.Address) (*big.Int, error) {
+	data := append(crypto.Keccak256([]byte("balanceOf(address)"))[:4], common.LeftPadBytes(addr[:], 32)...)
+	var word hexutil.Bytes
+	call := map[string]any{"to": token, "data": hexutil.Bytes(data)}
+	if err := c.Call(ctx, &word, "eth_call", call, "latest"); err != nil {
+		return nil, fmt.Errorf("devchain: balance: %w", err)
+	}
+	return new(big.Int).SetBytes(word), nil
+}
+
+// Stop ends the chain and returns when its process is gone. It may be called
+// more than once.
+func (c *Chain) Stop() {
+	if c.client != nil {
+		c.client.Close()
+	}
+	c.cmd.Process.Kill()
+	<-c.gone
+}

@@ -1,0 +1,47 @@
+package devchain
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Command is how a person pays with the reference client: a program with
+// arguments, and the environment it needs beside the usual one.
+type Command struct {
+	Env  []string // "MPPX_PRIVATE_KEY=0x…"
+	Args []string // Args[0] is the program
+}
+
+// CLI is the command that posts body, a JSON text, to url with the wallet of
+// key and pays over the node at rpc; it prints the headers of both exchanges.
+// dir is the folder of this package as it should appear in the command.
+func CLI(dir, key, rpc, url, body string) Command {
+	return Command{
+		Env:  []string{"MPPX_PRIVATE_KEY=" + key},
+		Args: []string{filepath.Join(dir, "node_modules", ".bin", "mppx"), url, "-J", body, "-r", rpc, "-i"},
+	}
+}
+
+// String is the command as one line for a POSIX shell.
+func (c Command) String() string {
+	words := append([]string(nil), c.Env...)
+	for _, arg := range c.Args {
+		words = append(words, shellQuote(arg))
+	}
+	return strings.Join(words, " ")
+}
+
+// Cmd is the command ready to run, with environment env before its own.
+func (c Command) Cmd(env []string) *exec.Cmd {
+	cmd := exec.Command(c.Args[0], c.Args[1:]...)
+	cmd.Env = append(append([]string(nil), env...), c.Env...)
+	return cmd
+}
+
+func shellQuote(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@,+%") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,86 @@
+package devchain
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+)
+
+// ErrNoNode says that Node or npm is missing.
+var ErrNoNode = errors.New("devchain: node and npm are not installed: get Node 20 or newer from your system's packages (apt install nodejs npm) or from nodejs.org")
+
+// marker is the file that Install writes last; it holds the digest of the
+// lock file that node_modules was made from.
+const marker = "node_modules/.installed-from"
+
+// Install makes sure that the programs of package.json are there, and runs
+// "npm ci" if they are not or belong to another lock file. Test packages run
+// at the same time, so the work is done under a file lock; whoever comes
+// second finds it done.
+func Install(ctx context.Context) error {
+	dir, err := Dir()
+	if err != nil {
+		return err
+	}
+	for _, program := range []string{"node", "npm"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return ErrNoNode
+		}
+	}
+	// npm reads package.json and never replaces it, so the file itself can
+	// carry the lock.
+	f, err := os.Open(filepath.Join(dir, "package.json"))
+	if err != nil {
+		return fmt.Errorf("devchain: install: %w", err)
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("devchain: install: lock: %w", err)
+	}
+	lock, err := os.ReadFile(filepath.Join(dir, "package-lock.json"))
+	if err != nil {
+		return fmt.Errorf("devchain: install: %w", err)
+	}
+	sum := sha256.Sum256(lock)
+	want := []byte(hex.EncodeToString(sum[:]))
+	if have, err := os.ReadFile(filepath.Join(dir, marker)); err == nil && bytes.Equal(have, want) {
+		return nil
+	}
+	// The packages need no install scripts: the prebuilt chain is a package.
+	npm := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+	npm.Dir = dir
+	if out, err := npm.CombinedOutput(); err != nil {
+		return fmt.Errorf("devchain: npm ci in %s: %w\n%s", dir, err, bytes.TrimSpace(out))
+	}
+	if err := os.WriteFile(filepath.Join(dir, marker), want, 0o644); err != nil {
+		return fmt.Errorf("devchain: install: %w", err)
+	}
+	return nil
+}
+
+// Dir is the folder of this package in the source tree, found from the working
+// directory upwards: tests run in their package, make in the root.
+func Dir() (string, error) {
+	at, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("devchain: %w", err)
+	}
+	for {
+		dir := filepath.Join(at, "server", "devchain")
+		if _, err := os.Stat(filepath.Join(dir, "pay.mjs")); err == nil {
+			return dir, nil
+		}
+		up := filepath.Dir(at)
+		if up == at {
+			return "", errors.New("devchain: run this inside the source tree")
+		}
+		at = up
+	}
+}

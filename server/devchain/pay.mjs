@@ -1,0 +1,54 @@
+// The reference client as a long-lived process, driven by client.go: one JSON
+// request per line on stdin, one JSON answer per line on stdout, in any order.
+// It ends when stdin does, so it cannot outlive whoever started it.
+import { createInterface } from 'node:readline'
+import { Mppx, tempo } from 'mppx/client'
+import { createClient, http } from 'viem'
+import { privateKeyToAccount } from 'viem/accounts'
+import { tempoModerato } from 'viem/tempo/chains'
+
+const node = createClient({ chain: tempoModerato, transport: http(process.argv[2]) })
+
+function payer(key, fetch) {
+  const account = privateKeyToAccount(key)
+  const methods = [tempo({ account, getClient: () => node })]
+  return Mppx.create({ methods, polyfill: false, ...(fetch && { fetch }) })
+}
+
+async function keep(response) {
+  const body = Buffer.from(await response.clone().arrayBuffer()).toString('base64')
+  return { status: response.status, headers: [...response.headers], body }
+}
+
+// pay sends the request, pays when asked to, and tells of every exchange it
+// had; the last one is the client's result.
+async function pay({ key, url, method, headers, body }) {
+  const exchanges = []
+  const recorded = async (input, init) => {
+    const authorization = new Request(input, init).headers.get('authorization') ?? ''
+    const response = await fetch(input, init)
+    exchanges.push({ authorization, ...(await keep(response)) })
+    return response
+  }
+  const init = { method, headers, ...(body && { body: Buffer.from(body, 'base64') }) }
+  try {
+    await payer(key, recorded).fetch(url, init)
+    return { exchanges }
+  } catch (error) {
+    return { exchanges, error: String(error?.message ?? error) }
+  }
+}
+
+// sign answers a challenge without sending the credential anywhere.
+async function sign({ key, challenge }) {
+  const response = new Response(null, { status: 402, headers: { 'WWW-Authenticate': challenge } })
+  return { authorization: await payer(key).createCredential(response) }
+}
+
+const operations = { pay, sign }
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const { id, op, ...request } = JSON.parse(line)
+  const answer = (a) => process.stdout.write(JSON.stringify({ id, ...a }) + '\n')
+  operations[op](request).then(answer, (error) => answer({ error: String(error?.message ?? error) }))
+}
