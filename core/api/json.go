@@ -5,16 +5,23 @@ import "unicode/utf8"
 const hex = "0123456789abcdef"
 
 // AppendString appends s as a JSON string. Besides what JSON demands it
-// escapes <, > and &, so that a document may stand inside HTML, and the line
-// separators that JavaScript would break a string at; invalid UTF-8 becomes
-// U+FFFD.
+// escapes '<', so that a document may stand inside a script element, DEL, and
+// the line separators that JavaScript would break a string at; invalid UTF-8
+// becomes U+FFFD. '&' stays as it is: the addresses in documents are copied
+// from the raw text too.
 func AppendString[S ~string | ~[]byte](dst []byte, s S) []byte {
 	dst = append(dst, '"')
+	dst = appendEscaped(dst, s)
+	return append(dst, '"')
+}
+
+// appendEscaped is AppendString without the quotes.
+func appendEscaped[S ~string | ~[]byte](dst []byte, s S) []byte {
 	start := 0
 	for i := 0; i < len(s); {
 		c := s[i]
 		if c < utf8.RuneSelf {
-			if c >= ' ' && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&' && c != 0x7f {
+			if c >= ' ' && c != '"' && c != '\\' && c != '<' && c != 0x7f {
 				i++
 				continue
 			}
@@ -50,6 +57,5 @@ func AppendString[S ~string | ~[]byte](dst []byte, s S) []byte {
 		i += size
 		start = i
 	}
-	dst = append(dst, s[start:]...)
-	return append(dst, '"')
+	return append(dst, s[start:]...)
 }

@@ -135,15 +135,19 @@ func (c Code) Title() string { return row(c).title }
 // more is appended as it is before the closing brace: further members,
 // each beginning with a comma, or nothing.
 func AppendProblem(dst []byte, base string, code Code, detail string, more []byte) []byte {
+	dst = appendProblem(dst, base, code, detail)
+	dst = append(dst, more...)
+	return append(dst, '}')
+}
+
+// appendProblem leaves the object open for further members.
+func appendProblem(dst []byte, base string, code Code, detail string) []byte {
 	p := row(code)
-	dst = append(dst, `{"type":"`...)
+	dst = append(dst, `{"type":`...)
 	if p.payment != "" {
-		dst = append(dst, "https://paymentauth.org/problems/"...)
-		dst = append(dst, p.payment...)
-		dst = append(dst, '"')
+		dst = appendLink(dst, "https://paymentauth.org", "/problems/", p.payment)
 	} else {
-		dst = dst[:len(dst)-1]
-		dst = AppendString(dst, base+"/problems/"+string(p.code))
+		dst = appendLink(dst, base, "/problems/", string(p.code))
 	}
 	dst = append(dst, `,"title":`...)
 	dst = AppendString(dst, p.title)
@@ -153,7 +157,5 @@ func AppendProblem(dst []byte, base string, code Code, detail string, more []byt
 	dst = AppendString(dst, detail)
 	dst = append(dst, `,"code":"`...)
 	dst = append(dst, p.code...)
-	dst = append(dst, '"')
-	dst = append(dst, more...)
-	return append(dst, '}')
+	return append(dst, '"')
 }

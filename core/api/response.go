@@ -38,10 +38,11 @@ type Response struct {
 	Prev     []byte // address of the previous page, or empty
 	Body     []byte
 
-	scratch []byte // for decoding the target
+	scratch []byte // pieces of the target, decoded
+	key     []byte // for resolving from
 }
 
 // reset empties r for a new answer and keeps its buffers.
 func (r *Response) reset() {
-	*r = Response{Location: r.Location[:0], Next: r.Next[:0], Prev: r.Prev[:0], Body: r.Body[:0], scratch: r.scratch[:0]}
+	*r = Response{Location: r.Location[:0], Next: r.Next[:0], Prev: r.Prev[:0], Body: r.Body[:0], scratch: r.scratch[:0], key: r.key}
 }

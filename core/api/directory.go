@@ -1,0 +1,72 @@
+package api
+
+import "strconv"
+
+// endpoints is what the directory lists, in its order. Those with the method
+// GET are [Serve]'s own, and route in serve.go answers each of them.
+var endpoints = [...]struct{ method, path, about string }{
+	{"GET", "/api", "This directory."},
+	{"GET", "/api/ring", "The members in ring order. Query: kind (agent, mcp, website), category, limit (1 to 500, default 100), offset (0 or above) or page (1 or above; offset wins)."},
+	{"GET", "/api/ring/next", "The next member around the ring. Query: from (a member's slug, a member's URL or a bare host name; without it the first member), kind, category, format=redirect for a 302 to the member's site."},
+	{"GET", "/api/ring/prev", "The previous member around the ring. Query as for next; without from the last member."},
+	{"GET", "/api/ring/random", "A random member. Query: from (not that member, when another matches), kind, category, format=redirect."},
+	{"GET", "/api/ring/{slug}", "One member, with its standing and its leaderboard rank."},
+	{"GET", "/api/categories", "The categories in use, with the number of members in each."},
+	{"GET", "/api/widget", "What a page needs to show its place in the ring. Query: from."},
+	{"GET", "/api/leaderboard", "The members by rank, the rules of ranking, and what it costs to take rank 1. Query: limit, offset, page."},
+	{"GET", "/next", "302 to the next member's site. Query: from, kind, category."},
+	{"GET", "/prev", "302 to the previous member's site. Query: from, kind, category."},
+	{"GET", "/random", "302 to a random member's site. Query: from, kind, category."},
+	{"POST", "/api/register", "Join the ring. Paid. JSON body: name, url, kind, and if you like category, description, bid (an opening bid in USD)."},
+	{"POST", "/api/bid", "Fund a member. Paid. JSON body: member (slug or URL), amount (USD)."},
+}
+
+// directory writes the document that tells an agent what there is and what
+// it costs.
+func (a *answer) directory() {
+	a.document(Position)
+	base, rules := a.rules.BaseURL, a.rules
+	b := append(a.Body, `{"name":`...)
+	b = AppendString(b, rules.Name)
+	b = append(b, `,"description":"A ring of agents, MCP servers and websites. Reading it and walking around it is free; joining costs a fee, `+
+		`and bids decide the order of the leaderboard.","openapi":`...)
+	b = appendLink(b, base, "/openapi.json", "")
+	b = append(b, `,"llms":`...)
+	b = appendLink(b, base, "/llms.txt", "")
+	if rules.Synthetic {
+		b = append(b, `,"synthetic":true`...)
+	}
+	b = append(b, `,"payments":{"protocol":"MPP (Machine Payments Protocol): a 402 with a WWW-Authenticate: Payment challenge. `+
+		`A challenge can carry several offers; any one of them may be paid.","how":"`...)
+	if len(rules.Networks) > 0 {
+		b = append(b, `POST without payment; once the request is valid the answer is 402. Pay one offer, then send the identical request `+
+			`with an Authorization: Payment credential. A 402 means that the request will be accepted once paid.`...)
+	} else {
+		b = append(b, `This ring takes no payments at present: paid operations answer 503 with the code payments_unconfigured.`...)
+	}
+	b = append(b, `","networks":[`...)
+	for i, network := range rules.Networks {
+		b = comma(b, i)
+		b = AppendString(b, network)
+	}
+	b = append(b, `],"registration_fee_usd":"`...)
+	b = AppendUSD(b, rules.Fee)
+	b = append(b, `","min_bid_usd":"`...)
+	b = AppendUSD(b, rules.MinBid)
+	b = append(b, `"},"validation":{"service":`...)
+	b = AppendString(b, rules.Scorer)
+	b = append(b, `,"rule":"A site needs an agent-readiness score of at least `...)
+	b = strconv.AppendUint(b, uint64(rules.RequiredScore), 10)
+	b = append(b, ` to join. The score is checked before the 402, and not again after payment."},"endpoints":{`...)
+	for i := range endpoints {
+		e := &endpoints[i]
+		b = comma(b, i)
+		b = append(b, '"')
+		b = append(b, e.method...)
+		b = append(b, ' ')
+		b = append(b, e.path...)
+		b = append(b, `":`...)
+		b = AppendString(b, e.about)
+	}
+	a.Body = append(b, "}}"...)
+}

@@ -1,0 +1,45 @@
+// Package api writes the documents of the read surface, as bytes.
+//
+// There is one function to know: [Serve] takes a state of the ring, the target
+// of a GET as it stood on the wire, and 64 random bits, and fills a
+// [Response]. It has no clock, no randomness and no network of its own, so the
+// same three inputs give the same bytes wherever it runs: natively beside the
+// ledger, or as WebAssembly at an edge. Whatever hosts it routes to it
+// ([Serves], [Paths]), turns a Response into header fields, and moves bytes.
+//
+// To read the package, begin with serve.go, which routes; query.go reads the
+// parameters; member.go is the Member object that nearly every document
+// contains; ring.go, leaderboard.go, widget.go and directory.go each write the
+// documents of their name. problem.go is the one table of problems for the
+// whole service, the paid operations included. json.go, money.go and time.go
+// spell strings, amounts and instants.
+//
+// The paid operations render their answers with the same functions:
+// [AppendMember], [AppendUSD], [AppendTime], [AppendString], [AppendProblem].
+//
+// # What the documents promise
+//
+// Fields stand in a fixed order, that of the tables of the service interface.
+// Absent optional strings are left out; agentic_score, agentic_report and
+// last_bid_at are null instead. Every link is absolute and begins with the
+// base URL of the rules. Documents that show a standing, a rank or a quote say
+// from which second until which they hold ([Timed]); the others depend on the
+// ledger position alone ([Position]).
+//
+// # What the interface leaves open, as this package has it
+//
+//   - Of a repeated parameter the first counts; the others are not looked at.
+//   - Parameters that an endpoint does not know are ignored, format on /next
+//     among them, whatever they contain.
+//   - An empty from is no from. Other empty values are read as they stand: an
+//     empty kind or limit is invalid, an empty category matches nothing.
+//   - When offset is there, page is not looked at, not even to find it invalid.
+//   - An offset beyond 2^53−1 counts, and is shown, as 2^53−1.
+//   - Beyond the last page, links.prev leads back to the last page that has
+//     items. Before an offset smaller than the limit it leads to offset 0.
+//   - from is looked up before filters apply: with an unknown from,
+//     /api/ring/next answers unknown_member also when the ring is empty.
+//   - A path is compared after percent-decoding; no path has a trailing slash.
+//   - A state without rules, which no host serves, answers everything with
+//     the problem internal.
+package api

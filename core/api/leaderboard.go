@@ -1,0 +1,55 @@
+package api
+
+import "strconv"
+
+// leaderboard writes a Leaderboard: the members by rank, and the rules that
+// rank them.
+func (a *answer) leaderboard() {
+	a.document(Timed)
+	page := a.page("/api/leaderboard", a.st.Ranked())
+	a.Body = append(a.Body, `,"rules":`...)
+	a.leaderboardRules()
+	a.Body = append(a.Body, `,"leaderboard":[`...)
+	for i, o := range page {
+		a.Body = comma(a.Body, i)
+		a.Body = appendMember(a.Body, a.st, o, true)
+		a.Body = append(a.Body, `,"rank":`...)
+		a.Body = strconv.AppendInt(a.Body, int64(a.st.Rank(o)), 10)
+		a.Body = append(a.Body, `,"to_take_first_usd":`...)
+		if cents, ok := a.st.ToTakeFirst(o); ok {
+			a.Body = append(a.Body, '"')
+			a.Body = AppendUSD(a.Body, cents)
+			a.Body = append(a.Body, '"')
+		} else {
+			a.Body = append(a.Body, "null"...)
+		}
+		a.Body = append(a.Body, '}')
+	}
+	a.Body = append(a.Body, "]}"...)
+}
+
+// leaderboardRules writes the object of strings that says how ranks come
+// about, so that anyone can check the order from the numbers shown.
+func (a *answer) leaderboardRules() {
+	b := append(a.Body, `{"minimum_bid_usd":"`...)
+	b = AppendUSD(b, a.rules.MinBid)
+	b = append(b, `","registration_fee_usd":"`...)
+	b = AppendUSD(b, a.rules.Fee)
+	b = append(b, `","ranking":"The higher effective_bid_usd ranks first; the earlier join wins ties. `+
+		`It is paid_total_usd (the registration fee and every bid) for grace_period after last_bid_at, `+
+		`then falls in a straight line to 0.00 over decay_span; any new bid restores the full total. `+
+		`A member without bids keeps its fee as its standing.","join_at_first_bid_usd":"`...)
+	b = AppendUSD(b, a.st.JoinAtFirst())
+	b = append(b, `","bid":"POST `...)
+	b = appendEscaped(b, a.rules.BaseURL)
+	b = append(b, `/api/bid with member (a member's slug or URL) and amount (USD as a string, at most two decimals, at least `...)
+	b = AppendUSD(b, a.rules.MinBid)
+	b = append(b, `, no increments). Anyone may fund any member; bids add up. `+
+		`to_take_first_usd is the single payment that puts a member at rank 1 now; `+
+		`join_at_first_bid_usd is the opening bid that lets a new member join there, and 0.00 says that the fee alone does.",`+
+		`"grace_period":"`...)
+	b = appendDuration(b, a.rules.Grace)
+	b = append(b, `","decay_span":"`...)
+	b = appendDuration(b, a.rules.Decay)
+	a.Body = append(b, `"}`...)
+}

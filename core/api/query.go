@@ -1,0 +1,176 @@
+package api
+
+import (
+	"bytes"
+
+	"webring/core"
+)
+
+// params is a set of query parameters.
+type params uint8
+
+const (
+	fromParam params = 1 << iota
+	kindParam
+	categoryParam
+	formatParam
+	limitParam
+	offsetParam
+	pageParam
+
+	filterParams = kindParam | categoryParam
+	pageParams   = limitParam | offsetParam | pageParam
+)
+
+const (
+	defaultLimit = 100
+	maxLimit     = 500
+	// maxCount is where numbers stop counting up: the highest integer that
+	// every reader of JSON keeps exactly, and far beyond the end of any list.
+	maxCount = 1<<53 - 1
+)
+
+// parameters names each parameter, with the rule that its values keep.
+var parameters = [...]struct {
+	bit        params
+	name, rule string
+}{
+	{fromParam, "from", "from must be percent-encoded UTF-8: a member's slug, a member's URL or a bare host name."},
+	{kindParam, "kind", "kind must be one of agent, mcp, website."},
+	{categoryParam, "category", "category must be percent-encoded UTF-8."},
+	{formatParam, "format", "format may only be redirect; leave it out for JSON."},
+	{limitParam, "limit", "limit must be an integer from 1 to 500."},
+	{offsetParam, "offset", "offset must be an integer, 0 or above."},
+	{pageParam, "page", "page must be an integer, 1 or above."},
+}
+
+// query is what an endpoint's parameters say. Slices in it alias the scratch
+// buffer of the Response.
+type query struct {
+	seen     params
+	from     []byte // empty for no from
+	kind     core.Kind
+	category []byte
+	redirect bool
+	limit    int64
+	offset   int64
+}
+
+// read reads the known parameters of raw in one pass, and ignores others.
+// When one is invalid it makes the answer a problem that names it, and reports
+// false.
+func (a *answer) read(raw []byte, known params) bool {
+	a.q = query{limit: defaultLimit}
+	page, pageValid := int64(1), true
+	for len(raw) > 0 {
+		pair := raw
+		if i := bytes.IndexByte(raw, '&'); i >= 0 {
+			pair, raw = raw[:i], raw[i+1:]
+		} else {
+			raw = nil
+		}
+		name, value := pair, pair[len(pair):]
+		if i := bytes.IndexByte(pair, '='); i >= 0 {
+			name, value = pair[:i], pair[i+1:]
+		}
+		p := a.parameter(name) & known
+		if p == 0 || a.q.seen&p != 0 {
+			continue
+		}
+		a.q.seen |= p
+		value, ok := a.decode(value, true)
+		if p == pageParam {
+			// Whether it counts is known only when all have been read.
+			page, pageValid = count(value)
+			pageValid = pageValid && ok && page >= 1
+			continue
+		}
+		if !ok || !a.q.set(p, value) {
+			return a.invalid(p)
+		}
+	}
+	if a.q.seen&pageParam != 0 && a.q.seen&offsetParam == 0 {
+		if !pageValid {
+			return a.invalid(pageParam)
+		}
+		// At most 2^53 × 500: no overflow.
+		a.q.offset = min((page-1)*a.q.limit, maxCount)
+	}
+	return true
+}
+
+// parameter finds the parameter that name spells, 0 for none.
+func (a *answer) parameter(raw []byte) params {
+	name, ok := a.decode(raw, true)
+	if !ok {
+		return 0
+	}
+	for i := range parameters {
+		if parameters[i].name == string(name) {
+			return parameters[i].bit
+		}
+	}
+	return 0
+}
+
+// set takes a value, or reports that the parameter cannot have it.
+func (q *query) set(p params, value []byte) (ok bool) {
+	switch p {
+	case fromParam:
+		q.from, ok = value, true
+	case kindParam:
+		q.kind, ok = kindOf(value)
+	case categoryParam:
+		q.category, ok = value, true
+	case formatParam:
+		q.redirect = string(value) == "redirect"
+		ok = q.redirect
+	case limitParam:
+		q.limit, ok = count(value)
+		ok = ok && q.limit >= 1 && q.limit <= maxLimit
+	case offsetParam:
+		q.offset, ok = count(value)
+	}
+	return ok
+}
+
+// kindOf is [core.ParseKind] for bytes.
+func kindOf(name []byte) (core.Kind, bool) {
+	for k := core.Agent; k <= core.Website; k++ {
+		if k.String() == string(name) {
+			return k, true
+		}
+	}
+	return 0, false
+}
+
+// count reads a number of decimal digits. Above maxCount it stays there.
+func count(digits []byte) (n int64, ok bool) {
+	for _, c := range digits {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = min(10*n+int64(c-'0'), maxCount)
+	}
+	return n, len(digits) > 0
+}
+
+// selected gives the members that the filters let through. A category that is
+// given and empty is outside the pattern of categories and matches nothing;
+// to the state an empty category would mean all.
+func (a *answer) selected() core.List {
+	if a.q.seen&categoryParam != 0 && len(a.q.category) == 0 {
+		return nil
+	}
+	return a.st.Select(a.q.kind, a.q.category)
+}
+
+// invalid makes the answer a problem that names the parameter. It is false.
+func (a *answer) invalid(p params) bool {
+	for i := range parameters {
+		if parameters[i].bit == p {
+			a.fail(InvalidParameter, parameters[i].rule, parameters[i].name)
+		}
+	}
+	return false
+}

@@ -1,0 +1,244 @@
+package api
+
+import (
+	"strconv"
+
+	"webring/core"
+)
+
+// direction is a way around the ring, spelled as documents do.
+type direction string
+
+const (
+	next     direction = "next"
+	prev     direction = "prev"
+	anywhere direction = "random"
+)
+
+// manner says what an unknown from does to a traversal: it is refused, or the
+// traversal goes on without it and says so.
+type manner bool
+
+const (
+	strict  manner = false
+	lenient manner = true
+)
+
+// traverse answers with one member: a Traversal document, or a redirect.
+//
+// from is located in the whole ring, and filters select among the others only
+// then: a member keeps its place in every filtered ring.
+func (a *answer) traverse(to direction, how manner) {
+	from, known := a.locate()
+	if a.Unknown && how == strict {
+		a.Unknown = false
+		a.problem(UnknownMember, "from names no member. It may be a member's slug, a member's URL or the bare host name of one.")
+		return
+	}
+	o, ok := pick(a.selected(), to, from, known, a.random)
+	if !ok {
+		a.problem(EmptyRing, "No member of the ring matches.")
+		return
+	}
+	if a.q.redirect {
+		a.redirect(a.st.Member(o))
+		return
+	}
+	if to == anywhere {
+		a.document(Never)
+	} else {
+		a.document(Position)
+	}
+	a.Body = append(a.Body, `{"direction":"`...)
+	a.Body = append(a.Body, to...)
+	a.Body = append(a.Body, `","member":`...)
+	a.Body = AppendMember(a.Body, a.st, o, false)
+	a.Body = append(a.Body, '}')
+}
+
+// locate finds the member that from names. An unknown one is noted in the
+// Response; no from at all is not unknown.
+func (a *answer) locate() (o core.Ordinal, known bool) {
+	if len(a.q.from) == 0 {
+		return 0, false
+	}
+	o, known = a.st.Resolve(a.q.from, &a.key)
+	a.Unknown = !known
+	return o, known
+}
+
+// pick takes the member in the given direction. Without a from, next enters
+// the ring at its first member and prev at its last.
+func pick(l core.List, to direction, from core.Ordinal, known bool, random uint64) (core.Ordinal, bool) {
+	switch {
+	case len(l) == 0:
+		return 0, false
+	case to == anywhere && known:
+		return l.RandomOther(random, from)
+	case to == anywhere:
+		return l.Random(random)
+	case to == next && known:
+		return l.After(from)
+	case to == next:
+		return l[0], true
+	case known:
+		return l.Before(from)
+	}
+	return l[len(l)-1], true
+}
+
+// redirect sends the visitor to a member's site, with a page for the clients
+// that do not follow.
+func (a *answer) redirect(m *core.Member) {
+	a.Status, a.Media, a.Validity = 302, HTML, Never
+	a.Location = append(a.Location, m.URL...)
+	a.Body = append(a.Body, `<!doctype html><html lang="en"><meta charset="utf-8"><title>Found</title><p>Go on to <a rel="sponsored noopener" href="`...)
+	a.Body = appendHTML(a.Body, m.URL)
+	a.Body = append(a.Body, `">`...)
+	a.Body = appendHTML(a.Body, m.Name)
+	a.Body = append(a.Body, "</a>.</p></html>\n"...)
+}
+
+// appendHTML escapes text for an element or a quoted attribute.
+func appendHTML(dst []byte, s string) []byte {
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '&':
+			dst = append(dst, "&amp;"...)
+		case '<':
+			dst = append(dst, "&lt;"...)
+		case '>':
+			dst = append(dst, "&gt;"...)
+		case '"':
+			dst = append(dst, "&#34;"...)
+		case '\'':
+			dst = append(dst, "&#39;"...)
+		default:
+			dst = append(dst, s[i])
+		}
+	}
+	return dst
+}
+
+// members writes a MemberList.
+func (a *answer) members() {
+	a.document(Position)
+	page := a.page("/api/ring", a.selected())
+	a.Body = append(a.Body, `,"members":[`...)
+	for i, o := range page {
+		a.Body = comma(a.Body, i)
+		a.Body = AppendMember(a.Body, a.st, o, false)
+	}
+	a.Body = append(a.Body, "]}"...)
+}
+
+// page begins a list document with its pagination envelope, and gives the part
+// of the list that the query asks for. The object is left open.
+func (a *answer) page(path string, l core.List) core.List {
+	limit, offset, total := a.q.limit, a.q.offset, int64(len(l))
+	part := l[min(offset, total):min(offset+limit, total)]
+	if offset+limit < total {
+		a.Next = a.appendPage(a.Next, path, offset+limit)
+	}
+	switch {
+	case offset >= total && total > 0:
+		a.Prev = a.appendPage(a.Prev, path, (total-1)/limit*limit)
+	case offset > 0 && total > 0:
+		a.Prev = a.appendPage(a.Prev, path, max(0, offset-limit))
+	}
+	a.Body = append(a.Body, `{"total":`...)
+	a.Body = strconv.AppendInt(a.Body, total, 10)
+	a.Body = append(a.Body, `,"count":`...)
+	a.Body = strconv.AppendInt(a.Body, int64(len(part)), 10)
+	a.Body = append(a.Body, `,"limit":`...)
+	a.Body = strconv.AppendInt(a.Body, limit, 10)
+	a.Body = append(a.Body, `,"offset":`...)
+	a.Body = strconv.AppendInt(a.Body, offset, 10)
+	a.Body = append(a.Body, `,"links":{"next":`...)
+	a.Body = appendOrNull(a.Body, a.Next)
+	a.Body = append(a.Body, `,"prev":`...)
+	a.Body = appendOrNull(a.Body, a.Prev)
+	a.Body = append(a.Body, '}')
+	return part
+}
+
+// appendPage appends the address of a page with the filters and the limit of
+// this one. There is one only where members match, so the category is in the
+// pattern of categories and needs no escapes.
+func (a *answer) appendPage(dst []byte, path string, offset int64) []byte {
+	dst = append(dst, a.rules.BaseURL...)
+	dst = append(dst, path...)
+	dst = append(dst, '?')
+	if a.q.kind != 0 {
+		dst = append(dst, "kind="...)
+		dst = append(dst, a.q.kind.String()...)
+		dst = append(dst, '&')
+	}
+	if len(a.q.category) > 0 {
+		dst = append(dst, "category="...)
+		dst = append(dst, a.q.category...)
+		dst = append(dst, '&')
+	}
+	dst = append(dst, "limit="...)
+	dst = strconv.AppendInt(dst, a.q.limit, 10)
+	dst = append(dst, "&offset="...)
+	return strconv.AppendInt(dst, offset, 10)
+}
+
+func appendOrNull(dst, address []byte) []byte {
+	if len(address) == 0 {
+		return append(dst, "null"...)
+	}
+	return AppendString(dst, address)
+}
+
+// comma separates the elements of an array.
+func comma(dst []byte, i int) []byte {
+	if i == 0 {
+		return dst
+	}
+	return append(dst, ',')
+}
+
+// detail writes a MemberDetail. A slug is looked up as it is: a reference that
+// needs resolving is a from, not a path.
+func (a *answer) detail(slug []byte) {
+	o, ok := a.st.BySlug(slug)
+	if !ok {
+		a.problem(UnknownMember, "No member has this slug. GET /api/ring lists the members.")
+		return
+	}
+	rank := a.st.Rank(o)
+	if rank == 0 {
+		a.problem(MemberRemoved, "This member was removed from the ring. Its slug is not given again.")
+		return
+	}
+	a.document(Timed)
+	a.Body = append(a.Body, `{"member":`...)
+	a.Body = appendMember(a.Body, a.st, o, true)
+	a.Body = append(a.Body, `,"leaderboard_rank":`...)
+	a.Body = strconv.AppendInt(a.Body, int64(rank), 10)
+	a.Body = append(a.Body, "}}"...)
+}
+
+// categories writes a CategoryList of the categories in use, in the order of
+// their names.
+func (a *answer) categories() {
+	a.document(Position)
+	list := a.st.Categories()
+	a.Body = append(a.Body, `{"count":`...)
+	a.Body = strconv.AppendInt(a.Body, int64(len(list)), 10)
+	a.Body = append(a.Body, `,"categories":[`...)
+	for i, category := range list {
+		a.Body = comma(a.Body, i)
+		a.Body = append(a.Body, `{"category":"`...)
+		a.Body = append(a.Body, category...)
+		a.Body = append(a.Body, `","members":`...)
+		// The copy is of at most 32 bytes and stays on the stack.
+		a.Body = strconv.AppendInt(a.Body, int64(len(a.st.Select(0, []byte(category)))), 10)
+		a.Body = append(a.Body, `,"links":{"members":`...)
+		a.Body = appendLink(a.Body, a.rules.BaseURL, "/api/ring?category=", category)
+		a.Body = append(a.Body, "}}"...)
+	}
+	a.Body = append(a.Body, "]}"...)
+}

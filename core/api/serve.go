@@ -1,0 +1,210 @@
+package api
+
+import (
+	"bytes"
+	"slices"
+	"unicode/utf8"
+
+	"webring/core"
+)
+
+// Serve answers a GET of the read surface: every path of [Paths], and anything
+// else with the problem not_found. target is the request target as it stood on
+// the wire, path?query, in any bytes; random is used by random traversal only.
+//
+// The answer is that of st at its own clock. st must have been advanced since
+// its last event ([core.State.Advance]) and is only read: any number of Serve
+// may run on one state at a time, each with its own Response. r is overwritten
+// and its buffers are reused; nothing is allocated beyond growing them, and
+// nothing in r aliases st or target.
+//
+// Documents: the service interface, "Endpoints".
+func Serve(st *core.State, target []byte, random uint64, r *Response) {
+	r.reset()
+	r.Seq = st.Seq()
+	a := answer{Response: r, st: st, rules: st.Rules(), random: random}
+	if a.rules == nil {
+		a.rules = &unopened
+		a.problem(Internal, "This ring has not been opened.")
+		return
+	}
+	// Decoding shortens, so with this room no decoded piece ever moves.
+	r.scratch = slices.Grow(r.scratch, len(target))
+	path, rawQuery := split(target)
+	path, ok := a.decode(path, false)
+	if !ok {
+		a.notFound()
+		return
+	}
+	a.route(path, rawQuery)
+}
+
+// unopened stands in for the rules of a state that has none.
+var unopened core.Rules
+
+// route finds the endpoint of a path. [endpoints] describes what stands here.
+func (a *answer) route(path, query []byte) {
+	switch string(path) {
+	case "/api":
+		a.directory()
+	case "/api/ring":
+		if a.read(query, filterParams|pageParams) {
+			a.members()
+		}
+	case "/api/ring/next":
+		if a.read(query, fromParam|filterParams|formatParam) {
+			a.traverse(next, strict)
+		}
+	case "/api/ring/prev":
+		if a.read(query, fromParam|filterParams|formatParam) {
+			a.traverse(prev, strict)
+		}
+	case "/api/ring/random":
+		if a.read(query, fromParam|filterParams|formatParam) {
+			a.traverse(anywhere, lenient)
+		}
+	case "/api/categories":
+		a.categories()
+	case "/api/widget":
+		if a.read(query, fromParam) {
+			a.widget()
+		}
+	case "/api/leaderboard":
+		if a.read(query, pageParams) {
+			a.leaderboard()
+		}
+	// Links that strangers click on a member's page: always a redirect, and
+	// never a dead end because that page misspells itself.
+	case "/next":
+		if a.read(query, fromParam|filterParams) {
+			a.q.redirect = true
+			a.traverse(next, lenient)
+		}
+	case "/prev":
+		if a.read(query, fromParam|filterParams) {
+			a.q.redirect = true
+			a.traverse(prev, lenient)
+		}
+	case "/random":
+		if a.read(query, fromParam|filterParams) {
+			a.q.redirect = true
+			a.traverse(anywhere, lenient)
+		}
+	default:
+		slug, ok := detailSlug(path)
+		if !ok {
+			a.notFound()
+			return
+		}
+		a.detail(slug)
+	}
+}
+
+// detailSlug takes the slug from /api/ring/{slug}.
+func detailSlug(path []byte) ([]byte, bool) {
+	slug, ok := bytes.CutPrefix(path, []byte("/api/ring/"))
+	return slug, ok && len(slug) > 0 && bytes.IndexByte(slug, '/') < 0
+}
+
+// Serves says whether path, percent-decoded and without a query, is one that
+// [Serve] answers with something other than not_found. For such a path a host
+// refuses methods other than GET and HEAD with 405.
+func Serves(path []byte) bool {
+	for i := range endpoints {
+		if e := &endpoints[i]; e.method == "GET" && e.path == string(path) {
+			return true
+		}
+	}
+	_, ok := detailSlug(path)
+	return ok
+}
+
+// Paths lists the paths that [Serve] answers, in the order of the directory,
+// with "{slug}" for the one that varies. The caller owns the list.
+func Paths() []string {
+	var paths []string
+	for i := range endpoints {
+		if e := &endpoints[i]; e.method == "GET" {
+			paths = append(paths, e.path)
+		}
+	}
+	return paths
+}
+
+// answer is one call of Serve under way.
+type answer struct {
+	*Response
+	st     *core.State
+	rules  *core.Rules
+	random uint64
+	q      query
+}
+
+// split cuts a target at its first '?'.
+func split(target []byte) (path, query []byte) {
+	if i := bytes.IndexByte(target, '?'); i >= 0 {
+		return target[:i], target[i+1:]
+	}
+	return target, nil
+}
+
+// decode resolves percent escapes, and in a query '+' to a space, into the
+// scratch buffer. It reports false for a broken escape and for what is not
+// UTF-8 afterwards.
+func (a *answer) decode(raw []byte, query bool) ([]byte, bool) {
+	start := len(a.scratch)
+	for i := 0; i < len(raw); i++ {
+		c := raw[i]
+		switch {
+		case c == '+' && query:
+			c = ' '
+		case c == '%':
+			if len(raw)-i < 3 || unhex(raw[i+1]) < 0 || unhex(raw[i+2]) < 0 {
+				return nil, false
+			}
+			c = byte(unhex(raw[i+1])<<4 | unhex(raw[i+2]))
+			i += 2
+		}
+		a.scratch = append(a.scratch, c)
+	}
+	out := a.scratch[start:]
+	return out, utf8.Valid(out)
+}
+
+func unhex(c byte) int {
+	switch {
+	case '0' <= c && c <= '9':
+		return int(c - '0')
+	case 'a' <= c|0x20 && c|0x20 <= 'f':
+		return int(c|0x20-'a') + 10
+	}
+	return -1
+}
+
+// document begins a JSON answer with status 200.
+func (a *answer) document(v Validity) {
+	a.Status, a.Media, a.Validity = 200, JSON, v
+	if v == Timed {
+		a.Since, a.Until = a.st.ChangedAt(), a.st.NextChange()
+	}
+}
+
+// problem makes the answer an error.
+func (a *answer) problem(code Code, detail string) {
+	a.fail(code, detail, "")
+}
+
+func (a *answer) fail(code Code, detail, parameter string) {
+	a.Status, a.Media, a.Validity = code.Status(), Problem, Never
+	a.Body = appendProblem(a.Body[:0], a.rules.BaseURL, code, detail)
+	if parameter != "" {
+		a.Body = append(a.Body, `,"parameter":"`...)
+		a.Body = append(a.Body, parameter...)
+		a.Body = append(a.Body, '"')
+	}
+	a.Body = append(a.Body, '}')
+}
+
+func (a *answer) notFound() {
+	a.problem(NotFound, "No document has this path. GET /api lists those that there are.")
+}
