@@ -1,0 +1,326 @@
+package paid
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"webring/core"
+)
+
+// Codes of problems with what callers send, as decisions.md lists them.
+const (
+	codeInvalidRequest = "invalid_request"
+	codeInvalidURL     = "invalid_url"
+	codeBidTooLow      = "bid_too_low"
+	codeBidTooHigh     = "bid_too_high"
+)
+
+const (
+	// maxFieldErrors bounds the answer to a body full of unknown fields.
+	maxFieldErrors = 20
+	// maxFieldName is the longest name of an unknown field that is repeated.
+	maxFieldName = 64
+
+	defaultCategory = "general"
+)
+
+// FieldError names one thing wrong with a body: a JSON pointer (RFC 6901), ""
+// for the body as a whole, and the rest of a sentence that the field's name
+// begins; for a url, and for the body, the sentence without its capital.
+type FieldError struct {
+	Pointer string `json:"pointer"`
+	Detail  string `json:"detail"`
+}
+
+// InputError is the only error of [ParseRegister] and [ParseBid]: everything
+// that is wrong with one body, to be answered with 422. Code is the one that
+// all findings share, and invalid_request when they differ.
+type InputError struct {
+	Code   string
+	Detail string
+	Fields []FieldError
+}
+
+// Error returns the detail.
+func (e *InputError) Error() string { return e.Detail }
+
+// RegisterRequest is a valid request to join, every text in the form in which
+// the ring keeps it.
+type RegisterRequest struct {
+	Name        string
+	URL         string // canonical
+	Key         string // identity key of URL
+	Kind        core.Kind
+	Category    string
+	Description string // "" when absent
+	Bid         int64  // cents; 0 when absent
+}
+
+// BidRequest is a valid request to fund a member, who need not exist.
+type BidRequest struct {
+	// Member is the reference as sent, trimmed.
+	Member string
+	// Slug is Member if it has the form of a slug, else "". Key is the
+	// identity key of Member if it is an absolute URL, else "". At most one
+	// is set; with neither the member is unknown.
+	Slug, Key string
+	// Amount is in cents.
+	Amount int64
+}
+
+// ParseRegister reads the body of a registration: one JSON object as
+// service-interface.md ("RegisterRequest") and decisions.md ("Requests") say.
+// minimum is the least opening bid in cents. All fields are checked, whatever
+// is wrong with the first; the error is always an *[InputError].
+//
+// The length of body is bounded by whoever read it.
+func ParseRegister(body []byte, sites SitePolicy, minimum int64) (RegisterRequest, error) {
+	var f findings
+	fields := f.object(body, "name", "url", "kind", "category", "description", "bid")
+	if fields == nil {
+		return RegisterRequest{}, f.err()
+	}
+
+	r := RegisterRequest{Category: defaultCategory}
+	if s, ok := f.required(fields, "name"); ok {
+		r.Name = f.text("/name", s, 1, core.MaxName)
+	}
+	if s, ok := f.required(fields, "url"); ok {
+		var err error
+		if r.URL, r.Key, err = sites.Canonical(s); err != nil {
+			f.add(codeInvalidURL, "/url", err.Error())
+		}
+	}
+	if s, ok := f.required(fields, "kind"); ok {
+		if r.Kind, ok = core.ParseKind(s); !ok {
+			f.add(codeInvalidRequest, "/kind", `must be "agent", "mcp" or "website"`)
+		}
+	}
+	if s, ok := f.optional(fields, "category"); ok {
+		if r.Category = s; !core.ValidCategory(s) {
+			f.add(codeInvalidRequest, "/category", "must match ^[a-z0-9][a-z0-9-]{0,31}$")
+		}
+	}
+	if s, ok := f.optional(fields, "description"); ok {
+		r.Description = f.text("/description", s, 0, core.MaxDescription)
+	}
+	if s, ok := f.optional(fields, "bid"); ok {
+		r.Bid = f.amount("/bid", s, minimum)
+	}
+	if err := f.err(); err != nil {
+		return RegisterRequest{}, err
+	}
+	return r, nil
+}
+
+// ParseBid reads the body of a bid in the way of [ParseRegister]. Which sites
+// may join has no part in it: a member that is there can be funded.
+func ParseBid(body []byte, minimum int64) (BidRequest, error) {
+	var f findings
+	fields := f.object(body, "member", "amount")
+	if fields == nil {
+		return BidRequest{}, f.err()
+	}
+
+	var r BidRequest
+	if s, ok := f.required(fields, "member"); ok {
+		// Only trimmed: what has to be cleaned to name a member names none.
+		if s = strings.TrimFunc(s, unicode.IsSpace); s == "" {
+			f.add(codeInvalidRequest, "/member", "must be a member's slug or url")
+		}
+		r.Member = s
+		if isSlug(s) {
+			r.Slug = s
+		} else if _, key, err := spell(s); err == nil {
+			r.Key = key
+		}
+	}
+	if s, ok := f.required(fields, "amount"); ok {
+		r.Amount = f.amount("/amount", s, minimum)
+	}
+	if err := f.err(); err != nil {
+		return BidRequest{}, err
+	}
+	return r, nil
+}
+
+// isSlug reports whether s could be a member's slug, and so is no URL.
+func isSlug(s string) bool {
+	return s != "" && len(s) <= core.MaxSlug && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
+// findings collects what is wrong with one body.
+type findings struct {
+	fields []FieldError
+	codes  []string
+	more   bool
+}
+
+func (f *findings) add(code, pointer, detail string) {
+	if len(f.fields) == maxFieldErrors {
+		f.more = true
+		return
+	}
+	f.fields = append(f.fields, FieldError{pointer, detail})
+	f.codes = append(f.codes, code)
+}
+
+// err gives the findings as one error, or nil.
+func (f *findings) err() error {
+	if len(f.fields) == 0 {
+		return nil
+	}
+	e := &InputError{Code: f.codes[0], Fields: f.fields}
+	for _, code := range f.codes {
+		if code != e.Code {
+			e.Code = codeInvalidRequest
+		}
+	}
+	switch first := f.fields[0]; {
+	case f.more:
+		e.Detail = fmt.Sprintf("more than %d things are wrong with the request", maxFieldErrors)
+	case len(f.fields) > 1:
+		e.Detail = fmt.Sprintf("%d things are wrong with the request", len(f.fields))
+	case first.Pointer == "" || e.Code == codeInvalidURL:
+		e.Detail = first.Detail
+	default:
+		e.Detail = "the field " + strings.TrimPrefix(first.Pointer, "/") + " " + first.Detail
+	}
+	e.Detail = strings.ToUpper(e.Detail[:1]) + e.Detail[1:] + "."
+	return e
+}
+
+// object reads body as one object with no names but those given, each at most
+// once, and gives the values by name, without nulls. It returns nil when the
+// body has no fields to go on with.
+func (f *findings) object(body []byte, names ...string) map[string]jsontext.Value {
+	broken := func(detail string) map[string]jsontext.Value {
+		f.fields, f.codes, f.more = nil, nil, false
+		f.add(codeInvalidRequest, "", detail)
+		return nil
+	}
+	// Duplicates are found below, where reading can go on after one. Those
+	// inside values do not matter: no field may be an object.
+	d := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true))
+	switch d.PeekKind() {
+	case '{':
+		// Cannot fail: the brace was seen.
+		_, _ = d.ReadToken()
+	case 0:
+		if _, err := d.ReadToken(); errors.Is(err, io.EOF) && len(bytes.TrimSpace(body)) == 0 {
+			return broken("the body is empty; a JSON object is required")
+		}
+		return broken(fmt.Sprintf("the body is not valid JSON near byte %d", d.InputOffset()))
+	default:
+		return broken("the body must be a JSON object")
+	}
+
+	fields := make(map[string]jsontext.Value, len(names))
+	seen := make(map[string]bool, len(names))
+	for d.PeekKind() != '}' {
+		token, err := d.ReadToken()
+		if err != nil {
+			return broken(fmt.Sprintf("the body is not valid JSON near byte %d", d.InputOffset()))
+		}
+		name := token.String()
+		value, err := d.ReadValue()
+		if err != nil {
+			return broken(fmt.Sprintf("the body is not valid JSON near byte %d", d.InputOffset()))
+		}
+		switch known := slices.Contains(names, name); {
+		case len(name) > maxFieldName:
+			f.add(codeInvalidRequest, "", fmt.Sprintf("the body has an unknown field with a name of %d bytes", len(name)))
+			continue
+		case seen[name]:
+			f.add(codeInvalidRequest, fieldPointer(name), "is given more than once")
+		case !known:
+			f.add(codeInvalidRequest, fieldPointer(name), "is not known here")
+		case value.Kind() != 'n':
+			fields[name] = value.Clone()
+		}
+		seen[name] = true
+	}
+	_, _ = d.ReadToken() // the brace
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+		return broken("the body must be one JSON object and nothing after it")
+	}
+	return fields
+}
+
+// fieldPointer is the JSON pointer of a top-level field.
+func fieldPointer(name string) string {
+	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+}
+
+// required gives the string in a field that must be there.
+func (f *findings) required(fields map[string]jsontext.Value, name string) (string, bool) {
+	if fields[name] == nil {
+		f.add(codeInvalidRequest, "/"+name, "is required")
+		return "", false
+	}
+	return f.optional(fields, name)
+}
+
+// optional gives the string in a field, if it is there and one.
+func (f *findings) optional(fields map[string]jsontext.Value, name string) (string, bool) {
+	value := fields[name]
+	if value == nil {
+		return "", false
+	}
+	if kind := value.Kind(); kind != '"' {
+		f.add(codeInvalidRequest, "/"+name, "must be a string, not "+kindName(kind))
+		return "", false
+	}
+	// Cannot fail: the decoder has read the value.
+	s, _ := jsontext.AppendUnquote(nil, value)
+	return string(s), true
+}
+
+func kindName(k jsontext.Kind) string {
+	switch k {
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case '0':
+		return "a number"
+	default:
+		return "a boolean"
+	}
+}
+
+// text gives the cleaned form of s, whose length must lie in the bounds.
+func (f *findings) text(pointer, s string, least, most int) string {
+	s, ok := cleanText(s)
+	n := codePoints(s)
+	switch {
+	case !ok:
+		f.add(codeInvalidRequest, pointer, "is not valid UTF-8")
+	case n < least:
+		f.add(codeInvalidRequest, pointer, "must not be empty")
+	case n > most:
+		f.add(codeInvalidRequest, pointer, fmt.Sprintf("must have at most %d characters, not %d", most, n))
+	}
+	return s
+}
+
+// amount gives cents at or above minimum.
+func (f *findings) amount(pointer, s string, minimum int64) int64 {
+	cents, err := ParseUSD(s)
+	switch {
+	case errors.Is(err, ErrAmountTooHigh):
+		f.add(codeBidTooHigh, pointer, "must be at most "+FormatUSD(core.MaxAmount))
+	case err != nil:
+		f.add(codeInvalidRequest, pointer, "must be US dollars: one to seven digits, and after a point one or two more")
+	case cents < minimum:
+		f.add(codeBidTooLow, pointer, "must be at least "+FormatUSD(minimum))
+	}
+	return cents
+}

@@ -1,0 +1,45 @@
+package paid
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// cleanText gives the form in which names and descriptions are kept
+// (decisions.md, "Requests"): NFC, without control characters (Cc) and format
+// characters (Cf), and without white space at either end. A control character
+// that stands for white space, and a line or paragraph separator, becomes a
+// space unless one is there already, so that words on two lines do not grow
+// together. Joiners inside emoji and the marks that turn text around are
+// format characters: nothing in a name reorders the page that shows it.
+//
+// It reports false when s is not UTF-8. cleanText(cleanText(s)) = cleanText(s).
+func cleanText(s string) (string, bool) {
+	if !utf8.ValidString(s) {
+		return "", false
+	}
+	var b strings.Builder
+	b.Grow(len(s))
+	spaced := true
+	for _, r := range s {
+		switch {
+		case unicode.IsSpace(r) && unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp):
+			if !spaced {
+				b.WriteByte(' ')
+			}
+			spaced = true
+		case unicode.In(r, unicode.Cc, unicode.Cf):
+		default:
+			b.WriteRune(r)
+			spaced = unicode.IsSpace(r)
+		}
+	}
+	// After the removal: what stood apart may compose now.
+	return strings.TrimFunc(norm.NFC.String(b.String()), unicode.IsSpace), true
+}
+
+// codePoints is the length of s as limits count it.
+func codePoints(s string) int { return utf8.RuneCountInString(s) }
