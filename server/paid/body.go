@@ -12,14 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"webring/core"
-)
-
-// Codes of problems with what callers send, as decisions.md lists them.
-const (
-	codeInvalidRequest = "invalid_request"
-	codeInvalidURL     = "invalid_url"
-	codeBidTooLow      = "bid_too_low"
-	codeBidTooHigh     = "bid_too_high"
+	"webring/core/api"
 )
 
 const (
@@ -43,7 +36,7 @@ type FieldError struct {
 // that is wrong with one body, to be answered with 422. Code is the one that
 // all findings share, and invalid_request when they differ.
 type InputError struct {
-	Code   string
+	Code   api.Code
 	Detail string
 	Fields []FieldError
 }
@@ -95,17 +88,17 @@ func ParseRegister(body []byte, sites SitePolicy, minimum int64) (RegisterReques
 	if s, ok := f.required(fields, "url"); ok {
 		var err error
 		if r.URL, r.Key, err = sites.Canonical(s); err != nil {
-			f.add(codeInvalidURL, "/url", err.Error())
+			f.add(api.InvalidURL, "/url", err.Error())
 		}
 	}
 	if s, ok := f.required(fields, "kind"); ok {
 		if r.Kind, ok = core.ParseKind(s); !ok {
-			f.add(codeInvalidRequest, "/kind", `must be "agent", "mcp" or "website"`)
+			f.add(api.InvalidRequest, "/kind", `must be "agent", "mcp" or "website"`)
 		}
 	}
 	if s, ok := f.optional(fields, "category"); ok {
 		if r.Category = s; !core.ValidCategory(s) {
-			f.add(codeInvalidRequest, "/category", "must match ^[a-z0-9][a-z0-9-]{0,31}$")
+			f.add(api.InvalidRequest, "/category", "must match ^[a-z0-9][a-z0-9-]{0,31}$")
 		}
 	}
 	if s, ok := f.optional(fields, "description"); ok {
@@ -133,7 +126,7 @@ func ParseBid(body []byte, minimum int64) (BidRequest, error) {
 	if s, ok := f.required(fields, "member"); ok {
 		// Only trimmed: what has to be cleaned to name a member names none.
 		if s = strings.TrimFunc(s, unicode.IsSpace); s == "" {
-			f.add(codeInvalidRequest, "/member", "must be a member's slug or url")
+			f.add(api.InvalidRequest, "/member", "must be a member's slug or url")
 		}
 		r.Member = s
 		if isSlug(s) {
@@ -159,11 +152,11 @@ func isSlug(s string) bool {
 // findings collects what is wrong with one body.
 type findings struct {
 	fields []FieldError
-	codes  []string
+	codes  []api.Code
 	more   bool
 }
 
-func (f *findings) add(code, pointer, detail string) {
+func (f *findings) add(code api.Code, pointer, detail string) {
 	if len(f.fields) == maxFieldErrors {
 		f.more = true
 		return
@@ -180,7 +173,7 @@ func (f *findings) err() error {
 	e := &InputError{Code: f.codes[0], Fields: f.fields}
 	for _, code := range f.codes {
 		if code != e.Code {
-			e.Code = codeInvalidRequest
+			e.Code = api.InvalidRequest
 		}
 	}
 	switch first := f.fields[0]; {
@@ -188,7 +181,7 @@ func (f *findings) err() error {
 		e.Detail = fmt.Sprintf("more than %d things are wrong with the request", maxFieldErrors)
 	case len(f.fields) > 1:
 		e.Detail = fmt.Sprintf("%d things are wrong with the request", len(f.fields))
-	case first.Pointer == "" || e.Code == codeInvalidURL:
+	case first.Pointer == "" || e.Code == api.InvalidURL:
 		e.Detail = first.Detail
 	default:
 		e.Detail = "the field " + strings.TrimPrefix(first.Pointer, "/") + " " + first.Detail
@@ -203,7 +196,7 @@ func (f *findings) err() error {
 func (f *findings) object(body []byte, names ...string) map[string]jsontext.Value {
 	broken := func(detail string) map[string]jsontext.Value {
 		f.fields, f.codes, f.more = nil, nil, false
-		f.add(codeInvalidRequest, "", detail)
+		f.add(api.InvalidRequest, "", detail)
 		return nil
 	}
 	// Duplicates are found below, where reading can go on after one. Those
@@ -236,12 +229,12 @@ func (f *findings) object(body []byte, names ...string) map[string]jsontext.Valu
 		}
 		switch known := slices.Contains(names, name); {
 		case len(name) > maxFieldName:
-			f.add(codeInvalidRequest, "", fmt.Sprintf("the body has an unknown field with a name of %d bytes", len(name)))
+			f.add(api.InvalidRequest, "", fmt.Sprintf("the body has an unknown field with a name of %d bytes", len(name)))
 			continue
 		case seen[name]:
-			f.add(codeInvalidRequest, fieldPointer(name), "is given more than once")
+			f.add(api.InvalidRequest, fieldPointer(name), "is given more than once")
 		case !known:
-			f.add(codeInvalidRequest, fieldPointer(name), "is not known here")
+			f.add(api.InvalidRequest, fieldPointer(name), "is not known here")
 		case value.Kind() != 'n':
 			fields[name] = value.Clone()
 		}
@@ -262,7 +255,7 @@ func fieldPointer(name string) string {
 // required gives the string in a field that must be there.
 func (f *findings) required(fields map[string]jsontext.Value, name string) (string, bool) {
 	if fields[name] == nil {
-		f.add(codeInvalidRequest, "/"+name, "is required")
+		f.add(api.InvalidRequest, "/"+name, "is required")
 		return "", false
 	}
 	return f.optional(fields, name)
@@ -275,7 +268,7 @@ func (f *findings) optional(fields map[string]jsontext.Value, name string) (stri
 		return "", false
 	}
 	if kind := value.Kind(); kind != '"' {
-		f.add(codeInvalidRequest, "/"+name, "must be a string, not "+kindName(kind))
+		f.add(api.InvalidRequest, "/"+name, "must be a string, not "+kindName(kind))
 		return "", false
 	}
 	// Cannot fail: the decoder has read the value.
@@ -302,11 +295,11 @@ func (f *findings) text(pointer, s string, least, most int) string {
 	n := codePoints(s)
 	switch {
 	case !ok:
-		f.add(codeInvalidRequest, pointer, "is not valid UTF-8")
+		f.add(api.InvalidRequest, pointer, "is not valid UTF-8")
 	case n < least:
-		f.add(codeInvalidRequest, pointer, "must not be empty")
+		f.add(api.InvalidRequest, pointer, "must not be empty")
 	case n > most:
-		f.add(codeInvalidRequest, pointer, fmt.Sprintf("must have at most %d characters, not %d", most, n))
+		f.add(api.InvalidRequest, pointer, fmt.Sprintf("must have at most %d characters, not %d", most, n))
 	}
 	return s
 }
@@ -316,11 +309,11 @@ func (f *findings) amount(pointer, s string, minimum int64) int64 {
 	cents, err := ParseUSD(s)
 	switch {
 	case errors.Is(err, ErrAmountTooHigh):
-		f.add(codeBidTooHigh, pointer, "must be at most "+FormatUSD(core.MaxAmount))
+		f.add(api.BidTooHigh, pointer, "must be at most "+FormatUSD(core.MaxAmount))
 	case err != nil:
-		f.add(codeInvalidRequest, pointer, "must be US dollars: one to seven digits, and after a point one or two more")
+		f.add(api.InvalidRequest, pointer, "must be US dollars: one to seven digits, and after a point one or two more")
 	case cents < minimum:
-		f.add(codeBidTooLow, pointer, "must be at least "+FormatUSD(minimum))
+		f.add(api.BidTooLow, pointer, "must be at least "+FormatUSD(minimum))
 	}
 	return cents
 }

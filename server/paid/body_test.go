@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"webring/core"
+	"webring/core/api"
 )
 
 const minimumBid = 100
@@ -85,7 +86,11 @@ func TestRegisterBounds(t *testing.T) {
 			t.Errorf("%s: %v", body, err)
 		}
 	}
-	for _, c := range []struct{ body, code, pointer string }{
+	for _, c := range []struct {
+		body    string
+		code    api.Code
+		pointer string
+	}{
 		{register("name", quoted("ü", 81)), "invalid_request", "/name"},
 		{register("name", `""`), "invalid_request", "/name"},
 		{register("name", `" \u200b\u0000"`), "invalid_request", "/name"},
@@ -240,7 +245,11 @@ func TestBidNamesAMemberBySlugOrURL(t *testing.T) {
 }
 
 func TestBidBounds(t *testing.T) {
-	for _, c := range []struct{ body, code, pointer string }{
+	for _, c := range []struct {
+		body    string
+		code    api.Code
+		pointer string
+	}{
 		{`{"amount":"1.00"}`, "invalid_request", "/member"},
 		{`{"member":null,"amount":"1.00"}`, "invalid_request", "/member"},
 		{`{"member":" ","amount":"1.00"}`, "invalid_request", "/member"},
