@@ -1,0 +1,59 @@
+package abi
+
+import (
+	"webring/core"
+	"webring/core/api"
+)
+
+// Response is what [Core.Serve] writes; see [api.Response].
+type Response = api.Response
+
+// Record is one entry of the ledger as it travels: the event's encoding, and
+// beside it the encoding of its texts, which is empty where there are none.
+type Record struct {
+	Event, Texts []byte
+}
+
+// Core is a state and the functions by which a host drives it. It has one
+// owner: any number of calls to Serve may run at a time, but none beside a call
+// that changes the state.
+type Core struct {
+	state *core.State
+}
+
+// New gives the core of an empty ledger, in which no more than capacity members
+// can ever join.
+func New(capacity int) *Core { return &Core{core.NewState(capacity)} }
+
+// Apply folds the next record of the ledger into the state. On an error, which
+// says why, the state is as it was; see [core.State.Apply]. Nothing may be
+// served until the next Advance or Rewind.
+func (c *Core) Apply(event, texts []byte) error { return c.state.Apply(event, texts) }
+
+// Advance brings the clock to second, in whole seconds since 1970, UTC, unless
+// it is there already, and all that depends on the clock with it.
+func (c *Core) Advance(second int64) { c.state.Advance(second) }
+
+// Rewind sets the clock back to second, but not before the last event.
+func (c *Core) Rewind(second int64) { c.state.Rewind(second) }
+
+// Serve answers a GET request for target, the request target as it was sent;
+// random are 64 uniformly random bits. See [api.Serve].
+func (c *Core) Serve(target []byte, random uint64, r *Response) {
+	api.Serve(c.state, target, random, r)
+}
+
+// Seq is the number of records applied.
+func (c *Core) Seq() uint64 { return c.state.Seq() }
+
+// Second is the clock: what Serve answers for.
+func (c *Core) Second() int64 { return c.state.Clock() }
+
+// BaseURL is what every link in a document begins with, without a slash at its
+// end. It is empty before the first record.
+func (c *Core) BaseURL() string {
+	if r := c.state.Rules(); r != nil {
+		return r.BaseURL
+	}
+	return ""
+}

@@ -1,0 +1,82 @@
+package edge
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/core/api"
+)
+
+// Core is the read surface that the shell shows. Its functions are called from
+// many goroutines at a time. Answers must not go backwards: a later call sees
+// at least the position and second that an earlier one saw, unless the host
+// rewound its clock.
+type Core interface {
+	// Serve answers a GET request for target, in origin form, as it was sent.
+	// It overwrites r and keeps neither argument.
+	Serve(target []byte, r *api.Response)
+	// Head gives the ledger position and the second, since 1970, UTC, that
+	// answers speak of.
+	Head() (seq uint64, second int64)
+	// BaseURL is what links begin with, without a slash at its end.
+	BaseURL() string
+}
+
+// PaidHandler answers a paid operation: a POST with a JSON body that has been
+// read whole. It runs inside the shell's limiter, version check and error
+// layer, and may hold the request as long as it needs.
+//
+// client names who sent the request for limits of the handler's own: an IPv4
+// address, an IPv6 /64, or "local" for a peer without an address. secure says
+// whether a payment may be asked for and taken on this connection. ctx must
+// not be kept past the return, and its Done channel closes as soon as the
+// shell begins to stop, so work that must finish does not hang on it.
+//
+// The handler sets status, body, Content-Type and header fields of its own;
+// without a Cache-Control the answer is not kept by anybody. Rate limit,
+// version and CORS fields are added by the shell.
+type PaidHandler func(ctx *fasthttp.RequestCtx, client string, secure bool)
+
+// Config says what a [Shell] serves and within which bounds. The zero value of
+// every field but Core is usable.
+type Config struct {
+	// Core answers every read.
+	Core Core
+	// CoreDigest names the build of the core. It is part of every validator,
+	// so that no cache takes documents of two builds for the same.
+	CoreDigest string
+	// Paid are the paid operations by path, such as "/api/register".
+	Paid map[string]PaidHandler
+
+	// RateLimit is how many requests a client may send in 60 seconds. 0
+	// switches the limiter off, and then no answer carries RateLimit fields:
+	// there is no policy to state.
+	RateLimit int
+	// TrustedProxies are believed when they say for whom they forward.
+	TrustedProxies Proxies
+	// MaxConns is how many connections may be open, and MaxConnsPerClient how
+	// many of one client; proxies and local peers have no bound of their own.
+	// 0 stands for 16384 and 256. A connection beyond a bound is closed
+	// without an answer.
+	MaxConns          int
+	MaxConnsPerClient int
+
+	// TLS makes the shell speak TLS, HTTP/1.1 only. It is cloned.
+	TLS *tls.Config
+
+	// ReadTimeout bounds the reading of one request from its first byte to
+	// the end of its body, and the wait for the first byte on a connection;
+	// IdleTimeout the wait for each further one; WriteTimeout the writing of a
+	// response, counted from when the handler has returned. 0 stands for 10,
+	// 30 and 30 seconds.
+	ReadTimeout, IdleTimeout, WriteTimeout time.Duration
+
+	// Now is the clock of the limiter, [time.Now] when nil.
+	Now func() time.Time
+	// Log receives what operators should see, [slog.Default] when nil. Header
+	// values, queries and bodies are never written to it.
+	Log *slog.Logger
+}

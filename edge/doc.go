@@ -1,0 +1,33 @@
+// Package edge is the HTTP shell around the read surface: any number of
+// processes may run it, one of them at the origin.
+//
+// The documents are not made here. A [Core] answers every GET of the service
+// interface with a status, bytes and how long they hold; the shell turns that
+// into header fields and moves the bytes. What is its own: routing and methods,
+// the rate limit, the version check, CORS, validators and caching, the pages
+// for people, sizes and timeouts, and the promise that whatever goes wrong, on
+// any layer, is answered by a problem document of the one table in
+// [webring/core/api].
+//
+// A tour: [Shell] in shell.go takes each request through limiter, version
+// check and route, with panics contained around all of it. routes.go finds the
+// handler; read.go turns an answer of the core into HTTP; validator.go knows
+// entity tags; paid.go lets a payment handler in; problem.go writes problems,
+// those of requests that could not be read among them; headers.go adds what
+// every answer carries. limiter.go counts requests, client.go and proxies.go
+// say whose they are, listener.go bounds connections. pages.go shows decoded
+// documents to people.
+//
+// # What is decided here
+//
+//   - Every path is matched exactly: no redirects for slashes or case. A
+//     target that is not a path, has a fragment, or names another scheme than
+//     http(s) is a bad_request.
+//   - Without a rate limit there are no RateLimit fields.
+//   - No answer depends on a request field but the target and Api-Version,
+//     and errors are not stored, so nothing carries Vary.
+//   - Documents may be kept for 5 seconds, those that show standings no longer
+//     than these hold, and shown stale while they are fetched anew or cannot
+//     be.
+//   - A read is the same for everyone, so CORS fields stand on every answer.
+package edge

@@ -1,0 +1,130 @@
+package edge
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// boundedListener accepts no more connections than a process can hold, and no
+// more from one client than it needs. One beyond a bound is closed unanswered:
+// to answer it is what there is no room for.
+type boundedListener struct {
+	net.Listener
+	proxies   *Proxies
+	max, each int
+
+	closing sync.Once
+	closed  error
+
+	mu   sync.Mutex
+	open int
+	by   map[client]int
+}
+
+// Accept also outlasts shortages of descriptors and memory, which would end
+// the server otherwise.
+func (l *boundedListener) Accept() (net.Conn, error) {
+	for pause := 5 * time.Millisecond; ; {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			if !isShortage(err) {
+				return nil, err
+			}
+			time.Sleep(pause)
+			pause = min(2*pause, time.Second)
+			continue
+		}
+		addr := remoteAddr(c.RemoteAddr())
+		// A proxy speaks for many, and who is on this machine has other ways
+		// to exhaust it.
+		counted := addr.IsValid() && !addr.IsLoopback() && !l.proxies.trusts(addr)
+		if b := (&boundedConn{Conn: c, from: l, client: clientOf(addr), counted: counted}); l.admit(b) {
+			return b, nil
+		}
+		c.Close()
+	}
+}
+
+func isShortage(err error) bool {
+	for _, e := range [...]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED, syscall.EINTR} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *boundedListener) admit(c *boundedConn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open >= l.max || c.counted && l.by[c.client] >= l.each {
+		return false
+	}
+	l.open++
+	if c.counted {
+		l.by[c.client]++
+	}
+	return true
+}
+
+func (l *boundedListener) release(c *boundedConn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open--
+	if c.counted {
+		if l.by[c.client]--; l.by[c.client] == 0 {
+			delete(l.by, c.client)
+		}
+	}
+}
+
+// Close may be called more than once.
+func (l *boundedListener) Close() error {
+	l.closing.Do(func() { l.closed = l.Listener.Close() })
+	return l.closed
+}
+
+// boundedConn gives its place back when it is closed.
+type boundedConn struct {
+	net.Conn
+	from    *boundedListener
+	client  client
+	counted bool
+	linger  bool // set by the goroutine that serves the connection
+	closing sync.Once
+	closed  error
+}
+
+// Close sends what has been written on its way before it closes, if the peer
+// is still sending a request that was refused: to close on unread bytes resets
+// a TCP connection, and the peer would never read why.
+func (c *boundedConn) Close() error {
+	c.closing.Do(func() {
+		if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && c.linger && half.CloseWrite() == nil {
+			c.Conn.SetReadDeadline(time.Now().Add(lingerTime))
+			io.CopyN(io.Discard, c.Conn, lingerBytes)
+		}
+		c.closed = c.Conn.Close()
+		c.from.release(c)
+	})
+	return c.closed
+}
+
+const (
+	lingerTime  = time.Second
+	lingerBytes = 256 << 10
+)
+
+// lingering marks the connection under c to be closed with patience.
+func lingering(c net.Conn) {
+	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = t.NetConn()
+	}
+	if b, ok := c.(*boundedConn); ok {
+		b.linger = true
+	}
+}
