@@ -1,0 +1,539 @@
+package coretest
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"webring/core"
+	"webring/core/api"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden compares with a file under testdata, or writes it with -update.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s has changed; if that is meant, run with -update.\ngot  %s\nwant %s", path, got, want)
+	}
+}
+
+const (
+	histories = 1000
+	length    = 70
+	capacity  = 24
+)
+
+// each runs a test on every seed, and says which one fails.
+func each(t *testing.T, f func(t *testing.T, seed uint64)) {
+	for seed := range uint64(histories) {
+		if t.Failed() {
+			return
+		}
+		f(t, seed)
+		if t.Failed() {
+			t.Logf("seed %d", seed)
+		}
+	}
+}
+
+// accepted gives the steps of a history that apply, clock included, and the
+// state they lead to.
+func accepted(seed uint64) (steps []Step, st *core.State) {
+	st = core.NewState(capacity)
+	for _, step := range Generate(seed, length) {
+		if step.Event == nil {
+			st.Advance(step.Now)
+		} else if st.Apply(step.EventBytes, step.TextBytes) != nil {
+			continue
+		}
+		steps = append(steps, step)
+	}
+	st.Advance(0)
+	return steps, st
+}
+
+// targets are requests of every kind, for members that are there and others.
+func targets(st *core.State) []string {
+	list := []string{"/api", "/api/ring", "/api/ring?limit=2&offset=1&kind=agent", "/api/ring?page=2&limit=3&category=tools",
+		"/api/ring/next", "/api/ring/prev?kind=mcp", "/api/ring/random", "/api/ring/random?from=alpha-0&category=general",
+		"/api/categories", "/api/widget", "/api/widget?from=a.com", "/api/leaderboard", "/api/leaderboard?limit=3&page=2",
+		"/next?from=nobody", "/prev?from=https://a.com/foo/bar", "/random?kind=website", "/nothing", "/api/ring/nobody"}
+	for o := range min(st.Rows(), 6) {
+		slug := st.Member(core.Ordinal(o)).Slug
+		list = append(list, "/api/ring/"+slug, "/api/ring/next?from="+slug, "/prev?kind=agent&from="+slug, "/api/widget?from="+slug)
+	}
+	return list
+}
+
+// served is everything that a host can see of a state: answers with their
+// validators, and what the writer asks.
+func served(st *core.State) []byte {
+	var b bytes.Buffer
+	if st.Rules() == nil {
+		return nil
+	}
+	var r api.Response
+	for _, target := range targets(st) {
+		api.Serve(st, []byte(target), 0x9E3779B97F4A7C15, &r)
+		fmt.Fprintf(&b, "%s %d %d %d seq=%d %d..%d unknown=%t location=%s next=%s prev=%s\n%s\n", target, r.Status, r.Media, r.Validity,
+			r.Seq, r.Since, r.Until, r.Unknown, r.Location, r.Next, r.Prev, r.Body)
+	}
+	paid, voided := st.Books()
+	fmt.Fprintln(&b, st.Seq(), st.Clock(), st.LastStamp(), st.Len(), st.Rows(), paid, voided, st.JoinAtFirst(), st.Ranked(), st.Categories())
+	return b.Bytes()
+}
+
+// differ shows the first line in which two served states differ.
+func differ(t *testing.T, what string, got, want []byte) {
+	t.Helper()
+	if bytes.Equal(got, want) {
+		return
+	}
+	g, w := bytes.Split(got, []byte("\n")), bytes.Split(want, []byte("\n"))
+	for i := range min(len(g), len(w)) {
+		if !bytes.Equal(g[i], w[i]) {
+			t.Errorf("%s:\n got %s\nwant %s", what, g[i], w[i])
+			return
+		}
+	}
+	t.Errorf("%s: %d lines, want %d", what, len(g), len(w))
+}
+
+func TestCoreAndModelAgreeOnAThousandHistories(t *testing.T) {
+	met := map[error]int{}
+	each(t, func(t *testing.T, seed uint64) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		st, m := core.NewState(capacity), &Model{Capacity: capacity}
+		for i, step := range Generate(seed, length) {
+			if step.Event == nil {
+				st.Advance(step.Now)
+				m.Advance(step.Now)
+			} else {
+				got, want := st.Apply(step.EventBytes, step.TextBytes), m.Apply(step.Event, step.Texts)
+				met[want]++
+				if !errors.Is(got, want) || (got == nil) != (want == nil) {
+					t.Fatalf("step %d, %#v: %v, want %v", i, step.Event, got, want)
+				}
+			}
+			if m.Rules != nil && random.IntN(8) == 0 {
+				compare(t, st, m, random)
+			}
+		}
+		compare(t, st, m, random)
+	})
+	for _, err := range []error{nil, core.ErrNotOpened, core.ErrStampOrder, core.ErrCapacity, core.ErrSlugTaken, core.ErrURLTaken, core.ErrUnknown, core.ErrRemoved} {
+		if met[err] == 0 {
+			t.Errorf("no history meets the outcome %v", err)
+		}
+	}
+}
+
+// compare asks core and model everything.
+func compare(t *testing.T, st *core.State, m *Model, random *rand.Rand) {
+	t.Helper()
+	st.Advance(m.Clock)
+	if st.Seq() != m.Seq || st.Clock() != m.Clock || st.LastStamp() != m.Stamp || st.Rows() != len(m.Members) {
+		t.Fatalf("seq %d clock %d stamp %d rows %d, want %d %d %d %d", st.Seq(), st.Clock(), st.LastStamp(), st.Rows(), m.Seq, m.Clock, m.Stamp, len(m.Members))
+	}
+	if got, want := fmt.Sprint(st.Ranked()), fmt.Sprint(m.Ranked()); got != want {
+		t.Fatalf("ranked %s, want %s", got, want)
+	}
+	if got, want := st.JoinAtFirst(), m.JoinAtFirst(); got != want {
+		t.Fatalf("join at first %d, want %d", got, want)
+	}
+	ranks, positions := map[int]int{}, map[int]int{}
+	for i, o := range m.Ranked() {
+		ranks[o] = i + 1
+	}
+	for i, o := range m.Ring(0, nil) {
+		positions[o] = i + 1
+	}
+	for i, member := range m.Members {
+		o := core.Ordinal(i)
+		row := st.Member(o)
+		if row.Total() != member.Total() || row.Removed != member.Removed {
+			t.Fatalf("member %d: total %d removed %t, want %d %t", i, row.Total(), row.Removed, member.Total(), member.Removed)
+		}
+		if st.Rank(o) != ranks[i] {
+			t.Fatalf("member %d: rank %d, want %d", i, st.Rank(o), ranks[i])
+		}
+		if found, ok := st.BySlug([]byte(member.Event.Slug)); !ok || found != o {
+			t.Fatalf("member %d is not found by its slug", i)
+		}
+		cents, ok := st.ToTakeFirst(o)
+		wantCents, wantOK := m.ToTakeFirst(i)
+		if cents != wantCents || ok != wantOK {
+			t.Fatalf("member %d: to take first %d %t, want %d %t", i, cents, ok, wantCents, wantOK)
+		}
+		if !member.Live() {
+			continue
+		}
+		if st.Standing(o) != m.Standing(i) || st.Position(o) != positions[i] {
+			t.Fatalf("member %d: standing %d position %d, want %d %d", i, st.Standing(o), st.Position(o), m.Standing(i), positions[i])
+		}
+	}
+	compareLists(t, st, m, random)
+	var scratch []byte
+	for _, from := range References(m) {
+		o, ok := st.Resolve([]byte(from), &scratch)
+		if want := m.Resolve(from); ok != (want >= 0) || ok && int(o) != want {
+			t.Fatalf("from %q resolves to %d %t, want %d", from, o, ok, want)
+		}
+	}
+}
+
+// compareLists walks every filtered ring from everywhere.
+func compareLists(t *testing.T, st *core.State, m *Model, random *rand.Rand) {
+	t.Helper()
+	used := map[string]bool{}
+	for _, c := range []string{"", "general", "tools", "a", "x-", "unused"} {
+		category := &c
+		if c == "" {
+			category = nil
+		}
+		for kind := core.Kind(0); kind <= core.Website; kind++ {
+			l := st.Select(kind, []byte(c))
+			if got, want := fmt.Sprint(l), fmt.Sprint(m.Ring(kind, category)); got != want {
+				t.Fatalf("kind %d category %q: %s, want %s", kind, c, got, want)
+			}
+			used[c] = used[c] || c != "" && len(l) > 0
+			bits := random.Uint64()
+			agree := func(what string, o core.Ordinal, ok bool) func(int, bool) {
+				return func(want int, wantOK bool) {
+					t.Helper()
+					if ok != wantOK || ok && int(o) != want {
+						t.Fatalf("kind %d category %q: %s is %d %t, want %d %t", kind, c, what, o, ok, want, wantOK)
+					}
+				}
+			}
+			o, ok := l.Random(bits)
+			agree("random", o, ok)(m.Random(bits, -1, kind, category))
+			for _, from := range m.Ring(0, nil) {
+				o, ok := l.After(core.Ordinal(from))
+				agree(fmt.Sprint("next of ", from), o, ok)(m.Walk(from, 1, kind, category))
+				o, ok = l.Before(core.Ordinal(from))
+				agree(fmt.Sprint("prev of ", from), o, ok)(m.Walk(from, -1, kind, category))
+				o, ok = l.RandomOther(bits, core.Ordinal(from))
+				agree(fmt.Sprint("random but ", from), o, ok)(m.Random(bits, from, kind, category))
+			}
+			if len(l) > 0 {
+				o, ok := m.Walk(-1, 1, kind, category)
+				agree("first", l[0], true)(o, ok)
+				o, ok = m.Walk(-1, -1, kind, category)
+				agree("last", l[len(l)-1], true)(o, ok)
+			}
+		}
+	}
+	for _, c := range st.Categories() {
+		if !used[c] {
+			t.Fatalf("category %q is listed and not in use", c)
+		}
+		delete(used, c)
+	}
+	for c, in := range used {
+		if in {
+			t.Fatalf("category %q is in use and not listed", c)
+		}
+	}
+}
+
+func TestAnyInterleavingOfEventsAndClockGivesIdenticalAnswers(t *testing.T) {
+	each(t, func(t *testing.T, seed uint64) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		steps, st := accepted(seed)
+		final := st.Clock()
+		want := served(st)
+		play := func(before, after func(*core.State)) []byte {
+			st := core.NewState(capacity)
+			for _, step := range steps {
+				if step.Event == nil {
+					continue
+				}
+				before(st)
+				if err := st.Apply(step.EventBytes, step.TextBytes); err != nil {
+					t.Fatal(err)
+				}
+				after(st)
+			}
+			st.Advance(final)
+			return served(st)
+		}
+		nothing := func(*core.State) {}
+		now := func(st *core.State) { st.Advance(st.Clock()) }
+		late := func(st *core.State) {
+			if random.IntN(3) == 0 && st.Rules() != nil {
+				st.Advance(st.Clock() + random.Int64N(final-st.Clock()+1))
+			}
+		}
+		wrong := func(st *core.State) {
+			if random.IntN(8) == 0 && st.Rules() != nil {
+				st.Advance(final + 1000)
+				st.Rewind(st.LastStamp()/1000 + random.Int64N(final-st.LastStamp()/1000+1))
+			}
+		}
+		differ(t, "events, then the clock", play(nothing, nothing), want)
+		differ(t, "the clock at every event", play(nothing, now), want)
+		differ(t, "the clock ahead of events", play(late, late), want)
+		differ(t, "the clock at the end, then events", play(func(st *core.State) { st.Advance(max(final, st.Clock())) }, nothing), want)
+		differ(t, "a clock that was wrong", play(nothing, wrong), want)
+	})
+}
+
+// The fold takes a registration without texts when they were redacted later,
+// and ends where it would have with them.
+func TestRedactedTextsEndInTheSameAnswers(t *testing.T) {
+	redactions := 0
+	each(t, func(t *testing.T, seed uint64) {
+		steps, st := accepted(seed)
+		redacted := map[string]bool{}
+		for _, step := range steps {
+			if e, ok := step.Event.(*core.Removed); ok && e.Redacted {
+				redacted[e.Member] = true
+			}
+		}
+		redactions += len(redacted)
+		without := core.NewState(capacity)
+		for _, step := range steps {
+			if e, ok := step.Event.(*core.Joined); ok && redacted[e.Slug] {
+				step = step.Without()
+			}
+			if step.Event == nil {
+				without.Advance(step.Now)
+			} else if err := without.Apply(step.EventBytes, step.TextBytes); err != nil {
+				t.Fatalf("%#v: %v", step.Event, err)
+			}
+			// A member whose texts are gone is in no document, at no position.
+			if without.Rules() != nil {
+				without.Advance(0)
+				for o := range without.Rows() {
+					m := without.Member(core.Ordinal(o))
+					if m.URL == "" && without.Rank(core.Ordinal(o)) != 0 {
+						t.Fatalf("%s has no texts and is ranked", m.Slug)
+					}
+				}
+			}
+		}
+		differ(t, "without redacted texts", served(without), served(st))
+	})
+	if redactions < histories {
+		t.Errorf("only %d redactions in %d histories", redactions, histories)
+	}
+}
+
+// Since and Until are the truth, by serving every second around them.
+func TestTimedAnswersHoldFromSinceUntilUntil(t *testing.T) {
+	const look = 150 // seconds
+	bounds := 0
+	each(t, func(t *testing.T, seed uint64) {
+		_, st := accepted(seed)
+		var r api.Response
+		serve := func(target string) string {
+			api.Serve(st, []byte(target), 0, &r)
+			return string(r.Body)
+		}
+		timed := []string{"/api/leaderboard?limit=500"}
+		for o := range st.Rows() {
+			if st.Rank(core.Ordinal(o)) > 0 {
+				timed = append(timed, "/api/ring/"+st.Member(core.Ordinal(o)).Slug)
+			}
+		}
+		now, stamp := st.Clock(), st.LastStamp()/1000
+		bodies := map[string]string{}
+		for _, target := range timed {
+			bodies[target] = serve(target)
+			if r.Validity != api.Timed || r.Since > now || r.Until <= now {
+				t.Fatalf("%s at %d holds from %d until %d", target, now, r.Since, r.Until)
+			}
+		}
+		since, until := r.Since, r.Until
+		holds := func(second int64) {
+			t.Helper()
+			for _, target := range timed {
+				if serve(target) != bodies[target] {
+					t.Fatalf("%s changed at %d, within %d until %d", target, second, since, until)
+				}
+				if r.Since != since || r.Until != until {
+					t.Fatalf("%s at %d: holds from %d until %d, at %d from %d until %d", target, second, r.Since, r.Until, now, since, until)
+				}
+			}
+		}
+		for second := now; second < until && second <= now+look; second++ {
+			st.Advance(second)
+			holds(second)
+		}
+		if until != 1<<63-1 {
+			st.Advance(until - 1)
+			holds(until - 1)
+			st.Advance(until)
+			if bounds++; serve(timed[0]) == bodies[timed[0]] || r.Since != until {
+				t.Fatalf("nothing changed at until, %d (since %d)", until, r.Since)
+			}
+		}
+		for second := now; second >= max(since, stamp) && second >= now-look; second-- {
+			st.Rewind(second)
+			holds(second)
+		}
+		if since > stamp {
+			st.Rewind(since)
+			holds(since)
+			st.Rewind(since - 1)
+			if bounds++; serve(timed[0]) == bodies[timed[0]] || r.Until != since {
+				t.Fatalf("nothing changed at since, %d (until %d)", since, r.Until)
+			}
+		}
+	})
+	if bounds < histories {
+		t.Errorf("only %d bounds were met", bounds)
+	}
+}
+
+func TestExactlyToTakeFirstTakesRankOneAndACentLessDoesNot(t *testing.T) {
+	quotes, joins := 0, 0
+	each(t, func(t *testing.T, seed uint64) {
+		steps, st := accepted(seed)
+		if seed%2 == 1 && st.Rules() != nil { // also where the leader's standing has decayed
+			st.Advance(st.Clock() + 86400*int64(seed%100))
+		}
+		// The payment is stamped now, as the writer would.
+		pay := func(e core.Event, texts *core.Texts) *core.State {
+			after := replay(t, steps, st.Clock())
+			step := NewStep(e, texts)
+			if err := after.Apply(step.EventBytes, step.TextBytes); err != nil {
+				t.Fatal(err)
+			}
+			after.Advance(0)
+			return after
+		}
+		stamp := max(st.Clock()*1000, st.LastStamp())
+		for o := range st.Rows() {
+			o := core.Ordinal(o)
+			cents, ok := st.ToTakeFirst(o)
+			if !ok || cents > core.MaxAmount || st.Member(o).Total()+cents > core.MaxTotal {
+				continue
+			}
+			quotes++
+			bid := &core.Bid{Stamp: stamp, Member: st.Member(o).Slug, Amount: cents}
+			if pay(bid, nil).Rank(o) != 1 {
+				t.Fatalf("%d cents do not put %s first", cents, bid.Member)
+			}
+			if bid.Amount--; bid.Amount >= st.Rules().MinBid && pay(bid, nil).Rank(o) == 1 {
+				t.Fatalf("%d cents would have put %s first, %d were asked", bid.Amount, bid.Member, cents)
+			}
+		}
+		if st.Rules() == nil || st.Rows() >= capacity || st.JoinAtFirst() > core.MaxAmount {
+			return
+		}
+		joins++
+		texts := &core.Texts{Name: core.Text{Value: "New"}, URL: core.Text{Value: "https://new.example/"}}
+		e := &core.Joined{Stamp: stamp, Slug: "new", Kind: core.Agent, Category: "general", Fee: st.Rules().Fee,
+			Bid: st.JoinAtFirst(), Name: Commit(texts.Name), URL: Commit(texts.URL)}
+		o := core.Ordinal(st.Rows())
+		if pay(e, texts).Rank(o) != 1 {
+			t.Fatalf("an opening bid of %d cents does not join at rank 1", e.Bid)
+		}
+		if e.Bid--; e.Bid >= st.Rules().MinBid && pay(e, texts).Rank(o) == 1 {
+			t.Fatalf("an opening bid of %d cents would have joined at rank 1, %d were asked", e.Bid, e.Bid+1)
+		}
+	})
+	if quotes < histories || joins < histories/10 {
+		t.Errorf("only %d quotes and %d opening bids were tried", quotes, joins)
+	}
+}
+
+func replay(t *testing.T, steps []Step, now int64) *core.State {
+	t.Helper()
+	st := core.NewState(capacity)
+	for _, step := range steps {
+		if step.Event == nil {
+			continue
+		}
+		if err := st.Apply(step.EventBytes, step.TextBytes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	st.Advance(now)
+	return st
+}
+
+// Whatever the bytes, Apply neither panics nor changes anything on an error.
+func TestAFailedApplyLeavesTheStateAsItWas(t *testing.T) {
+	failures, luck := 0, 0
+	each(t, func(t *testing.T, seed uint64) {
+		if seed >= histories/5 {
+			return
+		}
+		random := rand.New(rand.NewPCG(seed, 3))
+		steps, st := accepted(seed)
+		before := served(st)
+		for range 60 {
+			step := steps[random.IntN(len(steps))]
+			event, texts := bytes.Clone(step.EventBytes), bytes.Clone(step.TextBytes)
+			switch random.IntN(5) {
+			case 0: // as it is: out of order, or met before
+			case 1:
+				event = mutate(random, event)
+			case 2:
+				texts = mutate(random, texts)
+			case 3:
+				event, texts = mutate(random, event), mutate(random, texts)
+			case 4:
+				event = make([]byte, random.IntN(200))
+				for i := range event {
+					event[i] = byte(random.Uint32())
+				}
+			}
+			if st.Apply(event, texts) == nil {
+				luck++
+				st.Advance(0)
+				before = served(st)
+				continue
+			}
+			failures++
+			differ(t, fmt.Sprintf("after the failed event %x with %x", event, texts), served(st), before)
+		}
+	})
+	if failures == 0 || luck == 0 {
+		t.Errorf("%d failures, %d that applied", failures, luck)
+	}
+}
+
+// mutate flips, cuts, repeats and inserts.
+func mutate(random *rand.Rand, b []byte) []byte {
+	for range 1 + random.IntN(3) {
+		if len(b) == 0 {
+			return append(b, byte(random.Uint32()))
+		}
+		at := random.IntN(len(b))
+		switch random.IntN(5) {
+		case 0:
+			b[at] ^= 1 << random.IntN(8)
+		case 1:
+			b = b[:at]
+		case 2:
+			b = append(b[:at:at], b[min(len(b), at+1+random.IntN(4)):]...)
+		case 3:
+			b = append(b[:at:at], append([]byte{byte(random.Uint32())}, b[at:]...)...)
+		case 4:
+			b = append(b, b[at:]...)
+		}
+	}
+	return b
+}

@@ -1,0 +1,114 @@
+package coretest
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"webring/core"
+)
+
+// One event of each type, every field filled.
+func examples() (names []string, events []core.Event, texts *core.Texts) {
+	text := func(salt byte, value string) core.Text {
+		t := core.Text{Value: value}
+		for i := range t.Salt {
+			t.Salt[i] = salt + byte(i)
+		}
+		return t
+	}
+	payment := core.Payment{Method: "tempo", Transaction: "0x" + strings.Repeat("ab", 32), Payer: "0x" + strings.Repeat("cd", 20)}
+	texts = &core.Texts{Name: text(0x10, "Ünï & Co"), URL: text(0x30, "https://uni.example/a"),
+		Description: text(0x50, "Eine Beschreibung."), Report: text(0x70, "https://scores.example/1")}
+	return []string{"rules", "joined", "joined bare", "bid", "removed", "removed redacted", "adjusted credit", "adjusted void"},
+		[]core.Event{
+			&core.Rules{Stamp: 1769846400000, Name: "Ring", BaseURL: "https://ring.example", Fee: 100, MinBid: 100, Grace: 2592000,
+				Decay: 7776000, Networks: []string{"tempo", "base"}, Scorer: "is-agentic", RequiredScore: 40, Synthetic: true},
+			&core.Joined{Stamp: 1769846401000, Slug: "uni-co", Kind: core.MCP, Category: "general",
+				Name: Commit(texts.Name), URL: Commit(texts.URL), Description: Commit(texts.Description), Report: Commit(texts.Report),
+				Score: core.Score{Given: true, Value: 72, Provider: "is-agentic", Version: "3", ScannedAt: 1769846399000},
+				Fee:   100, Bid: 250, Payment: payment},
+			&core.Joined{Stamp: 1769846402000, Slug: "bare", Kind: core.Agent, Category: "0", Name: Commit(texts.Name), URL: Commit(texts.URL)},
+			&core.Bid{Stamp: 1769846403000, Member: "uni-co", Amount: core.MaxAmount, Payment: payment},
+			&core.Removed{Stamp: 1769846404000, Member: "bare", Reason: "spam"},
+			&core.Removed{Stamp: 1769846405000, Member: "uni-co", Reason: "asked for", Redacted: true},
+			&core.Adjusted{Stamp: 1769846406000, Adjustment: core.Credit, Member: "uni-co", Amount: 1, Payment: payment, Reason: "found later"},
+			&core.Adjusted{Stamp: core.MaxStamp, Adjustment: core.Void, Member: "uni-co", Amount: 100, Payment: payment, Reason: "reorganised"},
+		}, texts
+}
+
+// The encoding is a format for ever: these bytes may be added to, not changed.
+func TestEventsKeepTheirBytesForEver(t *testing.T) {
+	var b bytes.Buffer
+	names, events, texts := examples()
+	for i, e := range events {
+		encoded, err := core.AppendEvent(nil, e)
+		if err != nil {
+			t.Fatalf("%s: %v", names[i], err)
+		}
+		fmt.Fprintf(&b, "%s\n%x\n", names[i], encoded)
+	}
+	fmt.Fprintf(&b, "texts\n%x\n", core.AppendTexts(nil, texts))
+	fmt.Fprintf(&b, "texts bare\n%x\n", core.AppendTexts(nil, &core.Texts{Name: texts.Name, URL: texts.URL}))
+	golden(t, "events.txt", b.Bytes())
+
+	// And the other way: what is kept decodes to the events above.
+	lines := strings.Split(b.String(), "\n")
+	for i, want := range events {
+		encoded, err := hex.DecodeString(lines[2*i+1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := core.DecodeEvent(encoded); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s decodes to %#v, %v", names[i], got, err)
+		}
+	}
+}
+
+// Everything that the first histories serve, folded into a digest for each: a
+// change to any document, number or order shows here.
+func TestHistoriesServeWhatTheyServedBefore(t *testing.T) {
+	var b bytes.Buffer
+	for seed := range uint64(100) {
+		st := core.NewState(capacity)
+		digest := sha256.New()
+		for _, step := range Generate(seed, length) {
+			if step.Event == nil {
+				st.Advance(step.Now)
+			} else if err := st.Apply(step.EventBytes, step.TextBytes); err != nil {
+				fmt.Fprintln(digest, err)
+			}
+			if st.Rules() != nil {
+				st.Advance(0)
+				digest.Write(served(st))
+			}
+		}
+		fmt.Fprintf(&b, "%d %x\n", seed, digest.Sum(nil)[:16])
+	}
+	golden(t, "histories.txt", b.Bytes())
+}
+
+func TestEveryEventOfTheHistoriesEncodesOneWay(t *testing.T) {
+	each(t, func(t *testing.T, seed uint64) {
+		for _, step := range Generate(seed, length) {
+			if step.Event == nil {
+				continue
+			}
+			e, err := core.DecodeEvent(step.EventBytes)
+			if err != nil || !reflect.DeepEqual(e, step.Event) {
+				t.Fatalf("%#v decodes to %#v, %v", step.Event, e, err)
+			}
+			if step.Texts == nil {
+				continue
+			}
+			texts, err := core.DecodeTexts(step.TextBytes)
+			if err != nil || texts != *step.Texts {
+				t.Fatalf("%#v decodes to %#v, %v", step.Texts, texts, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,254 @@
+package coretest
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"webring/core"
+)
+
+// Step is one thing that happens to a ring: an event, or, when Event is nil,
+// the clock reaching the second Now.
+type Step struct {
+	Event core.Event
+	Texts *core.Texts // of a registration; nil when they were redacted
+	Now   int64
+
+	// What [core.State.Apply] takes.
+	EventBytes, TextBytes []byte
+}
+
+// NewStep encodes an event.
+func NewStep(e core.Event, texts *core.Texts) Step {
+	s := Step{Event: e, Texts: texts}
+	var err error
+	if s.EventBytes, err = core.AppendEvent(nil, e); err != nil {
+		panic(fmt.Sprintf("coretest: %#v: %v", e, err))
+	}
+	if texts != nil {
+		s.TextBytes = core.AppendTexts(nil, texts)
+	}
+	return s
+}
+
+// Without gives the step as it reads after the texts were deleted.
+func (s Step) Without() Step {
+	s.Texts, s.TextBytes = nil, nil
+	return s
+}
+
+// generator writes one history. It keeps just enough to make most of the
+// events apply.
+type generator struct {
+	*rand.Rand
+	seed  uint64
+	fast  bool // windows of seconds, otherwise of days
+	stamp int64
+	ahead int64 // clock, seconds
+	slugs []string
+	steps []Step
+}
+
+// Generate gives the history of a seed: n steps after the first, which opens
+// the ring. Most events apply; some name what is not there, repeat a slug or a
+// URL, or carry a stamp out of order. In half of the histories the windows of
+// decay are seconds, in half days.
+func Generate(seed uint64, n int) []Step {
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0x72696e67)), seed: seed}
+	g.fast = seed%2 == 0
+	g.stamp = 1_760_000_000_000 + g.Int64N(1e9)
+	g.ahead = g.stamp / 1000
+	if g.IntN(20) == 0 {
+		g.add(&core.Bid{Stamp: g.stamp, Member: "early", Amount: 100, Payment: g.payment()}, nil)
+	}
+	g.rules()
+	for len(g.steps) < n+1 {
+		g.pass()
+		switch p := g.IntN(100); {
+		case p < 30:
+			g.join()
+		case p < 60:
+			g.bid()
+		case p < 66:
+			g.remove()
+		case p < 71:
+			g.adjust()
+		case p < 74:
+			g.rules()
+		default:
+			g.clock()
+		}
+	}
+	return g.steps
+}
+
+func (g *generator) add(e core.Event, texts *core.Texts) {
+	g.steps = append(g.steps, NewStep(e, texts))
+}
+
+// pass lets the writer's clock run: not at all, for parts of a second, or for
+// a good part of a window.
+func (g *generator) pass() {
+	switch g.IntN(5) {
+	case 0:
+	case 1:
+		g.stamp += g.Int64N(1500)
+	default:
+		g.stamp += g.Int64N(20_000) * g.unit()
+	}
+}
+
+// unit is 1 where windows are seconds, otherwise what makes them days.
+func (g *generator) unit() int64 {
+	if g.fast {
+		return 1
+	}
+	return 40_000
+}
+
+// when is the stamp of the next event, now and then out of order.
+func (g *generator) when() int64 {
+	if g.IntN(50) == 0 {
+		return g.stamp - 1 - g.Int64N(3000)
+	}
+	return g.stamp
+}
+
+// clock lets the state's clock run to the writer's, or ahead of it: events
+// with earlier stamps follow.
+func (g *generator) clock() {
+	g.ahead = max(g.ahead, g.stamp/1000) + g.Int64N(30)*g.unit()
+	g.steps = append(g.steps, Step{Now: g.ahead})
+}
+
+func (g *generator) rules() {
+	e := &core.Rules{
+		Stamp: g.stamp, Name: "Ring & <Friends>", BaseURL: g.pick("https://ring.example", "http://127.0.0.1:8402", "https://x.example/a%20b"),
+		Fee: int64(g.IntN(3)) * 100, MinBid: 1 + int64(g.IntN(2))*99, Grace: 30 * 86400, Decay: 90 * 86400,
+		Scorer: "is-agentic", RequiredScore: 40, Synthetic: g.IntN(4) == 0,
+	}
+	if g.IntN(2) == 0 {
+		e.Fee = 100
+	}
+	if g.fast {
+		e.Grace, e.Decay = g.Int64N(30), 1+g.Int64N(120)
+	}
+	for range g.IntN(3) {
+		e.Networks = append(e.Networks, g.pick("tempo", "base"))
+	}
+	g.add(e, nil)
+}
+
+// join draws from few names and addresses, so that they meet.
+func (g *generator) join() {
+	slug := fmt.Sprintf("m%d", g.IntN(60))
+	if len(g.slugs) == 0 || g.IntN(10) > 0 {
+		slug = fmt.Sprintf("%s-%d", g.pick("alpha", "beta", "a-very-long-name-indeed"), len(g.slugs))
+	}
+	texts := &core.Texts{Name: g.text(g.pick("Alpha", "\"Quoted\" \\ <b>", "Ünï ☃ 日本", "line\nbreak\tand\u2028", "a&b", "🦊")),
+		URL: g.text(g.url())}
+	e := &core.Joined{Stamp: g.when(), Slug: slug, Kind: core.Kind(1 + g.IntN(3)),
+		Category: g.pick("general", "tools", "a", "x-"), Fee: 100, Payment: g.payment()}
+	if g.IntN(3) > 0 {
+		texts.Description = g.text(strings.Repeat(g.pick("long ", "é"), 1+g.IntN(20)))
+		e.Description = Commit(texts.Description)
+	}
+	if g.IntN(3) > 0 {
+		e.Score = core.Score{Given: true, Value: uint8(g.IntN(101)), Provider: "is-agentic", ScannedAt: e.Stamp / 2}
+		texts.Report = g.text("https://scores.example/r?id=" + slug + "&v=\"1\"")
+		e.Report = Commit(texts.Report)
+	}
+	if g.IntN(3) == 0 {
+		e.Bid = g.amount()
+	}
+	e.Name, e.URL = Commit(texts.Name), Commit(texts.URL)
+	g.slugs = append(g.slugs, slug)
+	if g.IntN(25) == 0 {
+		texts = nil
+	}
+	g.add(e, texts)
+}
+
+func (g *generator) bid() {
+	g.add(&core.Bid{Stamp: g.when(), Member: g.member(), Amount: g.amount(), Payment: g.payment()}, nil)
+}
+
+func (g *generator) remove() {
+	g.add(&core.Removed{Stamp: g.when(), Member: g.member(), Reason: "spam", Redacted: g.IntN(2) == 0}, nil)
+}
+
+func (g *generator) adjust() {
+	g.add(&core.Adjusted{Stamp: g.when(), Adjustment: core.Adjustment(1 + g.IntN(2)), Member: g.member(),
+		Amount: g.amount(), Payment: g.payment(), Reason: "reorganised"}, nil)
+}
+
+// amount draws small sums, so that standings tie, and now and then the
+// highest.
+func (g *generator) amount() int64 {
+	switch g.IntN(12) {
+	case 0:
+		return core.MaxAmount
+	case 1:
+		return 1 + g.Int64N(core.MaxAmount)
+	case 2, 3, 4:
+		return int64(1+g.IntN(5)) * 100
+	}
+	return 1 + g.Int64N(1000)
+}
+
+func (g *generator) member() string {
+	if len(g.slugs) == 0 || g.IntN(30) == 0 {
+		return "nobody"
+	}
+	return g.slugs[g.IntN(len(g.slugs))]
+}
+
+func (g *generator) url() string {
+	host := g.pick("a.com", "www.a.com", "data.com", "b.a.com", "www.com", "xn--bcher-kva.example")
+	if g.IntN(3) == 0 {
+		host = fmt.Sprintf("h%d.example", g.IntN(20))
+	}
+	return g.pick("https://", "http://") + host + g.pick("", "", "", ":8443") +
+		g.pick("", "/", "/foo", "/foo/", "/foobar", "/foo/bar", "/foo/bar/index.html", "/index.html", "/%C3%BC/~x", "/foo?q=1", "/?q=1")
+}
+
+func (g *generator) payment() core.Payment {
+	return core.Payment{Method: "tempo", Transaction: fmt.Sprintf("0x%064x", g.Uint64()), Payer: "0xpayer"}
+}
+
+func (g *generator) text(value string) core.Text {
+	t := core.Text{Value: value}
+	for i := range t.Salt {
+		t.Salt[i] = byte(g.Uint32())
+	}
+	return t
+}
+
+func (g *generator) pick(from ...string) string { return from[g.IntN(len(from))] }
+
+// Commit gives the commitment to a text.
+func Commit(t core.Text) core.Commitment {
+	return sha256.Sum256(append(t.Salt[:], t.Value...))
+}
+
+// References gives spellings of from to try on a ring: what its members
+// are called, neighbours of it, and strangers.
+func References(m *Model) []string {
+	refs := []string{"nobody", "a.com", "A.COM.", "www.a.com", "ta.com", "com", "www.com", "h1.example", "https://a.com",
+		"https://a.com:80/", "http://a.com:80/foo", "https://a.com/foobar", "https://a.com/foob", "https://a.com/foo/b",
+		"https://a.com/foo/./x/../bar", "https://a.com/foo?q=2", "https://nobody.example/", "ftp://a.com/", "//a.com/", "/foo", "a.com/foo", "a.com:443", "https:///", "-"}
+	for _, i := range m.Ring(0, nil) {
+		member := m.Members[i]
+		raw := member.Texts.URL.Value
+		u := member.site
+		refs = append(refs, member.Event.Slug, strings.ToUpper(member.Event.Slug), raw, "HTTP"+strings.TrimPrefix(strings.TrimPrefix(raw, "https"), "http"),
+			raw+"#fragment", u.host, "www."+u.host, strings.Replace(raw, "://", "://www.", 1))
+		if u.query == "" {
+			refs = append(refs, strings.TrimSuffix(raw, "/")+"/", strings.TrimSuffix(raw, "/")+"/deeper/page?x=1", raw+"x", raw+"?q=1",
+				strings.TrimSuffix(raw, "/")+"/index.html")
+		}
+	}
+	return refs
+}

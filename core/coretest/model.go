@@ -1,0 +1,317 @@
+package coretest
+
+import (
+	"math/big"
+	"net/url"
+	"regexp"
+	"slices"
+	"sort"
+	"strings"
+
+	"webring/core"
+)
+
+// Model is the obvious ring. It keeps every member that ever joined in join
+// order, and finds every answer anew. It is for one goroutine.
+type Model struct {
+	Capacity int
+	Rules    *core.Rules
+	Members  []*Member
+	Seq      uint64
+	Stamp    int64 // of the last event, milliseconds
+	Clock    int64 // seconds
+}
+
+// Member is one member of a [Model]. Texts is nil when they were redacted
+// before the model saw them.
+type Member struct {
+	Event   *core.Joined
+	Texts   *core.Texts
+	Bids    int64 // cents
+	LastBid int64 // milliseconds
+	Removed bool
+
+	site *site // what Texts.URL says
+}
+
+// Live says whether the member stands in the ring.
+func (m *Member) Live() bool { return !m.Removed && m.Texts != nil }
+
+// Total is the fee and every bid, in cents.
+func (m *Member) Total() int64 { return m.Event.Fee + m.Bids }
+
+// Apply takes an event, and for a registration its texts or nil, and says
+// whether it applies: nil, or the error of [core.State.Apply]. The event is
+// well-formed, and texts that are there fit it.
+func (m *Model) Apply(e core.Event, texts *core.Texts) error {
+	if _, rules := e.(*core.Rules); !rules && m.Rules == nil {
+		return core.ErrNotOpened
+	}
+	if e.When() < m.Stamp {
+		return core.ErrStampOrder
+	}
+	switch e := e.(type) {
+	case *core.Rules:
+		m.Rules = e
+	case *core.Joined:
+		if err := m.join(e, texts); err != nil {
+			return err
+		}
+	case *core.Bid:
+		if err := m.pay(e.Member, e.Amount, e.Stamp); err != nil {
+			return err
+		}
+	case *core.Removed:
+		member, err := m.find(e.Member)
+		if err != nil {
+			return err
+		}
+		member.Removed = true
+	case *core.Adjusted:
+		if e.Adjustment == core.Credit {
+			if err := m.pay(e.Member, e.Amount, e.Stamp); err != nil {
+				return err
+			}
+		} else if _, err := m.find(e.Member); err == core.ErrUnknown {
+			return err
+		}
+	}
+	m.Seq++
+	m.Stamp = e.When()
+	m.Advance(m.Stamp / 1000)
+	return nil
+}
+
+// Advance brings the clock to second now, if it is behind.
+func (m *Model) Advance(now int64) {
+	if now > m.Clock {
+		m.Clock = now
+	}
+}
+
+func (m *Model) join(e *core.Joined, texts *core.Texts) error {
+	if len(m.Members) >= m.Capacity {
+		return core.ErrCapacity
+	}
+	for _, other := range m.Members {
+		if other.Event.Slug == e.Slug {
+			return core.ErrSlugTaken
+		}
+	}
+	joining := &Member{Event: e, Texts: texts, Bids: e.Bid, LastBid: e.Stamp}
+	if texts != nil {
+		joining.site = parseSite(texts.URL.Value)
+		for _, other := range m.Members {
+			if other.Live() && other.site.is(joining.site) {
+				return core.ErrURLTaken
+			}
+		}
+	}
+	m.Members = append(m.Members, joining)
+	return nil
+}
+
+func (m *Model) find(slug string) (*Member, error) {
+	for _, member := range m.Members {
+		if member.Event.Slug == slug {
+			if member.Removed {
+				return member, core.ErrRemoved
+			}
+			return member, nil
+		}
+	}
+	return nil, core.ErrUnknown
+}
+
+func (m *Model) pay(slug string, amount, stamp int64) error {
+	member, err := m.find(slug)
+	if err != nil {
+		return err
+	}
+	if member.Total()+amount > core.MaxTotal {
+		return core.ErrTotal
+	}
+	member.Bids += amount
+	member.LastBid = stamp
+	return nil
+}
+
+// Ring gives the ordinals of the members in the ring that match, in ring
+// order. The kind 0 and a nil category match all.
+func (m *Model) Ring(kind core.Kind, category *string) []int {
+	ring := []int{}
+	for i, member := range m.Members {
+		if member.Live() && (kind == 0 || member.Event.Kind == kind) &&
+			(category == nil || member.Event.Category == *category) {
+			ring = append(ring, i)
+		}
+	}
+	return ring
+}
+
+// Standing is the decision "Money and rank" word by word.
+func (m *Model) Standing(i int) int64 {
+	member := m.Members[i]
+	if member.Bids == 0 {
+		return member.Total()
+	}
+	elapsed := m.Clock - member.LastBid/1000 - m.Rules.Grace
+	if elapsed <= 0 {
+		return member.Total()
+	}
+	if elapsed >= m.Rules.Decay {
+		return 0
+	}
+	product := new(big.Int).Mul(big.NewInt(member.Total()), big.NewInt(m.Rules.Decay-elapsed))
+	return product.Div(product, big.NewInt(m.Rules.Decay)).Int64()
+}
+
+// Ranked gives the ordinals of the members in the ring, first rank first.
+func (m *Model) Ranked() []int {
+	ranked := m.Ring(0, nil)
+	slices.SortStableFunc(ranked, func(a, b int) int {
+		return big.NewInt(m.Standing(b)).Cmp(big.NewInt(m.Standing(a)))
+	})
+	return ranked
+}
+
+// ToTakeFirst searches the least payment that would rank i before the leader.
+func (m *Model) ToTakeFirst(i int) (cents int64, ok bool) {
+	ranked := m.Ranked()
+	if !slices.Contains(ranked, i) || ranked[0] == i {
+		return 0, false
+	}
+	leader, first := m.Standing(ranked[0]), ranked[0]
+	return m.least(func(payment int64) bool {
+		total := m.Members[i].Total() + payment
+		return total > leader || total == leader && i < first
+	}), true
+}
+
+// JoinAtFirst searches the least opening bid that would rank a new member
+// first.
+func (m *Model) JoinAtFirst() int64 {
+	ranked := m.Ranked()
+	if len(ranked) == 0 || m.Rules.Fee > m.Standing(ranked[0]) {
+		return 0
+	}
+	return m.least(func(bid int64) bool { return m.Rules.Fee+bid > m.Standing(ranked[0]) })
+}
+
+// least searches the least payment, at or above the minimum, that is enough.
+func (m *Model) least(enough func(cents int64) bool) int64 {
+	above := sort.Search(core.MaxTotal+2, func(n int) bool { return enough(m.Rules.MinBid + int64(n)) })
+	return m.Rules.MinBid + int64(above)
+}
+
+// Walk goes around the ring from a member, or enters it at its edge with
+// from −1, until a member matches. It reports false when none does.
+func (m *Model) Walk(from, step int, kind core.Kind, category *string) (int, bool) {
+	ring, matching := m.Ring(0, nil), m.Ring(kind, category)
+	at := slices.Index(ring, from)
+	if at < 0 && step < 0 {
+		at = 0
+	}
+	for range ring {
+		at = (at + step + len(ring)) % len(ring)
+		if slices.Contains(matching, ring[at]) {
+			return ring[at], true
+		}
+	}
+	return 0, false
+}
+
+// Random picks among the matching members by 64 random bits; from, unless it
+// is −1, only when nothing else matches.
+func (m *Model) Random(random uint64, from int, kind core.Kind, category *string) (int, bool) {
+	matching := m.Ring(kind, category)
+	if at := slices.Index(matching, from); at >= 0 && len(matching) > 1 {
+		matching = slices.Delete(matching, at, at+1)
+	}
+	if len(matching) == 0 {
+		return 0, false
+	}
+	scaled := new(big.Int).SetUint64(random)
+	scaled.Mul(scaled, big.NewInt(int64(len(matching)))).Rsh(scaled, 64)
+	return matching[scaled.Int64()], true
+}
+
+var bareName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+
+// Resolve finds the member in the ring that from names, −1 for none. Spellings
+// of a URL that net/url reads otherwise than the ring are not for the model.
+func (m *Model) Resolve(from string) int {
+	ring := m.Ring(0, nil)
+	for _, i := range ring {
+		if m.Members[i].Event.Slug == from {
+			return i
+		}
+	}
+	if bareName.MatchString(from) {
+		name := parseSite("https://" + from)
+		for _, i := range ring {
+			if m.Members[i].site.host == name.host {
+				return i
+			}
+		}
+		return -1
+	}
+	given := parseSite(from)
+	if given == nil {
+		return -1
+	}
+	for _, i := range ring {
+		if m.Members[i].site.is(given) {
+			return i
+		}
+	}
+	best := -1
+	for _, i := range ring {
+		site := m.Members[i].site
+		if site.holds(given) && (best < 0 || len(site.path) > len(m.Members[best].site.path)) {
+			best = i
+		}
+	}
+	return best
+}
+
+// site is what of a URL decides identity.
+type site struct {
+	host, port string
+	path       []string
+	query      string
+}
+
+// parseSite reads an absolute http or https URL, nil for anything else.
+func parseSite(raw string) *site {
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return nil
+	}
+	u = u.ResolveReference(u) // removes dot segments
+	s := &site{host: strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")), port: u.Port(), query: u.RawQuery}
+	if bare, ok := strings.CutPrefix(s.host, "www."); ok && strings.Contains(bare, ".") {
+		s.host = bare
+	}
+	if u.Scheme == "http" && s.port == "80" || u.Scheme == "https" && s.port == "443" {
+		s.port = ""
+	}
+	path := strings.TrimSuffix(strings.TrimSuffix(u.Path, "index.html"), "/")
+	if strings.HasSuffix(u.Path, "index.html") && !strings.HasSuffix(u.Path, "/index.html") {
+		path = u.Path
+	}
+	if path != "" {
+		s.path = strings.Split(path, "/")[1:]
+	}
+	return s
+}
+
+func (s *site) is(other *site) bool {
+	return s.host == other.host && s.port == other.port && s.query == other.query && slices.Equal(s.path, other.path)
+}
+
+// holds says whether other lies at or below s.
+func (s *site) holds(other *site) bool {
+	return s.host == other.host && s.port == other.port && s.query == "" &&
+		len(s.path) <= len(other.path) && slices.Equal(s.path, other.path[:len(s.path)])
+}
