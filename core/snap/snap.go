@@ -1,0 +1,85 @@
+// Package snap holds what is said about a state and its events in hashes, for
+// those who must be able to check it without trusting whoever sent it.
+//
+// Today that is the commitment: the words of a member do not stand in its
+// registration but travel beside it as [core.Texts], and the event keeps
+// SHA-256(salt ‖ text) of each. So a text can be redacted everywhere while
+// the hash of the event, and every tree above it, stands.
+//
+// The bytes of a snapshot, the digest of a state and the text of a checkpoint
+// will live here too. The package performs no I/O.
+package snap
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"webring/core"
+)
+
+// ErrCommitment is wrapped by the errors of [Verify] about texts that are not
+// the ones an event commits to.
+var ErrCommitment = errors.New("snap: texts do not match the event")
+
+// Commit gives SHA-256(salt ‖ text). A text that was not given has no
+// commitment: the zero value stands for it, not the hash of nothing.
+func Commit(salt [16]byte, text string) core.Commitment {
+	return sha256.Sum256(append(salt[:], text...))
+}
+
+// Seal writes into e the commitments to t, under the salts that t holds.
+func Seal(e *core.Joined, t *core.Texts) {
+	for _, p := range pairs(e, t) {
+		*p.commitment = commitment(p.text)
+	}
+}
+
+// Verify says whether texts are what event commits to. No texts at all are
+// always right: a registration's may have been redacted, and other events
+// have none. Errors wrap [ErrCommitment], [core.ErrEvent] or [core.ErrTexts].
+func Verify(event, texts []byte) error {
+	e, err := core.DecodeEvent(event)
+	if err != nil {
+		return err
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	joined, ok := e.(*core.Joined)
+	if !ok {
+		return fmt.Errorf("%w: only a registration has texts", ErrCommitment)
+	}
+	t, err := core.DecodeTexts(texts)
+	if err != nil {
+		return err
+	}
+	for _, p := range pairs(joined, &t) {
+		if *p.commitment != commitment(p.text) {
+			return fmt.Errorf("%w: the %s is another", ErrCommitment, p.name)
+		}
+	}
+	return nil
+}
+
+type pair struct {
+	name       string
+	commitment *core.Commitment
+	text       *core.Text
+}
+
+func pairs(e *core.Joined, t *core.Texts) [4]pair {
+	return [4]pair{
+		{"name", &e.Name, &t.Name},
+		{"URL", &e.URL, &t.URL},
+		{"description", &e.Description, &t.Description},
+		{"report link", &e.Report, &t.Report},
+	}
+}
+
+func commitment(t *core.Text) core.Commitment {
+	if t.Value == "" {
+		return core.Commitment{}
+	}
+	return Commit(t.Salt, t.Value)
+}

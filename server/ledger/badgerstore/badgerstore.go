@@ -1,0 +1,177 @@
+// Package badgerstore keeps a ledger's rows in Badger.
+//
+// Values always stay in Badger's tree: its value log is never used, so there
+// is nothing in it to collect. Blocks are not compressed and carry checksums
+// that every reading verifies. Whatever Badger would meet with a crash, or
+// pass over in silence, is looked for before it is opened: see inspect.go.
+// What no single file can show, such as a transaction that was cut off a
+// write-ahead file, is the ledger's to find.
+package badgerstore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+	"golang.org/x/sys/unix"
+
+	"webring/server/ledger"
+)
+
+// ErrLocked says that another process has the store open. A second one cannot
+// open it, not even to read.
+var ErrLocked = errors.New("badgerstore: another process has the store open; operator commands go through the running origin")
+
+// memTable is the size of Badger's table in memory. A transaction may fill
+// 15 % of it, which leaves [ledger.MaxBatch] with room to spare.
+const memTable = 32 << 20
+
+// Store is a [ledger.Store].
+type Store struct{ db *badger.DB }
+
+// Open opens the store in dir, which is made if it does not exist. Badger's
+// warnings and errors go to log. It fails with [ErrLocked], or with
+// [ledger.ErrDamaged] when a file is not as Badger left it.
+func Open(dir string, log *slog.Logger) (*Store, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("badgerstore: %w", err)
+	}
+	if err := checkUnlocked(dir); err != nil {
+		return nil, err
+	}
+	if err := inspect(dir); err != nil {
+		return nil, fmt.Errorf("%w: %w; %s", ledger.ErrDamaged, err, ledger.Remedy)
+	}
+	db, err := badger.Open(badger.DefaultOptions(dir).
+		WithLogger(logger{log}).
+		WithMetricsEnabled(false).
+		WithSyncWrites(true).
+		WithDetectConflicts(false). // the ledger is the only writer
+		WithNumVersionsToKeep(1).
+		WithVerifyValueChecksum(true).
+		WithChecksumVerificationMode(options.OnBlockRead).
+		WithCompression(options.None).
+		WithBlockCacheSize(0).
+		WithMemTableSize(memTable).
+		WithNumMemtables(2).
+		WithNumCompactors(2).
+		WithValueThreshold(1 << 20).
+		WithValueLogFileSize(1 << 20))
+	if err != nil {
+		return nil, fmt.Errorf("%w: badger: %w; %s", ledger.ErrDamaged, err, ledger.Remedy)
+	}
+	return &Store{db}, nil
+}
+
+// checkUnlocked asks for the lock that Badger holds while it is open, because
+// the errors of Badger itself cannot be told apart.
+func checkUnlocked(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("badgerstore: %w", err)
+	}
+	defer d.Close() // which gives the lock back
+	err = unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return fmt.Errorf("%w (%s)", ErrLocked, dir)
+	}
+	if err != nil {
+		return fmt.Errorf("badgerstore: lock %s: %w", dir, err)
+	}
+	return nil
+}
+
+// Get implements [ledger.Store].
+func (s *Store) Get(key []byte) ([]byte, error) {
+	txn := s.db.NewTransaction(false)
+	defer txn.Discard()
+	item, err := txn.Get(key)
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return nil, ledger.ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("badgerstore: get: %w", err)
+	}
+	value, err := item.ValueCopy(nil)
+	if err != nil {
+		return nil, fmt.Errorf("badgerstore: get: %w", err)
+	}
+	return value, nil
+}
+
+// Scan implements [ledger.Store]. It reads one snapshot.
+func (s *Store) Scan(prefix, from []byte, fn func(key, value []byte) error) error {
+	txn := s.db.NewTransaction(false)
+	defer txn.Discard()
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix, PrefetchValues: true, PrefetchSize: 100})
+	defer it.Close()
+	if bytes.Compare(from, prefix) < 0 {
+		from = prefix
+	}
+	for it.Seek(from); it.Valid(); it.Next() {
+		item := it.Item()
+		err := item.Value(func(value []byte) error { return fn(item.Key(), value) })
+		if errors.Is(err, ledger.ErrStop) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Commit implements [ledger.Store].
+func (s *Store) Commit(b ledger.Batch) error {
+	txn := s.db.NewTransaction(true)
+	defer txn.Discard()
+	for key, value := range b {
+		var err error
+		if value == nil {
+			err = txn.Delete([]byte(key))
+		} else {
+			err = txn.Set([]byte(key), value)
+		}
+		if err != nil {
+			return fmt.Errorf("badgerstore: commit: %w", err)
+		}
+	}
+	if err := txn.Commit(); err != nil {
+		return fmt.Errorf("badgerstore: commit: %w", err)
+	}
+	return nil
+}
+
+// Verify implements [ledger.Store]: it runs the checksums of all tables, and
+// reads every row.
+func (s *Store) Verify() error {
+	if err := s.db.VerifyChecksum(); err != nil {
+		return fmt.Errorf("badgerstore: %w", err)
+	}
+	return s.Scan(nil, nil, func(_, _ []byte) error { return nil })
+}
+
+// Close implements [ledger.Store].
+func (s *Store) Close() error {
+	if err := s.db.Close(); err != nil {
+		return fmt.Errorf("badgerstore: close: %w", err)
+	}
+	return nil
+}
+
+// logger takes Badger's lines. What it merely tells is for the debug level.
+type logger struct{ log *slog.Logger }
+
+func (l logger) line(f func(string, ...any), format string, args []any) {
+	f("badger: " + strings.TrimSpace(fmt.Sprintf(format, args...)))
+}
+
+func (l logger) Errorf(format string, args ...any)   { l.line(l.log.Error, format, args) }
+func (l logger) Warningf(format string, args ...any) { l.line(l.log.Warn, format, args) }
+func (l logger) Infof(format string, args ...any)    { l.line(l.log.Debug, format, args) }
+func (l logger) Debugf(format string, args ...any)   { l.line(l.log.Debug, format, args) }

@@ -1,0 +1,133 @@
+package ledger
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// The head lies outside the store and says how far the store must have come
+// at least: a store that lost its last transactions is otherwise whole, and
+// would sign a second history. It is a file of two slots. The slot of a serial
+// is serial mod 2, so a write that tears leaves the head before it.
+//
+//	slot     = magic (8 bytes) serial size root checksum, zeros up to 4096
+//	serial   = 8 bytes, big endian
+//	size     = 8 bytes, big endian, events
+//	root     = 32 bytes
+//	checksum = SHA-256 over all before it
+const (
+	headMagic = "wr-head\x01"
+	headSlot  = 4096 // no smaller than what a disk writes at once
+	headBytes = len(headMagic) + 8 + 8 + 32 + sha256.Size
+)
+
+// headFile is what the head asks of an [os.File].
+type headFile interface {
+	io.ReaderAt
+	io.WriterAt
+	Sync() error
+	Close() error
+}
+
+type head struct{ file headFile }
+
+// write makes p the head, durably.
+func (h head) write(p position) error {
+	if _, err := h.file.WriteAt(appendHead(nil, p), int64(p.serial%2)*headSlot); err != nil {
+		return fmt.Errorf("write the head: %w", err)
+	}
+	if err := h.file.Sync(); err != nil {
+		return fmt.Errorf("sync the head: %w", err)
+	}
+	return nil
+}
+
+// read gives the later of the slots that are whole.
+func (h head) read() (position, error) {
+	var latest position
+	var found bool
+	for slot := range uint64(2) {
+		b := make([]byte, headBytes)
+		if n, err := h.file.ReadAt(b, int64(slot)*headSlot); err != nil && !errors.Is(err, io.EOF) {
+			return latest, fmt.Errorf("read the head: %w", err)
+		} else if p, ok := parseHead(b[:n], slot); ok && (!found || p.serial > latest.serial) {
+			latest, found = p, true
+		}
+	}
+	if !found {
+		return latest, errors.New("neither slot of the head is whole")
+	}
+	return latest, nil
+}
+
+func appendHead(b []byte, p position) []byte {
+	from := len(b)
+	b = append(b, headMagic...)
+	b = p.appendRow(binary.BigEndian.AppendUint64(b, p.serial))
+	sum := sha256.Sum256(b[from:])
+	return append(b, sum[:]...)
+}
+
+// parseHead reads what lies in a slot. It accepts exactly what appendHead
+// writes there.
+func parseHead(b []byte, slot uint64) (p position, ok bool) {
+	if len(b) != headBytes {
+		return p, false
+	}
+	n := len(headMagic)
+	p.serial = binary.BigEndian.Uint64(b[n:])
+	p.size = binary.BigEndian.Uint64(b[n+8:])
+	copy(p.root[:], b[n+16:])
+	return p, p.serial%2 == slot && bytes.Equal(b, appendHead(nil, p))
+}
+
+// openHead opens the head that is there; the error is [os.ErrNotExist] when
+// there is none.
+func openHead(path string) (head, error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return head{}, err
+	}
+	return head{f}, nil
+}
+
+// createHead makes the head of an empty ledger. A crash leaves either no file
+// of that name or a whole one.
+func createHead(path string, p position) (head, error) {
+	temporary := path + ".new"
+	f, err := os.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return head{}, err
+	}
+	h := head{f}
+	err = f.Truncate(2 * headSlot)
+	if err == nil {
+		err = h.write(p)
+	}
+	if err == nil {
+		err = os.Rename(temporary, path)
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		f.Close()
+		return head{}, err
+	}
+	return h, nil
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

@@ -1,0 +1,81 @@
+package ledger
+
+import "time"
+
+// index is what of the reservations is kept in memory: those that are open,
+// and who is barred because one failed. All else is asked of the store.
+type index struct {
+	open     map[string]*Reservation
+	byURL    map[string]string // URL key of an open registration → its id
+	onMember map[string]onMember
+	bars     map[bar]time.Time // until when
+}
+
+// onMember sums the open reservations on one member.
+type onMember struct {
+	count int
+	cents int64
+}
+
+type bar struct{ payer, urlKey string }
+
+func newIndex() index {
+	return index{map[string]*Reservation{}, map[string]string{}, map[string]onMember{}, map[bar]time.Time{}}
+}
+
+// change replaces old by new; nil stands for none. With the arguments
+// exchanged it takes a change back.
+func (x *index) change(old, new *Reservation) {
+	x.drop(old)
+	if new == nil {
+		return
+	}
+	switch new.State {
+	case Reserved:
+		x.open[new.ID] = new
+		if new.Operation == OperationRegister {
+			x.byURL[new.URLKey] = new.ID
+		} else {
+			m := x.onMember[new.Member]
+			x.onMember[new.Member] = onMember{m.count + 1, m.cents + new.Cents}
+		}
+	case Failed:
+		if new.Operation == OperationRegister {
+			x.bars[bar{new.Payer, new.URLKey}] = new.FailedAt.Add(BarPeriod)
+		}
+	}
+}
+
+func (x *index) drop(r *Reservation) {
+	if r == nil {
+		return
+	}
+	switch r.State {
+	case Reserved:
+		delete(x.open, r.ID)
+		if r.Operation == OperationRegister {
+			delete(x.byURL, r.URLKey)
+		} else if m := x.onMember[r.Member]; m.count > 1 {
+			x.onMember[r.Member] = onMember{m.count - 1, m.cents - r.Cents}
+		} else {
+			delete(x.onMember, r.Member)
+		}
+	case Failed:
+		delete(x.bars, bar{r.Payer, r.URLKey})
+	}
+}
+
+// expire forgets bars that have run out.
+func (x *index) expire(now time.Time) {
+	for k, until := range x.bars {
+		if !now.Before(until) {
+			delete(x.bars, k)
+		}
+	}
+}
+
+// barred gives the end of the bar on this payer for this URL.
+func (x *index) barred(payer, urlKey string, now time.Time) (until time.Time, ok bool) {
+	until, ok = x.bars[bar{payer, urlKey}]
+	return until, ok && now.Before(until)
+}

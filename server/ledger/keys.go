@@ -1,0 +1,97 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// Rows of the store. Numbers are 8 bytes, big endian, so that they sort.
+//
+//	'e' seq 0                 event bytes, for ever
+//	'e' seq 1                 texts beside a registration, until redacted
+//	'h' index                 tlog stored hash
+//	't' serial                tree size and root after this transaction
+//	'r' id                    reservation, JSON
+//	'k' replay key            id of the reservation that claimed it, for ever
+//	'i' idempotency hash      id of the latest reservation under it
+//	'o' id                    nothing; the reservation is open
+//	'f' failed-at(ms) id      nothing; the reservation failed then
+//	'j' slug                  seq of the event with which the member joined
+//	'p' slug 0 id             nothing; the reservation paid for this member
+const (
+	prefixEvent       = 'e'
+	prefixHash        = 'h'
+	prefixTransaction = 't'
+	prefixReservation = 'r'
+	prefixReplay      = 'k'
+	prefixIdempotency = 'i'
+	prefixOpen        = 'o'
+	prefixFailed      = 'f'
+	prefixJoin        = 'j'
+	prefixPaid        = 'p'
+
+	rowEvent = 0
+	rowTexts = 1
+)
+
+func numberKey(prefix byte, n uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{prefix}, n)
+}
+
+func eventKey(seq uint64, row byte) []byte { return append(numberKey(prefixEvent, seq), row) }
+
+func stringKey(prefix byte, s string) []byte { return append([]byte{prefix}, s...) }
+
+func failedKey(ms int64, id string) []byte {
+	return append(numberKey(prefixFailed, uint64(ms)), id...)
+}
+
+// paidKey needs no escape: a slug holds no zero byte.
+func paidKey(slug, id string) []byte {
+	return append(append(stringKey(prefixPaid, slug), 0), id...)
+}
+
+// position is a point in the history of a store: after how many transactions
+// it is, and the tree that they left.
+type position struct {
+	serial uint64
+	size   uint64 // events
+	root   tlog.Hash
+}
+
+func (p position) appendRow(b []byte) []byte {
+	return append(binary.BigEndian.AppendUint64(b, p.size), p.root[:]...)
+}
+
+// parseTransaction reads a 't' row.
+func parseTransaction(key, value []byte) (p position, err error) {
+	if len(key) != 1+8 || len(value) != 8+tlog.HashSize {
+		return p, errors.New("a transaction row is malformed")
+	}
+	p.serial = binary.BigEndian.Uint64(key[1:])
+	p.size = binary.BigEndian.Uint64(value)
+	copy(p.root[:], value[8:])
+	return p, nil
+}
+
+// treeReader reads stored hashes through get, which may lay rows that are not
+// stored yet over those that are.
+func treeReader(get func(key []byte) ([]byte, error)) tlog.HashReader {
+	return tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
+		hashes := make([]tlog.Hash, len(indexes))
+		for i, x := range indexes {
+			b, err := get(numberKey(prefixHash, uint64(x)))
+			if err != nil {
+				return nil, fmt.Errorf("tree hash %d: %w", x, err)
+			}
+			if len(b) != tlog.HashSize {
+				return nil, fmt.Errorf("tree hash %d has %d bytes", x, len(b))
+			}
+			copy(hashes[i][:], b)
+		}
+		return hashes, nil
+	})
+}

@@ -1,0 +1,321 @@
+package ledger
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"os"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"webring/core"
+	"webring/core/snap"
+)
+
+var (
+	// ErrDamaged says that what is stored contradicts itself.
+	ErrDamaged = errors.New("ledger: the data folder is damaged")
+	// ErrBehindHead says that the store lacks transactions that the head saw.
+	ErrBehindHead = errors.New("ledger: the store has lost its newest transactions")
+	// ErrNoHead says that there is a store without the head that belongs to it.
+	ErrNoHead = errors.New("ledger: the head is missing")
+)
+
+// Remedy ends the message of every refusal, those of a store included. Nothing less is safe: from here on
+// the program would sign another history than the one that edges have seen,
+// or take a payment twice.
+const Remedy = "nothing was started; keep this data folder aside and restore it from a backup with `webring restore`"
+
+func refuse(kind error, format string, args ...any) error {
+	return fmt.Errorf("%w: %w; %s", kind, fmt.Errorf(format, args...), Remedy)
+}
+
+// Open checks everything that is stored, folds it, and starts the writer. An
+// empty store without a head becomes a new ledger.
+//
+// It refuses with [ErrDamaged], [ErrBehindHead] or [ErrNoHead], in words that
+// say what was found and what to do. [core.ErrCapacity] means that
+// [Config.Capacity] is below the number of members. The store stays the
+// caller's, also after an error.
+func Open(c Config) (*Ledger, error) {
+	if c.Store == nil || c.HeadPath == "" || c.Capacity <= 0 {
+		return nil, errors.New("ledger: store, head and capacity must be given")
+	}
+	if err := c.Store.Verify(); err != nil {
+		return nil, refuse(ErrDamaged, "checking the store: %w", err)
+	}
+	l := newLedger(c)
+	end, seen, err := l.openHead(c.HeadPath)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.load(end, seen); err != nil {
+		l.head.file.Close()
+		return nil, err
+	}
+	// A crash between commit and head leaves the head one behind.
+	if err := l.head.write(end); err != nil {
+		l.head.file.Close()
+		return nil, err
+	}
+	l.state.Advance(l.state.Clock())
+	l.durable.Store(&end)
+	go l.run()
+	return l, nil
+}
+
+// openHead opens the head, or makes that of a new ledger. It gives the last
+// transaction of the store and the one that the head saw, which must be in it.
+func (l *Ledger) openHead(path string) (end, seen position, err error) {
+	end, err = l.transactions(nil)
+	if err != nil {
+		return end, seen, err
+	}
+	l.head, err = openHead(path)
+	if errors.Is(err, os.ErrNotExist) {
+		if end.serial > 0 {
+			return end, seen, refuse(ErrNoHead, "the store holds %d transactions, but there is no %s", end.serial, path)
+		}
+		l.head, err = createHead(path, end)
+	}
+	if err != nil {
+		return end, seen, fmt.Errorf("ledger: open the head: %w", err)
+	}
+	seen, err = l.head.read()
+	switch {
+	case err != nil:
+		err = refuse(ErrDamaged, "%s: %w", path, err)
+	case end.serial < seen.serial:
+		err = refuse(ErrBehindHead, "the store ends at transaction %d with %d events, but %s says that transaction %d with %d events was durable",
+			end.serial, end.size, path, seen.serial, seen.size)
+	default:
+		_, err = l.transactions(&seen)
+	}
+	if err != nil {
+		l.head.file.Close()
+	}
+	return end, seen, err
+}
+
+// transactions reads the rows of all transactions, which are numbered from 1
+// without a gap, and gives the last. When seen is given, one of them, or the
+// beginning, must be it.
+func (l *Ledger) transactions(seen *position) (end position, err error) {
+	end.root, _ = tlog.TreeHash(0, nil)
+	same := func() error {
+		if seen != nil && end.serial == seen.serial && end != *seen {
+			return refuse(ErrDamaged, "transaction %d left another tree than the head says", seen.serial)
+		}
+		return nil
+	}
+	if err := same(); err != nil {
+		return end, err
+	}
+	err = l.store.Scan([]byte{prefixTransaction}, nil, func(key, value []byte) error {
+		p, err := parseTransaction(key, value)
+		if err != nil {
+			return refuse(ErrDamaged, "after transaction %d: %w", end.serial, err)
+		}
+		if p.serial != end.serial+1 {
+			return refuse(ErrDamaged, "transaction %d is missing", end.serial+1)
+		}
+		if p.size < end.size {
+			return refuse(ErrDamaged, "transaction %d shrinks the ledger", p.serial)
+		}
+		end = p
+		return same()
+	})
+	return end, err
+}
+
+// load folds the events into the state and reads the index, and holds both
+// against the tree.
+func (l *Ledger) load(end, seen position) error {
+	f := fold{state: l.state, leaves: sha256.New(), wordless: map[string]bool{}}
+	err := l.store.Scan([]byte{prefixEvent}, nil, f.row)
+	if err == nil {
+		err = f.finish()
+	}
+	if errors.Is(err, core.ErrCapacity) {
+		return fmt.Errorf("ledger: more members have joined than the capacity allows: %w", err)
+	}
+	if err != nil {
+		return refuse(ErrDamaged, "%w", err)
+	}
+	if f.size != end.size {
+		return refuse(ErrDamaged, "there are %d events, but transaction %d left %d", f.size, end.serial, end.size)
+	}
+	if err := l.checkTree(&f, end, seen); err != nil {
+		return err
+	}
+	if err := l.loadIndex(); err != nil {
+		return refuse(ErrDamaged, "%w", err)
+	}
+	return nil
+}
+
+// checkTree holds the stored hashes against those of the events, and the
+// roots against the hashes.
+func (l *Ledger) checkTree(f *fold, points ...position) error {
+	stored, count := sha256.New(), uint64(0)
+	err := l.store.Scan([]byte{prefixHash}, nil, func(key, value []byte) error {
+		if len(value) != tlog.HashSize || !bytes.Equal(key, numberKey(prefixHash, count)) {
+			return fmt.Errorf("tree hash %d is missing", count)
+		}
+		count++
+		stored.Write(value)
+		return nil
+	})
+	if err != nil {
+		return refuse(ErrDamaged, "%w", err)
+	}
+	if !bytes.Equal(stored.Sum(nil), f.leaves.Sum(nil)) {
+		return refuse(ErrDamaged, "the stored tree is not that of the %d events", f.size)
+	}
+	for _, p := range points {
+		root, err := tlog.TreeHash(int64(p.size), l.HashReader())
+		if err != nil {
+			return refuse(ErrDamaged, "root at %d events: %w", p.size, err)
+		}
+		if root != p.root {
+			return refuse(ErrDamaged, "the root at %d events is not the one that was stored", p.size)
+		}
+	}
+	return nil
+}
+
+// loadIndex reads the reservations that are open or failed a moment ago.
+func (l *Ledger) loadIndex() error {
+	add := func(id string, want ReservationState) error {
+		r, err := reservation(l.store.Get, id)
+		if err != nil {
+			return err
+		}
+		if r.State != want {
+			return fmt.Errorf("a reservation listed as %s is %s", want, r.State)
+		}
+		l.index.change(nil, r)
+		return nil
+	}
+	err := l.store.Scan([]byte{prefixOpen}, nil, func(key, _ []byte) error {
+		return add(string(key[1:]), Reserved)
+	})
+	if err != nil {
+		return fmt.Errorf("open reservations: %w", err)
+	}
+	since := max(0, l.now().Add(-BarPeriod).UnixMilli())
+	err = l.store.Scan([]byte{prefixFailed}, failedKey(since, ""), func(key, _ []byte) error {
+		if len(key) < 9 {
+			return errors.New("malformed row")
+		}
+		return add(string(key[9:]), Failed)
+	})
+	if err != nil {
+		return fmt.Errorf("failed reservations: %w", err)
+	}
+	return nil
+}
+
+// fold takes the rows of the events in order.
+type fold struct {
+	state  *core.State
+	size   uint64
+	event  []byte    // the last event row, not applied yet
+	texts  []byte    // the row beside it
+	leaves hash.Hash // over all hashes that the tree must store, in their order
+	edge   []tlog.Hash
+	// wordless are the members whose texts are gone although they have not
+	// been removed with redaction.
+	wordless map[string]bool
+}
+
+func (f *fold) row(key, value []byte) error {
+	seq, row, err := parseEventKey(key)
+	if err != nil {
+		return err
+	}
+	if row == rowTexts {
+		if f.event == nil || seq+1 != f.size || f.texts != nil {
+			return fmt.Errorf("texts without event %d", seq)
+		}
+		f.texts = bytes.Clone(value)
+		return nil
+	}
+	if seq != f.size {
+		return fmt.Errorf("event %d is missing", f.size)
+	}
+	if err := f.apply(); err != nil {
+		return err
+	}
+	f.event, f.texts = bytes.Clone(value), nil
+	f.size++
+	return nil
+}
+
+// apply folds the event whose rows are complete.
+func (f *fold) apply() error {
+	if f.event == nil {
+		return nil
+	}
+	seq := f.size - 1
+	if err := snap.Verify(f.event, f.texts); err != nil {
+		return fmt.Errorf("event %d: %w", seq, err)
+	}
+	if err := f.state.Apply(f.event, f.texts); err != nil {
+		return fmt.Errorf("event %d: %w", seq, err)
+	}
+	e, err := core.DecodeEvent(f.event)
+	if err != nil {
+		return fmt.Errorf("event %d: %w", seq, err)
+	}
+	switch e := e.(type) {
+	case *core.Joined:
+		if len(f.texts) == 0 {
+			f.wordless[e.Slug] = true
+		}
+	case *core.Removed:
+		if e.Redacted && !f.wordless[e.Member] {
+			return fmt.Errorf("event %d: the texts of a redacted member are still there", seq)
+		}
+		if e.Redacted {
+			delete(f.wordless, e.Member)
+		}
+	}
+	f.grow(seq, tlog.RecordHash(f.event))
+	return nil
+}
+
+// grow adds a leaf to the right edge of the tree: the subtrees that are full,
+// by level. Each one that it completes is stored after it.
+func (f *fold) grow(seq uint64, h tlog.Hash) {
+	level := 0
+	f.leaves.Write(h[:])
+	for ; seq>>level&1 == 1; level++ {
+		h = tlog.NodeHash(f.edge[level], h)
+		f.leaves.Write(h[:])
+	}
+	if level == len(f.edge) {
+		f.edge = append(f.edge, h)
+	}
+	f.edge[level] = h
+}
+
+func (f *fold) finish() error {
+	if err := f.apply(); err != nil {
+		return err
+	}
+	for slug := range f.wordless {
+		return fmt.Errorf("the texts of %s are missing", slug)
+	}
+	return nil
+}
+
+func parseEventKey(key []byte) (seq uint64, row byte, err error) {
+	if len(key) != 1+8+1 || key[9] > rowTexts {
+		return 0, 0, errors.New("the key of an event is malformed")
+	}
+	return binary.BigEndian.Uint64(key[1:]), key[9], nil
+}

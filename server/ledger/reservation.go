@@ -1,0 +1,213 @@
+package ledger
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// ReservationState says how far a payment has come.
+type ReservationState string
+
+// A reservation starts as Reserved, before anything is sent to a chain, and
+// ends as Applied, with its event, or as Failed. It never leaves these two.
+const (
+	Reserved ReservationState = "reserved"
+	Applied  ReservationState = "applied"
+	Failed   ReservationState = "failed"
+)
+
+// The operations that are paid for.
+const (
+	OperationRegister = "register"
+	OperationBid      = "bid"
+)
+
+// BarPeriod is how long the payer of a failed reservation cannot reserve the
+// same URL again.
+const BarPeriod = 10 * time.Minute
+
+// Reservation is a verified payment on its way into the ledger, and the memory
+// of it afterwards. It is stored before anything is sent, because what has
+// been sent can charge somebody.
+//
+// Byte slices of a reservation that came from a ledger are shared with it and
+// must not be changed; the struct is the caller's own.
+type Reservation struct {
+	ID        string           // challenge id
+	State     ReservationState // Reserved in a new one
+	Operation string           // OperationRegister or OperationBid
+	URLKey    string           `json:",omitempty"` // register: identity key of the URL
+	Member    string           `json:",omitempty"` // slug; for register once applied
+	Cents     int64            // the whole payment
+	Payer     string           // account that pays
+
+	// ReplayKeys are claimed for ever: no two reservations share one.
+	ReplayKeys []string
+	// Payment is the payment method's own record, opaque here.
+	Payment json.RawMessage `json:",omitempty"`
+
+	Body        []byte          `json:",omitempty"` // of the request
+	BodyDigest  string          `json:",omitempty"`
+	Pinned      json.RawMessage `json:",omitempty"` // what the challenge promised
+	Idempotency string          `json:",omitempty"` // hash of the client's key, "" without one
+
+	Created     time.Time // set by Reserve
+	ValidBefore time.Time // after it the payment can no longer be mined
+
+	Outcome  string    `json:",omitempty"` // as shown to the payer
+	Reason   string    `json:",omitempty"` // as shown to the operator
+	FailedAt time.Time `json:",omitzero"`  // set by Update when it fails
+	Seq      uint64    `json:",omitempty"` // of its event; rules are the first event, so never 0
+
+	Response  *Response `json:",omitempty"`
+	Delivered bool      `json:",omitempty"` // a 2xx has been written to a payer
+	// Redacted says that Body, Pinned, URLKey and the body of the response
+	// were deleted with the texts of the member. Set by the ledger.
+	Redacted bool `json:",omitempty"`
+}
+
+// Response is what the payer is told, kept so that it can be told again.
+type Response struct {
+	Status int
+	Header [][2]string `json:",omitempty"`
+	Body   []byte      `json:",omitempty"`
+}
+
+var (
+	// ErrNoReservation is returned by look-ups that find none.
+	ErrNoReservation = errors.New("ledger: no such reservation")
+	// ErrReplayed is matched by [*ReplayedError].
+	ErrReplayed = errors.New("ledger: payment was reserved before")
+	// ErrURLPending says that another payment for the same URL is open.
+	ErrURLPending = errors.New("ledger: the URL is being paid for")
+	// ErrBarred says that this payer's last payment for the URL failed less
+	// than [BarPeriod] ago.
+	ErrBarred = errors.New("ledger: the payer's last payment for this URL failed a moment ago")
+	// ErrReservation says that a reservation is malformed, or that a change
+	// of it is not one that a reservation can go through.
+	ErrReservation = errors.New("ledger: invalid reservation")
+	// ErrOpenReservation refuses the removal of a member while a payment for
+	// it is open. The caller waits and tries again.
+	ErrOpenReservation = errors.New("ledger: a payment for this member is open")
+)
+
+// ReplayedError names the reservation that holds a replay key, or the id, of
+// one that was to be made. It matches [ErrReplayed].
+type ReplayedError struct {
+	Reservation string // its id
+}
+
+// Error does not repeat the id: it belongs to whoever paid.
+func (e *ReplayedError) Error() string { return ErrReplayed.Error() }
+
+// Is reports whether target is [ErrReplayed].
+func (e *ReplayedError) Is(target error) bool { return target == ErrReplayed }
+
+// reservationFormat is the version of the stored JSON.
+const reservationFormat = 1
+
+// maxReservation bounds the stored JSON in bytes. Bodies are 16 KiB and
+// responses much less, so only a mistake meets it.
+const maxReservation = 256 << 10
+
+// maxKey bounds ids, replay keys and hashes in bytes: they become keys.
+const maxKey = 512
+
+type storedReservation struct {
+	Version int
+	*Reservation
+}
+
+func encodeReservation(r *Reservation) ([]byte, error) {
+	b, err := json.Marshal(storedReservation{reservationFormat, r})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrReservation, err)
+	}
+	if len(b) > maxReservation {
+		return nil, fmt.Errorf("%w: %d bytes", ErrReservation, len(b))
+	}
+	return b, nil
+}
+
+func decodeReservation(b []byte) (*Reservation, error) {
+	s := storedReservation{Reservation: &Reservation{}}
+	if err := json.Unmarshal(b, &s); err != nil {
+		return nil, fmt.Errorf("stored reservation: %w", err)
+	}
+	if s.Version != reservationFormat {
+		return nil, fmt.Errorf("stored reservation has format %d; this program knows %d", s.Version, reservationFormat)
+	}
+	return s.Reservation, nil
+}
+
+// check holds what every reservation must meet by itself.
+func (r *Reservation) check() error {
+	wrong := func(what string) error { return fmt.Errorf("%w: %s", ErrReservation, what) }
+	switch {
+	case r.ID == "" || len(r.ID) > maxKey:
+		return wrong("id")
+	case len(r.Idempotency) > maxKey:
+		return wrong("idempotency hash")
+	case r.Cents <= 0:
+		return wrong("amount")
+	case len(r.ReplayKeys) == 0:
+		return wrong("replay keys")
+	}
+	for _, k := range r.ReplayKeys {
+		if k == "" || len(k) > maxKey {
+			return wrong("replay key")
+		}
+	}
+	switch r.Operation {
+	case OperationRegister:
+		if r.URLKey == "" && !r.Redacted {
+			return wrong("URL")
+		}
+	case OperationBid:
+		if r.Member == "" || r.URLKey != "" {
+			return wrong("member")
+		}
+	default:
+		return wrong("operation")
+	}
+	switch r.State {
+	case Reserved, Failed:
+	case Applied:
+		if r.Member == "" {
+			return wrong("applied without a member")
+		}
+	default:
+		return wrong("state")
+	}
+	return nil
+}
+
+// checkChange says whether a stored reservation may become r.
+func (r *Reservation) checkChange(to *Reservation) error {
+	if err := to.check(); err != nil {
+		return err
+	}
+	same := r.ID == to.ID && r.Operation == to.Operation && r.Cents == to.Cents && r.Payer == to.Payer &&
+		(r.URLKey == to.URLKey || r.Redacted) && (r.Member == to.Member || r.Member == "") &&
+		slices.Equal(r.ReplayKeys, to.ReplayKeys) && r.Idempotency == to.Idempotency
+	if !same {
+		return fmt.Errorf("%w: what was reserved has changed", ErrReservation)
+	}
+	if r.State != Reserved && r.State != to.State {
+		return fmt.Errorf("%w: from %s to %s", ErrReservation, r.State, to.State)
+	}
+	return nil
+}
+
+// redact deletes whatever may hold the member's texts.
+func (r *Reservation) redact() {
+	r.Body, r.Pinned, r.URLKey, r.Redacted = nil, nil, "", true
+	if r.Response != nil {
+		kept := *r.Response
+		kept.Body = nil
+		r.Response = &kept
+	}
+}

@@ -1,0 +1,333 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"webring/core"
+	"webring/core/snap"
+)
+
+// Tx is the turn of one function in the writer. It is valid until that
+// function returns, and for its goroutine only.
+type Tx struct {
+	l       *Ledger
+	stamp   int64
+	rows    Batch
+	records []Record
+	undos   []func()
+}
+
+// begin gives a turn at the present instant. The caller holds mu.
+func (l *Ledger) begin() *Tx {
+	stamp := min(max(l.now().UnixMilli(), l.state.LastStamp()), core.MaxStamp)
+	// A clock that was far ahead, and no longer is, must not keep standings
+	// in the future. Small steps back are waited out.
+	const tolerated = 5
+	if second := stamp / 1000; second+tolerated < l.state.Clock() {
+		l.state.Rewind(second)
+	} else {
+		l.state.Advance(second)
+	}
+	return &Tx{l: l, stamp: stamp, rows: Batch{}}
+}
+
+func (tx *Tx) end() { tx.l = nil }
+
+func (tx *Tx) undo() {
+	for i := len(tx.undos) - 1; i >= 0; i-- {
+		tx.undos[i]()
+	}
+}
+
+// Stamp is the stamp for the events of this turn, in milliseconds: now, but
+// never before the last event.
+func (tx *Tx) Stamp() int64 { return tx.stamp }
+
+// State is the state with every event so far, at the instant of this turn.
+// It must not be changed, nor kept.
+func (tx *Tx) State() *core.State { return tx.l.state }
+
+// View reads the state and the open reservations with the work of this turn.
+// It is valid as long as the turn.
+func (tx *Tx) View() *View { return &View{tx.l} }
+
+// Append adds an event and gives its number, counted from 0. For a
+// registration, t holds the words; their salts are drawn here, and the
+// commitments written into the event. For all others t is nil.
+//
+// Afterwards [Tx.State] has the event, with ranks, and the function must not
+// fail. When Append itself fails, nothing has happened: the event is beyond a
+// limit or does not apply ([core.State.Apply]), or it removes a member for
+// which a payment is open ([ErrOpenReservation]).
+//
+// Removing a member with redaction deletes the texts beside its registration
+// and everything in the reservations that paid for it which may hold them.
+func (tx *Tx) Append(e core.Event, t *core.Texts) (seq uint64, err error) {
+	var texts []byte
+	if joined, ok := e.(*core.Joined); ok != (t != nil) {
+		return 0, fmt.Errorf("%w: a registration has texts, other events have none", core.ErrTexts)
+	} else if ok {
+		if err := tx.seal(joined, t); err != nil {
+			return 0, err
+		}
+		texts = core.AppendTexts(nil, t)
+	}
+	event, err := core.AppendEvent(nil, e)
+	if err != nil {
+		return 0, err
+	}
+
+	// Whatever may fail comes before the state changes.
+	seq = tx.l.state.Seq()
+	rows := Batch{string(eventKey(seq, rowEvent)): event}
+	if err := tx.addHashes(rows, seq, event); err != nil {
+		return 0, err
+	}
+	switch e := e.(type) {
+	case *core.Joined:
+		rows[string(eventKey(seq, rowTexts))] = texts
+		rows[string(stringKey(prefixJoin, e.Slug))] = numberKey(prefixEvent, seq)[1:]
+	case *core.Removed:
+		if tx.l.index.onMember[e.Member].count > 0 {
+			return 0, ErrOpenReservation
+		}
+		if e.Redacted {
+			if err := tx.addRedactions(rows, e.Member); err != nil {
+				return 0, err
+			}
+		}
+	}
+	if err := tx.l.state.Apply(event, texts); err != nil {
+		return 0, err
+	}
+
+	tx.l.state.Advance(tx.l.state.Clock())
+	maps.Copy(tx.rows, rows)
+	tx.records = append(tx.records, Record{event, texts})
+	return seq, nil
+}
+
+func (tx *Tx) seal(e *core.Joined, t *core.Texts) error {
+	for _, x := range []*core.Text{&t.Name, &t.URL, &t.Description, &t.Report} {
+		if _, err := io.ReadFull(tx.l.random, x.Salt[:]); err != nil {
+			return fmt.Errorf("draw a salt: %w", err)
+		}
+	}
+	snap.Seal(e, t)
+	return nil
+}
+
+// addHashes adds what the tree stores for event number seq.
+func (tx *Tx) addHashes(rows Batch, seq uint64, event []byte) error {
+	hashes, err := tlog.StoredHashes(int64(seq), event, treeReader(tx.get))
+	if err != nil {
+		return fmt.Errorf("extend the tree: %w", err)
+	}
+	first := tlog.StoredHashIndex(0, int64(seq))
+	for i := range hashes {
+		rows[string(numberKey(prefixHash, uint64(first)+uint64(i)))] = hashes[i][:]
+	}
+	return nil
+}
+
+// addRedactions adds the deletion of a member's texts wherever they lie.
+func (tx *Tx) addRedactions(rows Batch, slug string) error {
+	seq, err := tx.get(stringKey(prefixJoin, slug))
+	if errors.Is(err, ErrNotFound) {
+		return nil // no such member, as the state will say
+	}
+	if err != nil {
+		return err
+	}
+	texts := append(append([]byte{prefixEvent}, seq...), rowTexts)
+	rows[string(texts)] = nil
+
+	ids, err := tx.paidFor(slug)
+	if err != nil {
+		return err
+	}
+	for id := range ids {
+		r, err := tx.Get(id)
+		if err != nil {
+			return err
+		}
+		r.redact()
+		b, err := encodeReservation(r)
+		if err != nil {
+			return err
+		}
+		rows[string(stringKey(prefixReservation, id))] = b
+	}
+	return nil
+}
+
+// paidFor gives the ids of the reservations that paid for a member.
+func (tx *Tx) paidFor(slug string) (map[string]bool, error) {
+	prefix := paidKey(slug, "")
+	ids := map[string]bool{}
+	for _, rows := range []Batch{tx.rows, tx.l.staged} {
+		for key := range rows {
+			if id, ok := strings.CutPrefix(key, string(prefix)); ok {
+				ids[id] = true
+			}
+		}
+	}
+	err := tx.l.store.Scan(prefix, prefix, func(key, _ []byte) error {
+		ids[string(key[len(prefix):])] = true
+		return nil
+	})
+	return ids, err
+}
+
+// Reserve stores a new reservation in the state [Reserved] and claims its
+// replay keys for ever. It sets Created.
+//
+// It fails with a [*ReplayedError] when its id or one of its keys is known;
+// for a registration also with [ErrURLPending] or [ErrBarred].
+func (tx *Tx) Reserve(r *Reservation) error {
+	kept := *r
+	kept.Created = time.UnixMilli(tx.stamp).UTC()
+	if err := kept.check(); err != nil {
+		return err
+	}
+	if kept.State != Reserved {
+		return fmt.Errorf("%w: a new one is not %s", ErrReservation, kept.State)
+	}
+	if _, err := tx.get(stringKey(prefixReservation, r.ID)); err == nil {
+		return &ReplayedError{r.ID}
+	} else if !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	for _, key := range r.ReplayKeys {
+		if id, err := tx.get(stringKey(prefixReplay, key)); err == nil {
+			return &ReplayedError{string(id)}
+		} else if !errors.Is(err, ErrNotFound) {
+			return err
+		}
+	}
+	if r.Operation == OperationRegister {
+		if _, pending := tx.l.index.byURL[r.URLKey]; pending {
+			return ErrURLPending
+		}
+		if _, barred := tx.l.index.barred(r.Payer, r.URLKey, kept.Created); barred {
+			return ErrBarred
+		}
+	}
+
+	b, err := encodeReservation(&kept)
+	if err != nil {
+		return err
+	}
+	tx.rows[string(stringKey(prefixReservation, r.ID))] = b
+	tx.rows[string(stringKey(prefixOpen, r.ID))] = []byte{}
+	for _, key := range r.ReplayKeys {
+		tx.rows[string(stringKey(prefixReplay, key))] = []byte(r.ID)
+	}
+	if r.Idempotency != "" {
+		tx.rows[string(stringKey(prefixIdempotency, r.Idempotency))] = []byte(r.ID)
+	}
+	tx.reindex(nil, &kept)
+	r.Created = kept.Created
+	return nil
+}
+
+// Update stores a reservation anew. What was reserved (operation, URL, amount,
+// payer, keys) stays; the state goes from [Reserved] to [Applied] or [Failed]
+// or stays. It sets FailedAt when it fails. Of a redacted reservation, what
+// was deleted stays deleted, whatever r holds.
+func (tx *Tx) Update(r *Reservation) error {
+	old, err := tx.Get(r.ID)
+	if err != nil {
+		return err
+	}
+	kept := *r
+	if old.Redacted {
+		kept.redact()
+	}
+	if err := old.checkChange(&kept); err != nil {
+		return err
+	}
+	kept.Created, kept.FailedAt = old.Created, old.FailedAt
+	if old.State == Reserved && kept.State == Failed {
+		kept.FailedAt = time.UnixMilli(tx.stamp).UTC()
+	}
+	b, err := encodeReservation(&kept)
+	if err != nil {
+		return err
+	}
+	tx.rows[string(stringKey(prefixReservation, r.ID))] = b
+	if old.State != kept.State {
+		tx.rows[string(stringKey(prefixOpen, r.ID))] = nil
+		if kept.State == Failed {
+			tx.rows[string(failedKey(tx.stamp, r.ID))] = []byte{}
+		} else {
+			tx.rows[string(paidKey(kept.Member, r.ID))] = []byte{}
+		}
+	}
+	tx.reindex(old, &kept)
+	*r = kept
+	return nil
+}
+
+// reindex changes the index now, so that this turn sees its own work.
+func (tx *Tx) reindex(old, new *Reservation) {
+	x := &tx.l.index
+	x.expire(time.UnixMilli(tx.stamp))
+	x.change(old, new)
+	tx.undos = append(tx.undos, func() { x.change(new, old) })
+}
+
+// Get gives the reservation with this id, or [ErrNoReservation].
+func (tx *Tx) Get(id string) (*Reservation, error) { return reservation(tx.get, id) }
+
+// ByReplayKey gives the reservation that claimed key, or [ErrNoReservation].
+func (tx *Tx) ByReplayKey(key string) (*Reservation, error) {
+	return reservationBy(tx.get, prefixReplay, key)
+}
+
+// ByIdempotency gives the latest reservation made under this hash of a
+// client's idempotency key, or [ErrNoReservation].
+func (tx *Tx) ByIdempotency(hash string) (*Reservation, error) {
+	return reservationBy(tx.get, prefixIdempotency, hash)
+}
+
+// get reads a row as it will be after this turn.
+func (tx *Tx) get(key []byte) ([]byte, error) {
+	value, ok := tx.rows[string(key)]
+	switch {
+	case !ok:
+		return tx.l.get(key)
+	case value == nil:
+		return nil, ErrNotFound
+	}
+	return value, nil
+}
+
+func reservation(get func([]byte) ([]byte, error), id string) (*Reservation, error) {
+	b, err := get(stringKey(prefixReservation, id))
+	if errors.Is(err, ErrNotFound) {
+		return nil, ErrNoReservation
+	}
+	if err != nil {
+		return nil, err
+	}
+	return decodeReservation(b)
+}
+
+func reservationBy(get func([]byte) ([]byte, error), prefix byte, key string) (*Reservation, error) {
+	id, err := get(stringKey(prefix, key))
+	if errors.Is(err, ErrNotFound) {
+		return nil, ErrNoReservation
+	}
+	if err != nil {
+		return nil, err
+	}
+	return reservation(get, string(id))
+}

@@ -1,0 +1,79 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"webring/core"
+)
+
+// View reads what the writer has applied, the group in work included: should
+// that group fail to become durable, the process ends. It is valid until the
+// function that was given it returns.
+type View struct{ l *Ledger }
+
+// View calls fn with the present state. Any number of views run at once; the
+// writer waits for them, so fn must be quick and must not call [Ledger.Do].
+func (l *Ledger) View(fn func(v *View)) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	fn(&View{l})
+}
+
+// State is the state with every event so far, at the instant of the writer's
+// last turn. It must not be changed, nor kept.
+func (v *View) State() *core.State { return v.l.state }
+
+// OpenByURL gives the open registration of the URL with this identity key.
+func (v *View) OpenByURL(urlKey string) (*Reservation, bool) {
+	id, ok := v.l.index.byURL[urlKey]
+	if !ok {
+		return nil, false
+	}
+	r := *v.l.index.open[id]
+	return &r, true
+}
+
+// OpenOnMember says how many payments for a member are open, and their sum in
+// cents.
+func (v *View) OpenOnMember(slug string) (count int, cents int64) {
+	m := v.l.index.onMember[slug]
+	return m.count, m.cents
+}
+
+// OpenRegistrations is how many registrations are open.
+func (v *View) OpenRegistrations() int { return len(v.l.index.byURL) }
+
+// Open gives all open reservations, the oldest first.
+func (v *View) Open() []*Reservation {
+	open := make([]*Reservation, 0, len(v.l.index.open))
+	for _, r := range v.l.index.open {
+		kept := *r
+		open = append(open, &kept)
+	}
+	slices.SortFunc(open, func(a, b *Reservation) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+	})
+	return open
+}
+
+// Barred says until when this payer cannot reserve the URL with this identity
+// key, because its last payment for it failed.
+func (v *View) Barred(payer, urlKey string) (until time.Time, barred bool) {
+	return v.l.index.barred(payer, urlKey, v.l.now())
+}
+
+// Get gives the reservation with this id, or [ErrNoReservation].
+func (v *View) Get(id string) (*Reservation, error) { return reservation(v.l.get, id) }
+
+// ByReplayKey gives the reservation that claimed key, or [ErrNoReservation].
+func (v *View) ByReplayKey(key string) (*Reservation, error) {
+	return reservationBy(v.l.get, prefixReplay, key)
+}
+
+// ByIdempotency gives the latest reservation made under this hash of a
+// client's idempotency key, or [ErrNoReservation].
+func (v *View) ByIdempotency(hash string) (*Reservation, error) {
+	return reservationBy(v.l.get, prefixIdempotency, hash)
+}

@@ -1,0 +1,413 @@
+package ledger
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"webring/core"
+)
+
+// One group is at most so much: beyond it, those who wait longest wait too
+// long for those who came last.
+const (
+	maxGroupItems = 256
+	maxGroupBytes = 1 << 20
+)
+
+// Config says what a [Ledger] works on.
+type Config struct {
+	// Store holds everything but the head. The ledger is its only writer
+	// until it is closed, and does not close it.
+	Store Store
+	// HeadPath names the head, a file outside the store and on a disk that
+	// keeps what it has synced.
+	HeadPath string
+	// Capacity bounds how many members can ever join.
+	Capacity int
+
+	// Now is the clock; nil stands for [time.Now].
+	Now func() time.Time
+	// Random gives the salts of texts; nil stands for crypto/rand.
+	Random io.Reader
+	// Publish, when given, is called by the writer with the events of each
+	// group, in order, once they are durable and before anyone is answered.
+	// It must not block and not call [Ledger.Do].
+	Publish func([]Record)
+	// Failpoint, when given, is called with the name of each point at which
+	// a crash is worth trying: "commit" before the commit, "head" between
+	// commit and head, "publish" between head and publishing.
+	Failpoint func(name string)
+}
+
+// Record is an event with the texts beside it, both encoded. Texts are empty
+// for all but registrations, and for those that were redacted. Neither may be
+// changed.
+type Record struct {
+	Event, Texts []byte
+}
+
+var (
+	// ErrBroken is wrapped by every answer of a ledger that has ended because
+	// it no longer knows what is stored. The process must exit and open anew.
+	ErrBroken = errors.New("ledger: the writer has ended")
+	// ErrClosed is the answer of a ledger after [Ledger.Close].
+	ErrClosed = errors.New("ledger: closed")
+)
+
+// Ledger is the one writer. All methods may be called concurrently.
+type Ledger struct {
+	store     Store
+	head      head
+	now       func() time.Time
+	random    io.Reader
+	publish   func([]Record)
+	failpoint func(string)
+
+	// mu guards what the writer changes in memory and views read. The writer
+	// holds it while it runs functions, never during a commit.
+	mu     sync.RWMutex
+	state  *core.State
+	index  index
+	staged Batch // rows of the group in work; they lie over the store
+
+	durable atomic.Pointer[position]
+
+	queueing sync.Mutex // guards the three below
+	queue    []*item
+	closing  bool
+	err      error // why the ledger ended
+
+	wake    chan struct{} // holds a token when the queue may have changed
+	done    chan struct{} // closed when the ledger has ended
+	stopped chan struct{} // closed when the writer's goroutine has returned
+}
+
+// item is one call of Do.
+type item struct {
+	fn     func(*Tx) error
+	err    error
+	answer chan struct{}
+}
+
+// newLedger makes a ledger that has not loaded anything.
+func newLedger(c Config) *Ledger {
+	l := &Ledger{
+		store: c.Store, now: c.Now, random: c.Random, publish: c.Publish, failpoint: c.Failpoint,
+		state: core.NewState(c.Capacity), index: newIndex(), staged: Batch{},
+		wake: make(chan struct{}, 1), done: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	if l.now == nil {
+		l.now = time.Now
+	}
+	if l.random == nil {
+		l.random = rand.Reader
+	}
+	if l.publish == nil {
+		l.publish = func([]Record) {}
+	}
+	if l.failpoint == nil {
+		l.failpoint = func(string) {}
+	}
+	return l
+}
+
+// Do runs fn in the writer and returns when what it did is durable and
+// published, or when it is certain that it left no trace.
+//
+// An error from fn is returned as it is; unless fn had appended an event,
+// nothing of what it did remains. After an event was appended fn must not
+// fail: that ends the ledger. fn may be run with others in one group, but
+// alone at its time; it must be quick, must not wait for anything, and must
+// not use its [Tx] afterwards.
+//
+// ctx bounds the wait for fn's turn only. Its error means that fn was not
+// run. [ErrBroken] means that the outcome is unknown.
+func (l *Ledger) Do(ctx context.Context, fn func(*Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	it := &item{fn: fn, answer: make(chan struct{})}
+	if err := l.enqueue(it); err != nil {
+		return err
+	}
+	select {
+	case <-it.answer:
+	case <-ctx.Done():
+		if l.withdraw(it) {
+			return ctx.Err()
+		}
+		<-it.answer
+	}
+	return it.err
+}
+
+// Done is closed when the ledger has ended, by [Ledger.Close] or because it
+// broke; Err says which.
+func (l *Ledger) Done() <-chan struct{} { return l.done }
+
+// Err says why the ledger has ended: an error that wraps [ErrBroken], or
+// [ErrClosed]. It is nil as long as Done is open.
+func (l *Ledger) Err() error {
+	l.queueing.Lock()
+	defer l.queueing.Unlock()
+	return l.err
+}
+
+// Close lets the writer finish what is queued and ends the ledger. The store
+// stays open: it is the caller's.
+func (l *Ledger) Close() error {
+	l.queueing.Lock()
+	first := !l.closing
+	l.closing = true
+	l.queueing.Unlock()
+	l.signal()
+	<-l.stopped
+	if !first {
+		return nil
+	}
+	return l.head.file.Close()
+}
+
+// Size is the number of durable events.
+func (l *Ledger) Size() uint64 { return l.durable.Load().size }
+
+// Root is the RFC 6962 root of the durable events, and their number.
+func (l *Ledger) Root() (size uint64, root tlog.Hash) {
+	p := l.durable.Load()
+	return p.size, p.root
+}
+
+// HashReader reads the stored hashes of the tree, for proofs up to the size
+// that [Ledger.Root] gave.
+func (l *Ledger) HashReader() tlog.HashReader { return treeReader(l.store.Get) }
+
+// Records gives up to n durable records, the first of which is event number
+// from, counted from 0. Texts that were redacted since are empty.
+func (l *Ledger) Records(from uint64, n int) ([]Record, error) {
+	size := l.Size()
+	if n <= 0 || from >= size {
+		return nil, nil
+	}
+	to := from + min(uint64(n), size-from)
+	records := make([]Record, 0, to-from)
+	err := l.store.Scan([]byte{prefixEvent}, eventKey(from, rowEvent), func(key, value []byte) error {
+		seq, row, err := parseEventKey(key)
+		if err != nil {
+			return err
+		}
+		value = append([]byte(nil), value...)
+		switch {
+		case seq >= to:
+			return ErrStop
+		case row == rowEvent:
+			records = append(records, Record{Event: value})
+		default:
+			records[seq-from].Texts = value
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read events from %d: %w", from, err)
+	}
+	return records, nil
+}
+
+func (l *Ledger) enqueue(it *item) error {
+	l.queueing.Lock()
+	defer l.queueing.Unlock()
+	switch {
+	case l.err != nil:
+		return l.err
+	case l.closing:
+		return ErrClosed
+	}
+	l.queue = append(l.queue, it)
+	l.signal()
+	return nil
+}
+
+// withdraw takes back an item that has not had its turn.
+func (l *Ledger) withdraw(it *item) bool {
+	l.queueing.Lock()
+	defer l.queueing.Unlock()
+	for i, q := range l.queue {
+		if q == it {
+			l.queue = append(l.queue[:i], l.queue[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+// next takes the first item of the queue, nil when it is empty.
+func (l *Ledger) next() *item {
+	l.queueing.Lock()
+	defer l.queueing.Unlock()
+	if len(l.queue) == 0 {
+		return nil
+	}
+	it := l.queue[0]
+	l.queue[0] = nil
+	l.queue = l.queue[1:]
+	return it
+}
+
+func (l *Ledger) signal() {
+	select {
+	case l.wake <- struct{}{}:
+	default: // the token that is there will do
+	}
+}
+
+// run is the writer.
+func (l *Ledger) run() {
+	defer close(l.stopped)
+	for {
+		g := l.gather()
+		if len(g.items) == 0 {
+			if l.idle() {
+				return
+			}
+			continue
+		}
+		err := g.err
+		if err == nil {
+			err = l.persist(g)
+		}
+		if err != nil {
+			l.end(fmt.Errorf("%w: %w", ErrBroken, err), g.items)
+			return
+		}
+		for _, it := range g.items {
+			close(it.answer)
+		}
+	}
+}
+
+// idle waits until the queue has changed. It reports that the ledger was
+// closed and nothing is left to do.
+func (l *Ledger) idle() bool {
+	l.queueing.Lock()
+	if l.closing && len(l.queue) == 0 {
+		l.err = ErrClosed
+		close(l.done)
+		l.queueing.Unlock()
+		return true
+	}
+	l.queueing.Unlock()
+	<-l.wake
+	return false
+}
+
+// end lets nothing happen any more, and says so to everybody who waits.
+func (l *Ledger) end(err error, running []*item) {
+	l.queueing.Lock()
+	l.err = err
+	waiting := l.queue
+	l.queue = nil
+	close(l.done)
+	l.queueing.Unlock()
+	for _, it := range append(running, waiting...) {
+		it.err = err
+		close(it.answer)
+	}
+}
+
+// group is what one transaction holds.
+type group struct {
+	items   []*item
+	records []Record
+	bytes   int
+	next    position
+	err     error // a broken invariant: nothing may be committed
+}
+
+// gather runs what is waiting. The changes are staged, not stored.
+func (l *Ledger) gather() *group {
+	g := &group{next: *l.durable.Load()}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(g.items) < maxGroupItems && g.bytes < maxGroupBytes && g.err == nil {
+		it := l.next()
+		if it == nil {
+			break
+		}
+		g.items = append(g.items, it)
+		l.execute(it, g)
+	}
+	if len(l.staged) == 0 || g.err != nil {
+		return g
+	}
+	g.next.serial++
+	if g.next.size = l.state.Seq(); len(g.records) > 0 {
+		g.next.root, g.err = tlog.TreeHash(int64(g.next.size), treeReader(l.get))
+	}
+	l.staged[string(numberKey(prefixTransaction, g.next.serial))] = g.next.appendRow(nil)
+	return g
+}
+
+// execute runs one item and stages what it did, or takes it back.
+func (l *Ledger) execute(it *item, g *group) {
+	tx := l.begin()
+	it.err = it.fn(tx)
+	switch {
+	case it.err == nil:
+		for key, value := range tx.rows {
+			l.staged[key] = value
+			g.bytes += len(key) + len(value)
+		}
+		g.records = append(g.records, tx.records...)
+	case len(tx.records) > 0:
+		g.err = fmt.Errorf("a function failed after it had appended an event: %w", it.err)
+	default:
+		tx.undo()
+	}
+	tx.end()
+}
+
+// persist makes the group durable and publishes it. After an error nobody
+// knows what is stored.
+func (l *Ledger) persist(g *group) error {
+	if len(l.staged) == 0 {
+		return nil
+	}
+	l.failpoint("commit")
+	if err := l.store.Commit(l.staged); err != nil {
+		return fmt.Errorf("commit transaction %d: %w", g.next.serial, err)
+	}
+	l.failpoint("head")
+	if err := l.head.write(g.next); err != nil {
+		return err
+	}
+	l.durable.Store(&g.next)
+	l.failpoint("publish")
+	if len(g.records) > 0 {
+		l.publish(g.records)
+	}
+	l.mu.Lock()
+	l.staged = Batch{}
+	l.mu.Unlock()
+	return nil
+}
+
+// get reads a row through what is staged. The caller holds mu.
+func (l *Ledger) get(key []byte) ([]byte, error) { return l.staged.over(l.store, key) }
+
+// over reads a row as it will be when the batch is stored.
+func (b Batch) over(store Store, key []byte) ([]byte, error) {
+	if value, ok := b[string(key)]; !ok {
+		return store.Get(key)
+	} else if value == nil {
+		return nil, ErrNotFound
+	} else {
+		return value, nil
+	}
+}
