@@ -1,0 +1,153 @@
+package score
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/shopspring/decimal"
+)
+
+const (
+	maxReport = 2048 // bytes
+	// maxNumber bounds the digits of a score before they are computed with.
+	maxNumber = 64
+)
+
+// pointer is a parsed JSON pointer (RFC 6901); nil points at nothing.
+type pointer []string
+
+func parsePointer(s string) (pointer, error) {
+	if s == "" {
+		return nil, nil
+	}
+	if s[0] != '/' {
+		return nil, fmt.Errorf("score: the JSON pointer %q does not begin with a slash", s)
+	}
+	if bare := strings.NewReplacer("~0", "", "~1", "").Replace(s); strings.Contains(bare, "~") {
+		return nil, fmt.Errorf("score: in the JSON pointer %q, ~ is followed by neither 0 nor 1", s)
+	}
+	p := pointer(strings.Split(s[1:], "/"))
+	for i := range p {
+		p[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(p[i])
+	}
+	return p, nil
+}
+
+// find gives the value at p, and false when there is none.
+func (p pointer) find(document any) (any, bool) {
+	if p == nil {
+		return nil, false
+	}
+	for _, token := range p {
+		switch node := document.(type) {
+		case map[string]any:
+			value, ok := node[token]
+			if !ok {
+				return nil, false
+			}
+			document = value
+		case []any:
+			i, ok := index(token)
+			if !ok || i >= len(node) {
+				return nil, false
+			}
+			document = node[i]
+		default:
+			return nil, false
+		}
+	}
+	return document, true
+}
+
+// index reads an array index: digits without a leading zero.
+func index(token string) (int, bool) {
+	if token == "" || len(token) > 9 || len(token) > 1 && token[0] == '0' {
+		return 0, false
+	}
+	i := 0
+	for _, r := range token {
+		if r < '0' || r > '9' {
+			return 0, false
+		}
+		i = i*10 + int(r-'0')
+	}
+	return i, true
+}
+
+// decodeJSON reads one JSON value and nothing after it, numbers as they stand.
+func decodeJSON(body []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	var document any
+	if err := d.Decode(&document); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is more after the JSON value")
+	}
+	return document, nil
+}
+
+// readScore floors a number from 0 to 100. Exactly: 39.99999999999999999999 is
+// 39, where a float64 would be 40.
+func readScore(value any) (int, error) {
+	number, ok := value.(json.Number)
+	if !ok || len(number) > maxNumber {
+		return 0, errors.New("the score is not a number")
+	}
+	d, err := decimal.NewFromString(number.String())
+	// The exponent of a number with few digits may still ask for gigabytes.
+	if err != nil || d.Exponent() > maxNumber || d.Exponent() < -maxNumber {
+		return 0, errors.New("the score is not a number that can be computed with")
+	}
+	if d.IsNegative() || d.GreaterThan(decimal.NewFromInt(100)) {
+		return 0, errors.New("the score is not from 0 to 100")
+	}
+	return int(d.Floor().IntPart()), nil
+}
+
+// readReport resolves a report's address against the question's and checks that
+// it may be shown: a link under our name must not lead anywhere a scoring
+// service, or somebody in its place, likes.
+func readReport(value any, asked *url.URL, hosts []string) (string, error) {
+	text, ok := value.(string)
+	if !ok {
+		return "", errors.New("the report's address is not a string")
+	}
+	if text == "" || strings.IndexFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '\\' }) >= 0 {
+		return "", errors.New("the report's address is empty or has characters that no URL has")
+	}
+	ref, err := url.Parse(text)
+	if err != nil {
+		return "", errors.New("the report's address is not a URL")
+	}
+	u := asked.ResolveReference(ref)
+	switch {
+	case u.Opaque != "" || u.User != nil:
+		return "", errors.New("the report's address has a user name or no host")
+	case u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())):
+		return "", errors.New("the report's address is not https")
+	case !slices.ContainsFunc(hosts, func(h string) bool { return strings.EqualFold(h, u.Hostname()) }):
+		return "", fmt.Errorf("the report lies on the host %q, which is not among the report hosts", u.Hostname())
+	}
+	report := u.String()
+	if len(report) > maxReport {
+		return "", errors.New("the report's address is longer than 2048 bytes")
+	}
+	return report, nil
+}
+
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}

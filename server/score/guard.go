@@ -1,0 +1,168 @@
+package score
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+	"golang.org/x/sync/singleflight"
+)
+
+const (
+	tripAfter = 5 // consecutive asks that found the service unavailable
+	openFor   = 30 * time.Second
+
+	passFor = 10 * time.Minute
+	failFor = time.Minute
+
+	// Each entry is a few hundred bytes.
+	maxCached  = 4096
+	maxClients = 4096
+)
+
+// Limits bound what a [Guard] lets through. A zero field stands for its
+// default; a negative limit for none.
+type Limits struct {
+	// PerClient and InAll are questions a minute. By default 30, and 40: with
+	// three tries each, what the strictest known service allows.
+	PerClient, InAll int
+	// Ask is the longest that one question may take; by default 15 s.
+	Ask time.Duration
+}
+
+// Guard stands before a [Scorer]. It remembers scores (passing ones for ten
+// minutes, others for one, errors never), lets all who ask about one site at
+// the same time share one answer, limits the questions of each client and of
+// all together, and leaves a service alone for half a minute when five
+// questions in a row found it unavailable. It is safe for concurrent use.
+//
+// Time is that of package time, so testing/synctest governs it.
+type Guard struct {
+	scorer  Scorer
+	pass    int
+	limits  Limits
+	answers *answers
+	window  *window
+	flight  singleflight.Group
+	breaker *gobreaker.CircuitBreaker[Result]
+	opened  atomic.Int64 // when the breaker opened last, Unix nanoseconds
+}
+
+// NewGuard guards scorer. A score of at least pass counts as passing.
+func NewGuard(scorer Scorer, pass int, limits Limits) *Guard {
+	if limits.PerClient == 0 {
+		limits.PerClient = 30
+	}
+	if limits.InAll == 0 {
+		limits.InAll = 40
+	}
+	if limits.Ask == 0 {
+		limits.Ask = 15 * time.Second
+	}
+	g := &Guard{
+		scorer:  scorer,
+		pass:    pass,
+		limits:  limits,
+		answers: newAnswers(maxCached),
+		window:  newWindow(time.Minute, limits.PerClient, limits.InAll),
+	}
+	g.breaker = gobreaker.NewCircuitBreaker[Result](gobreaker.Settings{
+		Timeout:     openFor,
+		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= tripAfter },
+		IsSuccessful: func(err error) bool {
+			// The other outcomes are a service at work.
+			var down *Unavailable
+			return !errors.As(err, &down)
+		},
+		OnStateChange: func(_ string, _, to gobreaker.State) {
+			if to == gobreaker.StateOpen {
+				g.opened.Store(time.Now().UnixNano())
+			}
+		},
+	})
+	return g
+}
+
+// Score answers client about the site at a canonical URL, with the errors of
+// [Scorer]. When ctx ends first it returns ctx's error, and the question goes
+// on for the others who wait for it and for the memory.
+func (g *Guard) Score(ctx context.Context, client, url string) (Result, error) {
+	if result, ok := g.answers.get(url, time.Now()); ok {
+		return result, nil
+	}
+	// Before sharing: whoever is beyond the limit must not hand that refusal
+	// to those who asked at the same time.
+	if wait := g.window.client(client, time.Now()); wait > 0 {
+		return Result{}, unavailable(wait, errors.New("the client asks too often"))
+	}
+	shared := g.flight.DoChan(url, func() (any, error) { return g.ask(url) })
+	select {
+	case answer := <-shared:
+		if answer.Err != nil {
+			return Result{}, answer.Err
+		}
+		return answer.Val.(Result), nil
+	case <-ctx.Done():
+		return Result{}, fmt.Errorf("score: %w", context.Cause(ctx))
+	}
+}
+
+// ask puts the question for everybody who waits, detached from all of them.
+func (g *Guard) ask(url string) (Result, error) {
+	// A shared call may have ended between the look above and this one.
+	if result, ok := g.answers.get(url, time.Now()); ok {
+		return result, nil
+	}
+	// Looked at first, so that questions that are not put do not count.
+	if g.breaker.State() == gobreaker.StateOpen {
+		return Result{}, g.resting()
+	}
+	if wait := g.window.all(time.Now()); wait > 0 {
+		return Result{}, unavailable(wait, errors.New("too many questions in all"))
+	}
+	result, err := g.breaker.Execute(func() (Result, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), g.limits.Ask)
+		defer cancel()
+		return g.scoreSafely(ctx, url)
+	})
+	switch {
+	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests):
+		return Result{}, g.resting()
+	case err != nil:
+		return Result{}, err
+	}
+	keep := failFor
+	if result.Score >= g.pass {
+		keep = passFor
+	}
+	g.answers.put(url, result, time.Now().Add(keep))
+	return result, nil
+}
+
+// scoreSafely holds the scorer to its contract: a panic, an unknown error, or a
+// score that is none, is an unavailable service. A scorer reads what strangers
+// wrote, and the process holds payments.
+func (g *Guard) scoreSafely(ctx context.Context, url string) (result Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			result, err = Result{}, unavailable(time.Minute, fmt.Errorf("the scorer panicked: %v", p))
+		}
+	}()
+	result, err = g.scorer.Score(ctx, url)
+	var down *Unavailable
+	switch {
+	case err == nil && (result.Score < 0 || result.Score > 100):
+		return Result{}, unavailable(time.Minute, fmt.Errorf("the scorer answered %d", result.Score))
+	case err == nil, errors.Is(err, ErrBadTarget), errors.Is(err, ErrNotScorable), errors.Is(err, ErrPending), errors.As(err, &down):
+		return result, err
+	}
+	return Result{}, unavailable(0, err)
+}
+
+// resting is the answer while the breaker keeps questions away.
+func (g *Guard) resting() error {
+	return unavailable(time.Until(time.Unix(0, g.opened.Load()).Add(openFor)), errors.New("the service was unavailable several times in a row"))
+}

@@ -1,0 +1,364 @@
+package score
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// asker is a scorer made of a function, with a count of its questions.
+type asker struct {
+	asked  atomic.Int64
+	answer func(ctx context.Context, url string) (Result, error)
+}
+
+func (a *asker) Score(ctx context.Context, url string) (Result, error) {
+	a.asked.Add(1)
+	return a.answer(ctx, url)
+}
+
+func always(score int, err error) *asker {
+	return &asker{answer: func(context.Context, string) (Result, error) { return Result{Score: score}, err }}
+}
+
+var open = Limits{PerClient: -1, InAll: -1}
+
+func TestPassesAreKeptTenMinutesFailsOneErrorsNever(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		score int
+		err   error
+		kept  time.Duration
+	}{
+		{"exactly enough", 40, nil, 10 * time.Minute},
+		{"plenty", 100, nil, 10 * time.Minute},
+		{"one too few", 39, nil, time.Minute},
+		{"none", 0, nil, time.Minute},
+		{"bad target", 0, ErrBadTarget, 0},
+		{"not scorable", 0, &NotScorable{Where: "x"}, 0},
+		{"pending", 0, &Pending{RetryAfter: time.Second}, 0},
+		{"unavailable", 0, &Unavailable{RetryAfter: time.Second, Err: errors.New("x")}, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			a := always(c.score, c.err)
+			g := NewGuard(a, 40, open)
+			ask := func(want int64) {
+				t.Helper()
+				got, err := g.Score(t.Context(), "c", site)
+				if got.Score != c.score || !errors.Is(err, c.err) || a.asked.Load() != want {
+					t.Errorf("%s: %+v, %v, asked %d times, want %d", c.name, got, err, a.asked.Load(), want)
+				}
+			}
+			ask(1)
+			if c.kept == 0 {
+				ask(2)
+				return
+			}
+			time.Sleep(c.kept - 1)
+			ask(1)
+			time.Sleep(1)
+			ask(2)
+		})
+	}
+}
+
+func TestAnswersOfOneSiteAreNotThoseOfAnother(t *testing.T) {
+	g := NewGuard(&asker{answer: func(_ context.Context, url string) (Result, error) { return Result{Score: len(url)}, nil }}, 40, open)
+	for range 2 {
+		for _, url := range []string{"https://a.com", "https://a.com/b"} {
+			if got, err := g.Score(t.Context(), "c", url); err != nil || got.Score != len(url) {
+				t.Errorf("%s: %+v, %v", url, got, err)
+			}
+		}
+	}
+}
+
+func TestMemoryIsBoundedAndTheOldestGoesFirst(t *testing.T) {
+	now := time.Now()
+	a := newAnswers(3)
+	for i := range 100 {
+		a.put(fmt.Sprint(i), Result{Score: i}, now.Add(time.Hour))
+	}
+	a.put("98", Result{Score: 1}, now.Add(time.Hour))
+	a.put("100", Result{}, now.Add(time.Hour))
+	for url, want := range map[string]bool{"96": false, "97": false, "99": true, "98": true, "100": true} {
+		if _, ok := a.get(url, now); ok != want {
+			t.Errorf("%s is kept: %v", url, ok)
+		}
+	}
+	if len(a.byURL) != 3 || a.order.Len() != 3 {
+		t.Errorf("%d and %d entries", len(a.byURL), a.order.Len())
+	}
+	if _, ok := a.get("99", now.Add(time.Hour)); ok || len(a.byURL) != 2 {
+		t.Errorf("an entry outlived its time")
+	}
+}
+
+func TestConcurrentAsksShareOneCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		a := &asker{answer: func(context.Context, string) (Result, error) {
+			<-release
+			return Result{Score: 72}, nil
+		}}
+		g := NewGuard(a, 40, Limits{PerClient: -1, InAll: 1})
+		var wg sync.WaitGroup
+		for i := range 20 {
+			wg.Go(func() {
+				if got, err := g.Score(t.Context(), fmt.Sprint(i), site); err != nil || got.Score != 72 {
+					t.Errorf("%d: %+v, %v", i, got, err)
+				}
+			})
+		}
+		synctest.Wait()
+		close(release)
+		wg.Wait()
+		if a.asked.Load() != 1 {
+			t.Errorf("asked %d times", a.asked.Load())
+		}
+	})
+}
+
+func TestSharedCallSurvivesItsFirstCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		a := &asker{answer: func(ctx context.Context, _ string) (Result, error) {
+			select {
+			case <-release:
+				return Result{Score: 72}, nil
+			case <-ctx.Done():
+				return Result{}, ctx.Err()
+			}
+		}}
+		g := NewGuard(a, 40, open)
+		first, hangUp := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := g.Score(first, "a", site); !errors.Is(err, context.Canceled) {
+				t.Errorf("the first: %v", err)
+			}
+		})
+		synctest.Wait()
+		wg.Go(func() {
+			if got, err := g.Score(t.Context(), "b", site); err != nil || got.Score != 72 {
+				t.Errorf("the second: %+v, %v", got, err)
+			}
+		})
+		synctest.Wait()
+		hangUp()
+		synctest.Wait()
+		close(release)
+		wg.Wait()
+		if got, err := g.Score(t.Context(), "c", site); err != nil || got.Score != 72 || a.asked.Load() != 1 {
+			t.Errorf("afterwards: %+v, %v, asked %d times", got, err, a.asked.Load())
+		}
+	})
+}
+
+func TestSharedCallIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGuard(&asker{answer: func(ctx context.Context, _ string) (Result, error) {
+			<-ctx.Done()
+			return Result{}, ctx.Err()
+		}}, 40, open)
+		start := time.Now()
+		if _, err := g.Score(t.Context(), "c", site); !down(err) || time.Since(start) != 15*time.Second {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
+
+func TestBreakerOpensAfterFiveFailedAsksForThirtySeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failure := &Unavailable{RetryAfter: time.Second, Err: errors.New("down")}
+		var answer error = failure
+		a := &asker{answer: func(context.Context, string) (Result, error) { return Result{Score: 72}, answer }}
+		g := NewGuard(a, 40, open)
+		n := 0
+		ask := func() error {
+			n++
+			_, err := g.Score(t.Context(), "c", fmt.Sprint("https://a.com/", n))
+			return err
+		}
+		expect := func(asked int64, wait time.Duration) {
+			t.Helper()
+			err := ask()
+			var u *Unavailable
+			if !errors.As(err, &u) || u.RetryAfter != wait || a.asked.Load() != asked {
+				t.Errorf("question %d: %v, wait %v, asked %d times, want %d", n, err, u.RetryAfter, a.asked.Load(), asked)
+			}
+		}
+
+		// What is not the service's failure breaks the row.
+		for range 4 {
+			ask()
+		}
+		for _, answer = range []error{nil, ErrBadTarget, &NotScorable{}, &Pending{}} {
+			ask()
+			answer = failure
+			for range 4 {
+				ask()
+			}
+		}
+		asked := a.asked.Load()
+		if asked != 24 {
+			t.Fatalf("asked %d times", asked)
+		}
+
+		expect(asked+1, time.Second) // the fifth in a row
+		expect(asked+1, 30*time.Second)
+		time.Sleep(29500 * time.Millisecond)
+		expect(asked+1, time.Second)
+		time.Sleep(500 * time.Millisecond)
+		time.Sleep(1)
+		expect(asked+2, time.Second) // one is let through, and fails
+		expect(asked+2, 30*time.Second)
+		time.Sleep(30*time.Second + 1)
+		answer = nil
+		for range 3 {
+			if err := ask(); err != nil {
+				t.Errorf("after recovery: %v", err)
+			}
+		}
+	})
+}
+
+func TestOneProbeWhileTheBreakerIsHalfOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var slow atomic.Bool
+		a := &asker{answer: func(context.Context, string) (Result, error) {
+			if slow.Load() {
+				<-release
+				return Result{Score: 72}, nil
+			}
+			return Result{}, &Unavailable{RetryAfter: time.Second, Err: errors.New("down")}
+		}}
+		g := NewGuard(a, 40, open)
+		for i := range 5 {
+			g.Score(t.Context(), "c", fmt.Sprint(i))
+		}
+		slow.Store(true)
+		time.Sleep(30*time.Second + 1)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := g.Score(t.Context(), "c", "probe"); err != nil {
+				t.Errorf("probe: %v", err)
+			}
+		})
+		synctest.Wait()
+		if _, err := g.Score(t.Context(), "c", "other"); !down(err) {
+			t.Errorf("beside the probe: %v", err)
+		}
+		close(release)
+		wg.Wait()
+		if a.asked.Load() != 6 {
+			t.Errorf("asked %d times", a.asked.Load())
+		}
+	})
+}
+
+func TestLimitsPerClientAndInAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := always(72, nil)
+		g := NewGuard(a, 40, Limits{PerClient: 3, InAll: 5})
+		n := 0
+		ask := func(client string) error {
+			n++
+			_, err := g.Score(t.Context(), client, fmt.Sprint("https://a.com/", n))
+			return err
+		}
+		refused := func(err error) bool {
+			var u *Unavailable
+			return errors.As(err, &u) && u.RetryAfter == time.Minute
+		}
+		for range 3 {
+			if err := ask("a"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := ask("a"); !refused(err) {
+			t.Errorf("the fourth of one client: %v", err)
+		}
+		if _, err := g.Score(t.Context(), "a", "https://a.com/1"); err != nil {
+			t.Errorf("what is remembered costs nothing: %v", err)
+		}
+		for range 2 {
+			if err := ask("b"); err != nil {
+				t.Errorf("another client: %v", err)
+			}
+		}
+		if err := ask("c"); !refused(err) || a.asked.Load() != 5 {
+			t.Errorf("the sixth in all: %v, asked %d times", err, a.asked.Load())
+		}
+		time.Sleep(time.Minute)
+		if err := ask("a"); err != nil {
+			t.Errorf("a minute later: %v", err)
+		}
+	})
+}
+
+func TestClientBeyondItsLimitDoesNotRefuseForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		g := NewGuard(&asker{answer: func(context.Context, string) (Result, error) {
+			<-release
+			return Result{Score: 72}, nil
+		}}, 40, Limits{PerClient: 1, InAll: -1})
+		var wg sync.WaitGroup
+		wg.Go(func() { g.Score(t.Context(), "greedy", "https://a.com") })
+		synctest.Wait()
+		if _, err := g.Score(t.Context(), "greedy", "https://b.com"); !down(err) {
+			t.Errorf("greedy: %v", err)
+		}
+		wg.Go(func() {
+			if _, err := g.Score(t.Context(), "modest", "https://b.com"); err != nil {
+				t.Errorf("modest: %v", err)
+			}
+		})
+		synctest.Wait()
+		close(release)
+		wg.Wait()
+	})
+}
+
+func TestClientsInAWindowAreBounded(t *testing.T) {
+	now := time.Now()
+	w := newWindow(time.Minute, 1, -1)
+	for i := range maxClients {
+		if wait := w.client(fmt.Sprint(i), now); wait != 0 {
+			t.Fatalf("client %d waits %v", i, wait)
+		}
+	}
+	if wait := w.client("new", now.Add(20*time.Second)); wait != 40*time.Second {
+		t.Errorf("a new client waits %v", wait)
+	}
+	if wait := w.client("new", now.Add(time.Minute)); wait != 0 || len(w.clients) != 1 {
+		t.Errorf("in the next window it waits %v among %d", wait, len(w.clients))
+	}
+}
+
+func TestScorerThatBreaksItsContractIsUnavailable(t *testing.T) {
+	for name, answer := range map[string]func(context.Context, string) (Result, error){
+		"panics":        func(context.Context, string) (Result, error) { panic("markup") },
+		"unknown error": func(context.Context, string) (Result, error) { return Result{Score: 72}, errors.New("?") },
+		"too high":      func(context.Context, string) (Result, error) { return Result{Score: 101}, nil },
+		"negative":      func(context.Context, string) (Result, error) { return Result{Score: -1}, nil },
+	} {
+		a := &asker{answer: answer}
+		g := NewGuard(a, 40, open)
+		for range 2 {
+			if got, err := g.Score(t.Context(), "c", site); !down(err) || got != (Result{}) {
+				t.Errorf("%s: %+v, %v", name, got, err)
+			}
+		}
+		if a.asked.Load() != 2 {
+			t.Errorf("%s: remembered", name)
+		}
+	}
+}

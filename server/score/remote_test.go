@@ -1,0 +1,403 @@
+package score
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const site = "https://acme.com/a?b=c&d=%C3%BC"
+
+// service is a scoring service on the loopback, with a count of its questions.
+type service struct {
+	*httptest.Server
+	asked atomic.Int64
+}
+
+func serve(t *testing.T, handler http.HandlerFunc) *service {
+	t.Helper()
+	s := &service{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.asked.Add(1)
+		handler(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// scorer makes the adapter for cfg, hurried.
+func scorer(t *testing.T, cfg Config) *remote {
+	t.Helper()
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := s.(*remote)
+	r.timing.wait = time.Millisecond
+	t.Cleanup(r.client.CloseIdleConnections)
+	return r
+}
+
+func generic(t *testing.T, s *service) *remote {
+	return scorer(t, Config{Spec: "http", URL: s.URL + "/score?u={url}", Pointer: "/score", ReportPointer: "/report"})
+}
+
+func body(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) }
+}
+
+func recorded(t *testing.T, status int, file string) http.HandlerFunc {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if status != http.StatusOK {
+			w.Header().Set("Content-Type", "application/problem+json")
+		}
+		w.WriteHeader(status)
+		w.Write(text)
+	}
+}
+
+func isAgentic(t *testing.T, handler http.HandlerFunc) *remote {
+	t.Helper()
+	return scorer(t, Config{Spec: "is-agentic", URL: serve(t, handler).URL + "/api/v1/report?url={url}"})
+}
+
+func TestIsAgenticReport(t *testing.T) {
+	got, err := isAgentic(t, recorded(t, 200, "is-agentic-200.json")).Score(t.Context(), site)
+	want := Result{
+		Score: 83, Report: "https://is-agentic.com/scan/acme.com", Provider: "is-agentic",
+		ScannedAt: time.Date(2026, 8, 23, 10, 23, 7, 412_000_000, time.UTC),
+	}
+	if err != nil || got != want {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+}
+
+func TestIsAgenticWithoutScore(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		file   string
+		never  bool
+	}{
+		{200, "is-agentic-200-null.json", false},
+		{404, "is-agentic-404.json", true},
+	} {
+		_, err := isAgentic(t, recorded(t, c.status, c.file)).Score(t.Context(), site)
+		var not *NotScorable
+		if !errors.Is(err, ErrNotScorable) || !errors.As(err, &not) || not.Never != c.never ||
+			not.Where != "https://is-agentic.com/scan/acme.com" || !strings.Contains(err.Error(), not.Where) {
+			t.Errorf("%s: %v", c.file, err)
+		}
+	}
+	if _, err := isAgentic(t, recorded(t, 400, "is-agentic-400.json")).Score(t.Context(), site); !errors.Is(err, ErrBadTarget) {
+		t.Errorf("bad target: %v", err)
+	}
+	// A 404 that says nothing of a report is a service that has moved.
+	for _, text := range []string{"", "not found", `{"code":"route_not_found"}`, `{"code":404}`, `["report_not_found"]`} {
+		_, err := isAgentic(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(404)
+			fmt.Fprint(w, text)
+		}).Score(t.Context(), site)
+		if !down(err) {
+			t.Errorf("404 with %q: %v", text, err)
+		}
+	}
+}
+
+// down reports whether err is an *Unavailable in order.
+func down(err error) bool {
+	var u *Unavailable
+	return errors.As(err, &u) && u.RetryAfter >= time.Second && u.RetryAfter%time.Second == 0 && u.Err != nil
+}
+
+func TestQuestionCarriesTheSiteEscaped(t *testing.T) {
+	var got *http.Request
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		got = r
+		fmt.Fprint(w, `{"score":50}`)
+	})
+	header, err := HeaderFromEnviron([]string{"WEBRING_SCORE_HEADER_X_API_KEY=secret", "WEBRING_SCORE_HEADER_AUTHORIZATION=Bearer a=b", "PATH=/bin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := scorer(t, Config{Spec: "http", URL: s.URL + "/of/{host}/{url}?u={url}&x=1", Pointer: "/score", Header: header})
+	if _, err := r.Score(t.Context(), site); err != nil {
+		t.Fatal(err)
+	}
+	if want := "/of/acme.com/" + url.QueryEscape(site) + "?u=" + url.QueryEscape(site) + "&x=1"; got.RequestURI != want {
+		t.Errorf("asked %s, want %s", got.RequestURI, want)
+	}
+	if got.URL.Query().Get("u") != site || got.Method != http.MethodGet {
+		t.Errorf("%s %q", got.Method, got.URL.Query().Get("u"))
+	}
+	if got.Header.Get("X-Api-Key") != "secret" || got.Header.Get("Authorization") != "Bearer a=b" {
+		t.Errorf("header %v", got.Header)
+	}
+}
+
+func TestScoresAreFlooredNumbersFromZeroToHundred(t *testing.T) {
+	for number, want := range map[string]int{
+		"0": 0, "-0": 0, "40": 40, "100": 100, "39.999999999999999999999999": 39, "40.0": 40,
+		"4e1": 40, "1.0e2": 100, "0.5": 0, "99.9": 99, "7200e-2": 72,
+	} {
+		got, err := generic(t, serve(t, body(`{"score":`+number+`}`))).Score(t.Context(), site)
+		if err != nil || got.Score != want {
+			t.Errorf("%s: %+v, %v, want %d", number, got, err, want)
+		}
+	}
+	for _, answer := range []string{
+		`{"score":100.0001}`, `{"score":-0.5}`, `{"score":101}`, `{"score":1e400}`, `{"score":1e-999999999}`,
+		`{"score":1e999999999999999999999}`, `{"score":0.` + strings.Repeat("1", 100) + `}`,
+		`{"score":"72"}`, `{"score":true}`, `{"score":[72]}`, `{"score":{"value":72}}`, `{"score":NaN}`,
+		`{}`, `{"Score":72}`, `[72]`, `72`, `null`, `""`, ``, `<html>`, `{"score":72`, `{"score":72}}`, `{"score":72} {"score":10}`,
+	} {
+		s := serve(t, body(answer))
+		got, err := generic(t, s).Score(t.Context(), site)
+		if !down(err) || got != (Result{}) || s.asked.Load() != 1 {
+			t.Errorf("%s: %+v, %v, asked %d times", answer, got, err, s.asked.Load())
+		}
+	}
+}
+
+func TestReportMustLieWhereTheOperatorSays(t *testing.T) {
+	var answer atomic.Value
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer.Load()) })
+	for _, c := range []struct {
+		hosts        []string
+		report, want string // want "" is refused
+	}{
+		{report: `"/r/1"`, want: s.URL + "/r/1"},
+		{report: `"r/1?x#y"`, want: s.URL + "/score/r/1?x#y"},
+		{report: `"` + s.URL + `/r"`, want: s.URL + "/r"},
+		{hosts: []string{"reports.acme.com"}, report: `"https://reports.acme.com/1"`, want: "https://reports.acme.com/1"},
+		{hosts: []string{"Reports.acme.com"}, report: `"https://REPORTS.acme.com:8443/1"`, want: "https://REPORTS.acme.com:8443/1"},
+		{hosts: []string{"localhost"}, report: `"http://localhost:9/1"`, want: "http://localhost:9/1"},
+		{hosts: []string{"reports.acme.com"}, report: `"/r/1"`},
+		{hosts: []string{"reports.acme.com"}, report: `"http://reports.acme.com/1"`},
+		{hosts: []string{"reports.acme.com"}, report: `"https://evil.reports.acme.com/1"`},
+		{hosts: []string{"reports.acme.com"}, report: `"https://reports.acme.com@evil.com/1"`},
+		{hosts: []string{"reports.acme.com"}, report: `"https://u:p@reports.acme.com/1"`},
+		{hosts: []string{"reports.acme.com"}, report: `"https://reports.acme.com\\@evil.com/1"`},
+		{report: `"//evil.com/r"`},
+		{report: `"https://evil.com/r"`},
+		{report: `"javascript:alert(1)"`},
+		{report: `"data:text/html,x"`},
+		{report: `"ftp://127.0.0.1/r"`},
+		{report: `"/r 1"`},
+		{report: `"/r\n"`},
+		{report: `"/ü"`},
+		{report: `""`},
+		{report: `"/%zz"`},
+		{report: `7`},
+		{report: `{"url":"/r"}`},
+		{report: `"/` + strings.Repeat("x", 2048-len(s.URL)-1) + `"`, want: s.URL + "/" + strings.Repeat("x", 2048-len(s.URL)-1)},
+		{report: `"/` + strings.Repeat("x", 2048-len(s.URL)) + `"`},
+	} {
+		answer.Store(`{"score":72,"report":` + c.report + `}`)
+		r := scorer(t, Config{Spec: "http", URL: s.URL + "/score/{host}", Pointer: "/score", ReportPointer: "/report", ReportHosts: c.hosts})
+		got, err := r.Score(t.Context(), site)
+		if c.want == "" && (!down(err) || got != (Result{})) || c.want != "" && (err != nil || got.Report != c.want || got.Score != 72) {
+			t.Errorf("%.60s on %v: %+v, %v, want %.60s", c.report, c.hosts, got, err, c.want)
+		}
+	}
+	for _, without := range []string{`{"score":72}`, `{"score":72,"report":null}`} {
+		answer.Store(without)
+		if got, err := generic(t, s).Score(t.Context(), site); err != nil || got.Report != "" || got.Provider != "127.0.0.1" || !got.ScannedAt.IsZero() {
+			t.Errorf("%s: %+v, %v", without, got, err)
+		}
+	}
+}
+
+func TestTriesThreeTimesWhatAnotherTryMayChange(t *testing.T) {
+	for _, status := range []int{429, 502, 503, 504} {
+		s := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+		if _, err := generic(t, s).Score(t.Context(), site); !down(err) || s.asked.Load() != 3 {
+			t.Errorf("%d: %v, asked %d times", status, err, s.asked.Load())
+		}
+	}
+	for _, status := range []int{204, 301, 302, 307, 401, 403, 405, 410, 500, 501} {
+		s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "/elsewhere")
+			w.WriteHeader(status)
+		})
+		if _, err := generic(t, s).Score(t.Context(), site); !down(err) || s.asked.Load() != 1 {
+			t.Errorf("%d: %v, asked %d times", status, err, s.asked.Load())
+		}
+	}
+	var s *service
+	s = serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch s.asked.Load() {
+		case 1:
+			panic(http.ErrAbortHandler) // the connection breaks
+		case 2:
+			w.WriteHeader(503)
+		default:
+			fmt.Fprint(w, `{"score":41}`)
+		}
+	})
+	if got, err := generic(t, s).Score(t.Context(), site); err != nil || got.Score != 41 {
+		t.Errorf("third try: %+v, %v", got, err)
+	}
+}
+
+func TestFinalAnswerOnTheLastTryKeepsItsMeaning(t *testing.T) {
+	var s *service
+	s = serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if s.asked.Load() < 3 {
+			w.WriteHeader(503)
+			return
+		}
+		w.WriteHeader(404)
+	})
+	if _, err := generic(t, s).Score(t.Context(), site); !errors.Is(err, ErrNotScorable) || s.asked.Load() != 3 {
+		t.Errorf("%v after %d tries", err, s.asked.Load())
+	}
+}
+
+func TestRetryAfterOfTheServiceIsPassedOn(t *testing.T) {
+	for _, c := range []struct {
+		field    string
+		from, to time.Duration
+	}{
+		{"90", 90 * time.Second, 90 * time.Second},
+		{time.Now().Add(10 * time.Minute).UTC().Format(http.TimeFormat), 9 * time.Minute, 10 * time.Minute},
+		{"999999999", time.Hour, time.Hour},
+	} {
+		s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", c.field)
+			w.WriteHeader(503)
+		})
+		_, err := generic(t, s).Score(t.Context(), site)
+		var u *Unavailable
+		// Longer than all tries may take: one is enough.
+		if !down(err) || !errors.As(err, &u) || u.RetryAfter < c.from || u.RetryAfter > c.to || s.asked.Load() != 1 {
+			t.Errorf("Retry-After %s: %v, %v, asked %d times", c.field, err, u, s.asked.Load())
+		}
+	}
+	for _, field := range []string{"", "soon", "-5", "0", "1.5"} {
+		s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", field)
+			w.WriteHeader(503)
+		})
+		if _, err := generic(t, s).Score(t.Context(), site); !down(err) || s.asked.Load() != 3 {
+			t.Errorf("Retry-After %q: %v, asked %d times", field, err, s.asked.Load())
+		}
+	}
+}
+
+func TestPendingIsNeitherScoreNorFailure(t *testing.T) {
+	for field, want := range map[string]time.Duration{"": 5 * time.Second, "20": 20 * time.Second, "1": 5 * time.Second} {
+		_, err := generic(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", field)
+			w.WriteHeader(202)
+			fmt.Fprint(w, `{"score":99}`)
+		})).Score(t.Context(), site)
+		var p *Pending
+		if !errors.Is(err, ErrPending) || !errors.As(err, &p) || p.RetryAfter != want {
+			t.Errorf("Retry-After %q: %v", field, err)
+		}
+	}
+}
+
+func TestGenericServiceSaysNotFound(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) })
+	_, err := generic(t, s).Score(t.Context(), site)
+	var not *NotScorable
+	if !errors.As(err, &not) || !not.Never || not.Where != s.URL+"/" {
+		t.Errorf("%v", err)
+	}
+	for _, status := range []int{400, 422} {
+		s := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+		if _, err := generic(t, s).Score(t.Context(), site); !errors.Is(err, ErrBadTarget) {
+			t.Errorf("%d: %v", status, err)
+		}
+	}
+}
+
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	other := serve(t, body(`{"score":99}`))
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, http.StatusFound) })
+	if got, err := generic(t, s).Score(t.Context(), site); !down(err) || got != (Result{}) || other.asked.Load() != 0 {
+		t.Errorf("%+v, %v, the other was asked %d times", got, err, other.asked.Load())
+	}
+}
+
+func TestAnswerIsAtMost2MiBDecoded(t *testing.T) {
+	answer := func(size int) []byte {
+		head, tail := `{"score":72,"pad":"`, `"}`
+		return []byte(head + strings.Repeat("x", size-len(head)-len(tail)) + tail)
+	}
+	if got, err := generic(t, serve(t, body(string(answer(2<<20))))).Score(t.Context(), site); err != nil || got.Score != 72 {
+		t.Errorf("2 MiB: %+v, %v", got, err)
+	}
+	if got, err := generic(t, serve(t, body(string(answer(2<<20+1))))).Score(t.Context(), site); !down(err) {
+		t.Errorf("2 MiB and a byte: %+v, %v", got, err)
+	}
+	var bomb bytes.Buffer
+	z := gzip.NewWriter(&bomb)
+	z.Write(answer(16 << 20))
+	z.Close()
+	if got, err := generic(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Write(bomb.Bytes())
+	})).Score(t.Context(), site); !down(err) {
+		t.Errorf("bomb: %+v, %v", got, err)
+	}
+}
+
+func TestSlowServiceIsBounded(t *testing.T) {
+	release := make(chan struct{})
+	slow := func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(200)
+		w.(http.Flusher).Flush() // the header comes, the body does not
+		<-release
+	}
+	s := serve(t, slow)
+	// Before the server closes, which waits for its handlers.
+	t.Cleanup(func() { close(release) })
+
+	r := generic(t, s)
+	r.timing = timing{attempt: 20 * time.Millisecond, all: time.Minute, wait: time.Millisecond}
+	if _, err := r.Score(t.Context(), site); !down(err) || s.asked.Load() != 3 {
+		t.Errorf("attempts: %v, asked %d times", err, s.asked.Load())
+	}
+	r.timing = timing{attempt: time.Minute, all: 50 * time.Millisecond, wait: time.Millisecond}
+	if _, err := r.Score(t.Context(), site); !down(err) || s.asked.Load() != 4 {
+		t.Errorf("in all: %v, asked %d times", err, s.asked.Load())
+	}
+	if want := (timing{attempt: 5 * time.Second, all: 10 * time.Second, wait: 250 * time.Millisecond}); defaultTiming != want {
+		t.Errorf("timing %v", defaultTiming)
+	}
+}
+
+func TestEndOfTheCallersContextIsNoVerdictOnTheService(t *testing.T) {
+	s := serve(t, body(`{"score":72}`))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := generic(t, s).Score(ctx, site); !errors.Is(err, context.Canceled) || down(err) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestServiceThatIsNotThere(t *testing.T) {
+	s := serve(t, nil)
+	r := generic(t, s)
+	s.Close()
+	if _, err := r.Score(t.Context(), site); !down(err) {
+		t.Errorf("%v", err)
+	}
+}

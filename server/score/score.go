@@ -1,0 +1,111 @@
+// Package score asks how ready a site is for agents.
+//
+// A [Scorer] answers with a score from 0 to 100, or says why there is none.
+// [New] makes one from the operator's flags: a fixed number for development, or
+// a service asked over HTTP, with presets for services whose answers are known.
+// [Guard] stands before any of them: it shares and remembers answers, and keeps
+// one client from using up the service for all.
+//
+// A score decides whether money may be asked for, so nothing here ever makes
+// one up: an answer that cannot be read, from a service that cannot be reached,
+// is an error.
+package score
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Scorer gives the agent-readiness score of the site at a canonical URL.
+// Implementations are safe for concurrent use and return soon after ctx ends.
+// Their errors match [ErrBadTarget], [ErrNotScorable] or [ErrPending], or are
+// *[Unavailable]; a caller treats any other as the last.
+type Scorer interface {
+	Score(ctx context.Context, url string) (Result, error)
+}
+
+// Result is a score, and where it came from: scores of one site differ between
+// services by tens of points.
+type Result struct {
+	Score     int       // 0 to 100
+	Report    string    // absolute URL of at most 2048 bytes, or ""
+	Provider  string    // the service's name
+	Version   string    // of its rubric, or "" when it does not say
+	ScannedAt time.Time // zero when it does not say
+}
+
+// Why there is no score, beside *[Unavailable].
+var (
+	// ErrBadTarget: the service will not examine this URL.
+	ErrBadTarget = errors.New("score: bad target")
+	// ErrNotScorable: the service has no score for this site; see [NotScorable].
+	ErrNotScorable = errors.New("score: not scorable")
+	// ErrPending: the service is at work on it; see [Pending].
+	ErrPending = errors.New("score: pending")
+)
+
+// NotScorable matches [ErrNotScorable] and says what the site's owner can do.
+type NotScorable struct {
+	Never bool   // whether the site was never scanned, rather than found unfit for a score
+	Where string // a page on which the site can be scanned
+}
+
+// Error is fit for callers: the rest of a sentence about the site.
+func (e *NotScorable) Error() string {
+	if e.Never {
+		return "it was not scanned yet; have it scanned at " + e.Where + " and send the request again"
+	}
+	return "the scan ended without one; see " + e.Where
+}
+
+// Is reports whether target is [ErrNotScorable].
+func (e *NotScorable) Is(target error) bool { return target == ErrNotScorable }
+
+// Pending matches [ErrPending]. RetryAfter, in whole seconds, is when to ask
+// again.
+type Pending struct{ RetryAfter time.Duration }
+
+// Error says so.
+func (e *Pending) Error() string { return ErrPending.Error() }
+
+// Is reports whether target is [ErrPending].
+func (e *Pending) Is(target error) bool { return target == ErrPending }
+
+// Unavailable says that the service gave no usable answer. RetryAfter, in whole
+// seconds and at least one, is when to ask again. Err is for the operator's log
+// and not for callers.
+type Unavailable struct {
+	RetryAfter time.Duration
+	Err        error
+}
+
+// Error gives the cause.
+func (e *Unavailable) Error() string { return fmt.Sprintf("score: unavailable: %v", e.Err) }
+
+// Unwrap gives the cause.
+func (e *Unavailable) Unwrap() error { return e.Err }
+
+// unavailable rounds wait up to seconds, so that nobody is sent back too early.
+func unavailable(wait time.Duration, err error) *Unavailable {
+	return &Unavailable{RetryAfter: max(time.Second, (wait + time.Second - 1).Truncate(time.Second)), Err: err}
+}
+
+// fixed scores every site alike. Development only.
+type fixed int
+
+func (f fixed) Score(context.Context, string) (Result, error) {
+	return Result{Score: int(f), Provider: "fixed", ScannedAt: time.Now()}, nil
+}
+
+// parseFixed reads the N of "fixed:N".
+func parseFixed(n string) (Scorer, error) {
+	score, err := strconv.Atoi(n)
+	if err != nil || score < 0 || score > 100 || strings.HasPrefix(n, "+") {
+		return nil, fmt.Errorf("score: fixed:%s is not a score from 0 to 100", n)
+	}
+	return fixed(score), nil
+}
