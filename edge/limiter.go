@@ -2,6 +2,7 @@ package edge
 
 import (
 	"hash/maphash"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -28,6 +29,7 @@ const (
 // aim at another's.
 type limiter struct {
 	limit  uint32
+	policy string // the RateLimit-Policy field
 	now    func() time.Time
 	start  time.Time
 	seed   maphash.Seed
@@ -58,7 +60,8 @@ func newLimiter(limit int, now func() time.Time) *limiter {
 	if limit <= 0 {
 		return nil
 	}
-	return &limiter{limit: uint32(min(limit, 1<<30)), now: now, start: now(), seed: maphash.MakeSeed()}
+	limit = min(limit, 1<<30)
+	return &limiter{limit: uint32(limit), policy: strconv.Itoa(limit) + ";w=60", now: now, start: now(), seed: maphash.MakeSeed()}
 }
 
 func (l *limiter) millis() int64 { return l.now().Sub(l.start).Milliseconds() }

@@ -133,7 +133,7 @@ func (p *Proxies) lastForwardedFor(lines [][]byte) (h hop) {
 			if element = trim(element); len(element) == 0 {
 				continue
 			}
-			if h.addr = parseNode(element); !p.trusts(h.addr) {
+			if h.addr = parseNode(element); !h.addr.IsValid() || !p.trusts(h.addr) {
 				return h
 			}
 		}
@@ -149,7 +149,7 @@ func (p *Proxies) lastForwarded(lines [][]byte) (h hop) {
 	for i := len(lines) - 1; i >= 0; i-- {
 		rest := lines[i]
 		if bytes.IndexByte(rest, '\\') >= 0 || bytes.Count(rest, quote)%2 != 0 {
-			return hop{seen: true}
+			return unreadable
 		}
 		for len(rest) > 0 {
 			at := lastOutside(rest, ',')
@@ -158,7 +158,7 @@ func (p *Proxies) lastForwarded(lines [][]byte) (h hop) {
 			if len(element) == 0 {
 				continue
 			}
-			if h = parseElement(element); !p.trusts(h.addr) || !h.addr.IsValid() {
+			if h = parseElement(element); !h.addr.IsValid() || !p.trusts(h.addr) {
 				return h
 			}
 		}
@@ -166,7 +166,11 @@ func (p *Proxies) lastForwarded(lines [][]byte) (h hop) {
 	return h
 }
 
-var quote = []byte(`"`)
+var (
+	quote = []byte(`"`)
+	// unreadable names nobody, and a protocol that is none.
+	unreadable = hop{seen: true, proto: []byte{}}
+)
 
 // lastOutside finds the last sep outside quotes, -1 if there is none.
 func lastOutside(b []byte, sep byte) int {
@@ -195,12 +199,12 @@ func parseElement(b []byte) hop {
 		switch {
 		case bytes.EqualFold(name, []byte("for")):
 			if node != nil {
-				return hop{seen: true}
+				return unreadable
 			}
 			node = value
 		case bytes.EqualFold(name, []byte("proto")):
 			if h.proto != nil {
-				return hop{seen: true}
+				return unreadable
 			}
 			h.proto = value
 		}
@@ -236,3 +240,6 @@ func trim(b []byte) []byte { return bytes.Trim(b, " \t") }
 
 // text lends b as a string to a callee that does not keep it, without a copy.
 func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// bytesOf lends s to a callee that only reads it, without a copy.
+func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

@@ -1,0 +1,128 @@
+package edge
+
+import "webring/core/api"
+
+// explanation is what the page of a problem says: what happened, and what the
+// reader can do about it.
+type explanation struct{ meaning, remedy string }
+
+// explanations has an entry for every code of the problem table.
+var explanations = map[api.Code]explanation{
+	api.InvalidParameter: {
+		"A query parameter has a value that it cannot have. The problem document names it in its member parameter.",
+		"Correct the value, or leave the parameter out. The directory at /api lists what each address takes."},
+	api.Malformed: {
+		"What arrived was not a well-formed HTTP request, or its target was no path of this service.",
+		"Check the client, or a proxy on the way. The connection was closed; open a new one."},
+	api.UnsupportedAPIVersion: {
+		"The request asked in its Api-Version field for a version that does not exist.",
+		"Send Api-Version: 1, or leave the field out."},
+	api.UnsupportedMethod: {
+		"The credential pays by a method that was not among the offers.",
+		"Send the request without a credential, and pay one of the offers in the challenge that comes back."},
+	api.MultipleCredentials: {
+		"The request carried more than one payment credential, so it is unclear which of them should pay.",
+		"Send exactly one. Nothing was charged."},
+	api.PaymentRequired: {
+		"The request is valid and costs money. The WWW-Authenticate fields of the answer carry the offers.",
+		"Pay one offer and send the identical request again with the credential in Authorization. It will be accepted."},
+	api.PaymentExpired: {
+		"The challenge that the credential answers has expired, or expires too soon to settle the payment. Nothing was charged.",
+		"Answer the fresh challenge of this response."},
+	api.MalformedCredential: {
+		"The Authorization field does not contain a payment credential that can be read. Nothing was charged.",
+		"Answer the fresh challenge of this response, with a client that speaks the Payment scheme."},
+	api.InvalidChallenge: {
+		"The credential answers a challenge that was not issued here for this very request. Nothing was charged.",
+		"Send the identical request, body included, that received the challenge; or answer the fresh one of this response."},
+	api.VerificationFailed: {
+		"The payment in the credential does not pay what the challenge asked, or could not be carried out. Nothing was charged.",
+		"Check balance, amount and recipient, then answer the fresh challenge of this response."},
+	api.TLSRequired: {
+		"Payments are asked for and taken over a secure connection only, and this one was not.",
+		"Use the https address of the ring. Behind a proxy, the operator must name it as trusted, and it must say which protocol was spoken."},
+	api.NotFound: {
+		"Nothing is published at this address. Addresses are compared exactly: case counts, and so does a slash at the end.",
+		"The directory at /api lists all addresses."},
+	api.UnknownMember: {
+		"The reference names no member of the ring.",
+		"Use a member's slug or URL, as /api/ring lists them."},
+	api.EmptyRing: {
+		"No member of the ring matches, or nobody has joined yet.",
+		"Leave out kind or category; /api/categories lists the categories in use."},
+	api.MethodNotAllowed: {
+		"The address exists, but does not take this method.",
+		"The Allow field of the answer lists the methods that it takes."},
+	api.RequestTimeout: {
+		"The request did not arrive in full within the time that it has.",
+		"Send it again. Large headers and bodies are not needed anywhere here."},
+	api.AlreadyRegistered: {
+		"A member of the ring has this URL. URLs that differ in the scheme, a leading www. or a slash at the end are the same. Nothing was charged.",
+		"To raise that member's rank, bid on it. To join with another site, register that one."},
+	api.CredentialReused: {
+		"The credential was used before, and every credential pays once. The problem document says in its member outcome what became of that payment.",
+		"Do not pay again before you have read outcome. If it is applied, what was paid for exists: follow links.self."},
+	api.PaymentMismatch: {
+		"The transaction was mined, but it did not move the money that it had promised to this ring, so nothing was granted.",
+		"Look at the transaction on its chain. If it did pay this ring, send its hash to the operator."},
+	api.MemberRemoved: {
+		"The operator removed this member from the ring.",
+		"Nothing can be read of it or paid for it. Its URL may register again."},
+	api.BodyTooLarge: {
+		"The request body is longer than 16 KiB.",
+		"Shorten it. The longest valid request is far below that."},
+	api.UnsupportedMedia: {
+		"The request body was not sent as JSON.",
+		"Send it with Content-Type: application/json."},
+	api.InvalidRequest: {
+		"The body is not what the operation takes. The problem document lists in its member errors what is wrong where.",
+		"Correct those fields. Unknown and repeated fields are refused, so that nothing you meant is ignored. Nothing was charged."},
+	api.InvalidURL: {
+		"The URL cannot join: a member's URL is an absolute http or https address of a public site, on the usual port, without user name.",
+		"Register the public address of the site. Nothing was charged."},
+	api.ScoreTooLow: {
+		"The scoring service gives the site less than the agent-readiness score that joining takes, or none. The problem document shows score, required and report.",
+		"Follow the report to raise the score, then register again. Nothing was charged."},
+	api.BidTooLow: {
+		"The bid is below the minimum.",
+		"Bid at least the minimum that /api shows as min_bid_usd. There are no increments. Nothing was charged."},
+	api.BidTooHigh: {
+		"The bid is above the highest amount that a single payment may have, USD 1,000,000.00.",
+		"Bid less, or in several payments: bids add up. Nothing was charged."},
+	api.TotalTooHigh: {
+		"With this payment the member's total would be above the highest that the ring can count.",
+		"Bid less. Nothing was charged."},
+	api.CategoryUnavailable: {
+		"The category is new, and as many are in use as the ring can have.",
+		"Use one of those that /api/categories lists. Nothing was charged."},
+	api.RateLimited: {
+		"This client has sent more requests than a client may in one minute.",
+		"Wait as many seconds as Retry-After says. The RateLimit fields of every answer show what is left."},
+	api.CredentialTooLarge: {
+		"The payment credential is longer than 16 KiB. Nothing was charged.",
+		"Pay with a plain transaction, as the challenge asks for it."},
+	api.HeaderTooLarge: {
+		"The request line and header fields together are longer than 24 KiB.",
+		"Send fewer or shorter fields; cookies are never needed here."},
+	api.Internal: {
+		"Something failed here, and not because of the request.",
+		"Try again later. A paid request may be repeated with the same credential: it has exactly one effect."},
+	api.PaymentPending: {
+		"A payment is on its way, for this request or for the same URL, and its outcome is not known yet.",
+		"Do not pay again. Repeat the identical request, with the same credential if you sent one, after the seconds that Retry-After says."},
+	api.PaymentsUnavailable: {
+		"The payment network, or the part of the service that talks to it, cannot be reached. Nothing was charged.",
+		"Try again after the seconds that Retry-After says. Reads work meanwhile."},
+	api.PaymentsUnconfigured: {
+		"This ring has no payment method, so nobody can join it or bid in it.",
+		"Reads work. If this is your ring, configure a payment method."},
+	api.ScoreUnavailable: {
+		"The service that scores sites cannot be reached, and without a score nobody joins. Nothing was charged.",
+		"Try again after the seconds that Retry-After says."},
+	api.ScorePending: {
+		"The service that scores sites is still at work on this one. Nothing was charged.",
+		"Repeat the request after the seconds that Retry-After says."},
+	api.RingFull: {
+		"The ring has nearly as many members as it can hold and takes no more. Nothing was charged.",
+		"Bids on members go on. The operator can raise the capacity."},
+}

@@ -1,0 +1,79 @@
+package edge
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+const apiVersion = "1"
+
+// versionServed says whether the request asks for the one version that there
+// is, or for none in particular.
+func versionServed(h *fasthttp.RequestHeader) bool {
+	for _, v := range h.PeekAll("Api-Version") {
+		if string(trim(v)) != apiVersion {
+			return false
+		}
+	}
+	return true
+}
+
+// setHeader sets a field under exactly this spelling.
+func setHeader(ctx *fasthttp.RequestCtx, name, value string) {
+	ctx.Response.Header.SetCanonical(bytesOf(name), bytesOf(value))
+}
+
+// setNumber sets a field to a number without allocating.
+func setNumber[N ~uint32 | ~uint64 | ~int64](ctx *fasthttp.RequestCtx, name string, n N) {
+	var b [20]byte
+	ctx.Response.Header.SetCanonical(bytesOf(name), strconv.AppendUint(b[:0], uint64(n), 10))
+}
+
+// finish adds what every answer carries, whoever made it.
+func (s *Shell) finish(ctx *fasthttp.RequestCtx, w window) {
+	setHeader(ctx, "Api-Version", apiVersion)
+	setHeader(ctx, "Access-Control-Allow-Origin", "*")
+	setHeader(ctx, "Access-Control-Expose-Headers", exposed)
+	setHeader(ctx, "X-Content-Type-Options", "nosniff")
+	if s.limiter == nil {
+		return
+	}
+	remaining, seconds := s.limiter.reset(w)
+	setNumber(ctx, "RateLimit-Limit", w.limit)
+	setNumber(ctx, "RateLimit-Remaining", remaining)
+	setNumber(ctx, "RateLimit-Reset", seconds)
+	setHeader(ctx, "RateLimit-Policy", s.limiter.policy)
+	if w.exceeded {
+		setNumber(ctx, "Retry-After", seconds)
+	}
+}
+
+// exposed are the fields that a script of another site may read.
+const exposed = "ETag, Link, Location, Retry-After, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, RateLimit-Policy, " +
+	"WWW-Authenticate, Payment-Receipt, Api-Version, Webring-Seq, Webring-From, Deprecation, Sunset"
+
+// A deprecation says since when a path is the old surface and when it goes. It
+// stays for at least 90 days (the service interface, "Versioning").
+type deprecation struct {
+	since, sunset time.Time
+	successor     string // path of what replaces it
+}
+
+// deprecations is the old surface: none yet.
+var deprecations = map[string]deprecation{}
+
+// wrap adds Deprecation (RFC 9745), Sunset (RFC 8594) and the link to what
+// replaces the path to its answers.
+func (d deprecation) wrap(h fasthttp.RequestHandler) fasthttp.RequestHandler {
+	since := "@" + strconv.FormatInt(d.since.Unix(), 10)
+	sunset := string(fasthttp.AppendHTTPDate(nil, d.sunset))
+	link := "<" + d.successor + `>; rel="successor-version"`
+	return func(ctx *fasthttp.RequestCtx) {
+		h(ctx)
+		setHeader(ctx, "Deprecation", since)
+		setHeader(ctx, "Sunset", sunset)
+		ctx.Response.Header.Add("Link", link)
+	}
+}

@@ -1,0 +1,35 @@
+package edge
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/valyala/fasthttp"
+)
+
+// connectionLog receives what fasthttp has to say of connections. Its
+// arguments quote what could not be parsed, an Authorization field perhaps, so
+// only the occasion is passed on.
+type connectionLog struct{ log *slog.Logger }
+
+// Printf is what fasthttp calls.
+func (l connectionLog) Printf(format string, _ ...any) {
+	l.log.Debug("edge: connection", "occasion", format)
+}
+
+// logPanic says where a panic came from, and nothing of the request but method
+// and path. Values of other types than these two may hold pieces of it.
+func (s *Shell) logPanic(ctx *fasthttp.RequestCtx, v any) {
+	reason := fmt.Sprintf("%T", v)
+	switch v := v.(type) {
+	case runtime.Error:
+		reason = v.Error()
+	case string:
+		reason = v
+	}
+	target, _ := requestTarget(&ctx.Request.Header)
+	s.log.Error("edge: panic while answering", "reason", reason,
+		"method", string(ctx.Method()), "path", string(pathOf(target)), "stack", string(debug.Stack()))
+}

@@ -1,0 +1,72 @@
+package edge
+
+import (
+	"errors"
+	"net"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/core/api"
+)
+
+// refusal is a problem that the shell itself finds with a request.
+type refusal struct {
+	code   api.Code
+	detail string
+	more   string // further members of the document, each after a comma
+}
+
+var (
+	unsupportedVersion = refusal{api.UnsupportedAPIVersion, "The only version is 1. Send Api-Version: 1, or leave the field out.", ""}
+	badTarget          = refusal{api.Malformed, "The request target must be a path, or an http or https URL, without a fragment.", ""}
+	noSuchPath         = refusal{api.NotFound, "Nothing has this path. GET /api lists what there is.", ""}
+	wrongMethod        = refusal{api.MethodNotAllowed, "The Allow field lists the methods that this path has.", ""}
+	notJSON            = refusal{api.InvalidRequest, "The body must be sent as application/json.",
+		`,"errors":[{"pointer":"","detail":"Content-Type must be application/json, end in +json, or be left out."}]`}
+	tooManyRequests = refusal{api.RateLimited, "This client has used up its requests for now. Retry-After says in how many seconds it has new ones.", ""}
+	internal        = refusal{api.Internal, "The request could not be answered. The fault is not in the request.", ""}
+	malformed       = refusal{api.Malformed, "The request is not well-formed HTTP/1.1.", ""}
+	headerTooLarge  = refusal{api.HeaderTooLarge, "Request line and header fields must fit into 24 KiB.", ""}
+	bodyTooLarge    = refusal{api.BodyTooLarge, "A request body may have 16 KiB.", ""}
+	tooSlow         = refusal{api.RequestTimeout, "The request did not arrive in time.", ""}
+)
+
+// problem makes the answer this problem, whatever had been made of it before.
+func (s *Shell) problem(ctx *fasthttp.RequestCtx, p refusal) {
+	ctx.Response.Reset()
+	ctx.SetStatusCode(p.code.Status())
+	ctx.Response.Header.SetContentType("application/problem+json")
+	setHeader(ctx, "Cache-Control", "no-store")
+	ctx.Response.SetBodyRaw(api.AppendProblem(nil, s.core.BaseURL(), p.code, p.detail, []byte(p.more)))
+}
+
+// refuse answers a client that is over its limit.
+func (s *Shell) refuse(ctx *fasthttp.RequestCtx) { s.problem(ctx, tooManyRequests) }
+
+// unread answers a request that could not be read to its end. The connection
+// is closed afterwards. Of such a request nothing may be known but the peer.
+func (s *Shell) unread(ctx *fasthttp.RequestCtx, err error) {
+	var w window
+	defer s.contain(ctx, &w)
+	lingering(ctx.Conn())
+	p, count := malformed, s.limiter.take
+	var (
+		small   *fasthttp.ErrSmallBuffer
+		timeout net.Error
+	)
+	switch {
+	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		p = bodyTooLarge
+	case errors.As(err, &small):
+		p = headerTooLarge
+	case errors.As(err, &timeout) && timeout.Timeout():
+		// A connection on which nothing was ever asked is no request.
+		p, count = tooSlow, s.limiter.look
+	}
+	if w = count(s.proxies.client(ctx)); w.exceeded {
+		p = tooManyRequests
+	}
+	s.problem(ctx, p)
+	ctx.Response.SkipBody = ctx.Request.Header.IsHead()
+	s.finish(ctx, w)
+}

@@ -1,0 +1,166 @@
+package edge
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/fasthttp/router"
+	"github.com/valyala/fasthttp"
+)
+
+const (
+	// MaxBody is the longest request body in bytes.
+	MaxBody = 16 << 10
+	// MaxHeader is the longest request header in bytes, request line included.
+	// A payment credential of 16 KiB fits in with room to spare: one that is
+	// longer is refused by whoever reads it, with a code of its own.
+	MaxHeader = 24 << 10
+)
+
+// ErrClosed is what [Shell.Serve] returns after [Shell.Shutdown].
+var ErrClosed = errors.New("edge: the shell was shut down")
+
+// Shell is the HTTP server. Its functions may be called concurrently.
+type Shell struct {
+	core    Core
+	proxies Proxies
+	limiter *limiter
+	log     *slog.Logger
+	tls     *tls.Config
+	build   string // first part of every validator
+
+	maxConns, maxConnsPerClient int
+
+	router     *router.Router
+	deprecated map[string]deprecation
+	answers    sync.Pool
+	server     fasthttp.Server
+
+	mu        sync.Mutex
+	closed    bool
+	listeners []net.Listener
+}
+
+// New prepares a shell. It fails when the configuration contradicts itself.
+func New(cfg Config) (*Shell, error) { return newShell(cfg, deprecations) }
+
+func newShell(cfg Config, deprecated map[string]deprecation) (*Shell, error) {
+	if cfg.Core == nil {
+		return nil, errors.New("edge: no core to serve")
+	}
+	now := cfg.Now
+	if now == nil {
+		now = time.Now
+	}
+	build := sha256.Sum256([]byte(cfg.CoreDigest))
+	s := &Shell{
+		core:              cfg.Core,
+		proxies:           cfg.TrustedProxies,
+		limiter:           newLimiter(cfg.RateLimit, now),
+		log:               cfg.Log,
+		build:             hex.EncodeToString(build[:4]),
+		maxConns:          cmp.Or(cfg.MaxConns, 16384),
+		maxConnsPerClient: cmp.Or(cfg.MaxConnsPerClient, 256),
+		deprecated:        deprecated,
+		answers:           sync.Pool{New: func() any { return new(answer) }},
+	}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	if cfg.TLS != nil {
+		s.tls = cfg.TLS.Clone()
+		s.tls.NextProtos = []string{"http/1.1"}
+	}
+	if err := s.routes(cfg.Paid); err != nil {
+		return nil, err
+	}
+	s.server = fasthttp.Server{
+		Handler:      s.handle,
+		ErrorHandler: s.unread,
+
+		ReadTimeout:  cmp.Or(cfg.ReadTimeout, 10*time.Second),
+		IdleTimeout:  cmp.Or(cfg.IdleTimeout, 30*time.Second),
+		WriteTimeout: cmp.Or(cfg.WriteTimeout, 30*time.Second),
+
+		ReadBufferSize:     MaxHeader,
+		MaxRequestBodySize: MaxBody,
+		// A worker outlives the place of its connection by a moment.
+		Concurrency: s.maxConns + 1024,
+
+		CloseOnShutdown:              true,
+		NoDefaultServerHeader:        true,
+		NoDefaultContentType:         true,
+		DisablePreParseMultipartForm: true,
+		SecureErrorLogMessage:        true,
+		Logger:                       connectionLog{s.log},
+	}
+	return s, nil
+}
+
+// Serve answers requests on l until [Shell.Shutdown], and then returns nil
+// while requests may still be in work. It closes l. It may be called for
+// several listeners.
+func (s *Shell) Serve(l net.Listener) error {
+	l = &boundedListener{Listener: l, proxies: &s.proxies, max: s.maxConns, each: s.maxConnsPerClient, by: map[client]int{}}
+	if s.tls != nil {
+		l = tls.NewListener(l, s.tls)
+	}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		l.Close()
+		return ErrClosed
+	}
+	s.listeners = append(s.listeners, l)
+	s.mu.Unlock()
+	return s.server.Serve(l)
+}
+
+// Shutdown stops accepting connections and returns when every request in work
+// has been answered, or with ctx's error when it ends before. Idle connections
+// are closed, others after their answer.
+func (s *Shell) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	for _, l := range s.listeners {
+		l.Close()
+	}
+	s.mu.Unlock()
+	return s.server.ShutdownWithContext(ctx)
+}
+
+// handle takes a request that was read whole through everything.
+func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
+	var w window
+	defer s.contain(ctx, &w)
+	w = s.limiter.take(s.proxies.client(ctx))
+	switch {
+	case w.exceeded:
+		s.refuse(ctx)
+	case !versionServed(&ctx.Request.Header):
+		s.problem(ctx, unsupportedVersion)
+	default:
+		s.dispatch(ctx)
+	}
+	s.finish(ctx, w)
+}
+
+// contain answers a request whose handling panicked: the process serves others.
+// It is deferred.
+func (s *Shell) contain(ctx *fasthttp.RequestCtx, w *window) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	s.logPanic(ctx, v)
+	s.problem(ctx, internal)
+	s.finish(ctx, *w)
+}
