@@ -23,9 +23,11 @@ const (
 	maxClients = 4096
 )
 
-// Limits bound what a [Guard] lets through. A zero field stands for its
-// default; a negative limit for none.
+// Limits bound what a [Guard] lets through and remembers. A zero field stands
+// for its default; a negative number of questions for no limit.
 type Limits struct {
+	// Pass is the least passing score; by default 40.
+	Pass int
 	// PerClient and InAll are questions a minute. By default 30, and 40: with
 	// three tries each, what the strictest known service allows.
 	PerClient, InAll int
@@ -42,7 +44,6 @@ type Limits struct {
 // Time is that of package time, so testing/synctest governs it.
 type Guard struct {
 	scorer  Scorer
-	pass    int
 	limits  Limits
 	answers *answers
 	window  *window
@@ -51,8 +52,11 @@ type Guard struct {
 	opened  atomic.Int64 // when the breaker opened last, Unix nanoseconds
 }
 
-// NewGuard guards scorer. A score of at least pass counts as passing.
-func NewGuard(scorer Scorer, pass int, limits Limits) *Guard {
+// NewGuard guards scorer.
+func NewGuard(scorer Scorer, limits Limits) *Guard {
+	if limits.Pass == 0 {
+		limits.Pass = 40
+	}
 	if limits.PerClient == 0 {
 		limits.PerClient = 30
 	}
@@ -64,7 +68,6 @@ func NewGuard(scorer Scorer, pass int, limits Limits) *Guard {
 	}
 	g := &Guard{
 		scorer:  scorer,
-		pass:    pass,
 		limits:  limits,
 		answers: newAnswers(maxCached),
 		window:  newWindow(time.Minute, limits.PerClient, limits.InAll),
@@ -135,7 +138,7 @@ func (g *Guard) ask(url string) (Result, error) {
 		return Result{}, err
 	}
 	keep := failFor
-	if result.Score >= g.pass {
+	if result.Score >= g.limits.Pass {
 		keep = passFor
 	}
 	g.answers.put(url, result, time.Now().Add(keep))

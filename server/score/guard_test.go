@@ -46,7 +46,7 @@ func TestPassesAreKeptTenMinutesFailsOneErrorsNever(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			a := always(c.score, c.err)
-			g := NewGuard(a, 40, open)
+			g := NewGuard(a, open)
 			ask := func(want int64) {
 				t.Helper()
 				got, err := g.Score(t.Context(), "c", site)
@@ -68,7 +68,7 @@ func TestPassesAreKeptTenMinutesFailsOneErrorsNever(t *testing.T) {
 }
 
 func TestAnswersOfOneSiteAreNotThoseOfAnother(t *testing.T) {
-	g := NewGuard(&asker{answer: func(_ context.Context, url string) (Result, error) { return Result{Score: len(url)}, nil }}, 40, open)
+	g := NewGuard(&asker{answer: func(_ context.Context, url string) (Result, error) { return Result{Score: len(url)}, nil }}, open)
 	for range 2 {
 		for _, url := range []string{"https://a.com", "https://a.com/b"} {
 			if got, err := g.Score(t.Context(), "c", url); err != nil || got.Score != len(url) {
@@ -106,7 +106,7 @@ func TestConcurrentAsksShareOneCall(t *testing.T) {
 			<-release
 			return Result{Score: 72}, nil
 		}}
-		g := NewGuard(a, 40, Limits{PerClient: -1, InAll: 1})
+		g := NewGuard(a, Limits{PerClient: -1, InAll: 1})
 		var wg sync.WaitGroup
 		for i := range 20 {
 			wg.Go(func() {
@@ -135,7 +135,7 @@ func TestSharedCallSurvivesItsFirstCaller(t *testing.T) {
 				return Result{}, ctx.Err()
 			}
 		}}
-		g := NewGuard(a, 40, open)
+		g := NewGuard(a, open)
 		first, hangUp := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -165,7 +165,7 @@ func TestSharedCallIsBounded(t *testing.T) {
 		g := NewGuard(&asker{answer: func(ctx context.Context, _ string) (Result, error) {
 			<-ctx.Done()
 			return Result{}, ctx.Err()
-		}}, 40, open)
+		}}, open)
 		start := time.Now()
 		if _, err := g.Score(t.Context(), "c", site); !down(err) || time.Since(start) != 15*time.Second {
 			t.Errorf("%v after %v", err, time.Since(start))
@@ -178,7 +178,7 @@ func TestBreakerOpensAfterFiveFailedAsksForThirtySeconds(t *testing.T) {
 		failure := &Unavailable{RetryAfter: time.Second, Err: errors.New("down")}
 		var answer error = failure
 		a := &asker{answer: func(context.Context, string) (Result, error) { return Result{Score: 72}, answer }}
-		g := NewGuard(a, 40, open)
+		g := NewGuard(a, open)
 		n := 0
 		ask := func() error {
 			n++
@@ -239,7 +239,7 @@ func TestOneProbeWhileTheBreakerIsHalfOpen(t *testing.T) {
 			}
 			return Result{}, &Unavailable{RetryAfter: time.Second, Err: errors.New("down")}
 		}}
-		g := NewGuard(a, 40, open)
+		g := NewGuard(a, open)
 		for i := range 5 {
 			g.Score(t.Context(), "c", fmt.Sprint(i))
 		}
@@ -266,7 +266,7 @@ func TestOneProbeWhileTheBreakerIsHalfOpen(t *testing.T) {
 func TestLimitsPerClientAndInAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := always(72, nil)
-		g := NewGuard(a, 40, Limits{PerClient: 3, InAll: 5})
+		g := NewGuard(a, Limits{PerClient: 3, InAll: 5})
 		n := 0
 		ask := func(client string) error {
 			n++
@@ -309,7 +309,7 @@ func TestClientBeyondItsLimitDoesNotRefuseForOthers(t *testing.T) {
 		g := NewGuard(&asker{answer: func(context.Context, string) (Result, error) {
 			<-release
 			return Result{Score: 72}, nil
-		}}, 40, Limits{PerClient: 1, InAll: -1})
+		}}, Limits{PerClient: 1, InAll: -1})
 		var wg sync.WaitGroup
 		wg.Go(func() { g.Score(t.Context(), "greedy", "https://a.com") })
 		synctest.Wait()
@@ -351,7 +351,7 @@ func TestScorerThatBreaksItsContractIsUnavailable(t *testing.T) {
 		"negative":      func(context.Context, string) (Result, error) { return Result{Score: -1}, nil },
 	} {
 		a := &asker{answer: answer}
-		g := NewGuard(a, 40, open)
+		g := NewGuard(a, open)
 		for range 2 {
 			if got, err := g.Score(t.Context(), "c", site); !down(err) || got != (Result{}) {
 				t.Errorf("%s: %+v, %v", name, got, err)
