@@ -5,4 +5,4 @@
 // The *_templ.go files are generated from the .templ files beside them.
 package templates
 
-//go:generate go run github.com/a-h/templ/cmd/templ@v0.3.977 generate
+//go:generate go run github.com/a-h/templ/cmd/templ generate
