@@ -17,8 +17,8 @@ var endpoints = [...]struct{ method, path, about string }{
 	{"GET", "/next", "302 to the next member's site. Query: from, kind, category."},
 	{"GET", "/prev", "302 to the previous member's site. Query: from, kind, category."},
 	{"GET", "/random", "302 to a random member's site. Query: from, kind, category."},
-	{"POST", "/api/register", "Join the ring. Paid. JSON body: name, url, kind, and if you like category, description, bid (an opening bid in USD)."},
-	{"POST", "/api/bid", "Fund a member. Paid. JSON body: member (slug or URL), amount (USD)."},
+	{"POST", "/api/register", "Join the ring. Paid. JSON body: name, url, kind, and optionally category, description, bid (an opening bid in USD)."},
+	{"POST", "/api/bid", "Fund a member. Paid. JSON body: member (slug or URL), amount (USD as a string)."},
 }
 
 // directory writes the document that tells an agent what there is and what

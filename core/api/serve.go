@@ -116,7 +116,7 @@ func Serves(path []byte) bool {
 		}
 	}
 	_, ok := detailSlug(path)
-	return ok
+	return ok && utf8.Valid(path)
 }
 
 // Paths lists the paths that [Serve] answers, in the order of the directory,

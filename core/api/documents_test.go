@@ -1,0 +1,313 @@
+package api_test
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"webring/core"
+	"webring/core/api"
+	"webring/core/coretest"
+)
+
+// The members of each object, in the order of the interface's tables.
+func TestObjectsHaveTheFieldsOfTheInterfaceInItsOrder(t *testing.T) {
+	const (
+		member = "slug name url kind category description agentic_score agentic_report ring_position joined_at bid_total_usd last_bid_at links"
+		timed  = "slug name url kind category description agentic_score agentic_report ring_position joined_at paid_total_usd bid_total_usd effective_bid_usd last_bid_at links"
+		page   = "total count limit offset links"
+	)
+	r := sample(t)
+	for _, c := range []struct{ target, path, want string }{
+		{"/api", "", "name description openapi llms payments validation endpoints"},
+		{"/api", "payments", "protocol how networks registration_fee_usd min_bid_usd"},
+		{"/api", "validation", "service rule"},
+		{"/api/ring", "", page + " members"},
+		{"/api/ring", "links", "next prev"},
+		{"/api/ring", "members", member},
+		{"/api/ring", "members links", "self next prev site"},
+		{"/api/ring/next", "", "direction member"},
+		{"/api/ring/next", "member", member},
+		{"/api/ring/prev?from=beta", "member", member},
+		{"/api/ring/random?kind=website", "member", member},
+		{"/api/ring/alpha", "", "member"},
+		{"/api/ring/alpha", "member", timed + " leaderboard_rank"},
+		{"/api/categories", "", "count categories"},
+		{"/api/categories", "categories", "category members links"},
+		{"/api/categories", "categories links", "members"},
+		{"/api/widget?from=alpha", "", "ring member prev next links"},
+		{"/api/widget?from=alpha", "ring", "name url count"},
+		{"/api/widget?from=alpha", "member", member},
+		{"/api/widget?from=alpha", "links", "next prev random ring leaderboard"},
+		{"/api/leaderboard", "", page + " rules leaderboard"},
+		{"/api/leaderboard", "rules", "minimum_bid_usd registration_fee_usd ranking join_at_first_bid_usd bid grace_period decay_span"},
+		{"/api/leaderboard", "leaderboard", timed + " rank to_take_first_usd"},
+		{"/api/ring?limit=0", "", "type title status detail code parameter"},
+		{"/api/ring/nobody", "", "type title status detail code"},
+	} {
+		res := get(t, r, c.target)
+		if got := strings.Join(keys(t, res.Body, strings.Fields(c.path)...), " "); got != c.want {
+			t.Errorf("%s %s: %s, want %s", c.target, c.path, got, c.want)
+		}
+	}
+}
+
+func TestMemberFields(t *testing.T) {
+	r := sample(t)
+	a := at(t, object(t, get(t, r, "/api/ring/alpha")), "member")
+	for field, want := range map[string]any{"slug": "alpha", "name": "The alpha", "url": "https://alpha.example/", "kind": "website", "category": "general",
+		"description": "Plain & <simple>.", "agentic_score": 72.0, "agentic_report": "https://scores.example/alpha?v=1&x=2", "ring_position": 1.0,
+		"joined_at": "2026-01-31T08:00:01.000Z", "last_bid_at": "2026-01-31T08:00:01.000Z", "paid_total_usd": "3.50", "bid_total_usd": "2.50", "leaderboard_rank": 1.0} {
+		if got := at(t, a, field); got != want {
+			t.Errorf("%s is %v, want %v", field, got, want)
+		}
+	}
+	for link, want := range map[string]string{"self": "https://ring.example/api/ring/alpha", "next": "https://ring.example/api/ring/next?from=alpha",
+		"prev": "https://ring.example/api/ring/prev?from=alpha", "site": "https://alpha.example/"} {
+		if got := at(t, a, "links", link); got != want {
+			t.Errorf("links.%s is %v, want %v", link, got, want)
+		}
+	}
+	b := at(t, object(t, get(t, r, "/api/ring/beta")), "member").(map[string]any)
+	if _, there := b["description"]; there {
+		t.Error("a description that was not given is there")
+	}
+	for _, field := range []string{"agentic_score", "agentic_report", "last_bid_at"} {
+		if got := at(t, b, field); got != nil {
+			t.Errorf("%s is %v, want null", field, got)
+		}
+	}
+	if b["bid_total_usd"] != "0.00" || b["effective_bid_usd"] != "1.00" {
+		t.Errorf("without bids: %v and %v", b["bid_total_usd"], b["effective_bid_usd"])
+	}
+	if got := at(t, object(t, get(t, r, "/api/ring/gamma")), "member", "agentic_score"); got != 0.0 {
+		t.Errorf("a score of 0 is %v", got)
+	}
+}
+
+func TestLinksAreUnderTheBaseURLAndAnswer(t *testing.T) {
+	r := coretest.NewRing(t, func(e *core.Rules) { e.BaseURL = `https://x.example/a"b` })
+	r.Join("one", "https://one.example/")
+	r.Join("two", "https://two.example/")
+	base := r.State.Rules().BaseURL
+	seen := 0
+	var walk func(v any, within string)
+	walk = func(v any, within string) {
+		switch v := v.(type) {
+		case map[string]any:
+			for key, value := range v {
+				walk(value, within+"."+key)
+			}
+		case []any:
+			for _, value := range v {
+				walk(value, within)
+			}
+		case string:
+			if !strings.Contains(within, "links") || strings.HasSuffix(within, "site") {
+				return
+			}
+			target, ok := strings.CutPrefix(v, base)
+			if !ok {
+				t.Errorf("%s: %s is not under the base URL", within, v)
+				return
+			}
+			if seen++; target == "/" {
+				return // the page of the ring, not Serve's
+			}
+			if res := get(t, r, target); res.Status != 200 && res.Status != 302 {
+				t.Errorf("%s: %s is answered with %d", within, v, res.Status)
+			}
+		}
+	}
+	for _, target := range []string{"/api/ring?limit=1", "/api/ring?limit=1&offset=1", "/api/ring/one", "/api/categories", "/api/widget", "/api/widget?from=two", "/api/leaderboard?limit=1"} {
+		walk(object(t, get(t, r, target)), target)
+	}
+	if seen < 30 {
+		t.Errorf("only %d links", seen)
+	}
+}
+
+func TestWidgetLinksCarryFromWhenTheMemberIsKnown(t *testing.T) {
+	r := sample(t)
+	for from, suffix := range map[string]string{"": "", "?from=nobody": "", "?from=alpha.example": "?from=alpha"} {
+		links := at(t, object(t, get(t, r, "/api/widget"+from)), "links")
+		for _, to := range []string{"next", "prev", "random"} {
+			if got := at(t, links, to); got != "https://ring.example/"+to+suffix {
+				t.Errorf("widget%s: %s is %v", from, to, got)
+			}
+		}
+		if at(t, links, "ring") != "https://ring.example/" || at(t, links, "leaderboard") != "https://ring.example/api/leaderboard" {
+			t.Errorf("widget%s: %v", from, links)
+		}
+	}
+}
+
+func TestCategoriesInUseOnly(t *testing.T) {
+	r := sample(t)
+	r.Join("only", "https://only.example/", ofKind(core.Agent, "brief"))
+	names := func() (s string) {
+		l := object(t, get(t, r, "/api/categories"))
+		list := l["categories"].([]any)
+		if l["count"] != float64(len(list)) {
+			t.Errorf("count %v of %d", l["count"], len(list))
+		}
+		for _, c := range list {
+			s += at(t, c, "category").(string) + " "
+		}
+		return s
+	}
+	if got := names(); got != "brief general tools " {
+		t.Errorf("categories %s", got)
+	}
+	r.Remove("only", false)
+	if got := names(); got != "general tools " {
+		t.Errorf("after the removal %s", got)
+	}
+}
+
+func TestLeaderboardRulesFollowTheRules(t *testing.T) {
+	r := coretest.NewRing(t)
+	rules := func() any { return at(t, object(t, get(t, r, "/api/leaderboard")), "rules") }
+	for field, want := range map[string]string{"minimum_bid_usd": "1.00", "registration_fee_usd": "1.00", "join_at_first_bid_usd": "0.00", "grace_period": "P30D", "decay_span": "P90D"} {
+		if got := at(t, rules(), field); got != want {
+			t.Errorf("%s is %v, want %s", field, got, want)
+		}
+	}
+	r.Join("one", "https://one.example/")
+	if got := at(t, rules(), "join_at_first_bid_usd"); got != "1.00" {
+		t.Errorf("to join over a fee costs %v, want the minimum", got)
+	}
+	r.Bid("one", 1000)
+	if got := at(t, rules(), "join_at_first_bid_usd"); got != "10.01" {
+		t.Errorf("to join over 11.00 costs %v on top of the fee", got)
+	}
+	r.Rules(func(e *core.Rules) { e.Fee, e.MinBid, e.Grace, e.Decay = 250, 5, 90, 86400 })
+	for field, want := range map[string]string{"minimum_bid_usd": "0.05", "registration_fee_usd": "2.50", "join_at_first_bid_usd": "8.51", "grace_period": "PT90S", "decay_span": "P1D"} {
+		if got := at(t, rules(), field); got != want {
+			t.Errorf("%s is %v, want %s", field, got, want)
+		}
+	}
+	for field, value := range rules().(map[string]any) {
+		if s, ok := value.(string); !ok || s == "" {
+			t.Errorf("%s is %v, not a string", field, value)
+		}
+	}
+}
+
+// Anyone can check the order from the published numbers alone.
+func TestTheLeaderboardIsOrderedByWhatItShows(t *testing.T) {
+	r := sample(t)
+	for range 20 {
+		r.Wait(200)
+		rows := object(t, get(t, r, "/api/leaderboard"))["leaderboard"].([]any)
+		for i, row := range rows {
+			if at(t, row, "rank") != float64(i+1) || (at(t, row, "to_take_first_usd") == nil) != (i == 0) {
+				t.Fatalf("row %d: %v", i, row)
+			}
+			detail := at(t, object(t, get(t, r, "/api/ring/"+at(t, row, "slug").(string))), "member")
+			for _, field := range []string{"effective_bid_usd", "paid_total_usd"} {
+				if at(t, detail, field) != at(t, row, field) {
+					t.Fatalf("detail shows %v, the leaderboard %v", detail, row)
+				}
+			}
+			if at(t, detail, "leaderboard_rank") != at(t, row, "rank") {
+				t.Fatalf("detail shows %v, the leaderboard %v", detail, row)
+			}
+			if i == 0 {
+				continue
+			}
+			above, below := usd(t, at(t, rows[i-1], "effective_bid_usd")), usd(t, at(t, row, "effective_bid_usd"))
+			if above < below || above == below && at(t, rows[i-1], "ring_position").(float64) > at(t, row, "ring_position").(float64) {
+				t.Fatalf("%v above %v", rows[i-1], row)
+			}
+		}
+	}
+}
+
+func usd(t *testing.T, v any) int64 {
+	t.Helper()
+	s := v.(string)
+	if !regexp.MustCompile(`^[0-9]+\.[0-9][0-9]$`).MatchString(s) {
+		t.Fatalf("%q is no amount", s)
+	}
+	var n int64
+	for _, c := range strings.Replace(s, ".", "", 1) {
+		n = 10*n + int64(c-'0')
+	}
+	return n
+}
+
+func TestTheDirectoryFollowsTheRules(t *testing.T) {
+	r := coretest.NewRing(t, func(e *core.Rules) {
+		e.Networks, e.Fee, e.MinBid, e.RequiredScore, e.Scorer = []string{"tempo", "base"}, 250, 150, 55, "ora"
+	})
+	d := object(t, get(t, r, "/api"))
+	for path, want := range map[string]string{"name": "Example Ring", "openapi": "https://ring.example/openapi.json", "llms": "https://ring.example/llms.txt",
+		"payments registration_fee_usd": "2.50", "payments min_bid_usd": "1.50", "validation service": "ora"} {
+		if got := at(t, d, strings.Fields(path)...); got != want {
+			t.Errorf("%s is %v, want %s", path, got, want)
+		}
+	}
+	if rule := at(t, d, "validation", "rule").(string); !strings.Contains(rule, "at least 55") {
+		t.Errorf("rule: %s", rule)
+	}
+	if networks, _ := json.Marshal(at(t, d, "payments", "networks")); string(networks) != `["tempo","base"]` {
+		t.Errorf("networks %s", networks)
+	}
+	if _, there := d["synthetic"]; there {
+		t.Error("a paid ring is called synthetic")
+	}
+	endpoints := d["endpoints"].(map[string]any)
+	for _, path := range append(api.Paths(), "/api/register", "/api/bid") {
+		method := "GET "
+		if path == "/api/register" || path == "/api/bid" {
+			method = "POST "
+		}
+		if about, ok := endpoints[method+path].(string); !ok || about == "" {
+			t.Errorf("%s%s is not described", method, path)
+		}
+		delete(endpoints, method+path)
+	}
+	if len(endpoints) != 0 {
+		t.Errorf("described, and not there: %v", endpoints)
+	}
+
+	r.Rules(func(e *core.Rules) { e.Synthetic, e.Networks = true, nil })
+	d = object(t, get(t, r, "/api"))
+	if d["synthetic"] != true || len(at(t, d, "payments", "networks").([]any)) != 0 || !strings.Contains(at(t, d, "payments", "how").(string), "payments_unconfigured") {
+		t.Errorf("synthetic, without networks: %v", d)
+	}
+}
+
+// Which answers may be kept, and how long, is part of their contract.
+func TestValidityByDocument(t *testing.T) {
+	r := sample(t)
+	for _, target := range every {
+		res := get(t, r, target)
+		want := api.Never
+		switch {
+		case res.Status != 200 || strings.HasPrefix(target, "/api/ring/random"):
+		case strings.HasPrefix(target, "/api/leaderboard") || slices.Contains([]string{"/api/ring/alpha", "/api/ring/beta"}, target):
+			want = api.Timed
+		default:
+			want = api.Position
+		}
+		if res.Validity != want {
+			t.Errorf("%s: validity %d, want %d", target, res.Validity, want)
+		}
+		if timed := strings.Contains(string(res.Body), "effective_bid_usd\":"); timed != (want == api.Timed) && len(r.Ranked()) > 0 {
+			t.Errorf("%s: shows standings: %t", target, timed)
+		}
+		// What depends on the position alone does not change as time passes.
+		if want == api.Position {
+			before := string(res.Body)
+			later := sample(t)
+			later.Wait(1 << 30)
+			if after := string(get(t, later, target).Body); after != before {
+				t.Errorf("%s changes with time", target)
+			}
+		}
+	}
+}

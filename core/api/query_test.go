@@ -1,0 +1,294 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+
+	"webring/core"
+	"webring/core/api"
+	"webring/core/coretest"
+)
+
+// crowd is a ring of n members; every third is an agent in tools.
+func crowd(t testing.TB, n int, edit ...func(*core.Rules)) *coretest.Ring {
+	r := coretest.NewRing(t, edit...)
+	for i := range n {
+		k, c := core.Website, "general"
+		if i%3 == 0 {
+			k, c = core.Agent, "tools"
+		}
+		r.Join(fmt.Sprint("m", i), fmt.Sprintf("https://m%d.example/", i), ofKind(k, c))
+	}
+	return r
+}
+
+func TestInvalidParametersAreNamed(t *testing.T) {
+	r := sample(t)
+	const huge = "99999999999999999999999999"
+	for parameter, values := range map[string][]string{
+		"limit":    {"0", "501", huge, "", "x", "1.0", "-1", "+1", "%2B1", "1e2", "0x10", "%zz", "1%", "%31%", "1+", "%C3", "١"},
+		"offset":   {"-1", "", "x", "1.5", "+0", "%", "%f", "null"},
+		"page":     {"0", "-1", "", "x", "00", "1,2", "%e"},
+		"kind":     {"", "Agent", "agents", "agent,mcp", "%", "%ff", "agent+"},
+		"format":   {"", "json", "Redirect", "redirect%20", "%"},
+		"from":     {"%", "%4", "%zz", "%ff", "a%C3", "\xff"},
+		"category": {"%", "%zz", "%ff"},
+	} {
+		for _, path := range paths(parameter) {
+			for _, value := range values {
+				target := path + "?x=1&" + parameter + "=" + value
+				res := fails(t, r, target, api.InvalidParameter)
+				var p struct{ Parameter, Detail string }
+				if err := json.Unmarshal(res.Body, &p); err != nil || res.Status != 400 || p.Parameter != parameter || !strings.HasPrefix(p.Detail, parameter+" ") {
+					t.Errorf("%s: %d %s", target, res.Status, res.Body)
+				}
+			}
+			if parameter == "from" || parameter == "category" {
+				continue
+			}
+			// Without '=' the value is empty.
+			fails(t, r, path+"?"+parameter, api.InvalidParameter)
+		}
+	}
+}
+
+// paths lists the endpoints that know a parameter.
+func paths(parameter string) []string {
+	switch parameter {
+	case "limit", "offset", "page":
+		return []string{"/api/ring", "/api/leaderboard"}
+	case "kind", "category":
+		return []string{"/api/ring", "/api/ring/next", "/api/ring/prev", "/api/ring/random", "/next", "/prev", "/random"}
+	case "format":
+		return []string{"/api/ring/next", "/api/ring/prev", "/api/ring/random"}
+	}
+	return []string{"/api/ring/next", "/api/ring/prev", "/api/ring/random", "/api/widget", "/next", "/prev", "/random"}
+}
+
+func TestParametersThatAnEndpointDoesNotKnowAreIgnored(t *testing.T) {
+	r := sample(t)
+	for _, path := range api.Paths() {
+		path = strings.Replace(path, "{slug}", "alpha", 1)
+		for _, parameter := range []string{"limit", "offset", "page", "kind", "category", "format", "from", "utm_source", "", "LIMIT", "li%zzmit"} {
+			known := false
+			for _, p := range paths(parameter) {
+				known = known || p == path && strings.ToLower(parameter) == parameter && parameter != "" && parameter != "utm_source" && parameter != "li%zzmit"
+			}
+			if known {
+				continue
+			}
+			plain, res := get(t, r, path), get(t, r, path+"?"+parameter+"=%zz&&=&"+parameter+"=-5")
+			if string(plain.Body) != string(res.Body) {
+				t.Errorf("%s is another document with %s", path, parameter)
+			}
+		}
+	}
+}
+
+func TestParameterSpellings(t *testing.T) {
+	r := crowd(t, 10)
+	for _, c := range []struct{ rule, query, want string }{
+		{"plain", "limit=2&offset=3", "m3 m4"},
+		{"escaped name and value", "l%69mit=%32&%6fffset=3", "m3 m4"},
+		{"leading zeros", "limit=002&offset=03", "m3 m4"},
+		{"the first of a repeated parameter counts", "limit=2&limit=x&offset=3&offset=", "m3 m4"},
+		{"empty pairs", "&&limit=2&=&offset=3&", "m3 m4"},
+		{"'=' within a value", "x=a=b&limit=2&offset=3", "m3 m4"},
+		{"'?' within a query", "x=?&limit=2&offset=3", "m3 m4"},
+		{"plus is a space", "category=tools+&limit=5", ""},
+		{"kind", "kind=agent", "m0 m3 m6 m9"},
+		{"category", "category=general&limit=3", "m1 m2 m4"},
+		{"kind and category that exclude each other", "kind=agent&category=general", ""},
+		{"page", "page=2&limit=3", "m3 m4 m5"},
+		{"page 1", "page=1&limit=3", "m0 m1 m2"},
+		{"page of a filtered list", "kind=agent&page=2&limit=3", "m9"},
+		{"offset wins over page", "page=2&limit=3&offset=1", "m1 m2 m3"},
+		{"offset wins over page, in any order", "offset=0&page=3&limit=3", "m0 m1 m2"},
+		{"with offset, page is not looked at", "page=x&limit=3&offset=1", "m1 m2 m3"},
+		{"page beyond the end", "page=5&limit=3", ""},
+		{"offset at the end", "offset=10", ""},
+		{"offset before the end", "offset=9", "m9"},
+		{"offset of 2^63", "offset=9223372036854775808", ""},
+		{"page of 2^64 and more", "page=18446744073709551617&limit=500", ""},
+		{"page that would wrap around", "page=36893488147419104&limit=500", ""},
+	} {
+		res := get(t, r, "/api/ring?"+c.query)
+		l := object(t, res)
+		if got := slugs(t, l["members"]); got != c.want {
+			t.Errorf("%s: %s gives %q, want %q", c.rule, c.query, got, c.want)
+		}
+		if l["count"] != float64(len(l["members"].([]any))) {
+			t.Errorf("%s: count %v", c.query, l["count"])
+		}
+	}
+}
+
+func TestLimitIsFromOneToFiveHundredWithOneHundredByDefault(t *testing.T) {
+	r := crowd(t, 501)
+	for query, want := range map[string]int{"": 100, "?limit=1": 1, "?limit=100": 100, "?limit=500": 500, "?limit=500&offset=500": 1} {
+		for path, list := range map[string]string{"/api/ring": "members", "/api/leaderboard": "leaderboard"} {
+			l := object(t, get(t, r, path+query))
+			if got := len(l[list].([]any)); got != want || l["count"] != float64(want) || l["total"] != 501.0 {
+				t.Errorf("%s%s: %d of %v", path, query, got, l["total"])
+			}
+		}
+	}
+	fails(t, r, "/api/ring?limit=0", api.InvalidParameter)
+	fails(t, r, "/api/ring?limit=501", api.InvalidParameter)
+}
+
+func TestPageLinksKeepFiltersAndLimit(t *testing.T) {
+	const base = "https://ring.example"
+	r := crowd(t, 10)
+	for _, c := range []struct{ target, next, prev string }{
+		{"/api/ring", "", ""},
+		{"/api/ring?limit=10", "", ""},
+		{"/api/ring?limit=4", "/api/ring?limit=4&offset=4", ""},
+		{"/api/ring?limit=4&offset=4", "/api/ring?limit=4&offset=8", "/api/ring?limit=4&offset=0"},
+		{"/api/ring?limit=4&page=3", "", "/api/ring?limit=4&offset=4"},
+		{"/api/ring?limit=4&offset=6", "", "/api/ring?limit=4&offset=2"},
+		{"/api/ring?limit=4&offset=1", "/api/ring?limit=4&offset=5", "/api/ring?limit=4&offset=0"},
+		{"/api/ring?limit=4&page=4", "", "/api/ring?limit=4&offset=8"},
+		{"/api/ring?limit=5&page=3", "", "/api/ring?limit=5&offset=5"},
+		{"/api/ring?limit=5&offset=99999999999999999999", "", "/api/ring?limit=5&offset=5"},
+		{"/api/ring?limit=1&kind=agent&utm=x", "/api/ring?kind=agent&limit=1&offset=1", ""},
+		{"/api/ring?limit=1&category=t%6Fols&kind=agent&page=2", "/api/ring?kind=agent&category=tools&limit=1&offset=2", "/api/ring?kind=agent&category=tools&limit=1&offset=0"},
+		{"/api/ring?category=none&offset=50", "", ""},
+		{"/api/ring?category=&limit=1", "", ""},
+		{"/api/leaderboard?limit=9", "/api/leaderboard?limit=9&offset=9", ""},
+		{"/api/leaderboard?limit=9&page=2&kind=agent", "", "/api/leaderboard?limit=9&offset=0"},
+		{"/api/leaderboard?offset=10", "", "/api/leaderboard?limit=100&offset=0"},
+	} {
+		res := get(t, r, c.target)
+		links := at(t, object(t, res), "links").(map[string]any)
+		for name, want := range map[string]string{"next": c.next, "prev": c.prev} {
+			header := map[string][]byte{"next": res.Next, "prev": res.Prev}[name]
+			if want == "" {
+				if links[name] != nil || len(header) != 0 {
+					t.Errorf("%s: %s is %v and %s, want none", c.target, name, links[name], header)
+				}
+			} else if links[name] != base+want || string(header) != base+want {
+				t.Errorf("%s: %s is %v and %s, want %s", c.target, name, links[name], header, base+want)
+			}
+		}
+	}
+}
+
+func TestFollowingNextAndBackVisitsEveryMemberOnce(t *testing.T) {
+	r := crowd(t, 23)
+	for _, target := range []string{"/api/ring?limit=5", "/api/ring?limit=3&kind=website", "/api/leaderboard?limit=7"} {
+		list := "members"
+		if strings.Contains(target, "leaderboard") {
+			list = "leaderboard"
+		}
+		follow := func(start string, link func(*api.Response) []byte) (all []string, last string) {
+			for next := start; next != ""; next = strings.TrimPrefix(string(link(get(t, r, last))), "https://ring.example") {
+				last = next
+				all = append(all, slugs(t, object(t, get(t, r, next))[list]))
+			}
+			return all, last
+		}
+		there, last := follow(target, func(r *api.Response) []byte { return r.Next })
+		back, _ := follow(last, func(r *api.Response) []byte { return r.Prev })
+		for i := range there {
+			if there[i] != back[len(back)-1-i] {
+				t.Errorf("%s: %q forwards, %q backwards", target, there, back)
+			}
+		}
+		whole := slugs(t, object(t, get(t, r, strings.Replace(target, "limit=", "limit=500&x=", 1)))[list])
+		if strings.Join(there, " ") != whole {
+			t.Errorf("%s: pages %q, whole %q", target, there, whole)
+		}
+	}
+}
+
+// FuzzServe gives Serve any target. Lists are held against a slow reading of
+// their query.
+func FuzzServe(f *testing.F) {
+	for _, target := range every {
+		f.Add(target, uint64(7))
+	}
+	for _, target := range []string{"/api/ring?limit=%31&limit=%zz", "/api/ring/%61lpha?#", "/next?from=+%00&from", "?", "/api/ring?page=9&&offset", "/api/ring?category=%F0%9F%A6%8A&kind="} {
+		f.Add(target, uint64(1)<<63)
+	}
+	r := sample(f)
+	res := new(api.Response)
+	f.Fuzz(func(t *testing.T, target string, random uint64) {
+		api.Serve(r.State, []byte(target), random, res)
+		if fault := wrong(r.State, res); fault != "" {
+			t.Fatalf("%q: %s: %d %s", target, fault, res.Status, res.Body)
+		}
+		if res.Status != 200 && res.Status != 302 && res.Status != 400 && res.Status != 404 && res.Status != 410 {
+			t.Fatalf("%q: status %d", target, res.Status)
+		}
+		path, query, _ := strings.Cut(target, "?")
+		if decoded, err := url.PathUnescape(path); err == nil && api.Serves([]byte(decoded)) != !strings.Contains(string(res.Body), `"code":"not_found"`) {
+			t.Fatalf("%q: Serves does not agree with the answer %s", target, res.Body)
+		}
+		if path == "/api/ring" {
+			checkList(t, query, res)
+		}
+	})
+}
+
+// checkList reads limit, offset and page the slow way.
+func checkList(t *testing.T, query string, res *api.Response) {
+	first := map[string]string{}
+	for pair := range strings.SplitSeq(query, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		if name, err := url.QueryUnescape(name); err == nil {
+			if _, seen := first[name]; !seen {
+				if value, err = url.QueryUnescape(value); err != nil {
+					value = "broken"
+				}
+				first[name] = value
+			}
+		}
+	}
+	number := func(name string, least, most, otherwise uint64) (n uint64, ok bool) {
+		value, given := first[name]
+		if !given {
+			return otherwise, true
+		}
+		n, err := strconv.ParseUint(value, 10, 64)
+		for _, c := range value {
+			if c < '0' || c > '9' {
+				return 0, false
+			}
+		}
+		if err != nil && value != "" { // out of range: beyond any list
+			n = 1<<63 - 1
+		}
+		return n, value != "" && n >= least && n <= most
+	}
+	limit, ok := number("limit", 1, 500, 100)
+	offset, offsetOK := number("offset", 0, 1<<63-1+1, 0)
+	page, pageOK := uint64(1), true
+	if _, given := first["offset"]; !given {
+		page, pageOK = number("page", 1, 1<<63-1+1, 1)
+		offset = 1 << 53
+		if page <= 1<<40 {
+			offset = (page - 1) * limit
+		}
+	}
+	if !ok || !offsetOK || !pageOK {
+		if res.Status != 400 {
+			t.Fatalf("%q: status %d, want 400", query, res.Status)
+		}
+		return
+	}
+	if res.Status != 200 { // another parameter
+		return
+	}
+	var l struct{ Limit, Offset, Count, Total uint64 }
+	if err := json.Unmarshal(res.Body, &l); err != nil {
+		t.Fatal(err)
+	}
+	if l.Limit != limit || l.Offset != min(offset, 1<<53-1) || l.Count != min(limit, l.Total-min(l.Total, offset)) {
+		t.Fatalf("%q: %+v, want limit %d offset %d", query, l, limit, offset)
+	}
+}
