@@ -1,0 +1,138 @@
+// Command devring runs a ring for development: the binary with a chain of its
+// own on this machine, and a demonstration that fills the ring with real
+// payments. It is what `make run` and `make demo` call.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"webring/server/devchain"
+)
+
+// note is what a running ring leaves for the demonstration to find.
+type note struct {
+	Base string   `json:"base"`
+	RPC  string   `json:"rpc"`
+	Keys []string `json:"keys"` // of the chain's well-known development accounts
+}
+
+// noteFile lies in the data folder, beside the ledger.
+const noteFile = "devring.json"
+
+// The recipient of all payments is the last of the chain's accounts; payers
+// take theirs from the front.
+const accounts = 100
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "devring:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return errors.New("usage: devring run | demo")
+	}
+	fs := flag.NewFlagSet("devring "+args[0], flag.ContinueOnError)
+	data := fs.String("data", "data", "`folder` of the ledger")
+	switch args[0] {
+	case "run":
+		webring := fs.String("webring", "bin/webring", "the binary")
+		listen := fs.String("listen", "127.0.0.1:8402", "`address` to listen on")
+		if err := fs.Parse(args[1:]); err != nil {
+			return err
+		}
+		return serve(ctx, *webring, *listen, *data)
+	case "demo":
+		if err := fs.Parse(args[1:]); err != nil {
+			return err
+		}
+		return demo(ctx, *data)
+	}
+	return fmt.Errorf("there is no %q; usage: devring run | demo", args[0])
+}
+
+// serve runs the ring until it is told to stop. Without Node there is no chain,
+// and the ring serves reads.
+func serve(ctx context.Context, webring, listen, data string) error {
+	base := "http://" + listen
+	args := []string{"serve", "--dev", "--scorer", "fixed:72", "--listen", listen, "--base-url", base, "--data", data}
+	chain, err := devchain.Start(ctx, devchain.Options{Accounts: accounts})
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "No payments: %v. The ring serves reads; with Node 20 or newer installed, run this again.\n", err)
+	} else {
+		defer chain.Stop()
+		args = append(args, "--tempo-rpc", chain.RPC, "--tempo-recipient", chain.Accounts[accounts-1].Address.Hex())
+	}
+	cmd := exec.Command(webring, args...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	// A group of its own: the terminal's interrupt comes here, and the chain
+	// must outlive the last payment.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	if chain != nil {
+		n := note{Base: base, RPC: chain.RPC}
+		for _, a := range chain.Accounts {
+			n.Keys = append(n.Keys, a.HexKey())
+		}
+		if err := leaveNote(data, n); err != nil {
+			fmt.Fprintln(os.Stderr, "devring:", err)
+		}
+		fmt.Printf("\nThe ring is at %s, its chain at %s. To join with the reference client:\n\n  %s\n\nTo see it full: make demo\n\n",
+			base, chain.RPC, joinCommand(chain, base))
+	}
+	stopped := make(chan struct{})
+	go func() {
+		select {
+		case <-ctx.Done():
+			// It may have ended already.
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+		case <-stopped:
+		}
+	}()
+	err = cmd.Wait()
+	close(stopped)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// joinCommand is the one line that joins the ring.
+func joinCommand(chain *devchain.Chain, base string) string {
+	return devchain.CLI("server/devchain", chain.Accounts[0].HexKey(), chain.RPC, base+"/api/register",
+		`{"name":"My Agent","url":"https://my-agent.dev/","kind":"agent","category":"demo","bid":"2.00"}`).String()
+}
+
+func leaveNote(data string, n note) error {
+	raw, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(data, noteFile), raw, 0o600)
+}
+
+func findNote(data string) (n note, err error) {
+	raw, err := os.ReadFile(filepath.Join(data, noteFile))
+	if err != nil {
+		return n, errors.New("no ring with payments is running here: start one with make run")
+	}
+	return n, json.Unmarshal(raw, &n)
+}

@@ -1,0 +1,20 @@
+// Package tempo takes payments by the "charge" intent of the Tempo method
+// (draft-tempo-charge-00), in pull mode only: the payer signs a transaction
+// that transfers the exact amount, and this service broadcasts it. In push
+// mode, where the payer broadcasts, the loser of a race has already paid.
+//
+// A credential passes through it in this order, and each step needs only what
+// the one before it stored in the [mpp.Payment], so that a restarted process
+// goes on where the last one died:
+//
+//	Decode     no network: the one transaction we accept, canonical, signed,
+//	           ours in chain, token, recipient, amount and memo (transaction.go,
+//	           signature.go, keyauth.go, memo.go)
+//	Simulate   would it go through now? nothing is sent (simulate.go)
+//	Broadcast  send it; harmless to repeat (settle.go)
+//	Outcome    what became of it: the logs decide, not the status (settle.go,
+//	           receipt.go)
+//
+// The node is asked over JSON-RPC and believed as little as possible
+// (node.go): whatever it says that cannot be true is [mpp.ErrUnavailable].
+package tempo

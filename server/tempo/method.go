@@ -1,0 +1,235 @@
+package tempo
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/rpc"
+
+	"webring/server/mpp"
+)
+
+// Config says where and in what this service is paid.
+type Config struct {
+	RPC       string // http or https URL of a node
+	ChainID   uint64
+	Currency  common.Address // a TIP-20 token in US dollars with six decimals
+	Recipient common.Address
+	// Depth is how many blocks must follow one before it is taken to stay.
+	// Tempo's blocks are final when they are seen; 0 believes that.
+	Depth uint64
+	// Timeout bounds each question to the node, and the wait for a sent
+	// transaction to be mined. 0: 15 seconds.
+	Timeout time.Duration
+}
+
+// Method is the Tempo charge. It is safe for concurrent use and keeps no
+// state: everything it has to remember is in the [mpp.Payment].
+type Method struct {
+	cfg  Config
+	node *rpc.Client
+}
+
+// Intent is the only intent this package speaks.
+const Intent = "charge"
+
+// unitsPerCent is how many base units of a six-decimal token make a US cent.
+const unitsPerCent = 10_000
+
+// Bounds on how far ahead of now a transaction's validBefore may lie. Clients
+// give about 25 seconds. Below the lower one it could expire on its way; the
+// upper one bounds how long a reservation can be held without being paid.
+const (
+	minAhead = 5 * time.Second
+	maxAhead = 90 * time.Second
+)
+
+// New checks cfg and makes the method. It asks the node nothing: a node that
+// is away at the start may come back.
+func New(cfg Config) (*Method, error) {
+	switch {
+	case cfg.ChainID == 0:
+		return nil, errors.New("tempo: the chain id is missing")
+	case cfg.Currency == (common.Address{}):
+		return nil, errors.New("tempo: the currency is missing")
+	case cfg.Recipient == (common.Address{}):
+		return nil, errors.New("tempo: the recipient is missing")
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = 15 * time.Second
+	}
+	node, err := dial(cfg.RPC, cfg.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	return &Method{cfg: cfg, node: node}, nil
+}
+
+// Name is the method's name in challenges and receipts.
+func (m *Method) Name() string { return "tempo" }
+
+// Network names the chain for the directory document. draft-payment-discovery
+// names no networks, so this is the method's name and the chain id.
+func (m *Method) Network() string { return "tempo:" + m.chain() }
+
+func (m *Method) chain() string { return strconv.FormatUint(m.cfg.ChainID, 10) }
+
+// Request is the request parameter of a challenge for cents US cents: no memo
+// and no splits, which lets the client bind the transfer to the challenge, and
+// no fee payer.
+func (m *Method) Request(cents int64) (string, error) {
+	if cents <= 0 {
+		return "", errors.New("tempo: a charge must be positive")
+	}
+	type details struct {
+		ChainID        uint64   `json:"chainId"`
+		SupportedModes []string `json:"supportedModes"`
+	}
+	return mpp.EncodeJSON(struct {
+		Amount        string  `json:"amount"`
+		Currency      string  `json:"currency"`
+		Recipient     string  `json:"recipient"`
+		MethodDetails details `json:"methodDetails"`
+	}{
+		strconv.FormatUint(units(cents), 10), lowerHex(m.cfg.Currency), lowerHex(m.cfg.Recipient),
+		details{m.cfg.ChainID, []string{"pull"}},
+	})
+}
+
+func units(cents int64) uint64 { return uint64(cents) * unitsPerCent }
+
+func lowerHex(a common.Address) string { return "0x" + hex.EncodeToString(a[:]) }
+
+// Decode checks a credential as far as that goes without a network: steps 4
+// and 5 of the order of checks, for a challenge whose id has been verified and
+// which asks for cents. It checks the whole of it again rather than trust that
+// somebody did. Refusals are *mpp.Rejection; there is no other error.
+func (m *Method) Decode(c mpp.Credential, cents int64, now time.Time) (mpp.Payment, error) {
+	if c.Challenge.Method != m.Name() || c.Challenge.Intent != Intent {
+		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeUnsupported, Detail: "only the tempo charge is offered"}
+	}
+	if want, err := m.Request(cents); err != nil || want != c.Challenge.Request {
+		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeChallenge, Detail: "the challenge asks for something else"}
+	}
+	expires, err := c.Challenge.ExpiresAt()
+	if err != nil {
+		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeChallenge, Detail: "the challenge has no expiry"}
+	}
+	if !now.Before(expires) {
+		return mpp.Payment{}, expired("the challenge has expired")
+	}
+	raw, err := payload(c)
+	if err != nil {
+		return mpp.Payment{}, err
+	}
+	tx, err := readTransaction(raw)
+	if err != nil {
+		return mpp.Payment{}, err
+	}
+	if err := m.checkTransfer(tx, c.Challenge, cents); err != nil {
+		return mpp.Payment{}, err
+	}
+	if err := checkTimes(tx, now, expires); err != nil {
+		return mpp.Payment{}, err
+	}
+	payer := "did:pkh:eip155:" + m.chain() + ":" + lowerHex(tx.sender)
+	// Addresses are hex in any case; the rest of a DID is exact.
+	if c.Source != "" && !strings.EqualFold(c.Source, payer) {
+		return mpp.Payment{}, refuse("the source is not the signer")
+	}
+	return mpp.Payment{
+		Method: m.Name(), ChallengeID: c.Challenge.ID, Realm: c.Challenge.Realm, Cents: cents,
+		Raw: tx.raw, Reference: tx.hash.Hex(), ReplayKey: m.Network() + ":" + hex.EncodeToString(tx.hash[:]),
+		Payer: payer, ValidBefore: time.Unix(int64(tx.validBefore), 0).UTC(),
+	}, nil
+}
+
+func expired(detail string) *mpp.Rejection {
+	return &mpp.Rejection{Code: mpp.CodeExpired, Detail: detail}
+}
+
+// payload takes the signed transaction out of the credential. The field is
+// named signature (draft-tempo-charge-00, "Transaction Payload").
+func payload(c mpp.Credential) ([]byte, error) {
+	var p struct {
+		Type      string `json:"type"`
+		Signature string `json:"signature"`
+	}
+	malformed := &mpp.Rejection{Code: mpp.CodeMalformed, Detail: "the payload is malformed"}
+	if err := c.DecodePayload(&p); err != nil {
+		return nil, malformed
+	}
+	switch p.Type {
+	case "transaction":
+	case "hash", "proof":
+		return nil, refuse("only signed transactions are taken")
+	default:
+		return nil, malformed
+	}
+	digits, ok := strings.CutPrefix(p.Signature, "0x")
+	raw, err := hex.DecodeString(digits)
+	if !ok || err != nil {
+		return nil, malformed
+	}
+	return raw, nil
+}
+
+// checkTransfer checks that the transaction pays what the challenge asks for,
+// and for that challenge.
+func (m *Method) checkTransfer(tx *transaction, c mpp.Challenge, cents int64) error {
+	switch {
+	case tx.chainID != m.cfg.ChainID:
+		return refuse("the transaction is for another chain")
+	case tx.token != m.cfg.Currency:
+		return refuse("the transaction pays in another token")
+	case tx.recipient != m.cfg.Recipient:
+		return refuse("the transaction pays somebody else")
+	case tx.amount != units(cents):
+		return refuse("the transaction pays another amount")
+	case !tx.memo.ours(c.Realm):
+		return refuse("the transfer's memo is not for this realm")
+	case !tx.memo.answers(c.ID):
+		return refuse("the transfer's memo is not for this challenge")
+	}
+	return nil
+}
+
+// checkTimes checks the window in which the chain will take the transaction.
+// Clients draw validAfter at random from the past.
+func checkTimes(tx *transaction, now, expires time.Time) error {
+	const year10000 = 253402300800
+	if tx.validBefore == 0 || tx.validBefore > year10000 {
+		return refuse("the transaction has no usable validBefore")
+	}
+	before := time.Unix(int64(tx.validBefore), 0)
+	switch ahead := before.Sub(now); {
+	case ahead < minAhead:
+		return expired("the transaction expires too soon")
+	case ahead > maxAhead:
+		return refuse("the transaction is valid for too long")
+	case before.After(expires):
+		return refuse("the transaction is valid for longer than the challenge")
+	case tx.validAfter > uint64(now.Unix()):
+		return refuse("the transaction is not valid yet")
+	}
+	return nil
+}
+
+// reopen reads a stored payment's transaction again, by the same functions.
+// An error means that the record is damaged or from another configuration:
+// nothing can be concluded about the payment.
+func (m *Method) reopen(p mpp.Payment) (*transaction, error) {
+	tx, err := readTransaction(p.Raw)
+	if err != nil {
+		return nil, fmt.Errorf("tempo: stored payment %s: %w", p.Reference, err)
+	}
+	if tx.hash.Hex() != p.Reference || tx.chainID != m.cfg.ChainID {
+		return nil, fmt.Errorf("tempo: stored payment %s is not of chain %d", p.Reference, m.cfg.ChainID)
+	}
+	return tx, nil
+}

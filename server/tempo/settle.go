@@ -1,0 +1,207 @@
+package tempo
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/rpc"
+
+	"webring/server/mpp"
+)
+
+// Broadcast sends the payment and waits for a while until it is mined. It may
+// be repeated at will: the bytes are the same, so the hash is, and the chain
+// takes a hash once. Whatever is ambiguous — an error of the node, a timeout,
+// a receipt that could still change — is Pending, and [Method.Outcome] has the
+// last word; from a failure here alone nothing may be concluded, since the
+// node may have passed the transaction on before it failed. The error is only
+// ever a damaged record.
+func (m *Method) Broadcast(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
+	tx, err := m.reopen(p)
+	if err != nil {
+		return mpp.Outcome{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
+	defer cancel()
+	var got *receipt
+	err = m.node.CallContext(ctx, &got, "eth_sendRawTransactionSync", hexutil.Bytes(tx.raw))
+	var spoken rpc.Error
+	if errors.As(err, &spoken) && spoken.ErrorCode() == methodNotFound {
+		var hash common.Hash
+		if err = m.node.CallContext(ctx, &hash, "eth_sendRawTransaction", hexutil.Bytes(tx.raw)); err == nil {
+			return mpp.Outcome{Detail: "sent"}, nil
+		}
+	}
+	switch {
+	case err != nil:
+		return mpp.Outcome{Detail: "not known to be sent: " + nodeText(err)}, nil
+	case got == nil:
+		return mpp.Outcome{Detail: "sent, without a receipt"}, nil
+	}
+	if err := got.check(tx); err != nil {
+		return mpp.Outcome{Detail: err.Error()}, nil
+	}
+	if !got.paid(tx) {
+		return mpp.Outcome{Detail: got.complaint()}, nil
+	}
+	return mpp.Outcome{State: mpp.Settled, Detail: "mined"}, nil
+}
+
+// methodNotFound is JSON-RPC's code for it.
+const methodNotFound = -32601
+
+// complaint says how a receipt that does not pay us came to be.
+func (r *receipt) complaint() string {
+	if *r.Status == 0 {
+		return "mined, but reverted"
+	}
+	return "mined, but the logs show no payment to us"
+}
+
+// searchBack is how long before validBefore the transaction may at the
+// earliest have been mined, with much to spare: it answers a challenge that
+// lives five minutes and expires no earlier than the transaction.
+const searchBack = 15 * time.Minute
+
+// Outcome asks what became of a payment that was sent or may have been.
+//
+// Settled is said as soon as a receipt with the right logs is seen, and is
+// deep when its block is. Everything else that is final needs proof that no
+// later block can say otherwise: a block later than validBefore that is deep
+// itself; after that, from a node that has that block, still no receipt that
+// pays us, and no log of the same transfer under another hash. Then the
+// payment is Failed, Mismatched or Gone, by its receipt or the lack of one;
+// until then it is Pending. A matching log under another hash leaves it
+// Pending for ever, for the operator.
+//
+// Errors are ErrUnavailable or a damaged record.
+func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
+	tx, err := m.reopen(p)
+	if err != nil {
+		return mpp.Outcome{}, err
+	}
+	newest, got, err := m.receipt(ctx, tx)
+	if err != nil {
+		return mpp.Outcome{}, err
+	}
+	if got != nil && got.paid(tx) {
+		return m.settled(ctx, newest, got)
+	}
+	pending := mpp.Outcome{Detail: "not mined yet"}
+	if got != nil {
+		pending.Detail = got.complaint() + ", not final yet"
+	}
+	after, err := m.deepAfter(ctx, newest, tx)
+	if err != nil || after == nil {
+		return pending, err
+	}
+	return m.final(ctx, tx, after)
+}
+
+// receipt asks for the newest block and then the receipt.
+func (m *Method) receipt(ctx context.Context, tx *transaction, others ...rpc.BatchElem) (*block, *receipt, error) {
+	var got *receipt
+	questions := append([]rpc.BatchElem{{Method: "eth_getTransactionReceipt", Args: []any{tx.hash}, Result: &got}}, others...)
+	newest, err := m.head(ctx, questions...)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := firstError(questions...); err != nil {
+		return nil, nil, err
+	}
+	if got != nil {
+		if err := got.check(tx); err != nil {
+			return nil, nil, unavailable(err)
+		}
+	}
+	return newest, got, nil
+}
+
+// settled looks whether the block of a good receipt is deep, and still on the
+// chain.
+func (m *Method) settled(ctx context.Context, newest *block, got *receipt) (mpp.Outcome, error) {
+	out := mpp.Outcome{State: mpp.Settled, Detail: "mined"}
+	at := uint64(*got.BlockNumber)
+	if newest.number() < at || newest.number()-at < m.cfg.Depth {
+		return out, nil
+	}
+	b, err := m.blockAt(ctx, at)
+	if err != nil {
+		return mpp.Outcome{}, err
+	}
+	out.Deep = *b.Hash == *got.BlockHash
+	return out, nil
+}
+
+// deepAfter is a deep block later than the transaction's validBefore, or nil
+// while there is none.
+func (m *Method) deepAfter(ctx context.Context, newest *block, tx *transaction) (*block, error) {
+	if uint64(*newest.Timestamp) <= tx.validBefore || newest.number() < m.cfg.Depth {
+		return nil, nil
+	}
+	if m.cfg.Depth == 0 {
+		return newest, nil
+	}
+	b, err := m.blockAt(ctx, newest.number()-m.cfg.Depth)
+	if err != nil || uint64(*b.Timestamp) <= tx.validBefore {
+		return nil, err
+	}
+	return b, nil
+}
+
+// final decides about a transaction that can no longer be mined, as the deep
+// block after shows, but may have been.
+func (m *Method) final(ctx context.Context, tx *transaction, after *block) (mpp.Outcome, error) {
+	from, err := m.firstSince(ctx, after.number(), int64(tx.validBefore)-int64(searchBack/time.Second))
+	if err != nil {
+		return mpp.Outcome{}, err
+	}
+	var logs []log
+	newest, got, err := m.receipt(ctx, tx, rpc.BatchElem{
+		Method: "eth_getLogs", Args: []any{tx.logFilter(from, after.number())}, Result: &logs,
+	})
+	if err != nil {
+		return mpp.Outcome{}, err
+	}
+	switch {
+	case newest.number() < after.number():
+		return mpp.Outcome{}, unavailable(errors.New("the node has gone back before the block that decides"))
+	case got != nil && got.paid(tx):
+		return m.settled(ctx, newest, got)
+	}
+	for _, l := range logs {
+		if tx.isTransferWithMemo(l) {
+			return mpp.Outcome{Detail: "a transfer that answers the challenge was mined under another hash"}, nil
+		}
+	}
+	switch {
+	case got == nil:
+		return mpp.Outcome{State: mpp.Gone, Deep: true, Detail: "never mined"}, nil
+	case *got.Status == 0:
+		return mpp.Outcome{State: mpp.Failed, Deep: true, Detail: got.complaint()}, nil
+	}
+	return mpp.Outcome{State: mpp.Mismatched, Deep: true, Detail: got.complaint()}, nil
+}
+
+// firstSince finds the first block, up to last, that is not older than second
+// (Unix time), by halving: timestamps do not decrease. Nodes bound the range
+// of a log search, so it must not start at genesis.
+func (m *Method) firstSince(ctx context.Context, last uint64, second int64) (uint64, error) {
+	low, high := uint64(0), last
+	for low < high {
+		middle := low + (high-low)/2
+		b, err := m.blockAt(ctx, middle)
+		if err != nil {
+			return 0, err
+		}
+		if int64(*b.Timestamp) < second {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low, nil
+}

@@ -1,0 +1,268 @@
+package tempo
+
+import (
+	"bytes"
+	"math/big"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/rlp"
+
+	"webring/server/mpp"
+)
+
+// refuse is a rejection on the transaction's own merits. The text is fixed and
+// may be shown.
+func refuse(detail string) *mpp.Rejection {
+	return &mpp.Rejection{Code: mpp.CodeVerify, Detail: detail}
+}
+
+// transaction is the one kind of Tempo transaction that pays here: a single
+// transferWithMemo under the expiring nonce, paid for by its sender. On the
+// wire it is
+//
+//	0x76 ‖ RLP[chainId, maxPriorityFeePerGas, maxFeePerGas, gas,
+//	           calls[[to, value, data]], accessList, nonceKey, nonce,
+//	           validBefore, validAfter, feeToken, feePayerSignature,
+//	           authorizationList, keyAuthorization?, signature]
+//
+// and the signature covers Keccak-256 of the type byte and the list without
+// the signature.
+type transaction struct {
+	chainID                 uint64
+	maxPriorityFee, maxFee  *big.Int // per gas
+	gas                     uint64
+	token                   common.Address
+	data                    []byte // calldata of the transfer
+	validBefore, validAfter uint64 // Unix seconds; validAfter 0: none
+	feeToken                []byte // 20 bytes, or empty: the chain chooses
+	recipient               common.Address
+	amount                  uint64 // base units
+	memo                    memo
+	sender                  common.Address
+	accessKey               *common.Address // the key that signed for sender, if not its own
+	accessKind              string          // that key's kind
+	authorized              bool            // the access key's authorization came along
+	raw                     []byte          // canonical
+	hash                    common.Hash     // of raw
+}
+
+// typeByte starts every Tempo transaction (EIP-2718).
+const typeByte = 0x76
+
+// maxRaw bounds a transaction, in bytes. WebAuthn signatures are the longest
+// and are held to two kilobytes by the chain.
+const maxRaw = 6 << 10
+
+// Positions in the list.
+const (
+	fieldCalls      = 4
+	fieldAccessList = 5
+	fieldNonceKey   = 6
+	fieldFeeToken   = 10
+	fieldFeePayer   = 11
+	fieldAuthList   = 12
+	fieldKeyAuth    = 13 // or the signature, when there is no key authorization
+)
+
+// expiringNonce is the nonce key 2²⁵⁶−1: the chain remembers the transaction
+// until validBefore instead of counting.
+var expiringNonce = bytes.Repeat([]byte{0xff}, 32)
+
+// emptyList is the encoding of a list without members.
+var emptyList = []byte{0xc0}
+
+// readTransaction decodes raw, refuses everything that this service does not
+// take, recovers the sender, and makes the canonical form: a transaction has
+// several accepted spellings of its signature but one hash on the chain. It
+// knows nothing of any challenge. The error is always a *mpp.Rejection.
+func readTransaction(raw []byte) (*transaction, error) {
+	if len(raw) == 0 || len(raw) > maxRaw {
+		return nil, refuse("the transaction is empty or too large")
+	}
+	switch raw[0] {
+	case typeByte:
+	case 0x78:
+		return nil, refuse("this service pays no fees for others")
+	default:
+		return nil, refuse("the transaction must be of type 0x76")
+	}
+	fields, err := readList(raw[1:])
+	if err != nil {
+		return nil, err
+	}
+	n := len(fields)
+	if n < 13 || n > 15 {
+		return nil, refuse("the transaction has a wrong number of fields")
+	}
+	// Fourteen fields are signed if the last is a string; a list there is a
+	// key authorization that nobody signed.
+	if n == 13 || isList(fields[n-1]) {
+		return nil, refuse("the transaction is not signed")
+	}
+	if n == 15 && !isList(fields[fieldKeyAuth]) {
+		return nil, refuse("the key authorization must be a list")
+	}
+	tx := new(transaction)
+	if err := tx.readFields(fields); err != nil {
+		return nil, err
+	}
+	if tx.recipient, tx.amount, tx.memo, err = readTransfer(tx.data); err != nil {
+		return nil, err
+	}
+	if err := tx.readSignature(fields); err != nil {
+		return nil, err
+	}
+	if n == 15 {
+		if err := tx.checkAuthorization(fields[fieldKeyAuth]); err != nil {
+			return nil, err
+		}
+	}
+	tx.hash = crypto.Keccak256Hash(tx.raw)
+	return tx, nil
+}
+
+func (tx *transaction) readFields(fields [][]byte) error {
+	var nonce uint64
+	for _, f := range []struct {
+		at   int
+		into *uint64
+	}{{0, &tx.chainID}, {3, &tx.gas}, {7, &nonce}, {8, &tx.validBefore}, {9, &tx.validAfter}} {
+		value, rest, err := rlp.SplitUint64(fields[f.at])
+		if err != nil || len(rest) != 0 {
+			return refuse("the transaction's integers are not canonical")
+		}
+		*f.into = value
+	}
+	var err error
+	if tx.maxPriorityFee, err = readFee(fields[1]); err != nil {
+		return err
+	}
+	if tx.maxFee, err = readFee(fields[2]); err != nil {
+		return err
+	}
+	if tx.maxPriorityFee.Cmp(tx.maxFee) > 0 {
+		return refuse("the priority fee exceeds the fee cap")
+	}
+	if err := tx.readCall(fields[fieldCalls]); err != nil {
+		return err
+	}
+	if !bytes.Equal(fields[fieldAccessList], emptyList) || !bytes.Equal(fields[fieldAuthList], emptyList) {
+		return refuse("access and authorization lists must be empty")
+	}
+	if key, err := readString(fields[fieldNonceKey]); err != nil || !bytes.Equal(key, expiringNonce) || nonce != 0 {
+		return refuse("the transaction must use the expiring nonce")
+	}
+	if tx.feeToken, err = readString(fields[fieldFeeToken]); err != nil || len(tx.feeToken) != 0 && len(tx.feeToken) != common.AddressLength {
+		return refuse("the fee token is no address")
+	}
+	if !bytes.Equal(fields[fieldFeePayer], []byte{0x80}) {
+		return refuse("this service pays no fees for others")
+	}
+	return nil
+}
+
+// readCall takes the list of calls apart; there must be one, without value.
+func (tx *transaction) readCall(field []byte) error {
+	calls, err := readList(field)
+	if err != nil {
+		return err
+	}
+	if len(calls) != 1 {
+		return refuse("the transaction must make exactly one call")
+	}
+	call, err := readList(calls[0])
+	if err != nil || len(call) != 3 {
+		return refuse("the transaction's call is malformed")
+	}
+	to, err := readString(call[0])
+	if err != nil || len(to) != common.AddressLength {
+		return refuse("the transaction's call is malformed")
+	}
+	if !bytes.Equal(call[1], []byte{0x80}) {
+		return refuse("the transaction's call must carry no value")
+	}
+	tx.token = common.Address(to)
+	tx.data, err = readString(call[2])
+	return err
+}
+
+// readSignature recovers who signed, and puts the canonical transaction
+// together: the fields as they are, which have been found canonical, and the
+// canonical signature.
+func (tx *transaction) readSignature(fields [][]byte) error {
+	last := len(fields) - 1
+	sig, err := readString(fields[last])
+	if err != nil {
+		return err
+	}
+	unsigned := writeList(fields[:last])
+	signed, err := readSignature(sig, crypto.Keccak256Hash([]byte{typeByte}, unsigned))
+	if err != nil {
+		return err
+	}
+	tx.sender = signed.sender
+	if signed.access {
+		tx.accessKey, tx.accessKind = &signed.key, signed.kind
+	}
+	encoded, err := rlp.EncodeToBytes(signed.canonical)
+	if err != nil {
+		return refuse("the signature does not encode")
+	}
+	tx.raw = append([]byte{typeByte}, writeList(append(fields[:last:last], encoded))...)
+	return nil
+}
+
+// readList splits the RLP list that fills all of b into its members, each
+// still encoded. Every string and list below it must be canonical too.
+func readList(b []byte) ([][]byte, error) {
+	content, rest, err := rlp.SplitList(b)
+	if err != nil || len(rest) != 0 {
+		return nil, errNotCanonical
+	}
+	var members [][]byte
+	for len(content) > 0 {
+		_, _, rest, err := rlp.Split(content)
+		if err != nil || len(members) == 64 {
+			return nil, errNotCanonical
+		}
+		members = append(members, content[:len(content)-len(rest)])
+		content = rest
+	}
+	return members, nil
+}
+
+var errNotCanonical = refuse("the transaction is not canonical RLP, or has trailing bytes")
+
+// readString returns the content of the RLP string that fills all of b.
+func readString(b []byte) ([]byte, error) {
+	content, rest, err := rlp.SplitString(b)
+	if err != nil || len(rest) != 0 {
+		return nil, errNotCanonical
+	}
+	return content, nil
+}
+
+// readFee decodes a price per gas, at most 128 bits, as the chain has it.
+func readFee(field []byte) (*big.Int, error) {
+	b, err := readString(field)
+	if err != nil || len(b) > 16 || len(b) > 0 && b[0] == 0 {
+		return nil, refuse("the transaction's integers are not canonical")
+	}
+	return new(big.Int).SetBytes(b), nil
+}
+
+func isList(encoded []byte) bool { return len(encoded) > 0 && encoded[0] >= 0xc0 }
+
+// writeList is the RLP list of members that are encoded already.
+func writeList(members [][]byte) []byte {
+	raw := make([]rlp.RawValue, len(members))
+	for i, m := range members {
+		raw[i] = m
+	}
+	list, err := rlp.EncodeToBytes(raw)
+	if err != nil {
+		panic("tempo: encoding encoded values: " + err.Error())
+	}
+	return list
+}
