@@ -1,0 +1,239 @@
+package edge
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/core/api"
+)
+
+func paidOK(ctx *fasthttp.RequestCtx, _ string, _ bool) {
+	ctx.Response.Header.SetContentType("application/json")
+	ctx.SetBodyString("{}")
+}
+
+func TestEveryReadPathAnswersGetAndHeadAlike(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t)})
+	paths := []string{"/", "/problems/empty_ring", s.router.List()["GET"][len(s.router.List()["GET"])-1]}
+	for _, p := range api.Paths() {
+		paths = append(paths, strings.Replace(p, "{slug}", "beta", 1))
+	}
+	paths = append(paths, "/api/ring/nobody", "/api/ring?limit=x", "/nowhere", "/api/ring?limit=1&offset=1", "/next?from=nobody")
+	for _, path := range paths {
+		get, head := s.get(path), s.do("HEAD", path, "")
+		if head.body != "" {
+			t.Errorf("HEAD %s: a body", path)
+		}
+		if get.status != head.status {
+			t.Errorf("%s: GET %d, HEAD %d", path, get.status, head.status)
+		}
+		if get.header.Get("Content-Length") == "" || strings.Contains(path, "random") {
+			get.header.Del("Content-Length") // another member's page
+			head.header.Del("Content-Length")
+			get.header.Del("Location")
+			head.header.Del("Location")
+		}
+		for name := range get.header {
+			if name != "Date" && strings.Join(get.header[name], "|") != strings.Join(head.header[name], "|") {
+				t.Errorf("%s: %s: GET %q, HEAD %q", path, name, get.header[name], head.header[name])
+			}
+		}
+		if len(get.header) != len(head.header) {
+			t.Errorf("%s: GET %v, HEAD %v", path, get.header, head.header)
+		}
+	}
+}
+
+func TestUnknownPathsAreNotFound(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t), Paid: map[string]PaidHandler{"/api/bid": paidOK}})
+	for _, path := range []string{
+		"/nowhere", "/api/", "//api", "/api//ring", "/api/ring/", "/api/ring/next/", "/api/ring/beta/", "/api/ring/a/b",
+		"/next/", "/NEXT", "/Api", "/api/bid/", "/problems", "/problems/", "/problems/no_such_code", "/static/",
+		"/static/style.css", "/api/../api/ring/x/y", "/%zz", "/api/ring/%zz", "/./api", "/api;x=1", "/*", "/{slug}",
+	} {
+		wantProblem(t, s.raw("GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n"), api.NotFound)
+	}
+	for _, method := range []string{"POST", "PUT", "OPTIONS", "DELETE", "HEAD", "TRACE", "BREW"} {
+		wantProblem(t, s.do(method, "/nowhere", ""), api.NotFound)
+		wantProblem(t, s.do(method, "/api/ring/a/b", ""), api.NotFound)
+	}
+}
+
+func TestOtherMethodsAreNotAllowed(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t), Paid: map[string]PaidHandler{"/api/register": paidOK}})
+	for _, c := range []struct{ method, path, allow string }{
+		{"POST", "/api", "GET, HEAD, OPTIONS"}, {"PUT", "/api/ring", "GET, HEAD, OPTIONS"},
+		{"DELETE", "/api/ring/beta", "GET, HEAD, OPTIONS"}, {"PATCH", "/next", "GET, HEAD, OPTIONS"},
+		{"POST", "/", "GET, HEAD, OPTIONS"}, {"BREW", "/api", "GET, HEAD, OPTIONS"}, {"TRACE", "/api", "GET, HEAD, OPTIONS"},
+		{"GET", "/api/register", "OPTIONS, POST"}, {"HEAD", "/api/register", "OPTIONS, POST"}, {"PUT", "/api/register", "OPTIONS, POST"},
+		{"get", "/api", "GET, HEAD, OPTIONS"},
+	} {
+		r := s.do(c.method, c.path, "")
+		if c.method == "get" { // Go's client would send GET
+			r = s.raw("get /api HTTP/1.1\r\nHost: x\r\n\r\n")
+		}
+		wantProblem(t, r, api.MethodNotAllowed)
+		wantFields(t, r, "Allow", c.allow)
+	}
+}
+
+func TestOptionsListsWhatAPathCanDo(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t), Paid: map[string]PaidHandler{"/api/register": paidOK}})
+	for path, want := range map[string][2]string{
+		"/api/ring":      {"GET, HEAD, OPTIONS", "Api-Version, If-None-Match"},
+		"/api/ring/beta": {"GET, HEAD, OPTIONS", "Api-Version, If-None-Match"},
+		"/next":          {"GET, HEAD, OPTIONS", "Api-Version, If-None-Match"},
+		"/api/register":  {"OPTIONS, POST", "Authorization, Content-Type, Idempotency-Key, Accept-Payment, Api-Version"},
+	} {
+		r := s.do("OPTIONS", path, "", "Origin", "https://elsewhere.example", "Access-Control-Request-Method", "POST")
+		if r.status != 204 || r.body != "" {
+			t.Errorf("%s: %d %q", path, r.status, r.body)
+		}
+		wantFields(t, r, "Allow", want[0], "Access-Control-Allow-Methods", want[0], "Access-Control-Allow-Headers", want[1])
+		wantCommon(t, r)
+	}
+	r := s.raw("OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")
+	if r.status != 204 {
+		t.Errorf("*: %d", r.status)
+	}
+	wantFields(t, r, "Allow", "GET, HEAD, OPTIONS, POST")
+}
+
+func TestTheCoreGetsTheTargetAsItWasSent(t *testing.T) {
+	var got string
+	core := &fakeCore{serve: func(target []byte, r *api.Response) {
+		got = string(target)
+		*r = api.Response{Status: 200, Body: append(r.Body[:0], '{', '}')}
+	}}
+	s := serve(t, Config{Core: core})
+	for sent, want := range map[string]string{
+		"/next?from=https://a.com/b//c":       "/next?from=https://a.com/b//c",
+		"/next?from=a%2Fb%zz&&x=+%00":         "/next?from=a%2Fb%zz&&x=+%00",
+		"/next?":                              "/next?",
+		"/api/ring/%62eta":                    "/api/ring/%62eta",
+		"/%6Eext?from=\xff":                   "/%6Eext?from=\xff",
+		"/next?from=//evil.example/next":      "/next?from=//evil.example/next",
+		"http://other.example/next?a=b":       "/next?a=b",
+		"HTTPS://other.example/api/ring/x":    "/api/ring/x",
+		"http://user:pw@other.example/next":   "/next",
+		"http://other.example/next?u=http://": "/next?u=http://",
+	} {
+		got = ""
+		r := s.raw("GET " + sent + " HTTP/1.1\r\nHost: x\r\n\r\n")
+		if r.status != 200 || got != want {
+			t.Errorf("%s: status %d, the core got %q, want %q", sent, r.status, got, want)
+		}
+	}
+}
+
+func TestTargetsInAbsoluteFormMayLeaveThePathOut(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t)})
+	for _, target := range []string{"http://ring.example", "http://ring.example?x=1", "http://ring.example/"} {
+		r := s.raw("GET " + target + " HTTP/1.1\r\nHost: ring.example\r\n\r\n")
+		if r.status != 200 || !strings.Contains(r.body, "<h1>") {
+			t.Errorf("%s: %d", target, r.status)
+		}
+	}
+}
+
+func TestTargetsThatAreNoPathAreMalformed(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t)})
+	for _, line := range []string{
+		"GET * HTTP/1.1", "GET ftp://x/next HTTP/1.1", "CONNECT ring.example:443 HTTP/1.1", "GET next HTTP/1.1",
+		"GET /next#top HTTP/1.1", "GET http:///next HTTP/1.1", "GET http://?x HTTP/1.1", "GET  /next HTTP/1.1",
+		"GET /a b HTTP/1.1", "GET /next", "GET /next HTTP/9", "/next", "GET /next\x00 HTTP/1.1",
+	} {
+		wantProblem(t, s.raw(line+"\r\nHost: x\r\n\r\n"), api.Malformed)
+	}
+}
+
+func TestRequestsWithBrokenFramingAreMalformed(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t), Paid: map[string]PaidHandler{"/api/bid": paidOK}})
+	for name, request := range map[string]string{
+		"no host":              "GET /api HTTP/1.1\r\n\r\n",
+		"two hosts":            "GET /api HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+		"bad host":             "GET /api HTTP/1.1\r\nHost: a b\r\n\r\n",
+		"field without colon":  "GET /api HTTP/1.1\r\nHost: x\r\nnonsense\r\n\r\n",
+		"space before colon":   "GET /api HTTP/1.1\r\nHost : x\r\n\r\n",
+		"control in a value":   "GET /api HTTP/1.1\r\nHost: x\r\nX: a\x01b\r\n\r\n",
+		"two lengths":          "POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+		"negative length":      "POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+		"unknown coding":       "POST /api/bid HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n",
+		"broken chunk":         "POST /api/bid HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nab\r\n0\r\n\r\n",
+		"TLS to a plain port":  "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+		"HTTP/2 preface":       "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+		"control in the field": "GET /api HTTP/1.1\r\nHost: x\r\nX\x01Y: a\r\n\r\n",
+	} {
+		r := s.raw(request)
+		wantProblem(t, r, api.Malformed)
+		if !r.closed {
+			t.Errorf("%s: the connection stays open", name)
+		}
+	}
+}
+
+func TestBodiesAbove16KiBAreTooLarge(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t), Paid: map[string]PaidHandler{"/api/bid": paidOK}})
+	at, above := strings.Repeat("x", MaxBody), strings.Repeat("x", MaxBody+1)
+	if r := s.do("POST", "/api/bid", at); r.status != 200 {
+		t.Errorf("16 KiB: status %d", r.status)
+	}
+	wantProblem(t, s.do("POST", "/api/bid", above), api.BodyTooLarge)
+	wantProblem(t, s.do("GET", "/api", above), api.BodyTooLarge)
+	head := "POST /api/bid HTTP/1.1\r\nHost: x\r\n"
+	wantProblem(t, s.raw(head+"Transfer-Encoding: chunked\r\n\r\n4001\r\n"+above+"\r\n0\r\n\r\n"), api.BodyTooLarge)
+	wantProblem(t, s.raw(head+"Content-Length: 99999999999\r\n\r\n"), api.BodyTooLarge)
+	// The client hears of it although it goes on sending for a while.
+	wantProblem(t, s.raw(head+"Content-Length: 200000\r\n\r\n"+strings.Repeat("x", 200000)), api.BodyTooLarge)
+}
+
+func TestHeadersAbove24KiBAreTooLarge(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t), Paid: map[string]PaidHandler{"/api/bid": paidOK}})
+	// A credential of 16 KiB and then some must reach whoever reads it.
+	if r := s.do("POST", "/api/bid", "{}", "Authorization", "Payment "+strings.Repeat("a", 20<<10)); r.status != 200 {
+		t.Errorf("20 KiB: status %d", r.status)
+	}
+	wantProblem(t, s.raw("GET /api HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("a", MaxHeader)+"\r\n\r\n"), api.HeaderTooLarge)
+	wantProblem(t, s.raw("GET /"+strings.Repeat("a", MaxHeader)+" HTTP/1.1\r\nHost: x\r\n\r\n"), api.HeaderTooLarge)
+}
+
+func TestDeprecatedPathsSaySo(t *testing.T) {
+	since, sunset := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC), time.Date(2027, 6, 1, 0, 0, 0, 0, time.UTC)
+	sh, err := newShell(Config{Core: newRing(t)}, map[string]deprecation{"/api/ring": {since, sunset, "/api/v2/ring"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serveShell(t, sh, nil)
+	for _, method := range []string{"GET", "HEAD"} {
+		r := s.do(method, "/api/ring?limit=1", "")
+		wantFields(t, r, "Deprecation", "@1798859045", "Sunset", "Tue, 01 Jun 2027 00:00:00 GMT")
+		if links := strings.Join(r.header.Values("Link"), ", "); !strings.Contains(links, `</api/v2/ring>; rel="successor-version"`) ||
+			!strings.Contains(links, `rel="next"`) {
+			t.Errorf("Link: %q", links)
+		}
+	}
+	wantFields(t, s.get("/api/categories"), "Deprecation", "", "Sunset", "")
+}
+
+func TestNothingIsDeprecatedYet(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t)})
+	for _, path := range api.Paths() {
+		if _, old := deprecations[path]; old {
+			t.Errorf("%s is deprecated", path)
+		}
+	}
+	wantFields(t, s.get("/api"), "Deprecation", "", "Sunset", "")
+}
+
+func TestFieldNamesAreSpelledAsInTheInterface(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t), RateLimit: 5})
+	head := s.rawHead("GET /api/ring?limit=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+	for _, name := range []string{"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "RateLimit-Policy", "Api-Version", "ETag", "Link", "Webring-Seq"} {
+		if !strings.Contains(head, "\r\n"+name+": ") {
+			t.Errorf("no %s in %s", name, head)
+		}
+	}
+}
