@@ -1,0 +1,172 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"webring/core"
+	"webring/server/paid"
+)
+
+// options are the flags of `webring serve`.
+type options struct {
+	listen, data, baseURL, name, realm string
+
+	mppSecretFile                           string
+	tempoRPC, tempoCurrency, tempoRecipient string
+	tempoChainID, tempoDepth                uint64
+	scorer, scoreURL, scorePointer          string
+	reportPointer                           string
+	reportHosts, allowHosts, fetchMap       list
+	fee, minBid                             cents
+	grace, decay                            time.Duration
+	capacity, rateLimit                     int
+	trustedProxies                          list
+	tlsCert, tlsKey                         string
+	core                                    string
+	dev                                     bool
+}
+
+func (o *options) flags() *flag.FlagSet {
+	fs := flag.NewFlagSet("webring serve", flag.ContinueOnError)
+	fs.StringVar(&o.listen, "listen", "127.0.0.1:8402", "`address` to listen on")
+	fs.StringVar(&o.data, "data", "./data", "`folder` of the ledger; made if absent")
+	fs.StringVar(&o.baseURL, "base-url", "http://127.0.0.1:8402", "`URL` under which clients reach the ring; links begin with it")
+	fs.StringVar(&o.name, "name", "Webring", "`name` of the ring")
+	fs.StringVar(&o.realm, "realm", "", "`host` name in payment challenges (default: the host of the base URL)")
+	fs.StringVar(&o.mppSecretFile, "mpp-secret-file", "", "`file` with the challenge key: a line of at least 64 hex digits, and on a second line the previous key while it is still to be accepted (default: made in the data folder)")
+	fs.StringVar(&o.tempoRPC, "tempo-rpc", "", "JSON-RPC `URL` of a Tempo node; without it no payments are taken")
+	fs.Uint64Var(&o.tempoChainID, "tempo-chain-id", 42431, "Tempo chain `id`")
+	fs.StringVar(&o.tempoCurrency, "tempo-currency", "0x20c0000000000000000000000000000000000000", "token `address` that is taken")
+	fs.StringVar(&o.tempoRecipient, "tempo-recipient", "", "account `address` that is paid")
+	fs.Uint64Var(&o.tempoDepth, "tempo-depth", 2, "`blocks` on top after which a block counts as final")
+	fs.StringVar(&o.scorer, "scorer", "is-agentic", "scoring `service`: is-agentic, http, or with --dev fixed:N")
+	fs.StringVar(&o.scoreURL, "score-url", "", "`URL` template of the scoring service, with {url} or {host}")
+	fs.StringVar(&o.scorePointer, "score-pointer", "", "JSON `pointer` to the score in its answer")
+	fs.StringVar(&o.reportPointer, "report-pointer", "", "JSON `pointer` to the report link in its answer")
+	fs.Var(&o.reportHosts, "report-host", "`host` that report links may name (repeatable)")
+	fs.Var(&o.allowHosts, "allow-host", "host `pattern` that may join although it is not public; needs --dev (repeatable)")
+	fs.Var(&o.fetchMap, "fetch-map", "`HOST=ADDR:PORT` where a host is fetched from; needs --dev (repeatable)")
+	o.fee, o.minBid = 100, 100
+	fs.Var(&o.fee, "fee", "registration fee in `USD`")
+	fs.Var(&o.minBid, "min-bid", "least bid in `USD`")
+	fs.DurationVar(&o.grace, "grace", 720*time.Hour, "`time` after a bid before standing decays")
+	fs.DurationVar(&o.decay, "decay", 2160*time.Hour, "`time` over which standing decays to nothing")
+	fs.IntVar(&o.capacity, "capacity", 1_000_000, "`members` that can ever join")
+	fs.IntVar(&o.rateLimit, "rate-limit", 120, "`requests` a minute for each client; 0 for no limit")
+	fs.Var(&o.trustedProxies, "trusted-proxy", "`network` or address of proxies whose Forwarded fields are believed, or unix for peers on a socket (repeatable)")
+	fs.StringVar(&o.tlsCert, "tls-cert", "", "`file` with the TLS certificate chain")
+	fs.StringVar(&o.tlsKey, "tls-key", "", "`file` with the TLS key")
+	fs.StringVar(&o.core, "core", "native", "`build` of the core that answers reads: native")
+	fs.BoolVar(&o.dev, "dev", false, "development: admits --scorer fixed:N, --allow-host and --fetch-map")
+	return fs
+}
+
+// parse reads the environment, then the arguments, into the flags of fs.
+func parse(fs *flag.FlagSet, args []string) error {
+	if err := environment(fs); err != nil {
+		return err
+	}
+	return fs.Parse(args)
+}
+
+// environment sets each flag whose twin is set: --base-url is WEBRING_BASE_URL.
+func environment(fs *flag.FlagSet) (err error) {
+	fs.VisitAll(func(f *flag.Flag) {
+		twin := "WEBRING_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		f.Usage += " [" + twin + "]"
+		if v, ok := os.LookupEnv(twin); ok && err == nil {
+			if e := fs.Set(f.Name, v); e != nil {
+				err = fmt.Errorf("%s: %w", twin, e)
+			}
+		}
+	})
+	return err
+}
+
+// validate checks what the flags say together.
+func (o *options) validate() error {
+	base, err := url.Parse(o.baseURL)
+	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.RawQuery != "" || base.Fragment != "" || base.User != nil {
+		return fmt.Errorf("--base-url %q is not an http or https URL without query", o.baseURL)
+	}
+	o.baseURL = strings.TrimRight(o.baseURL, "/")
+	if o.realm == "" {
+		o.realm = base.Hostname()
+	}
+	if !o.dev {
+		switch {
+		case strings.HasPrefix(o.scorer, "fixed:"):
+			return errors.New("--scorer fixed:N scores nothing and needs --dev")
+		case len(o.allowHosts) > 0:
+			return errors.New("--allow-host admits hosts that are not public and needs --dev")
+		case len(o.fetchMap) > 0:
+			return errors.New("--fetch-map fetches from addresses that are not public and needs --dev")
+		}
+	}
+	switch {
+	case strings.TrimSpace(o.name) == "":
+		return errors.New("--name must not be empty")
+	case o.fee < 1 || o.minBid < 1:
+		return errors.New("--fee and --min-bid must be at least 0.01")
+	case o.grace < 0 || o.grace%time.Second != 0 || o.grace/time.Second > core.MaxWindow:
+		return errors.New("--grace must be whole seconds, up to a hundred years")
+	case o.decay < time.Second || o.decay%time.Second != 0 || o.decay/time.Second > core.MaxWindow:
+		return errors.New("--decay must be whole seconds, from one to a hundred years")
+	case o.capacity < 1 || o.capacity > 50_000_000:
+		return errors.New("--capacity must be from 1 to 50000000")
+	case o.rateLimit < 0:
+		return errors.New("--rate-limit must not be negative")
+	case (o.tlsCert == "") != (o.tlsKey == ""):
+		return errors.New("--tls-cert and --tls-key go together")
+	case o.core != "native":
+		return fmt.Errorf("--core %q: this build has native", o.core)
+	case o.tempoRPC != "" && o.tempoRecipient == "":
+		return errors.New("--tempo-rpc needs --tempo-recipient, the account to be paid")
+	}
+	return o.sites().Validate()
+}
+
+func (o *options) sites() paid.SitePolicy {
+	p := paid.SitePolicy{AllowHosts: o.allowHosts}
+	for _, m := range o.fetchMap {
+		host, _, _ := strings.Cut(m, "=")
+		p.MapHosts = append(p.MapHosts, host)
+	}
+	return p
+}
+
+// list is a repeatable flag; its environment twin separates with commas.
+type list []string
+
+func (l *list) String() string { return strings.Join(*l, ",") }
+
+// Set adds one or, separated by commas, several values.
+func (l *list) Set(v string) error {
+	for _, s := range strings.Split(v, ",") {
+		if s = strings.TrimSpace(s); s != "" {
+			*l = append(*l, s)
+		}
+	}
+	return nil
+}
+
+// cents is an amount of money in a flag.
+type cents int64
+
+func (c *cents) String() string { return paid.FormatUSD(int64(*c)) }
+
+// Set reads dollars with at most two decimals.
+func (c *cents) Set(v string) error {
+	n, err := paid.ParseUSD(v)
+	*c = cents(n)
+	return err
+}
+
+// seconds gives a duration that validate has found whole.
+func seconds(d time.Duration) int64 { return int64(d / time.Second) }

@@ -1,0 +1,441 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"webring/server/devchain"
+)
+
+// The tests of this package run the real binary as a process of its own,
+// against a real Tempo chain and with the reference client, all on this machine.
+
+// shared is what all tests use and TestMain cleans up.
+var shared struct {
+	once   sync.Once
+	dir    string
+	binary string
+	err    error
+
+	chainOnce sync.Once
+	chain     *devchain.Chain
+	client    *devchain.Client
+	chainErr  error
+	wallet    atomic.Int32
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if shared.client != nil {
+		shared.client.Close()
+	}
+	if shared.chain != nil {
+		shared.chain.Stop()
+	}
+	if shared.dir != "" {
+		os.RemoveAll(shared.dir)
+	}
+	os.Exit(code)
+}
+
+// binary builds webring once.
+func binary(t *testing.T) string {
+	t.Helper()
+	shared.once.Do(func() {
+		if shared.dir, shared.err = os.MkdirTemp("", "webring-test"); shared.err != nil {
+			return
+		}
+		shared.binary = filepath.Join(shared.dir, "webring")
+		if out, err := exec.Command("go", "build", "-o", shared.binary, ".").CombinedOutput(); err != nil {
+			shared.err = fmt.Errorf("build: %w: %s", err, out)
+		}
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.binary
+}
+
+// chain starts the development chain and the reference client once. Without
+// Node there is none, and the test says so and how to get it.
+func chain(t *testing.T) (*devchain.Chain, *devchain.Client) {
+	t.Helper()
+	shared.chainOnce.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		defer cancel()
+		if shared.chain, shared.chainErr = devchain.Start(ctx, devchain.Options{}); shared.chainErr != nil {
+			return
+		}
+		shared.client, shared.chainErr = devchain.StartClient(ctx, shared.chain.RPC)
+	})
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Skip("needs Node 20 or newer for the chain and the paying client: install it from your distribution or nodejs.org")
+	}
+	if shared.chainErr != nil {
+		t.Fatal(shared.chainErr)
+	}
+	return shared.chain, shared.client
+}
+
+// wallet gives the key of a funded account that no other test uses at the
+// moment.
+func wallet(t *testing.T) devchain.Account {
+	t.Helper()
+	c, _ := chain(t)
+	return c.Accounts[int(shared.wallet.Add(1)-1)%len(c.Accounts)]
+}
+
+// origin is one running `webring serve`.
+type origin struct {
+	t         *testing.T
+	base      string
+	data      string
+	recipient common.Address
+	args      []string
+	env       []string
+
+	cmd  *exec.Cmd
+	log  *logBuffer
+	gone chan struct{} // closed when the process has ended
+}
+
+// ring starts an origin in a folder of its own, paid into an account of its
+// own, without a rate limit unless args say otherwise.
+func ring(t *testing.T, args ...string) *origin {
+	t.Helper()
+	c, _ := chain(t)
+	return start(t, append([]string{"--tempo-rpc", c.RPC}, args...)...)
+}
+
+// start starts an origin without payments unless args configure them.
+func start(t *testing.T, args ...string) *origin {
+	t.Helper()
+	o := &origin{t: t, data: t.TempDir(), args: args}
+	rand.Read(o.recipient[:])
+	listen := freeAddress(t)
+	o.base = "http://" + listen
+	o.args = append([]string{"serve", "--dev", "--scorer", "fixed:72", "--listen", listen, "--base-url", o.base,
+		"--rate-limit", "0", "--tempo-recipient", o.recipient.Hex()}, args...)
+	o.launch()
+	t.Cleanup(o.kill)
+	return o
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// launch starts the process and waits until it answers.
+func (o *origin) launch() {
+	o.t.Helper()
+	o.boot()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		res, err := http.Get(o.base + "/api")
+		if err == nil {
+			res.Body.Close()
+			return
+		}
+		select {
+		case <-o.gone:
+			o.t.Fatalf("webring ended at once:\n%s", o.log)
+		case <-time.After(10 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			o.t.Fatalf("webring does not answer:\n%s", o.log)
+		}
+	}
+}
+
+// boot starts the process.
+func (o *origin) boot() {
+	o.t.Helper()
+	o.cmd = exec.Command(binary(o.t), append(o.args, "--data", o.data)...)
+	o.cmd.Env = append(os.Environ(), o.env...)
+	o.log = &logBuffer{}
+	o.cmd.Stdout, o.cmd.Stderr = o.log, o.log
+	if err := o.cmd.Start(); err != nil {
+		o.t.Fatal(err)
+	}
+	gone := make(chan struct{})
+	o.gone = gone
+	cmd := o.cmd
+	go func() {
+		_ = cmd.Wait()
+		close(gone)
+	}()
+}
+
+// kill ends the process as a power cut would.
+func (o *origin) kill() {
+	_ = o.cmd.Process.Signal(syscall.SIGKILL)
+	<-o.gone
+}
+
+// stop ends the process as its operator would, and fails the test unless it
+// ends well.
+func (o *origin) stop() {
+	o.t.Helper()
+	if err := o.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		o.t.Fatal(err)
+	}
+	select {
+	case <-o.gone:
+	case <-time.After(30 * time.Second):
+		o.t.Fatalf("webring does not stop:\n%s", o.log)
+	}
+	if code := o.cmd.ProcessState.ExitCode(); code != 0 {
+		o.t.Fatalf("webring stopped with status %d:\n%s", code, o.log)
+	}
+}
+
+// waitGone waits until the process has ended by itself.
+func (o *origin) waitGone() {
+	o.t.Helper()
+	select {
+	case <-o.gone:
+	case <-time.After(60 * time.Second):
+		o.t.Fatalf("webring was expected to end:\n%s", o.log)
+	}
+}
+
+// operate runs an operator command against the origin.
+func (o *origin) operate(args ...string) (string, error) {
+	o.t.Helper()
+	cmd := exec.Command(binary(o.t), args...)
+	cmd.Env = append(os.Environ(), "WEBRING_DATA="+o.data)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// reply is an answer with its body read.
+type reply struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// document decodes the body as a JSON object.
+func (r reply) document(t *testing.T) map[string]any {
+	t.Helper()
+	var doc map[string]any
+	d := json.NewDecoder(bytes.NewReader(r.Body))
+	if err := d.Decode(&doc); err != nil {
+		t.Fatalf("status %d: not a JSON object: %v: %s", r.Status, err, r.Body)
+	}
+	return doc
+}
+
+// at walks a decoded document: names of members, and indexes of arrays.
+func at(t *testing.T, doc any, path ...any) any {
+	t.Helper()
+	for i, step := range path {
+		switch step := step.(type) {
+		case string:
+			object, ok := doc.(map[string]any)
+			if _, has := object[step]; !ok || !has {
+				t.Fatalf("no member %v in %v", path[:i+1], doc)
+			}
+			doc = object[step]
+		case int:
+			array, ok := doc.([]any)
+			if !ok || step >= len(array) {
+				t.Fatalf("no item %v in %v", path[:i+1], doc)
+			}
+			doc = array[step]
+		}
+	}
+	return doc
+}
+
+// code is the code of a problem document, checked to be one.
+func (r reply) code(t *testing.T) string {
+	t.Helper()
+	doc := r.document(t)
+	if media := r.Header.Get("Content-Type"); media != "application/problem+json" {
+		t.Errorf("a problem has the type %q", media)
+	}
+	if s, _ := at(t, doc, "status").(float64); int(s) != r.Status {
+		t.Errorf("a problem says status %v and has %d", s, r.Status)
+	}
+	for _, name := range []string{"title", "detail"} {
+		if s, _ := at(t, doc, name).(string); s == "" {
+			t.Errorf("a problem without %s: %s", name, r.Body)
+		}
+	}
+	code, _ := at(t, doc, "code").(string)
+	return code
+}
+
+// noRedirects leaves redirects to the tests.
+var noRedirects = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+
+// send sends one request; header fields are given as name, value, ….
+func (o *origin) send(method, path string, body []byte, header ...string) reply {
+	o.t.Helper()
+	r, err := o.try(method, path, body, header...)
+	if err != nil {
+		o.t.Fatalf("%s %s: %v\n%s", method, path, err, o.log)
+	}
+	return r
+}
+
+// try is send for requests that may find the process gone.
+func (o *origin) try(method, path string, body []byte, header ...string) (reply, error) {
+	req, err := http.NewRequest(method, o.base+path, bytes.NewReader(body))
+	if err != nil {
+		return reply{}, err
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Add(header[i], header[i+1])
+	}
+	res, err := noRedirects.Do(req)
+	if err != nil {
+		return reply{}, err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	return reply{res.StatusCode, res.Header, text}, err
+}
+
+func (o *origin) get(path string, header ...string) reply {
+	o.t.Helper()
+	return o.send(http.MethodGet, path, nil, header...)
+}
+
+// post sends a JSON body without paying.
+func (o *origin) post(path, body string, header ...string) reply {
+	o.t.Helper()
+	return o.send(http.MethodPost, path, []byte(body), append([]string{"Content-Type", "application/json"}, header...)...)
+}
+
+// pay has the reference client send a request and pay for it.
+func (o *origin) pay(w devchain.Account, path, body string, header ...string) devchain.Payment {
+	o.t.Helper()
+	p, err := o.tryPay(w, path, body, header...)
+	if err != nil {
+		o.t.Fatalf("POST %s %s: %v\n%s", path, body, err, o.log)
+	}
+	return p
+}
+
+func (o *origin) tryPay(w devchain.Account, path, body string, header ...string) (devchain.Payment, error) {
+	_, client := chain(o.t)
+	fields := map[string]string{"Content-Type": "application/json"}
+	for i := 0; i+1 < len(header); i += 2 {
+		fields[header[i]] = header[i+1]
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	return client.Pay(ctx, w.HexKey(), devchain.Request{Method: http.MethodPost, URL: o.base + path, Header: fields, Body: []byte(body)})
+}
+
+// sign asks for a challenge and has the reference client make the credential
+// that answers it, without sending it.
+func (o *origin) sign(w devchain.Account, path, body string) string {
+	o.t.Helper()
+	_, client := chain(o.t)
+	r := o.post(path, body)
+	if r.Status != http.StatusPaymentRequired {
+		o.t.Fatalf("POST %s %s: status %d, no challenge: %s", path, body, r.Status, r.Body)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	credential, err := client.Sign(ctx, w.HexKey(), r.Header.Get("WWW-Authenticate"))
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return credential
+}
+
+// join registers a member by a payment and gives its slug.
+func (o *origin) join(name, kind, bid string) string {
+	o.t.Helper()
+	body := map[string]string{"name": name, "url": "https://" + strings.ToLower(strings.ReplaceAll(name, " ", "-")) + ".dev/", "kind": kind}
+	if bid != "" {
+		body["bid"] = bid
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	p := o.pay(wallet(o.t), "/api/register", string(text))
+	if p.Status != http.StatusCreated {
+		o.t.Fatalf("joining: status %d: %s", p.Status, p.Body)
+	}
+	return at(o.t, paidDocument(o.t, p), "member", "slug").(string)
+}
+
+func paidDocument(t *testing.T, p devchain.Payment) map[string]any {
+	t.Helper()
+	return reply{p.Status, p.Header, p.Body}.document(t)
+}
+
+// received is what the ring's account holds on the chain, in cents.
+func (o *origin) received() int64 {
+	o.t.Helper()
+	c, _ := chain(o.t)
+	units, err := c.Balance(context.Background(), devchain.PathUSD, o.recipient)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	cents, rest := new(big.Int).QuoRem(units, big.NewInt(10_000), new(big.Int))
+	if rest.Sign() != 0 {
+		o.t.Fatalf("a balance of %s units is not whole cents", units)
+	}
+	return cents.Int64()
+}
+
+// eventually waits for a condition that another process brings about.
+func eventually(t *testing.T, what string, within time.Duration, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(within)
+	for !holds() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s did not come within %s", what, within)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// logBuffer collects what a process prints.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What each package of the project may import, direct imports only. A package
+// that is not listed fails the test, as does a row without a package. A trailing
+// slash admits everything below; "std" admits the standard library, which
+// otherwise is listed import by import.
+var importLaw = map[string][]string{
+	"webring/core":          pureStd,
+	"webring/core/api":      append([]string{"webring/core"}, pureStd...),
+	"webring/core/snap":     {"webring/core", "crypto/sha256", "encoding/base64", "errors", "bytes", "fmt"},
+	"webring/core/abi":      append([]string{"webring/core", "webring/core/api", "webring/core/snap"}, pureStd...),
+	"webring/core/coretest": {"std", "webring/core", "webring/core/"},
+
+	"webring/wasm/host": {"std", "webring/core/abi", "github.com/tetratelabs/wazero"},
+	"webring/edge": {"std", "webring/wasm/host", "webring/edge/replica", "webring/core/api", "webring/templates", "webring/static",
+		"github.com/valyala/fasthttp", "github.com/valyala/fasthttp/", "github.com/fasthttp/router", "github.com/a-h/templ"},
+	"webring/templates": {"std", "github.com/a-h/templ", "github.com/a-h/templ/"},
+	"webring/static":    {"std"},
+
+	"webring/server/ledger":             {"std", "webring/core", "webring/core/api", "webring/core/snap", "golang.org/x/mod/sumdb/tlog"},
+	"webring/server/ledger/memstore":    {"std", "webring/server/ledger"},
+	"webring/server/ledger/storetest":   {"std", "webring/server/ledger"},
+	"webring/server/ledger/badgerstore": {"std", "webring/server/ledger", "github.com/dgraph-io/badger/v4", "github.com/dgraph-io/badger/v4/",
+		"golang.org/x/sys/unix", "google.golang.org/protobuf/proto"},
+	"webring/server/mpp":                {"std", "github.com/gowebpki/jcs"},
+	"webring/server/tempo":              {"std", "webring/server/mpp", "github.com/ethereum/go-ethereum/", "github.com/holiman/uint256"},
+	"webring/server/tempo/tempotest":    {"std", "webring/server/mpp", "webring/server/tempo", "github.com/ethereum/go-ethereum/"},
+	"webring/server/score": {"std", "github.com/cenkalti/backoff/v5", "github.com/sony/gobreaker/v2",
+		"golang.org/x/sync/singleflight", "golang.org/x/time/rate", "golang.org/x/net/http/httpguts", "github.com/shopspring/decimal"},
+	"webring/server/paid": {"std", "webring/server/ledger", "webring/server/mpp", "webring/server/score", "webring/core", "webring/core/api",
+		"github.com/shopspring/decimal", "github.com/go-json-experiment/json/jsontext", "github.com/mozillazg/go-unidecode", "github.com/gosimple/unidecode",
+		"golang.org/x/net/idna", "golang.org/x/net/publicsuffix", "golang.org/x/text/"},
+	"webring/server":                  {"std", "webring/server/", "webring/core", "webring/core/api", "github.com/valyala/fasthttp"},
+	"webring/server/devchain":         {"std", "webring/server/mpp", "github.com/ethereum/go-ethereum/"},
+	"webring/server/devchain/devring": {"std", "webring/server/devchain"},
+	"webring/server/cmd/webring":      {"std", "webring/", "github.com/valyala/fasthttp", "github.com/ethereum/go-ethereum/"},
+}
+
+// pureStd is the part of the standard library that the core is made of: none of
+// it knows of clocks, randomness, files, networks or goroutines.
+var pureStd = []string{"errors", "cmp", "slices", "bytes", "strings", "strconv", "math", "math/bits", "unicode/utf8", "encoding/binary"}
+
+// unsafe is for the flat region of the core alone.
+const unsafePackage = "webring/core/flat"
+
+func TestImportLaw(t *testing.T) {
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,Standard", "webring/...")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		seen[p.ImportPath] = true
+		allowed, listed := importLaw[p.ImportPath]
+		if !listed {
+			t.Errorf("%s has no row in the import law", p.ImportPath)
+			continue
+		}
+		for _, i := range p.Imports {
+			if !admits(p.ImportPath, allowed, i) {
+				t.Errorf("%s may not import %s", p.ImportPath, i)
+			}
+		}
+	}
+	for p := range importLaw {
+		if !seen[p] {
+			t.Errorf("the import law has a row for %s, which does not exist", p)
+		}
+	}
+}
+
+func admits(pkg string, allowed []string, path string) bool {
+	if path == "unsafe" {
+		return pkg == unsafePackage
+	}
+	std := !strings.Contains(strings.Split(path, "/")[0], ".") && !strings.HasPrefix(path, "webring/")
+	return slices.ContainsFunc(allowed, func(a string) bool {
+		return a == path || a == "std" && std || strings.HasSuffix(a, "/") && strings.HasPrefix(path, a)
+	})
+}

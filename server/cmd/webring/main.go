@@ -1,0 +1,64 @@
+// Command webring runs a paid webring: the origin with its ledger, payments and
+// read surface, and the operator's commands. Every flag has an environment twin:
+// --base-url is WEBRING_BASE_URL. Secrets come from files.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+)
+
+// command is one word after webring.
+type command struct {
+	name, usage, summary string
+	run                  func(args []string, out io.Writer) error
+}
+
+func commands() []command {
+	return []command{
+		{"serve", "serve [flags]", "run the origin: ring, ledger, payments and reads", serve},
+		{"members", "members [--data DIR] list | show SLUG | remove SLUG --reason TEXT [--redact]", "list, show or remove members of the running origin", members},
+		{"version", "version [--data DIR]", "print versions, and the state of the running origin", version},
+	}
+}
+
+func main() {
+	err := run(os.Args[1:], os.Stdout)
+	switch {
+	case err == nil:
+	case errors.Is(err, flag.ErrHelp):
+		os.Exit(2)
+	default:
+		fmt.Fprintln(os.Stderr, "webring:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, out io.Writer) error {
+	if len(args) == 0 {
+		usage(os.Stderr)
+		return flag.ErrHelp
+	}
+	for _, c := range commands() {
+		if c.name == args[0] {
+			return c.run(args[1:], out)
+		}
+	}
+	if args[0] == "help" || args[0] == "-h" || args[0] == "--help" {
+		usage(out)
+		return nil
+	}
+	usage(os.Stderr)
+	return fmt.Errorf("there is no command %q", args[0])
+}
+
+func usage(w io.Writer) {
+	fmt.Fprintln(w, "Usage: webring COMMAND")
+	for _, c := range commands() {
+		fmt.Fprintf(w, "  webring %s\n      %s\n", c.usage, c.summary)
+	}
+	fmt.Fprintln(w, "webring COMMAND --help lists a command's flags.")
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"text/tabwriter"
+
+	"webring/server"
+	"webring/server/paid"
+)
+
+// members lists, shows and removes members of the running origin.
+func members(args []string, out io.Writer) error {
+	fs := flag.NewFlagSet("webring members", flag.ContinueOnError)
+	data := fs.String("data", "./data", "`folder` of the running origin")
+	reason := fs.String("reason", "", "why a member is removed; it is kept in the ledger, which is public")
+	redact := fs.Bool("redact", false, "delete the removed member's name, URL, description and report for ever")
+	words, err := parseMixed(fs, args)
+	if err != nil {
+		return err
+	}
+	o := operator(*data)
+	switch {
+	case len(words) == 1 && words[0] == "list":
+		return o.list(out)
+	case len(words) == 2 && words[0] == "show":
+		var row server.Row
+		if err := o.ask(http.MethodGet, "/members/"+url.PathEscape(words[1]), nil, &row); err != nil {
+			return err
+		}
+		return printRow(out, row)
+	case len(words) == 2 && words[0] == "remove":
+		if *reason == "" {
+			return errors.New("members remove needs --reason")
+		}
+		var row server.Row
+		err := o.ask(http.MethodPost, "/members/"+url.PathEscape(words[1])+"/removal", server.Removal{Reason: *reason, Redact: *redact}, &row)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%s was removed\n", row.Slug)
+		return nil
+	}
+	return errors.New("usage: webring members [--data DIR] list | show SLUG | remove SLUG --reason TEXT [--redact]")
+}
+
+// parseMixed parses flags that may stand before, between and after the words.
+func parseMixed(fs *flag.FlagSet, args []string) (words []string, err error) {
+	if err := environment(fs); err != nil {
+		return nil, err
+	}
+	for {
+		if err := fs.Parse(args); err != nil {
+			return nil, err
+		}
+		if args = fs.Args(); len(args) == 0 {
+			return words, nil
+		}
+		words, args = append(words, args[0]), args[1:]
+	}
+}
+
+func printRow(out io.Writer, row server.Row) error {
+	text, err := json.MarshalIndent(row, "", "  ")
+	if err == nil {
+		_, err = fmt.Fprintf(out, "%s\n", text)
+	}
+	return err
+}
+
+// version prints what this binary is, and what the origin on the data folder is
+// at, when one is running.
+func version(args []string, out io.Writer) error {
+	fs := flag.NewFlagSet("webring version", flag.ContinueOnError)
+	data := fs.String("data", "./data", "`folder` of the running origin")
+	if err := parse(fs, args); err != nil {
+		return err
+	}
+	revision := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				revision = s.Value
+			}
+		}
+	}
+	fmt.Fprintf(out, "webring %s, %s %s/%s\n", revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	var s server.Status
+	err := operator(*data).ask(http.MethodGet, "/status", nil, &s)
+	if errors.Is(err, errNotRunning) {
+		fmt.Fprintf(out, "no origin is running on %s\n", *data)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s at %s: %d members, %d events, tree %s, paid %s USD, voided %s USD, %d open reservations\n",
+		s.Name, s.BaseURL, s.Members, s.Events, s.Root, paid.FormatUSD(s.PaidCents), paid.FormatUSD(s.VoidedCents), s.Open)
+	return nil
+}
+
+// operator asks the running origin on a data folder.
+type operator string
+
+var errNotRunning = errors.New("no origin is running on this data folder")
+
+func (o operator) ask(method, path string, body, result any) error {
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", socketPath(string(o)))
+	}}}
+	defer client.CloseIdleConnections()
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequest(method, "http://origin"+path, bytes.NewReader(raw))
+	if err != nil {
+		return err
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		var dial *net.OpError
+		if errors.As(err, &dial) && dial.Op == "dial" {
+			return fmt.Errorf("%w: %s", errNotRunning, o)
+		}
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		text, err := io.ReadAll(io.LimitReader(res.Body, 4096))
+		return errors.Join(errors.New(strings.TrimSpace(string(text))), err)
+	}
+	return json.NewDecoder(res.Body).Decode(result)
+}
+
+func (o operator) list(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "RANK\tSLUG\tKIND\tTOTAL USD\tURL")
+	for after := 0; ; {
+		var rows []server.Row
+		if err := o.ask(http.MethodGet, fmt.Sprintf("/members?after=%d", after), nil, &rows); err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			return w.Flush()
+		}
+		for _, r := range rows {
+			rank := fmt.Sprint(r.Rank)
+			if r.Removed {
+				rank = "removed"
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", rank, r.Slug, r.Kind, paid.FormatUSD(r.TotalCents), r.URL)
+		}
+		after += len(rows)
+	}
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"webring/server/mpp"
+)
+
+// challengeKeys reads the key that signs challenges, making one in the data
+// folder on the first start. The file holds a line of at least 64 hex digits;
+// a second line is the previous key, whose challenges are still taken. Errors
+// never repeat what the file holds.
+func challengeKeys(o *options) (mpp.Keys, error) {
+	path := o.mppSecretFile
+	if path == "" {
+		path = filepath.Join(o.data, "mpp-secret")
+		if err := makeSecret(path); err != nil {
+			return mpp.Keys{}, err
+		}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return mpp.Keys{}, fmt.Errorf("challenge key: %w", err)
+	}
+	lines := strings.Fields(string(text))
+	if len(lines) < 1 || len(lines) > 2 {
+		return mpp.Keys{}, fmt.Errorf("challenge key: %s must hold one or two lines of hex digits", path)
+	}
+	var keys [2][]byte
+	for i, line := range lines {
+		if keys[i], err = hex.DecodeString(line); err != nil || len(keys[i]) < 32 {
+			return mpp.Keys{}, fmt.Errorf("challenge key: line %d of %s is not at least 64 hex digits", i+1, path)
+		}
+	}
+	return mpp.Keys{Current: keys[0], Previous: keys[1]}, nil
+}
+
+// makeSecret writes a new key to path, for its owner's eyes, unless there is a
+// file already.
+func makeSecret(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("challenge key: %w", err)
+	}
+	key := make([]byte, 32)
+	rand.Read(key) // never fails
+	_, err = fmt.Fprintln(f, hex.EncodeToString(key))
+	return errors.Join(err, f.Sync(), f.Close())
+}

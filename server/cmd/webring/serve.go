@@ -1,0 +1,308 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"webring/core"
+	"webring/edge"
+	"webring/server"
+	"webring/server/ledger"
+	"webring/server/ledger/badgerstore"
+	"webring/server/paid"
+	"webring/server/score"
+	"webring/server/tempo"
+	"webring/wasm/host"
+)
+
+// requiredScore is the least agent-readiness score that may join.
+const requiredScore = 40
+
+// stopTime bounds how long a stop waits for payments in flight: a transaction
+// is valid for at most 90 seconds, and its request is held 10 more.
+const stopTime = 110 * time.Second
+
+func serve(args []string, out io.Writer) error {
+	var o options
+	if err := parse(o.flags(), args); err != nil {
+		return err
+	}
+	if err := o.validate(); err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return runOrigin(ctx, &o, log, out)
+}
+
+// runOrigin opens everything from the ledger outwards, serves until ctx is
+// done, and closes it in the opposite order.
+func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer) (err error) {
+	if err := os.MkdirAll(o.data, 0o700); err != nil {
+		return err
+	}
+	failpoint := failpoints(o, log)
+	reads := host.NewNative(o.capacity)
+	books, closeBooks, err := openLedger(o, reads, log, failpoint)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeBooks()) }()
+
+	methods, networks, err := paymentMethods(o)
+	if err != nil {
+		return err
+	}
+	if err := setRules(ctx, o, books, networks); err != nil {
+		return err
+	}
+	payments, err := openPayments(o, books, methods, log, failpoint)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+		defer cancel()
+		if closing := payments.Close(ctx); closing != nil {
+			log.Warn("payments in flight stay reserved for the next start", "err", closing)
+		}
+	}()
+
+	shell, err := openShell(o, reads, payments, log)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return err
+	}
+	operator := &server.Operator{Ledger: books, Log: log}
+	socket, err := operator.Listen(socketPath(o.data))
+	if err != nil {
+		listener.Close()
+		return err
+	}
+	control := &http.Server{Handler: operator.Handler(), ReadHeaderTimeout: 5 * time.Second}
+	defer control.Close()
+
+	ended := make(chan error, 2)
+	go func() { ended <- shell.Serve(listener) }()
+	go func() { ended <- control.Serve(socket) }()
+	fmt.Fprintf(out, "webring serves %s at %s\n", o.baseURL, listener.Addr())
+	if len(methods) == 0 {
+		log.Warn("no payments are taken: give --tempo-rpc and --tempo-recipient")
+	}
+
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	for {
+		select {
+		case now := <-second.C:
+			reads.Tick(now)
+		case <-books.Done():
+			// What is stored is no longer known for sure: the next start reads it.
+			return books.Err()
+		case err := <-ended:
+			return err
+		case <-ctx.Done():
+			log.Info("stopping; payments in flight finish first")
+			ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+			defer cancel()
+			return shell.Shutdown(ctx)
+		}
+	}
+}
+
+// openLedger opens the ledger and brings the read surface to its end, from
+// where published events go on.
+func openLedger(o *options, reads *host.Native, log *slog.Logger, failpoint func(string)) (*ledger.Ledger, func() error, error) {
+	store, err := badgerstore.Open(filepath.Join(o.data, "ledger"), log)
+	if err != nil {
+		return nil, nil, err
+	}
+	books, err := ledger.Open(ledger.Config{
+		Store: store, HeadPath: filepath.Join(o.data, "head"), Capacity: o.capacity, Failpoint: failpoint,
+		Publish: func(records []ledger.Record) {
+			if err := show(reads, records); err != nil {
+				// The writer's own state took these events, so this one must.
+				panic(err)
+			}
+		},
+	})
+	if err != nil {
+		return nil, nil, errors.Join(err, store.Close())
+	}
+	closeBooks := func() error { return errors.Join(books.Close(), store.Close()) }
+	const page = 10_000
+	for from := uint64(0); from < books.Size(); from += page {
+		records, err := books.Records(from, page)
+		if err == nil {
+			err = show(reads, records)
+		}
+		if err != nil {
+			return nil, nil, errors.Join(err, closeBooks())
+		}
+	}
+	reads.Tick(time.Now())
+	return books, closeBooks, nil
+}
+
+func show(reads *host.Native, records []ledger.Record) error {
+	batch := make([]host.Record, len(records))
+	for i, r := range records {
+		batch[i] = host.Record(r)
+	}
+	return reads.Apply(batch)
+}
+
+// setRules writes a rules event when the flags that describe the ring have
+// changed since the last one.
+func setRules(ctx context.Context, o *options, books *ledger.Ledger, networks []string) error {
+	return books.Do(ctx, func(tx *ledger.Tx) error {
+		want := core.Rules{Stamp: tx.Stamp(), Name: o.name, BaseURL: o.baseURL, Fee: int64(o.fee), MinBid: int64(o.minBid),
+			Grace: seconds(o.grace), Decay: seconds(o.decay), Networks: networks, Scorer: o.scorer, RequiredScore: requiredScore}
+		if have := tx.State().Rules(); have != nil {
+			// A ring that was made for measurement stays marked as one.
+			want.Synthetic = have.Synthetic
+			same := *have
+			same.Stamp = want.Stamp
+			if reflect.DeepEqual(same, want) {
+				return nil
+			}
+		}
+		_, err := tx.Append(&want, nil)
+		return err
+	})
+}
+
+// paymentMethods makes the methods that the flags configure, in the order of
+// their offers, and names their networks.
+func paymentMethods(o *options) (methods []paid.Method, networks []string, err error) {
+	if o.tempoRPC == "" {
+		return nil, nil, nil
+	}
+	for flag, address := range map[string]string{"--tempo-currency": o.tempoCurrency, "--tempo-recipient": o.tempoRecipient} {
+		if !common.IsHexAddress(address) {
+			return nil, nil, fmt.Errorf("%s %q is not an account address", flag, address)
+		}
+	}
+	m, err := tempo.New(tempo.Config{RPC: o.tempoRPC, ChainID: o.tempoChainID, Depth: o.tempoDepth,
+		Currency: common.HexToAddress(o.tempoCurrency), Recipient: common.HexToAddress(o.tempoRecipient)})
+	if err != nil {
+		return nil, nil, err
+	}
+	return []paid.Method{m}, []string{m.Network()}, nil
+}
+
+func openPayments(o *options, books *ledger.Ledger, methods []paid.Method, log *slog.Logger, failpoint func(string)) (*paid.Service, error) {
+	keys, err := challengeKeys(o)
+	if err != nil {
+		return nil, err
+	}
+	header, err := score.HeaderFromEnviron(os.Environ())
+	if err != nil {
+		return nil, err
+	}
+	scorer, err := score.New(score.Config{Spec: o.scorer, URL: o.scoreURL, Pointer: o.scorePointer,
+		ReportPointer: o.reportPointer, ReportHosts: o.reportHosts, Header: header})
+	if err != nil {
+		return nil, err
+	}
+	limits := score.Limits{}
+	if strings.HasPrefix(o.scorer, "fixed:") {
+		limits.PerClient, limits.InAll = -1, -1 // there is no service to spare
+	}
+	return paid.New(paid.Config{
+		Ledger: books, Methods: methods, Scorer: score.NewGuard(scorer, limits), Sites: o.sites(),
+		Realm: o.realm, Keys: keys, Now: time.Now, Log: log, Failpoint: failpoint,
+	})
+}
+
+func openShell(o *options, reads *host.Native, payments *paid.Service, log *slog.Logger) (*edge.Shell, error) {
+	proxies, err := edge.ParseProxies(o.trustedProxies)
+	if err != nil {
+		return nil, fmt.Errorf("--trusted-proxy: %w", err)
+	}
+	build, err := buildDigest()
+	if err != nil {
+		return nil, err
+	}
+	cfg := edge.Config{
+		Core: reads, CoreDigest: build, RateLimit: o.rateLimit, TrustedProxies: proxies, Log: log,
+		Paid: map[string]edge.PaidHandler{
+			"/api/register": server.Paid(payments, paid.OpRegister),
+			"/api/bid":      server.Paid(payments, paid.OpBid),
+		},
+	}
+	if o.tlsCert != "" {
+		pair, err := tls.LoadX509KeyPair(o.tlsCert, o.tlsKey)
+		if err != nil {
+			return nil, fmt.Errorf("TLS certificate: %w", err)
+		}
+		cfg.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	}
+	return edge.New(cfg)
+}
+
+// buildDigest names this build: two that answer differently are two files.
+func buildDigest() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// failpoints ends the process, as a power cut would, when it comes to the step
+// that WEBRING_FAILPOINT names for the n-th time: "head:2", or "head" for the
+// first. It is for the project's own tests and needs --dev.
+func failpoints(o *options, log *slog.Logger) func(string) {
+	step, count, _ := strings.Cut(os.Getenv("WEBRING_FAILPOINT"), ":")
+	if step == "" || !o.dev {
+		return func(string) {}
+	}
+	n, err := strconv.Atoi(count)
+	if err != nil {
+		n = 1
+	}
+	var seen atomic.Int64
+	return func(at string) {
+		if at == step && seen.Add(1) == int64(n) {
+			log.Warn("failpoint reached; this process ends now", "step", at)
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+	}
+}
+
+// socketPath is where the operator reaches a running origin.
+func socketPath(data string) string { return filepath.Join(data, "operator.sock") }

@@ -1,0 +1,14 @@
+// Package server puts the origin's own work behind HTTP: the paid operations,
+// which the shell calls inside its limits, and the operator's socket, which only
+// this machine's operator can reach.
+//
+// The packages below it, in the order in which a payment meets them:
+//
+//   - mpp: challenges, credentials and receipts
+//   - score: whether a site is ready for agents
+//   - tempo: charges on a Tempo chain
+//   - paid: the workflow from a request to its stored effect
+//   - ledger, and ledger/badgerstore under it: the one writer
+//   - cmd/webring: the binary
+//   - devchain: a real chain and a real payer for development and tests
+package server

@@ -1,0 +1,212 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"webring/core"
+	"webring/server/ledger"
+)
+
+// Operator is the running origin as its operator sees it: HTTP on a socket in
+// the data folder, which the file system guards. A second process cannot open
+// the ledger, so every operator command comes in here.
+type Operator struct {
+	Ledger *ledger.Ledger
+	Log    *slog.Logger
+}
+
+// Status is what `webring version` shows of a running origin.
+type Status struct {
+	Name    string `json:"name"`
+	BaseURL string `json:"base_url"`
+	Members int    `json:"members"`
+	Events  uint64 `json:"events"`
+	Root    string `json:"root"` // RFC 6962 tree hash over the events, base64
+	Open    int    `json:"open_reservations"`
+	// PaidCents and VoidedCents are the books: what was credited, and what of
+	// it vanished again.
+	PaidCents   int64 `json:"paid_cents"`
+	VoidedCents int64 `json:"voided_cents"`
+}
+
+// Row is a member as its operator sees it, removed ones too.
+type Row struct {
+	Slug       string    `json:"slug"`
+	Name       string    `json:"name"`
+	URL        string    `json:"url"`
+	Kind       string    `json:"kind"`
+	Category   string    `json:"category"`
+	Removed    bool      `json:"removed"`
+	Rank       int       `json:"rank"` // 0 when not in the ring
+	TotalCents int64     `json:"total_cents"`
+	Joined     time.Time `json:"joined_at"`
+	Open       int       `json:"open_reservations"`
+}
+
+// Removal asks for a member to be taken out of the ring.
+type Removal struct {
+	Reason string `json:"reason"`
+	Redact bool   `json:"redact"`
+}
+
+// maxOperatorBody bounds what the socket reads, in bytes.
+const maxOperatorBody = 16 << 10
+
+// rowsPerAnswer bounds one page of the members' list.
+const rowsPerAnswer = 1000
+
+// Listen opens the socket at path, replacing one that a dead process left.
+// The caller has the ledger open, so no other origin can be using it.
+func (o *Operator) Listen(path string) (net.Listener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("server: operator socket: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// Handler answers the operator:
+//
+//	GET  /status                  Status
+//	GET  /members?after=N         up to 1000 Rows in join order, from row N
+//	GET  /members/{slug}          Row
+//	POST /members/{slug}/removal  Removal → Row
+//
+// Errors are plain text.
+func (o *Operator) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /status", o.status)
+	mux.HandleFunc("GET /members", o.members)
+	mux.HandleFunc("GET /members/{slug}", o.member)
+	mux.HandleFunc("POST /members/{slug}/removal", o.remove)
+	return mux
+}
+
+func (o *Operator) status(w http.ResponseWriter, _ *http.Request) {
+	var s Status
+	o.Ledger.View(func(v *ledger.View) {
+		st := v.State()
+		s = Status{Name: st.Rules().Name, BaseURL: st.Rules().BaseURL, Members: st.Len(), Events: st.Seq(), Open: len(v.Open())}
+		s.PaidCents, s.VoidedCents = st.Books()
+	})
+	_, root := o.Ledger.Root()
+	s.Root = root.String()
+	reply(w, s)
+}
+
+func (o *Operator) members(w http.ResponseWriter, r *http.Request) {
+	after := 0
+	if text := r.URL.Query().Get("after"); text != "" {
+		if _, err := fmt.Sscanf(text, "%d", &after); err != nil || after < 0 {
+			http.Error(w, "after must be a row number", http.StatusBadRequest)
+			return
+		}
+	}
+	rows := []Row{}
+	o.Ledger.View(func(v *ledger.View) {
+		for i := after; i < v.State().Rows() && len(rows) < rowsPerAnswer; i++ {
+			rows = append(rows, row(v, core.Ordinal(i)))
+		}
+	})
+	reply(w, rows)
+}
+
+func (o *Operator) member(w http.ResponseWriter, r *http.Request) {
+	var found *Row
+	o.Ledger.View(func(v *ledger.View) {
+		if at, ok := v.State().BySlug([]byte(r.PathValue("slug"))); ok {
+			x := row(v, at)
+			found = &x
+		}
+	})
+	if found == nil {
+		http.Error(w, "no member has the slug "+r.PathValue("slug"), http.StatusNotFound)
+		return
+	}
+	reply(w, found)
+}
+
+func row(v *ledger.View, at core.Ordinal) Row {
+	m := v.State().Member(at)
+	open, _ := v.OpenOnMember(m.Slug)
+	return Row{Slug: m.Slug, Name: m.Name, URL: m.URL, Kind: m.Kind.String(), Category: m.Category, Removed: m.Removed,
+		Rank: v.State().Rank(at), TotalCents: m.Total(), Joined: time.UnixMilli(m.Joined).UTC(), Open: open}
+}
+
+// remove waits for open reservations on the member, because nothing may make a
+// settled payment inapplicable.
+func (o *Operator) remove(w http.ResponseWriter, r *http.Request) {
+	var req Removal
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxOperatorBody))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&req); err != nil {
+		http.Error(w, "the body must be {reason, redact}: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	if req.Reason == "" {
+		http.Error(w, "a reason is required", http.StatusBadRequest)
+		return
+	}
+	slug := r.PathValue("slug")
+	err := o.removeWhenFree(r.Context(), slug, req)
+	switch {
+	case errors.Is(err, core.ErrUnknown):
+		http.Error(w, "no member has the slug "+slug, http.StatusNotFound)
+	case errors.Is(err, core.ErrRemoved):
+		http.Error(w, slug+" was removed before", http.StatusConflict)
+	case errors.Is(err, ledger.ErrOpenReservation):
+		http.Error(w, "a payment for "+slug+" is still being settled; try again later", http.StatusConflict)
+	case err != nil:
+		o.Log.Error("removal failed", "member", slug, "err", err)
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	default:
+		o.Log.Info("member removed", "member", slug, "redacted", req.Redact)
+		o.member(w, r)
+	}
+}
+
+// removalWait is how long a removal waits for open payments. They end within
+// two minutes while the chain answers.
+const removalWait = 2 * time.Minute
+
+func (o *Operator) removeWhenFree(ctx context.Context, slug string, req Removal) error {
+	ctx, cancel := context.WithTimeout(ctx, removalWait)
+	defer cancel()
+	for {
+		err := o.Ledger.Do(ctx, func(tx *ledger.Tx) error {
+			_, err := tx.Append(&core.Removed{Stamp: tx.Stamp(), Member: slug, Reason: req.Reason, Redacted: req.Redact}, nil)
+			return err
+		})
+		if !errors.Is(err, ledger.ErrOpenReservation) {
+			return err
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+func reply(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	// A client that is gone cannot be told.
+	_ = enc.Encode(v)
+}

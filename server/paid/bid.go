@@ -1,0 +1,121 @@
+package paid
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"webring/core"
+	"webring/core/api"
+	"webring/server/ledger"
+)
+
+// bidding is the operation that funds a member.
+type bidding struct{ *Service }
+
+// bid is one order to fund a member. Slug is the member that was meant when
+// the challenge was issued; it is stored as JSON with the reservation.
+type bid struct {
+	service *Service
+	ref     BidRequest // as sent, until the member is found
+
+	Slug   string
+	Amount int64 // cents
+}
+
+func (p *bidding) read(body []byte, rules *core.Rules) (order, error) {
+	r, err := ParseBid(body, rules.MinBid)
+	if err != nil {
+		return nil, err
+	}
+	return &bid{service: p.Service, ref: r, Amount: r.Amount}, nil
+}
+
+// pinMember names the slug in the opaque parameter: a URL in the body may by
+// then be somebody else's.
+const pinMember = "member"
+
+func (o *bid) pin() map[string]string { return map[string]string{pinMember: o.Slug} }
+
+func (p *bidding) restore(body []byte, pinned map[string]string) (order, error) {
+	r, err := ParseBid(body, 1)
+	if err != nil {
+		return nil, err
+	}
+	if pinned[pinMember] == "" {
+		return nil, errPinned
+	}
+	return &bid{service: p.Service, Slug: pinned[pinMember], Amount: r.Amount}, nil
+}
+
+func (p *bidding) load(stored json.RawMessage) (order, error) {
+	o := &bid{service: p.Service}
+	return o, json.Unmarshal(stored, o)
+}
+
+func (o *bid) check(v *ledger.View, _ time.Time) error {
+	st := v.State()
+	at, err := o.find(st)
+	if err != nil {
+		return err
+	}
+	m := st.Member(at)
+	if m.Removed {
+		return &Problem{Code: api.MemberRemoved, Detail: "This member was removed from the ring and takes no bids. Nothing was charged."}
+	}
+	if _, open := v.OpenOnMember(m.Slug); m.Total()+open+o.Amount > core.MaxTotal {
+		return &Problem{Code: api.TotalTooHigh, Detail: "The member's total may not go beyond " + FormatUSD(core.MaxTotal) + " USD."}
+	}
+	o.Slug = m.Slug
+	return nil
+}
+
+// find gives the member by the slug that is settled or, before, by the exact
+// slug or canonical URL that was sent. Nothing looser: money must not land on
+// a neighbour.
+func (o *bid) find(st *core.State) (core.Ordinal, error) {
+	slug := o.Slug
+	if slug == "" {
+		slug = o.ref.Slug
+	}
+	if at, ok := st.BySlug([]byte(slug)); ok {
+		return at, nil
+	}
+	if at, ok := st.ByKey([]byte(o.ref.Key)); ok && o.ref.Key != "" {
+		return at, nil
+	}
+	return 0, &Problem{Code: api.UnknownMember, Detail: "No member has this slug or URL. /api/ring lists the members."}
+}
+
+func (o *bid) decide(context.Context, string) error { return nil }
+func (o *bid) cents() int64                         { return o.Amount }
+func (o *bid) describe() string                     { return "Bid " + FormatUSD(o.Amount) + " USD on " + o.Slug }
+func (o *bid) subject(r *ledger.Reservation)        { r.Member = o.Slug }
+
+func (o *bid) carryOut(tx *ledger.Tx, payment core.Payment) (effect, error) {
+	event := &core.Bid{Stamp: tx.Stamp(), Member: o.Slug, Amount: o.Amount, Payment: payment}
+	if _, err := tx.Append(event, nil); err != nil {
+		return effect{}, err
+	}
+	st := tx.State()
+	at, _ := st.BySlug([]byte(o.Slug))
+	m := st.Member(at)
+	base := st.Rules().BaseURL
+	body := append([]byte(nil), `{"bid":{"member":`...)
+	body = api.AppendString(body, m.Slug)
+	body = append(body, `,"amount_usd":"`...)
+	body = api.AppendUSD(body, o.Amount)
+	body = append(body, `"},"bid_total_usd":"`...)
+	body = api.AppendUSD(body, m.Bids)
+	body = append(body, `","leaderboard_rank":`...)
+	body = strconv.AppendInt(body, int64(st.Rank(at)), 10)
+	body = appendToTakeFirst(body, st, at)
+	body = append(body, `,"links":{"self":`...)
+	body = api.AppendString(body, base+"/api/ring/"+m.Slug)
+	body = append(body, `,"leaderboard":`...)
+	body = api.AppendString(body, base+"/api/leaderboard")
+	body = append(body, `,"site":`...)
+	body = api.AppendString(body, m.URL)
+	return effect{status: 200, slug: m.Slug, body: append(body, "}}"...)}, nil
+}

@@ -1,0 +1,35 @@
+// Package paid takes a paid operation from its first request to its stored
+// effect: money is never taken without its effect, and never twice for one.
+//
+// A tour, in the order of a payment:
+//
+//   - service.go: what a service is made of, and [Service.Handle], where every
+//     request comes in
+//   - operation.go: what an operation has to say for itself; register.go and
+//     bid.go are the two there are, body.go, site.go, text.go, money.go and
+//     slug.go the rules for what people send
+//   - offer.go: a request without a credential gets a reason or a challenge
+//   - credential.go: a request with one is checked, from cheap to dear
+//   - work.go: claim, simulate, reserve, broadcast, append, answer; and how an
+//     open reservation is taken up by the next process
+//   - problem.go: every error becomes a document in one place
+//
+// # Reservations
+//
+// Before a transaction is sent, everything needed to finish is stored in the
+// ledger as a reservation:
+//
+//	            ┌──────────── the transaction settled ───▶ applied
+//	reserved ───┤
+//	            └── it provably never will, or reverted,
+//	                or did not pay this ring ────────────▶ failed
+//
+// That a payment has settled is not stored by itself: the chain is asked again
+// after a crash, by the same function as before it ([Service.drive]). The event,
+// the answer and the end of the reservation are one transaction. An outcome that
+// is not known leaves the reservation open; it is never answered with a 402,
+// because clients pay again on one.
+//
+// The package knows no transport: server turns HTTP into a [Call] and an
+// [Answer] into HTTP.
+package paid

@@ -1,0 +1,155 @@
+package paid
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"maps"
+	"time"
+
+	"webring/core"
+	"webring/core/api"
+	"webring/server/ledger"
+	"webring/server/mpp"
+)
+
+// The names in a challenge's opaque parameter that belong to every operation.
+const (
+	pinNonce     = "nonce"
+	pinOperation = "op"
+)
+
+// offer answers a request that carries no usable credential. When everything
+// that can be known before a payment allows the order, that is a 402 with the
+// given problem and a challenge for every payment method that is up; otherwise
+// it is the reason why paying would be of no use.
+func (s *Service) offer(ctx context.Context, op operation, c Call, why *Problem) Answer {
+	var rules *core.Rules
+	s.Ledger.View(func(v *ledger.View) { rules = v.State().Rules() })
+	o, err := op.read(c.Body, rules)
+	if err != nil {
+		return s.problem(err)
+	}
+	if c.IdempotencyKey != "" {
+		if err := s.alreadyPaid(c); err != nil {
+			return s.problem(err)
+		}
+	}
+	if err := s.check(o); err != nil {
+		return s.problem(err)
+	}
+	networks, err := s.ready(ctx)
+	if err != nil {
+		return s.problem(err)
+	}
+	if err := o.decide(ctx, c.Client); err != nil {
+		return s.problem(err)
+	}
+	return s.challenge(c, o, networks, why)
+}
+
+func (s *Service) check(o order) (err error) {
+	now := s.Now()
+	s.Ledger.View(func(v *ledger.View) { err = o.check(v, now) })
+	return err
+}
+
+// alreadyPaid keeps a client that lost its credential from paying twice: a
+// request that repeats the key and the body of one that a payment was reserved
+// for never gets another challenge.
+func (s *Service) alreadyPaid(c Call) error {
+	r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) {
+		return v.ByIdempotency(idempotency(c, mpp.Digest(c.Body)))
+	})
+	if err != nil {
+		return err
+	}
+	switch {
+	case r == nil || r.State == ledger.Failed:
+		return nil
+	case r.State == ledger.Reserved:
+		return errPending
+	}
+	return s.reused(r)
+}
+
+// reservation looks a reservation up; nil stands for none.
+func (s *Service) reservation(find func(*ledger.View) (*ledger.Reservation, error)) (r *ledger.Reservation, err error) {
+	s.Ledger.View(func(v *ledger.View) { r, err = find(v) })
+	if errors.Is(err, ledger.ErrNoReservation) {
+		return nil, nil
+	}
+	return r, err
+}
+
+// idempotency binds an Idempotency-Key to the operation and the body it came
+// with, so that the key itself is never stored.
+func idempotency(c Call, digest string) string {
+	if c.IdempotencyKey == "" {
+		return ""
+	}
+	h := sha256.Sum256([]byte(c.Operation + "\x00" + digest + "\x00" + c.IdempotencyKey))
+	return hex.EncodeToString(h[:])
+}
+
+// challenge writes the 402.
+func (s *Service) challenge(c Call, o order, networks []*network, why *Problem) Answer {
+	expires := s.Now().Add(challengeLife).UTC().Truncate(time.Second)
+	pinned := maps.Clone(o.pin())
+	pinned[pinOperation] = c.Operation
+	var offers []mpp.Offer
+	for _, n := range networks {
+		offers = append(offers, mpp.Offer{Method: n.Name(), Intent: charge})
+	}
+	p := *why
+	p.More = map[string]any{
+		"amount_usd": FormatUSD(o.cents()),
+		"expires":    expires.Format(time.RFC3339),
+	}
+	a := s.problem(&p)
+	for _, offer := range mpp.Accept(c.AcceptPayment, offers) {
+		pinned[pinNonce] = nonce()
+		opaque, err := mpp.EncodeJSON(pinned)
+		if err != nil {
+			return s.problem(err)
+		}
+		request, err := s.network(offer.Method).Request(o.cents())
+		if err != nil {
+			return s.problem(err)
+		}
+		ch := mpp.Challenge{Realm: s.Realm, Method: offer.Method, Intent: offer.Intent, Request: request,
+			Expires: expires.Format(time.RFC3339), Digest: mpp.Digest(c.Body), Opaque: opaque, Description: o.describe()}
+		s.Keys.Sign(&ch)
+		a.Header = append(a.Header, [2]string{"WWW-Authenticate", ch.Header()})
+	}
+	return a
+}
+
+const charge = "charge"
+
+// nonce keeps two payers in one instant from sharing a challenge.
+func nonce() string {
+	b := make([]byte, 16)
+	rand.Read(b) // never fails
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// reused is the answer to a credential that was consumed before. It says what
+// became of the payment, so that nobody pays again to find out.
+func (s *Service) reused(r *ledger.Reservation) *Problem {
+	outcome, detail := "pending", "Its payment is being settled. Do not pay again."
+	switch r.State {
+	case ledger.Applied:
+		outcome, detail = "applied", "Its payment was applied; links.self shows the member. Do not pay again."
+	case ledger.Failed:
+		outcome, detail = "failed", "Its payment did not go through and will not. Send the request without a credential to get a new challenge."
+	}
+	more := map[string]any{"outcome": outcome}
+	if r.Member != "" {
+		more["links"] = map[string]string{"self": s.base() + "/api/ring/" + r.Member}
+	}
+	return &Problem{Code: api.CredentialReused, Detail: "This credential was used before. " + detail, More: more}
+}

@@ -1,0 +1,222 @@
+package paid
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"webring/core"
+	"webring/core/api"
+	"webring/server/ledger"
+	"webring/server/score"
+)
+
+// registering is the operation that joins the ring.
+type registering struct{ *Service }
+
+// registration is one order to join. What the challenge promised is pinned in
+// it; it is stored as JSON with the reservation.
+type registration struct {
+	service *Service
+	// promised is set once a challenge was issued for the order. What was
+	// promised is kept: limits that were met since no longer refuse it, as
+	// long as the fold can take it.
+	promised bool
+
+	RegisterRequest
+	Fee   int64 // cents
+	Score score.Result
+}
+
+func (p *registering) read(body []byte, rules *core.Rules) (order, error) {
+	r, err := ParseRegister(body, p.Sites, rules.MinBid)
+	if err != nil {
+		return nil, err
+	}
+	return &registration{service: p.Service, RegisterRequest: r, Fee: rules.Fee}, nil
+}
+
+// Names of what a registration pins in the opaque parameter.
+const (
+	pinURL      = "url"
+	pinFee      = "fee" // cents
+	pinScore    = "score"
+	pinReport   = "report"
+	pinProvider = "provider"
+	pinVersion  = "version"
+	pinScanned  = "scanned" // RFC 3339
+)
+
+func (o *registration) pin() map[string]string {
+	pinned := map[string]string{
+		pinURL:      o.URL,
+		pinFee:      strconv.FormatInt(o.Fee, 10),
+		pinScore:    strconv.Itoa(o.Score.Score),
+		pinProvider: o.Score.Provider,
+	}
+	if o.Score.Report != "" {
+		pinned[pinReport] = o.Score.Report
+	}
+	if o.Score.Version != "" {
+		pinned[pinVersion] = o.Score.Version
+	}
+	if !o.Score.ScannedAt.IsZero() {
+		pinned[pinScanned] = o.Score.ScannedAt.UTC().Format(time.RFC3339Nano)
+	}
+	return pinned
+}
+
+var errPinned = errors.New("paid: the body is not what the challenge was issued for")
+
+func (p *registering) restore(body []byte, pinned map[string]string) (order, error) {
+	r, err := ParseRegister(body, p.Sites, 1)
+	if err != nil {
+		return nil, err
+	}
+	o := &registration{service: p.Service, promised: true, RegisterRequest: r}
+	fee, errFee := strconv.ParseInt(pinned[pinFee], 10, 64)
+	points, errScore := strconv.Atoi(pinned[pinScore])
+	if errFee != nil || errScore != nil || fee < 0 || fee > core.MaxAmount || pinned[pinURL] != r.URL {
+		return nil, errPinned
+	}
+	o.Fee = fee
+	o.Score = score.Result{Score: points, Report: pinned[pinReport], Provider: pinned[pinProvider], Version: pinned[pinVersion]}
+	if at := pinned[pinScanned]; at != "" {
+		if o.Score.ScannedAt, err = time.Parse(time.RFC3339Nano, at); err != nil {
+			return nil, errPinned
+		}
+	}
+	return o, nil
+}
+
+func (p *registering) load(stored json.RawMessage) (order, error) {
+	o := &registration{service: p.Service, promised: true}
+	return o, json.Unmarshal(stored, o)
+}
+
+func (o *registration) check(v *ledger.View, _ time.Time) error {
+	st := v.State()
+	if at, taken := st.ByKey([]byte(o.Key)); taken {
+		return &Problem{Code: api.AlreadyRegistered, Detail: "This URL is already in the ring. Bid on the member to raise its rank.",
+			More: map[string]any{"links": map[string]string{"self": st.Rules().BaseURL + "/api/ring/" + st.Member(at).Slug}}}
+	}
+	if _, open := v.OpenByURL(o.Key); open {
+		return errPending
+	}
+	rows, categories := st.Rows()+v.OpenRegistrations(), core.MaxCategories
+	if o.promised {
+		// Four times as many fit into the fold; the rest of the way is for
+		// registrations that were promised before the limit was met.
+		categories *= 2
+	} else {
+		rows += st.Capacity() / 10
+	}
+	if rows >= st.Capacity() {
+		return &Problem{Code: api.RingFull, RetryAfter: 3600, Detail: "The ring has no room for new members at the moment. Nothing was charged."}
+	}
+	if len(st.Categories()) >= categories && len(st.Select(0, []byte(o.Category))) == 0 {
+		return &Problem{Code: api.CategoryUnavailable, Detail: "No further category can be opened. Choose one that /api/categories lists."}
+	}
+	return nil
+}
+
+func (o *registration) decide(ctx context.Context, client string) error {
+	var required int
+	o.service.Ledger.View(func(v *ledger.View) { required = int(v.State().Rules().RequiredScore) })
+	result, err := o.service.Scorer.Score(ctx, client, o.URL)
+	if err != nil {
+		o.service.Log.Info("no score", "err", err)
+		return scoreProblem(err, required)
+	}
+	if result.Score < required {
+		return &Problem{Code: api.ScoreTooLow,
+			Detail: "The site's agent-readiness score is " + strconv.Itoa(result.Score) + "; joining needs " + strconv.Itoa(required) + ". The report says what to improve. Nothing was charged.",
+			More:   map[string]any{"score": result.Score, "required": required, "report": orNull(result.Report)}}
+	}
+	o.Score = result
+	return nil
+}
+
+// scoreProblem says to the caller why there is no score. Never does a doubt
+// about the score lead to a challenge.
+func scoreProblem(err error, required int) error {
+	retry := 1
+	var pending *score.Pending
+	var unavailable *score.Unavailable
+	switch {
+	case errors.Is(err, score.ErrBadTarget):
+		return &Problem{Code: api.InvalidURL, Detail: "The scoring service cannot examine this URL. Give the public address of a site that answers over http or https."}
+	case errors.Is(err, score.ErrNotScorable):
+		return &Problem{Code: api.ScoreTooLow, Detail: "There is no agent-readiness score for this site: " + err.Error(),
+			More: map[string]any{"score": nil, "required": required, "report": nil}}
+	case errors.As(err, &pending):
+		return &Problem{Code: api.ScorePending, RetryAfter: max(1, int(pending.RetryAfter.Seconds())),
+			Detail: "The scoring service is still examining the site. Send the request again a little later."}
+	case errors.As(err, &unavailable):
+		retry = max(retry, int(unavailable.RetryAfter.Seconds()))
+	}
+	return &Problem{Code: api.ScoreUnavailable, RetryAfter: retry,
+		Detail: "The scoring service gives no answer at the moment. Nothing was charged; send the request again later."}
+}
+
+func orNull(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+func (o *registration) cents() int64 { return o.Fee + o.Bid }
+
+func (o *registration) describe() string {
+	if o.Bid > 0 {
+		return "Join the ring: fee " + FormatUSD(o.Fee) + " USD and opening bid " + FormatUSD(o.Bid) + " USD"
+	}
+	return "Join the ring: fee " + FormatUSD(o.Fee) + " USD"
+}
+
+func (o *registration) subject(r *ledger.Reservation) { r.URLKey = o.Key }
+
+func (o *registration) carryOut(tx *ledger.Tx, payment core.Payment) (effect, error) {
+	slug := uniqueSlug(slugBase(o.Name, string(core.KeyHost([]byte(o.Key)))), func(slug string) bool {
+		_, taken := tx.State().BySlug([]byte(slug))
+		return taken
+	})
+	event := &core.Joined{Stamp: tx.Stamp(), Slug: slug, Kind: o.Kind, Category: o.Category, Fee: o.Fee, Bid: o.Bid, Payment: payment,
+		Score: core.Score{Given: true, Value: uint8(o.Score.Score), Provider: o.Score.Provider, Version: o.Score.Version}}
+	if !o.Score.ScannedAt.IsZero() {
+		event.Score.ScannedAt = o.Score.ScannedAt.UnixMilli()
+	}
+	texts := &core.Texts{Name: core.Text{Value: o.Name}, URL: core.Text{Value: o.URL},
+		Description: core.Text{Value: o.Description}, Report: core.Text{Value: o.Score.Report}}
+	if _, err := tx.Append(event, texts); err != nil {
+		return effect{}, err
+	}
+	st := tx.State()
+	at, _ := st.BySlug([]byte(slug))
+	self := st.Rules().BaseURL + "/api/ring/" + slug
+	body := append([]byte(nil), `{"joined":true,"member":`...)
+	body = api.AppendMember(body, st, at, true)
+	if o.Bid > 0 {
+		body = append(body, `,"leaderboard_rank":`...)
+		body = strconv.AppendInt(body, int64(st.Rank(at)), 10)
+	}
+	body = appendToTakeFirst(body, st, at)
+	body = append(body, `,"welcome":`...)
+	body = api.AppendString(body, "Welcome to "+st.Rules().Name+". You are number "+strconv.Itoa(st.Position(at))+" in the ring.")
+	return effect{status: 201, slug: slug, location: self, body: append(body, '}')}, nil
+}
+
+// appendToTakeFirst appends the member to_take_first_usd, null for the leader.
+func appendToTakeFirst(body []byte, st *core.State, at core.Ordinal) []byte {
+	body = append(body, `,"to_take_first_usd":`...)
+	cents, ok := st.ToTakeFirst(at)
+	if !ok {
+		return append(body, "null"...)
+	}
+	body = append(body, '"')
+	body = api.AppendUSD(body, cents)
+	return append(body, '"')
+}

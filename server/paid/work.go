@@ -1,0 +1,334 @@
+package paid
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"webring/core"
+	"webring/core/api"
+	"webring/server/ledger"
+	"webring/server/mpp"
+)
+
+// work is one payment on its way from claim to effect. It belongs to the
+// service and not to a connection; the request that began it waits for done.
+type work struct {
+	network     *network
+	order       order
+	payment     mpp.Payment
+	reservation *ledger.Reservation
+
+	held bool // its first request is still waiting; guarded by Service.mu
+
+	// The result, to be read after done is closed: an applied reservation, or
+	// the reason why there is none.
+	done    chan struct{}
+	applied *ledger.Reservation
+	err     error
+}
+
+// begin claims the payment, starts its work and waits for it, at most until
+// the transaction can no longer be mined.
+func (s *Service) begin(ctx context.Context, op operation, c Call, w *work) Answer {
+	if err := s.claim(w); err != nil {
+		return s.problem(err)
+	}
+	go func() {
+		defer s.group.Done()
+		w.applied, w.err = s.settle(w)
+		s.finish(w)
+	}()
+	// Work on a credential ends in the truth about it or in errPending: a
+	// client that is told less loses its credential and signs another payment.
+	hold := time.NewTimer(w.payment.ValidBefore.Add(holdAfter).Sub(s.Now()))
+	defer hold.Stop()
+	select {
+	case <-w.done:
+	case <-hold.C:
+		if s.letGo(w) {
+			return s.problem(errPending)
+		}
+	}
+	defer s.release(w)
+	if w.err != nil {
+		var p *Problem
+		if errors.As(w.err, &p) && p.Code.Status() == 402 {
+			return s.offer(ctx, op, c, p)
+		}
+		return s.problem(w.err)
+	}
+	s.give(w.applied)
+	return *s.stored(w.applied)
+}
+
+// finish ends work. As long as its request is held, the claims stay: no copy of
+// the credential may take the answer before it.
+func (s *Service) finish(w *work) {
+	s.mu.Lock()
+	close(w.done)
+	held := w.held
+	s.mu.Unlock()
+	if !held {
+		s.release(w)
+	}
+}
+
+// letGo stops holding the request of w, unless w has just ended.
+func (s *Service) letGo(w *work) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-w.done:
+		return false
+	default:
+		w.held = false
+		return true
+	}
+}
+
+// claim takes the challenge and the transaction for this work alone, in
+// memory: a claim costs an empty wallet a signature, so it must cost us no
+// more than that.
+func (s *Service) claim(w *work) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errUnavailable
+	}
+	for _, k := range w.reservation.ReplayKeys {
+		if other := s.work[k]; other != nil {
+			return s.reused(other.reservation)
+		}
+	}
+	for _, k := range w.reservation.ReplayKeys {
+		s.work[k] = w
+	}
+	s.group.Add(1)
+	return nil
+}
+
+func (s *Service) release(w *work) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range w.reservation.ReplayKeys {
+		delete(s.work, k)
+	}
+}
+
+// held lists the work that requests wait for.
+func (s *Service) held() (all []*work) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.work {
+		if w.held {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// settle takes claimed work to its end: simulate, reserve, then drive.
+// Until the reservation is stored nothing has happened that would need undoing.
+func (s *Service) settle(w *work) (*ledger.Reservation, error) {
+	if err := w.network.Simulate(s.ctx, w.payment); err != nil {
+		var r *mpp.Rejection
+		if errors.As(err, &r) {
+			return nil, refusal(api.Code(r.Code), r.Detail)
+		}
+		s.Log.Warn("simulation without an answer", "payment", w.payment, "err", err)
+		return nil, errUnavailable
+	}
+	s.Failpoint("simulated")
+	err := s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
+		if err := w.order.check(tx.View(), s.Now()); err != nil {
+			return err
+		}
+		return tx.Reserve(w.reservation)
+	})
+	var replayed *ledger.ReplayedError
+	switch {
+	case errors.As(err, &replayed):
+		r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) { return v.Get(replayed.Reservation) })
+		if err != nil {
+			return nil, err
+		}
+		return nil, s.reused(r)
+	case errors.Is(err, ledger.ErrURLPending):
+		return nil, errPending
+	case errors.Is(err, ledger.ErrBarred):
+		return nil, &Problem{Code: api.PaymentPending, RetryAfter: int(ledger.BarPeriod.Seconds()),
+			Detail: "A payment of this account for this URL failed a moment ago. Nothing was charged; try again later."}
+	case err != nil:
+		return nil, err
+	}
+	s.Failpoint("reserved")
+	return s.drive(w, true)
+}
+
+// poll is how long to wait before the payment is asked for again, growing
+// while nothing is known.
+func poll(attempt int) time.Duration {
+	return min(250*time.Millisecond<<min(attempt, 7), 30*time.Second)
+}
+
+// drive brings a stored reservation to its end, however long that takes. It is
+// the only way from a reservation to an effect: a request just reserved comes
+// here with fresh set, one found open by a new process without.
+//
+// Each round asks what became of the transaction, unless it was never sent,
+// and sends it (again) while it can still be mined. The same bytes have the
+// same hash, so sending twice cannot pay twice.
+func (s *Service) drive(w *work, fresh bool) (*ledger.Reservation, error) {
+	for attempt := 0; ; attempt++ {
+		var o mpp.Outcome
+		var err error
+		if !fresh {
+			o, err = w.network.Outcome(s.ctx, w.payment)
+		}
+		if o.State == mpp.Pending && s.Now().Before(w.payment.ValidBefore) {
+			o, err = w.network.Broadcast(s.ctx, w.payment)
+			s.Failpoint("broadcast")
+		}
+		fresh = false
+		if err != nil {
+			s.Log.Warn("payment without an answer", "payment", w.payment, "err", err)
+		}
+		applied, done, err := s.conclude(w, o)
+		switch {
+		case done:
+			return applied, err
+		case err != nil:
+			// Either the ledger has ended, and the next process goes on, or an
+			// invariant is broken, and the operator must hear of it. What has
+			// settled is never given up.
+			s.Log.Error("outcome of a payment not stored", "payment", w.payment, "outcome", o.State.String(), "err", err)
+		}
+		t := time.NewTimer(poll(attempt))
+		select {
+		case <-t.C:
+		case <-s.ctx.Done():
+			t.Stop()
+			return nil, errPending
+		}
+	}
+}
+
+// conclude stores what a final outcome means. It is not done while the outcome
+// is open, or could not be stored.
+func (s *Service) conclude(w *work, o mpp.Outcome) (applied *ledger.Reservation, done bool, err error) {
+	var why *Problem
+	switch o.State {
+	case mpp.Settled:
+		s.Failpoint("receipt")
+		applied, err = s.apply(w)
+		return applied, err == nil, err
+	case mpp.Failed:
+		why = refusal(api.VerificationFailed, "The transaction was mined and reverted, so nothing was paid. Pay the new challenge.")
+	case mpp.Gone:
+		why = refusal(api.VerificationFailed, "The transaction was not mined before its time ran out, so nothing was paid. Pay the new challenge.")
+	case mpp.Mismatched:
+		why = &Problem{Code: api.PaymentMismatch,
+			Detail: "The transaction went through but did not pay this ring, so nothing was granted. Do not pay again before you know why."}
+	default:
+		return nil, false, nil
+	}
+	if err := s.fail(w, o); err != nil {
+		return nil, false, err
+	}
+	return nil, true, why
+}
+
+// apply stores the effect of a settled payment and the answer to its request
+// in one transaction, once.
+func (s *Service) apply(w *work) (applied *ledger.Reservation, err error) {
+	err = s.Ledger.Do(context.Background(), func(tx *ledger.Tx) error {
+		r, err := tx.Get(w.reservation.ID)
+		if err != nil {
+			return err
+		}
+		applied = r
+		if r.State == ledger.Applied {
+			return nil
+		}
+		e, err := w.order.carryOut(tx, core.Payment{
+			Method: w.payment.Method, Transaction: w.payment.Reference, Payer: w.payment.Payer})
+		if err != nil {
+			return err
+		}
+		receipt := mpp.Receipt{Method: w.payment.Method, Reference: w.payment.Reference,
+			Timestamp: time.UnixMilli(tx.Stamp()).UTC()}
+		r.State, r.Outcome, r.Member = ledger.Applied, mpp.Settled.String(), e.slug
+		r.Seq = tx.State().Seq() - 1
+		r.Response = &ledger.Response{Status: e.status, Body: e.body, Header: [][2]string{
+			{"Content-Type", "application/json"},
+			{"Cache-Control", "private"},
+			{"Payment-Receipt", receipt.Header()},
+			{"Webring-Seq", strconv.FormatUint(tx.State().Seq(), 10)},
+		}}
+		if e.location != "" {
+			r.Response.Header = append(r.Response.Header, [2]string{"Location", e.location})
+		}
+		return tx.Update(r)
+	})
+	if err == nil {
+		s.Failpoint("applied")
+	}
+	return applied, err
+}
+
+// fail stores that a payment had no effect.
+func (s *Service) fail(w *work, o mpp.Outcome) error {
+	s.Log.Warn("payment failed", "payment", w.payment, "outcome", o.State.String(), "detail", o.Detail)
+	return s.Ledger.Do(context.Background(), func(tx *ledger.Tx) error {
+		r, err := tx.Get(w.reservation.ID)
+		if err != nil {
+			return err
+		}
+		r.State, r.Outcome, r.Reason = ledger.Failed, o.State.String(), o.Detail
+		return tx.Update(r)
+	})
+}
+
+// resume takes up every reservation that an earlier process left open.
+func (s *Service) resume() {
+	var open []*ledger.Reservation
+	s.Ledger.View(func(v *ledger.View) { open = v.Open() })
+	for _, r := range open {
+		w, err := s.reopen(r)
+		if err == nil {
+			err = s.claim(w)
+		}
+		if err != nil {
+			s.Log.Error("open payment cannot be taken up; it stays reserved", "reservation", r.ID, "err", err)
+			continue
+		}
+		s.Log.Info("open payment taken up", "payment", w.payment)
+		go func() {
+			defer s.group.Done()
+			w.applied, w.err = s.drive(w, false)
+			s.finish(w)
+		}()
+	}
+}
+
+// reopen rebuilds the work of a stored reservation.
+func (s *Service) reopen(r *ledger.Reservation) (*work, error) {
+	w := &work{reservation: r, done: make(chan struct{})}
+	if err := json.Unmarshal(r.Payment, &w.payment); err != nil {
+		return nil, err
+	}
+	if w.network = s.network(w.payment.Method); w.network == nil {
+		return nil, fmt.Errorf("paid: payment method %q is not configured", w.payment.Method)
+	}
+	op := s.operations[r.Operation]
+	if op == nil {
+		return nil, fmt.Errorf("paid: no operation %q", r.Operation)
+	}
+	var err error
+	w.order, err = op.load(r.Pinned)
+	return w, err
+}

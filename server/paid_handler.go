@@ -1,0 +1,40 @@
+package server
+
+import (
+	"context"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/server/paid"
+)
+
+// Paid gives the handler of one paid operation. The shell calls it with the
+// client as its limiter knows it and whether the connection counts as secure.
+func Paid(s *paid.Service, operation string) func(ctx *fasthttp.RequestCtx, client string, secure bool) {
+	return func(ctx *fasthttp.RequestCtx, client string, secure bool) {
+		h := &ctx.Request.Header
+		call := paid.Call{
+			Operation: operation,
+			// The work may outlive the request, whose buffers fasthttp reuses.
+			Body:           append([]byte(nil), ctx.PostBody()...),
+			AcceptPayment:  string(h.Peek("Accept-Payment")),
+			IdempotencyKey: string(h.Peek("Idempotency-Key")),
+			Client:         client,
+			Secure:         secure,
+		}
+		for _, v := range h.PeekAll("Authorization") {
+			call.Authorization = append(call.Authorization, string(v))
+		}
+		// Not the request's own context: a payment is not tied to it.
+		answer := s.Handle(context.Background(), call)
+		ctx.SetStatusCode(answer.Status)
+		for _, f := range answer.Header {
+			if f[0] == "Content-Type" {
+				ctx.SetContentType(f[1])
+				continue
+			}
+			ctx.Response.Header.Add(f[0], f[1])
+		}
+		ctx.SetBody(answer.Body)
+	}
+}
