@@ -1,0 +1,226 @@
+package core_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"webring/core"
+	"webring/core/coretest"
+)
+
+// everything is the whole of a state, what is derived included.
+func everything(st *core.State) string { return fmt.Sprintf("%+v", *st) }
+
+// refuse applies what must not apply, and checks that nothing changed.
+func refuse(t *testing.T, st *core.State, rule string, step coretest.Step, want error) {
+	t.Helper()
+	before := everything(st)
+	if err := st.Apply(step.EventBytes, step.TextBytes); !errors.Is(err, want) {
+		t.Errorf("%s: %v, want %v", rule, err, want)
+	}
+	if after := everything(st); after != before {
+		t.Errorf("%s: the state was %s, and is %s", rule, before, after)
+	}
+}
+
+// joining is a registration that fits its texts.
+func joining(stamp int64, slug, url string, edit ...func(*core.Joined, *core.Texts)) coretest.Step {
+	e := &core.Joined{Stamp: stamp, Slug: slug, Kind: core.Agent, Category: "general", Fee: 100}
+	texts := &core.Texts{Name: core.Text{Value: slug}, URL: core.Text{Value: url}}
+	for _, f := range edit {
+		f(e, texts)
+	}
+	e.Name, e.URL = coretest.Commit(texts.Name), coretest.Commit(texts.URL)
+	return coretest.NewStep(e, texts)
+}
+
+func TestWhatCannotApplyIsRefusedAndChangesNothing(t *testing.T) {
+	empty := core.NewState(10)
+	refuse(t, empty, "the first event must be rules", joining(0, "one", "https://one.example/"), core.ErrNotOpened)
+	refuse(t, empty, "the first event must be rules", coretest.NewStep(&core.Bid{Member: "one", Amount: 1}, nil), core.ErrNotOpened)
+
+	r := coretest.NewRing(t)
+	r.Join("one", "https://one.example/")
+	r.Join("gone", "https://gone.example/")
+	r.Remove("gone", false)
+	now, st := r.Stamp, r.State
+	pay := func(e core.Event) coretest.Step { return coretest.NewStep(e, nil) }
+	refuse(t, st, "stamps do not go back", pay(&core.Bid{Stamp: now - 1001, Member: "one", Amount: 100}), core.ErrStampOrder)
+	refuse(t, st, "rules do not go back either", pay(&core.Rules{Stamp: 1, Name: "n", BaseURL: "b", MinBid: 1, Decay: 1}), core.ErrStampOrder)
+	refuse(t, st, "a bid needs a member", pay(&core.Bid{Stamp: now, Member: "two", Amount: 100}), core.ErrUnknown)
+	refuse(t, st, "a bid needs a member that stands", pay(&core.Bid{Stamp: now, Member: "gone", Amount: 100}), core.ErrRemoved)
+	refuse(t, st, "a removal needs a member", pay(&core.Removed{Stamp: now, Member: "two"}), core.ErrUnknown)
+	refuse(t, st, "nobody is removed twice", pay(&core.Removed{Stamp: now, Member: "gone", Redacted: true}), core.ErrRemoved)
+	refuse(t, st, "a credit needs a member", pay(&core.Adjusted{Stamp: now, Adjustment: core.Credit, Member: "two", Amount: 1}), core.ErrUnknown)
+	refuse(t, st, "a credit needs a member that stands", pay(&core.Adjusted{Stamp: now, Adjustment: core.Credit, Member: "gone", Amount: 1}), core.ErrRemoved)
+	refuse(t, st, "a void needs a member", pay(&core.Adjusted{Stamp: now, Adjustment: core.Void, Member: "two", Amount: 1}), core.ErrUnknown)
+	refuse(t, st, "slugs are unique", joining(now, "one", "https://two.example/"), core.ErrSlugTaken)
+	refuse(t, st, "slugs of removed members too", joining(now, "gone", "https://two.example/"), core.ErrSlugTaken)
+	refuse(t, st, "URLs are unique", joining(now, "two", "https://one.example/"), core.ErrURLTaken)
+	refuse(t, st, "URLs are unique by their key", joining(now, "two", "http://www.one.example/index.html"), core.ErrURLTaken)
+	refuse(t, st, "only a registration has texts", coretest.Step{EventBytes: pay(&core.Bid{Stamp: now, Member: "one", Amount: 100}).EventBytes, TextBytes: []byte{0}}, core.ErrTexts)
+	refuse(t, st, "no bytes are no event", coretest.Step{}, core.ErrEvent)
+
+	long := strings.Repeat("ü", core.MaxDescription)
+	for rule, edit := range map[string]func(*core.Joined, *core.Texts){
+		"a name":                      func(_ *core.Joined, texts *core.Texts) { texts.Name.Value = "" },
+		"a name of 80 at most":        func(_ *core.Joined, texts *core.Texts) { texts.Name.Value = strings.Repeat("ü", core.MaxName+1) },
+		"a URL":                       func(_ *core.Joined, texts *core.Texts) { texts.URL.Value = "" },
+		"a URL that is one":           func(_ *core.Joined, texts *core.Texts) { texts.URL.Value = "two.example" },
+		"a canonical URL":             func(_ *core.Joined, texts *core.Texts) { texts.URL.Value = "https://TWO.example/" },
+		"a canonical URL, unescaped":  func(_ *core.Joined, texts *core.Texts) { texts.URL.Value = "https://two.example/%61" },
+		"a URL of 300 at most":        func(_ *core.Joined, texts *core.Texts) { texts.URL.Value = "https://two.example/" + note(300) },
+		"a description that is there": func(e *core.Joined, _ *core.Texts) { e.Description = core.Commitment{1} },
+		"a description committed to":  func(_ *core.Joined, texts *core.Texts) { texts.Description.Value = "d" },
+		"a description of 300 at most": func(e *core.Joined, texts *core.Texts) {
+			texts.Description.Value = long + "ü"
+			e.Description = core.Commitment{1}
+		},
+		"a report that is there": func(e *core.Joined, _ *core.Texts) { e.Report = core.Commitment{1} },
+		"a report committed to":  func(_ *core.Joined, texts *core.Texts) { texts.Report.Value = "r" },
+		"a report of 2048 at most": func(e *core.Joined, texts *core.Texts) {
+			texts.Report.Value = note(core.MaxReport + 1)
+			e.Report = core.Commitment{1}
+		},
+	} {
+		refuse(t, st, "a registration needs "+rule, joining(now, "two", "https://two.example/", edit), core.ErrTexts)
+	}
+	broken := joining(now, "two", "https://two.example/")
+	broken.TextBytes = broken.TextBytes[:len(broken.TextBytes)-1]
+	refuse(t, st, "texts are whole", broken, core.ErrTexts)
+
+	// At the limits it joins.
+	r.Join("two", "https://two.example/"+note(300-len("https://two.example/")), func(_ *core.Joined, texts *core.Texts) {
+		texts.Name.Value, texts.Description.Value, texts.Report.Value = strings.Repeat("ü", core.MaxName), long, note(core.MaxReport)
+	})
+}
+
+func TestCapacityCountsEveryMemberThatEverJoined(t *testing.T) {
+	st := core.NewState(2)
+	for _, step := range []coretest.Step{
+		coretest.NewStep(rules(func(e *core.Rules) {}), nil), joining(1, "one", "https://one.example/"),
+		coretest.NewStep(&core.Removed{Stamp: 1, Member: "one"}, nil), joining(1, "two", "https://one.example/"),
+	} {
+		if err := st.Apply(step.EventBytes, step.TextBytes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refuse(t, st, "capacity", joining(1, "three", "https://three.example/"), core.ErrCapacity)
+	if st.Rows() != 2 || st.Capacity() != 2 || st.Len() != 1 {
+		t.Errorf("%d rows of %d, %d in the ring", st.Rows(), st.Capacity(), st.Len())
+	}
+}
+
+func TestATotalStaysWithinItsLimit(t *testing.T) {
+	r := coretest.NewRing(t)
+	r.Join("one", "https://one.example/", func(e *core.Joined, _ *core.Texts) { e.Fee, e.Bid = core.MaxAmount, core.MaxAmount })
+	for r.Member(0).Total()+core.MaxAmount <= core.MaxTotal {
+		r.Bid("one", core.MaxAmount)
+	}
+	left := core.MaxTotal - r.Member(0).Total()
+	refuse(t, r.State, "total", coretest.NewStep(&core.Bid{Stamp: r.Stamp, Member: "one", Amount: left + 1}, nil), core.ErrTotal)
+	refuse(t, r.State, "total by credit", coretest.NewStep(&core.Adjusted{Stamp: r.Stamp, Adjustment: core.Credit, Member: "one", Amount: left + 1}, nil), core.ErrTotal)
+	r.Bid("one", left)
+	// The highest total decays without overflow.
+	r.Wait(30*86400 + 45*86400 - 1)
+	if got := r.Standing(0); got != core.MaxTotal/2 {
+		t.Errorf("half way down it stands at %d", got)
+	}
+}
+
+func TestCategoriesAreRefusedFromOneThousandTwentyFourAndFoldedBeyond(t *testing.T) {
+	r := coretest.NewRing(t)
+	for i := range core.MaxCategories {
+		if !r.CategoryOpen(fmt.Sprint("c", i)) {
+			t.Fatalf("category %d is not open", i)
+		}
+		r.Join(fmt.Sprint("m", i), fmt.Sprintf("https://m%d.example/", i), func(e *core.Joined, _ *core.Texts) { e.Category = fmt.Sprint("c", i) })
+	}
+	if r.CategoryOpen("new") || !r.CategoryOpen("c0") {
+		t.Errorf("with %d in use: new %t, one in use %t", len(r.Categories()), r.CategoryOpen("new"), r.CategoryOpen("c0"))
+	}
+	// A registration that was promised under the limit still applies.
+	r.Join("promised", "https://promised.example/", func(e *core.Joined, _ *core.Texts) { e.Category = "new" })
+	r.Remove("promised", false)
+	r.Remove("m0", false)
+	if !r.CategoryOpen("new") || r.Select(0, []byte("c0")) != nil {
+		t.Error("a category in which nobody is left is in use")
+	}
+}
+
+func TestStampsRaiseTheClockAndEarlierOnesAreTaken(t *testing.T) {
+	r := coretest.NewRing(t)
+	if r.Clock() != coretest.Start || r.LastStamp() != coretest.Start*1000 || r.Seq() != 1 {
+		t.Errorf("clock %d stamp %d seq %d", r.Clock(), r.LastStamp(), r.Seq())
+	}
+	r.Advance(coretest.Start + 100)
+	r.Join("one", "https://one.example/")
+	if r.Clock() != coretest.Start+100 || r.LastStamp() != coretest.Start*1000+1000 {
+		t.Errorf("an earlier stamp: clock %d stamp %d", r.Clock(), r.LastStamp())
+	}
+	r.Stamp = (coretest.Start+200)*1000 + 999
+	r.Bid("one", 100)
+	if r.Clock() != coretest.Start+200 {
+		t.Errorf("a later stamp: clock %d", r.Clock())
+	}
+	r.Advance(coretest.Start)
+	if r.Clock() != coretest.Start+200 {
+		t.Errorf("the clock went back to %d", r.Clock())
+	}
+	r.Rewind(0)
+	if r.Clock() != coretest.Start+200 {
+		t.Errorf("the clock went back before the last event, to %d", r.Clock())
+	}
+}
+
+func TestRemovalKeepsTotalsAndRedactionDeletesWords(t *testing.T) {
+	r := coretest.NewRing(t)
+	words := func(_ *core.Joined, texts *core.Texts) {
+		texts.Description.Value, texts.Report.Value = "d", "https://scores.example/"
+	}
+	r.Join("kept", "https://kept.example/", words)
+	r.Join("redacted", "https://redacted.example/", words)
+	r.Bid("kept", 500)
+	r.Bid("redacted", 700)
+	r.Remove("kept", false)
+	r.Remove("redacted", true)
+	if m := r.Member(0); !m.Removed || m.Total() != 600 || m.Name == "" || m.URL == "" {
+		t.Errorf("removed: %+v", m)
+	}
+	if m := r.Member(1); !m.Removed || m.Total() != 800 || m.Name+m.URL+m.Description+m.Report != "" || m.Slug != "redacted" {
+		t.Errorf("redacted: %+v", m)
+	}
+	if paid, voided := r.Books(); paid != 1400 || voided != 0 || r.Len() != 0 || r.Rank(0) != 0 || r.Standing(1) != 0 {
+		t.Errorf("paid %d voided %d, %d in the ring", paid, voided, r.Len())
+	}
+	// The addresses are free again.
+	r.Join("again", "https://redacted.example/")
+	r.Join("and-again", "https://kept.example/")
+}
+
+func TestACreditCountsAsABidAndAVoidChangesOnlyTheBooks(t *testing.T) {
+	r := coretest.NewRing(t)
+	r.Join("one", "https://one.example/")
+	adjust := func(e *core.Adjusted) {
+		t.Helper()
+		e.Stamp, e.Member = r.Stamp, "one"
+		step := coretest.NewStep(e, nil)
+		if err := r.Apply(step.EventBytes, nil); err != nil {
+			t.Fatal(err)
+		}
+		r.Wait(1)
+	}
+	adjust(&core.Adjusted{Adjustment: core.Credit, Amount: 300})
+	if m := r.Member(0); m.Total() != 400 || m.Bids != 300 || m.LastBid != r.Stamp-1000 {
+		t.Errorf("after a credit: %+v", m)
+	}
+	adjust(&core.Adjusted{Adjustment: core.Void, Amount: 300})
+	if m := r.Member(0); m.Total() != 400 || r.Standing(0) != 400 {
+		t.Errorf("after a void: %+v", m)
+	}
+	if paid, voided := r.Books(); paid != 400 || voided != 300 {
+		t.Errorf("books: paid %d voided %d", paid, voided)
+	}
+}

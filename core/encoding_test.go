@@ -1,0 +1,307 @@
+package core_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"webring/core"
+	"webring/core/coretest"
+)
+
+func note(n int) string { return strings.Repeat("n", n) }
+
+func rules(edit func(*core.Rules)) core.Event {
+	e := &core.Rules{Stamp: 1, Name: "n", BaseURL: "b", Fee: 100, MinBid: 100, Grace: 0, Decay: 1, Networks: []string{"tempo"}, Scorer: "s"}
+	edit(e)
+	return e
+}
+
+func joined(edit func(*core.Joined)) core.Event {
+	e := &core.Joined{Stamp: 1, Slug: "a", Kind: core.Agent, Category: "c", Name: core.Commitment{1}, URL: core.Commitment{2},
+		Score: core.Score{Given: true, Value: 50}, Fee: 100}
+	edit(e)
+	return e
+}
+
+func bid(edit func(*core.Bid)) core.Event {
+	e := &core.Bid{Stamp: 1, Member: "a", Amount: 100}
+	edit(e)
+	return e
+}
+
+func removed(edit func(*core.Removed)) core.Event {
+	e := &core.Removed{Stamp: 1, Member: "a"}
+	edit(e)
+	return e
+}
+
+func adjusted(edit func(*core.Adjusted)) core.Event {
+	e := &core.Adjusted{Stamp: 1, Adjustment: core.Credit, Member: "a", Amount: 100}
+	edit(e)
+	return e
+}
+
+// At each limit an event encodes, decodes to itself and encodes to the same
+// bytes again.
+func TestEventsAtTheirLimitsEncodeAndDecode(t *testing.T) {
+	for i, e := range []core.Event{
+		rules(func(e *core.Rules) {}),
+		rules(func(e *core.Rules) { e.Stamp, e.Fee, e.MinBid = 0, 0, 1 }),
+		rules(func(e *core.Rules) {
+			e.Stamp, e.Fee, e.MinBid, e.Grace, e.Decay = core.MaxStamp, core.MaxAmount, core.MaxAmount, core.MaxWindow, core.MaxWindow
+		}),
+		rules(func(e *core.Rules) {
+			e.Name, e.BaseURL, e.Scorer, e.RequiredScore = note(1024), note(1024), note(1024), 100
+		}),
+		rules(func(e *core.Rules) { e.Networks, e.Synthetic = nil, true }),
+		rules(func(e *core.Rules) { e.Networks = strings.Split(strings.Repeat("x,", 15)+"y", ",") }),
+		joined(func(e *core.Joined) {}),
+		joined(func(e *core.Joined) {
+			e.Slug, e.Category, e.Score = strings.Repeat("a", core.MaxSlug), strings.Repeat("0", core.MaxCategory), core.Score{}
+		}),
+		joined(func(e *core.Joined) { e.Category = "a-" }),
+		joined(func(e *core.Joined) { e.Category = "0" }),
+		joined(func(e *core.Joined) { e.Fee, e.Bid, e.Score.Value = 0, core.MaxAmount, 100 }),
+		joined(func(e *core.Joined) { e.Description, e.Report = core.Commitment{31: 1}, core.Commitment{255} }),
+		joined(func(e *core.Joined) {
+			e.Score.Provider, e.Score.Version, e.Score.ScannedAt = note(1024), note(1024), core.MaxStamp
+			e.Payment = core.Payment{Method: note(1024), Transaction: note(1024), Payer: note(1024)}
+		}),
+		bid(func(e *core.Bid) { e.Amount = 1 }),
+		bid(func(e *core.Bid) { e.Amount = core.MaxAmount }),
+		removed(func(e *core.Removed) { e.Reason, e.Redacted = "日本 \x00", true }),
+		removed(func(e *core.Removed) { e.Reason = note(1024) }),
+		adjusted(func(e *core.Adjusted) { e.Adjustment, e.Amount, e.Reason = core.Void, core.MaxAmount, note(1024) }),
+	} {
+		encoded, err := core.AppendEvent([]byte("kept"), e)
+		if err != nil || string(encoded[:4]) != "kept" {
+			t.Errorf("%d: %v", i, err)
+			continue
+		}
+		got, err := core.DecodeEvent(encoded[4:])
+		if err != nil || !reflect.DeepEqual(got, e) {
+			t.Errorf("%d: %#v decodes to %#v, %v", i, e, got, err)
+		}
+	}
+}
+
+func TestEventsBeyondALimitAreNotEncoded(t *testing.T) {
+	for i, e := range []core.Event{
+		rules(func(e *core.Rules) { e.Stamp = -1 }),
+		rules(func(e *core.Rules) { e.Stamp = core.MaxStamp + 1 }),
+		rules(func(e *core.Rules) { e.Name = "" }),
+		rules(func(e *core.Rules) { e.Name = note(1025) }),
+		rules(func(e *core.Rules) { e.Name = "\xff" }),
+		rules(func(e *core.Rules) { e.BaseURL = "" }),
+		rules(func(e *core.Rules) { e.BaseURL = "https://ring.example/" }),
+		rules(func(e *core.Rules) { e.BaseURL = note(1025) }),
+		rules(func(e *core.Rules) { e.Fee = -1 }),
+		rules(func(e *core.Rules) { e.Fee = core.MaxAmount + 1 }),
+		rules(func(e *core.Rules) { e.MinBid = 0 }),
+		rules(func(e *core.Rules) { e.MinBid = core.MaxAmount + 1 }),
+		rules(func(e *core.Rules) { e.Grace = -1 }),
+		rules(func(e *core.Rules) { e.Grace = core.MaxWindow + 1 }),
+		rules(func(e *core.Rules) { e.Decay = 0 }),
+		rules(func(e *core.Rules) { e.Decay = core.MaxWindow + 1 }),
+		rules(func(e *core.Rules) { e.Networks = []string{""} }),
+		rules(func(e *core.Rules) { e.Networks = []string{note(1025)} }),
+		rules(func(e *core.Rules) { e.Networks = strings.Split(strings.Repeat("x,", 16)+"y", ",") }),
+		rules(func(e *core.Rules) { e.Networks = strings.Split(strings.Repeat("x,", 256)+"y", ",") }),
+		rules(func(e *core.Rules) { e.Networks = slicesOf(note(1024), 9) }), // longer than an event
+		rules(func(e *core.Rules) { e.Scorer = note(1025) }),
+		rules(func(e *core.Rules) { e.RequiredScore = 101 }),
+		joined(func(e *core.Joined) { e.Slug = "" }),
+		joined(func(e *core.Joined) { e.Slug = strings.Repeat("a", core.MaxSlug+1) }),
+		joined(func(e *core.Joined) { e.Slug = "-a" }),
+		joined(func(e *core.Joined) { e.Slug = "a-" }),
+		joined(func(e *core.Joined) { e.Slug = "A" }),
+		joined(func(e *core.Joined) { e.Slug = "ä" }),
+		joined(func(e *core.Joined) { e.Slug = "a b" }),
+		joined(func(e *core.Joined) { e.Kind = 0 }),
+		joined(func(e *core.Joined) { e.Kind = core.Website + 1 }),
+		joined(func(e *core.Joined) { e.Category = "" }),
+		joined(func(e *core.Joined) { e.Category = "-a" }),
+		joined(func(e *core.Joined) { e.Category = "A" }),
+		joined(func(e *core.Joined) { e.Category = "a_b" }),
+		joined(func(e *core.Joined) { e.Category = strings.Repeat("a", core.MaxCategory+1) }),
+		joined(func(e *core.Joined) { e.Name = core.Commitment{} }),
+		joined(func(e *core.Joined) { e.URL = core.Commitment{} }),
+		joined(func(e *core.Joined) { e.Score.Value = 101 }),
+		joined(func(e *core.Joined) { e.Score.Given = false }),
+		joined(func(e *core.Joined) { e.Score.ScannedAt = -1 }),
+		joined(func(e *core.Joined) { e.Score.ScannedAt = core.MaxStamp + 1 }),
+		joined(func(e *core.Joined) { e.Score.Provider = note(1025) }),
+		joined(func(e *core.Joined) { e.Score.Version = note(1025) }),
+		joined(func(e *core.Joined) { e.Fee = -1 }),
+		joined(func(e *core.Joined) { e.Bid = core.MaxAmount + 1 }),
+		joined(func(e *core.Joined) { e.Payment.Method = note(1025) }),
+		joined(func(e *core.Joined) { e.Payment.Transaction = note(1025) }),
+		joined(func(e *core.Joined) { e.Payment.Payer = "\xc3" }),
+		bid(func(e *core.Bid) { e.Amount = 0 }),
+		bid(func(e *core.Bid) { e.Amount = -100 }),
+		bid(func(e *core.Bid) { e.Amount = core.MaxAmount + 1 }),
+		bid(func(e *core.Bid) { e.Member = "A" }),
+		bid(func(e *core.Bid) { e.Payment.Payer = note(1025) }),
+		removed(func(e *core.Removed) { e.Member = "" }),
+		removed(func(e *core.Removed) { e.Reason = note(1025) }),
+		adjusted(func(e *core.Adjusted) { e.Adjustment = 0 }),
+		adjusted(func(e *core.Adjusted) { e.Adjustment = 3 }),
+		adjusted(func(e *core.Adjusted) { e.Amount = 0 }),
+		adjusted(func(e *core.Adjusted) { e.Member = "x y" }),
+		adjusted(func(e *core.Adjusted) { e.Reason = note(1025) }),
+		adjusted(func(e *core.Adjusted) { e.Payment.Method = note(1025) }),
+	} {
+		got, err := core.AppendEvent([]byte("kept"), e)
+		if !errors.Is(err, core.ErrEvent) || string(got) != "kept" {
+			t.Errorf("%d: %#v: %v, dst %q", i, e, err, got)
+		}
+	}
+}
+
+func slicesOf(s string, n int) []string {
+	var all []string
+	for range n {
+		all = append(all, s)
+	}
+	return all
+}
+
+func TestEveryPrefixAndEveryExtensionOfAnEventIsRefused(t *testing.T) {
+	for _, step := range coretest.Generate(4, 60) {
+		for n := range step.EventBytes {
+			if e, err := core.DecodeEvent(step.EventBytes[:n]); !errors.Is(err, core.ErrEvent) || e != nil {
+				t.Fatalf("%x, %d of its bytes: %v, %v", step.EventBytes, n, e, err)
+			}
+		}
+		if step.Event == nil {
+			continue
+		}
+		for c := range 256 {
+			if _, err := core.DecodeEvent(append(bytes.Clone(step.EventBytes), byte(c))); !errors.Is(err, core.ErrEvent) {
+				t.Fatalf("%x and %x: %v", step.EventBytes, c, err)
+			}
+		}
+	}
+	if _, err := core.DecodeEvent(make([]byte, core.MaxEvent+1)); !errors.Is(err, core.ErrEvent) {
+		t.Errorf("an event too long: %v", err)
+	}
+}
+
+// One value has one encoding: spellings of it that a lax reader would take.
+func TestOtherSpellingsOfAnEventAreRefused(t *testing.T) {
+	encoded, err := core.AppendEvent(nil, joined(func(e *core.Joined) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const flags = 2 + 8 + 3 + 1 + 3 + 64 // after slug, kind, category, name and url
+	for name, edit := range map[string]func([]byte) []byte{
+		"version 0":      func(b []byte) []byte { b[0] = 0; return b },
+		"version 2":      func(b []byte) []byte { b[0] = 2; return b },
+		"type 0":         func(b []byte) []byte { b[1] = 0; return b },
+		"type 6":         func(b []byte) []byte { b[1] = 6; return b },
+		"negative stamp": func(b []byte) []byte { b[2] = 0x80; return b },
+		"flag 2":         func(b []byte) []byte { b[flags] = 2; return b },
+		"given, and all zero": func(b []byte) []byte {
+			return append(b[:flags:flags], append(append([]byte{1}, make([]byte, 32)...), b[flags+1:]...)...)
+		},
+		"a score of which no is": func(b []byte) []byte { b[flags+2] = 0; return b },
+	} {
+		if e, err := core.DecodeEvent(edit(bytes.Clone(encoded))); !errors.Is(err, core.ErrEvent) {
+			t.Errorf("%s: %#v, %v", name, e, err)
+		}
+	}
+}
+
+// Nothing decoded aliases the bytes it came from.
+func TestDecodedEventsKeepNothingOfTheirBytes(t *testing.T) {
+	for _, step := range coretest.Generate(6, 60) {
+		if step.Event == nil {
+			continue
+		}
+		b := bytes.Clone(step.EventBytes)
+		e, err := core.DecodeEvent(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clear(b)
+		if !reflect.DeepEqual(e, step.Event) {
+			t.Fatalf("%#v became %#v", step.Event, e)
+		}
+	}
+}
+
+func FuzzDecodeEvent(f *testing.F) {
+	for seed := range uint64(4) {
+		for _, step := range coretest.Generate(seed, 25) {
+			if step.Event != nil {
+				f.Add(step.EventBytes)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e, err := core.DecodeEvent(b)
+		if err != nil {
+			if !errors.Is(err, core.ErrEvent) || e != nil {
+				t.Fatalf("%x: %v, %v", b, e, err)
+			}
+			return
+		}
+		again, err := core.AppendEvent(nil, e)
+		if err != nil || !bytes.Equal(again, b) {
+			t.Fatalf("%x decodes to %#v, which encodes to %x, %v", b, e, again, err)
+		}
+	})
+}
+
+func FuzzDecodeTexts(f *testing.F) {
+	for seed := range uint64(4) {
+		for _, step := range coretest.Generate(seed, 25) {
+			if step.Texts != nil {
+				f.Add(step.TextBytes)
+			}
+		}
+	}
+	f.Add([]byte{})
+	f.Add(make([]byte, 8))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		texts, err := core.DecodeTexts(b)
+		if err != nil {
+			if !errors.Is(err, core.ErrTexts) {
+				t.Fatalf("%x: %v", b, err)
+			}
+			return
+		}
+		if again := core.AppendTexts(nil, &texts); !bytes.Equal(again, b) {
+			t.Fatalf("%x decodes to %#v, which encodes to %x", b, texts, again)
+		}
+	})
+}
+
+func TestTextsThatAreNoneAreRefused(t *testing.T) {
+	whole := core.AppendTexts(nil, &core.Texts{Name: core.Text{Value: "Ünï"}, URL: core.Text{Value: "u"}, Description: core.Text{Value: "d"}, Report: core.Text{Value: "r"}})
+	for n := range whole {
+		if _, err := core.DecodeTexts(whole[:n]); !errors.Is(err, core.ErrTexts) {
+			t.Errorf("%d of %d bytes: %v", n, len(whole), err)
+		}
+	}
+	for name, b := range map[string][]byte{
+		"a byte more":   append(bytes.Clone(whole), 0),
+		"too long":      make([]byte, core.MaxTexts+1),
+		"invalid UTF-8": bytes.Replace(whole, []byte("Ü"), []byte{0xc3, 0xc3}, 1),
+	} {
+		if _, err := core.DecodeTexts(b); !errors.Is(err, core.ErrTexts) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestErrorsSayWhatIsWrong(t *testing.T) {
+	_, err := core.AppendEvent(nil, rules(func(e *core.Rules) { e.Name = "" }))
+	if err == nil || !strings.Contains(fmt.Sprint(err), "ring name") {
+		t.Errorf("%v does not name the field", err)
+	}
+}

@@ -1,0 +1,124 @@
+package core_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"webring/core"
+	"webring/core/coretest"
+)
+
+func TestListsOfNoneOneAndTwo(t *testing.T) {
+	for _, c := range []struct {
+		list          core.List
+		from          core.Ordinal
+		after, before int // -1 for none
+	}{
+		{core.List{}, 3, -1, -1},
+		{core.List{3}, 3, 3, 3}, {core.List{3}, 0, 3, 3}, {core.List{3}, 9, 3, 3},
+		{core.List{3, 5}, 3, 5, 5}, {core.List{3, 5}, 5, 3, 3}, {core.List{3, 5}, 4, 5, 3}, {core.List{3, 5}, 0, 3, 5}, {core.List{3, 5}, 9, 3, 5},
+		{core.List{3, 5, 8}, 5, 8, 3}, {core.List{3, 5, 8}, 8, 3, 5}, {core.List{3, 5, 8}, 3, 5, 8}, {core.List{3, 5, 8}, 6, 8, 5},
+	} {
+		o, ok := c.list.After(c.from)
+		if ok != (c.after >= 0) || ok && int(o) != c.after {
+			t.Errorf("after %d in %d: %d %t, want %d", c.from, c.list, o, ok, c.after)
+		}
+		o, ok = c.list.Before(c.from)
+		if ok != (c.before >= 0) || ok && int(o) != c.before {
+			t.Errorf("before %d in %d: %d %t, want %d", c.from, c.list, o, ok, c.before)
+		}
+	}
+}
+
+// Every member's share of all 64-bit numbers is the same, the first's and the
+// last's too.
+func TestRandomIsUniform(t *testing.T) {
+	l := core.List{2, 3, 5, 7, 11}
+	const draws = 100_000
+	for _, c := range []struct {
+		without core.Ordinal
+		among   int
+	}{{99, 5}, {2, 4}, {5, 4}, {11, 4}} {
+		counts := map[core.Ordinal]int{}
+		for i := range uint64(draws) {
+			o, ok := l.RandomOther(i*(math.MaxUint64/draws), c.without)
+			if !ok || o == c.without {
+				t.Fatalf("%d without %d", o, c.without)
+			}
+			counts[o]++
+		}
+		for o, n := range counts {
+			if want := draws / c.among; n < want-2 || n > want+2 {
+				t.Errorf("without %d, %d was drawn %d times of %d", c.without, o, n, draws)
+			}
+		}
+		if len(counts) != c.among {
+			t.Errorf("without %d: %d members were drawn", c.without, len(counts))
+		}
+	}
+	for _, bits := range []uint64{0, math.MaxUint64} {
+		if o, ok := (core.List{4}).RandomOther(bits, 4); !ok || o != 4 {
+			t.Errorf("the only member is itself, not %d %t", o, ok)
+		}
+		if _, ok := (core.List{}).RandomOther(bits, 4); ok {
+			t.Error("nobody was drawn from nobody")
+		}
+		if _, ok := (core.List{}).Random(bits); ok {
+			t.Error("nobody was drawn from nobody")
+		}
+	}
+}
+
+func TestPositionsAreDense(t *testing.T) {
+	r := coretest.NewRing(t)
+	for i := range 6 {
+		r.Join(fmt.Sprint("m", i), fmt.Sprintf("https://m%d.example/", i))
+	}
+	r.Remove("m0", false)
+	r.Remove("m3", true)
+	for i, o := range r.Select(0, nil) {
+		if r.Position(o) != i+1 {
+			t.Errorf("%s at place %d has the position %d", r.Member(o).Slug, i+1, r.Position(o))
+		}
+	}
+}
+
+func TestReadingAllocatesNothing(t *testing.T) {
+	r := coretest.NewRing(t)
+	for i := range 50 {
+		r.Join(fmt.Sprint("m", i), fmt.Sprintf("https://m%d.example/docs", i))
+	}
+	category, scratch := []byte("general"), make([]byte, 0, 1024)
+	refs := [][]byte{[]byte("m7"), []byte("https://WWW.m7.example/docs/a/b/?q"), []byte("M7.example."), []byte("nobody"), []byte("https://nobody.example/"), []byte("%%")}
+	if n := testing.AllocsPerRun(100, func() {
+		for _, ref := range refs {
+			r.Resolve(ref, &scratch)
+		}
+		l := r.Select(core.Website, category)
+		l.After(3)
+		l.RandomOther(1<<60, 3)
+		r.Position(7)
+		r.ToTakeFirst(7)
+		r.JoinAtFirst()
+		r.Ranked()
+		r.BySlug(refs[0])
+		r.ByKey(refs[1])
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestKindsAndCategoriesAsDocumentsSpellThem(t *testing.T) {
+	for k := range core.Kind(10) {
+		got, ok := core.ParseKind(k.String())
+		if valid := k >= core.Agent && k <= core.Website; ok != valid || valid && got != k {
+			t.Errorf("kind %d is %q, which is %d %t", k, k.String(), got, ok)
+		}
+	}
+	for name, want := range map[string]bool{"": false, "general": true, "0": true, "a-": true, "a--b": true, "-a": false, "A": false, "a_b": false, "ä": false, "a b": false} {
+		if core.ValidCategory(name) != want {
+			t.Errorf("category %q: %t", name, !want)
+		}
+	}
+}
