@@ -52,6 +52,10 @@ func (s *Service) pay(ctx context.Context, op operation, c Call, cred mpp.Creden
 	if err := s.check(o); err != nil {
 		return s.problem(err)
 	}
+	// The challenge may be five minutes old: what was ready then is asked again.
+	if err := s.inTime(ctx, n); err != nil {
+		return s.problem(err)
+	}
 	stored, err := json.Marshal(o)
 	if err != nil {
 		return s.problem(err)

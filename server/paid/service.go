@@ -226,22 +226,29 @@ func (n *network) ready(ctx context.Context, now time.Time) error {
 
 var errSkew = errors.New("paid: our clock and the newest block are more than 60 s apart")
 
-// ready gives the networks that can be paid on now.
-func (s *Service) ready(ctx context.Context) ([]*network, error) {
+// inTime says whether a payment on network n could be taken now: our clock has
+// not gone back behind the ledger, and the network is ready.
+func (s *Service) inTime(ctx context.Context, n *network) error {
 	now := s.Now()
 	var last int64
 	s.Ledger.View(func(v *ledger.View) { last = v.State().LastStamp() })
 	if now.UnixMilli() < last {
 		s.Log.Error("payments refused: the clock is before the last event's stamp")
-		return nil, errUnavailable
+		return errUnavailable
 	}
-	var up []*network
+	if err := n.ready(ctx, now); err != nil {
+		s.Log.Warn("payment network not ready", "method", n.Name(), "err", err)
+		return errUnavailable
+	}
+	return nil
+}
+
+// ready gives the networks that can be paid on now.
+func (s *Service) ready(ctx context.Context) (up []*network, err error) {
 	for _, n := range s.networks {
-		if err := n.ready(ctx, now); err != nil {
-			s.Log.Warn("payment network not ready", "method", n.Name(), "err", err)
-			continue
+		if s.inTime(ctx, n) == nil {
+			up = append(up, n)
 		}
-		up = append(up, n)
 	}
 	if len(up) == 0 {
 		return nil, errUnavailable
