@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -148,6 +150,47 @@ func TestStopLeavesNoProcess(t *testing.T) {
 	chain.Stop()
 	if err := chain.Call(t.Context(), new(string), "eth_blockNumber"); err == nil {
 		t.Error("a stopped chain answers")
+	}
+}
+
+// A test process that is killed outright takes its chain with it.
+func TestKilledParentLeavesNoChain(t *testing.T) {
+	const child = "DEVCHAIN_TEST_CHILD"
+	if os.Getenv(child) != "" {
+		chain, err := devchain.Start(t.Context(), devchain.Options{Accounts: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("RPC=" + chain.RPC)
+		self, _ := os.FindProcess(os.Getpid())
+		self.Kill()
+		select {}
+	}
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux ends children with their parent")
+	}
+	if err := devchain.Install(t.Context()); errors.Is(err, devchain.ErrNoNode) {
+		t.Skip(err)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledParentLeavesNoChain$")
+	cmd.Env = append(os.Environ(), child+"=1")
+	out, _ := cmd.Output()
+	_, rpc, found := strings.Cut(string(out), "RPC=")
+	rpc, _, _ = strings.Cut(rpc, "\n")
+	if !found {
+		t.Fatalf("the child did not start a chain: %s", out)
+	}
+	// The kernel delivers the signal; there is nothing to wait on but the port.
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		resp, err := http.Get(rpc)
+		if err != nil {
+			return
+		}
+		resp.Body.Close()
+		if time.Now().After(deadline) {
+			t.Fatal("the chain outlives its parent")
+		}
 	}
 }
 

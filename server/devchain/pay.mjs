@@ -52,3 +52,6 @@ for await (const line of createInterface({ input: process.stdin })) {
   const answer = (a) => process.stdout.write(JSON.stringify({ id, ...a }) + '\n')
   operations[op](request).then(answer, (error) => answer({ error: String(error?.message ?? error) }))
 }
+
+// Connections that are kept alive would keep the process too.
+process.exit()
