@@ -54,9 +54,9 @@ func (tx *Tx) Stamp() int64 { return tx.stamp }
 // It must not be changed, nor kept.
 func (tx *Tx) State() *core.State { return tx.l.state }
 
-// View reads the state and the open reservations with the work of this turn.
-// It is valid as long as the turn.
-func (tx *Tx) View() *View { return &View{tx.l} }
+// View reads everything with the work of this turn, for checks that are made
+// outside of turns too. It is valid as long as the turn.
+func (tx *Tx) View() *View { return &View{tx.l, tx.get} }
 
 // Append adds an event and gives its number, counted from 0. For a
 // registration, t holds the words; their salts are drawn here, and the
@@ -189,8 +189,9 @@ func (tx *Tx) paidFor(slug string) (map[string]bool, error) {
 // Reserve stores a new reservation in the state [Reserved] and claims its
 // replay keys for ever. It sets Created.
 //
-// It fails with a [*ReplayedError] when its id or one of its keys is known;
-// for a registration also with [ErrURLPending] or [ErrBarred].
+// It fails with a [*ReplayedError] when its id or one of its keys is known,
+// for a registration with [ErrURLPending] or [ErrBarred], and with the error of
+// [core.State.Apply] when the event that is paid for could not be applied.
 func (tx *Tx) Reserve(r *Reservation) error {
 	kept := *r
 	kept.Created = time.UnixMilli(tx.stamp).UTC()
@@ -212,13 +213,8 @@ func (tx *Tx) Reserve(r *Reservation) error {
 			return err
 		}
 	}
-	if r.Operation == OperationRegister {
-		if _, pending := tx.l.index.byURL[r.URLKey]; pending {
-			return ErrURLPending
-		}
-		if _, barred := tx.l.index.barred(r.Payer, r.URLKey, kept.Created); barred {
-			return ErrBarred
-		}
+	if err := tx.checkApplicable(&kept); err != nil {
+		return err
 	}
 
 	b, err := encodeReservation(&kept)
@@ -235,6 +231,39 @@ func (tx *Tx) Reserve(r *Reservation) error {
 	}
 	tx.reindex(nil, &kept)
 	r.Created = kept.Created
+	return nil
+}
+
+// checkApplicable says whether nothing stands in the way of the event that a
+// new reservation pays for. Nothing that comes later can: registrations of one
+// URL exclude each other, removal waits for open bids, and what is open counts
+// towards the limits.
+func (tx *Tx) checkApplicable(r *Reservation) error {
+	s, x := tx.l.state, &tx.l.index
+	if r.Operation == OperationBid {
+		o, ok := s.BySlug([]byte(r.Member))
+		switch {
+		case !ok:
+			return core.ErrUnknown
+		case s.Member(o).Removed:
+			return core.ErrRemoved
+		case s.Member(o).Total()+x.onMember[r.Member].cents+r.Cents > core.MaxTotal:
+			return core.ErrTotal
+		}
+		return nil
+	}
+	if _, taken := s.ByKey([]byte(r.URLKey)); taken {
+		return core.ErrURLTaken
+	}
+	if _, pending := x.byURL[r.URLKey]; pending {
+		return ErrURLPending
+	}
+	if _, barred := x.barred(r.Payer, r.URLKey, r.Created); barred {
+		return ErrBarred
+	}
+	if s.Rows()+len(x.byURL) >= s.Capacity() {
+		return core.ErrCapacity
+	}
 	return nil
 }
 

@@ -11,14 +11,17 @@ import (
 // View reads what the writer has applied, the group in work included: should
 // that group fail to become durable, the process ends. It is valid until the
 // function that was given it returns.
-type View struct{ l *Ledger }
+type View struct {
+	l   *Ledger
+	get func(key []byte) ([]byte, error)
+}
 
 // View calls fn with the present state. Any number of views run at once; the
 // writer waits for them, so fn must be quick and must not call [Ledger.Do].
 func (l *Ledger) View(fn func(v *View)) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	fn(&View{l})
+	fn(&View{l, l.get})
 }
 
 // State is the state with every event so far, at the instant of the writer's
@@ -65,15 +68,15 @@ func (v *View) Barred(payer, urlKey string) (until time.Time, barred bool) {
 }
 
 // Get gives the reservation with this id, or [ErrNoReservation].
-func (v *View) Get(id string) (*Reservation, error) { return reservation(v.l.get, id) }
+func (v *View) Get(id string) (*Reservation, error) { return reservation(v.get, id) }
 
 // ByReplayKey gives the reservation that claimed key, or [ErrNoReservation].
 func (v *View) ByReplayKey(key string) (*Reservation, error) {
-	return reservationBy(v.l.get, prefixReplay, key)
+	return reservationBy(v.get, prefixReplay, key)
 }
 
 // ByIdempotency gives the latest reservation made under this hash of a
 // client's idempotency key, or [ErrNoReservation].
 func (v *View) ByIdempotency(hash string) (*Reservation, error) {
-	return reservationBy(v.l.get, prefixIdempotency, hash)
+	return reservationBy(v.get, prefixIdempotency, hash)
 }

@@ -152,6 +152,10 @@ func readIndex(f io.ReaderAt, size int64) (*fb.TableIndex, error) {
 	if err != nil {
 		return nil, err
 	}
+	if length < 4 {
+		// The checksum of nothing fits nothing, and nothing has no root.
+		return nil, errors.New("the index is empty")
+	}
 	start := size - int64(len(tail)-len(rest)) - int64(length)
 	if start < 0 {
 		return nil, errors.New("the index is longer than the file")

@@ -1,0 +1,4 @@
+package badgerstore
+
+// Merge compacts all tables, as Badger does by itself when there are many.
+func (s *Store) Merge() error { return s.db.Flatten(2) }

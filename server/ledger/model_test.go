@@ -1,0 +1,218 @@
+package ledger_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"webring/core"
+	"webring/server/ledger"
+)
+
+// model is the second, obvious account of reservations: a list, and every
+// question a walk over it.
+type model struct {
+	all     []*ledger.Reservation
+	removed map[string]bool
+}
+
+func (m *model) find(ok func(*ledger.Reservation) bool) *ledger.Reservation {
+	if i := slices.IndexFunc(m.all, ok); i >= 0 {
+		return m.all[i]
+	}
+	return nil
+}
+
+func (m *model) openOn(slug string) (n int, cents int64) {
+	for _, v := range m.all {
+		if v.State == ledger.Reserved && v.Operation == ledger.OperationBid && v.Member == slug {
+			n, cents = n+1, cents+v.Cents
+		}
+	}
+	return n, cents
+}
+
+func (m *model) openURL(key string) *ledger.Reservation {
+	return m.find(func(v *ledger.Reservation) bool { return v.State == ledger.Reserved && v.URLKey == key && key != "" })
+}
+
+func (m *model) barred(payer, key string, now time.Time) bool {
+	return m.find(func(v *ledger.Reservation) bool {
+		return v.State == ledger.Failed && v.Payer == payer && v.URLKey == key && now.Sub(v.FailedAt) < ledger.BarPeriod
+	}) != nil
+}
+
+func (m *model) reserve(v *ledger.Reservation, now time.Time) error {
+	taken := m.find(func(o *ledger.Reservation) bool {
+		return o.ID == v.ID || slices.ContainsFunc(o.ReplayKeys, func(k string) bool { return slices.Contains(v.ReplayKeys, k) })
+	})
+	switch {
+	case taken != nil:
+		return ledger.ErrReplayed
+	case v.Operation == ledger.OperationBid && m.removed[v.Member]:
+		return core.ErrRemoved
+	case m.openURL(v.URLKey) != nil:
+		return ledger.ErrURLPending
+	case v.Operation == ledger.OperationRegister && m.barred(v.Payer, v.URLKey, now):
+		return ledger.ErrBarred
+	}
+	return nil
+}
+
+// Any history of reservations, removals, failures, restarts and passing time
+// leaves what the obvious account says, after each step.
+func TestHistoriesAgreeWithTheModel(t *testing.T) {
+	for range 12 {
+		seed := rand.Uint64()
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { runHistory(t, rand.New(rand.NewPCG(seed, 0))) })
+	}
+}
+
+func runHistory(t *testing.T, rnd *rand.Rand) {
+	slugs := []string{"ada", "bob", "cyn"}
+	urls := []string{"u0.org", "u1.org", "u2.org"}
+	payers := []string{"p0", "p1"}
+	r := openedRing(t, slugs...)
+	m := &model{removed: map[string]bool{}}
+	pick := func(s []string) string { return s[rnd.IntN(len(s))] }
+
+	for step := range 120 {
+		now := r.now()
+		switch op := rnd.IntN(10); {
+		case op < 4: // reserve
+			v := &ledger.Reservation{ID: fmt.Sprint("id", rnd.IntN(60)), State: ledger.Reserved, Cents: 1 + rnd.Int64N(500),
+				Payer: pick(payers), ReplayKeys: []string{fmt.Sprint("tx", rnd.IntN(60))}}
+			if rnd.IntN(2) == 0 {
+				v.Operation, v.URLKey, v.Body = ledger.OperationRegister, pick(urls), []byte("body")
+			} else {
+				v.Operation, v.Member, v.Body = ledger.OperationBid, pick(slugs), []byte("body")
+			}
+			want := m.reserve(v, now)
+			drop := rnd.IntN(5) == 0 && want == nil
+			if drop {
+				want = errRefused
+			}
+			err := r.do(func(tx *ledger.Tx) error {
+				if err := tx.Reserve(v); err != nil || !drop {
+					return err
+				}
+				return errRefused
+			})
+			if !errors.Is(err, want) || (err == nil) != (want == nil) {
+				t.Fatalf("step %d: reserving %+v: %v, want %v", step, v, err, want)
+			}
+			if err == nil {
+				m.all = append(m.all, v)
+			}
+		case op < 7: // settle one that is open
+			v := m.find(func(v *ledger.Reservation) bool { return v.State == ledger.Reserved })
+			if v == nil {
+				continue
+			}
+			after := *v
+			if rnd.IntN(2) == 0 {
+				after.State = ledger.Failed
+				r.must(func(tx *ledger.Tx) error { return tx.Update(&after) })
+			} else {
+				r.must(func(tx *ledger.Tx) (err error) {
+					if v.Operation == ledger.OperationRegister {
+						// Which member it becomes is of no interest here, only
+						// that each is another.
+						slug := fmt.Sprintf("s%d", step)
+						slugs = append(slugs, slug)
+						return applyRegistration(tx, &after, slug)
+					}
+					after.State = ledger.Applied
+					after.Seq, err = tx.Append(bid(tx, v.Member, v.Cents), nil)
+					return errors.Join(err, tx.Update(&after))
+				})
+			}
+			*v = after
+		case op < 8: // remove
+			slug, redacted := pick(slugs), rnd.IntN(2) == 0
+			if m.removed[slug] {
+				continue
+			}
+			err := r.do(func(tx *ledger.Tx) error { return remove(tx, slug, redacted) })
+			if open, _ := m.openOn(slug); open > 0 {
+				if err != ledger.ErrOpenReservation {
+					t.Fatalf("step %d: removing a member with %d open: %v", step, open, err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.removed[slug] = true
+			for _, v := range m.all {
+				if redacted && v.State == ledger.Applied && v.Member == slug {
+					v.Body, v.Pinned, v.URLKey, v.Redacted = nil, nil, "", true
+					if v.Response != nil {
+						v.Response.Body = nil
+					}
+				}
+			}
+		case op < 9:
+			r.pass(time.Duration(rnd.IntN(240)) * time.Second)
+		default:
+			r.reopen()
+		}
+		compare(t, step, r, m, urls, payers)
+	}
+}
+
+func compare(t *testing.T, step int, r *ring, m *model, urls, payers []string) {
+	t.Helper()
+	r.View(func(view *ledger.View) {
+		var open []*ledger.Reservation
+		registrations := 0
+		slugs := map[string]bool{}
+		for _, v := range m.all {
+			got, err := view.Get(v.ID)
+			if err != nil || !reflect.DeepEqual(got, v) {
+				t.Fatalf("step %d: stored is\n%+v, %v, want\n%+v", step, got, err, v)
+			}
+			if got, err := view.ByReplayKey(v.ReplayKeys[0]); err != nil || got.ID != v.ID {
+				t.Fatalf("step %d: the replay key of %s leads to %v, %v", step, v.ID, got, err)
+			}
+			if v.State == ledger.Reserved {
+				open = append(open, v)
+				if v.Operation == ledger.OperationRegister {
+					registrations++
+				}
+			}
+			slugs[v.Member] = true
+		}
+		slices.SortFunc(open, func(a, b *ledger.Reservation) int {
+			return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+		})
+		if got := view.Open(); len(got) != len(open) || len(got) > 0 && !reflect.DeepEqual(got, open) {
+			t.Fatalf("step %d: open are %v, want %v", step, got, open)
+		}
+		if n := view.OpenRegistrations(); n != registrations {
+			t.Fatalf("step %d: %d open registrations, want %d", step, n, registrations)
+		}
+		for slug := range slugs {
+			n, cents := view.OpenOnMember(slug)
+			if wantN, wantCents := m.openOn(slug); n != wantN || cents != wantCents {
+				t.Fatalf("step %d: open on %s: %d, %d, want %d, %d", step, slug, n, cents, wantN, wantCents)
+			}
+		}
+		for _, key := range urls {
+			got, ok := view.OpenByURL(key)
+			if want := m.openURL(key); ok != (want != nil) || ok && got.ID != want.ID {
+				t.Fatalf("step %d: open on %s: %v, want %v", step, key, got, want)
+			}
+			for _, p := range payers {
+				if _, got := view.Barred(p, key); got != m.barred(p, key, r.now()) {
+					t.Fatalf("step %d: %s barred from %s is %t", step, p, key, got)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,476 @@
+package ledger_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"webring/core"
+	"webring/server/ledger"
+)
+
+func TestReservationReadsBackByEveryKey(t *testing.T) {
+	r := openedRing(t)
+	v := registration("new", "payer")
+	v.ReplayKeys = []string{v.ID, "chain:tx"}
+	v.Idempotency, v.BodyDigest = "hash", "sha-256=:x:"
+	v.ValidBefore = start.Add(time.Minute)
+	r.must(func(tx *ledger.Tx) error {
+		if err := tx.Reserve(v); err != nil {
+			return err
+		}
+		if got, err := tx.ByReplayKey("chain:tx"); err != nil || got.ID != v.ID {
+			t.Errorf("in its own turn: %v, %v", got, err)
+		}
+		if got, err := tx.View().Get(v.ID); err != nil || got.ID != v.ID || tx.View().OpenRegistrations() != 1 {
+			t.Errorf("in a view of its own turn: %v, %v", got, err)
+		}
+		return nil
+	})
+	if !v.Created.Equal(start) {
+		t.Errorf("Created = %v, want %v", v.Created, start)
+	}
+	for range 2 {
+		r.View(func(view *ledger.View) {
+			for name, get := range map[string]func() (*ledger.Reservation, error){
+				"id":          func() (*ledger.Reservation, error) { return view.Get(v.ID) },
+				"replay key":  func() (*ledger.Reservation, error) { return view.ByReplayKey("chain:tx") },
+				"idempotency": func() (*ledger.Reservation, error) { return view.ByIdempotency("hash") },
+			} {
+				if got, err := get(); err != nil || !reflect.DeepEqual(got, v) {
+					t.Errorf("by %s: %+v, %v, want %+v", name, got, err, v)
+				}
+			}
+			if got, ok := view.OpenByURL("new.org"); !ok || !reflect.DeepEqual(got, v) {
+				t.Errorf("by URL: %+v", got)
+			}
+			for _, err := range []error{second(view.Get("x")), second(view.ByReplayKey("x")), second(view.ByIdempotency("x"))} {
+				if err != ledger.ErrNoReservation {
+					t.Errorf("what is not there: %v", err)
+				}
+			}
+		})
+		r.reopen()
+	}
+}
+
+func second(_ *ledger.Reservation, err error) error { return err }
+
+// Of fifty concurrent copies one is reserved, and all others learn which.
+func TestFiftyCopiesReserveOnce(t *testing.T) {
+	r := openedRing(t, "ada")
+	errs := make(chan error, 50)
+	var copies sync.WaitGroup
+	for i := range cap(errs) {
+		copies.Go(func() {
+			v := bidReservation(fmt.Sprint("challenge-", i), "ada", 100)
+			v.ReplayKeys = []string{v.ID, "the transaction"}
+			errs <- r.do(func(tx *ledger.Tx) error { return tx.Reserve(v) })
+		})
+	}
+	copies.Wait()
+	close(errs)
+	won, named := 0, map[string]bool{}
+	for err := range errs {
+		var replayed *ledger.ReplayedError
+		switch {
+		case err == nil:
+			won++
+		case errors.Is(err, ledger.ErrReplayed) && errors.As(err, &replayed):
+			named[replayed.Reservation] = true
+		default:
+			t.Error(err)
+		}
+	}
+	r.View(func(v *ledger.View) {
+		open := v.Open()
+		if won != 1 || len(open) != 1 || len(named) != 1 || !named[open[0].ID] {
+			t.Errorf("%d won, %d are open, the others name %v", won, len(open), named)
+		}
+	})
+}
+
+// A replay key is claimed for ever: whatever became of its reservation, and
+// across restarts.
+func TestReplayKeysAreClaimedForEver(t *testing.T) {
+	for _, end := range []ledger.ReservationState{ledger.Reserved, ledger.Applied, ledger.Failed} {
+		r := openedRing(t, "ada")
+		v := bidReservation("first", "ada", 100)
+		v.ReplayKeys = []string{"one", "two"}
+		r.must(func(tx *ledger.Tx) error { return tx.Reserve(v) })
+		if end != ledger.Reserved {
+			r.must(func(tx *ledger.Tx) error {
+				v.State = end
+				return tx.Update(v)
+			})
+		}
+		r.pass(1000 * time.Hour)
+		for range 2 {
+			for _, again := range []*ledger.Reservation{
+				{ID: "first", ReplayKeys: []string{"three"}},
+				{ID: "second", ReplayKeys: []string{"three", "two"}},
+				{ID: "second", ReplayKeys: []string{"one"}},
+			} {
+				again.State, again.Operation, again.Member, again.Cents = ledger.Reserved, ledger.OperationBid, "ada", 100
+				err := r.do(func(tx *ledger.Tx) error { return tx.Reserve(again) })
+				var replayed *ledger.ReplayedError
+				if !errors.As(err, &replayed) || replayed.Reservation != "first" {
+					t.Errorf("%s: reserving %s with %v: %v", end, again.ID, again.ReplayKeys, err)
+				}
+			}
+			r.reopen()
+		}
+	}
+}
+
+func TestOpenRegistrationBlocksItsURL(t *testing.T) {
+	r := openedRing(t)
+	v := registration("new", "one")
+	r.must(func(tx *ledger.Tx) error { return tx.Reserve(v) })
+	for range 2 {
+		if err := r.do(func(tx *ledger.Tx) error { return tx.Reserve(registration("new", "two")) }); err != ledger.ErrURLPending {
+			t.Errorf("a second payer: %v, want ErrURLPending", err)
+		}
+		r.reopen()
+	}
+	r.must(func(tx *ledger.Tx) error { return tx.Reserve(registration("other", "two")) })
+	r.must(func(tx *ledger.Tx) error {
+		v.State = ledger.Failed
+		return tx.Update(v)
+	})
+	r.must(func(tx *ledger.Tx) error { return tx.Reserve(registration("new", "two")) })
+}
+
+// An open reservation can always be applied: what would prevent it is refused
+// when it is made, and counts what is open already.
+func TestReservationThatCouldNotBeAppliedIsRefused(t *testing.T) {
+	r := openedRing(t, "ada", "bob")
+	r.must(func(tx *ledger.Tx) error { return remove(tx, "bob", false) })
+	full := bidReservation("full", "ada", core.MaxTotal-100-1)
+	r.must(func(tx *ledger.Tx) error { return tx.Reserve(full) })
+	for _, c := range []struct {
+		name string
+		v    *ledger.Reservation
+		want error
+	}{
+		{"bid on nobody", bidReservation("b", "carol", 100), core.ErrUnknown},
+		{"bid on a removed member", bidReservation("b", "bob", 100), core.ErrRemoved},
+		{"bid beyond the highest total", bidReservation("b", "ada", 2), core.ErrTotal},
+		{"bid up to the highest total", bidReservation("b", "ada", 1), nil},
+		{"URL of a member", registration("ada", "payer"), core.ErrURLTaken},
+		{"URL of a removed member", registration("bob", "payer"), nil},
+	} {
+		if err := r.do(func(tx *ledger.Tx) error { return tx.Reserve(c.v) }); err != c.want {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+}
+
+func TestOpenRegistrationsCountTowardsTheCapacity(t *testing.T) {
+	r := openedRing(t)
+	for i := range capacity - 1 {
+		r.must(func(tx *ledger.Tx) error { return tx.Reserve(registration(fmt.Sprint("m", i), "payer")) })
+	}
+	r.join("ada")
+	if err := r.do(func(tx *ledger.Tx) error { return tx.Reserve(registration("more", "payer")) }); err != core.ErrCapacity {
+		t.Errorf("one more than there is room for: %v, want ErrCapacity", err)
+	}
+}
+
+func TestFailedRegistrationBarsItsPayerForTenMinutes(t *testing.T) {
+	r := openedRing(t)
+	v := registration("new", "payer")
+	r.must(func(tx *ledger.Tx) error { return tx.Reserve(v) })
+	r.pass(time.Minute)
+	r.must(func(tx *ledger.Tx) error {
+		v.State, v.Reason = ledger.Failed, "reverted"
+		return tx.Update(v)
+	})
+	failed := start.Add(time.Minute)
+	if !v.FailedAt.Equal(failed) {
+		t.Errorf("FailedAt = %v, want %v", v.FailedAt, failed)
+	}
+	barred := func(payer, key string) bool {
+		var until time.Time
+		var ok bool
+		r.View(func(v *ledger.View) { until, ok = v.Barred(payer, key) })
+		if ok && !until.Equal(failed.Add(ledger.BarPeriod)) {
+			t.Errorf("barred until %v", until)
+		}
+		return ok
+	}
+	again := registration("new", "payer")
+	again.ID, again.ReplayKeys = "again", []string{"again"}
+	for range 2 {
+		if !barred("payer", "new.org") || barred("other", "new.org") || barred("payer", "other.org") {
+			t.Error("the bar is not on this payer and this URL alone")
+		}
+		if err := r.do(func(tx *ledger.Tx) error { return tx.Reserve(again) }); err != ledger.ErrBarred {
+			t.Errorf("the same payer: %v, want ErrBarred", err)
+		}
+		r.pass(ledger.BarPeriod/2 - time.Millisecond)
+		r.reopen()
+	}
+	// An update of what has failed does not begin the ten minutes anew.
+	r.must(func(tx *ledger.Tx) error {
+		v.Delivered = true
+		return tx.Update(v)
+	})
+	r.pass(2 * time.Millisecond)
+	if barred("payer", "new.org") {
+		t.Error("barred after ten minutes")
+	}
+	r.must(func(tx *ledger.Tx) error { return tx.Reserve(again) })
+}
+
+func TestOpenReservationsAreSummed(t *testing.T) {
+	r := openedRing(t, "ada", "bob")
+	reserve := func(v *ledger.Reservation) *ledger.Reservation {
+		r.must(func(tx *ledger.Tx) error { return tx.Reserve(v) })
+		r.pass(time.Second)
+		return v
+	}
+	a := reserve(bidReservation("z", "ada", 150))
+	b := reserve(bidReservation("y", "ada", 1000))
+	reserve(registration("new", "payer"))
+	check := func(adaCount int, adaCents int64, open ...string) {
+		t.Helper()
+		r.View(func(v *ledger.View) {
+			if n, cents := v.OpenOnMember("ada"); n != adaCount || cents != adaCents {
+				t.Errorf("open on ada: %d, %d cents, want %d, %d", n, cents, adaCount, adaCents)
+			}
+			if n, cents := v.OpenOnMember("bob"); n != 0 || cents != 0 {
+				t.Errorf("open on bob: %d, %d cents", n, cents)
+			}
+			if n := v.OpenRegistrations(); n != 1 {
+				t.Errorf("%d open registrations", n)
+			}
+			var ids []string
+			for _, o := range v.Open() {
+				ids = append(ids, o.ID)
+			}
+			if !slices.Equal(ids, open) {
+				t.Errorf("open: %v, want %v", ids, open)
+			}
+		})
+	}
+	check(2, 1150, "z", "y", "reg-new-payer")
+	r.reopen()
+	check(2, 1150, "z", "y", "reg-new-payer")
+	for i, v := range []*ledger.Reservation{a, b} {
+		r.must(func(tx *ledger.Tx) error {
+			v.State = []ledger.ReservationState{ledger.Applied, ledger.Failed}[i]
+			return tx.Update(v)
+		})
+	}
+	check(0, 0, "reg-new-payer")
+	r.reopen()
+	check(0, 0, "reg-new-payer")
+}
+
+func TestReservationThatIsMalformedIsRefused(t *testing.T) {
+	r := openedRing(t)
+	for name, spoil := range map[string]func(*ledger.Reservation){
+		"no id":            func(v *ledger.Reservation) { v.ID = "" },
+		"long id":          func(v *ledger.Reservation) { v.ID = strings.Repeat("x", 600) },
+		"no replay key":    func(v *ledger.Reservation) { v.ReplayKeys = nil },
+		"empty replay key": func(v *ledger.Reservation) { v.ReplayKeys = []string{""} },
+		"no amount":        func(v *ledger.Reservation) { v.Cents = 0 },
+		"no URL":           func(v *ledger.Reservation) { v.URLKey = "" },
+		"no operation":     func(v *ledger.Reservation) { v.Operation = "" },
+		"bid without member": func(v *ledger.Reservation) {
+			v.Operation, v.URLKey = ledger.OperationBid, ""
+		},
+		"no state":       func(v *ledger.Reservation) { v.State = "" },
+		"ended":          func(v *ledger.Reservation) { v.State = ledger.Failed },
+		"too large":      func(v *ledger.Reservation) { v.Body = make([]byte, 1<<20) },
+		"pinned no JSON": func(v *ledger.Reservation) { v.Pinned = []byte("{") },
+	} {
+		v := registration("new", "payer")
+		spoil(v)
+		if err := r.do(func(tx *ledger.Tx) error { return tx.Reserve(v) }); !errors.Is(err, ledger.ErrReservation) {
+			t.Errorf("%s: %v, want ErrReservation", name, err)
+		}
+	}
+}
+
+func TestReservationChangesOnlyForwards(t *testing.T) {
+	states := []ledger.ReservationState{ledger.Reserved, ledger.Applied, ledger.Failed}
+	for _, from := range states {
+		for _, to := range states {
+			r := openedRing(t, "ada")
+			v := bidReservation("b", "ada", 100)
+			r.must(func(tx *ledger.Tx) error { return tx.Reserve(v) })
+			if from != ledger.Reserved {
+				r.must(func(tx *ledger.Tx) error {
+					v.State = from
+					return tx.Update(v)
+				})
+			}
+			v.State = to
+			err := r.do(func(tx *ledger.Tx) error { return tx.Update(v) })
+			if allowed := from == ledger.Reserved || from == to; (err == nil) != allowed || err != nil && !errors.Is(err, ledger.ErrReservation) {
+				t.Errorf("from %s to %s: %v", from, to, err)
+			}
+		}
+	}
+}
+
+func TestWhatWasReservedStays(t *testing.T) {
+	r := openedRing(t, "ada")
+	r.must(func(tx *ledger.Tx) error { return tx.Reserve(registration("new", "payer")) })
+	for name, spoil := range map[string]func(*ledger.Reservation){
+		"URL":         func(v *ledger.Reservation) { v.URLKey = "ada.org" },
+		"amount":      func(v *ledger.Reservation) { v.Cents++ },
+		"payer":       func(v *ledger.Reservation) { v.Payer = "other" },
+		"replay keys": func(v *ledger.Reservation) { v.ReplayKeys = append(v.ReplayKeys, "more") },
+		"idempotency": func(v *ledger.Reservation) { v.Idempotency = "other" },
+		"applied without a member": func(v *ledger.Reservation) {
+			v.State = ledger.Applied
+		},
+	} {
+		v := registration("new", "payer")
+		spoil(v)
+		if err := r.do(func(tx *ledger.Tx) error { return tx.Update(v) }); !errors.Is(err, ledger.ErrReservation) {
+			t.Errorf("%s: %v, want ErrReservation", name, err)
+		}
+	}
+	if err := r.do(func(tx *ledger.Tx) error { return tx.Update(registration("none", "payer")) }); err != ledger.ErrNoReservation {
+		t.Errorf("updating what is not there: %v", err)
+	}
+}
+
+func remove(tx *ledger.Tx, slug string, redacted bool) error {
+	return appendEvent(tx, &core.Removed{Stamp: tx.Stamp(), Member: slug, Reason: "asked", Redacted: redacted})
+}
+
+func TestRemovalWaitsForOpenReservations(t *testing.T) {
+	r := openedRing(t, "ada", "bob")
+	v := bidReservation("b", "ada", 100)
+	r.must(func(tx *ledger.Tx) error { return tx.Reserve(v) })
+	r.reopen()
+	if err := r.do(func(tx *ledger.Tx) error { return remove(tx, "ada", false) }); err != ledger.ErrOpenReservation {
+		t.Errorf("removal with an open bid: %v, want ErrOpenReservation", err)
+	}
+	r.must(func(tx *ledger.Tx) error { return remove(tx, "bob", false) })
+	r.must(func(tx *ledger.Tx) error {
+		if err := appendEvent(tx, bid(tx, "ada", 100)); err != nil {
+			return err
+		}
+		v.State = ledger.Applied
+		return tx.Update(v)
+	})
+	r.must(func(tx *ledger.Tx) error { return remove(tx, "ada", false) })
+}
+
+// After a removal with redaction no word of the member is stored, the tree
+// still verifies, and nothing else has changed.
+func TestRedactionDeletesEveryWord(t *testing.T) {
+	r := openedRing(t, "ada")
+	v := r.register("bob")
+	b := bidReservation("b", "bob", 100)
+	r.must(func(tx *ledger.Tx) error { return tx.Reserve(b) })
+	r.must(func(tx *ledger.Tx) error {
+		b.State = ledger.Applied
+		return tx.Update(b)
+	})
+	words := []string{"Name of bob", "bob.org", "What bob does", "body of bob", "welcome bob", "bid on https://bob.org"}
+	encodings := func(w string) []string { return []string{w, base64ed(w)} }
+	found := func() (n int) {
+		err := r.store.Scan(nil, nil, func(_, value []byte) error {
+			for _, w := range words {
+				for _, e := range encodings(w) {
+					n += bytes.Count(value, []byte(e))
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if found() < len(words) {
+		t.Fatal("the test does not see the words before")
+	}
+	size, root := r.Root()
+	r.must(func(tx *ledger.Tx) error { return remove(tx, "bob", true) })
+	if n := found(); n != 0 {
+		t.Errorf("%d words are still stored", n)
+	}
+	if got, err := tlogRootAt(r, size); err != nil || got != root {
+		t.Errorf("the tree of the events before has changed: %v", err)
+	}
+
+	// A hand that still holds the reservation cannot bring the words back.
+	r.must(func(tx *ledger.Tx) error {
+		v.Delivered = true
+		return tx.Update(v)
+	})
+	if n := found(); n != 0 {
+		t.Errorf("%d words are back after an update", n)
+	}
+	for range 2 {
+		r.View(func(view *ledger.View) {
+			got, err := view.Get(v.ID)
+			if err != nil || !got.Redacted || !got.Delivered || got.Response.Status != 201 || got.Member != "bob" {
+				t.Errorf("the reservation is %+v, %v", got, err)
+			}
+			if _, err := view.ByReplayKey(v.ReplayKeys[0]); err != nil {
+				t.Errorf("its replay key: %v", err)
+			}
+		})
+		records, err := r.Records(0, 10)
+		if err != nil || len(records) != 4 || len(records[1].Texts) == 0 || len(records[2].Texts) != 0 {
+			t.Errorf("Records: %d, %v; only the redacted texts should be gone", len(records), err)
+		}
+		r.reopen()
+	}
+	r.join("carol")
+}
+
+func TestRedactionInTheGroupOfTheRegistration(t *testing.T) {
+	r := openedRing(t)
+	r.must(func(tx *ledger.Tx) error {
+		v := registration("ada", "payer")
+		if err := tx.Reserve(v); err != nil {
+			return err
+		}
+		if err := applyRegistration(tx, v, "ada"); err != nil {
+			return err
+		}
+		return remove(tx, "ada", true)
+	})
+	if err := r.store.Scan(nil, nil, func(_, value []byte) error {
+		if bytes.Contains(value, []byte("ada.org")) || bytes.Contains(value, []byte(base64ed("body of ada"))) {
+			return errors.New("a word is stored")
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	r.reopen()
+}
+
+// A removal without redaction keeps what it has.
+func TestPlainRemovalKeepsTexts(t *testing.T) {
+	r := openedRing(t)
+	v := r.register("ada")
+	r.must(func(tx *ledger.Tx) error { return remove(tx, "ada", false) })
+	r.reopen()
+	records, err := r.Records(1, 1)
+	if err != nil || len(records[0].Texts) == 0 {
+		t.Errorf("the texts are gone: %v", err)
+	}
+	r.View(func(view *ledger.View) {
+		if got, err := view.Get(v.ID); err != nil || got.Redacted || len(got.Body) == 0 {
+			t.Errorf("the reservation is %+v, %v", got, err)
+		}
+	})
+}
