@@ -11,7 +11,7 @@ const (
 	windowLength = 60 * time.Second
 	windowMillis = int64(windowLength / time.Millisecond)
 
-	// The table holds 2^18 clients in 6 MB, for ever: 256 shards, so that
+	// The table holds 2^18 clients in 8 MB, for ever: 256 shards, so that
 	// workers rarely meet at a lock, of 64 rows of 16 slots.
 	limiterShards = 256
 	limiterRows   = 64
@@ -23,10 +23,10 @@ const (
 //
 // Its memory is bounded, so under a flood from more clients than it has room
 // for, some must share a slot. A newcomer to a full row takes the slot with the
-// lowest count and continues that count and window: counts are then too high
-// for some, but never too low for anybody, and there is nothing to win by
-// crowding out one's own entry. Rows are chosen by a seeded hash, so nobody can
-// aim at another's.
+// lowest count and continues that count and window. Counts are then too high
+// for some, and while no window of the row ends, too low for nobody: crowding
+// out one's own entry wins nothing. Rows are chosen by a seeded hash, so nobody
+// can aim at another's.
 type limiter struct {
 	limit  uint32
 	policy string // the RateLimit-Policy field

@@ -28,32 +28,38 @@ const base = "https://ring.example"
 // epoch is where test histories begin.
 const epoch = 1_760_000_000
 
+// openedRing gives a core of a ring that nobody has joined.
+func openedRing(t testing.TB) *host.Native {
+	t.Helper()
+	n := host.NewNative(100)
+	apply(t, n, coretest.NewStep(&core.Rules{Stamp: epoch * 1000, Name: "Test <Ring>", BaseURL: base, Fee: 100, MinBid: 100,
+		Grace: 10, Decay: 1000, Networks: []string{"tempo:42431"}, Scorer: "fixed", RequiredScore: 40}, nil))
+	return n
+}
+
 // newRing gives a core of three members: an agent "alpha" with a bid, an MCP
 // server "beta", a website "gamma".
 func newRing(t testing.TB) *host.Native {
 	t.Helper()
-	n := host.NewNative(100)
-	var records []host.Record
-	add := func(e core.Event, texts *core.Texts) {
-		s := coretest.NewStep(e, texts)
-		records = append(records, host.Record{Event: s.EventBytes, Texts: s.TextBytes})
-	}
-	add(&core.Rules{Stamp: epoch * 1000, Name: "Test <Ring>", BaseURL: base, Fee: 100, MinBid: 100,
-		Grace: 10, Decay: 1000, Networks: []string{"tempo:42431"}, Scorer: "fixed", RequiredScore: 40}, nil)
+	n := openedRing(t)
 	for i, m := range []struct {
 		slug, name string
 		kind       core.Kind
 		bid        int64
 	}{{"alpha", "Alpha & Co", core.Agent, 5000}, {"beta", "Beta", core.MCP, 0}, {"gamma", "Gamma", core.Website, 0}} {
 		texts := &core.Texts{Name: core.Text{Value: m.name}, URL: core.Text{Value: "https://" + m.slug + ".example/"}}
-		add(&core.Joined{Stamp: (epoch+1)*1000 + int64(i), Slug: m.slug, Kind: m.kind, Category: "general",
-			Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL), Fee: 100, Bid: m.bid}, texts)
-	}
-	if err := n.Apply(records); err != nil {
-		t.Fatal(err)
+		apply(t, n, coretest.NewStep(&core.Joined{Stamp: (epoch+1)*1000 + int64(i), Slug: m.slug, Kind: m.kind, Category: "general",
+			Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL), Fee: 100, Bid: m.bid}, texts))
 	}
 	n.Tick(time.Unix(epoch+2, 0))
 	return n
+}
+
+func apply(t testing.TB, n *host.Native, s coretest.Step) {
+	t.Helper()
+	if err := n.Apply([]host.Record{{Event: s.EventBytes, Texts: s.TextBytes}}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // fakeCore answers with what serve writes.

@@ -1,0 +1,333 @@
+package edge
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"github.com/valyala/fasthttp/fasthttputil"
+
+	"webring/core/api"
+)
+
+func dial(t *testing.T, s *site) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	return c
+}
+
+func readReply(t *testing.T, s *site, c net.Conn) reply {
+	t.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.finishReply(resp)
+}
+
+func TestSlowRequestsTimeOut(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t), ReadTimeout: 100 * time.Millisecond, RateLimit: 9, Paid: map[string]PaidHandler{"/api/bid": paidOK}})
+	for _, part := range []string{
+		"",
+		"GET /api HT",
+		"GET /api HTTP/1.1\r\nHost: x\r\n",
+		"POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc",
+		"POST /api/bid HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+	} {
+		c := dial(t, s)
+		io.WriteString(c, part)
+		r := readReply(t, s, c)
+		wantProblem(t, r, api.RequestTimeout)
+		// What was never asked is not counted.
+		wantFields(t, r, "RateLimit-Remaining", "9")
+		if !r.closed {
+			t.Errorf("%q: the connection stays open", part)
+		}
+	}
+}
+
+func TestIdleConnectionsAreClosed(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t), IdleTimeout: 50 * time.Millisecond})
+	c := dial(t, s)
+	io.WriteString(c, "HEAD /api HTTP/1.1\r\nHost: x\r\n\r\n")
+	b, err := io.ReadAll(c) // until the server closes
+	if err != nil || strings.Count(string(b), "HTTP/1.1") != 1 {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t)})
+	c := dial(t, s)
+	io.WriteString(c, strings.Repeat("GET /next?from=alpha HTTP/1.1\r\nHost: x\r\n\r\nGET /api/ring/beta HTTP/1.1\r\nHost: x\r\n\r\n", 20))
+	r := bufio.NewReader(c)
+	for i := range 40 {
+		resp, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := s.finishReply(resp).status, []int{302, 200}[i%2]; got != want {
+			t.Errorf("answer %d: status %d", i, got)
+		}
+	}
+}
+
+func TestShutdownWaitsForARequestInWork(t *testing.T) {
+	entered, release := make(chan struct{}), make(chan struct{})
+	s := serve(t, Config{Core: newRing(t), Paid: map[string]PaidHandler{"/api/bid": func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
+		close(entered)
+		<-release
+		ctx.SetBodyString("settled")
+	}}})
+	idle := dial(t, s)
+	io.WriteString(idle, "GET /api HTTP/1.1\r\nHost: x\r\n\r\n")
+	readReply(t, s, idle)
+
+	held := dial(t, s)
+	io.WriteString(held, "POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
+	<-entered
+
+	short, cancel := context.WithTimeout(context.Background(), 150*time.Millisecond)
+	defer cancel()
+	if err := s.Shutdown(short); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Shutdown beside a held request: %v", err)
+	}
+	if err := <-s.served; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	if c, err := net.Dial("tcp", s.addr); err == nil {
+		c.Close()
+		t.Error("connections are still accepted")
+	}
+	if _, err := idle.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("idle connection: %v", err)
+	}
+
+	done := make(chan error)
+	go func() { done <- s.Shutdown(context.Background()) }()
+	close(release)
+	if r := readReply(t, s, held); r.body != "settled" {
+		t.Errorf("the held request got %d %q", r.status, r.body)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+}
+
+func TestServeAfterShutdownFails(t *testing.T) {
+	s, err := New(Config{Core: newRing(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	ln := fasthttputil.NewInmemoryListener()
+	if err := s.Serve(ln); !errors.Is(err, ErrClosed) {
+		t.Errorf("Serve: %v", err)
+	}
+	if _, err := ln.Dial(); err == nil {
+		t.Error("the listener is open")
+	}
+}
+
+func certificate(t *testing.T) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, &template, &template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+func TestTLSIsSecureAndSpeaksHTTP1(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t), ReadTimeout: 200 * time.Millisecond,
+		TLS: &tls.Config{Certificates: []tls.Certificate{certificate(t)}, NextProtos: []string{"h2", "http/1.1"}},
+		Paid: map[string]PaidHandler{"/api/bid": func(ctx *fasthttp.RequestCtx, _ string, secure bool) {
+			fmt.Fprint(ctx, secure)
+		}}})
+	if r := s.do("POST", "/api/bid", "{}", "X-Forwarded-Proto", "http"); r.body != "true" {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	wantProblem(t, s.do("POST", "/api/bid", strings.Repeat("x", MaxBody+1)), api.BodyTooLarge)
+	c, err := tls.Dial("tcp", s.addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if p := c.ConnectionState().NegotiatedProtocol; p != "http/1.1" {
+		t.Errorf("negotiated %q", p)
+	}
+	// A handshake that never comes holds no connection for ever.
+	silent := dial(t, s)
+	if _, err := silent.Read(make([]byte, 1)); err == nil {
+		t.Error("an answer to nothing")
+	} else if n, ok := err.(net.Error); ok && n.Timeout() {
+		t.Error("the connection was kept")
+	}
+}
+
+// listenerOf gives connections that claim to come from these addresses.
+type listenerOf struct {
+	conns  chan net.Conn
+	errs   []error
+	closed chan struct{}
+}
+
+func (l *listenerOf) Accept() (net.Conn, error) {
+	if len(l.errs) > 0 {
+		err := l.errs[0]
+		l.errs = l.errs[1:]
+		return nil, err
+	}
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+func (l *listenerOf) Close() error   { close(l.closed); return nil }
+func (l *listenerOf) Addr() net.Addr { return &net.TCPAddr{} }
+
+// connect hands a connection from addr to the listener.
+func (l *listenerOf) connect(addr string) net.Conn {
+	client, server := net.Pipe()
+	l.conns <- peerConn{server, net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(addr), 4711))}
+	return client
+}
+
+func TestConnectionsAreBounded(t *testing.T) {
+	p, err := ParseProxies([]string{"10.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner := &listenerOf{conns: make(chan net.Conn, 100), closed: make(chan struct{})}
+	l := &boundedListener{Listener: inner, proxies: &p, max: 6, each: 2, by: map[client]int{}}
+	var accepted []net.Conn
+	// take connects, and says whether the connection was accepted; a second
+	// one from the proxy shows that the first was dealt with.
+	accept := func(addr string) bool {
+		t.Helper()
+		inner.connect(addr)
+		marker := &net.UnixAddr{Name: "marker"}
+		_, server := net.Pipe()
+		inner.conns <- peerConn{server, marker}
+		l.max++ // room for the marker
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ok := c.RemoteAddr() != net.Addr(marker)
+		if ok {
+			accepted = append(accepted, c)
+			if c, err = l.Accept(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.Close()
+		l.max--
+		return ok
+	}
+	for i, step := range []struct {
+		addr string
+		want bool
+	}{
+		{"192.0.2.1", true}, {"192.0.2.1", true}, {"192.0.2.1", false}, // each client has two
+		{"::ffff:192.0.2.1", false}, {"192.0.2.2", true},
+		{"2001:db8::1", true}, {"2001:db8::2", true}, // a /64 is a client
+	} {
+		if got := accept(step.addr); got != step.want {
+			t.Errorf("step %d, %s: %v", i, step.addr, got)
+		}
+	}
+	if got := l.open; got != 5 {
+		t.Fatalf("%d open", got)
+	}
+	if accept("2001:db8::3") {
+		t.Error("a third of one /64")
+	}
+	if !accept("10.0.0.1") {
+		t.Error("the proxy")
+	}
+	for _, c := range accepted {
+		c.Close()
+		c.Close() // counts once
+	}
+	if l.open != 0 || len(l.by) != 0 {
+		t.Errorf("%d open, by client %v", l.open, l.by)
+	}
+	for range 5 {
+		if !accept("10.0.0.1") {
+			t.Error("proxies and this machine have no bound of their own")
+		}
+	}
+}
+
+func TestAShortageDoesNotEndTheServer(t *testing.T) {
+	inner := &listenerOf{conns: make(chan net.Conn, 1), closed: make(chan struct{}),
+		errs: []error{&net.OpError{Op: "accept", Err: syscall.EMFILE}, &net.OpError{Op: "accept", Err: syscall.ECONNABORTED}}}
+	l := &boundedListener{Listener: inner, proxies: &Proxies{}, max: 1, each: 1, by: map[client]int{}}
+	inner.connect("192.0.2.1")
+	if _, err := l.Accept(); err != nil {
+		t.Errorf("Accept: %v", err)
+	}
+	l.Close()
+	l.Close()
+	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Accept on a closed listener: %v", err)
+	}
+}
+
+func TestUnixSocketsAreServed(t *testing.T) {
+	s, err := New(Config{Core: newRing(t), RateLimit: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("unix", t.TempDir()+"/s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Serve(ln)
+	defer s.Shutdown(context.Background())
+	c, err := net.Dial("unix", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, "GET /api HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != 200 || resp.Header.Get("RateLimit-Remaining") != "4" {
+		t.Errorf("%d %v", resp.StatusCode, resp.Header)
+	}
+}

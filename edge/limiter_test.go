@@ -1,0 +1,150 @@
+package edge
+
+import (
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func ip(s string) client { return clientOf(plain(netip.MustParseAddr(s))) }
+
+func TestAWindowIsOpenedByTheFirstRequest(t *testing.T) {
+	clock := newClock()
+	l := newLimiter(3, clock.Now)
+	c := ip("192.0.2.1")
+	for i, step := range []struct {
+		after     time.Duration
+		remaining uint32
+		exceeded  bool
+		reset     int64
+	}{
+		{0, 2, false, 60}, {time.Second, 1, false, 59}, {1500 * time.Millisecond, 0, false, 58}, {0, 0, true, 58},
+		{57 * time.Second, 0, true, 1}, {499 * time.Millisecond, 0, true, 1}, {time.Millisecond, 2, false, 60},
+		{200 * time.Second, 2, false, 60}, {0, 1, false, 60},
+	} {
+		clock.Move(step.after)
+		w := l.take(c)
+		remaining, reset := l.reset(w)
+		if remaining != step.remaining || w.exceeded != step.exceeded || reset != step.reset {
+			t.Errorf("step %d: remaining %d, exceeded %v, reset %d, want %+v", i, remaining, w.exceeded, reset, step)
+		}
+	}
+}
+
+func TestClientsDoNotShareALimit(t *testing.T) {
+	l := newLimiter(1, newClock().Now)
+	for _, a := range []string{"192.0.2.1", "192.0.2.2", "2001:db8:0:1::1", "2001:db8:0:2::1", "::192.0.2.1"} {
+		if l.take(ip(a)).exceeded {
+			t.Errorf("%s was counted with another", a)
+		}
+	}
+	if l.take(client{}).exceeded {
+		t.Error("local peers were counted with another")
+	}
+	for _, a := range []string{"::ffff:192.0.2.1", "2001:db8:0:1:ffff::2", "2001:db8:0:2::9%eth0"} {
+		if !l.take(ip(a)).exceeded {
+			t.Errorf("%s was not counted with its own", a)
+		}
+	}
+}
+
+func TestLookingDoesNotCount(t *testing.T) {
+	l := newLimiter(2, newClock().Now)
+	c := ip("192.0.2.1")
+	for range 5 {
+		if w := l.look(c); w.exceeded || w.remaining != 2 {
+			t.Fatalf("%+v", w)
+		}
+	}
+	l.take(c)
+	for range 5 {
+		if w := l.look(c); w.exceeded || w.remaining != 1 {
+			t.Fatalf("%+v", w)
+		}
+	}
+}
+
+func TestARequestHeldBeyondItsWindowSeesTheNext(t *testing.T) {
+	clock := newClock()
+	l := newLimiter(3, clock.Now)
+	w := l.take(ip("192.0.2.1"))
+	clock.Move(100 * time.Second)
+	if remaining, reset := l.reset(w); remaining != 3 || reset != 60 {
+		t.Errorf("remaining %d, reset %d", remaining, reset)
+	}
+}
+
+func TestAClockThatGoesBackHoldsNoWindowOpen(t *testing.T) {
+	clock := newClock()
+	l := newLimiter(1, clock.Now)
+	c := ip("192.0.2.1")
+	clock.Move(time.Hour)
+	l.take(c)
+	clock.Move(-time.Hour)
+	if w := l.take(c); w.exceeded {
+		t.Error("exceeded by a request of the future")
+	} else if _, reset := l.reset(w); reset != 60 {
+		t.Errorf("reset %d", reset)
+	}
+}
+
+func TestAFloodDoesNotResetACount(t *testing.T) {
+	l := newLimiter(120, newClock().Now)
+	c := ip("2001:db8::1")
+	for range 121 {
+		l.take(c)
+	}
+	// Four times as many clients as there are slots, each with a few requests.
+	for i := range uint64(4 * limiterShards * limiterRows * limiterWays) {
+		flood := client{0x20010db9_00000000 + i, ipv6}
+		for range i%3 + 1 {
+			l.take(flood)
+		}
+	}
+	if !l.take(c).exceeded {
+		t.Error("the count was forgotten")
+	}
+}
+
+func TestCountsAreNeverTooLow(t *testing.T) {
+	l := newLimiter(1<<20, newClock().Now)
+	// Seventeen times the ways, all in few rows: every row overflows.
+	const clients, requests = 17 * limiterWays * 1024, 8
+	for range requests {
+		for i := range uint64(clients) {
+			l.take(client{i, ipv4})
+		}
+	}
+	short := 0
+	for i := range uint64(clients) {
+		if w := l.take(client{i, ipv4}); w.limit-w.remaining < requests+1 {
+			short++
+		}
+	}
+	// Only clients that were crowded out by lower counts may restart, and they
+	// restart from the lowest of their row, which grew with every crowding out.
+	if short > 0 {
+		t.Errorf("%d of %d clients are counted too low", short, clients)
+	}
+}
+
+func TestConcurrentRequestsAreCountedExactly(t *testing.T) {
+	l := newLimiter(500, newClock().Now)
+	var passed atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 200 {
+				if !l.take(ip("192.0.2.1")).exceeded {
+					passed.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if passed.Load() != 500 {
+		t.Errorf("%d requests passed", passed.Load())
+	}
+}

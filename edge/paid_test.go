@@ -1,0 +1,117 @@
+package edge
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/core/api"
+)
+
+func TestPaidHandlersHearWhoAsksAndHow(t *testing.T) {
+	p, err := ParseProxies([]string{"127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		trusted Proxies
+		fields  []string
+		want    string
+	}{
+		{Proxies{}, nil, "127.0.0.1 true"},
+		{Proxies{}, []string{"X-Forwarded-For", "192.0.2.1"}, "127.0.0.1 false"},
+		{p, nil, "127.0.0.1 false"},
+		{p, []string{"X-Forwarded-For", "192.0.2.1", "X-Forwarded-Proto", "https"}, "192.0.2.1 true"},
+		{p, []string{"X-Forwarded-For", "2001:db8::1", "X-Forwarded-Proto", "http"}, "2001:db8::/64 false"},
+	} {
+		s := serve(t, Config{Core: newRing(t), TrustedProxies: c.trusted, Paid: map[string]PaidHandler{
+			"/api/bid": func(ctx *fasthttp.RequestCtx, client string, secure bool) {
+				fmt.Fprint(ctx, client, " ", secure)
+			}}})
+		if r := s.do("POST", "/api/bid", "{}", c.fields...); r.body != c.want {
+			t.Errorf("%v: %q, want %q", c.fields, r.body, c.want)
+		}
+	}
+}
+
+func TestLimitsCountTheClientBehindAProxy(t *testing.T) {
+	p, err := ParseProxies([]string{"127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, Config{Core: newRing(t), TrustedProxies: p, RateLimit: 2, Now: newClock().Now})
+	for i := range 2 {
+		wantFields(t, s.get("/api", "X-Forwarded-For", fmt.Sprintf("203.0.113.%d, 192.0.2.1", i)), "RateLimit-Remaining", fmt.Sprint(1-i))
+	}
+	wantProblem(t, s.get("/api", "X-Forwarded-For", "203.0.113.9, 192.0.2.1"), api.RateLimited)
+	wantFields(t, s.get("/api", "X-Forwarded-For", "192.0.2.2"), "RateLimit-Remaining", "1")
+	wantFields(t, s.get("/api"), "RateLimit-Remaining", "1")
+}
+
+func TestPaidAnswersKeepTheirOwnFields(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t), RateLimit: 9, Paid: map[string]PaidHandler{
+		"/api/bid": func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
+			ctx.SetStatusCode(402)
+			ctx.Response.Header.SetContentType("application/problem+json")
+			ctx.Response.Header.Add("WWW-Authenticate", "Payment a")
+			ctx.Response.Header.Add("WWW-Authenticate", "Payment b")
+			ctx.SetBodyString("{}")
+		},
+		"/api/register": func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
+			ctx.SetStatusCode(201)
+			ctx.Response.Header.Set("Cache-Control", "private")
+			ctx.Response.Header.Set("Payment-Receipt", "r")
+			ctx.Response.Header.Set("Webring-Seq", "9")
+			ctx.Write(ctx.PostBody())
+		},
+	}})
+	r := s.do("POST", "/api/bid", "{}")
+	wantFields(t, r, "WWW-Authenticate", "Payment a | Payment b", "Cache-Control", "no-store", "RateLimit-Remaining", "8")
+	wantCommon(t, r)
+	r = s.do("POST", "/api/register", `{"name":"ä"}`)
+	if r.status != 201 || r.body != `{"name":"ä"}` {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	wantFields(t, r, "Cache-Control", "private", "Payment-Receipt", "r", "Webring-Seq", "9", "RateLimit-Remaining", "7")
+	wantCommon(t, r)
+}
+
+func TestBodiesThatAreNotJSONAreInvalidRequests(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t), Paid: map[string]PaidHandler{"/api/bid": paidOK}})
+	for media, ok := range map[string]bool{
+		"": true, "application/json": true, "Application/JSON; charset=utf-8": true, "application/vnd.x+json": true, " application/json ": true,
+		"text/plain": false, "application/x-www-form-urlencoded": false, "multipart/form-data; boundary=x": false, "application/jsonx": false,
+		"text/json": false, "application/xml+jsonx": false, "json": false, "image/svg+json": false,
+	} {
+		r := s.do("POST", "/api/bid", "{}", "Content-Type", media)
+		if ok {
+			if r.status != 200 {
+				t.Errorf("%q: status %d", media, r.status)
+			}
+			continue
+		}
+		wantProblem(t, r, api.InvalidRequest)
+		if !strings.Contains(r.body, `"errors":[{"pointer":"","detail":"`) {
+			t.Errorf("%q: %s", media, r.body)
+		}
+	}
+	if r := s.raw("POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"); r.status != 200 {
+		t.Errorf("no Content-Type at all: status %d", r.status)
+	}
+}
+
+func TestAHeldRequestOutlastsEveryTimeout(t *testing.T) {
+	release := make(chan struct{})
+	s := serve(t, Config{Core: newRing(t), ReadTimeout: 20 * time.Millisecond, IdleTimeout: 20 * time.Millisecond, WriteTimeout: 20 * time.Millisecond,
+		Paid: map[string]PaidHandler{"/api/bid": func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
+			<-release
+			ctx.SetBodyString("settled")
+		}}})
+	time.AfterFunc(200*time.Millisecond, func() { close(release) })
+	if r := s.do("POST", "/api/bid", "{}"); r.body != "settled" {
+		t.Errorf("%d %q", r.status, r.body)
+	}
+}
