@@ -29,7 +29,9 @@ var ErrTexts = errors.New("core: malformed texts")
 //	length (2 bytes, big endian) salt (16 bytes) value
 //
 // where a text that was not given is the length 0 alone.
-// Redacted texts are no bytes at all.
+// Redacted texts are no bytes at all. Values are the caller's to bound: beyond
+// the limits of the interface they do not fold, and beyond 65535 bytes not even
+// their lengths can be written.
 func AppendTexts(dst []byte, t *Texts) []byte {
 	for _, x := range t.all() {
 		dst = binary.BigEndian.AppendUint16(dst, uint16(len(x.Value)))

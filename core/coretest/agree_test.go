@@ -1,0 +1,148 @@
+package coretest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"webring/core"
+)
+
+func TestCoreAndModelAgreeOnAThousandHistories(t *testing.T) {
+	met := map[error]int{}
+	each(t, func(t *testing.T, seed uint64) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		st, m := core.NewState(capacity), &Model{Capacity: capacity}
+		for i, step := range Generate(seed, length) {
+			if step.Event == nil {
+				st.Advance(step.Now)
+				m.Advance(step.Now)
+			} else {
+				got, want := st.Apply(step.EventBytes, step.TextBytes), m.Apply(step.Event, step.Texts)
+				met[want]++
+				if !errors.Is(got, want) || (got == nil) != (want == nil) {
+					t.Fatalf("step %d, %#v: %v, want %v", i, step.Event, got, want)
+				}
+			}
+			if m.Rules != nil && random.IntN(8) == 0 {
+				compare(t, st, m, random)
+			}
+		}
+		compare(t, st, m, random)
+	})
+	for _, err := range []error{nil, core.ErrNotOpened, core.ErrStampOrder, core.ErrCapacity, core.ErrSlugTaken, core.ErrURLTaken, core.ErrUnknown, core.ErrRemoved} {
+		if met[err] == 0 {
+			t.Errorf("no history meets the outcome %v", err)
+		}
+	}
+}
+
+// compare asks core and model everything.
+func compare(t *testing.T, st *core.State, m *Model, random *rand.Rand) {
+	t.Helper()
+	st.Advance(m.Clock)
+	if st.Seq() != m.Seq || st.Clock() != m.Clock || st.LastStamp() != m.Stamp || st.Rows() != len(m.Members) {
+		t.Fatalf("seq %d clock %d stamp %d rows %d, want %d %d %d %d", st.Seq(), st.Clock(), st.LastStamp(), st.Rows(), m.Seq, m.Clock, m.Stamp, len(m.Members))
+	}
+	if got, want := fmt.Sprint(st.Ranked()), fmt.Sprint(m.Ranked()); got != want {
+		t.Fatalf("ranked %s, want %s", got, want)
+	}
+	if got, want := st.JoinAtFirst(), m.JoinAtFirst(); got != want {
+		t.Fatalf("join at first %d, want %d", got, want)
+	}
+	ranks, positions := map[int]int{}, map[int]int{}
+	for i, o := range m.Ranked() {
+		ranks[o] = i + 1
+	}
+	for i, o := range m.Ring(0, nil) {
+		positions[o] = i + 1
+	}
+	for i, member := range m.Members {
+		o := core.Ordinal(i)
+		row := st.Member(o)
+		if row.Total() != member.Total() || row.Removed != member.Removed {
+			t.Fatalf("member %d: total %d removed %t, want %d %t", i, row.Total(), row.Removed, member.Total(), member.Removed)
+		}
+		if st.Rank(o) != ranks[i] {
+			t.Fatalf("member %d: rank %d, want %d", i, st.Rank(o), ranks[i])
+		}
+		if found, ok := st.BySlug([]byte(member.Event.Slug)); !ok || found != o {
+			t.Fatalf("member %d is not found by its slug", i)
+		}
+		cents, ok := st.ToTakeFirst(o)
+		wantCents, wantOK := m.ToTakeFirst(i)
+		if cents != wantCents || ok != wantOK {
+			t.Fatalf("member %d: to take first %d %t, want %d %t", i, cents, ok, wantCents, wantOK)
+		}
+		if !member.Live() {
+			continue
+		}
+		if st.Standing(o) != m.Standing(i) || st.Position(o) != positions[i] {
+			t.Fatalf("member %d: standing %d position %d, want %d %d", i, st.Standing(o), st.Position(o), m.Standing(i), positions[i])
+		}
+	}
+	compareLists(t, st, m, random)
+	var scratch []byte
+	for _, from := range References(m) {
+		o, ok := st.Resolve([]byte(from), &scratch)
+		if want := m.Resolve(from); ok != (want >= 0) || ok && int(o) != want {
+			t.Fatalf("from %q resolves to %d %t, want %d", from, o, ok, want)
+		}
+	}
+}
+
+// compareLists walks every filtered ring from everywhere.
+func compareLists(t *testing.T, st *core.State, m *Model, random *rand.Rand) {
+	t.Helper()
+	used := map[string]bool{}
+	for _, c := range []string{"", "general", "tools", "a", "x-", "unused"} {
+		category := &c
+		if c == "" {
+			category = nil
+		}
+		for kind := core.Kind(0); kind <= core.Website; kind++ {
+			l := st.Select(kind, []byte(c))
+			if got, want := fmt.Sprint(l), fmt.Sprint(m.Ring(kind, category)); got != want {
+				t.Fatalf("kind %d category %q: %s, want %s", kind, c, got, want)
+			}
+			used[c] = used[c] || c != "" && len(l) > 0
+			bits := random.Uint64()
+			agree := func(what string, o core.Ordinal, ok bool) func(int, bool) {
+				return func(want int, wantOK bool) {
+					t.Helper()
+					if ok != wantOK || ok && int(o) != want {
+						t.Fatalf("kind %d category %q: %s is %d %t, want %d %t", kind, c, what, o, ok, want, wantOK)
+					}
+				}
+			}
+			o, ok := l.Random(bits)
+			agree("random", o, ok)(m.Random(bits, -1, kind, category))
+			for _, from := range m.Ring(0, nil) {
+				o, ok := l.After(core.Ordinal(from))
+				agree(fmt.Sprint("next of ", from), o, ok)(m.Walk(from, 1, kind, category))
+				o, ok = l.Before(core.Ordinal(from))
+				agree(fmt.Sprint("prev of ", from), o, ok)(m.Walk(from, -1, kind, category))
+				o, ok = l.RandomOther(bits, core.Ordinal(from))
+				agree(fmt.Sprint("random but ", from), o, ok)(m.Random(bits, from, kind, category))
+			}
+			if len(l) > 0 {
+				o, ok := m.Walk(-1, 1, kind, category)
+				agree("first", l[0], true)(o, ok)
+				o, ok = m.Walk(-1, -1, kind, category)
+				agree("last", l[len(l)-1], true)(o, ok)
+			}
+		}
+	}
+	for _, c := range st.Categories() {
+		if !used[c] {
+			t.Fatalf("category %q is listed and not in use", c)
+		}
+		delete(used, c)
+	}
+	for c, in := range used {
+		if in {
+			t.Fatalf("category %q is in use and not listed", c)
+		}
+	}
+}
