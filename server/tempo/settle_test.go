@@ -224,11 +224,15 @@ func TestNonsenseOfTheNodeIsUnavailable(t *testing.T) {
 // node's address nor the transaction.
 func TestSilentAndBrokenNodes(t *testing.T) {
 	hang := make(chan struct{})
+	// Signed transactions go to the node that was configured and nowhere else.
+	honest, _, _ := newFake(t)
+	elsewhere := httptest.NewServer(honest)
+	defer elsewhere.Close()
 	for name, handler := range map[string]http.HandlerFunc{
 		"500":      func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", 500) },
 		"not JSON": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") },
 		"redirect": func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
 		},
 		"wrong ids": func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, `[{"jsonrpc":"2.0","id":999,"result":"0xa5bf"}]`)
