@@ -1,7 +1,5 @@
 package core
 
-import "unicode/utf8"
-
 // Apply folds the next event of the ledger into the state: its encoding, and
 // for a [Joined] the encoding of its [Texts], which is empty when they were
 // redacted. Whether texts match their commitments is the caller's to verify.
@@ -90,7 +88,7 @@ func (s *State) join(e *Joined, texts []byte) error {
 // canonicalKey gives the identity key of a URL that must be canonical already.
 func canonicalKey(url string) (string, error) {
 	canonical, err := AppendURL(nil, []byte(url))
-	if err != nil || string(canonical) != url || utf8.RuneCountInString(url) > MaxURL {
+	if err != nil || string(canonical) != url {
 		return "", &reason{ErrTexts, "URL is not canonical"}
 	}
 	return string(AppendKey(nil, canonical)), nil

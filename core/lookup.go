@@ -28,9 +28,6 @@ func (s *State) Resolve(from []byte, scratch *[]byte) (Ordinal, bool) {
 	if o, ok := s.BySlug(from); ok && s.members[o].live() {
 		return o, true
 	}
-	if len(from) > 4*MaxURL {
-		return 0, false
-	}
 	if bareHost(from) {
 		host := appendLower((*scratch)[:0], bytes.TrimSuffix(from, dot))
 		n := len(host)
@@ -40,6 +37,12 @@ func (s *State) Resolve(from []byte, scratch *[]byte) (Ordinal, bool) {
 			return l[0], true
 		}
 		return 0, false
+	}
+	// No member's URL is longer, so of a longer one only the path can matter.
+	if len(from) > MaxURL {
+		if i := bytes.IndexAny(from, "?#"); i >= 0 {
+			from = from[:i]
+		}
 	}
 	buf, err := AppendURL((*scratch)[:0], from)
 	*scratch = buf

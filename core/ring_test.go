@@ -3,6 +3,7 @@ package core_test
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"webring/core"
@@ -120,5 +121,20 @@ func TestKindsAndCategoriesAsDocumentsSpellThem(t *testing.T) {
 		if core.ValidCategory(name) != want {
 			t.Errorf("category %q: %t", name, !want)
 		}
+	}
+}
+
+// TestLongPageAddressFindsItsSite holds that a visitor's page is found by its
+// site however much its query carries: identity stands in host and path.
+func TestLongPageAddressFindsItsSite(t *testing.T) {
+	st := coretest.NewRing(t)
+	st.Join("blog", "https://a.com/blog/")
+	var scratch []byte
+	long := "https://www.a.com/blog/post?utm=" + strings.Repeat("x", 2000)
+	if o, ok := st.Resolve([]byte(long), &scratch); !ok || o != 0 {
+		t.Errorf("member %d, %v", o, ok)
+	}
+	if _, ok := st.Resolve([]byte("https://a.com/"+strings.Repeat("x", 2000)), &scratch); ok {
+		t.Error("a path longer than any member's was resolved")
 	}
 }

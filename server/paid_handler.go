@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 
 	"github.com/valyala/fasthttp"
@@ -17,7 +18,7 @@ func Paid(s *paid.Service, operation string) func(ctx *fasthttp.RequestCtx, clie
 			Operation: operation,
 			// The work may outlive the request, whose buffers fasthttp reuses.
 			Body:           append([]byte(nil), ctx.PostBody()...),
-			AcceptPayment:  string(h.Peek("Accept-Payment")),
+			AcceptPayment:  string(bytes.Join(h.PeekAll("Accept-Payment"), []byte(","))),
 			IdempotencyKey: string(h.Peek("Idempotency-Key")),
 			Client:         client,
 			Secure:         secure,
