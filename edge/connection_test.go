@@ -77,6 +77,27 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	}
 }
 
+func TestClientsThatDoNotReadAreLetGo(t *testing.T) {
+	body := `"` + strings.Repeat("x", 64<<20) + `"`
+	s := serve(t, Config{Core: documentCore(api.Position, 0, 0, 0, body), WriteTimeout: 50 * time.Millisecond})
+	c := dial(t, s)
+	io.WriteString(c, "GET /api/ring HTTP/1.1\r\nHost: x\r\n\r\n")
+	if _, err := c.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	gone := false
+	for range 1000 {
+		if gone = s.server.GetCurrentConcurrency() == 0; gone {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	b, _ := io.ReadAll(c)
+	if !gone || len(b) == 0 || len(b) >= len(body) {
+		t.Errorf("let go: %v; %d bytes of %d arrived", gone, len(b), len(body))
+	}
+}
+
 func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
 	c := dial(t, s)

@@ -1,14 +1,11 @@
 package edge
 
 import (
-	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 
-	"github.com/a-h/templ"
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
@@ -43,7 +40,7 @@ func (s *Shell) home(ctx *fasthttp.RequestCtx) {
 			panic(err) // a document of the core that does not have its form
 		}
 		setNumber(ctx, "Webring-Seq", board.Seq)
-		s.page(ctx, render(templates.HomePage(view)), cacheControls[s.lifetime(&board.Response)])
+		s.page(ctx, view.HTML(), cacheControls[s.lifetime(&board.Response)])
 	}
 	s.answers.Put(directory)
 	s.answers.Put(board)
@@ -103,24 +100,14 @@ func homeView(directory, board []byte) (v templates.Home, err error) {
 // explain shows what a problem code means.
 func (s *Shell) explain(code api.Code) fasthttp.RequestHandler {
 	e := explanations[code]
-	body := render(templates.ProblemPage(templates.Problem{
+	body := templates.Problem{
 		Page:    templates.Page{Title: code.Title(), Root: "../", Style: static.Style.Path},
 		Code:    string(code),
 		Status:  code.Status(),
 		Meaning: e.meaning,
 		Remedy:  e.remedy,
-	}))
+	}.HTML()
 	return func(ctx *fasthttp.RequestCtx) { s.page(ctx, body, "public, max-age=3600") }
-}
-
-// render draws a page. A template that fails is a broken invariant: nothing in
-// it can but the writer, and that is a buffer.
-func render(c templ.Component) []byte {
-	var b bytes.Buffer
-	if err := c.Render(context.Background(), &b); err != nil {
-		panic(err)
-	}
-	return b.Bytes()
 }
 
 // page sends HTML, with a validator of its content: what is drawn around the
