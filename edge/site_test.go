@@ -289,4 +289,3 @@ func wantFields(t testing.TB, r reply, fields ...string) {
 		}
 	}
 }
-
