@@ -71,9 +71,6 @@ var explanations = map[api.Code]explanation{
 	api.BodyTooLarge: {
 		"The request body is longer than 16 KiB.",
 		"Shorten it. The longest valid request is far below that."},
-	api.UnsupportedMedia: {
-		"The request body was not sent as JSON.",
-		"Send it with Content-Type: application/json."},
 	api.InvalidRequest: {
 		"The body is not what the operation takes. The problem document lists in its member errors what is wrong where.",
 		"Correct those fields. Unknown and repeated fields are refused, so that nothing you meant is ignored. Nothing was charged."},

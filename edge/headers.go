@@ -22,13 +22,13 @@ func versionServed(h *fasthttp.RequestHeader) bool {
 
 // setHeader sets a field under exactly this spelling.
 func setHeader(ctx *fasthttp.RequestCtx, name, value string) {
-	ctx.Response.Header.SetCanonical(bytesOf(name), bytesOf(value))
+	ctx.Response.Header.SetCanonical([]byte(name), []byte(value))
 }
 
 // setNumber sets a field to a number without allocating.
 func setNumber[N ~uint32 | ~uint64 | ~int64](ctx *fasthttp.RequestCtx, name string, n N) {
 	var b [20]byte
-	ctx.Response.Header.SetCanonical(bytesOf(name), strconv.AppendUint(b[:0], uint64(n), 10))
+	ctx.Response.Header.SetCanonical([]byte(name), strconv.AppendUint(b[:0], uint64(n), 10))
 }
 
 // finish adds what every answer carries, whoever made it.

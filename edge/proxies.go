@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"net/netip"
-	"unsafe"
 
+	"github.com/savsgio/gotils/strconv"
 	"github.com/valyala/fasthttp"
 )
 
@@ -229,7 +229,8 @@ func parseNode(b []byte) netip.Addr {
 	} else if host, _, ok := bytes.Cut(b, []byte(":")); ok && bytes.Count(b, []byte(":")) == 1 {
 		b = host
 	}
-	addr, err := netip.ParseAddr(text(b))
+	// Lent, not copied: the address does not keep it.
+	addr, err := netip.ParseAddr(strconv.B2S(b))
 	if err != nil {
 		return netip.Addr{}
 	}
@@ -237,9 +238,3 @@ func parseNode(b []byte) netip.Addr {
 }
 
 func trim(b []byte) []byte { return bytes.Trim(b, " \t") }
-
-// text lends b as a string to a callee that does not keep it, without a copy.
-func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
-
-// bytesOf lends s to a callee that only reads it, without a copy.
-func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

@@ -36,17 +36,17 @@ func (s *Shell) write(ctx *fasthttp.RequestCtx, a *answer) {
 		setHeader(ctx, "Webring-From", "unknown")
 	}
 	if len(a.Location) > 0 {
-		h.SetCanonical(bytesOf("Location"), a.Location)
+		h.SetCanonical([]byte("Location"), a.Location)
 	}
 	if a.appendLinks(); len(a.field) > 0 {
-		h.SetCanonical(bytesOf("Link"), a.field)
+		h.SetCanonical([]byte("Link"), a.field)
 	}
 	if a.Validity == api.Never {
 		setHeader(ctx, "Cache-Control", "no-store")
 	} else {
 		setHeader(ctx, "Cache-Control", cacheControls[s.lifetime(&a.Response)])
 		a.field = s.appendTag(a.field[:0], &a.Response)
-		h.SetCanonical(bytesOf("ETag"), a.field)
+		h.SetCanonical([]byte("ETag"), a.field)
 		if a.Status == fasthttp.StatusOK && unchanged(&ctx.Request.Header, a.field) {
 			ctx.SetStatusCode(fasthttp.StatusNotModified)
 			return

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/fasthttp/router"
+	"github.com/savsgio/gotils/strconv"
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
@@ -71,7 +72,7 @@ func (s *Shell) dispatch(ctx *fasthttp.RequestCtx) {
 
 func (s *Shell) lookup(method string, path []byte) fasthttp.RequestHandler {
 	// Without a context nothing of the path is kept.
-	h, _ := s.router.Lookup(method, text(path), nil)
+	h, _ := s.router.Lookup(method, strconv.B2S(path), nil)
 	return h
 }
 

@@ -18,7 +18,6 @@ const (
 	NotFound              Code = "not_found"
 	MethodNotAllowed      Code = "method_not_allowed"
 	UnsupportedAPIVersion Code = "unsupported_api_version"
-	UnsupportedMedia      Code = "unsupported_media_type"
 	BodyTooLarge          Code = "body_too_large"
 	HeaderTooLarge        Code = "header_too_large"
 	RateLimited           Code = "rate_limited"
@@ -83,7 +82,6 @@ var problems = [...]problem{
 	{PaymentMismatch, 409, "The transaction did not pay this service", ""},
 	{MemberRemoved, 410, "The member was removed", ""},
 	{BodyTooLarge, 413, "The request body is too large", ""},
-	{UnsupportedMedia, 415, "The request body must be JSON", ""},
 	{InvalidRequest, 422, "The request is not valid", ""},
 	{InvalidURL, 422, "The URL cannot join the ring", ""},
 	{ScoreTooLow, 422, "The agent-readiness score is too low", ""},

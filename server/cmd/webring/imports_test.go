@@ -21,9 +21,10 @@ var importLaw = map[string][]string{
 	"webring/core/abi":      append([]string{"webring/core", "webring/core/api", "webring/core/snap"}, pureStd...),
 	"webring/core/coretest": {"std", "webring/core", "webring/core/"},
 
+	"webring/wasm":      {"webring/core/abi"},
 	"webring/wasm/host": {"std", "webring/core/abi", "github.com/tetratelabs/wazero"},
 	"webring/edge": {"std", "webring/wasm/host", "webring/edge/replica", "webring/core/api", "webring/templates", "webring/static",
-		"github.com/valyala/fasthttp", "github.com/valyala/fasthttp/", "github.com/fasthttp/router", "github.com/a-h/templ"},
+		"github.com/valyala/fasthttp", "github.com/valyala/fasthttp/", "github.com/fasthttp/router", "github.com/a-h/templ", "github.com/savsgio/gotils/strconv"},
 	"webring/templates": {"std", "github.com/a-h/templ", "github.com/a-h/templ/"},
 	"webring/static":    {"std"},
 
