@@ -68,9 +68,9 @@ func Open(c Config) (*Ledger, error) {
 }
 
 // openHead opens the head, or makes that of a new ledger. It gives the last
-// transaction of the store and the one that the head saw, which must be in it.
+// transaction of the store and the one that the head saw.
 func (l *Ledger) openHead(path string) (end, seen position, err error) {
-	end, err = l.transactions(nil)
+	end, err = l.transactions()
 	if err != nil {
 		return end, seen, err
 	}
@@ -85,14 +85,11 @@ func (l *Ledger) openHead(path string) (end, seen position, err error) {
 		return end, seen, fmt.Errorf("ledger: open the head: %w", err)
 	}
 	seen, err = l.head.read()
-	switch {
-	case err != nil:
+	if err != nil {
 		err = refuse(ErrDamaged, "%s: %w", path, err)
-	case end.serial < seen.serial:
+	} else if end.serial < seen.serial {
 		err = refuse(ErrBehindHead, "the store ends at transaction %d with %d events, but %s says that transaction %d with %d events was durable",
 			end.serial, end.size, path, seen.serial, seen.size)
-	default:
-		_, err = l.transactions(&seen)
 	}
 	if err != nil {
 		l.head.file.Close()
@@ -101,19 +98,9 @@ func (l *Ledger) openHead(path string) (end, seen position, err error) {
 }
 
 // transactions reads the rows of all transactions, which are numbered from 1
-// without a gap, and gives the last. When seen is given, one of them, or the
-// beginning, must be it.
-func (l *Ledger) transactions(seen *position) (end position, err error) {
+// without a gap, and gives the last.
+func (l *Ledger) transactions() (end position, err error) {
 	end.root, _ = tlog.TreeHash(0, nil)
-	same := func() error {
-		if seen != nil && end.serial == seen.serial && end != *seen {
-			return refuse(ErrDamaged, "transaction %d left another tree than the head says", seen.serial)
-		}
-		return nil
-	}
-	if err := same(); err != nil {
-		return end, err
-	}
 	err = l.store.Scan([]byte{prefixTransaction}, nil, func(key, value []byte) error {
 		p, err := parseTransaction(key, value)
 		if err != nil {
@@ -126,7 +113,7 @@ func (l *Ledger) transactions(seen *position) (end position, err error) {
 			return refuse(ErrDamaged, "transaction %d shrinks the ledger", p.serial)
 		}
 		end = p
-		return same()
+		return nil
 	})
 	return end, err
 }

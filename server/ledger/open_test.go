@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/mod/sumdb/tlog"
+
 	"webring/core"
 	"webring/core/snap"
 	"webring/server/ledger"
@@ -81,6 +83,7 @@ func TestOpenRefusesWhatContradictsItself(t *testing.T) {
 		{"transaction in between lost", gone(key('t', 2)), ledger.ErrDamaged},
 		{"first transaction lost", gone(key('t', 1)), ledger.ErrDamaged},
 		{"size of a transaction", flip(key('t', 7), 7), ledger.ErrDamaged},
+		{"size of a transaction in between", flip(key('t', 4), 6), ledger.ErrDamaged},
 		{"root of the last transaction", flip(key('t', 7), -1), ledger.ErrDamaged},
 		{"transaction cut short", func(r *ring) ledger.Batch { return ledger.Batch{key('t', 5): r.get(key('t', 5))[:39]} }, ledger.ErrDamaged},
 		{"first event lost", gone(key('e', 0, 0)), ledger.ErrDamaged},
@@ -100,7 +103,19 @@ func TestOpenRefusesWhatContradictsItself(t *testing.T) {
 			return ledger.Batch{key('e', 3, 0): b}
 		}, ledger.ErrDamaged},
 		{"event that is none", flip(key('e', 3, 0), 0), ledger.ErrDamaged},
-		{"texts altered", flip(key('e', 2, 1), -1), ledger.ErrDamaged},
+		{"event too many, with its tree", func(r *ring) ledger.Batch {
+			event, err := core.AppendEvent(nil, &core.Bid{Stamp: start.UnixMilli(), Member: "bob", Amount: 100})
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Number 5 completes a pair, whose hash is stored behind its own.
+			leaf := tlog.RecordHash(event)
+			pair := tlog.NodeHash(tlog.Hash(r.get(key('h', 7))), leaf)
+			return ledger.Batch{key('e', 5, 0): event, key('h', 8): leaf[:], key('h', 9): pair[:]}
+		}, ledger.ErrDamaged},
+		{"texts malformed", flip(key('e', 2, 1), -1), ledger.ErrDamaged},
+		{"salt altered", flip(key('e', 2, 1), 3), ledger.ErrDamaged},
+		{"name altered", flip(key('e', 2, 1), 2+16), ledger.ErrDamaged},
 		{"texts lost without a redaction", gone(key('e', 2, 1)), ledger.ErrDamaged},
 		{"texts back after a redaction", func(*ring) ledger.Batch {
 			e := &core.Joined{}
@@ -201,6 +216,17 @@ func TestOpenOfTheSameTwiceChangesNothing(t *testing.T) {
 	if r.digest() != before {
 		t.Error("opening has written into the store")
 	}
+}
+
+// What was loaded can be read at once, before anything is written.
+func TestOpenLeavesRanksReadable(t *testing.T) {
+	r := lived(t)
+	r.reopen()
+	r.View(func(v *ledger.View) {
+		if s := v.State(); s.Len() != 1 || len(s.Ranked()) != 1 || s.Clock() != start.Unix() {
+			t.Errorf("%d members, %d ranked, at %d", s.Len(), len(s.Ranked()), s.Clock())
+		}
+	})
 }
 
 // A ring that has outgrown its capacity is whole: it must not send the

@@ -32,6 +32,7 @@ type ring struct {
 	time      time.Time
 	published []ledger.Record
 	failpoint func(string)
+	onPublish func([]ledger.Record)
 	zeroSalts bool
 }
 
@@ -71,6 +72,9 @@ func (r *ring) config() ledger.Config {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.published = append(r.published, records...)
+			if r.onPublish != nil {
+				r.onPublish(records)
+			}
 		},
 		Failpoint: func(name string) {
 			if r.failpoint != nil {

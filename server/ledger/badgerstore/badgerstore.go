@@ -32,7 +32,10 @@ var ErrLocked = errors.New("badgerstore: another process has the store open; ope
 const memTable = 32 << 20
 
 // Store is a [ledger.Store].
-type Store struct{ db *badger.DB }
+type Store struct {
+	db   *badger.DB
+	lock *os.File
+}
 
 // Open opens the store in dir, which is made if it does not exist. Badger's
 // warnings and errors go to log. It fails with [ErrLocked], or with
@@ -41,13 +44,24 @@ func Open(dir string, log *slog.Logger) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("badgerstore: %w", err)
 	}
-	if err := checkUnlocked(dir); err != nil {
+	lock, err := lockFolder(dir)
+	if err != nil {
 		return nil, err
 	}
-	if err := inspect(dir); err != nil {
+	db, err := openBadger(dir, log)
+	if err != nil {
+		lock.Close()
 		return nil, fmt.Errorf("%w: %w; %s", ledger.ErrDamaged, err, ledger.Remedy)
 	}
+	return &Store{db, lock}, nil
+}
+
+func openBadger(dir string, log *slog.Logger) (*badger.DB, error) {
+	if err := inspect(dir); err != nil {
+		return nil, err
+	}
 	db, err := badger.Open(badger.DefaultOptions(dir).
+		WithBypassLockGuard(true). // lockFolder holds it
 		WithLogger(logger{log}).
 		WithMetricsEnabled(false).
 		WithSyncWrites(true).
@@ -63,27 +77,28 @@ func Open(dir string, log *slog.Logger) (*Store, error) {
 		WithValueThreshold(1 << 20).
 		WithValueLogFileSize(1 << 20))
 	if err != nil {
-		return nil, fmt.Errorf("%w: badger: %w; %s", ledger.ErrDamaged, err, ledger.Remedy)
+		return nil, fmt.Errorf("badger: %w", err)
 	}
-	return &Store{db}, nil
+	return db, nil
 }
 
-// checkUnlocked asks for the lock that Badger holds while it is open, because
-// the errors of Badger itself cannot be told apart.
-func checkUnlocked(dir string) error {
+// lockFolder takes the lock that Badger would take itself, which closing the
+// file gives back. Held here, it also covers the inspection, and its error can
+// be told from others.
+func lockFolder(dir string) (*os.File, error) {
 	d, err := os.Open(dir)
 	if err != nil {
-		return fmt.Errorf("badgerstore: %w", err)
+		return nil, fmt.Errorf("badgerstore: %w", err)
 	}
-	defer d.Close() // which gives the lock back
 	err = unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		return d, nil
+	}
+	d.Close()
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return fmt.Errorf("%w (%s)", ErrLocked, dir)
+		return nil, fmt.Errorf("%w (%s)", ErrLocked, dir)
 	}
-	if err != nil {
-		return fmt.Errorf("badgerstore: lock %s: %w", dir, err)
-	}
-	return nil
+	return nil, fmt.Errorf("badgerstore: lock %s: %w", dir, err)
 }
 
 // Get implements [ledger.Store].
@@ -158,7 +173,7 @@ func (s *Store) Verify() error {
 
 // Close implements [ledger.Store].
 func (s *Store) Close() error {
-	if err := s.db.Close(); err != nil {
+	if err := errors.Join(s.db.Close(), s.lock.Close()); err != nil {
 		return fmt.Errorf("badgerstore: close: %w", err)
 	}
 	return nil

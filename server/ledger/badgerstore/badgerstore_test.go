@@ -3,6 +3,8 @@ package badgerstore
 import (
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"webring/server/ledger"
@@ -32,6 +34,33 @@ func TestSecondProcessIsToldThatTheOriginRuns(t *testing.T) {
 		t.Errorf("opening twice = %v, want ErrLocked", err)
 	}
 	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := openStore(t, dir).Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Refusing a folder gives its lock back.
+func TestRefusedFolderIsLetGo(t *testing.T) {
+	dir := t.TempDir()
+	if err := openStore(t, dir).Close(); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, "MANIFEST")
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, whole[:4], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := Open(dir, slog.New(slog.DiscardHandler)); !errors.Is(err, ledger.ErrDamaged) {
+			t.Errorf("Open = %v, want ErrDamaged", err)
+		}
+	}
+	if err := os.WriteFile(name, whole, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := openStore(t, dir).Close(); err != nil {

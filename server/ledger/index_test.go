@@ -1,0 +1,23 @@
+package ledger
+
+import (
+	"testing"
+	"time"
+)
+
+// Bars that have run out are forgotten, so that memory holds ten minutes of
+// them and not all there ever were.
+func TestBarsAreForgotten(t *testing.T) {
+	x, now := newIndex(), time.Unix(1000, 0)
+	for i := range 100 {
+		failed := &Reservation{State: Failed, Operation: OperationRegister, URLKey: string(rune('a' + i)),
+			FailedAt: now.Add(time.Duration(i) * time.Second)}
+		x.change(nil, failed)
+	}
+	for i, want := range []int{100, 99, 98, 97} {
+		x.expire(now.Add(BarPeriod + time.Duration(i)*time.Second - time.Second))
+		if len(x.bars) != want {
+			t.Errorf("at %d: %d bars, want %d", i, len(x.bars), want)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package ledger
+
+import (
+	"fmt"
+
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// Record is an event with the texts beside it, both encoded. Texts are empty
+// for all but registrations, and for those that were redacted. Neither may be
+// changed.
+type Record struct {
+	Event, Texts []byte
+}
+
+// Size is the number of durable events.
+func (l *Ledger) Size() uint64 { return l.durable.Load().size }
+
+// Root is the RFC 6962 root of the durable events, and their number.
+func (l *Ledger) Root() (size uint64, root tlog.Hash) {
+	p := l.durable.Load()
+	return p.size, p.root
+}
+
+// HashReader reads the stored hashes of the tree, for proofs up to the size
+// that [Ledger.Root] gave.
+func (l *Ledger) HashReader() tlog.HashReader { return treeReader(l.store.Get) }
+
+// Records gives up to n durable records, the first of which is event number
+// from, counted from 0. Texts that were redacted since are empty.
+func (l *Ledger) Records(from uint64, n int) ([]Record, error) {
+	size := l.Size()
+	if n <= 0 || from >= size {
+		return nil, nil
+	}
+	to := from + min(uint64(n), size-from)
+	records := make([]Record, 0, to-from)
+	err := l.store.Scan([]byte{prefixEvent}, eventKey(from, rowEvent), func(key, value []byte) error {
+		seq, row, err := parseEventKey(key)
+		if err != nil {
+			return err
+		}
+		value = append([]byte(nil), value...)
+		switch {
+		case seq >= to:
+			return ErrStop
+		case row == rowEvent:
+			records = append(records, Record{Event: value})
+		default:
+			records[seq-from].Texts = value
+		}
+		return nil
+	})
+	if err == nil && uint64(len(records)) != to-from {
+		err = fmt.Errorf("the store gave %d of %d", len(records), to-from)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read events from %d: %w", from, err)
+	}
+	return records, nil
+}
