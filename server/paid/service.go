@@ -174,7 +174,7 @@ func (s *Service) Handle(ctx context.Context, c Call) Answer {
 	op := s.operations[c.Operation]
 	switch {
 	case len(s.Methods) == 0:
-		return s.problem(&Problem{Code: api.PaymentsUnconfigured, Detail: "This ring is not configured to take payments, so nobody can join or bid at the moment. Reading works."})
+		return s.problem(&Problem{Code: api.PaymentsUnconfigured, RetryAfter: 3600, Detail: "This ring is not configured to take payments, so nobody can join or bid at the moment. Reading works."})
 	case !c.Secure:
 		return s.problem(&Problem{Code: api.TLSRequired, Detail: "Challenges are issued and credentials taken only over TLS. Use https."})
 	case len(c.IdempotencyKey) > 255:
