@@ -81,6 +81,7 @@ func (s *State) join(e *Joined, texts []byte) error {
 	if m.live() {
 		s.enter(o)
 	}
+	s.rows.add(s.hashRow(o))
 	s.ranking.touch(o)
 	return nil
 }
@@ -104,8 +105,10 @@ func (s *State) pay(slug string, amount, stamp int64) error {
 	if m.Total()+amount > MaxTotal {
 		return ErrTotal
 	}
+	s.rows.sub(s.hashRow(o))
 	m.Bids += amount
 	m.LastBid = stamp
+	s.rows.add(s.hashRow(o))
 	s.paid += amount
 	s.ranking.touch(o)
 	return nil
@@ -120,10 +123,12 @@ func (s *State) remove(e *Removed) error {
 	if m.live() {
 		s.leave(o)
 	}
+	s.rows.sub(s.hashRow(o))
 	m.Removed = true
 	if e.Redacted {
 		m.Name, m.URL, m.Description, m.Report, m.key = "", "", "", "", ""
 	}
+	s.rows.add(s.hashRow(o))
 	s.ranking.touch(o)
 	return nil
 }

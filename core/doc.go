@@ -19,6 +19,8 @@
 //   - rank.go: standing, decay, rank, what it costs to take first
 //   - url.go: one spelling and one identity for each site
 //   - lookup.go: whom a reference means
+//   - row.go, digest.go: the rows as bytes, from which a state can be restored,
+//     and one number over all of them
 //
 // # Time
 //

@@ -131,13 +131,7 @@ func (e *Joined) appendBody(b []byte) []byte {
 	b = append(b, e.URL[:]...)
 	b = appendOptional(b, e.Description)
 	b = appendOptional(b, e.Report)
-	b = appendFlag(b, e.Score.Given)
-	if e.Score.Given {
-		b = append(b, e.Score.Value)
-		b = appendString(b, e.Score.Provider)
-		b = appendString(b, e.Score.Version)
-		b = appendNumber(b, e.Score.ScannedAt)
-	}
+	b = appendScore(b, e.Score)
 	b = appendNumber(b, e.Fee)
 	b = appendNumber(b, e.Bid)
 	return appendPayment(b, e.Payment)
@@ -146,9 +140,7 @@ func (e *Joined) appendBody(b []byte) []byte {
 func (r *reader) joined(when int64) *Joined {
 	e := &Joined{Stamp: when, Slug: r.string(), Kind: Kind(r.byte()), Category: r.string(),
 		Name: r.commitment(), URL: r.commitment(), Description: r.optional(), Report: r.optional()}
-	if r.flag() {
-		e.Score = Score{Given: true, Value: r.byte(), Provider: r.string(), Version: r.string(), ScannedAt: r.number()}
-	}
+	e.Score = r.score()
 	e.Fee, e.Bid, e.Payment = r.number(), r.number(), r.payment()
 	return e
 }
@@ -190,6 +182,17 @@ func appendOptional(b []byte, c Commitment) []byte {
 	b = appendFlag(b, c.Given())
 	if c.Given() {
 		b = append(b, c[:]...)
+	}
+	return b
+}
+
+func appendScore(b []byte, s Score) []byte {
+	b = appendFlag(b, s.Given)
+	if s.Given {
+		b = append(b, s.Value)
+		b = appendString(b, s.Provider)
+		b = appendString(b, s.Version)
+		b = appendNumber(b, s.ScannedAt)
 	}
 	return b
 }
@@ -271,6 +274,13 @@ func (r *reader) optional() (c Commitment) {
 		c = r.commitment()
 	}
 	return c
+}
+
+func (r *reader) score() (s Score) {
+	if r.flag() {
+		s = Score{Given: true, Value: r.byte(), Provider: r.string(), Version: r.string(), ScannedAt: r.number()}
+	}
+	return s
 }
 
 func (r *reader) payment() Payment {

@@ -158,8 +158,7 @@ func (e *Joined) check() error {
 		return bad("category")
 	case !e.Name.Given() || !e.URL.Given():
 		return bad("commitment")
-	case e.Score.Value > 100 || len(e.Score.Provider) > maxNote || len(e.Score.Version) > maxNote ||
-		!stamp(e.Score.ScannedAt) || !e.Score.Given && e.Score != Score{}:
+	case e.Score.check() != nil:
 		return bad("score")
 	case !amount(e.Fee) || !amount(e.Bid):
 		return bad("amount")
@@ -199,6 +198,13 @@ func (e *Adjusted) check() error {
 		return bad("reason")
 	}
 	return e.Payment.check()
+}
+
+func (s *Score) check() error {
+	if s.Value > 100 || len(s.Provider) > maxNote || len(s.Version) > maxNote || !stamp(s.ScannedAt) || !s.Given && *s != (Score{}) {
+		return bad("score")
+	}
+	return nil
 }
 
 func (p *Payment) check() error {

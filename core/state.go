@@ -53,6 +53,9 @@ type State struct {
 	categories []string           // in use, sorted
 
 	ranking ranking
+
+	rows    sum    // of the hashes of all rows
+	scratch []byte // for hashing
 }
 
 // NewState gives the state of an empty ledger. No more than capacity members

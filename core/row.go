@@ -1,0 +1,147 @@
+package core
+
+import (
+	"errors"
+	"unicode/utf8"
+)
+
+// Base is what a state holds besides its rows and its clock.
+type Base struct {
+	Seq    uint64 // events applied
+	Stamp  int64  // of the last event, milliseconds
+	Paid   int64  // cents; see [State.Books]
+	Voided int64  // cents
+	Rules  *Rules // nil before the first event
+}
+
+// Base gives what the state holds besides its rows and its clock. The caller
+// must not change the rules.
+func (s *State) Base() Base {
+	return Base{Seq: s.seq, Stamp: s.stamp, Paid: s.paid, Voided: s.voided, Rules: s.rules}
+}
+
+// AppendBase appends the encoding of b, in the terms of encoding.go:
+//
+//	base = seq stamp paid voided optional rules
+func AppendBase(dst []byte, b Base) []byte {
+	dst = appendNumber(dst, int64(b.Seq))
+	dst = appendNumber(dst, b.Stamp)
+	dst = appendNumber(dst, b.Paid)
+	dst = appendNumber(dst, b.Voided)
+	dst = appendFlag(dst, b.Rules != nil)
+	if b.Rules != nil {
+		dst = appendNumber(dst, b.Rules.Stamp)
+		dst = b.Rules.appendBody(dst)
+	}
+	return dst
+}
+
+// ErrRow is wrapped by every error about rows that are not those of any state.
+var ErrRow = errors.New("core: malformed row")
+
+// DecodeBase reads one base from all of b.
+func DecodeBase(b []byte) (Base, error) {
+	r := reader{rest: b}
+	base := Base{Seq: uint64(r.number()), Stamp: r.number(), Paid: r.number(), Voided: r.number()}
+	if r.flag() {
+		base.Rules = r.rules(r.number())
+	}
+	switch {
+	case r.failed || len(r.rest) != 0 || !stamp(base.Stamp):
+		return Base{}, &reason{ErrRow, "base"}
+	case base.Rules == nil && base.Seq > 0 || base.Rules != nil && (base.Seq == 0 || base.Rules.check() != nil || !stamp(base.Rules.Stamp)):
+		return Base{}, &reason{ErrRow, "rules"}
+	}
+	return base, nil
+}
+
+// AppendRow appends the encoding of the row of o, in the terms of encoding.go:
+//
+//	row = slug kind(byte) category name url description report
+//	      optional (value(byte) provider version scanned-at)
+//	      joined last-bid fee bids removed(flag)
+//
+// Equal rows have equal encodings: the digest of a state is made of them.
+func (s *State) AppendRow(dst []byte, o Ordinal) []byte {
+	m := &s.members[o]
+	dst = appendString(dst, m.Slug)
+	dst = append(dst, byte(m.Kind))
+	for _, text := range [...]string{m.Category, m.Name, m.URL, m.Description, m.Report} {
+		dst = appendString(dst, text)
+	}
+	dst = appendScore(dst, m.Score)
+	for _, n := range [...]int64{m.Joined, m.LastBid, m.Fee, m.Bids} {
+		dst = appendNumber(dst, n)
+	}
+	return appendFlag(dst, m.Removed)
+}
+
+func decodeRow(b []byte) (m Member, err error) {
+	r := reader{rest: b}
+	m.Slug, m.Kind = r.string(), Kind(r.byte())
+	for _, text := range [...]*string{&m.Category, &m.Name, &m.URL, &m.Description, &m.Report} {
+		*text = r.string()
+	}
+	m.Score = r.score()
+	for _, n := range [...]*int64{&m.Joined, &m.LastBid, &m.Fee, &m.Bids} {
+		*n = r.number()
+	}
+	m.Removed = r.flag()
+	switch {
+	case r.failed || len(r.rest) != 0:
+		return m, &reason{ErrRow, "encoding"}
+	case !validSlug(m.Slug) || m.Kind.String() == "" || !ValidCategory(m.Category) || m.Score.check() != nil,
+		!stamp(m.Joined) || !stamp(m.LastBid) || m.Bids == 0 && m.LastBid != 0,
+		m.Fee > MaxTotal || m.Bids > MaxTotal || m.Total() > MaxTotal,
+		(m.Name == "") != (m.URL == "") || m.Name == "" && (m.Description != "" || m.Report != ""),
+		utf8.RuneCountInString(m.Name) > MaxName || utf8.RuneCountInString(m.Description) > MaxDescription || len(m.Report) > MaxReport:
+		return m, &reason{ErrRow, "fields"}
+	}
+	if m.URL != "" {
+		if m.key, err = canonicalKey(m.URL); err != nil {
+			return m, &reason{ErrRow, "URL"}
+		}
+	}
+	return m, nil
+}
+
+// Restore makes the state that had this base and these rows. next gives the
+// encodings of the rows in order, and false after the last; they may be reused
+// between calls. The clock stands at the last event; ranks are to be read after
+// the next [State.Advance].
+//
+// Rows are checked as events are, but whether they are the right ones only
+// [State.Digest] can say. Errors wrap [ErrRow] or say why two rows cannot stand
+// in one ring.
+func Restore(capacity int, b Base, next func() ([]byte, bool)) (*State, error) {
+	s := NewState(capacity)
+	s.seq, s.stamp, s.paid, s.voided, s.rules = b.Seq, b.Stamp, b.Paid, b.Voided, b.Rules
+	s.clock = b.Stamp / 1000
+	s.ranking.stale = true
+	for row, ok := next(); ok; row, ok = next() {
+		m, err := decodeRow(row)
+		if err != nil {
+			return nil, err
+		}
+		o := Ordinal(len(s.members))
+		if _, taken := s.slugs[m.Slug]; taken {
+			return nil, ErrSlugTaken
+		}
+		if len(s.members) >= capacity {
+			return nil, ErrCapacity
+		}
+		s.members = append(s.members, m)
+		s.slugs[m.Slug] = o
+		if m.live() {
+			if _, taken := s.keys[m.key]; taken {
+				return nil, ErrURLTaken
+			}
+			s.enter(o)
+		}
+		s.rows.add(s.hashRow(o))
+	}
+	if s.rules == nil && len(s.members) > 0 {
+		return nil, ErrNotOpened
+	}
+	return s, nil
+}
