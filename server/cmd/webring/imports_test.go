@@ -17,7 +17,7 @@ import (
 var importLaw = map[string][]string{
 	"webring/core":          pureStd,
 	"webring/core/api":      append([]string{"webring/core"}, pureStd...),
-	"webring/core/snap":     {"webring/core", "crypto/sha256", "encoding/base64", "errors", "bytes", "fmt"},
+	"webring/core/snap":     append([]string{"webring/core", "crypto/sha256", "encoding/base64", "encoding/hex"}, pureStd...),
 	"webring/core/abi":      append([]string{"webring/core", "webring/core/api", "webring/core/snap"}, pureStd...),
 	"webring/core/coretest": {"std", "webring/core", "webring/core/"},
 
@@ -41,6 +41,8 @@ var importLaw = map[string][]string{
 	"webring/server/paid": {"std", "webring/server/ledger", "webring/server/mpp", "webring/server/score", "webring/core", "webring/core/api",
 		"github.com/shopspring/decimal", "github.com/go-json-experiment/json/jsontext", "github.com/mozillazg/go-unidecode", "github.com/gosimple/unidecode",
 		"golang.org/x/net/idna", "golang.org/x/net/publicsuffix", "golang.org/x/text/"},
+	"webring/server/publish": {"std", "webring/server/ledger", "webring/core", "webring/core/api", "webring/core/snap", "github.com/valyala/fasthttp",
+		"golang.org/x/mod/sumdb/note", "golang.org/x/mod/sumdb/tlog", "github.com/klauspost/compress/zstd"},
 	"webring/server":                  {"std", "webring/server/", "webring/core", "webring/core/api", "github.com/valyala/fasthttp"},
 	"webring/server/devchain":         {"std", "webring/server/mpp", "github.com/ethereum/go-ethereum/"},
 	"webring/server/devchain/devring": {"std", "webring/server/devchain"},

@@ -1,19 +1,8 @@
-// Package snap holds what is said about a state and its events in hashes, for
-// those who must be able to check it without trusting whoever sent it.
-//
-// Today that is the commitment: the words of a member do not stand in its
-// registration but travel beside it as [core.Texts], and the event keeps
-// SHA-256(salt ‖ text) of each. So a text can be redacted everywhere while
-// the hash of the event, and every tree above it, stands.
-//
-// The bytes of a snapshot, the digest of a state and the text of a checkpoint
-// will live here too. The package performs no I/O.
 package snap
 
 import (
 	"crypto/sha256"
 	"errors"
-	"fmt"
 
 	"webring/core"
 )
@@ -48,7 +37,7 @@ func Verify(event, texts []byte) error {
 	}
 	joined, ok := e.(*core.Joined)
 	if !ok {
-		return fmt.Errorf("%w: only a registration has texts", ErrCommitment)
+		return &flaw{sentinel: ErrCommitment, detail: "only a registration has texts"}
 	}
 	t, err := core.DecodeTexts(texts)
 	if err != nil {
@@ -56,7 +45,7 @@ func Verify(event, texts []byte) error {
 	}
 	for _, p := range pairs(joined, &t) {
 		if *p.commitment != commitment(p.text) {
-			return fmt.Errorf("%w: the %s is another", ErrCommitment, p.name)
+			return &flaw{sentinel: ErrCommitment, detail: "the " + p.name + " is another"}
 		}
 	}
 	return nil

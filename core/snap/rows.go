@@ -1,0 +1,134 @@
+package snap
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/bits"
+
+	"webring/core"
+)
+
+// ErrSnapshot is wrapped by every error about bytes that are not the snapshot
+// of any state.
+var ErrSnapshot = errors.New("snap: malformed snapshot")
+
+// magic begins every snapshot and names its version.
+const magic = "webring snapshot 1\n"
+
+// maxBlock is longer than any base or row can be.
+const maxBlock = 64 << 10
+
+// Append appends the snapshot of st: everything that events determine, and
+// nothing else. States with equal rows have equal snapshots.
+//
+//	snapshot = "webring snapshot 1\n" digest(16 bytes) block(base)
+//	           count(4 bytes, big endian) block(row)…
+//	block(x) = length(4 bytes, big endian) x
+//
+// Base and rows are those of [core.AppendBase] and [core.State.AppendRow], in
+// join order, the digest that of [core.State.Digest]. st must not be in use.
+func Append(dst []byte, st *core.State) []byte {
+	digest := st.Digest()
+	dst = append(append(dst, magic...), digest[:]...)
+	dst = appendBlock(dst, core.AppendBase(nil, st.Base()))
+	dst = binary.BigEndian.AppendUint32(dst, uint32(st.Rows()))
+	for o := range st.Rows() {
+		at := len(dst)
+		dst = st.AppendRow(append(dst, 0, 0, 0, 0), core.Ordinal(o))
+		binary.BigEndian.PutUint32(dst[at:], uint32(len(dst)-at-4))
+	}
+	return dst
+}
+
+// Open makes the state that a snapshot is of, at the instant of its last event,
+// and checks it against the digest that the snapshot carries. Whether that
+// digest is the right one is for a signature to say.
+//
+// Nothing in the state aliases b. Ranks are to be read after the next
+// [core.State.Advance]. Errors wrap [ErrSnapshot], and [core.ErrCapacity] when
+// more members have joined than capacity.
+func Open(capacity int, b []byte) (*core.State, error) {
+	h, err := open(b)
+	if err != nil {
+		return nil, err
+	}
+	broken := false
+	st, err := core.Restore(capacity, h.base, func() ([]byte, bool) {
+		if h.count == 0 || broken {
+			return nil, false
+		}
+		h.count--
+		row, rest, ok := takeBlock(h.rows, maxBlock)
+		broken, h.rows = !ok, rest
+		return row, ok
+	})
+	switch {
+	case err != nil:
+		return nil, &flaw{sentinel: ErrSnapshot, cause: err}
+	case broken || len(h.rows) > 0:
+		return nil, &flaw{sentinel: ErrSnapshot, detail: "length"}
+	case st.Digest() != h.digest:
+		return nil, &flaw{sentinel: ErrSnapshot, detail: "the rows are not those of its digest"}
+	}
+	return st, nil
+}
+
+// About says what a snapshot claims to be of: the number of events, the rows'
+// digest, and how many members ever joined. It reads no rows.
+func About(b []byte) (seq uint64, digest [16]byte, members int, err error) {
+	h, err := open(b)
+	return h.base.Seq, h.digest, int(h.count), err
+}
+
+// AppendFile appends the file that brings a state to those who follow, before
+// it is compressed with zstd (RFC 8878): the snapshot of st, and behind it the
+// right edge of the tree over its events ([Tree.Append]), from which further
+// events can be checked.
+//
+//	file = snapshot hash(32 bytes)…
+//
+// The tree must have as many events as the state.
+func AppendFile(dst []byte, st *core.State, tree *Tree) []byte {
+	return tree.Append(Append(dst, st))
+}
+
+// CutFile takes a file of [AppendFile] apart. The snapshot aliases b and has
+// yet to be opened; the tree's root is to be held against a signed one, or the
+// file against a signed hash of it. Errors wrap [ErrSnapshot].
+func CutFile(b []byte) (snapshot []byte, tree Tree, err error) {
+	h, err := open(b)
+	if err != nil {
+		return nil, Tree{}, err
+	}
+	at := len(b) - 32*bits.OnesCount64(h.base.Seq)
+	if at < len(b)-len(h.rows) {
+		return nil, Tree{}, &flaw{sentinel: ErrSnapshot, detail: "length"}
+	}
+	tree, _ = OpenTree(h.base.Seq, b[at:])
+	return b[:at:at], tree, nil
+}
+
+// header is what stands before the rows.
+type header struct {
+	digest [16]byte
+	base   core.Base
+	count  uint32
+	rows   []byte // the rest
+}
+
+func open(b []byte) (h header, err error) {
+	if len(b) < len(magic)+len(h.digest) || string(b[:len(magic)]) != magic {
+		return header{}, &flaw{sentinel: ErrSnapshot, detail: "version"}
+	}
+	b = b[len(magic):]
+	b = b[copy(h.digest[:], b):]
+	base, b, ok := takeBlock(b, maxBlock)
+	if !ok || len(b) < 4 {
+		return header{}, &flaw{sentinel: ErrSnapshot, detail: "length"}
+	}
+	if h.base, err = core.DecodeBase(base); err != nil {
+		return header{}, &flaw{sentinel: ErrSnapshot, cause: err}
+	}
+	h.count, h.rows = binary.BigEndian.Uint32(b), b[4:]
+	return h, nil
+}
