@@ -1,6 +1,20 @@
-// Package wasm is where the core becomes a guest: what it answers natively at
-// the origin, it answers in a sandbox at the edges, byte for byte.
+// Command wasm is the core as a guest: what it answers natively at the origin,
+// it answers in a sandbox at the edges, byte for byte. Built for wasip1 as a
+// reactor (`make wasm`), it exports two functions that move bytes to and from
+// [webring/core/abi.Core.Call], and means nothing by itself.
 //
-// Its folder host holds what drives a core on either side; today that is the
-// core compiled in ([webring/wasm/host.Native]).
-package wasm
+//	input(size u32) pointer     memory for the size bytes of the next call
+//	call(op u32, arg u64, size u32) u64
+//	                            the reply: pointer << 32 | length
+//
+// A host calls _initialize once, and then one function at a time. What input
+// points to may be written until call; the reply may be read until the next
+// call of either. Its pointer for sizes up to 64 KiB never changes.
+//
+// The folder module carries the built guest in every binary; host drives a
+// core on either side.
+package main
+
+// main is never called: a reactor has exports instead. It is here so that the
+// package builds everywhere.
+func main() {}

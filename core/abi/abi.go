@@ -3,27 +3,33 @@ package abi
 import (
 	"webring/core"
 	"webring/core/api"
+	"webring/core/snap"
 )
 
 // Response is what [Core.Serve] writes; see [api.Response].
 type Response = api.Response
 
-// Record is one entry of the ledger as it travels: the event's encoding, and
-// beside it the encoding of its texts, which is empty where there are none.
-type Record struct {
-	Event, Texts []byte
-}
+// Record is one entry of the ledger; see [snap.Record].
+type Record = snap.Record
 
 // Core is a state and the functions by which a host drives it. It has one
 // owner: any number of calls to Serve may run at a time, but none beside a call
 // that changes the state.
+//
+// The functions below are for hosts that share its memory; [Core.Call] is the
+// same for hosts that do not.
 type Core struct {
 	state *core.State
+
+	// Of Call alone: whether ranks are up to date, and its buffers.
+	settled  bool
+	response Response
+	reply    []byte
 }
 
 // New gives the core of an empty ledger, in which no more than capacity members
 // can ever join.
-func New(capacity int) *Core { return &Core{core.NewState(capacity)} }
+func New(capacity int) *Core { return &Core{state: core.NewState(capacity)} }
 
 // Apply folds the next record of the ledger into the state. On an error, which
 // says why, the state is as it was; see [core.State.Apply]. Nothing may be
@@ -42,6 +48,10 @@ func (c *Core) Rewind(second int64) { c.state.Rewind(second) }
 func (c *Core) Serve(target []byte, random uint64, r *Response) {
 	api.Serve(c.state, target, random, r)
 }
+
+// Digest gives 128 bits over all that the records applied determine, and their
+// number; see [core.State.Digest]. It must not run beside anything else.
+func (c *Core) Digest() (seq uint64, digest [16]byte) { return c.state.Seq(), c.state.Digest() }
 
 // Seq is the number of records applied.
 func (c *Core) Seq() uint64 { return c.state.Seq() }

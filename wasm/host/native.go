@@ -9,27 +9,28 @@ import (
 	"webring/core/abi"
 )
 
-// Record is one entry of the ledger; see [abi.Record].
-type Record = abi.Record
-
-// Response is what Serve writes; see [abi.Response].
-type Response = abi.Response
-
-// backstep is how far the wall clock may go back before the head follows it:
-// less is what clocks do when they are set right little by little.
-const backstep = 5 * time.Second
-
 // Native is one core, compiled in, behind a lock that readers share. All its
 // functions may be called concurrently.
 type Native struct {
-	mu   sync.RWMutex
-	core *abi.Core
-	wall int64 // highest second that Tick was given since the last rewind
+	mu    sync.RWMutex
+	core  *abi.Core
+	clock clock
 }
 
 // NewNative gives an empty core, in which no more than capacity members can
 // ever join.
 func NewNative(capacity int) *Native { return &Native{core: abi.New(capacity)} }
+
+// LoadNative gives the core that a snapshot was taken of, after checking it
+// whole. The snapshot is not kept.
+func LoadNative(capacity int, snapshot []byte) (*Native, error) {
+	c, err := abi.Load(capacity, snapshot)
+	if err != nil {
+		return nil, fmt.Errorf("host: %w", err)
+	}
+	c.Advance(0)
+	return &Native{core: c}, nil
+}
 
 // Apply folds records, which follow the ones applied before, and then shows
 // them, all at once. On an error, which names the position, the records before
@@ -38,7 +39,7 @@ func NewNative(capacity int) *Native { return &Native{core: abi.New(capacity)} }
 func (n *Native) Apply(records []Record) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	defer func() { n.core.Advance(n.wall) }()
+	defer func() { n.core.Advance(n.clock.second) }()
 	for _, r := range records {
 		if err := n.core.Apply(r.Event, r.Texts); err != nil {
 			return fmt.Errorf("host: record %d: %w", n.core.Seq(), err)
@@ -52,16 +53,13 @@ func (n *Native) Apply(records []Record) error {
 // earlier Tick: then all that depends on time is set back to now, though not
 // before the last event.
 func (n *Native) Tick(now time.Time) {
-	second := now.Unix()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if second < n.wall-int64(backstep/time.Second) {
-		n.wall = second
-		n.core.Rewind(second)
+	if n.clock.tick(now) {
+		n.core.Rewind(n.clock.second)
 		return
 	}
-	n.wall = max(n.wall, second)
-	n.core.Advance(n.wall)
+	n.core.Advance(n.clock.second)
 }
 
 // Serve answers a GET for target at the head; see [abi.Core.Serve].
@@ -88,3 +86,22 @@ func (n *Native) BaseURL() string {
 	defer n.mu.RUnlock()
 	return n.core.BaseURL()
 }
+
+// Digest gives 128 bits over all that the records applied determine, and their
+// number; see [abi.Core.Digest].
+func (n *Native) Digest() (seq uint64, digest [16]byte) {
+	n.mu.Lock() // it writes a buffer of the core's
+	defer n.mu.Unlock()
+	return n.core.Digest()
+}
+
+// Snapshot gives a snapshot at the present position, which the caller owns. It
+// holds up whoever applies and, in this host, readers.
+func (n *Native) Snapshot() []byte {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.core.AppendSnapshot(nil)
+}
+
+// Close does nothing: a core that is compiled in holds nothing but memory.
+func (n *Native) Close() error { return nil }

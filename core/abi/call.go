@@ -1,0 +1,168 @@
+package abi
+
+import (
+	"encoding/binary"
+
+	"webring/core"
+	"webring/core/snap"
+)
+
+// Version is the version of what [Core.Call] takes and gives. A host drives
+// only modules of its own version; it grows with any change to an operation or
+// to an encoding here, and not with the documents themselves.
+const Version = 1
+
+// The operations of [Core.Call], by what they take in arg and in, and what
+// follows the head in their reply.
+const (
+	// OpVersion: rest is [Version] as u32. It is the one operation that every
+	// version has.
+	OpVersion uint32 = iota
+	// OpOpen: starts anew with capacity arg, at the snapshot in, or empty when
+	// in is. Refused, the core is as it was.
+	OpOpen
+	// OpApply: folds the records in, at most [MaxRecords], in order. Refused,
+	// the records before the one at the position of the head have been applied.
+	OpApply
+	// OpAdvance: brings the clock to second arg, unless it is there already.
+	OpAdvance
+	// OpRewind: sets the clock back to second arg, but not before the last event.
+	OpRewind
+	// OpServe: answers a GET for the target in with the random bits arg; rest
+	// is a response.
+	OpServe
+	// OpBaseURL: rest is the base URL.
+	OpBaseURL
+	// OpDigest: rest is the digest of the state, 16 bytes.
+	OpDigest
+	// OpSnapshot: rest is a snapshot of the state.
+	OpSnapshot
+)
+
+// MaxRecords is how many records one OpApply takes.
+const MaxRecords = snap.BlockEvents
+
+// maxCapacity is what an [core.Ordinal] can count.
+const maxCapacity = 1<<32 - 1
+
+// Reply is what a call answered.
+type Reply struct {
+	Refused bool   // then Rest says why, in UTF-8
+	Seq     uint64 // records applied
+	Second  int64  // the clock
+	Last    int64  // second of the last event; the clock is never before it
+	Rest    []byte
+}
+
+// replyHead is the length of a reply without its rest.
+const replyHead = 1 + 8 + 8 + 8
+
+// DecodeReply reads all of b. Rest aliases b. It reports false for what is no
+// reply.
+func DecodeReply(b []byte) (r Reply, ok bool) {
+	if len(b) < replyHead || b[0] > 1 {
+		return r, false
+	}
+	r.Refused = b[0] == 1
+	r.Seq = binary.LittleEndian.Uint64(b[1:])
+	r.Second = int64(binary.LittleEndian.Uint64(b[9:]))
+	r.Last = int64(binary.LittleEndian.Uint64(b[17:]))
+	r.Rest = b[replyHead:]
+	return r, true
+}
+
+// Call is the single entry by which a host drives a core whose memory it does
+// not share: an operation, a number and bytes in, bytes out. It must not run
+// beside anything else on the same core. Whatever is given, it answers and the
+// core stays usable: what it cannot do it refuses.
+//
+// The reply holds until the next call. Integers are little-endian:
+//
+//	reply = refused(u8, 0 or 1) seq(u64) second(i64) last(i64) rest
+//
+// [AppendRecord] writes records, [DecodeReply] and [DecodeResponse] read what
+// comes back.
+func (c *Core) Call(op uint32, arg uint64, in []byte) []byte {
+	c.reply = append(c.reply[:0], make([]byte, replyHead)...)
+	if why := c.do(op, arg, in); why != "" {
+		c.reply = append(c.reply[:replyHead], why...)
+		c.reply[0] = 1
+	}
+	binary.LittleEndian.PutUint64(c.reply[1:], c.state.Seq())
+	binary.LittleEndian.PutUint64(c.reply[9:], uint64(c.state.Clock()))
+	binary.LittleEndian.PutUint64(c.reply[17:], uint64(c.state.LastStamp()/1000))
+	return c.reply
+}
+
+// do performs an operation, appends what follows the head to the reply, or says
+// why it refuses.
+func (c *Core) do(op uint32, arg uint64, in []byte) (why string) {
+	switch op {
+	case OpVersion:
+		c.reply = binary.LittleEndian.AppendUint32(c.reply, Version)
+	case OpOpen:
+		return c.open(arg, in)
+	case OpApply:
+		return c.applyAll(in)
+	case OpAdvance, OpRewind:
+		if arg > core.MaxStamp/1000 {
+			return "abi: second out of range"
+		}
+		if op == OpAdvance {
+			c.Advance(int64(arg))
+		} else {
+			c.Rewind(int64(arg))
+		}
+		c.settled = true
+	case OpServe:
+		if !c.settled {
+			c.Advance(0)
+			c.settled = true
+		}
+		c.Serve(in, arg, &c.response)
+		c.reply = AppendResponse(c.reply, &c.response)
+	case OpBaseURL:
+		c.reply = append(c.reply, c.BaseURL()...)
+	case OpDigest:
+		_, digest := c.Digest()
+		c.reply = append(c.reply, digest[:]...)
+	case OpSnapshot:
+		c.reply = c.AppendSnapshot(c.reply)
+	default:
+		return "abi: no such operation"
+	}
+	return ""
+}
+
+func (c *Core) open(capacity uint64, snapshot []byte) (why string) {
+	if capacity > maxCapacity {
+		return "abi: capacity out of range"
+	}
+	opened := New(int(capacity))
+	if len(snapshot) > 0 {
+		var err error
+		if opened, err = Load(int(capacity), snapshot); err != nil {
+			return err.Error()
+		}
+	}
+	c.state, c.settled = opened.state, false
+	return ""
+}
+
+func (c *Core) applyAll(in []byte) (why string) {
+	records, err := snap.DecodeRecords(in)
+	if err != nil {
+		return err.Error()
+	}
+	c.settled = false
+	for _, r := range records {
+		if err := c.Apply(r.Event, r.Texts); err != nil {
+			return err.Error()
+		}
+	}
+	return ""
+}
+
+// AppendRecord appends a record to the input of [OpApply]; see
+// [snap.AppendRecord].
+func AppendRecord(dst []byte, r Record) []byte { return snap.AppendRecord(dst, r) }
