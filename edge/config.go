@@ -50,6 +50,29 @@ type Config struct {
 	CoreDigest string
 	// Paid are the paid operations by path, such as "/api/register".
 	Paid map[string]PaidHandler
+	// Sync answers edges that follow this node, GET by path below /sync/. A
+	// segment in braces takes any, as ctx.UserValue gives it while the request
+	// lasts. Other methods and unknown paths are seen to by the shell. Requests
+	// are counted apart from all others, ten times as many as RateLimit, and
+	// carry no RateLimit fields.
+	//
+	// A handler may set a body stream writer and write for as long as it
+	// likes. Then it takes ctx.Conn and ctx.Done before it returns, puts off
+	// the write deadline of the connection before each write, and ends when
+	// Done is closed.
+	Sync map[string]fasthttp.RequestHandler
+
+	// EdgeSecret is what this node and the edges that forward to it share, at
+	// least 32 bytes. A POST whose Webring-Edge field was made with it comes
+	// from the client, and over the scheme, that the field names, and is
+	// counted apart, as many for each client as RateLimit. Without a secret,
+	// and without a field that holds, a request is its peer's.
+	EdgeSecret []byte
+
+	// Stale says whether what Core shows may be behind the ring. Then every
+	// answer carries "Webring-Stale: true". nil stands for never. It is called
+	// for each request.
+	Stale func() bool
 
 	// RateLimit is how many requests a client may send in 60 seconds. 0
 	// switches the limiter off, and then no answer carries RateLimit fields:
@@ -74,7 +97,7 @@ type Config struct {
 	// 30 and 30 seconds.
 	ReadTimeout, IdleTimeout, WriteTimeout time.Duration
 
-	// Now is the clock of the limiter, [time.Now] when nil.
+	// Now is the clock of limiters and vouchers, [time.Now] when nil.
 	Now func() time.Time
 	// Log receives what operators should see, [slog.Default] when nil. Header
 	// values, queries and bodies are never written to it.

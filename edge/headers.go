@@ -37,22 +37,33 @@ func (s *Shell) finish(ctx *fasthttp.RequestCtx, w window) {
 	setHeader(ctx, "Access-Control-Allow-Origin", "*")
 	setHeader(ctx, "Access-Control-Expose-Headers", exposed)
 	setHeader(ctx, "X-Content-Type-Options", "nosniff")
-	if s.limiter == nil {
+	if s.stale != nil && s.stale() {
+		setHeader(ctx, staleField, "true")
+	}
+	if w.from == nil {
 		return
 	}
-	remaining, seconds := s.limiter.reset(w)
-	setNumber(ctx, "RateLimit-Limit", w.limit)
-	setNumber(ctx, "RateLimit-Remaining", remaining)
-	setNumber(ctx, "RateLimit-Reset", seconds)
-	setHeader(ctx, "RateLimit-Policy", s.limiter.policy)
+	remaining, seconds := w.from.reset(w)
 	if w.exceeded {
 		setNumber(ctx, "Retry-After", seconds)
 	}
+	if w.from.quiet {
+		return
+	}
+	setNumber(ctx, "RateLimit-Limit", w.limit)
+	setNumber(ctx, "RateLimit-Remaining", remaining)
+	setNumber(ctx, "RateLimit-Reset", seconds)
+	setHeader(ctx, "RateLimit-Policy", w.from.policy)
 }
+
+// staleField marks an answer of a node that may be behind the ring: it has
+// heard nothing new from its origin for a while, or has not yet seen what the
+// answer speaks of.
+const staleField = "Webring-Stale"
 
 // exposed are the fields that a script of another site may read.
 const exposed = "ETag, Link, Location, Retry-After, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, RateLimit-Policy, " +
-	"WWW-Authenticate, Payment-Receipt, Api-Version, Webring-Seq, Webring-From, Deprecation, Sunset"
+	"WWW-Authenticate, Payment-Receipt, Api-Version, Webring-Seq, Webring-From, Webring-Stale, Deprecation, Sunset"
 
 // A deprecation says since when a path is the old surface and when it goes. It
 // stays for at least 90 days (the service interface, "Versioning").

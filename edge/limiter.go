@@ -30,6 +30,7 @@ const (
 type limiter struct {
 	limit  uint32
 	policy string // the RateLimit-Policy field
+	quiet  bool   // says nothing of itself while it is kept
 	now    func() time.Time
 	start  time.Time
 	seed   maphash.Seed
@@ -50,6 +51,7 @@ type slot struct {
 // window is what a limiter says of one request. The zero value is that of no
 // limit.
 type window struct {
+	from             *limiter
 	limit, remaining uint32
 	exceeded         bool
 	ends             int64 // milliseconds since the limiter's start
@@ -101,7 +103,7 @@ func (l *limiter) ask(c client, cost uint32) window {
 		}
 	}
 	if found < 0 && cost == 0 {
-		return window{limit: l.limit, remaining: l.limit, ends: now + windowMillis}
+		return window{from: l, limit: l.limit, remaining: l.limit, ends: now + windowMillis}
 	}
 	if found < 0 {
 		if found = free; found < 0 {
@@ -114,6 +116,7 @@ func (l *limiter) ask(c client, cost uint32) window {
 	s := &row[found]
 	s.count = min(s.count+cost, l.limit+1)
 	return window{
+		from:      l,
 		limit:     l.limit,
 		remaining: l.limit - min(s.count, l.limit),
 		exceeded:  s.count > l.limit,

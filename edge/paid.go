@@ -13,11 +13,43 @@ func (s *Shell) paid(h PaidHandler) fasthttp.RequestHandler {
 			s.problem(ctx, notJSON)
 			return
 		}
-		h(ctx, s.proxies.client(ctx).String(), s.proxies.secure(ctx))
+		if o, ok := ctx.UserValue(senderKey{}).(origin); ok {
+			h(ctx, o.client.String(), o.https)
+		} else {
+			h(ctx, s.proxies.client(ctx).String(), s.proxies.secure(ctx))
+		}
 		if len(ctx.Response.Header.Peek("Cache-Control")) == 0 {
 			setHeader(ctx, "Cache-Control", "no-store")
 		}
 	}
+}
+
+// senderKey is where the request keeps who sent it, as its voucher says.
+type senderKey struct{}
+
+// vouched says who sent a request that comes through an edge. The voucher is
+// taken away, held or not: what is left is the request as the client sent it.
+func (s *Shell) vouched(ctx *fasthttp.RequestCtx) (origin, bool) {
+	h := &ctx.Request.Header
+	fields := h.PeekAll(voucherField)
+	if len(fields) == 0 {
+		return origin{}, false
+	}
+	field := string(fields[0])
+	h.Del(voucherField)
+	if s.vouchers == nil {
+		return origin{}, false
+	}
+	o, err := origin{}, errVoucherForm
+	if len(fields) == 1 {
+		o, err = s.vouchers.take(field, passedOn{h.Method(), h.RequestURI(), ctx.Request.Body()})
+	}
+	if err != nil {
+		s.log.Warn("edge: a request is counted as its peer's", "peer", ctx.RemoteAddr().String(), "err", err)
+		return origin{}, false
+	}
+	ctx.SetUserValue(senderKey{}, o)
+	return o, true
 }
 
 // jsonBody says whether the body claims to be JSON, or claims nothing.

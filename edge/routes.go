@@ -15,7 +15,7 @@ import (
 
 // routes builds the table of paths. The router only finds: what it would do by
 // itself about slashes, methods and OPTIONS would not look like the rest.
-func (s *Shell) routes(paid map[string]PaidHandler) error {
+func (s *Shell) routes(cfg Config) error {
 	s.router = router.New()
 	get := func(path string, h fasthttp.RequestHandler) {
 		if d, ok := s.deprecated[path]; ok {
@@ -34,14 +34,22 @@ func (s *Shell) routes(paid map[string]PaidHandler) error {
 	for _, asset := range static.Assets() {
 		get(asset.Path, serveAsset(asset))
 	}
-	for path, h := range paid {
+	for path, h := range cfg.Paid {
 		if h == nil || !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "{}?#%") {
 			return fmt.Errorf("edge: no paid operation can be at %q", path)
 		}
 		s.router.POST(path, s.paid(h))
 	}
+	for path, h := range cfg.Sync {
+		if h == nil || !strings.HasPrefix(path, string(syncPrefix)) || strings.ContainsAny(path, "?#%:*") {
+			return fmt.Errorf("edge: edges cannot follow at %q", path)
+		}
+		s.router.GET(path, h)
+	}
 	return nil
 }
+
+var syncPrefix = []byte("/sync/")
 
 // dispatch finds the handler of a request, or says why there is none.
 func (s *Shell) dispatch(ctx *fasthttp.RequestCtx) {
@@ -51,7 +59,7 @@ func (s *Shell) dispatch(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	path := decoded(pathOf(target))
-	reads, posts := s.lookup(fasthttp.MethodGet, path), s.lookup(fasthttp.MethodPost, path)
+	reads, posts := s.lookup(ctx, fasthttp.MethodGet, path), s.lookup(ctx, fasthttp.MethodPost, path)
 	if bytes.HasPrefix(path, ringPrefix) && !api.Serves(path) {
 		reads = nil // the wildcard below this prefix takes more than the core has
 	}
@@ -70,9 +78,11 @@ func (s *Shell) dispatch(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-func (s *Shell) lookup(method string, path []byte) fasthttp.RequestHandler {
-	// Without a context nothing of the path is kept.
-	h, _ := s.router.Lookup(method, strconv.B2S(path), nil)
+func (s *Shell) lookup(ctx *fasthttp.RequestCtx, method string, path []byte) fasthttp.RequestHandler {
+	if !bytes.HasPrefix(path, syncPrefix) {
+		ctx = nil // then nothing of the path is kept, which nobody else needs
+	}
+	h, _ := s.router.Lookup(method, strconv.B2S(path), ctx)
 	return h
 }
 

@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -32,10 +33,15 @@ var ErrClosed = errors.New("edge: the shell was shut down")
 type Shell struct {
 	core    Core
 	proxies Proxies
-	limiter *limiter
+	stale   func() bool
 	log     *slog.Logger
 	tls     *tls.Config
 	build   string // first part of every validator
+
+	// Each request is counted by one of these: everyone's, those that edges
+	// follow this node with, those that edges forward.
+	limiter, followers, forwarded *limiter
+	vouchers                      *vouchers // nil: none are taken
 
 	maxConns, maxConnsPerClient int
 
@@ -64,6 +70,7 @@ func newShell(cfg Config, deprecated map[string]deprecation) (*Shell, error) {
 	s := &Shell{
 		core:              cfg.Core,
 		proxies:           cfg.TrustedProxies,
+		stale:             cfg.Stale,
 		limiter:           newLimiter(cfg.RateLimit, now),
 		log:               cfg.Log,
 		build:             hex.EncodeToString(build[:4]),
@@ -79,7 +86,19 @@ func newShell(cfg Config, deprecated map[string]deprecation) (*Shell, error) {
 		s.tls = cfg.TLS.Clone()
 		s.tls.NextProtos = []string{"http/1.1"}
 	}
-	if err := s.routes(cfg.Paid); err != nil {
+	if len(cfg.Sync) > 0 {
+		if s.followers = newLimiter(10*cfg.RateLimit, now); s.followers != nil {
+			s.followers.quiet = true
+		}
+	}
+	if cfg.EdgeSecret != nil {
+		if err := checkSecret(cfg.EdgeSecret); err != nil {
+			return nil, err
+		}
+		s.forwarded = newLimiter(cfg.RateLimit, now)
+		s.vouchers = newVouchers(cfg.EdgeSecret, now)
+	}
+	if err := s.routes(cfg); err != nil {
 		return nil, err
 	}
 	s.server = fasthttp.Server{
@@ -141,7 +160,7 @@ func (s *Shell) Shutdown(ctx context.Context) error {
 func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 	var w window
 	defer s.contain(ctx, &w)
-	w = s.limiter.take(s.proxies.client(ctx))
+	w = s.count(ctx)
 	switch {
 	case w.exceeded:
 		s.refuse(ctx)
@@ -151,6 +170,21 @@ func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 		s.dispatch(ctx)
 	}
 	s.finish(ctx, w)
+}
+
+// count takes the request from what its client has left, having found out who
+// that is.
+func (s *Shell) count(ctx *fasthttp.RequestCtx) window {
+	h := &ctx.Request.Header
+	switch {
+	case s.followers != nil && bytes.HasPrefix(h.RequestURI(), syncPrefix):
+		return s.followers.take(s.proxies.client(ctx))
+	case h.IsPost():
+		if o, ok := s.vouched(ctx); ok {
+			return s.forwarded.take(o.client)
+		}
+	}
+	return s.limiter.take(s.proxies.client(ctx))
 }
 
 // contain answers a request whose handling panicked: the process serves others.

@@ -1,0 +1,168 @@
+package edge
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A voucher is how an edge says for whom it forwards a request: the field
+// Webring-Edge, which only holders of the shared secret can write.
+//
+//	Webring-Edge: t=1760000000123; n=NONCE; c=192.0.2.1; s=https; m=MAC
+//
+// t is when it was written, in milliseconds since 1970; n 16 random bytes; c
+// the client as [PaidHandler] names it; s the scheme that the client spoke. MAC
+// is HMAC-SHA256 over the lines
+//
+//	webring-edge 1
+//	t
+//	n
+//	c
+//	s
+//	method
+//	request target, as it was sent
+//	SHA-256 of the body
+//
+// each ended by a line feed. n, MAC and the body's digest are base64url
+// without padding. The field has this one spelling. It counts once, and until
+// 30 seconds from t, either way.
+const voucherField = "Webring-Edge"
+
+// voucherLife is how far the clocks of edge and origin may be apart, transit
+// included.
+const voucherLife = 30 * time.Second
+
+// Why a voucher does not count.
+var (
+	errVoucherForm     = errors.New("edge: malformed voucher")
+	errVoucherForged   = errors.New("edge: voucher with a wrong MAC")
+	errVoucherStale    = errors.New("edge: voucher from another time")
+	errVoucherReplayed = errors.New("edge: voucher seen before")
+)
+
+// minSecret is the least length of the shared secret in bytes.
+const minSecret = 32
+
+func checkSecret(secret []byte) error {
+	if len(secret) < minSecret {
+		return fmt.Errorf("edge: the secret that edges share must have at least %d bytes", minSecret)
+	}
+	return nil
+}
+
+// passedOn is what a voucher is about.
+type passedOn struct{ method, target, body []byte }
+
+// newVoucher writes the field for a request of a client, as [PaidHandler] names
+// it.
+func newVoucher(secret []byte, now time.Time, client string, secure bool, r passedOn) string {
+	var nonce [16]byte
+	rand.Read(nonce[:]) // never fails
+	scheme := "http"
+	if secure {
+		scheme = "https"
+	}
+	t, n := strconv.FormatInt(now.UnixMilli(), 10), base64.RawURLEncoding.EncodeToString(nonce[:])
+	mac := base64.RawURLEncoding.EncodeToString(voucherMAC(secret, t, n, client, scheme, r))
+	return "t=" + t + "; n=" + n + "; c=" + client + "; s=" + scheme + "; m=" + mac
+}
+
+func voucherMAC(secret []byte, t, n, client, scheme string, r passedOn) []byte {
+	body := sha256.Sum256(r.body)
+	h := hmac.New(sha256.New, secret)
+	fmt.Fprintf(h, "webring-edge 1\n%s\n%s\n%s\n%s\n%s\n%s\n%s\n", t, n, client, scheme, r.method, r.target,
+		base64.RawURLEncoding.EncodeToString(body[:]))
+	return h.Sum(nil)
+}
+
+// vouchers takes vouchers, each once. It may be used concurrently.
+type vouchers struct {
+	secret []byte
+	now    func() time.Time
+
+	mu sync.Mutex
+	// Those taken lately, by MAC. Each set is filled for two lifetimes, which
+	// is as long as a voucher can count, and kept for as long again. Only
+	// holders of the secret can fill them.
+	seen, before map[[16]byte]struct{}
+	since        time.Time
+}
+
+func newVouchers(secret []byte, now func() time.Time) *vouchers {
+	return &vouchers{secret: secret, now: now, seen: map[[16]byte]struct{}{}, since: now()}
+}
+
+// take says who sent the request that came with this field.
+func (v *vouchers) take(field string, r passedOn) (origin, error) {
+	parts := strings.Split(field, "; ")
+	if len(parts) != 5 {
+		return origin{}, errVoucherForm
+	}
+	for i, prefix := range [...]string{"t=", "n=", "c=", "s=", "m="} {
+		rest, ok := strings.CutPrefix(parts[i], prefix)
+		if !ok || rest == "" {
+			return origin{}, errVoucherForm
+		}
+		parts[i] = rest
+	}
+	t, n, name, scheme := parts[0], parts[1], parts[2], parts[3]
+	mac, err := base64.RawURLEncoding.Strict().DecodeString(parts[4])
+	if err != nil {
+		return origin{}, errVoucherForm
+	}
+	if !hmac.Equal(mac, voucherMAC(v.secret, t, n, name, scheme, r)) {
+		return origin{}, errVoucherForged
+	}
+	millis, err := strconv.ParseInt(t, 10, 64)
+	c, ok := parseClient(name)
+	if err != nil || !ok || scheme != "http" && scheme != "https" {
+		return origin{}, errVoucherForm
+	}
+	now := v.now()
+	if age := now.Sub(time.UnixMilli(millis)); age > voucherLife || age < -voucherLife {
+		return origin{}, errVoucherStale
+	}
+	if !v.first([16]byte(mac), now) {
+		return origin{}, errVoucherReplayed
+	}
+	return origin{client: c, https: scheme == "https"}, nil
+}
+
+// first remembers a MAC, and says whether it is new.
+func (v *vouchers) first(mac [16]byte, now time.Time) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if age := now.Sub(v.since); age > 2*voucherLife || age < 0 {
+		v.before, v.seen, v.since = v.seen, map[[16]byte]struct{}{}, now
+	}
+	_, now1 := v.seen[mac]
+	_, then := v.before[mac]
+	v.seen[mac] = struct{}{}
+	return !now1 && !then
+}
+
+// parseClient reads what [client.String] writes.
+func parseClient(s string) (client, bool) {
+	if s == (client{}).String() {
+		return client{}, true
+	}
+	if addr, err := netip.ParseAddr(s); err == nil && addr.Is4() {
+		return clientOf(addr), true
+	}
+	prefix, err := netip.ParsePrefix(s)
+	if err != nil || !prefix.Addr().Is6() || prefix.Bits() != 64 || prefix != prefix.Masked() {
+		return client{}, false
+	}
+	b := prefix.Addr().As16()
+	return client{binary.BigEndian.Uint64(b[:8]), ipv6}, true
+}
