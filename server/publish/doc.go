@@ -11,6 +11,6 @@
 // [Handlers] serve a [Source] over HTTP. The publisher is one, and so is a
 // replica of it: an edge can be the origin of further edges.
 //
-// A tour: source.go and handlers.go (what is asked and answered), stream.go
-// (the push), key.go, publisher.go, snapshots.go.
+// A tour: source.go and handlers.go (what is asked and answered), stream.go (the
+// push), key.go, publisher.go, snapshots.go.
 package publish

@@ -1,16 +1,277 @@
 package publish
 
-import "github.com/valyala/fasthttp"
+import (
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/core/api"
+	"webring/core/snap"
+)
+
+const (
+	// maxFollowers is how many may wait for checkpoints at a time. Each holds
+	// a connection.
+	maxFollowers = 1024
+	// pollTime bounds how long a long poll is held.
+	pollTime = 30 * time.Second
+	// heartbeat is the longest silence on an event stream. A follower that is
+	// gone is noticed by it.
+	heartbeat = 10 * time.Second
+	// sendTime bounds the writing of one event to a follower.
+	sendTime = 10 * time.Second
+)
+
+// Cache-Control of what is handed out. What is named by its digest never
+// changes. Nor do the events of a range that is whole; but words beside them
+// may be redacted, so neither ranges nor snapshots are for long memories.
+const (
+	forNobody = "no-store"
+	forAWhile = "public, max-age=3600"
+	forEver   = "public, max-age=31536000, immutable"
+)
+
+// handlers answer for a source.
+type handlers struct {
+	source  Source
+	baseURL func() string
+
+	followers           atomic.Int64
+	most                int64
+	pollTime, heartbeat time.Duration
+}
 
 // Handlers gives the handlers of the paths that edges ask, by path; a segment
 // {sha256} is in hexadecimal:
 //
 //	GET /sync/checkpoint         the newest signed checkpoint
-//	GET /sync/events?from=N      records from event number N to the end of its block
+//	GET /sync/events?from=N      records from event number N to the end of its
+//	                             block, or as far as they are signed
 //	GET /sync/snapshot/{sha256}  a snapshot's file
 //	GET /sync/core/{sha256}      the module that answers reads
 //
-// baseURL says what the types of problem documents begin with.
+// A checkpoint's id is {size}-{time}. Who accepts text/event-stream gets a
+// stream of them, each as it comes: id, and as data the signed note without its
+// last line end. With the Last-Event-ID of the newest, the stream begins with
+// the next. Otherwise ?after={id} holds the answer until another checkpoint is
+// newest, at most 30 seconds, and gives the newest in any case.
+//
+// Errors are problem documents, whose types begin with what baseURL gives. The
+// handlers answer HEAD too.
 func Handlers(s Source, baseURL func() string) map[string]fasthttp.RequestHandler {
-	return map[string]fasthttp.RequestHandler{}
+	return newHandlers(s, baseURL).routes()
+}
+
+func newHandlers(s Source, baseURL func() string) *handlers {
+	return &handlers{source: s, baseURL: baseURL, most: maxFollowers, pollTime: pollTime, heartbeat: heartbeat}
+}
+
+func (h *handlers) routes() map[string]fasthttp.RequestHandler {
+	return map[string]fasthttp.RequestHandler{
+		"/sync/checkpoint":        h.checkpoint,
+		"/sync/events":            h.events,
+		"/sync/snapshot/{sha256}": h.snapshot,
+		"/sync/core/{sha256}":     h.core,
+	}
+}
+
+func (h *handlers) checkpoint(ctx *fasthttp.RequestCtx) {
+	ctx.Response.Header.Set("Vary", "Accept")
+	after, polls, ok := parameter(ctx, "after")
+	if _, isID := parseID(after); !ok || polls && !isID {
+		h.problem(ctx, api.InvalidParameter, "after must be the id of a checkpoint: its size, a hyphen and its time.")
+		return
+	}
+	streams := acceptsStream(ctx)
+	if ctx.IsHead() || !streams && !polls {
+		h.send(ctx, h.source.Checkpoint())
+		return
+	}
+	if h.followers.Add(1) > h.most {
+		h.followers.Add(-1)
+		h.problem(ctx, api.RateLimited, "As many follow this node as it has room for.")
+		ctx.Response.Header.Set("Retry-After", "10")
+		return
+	}
+	if streams {
+		h.stream(ctx)
+		return
+	}
+	defer h.followers.Add(-1)
+	h.send(ctx, h.poll(after, ctx.Done()))
+}
+
+// poll waits until the newest checkpoint is another than the one with this id,
+// and gives the newest.
+func (h *handlers) poll(after string, stopping <-chan struct{}) []byte {
+	over := time.NewTimer(h.pollTime)
+	defer over.Stop()
+	for {
+		changed := h.source.Changed()
+		note := h.source.Checkpoint()
+		if id, ok := idOf(note); ok && id != after {
+			return note
+		}
+		select {
+		case <-changed:
+		case <-over.C:
+			return note
+		case <-stopping:
+			return note
+		}
+	}
+}
+
+// send answers with a checkpoint.
+func (h *handlers) send(ctx *fasthttp.RequestCtx, note []byte) {
+	if note == nil {
+		h.problem(ctx, api.NotFound, "There is no checkpoint yet.")
+		return
+	}
+	answer(ctx, "text/plain; charset=utf-8", forNobody)
+	ctx.Response.SetBodyRaw(note)
+}
+
+func (h *handlers) events(ctx *fasthttp.RequestCtx) {
+	word, _, ok := parameter(ctx, "from")
+	from, isNumber := parseNumber(word)
+	if !ok || !isNumber {
+		h.problem(ctx, api.InvalidParameter, "from must be the number of an event, counted from 0.")
+		return
+	}
+	n := snap.BlockEvents - int(from%snap.BlockEvents)
+	records, err := h.source.Events(from, n)
+	if err != nil {
+		h.failed(ctx, err)
+		return
+	}
+	size := 0
+	for _, r := range records {
+		size += 4 + len(r.Event) + 4 + len(r.Texts)
+	}
+	body := make([]byte, 0, size)
+	for _, r := range records {
+		body = snap.AppendRecord(body, r)
+	}
+	cache := forNobody
+	if len(records) == n {
+		cache = forAWhile
+	}
+	answer(ctx, "application/octet-stream", cache)
+	ctx.Response.SetBodyRaw(body)
+}
+
+func (h *handlers) snapshot(ctx *fasthttp.RequestCtx) {
+	digest, ok := pathDigest(ctx)
+	if !ok {
+		h.failed(ctx, snap.ErrNotHeld)
+		return
+	}
+	file, length, err := h.source.Snapshot(digest)
+	if err != nil {
+		h.failed(ctx, err)
+		return
+	}
+	answer(ctx, "application/zstd", forAWhile)
+	ctx.Response.SetBodyStream(file, int(length))
+}
+
+func (h *handlers) core(ctx *fasthttp.RequestCtx) {
+	digest, ok := pathDigest(ctx)
+	if !ok {
+		h.failed(ctx, snap.ErrNotHeld)
+		return
+	}
+	module, err := h.source.Core(digest)
+	if err != nil {
+		h.failed(ctx, err)
+		return
+	}
+	answer(ctx, "application/wasm", forEver)
+	ctx.Response.SetBodyRaw(module)
+}
+
+// failed answers for a source that could not. What is not foreseen is the
+// shell's to contain, as any fault of a handler is.
+func (h *handlers) failed(ctx *fasthttp.RequestCtx, err error) {
+	if !errors.Is(err, snap.ErrNotHeld) {
+		panic(err)
+	}
+	h.problem(ctx, api.NotFound, "This is not held here: not yet, or no longer.")
+}
+
+func (h *handlers) problem(ctx *fasthttp.RequestCtx, code api.Code, detail string) {
+	answer(ctx, "application/problem+json", forNobody)
+	ctx.SetStatusCode(code.Status())
+	ctx.Response.SetBodyRaw(api.AppendProblem(nil, h.baseURL(), code, detail, nil))
+}
+
+func answer(ctx *fasthttp.RequestCtx, media, cache string) {
+	ctx.Response.Header.SetContentType(media)
+	ctx.Response.Header.Set("Cache-Control", cache)
+}
+
+// parameter gives the value of a query parameter that may be given once.
+func parameter(ctx *fasthttp.RequestCtx, name string) (value string, given, ok bool) {
+	values := ctx.QueryArgs().PeekMulti(name)
+	switch len(values) {
+	case 0:
+		return "", false, true
+	case 1:
+		return string(values[0]), true, true
+	}
+	return "", true, false
+}
+
+// parseNumber reads a decimal number in its one spelling.
+func parseNumber(word string) (uint64, bool) {
+	n, err := strconv.ParseUint(word, 10, 63)
+	return n, err == nil && strconv.FormatUint(n, 10) == word
+}
+
+// parseID reads the id of a checkpoint: {size}-{time}.
+func parseID(word string) (id string, ok bool) {
+	size, ms, _ := strings.Cut(word, "-")
+	_, ok1 := parseNumber(size)
+	_, ok2 := parseNumber(ms)
+	return word, ok1 && ok2
+}
+
+// idOf gives the id of the checkpoint in a signed note.
+func idOf(note []byte) (id string, ok bool) {
+	text, _, _ := strings.Cut(string(note), "\n\n")
+	c, err := snap.ParseCheckpoint(text + "\n")
+	if err != nil {
+		return "", false
+	}
+	return strconv.FormatUint(c.Size, 10) + "-" + strconv.FormatInt(c.Time, 10), true
+}
+
+// pathDigest reads the last segment of the path.
+func pathDigest(ctx *fasthttp.RequestCtx) (digest [32]byte, ok bool) {
+	path := string(ctx.Path())
+	word := path[strings.LastIndexByte(path, '/')+1:]
+	b, err := hex.DecodeString(word)
+	if err != nil || len(b) != len(digest) || hex.EncodeToString(b) != word {
+		return digest, false
+	}
+	return [32]byte(b), true
+}
+
+// acceptsStream says whether the client named the media type of event streams.
+func acceptsStream(ctx *fasthttp.RequestCtx) bool {
+	for _, field := range ctx.Request.Header.PeekAll("Accept") {
+		for _, media := range strings.Split(string(field), ",") {
+			media, _, _ = strings.Cut(media, ";")
+			if strings.EqualFold(strings.TrimSpace(media), "text/event-stream") {
+				return true
+			}
+		}
+	}
+	return false
 }

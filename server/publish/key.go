@@ -1,0 +1,107 @@
+package publish
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"webring/core/snap"
+)
+
+// Key signs checkpoints: an ed25519 key in the format of signed notes. It may
+// be used concurrently.
+type Key struct {
+	signer   note.Signer
+	verifier string
+}
+
+// OpenKey reads the key at path, and makes one under this name when there is
+// no file. A key keeps its name: edges pin both together. The file is for its
+// owner's eyes only. Errors never repeat what it holds.
+func OpenKey(path, name string) (*Key, error) {
+	k, err := ReadKey(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return k, err
+	}
+	if !snap.ValidOrigin(name) {
+		return nil, fmt.Errorf("publish: %q cannot name a key", name)
+	}
+	secret, _, err := note.GenerateKey(rand.Reader, name)
+	if err != nil {
+		return nil, fmt.Errorf("publish: make a key: %w", err)
+	}
+	if err := writeFile(path, []byte(secret+"\n"), 0o600); err != nil {
+		return nil, fmt.Errorf("publish: keep the key: %w", err)
+	}
+	return ReadKey(path)
+}
+
+// ReadKey reads the key at path. Without a file, the error wraps
+// [fs.ErrNotExist].
+func ReadKey(path string) (*Key, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("publish: read the key: %w", err)
+	}
+	secret := strings.TrimSuffix(string(text), "\n")
+	signer, err := note.NewSigner(secret)
+	if err != nil || !snap.ValidOrigin(signer.Name()) {
+		return nil, fmt.Errorf("publish: %s is not the key of a signer", path)
+	}
+	// PRIVATE+KEY+name+hash+secret: a byte for the algorithm, and the seed.
+	field := strings.SplitN(secret, "+", 5)
+	seed, err := base64.StdEncoding.DecodeString(field[len(field)-1])
+	if err != nil || len(seed) != 1+ed25519.SeedSize {
+		return nil, fmt.Errorf("publish: %s is not the key of a signer", path)
+	}
+	public := ed25519.NewKeyFromSeed(seed[1:]).Public().(ed25519.PublicKey)
+	verifier, err := note.NewEd25519VerifierKey(signer.Name(), public)
+	if err != nil {
+		return nil, fmt.Errorf("publish: %w", err)
+	}
+	return &Key{signer, verifier}, nil
+}
+
+// Name is the name of the key and of the origin that signs with it.
+func (k *Key) Name() string { return k.signer.Name() }
+
+// Verifier is what edges pin, in the format of signed notes: name+hash+key.
+func (k *Key) Verifier() string { return k.verifier }
+
+// Sign gives the signed note of a checkpoint.
+func (k *Key) Sign(c snap.Checkpoint) ([]byte, error) {
+	return note.Sign(&note.Note{Text: c.Text()}, k.signer)
+}
+
+// writeFile writes a file that is there whole or not at all.
+func writeFile(path string, b []byte, mode fs.FileMode) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err = os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

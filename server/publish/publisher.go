@@ -1,0 +1,292 @@
+package publish
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"webring/core"
+	"webring/core/snap"
+	"webring/server/ledger"
+)
+
+// Config says what a [Publisher] signs and keeps.
+type Config struct {
+	// Dir is the folder of the snapshots. It is made if absent, and belongs to
+	// the publisher.
+	Dir string
+	// Key signs.
+	Key *Key
+	// Core is the module that answers reads, nil when none is offered, and ABI
+	// the version of its entry.
+	Core []byte
+	ABI  int
+	// Capacity bounds how many members can ever join.
+	Capacity int
+
+	// Interval is the longest time between checkpoints; 0 stands for 15
+	// seconds.
+	Interval time.Duration
+	// SnapshotEvery is after how many events a new snapshot is made; 0 stands
+	// for 10 000. One is also made at the start, a day after the last one, and
+	// as soon as a member's words are to be forgotten.
+	SnapshotEvery uint64
+	// Grace is how long a snapshot is kept after its successor was made, for
+	// those who are fetching it; 0 stands for an hour.
+	Grace time.Duration
+
+	// Now is the clock; nil stands for [time.Now].
+	Now func() time.Time
+	// Log receives what operators should see; nil stands for [slog.Default].
+	Log *slog.Logger
+}
+
+// snapshotAge is how old a snapshot of fewer events may get, and retryAfter how
+// long a failed one is not tried again.
+const (
+	snapshotAge = 24 * time.Hour
+	retryAfter  = time.Minute
+)
+
+// Publisher is the [Source] at the origin.
+type Publisher struct {
+	c      Config
+	digest [32]byte // of Core
+
+	wake    chan struct{} // holds a token when there may be something to sign
+	stop    context.CancelFunc
+	running sync.WaitGroup
+
+	mu      sync.Mutex
+	books   *ledger.Ledger
+	at      position
+	signed  []byte
+	last    snap.Checkpoint
+	changed chan struct{}
+	kept    []snapshot // the newest last
+}
+
+var _ Source = (*Publisher)(nil)
+
+// position is a point of the ledger that the writer has reached.
+type position struct {
+	size  uint64
+	root  [32]byte
+	state [16]byte
+	// redacted is the size right after the last redaction in this process.
+	redacted uint64
+}
+
+// New prepares a publisher. It publishes nothing before [Publisher.Start].
+func New(c Config) (*Publisher, error) {
+	if c.Key == nil || c.Dir == "" || c.Capacity <= 0 {
+		return nil, errors.New("publish: key, folder and capacity must be given")
+	}
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("publish: %w", err)
+	}
+	c.Interval = cmp.Or(c.Interval, 15*time.Second)
+	c.SnapshotEvery = cmp.Or(c.SnapshotEvery, 10_000)
+	c.Grace = cmp.Or(c.Grace, time.Hour)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	p := &Publisher{c: c, wake: make(chan struct{}, 1), changed: make(chan struct{})}
+	if c.Core != nil {
+		p.digest = sha256.Sum256(c.Core)
+	}
+	return p, nil
+}
+
+// Published is the ledger's hook ([ledger.Config.Publish]). Before Start it
+// does nothing.
+func (p *Publisher) Published(records []ledger.Record) {
+	p.mu.Lock()
+	books := p.books
+	p.mu.Unlock()
+	if books == nil {
+		return
+	}
+	// The writer stands still: what it has applied is what is durable.
+	books.View(func(v *ledger.View) { p.note(books, v.State(), redacts(records)) })
+}
+
+// note remembers where the ledger is. It runs in the writer, with nothing
+// applied that is not durable.
+func (p *Publisher) note(books *ledger.Ledger, st *core.State, redaction bool) {
+	size, root := books.Root()
+	if st.Seq() != size {
+		panic(fmt.Sprintf("publish: the state has %d events and the ledger %d", st.Seq(), size))
+	}
+	state := st.Digest()
+	p.mu.Lock()
+	p.at.size, p.at.root, p.at.state = size, root, state
+	if redaction {
+		p.at.redacted = size
+	}
+	p.mu.Unlock()
+	p.signal()
+}
+
+func (p *Publisher) signal() {
+	select {
+	case p.wake <- struct{}{}:
+	default: // the token that is there will do
+	}
+}
+
+// redacts says whether one of the records takes a member's words away.
+func redacts(records []ledger.Record) bool {
+	for _, r := range records {
+		if e, err := core.DecodeEvent(r.Event); err == nil {
+			if removed, ok := e.(*core.Removed); ok && removed.Redacted {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Start publishes the ledger from its present end on. When it returns there is
+// a checkpoint. The ledger's hook must be Published.
+func (p *Publisher) Start(ctx context.Context, books *ledger.Ledger) error {
+	if err := p.openSnapshots(books); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.books = books
+	p.mu.Unlock()
+	err := books.Do(ctx, func(tx *ledger.Tx) error {
+		// Otherwise another function of this group appended something, and the
+		// hook will be called before this group is answered.
+		if tx.State().Seq() == books.Size() {
+			p.note(books, tx.State(), false)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := p.sign(); err != nil {
+		return err
+	}
+	ctx, p.stop = context.WithCancel(context.Background())
+	due := make(chan struct{}, 1)
+	due <- struct{}{} // at the start, whatever has come since the last one
+	p.running.Go(func() { p.keepSigning(ctx, due) })
+	p.running.Go(func() { p.keepSnapshots(ctx, due) })
+	return nil
+}
+
+// Close ends what Start began. The newest checkpoint goes on being served. It
+// is to be called before the ledger is closed.
+func (p *Publisher) Close() error {
+	if p.stop != nil {
+		p.stop()
+	}
+	p.running.Wait()
+	return nil
+}
+
+// keepSigning signs whatever is newest, and asks for a snapshot when it is time.
+func (p *Publisher) keepSigning(ctx context.Context, due chan<- struct{}) {
+	tick := time.NewTicker(p.c.Interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.wake:
+		case <-tick.C:
+		}
+		if err := p.sign(); err != nil {
+			p.c.Log.Error("the checkpoint could not be signed; edges stay at the last one", "err", err)
+		}
+		if p.snapshotDue() {
+			select {
+			case due <- struct{}{}:
+			default: // one is being made, or about to be
+			}
+		}
+	}
+}
+
+// sign makes the checkpoint of the newest position, unless the last one says
+// the same. Its time never goes back.
+func (p *Publisher) sign() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := snap.Checkpoint{Origin: p.c.Key.Name(), Size: p.at.size, Root: p.at.root, State: p.at.state,
+		Time: max(p.c.Now().UnixMilli(), p.last.Time), Core: p.digest, ABI: p.c.ABI}
+	if n := len(p.kept); n > 0 {
+		c.Snapshot = p.kept[n-1].Snapshot
+	}
+	if c == p.last {
+		return nil
+	}
+	// Who resumes goes by size and time, so they must not be those of the last.
+	if c.Size == p.last.Size && c.Time == p.last.Time {
+		c.Time++
+	}
+	signed, err := p.c.Key.Sign(c)
+	if err != nil {
+		return err
+	}
+	p.signed, p.last = signed, c
+	close(p.changed)
+	p.changed = make(chan struct{})
+	return nil
+}
+
+// Checkpoint implements [Source].
+func (p *Publisher) Checkpoint() []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.signed
+}
+
+// Changed implements [Source].
+func (p *Publisher) Changed() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.changed
+}
+
+// Events implements [Source].
+func (p *Publisher) Events(from uint64, n int) ([]snap.Record, error) {
+	p.mu.Lock()
+	books, size := p.books, p.last.Size
+	p.mu.Unlock()
+	if from > size {
+		return nil, fmt.Errorf("publish: event %d of %d: %w", from, size, snap.ErrNotHeld)
+	}
+	if from == size || n <= 0 {
+		return nil, nil
+	}
+	stored, err := books.Records(from, int(min(uint64(n), size-from)))
+	if err != nil {
+		return nil, fmt.Errorf("publish: %w", err)
+	}
+	records := make([]snap.Record, len(stored))
+	for i, r := range stored {
+		records[i] = snap.Record(r)
+	}
+	return records, nil
+}
+
+// Core implements [Source].
+func (p *Publisher) Core(digest [32]byte) ([]byte, error) {
+	if p.c.Core == nil || digest != p.digest {
+		return nil, fmt.Errorf("publish: module %x: %w", digest, snap.ErrNotHeld)
+	}
+	return p.c.Core, nil
+}

@@ -1,0 +1,298 @@
+package publish
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"webring/core"
+	"webring/core/snap"
+	"webring/server/ledger"
+)
+
+// snapshot is one that is kept, in a file that never changes.
+type snapshot struct {
+	snap.Snapshot
+	made time.Time
+	// superseded holds from when on there was a newer one, but the zero time
+	// for the newest. forget says that it holds words that were redacted.
+	superseded time.Time
+	forget     bool
+}
+
+// fileName carries what must be known of a file before it is read:
+// {size}-{sha256}.zst.
+func fileName(s snap.Snapshot) string { return fmt.Sprintf("%020d-%x.zst", s.Size, s.Digest) }
+
+func (p *Publisher) path(s snap.Snapshot) string { return filepath.Join(p.c.Dir, fileName(s)) }
+
+func parseFileName(name string) (s snap.Snapshot, ok bool) {
+	size, digest, _ := strings.Cut(strings.TrimSuffix(name, ".zst"), "-")
+	n, err := strconv.ParseUint(size, 10, 63)
+	b, err2 := hex.DecodeString(digest)
+	if err != nil || err2 != nil || len(b) != len(s.Digest) {
+		return s, false
+	}
+	s.Size = n
+	copy(s.Digest[:], b)
+	return s, fileName(s) == name
+}
+
+// openSnapshots takes up the newest snapshot that belongs to the ledger, and
+// removes everything else in the folder.
+func (p *Publisher) openSnapshots(books *ledger.Ledger) error {
+	entries, err := os.ReadDir(p.c.Dir)
+	if err != nil {
+		return fmt.Errorf("publish: %w", err)
+	}
+	slices.SortFunc(entries, func(a, b os.DirEntry) int { return cmp.Compare(b.Name(), a.Name()) })
+	for _, e := range entries {
+		if s, ok := parseFileName(e.Name()); ok && len(p.kept) == 0 {
+			kept, err := p.check(books, s)
+			if err == nil {
+				p.kept = append(p.kept, kept)
+				continue
+			}
+			p.c.Log.Warn("a snapshot is not used and removed", "file", e.Name(), "err", err)
+		}
+		if err := os.RemoveAll(filepath.Join(p.c.Dir, e.Name())); err != nil {
+			return fmt.Errorf("publish: %w", err)
+		}
+	}
+	return nil
+}
+
+// check says whether a file is what its name says and lies on the ledger's
+// history, which may be a restored one.
+func (p *Publisher) check(books *ledger.Ledger, s snap.Snapshot) (snapshot, error) {
+	about, err := os.Stat(p.path(s))
+	if err != nil {
+		return snapshot{}, err
+	}
+	s.Bytes = about.Size()
+	if s.Size > books.Size() {
+		return snapshot{}, errors.New("it is ahead of the ledger")
+	}
+	_, tree, err := p.read(s)
+	if err != nil {
+		return snapshot{}, err
+	}
+	root, err := tlog.TreeHash(int64(s.Size), books.HashReader())
+	if err != nil {
+		return snapshot{}, err
+	}
+	if tree.Size() != s.Size || tree.Root() != root {
+		return snapshot{}, errors.New("it is of another history")
+	}
+	return snapshot{Snapshot: s, made: about.ModTime()}, nil
+}
+
+// read gives the rows and the tree in a file.
+func (p *Publisher) read(s snap.Snapshot) (rows []byte, tree snap.Tree, err error) {
+	b, err := os.ReadFile(p.path(s))
+	if err != nil {
+		return nil, tree, err
+	}
+	if sha256.Sum256(b) != s.Digest {
+		return nil, tree, errors.New("the file is damaged")
+	}
+	unpack, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return nil, tree, err
+	}
+	defer unpack.Close()
+	if b, err = unpack.DecodeAll(b, nil); err != nil {
+		return nil, tree, err
+	}
+	return snap.CutFile(b)
+}
+
+// newest gives the newest snapshot, the zero one when there is none.
+func (p *Publisher) newest() snapshot {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.kept) == 0 {
+		return snapshot{}
+	}
+	return p.kept[len(p.kept)-1]
+}
+
+func (p *Publisher) position() position {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.at
+}
+
+// snapshotDue says whether it is time for a new snapshot.
+func (p *Publisher) snapshotDue() bool {
+	at, last := p.position(), p.newest()
+	return at.size >= last.Size+p.c.SnapshotEvery || at.redacted > last.Size ||
+		at.size > last.Size && p.c.Now().Sub(last.made) >= snapshotAge
+}
+
+// keepSnapshots makes a snapshot whenever one is due, and removes old ones.
+func (p *Publisher) keepSnapshots(ctx context.Context, due <-chan struct{}) {
+	old := time.NewTicker(min(p.c.Grace, time.Minute))
+	defer old.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-old.C:
+			p.prune()
+			continue
+		case <-due:
+		}
+		err := p.makeSnapshot(ctx)
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		p.c.Log.Error("the snapshot could not be made; edges start from the last one", "err", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryAfter):
+		}
+	}
+}
+
+// errOvertaken says that words were redacted behind a fold that had yet to
+// read them.
+var errOvertaken = errors.New("publish: a redaction came in between")
+
+// makeSnapshot makes a snapshot of the newest position. It asks nothing of the
+// writer: it goes on from the last snapshot with the events since, as an edge
+// would, and holds the outcome against what was signed.
+func (p *Publisher) makeSnapshot(ctx context.Context) error {
+	for {
+		at, last := p.position(), p.newest()
+		if at.size == last.Size {
+			return nil // there is nothing new, or nothing at all
+		}
+		err := p.snapshotAt(ctx, at, last)
+		if !errors.Is(err, errOvertaken) {
+			return err
+		}
+	}
+}
+
+func (p *Publisher) snapshotAt(ctx context.Context, at position, last snapshot) error {
+	st, tree := core.NewState(p.c.Capacity), snap.Tree{}
+	if last.Size > 0 {
+		rows, edge, err := p.read(last.Snapshot)
+		if err == nil {
+			st, err = snap.Open(p.c.Capacity, rows)
+		}
+		if err != nil {
+			p.c.Log.Warn("the last snapshot cannot be read; the next is made from all events", "err", err)
+			st, edge = core.NewState(p.c.Capacity), snap.Tree{}
+		}
+		tree = edge
+	}
+	forgets, err := p.fold(ctx, st, &tree, at.size)
+	if err == nil && (st.Digest() != at.state || tree.Root() != at.root) {
+		err = errors.New("publish: the events do not lead to what was signed")
+	}
+	if err != nil {
+		if p.position().redacted > at.size {
+			return errOvertaken
+		}
+		return err
+	}
+	return p.keep(snap.AppendFile(nil, st, &tree), at.size, forgets)
+}
+
+// fold applies the events up to size. It says whether one of them was a
+// redaction: then all earlier snapshots hold words that are to be forgotten.
+func (p *Publisher) fold(ctx context.Context, st *core.State, tree *snap.Tree, size uint64) (forgets bool, err error) {
+	for tree.Size() < size {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		records, err := p.books.Records(tree.Size(), int(min(snap.BlockEvents, size-tree.Size())))
+		if err != nil {
+			return false, err
+		}
+		forgets = forgets || redacts(records)
+		for _, r := range records {
+			if err := st.Apply(r.Event, r.Texts); err != nil {
+				return false, fmt.Errorf("event %d: %w", tree.Size(), err)
+			}
+			tree.Add(r.Event)
+		}
+	}
+	return forgets, nil
+}
+
+// keep compresses and stores a file, and has it signed.
+func (p *Publisher) keep(file []byte, size uint64, forgets bool) error {
+	pack, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return err
+	}
+	packed := pack.EncodeAll(file, nil)
+	digest := sha256.Sum256(packed)
+	s := snap.Snapshot{Digest: digest, Bytes: int64(len(packed)), Size: size}
+	if err := errors.Join(pack.Close(), writeFile(p.path(s), packed, 0o600)); err != nil {
+		return err
+	}
+	now := p.c.Now()
+	p.mu.Lock()
+	for i := range p.kept {
+		p.kept[i].forget = p.kept[i].forget || forgets
+		if p.kept[i].superseded.IsZero() {
+			p.kept[i].superseded = now
+		}
+	}
+	p.kept = append(p.kept, snapshot{Snapshot: s, made: now})
+	p.mu.Unlock()
+	err = p.sign() // nobody is sent to a file that is about to go
+	p.prune()
+	return err
+}
+
+// prune removes the files whose time is over.
+func (p *Publisher) prune() {
+	now := p.c.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kept = slices.DeleteFunc(p.kept, func(s snapshot) bool {
+		if s.superseded.IsZero() || !s.forget && now.Sub(s.superseded) < p.c.Grace {
+			return false
+		}
+		if err := os.Remove(p.path(s.Snapshot)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			p.c.Log.Error("an old snapshot could not be removed", "file", p.path(s.Snapshot), "err", err)
+			return false
+		}
+		return true
+	})
+}
+
+// Snapshot implements [Source].
+func (p *Publisher) Snapshot(digest [32]byte) (file io.ReadCloser, length int64, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.kept {
+		if s.Digest != digest {
+			continue
+		}
+		f, err := os.Open(p.path(s.Snapshot))
+		if err != nil {
+			return nil, 0, fmt.Errorf("publish: %w", err)
+		}
+		return f, s.Bytes, nil
+	}
+	return nil, 0, fmt.Errorf("publish: snapshot %x: %w", digest, snap.ErrNotHeld)
+}

@@ -1,0 +1,91 @@
+package publish
+
+import (
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// stream is the body of an event stream (WHATWG HTML, "Server-sent events").
+// The connection's own goroutine reads it, and sends what it has read at once,
+// so a follower costs no goroutine besides, and one that is gone is noticed by
+// the write that fails.
+type stream struct {
+	source    Source
+	stopping  <-chan struct{}
+	conn      net.Conn
+	heartbeat time.Duration
+	release   func()
+
+	sent    string // id of the checkpoint sent last
+	pending []byte // read next
+}
+
+// stream answers with the checkpoints as they come.
+func (h *handlers) stream(ctx *fasthttp.RequestCtx) {
+	answer(ctx, "text/event-stream", forNobody)
+	ctx.Response.Header.Set("X-Accel-Buffering", "no") // for proxies that would wait for more
+	ctx.SetConnectionClose()
+	ctx.Response.SetBodyStream(&stream{
+		source: h.source, stopping: ctx.Done(), conn: ctx.Conn(), heartbeat: h.heartbeat,
+		release: sync.OnceFunc(func() { h.followers.Add(-1) }),
+		sent:    string(ctx.Request.Header.Peek("Last-Event-ID")),
+		pending: []byte(":\n\n"), // lets the header go out
+	}, -1)
+}
+
+// Read waits for what is to be sent next. It ends when the server stops.
+func (s *stream) Read(b []byte) (int, error) {
+	if len(s.pending) == 0 && !s.wait() {
+		return 0, io.EOF
+	}
+	// The server's bound on writing is for answers that have an end.
+	if err := s.conn.SetWriteDeadline(time.Now().Add(sendTime)); err != nil {
+		return 0, err
+	}
+	n := copy(b, s.pending)
+	s.pending = s.pending[n:]
+	return n, nil
+}
+
+// Close gives the follower's place back.
+func (s *stream) Close() error {
+	s.release()
+	return nil
+}
+
+// wait fills pending with the next checkpoint, or with a comment after too long
+// a silence. It reports false when the server stops.
+func (s *stream) wait() bool {
+	silence := time.NewTimer(s.heartbeat)
+	defer silence.Stop()
+	for {
+		changed := s.source.Changed()
+		note := s.source.Checkpoint()
+		if id, ok := idOf(note); ok && id != s.sent {
+			s.sent = id
+			s.pending = appendEvent(nil, id, note)
+			return true
+		}
+		select {
+		case <-changed:
+		case <-silence.C:
+			s.pending = []byte(":\n\n")
+			return true
+		case <-s.stopping:
+			return false
+		}
+	}
+}
+
+func appendEvent(b []byte, id string, note []byte) []byte {
+	b = append(append(append(b, "id: "...), id...), '\n')
+	for line := range strings.SplitSeq(strings.TrimSuffix(string(note), "\n"), "\n") {
+		b = append(append(append(b, "data: "...), line...), '\n')
+	}
+	return append(b, '\n')
+}
