@@ -29,6 +29,7 @@ import (
 	"webring/server/ledger"
 	"webring/server/ledger/badgerstore"
 	"webring/server/paid"
+	"webring/server/publish"
 	"webring/server/score"
 	"webring/server/tempo"
 	"webring/wasm/host"
@@ -63,7 +64,11 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 	}
 	failpoint := failpoints(o, log)
 	reads := host.NewNative(o.capacity)
-	books, closeBooks, err := openLedger(o, reads, log, failpoint)
+	publisher, key, err := openPublisher(o, log)
+	if err != nil {
+		return err
+	}
+	books, closeBooks, err := openLedger(o, reads, publisher, log, failpoint)
 	if err != nil {
 		return err
 	}
@@ -76,6 +81,10 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 	if err := setRules(ctx, o, books, networks); err != nil {
 		return err
 	}
+	if err := publisher.Start(ctx, books); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, publisher.Close()) }()
 	payments, err := openPayments(o, books, methods, log, failpoint)
 	if err != nil {
 		return err
@@ -88,7 +97,7 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 		}
 	}()
 
-	shell, err := openShell(o, reads, payments, log)
+	shell, err := openShell(o, reads, payments, publisher, log)
 	if err != nil {
 		return err
 	}
@@ -109,6 +118,7 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 	go func() { ended <- shell.Serve(listener) }()
 	go func() { ended <- control.Serve(socket) }()
 	fmt.Fprintf(out, "webring serves %s at %s\n", o.baseURL, listener.Addr())
+	fmt.Fprintf(out, "edges follow with --origin-key %s\n", key.Verifier())
 	if len(methods) == 0 {
 		log.Warn("no payments are taken: give --tempo-rpc and --tempo-recipient")
 	}
@@ -135,7 +145,7 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 
 // openLedger opens the ledger and brings the read surface to its end, from
 // where published events go on.
-func openLedger(o *options, reads *host.Native, log *slog.Logger, failpoint func(string)) (*ledger.Ledger, func() error, error) {
+func openLedger(o *options, reads *host.Native, publisher *publish.Publisher, log *slog.Logger, failpoint func(string)) (*ledger.Ledger, func() error, error) {
 	store, err := badgerstore.Open(filepath.Join(o.data, "ledger"), log)
 	if err != nil {
 		return nil, nil, err
@@ -147,6 +157,7 @@ func openLedger(o *options, reads *host.Native, log *slog.Logger, failpoint func
 				// The writer's own state took these events, so this one must.
 				panic(err)
 			}
+			publisher.Published(records)
 		},
 	})
 	if err != nil {
@@ -238,7 +249,7 @@ func openPayments(o *options, books *ledger.Ledger, methods []paid.Method, log *
 	})
 }
 
-func openShell(o *options, reads *host.Native, payments *paid.Service, log *slog.Logger) (*edge.Shell, error) {
+func openShell(o *options, reads *host.Native, payments *paid.Service, publisher *publish.Publisher, log *slog.Logger) (*edge.Shell, error) {
 	proxies, err := edge.ParseProxies(o.trustedProxies)
 	if err != nil {
 		return nil, fmt.Errorf("--trusted-proxy: %w", err)
@@ -253,6 +264,7 @@ func openShell(o *options, reads *host.Native, payments *paid.Service, log *slog
 			"/api/register": server.Paid(payments, paid.OpRegister),
 			"/api/bid":      server.Paid(payments, paid.OpBid),
 		},
+		Sync: publish.Handlers(publisher, reads.BaseURL),
 	}
 	if o.tlsCert != "" {
 		pair, err := tls.LoadX509KeyPair(o.tlsCert, o.tlsKey)
