@@ -42,6 +42,10 @@ const (
 // MaxRecords is how many records one OpApply takes.
 const MaxRecords = snap.BlockEvents
 
+// keptReply is the longest buffer that is kept from reply to reply: what the
+// longest document needs, but not what a snapshot does.
+const keptReply = 2 << 20
+
 // maxCapacity is what an [core.Ordinal] can count.
 const maxCapacity = 1<<32 - 1
 
@@ -83,6 +87,9 @@ func DecodeReply(b []byte) (r Reply, ok bool) {
 // [AppendRecord] writes records, [DecodeReply] and [DecodeResponse] read what
 // comes back.
 func (c *Core) Call(op uint32, arg uint64, in []byte) []byte {
+	if cap(c.reply) > keptReply {
+		c.reply = nil
+	}
 	c.reply = append(c.reply[:0], make([]byte, replyHead)...)
 	if why := c.do(op, arg, in); why != "" {
 		c.reply = append(c.reply[:replyHead], why...)

@@ -1,0 +1,93 @@
+package host
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+
+	"webring/core/abi"
+)
+
+// compile makes the runtime and compiles the module, with the cache if it
+// works.
+func (p *Pool) compile(ctx context.Context) (err error) {
+	if p.config.CacheDir != "" && !p.config.Interpreter {
+		if p.cache, err = wazero.NewCompilationCacheWithDir(p.config.CacheDir); err == nil {
+			if err = p.start(ctx); err == nil {
+				return nil
+			}
+			_ = p.release()
+		}
+		p.cache = nil
+		p.log.Warn("compiled code is not kept", "folder", p.config.CacheDir, "err", err)
+	}
+	if err = p.start(ctx); err != nil && p.runtime != nil {
+		_ = p.release()
+	}
+	return err
+}
+
+// start makes the runtime, with the cache that is set, and compiles.
+func (p *Pool) start(ctx context.Context) (err error) {
+	// wazero panics where it has no compiler.
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("%w: %v", ErrNoCompiler, v)
+		}
+	}()
+	c := wazero.NewRuntimeConfigCompiler()
+	if p.config.Interpreter {
+		c = wazero.NewRuntimeConfigInterpreter()
+	}
+	// Nothing here can end a call that loops, and our module has none that
+	// could: checking for it would slow every loop.
+	c = c.WithDebugInfoEnabled(false)
+	if p.config.MemoryPages > 0 {
+		c = c.WithMemoryLimitPages(p.config.MemoryPages)
+	}
+	if p.cache != nil {
+		c = c.WithCompilationCache(p.cache)
+	}
+	p.runtime = nil
+	p.runtime = wazero.NewRuntimeWithConfig(ctx, c)
+	if _, err := wasi_snapshot_preview1.Instantiate(ctx, p.runtime); err != nil {
+		return fmt.Errorf("host: WASI: %w", err)
+	}
+	if p.compiled, err = p.runtime.CompileModule(ctx, p.config.Module); err != nil {
+		return fmt.Errorf("host: compiling the module: %w", err)
+	}
+	return nil
+}
+
+// build makes an instance at the position of the kept snapshot.
+func (p *Pool) build() (*instance, error) {
+	in := &instance{}
+	// The clock stays wazero's false one: the core gets time and random bits as
+	// arguments. The random source is real, because the guest's runtime seeds
+	// its hash tables from it, and nobody may know how to make keys collide.
+	module, err := p.runtime.InstantiateModule(background, p.compiled, wazero.NewModuleConfig().WithName("").
+		WithStartFunctions("_initialize").WithRandSource(rand.Reader).WithStderr(&in.said))
+	if err != nil {
+		return nil, fmt.Errorf("host: starting the module: %w", err)
+	}
+	if err := in.bind(module); err != nil {
+		_ = module.Close(background)
+		return nil, err
+	}
+	snapshot, _ := p.kept.start()
+	reply, err := in.do(abi.OpOpen, uint64(p.config.Capacity), snapshot)
+	if err == nil && reply.Refused {
+		err = fmt.Errorf("host: %s", reply.Rest)
+	}
+	if err == nil {
+		err = in.advance(0)
+	}
+	if err != nil {
+		in.close()
+		return nil, err
+	}
+	return in, nil
+}

@@ -1,0 +1,266 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"webring/core"
+	"webring/core/coretest"
+	"webring/wasm/module"
+)
+
+// tested is what both hosts can do.
+type tested interface {
+	Apply(records []Record) error
+	Tick(now time.Time)
+	Serve(target []byte, r *Response)
+	Head() (seq uint64, second int64)
+	BaseURL() string
+	Digest() (seq uint64, digest [16]byte)
+	Snapshot() []byte
+	Close() error
+}
+
+// guest is the module that `make wasm` builds.
+func guest(t testing.TB) []byte {
+	t.Helper()
+	m, err := module.Core()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// compiled keeps compiled code from pool to pool of one run.
+var compiled = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "webring-compiled")
+	if err != nil {
+		panic(err)
+	}
+	return dir
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	os.RemoveAll(compiled())
+	os.Exit(code)
+}
+
+func newPool(t testing.TB, c PoolConfig) *Pool {
+	t.Helper()
+	if c.Module == nil {
+		c.Module = guest(t)
+	}
+	c.CacheDir = compiled()
+	p, err := NewPool(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// eachHost runs a test on every host. What holds for one holds for all.
+func eachHost(t *testing.T, capacity int, test func(t *testing.T, n tested)) {
+	t.Run("native", func(t *testing.T) { test(t, NewNative(capacity)) })
+	t.Run("pool of one", func(t *testing.T) { test(t, newPool(t, PoolConfig{Capacity: capacity, Instances: 1})) })
+	t.Run("pool of three", func(t *testing.T) { test(t, newPool(t, PoolConfig{Capacity: capacity, Instances: 3})) })
+}
+
+const epoch = 1_760_000_000
+
+func record(e core.Event, texts *core.Texts) Record {
+	s := coretest.NewStep(e, texts)
+	return Record{Event: s.EventBytes, Texts: s.TextBytes}
+}
+
+func rules() Record {
+	return record(&core.Rules{Stamp: epoch * 1000, Name: "Ring", BaseURL: "https://ring.example", Fee: 100, MinBid: 100,
+		Grace: 10, Decay: 1000, Scorer: "fixed", RequiredScore: 40}, nil)
+}
+
+func join(slug string, bid, stamp int64) Record {
+	texts := &core.Texts{Name: core.Text{Value: slug}, URL: core.Text{Value: "https://" + slug + ".example/"}}
+	return record(&core.Joined{Stamp: stamp, Slug: slug, Kind: core.Agent, Category: "general",
+		Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL), Fee: 100, Bid: bid}, texts)
+}
+
+func get(n tested, target string) string {
+	var r Response
+	n.Serve([]byte(target), &r)
+	return string(r.Body)
+}
+
+func wantHead(t *testing.T, n tested, seq uint64, second int64) {
+	t.Helper()
+	if s, at := n.Head(); s != seq || at != second {
+		t.Errorf("head %d, epoch%+d; want %d, epoch%+d", s, at-epoch, seq, second-epoch)
+	}
+}
+
+func TestAppliedRecordsAreServed(t *testing.T) {
+	eachHost(t, 10, func(t *testing.T, n tested) {
+		if n.BaseURL() != "" {
+			t.Errorf("base URL of an empty ledger: %q", n.BaseURL())
+		}
+		if err := n.Apply([]Record{rules(), join("a", 0, epoch*1000), join("b", 0, epoch*1000)}); err != nil {
+			t.Fatal(err)
+		}
+		if body := get(n, "/api/ring/next?from=a"); !strings.Contains(body, `"slug":"b"`) {
+			t.Error(body)
+		}
+		if n.BaseURL() != "https://ring.example" {
+			t.Errorf("base URL %q", n.BaseURL())
+		}
+		wantHead(t, n, 3, epoch)
+	})
+}
+
+func TestRecordsBeforeAnErrorAreServed(t *testing.T) {
+	eachHost(t, 10, func(t *testing.T, n tested) {
+		err := n.Apply([]Record{rules(), join("a", 0, epoch*1000), join("a", 0, epoch*1000), join("b", 0, epoch*1000)})
+		if err == nil || err.Error() != "host: record 2: "+core.ErrSlugTaken.Error() {
+			t.Errorf("error %v", err)
+		}
+		wantHead(t, n, 2, epoch)
+		if body := get(n, "/api/leaderboard"); !strings.Contains(body, `"total":1,`) {
+			t.Error(body)
+		}
+	})
+}
+
+func TestTheHeadFollowsTheWallClockForwards(t *testing.T) {
+	eachHost(t, 10, func(t *testing.T, n tested) {
+		if err := n.Apply([]Record{rules(), join("a", 900, epoch*1000)}); err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []struct{ now, want int64 }{
+			{0, 0}, {1, 1}, {7, 7}, {6, 7}, {2, 7}, {8, 8}, {300, 300},
+		} {
+			n.Tick(time.Unix(epoch+step.now, 999e6))
+			wantHead(t, n, 2, epoch+step.want)
+		}
+		if body := get(n, "/api/ring/a"); !strings.Contains(body, `"effective_bid_usd":"7.10"`) { // 10.00 × (1000 − 290) / 1000
+			t.Error(body)
+		}
+	})
+}
+
+func TestABackstepOfMoreThanFiveSecondsRewinds(t *testing.T) {
+	eachHost(t, 10, func(t *testing.T, n tested) {
+		if err := n.Apply([]Record{rules(), join("a", 900, epoch*1000)}); err != nil {
+			t.Fatal(err)
+		}
+		n.Tick(time.Unix(epoch+300, 0))
+		n.Tick(time.Unix(epoch+295, 0))
+		wantHead(t, n, 2, epoch+300)
+		n.Tick(time.Unix(epoch+294, 0))
+		wantHead(t, n, 2, epoch+294)
+		n.Tick(time.Unix(epoch+5, 0))
+		wantHead(t, n, 2, epoch+5)
+		if body := get(n, "/api/ring/a"); !strings.Contains(body, `"effective_bid_usd":"10.00"`) {
+			t.Error(body)
+		}
+		// Never before the last event.
+		n.Tick(time.Unix(epoch-1000, 0))
+		wantHead(t, n, 2, epoch)
+		n.Tick(time.Unix(epoch-999, 0))
+		wantHead(t, n, 2, epoch)
+	})
+}
+
+func TestSmallBackstepsAddUp(t *testing.T) {
+	eachHost(t, 10, func(t *testing.T, n tested) {
+		if err := n.Apply([]Record{rules()}); err != nil {
+			t.Fatal(err)
+		}
+		n.Tick(time.Unix(epoch+100, 0))
+		for _, now := range []int64{97, 95} {
+			n.Tick(time.Unix(epoch+now, 0))
+			wantHead(t, n, 1, epoch+100)
+		}
+		n.Tick(time.Unix(epoch+94, 0))
+		wantHead(t, n, 1, epoch+94)
+	})
+}
+
+func TestAStampAheadOfTheWallClockRaisesTheHead(t *testing.T) {
+	eachHost(t, 10, func(t *testing.T, n tested) {
+		n.Tick(time.Unix(epoch, 0))
+		if err := n.Apply([]Record{rules(), join("a", 0, (epoch+60)*1000)}); err != nil {
+			t.Fatal(err)
+		}
+		wantHead(t, n, 2, epoch+60)
+		n.Tick(time.Unix(epoch+1, 0)) // the clock did not step back: no rewind
+		wantHead(t, n, 2, epoch+60)
+		n.Tick(time.Unix(epoch+61, 0))
+		wantHead(t, n, 2, epoch+61)
+	})
+}
+
+func TestReadersNeverSeeTheHeadGoBack(t *testing.T) {
+	eachHost(t, 1000, func(t *testing.T, n tested) {
+		if err := n.Apply([]Record{rules()}); err != nil {
+			t.Fatal(err)
+		}
+		stop := make(chan struct{})
+		var readers sync.WaitGroup
+		for range 4 {
+			readers.Go(func() {
+				var r Response
+				var seq uint64
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					n.Serve([]byte("/api/leaderboard?limit=3"), &r)
+					if r.Seq < seq || !bytes.HasPrefix(r.Body, []byte(`{"total":`)) {
+						t.Errorf("position %d after %d: %.80s", r.Seq, seq, r.Body)
+						return
+					}
+					seq = r.Seq
+				}
+			})
+		}
+		for i := range int64(200) {
+			slug := string([]byte{'a' + byte(i/26), 'a' + byte(i%26)})
+			if err := n.Apply([]Record{join(slug, 100+i, epoch*1000+i*100)}); err != nil {
+				t.Fatal(err)
+			}
+			n.Tick(time.Unix(epoch+i, 0))
+		}
+		close(stop)
+		readers.Wait()
+	})
+}
+
+func TestRandomVisitsEveryMember(t *testing.T) {
+	eachHost(t, 10, func(t *testing.T, n tested) {
+		if err := n.Apply([]Record{rules(), join("a", 0, epoch*1000), join("b", 0, epoch*1000), join("c", 0, epoch*1000)}); err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]int{}
+		var r Response
+		for range 3000 {
+			n.Serve([]byte("/random"), &r)
+			seen[string(r.Location)]++
+		}
+		// Each is expected 1000 times; 800 is seven standard deviations below.
+		for _, m := range []string{"a", "b", "c"} {
+			if seen["https://"+m+".example/"] < 800 {
+				t.Errorf("visits: %v", seen)
+			}
+		}
+	})
+}

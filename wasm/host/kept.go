@@ -1,0 +1,84 @@
+package host
+
+import (
+	"sync"
+
+	"webring/core/abi"
+)
+
+// maxBehind is how many records an instance may lack and still be brought to
+// the head by the request that takes it.
+const maxBehind = 2000
+
+// keptBytes is how long the kept records may grow, in bytes, before a new
+// snapshot takes their place. They may grow as long as the last snapshot, too:
+// so snapshots cost no more than the records between them did.
+const keptBytes = 8 << 20
+
+// kept is what any instance can be built from: a snapshot, and all records
+// since, with a few before it for instances that lack them.
+type kept struct {
+	mu       sync.RWMutex
+	snapshot []byte // empty: the empty ledger
+	at       uint64 // its position
+	from     uint64 // position of the first record
+	records  [][]byte
+	bytes    int
+}
+
+// append adds encoded records, which follow the last ones.
+func (k *kept) append(records [][]byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.records = append(k.records, records...)
+	for _, r := range records {
+		k.bytes += len(r)
+	}
+}
+
+// full says that with these records it is time for a new snapshot.
+func (k *kept) full(records [][]byte) bool {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	bytes := k.bytes
+	for _, r := range records {
+		bytes += len(r)
+	}
+	return bytes > max(keptBytes, len(k.snapshot))
+}
+
+// replace takes a snapshot at position at, which the records reach, and drops
+// what it makes needless.
+func (k *kept) replace(snapshot []byte, at uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.snapshot, k.at, k.bytes = snapshot, at, 0
+	if at-k.from > maxBehind {
+		drop := at - maxBehind - k.from
+		k.records = append([][]byte(nil), k.records[drop:]...)
+		k.from += drop
+	}
+	for _, r := range k.records[at-k.from:] {
+		k.bytes += len(r)
+	}
+}
+
+// start gives the snapshot and its position.
+func (k *kept) start() (snapshot []byte, at uint64) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.snapshot, k.at
+}
+
+// after gives the records from position seq up to end, at most as many as one
+// call takes. It is not ok when they are no longer there. The list is the
+// caller's to read: it never changes.
+func (k *kept) after(seq, end uint64) (records [][]byte, ok bool) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	if seq < k.from || seq > end {
+		return nil, false
+	}
+	records = k.records[seq-k.from : end-k.from]
+	return records[:min(len(records), abi.MaxRecords)], true
+}

@@ -1,0 +1,328 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+
+	"webring/core/abi"
+)
+
+var (
+	// ErrVersion is wrapped by the error of [NewPool] for a module whose entry
+	// this host does not know.
+	ErrVersion = errors.New("host: the module's entry has another version")
+	// ErrNoCompiler says that wazero has no compiler for this platform.
+	ErrNoCompiler = errors.New("host: no compiler engine for this platform: use the native core")
+	// ErrNoInstance says that no instance became free in time: all have
+	// trapped, and building them anew fails.
+	ErrNoInstance = errors.New("host: no instance of the module is free")
+)
+
+// How long a request and the writer wait for an instance. The writer must not
+// give up before a rebuilt one can be there.
+const (
+	waitServe = 2 * time.Second
+	waitWrite = time.Minute
+)
+
+// PoolConfig says what a [Pool] runs.
+type PoolConfig struct {
+	// Module is the core as WebAssembly; see [webring/wasm].
+	Module []byte
+	// CacheDir keeps compiled code from start to start, when it is not empty.
+	// Nobody else may write there: what lies in it is run. A folder that does
+	// not work is done without.
+	CacheDir string
+	// Instances is how many requests are answered at a time; 0 stands for as
+	// many as Go uses processors.
+	Instances int
+	// MemoryPages bounds the memory of each instance, in pages of 64 KiB; 0
+	// stands for 4 GiB.
+	MemoryPages uint32
+	// Capacity is how many members can ever join.
+	Capacity int
+	// Snapshot is where the ledger begins, nil for an empty one. It is kept
+	// and must not be changed.
+	Snapshot []byte
+	// Interpreter runs the module without compiling it, for tests.
+	Interpreter bool
+	// Log receives what operators should see, [slog.Default] when nil.
+	Log *slog.Logger
+}
+
+// Pool is a number of instances of the guest, each with the whole ring in
+// memory of its own, and one head for all. All its functions may be called
+// concurrently.
+//
+// An instance that a request takes is first brought to the head. One that lacks
+// more than 2 000 records catches up outside the pool. One that traps is built
+// anew, from the last snapshot and the records since, which the pool keeps.
+type Pool struct {
+	ctx    context.Context
+	stop   context.CancelFunc
+	config PoolConfig
+	log    *slog.Logger
+
+	runtime  wazero.Runtime
+	cache    wazero.CompilationCache
+	compiled wazero.CompiledModule
+
+	free   chan *instance // to be brought to the head and used
+	behind chan *instance // for the mender: far behind, or to be built
+	mended chan struct{}  // closed when the mender has ended
+	timers sync.Pool
+	traps  atomic.Uint64
+	closed atomic.Bool
+
+	head atomic.Pointer[head]
+	kept kept
+
+	writing sync.Mutex // held by what moves the head
+	clock   clock
+}
+
+// head is what is served. It is replaced, never changed.
+type head struct {
+	seq     uint64
+	second  int64
+	last    int64  // second of the last event
+	rewinds uint64 // how often the second was set back
+	baseURL string
+}
+
+// NewPool compiles the module and builds the first instance; others follow in
+// the background. ctx ends the building, and what it carries is seen by nobody.
+func NewPool(ctx context.Context, c PoolConfig) (*Pool, error) {
+	if c.Instances <= 0 {
+		c.Instances = runtime.GOMAXPROCS(0)
+	}
+	p := &Pool{
+		config: c, log: c.Log,
+		free: make(chan *instance, c.Instances), behind: make(chan *instance, c.Instances),
+		mended: make(chan struct{}),
+		timers: sync.Pool{New: func() any { return time.NewTimer(time.Hour) }},
+	}
+	if p.log == nil {
+		p.log = slog.Default()
+	}
+	// Instances outlive the call.
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	if err := p.compile(ctx); err != nil {
+		p.stop()
+		return nil, err
+	}
+	p.kept.snapshot = c.Snapshot
+	first, err := p.build()
+	if err == nil {
+		p.kept.at, p.kept.from = first.seq, first.seq
+		var h *head
+		h, err = first.head(0)
+		p.head.Store(h)
+	}
+	if err != nil {
+		p.stop()
+		p.release()
+		return nil, err
+	}
+	p.free <- first
+	for range c.Instances - 1 {
+		p.behind <- &instance{}
+	}
+	go p.mend()
+	return p, nil
+}
+
+// Apply folds records, which follow the ones applied before, and then shows
+// them, all at once. Errors are those of [Native.Apply], in words alone, and
+// [ErrNoInstance] or a trap; after these two nothing has been applied.
+func (p *Pool) Apply(records []Record) error {
+	encoded := make([][]byte, len(records))
+	for i, r := range records {
+		encoded[i] = abi.AppendRecord(nil, r)
+	}
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	var err error
+	// An instance that traps may have been ill; if the next one does, the
+	// records are what it cannot take.
+	for range 2 {
+		in := p.take(waitWrite)
+		if in == nil {
+			return ErrNoInstance
+		}
+		var refusal error
+		if refusal, err = p.write(in, encoded); err == nil {
+			p.free <- in
+			return refusal
+		}
+		p.discard(in, err)
+	}
+	return err
+}
+
+// write has in, which stands at the head, apply records, and moves the head to
+// where it gets.
+func (p *Pool) write(in *instance, records [][]byte) (refusal, trap error) {
+	h := p.head.Load()
+	for rest := records; len(rest) > 0 && refusal == nil; {
+		n := min(len(rest), abi.MaxRecords)
+		reply, err := in.apply(rest[:n])
+		if err != nil {
+			return nil, err
+		}
+		if reply.Refused {
+			refusal = fmt.Errorf("host: record %d: %s", reply.Seq, reply.Rest)
+		}
+		rest = rest[n:]
+	}
+	if err := in.advance(p.clock.second); err != nil {
+		return nil, err
+	}
+	next, err := in.head(h.rewinds)
+	if err != nil {
+		return nil, err
+	}
+	if next.seq-h.seq > uint64(len(records)) {
+		return nil, fmt.Errorf("%w: it stands at a record that it was not given", errTrap)
+	}
+	records = records[:next.seq-h.seq]
+	var snapshot []byte
+	if p.kept.full(records) {
+		if snapshot, err = in.snapshot(); err != nil {
+			return nil, err
+		}
+	}
+	// Nothing fails from here on: records and head move together.
+	p.kept.append(records)
+	if snapshot != nil {
+		p.kept.replace(snapshot, next.seq)
+	}
+	p.head.Store(next)
+	return refusal, nil
+}
+
+// Tick tells the wall clock, at least once a second; see [Native.Tick]. Then it
+// brings the instances that nobody is using to the new second.
+func (p *Pool) Tick(now time.Time) {
+	p.writing.Lock()
+	h := *p.head.Load()
+	if p.clock.tick(now) {
+		h.rewinds++
+		h.second = max(p.clock.second, h.last)
+	} else {
+		h.second = max(h.second, p.clock.second)
+	}
+	p.head.Store(&h)
+	p.writing.Unlock()
+
+	for range len(p.free) {
+		select {
+		case in := <-p.free:
+			if p.bring(in) {
+				p.free <- in
+			}
+		default:
+			return
+		}
+	}
+}
+
+// Serve answers a GET for target at the head; see [abi.Core.Serve]. If the
+// instance traps, the answer is the problem internal, and so it is when no
+// instance becomes free within 2 seconds. No call may begin after Close.
+func (p *Pool) Serve(target []byte, r *Response) {
+	in := p.take(waitServe)
+	if in == nil {
+		p.fail(r)
+		return
+	}
+	if err := in.serve(target, rand.Uint64(), r); err != nil {
+		p.discard(in, err)
+		p.fail(r)
+		return
+	}
+	p.free <- in
+}
+
+func (p *Pool) fail(r *Response) {
+	h := p.head.Load()
+	abi.Fail(h.seq, h.baseURL, r)
+}
+
+// Head gives what is served: the number of records applied, and the second
+// since 1970, UTC.
+func (p *Pool) Head() (seq uint64, second int64) {
+	h := p.head.Load()
+	return h.seq, h.second
+}
+
+// BaseURL is what links begin with; see [abi.Core.BaseURL].
+func (p *Pool) BaseURL() string { return p.head.Load().baseURL }
+
+// Traps is how many instances have trapped and been given up.
+func (p *Pool) Traps() uint64 { return p.traps.Load() }
+
+// Digest gives 128 bits over all that the records applied determine, and their
+// number. Both are zero when there is no instance to ask.
+func (p *Pool) Digest() (seq uint64, digest [16]byte) {
+	_ = p.ask(func(in *instance) (err error) { seq, digest, err = in.digest(); return err })
+	return seq, digest
+}
+
+// Snapshot gives a snapshot at the present position, which the caller owns, or
+// nil when there is no instance to ask.
+func (p *Pool) Snapshot() (snapshot []byte) {
+	_ = p.ask(func(in *instance) (err error) { snapshot, err = in.snapshot(); return err })
+	return snapshot
+}
+
+// ask puts a question to one instance, and to a second one if it traps.
+func (p *Pool) ask(question func(*instance) error) (err error) {
+	for range 2 {
+		in := p.take(waitWrite)
+		if in == nil {
+			return ErrNoInstance
+		}
+		if err = question(in); err == nil {
+			p.free <- in
+			return nil
+		}
+		p.discard(in, err)
+	}
+	return err
+}
+
+// Close waits until no call is under way, and gives all memory and code back.
+func (p *Pool) Close() error {
+	if p.closed.Swap(true) {
+		return nil
+	}
+	p.stop()
+	<-p.mended
+	// Code must not be unmapped under a call, so every instance comes home.
+	for range p.config.Instances {
+		select {
+		case <-p.free:
+		case <-p.behind:
+		}
+	}
+	return p.release()
+}
+
+func (p *Pool) release() error {
+	ctx := context.Background()
+	err := p.runtime.Close(ctx)
+	if p.cache != nil {
+		err = errors.Join(err, p.cache.Close(ctx))
+	}
+	return err
+}
