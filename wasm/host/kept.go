@@ -23,7 +23,8 @@ type kept struct {
 	at       uint64 // its position
 	from     uint64 // position of the first record
 	records  [][]byte
-	bytes    int
+	bytes    int // from the snapshot's position on
+	least    int // bound on bytes, unless the snapshot is longer
 }
 
 // append adds encoded records, which follow the last ones.
@@ -44,7 +45,7 @@ func (k *kept) full(records [][]byte) bool {
 	for _, r := range records {
 		bytes += len(r)
 	}
-	return bytes > max(keptBytes, len(k.snapshot))
+	return bytes > max(k.least, len(k.snapshot))
 }
 
 // replace takes a snapshot at position at, which the records reach, and drops

@@ -120,7 +120,7 @@ func NewPool(ctx context.Context, c PoolConfig) (*Pool, error) {
 		p.stop()
 		return nil, err
 	}
-	p.kept.snapshot = c.Snapshot
+	p.kept.snapshot, p.kept.least = c.Snapshot, keptBytes
 	first, err := p.build()
 	if err == nil {
 		p.kept.at, p.kept.from = first.seq, first.seq
@@ -285,9 +285,9 @@ func (p *Pool) Snapshot() (snapshot []byte) {
 	return snapshot
 }
 
-// ask puts a question to one instance, and to a second one if it traps.
+// ask puts a question to one instance, and to others if it traps.
 func (p *Pool) ask(question func(*instance) error) (err error) {
-	for range 2 {
+	for range p.config.Instances + 1 {
 		in := p.take(waitWrite)
 		if in == nil {
 			return ErrNoInstance

@@ -1,0 +1,384 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"webring/core/abi"
+)
+
+// ring gives the records of a ring with n members, all of them bidding.
+func ring(n int) []Record {
+	records := []Record{rules()}
+	for i := range int64(n) {
+		records = append(records, join(fmt.Sprintf("m%d", i), 100+i%1000, epoch*1000+i))
+	}
+	return records
+}
+
+// all takes every instance out of the pool, when all have been built.
+func all(t *testing.T, p *Pool) []*instance {
+	t.Helper()
+	var taken []*instance
+	for range p.config.Instances {
+		select {
+		case in := <-p.free:
+			taken = append(taken, in)
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%d of %d instances are in the pool", len(taken), p.config.Instances)
+		}
+	}
+	return taken
+}
+
+func put(p *Pool, instances []*instance) {
+	for _, in := range instances {
+		p.free <- in
+	}
+}
+
+// breakAll makes the next call trap: what happens then is what happens after the
+// guest has ended itself.
+func breakAll(t *testing.T, p *Pool) {
+	t.Helper()
+	taken := all(t, p)
+	for _, in := range taken {
+		if err := in.module.CloseWithExitCode(background, 2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(p, taken)
+}
+
+func TestServingAllocatesNothingInTheHost(t *testing.T) {
+	p := newPool(t, PoolConfig{Capacity: 1000, Instances: 1})
+	if err := p.Apply(ring(300)); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{"/next?from=m7", "/api/widget?from=m7", "/api/leaderboard", "/random", "/nothing"} {
+		var r Response
+		raw := []byte(target)
+		for range 10 { // buffers grow, and so do the guest's
+			p.Serve(raw, &r)
+		}
+		if n := testing.AllocsPerRun(200, func() { p.Serve(raw, &r) }); n != 0 {
+			t.Errorf("%s: %v allocations", target, n)
+		}
+	}
+}
+
+func TestATrapIsAnsweredCountedAndMended(t *testing.T) {
+	for _, instances := range []int{1, 3} {
+		t.Run(fmt.Sprint(instances), func(t *testing.T) {
+			p := newPool(t, PoolConfig{Capacity: 1000, Instances: instances})
+			if err := p.Apply(ring(5)); err != nil {
+				t.Fatal(err)
+			}
+			want := get(p, "/api/leaderboard")
+			breakAll(t, p)
+			var r Response
+			p.Serve([]byte("/api/leaderboard"), &r)
+			if r.Status != 500 || r.Seq != 6 || !bytes.Contains(r.Body, []byte(`"type":"https://ring.example/problems/internal"`)) {
+				t.Errorf("%d at %d: %s", r.Status, r.Seq, r.Body)
+			}
+			if p.Traps() != 1 {
+				t.Errorf("%d traps", p.Traps())
+			}
+			for range 2*instances + 1 {
+				p.Serve([]byte("/api/leaderboard"), &r)
+			}
+			if got := string(r.Body); got != want {
+				t.Errorf("after mending: %s", got)
+			}
+			if int(p.Traps()) != instances {
+				t.Errorf("%d traps of %d instances", p.Traps(), instances)
+			}
+			put(p, all(t, p))
+		})
+	}
+}
+
+func TestATrapInTheWriterLosesNothing(t *testing.T) {
+	p := newPool(t, PoolConfig{Capacity: 1000, Instances: 2})
+	records := ring(50)
+	if err := p.Apply(records[:20]); err != nil {
+		t.Fatal(err)
+	}
+	taken := all(t, p)
+	_ = taken[0].module.CloseWithExitCode(background, 2)
+	put(p, taken)
+	if err := p.Apply(records[20:]); err != nil {
+		t.Fatal(err)
+	}
+	_, want := follow(t, records).Digest()
+	for _, in := range all(t, p) { // the one that was mended, too
+		if !p.bring(in) {
+			t.Fatal("an instance cannot be brought to the head")
+		}
+		if seq, digest, err := in.digest(); err != nil || digest != want || seq != 51 {
+			t.Errorf("%d %x %v, want %x", seq, digest, err, want)
+		}
+		defer put(p, []*instance{in})
+	}
+	if p.Traps() != 1 {
+		t.Errorf("%d traps", p.Traps())
+	}
+}
+
+func follow(t *testing.T, records []Record) *Native {
+	t.Helper()
+	n := NewNative(1 << 20)
+	if err := n.Apply(records); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestRecordsThatEveryInstanceTrapsOnAreNotShown(t *testing.T) {
+	p := newPool(t, PoolConfig{Capacity: 1 << 20, Instances: 2, MemoryPages: 256}) // 16 MiB
+	if err := p.Apply(ring(10)); err != nil {
+		t.Fatal(err)
+	}
+	want := get(p, "/api/leaderboard")
+	many := ring(100_000)[11:]
+	if err := p.Apply(many); !errors.Is(err, errTrap) || !strings.Contains(err.Error(), "out of memory") {
+		t.Errorf("error %v", err)
+	}
+	if p.Traps() != 2 {
+		t.Errorf("%d traps", p.Traps())
+	}
+	wantHead(t, p, 11, epoch)
+	put(p, all(t, p)) // both are there again
+	if got := get(p, "/api/leaderboard"); got != want {
+		t.Error(got)
+	}
+	if err := p.Apply(many[:10]); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+func TestInstancesFarBehindCatchUpOutsideThePool(t *testing.T) {
+	p := newPool(t, PoolConfig{Capacity: 1 << 20, Instances: 2})
+	taken := all(t, p)
+	p.free <- taken[0]
+	records := ring(3 * maxBehind)
+	if err := p.Apply(records[:maxBehind]); err != nil {
+		t.Fatal(err)
+	}
+	lead := <-p.free
+	if !p.bring(taken[1]) || taken[1].seq != maxBehind {
+		t.Fatalf("an instance %d behind is not brought to the head at once", maxBehind)
+	}
+	p.free <- lead
+	if err := p.Apply(records[maxBehind:]); err != nil {
+		t.Fatal(err)
+	}
+	if p.bring(taken[1]) {
+		t.Fatalf("an instance %d behind is brought to the head by a request", 2*maxBehind+1)
+	}
+	for _, in := range all(t, p) {
+		if seq, _ := p.Head(); in.seq != seq {
+			t.Errorf("in the pool at %d of %d", in.seq, seq)
+		}
+		defer put(p, []*instance{in})
+	}
+	if p.Traps() != 0 {
+		t.Errorf("%d traps", p.Traps())
+	}
+}
+
+// A pool that has kept many records takes a snapshot in their place, and can
+// still build instances and bring old ones along.
+func TestKeptRecordsAreBounded(t *testing.T) {
+	p := newPool(t, PoolConfig{Capacity: 1 << 20, Instances: 2})
+	p.kept.least = 64 << 10
+	records := ring(10_000)
+	for from := 0; from < len(records); from += 777 {
+		if err := p.Apply(records[from:min(from+777, len(records))]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p.kept.at < 2*maxBehind || p.kept.from+maxBehind != p.kept.at {
+		t.Errorf("records from %d, snapshot at %d", p.kept.from, p.kept.at)
+	}
+	if p.kept.bytes > max(64<<10, len(p.kept.snapshot)) {
+		t.Errorf("%d bytes of records are kept", p.kept.bytes)
+	}
+	breakAll(t, p)
+	_, want := follow(t, records).Digest()
+	if seq, digest := p.Digest(); seq != 10_001 || digest != want {
+		t.Errorf("rebuilt: %d %x, want %x", seq, digest, want)
+	}
+}
+
+func TestHostsGoOnFromEachOthersSnapshots(t *testing.T) {
+	records := ring(100)
+	want := follow(t, records)
+	want.Tick(time.Unix(epoch+500, 0))
+	_, digest := want.Digest()
+	eachHost(t, 1000, func(t *testing.T, n tested) {
+		if err := n.Apply(records[:60]); err != nil {
+			t.Fatal(err)
+		}
+		snapshot := n.Snapshot()
+		native, err := LoadNative(1000, snapshot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, next := range map[string]tested{"native": native, "pool": newPool(t, PoolConfig{Capacity: 1000, Instances: 2, Snapshot: snapshot})} {
+			if seq, _ := next.Head(); seq != 60 || next.BaseURL() != "https://ring.example" {
+				t.Errorf("%s begins at %d", name, seq)
+			}
+			if err := next.Apply(records[60:]); err != nil {
+				t.Fatal(err)
+			}
+			next.Tick(time.Unix(epoch+500, 0))
+			if seq, d := next.Digest(); seq != 101 || d != digest {
+				t.Errorf("%s: %d %x, want %x", name, seq, d, digest)
+			}
+			if got, want := get(next, "/api/leaderboard"), get(want, "/api/leaderboard"); got != want {
+				t.Errorf("%s: %s", name, got)
+			}
+		}
+	})
+}
+
+func TestDamagedSnapshotsAreRefused(t *testing.T) {
+	snapshot := follow(t, ring(20)).Snapshot()
+	for _, b := range [][]byte{snapshot[:len(snapshot)-1], snapshot[:10], append(bytes.Clone(snapshot), 0)} {
+		if _, err := LoadNative(1000, b); err == nil {
+			t.Errorf("native takes %d of %d bytes", len(b), len(snapshot))
+		}
+		if p, err := NewPool(context.Background(), PoolConfig{Module: guest(t), CacheDir: compiled(), Capacity: 1000, Instances: 1, Snapshot: b}); err == nil {
+			t.Errorf("the pool takes %d of %d bytes", len(b), len(snapshot))
+			p.Close()
+		}
+	}
+}
+
+// Within a process no answer goes back in position or second, whichever
+// instance gives it, while records arrive and the clock ticks and steps back by
+// little.
+func TestAnswersNeverGoBack(t *testing.T) {
+	p := newPool(t, PoolConfig{Capacity: 100_000, Instances: 3})
+	// Standings fall every second, so that Since is the second of the answer.
+	if err := p.Apply([]Record{rules(), join("lead", 5_000_000, epoch*1000)}); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex // orders the end of one answer before the beginning of another
+	var seenSeq uint64
+	var seenSince int64
+	var stop atomic.Bool
+	var readers sync.WaitGroup
+	var answers atomic.Int64
+	for range 6 {
+		readers.Go(func() {
+			var r Response
+			for !stop.Load() {
+				mu.Lock()
+				seq, since := seenSeq, seenSince
+				mu.Unlock()
+				p.Serve([]byte("/api/leaderboard?limit=1"), &r)
+				answers.Add(1)
+				if r.Status != 200 || r.Seq < seq || r.Since < since {
+					t.Errorf("status %d at %d, epoch%+d after %d, epoch%+d", r.Status, r.Seq, r.Since-epoch, seq, since-epoch)
+					return
+				}
+				mu.Lock()
+				seenSeq, seenSince = max(seenSeq, r.Seq), max(seenSince, r.Since)
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range int64(300) {
+		now := epoch + 20 + i
+		if err := p.Apply([]Record{join(fmt.Sprintf("m%d", i), 100, epoch*1000+i*100)}); err != nil {
+			t.Fatal(err)
+		}
+		p.Tick(time.Unix(now, 0))
+		p.Tick(time.Unix(now-i%5, 0)) // set right little by little
+	}
+	stop.Store(true)
+	readers.Wait()
+	wantHead(t, p, 302, epoch+319)
+	if answers.Load() < 100 {
+		t.Errorf("only %d answers were compared", answers.Load())
+	}
+	// A wrong clock takes all instances back.
+	p.Tick(time.Unix(epoch+100, 0))
+	for _, in := range all(t, p) {
+		if in.second != epoch+100 {
+			t.Errorf("an instance at epoch%+d after a rewind", in.second-epoch)
+		}
+		defer put(p, []*instance{in})
+	}
+}
+
+func TestCloseWaitsForCallsAndAnswersNoMore(t *testing.T) {
+	p, err := NewPool(context.Background(), PoolConfig{Module: guest(t), CacheDir: compiled(), Capacity: 100, Instances: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Apply(ring(20)); err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan struct{}, 4)
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			var r Response
+			for i := 0; ; i++ {
+				p.Serve([]byte("/api/leaderboard"), &r)
+				if i == 10 {
+					started <- struct{}{}
+				}
+				if r.Status == 500 {
+					return
+				}
+			}
+		})
+	}
+	for range 4 {
+		<-started
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	readers.Wait()
+	if err := p.Close(); err != nil {
+		t.Errorf("closed twice: %v", err)
+	}
+	if err := p.Apply(nil); !errors.Is(err, ErrNoInstance) {
+		t.Errorf("applying to a closed pool: %v", err)
+	}
+	if p.Traps() != 0 {
+		t.Errorf("%d traps", p.Traps())
+	}
+}
+
+func TestModulesThatAreNoCoreAreRefused(t *testing.T) {
+	empty := []byte("\x00asm\x01\x00\x00\x00")
+	for name, module := range map[string][]byte{"nothing": nil, "garbage": []byte("garbage"), "empty": empty, "cut": guest(t)[:100_000]} {
+		p, err := NewPool(context.Background(), PoolConfig{Module: module, Capacity: 10, Instances: 1})
+		if err == nil {
+			t.Errorf("%s: taken", name)
+			p.Close()
+		}
+	}
+}
+
+// What a trapped host answers is the problem that the core itself would give.
+func TestFailIsAProblem(t *testing.T) {
+	r := Response{Location: []byte("x"), Body: []byte("longer than it should be"), Unknown: true}
+	abi.Fail(7, "https://ring.example", &r)
+	if r.Status != 500 || len(r.Location) != 0 || r.Unknown || r.Seq != 7 || !bytes.HasSuffix(r.Body, []byte(`"code":"internal"}`)) {
+		t.Errorf("%+v %s", r, r.Body)
+	}
+}
