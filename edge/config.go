@@ -43,10 +43,11 @@ type PaidHandler func(ctx *fasthttp.RequestCtx, client string, secure bool)
 // Config says what a [Shell] serves and within which bounds. The zero value of
 // every field but Core is usable.
 type Config struct {
-	// Core answers every read.
+	// Core answers every read. A [Swappable] can be given another one later.
 	Core Core
 	// CoreDigest names the build of the core. It is part of every validator,
-	// so that no cache takes documents of two builds for the same.
+	// so that no cache takes documents of two builds for the same. A
+	// [Swappable] brings its own.
 	CoreDigest string
 	// Paid are the paid operations by path, such as "/api/register".
 	Paid map[string]PaidHandler

@@ -27,20 +27,22 @@ const topRows = 25
 // agents read.
 func (s *Shell) home(ctx *fasthttp.RequestCtx) {
 	directory, board := s.answers.Get().(*answer), s.answers.Get().(*answer)
-	s.core.Serve([]byte("/api"), &directory.Response)
-	s.core.Serve(fmt.Appendf(nil, "/api/leaderboard?limit=%d", topRows), &board.Response)
+	t := s.core.enter()
+	defer t.leave()
+	t.core.Serve([]byte("/api"), &directory.Response)
+	t.core.Serve(fmt.Appendf(nil, "/api/leaderboard?limit=%d", topRows), &board.Response)
 	switch {
 	case directory.Status != fasthttp.StatusOK:
-		s.write(ctx, directory)
+		s.write(ctx, t, directory)
 	case board.Status != fasthttp.StatusOK:
-		s.write(ctx, board)
+		s.write(ctx, t, board)
 	default:
 		view, err := homeView(directory.Body, board.Body)
 		if err != nil {
 			panic(err) // a document of the core that does not have its form
 		}
 		setNumber(ctx, "Webring-Seq", board.Seq)
-		s.page(ctx, view.HTML(), cacheControls[s.lifetime(&board.Response)])
+		s.page(ctx, view.HTML(), cacheControls[t.lifetime(&board.Response)])
 	}
 	s.answers.Put(directory)
 	s.answers.Put(board)
@@ -49,8 +51,9 @@ func (s *Shell) home(ctx *fasthttp.RequestCtx) {
 // homeView fills the front page from the directory and the leaderboard.
 func homeView(directory, board []byte) (v templates.Home, err error) {
 	var about struct {
-		Name     string
-		Payments struct {
+		Name      string
+		Synthetic bool
+		Payments  struct {
 			Fee string `json:"registration_fee_usd"`
 		}
 	}
@@ -80,6 +83,7 @@ func homeView(directory, board []byte) (v templates.Home, err error) {
 	v = templates.Home{
 		Page:        templates.Page{Title: about.Name, Ring: about.Name, Style: static.Style.Path},
 		Members:     ranked.Total,
+		Synthetic:   about.Synthetic,
 		Fee:         about.Payments.Fee,
 		JoinAtFirst: ranked.Rules.JoinAtFirst,
 	}

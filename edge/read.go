@@ -22,13 +22,15 @@ const keepBody = 64 << 10
 func (s *Shell) read(ctx *fasthttp.RequestCtx) {
 	target, _ := requestTarget(&ctx.Request.Header)
 	a := s.answers.Get().(*answer)
-	s.core.Serve(target, &a.Response)
-	s.write(ctx, a)
+	t := s.core.enter()
+	defer t.leave()
+	t.core.Serve(target, &a.Response)
+	s.write(ctx, t, a)
 	s.answers.Put(a)
 }
 
-// write turns an answer of the core into HTTP.
-func (s *Shell) write(ctx *fasthttp.RequestCtx, a *answer) {
+// write turns an answer of a core into HTTP.
+func (s *Shell) write(ctx *fasthttp.RequestCtx, t *tenure, a *answer) {
 	h := &ctx.Response.Header
 	ctx.SetStatusCode(a.Status)
 	setNumber(ctx, "Webring-Seq", a.Seq)
@@ -44,8 +46,8 @@ func (s *Shell) write(ctx *fasthttp.RequestCtx, a *answer) {
 	if a.Validity == api.Never {
 		setHeader(ctx, "Cache-Control", "no-store")
 	} else {
-		setHeader(ctx, "Cache-Control", cacheControls[s.lifetime(&a.Response)])
-		a.field = s.appendTag(a.field[:0], &a.Response)
+		setHeader(ctx, "Cache-Control", cacheControls[t.lifetime(&a.Response)])
+		a.field = t.appendTag(a.field[:0], &a.Response)
 		h.SetCanonical([]byte("ETag"), a.field)
 		if a.Status == fasthttp.StatusOK && unchanged(&ctx.Request.Header, a.field) {
 			ctx.SetStatusCode(fasthttp.StatusNotModified)

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
-	"encoding/hex"
 	"errors"
 	"log/slog"
 	"net"
@@ -31,12 +29,11 @@ var ErrClosed = errors.New("edge: the shell was shut down")
 
 // Shell is the HTTP server. Its functions may be called concurrently.
 type Shell struct {
-	core    Core
+	core    *Swappable
 	proxies Proxies
 	stale   func() bool
 	log     *slog.Logger
 	tls     *tls.Config
-	build   string // first part of every validator
 
 	// Each request is counted by one of these: everyone's, those that edges
 	// follow this node with, those that edges forward.
@@ -66,14 +63,16 @@ func newShell(cfg Config, deprecated map[string]deprecation) (*Shell, error) {
 	if now == nil {
 		now = time.Now
 	}
-	build := sha256.Sum256([]byte(cfg.CoreDigest))
+	core, ok := cfg.Core.(*Swappable)
+	if !ok {
+		core = NewSwappable(cfg.Core, cfg.CoreDigest)
+	}
 	s := &Shell{
-		core:              cfg.Core,
+		core:              core,
 		proxies:           cfg.TrustedProxies,
 		stale:             cfg.Stale,
 		limiter:           newLimiter(cfg.RateLimit, now),
 		log:               cfg.Log,
-		build:             hex.EncodeToString(build[:4]),
 		maxConns:          cmp.Or(cfg.MaxConns, 16384),
 		maxConnsPerClient: cmp.Or(cfg.MaxConnsPerClient, 256),
 		deprecated:        deprecated,

@@ -2,6 +2,8 @@ package edge
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"strconv"
 
 	"github.com/valyala/fasthttp"
@@ -9,12 +11,18 @@ import (
 	"webring/core/api"
 )
 
+// buildTag shortens the name of a build.
+func buildTag(digest string) string {
+	build := sha256.Sum256([]byte(digest))
+	return hex.EncodeToString(build[:4])
+}
+
 // appendTag appends the strong entity tag of an answer: the build of the core,
 // the ledger position, and for documents that show standings the second since
 // which these have held. Together they determine the bytes at one target.
-func (s *Shell) appendTag(dst []byte, r *api.Response) []byte {
+func (t *tenure) appendTag(dst []byte, r *api.Response) []byte {
 	dst = append(dst, '"')
-	dst = append(dst, s.build...)
+	dst = append(dst, t.build...)
 	dst = append(dst, '-')
 	dst = strconv.AppendUint(dst, r.Seq, 10)
 	if r.Validity == api.Timed {
@@ -30,11 +38,11 @@ const maxAge = 5
 
 // lifetime gives the max-age of an answer. One that holds until some second is
 // let go a second earlier, as the clock may be anywhere within the present one.
-func (s *Shell) lifetime(r *api.Response) int {
+func (t *tenure) lifetime(r *api.Response) int {
 	if r.Validity != api.Timed {
 		return maxAge
 	}
-	_, now := s.core.Head()
+	_, now := t.core.Head()
 	return int(min(max(r.Until-now-1, 0), maxAge))
 }
 

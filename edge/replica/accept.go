@@ -1,0 +1,296 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"webring/core/snap"
+)
+
+// Why something that came in is not shown. Everything else that goes wrong is
+// the network's.
+var (
+	// ErrSignature: the text is not signed with the pinned key.
+	ErrSignature = errors.New("replica: checkpoint not signed with the origin's key")
+	// ErrOrigin: it speaks of another ledger than the key.
+	ErrOrigin = errors.New("replica: checkpoint of another origin")
+	// ErrShrunk: the ledger has lost events.
+	ErrShrunk = errors.New("replica: checkpoint of a smaller ledger")
+	// ErrOlder: a checkpoint of earlier is sent again.
+	ErrOlder = errors.New("replica: checkpoint older than the one at hand")
+	// ErrForked: another history of the same length.
+	ErrForked = errors.New("replica: checkpoint of another history")
+	// ErrEvents: what was sent as events does not lead to the signed root.
+	ErrEvents = errors.New("replica: events that the checkpoint does not sign")
+	// ErrState: the fold does not come to the signed state.
+	ErrState = errors.New("replica: the fold does not reach the signed state")
+	// ErrSnapshot: the file is not the one that was signed, or too long.
+	ErrSnapshot = errors.New("replica: snapshot refused")
+	// ErrModule: the module is not the one that was signed, cannot be run
+	// here, or answers wrongly.
+	ErrModule = errors.New("replica: module refused")
+)
+
+// batch is how many records are shown at a time: readers may wait for one.
+const batch = snap.BlockEvents
+
+// accept takes a checkpoint as it came: checks it, fetches what it takes to
+// get there, checks that, and shows it. On an error nothing has changed.
+func (r *Replica) accept(ctx context.Context, signed []byte) error {
+	r.accepting.Lock()
+	defer r.accepting.Unlock()
+	if bytes.Equal(signed, r.signed) {
+		return nil
+	}
+	to, err := r.open(signed)
+	if err != nil {
+		return err
+	}
+	if r.shown == nil {
+		return r.boot(ctx, to, signed)
+	}
+	switch {
+	case to.Size < r.at.Size:
+		return fmt.Errorf("%w: %d events after %d", ErrShrunk, to.Size, r.at.Size)
+	case to.Size == r.at.Size && to.Root != r.at.Root:
+		return fmt.Errorf("%w of %d events", ErrForked, to.Size)
+	case to.Size == r.at.Size && to.Time < r.at.Time:
+		return fmt.Errorf("%w: of %s", ErrOlder, time.UnixMilli(to.Time).UTC().Format(time.RFC3339))
+	case to.Size == r.at.Size && to.State != r.at.State:
+		return fmt.Errorf("%w of the same %d events", ErrState, to.Size)
+	}
+	tree := r.tree
+	records, err := r.collect(ctx, &tree, to)
+	if err != nil {
+		return err
+	}
+	err = r.fold(ctx, records, to)
+	if errors.Is(err, ErrState) && r.offers(to) && r.upgrade(ctx, to) == nil {
+		// Events of a kind that only the newer core knows.
+		err = r.fold(ctx, records, to)
+	}
+	if err != nil {
+		return err
+	}
+	r.advance(ctx, records, to)
+	r.record(signed, to, tree, records)
+	r.renew(ctx, to)
+	return nil
+}
+
+// open checks a checkpoint by itself.
+func (r *Replica) open(signed []byte) (snap.Checkpoint, error) {
+	n, err := note.Open(signed, r.verifiers)
+	if err != nil {
+		return snap.Checkpoint{}, fmt.Errorf("%w: %w", ErrSignature, err)
+	}
+	to, err := snap.ParseCheckpoint(n.Text)
+	if err != nil {
+		return snap.Checkpoint{}, fmt.Errorf("%w: %w", ErrSignature, err)
+	}
+	if to.Origin != r.name {
+		return snap.Checkpoint{}, fmt.Errorf("%w: %q, not %q", ErrOrigin, to.Origin, r.name)
+	}
+	return to, nil
+}
+
+// collect fetches the records from the end of the tree to the checkpoint, and
+// adds them to the tree.
+func (r *Replica) collect(ctx context.Context, tree *snap.Tree, to snap.Checkpoint) (records []snap.Record, err error) {
+	for tree.Size() < to.Size {
+		some, err := r.events(ctx, tree, to.Size)
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, some...)
+	}
+	return records, checkRoot(tree, to)
+}
+
+func checkRoot(tree *snap.Tree, to snap.Checkpoint) error {
+	if tree.Root() != to.Root {
+		return fmt.Errorf("%w: at %d the root is another", ErrEvents, to.Size)
+	}
+	return nil
+}
+
+// events fetches records from the end of the tree, none beyond size, and adds
+// them to the tree. Each carries the texts that its event commits to.
+func (r *Replica) events(ctx context.Context, tree *snap.Tree, size uint64) ([]snap.Record, error) {
+	b, err := r.get(ctx, fmt.Sprintf("/sync/events?from=%d", tree.Size()), snap.MaxRange)
+	if err != nil {
+		return nil, err
+	}
+	records, err := snap.DecodeRecords(b)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrEvents, err)
+	}
+	if len(records) == 0 {
+		return nil, fmt.Errorf("replica: no events from %d", tree.Size())
+	}
+	if more := size - tree.Size(); uint64(len(records)) > more {
+		records = records[:more]
+	}
+	return records, add(tree, records)
+}
+
+func add(tree *snap.Tree, records []snap.Record) error {
+	for _, record := range records {
+		if err := snap.Verify(record.Event, record.Texts); err != nil {
+			return fmt.Errorf("%w: record %d: %w", ErrEvents, tree.Size(), err)
+		}
+		tree.Add(record.Event)
+	}
+	return nil
+}
+
+// fold has the judge fold records, which must bring it to the signed state. A
+// judge that came to another is dismissed.
+func (r *Replica) fold(ctx context.Context, records []snap.Record, to snap.Checkpoint) error {
+	if err := r.summon(ctx); err != nil {
+		return err
+	}
+	err := apply(r.judge, records)
+	if err == nil {
+		err = checkState(r.judge, to)
+	}
+	if err != nil {
+		r.dismiss()
+		if !errors.Is(err, ErrState) {
+			err = fmt.Errorf("%w: %w", ErrState, err)
+		}
+	}
+	return err
+}
+
+func apply(c Core, records []snap.Record) error {
+	for len(records) > 0 {
+		n := min(batch, len(records))
+		if err := c.Apply(records[:n]); err != nil {
+			return err
+		}
+		records = records[n:]
+	}
+	return nil
+}
+
+func checkState(c Core, to snap.Checkpoint) error {
+	if seq, state := c.Digest(); seq != to.Size || state != to.State {
+		return fmt.Errorf("%w of %d events", ErrState, to.Size)
+	}
+	return nil
+}
+
+// summon sees to it that there is a judge, at the position that is shown.
+func (r *Replica) summon(ctx context.Context) error {
+	if r.judge != nil {
+		return nil
+	}
+	judge, err := r.cfg.Open(ctx, r.module, r.shown.Snapshot(), false)
+	if err != nil {
+		return fmt.Errorf("replica: %w", err)
+	}
+	if err := checkState(judge, r.at); err != nil {
+		return errors.Join(err, judge.Close())
+	}
+	r.judge = judge
+	return nil
+}
+
+func (r *Replica) dismiss() {
+	if r.judge != nil {
+		if err := r.judge.Close(); err != nil {
+			r.log.Warn("replica: closing a core", "err", err)
+		}
+		r.judge = nil
+	}
+}
+
+// prepareJudge summons the judge ahead of the first checkpoint that needs it.
+func (r *Replica) prepareJudge(ctx context.Context) {
+	r.accepting.Lock()
+	defer r.accepting.Unlock()
+	if r.shown == nil {
+		return
+	}
+	if err := r.summon(ctx); err != nil {
+		r.log.Warn("replica: the core cannot be loaded again", "err", err)
+	}
+}
+
+// advance shows records that the judge has found good.
+func (r *Replica) advance(ctx context.Context, records []snap.Record, to snap.Checkpoint) {
+	err := apply(r.shown, records)
+	if err == nil {
+		err = checkState(r.shown, to)
+	}
+	if err == nil {
+		return
+	}
+	// Two cores of one build came to different states: memory has gone bad.
+	r.log.Error("replica: the core that is shown went astray and is replaced", "err", err)
+	again, err := r.cfg.Open(ctx, r.module, r.judge.Snapshot(), true)
+	if err != nil {
+		r.log.Error("replica: and could not be", "err", err)
+		return
+	}
+	r.show(again, r.module)
+}
+
+// show makes c what readers see.
+func (r *Replica) show(c Core, m Module) {
+	c.Tick(time.Now())
+	r.mu.Lock()
+	before := r.shown
+	r.shown, r.module = c, m
+	r.mu.Unlock()
+	r.cfg.Show(c, m)
+	if before != nil {
+		if err := before.Close(); err != nil {
+			r.log.Warn("replica: closing a core", "err", err)
+		}
+	}
+}
+
+// record notes where the replica is, after it is shown, on disk last.
+func (r *Replica) record(signed []byte, at snap.Checkpoint, tree snap.Tree, records []snap.Record) {
+	r.settle(signed, at, tree, records, time.Now().UnixMilli())
+	if r.store != nil {
+		r.store.keep(signed, at, records, r.contents)
+	}
+}
+
+// settle notes where the replica is, and since when it knows.
+func (r *Replica) settle(signed []byte, at snap.Checkpoint, tree snap.Tree, records []snap.Record, heard int64) {
+	r.tree = tree
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.signed, r.at = signed, at
+	r.tail = append(r.tail, records...)
+	r.trim()
+	r.heard.Store(heard)
+	r.stamped.Store(at.Time)
+	close(r.changed)
+	r.changed = make(chan struct{})
+	r.settled.Do(func() { close(r.ready) })
+}
+
+// maxTail is how many records are kept for those who follow this replica; for
+// earlier ones it asks its own origin.
+const maxTail = 64 * snap.BlockEvents
+
+func (r *Replica) trim() {
+	if excess := len(r.tail) - maxTail; excess > 0 {
+		// Copied, so that what is left out is given back.
+		r.tail = append([]snap.Record(nil), r.tail[excess:]...)
+		r.base += uint64(excess)
+	}
+}
+
+// contents gives the core as a restart begins with it.
+func (r *Replica) contents() []byte { return r.tree.Append(r.shown.Snapshot()) }

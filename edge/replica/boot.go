@@ -1,0 +1,209 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+
+	"webring/core/snap"
+)
+
+// boot makes the first state: from the snapshot that the checkpoint names, or
+// from nothing, and the events after it. Nothing is shown before the end, so
+// the core that will be shown is its own judge.
+func (r *Replica) boot(ctx context.Context, to snap.Checkpoint, signed []byte) error {
+	err := r.bootWith(ctx, r.module, to, signed)
+	if (errors.Is(err, ErrState) || errors.Is(err, errOpen)) && r.offers(to) {
+		// Rows or events of a kind that only the newer core knows.
+		m, missing := r.obtain(ctx, to)
+		if missing != nil {
+			return errors.Join(err, missing)
+		}
+		if err = r.bootWith(ctx, m, to, signed); err != nil {
+			r.refuse(m.Digest, refusedForNow)
+		}
+	}
+	if err == nil {
+		r.renew(ctx, to)
+	}
+	return err
+}
+
+// errOpen: a core could not be opened.
+var errOpen = errors.New("no core can be opened from it")
+
+func (r *Replica) bootWith(ctx context.Context, m Module, to snap.Checkpoint, signed []byte) error {
+	var rows []byte
+	var tree snap.Tree
+	if to.Snapshot.Size > 0 && !r.cfg.Replay {
+		var err error
+		if rows, tree, err = r.snapshot(ctx, to.Snapshot); err != nil {
+			return err
+		}
+	}
+	c, err := r.cfg.Open(ctx, m, rows, true)
+	if err != nil {
+		return fmt.Errorf("%w: %w: %w", ErrSnapshot, errOpen, err)
+	}
+	base := tree.Size()
+	records, err := r.replay(ctx, c, &tree, to)
+	if err != nil {
+		return errors.Join(err, c.Close())
+	}
+	r.begin(c, m, tree.Size()-uint64(len(records)))
+	if r.store != nil {
+		r.store.replayed = r.cfg.Replay
+	}
+	r.record(signed, to, tree, records)
+	r.log.Info("replica: booted", "events", to.Size, "snapshot", base, "replay", r.cfg.Replay)
+	return nil
+}
+
+// replay folds the records from the end of the tree to the checkpoint into c,
+// and gives the last of them.
+func (r *Replica) replay(ctx context.Context, c Core, tree *snap.Tree, to snap.Checkpoint) (last []snap.Record, err error) {
+	for tree.Size() < to.Size {
+		some, err := r.events(ctx, tree, to.Size)
+		if err != nil {
+			return nil, err
+		}
+		if err := apply(c, some); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrState, err)
+		}
+		if last = append(last, some...); len(last) > 2*maxTail {
+			last = append([]snap.Record(nil), last[len(last)-maxTail:]...)
+		}
+	}
+	if err := checkRoot(tree, to); err != nil {
+		return nil, err
+	}
+	return last, checkState(c, to)
+}
+
+// begin shows the first core.
+func (r *Replica) begin(c Core, m Module, base uint64) {
+	r.mu.Lock()
+	r.base, r.tail = base, nil
+	r.mu.Unlock()
+	r.show(c, m)
+}
+
+// snapshot fetches the snapshot that a checkpoint names.
+func (r *Replica) snapshot(ctx context.Context, named snap.Snapshot) (rows []byte, tree snap.Tree, err error) {
+	file, err := r.file(ctx, named)
+	if err != nil {
+		return nil, snap.Tree{}, err
+	}
+	refuse := func(why error) ([]byte, snap.Tree, error) {
+		return nil, snap.Tree{}, fmt.Errorf("%w: %w", ErrSnapshot, why)
+	}
+	z, err := zstd.NewReader(bytes.NewReader(file), zstd.WithDecoderMaxMemory(uint64(r.cfg.MaxSnapshot)), zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return refuse(err)
+	}
+	defer z.Close()
+	plain, err := io.ReadAll(io.LimitReader(z, r.cfg.MaxSnapshot+1))
+	if err != nil {
+		return refuse(err)
+	}
+	if int64(len(plain)) > r.cfg.MaxSnapshot {
+		return refuse(fmt.Errorf("more than %d bytes", r.cfg.MaxSnapshot))
+	}
+	if rows, tree, err = snap.CutFile(plain); err != nil {
+		return refuse(err)
+	}
+	r.holding.Lock()
+	r.keepFile(named, file)
+	r.holding.Unlock()
+	if tree.Size() != named.Size {
+		return refuse(fmt.Errorf("of %d events, not %d", tree.Size(), named.Size))
+	}
+	return rows, tree, nil
+}
+
+// file fetches the file of a snapshot and holds it against its name.
+func (r *Replica) file(ctx context.Context, named snap.Snapshot) ([]byte, error) {
+	if named.Bytes > r.cfg.MaxSnapshot {
+		return nil, fmt.Errorf("%w: %d bytes, more than %d", ErrSnapshot, named.Bytes, r.cfg.MaxSnapshot)
+	}
+	b, err := r.get(ctx, fmt.Sprintf("/sync/snapshot/%x", named.Digest), named.Bytes)
+	switch {
+	case errors.Is(err, errTooLong):
+		return nil, fmt.Errorf("%w: longer than the %d bytes that were signed", ErrSnapshot, named.Bytes)
+	case err != nil:
+		return nil, err
+	case int64(len(b)) != named.Bytes || sha256.Sum256(b) != named.Digest:
+		return nil, fmt.Errorf("%w: not the file that was signed", ErrSnapshot)
+	}
+	return b, nil
+}
+
+// restore shows the last good state from disk, checked like any other.
+func (r *Replica) restore(ctx context.Context) error {
+	signed, err := r.store.checkpoint()
+	if err != nil {
+		return err
+	}
+	to, err := r.open(signed)
+	if err != nil {
+		return err
+	}
+	m := r.stored(to)
+	for _, at := range r.store.bases() {
+		if at > to.Size {
+			continue
+		}
+		if err = r.restoreFrom(ctx, at, m, to, signed); err == nil {
+			r.log.Info("replica: serving the last good state from disk", "events", to.Size)
+			return nil
+		}
+		r.log.Warn("replica: a state on disk is not used", "events", at, "err", err)
+	}
+	if err == nil {
+		err = errors.New("replica: no state on disk")
+	}
+	return err
+}
+
+func (r *Replica) restoreFrom(ctx context.Context, at uint64, m Module, to snap.Checkpoint, signed []byte) error {
+	contents, replayed, err := r.store.state(at)
+	if err != nil {
+		return err
+	}
+	if r.cfg.Replay && !replayed {
+		return errors.New("replica: it came from a snapshot")
+	}
+	rows, tree, err := snap.CutFile(contents)
+	if err != nil {
+		return err
+	}
+	records, err := r.store.events(at, to.Size-at)
+	if err != nil {
+		return err
+	}
+	if err := add(&tree, records); err != nil {
+		return err
+	}
+	if err := checkRoot(&tree, to); err != nil {
+		return err
+	}
+	c, err := r.cfg.Open(ctx, m, rows, true)
+	if err != nil {
+		return err
+	}
+	if err = apply(c, records); err == nil {
+		err = checkState(c, to)
+	}
+	if err != nil {
+		return errors.Join(err, c.Close())
+	}
+	r.begin(c, m, at)
+	r.settle(signed, to, tree, records, to.Time)
+	r.store.resume(at, records, replayed)
+	return nil
+}

@@ -1,0 +1,203 @@
+package replica
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+)
+
+const (
+	// minPause and maxPause bound the wait before the next attempt.
+	minPause, maxPause = 50 * time.Millisecond, 2 * time.Second
+	// silence is the longest that a stream, which says at least something
+	// every 10 seconds, may be quiet; a long poll is held for 30.
+	silence, pollSilence = 25 * time.Second, 45 * time.Second
+	// pollFor is for how long polls are used where streams do not get through.
+	pollFor = 5 * time.Minute
+	// maxNote is the longest signed checkpoint in bytes.
+	maxNote = 8 << 10
+)
+
+// errNoStream is what stream gives when something answers that is no stream.
+var errNoStream = errors.New("replica: no event stream")
+
+// follow accepts checkpoints until ctx ends.
+func (r *Replica) follow(ctx context.Context) {
+	pause := minPause
+	for ctx.Err() == nil {
+		before := r.newest()
+		err := r.connect(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if r.newest() != before {
+			pause = minPause
+		}
+		r.complain(err)
+		// Between half and all of it, so that edges do not return as one.
+		wait := time.NewTimer(pause/2 + rand.N(pause/2))
+		select {
+		case <-wait.C:
+			pause = min(2*pause, maxPause)
+		case <-r.wake:
+			pause = minPause
+		case <-ctx.Done():
+		}
+		wait.Stop()
+	}
+}
+
+// newest is the id of the newest checkpoint, "" before the first.
+func (r *Replica) newest() string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.signed == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d-%d", r.at.Size, r.at.Time)
+}
+
+// connect follows over one connection, until it ends or something is refused.
+func (r *Replica) connect(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r.mu.Lock()
+	r.kick = cancel
+	r.mu.Unlock()
+	if time.Now().After(r.pollUntil) {
+		err := r.stream(ctx)
+		if !errors.Is(err, errNoStream) || ctx.Err() != nil {
+			return err
+		}
+		r.log.Info("replica: no event stream gets through; polling", "err", err)
+		r.pollUntil = time.Now().Add(pollFor)
+	}
+	return r.poll(ctx)
+}
+
+// complain logs why following stopped, once for each reason and minute.
+func (r *Replica) complain(err error) {
+	if err == nil || err.Error() == r.lastComplaint && time.Since(r.complained) < time.Minute {
+		return
+	}
+	r.lastComplaint, r.complained = err.Error(), time.Now()
+	for _, refusal := range []error{ErrSignature, ErrOrigin, ErrShrunk, ErrOlder, ErrForked, ErrEvents, ErrState, ErrSnapshot, ErrModule} {
+		if errors.Is(err, refusal) {
+			r.log.Error("replica: refused; serving the last good state", "err", err)
+			return
+		}
+	}
+	r.log.Warn("replica: not connected", "err", err)
+}
+
+// stream follows by an event stream.
+func (r *Replica) stream(ctx context.Context) error {
+	header := map[string]string{"Accept": "text/event-stream", "Cache-Control": "no-cache"}
+	if id := r.newest(); id != "" {
+		header["Last-Event-ID"] = id
+	}
+	res, err := r.request(ctx, "/sync/checkpoint", silence, header)
+	if errors.Is(err, errStalled) {
+		return errors.Join(errNoStream, err)
+	}
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); media != "text/event-stream" {
+		return fmt.Errorf("%w but %q", errNoStream, media)
+	}
+	lines := bufio.NewReaderSize(res.Body, maxNote)
+	for heard := false; ; heard = true {
+		signed, err := readEvent(lines)
+		if errors.Is(err, errStalled) && !heard {
+			return errors.Join(errNoStream, err)
+		}
+		if err != nil {
+			return err
+		}
+		if err := r.accept(ctx, signed); err != nil {
+			return err
+		}
+	}
+}
+
+// readEvent reads the data of the next event (WHATWG HTML, "Server-sent
+// events"), as the lines of a text.
+func readEvent(r *bufio.Reader) ([]byte, error) {
+	var data []byte
+	for {
+		line, err := r.ReadSlice('\n')
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return nil, fmt.Errorf("replica: event stream: %w", err)
+		}
+		line = bytes.TrimRight(line, "\r\n")
+		value, isData := bytes.CutPrefix(line, []byte("data:"))
+		switch {
+		case len(line) == 0 && len(data) > 0:
+			return data, nil
+		case isData:
+			data = append(append(data, bytes.TrimPrefix(value, []byte(" "))...), '\n')
+		}
+		if len(data) > maxNote {
+			return nil, errTooLong
+		}
+	}
+}
+
+// poll follows by asking again and again; the answer is held until there is
+// something new.
+func (r *Replica) poll(ctx context.Context) error {
+	for time.Now().Before(r.pollUntil) {
+		path := "/sync/checkpoint"
+		if id := r.newest(); id != "" {
+			path += "?after=" + id
+		}
+		signed, err := r.getNote(ctx, path)
+		if err != nil {
+			return err
+		}
+		if err := r.accept(ctx, signed); err != nil {
+			return err
+		}
+		if strings.HasSuffix(path, r.newest()) {
+			// Something that does not hold the answer must not be asked at
+			// full speed.
+			if err := rest(ctx, time.Second); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Replica) getNote(ctx context.Context, path string) ([]byte, error) {
+	res, err := r.request(ctx, path, pollSilence, map[string]string{"Cache-Control": "no-cache"})
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	return io.ReadAll(http.MaxBytesReader(nil, res.Body, maxNote))
+}
+
+func rest(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

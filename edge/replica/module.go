@@ -1,0 +1,154 @@
+package replica
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"webring/core/api"
+	"webring/core/snap"
+)
+
+const (
+	// maxModule is the longest module that is taken, in bytes.
+	maxModule = 64 << 20
+	// refusedForNow is how long a module that could not be had is left alone,
+	// refusedForGood one that cannot be run.
+	refusedForNow  = time.Minute
+	refusedForGood = 10 * 365 * 24 * time.Hour
+)
+
+// offers says whether a checkpoint names another module than the one at hand
+// that could be run here. A host that cannot load modules is never offered one.
+func (r *Replica) offers(to snap.Checkpoint) bool {
+	if len(r.cfg.Own.Code) == 0 || to.Core == [32]byte{} || to.Core == r.module.Digest || time.Now().Before(r.refused[to.Core]) {
+		return false
+	}
+	if to.ABI != r.cfg.Own.ABI {
+		r.refuse(to.Core, refusedForGood)
+		r.log.Warn("replica: the origin's core cannot be hosted here; going on with the one at hand: install a newer webring",
+			"abi", to.ABI, "here", r.cfg.Own.ABI, "core", fmt.Sprintf("%x", to.Core))
+		return false
+	}
+	return true
+}
+
+func (r *Replica) refuse(digest [32]byte, d time.Duration) { r.refused[digest] = time.Now().Add(d) }
+
+// renew loads the module that a checkpoint names, if it can.
+func (r *Replica) renew(ctx context.Context, to snap.Checkpoint) {
+	if !r.offers(to) {
+		return
+	}
+	if err := r.upgrade(ctx, to); err != nil {
+		r.log.Warn("replica: refused; going on with the core at hand", "err", err)
+	}
+}
+
+// obtain gets the module that a checkpoint names.
+func (r *Replica) obtain(ctx context.Context, to snap.Checkpoint) (Module, error) {
+	if to.Core == r.cfg.Own.Digest {
+		return r.cfg.Own, nil
+	}
+	code, err := r.get(ctx, fmt.Sprintf("/sync/core/%x", to.Core), maxModule)
+	if err == nil && sha256.Sum256(code) != to.Core {
+		err = fmt.Errorf("%w: not the one that was signed", ErrModule)
+	}
+	if err != nil {
+		r.refuse(to.Core, refusedForNow)
+		return Module{}, err
+	}
+	return Module{Code: code, Digest: to.Core, ABI: to.ABI}, nil
+}
+
+// upgrade loads the module that a checkpoint names at the position that is
+// shown, has it answer what the one at hand answers, and shows it.
+func (r *Replica) upgrade(ctx context.Context, to snap.Checkpoint) error {
+	m, err := r.obtain(ctx, to)
+	if err != nil {
+		return err
+	}
+	c, err := r.cfg.Open(ctx, m, r.shown.Snapshot(), true)
+	if err != nil {
+		r.refuse(m.Digest, refusedForGood)
+		return fmt.Errorf("%w: %w", ErrModule, err)
+	}
+	if err := r.examine(c); err != nil {
+		r.refuse(m.Digest, refusedForGood)
+		return errors.Join(fmt.Errorf("%w: %w", ErrModule, err), c.Close())
+	}
+	r.dismiss()
+	r.show(c, m)
+	if r.store != nil {
+		r.store.keepModule(m)
+	}
+	r.log.Info("replica: another core answers from now on", "core", fmt.Sprintf("%x", m.Digest), "events", r.at.Size)
+	return nil
+}
+
+// questions have the same answers in every build: those of the documents that
+// do not leave it to chance. A newer core may say more in a document, but what
+// it says no and yes to, and where it sends readers, stays.
+var questions = []string{
+	"/api", "/api/ring", "/api/ring?limit=1&offset=1", "/api/ring?kind=agent&limit=500", "/api/ring?limit=0", "/api/ring/next",
+	"/api/ring/prev?kind=website", "/api/ring/next?from=nobody.invalid", "/api/ring/nobody", "/api/categories",
+	"/api/leaderboard", "/api/leaderboard?page=2&limit=2", "/api/leaderboard?limit=501", "/api/widget", "/api/widget?from=%zz",
+	"/next", "/prev", "/next?category=general", "/prev?kind=x", "/api/ring/next?format=redirect", "/api/ring/next?format=x",
+	"/nowhere", "/api/ring/%00", "/next?from=" + "https%3A%2F%2Fexample.com%2F%3Fa%3Db",
+}
+
+// examine asks c, and holds its answers against those of the core that is
+// shown.
+func (r *Replica) examine(c Core) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("it panicked: %v", v)
+		}
+	}()
+	if err := checkState(c, r.at); err != nil {
+		return err
+	}
+	if r.shown.BaseURL() != c.BaseURL() {
+		return fmt.Errorf("its links begin with %q", c.BaseURL())
+	}
+	asked := slices.Clone(questions)
+	// And about each of some members.
+	var ring struct{ Members []struct{ Slug string } }
+	var was, is api.Response
+	r.shown.Serve([]byte("/api/ring?limit=20"), &was)
+	if err := json.Unmarshal(was.Body, &ring); err == nil {
+		for _, m := range ring.Members {
+			asked = append(asked, "/api/ring/"+m.Slug, "/next?from="+m.Slug, "/api/widget?from="+m.Slug)
+		}
+	}
+	now := time.Now()
+	c.Tick(now)
+	r.shown.Tick(now)
+	for _, target := range asked {
+		r.shown.Serve([]byte(target), &was)
+		c.Serve([]byte(target), &is)
+		if was.Status != is.Status || string(was.Location) != string(is.Location) || was.Seq != is.Seq || was.Unknown != is.Unknown || was.Media != is.Media {
+			return fmt.Errorf("%s: it answers %d %s, not %d %s", target, is.Status, is.Location, was.Status, was.Location)
+		}
+		if json.Valid(was.Body) && !json.Valid(is.Body) {
+			return fmt.Errorf("%s: its answer is no document", target)
+		}
+	}
+	return nil
+}
+
+// stored gives the module that served a checkpoint before the restart.
+func (r *Replica) stored(to snap.Checkpoint) Module {
+	if !r.offers(to) {
+		return r.cfg.Own
+	}
+	code, err := r.store.module(to.Core)
+	if err != nil || sha256.Sum256(code) != to.Core {
+		return r.cfg.Own
+	}
+	return Module{Code: code, Digest: to.Core, ABI: to.ABI}
+}
