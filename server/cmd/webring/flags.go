@@ -28,7 +28,7 @@ type options struct {
 	capacity, rateLimit                     int
 	trustedProxies                          list
 	tlsCert, tlsKey                         string
-	core                                    string
+	core                                    coreFlags
 	dev                                     bool
 }
 
@@ -62,7 +62,7 @@ func (o *options) flags() *flag.FlagSet {
 	fs.Var(&o.trustedProxies, "trusted-proxy", "`network` or address of proxies whose Forwarded fields are believed, or unix for peers on a socket (repeatable)")
 	fs.StringVar(&o.tlsCert, "tls-cert", "", "`file` with the TLS certificate chain")
 	fs.StringVar(&o.tlsKey, "tls-key", "", "`file` with the TLS key")
-	fs.StringVar(&o.core, "core", "native", "`build` of the core that answers reads: native")
+	o.core.define(fs)
 	fs.BoolVar(&o.dev, "dev", false, "development: admits --scorer fixed:N, --allow-host and --fetch-map")
 	return fs
 }
@@ -124,10 +124,11 @@ func (o *options) validate() error {
 		return errors.New("--rate-limit must not be negative")
 	case (o.tlsCert == "") != (o.tlsKey == ""):
 		return errors.New("--tls-cert and --tls-key go together")
-	case o.core != "native":
-		return fmt.Errorf("--core %q: this build has native", o.core)
 	case o.tempoRPC != "" && o.tempoRecipient == "":
 		return errors.New("--tempo-rpc needs --tempo-recipient, the account to be paid")
+	}
+	if err := o.core.validate(); err != nil {
+		return err
 	}
 	return o.sites().Validate()
 }

@@ -96,6 +96,9 @@ func version(args []string, out io.Writer) error {
 		}
 	}
 	fmt.Fprintf(out, "webring %s, %s %s/%s\n", revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	if err := printModule(out); err != nil {
+		return err
+	}
 	if err := printVerifier(out, *data); err != nil {
 		return err
 	}

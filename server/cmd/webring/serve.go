@@ -63,12 +63,16 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 		return err
 	}
 	failpoint := failpoints(o, log)
-	reads := host.NewNative(o.capacity)
+	answers, build, err := o.core.open(o.capacity, o.data, nil, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, answers.Close()) }()
 	publisher, key, err := openPublisher(o, log)
 	if err != nil {
 		return err
 	}
-	books, closeBooks, err := openLedger(o, reads, publisher, log, failpoint)
+	books, closeBooks, err := openLedger(o, answers, publisher, log, failpoint)
 	if err != nil {
 		return err
 	}
@@ -97,7 +101,7 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 		}
 	}()
 
-	shell, err := openShell(o, reads, payments, publisher, log)
+	shell, err := openShell(o, answers, build, payments, publisher, log)
 	if err != nil {
 		return err
 	}
@@ -128,7 +132,7 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 	for {
 		select {
 		case now := <-second.C:
-			reads.Tick(now)
+			answers.Tick(now)
 		case <-books.Done():
 			// What is stored is no longer known for sure: the next start reads it.
 			return books.Err()
@@ -145,7 +149,7 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 
 // openLedger opens the ledger and brings the read surface to its end, from
 // where published events go on.
-func openLedger(o *options, reads *host.Native, publisher *publish.Publisher, log *slog.Logger, failpoint func(string)) (*ledger.Ledger, func() error, error) {
+func openLedger(o *options, answers reads, publisher *publish.Publisher, log *slog.Logger, failpoint func(string)) (*ledger.Ledger, func() error, error) {
 	store, err := badgerstore.Open(filepath.Join(o.data, "ledger"), log)
 	if err != nil {
 		return nil, nil, err
@@ -153,7 +157,7 @@ func openLedger(o *options, reads *host.Native, publisher *publish.Publisher, lo
 	books, err := ledger.Open(ledger.Config{
 		Store: store, HeadPath: filepath.Join(o.data, "head"), Capacity: o.capacity, Failpoint: failpoint,
 		Publish: func(records []ledger.Record) {
-			if err := show(reads, records); err != nil {
+			if err := show(answers, records); err != nil {
 				// The writer's own state took these events, so this one must.
 				panic(err)
 			}
@@ -168,22 +172,22 @@ func openLedger(o *options, reads *host.Native, publisher *publish.Publisher, lo
 	for from := uint64(0); from < books.Size(); from += page {
 		records, err := books.Records(from, page)
 		if err == nil {
-			err = show(reads, records)
+			err = show(answers, records)
 		}
 		if err != nil {
 			return nil, nil, errors.Join(err, closeBooks())
 		}
 	}
-	reads.Tick(time.Now())
+	answers.Tick(time.Now())
 	return books, closeBooks, nil
 }
 
-func show(reads *host.Native, records []ledger.Record) error {
+func show(answers reads, records []ledger.Record) error {
 	batch := make([]host.Record, len(records))
 	for i, r := range records {
 		batch[i] = host.Record(r)
 	}
-	return reads.Apply(batch)
+	return answers.Apply(batch)
 }
 
 // setRules writes a rules event when the flags that describe the ring have
@@ -249,22 +253,18 @@ func openPayments(o *options, books *ledger.Ledger, methods []paid.Method, log *
 	})
 }
 
-func openShell(o *options, reads *host.Native, payments *paid.Service, publisher *publish.Publisher, log *slog.Logger) (*edge.Shell, error) {
+func openShell(o *options, answers reads, build string, payments *paid.Service, publisher *publish.Publisher, log *slog.Logger) (*edge.Shell, error) {
 	proxies, err := edge.ParseProxies(o.trustedProxies)
 	if err != nil {
 		return nil, fmt.Errorf("--trusted-proxy: %w", err)
 	}
-	build, err := buildDigest()
-	if err != nil {
-		return nil, err
-	}
 	cfg := edge.Config{
-		Core: reads, CoreDigest: build, RateLimit: o.rateLimit, TrustedProxies: proxies, Log: log,
+		Core: answers, CoreDigest: build, RateLimit: o.rateLimit, TrustedProxies: proxies, Log: log,
 		Paid: map[string]edge.PaidHandler{
 			"/api/register": server.Paid(payments, paid.OpRegister),
 			"/api/bid":      server.Paid(payments, paid.OpBid),
 		},
-		Sync: publish.Handlers(publisher, reads.BaseURL),
+		Sync: publish.Handlers(publisher, answers.BaseURL),
 	}
 	if o.tlsCert != "" {
 		pair, err := tls.LoadX509KeyPair(o.tlsCert, o.tlsKey)

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"webring/edge"
+	"webring/wasm/host"
+	"webring/wasm/module"
+)
+
+// reads is a core that answers reads; see [host.Native] and [host.Pool].
+type reads interface {
+	edge.Core
+	Apply(records []host.Record) error
+	Tick(now time.Time)
+	Digest() (seq uint64, digest [16]byte)
+	Snapshot() []byte
+	Close() error
+}
+
+// coreFlags say which build of the core answers reads, and within which bounds.
+type coreFlags struct {
+	kind   string
+	memory int // MiB
+}
+
+func (c *coreFlags) define(fs *flag.FlagSet) {
+	fs.StringVar(&c.kind, "core", "wasm", "`build` of the core that answers reads: wasm or native")
+	fs.IntVar(&c.memory, "memory-limit", 4096, "`MiB` that each instance of the core may take; wasm only")
+}
+
+func (c *coreFlags) validate() error {
+	switch {
+	case c.kind != "wasm" && c.kind != "native":
+		return fmt.Errorf("--core %q: there are wasm and native", c.kind)
+	case c.memory < 16 || c.memory > 4096:
+		return errors.New("--memory-limit must be from 16 to 4096 MiB")
+	}
+	return nil
+}
+
+// open gives a core with room for capacity members, at a snapshot or empty when
+// there is none, and the name of the build that is part of every validator: for
+// the module its digest, so that all nodes give a document the same one.
+// Compiled code is kept in the folder core of data.
+func (c *coreFlags) open(capacity int, data string, snapshot []byte, log *slog.Logger) (core reads, build string, err error) {
+	if c.kind == "native" {
+		if build, err = buildDigest(); err != nil {
+			return nil, "", err
+		}
+		if snapshot == nil {
+			return host.NewNative(capacity), build, nil
+		}
+		native, err := host.LoadNative(capacity, snapshot)
+		return native, build, err
+	}
+	guest, err := module.Core()
+	if err != nil {
+		return nil, "", fmt.Errorf("%w, or use --core native", err)
+	}
+	digest, err := module.Digest()
+	if err != nil {
+		return nil, "", err
+	}
+	pool, err := host.NewPool(context.Background(), host.PoolConfig{Module: guest, CacheDir: filepath.Join(data, "core"),
+		MemoryPages: uint32(c.memory) << 4, Capacity: capacity, Snapshot: snapshot, Log: log})
+	if err != nil {
+		return nil, "", err
+	}
+	return pool, hex.EncodeToString(digest[:]), nil
+}
+
+// printModule says which module this binary carries.
+func printModule(out io.Writer) error {
+	digest, err := module.Digest()
+	if errors.Is(err, module.ErrMissing) {
+		_, err = fmt.Fprintln(out, "core.wasm is missing: this binary was built without it")
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "core.wasm sha256:%x\n", digest)
+	return err
+}
