@@ -51,6 +51,13 @@ func TestHomeOfAnEmptyRing(t *testing.T) {
 	golden(t, "empty", string(Home{Page: Page{Title: "Ring", Ring: "Ring", Style: "/static/s.css"}, Fee: "1.00", JoinAtFirst: "0.00"}.HTML()))
 }
 
+func TestHomeOfASyntheticRingSaysSo(t *testing.T) {
+	v := Home{Page: Page{Title: "Ring", Ring: "Ring", Style: "/static/s.css"}, Synthetic: true, Fee: "1.00", JoinAtFirst: "0.00"}
+	if page := string(v.HTML()); !strings.Contains(page, "This ring is synthetic.") {
+		t.Error(page)
+	}
+}
+
 func TestLinksThatAreNotHTTPAreNotDrawn(t *testing.T) {
 	row := Row{Rank: 1, Name: "x", URL: "javascript:alert(1)"}
 	page := Home{Page: Page{Style: "/s"}, Members: 1, Leader: &row, Rows: []Row{row}}.HTML()

@@ -12,6 +12,7 @@ type Page struct {
 type Home struct {
 	Page
 	Members     int
+	Synthetic   bool // made for measurement, not by payments
 	Leader      *Row // nil in an empty ring
 	Rows        []Row
 	Fee         string

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"webring/core"
+	"webring/server/ledger"
+	"webring/server/ledger/badgerstore"
+)
+
+// seedSpan is how long ago the history of a synthetic ring began, and seedTurn
+// how many of its events are written as one.
+const (
+	seedSpan = 2 * 365 * 24 * time.Hour
+	seedTurn = 1000
+)
+
+// seed writes a ledger of made-up members and bids, for development and
+// measurement.
+func seed(args []string, out io.Writer) error {
+	var o options
+	defaults := o.flags() // what serve takes for the rules unless told otherwise
+	if err := parse(defaults, nil); err != nil {
+		return err
+	}
+	fs := flag.NewFlagSet("webring seed", flag.ContinueOnError)
+	count := fs.Int("members", 1000, "`number` of members")
+	data := fs.String("data", "./data", "`folder` of the ledger to be made; it must not hold one")
+	number := fs.Uint64("seed", 1, "`number` that decides everything but the present time")
+	if err := parse(fs, args); err != nil {
+		return err
+	}
+	if *count < 1 || *count > 50_000_000 {
+		return errors.New("--members must be from 1 to 50000000")
+	}
+	began := time.Now()
+	w, err := makeLedger(*data, *number, *count, began)
+	if err != nil {
+		return err
+	}
+	err = w.write(&o, *count)
+	if err = errors.Join(err, w.close()); err != nil {
+		// It was not there before, and half a history measures nothing.
+		return errors.Join(err, os.RemoveAll(filepath.Join(*data, "ledger")), os.Remove(filepath.Join(*data, "head")))
+	}
+	fmt.Fprintf(out, "%s holds a synthetic ring of %d members, %d events, made in %s\n", *data, *count, w.events, time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+// seeder writes one synthetic history.
+type seeder struct {
+	*rand.Rand
+	books *ledger.Ledger
+	store *badgerstore.Store
+	end   time.Time
+	now   time.Time // in the history; the ledger's clock
+	used  map[string]int
+	slugs []string
+
+	turn   []func(*ledger.Tx) error
+	events int
+}
+
+// makeLedger opens a new ledger under dir, and refuses one that is there.
+func makeLedger(dir string, number uint64, capacity int, end time.Time) (*seeder, error) {
+	for _, name := range []string{"ledger", "head"} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return nil, fmt.Errorf("%s holds a ledger already; seed writes to a folder that has none", dir)
+		} else if !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	store, err := badgerstore.Open(filepath.Join(dir, "ledger"), log)
+	if err != nil {
+		return nil, err
+	}
+	var salts [32]byte
+	copy(salts[:], strconv.FormatUint(number, 10))
+	s := &seeder{Rand: rand.New(rand.NewPCG(number, 0x72696e67)), store: store, end: end.Truncate(time.Millisecond), used: map[string]int{}}
+	s.now = s.end.Add(-seedSpan)
+	s.books, err = ledger.Open(ledger.Config{Store: store, HeadPath: filepath.Join(dir, "head"), Capacity: capacity,
+		Now: func() time.Time { return s.now }, Random: rand.NewChaCha8(salts)})
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return s, nil
+}
+
+func (s *seeder) close() error { return errors.Join(s.books.Close(), s.store.Close()) }
+
+// write makes the history: rules, then members and bids by the times that they
+// came at, more and more of them towards the end.
+func (s *seeder) write(o *options, members int) error {
+	rules := core.Rules{Name: o.name, BaseURL: o.baseURL, Fee: int64(o.fee), MinBid: int64(o.minBid), Decay: seconds(o.decay),
+		Scorer: o.scorer, RequiredScore: requiredScore, Synthetic: true}
+	// Nothing decays while the history is written: the windows come into force
+	// at its end, and spare the writer a new order with each second of it.
+	rules.Grace = core.MaxWindow
+	s.add(s.rules(rules))
+
+	bids := members * 3 / 5
+	for left, times := members, s.times(members+bids); len(times) > 0; times = times[1:] {
+		s.now = times[0]
+		if len(s.slugs) == 0 || s.IntN(len(times)) < left {
+			left--
+			s.add(s.join())
+		} else {
+			s.add(s.bid())
+		}
+		if len(s.turn) == seedTurn {
+			if err := s.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	s.now = s.end
+	rules.Grace = seconds(o.grace)
+	s.add(s.rules(rules))
+	return s.flush()
+}
+
+// times gives n instants of the history in order.
+func (s *seeder) times(n int) []time.Time {
+	ms := make([]int64, n)
+	for i := range ms {
+		span := seedSpan.Milliseconds()
+		ms[i] = max(s.Int64N(span), s.Int64N(span))
+	}
+	return instants(s.end.Add(-seedSpan), ms)
+}
+
+func (s *seeder) add(event func(*ledger.Tx) error) { s.turn = append(s.turn, event) }
+
+// flush writes the events of this turn as one.
+func (s *seeder) flush() error {
+	err := s.books.Do(context.Background(), func(tx *ledger.Tx) error {
+		for _, event := range s.turn {
+			if err := event(tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	s.events += len(s.turn)
+	s.turn = s.turn[:0]
+	return err
+}
+
+func (s *seeder) rules(r core.Rules) func(*ledger.Tx) error {
+	r.Stamp = s.now.UnixMilli()
+	return event(&r, nil)
+}
+
+func (s *seeder) join() func(*ledger.Tx) error {
+	m := s.member()
+	e := &core.Joined{Stamp: s.now.UnixMilli(), Slug: m.slug, Kind: m.kind, Category: m.category, Fee: 100, Payment: s.payment()}
+	if s.IntN(100) < 35 {
+		e.Bid = s.cents()
+	}
+	if s.IntN(100) < 92 {
+		e.Score = core.Score{Given: true, Value: uint8(requiredScore + s.IntN(101-requiredScore)), Provider: "synthetic", Version: "1",
+			ScannedAt: e.Stamp - 1000}
+	}
+	s.slugs = append(s.slugs, m.slug)
+	return event(e, &m.texts)
+}
+
+// bid funds a member, rather one of the early ones.
+func (s *seeder) bid() func(*ledger.Tx) error {
+	slug := s.slugs[min(s.IntN(len(s.slugs)), s.IntN(len(s.slugs)))]
+	return event(&core.Bid{Stamp: s.now.UnixMilli(), Member: slug, Amount: s.cents(), Payment: s.payment()}, nil)
+}
+
+// cents are mostly a few dollars, and seldom a lot.
+func (s *seeder) cents() int64 {
+	amounts := [...]int64{100, 100, 100, 150, 200, 200, 250, 300, 500, 500, 750, 1000, 2000}
+	cents := amounts[s.IntN(len(amounts))]
+	if s.IntN(50) == 0 {
+		cents *= 1 + s.Int64N(40)
+	}
+	if s.IntN(10) == 0 {
+		cents += s.Int64N(100)
+	}
+	return cents
+}
+
+func (s *seeder) payment() core.Payment {
+	return core.Payment{Method: "synthetic", Transaction: fmt.Sprintf("0x%016x%016x%016x%016x", s.Uint64(), s.Uint64(), s.Uint64(), s.Uint64()),
+		Payer: fmt.Sprintf("0x%016x%016x%08x", s.Uint64(), s.Uint64(), s.Uint32())}
+}
+
+func event(e core.Event, t *core.Texts) func(*ledger.Tx) error {
+	return func(tx *ledger.Tx) error {
+		_, err := tx.Append(e, t)
+		return err
+	}
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"webring/core"
+)
+
+// synthetic is a made-up member.
+type synthetic struct {
+	slug, category string
+	kind           core.Kind
+	texts          core.Texts
+}
+
+// Words of which members are made. Their hosts are below .example, which is
+// nobody's (RFC 2606).
+var (
+	seedFirst = strings.Fields(`Amber Arctic Autumn Binary Blue Bold Brass Bright Calm Candid Cedar Civic Clear Clever Cobalt Copper Coral
+		Cosmic Crimson Curious Daily Deep Distant Eager Early Elder Electric Ember Fair Fern First Gentle Gilded Golden Grand Granite Green
+		Harbor Hidden Honest Humble Indigo Iron Ivory Jade Keen Kind Lantern Little Lively Lucid Lunar Maple Meadow Mellow Midnight Misty
+		Modern Mossy Neat Nimble Noble North Oak Olive Open Orchard Paper Patient Pearl Pine Plain Polar Prime Quick Quiet Rapid Red River
+		Rustic Sable Sage Scarlet Sharp Silent Silver Simple Slate Solar Spare Stellar Still Stone Sunny Swift Tidal Timber True Velvet
+		Violet Vivid Warm Wild Willow Winter Wise`)
+	seedSecond = strings.Fields(`Almanac Anchor Archive Atlas Bakery Beacon Bench Bindery Branch Bridge Broker Cabin Canvas Cartographer
+		Catalog Chart Clerk Clinic Cloud Coach Compass Concierge Courier Craft Crew Dispatch Dock Drafter Editor Engine Envoy Factory Feed
+		Field Finder Forge Foundry Garden Gateway Gazette Grove Guide Harvest Herald House Hub Index Journal Kiln Kitchen Lab Ledger Lens
+		Library Lighthouse Loom Mapper Market Mentor Mill Mint Monitor Notary Observatory Office Outpost Palette Parlor Pilot Planner Plaza
+		Porter Press Printer Query Quill Radar Reader Registry Relay Report Router Scholar School Scout Search Sentinel Shop Signal Sketch
+		Smith Spring Station Steward Studio Survey Tailor Teller Tower Translator Tutor Vault Vendor Watch Weaver Works Workshop Writer`)
+	seedThird      = strings.Fields(`AI Agent Bot Cloud Co Desk Labs Online Pro Systems Tools`)
+	seedCategories = strings.Fields(`general developer-tools search research writing data finance travel education design security shopping
+		productivity news health music games legal translation weather maps media marketing support analytics infrastructure science food
+		sports real-estate jobs social art photography video books history languages robotics energy climate agriculture logistics
+		insurance accounting government nonprofit parenting pets fashion home gardening automotive aviation space math chemistry biology`)
+	seedVerbs = strings.Fields(`Finds Compares Summarises Translates Books Tracks Drafts Reviews Maps Explains Checks Collects Plans Answers
+		Watches Sorts Archives Monitors Converts Schedules`)
+	seedObjects = []string{"open data", "train and ferry times", "release notes", "public tenders", "research papers", "prices of spare parts",
+		"small-business invoices", "museum collections", "recipes", "API changes", "local news", "weather alerts", "court decisions",
+		"job openings", "code reviews", "travel budgets", "energy tariffs", "podcasts", "second-hand books", "language lessons", "star charts",
+		"support tickets", "meeting notes", "security advisories"}
+	seedReaders = []string{"agents in a hurry", "teams of any size", "libraries and archives", "people who would rather not", "developers",
+		"curious readers", "small shops", "students", "editors", "households", "field researchers", "anyone with a question"}
+	seedExtras = []string{"Every answer names its sources.", "Free to read, paid by the call beyond a daily allowance.", "Speaks MCP and plain HTTP.",
+		"Updated every hour.", "No account needed.", "Self-hosted, open source, and documented.", "Available in twelve languages.",
+		"Made and run by two people and a cat.", "Results as JSON, CSV or prose."}
+)
+
+// member makes up the next member: a name that is nobody's slug yet, a host of
+// its own, and mostly a description.
+func (s *seeder) member() synthetic {
+	pick := func(words []string) string { return words[s.IntN(len(words))] }
+	words := []string{pick(seedFirst), pick(seedSecond)}
+	if s.IntN(3) == 0 {
+		words = append(words, pick(seedThird))
+	}
+	slug := strings.ToLower(strings.Join(words, "-"))
+	if s.used[slug]++; s.used[slug] > 1 {
+		slug = fmt.Sprintf("%s-%d", slug, s.used[slug])
+	}
+	m := synthetic{slug: slug, kind: core.Agent}
+	// The first categories are the common ones.
+	m.category = seedCategories[min(s.IntN(len(seedCategories)), s.IntN(len(seedCategories)))]
+	url := "https://" + slug + ".example/"
+	switch p := s.IntN(100); {
+	case p < 25:
+		m.kind, url = core.MCP, "https://mcp."+slug+".example/mcp"
+	case p < 60:
+		m.kind = core.Website
+		if p < 35 {
+			url = "https://www." + slug + ".example/" + strings.ToLower(pick(seedSecond))
+		}
+	}
+	m.texts.Name.Value, m.texts.URL.Value = strings.Join(words, " "), url
+	if s.IntN(100) < 85 {
+		d := fmt.Sprintf("%s %s for %s.", pick(seedVerbs), pick(seedObjects), pick(seedReaders))
+		for range s.IntN(3) {
+			d += " " + pick(seedExtras)
+		}
+		m.texts.Description.Value = d
+	}
+	if s.IntN(100) < 60 {
+		m.texts.Report.Value = "https://reports.example/" + slug
+	}
+	return m
+}
+
+// instants gives the points in time so many milliseconds after start, in order.
+func instants(start time.Time, ms []int64) []time.Time {
+	slices.Sort(ms)
+	times := make([]time.Time, len(ms))
+	for i, n := range ms {
+		times[i] = start.Add(time.Duration(n) * time.Millisecond)
+	}
+	return times
+}
