@@ -27,8 +27,8 @@ var importLaw = map[string][]string{
 	"webring/edge": {"std", "webring/wasm/host", "webring/edge/replica", "webring/core/api", "webring/templates", "webring/static",
 		"github.com/valyala/fasthttp", "github.com/valyala/fasthttp/", "github.com/fasthttp/router", "github.com/a-h/templ", "github.com/savsgio/gotils/strconv"},
 	"webring/edge/replica": {"std", "webring/core/api", "webring/core/snap", "golang.org/x/mod/sumdb/note", "github.com/klauspost/compress/zstd"},
-	"webring/templates": {"std", "github.com/a-h/templ", "github.com/a-h/templ/"},
-	"webring/static":    {"std"},
+	"webring/templates":    {"std", "github.com/a-h/templ", "github.com/a-h/templ/"},
+	"webring/static":       {"std"},
 
 	"webring/server/ledger":           {"std", "webring/core", "webring/core/api", "webring/core/snap", "golang.org/x/mod/sumdb/tlog"},
 	"webring/server/ledger/memstore":  {"std", "webring/server/ledger"},
