@@ -1,0 +1,251 @@
+package edge
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/core/api"
+)
+
+const (
+	// readOwnWrites bounds how long the answer to a payment waits for this
+	// node to see what was paid for.
+	readOwnWrites = 2 * time.Second
+	// holdForwarded bounds how long the origin may hold a request: until its
+	// transaction can no longer be mined, and some.
+	holdForwarded = 130 * time.Second
+	// maxForwarded is the longest answer that is passed on, in bytes.
+	maxForwarded = 1 << 20
+	// retryForwarded is after how many seconds who could not pay may try again.
+	retryForwarded = "5"
+)
+
+// ForwardConfig says where paid operations go. Origin and BaseURL are needed.
+type ForwardConfig struct {
+	// Origin is the URL of the origin, or of an edge that forwards to it.
+	Origin string
+	// Secret is shared with the origin; see [Config.EdgeSecret]. Without it the
+	// origin takes all requests as this node's own, so those that did not come
+	// over a secure connection are refused here.
+	Secret []byte
+	// Reach waits until this node shows a ledger position, and says whether it
+	// did before ctx ended. nil does not wait.
+	Reach func(ctx context.Context, seq uint64) bool
+	// BaseURL is what the types of problem documents begin with.
+	BaseURL func() string
+	// Log receives what operators should see, [slog.Default] when nil.
+	Log *slog.Logger
+}
+
+// Forwarder sends paid operations to the origin: the target, the body and all
+// fields as they came, except those that belong to the connection, and those by
+// which proxies tell for whom they speak, which the Webring-Edge field replaces.
+// Nothing is ever sent twice. It may be used concurrently.
+type Forwarder struct {
+	cfg       ForwardConfig
+	transport *http.Transport
+	log       *slog.Logger
+}
+
+// NewForwarder prepares a forwarder.
+func NewForwarder(cfg ForwardConfig) (*Forwarder, error) {
+	u, err := url.Parse(cfg.Origin)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.User != nil {
+		return nil, fmt.Errorf("edge: the origin %q is not an http or https URL without path", cfg.Origin)
+	}
+	cfg.Origin = u.Scheme + "://" + u.Host
+	if cfg.Secret != nil {
+		if err := checkSecret(cfg.Secret); err != nil {
+			return nil, err
+		}
+	}
+	f := &Forwarder{cfg: cfg, log: cfg.Log}
+	if f.log == nil {
+		f.log = slog.Default()
+	}
+	f.transport = &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 10 * time.Second}).DialContext,
+		TLSHandshakeTimeout: 5 * time.Second,
+		// Well below what the origin keeps idle connections for.
+		IdleConnTimeout:     5 * time.Second,
+		MaxIdleConnsPerHost: 32,
+		// Fewer than the origin takes from one peer that it does not know.
+		MaxConnsPerHost:    200,
+		DisableCompression: true,
+	}
+	return f, nil
+}
+
+// Close gives idle connections up.
+func (f *Forwarder) Close() { f.transport.CloseIdleConnections() }
+
+// Paid is the handler of every paid operation of an edge: a [PaidHandler].
+func (f *Forwarder) Paid(ctx *fasthttp.RequestCtx, client string, secure bool) {
+	if f.cfg.Secret == nil && !secure {
+		f.problem(ctx, api.TLSRequired, "Challenges are issued and credentials taken only over TLS. Use https.")
+		return
+	}
+	req, ok := f.request(ctx, client, secure)
+	if !ok {
+		f.problem(ctx, api.Malformed, "A header field has bytes that none can have.")
+		return
+	}
+	// Not the client's to end: what has been sent may cost money.
+	held, cancel := context.WithTimeout(context.Background(), holdForwarded)
+	defer cancel()
+	res, err := f.transport.RoundTrip(req.WithContext(held))
+	var body []byte
+	if err == nil {
+		body, err = io.ReadAll(http.MaxBytesReader(nil, res.Body, maxForwarded))
+		res.Body.Close()
+	}
+	if err != nil {
+		f.unanswered(ctx, err)
+		return
+	}
+	ctx.SetStatusCode(res.StatusCode)
+	for name, values := range res.Header {
+		if hopByHop(name) || ownWord(name) {
+			continue
+		}
+		for _, value := range values {
+			if name == "Content-Type" {
+				ctx.Response.Header.SetContentType(value)
+			} else {
+				ctx.Response.Header.Add(name, value)
+			}
+		}
+	}
+	ctx.Response.SetBodyRaw(body)
+	f.await(ctx, res)
+}
+
+// request copies what came. It is not ok when a field cannot be sent.
+func (f *Forwarder) request(ctx *fasthttp.RequestCtx, client string, secure bool) (*http.Request, bool) {
+	in := &ctx.Request
+	target, _ := requestTarget(&in.Header)
+	body := in.Body()
+	// The target is put in as it is: parsing would spell it anew.
+	host := f.cfg.Origin[strings.Index(f.cfg.Origin, "://")+len("://"):]
+	scheme, _, _ := strings.Cut(f.cfg.Origin, "://")
+	req := &http.Request{
+		Method: string(in.Header.Method()), Host: host, URL: &url.URL{Scheme: scheme, Host: host, Opaque: string(target)},
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
+	}
+	if len(body) > 0 {
+		// Without a way to read it again, the transport never sends it again.
+		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(bytes.Clone(body))), int64(len(body))
+	}
+	for line := range bytes.SplitSeq(in.Header.RawHeaders(), []byte("\r\n")) {
+		raw, value, found := bytes.Cut(line, []byte(":"))
+		name := http.CanonicalHeaderKey(string(raw))
+		if !found || hopByHop(name) || tellsClient(name) {
+			continue
+		}
+		value = trim(value)
+		if bytes.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+			return nil, false
+		}
+		req.Header[name] = append(req.Header[name], string(value))
+	}
+	for _, name := range connectionFields(req.Header) {
+		req.Header.Del(name)
+	}
+	if _, has := req.Header["User-Agent"]; !has {
+		req.Header["User-Agent"] = nil // or a name would be made up
+	}
+	if f.cfg.Secret != nil {
+		req.Header.Set(voucherField, newVoucher(f.cfg.Secret, time.Now(), client, secure, passedOn{in.Header.Method(), target, body}))
+	}
+	return req, true
+}
+
+// connectionFields takes the Connection field away and gives the fields that it
+// says belong to the connection too.
+func connectionFields(h http.Header) (names []string) {
+	for _, line := range h["Connection"] {
+		for name := range strings.SplitSeq(line, ",") {
+			names = append(names, strings.TrimSpace(name))
+		}
+	}
+	return append(names, "Connection")
+}
+
+// hopByHop says which fields belong to one connection (RFC 9110, 7.6.1).
+// Connection itself is kept until it has been read.
+func hopByHop(name string) bool {
+	switch name {
+	case "Host", "Content-Length", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization",
+		"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Expect", voucherField:
+		return true
+	}
+	return false
+}
+
+// tellsClient says by which fields proxies tell for whom they speak. Passed on,
+// they would be this node's word.
+func tellsClient(name string) bool {
+	switch name {
+	case "Forwarded", "X-Real-Ip", "Via":
+		return true
+	}
+	return strings.HasPrefix(name, "X-Forwarded-")
+}
+
+// ownWord says which fields of an answer this node writes for itself.
+func ownWord(name string) bool {
+	return name == "Connection" || name == "Date" || strings.HasPrefix(name, "Ratelimit-")
+}
+
+// await has the client see what it paid for when it reads here next.
+func (f *Forwarder) await(ctx *fasthttp.RequestCtx, res *http.Response) {
+	seq, err := strconv.ParseUint(res.Header.Get("Webring-Seq"), 10, 64)
+	if err != nil || res.StatusCode/100 != 2 || f.cfg.Reach == nil {
+		return
+	}
+	// An edge further inside that is behind says so for itself.
+	ctx.Response.Header.Del(staleField)
+	wait, cancel := context.WithTimeout(context.Background(), readOwnWrites)
+	defer cancel()
+	if !f.cfg.Reach(wait, seq) {
+		setHeader(ctx, staleField, "true")
+		f.log.Warn("edge: answered before what was paid for is seen here", "seq", seq)
+	}
+}
+
+// unanswered says that the origin did not answer. A payment that has been sent
+// may have been taken, and its credential may be sent again: the origin then
+// gives the answer that was lost.
+func (f *Forwarder) unanswered(ctx *fasthttp.RequestCtx, err error) {
+	f.log.Warn("edge: the origin does not answer", "err", err)
+	// A restarted origin must not be met through connections to the one before.
+	f.transport.CloseIdleConnections()
+	var dial *net.OpError
+	sent := !errors.As(err, &dial) || dial.Op != "dial"
+	if sent && len(ctx.Request.Header.Peek("Authorization")) > 0 {
+		f.problem(ctx, api.PaymentPending, "The origin of this ring was lost before it answered. Send the same request with the same credential again: it has one effect, and its answer is kept.")
+	} else {
+		f.problem(ctx, api.PaymentsUnavailable, "The origin of this ring cannot be reached, so nothing can be paid at the moment. Nothing was charged; reads go on.")
+	}
+	setHeader(ctx, "Retry-After", retryForwarded)
+}
+
+func (f *Forwarder) problem(ctx *fasthttp.RequestCtx, code api.Code, detail string) {
+	ctx.Response.Reset()
+	ctx.SetStatusCode(code.Status())
+	ctx.Response.Header.SetContentType("application/problem+json")
+	setHeader(ctx, "Cache-Control", "no-store")
+	ctx.Response.SetBodyRaw(api.AppendProblem(nil, f.cfg.BaseURL(), code, detail, nil))
+}

@@ -1,0 +1,231 @@
+package edge
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/core/api"
+)
+
+// upstream takes requests off the wire as they come and answers each with what
+// answer gives; nothing ends the connection instead.
+func upstream(t *testing.T, answer func(head, body string) string) (url string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				for r := bufio.NewReader(c); ; {
+					var head strings.Builder
+					length := 0
+					for {
+						line, err := r.ReadString('\n')
+						if err != nil {
+							return
+						}
+						if line == "\r\n" {
+							break
+						}
+						fmt.Sscanf(line, "Content-Length: %d", &length)
+						head.WriteString(line)
+					}
+					body := make([]byte, length)
+					if _, err := io.ReadFull(r, body); err != nil {
+						return
+					}
+					out := answer(head.String(), string(body))
+					if out == "" {
+						return
+					}
+					io.WriteString(c, out)
+				}
+			}()
+		}
+	}()
+	return "http://" + l.Addr().String()
+}
+
+func edgeTo(t *testing.T, cfg ForwardConfig, shell Config) *site {
+	t.Helper()
+	cfg.BaseURL = func() string { return base }
+	f, err := NewForwarder(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Close)
+	shell.Core = newRing(t)
+	shell.Paid = map[string]PaidHandler{"/api/register": f.Paid, "/api/bid": f.Paid}
+	return serve(t, shell)
+}
+
+func TestForwardedRequestsTravelByteForByte(t *testing.T) {
+	var head, body string
+	url := upstream(t, func(h, b string) string {
+		head, body = h, b
+		return "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nPayment-Receipt: a=b, c\r\nWWW-Authenticate: Payment x\r\nWWW-Authenticate: Payment y\r\n" +
+			"RateLimit-Limit: 7\r\nCache-Control: private\r\nContent-Length: 4\r\n\r\n{ä}"
+	})
+	s := edgeTo(t, ForwardConfig{Origin: url, Secret: sharedSecret}, Config{RateLimit: 50})
+	sent := "{\"name\" :\t\"ä\\u0000\"}\n\n"
+	r := s.raw("POST /api/register?x=%41%2f&y HTTP/1.1\r\nHost: ring.example\r\ncontent-type:  application/json ;charset=UTF-8\r\n" +
+		"Authorization: Payment eyJ+/=  , x\r\nIdempotency-Key: \"k 1\"\r\nAccept-Payment: a;q=0.5\r\naccept-payment: b\r\nCookie: a=b;;c ; d\r\n" +
+		"X-Forwarded-For: 1.2.3.4\r\nForwarded: for=1.2.3.4\r\nVia: 1.1 x\r\nWebring-Edge: forged\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\nTE: trailers\r\n" +
+		"Content-Length: " + fmt.Sprint(len(sent)) + "\r\n\r\n" + sent)
+	if r.status != 201 || r.body != "{ä}" {
+		t.Errorf("answer: %d %q", r.status, r.body)
+	}
+	wantFields(t, r, "Payment-Receipt", "a=b, c", "Www-Authenticate", "Payment x | Payment y", "Cache-Control", "private", "RateLimit-Limit", "50", "Content-Type", "application/json")
+	wantCommon(t, r)
+	if body != sent {
+		t.Errorf("body %q", body)
+	}
+	lines := strings.Split(strings.TrimSuffix(head, "\r\n"), "\r\n")
+	if lines[0] != "POST /api/register?x=%41%2f&y HTTP/1.1" {
+		t.Errorf("request line %q", lines[0])
+	}
+	lines = lines[1:]
+	lines = slices.DeleteFunc(lines, func(l string) bool {
+		if v, ok := strings.CutPrefix(l, "Webring-Edge: "); ok && v != "forged" && strings.Contains(v, "c=127.0.0.1; s=http;") {
+			return true
+		}
+		return false
+	})
+	want := []string{"Host: " + strings.TrimPrefix(url, "http://"), "Content-Length: " + fmt.Sprint(len(sent)), "Accept-Payment: a;q=0.5", "Accept-Payment: b",
+		"Authorization: Payment eyJ+/=  , x", "Content-Type: application/json ;charset=UTF-8", "Cookie: a=b;;c ; d", "Idempotency-Key: \"k 1\""}
+	slices.Sort(lines)
+	slices.Sort(want)
+	if !slices.Equal(lines, want) {
+		t.Errorf("fields\n%q, want\n%q", lines, want)
+	}
+}
+
+func TestTheOriginSeesWhoStandsBehindEdges(t *testing.T) {
+	p, err := ParseProxies([]string{"127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	origin := serve(t, Config{Core: newRing(t), EdgeSecret: sharedSecret, Paid: map[string]PaidHandler{"/api/bid": tellSender}})
+	inner := edgeTo(t, ForwardConfig{Origin: "http://" + origin.addr, Secret: sharedSecret}, Config{EdgeSecret: sharedSecret})
+	outer := edgeTo(t, ForwardConfig{Origin: "http://" + inner.addr, Secret: sharedSecret}, Config{EdgeSecret: sharedSecret, TrustedProxies: p})
+	for _, c := range []struct{ address, proto, want string }{
+		{"192.0.2.7", "https", "192.0.2.7 true"},
+		{"2001:db8::7", "http", "2001:db8::/64 false"},
+	} {
+		if r := outer.do("POST", "/api/bid", "{}", "X-Forwarded-For", c.address, "X-Forwarded-Proto", c.proto); r.body != c.want {
+			t.Errorf("%q, want %q", r.body, c.want)
+		}
+	}
+	if r := inner.do("POST", "/api/bid", "{}"); r.body != "127.0.0.1 true" {
+		t.Errorf("%q", r.body)
+	}
+}
+
+func TestWithoutASecretInsecureRequestsStayHere(t *testing.T) {
+	origin := serve(t, Config{Core: newRing(t), Paid: map[string]PaidHandler{"/api/bid": tellSender}})
+	s := edgeTo(t, ForwardConfig{Origin: "http://" + origin.addr}, Config{})
+	wantProblem(t, s.do("POST", "/api/bid", "{}", "Via", "1.1 x"), api.TLSRequired)
+	if r := s.do("POST", "/api/bid", "{}"); r.body != "127.0.0.1 true" {
+		t.Errorf("%q", r.body)
+	}
+}
+
+func TestNothingCanBePaidWithoutTheOrigin(t *testing.T) {
+	var asked atomic.Int64
+	lost := upstream(t, func(_, _ string) string { asked.Add(1); return "" })
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone.Close()
+	for _, c := range []struct {
+		origin, credential string
+		code               api.Code
+	}{
+		{"http://" + gone.Addr().String(), "", api.PaymentsUnavailable},
+		{"http://" + gone.Addr().String(), "Payment x", api.PaymentsUnavailable},
+		{lost, "", api.PaymentsUnavailable},
+		{lost, "Payment x", api.PaymentPending},
+	} {
+		s := edgeTo(t, ForwardConfig{Origin: c.origin, Secret: sharedSecret}, Config{})
+		fields := []string{"Idempotency-Key", "k"} // for which some transports would try again
+		if c.credential != "" {
+			fields = append(fields, "Authorization", c.credential)
+		}
+		r := s.do("POST", "/api/bid", "{}", fields...)
+		wantProblem(t, r, c.code)
+		wantFields(t, r, "Retry-After", "5")
+	}
+	if n := asked.Load(); n != 2 {
+		t.Errorf("%d requests were sent for 2", n)
+	}
+}
+
+func TestAnswersWaitUntilThisNodeSeesWhatWasPaidFor(t *testing.T) {
+	answer := func(status, seq string) func(string, string) string {
+		return func(string, string) string {
+			return "HTTP/1.1 " + status + "\r\nWebring-Seq: " + seq + "\r\nContent-Length: 2\r\n\r\n{}"
+		}
+	}
+	for _, c := range []struct {
+		rule, status, seq string
+		reached           bool
+		asked             []uint64
+		stale             string
+	}{
+		{"seen", "200 OK", "17", true, []uint64{17}, ""},
+		{"not seen in time", "201 Created", "18", false, []uint64{18}, "true"},
+		{"nothing was changed", "409 Conflict", "19", false, nil, ""},
+		{"no position", "200 OK", "x", false, nil, ""},
+	} {
+		var asked []uint64
+		s := edgeTo(t, ForwardConfig{Origin: upstream(t, answer(c.status, c.seq)), Secret: sharedSecret, Reach: func(ctx context.Context, seq uint64) bool {
+			asked = append(asked, seq)
+			if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 2*time.Second {
+				t.Errorf("%s: it may wait until %v", c.rule, deadline)
+			}
+			return c.reached
+		}}, Config{})
+		r := s.do("POST", "/api/bid", "{}")
+		if r.body != "{}" || !slices.Equal(asked, c.asked) {
+			t.Errorf("%s: %d %q, asked for %d", c.rule, r.status, r.body, asked)
+		}
+		wantFields(t, r, "Webring-Stale", c.stale, "Webring-Seq", c.seq)
+	}
+}
+
+func TestForwardersNeedAnOriginAndALongSecret(t *testing.T) {
+	for _, cfg := range []ForwardConfig{{Origin: "ring.example"}, {Origin: "ftp://x"}, {Origin: "http://x/y"}, {Origin: "http://x?y"},
+		{Origin: "http://u@x"}, {Origin: "http://x", Secret: []byte("short")}, {Origin: "http://x", Secret: []byte{}}} {
+		if f, err := NewForwarder(cfg); err == nil {
+			t.Errorf("%+v: %v", cfg, f)
+		}
+	}
+	if _, err := New(Config{Core: newRing(t), EdgeSecret: []byte("short")}); err == nil {
+		t.Error("a short secret is taken")
+	}
+	h := func(*fasthttp.RequestCtx) {}
+	for _, path := range []string{"/elsewhere", "/sync/a?b", "/sync/{x:*}"} {
+		if _, err := New(Config{Core: newRing(t), Sync: map[string]fasthttp.RequestHandler{path: h}}); err == nil {
+			t.Errorf("%s is followed", path)
+		}
+	}
+}
