@@ -8,10 +8,10 @@ import (
 // Tree is an RFC 6962 tree over the bytes of events, reduced to its right
 // edge: the roots of its full subtrees, which is all that it takes to add
 // events and to give the root. The zero value is the empty tree. A Tree is
-// copied by assignment.
+// copied by assignment and compared with ==.
 type Tree struct {
 	size uint64
-	full [64][32]byte // by level; those that size has a bit for
+	full [64][32]byte // by level; zero where size has no bit
 }
 
 // OpenTree gives the tree of this size with these full subtrees, in the order
@@ -50,6 +50,7 @@ func (t *Tree) Add(event []byte) {
 	level := 0
 	for ; t.size>>level&1 == 1; level++ {
 		hash = node(&t.full[level], &hash)
+		t.full[level] = [32]byte{}
 	}
 	t.full[level] = hash
 	t.size++

@@ -1,0 +1,187 @@
+package snap_test
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"webring/core"
+	"webring/core/api"
+	"webring/core/coretest"
+	"webring/core/snap"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs; look at the change, then run with -update:\n%s", file, got)
+	}
+}
+
+// history folds the events of a seed that apply, and gives them.
+func history(seed uint64, n int) (*core.State, []coretest.Step) {
+	st := core.NewState(1000)
+	var applied []coretest.Step
+	for _, s := range coretest.Generate(seed, n) {
+		if s.Event != nil && st.Apply(s.EventBytes, s.TextBytes) == nil {
+			applied = append(applied, s)
+		}
+	}
+	return st, applied
+}
+
+// small has a member with every field, one with few, and a redacted one.
+func small(t testing.TB) *coretest.Ring {
+	r := coretest.NewRing(t)
+	r.Join("full", "https://full.example/a", func(e *core.Joined, x *core.Texts) {
+		e.Kind, e.Category, e.Bid = core.MCP, "news", 250
+		e.Score = core.Score{Given: true, Value: 72, Provider: "is-agentic", Version: "3", ScannedAt: coretest.Start * 1000}
+		x.Description.Value, x.Report.Value = "Ünï", "https://scores.example/1"
+	})
+	r.Join("bare", "https://bare.example/")
+	r.Join("gone", "https://gone.example/")
+	r.Bid("bare", 300)
+	r.Remove("gone", true)
+	return r
+}
+
+// What a state answers, restored from its snapshot, is what it answered before,
+// and goes on being so with the events that follow.
+func TestAStateGoesOnFromItsSnapshot(t *testing.T) {
+	for seed := range uint64(40) {
+		st, steps := history(seed, 80)
+		half := core.NewState(1000)
+		for _, s := range steps[:len(steps)/2] {
+			if err := half.Apply(s.EventBytes, s.TextBytes); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		}
+		b := snap.Append([]byte("before"), half)[len("before"):]
+		seq, digest, members, err := snap.About(b)
+		if err != nil || seq != half.Seq() || digest != half.Digest() || members != half.Rows() {
+			t.Errorf("seed %d: About = %d %x %d, %v", seed, seq, digest, members, err)
+		}
+		restored, err := snap.Open(1000, b)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if again := snap.Append(nil, restored); !bytes.Equal(again, b) {
+			t.Errorf("seed %d: the snapshot of a restored state is another", seed)
+		}
+		for _, s := range steps[len(steps)/2:] {
+			if err := restored.Apply(s.EventBytes, s.TextBytes); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		}
+		if restored.Digest() != st.Digest() {
+			t.Errorf("seed %d: digests differ", seed)
+		}
+		second := st.Clock() + int64(seed)*10_000
+		st.Advance(second)
+		restored.Advance(second)
+		for _, target := range []string{"/api", "/api/ring?limit=500", "/api/leaderboard?limit=500", "/api/categories", "/api/widget"} {
+			var a, b api.Response
+			api.Serve(st, []byte(target), seed, &a)
+			api.Serve(restored, []byte(target), seed, &b)
+			if a.Status != b.Status || !bytes.Equal(a.Body, b.Body) {
+				t.Errorf("seed %d: %s: %s, restored %s", seed, target, a.Body, b.Body)
+			}
+		}
+	}
+}
+
+func TestAnEmptyStateHasASnapshot(t *testing.T) {
+	st, err := snap.Open(10, snap.Append(nil, core.NewState(10)))
+	if err != nil || st.Seq() != 0 || st.Rows() != 0 {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestSnapshotsKeepTheirBytes(t *testing.T) {
+	golden(t, "snapshot.txt", fmt.Appendf(nil, "%x\n", snap.Append(nil, small(t).State)))
+}
+
+func TestASnapshotBeyondTheCapacityIsRefusedAsThat(t *testing.T) {
+	b := snap.Append(nil, small(t).State)
+	if _, err := snap.Open(3, b); err != nil {
+		t.Errorf("three rows fit: %v", err)
+	}
+	if _, err := snap.Open(2, b); !errors.Is(err, core.ErrCapacity) || !errors.Is(err, snap.ErrSnapshot) {
+		t.Errorf("Open = %v", err)
+	}
+}
+
+func TestEveryAlteredSnapshotIsRefused(t *testing.T) {
+	b := snap.Append(nil, small(t).State)
+	for at := range b {
+		if _, err := snap.Open(10, b[:at]); !errors.Is(err, snap.ErrSnapshot) {
+			t.Fatalf("cut at %d: %v", at, err)
+		}
+		for bit := range 8 {
+			altered := bytes.Clone(b)
+			altered[at] ^= 1 << bit
+			if _, err := snap.Open(10, altered); !errors.Is(err, snap.ErrSnapshot) {
+				t.Fatalf("bit %d of byte %d: %v", bit, at, err)
+			}
+		}
+	}
+	if _, err := snap.Open(10, append(bytes.Clone(b), 0)); !errors.Is(err, snap.ErrSnapshot) {
+		t.Errorf("a byte more: %v", err)
+	}
+}
+
+func TestAFileIsASnapshotAndTheTreeToGoOnFrom(t *testing.T) {
+	for seed := range uint64(20) {
+		st, steps := history(seed, int(seed)*3)
+		var tree snap.Tree
+		for _, s := range steps {
+			tree.Add(s.EventBytes)
+		}
+		file := snap.AppendFile(nil, st, &tree)
+		rows, cut, err := snap.CutFile(file)
+		if err != nil || cut != tree || !bytes.Equal(rows, snap.Append(nil, st)) {
+			t.Errorf("seed %d: CutFile: %v", seed, err)
+		}
+	}
+	file := snap.AppendFile(nil, small(t).State, &snap.Tree{})
+	if _, _, err := snap.CutFile(file[:100]); !errors.Is(err, snap.ErrSnapshot) {
+		t.Errorf("a file without its tree: %v", err)
+	}
+}
+
+// Whatever the bytes, Open answers, and what it takes is what it would write.
+func FuzzOpen(f *testing.F) {
+	for seed := range uint64(4) {
+		st, _ := history(seed, 10)
+		f.Add(snap.Append(nil, st))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_, _, _ = snap.CutFile(b)
+		st, err := snap.Open(100, b)
+		if err != nil {
+			if !errors.Is(err, snap.ErrSnapshot) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if again := snap.Append(nil, st); !bytes.Equal(again, b) {
+			t.Fatalf("two snapshots of one state: %x and %x", b, again)
+		}
+	})
+}
