@@ -17,7 +17,7 @@ import (
 type options struct {
 	listen, data, baseURL, name, realm string
 
-	mppSecretFile                           string
+	mppSecretFile, edgeSecretFile           string
 	tempoRPC, tempoCurrency, tempoRecipient string
 	tempoChainID, tempoDepth                uint64
 	scorer, scoreURL, scorePointer          string
@@ -40,6 +40,7 @@ func (o *options) flags() *flag.FlagSet {
 	fs.StringVar(&o.name, "name", "Webring", "`name` of the ring")
 	fs.StringVar(&o.realm, "realm", "", "`host` name in payment challenges (default: the host of the base URL)")
 	fs.StringVar(&o.mppSecretFile, "mpp-secret-file", "", "`file` with the challenge key: a line of at least 64 hex digits, and on a second line the previous key while it is still to be accepted (default: made in the data folder)")
+	fs.StringVar(&o.edgeSecretFile, "edge-secret-file", "", edgeSecretUsage)
 	fs.StringVar(&o.tempoRPC, "tempo-rpc", "", "JSON-RPC `URL` of a Tempo node; without it no payments are taken")
 	fs.Uint64Var(&o.tempoChainID, "tempo-chain-id", 42431, "Tempo chain `id`")
 	fs.StringVar(&o.tempoCurrency, "tempo-currency", "0x20c0000000000000000000000000000000000000", "token `address` that is taken")

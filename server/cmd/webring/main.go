@@ -20,6 +20,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"serve", "serve [flags]", "run the origin: ring, ledger, payments and reads", serve},
+		{"edge", "edge --origin URL --origin-key VERIFIER [flags]", "follow an origin: reads from here, payments passed on", runEdge},
 		{"seed", "seed --members N --data DIR [--seed S]", "write a synthetic ledger, for development and measurement only", seed},
 		{"members", "members [--data DIR] list | show SLUG | remove SLUG --reason TEXT [--redact]", "list, show or remove members of the running origin", members},
 		{"version", "version [--data DIR]", "print versions, and the state of the running origin", version},

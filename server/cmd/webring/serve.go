@@ -258,22 +258,35 @@ func openShell(o *options, answers reads, build string, payments *paid.Service, 
 	if err != nil {
 		return nil, fmt.Errorf("--trusted-proxy: %w", err)
 	}
+	secret, err := edgeSecret(o.edgeSecretFile)
+	if err != nil {
+		return nil, err
+	}
 	cfg := edge.Config{
 		Core: answers, CoreDigest: build, RateLimit: o.rateLimit, TrustedProxies: proxies, Log: log,
 		Paid: map[string]edge.PaidHandler{
 			"/api/register": server.Paid(payments, paid.OpRegister),
 			"/api/bid":      server.Paid(payments, paid.OpBid),
 		},
-		Sync: publish.Handlers(publisher, answers.BaseURL),
+		Sync:       publish.Handlers(publisher, answers.BaseURL),
+		EdgeSecret: secret,
 	}
-	if o.tlsCert != "" {
-		pair, err := tls.LoadX509KeyPair(o.tlsCert, o.tlsKey)
-		if err != nil {
-			return nil, fmt.Errorf("TLS certificate: %w", err)
-		}
-		cfg.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	if cfg.TLS, err = tlsConfig(o.tlsCert, o.tlsKey); err != nil {
+		return nil, err
 	}
 	return edge.New(cfg)
+}
+
+// tlsConfig gives what the flags of that name say, nil without a certificate.
+func tlsConfig(cert, key string) (*tls.Config, error) {
+	if cert == "" {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("TLS certificate: %w", err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }
 
 // buildDigest names this build: two that answer differently are two files.

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"webring/core/abi"
+	"webring/edge"
+	"webring/edge/replica"
+	"webring/server/publish"
+	"webring/wasm/host"
+	"webring/wasm/module"
+)
+
+// edgeCapacity is no bound: the origin's is what counts.
+const edgeCapacity = 50_000_000
+
+// edgeOptions are the flags of `webring edge`.
+type edgeOptions struct {
+	listen, data, origin, originKey, edgeSecretFile string
+
+	replay         bool
+	rateLimit      int
+	trustedProxies list
+	tlsCert        string
+	tlsKey         string
+	core           coreFlags
+}
+
+func (o *edgeOptions) flags() *flag.FlagSet {
+	fs := flag.NewFlagSet("webring edge", flag.ContinueOnError)
+	fs.StringVar(&o.listen, "listen", "127.0.0.1:8402", "`address` to listen on")
+	fs.StringVar(&o.data, "data", "./edge-data", "`folder` of the last good state; made if absent")
+	fs.StringVar(&o.origin, "origin", "", "`URL` of the origin, or of an edge that follows it")
+	fs.StringVar(&o.originKey, "origin-key", "", "`verifier` of the origin's checkpoints, as webring serve prints it")
+	fs.StringVar(&o.edgeSecretFile, "edge-secret-file", "", edgeSecretUsage)
+	fs.BoolVar(&o.replay, "replay", false, "fold every event instead of trusting a snapshot")
+	fs.IntVar(&o.rateLimit, "rate-limit", 120, "`requests` a minute for each client; 0 for no limit")
+	fs.Var(&o.trustedProxies, "trusted-proxy", "`network` or address of proxies whose Forwarded fields are believed, or unix for peers on a socket (repeatable)")
+	fs.StringVar(&o.tlsCert, "tls-cert", "", "`file` with the TLS certificate chain")
+	fs.StringVar(&o.tlsKey, "tls-key", "", "`file` with the TLS key")
+	o.core.define(fs)
+	return fs
+}
+
+func (o *edgeOptions) validate() error {
+	switch {
+	case o.origin == "":
+		return errors.New("--origin is needed: the URL to follow")
+	case o.originKey == "":
+		return errors.New("--origin-key is needed: webring serve prints it at every start, and webring version --data DIR")
+	case o.data == "":
+		return errors.New("--data must not be empty")
+	case o.rateLimit < 0:
+		return errors.New("--rate-limit must not be negative")
+	case (o.tlsCert == "") != (o.tlsKey == ""):
+		return errors.New("--tls-cert and --tls-key go together")
+	}
+	return o.core.validate()
+}
+
+func runEdge(args []string, out io.Writer) error {
+	var o edgeOptions
+	if err := parse(o.flags(), args); err != nil {
+		return err
+	}
+	if err := o.validate(); err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return follow(ctx, &o, log, out)
+}
+
+// follow serves what the origin publishes until ctx is done.
+func follow(ctx context.Context, o *edgeOptions, log *slog.Logger, out io.Writer) (err error) {
+	secret, err := edgeSecret(o.edgeSecretFile)
+	if err != nil {
+		return err
+	}
+	if secret == nil {
+		log.Warn("the origin takes all who pay through this edge for one client: give both --edge-secret-file")
+	}
+	surface, err := newSurface(o, log)
+	if err != nil {
+		return err
+	}
+	r, err := replica.New(ctx, replica.Config{
+		Origin: o.origin, Key: o.originKey, Dir: filepath.Join(o.data, "replica"), Replay: o.replay,
+		Own: surface.own, Open: surface.open, Show: surface.show, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	following, end := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() { r.Run(following) })
+	defer func() {
+		end()
+		done.Wait()
+		err = errors.Join(err, r.Close())
+	}()
+	select {
+	case <-r.Ready():
+	case <-ctx.Done():
+		return nil
+	}
+	return o.answer(ctx, r, surface.answers, secret, log, out)
+}
+
+// answer serves a replica that has something to show.
+func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, answers *edge.Swappable, secret []byte, log *slog.Logger, out io.Writer) error {
+	forwarder, err := edge.NewForwarder(edge.ForwardConfig{Origin: o.origin, Secret: secret, Reach: r.Reach, BaseURL: answers.BaseURL, Log: log})
+	if err != nil {
+		return err
+	}
+	defer forwarder.Close()
+	cfg := edge.Config{
+		Core: answers, RateLimit: o.rateLimit, EdgeSecret: secret, Stale: r.Stale, Log: log,
+		Paid: map[string]edge.PaidHandler{"/api/register": forwarder.Paid, "/api/bid": forwarder.Paid},
+		Sync: publish.Handlers(r, answers.BaseURL),
+	}
+	if cfg.TrustedProxies, err = edge.ParseProxies(o.trustedProxies); err != nil {
+		return fmt.Errorf("--trusted-proxy: %w", err)
+	}
+	if cfg.TLS, err = tlsConfig(o.tlsCert, o.tlsKey); err != nil {
+		return err
+	}
+	shell, err := edge.New(cfg)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- shell.Serve(listener) }()
+	fmt.Fprintf(out, "webring follows %s at %s\n", o.origin, listener.Addr())
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		log.Info("stopping; forwarded payments finish first")
+		ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+		defer cancel()
+		return shell.Shutdown(ctx)
+	}
+}
+
+// surface is what readers of an edge see, whichever core answers.
+type surface struct {
+	o       *edgeOptions
+	log     *slog.Logger
+	own     replica.Module
+	native  string          // name of this build, for the native core
+	answers *edge.Swappable // nil until there is a core
+}
+
+func newSurface(o *edgeOptions, log *slog.Logger) (*surface, error) {
+	s := &surface{o: o, log: log}
+	var err error
+	if o.core.kind == "native" {
+		s.native, err = buildDigest()
+		return s, err
+	}
+	if s.own.Code, err = module.Core(); err != nil {
+		return nil, fmt.Errorf("%w, or use --core native", err)
+	}
+	s.own.ABI = abi.Version
+	s.own.Digest, err = module.Digest()
+	return s, err
+}
+
+// open is [replica.Config.Open].
+func (s *surface) open(ctx context.Context, m replica.Module, snapshot []byte, readers bool) (replica.Core, error) {
+	switch {
+	case len(m.Code) > 0:
+		c := host.PoolConfig{Module: m.Code, CacheDir: filepath.Join(s.o.data, "core"), MemoryPages: uint32(s.o.core.memory) << 4,
+			Capacity: edgeCapacity, Snapshot: snapshot, Log: s.log}
+		if !readers {
+			c.Instances = 1
+		}
+		pool, err := host.NewPool(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		return pool, nil
+	case snapshot == nil:
+		return host.NewNative(edgeCapacity), nil
+	}
+	native, err := host.LoadNative(edgeCapacity, snapshot)
+	if err != nil {
+		return nil, err
+	}
+	return native, nil
+}
+
+// show is [replica.Config.Show].
+func (s *surface) show(c replica.Core, m replica.Module) {
+	build := s.native
+	if len(m.Code) > 0 {
+		build = hex.EncodeToString(m.Digest[:])
+	}
+	if s.answers == nil {
+		s.answers = edge.NewSwappable(c, build)
+		return
+	}
+	began := time.Now()
+	s.answers.Swap(c, build)
+	s.log.Info("edge: another core answers", "drained", time.Since(began).Round(time.Microsecond))
+}
