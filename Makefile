@@ -13,7 +13,7 @@ CORE    := wasm/module/built/core.wasm
 # machine, so nothing of the checkout may get in.
 BUILD_CORE = GOOS=wasip1 GOARCH=wasm GOWASM= $(GO) build -buildmode=c-shared -trimpath -buildvcs=false -ldflags="-s -w -buildid=" -o
 
-.PHONY: all build wasm generate run demo test check format vet lint fresh clean-tree race fuzz clean
+.PHONY: all build wasm generate run demo test test-wasm check format vet lint fresh clean-tree race fuzz clean
 
 all: build
 
@@ -40,8 +40,14 @@ demo: build
 test: wasm
 	$(GO) test -timeout 20m ./...
 
+# The tests of the core once more, compiled to WebAssembly.
+test-wasm:
+	@mkdir -p bin
+	$(GO) build -o bin/runtest ./wasm/runtest
+	GOOS=wasip1 GOARCH=wasm $(GO) test -short -timeout 20m -exec "$(CURDIR)/bin/runtest" ./core/...
+
 # The gate. It changes nothing and leaves a clean tree.
-check: format vet lint fresh race clean-tree
+check: format vet lint fresh race test-wasm clean-tree
 
 format:
 	@out=$$(gofmt -l core wasm edge server templates static); \
@@ -49,6 +55,7 @@ format:
 
 vet: wasm
 	$(GO) vet ./...
+	GOOS=wasip1 GOARCH=wasm $(GO) vet ./wasm
 	$(GO) mod verify >/dev/null
 	@$(GO) mod tidy -diff >/dev/null || { echo "go.mod is not tidy: run go mod tidy"; exit 1; }
 

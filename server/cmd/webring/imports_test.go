@@ -21,9 +21,10 @@ var importLaw = map[string][]string{
 	"webring/core/abi":      append([]string{"webring/core", "webring/core/api", "webring/core/snap"}, pureStd...),
 	"webring/core/coretest": {"std", "webring/core", "webring/core/"},
 
-	"webring/wasm":        {}, // what the guest imports shows when it is listed for its platform
-	"webring/wasm/module": {"std"},
-	"webring/wasm/host":   {"std", "webring/core/abi", "github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/"},
+	"webring/wasm":         {}, // what the guest imports shows when it is listed for its platform
+	"webring/wasm/runtest": {"std", "github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/"},
+	"webring/wasm/module":  {"std"},
+	"webring/wasm/host":    {"std", "webring/core/abi", "github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/"},
 	"webring/edge": {"std", "webring/wasm/host", "webring/edge/replica", "webring/core/api", "webring/templates", "webring/static",
 		"github.com/valyala/fasthttp", "github.com/valyala/fasthttp/", "github.com/fasthttp/router", "github.com/a-h/templ", "github.com/savsgio/gotils/strconv"},
 	"webring/edge/replica": {"std", "webring/core/api", "webring/core/snap", "golang.org/x/mod/sumdb/note", "github.com/klauspost/compress/zstd"},

@@ -1,0 +1,29 @@
+// Runs the core in Node's WASI: node answer.mjs MODULE SCRIPT REPLIES. A script is a
+// list of calls: operation, argument (u32 low, u32 high), length, input, all
+// little-endian. Every reply is written with its length before it.
+import { readFileSync, writeFileSync } from "node:fs";
+import { WASI } from "node:wasi";
+
+const [module, script] = process.argv.slice(2, 4).map((path) => readFileSync(path));
+const wasi = new WASI({ version: "preview1" });
+const { instance } = await WebAssembly.instantiate(module, wasi.getImportObject());
+wasi.initialize(instance);
+const { memory, input, call } = instance.exports;
+
+const replies = [];
+for (let at = 0; at < script.length; ) {
+  const op = script.readUInt32LE(at);
+  const arg = script.readBigUInt64LE(at + 4);
+  const size = script.readUInt32LE(at + 12);
+  at += 16;
+  const to = input(size) >>> 0;
+  new Uint8Array(memory.buffer, to, size).set(script.subarray(at, at + size));
+  at += size;
+  const reply = BigInt.asUintN(64, call(op, arg, size));
+  const length = Number(reply & 0xffffffffn);
+  const head = Buffer.alloc(4);
+  head.writeUInt32LE(length);
+  // Copied: the memory may move with the next call.
+  replies.push(head, Buffer.from(memory.buffer.slice(Number(reply >> 32n), Number(reply >> 32n) + length)));
+}
+writeFileSync(process.argv[4], Buffer.concat(replies));
