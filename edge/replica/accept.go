@@ -292,5 +292,9 @@ func (r *Replica) trim() {
 	}
 }
 
-// contents gives the core as a restart begins with it.
-func (r *Replica) contents() []byte { return r.tree.Append(r.shown.Snapshot()) }
+// contents gives what a restart begins with: the core, and the records that
+// followers may ask for, who begin with the newest snapshot.
+func (r *Replica) contents() (contents []byte, from uint64, tail []snap.Record) {
+	from = max(r.base, r.at.Snapshot.Size)
+	return r.tree.Append(r.shown.Snapshot()), from, r.tail[from-r.base:]
+}

@@ -171,21 +171,25 @@ func (r *Replica) restore(ctx context.Context) error {
 }
 
 func (r *Replica) restoreFrom(ctx context.Context, at uint64, m Module, to snap.Checkpoint, signed []byte) error {
-	contents, replayed, err := r.store.state(at)
+	kept, err := r.store.state(at)
 	if err != nil {
 		return err
 	}
-	if r.cfg.Replay && !replayed {
+	if r.cfg.Replay && !kept.replayed {
 		return errors.New("replica: it came from a snapshot")
 	}
-	rows, tree, err := snap.CutFile(contents)
+	rows, tree, err := snap.CutFile(kept.contents)
 	if err != nil {
 		return err
 	}
-	records, err := r.store.events(at, to.Size-at)
+	if tree.Size() != at {
+		return fmt.Errorf("replica: it is of %d events", tree.Size())
+	}
+	tail, err := r.store.events(at, to.Size-kept.from)
 	if err != nil {
 		return err
 	}
+	records := tail[at-kept.from:]
 	if err := add(&tree, records); err != nil {
 		return err
 	}
@@ -202,8 +206,8 @@ func (r *Replica) restoreFrom(ctx context.Context, at uint64, m Module, to snap.
 	if err != nil {
 		return errors.Join(err, c.Close())
 	}
-	r.begin(c, m, at)
-	r.settle(signed, to, tree, records, to.Time)
-	r.store.resume(at, records, replayed)
+	r.begin(c, m, kept.from)
+	r.settle(signed, to, tree, tail, to.Time)
+	r.store.resume(at, tail, kept.replayed)
 	return nil
 }

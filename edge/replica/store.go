@@ -21,14 +21,17 @@ import (
 //
 //	checkpoint        the newest one, as it was signed
 //	state-N           the core at event N ([snap.AppendFile], not compressed),
-//	                  behind one byte: 1 if every event was folded to get there
-//	events-N          the records from event N on
+//	                  behind one byte, 1 if every event was folded to get
+//	                  there, and F (8 bytes)
+//	events-N          the records from event F on, F ≤ N; those before N are
+//	                  for followers
 //	core-SHA256       the module of another build that is shown
 //	snapshot-SHA256   a signed snapshot's file, for followers
 //
 //	events = entry…
-//	entry  = length(4 bytes) CRC-32C(4 bytes) record   both big endian, record
-//	         as snap.AppendRecord has it
+//	entry  = length(4 bytes) CRC-32C(4 bytes) record   as snap.AppendRecord
+//
+// Numbers are big endian.
 //
 // State and events are written before the checkpoint that vouches for them, so
 // whatever a crash leaves is either right or shown wrong by the checkpoint.
@@ -41,7 +44,7 @@ type store struct {
 
 	base    uint64 // of the pair in use
 	journal *os.File
-	written int64 // into it
+	written int64 // into it since the pair began
 	state0  int64 // length of the state beside it
 	resting time.Time
 }
@@ -60,14 +63,15 @@ func (s *store) path(name string) string { return filepath.Join(s.dir, name) }
 func pairName(kind string, base uint64) string { return kind + "-" + strconv.FormatUint(base, 10) }
 
 // keep notes a position: the records that lead there from the one kept before.
-// contents gives the core at it.
-func (s *store) keep(signed []byte, at snap.Checkpoint, records []snap.Record, contents func() []byte) {
+// all gives the core at it, and the records that followers may ask for.
+func (s *store) keep(signed []byte, at snap.Checkpoint, records []snap.Record, all func() (contents []byte, from uint64, tail []snap.Record)) {
 	if time.Now().Before(s.resting) {
 		return
 	}
 	err := s.append(records)
 	if err == nil && (s.journal == nil || s.written > max(minJournal, s.state0)) {
-		err = s.begin(at.Size, contents())
+		contents, from, tail := all()
+		err = s.begin(at.Size, contents, from, tail)
 	}
 	if err == nil {
 		err = s.replace("checkpoint", signed)
@@ -103,26 +107,27 @@ func (s *store) append(records []snap.Record) error {
 }
 
 // begin starts a new pair.
-func (s *store) begin(base uint64, contents []byte) error {
+func (s *store) begin(base uint64, contents []byte, from uint64, tail []snap.Record) error {
 	if err := s.close(); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
-	flag := byte(0)
+	head := binary.BigEndian.AppendUint64([]byte{0}, from)
 	if s.replayed {
-		flag = 1
-	}
-	if err := s.replace(pairName("state", base), []byte{flag}, contents); err != nil {
-		return err
+		head[0] = 1
 	}
 	f, err := os.OpenFile(s.path(pairName("events", base)), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	s.base, s.journal, s.written, s.state0 = base, f, 0, int64(len(contents))
-	return nil
+	s.base, s.journal = base, f
+	if err := s.append(tail); err != nil {
+		return err
+	}
+	s.written, s.state0 = 0, int64(len(contents))
+	return s.replace(pairName("state", base), head, contents)
 }
 
 // resume goes on behind what restore has read.
@@ -145,7 +150,7 @@ func (s *store) resume(base uint64, records []snap.Record, replayed bool) {
 		f.Close()
 		return
 	}
-	s.base, s.journal, s.written = base, f, length
+	s.base, s.journal, s.written = base, f, length // begins anew soon, if it is long
 	if info, err := os.Stat(s.path(pairName("state", base))); err == nil {
 		s.state0 = info.Size()
 	}
@@ -210,18 +215,25 @@ func (s *store) checkpoint() ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxNote))
 }
 
-func (s *store) state(base uint64) (contents []byte, replayed bool, err error) {
-	b, err := os.ReadFile(s.path(pairName("state", base)))
-	if err != nil {
-		return nil, false, err
-	}
-	if len(b) == 0 || b[0] > 1 {
-		return nil, false, errors.New("replica: a state of no known form")
-	}
-	return b[1:], b[0] == 1, nil
+// pair is what was kept: the core at a position, and what stands beside it.
+type pair struct {
+	contents []byte
+	replayed bool   // every event was folded to get there
+	from     uint64 // first of the records
 }
 
-// events reads n records of the pair.
+func (s *store) state(base uint64) (p pair, err error) {
+	b, err := os.ReadFile(s.path(pairName("state", base)))
+	if err != nil {
+		return pair{}, err
+	}
+	if len(b) < 9 || b[0] > 1 || binary.BigEndian.Uint64(b[1:]) > base {
+		return pair{}, errors.New("replica: a state of no known form")
+	}
+	return pair{b[9:], b[0] == 1, binary.BigEndian.Uint64(b[1:])}, nil
+}
+
+// events reads the first n records of the pair.
 func (s *store) events(base, n uint64) (records []snap.Record, err error) {
 	if n == 0 {
 		return nil, nil
@@ -237,14 +249,14 @@ func (s *store) events(base, n uint64) (records []snap.Record, err error) {
 		length, sum := uint64(binary.BigEndian.Uint32(b)), binary.BigEndian.Uint32(b[4:])
 		b = b[8:]
 		if length > uint64(len(b)) || length > snap.MaxRecord || crc32.Checksum(b[:length], castagnoli) != sum {
-			return nil, fmt.Errorf("replica: event %d on disk is damaged", base+uint64(len(records)))
+			return nil, fmt.Errorf("replica: record %d on disk is damaged", len(records))
 		}
 		one, err := snap.DecodeRecords(b[:length])
 		if err != nil {
 			return nil, err
 		}
 		if len(one) != 1 {
-			return nil, fmt.Errorf("replica: event %d on disk is not one", base+uint64(len(records)))
+			return nil, fmt.Errorf("replica: record %d on disk is not one", len(records))
 		}
 		records, b = append(records, one[0]), b[length:]
 	}

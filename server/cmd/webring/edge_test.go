@@ -1,0 +1,256 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// secretFile writes what an origin and its edges share.
+func secretFile(t *testing.T) string {
+	t.Helper()
+	secret := make([]byte, 32)
+	rand.Read(secret)
+	path := filepath.Join(t.TempDir(), "edge-secret")
+	if err := os.WriteFile(path, []byte(hex.EncodeToString(secret)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var verifierLine = regexp.MustCompile(`--origin-key (\S+)`)
+
+// verifier is what a started origin prints for edges to pin.
+func (o *origin) verifier() (key string) {
+	o.t.Helper()
+	eventually(o.t, "the verifier", 10*time.Second, func() bool {
+		m := verifierLine.FindStringSubmatch(o.log.String())
+		if m != nil {
+			key = m[1]
+		}
+		return m != nil
+	})
+	return key
+}
+
+// follow starts an edge behind upstream, which may be an edge itself.
+func (o *origin) follow(t *testing.T, key string, args ...string) *origin {
+	t.Helper()
+	listen := freeAddress(t)
+	e := &origin{t: t, data: t.TempDir(), base: "http://" + listen, recipient: o.recipient}
+	e.args = append([]string{"edge", "--listen", listen, "--origin", o.base, "--origin-key", key, "--rate-limit", "0"}, args...)
+	e.launch()
+	t.Cleanup(e.kill)
+	return e
+}
+
+// position is what a node says it shows.
+func (o *origin) position() string {
+	o.t.Helper()
+	return o.get("/api").Header.Get("Webring-Seq")
+}
+
+// alike holds that all nodes show the same documents under validators of the
+// same position, and vouch for the same state.
+func alike(t *testing.T, nodes ...*origin) {
+	t.Helper()
+	eventually(t, "one position", 10*time.Second, func() bool {
+		for _, n := range nodes[1:] {
+			if n.position() != nodes[0].position() {
+				return false
+			}
+		}
+		return true
+	})
+	// Builds have tags of their own: native, and the module.
+	tag := func(r reply) string { _, position, _ := strings.Cut(r.Header.Get("ETag"), "-"); return position }
+	for _, target := range []string{"/api", "/api/ring?limit=500", "/api/categories", "/api/widget"} {
+		want := nodes[0].get(target)
+		for i, n := range nodes[1:] {
+			got := n.get(target)
+			if got.Status != want.Status || string(got.Body) != string(want.Body) || tag(got) != tag(want) {
+				t.Errorf("node %d: GET %s: %d %s %s\nwant %d %s %s", i+1, target, got.Status, tag(got), got.Body, want.Status, tag(want), want.Body)
+			}
+		}
+	}
+	state := func(n *origin) string {
+		lines := strings.Split(string(n.get("/sync/checkpoint").Body), "\n")
+		return strings.Join([]string{lines[1], lines[2], lines[4]}, " ") // size, root, state
+	}
+	for i, n := range nodes[1:] {
+		if got, want := state(n), state(nodes[0]); got != want {
+			t.Errorf("node %d vouches for %s, not %s", i+1, got, want)
+		}
+	}
+}
+
+// TestPayersReadTheirOwnWritesAtEveryEdge pays through two edges and one behind
+// them, in turn and at once.
+func TestPayersReadTheirOwnWritesAtEveryEdge(t *testing.T) {
+	t.Parallel()
+	secret := secretFile(t)
+	o := ring(t, "--edge-secret-file", secret)
+	key := o.verifier()
+	near := o.follow(t, key, "--edge-secret-file", secret)
+	other := o.follow(t, key, "--edge-secret-file", secret, "--core", "native")
+	far := near.follow(t, key, "--edge-secret-file", secret)
+
+	const each = 4
+	var mu sync.Mutex
+	var lags []time.Duration
+	var payers sync.WaitGroup
+	for i, e := range []*origin{near, other, far} {
+		payers.Go(func() {
+			for n := range each {
+				slug := e.join(fmt.Sprintf("Edge %d Member %d", i, n), "agent", "")
+				answered := time.Now()
+				if r := e.get("/api/ring/" + slug); r.Status != http.StatusOK || r.Header.Get("Webring-Stale") != "" {
+					t.Errorf("edge %d does not show %s, which was paid for through it: %d, stale %q\n%s", i, slug, r.Status, r.Header.Get("Webring-Stale"), e.log)
+				}
+				for far.get("/api/ring/"+slug).Status != http.StatusOK && time.Since(answered) < 5*time.Second {
+					time.Sleep(time.Millisecond)
+				}
+				mu.Lock()
+				lags = append(lags, time.Since(answered))
+				mu.Unlock()
+			}
+		})
+	}
+	payers.Wait()
+	alike(t, o, near, other, far)
+	if n := o.received(); n != 3*each*100 {
+		t.Errorf("%d cents were received for %d members", n, 3*each)
+	}
+	slices.Sort(lags)
+	t.Logf("from the answer until the furthest edge shows it: median %s, worst of %d %s", lags[len(lags)/2], len(lags), lags[len(lags)-1])
+	if lags[len(lags)/2] > 250*time.Millisecond {
+		t.Errorf("the furthest edge is behind: %s", lags)
+	}
+}
+
+// TestEdgesGoOnWithoutTheOrigin kills the origin under a load of reads.
+func TestEdgesGoOnWithoutTheOrigin(t *testing.T) {
+	t.Parallel()
+	secret := secretFile(t)
+	o := ring(t, "--edge-secret-file", secret)
+	key := o.verifier()
+	near := o.follow(t, key, "--edge-secret-file", secret)
+	far := near.follow(t, key, "--edge-secret-file", secret)
+	slug := near.join("First", "agent", "2.00")
+	alike(t, o, near, far)
+
+	stop := make(chan struct{})
+	var reads atomic.Int64
+	var readers sync.WaitGroup
+	for _, e := range []*origin{near, far} {
+		for _, target := range []string{"/next?from=" + slug, "/api/leaderboard", "/api/widget?from=" + slug, "/"} {
+			readers.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					case <-time.After(time.Millisecond):
+					}
+					r, err := e.try(http.MethodGet, target, nil)
+					if err != nil || r.Status != http.StatusOK && r.Status != http.StatusFound {
+						t.Errorf("GET %s: %d %v", target, r.Status, err)
+						return
+					}
+					reads.Add(1)
+				}
+			})
+		}
+	}
+	readSome := func() {
+		t.Helper()
+		before := reads.Load()
+		eventually(t, "reads", 10*time.Second, func() bool { return reads.Load() > before+200 })
+	}
+	readSome()
+	o.kill()
+	readSome()
+	for _, e := range []*origin{near, far} {
+		r := e.post("/api/bid", fmt.Sprintf(`{"member":%q,"amount":"1.00"}`, slug))
+		if r.Status != http.StatusServiceUnavailable || r.code(t) != "payments_unavailable" || r.Header.Get("Retry-After") == "" {
+			t.Errorf("paying without the origin: %d %s, Retry-After %q", r.Status, r.Body, r.Header.Get("Retry-After"))
+		}
+	}
+	o.launch()
+	p := near.pay(wallet(t), "/api/bid", fmt.Sprintf(`{"member":%q,"amount":"1.00"}`, slug))
+	if p.Status != http.StatusOK {
+		t.Errorf("paying after the origin is back: %d %s", p.Status, p.Body)
+	}
+	close(stop)
+	readers.Wait()
+	alike(t, o, near, far)
+}
+
+// TestAnEdgeStartsFromItsFolder starts an edge again when there is no origin.
+func TestAnEdgeStartsFromItsFolder(t *testing.T) {
+	t.Parallel()
+	o := ring(t)
+	key := o.verifier()
+	e := o.follow(t, key)
+	for _, build := range []string{"wasm", "native"} {
+		slug := o.join("Member "+build, "agent", "")
+		eventually(t, "the member at the edge", 10*time.Second, func() bool { return e.get("/api/ring/"+slug).Status == http.StatusOK })
+	}
+	want := e.get("/api/ring")
+	alike(t, o, e)
+	o.kill()
+	for _, end := range []func(){e.kill, e.stop} {
+		end()
+		began := time.Now()
+		e.launch()
+		t.Logf("the first answer came after %s", time.Since(began))
+		if got := e.get("/api/ring"); string(got.Body) != string(want.Body) || got.Header.Get("ETag") != want.Header.Get("ETag") {
+			t.Errorf("after the restart: %s, want %s", got.Body, want.Body)
+		}
+	}
+	// Whoever follows it boots from it.
+	behind := e.follow(t, key)
+	if got := behind.get("/api/ring"); string(got.Body) != string(want.Body) {
+		t.Errorf("behind it: %s, want %s", got.Body, want.Body)
+	}
+	o.launch()
+	slug := o.join("Member after", "agent", "")
+	eventually(t, "the member behind the edge", 10*time.Second, func() bool { return behind.get("/api/ring/"+slug).Status == http.StatusOK })
+	// And with the origin there, from the first event.
+	whole := behind.follow(t, key, "--replay")
+	alike(t, o, e, behind, whole)
+}
+
+func TestEdgeRefusesFlagsThatContradict(t *testing.T) {
+	t.Parallel()
+	short := filepath.Join(t.TempDir(), "short")
+	if err := os.WriteFile(short, []byte("abcd\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const key = "ring.example+c1aa2bd0+AXbGcxF39Fr0BkuYn1tzxuf2DJwrDq0jTmqYv3vHEnd3"
+	for _, c := range []struct{ args, want string }{
+		{"", "--origin is needed"},
+		{"--origin http://127.0.0.1:1", "--origin-key is needed"},
+		{"--origin http://127.0.0.1:1 --origin-key x", "origin's key"},
+		{"--origin 127.0.0.1:1 --origin-key " + key, "not an http or https URL"},
+		{"--origin http://127.0.0.1:1 --origin-key " + key + " --tls-cert x", "go together"},
+		{"--origin http://127.0.0.1:1 --origin-key " + key + " --rate-limit -1", "negative"},
+		{"--origin http://127.0.0.1:1 --origin-key " + key + " --edge-secret-file " + short, "64 hex digits"},
+		{"--origin http://127.0.0.1:1 --origin-key " + key + " --core x", "--core"},
+	} {
+		o := &origin{t: t, data: t.TempDir()}
+		out, err := o.operate(append([]string{"edge"}, strings.Fields(c.args)...)...)
+		if err == nil || !strings.Contains(out, c.want) {
+			t.Errorf("webring edge %s: %v %s", c.args, err, out)
+		}
+	}
+}
