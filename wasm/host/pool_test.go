@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"webring/core/abi"
 )
 
 // ring gives the records of a ring with n members, all of them bidding.
@@ -371,14 +369,5 @@ func TestModulesThatAreNoCoreAreRefused(t *testing.T) {
 			t.Errorf("%s: taken", name)
 			p.Close()
 		}
-	}
-}
-
-// What a trapped host answers is the problem that the core itself would give.
-func TestFailIsAProblem(t *testing.T) {
-	r := Response{Location: []byte("x"), Body: []byte("longer than it should be"), Unknown: true}
-	abi.Fail(7, "https://ring.example", &r)
-	if r.Status != 500 || len(r.Location) != 0 || r.Unknown || r.Seq != 7 || !bytes.HasSuffix(r.Body, []byte(`"code":"internal"}`)) {
-		t.Errorf("%+v %s", r, r.Body)
 	}
 }

@@ -1,0 +1,213 @@
+package abi_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"webring/core"
+	"webring/core/abi"
+	"webring/core/api"
+	"webring/core/coretest"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// opened gives a core with a small ring, driven by calls alone.
+func opened(t testing.TB) *abi.Core {
+	t.Helper()
+	c := abi.New(0)
+	do(t, c, abi.OpOpen, 10, nil)
+	for _, s := range coretest.Generate(1, 40) {
+		if s.Event != nil {
+			c.Call(abi.OpApply, 0, abi.AppendRecord(nil, abi.Record{Event: s.EventBytes, Texts: s.TextBytes}))
+		}
+	}
+	return c
+}
+
+// do performs an operation that must not be refused. The rest is the caller's.
+func do(t testing.TB, c *abi.Core, op uint32, arg uint64, in []byte) abi.Reply {
+	t.Helper()
+	r, ok := abi.DecodeReply(c.Call(op, arg, in))
+	if !ok || r.Refused {
+		t.Fatalf("operation %d: %t %q", op, ok, r.Rest)
+	}
+	r.Rest = bytes.Clone(r.Rest)
+	return r
+}
+
+func TestCallsDoWhatTheFunctionsDo(t *testing.T) {
+	for seed := range uint64(20) {
+		calls, direct := abi.New(0), abi.New(24)
+		do(t, calls, abi.OpOpen, 24, nil)
+		for _, s := range coretest.Generate(seed, 60) {
+			if s.Event == nil {
+				do(t, calls, abi.OpAdvance, uint64(s.Now), nil)
+				direct.Advance(s.Now)
+				continue
+			}
+			r, _ := abi.DecodeReply(calls.Call(abi.OpApply, 0, abi.AppendRecord(nil, abi.Record{Event: s.EventBytes, Texts: s.TextBytes})))
+			err := direct.Apply(s.EventBytes, s.TextBytes)
+			if r.Refused != (err != nil) || err != nil && string(r.Rest) != err.Error() {
+				t.Fatalf("seed %d: refused %t %q, directly %v", seed, r.Refused, r.Rest, err)
+			}
+		}
+		now := direct.Second() - 5
+		head := do(t, calls, abi.OpRewind, uint64(now), nil)
+		direct.Rewind(now)
+		if head.Seq != direct.Seq() || head.Second != direct.Second() || head.Last > head.Second {
+			t.Errorf("seed %d: head %+v", seed, head)
+		}
+		if r := do(t, calls, abi.OpBaseURL, 0, nil); string(r.Rest) != direct.BaseURL() {
+			t.Errorf("seed %d: base URL %q", seed, r.Rest)
+		}
+		if _, digest := direct.Digest(); !bytes.Equal(do(t, calls, abi.OpDigest, 0, nil).Rest, digest[:]) {
+			t.Errorf("seed %d: other digests", seed)
+		}
+		snapshot := do(t, calls, abi.OpSnapshot, 0, nil).Rest
+		if !bytes.Equal(snapshot, direct.AppendSnapshot(nil)) {
+			t.Errorf("seed %d: other snapshots", seed)
+		}
+		restored := abi.New(0)
+		do(t, restored, abi.OpOpen, 24, snapshot)
+		do(t, restored, abi.OpRewind, uint64(now), nil)
+		for _, target := range []string{"/api", "/api/ring", "/api/leaderboard", "/random", "/next?from=x", "/nowhere"} {
+			var want, got api.Response
+			direct.Serve([]byte(target), 1<<62, &want)
+			for _, c := range []*abi.Core{calls, restored} {
+				r := do(t, c, abi.OpServe, 1<<62, []byte(target))
+				if !abi.DecodeResponse(r.Rest, &got) {
+					t.Fatalf("%s: no response", target)
+				}
+				got.Seq = r.Seq
+				if fmt.Sprint(shown(&got)) != fmt.Sprint(shown(&want)) {
+					t.Errorf("seed %d: %s: %v, want %v", seed, target, shown(&got), shown(&want))
+				}
+			}
+		}
+	}
+}
+
+// shown is all that a host sees of a response.
+func shown(r *api.Response) []any {
+	return []any{r.Status, r.Media, r.Validity, r.Seq, r.Since, r.Until, r.Unknown, string(r.Location), string(r.Next), string(r.Prev), string(r.Body)}
+}
+
+func TestWhatCannotBeDoneIsRefusedAndChangesNothing(t *testing.T) {
+	c := opened(t)
+	snapshot := do(t, c, abi.OpSnapshot, 0, nil).Rest
+	for name, q := range map[string]struct {
+		op  uint32
+		arg uint64
+		in  []byte
+	}{
+		"no such operation":        {op: 77},
+		"a second beyond all":      {op: abi.OpAdvance, arg: 1 << 63},
+		"a rewind beyond all":      {op: abi.OpRewind, arg: core.MaxStamp},
+		"a capacity beyond all":    {op: abi.OpOpen, arg: 1 << 33, in: snapshot},
+		"a capacity too small":     {op: abi.OpOpen, arg: 1, in: snapshot},
+		"a snapshot cut short":     {op: abi.OpOpen, arg: 10, in: snapshot[:len(snapshot)-1]},
+		"garbage for a snapshot":   {op: abi.OpOpen, arg: 10, in: []byte("garbage")},
+		"records cut short":        {op: abi.OpApply, in: abi.AppendRecord(nil, abi.Record{Event: []byte("x")})[:6]},
+		"an event that is none":    {op: abi.OpApply, in: abi.AppendRecord(nil, abi.Record{Event: []byte("x")})},
+		"more records than one op": {op: abi.OpApply, in: bytes.Repeat(abi.AppendRecord(nil, abi.Record{Event: []byte("x")}), abi.MaxRecords+1)},
+	} {
+		r, ok := abi.DecodeReply(c.Call(q.op, q.arg, q.in))
+		if !ok || !r.Refused || len(r.Rest) == 0 {
+			t.Errorf("%s: %t %+v", name, ok, r)
+		}
+		if !bytes.Equal(do(t, c, abi.OpSnapshot, 0, nil).Rest, snapshot) {
+			t.Fatalf("%s changed the core", name)
+		}
+	}
+}
+
+func TestServingByCallsAllocatesNothing(t *testing.T) {
+	c := opened(t)
+	for _, target := range []string{"/next", "/api/leaderboard", "/api/widget", "/nowhere"} {
+		raw := []byte(target)
+		c.Call(abi.OpServe, 7, raw)
+		if n := testing.AllocsPerRun(100, func() { c.Call(abi.OpServe, 7, raw) }); n != 0 {
+			t.Errorf("%s: %v allocations", target, n)
+		}
+	}
+}
+
+// The encoding is what modules and hosts of one version agree on: if this
+// changes, so must [abi.Version].
+func TestTheEncodingBelongsToTheVersion(t *testing.T) {
+	r := api.Response{Status: 302, Media: api.HTML, Validity: api.Timed, Since: 1, Until: -2, Unknown: true,
+		Location: []byte("location"), Next: []byte("next"), Prev: []byte("prev"), Body: []byte("body")}
+	c := opened(t)
+	got := fmt.Sprintf("version %d\nresponse %x\nreply %x\nrefusal %x\nrecord %x\n", abi.Version, abi.AppendResponse(nil, &r),
+		bytes.Clone(c.Call(abi.OpBaseURL, 0, nil)), bytes.Clone(c.Call(77, 0, nil)),
+		abi.AppendRecord(nil, abi.Record{Event: []byte("event"), Texts: []byte("texts")}))
+	path := filepath.Join("testdata", "encoding.txt")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	var back api.Response
+	if !abi.DecodeResponse(abi.AppendResponse(nil, &r), &back) || !reflect.DeepEqual(shown(&back), shown(&r)) {
+		t.Errorf("%v comes back as %v", shown(&r), shown(&back))
+	}
+}
+
+func TestFail(t *testing.T) {
+	r := api.Response{Location: []byte("x"), Body: []byte("longer than it should be"), Unknown: true, Until: 9}
+	abi.Fail(7, "https://ring.example", &r)
+	if r.Status != 500 || r.Media != api.Problem || r.Validity != api.Never || len(r.Location) != 0 || r.Unknown || r.Seq != 7 || r.Until != 0 ||
+		!bytes.HasSuffix(r.Body, []byte(`"code":"internal"}`)) {
+		t.Errorf("%v", shown(&r))
+	}
+}
+
+// Whatever a host passes, the entry answers, and so it does afterwards.
+func FuzzCall(f *testing.F) {
+	c := opened(f)
+	f.Add(abi.OpServe, uint64(1), []byte("/api/ring?limit=2&from=%41"))
+	f.Add(abi.OpOpen, uint64(10), bytes.Clone(do(f, c, abi.OpSnapshot, 0, nil).Rest))
+	f.Add(abi.OpAdvance, uint64(core.MaxStamp/1000), []byte(nil))
+	for _, s := range coretest.Generate(1, 10) {
+		if s.Event != nil {
+			f.Add(abi.OpApply, uint64(0), abi.AppendRecord(nil, abi.Record{Event: s.EventBytes, Texts: s.TextBytes}))
+		}
+	}
+	f.Fuzz(func(t *testing.T, op uint32, arg uint64, in []byte) {
+		c := opened(t)
+		before := bytes.Clone(in)
+		if _, ok := abi.DecodeReply(c.Call(op, arg, in)); !ok || !bytes.Equal(before, in) {
+			t.Fatal("no reply, or the input was changed")
+		}
+		r := do(t, c, abi.OpServe, 1, []byte("/api/leaderboard"))
+		if !abi.DecodeResponse(r.Rest, new(api.Response)) {
+			t.Fatal("no response afterwards")
+		}
+	})
+}
+
+func FuzzDecodeResponse(f *testing.F) {
+	r := api.Response{Status: 200, Body: []byte("body"), Next: []byte("next")}
+	f.Add(abi.AppendResponse(nil, &r))
+	f.Add(binary.LittleEndian.AppendUint32(make([]byte, 33), 1<<31))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var r api.Response
+		if abi.DecodeResponse(b, &r) && !bytes.Equal(abi.AppendResponse(nil, &r), b) {
+			t.Errorf("%x has two spellings", b)
+		}
+	})
+}
