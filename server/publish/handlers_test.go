@@ -1,0 +1,511 @@
+package publish_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/core/snap"
+	"webring/server/publish"
+)
+
+// held is a source made by hand.
+type held struct {
+	key    *publish.Key
+	events []snap.Record
+	file   []byte
+	module []byte
+
+	mu      sync.Mutex
+	note    []byte
+	changed chan struct{}
+}
+
+func newHeld(t testing.TB) *held {
+	key, err := publish.OpenKey(filepath.Join(t.TempDir(), "key"), "ring.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &held{key: key, changed: make(chan struct{})}
+}
+
+// sign makes a checkpoint the newest, and gives its note.
+func (s *held) sign(t testing.TB, size uint64, ms int64) string {
+	t.Helper()
+	signed, err := s.key.Sign(snap.Checkpoint{Origin: "ring.test", Size: size, Time: ms})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.note = signed
+	close(s.changed)
+	s.changed = make(chan struct{})
+	return string(signed)
+}
+
+func (s *held) Checkpoint() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.note
+}
+
+func (s *held) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}
+
+func (s *held) Events(from uint64, n int) ([]snap.Record, error) {
+	if from > uint64(len(s.events)) {
+		return nil, fmt.Errorf("held: %w", snap.ErrNotHeld)
+	}
+	rest := s.events[from:]
+	return rest[:min(n, len(rest))], nil
+}
+
+func (s *held) Snapshot(digest [32]byte) (io.ReadCloser, int64, error) {
+	if digest != sha256.Sum256(s.file) {
+		return nil, 0, snap.ErrNotHeld
+	}
+	return io.NopCloser(bytes.NewReader(s.file)), int64(len(s.file)), nil
+}
+
+func (s *held) Core(digest [32]byte) ([]byte, error) {
+	if digest != sha256.Sum256(s.module) {
+		return nil, snap.ErrNotHeld
+	}
+	return s.module, nil
+}
+
+// node serves handlers on this machine.
+type node struct {
+	t      testing.TB
+	base   string
+	server *fasthttp.Server
+	ended  chan error
+}
+
+func serve(t testing.TB, routes map[string]fasthttp.RequestHandler) *node {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{t: t, base: "http://" + l.Addr().String(), ended: make(chan error, 1)}
+	n.server = &fasthttp.Server{CloseOnShutdown: true, WriteTimeout: 300 * time.Millisecond, Handler: func(ctx *fasthttp.RequestCtx) {
+		path := string(ctx.Path())
+		for _, pattern := range []string{"/sync/snapshot/", "/sync/core/"} {
+			if strings.HasPrefix(path, pattern) {
+				path = pattern + "{sha256}"
+			}
+		}
+		routes[path](ctx)
+	}}
+	go func() { n.ended <- n.server.Serve(l) }()
+	t.Cleanup(n.stop)
+	return n
+}
+
+// stop ends the server as a shell does, and fails the test when a request
+// keeps it from ending.
+func (n *node) stop() {
+	if n.server == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := errors.Join(n.server.ShutdownWithContext(ctx), <-n.ended); err != nil {
+		n.t.Error(err)
+	}
+	n.server = nil
+}
+
+// one is a client that keeps no connections.
+var one = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+func (n *node) do(method, path string, header ...string) *http.Response {
+	n.t.Helper()
+	req, err := http.NewRequest(method, n.base+path, nil)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := one.Do(req)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return res
+}
+
+// get gives status, the fields that matter, and the body.
+func (n *node) get(path string, header ...string) (status int, media, cache, body string) {
+	n.t.Helper()
+	res := n.do(http.MethodGet, path, header...)
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return res.StatusCode, res.Header.Get("Content-Type"), res.Header.Get("Cache-Control"), string(b)
+}
+
+const (
+	brief   = "public, max-age=3600"
+	forEver = "public, max-age=31536000, immutable"
+)
+
+func TestWhatIsHeldIsHandedOut(t *testing.T) {
+	s := newHeld(t)
+	s.file, s.module = bytes.Repeat([]byte("file"), 100_000), []byte("module")
+	for i := range snap.BlockEvents + 3 {
+		s.events = append(s.events, snap.Record{Event: fmt.Appendf(nil, "event %d", i), Texts: fmt.Appendf(nil, "%d", i)})
+	}
+	signed := s.sign(t, uint64(len(s.events)), 5)
+	n := serve(t, publish.Handlers(s, func() string { return "https://ring.test" }))
+	records := func(from, to int) string {
+		var b []byte
+		for _, r := range s.events[from:to] {
+			b = snap.AppendRecord(b, r)
+		}
+		return string(b)
+	}
+	end := len(s.events)
+	for _, c := range []struct{ path, media, cache, body string }{
+		{"/sync/checkpoint", "text/plain; charset=utf-8", "no-store", signed},
+		{"/sync/checkpoint?after=0-0", "text/plain; charset=utf-8", "no-store", signed},
+		{"/sync/events?from=0", "application/octet-stream", brief, records(0, 1024)},
+		{"/sync/events?from=1000", "application/octet-stream", brief, records(1000, 1024)},
+		{"/sync/events?from=1023&more=x", "application/octet-stream", brief, records(1023, 1024)},
+		{"/sync/events?from=1024", "application/octet-stream", "no-store", records(1024, end)},
+		{"/sync/events?from=1026", "application/octet-stream", "no-store", records(1026, end)},
+		{"/sync/events?from=1027", "application/octet-stream", "no-store", ""},
+		{fmt.Sprintf("/sync/snapshot/%x", sha256.Sum256(s.file)), "application/zstd", brief, string(s.file)},
+		{fmt.Sprintf("/sync/core/%x", sha256.Sum256(s.module)), "application/wasm", forEver, "module"},
+	} {
+		status, media, cache, body := n.get(c.path)
+		if status != 200 || media != c.media || cache != c.cache || body != c.body {
+			t.Errorf("%s: %d %s, %s, %d bytes, want %d", c.path, status, media, cache, len(body), len(c.body))
+		}
+		res := n.do(http.MethodHead, c.path, "Accept", "text/event-stream")
+		if b, err := io.ReadAll(res.Body); err != nil || len(b) != 0 || res.StatusCode != 200 || len(c.body) > 0 && res.ContentLength != int64(len(c.body)) {
+			t.Errorf("HEAD %s: %d, length %d, %d bytes, %v", c.path, res.StatusCode, res.ContentLength, len(b), err)
+		}
+		res.Body.Close()
+	}
+	if decoded, err := snap.DecodeRecords([]byte(records(0, 1024))); err != nil || len(decoded) != 1024 {
+		t.Errorf("%d records, %v", len(decoded), err)
+	}
+}
+
+func TestQuestionsThatMakeNoSenseAreProblems(t *testing.T) {
+	s := newHeld(t)
+	s.file, s.module, s.events = []byte("file"), []byte("module"), make([]snap.Record, 3)
+	s.sign(t, 3, 1)
+	n := serve(t, publish.Handlers(s, func() string { return "https://ring.test" }))
+	digest := fmt.Sprintf("%x", sha256.Sum256(s.module))
+	for path, want := range map[string]int{
+		"/sync/events":                                    400,
+		"/sync/events?from=":                              400,
+		"/sync/events?from=-1":                            400,
+		"/sync/events?from=%2B1":                          400,
+		"/sync/events?from=01":                            400,
+		"/sync/events?from=1.0":                           400,
+		"/sync/events?from=0x1":                           400,
+		"/sync/events?from=1%00":                          400,
+		"/sync/events?from=1&from=1":                      400,
+		"/sync/events?from=9223372036854775808":           400,
+		"/sync/events?from=99999999999999999999999999999": 400,
+		"/sync/events?from=4":                             404,
+		"/sync/events?from=9223372036854775807":           404,
+		"/sync/checkpoint?after=":                         400,
+		"/sync/checkpoint?after=3":                        400,
+		"/sync/checkpoint?after=3-":                       400,
+		"/sync/checkpoint?after=-1":                       400,
+		"/sync/checkpoint?after=3-1-1":                    400,
+		"/sync/checkpoint?after=03-1":                     400,
+		"/sync/checkpoint?after=3-1&after=3-1":            400,
+		"/sync/checkpoint?after=3-99999999999999999999":   400,
+		"/sync/snapshot/" + digest:                        404,
+		"/sync/snapshot/x":                                404,
+		"/sync/core/" + strings.ToUpper(digest):           404,
+		"/sync/core/" + digest[1:]:                        404,
+		"/sync/core/" + digest + "00":                     404,
+	} {
+		status, media, cache, body := n.get(path)
+		var doc struct {
+			Type, Title, Detail, Code string
+			Status                    int
+		}
+		if err := json.Unmarshal([]byte(body), &doc); err != nil || status != want || doc.Status != want || cache != "no-store" ||
+			media != "application/problem+json" || !strings.HasPrefix(doc.Type, "https://ring.test/problems/") || doc.Detail == "" {
+			t.Errorf("%s: %d, want %d; %s %s %s %v", path, status, want, media, cache, body, err)
+		}
+	}
+}
+
+func TestBeforeTheFirstCheckpointThereIsNone(t *testing.T) {
+	routes, _ := publish.Bounded(newHeld(t), 1, time.Millisecond, time.Hour)
+	n := serve(t, routes)
+	for _, path := range []string{"/sync/checkpoint", "/sync/checkpoint?after=0-0"} {
+		if status, _, _, body := n.get(path); status != 404 {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+}
+
+// follower reads an event stream.
+type follower struct {
+	t     testing.TB
+	res   *http.Response
+	lines *bufio.Scanner
+}
+
+func (n *node) follow(lastID string) *follower {
+	n.t.Helper()
+	header := []string{"Accept", "text/event-stream"}
+	if lastID != "" {
+		header = append(header, "Last-Event-ID", lastID)
+	}
+	res := n.do(http.MethodGet, "/sync/checkpoint", header...)
+	if res.StatusCode != 200 || res.Header.Get("Content-Type") != "text/event-stream" || res.Header.Get("Cache-Control") != "no-store" {
+		n.t.Fatalf("%d %v", res.StatusCode, res.Header)
+	}
+	n.t.Cleanup(func() { res.Body.Close() })
+	return &follower{n.t, res, bufio.NewScanner(res.Body)}
+}
+
+// next gives the next event, its id empty for a comment, and not ok at the end
+// of the stream.
+func (f *follower) next() (id, data string, ok bool) {
+	var lines []string
+	for f.lines.Scan() {
+		name, value, _ := strings.Cut(f.lines.Text(), ": ")
+		switch name {
+		case "id":
+			id = value
+		case "data":
+			lines = append(lines, value)
+		case "":
+			return id, strings.Join(lines, "\n"), true
+		}
+	}
+	return "", "", false
+}
+
+// event gives the next event that is no comment.
+func (f *follower) event() (id, data string) {
+	f.t.Helper()
+	for {
+		id, data, ok := f.next()
+		if !ok {
+			f.t.Fatal("the stream has ended")
+		}
+		if id != "" {
+			return id, data
+		}
+	}
+}
+
+func TestCheckpointsAreStreamedAsTheyCome(t *testing.T) {
+	s := newHeld(t)
+	first := s.sign(t, 3, 1000)
+	n := serve(t, publish.Handlers(s, func() string { return "" }))
+	f := n.follow("")
+	want := func(id, note string) {
+		t.Helper()
+		if got, data := f.event(); got != id || data+"\n" != note {
+			t.Fatalf("event %s %q, want %s %q", got, data, id, note)
+		}
+	}
+	want("3-1000", first)
+	want2 := s.sign(t, 3, 2000)
+	want("3-2000", want2)
+	// Longer than the server allows for the writing of an answer.
+	time.Sleep(400 * time.Millisecond)
+	want3 := s.sign(t, 4, 2000)
+	want("4-2000", want3)
+}
+
+func TestAStreamResumesAfterWhatWasSeen(t *testing.T) {
+	s := newHeld(t)
+	now := s.sign(t, 3, 1000)
+	n := serve(t, publish.Handlers(s, func() string { return "" }))
+	// Any other than the newest is followed by the newest: what is behind, and
+	// what this node never had.
+	for _, last := range []string{"2-999", "3-999", "4-1000", "x", "-"} {
+		if id, data := n.follow(last).event(); id != "3-1000" || data+"\n" != now {
+			t.Errorf("after %s: %s", last, id)
+		}
+	}
+	f := n.follow("3-1000")
+	if id, _, ok := f.next(); id != "" || !ok {
+		t.Errorf("after the newest: %s", id)
+	}
+	s.sign(t, 3, 1001)
+	if id, _ := f.event(); id != "3-1001" {
+		t.Errorf("after the newest: %s", id)
+	}
+}
+
+func TestSilenceIsBrokenByComments(t *testing.T) {
+	s := newHeld(t)
+	s.sign(t, 1, 1)
+	routes, _ := publish.Bounded(s, 10, time.Hour, time.Millisecond)
+	f := serve(t, routes).follow("1-1")
+	for range 5 {
+		if id, data, ok := f.next(); id != "" || data != "" || !ok {
+			t.Errorf("%q %q %v", id, data, ok)
+		}
+	}
+}
+
+// waitFollowers waits until so many hold a place.
+func waitFollowers(t testing.TB, followers func() int64, want int64) {
+	t.Helper()
+	for late := time.Now().Add(10 * time.Second); followers() != want; runtime.Gosched() {
+		if time.Now().After(late) {
+			t.Fatalf("%d followers, want %d", followers(), want)
+		}
+	}
+}
+
+func TestAFollowerThatIsGoneLeavesNothing(t *testing.T) {
+	s := newHeld(t)
+	s.sign(t, 1, 1)
+	routes, followers := publish.Bounded(s, 100, time.Hour, time.Millisecond)
+	n := serve(t, routes)
+	n.get("/sync/checkpoint")
+	before := runtime.NumGoroutine()
+	var streams []*follower
+	for range 50 {
+		streams = append(streams, n.follow(""))
+	}
+	waitFollowers(t, followers, 50)
+	for _, f := range streams {
+		f.res.Body.Close()
+	}
+	waitFollowers(t, followers, 0)
+	// The server keeps idle workers for a moment; stopping ends them.
+	n.stop()
+	for late := time.Now().Add(15 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+		if time.Now().After(late) {
+			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+		}
+	}
+}
+
+func TestFollowersAreBounded(t *testing.T) {
+	s := newHeld(t)
+	s.sign(t, 1, 1)
+	routes, followers := publish.Bounded(s, 2, time.Hour, time.Millisecond)
+	n := serve(t, routes)
+	one, two := n.follow(""), n.follow("")
+	one.event()
+	two.event()
+	for _, header := range [][]string{{"Accept", "text/event-stream"}, nil} {
+		res := n.do(http.MethodGet, "/sync/checkpoint?after=1-1", header...)
+		if res.StatusCode != 429 || res.Header.Get("Retry-After") != "10" {
+			t.Errorf("the third: %d %v", res.StatusCode, res.Header)
+		}
+		res.Body.Close()
+	}
+	// A plain question holds no place, and a place that is left is free.
+	if status, _, _, _ := n.get("/sync/checkpoint"); status != 200 {
+		t.Errorf("a plain question: %d", status)
+	}
+	one.res.Body.Close()
+	waitFollowers(t, followers, 1)
+	n.follow("").event()
+}
+
+func TestAPollIsHeldUntilThereIsSomethingNew(t *testing.T) {
+	s := newHeld(t)
+	s.sign(t, 3, 1000)
+	routes, followers := publish.Bounded(s, 10, time.Hour, time.Hour)
+	n := serve(t, routes)
+	answer := make(chan string, 1)
+	go func() {
+		_, _, _, body := n.get("/sync/checkpoint?after=3-1000")
+		answer <- body
+	}()
+	waitFollowers(t, followers, 1)
+	want := s.sign(t, 3, 1001)
+	if got := <-answer; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	waitFollowers(t, followers, 0)
+}
+
+func TestAPollEndsWithTheNewestThereIs(t *testing.T) {
+	s := newHeld(t)
+	want := s.sign(t, 3, 1000)
+	routes, followers := publish.Bounded(s, 10, time.Millisecond, time.Hour)
+	if status, _, _, body := serve(t, routes).get("/sync/checkpoint?after=3-1000"); status != 200 || body != want {
+		t.Errorf("%d %q", status, body)
+	}
+	waitFollowers(t, followers, 0)
+}
+
+func TestStreamsAndPollsEndWhenTheServerStops(t *testing.T) {
+	s := newHeld(t)
+	s.sign(t, 3, 1000)
+	routes, followers := publish.Bounded(s, 10, time.Hour, time.Hour)
+	n := serve(t, routes)
+	f := n.follow("")
+	f.event()
+	polled := make(chan int, 1)
+	go func() {
+		status, _, _, _ := n.get("/sync/checkpoint?after=3-1000")
+		polled <- status
+	}()
+	waitFollowers(t, followers, 2)
+	n.stop()
+	if _, _, ok := f.next(); ok {
+		t.Error("the stream goes on")
+	}
+	if status := <-polled; status != 200 {
+		t.Errorf("the poll ended with %d", status)
+	}
+	waitFollowers(t, followers, 0)
+}
+
+// Whatever stands in the query and path, a handler answers, with a checkpoint,
+// a range, a file, or a problem.
+func FuzzQuestions(f *testing.F) {
+	s := newHeld(f)
+	s.events = make([]snap.Record, 3)
+	s.sign(f, 3, 1)
+	routes, _ := publish.Bounded(s, 10, time.Microsecond, time.Microsecond)
+	f.Add("from=1", "x")
+	f.Add("after=3-1", strings.Repeat("0", 64))
+	f.Add("from=1&from=%31&after=%00", "%2f")
+	f.Fuzz(func(t *testing.T, query, segment string) {
+		for path, h := range routes {
+			var ctx fasthttp.RequestCtx
+			ctx.Init(&fasthttp.Request{}, nil, nil)
+			ctx.Request.SetRequestURI(strings.Replace(path, "{sha256}", segment, 1) + "?" + query)
+			h(&ctx)
+			if status := ctx.Response.StatusCode(); status != 200 && status != 400 && status != 404 {
+				t.Fatalf("%s?%s: %d", path, query, status)
+			}
+		}
+	})
+}

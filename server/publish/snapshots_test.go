@@ -1,0 +1,302 @@
+package publish_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"webring/core"
+	"webring/core/snap"
+	"webring/server/ledger"
+	"webring/server/ledger/memstore"
+	"webring/server/publish"
+)
+
+// files are the names in the folder of the snapshots.
+func (r *ring) files() (names []string) {
+	r.t.Helper()
+	entries, err := os.ReadDir(r.config.Dir)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func (r *ring) path(s snap.Snapshot) string {
+	return filepath.Join(r.config.Dir, fmt.Sprintf("%020d-%x.zst", s.Size, s.Digest))
+}
+
+func TestFilesThatAreNoSnapshotsOfThisLedgerAreNotTakenUp(t *testing.T) {
+	// A snapshot of another history, as long as the ledger.
+	other := newRing(t, memstore.New(), func(c *publish.Config) { c.SnapshotEvery = 5 })
+	other.joinMany("other", 5)
+	foreign := other.withSnapshot(6)
+
+	for name, spoil := range map[string]func(r *ring, s snap.Snapshot) string{
+		"damaged": func(r *ring, s snap.Snapshot) string {
+			b, err := os.ReadFile(r.path(s))
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			b[len(b)/2] ^= 1
+			if err := os.WriteFile(r.path(s), b, 0o600); err != nil {
+				r.t.Fatal(err)
+			}
+			return "the file is damaged"
+		},
+		"of another history": func(r *ring, s snap.Snapshot) string {
+			if err := os.Remove(r.path(s)); err != nil {
+				r.t.Fatal(err)
+			}
+			copyFile(r.t, other.path(foreign.Snapshot), r.path(foreign.Snapshot))
+			return "another history"
+		},
+		"ahead of the ledger": func(r *ring, s snap.Snapshot) string {
+			ahead := s
+			ahead.Size = 100
+			copyFile(r.t, r.path(s), r.path(ahead))
+			if err := os.Remove(r.path(s)); err != nil {
+				r.t.Fatal(err)
+			}
+			return "ahead of the ledger"
+		},
+		"under another size": func(r *ring, s snap.Snapshot) string {
+			lying := s
+			lying.Size--
+			if err := os.Rename(r.path(s), r.path(lying)); err != nil {
+				r.t.Fatal(err)
+			}
+			return "another history"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRing(t, memstore.New(), func(c *publish.Config) { c.SnapshotEvery = 5 })
+			r.joinMany("a", 5)
+			s := r.withSnapshot(6).Snapshot
+			r.close()
+			says := spoil(r, s)
+			r.open()
+			again := r.withSnapshot(6)
+			rows, tree := r.file(again.Snapshot)
+			st, err := snap.Open(capacity, rows)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.reaches(again, st, tree, nil)
+			if !strings.Contains(r.log.String(), says) {
+				t.Errorf("the log does not say %q:\n%s", says, &r.log)
+			}
+			for _, name := range r.files() {
+				b, err := os.ReadFile(filepath.Join(r.config.Dir, name))
+				if err != nil || !strings.HasSuffix(name, fmt.Sprintf("-%x.zst", sha256.Sum256(b))) {
+					t.Errorf("%s is still there: %v", name, err)
+				}
+			}
+		})
+	}
+}
+
+func copyFile(t testing.TB, from, to string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, b, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatACrashLeftInTheFolderIsRemoved(t *testing.T) {
+	r := newRing(t, memstore.New())
+	c := r.withSnapshot(1)
+	r.close()
+	for _, name := range []string{".new-123", "0.zst", strings.Repeat("0", 20) + "-00.zst", "notes"} {
+		if err := os.WriteFile(filepath.Join(r.config.Dir, name), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.open()
+	if files := r.files(); len(files) != 1 || files[0] != filepath.Base(r.path(c.Snapshot)) {
+		t.Errorf("the folder holds %v", files)
+	}
+}
+
+func TestAnOldSnapshotIsKeptForAWhile(t *testing.T) {
+	r := newRing(t, memstore.New(), func(c *publish.Config) { c.SnapshotEvery, c.Grace = 5, 24*time.Hour })
+	first := r.withSnapshot(1)
+	r.joinMany("a", 5)
+	second := r.withSnapshot(6)
+	r.file(first.Snapshot)
+
+	r.setTime(time.Now().Add(25 * time.Hour))
+	r.joinMany("b", 5)
+	r.withSnapshot(11)
+	late := time.After(10 * time.Second)
+	for len(r.files()) != 2 { // pruned right after the signature
+		select {
+		case <-late:
+			t.Fatalf("the folder holds %v", r.files())
+		case <-time.After(time.Millisecond):
+		}
+	}
+	if _, _, err := r.Snapshot(first.Snapshot.Digest); !errors.Is(err, snap.ErrNotHeld) {
+		t.Errorf("the first after a day: %v", err)
+	}
+	r.file(second.Snapshot) // superseded just now
+}
+
+func TestADayOldSnapshotIsRenewed(t *testing.T) {
+	r := newRing(t, memstore.New(), func(c *publish.Config) { c.Interval = time.Millisecond })
+	r.withSnapshot(1)
+	r.join("ada")
+	if c := r.present(); c.Snapshot.Size != 1 {
+		t.Errorf("a snapshot at %d, long before it was due", c.Snapshot.Size)
+	}
+	r.setTime(time.Now().Add(25 * time.Hour))
+	r.withSnapshot(2)
+}
+
+// After a redaction nothing that is handed out holds the words.
+func TestRedactedWordsAreForgotten(t *testing.T) {
+	for name, store := range stores {
+		t.Run(name, func(t *testing.T) {
+			r := newRing(t, store(t), func(c *publish.Config) { c.SnapshotEvery = 2 })
+			r.join("ada", "bob")
+			before := r.withSnapshot(3)
+			rows, _ := r.file(before.Snapshot)
+			if !bytes.Contains(rows, []byte("Name of bob")) {
+				t.Fatal("the words were never there")
+			}
+			r.append(&core.Removed{Member: "bob", Reason: "asked", Redacted: true}, nil)
+			after := r.withSnapshot(4)
+			rows, tree := r.file(after.Snapshot)
+			if bytes.Contains(rows, []byte("Name of bob")) || !bytes.Contains(rows, []byte("Name of ada")) {
+				t.Error("the new snapshot has the wrong words")
+			}
+			late := time.After(10 * time.Second)
+			for len(r.files()) != 1 {
+				select {
+				case <-late:
+					t.Fatalf("the folder holds %v", r.files())
+				case <-time.After(time.Millisecond):
+				}
+			}
+			if _, _, err := r.Snapshot(before.Snapshot.Digest); !errors.Is(err, snap.ErrNotHeld) {
+				t.Errorf("the old snapshot: %v", err)
+			}
+			for i, rec := range r.all(0, after.Size) {
+				if bytes.Contains(rec.Texts, []byte("bob")) {
+					t.Errorf("event %d still has its words", i)
+				}
+			}
+			st, err := snap.Open(capacity, rows)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.reaches(after, st, tree, nil)
+			// And from the beginning, as one that never saw the words.
+			r.reaches(after, core.NewState(capacity), snap.Tree{}, r.all(0, after.Size))
+		})
+	}
+}
+
+// A process that dies between a redaction and the next snapshot makes up for it.
+func TestARedactionBeforeACrashIsMadeUpFor(t *testing.T) {
+	r := newRing(t, memstore.New(), func(c *publish.Config) { c.SnapshotEvery = 2 })
+	r.join("ada", "bob")
+	before := r.withSnapshot(3)
+	r.close()
+	books, err := ledger.Open(ledger.Config{Store: r.store, HeadPath: filepath.Join(r.dir, "head"), Capacity: capacity})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := appendEvent(books, &core.Removed{Member: "bob", Reason: "asked", Redacted: true}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := books.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.open()
+	r.withSnapshot(4)
+	late := time.After(10 * time.Second)
+	for {
+		if _, _, err := r.Snapshot(before.Snapshot.Digest); errors.Is(err, snap.ErrNotHeld) {
+			return
+		}
+		select {
+		case <-late:
+			t.Fatal("the old snapshot is still there")
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func TestASnapshotThatCannotBeKeptLeavesTheLast(t *testing.T) {
+	r := newRing(t, memstore.New(), func(c *publish.Config) { c.SnapshotEvery, c.Interval = 5, time.Millisecond })
+	first := r.withSnapshot(1)
+	aside := r.config.Dir + ".aside"
+	if err := os.Rename(r.config.Dir, aside); err != nil {
+		t.Fatal(err)
+	}
+	r.joinMany("a", 5)
+	late := time.After(10 * time.Second)
+	for !strings.Contains(r.log.String(), "the snapshot could not be made") {
+		select {
+		case <-late:
+			t.Fatalf("nothing was said:\n%s", &r.log)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	if c := r.present(); c.Snapshot != first.Snapshot {
+		t.Errorf("the snapshot is %+v, was %+v", c.Snapshot, first.Snapshot)
+	}
+	if err := os.Rename(aside, r.config.Dir); err != nil {
+		t.Fatal(err)
+	}
+	r.file(first.Snapshot)
+}
+
+// Closing in the midst of a fold ends it.
+func TestCloseDoesNotWaitForASnapshot(t *testing.T) {
+	r := newRing(t, memstore.New())
+	r.joinMany("a", 500)
+	r.present()
+	r.close()
+	r.open()
+	began := time.Now()
+	r.close()
+	if d := time.Since(began); d > 5*time.Second {
+		t.Errorf("closing took %s", d)
+	}
+}
+
+func TestNewRefusesWhatItCannotWorkWith(t *testing.T) {
+	key, err := publish.OpenKey(filepath.Join(t.TempDir(), "key"), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []publish.Config{
+		{Dir: t.TempDir(), Capacity: 1},
+		{Key: key, Capacity: 1},
+		{Key: key, Dir: t.TempDir()},
+		{Key: key, Dir: file, Capacity: 1},
+	} {
+		if _, err := publish.New(c); err == nil {
+			t.Errorf("%+v was taken", c)
+		}
+	}
+}
