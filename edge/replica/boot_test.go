@@ -1,0 +1,360 @@
+package replica
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"webring/core/snap"
+)
+
+func TestBootingFromASnapshotTakesTheEventsAfterIt(t *testing.T) {
+	for _, replay := range []bool{false, true} {
+		t.Run(fmt.Sprint("replay ", replay), func(t *testing.T) {
+			o := newOrigin(t)
+			o.join("a", "b", "c", "d", "e", "f", "g", "h", "i")
+			o.snapshot()
+			o.join("j", "k")
+			o.sign()
+			f := o.booted(func(c *Config) { c.Replay = replay })
+			f.agrees(o)
+			first := slices.IndexFunc(o.asked, func(p string) bool { return strings.HasPrefix(p, "/sync/events") })
+			if want := map[bool]string{false: "/sync/events?from=10", true: "/sync/events?from=0"}[replay]; o.asked[first] != want {
+				t.Errorf("asked for %q", o.asked)
+			}
+			if replay && slices.ContainsFunc(o.asked, func(p string) bool { return strings.HasPrefix(p, "/sync/snapshot") }) {
+				t.Error("a snapshot was trusted")
+			}
+		})
+	}
+}
+
+// A boot that fails shows nothing, and the next one may succeed.
+func TestSnapshotsThatAreRefused(t *testing.T) {
+	bendFile := func(change func([]byte) []byte) func(*fakeOrigin) {
+		return func(o *fakeOrigin) {
+			o.bend = func(path string, b []byte) []byte {
+				if strings.HasPrefix(path, "/sync/snapshot") {
+					return change(b)
+				}
+				return b
+			}
+		}
+	}
+	for _, c := range []struct {
+		rule   string
+		attack func(o *fakeOrigin)
+		want   error
+	}{
+		{"altered", bendFile(func(b []byte) []byte { b[len(b)/2] ^= 1; return b }), ErrSnapshot},
+		{"cut", bendFile(func(b []byte) []byte { return b[:len(b)/2] }), ErrSnapshot},
+		{"longer than signed", bendFile(func(b []byte) []byte { return append(b, 0) }), ErrSnapshot},
+		{"longer than anything", func(o *fakeOrigin) { o.at.Snapshot.Bytes = 1 << 40 }, ErrSnapshot},
+		{"longer than it may be once it is decompressed", func(o *fakeOrigin) { o.offer(make([]byte, 2<<20), 5) }, ErrSnapshot},
+		{"of no form", func(o *fakeOrigin) { o.offer([]byte("x"), 5) }, ErrSnapshot},
+		{"of another size than named", func(o *fakeOrigin) {
+			o.offer(snap.AppendFile(nil, o.state, &o.tree), o.tree.Size()-1)
+		}, ErrSnapshot},
+		{"altered rows that are signed", func(o *fakeOrigin) {
+			b := snap.AppendFile(nil, o.state, &o.tree)
+			o.offer(bytes.Replace(b, []byte("https://a.test"), []byte("https://x.test"), 1), o.tree.Size())
+		}, ErrSnapshot},
+		{"of another history", func(o *fakeOrigin) {
+			b := snap.AppendFile(nil, o.state, &o.tree)
+			b[len(b)-1] ^= 1
+			o.offer(b, o.tree.Size())
+		}, ErrEvents},
+		{"not there", bendFile(func([]byte) []byte { return nil }), errStatus},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			o := newOrigin(t)
+			o.join("a", "b", "c", "d")
+			o.snapshot()
+			c.attack(o)
+			o.sign()
+			f := o.newReplica(func(c *Config) { c.MaxSnapshot = 1 << 20 })
+			if err := f.accept(t.Context(), o.signed); !errors.Is(err, c.want) {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+			if len(f.shown) != 0 || f.Checkpoint() != nil {
+				t.Error("something is shown")
+			}
+			select {
+			case <-f.Ready():
+				t.Error("it claims to be ready")
+			default:
+			}
+			o.bend = nil
+			o.snapshot()
+			f.takes(o.sign())
+			f.agrees(o)
+			<-f.Ready()
+		})
+	}
+}
+
+// onDisk gives a folder in which a replica has left the origin's state.
+func onDisk(t *testing.T, o *fakeOrigin) string {
+	t.Helper()
+	dir := t.TempDir()
+	o.join("a", "b")
+	o.snapshot()
+	o.join("c")
+	o.sign()
+	f := o.booted(func(c *Config) { c.Dir = dir })
+	for _, slug := range []string{"d", "e", "f"} {
+		o.join(slug)
+		f.takes(o.sign())
+	}
+	return dir
+}
+
+func TestARestartServesFromDiskWithoutTheOrigin(t *testing.T) {
+	o := newOrigin(t)
+	dir := onDisk(t, o)
+	o.leave(true)
+	asked := len(o.asked)
+	for range 3 {
+		f := o.newReplica(func(c *Config) { c.Dir = dir })
+		<-f.Ready()
+		f.agrees(o)
+		if !bytes.Equal(f.Checkpoint(), o.signed) {
+			t.Error("another checkpoint")
+		}
+	}
+	if len(o.asked) != asked {
+		t.Errorf("the origin was asked for %q", o.asked[asked:])
+	}
+	// It goes on from there, on disk too.
+	o.leave(false)
+	f := o.newReplica(func(c *Config) { c.Dir = dir })
+	o.join("g")
+	f.takes(o.sign())
+	o.leave(true)
+	f = o.newReplica(func(c *Config) { c.Dir = dir })
+	f.agrees(o)
+}
+
+func TestARestartWithReplayTrustsNoSnapshot(t *testing.T) {
+	o := newOrigin(t)
+	dir := onDisk(t, o)
+	replay := func(c *Config) { c.Dir, c.Replay = dir, true }
+	f := o.newReplica(replay)
+	if len(f.shown) != 0 {
+		t.Error("a state from a snapshot is shown")
+	}
+	f.takes(o.signed)
+	f.agrees(o)
+	o.leave(true)
+	f = o.newReplica(replay)
+	<-f.Ready()
+	f.agrees(o)
+}
+
+// Whatever has become of the folder, what is shown is a state that was signed,
+// or nothing, and the next checkpoint brings it to the newest.
+func TestDamagedFoldersAreNeverServed(t *testing.T) {
+	o := newOrigin(t)
+	whole := onDisk(t, o)
+	names, err := filepath.Glob(filepath.Join(whole, "*"))
+	if err != nil || len(names) < 3 {
+		t.Fatalf("%q %v", names, err)
+	}
+	served, not := 0, 0
+	for _, name := range names {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		damages := map[string][]byte{"gone": nil, "empty": {}, "longer": append(bytes.Clone(content), 7, 7, 7)}
+		for at := 0; at < len(content); at += 1 + len(content)/40 {
+			flipped := bytes.Clone(content)
+			flipped[at] ^= 1 << (at % 8)
+			damages[fmt.Sprint("flipped at ", at)] = flipped
+			damages[fmt.Sprint("cut at ", at)] = content[:at]
+		}
+		for damage, content := range damages {
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(whole)); err != nil {
+				t.Fatal(err)
+			}
+			at := filepath.Join(dir, filepath.Base(name))
+			if os.Remove(at); content != nil {
+				if err := os.WriteFile(at, content, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f := o.newReplica(func(c *Config) { c.Dir = dir })
+			if len(f.shown) > 0 {
+				served++
+				f.agrees(o)
+			} else {
+				not++
+				f.takes(o.signed)
+				f.agrees(o)
+			}
+			if t.Failed() {
+				t.Fatalf("%s %s", filepath.Base(name), damage)
+			}
+			// And what it leaves is whole again.
+			again := o.newReplica(func(c *Config) { c.Dir = dir })
+			if len(again.shown) == 0 {
+				t.Fatalf("%s %s: not served again\n%s", filepath.Base(name), damage, again.log)
+			}
+		}
+	}
+	if served == 0 || not == 0 {
+		t.Errorf("%d folders were served, %d were not", served, not)
+	}
+}
+
+// A disk that takes nothing, from the beginning or from some moment on, is a
+// line in the log.
+func TestAFullDiskNeverStopsServing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	full := func(name string) string {
+		dir := t.TempDir()
+		if err := os.Symlink("/dev/full", filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	for _, c := range []struct{ name, dir string }{
+		{"no folder", filepath.Join(file, "folder")},
+		{"no room for the state", full("state-2.new")},
+		{"no room for events", full("events-2")},
+		{"no room for a checkpoint", full("checkpoint.new")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := newOrigin(t)
+			o.join("a")
+			o.sign()
+			f := o.booted(func(cfg *Config) { cfg.Dir = c.dir })
+			for _, slug := range []string{"b", "c"} {
+				o.join(slug)
+				f.takes(o.sign())
+				f.agrees(o)
+			}
+			if log := f.log.String(); strings.Count(log, "cannot be kept on disk") != 1 {
+				t.Errorf("the log says %s", log)
+			}
+			// Room again, and time enough: what is kept is whole.
+			entries, _ := os.ReadDir(c.dir)
+			for _, e := range entries {
+				if e.Type() == os.ModeSymlink {
+					os.Remove(filepath.Join(c.dir, e.Name()))
+				}
+			}
+			if c.name == "no folder" {
+				return
+			}
+			f.store.resting = f.store.resting.Add(-storeRest)
+			o.join("d")
+			f.takes(o.sign())
+			f = o.newReplica(func(cfg *Config) { cfg.Dir = c.dir })
+			<-f.Ready()
+			f.agrees(o)
+		})
+	}
+}
+
+// When the events outgrow the state, a new pair begins, and the old one goes.
+func TestWhatIsKeptDoesNotGrowForEver(t *testing.T) {
+	o := newOrigin(t)
+	dir := onDisk(t, o)
+	f := o.newReplica(func(c *Config) { c.Dir = dir })
+	f.store.written = minJournal + 1
+	o.join("g")
+	f.takes(o.sign())
+	if bases := f.store.bases(); len(bases) != 1 || bases[0] != o.tree.Size() {
+		t.Errorf("pairs at %d", bases)
+	}
+	o.join("h")
+	f.takes(o.sign())
+	f = o.newReplica(func(c *Config) { c.Dir = dir })
+	f.agrees(o)
+	// Who follows it can still begin at the snapshot.
+	records, err := f.Events(o.at.Snapshot.Size, 100)
+	if err != nil || uint64(len(records)) != o.tree.Size()-o.at.Snapshot.Size {
+		t.Errorf("%d records, %v", len(records), err)
+	}
+}
+
+// A replica is to its followers what the origin is to it.
+func TestAReplicaCanBeFollowed(t *testing.T) {
+	o := newOrigin(t)
+	o.join("a", "b", "c")
+	o.snapshot()
+	o.join("d", "e")
+	core := o.module("module")
+	o.at.Core = core
+	o.sign()
+	for _, dir := range []string{"", t.TempDir()} {
+		f := o.booted(func(c *Config) { c.Dir = dir })
+		size := o.tree.Size()
+		for from := range size + 1 {
+			records, err := f.Events(from, 3)
+			if err != nil || uint64(len(records)) != min(3, size-from) {
+				t.Fatalf("from %d: %d, %v", from, len(records), err)
+			}
+			for i, r := range records {
+				if want := o.records[int(from)+i]; !bytes.Equal(r.Event, want.Event) || !bytes.Equal(r.Texts, want.Texts) {
+					t.Errorf("record %d is another", int(from)+i)
+				}
+			}
+		}
+		if _, err := f.Events(size+1, 1); !errors.Is(err, snap.ErrNotHeld) {
+			t.Errorf("beyond the end: %v", err)
+		}
+		file, length, err := f.Snapshot(o.at.Snapshot.Digest)
+		if err != nil || length != o.at.Snapshot.Bytes {
+			t.Fatalf("%d, %v", length, err)
+		}
+		var b bytes.Buffer
+		if _, err := b.ReadFrom(file); err != nil || !bytes.Equal(b.Bytes(), o.files[fmt.Sprintf("/sync/snapshot/%x", o.at.Snapshot.Digest)]) {
+			t.Errorf("another file, %v", err)
+		}
+		file.Close()
+		if code, err := f.Core(core); err != nil || string(code) != "module" {
+			t.Errorf("module %q, %v", code, err)
+		}
+		asked := len(o.asked)
+		for _, none := range [][32]byte{{}, {1}} {
+			if _, _, err := f.Snapshot(none); !errors.Is(err, snap.ErrNotHeld) {
+				t.Errorf("a snapshot of no name: %v", err)
+			}
+			if _, err := f.Core(none); !errors.Is(err, snap.ErrNotHeld) {
+				t.Errorf("a module of no name: %v", err)
+			}
+		}
+		if len(o.asked) != asked {
+			t.Error("followers have the origin asked for anything")
+		}
+	}
+}
+
+func TestAFollowerOfAReplicaWithoutOriginBootsFromIt(t *testing.T) {
+	o := newOrigin(t)
+	dir := onDisk(t, o)
+	f := o.newReplica(func(c *Config) { c.Dir = dir })
+	o.leave(true)
+	file, _, err := f.Snapshot(o.at.Snapshot.Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file.Close()
+	if records, err := f.Events(o.at.Snapshot.Size, 100); err != nil || len(records) == 0 {
+		t.Errorf("%d records, %v", len(records), err)
+	}
+	if _, err := f.Events(0, 1); !errors.Is(err, snap.ErrNotHeld) {
+		t.Errorf("what only the origin has: %v", err)
+	}
+}

@@ -1,0 +1,260 @@
+package replica
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// following runs a replica until the test is over.
+func (f *follower) following(t *testing.T) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.Run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+func TestCheckpointsArePushed(t *testing.T) {
+	for _, streams := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			o := newOrigin(t)
+			o.streams = streams
+			o.sign()
+			f := o.newReplica()
+			defer f.following(t)()
+			time.Sleep(2 * time.Second)
+			f.agrees(o)
+			o.join("a")
+			o.sign()
+			if streams {
+				synctest.Wait() // at once
+			} else {
+				time.Sleep(2 * time.Second) // this origin does not hold polls
+			}
+			f.agrees(o)
+		})
+	}
+}
+
+func TestAFrozenOriginMakesAnswersStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOrigin(t)
+		f := o.newReplica()
+		if !f.Stale() {
+			t.Error("fresh without a checkpoint")
+		}
+		o.sign()
+		defer f.following(t)()
+		synctest.Wait()
+		for range 5 {
+			time.Sleep(20 * time.Second)
+			o.sign()
+			synctest.Wait()
+			if f.Stale() {
+				t.Error("stale while checkpoints come")
+			}
+		}
+		// From now on it says the same again and again.
+		time.Sleep(60 * time.Second)
+		if f.Stale() {
+			t.Error("stale after 60 s")
+		}
+		time.Sleep(time.Second)
+		if !f.Stale() {
+			t.Error("fresh after 61 s")
+		}
+		time.Sleep(2 * time.Second)
+		if log := f.log.String(); strings.Count(log, "answers are marked stale") != 1 {
+			t.Errorf("the log says %s", log)
+		}
+		f.agrees(o)
+		o.join("a")
+		o.sign()
+		synctest.Wait()
+		if f.Stale() {
+			t.Error("stale after news")
+		}
+		f.agrees(o)
+	})
+}
+
+// What was signed long ago is not fresh because it came now.
+func TestAnOldCheckpointIsStaleFromTheBeginning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOrigin(t)
+		signed := o.sign()
+		time.Sleep(2 * time.Minute)
+		f := o.newReplica()
+		f.takes(signed)
+		if !f.Stale() {
+			t.Error("fresh")
+		}
+	})
+}
+
+func TestALostOriginIsFoundWithinTwoSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOrigin(t)
+		o.sign()
+		f := o.newReplica()
+		defer f.following(t)()
+		synctest.Wait()
+		for _, away := range []time.Duration{time.Millisecond, time.Second, time.Minute, 10 * time.Minute} {
+			o.leave(true)
+			time.Sleep(away)
+			asked := o.attempts()
+			time.Sleep(time.Minute)
+			if n := o.attempts() - asked; n < 25 || n > 80 {
+				t.Errorf("%d attempts in a minute", n)
+			}
+			o.join("m" + strings.ReplaceAll(away.String(), ".", ""))
+			o.sign()
+			o.leave(false)
+			time.Sleep(2 * time.Second)
+			f.agrees(o)
+		}
+	})
+}
+
+func TestANudgeReconnectsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOrigin(t)
+		o.sign()
+		f := o.newReplica()
+		defer f.following(t)()
+		synctest.Wait()
+		o.leave(true)
+		time.Sleep(30 * time.Second)
+		o.join("a")
+		o.sign()
+		o.leave(false)
+		f.Nudge()
+		synctest.Wait()
+		f.agrees(o)
+	})
+}
+
+// Whoever waits for a position gets it when it comes, has a dead connection
+// given up, and does not wait for ever.
+func TestReach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOrigin(t)
+		o.sign()
+		f := o.newReplica()
+		defer f.following(t)()
+		synctest.Wait()
+		within := func(d time.Duration, seq uint64) (bool, time.Duration) {
+			ctx, cancel := context.WithTimeout(context.Background(), d)
+			defer cancel()
+			began := time.Now()
+			return f.Reach(ctx, seq), time.Since(began)
+		}
+		if ok, took := within(time.Second, 1); !ok || took != 0 {
+			t.Errorf("what is there: %v after %s", ok, took)
+		}
+		if ok, took := within(2*time.Second, 2); ok || took != 2*time.Second {
+			t.Errorf("what never comes: %v after %s", ok, took)
+		}
+		time.AfterFunc(100*time.Millisecond, func() { o.join("a"); o.sign() })
+		if ok, took := within(2*time.Second, 2); !ok || took != 100*time.Millisecond {
+			t.Errorf("what comes: %v after %s", ok, took)
+		}
+		// The stream is silent: what changes is not told.
+		time.Sleep(2 * time.Second)
+		o.mu.Lock()
+		o.changed = make(chan struct{})
+		o.mu.Unlock()
+		o.join("b")
+		o.sign()
+		if ok, took := within(2*time.Second, 3); !ok || took > 500*time.Millisecond {
+			t.Errorf("what is not told: %v after %s", ok, took)
+		}
+	})
+}
+
+// A refusal is told once a minute, however often it happens.
+func TestARefusalDoesNotFloodTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOrigin(t)
+		o.sign()
+		f := o.newReplica()
+		defer f.following(t)()
+		synctest.Wait()
+		at := o.at
+		o.join("a")
+		o.mu.Lock()
+		o.bend = func(path string, b []byte) []byte {
+			if path == "/sync/events" {
+				b[8] ^= 1
+			}
+			return b
+		}
+		o.mu.Unlock()
+		o.sign()
+		time.Sleep(5*time.Minute - time.Second)
+		if n := strings.Count(f.log.String(), "level=ERROR"); n != 5 {
+			t.Errorf("%d lines in 5 minutes", n)
+		}
+		if size, _ := f.Position(); size != at.Size {
+			t.Errorf("it is at %d", size)
+		}
+		o.mu.Lock()
+		o.bend = nil
+		o.mu.Unlock()
+		time.Sleep(2 * time.Second)
+		f.agrees(o)
+	})
+}
+
+func TestReadEvent(t *testing.T) {
+	for in, want := range map[string]string{
+		"data: a\ndata: b\n\n": "a\nb\n", ": x\n\n:\n\nid: 1\ndata:a\n\n": "a\n", "data: a\r\ndata\r\nevent: e\r\n\r\n": "a\n",
+		"data:\ndata: \ndata:  a\n\n": "\n\n a\n",
+	} {
+		if got, err := readEvent(bufio.NewReaderSize(strings.NewReader(in), maxNote)); err != nil || string(got) != want {
+			t.Errorf("%q: %q, %v", in, got, err)
+		}
+	}
+	for _, in := range []string{"", "data: a\n", "data: a", "data: " + strings.Repeat("a", maxNote), strings.Repeat("data: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n", 1000)} {
+		if got, err := readEvent(bufio.NewReaderSize(strings.NewReader(in), maxNote)); err == nil {
+			t.Errorf("%.20q: %q", in, got)
+		}
+	}
+}
+
+func FuzzReadEvent(f *testing.F) {
+	f.Add("data: a\n\n")
+	f.Add(":\n\ndata:\r\n\r\n")
+	f.Fuzz(func(t *testing.T, in string) {
+		got, err := readEvent(bufio.NewReaderSize(strings.NewReader(in), maxNote))
+		if err == nil && (len(got) > maxNote || len(got) == 0 || got[len(got)-1] != '\n') {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// FuzzAccept: no bytes that were not signed move a replica.
+func FuzzAccept(f *testing.F) {
+	o := newOrigin(f)
+	o.join("a")
+	f.Add(o.sign())
+	o.join("b")
+	f.Add(o.sign())
+	r := o.booted()
+	f.Fuzz(func(t *testing.T, signed []byte) {
+		err := r.accept(context.Background(), signed)
+		if size, _ := r.Position(); size != 3 || err == nil && string(signed) != string(o.signed) || errors.Is(err, ErrEvents) {
+			t.Errorf("at %d after %q: %v", size, signed, err)
+		}
+	})
+}

@@ -1,0 +1,142 @@
+package replica
+
+import (
+	"crypto/sha256"
+	"strings"
+	"testing"
+)
+
+// own is the module that replicas of these tests are built with.
+func own(c *Config) {
+	c.Own = Module{Code: []byte("own"), Digest: sha256.Sum256([]byte("own")), ABI: 1}
+}
+
+func (f *follower) module() string { return string(f.Replica.shown.(*testCore).module) }
+
+func TestTheModuleThatACheckpointNamesIsShown(t *testing.T) {
+	for _, atBoot := range []bool{false, true} {
+		o := newOrigin(t)
+		o.join("a", "b", "c")
+		o.at.ABI = 1
+		dir := t.TempDir()
+		change := func(c *Config) { own(c); c.Dir = dir }
+		o.sign()
+		f := o.newReplica(change)
+		if !atBoot {
+			f.takes(o.signed)
+			o.join("d")
+			f.takes(o.sign())
+		}
+		o.at.Core = o.module("says more")
+		f.takes(o.sign())
+		f.agrees(o)
+		if f.module() != "says more" || !strings.Contains(f.get("/api/ring"), `"more":1`) {
+			t.Errorf("%s is shown\n%s", f.module(), f.log)
+		}
+		// It was loaded beside the one before, and goes on.
+		o.join("e")
+		f.takes(o.sign())
+		f.agrees(o)
+		// From disk, too, without the origin.
+		o.leave(true)
+		f = o.newReplica(change)
+		f.agrees(o)
+		if f.module() != "says more" {
+			t.Errorf("%s is shown after a restart\n%s", f.module(), f.log)
+		}
+		o.leave(false)
+		// And back to the one it was built with, which nobody needs to send.
+		o.at.Core = sha256.Sum256([]byte("own"))
+		f.takes(o.sign())
+		f.agrees(o)
+		if f.module() != "own" {
+			t.Errorf("%s is shown in the end", f.module())
+		}
+	}
+}
+
+func TestModulesThatAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		rule, code string
+		change     func(o *fakeOrigin)
+		log        string
+	}{
+		{"another than named", "good", func(o *fakeOrigin) {
+			o.bend = func(path string, b []byte) []byte {
+				if strings.HasPrefix(path, "/sync/core") {
+					return []byte("bad")
+				}
+				return b
+			}
+		}, "not the one that was signed"},
+		{"not there", "good", func(o *fakeOrigin) { clear(o.files) }, "status 404"},
+		{"cannot be loaded", "broken", nil, "module refused"},
+		{"another ABI", "good", func(o *fakeOrigin) { o.at.ABI = 2 }, "cannot be hosted here"},
+		{"traps", "traps", nil, "it answers 500"},
+		{"panics", "panics", nil, "it panicked"},
+		{"leads elsewhere", "lies", nil, "it answers 302 https://a.test/x, not 302 https://a.test/"},
+		{"comes to another state", "folds otherwise", nil, "does not reach the signed state"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			o := newOrigin(t)
+			o.join("a", "b")
+			o.at.ABI = 1
+			o.sign()
+			f := o.booted(own)
+			ring := f.get("/api/ring")[len("200 3 "):]
+			o.at.Core = o.module(c.code)
+			if c.change != nil {
+				c.change(o)
+			}
+			for range 3 {
+				f.takes(o.sign())
+				f.agrees(o)
+			}
+			if f.module() != "own" || f.get("/api/ring")[len("200 3 "):] != ring {
+				t.Errorf("%s is shown", f.module())
+			}
+			if log := f.log.String(); strings.Count(log, "level=WARN") != 1 || !strings.Contains(log, c.log) || !strings.Contains(log, "going on with the") {
+				t.Errorf("the log says %s", log)
+			}
+			o.join("c")
+			f.takes(o.sign())
+			f.agrees(o)
+		})
+	}
+}
+
+// A host that has only what was compiled in follows whatever core the origin
+// has.
+func TestANativeReplicaLoadsNoModule(t *testing.T) {
+	o := newOrigin(t)
+	o.at.Core, o.at.ABI = o.module("good"), 1
+	o.sign()
+	f := o.booted()
+	o.join("a")
+	f.takes(o.sign())
+	f.agrees(o)
+	for _, path := range o.asked {
+		if strings.HasPrefix(path, "/sync/core") {
+			t.Error("a module was fetched")
+		}
+	}
+}
+
+// Events that only a newer core can fold bring that core in first.
+func TestACoreThatCannotFoldIsReplacedByTheNamedOne(t *testing.T) {
+	o := newOrigin(t)
+	o.join("a")
+	o.at.ABI = 1
+	o.sign()
+	f := o.booted(own, func(c *Config) {
+		c.Own = Module{Code: []byte("folds no more than 2"), Digest: sha256.Sum256([]byte("folds no more than 2")), ABI: 1}
+	})
+	f.agrees(o)
+	o.join("b")
+	o.at.Core = o.module("newer")
+	f.takes(o.sign())
+	f.agrees(o)
+	if f.module() != "newer" {
+		t.Errorf("%s is shown\n%s", f.module(), f.log)
+	}
+}
