@@ -1,0 +1,228 @@
+package publish_test
+
+import (
+	"bufio"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"webring/server/publish"
+)
+
+// follower reads an event stream.
+type follower struct {
+	t     testing.TB
+	res   *http.Response
+	lines *bufio.Scanner
+}
+
+func (n *node) follow(lastID string) *follower {
+	n.t.Helper()
+	header := []string{"Accept", "text/event-stream"}
+	if lastID != "" {
+		header = append(header, "Last-Event-ID", lastID)
+	}
+	res := n.do(http.MethodGet, "/sync/checkpoint", header...)
+	if res.StatusCode != 200 || res.Header.Get("Content-Type") != "text/event-stream" || res.Header.Get("Cache-Control") != "no-store" {
+		n.t.Fatalf("%d %v", res.StatusCode, res.Header)
+	}
+	n.t.Cleanup(func() { res.Body.Close() })
+	return &follower{n.t, res, bufio.NewScanner(res.Body)}
+}
+
+// next gives the next event, its id empty for a comment, and not ok at the end
+// of the stream.
+func (f *follower) next() (id, data string, ok bool) {
+	var lines []string
+	for f.lines.Scan() {
+		name, value, _ := strings.Cut(f.lines.Text(), ": ")
+		switch name {
+		case "id":
+			id = value
+		case "data":
+			lines = append(lines, value)
+		case "":
+			return id, strings.Join(lines, "\n"), true
+		}
+	}
+	return "", "", false
+}
+
+// event gives the next event that is no comment.
+func (f *follower) event() (id, data string) {
+	f.t.Helper()
+	for {
+		id, data, ok := f.next()
+		if !ok {
+			f.t.Fatal("the stream has ended")
+		}
+		if id != "" {
+			return id, data
+		}
+	}
+}
+
+func TestCheckpointsAreStreamedAsTheyCome(t *testing.T) {
+	s := newHeld(t)
+	first := s.sign(t, 3, 1000)
+	n := serve(t, publish.Handlers(s, func() string { return "" }))
+	f := n.follow("")
+	want := func(id, note string) {
+		t.Helper()
+		if got, data := f.event(); got != id || data+"\n" != note {
+			t.Fatalf("event %s %q, want %s %q", got, data, id, note)
+		}
+	}
+	want("3-1000", first)
+	want2 := s.sign(t, 3, 2000)
+	want("3-2000", want2)
+	// Longer than the server allows for the writing of an answer.
+	time.Sleep(400 * time.Millisecond)
+	want3 := s.sign(t, 4, 2000)
+	want("4-2000", want3)
+}
+
+func TestAStreamResumesAfterWhatWasSeen(t *testing.T) {
+	s := newHeld(t)
+	now := s.sign(t, 3, 1000)
+	n := serve(t, publish.Handlers(s, func() string { return "" }))
+	// Any other than the newest is followed by the newest: what is behind, and
+	// what this node never had.
+	for _, last := range []string{"2-999", "3-999", "4-1000", "x", "-"} {
+		if id, data := n.follow(last).event(); id != "3-1000" || data+"\n" != now {
+			t.Errorf("after %s: %s", last, id)
+		}
+	}
+	f := n.follow("3-1000")
+	if id, _, ok := f.next(); id != "" || !ok {
+		t.Errorf("after the newest: %s", id)
+	}
+	s.sign(t, 3, 1001)
+	if id, _ := f.event(); id != "3-1001" {
+		t.Errorf("after the newest: %s", id)
+	}
+}
+
+func TestSilenceIsBrokenByComments(t *testing.T) {
+	s := newHeld(t)
+	s.sign(t, 1, 1)
+	routes, _ := publish.Bounded(s, 10, time.Hour, time.Millisecond)
+	f := serve(t, routes).follow("1-1")
+	for range 5 {
+		if id, data, ok := f.next(); id != "" || data != "" || !ok {
+			t.Errorf("%q %q %v", id, data, ok)
+		}
+	}
+}
+
+// waitFollowers waits until so many hold a place.
+func waitFollowers(t testing.TB, followers func() int64, want int64) {
+	t.Helper()
+	for late := time.Now().Add(10 * time.Second); followers() != want; runtime.Gosched() {
+		if time.Now().After(late) {
+			t.Fatalf("%d followers, want %d", followers(), want)
+		}
+	}
+}
+
+func TestAFollowerThatIsGoneLeavesNothing(t *testing.T) {
+	s := newHeld(t)
+	s.sign(t, 1, 1)
+	routes, followers := publish.Bounded(s, 100, time.Hour, time.Millisecond)
+	n := serve(t, routes)
+	n.get("/sync/checkpoint")
+	before := runtime.NumGoroutine()
+	var streams []*follower
+	for range 50 {
+		streams = append(streams, n.follow(""))
+	}
+	waitFollowers(t, followers, 50)
+	for _, f := range streams {
+		f.res.Body.Close()
+	}
+	waitFollowers(t, followers, 0)
+	// The server keeps idle workers for a moment; stopping ends them.
+	n.stop()
+	for late := time.Now().Add(15 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+		if time.Now().After(late) {
+			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+		}
+	}
+}
+
+func TestFollowersAreBounded(t *testing.T) {
+	s := newHeld(t)
+	s.sign(t, 1, 1)
+	routes, followers := publish.Bounded(s, 2, time.Hour, time.Millisecond)
+	n := serve(t, routes)
+	one, two := n.follow(""), n.follow("")
+	one.event()
+	two.event()
+	for _, header := range [][]string{{"Accept", "text/event-stream"}, nil} {
+		res := n.do(http.MethodGet, "/sync/checkpoint?after=1-1", header...)
+		if res.StatusCode != 429 || res.Header.Get("Retry-After") != "10" {
+			t.Errorf("the third: %d %v", res.StatusCode, res.Header)
+		}
+		res.Body.Close()
+	}
+	// A plain question holds no place, and a place that is left is free.
+	if status, _, _, _ := n.get("/sync/checkpoint"); status != 200 {
+		t.Errorf("a plain question: %d", status)
+	}
+	one.res.Body.Close()
+	waitFollowers(t, followers, 1)
+	n.follow("").event()
+}
+
+func TestAPollIsHeldUntilThereIsSomethingNew(t *testing.T) {
+	s := newHeld(t)
+	s.sign(t, 3, 1000)
+	routes, followers := publish.Bounded(s, 10, time.Hour, time.Hour)
+	n := serve(t, routes)
+	answer := make(chan string, 1)
+	go func() {
+		_, _, _, body := n.get("/sync/checkpoint?after=3-1000")
+		answer <- body
+	}()
+	waitFollowers(t, followers, 1)
+	want := s.sign(t, 3, 1001)
+	if got := <-answer; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	waitFollowers(t, followers, 0)
+}
+
+func TestAPollEndsWithTheNewestThereIs(t *testing.T) {
+	s := newHeld(t)
+	want := s.sign(t, 3, 1000)
+	routes, followers := publish.Bounded(s, 10, time.Millisecond, time.Hour)
+	if status, _, _, body := serve(t, routes).get("/sync/checkpoint?after=3-1000"); status != 200 || body != want {
+		t.Errorf("%d %q", status, body)
+	}
+	waitFollowers(t, followers, 0)
+}
+
+func TestStreamsAndPollsEndWhenTheServerStops(t *testing.T) {
+	s := newHeld(t)
+	s.sign(t, 3, 1000)
+	routes, followers := publish.Bounded(s, 10, time.Hour, time.Hour)
+	n := serve(t, routes)
+	f := n.follow("")
+	f.event()
+	polled := make(chan int, 1)
+	go func() {
+		status, _, _, _ := n.get("/sync/checkpoint?after=3-1000")
+		polled <- status
+	}()
+	waitFollowers(t, followers, 2)
+	n.stop()
+	if _, _, ok := f.next(); ok {
+		t.Error("the stream goes on")
+	}
+	if status := <-polled; status != 200 {
+		t.Errorf("the poll ended with %d", status)
+	}
+	waitFollowers(t, followers, 0)
+}
