@@ -16,7 +16,11 @@
 // those of requests that could not be read among them; headers.go adds what
 // every answer carries. limiter.go counts requests, client.go and proxies.go
 // say whose they are, listener.go bounds connections. pages.go shows decoded
-// documents to people.
+// documents to people. swap.go replaces the core while it is read.
+//
+// An edge passes paid operations on to the origin: forward.go sends them,
+// voucher.go is how the origin knows for whom. What an edge reads from is kept
+// by [webring/edge/replica].
 //
 // # What is decided here
 //
@@ -29,5 +33,12 @@
 //   - Documents may be kept for 5 seconds, those that show standings no longer
 //     than these hold, and shown stale while they are fetched anew or cannot
 //     be.
+//   - An answer that may be behind the ring carries "Webring-Stale: true": the
+//     node has heard nothing new from its origin for a while, or was not done
+//     in time with showing what the answer says was paid for.
+//   - A voucher (Webring-Edge) that does not hold is dropped and logged, and
+//     the request is its peer's.
+//   - An edge never sends a payment twice. If the origin is lost with one, the
+//     answer is payment_pending, and its owner sends the same again.
 //   - A read is the same for everyone, so CORS fields stand on every answer.
 package edge

@@ -2,6 +2,7 @@ package edge
 
 import (
 	"bytes"
+	"time"
 
 	"github.com/valyala/fasthttp"
 )
@@ -45,7 +46,10 @@ func (s *Shell) vouched(ctx *fasthttp.RequestCtx) (origin, bool) {
 		o, err = s.vouchers.take(field, passedOn{h.Method(), h.RequestURI(), ctx.Request.Body()})
 	}
 	if err != nil {
-		s.log.Warn("edge: a request is counted as its peer's", "peer", ctx.RemoteAddr().String(), "err", err)
+		// Strangers do not fill the log.
+		if now := time.Now().Unix(); s.complained.Swap(now) != now {
+			s.log.Warn("edge: a request is counted as its peer's", "peer", ctx.RemoteAddr().String(), "err", err)
+		}
 		return origin{}, false
 	}
 	ctx.SetUserValue(senderKey{}, o)

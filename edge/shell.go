@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fasthttp/router"
@@ -38,7 +39,8 @@ type Shell struct {
 	// Each request is counted by one of these: everyone's, those that edges
 	// follow this node with, those that edges forward.
 	limiter, followers, forwarded *limiter
-	vouchers                      *vouchers // nil: none are taken
+	vouchers                      *vouchers    // nil: none are taken
+	complained                    atomic.Int64 // second of the last line about one
 
 	maxConns, maxConnsPerClient int
 

@@ -260,6 +260,9 @@ func (r *Replica) show(c Core, m Module) {
 // record notes where the replica is, after it is shown, on disk last.
 func (r *Replica) record(signed []byte, at snap.Checkpoint, tree snap.Tree, records []snap.Record) {
 	r.settle(signed, at, tree, records, time.Now().UnixMilli())
+	if r.forget(records) && r.store != nil {
+		_ = r.store.close() // a new pair begins, without the words
+	}
 	if r.store != nil {
 		r.store.keep(signed, at, records, r.contents)
 	}

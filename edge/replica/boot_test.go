@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"webring/core"
 	"webring/core/snap"
 )
 
@@ -288,14 +291,52 @@ func TestWhatIsKeptDoesNotGrowForEver(t *testing.T) {
 	}
 }
 
+// Words that are redacted are neither kept on disk nor handed on.
+func TestRedactedWordsAreForgotten(t *testing.T) {
+	o := newOrigin(t)
+	o.join("a", "unwanted", "b")
+	o.sign()
+	dir := t.TempDir()
+	f := o.booted(func(c *Config) { c.Dir = dir })
+	before, err := f.Events(2, 1)
+	if err != nil || !bytes.Contains(before[0].Texts, []byte("unwanted.test")) {
+		t.Fatalf("%q %v", before, err)
+	}
+	o.add(&core.Removed{Stamp: time.Now().UnixMilli(), Member: "unwanted", Reason: "asked", Redacted: true}, nil)
+	f.takes(o.sign())
+	f.agrees(o)
+	records, err := f.Events(0, 100)
+	if err != nil || len(records) != 5 || len(records[1].Texts) == 0 || len(records[2].Texts) != 0 {
+		t.Errorf("%d records, %v", len(records), err)
+	}
+	if len(before[0].Texts) == 0 {
+		t.Error("what was handed out has changed")
+	}
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if bytes.Contains(b, []byte("unwanted.test")) {
+			t.Errorf("%s still has the words", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	again := o.newReplica(func(c *Config) { c.Dir = dir })
+	again.agrees(o)
+}
+
 // A replica is to its followers what the origin is to it.
 func TestAReplicaCanBeFollowed(t *testing.T) {
 	o := newOrigin(t)
 	o.join("a", "b", "c")
 	o.snapshot()
 	o.join("d", "e")
-	core := o.module("module")
-	o.at.Core = core
+	named := o.module("module")
+	o.at.Core = named
 	o.sign()
 	for _, dir := range []string{"", t.TempDir()} {
 		f := o.booted(func(c *Config) { c.Dir = dir })
@@ -323,7 +364,7 @@ func TestAReplicaCanBeFollowed(t *testing.T) {
 			t.Errorf("another file, %v", err)
 		}
 		file.Close()
-		if code, err := f.Core(core); err != nil || string(code) != "module" {
+		if code, err := f.Core(named); err != nil || string(code) != "module" {
 			t.Errorf("module %q, %v", code, err)
 		}
 		asked := len(o.asked)

@@ -23,5 +23,5 @@
 // A tour: replica.go (what it is given and holds), accept.go (the checks),
 // boot.go (the first state), module.go (another build of the core), follow.go
 // and get.go (the network), store.go (the disk), source.go (for replicas of
-// this one).
+// this one), redact.go (words that are taken back).
 package replica

@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -15,6 +16,9 @@ import (
 	"testing"
 	"time"
 )
+
+// edgePayments is for longer runs: make test stays short.
+var edgePayments = flag.Int("edge-payments", 4, "payments through each of three edges")
 
 // secretFile writes what an origin and its edges share.
 func secretFile(t *testing.T) string {
@@ -105,7 +109,7 @@ func TestPayersReadTheirOwnWritesAtEveryEdge(t *testing.T) {
 	other := o.follow(t, key, "--edge-secret-file", secret, "--core", "native")
 	far := near.follow(t, key, "--edge-secret-file", secret)
 
-	const each = 4
+	each := *edgePayments
 	var mu sync.Mutex
 	var lags []time.Duration
 	var payers sync.WaitGroup
@@ -128,11 +132,11 @@ func TestPayersReadTheirOwnWritesAtEveryEdge(t *testing.T) {
 	}
 	payers.Wait()
 	alike(t, o, near, other, far)
-	if n := o.received(); n != 3*each*100 {
+	if n := o.received(); n != int64(3*each*100) {
 		t.Errorf("%d cents were received for %d members", n, 3*each)
 	}
 	slices.Sort(lags)
-	t.Logf("from the answer until the furthest edge shows it: median %s, worst of %d %s", lags[len(lags)/2], len(lags), lags[len(lags)-1])
+	t.Logf("from the answer until the furthest edge shows it: median %s, 99th percentile of %d %s", lags[len(lags)/2], len(lags), lags[(len(lags)-1)*99/100])
 	if lags[len(lags)/2] > 250*time.Millisecond {
 		t.Errorf("the furthest edge is behind: %s", lags)
 	}
