@@ -3,6 +3,7 @@
 package main
 
 import (
+	"runtime"
 	"runtime/debug"
 	"unsafe"
 
@@ -20,11 +21,22 @@ var (
 	reply []byte
 )
 
-func init() {
-	// Only events allocate, so collecting often costs little, and memory that
-	// an instance has taken it never gives back.
-	debug.SetGCPercent(25)
-}
+// The collector works beside the program, but here the program stands still
+// between two calls: a collection that one call began would go on in all that
+// follow, and slow every store of a pointer down. So it is off, and calls that
+// allocate collect at their end. Answers allocate nothing.
+const (
+	collectorOff = -1
+	// growth is how much the heap may grow between two collections, in percent
+	// of what was in use, and leastGrowth in bytes.
+	growth      = 25
+	leastGrowth = 4 << 20
+)
+
+// collectAt is the size of the heap at which to collect.
+var collectAt uint64 = leastGrowth
+
+func init() { debug.SetGCPercent(collectorOff) }
 
 //go:wasmexport input
 func input(size uint32) unsafe.Pointer {
@@ -41,7 +53,29 @@ func call(op uint32, arg uint64, size uint32) uint64 {
 	if size > uint32(len(small)) {
 		in = large
 	}
+	if op == abi.OpOpen {
+		// What it allocates has no bound but the capacity.
+		debug.SetGCPercent(growth)
+	}
 	reply = core.Call(op, arg, in[:size])
 	large = nil
+	switch op {
+	case abi.OpOpen:
+		debug.SetGCPercent(collectorOff)
+		collect()
+	case abi.OpApply, abi.OpSnapshot:
+		var m runtime.MemStats
+		if runtime.ReadMemStats(&m); m.HeapAlloc >= collectAt {
+			collect()
+		}
+	}
 	return uint64(uintptr(unsafe.Pointer(&reply[0])))<<32 | uint64(len(reply))
+}
+
+// collect collects to the end, and sets when to do it again.
+func collect() {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	collectAt = m.HeapAlloc + max(m.HeapAlloc/100*growth, leastGrowth)
 }

@@ -1,0 +1,101 @@
+package host
+
+import (
+	"runtime"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// crowd is the size of the ring that is measured.
+const crowd = 100_000
+
+// BenchmarkCall compares what one answer costs through the module with what it
+// costs natively, in a ring of 100 000 members: medians of five rounds, taken in
+// turn. The goal is a ratio of 2.5, and no allocation in the host.
+func BenchmarkCall(b *testing.B) {
+	records := ring(crowd)
+	native := NewNative(crowd)
+	wasm := newPool(b, PoolConfig{Capacity: crowd, Instances: 1})
+	for _, n := range []tested{native, wasm} {
+		if err := n.Apply(records); err != nil {
+			b.Fatal(err)
+		}
+		n.Tick(time.Unix(epoch+crowd/1000, 0))
+	}
+	// Members are asked for in no order, as by visitors.
+	froms := make([]string, 1024)
+	for i := range froms {
+		froms[i] = "m" + strconv.Itoa(i*7919*31%crowd)
+	}
+	for _, c := range []struct {
+		name, path string
+		calls      int
+	}{{"next", "/next?from=", 50_000}, {"widget", "/api/widget?from=", 20_000}, {"leaderboard", "/api/leaderboard?limit=100&from=", 500}} {
+		targets := make([][]byte, len(froms))
+		for i, from := range froms {
+			targets[i] = []byte(c.path + from)
+		}
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				var each [2][]float64
+				for range 5 {
+					for i, n := range []tested{native, wasm} {
+						each[i] = append(each[i], perCall(n, targets, c.calls))
+					}
+				}
+				b.ReportMetric(median(each[0]), "native-ns/call")
+				b.ReportMetric(median(each[1]), "wasm-ns/call")
+				b.ReportMetric(median(each[1])/median(each[0]), "ratio")
+				var r Response
+				b.ReportMetric(testing.AllocsPerRun(100, func() { wasm.Serve(targets[0], &r) }), "host-allocs/call")
+			}
+		})
+	}
+}
+
+func perCall(n tested, targets [][]byte, calls int) float64 {
+	var r Response
+	n.Serve(targets[0], &r)
+	began := time.Now()
+	for i := range calls {
+		n.Serve(targets[i%len(targets)], &r)
+	}
+	return float64(time.Since(began).Nanoseconds()) / float64(calls)
+}
+
+func median(of []float64) float64 {
+	of = slices.Sorted(slices.Values(of))
+	return of[len(of)/2]
+}
+
+// BenchmarkStart measures how long a pool takes from a snapshot of 100 000
+// members to its first answer, with the compiled code at hand, and the memory
+// that an instance then has.
+func BenchmarkStart(b *testing.B) {
+	n := NewNative(crowd)
+	if err := n.Apply(ring(crowd)); err != nil {
+		b.Fatal(err)
+	}
+	snapshot := n.Snapshot()
+	newPool(b, PoolConfig{Capacity: crowd, Instances: 1}) // compiles
+	for b.Loop() {
+		p := newPool(b, PoolConfig{Capacity: crowd, Instances: 1, Snapshot: snapshot})
+		var r Response
+		p.Serve([]byte("/next?from=m7"), &r)
+		if r.Status != 302 {
+			b.Fatalf("status %d", r.Status)
+		}
+		b.StopTimer()
+		in := <-p.free
+		b.ReportMetric(float64(in.memory.Size())/crowd, "B/member")
+		p.free <- in
+		if err := p.Close(); err != nil {
+			b.Fatal(err)
+		}
+		runtime.GC()
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(len(snapshot))/crowd, "snapshot-B/member")
+}
