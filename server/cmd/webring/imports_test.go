@@ -49,6 +49,7 @@ var importLaw = map[string][]string{
 	"webring/server":                  {"std", "webring/server/", "webring/core", "webring/core/api", "github.com/valyala/fasthttp"},
 	"webring/server/devchain":         {"std", "webring/server/mpp", "github.com/ethereum/go-ethereum/"},
 	"webring/server/devchain/devring": {"std", "webring/server/devchain"},
+	"webring/server/cmd/bench":        {"std", "github.com/valyala/fasthttp"},
 	"webring/server/cmd/webring":      {"std", "webring/", "github.com/valyala/fasthttp", "github.com/ethereum/go-ethereum/"},
 }
 

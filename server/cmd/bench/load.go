@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// measured is what a server did while it was asked.
+type measured struct {
+	rate float64       // answers a second
+	p99  time.Duration // from writing the requests to having read the answers
+	cpu  float64       // microseconds of the server's processor for each answer
+	load float64       // how busy the load was: near 1, it is what was measured
+}
+
+// ask keeps depth requests under way on each of a number of connections.
+func (s *server) ask(o *options, depth int) (measured, error) {
+	if err := s.flood(o.conns, depth, 500*time.Millisecond, nil); err != nil {
+		return measured{}, err
+	}
+	before, err := s.processor()
+	if err != nil {
+		return measured{}, err
+	}
+	busy, began := ownProcessor(), time.Now()
+	var waits []time.Duration
+	if err := s.flood(o.conns, depth, o.each, &waits); err != nil {
+		return measured{}, err
+	}
+	took, load := time.Since(began), ownProcessor()-busy
+	after, err := s.processor()
+	if err != nil {
+		return measured{}, err
+	}
+	slices.Sort(waits)
+	answers := float64(len(waits) * depth)
+	return measured{rate: answers / took.Seconds(), p99: waits[len(waits)*99/100],
+		cpu: float64((after - before).Microseconds()) / answers, load: load.Seconds() / took.Seconds()}, nil
+}
+
+// flood asks for a time, and adds how long each turn of depth requests took.
+func (s *server) flood(conns, depth int, d time.Duration, waits *[]time.Duration) error {
+	var mu sync.Mutex
+	var failed error
+	var all sync.WaitGroup
+	until := time.Now().Add(d)
+	for n := range conns {
+		all.Go(func() {
+			mine, err := s.client(uint64(n), depth, until)
+			mu.Lock()
+			defer mu.Unlock()
+			failed = errors.Join(failed, err)
+			if waits != nil {
+				*waits = append(*waits, mine...)
+			}
+		})
+	}
+	all.Wait()
+	return failed
+}
+
+// client is one connection.
+func (s *server) client(seed uint64, depth int, until time.Time) (waits []time.Duration, err error) {
+	conn, err := net.Dial("tcp", s.address)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	random := rand.New(rand.NewPCG(seed, 1))
+	var requests []byte
+	in := reader{conn: conn, buf: make([]byte, 0, 64<<10)}
+	for now := time.Now(); now.Before(until); {
+		requests = requests[:0]
+		for range depth {
+			requests = append(requests, "GET "...)
+			requests = append(requests, s.targets[random.IntN(len(s.targets))]...)
+			requests = append(requests, " HTTP/1.1\r\nHost: ring.example\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n"...)
+		}
+		if _, err := conn.Write(requests); err != nil {
+			return nil, err
+		}
+		for range depth {
+			if err := in.answer(); err != nil {
+				return nil, err
+			}
+		}
+		then := time.Now()
+		waits = append(waits, then.Sub(now))
+		now = then
+	}
+	return waits, nil
+}
+
+// reader takes answers off a connection.
+type reader struct {
+	conn net.Conn
+	buf  []byte // read and not yet taken
+	at   int
+}
+
+// answer takes one redirect, header and body.
+func (r *reader) answer() error {
+	for {
+		rest := r.buf[r.at:]
+		if end := bytes.Index(rest, []byte("\r\n\r\n")); end >= 0 {
+			head := rest[:end+2]
+			if !bytes.HasPrefix(head, []byte("HTTP/1.1 302 ")) {
+				return fmt.Errorf("an answer begins with %.60q", head)
+			}
+			_, length, ok := bytes.Cut(head, []byte("ontent-Length: "))
+			if !ok {
+				return fmt.Errorf("an answer has no length: %q", head)
+			}
+			length, _, _ = bytes.Cut(length, []byte("\r\n"))
+			n, err := strconv.Atoi(string(length))
+			if err != nil {
+				return err
+			}
+			if len(rest) >= end+4+n {
+				r.at += end + 4 + n
+				return nil
+			}
+		}
+		if r.at > 0 {
+			r.buf = r.buf[:copy(r.buf, rest)]
+			r.at = 0
+		}
+		if len(r.buf) == cap(r.buf) {
+			r.buf = slices.Grow(r.buf, cap(r.buf))
+		}
+		n, err := r.conn.Read(r.buf[len(r.buf):cap(r.buf)])
+		if n == 0 && err != nil {
+			if err == io.EOF {
+				return io.ErrUnexpectedEOF
+			}
+			return err
+		}
+		r.buf = r.buf[:len(r.buf)+n]
+	}
+}
+
+// processor is the time that the server has been running on a processor.
+func (s *server) processor() (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	// proc(5): the command ends with the last parenthesis, and times are the
+	// 14th and 15th fields, in hundredths of a second.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("/proc: %q", stat)
+	}
+	var ticks int64
+	for _, f := range fields[11:13] {
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond, nil
+}
+
+func ownProcessor() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
