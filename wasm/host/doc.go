@@ -3,6 +3,15 @@
 // ledger position and second, that never decreases, unless the wall clock
 // turns out to have been wrong.
 //
-// [Native] holds the core as it was compiled into the process. The other host,
-// with the core as WebAssembly, stands beside it behind the same functions.
+// [Native] holds the core as it was compiled into the process, [Pool] a number
+// of instances of the core as WebAssembly under wazero, behind the same
+// functions.
+//
+// Of the pool, read instance.go first, one guest and how bytes get in and out
+// of it; then pool.go, where requests and the writer take instances; catchup.go
+// brings an instance to the head and mends those that trapped; kept.go holds
+// what they are built from; engine.go compiles and starts modules.
+//
+// The differential test holds the two builds together: whole scripts of calls,
+// damage included, must give the same bytes in every engine.
 package host
