@@ -55,6 +55,7 @@ func TestInterfaceEmptyRing(t *testing.T) {
 		if at(t, doc, "ring", "count") != 0.0 {
 			t.Errorf("ring.count = %v", at(t, doc, "ring", "count"))
 		}
+		o.fields(o.get("/api/widget?from=nobody"), "Webring-From", "unknown")
 	})
 }
 
