@@ -258,7 +258,7 @@ func TestInterfaceFromResolution(t *testing.T) {
 		"https://data.dev/%zz":                    "null",
 		"javascript:alert(1)//https://alpha.dev/": "null",
 		// A bare host, only for input without scheme, port and path.
-		"shared.dev": "gamma", "WWW.Shared.dev": "gamma", "data.dev": "epsilon", "beta.dev": "beta", "ports.dev": "port",
+		"shared.dev": "gamma", "WWW.Shared.dev": "gamma", "data.dev": "epsilon", "beta.dev": "beta", "ports.dev": "port", "shared.dev.": "gamma",
 		"shared.dev:443": "null", "shared.dev/foo": "null", "shared.dev/": "null", "ta.dev": "null", "dev": "null", "www.sub.alpha.dev": "null",
 		// Removed members count as unknown.
 		"eta": "null", "https://eta.dev/": "null", "eta.dev": "null",
