@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"webring/core"
 	"webring/core/api"
@@ -105,18 +106,20 @@ func (o *registration) check(v *ledger.View, _ time.Time) error {
 	if _, open := v.OpenByURL(o.Key); open {
 		return errPending
 	}
-	rows, categories := st.Rows()+v.OpenRegistrations(), core.MaxCategories
+	rows, categories, limit := st.Rows()+v.OpenRegistrations(), len(st.Categories()), core.MaxCategories
 	if o.promised {
 		// Four times as many fit into the fold; the rest of the way is for
-		// registrations that were promised before the limit was met.
-		categories *= 2
+		// registrations that were promised before the limit was met. Each one
+		// that is open may be opening a category.
+		categories += v.OpenRegistrations()
+		limit *= 2
 	} else {
 		rows += st.Capacity() / 10
 	}
 	if rows >= st.Capacity() {
 		return &Problem{Code: api.RingFull, RetryAfter: 3600, Detail: "The ring has no room for new members at the moment. Nothing was charged."}
 	}
-	if len(st.Categories()) >= categories && len(st.Select(0, []byte(o.Category))) == 0 {
+	if categories >= limit && len(st.Select(0, []byte(o.Category))) == 0 {
 		return &Problem{Code: api.CategoryUnavailable, Detail: "No further category can be opened. Choose one that /api/categories lists."}
 	}
 	return nil
@@ -126,6 +129,9 @@ func (o *registration) decide(ctx context.Context, client string) error {
 	var required int
 	o.service.Ledger.View(func(v *ledger.View) { required = int(v.State().Rules().RequiredScore) })
 	result, err := o.service.Scorer.Score(ctx, client, o.URL)
+	if err == nil {
+		err = fits(&result)
+	}
 	if err != nil {
 		o.service.Log.Info("no score", "err", err)
 		return scoreProblem(err, required)
@@ -136,6 +142,23 @@ func (o *registration) decide(ctx context.Context, client string) error {
 			More:   map[string]any{"score": result.Score, "required": required, "report": orNull(result.Report)}}
 	}
 	o.Score = result
+	return nil
+}
+
+// maxScorerWords bounds provider and rubric version, in bytes.
+const maxScorerWords = 256
+
+// fits makes sure that an event can hold the score, for the event is written
+// when the payment has gone through. When the site was scanned is only told,
+// never decided by: an instant that no stamp can hold is as none.
+func fits(r *score.Result) error {
+	if at := r.ScannedAt.UnixMilli(); at < 0 || at > core.MaxStamp {
+		r.ScannedAt = time.Time{}
+	}
+	if r.Score < 0 || r.Score > 100 || len(r.Report) > core.MaxReport || !utf8.ValidString(r.Report) ||
+		len(r.Provider)+len(r.Version) > maxScorerWords {
+		return errors.New("paid: a score beyond its limits")
+	}
 	return nil
 }
 
