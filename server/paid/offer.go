@@ -58,12 +58,18 @@ func (s *Service) check(o order) (err error) {
 }
 
 // alreadyPaid keeps a client that lost its credential from paying twice: a
-// request that repeats the key and the body of one that a payment was reserved
-// for never gets another challenge.
+// request that repeats the key and the body of one that a payment was claimed
+// or reserved for never gets another challenge.
 func (s *Service) alreadyPaid(c Call) error {
-	r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) {
-		return v.ByIdempotency(idempotency(c, mpp.Digest(c.Body)))
-	})
+	key := idempotency(c, mpp.Digest(c.Body))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.work {
+		if w.reservation.Idempotency == key {
+			return errPending
+		}
+	}
+	r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) { return v.ByIdempotency(key) })
 	if err != nil {
 		return err
 	}

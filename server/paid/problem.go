@@ -40,8 +40,6 @@ func (s *Service) problem(err error) Answer {
 		if len(input.Fields) > 0 {
 			p.More = map[string]any{"errors": input.Fields}
 		}
-	case errors.Is(err, ledger.ErrBroken):
-		p = &Problem{Code: api.PaymentsUnavailable, Detail: errUnavailable.Detail, RetryAfter: errUnavailable.RetryAfter}
 	default:
 		s.Log.Error("paid operation failed", "err", err)
 		p = errInternal

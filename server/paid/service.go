@@ -80,9 +80,10 @@ type Service struct {
 	operations map[string]operation
 	networks   []*network
 
-	ctx    context.Context // ends when the service closes
-	cancel context.CancelFunc
-	group  sync.WaitGroup // work and recovery
+	ctx     context.Context // ends when the service closes
+	cancel  context.CancelFunc
+	group   sync.WaitGroup // work and recovery
+	holding sync.WaitGroup // requests that wait for work
 
 	mu     sync.Mutex
 	closed bool
@@ -117,27 +118,27 @@ func New(cfg Config) (*Service, error) {
 	return s, nil
 }
 
-// Close lets no new work begin and waits until what is under way has reached
-// its end or ctx is done. Reservations still open then are taken up by the
+// Close lets no new work begin and waits until every request that is held has
+// its answer, or ctx is done. Reservations still open then are taken up by the
 // next process.
 func (s *Service) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	held := make(chan struct{})
+	answered := make(chan struct{})
 	go func() {
-		for _, w := range s.held() {
-			<-w.done
-		}
-		close(held)
+		s.holding.Wait()
+		close(answered)
 	}()
 	var err error
 	select {
-	case <-held:
+	case <-answered:
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
+	s.mu.Lock()
 	s.cancel()
+	s.mu.Unlock()
 	s.group.Wait()
 	return err
 }

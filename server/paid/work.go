@@ -37,6 +37,7 @@ func (s *Service) begin(ctx context.Context, op operation, c Call, w *work) Answ
 	if err := s.claim(w); err != nil {
 		return s.problem(err)
 	}
+	defer s.holding.Done()
 	go func() {
 		defer s.group.Done()
 		w.applied, w.err = s.settle(w)
@@ -53,16 +54,20 @@ func (s *Service) begin(ctx context.Context, op operation, c Call, w *work) Answ
 			return s.problem(errPending)
 		}
 	}
-	defer s.release(w)
-	if w.err != nil {
-		var p *Problem
-		if errors.As(w.err, &p) && p.Code.Status() == 402 {
-			return s.offer(ctx, op, c, p)
-		}
-		return s.problem(w.err)
+	if w.err == nil {
+		s.mu.Lock()
+		s.give(w.applied)
+		s.mu.Unlock()
 	}
-	s.give(w.applied)
-	return *s.stored(w.applied)
+	s.release(w)
+	var p *Problem
+	switch {
+	case w.err == nil:
+		return *s.stored(w.applied)
+	case errors.As(w.err, &p) && p.Code.Status() == 402:
+		return s.offer(ctx, op, c, p)
+	}
+	return s.problem(w.err)
 }
 
 // finish ends work. As long as its request is held, the claims stay: no copy of
@@ -108,6 +113,9 @@ func (s *Service) claim(w *work) error {
 		s.work[k] = w
 	}
 	s.group.Add(1)
+	if w.held {
+		s.holding.Add(1)
+	}
 	return nil
 }
 
@@ -119,33 +127,67 @@ func (s *Service) release(w *work) {
 	}
 }
 
-// held lists the work that requests wait for.
-func (s *Service) held() (all []*work) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, w := range s.work {
-		if w.held {
-			all = append(all, w)
-		}
-	}
-	return all
-}
-
-// settle takes claimed work to its end: simulate, reserve, then drive.
+// settle takes claimed work to its end: admit, simulate, reserve, then drive.
 // Until the reservation is stored nothing has happened that would need undoing.
 func (s *Service) settle(w *work) (*ledger.Reservation, error) {
+	if err := s.admit(w); err != nil {
+		return nil, err
+	}
 	if err := w.network.Simulate(s.ctx, w.payment); err != nil {
+		s.Log.Warn("payment not simulated", "payment", w.payment, "err", err)
 		var r *mpp.Rejection
 		if errors.As(err, &r) {
 			return nil, refusal(api.Code(r.Code), r.Detail)
 		}
-		s.Log.Warn("simulation without an answer", "payment", w.payment, "err", err)
 		return nil, errUnavailable
 	}
 	s.Failpoint("simulated")
+	if !s.Now().Before(w.payment.ValidBefore) {
+		return nil, refusal(api.PaymentExpired, "The transaction ran out of time before it was sent. Nothing was charged; pay the new challenge.")
+	}
+	if err := s.reserve(w); err != nil {
+		return nil, err
+	}
+	s.Failpoint("reserved")
+	return s.drive(w, true)
+}
+
+// admit says whether there is any use in asking the network about w. Under the
+// claim nobody else works on this payment, so what the ledger knows of it is
+// the last word: another copy may have come and gone since [Service.consumed].
+func (s *Service) admit(w *work) error {
+	for _, k := range w.reservation.ReplayKeys {
+		r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) { return v.ByReplayKey(k) })
+		if err != nil {
+			return err
+		}
+		if r != nil {
+			return s.reused(r)
+		}
+	}
+	if err := s.check(w.order); err != nil {
+		return err
+	}
+	// The challenge may be five minutes old: what was ready then is asked again.
+	return s.inTime(s.ctx, w.network)
+}
+
+// reserve stores the reservation of w, if the order can still be carried out
+// and nobody has paid for the same.
+func (s *Service) reserve(w *work) error {
 	err := s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
 		if err := w.order.check(tx.View(), s.Now()); err != nil {
 			return err
+		}
+		// A second credential under one Idempotency-Key is one too many.
+		if key := w.reservation.Idempotency; key != "" {
+			r, err := tx.ByIdempotency(key)
+			switch {
+			case err == nil && r.State != ledger.Failed:
+				return &ledger.ReplayedError{Reservation: r.ID}
+			case err != nil && !errors.Is(err, ledger.ErrNoReservation):
+				return err
+			}
 		}
 		return tx.Reserve(w.reservation)
 	})
@@ -154,25 +196,31 @@ func (s *Service) settle(w *work) (*ledger.Reservation, error) {
 	case errors.As(err, &replayed):
 		r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) { return v.Get(replayed.Reservation) })
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return nil, s.reused(r)
+		return s.reused(r)
 	case errors.Is(err, ledger.ErrURLPending):
-		return nil, errPending
+		return errPending
 	case errors.Is(err, ledger.ErrBarred):
-		return nil, &Problem{Code: api.PaymentPending, RetryAfter: int(ledger.BarPeriod.Seconds()),
+		return &Problem{Code: api.PaymentPending, RetryAfter: int(ledger.BarPeriod.Seconds()),
 			Detail: "A payment of this account for this URL failed a moment ago. Nothing was charged; try again later."}
-	case err != nil:
-		return nil, err
+	case errors.Is(err, ledger.ErrBroken):
+		// It may be stored all the same; then the next process sends it.
+		return errPending
+	case errors.Is(err, ledger.ErrClosed), errors.Is(err, context.Canceled):
+		return errUnavailable
 	}
-	s.Failpoint("reserved")
-	return s.drive(w, true)
+	return err
 }
 
 // poll is how long to wait before the payment is asked for again, growing
-// while nothing is known.
-func poll(attempt int) time.Duration {
-	return min(250*time.Millisecond<<min(attempt, 7), 30*time.Second)
+// while nothing is known, but not by much while its request is held.
+func (s *Service) poll(w *work, attempt int) time.Duration {
+	longest := 30 * time.Second
+	if s.Now().Before(w.payment.ValidBefore.Add(holdAfter)) {
+		longest = 2 * time.Second
+	}
+	return min(250*time.Millisecond<<min(attempt, 7), longest)
 }
 
 // drive brings a stored reservation to its end, however long that takes. It is
@@ -202,18 +250,20 @@ func (s *Service) drive(w *work, fresh bool) (*ledger.Reservation, error) {
 		case done:
 			return applied, err
 		case err != nil:
-			// Either the ledger has ended, and the next process goes on, or an
+			// Either the ledger has ended, and the next process goes on; or an
 			// invariant is broken, and the operator must hear of it. What has
 			// settled is never given up.
 			s.Log.Error("outcome of a payment not stored", "payment", w.payment, "outcome", o.State.String(), "err", err)
 		}
-		t := time.NewTimer(poll(attempt))
+		t := time.NewTimer(s.poll(w, attempt))
 		select {
 		case <-t.C:
+			continue
 		case <-s.ctx.Done():
-			t.Stop()
-			return nil, errPending
+		case <-s.Ledger.Done(): // nothing can be stored any more
 		}
+		t.Stop()
+		return nil, errPending
 	}
 }
 
