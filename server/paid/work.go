@@ -330,7 +330,8 @@ func (s *Service) apply(w *work) (applied *ledger.Reservation, err error) {
 	return applied, err
 }
 
-// fail stores that a payment had no effect.
+// fail stores that a payment had no effect. The request's words go: nobody
+// needs them any more, and no redaction would find them here.
 func (s *Service) fail(w *work, o mpp.Outcome) error {
 	s.Log.Warn("payment failed", "payment", w.payment, "outcome", o.State.String(), "detail", o.Detail)
 	return s.Ledger.Do(context.Background(), func(tx *ledger.Tx) error {
@@ -339,6 +340,7 @@ func (s *Service) fail(w *work, o mpp.Outcome) error {
 			return err
 		}
 		r.State, r.Outcome, r.Reason = ledger.Failed, o.State.String(), o.Detail
+		r.Body, r.Pinned = nil, nil
 		return tx.Update(r)
 	})
 }
