@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"time"
 
 	"webring/core"
@@ -112,7 +113,8 @@ func (o *Operator) status(w http.ResponseWriter, _ *http.Request) {
 func (o *Operator) members(w http.ResponseWriter, r *http.Request) {
 	after := 0
 	if text := r.URL.Query().Get("after"); text != "" {
-		if _, err := fmt.Sscanf(text, "%d", &after); err != nil || after < 0 {
+		var err error
+		if after, err = strconv.Atoi(text); err != nil || after < 0 {
 			http.Error(w, "after must be a row number", http.StatusBadRequest)
 			return
 		}
@@ -165,6 +167,8 @@ func (o *Operator) remove(w http.ResponseWriter, r *http.Request) {
 	slug := r.PathValue("slug")
 	err := o.removeWhenFree(r.Context(), slug, req)
 	switch {
+	case errors.Is(err, core.ErrEvent):
+		http.Error(w, "the slug or the reason is beyond its limits", http.StatusBadRequest)
 	case errors.Is(err, core.ErrUnknown):
 		http.Error(w, "no member has the slug "+slug, http.StatusNotFound)
 	case errors.Is(err, core.ErrRemoved):

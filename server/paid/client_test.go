@@ -28,8 +28,14 @@ func (r *ring) post(op, body string, authorization ...string) answer {
 
 func (r *ring) handle(c paid.Call) answer {
 	r.t.Helper()
+	return r.handleBy(r.service, c)
+}
+
+// handleBy is handle by the service of one process, whatever comes after it.
+func (r *ring) handleBy(s *paid.Service, c paid.Call) answer {
+	r.t.Helper()
 	c.Secure, c.Client = true, "192.0.2.1"
-	a := answer{r.t, r.service.Handle(context.Background(), c)}
+	a := answer{r.t, s.Handle(context.Background(), c)}
 	a.form()
 	text := fmt.Sprint(a.Status, a.Header, string(a.Body))
 	r.keepsSecrets("an answer", text)
@@ -182,8 +188,8 @@ type held struct {
 
 // begin sends a request and does not wait for the answer.
 func (r *ring) begin(c paid.Call) *held {
-	h := &held{r, make(chan answer, 1)}
-	r.clients.Go(func() { h.done <- r.handle(c) })
+	h, s := &held{r, make(chan answer, 1)}, r.service
+	r.clients.Go(func() { h.done <- r.handleBy(s, c) })
 	return h
 }
 

@@ -30,11 +30,10 @@ type network struct {
 // fate is what becomes of a payer's transactions. The zero fate is mined at
 // once, and pays.
 type fate struct {
-	after  time.Duration // from being sent to being mined
-	lost   bool          // what is sent never arrives
-	mute   bool          // what is sent arrives, but no answer comes back
-	state  mpp.State     // as what it is mined; the zero State stands for Settled
-	stolen bool          // Mismatched: the payer is charged all the same
+	after time.Duration // from being sent to being mined
+	lost  bool          // what is sent never arrives
+	mute  bool          // what is sent arrives, but no answer comes back
+	state mpp.State     // as what it is mined; the zero State stands for Settled
 }
 
 type sent struct {
@@ -71,7 +70,8 @@ func (n *network) mined(reference string) mpp.State {
 	return f.state
 }
 
-// charged is what a payer has paid so far, in cents.
+// charged is what a payer has paid so far, in cents, to whomever: what was
+// diverted is gone too.
 func (n *network) charged(payer string) (cents int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -84,6 +84,20 @@ func (n *network) charged(payer string) (cents int64) {
 			cents += s.payment.Cents
 		}
 	}
+	return cents
+}
+
+// settled is what reached the ring, in cents by payer.
+func (n *network) settled() map[string]int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	cents := map[string]int64{}
+	for reference, s := range n.sent {
+		if n.mined(reference) == mpp.Settled {
+			cents[s.payment.Payer] += s.payment.Cents
+		}
+	}
+	delete(cents, "alice")
 	return cents
 }
 

@@ -258,6 +258,7 @@ func TestReservationOfAMethodThatIsGone(t *testing.T) {
 		join := r.post(paid.OpRegister, bob).challenges()[1]
 		done := r.sign(join, "bob", 100)
 		r.post(paid.OpRegister, bob, done).is(201, "")
+		synctest.Wait() // the delivery is noted
 		ch := r.post(paid.OpRegister, ada).challenges()[1]
 		credential := r.sign(ch, "alice", 100)
 		next := r.failAt("broadcast")

@@ -286,6 +286,12 @@ func (r *ring) total(slug string) (cents int64) {
 	return cents
 }
 
+// credited is the sum of all payments in the books, in cents.
+func (r *ring) credited() (cents int64) {
+	r.look(func(v *ledger.View) { cents, _ = v.State().Books() })
+	return cents
+}
+
 // stored gives the reservation made for a challenge.
 func (r *ring) stored(c mpp.Challenge) (stored *ledger.Reservation) {
 	r.look(func(v *ledger.View) {
