@@ -48,7 +48,7 @@ func granted(status int) bool { return status < 300 }
 // one effect, each credential got its 2xx once, and nobody who was charged was
 // ever asked to pay again. WEBRING_SEED repeats one history.
 func TestHistories(t *testing.T) {
-	seeds := make([]uint64, 20)
+	seeds := make([]uint64, 12)
 	for i := range seeds {
 		seeds[i] = rand.Uint64()
 	}
