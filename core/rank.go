@@ -2,13 +2,12 @@ package core
 
 import (
 	"cmp"
-	"math"
 	"math/bits"
 	"slices"
 )
 
 // never is the second of a change that will not come.
-const never = math.MaxInt64
+const never = 1<<63 - 1
 
 // standing gives what a member with this full total is worth, in cents, when
 // elapsed seconds have passed since its grace period ended: the total until

@@ -70,6 +70,10 @@ func (o *Operator) Listen(path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
+	// The address of a socket has room for so much.
+	if len(path) > 100 {
+		return nil, fmt.Errorf("server: the operator socket %s has a path of more than 100 bytes; choose a data folder with a shorter one", path)
+	}
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		return nil, fmt.Errorf("server: operator socket: %w", err)
@@ -110,7 +114,16 @@ func (o *Operator) status(w http.ResponseWriter, _ *http.Request) {
 	reply(w, s)
 }
 
+// now brings the writer's clock to the present, so that ranks are today's.
+func (o *Operator) now(ctx context.Context) error {
+	return o.Ledger.Do(ctx, func(*ledger.Tx) error { return nil })
+}
+
 func (o *Operator) members(w http.ResponseWriter, r *http.Request) {
+	if err := o.now(r.Context()); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	after := 0
 	if text := r.URL.Query().Get("after"); text != "" {
 		var err error
@@ -129,6 +142,10 @@ func (o *Operator) members(w http.ResponseWriter, r *http.Request) {
 }
 
 func (o *Operator) member(w http.ResponseWriter, r *http.Request) {
+	if err := o.now(r.Context()); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	var found *Row
 	o.Ledger.View(func(v *ledger.View) {
 		if at, ok := v.State().BySlug([]byte(r.PathValue("slug"))); ok {

@@ -33,7 +33,8 @@ type coin struct {
 	state mpp.State
 }
 
-func (c *coin) Name() string { return "coin" }
+func (c *coin) Name() string    { return "coin" }
+func (c *coin) Network() string { return "coin:test" }
 
 func (c *coin) Request(cents int64) (string, error) { return mpp.EncodeJSON(cents) }
 

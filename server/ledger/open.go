@@ -27,7 +27,7 @@ var (
 // Remedy ends the message of every refusal, those of a store included. Nothing less is safe: from here on
 // the program would sign another history than the one that edges have seen,
 // or take a payment twice.
-const Remedy = "nothing was started; keep this data folder aside and restore it from a backup with `webring restore`"
+const Remedy = "nothing was started; keep this data folder aside and restore it whole, with the head and the challenge key, from a backup"
 
 func refuse(kind error, format string, args ...any) error {
 	return fmt.Errorf("%w: %w; %s", kind, fmt.Errorf(format, args...), Remedy)

@@ -206,7 +206,8 @@ type transaction struct {
 	Salt        string `json:"salt"`        // tells transactions of one payer apart; a secret of the payer
 }
 
-func (m *method) Name() string { return m.name }
+func (m *method) Name() string    { return m.name }
+func (m *method) Network() string { return m.name + ":test" }
 
 func (m *method) Request(cents int64) (string, error) {
 	return mpp.EncodeJSON(map[string]any{"cents": cents, "to": m.name})

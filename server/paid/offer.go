@@ -152,6 +152,9 @@ func (s *Service) reused(r *ledger.Reservation) *Problem {
 		outcome, detail = "applied", "Its payment was applied; links.self shows the member. Do not pay again."
 	case ledger.Failed:
 		outcome, detail = "failed", "Its payment did not go through and will not. Send the request without a credential to get a new challenge."
+		if r.Outcome == mpp.Mismatched.String() {
+			detail = "Its transaction went through but did not pay this ring, so nothing was granted. Do not pay again before you know why."
+		}
 	}
 	more := map[string]any{"outcome": outcome}
 	if r.Member != "" {

@@ -42,7 +42,8 @@ type tempoCharge struct {
 	tempo *tempo.Method
 }
 
-func (m *tempoCharge) Name() string { return m.tempo.Name() }
+func (m *tempoCharge) Name() string    { return m.tempo.Name() }
+func (m *tempoCharge) Network() string { return m.tempo.Network() }
 
 func (m *tempoCharge) Request(cents int64) (string, error) { return m.tempo.Request(cents) }
 

@@ -19,6 +19,9 @@ import (
 type Method interface {
 	// Name is the method's name in challenges, such as "tempo".
 	Name() string
+	// Network names where it pays, such as "tempo:42431". With it, the
+	// reference of a payment is unique for ever.
+	Network() string
 	// Request encodes what is asked for: the request parameter of a challenge.
 	Request(cents int64) (string, error)
 	// Decode reads the credential's payload and checks, without a network,

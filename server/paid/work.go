@@ -231,6 +231,7 @@ func (s *Service) poll(w *work, attempt int) time.Duration {
 // and sends it (again) while it can still be mined. The same bytes have the
 // same hash, so sending twice cannot pay twice.
 func (s *Service) drive(w *work, fresh bool) (*ledger.Reservation, error) {
+	said, overdue := "", false
 	for attempt := 0; ; attempt++ {
 		var o mpp.Outcome
 		var err error
@@ -244,6 +245,14 @@ func (s *Service) drive(w *work, fresh bool) (*ledger.Reservation, error) {
 		fresh = false
 		if err != nil {
 			s.Log.Warn("payment without an answer", "payment", w.payment, "err", err)
+		}
+		if o.State == mpp.Pending && o.Detail != said {
+			said = o.Detail
+			s.Log.Info("payment open", "payment", w.payment, "detail", said)
+		}
+		if !overdue && s.Now().After(w.payment.ValidBefore.Add(holdAfter)) {
+			overdue = true
+			s.Log.Error("payment open beyond its time; it stays reserved until its outcome is proven", "payment", w.payment, "detail", said)
 		}
 		applied, done, err := s.conclude(w, o)
 		switch {
@@ -270,6 +279,10 @@ func (s *Service) drive(w *work, fresh bool) (*ledger.Reservation, error) {
 // conclude stores what a final outcome means. It is not done while the outcome
 // is open, or could not be stored.
 func (s *Service) conclude(w *work, o mpp.Outcome) (applied *ledger.Reservation, done bool, err error) {
+	again := "Pay the new challenge."
+	if w.reservation.Operation == OpRegister {
+		again = "Pay the new challenge from another account, or from this one in ten minutes."
+	}
 	var why *Problem
 	switch o.State {
 	case mpp.Settled:
@@ -277,9 +290,9 @@ func (s *Service) conclude(w *work, o mpp.Outcome) (applied *ledger.Reservation,
 		applied, err = s.apply(w)
 		return applied, err == nil, err
 	case mpp.Failed:
-		why = refusal(api.VerificationFailed, "The transaction was mined and reverted, so nothing was paid. Pay the new challenge.")
+		why = refusal(api.VerificationFailed, "The transaction was mined and reverted, so nothing was paid. "+again)
 	case mpp.Gone:
-		why = refusal(api.VerificationFailed, "The transaction was not mined before its time ran out, so nothing was paid. Pay the new challenge.")
+		why = refusal(api.VerificationFailed, "The transaction was not mined before its time ran out, so nothing was paid. "+again)
 	case mpp.Mismatched:
 		why = &Problem{Code: api.PaymentMismatch,
 			Detail: "The transaction went through but did not pay this ring, so nothing was granted. Do not pay again before you know why."}
@@ -305,7 +318,7 @@ func (s *Service) apply(w *work) (applied *ledger.Reservation, err error) {
 			return nil
 		}
 		e, err := w.order.carryOut(tx, core.Payment{
-			Method: w.payment.Method, Transaction: w.payment.Reference, Payer: w.payment.Payer})
+			Method: w.payment.Method, Network: w.network.Network(), Transaction: w.payment.Reference, Payer: w.payment.Payer})
 		if err != nil {
 			return err
 		}

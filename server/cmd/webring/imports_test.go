@@ -22,7 +22,7 @@ var importLaw = map[string][]string{
 	"webring/core/coretest": {"std", "webring/core", "webring/core/"},
 
 	"webring/wasm":      {"webring/core/abi"},
-	"webring/wasm/host": {"std", "webring/core/abi", "github.com/tetratelabs/wazero"},
+	"webring/wasm/host": {"std", "webring/core/abi"},
 	"webring/edge": {"std", "webring/wasm/host", "webring/edge/replica", "webring/core/api", "webring/templates", "webring/static",
 		"github.com/valyala/fasthttp", "github.com/valyala/fasthttp/", "github.com/fasthttp/router", "github.com/a-h/templ", "github.com/savsgio/gotils/strconv"},
 	"webring/templates": {"std", "github.com/a-h/templ", "github.com/a-h/templ/"},
@@ -34,12 +34,12 @@ var importLaw = map[string][]string{
 	"webring/server/ledger/badgerstore": {"std", "webring/server/ledger", "github.com/dgraph-io/badger/v4", "github.com/dgraph-io/badger/v4/",
 		"golang.org/x/sys/unix", "google.golang.org/protobuf/proto"},
 	"webring/server/mpp":             {"std", "github.com/gowebpki/jcs"},
-	"webring/server/tempo":           {"std", "webring/server/mpp", "github.com/ethereum/go-ethereum/", "github.com/holiman/uint256"},
+	"webring/server/tempo":           {"std", "webring/server/mpp", "github.com/ethereum/go-ethereum/"},
 	"webring/server/tempo/tempotest": {"std", "webring/server/mpp", "webring/server/tempo", "github.com/ethereum/go-ethereum/"},
 	"webring/server/score": {"std", "github.com/cenkalti/backoff/v5", "github.com/sony/gobreaker/v2",
-		"golang.org/x/sync/singleflight", "golang.org/x/time/rate", "golang.org/x/net/http/httpguts", "github.com/shopspring/decimal"},
+		"golang.org/x/sync/singleflight", "golang.org/x/net/http/httpguts", "github.com/shopspring/decimal"},
 	"webring/server/paid": {"std", "webring/server/ledger", "webring/server/mpp", "webring/server/score", "webring/core", "webring/core/api",
-		"github.com/shopspring/decimal", "github.com/go-json-experiment/json/jsontext", "github.com/mozillazg/go-unidecode", "github.com/gosimple/unidecode",
+		"github.com/shopspring/decimal", "github.com/go-json-experiment/json/jsontext", "github.com/mozillazg/go-unidecode",
 		"golang.org/x/net/idna", "golang.org/x/net/publicsuffix", "golang.org/x/text/"},
 	"webring/server":                  {"std", "webring/server/", "webring/core", "webring/core/api", "github.com/valyala/fasthttp"},
 	"webring/server/devchain":         {"std", "webring/server/mpp", "github.com/ethereum/go-ethereum/"},
@@ -49,7 +49,7 @@ var importLaw = map[string][]string{
 
 // pureStd is the part of the standard library that the core is made of: none of
 // it knows of clocks, randomness, files, networks or goroutines.
-var pureStd = []string{"errors", "cmp", "slices", "bytes", "strings", "strconv", "math", "math/bits", "unicode/utf8", "encoding/binary"}
+var pureStd = []string{"errors", "cmp", "slices", "bytes", "strings", "strconv", "math/bits", "unicode/utf8", "encoding/binary"}
 
 // unsafe is for the flat region of the core alone.
 const unsafePackage = "webring/core/flat"

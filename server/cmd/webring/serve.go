@@ -52,12 +52,13 @@ func serve(args []string, out io.Writer) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return runOrigin(ctx, &o, log, out)
+	return runOrigin(ctx, stop, &o, log, out)
 }
 
 // runOrigin opens everything from the ledger outwards, serves until ctx is
-// done, and closes it in the opposite order.
-func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer) (err error) {
+// done, and closes it in the opposite order. It calls stop when it has seen
+// that ctx is done.
+func runOrigin(ctx context.Context, stop func(), o *options, log *slog.Logger, out io.Writer) (err error) {
 	if err := os.MkdirAll(o.data, 0o700); err != nil {
 		return err
 	}
@@ -115,6 +116,7 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
+	stopping, stopped := ctx.Done(), chan error(nil)
 	for {
 		select {
 		case now := <-second.C:
@@ -123,12 +125,20 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 			// What is stored is no longer known for sure: the next start reads it.
 			return books.Err()
 		case err := <-ended:
+			if stopped == nil {
+				return err
+			}
+		case <-stopping:
+			stop() // a second signal ends the process at once
+			log.Info("stopping; payments in flight finish first, and reads are answered until then")
+			stopping, stopped = nil, make(chan error, 1)
+			go func() {
+				ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+				defer cancel()
+				stopped <- errors.Join(payments.Close(ctx), shell.Shutdown(ctx))
+			}()
+		case err := <-stopped:
 			return err
-		case <-ctx.Done():
-			log.Info("stopping; payments in flight finish first")
-			ctx, cancel := context.WithTimeout(context.Background(), stopTime)
-			defer cancel()
-			return shell.Shutdown(ctx)
 		}
 	}
 }
@@ -177,7 +187,7 @@ func show(reads *host.Native, records []ledger.Record) error {
 
 // setRules writes a rules event when the flags that describe the ring have
 // changed since the last one.
-func setRules(ctx context.Context, o *options, books *ledger.Ledger, networks []string) error {
+func setRules(ctx context.Context, o *options, books *ledger.Ledger, networks []core.Network) error {
 	return books.Do(ctx, func(tx *ledger.Tx) error {
 		want := core.Rules{Stamp: tx.Stamp(), Name: o.name, BaseURL: o.baseURL, Fee: int64(o.fee), MinBid: int64(o.minBid),
 			Grace: seconds(o.grace), Decay: seconds(o.decay), Networks: networks, Scorer: o.scorer, RequiredScore: requiredScore}
@@ -196,8 +206,8 @@ func setRules(ctx context.Context, o *options, books *ledger.Ledger, networks []
 }
 
 // paymentMethods makes the methods that the flags configure, in the order of
-// their offers, and names their networks.
-func paymentMethods(o *options) (methods []paid.Method, networks []string, err error) {
+// their offers, and says how they are to be named.
+func paymentMethods(o *options) (methods []paid.Method, networks []core.Network, err error) {
 	if o.tempoRPC == "" {
 		return nil, nil, nil
 	}
@@ -211,7 +221,7 @@ func paymentMethods(o *options) (methods []paid.Method, networks []string, err e
 	if err != nil {
 		return nil, nil, err
 	}
-	return []paid.Method{m}, []string{m.Network()}, nil
+	return []paid.Method{m}, []core.Network{{Name: m.Network(), Method: m.Name(), Currency: strings.ToLower(o.tempoCurrency)}}, nil
 }
 
 func openPayments(o *options, books *ledger.Ledger, methods []paid.Method, log *slog.Logger, failpoint func(string)) (*paid.Service, error) {
