@@ -62,6 +62,9 @@ func runOrigin(ctx context.Context, stop func(), o *options, log *slog.Logger, o
 	if err := os.MkdirAll(o.data, 0o700); err != nil {
 		return err
 	}
+	if err := room(o.data, startFloor); err != nil {
+		return err
+	}
 	failpoint := failpoints(o, log)
 	reads := host.NewNative(o.capacity)
 	books, closeBooks, err := openLedger(o, reads, log, failpoint)
@@ -74,7 +77,7 @@ func runOrigin(ctx context.Context, stop func(), o *options, log *slog.Logger, o
 	if err != nil {
 		return err
 	}
-	if err := setRules(ctx, o, books, networks); err != nil {
+	if err := setRules(ctx, o, books, methods, networks); err != nil {
 		return err
 	}
 	payments, err := openPayments(o, books, methods, log, failpoint)
@@ -187,22 +190,48 @@ func show(reads *host.Native, records []ledger.Record) error {
 
 // setRules writes a rules event when the flags that describe the ring have
 // changed since the last one.
-func setRules(ctx context.Context, o *options, books *ledger.Ledger, networks []core.Network) error {
-	return books.Do(ctx, func(tx *ledger.Tx) error {
-		want := core.Rules{Stamp: tx.Stamp(), Name: o.name, BaseURL: o.baseURL, Fee: int64(o.fee), MinBid: int64(o.minBid),
-			Grace: seconds(o.grace), Decay: seconds(o.decay), Networks: networks, Scorer: o.scorer, RequiredScore: requiredScore}
-		if have := tx.State().Rules(); have != nil {
+func setRules(ctx context.Context, o *options, books *ledger.Ledger, methods []paid.Method, networks []core.Network) error {
+	want := core.Rules{Name: o.name, BaseURL: o.baseURL, Fee: int64(o.fee), MinBid: int64(o.minBid),
+		Grace: seconds(o.grace), Decay: seconds(o.decay), Networks: networks, Scorer: o.scorer, RequiredScore: requiredScore}
+	changed := true
+	books.View(func(v *ledger.View) {
+		if have := v.State().Rules(); have != nil {
 			// A ring that was made for measurement stays marked as one.
 			want.Synthetic = have.Synthetic
-			same := *have
-			same.Stamp = want.Stamp
-			if reflect.DeepEqual(same, want) {
-				return nil
-			}
+			want.Stamp = have.Stamp
+			changed = !reflect.DeepEqual(*have, want)
 		}
+	})
+	if !changed {
+		return nil
+	}
+	if err := checkClock(ctx, methods); err != nil {
+		return err
+	}
+	return books.Do(ctx, func(tx *ledger.Tx) error {
+		want.Stamp = tx.Stamp()
 		_, err := tx.Append(&want, nil)
 		return err
 	})
+}
+
+// checkClock keeps a wrong clock from stamping an event: one in the future
+// would keep payments out until then. A network that does not answer
+// contradicts nothing.
+func checkClock(ctx context.Context, methods []paid.Method) error {
+	const tolerated = 10 * time.Minute // networks stall, too
+	for _, m := range methods {
+		asked, cancel := context.WithTimeout(ctx, 5*time.Second)
+		block, err := m.Clock(asked)
+		cancel()
+		if err != nil {
+			continue
+		}
+		if apart := time.Since(block).Round(time.Second); apart.Abs() > tolerated {
+			return fmt.Errorf("the ring's flags have changed and need an event, but this clock is %s away from the newest block of %s: set the clock, or wait for the network", apart.Abs(), m.Network())
+		}
+	}
+	return nil
 }
 
 // paymentMethods makes the methods that the flags configure, in the order of
