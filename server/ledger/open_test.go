@@ -241,6 +241,26 @@ func TestOpenWithTooLittleCapacityIsNoDamage(t *testing.T) {
 	}
 }
 
+// A registration that is open may have been paid for: a capacity without a
+// place for it would leave settled money without its effect.
+func TestOpenKeepsPlacesForOpenRegistrations(t *testing.T) {
+	r := openedRing(t, "ada", "bob")
+	r.must(func(tx *ledger.Tx) error { return tx.Reserve(registration("new", "payer")) })
+	r.must(func(tx *ledger.Tx) error { return tx.Reserve(bidReservation("b", "ada", 100)) })
+	r.Close()
+	for capacity, want := range map[int]error{1: core.ErrCapacity, 2: core.ErrCapacity, 3: nil} {
+		c := r.config()
+		c.Capacity = capacity
+		l, err := ledger.Open(c)
+		if !errors.Is(err, want) || (err == nil) != (want == nil) || errors.Is(err, ledger.ErrDamaged) {
+			t.Errorf("capacity %d: Open = %v, want %v", capacity, err, want)
+		}
+		if err == nil {
+			l.Close()
+		}
+	}
+}
+
 func TestOpenNeedsItsParts(t *testing.T) {
 	r := lived(t)
 	for _, spoil := range []func(*ledger.Config){
