@@ -168,7 +168,7 @@ func row(v *ledger.View, at core.Ordinal) Row {
 }
 
 // remove waits for open reservations on the member, because nothing may make a
-// settled payment inapplicable.
+// settled payment inapplicable. While it waits, no new ones are made.
 func (o *Operator) remove(w http.ResponseWriter, r *http.Request) {
 	var req Removal
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxOperatorBody))
@@ -208,6 +208,7 @@ const removalWait = 2 * time.Minute
 func (o *Operator) removeWhenFree(ctx context.Context, slug string, req Removal) error {
 	ctx, cancel := context.WithTimeout(ctx, removalWait)
 	defer cancel()
+	defer o.Ledger.AnnounceRemoval(slug)()
 	for {
 		err := o.Ledger.Do(ctx, func(tx *ledger.Tx) error {
 			_, err := tx.Append(&core.Removed{Stamp: tx.Stamp(), Member: slug, Reason: req.Reason, Redacted: req.Redact}, nil)

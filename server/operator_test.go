@@ -9,8 +9,10 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -211,12 +213,19 @@ func TestRemovalWaitsForOpenPayments(t *testing.T) {
 		status int
 		text   []byte
 	}
+	paying := paid.Call{Operation: paid.OpBid, Body: []byte(fund), Secure: true, Authorization: []string{o.credential(paid.OpBid, fund)}}
 	removal := make(chan result, 1)
 	go func() {
 		status, text := ask("POST", "/members/ada/removal", `{"reason":"asked for"}`)
 		removal <- result{status, text}
 	}()
 	<-o.turns // the removal had its turn, and was sent back
+	// Meanwhile it takes no new bids, or the removal might wait for ever.
+	for _, c := range []paid.Call{{Operation: paid.OpBid, Body: []byte(fund), Secure: true}, paying} {
+		if a := o.service.Handle(context.Background(), c); a.Status != 503 || !bytes.Contains(a.Body, []byte("being removed")) {
+			t.Errorf("a new bid: %d %s", a.Status, a.Body)
+		}
+	}
 	if _, text := ask("GET", "/members/ada", ""); read[server.Row](t, text).Removed || read[server.Row](t, text).Open != 1 {
 		t.Errorf("while a payment is open: %s", text)
 	}
@@ -227,6 +236,45 @@ func TestRemovalWaitsForOpenPayments(t *testing.T) {
 	got := <-removal
 	if row := read[server.Row](t, got.text); got.status != 200 || !row.Removed || row.TotalCents != 250 || row.Open != 0 {
 		t.Errorf("%d %s", got.status, got.text)
+	}
+}
+
+// An operator who does not wait for the end leaves the member as it was.
+func TestRemovalThatIsGivenUpOpensTheMember(t *testing.T) {
+	o := newOrigin(t)
+	o.pay(paid.OpRegister, ada, "")
+	o.coin.becomes(mpp.Pending)
+	call := paid.Call{Operation: paid.OpBid, Body: []byte(fund), Secure: true, Authorization: []string{o.credential(paid.OpBid, fund)}}
+	bid := make(chan paid.Answer, 1)
+	go func() { bid <- o.service.Handle(context.Background(), call) }()
+	o.waitOpen("ada")
+	leaving := func() (yes bool) {
+		o.books.View(func(v *ledger.View) { yes = v.RemovalAnnounced("ada") })
+		return yes
+	}
+
+	ctx, giveUp := context.WithCancel(context.Background())
+	answer := httptest.NewRecorder()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		o.operator.Handler().ServeHTTP(answer, httptest.NewRequestWithContext(ctx, "POST", "/members/ada/removal", strings.NewReader(`{"reason":"x"}`)))
+	}()
+	for !leaving() {
+		runtime.Gosched()
+	}
+	giveUp()
+	<-done
+	if leaving() {
+		t.Error("the member still counts as leaving")
+	}
+	if answer.Code == 200 {
+		t.Errorf("%d %s", answer.Code, answer.Body)
+	}
+	o.credential(paid.OpBid, fund) // bids are offered again
+	o.coin.becomes(mpp.Settled)
+	if a := <-bid; a.Status != 200 {
+		t.Errorf("the bid: %d %s", a.Status, a.Body)
 	}
 }
 

@@ -138,8 +138,12 @@ func TestInterfacePending(t *testing.T) {
 		}
 		removed <- out
 	}()
-	o.offered(o.post("/api/bid", `{"member":"delta","amount":"2.00"}`), "payment_required") // others may bid
-	// Nothing tells that a removal waits; it has had time enough not to.
+	// A member that is to go takes no new bids, or its removal might wait for ever.
+	other := `{"member":"delta","amount":"2.00"}`
+	eventually(t, "a removal that waits", 10*time.Second, func() bool { return o.post("/api/bid", other).Status == 503 })
+	pending(o.post("/api/bid", other))
+	o.offered(o.post("/api/bid", `{"member":"beta","amount":"1.00"}`), "payment_required")
+	// It has had time enough not to wait.
 	select {
 	case out := <-removed:
 		t.Errorf("the removal did not wait: %s", out)
@@ -153,6 +157,7 @@ func TestInterfacePending(t *testing.T) {
 		t.Errorf("the removal: %s", out)
 	}
 	o.refused(o.get("/api/ring/delta"), 410, "member_removed")
+	o.refused(o.post("/api/bid", other), 410, "member_removed")
 	if o.received() != 200 {
 		t.Errorf("%d cents were paid, want 200", o.received())
 	}
