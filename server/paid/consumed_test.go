@@ -51,6 +51,72 @@ func TestUsedCredentialIsNotAskedToPayAgain(t *testing.T) {
 	})
 }
 
+// A credential whose payment was reserved is recognised by its challenge, even
+// when realm or key have been changed since and the challenge no longer proves
+// to be ours: who is told to pay the new one pays twice. The stored answer is
+// not given out then, whatever else the request knows.
+func TestUsedCredentialOutlivesRealmAndKey(t *testing.T) {
+	for name, change := range map[string]func(*paid.Config){
+		"another realm": func(c *paid.Config) { c.Realm = "other.example" },
+		"another key":   func(c *paid.Config) { c.Keys = mpp.Keys{Current: bytes.Repeat([]byte("new--key"), 4)} },
+	} {
+		in(t, name, func(t *testing.T) {
+			r := newRing(t)
+			r.join(ada, "alice")
+			applied := r.sign(r.challenge(paid.OpRegister, bob), "bob", 100)
+			r.handle(keyed(paid.OpRegister, bob, "k", applied)).is(201, "")
+			r.network.change(func() {
+				r.network.fates["carol"] = fate{after: 10 * time.Second, mute: true}
+				r.network.fates["dora"] = fate{state: mpp.Failed}
+			})
+			failed := r.sign(r.challenge(paid.OpBid, fund), "dora", 150)
+			r.post(paid.OpBid, fund, failed).is(402, api.VerificationFailed)
+			ch := r.challenge(paid.OpBid, fund)
+			open := r.sign(ch, "carol", 150)
+			unused := r.sign(r.challenge(paid.OpBid, fund), "erin", 150)
+			next := r.failAt("broadcast")
+			r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{open}})
+			time.Sleep(time.Second)
+
+			r.config = change
+			next()
+			asked := r.network.questions("decode", "simulate", "clock") // the rest is asked about the open one
+			for _, key := range []string{"", "k", "l"} {
+				a := r.handle(keyed(paid.OpRegister, bob, key, applied)).is(409, api.CredentialReused)
+				if a.member("outcome") != "applied" || a.member("links", "self") != base+"/api/ring/bob" {
+					t.Errorf("applied, with key %q: %s", key, a.Body)
+				}
+				r.handle(keyed(paid.OpBid, fund, key, open)).is(503, api.PaymentPending)
+			}
+			a := r.post(paid.OpBid, fund, failed).is(409, api.CredentialReused)
+			if a.member("outcome") != "failed" {
+				t.Errorf("failed: %s", a.Body)
+			}
+			if n := r.network.questions("decode", "simulate", "clock"); n != asked {
+				t.Errorf("the network was asked %d questions", n-asked)
+			}
+			r.post(paid.OpBid, fund, unused).is(402, api.InvalidChallenge) // nothing was taken for it
+
+			time.Sleep(time.Minute) // the open one is finished meanwhile
+			for range 2 {
+				a := r.post(paid.OpBid, fund, open).is(409, api.CredentialReused)
+				if a.member("outcome") != "applied" || a.member("links", "self") != base+"/api/ring/ada" {
+					t.Errorf("settled since: %s", a.Body)
+				}
+			}
+			if r.total("ada") != 250 || r.network.charged("carol") != 150 || r.network.charged("bob") != 100 {
+				t.Errorf("ada has %d, carol paid %d, bob %d", r.total("ada"), r.network.charged("carol"), r.network.charged("bob"))
+			}
+
+			// With realm and key as they were, whoever paid still gets the answer.
+			r.config = nil
+			r.restart()
+			r.post(paid.OpBid, fund, open).is(200, "")
+			r.handle(keyed(paid.OpRegister, bob, "k", applied)).is(201, "")
+		})
+	}
+}
+
 // The stored answer comes back, byte for byte and any number of times, for the
 // credential with its Idempotency-Key and body; also after a restart.
 func TestIdempotencyKeyBringsTheStoredAnswer(t *testing.T) {

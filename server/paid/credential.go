@@ -17,9 +17,10 @@ import (
 // has proved to be our own:
 //
 //  1. the credential can be read (done by Handle)
-//  2. its challenge is one of ours
-//  3. it was not consumed before; that comes ahead of everything that may have
-//     changed since, because a client that is told "expired" pays again
+//  2. its challenge was not consumed before; that comes ahead of everything
+//     that may have changed since, our realm and key included, because a client
+//     that is told "expired" or "not issued here" pays again
+//  3. its challenge is one of ours
 //  4. it asks what this route would ask for this body, in time
 //  5. the transaction in it pays exactly that
 //
@@ -27,16 +28,12 @@ import (
 func (s *Service) pay(ctx context.Context, op operation, c Call, cred mpp.Credential) Answer {
 	ch, n := cred.Challenge, s.network(cred.Challenge.Method)
 	ours := ch.Realm == s.Realm && ch.Intent == charge && s.Keys.Verify(ch)
-	if ours {
-		answer, err := s.consumed(c, ch.ID)
-		switch {
-		case err != nil:
-			return s.problem(err)
-		case answer != nil:
-			return s.durable(*answer)
-		}
-	}
+	answer, err := s.consumed(c, ch.ID, ours)
 	switch {
+	case err != nil:
+		return s.problem(err)
+	case answer != nil:
+		return s.durable(*answer)
 	case n == nil:
 		return s.problem(&Problem{Code: api.UnsupportedMethod, Detail: "No offer of this ring uses this payment method."})
 	case !ours:
@@ -125,7 +122,11 @@ func (s *Service) answered(op operation, c Call, n *network, ch mpp.Challenge) (
 // In between, after an answer of 503 or the end of the process, the credential
 // still has its answer to come. An Idempotency-Key gives it out any number of
 // times.
-func (s *Service) consumed(c Call, id string) (*Answer, error) {
+//
+// A challenge that is not ours, or is no longer since realm or key were changed,
+// tells what became of the payment and nothing else: whoever merely knows the
+// id is not given the answer, and does not take it from whom it belongs to.
+func (s *Service) consumed(c Call, id string, ours bool) (*Answer, error) {
 	// Work, what was given out, and the ledger are looked at as one: between
 	// two looks the first copy could come to its end.
 	s.mu.Lock()
@@ -143,11 +144,8 @@ func (s *Service) consumed(c Call, id string) (*Answer, error) {
 	case r == nil: // not reserved yet, and its request was let go
 		return nil, errPending
 	}
-	if r.Operation != c.Operation {
-		return nil, s.reused(r)
-	}
 	digest := mpp.Digest(c.Body)
-	if key := idempotency(c, r.BodyDigest); key != "" && key == r.Idempotency {
+	if key := idempotency(c, r.BodyDigest); ours && key != "" && key == r.Idempotency {
 		switch {
 		case digest != r.BodyDigest:
 			return nil, &Problem{Code: api.InvalidRequest, Detail: "This Idempotency-Key was used with another body. Send the body it was used with, or another key."}
@@ -156,11 +154,11 @@ func (s *Service) consumed(c Call, id string) (*Answer, error) {
 		}
 	}
 	switch {
-	case held || digest != r.BodyDigest || r.State == ledger.Failed:
+	case held || r.Operation != c.Operation || digest != r.BodyDigest || r.State == ledger.Failed:
 		return nil, s.reused(r)
 	case r.State == ledger.Reserved:
 		return nil, errPending
-	case !s.give(r):
+	case !ours || !s.give(r):
 		return nil, s.reused(r)
 	}
 	return s.stored(r), nil

@@ -47,7 +47,8 @@ type ring struct {
 
 	capacity int
 	methods  func(alive *atomic.Bool) []paid.Method
-	starting func() // called before a service starts on its ledger
+	starting func()             // called before a service starts on its ledger
+	config   func(*paid.Config) // changes what a service starts with
 
 	*process
 	all     []*process
@@ -124,10 +125,14 @@ func (r *ring) start(store *memstore.Store, head []byte) {
 	if r.starting != nil {
 		r.starting()
 	}
-	p.service, err = paid.New(paid.Config{
+	cfg := paid.Config{
 		Ledger: p.books, Methods: r.methods(&p.dead), Scorer: r.scorer, Realm: realm, Keys: mpp.Keys{Current: challengeKey},
 		Now: r.now, Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})), Failpoint: step,
-	})
+	}
+	if r.config != nil {
+		r.config(&cfg)
+	}
+	p.service, err = paid.New(cfg)
 	if err != nil {
 		r.t.Fatal(err)
 	}
