@@ -70,11 +70,13 @@ type BidRequest struct {
 
 // ParseRegister reads the body of a registration: one JSON object as
 // service-interface.md ("RegisterRequest") and decisions.md ("Requests") say.
-// minimum is the least opening bid in cents. All fields are checked, whatever
-// is wrong with the first; the error is always an *[InputError].
+// canonical gives a site's URL and its identity key, or says why it may not
+// join: [SitePolicy.Canonical] does. minimum is the least opening bid in cents.
+// All fields are checked, whatever is wrong with the first; the error is always
+// an *[InputError].
 //
 // The length of body is bounded by whoever read it.
-func ParseRegister(body []byte, sites SitePolicy, minimum int64) (RegisterRequest, error) {
+func ParseRegister(body []byte, canonical func(raw string) (url, key string, err error), minimum int64) (RegisterRequest, error) {
 	var f findings
 	fields := f.object(body, "name", "url", "kind", "category", "description", "bid")
 	if fields == nil {
@@ -87,7 +89,7 @@ func ParseRegister(body []byte, sites SitePolicy, minimum int64) (RegisterReques
 	}
 	if s, ok := f.required(fields, "url"); ok {
 		var err error
-		if r.URL, r.Key, err = sites.Canonical(s); err != nil {
+		if r.URL, r.Key, err = canonical(s); err != nil {
 			f.add(api.InvalidURL, "/url", err.Error())
 		}
 	}

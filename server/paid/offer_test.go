@@ -148,6 +148,25 @@ func TestWhatTheChallengePromisedIsKept(t *testing.T) {
 	})
 }
 
+// A host that is no longer admitted is refused to who comes now, and not to who
+// holds a challenge for it, before a restart or after.
+func TestPromisedSiteIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t, func(r *ring) {
+			r.config = func(c *paid.Config) { c.Sites.AllowHosts = []string{"ada.test"} }
+		})
+		body := `{"name":"Ada","url":"https://ada.test","kind":"agent"}`
+		credential := r.sign(r.challenge(paid.OpRegister, body), "alice", 100)
+		r.config = nil
+		r.restart()
+		r.post(paid.OpRegister, body).is(422, api.InvalidURL)
+		r.post(paid.OpRegister, body, credential).is(201, "")
+		if r.total("ada") != 100 || r.network.charged("alice") != 100 {
+			t.Errorf("ada has %d, alice paid %d", r.total("ada"), r.network.charged("alice"))
+		}
+	})
+}
+
 // What a challenge cannot promise: the ring has changed so that the order makes
 // no sense any more. Nothing is charged.
 func TestWhatComesBetweenChallengeAndPayment(t *testing.T) {

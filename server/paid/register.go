@@ -32,7 +32,7 @@ type registration struct {
 }
 
 func (p *registering) read(body []byte, rules *core.Rules) (order, error) {
-	r, err := ParseRegister(body, p.Sites, rules.MinBid)
+	r, err := ParseRegister(body, p.Sites.Canonical, rules.MinBid)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,8 @@ func (o *registration) pin() map[string]string {
 var errPinned = errors.New("paid: the body is not what the challenge was issued for")
 
 func (p *registering) restore(body []byte, pinned map[string]string) (order, error) {
-	r, err := ParseRegister(body, p.Sites, 1)
+	// Which sites may join, and for how much, was asked before the challenge.
+	r, err := ParseRegister(body, spell, 1)
 	if err != nil {
 		return nil, err
 	}
