@@ -207,6 +207,42 @@ func TestIdempotencyKeyIsFreeAfterAFailure(t *testing.T) {
 	})
 }
 
+// Keys belong to nobody, so they run out: 24 hours after a payment, another
+// client may use the same key with an equal body. Who holds the credential
+// still gets the stored answer. A payment that is open keeps its key.
+func TestIdempotencyKeyRunsOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		early := r.sign(r.challenge(paid.OpBid, fund), "bob", 150)
+		first := r.handle(keyed(paid.OpBid, fund, "1", early)).is(200, "")
+		time.Sleep(24*time.Hour - time.Millisecond)
+		spare := r.challenge(paid.OpBid, fund)
+		r.handle(keyed(paid.OpBid, fund, "1")).is(409, api.CredentialReused)
+		r.handle(keyed(paid.OpBid, fund, "1", r.sign(spare, "carol", 150))).is(409, api.CredentialReused)
+		time.Sleep(time.Millisecond)
+		ch := r.handle(keyed(paid.OpBid, fund, "1")).is(402, api.PaymentRequired).challenges()[0]
+		r.handle(keyed(paid.OpBid, fund, "1", r.sign(ch, "carol", 150))).is(200, "")
+		r.handle(keyed(paid.OpBid, fund, "1")).is(409, api.CredentialReused) // from here on carol's
+		if again := r.handle(keyed(paid.OpBid, fund, "1", early)).is(200, ""); !bytes.Equal(again.Body, first.Body) {
+			t.Errorf("the stored answer differs: %s, was %s", again.Body, first.Body)
+		}
+
+		r.network.change(func() { r.network.fates["dora"] = fate{mute: true, after: 20 * time.Second} })
+		r.network.simulate = func(context.Context, mpp.Payment) error {
+			r.network.change(func() { r.network.down = true })
+			return nil
+		}
+		unknown := r.sign(r.challenge(paid.OpBid, fund), "dora", 150)
+		r.handle(keyed(paid.OpBid, fund, "2", unknown)).is(503, api.PaymentPending)
+		time.Sleep(48 * time.Hour)
+		r.handle(keyed(paid.OpBid, fund, "2")).is(503, api.PaymentPending)
+		if r.total("ada") != 400 || r.network.charged("carol") != 150 {
+			t.Errorf("ada has %d, carol paid %d", r.total("ada"), r.network.charged("carol"))
+		}
+	})
+}
+
 // 41: of fifty copies at once one gets the 2xx and the others 409; of one
 // payer's two hands, and of two payers for one URL, one pays.
 func TestFiftyCopiesAtOnce(t *testing.T) {

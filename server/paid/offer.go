@@ -59,7 +59,7 @@ func (s *Service) check(o order) (err error) {
 
 // alreadyPaid keeps a client that lost its credential from paying twice: a
 // request that repeats the key and the body of one that a payment was claimed
-// or reserved for never gets another challenge.
+// or reserved for gets no other challenge while its key is kept.
 func (s *Service) alreadyPaid(c Call) error {
 	key := idempotency(c, mpp.Digest(c.Body))
 	s.mu.Lock()
@@ -74,12 +74,25 @@ func (s *Service) alreadyPaid(c Call) error {
 		return err
 	}
 	switch {
-	case r == nil || r.State == ledger.Failed:
+	case r == nil || !s.keepsKey(r):
 		return nil
 	case r.State == ledger.Reserved:
 		return errPending
 	}
 	return s.reused(r)
+}
+
+// keyLife is how long a payment stands for the Idempotency-Key it came with,
+// from its reservation. Keys are not bound to a client, which has no name here:
+// were they kept for ever, whoever comes later with a common key and an equal
+// body, as two bids on one member are, could never pay.
+const keyLife = 24 * time.Hour
+
+// keepsKey says whether a second payment under the Idempotency-Key of r is one
+// too many. A payment whose outcome is not known keeps its key however long it
+// takes; one that failed gives it up.
+func (s *Service) keepsKey(r *ledger.Reservation) bool {
+	return r.State == ledger.Reserved || r.State == ledger.Applied && s.Now().Before(r.Created.Add(keyLife))
 }
 
 // reservation looks a reservation up; nil stands for none.

@@ -158,7 +158,7 @@ type Call struct {
 	Body           []byte   // JSON, as sent
 	Authorization  []string // values of all Authorization fields
 	AcceptPayment  string   // Accept-Payment field, or ""
-	IdempotencyKey string   // Idempotency-Key field, or ""
+	IdempotencyKey string   // Idempotency-Key field, or ""; kept for 24 hours
 	Client         string   // who asks, as the rate limiter knows them
 	Secure         bool     // came over TLS, or a connection as good
 }

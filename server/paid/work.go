@@ -183,7 +183,7 @@ func (s *Service) reserve(w *work) error {
 		if key := w.reservation.Idempotency; key != "" {
 			r, err := tx.ByIdempotency(key)
 			switch {
-			case err == nil && r.State != ledger.Failed:
+			case err == nil && s.keepsKey(r):
 				return &ledger.ReplayedError{Reservation: r.ID}
 			case err != nil && !errors.Is(err, ledger.ErrNoReservation):
 				return err
