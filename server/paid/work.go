@@ -202,8 +202,7 @@ func (s *Service) reserve(w *work) error {
 	case errors.Is(err, ledger.ErrURLPending):
 		return errPending
 	case errors.Is(err, ledger.ErrBarred):
-		return &Problem{Code: api.PaymentPending, RetryAfter: int(ledger.BarPeriod.Seconds()),
-			Detail: "A payment of this account for this URL failed a moment ago. Nothing was charged; try again later."}
+		return s.barred(w.reservation)
 	case errors.Is(err, ledger.ErrBroken):
 		// It may be stored all the same; then the next process sends it.
 		return errPending
@@ -211,6 +210,18 @@ func (s *Service) reserve(w *work) error {
 		return errUnavailable
 	}
 	return err
+}
+
+// barred tells a payer when it may pay for this URL again.
+func (s *Service) barred(r *ledger.Reservation) *Problem {
+	var rest time.Duration
+	s.Ledger.View(func(v *ledger.View) {
+		if until, barred := v.Barred(r.Payer, r.URLKey); barred {
+			rest = until.Sub(s.Now())
+		}
+	})
+	return &Problem{Code: api.PaymentPending, RetryAfter: max(1, int((rest+time.Second-1)/time.Second)),
+		Detail: "A payment of this account for this URL failed a moment ago. Nothing was charged; try again later."}
 }
 
 // poll is how long to wait before the payment is asked for again, growing
@@ -344,16 +355,23 @@ func (s *Service) apply(w *work) (applied *ledger.Reservation, err error) {
 }
 
 // fail stores that a payment had no effect. The request's words go: nobody
-// needs them any more, and no redaction would find them here.
+// needs them any more, and no redaction would find them here. The transaction
+// goes too, being final: what costs its sender nothing must not fill the disk.
 func (s *Service) fail(w *work, o mpp.Outcome) error {
 	s.Log.Warn("payment failed", "payment", w.payment, "outcome", o.State.String(), "detail", o.Detail)
+	rest := w.payment
+	rest.Raw = nil
+	payment, err := json.Marshal(rest)
+	if err != nil {
+		return err
+	}
 	return s.Ledger.Do(context.Background(), func(tx *ledger.Tx) error {
 		r, err := tx.Get(w.reservation.ID)
 		if err != nil {
 			return err
 		}
 		r.State, r.Outcome, r.Reason = ledger.Failed, o.State.String(), o.Detail
-		r.Body, r.Pinned = nil, nil
+		r.Body, r.Pinned, r.Payment = nil, nil, payment
 		return tx.Update(r)
 	})
 }
