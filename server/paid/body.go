@@ -33,7 +33,7 @@ type FieldError struct {
 }
 
 // InputError is the only error of [ParseRegister] and [ParseBid]: everything
-// that is wrong with one body, to be answered with 422. Code is the one that
+// that is wrong with one request, to be answered with 422. Code is the one that
 // all findings share, and invalid_request when they differ.
 type InputError struct {
 	Code   api.Code
@@ -165,6 +165,13 @@ func (f *findings) add(code api.Code, pointer, detail string) {
 	}
 	f.fields = append(f.fields, FieldError{pointer, detail})
 	f.codes = append(f.codes, code)
+}
+
+// invalidRequest is one finding about a request as a whole.
+func invalidRequest(detail string) error {
+	var f findings
+	f.add(api.InvalidRequest, "", detail)
+	return f.err()
 }
 
 // err gives the findings as one error, or nil.

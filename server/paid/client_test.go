@@ -101,6 +101,19 @@ func (a answer) is(status int, code api.Code) answer {
 	return a
 }
 
+// names fails unless a 422 has the detail given, and a list of what is wrong
+// with the one entry that it comes from, about no field.
+func (a answer) names(detail string) {
+	a.t.Helper()
+	found, _ := a.member("errors").([]any)
+	if len(found) != 1 || a.member("detail") != detail {
+		a.t.Fatalf("%s\nwant %q, from one finding", a.Body, detail)
+	}
+	if first, _ := found[0].(map[string]any); first["pointer"] != "" || !strings.EqualFold(fmt.Sprint(first["detail"], "."), detail) {
+		a.t.Errorf("errors: %v", found)
+	}
+}
+
 // is2 fails unless the answer has one of two statuses.
 func (a answer) is2(one, other int) {
 	a.t.Helper()

@@ -134,7 +134,8 @@ func TestIdempotencyKeyBringsTheStoredAnswer(t *testing.T) {
 			time.Sleep(time.Hour)
 			r.restart()
 		}
-		r.handle(keyed(paid.OpBid, `{"member":"ada","amount":"1.51"}`, "k", credential)).is(422, api.InvalidRequest)
+		r.handle(keyed(paid.OpBid, `{"member":"ada","amount":"1.51"}`, "k", credential)).is(422, api.InvalidRequest).
+			names("This Idempotency-Key was used with another body; send the body it was used with, or another key.")
 		r.handle(keyed(paid.OpBid, fund, "other", credential)).is(409, api.CredentialReused)
 		r.handle(keyed(paid.OpRegister, fund, "k", credential)).is(409, api.CredentialReused)
 		if r.total("ada") != 250 || r.network.charged("bob") != 150 {

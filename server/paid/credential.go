@@ -148,7 +148,7 @@ func (s *Service) consumed(c Call, id string, ours bool) (*Answer, error) {
 	if key := idempotency(c, r.BodyDigest); ours && key != "" && key == r.Idempotency {
 		switch {
 		case digest != r.BodyDigest:
-			return nil, &Problem{Code: api.InvalidRequest, Detail: "This Idempotency-Key was used with another body. Send the body it was used with, or another key."}
+			return nil, invalidRequest("this Idempotency-Key was used with another body; send the body it was used with, or another key")
 		case r.State == ledger.Applied:
 			return s.stored(r), nil
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -315,6 +316,47 @@ func TestClockBeforeTheLedgerTakesNoPayments(t *testing.T) {
 	})
 }
 
+// A machine that is not ready asks nobody to pay, and does not send what was
+// asked for before: 503 before any money moves. What was taken is finished.
+func TestMachineThatIsNotReadyTakesNoPayments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var full atomic.Bool
+		r := newRing(t, func(r *ring) {
+			r.config = func(c *paid.Config) {
+				c.Ready = func() error {
+					if full.Load() {
+						return errors.New("the disk is full")
+					}
+					return nil
+				}
+			}
+		})
+		r.join(ada, "alice")
+		r.network.change(func() { r.network.fates["carol"] = fate{after: 5 * time.Second} })
+		ch := r.challenge(paid.OpBid, fund)
+		under := r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), "carol", 150)}})
+		synctest.Wait()
+		full.Store(true)
+		size, asked := r.size(), r.network.questions("clock", "simulate", "broadcast")
+		scored := r.scorer.count()
+		r.post(paid.OpRegister, bob).is(503, api.PaymentsUnavailable)
+		r.post(paid.OpBid, fund).is(503, api.PaymentsUnavailable)
+		r.post(paid.OpBid, fund, r.sign(ch, "bob", 150)).is(503, api.PaymentsUnavailable)
+		if now := r.size(); now != size || r.network.questions("clock", "simulate", "broadcast") != asked || r.scorer.count() != scored {
+			t.Errorf("the ledger went from %s to %s; somebody was asked", size, now)
+		}
+		if !strings.Contains(r.log.String(), "the disk is full") {
+			t.Errorf("the log does not say why: %s", r.log)
+		}
+		under.wait().is(200, "")
+		full.Store(false)
+		r.post(paid.OpBid, fund, r.sign(ch, "bob", 150)).is(200, "")
+		if r.total("ada") != 400 {
+			t.Errorf("ada has %d", r.total("ada"))
+		}
+	})
+}
+
 func TestCallsThatCanNotBePaidFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRing(t)
@@ -325,7 +367,7 @@ func TestCallsThatCanNotBePaidFor(t *testing.T) {
 			a.form()
 			a.is(403, api.TLSRequired)
 		}
-		r.handle(paid.Call{Operation: paid.OpRegister, Body: []byte(ada), IdempotencyKey: strings.Repeat("k", 256)}).is(422, api.InvalidRequest)
+		r.handle(paid.Call{Operation: paid.OpRegister, Body: []byte(ada), IdempotencyKey: strings.Repeat("k", 256)}).is(422, api.InvalidRequest).names("The Idempotency-Key is longer than 255 characters.")
 		if n := r.network.questions("decode", "simulate", "broadcast"); n != 0 {
 			t.Errorf("the payment method was asked %d questions", n)
 		}

@@ -51,6 +51,10 @@ type Config struct {
 	Keys    mpp.Keys
 	Now     func() time.Time
 	Log     *slog.Logger
+	// Ready says why no payment may be taken at the moment, such as a disk that
+	// is nearly full. It is asked before each challenge and before each payment is
+	// simulated, so it must be quick. nil: always ready.
+	Ready func() error
 	// Failpoint is called at named steps of the workflow; tests end the
 	// process there. It may be nil.
 	Failpoint func(step string)
@@ -104,6 +108,9 @@ func New(cfg Config) (*Service, error) {
 		if len(cfg.Keys.Current) < 32 {
 			return nil, errors.New("paid: the challenge key must have at least 32 bytes")
 		}
+	}
+	if cfg.Ready == nil {
+		cfg.Ready = func() error { return nil }
 	}
 	if cfg.Failpoint == nil {
 		cfg.Failpoint = func(string) {}
@@ -182,7 +189,7 @@ func (s *Service) Handle(ctx context.Context, c Call) Answer {
 	case !c.Secure:
 		return s.problem(&Problem{Code: api.TLSRequired, Detail: "Challenges are issued and credentials taken only over TLS. Use https."})
 	case len(c.IdempotencyKey) > 255:
-		return s.problem(&Problem{Code: api.InvalidRequest, Detail: "The Idempotency-Key is longer than 255 characters."})
+		return s.problem(invalidRequest("the Idempotency-Key is longer than 255 characters"))
 	}
 	cred, found, err := mpp.ParseAuthorization(c.Authorization)
 	switch {
@@ -230,9 +237,14 @@ func (n *network) ready(ctx context.Context, now time.Time) error {
 
 var errSkew = errors.New("paid: our clock and the newest block are more than 60 s apart")
 
-// inTime says whether a payment on network n could be taken now: our clock has
-// not gone back behind the ledger, and the network is ready.
+// inTime says whether a payment on network n could be taken now: this machine
+// is ready, our clock has not gone back behind the ledger, and the network is
+// ready.
 func (s *Service) inTime(ctx context.Context, n *network) error {
+	if err := s.Ready(); err != nil {
+		s.Log.Error("payments refused: this machine is not ready", "err", err)
+		return errUnavailable
+	}
 	now := s.Now()
 	var last int64
 	s.Ledger.View(func(v *ledger.View) { last = v.State().LastStamp() })
