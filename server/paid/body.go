@@ -298,7 +298,8 @@ func kindName(k jsontext.Kind) string {
 	}
 }
 
-// text gives the cleaned form of s, whose length must lie in the bounds.
+// text gives the cleaned form of s, whose length must lie in the bounds. What
+// may not be empty may not look empty either.
 func (f *findings) text(pointer, s string, least, most int) string {
 	s, ok := cleanText(s)
 	n := codePoints(s)
@@ -307,6 +308,8 @@ func (f *findings) text(pointer, s string, least, most int) string {
 		f.add(api.InvalidRequest, pointer, "is not valid UTF-8")
 	case n < least:
 		f.add(api.InvalidRequest, pointer, "must not be empty")
+	case least > 0 && !visible(s):
+		f.add(api.InvalidRequest, pointer, "must have at least one character that can be seen")
 	case n > most:
 		f.add(api.InvalidRequest, pointer, fmt.Sprintf("must have at most %d characters, not %d", most, n))
 	}

@@ -94,6 +94,7 @@ func TestRegisterBounds(t *testing.T) {
 		{register("name", quoted("ü", 81)), "invalid_request", "/name"},
 		{register("name", `""`), "invalid_request", "/name"},
 		{register("name", `" \u200b\u0000"`), "invalid_request", "/name"},
+		{register("name", `"\u3164\ufe0f \u2800"`), "invalid_request", "/name"},
 		{register("name", ``), "invalid_request", "/name"},
 		{register("name", `null`), "invalid_request", "/name"},
 		{register("name", `7`), "invalid_request", "/name"},
