@@ -69,6 +69,10 @@ func TestNoChallengeBeforeValidationAndScore(t *testing.T) {
 			before: func(r *ring) {
 				r.scorer.results["https://odd.dev"] = score.Result{Score: 90, Provider: "test", Report: "https://x/" + strings.Repeat("r", core.MaxReport)}
 			}},
+		{rule: "a report that no challenge can hold", op: paid.OpRegister, body: odd, status: 503, code: api.ScoreUnavailable, asked: 1,
+			before: func(r *ring) {
+				r.scorer.results["https://odd.dev"] = score.Result{Score: 90, Provider: "test", Report: "https://x/?" + strings.Repeat(`"`, 2000)}
+			}},
 	} {
 		in(t, c.rule, func(t *testing.T) {
 			r := newRing(t)

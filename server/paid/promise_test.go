@@ -4,12 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
+	"webring/server/mpp"
 	"webring/server/paid"
+	"webring/server/score"
 )
 
 // FuzzPromiseIsKept holds the whole to its first rule: whatever body gets a 402
@@ -40,6 +45,35 @@ func FuzzPromiseIsKept(f *testing.F) {
 			}
 		})
 	})
+}
+
+// The largest challenge, with everything in it as long as it may be, stays below
+// the size that clients are prepared for, and can be paid.
+func TestLargestChallengeStaysBelowItsLimit(t *testing.T) {
+	long := strings.Join([]string{strings.Repeat("r", 63), strings.Repeat("e", 63), strings.Repeat("a", 63), strings.Repeat("l", 61)}, ".")
+	for name, words := range map[string]string{"plain": strings.Repeat("w", 128), "escaped": strings.Repeat("\x01", 128), "quoted": strings.Repeat(`"`, 128)} {
+		in(t, name, func(t *testing.T) {
+			r := newRing(t, onTempo, func(r *ring) { r.config = func(c *paid.Config) { c.Realm = long } })
+			r.rules(func(e *core.Rules) { e.Fee = core.MaxAmount })
+			url := "https://ada.dev/" + strings.Repeat("p", core.MaxURL-len("https://ada.dev/"))
+			report := "https://score.example/" + strings.Repeat("r", core.MaxReport-len("https://score.example/"))
+			r.scorer.results[url] = score.Result{Score: 100, Provider: words, Version: words, Report: report,
+				ScannedAt: time.Date(2026, 12, 31, 23, 59, 59, 123456789, time.UTC)}
+			body := fmt.Sprintf(`{"name":%q,"url":%q,"kind":"website","category":%q,"description":%q,"bid":"1000000.00"}`,
+				strings.Repeat("n", core.MaxName), url, strings.Repeat("c", 32), strings.Repeat("d", core.MaxDescription))
+			a := r.post(paid.OpRegister, body).is(402, api.PaymentRequired)
+			header := a.field("WWW-Authenticate")
+			pinned := map[string]string{}
+			r.must(mpp.DecodeJSON(a.challenges()[0].Opaque, &pinned))
+			if pinned["report"] != report || pinned["url"] != url || pinned["provider"] != words || pinned["version"] != words {
+				t.Errorf("not everything is pinned: %v", pinned)
+			}
+			if len(header) >= mpp.MaxChallenge {
+				t.Errorf("a challenge of %d bytes, want less than %d", len(header), mpp.MaxChallenge)
+			}
+			r.post(paid.OpRegister, body, r.pay(tempoWallet(1), a.challenges()[0])).is(201, "")
+		})
+	}
 }
 
 // A registration that is open may be opening a category, so it counts as one:

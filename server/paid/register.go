@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -149,14 +150,19 @@ func (o *registration) decide(ctx context.Context, client string) error {
 // maxScorerWords bounds provider and rubric version, in bytes.
 const maxScorerWords = 256
 
-// fits makes sure that an event can hold the score, for the event is written
-// when the payment has gone through. When the site was scanned is only told,
-// never decided by: an instant that no stamp can hold is as none.
+// notInReport are characters that no URL has and that JSON writes as several:
+// a report full of them would make a challenge of more than
+// mpp.MaxChallenge bytes.
+func notInReport(c rune) bool { return c < ' ' || c == '"' || c == '\\' }
+
+// fits makes sure that a challenge and an event can hold the score, for the
+// event is written when the payment has gone through. When the site was scanned
+// is only told, never decided by: an instant that no stamp can hold is as none.
 func fits(r *score.Result) error {
 	if at := r.ScannedAt.UnixMilli(); at < 0 || at > core.MaxStamp {
 		r.ScannedAt = time.Time{}
 	}
-	if r.Score < 0 || r.Score > 100 || len(r.Report) > core.MaxReport || !utf8.ValidString(r.Report) ||
+	if r.Score < 0 || r.Score > 100 || len(r.Report) > core.MaxReport || !utf8.ValidString(r.Report) || strings.ContainsFunc(r.Report, notInReport) ||
 		len(r.Provider)+len(r.Version) > maxScorerWords {
 		return errors.New("paid: a score beyond its limits")
 	}
