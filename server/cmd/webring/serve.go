@@ -274,6 +274,7 @@ func openPayments(o *options, books *ledger.Ledger, methods []paid.Method, log *
 	return paid.New(paid.Config{
 		Ledger: books, Methods: methods, Scorer: score.NewGuard(scorer, limits), Sites: o.sites(),
 		Realm: o.realm, Keys: keys, Now: time.Now, Log: log, Failpoint: failpoint,
+		Ready: func() error { return room(o.data, payFloor) },
 	})
 }
 
