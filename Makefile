@@ -85,12 +85,13 @@ race: wasm
 	$(GO) test -race -timeout 30m ./...
 
 clean-tree:
-	@if [ -d .git ] && [ -n "$$(git status --porcelain)" ]; then echo "the tree is not clean:"; git status --short; exit 1; fi
+	@if git rev-parse --git-dir >/dev/null 2>&1 && [ -n "$$(git status --porcelain)" ]; then echo "the tree is not clean:"; git status --short; exit 1; fi
 
 # Every fuzz target for $(FUZZ) each.
 fuzz: wasm
 	@for p in $$($(GO) list ./...); do \
-	  for t in $$($(GO) test -list '^Fuzz' $$p 2>/dev/null | grep '^Fuzz'); do \
+	  list=$$($(GO) test -list '^Fuzz' $$p) || { echo "$$list"; exit 1; }; \
+	  for t in $$(echo "$$list" | grep '^Fuzz'); do \
 	    echo "fuzz $$p $$t"; $(GO) test -run '^$$' -fuzz "^$$t$$" -fuzztime $(FUZZ) $$p || exit 1; \
 	  done; \
 	done

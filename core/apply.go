@@ -116,6 +116,9 @@ func (s *State) pay(slug string, amount, stamp int64) error {
 
 func (s *State) remove(e *Removed) error {
 	o, err := s.standingMember(e.Member)
+	if err == ErrRemoved && e.Redacted && !s.members[o].Redacted {
+		err = nil // only its words are left to go
+	}
 	if err != nil {
 		return err
 	}
@@ -126,6 +129,7 @@ func (s *State) remove(e *Removed) error {
 	s.rows.sub(s.hashRow(o))
 	m.Removed = true
 	if e.Redacted {
+		m.Redacted = true
 		m.Name, m.URL, m.Description, m.Report, m.key = "", "", "", "", ""
 	}
 	s.rows.add(s.hashRow(o))
@@ -134,13 +138,17 @@ func (s *State) remove(e *Removed) error {
 }
 
 func (s *State) adjust(e *Adjusted) error {
-	if e.Adjustment == Credit {
+	switch e.Adjustment {
+	case Credit:
 		return s.pay(e.Member, e.Amount, e.Stamp)
+	case Void:
+		if _, ok := s.slugs[e.Member]; !ok {
+			return ErrUnknown
+		}
+		s.voided += e.Amount
+	case Unclaimed:
+		s.paid += e.Amount
 	}
-	if _, ok := s.slugs[e.Member]; !ok {
-		return ErrUnknown
-	}
-	s.voided += e.Amount
 	return nil
 }
 
@@ -152,7 +160,7 @@ func (s *State) standingMember(slug string) (Ordinal, error) {
 	case !ok:
 		return 0, ErrUnknown
 	case s.members[o].Removed:
-		return 0, ErrRemoved
+		return o, ErrRemoved
 	}
 	return o, nil
 }

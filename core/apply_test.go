@@ -52,7 +52,7 @@ func TestWhatCannotApplyIsRefusedAndChangesNothing(t *testing.T) {
 	refuse(t, st, "a bid needs a member", pay(&core.Bid{Stamp: now, Member: "two", Amount: 100}), core.ErrUnknown)
 	refuse(t, st, "a bid needs a member that stands", pay(&core.Bid{Stamp: now, Member: "gone", Amount: 100}), core.ErrRemoved)
 	refuse(t, st, "a removal needs a member", pay(&core.Removed{Stamp: now, Member: "two"}), core.ErrUnknown)
-	refuse(t, st, "nobody is removed twice", pay(&core.Removed{Stamp: now, Member: "gone", Redacted: true}), core.ErrRemoved)
+	refuse(t, st, "nobody is removed twice", pay(&core.Removed{Stamp: now, Member: "gone"}), core.ErrRemoved)
 	refuse(t, st, "a credit needs a member", pay(&core.Adjusted{Stamp: now, Adjustment: core.Credit, Member: "two", Amount: 1}), core.ErrUnknown)
 	refuse(t, st, "a credit needs a member that stands", pay(&core.Adjusted{Stamp: now, Adjustment: core.Credit, Member: "gone", Amount: 1}), core.ErrRemoved)
 	refuse(t, st, "a void needs a member", pay(&core.Adjusted{Stamp: now, Adjustment: core.Void, Member: "two", Amount: 1}), core.ErrUnknown)
@@ -130,22 +130,16 @@ func TestATotalStaysWithinItsLimit(t *testing.T) {
 	}
 }
 
-func TestCategoriesAreRefusedFromOneThousandTwentyFourAndFoldedBeyond(t *testing.T) {
+func TestCategoriesFoldBeyondTheLimitThatIsPromised(t *testing.T) {
 	r := coretest.NewRing(t)
 	for i := range core.MaxCategories {
-		if !r.CategoryOpen(fmt.Sprint("c", i)) {
-			t.Fatalf("category %d is not open", i)
-		}
 		r.Join(fmt.Sprint("m", i), fmt.Sprintf("https://m%d.example/", i), func(e *core.Joined, _ *core.Texts) { e.Category = fmt.Sprint("c", i) })
-	}
-	if r.CategoryOpen("new") || !r.CategoryOpen("c0") {
-		t.Errorf("with %d in use: new %t, one in use %t", len(r.Categories()), r.CategoryOpen("new"), r.CategoryOpen("c0"))
 	}
 	// A registration that was promised under the limit still applies.
 	r.Join("promised", "https://promised.example/", func(e *core.Joined, _ *core.Texts) { e.Category = "new" })
 	r.Remove("promised", false)
 	r.Remove("m0", false)
-	if !r.CategoryOpen("new") || r.Select(0, []byte("c0")) != nil {
+	if len(r.Categories()) != core.MaxCategories-1 || r.Select(0, []byte("c0")) != nil {
 		t.Error("a category in which nobody is left is in use")
 	}
 }
@@ -222,5 +216,48 @@ func TestACreditCountsAsABidAndAVoidChangesOnlyTheBooks(t *testing.T) {
 	}
 	if paid, voided := r.Books(); paid != 400 || voided != 300 {
 		t.Errorf("books: paid %d voided %d", paid, voided)
+	}
+}
+
+// A member that was removed with its words kept can be redacted later, once,
+// and folds the same when its words are gone from the beginning.
+func TestRemovedMembersCanBeRedactedLater(t *testing.T) {
+	r := coretest.NewRing(t)
+	r.Join("one", "https://one.example/")
+	r.Remove("one", false)
+	if r.Member(0).Name == "" {
+		t.Fatal("a removal without redaction took the words")
+	}
+	r.Remove("one", true)
+	if m := r.Member(0); m.Name != "" || m.URL != "" || !m.Redacted {
+		t.Errorf("%+v", m)
+	}
+	refuse(t, r.State, "redacted before", coretest.NewStep(&core.Removed{Stamp: r.Stamp, Member: "one", Redacted: true}, nil), core.ErrRemoved)
+
+	without := core.NewState(r.Capacity())
+	for _, step := range r.Steps {
+		if _, joined := step.Event.(*core.Joined); joined {
+			step = step.Without()
+		}
+		if err := without.Apply(step.EventBytes, step.TextBytes); err != nil {
+			t.Fatalf("without the words: %v", err)
+		}
+	}
+	if *without.Member(0) != *r.Member(0) {
+		t.Errorf("without the words: %+v", without.Member(0))
+	}
+}
+
+// A payment that belongs to nobody changes the books alone.
+func TestUnclaimedPaymentsStandInTheBooks(t *testing.T) {
+	r := coretest.NewRing(t)
+	r.Join("one", "https://one.example/")
+	before, _ := r.Books()
+	unclaimed := coretest.NewStep(&core.Adjusted{Stamp: r.Stamp, Adjustment: core.Unclaimed, Amount: 250, Reason: "no member"}, nil)
+	if err := r.Apply(unclaimed.EventBytes, unclaimed.TextBytes); err != nil {
+		t.Fatal(err)
+	}
+	if after, _ := r.Books(); after != before+250 || r.Member(0).Total() != 100 {
+		t.Errorf("books %d, then %d; the member has %d", before, after, r.Member(0).Total())
 	}
 }

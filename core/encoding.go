@@ -7,7 +7,9 @@ import (
 
 // The encoding of events, a format for ever. One event has one encoding, and
 // bytes that are not an encoding are refused, so that a hash of the bytes is
-// a hash of the event.
+// a hash of the event. The rules by which [State.Apply] takes events, the
+// spelling of [AppendURL] among them, are part of it: what was taken once must
+// be taken for ever.
 //
 //	event      = version type stamp body
 //	version    = byte, 1
@@ -19,7 +21,7 @@ import (
 //	optional x = flag, and x when it is 1
 //
 //	rules      = name base-url fee min-bid grace decay
-//	             count(byte) networks… scorer required-score(byte) synthetic(flag)
+//	             count(byte) (name method currency)… scorer required-score(byte) synthetic(flag)
 //	joined     = slug kind(byte) category
 //	             commitment(name) commitment(url)
 //	             optional commitment(description) optional commitment(report)
@@ -28,7 +30,7 @@ import (
 //	bid        = member amount payment
 //	removed    = member reason redacted(flag)
 //	adjusted   = adjustment(byte) member amount payment reason
-//	payment    = method transaction payer
+//	payment    = method network transaction payer
 //	commitment = 32 bytes, not all zero
 const formatVersion = 1
 
@@ -102,7 +104,9 @@ func (e *Rules) appendBody(b []byte) []byte {
 	b = appendNumber(b, e.Decay)
 	b = append(b, byte(len(e.Networks)))
 	for _, n := range e.Networks {
-		b = appendString(b, n)
+		b = appendString(b, n.Name)
+		b = appendString(b, n.Method)
+		b = appendString(b, n.Currency)
 	}
 	b = appendString(b, e.Scorer)
 	b = append(b, e.RequiredScore)
@@ -117,7 +121,7 @@ func (r *reader) rules(when int64) *Rules {
 		r.failed = true
 	}
 	for ; n > 0 && !r.failed; n-- {
-		e.Networks = append(e.Networks, r.string())
+		e.Networks = append(e.Networks, Network{r.string(), r.string(), r.string()})
 	}
 	e.Scorer, e.RequiredScore, e.Synthetic = r.string(), r.byte(), r.flag()
 	return e
@@ -199,6 +203,7 @@ func appendScore(b []byte, s Score) []byte {
 
 func appendPayment(b []byte, p Payment) []byte {
 	b = appendString(b, p.Method)
+	b = appendString(b, p.Network)
 	b = appendString(b, p.Transaction)
 	return appendString(b, p.Payer)
 }
@@ -284,7 +289,7 @@ func (r *reader) score() (s Score) {
 }
 
 func (r *reader) payment() Payment {
-	return Payment{Method: r.string(), Transaction: r.string(), Payer: r.string()}
+	return Payment{Method: r.string(), Network: r.string(), Transaction: r.string(), Payer: r.string()}
 }
 
 // reason is an error that adds a detail to the sentinel it wraps.

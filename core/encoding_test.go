@@ -15,7 +15,7 @@ import (
 func note(n int) string { return strings.Repeat("n", n) }
 
 func rules(edit func(*core.Rules)) core.Event {
-	e := &core.Rules{Stamp: 1, Name: "n", BaseURL: "b", Fee: 100, MinBid: 100, Grace: 0, Decay: 1, Networks: []string{"tempo"}, Scorer: "s"}
+	e := &core.Rules{Stamp: 1, Name: "n", BaseURL: "b", Fee: 100, MinBid: 100, Grace: 0, Decay: 1, Networks: networks("tempo"), Scorer: "s"}
 	edit(e)
 	return e
 }
@@ -58,7 +58,7 @@ func TestEventsAtTheirLimitsEncodeAndDecode(t *testing.T) {
 			e.Name, e.BaseURL, e.Scorer, e.RequiredScore = note(1024), note(1024), note(1024), 100
 		}),
 		rules(func(e *core.Rules) { e.Networks, e.Synthetic = nil, true }),
-		rules(func(e *core.Rules) { e.Networks = strings.Split(strings.Repeat("x,", 15)+"y", ",") }),
+		rules(func(e *core.Rules) { e.Networks = networks(strings.Split(strings.Repeat("x,", 15)+"y", ",")...) }),
 		joined(func(e *core.Joined) {}),
 		joined(func(e *core.Joined) {
 			e.Slug, e.Category, e.Score = strings.Repeat("a", core.MaxSlug), strings.Repeat("0", core.MaxCategory), core.Score{}
@@ -69,13 +69,14 @@ func TestEventsAtTheirLimitsEncodeAndDecode(t *testing.T) {
 		joined(func(e *core.Joined) { e.Description, e.Report = core.Commitment{31: 1}, core.Commitment{255} }),
 		joined(func(e *core.Joined) {
 			e.Score.Provider, e.Score.Version, e.Score.ScannedAt = note(1024), note(1024), core.MaxStamp
-			e.Payment = core.Payment{Method: note(1024), Transaction: note(1024), Payer: note(1024)}
+			e.Payment = core.Payment{Method: note(1024), Network: note(1024), Transaction: note(1024), Payer: note(1024)}
 		}),
 		bid(func(e *core.Bid) { e.Amount = 1 }),
 		bid(func(e *core.Bid) { e.Amount = core.MaxAmount }),
 		removed(func(e *core.Removed) { e.Reason, e.Redacted = "日本 \x00", true }),
 		removed(func(e *core.Removed) { e.Reason = note(1024) }),
-		adjusted(func(e *core.Adjusted) { e.Adjustment, e.Amount, e.Reason = core.Void, core.MaxAmount, note(1024) }),
+		adjusted(func(e *core.Adjusted) { e.Adjustment, e.Amount, e.Reason = core.Void, core.MaxTotal, note(1024) }),
+		adjusted(func(e *core.Adjusted) { e.Adjustment, e.Member = core.Unclaimed, "" }),
 	} {
 		encoded, err := core.AppendEvent([]byte("kept"), e)
 		if err != nil || string(encoded[:4]) != "kept" {
@@ -107,11 +108,11 @@ func TestEventsBeyondALimitAreNotEncoded(t *testing.T) {
 		rules(func(e *core.Rules) { e.Grace = core.MaxWindow + 1 }),
 		rules(func(e *core.Rules) { e.Decay = 0 }),
 		rules(func(e *core.Rules) { e.Decay = core.MaxWindow + 1 }),
-		rules(func(e *core.Rules) { e.Networks = []string{""} }),
-		rules(func(e *core.Rules) { e.Networks = []string{note(1025)} }),
-		rules(func(e *core.Rules) { e.Networks = strings.Split(strings.Repeat("x,", 16)+"y", ",") }),
-		rules(func(e *core.Rules) { e.Networks = strings.Split(strings.Repeat("x,", 256)+"y", ",") }),
-		rules(func(e *core.Rules) { e.Networks = slicesOf(note(1024), 9) }), // longer than an event
+		rules(func(e *core.Rules) { e.Networks = networks("") }),
+		rules(func(e *core.Rules) { e.Networks = networks(note(1025)) }),
+		rules(func(e *core.Rules) { e.Networks = networks(strings.Split(strings.Repeat("x,", 16)+"y", ",")...) }),
+		rules(func(e *core.Rules) { e.Networks = networks(strings.Split(strings.Repeat("x,", 256)+"y", ",")...) }),
+		rules(func(e *core.Rules) { e.Networks = networks(slicesOf(note(1024), 9)...) }), // longer than an event
 		rules(func(e *core.Rules) { e.Scorer = note(1025) }),
 		rules(func(e *core.Rules) { e.RequiredScore = 101 }),
 		joined(func(e *core.Joined) { e.Slug = "" }),
@@ -149,7 +150,10 @@ func TestEventsBeyondALimitAreNotEncoded(t *testing.T) {
 		removed(func(e *core.Removed) { e.Member = "" }),
 		removed(func(e *core.Removed) { e.Reason = note(1025) }),
 		adjusted(func(e *core.Adjusted) { e.Adjustment = 0 }),
-		adjusted(func(e *core.Adjusted) { e.Adjustment = 3 }),
+		adjusted(func(e *core.Adjusted) { e.Adjustment = 4 }),
+		adjusted(func(e *core.Adjusted) { e.Adjustment = core.Unclaimed }), // names a member
+		adjusted(func(e *core.Adjusted) { e.Member = "" }),
+		adjusted(func(e *core.Adjusted) { e.Amount = core.MaxTotal + 1 }),
 		adjusted(func(e *core.Adjusted) { e.Amount = 0 }),
 		adjusted(func(e *core.Adjusted) { e.Member = "x y" }),
 		adjusted(func(e *core.Adjusted) { e.Reason = note(1025) }),
@@ -304,4 +308,13 @@ func TestErrorsSayWhatIsWrong(t *testing.T) {
 	if err == nil || !strings.Contains(fmt.Sprint(err), "ring name") {
 		t.Errorf("%v does not name the field", err)
 	}
+}
+
+// networks makes networks that differ in their names only.
+func networks(names ...string) []core.Network {
+	list := make([]core.Network, len(names))
+	for i, n := range names {
+		list[i] = core.Network{Name: n, Method: "m", Currency: "c"}
+	}
+	return list
 }

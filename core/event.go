@@ -18,14 +18,21 @@ type Event interface {
 // from the latest.
 type Rules struct {
 	Stamp         int64
-	Name          string   // the ring's name
-	BaseURL       string   // absolute, without a trailing slash; links everywhere begin with it
-	Fee, MinBid   int64    // cents
-	Grace, Decay  int64    // whole seconds; Decay is at least one
-	Networks      []string // payment networks, in the order of the offers
-	Scorer        string   // name of the scoring service
-	RequiredScore uint8    // least score that may join, 0 to 100
-	Synthetic     bool     // made for measurement, not by payments
+	Name          string    // the ring's name
+	BaseURL       string    // absolute, without a trailing slash; links everywhere begin with it
+	Fee, MinBid   int64     // cents
+	Grace, Decay  int64     // whole seconds; Decay is at least one
+	Networks      []Network // how members pay, in the order of the offers
+	Scorer        string    // name of the scoring service
+	RequiredScore uint8     // least score that may join, 0 to 100
+	Synthetic     bool      // made for measurement, not by payments
+}
+
+// Network is one way to pay, as documents name it.
+type Network struct {
+	Name     string // network, such as "tempo:42431"
+	Method   string // payment method, such as "tempo"
+	Currency string // token in the method's spelling
 }
 
 // Joined is a paid registration. Name, Description, URL and Report stand in
@@ -54,7 +61,8 @@ type Bid struct {
 
 // Removed takes a member out of the ring. With Redacted, salts and texts of
 // the member are deleted wherever the ledger is kept, and the fold accepts
-// their absence.
+// their absence. A member that was removed without can be redacted by a second
+// event.
 type Removed struct {
 	Stamp    int64
 	Member   string // slug
@@ -72,21 +80,27 @@ const (
 	// Void records that a payment vanished from its chain. Totals never
 	// shrink, so it changes the books of the ring and not the member.
 	Void
+	// Unclaimed records a payment that arrived and belongs to nobody in the
+	// ring. It names no member and changes the books alone.
+	Unclaimed
 )
 
 // Adjusted is the operator's correction of one payment.
 type Adjusted struct {
 	Stamp      int64
 	Adjustment Adjustment
-	Member     string // slug
-	Amount     int64  // cents
+	Member     string // slug; empty for Unclaimed
+	Amount     int64  // cents, up to [MaxTotal]: a payment can be fee and bid
 	Payment    Payment
 	Reason     string
 }
 
-// Payment names a settled payment. All of it is public.
+// Payment names a settled payment. All of it is public. Network and
+// Transaction together are the payment's identity; in a synthetic ring there
+// may be none.
 type Payment struct {
 	Method      string // payment method, such as "tempo"
+	Network     string // network, such as "tempo:42431"
 	Transaction string // reference of the transaction in the method's spelling
 	Payer       string // account that paid
 }
@@ -141,7 +155,7 @@ func (e *Rules) check() error {
 		return bad("networks or scorer")
 	}
 	for _, n := range e.Networks {
-		if n == "" || len(n) > maxNote {
+		if !note(n.Name) || !note(n.Method) || !note(n.Currency) {
 			return bad("network")
 		}
 	}
@@ -188,11 +202,11 @@ func (e *Removed) check() error {
 
 func (e *Adjusted) check() error {
 	switch {
-	case e.Adjustment != Credit && e.Adjustment != Void:
+	case e.Adjustment < Credit || e.Adjustment > Unclaimed:
 		return bad("adjustment")
-	case !validSlug(e.Member):
+	case e.Adjustment == Unclaimed && e.Member != "", e.Adjustment != Unclaimed && !validSlug(e.Member):
 		return bad("member")
-	case !amount(e.Amount) || e.Amount == 0:
+	case e.Amount < 1 || e.Amount > MaxTotal:
 		return bad("amount")
 	case len(e.Reason) > maxNote:
 		return bad("reason")
@@ -208,11 +222,12 @@ func (s *Score) check() error {
 }
 
 func (p *Payment) check() error {
-	if len(p.Method) > maxNote || len(p.Transaction) > maxNote || len(p.Payer) > maxNote {
+	if len(p.Method) > maxNote || len(p.Network) > maxNote || len(p.Transaction) > maxNote || len(p.Payer) > maxNote {
 		return bad("payment")
 	}
 	return nil
 }
 
 func amount(cents int64) bool { return cents >= 0 && cents <= MaxAmount }
+func note(s string) bool      { return s != "" && len(s) <= maxNote }
 func stamp(ms int64) bool     { return ms >= 0 && ms <= MaxStamp }

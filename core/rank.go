@@ -2,13 +2,12 @@ package core
 
 import (
 	"cmp"
-	"math"
 	"math/bits"
 	"slices"
 )
 
 // never is the second of a change that will not come.
-const never = math.MaxInt64
+const never = 1<<63 - 1
 
 // standing gives what a member with this full total is worth, in cents, when
 // elapsed seconds have passed since its grace period ended: the total until
@@ -65,6 +64,8 @@ func curve(m *Member, r *Rules, now int64) (cents, since, until int64) {
 // in which somebody's standing changes costs one sort.
 type ranking struct {
 	cents   []int64   // by ordinal: standing, as displayed and as compared
+	since   []int64   // by ordinal: second at which time last changed it
+	until   []int64   // by ordinal: second at which time next will
 	place   []int32   // by ordinal: rank, 0 for members not in the ring
 	order   []Ordinal // by rank − 1
 	next    int64     // first second after the clock at which a standing changes
@@ -111,7 +112,7 @@ func (s *State) rank() {
 	k.order = append(k.order[:0], s.lists[Filter{}]...)
 	for _, o := range k.order {
 		cents, since, until := curve(&s.members[o], s.rules, s.clock)
-		k.cents[o] = cents
+		k.cents[o], k.since[o], k.until[o] = cents, since, until
 		k.next, k.last = min(k.next, until), max(k.last, since)
 	}
 	slices.SortFunc(k.order, k.compare)
@@ -125,35 +126,40 @@ func (s *State) rerank(o Ordinal) {
 	k := &s.ranking
 	k.grow(len(s.members))
 	from, to := len(k.order), len(k.order)
+	bounding := false // whether a bound of the ring rested on the member
 	if at := k.place[o]; at != 0 {
 		from = int(at - 1)
 		k.order = slices.Delete(k.order, from, from+1)
 		k.place[o] = 0
+		bounding = k.until[o] == k.next && k.next != never || k.since[o] == k.last && k.last != 0
 	}
 	if m := &s.members[o]; m.live() {
-		k.cents[o], _, _ = curve(m, s.rules, s.clock)
+		k.cents[o], k.since[o], k.until[o] = curve(m, s.rules, s.clock)
 		to, _ = slices.BinarySearchFunc(k.order, o, k.compare)
 		k.order = slices.Insert(k.order, to, o)
+		k.next, k.last = min(k.next, k.until[o]), max(k.last, k.since[o])
 	}
 	for i := min(from, to); i < len(k.order) && i <= max(from, to); i++ {
 		k.place[k.order[i]] = int32(i + 1)
 	}
-	s.bounds()
+	if bounding {
+		k.bounds()
+	}
 }
 
 // bounds derives the seconds between which all standings hold.
-func (s *State) bounds() {
-	k := &s.ranking
+func (k *ranking) bounds() {
 	k.next, k.last = never, 0
 	for _, o := range k.order {
-		_, since, until := curve(&s.members[o], s.rules, s.clock)
-		k.next, k.last = min(k.next, until), max(k.last, since)
+		k.next, k.last = min(k.next, k.until[o]), max(k.last, k.since[o])
 	}
 }
 
 func (k *ranking) grow(n int) {
 	for len(k.cents) < n {
 		k.cents = append(k.cents, 0)
+		k.since = append(k.since, 0)
+		k.until = append(k.until, never)
 		k.place = append(k.place, 0)
 	}
 }

@@ -59,7 +59,7 @@ func DecodeBase(b []byte) (Base, error) {
 //
 //	row = slug kind(byte) category name url description report
 //	      optional (value(byte) provider version scanned-at)
-//	      joined last-bid fee bids removed(flag)
+//	      joined last-bid fee bids removed(flag) redacted(flag)
 //
 // Equal rows have equal encodings: the digest of a state is made of them.
 func (s *State) AppendRow(dst []byte, o Ordinal) []byte {
@@ -73,7 +73,8 @@ func (s *State) AppendRow(dst []byte, o Ordinal) []byte {
 	for _, n := range [...]int64{m.Joined, m.LastBid, m.Fee, m.Bids} {
 		dst = appendNumber(dst, n)
 	}
-	return appendFlag(dst, m.Removed)
+	dst = appendFlag(dst, m.Removed)
+	return appendFlag(dst, m.Redacted)
 }
 
 func decodeRow(b []byte) (m Member, err error) {
@@ -86,13 +87,14 @@ func decodeRow(b []byte) (m Member, err error) {
 	for _, n := range [...]*int64{&m.Joined, &m.LastBid, &m.Fee, &m.Bids} {
 		*n = r.number()
 	}
-	m.Removed = r.flag()
+	m.Removed, m.Redacted = r.flag(), r.flag()
 	switch {
 	case r.failed || len(r.rest) != 0:
 		return m, &reason{ErrRow, "encoding"}
 	case !validSlug(m.Slug) || m.Kind.String() == "" || !ValidCategory(m.Category) || m.Score.check() != nil,
 		!stamp(m.Joined) || !stamp(m.LastBid) || m.Bids == 0 && m.LastBid != 0,
 		m.Fee > MaxTotal || m.Bids > MaxTotal || m.Total() > MaxTotal,
+		m.Redacted && (!m.Removed || m.Name != ""),
 		(m.Name == "") != (m.URL == "") || m.Name == "" && (m.Description != "" || m.Report != ""),
 		utf8.RuneCountInString(m.Name) > MaxName || utf8.RuneCountInString(m.Description) > MaxDescription || len(m.Report) > MaxReport:
 		return m, &reason{ErrRow, "fields"}

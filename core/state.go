@@ -22,6 +22,7 @@ type Member struct {
 	LastBid     int64 // milliseconds; means nothing while Bids is 0
 	Fee, Bids   int64 // cents
 	Removed     bool
+	Redacted    bool // by a removal
 
 	key string // identity key of URL
 }
@@ -107,12 +108,6 @@ func (s *State) Len() int { return len(s.lists[Filter{}]) }
 
 // Categories are the categories in use, sorted. The slice stays the state's.
 func (s *State) Categories() []string { return s.categories }
-
-// CategoryOpen says whether a registration in category would be taken: it is
-// in use, or fewer than [MaxCategories] are.
-func (s *State) CategoryOpen(category string) bool {
-	return len(s.lists[Filter{Category: category}]) > 0 || len(s.categories) < MaxCategories
-}
 
 // Errors of [State.Apply]. An event that meets one leaves the state as it was.
 var (

@@ -31,7 +31,7 @@ func openedRing(t testing.TB) *host.Native {
 	t.Helper()
 	n := host.NewNative(100)
 	apply(t, n, coretest.NewStep(&core.Rules{Stamp: epoch * 1000, Name: "Test <Ring>", BaseURL: base, Fee: 100, MinBid: 100,
-		Grace: 10, Decay: 1000, Networks: []string{"tempo:42431"}, Scorer: "fixed", RequiredScore: 40}, nil))
+		Grace: 10, Decay: 1000, Networks: []core.Network{{Name: "tempo:42431", Method: "tempo", Currency: "usd"}}, Scorer: "fixed", RequiredScore: 40}, nil))
 	return n
 }
 

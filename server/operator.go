@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"time"
 
 	"webring/core"
@@ -69,6 +70,10 @@ func (o *Operator) Listen(path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
+	// The address of a socket has room for so much.
+	if len(path) > 100 {
+		return nil, fmt.Errorf("server: the operator socket %s has a path of more than 100 bytes; choose a data folder with a shorter one", path)
+	}
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		return nil, fmt.Errorf("server: operator socket: %w", err)
@@ -109,10 +114,20 @@ func (o *Operator) status(w http.ResponseWriter, _ *http.Request) {
 	reply(w, s)
 }
 
+// now brings the writer's clock to the present, so that ranks are today's.
+func (o *Operator) now(ctx context.Context) error {
+	return o.Ledger.Do(ctx, func(*ledger.Tx) error { return nil })
+}
+
 func (o *Operator) members(w http.ResponseWriter, r *http.Request) {
+	if err := o.now(r.Context()); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	after := 0
 	if text := r.URL.Query().Get("after"); text != "" {
-		if _, err := fmt.Sscanf(text, "%d", &after); err != nil || after < 0 {
+		var err error
+		if after, err = strconv.Atoi(text); err != nil || after < 0 {
 			http.Error(w, "after must be a row number", http.StatusBadRequest)
 			return
 		}
@@ -127,6 +142,10 @@ func (o *Operator) members(w http.ResponseWriter, r *http.Request) {
 }
 
 func (o *Operator) member(w http.ResponseWriter, r *http.Request) {
+	if err := o.now(r.Context()); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	var found *Row
 	o.Ledger.View(func(v *ledger.View) {
 		if at, ok := v.State().BySlug([]byte(r.PathValue("slug"))); ok {
@@ -149,7 +168,7 @@ func row(v *ledger.View, at core.Ordinal) Row {
 }
 
 // remove waits for open reservations on the member, because nothing may make a
-// settled payment inapplicable.
+// settled payment inapplicable. While it waits, no new ones are made.
 func (o *Operator) remove(w http.ResponseWriter, r *http.Request) {
 	var req Removal
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxOperatorBody))
@@ -165,6 +184,8 @@ func (o *Operator) remove(w http.ResponseWriter, r *http.Request) {
 	slug := r.PathValue("slug")
 	err := o.removeWhenFree(r.Context(), slug, req)
 	switch {
+	case errors.Is(err, core.ErrEvent):
+		http.Error(w, "the slug or the reason is beyond its limits", http.StatusBadRequest)
 	case errors.Is(err, core.ErrUnknown):
 		http.Error(w, "no member has the slug "+slug, http.StatusNotFound)
 	case errors.Is(err, core.ErrRemoved):
@@ -187,6 +208,7 @@ const removalWait = 2 * time.Minute
 func (o *Operator) removeWhenFree(ctx context.Context, slug string, req Removal) error {
 	ctx, cancel := context.WithTimeout(ctx, removalWait)
 	defer cancel()
+	defer o.Ledger.AnnounceRemoval(slug)()
 	for {
 		err := o.Ledger.Do(ctx, func(tx *ledger.Tx) error {
 			_, err := tx.Append(&core.Removed{Stamp: tx.Stamp(), Member: slug, Reason: req.Reason, Redacted: req.Redact}, nil)

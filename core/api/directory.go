@@ -47,7 +47,7 @@ func (a *answer) directory() {
 	b = append(b, `","networks":[`...)
 	for i, network := range rules.Networks {
 		b = comma(b, i)
-		b = AppendString(b, network)
+		b = AppendString(b, network.Name)
 	}
 	b = append(b, `],"registration_fee_usd":"`...)
 	b = AppendUSD(b, rules.Fee)

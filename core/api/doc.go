@@ -31,6 +31,7 @@
 //   - Of a repeated parameter the first counts; the others are not looked at.
 //   - Parameters that an endpoint does not know are ignored, format on /next
 //     among them, whatever they contain.
+//   - A from that is not UTF-8 is taken as it was sent, and mostly unknown.
 //   - An empty from is no from. Other empty values are read as they stand: an
 //     empty kind or limit is invalid, an empty category matches nothing.
 //   - When offset is there, page is not looked at, not even to find it invalid.
@@ -38,7 +39,8 @@
 //   - Beyond the last page, links.prev leads back to the last page that has
 //     items. Before an offset smaller than the limit it leads to offset 0.
 //   - from is looked up before filters apply: with an unknown from,
-//     /api/ring/next answers unknown_member also when the ring is empty.
+//     /api/ring/next answers unknown_member also when no member matches. An
+//     empty ring is an empty_ring whatever from says.
 //   - A path is compared after percent-decoding; no path has a trailing slash.
 //   - A state without rules, which no host serves, answers everything with
 //     the problem internal.

@@ -241,7 +241,7 @@ func usd(t *testing.T, v any) int64 {
 
 func TestTheDirectoryFollowsTheRules(t *testing.T) {
 	r := coretest.NewRing(t, func(e *core.Rules) {
-		e.Networks, e.Fee, e.MinBid, e.RequiredScore, e.Scorer = []string{"tempo", "base"}, 250, 150, 55, "ora"
+		e.Networks, e.Fee, e.MinBid, e.RequiredScore, e.Scorer = []core.Network{{Name: "tempo", Method: "tempo", Currency: "usd"}, {Name: "base", Method: "evm", Currency: "usd"}}, 250, 150, 55, "ora"
 	})
 	d := object(t, get(t, r, "/api"))
 	for path, want := range map[string]string{"name": "Example Ring", "openapi": "https://ring.example/openapi.json", "llms": "https://ring.example/llms.txt",

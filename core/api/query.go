@@ -78,7 +78,14 @@ func (a *answer) read(raw []byte, known params) bool {
 			continue
 		}
 		a.q.seen |= p
+		sent := value
 		value, ok := a.decode(value, true)
+		if p == fromParam && !ok {
+			// A page says who it is, and not always in UTF-8. As it was sent it
+			// may still be the address of a site; otherwise it names nobody,
+			// which is no reason to stop a visitor.
+			value, ok = sent, true
+		}
 		if p == pageParam {
 			// Whether it counts is known only when all have been read.
 			page, pageValid = count(value)

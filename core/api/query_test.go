@@ -35,7 +35,6 @@ func TestInvalidParametersAreNamed(t *testing.T) {
 		"page":     {"0", "-1", "", "x", "00", "1,2", "%e"},
 		"kind":     {"", "Agent", "agents", "agent,mcp", "%", "%ff", "agent+"},
 		"format":   {"", "json", "Redirect", "redirect%20", "%"},
-		"from":     {"%", "%4", "%zz", "%ff", "a%C3", "\xff"},
 		"category": {"%", "%zz", "%ff"},
 	} {
 		for _, path := range paths(parameter) {
@@ -47,12 +46,35 @@ func TestInvalidParametersAreNamed(t *testing.T) {
 					t.Errorf("%s: %d %s", target, res.Status, res.Body)
 				}
 			}
-			if parameter == "from" || parameter == "category" {
+			if parameter == "category" {
 				continue
 			}
 			// Without '=' the value is empty.
 			fails(t, r, path+"?"+parameter, api.InvalidParameter)
 		}
+	}
+}
+
+// A from that cannot be decoded names nobody, unless it is the address of a
+// site as it was sent; it never ends a visitor's way in a 400.
+func TestFromThatIsNotUTF8IsUnknownOrAnAddressAsSent(t *testing.T) {
+	r := sample(t)
+	for _, from := range []string{"%", "%4", "%zz", "%ff", "a%C3", "\xff", "https%3A//gamma.example/100%"} {
+		for _, path := range paths("from") {
+			target := path + "?from=" + from
+			res := get(t, r, target)
+			strict := path == "/api/ring/next" || path == "/api/ring/prev"
+			switch {
+			case strict && res.Status != 404:
+				t.Errorf("%s: %d %s", target, res.Status, res.Body)
+			case !strict && (res.Status != 200 && res.Status != 302 || !res.Unknown):
+				t.Errorf("%s: %d, unknown %t", target, res.Status, res.Unknown)
+			}
+		}
+	}
+	latin1 := get(t, r, "/api/widget?from=https://www.beta.example/docs/caf%E9")
+	if latin1.Unknown || !strings.Contains(string(latin1.Body), `"member":{"slug":"beta"`) {
+		t.Errorf("a page with a Latin-1 address: %s", latin1.Body)
 	}
 }
 

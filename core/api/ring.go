@@ -32,6 +32,10 @@ func (a *answer) traverse(to direction, how manner) {
 	from, known := a.locate()
 	if a.Unknown && how == strict {
 		a.Unknown = false
+		if a.st.Len() == 0 {
+			a.problem(EmptyRing, "The ring has no members yet.")
+			return
+		}
 		a.problem(UnknownMember, "from names no member. It may be a member's slug, a member's URL or the bare host name of one.")
 		return
 	}

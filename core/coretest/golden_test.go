@@ -21,13 +21,13 @@ func examples() (names []string, events []core.Event, texts *core.Texts) {
 		}
 		return t
 	}
-	payment := core.Payment{Method: "tempo", Transaction: "0x" + strings.Repeat("ab", 32), Payer: "0x" + strings.Repeat("cd", 20)}
+	payment := core.Payment{Method: "tempo", Network: "tempo:42431", Transaction: "0x" + strings.Repeat("ab", 32), Payer: "0x" + strings.Repeat("cd", 20)}
 	texts = &core.Texts{Name: text(0x10, "Ünï & Co"), URL: text(0x30, "https://uni.example/a"),
 		Description: text(0x50, "Eine Beschreibung."), Report: text(0x70, "https://scores.example/1")}
-	return []string{"rules", "joined", "joined bare", "bid", "removed", "removed redacted", "adjusted credit", "adjusted void"},
+	return []string{"rules", "joined", "joined bare", "bid", "removed", "removed redacted", "adjusted credit", "adjusted void", "adjusted unclaimed"},
 		[]core.Event{
 			&core.Rules{Stamp: 1769846400000, Name: "Ring", BaseURL: "https://ring.example", Fee: 100, MinBid: 100, Grace: 2592000,
-				Decay: 7776000, Networks: []string{"tempo", "base"}, Scorer: "is-agentic", RequiredScore: 40, Synthetic: true},
+				Decay: 7776000, Networks: []core.Network{{Name: "tempo:42431", Method: "tempo", Currency: "0x20c0"}, {Name: "eip155:8453", Method: "evm", Currency: "0x8335"}}, Scorer: "is-agentic", RequiredScore: 40, Synthetic: true},
 			&core.Joined{Stamp: 1769846401000, Slug: "uni-co", Kind: core.MCP, Category: "general",
 				Name: Commit(texts.Name), URL: Commit(texts.URL), Description: Commit(texts.Description), Report: Commit(texts.Report),
 				Score: core.Score{Given: true, Value: 72, Provider: "is-agentic", Version: "3", ScannedAt: 1769846399000},
@@ -38,6 +38,7 @@ func examples() (names []string, events []core.Event, texts *core.Texts) {
 			&core.Removed{Stamp: 1769846405000, Member: "uni-co", Reason: "asked for", Redacted: true},
 			&core.Adjusted{Stamp: 1769846406000, Adjustment: core.Credit, Member: "uni-co", Amount: 1, Payment: payment, Reason: "found later"},
 			&core.Adjusted{Stamp: core.MaxStamp, Adjustment: core.Void, Member: "uni-co", Amount: 100, Payment: payment, Reason: "reorganised"},
+			&core.Adjusted{Stamp: core.MaxStamp, Adjustment: core.Unclaimed, Amount: core.MaxTotal, Payment: payment, Reason: "nobody's"},
 		}, texts
 }
 

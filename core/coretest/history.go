@@ -136,7 +136,8 @@ func (g *generator) rules() {
 		e.Grace, e.Decay = g.Int64N(30), 1+g.Int64N(120)
 	}
 	for range g.IntN(3) {
-		e.Networks = append(e.Networks, g.pick("tempo", "base"))
+		name := g.pick("tempo", "base")
+		e.Networks = append(e.Networks, core.Network{Name: name, Method: name, Currency: "0xusd"})
 	}
 	g.add(e, nil)
 }
@@ -180,8 +181,12 @@ func (g *generator) remove() {
 }
 
 func (g *generator) adjust() {
-	g.add(&core.Adjusted{Stamp: g.when(), Adjustment: core.Adjustment(1 + g.IntN(2)), Member: g.member(),
-		Amount: g.amount(), Payment: g.payment(), Reason: "reorganised"}, nil)
+	e := &core.Adjusted{Stamp: g.when(), Adjustment: core.Adjustment(1 + g.IntN(3)), Member: g.member(),
+		Amount: g.amount(), Payment: g.payment(), Reason: "reorganised"}
+	if e.Adjustment == core.Unclaimed {
+		e.Member = ""
+	}
+	g.add(e, nil)
 }
 
 // amount draws small sums, so that standings tie, and now and then the
@@ -215,7 +220,7 @@ func (g *generator) url() string {
 }
 
 func (g *generator) payment() core.Payment {
-	return core.Payment{Method: "tempo", Transaction: fmt.Sprintf("0x%064x", g.Uint64()), Payer: "0xpayer"}
+	return core.Payment{Method: "tempo", Network: "tempo:42431", Transaction: fmt.Sprintf("0x%064x", g.Uint64()), Payer: "0xpayer"}
 }
 
 func (g *generator) text(value string) core.Text {

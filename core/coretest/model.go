@@ -25,11 +25,12 @@ type Model struct {
 // Member is one member of a [Model]. Texts is nil when they were redacted
 // before the model saw them.
 type Member struct {
-	Event   *core.Joined
-	Texts   *core.Texts
-	Bids    int64 // cents
-	LastBid int64 // milliseconds
-	Removed bool
+	Event    *core.Joined
+	Texts    *core.Texts
+	Bids     int64 // cents
+	LastBid  int64 // milliseconds
+	Removed  bool
+	Redacted bool // by a removal
 
 	site *site // what Texts.URL says
 }
@@ -63,17 +64,24 @@ func (m *Model) Apply(e core.Event, texts *core.Texts) error {
 		}
 	case *core.Removed:
 		member, err := m.find(e.Member)
+		if err == core.ErrRemoved && e.Redacted && !member.Redacted {
+			err = nil
+		}
 		if err != nil {
 			return err
 		}
 		member.Removed = true
+		member.Redacted = member.Redacted || e.Redacted
 	case *core.Adjusted:
-		if e.Adjustment == core.Credit {
+		switch e.Adjustment {
+		case core.Credit:
 			if err := m.pay(e.Member, e.Amount, e.Stamp); err != nil {
 				return err
 			}
-		} else if _, err := m.find(e.Member); err == core.ErrUnknown {
-			return err
+		case core.Void:
+			if _, err := m.find(e.Member); err == core.ErrUnknown {
+				return err
+			}
 		}
 	}
 	m.Seq++

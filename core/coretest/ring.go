@@ -30,7 +30,7 @@ func NewRing(t testing.TB, edit ...func(*core.Rules)) *Ring {
 func (r *Ring) Rules(edit ...func(*core.Rules)) {
 	r.t.Helper()
 	e := &core.Rules{Stamp: r.Stamp, Name: "Example Ring", BaseURL: "https://ring.example", Fee: 100, MinBid: 100,
-		Grace: 30 * 86400, Decay: 90 * 86400, Networks: []string{"tempo"}, Scorer: "is-agentic", RequiredScore: 40}
+		Grace: 30 * 86400, Decay: 90 * 86400, Networks: []core.Network{{Name: "tempo", Method: "tempo", Currency: "usd"}}, Scorer: "is-agentic", RequiredScore: 40}
 	for _, f := range edit {
 		f(e)
 	}

@@ -8,7 +8,7 @@ type index struct {
 	open     map[string]*Reservation
 	byURL    map[string]string // URL key of an open registration → its id
 	onMember map[string]onMember
-	bars     map[bar]time.Time // until when
+	bars     map[string]time.Time // by [barKey], until when
 }
 
 // onMember sums the open reservations on one member.
@@ -17,10 +17,8 @@ type onMember struct {
 	cents int64
 }
 
-type bar struct{ payer, urlKey string }
-
 func newIndex() index {
-	return index{map[string]*Reservation{}, map[string]string{}, map[string]onMember{}, map[bar]time.Time{}}
+	return index{map[string]*Reservation{}, map[string]string{}, map[string]onMember{}, map[string]time.Time{}}
 }
 
 // change replaces old by new; nil stands for none. With the arguments
@@ -41,7 +39,7 @@ func (x *index) change(old, new *Reservation) {
 		}
 	case Failed:
 		if new.Operation == OperationRegister {
-			x.bars[bar{new.Payer, new.URLKey}] = new.FailedAt.Add(BarPeriod)
+			x.bars[string(new.Bar)] = new.FailedAt.Add(BarPeriod)
 		}
 	}
 }
@@ -61,7 +59,7 @@ func (x *index) drop(r *Reservation) {
 			delete(x.onMember, r.Member)
 		}
 	case Failed:
-		delete(x.bars, bar{r.Payer, r.URLKey})
+		delete(x.bars, string(r.Bar))
 	}
 }
 
@@ -76,6 +74,6 @@ func (x *index) expire(now time.Time) {
 
 // barred gives the end of the bar on this payer for this URL.
 func (x *index) barred(payer, urlKey string, now time.Time) (until time.Time, ok bool) {
-	until, ok = x.bars[bar{payer, urlKey}]
+	until, ok = x.bars[string(barKey(payer, urlKey))]
 	return until, ok && now.Before(until)
 }

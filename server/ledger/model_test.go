@@ -18,6 +18,7 @@ import (
 // question a walk over it.
 type model struct {
 	all     []*ledger.Reservation
+	urls    map[string]string // by id, for those that failed too
 	removed map[string]bool
 }
 
@@ -43,7 +44,7 @@ func (m *model) openURL(key string) *ledger.Reservation {
 
 func (m *model) barred(payer, key string, now time.Time) bool {
 	return m.find(func(v *ledger.Reservation) bool {
-		return v.State == ledger.Failed && v.Payer == payer && v.URLKey == key && now.Sub(v.FailedAt) < ledger.BarPeriod
+		return v.State == ledger.Failed && v.Payer == payer && m.urls[v.ID] == key && now.Sub(v.FailedAt) < ledger.BarPeriod
 	}) != nil
 }
 
@@ -78,7 +79,7 @@ func runHistory(t *testing.T, rnd *rand.Rand) {
 	urls := []string{"u0.org", "u1.org", "u2.org"}
 	payers := []string{"p0", "p1"}
 	r := openedRing(t, slugs...)
-	m := &model{removed: map[string]bool{}}
+	m := &model{urls: map[string]string{}, removed: map[string]bool{}}
 	pick := func(s []string) string { return s[rnd.IntN(len(s))] }
 
 	for step := range 120 {
@@ -108,6 +109,7 @@ func runHistory(t *testing.T, rnd *rand.Rand) {
 			}
 			if err == nil {
 				m.all = append(m.all, v)
+				m.urls[v.ID] = v.URLKey
 			}
 		case op < 7: // settle one that is open
 			v := m.find(func(v *ledger.Reservation) bool { return v.State == ledger.Reserved })

@@ -27,7 +27,7 @@ var (
 // Remedy ends the message of every refusal, those of a store included. Nothing less is safe: from here on
 // the program would sign another history than the one that edges have seen,
 // or take a payment twice.
-const Remedy = "nothing was started; keep this data folder aside and restore it from a backup with `webring restore`"
+const Remedy = "nothing was started; keep this data folder aside and restore it whole, with the head and the challenge key, from a backup"
 
 func refuse(kind error, format string, args ...any) error {
 	return fmt.Errorf("%w: %w; %s", kind, fmt.Errorf(format, args...), Remedy)
@@ -38,8 +38,8 @@ func refuse(kind error, format string, args ...any) error {
 //
 // It refuses with [ErrDamaged], [ErrBehindHead] or [ErrNoHead], in words that
 // say what was found and what to do. [core.ErrCapacity] means that
-// [Config.Capacity] is below the number of members. The store stays the
-// caller's, also after an error.
+// [Config.Capacity] is below the number of those who have joined or whose
+// registration is open. The store stays the caller's, also after an error.
 func Open(c Config) (*Ledger, error) {
 	if c.Store == nil || c.HeadPath == "" || c.Capacity <= 0 {
 		return nil, errors.New("ledger: store, head and capacity must be given")
@@ -140,6 +140,11 @@ func (l *Ledger) load(end, seen position) error {
 	}
 	if err := l.loadIndex(); err != nil {
 		return refuse(ErrDamaged, "%w", err)
+	}
+	// Each open registration was promised a place, and may have been paid for.
+	if rows, open := l.state.Rows(), len(l.index.byURL); rows+open > l.state.Capacity() {
+		return fmt.Errorf("ledger: %d members have joined and %d registrations are being paid for, more than the capacity of %d allows: %w",
+			rows, open, l.state.Capacity(), core.ErrCapacity)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func (r *ring) refused(t *testing.T, name string, want error) {
 	}
 	if !errors.Is(err, want) {
 		t.Errorf("%s: Open = %v, want %v", name, err, want)
-	} else if !strings.Contains(err.Error(), "webring restore") {
+	} else if !strings.Contains(err.Error(), "restore it whole") {
 		t.Errorf("%s: %v does not say what to do", name, err)
 	}
 }
@@ -238,6 +238,26 @@ func TestOpenWithTooLittleCapacityIsNoDamage(t *testing.T) {
 	_, err := ledger.Open(c)
 	if !errors.Is(err, core.ErrCapacity) || errors.Is(err, ledger.ErrDamaged) || strings.Contains(err.Error(), "restore") {
 		t.Errorf("Open = %v, want ErrCapacity alone", err)
+	}
+}
+
+// A registration that is open may have been paid for: a capacity without a
+// place for it would leave settled money without its effect.
+func TestOpenKeepsPlacesForOpenRegistrations(t *testing.T) {
+	r := openedRing(t, "ada", "bob")
+	r.must(func(tx *ledger.Tx) error { return tx.Reserve(registration("new", "payer")) })
+	r.must(func(tx *ledger.Tx) error { return tx.Reserve(bidReservation("b", "ada", 100)) })
+	r.Close()
+	for capacity, want := range map[int]error{1: core.ErrCapacity, 2: core.ErrCapacity, 3: nil} {
+		c := r.config()
+		c.Capacity = capacity
+		l, err := ledger.Open(c)
+		if !errors.Is(err, want) || (err == nil) != (want == nil) || errors.Is(err, ledger.ErrDamaged) {
+			t.Errorf("capacity %d: Open = %v, want %v", capacity, err, want)
+		}
+		if err == nil {
+			l.Close()
+		}
 	}
 }
 

@@ -172,3 +172,32 @@ func TestPlainRemovalKeepsTexts(t *testing.T) {
 		}
 	})
 }
+
+// A member counts as leaving as long as anybody waits to remove it, and only
+// that member.
+func TestAnnouncedRemovalsAreCounted(t *testing.T) {
+	r := openedRing(t, "ada", "bob")
+	leaving := func(slug string) (yes bool) {
+		r.View(func(v *ledger.View) { yes = v.RemovalAnnounced(slug) })
+		return yes
+	}
+	if leaving("ada") {
+		t.Error("leaving before anybody asked")
+	}
+	one, two := r.AnnounceRemoval("ada"), r.AnnounceRemoval("ada")
+	one()
+	one() // a second call is none
+	if !leaving("ada") || leaving("bob") {
+		t.Errorf("while one still waits: ada %t, bob %t", leaving("ada"), leaving("bob"))
+	}
+	r.must(func(tx *ledger.Tx) error {
+		if !tx.View().RemovalAnnounced("ada") {
+			t.Error("not known inside a turn")
+		}
+		return nil
+	})
+	two()
+	if leaving("ada") {
+		t.Error("leaving after all have given up")
+	}
+}

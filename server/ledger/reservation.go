@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,7 +40,8 @@ type Reservation struct {
 	ID        string           // challenge id
 	State     ReservationState // Reserved in a new one
 	Operation string           // OperationRegister or OperationBid
-	URLKey    string           `json:",omitempty"` // register: identity key of the URL
+	URLKey    string           `json:",omitempty"` // register: identity key of the URL, until it fails
+	Bar       []byte           `json:",omitempty"` // set by Update when a registration fails; see barKey
 	Member    string           `json:",omitempty"` // slug; for register once applied
 	Cents     int64            // the whole payment
 	Payer     string           // account that pays
@@ -163,7 +165,7 @@ func (r *Reservation) check() error {
 	}
 	switch r.Operation {
 	case OperationRegister:
-		if r.URLKey == "" && !r.Redacted {
+		if r.URLKey == "" && r.State != Failed && !r.Redacted {
 			return wrong("URL")
 		}
 	case OperationBid:
@@ -183,6 +185,22 @@ func (r *Reservation) check() error {
 		return wrong("state")
 	}
 	return nil
+}
+
+// barKey stands for a payer and a URL after a payment has come to nothing. A
+// bar needs no more than to be recognised, and whoever never paid has no claim
+// to have an address kept here for ever.
+func barKey(payer, urlKey string) []byte {
+	sum := sha256.Sum256([]byte(payer + "\x00" + urlKey))
+	return sum[:]
+}
+
+// fail ends r at this instant, and replaces its URL by what the bar needs.
+func (r *Reservation) fail(at time.Time) {
+	r.FailedAt = at
+	if r.Operation == OperationRegister {
+		r.Bar, r.URLKey = barKey(r.Payer, r.URLKey), ""
+	}
 }
 
 // checkChange says whether a stored reservation may become r.

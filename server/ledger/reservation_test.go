@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -342,5 +343,33 @@ func TestWhatWasReservedStays(t *testing.T) {
 	}
 	if err := r.do(func(tx *ledger.Tx) error { return tx.Update(registration("none", "payer")) }); err != ledger.ErrNoReservation {
 		t.Errorf("updating what is not there: %v", err)
+	}
+}
+
+// A registration that came to nothing keeps no address: what the bar needs
+// tells nobody which URL it was. The bar outlasts a restart all the same.
+func TestFailedRegistrationForgetsItsURL(t *testing.T) {
+	r := openedRing(t)
+	v := registration("new", "payer")
+	v.Body, v.Pinned = nil, nil
+	r.must(func(tx *ledger.Tx) error { return tx.Reserve(v) })
+	plain := *v
+	r.must(func(tx *ledger.Tx) error {
+		v.State = ledger.Failed
+		return tx.Update(v)
+	})
+	stored := func() []byte { return r.get("r" + v.ID) }
+	for name, update := range map[string]*ledger.Reservation{"as it is kept": v, "by a hand that still has the URL": &plain} {
+		update.State, update.Bar = ledger.Failed, nil
+		r.must(func(tx *ledger.Tx) error { return tx.Update(update) })
+		r.reopen()
+		if bytes.Contains(stored(), []byte("new.org")) {
+			t.Errorf("updated %s: the URL is stored: %s", name, stored())
+		}
+		again := registration("new", "payer")
+		again.ID, again.ReplayKeys = "again", []string{"again"}
+		if err := r.do(func(tx *ledger.Tx) error { return tx.Reserve(again) }); err != ledger.ErrBarred {
+			t.Errorf("updated %s: the same payer: %v, want ErrBarred", name, err)
+		}
 	}
 }

@@ -269,8 +269,8 @@ func (tx *Tx) checkApplicable(r *Reservation) error {
 
 // Update stores a reservation anew. What was reserved (operation, URL, amount,
 // payer, keys) stays; the state goes from [Reserved] to [Applied] or [Failed]
-// or stays. It sets FailedAt when it fails. Of a redacted reservation, what
-// was deleted stays deleted, whatever r holds.
+// or stays. When it fails, FailedAt is set, and of a registration's URL only
+// what the bar needs is kept. What was deleted stays deleted, whatever r holds.
 func (tx *Tx) Update(r *Reservation) error {
 	old, err := tx.Get(r.ID)
 	if err != nil {
@@ -280,12 +280,15 @@ func (tx *Tx) Update(r *Reservation) error {
 	if old.Redacted {
 		kept.redact()
 	}
+	if old.State == Failed {
+		kept.URLKey = ""
+	}
 	if err := old.checkChange(&kept); err != nil {
 		return err
 	}
-	kept.Created, kept.FailedAt = old.Created, old.FailedAt
+	kept.Created, kept.FailedAt, kept.Bar = old.Created, old.FailedAt, old.Bar
 	if old.State == Reserved && kept.State == Failed {
-		kept.FailedAt = time.UnixMilli(tx.stamp).UTC()
+		kept.fail(time.UnixMilli(tx.stamp).UTC())
 	}
 	b, err := encodeReservation(&kept)
 	if err != nil {

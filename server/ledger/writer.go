@@ -70,6 +70,8 @@ type Ledger struct {
 	state  *core.State
 	index  index
 	staged Batch // rows of the group in work; they lie over the store
+	// leaving are the members whose removal is announced, and how often.
+	leaving map[string]int
 
 	durable atomic.Pointer[position]
 
@@ -94,7 +96,7 @@ type item struct {
 func newLedger(c Config) *Ledger {
 	l := &Ledger{
 		store: c.Store, now: c.Now, random: c.Random, publish: c.Publish, failpoint: c.Failpoint,
-		state: core.NewState(c.Capacity), index: newIndex(), staged: Batch{},
+		state: core.NewState(c.Capacity), index: newIndex(), staged: Batch{}, leaving: map[string]int{},
 		wake: make(chan struct{}, 1), done: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if l.now == nil {

@@ -61,8 +61,8 @@ type Outcome struct {
 	State State
 	// Deep is set when no reorganisation that the method's depth provides
 	// for can change State any more. Failed, Mismatched and Gone are only
-	// ever said when that is so; Settled is said at once, and asked for
-	// again until it is deep.
+	// ever said when that is so; Settled is said at once, and may be
+	// asked for again until it is deep.
 	Deep   bool
 	Detail string // for the operator's log; never for a caller
 }

@@ -64,6 +64,11 @@ func (o *bid) check(v *ledger.View, _ time.Time) error {
 	if m.Removed {
 		return &Problem{Code: api.MemberRemoved, Detail: "This member was removed from the ring and takes no bids. Nothing was charged."}
 	}
+	if v.RemovalAnnounced(m.Slug) {
+		// Said before the member is gone, because it may yet stay.
+		return &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
+			Detail: "This member is being removed from the ring as soon as the last payment for it is settled, and takes no new bids. Nothing was charged for this one; send the request again later to learn what became of the member."}
+	}
 	if _, open := v.OpenOnMember(m.Slug); m.Total()+open+o.Amount > core.MaxTotal {
 		return &Problem{Code: api.TotalTooHigh, Detail: "The member's total may not go beyond " + FormatUSD(core.MaxTotal) + " USD."}
 	}

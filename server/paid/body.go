@@ -33,7 +33,7 @@ type FieldError struct {
 }
 
 // InputError is the only error of [ParseRegister] and [ParseBid]: everything
-// that is wrong with one body, to be answered with 422. Code is the one that
+// that is wrong with one request, to be answered with 422. Code is the one that
 // all findings share, and invalid_request when they differ.
 type InputError struct {
 	Code   api.Code
@@ -70,11 +70,13 @@ type BidRequest struct {
 
 // ParseRegister reads the body of a registration: one JSON object as
 // service-interface.md ("RegisterRequest") and decisions.md ("Requests") say.
-// minimum is the least opening bid in cents. All fields are checked, whatever
-// is wrong with the first; the error is always an *[InputError].
+// canonical gives a site's URL and its identity key, or says why it may not
+// join: [SitePolicy.Canonical] does. minimum is the least opening bid in cents.
+// All fields are checked, whatever is wrong with the first; the error is always
+// an *[InputError].
 //
 // The length of body is bounded by whoever read it.
-func ParseRegister(body []byte, sites SitePolicy, minimum int64) (RegisterRequest, error) {
+func ParseRegister(body []byte, canonical func(raw string) (url, key string, err error), minimum int64) (RegisterRequest, error) {
 	var f findings
 	fields := f.object(body, "name", "url", "kind", "category", "description", "bid")
 	if fields == nil {
@@ -87,7 +89,7 @@ func ParseRegister(body []byte, sites SitePolicy, minimum int64) (RegisterReques
 	}
 	if s, ok := f.required(fields, "url"); ok {
 		var err error
-		if r.URL, r.Key, err = sites.Canonical(s); err != nil {
+		if r.URL, r.Key, err = canonical(s); err != nil {
 			f.add(api.InvalidURL, "/url", err.Error())
 		}
 	}
@@ -163,6 +165,13 @@ func (f *findings) add(code api.Code, pointer, detail string) {
 	}
 	f.fields = append(f.fields, FieldError{pointer, detail})
 	f.codes = append(f.codes, code)
+}
+
+// invalidRequest is one finding about a request as a whole.
+func invalidRequest(detail string) error {
+	var f findings
+	f.add(api.InvalidRequest, "", detail)
+	return f.err()
 }
 
 // err gives the findings as one error, or nil.
@@ -289,7 +298,8 @@ func kindName(k jsontext.Kind) string {
 	}
 }
 
-// text gives the cleaned form of s, whose length must lie in the bounds.
+// text gives the cleaned form of s, whose length must lie in the bounds. What
+// may not be empty may not look empty either.
 func (f *findings) text(pointer, s string, least, most int) string {
 	s, ok := cleanText(s)
 	n := codePoints(s)
@@ -298,6 +308,8 @@ func (f *findings) text(pointer, s string, least, most int) string {
 		f.add(api.InvalidRequest, pointer, "is not valid UTF-8")
 	case n < least:
 		f.add(api.InvalidRequest, pointer, "must not be empty")
+	case least > 0 && !visible(s):
+		f.add(api.InvalidRequest, pointer, "must have at least one character that can be seen")
 	case n > most:
 		f.add(api.InvalidRequest, pointer, fmt.Sprintf("must have at most %d characters, not %d", most, n))
 	}

@@ -17,29 +17,27 @@ import (
 // has proved to be our own:
 //
 //  1. the credential can be read (done by Handle)
-//  2. its challenge is one of ours, for this operation
-//  3. it was not consumed before; that comes ahead of the challenge's age,
-//     because a client that is told "expired" pays again
+//  2. its challenge was not consumed before; that comes ahead of everything
+//     that may have changed since, our realm and key included, because a client
+//     that is told "expired" or "not issued here" pays again
+//  3. its challenge is one of ours
 //  4. it asks what this route would ask for this body, in time
 //  5. the transaction in it pays exactly that
-//  6. the ring can carry the order out
 //
 // What then follows, from the claim to the stored answer, is [work].
 func (s *Service) pay(ctx context.Context, op operation, c Call, cred mpp.Credential) Answer {
-	ch := cred.Challenge
-	n := s.network(ch.Method)
-	if n == nil {
-		return s.problem(&Problem{Code: api.UnsupportedMethod, Detail: "No offer of this ring uses this payment method."})
-	}
-	if ch.Realm != s.Realm || ch.Intent != charge || !s.Keys.Verify(ch) {
-		return s.offer(ctx, op, c, refusal(api.InvalidChallenge, "The challenge in the credential was not issued here. Pay the new one."))
-	}
-	answer, err := s.consumed(c, ch.ID)
+	ch, n := cred.Challenge, s.network(cred.Challenge.Method)
+	ours := ch.Realm == s.Realm && ch.Intent == charge && s.Keys.Verify(ch)
+	answer, err := s.consumed(c, ch.ID, ours)
 	switch {
 	case err != nil:
 		return s.problem(err)
 	case answer != nil:
-		return *answer
+		return s.durable(*answer)
+	case n == nil:
+		return s.problem(&Problem{Code: api.UnsupportedMethod, Detail: "No offer of this ring uses this payment method."})
+	case !ours:
+		return s.offer(ctx, op, c, refusal(api.InvalidChallenge, "The challenge in the credential was not issued here. Pay the new one."))
 	}
 	o, problem := s.answered(op, c, n, ch)
 	if problem != nil {
@@ -48,13 +46,6 @@ func (s *Service) pay(ctx context.Context, op operation, c Call, cred mpp.Creden
 	payment, err := n.Decode(cred, o.cents(), s.Now())
 	if err != nil {
 		return s.rejected(ctx, op, c, err)
-	}
-	if err := s.check(o); err != nil {
-		return s.problem(err)
-	}
-	// The challenge may be five minutes old: what was ready then is asked again.
-	if err := s.inTime(ctx, n); err != nil {
-		return s.problem(err)
 	}
 	stored, err := json.Marshal(o)
 	if err != nil {
@@ -124,56 +115,70 @@ func (s *Service) answered(op operation, c Call, n *network, ch mpp.Challenge) (
 	return o, nil
 }
 
-// consumed answers a credential whose challenge was reserved before, or gives
-// nil for one that was not.
+// consumed answers a credential whose challenge was claimed or reserved before,
+// or gives nil for one that was not.
 //
 // While the first request is held, and once a 2xx was given out, that is 409.
 // In between, after an answer of 503 or the end of the process, the credential
 // still has its answer to come. An Idempotency-Key gives it out any number of
 // times.
-func (s *Service) consumed(c Call, id string) (*Answer, error) {
+//
+// A challenge that is not ours, or is no longer since realm or key were changed,
+// tells what became of the payment and nothing else: whoever merely knows the
+// id is not given the answer, and does not take it from whom it belongs to.
+func (s *Service) consumed(c Call, id string, ours bool) (*Answer, error) {
+	// Work, what was given out, and the ledger are looked at as one: between
+	// two looks the first copy could come to its end.
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	w := s.work[challengeKey(id)]
 	held := w != nil && w.held
-	s.mu.Unlock()
 	r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) { return v.ByReplayKey(challengeKey(id)) })
-	if err != nil {
-		return nil, err
-	}
 	switch {
+	case err != nil:
+		return nil, err
 	case r == nil && w == nil:
 		return nil, nil
-	case r == nil: // claimed and not yet reserved
+	case r == nil && held:
 		return nil, s.reused(w.reservation)
-	}
-	if r.Operation != c.Operation {
-		return nil, s.reused(r)
+	case r == nil: // not reserved yet, and its request was let go
+		return nil, errPending
 	}
 	digest := mpp.Digest(c.Body)
-	if key := idempotency(c, r.BodyDigest); key != "" && key == r.Idempotency {
+	if key := idempotency(c, r.BodyDigest); ours && key != "" && key == r.Idempotency {
 		switch {
 		case digest != r.BodyDigest:
-			return nil, &Problem{Code: api.InvalidRequest, Detail: "This Idempotency-Key was used with another body. Send the body it was used with, or another key."}
+			return nil, invalidRequest("this Idempotency-Key was used with another body; send the body it was used with, or another key")
 		case r.State == ledger.Applied:
 			return s.stored(r), nil
 		}
 	}
 	switch {
-	case held || digest != r.BodyDigest || r.State == ledger.Failed:
+	case held || r.Operation != c.Operation || digest != r.BodyDigest || r.State == ledger.Failed:
 		return nil, s.reused(r)
 	case r.State == ledger.Reserved:
 		return nil, errPending
-	case !s.give(r):
+	case !ours || !s.give(r):
 		return nil, s.reused(r)
 	}
 	return s.stored(r), nil
+}
+
+// durable lets an answer out that was read from the ledger, once it cannot be
+// lost any more: a look at the ledger sees the writer's work before it is on
+// the disk, and an empty turn ends after it is.
+func (s *Service) durable(a Answer) Answer {
+	if err := s.Ledger.Do(context.Background(), func(*ledger.Tx) error { return nil }); err != nil {
+		return s.problem(errPending)
+	}
+	return a
 }
 
 func challengeKey(id string) string { return "challenge:" + id }
 
 // stored is the answer kept with an applied reservation.
 func (s *Service) stored(r *ledger.Reservation) *Answer {
-	if r.Response == nil { // redacted since
+	if r.Redacted { // the answer held the member's words
 		a := s.problem(s.reused(r))
 		return &a
 	}
@@ -183,15 +188,13 @@ func (s *Service) stored(r *ledger.Reservation) *Answer {
 // give notes that the 2xx of r is handed out, and says whether this is the
 // first time. From here on the credential counts as consumed. The ledger hears
 // of it a moment later: should the process end in between, the answer is given
-// once more, which costs nobody anything.
+// once more, which costs nobody anything. The caller holds mu.
 func (s *Service) give(r *ledger.Reservation) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if r.Delivered || s.given[r.ID] {
 		return false
 	}
 	s.given[r.ID] = true
-	if s.closed {
+	if s.ctx.Err() != nil {
 		return true
 	}
 	s.group.Add(1)

@@ -10,8 +10,8 @@
 //     slug.go the rules for what people send
 //   - offer.go: a request without a credential gets a reason or a challenge
 //   - credential.go: a request with one is checked, from cheap to dear
-//   - work.go: claim, simulate, reserve, broadcast, append, answer; and how an
-//     open reservation is taken up by the next process
+//   - work.go: claim, simulate, reserve, broadcast, append, answer
+//   - resume.go: how an open reservation is taken up by the next process
 //   - problem.go: every error becomes a document in one place
 //
 // # Reservations

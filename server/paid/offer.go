@@ -58,22 +58,41 @@ func (s *Service) check(o order) (err error) {
 }
 
 // alreadyPaid keeps a client that lost its credential from paying twice: a
-// request that repeats the key and the body of one that a payment was reserved
-// for never gets another challenge.
+// request that repeats the key and the body of one that a payment was claimed
+// or reserved for gets no other challenge while its key is kept.
 func (s *Service) alreadyPaid(c Call) error {
-	r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) {
-		return v.ByIdempotency(idempotency(c, mpp.Digest(c.Body)))
-	})
+	key := idempotency(c, mpp.Digest(c.Body))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.work {
+		if w.reservation.Idempotency == key {
+			return errPending
+		}
+	}
+	r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) { return v.ByIdempotency(key) })
 	if err != nil {
 		return err
 	}
 	switch {
-	case r == nil || r.State == ledger.Failed:
+	case r == nil || !s.keepsKey(r):
 		return nil
 	case r.State == ledger.Reserved:
 		return errPending
 	}
 	return s.reused(r)
+}
+
+// keyLife is how long a payment stands for the Idempotency-Key it came with,
+// from its reservation. Keys are not bound to a client, which has no name here:
+// were they kept for ever, whoever comes later with a common key and an equal
+// body, as two bids on one member are, could never pay.
+const keyLife = 24 * time.Hour
+
+// keepsKey says whether a second payment under the Idempotency-Key of r is one
+// too many. A payment whose outcome is not known keeps its key however long it
+// takes; one that failed gives it up.
+func (s *Service) keepsKey(r *ledger.Reservation) bool {
+	return r.State == ledger.Reserved || r.State == ledger.Applied && s.Now().Before(r.Created.Add(keyLife))
 }
 
 // reservation looks a reservation up; nil stands for none.
@@ -146,6 +165,9 @@ func (s *Service) reused(r *ledger.Reservation) *Problem {
 		outcome, detail = "applied", "Its payment was applied; links.self shows the member. Do not pay again."
 	case ledger.Failed:
 		outcome, detail = "failed", "Its payment did not go through and will not. Send the request without a credential to get a new challenge."
+		if r.Outcome == mpp.Mismatched.String() {
+			detail = "Its transaction went through but did not pay this ring, so nothing was granted. Do not pay again before you know why."
+		}
 	}
 	more := map[string]any{"outcome": outcome}
 	if r.Member != "" {

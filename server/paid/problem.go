@@ -22,7 +22,7 @@ func (p *Problem) Error() string { return "paid: " + string(p.Code) + ": " + p.D
 
 var (
 	errUnavailable = &Problem{Code: api.PaymentsUnavailable, RetryAfter: 10,
-		Detail: "The payment network cannot be asked at the moment. Nothing was charged; try again later."}
+		Detail: "Payments cannot be taken at the moment. Nothing was charged; try again later."}
 	errPending = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
 		Detail: "A payment for this is being settled and its outcome is not known yet. Do not pay again: repeat this request later."}
 	errInternal = &Problem{Code: api.Internal, Detail: "Something failed here that should not have."}
@@ -40,8 +40,6 @@ func (s *Service) problem(err error) Answer {
 		if len(input.Fields) > 0 {
 			p.More = map[string]any{"errors": input.Fields}
 		}
-	case errors.Is(err, ledger.ErrBroken):
-		p = &Problem{Code: api.PaymentsUnavailable, Detail: errUnavailable.Detail, RetryAfter: errUnavailable.RetryAfter}
 	default:
 		s.Log.Error("paid operation failed", "err", err)
 		p = errInternal

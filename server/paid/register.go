@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"webring/core"
 	"webring/core/api"
@@ -31,7 +33,7 @@ type registration struct {
 }
 
 func (p *registering) read(body []byte, rules *core.Rules) (order, error) {
-	r, err := ParseRegister(body, p.Sites, rules.MinBid)
+	r, err := ParseRegister(body, p.Sites.Canonical, rules.MinBid)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +73,8 @@ func (o *registration) pin() map[string]string {
 var errPinned = errors.New("paid: the body is not what the challenge was issued for")
 
 func (p *registering) restore(body []byte, pinned map[string]string) (order, error) {
-	r, err := ParseRegister(body, p.Sites, 1)
+	// Which sites may join, and for how much, was asked before the challenge.
+	r, err := ParseRegister(body, spell, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -105,18 +108,20 @@ func (o *registration) check(v *ledger.View, _ time.Time) error {
 	if _, open := v.OpenByURL(o.Key); open {
 		return errPending
 	}
-	rows, categories := st.Rows()+v.OpenRegistrations(), core.MaxCategories
+	rows, categories, limit := st.Rows()+v.OpenRegistrations(), len(st.Categories()), core.MaxCategories
 	if o.promised {
 		// Four times as many fit into the fold; the rest of the way is for
-		// registrations that were promised before the limit was met.
-		categories *= 2
+		// registrations that were promised before the limit was met. Each one
+		// that is open may be opening a category.
+		categories += v.OpenRegistrations()
+		limit *= 2
 	} else {
 		rows += st.Capacity() / 10
 	}
 	if rows >= st.Capacity() {
 		return &Problem{Code: api.RingFull, RetryAfter: 3600, Detail: "The ring has no room for new members at the moment. Nothing was charged."}
 	}
-	if len(st.Categories()) >= categories && len(st.Select(0, []byte(o.Category))) == 0 {
+	if categories >= limit && len(st.Select(0, []byte(o.Category))) == 0 {
 		return &Problem{Code: api.CategoryUnavailable, Detail: "No further category can be opened. Choose one that /api/categories lists."}
 	}
 	return nil
@@ -126,6 +131,9 @@ func (o *registration) decide(ctx context.Context, client string) error {
 	var required int
 	o.service.Ledger.View(func(v *ledger.View) { required = int(v.State().Rules().RequiredScore) })
 	result, err := o.service.Scorer.Score(ctx, client, o.URL)
+	if err == nil {
+		err = fits(&result)
+	}
 	if err != nil {
 		o.service.Log.Info("no score", "err", err)
 		return scoreProblem(err, required)
@@ -136,6 +144,28 @@ func (o *registration) decide(ctx context.Context, client string) error {
 			More:   map[string]any{"score": result.Score, "required": required, "report": orNull(result.Report)}}
 	}
 	o.Score = result
+	return nil
+}
+
+// maxScorerWords bounds provider and rubric version, in bytes.
+const maxScorerWords = 256
+
+// notInReport are characters that no URL has and that JSON writes as several:
+// a report full of them would make a challenge of more than
+// mpp.MaxChallenge bytes.
+func notInReport(c rune) bool { return c < ' ' || c == '"' || c == '\\' }
+
+// fits makes sure that a challenge and an event can hold the score, for the
+// event is written when the payment has gone through. When the site was scanned
+// is only told, never decided by: an instant that no stamp can hold is as none.
+func fits(r *score.Result) error {
+	if at := r.ScannedAt.UnixMilli(); at < 0 || at > core.MaxStamp {
+		r.ScannedAt = time.Time{}
+	}
+	if r.Score < 0 || r.Score > 100 || len(r.Report) > core.MaxReport || !utf8.ValidString(r.Report) || strings.ContainsFunc(r.Report, notInReport) ||
+		len(r.Provider)+len(r.Version) > maxScorerWords {
+		return errors.New("paid: a score beyond its limits")
+	}
 	return nil
 }
 

@@ -19,6 +19,9 @@ import (
 type Method interface {
 	// Name is the method's name in challenges, such as "tempo".
 	Name() string
+	// Network names where it pays, such as "tempo:42431". With it, the
+	// reference of a payment is unique for ever.
+	Network() string
 	// Request encodes what is asked for: the request parameter of a challenge.
 	Request(cents int64) (string, error)
 	// Decode reads the credential's payload and checks, without a network,
@@ -48,6 +51,10 @@ type Config struct {
 	Keys    mpp.Keys
 	Now     func() time.Time
 	Log     *slog.Logger
+	// Ready says why no payment may be taken at the moment, such as a disk that
+	// is nearly full. It is asked before each challenge and before each payment is
+	// simulated, so it must be quick. nil: always ready.
+	Ready func() error
 	// Failpoint is called at named steps of the workflow; tests end the
 	// process there. It may be nil.
 	Failpoint func(step string)
@@ -80,9 +87,10 @@ type Service struct {
 	operations map[string]operation
 	networks   []*network
 
-	ctx    context.Context // ends when the service closes
-	cancel context.CancelFunc
-	group  sync.WaitGroup // work and recovery
+	ctx     context.Context // ends when the service closes
+	cancel  context.CancelFunc
+	group   sync.WaitGroup // work and recovery
+	holding sync.WaitGroup // requests that wait for work
 
 	mu     sync.Mutex
 	closed bool
@@ -101,6 +109,9 @@ func New(cfg Config) (*Service, error) {
 			return nil, errors.New("paid: the challenge key must have at least 32 bytes")
 		}
 	}
+	if cfg.Ready == nil {
+		cfg.Ready = func() error { return nil }
+	}
 	if cfg.Failpoint == nil {
 		cfg.Failpoint = func(string) {}
 	}
@@ -117,27 +128,27 @@ func New(cfg Config) (*Service, error) {
 	return s, nil
 }
 
-// Close lets no new work begin and waits until what is under way has reached
-// its end or ctx is done. Reservations still open then are taken up by the
+// Close lets no new work begin and waits until every request that is held has
+// its answer, or ctx is done. Reservations still open then are taken up by the
 // next process.
 func (s *Service) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	held := make(chan struct{})
+	answered := make(chan struct{})
 	go func() {
-		for _, w := range s.held() {
-			<-w.done
-		}
-		close(held)
+		s.holding.Wait()
+		close(answered)
 	}()
 	var err error
 	select {
-	case <-held:
+	case <-answered:
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
+	s.mu.Lock()
 	s.cancel()
+	s.mu.Unlock()
 	s.group.Wait()
 	return err
 }
@@ -154,7 +165,7 @@ type Call struct {
 	Body           []byte   // JSON, as sent
 	Authorization  []string // values of all Authorization fields
 	AcceptPayment  string   // Accept-Payment field, or ""
-	IdempotencyKey string   // Idempotency-Key field, or ""
+	IdempotencyKey string   // Idempotency-Key field, or ""; kept for 24 hours
 	Client         string   // who asks, as the rate limiter knows them
 	Secure         bool     // came over TLS, or a connection as good
 }
@@ -178,7 +189,7 @@ func (s *Service) Handle(ctx context.Context, c Call) Answer {
 	case !c.Secure:
 		return s.problem(&Problem{Code: api.TLSRequired, Detail: "Challenges are issued and credentials taken only over TLS. Use https."})
 	case len(c.IdempotencyKey) > 255:
-		return s.problem(&Problem{Code: api.InvalidRequest, Detail: "The Idempotency-Key is longer than 255 characters."})
+		return s.problem(invalidRequest("the Idempotency-Key is longer than 255 characters"))
 	}
 	cred, found, err := mpp.ParseAuthorization(c.Authorization)
 	switch {
@@ -226,9 +237,14 @@ func (n *network) ready(ctx context.Context, now time.Time) error {
 
 var errSkew = errors.New("paid: our clock and the newest block are more than 60 s apart")
 
-// inTime says whether a payment on network n could be taken now: our clock has
-// not gone back behind the ledger, and the network is ready.
+// inTime says whether a payment on network n could be taken now: this machine
+// is ready, our clock has not gone back behind the ledger, and the network is
+// ready.
 func (s *Service) inTime(ctx context.Context, n *network) error {
+	if err := s.Ready(); err != nil {
+		s.Log.Error("payments refused: this machine is not ready", "err", err)
+		return errUnavailable
+	}
 	now := s.Now()
 	var last int64
 	s.Ledger.View(func(v *ledger.View) { last = v.State().LastStamp() })

@@ -41,5 +41,20 @@ func cleanText(s string) (string, bool) {
 	return strings.TrimFunc(norm.NFC.String(b.String()), unicode.IsSpace), true
 }
 
+// blanks are letters and symbols that are drawn as nothing, beside those that
+// Unicode lists as ignorable: the empty Braille pattern, a notehead, and two
+// Egyptian hieroglyphs.
+const blanks = "\u2800\U0001d159\U00013441\U00013442"
+
+// visible reports whether a reader sees anything of s: a letter, a digit, a
+// punctuation mark or a symbol that is not blank. Spaces do not count, nor do
+// marks, which need something to stand on.
+func visible(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool {
+		return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) &&
+			!unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) && !strings.ContainsRune(blanks, r)
+	})
+}
+
 // codePoints is the length of s as limits count it.
 func codePoints(s string) int { return utf8.RuneCountInString(s) }

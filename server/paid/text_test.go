@@ -35,6 +35,20 @@ func TestTextsAreCleaned(t *testing.T) {
 	}
 }
 
+func TestBlankTextsAreNotVisible(t *testing.T) {
+	for _, s := range []string{"", " ", "\u3164", "\u115f\u1160", "\uffa0", "\u2800 \u2800", "\ufe0f", "\U000e0100", "\u034f", "\u180b",
+		"\u17b4\u17b5", "\u0301", "\u00a0\u3000", "\u2065", "\U0001d159", "\U00013441\U00013442", "\ue000", "\u3164\ufe0f\u2800"} {
+		if visible(s) {
+			t.Errorf("visible(%+q)", s)
+		}
+	}
+	for _, s := range []string{"a", "7", ".", "\u00e9", "e\u0301", "\U0001f600", "\u2764\ufe0f", "\u3164a", "\u2801", "\ud55c", "\u0e01\u0e34", "\u2211"} {
+		if !visible(s) {
+			t.Errorf("not visible(%+q)", s)
+		}
+	}
+}
+
 func FuzzCleanText(f *testing.F) {
 	for _, s := range []string{" A\u200d\n\u0308 ", "\u2028\u2000\u0344", "\x85\xff", "\u0085 x"} {
 		f.Add(s)

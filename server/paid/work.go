@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -37,6 +36,7 @@ func (s *Service) begin(ctx context.Context, op operation, c Call, w *work) Answ
 	if err := s.claim(w); err != nil {
 		return s.problem(err)
 	}
+	defer s.holding.Done()
 	go func() {
 		defer s.group.Done()
 		w.applied, w.err = s.settle(w)
@@ -53,16 +53,20 @@ func (s *Service) begin(ctx context.Context, op operation, c Call, w *work) Answ
 			return s.problem(errPending)
 		}
 	}
-	defer s.release(w)
-	if w.err != nil {
-		var p *Problem
-		if errors.As(w.err, &p) && p.Code.Status() == 402 {
-			return s.offer(ctx, op, c, p)
-		}
-		return s.problem(w.err)
+	if w.err == nil {
+		s.mu.Lock()
+		s.give(w.applied)
+		s.mu.Unlock()
 	}
-	s.give(w.applied)
-	return *s.stored(w.applied)
+	s.release(w)
+	var p *Problem
+	switch {
+	case w.err == nil:
+		return *s.stored(w.applied)
+	case errors.As(w.err, &p) && p.Code.Status() == 402:
+		return s.offer(ctx, op, c, p)
+	}
+	return s.problem(w.err)
 }
 
 // finish ends work. As long as its request is held, the claims stay: no copy of
@@ -108,6 +112,9 @@ func (s *Service) claim(w *work) error {
 		s.work[k] = w
 	}
 	s.group.Add(1)
+	if w.held {
+		s.holding.Add(1)
+	}
 	return nil
 }
 
@@ -119,33 +126,67 @@ func (s *Service) release(w *work) {
 	}
 }
 
-// held lists the work that requests wait for.
-func (s *Service) held() (all []*work) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, w := range s.work {
-		if w.held {
-			all = append(all, w)
-		}
-	}
-	return all
-}
-
-// settle takes claimed work to its end: simulate, reserve, then drive.
+// settle takes claimed work to its end: admit, simulate, reserve, then drive.
 // Until the reservation is stored nothing has happened that would need undoing.
 func (s *Service) settle(w *work) (*ledger.Reservation, error) {
+	if err := s.admit(w); err != nil {
+		return nil, err
+	}
 	if err := w.network.Simulate(s.ctx, w.payment); err != nil {
+		s.Log.Warn("payment not simulated", "payment", w.payment, "err", err)
 		var r *mpp.Rejection
 		if errors.As(err, &r) {
 			return nil, refusal(api.Code(r.Code), r.Detail)
 		}
-		s.Log.Warn("simulation without an answer", "payment", w.payment, "err", err)
 		return nil, errUnavailable
 	}
 	s.Failpoint("simulated")
+	if !s.Now().Before(w.payment.ValidBefore) {
+		return nil, refusal(api.PaymentExpired, "The transaction ran out of time before it was sent. Nothing was charged; pay the new challenge.")
+	}
+	if err := s.reserve(w); err != nil {
+		return nil, err
+	}
+	s.Failpoint("reserved")
+	return s.drive(w, true)
+}
+
+// admit says whether there is any use in asking the network about w. Under the
+// claim nobody else works on this payment, so what the ledger knows of it is
+// the last word: another copy may have come and gone since [Service.consumed].
+func (s *Service) admit(w *work) error {
+	for _, k := range w.reservation.ReplayKeys {
+		r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) { return v.ByReplayKey(k) })
+		if err != nil {
+			return err
+		}
+		if r != nil {
+			return s.reused(r)
+		}
+	}
+	if err := s.check(w.order); err != nil {
+		return err
+	}
+	// The challenge may be five minutes old: what was ready then is asked again.
+	return s.inTime(s.ctx, w.network)
+}
+
+// reserve stores the reservation of w, if the order can still be carried out
+// and nobody has paid for the same.
+func (s *Service) reserve(w *work) error {
 	err := s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
 		if err := w.order.check(tx.View(), s.Now()); err != nil {
 			return err
+		}
+		// A second credential under one Idempotency-Key is one too many.
+		if key := w.reservation.Idempotency; key != "" {
+			r, err := tx.ByIdempotency(key)
+			switch {
+			case err == nil && s.keepsKey(r):
+				return &ledger.ReplayedError{Reservation: r.ID}
+			case err != nil && !errors.Is(err, ledger.ErrNoReservation):
+				return err
+			}
 		}
 		return tx.Reserve(w.reservation)
 	})
@@ -154,25 +195,42 @@ func (s *Service) settle(w *work) (*ledger.Reservation, error) {
 	case errors.As(err, &replayed):
 		r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) { return v.Get(replayed.Reservation) })
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return nil, s.reused(r)
+		return s.reused(r)
 	case errors.Is(err, ledger.ErrURLPending):
-		return nil, errPending
+		return errPending
 	case errors.Is(err, ledger.ErrBarred):
-		return nil, &Problem{Code: api.PaymentPending, RetryAfter: int(ledger.BarPeriod.Seconds()),
-			Detail: "A payment of this account for this URL failed a moment ago. Nothing was charged; try again later."}
-	case err != nil:
-		return nil, err
+		return s.barred(w.reservation)
+	case errors.Is(err, ledger.ErrBroken):
+		// It may be stored all the same; then the next process sends it.
+		return errPending
+	case errors.Is(err, ledger.ErrClosed), errors.Is(err, context.Canceled):
+		return errUnavailable
 	}
-	s.Failpoint("reserved")
-	return s.drive(w, true)
+	return err
+}
+
+// barred tells a payer when it may pay for this URL again.
+func (s *Service) barred(r *ledger.Reservation) *Problem {
+	var rest time.Duration
+	s.Ledger.View(func(v *ledger.View) {
+		if until, barred := v.Barred(r.Payer, r.URLKey); barred {
+			rest = until.Sub(s.Now())
+		}
+	})
+	return &Problem{Code: api.PaymentPending, RetryAfter: max(1, int((rest+time.Second-1)/time.Second)),
+		Detail: "A payment of this account for this URL failed a moment ago. Nothing was charged; try again later."}
 }
 
 // poll is how long to wait before the payment is asked for again, growing
-// while nothing is known.
-func poll(attempt int) time.Duration {
-	return min(250*time.Millisecond<<min(attempt, 7), 30*time.Second)
+// while nothing is known, but not by much while its request is held.
+func (s *Service) poll(w *work, attempt int) time.Duration {
+	longest := 30 * time.Second
+	if s.Now().Before(w.payment.ValidBefore.Add(holdAfter)) {
+		longest = 2 * time.Second
+	}
+	return min(250*time.Millisecond<<min(attempt, 7), longest)
 }
 
 // drive brings a stored reservation to its end, however long that takes. It is
@@ -183,6 +241,7 @@ func poll(attempt int) time.Duration {
 // and sends it (again) while it can still be mined. The same bytes have the
 // same hash, so sending twice cannot pay twice.
 func (s *Service) drive(w *work, fresh bool) (*ledger.Reservation, error) {
+	said, overdue := "", false
 	for attempt := 0; ; attempt++ {
 		var o mpp.Outcome
 		var err error
@@ -197,29 +256,43 @@ func (s *Service) drive(w *work, fresh bool) (*ledger.Reservation, error) {
 		if err != nil {
 			s.Log.Warn("payment without an answer", "payment", w.payment, "err", err)
 		}
+		if o.State == mpp.Pending && o.Detail != said {
+			said = o.Detail
+			s.Log.Info("payment open", "payment", w.payment, "detail", said)
+		}
+		if !overdue && s.Now().After(w.payment.ValidBefore.Add(holdAfter)) {
+			overdue = true
+			s.Log.Error("payment open beyond its time; it stays reserved until its outcome is proven", "payment", w.payment, "detail", said)
+		}
 		applied, done, err := s.conclude(w, o)
 		switch {
 		case done:
 			return applied, err
 		case err != nil:
-			// Either the ledger has ended, and the next process goes on, or an
+			// Either the ledger has ended, and the next process goes on; or an
 			// invariant is broken, and the operator must hear of it. What has
 			// settled is never given up.
 			s.Log.Error("outcome of a payment not stored", "payment", w.payment, "outcome", o.State.String(), "err", err)
 		}
-		t := time.NewTimer(poll(attempt))
+		t := time.NewTimer(s.poll(w, attempt))
 		select {
 		case <-t.C:
+			continue
 		case <-s.ctx.Done():
-			t.Stop()
-			return nil, errPending
+		case <-s.Ledger.Done(): // nothing can be stored any more
 		}
+		t.Stop()
+		return nil, errPending
 	}
 }
 
 // conclude stores what a final outcome means. It is not done while the outcome
 // is open, or could not be stored.
 func (s *Service) conclude(w *work, o mpp.Outcome) (applied *ledger.Reservation, done bool, err error) {
+	again := "Pay the new challenge."
+	if w.reservation.Operation == OpRegister {
+		again = "Pay the new challenge from another account, or from this one in ten minutes."
+	}
 	var why *Problem
 	switch o.State {
 	case mpp.Settled:
@@ -227,9 +300,9 @@ func (s *Service) conclude(w *work, o mpp.Outcome) (applied *ledger.Reservation,
 		applied, err = s.apply(w)
 		return applied, err == nil, err
 	case mpp.Failed:
-		why = refusal(api.VerificationFailed, "The transaction was mined and reverted, so nothing was paid. Pay the new challenge.")
+		why = refusal(api.VerificationFailed, "The transaction was mined and reverted, so nothing was paid. "+again)
 	case mpp.Gone:
-		why = refusal(api.VerificationFailed, "The transaction was not mined before its time ran out, so nothing was paid. Pay the new challenge.")
+		why = refusal(api.VerificationFailed, "The transaction was not mined before its time ran out, so nothing was paid. "+again)
 	case mpp.Mismatched:
 		why = &Problem{Code: api.PaymentMismatch,
 			Detail: "The transaction went through but did not pay this ring, so nothing was granted. Do not pay again before you know why."}
@@ -255,7 +328,7 @@ func (s *Service) apply(w *work) (applied *ledger.Reservation, err error) {
 			return nil
 		}
 		e, err := w.order.carryOut(tx, core.Payment{
-			Method: w.payment.Method, Transaction: w.payment.Reference, Payer: w.payment.Payer})
+			Method: w.payment.Method, Network: w.network.Network(), Transaction: w.payment.Reference, Payer: w.payment.Payer})
 		if err != nil {
 			return err
 		}
@@ -280,55 +353,24 @@ func (s *Service) apply(w *work) (applied *ledger.Reservation, err error) {
 	return applied, err
 }
 
-// fail stores that a payment had no effect.
+// fail stores that a payment had no effect. The request's words go: nobody
+// needs them any more, and no redaction would find them here. The transaction
+// goes too, being final: what costs its sender nothing must not fill the disk.
 func (s *Service) fail(w *work, o mpp.Outcome) error {
 	s.Log.Warn("payment failed", "payment", w.payment, "outcome", o.State.String(), "detail", o.Detail)
+	rest := w.payment
+	rest.Raw = nil
+	payment, err := json.Marshal(rest)
+	if err != nil {
+		return err
+	}
 	return s.Ledger.Do(context.Background(), func(tx *ledger.Tx) error {
 		r, err := tx.Get(w.reservation.ID)
 		if err != nil {
 			return err
 		}
 		r.State, r.Outcome, r.Reason = ledger.Failed, o.State.String(), o.Detail
+		r.Body, r.Pinned, r.Payment = nil, nil, payment
 		return tx.Update(r)
 	})
-}
-
-// resume takes up every reservation that an earlier process left open.
-func (s *Service) resume() {
-	var open []*ledger.Reservation
-	s.Ledger.View(func(v *ledger.View) { open = v.Open() })
-	for _, r := range open {
-		w, err := s.reopen(r)
-		if err == nil {
-			err = s.claim(w)
-		}
-		if err != nil {
-			s.Log.Error("open payment cannot be taken up; it stays reserved", "reservation", r.ID, "err", err)
-			continue
-		}
-		s.Log.Info("open payment taken up", "payment", w.payment)
-		go func() {
-			defer s.group.Done()
-			w.applied, w.err = s.drive(w, false)
-			s.finish(w)
-		}()
-	}
-}
-
-// reopen rebuilds the work of a stored reservation.
-func (s *Service) reopen(r *ledger.Reservation) (*work, error) {
-	w := &work{reservation: r, done: make(chan struct{})}
-	if err := json.Unmarshal(r.Payment, &w.payment); err != nil {
-		return nil, err
-	}
-	if w.network = s.network(w.payment.Method); w.network == nil {
-		return nil, fmt.Errorf("paid: payment method %q is not configured", w.payment.Method)
-	}
-	op := s.operations[r.Operation]
-	if op == nil {
-		return nil, fmt.Errorf("paid: no operation %q", r.Operation)
-	}
-	var err error
-	w.order, err = op.load(r.Pinned)
-	return w, err
 }

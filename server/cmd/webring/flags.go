@@ -36,7 +36,7 @@ func (o *options) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring serve", flag.ContinueOnError)
 	fs.StringVar(&o.listen, "listen", "127.0.0.1:8402", "`address` to listen on")
 	fs.StringVar(&o.data, "data", "./data", "`folder` of the ledger; made if absent")
-	fs.StringVar(&o.baseURL, "base-url", "http://127.0.0.1:8402", "`URL` under which clients reach the ring; links begin with it")
+	fs.StringVar(&o.baseURL, "base-url", "http://127.0.0.1:8402", "`URL` under which clients reach the ring; links begin with it, and a proxy must strip its path")
 	fs.StringVar(&o.name, "name", "Webring", "`name` of the ring")
 	fs.StringVar(&o.realm, "realm", "", "`host` name in payment challenges (default: the host of the base URL)")
 	fs.StringVar(&o.mppSecretFile, "mpp-secret-file", "", "`file` with the challenge key: a line of at least 64 hex digits, and on a second line the previous key while it is still to be accepted (default: made in the data folder)")
@@ -73,7 +73,14 @@ func parse(fs *flag.FlagSet, args []string) error {
 	if err := environment(fs); err != nil {
 		return err
 	}
-	return fs.Parse(args)
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	if fs.NArg() > 0 {
+		// What stands behind a stray word would not be read as flags.
+		return fmt.Errorf("%q is not a flag; repeatable flags are repeated, as in --trusted-proxy A --trusted-proxy B", fs.Arg(0))
+	}
+	return nil
 }
 
 // environment sets each flag whose twin is set: --base-url is WEBRING_BASE_URL.

@@ -37,12 +37,12 @@ var importLaw = map[string][]string{
 	"webring/server/ledger/badgerstore": {"std", "webring/server/ledger", "github.com/dgraph-io/badger/v4", "github.com/dgraph-io/badger/v4/",
 		"golang.org/x/sys/unix", "google.golang.org/protobuf/proto"},
 	"webring/server/mpp":             {"std", "github.com/gowebpki/jcs"},
-	"webring/server/tempo":           {"std", "webring/server/mpp", "github.com/ethereum/go-ethereum/", "github.com/holiman/uint256"},
+	"webring/server/tempo":           {"std", "webring/server/mpp", "github.com/ethereum/go-ethereum/"},
 	"webring/server/tempo/tempotest": {"std", "webring/server/mpp", "webring/server/tempo", "github.com/ethereum/go-ethereum/"},
 	"webring/server/score": {"std", "github.com/cenkalti/backoff/v5", "github.com/sony/gobreaker/v2",
-		"golang.org/x/sync/singleflight", "golang.org/x/time/rate", "golang.org/x/net/http/httpguts", "github.com/shopspring/decimal"},
+		"golang.org/x/sync/singleflight", "golang.org/x/net/http/httpguts", "github.com/shopspring/decimal"},
 	"webring/server/paid": {"std", "webring/server/ledger", "webring/server/mpp", "webring/server/score", "webring/core", "webring/core/api",
-		"github.com/shopspring/decimal", "github.com/go-json-experiment/json/jsontext", "github.com/mozillazg/go-unidecode", "github.com/gosimple/unidecode",
+		"github.com/shopspring/decimal", "github.com/go-json-experiment/json/jsontext", "github.com/mozillazg/go-unidecode",
 		"golang.org/x/net/idna", "golang.org/x/net/publicsuffix", "golang.org/x/text/"},
 	"webring/server/publish": {"std", "webring/server/ledger", "webring/core", "webring/core/api", "webring/core/snap", "github.com/valyala/fasthttp",
 		"golang.org/x/mod/sumdb/note", "golang.org/x/mod/sumdb/tlog", "github.com/klauspost/compress/zstd"},
@@ -55,7 +55,7 @@ var importLaw = map[string][]string{
 
 // pureStd is the part of the standard library that the core is made of: none of
 // it knows of clocks, randomness, files, networks or goroutines.
-var pureStd = []string{"errors", "cmp", "slices", "bytes", "strings", "strconv", "math", "math/bits", "unicode/utf8", "encoding/binary"}
+var pureStd = []string{"errors", "cmp", "slices", "bytes", "strings", "strconv", "math/bits", "unicode/utf8", "encoding/binary"}
 
 // guestLaw is what the guest may import. It needs unsafe to say where its
 // buffers lie.

@@ -143,7 +143,7 @@ func (f *founding) join(members ...founder) {
 //
 //	1 alpha    1.00          1.00  never bid, joined 300 days ago
 //	2 beta     6.00          6.00  bid 10 days ago: within the grace period
-//	3 gamma    6.00  about   3.00  bid 75 days ago: 45 of 90 days decayed
+//	3 gamma    6.00          2.99  bid 75 days and half a step ago: 45 of 90 days decayed
 //	4 delta    1.00          1.00
 //	5 epsilon  3.00          0.00  bid 150 days ago: past the decay span
 //	  eta                          removed
@@ -161,7 +161,7 @@ func reference(f *founding) {
 	)
 	f.ago(150 * day)
 	f.append(nil, &core.Bid{Member: "epsilon", Amount: 200})
-	f.ago(75 * day)
+	f.ago(75*day + 108*time.Minute)
 	f.append(nil, &core.Bid{Member: "gamma", Amount: 500}, &core.Removed{Member: "eta", Reason: "asked to"})
 	f.ago(10 * day)
 	f.append(nil, &core.Bid{Member: "beta", Amount: 500}, &core.Bid{Member: "zeta", Amount: 500})

@@ -232,3 +232,11 @@ func TestInterfaceNotModified(t *testing.T) {
 		})
 	}
 }
+
+// TestInterfaceSlowRequests holds that an answer from the outermost layer, too,
+// is a problem document with all its header fields.
+func TestInterfaceSlowRequests(t *testing.T) {
+	t.Parallel()
+	o := start(t, freely...)
+	o.refused(o.raw("POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{"), 408, "request_timeout")
+}

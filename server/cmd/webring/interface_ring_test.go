@@ -19,9 +19,9 @@ func TestInterfaceEmptyRing(t *testing.T) {
 		"/api/ring/next?kind=agent", "/api/ring/random?from=nobody", "/random?from=nobody", "/next?from=nobody", "/prev?from=nobody"} {
 		t.Run("404 empty_ring "+path, func(t *testing.T) { o := o.in(t); o.refused(o.get(path), 404, "empty_ring") })
 	}
-	t.Run("from is looked up first: 404 unknown_member", func(t *testing.T) {
+	t.Run("empty_ring everywhere, whatever from says", func(t *testing.T) {
 		o := o.in(t)
-		o.refused(o.get("/api/ring/next?from=nobody"), 404, "unknown_member")
+		o.refused(o.get("/api/ring/next?from=nobody"), 404, "empty_ring")
 	})
 	t.Run("GET /api/ring/{slug}: 404 unknown_member", func(t *testing.T) {
 		o := o.in(t)
@@ -55,6 +55,7 @@ func TestInterfaceEmptyRing(t *testing.T) {
 		if at(t, doc, "ring", "count") != 0.0 {
 			t.Errorf("ring.count = %v", at(t, doc, "ring", "count"))
 		}
+		o.fields(o.get("/api/widget?from=nobody"), "Webring-From", "unknown")
 	})
 }
 
@@ -257,7 +258,7 @@ func TestInterfaceFromResolution(t *testing.T) {
 		"https://data.dev/%zz":                    "null",
 		"javascript:alert(1)//https://alpha.dev/": "null",
 		// A bare host, only for input without scheme, port and path.
-		"shared.dev": "gamma", "WWW.Shared.dev": "gamma", "data.dev": "epsilon", "beta.dev": "beta", "ports.dev": "port",
+		"shared.dev": "gamma", "WWW.Shared.dev": "gamma", "data.dev": "epsilon", "beta.dev": "beta", "ports.dev": "port", "shared.dev.": "gamma",
 		"shared.dev:443": "null", "shared.dev/foo": "null", "shared.dev/": "null", "ta.dev": "null", "dev": "null", "www.sub.alpha.dev": "null",
 		// Removed members count as unknown.
 		"eta": "null", "https://eta.dev/": "null", "eta.dev": "null",
@@ -297,13 +298,16 @@ func TestInterfaceFromResolution(t *testing.T) {
 			}
 		})
 	}
-	t.Run("from that is no percent-encoded UTF-8: 400 invalid_parameter", func(t *testing.T) {
+	t.Run("from that is no percent-encoded UTF-8 is unknown", func(t *testing.T) {
 		o := o.in(t)
-		for _, path := range []string{"/api/ring/next", "/api/widget", "/next", "/random"} {
-			for _, from := range []string{"%zz", "%FF", "%"} {
-				if doc := o.refused(o.get(path+"?from="+from), 400, "invalid_parameter"); doc["parameter"] != "from" {
-					t.Errorf("it names %v", doc["parameter"])
+		for _, from := range []string{"%zz", "%FF", "%"} {
+			o.refused(o.get("/api/ring/next?from="+from), 404, "unknown_member")
+			for path, status := range map[string]int{"/api/widget": 200, "/next": 302, "/prev": 302, "/random": 302} {
+				r := o.get(path + "?from=" + from)
+				if r.Status != status {
+					t.Errorf("%s: status %d, want %d", path, r.Status, status)
 				}
+				o.fields(r, "Webring-From", "unknown")
 			}
 		}
 	})

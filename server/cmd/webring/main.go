@@ -1,6 +1,6 @@
 // Command webring runs a paid webring: the origin with its ledger, payments and
 // read surface, and the operator's commands. Every flag has an environment twin:
-// --base-url is WEBRING_BASE_URL. Secrets come from files.
+// --base-url is WEBRING_BASE_URL. Secrets come from files or the environment.
 package main
 
 import (
@@ -31,8 +31,7 @@ func main() {
 	err := run(os.Args[1:], os.Stdout)
 	switch {
 	case err == nil:
-	case errors.Is(err, flag.ErrHelp):
-		os.Exit(2)
+	case errors.Is(err, flag.ErrHelp): // asked for, and printed
 	default:
 		fmt.Fprintln(os.Stderr, "webring:", err)
 		os.Exit(1)
@@ -42,7 +41,7 @@ func main() {
 func run(args []string, out io.Writer) error {
 	if len(args) == 0 {
 		usage(os.Stderr)
-		return flag.ErrHelp
+		return errors.New("no command given")
 	}
 	for _, c := range commands() {
 		if c.name == args[0] {

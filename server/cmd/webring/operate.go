@@ -25,7 +25,7 @@ func members(args []string, out io.Writer) error {
 	fs := flag.NewFlagSet("webring members", flag.ContinueOnError)
 	data := fs.String("data", "./data", "`folder` of the running origin")
 	reason := fs.String("reason", "", "why a member is removed; it is kept in the ledger, which is public")
-	redact := fs.Bool("redact", false, "delete the removed member's name, URL, description and report for ever")
+	redact := fs.Bool("redact", false, "delete the removed member's name, URL, description and report: they are never served or passed on again, and leave the disk as storage is compacted")
 	words, err := parseMixed(fs, args)
 	if err != nil {
 		return err

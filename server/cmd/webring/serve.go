@@ -53,13 +53,17 @@ func serve(args []string, out io.Writer) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return runOrigin(ctx, &o, log, out)
+	return runOrigin(ctx, stop, &o, log, out)
 }
 
 // runOrigin opens everything from the ledger outwards, serves until ctx is
-// done, and closes it in the opposite order.
-func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer) (err error) {
+// done, and closes it in the opposite order. It calls stop when it has seen
+// that ctx is done.
+func runOrigin(ctx context.Context, stop func(), o *options, log *slog.Logger, out io.Writer) (err error) {
 	if err := os.MkdirAll(o.data, 0o700); err != nil {
+		return err
+	}
+	if err := room(o.data, startFloor); err != nil {
 		return err
 	}
 	failpoint := failpoints(o, log)
@@ -82,7 +86,7 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 	if err != nil {
 		return err
 	}
-	if err := setRules(ctx, o, books, networks); err != nil {
+	if err := setRules(ctx, o, books, methods, networks); err != nil {
 		return err
 	}
 	if err := publisher.Start(ctx, books); err != nil {
@@ -129,6 +133,7 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
+	stopping, stopped := ctx.Done(), chan error(nil)
 	for {
 		select {
 		case now := <-second.C:
@@ -137,12 +142,20 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 			// What is stored is no longer known for sure: the next start reads it.
 			return books.Err()
 		case err := <-ended:
+			if stopped == nil {
+				return err
+			}
+		case <-stopping:
+			stop() // a second signal ends the process at once
+			log.Info("stopping; payments in flight finish first, and reads are answered until then")
+			stopping, stopped = nil, make(chan error, 1)
+			go func() {
+				ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+				defer cancel()
+				stopped <- errors.Join(payments.Close(ctx), shell.Shutdown(ctx))
+			}()
+		case err := <-stopped:
 			return err
-		case <-ctx.Done():
-			log.Info("stopping; payments in flight finish first")
-			ctx, cancel := context.WithTimeout(context.Background(), stopTime)
-			defer cancel()
-			return shell.Shutdown(ctx)
 		}
 	}
 }
@@ -192,27 +205,53 @@ func show(answers reads, records []ledger.Record) error {
 
 // setRules writes a rules event when the flags that describe the ring have
 // changed since the last one.
-func setRules(ctx context.Context, o *options, books *ledger.Ledger, networks []string) error {
-	return books.Do(ctx, func(tx *ledger.Tx) error {
-		want := core.Rules{Stamp: tx.Stamp(), Name: o.name, BaseURL: o.baseURL, Fee: int64(o.fee), MinBid: int64(o.minBid),
-			Grace: seconds(o.grace), Decay: seconds(o.decay), Networks: networks, Scorer: o.scorer, RequiredScore: requiredScore}
-		if have := tx.State().Rules(); have != nil {
+func setRules(ctx context.Context, o *options, books *ledger.Ledger, methods []paid.Method, networks []core.Network) error {
+	want := core.Rules{Name: o.name, BaseURL: o.baseURL, Fee: int64(o.fee), MinBid: int64(o.minBid),
+		Grace: seconds(o.grace), Decay: seconds(o.decay), Networks: networks, Scorer: o.scorer, RequiredScore: requiredScore}
+	changed := true
+	books.View(func(v *ledger.View) {
+		if have := v.State().Rules(); have != nil {
 			// A ring that was made for measurement stays marked as one.
 			want.Synthetic = have.Synthetic
-			same := *have
-			same.Stamp = want.Stamp
-			if reflect.DeepEqual(same, want) {
-				return nil
-			}
+			want.Stamp = have.Stamp
+			changed = !reflect.DeepEqual(*have, want)
 		}
+	})
+	if !changed {
+		return nil
+	}
+	if err := checkClock(ctx, methods); err != nil {
+		return err
+	}
+	return books.Do(ctx, func(tx *ledger.Tx) error {
+		want.Stamp = tx.Stamp()
 		_, err := tx.Append(&want, nil)
 		return err
 	})
 }
 
+// checkClock keeps a wrong clock from stamping an event: one in the future
+// would keep payments out until then. A network that does not answer
+// contradicts nothing.
+func checkClock(ctx context.Context, methods []paid.Method) error {
+	const tolerated = 10 * time.Minute // networks stall, too
+	for _, m := range methods {
+		asked, cancel := context.WithTimeout(ctx, 5*time.Second)
+		block, err := m.Clock(asked)
+		cancel()
+		if err != nil {
+			continue
+		}
+		if apart := time.Since(block).Round(time.Second); apart.Abs() > tolerated {
+			return fmt.Errorf("the ring's flags have changed and need an event, but this clock is %s away from the newest block of %s: set the clock, or wait for the network", apart.Abs(), m.Network())
+		}
+	}
+	return nil
+}
+
 // paymentMethods makes the methods that the flags configure, in the order of
-// their offers, and names their networks.
-func paymentMethods(o *options) (methods []paid.Method, networks []string, err error) {
+// their offers, and says how they are to be named.
+func paymentMethods(o *options) (methods []paid.Method, networks []core.Network, err error) {
 	if o.tempoRPC == "" {
 		return nil, nil, nil
 	}
@@ -226,7 +265,7 @@ func paymentMethods(o *options) (methods []paid.Method, networks []string, err e
 	if err != nil {
 		return nil, nil, err
 	}
-	return []paid.Method{m}, []string{m.Network()}, nil
+	return []paid.Method{m}, []core.Network{{Name: m.Network(), Method: m.Name(), Currency: strings.ToLower(o.tempoCurrency)}}, nil
 }
 
 func openPayments(o *options, books *ledger.Ledger, methods []paid.Method, log *slog.Logger, failpoint func(string)) (*paid.Service, error) {
@@ -250,6 +289,7 @@ func openPayments(o *options, books *ledger.Ledger, methods []paid.Method, log *
 	return paid.New(paid.Config{
 		Ledger: books, Methods: methods, Scorer: score.NewGuard(scorer, limits), Sites: o.sites(),
 		Realm: o.realm, Keys: keys, Now: time.Now, Log: log, Failpoint: failpoint,
+		Ready: func() error { return room(o.data, payFloor) },
 	})
 }
 

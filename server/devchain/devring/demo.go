@@ -46,7 +46,7 @@ var demoBids = []struct{ Member, Amount string }{
 }
 
 // demo fills the ring that is running, each step really paid by a wallet of its
-// own. What is there already stays as it is.
+// own. Members that are there already are not paid for again; the bids are.
 func demo(ctx context.Context, data string) error {
 	n, err := findNote(data)
 	if err != nil {

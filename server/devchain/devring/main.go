@@ -9,11 +9,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"webring/server/devchain"
 )
@@ -70,9 +72,12 @@ func serve(ctx context.Context, webring, listen, data string) error {
 	base := "http://" + listen
 	args := []string{"serve", "--dev", "--scorer", "fixed:72", "--listen", listen, "--base-url", base, "--data", data}
 	chain, err := devchain.Start(ctx, devchain.Options{Accounts: accounts})
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "No payments: %v. The ring serves reads; with Node 20 or newer installed, run this again.\n", err)
-	} else {
+	switch {
+	case errors.Is(err, devchain.ErrNoNode):
+		fmt.Fprintf(os.Stderr, "No payments: %v. The ring serves reads; run this again when Node is there.\n", err)
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "No payments: %v. The ring serves reads.\n", err)
+	default:
 		defer chain.Stop()
 		args = append(args, "--tempo-rpc", chain.RPC, "--tempo-recipient", chain.Accounts[accounts-1].Address.Hex())
 	}
@@ -85,15 +90,8 @@ func serve(ctx context.Context, webring, listen, data string) error {
 		return err
 	}
 	if chain != nil {
-		n := note{Base: base, RPC: chain.RPC}
-		for _, a := range chain.Accounts {
-			n.Keys = append(n.Keys, a.HexKey())
-		}
-		if err := leaveNote(data, n); err != nil {
-			fmt.Fprintln(os.Stderr, "devring:", err)
-		}
-		fmt.Printf("\nThe ring is at %s, its chain at %s. To join with the reference client:\n\n  %s\n\nTo see it full: make demo\n\n",
-			base, chain.RPC, joinCommand(chain, base))
+		defer os.Remove(filepath.Join(data, noteFile))
+		go announce(ctx, chain, base, data)
 	}
 	stopped := make(chan struct{})
 	go func() {
@@ -110,6 +108,40 @@ func serve(ctx context.Context, webring, listen, data string) error {
 		return nil
 	}
 	return err
+}
+
+// announce says how to pay, once the ring answers.
+func announce(ctx context.Context, chain *devchain.Chain, base, data string) {
+	for !answers(ctx, base) {
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return
+		}
+	}
+	n := note{Base: base, RPC: chain.RPC}
+	for _, a := range chain.Accounts {
+		n.Keys = append(n.Keys, a.HexKey())
+	}
+	if err := leaveNote(data, n); err != nil {
+		fmt.Fprintln(os.Stderr, "devring:", err)
+	}
+	fmt.Printf("\nThe ring is at %s, its chain at %s. To join with the reference client:\n\n  %s\n\nTo see it full: make demo\n\n",
+		base, chain.RPC, joinCommand(chain, base))
+}
+
+// answers says whether the ring is up.
+func answers(ctx context.Context, base string) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, base+"/api", nil)
+	if err != nil {
+		return false
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	res.Body.Close()
+	return res.StatusCode == http.StatusOK
 }
 
 // joinCommand is the one line that joins the ring.

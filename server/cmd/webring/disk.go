@@ -1,0 +1,28 @@
+package main
+
+import (
+	"fmt"
+	"syscall"
+)
+
+// The ledger maps its files into memory, so a disk that fills up under it ends
+// the process instead of failing a write. Both floors are meant to be met long
+// before that.
+const (
+	// payFloor is the free space in bytes below which no payment is taken.
+	payFloor = 256 << 20
+	// startFloor is the free space in bytes that opening the ledger needs.
+	startFloor = 128 << 20
+)
+
+// room says whether the disk of a folder has at least floor bytes free.
+func room(dir string, floor uint64) error {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(dir, &fs); err != nil {
+		return fmt.Errorf("free space of %s: %w", dir, err)
+	}
+	if free := fs.Bavail * uint64(fs.Bsize); free < floor {
+		return fmt.Errorf("the disk of %s has %d MiB free, and needs %d MiB: make room", dir, free>>20, floor>>20)
+	}
+	return nil
+}

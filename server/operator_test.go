@@ -1,0 +1,335 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"webring/core"
+	"webring/server"
+	"webring/server/ledger"
+	"webring/server/mpp"
+	"webring/server/paid"
+)
+
+// listen serves the operator on its socket and gives a client of it.
+func (o *origin) listen() func(method, path, body string) (int, []byte) {
+	o.t.Helper()
+	// A socket's path is short, and that of a temporary folder need not be.
+	dir, err := os.MkdirTemp("", "op")
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	o.t.Cleanup(func() { os.RemoveAll(dir) })
+	path := filepath.Join(dir, "s")
+	listener, err := o.operator.Listen(path)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	control := &http.Server{Handler: o.operator.Handler()}
+	go control.Serve(listener)
+	o.t.Cleanup(func() { control.Close() })
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+	}}}
+	o.t.Cleanup(client.CloseIdleConnections)
+	return func(method, path, body string) (int, []byte) {
+		req, err := http.NewRequest(method, "http://operator"+path, strings.NewReader(body))
+		if err != nil {
+			o.t.Error(err)
+			return 0, nil
+		}
+		res, err := client.Do(req)
+		if err != nil {
+			o.t.Error(err)
+			return 0, nil
+		}
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		if err != nil {
+			o.t.Error(err)
+		}
+		return res.StatusCode, text
+	}
+}
+
+func read[T any](t *testing.T, text []byte) (v T) {
+	t.Helper()
+	if err := json.Unmarshal(text, &v); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return v
+}
+
+// Only the operator's own account gets at the socket, and one that a dead
+// process left is no obstacle.
+func TestSocketIsTheOperatorsAlone(t *testing.T) {
+	o := newOrigin(t)
+	path := filepath.Join(t.TempDir(), "s")
+	for range 2 {
+		listener, err := o.operator.Listen(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm() != 0o600 || info.Mode().Type() != fs.ModeSocket {
+			t.Errorf("%v, %v", info.Mode(), err)
+		}
+		listener.(*net.UnixListener).SetUnlinkOnClose(false)
+		listener.Close()
+	}
+	if _, err := o.operator.Listen(filepath.Join(path, "below")); err == nil {
+		t.Error("a socket below a socket")
+	}
+}
+
+func TestOperatorReadsTheRing(t *testing.T) {
+	o := newOrigin(t)
+	ask := o.listen()
+	o.pay(paid.OpRegister, ada, "")
+	o.pay(paid.OpBid, fund, "")
+	size, root := o.books.Root()
+
+	_, text := ask("GET", "/status", "")
+	want := server.Status{Name: "Test Ring", BaseURL: base, Members: 1, Events: size, Root: root.String(), PaidCents: 250}
+	if got := read[server.Status](t, text); got != want {
+		t.Errorf("status %+v, want %+v", got, want)
+	}
+	_, text = ask("GET", "/members/ada", "")
+	row := read[server.Row](t, text)
+	if row.Joined.IsZero() || row.Joined.Location() != time.UTC {
+		t.Errorf("joined %v", row.Joined)
+	}
+	row.Joined = time.Time{}
+	if want := (server.Row{Slug: "ada", Name: "Ada", URL: "https://ada.dev", Kind: "agent", Category: "general", Rank: 1, TotalCents: 250}); row != want {
+		t.Errorf("row %+v, want %+v", row, want)
+	}
+}
+
+// The list comes in pages of a thousand, removed members included.
+func TestOperatorListsInPages(t *testing.T) {
+	o := newOrigin(t)
+	ask := o.listen()
+	if status, text := ask("GET", "/members", ""); status != 200 || strings.TrimSpace(string(text)) != "[]" {
+		t.Errorf("an empty ring: %d %s", status, text)
+	}
+	o.do(func(tx *ledger.Tx) error {
+		for i := range 1001 {
+			name := fmt.Sprintf("m%d", i)
+			if _, err := tx.Append(&core.Joined{Stamp: tx.Stamp(), Slug: name, Kind: core.MCP, Category: "general", Fee: 100},
+				&core.Texts{Name: core.Text{Value: name}, URL: core.Text{Value: "https://" + name + ".dev"}}); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Append(&core.Removed{Stamp: tx.Stamp(), Member: "m1000", Reason: "test"}, nil)
+		return err
+	})
+	for query, want := range map[string][2]string{"": {"m0", "m999"}, "?after=1000": {"m1000", "m1000"}, "?after=1": {"m1", "m1000"}} {
+		_, text := ask("GET", "/members"+query, "")
+		rows := read[[]server.Row](t, text)
+		if len(rows) == 0 || rows[0].Slug != want[0] || rows[len(rows)-1].Slug != want[1] || len(rows) > 1000 {
+			t.Errorf("%q: %d rows, want %v", query, len(rows), want)
+		}
+		if last := rows[len(rows)-1]; last.Removed != (last.Slug == "m1000") || (last.Rank == 0) != last.Removed {
+			t.Errorf("%q: %+v", query, last)
+		}
+	}
+	if _, text := ask("GET", "/members?after=1001", ""); strings.TrimSpace(string(text)) != "[]" {
+		t.Errorf("after the last: %s", text)
+	}
+}
+
+func TestOperatorHearsWhatIsWrong(t *testing.T) {
+	o := newOrigin(t)
+	ask := o.listen()
+	o.pay(paid.OpRegister, ada, "")
+	size := o.books.Size()
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		says               string
+	}{
+		{"GET", "/", "", 404, ""},
+		{"POST", "/status", "", 405, ""},
+		{"GET", "/members/ada/removal", "", 405, ""},
+		{"GET", "/members/nobody", "", 404, "no member has the slug nobody"},
+		{"GET", "/members?after=-1", "", 400, "after must be a row number"},
+		{"GET", "/members?after=1x", "", 400, "after must be a row number"},
+		{"POST", "/members/ada/removal", "", 400, "the body must be {reason, redact}"},
+		{"POST", "/members/ada/removal", `{"reason":"x","redact":"yes"}`, 400, "the body must be {reason, redact}"},
+		{"POST", "/members/ada/removal", `{"reason":"x","force":true}`, 400, "the body must be {reason, redact}"},
+		{"POST", "/members/ada/removal", `{"reason":"` + strings.Repeat("x", 20000) + `"}`, 400, "the body must be {reason, redact}"},
+		{"POST", "/members/ada/removal", `{"redact":true}`, 400, "a reason is required"},
+		{"POST", "/members/ada/removal", `{"reason":"` + strings.Repeat("x", 2000) + `"}`, 400, "beyond its limits"},
+		{"POST", "/members/Ada%20!/removal", `{"reason":"x"}`, 400, "beyond its limits"},
+		{"POST", "/members/nobody/removal", `{"reason":"x"}`, 404, "no member has the slug nobody"},
+	} {
+		if status, text := ask(c.method, c.path, c.body); status != c.status || !strings.Contains(string(text), c.says) {
+			t.Errorf("%s %s %.60s: %d %s", c.method, c.path, c.body, status, text)
+		}
+	}
+	if o.books.Size() != size {
+		t.Error("what was refused left an event")
+	}
+	if status, text := ask("POST", "/members/ada/removal", `{"reason":"spam"}`); status != 200 || !read[server.Row](t, text).Removed {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, text := ask("POST", "/members/ada/removal", `{"reason":"spam"}`); status != 409 || !strings.Contains(string(text), "removed before") {
+		t.Errorf("a second time: %d %s", status, text)
+	}
+	o.books.Close()
+	if status, _ := ask("POST", "/members/ada/removal", `{"reason":"spam"}`); status != 500 {
+		t.Errorf("on a ledger that has ended: %d", status)
+	}
+}
+
+// A payment that is open is credited before its member goes.
+func TestRemovalWaitsForOpenPayments(t *testing.T) {
+	o := newOrigin(t)
+	ask := o.listen()
+	o.pay(paid.OpRegister, ada, "")
+	o.coin.becomes(mpp.Pending)
+	call := paid.Call{Operation: paid.OpBid, Body: []byte(fund), Secure: true, Authorization: []string{o.credential(paid.OpBid, fund)}}
+	bid := make(chan paid.Answer, 1)
+	go func() { bid <- o.service.Handle(context.Background(), call) }()
+	o.waitOpen("ada")
+	for len(o.turns) > 0 {
+		<-o.turns
+	}
+
+	type result struct {
+		status int
+		text   []byte
+	}
+	paying := paid.Call{Operation: paid.OpBid, Body: []byte(fund), Secure: true, Authorization: []string{o.credential(paid.OpBid, fund)}}
+	removal := make(chan result, 1)
+	go func() {
+		status, text := ask("POST", "/members/ada/removal", `{"reason":"asked for"}`)
+		removal <- result{status, text}
+	}()
+	<-o.turns // the removal had its turn, and was sent back
+	// Meanwhile it takes no new bids, or the removal might wait for ever.
+	for _, c := range []paid.Call{{Operation: paid.OpBid, Body: []byte(fund), Secure: true}, paying} {
+		if a := o.service.Handle(context.Background(), c); a.Status != 503 || !bytes.Contains(a.Body, []byte("being removed")) {
+			t.Errorf("a new bid: %d %s", a.Status, a.Body)
+		}
+	}
+	if _, text := ask("GET", "/members/ada", ""); read[server.Row](t, text).Removed || read[server.Row](t, text).Open != 1 {
+		t.Errorf("while a payment is open: %s", text)
+	}
+	o.coin.becomes(mpp.Settled)
+	if a := <-bid; a.Status != 200 {
+		t.Errorf("the bid: %d %s", a.Status, a.Body)
+	}
+	got := <-removal
+	if row := read[server.Row](t, got.text); got.status != 200 || !row.Removed || row.TotalCents != 250 || row.Open != 0 {
+		t.Errorf("%d %s", got.status, got.text)
+	}
+}
+
+// An operator who does not wait for the end leaves the member as it was.
+func TestRemovalThatIsGivenUpOpensTheMember(t *testing.T) {
+	o := newOrigin(t)
+	o.pay(paid.OpRegister, ada, "")
+	o.coin.becomes(mpp.Pending)
+	call := paid.Call{Operation: paid.OpBid, Body: []byte(fund), Secure: true, Authorization: []string{o.credential(paid.OpBid, fund)}}
+	bid := make(chan paid.Answer, 1)
+	go func() { bid <- o.service.Handle(context.Background(), call) }()
+	o.waitOpen("ada")
+	leaving := func() (yes bool) {
+		o.books.View(func(v *ledger.View) { yes = v.RemovalAnnounced("ada") })
+		return yes
+	}
+
+	ctx, giveUp := context.WithCancel(context.Background())
+	answer := httptest.NewRecorder()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		o.operator.Handler().ServeHTTP(answer, httptest.NewRequestWithContext(ctx, "POST", "/members/ada/removal", strings.NewReader(`{"reason":"x"}`)))
+	}()
+	for !leaving() {
+		runtime.Gosched()
+	}
+	giveUp()
+	<-done
+	if leaving() {
+		t.Error("the member still counts as leaving")
+	}
+	if answer.Code == 200 {
+		t.Errorf("%d %s", answer.Code, answer.Body)
+	}
+	o.credential(paid.OpBid, fund) // bids are offered again
+	o.coin.becomes(mpp.Settled)
+	if a := <-bid; a.Status != 200 {
+		t.Errorf("the bid: %d %s", a.Status, a.Body)
+	}
+}
+
+// Redaction leaves the member's words nowhere: not in the reservation that paid
+// for it, nor in its answer, nor in one that came to nothing before.
+func TestRedactionLeavesNoWords(t *testing.T) {
+	o := newOrigin(t)
+	ask := o.listen()
+	o.coin.becomes(mpp.Failed)
+	first := paid.Call{Operation: paid.OpRegister, Body: []byte(ada), Secure: true, Authorization: []string{o.credential(paid.OpRegister, ada)}}
+	if a := o.service.Handle(context.Background(), first); a.Status != 402 {
+		t.Fatalf("a payment that failed: %d %s", a.Status, a.Body)
+	}
+	o.coin.becomes(mpp.Settled)
+	call := o.pay(paid.OpRegister, ada, "k")
+	if keys := o.holding("Words of a member"); len(keys) != 4 {
+		t.Fatalf("the words are in %v, not in texts, body, order and answer: the test looks in the wrong places", keys)
+	}
+	if a := o.service.Handle(context.Background(), call); a.Status != 201 || !bytes.Contains(a.Body, []byte("Words of a member")) {
+		t.Fatalf("the stored answer: %d %s", a.Status, a.Body)
+	}
+	if status, text := ask("POST", "/members/ada/removal", `{"reason":"asked for","redact":true}`); status != 200 || bytes.Contains(text, []byte("Words")) {
+		t.Errorf("%d %s", status, text)
+	}
+	if keys := o.holding("Words of a member"); len(keys) > 0 {
+		t.Errorf("words are left in %v", keys)
+	}
+	a := o.service.Handle(context.Background(), call)
+	if a.Status != 409 || !bytes.Contains(a.Body, []byte(`"outcome":"applied"`)) {
+		t.Errorf("the credential with its key: %d %s", a.Status, a.Body)
+	}
+}
+
+// holding names the places in the store that hold these words.
+func (o *origin) holding(words string) (places []string) {
+	o.t.Helper()
+	err := o.store.Scan(nil, nil, func(key, value []byte) error {
+		parts := map[string][]byte{"row": value}
+		// Byte strings are base64 inside the JSON of a reservation.
+		var r ledger.Reservation
+		if json.Unmarshal(value, &r) == nil {
+			parts = map[string][]byte{"body": r.Body, "order": r.Pinned, "payment": r.Payment}
+			if r.Response != nil {
+				parts["answer"] = r.Response.Body
+			}
+		}
+		for name, part := range parts {
+			if bytes.Contains(part, []byte(words)) {
+				places = append(places, fmt.Sprintf("%s of %q", name, key))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return places
+}

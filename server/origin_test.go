@@ -1,0 +1,175 @@
+package server_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"testing"
+	"time"
+
+	"webring/core"
+	"webring/server"
+	"webring/server/ledger"
+	"webring/server/ledger/memstore"
+	"webring/server/mpp"
+	"webring/server/paid"
+	"webring/server/score"
+)
+
+const (
+	base = "https://ring.example"
+	ada  = `{"name":"Ada","url":"https://ada.dev","kind":"agent","description":"Words of a member."}`
+	fund = `{"member":"ada","amount":"1.50"}`
+)
+
+// coin is a payment method whose payments become what the test says.
+type coin struct {
+	mu    sync.Mutex
+	state mpp.State
+}
+
+func (c *coin) Name() string    { return "coin" }
+func (c *coin) Network() string { return "coin:test" }
+
+func (c *coin) Request(cents int64) (string, error) { return mpp.EncodeJSON(cents) }
+
+func (c *coin) Decode(cred mpp.Credential, cents int64, now time.Time) (mpp.Payment, error) {
+	return mpp.Payment{Method: "coin", ChallengeID: cred.Challenge.ID, Cents: cents, Raw: cred.Payload, Reference: cred.Challenge.ID,
+		ReplayKey: "coin:" + cred.Challenge.ID, Payer: "payer of " + cred.Challenge.ID, ValidBefore: now.Add(25 * time.Second)}, nil
+}
+
+func (c *coin) Simulate(context.Context, mpp.Payment) error { return nil }
+
+func (c *coin) Broadcast(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
+	return c.Outcome(ctx, p)
+}
+
+func (c *coin) Outcome(context.Context, mpp.Payment) (mpp.Outcome, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return mpp.Outcome{State: c.state, Deep: true}, nil
+}
+
+func (c *coin) Clock(context.Context) (time.Time, error) { return time.Now(), nil }
+
+func (c *coin) becomes(state mpp.State) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state = state
+}
+
+// origin is a service on a ledger in memory, and its operator.
+type origin struct {
+	t        *testing.T
+	coin     *coin
+	store    *memstore.Store
+	books    *ledger.Ledger
+	service  *paid.Service
+	operator *server.Operator
+	turns    chan struct{} // holds a token after turns of the writer
+}
+
+func newOrigin(t *testing.T) *origin {
+	t.Helper()
+	o := &origin{t: t, coin: &coin{state: mpp.Settled}, store: memstore.New(), turns: make(chan struct{}, 1)}
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	var err error
+	o.books, err = ledger.Open(ledger.Config{Store: o.store, HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: 5000, Now: func() time.Time {
+		select {
+		case o.turns <- struct{}{}:
+		default: // one token says that there was a turn
+		}
+		return time.Now()
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { o.books.Close() })
+	o.do(func(tx *ledger.Tx) error {
+		_, err := tx.Append(&core.Rules{Stamp: tx.Stamp(), Name: "Test Ring", BaseURL: base, Fee: 100, MinBid: 100, Grace: 1, Decay: 1}, nil)
+		return err
+	})
+	o.service, err = paid.New(paid.Config{Ledger: o.books, Methods: []paid.Method{o.coin}, Scorer: always(72), Realm: "ring.example",
+		Keys: mpp.Keys{Current: make([]byte, 32)}, Now: time.Now, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		o.service.Close(ended)
+	})
+	o.operator = &server.Operator{Ledger: o.books, Log: quiet}
+	return o
+}
+
+type always int
+
+func (s always) Score(context.Context, string, string) (score.Result, error) {
+	return score.Result{Score: int(s), Provider: "test"}, nil
+}
+
+// do runs fn in the writer.
+func (o *origin) do(fn func(tx *ledger.Tx) error) {
+	o.t.Helper()
+	if err := o.books.Do(context.Background(), fn); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+var parameter = regexp.MustCompile(`([a-z]+)="([^"]*)"`)
+
+// credential asks for a challenge and answers it.
+func (o *origin) credential(op, body string) string {
+	o.t.Helper()
+	a := o.service.Handle(context.Background(), paid.Call{Operation: op, Body: []byte(body), Secure: true})
+	for _, f := range a.Header {
+		if f[0] != "WWW-Authenticate" {
+			continue
+		}
+		challenge := map[string]string{}
+		for _, p := range parameter.FindAllStringSubmatch(f[1], -1) {
+			challenge[p[1]] = p[2]
+		}
+		text, err := json.Marshal(map[string]any{"challenge": challenge, "payload": map[string]string{"signature": "secret"}})
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		return "Payment " + base64.RawURLEncoding.EncodeToString(text)
+	}
+	o.t.Fatalf("no challenge: %d %s", a.Status, a.Body)
+	return ""
+}
+
+// pay sends a paid request and fails unless it is granted.
+func (o *origin) pay(op, body, key string) paid.Call {
+	o.t.Helper()
+	call := paid.Call{Operation: op, Body: []byte(body), IdempotencyKey: key, Secure: true, Authorization: []string{o.credential(op, body)}}
+	if a := o.service.Handle(context.Background(), call); a.Status >= 300 {
+		o.t.Fatalf("%d %s", a.Status, a.Body)
+	}
+	return call
+}
+
+// waitOpen returns when a payment for a member is open.
+func (o *origin) waitOpen(slug string) {
+	for open := 0; open == 0; {
+		<-o.turns
+		o.books.View(func(v *ledger.View) { open, _ = v.OpenOnMember(slug) })
+	}
+}
+
+// total is a member's full total in cents.
+func (o *origin) total(slug string) (cents int64) {
+	o.books.View(func(v *ledger.View) {
+		if at, ok := v.State().BySlug([]byte(slug)); ok {
+			cents = v.State().Member(at).Total()
+		}
+	})
+	return cents
+}

@@ -1,0 +1,349 @@
+package paid_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"reflect"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"webring/core/api"
+	"webring/server/mpp"
+	"webring/server/paid"
+)
+
+// keyed is a call with an Idempotency-Key.
+func keyed(op, body, key string, authorization ...string) paid.Call {
+	return paid.Call{Operation: op, Body: []byte(body), IdempotencyKey: key, Authorization: authorization}
+}
+
+// A used credential is answered with 409, which tells what became of it and
+// brings no challenge: clients pay again on a 402.
+func TestUsedCredentialIsNotAskedToPayAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		join := r.challenge(paid.OpRegister, ada)
+		credential := r.sign(join, "alice", 100)
+		r.post(paid.OpRegister, ada, credential).is(201, "")
+		for range 2 {
+			for name, c := range map[string]paid.Call{
+				"the same request":          {Operation: paid.OpRegister, Body: []byte(ada), Authorization: []string{credential}},
+				"with a key it had not":     keyed(paid.OpRegister, ada, "new", credential),
+				"another body":              {Operation: paid.OpRegister, Body: []byte(bob), Authorization: []string{credential}},
+				"no body":                   {Operation: paid.OpRegister, Authorization: []string{credential}},
+				"another operation":         {Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{credential}},
+				"another transaction in it": {Operation: paid.OpRegister, Body: []byte(ada), Authorization: []string{r.sign(join, "alice", 100)}},
+			} {
+				a := r.handle(c).is(409, api.CredentialReused)
+				if a.member("outcome") != "applied" || a.member("links", "self") != base+"/api/ring/ada" {
+					t.Errorf("%s: %s", name, a.Body)
+				}
+			}
+			time.Sleep(time.Hour) // 409 comes before payment_expired
+			r.restart()
+		}
+		if r.total("ada") != 100 || r.network.charged("alice") != 100 {
+			t.Errorf("ada has %d, alice paid %d", r.total("ada"), r.network.charged("alice"))
+		}
+	})
+}
+
+// A credential whose payment was reserved is recognised by its challenge, even
+// when realm or key have been changed since and the challenge no longer proves
+// to be ours: who is told to pay the new one pays twice. The stored answer is
+// not given out then, whatever else the request knows.
+func TestUsedCredentialOutlivesRealmAndKey(t *testing.T) {
+	for name, change := range map[string]func(*paid.Config){
+		"another realm": func(c *paid.Config) { c.Realm = "other.example" },
+		"another key":   func(c *paid.Config) { c.Keys = mpp.Keys{Current: bytes.Repeat([]byte("new--key"), 4)} },
+	} {
+		in(t, name, func(t *testing.T) {
+			r := newRing(t)
+			r.join(ada, "alice")
+			applied := r.sign(r.challenge(paid.OpRegister, bob), "bob", 100)
+			r.handle(keyed(paid.OpRegister, bob, "k", applied)).is(201, "")
+			r.network.change(func() {
+				r.network.fates["carol"] = fate{after: 10 * time.Second, mute: true}
+				r.network.fates["dora"] = fate{state: mpp.Failed}
+			})
+			failed := r.sign(r.challenge(paid.OpBid, fund), "dora", 150)
+			r.post(paid.OpBid, fund, failed).is(402, api.VerificationFailed)
+			ch := r.challenge(paid.OpBid, fund)
+			open := r.sign(ch, "carol", 150)
+			unused := r.sign(r.challenge(paid.OpBid, fund), "erin", 150)
+			next := r.failAt("broadcast")
+			r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{open}})
+			time.Sleep(time.Second)
+
+			r.config = change
+			next()
+			asked := r.network.questions("decode", "simulate", "clock") // the rest is asked about the open one
+			for _, key := range []string{"", "k", "l"} {
+				a := r.handle(keyed(paid.OpRegister, bob, key, applied)).is(409, api.CredentialReused)
+				if a.member("outcome") != "applied" || a.member("links", "self") != base+"/api/ring/bob" {
+					t.Errorf("applied, with key %q: %s", key, a.Body)
+				}
+				r.handle(keyed(paid.OpBid, fund, key, open)).is(503, api.PaymentPending)
+			}
+			a := r.post(paid.OpBid, fund, failed).is(409, api.CredentialReused)
+			if a.member("outcome") != "failed" {
+				t.Errorf("failed: %s", a.Body)
+			}
+			if n := r.network.questions("decode", "simulate", "clock"); n != asked {
+				t.Errorf("the network was asked %d questions", n-asked)
+			}
+			r.post(paid.OpBid, fund, unused).is(402, api.InvalidChallenge) // nothing was taken for it
+
+			time.Sleep(time.Minute) // the open one is finished meanwhile
+			for range 2 {
+				a := r.post(paid.OpBid, fund, open).is(409, api.CredentialReused)
+				if a.member("outcome") != "applied" || a.member("links", "self") != base+"/api/ring/ada" {
+					t.Errorf("settled since: %s", a.Body)
+				}
+			}
+			if r.total("ada") != 250 || r.network.charged("carol") != 150 || r.network.charged("bob") != 100 {
+				t.Errorf("ada has %d, carol paid %d, bob %d", r.total("ada"), r.network.charged("carol"), r.network.charged("bob"))
+			}
+
+			// With realm and key as they were, whoever paid still gets the answer.
+			r.config = nil
+			r.restart()
+			r.post(paid.OpBid, fund, open).is(200, "")
+			r.handle(keyed(paid.OpRegister, bob, "k", applied)).is(201, "")
+		})
+	}
+}
+
+// The stored answer comes back, byte for byte and any number of times, for the
+// credential with its Idempotency-Key and body; also after a restart.
+func TestIdempotencyKeyBringsTheStoredAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		ch := r.challenge(paid.OpBid, fund)
+		credential := r.sign(ch, "bob", 150)
+		first := r.handle(keyed(paid.OpBid, fund, "k", credential)).is(200, "")
+		for range 3 {
+			again := r.handle(keyed(paid.OpBid, fund, "k", credential)).is(200, "")
+			if !bytes.Equal(again.Body, first.Body) || !reflect.DeepEqual(again.Header, first.Header) {
+				t.Errorf("the stored answer differs:\n%v %s\n%v %s", first.Header, first.Body, again.Header, again.Body)
+			}
+			time.Sleep(time.Hour)
+			r.restart()
+		}
+		r.handle(keyed(paid.OpBid, `{"member":"ada","amount":"1.51"}`, "k", credential)).is(422, api.InvalidRequest).
+			names("This Idempotency-Key was used with another body; send the body it was used with, or another key.")
+		r.handle(keyed(paid.OpBid, fund, "other", credential)).is(409, api.CredentialReused)
+		r.handle(keyed(paid.OpRegister, fund, "k", credential)).is(409, api.CredentialReused)
+		if r.total("ada") != 250 || r.network.charged("bob") != 150 {
+			t.Errorf("ada has %d, bob paid %d", r.total("ada"), r.network.charged("bob"))
+		}
+	})
+}
+
+// A client that lost its credential but not its key is never led to pay twice:
+// neither by a second challenge nor by one that it already has.
+func TestIdempotencyKeyNeverPaysTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		r.network.change(func() { r.network.fates["bob"] = fate{after: 8 * time.Second} })
+		simulating := make(chan struct{})
+		r.network.simulate = func(ctx context.Context, _ mpp.Payment) error {
+			select {
+			case <-simulating:
+				return nil
+			case <-ctx.Done():
+				return mpp.ErrUnavailable
+			}
+		}
+
+		one, two := r.challenge(paid.OpBid, fund), r.challenge(paid.OpBid, fund)
+		first := r.begin(keyed(paid.OpBid, fund, "k", r.sign(one, "bob", 150)))
+		synctest.Wait()
+		r.handle(keyed(paid.OpBid, fund, "k")).is(503, api.PaymentPending) // while the simulation runs
+		second := r.begin(keyed(paid.OpBid, fund, "k", r.sign(two, "bob", 150)))
+		synctest.Wait()
+		close(simulating)
+		synctest.Wait()
+		r.handle(keyed(paid.OpBid, fund, "k")).is(503, api.PaymentPending) // while it is open
+		r.handle(keyed(paid.OpBid, fund, "l")).is(402, api.PaymentRequired)
+		r.handle(keyed(paid.OpBid, `{"member":"ada","amount":"1.51"}`, "k")).is(402, api.PaymentRequired)
+
+		// The two met in the simulation; either may have come out first.
+		answers := []answer{first.wait(), second.wait()}
+		won, lost := answers[0], answers[1]
+		if won.Status != 200 {
+			won, lost = lost, won
+		}
+		won.is(200, "")
+		lost.is(409, api.CredentialReused)
+		a := r.handle(keyed(paid.OpBid, fund, "k")).is(409, api.CredentialReused)
+		if a.member("outcome") != "applied" || a.member("links", "self") != base+"/api/ring/ada" {
+			t.Errorf("%s", a.Body)
+		}
+		three := r.challenge(paid.OpBid, fund)
+		r.handle(keyed(paid.OpBid, fund, "k", r.sign(three, "bob", 150))).is(409, api.CredentialReused)
+		if r.total("ada") != 250 || r.network.charged("bob") != 150 {
+			t.Errorf("ada has %d, bob paid %d", r.total("ada"), r.network.charged("bob"))
+		}
+	})
+}
+
+// After a payment that came to nothing the key may be used for another.
+func TestIdempotencyKeyIsFreeAfterAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		r.network.fates["bob"] = fate{state: mpp.Failed}
+		ch := r.challenge(paid.OpBid, fund)
+		fresh := r.handle(keyed(paid.OpBid, fund, "k", r.sign(ch, "bob", 150))).is(402, api.VerificationFailed).challenges()[0]
+		r.handle(keyed(paid.OpBid, fund, "k", r.sign(fresh, "carol", 150))).is(200, "")
+		if r.total("ada") != 250 || r.network.charged("bob") != 0 {
+			t.Errorf("ada has %d, bob paid %d", r.total("ada"), r.network.charged("bob"))
+		}
+	})
+}
+
+// Keys belong to nobody, so they run out: 24 hours after a payment, another
+// client may use the same key with an equal body. Who holds the credential
+// still gets the stored answer. A payment that is open keeps its key.
+func TestIdempotencyKeyRunsOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		early := r.sign(r.challenge(paid.OpBid, fund), "bob", 150)
+		first := r.handle(keyed(paid.OpBid, fund, "1", early)).is(200, "")
+		time.Sleep(24*time.Hour - time.Millisecond)
+		spare := r.challenge(paid.OpBid, fund)
+		r.handle(keyed(paid.OpBid, fund, "1")).is(409, api.CredentialReused)
+		r.handle(keyed(paid.OpBid, fund, "1", r.sign(spare, "carol", 150))).is(409, api.CredentialReused)
+		time.Sleep(time.Millisecond)
+		ch := r.handle(keyed(paid.OpBid, fund, "1")).is(402, api.PaymentRequired).challenges()[0]
+		r.handle(keyed(paid.OpBid, fund, "1", r.sign(ch, "carol", 150))).is(200, "")
+		r.handle(keyed(paid.OpBid, fund, "1")).is(409, api.CredentialReused) // from here on carol's
+		if again := r.handle(keyed(paid.OpBid, fund, "1", early)).is(200, ""); !bytes.Equal(again.Body, first.Body) {
+			t.Errorf("the stored answer differs: %s, was %s", again.Body, first.Body)
+		}
+
+		r.network.change(func() { r.network.fates["dora"] = fate{mute: true, after: 20 * time.Second} })
+		r.network.simulate = func(context.Context, mpp.Payment) error {
+			r.network.change(func() { r.network.down = true })
+			return nil
+		}
+		unknown := r.sign(r.challenge(paid.OpBid, fund), "dora", 150)
+		r.handle(keyed(paid.OpBid, fund, "2", unknown)).is(503, api.PaymentPending)
+		time.Sleep(48 * time.Hour)
+		r.handle(keyed(paid.OpBid, fund, "2")).is(503, api.PaymentPending)
+		if r.total("ada") != 400 || r.network.charged("carol") != 150 {
+			t.Errorf("ada has %d, carol paid %d", r.total("ada"), r.network.charged("carol"))
+		}
+	})
+}
+
+// 41: of fifty copies at once one gets the 2xx and the others 409; of one
+// payer's two hands, and of two payers for one URL, one pays.
+func TestFiftyCopiesAtOnce(t *testing.T) {
+	for _, op := range []string{paid.OpRegister, paid.OpBid} {
+		in(t, op, func(t *testing.T) {
+			r := newRing(t)
+			body, cents, status, want := bob, int64(100), 201, int64(100)
+			if op == paid.OpBid {
+				r.join(ada, "alice")
+				body, cents, status, want = fund, 150, 200, 250
+			}
+			credential := r.sign(r.challenge(op, body), "bob", cents)
+			var all []*held
+			for range 50 {
+				all = append(all, r.begin(paid.Call{Operation: op, Body: []byte(body), Authorization: []string{credential}}))
+			}
+			counts := map[int]int{}
+			for _, h := range all {
+				a := h.wait()
+				counts[a.Status]++
+				if a.Status == 409 && a.code() != string(api.CredentialReused) {
+					t.Errorf("a copy: %s", a.Body)
+				}
+			}
+			if counts[status] != 1 || counts[409] != 49 {
+				t.Errorf("answers by status: %v", counts)
+			}
+			slug := "bob"
+			if op == paid.OpBid {
+				slug = "ada"
+			}
+			if r.total(slug) != want || r.network.charged("bob") != cents {
+				t.Errorf("%s has %d, bob paid %d", slug, r.total(slug), r.network.charged("bob"))
+			}
+		})
+	}
+}
+
+// Copies that keep coming while the first is in work, whatever it is doing,
+// find out that it is: none gets its answer, or an invitation to pay. Seeds of
+// the scheduler differ from run to run; many short races find what one does not.
+func TestCopiesNeverOvertakeTheFirst(t *testing.T) {
+	for round := range 40 {
+		in(t, fmt.Sprint(round), func(t *testing.T) {
+			r := newRing(t)
+			r.join(ada, "alice")
+			credential := r.sign(r.challenge(paid.OpBid, fund), "bob", 150)
+			// What was spent cannot be spent again: a copy that gets as far as
+			// the simulation would be told to pay.
+			r.network.simulate = func(ctx context.Context, p mpp.Payment) error {
+				if r.network.charged("bob") > 0 {
+					return refuse(ctx, p)
+				}
+				return nil
+			}
+			var clients sync.WaitGroup
+			var mu sync.Mutex
+			counts := map[string]int{}
+			for range 8 {
+				clients.Go(func() {
+					for range 8 {
+						a := r.post(paid.OpBid, fund, credential)
+						mu.Lock()
+						counts[fmt.Sprint(a.Status, " ", a.code())]++
+						mu.Unlock()
+					}
+				})
+			}
+			clients.Wait()
+			if counts["200 "] != 1 || counts["409 credential_reused"] != 63 {
+				t.Errorf("answers: %v", counts)
+			}
+		})
+	}
+}
+
+// A copy that was looked at before the first was claimed, and is slow, must
+// find the payment in the ledger before it asks the network anything: the
+// network would say that the account cannot pay, and the client would.
+func TestSlowCopyFindsThePaymentInTheLedger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		credential := r.sign(r.challenge(paid.OpBid, fund), "bob", 150)
+		call := paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{credential}}
+
+		looked, hold := make(chan struct{}), make(chan struct{})
+		r.network.decoding = func() { close(looked); <-hold }
+		slow := r.begin(call)
+		<-looked
+		r.network.change(func() { r.network.decoding = nil })
+		r.handle(call).is(200, "")
+		r.network.change(func() { r.network.simulate = refuse })
+		close(hold)
+		a := slow.wait().is(409, api.CredentialReused)
+		if a.member("outcome") != "applied" {
+			t.Errorf("%s", a.Body)
+		}
+		if r.total("ada") != 250 {
+			t.Errorf("ada has %d", r.total("ada"))
+		}
+	})
+}

@@ -1,0 +1,182 @@
+package paid_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"webring/core/api"
+	"webring/server/mpp"
+	"webring/server/paid"
+)
+
+// purchase is one credential of a history, with all answers it got.
+type purchase struct {
+	call    paid.Call
+	payer   string
+	mu      sync.Mutex
+	answers []int
+}
+
+func (p *purchase) note(a answer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answers = append(p.answers, a.Status)
+}
+
+func (p *purchase) got(status func(int) bool) (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.answers {
+		if status(s) {
+			n++
+		}
+	}
+	return n
+}
+
+func granted(status int) bool { return status < 300 }
+
+// TestHistories lets many payers come, in any order, on a network that loses,
+// delays, reverts and diverts, to a service that is stopped and killed in
+// between. In the end the books hold exactly what was paid, each payment has
+// one effect, each credential got its 2xx once, and nobody who was charged was
+// ever asked to pay again. WEBRING_SEED repeats one history.
+func TestHistories(t *testing.T) {
+	seeds := make([]uint64, 12)
+	for i := range seeds {
+		seeds[i] = rand.Uint64()
+	}
+	if one, err := strconv.ParseUint(os.Getenv("WEBRING_SEED"), 10, 64); err == nil {
+		seeds = []uint64{one}
+	}
+	for _, seed := range seeds {
+		in(t, fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			h := &history{ring: newRing(t, func(r *ring) { r.capacity = 1000 }), random: rand.New(rand.NewPCG(seed, 0))}
+			h.join(ada, "alice")
+			for range 60 {
+				h.step()
+			}
+			h.settle()
+			h.audit()
+		})
+	}
+}
+
+type history struct {
+	*ring
+	random    *rand.Rand
+	purchases []*purchase
+}
+
+func (h *history) step() {
+	switch n := h.random.IntN(20); {
+	case n < 9:
+		h.buy()
+	case n < 12:
+		h.repeat()
+	case n < 17:
+		time.Sleep(time.Duration(h.random.IntN(12_000)) * time.Millisecond)
+	case n < 18:
+		h.restart()
+	case n < 19: // the power fails
+		synctest.Wait()
+		disk, head := h.store.Copy(), h.headBytes(h.process)
+		h.dead.Store(true)
+		h.start(disk, head)
+	default: // the network is silent for a while
+		h.network.change(func() { h.network.down = !h.network.down })
+		time.Sleep(6 * time.Second) // what was known of its clock is forgotten
+	}
+}
+
+// buy pays for one of few things, so that payers meet.
+func (h *history) buy() {
+	op, body, cents := paid.OpBid, fund, int64(150)
+	if h.random.IntN(2) == 0 {
+		i := h.random.IntN(12)
+		op, body, cents = paid.OpRegister, fmt.Sprintf(`{"name":"Site %d","url":"https://site-%d.dev","kind":"website"}`, i, i), 100
+	}
+	a := h.post(op, body)
+	if a.Status != 402 {
+		return
+	}
+	p := &purchase{payer: fmt.Sprintf("payer-%d", len(h.purchases))}
+	p.call = paid.Call{Operation: op, Body: []byte(body), Authorization: []string{h.sign(a.challenges()[0], p.payer, cents)}}
+	if h.random.IntN(3) == 0 {
+		p.call.IdempotencyKey = p.payer
+	}
+	f := fate{after: time.Duration(h.random.IntN(30_000)) * time.Millisecond, mute: h.random.IntN(3) == 0, lost: h.random.IntN(10) == 0}
+	if h.random.IntN(5) == 0 {
+		f.state = []mpp.State{mpp.Failed, mpp.Mismatched}[h.random.IntN(2)]
+	}
+	h.network.change(func() { h.network.fates[p.payer] = f })
+	h.purchases = append(h.purchases, p)
+	h.send(p)
+}
+
+// repeat presents a credential again.
+func (h *history) repeat() {
+	if len(h.purchases) > 0 {
+		h.send(h.purchases[h.random.IntN(len(h.purchases))])
+	}
+}
+
+func (h *history) send(p *purchase) {
+	service := h.service
+	for range 1 + h.random.IntN(2) {
+		h.clients.Go(func() { p.note(h.handleBy(service, p.call)) })
+	}
+	synctest.Wait()
+}
+
+// settle lets everything come to its end.
+func (h *history) settle() {
+	h.network.change(func() { h.network.down = false })
+	time.Sleep(2 * time.Hour)
+	h.clients.Wait()
+	if open := h.open(); len(open) != 0 {
+		h.t.Fatalf("%d reservations are open for ever", len(open))
+	}
+}
+
+func (h *history) audit() {
+	paidFor := h.network.settled()
+	var want int64 = 100 // alice's
+	for _, p := range h.purchases {
+		cents := paidFor[p.payer]
+		want += cents
+		asked := p.got(func(s int) bool { return s == 402 })
+		if cents > 0 && asked > 0 {
+			h.t.Errorf("%s was charged, and asked to pay again: %v", p.payer, p.answers)
+		}
+		before := p.got(granted)
+		a := h.handle(p.call)
+		switch keyed := p.call.IdempotencyKey != ""; {
+		case cents == 0 && (before > 0 || granted(a.Status)):
+			h.t.Errorf("%s paid nothing and got %v, then %d", p.payer, p.answers, a.Status)
+		case cents == 0:
+		case keyed && !granted(a.Status):
+			h.t.Errorf("%s paid and did not get the stored answer: %v, then %d %s", p.payer, p.answers, a.Status, a.Body)
+		case !keyed && before > 1, !keyed && before+btoi(granted(a.Status)) != 1:
+			h.t.Errorf("%s paid and got %v, then %d %s", p.payer, p.answers, a.Status, a.Body)
+		case !granted(a.Status):
+			a.is(409, api.CredentialReused)
+		}
+	}
+	if credited := h.credited(); credited != want {
+		h.t.Errorf("the books hold %d cents, paid were %d", credited, want)
+	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,241 @@
+package paid_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"webring/server/mpp"
+)
+
+// network is a payment network in memory. It moves money when a transaction is
+// mined and at no other time, so a test can say who was charged, whatever the
+// service believes.
+type network struct {
+	mu       sync.Mutex
+	now      func() time.Time
+	skew     time.Duration                            // of its blocks from now
+	down     bool                                     // nobody answers, but what is sent still arrives
+	simulate func(context.Context, mpp.Payment) error // nil: everybody can pay
+	decoding func()                                   // called when a transaction is looked at
+	fates    map[string]fate                          // by payer
+	sent     map[string]sent                          // by reference
+	asked    map[string]int                           // by question
+}
+
+// fate is what becomes of a payer's transactions. The zero fate is mined at
+// once, and pays.
+type fate struct {
+	after time.Duration // from being sent to being mined
+	lost  bool          // what is sent never arrives
+	mute  bool          // what is sent arrives, but no answer comes back
+	state mpp.State     // as what it is mined; the zero State stands for Settled
+}
+
+type sent struct {
+	payment mpp.Payment
+	at      time.Time
+}
+
+func newNetwork() *network {
+	return &network{now: time.Now, fates: map[string]fate{}, sent: map[string]sent{}, asked: map[string]int{}}
+}
+
+// change alters the network while a service may be asking it.
+func (n *network) change(fn func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	fn()
+}
+
+// mined says as what a transaction stands on the chain at this instant;
+// Pending when it does not.
+func (n *network) mined(reference string) mpp.State {
+	s, ok := n.sent[reference]
+	if !ok {
+		return mpp.Pending
+	}
+	f := n.fates[s.payment.Payer]
+	at := s.at.Add(f.after)
+	if !at.Before(s.payment.ValidBefore) || n.now().Before(at) {
+		return mpp.Pending
+	}
+	if f.state == mpp.Pending {
+		return mpp.Settled
+	}
+	return f.state
+}
+
+// charged is what a payer has paid so far, in cents, to whomever: what was
+// diverted is gone too.
+func (n *network) charged(payer string) (cents int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for reference, s := range n.sent {
+		if s.payment.Payer != payer {
+			continue
+		}
+		switch n.mined(reference) {
+		case mpp.Settled, mpp.Mismatched:
+			cents += s.payment.Cents
+		}
+	}
+	return cents
+}
+
+// settled is what reached the ring, in cents by payer.
+func (n *network) settled() map[string]int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	cents := map[string]int64{}
+	for reference, s := range n.sent {
+		if n.mined(reference) == mpp.Settled {
+			cents[s.payment.Payer] += s.payment.Cents
+		}
+	}
+	delete(cents, "alice")
+	return cents
+}
+
+// questions is how often each question was asked.
+func (n *network) questions(which ...string) (count int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, q := range which {
+		count += n.asked[q]
+	}
+	return count
+}
+
+// node is how one process reaches the network. Once the process is dead,
+// nothing it does arrives.
+type node struct {
+	*network
+	dead *atomic.Bool
+}
+
+var errNode = errors.New("the node at https://node.example/?key=node-key is silent")
+
+func (n node) ask(question string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.asked[question]++
+	if n.down || n.dead.Load() {
+		return errors.Join(mpp.ErrUnavailable, errNode)
+	}
+	return nil
+}
+
+func (n node) Simulate(ctx context.Context, p mpp.Payment) error {
+	if err := n.ask("simulate"); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	simulate := n.simulate
+	n.mu.Unlock()
+	if simulate == nil {
+		return nil
+	}
+	return simulate(ctx, p)
+}
+
+func (n node) Broadcast(_ context.Context, p mpp.Payment) (mpp.Outcome, error) {
+	silent := n.ask("broadcast")
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f := n.fates[p.Payer]
+	_, before := n.sent[p.Reference]
+	if !f.lost && !before && !n.dead.Load() && n.now().Before(p.ValidBefore) {
+		n.sent[p.Reference] = sent{p, n.now()}
+	}
+	if silent != nil || f.mute || f.lost {
+		return mpp.Outcome{Detail: "no answer"}, silent
+	}
+	if n.mined(p.Reference) == mpp.Settled {
+		return mpp.Outcome{State: mpp.Settled}, nil
+	}
+	return mpp.Outcome{Detail: "sent"}, nil
+}
+
+// Outcome speaks of anything but success only when no later block can say
+// otherwise, as the contract wants.
+func (n node) Outcome(_ context.Context, p mpp.Payment) (mpp.Outcome, error) {
+	if err := n.ask("outcome"); err != nil {
+		return mpp.Outcome{}, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	state := n.mined(p.Reference)
+	switch {
+	case state == mpp.Settled:
+		return mpp.Outcome{State: state}, nil
+	case !n.now().After(p.ValidBefore):
+		return mpp.Outcome{Detail: "not known yet"}, nil
+	case state == mpp.Pending:
+		return mpp.Outcome{State: mpp.Gone, Deep: true, Detail: "never mined"}, nil
+	}
+	return mpp.Outcome{State: state, Deep: true, Detail: "mined, of no use"}, nil
+}
+
+func (n node) Clock(context.Context) (time.Time, error) {
+	if err := n.ask("clock"); err != nil {
+		return time.Time{}, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.now().Add(n.skew), nil
+}
+
+// method is a payment method over a [network]. Its transactions are JSON, and
+// whoever writes one has signed it.
+type method struct {
+	node
+	name string
+}
+
+// transaction is the payload of its credentials.
+type transaction struct {
+	Challenge   string `json:"challenge"` // "" answers any
+	Payer       string `json:"payer"`
+	Cents       int64  `json:"cents"`
+	ValidBefore int64  `json:"validBefore"` // Unix time
+	Salt        string `json:"salt"`        // tells transactions of one payer apart; a secret of the payer
+}
+
+func (m *method) Name() string    { return m.name }
+func (m *method) Network() string { return m.name + ":test" }
+
+func (m *method) Request(cents int64) (string, error) {
+	return mpp.EncodeJSON(map[string]any{"cents": cents, "to": m.name})
+}
+
+func (m *method) Decode(c mpp.Credential, cents int64, now time.Time) (mpp.Payment, error) {
+	_ = m.ask("decode")
+	m.mu.Lock()
+	decoding := m.decoding
+	m.mu.Unlock()
+	if decoding != nil {
+		decoding()
+	}
+	var t transaction
+	if err := c.DecodePayload(&t); err != nil {
+		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeMalformed, Detail: "the payload is malformed"}
+	}
+	before := time.Unix(t.ValidBefore, 0).UTC()
+	switch {
+	case t.Cents != cents:
+		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeVerify, Detail: "the transaction pays another amount"}
+	case t.Challenge != "" && t.Challenge != c.Challenge.ID:
+		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeVerify, Detail: "the transaction is for another challenge"}
+	case before.Sub(now) < 5*time.Second:
+		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeExpired, Detail: "the transaction expires too soon"}
+	}
+	hash := sha256.Sum256(c.Payload)
+	reference := "0x" + hex.EncodeToString(hash[:])
+	return mpp.Payment{Method: m.name, ChallengeID: c.Challenge.ID, Realm: c.Challenge.Realm, Cents: cents, Raw: c.Payload,
+		Reference: reference, ReplayKey: m.name + ":" + reference, Payer: t.Payer, ValidBefore: before}, nil
+}

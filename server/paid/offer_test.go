@@ -1,0 +1,297 @@
+package paid_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"webring/core"
+	"webring/core/api"
+	"webring/server/mpp"
+	"webring/server/paid"
+	"webring/server/score"
+)
+
+// in runs a test in a bubble, where time passes when everybody waits.
+func in(t *testing.T, name string, f func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+}
+
+// A challenge means that paying is safe: everything that can refuse the
+// request does so before, and costs nobody anything.
+func TestNoChallengeBeforeValidationAndScore(t *testing.T) {
+	const odd = `{"name":"Odd","url":"https://odd.dev","kind":"agent"}`
+	for _, c := range []struct {
+		rule, op, body string
+		before         func(r *ring)
+		status         int
+		code           api.Code
+		asked          int // times that the scorer is asked
+	}{
+		{rule: "an empty body", op: paid.OpRegister, status: 422, code: api.InvalidRequest},
+		{rule: "an invalid URL", op: paid.OpRegister, body: `{"name":"X","url":"https://10.0.0.1","kind":"agent"}`, status: 422, code: api.InvalidURL},
+		{rule: "an opening bid below the minimum", op: paid.OpRegister, body: `{"name":"X","url":"https://x.dev","kind":"agent","bid":"0.99"}`, status: 422, code: api.BidTooLow},
+		{rule: "a bid below the minimum", op: paid.OpBid, body: `{"member":"ada","amount":"0.99"}`, status: 422, code: api.BidTooLow},
+		{rule: "a minimum that was raised", op: paid.OpBid, body: `{"member":"ada","amount":"1.99"}`, status: 422, code: api.BidTooLow,
+			before: func(r *ring) { r.rules(func(e *core.Rules) { e.MinBid = 200 }) }},
+		{rule: "a URL that is registered", op: paid.OpRegister, body: `{"name":"X","url":"http://www.ada.dev/index.html","kind":"agent"}`, status: 409, code: api.AlreadyRegistered},
+		{rule: "an unknown member", op: paid.OpBid, body: `{"member":"nobody","amount":"1.00"}`, status: 404, code: api.UnknownMember},
+		{rule: "a URL below a member's", op: paid.OpBid, body: `{"member":"https://ada.dev/page","amount":"1.00"}`, status: 404, code: api.UnknownMember},
+		{rule: "a bare host", op: paid.OpBid, body: `{"member":"ada.dev","amount":"1.00"}`, status: 404, code: api.UnknownMember},
+		{rule: "a removed member", op: paid.OpBid, body: fund, status: 410, code: api.MemberRemoved,
+			before: func(r *ring) {
+				if err := r.remove("ada", false); err != nil {
+					r.t.Fatal(err)
+				}
+			}},
+		{rule: "a score of 39", op: paid.OpRegister, body: odd, status: 422, code: api.ScoreTooLow, asked: 1,
+			before: func(r *ring) { r.scorer.results["https://odd.dev"] = score.Result{Score: 39, Provider: "test"} }},
+		{rule: "no score for this site", op: paid.OpRegister, body: odd, status: 422, code: api.ScoreTooLow, asked: 1,
+			before: func(r *ring) { r.scorer.err = &score.NotScorable{Where: "https://score.example"} }},
+		{rule: "a site that is not examined", op: paid.OpRegister, body: odd, status: 422, code: api.InvalidURL, asked: 1,
+			before: func(r *ring) { r.scorer.err = score.ErrBadTarget }},
+		{rule: "a score on its way", op: paid.OpRegister, body: odd, status: 503, code: api.ScorePending, asked: 1,
+			before: func(r *ring) { r.scorer.err = &score.Pending{RetryAfter: 7 * time.Second} }},
+		{rule: "a silent scorer", op: paid.OpRegister, body: odd, status: 503, code: api.ScoreUnavailable, asked: 1,
+			before: func(r *ring) {
+				r.scorer.err = &score.Unavailable{RetryAfter: 9 * time.Second, Err: errors.New("no answer")}
+			}},
+		{rule: "any other error of the scorer", op: paid.OpRegister, body: odd, status: 503, code: api.ScoreUnavailable, asked: 1,
+			before: func(r *ring) { r.scorer.err = errors.New("a broken scorer") }},
+		{rule: "a score out of range", op: paid.OpRegister, body: odd, status: 503, code: api.ScoreUnavailable, asked: 1,
+			before: func(r *ring) { r.scorer.results["https://odd.dev"] = score.Result{Score: 300, Provider: "test"} }},
+		{rule: "a report that no event can hold", op: paid.OpRegister, body: odd, status: 503, code: api.ScoreUnavailable, asked: 1,
+			before: func(r *ring) {
+				r.scorer.results["https://odd.dev"] = score.Result{Score: 90, Provider: "test", Report: "https://x/" + strings.Repeat("r", core.MaxReport)}
+			}},
+		{rule: "a report that no challenge can hold", op: paid.OpRegister, body: odd, status: 503, code: api.ScoreUnavailable, asked: 1,
+			before: func(r *ring) {
+				r.scorer.results["https://odd.dev"] = score.Result{Score: 90, Provider: "test", Report: "https://x/?" + strings.Repeat(`"`, 2000)}
+			}},
+	} {
+		in(t, c.rule, func(t *testing.T) {
+			r := newRing(t)
+			r.join(ada, "alice")
+			if c.before != nil {
+				c.before(r)
+			}
+			asked, size := r.scorer.count(), r.size()
+			a := r.post(c.op, c.body).is(c.status, c.code)
+			if n := r.scorer.count() - asked; n != c.asked {
+				t.Errorf("the scorer was asked %d times, want %d", n, c.asked)
+			}
+			if now := r.size(); now != size {
+				t.Errorf("the ledger went from %s to %s", size, now)
+			}
+			if c.code == api.ScorePending && a.field("Retry-After") != "7" || c.rule == "a silent scorer" && a.field("Retry-After") != "9" {
+				t.Errorf("Retry-After: %s", a.field("Retry-After"))
+			}
+		})
+	}
+}
+
+// What a 402 says: amount, expiry, one challenge for each offer, bound to this
+// request and to nobody's Host.
+func TestChallengeSaysWhatIsAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		a := r.post(paid.OpRegister, `{"name":"Ada","url":"https://ada.dev","kind":"agent","bid":"2.50"}`).is(402, api.PaymentRequired)
+		if a.member("amount_usd") != "3.50" {
+			t.Errorf("amount: %s", a.Body)
+		}
+		first := a.challenges()
+		if len(first) != 1 || first[0].Realm != realm || first[0].Method != "coin" || first[0].Intent != "charge" {
+			t.Fatalf("offers: %+v", first)
+		}
+		expires, err := first[0].ExpiresAt()
+		if err != nil || expires.Sub(r.now()) != 5*time.Minute || a.member("expires") != first[0].Expires {
+			t.Errorf("expires %v, %v: %s", expires, err, a.Body)
+		}
+		again := r.post(paid.OpRegister, `{"name":"Ada","url":"https://ada.dev","kind":"agent","bid":"2.50"}`).challenges()
+		if first[0].ID == again[0].ID {
+			t.Error("two payers in one instant share a challenge")
+		}
+	})
+}
+
+// What the challenge pinned is kept: nobody is asked again, and a limit that
+// was met in between, or a rule that was changed, refuses no payment.
+func TestWhatTheChallengePromisedIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t, func(r *ring) { r.capacity = 3000 })
+		r.join(ada, "alice")
+		body := `{"name":"Last","url":"https://last.dev","kind":"website","category":"the-last-one","bid":"1.00"}`
+		join := r.challenge(paid.OpRegister, body)
+		bid := r.challenge(paid.OpBid, fund)
+		scored := r.scorer.count()
+
+		r.scorer.err = errors.New("asked again")
+		r.rules(func(e *core.Rules) { e.Fee, e.MinBid, e.RequiredScore = 700, 800, 99 })
+		r.fillCategories()
+
+		r.post(paid.OpRegister, body).is(422, api.BidTooLow) // the new rules hold for who comes now
+		a := r.post(paid.OpRegister, body, r.sign(join, "bob", 200)).is(201, "")
+		if a.member("member", "agentic_score") != 72.0 || r.total("last") != 200 {
+			t.Errorf("joined as %s", a.Body)
+		}
+		r.post(paid.OpBid, fund, r.sign(bid, "bob", 150)).is(200, "")
+		if r.total("ada") != 250 || r.network.charged("bob") != 350 {
+			t.Errorf("ada has %d cents, bob paid %d", r.total("ada"), r.network.charged("bob"))
+		}
+		if n := r.scorer.count() - scored; n != 0 {
+			t.Errorf("the scorer was asked %d times after the challenge", n)
+		}
+		r.scorer.err = nil
+		r.rules(func(e *core.Rules) { e.RequiredScore = 40 })
+		r.post(paid.OpRegister, `{"name":"Late","url":"https://late.dev","kind":"mcp","category":"one-more"}`).is(422, api.CategoryUnavailable)
+		r.post(paid.OpRegister, `{"name":"Late","url":"https://late.dev","kind":"mcp"}`).is(402, api.PaymentRequired)
+	})
+}
+
+// A host that is no longer admitted is refused to who comes now, and not to who
+// holds a challenge for it, before a restart or after.
+func TestPromisedSiteIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t, func(r *ring) {
+			r.config = func(c *paid.Config) { c.Sites.AllowHosts = []string{"ada.test"} }
+		})
+		body := `{"name":"Ada","url":"https://ada.test","kind":"agent"}`
+		credential := r.sign(r.challenge(paid.OpRegister, body), "alice", 100)
+		r.config = nil
+		r.restart()
+		r.post(paid.OpRegister, body).is(422, api.InvalidURL)
+		r.post(paid.OpRegister, body, credential).is(201, "")
+		if r.total("ada") != 100 || r.network.charged("alice") != 100 {
+			t.Errorf("ada has %d, alice paid %d", r.total("ada"), r.network.charged("alice"))
+		}
+	})
+}
+
+// What a challenge cannot promise: the ring has changed so that the order makes
+// no sense any more. Nothing is charged.
+func TestWhatComesBetweenChallengeAndPayment(t *testing.T) {
+	for _, c := range []struct {
+		rule, op, body string
+		between        func(r *ring)
+		status         int
+		code           api.Code
+	}{
+		{"the same URL was registered", paid.OpRegister, bob, func(r *ring) { r.join(bob, "quick") }, 409, api.AlreadyRegistered},
+		{"the member was removed", paid.OpBid, fund, func(r *ring) { r.must(r.remove("ada", false)) }, 410, api.MemberRemoved},
+		{"the member was removed, and its URL joined under another slug", paid.OpBid, `{"member":"https://ada.dev","amount":"1.00"}`, func(r *ring) {
+			r.must(r.remove("ada", false))
+			r.join(`{"name":"Ada Again","url":"https://ada.dev","kind":"agent"}`, "quick")
+		}, 410, api.MemberRemoved},
+		{"a clock before the last event", paid.OpRegister, bob, func(r *ring) { r.back.Store(int64(time.Second)) }, 503, api.PaymentsUnavailable},
+		{"a chain that stopped", paid.OpRegister, bob, func(r *ring) {
+			time.Sleep(10 * time.Second)
+			r.network.change(func() { r.network.skew = -61 * time.Second })
+		}, 503, api.PaymentsUnavailable},
+		{"a chain that went silent", paid.OpRegister, bob, func(r *ring) {
+			time.Sleep(10 * time.Second)
+			r.network.change(func() { r.network.down = true })
+		}, 503, api.PaymentsUnavailable},
+	} {
+		in(t, c.rule, func(t *testing.T) {
+			r := newRing(t)
+			r.join(ada, "alice")
+			ch := r.challenge(c.op, c.body)
+			c.between(r)
+			size := r.size()
+			a := r.post(c.op, c.body, r.sign(ch, "bob", 100, func(tx *transaction) {
+				if c.op == paid.OpBid && c.body == fund {
+					tx.Cents = 150
+				}
+			})).is(c.status, c.code)
+			if r.network.charged("bob") != 0 || r.size() != size || r.stored(ch) != nil {
+				t.Errorf("charged %d, ledger %s, was %s", r.network.charged("bob"), r.size(), size)
+			}
+			if c.code == api.AlreadyRegistered && a.member("links", "self") != base+"/api/ring/bob" {
+				t.Errorf("links: %s", a.Body)
+			}
+		})
+	}
+}
+
+// Accept-Payment orders and filters the offers; it never leaves none.
+func TestAcceptPaymentChoosesAmongOffers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t, two)
+		for _, c := range []struct{ header, want string }{
+			{"", "coin token"},
+			{"token/charge, coin/charge;q=0.5", "token coin"},
+			{"*/*;q=0.1, token/*", "token coin"},
+			{"coin/charge;q=0, */*", "token"},
+			{"evm/charge", "coin token"},
+			{"!!!", "coin token"},
+		} {
+			a := r.handle(paid.Call{Operation: paid.OpRegister, Body: []byte(ada), AcceptPayment: c.header}).is(402, api.PaymentRequired)
+			var got []string
+			ids := map[string]bool{}
+			for _, ch := range a.challenges() {
+				got = append(got, ch.Method)
+				ids[ch.ID] = true
+			}
+			if strings.Join(got, " ") != c.want || len(ids) != len(got) {
+				t.Errorf("%q: offers %v, want %s", c.header, got, c.want)
+			}
+		}
+		// Any one of the offers may be paid, and no second one.
+		offers := r.post(paid.OpRegister, ada).challenges()
+		r.post(paid.OpRegister, ada, r.sign(offers[1], "alice", 100)).is(201, "")
+		r.post(paid.OpRegister, ada, r.sign(offers[0], "alice", 100)).is(409, api.AlreadyRegistered)
+		if r.second.charged("alice") != 100 || r.network.charged("alice") != 0 {
+			t.Errorf("charged %d and %d", r.second.charged("alice"), r.network.charged("alice"))
+		}
+	})
+}
+
+func TestCallsThatCanNotBePaidFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		ch := r.challenge(paid.OpRegister, ada)
+		credential := r.sign(ch, "alice", 100)
+		for _, authorization := range [][]string{nil, {credential}} {
+			a := answer{t, r.service.Handle(t.Context(), paid.Call{Operation: paid.OpRegister, Body: []byte(ada), Authorization: authorization})}
+			a.form()
+			a.is(403, api.TLSRequired)
+		}
+		r.handle(paid.Call{Operation: paid.OpRegister, Body: []byte(ada), IdempotencyKey: strings.Repeat("k", 256)}).is(422, api.InvalidRequest).names("The Idempotency-Key is longer than 255 characters.")
+		if n := r.network.questions("decode", "simulate", "broadcast"); n != 0 {
+			t.Errorf("the payment method was asked %d questions", n)
+		}
+
+		r.methods = nil
+		none, err := paid.New(paid.Config{Ledger: r.books, Now: r.now, Scorer: r.scorer})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer none.Close(t.Context())
+		a := answer{t, none.Handle(t.Context(), paid.Call{Operation: paid.OpRegister, Body: []byte(ada), Secure: true})}
+		a.form()
+		a.is(503, api.PaymentsUnconfigured)
+	})
+}
+
+func TestServiceRefusesWhatItCanNotWorkWith(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		for name, cfg := range map[string]paid.Config{
+			"a short key":        {Realm: realm, Keys: mpp.Keys{Current: make([]byte, 31)}},
+			"a realm with ports": {Realm: "ring.example:443", Keys: mpp.Keys{Current: challengeKey}},
+			"no realm":           {Keys: mpp.Keys{Current: challengeKey}},
+		} {
+			cfg.Ledger, cfg.Methods = r.books, []paid.Method{&method{name: "coin"}}
+			if s, err := paid.New(cfg); err == nil {
+				s.Close(t.Context())
+				t.Errorf("%s is taken", name)
+			} else {
+				r.keepsSecrets(name, fmt.Sprint(err))
+			}
+		}
+	})
+}

@@ -1,0 +1,385 @@
+package paid_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"webring/core"
+	"webring/core/api"
+	"webring/server/ledger"
+	"webring/server/mpp"
+	"webring/server/paid"
+)
+
+// A transaction that takes its time is waited for, and nobody hears anything
+// before it is known.
+func TestRequestIsHeldUntilTheOutcomeIsKnown(t *testing.T) {
+	for _, after := range []time.Duration{0, time.Second, 10 * time.Second, 24 * time.Second} {
+		for _, mute := range []bool{false, true} {
+			in(t, fmt.Sprintf("mined after %v, mute %v", after, mute), func(t *testing.T) {
+				r := newRing(t)
+				r.network.fates["alice"] = fate{after: after, mute: mute}
+				credential := r.sign(r.challenge(paid.OpRegister, ada), "alice", 100)
+				began := time.Now()
+				a := r.post(paid.OpRegister, ada, credential).is(201, "")
+				if took := time.Since(began); took < after || took > 35*time.Second {
+					t.Errorf("answered after %v", took)
+				}
+				if a.field("Location") != base+"/api/ring/ada" || r.total("ada") != 100 || r.network.charged("alice") != 100 {
+					t.Errorf("ada has %d, alice paid %d: %v", r.total("ada"), r.network.charged("alice"), a.Header)
+				}
+			})
+		}
+	}
+}
+
+// 44: an unknown outcome is 503 when the transaction can no longer be mined,
+// and not before; never a 402. The work goes on and ends in one effect, which
+// the same credential gets told once.
+func TestUnknownOutcomeIsNeverForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		credential := r.sign(r.challenge(paid.OpRegister, ada), "alice", 100)
+		r.network.simulate = func(context.Context, mpp.Payment) error {
+			r.network.change(func() { r.network.down = true }) // silent from the sending on
+			return nil
+		}
+		began := time.Now()
+		h := r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(ada), Authorization: []string{credential}})
+		time.Sleep(34 * time.Second)
+		synctest.Wait()
+		if h.answered() {
+			t.Fatal("answered before the transaction's time had run out")
+		}
+		r.post(paid.OpRegister, ada, credential).is(409, api.CredentialReused)
+		// Others learn that somebody is paying, also those who would pay.
+		other := r.post(paid.OpRegister, ada)
+		if other.Status != 503 {
+			t.Errorf("an unpaid request for a URL that is paid for: %d %s", other.Status, other.Body)
+		}
+		h.wait().is(503, api.PaymentPending)
+		if took := time.Since(began); took != 35*time.Second {
+			t.Errorf("held for %v, want validBefore and 10 s", took)
+		}
+		r.post(paid.OpRegister, ada, credential).is(503, api.PaymentPending)
+		r.handle(keyed(paid.OpRegister, ada, "k", credential)).is(503, api.PaymentPending)
+		time.Sleep(24 * time.Hour)
+		r.post(paid.OpRegister, ada, credential).is(503, api.PaymentPending)
+		if len(r.open()) != 1 || r.total("ada") != 0 {
+			t.Fatalf("%d open, ada has %d", len(r.open()), r.total("ada"))
+		}
+
+		r.network.change(func() { r.network.down = false })
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(r.open()) != 0 || r.total("ada") != 100 || r.network.charged("alice") != 100 {
+			t.Fatalf("%d open, ada has %d, alice paid %d", len(r.open()), r.total("ada"), r.network.charged("alice"))
+		}
+		r.post(paid.OpRegister, ada, credential).is(201, "")
+		r.post(paid.OpRegister, ada, credential).is(409, api.CredentialReused)
+		r.restart()
+		r.post(paid.OpRegister, ada, credential).is(409, api.CredentialReused)
+	})
+}
+
+// After a 503 the stored answer is given once, to one of the copies that ask
+// for it at the same time.
+func TestStoredAnswerIsGivenOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.network.fates["alice"] = fate{mute: true, after: 20 * time.Second}
+		credential := r.sign(r.challenge(paid.OpRegister, ada), "alice", 100)
+		r.network.simulate = func(context.Context, mpp.Payment) error {
+			r.network.change(func() { r.network.down = true })
+			return nil
+		}
+		r.post(paid.OpRegister, ada, credential).is(503, api.PaymentPending)
+		r.network.change(func() { r.network.down = false })
+		time.Sleep(time.Minute)
+		var all []*held
+		for range 50 {
+			all = append(all, r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(ada), Authorization: []string{credential}}))
+		}
+		counts := map[int]int{}
+		for _, h := range all {
+			counts[h.wait().Status]++
+		}
+		if counts[201] != 1 || counts[409] != 49 {
+			t.Errorf("answers by status: %v", counts)
+		}
+	})
+}
+
+// A simulation without an end holds nothing but its own request, which is let
+// go in time, and what is sent too late is not sent at all.
+func TestSlowSimulation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		wait := make(chan struct{})
+		r.network.simulate = func(ctx context.Context, p mpp.Payment) error {
+			select {
+			case <-wait:
+			case <-ctx.Done():
+			}
+			return nil
+		}
+		ch := r.challenge(paid.OpBid, fund)
+		credential := r.sign(ch, "bob", 150)
+		began := time.Now()
+		r.post(paid.OpBid, fund, credential).is(503, api.PaymentPending)
+		if took := time.Since(began); took != 35*time.Second {
+			t.Errorf("held for %v", took)
+		}
+		r.post(paid.OpBid, fund, credential).is(503, api.PaymentPending)
+		close(wait)
+		synctest.Wait()
+		if r.stored(ch) != nil || r.network.questions("broadcast") != 1 {
+			t.Errorf("a transaction that ran out of time was reserved: %v", r.stored(ch))
+		}
+		r.post(paid.OpBid, fund, credential).is(402, api.PaymentExpired)
+		if r.network.charged("bob") != 0 {
+			t.Errorf("bob paid %d", r.network.charged("bob"))
+		}
+	})
+}
+
+// 38, 39 and transactions that never come: what is answered, that nothing is
+// granted, who is barred from what, and that the credential stays used.
+func TestPaymentsThatComeToNothing(t *testing.T) {
+	for _, c := range []struct {
+		rule    string
+		fate    fate
+		status  int
+		code    api.Code
+		outcome string
+		charged int64
+	}{
+		{"38: mined, but reverted", fate{state: mpp.Failed}, 402, api.VerificationFailed, "failed", 0},
+		{"39: diverted", fate{state: mpp.Mismatched}, 409, api.PaymentMismatch, "mismatched", 100},
+		{"never mined", fate{lost: true}, 402, api.VerificationFailed, "gone", 0},
+		{"mined too late", fate{after: time.Minute, mute: true}, 402, api.VerificationFailed, "gone", 0},
+	} {
+		in(t, c.rule, func(t *testing.T) {
+			r := newRing(t)
+			r.join(ada, "alice")
+			r.network.fates["mallory"] = c.fate
+			events := r.books.Size()
+			ch := r.challenge(paid.OpRegister, bob)
+			credential := r.sign(ch, "mallory", 100)
+			h := r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(bob), Authorization: []string{credential}})
+			time.Sleep(time.Second)
+			r.post(paid.OpRegister, bob).is(503, api.PaymentPending) // open, so the URL waits for it
+
+			began := time.Now()
+			a := h.wait().is(c.status, c.code)
+			if took := time.Since(began); took > 34*time.Second {
+				t.Errorf("took %v", took)
+			}
+			stored := r.stored(ch)
+			if stored == nil || stored.State != ledger.Failed || stored.Outcome != c.outcome || r.books.Size() != events || len(r.open()) != 0 {
+				t.Fatalf("stored: %+v; events %d, was %d", stored, r.books.Size(), events)
+			}
+			var payment mpp.Payment
+			r.must(json.Unmarshal(stored.Payment, &payment))
+			if payment.Raw != nil || payment.Method != "coin" || payment.Reference == "" || payment.Payer != "mallory" ||
+				stored.Body != nil || stored.Pinned != nil || stored.URLKey != "" {
+				t.Errorf("what is kept of it: %+v, raw %q", stored, payment.Raw)
+			}
+			if got := r.network.charged("mallory"); got != c.charged {
+				t.Errorf("charged %d, want %d", got, c.charged)
+			}
+			used := r.post(paid.OpRegister, bob, credential).is(409, api.CredentialReused)
+			if used.member("outcome") != "failed" {
+				t.Errorf("the used credential: %s", used.Body)
+			}
+
+			// The payer is barred from this URL, and only from it.
+			fresh := r.challenge(paid.OpRegister, bob)
+			if a.Status == 402 {
+				fresh = a.challenges()[0]
+			}
+			asked := r.network.questions("broadcast")
+			time.Sleep(100 * time.Second)
+			barred := r.post(paid.OpRegister, bob, r.sign(fresh, "mallory", 100)).is(503, api.PaymentPending)
+			rest := stored.FailedAt.Add(ledger.BarPeriod).Sub(r.now()).Seconds()
+			if wait, err := strconv.Atoi(barred.field("Retry-After")); err != nil || float64(wait) < rest || float64(wait) >= rest+1 {
+				t.Errorf("Retry-After of a bar that ends in %v s: %s", rest, barred.field("Retry-After"))
+			}
+			if n := r.network.questions("broadcast") - asked; n != 0 {
+				t.Errorf("the barred payer's transaction was sent")
+			}
+			r.network.change(func() { delete(r.network.fates, "mallory") })
+			elsewhere := `{"name":"Else","url":"https://else.dev","kind":"agent"}`
+			r.post(paid.OpRegister, elsewhere, r.sign(r.challenge(paid.OpRegister, elsewhere), "mallory", 100)).is(201, "")
+			time.Sleep(ledger.BarPeriod)
+			late := r.challenge(paid.OpRegister, bob)
+			r.post(paid.OpRegister, bob, r.sign(late, "mallory", 100)).is(201, "")
+		})
+		in(t, c.rule+", and the URL is free for others", func(t *testing.T) {
+			r := newRing(t)
+			r.network.fates["mallory"] = c.fate
+			r.post(paid.OpRegister, ada, r.sign(r.challenge(paid.OpRegister, ada), "mallory", 100)).is(c.status, c.code)
+			r.join(ada, "alice")
+		})
+		in(t, c.rule+", for a bid", func(t *testing.T) {
+			r := newRing(t)
+			r.join(ada, "alice")
+			r.network.fates["mallory"] = c.fate
+			r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "mallory", 150)).is(c.status, c.code)
+			if r.total("ada") != 100 {
+				t.Errorf("ada has %d", r.total("ada"))
+			}
+			r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "bob", 150)).is(200, "")
+		})
+	}
+}
+
+// 37 and silence of the network before anything was sent: a claim is dropped
+// and holds nobody up, the payer included.
+func TestRefusedSimulationLeavesNothing(t *testing.T) {
+	for name, answer := range map[string]func(context.Context, mpp.Payment) error{"refused": refuse, "silent": silence} {
+		in(t, name, func(t *testing.T) {
+			r := newRing(t)
+			ch := r.challenge(paid.OpRegister, ada)
+			credential := r.sign(ch, "alice", 100)
+			size := r.size()
+			r.network.simulate = answer
+			for range 3 {
+				if a := r.post(paid.OpRegister, ada, credential); name == "refused" {
+					a.is(402, api.VerificationFailed)
+				} else {
+					a.is(503, api.PaymentsUnavailable)
+				}
+			}
+			if r.size() != size || r.network.questions("broadcast") != 0 {
+				t.Errorf("a trace: %s, was %s", r.size(), size)
+			}
+			r.network.change(func() { r.network.simulate = nil })
+			r.post(paid.OpRegister, ada, credential).is(201, "")
+		})
+	}
+}
+
+// Two payers of one URL: the second is not charged, whenever it comes.
+func TestTwoPayersOfOneURL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.network.fates["alice"] = fate{after: 5 * time.Second}
+		one, two := r.challenge(paid.OpRegister, ada), r.challenge(paid.OpRegister, ada)
+		early, second := r.sign(one, "alice", 100), r.sign(two, "bob", 100)
+		h := r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(ada), Authorization: []string{early}})
+		synctest.Wait()
+		if len(r.open()) != 1 {
+			t.Fatalf("%d open", len(r.open()))
+		}
+		r.post(paid.OpRegister, ada, second).is(503, api.PaymentPending)
+		r.post(paid.OpRegister, ada).is(503, api.PaymentPending)
+		r.post(paid.OpRegister, bob).is(402, api.PaymentRequired)
+		h.wait().is(201, "")
+		r.post(paid.OpRegister, ada, second).is(409, api.AlreadyRegistered)
+		if r.network.charged("bob") != 0 || r.stored(two) != nil {
+			t.Errorf("bob paid %d", r.network.charged("bob"))
+		}
+	})
+	// At once: the reservation decides, not the look before it.
+	for round := range 10 {
+		in(t, fmt.Sprint("race ", round), func(t *testing.T) {
+			r := newRing(t)
+			var credentials []string
+			for i := range 8 {
+				payer := fmt.Sprint("payer-", i)
+				r.network.fates[payer] = fate{after: time.Second}
+				credentials = append(credentials, r.sign(r.challenge(paid.OpRegister, ada), payer, 100))
+			}
+			var all []*held
+			for _, c := range credentials {
+				all = append(all, r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(ada), Authorization: []string{c}}))
+			}
+			joined := 0
+			for i, h := range all {
+				a := h.wait()
+				charged := r.network.charged(fmt.Sprint("payer-", i))
+				switch {
+				case a.Status == 201 && charged == 100:
+					joined++
+				case a.Status == 503 && a.code() == string(api.PaymentPending) && charged == 0:
+				case a.Status == 409 && a.code() == string(api.AlreadyRegistered) && charged == 0:
+				default:
+					t.Errorf("payer %d paid %d and got %d %s", i, charged, a.Status, a.Body)
+				}
+			}
+			if joined != 1 {
+				t.Errorf("%d joined", joined)
+			}
+		})
+	}
+}
+
+// Open payments count towards what a member may have, before the 402.
+func TestOpenPaymentsCountTowardsTheHighestTotal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		left := int64(core.MaxTotal - 100)
+		for left >= 2*core.MaxAmount {
+			r.credit("ada", core.MaxAmount)
+			left -= core.MaxAmount
+		}
+		r.credit("ada", left-core.MaxAmount)
+		r.network.change(func() { r.network.fates["bob"] = fate{after: 5 * time.Second} })
+		most := `{"member":"ada","amount":"1000000.00"}`
+		one, two := r.challenge(paid.OpBid, most), r.challenge(paid.OpBid, most)
+		h := r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(most), Authorization: []string{r.sign(one, "bob", core.MaxAmount)}})
+		synctest.Wait()
+		r.post(paid.OpBid, `{"member":"ada","amount":"1.00"}`).is(422, api.TotalTooHigh)
+		r.post(paid.OpBid, most, r.sign(two, "carol", core.MaxAmount)).is(422, api.TotalTooHigh)
+		h.wait().is(200, "")
+		if r.total("ada") != core.MaxTotal || r.network.charged("carol") != 0 {
+			t.Errorf("ada has %d, carol paid %d", r.total("ada"), r.network.charged("carol"))
+		}
+	})
+}
+
+// A ring at 90 % of its capacity asks nobody to pay; who was asked before may
+// still join while there is room.
+func TestFullRingAsksNobodyToPay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t, func(r *ring) { r.capacity = 10 })
+		var asked []mpp.Challenge
+		body := func(i int) string { return fmt.Sprintf(`{"name":"M %d","url":"https://m%d.dev","kind":"agent"}`, i, i) }
+		for i := range 11 {
+			asked = append(asked, r.challenge(paid.OpRegister, body(i)))
+		}
+		for i := range 9 {
+			r.post(paid.OpRegister, body(i), r.sign(asked[i], "alice", 100)).is(201, "")
+		}
+		r.post(paid.OpRegister, body(20)).is(503, api.RingFull)
+		r.post(paid.OpRegister, body(9), r.sign(asked[9], "alice", 100)).is(201, "")
+		r.post(paid.OpRegister, body(10), r.sign(asked[10], "bob", 100)).is(503, api.RingFull)
+		if r.network.charged("bob") != 0 {
+			t.Errorf("bob paid %d", r.network.charged("bob"))
+		}
+	})
+}
+
+// A score that was made before there were stamps does not stand in the way of a
+// payment that went through.
+func TestStrangeTimeOfAScoreLosesNoPayment(t *testing.T) {
+	for _, at := range []string{"0001-01-02T00:00:00Z", "1969-12-31T23:59:59Z", "9999-12-31T23:59:59-12:00"} {
+		in(t, at, func(t *testing.T) {
+			r := newRing(t)
+			scanned, err := time.Parse(time.RFC3339, at)
+			r.must(err)
+			result, _ := r.scorer.Score(t.Context(), "", "https://ada.dev")
+			result.ScannedAt = scanned
+			r.scorer.results["https://ada.dev"] = result
+			r.join(ada, "alice")
+		})
+	}
+}

@@ -1,0 +1,123 @@
+package paid_test
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"webring/core/api"
+	"webring/server/paid"
+)
+
+// Only networks that answer, with a clock that agrees with ours, are offered.
+func TestOnlyNetworksThatAreUpAreOffered(t *testing.T) {
+	for _, c := range []struct {
+		rule          string
+		first, second func(n *network)
+		want          string // methods; "" for 503
+	}{
+		{"both up", nil, nil, "coin token"},
+		{"one silent", func(n *network) { n.down = true }, nil, "token"},
+		{"its clock 61 s behind", nil, func(n *network) { n.skew = -61 * time.Second }, "coin"},
+		{"its clock 61 s ahead", func(n *network) { n.skew = 61 * time.Second }, nil, "token"},
+		{"their clocks 60 s off", func(n *network) { n.skew = 60 * time.Second }, func(n *network) { n.skew = -60 * time.Second }, "coin token"},
+		{"both silent", func(n *network) { n.down = true }, func(n *network) { n.down = true }, ""},
+	} {
+		in(t, c.rule, func(t *testing.T) {
+			r := newRing(t, two)
+			for n, change := range map[*network]func(*network){r.network: c.first, r.second: c.second} {
+				if change != nil {
+					n.change(func() { change(n) })
+				}
+			}
+			a := r.post(paid.OpRegister, ada)
+			if c.want == "" {
+				a.is(503, api.PaymentsUnavailable)
+				if r.scorer.count() != 0 {
+					t.Error("the scorer was asked although nobody could pay")
+				}
+				return
+			}
+			var got []string
+			for _, ch := range a.is(402, api.PaymentRequired).challenges() {
+				got = append(got, ch.Method)
+			}
+			if strings.Join(got, " ") != c.want {
+				t.Errorf("offers %v, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// A network that comes back is offered again, and is not asked for its clock
+// by every request.
+func TestClockIsAskedOnceInAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.network.change(func() { r.network.down = true })
+		for range 20 {
+			r.post(paid.OpRegister, ada).is(503, api.PaymentsUnavailable)
+		}
+		r.network.change(func() { r.network.down = false })
+		if n := r.network.questions("clock"); n != 1 {
+			t.Errorf("twenty requests at once asked for the clock %d times", n)
+		}
+		time.Sleep(5 * time.Second)
+		r.post(paid.OpRegister, ada).is(402, api.PaymentRequired)
+	})
+}
+
+// The clock may not stand before the last event: stamps would lie.
+func TestClockBeforeTheLedgerTakesNoPayments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.back.Store(int64(time.Millisecond))
+		r.post(paid.OpRegister, ada).is(503, api.PaymentsUnavailable)
+		r.back.Store(0)
+		r.post(paid.OpRegister, ada).is(402, api.PaymentRequired)
+	})
+}
+
+// A machine that is not ready asks nobody to pay, and does not send what was
+// asked for before: 503 before any money moves. What was taken is finished.
+func TestMachineThatIsNotReadyTakesNoPayments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var full atomic.Bool
+		r := newRing(t, func(r *ring) {
+			r.config = func(c *paid.Config) {
+				c.Ready = func() error {
+					if full.Load() {
+						return errors.New("the disk is full")
+					}
+					return nil
+				}
+			}
+		})
+		r.join(ada, "alice")
+		r.network.change(func() { r.network.fates["carol"] = fate{after: 5 * time.Second} })
+		ch := r.challenge(paid.OpBid, fund)
+		under := r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), "carol", 150)}})
+		synctest.Wait()
+		full.Store(true)
+		size, asked := r.size(), r.network.questions("clock", "simulate", "broadcast")
+		scored := r.scorer.count()
+		r.post(paid.OpRegister, bob).is(503, api.PaymentsUnavailable)
+		r.post(paid.OpBid, fund).is(503, api.PaymentsUnavailable)
+		r.post(paid.OpBid, fund, r.sign(ch, "bob", 150)).is(503, api.PaymentsUnavailable)
+		if now := r.size(); now != size || r.network.questions("clock", "simulate", "broadcast") != asked || r.scorer.count() != scored {
+			t.Errorf("the ledger went from %s to %s; somebody was asked", size, now)
+		}
+		if !strings.Contains(r.log.String(), "the disk is full") {
+			t.Errorf("the log does not say why: %s", r.log)
+		}
+		under.wait().is(200, "")
+		full.Store(false)
+		r.post(paid.OpBid, fund, r.sign(ch, "bob", 150)).is(200, "")
+		if r.total("ada") != 400 {
+			t.Errorf("ada has %d", r.total("ada"))
+		}
+	})
+}

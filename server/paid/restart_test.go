@@ -1,0 +1,373 @@
+package paid_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"webring/core/api"
+	"webring/server/ledger"
+	"webring/server/ledger/memstore"
+	"webring/server/mpp"
+	"webring/server/paid"
+)
+
+// steps are the places at which the power may fail on the way of one payment,
+// in order. The ledger's own come twice: for the reservation and for the event.
+var steps = []string{"simulated", "commit:1", "head:1", "publish:1", "reserved", "broadcast", "receipt",
+	"commit:2", "head:2", "publish:2", "applied"}
+
+// failAt has the power fail when a payment comes to a step. What was on the
+// disk then is kept; the process that goes on is cut off from the network, and
+// from the disk that the next one reads. It gives a function that starts that.
+func (r *ring) failAt(step string) (next func()) {
+	name, turn, _ := strings.Cut(step, ":")
+	left := atomic.Int32{}
+	left.Store(1)
+	if turn == "2" {
+		left.Store(2)
+	}
+	p := r.process
+	var disk *memstore.Store
+	var head []byte
+	failed, ended := make(chan struct{}), make(chan struct{})
+	r.t.Cleanup(func() { close(ended) })
+	r.onStep(func(at string) {
+		if at != name || left.Add(-1) != 0 {
+			return
+		}
+		disk, head = p.store.Copy(), r.headBytes(p)
+		p.dead.Store(true)
+		close(failed)
+		<-ended
+	})
+	return func() {
+		r.t.Helper()
+		synctest.Wait()
+		select {
+		case <-failed:
+		default:
+			r.t.Fatalf("the payment never came to %s", step)
+		}
+		r.onStep(nil)
+		r.start(disk, head)
+	}
+}
+
+// A payment is finished by the next process, wherever the last one ended: one
+// effect, at most one charge, and the credential gets its answer once.
+func TestPowerFailsAtEveryStep(t *testing.T) {
+	for _, op := range []struct {
+		name, op, body, slug string
+		cents, status, total int64
+	}{
+		{"register", paid.OpRegister, bob, "bob", 100, 201, 100},
+		{"bid", paid.OpBid, fund, "ada", 150, 200, 250},
+	} {
+		for _, after := range []time.Duration{0, 4 * time.Second} {
+			for _, step := range steps {
+				in(t, fmt.Sprintf("%s, mined after %v, at %s", op.name, after, step), func(t *testing.T) {
+					r := newRing(t)
+					r.join(ada, "alice")
+					r.network.fates["bob"] = fate{after: after}
+					synctest.Wait()
+					ch := r.challenge(op.op, op.body)
+					credential := r.sign(ch, "bob", op.cents)
+					next := r.failAt(step)
+					r.begin(keyed(op.op, op.body, "k", credential))
+					time.Sleep(6 * time.Second)
+					next()
+					// Before anything was stored, the request has simply failed.
+					if step != "simulated" && step != "commit:1" {
+						r.handle(paid.Call{Operation: op.op, Body: []byte(op.body), IdempotencyKey: "k"}).is2(503, 409)
+					}
+					time.Sleep(10 * time.Second)
+
+					a := r.post(op.op, op.body, credential).is(int(op.status), "")
+					r.post(op.op, op.body, credential).is(409, api.CredentialReused)
+					if stored := r.handle(keyed(op.op, op.body, "k", credential)); step != "simulated" && step != "commit:1" {
+						if stored.is(int(op.status), ""); string(stored.Body) != string(a.Body) {
+							t.Errorf("answers differ: %s and %s", stored.Body, a.Body)
+						}
+					}
+					if r.total(op.slug) != op.total || r.network.charged("bob") != op.cents || len(r.open()) != 0 {
+						t.Errorf("%s has %d, bob paid %d, %d open", op.slug, r.total(op.slug), r.network.charged("bob"), len(r.open()))
+					}
+				})
+			}
+		}
+	}
+}
+
+// The power fails again while the next process takes the payment up.
+func TestPowerFailsTwice(t *testing.T) {
+	for _, first := range []string{"reserved", "broadcast", "receipt", "commit:2"} {
+		for _, second := range []string{"broadcast", "receipt", "commit:1", "head:1", "applied"} {
+			mined := first == "receipt" || first == "commit:2"
+			if mined && second == "broadcast" {
+				continue // what is mined is not sent again
+			}
+			in(t, first+" and "+second, func(t *testing.T) {
+				r := newRing(t)
+				r.join(ada, "alice")
+				synctest.Wait()
+				r.network.change(func() { r.network.fates["bob"] = fate{after: 5 * time.Second} })
+				credential := r.sign(r.challenge(paid.OpBid, fund), "bob", 150)
+				next := r.failAt(first)
+				r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{credential}})
+				time.Sleep(3 * time.Second)
+				if mined {
+					time.Sleep(5 * time.Second)
+				}
+				var again func()
+				r.starting = func() { again = r.failAt(second) }
+				next()
+				r.starting = nil
+				time.Sleep(8 * time.Second)
+				again()
+				time.Sleep(8 * time.Second)
+				r.post(paid.OpBid, fund, credential).is(200, "")
+				if r.total("ada") != 250 || r.network.charged("bob") != 150 {
+					t.Errorf("ada has %d, bob paid %d", r.total("ada"), r.network.charged("bob"))
+				}
+			})
+		}
+	}
+}
+
+// A transaction that was reserved and never sent is sent by the next process
+// only while it can still be mined; otherwise it ends as gone.
+func TestReservationThatWasNeverSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		ch := r.challenge(paid.OpRegister, ada)
+		credential := r.sign(ch, "alice", 100)
+		next := r.failAt("reserved")
+		r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(ada), Authorization: []string{credential}})
+		time.Sleep(time.Minute) // nobody is there
+		next()
+		time.Sleep(time.Minute)
+		if stored := r.stored(ch); stored.State != ledger.Failed || stored.Outcome != "gone" {
+			t.Fatalf("%+v", stored)
+		}
+		a := r.post(paid.OpRegister, ada, credential).is(409, api.CredentialReused)
+		if a.member("outcome") != "failed" || r.network.charged("alice") != 0 {
+			t.Errorf("alice paid %d: %s", r.network.charged("alice"), a.Body)
+		}
+		r.join(ada, "bob")
+	})
+}
+
+// A commit fails on the way, stored or not: the ledger ends, nobody is asked
+// to pay, and what the next process finds it finishes.
+func TestLedgerBreaksOnTheWay(t *testing.T) {
+	for _, fault := range []memstore.Fault{memstore.FailNotStored, memstore.FailButStored} {
+		for commit, what := range map[int]string{1: "the reservation", 2: "the event", 3: "the delivery"} {
+			for _, after := range []time.Duration{0, 3 * time.Second} {
+				in(t, fmt.Sprintf("fault %d of %s, mined after %v", fault, what, after), func(t *testing.T) {
+					r := newRing(t)
+					r.join(ada, "alice")
+					r.network.fates["bob"] = fate{after: after}
+					synctest.Wait()
+					ch := r.challenge(paid.OpBid, fund)
+					credential := r.sign(ch, "bob", 150)
+					r.store.FailAt(commit, fault)
+					a := r.handle(keyed(paid.OpBid, fund, "k", credential))
+					if commit < 3 {
+						a.is(503, api.PaymentPending)
+					} else {
+						a.is(200, "")
+					}
+					synctest.Wait()
+					if !errors.Is(r.books.Err(), ledger.ErrBroken) {
+						t.Fatalf("the ledger goes on: %v", r.books.Err())
+					}
+					// As long as this process is still there, it takes nobody's money.
+					for range 2 {
+						if a := r.post(paid.OpBid, fund, credential); a.Status == 402 || a.Status == 200 {
+							t.Errorf("after the break: %d %s", a.Status, a.Body)
+						}
+					}
+					other := r.post(paid.OpRegister, bob)
+					if other.Status == 402 {
+						fresh := r.sign(other.challenges()[0], "carol", 100)
+						r.post(paid.OpRegister, bob, fresh).is(503, api.PaymentPending)
+					}
+					r.must(r.service.Close(t.Context()))
+					r.dead.Store(true)
+					r.start(r.store, r.headBytes(r.process))
+					time.Sleep(10 * time.Second)
+
+					if commit == 1 && fault == memstore.FailNotStored && r.stored(ch) != nil {
+						t.Error("the reservation is there")
+					}
+					if commit < 3 || fault == memstore.FailNotStored {
+						r.post(paid.OpBid, fund, credential).is(200, "")
+					}
+					r.post(paid.OpBid, fund, credential).is(409, api.CredentialReused)
+					if r.total("ada") != 250 || r.network.charged("bob") != 150 || r.network.charged("carol") != 0 {
+						t.Errorf("ada has %d, bob paid %d, carol %d", r.total("ada"), r.network.charged("bob"), r.network.charged("carol"))
+					}
+				})
+			}
+		}
+	}
+}
+
+// What is stored but not yet durable is told to nobody.
+func TestNothingIsAnsweredBeforeItIsDurable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		synctest.Wait()
+		credential := r.sign(r.challenge(paid.OpBid, fund), "bob", 150)
+		commits, reached, goOn := 0, make(chan struct{}), make(chan struct{})
+		r.onStep(func(at string) {
+			if at != "commit" {
+				return
+			}
+			if commits++; commits == 2 {
+				close(reached)
+				<-goOn
+			}
+		})
+		first := r.begin(keyed(paid.OpBid, fund, "k", credential))
+		<-reached
+		copies := r.begin(keyed(paid.OpBid, fund, "k", credential))
+		synctest.Wait()
+		if first.answered() || copies.answered() {
+			t.Error("answered before the commit")
+		}
+		r.store.FailAt(1, memstore.FailNotStored)
+		close(goOn)
+		first.wait().is(503, api.PaymentPending)
+		copies.wait().is(503, api.PaymentPending)
+	})
+}
+
+// A reservation of a method that is no longer configured stays, blocks its URL,
+// and is reported; when the method is back, it is finished.
+func TestReservationOfAMethodThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t, two)
+		join := r.post(paid.OpRegister, bob).challenges()[1]
+		done := r.sign(join, "bob", 100)
+		r.post(paid.OpRegister, bob, done).is(201, "")
+		synctest.Wait() // the delivery is noted
+		ch := r.post(paid.OpRegister, ada).challenges()[1]
+		credential := r.sign(ch, "alice", 100)
+		next := r.failAt("broadcast")
+		r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(ada), Authorization: []string{credential}})
+		time.Sleep(time.Second)
+
+		both := r.methods
+		r.methods = func(dead *atomic.Bool) []paid.Method { return both(dead)[:1] }
+		next()
+		time.Sleep(24 * time.Hour)
+		if len(r.open()) != 1 || !strings.Contains(r.log.String(), `level=ERROR msg="open payment cannot be taken up; it stays reserved"`) {
+			t.Errorf("%d open; log: %s", len(r.open()), r.log)
+		}
+		r.post(paid.OpRegister, ada).is(503, api.PaymentPending)
+		r.post(paid.OpRegister, ada, credential).is(503, api.PaymentPending)
+		r.post(paid.OpRegister, bob, done).is(409, api.CredentialReused)
+		r.post(paid.OpRegister, ada, r.sign(r.unissued(ch), "carol", 100)).is(400, api.UnsupportedMethod)
+
+		r.methods = both
+		r.restart()
+		time.Sleep(time.Minute)
+		r.post(paid.OpRegister, ada, credential).is(201, "")
+		if r.second.charged("alice") != 100 {
+			t.Errorf("alice paid %d", r.second.charged("alice"))
+		}
+	})
+}
+
+// Closing lets held payments finish and no new ones begin.
+func TestCloseWaitsForHeldPayments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.network.fates["alice"] = fate{after: 10 * time.Second}
+		credential := r.sign(r.challenge(paid.OpRegister, ada), "alice", 100)
+		late := r.sign(r.challenge(paid.OpRegister, bob), "bob", 100)
+		h := r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(ada), Authorization: []string{credential}})
+		synctest.Wait()
+		closed := make(chan error, 1)
+		go func() { closed <- r.service.Close(context.Background()) }()
+		synctest.Wait()
+		r.post(paid.OpRegister, bob, late).is(503, api.PaymentsUnavailable)
+		if len(closed) > 0 || h.answered() {
+			t.Error("closed before the payment was finished")
+		}
+		h.wait().is(201, "")
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+		r.restart()
+		r.post(paid.OpRegister, ada, credential).is(409, api.CredentialReused)
+		r.post(paid.OpRegister, bob, late).is(201, "")
+	})
+}
+
+// A close that may not wait leaves the payment to the next process, and tells
+// the client that it is pending.
+func TestCloseThatMayNotWait(t *testing.T) {
+	for _, at := range []string{"simulation", "settlement"} {
+		in(t, at, func(t *testing.T) {
+			r := newRing(t)
+			r.network.fates["alice"] = fate{after: 10 * time.Second}
+			if at == "simulation" {
+				r.network.simulate = func(ctx context.Context, _ mpp.Payment) error { <-ctx.Done(); return mpp.ErrUnavailable }
+			}
+			credential := r.sign(r.challenge(paid.OpRegister, ada), "alice", 100)
+			h := r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(ada), Authorization: []string{credential}})
+			synctest.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if err := r.service.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Close: %v", err)
+			}
+			a := h.wait()
+			if at == "simulation" {
+				a.is(503, api.PaymentsUnavailable)
+			} else {
+				a.is(503, api.PaymentPending)
+			}
+			r.network.change(func() { r.network.simulate = nil })
+			r.restart()
+			time.Sleep(11 * time.Second)
+			r.post(paid.OpRegister, ada, credential).is(201, "")
+			if r.network.charged("alice") != 100 {
+				t.Errorf("alice paid %d", r.network.charged("alice"))
+			}
+		})
+	}
+}
+
+// The end of a close does not wait for work that nobody waits for.
+func TestCloseDoesNotWaitForOpenReservations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.network.simulate = func(context.Context, mpp.Payment) error {
+			r.network.change(func() { r.network.down = true })
+			return nil
+		}
+		credential := r.sign(r.challenge(paid.OpRegister, ada), "alice", 100)
+		r.post(paid.OpRegister, ada, credential).is(503, api.PaymentPending)
+		for range 2 { // in the process that began it, and in one that took it up
+			began := time.Now()
+			r.restart()
+			if took := time.Since(began); took != 0 {
+				t.Errorf("closing took %v", took)
+			}
+			if len(r.open()) != 1 {
+				t.Errorf("%d open", len(r.open()))
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}

@@ -1,0 +1,48 @@
+package paid
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"webring/server/ledger"
+)
+
+// resume takes up every reservation that an earlier process left open.
+func (s *Service) resume() {
+	var open []*ledger.Reservation
+	s.Ledger.View(func(v *ledger.View) { open = v.Open() })
+	for _, r := range open {
+		w, err := s.reopen(r)
+		if err == nil {
+			err = s.claim(w)
+		}
+		if err != nil {
+			s.Log.Error("open payment cannot be taken up; it stays reserved", "reservation", r.ID, "err", err)
+			continue
+		}
+		s.Log.Info("open payment taken up", "payment", w.payment)
+		go func() {
+			defer s.group.Done()
+			w.applied, w.err = s.drive(w, false)
+			s.finish(w)
+		}()
+	}
+}
+
+// reopen rebuilds the work of a stored reservation.
+func (s *Service) reopen(r *ledger.Reservation) (*work, error) {
+	w := &work{reservation: r, done: make(chan struct{})}
+	if err := json.Unmarshal(r.Payment, &w.payment); err != nil {
+		return nil, err
+	}
+	if w.network = s.network(w.payment.Method); w.network == nil {
+		return nil, fmt.Errorf("paid: payment method %q is not configured", w.payment.Method)
+	}
+	op := s.operations[r.Operation]
+	if op == nil {
+		return nil, fmt.Errorf("paid: no operation %q", r.Operation)
+	}
+	var err error
+	w.order, err = op.load(r.Pinned)
+	return w, err
+}

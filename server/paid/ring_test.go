@@ -1,0 +1,348 @@
+package paid_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"webring/core"
+	"webring/server/ledger"
+	"webring/server/ledger/memstore"
+	"webring/server/mpp"
+	"webring/server/paid"
+	"webring/server/score"
+)
+
+const (
+	realm = "ring.example"
+	base  = "https://ring.example"
+	ada   = `{"name":"Ada","url":"https://ada.dev","kind":"agent"}`
+	bob   = `{"name":"Bob","url":"https://bob.dev","kind":"mcp"}`
+	fund  = `{"member":"ada","amount":"1.50"}`
+)
+
+var challengeKey = bytes.Repeat([]byte("hmac-key"), 4)
+
+// ring is a service on a ledger in memory, with everything around it that can
+// go wrong. Tests run it in a bubble of package synctest, so hours pass at once.
+type ring struct {
+	t       *testing.T
+	network *network // of the method "coin"
+	second  *network // of the method "token", when it is configured
+	scorer  *scorer
+	log     *logText
+	back    atomic.Int64 // how far the service's clock has been set back
+
+	capacity int
+	methods  func(alive *atomic.Bool) []paid.Method
+	starting func()             // called before a service starts on its ledger
+	config   func(*paid.Config) // changes what a service starts with
+
+	*process
+	all     []*process
+	clients sync.WaitGroup
+
+	mu      sync.Mutex
+	steps   func(step string) // called at the failpoints of service and ledger
+	secrets []string
+	salt    int
+}
+
+// process is one life of the service.
+type process struct {
+	store   *memstore.Store
+	head    string
+	books   *ledger.Ledger
+	service *paid.Service
+	dead    atomic.Bool
+}
+
+// newRing opens a ring under rules with a fee and a least bid of 1.00. Changes
+// come before the first service starts.
+func newRing(t *testing.T, changes ...func(*ring)) *ring {
+	t.Helper()
+	r := &ring{t: t, network: newNetwork(), second: newNetwork(), log: &logText{}, capacity: 100,
+		scorer: &scorer{results: map[string]score.Result{}}}
+	r.methods = func(dead *atomic.Bool) []paid.Method {
+		return []paid.Method{&method{node{r.network, dead}, "coin"}}
+	}
+	for _, change := range changes {
+		change(r)
+	}
+	t.Cleanup(r.end)
+	r.start(memstore.New(), nil)
+	return r
+}
+
+// two configures a second payment method.
+func two(r *ring) {
+	r.methods = func(dead *atomic.Bool) []paid.Method {
+		return []paid.Method{&method{node{r.network, dead}, "coin"}, &method{node{r.second, dead}, "token"}}
+	}
+}
+
+func (r *ring) now() time.Time { return time.Now().Add(-time.Duration(r.back.Load())) }
+
+// start opens ledger and service on what a store and a head hold.
+func (r *ring) start(store *memstore.Store, head []byte) {
+	r.t.Helper()
+	p := &process{store: store, head: filepath.Join(r.t.TempDir(), "head")}
+	if head != nil {
+		if err := os.WriteFile(p.head, head, 0o600); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	var err error
+	step := func(at string) {
+		r.mu.Lock()
+		fn := r.steps
+		r.mu.Unlock()
+		if fn != nil {
+			fn(at)
+		}
+	}
+	p.books, err = ledger.Open(ledger.Config{Store: store, HeadPath: p.head, Capacity: r.capacity, Now: r.now, Failpoint: step})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.process = p
+	r.all = append(r.all, p)
+	if p.books.Size() == 0 {
+		r.rules(func(*core.Rules) {})
+	}
+	if r.starting != nil {
+		r.starting()
+	}
+	cfg := paid.Config{
+		Ledger: p.books, Methods: r.methods(&p.dead), Scorer: r.scorer, Realm: realm, Keys: mpp.Keys{Current: challengeKey},
+		Now: r.now, Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})), Failpoint: step,
+	}
+	if r.config != nil {
+		r.config(&cfg)
+	}
+	p.service, err = paid.New(cfg)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// onStep has fn called at the failpoints; nil for nothing.
+func (r *ring) onStep(fn func(step string)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.steps = fn
+}
+
+// rules changes the rules in force.
+func (r *ring) rules(change func(*core.Rules)) {
+	r.t.Helper()
+	err := r.books.Do(context.Background(), func(tx *ledger.Tx) error {
+		e := core.Rules{Name: "Test Ring", BaseURL: base, Fee: 100, MinBid: 100, Grace: 30 * 86400, Decay: 90 * 86400, RequiredScore: 40}
+		if now := tx.State().Rules(); now != nil {
+			e = *now
+		}
+		e.Stamp = tx.Stamp()
+		change(&e)
+		_, err := tx.Append(&e, nil)
+		return err
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// remove takes a member out of the ring.
+func (r *ring) remove(slug string, redact bool) error {
+	return r.books.Do(context.Background(), func(tx *ledger.Tx) error {
+		_, err := tx.Append(&core.Removed{Stamp: tx.Stamp(), Member: slug, Reason: "test", Redacted: redact}, nil)
+		return err
+	})
+}
+
+// stop ends the process in good order.
+func (r *ring) stop() {
+	r.t.Helper()
+	if err := r.service.Close(context.Background()); err != nil {
+		r.t.Error(err)
+	}
+	if err := r.books.Close(); err != nil {
+		r.t.Error(err)
+	}
+}
+
+// restart ends the process and starts the next one on what it left.
+func (r *ring) restart() {
+	r.t.Helper()
+	r.stop()
+	r.start(r.store, r.headBytes(r.process))
+}
+
+func (r *ring) headBytes(p *process) []byte {
+	r.t.Helper()
+	b, err := os.ReadFile(p.head)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return b
+}
+
+// end closes every process, dead ones too, and looks for secrets in the log.
+func (r *ring) end() {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, p := range r.all {
+		p.service.Close(ended)
+		p.books.Close()
+	}
+	r.clients.Wait()
+	r.keepsSecrets("the log", r.log.String())
+}
+
+// keepsSecrets fails when text holds a credential, a transaction or the key in
+// any of the spellings in which such things get printed.
+func (r *ring) keepsSecrets(where, text string) {
+	r.t.Helper()
+	r.mu.Lock()
+	secrets := append([]string{string(challengeKey)}, r.secrets...)
+	r.mu.Unlock()
+	for _, s := range secrets {
+		for _, spelt := range []string{s, hex.EncodeToString([]byte(s)), base64.StdEncoding.EncodeToString([]byte(s)),
+			base64.RawURLEncoding.EncodeToString([]byte(s)), strings.Trim(fmt.Sprint([]byte(s)), "[]")} {
+			if strings.Contains(text, spelt) {
+				r.t.Errorf("%s holds the secret %q: %s", where, s, text)
+			}
+		}
+	}
+}
+
+// scorer gives every site 72 unless told otherwise, and counts.
+type scorer struct {
+	mu      sync.Mutex
+	results map[string]score.Result // by URL
+	err     error
+	asked   int
+}
+
+func (s *scorer) Score(_ context.Context, _, url string) (score.Result, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	if s.err != nil {
+		return score.Result{}, s.err
+	}
+	if result, ok := s.results[url]; ok {
+		return result, nil
+	}
+	return score.Result{Score: 72, Provider: "test", Report: "https://score.example/report"}, nil
+}
+
+func (s *scorer) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked
+}
+
+// logText is a log that can be read while it is written.
+type logText struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logText) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *logText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// look reads the ledger.
+func (r *ring) look(fn func(v *ledger.View)) { r.books.View(fn) }
+
+// open gives the open reservations.
+func (r *ring) open() (open []*ledger.Reservation) {
+	r.look(func(v *ledger.View) { open = v.Open() })
+	return open
+}
+
+// total is a member's full total in cents, 0 without such a member.
+func (r *ring) total(slug string) (cents int64) {
+	r.look(func(v *ledger.View) {
+		if at, ok := v.State().BySlug([]byte(slug)); ok {
+			cents = v.State().Member(at).Total()
+		}
+	})
+	return cents
+}
+
+// credited is the sum of all payments in the books, in cents.
+func (r *ring) credited() (cents int64) {
+	r.look(func(v *ledger.View) { cents, _ = v.State().Books() })
+	return cents
+}
+
+// stored gives the reservation made for a challenge.
+func (r *ring) stored(c mpp.Challenge) (stored *ledger.Reservation) {
+	r.look(func(v *ledger.View) {
+		var err error
+		if stored, err = v.Get(c.ID); err != nil && !errors.Is(err, ledger.ErrNoReservation) {
+			r.t.Fatal(err)
+		}
+	})
+	return stored
+}
+
+// size is what the ledger holds: events, and transactions of the store, once
+// nobody is at work on it.
+func (r *ring) size() string {
+	synctest.Wait()
+	return fmt.Sprintf("%d events in %d commits", r.books.Size(), r.store.Commits())
+}
+
+func (r *ring) must(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// fillCategories brings as many categories into use as may be.
+func (r *ring) fillCategories() {
+	r.t.Helper()
+	r.must(r.books.Do(context.Background(), func(tx *ledger.Tx) error {
+		for i := len(tx.State().Categories()); i < core.MaxCategories; i++ {
+			name := fmt.Sprintf("filler-%d", i)
+			_, err := tx.Append(&core.Joined{Stamp: tx.Stamp(), Slug: name, Kind: core.Website, Category: name, Fee: 100},
+				&core.Texts{Name: core.Text{Value: name}, URL: core.Text{Value: "https://" + name + ".dev"}})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+// credit adds to a member's total without a payment.
+func (r *ring) credit(slug string, cents int64) {
+	r.t.Helper()
+	r.must(r.books.Do(context.Background(), func(tx *ledger.Tx) error {
+		_, err := tx.Append(&core.Adjusted{Stamp: tx.Stamp(), Adjustment: core.Credit, Member: slug, Amount: cents, Reason: "test"}, nil)
+		return err
+	}))
+}
