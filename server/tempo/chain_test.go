@@ -54,8 +54,8 @@ func (m *market) method(currency common.Address) *tempo.Method {
 	return method
 }
 
-// decode has w pay a fresh challenge for 1.00 and decodes the credential.
-func (m *market) decode(method *tempo.Method, w tempotest.Wallet, changes ...tempotest.Alter) mpp.Payment {
+// challenge is a fresh one for 1.00.
+func (m *market) challenge(method *tempo.Method) mpp.Challenge {
 	m.Helper()
 	request, err := method.Request(100)
 	if err != nil {
@@ -66,7 +66,13 @@ func (m *market) decode(method *tempo.Method, w tempotest.Wallet, changes ...tem
 	c := mpp.Challenge{Realm: "ring.example", Method: "tempo", Intent: "charge", Request: request, Opaque: opaque,
 		Expires: time.Now().Add(5 * time.Minute).UTC().Format(time.RFC3339)}
 	m.keys.Sign(&c)
-	cred, _, err := mpp.ParseAuthorization([]string{w.Header(c, changes...)})
+	return c
+}
+
+// decode has w pay a fresh challenge for 1.00 and decodes the credential.
+func (m *market) decode(method *tempo.Method, w tempotest.Wallet, changes ...tempotest.Alter) mpp.Payment {
+	m.Helper()
+	cred, _, err := mpp.ParseAuthorization([]string{w.Header(m.challenge(method), changes...)})
 	if err != nil {
 		m.Fatal(err)
 	}

@@ -146,6 +146,15 @@ func TestDecodeRefuses(t *testing.T) {
 		{"counted nonce", verify, "expiring nonce", func(d *d) { d.NonceKey = uint64(0) }},
 		{"nonce other than 0", verify, "expiring nonce", func(d *d) { d.Nonce = uint64(1) }},
 		{"fee token no address", verify, "fee token", func(d *d) { d.FeeToken = []byte{1} }},
+		{"gas without measure", verify, "gas is out of range", func(d *d) { d.Gas = uint64(1_000_000_000_000) }},
+		{"gas above the bound", verify, "gas is out of range", func(d *d) { d.Gas = uint64(maxGas + 1) }},
+		{"gas below any transaction's", verify, "gas is out of range", func(d *d) { d.Gas = uint64(minGas - 1) }},
+		{"no fee", verify, "offers no fee", func(d *d) { d.MaxFee, d.MaxPriorityFee = uint64(0), uint64(0) }},
+		{"keychain of the old form", verify, "no longer", func(d *d) {
+			d.Sign = func(digest []byte) []byte {
+				return append(append([]byte{3}, w.Address().Bytes()...), w.Sign(digest)...)
+			}
+		}},
 		{"tip above the cap", verify, "priority fee", func(d *d) { d.MaxPriorityFee = uint64(200e9) }},
 		{"signature of zeroes", verify, "does not verify", func(d *d) { d.Sign = func([]byte) []byte { return make([]byte, 65) } }},
 		{"v of 2", verify, "does not verify", func(d *d) {
@@ -154,8 +163,8 @@ func TestDecodeRefuses(t *testing.T) {
 		{"multisig", verify, "kind of signature", func(d *d) { d.Sign = func([]byte) []byte { return append([]byte{5}, make([]byte, 80)...) } }},
 		{"keychain in keychain", verify, "kind of signature", func(d *d) {
 			d.Sign = func(digest []byte) []byte {
-				inner := append(append([]byte{3}, stranger[:]...), w.Sign(digest)...)
-				return append(append([]byte{3}, stranger[:]...), inner...)
+				inner := append(append([]byte{4}, stranger[:]...), w.Sign(digest)...)
+				return append(append([]byte{4}, stranger[:]...), inner...)
 			}
 		}},
 	} {

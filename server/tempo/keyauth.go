@@ -1,80 +1,201 @@
 package tempo
 
 import (
+	"bytes"
+	"math/big"
+	"slices"
+
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/rlp"
 )
 
-// checkAuthorization checks the permission for an access key that a
-// transaction brings along:
+// permission is what the account's own key lets an access key do. It comes
+// along with the first transaction that the access key signs:
 //
-//	[[chainId, keyType, keyId, expiry?, limits?, …], signature]
+//	[[chainId, keyType, keyId, expiry?, limits?, calls?], signature]
 //
-// signed by the account's own key over Keccak-256 of the inner list. If an
-// access key signed the transaction, it must be this one. A wrong permission
-// would make a transaction that no simulation refuses and no block takes, and
-// so hold a URL without paying. What the permission limits, the chain enforces.
-func (tx *transaction) checkAuthorization(field []byte) error {
+// signed over Keccak-256 of the inner list. An absent member is left out at the
+// end of the list and is the empty string before another. The chain knows more
+// members (a witness, administrators); a payment has no use for them.
+type permission struct {
+	ChainID uint64
+	KeyType uint8 // an index of kinds
+	KeyID   common.Address
+	Expiry  uint64            `rlp:"optional"`           // Unix seconds; 0: never
+	Limits  *[]spendingLimit  `rlp:"optional,nilString"` // nil: none; empty: nothing may be spent
+	Calls   *[]permittedCalls `rlp:"optional,nilString"` // nil: all; empty: none
+}
+
+// spendingLimit bounds what a key may spend of a token, in all or in a period.
+type spendingLimit struct {
+	Token  common.Address
+	Limit  *big.Int
+	Period uint64 `rlp:"optional"` // seconds; 0: once for all
+}
+
+// permittedCalls lets a key call a contract: all of it if there are no rules.
+type permittedCalls struct {
+	Target common.Address
+	Rules  []permittedFunction
+}
+
+// permittedFunction lets a key call one function, for any recipient if none is
+// named.
+type permittedFunction struct {
+	Selector   [4]byte
+	Recipients []common.Address
+}
+
+// kinds are the kinds of keys in the order of their numbers on the chain.
+var kinds = []string{"secp256k1", "p256", "webAuthn"}
+
+// readPermission checks the permission that a transaction brings along for the
+// access key that signed it. A permission that the chain does not take makes a
+// transaction that can never be mined but would hold a URL, so it is read as
+// the chain reads it: one spelling, nothing unknown.
+//
+// A transaction that the account signs itself may on the chain carry a
+// permission for any key. No client pays that way, and every flaw of such a
+// permission would be as fatal, so it is refused.
+func (tx *transaction) readPermission(field []byte) error {
 	bad := refuse("the key authorization does not fit the transaction")
 	parts, err := readList(field)
-	if err != nil || len(parts) != 2 {
+	if err != nil || len(parts) != 2 || tx.accessKey == nil {
 		return bad
 	}
-	terms, err := readList(parts[0])
-	if err != nil || len(terms) < 3 {
+	var p permission
+	if rlp.DecodeBytes(parts[0], &p) != nil {
 		return bad
 	}
-	// Chain 0 stands for any.
-	chain, _, err := rlp.SplitUint64(terms[0])
-	if err != nil || chain != 0 && chain != tx.chainID {
+	// The decoder takes absent members that are spelt out; the chain does not.
+	if again, err := rlp.EncodeToBytes(&p); err != nil || !bytes.Equal(again, parts[0]) {
 		return bad
 	}
-	id, err := readString(terms[2])
-	if err != nil || len(id) != common.AddressLength || tx.accessKey != nil && common.Address(id) != *tx.accessKey {
+	switch {
+	case p.ChainID != tx.chainID, p.KeyID != *tx.accessKey,
+		int(p.KeyType) != slices.Index(kinds, tx.keyKind),
+		p.Expiry != 0 && p.Expiry < tx.validBefore,
+		p.Limits != nil && !tx.within(*p.Limits),
+		p.Calls != nil && !distinct(*p.Calls):
 		return bad
-	}
-	if len(terms) > 3 {
-		// 0 stands for never.
-		expiry, _, err := rlp.SplitUint64(terms[3])
-		if err != nil || expiry != 0 && expiry < tx.validBefore {
-			return bad
-		}
-	}
-	for _, term := range terms[3:] {
-		if !canonical(term, 8) {
-			return bad
-		}
 	}
 	sig, err := readString(parts[1])
 	if err != nil {
 		return bad
 	}
+	// Another spelling of this signature would change the bytes that the
+	// access key has signed, once the chain has spelt it its own way.
 	by, err := readPrimitive(sig, crypto.Keccak256Hash(parts[0]))
-	if err != nil || by.sender != tx.sender {
+	if err != nil || by.sender != tx.sender || !bytes.Equal(by.canonical, sig) {
 		return bad
 	}
-	tx.authorized = true
+	tx.permission, tx.permissionBy = &p, by
 	return nil
 }
 
-// canonical says that an RLP value is canonical all the way down.
-func canonical(value []byte, depth int) bool {
-	if !isList(value) {
-		_, err := readString(value)
-		return err == nil
+// within says that the limits are the chain's, one to a token and below 2¹²⁸,
+// and leave room for the payment and its fee. The chain refuses a key that
+// cannot pay the fee; the rest would be mined and revert.
+func (tx *transaction) within(limits []spendingLimit) bool {
+	left := make(map[common.Address]*big.Int)
+	for _, l := range limits {
+		if left[l.Token] != nil || l.Limit.BitLen() > 128 {
+			return false
+		}
+		left[l.Token] = l.Limit
 	}
-	if depth == 0 {
-		return false
-	}
-	members, err := readList(value)
-	if err != nil {
-		return false
-	}
-	for _, m := range members {
-		if !canonical(m, depth-1) {
+	for token, spent := range tx.spends() {
+		if left[token] == nil || left[token].Cmp(spent) < 0 {
 			return false
 		}
 	}
 	return true
+}
+
+// spends is the most that the transaction takes of each token. Which token an
+// unnamed one for the fee will be is the account's own setting; it is taken to
+// be the currency.
+func (tx *transaction) spends() map[common.Address]*big.Int {
+	fee := new(big.Int).Mul(new(big.Int).SetUint64(tx.gas), tx.maxFee)
+	fee.Add(fee, big.NewInt(feeScale-1)).Div(fee, big.NewInt(feeScale))
+	amount := new(big.Int).SetUint64(tx.amount)
+	if len(tx.feeToken) == 0 || common.Address(tx.feeToken) == tx.token {
+		return map[common.Address]*big.Int{tx.token: amount.Add(amount, fee)}
+	}
+	return map[common.Address]*big.Int{tx.token: amount, common.Address(tx.feeToken): fee}
+}
+
+// feeScale is how many of the units in which gas is priced, 10⁻¹⁸ of a dollar,
+// make a base unit of a six-decimal token.
+const feeScale = 1_000_000_000_000
+
+// distinct says that no contract, function or recipient is named twice, and
+// none is zero. Which functions can have recipients is the chain's to know.
+func distinct(calls []permittedCalls) bool {
+	targets := make(map[common.Address]bool)
+	for _, c := range calls {
+		if targets[c.Target] || c.Target == (common.Address{}) {
+			return false
+		}
+		targets[c.Target] = true
+		selectors := make(map[[4]byte]bool)
+		for _, f := range c.Rules {
+			if selectors[f.Selector] {
+				return false
+			}
+			selectors[f.Selector] = true
+			recipients := make(map[common.Address]bool)
+			for _, r := range f.Recipients {
+				if recipients[r] || r == (common.Address{}) {
+					return false
+				}
+				recipients[r] = true
+			}
+		}
+	}
+	return true
+}
+
+// rpc is the permission as nodes take it in a simulation.
+func (p *permission) rpc(by signed) map[string]any {
+	out := map[string]any{
+		"chainId": hexutil.Uint64(p.ChainID), "keyType": kinds[p.KeyType], "keyId": p.KeyID,
+		"expiry": nil, "signature": by.rpc(),
+	}
+	if p.Expiry != 0 {
+		out["expiry"] = hexutil.Uint64(p.Expiry)
+	}
+	if p.Limits != nil {
+		limits := []map[string]any{}
+		for _, l := range *p.Limits {
+			limit := map[string]any{"token": l.Token, "limit": (*hexutil.Big)(l.Limit)}
+			if l.Period != 0 {
+				limit["period"] = hexutil.Uint64(l.Period)
+			}
+			limits = append(limits, limit)
+		}
+		out["limits"] = limits
+	}
+	if p.Calls != nil {
+		calls := []map[string]any{}
+		for _, c := range *p.Calls {
+			call := map[string]any{"target": c.Target}
+			var rules []map[string]any
+			for _, f := range c.Rules {
+				rule := map[string]any{"selector": hexutil.Bytes(f.Selector[:])}
+				if len(f.Recipients) != 0 {
+					rule["recipients"] = f.Recipients
+				}
+				rules = append(rules, rule)
+			}
+			if rules != nil {
+				call["selectorRules"] = rules
+			}
+			calls = append(calls, call)
+		}
+		out["allowedCalls"] = calls
+	}
+	return out
 }

@@ -49,6 +49,17 @@ const (
 	maxAhead = 90 * time.Second
 )
 
+// Bounds on a transaction's gas. A plain transfer of a token takes about
+// 50 000, and one to a fresh account half a million more, as clients estimate
+// it; a key authorization takes a quarter of a million for each slot of storage
+// that its limits and permitted calls fill. The upper bound leaves room for
+// thirty of them and stays far below what a block can hold: a transaction above
+// that is taken by no block, but by most simulations.
+const (
+	minGas = 21_000
+	maxGas = 10_000_000
+)
+
 // New checks cfg and makes the method. It asks the node nothing: a node that
 // is away at the start may come back.
 func New(cfg Config) (*Method, error) {
@@ -136,6 +147,12 @@ func (m *Method) Decode(c mpp.Credential, cents int64, now time.Time) (mpp.Payme
 	}
 	if err := checkTimes(tx, now, expires); err != nil {
 		return mpp.Payment{}, err
+	}
+	if tx.gas < minGas || tx.gas > maxGas {
+		return mpp.Payment{}, refuse("the transaction's gas is out of range")
+	}
+	if tx.maxFee.Sign() == 0 {
+		return mpp.Payment{}, refuse("the transaction offers no fee")
 	}
 	payer := "did:pkh:eip155:" + m.chain() + ":" + lowerHex(tx.sender)
 	// Addresses are hex in any case; the rest of a DID is exact.

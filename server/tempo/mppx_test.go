@@ -3,6 +3,7 @@ package tempo
 import (
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -64,8 +65,11 @@ func newMethod(t testing.TB, cfg Config) *Method {
 	return m
 }
 
+// oldForm is the recorded signature that the chain takes no longer.
+const oldForm = "keychain, first version"
+
 // Credentials of the reference client decode, with every kind of signature
-// that viem can make, to the sender, times and hash that viem sees in them.
+// that viem can make and the chain takes, to the sender, times and hash that viem sees in them.
 func TestDecodeReferenceClient(t *testing.T) {
 	r := readRecorded(t)
 	m := newMethod(t, Config{Currency: r.Currency, Recipient: r.Recipient})
@@ -79,6 +83,13 @@ func TestDecodeReferenceClient(t *testing.T) {
 				t.Error("the credential echoes another challenge")
 			}
 			p, err := m.Decode(cred, 100, time.Unix(r.Now, 0))
+			if v.Name == oldForm {
+				var no *mpp.Rejection
+				if !errors.As(err, &no) {
+					t.Errorf("%v, want a rejection: no block takes it", err)
+				}
+				return
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -126,6 +137,9 @@ func TestDecodeReferenceClient(t *testing.T) {
 func TestNoBitOfAReferenceTransactionIsLoose(t *testing.T) {
 	r := readRecorded(t)
 	for _, v := range r.Credentials {
+		if v.Name == oldForm {
+			continue
+		}
 		raw, err := hex.DecodeString(v.Raw[2:])
 		if err != nil {
 			t.Fatal(err)
@@ -148,6 +162,54 @@ func TestNoBitOfAReferenceTransactionIsLoose(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What a simulation is told of a key authorization is what viem tells of it.
+func TestPermissionsAreWrittenLikeTheReferenceClients(t *testing.T) {
+	text, err := os.ReadFile("testdata/simulations.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want map[string]any
+	if err := json.Unmarshal(text, &want); err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for _, v := range readRecorded(t).Credentials {
+		if want[v.Name] == nil {
+			continue
+		}
+		compared++
+		tx, err := readTransaction(common.FromHex(v.Raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours, err := json.Marshal(envelope(tx)["keyAuthorization"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs, _ := json.Marshal(want[v.Name])
+		if sorted(t, ours) != sorted(t, theirs) {
+			t.Errorf("%s:\n%s, viem's\n%s", v.Name, ours, theirs)
+		}
+	}
+	if compared != 3 {
+		t.Errorf("%d compared, want 3", compared)
+	}
+}
+
+// sorted is JSON with the names of its objects in order.
+func sorted(t *testing.T, text []byte) string {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal(text, &v); err != nil {
+		t.Fatal(err)
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
 }
 
 func TestMemosAreThoseOfTheReferenceClient(t *testing.T) {

@@ -116,6 +116,7 @@ type block struct {
 	Hash      *common.Hash    `json:"hash"`
 	Timestamp *hexutil.Uint64 `json:"timestamp"`
 	BaseFee   *hexutil.Big    `json:"baseFeePerGas"`
+	GasLimit  *hexutil.Uint64 `json:"gasLimit"`
 }
 
 func (b *block) whole() bool {

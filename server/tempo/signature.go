@@ -1,14 +1,18 @@
 package tempo
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"math/big"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
 )
 
@@ -17,17 +21,18 @@ import (
 type signed struct {
 	sender    common.Address
 	key       common.Address // address of the key that signed
-	kind      string         // kind of that key: secp256k1, p256, webAuthn
+	kind      string         // kind of that key, one of kinds
 	access    bool           // key is an access key of sender, not its own
 	canonical []byte
+	assertion []byte // by WebAuthn: the authenticator's data and the client's
 }
 
 // Prefixes of signatures that are not plain secp256k1.
 const (
-	prefixP256       = 0x01
-	prefixWebAuthn   = 0x02
-	prefixKeychain   = 0x03 // the access key signs the transaction's digest
-	prefixKeychainV2 = 0x04 // … bound to the account
+	prefixP256        = 0x01
+	prefixWebAuthn    = 0x02
+	prefixKeychainOld = 0x03 // no longer taken by the chain
+	prefixKeychain    = 0x04
 )
 
 // maxWebAuthn bounds a WebAuthn signature, in bytes, as the chain does.
@@ -41,19 +46,24 @@ var errSignature = refuse("the signature does not verify")
 //	65 bytes                         secp256k1: r, s, v (0, 1, 27 or 28)
 //	01 ‖ r ‖ s ‖ x ‖ y ‖ prehash     P-256, over the digest or its SHA-256
 //	02 ‖ data ‖ r ‖ s ‖ x ‖ y        P-256 by WebAuthn
-//	03 ‖ account ‖ one of the above  an access key of account
-//	04 ‖ account ‖ one of the above  the same, over Keccak-256(04 ‖ digest ‖ account)
+//	04 ‖ account ‖ one of the above  an access key of account, over
+//	                                 Keccak-256(04 ‖ digest ‖ account)
 //
+// In an older form, 03, the access key signed the digest alone, so that its
+// signature held for every account that trusts the key. No block takes it.
 // Whether the account has such an access key only the chain can tell.
 func readSignature(sig []byte, digest common.Hash) (signed, error) {
 	const head = 1 + common.AddressLength
-	if len(sig) == 65 || len(sig) <= head || sig[0] != prefixKeychain && sig[0] != prefixKeychainV2 {
+	switch {
+	case len(sig) == 65 || len(sig) <= head:
+		return readPrimitive(sig, digest)
+	case sig[0] == prefixKeychainOld:
+		return signed{}, refuse("the chain takes this form of an access key's signature no longer")
+	case sig[0] != prefixKeychain:
 		return readPrimitive(sig, digest)
 	}
 	account := common.Address(sig[1:head])
-	if sig[0] == prefixKeychainV2 {
-		digest = crypto.Keccak256Hash([]byte{prefixKeychainV2}, digest[:], account[:])
-	}
+	digest = crypto.Keccak256Hash([]byte{prefixKeychain}, digest[:], account[:])
 	inner, err := readPrimitive(sig[head:], digest)
 	if err != nil {
 		return signed{}, err
@@ -84,7 +94,9 @@ func readPrimitive(sig []byte, digest common.Hash) (signed, error) {
 		if !ok {
 			return signed{}, errSignature
 		}
-		return readP256("webAuthn", sig, len(sig)-128, hash)
+		by, err := readP256("webAuthn", sig, len(sig)-128, hash)
+		by.assertion = sig[1 : len(sig)-128]
+		return by, err
 	}
 	return signed{}, refuse("the transaction's kind of signature is not known")
 }
@@ -142,7 +154,7 @@ func readP256(kind string, sig []byte, at int, hash []byte) (signed, error) {
 // the digest of the client data, which must be an assertion of digest by a
 // user who was present. Extensions and attested credentials have no place in
 // a payment, so the authenticator's data has its shortest form, 37 bytes.
-func webAuthnHash(data []byte, digest common.Hash) (hash []byte, ok bool) {
+func webAuthnHash(data []byte, digest common.Hash) ([]byte, bool) {
 	const (
 		authenticator           = 37 // 32 of the relying party, flags, 4 of the counter
 		present, attested, more = 0x01, 0x40, 0x80
@@ -154,8 +166,8 @@ func webAuthnHash(data []byte, digest common.Hash) (hash []byte, ok bool) {
 	if flags&present == 0 || flags&(attested|more) != 0 {
 		return nil, false
 	}
-	var says map[string]json.RawMessage
-	if json.Unmarshal(client, &says) != nil ||
+	says, ok := members(client)
+	if !ok ||
 		string(says["type"]) != `"webauthn.get"` ||
 		string(says["challenge"]) != `"`+base64.RawURLEncoding.EncodeToString(digest[:])+`"` {
 		return nil, false
@@ -163,4 +175,51 @@ func webAuthnHash(data []byte, digest common.Hash) (hash []byte, ok bool) {
 	sum := sha256.Sum256(client)
 	hashed := sha256.Sum256(append(data[:authenticator:authenticator], sum[:]...))
 	return hashed[:], true
+}
+
+// members takes a JSON object apart. The chain's reader refuses a name that
+// stands there twice, or that is no UTF-8, where this language's does not.
+func members(object []byte) (map[string]json.RawMessage, bool) {
+	if !json.Valid(object) {
+		return nil, false
+	}
+	d := json.NewDecoder(bytes.NewReader(object))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return nil, false
+	}
+	found := make(map[string]json.RawMessage)
+	for d.More() {
+		token, err := d.Token()
+		name, isName := token.(string)
+		var value json.RawMessage
+		if err != nil || !isName || d.Decode(&value) != nil {
+			return nil, false
+		}
+		if found[name] != nil || strings.ContainsRune(name, utf8.RuneError) {
+			return nil, false
+		}
+		found[name] = value
+	}
+	return found, true
+}
+
+// rpc is the signature of a single key as nodes take it in a simulation.
+func (s signed) rpc() map[string]any {
+	sig := s.canonical
+	if s.kind == "secp256k1" {
+		return map[string]any{
+			"type": s.kind, "r": hexutil.Bytes(sig[:32]), "s": hexutil.Bytes(sig[32:64]), "yParity": hexutil.Uint64(sig[64] - 27),
+		}
+	}
+	at := 1 + len(s.assertion)
+	out := map[string]any{
+		"type": s.kind, "r": hexutil.Bytes(sig[at : at+32]), "s": hexutil.Bytes(sig[at+32 : at+64]),
+		"pubKeyX": hexutil.Bytes(sig[at+64 : at+96]), "pubKeyY": hexutil.Bytes(sig[at+96 : at+128]),
+	}
+	if s.kind == "webAuthn" {
+		out["webauthnData"] = hexutil.Bytes(s.assertion)
+	} else {
+		out["preHash"] = sig[129] == 1
+	}
+	return out
 }

@@ -1,14 +1,15 @@
 package tempo
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"webring/server/mpp"
@@ -23,21 +24,22 @@ import (
 // The node is asked twice. Tempo nodes execute the transaction's calls, check
 // its window and the sender's balance for the fee; but a node that does not
 // know the field "calls" executes nothing and says yes, so the transfer is
-// asked for again as a plain call.
+// asked for again as a plain call. Nor does every node look at the access key
+// in a simulation, so the keychain itself is asked about it.
 func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 	tx, err := m.reopen(p)
 	if err != nil {
 		return err
 	}
-	var ignored hexutil.Bytes
-	var key hexutil.Bytes
+	var ignored, key, left hexutil.Bytes
 	questions := []rpc.BatchElem{
 		{Method: "eth_call", Args: []any{envelope(tx), "latest"}, Result: &ignored},
 		{Method: "eth_call", Args: []any{transfer(tx), "latest"}, Result: &ignored},
 	}
-	ask := tx.accessKey != nil && !tx.authorized
-	if ask {
-		questions = append(questions, rpc.BatchElem{Method: "eth_call", Args: []any{getKey(tx), "latest"}, Result: &key})
+	if tx.accessKey != nil {
+		questions = append(questions,
+			rpc.BatchElem{Method: "eth_call", Args: []any{askKeychain(getKey, tx.sender, *tx.accessKey), "latest"}, Result: &key},
+			rpc.BatchElem{Method: "eth_call", Args: []any{askKeychain(getRemaining, tx.sender, *tx.accessKey, tx.token), "latest"}, Result: &left})
 	}
 	newest, err := m.head(ctx, questions...)
 	if err != nil {
@@ -48,11 +50,16 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 			return err
 		}
 	}
-	if ask && !knownKey(key, tx) {
-		return refuse("the account has no such access key")
+	if tx.accessKey != nil {
+		if err := tx.checkKey(key, left); err != nil {
+			return err
+		}
 	}
-	// Not every node compares the cap in a simulation, and a transaction
-	// under the base fee would wait in vain until validBefore.
+	// Nodes lift the block's limit in a simulation, and not every one compares
+	// the cap; a transaction beyond either would wait in vain until validBefore.
+	if newest.GasLimit != nil && tx.gas > uint64(*newest.GasLimit) {
+		return refuse("the transaction's gas does not fit a block")
+	}
 	if newest.BaseFee != nil && tx.maxFee.Cmp((*big.Int)(newest.BaseFee)) < 0 {
 		return refuse("the fee cap is below the network's base fee")
 	}
@@ -73,8 +80,19 @@ func envelope(tx *transaction) map[string]any {
 	if len(tx.feeToken) != 0 {
 		e["feeToken"] = hexutil.Bytes(tx.feeToken)
 	}
-	if tx.accessKey != nil && !tx.authorized {
-		e["keyId"], e["keyType"] = tx.accessKey, tx.accessKind
+	// What stands in for the signature: without these the node reckons with the
+	// gas of a secp256k1 key of the account's own.
+	if tx.keyKind != kinds[0] || tx.accessKey != nil {
+		e["keyType"] = tx.keyKind
+	}
+	if tx.assertion != 0 {
+		e["keyData"] = hexutil.Bytes{byte(tx.assertion >> 8), byte(tx.assertion)}
+	}
+	if tx.accessKey != nil {
+		e["keyId"] = tx.accessKey
+	}
+	if tx.permission != nil {
+		e["keyAuthorization"] = tx.permission.rpc(tx.permissionBy)
 	}
 	return e
 }
@@ -87,27 +105,50 @@ func transfer(tx *transaction) map[string]any {
 // keychain is the precompile that knows the access keys of all accounts.
 var keychain = common.HexToAddress("0xaaaaaaaa00000000000000000000000000000000")
 
-// getKey asks it for one: getKey(address account, address keyId).
-func getKey(tx *transaction) map[string]any {
-	data := []byte{0xbc, 0x29, 0x85, 0x53}
-	data = append(data, common.LeftPadBytes(tx.sender[:], 32)...)
-	data = append(data, common.LeftPadBytes(tx.accessKey[:], 32)...)
+// Functions of the keychain that are asked.
+const (
+	getKey       = "getKey(address,address)"                              // account, key
+	getRemaining = "getRemainingLimitWithPeriod(address,address,address)" // account, key, token
+)
+
+// askKeychain is a call of one of them.
+func askKeychain(function string, arguments ...common.Address) map[string]any {
+	data := crypto.Keccak256([]byte(function))[:4]
+	for _, a := range arguments {
+		data = append(data, common.LeftPadBytes(a[:], 32)...)
+	}
 	return map[string]any{"to": keychain, "data": hexutil.Bytes(data)}
 }
 
-// knownKey reads the answer, five words: signature type, key, expiry, whether
-// limits apply, whether it is revoked. Without the key, no block takes the
-// transaction; a limit that is exceeded only makes it revert, at the payer's
-// cost, and is the chain's to judge.
-func knownKey(words []byte, tx *transaction) bool {
-	if len(words) < 5*32 {
-		return false
+// checkKey reads what the keychain says of the access key: five words, which
+// are kind, key, expiry, whether limits apply, whether it is revoked; and, in
+// the first word of left, what it may still spend of the currency. No block takes the transaction of a key that
+// the account has not got or that signs as another kind, nor the permission for
+// one that it has or has revoked. Of a key without enough left the chain takes
+// fees, or not even those.
+func (tx *transaction) checkKey(words, left []byte) error {
+	if len(words) < 5*32 || len(left) < 32 {
+		return refuse("the account has no such access key")
 	}
-	word := func(i int) []byte { return words[i*32 : i*32+32] }
-	expiry := new(big.Int).SetBytes(word(2))
-	return bytes.Equal(word(1), common.LeftPadBytes(tx.accessKey[:], 32)) &&
-		expiry.Cmp(new(big.Int).SetUint64(tx.validBefore)) >= 0 &&
-		new(big.Int).SetBytes(word(4)).Sign() == 0
+	word := func(i int) *big.Int { return new(big.Int).SetBytes(words[i*32 : i*32+32]) }
+	kind, key, expiry := word(0), word(1), word(2)
+	limited, revoked := word(3).Sign() != 0, word(4).Sign() != 0
+	if tx.permission != nil {
+		if key.Sign() != 0 || revoked {
+			return refuse("the key authorization has been used already")
+		}
+		return nil
+	}
+	known := key.Cmp(new(big.Int).SetBytes(tx.accessKey[:])) == 0 && !revoked &&
+		kind.Cmp(big.NewInt(int64(slices.Index(kinds, tx.keyKind)))) == 0 &&
+		expiry.Cmp(new(big.Int).SetUint64(tx.validBefore)) >= 0
+	if !known {
+		return refuse("the account has no such access key")
+	}
+	if limited && new(big.Int).SetBytes(left[:32]).Cmp(tx.spends()[tx.token]) < 0 {
+		return refuse("the access key may not spend as much")
+	}
+	return nil
 }
 
 // Codes with which a JSON-RPC node says that it cannot answer, rather than

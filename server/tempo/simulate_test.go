@@ -44,6 +44,16 @@ func TestSimulate(t *testing.T) {
 			b["baseFeePerGas"] = "0x174876e800"
 			n.bendTo("eth_getBlockByNumber", b)
 		}, accept},
+		{"gas above the block's", func(n *fakeNode) {
+			b := fakeBlock(9, after(-1))
+			b["gasLimit"] = "0x1e847f" // 2e6 - 1
+			n.bendTo("eth_getBlockByNumber", b)
+		}, "does not fit a block"},
+		{"gas that fills the block", func(n *fakeNode) {
+			b := fakeBlock(9, after(-1))
+			b["gasLimit"] = "0x1e8480"
+			n.bendTo("eth_getBlockByNumber", b)
+		}, accept},
 		{"method not found", func(n *fakeNode) { n.bendTo("eth_call", nodeError{-32601, "no such method"}) }, "unavailable"},
 		{"limit exceeded", func(n *fakeNode) { n.bendTo("eth_call", nodeError{-32005, "slow down"}) }, "unavailable"},
 		{"another chain", func(n *fakeNode) { n.bendTo("eth_chainId", "0x1") }, "unavailable"},
@@ -99,37 +109,108 @@ func TestSimulationSaysWhatWasSigned(t *testing.T) {
 	}
 }
 
+// What stands in for the signature tells its kind and length, the access key,
+// and the permission that came along: the chain reckons their gas, and judges.
+func TestSimulationNamesTheKey(t *testing.T) {
+	r := readRecorded(t)
+	want := map[string]string{ // the envelope's keyType, keyData, keyId; whether there is a permission
+		"secp256k1":                        "- - - false",
+		"p256":                             "p256 - - false",
+		"webAuthn":                         "webAuthn 0x00aa - false",
+		"keychain of secp256k1":            "secp256k1 - 0xf1f6619b38a98d6de0800f1defc0a6399eb6d30c false",
+		"keychain of p256":                 "p256 - 0x3349a3da6adbcfc7026407813e4966cf212912f1 false",
+		"keychain with its authorization":  "p256 - 0x3349a3da6adbcfc7026407813e4966cf212912f1 true",
+		"keychain authorized by a passkey": "secp256k1 - 0xf1f6619b38a98d6de0800f1defc0a6399eb6d30c true",
+	}
+	seen := 0
+	for _, v := range r.Credentials {
+		if want[v.Name] == "" {
+			continue
+		}
+		seen++
+		tx, err := readTransaction(common.FromHex(v.Raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := envelope(tx)
+		var got []string
+		for _, field := range []string{"keyType", "keyData", "keyId"} {
+			text := "-"
+			if e[field] != nil {
+				quoted, err := json.Marshal(e[field])
+				if err != nil {
+					t.Fatal(err)
+				}
+				text = strings.Trim(string(quoted), `"`)
+			}
+			got = append(got, text)
+		}
+		if got := fmt.Sprint(strings.Join(got, " "), " ", e["keyAuthorization"] != nil); got != want[v.Name] {
+			t.Errorf("%s: %s, want %s", v.Name, got, want[v.Name])
+		}
+	}
+	if seen != len(want) {
+		t.Errorf("%d seen, want %d", seen, len(want))
+	}
+}
+
 // Anyone can sign with a key of his own in the name of a rich account; only the
-// chain knows that the account never gave him the key.
+// chain knows that the account never gave him the key. And only the chain knows
+// that a permission, good once, is so no longer.
 func TestSimulateAsksForTheAccessKey(t *testing.T) {
-	access := wallet(8)
+	access, root := wallet(8), wallet(7)
 	word := func(v uint64) string { return fmt.Sprintf("%064x", v) }
 	padded := func(a common.Address) string { return common.BytesToHash(a[:]).Hex()[2:] }
 	key := padded(access.Address())
-	for name, tc := range map[string]struct{ words, want string }{
-		"known":                         {word(0) + key + word(after(3600)) + word(1) + word(0), ""},
-		"known until the last second":   {word(0) + key + word(after(25)) + word(0) + word(0), ""},
-		"expires before":                {word(0) + key + word(after(24)) + word(0) + word(0), "no such access key"},
-		"revoked":                       {word(0) + key + word(after(3600)) + word(0) + word(1), "no such access key"},
-		"unknown":                       {word(0) + word(0) + word(0) + word(0) + word(0), "no such access key"},
-		"another":                       {word(0) + word(7) + word(after(3600)) + word(0) + word(0), "no such access key"},
-		"a node without the precompile": {"", "no such access key"},
+	// The words: kind, key, expiry, whether limits apply, whether it is revoked.
+	known, unknown := word(0)+key+word(after(3600))+word(0)+word(0), word(0)+word(0)+word(0)+word(0)+word(0)
+	revoked := word(0) + word(0) + word(0) + word(0) + word(1)
+	for _, tc := range []struct {
+		name       string
+		words      string
+		left       uint64 // of the currency; the payment takes 1 000 000, and 200 000 at most for the fee
+		authorized bool   // the key's permission comes along
+		want       string
+	}{
+		{name: "known", words: known},
+		{name: "known, with enough left", words: word(0) + key + word(after(3600)) + word(1) + word(0), left: 1_200_000},
+		{name: "known, with less", words: word(0) + key + word(after(3600)) + word(1) + word(0), left: 1_199_999, want: "may not spend as much"},
+		{name: "known until the last second", words: word(0) + key + word(after(25)) + word(0) + word(0)},
+		{name: "expires before", words: word(0) + key + word(after(24)) + word(0) + word(0), want: "no such access key"},
+		{name: "of another kind", words: word(1) + key + word(after(3600)) + word(0) + word(0), want: "no such access key"},
+		{name: "revoked, still listed", words: word(0) + key + word(after(3600)) + word(0) + word(1), want: "no such access key"},
+		{name: "revoked", words: revoked, want: "no such access key"},
+		{name: "unknown", words: unknown, want: "no such access key"},
+		{name: "another", words: word(0) + word(7) + word(after(3600)) + word(0) + word(0), want: "no such access key"},
+		{name: "a node without the keychain", words: "", want: "no such access key"},
+		{name: "authorized, unknown", words: unknown, authorized: true},
+		{name: "authorized, known", words: known, authorized: true, want: "used already"},
+		{name: "authorized, revoked", words: revoked, authorized: true, want: "used already"},
+		{name: "authorized, a node without the keychain", words: "", authorized: true, want: "no such access key"},
 	} {
 		n, m, _ := newFake(t)
-		root := wallet(7)
-		p, err := m.Decode(root.Pay(challenge(t, m), func(d *tempotest.Draft) { d.Sign = underKeychain(root.Address(), access) }), 100, now)
+		p, err := m.Decode(root.Pay(challenge(t, m), func(d *tempotest.Draft) {
+			d.Sign = underKeychain(root.Address(), access)
+			if tc.authorized {
+				d.KeyAuthorization = permit(root, 42431, access.Address())
+			}
+		}), 100, now)
 		if err != nil {
 			t.Fatal(err)
 		}
 		n.bend["eth_call"] = func(params []json.RawMessage) any {
-			if strings.Contains(string(params[0]), `"to":"0xaaaaaaaa`) {
-				if !strings.Contains(string(params[0]), "0xbc298553"+padded(root.Address())+key) {
-					t.Errorf("asked %s", params[0])
-				}
+			asked := string(params[0])
+			switch {
+			case !strings.Contains(asked, `"to":"0xaaaaaaaa`):
+				return "0x"
+			case strings.Contains(asked, `"0xbc298553`+padded(root.Address())+key+`"`):
 				return "0x" + tc.words
+			case strings.Contains(asked, padded(root.Address())+key+padded(token)+`"`):
+				return "0x" + word(tc.left) + word(0)
 			}
+			t.Errorf("%s: asked %s", tc.name, asked)
 			return "0x"
 		}
-		checkSimulation(t, name, m.Simulate(t.Context(), p), tc.want)
+		checkSimulation(t, tc.name, m.Simulate(t.Context(), p), tc.want)
 	}
 }

@@ -40,9 +40,11 @@ type transaction struct {
 	amount                  uint64 // base units
 	memo                    memo
 	sender                  common.Address
+	keyKind                 string          // kind of the key that signed, one of kinds
+	assertion               int             // bytes of WebAuthn data, when that is the kind
 	accessKey               *common.Address // the key that signed for sender, if not its own
-	accessKind              string          // that key's kind
-	authorized              bool            // the access key's authorization came along
+	permission              *permission     // that key's, if it came along
+	permissionBy            signed          // the permission's signature
 	raw                     []byte          // canonical
 	hash                    common.Hash     // of raw
 }
@@ -114,7 +116,7 @@ func readTransaction(raw []byte) (*transaction, error) {
 		return nil, err
 	}
 	if n == 15 {
-		if err := tx.checkAuthorization(fields[fieldKeyAuth]); err != nil {
+		if err := tx.readPermission(fields[fieldKeyAuth]); err != nil {
 			return nil, err
 		}
 	}
@@ -201,9 +203,9 @@ func (tx *transaction) readSignature(fields [][]byte) error {
 	if err != nil {
 		return err
 	}
-	tx.sender = signed.sender
+	tx.sender, tx.keyKind, tx.assertion = signed.sender, signed.kind, len(signed.assertion)
 	if signed.access {
-		tx.accessKey, tx.accessKind = &signed.key, signed.kind
+		tx.accessKey = &signed.key
 	}
 	encoded, err := rlp.EncodeToBytes(signed.canonical)
 	if err != nil {
