@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
-	"math"
 	"strconv"
 	"strings"
 
@@ -114,7 +113,7 @@ func ParseCheckpoint(text string) (Checkpoint, error) {
 	p.line(lines[5], "core", "abi")
 	p.hex(c.Core[:], p.next())
 	abi := p.number(p.next())
-	c.ABI = int(min(abi, math.MaxInt32))
+	c.ABI = int(min(abi, 1<<31-1))
 	if len(lines) == 7 {
 		p.line(lines[6], "snapshot", "bytes", "size")
 		p.hex(c.Snapshot.Digest[:], p.next())
