@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"webring/core/api"
@@ -12,13 +13,16 @@ type Swappable struct{ current atomic.Pointer[tenure] }
 
 // tenure is one core's time of being read.
 type tenure struct {
-	core    Core
-	build   string // first part of validators
-	readers atomic.Int64
-	over    atomic.Bool
+	core  Core
+	build string // first part of validators
+	// state counts the readers; over is added to it when the tenure ends. One
+	// word, because a reader that leaves must know both at the same instant.
+	state   atomic.Int64
 	left    chan struct{} // closed when it is over and nobody reads any more
-	closing atomic.Bool
+	closing sync.Once     // late comers make the count reach zero again
 }
+
+const over = 1 << 62
 
 // NewSwappable begins with a core; digest names its build as
 // [Config.CoreDigest] says.
@@ -36,9 +40,7 @@ func newTenure(c Core, digest string) *tenure {
 // any more. A request reads one core from its beginning to its end.
 func (s *Swappable) Swap(c Core, digest string) {
 	before := s.current.Swap(newTenure(c, digest))
-	before.readers.Add(1)
-	before.over.Store(true)
-	before.leave()
+	before.count(over)
 	<-before.left
 }
 
@@ -46,8 +48,7 @@ func (s *Swappable) Swap(c Core, digest string) {
 func (s *Swappable) enter() *tenure {
 	for {
 		t := s.current.Load()
-		t.readers.Add(1)
-		if !t.over.Load() {
+		if t.count(1) < over {
 			return t
 		}
 		// It ended in between: whoever ends it may be waiting for this one.
@@ -55,10 +56,15 @@ func (s *Swappable) enter() *tenure {
 	}
 }
 
-func (t *tenure) leave() {
-	if t.readers.Add(-1) == 0 && t.over.Load() && t.closing.CompareAndSwap(false, true) {
-		close(t.left)
+func (t *tenure) leave() { t.count(-1) }
+
+// count adds to the state, and ends the tenure when it is over and nobody reads.
+func (t *tenure) count(n int64) int64 {
+	state := t.state.Add(n)
+	if state == over {
+		t.closing.Do(func() { close(t.left) })
 	}
+	return state
 }
 
 // Serve answers from the present core.

@@ -312,7 +312,8 @@ func TestAnswersNeverGoBack(t *testing.T) {
 	// A wrong clock takes all instances back.
 	p.Tick(time.Unix(epoch+100, 0))
 	for _, in := range all(t, p) {
-		if in.second != epoch+100 {
+		// One that was catching up elsewhere is taken back when it is used.
+		if !p.bring(in) || in.second != epoch+100 {
 			t.Errorf("an instance at epoch%+d after a rewind", in.second-epoch)
 		}
 		defer put(p, []*instance{in})

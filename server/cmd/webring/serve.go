@@ -24,6 +24,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"webring/core"
+	"webring/core/snap"
 	"webring/edge"
 	"webring/server"
 	"webring/server/ledger"
@@ -67,20 +68,26 @@ func runOrigin(ctx context.Context, stop func(), o *options, log *slog.Logger, o
 		return err
 	}
 	failpoint := failpoints(o, log)
-	answers, build, err := o.core.open(o.capacity, o.data, nil, log)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, answers.Close()) }()
 	publisher, key, err := openPublisher(o, log)
 	if err != nil {
 		return err
 	}
-	books, closeBooks, err := openLedger(o, answers, publisher, log, failpoint)
+	var answers reads // is there before the first event is published
+	books, closeBooks, err := openLedger(o, func(records []ledger.Record) {
+		if err := show(answers, records); err != nil {
+			// The writer's own state took these events, so this one must.
+			panic(err)
+		}
+		publisher.Published(records)
+	}, log, failpoint)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeBooks()) }()
+	answers, build, err := openReads(ctx, o, books, log)
+	if err != nil {
+		return errors.Join(err, closeBooks())
+	}
+	defer func() { err = errors.Join(err, closeBooks(), answers.Close()) }()
 
 	methods, networks, err := paymentMethods(o)
 	if err != nil {
@@ -160,39 +167,39 @@ func runOrigin(ctx context.Context, stop func(), o *options, log *slog.Logger, o
 	}
 }
 
-// openLedger opens the ledger and brings the read surface to its end, from
-// where published events go on.
-func openLedger(o *options, answers reads, publisher *publish.Publisher, log *slog.Logger, failpoint func(string)) (*ledger.Ledger, func() error, error) {
+// openLedger opens the ledger, which gives what it has made durable to publish.
+func openLedger(o *options, publish func([]ledger.Record), log *slog.Logger, failpoint func(string)) (*ledger.Ledger, func() error, error) {
 	store, err := badgerstore.Open(filepath.Join(o.data, "ledger"), log)
 	if err != nil {
 		return nil, nil, err
 	}
 	books, err := ledger.Open(ledger.Config{
-		Store: store, HeadPath: filepath.Join(o.data, "head"), Capacity: o.capacity, Failpoint: failpoint,
-		Publish: func(records []ledger.Record) {
-			if err := show(answers, records); err != nil {
-				// The writer's own state took these events, so this one must.
-				panic(err)
-			}
-			publisher.Published(records)
-		},
+		Store: store, HeadPath: filepath.Join(o.data, "head"), Capacity: o.capacity, Failpoint: failpoint, Publish: publish,
 	})
 	if err != nil {
 		return nil, nil, errors.Join(err, store.Close())
 	}
-	closeBooks := func() error { return errors.Join(books.Close(), store.Close()) }
-	const page = 10_000
-	for from := uint64(0); from < books.Size(); from += page {
-		records, err := books.Records(from, page)
-		if err == nil {
-			err = show(answers, records)
+	return books, func() error { return errors.Join(books.Close(), store.Close()) }, nil
+}
+
+// openReads opens the read surface where the ledger stands, from where published
+// events go on: from the rows, which costs much less than all events again.
+func openReads(ctx context.Context, o *options, books *ledger.Ledger, log *slog.Logger) (answers reads, build string, err error) {
+	var snapshot []byte
+	err = books.Do(ctx, func(tx *ledger.Tx) error {
+		if tx.State().Seq() > 0 {
+			snapshot = snap.Append(nil, tx.State())
 		}
-		if err != nil {
-			return nil, nil, errors.Join(err, closeBooks())
-		}
+		return nil
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	if answers, build, err = o.core.open(o.capacity, o.data, snapshot, log); err != nil {
+		return nil, "", err
 	}
 	answers.Tick(time.Now())
-	return books, closeBooks, nil
+	return answers, build, nil
 }
 
 func show(answers reads, records []ledger.Record) error {
