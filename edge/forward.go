@@ -237,7 +237,7 @@ func (f *Forwarder) unanswered(ctx *fasthttp.RequestCtx, err error) {
 	if sent && len(ctx.Request.Header.Peek("Authorization")) > 0 {
 		f.problem(ctx, api.PaymentPending, "The origin of this ring was lost before it answered. Send the same request with the same credential again: it has one effect, and its answer is kept.")
 	} else {
-		f.problem(ctx, api.PaymentsUnavailable, "The origin of this ring cannot be reached, so nothing can be paid at the moment. Nothing was charged; reads go on.")
+		f.problem(ctx, api.PaymentsUnavailable, "The origin of this ring cannot be reached, so this request was not delivered and charges nothing. If you sent a credential before, do not pay anew: send the same request with the same credential again later. Reads go on.")
 	}
 	setHeader(ctx, "Retry-After", retryForwarded)
 }
