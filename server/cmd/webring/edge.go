@@ -29,28 +29,21 @@ const edgeCapacity = 50_000_000
 
 // edgeOptions are the flags of `webring edge`.
 type edgeOptions struct {
-	listen, data, origin, originKey, edgeSecretFile string
+	data, origin, originKey, edgeSecretFile string
 
-	replay         bool
-	rateLimit      int
-	trustedProxies list
-	tlsCert        string
-	tlsKey         string
-	core           coreFlags
+	replay bool
+	shell  shellFlags
+	core   coreFlags
 }
 
 func (o *edgeOptions) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring edge", flag.ContinueOnError)
-	fs.StringVar(&o.listen, "listen", "127.0.0.1:8402", "`address` to listen on")
 	fs.StringVar(&o.data, "data", "./edge-data", "`folder` of the last good state; made if absent")
 	fs.StringVar(&o.origin, "origin", "", "`URL` of the origin, or of an edge that follows it")
 	fs.StringVar(&o.originKey, "origin-key", "", "`verifier` of the origin's checkpoints, as webring serve prints it")
 	fs.StringVar(&o.edgeSecretFile, "edge-secret-file", "", edgeSecretUsage)
 	fs.BoolVar(&o.replay, "replay", false, "fold every event instead of trusting a snapshot")
-	fs.IntVar(&o.rateLimit, "rate-limit", 120, "`requests` a minute for each client; 0 for no limit")
-	fs.Var(&o.trustedProxies, "trusted-proxy", "`network` or address of proxies whose Forwarded fields are believed, or unix for peers on a socket (repeatable)")
-	fs.StringVar(&o.tlsCert, "tls-cert", "", "`file` with the TLS certificate chain")
-	fs.StringVar(&o.tlsKey, "tls-key", "", "`file` with the TLS key")
+	o.shell.define(fs)
 	o.core.define(fs)
 	return fs
 }
@@ -63,12 +56,8 @@ func (o *edgeOptions) validate() error {
 		return errors.New("--origin-key is needed: webring serve prints it at every start, and webring version --data DIR")
 	case o.data == "":
 		return errors.New("--data must not be empty")
-	case o.rateLimit < 0:
-		return errors.New("--rate-limit must not be negative")
-	case (o.tlsCert == "") != (o.tlsKey == ""):
-		return errors.New("--tls-cert and --tls-key go together")
 	}
-	return o.core.validate()
+	return errors.Join(o.shell.validate(), o.core.validate())
 }
 
 func runEdge(args []string, out io.Writer) error {
@@ -129,21 +118,18 @@ func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, answers *e
 	}
 	defer forwarder.Close()
 	cfg := edge.Config{
-		Core: answers, RateLimit: o.rateLimit, EdgeSecret: secret, Stale: r.Stale, Log: log,
+		Core: answers, EdgeSecret: secret, Stale: r.Stale, Log: log,
 		Paid: map[string]edge.PaidHandler{"/api/register": forwarder.Paid, "/api/bid": forwarder.Paid},
 		Sync: publish.Handlers(r, answers.BaseURL),
 	}
-	if cfg.TrustedProxies, err = edge.ParseProxies(o.trustedProxies); err != nil {
-		return fmt.Errorf("--trusted-proxy: %w", err)
-	}
-	if cfg.TLS, err = tlsConfig(o.tlsCert, o.tlsKey); err != nil {
+	if err := o.shell.fill(&cfg); err != nil {
 		return err
 	}
 	shell, err := edge.New(cfg)
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", o.listen)
+	listener, err := net.Listen("tcp", o.shell.listen)
 	if err != nil {
 		return err
 	}

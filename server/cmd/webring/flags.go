@@ -15,7 +15,7 @@ import (
 
 // options are the flags of `webring serve`.
 type options struct {
-	listen, data, baseURL, name, realm string
+	data, baseURL, name, realm string
 
 	mppSecretFile, edgeSecretFile           string
 	tempoRPC, tempoCurrency, tempoRecipient string
@@ -25,16 +25,14 @@ type options struct {
 	reportHosts, allowHosts, fetchMap       list
 	fee, minBid                             cents
 	grace, decay                            time.Duration
-	capacity, rateLimit                     int
-	trustedProxies                          list
-	tlsCert, tlsKey                         string
+	capacity                                int
+	shell                                   shellFlags
 	core                                    coreFlags
 	dev                                     bool
 }
 
 func (o *options) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring serve", flag.ContinueOnError)
-	fs.StringVar(&o.listen, "listen", "127.0.0.1:8402", "`address` to listen on")
 	fs.StringVar(&o.data, "data", "./data", "`folder` of the ledger; made if absent")
 	fs.StringVar(&o.baseURL, "base-url", "http://127.0.0.1:8402", "`URL` under which clients reach the ring; links begin with it, and a proxy must strip its path")
 	fs.StringVar(&o.name, "name", "Webring", "`name` of the ring")
@@ -59,10 +57,7 @@ func (o *options) flags() *flag.FlagSet {
 	fs.DurationVar(&o.grace, "grace", 720*time.Hour, "`time` after a bid before standing decays")
 	fs.DurationVar(&o.decay, "decay", 2160*time.Hour, "`time` over which standing decays to nothing")
 	fs.IntVar(&o.capacity, "capacity", 1_000_000, "`members` that can ever join")
-	fs.IntVar(&o.rateLimit, "rate-limit", 120, "`requests` a minute for each client; 0 for no limit")
-	fs.Var(&o.trustedProxies, "trusted-proxy", "`network` or address of proxies whose Forwarded fields are believed, or unix for peers on a socket (repeatable)")
-	fs.StringVar(&o.tlsCert, "tls-cert", "", "`file` with the TLS certificate chain")
-	fs.StringVar(&o.tlsKey, "tls-key", "", "`file` with the TLS key")
+	o.shell.define(fs)
 	o.core.define(fs)
 	fs.BoolVar(&o.dev, "dev", false, "development: admits --scorer fixed:N, --allow-host and --fetch-map")
 	return fs
@@ -128,17 +123,10 @@ func (o *options) validate() error {
 		return errors.New("--decay must be whole seconds, from one to a hundred years")
 	case o.capacity < 1 || o.capacity > 50_000_000:
 		return errors.New("--capacity must be from 1 to 50000000")
-	case o.rateLimit < 0:
-		return errors.New("--rate-limit must not be negative")
-	case (o.tlsCert == "") != (o.tlsKey == ""):
-		return errors.New("--tls-cert and --tls-key go together")
 	case o.tempoRPC != "" && o.tempoRecipient == "":
 		return errors.New("--tempo-rpc needs --tempo-recipient, the account to be paid")
 	}
-	if err := o.core.validate(); err != nil {
-		return err
-	}
-	return o.sites().Validate()
+	return errors.Join(o.shell.validate(), o.core.validate(), o.sites().Validate())
 }
 
 func (o *options) sites() paid.SitePolicy {

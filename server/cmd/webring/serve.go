@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -116,7 +115,7 @@ func runOrigin(ctx context.Context, stop func(), o *options, log *slog.Logger, o
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", o.listen)
+	listener, err := net.Listen("tcp", o.shell.listen)
 	if err != nil {
 		return err
 	}
@@ -301,16 +300,12 @@ func openPayments(o *options, books *ledger.Ledger, methods []paid.Method, log *
 }
 
 func openShell(o *options, answers reads, build string, payments *paid.Service, publisher *publish.Publisher, log *slog.Logger) (*edge.Shell, error) {
-	proxies, err := edge.ParseProxies(o.trustedProxies)
-	if err != nil {
-		return nil, fmt.Errorf("--trusted-proxy: %w", err)
-	}
 	secret, err := edgeSecret(o.edgeSecretFile)
 	if err != nil {
 		return nil, err
 	}
 	cfg := edge.Config{
-		Core: answers, CoreDigest: build, RateLimit: o.rateLimit, TrustedProxies: proxies, Log: log,
+		Core: answers, CoreDigest: build, Log: log,
 		Paid: map[string]edge.PaidHandler{
 			"/api/register": server.Paid(payments, paid.OpRegister),
 			"/api/bid":      server.Paid(payments, paid.OpBid),
@@ -318,22 +313,10 @@ func openShell(o *options, answers reads, build string, payments *paid.Service, 
 		Sync:       publish.Handlers(publisher, answers.BaseURL),
 		EdgeSecret: secret,
 	}
-	if cfg.TLS, err = tlsConfig(o.tlsCert, o.tlsKey); err != nil {
+	if err := o.shell.fill(&cfg); err != nil {
 		return nil, err
 	}
 	return edge.New(cfg)
-}
-
-// tlsConfig gives what the flags of that name say, nil without a certificate.
-func tlsConfig(cert, key string) (*tls.Config, error) {
-	if cert == "" {
-		return nil, nil
-	}
-	pair, err := tls.LoadX509KeyPair(cert, key)
-	if err != nil {
-		return nil, fmt.Errorf("TLS certificate: %w", err)
-	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }
 
 // buildDigest names this build: two that answer differently are two files.

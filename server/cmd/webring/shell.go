@@ -1,0 +1,53 @@
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+	"flag"
+	"fmt"
+
+	"webring/edge"
+)
+
+// shellFlags say how the shell meets the outside, at the origin and at an edge.
+type shellFlags struct {
+	listen          string
+	rateLimit       int
+	trustedProxies  list
+	tlsCert, tlsKey string
+}
+
+func (f *shellFlags) define(fs *flag.FlagSet) {
+	fs.StringVar(&f.listen, "listen", "127.0.0.1:8402", "`address` to listen on")
+	fs.IntVar(&f.rateLimit, "rate-limit", 120, "`requests` a minute for each client; 0 for no limit")
+	fs.Var(&f.trustedProxies, "trusted-proxy", "`network` or address of proxies whose Forwarded fields are believed, or unix for peers on a socket (repeatable)")
+	fs.StringVar(&f.tlsCert, "tls-cert", "", "`file` with the TLS certificate chain")
+	fs.StringVar(&f.tlsKey, "tls-key", "", "`file` with the TLS key")
+}
+
+func (f *shellFlags) validate() error {
+	switch {
+	case f.rateLimit < 0:
+		return errors.New("--rate-limit must not be negative")
+	case (f.tlsCert == "") != (f.tlsKey == ""):
+		return errors.New("--tls-cert and --tls-key go together")
+	}
+	return nil
+}
+
+// fill puts what the flags say into the shell's configuration.
+func (f *shellFlags) fill(cfg *edge.Config) (err error) {
+	cfg.RateLimit = f.rateLimit
+	if cfg.TrustedProxies, err = edge.ParseProxies(f.trustedProxies); err != nil {
+		return fmt.Errorf("--trusted-proxy: %w", err)
+	}
+	if f.tlsCert == "" {
+		return nil
+	}
+	pair, err := tls.LoadX509KeyPair(f.tlsCert, f.tlsKey)
+	if err != nil {
+		return fmt.Errorf("TLS certificate: %w", err)
+	}
+	cfg.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	return nil
+}
