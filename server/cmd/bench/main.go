@@ -50,7 +50,7 @@ func run(args []string) error {
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.StringVar(&o.webring, "webring", "bin/webring", "`binary` that is measured")
 	fs.StringVar(&o.nginx, "nginx", "nginx", "`binary` of nginx; left out when it is not there")
-	fs.StringVar(&o.data, "data", "bin/bench", "`folder` for the synthetic ledger, kept for the next time")
+	fs.StringVar(&o.data, "data", "bin/rings", "`folder` for the synthetic ledger, kept for the next time")
 	fs.IntVar(&o.members, "members", 100_000, "`number` of members")
 	fs.IntVar(&o.rounds, "rounds", 5, "`number` of rounds")
 	fs.IntVar(&o.conns, "conns", 32, "`number` of connections")
