@@ -112,6 +112,11 @@ func TestEveryBuildAnswersTheSame(t *testing.T) {
 		return reply, err
 	}
 	legs[0] = &counted
+	inputs := found(t)
+	if len(inputs) < 200 {
+		t.Errorf("fuzzing has found only %d inputs", len(inputs))
+	}
+	run(t, 0, foundCalls(inputs), legs)
 	for seed := range uint64(scripts) {
 		if seed == *interpreted {
 			legs = short
