@@ -6,7 +6,7 @@
 //
 //   - mpp: challenges, credentials and receipts
 //   - score: whether a site is ready for agents
-//   - tempo: charges on a Tempo chain
+//   - tempo: charges on a Tempo chain; node: how such chains are asked
 //   - paid: the workflow from a request to its stored effect
 //   - ledger, and ledger/badgerstore under it: the one writer
 //   - cmd/webring: the binary

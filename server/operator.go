@@ -14,14 +14,16 @@ import (
 
 	"webring/core"
 	"webring/server/ledger"
+	"webring/server/paid"
 )
 
 // Operator is the running origin as its operator sees it: HTTP on a socket in
 // the data folder, which the file system guards. A second process cannot open
 // the ledger, so every operator command comes in here.
 type Operator struct {
-	Ledger *ledger.Ledger
-	Log    *slog.Logger
+	Ledger   *ledger.Ledger
+	Payments *paid.Service
+	Log      *slog.Logger
 }
 
 // Status is what `webring version` shows of a running origin.
@@ -32,6 +34,8 @@ type Status struct {
 	Events  uint64 `json:"events"`
 	Root    string `json:"root"` // RFC 6962 tree hash over the events, base64
 	Open    int    `json:"open_reservations"`
+	// Unconfirmed are the payments that their network could still undo.
+	Unconfirmed int `json:"unconfirmed_payments"`
 	// PaidCents and VoidedCents are the books: what was credited, and what of
 	// it vanished again.
 	PaidCents   int64 `json:"paid_cents"`
@@ -91,6 +95,10 @@ func (o *Operator) Listen(path string) (net.Listener, error) {
 //	GET  /members?after=N         up to 1000 Rows in join order, from row N
 //	GET  /members/{slug}          Row
 //	POST /members/{slug}/removal  Removal → Row
+//	GET  /payments?after=ID       up to 1000 PaymentRows in the order of ids
+//	GET  /payments/{reference}    PaymentRow by id or transaction
+//	GET  /scan?since=TIME         Scan
+//	POST /adjustments             paid.Adjustment → Adjusted
 //
 // Errors are plain text.
 func (o *Operator) Handler() http.Handler {
@@ -99,6 +107,10 @@ func (o *Operator) Handler() http.Handler {
 	mux.HandleFunc("GET /members", o.members)
 	mux.HandleFunc("GET /members/{slug}", o.member)
 	mux.HandleFunc("POST /members/{slug}/removal", o.remove)
+	mux.HandleFunc("GET /payments", o.payments)
+	mux.HandleFunc("GET /payments/{reference}", o.payment)
+	mux.HandleFunc("GET /scan", o.scan)
+	mux.HandleFunc("POST /adjustments", o.adjust)
 	return mux
 }
 
@@ -106,7 +118,7 @@ func (o *Operator) status(w http.ResponseWriter, _ *http.Request) {
 	var s Status
 	o.Ledger.View(func(v *ledger.View) {
 		st := v.State()
-		s = Status{Name: st.Rules().Name, BaseURL: st.Rules().BaseURL, Members: st.Len(), Events: st.Seq(), Open: len(v.Open())}
+		s = Status{Name: st.Rules().Name, BaseURL: st.Rules().BaseURL, Members: st.Len(), Events: st.Seq(), Open: len(v.Open()), Unconfirmed: len(v.Unconfirmed())}
 		s.PaidCents, s.VoidedCents = st.Books()
 	})
 	_, root := o.Ledger.Root()

@@ -57,6 +57,14 @@ func (c *coin) Outcome(context.Context, mpp.Payment) (mpp.Outcome, error) {
 
 func (c *coin) Clock(context.Context) (time.Time, error) { return time.Now(), nil }
 
+func (c *coin) Transfers(_ context.Context, since time.Time, _ func(mpp.Transfer)) (time.Time, error) {
+	return since, nil
+}
+
+func (c *coin) Received(context.Context, string) (mpp.Transfer, error) {
+	return mpp.Transfer{}, mpp.ErrNoTransfer
+}
+
 func (c *coin) becomes(state mpp.State) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,7 +112,7 @@ func newOrigin(t *testing.T) *origin {
 		cancel()
 		o.service.Close(ended)
 	})
-	o.operator = &server.Operator{Ledger: o.books, Log: quiet}
+	o.operator = &server.Operator{Ledger: o.books, Payments: o.service, Log: quiet}
 	return o
 }
 

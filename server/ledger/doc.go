@@ -22,6 +22,6 @@
 // # Reading in this order
 //
 // store.go (what is asked of a store), keys.go (what lies in it),
-// reservation.go, writer.go (the group commit), tx.go, view.go, removal.go, head.go,
+// reservation.go, payments.go, writer.go (the group commit), tx.go, view.go, removal.go, head.go,
 // open.go (the checks).
 package ledger

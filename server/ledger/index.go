@@ -2,13 +2,15 @@ package ledger
 
 import "time"
 
-// index is what of the reservations is kept in memory: those that are open,
-// and who is barred because one failed. All else is asked of the store.
+// index is what of the reservations is kept in memory: those that are open or
+// to be confirmed, and who is barred because one failed. All else is asked of the store.
 type index struct {
 	open     map[string]*Reservation
 	byURL    map[string]string // URL key of an open registration → its id
 	onMember map[string]onMember
 	bars     map[string]time.Time // by [barKey], until when
+	// unconfirmed are the applied ones that are to be asked for again.
+	unconfirmed map[string]*Reservation
 }
 
 // onMember sums the open reservations on one member.
@@ -18,7 +20,7 @@ type onMember struct {
 }
 
 func newIndex() index {
-	return index{map[string]*Reservation{}, map[string]string{}, map[string]onMember{}, map[string]time.Time{}}
+	return index{map[string]*Reservation{}, map[string]string{}, map[string]onMember{}, map[string]time.Time{}, map[string]*Reservation{}}
 }
 
 // change replaces old by new; nil stands for none. With the arguments
@@ -36,6 +38,10 @@ func (x *index) change(old, new *Reservation) {
 		} else {
 			m := x.onMember[new.Member]
 			x.onMember[new.Member] = onMember{m.count + 1, m.cents + new.Cents}
+		}
+	case Applied:
+		if !new.Confirmed {
+			x.unconfirmed[new.ID] = new
 		}
 	case Failed:
 		if new.Operation == OperationRegister {
@@ -58,6 +64,8 @@ func (x *index) drop(r *Reservation) {
 		} else {
 			delete(x.onMember, r.Member)
 		}
+	case Applied:
+		delete(x.unconfirmed, r.ID)
 	case Failed:
 		delete(x.bars, string(r.Bar))
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -21,6 +22,9 @@ import (
 //	'f' failed-at(ms) id      nothing; the reservation failed then
 //	'j' slug                  seq of the event with which the member joined
 //	'p' slug 0 id             nothing; the reservation paid for this member
+//	'c' id                    nothing; applied, and not confirmed at depth yet
+//	'x' network 0 tx 0 seq    cents that the event gave (void: took, negative) for a payment
+//	's' network               Unix time in ms up to which its transfers were looked through
 const (
 	prefixEvent       = 'e'
 	prefixHash        = 'h'
@@ -32,6 +36,9 @@ const (
 	prefixFailed      = 'f'
 	prefixJoin        = 'j'
 	prefixPaid        = 'p'
+	prefixConfirm     = 'c'
+	prefixPayment     = 'x'
+	prefixScanned     = 's'
 
 	rowEvent = 0
 	rowTexts = 1
@@ -52,6 +59,17 @@ func failedKey(ms int64, id string) []byte {
 // paidKey needs no escape: a slug holds no zero byte.
 func paidKey(slug, id string) []byte {
 	return append(append(stringKey(prefixPaid, slug), 0), id...)
+}
+
+// paymentKey is of one event about a payment; without the number, it begins all
+// of them. Names of networks and transactions hold no zero byte.
+func paymentKey(network, transaction string, seq ...uint64) []byte {
+	key := append(stringKey(prefixPayment, network), 0)
+	key = append(append(key, strings.ToLower(transaction)...), 0)
+	for _, n := range seq {
+		key = binary.BigEndian.AppendUint64(key, n)
+	}
+	return key
 }
 
 // position is a point in the history of a store: after how many transactions

@@ -179,7 +179,8 @@ func (l *Ledger) checkTree(f *fold, points ...position) error {
 	return nil
 }
 
-// loadIndex reads the reservations that are open or failed a moment ago.
+// loadIndex reads the reservations that are open, to be confirmed, or failed a
+// moment ago.
 func (l *Ledger) loadIndex() error {
 	add := func(id string, want ReservationState) error {
 		r, err := reservation(l.store.Get, id)
@@ -197,6 +198,12 @@ func (l *Ledger) loadIndex() error {
 	})
 	if err != nil {
 		return fmt.Errorf("open reservations: %w", err)
+	}
+	err = l.store.Scan([]byte{prefixConfirm}, nil, func(key, _ []byte) error {
+		return add(string(key[1:]), Applied)
+	})
+	if err != nil {
+		return fmt.Errorf("reservations to confirm: %w", err)
 	}
 	since := max(0, l.now().Add(-BarPeriod).UnixMilli())
 	err = l.store.Scan([]byte{prefixFailed}, failedKey(since, ""), func(key, _ []byte) error {

@@ -66,6 +66,9 @@ type Reservation struct {
 
 	Response  *Response `json:",omitempty"`
 	Delivered bool      `json:",omitempty"` // a 2xx has been written to a payer
+	// Confirmed says of an applied payment that what its network says of it can
+	// no longer change. Outcome then holds what that is.
+	Confirmed bool `json:",omitempty"`
 	// Redacted says that Body, Pinned, URLKey and the body of the response
 	// were deleted with the texts of the member. Set by the ledger.
 	Redacted bool `json:",omitempty"`

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"strings"
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -56,7 +55,7 @@ func (tx *Tx) State() *core.State { return tx.l.state }
 
 // View reads everything with the work of this turn, for checks that are made
 // outside of turns too. It is valid as long as the turn.
-func (tx *Tx) View() *View { return &View{tx.l, tx.get} }
+func (tx *Tx) View() *View { return &View{tx.l, tx.get, tx.rows} }
 
 // Append adds an event and gives its number, counted from 0. For a
 // registration, t holds the words; their salts are drawn here, and the
@@ -89,6 +88,9 @@ func (tx *Tx) Append(e core.Event, t *core.Texts) (seq uint64, err error) {
 	rows := Batch{string(eventKey(seq, rowEvent)): event}
 	if err := tx.addHashes(rows, seq, event); err != nil {
 		return 0, err
+	}
+	if p, cents := payment(e); p.Transaction != "" && cents != 0 {
+		rows[string(paymentKey(p.Network, p.Transaction, seq))] = numberValue(uint64(cents))
 	}
 	switch e := e.(type) {
 	case *core.Joined:
@@ -170,19 +172,11 @@ func (tx *Tx) addRedactions(rows Batch, slug string) error {
 
 // paidFor gives the ids of the reservations that paid for a member.
 func (tx *Tx) paidFor(slug string) (map[string]bool, error) {
-	prefix := paidKey(slug, "")
 	ids := map[string]bool{}
-	for _, rows := range []Batch{tx.rows, tx.l.staged} {
-		for key := range rows {
-			if id, ok := strings.CutPrefix(key, string(prefix)); ok {
-				ids[id] = true
-			}
-		}
+	rows, err := tx.View().rowsUnder(paidKey(slug, ""))
+	for key := range rows {
+		ids[key] = true
 	}
-	err := tx.l.store.Scan(prefix, prefix, func(key, _ []byte) error {
-		ids[string(key[len(prefix):])] = true
-		return nil
-	})
 	return ids, err
 }
 
@@ -302,6 +296,14 @@ func (tx *Tx) Update(r *Reservation) error {
 		} else {
 			tx.rows[string(paidKey(kept.Member, r.ID))] = []byte{}
 		}
+	}
+	if kept.State == Applied {
+		// nil deletes, and an empty value does not.
+		var row []byte
+		if !kept.Confirmed {
+			row = []byte{}
+		}
+		tx.rows[string(stringKey(prefixConfirm, r.ID))] = row
 	}
 	tx.reindex(old, &kept)
 	*r = kept

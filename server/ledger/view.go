@@ -14,6 +14,7 @@ import (
 type View struct {
 	l   *Ledger
 	get func(key []byte) ([]byte, error)
+	own Batch // rows of the turn that looks, if one does
 }
 
 // View calls fn with the present state. Any number of views run at once; the
@@ -21,7 +22,7 @@ type View struct {
 func (l *Ledger) View(fn func(v *View)) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	fn(&View{l, l.get})
+	fn(&View{l, l.get, nil})
 }
 
 // State is the state with every event so far, at the instant of the writer's
@@ -49,17 +50,23 @@ func (v *View) OpenOnMember(slug string) (count int, cents int64) {
 func (v *View) OpenRegistrations() int { return len(v.l.index.byURL) }
 
 // Open gives all open reservations, the oldest first.
-func (v *View) Open() []*Reservation {
-	open := make([]*Reservation, 0, len(v.l.index.open))
-	for _, r := range v.l.index.open {
+func (v *View) Open() []*Reservation { return oldestFirst(v.l.index.open) }
+
+func oldestFirst(some map[string]*Reservation) []*Reservation {
+	all := make([]*Reservation, 0, len(some))
+	for _, r := range some {
 		kept := *r
-		open = append(open, &kept)
+		all = append(all, &kept)
 	}
-	slices.SortFunc(open, func(a, b *Reservation) int {
+	slices.SortFunc(all, func(a, b *Reservation) int {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 	})
-	return open
+	return all
 }
+
+// Unconfirmed gives the applied payments that are still to be asked for, the
+// oldest first.
+func (v *View) Unconfirmed() []*Reservation { return oldestFirst(v.l.index.unconfirmed) }
 
 // Barred says until when this payer cannot reserve the URL with this identity
 // key, because its last payment for it failed.

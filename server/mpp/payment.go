@@ -63,9 +63,25 @@ type Outcome struct {
 	// for can change State any more. Failed, Mismatched and Gone are only
 	// ever said when that is so; Settled is said at once, and may be
 	// asked for again until it is deep.
-	Deep   bool
-	Detail string // for the operator's log; never for a caller
+	Deep bool
+	// Reference names the transaction that settled the payment, where that is
+	// known only then; "" stands for the payment's own.
+	Reference string
+	Detail    string // for the operator's log; never for a caller
 }
+
+// Transfer is money that reached the recipient, as a network shows it: what one
+// transaction brought, whatever for.
+type Transfer struct {
+	Reference string    `json:"reference"` // lower-case 0x transaction hash
+	Payer     string    `json:"payer"`     // account of the first transfer in it
+	Cents     int64     `json:"cents"`     // US cents, rounded down; at least 1
+	At        time.Time `json:"at"`        // of its block
+}
+
+// ErrNoTransfer says that a transaction is not on the chain, or brought the
+// recipient nothing.
+var ErrNoTransfer = errors.New("mpp: no such transfer")
 
 // ErrUnavailable says that a node was silent or answered nonsense: nothing is
 // known, and nothing may be concluded.

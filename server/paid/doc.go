@@ -12,6 +12,8 @@
 //   - credential.go: a request with one is checked, from cheap to dear
 //   - work.go: claim, simulate, reserve, broadcast, append, answer
 //   - resume.go: how an open reservation is taken up by the next process
+//   - confirm.go: payments that may be undone are asked for again, and money
+//     without an event is looked for; adjust.go is the operator's hand in it
 //   - problem.go: every error becomes a document in one place
 //
 // # Reservations

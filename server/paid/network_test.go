@@ -34,6 +34,8 @@ type fate struct {
 	lost  bool          // what is sent never arrives
 	mute  bool          // what is sent arrives, but no answer comes back
 	state mpp.State     // as what it is mined; the zero State stands for Settled
+	// shallow: the block that it is in may still be dropped.
+	shallow bool
 }
 
 type sent struct {
@@ -156,7 +158,7 @@ func (n node) Broadcast(_ context.Context, p mpp.Payment) (mpp.Outcome, error) {
 		return mpp.Outcome{Detail: "no answer"}, silent
 	}
 	if n.mined(p.Reference) == mpp.Settled {
-		return mpp.Outcome{State: mpp.Settled}, nil
+		return mpp.Outcome{State: mpp.Settled, Deep: !f.shallow}, nil
 	}
 	return mpp.Outcome{Detail: "sent"}, nil
 }
@@ -172,7 +174,7 @@ func (n node) Outcome(_ context.Context, p mpp.Payment) (mpp.Outcome, error) {
 	state := n.mined(p.Reference)
 	switch {
 	case state == mpp.Settled:
-		return mpp.Outcome{State: state}, nil
+		return mpp.Outcome{State: state, Deep: !n.fates[p.Payer].shallow}, nil
 	case !n.now().After(p.ValidBefore):
 		return mpp.Outcome{Detail: "not known yet"}, nil
 	case state == mpp.Pending:
@@ -188,6 +190,38 @@ func (n node) Clock(context.Context) (time.Time, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.now().Add(n.skew), nil
+}
+
+func (n node) Transfers(_ context.Context, since time.Time, found func(mpp.Transfer)) (time.Time, error) {
+	if err := n.ask("transfers"); err != nil {
+		return time.Time{}, err
+	}
+	n.mu.Lock()
+	var all []mpp.Transfer
+	for reference, s := range n.sent {
+		if n.mined(reference) == mpp.Settled && !s.at.Before(since) {
+			all = append(all, mpp.Transfer{Reference: reference, Payer: s.payment.Payer, Cents: s.payment.Cents, At: s.at})
+		}
+	}
+	until := n.now()
+	n.mu.Unlock()
+	for _, t := range all {
+		found(t)
+	}
+	return until, nil
+}
+
+func (n node) Received(_ context.Context, reference string) (mpp.Transfer, error) {
+	if err := n.ask("received"); err != nil {
+		return mpp.Transfer{}, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.mined(reference) != mpp.Settled {
+		return mpp.Transfer{}, mpp.ErrNoTransfer
+	}
+	s := n.sent[reference]
+	return mpp.Transfer{Reference: reference, Payer: s.payment.Payer, Cents: s.payment.Cents, At: s.at}, nil
 }
 
 // method is a payment method over a [network]. Its transactions are JSON, and

@@ -36,8 +36,15 @@ type Method interface {
 	Broadcast(ctx context.Context, p mpp.Payment) (mpp.Outcome, error)
 	// Outcome asks what became of a payment that may have been sent.
 	Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error)
-	// Clock is the instant of the network's newest block.
+	// Clock is the instant of the network's newest block. It refuses with
+	// [mpp.ErrUnavailable] when nothing could be settled now.
 	Clock(ctx context.Context) (time.Time, error)
+	// Transfers finds what the recipient was paid since an instant, for
+	// whatever, in blocks that stay, and gives up to when it has looked.
+	Transfers(ctx context.Context, since time.Time, found func(mpp.Transfer)) (until time.Time, err error)
+	// Received says what a transaction brought the recipient. It refuses with
+	// [mpp.ErrNoTransfer], or with [mpp.ErrUnavailable] while that may change.
+	Received(ctx context.Context, reference string) (mpp.Transfer, error)
 }
 
 // Config is what a [Service] is made of. Methods, in the order of the offers,
@@ -89,7 +96,7 @@ type Service struct {
 
 	ctx     context.Context // ends when the service closes
 	cancel  context.CancelFunc
-	group   sync.WaitGroup // work and recovery
+	group   sync.WaitGroup // work, recovery and second looks
 	holding sync.WaitGroup // requests that wait for work
 
 	mu     sync.Mutex
@@ -125,6 +132,11 @@ func New(cfg Config) (*Service, error) {
 		OpBid:      &bidding{s},
 	}
 	s.resume()
+	if len(s.networks) > 0 {
+		s.group.Add(2)
+		go s.confirmAll()
+		go s.scanAll()
+	}
 	return s, nil
 }
 

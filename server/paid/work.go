@@ -297,7 +297,7 @@ func (s *Service) conclude(w *work, o mpp.Outcome) (applied *ledger.Reservation,
 	switch o.State {
 	case mpp.Settled:
 		s.Failpoint("receipt")
-		applied, err = s.apply(w)
+		applied, err = s.apply(w, o)
 		return applied, err == nil, err
 	case mpp.Failed:
 		why = refusal(api.VerificationFailed, "The transaction was mined and reverted, so nothing was paid. "+again)
@@ -317,7 +317,15 @@ func (s *Service) conclude(w *work, o mpp.Outcome) (applied *ledger.Reservation,
 
 // apply stores the effect of a settled payment and the answer to its request
 // in one transaction, once.
-func (s *Service) apply(w *work) (applied *ledger.Reservation, err error) {
+func (s *Service) apply(w *work, o mpp.Outcome) (applied *ledger.Reservation, err error) {
+	paid := w.payment
+	if o.Reference != "" {
+		paid.Reference = o.Reference
+	}
+	record, err := json.Marshal(paid)
+	if err != nil {
+		return nil, err
+	}
 	err = s.Ledger.Do(context.Background(), func(tx *ledger.Tx) error {
 		r, err := tx.Get(w.reservation.ID)
 		if err != nil {
@@ -328,14 +336,14 @@ func (s *Service) apply(w *work) (applied *ledger.Reservation, err error) {
 			return nil
 		}
 		e, err := w.order.carryOut(tx, core.Payment{
-			Method: w.payment.Method, Network: w.network.Network(), Transaction: w.payment.Reference, Payer: w.payment.Payer})
+			Method: paid.Method, Network: w.network.Network(), Transaction: paid.Reference, Payer: paid.Payer})
 		if err != nil {
 			return err
 		}
-		receipt := mpp.Receipt{Method: w.payment.Method, Reference: w.payment.Reference,
+		receipt := mpp.Receipt{Method: paid.Method, Reference: paid.Reference,
 			Timestamp: time.UnixMilli(tx.Stamp()).UTC()}
 		r.State, r.Outcome, r.Member = ledger.Applied, mpp.Settled.String(), e.slug
-		r.Seq = tx.State().Seq() - 1
+		r.Seq, r.Payment, r.Confirmed = tx.State().Seq()-1, record, o.Deep
 		r.Response = &ledger.Response{Status: e.status, Body: e.body, Header: [][2]string{
 			{"Content-Type", "application/json"},
 			{"Cache-Control", "private"},

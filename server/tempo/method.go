@@ -1,6 +1,7 @@
 package tempo
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -9,9 +10,9 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/rpc"
 
 	"webring/server/mpp"
+	"webring/server/node"
 )
 
 // Config says where and in what this service is paid.
@@ -32,7 +33,7 @@ type Config struct {
 // state: everything it has to remember is in the [mpp.Payment].
 type Method struct {
 	cfg  Config
-	node *rpc.Client
+	node *node.Node
 }
 
 // Intent is the only intent this package speaks.
@@ -74,11 +75,11 @@ func New(cfg Config) (*Method, error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 15 * time.Second
 	}
-	node, err := dial(cfg.RPC, cfg.Timeout)
+	connection, err := node.Dial(cfg.RPC, cfg.ChainID, cfg.Timeout)
 	if err != nil {
 		return nil, err
 	}
-	return &Method{cfg: cfg, node: node}, nil
+	return &Method{cfg: cfg, node: connection}, nil
 }
 
 // Name is the method's name in challenges and receipts.
@@ -89,6 +90,26 @@ func (m *Method) Name() string { return "tempo" }
 func (m *Method) Network() string { return "tempo:" + m.chain() }
 
 func (m *Method) chain() string { return strconv.FormatUint(m.cfg.ChainID, 10) }
+
+// Clock is the time of the newest block.
+func (m *Method) Clock(ctx context.Context) (time.Time, error) { return m.node.Clock(ctx) }
+
+// Transfers finds what the recipient was paid from the instant since on, in the
+// blocks that are deep; see [node.Payments.Since].
+func (m *Method) Transfers(ctx context.Context, since time.Time, found func(mpp.Transfer)) (time.Time, error) {
+	return m.payments().Since(ctx, since, found)
+}
+
+// Received says what a transaction paid to the recipient; see
+// [node.Payments.By].
+func (m *Method) Received(ctx context.Context, reference string) (mpp.Transfer, error) {
+	return m.payments().By(ctx, reference)
+}
+
+func (m *Method) payments() node.Payments {
+	return node.Payments{Node: m.node, Token: m.cfg.Currency, Recipient: m.cfg.Recipient, Depth: m.cfg.Depth,
+		UnitsPerCent: unitsPerCent, Account: "did:pkh:eip155:" + m.chain() + ":"}
+}
 
 // Request is the request parameter of a challenge for cents US cents: no memo
 // and no splits, which lets the client bind the transfer to the challenge, and

@@ -7,44 +7,20 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
+
+	"webring/server/node"
 )
 
-// receipt is what is used of a transaction's receipt.
-type receipt struct {
-	Hash        *common.Hash    `json:"transactionHash"`
-	BlockHash   *common.Hash    `json:"blockHash"`
-	BlockNumber *hexutil.Uint64 `json:"blockNumber"`
-	Status      *hexutil.Uint64 `json:"status"`
-	From        *common.Address `json:"from"`
-	Logs        []log           `json:"logs"`
-}
+// receipt is a receipt of a Tempo transaction.
+type receipt struct{ node.Receipt }
 
-// log is one event that a transaction left.
-type log struct {
-	Address common.Address `json:"address"`
-	Topics  []common.Hash  `json:"topics"`
-	Data    hexutil.Bytes  `json:"data"`
-	TxHash  *common.Hash   `json:"transactionHash"`
-	Removed bool           `json:"removed"`
-}
-
-// check says what makes r unbelievable as the receipt of tx: a node that
-// answers with another transaction's, or with half of one, knows nothing.
+// check says what makes r unbelievable as the receipt of tx.
 func (r *receipt) check(tx *transaction) error {
-	switch {
-	case r.Hash == nil || r.BlockHash == nil || r.BlockNumber == nil || r.Status == nil:
-		return errors.New("the node's receipt lacks fields")
-	case *r.Hash != tx.hash:
-		return errors.New("the node's receipt is of another transaction")
-	case r.From != nil && *r.From != tx.sender:
-		return errors.New("the node's receipt has another sender")
-	case *r.Status > 1:
-		return errors.New("the node's receipt has no known status")
+	if err := r.Check(tx.hash); err != nil {
+		return err
 	}
-	for _, l := range r.Logs {
-		if l.TxHash != nil && *l.TxHash != tx.hash {
-			return errors.New("the node's receipt holds another transaction's logs")
-		}
+	if r.From != nil && *r.From != tx.sender {
+		return errors.New("the node's receipt has another sender")
 	}
 	return nil
 }
@@ -71,16 +47,16 @@ func (r *receipt) paid(tx *transaction) bool {
 	return false
 }
 
-func (tx *transaction) isTransfer(l log) bool {
+func (tx *transaction) isTransfer(l node.Log) bool {
 	return len(l.Topics) == 3 && l.Topics[0] == transferTopic && tx.moves(l)
 }
 
-func (tx *transaction) isTransferWithMemo(l log) bool {
+func (tx *transaction) isTransferWithMemo(l node.Log) bool {
 	return len(l.Topics) == 4 && l.Topics[0] == transferWithMemoTopic && l.Topics[3] == common.Hash(tx.memo) && tx.moves(l)
 }
 
 // moves compares token, sender, recipient and amount.
-func (tx *transaction) moves(l log) bool {
+func (tx *transaction) moves(l node.Log) bool {
 	var amount [32]byte
 	for i, v := 31, tx.amount; v > 0; i, v = i-1, v>>8 {
 		amount[i] = byte(v)

@@ -10,6 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"webring/server/mpp"
+	"webring/server/node"
 )
 
 // Broadcast sends the payment and waits for a while until it is mined. It may
@@ -27,17 +28,17 @@ func (m *Method) Broadcast(ctx context.Context, p mpp.Payment) (mpp.Outcome, err
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
 	defer cancel()
 	var got *receipt
-	err = m.node.CallContext(ctx, &got, "eth_sendRawTransactionSync", hexutil.Bytes(tx.raw))
+	err = m.node.Call(ctx, &got, "eth_sendRawTransactionSync", hexutil.Bytes(tx.raw))
 	var spoken rpc.Error
 	if errors.As(err, &spoken) && spoken.ErrorCode() == methodNotFound {
 		var hash common.Hash
-		if err = m.node.CallContext(ctx, &hash, "eth_sendRawTransaction", hexutil.Bytes(tx.raw)); err == nil {
+		if err = m.node.Call(ctx, &hash, "eth_sendRawTransaction", hexutil.Bytes(tx.raw)); err == nil {
 			return mpp.Outcome{Detail: "sent"}, nil
 		}
 	}
 	switch {
 	case err != nil:
-		return mpp.Outcome{Detail: "not known to be sent: " + nodeText(err)}, nil
+		return mpp.Outcome{Detail: "not known to be sent: " + node.Text(err)}, nil
 	case got == nil:
 		return mpp.Outcome{Detail: "sent, without a receipt"}, nil
 	}
@@ -102,19 +103,19 @@ func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error
 }
 
 // receipt asks for the newest block and then the receipt.
-func (m *Method) receipt(ctx context.Context, tx *transaction, others ...rpc.BatchElem) (*block, *receipt, error) {
+func (m *Method) receipt(ctx context.Context, tx *transaction, others ...rpc.BatchElem) (*node.Block, *receipt, error) {
 	var got *receipt
 	questions := append([]rpc.BatchElem{{Method: "eth_getTransactionReceipt", Args: []any{tx.hash}, Result: &got}}, others...)
-	newest, err := m.head(ctx, questions...)
+	newest, err := m.node.Head(ctx, questions...)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := firstError(questions...); err != nil {
+	if err := node.FirstError(questions...); err != nil {
 		return nil, nil, err
 	}
 	if got != nil {
 		if err := got.check(tx); err != nil {
-			return nil, nil, unavailable(err)
+			return nil, nil, node.Unavailable(err)
 		}
 	}
 	return newest, got, nil
@@ -122,13 +123,13 @@ func (m *Method) receipt(ctx context.Context, tx *transaction, others ...rpc.Bat
 
 // settled looks whether the block of a good receipt is deep, and still on the
 // chain.
-func (m *Method) settled(ctx context.Context, newest *block, got *receipt) (mpp.Outcome, error) {
+func (m *Method) settled(ctx context.Context, newest *node.Block, got *receipt) (mpp.Outcome, error) {
 	out := mpp.Outcome{State: mpp.Settled, Detail: "mined"}
 	at := uint64(*got.BlockNumber)
-	if newest.number() < at || newest.number()-at < m.cfg.Depth {
+	if newest.Height() < at || newest.Height()-at < m.cfg.Depth {
 		return out, nil
 	}
-	b, err := m.blockAt(ctx, at)
+	b, err := m.node.BlockAt(ctx, at)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
@@ -138,14 +139,14 @@ func (m *Method) settled(ctx context.Context, newest *block, got *receipt) (mpp.
 
 // deepAfter is a deep block later than the transaction's validBefore, or nil
 // while there is none.
-func (m *Method) deepAfter(ctx context.Context, newest *block, tx *transaction) (*block, error) {
-	if uint64(*newest.Timestamp) <= tx.validBefore || newest.number() < m.cfg.Depth {
+func (m *Method) deepAfter(ctx context.Context, newest *node.Block, tx *transaction) (*node.Block, error) {
+	if uint64(*newest.Timestamp) <= tx.validBefore || newest.Height() < m.cfg.Depth {
 		return nil, nil
 	}
 	if m.cfg.Depth == 0 {
 		return newest, nil
 	}
-	b, err := m.blockAt(ctx, newest.number()-m.cfg.Depth)
+	b, err := m.node.BlockAt(ctx, newest.Height()-m.cfg.Depth)
 	if err != nil || uint64(*b.Timestamp) <= tx.validBefore {
 		return nil, err
 	}
@@ -154,21 +155,21 @@ func (m *Method) deepAfter(ctx context.Context, newest *block, tx *transaction) 
 
 // final decides about a transaction that can no longer be mined, as the deep
 // block after shows, but may have been.
-func (m *Method) final(ctx context.Context, tx *transaction, after *block) (mpp.Outcome, error) {
-	from, err := m.firstSince(ctx, after.number(), int64(tx.validBefore)-int64(searchBack/time.Second))
+func (m *Method) final(ctx context.Context, tx *transaction, after *node.Block) (mpp.Outcome, error) {
+	from, err := m.node.FirstSince(ctx, after.Height(), int64(tx.validBefore)-int64(searchBack/time.Second))
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	var logs []log
+	var logs []node.Log
 	newest, got, err := m.receipt(ctx, tx, rpc.BatchElem{
-		Method: "eth_getLogs", Args: []any{tx.logFilter(from, after.number())}, Result: &logs,
+		Method: "eth_getLogs", Args: []any{tx.logFilter(from, after.Height())}, Result: &logs,
 	})
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
 	switch {
-	case newest.number() < after.number():
-		return mpp.Outcome{}, unavailable(errors.New("the node has gone back before the block that decides"))
+	case newest.Height() < after.Height():
+		return mpp.Outcome{}, node.Unavailable(errors.New("the node has gone back before the block that decides"))
 	case got != nil && got.paid(tx):
 		return m.settled(ctx, newest, got)
 	}
@@ -184,24 +185,4 @@ func (m *Method) final(ctx context.Context, tx *transaction, after *block) (mpp.
 		return mpp.Outcome{State: mpp.Failed, Deep: true, Detail: got.complaint()}, nil
 	}
 	return mpp.Outcome{State: mpp.Mismatched, Deep: true, Detail: got.complaint()}, nil
-}
-
-// firstSince finds the first block, up to last, that is not older than second
-// (Unix time), by halving: timestamps do not decrease. Nodes bound the range
-// of a log search, so it must not start at genesis.
-func (m *Method) firstSince(ctx context.Context, last uint64, second int64) (uint64, error) {
-	low, high := uint64(0), last
-	for low < high {
-		middle := low + (high-low)/2
-		b, err := m.blockAt(ctx, middle)
-		if err != nil {
-			return 0, err
-		}
-		if int64(*b.Timestamp) < second {
-			low = middle + 1
-		} else {
-			high = middle
-		}
-	}
-	return low, nil
 }

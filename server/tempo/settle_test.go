@@ -14,6 +14,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"webring/server/mpp"
+	"webring/server/node"
 )
 
 // Which answers of the chain are a verdict, and how deep. Numbers 38 and 39
@@ -238,7 +239,7 @@ func TestSilentAndBrokenNodes(t *testing.T) {
 			fmt.Fprint(w, `[{"jsonrpc":"2.0","id":999,"result":"0xa5bf"}]`)
 		},
 		"endless": func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprint(w, `["`, strings.Repeat("a", maxAnswer), `"]`)
+			fmt.Fprint(w, `["`, strings.Repeat("a", node.MaxAnswer), `"]`)
 		},
 		"silent":     func(_ http.ResponseWriter, r *http.Request) { <-hang },
 		"empty":      func(http.ResponseWriter, *http.Request) {},

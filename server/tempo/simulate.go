@@ -13,6 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"webring/server/mpp"
+	"webring/server/node"
 )
 
 // Simulate asks the node whether the payment would go through now. It sends no
@@ -41,7 +42,7 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 			rpc.BatchElem{Method: "eth_call", Args: []any{askKeychain(getKey, tx.sender, *tx.accessKey), "latest"}, Result: &key},
 			rpc.BatchElem{Method: "eth_call", Args: []any{askKeychain(getRemaining, tx.sender, *tx.accessKey, tx.token), "latest"}, Result: &left})
 	}
-	newest, err := m.head(ctx, questions...)
+	newest, err := m.node.Head(ctx, questions...)
 	if err != nil {
 		return err
 	}
@@ -166,9 +167,9 @@ func judge(err error) error {
 	}
 	var spoken rpc.Error
 	if !errors.As(err, &spoken) || unanswered[spoken.ErrorCode()] {
-		return unavailable(err)
+		return node.Unavailable(err)
 	}
-	return &refusal{refuse("the payment would not go through"), nodeText(err)}
+	return &refusal{refuse("the payment would not go through"), node.Text(err)}
 }
 
 // refusal is a rejection together with the node's words, for the log alone.

@@ -51,6 +51,7 @@ func TestPowerFailsOnThePaidPath(t *testing.T) {
 				o := ring(t)
 				if op.path == "/api/bid" {
 					o.join("Phoenix", "agent", "")
+					o.confirmed() // or the next process would begin with that
 				}
 				before := o.received()
 				// A fresh process, so that the turns of the steps are counted

@@ -23,6 +23,7 @@ func commands() []command {
 		{"edge", "edge --origin URL --origin-key VERIFIER [flags]", "follow an origin: reads from here, payments passed on", runEdge},
 		{"seed", "seed --members N --data DIR [--seed S]", "write a synthetic ledger, for development and measurement only", seed},
 		{"members", "members [--data DIR] list | show SLUG | remove SLUG --reason TEXT [--redact]", "list, show or remove members of the running origin", members},
+		{"payments", "payments [--data DIR] list [--all] | show ID | scan [--since 720h] | adjust TRANSACTION --credit SLUG | --void | --unclaimed --reason TEXT", "look at payments, find money without an event, put one right", payments},
 		{"version", "version [--data DIR]", "print versions, and the state of the running origin", version},
 	}
 }

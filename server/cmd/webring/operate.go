@@ -71,7 +71,7 @@ func parseMixed(fs *flag.FlagSet, args []string) (words []string, err error) {
 	}
 }
 
-func printRow(out io.Writer, row server.Row) error {
+func printRow(out io.Writer, row any) error {
 	text, err := json.MarshalIndent(row, "", "  ")
 	if err == nil {
 		_, err = fmt.Fprintf(out, "%s\n", text)
@@ -111,8 +111,8 @@ func version(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s at %s: %d members, %d events, tree %s, paid %s USD, voided %s USD, %d open reservations\n",
-		s.Name, s.BaseURL, s.Members, s.Events, s.Root, paid.FormatUSD(s.PaidCents), paid.FormatUSD(s.VoidedCents), s.Open)
+	fmt.Fprintf(out, "%s at %s: %d members, %d events, tree %s, paid %s USD, voided %s USD, %d open reservations, %d payments to confirm\n",
+		s.Name, s.BaseURL, s.Members, s.Events, s.Root, paid.FormatUSD(s.PaidCents), paid.FormatUSD(s.VoidedCents), s.Open, s.Unconfirmed)
 	return nil
 }
 

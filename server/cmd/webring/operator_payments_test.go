@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"webring/server/tempo/tempotest"
+)
+
+// confirmed waits until no network can undo a payment any more.
+func (o *origin) confirmed() {
+	o.t.Helper()
+	eventually(o.t, "the confirmation of all payments", time.Minute, func() bool {
+		out, err := o.operate("version")
+		return err == nil && strings.Contains(out, "0 open reservations, 0 payments to confirm")
+	})
+}
+
+// TestMoneyWithoutAnEventIsFoundAndPutRight holds what the operator can do about
+// a payment that the ring never heard of: a transaction that answers a challenge
+// and was sent by its payer, not by presenting it.
+func TestMoneyWithoutAnEventIsFoundAndPutRight(t *testing.T) {
+	t.Parallel()
+	o := ring(t)
+	c, _ := chain(t)
+	slug := o.join("Found Money", "agent", "")
+	o.confirmed()
+	if out, err := o.operate("payments", "list"); err != nil || strings.Contains(out, "found-money") {
+		t.Errorf("a payment in order is listed as one to look at: %v\n%s", err, out)
+	}
+	if out, err := o.operate("payments", "list", "--all"); err != nil || !strings.Contains(out, "found-money") {
+		t.Errorf("list --all: %v\n%s", err, out)
+	}
+
+	w := wallet(t)
+	raw := tempotest.Wallet{Key: w.Key}.Transaction(o.challenge(o.post("/api/bid", fmt.Sprintf(`{"member":%q,"amount":"2.50"}`, slug))))
+	var hash string
+	if err := c.Call(context.Background(), &hash, "eth_sendRawTransaction", hexutil.Bytes(raw)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a stray transfer", time.Minute, func() bool {
+		out, err := o.operate("payments", "scan", "--since", "1h")
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return strings.Contains(out, hash) && strings.Contains(out, "2.50")
+	})
+	for _, bad := range [][]string{{"--credit", "nobody", "--reason", "x"}, {"--void", "--reason", "x"}, {"--credit", slug}, {"--credit", slug, "--void", "--reason", "x"}} {
+		if out, err := o.operate(append([]string{"payments", "adjust", hash}, bad...)...); err == nil {
+			t.Errorf("adjust %v: %s", bad, out)
+		}
+	}
+	if out, err := o.operate("payments", "adjust", hash, "--credit", slug, "--reason", "sent by hand"); err != nil || !strings.Contains(out, "2.50") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if out, err := o.operate("payments", "adjust", hash, "--credit", slug, "--reason", "again"); err == nil {
+		t.Errorf("credited twice: %s", out)
+	}
+	if out, err := o.operate("payments", "scan", "--since", "1h"); err != nil || strings.Contains(out, hash) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if total := at(t, o.boardRow(slug), "paid_total_usd"); total != "3.50" || o.received() != 350 {
+		t.Errorf("total %v, received %d", total, o.received())
+	}
+	o.stop()
+	o.launch()
+	if total := at(t, o.boardRow(slug), "paid_total_usd"); total != "3.50" {
+		t.Errorf("after a restart: total %v", total)
+	}
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"text/tabwriter"
+	"time"
+
+	"webring/core"
+	"webring/server"
+	"webring/server/paid"
+)
+
+const paymentsUsage = "usage: webring payments [--data DIR] list [--all] | show ID | scan [--since 720h] | adjust TRANSACTION --credit SLUG | --void [--member SLUG] | --unclaimed --reason TEXT"
+
+// payments shows the payments of the running origin, looks for money without an
+// event, and puts single ones right.
+func payments(args []string, out io.Writer) error {
+	fs := flag.NewFlagSet("webring payments", flag.ContinueOnError)
+	data := fs.String("data", "./data", "`folder` of the running origin")
+	all := fs.Bool("all", false, "list: payments that are in order, too")
+	since := fs.Duration("since", 720*time.Hour, "scan: how far to look back")
+	credit := fs.String("credit", "", "adjust: the member, by its `slug`, to which the transaction's money is credited, as a bid")
+	void := fs.Bool("void", false, "adjust: the transaction vanished from its chain; the books say so, and the member keeps its total")
+	member := fs.String("member", "", "adjust --void: the member, by its `slug`, where no stored payment names it")
+	unclaimed := fs.Bool("unclaimed", false, "adjust: the transaction's money belongs to nobody in the ring")
+	reason := fs.String("reason", "", "adjust: why; it is kept in the ledger, which is public")
+	words, err := parseMixed(fs, args)
+	if err != nil {
+		return err
+	}
+	o := operator(*data)
+	switch {
+	case len(words) == 1 && words[0] == "list":
+		return o.listPayments(out, *all)
+	case len(words) == 2 && words[0] == "show":
+		var row server.PaymentRow
+		if err := o.ask(http.MethodGet, "/payments/"+url.PathEscape(words[1]), nil, &row); err != nil {
+			return err
+		}
+		return printRow(out, row)
+	case len(words) == 1 && words[0] == "scan":
+		return o.scan(out, time.Now().Add(-*since))
+	case len(words) == 2 && words[0] == "adjust":
+		a := paid.Adjustment{Transaction: words[1], Member: *member, Reason: *reason}
+		chosen := 0
+		for kind, on := range map[core.Adjustment]bool{core.Credit: *credit != "", core.Void: *void, core.Unclaimed: *unclaimed} {
+			if on {
+				a.Kind = kind
+				chosen++
+			}
+		}
+		if chosen != 1 || *reason == "" {
+			return errors.New("payments adjust needs one of --credit SLUG, --void and --unclaimed, and --reason")
+		}
+		if a.Kind == core.Credit {
+			a.Member = *credit
+		}
+		var done server.Adjusted
+		if err := o.ask(http.MethodPost, "/adjustments", a, &done); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(out, "%s USD of %s: adjusted\n", paid.FormatUSD(done.Cents), done.Transaction)
+		return err
+	}
+	return errors.New(paymentsUsage)
+}
+
+// listPayments prints what needs a look: what is open, to be confirmed, failed
+// by a transfer that went elsewhere, or vanished. With all, it prints every one.
+func (o operator) listPayments(out io.Writer, all bool) error {
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "STATE\tUSD\tOPERATION\tMEMBER\tCREATED\tTRANSACTION\tID")
+	for after := ""; ; {
+		var rows []server.PaymentRow
+		if err := o.ask(http.MethodGet, "/payments?after="+url.QueryEscape(after), nil, &rows); err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			return w.Flush()
+		}
+		for _, r := range rows {
+			if state, odd := describePayment(r); all || odd {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", state, paid.FormatUSD(r.Cents), r.Operation, r.Member, r.Created.Format(time.RFC3339), r.Reference, r.ID)
+			}
+		}
+		after = rows[len(rows)-1].ID
+	}
+}
+
+// describePayment puts the state of a payment into a word or two, and says
+// whether it is out of the ordinary.
+func describePayment(r server.PaymentRow) (state string, odd bool) {
+	switch {
+	case r.Vanished:
+		return "vanished", true
+	case r.Overdue:
+		return "overdue", true
+	case r.State == "reserved":
+		return "open", true
+	case r.State == "applied" && !r.Confirmed:
+		return "to confirm", true
+	case r.Outcome == "mismatched":
+		return "diverted", true
+	}
+	return r.State, false
+}
+
+func (o operator) scan(out io.Writer, since time.Time) error {
+	var s server.Scan
+	if err := o.ask(http.MethodGet, "/scan?since="+url.QueryEscape(since.UTC().Format(time.RFC3339)), nil, &s); err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "MISSING USD\tNETWORK\tAT\tTRANSACTION\tPAYER")
+	for _, x := range s.Strays {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", paid.FormatUSD(x.Missing), x.Network, x.Transfer.At.UTC().Format(time.RFC3339), x.Transfer.Reference, x.Transfer.Payer)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if s.Error != "" {
+		return fmt.Errorf("not everything was looked through: %s", s.Error)
+	}
+	return nil
+}

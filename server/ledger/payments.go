@@ -1,0 +1,111 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"webring/core"
+)
+
+// Events name the payments they are about, and are found by them: so it can be
+// said of any transaction of a network what the ring has given for it.
+
+// payment gives what an event says of a payment: what it gave for it in cents,
+// or, negative, took back.
+func payment(e core.Event) (p core.Payment, cents int64) {
+	switch e := e.(type) {
+	case *core.Joined:
+		return e.Payment, e.Fee + e.Bid
+	case *core.Bid:
+		return e.Payment, e.Amount
+	case *core.Adjusted:
+		if e.Adjustment == core.Void {
+			return e.Payment, -e.Amount
+		}
+		return e.Payment, e.Amount
+	}
+	return p, 0
+}
+
+func numberValue(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+
+// Credited is what events have given for a transaction of a network, in cents,
+// less what was voided again.
+func (v *View) Credited(network, transaction string) (cents int64, err error) {
+	rows, err := v.rowsUnder(paymentKey(network, transaction))
+	if err != nil {
+		return 0, err
+	}
+	for _, value := range rows {
+		if len(value) != 8 {
+			return 0, errors.New("ledger: a row of a payment is malformed")
+		}
+		cents += int64(binary.BigEndian.Uint64(value))
+	}
+	return cents, nil
+}
+
+// rowsUnder gives the rows whose keys begin with prefix as they will be after
+// the group in work, by what follows the prefix.
+func (v *View) rowsUnder(prefix []byte) (Batch, error) {
+	rows := Batch{}
+	err := v.l.store.Scan(prefix, prefix, func(key, value []byte) error {
+		rows[string(key[len(prefix):])] = append([]byte{}, value...)
+		return nil
+	})
+	for _, later := range []Batch{v.l.staged, v.own} {
+		for key, value := range later {
+			if rest, ok := strings.CutPrefix(key, string(prefix)); ok {
+				rows[rest] = value
+			}
+		}
+	}
+	maps.DeleteFunc(rows, func(_ string, value []byte) bool { return value == nil })
+	return rows, err
+}
+
+// Scanned is up to when the transfers on a network were held against the
+// events; the zero time when they never were.
+func (v *View) Scanned(network string) (time.Time, error) {
+	b, err := v.get(stringKey(prefixScanned, network))
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return time.Time{}, nil
+	case err == nil && len(b) != 8:
+		return time.Time{}, errors.New("ledger: the row of a scan is malformed")
+	case err != nil:
+		return time.Time{}, err
+	}
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(b))).UTC(), nil
+}
+
+// SetScanned remembers what [View.Scanned] gives.
+func (tx *Tx) SetScanned(network string, until time.Time) {
+	tx.rows[string(stringKey(prefixScanned, network))] = numberValue(uint64(until.UnixMilli()))
+}
+
+// Reservations gives up to n durable reservations in the order of their ids,
+// from the first id after the one given.
+func (l *Ledger) Reservations(after string, n int) ([]*Reservation, error) {
+	var found []*Reservation
+	prefix := []byte{prefixReservation}
+	err := l.store.Scan(prefix, stringKey(prefixReservation, after), func(key, value []byte) error {
+		if string(key[1:]) == after {
+			return nil
+		}
+		if len(found) == n {
+			return ErrStop
+		}
+		r, err := decodeReservation(value)
+		if err != nil {
+			return fmt.Errorf("reservation %q: %w", key[1:], err)
+		}
+		found = append(found, r)
+		return nil
+	})
+	return found, err
+}

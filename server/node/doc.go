@@ -1,0 +1,8 @@
+// Package node asks an Ethereum-like node over JSON-RPC, for the payment methods
+// that settle on such chains, and believes it as little as possible: whatever it
+// says that cannot be true, and all silence, is [mpp.ErrUnavailable].
+//
+// node.go asks, receipt.go says what a receipt must hold to be looked at, and
+// transfers.go finds the transfers of a token to an account, which is how money
+// without an event is found.
+package node

@@ -1,0 +1,220 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/rpc"
+
+	"webring/server/mpp"
+)
+
+// MaxAnswer bounds what is read of a node's answer, in bytes.
+const MaxAnswer = 4 << 20
+
+// Node is a client of one node, or of a service that answers as one. It is safe
+// for concurrent use.
+type Node struct {
+	client  *rpc.Client
+	chain   uint64
+	timeout time.Duration
+}
+
+// Dial makes a client for the node at address, an http or https URL, which must
+// be on the chain with this id. It connects when first used. The timeout bounds
+// each question.
+func Dial(address string, chain uint64, timeout time.Duration) (*Node, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, errors.New("node: the node's address must be an http or https URL")
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost = 16
+	client := &http.Client{
+		Transport: bounded{transport},
+		// A little more than the context of each call, which should speak first.
+		Timeout:       timeout + 5*time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	connection, err := rpc.DialOptions(context.Background(), address, rpc.WithHTTPClient(client))
+	if err != nil {
+		return nil, fmt.Errorf("node: %w", withoutAddress(err))
+	}
+	return &Node{connection, chain, timeout}, nil
+}
+
+// Call asks one question and gives the error as it came: what was sent may have
+// arrived all the same.
+func (n *Node) Call(ctx context.Context, result any, method string, args ...any) error {
+	return n.client.CallContext(ctx, result, method, args...)
+}
+
+// bounded cuts every response body at MaxAnswer.
+type bounded struct{ http.RoundTripper }
+
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := b.RoundTripper.RoundTrip(r)
+	if err == nil {
+		res.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(res.Body, MaxAnswer), res.Body}
+	}
+	return res, err
+}
+
+// Ask sends questions as one batch: the client matches a batch's answers to
+// its questions by id, and it is one node that answers all of them. Each
+// question's own error is left in it; an error here, or no answer to one of
+// them, is [mpp.ErrUnavailable].
+func (n *Node) Ask(ctx context.Context, questions ...rpc.BatchElem) error {
+	ctx, cancel := context.WithTimeout(ctx, n.timeout)
+	defer cancel()
+	if err := n.client.BatchCallContext(ctx, questions); err != nil {
+		return Unavailable(err)
+	}
+	for _, q := range questions {
+		var spoken rpc.Error
+		if q.Error != nil && !errors.As(q.Error, &spoken) {
+			return Unavailable(q.Error)
+		}
+	}
+	return nil
+}
+
+// Unavailable wraps what went wrong with the node for the log.
+func Unavailable(err error) error {
+	return fmt.Errorf("node: %w: %s", mpp.ErrUnavailable, Text(err))
+}
+
+var longHex = regexp.MustCompile(`0x[0-9a-fA-F]{65,}`)
+
+// Text is what an error of the node may say in a log: shortened, without
+// the node's address, which can carry a key, and without the transactions that
+// some nodes quote.
+func Text(err error) string {
+	text := longHex.ReplaceAllString(withoutAddress(err).Error(), "0x…")
+	if len(text) > 300 {
+		text = text[:300] + "…"
+	}
+	return text
+}
+
+func withoutAddress(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}
+
+// FirstError is the first error among the questions' own, as ErrUnavailable.
+func FirstError(questions ...rpc.BatchElem) error {
+	for _, q := range questions {
+		if q.Error != nil {
+			return Unavailable(q.Error)
+		}
+	}
+	return nil
+}
+
+// Block is what is used of a block. One that [Node.Head] or [Node.BlockAt] gave
+// has number, hash and timestamp.
+type Block struct {
+	Number    *hexutil.Uint64 `json:"number"`
+	Hash      *common.Hash    `json:"hash"`
+	Timestamp *hexutil.Uint64 `json:"timestamp"`
+	BaseFee   *hexutil.Big    `json:"baseFeePerGas"`
+	GasLimit  *hexutil.Uint64 `json:"gasLimit"`
+}
+
+func (b *Block) whole() bool {
+	return b != nil && b.Number != nil && b.Hash != nil && b.Timestamp != nil
+}
+
+// Height is the number of the block.
+func (b *Block) Height() uint64 { return uint64(*b.Number) }
+
+// Time is the block's own, in whole seconds, UTC.
+func (b *Block) Time() time.Time { return time.Unix(int64(*b.Timestamp), 0).UTC() }
+
+// Head asks for the newest block and then the other questions, in one batch,
+// and makes sure that the node is on our chain. The others are answered by a
+// node that has at least that block: it is named before they are looked up.
+func (n *Node) Head(ctx context.Context, others ...rpc.BatchElem) (*Block, error) {
+	var chain hexutil.Uint64
+	var newest *Block
+	questions := append([]rpc.BatchElem{
+		{Method: "eth_chainId", Args: []any{}, Result: &chain},
+		{Method: "eth_getBlockByNumber", Args: []any{"latest", false}, Result: &newest},
+	}, others...)
+	if err := n.Ask(ctx, questions...); err != nil {
+		return nil, err
+	}
+	copy(others, questions[2:])
+	if err := FirstError(questions[:2]...); err != nil {
+		return nil, err
+	}
+	if uint64(chain) != n.chain {
+		return nil, Unavailable(fmt.Errorf("the node is on chain %d", uint64(chain)))
+	}
+	if !newest.whole() {
+		return nil, Unavailable(errors.New("the node names no newest block"))
+	}
+	return newest, nil
+}
+
+// BlockAt asks for one block by its number. A node without it is
+// [mpp.ErrUnavailable].
+func (n *Node) BlockAt(ctx context.Context, number uint64) (*Block, error) {
+	var b *Block
+	q := rpc.BatchElem{Method: "eth_getBlockByNumber", Args: []any{hexutil.Uint64(number), false}, Result: &b}
+	questions := []rpc.BatchElem{q}
+	if err := n.Ask(ctx, questions...); err != nil {
+		return nil, err
+	}
+	if err := FirstError(questions...); err != nil {
+		return nil, err
+	}
+	if !b.whole() || b.Height() != number {
+		return nil, Unavailable(errors.New("the node has no such block"))
+	}
+	return b, nil
+}
+
+// Clock is the time of the newest block.
+func (n *Node) Clock(ctx context.Context) (time.Time, error) {
+	newest, err := n.Head(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return newest.Time(), nil
+}
+
+// FirstSince finds the first block, up to last, that is not older than second
+// (Unix time), by halving: timestamps do not decrease. Nodes bound the range
+// of a log search, so it must not start at genesis.
+func (n *Node) FirstSince(ctx context.Context, last uint64, second int64) (uint64, error) {
+	low, high := uint64(0), last
+	for low < high {
+		middle := low + (high-low)/2
+		b, err := n.BlockAt(ctx, middle)
+		if err != nil {
+			return 0, err
+		}
+		if int64(*b.Timestamp) < second {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low, nil
+}

@@ -1,0 +1,48 @@
+package node
+
+import (
+	"errors"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+)
+
+// Receipt is what is used of a transaction's receipt. One that passed
+// [Receipt.Check] has all four pointers.
+type Receipt struct {
+	Hash        *common.Hash    `json:"transactionHash"`
+	BlockHash   *common.Hash    `json:"blockHash"`
+	BlockNumber *hexutil.Uint64 `json:"blockNumber"`
+	Status      *hexutil.Uint64 `json:"status"`
+	From        *common.Address `json:"from"`
+	Logs        []Log           `json:"logs"`
+}
+
+// Log is one event that a transaction left.
+type Log struct {
+	Address     common.Address  `json:"address"`
+	Topics      []common.Hash   `json:"topics"`
+	Data        hexutil.Bytes   `json:"data"`
+	TxHash      *common.Hash    `json:"transactionHash"`
+	BlockNumber *hexutil.Uint64 `json:"blockNumber"`
+	Removed     bool            `json:"removed"`
+}
+
+// Check says what makes r unbelievable as the receipt of a transaction: a node
+// that answers with another one's, or with half of one, knows nothing.
+func (r *Receipt) Check(hash common.Hash) error {
+	switch {
+	case r.Hash == nil || r.BlockHash == nil || r.BlockNumber == nil || r.Status == nil:
+		return errors.New("the node's receipt lacks fields")
+	case *r.Hash != hash:
+		return errors.New("the node's receipt is of another transaction")
+	case *r.Status > 1:
+		return errors.New("the node's receipt has no known status")
+	}
+	for _, l := range r.Logs {
+		if l.TxHash != nil && *l.TxHash != hash {
+			return errors.New("the node's receipt holds another transaction's logs")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package node
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"math/big"
+	"strings"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/rpc"
+
+	"webring/server/mpp"
+)
+
+// TransferTopic marks the event Transfer(from, to, amount) of ERC-20 and TIP-20
+// tokens; the first two are indexed.
+var TransferTopic = crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))
+
+// Payments are the transfers of one token to one account. The zero value of no
+// field but Depth is of use.
+type Payments struct {
+	Node             *Node
+	Token, Recipient common.Address
+	Depth            uint64 // blocks on top after which a block is taken to stay
+	UnitsPerCent     int64
+	Account          string // what stands before an address to name an account: "did:pkh:eip155:1:"
+}
+
+// longestRange is how many blocks one search asks for; nodes have such limits.
+const longestRange = 2000
+
+// Since calls found for each transaction that paid the recipient in deep blocks
+// from the instant since on, oldest first, and gives the time of the last block
+// that was searched. Transfers of less than a cent are passed over. The
+// error is [mpp.ErrUnavailable]; what was found before it is found again.
+func (p Payments) Since(ctx context.Context, since time.Time, found func(mpp.Transfer)) (until time.Time, err error) {
+	newest, err := p.Node.Head(ctx)
+	if err != nil {
+		return until, err
+	}
+	if newest.Height() < p.Depth {
+		return since, nil
+	}
+	last, err := p.Node.BlockAt(ctx, newest.Height()-p.Depth)
+	if err != nil {
+		return until, err
+	}
+	if last.Time().Before(since) {
+		return since, nil
+	}
+	from, err := p.Node.FirstSince(ctx, last.Height(), since.Unix())
+	if err != nil {
+		return until, err
+	}
+	for step := uint64(longestRange); from <= last.Height(); {
+		to := min(from+step-1, last.Height())
+		logs, err := p.logs(ctx, from, to)
+		switch {
+		case err != nil && step > 1 && ctx.Err() == nil:
+			step /= 2 // too many blocks, or too many transfers in them, for this node
+			continue
+		case err != nil:
+			return until, err
+		}
+		if err := p.group(ctx, logs, found); err != nil {
+			return until, err
+		}
+		from = to + 1
+	}
+	return last.Time(), nil
+}
+
+func (p Payments) logs(ctx context.Context, from, to uint64) (logs []Log, err error) {
+	questions := []rpc.BatchElem{{Method: "eth_getLogs", Result: &logs, Args: []any{map[string]any{
+		"fromBlock": hexutil.Uint64(from), "toBlock": hexutil.Uint64(to), "address": p.Token,
+		"topics": []any{TransferTopic, nil, common.BytesToHash(p.Recipient[:])},
+	}}}}
+	if err := p.Node.Ask(ctx, questions...); err != nil {
+		return nil, err
+	}
+	return logs, FirstError(questions...)
+}
+
+// group sums the logs by transaction. The logs of one stand together.
+func (p Payments) group(ctx context.Context, logs []Log, found func(mpp.Transfer)) error {
+	for len(logs) > 0 {
+		l := logs[0]
+		if l.TxHash == nil || l.BlockNumber == nil {
+			return Unavailable(errors.New("a log of the node lacks fields"))
+		}
+		n := 1
+		for n < len(logs) && logs[n].TxHash != nil && *logs[n].TxHash == *l.TxHash {
+			n++
+		}
+		t, paid := p.sum(*l.TxHash, logs[:n])
+		logs = logs[n:]
+		if !paid {
+			continue
+		}
+		b, err := p.Node.BlockAt(ctx, uint64(*l.BlockNumber))
+		if err != nil {
+			return err
+		}
+		t.At = b.Time()
+		found(t)
+	}
+	return nil
+}
+
+// sum adds what the logs of one transaction brought. paid says that it is a cent
+// or more.
+func (p Payments) sum(hash common.Hash, logs []Log) (t mpp.Transfer, paid bool) {
+	units := new(big.Int)
+	for _, l := range logs {
+		if l.Removed || l.Address != p.Token || len(l.Topics) != 3 || l.Topics[0] != TransferTopic ||
+			l.Topics[2] != common.BytesToHash(p.Recipient[:]) || len(l.Data) != 32 {
+			continue
+		}
+		if t.Payer == "" {
+			t.Payer = p.Account + "0x" + hex.EncodeToString(l.Topics[1][12:])
+		}
+		units.Add(units, new(big.Int).SetBytes(l.Data))
+	}
+	units.Quo(units, big.NewInt(p.UnitsPerCent))
+	if !units.IsInt64() {
+		return t, false // no token has so much of it
+	}
+	t.Reference, t.Cents = hash.Hex(), units.Int64()
+	return t, t.Cents > 0
+}
+
+// By says what one transaction, named by its hash, paid to the recipient. It is
+// [mpp.ErrNoTransfer] when the chain has no such transaction or it paid nothing,
+// and [mpp.ErrUnavailable] when nobody knows or its block is not deep yet.
+func (p Payments) By(ctx context.Context, reference string) (mpp.Transfer, error) {
+	b, err := hexutil.Decode(strings.ToLower(reference))
+	if err != nil || len(b) != common.HashLength {
+		return mpp.Transfer{}, mpp.ErrNoTransfer
+	}
+	hash := common.Hash(b)
+	var got *Receipt
+	questions := []rpc.BatchElem{{Method: "eth_getTransactionReceipt", Args: []any{hash}, Result: &got}}
+	newest, err := p.Node.Head(ctx, questions...)
+	if err != nil {
+		return mpp.Transfer{}, err
+	}
+	if err := FirstError(questions...); err != nil {
+		return mpp.Transfer{}, err
+	}
+	if got == nil {
+		return mpp.Transfer{}, mpp.ErrNoTransfer
+	}
+	if err := got.Check(hash); err != nil {
+		return mpp.Transfer{}, Unavailable(err)
+	}
+	t, paid := p.sum(hash, got.Logs)
+	if !paid || *got.Status != 1 {
+		return mpp.Transfer{}, mpp.ErrNoTransfer
+	}
+	at := uint64(*got.BlockNumber)
+	if newest.Height() < at || newest.Height()-at < p.Depth {
+		return mpp.Transfer{}, Unavailable(errors.New("the transaction is not final yet"))
+	}
+	block, err := p.Node.BlockAt(ctx, at)
+	if err != nil {
+		return mpp.Transfer{}, err
+	}
+	if *block.Hash != *got.BlockHash {
+		return mpp.Transfer{}, Unavailable(errors.New("the transaction's block is no longer on the chain"))
+	}
+	t.At = block.Time()
+	return t, nil
+}

@@ -1,0 +1,193 @@
+package paid
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"webring/core"
+	"webring/server/ledger"
+	"webring/server/mpp"
+)
+
+// ErrAdjustment says that an adjustment does not fit what the ledger and the
+// chain hold. The text says why.
+var ErrAdjustment = errors.New("paid: the adjustment does not fit")
+
+// Adjustment is what the operator wants to put right about one transaction.
+type Adjustment struct {
+	Kind        core.Adjustment `json:"kind"`
+	Transaction string          `json:"transaction"` // 0x hash
+	Member      string          `json:"member"`      // slug; for Credit, and for Void where no reservation names it
+	Reason      string          `json:"reason"`
+}
+
+// Adjust appends the event of an adjustment. The amount is never the operator's
+// to say: a credit gives what the transaction brought and no event accounts
+// for, a void takes back what events gave for a transaction that is not there.
+// Both ask the chain, and its silence ([mpp.ErrUnavailable]) refuses.
+func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, error) {
+	a.Transaction = strings.ToLower(strings.TrimSpace(a.Transaction))
+	if a.Reason == "" {
+		return nil, fmt.Errorf("%w: a reason is required", ErrAdjustment)
+	}
+	n, t, err := s.receivedBy(ctx, a.Transaction)
+	if err != nil && !errors.Is(err, mpp.ErrNoTransfer) {
+		return nil, err
+	}
+	e := &core.Adjusted{Adjustment: a.Kind, Member: a.Member, Reason: a.Reason}
+	switch a.Kind {
+	case core.Credit, core.Unclaimed:
+		if n == nil {
+			return nil, fmt.Errorf("%w: no network shows a transfer to this ring in %s", ErrAdjustment, a.Transaction)
+		}
+		e.Payment = core.Payment{Method: n.Name(), Network: n.Network(), Transaction: a.Transaction, Payer: t.Payer}
+	case core.Void:
+		if n != nil {
+			return nil, fmt.Errorf("%w: %s shows the transfer, so there is nothing to take back", ErrAdjustment, n.Network())
+		}
+		if err := s.findVoid(a, e); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, fmt.Errorf("%w: unknown kind", ErrAdjustment)
+	}
+	err = s.Ledger.Do(ctx, func(tx *ledger.Tx) error {
+		v := tx.View()
+		credited, err := v.Credited(e.Payment.Network, a.Transaction)
+		if err != nil {
+			return err
+		}
+		if e.Amount = credited; a.Kind != core.Void {
+			e.Amount = t.Cents - credited
+		}
+		if e.Amount <= 0 {
+			return fmt.Errorf("%w: the events account for this transaction already", ErrAdjustment)
+		}
+		if a.Kind != core.Void {
+			for _, r := range v.Open() {
+				if r.Payer == t.Payer && r.Cents == e.Amount {
+					return fmt.Errorf("%w: a payment of this account and amount is still being settled", ErrAdjustment)
+				}
+			}
+		}
+		if at, ok := v.State().BySlug([]byte(a.Member)); ok && a.Kind == core.Credit {
+			if _, open := v.OpenOnMember(a.Member); v.State().Member(at).Total()+open+e.Amount > core.MaxTotal {
+				return fmt.Errorf("%w: the member's total would be too high", ErrAdjustment)
+			}
+		}
+		e.Stamp = tx.Stamp()
+		_, err = tx.Append(e, nil)
+		return err
+	})
+	switch {
+	case errors.Is(err, core.ErrUnknown), errors.Is(err, core.ErrRemoved), errors.Is(err, core.ErrEvent):
+		return nil, fmt.Errorf("%w: %w", ErrAdjustment, err)
+	case err != nil:
+		return nil, err
+	}
+	s.Log.Info("payment adjusted", "kind", a.Kind, "transaction", a.Transaction, "member", e.Member, "cents", e.Amount)
+	return e, nil
+}
+
+// receivedBy asks every network for a transaction. Without an error it is on
+// the one given; [mpp.ErrNoTransfer] says that it is on none.
+func (s *Service) receivedBy(ctx context.Context, transaction string) (*network, mpp.Transfer, error) {
+	err := mpp.ErrNoTransfer
+	for _, n := range s.networks {
+		t, e := n.Received(ctx, transaction)
+		if e == nil {
+			return n, t, nil
+		}
+		if !errors.Is(e, mpp.ErrNoTransfer) {
+			err = e
+		}
+	}
+	return nil, mpp.Transfer{}, err
+}
+
+// findVoid fills in the payment that is to be taken back.
+func (s *Service) findVoid(a Adjustment, e *core.Adjusted) error {
+	var err error
+	s.Ledger.View(func(v *ledger.View) {
+		for _, n := range s.networks {
+			var credited int64
+			if credited, err = v.Credited(n.Network(), a.Transaction); err != nil || credited > 0 {
+				e.Payment = core.Payment{Method: n.Name(), Network: n.Network(), Transaction: a.Transaction}
+				return
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if e.Payment.Network == "" {
+		return fmt.Errorf("%w: no event gave anything for %s", ErrAdjustment, a.Transaction)
+	}
+	r, err := s.Find(a.Transaction)
+	switch {
+	case err == nil && r.State == ledger.Applied && !r.Confirmed:
+		return fmt.Errorf("%w: the payment may still come back; wait until its network has decided", ErrAdjustment)
+	case err == nil:
+		e.Member, e.Payment.Payer = r.Member, r.Payer
+	case !errors.Is(err, ledger.ErrNoReservation):
+		return err
+	case a.Member == "":
+		return fmt.Errorf("%w: no payment is stored for it, so name its member", ErrAdjustment)
+	}
+	return nil
+}
+
+// findPage is how many reservations are looked at in one piece.
+const findPage = 1000
+
+// Find gives the reservation with this id, or with this transaction, or
+// [ledger.ErrNoReservation]. Of several it gives one that was applied.
+func (s *Service) Find(reference string) (*ledger.Reservation, error) {
+	r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) { return v.Get(reference) })
+	if err != nil || r != nil {
+		return r, err
+	}
+	var found *ledger.Reservation
+	for after := ""; ; {
+		page, err := s.Ledger.Reservations(after, findPage)
+		if err != nil {
+			return nil, err
+		}
+		if len(page) == 0 && found == nil {
+			return nil, ledger.ErrNoReservation
+		}
+		if len(page) == 0 {
+			return found, nil
+		}
+		for _, r := range page {
+			if p, err := StoredPayment(r); err == nil && strings.EqualFold(p.Reference, reference) {
+				if found = r; r.State == ledger.Applied {
+					return r, nil
+				}
+			}
+		}
+		after = page[len(page)-1].ID
+	}
+}
+
+// StoredPayment reads the payment that a reservation holds.
+func StoredPayment(r *ledger.Reservation) (p mpp.Payment, err error) {
+	err = json.Unmarshal(r.Payment, &p)
+	return p, err
+}
+
+// Stands says whether events still give something for a payment: not after it
+// was voided.
+func (s *Service) Stands(p mpp.Payment) (stands bool) {
+	n := s.network(p.Method)
+	s.Ledger.View(func(v *ledger.View) {
+		if n != nil {
+			cents, err := v.Credited(n.Network(), p.Reference)
+			stands = err != nil || cents > 0
+		}
+	})
+	return stands
+}

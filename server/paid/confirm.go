@@ -1,0 +1,197 @@
+package paid
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"webring/core"
+	"webring/server/ledger"
+	"webring/server/mpp"
+)
+
+// confirmEvery is how often the payments that may still be undone are asked for.
+const confirmEvery = 2 * time.Second
+
+// confirmAll asks for every applied payment again until nothing can change any
+// more what its network says: an effect is granted as soon as a payment is seen,
+// and a network may yet drop the block in which that was.
+func (s *Service) confirmAll() {
+	defer s.group.Done()
+	for s.sleep(confirmEvery) {
+		var some []*ledger.Reservation
+		s.Ledger.View(func(v *ledger.View) { some = v.Unconfirmed() })
+		silent := map[string]bool{}
+		for _, r := range some {
+			if s.ctx.Err() != nil {
+				return
+			}
+			var p mpp.Payment
+			if err := json.Unmarshal(r.Payment, &p); err != nil {
+				s.Log.Error("applied payment cannot be read", "reservation", r.ID, "err", err)
+				continue
+			}
+			n := s.network(p.Method)
+			if n == nil || silent[p.Method] {
+				continue // its method may be configured again
+			}
+			if err := s.confirm(n, r.ID, p); err != nil {
+				silent[p.Method] = errors.Is(err, mpp.ErrUnavailable)
+				s.Log.Warn("applied payment not confirmed yet", "payment", p, "err", err)
+			}
+		}
+	}
+}
+
+// sleep waits, and says whether there is any use in going on.
+func (s *Service) sleep(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-s.ctx.Done():
+	case <-s.Ledger.Done():
+	}
+	return false
+}
+
+// confirm asks once. A payment that vanished is sent again while it can be
+// mined; one that is gone for good keeps its effect, and is the operator's to
+// adjust.
+func (s *Service) confirm(n *network, id string, p mpp.Payment) error {
+	o, err := n.Outcome(s.ctx, p)
+	switch {
+	case err != nil:
+		return err
+	case o.State == mpp.Settled && !o.Deep:
+		return nil
+	case o.State == mpp.Pending:
+		s.Log.Warn("an applied payment is not on its network any more", "payment", p, "detail", o.Detail)
+		if s.Now().Before(p.ValidBefore) {
+			_, err = n.Broadcast(s.ctx, p)
+		}
+		return err
+	case o.State != mpp.Settled:
+		s.Log.Error("an applied payment has vanished for good; record it with: webring payments adjust --void", "payment", p, "outcome", o.State.String(), "detail", o.Detail)
+	}
+	return s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
+		r, err := tx.Get(id)
+		if err != nil {
+			return err
+		}
+		r.Confirmed, r.Outcome, r.Reason = true, o.State.String(), o.Detail
+		return tx.Update(r)
+	})
+}
+
+// Scanning for money that nobody asked for.
+const (
+	scanEvery = 24 * time.Hour
+	// scanAfterStart keeps a scan out of the way of a start.
+	scanAfterStart = time.Minute
+	// scanOverlap is searched a second time: what was open then may have ended.
+	scanOverlap = 10 * time.Minute
+	// maxStrays bounds what one scan reports.
+	maxStrays = 1000
+)
+
+// Stray is money that reached the recipient and that no event accounts for.
+type Stray struct {
+	Network  string       `json:"network"`
+	Transfer mpp.Transfer `json:"transfer"`
+	Missing  int64        `json:"missing_cents"` // of the transfer
+}
+
+// scanAll looks daily for strays, from where the last look ended.
+func (s *Service) scanAll() {
+	defer s.group.Done()
+	wait := scanAfterStart
+	for s.sleep(wait) {
+		wait = scanEvery
+		for _, n := range s.networks {
+			if err := s.scanOn(n); err != nil {
+				s.Log.Warn("transfers not looked through; they will be", "network", n.Network(), "err", err)
+				wait = scanOverlap
+			}
+		}
+	}
+}
+
+func (s *Service) scanOn(n *network) error {
+	var last time.Time
+	var err error
+	s.Ledger.View(func(v *ledger.View) { last, err = v.Scanned(n.Network()) })
+	if err == nil && last.IsZero() {
+		last, err = s.opened()
+	}
+	if err != nil || s.Now().Sub(last) < scanEvery {
+		return err
+	}
+	strays, until, err := s.strays(s.ctx, n, last.Add(-scanOverlap))
+	if err != nil {
+		return err
+	}
+	for _, x := range strays {
+		s.Log.Error("money without an event; see: webring payments scan", "network", x.Network, "reference", x.Transfer.Reference, "payer", x.Transfer.Payer, "cents", x.Missing)
+	}
+	return s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
+		tx.SetScanned(n.Network(), until)
+		return nil
+	})
+}
+
+// opened is when the ring was.
+func (s *Service) opened() (time.Time, error) {
+	first, err := s.Ledger.Records(0, 1)
+	if err != nil || len(first) == 0 {
+		return time.Time{}, err
+	}
+	e, err := core.DecodeEvent(first[0].Event)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return time.UnixMilli(e.When()).UTC(), nil
+}
+
+// Scan looks for strays on every network from an instant on. A network that does
+// not answer is an error, and what was found until then is given with it.
+func (s *Service) Scan(ctx context.Context, since time.Time) (all []Stray, err error) {
+	for _, n := range s.networks {
+		some, _, e := s.strays(ctx, n, since)
+		all, err = append(all, some...), errors.Join(err, e)
+	}
+	return all, err
+}
+
+func (s *Service) strays(ctx context.Context, n *network, since time.Time) (found []Stray, until time.Time, err error) {
+	var failed error
+	until, err = n.Transfers(ctx, since, func(t mpp.Transfer) {
+		missing, err := s.missing(n, t)
+		switch {
+		case err != nil:
+			failed = err
+		case missing > 0 && len(found) < maxStrays:
+			found = append(found, Stray{n.Network(), t, missing})
+		}
+	})
+	return found, until, errors.Join(err, failed)
+}
+
+// missing is what of a transfer is neither in an event nor on its way into one.
+func (s *Service) missing(n *network, t mpp.Transfer) (cents int64, err error) {
+	s.Ledger.View(func(v *ledger.View) {
+		var credited int64
+		credited, err = v.Credited(n.Network(), t.Reference)
+		if cents = t.Cents - credited; cents <= 0 {
+			return
+		}
+		for _, r := range v.Open() {
+			if r.Payer == t.Payer && r.Cents == cents {
+				cents = 0
+			}
+		}
+	})
+	return cents, err
+}

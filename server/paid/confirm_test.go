@@ -1,0 +1,177 @@
+package paid_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"webring/core"
+	"webring/server/ledger"
+	"webring/server/mpp"
+	"webring/server/paid"
+)
+
+// unconfirmed is how many applied payments may still be undone.
+func (r *ring) unconfirmed() (n int) {
+	r.look(func(v *ledger.View) { n = len(v.Unconfirmed()) })
+	return n
+}
+
+// A payment is granted when it is seen, and asked for again until its block
+// stays, by the next process too.
+func TestAppliedPaymentsAreConfirmedAtDepth(t *testing.T) {
+	in(t, "confirmed", func(t *testing.T) {
+		r := newRing(t)
+		r.network.fates["alice"] = fate{shallow: true}
+		r.join(ada, "alice")
+		if r.unconfirmed() != 1 {
+			t.Fatal("a payment in a block that may be dropped counts as confirmed")
+		}
+		time.Sleep(time.Minute)
+		r.restart()
+		if r.unconfirmed() != 1 {
+			t.Fatal("the next process does not know that a payment is to be confirmed")
+		}
+		r.network.change(func() { r.network.fates["alice"] = fate{} })
+		time.Sleep(5 * time.Second)
+		if r.unconfirmed() != 0 {
+			t.Fatal("a deep payment is not confirmed")
+		}
+		asked := r.network.questions("outcome")
+		time.Sleep(time.Minute)
+		if more := r.network.questions("outcome") - asked; more != 0 {
+			t.Errorf("a confirmed payment was asked for %d more times", more)
+		}
+	})
+}
+
+// A payment that its network drops is sent again while it can be mined.
+func TestVanishedPaymentIsSentAgain(t *testing.T) {
+	in(t, "sent again", func(t *testing.T) {
+		r := newRing(t)
+		r.network.fates["alice"] = fate{shallow: true}
+		r.join(ada, "alice")
+		r.network.change(func() {
+			clear(r.network.sent)
+			r.network.fates["alice"] = fate{}
+		})
+		time.Sleep(10 * time.Second)
+		if r.network.charged("alice") != 100 || r.unconfirmed() != 0 || r.total("ada") != 100 {
+			t.Errorf("alice paid %d, %d to confirm, ada has %d", r.network.charged("alice"), r.unconfirmed(), r.total("ada"))
+		}
+	})
+}
+
+// One that is gone for good keeps its effect, is reported, and the operator
+// takes it out of the books, once.
+func TestPaymentGoneForGoodIsReportedAndVoided(t *testing.T) {
+	in(t, "voided", func(t *testing.T) {
+		r := newRing(t)
+		r.network.fates["alice"] = fate{shallow: true}
+		r.join(ada, "alice")
+		reference := r.onlyReference()
+		void := paid.Adjustment{Kind: core.Void, Transaction: reference, Reason: "dropped by a reorganisation"}
+		if _, err := r.service.Adjust(context.Background(), void); !errors.Is(err, paid.ErrAdjustment) {
+			t.Errorf("a payment that is there was voided: %v", err)
+		}
+		r.network.change(func() {
+			clear(r.network.sent)
+			r.network.fates["alice"] = fate{lost: true}
+		})
+		if _, err := r.service.Adjust(context.Background(), void); !errors.Is(err, paid.ErrAdjustment) {
+			t.Errorf("a payment that may come back was voided: %v", err)
+		}
+		time.Sleep(time.Minute)
+		if r.unconfirmed() != 0 || !strings.Contains(r.log.String(), "has vanished for good") {
+			t.Fatalf("%d to confirm; log: %s", r.unconfirmed(), r.log)
+		}
+		found, err := r.service.Find(reference)
+		if err != nil || found.State != ledger.Applied || found.Outcome != mpp.Gone.String() {
+			t.Fatalf("%+v, %v", found, err)
+		}
+		e, err := r.service.Adjust(context.Background(), void)
+		if err != nil || e.Amount != 100 || e.Member != "ada" {
+			t.Fatalf("%+v, %v", e, err)
+		}
+		if _, err := r.service.Adjust(context.Background(), void); !errors.Is(err, paid.ErrAdjustment) {
+			t.Errorf("voided twice: %v", err)
+		}
+		r.look(func(v *ledger.View) {
+			if credited, voided := v.State().Books(); credited != 100 || voided != 100 || r.total("ada") != 100 {
+				t.Errorf("books %d and %d, total %d", credited, voided, r.total("ada"))
+			}
+		})
+	})
+}
+
+// Money that reached the recipient without an event is found, daily and on
+// request, and credited once.
+func TestMoneyWithoutAnEventIsFoundAndCredited(t *testing.T) {
+	in(t, "stray", func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		synctest.Wait()
+		r.network.change(func() {
+			r.network.sent["0xfeed"] = sent{mpp.Payment{Payer: "carol", Cents: 250, Reference: "0xfeed", ValidBefore: time.Now().Add(time.Hour)}, time.Now()}
+		})
+		strays, err := r.service.Scan(context.Background(), time.Now().Add(-time.Hour))
+		if err != nil || len(strays) != 1 || strays[0].Missing != 250 || strays[0].Transfer.Payer != "carol" {
+			t.Fatalf("%+v, %v", strays, err)
+		}
+		time.Sleep(25 * time.Hour)
+		if !strings.Contains(r.log.String(), "money without an event") {
+			t.Error("the daily scan reported nothing")
+		}
+		asked := r.network.questions("transfers")
+		r.restart()
+		time.Sleep(time.Hour)
+		if more := r.network.questions("transfers") - asked; more != 0 {
+			t.Errorf("a restart looked through the transfers %d times on the same day", more)
+		}
+
+		r.network.change(func() { r.network.down = true })
+		credit := paid.Adjustment{Kind: core.Credit, Transaction: "0xFEED", Member: "ada", Reason: "paid by hand"}
+		if _, err := r.service.Adjust(context.Background(), credit); !errors.Is(err, mpp.ErrUnavailable) {
+			t.Errorf("credited without asking: %v", err)
+		}
+		r.network.change(func() { r.network.down = false })
+		for _, bad := range []paid.Adjustment{
+			{Kind: core.Credit, Transaction: "0xfeed", Member: "ada"},
+			{Kind: core.Credit, Transaction: "0xfeed", Member: "nobody", Reason: "x"},
+			{Kind: core.Credit, Transaction: "0xbeef", Member: "ada", Reason: "x"},
+			{Kind: core.Credit, Transaction: r.onlyReference(), Member: "ada", Reason: "x"},
+			{Kind: core.Void, Transaction: "0xfeed", Member: "ada", Reason: "x"},
+			{Kind: 9, Transaction: "0xfeed", Reason: "x"},
+		} {
+			if _, err := r.service.Adjust(context.Background(), bad); !errors.Is(err, paid.ErrAdjustment) {
+				t.Errorf("%+v: %v", bad, err)
+			}
+		}
+		if e, err := r.service.Adjust(context.Background(), credit); err != nil || e.Amount != 250 {
+			t.Fatalf("%+v, %v", e, err)
+		}
+		if _, err := r.service.Adjust(context.Background(), credit); !errors.Is(err, paid.ErrAdjustment) {
+			t.Errorf("credited twice: %v", err)
+		}
+		if strays, err := r.service.Scan(context.Background(), time.Now().Add(-48*time.Hour)); err != nil || len(strays) != 0 || r.total("ada") != 350 {
+			t.Errorf("%+v, %v, total %d", strays, err, r.total("ada"))
+		}
+	})
+}
+
+// onlyReference names the transaction of the one payment there is.
+func (r *ring) onlyReference() string {
+	r.t.Helper()
+	all, err := r.books.Reservations("", 10)
+	if err != nil || len(all) != 1 {
+		r.t.Fatalf("%d reservations, %v", len(all), err)
+	}
+	p, err := paid.StoredPayment(all[0])
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return p.Reference
+}
