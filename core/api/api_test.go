@@ -319,7 +319,7 @@ func TestPathsAreServedAndOthersAreNotFound(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"", "/", "*", "api", "/api/", "/API", "/api/ring/", "/api/ring/alpha/", "/api/ring/alpha/next",
-		"/api/ring/alpha%2Fx", "/api/categories/", "/api/register", "/api/bid", "/next/", "/random/x", "//api", "/api%", "/api/ring/%ff", "/api/ring/%zz", "/%"} {
+		"/api/ring/alpha%2Fx", "/api/categories/", "/api/register", "/api/bid", "/mcp", "/llms.txt", "/openapi.json", "/next/", "/random/x", "//api", "/api%", "/api/ring/%ff", "/api/ring/%zz", "/%"} {
 		fails(t, r, path, api.NotFound)
 		fails(t, r, path+"?limit=x", api.NotFound)
 		if !strings.Contains(path, "%") && api.Serves([]byte(path)) {

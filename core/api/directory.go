@@ -1,10 +1,25 @@
 package api
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
-// endpoints is what the directory lists, in its order. Those with the method
-// GET are [Serve]'s own, and route in serve.go answers each of them.
-var endpoints = [...]struct{ method, path, about string }{
+// Endpoint is one row of the directory: what there is at an address.
+type Endpoint struct {
+	Method, Path string // Path has "{slug}" for the segment that varies
+	About        string // what it answers and takes, in a sentence or two
+}
+
+// Endpoints lists the directory's rows in their order: first those that [Serve]
+// answers, then the paid operations, then what the host publishes around them.
+// The caller owns the list.
+func Endpoints() []Endpoint { return slices.Clone(endpoints[:]) }
+
+// endpoints is what the directory lists. Of those with the method GET, the ones
+// up to the paid operations are [Serve]'s own, and route in serve.go answers
+// each of them.
+var endpoints = [...]Endpoint{
 	{"GET", "/api", "This directory."},
 	{"GET", "/api/ring", "The members in ring order. Query: kind (agent, mcp, website), category, limit (1 to 500, default 100), offset (0 or above) or page (1 or above; offset wins)."},
 	{"GET", "/api/ring/next", "The next member around the ring. Query: from (a member's slug, a member's URL or a bare host name; without it the first member), kind, category, format=redirect for a 302 to the member's site."},
@@ -19,7 +34,14 @@ var endpoints = [...]struct{ method, path, about string }{
 	{"GET", "/random", "302 to a random member's site. Query: from, kind, category."},
 	{"POST", "/api/register", "Join the ring. Paid. JSON body: name, url, kind, and optionally category, description, bid (an opening bid in USD)."},
 	{"POST", "/api/bid", "Fund a member. Paid. JSON body: member (slug or URL), amount (USD as a string)."},
+	{"GET", "/widget.js", "The script of the custom element webring-online, which shows a member's place in the ring on the member's page."},
+	{"GET", "/openapi.json", "This service as an OpenAPI document."},
+	{"GET", "/llms.txt", "This service in a page of plain text."},
+	{"POST", "/mcp", "The reads above as the tools of an MCP server over streamable HTTP."},
 }
+
+// served is how many of them [Serve] answers.
+const served = 12
 
 // directory writes the document that tells an agent what there is and what
 // it costs.
@@ -49,6 +71,17 @@ func (a *answer) directory() {
 		b = comma(b, i)
 		b = AppendString(b, network.Name)
 	}
+	b = append(b, `],"offers":[`...)
+	for i, network := range rules.Networks {
+		b = comma(b, i)
+		b = append(b, `{"method":`...)
+		b = AppendString(b, network.Method)
+		b = append(b, `,"intent":"charge","network":`...)
+		b = AppendString(b, network.Name)
+		b = append(b, `,"currency":`...)
+		b = AppendString(b, network.Currency)
+		b = append(b, '}')
+	}
 	b = append(b, `],"registration_fee_usd":"`...)
 	b = AppendUSD(b, rules.Fee)
 	b = append(b, `","min_bid_usd":"`...)
@@ -62,11 +95,11 @@ func (a *answer) directory() {
 		e := &endpoints[i]
 		b = comma(b, i)
 		b = append(b, '"')
-		b = append(b, e.method...)
+		b = append(b, e.Method...)
 		b = append(b, ' ')
-		b = append(b, e.path...)
+		b = append(b, e.Path...)
 		b = append(b, `":`...)
-		b = AppendString(b, e.about)
+		b = AppendString(b, e.About)
 	}
 	a.Body = append(b, "}}"...)
 }

@@ -22,7 +22,7 @@ func TestObjectsHaveTheFieldsOfTheInterfaceInItsOrder(t *testing.T) {
 	r := sample(t)
 	for _, c := range []struct{ target, path, want string }{
 		{"/api", "", "name description openapi llms payments validation endpoints"},
-		{"/api", "payments", "protocol how networks registration_fee_usd min_bid_usd"},
+		{"/api", "payments", "protocol how networks offers registration_fee_usd min_bid_usd"},
 		{"/api", "validation", "service rule"},
 		{"/api/ring", "", page + " members"},
 		{"/api/ring", "links", "next prev"},
@@ -260,9 +260,13 @@ func TestTheDirectoryFollowsTheRules(t *testing.T) {
 		t.Error("a paid ring is called synthetic")
 	}
 	endpoints := d["endpoints"].(map[string]any)
-	for _, path := range append(api.Paths(), "/api/register", "/api/bid") {
+	if offers, _ := json.Marshal(at(t, d, "payments", "offers")); string(offers) !=
+		`[{"currency":"usd","intent":"charge","method":"tempo","network":"tempo"},{"currency":"usd","intent":"charge","method":"evm","network":"base"}]` {
+		t.Errorf("offers %s", offers)
+	}
+	for _, path := range append(api.Paths(), "/api/register", "/api/bid", "/widget.js", "/openapi.json", "/llms.txt", "/mcp") {
 		method := "GET "
-		if path == "/api/register" || path == "/api/bid" {
+		if path == "/api/register" || path == "/api/bid" || path == "/mcp" {
 			method = "POST "
 		}
 		if about, ok := endpoints[method+path].(string); !ok || about == "" {

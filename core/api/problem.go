@@ -24,6 +24,7 @@ const (
 	Internal              Code = "internal"
 	Malformed             Code = "bad_request"
 	RequestTimeout        Code = "request_timeout"
+	OriginNotAllowed      Code = "origin_not_allowed"
 
 	ScoreTooLow      Code = "agentic_score_too_low"
 	ScoreUnavailable Code = "score_unavailable"
@@ -72,6 +73,7 @@ var problems = [...]problem{
 	{InvalidChallenge, 402, "The credential answers no challenge for this request", "invalid-challenge"},
 	{VerificationFailed, 402, "The payment does not pay what was asked", "verification-failed"},
 	{TLSRequired, 403, "Payments need a secure connection", ""},
+	{OriginNotAllowed, 403, "Pages of this origin may not call here", ""},
 	{NotFound, 404, "Nothing is at this address", ""},
 	{UnknownMember, 404, "No such member", ""},
 	{EmptyRing, 404, "No member matches", ""},

@@ -110,8 +110,8 @@ func detailSlug(path []byte) ([]byte, bool) {
 // [Serve] answers with something other than not_found. For such a path a host
 // refuses methods other than GET and HEAD with 405.
 func Serves(path []byte) bool {
-	for i := range endpoints {
-		if e := &endpoints[i]; e.method == "GET" && e.path == string(path) {
+	for i := range endpoints[:served] {
+		if endpoints[i].Path == string(path) {
 			return true
 		}
 	}
@@ -123,10 +123,8 @@ func Serves(path []byte) bool {
 // with "{slug}" for the one that varies. The caller owns the list.
 func Paths() []string {
 	var paths []string
-	for i := range endpoints {
-		if e := &endpoints[i]; e.method == "GET" {
-			paths = append(paths, e.path)
-		}
+	for i := range endpoints[:served] {
+		paths = append(paths, endpoints[i].Path)
 	}
 	return paths
 }
