@@ -21,6 +21,9 @@ const (
 	local family = iota
 	ipv4
 	ipv6
+
+	// known is added for a client that is an edge of this ring.
+	known family = 4
 )
 
 // clientOf takes an address that is unmapped and without a zone, or the zero

@@ -40,6 +40,15 @@ type Core interface {
 // version and CORS fields are added by the shell.
 type PaidHandler func(ctx *fasthttp.RequestCtx, client string, secure bool)
 
+// Handler answers a request that neither the core nor this package does. What
+// is said of [PaidHandler] holds for it, but that the body may be of any type.
+type Handler func(ctx *fasthttp.RequestCtx, client string, secure bool)
+
+// SyncHandler answers those who follow this node. client names who asks, as for
+// a [PaidHandler]; known says that a voucher made with [Config.EdgeSecret] came
+// with the request, so it is an edge of this ring and no stranger.
+type SyncHandler = func(ctx *fasthttp.RequestCtx, client string, known bool)
+
 // Config says what a [Shell] serves and within which bounds. The zero value of
 // every field but Core is usable.
 type Config struct {
@@ -51,23 +60,29 @@ type Config struct {
 	CoreDigest string
 	// Paid are the paid operations by path, such as "/api/register".
 	Paid map[string]PaidHandler
+	// Others are further requests, by method and path as in "POST /join" or
+	// "GET /reports/{id}"; a segment in braces takes any. The method is GET,
+	// which brings HEAD, or POST.
+	Others map[string]Handler
 	// Sync answers edges that follow this node, GET by path below /sync/. A
 	// segment in braces takes any, as ctx.UserValue gives it while the request
 	// lasts. Other methods and unknown paths are seen to by the shell. Requests
-	// are counted apart from all others, ten times as many as RateLimit, and
-	// carry no RateLimit fields.
+	// are counted apart from all others, ten times as many as RateLimit, those
+	// of edges of this ring apart from those of strangers, and carry no
+	// RateLimit fields.
 	//
-	// A handler may set a body stream writer and write for as long as it
+	// A handler may set a body stream and be read from for as long as it
 	// likes. Then it takes ctx.Conn and ctx.Done before it returns, puts off
-	// the write deadline of the connection before each write, and ends when
-	// Done is closed.
-	Sync map[string]fasthttp.RequestHandler
+	// the write deadline of the connection at each read, and ends when Done is
+	// closed.
+	Sync map[string]SyncHandler
 
 	// EdgeSecret is what this node and the edges that forward to it share, at
-	// least 32 bytes. A POST whose Webring-Edge field was made with it comes
+	// least 32 bytes. A request whose Webring-Edge field was made with it comes
 	// from the client, and over the scheme, that the field names, and is
 	// counted apart, as many for each client as RateLimit. Without a secret,
-	// and without a field that holds, a request is its peer's.
+	// and without a field that holds, a request is its peer's. One below /sync/
+	// is its peer's in any case; the field shows that the peer is an edge.
 	EdgeSecret []byte
 
 	// Stale says whether what Core shows may be behind the ring. Then every

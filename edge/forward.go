@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+	"golang.org/x/net/http/httpguts"
 
 	"webring/core/api"
 )
@@ -26,6 +27,11 @@ const (
 	// holdForwarded bounds how long the origin may hold a request: until its
 	// transaction can no longer be mined, and some.
 	holdForwarded = 130 * time.Second
+	// holdRead bounds how long a reader waits for what only the origin has, and
+	// maxReads how many of them at a time: they must not stand in the way of
+	// payments.
+	holdRead = 15 * time.Second
+	maxReads = 16
 	// maxForwarded is the longest answer that is passed on, in bytes.
 	maxForwarded = 1 << 20
 	// retryForwarded is after how many seconds who could not pay may try again.
@@ -49,14 +55,15 @@ type ForwardConfig struct {
 	Log *slog.Logger
 }
 
-// Forwarder sends paid operations to the origin: the target, the body and all
-// fields as they came, except those that belong to the connection, and those by
-// which proxies tell for whom they speak, which the Webring-Edge field replaces.
+// Forwarder sends to the origin what only the origin answers: the target, the
+// body and all fields as they came, except those that belong to the connection,
+// and those by which proxies tell for whom they speak, which the Webring-Edge
+// field replaces. A request that cannot be sent on like this is a bad_request.
 // Nothing is ever sent twice. It may be used concurrently.
 type Forwarder struct {
-	cfg       ForwardConfig
-	transport *http.Transport
-	log       *slog.Logger
+	cfg           ForwardConfig
+	writes, reads *http.Transport
+	log           *slog.Logger
 }
 
 // NewForwarder prepares a forwarder.
@@ -75,21 +82,29 @@ func NewForwarder(cfg ForwardConfig) (*Forwarder, error) {
 	if f.log == nil {
 		f.log = slog.Default()
 	}
-	f.transport = &http.Transport{
+	// With followers, fewer than the origin takes from one peer that it does
+	// not know.
+	f.writes, f.reads = newTransport(200), newTransport(maxReads)
+	return f, nil
+}
+
+func newTransport(conns int) *http.Transport {
+	return &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 10 * time.Second}).DialContext,
 		TLSHandshakeTimeout: 5 * time.Second,
 		// Well below what the origin keeps idle connections for.
 		IdleConnTimeout:     5 * time.Second,
 		MaxIdleConnsPerHost: 32,
-		// Fewer than the origin takes from one peer that it does not know.
-		MaxConnsPerHost:    200,
-		DisableCompression: true,
+		MaxConnsPerHost:     conns,
+		DisableCompression:  true,
 	}
-	return f, nil
 }
 
 // Close gives idle connections up.
-func (f *Forwarder) Close() { f.transport.CloseIdleConnections() }
+func (f *Forwarder) Close() {
+	f.writes.CloseIdleConnections()
+	f.reads.CloseIdleConnections()
+}
 
 // Paid is the handler of every paid operation of an edge: a [PaidHandler].
 func (f *Forwarder) Paid(ctx *fasthttp.RequestCtx, client string, secure bool) {
@@ -97,21 +112,33 @@ func (f *Forwarder) Paid(ctx *fasthttp.RequestCtx, client string, secure bool) {
 		f.problem(ctx, api.TLSRequired, "Challenges are issued and credentials taken only over TLS. Use https.")
 		return
 	}
+	f.Pass(ctx, client, secure)
+}
+
+// Pass is the handler of everything else that only the origin answers: a
+// [Handler]. What the origin says of caching is passed on.
+func (f *Forwarder) Pass(ctx *fasthttp.RequestCtx, client string, secure bool) {
 	req, ok := f.request(ctx, client, secure)
 	if !ok {
-		f.problem(ctx, api.Malformed, "A header field has bytes that none can have.")
+		f.problem(ctx, api.Malformed, "The request target or a header field has a form that cannot be passed on as it is.")
 		return
 	}
+	transport, hold := f.writes, holdForwarded
+	if !ctx.IsPost() {
+		transport, hold = f.reads, holdRead
+	}
 	// Not the client's to end: what has been sent may cost money.
-	held, cancel := context.WithTimeout(context.Background(), holdForwarded)
+	held, cancel := context.WithTimeout(context.Background(), hold)
 	defer cancel()
-	res, err := f.transport.RoundTrip(req.WithContext(held))
+	res, err := transport.RoundTrip(req.WithContext(held))
 	var body []byte
 	if err == nil {
 		body, err = io.ReadAll(http.MaxBytesReader(nil, res.Body, maxForwarded))
 		res.Body.Close()
 	}
 	if err != nil {
+		// A restarted origin must not be met through connections to the one before.
+		transport.CloseIdleConnections()
 		f.unanswered(ctx, err)
 		return
 	}
@@ -129,13 +156,24 @@ func (f *Forwarder) Paid(ctx *fasthttp.RequestCtx, client string, secure bool) {
 		}
 	}
 	ctx.Response.SetBodyRaw(body)
-	f.await(ctx, res)
+	if ctx.IsHead() && res.ContentLength >= 0 {
+		ctx.Response.Header.SetContentLength(int(res.ContentLength))
+	}
+	if ctx.IsPost() {
+		f.await(ctx, res)
+	}
 }
 
-// request copies what came. It is not ok when a field cannot be sent.
+// request copies what came. It is not ok when that cannot be sent on byte for
+// byte. A field line that is folded is one of these: passed on as it is, the
+// next recipient would have to refuse it or change it (RFC 9112, 5.2), and
+// unfolded it would be another.
 func (f *Forwarder) request(ctx *fasthttp.RequestCtx, client string, secure bool) (*http.Request, bool) {
 	in := &ctx.Request
 	target, _ := requestTarget(&in.Header)
+	if bytes.ContainsFunc(target, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return nil, false
+	}
 	body := in.Body()
 	// The target is put in as it is: parsing would spell it anew.
 	host := f.cfg.Origin[strings.Index(f.cfg.Origin, "://")+len("://"):]
@@ -149,14 +187,17 @@ func (f *Forwarder) request(ctx *fasthttp.RequestCtx, client string, secure bool
 		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(bytes.Clone(body))), int64(len(body))
 	}
 	for line := range bytes.SplitSeq(in.Header.RawHeaders(), []byte("\r\n")) {
-		raw, value, found := bytes.Cut(line, []byte(":"))
-		name := http.CanonicalHeaderKey(string(raw))
-		if !found || hopByHop(name) || tellsClient(name) {
-			continue
+		if len(line) == 0 {
+			continue // the end
 		}
+		raw, value, found := bytes.Cut(line, []byte(":"))
 		value = trim(value)
-		if bytes.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+		if !found || !httpguts.ValidHeaderFieldName(string(raw)) || !httpguts.ValidHeaderFieldValue(string(value)) {
 			return nil, false
+		}
+		name := http.CanonicalHeaderKey(string(raw))
+		if hopByHop(name) || tellsClient(name) {
+			continue
 		}
 		req.Header[name] = append(req.Header[name], string(value))
 	}
@@ -230,11 +271,11 @@ func (f *Forwarder) await(ctx *fasthttp.RequestCtx, res *http.Response) {
 // gives the answer that was lost.
 func (f *Forwarder) unanswered(ctx *fasthttp.RequestCtx, err error) {
 	f.log.Warn("edge: the origin does not answer", "err", err)
-	// A restarted origin must not be met through connections to the one before.
-	f.transport.CloseIdleConnections()
 	var dial *net.OpError
 	sent := !errors.As(err, &dial) || dial.Op != "dial"
-	if sent && len(ctx.Request.Header.Peek("Authorization")) > 0 {
+	if !ctx.IsPost() {
+		f.problem(ctx, api.PaymentsUnavailable, "Only the origin of this ring has what is at this address, and it cannot be reached. Other reads go on.")
+	} else if sent && len(ctx.Request.Header.Peek("Authorization")) > 0 {
 		f.problem(ctx, api.PaymentPending, "The origin of this ring was lost before it answered. Send the same request with the same credential again: it has one effect, and its answer is kept.")
 	} else {
 		f.problem(ctx, api.PaymentsUnavailable, "The origin of this ring cannot be reached, so this request was not delivered and charges nothing. If you sent a credential before, do not pay anew: send the same request with the same credential again later. Reads go on.")

@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -222,10 +223,137 @@ func TestForwardersNeedAnOriginAndALongSecret(t *testing.T) {
 	if _, err := New(Config{Core: newRing(t), EdgeSecret: []byte("short")}); err == nil {
 		t.Error("a short secret is taken")
 	}
-	h := func(*fasthttp.RequestCtx) {}
+	h := func(*fasthttp.RequestCtx, string, bool) {}
 	for _, path := range []string{"/elsewhere", "/sync/a?b", "/sync/{x:*}"} {
-		if _, err := New(Config{Core: newRing(t), Sync: map[string]fasthttp.RequestHandler{path: h}}); err == nil {
+		if _, err := New(Config{Core: newRing(t), Sync: map[string]SyncHandler{path: h}}); err == nil {
 			t.Errorf("%s is followed", path)
 		}
 	}
+}
+
+// What cannot be passed on byte for byte is refused before anything is sent,
+// and as what it is: not as a payment whose outcome is unknown.
+func TestRequestsThatCannotBePassedOnAreMalformed(t *testing.T) {
+	var asked atomic.Int64
+	s := edgeTo(t, ForwardConfig{Origin: upstream(t, func(_, _ string) string { asked.Add(1); return "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" }),
+		Secret: sharedSecret}, Config{})
+	for _, c := range []struct{ rule, target, line string }{
+		{"a space in a name", "/api/bid", "A b: c"},
+		{"a space behind a name", "/api/bid", "A : c"},
+		{"no name", "/api/bid", ": c"},
+		{"no token", "/api/bid", "A(b): c"},
+		{"no colon", "/api/bid", "Abc"},
+		{"a folded line", "/api/bid", "A: b\r\n c"},
+		{"a folded line like a field", "/api/bid", "A: b\r\n\tC: d"},
+		{"a control character in a value", "/api/bid", "A: b\x01c"},
+		{"a control character in the target", "/api/bid?\x01", "A: b"},
+	} {
+		r := s.raw("POST " + c.target + " HTTP/1.1\r\nHost: ring.example\r\nContent-Type: application/json\r\n" + c.line +
+			"\r\nAuthorization: Payment x\r\nContent-Length: 2\r\n\r\n{}")
+		if r.status != 400 || !strings.Contains(r.body, `"code":"bad_request"`) {
+			t.Errorf("%s: %d %s", c.rule, r.status, r.body)
+		}
+	}
+	if n := asked.Load(); n != 0 {
+		t.Errorf("%d were passed on", n)
+	}
+}
+
+// passing is an edge that passes more on than payments.
+func passing(t *testing.T, cfg ForwardConfig, shell Config) *site {
+	cfg.BaseURL = func() string { return base }
+	f, err := NewForwarder(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Close)
+	shell.Core = newRing(t)
+	shell.Others = map[string]Handler{"POST /join": f.Pass, "GET /reports/{id}": f.Pass}
+	return serve(t, shell)
+}
+
+func TestPagesOfTheOriginAreReadAtEdges(t *testing.T) {
+	p, err := ParseProxies([]string{"127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tell := func(ctx *fasthttp.RequestCtx, client string, secure bool) {
+		h := &ctx.Response.Header
+		h.Set("Cache-Control", "public, max-age=60")
+		h.Set("ETag", `"a"`)
+		h.SetContentType("text/html")
+		if string(ctx.Request.Header.Peek("If-None-Match")) == `"a"` {
+			ctx.SetStatusCode(304)
+			return
+		}
+		fmt.Fprint(ctx, string(ctx.Method()), " ", string(ctx.RequestURI()), " ", client, " ", secure, " ", string(ctx.Request.Body()))
+	}
+	origin := serve(t, Config{Core: newRing(t), EdgeSecret: sharedSecret, RateLimit: 3,
+		Others: map[string]Handler{"POST /join": tell, "GET /reports/{id}": tell}})
+	e := passing(t, ForwardConfig{Origin: "http://" + origin.addr, Secret: sharedSecret}, Config{TrustedProxies: p})
+	as := func(client string, more ...string) []string {
+		return append(more, "X-Forwarded-For", client, "X-Forwarded-Proto", "https")
+	}
+	// Each client is counted for itself at the origin, readers too.
+	for _, client := range []string{"192.0.2.1", "192.0.2.2"} {
+		r := e.get("/reports/a%2Db?x=1", as(client)...)
+		if want := "GET /reports/a%2Db?x=1 " + client + " true "; r.status != 200 || r.body != want {
+			t.Errorf("%d %q, want %q", r.status, r.body, want)
+		}
+		wantFields(t, r, "Cache-Control", "public, max-age=60", "ETag", `"a"`, "Content-Type", "text/html")
+		if r := e.do("HEAD", "/reports/1", "", as(client)...); r.status != 200 || r.body != "" || r.header.Get("Content-Length") == "0" {
+			t.Errorf("HEAD: %d %q, length %s", r.status, r.body, r.header.Get("Content-Length"))
+		}
+		r = e.get("/reports/1", as(client, "If-None-Match", `"a"`)...)
+		wantFields(t, r, "ETag", `"a"`)
+		if r.status != 304 || r.body != "" {
+			t.Errorf("what has not changed: %d %q", r.status, r.body)
+		}
+		wantProblem(t, e.get("/reports/1", as(client)...), api.RateLimited)
+	}
+	r := e.do("POST", "/join", "name=a&url=b", as("192.0.2.3", "Content-Type", "application/x-www-form-urlencoded")...)
+	if r.body != "POST /join 192.0.2.3 true name=a&url=b" {
+		t.Errorf("%d %q", r.status, r.body)
+	}
+	wantProblem(t, e.get("/join"), api.MethodNotAllowed)
+	wantProblem(t, e.get("/reports/"), api.NotFound)
+	wantProblem(t, e.get("/reports/a/b"), api.NotFound)
+}
+
+// Readers of what only the origin has do not keep payments from it, and get an
+// answer when it is gone.
+func TestReadersOfTheOriginDoNotStopPayments(t *testing.T) {
+	var reading atomic.Int64
+	release := make(chan struct{})
+	url := upstream(t, func(head, _ string) string {
+		if strings.HasPrefix(head, "GET ") {
+			reading.Add(1)
+			<-release
+		}
+		return "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+	})
+	e := passing(t, ForwardConfig{Origin: url, Secret: sharedSecret}, Config{})
+	var readers sync.WaitGroup
+	for range 2 * maxReads {
+		readers.Go(func() {
+			if r := e.get("/reports/1"); r.status != 200 {
+				t.Errorf("%d %s", r.status, r.body)
+			}
+		})
+	}
+	for late := time.Now().Add(10 * time.Second); reading.Load() < maxReads && time.Now().Before(late); time.Sleep(time.Millisecond) {
+	}
+	if r := e.do("POST", "/join", "{}"); r.status != 200 {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	if n := reading.Load(); n != maxReads {
+		t.Errorf("%d readers at a time", n)
+	}
+	close(release)
+	readers.Wait()
+
+	lost := passing(t, ForwardConfig{Origin: upstream(t, func(_, _ string) string { return "" }), Secret: sharedSecret}, Config{})
+	r := lost.get("/reports/1", "Authorization", "Payment x")
+	wantProblem(t, r, api.PaymentsUnavailable)
+	wantFields(t, r, "Retry-After", "5")
 }

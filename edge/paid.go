@@ -14,6 +14,13 @@ func (s *Shell) paid(h PaidHandler) fasthttp.RequestHandler {
 			s.problem(ctx, notJSON)
 			return
 		}
+		s.other(Handler(h))(ctx)
+	}
+}
+
+// other lets a handler answer that needs to know who asks.
+func (s *Shell) other(h Handler) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
 		if o, ok := ctx.UserValue(senderKey{}).(origin); ok {
 			h(ctx, o.client.String(), o.https)
 		} else {
@@ -22,6 +29,14 @@ func (s *Shell) paid(h PaidHandler) fasthttp.RequestHandler {
 		if len(ctx.Response.Header.Peek("Cache-Control")) == 0 {
 			setHeader(ctx, "Cache-Control", "no-store")
 		}
+	}
+}
+
+// sync lets a handler answer those who follow this node.
+func (s *Shell) sync(h SyncHandler) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		_, known := ctx.UserValue(senderKey{}).(origin)
+		h(ctx, s.proxies.client(ctx).String(), known)
 	}
 }
 

@@ -40,11 +40,18 @@ func (s *Shell) routes(cfg Config) error {
 		}
 		s.router.POST(path, s.paid(h))
 	}
+	for pattern, h := range cfg.Others {
+		method, path, _ := strings.Cut(pattern, " ")
+		if h == nil || method != fasthttp.MethodGet && method != fasthttp.MethodPost || !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#%:*") {
+			return fmt.Errorf("edge: nothing can be at %q", pattern)
+		}
+		s.router.Handle(method, path, s.other(h))
+	}
 	for path, h := range cfg.Sync {
 		if h == nil || !strings.HasPrefix(path, string(syncPrefix)) || strings.ContainsAny(path, "?#%:*") {
 			return fmt.Errorf("edge: edges cannot follow at %q", path)
 		}
-		s.router.GET(path, h)
+		s.router.GET(path, s.sync(h))
 	}
 	return nil
 }

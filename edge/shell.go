@@ -176,14 +176,21 @@ func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 // count takes the request from what its client has left, having found out who
 // that is.
 func (s *Shell) count(ctx *fasthttp.RequestCtx) window {
-	h := &ctx.Request.Header
-	switch {
-	case s.followers != nil && bytes.HasPrefix(h.RequestURI(), syncPrefix):
-		return s.followers.take(s.proxies.client(ctx))
-	case h.IsPost():
-		if o, ok := s.vouched(ctx); ok {
-			return s.forwarded.take(o.client)
+	var o origin
+	vouched := false
+	if s.vouchers != nil || ctx.Request.Header.IsPost() {
+		o, vouched = s.vouched(ctx)
+	}
+	if s.followers != nil && bytes.HasPrefix(ctx.Request.Header.RequestURI(), syncPrefix) {
+		c := s.proxies.client(ctx)
+		if vouched {
+			// Whoever shares an address with an edge takes nothing from it.
+			c.kind |= known
 		}
+		return s.followers.take(c)
+	}
+	if vouched {
+		return s.forwarded.take(o.client)
 	}
 	return s.limiter.take(s.proxies.client(ctx))
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -35,7 +36,8 @@ import (
 //
 // each ended by a line feed. n, MAC and the body's digest are base64url
 // without padding. The field has this one spelling. It counts once, and until
-// 30 seconds from t, either way.
+// 30 seconds from t, either way, but never if t is before the start of the
+// process that takes it, which does not know what the one before it took.
 const voucherField = "Webring-Edge"
 
 // voucherLife is how far the clocks of edge and origin may be apart, transit
@@ -48,6 +50,7 @@ var (
 	errVoucherForged   = errors.New("edge: voucher with a wrong MAC")
 	errVoucherStale    = errors.New("edge: voucher from another time")
 	errVoucherReplayed = errors.New("edge: voucher seen before")
+	errVoucherEarlier  = errors.New("edge: voucher from before this process began, which may have been used then")
 )
 
 // minSecret is the least length of the shared secret in bytes.
@@ -62,6 +65,19 @@ func checkSecret(secret []byte) error {
 
 // passedOn is what a voucher is about.
 type passedOn struct{ method, target, body []byte }
+
+// Vouch gives a function that shows with a request of this process's own, which
+// has no body, that it comes from a holder of the secret; see
+// [Config.EdgeSecret]. The function may be called concurrently.
+func Vouch(secret []byte) (func(*http.Request), error) {
+	if err := checkSecret(secret); err != nil {
+		return nil, err
+	}
+	return func(r *http.Request) {
+		about := passedOn{[]byte(r.Method), []byte(r.URL.RequestURI()), nil}
+		r.Header.Set(voucherField, newVoucher(secret, time.Now(), client{}.String(), r.URL.Scheme == "https", about))
+	}, nil
+}
 
 // newVoucher writes the field for a request of a client, as [PaidHandler] names
 // it.
@@ -89,6 +105,7 @@ func voucherMAC(secret []byte, t, n, client, scheme string, r passedOn) []byte {
 type vouchers struct {
 	secret []byte
 	now    func() time.Time
+	start  time.Time
 
 	mu sync.Mutex
 	// Those taken lately, by MAC. Each set is filled for two lifetimes, which
@@ -99,7 +116,8 @@ type vouchers struct {
 }
 
 func newVouchers(secret []byte, now func() time.Time) *vouchers {
-	return &vouchers{secret: secret, now: now, seen: map[[16]byte]struct{}{}, since: now()}
+	start := now()
+	return &vouchers{secret: secret, now: now, start: start, seen: map[[16]byte]struct{}{}, since: start}
 }
 
 // take says who sent the request that came with this field.
@@ -131,6 +149,9 @@ func (v *vouchers) take(field string, r passedOn) (origin, error) {
 	now := v.now()
 	if age := now.Sub(time.UnixMilli(millis)); age > voucherLife || age < -voucherLife {
 		return origin{}, errVoucherStale
+	}
+	if millis < v.start.UnixMilli() {
+		return origin{}, errVoucherEarlier
 	}
 	if !v.first([16]byte(mac), now) {
 		return origin{}, errVoucherReplayed

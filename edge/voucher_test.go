@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -44,8 +45,7 @@ func TestAVoucherSaysWhoSentTheRequest(t *testing.T) {
 // A request with a voucher that does not hold is its peer's, and the field goes
 // no further.
 func TestVouchersThatDoNotHold(t *testing.T) {
-	clock := newClock()
-	now := clock.Now()
+	now := newClock().Now().Add(time.Minute)
 	post, bid, body := []byte("POST"), []byte("/api/bid"), []byte("{}")
 	good := func(at time.Time) string {
 		return newVoucher(sharedSecret, at, "192.0.2.1", true, passedOn{post, bid, body})
@@ -84,7 +84,9 @@ func TestVouchersThatDoNotHold(t *testing.T) {
 		{"a scheme that is none", resign("192.0.2.1", "ftp"), "malformed"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
+			clock := newClock()
 			s := heldServer(t, clock)
+			clock.Move(time.Minute)
 			want := "192.0.2.1 true"
 			if c.reason != "" {
 				want = "127.0.0.1 true"
@@ -100,6 +102,22 @@ func TestVouchersThatDoNotHold(t *testing.T) {
 				t.Errorf("the log says %q, not %q", log, c.reason)
 			}
 		})
+	}
+}
+
+// A node does not know which vouchers it took before it was started, so it takes
+// none from then.
+func TestVouchersFromBeforeTheStartDoNotHold(t *testing.T) {
+	clock := newClock()
+	r := passedOn{[]byte("POST"), []byte("/api/bid"), []byte("{}")}
+	before := newVoucher(sharedSecret, clock.Now(), "192.0.2.1", true, r)
+	clock.Move(time.Millisecond)
+	s := heldServer(t, clock)
+	if r := s.do("POST", "/api/bid", "{}", voucherField, before); r.body != "127.0.0.1 true" || !strings.Contains(s.log.String(), "before this process began") {
+		t.Errorf("%q\n%s", r.body, s.log)
+	}
+	if r := s.do("POST", "/api/bid", "{}", voucherField, newVoucher(sharedSecret, clock.Now(), "192.0.2.1", true, r)); r.body != "192.0.2.1 true" {
+		t.Errorf("of now: %q", r.body)
 	}
 }
 
@@ -137,6 +155,7 @@ func TestAVoucherCountsOnceInAllItsLife(t *testing.T) {
 	clock := newClock()
 	v := newVouchers(sharedSecret, clock.Now)
 	r := passedOn{[]byte("POST"), []byte("/"), nil}
+	clock.Move(time.Minute)
 	for step := range 400 {
 		early := newVoucher(sharedSecret, clock.Now().Add(voucherLife), "192.0.2.1", true, r)
 		if _, err := v.take(early, r); err != nil {
@@ -177,9 +196,9 @@ func TestForwardedRequestsAreCountedApartByClient(t *testing.T) {
 func TestFollowersAreCountedApartAndInSilence(t *testing.T) {
 	clock := newClock()
 	var named []string
-	s := serve(t, Config{Core: newRing(t), RateLimit: 2, Now: clock.Now, Sync: map[string]fasthttp.RequestHandler{
-		"/sync/events": func(ctx *fasthttp.RequestCtx) { ctx.SetBodyString("events") },
-		"/sync/core/{sha256}": func(ctx *fasthttp.RequestCtx) {
+	s := serve(t, Config{Core: newRing(t), RateLimit: 2, Now: clock.Now, Sync: map[string]SyncHandler{
+		"/sync/events": func(ctx *fasthttp.RequestCtx, _ string, _ bool) { ctx.SetBodyString("events") },
+		"/sync/core/{sha256}": func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
 			named = append(named, strings.Clone(ctx.UserValue("sha256").(string)))
 		},
 	}})
@@ -201,6 +220,40 @@ func TestFollowersAreCountedApartAndInSilence(t *testing.T) {
 	wantProblem(t, s.get("/sync/core/abc/d"), api.NotFound)
 	wantProblem(t, s.get("/sync/none"), api.NotFound)
 	wantProblem(t, s.do("POST", "/sync/events", "{}"), api.MethodNotAllowed)
+}
+
+// An edge that shows the secret is known as one, and what strangers at its
+// address ask does not count against it.
+func TestFollowersThatAreEdgesAreKnown(t *testing.T) {
+	tell := func(ctx *fasthttp.RequestCtx, client string, known bool) { fmt.Fprint(ctx, client, " ", known) }
+	s := serve(t, Config{Core: newRing(t), RateLimit: 1, EdgeSecret: sharedSecret, Sync: map[string]SyncHandler{"/sync/events": tell}})
+	for range 10 {
+		if r := s.get("/sync/events?from=0"); r.body != "127.0.0.1 false" {
+			t.Fatalf("%q", r.body)
+		}
+	}
+	wantProblem(t, s.get("/sync/events?from=0"), api.RateLimited)
+	vouch, err := Vouch(sharedSecret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		req, err := http.NewRequest("GET", "http://"+s.addr+"/sync/events?from=0", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		vouch(req)
+		res, err := s.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := s.finishReply(res); r.body != "127.0.0.1 true" {
+			t.Fatalf("%d %q", r.status, r.body)
+		}
+	}
+	if _, err := Vouch([]byte("short")); err == nil {
+		t.Error("a short secret is taken")
+	}
 }
 
 func TestStaleAnswersAreMarked(t *testing.T) {

@@ -21,6 +21,10 @@ import "errors"
 // when asked for one that it does not have, not yet or no longer.
 var ErrNotHeld = errors.New("snap: not held here")
 
+// ErrBusy is what they answer when they would first have to fetch it, and have
+// fetched as much for others as they may for now.
+var ErrBusy = errors.New("snap: too much is being fetched")
+
 // flaw is an error that says more than the sentinel it wraps.
 type flaw struct {
 	sentinel, cause error

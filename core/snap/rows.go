@@ -73,13 +73,6 @@ func Open(capacity int, b []byte) (*core.State, error) {
 	return st, nil
 }
 
-// About says what a snapshot claims to be of: the number of events, the rows'
-// digest, and how many members ever joined. It reads no rows.
-func About(b []byte) (seq uint64, digest [16]byte, members int, err error) {
-	h, err := open(b)
-	return h.base.Seq, h.digest, int(h.count), err
-}
-
 // AppendFile appends the file that brings a state to those who follow, before
 // it is compressed with zstd (RFC 8878): the snapshot of st, and behind it the
 // right edge of the tree over its events ([Tree.Append]), from which further

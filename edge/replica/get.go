@@ -68,6 +68,9 @@ func (r *Replica) request(ctx context.Context, path string, stall time.Duration,
 	for name, value := range header {
 		req.Header.Set(name, value)
 	}
+	if r.cfg.Vouch != nil {
+		r.cfg.Vouch(req)
+	}
 	res, err := r.client.Do(req)
 	if err != nil {
 		return nil, end(err)

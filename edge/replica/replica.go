@@ -69,6 +69,9 @@ type Config struct {
 	// MaxSnapshot is the longest snapshot that is taken, in bytes before it is
 	// compressed; 0 stands for 4 GiB.
 	MaxSnapshot int64
+	// Vouch shows with a request that it comes from an edge of this ring, for
+	// which an origin that shares its secret keeps room; nil for a stranger.
+	Vouch func(*http.Request)
 	// Client is used for every request, nil for one of its own. It must not
 	// follow redirects or time out.
 	Client *http.Client

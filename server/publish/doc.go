@@ -12,5 +12,6 @@
 // replica of it: an edge can be the origin of further edges.
 //
 // A tour: source.go and handlers.go (what is asked and answered), stream.go (the
-// push), key.go, publisher.go, snapshots.go.
+// push), download.go and places.go (who may be sent how much, and how slowly),
+// key.go, publisher.go, snapshots.go.
 package publish

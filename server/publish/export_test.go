@@ -1,15 +1,28 @@
 package publish
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/valyala/fasthttp"
 )
 
-// Bounded gives the handlers with bounds that a test can reach, and a function
-// that says how many followers hold a place.
-func Bounded(s Source, most int64, poll, silence time.Duration) (routes map[string]fasthttp.RequestHandler, followers func() int64) {
+// Bounds are those that a test can reach.
+type Bounds struct {
+	All, Reserved, Each int // places of followers, and of downloads
+	Poll, Silence       time.Duration
+	Stall               time.Duration
+	Rate                int64
+}
+
+// Bounded gives the handlers with bounds that a test can reach, 0 for the usual
+// ones, and functions that say how many followers and downloads hold a place.
+func Bounded(s Source, b Bounds) (routes map[string]func(*fasthttp.RequestCtx, string, bool), followers, downloads func() int) {
 	h := newHandlers(s, func() string { return "https://ring.test" })
-	h.most, h.pollTime, h.heartbeat = most, poll, silence
-	return h.routes(), h.followers.Load
+	h.pollTime, h.heartbeat = cmp.Or(b.Poll, h.pollTime), cmp.Or(b.Silence, h.heartbeat)
+	h.stall, h.rate = cmp.Or(b.Stall, h.stall), cmp.Or(b.Rate, h.rate)
+	if b.All > 0 {
+		h.followers, h.downloads = newPlaces(b.All, b.Reserved, b.Each), newPlaces(b.All, b.Reserved, b.Each)
+	}
+	return h.routes(), h.followers.taken, h.downloads.taken
 }

@@ -1,11 +1,12 @@
 package publish
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
+	"io"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -15,9 +16,14 @@ import (
 )
 
 const (
-	// maxFollowers is how many may wait for checkpoints at a time. Each holds
-	// a connection.
-	maxFollowers = 1024
+	// maxFollowers is how many may wait for checkpoints at a time, and
+	// maxDownloads how many may be sent events, snapshots and modules. Each
+	// holds a connection. A quarter is for edges of this ring alone, and a
+	// stranger has a share.
+	maxFollowers, followersEach = 1024, 16
+	maxDownloads, downloadsEach = 512, 8
+	// retryAfter429 is after how many seconds there may be a place again.
+	retryAfter429 = "10"
 	// pollTime bounds how long a long poll is held.
 	pollTime = 30 * time.Second
 	// heartbeat is the longest silence on an event stream. A follower that is
@@ -41,9 +47,10 @@ type handlers struct {
 	source  Source
 	baseURL func() string
 
-	followers           atomic.Int64
-	most                int64
-	pollTime, heartbeat time.Duration
+	followers, downloads *places
+	pollTime, heartbeat  time.Duration
+	stall                time.Duration
+	rate                 int64
 }
 
 // Handlers gives the handlers of the paths that edges ask, by path; a segment
@@ -61,18 +68,24 @@ type handlers struct {
 // the next. Otherwise ?after={id} holds the answer until another checkpoint is
 // newest, at most 30 seconds, and gives the newest in any case.
 //
-// Errors are problem documents, whose types begin with what baseURL gives. The
-// handlers answer HEAD too.
-func Handlers(s Source, baseURL func() string) map[string]fasthttp.RequestHandler {
+// Errors are problem documents, whose types begin with what baseURL gives. A
+// client for which there is no place, or what must not be fetched for it now,
+// gets a 429 with Retry-After; the newest checkpoint, asked for without waiting,
+// takes no place. The handlers answer HEAD too.
+//
+// A handler is told who asks, and whether that is known to be an edge of this
+// ring.
+func Handlers(s Source, baseURL func() string) map[string]func(ctx *fasthttp.RequestCtx, client string, known bool) {
 	return newHandlers(s, baseURL).routes()
 }
 
 func newHandlers(s Source, baseURL func() string) *handlers {
-	return &handlers{source: s, baseURL: baseURL, most: maxFollowers, pollTime: pollTime, heartbeat: heartbeat}
+	return &handlers{source: s, baseURL: baseURL, pollTime: pollTime, heartbeat: heartbeat, stall: stallTime, rate: slowestRate,
+		followers: newPlaces(maxFollowers, maxFollowers/4, followersEach), downloads: newPlaces(maxDownloads, maxDownloads/4, downloadsEach)}
 }
 
-func (h *handlers) routes() map[string]fasthttp.RequestHandler {
-	return map[string]fasthttp.RequestHandler{
+func (h *handlers) routes() map[string]func(*fasthttp.RequestCtx, string, bool) {
+	return map[string]func(*fasthttp.RequestCtx, string, bool){
 		"/sync/checkpoint":        h.checkpoint,
 		"/sync/events":            h.events,
 		"/sync/snapshot/{sha256}": h.snapshot,
@@ -80,7 +93,7 @@ func (h *handlers) routes() map[string]fasthttp.RequestHandler {
 	}
 }
 
-func (h *handlers) checkpoint(ctx *fasthttp.RequestCtx) {
+func (h *handlers) checkpoint(ctx *fasthttp.RequestCtx, client string, known bool) {
 	ctx.Response.Header.Set("Vary", "Accept")
 	after, polls, ok := parameter(ctx, "after")
 	if _, isID := parseID(after); !ok || polls && !isID {
@@ -92,17 +105,16 @@ func (h *handlers) checkpoint(ctx *fasthttp.RequestCtx) {
 		h.send(ctx, h.source.Checkpoint())
 		return
 	}
-	if h.followers.Add(1) > h.most {
-		h.followers.Add(-1)
-		h.problem(ctx, api.RateLimited, "As many follow this node as it has room for.")
-		ctx.Response.Header.Set("Retry-After", "10")
+	release, ok := h.followers.take(client, known)
+	if !ok {
+		h.later(ctx, "As many follow this node, or follow it from this client, as there is room for. Ask for the checkpoint without waiting for a newer one.")
 		return
 	}
 	if streams {
-		h.stream(ctx)
+		h.stream(ctx, release)
 		return
 	}
-	defer h.followers.Add(-1)
+	defer release()
 	h.send(ctx, h.poll(after, ctx.Done()))
 }
 
@@ -137,72 +149,106 @@ func (h *handlers) send(ctx *fasthttp.RequestCtx, note []byte) {
 	ctx.Response.SetBodyRaw(note)
 }
 
-func (h *handlers) events(ctx *fasthttp.RequestCtx) {
+func (h *handlers) events(ctx *fasthttp.RequestCtx, client string, known bool) {
 	word, _, ok := parameter(ctx, "from")
 	from, isNumber := parseNumber(word)
 	if !ok || !isNumber {
 		h.problem(ctx, api.InvalidParameter, "from must be the number of an event, counted from 0.")
 		return
 	}
-	n := snap.BlockEvents - int(from%snap.BlockEvents)
-	records, err := h.source.Events(from, n)
-	if err != nil {
-		h.failed(ctx, err)
-		return
-	}
-	size := 0
-	for _, r := range records {
-		size += 4 + len(r.Event) + 4 + len(r.Texts)
-	}
-	body := make([]byte, 0, size)
-	for _, r := range records {
-		body = snap.AppendRecord(body, r)
-	}
-	cache := forNobody
-	if len(records) == n {
-		cache = forAWhile
-	}
-	answer(ctx, "application/octet-stream", cache)
-	ctx.Response.SetBodyRaw(body)
+	h.deliver(ctx, client, known, func() (content, error) {
+		n := snap.BlockEvents - int(from%snap.BlockEvents)
+		records, err := h.source.Events(from, n)
+		if err != nil {
+			return content{}, err
+		}
+		size := 0
+		for _, r := range records {
+			size += 4 + len(r.Event) + 4 + len(r.Texts)
+		}
+		body := make([]byte, 0, size)
+		for _, r := range records {
+			body = snap.AppendRecord(body, r)
+		}
+		cache := forNobody
+		if len(records) == n {
+			cache = forAWhile
+		}
+		return content{"application/octet-stream", cache, io.NopCloser(bytes.NewReader(body)), len(body)}, nil
+	})
 }
 
-func (h *handlers) snapshot(ctx *fasthttp.RequestCtx) {
+func (h *handlers) snapshot(ctx *fasthttp.RequestCtx, client string, known bool) {
 	digest, ok := pathDigest(ctx)
 	if !ok {
 		h.failed(ctx, snap.ErrNotHeld)
 		return
 	}
-	file, length, err := h.source.Snapshot(digest)
-	if err != nil {
-		h.failed(ctx, err)
-		return
-	}
-	answer(ctx, "application/zstd", forAWhile)
-	ctx.Response.SetBodyStream(file, int(length))
+	h.deliver(ctx, client, known, func() (content, error) {
+		file, length, err := h.source.Snapshot(digest)
+		return content{"application/zstd", forAWhile, file, int(length)}, err
+	})
 }
 
-func (h *handlers) core(ctx *fasthttp.RequestCtx) {
+func (h *handlers) core(ctx *fasthttp.RequestCtx, client string, known bool) {
 	digest, ok := pathDigest(ctx)
 	if !ok {
 		h.failed(ctx, snap.ErrNotHeld)
 		return
 	}
-	module, err := h.source.Core(digest)
+	h.deliver(ctx, client, known, func() (content, error) {
+		module, err := h.source.Core(digest)
+		return content{"application/wasm", forEver, io.NopCloser(bytes.NewReader(module)), len(module)}, err
+	})
+}
+
+// content is what a long answer is made of.
+type content struct {
+	media, cache string
+	body         io.ReadCloser
+	length       int
+}
+
+// deliver answers with what find gives, if there is a place for it.
+func (h *handlers) deliver(ctx *fasthttp.RequestCtx, client string, known bool, find func() (content, error)) {
+	release, ok := h.downloads.take(client, known)
+	if !ok {
+		h.later(ctx, "As much is being sent from here, or to this client, as there is room for.")
+		return
+	}
+	begun := false
+	defer func() {
+		if !begun {
+			release()
+		}
+	}()
+	c, err := find()
 	if err != nil {
 		h.failed(ctx, err)
 		return
 	}
-	answer(ctx, "application/wasm", forEver)
-	ctx.Response.SetBodyRaw(module)
+	begun = true
+	answer(ctx, c.media, c.cache)
+	ctx.Response.SetBodyStream(&download{ReadCloser: c.body, conn: ctx.Conn(), stall: h.stall, rate: h.rate, release: release}, c.length)
 }
 
 // failed answers for a source that could not. What is not foreseen is the
 // shell's to contain, as any fault of a handler is.
 func (h *handlers) failed(ctx *fasthttp.RequestCtx, err error) {
-	if !errors.Is(err, snap.ErrNotHeld) {
+	switch {
+	case errors.Is(err, snap.ErrBusy):
+		h.later(ctx, "This is not held here, and too much is being fetched already.")
+	case errors.Is(err, snap.ErrNotHeld):
+		h.problem(ctx, api.NotFound, "This is not held here: not yet, or no longer.")
+	default:
 		panic(err)
 	}
-	h.problem(ctx, api.NotFound, "This is not held here: not yet, or no longer.")
+}
+
+// later refuses for now.
+func (h *handlers) later(ctx *fasthttp.RequestCtx, detail string) {
+	h.problem(ctx, api.RateLimited, detail)
+	ctx.Response.Header.Set("Retry-After", retryAfter429)
 }
 
 func (h *handlers) problem(ctx *fasthttp.RequestCtx, code api.Code, detail string) {

@@ -99,7 +99,11 @@ type node struct {
 	ended  chan error
 }
 
-func serve(t testing.TB, routes map[string]fasthttp.RequestHandler) *node {
+// routes are what [publish.Handlers] gives.
+type routes = map[string]func(ctx *fasthttp.RequestCtx, client string, known bool)
+
+// serve has handlers answer. A test says in the fields Client and Known who asks.
+func serve(t testing.TB, routes routes) *node {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -113,7 +117,8 @@ func serve(t testing.TB, routes map[string]fasthttp.RequestHandler) *node {
 				path = pattern + "{sha256}"
 			}
 		}
-		routes[path](ctx)
+		h := &ctx.Request.Header
+		routes[path](ctx, string(h.Peek("Client")), len(h.Peek("Known")) > 0)
 	}}
 	go func() { n.ended <- n.server.Serve(l) }()
 	t.Cleanup(n.stop)
@@ -260,7 +265,7 @@ func TestQuestionsThatMakeNoSenseAreProblems(t *testing.T) {
 }
 
 func TestBeforeTheFirstCheckpointThereIsNone(t *testing.T) {
-	routes, _ := publish.Bounded(newHeld(t), 1, time.Millisecond, time.Hour)
+	routes, _, _ := publish.Bounded(newHeld(t), publish.Bounds{Poll: time.Millisecond})
 	n := serve(t, routes)
 	for _, path := range []string{"/sync/checkpoint", "/sync/checkpoint?after=0-0"} {
 		if status, _, _, body := n.get(path); status != 404 {
@@ -275,7 +280,7 @@ func FuzzQuestions(f *testing.F) {
 	s := newHeld(f)
 	s.events = make([]snap.Record, 3)
 	s.sign(f, 3, 1)
-	routes, _ := publish.Bounded(s, 10, time.Microsecond, time.Microsecond)
+	routes, _, _ := publish.Bounded(s, publish.Bounds{Poll: time.Microsecond, Silence: time.Microsecond})
 	f.Add("from=1", "x")
 	f.Add("after=3-1", strings.Repeat("0", 64))
 	f.Add("from=1&from=%31&after=%00", "%2f")
@@ -284,7 +289,8 @@ func FuzzQuestions(f *testing.F) {
 			var ctx fasthttp.RequestCtx
 			ctx.Init(&fasthttp.Request{}, nil, nil)
 			ctx.Request.SetRequestURI(strings.Replace(path, "{sha256}", segment, 1) + "?" + query)
-			h(&ctx)
+			h(&ctx, "", false)
+			ctx.Response.CloseBodyStream()
 			if status := ctx.Response.StatusCode(); status != 200 && status != 400 && status != 404 {
 				t.Fatalf("%s?%s: %d", path, query, status)
 			}

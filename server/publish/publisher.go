@@ -68,6 +68,7 @@ type Publisher struct {
 	at      position
 	signed  []byte
 	last    snap.Checkpoint
+	until   int64 // no checkpoint is signed for later than this is on disk
 	changed chan struct{}
 	kept    []snapshot // the newest last
 }
@@ -162,10 +163,15 @@ func (p *Publisher) Start(ctx context.Context, books *ledger.Ledger) error {
 	if err := p.openSnapshots(books); err != nil {
 		return err
 	}
+	until, err := p.readUntil()
+	if err != nil {
+		return err
+	}
 	p.mu.Lock()
 	p.books = books
+	p.until, p.last.Time = until, until
 	p.mu.Unlock()
-	err := books.Do(ctx, func(tx *ledger.Tx) error {
+	err = books.Do(ctx, func(tx *ledger.Tx) error {
 		// Otherwise another function of this group appended something, and the
 		// hook will be called before this group is answered.
 		if tx.State().Seq() == books.Size() {
@@ -221,7 +227,7 @@ func (p *Publisher) keepSigning(ctx context.Context, due chan<- struct{}) {
 }
 
 // sign makes the checkpoint of the newest position, unless the last one says
-// the same. Its time never goes back.
+// the same. Its time never goes back, over restarts neither.
 func (p *Publisher) sign() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -236,6 +242,9 @@ func (p *Publisher) sign() error {
 	// Who resumes goes by size and time, so they must not be those of the last.
 	if c.Size == p.last.Size && c.Time == p.last.Time {
 		c.Time++
+	}
+	if err := p.maySign(c.Time); err != nil {
+		return err
 	}
 	signed, err := p.c.Key.Sign(c)
 	if err != nil {

@@ -123,6 +123,53 @@ func TestTheTimeOfCheckpointsNeverGoesBack(t *testing.T) {
 	}
 }
 
+// Nor does it when the clock was set back between two processes.
+func TestTheTimeOfCheckpointsNeverGoesBackOverARestart(t *testing.T) {
+	r := newRing(t, memstore.New())
+	const before = 1_900_000_000_000
+	r.setTime(time.UnixMilli(before))
+	r.join("a")
+	last := r.present()
+	if last.Time != before {
+		t.Fatalf("signed for %d", last.Time)
+	}
+	for _, back := range []time.Duration{time.Millisecond, time.Hour, 24 * time.Hour} {
+		r.close()
+		r.setTime(time.UnixMilli(before).Add(-back))
+		r.open()
+		for _, c := range []snap.Checkpoint{r.checkpoint(r.Checkpoint()), func() snap.Checkpoint { r.join(fmt.Sprint("m", back.Milliseconds())); return r.present() }()} {
+			if c.Time < last.Time {
+				t.Errorf("time %d after %d", c.Time, last.Time)
+			}
+			last = c
+		}
+	}
+	// Not by more than it must, however often.
+	if last.Time > before+10_000 {
+		t.Errorf("at %d, %d ms ahead of the latest clock", last.Time, last.Time-before)
+	}
+	if log := r.log.String(); !strings.Contains(log, "signed for later than it is now") {
+		t.Errorf("the log says %s", log)
+	}
+
+	r.close()
+	if err := os.WriteFile(filepath.Join(r.config.Dir, "signed-until"), []byte("soon"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := publish.New(r.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	books, err := ledger.Open(ledger.Config{Store: r.store, HeadPath: filepath.Join(r.dir, "head"), Capacity: capacity, Publish: p.Published})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer books.Close()
+	if err := p.Start(context.Background(), books); err == nil || !strings.Contains(err.Error(), "signed-until is damaged") {
+		t.Errorf("a damaged file: %v", err)
+	}
+}
+
 func TestARestartKeepsKeyAndSnapshot(t *testing.T) {
 	for name, store := range stores {
 		t.Run(name, func(t *testing.T) {

@@ -52,7 +52,7 @@ func parseFileName(name string) (s snap.Snapshot, ok bool) {
 }
 
 // openSnapshots takes up the newest snapshot that belongs to the ledger, and
-// removes everything else in the folder.
+// removes everything else in the folder but what says until when was signed.
 func (p *Publisher) openSnapshots(books *ledger.Ledger) error {
 	entries, err := os.ReadDir(p.c.Dir)
 	if err != nil {
@@ -60,6 +60,9 @@ func (p *Publisher) openSnapshots(books *ledger.Ledger) error {
 	}
 	slices.SortFunc(entries, func(a, b os.DirEntry) int { return cmp.Compare(b.Name(), a.Name()) })
 	for _, e := range entries {
+		if e.Name() == untilName {
+			continue
+		}
 		if s, ok := parseFileName(e.Name()); ok && len(p.kept) == 0 {
 			kept, err := p.check(books, s)
 			if err == nil {

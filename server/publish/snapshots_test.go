@@ -18,7 +18,8 @@ import (
 	"webring/server/publish"
 )
 
-// files are the names in the folder of the snapshots.
+// files are the names in the folder of the snapshots, but for the one that says
+// until when was signed.
 func (r *ring) files() (names []string) {
 	r.t.Helper()
 	entries, err := os.ReadDir(r.config.Dir)
@@ -26,7 +27,9 @@ func (r *ring) files() (names []string) {
 		r.t.Fatal(err)
 	}
 	for _, e := range entries {
-		names = append(names, e.Name())
+		if e.Name() != "signed-until" {
+			names = append(names, e.Name())
+		}
 	}
 	return names
 }

@@ -7,7 +7,8 @@ import (
 )
 
 // Source is what can be followed. Its functions may be called concurrently.
-// What it hands out must not be changed by anybody.
+// What it hands out must not be changed by anybody. One that has to fetch what is
+// asked for may give an error that wraps [snap.ErrBusy] instead.
 type Source interface {
 	// Checkpoint gives the newest signed checkpoint, nil as long as there is
 	// none.

@@ -4,7 +4,6 @@ import (
 	"io"
 	"net"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -26,13 +25,13 @@ type stream struct {
 }
 
 // stream answers with the checkpoints as they come.
-func (h *handlers) stream(ctx *fasthttp.RequestCtx) {
+func (h *handlers) stream(ctx *fasthttp.RequestCtx, release func()) {
 	answer(ctx, "text/event-stream", forNobody)
 	ctx.Response.Header.Set("X-Accel-Buffering", "no") // for proxies that would wait for more
 	ctx.SetConnectionClose()
 	ctx.Response.SetBodyStream(&stream{
 		source: h.source, stopping: ctx.Done(), conn: ctx.Conn(), heartbeat: h.heartbeat,
-		release: sync.OnceFunc(func() { h.followers.Add(-1) }),
+		release: release,
 		sent:    string(ctx.Request.Header.Peek("Last-Event-ID")),
 		pending: []byte(":\n\n"), // lets the header go out
 	}, -1)

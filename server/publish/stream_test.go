@@ -108,7 +108,7 @@ func TestAStreamResumesAfterWhatWasSeen(t *testing.T) {
 func TestSilenceIsBrokenByComments(t *testing.T) {
 	s := newHeld(t)
 	s.sign(t, 1, 1)
-	routes, _ := publish.Bounded(s, 10, time.Hour, time.Millisecond)
+	routes, _, _ := publish.Bounded(s, publish.Bounds{All: 10, Each: 10, Poll: time.Hour, Silence: time.Millisecond})
 	f := serve(t, routes).follow("1-1")
 	for range 5 {
 		if id, data, ok := f.next(); id != "" || data != "" || !ok {
@@ -118,7 +118,7 @@ func TestSilenceIsBrokenByComments(t *testing.T) {
 }
 
 // waitFollowers waits until so many hold a place.
-func waitFollowers(t testing.TB, followers func() int64, want int64) {
+func waitFollowers(t testing.TB, followers func() int, want int) {
 	t.Helper()
 	for late := time.Now().Add(10 * time.Second); followers() != want; runtime.Gosched() {
 		if time.Now().After(late) {
@@ -130,7 +130,7 @@ func waitFollowers(t testing.TB, followers func() int64, want int64) {
 func TestAFollowerThatIsGoneLeavesNothing(t *testing.T) {
 	s := newHeld(t)
 	s.sign(t, 1, 1)
-	routes, followers := publish.Bounded(s, 100, time.Hour, time.Millisecond)
+	routes, followers, _ := publish.Bounded(s, publish.Bounds{All: 100, Each: 100, Poll: time.Hour, Silence: time.Millisecond})
 	n := serve(t, routes)
 	n.get("/sync/checkpoint")
 	before := runtime.NumGoroutine()
@@ -155,7 +155,7 @@ func TestAFollowerThatIsGoneLeavesNothing(t *testing.T) {
 func TestFollowersAreBounded(t *testing.T) {
 	s := newHeld(t)
 	s.sign(t, 1, 1)
-	routes, followers := publish.Bounded(s, 2, time.Hour, time.Millisecond)
+	routes, followers, _ := publish.Bounded(s, publish.Bounds{All: 2, Each: 2, Poll: time.Hour, Silence: time.Millisecond})
 	n := serve(t, routes)
 	one, two := n.follow(""), n.follow("")
 	one.event()
@@ -179,7 +179,7 @@ func TestFollowersAreBounded(t *testing.T) {
 func TestAPollIsHeldUntilThereIsSomethingNew(t *testing.T) {
 	s := newHeld(t)
 	s.sign(t, 3, 1000)
-	routes, followers := publish.Bounded(s, 10, time.Hour, time.Hour)
+	routes, followers, _ := publish.Bounded(s, publish.Bounds{All: 10, Each: 10, Poll: time.Hour, Silence: time.Hour})
 	n := serve(t, routes)
 	answer := make(chan string, 1)
 	go func() {
@@ -197,7 +197,7 @@ func TestAPollIsHeldUntilThereIsSomethingNew(t *testing.T) {
 func TestAPollEndsWithTheNewestThereIs(t *testing.T) {
 	s := newHeld(t)
 	want := s.sign(t, 3, 1000)
-	routes, followers := publish.Bounded(s, 10, time.Millisecond, time.Hour)
+	routes, followers, _ := publish.Bounded(s, publish.Bounds{All: 10, Each: 10, Poll: time.Millisecond, Silence: time.Hour})
 	if status, _, _, body := serve(t, routes).get("/sync/checkpoint?after=3-1000"); status != 200 || body != want {
 		t.Errorf("%d %q", status, body)
 	}
@@ -207,7 +207,7 @@ func TestAPollEndsWithTheNewestThereIs(t *testing.T) {
 func TestStreamsAndPollsEndWhenTheServerStops(t *testing.T) {
 	s := newHeld(t)
 	s.sign(t, 3, 1000)
-	routes, followers := publish.Bounded(s, 10, time.Hour, time.Hour)
+	routes, followers, _ := publish.Bounded(s, publish.Bounds{All: 10, Each: 10, Poll: time.Hour, Silence: time.Hour})
 	n := serve(t, routes)
 	f := n.follow("")
 	f.event()

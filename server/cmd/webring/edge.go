@@ -27,6 +27,16 @@ import (
 // edgeCapacity is no bound: the origin's is what counts.
 const edgeCapacity = 50_000_000
 
+// What an edge passes on to the origin: paid operations, and other requests,
+// each by [edge.Config]'s spelling.
+var (
+	paidAtOrigin = []string{"/api/register", "/api/bid"}
+	onlyAtOrigin = []string{
+		"POST /join",
+		"GET /reports/{id}",
+	}
+)
+
 // edgeOptions are the flags of `webring edge`.
 type edgeOptions struct {
 	data, origin, originKey, edgeSecretFile string
@@ -71,6 +81,7 @@ func runEdge(args []string, out io.Writer) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	return follow(ctx, &o, log, out)
 }
 
@@ -87,10 +98,16 @@ func follow(ctx context.Context, o *edgeOptions, log *slog.Logger, out io.Writer
 	if err != nil {
 		return err
 	}
-	r, err := replica.New(ctx, replica.Config{
+	cfg := replica.Config{
 		Origin: o.origin, Key: o.originKey, Dir: filepath.Join(o.data, "replica"), Replay: o.replay,
 		Own: surface.own, Open: surface.open, Show: surface.show, Log: log,
-	})
+	}
+	if secret != nil {
+		if cfg.Vouch, err = edge.Vouch(secret); err != nil {
+			return err
+		}
+	}
+	r, err := replica.New(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -119,8 +136,14 @@ func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, answers *e
 	defer forwarder.Close()
 	cfg := edge.Config{
 		Core: answers, EdgeSecret: secret, Stale: r.Stale, Log: log,
-		Paid: map[string]edge.PaidHandler{"/api/register": forwarder.Paid, "/api/bid": forwarder.Paid},
+		Paid: map[string]edge.PaidHandler{}, Others: map[string]edge.Handler{},
 		Sync: publish.Handlers(r, answers.BaseURL),
+	}
+	for _, path := range paidAtOrigin {
+		cfg.Paid[path] = forwarder.Paid
+	}
+	for _, pattern := range onlyAtOrigin {
+		cfg.Others[pattern] = forwarder.Pass
 	}
 	if err := o.shell.fill(&cfg); err != nil {
 		return err
