@@ -98,6 +98,15 @@ func alike(t *testing.T, nodes ...*origin) {
 	}
 }
 
+// kept waits until what an edge shows is on its disk, which comes last.
+func (o *origin) kept() {
+	o.t.Helper()
+	eventually(o.t, "the position on disk", 30*time.Second, func() bool {
+		b, err := os.ReadFile(filepath.Join(o.data, "replica", "checkpoint"))
+		return err == nil && strings.Split(string(b), "\n")[1] == o.position()
+	})
+}
+
 // TestPayersReadTheirOwnWritesAtEveryEdge pays through two edges and one behind
 // them, in turn and at once.
 func TestPayersReadTheirOwnWritesAtEveryEdge(t *testing.T) {
@@ -211,6 +220,7 @@ func TestAnEdgeStartsFromItsFolder(t *testing.T) {
 	}
 	want := e.get("/api/ring")
 	alike(t, o, e)
+	e.kept()
 	o.kill()
 	for _, end := range []func(){e.kill, e.stop} {
 		end()
