@@ -40,6 +40,8 @@ var importLaw = map[string][]string{
 	"webring/server/node":            {"std", "webring/server/mpp", "github.com/ethereum/go-ethereum/"},
 	"webring/server/tempo":           {"std", "webring/server/mpp", "webring/server/node", "github.com/ethereum/go-ethereum/"},
 	"webring/server/tempo/tempotest": {"std", "webring/server/mpp", "webring/server/tempo", "github.com/ethereum/go-ethereum/"},
+	"webring/server/fetch":           {"std", "code.dny.dev/ssrf", "golang.org/x/net/idna", "golang.org/x/net/publicsuffix", "golang.org/x/sync/semaphore"},
+	"webring/server/score/robots":    {"std"},
 	"webring/server/score": {"std", "github.com/cenkalti/backoff/v5", "github.com/sony/gobreaker/v2",
 		"golang.org/x/sync/singleflight", "golang.org/x/net/http/httpguts", "github.com/shopspring/decimal"},
 	"webring/server/paid": {"std", "webring/server/ledger", "webring/server/mpp", "webring/server/score", "webring/core", "webring/core/api",

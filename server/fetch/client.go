@@ -1,0 +1,223 @@
+package fetch
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+)
+
+const (
+	dialTime  = 3 * time.Second
+	tlsTime   = 5 * time.Second
+	firstByte = 5 * time.Second
+	wholeTime = 10 * time.Second
+
+	maxHeader    = 64 << 10 // bytes of a response's header
+	maxRedirects = 3
+
+	// MaxBody is how much of a decoded body is read unless the request says
+	// otherwise, in bytes.
+	MaxBody = 1 << 20
+)
+
+// Config is what a [Client] is made of. The zero value fetches public sites.
+type Config struct {
+	// Map sends fetches of hosts, patterns as in [Admits], to one address and
+	// port each, which may be any. Development only.
+	Map map[string]netip.AddrPort
+	// Allow are patterns of hosts that are fetched although their names are
+	// not public. Their addresses must be. Development only.
+	Allow []string
+	// Own are public addresses that lead back to the operator's machines, beside
+	// those of this machine's interfaces. They are never connected to.
+	Own    []netip.Addr
+	Limits Limits
+
+	// Resolver finds addresses of names; nil is the system's. Its answers need
+	// no trust.
+	Resolver *net.Resolver
+	// Roots verify certificates; nil is the system's.
+	Roots *x509.CertPool
+}
+
+// Client fetches from strangers' sites. It is safe for concurrent use.
+type Client struct {
+	cfg       Config
+	limits    *limiter
+	ports     []uint16 // that are ever connected to, but for mapped hosts
+	dialer    *dialer
+	transport *http.Transport
+}
+
+// New prepares a client.
+func New(cfg Config) *Client { return newClient(cfg, 80, 443) }
+
+func newClient(cfg Config, ports ...uint16) *Client {
+	c := &Client{cfg: cfg, limits: newLimiter(cfg.Limits), ports: ports}
+	c.dialer = newDialer(c)
+	c.transport = &http.Transport{
+		Proxy:                  nil, // whatever the environment says
+		DialContext:            c.dialer.dial,
+		TLSClientConfig:        &tls.Config{RootCAs: cfg.Roots, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    tlsTime,
+		ResponseHeaderTimeout:  firstByte,
+		MaxResponseHeaderBytes: maxHeader,
+		MaxConnsPerHost:        c.limits.limits.PerSite,
+		MaxIdleConnsPerHost:    c.limits.limits.PerSite,
+		MaxIdleConns:           c.limits.limits.InAll,
+		IdleConnTimeout:        5 * time.Second,
+		// HTTP/1.1 only: a connection carries one answer at a time, so that
+		// the bounds on each answer bound the connection.
+		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
+	}
+	return c
+}
+
+// Close gives idle connections up.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// Request is one thing to read, by GET.
+type Request struct {
+	URL       string
+	Accept    string // the Accept field; "" for anything
+	UserAgent string // "" for [Agent]
+	MaxBody   int64  // bytes of the decoded body; 0 for [MaxBody]
+}
+
+// Agent is the User-Agent field of requests that speak for nobody else.
+const Agent = "webring/1 (agent-readiness)"
+
+// Response is what came. The body is decoded and ends where the limit was met.
+type Response struct {
+	Status    int
+	Header    http.Header
+	Body      []byte
+	Truncated bool     // the body went on after the limit
+	URL       *url.URL // that answered in the end
+	Redirects int
+}
+
+// Get reads what r asks for. It follows redirects and returns whatever status
+// ends them.
+func (c *Client) Get(ctx context.Context, r Request) (*Response, error) {
+	u, err := c.target(r.URL)
+	if err != nil {
+		return nil, err
+	}
+	site := Site(u.Hostname())
+	bounded, cancel := context.WithTimeoutCause(ctx, wholeTime, ErrTooSlow)
+	defer cancel()
+	leave, err := c.limits.enter(bounded, site)
+	if err != nil {
+		return nil, c.judge(ctx, err)
+	}
+	defer leave()
+	for hops := 0; ; hops++ {
+		resp, next, err := c.once(bounded, u, r)
+		if err != nil {
+			return nil, c.judge(ctx, err)
+		}
+		if next == "" {
+			resp.Redirects = hops
+			return resp, nil
+		}
+		if hops == maxRedirects {
+			return nil, fmt.Errorf("%w: there are more than %d", ErrRedirect, maxRedirects)
+		}
+		if u, err = c.follow(u, next, site); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// once sends one request. When the answer leads elsewhere it gives where.
+func (c *Client) once(ctx context.Context, u *url.URL, r Request) (*Response, string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, "", err
+	}
+	req.Header.Set("User-Agent", r.UserAgent)
+	if r.UserAgent == "" {
+		req.Header.Set("User-Agent", Agent)
+	}
+	if r.Accept != "" {
+		req.Header.Set("Accept", r.Accept)
+	}
+	resp, err := c.transport.RoundTrip(req)
+	if err != nil {
+		return nil, "", err
+	}
+	// Closing without reading on ends the connection: a body without end costs
+	// no more than its limit.
+	defer resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		if next := resp.Header.Get("Location"); next != "" {
+			return nil, next, nil
+		}
+	}
+	limit := r.MaxBody
+	if limit == 0 {
+		limit = MaxBody
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	if err != nil {
+		return nil, "", err
+	}
+	got := &Response{Status: resp.StatusCode, Header: resp.Header, Body: body, URL: u}
+	if int64(len(body)) > limit {
+		got.Body, got.Truncated = body[:limit], true
+	}
+	return got, "", nil
+}
+
+// follow says where a redirect leads, if it may.
+func (c *Client) follow(from *url.URL, location, site string) (*url.URL, error) {
+	ref, err := url.Parse(location)
+	if err != nil {
+		return nil, fmt.Errorf("%w: its target is no URL", ErrRedirect)
+	}
+	to, err := c.target(from.ResolveReference(ref).String())
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: its target is no public http or https URL", ErrRedirect)
+	case from.Scheme == "https" && to.Scheme != "https":
+		return nil, fmt.Errorf("%w: it leads from https to http", ErrRedirect)
+	case Site(to.Hostname()) != site:
+		return nil, fmt.Errorf("%w: it leads to another site", ErrRedirect)
+	}
+	return to, nil
+}
+
+// judge turns what went wrong into what callers may know. What stands behind an
+// address that answers in no way is nobody's business.
+func (c *Client) judge(ctx context.Context, err error) error {
+	var busy *Busy
+	var timeout interface{ Timeout() bool }
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("fetch: %w", context.Cause(ctx))
+	case errors.As(err, &busy):
+		return err
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, ErrTooSlow),
+		errors.As(err, &timeout) && timeout.Timeout() && !dialing(err):
+		return ErrTooSlow
+	}
+	return ErrUnreachable
+}
+
+// dialing says whether err is of the time before there was a connection. How
+// long a port keeps silent is not told.
+func dialing(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial" || strings.Contains(err.Error(), "lookup ")
+}

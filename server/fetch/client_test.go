@@ -1,0 +1,555 @@
+package fetch
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+// listener is a server on the loopback that nobody may reach, with a count of
+// the connections that did.
+type listener struct {
+	*httptest.Server
+	port    uint16
+	reached atomic.Int64
+}
+
+func listen(t *testing.T, address string, h http.HandlerFunc) *listener {
+	t.Helper()
+	l := &listener{}
+	l.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l.reached.Add(1)
+		if h != nil {
+			h(w, r)
+		}
+	}))
+	inner, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Listener.Close()
+	l.Listener = inner
+	l.port = netip.MustParseAddrPort(inner.Addr().String()).Port()
+	l.Start()
+	t.Cleanup(l.Close)
+	return l
+}
+
+// names is a name server on the loopback. It answers with the next of a name's
+// addresses each time it is asked, and goes on with the last.
+func names(t *testing.T, answers map[string][]string) *net.Resolver {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	asked := map[string]int{}
+	go func() {
+		buf := make([]byte, 1500)
+		for {
+			n, from, err := conn.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			var m dnsmessage.Message
+			if m.Unpack(buf[:n]) != nil || len(m.Questions) != 1 {
+				continue
+			}
+			q := m.Questions[0]
+			name := strings.TrimSuffix(q.Name.String(), ".")
+			m.Header = dnsmessage.Header{ID: m.ID, Response: true, Authoritative: true}
+			m.Additionals = nil
+			list := answers[name]
+			if list == nil {
+				m.RCode = dnsmessage.RCodeNameError
+			} else {
+				a := netip.MustParseAddr(list[min(asked[name+q.Type.String()], len(list)-1)])
+				asked[name+q.Type.String()]++
+				header := dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: 0}
+				switch {
+				case q.Type == dnsmessage.TypeA && a.Is4():
+					m.Answers = []dnsmessage.Resource{{Header: header, Body: &dnsmessage.AResource{A: a.As4()}}}
+				case q.Type == dnsmessage.TypeAAAA && a.Is6():
+					m.Answers = []dnsmessage.Resource{{Header: header, Body: &dnsmessage.AAAAResource{AAAA: a.As16()}}}
+				}
+			}
+			if reply, err := m.Pack(); err == nil {
+				_, _ = conn.WriteTo(reply, from)
+			}
+		}
+	}()
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "udp", conn.LocalAddr().String())
+	}}
+}
+
+func get(t *testing.T, c *Client, url string) (*Response, error) {
+	t.Helper()
+	return c.Get(t.Context(), Request{URL: url})
+}
+
+// TestForbiddenAddressesAreNotReached asks twice: with the guard, and without
+// it, where the listener must be reached or the test proves nothing.
+func TestForbiddenAddressesAreNotReached(t *testing.T) {
+	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
+	l4 := listen(t, "127.0.0.1:0", nil)
+	for _, c := range []struct{ name, address string }{
+		{"loopback", "127.0.0.1"},
+		{"another of the loopback", "127.9.9.9"},
+		{"this network", "0.0.0.0"},
+		{"v4-mapped v6", "::ffff:127.0.0.1"},
+		{"loopback v6", "::1"},
+		{"unspecified v6", "::"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := l4
+			if a := netip.MustParseAddr(c.address); c.address == "127.9.9.9" || a.Is6() && !a.Is4In6() {
+				bind := net.JoinHostPort(map[string]string{"::": "::1"}[c.address], "0")
+				if bind == ":0" {
+					bind = net.JoinHostPort(c.address, "0")
+				}
+				if probe, err := net.Listen("tcp", bind); err != nil {
+					t.Skipf("this machine has no %s: %v", c.address, err)
+				} else {
+					probe.Close()
+				}
+				l = listen(t, bind, nil)
+			}
+			before := l.reached.Load()
+			resolver := names(t, map[string][]string{"evil.acme.com": {c.address}})
+			guarded := newClient(Config{Resolver: resolver}, l.port)
+			url := fmt.Sprintf("http://evil.acme.com:%d/", l.port)
+			if _, err := get(t, guarded, url); !errors.Is(err, ErrUnreachable) || strings.Contains(err.Error(), c.address) {
+				t.Errorf("guarded: %v", err)
+			}
+			if l.reached.Load() != before {
+				t.Error("the listener was reached")
+			}
+			open := newClient(Config{Resolver: resolver}, l.port)
+			open.dialer.ControlContext = nil
+			if _, err := get(t, open, url); err != nil || l.reached.Load() != before+1 {
+				t.Errorf("without the guard nothing is reached: %v", err)
+			}
+		})
+	}
+}
+
+func TestAddressesThatNoListenerHereHas(t *testing.T) {
+	own := netip.MustParseAddr("8.8.4.4")
+	d := newClient(Config{Own: []netip.Addr{own}}, 80, 443).dialer
+	list, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	forbidden := []string{"10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "168.63.129.16", "8.8.4.4",
+		"192.0.0.1", "198.18.0.1", "224.0.0.1", "255.255.255.255", "fe80::1", "fd00::1", "ff02::1", "64:ff9b::7f00:1",
+		"2002:7f00:1::", "2001:db8::1", "::ffff:8.8.8.8", "::127.0.0.1", "fec0::1", "100::1"}
+	for _, i := range list {
+		forbidden = append(forbidden, netip.MustParsePrefix(i.String()).Addr().String())
+	}
+	for _, a := range forbidden {
+		network := "tcp4"
+		if strings.Contains(a, ":") {
+			network = "tcp6"
+		}
+		if d.control(t.Context(), network, net.JoinHostPort(a, "443"), nil) == nil {
+			t.Errorf("%s may be dialled", a)
+		}
+	}
+	for _, a := range []string{"8.8.8.8", "2606:4700::1111"} {
+		network := "tcp4"
+		if strings.Contains(a, ":") {
+			network = "tcp6"
+		}
+		if err := d.control(t.Context(), network, net.JoinHostPort(a, "443"), nil); err != nil {
+			t.Errorf("%s: %v", a, err)
+		}
+		for _, port := range []string{"22", "25", "8080", "0"} {
+			if d.control(t.Context(), network, net.JoinHostPort(a, port), nil) == nil {
+				t.Errorf("port %s may be dialled", port)
+			}
+		}
+		if d.control(t.Context(), "udp", net.JoinHostPort(a, "443"), nil) == nil {
+			t.Error("udp may be used")
+		}
+	}
+}
+
+// TestRebinding has a name show a harmless address first, and the loopback when
+// it is looked up again.
+func TestRebinding(t *testing.T) {
+	l := listen(t, "127.0.0.1:0", nil)
+	resolver := names(t, map[string][]string{"rebind.acme.com": {"192.0.2.1", "127.0.0.1"}})
+	if found, err := resolver.LookupNetIP(t.Context(), "ip4", "rebind.acme.com"); err != nil || found[0].String() != "192.0.2.1" {
+		t.Fatalf("%v, %v", found, err)
+	}
+	c := newClient(Config{Resolver: resolver}, l.port)
+	if _, err := get(t, c, fmt.Sprintf("http://rebind.acme.com:%d/", l.port)); !errors.Is(err, ErrUnreachable) || l.reached.Load() != 0 {
+		t.Errorf("%v, reached %d times", err, l.reached.Load())
+	}
+}
+
+// mappedTo is a client for which every name below acme.com is at l.
+func mappedTo(l *listener) *Client {
+	to := netip.MustParseAddrPort(l.Listener.Addr().String())
+	return New(Config{Map: map[string]netip.AddrPort{"*.acme.com": to, "acme.com": to}, Limits: Limits{PerMinute: -1}})
+}
+
+func TestRedirects(t *testing.T) {
+	inner := listen(t, "127.0.0.1:0", nil)
+	innerURL := fmt.Sprintf("127.0.0.1:%d", inner.port)
+	var mu atomic.Value
+	l := listen(t, "127.0.0.1:0", func(w http.ResponseWriter, r *http.Request) {
+		if len(r.Header["Cookie"]) > 0 || len(r.Header["Referer"]) > 0 || len(r.Header["Authorization"]) > 0 {
+			t.Errorf("a request carries %v", r.Header)
+		}
+		switch {
+		case r.URL.Path == "/start":
+			w.Header().Set("Set-Cookie", "a=b; Domain=acme.com")
+			w.Header().Set("Location", mu.Load().(string))
+			w.WriteHeader(302)
+		case strings.HasPrefix(r.URL.Path, "/hop"):
+			n := int(r.URL.Path[4] - '0')
+			if n > 1 {
+				w.Header().Set("Location", fmt.Sprintf("/hop%d", n-1))
+				w.WriteHeader(301)
+			}
+		case r.URL.Path == "/loop":
+			w.Header().Set("Location", "/loop")
+			w.WriteHeader(307)
+		}
+	})
+	c := mappedTo(l)
+	for _, to := range []string{
+		"http://" + innerURL + "/", "//" + innerURL + "/", "http://localhost/", "http://[::1]/", "http://[::ffff:127.0.0.1]/",
+		"http://2130706433/", "http://0x7f.1/", "http://127.1/", "http://①②⑦.⓪.⓪.①/", "http://user@www.acme.com/", "http://user:pw@www.acme.com/",
+		"http://evil.com/", "http://notacme.com/", "http://www.acme.com:8080/", "ftp://www.acme.com/", "file:///etc/passwd", "gopher://www.acme.com/",
+		"javascript:alert(1)", "http://[fe80::1%25lo]/", "http:///", "http://www.acme.com\\@127.0.0.1/", "/loop", "http://%31%32%37.0.0.1/",
+	} {
+		mu.Store(to)
+		if r, err := get(t, c, "http://acme.com/start"); !errors.Is(err, ErrRedirect) {
+			t.Errorf("to %s: %v, %v", to, r, err)
+		}
+	}
+	if inner.reached.Load() != 0 {
+		t.Errorf("the forbidden listener was reached %d times", inner.reached.Load())
+	}
+	for to, hops := range map[string]int{"/hop1": 1, "http://www.acme.com/hop1": 1, "/hop3": 3} {
+		mu.Store(to)
+		if r, err := get(t, c, "http://acme.com/start"); err != nil || r.Redirects != hops || r.Status != 200 {
+			t.Errorf("to %s: %+v, %v", to, r, err)
+		}
+	}
+	mu.Store("/hop4")
+	if _, err := get(t, c, "http://acme.com/start"); !errors.Is(err, ErrRedirect) {
+		t.Errorf("four hops: %v", err)
+	}
+}
+
+func TestTargetsThatAreNotFetched(t *testing.T) {
+	c := New(Config{})
+	for _, url := range []string{
+		"", "acme.com", "//acme.com/", "ftp://acme.com/", "http://", "http:acme.com", "http://user@acme.com/", "http://u:p@acme.com/",
+		"http://127.0.0.1/", "http://127.1/", "http://2130706433/", "http://0x7f000001/", "http://017700000001/", "http://①②⑦.⓪.⓪.①/",
+		"http://127。0。0。1/", "http://[::1]/", "http://[::ffff:7f00:1]/", "http://[fe80::1%25eth0]/", "http://1.2.3.4/", "http://8.8.8.8/", "http://acme.0x1/",
+		"http://localhost/", "http://localhost./", "http://printer/", "http://printer.local/", "http://db.internal/", "http://x.test/", "http://com/", "http://co.uk/",
+		"http://acme.com:22/", "http://acme.com:8080/", "http://acme.com:0/", "http://acme.com:65616/", "http://acme.com:080/", "http://ac me.com/", "http://acme_.com/",
+		"http://acme.com" + strings.Repeat("/x", 1024), "http://\x00acme.com/", "http://acme.com%2f@127.0.0.1/",
+	} {
+		if r, err := get(t, c, url); !errors.Is(err, ErrTarget) {
+			t.Errorf("%.60q: %v, %v", url, r, err)
+		}
+	}
+	for url, want := range map[string]string{
+		"http://BÜCHER.de/a?b#c": "http://xn--bcher-kva.de/a?b", "https://Acme.COM.:443/": "https://acme.com:443/", "http://user.github.io/": "http://user.github.io/",
+	} {
+		if u, err := c.target(url); err != nil || u.String() != want {
+			t.Errorf("%s: %v, %v, want %s", url, u, err, want)
+		}
+	}
+}
+
+func TestProxyVariablesAreIgnored(t *testing.T) {
+	proxy := listen(t, "127.0.0.1:0", nil)
+	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY"} {
+		t.Setenv(name, proxy.URL)
+	}
+	l := listen(t, "127.0.0.1:0", nil)
+	resolver := names(t, map[string][]string{"open.acme.com": {"127.0.0.1"}})
+	c := newClient(Config{Resolver: resolver}, l.port)
+	c.dialer.ControlContext = nil // so that the way is open, and the proxy the only other one
+	if _, err := get(t, c, fmt.Sprintf("http://open.acme.com:%d/", l.port)); err != nil || proxy.reached.Load() != 0 || l.reached.Load() != 1 {
+		t.Errorf("%v, the proxy was reached %d times", err, proxy.reached.Load())
+	}
+}
+
+func TestCertificatesAreVerified(t *testing.T) {
+	s := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer s.Close()
+	s.Config.ErrorLog = nil
+	to := netip.MustParseAddrPort(s.Listener.Addr().String())
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	cfg := Config{Map: map[string]netip.AddrPort{"example.com": to, "acme.com": to}, Roots: roots}
+	if r, err := get(t, New(cfg), "https://example.com/"); err != nil || r.Status != 200 {
+		t.Errorf("a certificate for this name: %v", err)
+	}
+	if _, err := get(t, New(cfg), "https://acme.com/"); !errors.Is(err, ErrUnreachable) {
+		t.Errorf("a certificate for another name: %v", err)
+	}
+	cfg.Roots = x509.NewCertPool()
+	if _, err := get(t, New(cfg), "https://example.com/"); !errors.Is(err, ErrUnreachable) {
+		t.Errorf("a certificate of nobody: %v", err)
+	}
+}
+
+func TestNoDowngrade(t *testing.T) {
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://example.com/", http.StatusFound)
+	}))
+	defer s.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	c := New(Config{Map: map[string]netip.AddrPort{"example.com": netip.MustParseAddrPort(s.Listener.Addr().String())}, Roots: roots})
+	if _, err := get(t, c, "https://example.com/"); !errors.Is(err, ErrRedirect) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestBodiesAreBounded counts what the heap grows by, beside the bytes kept.
+func TestBodiesAreBounded(t *testing.T) {
+	var bomb bytes.Buffer
+	z := gzip.NewWriter(&bomb)
+	zeros := make([]byte, 1<<20)
+	for range 256 {
+		z.Write(zeros)
+	}
+	z.Close()
+	l := listen(t, "127.0.0.1:0", func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/bomb":
+			w.Header().Set("Content-Encoding", "gzip")
+			w.Write(bomb.Bytes())
+		case "/endless":
+			for r.Context().Err() == nil {
+				if _, err := w.Write(zeros); err != nil {
+					return
+				}
+			}
+		case "/exact":
+			w.Write(zeros[:1000])
+		}
+	})
+	c := mappedTo(l)
+	for _, path := range []string{"/bomb", "/endless"} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r, err := get(t, c, "http://acme.com"+path)
+		runtime.ReadMemStats(&after)
+		if err != nil || !r.Truncated || len(r.Body) != MaxBody {
+			t.Errorf("%s: %v", path, err)
+		}
+		if grown := after.TotalAlloc - before.TotalAlloc; grown > 32<<20 {
+			t.Errorf("%s: %d bytes were allocated", path, grown)
+		}
+	}
+	for limit, truncated := range map[int64]bool{999: true, 1000: false, 1001: false} {
+		r, err := c.Get(t.Context(), Request{URL: "http://acme.com/exact", MaxBody: limit})
+		if err != nil || r.Truncated != truncated || int64(len(r.Body)) > limit {
+			t.Errorf("limit %d: %+v, %v", limit, r, err)
+		}
+	}
+}
+
+// raw answers connections byte by byte.
+func raw(t *testing.T, talk func(net.Conn)) *Client {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				talk(conn)
+			}()
+		}
+	}()
+	return New(Config{Map: map[string]netip.AddrPort{"acme.com": netip.MustParseAddrPort(l.Addr().String())}})
+}
+
+func TestAnswersThatDoNotEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		talk  func(net.Conn)
+		want  error
+		bound time.Duration
+	}{
+		"endless header": {func(conn net.Conn) {
+			fmt.Fprint(conn, "HTTP/1.1 200 OK\r\n")
+			for i := 0; ; i++ {
+				if _, err := fmt.Fprintf(conn, "X-%d: %s\r\n", i, strings.Repeat("y", 1000)); err != nil {
+					return
+				}
+			}
+		}, ErrUnreachable, wholeTime},
+		"endless informational answers": {func(conn net.Conn) {
+			for {
+				if _, err := fmt.Fprint(conn, "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"); err != nil {
+					return
+				}
+			}
+		}, ErrUnreachable, wholeTime},
+		"no first byte": {func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }, ErrTooSlow, firstByte},
+		"dripping body": {func(conn net.Conn) {
+			fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+			for {
+				if _, err := conn.Write([]byte("x")); err != nil {
+					return
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+		}, ErrTooSlow, wholeTime},
+		"garbage": {func(conn net.Conn) { fmt.Fprint(conn, "SSH-2.0-OpenSSH_9.6\r\n") }, ErrUnreachable, wholeTime},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := raw(t, c.talk)
+			start := time.Now()
+			_, err := get(t, client, "http://acme.com/")
+			// Twice the bound: the machine may be busy.
+			if took := time.Since(start); !errors.Is(err, c.want) || took > 2*c.bound {
+				t.Errorf("%v after %s", err, took)
+			}
+		})
+	}
+}
+
+func TestEndOfTheCallersContext(t *testing.T) {
+	client := raw(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	if _, err := client.Get(ctx, Request{URL: "http://acme.com/"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestPlacesAreBoundedAndGivenBack(t *testing.T) {
+	var now, most atomic.Int64
+	release := make(chan struct{})
+	l := listen(t, "127.0.0.1:0", func(http.ResponseWriter, *http.Request) {
+		n := now.Add(1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		<-release
+		now.Add(-1)
+	})
+	to := netip.MustParseAddrPort(l.Listener.Addr().String())
+	c := New(Config{Map: map[string]netip.AddrPort{"*.com": to}, Limits: Limits{InAll: 6, PerSite: 2, PerMinute: -1}})
+	done := make(chan error)
+	for i := range 60 {
+		go func() {
+			_, err := c.Get(context.Background(), Request{URL: fmt.Sprintf("http://site%d.com/", i%5)})
+			done <- err
+		}()
+	}
+	for now.Load() < 6 {
+		time.Sleep(time.Millisecond)
+	}
+	close(release)
+	for range 60 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if most.Load() != 6 {
+		t.Errorf("%d at once", most.Load())
+	}
+	if !c.limits.all.TryAcquire(6) {
+		t.Error("places are not free")
+	}
+	for site, s := range c.limits.sites {
+		if s.users != 0 || !s.places.TryAcquire(2) {
+			t.Errorf("%s: places are not free", site)
+		}
+	}
+}
+
+func TestOneSiteIsAskedSoManyTimesAMinute(t *testing.T) {
+	l := listen(t, "127.0.0.1:0", nil)
+	to := netip.MustParseAddrPort(l.Listener.Addr().String())
+	c := New(Config{Map: map[string]netip.AddrPort{"*.acme.com": to, "other.com": to}, Limits: Limits{PerMinute: 3}})
+	for i := range 3 {
+		if _, err := get(t, c, fmt.Sprintf("http://n%d.acme.com/", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var busy *Busy
+	if _, err := get(t, c, "http://another.acme.com/"); !errors.As(err, &busy) || busy.RetryAfter <= 0 || busy.RetryAfter > time.Minute {
+		t.Errorf("%v", err)
+	}
+	if _, err := get(t, c, "http://other.com/"); err != nil {
+		t.Errorf("another site: %v", err)
+	}
+	for i := range 2 * maxSites {
+		_, _ = c.limits.count(fmt.Sprint(i))
+	}
+	if len(c.limits.sites) > maxSites {
+		t.Errorf("%d sites are counted", len(c.limits.sites))
+	}
+}
+
+func TestMaps(t *testing.T) {
+	for _, s := range []string{"", "a.test", "a.test=", "=127.0.0.1:80", "a.test=127.0.0.1", "a.test=localhost:80", "a.test=127.0.0.1:0", "*.=127.0.0.1:80", "a=:80"} {
+		if p, to, err := ParseMap(s); err == nil {
+			t.Errorf("%q: %s %s", s, p, to)
+		}
+	}
+	a, b := netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("[::1]:2")
+	c := New(Config{Map: map[string]netip.AddrPort{"*.test": a, "x.test": b, "*.deep.test": b}})
+	for host, want := range map[string]netip.AddrPort{"y.test": a, "x.test": b, "a.x.test": a, "a.deep.test": b, "deep.test": a, "test": {}, "nottest": {}} {
+		if got, ok := c.mapped(host); got != want || ok != want.IsValid() {
+			t.Errorf("%s is at %s", host, got)
+		}
+	}
+}
+
+func FuzzTarget(f *testing.F) {
+	for _, s := range []string{"http://acme.com/", "http://①②⑦.⓪.⓪.①/", "https://u@acme.com:443/x", "http://[::1]/", "http://0x7f.1/"} {
+		f.Add(s)
+	}
+	c := New(Config{})
+	f.Fuzz(func(t *testing.T, s string) {
+		u, err := c.target(s)
+		if err != nil {
+			return
+		}
+		if u.User != nil || u.Fragment != "" || net.ParseIP(u.Hostname()) != nil || !strings.Contains(u.Hostname(), ".") {
+			t.Fatalf("%q gives %s", s, u)
+		}
+		if again, err := c.target(u.String()); err != nil || again.String() != u.String() {
+			t.Fatalf("%q gives %s, then %v %v", s, u, again, err)
+		}
+	})
+}

@@ -1,0 +1,106 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"code.dny.dev/ssrf"
+)
+
+// azureHost is the address at which Azure's machines find the services of their
+// host. No registry lists it: it is public by its form.
+var azureHost = netip.MustParsePrefix("168.63.129.16/32")
+
+// errForbidden stays inside: to callers it is [ErrUnreachable].
+var errForbidden = errors.New("fetch: a forbidden address")
+
+// dialer connects to public addresses, and to what the development map names.
+type dialer struct {
+	net.Dialer
+	plain  net.Dialer // for mapped hosts only
+	client *Client
+	guard  *ssrf.Guardian
+
+	mu    sync.Mutex
+	own   map[netip.Addr]bool
+	until time.Time // when own is to be read again
+}
+
+func newDialer(c *Client) *dialer {
+	d := &dialer{client: c, guard: ssrf.New(
+		ssrf.WithPorts(c.ports...),
+		ssrf.WithDeniedV4Prefixes(azureHost),
+	)}
+	d.Dialer = net.Dialer{Timeout: dialTime, Resolver: c.cfg.Resolver, ControlContext: d.control, KeepAlive: -1}
+	d.plain = net.Dialer{Timeout: dialTime, KeepAlive: -1}
+	return d
+}
+
+// dial is the transport's: address is a host name and a port.
+func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	if to, ok := d.client.mapped(host); ok {
+		return d.plain.DialContext(ctx, network, to.String())
+	}
+	return d.DialContext(ctx, network, address)
+}
+
+// control is called for each socket, after the name was resolved and before
+// anything is sent.
+func (d *dialer) control(_ context.Context, network, address string, raw syscall.RawConn) error {
+	if err := d.guard.Safe(network, address, raw); err != nil {
+		return errForbidden
+	}
+	to, err := netip.ParseAddrPort(address)
+	if err != nil || d.ours(to.Addr().Unmap().WithZone("")) {
+		return errForbidden
+	}
+	return nil
+}
+
+// ours reports whether an address leads back to this machine: those of its
+// interfaces, and those that the operator names.
+func (d *dialer) ours(a netip.Addr) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now := time.Now(); !now.Before(d.until) {
+		d.own, d.until = map[netip.Addr]bool{}, now.Add(time.Minute)
+		for _, own := range d.client.cfg.Own {
+			d.own[own.Unmap()] = true
+		}
+		// Without the interfaces there are still the operator's own.
+		list, _ := net.InterfaceAddrs()
+		for _, i := range list {
+			if p, err := netip.ParsePrefix(i.String()); err == nil {
+				d.own[p.Addr().Unmap()] = true
+			}
+		}
+	}
+	return d.own[a]
+}
+
+// mapped gives where a host is fetched from in development.
+func (c *Client) mapped(host string) (netip.AddrPort, bool) {
+	for pattern, to := range c.cfg.Map {
+		if !strings.HasPrefix(pattern, "*.") && matches(pattern, host) {
+			return to, true
+		}
+	}
+	var longest string
+	for pattern := range c.cfg.Map {
+		if len(pattern) > len(longest) && matches(pattern, host) {
+			longest = pattern
+		}
+	}
+	to, ok := c.cfg.Map[longest]
+	return to, ok
+}

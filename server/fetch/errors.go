@@ -1,0 +1,27 @@
+package fetch
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// What callers tell apart. All errors of [Client.Get] match one of these, a
+// *[Busy], or are the end of the caller's context.
+var (
+	// ErrTarget: the URL is none that is ever fetched. Nothing was sent.
+	ErrTarget = errors.New("fetch: not a public http or https URL")
+	// ErrUnreachable: there was no whole answer. It does not say why.
+	ErrUnreachable = errors.New("fetch: the site could not be reached")
+	// ErrTooSlow: the answer was not there within the time for one fetch.
+	ErrTooSlow = errors.New("fetch: the site took too long")
+	// ErrRedirect: the answer leads where it is not followed; see the text.
+	ErrRedirect = errors.New("fetch: the redirect is not followed")
+)
+
+// Busy says that nothing was sent because a limit of this process was met.
+// RetryAfter is when to try again.
+type Busy struct{ RetryAfter time.Duration }
+
+// Error says so.
+func (e *Busy) Error() string { return fmt.Sprintf("fetch: busy for another %s", e.RetryAfter) }

@@ -1,0 +1,111 @@
+package fetch
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// Limits of a client. A zero field stands for its default; a negative PerMinute
+// for no limit.
+type Limits struct {
+	// InAll and PerSite are fetches at the same time. By default 64 and 4.
+	InAll, PerSite int
+	// PerMinute is fetches of one site in a minute. By default 90: four
+	// scorings.
+	PerMinute int
+}
+
+// maxSites bounds how many sites are counted at a time.
+const maxSites = 4096
+
+// limiter gives places. Sites nobody asks for are forgotten.
+type limiter struct {
+	limits Limits
+	all    *semaphore.Weighted
+
+	mu    sync.Mutex
+	ends  time.Time // of the minute that is counted
+	sites map[string]*siteLimit
+}
+
+type siteLimit struct {
+	places *semaphore.Weighted
+	users  int // that hold or wait for a place
+	sent   int // in this minute
+}
+
+func newLimiter(l Limits) *limiter {
+	if l.InAll == 0 {
+		l.InAll = 64
+	}
+	if l.PerSite == 0 {
+		l.PerSite = 4
+	}
+	if l.PerMinute == 0 {
+		l.PerMinute = 90
+	}
+	return &limiter{limits: l, all: semaphore.NewWeighted(int64(l.InAll)), sites: map[string]*siteLimit{}}
+}
+
+// enter waits for a place, first among those of the site, so that a slow site
+// does not hold places of others. The place is given back by leave.
+func (l *limiter) enter(ctx context.Context, site string) (leave func(), err error) {
+	s, err := l.count(site)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.places.Acquire(ctx, 1); err != nil {
+		l.release(s)
+		return nil, err
+	}
+	if err := l.all.Acquire(ctx, 1); err != nil {
+		s.places.Release(1)
+		l.release(s)
+		return nil, err
+	}
+	return func() {
+		l.all.Release(1)
+		s.places.Release(1)
+		l.release(s)
+	}, nil
+}
+
+func (l *limiter) count(site string) (*siteLimit, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if !now.Before(l.ends) {
+		l.ends = now.Add(time.Minute)
+		for name, s := range l.sites {
+			s.sent = 0
+			if s.users == 0 {
+				delete(l.sites, name)
+			}
+		}
+	}
+	s := l.sites[site]
+	if s == nil {
+		if len(l.sites) >= maxSites {
+			return nil, &Busy{RetryAfter: l.ends.Sub(now)}
+		}
+		s = &siteLimit{places: semaphore.NewWeighted(int64(l.limits.PerSite))}
+		l.sites[site] = s
+	}
+	if l.limits.PerMinute >= 0 && s.sent >= l.limits.PerMinute {
+		return nil, &Busy{RetryAfter: l.ends.Sub(now)}
+	}
+	s.sent++
+	s.users++
+	return s, nil
+}
+
+// release gives back a use of the site. What was sent to it is remembered until
+// the minute ends.
+func (l *limiter) release(s *siteLimit) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.users--
+}
