@@ -90,15 +90,54 @@ func (c *Core) Call(op uint32, arg uint64, in []byte) []byte {
 	if cap(c.reply) > keptReply {
 		c.reply = nil
 	}
+	if op == OpServe {
+		return c.answer(arg, in)
+	}
 	c.reply = append(c.reply[:0], make([]byte, replyHead)...)
 	if why := c.do(op, arg, in); why != "" {
 		c.reply = append(c.reply[:replyHead], why...)
 		c.reply[0] = 1
 	}
-	binary.LittleEndian.PutUint64(c.reply[1:], c.state.Seq())
-	binary.LittleEndian.PutUint64(c.reply[9:], uint64(c.state.Clock()))
-	binary.LittleEndian.PutUint64(c.reply[17:], uint64(c.state.LastStamp()/1000))
+	c.putHead(c.reply)
 	return c.reply
+}
+
+// putHead writes the head of a reply, but for its first byte.
+func (c *Core) putHead(reply []byte) {
+	binary.LittleEndian.PutUint64(reply[1:], c.state.Seq())
+	binary.LittleEndian.PutUint64(reply[9:], uint64(c.state.Clock()))
+	binary.LittleEndian.PutUint64(reply[17:], uint64(c.state.LastStamp()/1000))
+}
+
+// ahead is room for all that stands ahead of a body in the reply to OpServe:
+// three addresses that begin with a base URL at the longest.
+const ahead = 4 << 10
+
+// answer is Call for OpServe. The body is written where it lies in the reply,
+// behind room for what stands ahead of it, and so is never copied.
+func (c *Core) answer(random uint64, target []byte) []byte {
+	if !c.settled {
+		c.Advance(0)
+		c.settled = true
+	}
+	if cap(c.reply) < 2*ahead {
+		c.reply = make([]byte, 0, 64<<10)
+	}
+	r := &c.response
+	room := c.reply[ahead:ahead]
+	r.Body = room
+	c.Serve(target, random, r)
+	if cap(r.Body) > cap(room) {
+		// It has outgrown the reply; the next one will have room for as much.
+		c.reply = append(make([]byte, ahead, ahead+cap(r.Body)), r.Body...)
+	}
+	end := ahead + len(r.Body)
+	begin := ahead - replyHead - responseHead - len(r.Location) - len(r.Next) - len(r.Prev)
+	reply := c.reply[begin:end]
+	reply[0] = 0
+	c.putHead(reply)
+	appendAhead(reply[:replyHead], r)
+	return reply
 }
 
 // do performs an operation, appends what follows the head to the reply, or says
@@ -121,13 +160,6 @@ func (c *Core) do(op uint32, arg uint64, in []byte) (why string) {
 			c.Rewind(int64(arg))
 		}
 		c.settled = true
-	case OpServe:
-		if !c.settled {
-			c.Advance(0)
-			c.settled = true
-		}
-		c.Serve(in, arg, &c.response)
-		c.reply = AppendResponse(c.reply, &c.response)
 	case OpBaseURL:
 		c.reply = append(c.reply, c.BaseURL()...)
 	case OpDigest:

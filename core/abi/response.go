@@ -19,6 +19,11 @@ const responseHead = 2 + 3 + 8 + 8 + 4*4
 //
 // The position of an answer is not in it: it stands in the reply's head.
 func AppendResponse(dst []byte, r *Response) []byte {
+	return append(appendAhead(dst, r), r.Body...)
+}
+
+// appendAhead appends what stands ahead of the body.
+func appendAhead(dst []byte, r *Response) []byte {
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(r.Status))
 	unknown := byte(0)
 	if r.Unknown {
@@ -27,13 +32,13 @@ func AppendResponse(dst []byte, r *Response) []byte {
 	dst = append(dst, byte(r.Media), byte(r.Validity), unknown)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(r.Since))
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(r.Until))
-	for _, part := range [...][]byte{r.Location, r.Next, r.Prev, r.Body} {
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(part)))
-	}
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(r.Location)))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(r.Next)))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(r.Prev)))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(r.Body)))
 	dst = append(dst, r.Location...)
 	dst = append(dst, r.Next...)
-	dst = append(dst, r.Prev...)
-	return append(dst, r.Body...)
+	return append(dst, r.Prev...)
 }
 
 // DecodeResponse reads all of b into r, whose buffers it reuses, and leaves

@@ -1,8 +1,16 @@
 package api
 
-import "unicode/utf8"
+import (
+	"slices"
+	"unicode/utf8"
+
+	"webring/core/flat"
+)
 
 const hex = "0123456789abcdef"
+
+// escaped is how many bytes one byte of a text can become.
+const escaped = len(`\u0000`)
 
 // AppendString appends s as a JSON string. Besides what JSON demands it
 // escapes '<', so that a document may stand inside a script element, DEL, and
@@ -10,13 +18,37 @@ const hex = "0123456789abcdef"
 // becomes U+FFFD. '&' stays as it is: the addresses in documents are copied
 // from the raw text too.
 func AppendString[S ~string | ~[]byte](dst []byte, s S) []byte {
-	dst = append(dst, '"')
-	dst = appendEscaped(dst, s)
-	return append(dst, '"')
+	dst = room(dst, escaped*len(s)+2)
+	return text(flat.Write(dst).Byte('"'), flat.View(s)).Byte('"').Bytes(dst)
 }
 
 // appendEscaped is AppendString without the quotes.
-func appendEscaped[S ~string | ~[]byte](dst []byte, s S) []byte {
+func appendEscaped(dst []byte, s string) []byte {
+	dst = room(dst, escaped*len(s))
+	return text(flat.Write(dst), s).Bytes(dst)
+}
+
+// room makes room for a pen to write n bytes.
+func room(dst []byte, n int) []byte {
+	if cap(dst)-len(dst) >= n+flat.Slack {
+		return dst
+	}
+	return slices.Grow(dst, n+flat.Slack)
+}
+
+// text writes s as the inside of a JSON string, which takes up to escaped times
+// its length.
+func text(w flat.Pen, s string) flat.Pen {
+	w, n := w.JSON(s)
+	if n < len(s) {
+		return slowText(w, s[n:])
+	}
+	return w
+}
+
+// slowText is text for what needs escapes or is not ASCII.
+func slowText(w flat.Pen, s string) flat.Pen {
+	dst := w.Room(escaped * len(s))
 	start := 0
 	for i := 0; i < len(s); {
 		c := s[i]
@@ -42,8 +74,7 @@ func appendEscaped[S ~string | ~[]byte](dst []byte, s S) []byte {
 			start = i
 			continue
 		}
-		// The copy is of at most four bytes and stays on the stack.
-		r, size := utf8.DecodeRune([]byte(s[i:min(i+utf8.UTFMax, len(s))]))
+		r, size := utf8.DecodeRuneInString(s[i:])
 		switch {
 		case r == utf8.RuneError && size <= 1:
 			dst = append(append(dst, s[start:i]...), `\ufffd`...)
@@ -57,5 +88,6 @@ func appendEscaped[S ~string | ~[]byte](dst []byte, s S) []byte {
 		i += size
 		start = i
 	}
-	return append(dst, s[start:]...)
+	dst = append(dst, s[start:]...)
+	return w.Skip(len(dst))
 }

@@ -1,6 +1,6 @@
 package api
 
-import "strconv"
+import "webring/core/flat"
 
 // leaderboard writes a Leaderboard: the members by rank, and the rules that
 // rank them.
@@ -11,19 +11,19 @@ func (a *answer) leaderboard() {
 	a.leaderboardRules()
 	a.Body = append(a.Body, `,"leaderboard":[`...)
 	for i, o := range page {
-		a.Body = comma(a.Body, i)
-		a.Body = appendMember(a.Body, a.st, o, true)
-		a.Body = append(a.Body, `,"rank":`...)
-		a.Body = strconv.AppendInt(a.Body, int64(a.st.Rank(o)), 10)
-		a.Body = append(a.Body, `,"to_take_first_usd":`...)
-		if cents, ok := a.st.ToTakeFirst(o); ok {
-			a.Body = append(a.Body, '"')
-			a.Body = AppendUSD(a.Body, cents)
-			a.Body = append(a.Body, '"')
-		} else {
-			a.Body = append(a.Body, "null"...)
+		a.Body = room(a.Body, memberRoom(a.st, o))
+		w := flat.Write(a.Body)
+		if i > 0 {
+			w = w.Byte(',')
 		}
-		a.Body = append(a.Body, '}')
+		w = member(w, a.st, o, true).Lit8(`,"rank":`).Number(uint64(a.q.offset) + uint64(i) + 1)
+		w = w.Lit32(`,"to_take_first_usd":`)
+		if cents, ok := a.st.ToTakeFirst(o); ok {
+			w = usd(w.Byte('"'), cents).Byte('"')
+		} else {
+			w = w.Lit8(`null`)
+		}
+		a.Body = w.Byte('}').Bytes(a.Body)
 	}
 	a.Body = append(a.Body, "]}"...)
 }

@@ -1,9 +1,8 @@
 package api
 
 import (
-	"strconv"
-
 	"webring/core"
+	"webring/core/flat"
 )
 
 // AppendMember appends the Member object of o, which must be in the ring.
@@ -13,70 +12,63 @@ import (
 //
 // Document: the service interface, "Member".
 func AppendMember(dst []byte, st *core.State, o core.Ordinal, timed bool) []byte {
-	return append(appendMember(dst, st, o, timed), '}')
+	dst = room(dst, memberRoom(st, o))
+	return member(flat.Write(dst), st, o, timed).Byte('}').Bytes(dst)
 }
 
-// appendMember leaves the object open for further members.
-func appendMember(dst []byte, st *core.State, o core.Ordinal, timed bool) []byte {
+// memberRoom is at least the length of the Member object of o, and of what a
+// list adds to one.
+func memberRoom(st *core.State, o core.Ordinal) int {
+	const around = 1024 // more than stands around its texts
+	m := st.Member(o)
+	return around + escaped*(len(m.Name)+2*len(m.URL)+len(m.Description)+len(m.Report)+3*len(st.Rules().BaseURL))
+}
+
+// member writes a Member and leaves the object open for further members. The
+// pen needs the room of memberRoom.
+//
+// It is one long function because most answers are made of it: in WebAssembly
+// a call costs more than what most of these lines do.
+func member(w flat.Pen, st *core.State, o core.Ordinal, timed bool) flat.Pen {
 	m, base := st.Member(o), st.Rules().BaseURL
-	dst = append(dst, `{"slug":"`...)
-	dst = append(dst, m.Slug...)
-	dst = append(dst, `","name":`...)
-	dst = AppendString(dst, m.Name)
-	dst = append(dst, `,"url":`...)
-	dst = AppendString(dst, m.URL)
-	dst = append(dst, `,"kind":"`...)
-	dst = append(dst, m.Kind.String()...)
-	dst = append(dst, `","category":"`...)
-	dst = append(dst, m.Category...)
-	dst = append(dst, '"')
+	w = w.Lit16(`{"slug":"`).Copy(m.Slug).Lit16(`","name":"`)
+	w = text(w, m.Name).Lit16(`","url":"`)
+	w = text(w, m.URL).Lit16(`","kind":"`).Copy(m.Kind.String()).Lit16(`","category":"`).Copy(m.Category)
 	if m.Description != "" {
-		dst = append(dst, `,"description":`...)
-		dst = AppendString(dst, m.Description)
+		w = text(w.Lit32(`","description":"`), m.Description)
 	}
-	dst = append(dst, `,"agentic_score":`...)
+	w = w.Lit32(`","agentic_score":`)
 	if m.Score.Given {
-		dst = strconv.AppendUint(dst, uint64(m.Score.Value), 10)
+		w = w.Number(uint64(m.Score.Value))
 	} else {
-		dst = append(dst, "null"...)
+		w = w.Lit8(`null`)
 	}
-	dst = append(dst, `,"agentic_report":`...)
+	w = w.Lit32(`,"agentic_report":`)
 	if m.Report != "" {
-		dst = AppendString(dst, m.Report)
+		w = text(w.Byte('"'), m.Report).Byte('"')
 	} else {
-		dst = append(dst, "null"...)
+		w = w.Lit8(`null`)
 	}
-	dst = append(dst, `,"ring_position":`...)
-	dst = strconv.AppendInt(dst, int64(st.Position(o)), 10)
-	dst = append(dst, `,"joined_at":"`...)
-	dst = AppendTime(dst, m.Joined)
+	w = w.Lit32(`,"ring_position":`).Number(uint64(st.Position(o)))
+	w = instant(w.Lit16(`,"joined_at":"`), m.Joined)
 	if timed {
-		dst = append(dst, `","paid_total_usd":"`...)
-		dst = AppendUSD(dst, m.Total())
+		w = usd(w.Lit32(`","paid_total_usd":"`), m.Total())
 	}
-	dst = append(dst, `","bid_total_usd":"`...)
-	dst = AppendUSD(dst, m.Bids)
+	w = usd(w.Lit32(`","bid_total_usd":"`), m.Bids)
 	if timed {
-		dst = append(dst, `","effective_bid_usd":"`...)
-		dst = AppendUSD(dst, st.Standing(o))
+		w = usd(w.Lit32(`","effective_bid_usd":"`), st.Standing(o))
 	}
-	dst = append(dst, `","last_bid_at":`...)
+	w = w.Lit32(`","last_bid_at":`)
 	if m.Bids > 0 {
-		dst = append(dst, '"')
-		dst = AppendTime(dst, m.LastBid)
-		dst = append(dst, '"')
+		w = instant(w.Byte('"'), m.LastBid).Byte('"')
 	} else {
-		dst = append(dst, "null"...)
+		w = w.Lit8(`null`)
 	}
-	dst = append(dst, `,"links":{"self":`...)
-	dst = appendLink(dst, base, "/api/ring/", m.Slug)
-	dst = append(dst, `,"next":`...)
-	dst = appendLink(dst, base, "/api/ring/next?from=", m.Slug)
-	dst = append(dst, `,"prev":`...)
-	dst = appendLink(dst, base, "/api/ring/prev?from=", m.Slug)
-	dst = append(dst, `,"site":`...)
-	dst = AppendString(dst, m.URL)
-	return append(dst, '}')
+	w = text(w.Lit32(`,"links":{"self":"`), base).Lit16(`/api/ring/`).Copy(m.Slug)
+	w = text(w.Lit16(`","next":"`), base).Lit32(`/api/ring/next?from=`).Copy(m.Slug)
+	w = text(w.Lit16(`","prev":"`), base).Lit32(`/api/ring/prev?from=`).Copy(m.Slug)
+	w = text(w.Lit16(`","site":"`), m.URL).Byte('"').Byte('}')
+	return w
 }
 
 // appendLink appends a JSON string: an address under base. path and tail are

@@ -1,10 +1,19 @@
 package api
 
-import "strconv"
+import "webring/core/flat"
 
 // AppendUSD appends an amount of US cents, which is not negative, with two
 // decimals and without quotes: 1200 is 12.00.
 func AppendUSD(dst []byte, cents int64) []byte {
-	dst = strconv.AppendInt(dst, cents/100, 10)
-	return append(dst, '.', byte('0'+cents/10%10), byte('0'+cents%10))
+	dst = room(dst, maxUSD)
+	return usd(flat.Write(dst), cents).Bytes(dst)
+}
+
+// maxUSD is the length of the highest amount.
+const maxUSD = 21
+
+// usd is AppendUSD for a pen.
+func usd(w flat.Pen, cents int64) flat.Pen {
+	dollars := uint64(cents) / 100
+	return w.Number(dollars).Byte('.').Two(uint64(cents) - dollars*100)
 }

@@ -30,7 +30,8 @@ const (
 	maxCount = 1<<53 - 1
 )
 
-// parameters names each parameter, with the rule that its values keep.
+// parameters names each parameter, as [answer.parameter] reads it, with the rule
+// that its values keep.
 var parameters = [...]struct {
 	bit        params
 	name, rule string
@@ -112,10 +113,21 @@ func (a *answer) parameter(raw []byte) params {
 	if !ok {
 		return 0
 	}
-	for i := range parameters {
-		if parameters[i].name == string(name) {
-			return parameters[i].bit
-		}
+	switch string(name) {
+	case "from":
+		return fromParam
+	case "kind":
+		return kindParam
+	case "category":
+		return categoryParam
+	case "format":
+		return formatParam
+	case "limit":
+		return limitParam
+	case "offset":
+		return offsetParam
+	case "page":
+		return pageParam
 	}
 	return 0
 }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"webring/core"
+	"webring/core/flat"
 )
 
 // direction is a way around the ring, spelled as documents do.
@@ -95,33 +96,39 @@ func pick(l core.List, to direction, from core.Ordinal, known bool, random uint6
 // that do not follow.
 func (a *answer) redirect(m *core.Member) {
 	a.Status, a.Media, a.Validity = 302, HTML, Never
-	a.Location = append(a.Location, m.URL...)
-	a.Body = append(a.Body, `<!doctype html><html lang="en"><meta charset="utf-8"><title>Found</title><p>Go on to <a rel="sponsored noopener" href="`...)
-	a.Body = appendHTML(a.Body, m.URL)
-	a.Body = append(a.Body, `">`...)
-	a.Body = appendHTML(a.Body, m.Name)
-	a.Body = append(a.Body, "</a>.</p></html>\n"...)
+	a.Location = room(a.Location, len(m.URL))
+	a.Location = flat.Write(a.Location).Copy(m.URL).Bytes(a.Location)
+	const head = `<!doctype html><html lang="en"><meta charset="utf-8"><title>Found</title><p>Go on to <a rel="sponsored noopener" href="`
+	a.Body = room(a.Body, len(head)+32+htmlEscaped*(len(m.URL)+len(m.Name)))
+	w := html(flat.Write(a.Body).Copy(head), m.URL).Byte('"').Byte('>')
+	w = html(w, m.Name).Lit32("</a>.</p></html>\n")
+	a.Body = w.Bytes(a.Body)
 }
 
-// appendHTML escapes text for an element or a quoted attribute.
-func appendHTML(dst []byte, s string) []byte {
-	for i := 0; i < len(s); i++ {
-		switch s[i] {
+// htmlEscaped is how many bytes one byte of a text can become in HTML.
+const htmlEscaped = len("&#34;")
+
+// html writes text for an element or a quoted attribute, which takes up to
+// htmlEscaped times its length.
+func html(w flat.Pen, s string) flat.Pen {
+	w, n := w.HTML(s)
+	for ; n < len(s); n++ {
+		switch c := s[n]; c {
 		case '&':
-			dst = append(dst, "&amp;"...)
+			w = w.Lit8("&amp;")
 		case '<':
-			dst = append(dst, "&lt;"...)
+			w = w.Lit8("&lt;")
 		case '>':
-			dst = append(dst, "&gt;"...)
+			w = w.Lit8("&gt;")
 		case '"':
-			dst = append(dst, "&#34;"...)
+			w = w.Lit8("&#34;")
 		case '\'':
-			dst = append(dst, "&#39;"...)
+			w = w.Lit8("&#39;")
 		default:
-			dst = append(dst, s[i])
+			w = w.Byte(c)
 		}
 	}
-	return dst
+	return w
 }
 
 // members writes a MemberList.
@@ -130,8 +137,12 @@ func (a *answer) members() {
 	page := a.page("/api/ring", a.selected())
 	a.Body = append(a.Body, `,"members":[`...)
 	for i, o := range page {
-		a.Body = comma(a.Body, i)
-		a.Body = AppendMember(a.Body, a.st, o, false)
+		a.Body = room(a.Body, memberRoom(a.st, o))
+		w := flat.Write(a.Body)
+		if i > 0 {
+			w = w.Byte(',')
+		}
+		a.Body = member(w, a.st, o, false).Byte('}').Bytes(a.Body)
 	}
 	a.Body = append(a.Body, "]}"...)
 }
@@ -219,10 +230,9 @@ func (a *answer) detail(slug []byte) {
 	}
 	a.document(Timed)
 	a.Body = append(a.Body, `{"member":`...)
-	a.Body = appendMember(a.Body, a.st, o, true)
-	a.Body = append(a.Body, `,"leaderboard_rank":`...)
-	a.Body = strconv.AppendInt(a.Body, int64(rank), 10)
-	a.Body = append(a.Body, "}}"...)
+	a.Body = room(a.Body, memberRoom(a.st, o))
+	w := member(flat.Write(a.Body), a.st, o, true).Lit32(`,"leaderboard_rank":`).Number(uint64(rank)).Byte('}').Byte('}')
+	a.Body = w.Bytes(a.Body)
 }
 
 // categories writes a CategoryList of the categories in use, in the order of

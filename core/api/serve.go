@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"webring/core"
+	"webring/core/flat"
 )
 
 // Serve answers a GET of the read surface: every path of [Paths], and anything
@@ -28,8 +29,11 @@ func Serve(st *core.State, target []byte, random uint64, r *Response) {
 		a.problem(Internal, "This ring has not been opened.")
 		return
 	}
-	// Decoding shortens, so with this room no decoded piece ever moves.
-	r.scratch = slices.Grow(r.scratch, len(target))
+	a.plain = !flat.Escapes(target)
+	if !a.plain {
+		// Decoding shortens, so with this room no decoded piece ever moves.
+		r.scratch = slices.Grow(r.scratch, len(target))
+	}
 	path, rawQuery := split(target)
 	path, ok := a.decode(path, false)
 	if !ok {
@@ -135,6 +139,7 @@ type answer struct {
 	st     *core.State
 	rules  *core.Rules
 	random uint64
+	plain  bool // the target has nothing to decode
 	q      query
 }
 
@@ -147,9 +152,12 @@ func split(target []byte) (path, query []byte) {
 }
 
 // decode resolves percent escapes, and in a query '+' to a space, into the
-// scratch buffer. It reports false for a broken escape and for what is not
-// UTF-8 afterwards.
+// scratch buffer; what has none is given as it is. It reports false for a broken
+// escape and for what is not UTF-8 afterwards.
 func (a *answer) decode(raw []byte, query bool) ([]byte, bool) {
+	if a.plain {
+		return raw, true
+	}
 	start := len(a.scratch)
 	for i := 0; i < len(raw); i++ {
 		c := raw[i]

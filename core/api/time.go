@@ -1,34 +1,42 @@
 package api
 
-import "strconv"
+import (
+	"strconv"
+
+	"webring/core/flat"
+)
 
 // AppendTime appends an instant, in milliseconds since 1970 UTC and within
 // 0 to [core.MaxStamp], as RFC 3339 in UTC with milliseconds and without
 // quotes: 2026-01-31T08:00:00.000Z.
 func AppendTime(dst []byte, ms int64) []byte {
-	day, rest := ms/86_400_000, ms%86_400_000
+	dst = room(dst, timeLength)
+	return instant(flat.Write(dst), ms).Bytes(dst)
+}
+
+const timeLength = len("2026-01-31T08:00:00.000Z")
+
+// instant is AppendTime for a pen.
+func instant(w flat.Pen, ms int64) flat.Pen {
+	day := uint64(ms) / 86_400_000
+	rest := uint64(ms) - day*86_400_000
 	year, month, date := civil(day)
-	dst = appendDigits(dst, year, 4)
-	dst = append(dst, '-')
-	dst = appendDigits(dst, month, 2)
-	dst = append(dst, '-')
-	dst = appendDigits(dst, date, 2)
-	dst = append(dst, 'T')
-	dst = appendDigits(dst, rest/3_600_000, 2)
-	dst = append(dst, ':')
-	dst = appendDigits(dst, rest/60_000%60, 2)
-	dst = append(dst, ':')
-	dst = appendDigits(dst, rest/1000%60, 2)
-	dst = append(dst, '.')
-	dst = appendDigits(dst, rest%1000, 3)
-	return append(dst, 'Z')
+	hundreds := year / 100
+	second := rest / 1000
+	rest -= second * 1000
+	minute := second / 60
+	hour := minute / 60
+	tens := rest / 10
+	return w.Two(hundreds).Two(year - hundreds*100).Byte('-').Two(month).Byte('-').Two(date).Byte('T').
+		Two(hour).Byte(':').Two(minute - hour*60).Byte(':').Two(second - minute*60).Byte('.').
+		Two(tens).Byte('0' + byte(rest-tens*10)).Byte('Z')
 }
 
 // civil gives the Gregorian date of a day counted from 1970-01-01, not before
 // it. Years are taken from March on, so that the day that leap years add is
 // the last of a year and all months before it have the same place in every
 // year.
-func civil(day int64) (year, month, date int64) {
+func civil(day uint64) (year, month, date uint64) {
 	const (
 		yearDays    = 365
 		fourYears   = 4*yearDays + 1
@@ -50,17 +58,6 @@ func civil(day int64) (year, month, date int64) {
 		return year, m + 3, date
 	}
 	return year + 1, m - 9, date
-}
-
-func appendDigits(dst []byte, n int64, width int) []byte {
-	for range width {
-		dst = append(dst, '0')
-	}
-	for i := len(dst) - 1; n > 0; i-- {
-		dst[i] = byte('0' + n%10)
-		n /= 10
-	}
-	return dst
 }
 
 // appendDuration appends whole seconds as an ISO 8601 duration: in days when

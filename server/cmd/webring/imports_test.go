@@ -16,7 +16,8 @@ import (
 // otherwise is listed import by import.
 var importLaw = map[string][]string{
 	"webring/core":          pureStd,
-	"webring/core/api":      append([]string{"webring/core"}, pureStd...),
+	"webring/core/api":      append([]string{"webring/core", "webring/core/flat"}, pureStd...),
+	"webring/core/flat":     append([]string{"unsafe"}, pureStd...),
 	"webring/core/snap":     append([]string{"webring/core", "crypto/sha256", "encoding/base64", "encoding/hex"}, pureStd...),
 	"webring/core/abi":      append([]string{"webring/core", "webring/core/api", "webring/core/snap"}, pureStd...),
 	"webring/core/coretest": {"std", "webring/core", "webring/core/"},

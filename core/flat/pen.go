@@ -1,0 +1,237 @@
+package flat
+
+import "unsafe"
+
+// Slack is how much room behind its last byte a [Pen] may overwrite with
+// anything: whoever makes room for n bytes makes room for n + Slack.
+const Slack = 64
+
+// Pen writes bytes one after another, without looking whether there is room:
+// that is for its user to see to, once for many pieces. It is a value: each
+// function gives the pen behind what it wrote.
+//
+// There are several functions for literals because the compiler then makes a
+// few stores of constants out of one: in WebAssembly, where a call costs as much
+// as a dozen instructions, that is what documents are fast by.
+type Pen struct{ at unsafe.Pointer }
+
+// Write gives a pen at the end of b, which must have room: see [Slack].
+func Write(b []byte) Pen {
+	return Pen{unsafe.Add(unsafe.Pointer(unsafe.SliceData(b)), len(b))}
+}
+
+// Bytes gives what b, from which the pen was made, has become. It panics when
+// more was written than there was room for, but by then it is too late.
+func (w Pen) Bytes(b []byte) []byte {
+	return b[:uintptr(w.at)-uintptr(unsafe.Pointer(unsafe.SliceData(b)))]
+}
+
+// Room gives the next n bytes as an empty slice with room for them, for
+// functions that append; [Pen.Skip] takes the pen behind what they wrote.
+func (w Pen) Room(n int) []byte { return unsafe.Slice((*byte)(w.at), n)[:0] }
+
+// Skip takes the pen over n bytes that were written otherwise.
+func (w Pen) Skip(n int) Pen { return Pen{unsafe.Add(w.at, n)} }
+
+func store64(p unsafe.Pointer, at int, v uint64) { *(*uint64)(unsafe.Add(p, at)) = v }
+
+func load64(p unsafe.Pointer, at int) uint64 { return *(*uint64)(unsafe.Add(p, at)) }
+
+func data(s string) unsafe.Pointer { return unsafe.Pointer(unsafe.StringData(s)) }
+
+// Byte writes c.
+func (w Pen) Byte(c byte) Pen {
+	*(*byte)(w.at) = c
+	return Pen{unsafe.Add(w.at, 1)}
+}
+
+// Lit8 writes a literal of 4 to 8 bytes.
+func (w Pen) Lit8(s string) Pen {
+	*(*uint32)(w.at) = *(*uint32)(data(s))
+	*(*uint32)(unsafe.Add(w.at, len(s)-4)) = *(*uint32)(unsafe.Add(data(s), len(s)-4))
+	return Pen{unsafe.Add(w.at, len(s))}
+}
+
+// Lit16 writes a literal of 8 to 16 bytes.
+func (w Pen) Lit16(s string) Pen {
+	*(*uint64)(w.at) = *(*uint64)(data(s))
+	*(*uint64)(unsafe.Add(w.at, len(s)-8)) = *(*uint64)(unsafe.Add(data(s), len(s)-8))
+	return Pen{unsafe.Add(w.at, len(s))}
+}
+
+// sixteen are 16 bytes that the compiler keeps in registers, which of an array
+// it does not.
+type sixteen struct{ a, b uint64 }
+
+// Lit32 writes a literal of 16 to 32 bytes.
+func (w Pen) Lit32(s string) Pen {
+	*(*sixteen)(w.at) = *(*sixteen)(data(s))
+	*(*sixteen)(unsafe.Add(w.at, len(s)-16)) = *(*sixteen)(unsafe.Add(data(s), len(s)-16))
+	return Pen{unsafe.Add(w.at, len(s))}
+}
+
+// Copy writes s as it is.
+func (w Pen) Copy(s string) Pen {
+	n := len(s)
+	switch {
+	case n >= 8:
+		from := data(s)
+		for i := 0; i < n-8; i += 8 {
+			store64(w.at, i, load64(from, i))
+		}
+		store64(w.at, n-8, load64(from, n-8))
+	default:
+		for i := 0; i < n; i++ {
+			*(*byte)(unsafe.Add(w.at, i)) = s[i]
+		}
+	}
+	return Pen{unsafe.Add(w.at, n)}
+}
+
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// notJSON marks, among 8 bytes, whether there is one that does not stand for
+// itself in a string of JSON as this service writes it: below ' ', '"', '\\',
+// '<', DEL, or beyond ASCII. Only whether it is 0 means something.
+func notJSON(x uint64) uint64 {
+	quote, backslash, less := x^ones*'"', x^ones*'\\', x^ones*'<'
+	return (x | (x - ones*' ') | (quote - ones) | (backslash - ones) | (less - ones) | (x + ones)) & highs
+}
+
+// JSON writes s as long as its bytes stand for themselves in a string of JSON:
+// printable ASCII but '"', '\\' and '<'. It gives how many bytes of s it wrote;
+// the first that it did not lies at most seven further on.
+func (w Pen) JSON(s string) (Pen, int) {
+	n, i, from := len(s), 0, data(s)
+	if n >= 8 {
+		for ; i < n-8; i += 8 {
+			x := load64(from, i)
+			if notJSON(x) != 0 {
+				return Pen{unsafe.Add(w.at, i)}, i
+			}
+			store64(w.at, i, x)
+		}
+		x := load64(from, n-8)
+		if notJSON(x) != 0 {
+			return Pen{unsafe.Add(w.at, i)}, i
+		}
+		store64(w.at, n-8, x)
+		return Pen{unsafe.Add(w.at, n)}, n
+	}
+	for ; i < n; i++ {
+		c := s[i]
+		if c < ' ' || c == '"' || c == '\\' || c == '<' || c >= 0x7f {
+			break
+		}
+		*(*byte)(unsafe.Add(w.at, i)) = c
+	}
+	return Pen{unsafe.Add(w.at, i)}, i
+}
+
+// notHTML is notJSON for what must be escaped in HTML: '&', '<', '>', '"' and
+// '\”.
+func notHTML(x uint64) uint64 {
+	amp, quote, single := x^ones*'&', x^ones*'"', x^ones*'\''
+	angle := x&^(ones*2) ^ ones*'<' // '<' and '>' differ in one bit
+	return ((amp-ones)&^amp | (quote-ones)&^quote | (single-ones)&^single | (angle-ones)&^angle) & highs
+}
+
+// HTML writes s as long as its bytes stand for themselves in the text of HTML
+// and in quoted attributes, and gives how many bytes of s it wrote, like
+// [Pen.JSON].
+func (w Pen) HTML(s string) (Pen, int) {
+	n, i, from := len(s), 0, data(s)
+	if n >= 8 {
+		for ; i < n-8; i += 8 {
+			x := load64(from, i)
+			if notHTML(x) != 0 {
+				return Pen{unsafe.Add(w.at, i)}, i
+			}
+			store64(w.at, i, x)
+		}
+		x := load64(from, n-8)
+		if notHTML(x) != 0 {
+			return Pen{unsafe.Add(w.at, i)}, i
+		}
+		store64(w.at, n-8, x)
+		return Pen{unsafe.Add(w.at, n)}, n
+	}
+	for ; i < n; i++ {
+		switch c := s[i]; c {
+		case '&', '<', '>', '"', '\'':
+			return Pen{unsafe.Add(w.at, i)}, i
+		default:
+			*(*byte)(unsafe.Add(w.at, i)) = c
+		}
+	}
+	return Pen{unsafe.Add(w.at, i)}, i
+}
+
+// pairs are the numbers from 00 to 99.
+const pairs = "00010203040506070809" + "10111213141516171819" + "20212223242526272829" + "30313233343536373839" +
+	"40414243444546474849" + "50515253545556575859" + "60616263646566676869" + "70717273747576777879" +
+	"80818283848586878889" + "90919293949596979899"
+
+// Two writes the two digits of n, which is below 100.
+func (w Pen) Two(n uint64) Pen {
+	*(*uint16)(w.at) = *(*uint16)(unsafe.Add(data(pairs), 2*n))
+	return Pen{unsafe.Add(w.at, 2)}
+}
+
+// Number writes n in decimal digits, without leading zeros: up to 20 bytes.
+func (w Pen) Number(n uint64) Pen {
+	switch {
+	case n < 10:
+		return w.Byte('0' + byte(n))
+	case n < 100:
+		return w.Two(n)
+	case n < 10_000:
+		h := n / 100
+		if h < 10 {
+			return w.Byte('0' + byte(h)).Two(n - h*100)
+		}
+		return w.Two(h).Two(n - h*100)
+	}
+	length := 5
+	for limit := uint64(100_000); length < 20 && n >= limit; limit *= 10 {
+		length++
+	}
+	at := length
+	for ; at >= 2; at -= 2 {
+		q := n / 100
+		w.Skip(at - 2).Two(n - q*100)
+		n = q
+	}
+	if at == 1 {
+		w.Byte('0' + byte(n))
+	}
+	return w.Skip(length)
+}
+
+// Escapes says whether among raw there is a byte that has to be decoded in a
+// request target: '%', '+', or one beyond ASCII. Without one, the bytes are what
+// they say.
+func Escapes(raw []byte) bool {
+	n, i, from := len(raw), 0, unsafe.Pointer(unsafe.SliceData(raw))
+	for ; i+8 <= n; i += 8 {
+		x := load64(from, i)
+		percent, plus := x^ones*'%', x^ones*'+'
+		if (x|(percent-ones)|(plus-ones))&highs != 0 {
+			return true
+		}
+	}
+	for ; i < n; i++ {
+		if c := raw[i]; c == '%' || c == '+' || c >= 0x80 {
+			return true
+		}
+	}
+	return false
+}
+
+// View is s as a string without a copy: it holds as long as s does not change.
+func View[S ~string | ~[]byte](s S) string {
+	return *(*string)(unsafe.Pointer(&s)) // a slice begins with what a string is
+}

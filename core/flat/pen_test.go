@@ -1,0 +1,115 @@
+package flat_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+
+	"webring/core/flat"
+)
+
+// written gives what f writes with room for n bytes, after checking that it
+// does not write beyond the slack.
+func written(t *testing.T, n int, f func(flat.Pen) flat.Pen) string {
+	t.Helper()
+	whole := make([]byte, 3+n+flat.Slack+1)
+	copy(whole, "abc")
+	whole[len(whole)-1] = 0xfe
+	out := string(f(flat.Write(whole[:3])).Bytes(whole))
+	if whole[len(whole)-1] != 0xfe || !strings.HasPrefix(out, "abc") {
+		t.Fatalf("wrote %d bytes, and beyond the slack or before the pen", len(out)-3)
+	}
+	return out[3:]
+}
+
+func TestLiteralsOfEveryLength(t *testing.T) {
+	const all = "abcdefghijklmnopqrstuvwxyz012345"
+	for n := range len(all) + 1 {
+		s := all[:n]
+		for most, lit := range map[int]func(flat.Pen, string) flat.Pen{8: flat.Pen.Lit8, 16: flat.Pen.Lit16, 32: flat.Pen.Lit32} {
+			if n < most/2 || n > most {
+				continue
+			}
+			if got := written(t, n, func(w flat.Pen) flat.Pen { return lit(w, s) }); got != s {
+				t.Errorf("%q became %q", s, got)
+			}
+		}
+		if got := written(t, n, func(w flat.Pen) flat.Pen { return w.Copy(s) }); got != s {
+			t.Errorf("%q was copied to %q", s, got)
+		}
+	}
+}
+
+// Every byte at every place of texts of all lengths: what JSON and HTML write is
+// the text up to a place at most seven bytes before the first that needs
+// escaping.
+func TestTextsStopBeforeWhatNeedsEscaping(t *testing.T) {
+	inJSON := func(c byte) bool { return c >= ' ' && c < 0x7f && !strings.ContainsRune(`"\<`, rune(c)) }
+	inHTML := func(c byte) bool { return !(c < 0x80 && strings.ContainsRune(`&<>"'`, rune(c))) }
+	const seed = 3
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, seed))
+	for n := range 40 {
+		for at := range n {
+			for c := range 256 {
+				b := []byte(strings.Repeat("x", n))
+				for i := range b {
+					b[i] = " azAZ~09!#]["[random.IntN(12)]
+				}
+				b[at] = byte(c)
+				check := func(stands func(byte) bool, write func(flat.Pen, string) (flat.Pen, int)) {
+					t.Helper()
+					var wrote int
+					got := written(t, n, func(w flat.Pen) flat.Pen {
+						w, wrote = write(w, string(b))
+						return w
+					})
+					if got != string(b[:wrote]) {
+						t.Fatalf("%q: wrote %q, and says %d bytes", b, got, wrote)
+					}
+					if stands(byte(c)) && wrote != n || !stands(byte(c)) && (wrote > at || wrote < at-7) {
+						t.Fatalf("%q: wrote %d bytes, and %q is at %d", b, wrote, byte(c), at)
+					}
+				}
+				check(inJSON, flat.Pen.JSON)
+				check(inHTML, flat.Pen.HTML)
+				if want := c == '%' || c == '+' || c >= 0x80; flat.Escapes(b) != want {
+					t.Fatalf("%q has escapes: %t", b, !want)
+				}
+			}
+		}
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	check := func(n uint64) {
+		t.Helper()
+		if got, want := written(t, 20, func(w flat.Pen) flat.Pen { return w.Number(n) }), strconv.FormatUint(n, 10); got != want {
+			t.Fatalf("%s was written as %s", want, got)
+		}
+	}
+	for n := range uint64(200_000) {
+		check(n)
+	}
+	for p := uint64(1); ; p *= 10 {
+		check(p - 1)
+		check(p)
+		if p > math.MaxUint64/10 {
+			break
+		}
+	}
+	check(math.MaxUint64)
+	for n := range uint64(100) {
+		if got := written(t, 2, func(w flat.Pen) flat.Pen { return w.Two(n) }); got != string([]byte{'0' + byte(n/10), '0' + byte(n%10)}) {
+			t.Errorf("%d was written as %s", n, got)
+		}
+	}
+}
+
+func TestAViewIsTheSameText(t *testing.T) {
+	if flat.View([]byte("abc")) != "abc" || flat.View("abc") != "abc" || flat.View([]byte(nil)) != "" {
+		t.Error("another text")
+	}
+}
