@@ -30,9 +30,6 @@ type Payments struct {
 	Account          string // what stands before an address to name an account: "did:pkh:eip155:1:"
 }
 
-// longestRange is how many blocks one search asks for; nodes have such limits.
-const longestRange = 2000
-
 // Since calls found for each transaction that paid the recipient in deep blocks
 // from the instant since on, oldest first, and gives the time of the last block
 // that was searched. Transfers of less than a cent are passed over. The
@@ -56,33 +53,12 @@ func (p Payments) Since(ctx context.Context, since time.Time, found func(mpp.Tra
 	if err != nil {
 		return until, err
 	}
-	for step := uint64(longestRange); from <= last.Height(); {
-		to := min(from+step-1, last.Height())
-		logs, err := p.logs(ctx, from, to)
-		switch {
-		case err != nil && step > 1 && ctx.Err() == nil:
-			step /= 2 // too many blocks, or too many transfers in them, for this node
-			continue
-		case err != nil:
-			return until, err
-		}
-		if err := p.group(ctx, logs, found); err != nil {
-			return until, err
-		}
-		from = to + 1
+	topics := []any{TransferTopic, nil, common.BytesToHash(p.Recipient[:])}
+	err = p.Node.Logs(ctx, from, last.Height(), p.Token, topics, func(logs []Log) error { return p.group(ctx, logs, found) })
+	if err != nil {
+		return until, err
 	}
 	return last.Time(), nil
-}
-
-func (p Payments) logs(ctx context.Context, from, to uint64) (logs []Log, err error) {
-	questions := []rpc.BatchElem{{Method: "eth_getLogs", Result: &logs, Args: []any{map[string]any{
-		"fromBlock": hexutil.Uint64(from), "toBlock": hexutil.Uint64(to), "address": p.Token,
-		"topics": []any{TransferTopic, nil, common.BytesToHash(p.Recipient[:])},
-	}}}}
-	if err := p.Node.Ask(ctx, questions...); err != nil {
-		return nil, err
-	}
-	return logs, FirstError(questions...)
 }
 
 // group sums the logs by transaction. The logs of one stand together.

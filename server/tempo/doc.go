@@ -16,5 +16,5 @@
 //	           receipt.go)
 //
 // The node is asked over JSON-RPC and believed as little as possible
-// (node.go): whatever it says that cannot be true is [mpp.ErrUnavailable].
+// (package node): whatever it says that cannot be true is [mpp.ErrUnavailable].
 package tempo

@@ -95,7 +95,7 @@ func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error
 	if got != nil {
 		pending.Detail = got.complaint() + ", not final yet"
 	}
-	after, err := m.deepAfter(ctx, newest, tx)
+	after, err := m.node.DeepAfter(ctx, newest, tx.validBefore, m.cfg.Depth)
 	if err != nil || after == nil {
 		return pending, err
 	}
@@ -124,33 +124,11 @@ func (m *Method) receipt(ctx context.Context, tx *transaction, others ...rpc.Bat
 // settled looks whether the block of a good receipt is deep, and still on the
 // chain.
 func (m *Method) settled(ctx context.Context, newest *node.Block, got *receipt) (mpp.Outcome, error) {
-	out := mpp.Outcome{State: mpp.Settled, Detail: "mined"}
-	at := uint64(*got.BlockNumber)
-	if newest.Height() < at || newest.Height()-at < m.cfg.Depth {
-		return out, nil
-	}
-	b, err := m.node.BlockAt(ctx, at)
+	deep, err := m.node.Stays(ctx, newest, &got.Receipt, m.cfg.Depth)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	out.Deep = *b.Hash == *got.BlockHash
-	return out, nil
-}
-
-// deepAfter is a deep block later than the transaction's validBefore, or nil
-// while there is none.
-func (m *Method) deepAfter(ctx context.Context, newest *node.Block, tx *transaction) (*node.Block, error) {
-	if uint64(*newest.Timestamp) <= tx.validBefore || newest.Height() < m.cfg.Depth {
-		return nil, nil
-	}
-	if m.cfg.Depth == 0 {
-		return newest, nil
-	}
-	b, err := m.node.BlockAt(ctx, newest.Height()-m.cfg.Depth)
-	if err != nil || uint64(*b.Timestamp) <= tx.validBefore {
-		return nil, err
-	}
-	return b, nil
+	return mpp.Outcome{State: mpp.Settled, Deep: deep, Detail: "mined"}, nil
 }
 
 // final decides about a transaction that can no longer be mined, as the deep

@@ -2,8 +2,6 @@ package tempo
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math/big"
 	"slices"
 
@@ -47,7 +45,7 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 		return err
 	}
 	for _, q := range questions {
-		if err := judge(q.Error); err != nil {
+		if err := node.Judge(q.Error); err != nil {
 			return err
 		}
 	}
@@ -151,32 +149,3 @@ func (tx *transaction) checkKey(words, left []byte) error {
 	}
 	return nil
 }
-
-// Codes with which a JSON-RPC node says that it cannot answer, rather than
-// that the answer is no.
-var unanswered = map[int]bool{
-	-32700: true, -32600: true, -32601: true, // did not understand
-	-32005: true, // limit exceeded
-	429:    true,
-}
-
-// judge tells a node that says no from a node that does not answer.
-func judge(err error) error {
-	if err == nil {
-		return nil
-	}
-	var spoken rpc.Error
-	if !errors.As(err, &spoken) || unanswered[spoken.ErrorCode()] {
-		return node.Unavailable(err)
-	}
-	return &refusal{refuse("the payment would not go through"), node.Text(err)}
-}
-
-// refusal is a rejection together with the node's words, for the log alone.
-type refusal struct {
-	*mpp.Rejection
-	node string
-}
-
-func (r *refusal) Error() string { return fmt.Sprintf("%v (node: %s)", r.Rejection, r.node) }
-func (r *refusal) Unwrap() error { return r.Rejection }

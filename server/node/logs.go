@@ -1,0 +1,53 @@
+package node
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/rpc"
+)
+
+// longestRange is how many blocks one search asks for; nodes have such limits.
+const longestRange = 2000
+
+// ErrEnough is what the receiver of [Node.Logs] returns to end the search
+// without an error.
+var ErrEnough = errors.New("node: enough")
+
+// Logs gives found the logs of one contract with these topics, as eth_getLogs
+// takes them, in the blocks from and to and all between them: many at a time,
+// oldest first. An error of found ends it. Other errors are
+// [mpp.ErrUnavailable].
+func (n *Node) Logs(ctx context.Context, from, to uint64, contract common.Address, topics []any, found func([]Log) error) error {
+	for step := uint64(longestRange); from <= to; {
+		last := min(from+step-1, to)
+		logs, err := n.logs(ctx, from, last, contract, topics)
+		switch {
+		case err != nil && step > 1 && ctx.Err() == nil:
+			step /= 2 // too many blocks, or too many logs in them, for this node
+			continue
+		case err != nil:
+			return err
+		}
+		if err := found(logs); err != nil {
+			if errors.Is(err, ErrEnough) {
+				return nil
+			}
+			return err
+		}
+		from = last + 1
+	}
+	return nil
+}
+
+func (n *Node) logs(ctx context.Context, from, to uint64, contract common.Address, topics []any) (logs []Log, err error) {
+	questions := []rpc.BatchElem{{Method: "eth_getLogs", Result: &logs, Args: []any{map[string]any{
+		"fromBlock": hexutil.Uint64(from), "toBlock": hexutil.Uint64(to), "address": contract, "topics": topics,
+	}}}}
+	if err := n.Ask(ctx, questions...); err != nil {
+		return nil, err
+	}
+	return logs, FirstError(questions...)
+}
