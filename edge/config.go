@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"context"
 	"crypto/tls"
 	"log/slog"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/templates"
 )
 
 // Core is the read surface that the shell shows. Its functions are called from
@@ -64,6 +66,11 @@ type Config struct {
 	// "GET /reports/{id}"; a segment in braces takes any. The method is GET,
 	// which brings HEAD, or POST.
 	Others map[string]Handler
+	// Check answers the form of the join page: what a registration like this
+	// draft would come to, free of charge and without side effects. client is
+	// as for a [PaidHandler]. An edge has none and passes the form on, as one of
+	// Others.
+	Check func(ctx context.Context, client string, draft templates.Draft) templates.Checked
 	// Sync answers edges that follow this node, GET by path below /sync/. A
 	// segment in braces takes any, as ctx.UserValue gives it while the request
 	// lasts. Other methods and unknown paths are seen to by the shell. Requests

@@ -1,10 +1,9 @@
 package edge
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"bytes"
 	"encoding/json"
-	"fmt"
+	"strings"
 
 	"github.com/valyala/fasthttp"
 
@@ -13,128 +12,212 @@ import (
 	"webring/templates"
 )
 
-// pagePolicy lets a page load its style sheet and nothing else, and nobody
-// frame it.
-const pagePolicy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+// immutable is the Cache-Control of what is named by its content, and briefly
+// that of what has one name for ever.
+const (
+	immutable = "public, max-age=31536000, immutable"
+	briefly   = "public, max-age=300, stale-while-revalidate=86400, stale-if-error=604800"
+)
 
-// immutable is the Cache-Control of what is named by its content.
-const immutable = "public, max-age=31536000, immutable"
+const pageMedia = "text/html; charset=utf-8"
 
-// topRows is how many members the front page shows.
-const topRows = 25
-
-// home shows the ring to people. Pages are filled from the same documents that
-// agents read.
-func (s *Shell) home(ctx *fasthttp.RequestCtx) {
-	directory, board := s.answers.Get().(*answer), s.answers.Get().(*answer)
-	t := s.core.enter()
-	defer t.leave()
-	t.core.Serve([]byte("/api"), &directory.Response)
-	t.core.Serve(fmt.Appendf(nil, "/api/leaderboard?limit=%d", topRows), &board.Response)
-	switch {
-	case directory.Status != fasthttp.StatusOK:
-		s.write(ctx, t, directory)
-	case board.Status != fasthttp.StatusOK:
-		s.write(ctx, t, board)
-	default:
-		view, err := homeView(directory.Body, board.Body)
-		if err != nil {
-			panic(err) // a document of the core that does not have its form
-		}
-		setNumber(ctx, "Webring-Seq", board.Seq)
-		s.page(ctx, view.HTML(), cacheControls[t.lifetime(&board.Response)])
+// pages adds the pages for people to the table of paths.
+func (s *Shell) pages(get func(path string, h fasthttp.RequestHandler)) {
+	get("/", s.page(drawHome))
+	get("/ring", s.page(drawRing))
+	get("/join", s.page(drawJoin))
+	get("/embed", s.page(drawEmbed))
+	get("/docs", s.page(drawDocs))
+	// What varies in these paths is read where it stands: a parameter would be
+	// copied out of the path.
+	get(membersPath+"{slug:*}", s.page(drawMember))
+	get(categoriesPath+"{category:*}", s.page(drawCategory))
+	get(badgesPath+"{slug:*}", s.page(drawBadge))
+	for _, code := range api.Codes() {
+		get("/problems/"+string(code), s.page(drawProblem))
 	}
-	s.answers.Put(directory)
-	s.answers.Put(board)
+	for _, asset := range static.Assets() {
+		get(asset.Path, serveAsset(asset, immutable))
+	}
+	get("/widget.js", serveAsset(static.Widget, briefly))
 }
 
-// homeView fills the front page from the directory and the leaderboard.
-func homeView(directory, board []byte) (v templates.Home, err error) {
-	var about struct {
-		Name      string
-		Synthetic bool
-		Payments  struct {
-			Fee string `json:"registration_fee_usd"`
+// The folders of pages that there is one of for each member or category.
+const (
+	membersPath    = "/members/"
+	categoriesPath = "/categories/"
+	badgesPath     = "/badge/"
+)
+
+// leadsDeeper says whether a path lies below a page, where there is nothing: the
+// wildcards in the table take more than one segment.
+func leadsDeeper(path []byte) bool {
+	for _, folder := range [...]string{membersPath, categoriesPath, badgesPath} {
+		if rest, ok := bytes.CutPrefix(path, []byte(folder)); ok {
+			return len(rest) == 0 || bytes.IndexByte(rest, '/') >= 0
 		}
 	}
-	var ranked struct {
-		Total int
-		Rules struct {
-			JoinAtFirst string `json:"join_at_first_bid_usd"`
-		}
-		Leaderboard []struct {
-			Rank        int
-			Name        string
-			URL         string
-			Description string
-			Kind        string
-			Category    string
-			Standing    string  `json:"effective_bid_usd"`
-			Paid        string  `json:"paid_total_usd"`
-			TakeFirst   *string `json:"to_take_first_usd"`
-		}
-	}
-	if err = json.Unmarshal(directory, &about); err != nil {
-		return v, err
-	}
-	if err = json.Unmarshal(board, &ranked); err != nil {
-		return v, err
-	}
-	v = templates.Home{
-		Page:        templates.Page{Title: about.Name, Ring: about.Name, Style: static.Style.Path},
-		Members:     ranked.Total,
-		Synthetic:   about.Synthetic,
-		Fee:         about.Payments.Fee,
-		JoinAtFirst: ranked.Rules.JoinAtFirst,
-	}
-	for _, m := range ranked.Leaderboard {
-		r := templates.Row{Rank: m.Rank, Name: m.Name, URL: m.URL, Description: m.Description,
-			Kind: m.Kind, Category: m.Category, Standing: m.Standing, Paid: m.Paid}
-		if m.TakeFirst != nil {
-			r.TakeFirst = *m.TakeFirst
-		}
-		v.Rows = append(v.Rows, r)
-	}
-	if len(v.Rows) > 0 {
-		v.Leader = &v.Rows[0]
-	}
-	return v, nil
+	return false
 }
 
-// explain shows what a problem code means.
-func (s *Shell) explain(code api.Code) fasthttp.RequestHandler {
-	e := explanations[code]
-	body := templates.Problem{
-		Page:    templates.Page{Title: code.Title(), Root: "../", Style: static.Style.Path},
-		Code:    string(code),
-		Status:  code.Status(),
-		Meaning: e.meaning,
-		Remedy:  e.remedy,
-	}.HTML()
-	return func(ctx *fasthttp.RequestCtx) { s.page(ctx, body, "public, max-age=3600") }
+// A draw draws one page for a path, percent-decoded, and the parameters of its
+// query. It reads documents from r and nothing else, so the page holds as long
+// as they do. It gives nil when r has failed; what r failed with is then the
+// answer.
+type draw func(s *Shell, r *reader, path string, query *fasthttp.Args) *content
+
+// pageParameters are what pages look at in a query, in the order in which the target
+// of a page that is kept spells them.
+var pageParameters = [...]string{"from", "kind", "page"}
+
+// maxParameter is the longest value of a parameter that is looked at.
+const maxParameter = 300
+
+// page serves what d draws, from memory as long as it holds.
+func (s *Shell) page(d draw) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		t := s.core.enter()
+		defer t.leave()
+		target, path, query := s.pageTarget(ctx)
+		l := s.leaves.get(target)
+		if l == nil || !l.holds(t) {
+			var failed *answer
+			if l, failed = s.draw(d, t, target, path, query); failed != nil {
+				s.write(ctx, t, failed)
+				return
+			}
+		}
+		if l.media == pageMedia {
+			pageFields(ctx)
+		}
+		setNumber(ctx, "Webring-Seq", l.seq)
+		l.send(ctx, l.age(t))
+	}
 }
 
-// page sends HTML, with a validator of its content: what is drawn around the
-// documents changes too.
-func (s *Shell) page(ctx *fasthttp.RequestCtx, body []byte, cache string) {
-	sum := sha256.Sum256(body)
-	setHeader(ctx, "Content-Security-Policy", pagePolicy)
+// pageFields adds what every page carries.
+func pageFields(ctx *fasthttp.RequestCtx) {
+	setHeader(ctx, "Content-Security-Policy", templates.Policy)
 	setHeader(ctx, "Referrer-Policy", "strict-origin-when-cross-origin")
-	sendFile(ctx, "text/html; charset=utf-8", `"`+hex.EncodeToString(sum[:8])+`"`, cache, body)
 }
 
-func serveAsset(a static.Asset) fasthttp.RequestHandler {
-	return func(ctx *fasthttp.RequestCtx) { sendFile(ctx, a.Type, a.ETag, immutable, a.Body) }
-}
-
-// sendFile answers with body, which must not change, or with 304.
-func sendFile(ctx *fasthttp.RequestCtx, media, tag, cache string, body []byte) {
-	setHeader(ctx, "ETag", tag)
-	setHeader(ctx, "Cache-Control", cache)
-	if unchanged(&ctx.Request.Header, []byte(tag)) {
-		ctx.SetStatusCode(fasthttp.StatusNotModified)
-		return
+// pageTarget gives the name under which a page is kept, its path and its query:
+// of the parameters only what pages look at, so that others make no new page.
+func (s *Shell) pageTarget(ctx *fasthttp.RequestCtx) (target, path string, query *fasthttp.Args) {
+	sent, _ := requestTarget(&ctx.Request.Header)
+	at, raw, asked := bytes.Cut(sent, []byte("?"))
+	path = string(decoded(at))
+	if !asked || len(raw) == 0 {
+		return path, path, &noQuery
 	}
-	ctx.Response.Header.SetContentType(media)
-	ctx.Response.SetBodyRaw(body)
+	var all fasthttp.Args
+	all.ParseBytes(raw)
+	query = new(fasthttp.Args)
+	for _, name := range pageParameters {
+		if v := all.Peek(name); len(v) > 0 && len(v) <= maxParameter {
+			query.SetBytesV(name, v)
+		}
+	}
+	return path + "?" + query.String(), path, query
+}
+
+var noQuery fasthttp.Args
+
+// drawAttempts is how often a page is drawn anew because the ring changed
+// meanwhile, before one is sent whose parts are of two instants.
+const drawAttempts = 3
+
+// draw draws a page, unless somebody else just has. It gives a leaf, or what the
+// core answered instead of a document.
+func (s *Shell) draw(d draw, t *tenure, target, path string, query *fasthttp.Args) (*leaf, *answer) {
+	defer s.leaves.alone(target).Unlock()
+	before := s.leaves.get(target)
+	if before != nil && before.holds(t) {
+		return before, nil
+	}
+	for attempt := 1; ; attempt++ {
+		r := reader{shell: s, tenure: t, until: never}
+		c := d(s, &r, path, query)
+		if c == nil {
+			return nil, r.failed
+		}
+		if r.torn && attempt < drawAttempts {
+			continue
+		}
+		if before != nil && before.hash == c.hash {
+			c = before.content // which may have been packed already
+		}
+		l := &leaf{content: c, build: t.build, seq: r.seq, validity: r.validity, since: r.since, until: r.until}
+		if r.torn {
+			l.validity, l.since, l.until = api.Timed, 0, 0 // holds no longer
+		} else {
+			s.leaves.put(target, l)
+		}
+		return l, nil
+	}
+}
+
+const never = 1<<63 - 1
+
+// reader reads the documents of one page, and keeps how long all of them hold.
+type reader struct {
+	shell    *Shell
+	tenure   *tenure
+	validity api.Validity // api.Never until something was read
+	seq      uint64
+	since    int64
+	until    int64
+	torn     bool // the documents are of more than one ledger position
+	failed   *answer
+}
+
+// document reads one, and decodes it into doc. It reports false, and keeps the
+// answer, when that is no document.
+func (r *reader) document(target string, doc any) bool {
+	a := r.shell.answers.Get().(*answer)
+	r.tenure.core.Serve([]byte(target), &a.Response)
+	if a.Status != fasthttp.StatusOK {
+		r.failed = a
+		return false
+	}
+	r.depend(a.Seq, a.Validity, a.Since, a.Until)
+	if err := json.Unmarshal(a.Body, doc); err != nil {
+		panic(err) // a document of the core that does not have its form
+	}
+	r.shell.answers.Put(a)
+	return true
+}
+
+// depend makes the page hold no longer than what it shows.
+func (r *reader) depend(seq uint64, v api.Validity, since, until int64) {
+	if r.validity != api.Never && r.seq != seq {
+		r.torn = true
+	}
+	r.seq, r.validity = seq, max(r.validity, v)
+	if v == api.Timed {
+		r.since, r.until = max(r.since, since), min(r.until, until)
+	}
+}
+
+// fail makes the answer a problem.
+func (r *reader) fail(code api.Code, detail string) *content {
+	r.failed = &answer{Response: api.Response{Status: code.Status(), Media: api.Problem,
+		Body: api.AppendProblem(nil, r.tenure.core.BaseURL(), code, detail, nil)}}
+	r.failed.Seq, _ = r.tenure.core.Head()
+	return nil
+}
+
+// drawn makes a page the content of an answer.
+func drawn(body []byte) *content { return newContent(pageMedia, body) }
+
+// frame is what a page at a path has around it.
+func (d *directoryDocument) frame(path, title, description string) templates.Page {
+	return templates.Page{Title: title, Ring: d.Name, Description: description, Path: path, Synthetic: d.Synthetic,
+		Root: strings.Repeat("../", strings.Count(path[1:], "/")), Style: static.Style.Path, Script: static.Script.Path, Icon: static.Icon.Path}
+}
+
+func serveAsset(a static.Asset, cache string) fasthttp.RequestHandler {
+	c := newContent(a.Type, a.Body)
+	c.sharing = a.Shared
+	return func(ctx *fasthttp.RequestCtx) { c.send(ctx, cache) }
 }

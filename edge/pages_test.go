@@ -1,12 +1,24 @@
 package edge
 
 import (
+	"compress/gzip"
+	"encoding/json"
+	"html"
+	"io"
+	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/andybalholm/brotli"
+
+	"webring/core"
 	"webring/core/api"
+	"webring/core/coretest"
 	"webring/static"
+	"webring/templates"
 	"webring/wasm/host"
 )
 
@@ -18,34 +30,220 @@ func TestTheFrontPageShowsTheLeaderAndTheLeaderboard(t *testing.T) {
 		t.Fatalf("status %d: %s", r.status, r.body)
 	}
 	for _, want := range []string{
-		"<h1>Test &lt;Ring&gt;</h1>", "A ring of 3 agents", "paid placement",
-		`<a rel="sponsored noopener" href="https://alpha.example/">Alpha &amp; Co</a>`, `href="https://gamma.example/">Gamma</a>`,
-		"51.00", "50.01", "holds it", "Joining costs 1.00 USD", `href="` + static.Style.Path[1:] + `"`,
+		"<title>Test &lt;Ring&gt;</title>", "<bdi>Test &lt;Ring&gt;</bdi>", "paid placement",
+		`<a rel="sponsored noopener" href="https://alpha.example/"><bdi>Alpha &amp; Co</bdi></a>`, `href="https://gamma.example/"><bdi>Gamma`,
+		"51.00", "50.01", "holds it", "full until", "no bids; the fee stays", `href="` + static.Style.Path[1:] + `"`, `href="members/beta"`,
 	} {
 		if !strings.Contains(r.body, want) {
 			t.Errorf("no %s in %s", want, r.body)
 		}
 	}
-	if strings.Contains(r.body, "<script") || strings.Contains(r.body, "style=") {
-		t.Error("a page that its own policy breaks")
-	}
-	wantFields(t, r, "Content-Type", "text/html; charset=utf-8", "Webring-Seq", "4",
+	wantFields(t, r, "Content-Type", "text/html; charset=utf-8", "Webring-Seq", "4", "Vary", "Accept-Encoding",
 		"Cache-Control", "public, max-age=5, stale-while-revalidate=30, stale-if-error=86400",
-		"Content-Security-Policy", "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-		"Referrer-Policy", "strict-origin-when-cross-origin")
+		"Content-Security-Policy", templates.Policy, "Referrer-Policy", "strict-origin-when-cross-origin")
 	if r := s.get("/", "If-None-Match", r.header.Get("ETag")); r.status != 304 || r.body != "" {
 		t.Errorf("its own tag: status %d", r.status)
 	}
 	ring.Tick(time.Unix(epoch+500, 0))
-	if later := s.get("/", "If-None-Match", r.header.Get("ETag")); later.status != 200 || later.body == r.body {
-		t.Errorf("after decay: status %d", later.status)
+	later := s.get("/", "If-None-Match", r.header.Get("ETag"))
+	if later.status != 200 || !strings.Contains(later.body, "fading, ") {
+		t.Errorf("after decay: status %d %s", later.status, later.body)
 	}
+}
+
+// A page is sent from memory while it is true, and never after that.
+func TestPagesAreDrawnWhenANumberOnThemChanges(t *testing.T) {
+	ring := newRing(t)
+	s := serve(t, Config{Core: ring})
+	standing := regexp.MustCompile(`data-live="lead">([0-9.]+)<`)
+	for second := int64(epoch + 2); second < epoch+1100; second += 7 {
+		ring.Tick(time.Unix(second, 0))
+		var board struct {
+			Leaderboard []struct {
+				Standing string `json:"effective_bid_usd"`
+			}
+		}
+		if err := json.Unmarshal([]byte(s.get("/api/leaderboard?limit=1").body), &board); err != nil {
+			t.Fatal(err)
+		}
+		if m := standing.FindStringSubmatch(s.get("/").body); m == nil || m[1] != board.Leaderboard[0].Standing {
+			t.Fatalf("at second %d the page says %v, the leaderboard %s", second, m, board.Leaderboard[0].Standing)
+		}
+	}
+	before := s.get("/ring").header.Get("ETag")
+	if again := s.get("/ring", "If-None-Match", before); again.status != 304 {
+		t.Errorf("the ring did not change: status %d", again.status)
+	}
+	texts := &core.Texts{Name: core.Text{Value: "Delta"}, URL: core.Text{Value: "https://delta.example/"}}
+	apply(t, ring, coretest.NewStep(&core.Joined{Stamp: (epoch + 1200) * 1000, Slug: "delta", Kind: core.Agent, Category: "general",
+		Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL), Fee: 100}, texts))
+	for _, target := range []string{"/", "/ring", "/members/gamma", "/badge/gamma.svg", "/embed?from=gamma"} {
+		if r := s.get(target); r.status != 200 || !strings.Contains(r.body, "Delta") && !strings.Contains(r.body, "of 4") {
+			t.Errorf("%s does not know the new member: %d %s", target, r.status, r.body)
+		}
+	}
+}
+
+func TestPagesAreSentInTheBestCodingThatIsAsked(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t)})
+	plain := s.get("/")
+	tags := map[string]bool{plain.header.Get("ETag"): true}
+	for _, c := range []struct{ accept, coding string }{
+		{"gzip, deflate, br, zstd", "br"}, {"BR;q=0.1", "br"}, {"gzip", "gzip"}, {"br;q=0, gzip;q=0.5", "gzip"},
+		{"br;q=0.000", ""}, {"identity", ""}, {"*", ""}, {"bright", ""}, {"", ""}, {",;=,", ""},
+	} {
+		r := s.get("/", "Accept-Encoding", c.accept)
+		wantFields(t, r, "Content-Encoding", c.coding, "Vary", "Accept-Encoding")
+		body := []byte(r.body)
+		var err error
+		switch c.coding {
+		case "br":
+			body, err = io.ReadAll(brotli.NewReader(strings.NewReader(r.body)))
+		case "gzip":
+			var z *gzip.Reader
+			if z, err = gzip.NewReader(strings.NewReader(r.body)); err == nil {
+				body, err = io.ReadAll(z)
+			}
+		}
+		if err != nil || string(body) != plain.body {
+			t.Errorf("%q: not the page: %v", c.accept, err)
+		}
+		tags[r.header.Get("ETag")] = true
+		if again := s.get("/", "Accept-Encoding", c.accept, "If-None-Match", r.header.Get("ETag")); again.status != 304 || again.header.Get("Content-Encoding") != "" {
+			t.Errorf("%q: its own tag: status %d", c.accept, again.status)
+		}
+	}
+	if len(tags) != 3 {
+		t.Errorf("three codings have the tags %v", tags)
+	}
+}
+
+func TestEveryPage(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t)})
+	for _, c := range []struct {
+		target string
+		has    []string
+	}{
+		{"/ring", []string{"Members 1 to 3 of 3", `href="members/alpha"`, `aria-current="page"`}},
+		{"/ring?kind=mcp", []string{"Members 1 to 1 of 1", "Beta"}},
+		{"/ring?page=2", []string{"no further members", `href="ring?page=1"`}},
+		{"/ring?limit=1&offset=2", []string{"Members 1 to 3 of 3"}},
+		{"/categories/general", []string{"Members 1 to 3 of 3", `href="../members/alpha"`}},
+		{"/members/beta", []string{"Beta", "50.01", `href="../members/alpha"`, `href="../members/gamma"`, `"member":"beta","amount":"50.01"`, "You are at number 2"}},
+		{"/members/b%65ta", []string{"Beta"}},
+		{"/members/alpha", []string{"Holds rank 1", `"amount":"1.00"`}},
+		{"/join", []string{`<form action="join" method="post">`, "at least 40 to join", "50.01"}},
+		{"/embed", []string{"webring-online", static.Widget.Integrity(), base + "/widget.js", "script-src 'self' " + base}},
+		{"/embed?from=gamma", []string{"Snippets for", "/prev?from=gamma", "/badge/gamma.svg", "<bdi>Beta</bdi>"}},
+		{"/embed?from=gamma.example", []string{"/prev?from=gamma"}},
+		{"/embed?from=%3Cimg%20src=x%3E", []string{"Nobody in the ring is known as", "&lt;img src=x&gt;"}},
+		{"/embed?from=%FF", []string{"Nobody in the ring is known as"}},
+		{"/docs", []string{"GET /api/ring/{slug}", "POST /api/bid", "unknown_member", "120 requests"}},
+	} {
+		r := s.get(c.target)
+		for _, want := range append(c.has, "<!doctype html>", `<a class="skip"`) {
+			if r.status != 200 || !strings.Contains(r.body, want) && !strings.Contains(html.UnescapeString(r.body), want) {
+				t.Errorf("%s: status %d, no %s in %s", c.target, r.status, want, r.body)
+			}
+		}
+		if strings.Contains(r.body, "style=\"") || regexp.MustCompile(`<script[^>]*>[^<]`).MatchString(r.body) || regexp.MustCompile(` on[a-z]+=`).MatchString(r.body) {
+			t.Errorf("%s: a page that its own policy breaks", c.target)
+		}
+		wantFields(t, r, "Content-Type", "text/html; charset=utf-8", "Content-Security-Policy", templates.Policy)
+		wantCommon(t, r)
+	}
+}
+
+func TestPagesThatAreNotThereAreProblems(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t)})
+	for target, code := range map[string]api.Code{
+		"/members/": api.NotFound, "/members/alpha/": api.NotFound, "/members/a/b": api.NotFound, "/members": api.NotFound,
+		"/members/nobody": api.UnknownMember, "/members/%ff": api.NotFound, "/members/next": api.UnknownMember, "/members/%2e%2e": api.UnknownMember,
+		"/categories/none": api.EmptyRing, "/categories/": api.NotFound, "/categories/A%20B": api.EmptyRing,
+		"/badge/alpha": api.NotFound, "/badge/nobody.svg": api.UnknownMember, "/badge/alpha.example.svg": api.UnknownMember,
+		"/ring?kind=cat": api.InvalidParameter, "/ring?page=0": api.InvalidParameter, "/problems/none": api.NotFound,
+	} {
+		r := s.get(target)
+		var doc struct{ Code string }
+		if err := json.Unmarshal([]byte(r.body), &doc); err != nil || r.status != code.Status() || doc.Code != string(code) {
+			t.Errorf("%s: %d %s, want %s", target, r.status, r.body, code)
+		}
+		wantFields(t, r, "Content-Type", "application/problem+json", "Cache-Control", "no-store")
+	}
+	if r := s.do("POST", "/members/alpha", ""); r.status != 405 || r.header.Get("Allow") != "GET, HEAD, OPTIONS" {
+		t.Errorf("POST to a page: %d, %s", r.status, r.header.Get("Allow"))
+	}
+	if r := s.do("HEAD", "/members/alpha", ""); r.status != 200 || r.body != "" || r.header.Get("Content-Length") == "0" {
+		t.Errorf("HEAD of a page: %d, %s", r.status, r.header.Get("Content-Length"))
+	}
+}
+
+// Strangers may ask for as many pages as there are: what is kept is bounded.
+func TestKeptPagesAreBounded(t *testing.T) {
+	c := newLeaves()
+	c.put("kept", &leaf{content: newContent("", []byte("kept"))})
+	for i := range 10 * maxLeaves {
+		c.put(strconv.Itoa(i), &leaf{content: newContent("", make([]byte, 100))})
+		if i%100 == 0 && c.get("kept") == nil {
+			t.Fatalf("a page that is read was forgotten after %d others", i)
+		}
+	}
+	count := func(g *generation) (n int) {
+		g.pages.Range(func(any, any) bool { n++; return true })
+		return n
+	}
+	if n := count(c.young.Load()) + count(c.old.Load()); n > 2*maxLeaves+2 {
+		t.Errorf("%d pages are kept", n)
+	}
+	for i := range 100 {
+		c.put("big "+strconv.Itoa(i), &leaf{content: newContent("", make([]byte, 1<<20))})
+	}
+	if b := c.young.Load().bytes.Load() + c.old.Load().bytes.Load(); b > 2*maxLeafBytes+2<<20 {
+		t.Errorf("%d bytes are kept", b)
+	}
+}
+
+// Pages are read while the ring and its clock move; each is of one position.
+func TestPagesUnderChange(t *testing.T) {
+	ring := newRing(t)
+	s := serve(t, Config{Core: ring})
+	var changing sync.WaitGroup
+	changing.Go(func() {
+		for i := range 90 {
+			slug := "m" + strconv.Itoa(i)
+			texts := &core.Texts{Name: core.Text{Value: slug}, URL: core.Text{Value: "https://" + slug + ".example/"}}
+			apply(t, ring, coretest.NewStep(&core.Joined{Stamp: (epoch+10)*1000 + int64(i), Slug: slug, Kind: core.Agent, Category: "general",
+				Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL), Fee: 100}, texts))
+			ring.Tick(time.Unix(epoch+10+int64(i), 0))
+		}
+	})
+	sizes := regexp.MustCompile(`data-live="members">([0-9]+)<|text class="count" x="200" y="206">([0-9]+)<`)
+	var reading sync.WaitGroup
+	for range 4 {
+		reading.Go(func() {
+			last := 0
+			for range 60 {
+				found := sizes.FindAllStringSubmatch(s.get("/").body, -1)
+				if len(found) != 2 || found[0][2] != found[1][1] {
+					t.Errorf("one page, two sizes: %q", found)
+					return
+				}
+				n, err := strconv.Atoi(found[1][1])
+				if err != nil || n < last {
+					t.Errorf("the ring went from %d to %d members: %v", last, n, err)
+				}
+				last = n
+			}
+		})
+	}
+	changing.Wait()
+	reading.Wait()
 }
 
 func TestTheFrontPageOfAnEmptyRing(t *testing.T) {
 	s := serve(t, Config{Core: openedRing(t)})
 	r := s.get("/")
-	if r.status != 200 || !strings.Contains(r.body, "Nobody has joined yet") || !strings.Contains(r.body, "The fee alone takes rank 1") ||
+	if r.status != 200 || !strings.Contains(r.body, "Nobody has joined yet") || !strings.Contains(r.body, "Join for 1.00 USD") ||
 		strings.Contains(r.body, "<table") {
 		t.Errorf("%d %s", r.status, r.body)
 	}
@@ -71,10 +269,10 @@ func TestEveryProblemTypeLeadsToItsPage(t *testing.T) {
 		}
 		seen[e.meaning] = code
 		r := s.get("/problems/" + string(code))
-		if r.status != 200 || !strings.Contains(r.body, "<code>"+string(code)+"</code>") || !strings.Contains(r.body, `href="../static/`) {
+		if r.status != 200 || !strings.Contains(r.body, "<code>"+string(code)+"</code>") || !strings.Contains(r.body, `href="../static/`) || !strings.Contains(html.UnescapeString(r.body), code.Title()) {
 			t.Errorf("%s: %d %s", code, r.status, r.body)
 		}
-		wantFields(t, r, "Content-Type", "text/html; charset=utf-8", "Content-Security-Policy", pagePolicy, "Cache-Control", "public, max-age=3600")
+		wantFields(t, r, "Content-Type", "text/html; charset=utf-8", "Content-Security-Policy", templates.Policy)
 	}
 	if len(explanations) != len(api.Codes()) {
 		t.Errorf("%d explanations of %d codes", len(explanations), len(api.Codes()))
@@ -88,9 +286,29 @@ func TestAssetsAreNamedByTheirContent(t *testing.T) {
 		if r.status != 200 || r.body != string(a.Body) {
 			t.Errorf("%s: %d, %d bytes", a.Path, r.status, len(r.body))
 		}
-		wantFields(t, r, "Content-Type", a.Type, "Cache-Control", "public, max-age=31536000, immutable", "ETag", a.ETag)
-		if r := s.get(a.Path, "If-None-Match", a.ETag); r.status != 304 {
+		wantFields(t, r, "Content-Type", a.Type, "Cache-Control", "public, max-age=31536000, immutable")
+		if r := s.get(a.Path, "If-None-Match", r.header.Get("ETag")); r.status != 304 {
 			t.Errorf("%s: status %d for its own tag", a.Path, r.status)
 		}
+	}
+}
+
+func TestOtherSitesMayLoadWidgetAndBadge(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t)})
+	for _, target := range []string{"/widget.js", static.Widget.Path, "/badge/alpha.svg"} {
+		r := s.get(target)
+		wantFields(t, r, "Cross-Origin-Resource-Policy", "cross-origin", "Access-Control-Allow-Origin", "*")
+		if again := s.get(target, "If-None-Match", r.header.Get("ETag")); r.status != 200 || again.status != 304 {
+			t.Errorf("%s: %d, then %d", target, r.status, again.status)
+		}
+	}
+	if r := s.get("/widget.js"); !strings.Contains(r.header.Get("Cache-Control"), "max-age=300,") || r.body != string(static.Widget.Body) {
+		t.Errorf("/widget.js: %v", r.header)
+	}
+	if r := s.get("/badge/alpha.svg"); r.header.Get("Content-Type") != "image/svg+xml" || !strings.Contains(r.body, "<title id=\"t\">Alpha &amp; Co, number 1 of 3 in Test &lt;Ring&gt;</title>") {
+		t.Errorf("the badge is %s", r.body)
+	}
+	if r := s.get("/"); r.header.Get("Cross-Origin-Resource-Policy") != "" {
+		t.Error("the home page is for other sites to load")
 	}
 }

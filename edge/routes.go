@@ -2,6 +2,7 @@ package edge
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -10,7 +11,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
-	"webring/static"
 )
 
 // routes builds the table of paths. The router only finds: what it would do by
@@ -27,12 +27,12 @@ func (s *Shell) routes(cfg Config) error {
 		// A parameter would be copied out of the path; the core reads it there.
 		get(strings.Replace(path, "{slug}", "{slug:*}", 1), s.read)
 	}
-	get("/", s.home)
-	for _, code := range api.Codes() {
-		get("/problems/"+string(code), s.explain(code))
-	}
-	for _, asset := range static.Assets() {
-		get(asset.Path, serveAsset(asset))
+	s.pages(get)
+	if cfg.Check != nil {
+		if cfg.Others["POST "+joinPath] != nil {
+			return errors.New("edge: the form of the join page is checked here or passed on, not both")
+		}
+		s.router.POST(joinPath, s.other(s.check(cfg.Check)))
 	}
 	for path, h := range cfg.Paid {
 		if h == nil || !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "{}?#%") {
@@ -69,6 +69,9 @@ func (s *Shell) dispatch(ctx *fasthttp.RequestCtx) {
 	reads, posts := s.lookup(ctx, fasthttp.MethodGet, path), s.lookup(ctx, fasthttp.MethodPost, path)
 	if bytes.HasPrefix(path, ringPrefix) && !api.Serves(path) {
 		reads = nil // the wildcard below this prefix takes more than the core has
+	}
+	if leadsDeeper(path) {
+		reads = nil
 	}
 	switch h := &ctx.Request.Header; {
 	case h.IsOptions():

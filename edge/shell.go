@@ -47,6 +47,8 @@ type Shell struct {
 	router     *router.Router
 	deprecated map[string]deprecation
 	answers    sync.Pool
+	leaves     *leaves // pages that were drawn
+	surveyed   atomic.Pointer[survey]
 	server     fasthttp.Server
 
 	mu        sync.Mutex
@@ -79,6 +81,7 @@ func newShell(cfg Config, deprecated map[string]deprecation) (*Shell, error) {
 		maxConnsPerClient: cmp.Or(cfg.MaxConnsPerClient, 256),
 		deprecated:        deprecated,
 		answers:           sync.Pool{New: func() any { return new(answer) }},
+		leaves:            newLeaves(),
 	}
 	if s.log == nil {
 		s.log = slog.Default()

@@ -2,34 +2,57 @@ package static
 
 import (
 	"crypto/sha256"
+	"crypto/sha512"
 	_ "embed"
+	"encoding/base64"
 	"encoding/hex"
 )
 
 // Asset is one file. Its fields are not to be changed.
 type Asset struct {
-	Path string // with a leading slash; changes whenever Body does
-	Type string // media type
-	ETag string // strong entity tag, quotes included
-	Body []byte
+	Path   string // with a leading slash; changes whenever Body does
+	Type   string // media type
+	Body   []byte
+	Shared bool // meant for pages of other sites
 }
 
-//go:embed style.css
-var styleSheet []byte
+// Integrity is what a page that loads the asset from another site states, so
+// that the browser refuses any other bytes (W3C Subresource Integrity).
+func (a Asset) Integrity() string {
+	sum := sha512.Sum384(a.Body)
+	return "sha384-" + base64.StdEncoding.EncodeToString(sum[:])
+}
 
-// Style is the one style sheet of the pages.
-var Style = named("style", "css", "text/css; charset=utf-8", styleSheet)
+var (
+	//go:embed style.css
+	styleSheet []byte
+	//go:embed page.js
+	pageScript []byte
+	//go:embed icon.svg
+	icon []byte
+	//go:embed widget.js
+	widget []byte
+)
+
+const javaScript = "text/javascript; charset=utf-8"
+
+// The files of the pages: their one style sheet, the script that refreshes
+// numbers, and the icon.
+var (
+	Style  = Asset{Path: named("/static/style", "css", styleSheet), Type: "text/css; charset=utf-8", Body: styleSheet}
+	Script = Asset{Path: named("/static/page", "js", pageScript), Type: javaScript, Body: pageScript}
+	Icon   = Asset{Path: named("/static/icon", "svg", icon), Type: "image/svg+xml", Body: icon}
+)
+
+// Widget is the script that members put on their pages, at the path that is
+// its own for ever. At /widget.js the same bytes are served until they change.
+var Widget = Asset{Path: named("/widget", "js", widget), Type: javaScript, Body: widget, Shared: true}
 
 // Assets lists every file there is.
-func Assets() []Asset { return []Asset{Style} }
+func Assets() []Asset { return []Asset{Style, Script, Icon, Widget} }
 
-func named(name, extension, media string, body []byte) Asset {
+// named gives a file the path that its content decides.
+func named(path, extension string, body []byte) string {
 	sum := sha256.Sum256(body)
-	hash := hex.EncodeToString(sum[:8])
-	return Asset{
-		Path: "/static/" + name + "-" + hash + "." + extension,
-		Type: media,
-		ETag: `"` + hash + `"`,
-		Body: body,
-	}
+	return path + "-" + hex.EncodeToString(sum[:8]) + "." + extension
 }

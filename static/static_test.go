@@ -1,25 +1,54 @@
 package static
 
 import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha512"
+	"encoding/base64"
 	"regexp"
 	"testing"
 )
 
 func TestAPathChangesWithItsContent(t *testing.T) {
-	one, two := named("x", "css", "text/css", []byte("a")), named("x", "css", "text/css", []byte("b"))
-	if one.Path == two.Path || one.ETag == two.ETag {
-		t.Errorf("%s and %s", one.Path, two.Path)
+	one, two := named("/x", "css", []byte("a")), named("/x", "css", []byte("b"))
+	if one == two {
+		t.Errorf("%s for both", one)
 	}
-	if again := named("x", "css", "text/css", []byte("a")); again.Path != one.Path || again.ETag != one.ETag {
-		t.Errorf("%s became %s", one.Path, again.Path)
+	if again := named("/x", "css", []byte("a")); again != one {
+		t.Errorf("%s became %s", one, again)
 	}
 }
 
 func TestAssets(t *testing.T) {
-	form := regexp.MustCompile(`^/static/[a-z]+-[0-9a-f]{16}\.[a-z]+$`)
+	form := regexp.MustCompile(`^(/static)?/[a-z]+-[0-9a-f]{16}\.[a-z]+$`)
 	for _, a := range Assets() {
 		if !form.MatchString(a.Path) || len(a.Body) == 0 || a.Type == "" {
 			t.Errorf("%s, %s, %d bytes", a.Path, a.Type, len(a.Body))
 		}
+	}
+}
+
+func TestIntegrityIsTheDigestOfTheBody(t *testing.T) {
+	sum := sha512.Sum384(Widget.Body)
+	if want := "sha384-" + base64.StdEncoding.EncodeToString(sum[:]); Widget.Integrity() != want {
+		t.Errorf("%s, want %s", Widget.Integrity(), want)
+	}
+}
+
+// Members put the widget on their own pages: it has a budget.
+func TestTheWidgetIsSmall(t *testing.T) {
+	var packed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(Widget.Body); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if raw, small := len(Widget.Body), packed.Len(); raw > 4096 || small > 1740 {
+		t.Errorf("%d bytes, %d compressed; 4096 and 1740 are the most", raw, small)
 	}
 }

@@ -10,8 +10,26 @@ import (
 // HTML draws the front page.
 func (v Home) HTML() []byte { return render(homePage(v)) }
 
+// HTML draws a page of the ring, or of a category.
+func (v Ring) HTML() []byte { return render(ringPage(v)) }
+
+// HTML draws the page of a member.
+func (v Member) HTML() []byte { return render(memberPage(v)) }
+
+// HTML draws the page on which a draft is checked.
+func (v Join) HTML() []byte { return render(joinPage(v)) }
+
+// HTML draws the page of snippets.
+func (v Embed) HTML() []byte { return render(embedPage(v)) }
+
+// HTML draws the page about the API.
+func (v Docs) HTML() []byte { return render(docsPage(v)) }
+
 // HTML draws the page that a problem's type leads to.
 func (v Problem) HTML() []byte { return render(problemPage(v)) }
+
+// SVG draws the badge.
+func (v Badge) SVG() []byte { return render(badgeImage(v)) }
 
 // render draws a component. One that fails is a broken invariant: nothing in it
 // can but the writer, and that is a buffer.

@@ -1,11 +1,14 @@
 package templates
 
 import (
+	"encoding/xml"
 	"flag"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -30,43 +33,160 @@ func golden(t *testing.T, name, page string) string {
 	return page
 }
 
+var page = Page{Title: "Ring", Ring: "Ring", Path: "/", Style: "/static/s.css", Script: "/static/p.js", Icon: "/static/i.svg"}
+
+func below(path string) Page {
+	p := page
+	p.Path, p.Root = path, "../"
+	return p
+}
+
+func hostile() []Row {
+	joined := time.Date(2026, 1, 31, 8, 0, 0, 0, time.UTC)
+	return []Row{
+		{Slug: "first", Rank: 1, Position: 2, Name: "First & Co", URL: "https://first.example/", Description: `Says "hello" <b>`, Kind: "agent", Category: "general",
+			Standing: "12.00", Paid: "51.00", Bids: "50.00", Joined: joined, Score: "72", Report: "https://reports.example/first",
+			Fresh: Freshness{State: Fading, Percent: 23, Until: joined.AddDate(0, 4, 0)}},
+		{Slug: "second", Rank: 2, Position: 1, Name: "<script>alert(1)</script>", URL: `https://second.example/?q="a"&b='c'`, Kind: "website", Category: "news",
+			Standing: "1.00", Paid: "1.00", Bids: "0.00", Joined: joined, TakeFirst: "11.01"},
+		{Slug: "third", Rank: 3, Position: 3, Name: "<img src=x onerror=alert(1)>", URL: "https://third.example/", Description: "\u05e9\u05dc\u05d5\u05dd \u202e", Kind: "mcp", Category: "news",
+			Standing: "0.00", Paid: "7.00", Bids: "6.00", Joined: joined, TakeFirst: "5.01", Fresh: Freshness{State: Faded, Until: joined}},
+	}
+}
+
+func drawing(rows []Row) Picture {
+	p := Picture{Members: len(rows)}
+	for i, r := range rows {
+		p.Marks = append(p.Marks, Mark{Slug: r.Slug, Name: r.Name, Kind: r.Kind, Position: i + 1, Total: 100 * int64(i+1)})
+	}
+	return p
+}
+
 func TestHomeOfAFilledRing(t *testing.T) {
-	rows := []Row{
-		{Rank: 1, Name: "First & Co", URL: "https://first.example/", Description: `Says "hello" <b>`, Kind: "agent", Category: "general",
-			Standing: "12.00", Paid: "51.00"},
-		{Rank: 2, Name: "<script>alert(1)</script>", URL: `https://second.example/?q="a"&b='c'`, Kind: "website", Category: "news",
-			Standing: "1.00", Paid: "1.00", TakeFirst: "11.01"},
-	}
-	page := golden(t, "home", string(Home{Page: Page{Title: "Ring", Ring: "Ring", Style: "/static/s.css"},
-		Members: 3, Leader: &rows[0], Rows: rows, Fee: "1.00", JoinAtFirst: "11.01"}.HTML()))
-	if strings.Contains(page, "<script") {
-		t.Error("a member's words became markup")
-	}
-	if links, sponsored := strings.Count(page, `href="https://`), strings.Count(page, `rel="sponsored noopener"`); links != 3 || sponsored != links {
-		t.Errorf("%d links to members, %d of them marked as paid", links, sponsored)
-	}
+	rows := hostile()
+	p := drawing(rows)
+	p.First = &p.Marks[0]
+	golden(t, "home", string(Home{Page: page, Base: "https://ring.example", Members: 4, Leader: &rows[0], Rows: rows, Fee: "1.00", MinBid: "1.00", JoinAtFirst: "11.01",
+		Kinds: []Kind{{"agent", 1}, {"mcp", 1}, {"website", 1}}, Categories: []Category{{"news", 2}, {"general", 1}}, Picture: p}.HTML()))
 }
 
 func TestHomeOfAnEmptyRing(t *testing.T) {
-	golden(t, "empty", string(Home{Page: Page{Title: "Ring", Ring: "Ring", Style: "/static/s.css"}, Fee: "1.00", JoinAtFirst: "0.00"}.HTML()))
+	golden(t, "empty", string(Home{Page: page, Fee: "1.00", MinBid: "1.00", JoinAtFirst: "0.00"}.HTML()))
 }
 
-func TestHomeOfASyntheticRingSaysSo(t *testing.T) {
-	v := Home{Page: Page{Title: "Ring", Ring: "Ring", Style: "/static/s.css"}, Synthetic: true, Fee: "1.00", JoinAtFirst: "0.00"}
-	if page := string(v.HTML()); !strings.Contains(page, "This ring is synthetic.") {
-		t.Error(page)
+func TestThePagesOfARing(t *testing.T) {
+	rows := hostile()
+	golden(t, "ring", string(Ring{Page: page, Members: 300, From: 101, To: 103, Rows: rows, Next: "ring?page=4", Prev: "ring?page=2", Picture: drawing(rows)}.HTML()))
+	golden(t, "member", string(Member{Page: below("/members/second"), Base: "https://ring.example", Row: rows[1], Members: 3, Prev: rows[2], Next: rows[0], MinBid: "1.00", Picture: drawing(rows)}.HTML()))
+	golden(t, "embed", string(Embed{Page: page, Base: "https://ring.example", From: "second", Member: &rows[1], Prev: rows[2].Name, Next: rows[0].Name, Widget: "/widget-1.js", Integrity: "sha384-x"}.HTML()))
+}
+
+func TestJoin(t *testing.T) {
+	v := Join{Page: page, Base: "https://ring.example", Fee: "1.00", MinBid: "1.00", JoinAtFirst: "11.01", Rule: "A rule.", Payments: true}
+	golden(t, "join", string(v.HTML()))
+	v.Draft = Draft{Name: `"><script>`, Kind: "mcp", Description: "</textarea><b>", Bid: "2.00"}
+	v.Checked = &Checked{Wrong: map[string]string{"url": "The address is required."}}
+	golden(t, "join-wrong", string(v.HTML()))
+	v.Checked = &Checked{Score: "72", Scorer: "local", Report: "https://ring.example/reports/1", Price: "3.00", Rank: 1234, Slug: "x",
+		Command: RegisterCommand("https://ring.example", "", v.Draft.JSON())}
+	golden(t, "join-right", string(v.HTML()))
+}
+
+// What members write stays text, wherever it is shown.
+func TestMembersWordsAreNeverMarkup(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.html")
+	if err != nil || len(files) < 8 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(b)
+		for _, bad := range []string{"<script>", "<img src=x", "<b>", "javascript:"} {
+			if strings.Contains(text, bad) {
+				t.Errorf("%s: %s", file, bad)
+			}
+		}
+		for _, site := range []string{"first", "second", "third"} {
+			links := strings.Count(text, `href="https://`+site+".example/")
+			if sponsored := strings.Count(text, `rel="sponsored noopener" href="https://`+site+".example/"); sponsored != links {
+				t.Errorf("%s: %d links to %s, %d of them marked as paid", file, links, site, sponsored)
+			}
+		}
+	}
+}
+
+func TestCommandsAreSafeInAShell(t *testing.T) {
+	for _, words := range []string{"it's", "'; touch /tmp/x; '", "$(id)", "`id`", "a\nb", `back\slash`, "\u202e"} {
+		d := Draft{Name: words, URL: "https://a.example/", Kind: "agent"}
+		command := RegisterCommand("https://ring.example", "-r http://127.0.0.1:1", d.JSON())
+		// What the shell makes of it is what was meant.
+		out, err := exec.Command("sh", "-c", strings.Replace(command, client, "printf '%s\n' ", 1)).Output()
+		if err != nil {
+			t.Fatalf("%q: %v", words, err)
+		}
+		want := "https://ring.example/api/register\n-r\nhttp://127.0.0.1:1\n-J\n" + string(d.JSON()) + "\n"
+		if string(out) != want {
+			t.Errorf("%s becomes %q, want %q", command, out, want)
+		}
+	}
+}
+
+func TestPictures(t *testing.T) {
+	for _, n := range []int{0, 1, 2, 3, linked, linked + 1, 120} {
+		p := Picture{Members: n * 1000}
+		for i := range n {
+			p.Marks = append(p.Marks, Mark{Slug: "s", Name: "n", Kind: kinds[i%3], Position: 1000*i + 1, Total: int64(100 + i*i*10)})
+		}
+		if n > 0 {
+			p.First, p.Here, p.From, p.To = &p.Marks[n-1], &p.Marks[0], 1, 50
+		}
+		page := string(Ring{Page: page, Members: n, Picture: p}.HTML())
+		if strings.Contains(page, "NaN") || strings.Contains(page, "Inf") {
+			t.Errorf("%d marks: %s", n, page)
+		}
+		if links := strings.Count(page, `<a class="mark`); n <= linked && links != n || n > linked && links > 0 {
+			t.Errorf("%d marks: %d links", n, links)
+		}
+		if len(page) > 24<<10 {
+			t.Errorf("%d marks: %d bytes", n, len(page))
+		}
+	}
+}
+
+func TestASyntheticRingSaysSo(t *testing.T) {
+	p := page
+	p.Synthetic = true
+	for name, body := range map[string][]byte{"home": Home{Page: p}.HTML(), "ring": Ring{Page: p}.HTML(), "join": Join{Page: p}.HTML(),
+		"embed": Embed{Page: p}.HTML(), "docs": Docs{Page: p}.HTML(), "problem": Problem{Page: p}.HTML(), "member": Member{Page: p}.HTML()} {
+		if !strings.Contains(string(body), "This ring is synthetic.") {
+			t.Errorf("%s does not", name)
+		}
 	}
 }
 
 func TestLinksThatAreNotHTTPAreNotDrawn(t *testing.T) {
-	row := Row{Rank: 1, Name: "x", URL: "javascript:alert(1)"}
-	page := Home{Page: Page{Style: "/s"}, Members: 1, Leader: &row, Rows: []Row{row}}.HTML()
-	if strings.Contains(string(page), "javascript:") {
+	row := Row{Rank: 1, Name: "x", URL: "javascript:alert(1)", Report: "javascript:alert(2)", Score: "1"}
+	pages := string(Home{Page: page, Members: 1, Leader: &row, Rows: []Row{row}}.HTML()) + string(Member{Page: page, Row: row}.HTML())
+	if strings.Contains(pages, `="javascript:`) {
 		t.Error("a script became a link")
 	}
 }
 
+func TestABadgeHoldsItsText(t *testing.T) {
+	v := Badge{Ring: strings.Repeat("W<&", 30), Name: `"<b>"`, Position: 99999, Members: 1234567}
+	svg := string(v.SVG())
+	if strings.Contains(svg, "<b>") || !strings.Contains(svg, "99\u202f999 of 1\u202f234\u202f567") || len(svg) > 2048 {
+		t.Error(svg)
+	}
+	if err := xml.Unmarshal(v.SVG(), new(struct{})); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestProblem(t *testing.T) {
-	golden(t, "problem", string(Problem{Page: Page{Title: "No such member", Root: "../", Style: "/static/s.css"},
-		Code: "unknown_member", Status: 404, Meaning: "It is not there.", Remedy: "Look elsewhere."}.HTML()))
+	golden(t, "problem", string(Problem{Page: below("/problems/unknown_member"),
+		Code: "unknown_member", Status: 404, Summary: "No such member", Meaning: "It is not there.", Remedy: "Look elsewhere."}.HTML()))
 }

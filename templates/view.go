@@ -1,48 +1,193 @@
 package templates
 
-// Page is what every page needs.
+import "time"
+
+// Policy is the Content-Security-Policy of every page: what it needs comes from
+// the node that sent it, nothing is inline, and nobody frames it.
+const Policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// Page is what every page needs. Paths have a leading slash.
 type Page struct {
-	Title string
-	Ring  string // the ring's name, "" when it is not known
-	Root  string // relative address of the home page's folder: "" or "../"
-	Style string // path of the style sheet, with a leading slash
+	Title       string
+	Ring        string // the ring's name, "" when it is not known
+	Description string // for search results and previews, or ""
+	Root        string // relative address of the home page's folder: "" or "../"
+	Path        string // of the page itself; marks it in the navigation
+	Style       string // path of the style sheet
+	Script      string // path of the script that refreshes numbers, or ""
+	Icon        string // path of the icon, or ""
+	Synthetic   bool   // the ring was made for measurement, not by payments
 }
 
-// Home is the front page. Amounts are strings as documents spell them.
+// Home is the front page. Amounts, here and below, are strings as documents
+// spell them.
 type Home struct {
 	Page
+	Base        string // the ring's URL, without a slash at its end
 	Members     int
-	Synthetic   bool // made for measurement, not by payments
+	Kinds       []Kind
 	Leader      *Row // nil in an empty ring
 	Rows        []Row
 	Fee         string
+	MinBid      string
 	JoinAtFirst string // opening bid that takes rank 1, "0.00" when the fee alone does
+	Categories  []Category
+	Picture     Picture
 }
 
-// Row is a member on the leaderboard.
+// Kind is how many members of one kind there are.
+type Kind struct {
+	Kind    string
+	Members int
+}
+
+// Category is a category in use.
+type Category struct {
+	Name    string
+	Members int
+}
+
+// Row is a member as lists show it. Fields that a list does not have are empty.
 type Row struct {
-	Rank        int
+	Slug        string
 	Name        string
 	URL         string
 	Description string
 	Kind        string
 	Category    string
+	Position    int
+	Joined      time.Time
+	Score       string // "" when there is none
+	Report      string // address of the score's report, or ""
+	Rank        int
 	Standing    string
 	Paid        string
+	Bids        string
+	Fresh       Freshness
 	TakeFirst   string // "" for the leader
 }
+
+// Freshness says how a bid has aged.
+type Freshness struct {
+	State   State
+	Percent int       // of the full total that stands, while fading
+	Until   time.Time // when fading begins, ends, or ended
+}
+
+// State is one of four ages of a member's standing.
+type State uint8
+
+// The ages, as the rules of ranking make them.
+const (
+	FeeOnly State = iota // no bid: the fee stands for ever
+	Fresh
+	Fading
+	Faded
+)
+
+// Ring is a page of the members in ring order; of one category when Category
+// is not "".
+type Ring struct {
+	Page
+	Category   string
+	Kind       string // "" for all
+	Members    int    // that match
+	From, To   int    // which of them are shown; 0 when none
+	Rows       []Row
+	Categories []Category
+	Next, Prev string // relative addresses of the neighbouring pages, or ""
+	Picture    Picture
+}
+
+// Member is the page of one member.
+type Member struct {
+	Page
+	Base       string
+	Row        Row
+	Members    int // in the ring
+	Prev, Next Row
+	MinBid     string
+	Picture    Picture
+}
+
+// Join is the page on which a draft can be checked, and the answer to a check.
+type Join struct {
+	Page
+	Base        string
+	Fee         string
+	MinBid      string
+	JoinAtFirst string
+	Rule        string // what the score has to be
+	Payments    bool   // whether the ring takes any
+	Categories  []Category
+	Draft       Draft
+	Checked     *Checked // nil before a check
+}
+
+// Draft is the form as it was filled in.
+type Draft struct{ Name, URL, Kind, Category, Description, Bid string }
+
+// Checked is what was found about a draft.
+type Checked struct {
+	Wrong    map[string]string // by field: what is wrong, as a sentence
+	Refusal  string            // another reason why paying would be of no use, or ""
+	Code     string            // of the problem that the refusal stands for
+	Existing string            // slug of the member that has the URL already, or ""
+	Score    string            // "" when it is not known
+	Scorer   string
+	Report   string
+	Price    string
+	Rank     int
+	Slug     string // that the member would get
+	Command  string // that pays
+}
+
+// Embed is the page that makes snippets for a member.
+type Embed struct {
+	Page
+	Base      string
+	From      string // as asked for, or ""
+	Member    *Row   // nil when From names none
+	Prev      string // names of the neighbours, or ""
+	Next      string
+	Widget    string // path of the widget that never changes
+	Integrity string
+}
+
+// Docs is the page about the API.
+type Docs struct {
+	Page
+	Base      string
+	Endpoints []Endpoint
+	Payments  string // how to pay
+	Networks  []string
+	Fee       string
+	MinBid    string
+	Rule      string // what the score has to be
+	Problems  []Problem
+}
+
+// Endpoint is one row of the directory.
+type Endpoint struct{ Method, Path, About string }
 
 // Problem explains a problem code.
 type Problem struct {
 	Page
 	Code    string
 	Status  int
+	Summary string
 	Meaning string
 	Remedy  string
 }
 
 // under is a path with a leading slash as a relative address.
-func (p Page) under(path string) string { return p.Root + path[1:] }
+func (p Page) under(path string) string {
+	if path == "/" {
+		return p.home()
+	}
+	return p.Root + path[1:]
+}
 
 // home is the relative address of the front page.
 func (p Page) home() string {
@@ -50,4 +195,12 @@ func (p Page) home() string {
 		return "./"
 	}
 	return p.Root
+}
+
+// name is the ring's, or a word for it.
+func (p Page) name() string {
+	if p.Ring == "" {
+		return "The ring"
+	}
+	return p.Ring
 }

@@ -128,9 +128,14 @@ func (o *registration) check(v *ledger.View, _ time.Time) error {
 }
 
 func (o *registration) decide(ctx context.Context, client string) error {
+	return o.measure(ctx, client, o.service.Scorer)
+}
+
+// measure asks the scorer, keeps its answer, and refuses a score that is too low.
+func (o *registration) measure(ctx context.Context, client string, scorer Scorer) error {
 	var required int
 	o.service.Ledger.View(func(v *ledger.View) { required = int(v.State().Rules().RequiredScore) })
-	result, err := o.service.Scorer.Score(ctx, client, o.URL)
+	result, err := scorer.Score(ctx, client, o.URL)
 	if err == nil {
 		err = fits(&result)
 	}
@@ -138,12 +143,12 @@ func (o *registration) decide(ctx context.Context, client string) error {
 		o.service.Log.Info("no score", "err", err)
 		return scoreProblem(err, required)
 	}
+	o.Score = result
 	if result.Score < required {
 		return &Problem{Code: api.ScoreTooLow,
 			Detail: "The site's agent-readiness score is " + strconv.Itoa(result.Score) + "; joining needs " + strconv.Itoa(required) + ". The report says what to improve. Nothing was charged.",
 			More:   map[string]any{"score": result.Score, "required": required, "report": orNull(result.Report)}}
 	}
-	o.Score = result
 	return nil
 }
 
@@ -210,10 +215,7 @@ func (o *registration) describe() string {
 func (o *registration) subject(r *ledger.Reservation) { r.URLKey = o.Key }
 
 func (o *registration) carryOut(tx *ledger.Tx, payment core.Payment) (effect, error) {
-	slug := uniqueSlug(slugBase(o.Name, string(core.KeyHost([]byte(o.Key)))), func(slug string) bool {
-		_, taken := tx.State().BySlug([]byte(slug))
-		return taken
-	})
+	slug := o.slug(tx.State())
 	event := &core.Joined{Stamp: tx.Stamp(), Slug: slug, Kind: o.Kind, Category: o.Category, Fee: o.Fee, Bid: o.Bid, Payment: payment,
 		Score: core.Score{Given: true, Value: uint8(o.Score.Score), Provider: o.Score.Provider, Version: o.Score.Version}}
 	if !o.Score.ScannedAt.IsZero() {
@@ -237,6 +239,14 @@ func (o *registration) carryOut(tx *ledger.Tx, payment core.Payment) (effect, er
 	body = append(body, `,"welcome":`...)
 	body = api.AppendString(body, "Welcome to "+st.Rules().Name+". You are number "+strconv.Itoa(st.Position(at))+" in the ring.")
 	return effect{status: 201, slug: slug, location: self, body: append(body, '}')}, nil
+}
+
+// slug is what the member will be known by if it joins now.
+func (o *registration) slug(st *core.State) string {
+	return uniqueSlug(slugBase(o.Name, string(core.KeyHost([]byte(o.Key)))), func(slug string) bool {
+		_, taken := st.BySlug([]byte(slug))
+		return taken
+	})
 }
 
 // appendToTakeFirst appends the member to_take_first_usd, null for the leader.

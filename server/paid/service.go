@@ -53,11 +53,14 @@ type Config struct {
 	Ledger  *ledger.Ledger
 	Methods []Method
 	Scorer  Scorer
-	Sites   SitePolicy
-	Realm   string
-	Keys    mpp.Keys
-	Now     func() time.Time
-	Log     *slog.Logger
+	// DraftScorer scores what is only checked, with limits of its own; nil: Scorer
+	// does.
+	DraftScorer Scorer
+	Sites       SitePolicy
+	Realm       string
+	Keys        mpp.Keys
+	Now         func() time.Time
+	Log         *slog.Logger
 	// Ready says why no payment may be taken at the moment, such as a disk that
 	// is nearly full. It is asked before each challenge and before each payment is
 	// simulated, so it must be quick. nil: always ready.
@@ -197,7 +200,7 @@ func (s *Service) Handle(ctx context.Context, c Call) Answer {
 	op := s.operations[c.Operation]
 	switch {
 	case len(s.Methods) == 0:
-		return s.problem(&Problem{Code: api.PaymentsUnconfigured, RetryAfter: 3600, Detail: "This ring is not configured to take payments, so nobody can join or bid at the moment. Reading works."})
+		return s.problem(unconfigured)
 	case !c.Secure:
 		return s.problem(&Problem{Code: api.TLSRequired, Detail: "Challenges are issued and credentials taken only over TLS. Use https."})
 	case len(c.IdempotencyKey) > 255:

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -310,6 +311,7 @@ func openShell(o *options, answers reads, build string, payments *paid.Service, 
 			"/api/register": server.Paid(payments, paid.OpRegister),
 			"/api/bid":      server.Paid(payments, paid.OpBid),
 		},
+		Check:      server.Check(payments, answers.BaseURL, o.payingWords()),
 		Sync:       publish.Handlers(publisher, answers.BaseURL),
 		EdgeSecret: secret,
 	}
@@ -317,6 +319,18 @@ func openShell(o *options, answers reads, build string, payments *paid.Service, 
 		return nil, err
 	}
 	return edge.New(cfg)
+}
+
+// payingWords are what the command line that pays needs beside the request: where
+// the chain is, if it is one of this machine. A node that is elsewhere may be
+// nobody else's business.
+func (o *options) payingWords() string {
+	address, found := strings.CutPrefix(strings.TrimRight(o.tempoRPC, "/"), "http://")
+	at, err := netip.ParseAddrPort(address)
+	if !found || err != nil || !at.Addr().IsLoopback() {
+		return ""
+	}
+	return "-r http://" + at.String()
 }
 
 // buildDigest names this build: two that answer differently are two files.

@@ -1,0 +1,228 @@
+package edge
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/core/api"
+	"webring/static"
+	"webring/templates"
+)
+
+const (
+	// topRows is how many members the front page lists.
+	topRows = 20
+	// ringRows is how many a page of the ring lists.
+	ringRows = 50
+)
+
+const noSuchMember = "No member of the ring has this slug. GET /api/ring lists the members."
+
+// drawHome draws the front page.
+func drawHome(_ *Shell, r *reader, path string, _ *fasthttp.Args) *content {
+	var board boardDocument
+	v, ok := r.survey()
+	if !ok || !r.document(fmt.Sprintf("/api/leaderboard?limit=%d", topRows), &board) {
+		return nil
+	}
+	home := templates.Home{
+		Page: v.about.frame(path, v.about.Name, fmt.Sprintf(
+			"A ring of %d agents, MCP servers and websites. Places are paid for by machines; walking around is free.", v.members)),
+		Base: r.tenure.core.BaseURL(), Members: board.Total, Kinds: v.kinds, Categories: v.categories,
+		Fee: v.about.Payments.Fee, MinBid: board.Rules.MinBid, JoinAtFirst: board.Rules.JoinAtFirst,
+	}
+	var first *memberDocument
+	for i := range board.Leaderboard {
+		home.Rows = append(home.Rows, board.Leaderboard[i].aged(&board))
+	}
+	if len(home.Rows) > 0 {
+		first, home.Leader = &board.Leaderboard[0], &home.Rows[0]
+	}
+	home.Picture = v.picture(first)
+	return drawn(home.HTML())
+}
+
+// drawRing draws a page of the ring.
+func drawRing(_ *Shell, r *reader, path string, query *fasthttp.Args) *content {
+	return r.list(path, "", query)
+}
+
+// drawCategory draws a page of the members in one category.
+func drawCategory(_ *Shell, r *reader, path string, query *fasthttp.Args) *content {
+	return r.list(path, strings.TrimPrefix(path, categoriesPath), query)
+}
+
+// list draws a page of members in ring order.
+func (r *reader) list(path, category string, query *fasthttp.Args) *content {
+	filter := url.Values{"limit": {strconv.Itoa(ringRows)}}
+	kind, page := string(query.Peek("kind")), string(query.Peek("page"))
+	for name, value := range map[string]string{"category": category, "kind": kind, "page": page} {
+		if value != "" {
+			filter.Set(name, value)
+		}
+	}
+	var some listDocument
+	var board boardDocument
+	v, ok := r.survey()
+	if !ok || !r.document("/api/ring?"+filter.Encode(), &some) || !r.document("/api/leaderboard?limit=1", &board) {
+		return nil
+	}
+	if some.Total == 0 && category != "" && kind == "" {
+		return r.fail(api.EmptyRing, "No member of the ring is in this category. GET /api/categories lists those in use.")
+	}
+	title := "The ring"
+	if category != "" {
+		title = "Category " + category
+	}
+	view := templates.Ring{
+		Page: v.about.frame(path, title+" – "+v.about.Name, "The members of the ring in the order in which they joined."),
+		Kind: kind, Category: category, Members: some.Total, Categories: v.categories, Picture: v.picture(leader(&board)),
+	}
+	for i := range some.Members {
+		view.Rows = append(view.Rows, some.Members[i].row())
+	}
+	if some.Count > 0 {
+		view.From, view.To = some.Offset+1, some.Offset+some.Count
+		if category == "" && kind == "" {
+			view.Picture.From, view.Picture.To = view.From, view.To
+		}
+	}
+	number := some.Offset/ringRows + 1
+	last := (some.Total + ringRows - 1) / ringRows
+	if number > 1 && last > 0 {
+		view.Prev = pageAddress(path, kind, min(number-1, last))
+	}
+	if number < last {
+		view.Next = pageAddress(path, kind, number+1)
+	}
+	return drawn(view.HTML())
+}
+
+// pageAddress is the address of a page of a list, relative to its other pages.
+func pageAddress(path, kind string, number int) string {
+	query := url.Values{"page": {strconv.Itoa(number)}}
+	if kind != "" {
+		query.Set("kind", kind)
+	}
+	return path[strings.LastIndexByte(path, '/')+1:] + "?" + query.Encode()
+}
+
+func leader(board *boardDocument) *memberDocument {
+	if len(board.Leaderboard) == 0 {
+		return nil
+	}
+	return &board.Leaderboard[0]
+}
+
+// drawMember draws the page of one member.
+func drawMember(_ *Shell, r *reader, path string, _ *fasthttp.Args) *content {
+	slug := strings.TrimPrefix(path, membersPath)
+	var detail struct{ Member memberDocument }
+	var around widgetDocument
+	var first, own boardDocument
+	if !r.document("/api/ring/"+url.PathEscape(slug), &detail) {
+		return nil
+	}
+	m := &detail.Member
+	if m.Slug != slug { // another document has this address: the way to a neighbour
+		return r.fail(api.UnknownMember, noSuchMember)
+	}
+	v, ok := r.survey()
+	if !ok || !r.document("/api/widget?from="+m.Slug, &around) || !r.document("/api/leaderboard?limit=1", &first) ||
+		!r.document(fmt.Sprintf("/api/leaderboard?limit=1&offset=%d", m.BoardRank-1), &own) {
+		return nil
+	}
+	if o := leader(&own); o != nil && o.Slug == m.Slug {
+		m.TakeFirst = o.TakeFirst
+	} else {
+		r.torn = true // the ranks moved in between
+	}
+	view := templates.Member{
+		Page: v.about.frame(path, m.Name+" – "+v.about.Name, m.Description),
+		Base: r.tenure.core.BaseURL(), Row: m.aged(&first), Members: first.Total, MinBid: first.Rules.MinBid, Picture: v.picture(leader(&first)),
+	}
+	here := m.mark(cents(v.about.Payments.Fee))
+	view.Picture.Here = &here
+	if around.Prev != nil && around.Next != nil {
+		view.Prev, view.Next = around.Prev.row(), around.Next.row()
+	}
+	return drawn(view.HTML())
+}
+
+// drawEmbed draws the page of snippets, for a member when from names one.
+func drawEmbed(_ *Shell, r *reader, path string, query *fasthttp.Args) *content {
+	from := strings.ToValidUTF8(string(query.Peek("from")), "\ufffd")
+	var around widgetDocument
+	v, ok := r.survey()
+	if !ok || !r.document("/api/widget?from="+url.QueryEscape(from), &around) {
+		return nil
+	}
+	view := templates.Embed{
+		Page: v.about.frame(path, "Embed "+v.about.Name, "Widget, badge and links for the pages of members."),
+		Base: r.tenure.core.BaseURL(), From: from, Widget: static.Widget.Path, Integrity: static.Widget.Integrity(),
+	}
+	if around.Member != nil {
+		row := around.Member.row()
+		view.Member, view.Prev, view.Next = &row, around.Prev.Name, around.Next.Name
+	}
+	return drawn(view.HTML())
+}
+
+// drawDocs draws the page about the API.
+func drawDocs(_ *Shell, r *reader, path string, _ *fasthttp.Args) *content {
+	v, ok := r.survey()
+	if !ok {
+		return nil
+	}
+	about := &v.about
+	view := templates.Docs{
+		Page: about.frame(path, "API – "+about.Name, "How programs read the ring, join it and bid."),
+		Base: r.tenure.core.BaseURL(), Endpoints: about.Endpoints, Payments: about.Payments.How, Networks: about.Payments.Networks,
+		Fee: about.Payments.Fee, MinBid: about.Payments.MinBid, Rule: about.Validation.Rule,
+	}
+	for _, code := range api.Codes() {
+		view.Problems = append(view.Problems, templates.Problem{Code: string(code), Status: code.Status(), Summary: code.Title()})
+	}
+	return drawn(view.HTML())
+}
+
+// drawProblem draws the page that says what a problem code means. It is there
+// before the ring is open.
+func drawProblem(_ *Shell, r *reader, path string, _ *fasthttp.Args) *content {
+	code := api.Code(path[strings.LastIndexByte(path, '/')+1:])
+	about := &directoryDocument{}
+	if v, ok := r.survey(); ok {
+		about = &v.about
+	} else {
+		r.failed = nil
+		seq, _ := r.tenure.core.Head()
+		r.depend(seq, api.Position, 0, 0)
+	}
+	e := explanations[code]
+	return drawn(templates.Problem{Page: about.frame(path, code.Title(), ""), Code: string(code), Status: code.Status(),
+		Summary: code.Title(), Meaning: e.meaning, Remedy: e.remedy}.HTML())
+}
+
+// drawBadge draws the badge of a member.
+func drawBadge(_ *Shell, r *reader, path string, _ *fasthttp.Args) *content {
+	slug, ok := strings.CutSuffix(strings.TrimPrefix(path, badgesPath), ".svg")
+	if !ok {
+		return r.fail(api.NotFound, noSuchPath.detail)
+	}
+	var around widgetDocument
+	var about directoryDocument
+	if !r.document("/api", &about) || !r.document("/api/widget?from="+url.QueryEscape(slug), &around) {
+		return nil
+	}
+	m := around.Member
+	if m == nil || m.Slug != slug {
+		return r.fail(api.UnknownMember, noSuchMember)
+	}
+	c := newContent("image/svg+xml", templates.Badge{Ring: about.Name, Name: m.Name, Position: m.Position, Members: around.Ring.Count}.SVG())
+	c.sharing = true
+	return c
+}

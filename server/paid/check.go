@@ -1,0 +1,80 @@
+package paid
+
+import (
+	"context"
+	"errors"
+
+	"webring/core"
+	"webring/core/api"
+	"webring/server/ledger"
+	"webring/server/score"
+)
+
+// Draft is what [Service.Check] found about a registration.
+type Draft struct {
+	// Request is the registration in the form in which the ring would keep it,
+	// when nothing is wrong with its fields.
+	Request RegisterRequest
+	// Fields is what is wrong, as [FieldError] says.
+	Fields []FieldError
+	// Refusal is any other reason why paying would be of no use. Without one,
+	// and with nothing wrong, a paid request gets a 402.
+	Refusal *Problem
+	// Score is nil when it is not known. Required is the least that may join.
+	Score    *score.Result
+	Required int
+	// Price is the fee and the opening bid in cents.
+	Price int64
+	// Slug is what the member would be known by if it joined now.
+	Slug string
+}
+
+// Check says what the body of a registration would come to, by the same
+// validation, limits and scores as a request that is meant to be paid, free of
+// charge and without side effects: no challenge is made and nothing reserved.
+// Whether a payment network answers at the moment is not asked.
+func (s *Service) Check(ctx context.Context, client string, body []byte) Draft {
+	var rules *core.Rules
+	s.Ledger.View(func(v *ledger.View) { rules = v.State().Rules() })
+	r, err := ParseRegister(body, s.Sites.Canonical, rules.MinBid)
+	d := Draft{Required: int(rules.RequiredScore)}
+	var input *InputError
+	if errors.As(err, &input) {
+		d.Fields = input.Fields
+		return d
+	}
+	o := &registration{service: s, RegisterRequest: r, Fee: rules.Fee}
+	d.Request, d.Price = r, o.cents()
+	if d.Refusal = s.refusal(s.check(o)); d.Refusal != nil {
+		return d
+	}
+	scorer := s.DraftScorer
+	if scorer == nil {
+		scorer = s.Scorer
+	}
+	d.Refusal = s.refusal(o.measure(ctx, client, scorer))
+	if o.Score.Provider != "" {
+		d.Score = &o.Score
+	}
+	if d.Refusal == nil && len(s.Methods) == 0 {
+		d.Refusal = unconfigured
+	}
+	s.Ledger.View(func(v *ledger.View) { d.Slug = o.slug(v.State()) })
+	return d
+}
+
+// refusal gives err as the problem that a paid request would be answered with.
+func (s *Service) refusal(err error) *Problem {
+	var p *Problem
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &p):
+		return p
+	}
+	s.Log.Error("checking a draft failed", "err", err)
+	return errInternal
+}
+
+var unconfigured = &Problem{Code: api.PaymentsUnconfigured, RetryAfter: 3600,
+	Detail: "This ring is not configured to take payments, so nobody can join or bid at the moment. Reading works."}

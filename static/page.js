@@ -1,0 +1,26 @@
+// Keeps the numbers of an open page true. Elements with data-live hold one
+// number each; only their text is changed, and only when the page that the
+// ring sends now has the same ones. Whatever would move things is left to the
+// reader: a line that has its place says that there is something new.
+(() => {
+  const every = 30_000;
+  const cells = (doc) => new Map([...doc.querySelectorAll("[data-live]")].map((e) => [e.dataset.live, e]));
+  const refresh = async () => {
+    if (document.hidden || !cells(document).size) return;
+    const answer = await fetch(location.href, { credentials: "omit", headers: { Accept: "text/html" } });
+    if (!answer.ok) return;
+    const fresh = cells(new DOMParser().parseFromString(await answer.text(), "text/html"));
+    const shown = cells(document);
+    const same = [...shown.keys()].join() === [...fresh.keys()].join();
+    const notice = document.querySelector("[data-notice]");
+    if (notice) notice.textContent = same ? "" : notice.dataset.notice;
+    if (!same) return;
+    for (const [key, cell] of shown) {
+      const text = fresh.get(key).textContent;
+      if (cell.textContent !== text) cell.textContent = text;
+    }
+  };
+  const quietly = () => refresh().catch(() => {});
+  setInterval(quietly, every);
+  document.addEventListener("visibilitychange", quietly);
+})();

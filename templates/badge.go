@@ -1,0 +1,32 @@
+package templates
+
+import (
+	"strconv"
+	"unicode/utf8"
+)
+
+// Badge is a small picture that a member shows: it names the ring and the
+// member's place in it. Its colours are literal, as no style sheet reaches it.
+type Badge struct {
+	Ring     string
+	Name     string
+	Position int
+	Members  int
+}
+
+// longestRing is the most characters of a ring's name on a badge.
+const longestRing = 28
+
+func (v Badge) text() string {
+	name := []rune(v.Ring)
+	if len(name) > longestRing {
+		name = append(name[:longestRing-1], '…')
+	}
+	return string(name) + " · " + grouped(v.Position) + " of " + grouped(v.Members)
+}
+
+// length is how wide the text is drawn: what it would take at this size is not
+// known here, so it is set.
+func (v Badge) length() string { return strconv.Itoa(7 * utf8.RuneCountInString(v.text())) }
+
+func (v Badge) width() string { return strconv.Itoa(37 + 7*utf8.RuneCountInString(v.text()) + 10) }

@@ -1,0 +1,118 @@
+package templates
+
+import (
+	"html"
+	"net/url"
+
+	"github.com/a-h/templ"
+)
+
+// list is the relative address of the same list for another kind.
+func (v Ring) list(kind string) string {
+	path := v.under("/ring")
+	if v.Category != "" {
+		path = v.under("/categories/" + v.Category)
+	}
+	if kind != "" {
+		path += "?kind=" + kind
+	}
+	return path
+}
+
+// described ties a field of the form to what is said about it.
+func (v Join) described(field string) templ.Attributes {
+	by := field + "-hint"
+	if field == "kind" {
+		by = ""
+	}
+	attributes := templ.Attributes{}
+	if v.Checked != nil && v.Checked.Wrong[field] != "" {
+		if by != "" {
+			by += " "
+		}
+		by += field + "-wrong"
+		if field != "kind" {
+			attributes["aria-invalid"] = "true"
+		}
+	}
+	if by != "" {
+		attributes["aria-describedby"] = by
+	}
+	return attributes
+}
+
+// slug names the member in snippets, or is "".
+func (v Embed) slug() string {
+	if v.Member == nil {
+		return ""
+	}
+	return v.Member.Slug
+}
+
+func (v Embed) query() string {
+	if v.Member == nil {
+		return ""
+	}
+	return "?from=" + v.Member.Slug
+}
+
+func (v Embed) from() templ.Attributes {
+	if v.Member == nil {
+		return templ.Attributes{}
+	}
+	return templ.Attributes{"from": v.Member.Slug}
+}
+
+// The snippets. Slugs have no characters that markup reads, and the base URL is
+// the operator's; the ring's name is escaped.
+
+func (v Embed) element() string {
+	from := ""
+	if v.Member != nil {
+		from = ` from="` + v.Member.Slug + `"`
+	}
+	return "<webring-online" + from + ">\n" + v.anchors() + "</webring-online>\n"
+}
+
+func (v Embed) anchors() string {
+	base, query := html.EscapeString(v.Base), v.query()
+	return `  <a href="` + base + "/prev" + query + "\">Previous</a>\n" +
+		`  <a href="` + base + "/random" + query + "\">Random</a>\n" +
+		`  <a href="` + base + "/next" + query + "\">Next</a>\n"
+}
+
+func (v Embed) widgetSnippet() string {
+	return v.element() + `<script src="` + html.EscapeString(v.Base) + `/widget.js" async></script>`
+}
+
+func (v Embed) pinnedSnippet() string {
+	return v.element() + `<script src="` + html.EscapeString(v.Base) + v.Widget + "\"\n  integrity=\"" + v.Integrity + "\"\n  crossorigin=\"anonymous\" async></script>"
+}
+
+func (v Embed) plainSnippet() string {
+	return `<nav aria-label="` + html.EscapeString(v.name()) + "\">\n" + v.anchors() + "</nav>"
+}
+
+func (v Embed) lineSnippet() string {
+	return v.name() + ": " + v.Base + "/prev" + v.query() + " · " + v.Base + "/random" + v.query() + " · " + v.Base + "/next" + v.query()
+}
+
+func (v Embed) badgeSnippet() string {
+	base := html.EscapeString(v.Base)
+	return `<a href="` + base + "/members/" + v.slug() + "\">\n  <img src=\"" + base + "/badge/" + v.slug() + ".svg\" height=\"28\" alt=\"Member of " +
+		html.EscapeString(v.name()) + "\">\n</a>"
+}
+
+func (v Embed) directives() string {
+	origin := v.Base
+	if u, err := url.Parse(v.Base); err == nil {
+		origin = u.Scheme + "://" + u.Host
+	}
+	return "script-src 'self' " + origin + "; connect-src 'self' " + origin
+}
+
+func (v Docs) examples() string {
+	return "curl " + v.Base + "/api/leaderboard?limit=3\n" +
+		"curl " + v.Base + "/api/ring/next\n" +
+		client + v.Base + "/api/register -J '{\"name\":\"…\",\"url\":\"https://…\",\"kind\":\"agent\"}'"
+}
