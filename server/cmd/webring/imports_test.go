@@ -27,7 +27,7 @@ var importLaw = map[string][]string{
 	"webring/wasm/module":  {"std"},
 	"webring/wasm/host":    {"std", "webring/core/abi", "github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/"},
 	"webring/edge": {"std", "webring/wasm/host", "webring/edge/replica", "webring/core/api", "webring/templates", "webring/static",
-		"github.com/valyala/fasthttp", "github.com/valyala/fasthttp/", "github.com/fasthttp/router", "github.com/savsgio/gotils/strconv", "github.com/andybalholm/brotli"},
+		"github.com/valyala/fasthttp", "github.com/valyala/fasthttp/", "github.com/fasthttp/router", "github.com/savsgio/gotils/strconv", "github.com/andybalholm/brotli", "golang.org/x/net/http/httpguts"},
 	"webring/edge/replica": {"std", "webring/core", "webring/core/api", "webring/core/snap", "golang.org/x/mod/sumdb/note", "github.com/klauspost/compress/zstd"},
 	"webring/templates":    {"std", "github.com/a-h/templ", "github.com/a-h/templ/"},
 	"webring/static":       {"std"},
