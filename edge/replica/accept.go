@@ -36,6 +36,10 @@ var (
 	ErrModule = errors.New("replica: module refused")
 )
 
+// maxGap is how many records are held in memory before it is known whether they
+// are the signed ones.
+const maxGap = 8 * snap.BlockEvents
+
 // batch is how many records are shown at a time: readers may wait for one.
 const batch = snap.BlockEvents
 
@@ -64,6 +68,9 @@ func (r *Replica) accept(ctx context.Context, signed []byte) error {
 	case to.Size == r.at.Size && to.State != r.at.State:
 		return fmt.Errorf("%w of the same %d events", ErrState, to.Size)
 	}
+	if to.Size-r.at.Size > maxGap {
+		return r.leap(ctx, to, signed)
+	}
 	tree := r.tree
 	records, err := r.collect(ctx, &tree, to)
 	if err != nil {
@@ -81,6 +88,48 @@ func (r *Replica) accept(ctx context.Context, signed []byte) error {
 	r.record(signed, to, tree, records)
 	r.renew(ctx, to)
 	return nil
+}
+
+// leap takes a checkpoint far ahead: the judge folds the records as they come,
+// and when it has come to what was signed, a core that begins where it is takes
+// the place of the one that is shown. A judge that did not get there is
+// dismissed.
+func (r *Replica) leap(ctx context.Context, to snap.Checkpoint, signed []byte) error {
+	last, tree, err := r.judgeAll(ctx, to)
+	if errors.Is(err, ErrState) && r.offers(to) && r.upgrade(ctx, to) == nil {
+		// Events of a kind that only the newer core knows.
+		last, tree, err = r.judgeAll(ctx, to)
+	}
+	if err != nil {
+		r.dismiss()
+		return err
+	}
+	c, err := r.cfg.Open(ctx, r.module, r.judge.Snapshot(), true)
+	if err != nil {
+		return fmt.Errorf("replica: %w", err)
+	}
+	if err := checkState(c, to); err != nil {
+		return errors.Join(err, c.Close())
+	}
+	r.begin(c, r.module, to.Size-uint64(len(last)))
+	r.blocks.forget() // nobody has looked for redactions on the way
+	if r.store != nil {
+		_ = r.store.close() // a new state begins
+	}
+	r.record(signed, to, tree, last)
+	r.renew(ctx, to)
+	return nil
+}
+
+// judgeAll has the judge fold what leads to a checkpoint, and gives the last of
+// the records and the tree over all.
+func (r *Replica) judgeAll(ctx context.Context, to snap.Checkpoint) (last []snap.Record, tree snap.Tree, err error) {
+	if err := r.summon(ctx); err != nil {
+		return nil, tree, err
+	}
+	tree = r.tree
+	last, err = r.replay(ctx, r.judge, &tree, to)
+	return last, tree, err
 }
 
 // open checks a checkpoint by itself.
@@ -260,8 +309,11 @@ func (r *Replica) show(c Core, m Module) {
 // record notes where the replica is, after it is shown, on disk last.
 func (r *Replica) record(signed []byte, at snap.Checkpoint, tree snap.Tree, records []snap.Record) {
 	r.settle(signed, at, tree, records, time.Now().UnixMilli())
-	if r.forget(records) && r.store != nil {
-		_ = r.store.close() // a new pair begins, without the words
+	if r.forget(records) {
+		r.blocks.forget()
+		if r.store != nil {
+			_ = r.store.close() // a new state begins, without the words
+		}
 	}
 	if r.store != nil {
 		r.store.keep(signed, at, records, r.contents)

@@ -117,9 +117,7 @@ func (r *Replica) snapshot(ctx context.Context, named snap.Snapshot) (rows []byt
 	if rows, tree, err = snap.CutFile(plain); err != nil {
 		return refuse(err)
 	}
-	r.holding.Lock()
 	r.keepFile(named, file)
-	r.holding.Unlock()
 	if tree.Size() != named.Size {
 		return refuse(fmt.Errorf("of %d events, not %d", tree.Size(), named.Size))
 	}
@@ -171,7 +169,7 @@ func (r *Replica) restore(ctx context.Context) error {
 }
 
 func (r *Replica) restoreFrom(ctx context.Context, at uint64, m Module, to snap.Checkpoint, signed []byte) error {
-	kept, err := r.store.state(at)
+	kept, err := r.store.load(at)
 	if err != nil {
 		return err
 	}
@@ -185,7 +183,7 @@ func (r *Replica) restoreFrom(ctx context.Context, at uint64, m Module, to snap.
 	if tree.Size() != at {
 		return fmt.Errorf("replica: it is of %d events", tree.Size())
 	}
-	tail, err := r.store.events(at, to.Size-kept.from)
+	tail, length, err := kept.records(to.Size - kept.from)
 	if err != nil {
 		return err
 	}
@@ -208,6 +206,6 @@ func (r *Replica) restoreFrom(ctx context.Context, at uint64, m Module, to snap.
 	}
 	r.begin(c, m, kept.from)
 	r.settle(signed, to, tree, tail, to.Time)
-	r.store.resume(at, tail, kept.replayed)
+	r.store.resume(at, kept, length)
 	return nil
 }

@@ -223,24 +223,28 @@ func TestAFullDiskNeverStopsServing(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	full := func(name string) string {
-		dir := t.TempDir()
-		if err := os.Symlink("/dev/full", filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
+	full := func(name string) func(t *testing.T, f *follower) {
+		return func(t *testing.T, f *follower) {
+			if err := os.Symlink("/dev/full", filepath.Join(f.store.dir, name)); err != nil {
+				t.Fatal(err)
+			}
 		}
-		return dir
 	}
-	for _, c := range []struct{ name, dir string }{
-		{"no folder", filepath.Join(file, "folder")},
-		{"no room for the state", full("state-2.new")},
-		{"no room for events", full("events-2")},
-		{"no room for a checkpoint", full("checkpoint.new")},
+	for _, c := range []struct {
+		name, dir string
+		fill      func(t *testing.T, f *follower)
+	}{
+		{"no folder", filepath.Join(file, "folder"), func(*testing.T, *follower) {}},
+		{"no room for the state", t.TempDir(), full("state-2.new")},
+		{"no room for a checkpoint", t.TempDir(), full("checkpoint.new")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := newOrigin(t)
 			o.join("a")
 			o.sign()
-			f := o.booted(func(cfg *Config) { cfg.Dir = c.dir })
+			f := o.newReplica(func(cfg *Config) { cfg.Dir = c.dir })
+			c.fill(t, f)
+			f.takes(o.signed)
 			for _, slug := range []string{"b", "c"} {
 				o.join(slug)
 				f.takes(o.sign())
@@ -252,8 +256,8 @@ func TestAFullDiskNeverStopsServing(t *testing.T) {
 			// Room again, and time enough: what is kept is whole.
 			entries, _ := os.ReadDir(c.dir)
 			for _, e := range entries {
-				if e.Type() == os.ModeSymlink {
-					os.Remove(filepath.Join(c.dir, e.Name()))
+				if e.Type() == os.ModeSymlink || strings.HasSuffix(e.Name(), ".new") {
+					t.Errorf("%s is left over", e.Name())
 				}
 			}
 			if c.name == "no folder" {
@@ -269,7 +273,45 @@ func TestAFullDiskNeverStopsServing(t *testing.T) {
 	}
 }
 
-// When the events outgrow the state, a new pair begins, and the old one goes.
+// What was kept before the disk was full stands, and can be served from, also
+// when nothing has come since that must be written anew.
+func TestAFullDiskLeavesWhatWasKept(t *testing.T) {
+	o := newOrigin(t)
+	dir := onDisk(t, o)
+	f := o.newReplica(func(c *Config) { c.Dir = dir })
+	o.join("g")
+	f.takes(o.sign())
+	kept, err := os.ReadFile(filepath.Join(dir, "checkpoint"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	device, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("needs /dev/full, which Linux has")
+	}
+	f.store.journal.Close()
+	f.store.journal = device
+	o.join("h")
+	f.takes(o.sign())
+	// And the next state finds no room either.
+	f.store.resting = time.Time{}
+	for _, name := range []string{"state-8.new", "state-9.new"} {
+		if err := os.Symlink("/dev/full", filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.takes(o.sign())
+	f.agrees(o)
+	again := o.newReplica(func(c *Config) { c.Dir = dir })
+	if !bytes.Equal(again.Checkpoint(), kept) {
+		t.Errorf("not what was kept\n%s", again.log)
+	}
+	again.takes(o.signed)
+	again.agrees(o)
+}
+
+// When the events outgrow the core before them, a new file begins, and the old
+// one goes. So does what a crash has left.
 func TestWhatIsKeptDoesNotGrowForEver(t *testing.T) {
 	o := newOrigin(t)
 	dir := onDisk(t, o)
@@ -278,12 +320,20 @@ func TestWhatIsKeptDoesNotGrowForEver(t *testing.T) {
 	o.join("g")
 	f.takes(o.sign())
 	if bases := f.store.bases(); len(bases) != 1 || bases[0] != o.tree.Size() {
-		t.Errorf("pairs at %d", bases)
+		t.Errorf("states at %d", bases)
+	}
+	for _, name := range []string{"state-7.new", "checkpoint.new"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	o.join("h")
 	f.takes(o.sign())
 	f = o.newReplica(func(c *Config) { c.Dir = dir })
 	f.agrees(o)
+	if left, err := filepath.Glob(filepath.Join(dir, "*.new")); len(left) > 0 || err != nil {
+		t.Errorf("%q is left, %v", left, err)
+	}
 	// Who follows it can still begin at the snapshot.
 	records, err := f.Events(o.at.Snapshot.Size, 100)
 	if err != nil || uint64(len(records)) != o.tree.Size()-o.at.Snapshot.Size {
@@ -387,6 +437,7 @@ func TestAFollowerOfAReplicaWithoutOriginBootsFromIt(t *testing.T) {
 	dir := onDisk(t, o)
 	f := o.newReplica(func(c *Config) { c.Dir = dir })
 	o.leave(true)
+	defer f.following(t)()
 	file, _, err := f.Snapshot(o.at.Snapshot.Digest)
 	if err != nil {
 		t.Fatal(err)

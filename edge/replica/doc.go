@@ -22,6 +22,6 @@
 //
 // A tour: replica.go (what it is given and holds), accept.go (the checks),
 // boot.go (the first state), module.go (another build of the core), follow.go
-// and get.go (the network), store.go (the disk), source.go (for replicas of
-// this one), redact.go (words that are taken back).
+// get.go and pace.go (the network, and how often), store.go (the disk), source.go
+// and blocks.go (for replicas of this one), redact.go (words that are taken back).
 package replica

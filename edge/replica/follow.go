@@ -11,6 +11,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -22,6 +23,8 @@ const (
 	silence, pollSilence = 25 * time.Second, 45 * time.Second
 	// pollFor is for how long polls are used where streams do not get through.
 	pollFor = 5 * time.Minute
+	// askEvery is the time between questions where there is no place to follow.
+	askEvery = 2 * time.Second
 	// maxNote is the longest signed checkpoint in bytes.
 	maxNote = 8 << 10
 )
@@ -66,21 +69,30 @@ func (r *Replica) newest() string {
 }
 
 // connect follows over one connection, until it ends or something is refused.
+// Who ends the connection does not end what has begun to be accepted.
 func (r *Replica) connect(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
+	line, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.mu.Lock()
 	r.kick = cancel
 	r.mu.Unlock()
+	var err error
 	if time.Now().After(r.pollUntil) {
-		err := r.stream(ctx)
-		if !errors.Is(err, errNoStream) || ctx.Err() != nil {
-			return err
+		err = r.stream(ctx, line)
+		if errors.Is(err, errNoStream) && line.Err() == nil {
+			r.log.Info("replica: no event stream gets through; polling", "err", err)
+			r.pollUntil = time.Now().Add(pollFor)
+			err = r.poll(ctx, line)
 		}
-		r.log.Info("replica: no event stream gets through; polling", "err", err)
-		r.pollUntil = time.Now().Add(pollFor)
+	} else {
+		err = r.poll(ctx, line)
 	}
-	return r.poll(ctx)
+	if l := (*laterError)(nil); errors.As(err, &l) {
+		// There is no place to wait for what is new, but asking takes none.
+		r.log.Info("replica: no place to follow; asking now and then", "err", err)
+		return r.ask(ctx, line, l.after)
+	}
+	return err
 }
 
 // complain logs why following stopped, once for each reason and minute.
@@ -98,24 +110,46 @@ func (r *Replica) complain(err error) {
 	r.log.Warn("replica: not connected", "err", err)
 }
 
-// stream follows by an event stream.
-func (r *Replica) stream(ctx context.Context) error {
+// stream follows by an event stream. It goes on being read while a checkpoint
+// is being accepted, and only the newest of those that came meanwhile is next.
+func (r *Replica) stream(ctx, line context.Context) error {
 	header := map[string]string{"Accept": "text/event-stream", "Cache-Control": "no-cache"}
 	if id := r.newest(); id != "" {
 		header["Last-Event-ID"] = id
 	}
-	res, err := r.request(ctx, "/sync/checkpoint", silence, header)
+	line, cancel := context.WithCancel(line)
+	defer cancel()
+	res, err := r.request(line, "/sync/checkpoint", silence, header)
 	if errors.Is(err, errStalled) {
 		return errors.Join(errNoStream, err)
 	}
 	if err != nil {
 		return err
 	}
-	defer res.Body.Close()
 	if media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); media != "text/event-stream" {
+		res.Body.Close()
 		return fmt.Errorf("%w but %q", errNoStream, media)
 	}
-	lines := bufio.NewReaderSize(res.Body, maxNote)
+	news, ended := make(chan []byte, 1), make(chan error, 1)
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		defer res.Body.Close()
+		defer close(news)
+		ended <- readEvents(res.Body, news)
+	})
+	defer reading.Wait()
+	defer cancel()
+	for signed := range news {
+		if err := r.accept(ctx, signed); err != nil {
+			return err
+		}
+	}
+	return <-ended
+}
+
+// readEvents has the newest event in news until the stream ends.
+func readEvents(body io.Reader, news chan []byte) error {
+	lines := bufio.NewReaderSize(body, maxNote)
 	for heard := false; ; heard = true {
 		signed, err := readEvent(lines)
 		if errors.Is(err, errStalled) && !heard {
@@ -124,10 +158,29 @@ func (r *Replica) stream(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		select {
+		case <-news: // overtaken
+		default:
+		}
+		news <- signed
+	}
+}
+
+// ask follows by asking for the newest checkpoint now and then, for a while.
+func (r *Replica) ask(ctx, line context.Context, d time.Duration) error {
+	for until := time.Now().Add(d); time.Now().Before(until); {
+		signed, err := r.getNote(line, "/sync/checkpoint")
+		if err != nil {
+			return r.heed(err)
+		}
 		if err := r.accept(ctx, signed); err != nil {
 			return err
 		}
+		if err := rest(line, askEvery); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // readEvent reads the data of the next event (WHATWG HTML, "Server-sent
@@ -158,13 +211,13 @@ func readEvent(r *bufio.Reader) ([]byte, error) {
 
 // poll follows by asking again and again; the answer is held until there is
 // something new.
-func (r *Replica) poll(ctx context.Context) error {
+func (r *Replica) poll(ctx, line context.Context) error {
 	for time.Now().Before(r.pollUntil) {
 		path := "/sync/checkpoint"
 		if id := r.newest(); id != "" {
 			path += "?after=" + id
 		}
-		signed, err := r.getNote(ctx, path)
+		signed, err := r.getNote(line, path)
 		if err != nil {
 			return err
 		}
@@ -174,7 +227,7 @@ func (r *Replica) poll(ctx context.Context) error {
 		if strings.HasSuffix(path, r.newest()) {
 			// Something that does not hold the answer must not be asked at
 			// full speed.
-			if err := rest(ctx, time.Second); err != nil {
+			if err := rest(line, time.Second); err != nil {
 				return err
 			}
 		}

@@ -32,7 +32,7 @@ func newClient() *http.Client {
 func (r *Replica) get(ctx context.Context, path string, limit int64) ([]byte, error) {
 	res, err := r.request(ctx, path, patience, nil)
 	if err != nil {
-		return nil, err
+		return nil, r.heed(err)
 	}
 	defer res.Body.Close()
 	if res.ContentLength > limit {
@@ -48,9 +48,20 @@ func (r *Replica) get(ctx context.Context, path string, limit int64) ([]byte, er
 	return b, nil
 }
 
-// request asks for a path, and fails unless the answer is 200 or when nothing
+// heed has nothing asked for as long as an answer wanted.
+func (r *Replica) heed(err error) error {
+	if l := (*laterError)(nil); errors.As(err, &l) {
+		r.pace.rest(l.after)
+	}
+	return err
+}
+
+// request asks for a path when it may, and fails unless the answer is 200 or when nothing
 // comes for the time given, at any moment until its body is closed.
 func (r *Replica) request(ctx context.Context, path string, stall time.Duration, header map[string]string) (*http.Response, error) {
+	if err := r.pace.wait(ctx); err != nil {
+		return nil, fmt.Errorf("replica: %s: %w", path, err)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	watch := time.AfterFunc(stall, func() { cancel(errStalled) })
 	end := func(err error) error {
@@ -74,6 +85,10 @@ func (r *Replica) request(ctx context.Context, path string, stall time.Duration,
 	res, err := r.client.Do(req)
 	if err != nil {
 		return nil, end(err)
+	}
+	if res.StatusCode == http.StatusTooManyRequests {
+		res.Body.Close()
+		return nil, end(later(res.Header))
 	}
 	if res.StatusCode != http.StatusOK {
 		res.Body.Close()

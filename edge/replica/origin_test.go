@@ -46,13 +46,15 @@ type fakeOrigin struct {
 	files   map[string][]byte // by path
 	gone    bool
 	streams bool
+	each    uint64                                            // records in a range
+	busy    func(path string, waits bool) (retryAfter string) // "" answers
 	bend    func(path string, body []byte) []byte
 	asked   []string
 }
 
 func newOrigin(t testing.TB) *fakeOrigin {
 	t.Helper()
-	o := &fakeOrigin{t: t, state: core.NewState(capacity), changed: make(chan struct{}), files: map[string][]byte{}, streams: true}
+	o := &fakeOrigin{t: t, state: core.NewState(capacity), changed: make(chan struct{}), files: map[string][]byte{}, streams: true, each: 7}
 	secret, key, err := note.GenerateKey(rand.Reader, "ring.test")
 	if err != nil {
 		t.Fatal(err)
@@ -155,6 +157,14 @@ func (o *fakeOrigin) RoundTrip(req *http.Request) (*http.Response, error) {
 	answer := func(status int, media string, body io.Reader) *http.Response {
 		return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {media}}, Body: io.NopCloser(body), ContentLength: -1, Request: req}
 	}
+	if o.busy != nil {
+		waits := req.Header.Get("Accept") == "text/event-stream" || req.URL.Query().Has("after")
+		if after := o.busy(req.URL.Path, waits); after != "" {
+			res := answer(429, "application/problem+json", strings.NewReader("{}"))
+			res.Header.Set("Retry-After", after)
+			return res, nil
+		}
+	}
 	file := func(b []byte) (*http.Response, error) {
 		if o.bend != nil {
 			b = o.bend(req.URL.Path, bytes.Clone(b))
@@ -180,7 +190,7 @@ func (o *fakeOrigin) RoundTrip(req *http.Request) (*http.Response, error) {
 			return file(nil)
 		}
 		b := []byte{}
-		for n := from; n < uint64(len(o.records)) && n-from < 7; n++ {
+		for n := from; n < uint64(len(o.records)) && n-from < o.each && (n == from || n%snap.BlockEvents != 0); n++ {
 			b = snap.AppendRecord(b, o.records[n])
 		}
 		return file(b)
@@ -217,6 +227,18 @@ func (o *fakeOrigin) stream(ctx context.Context, w *io.PipeWriter) {
 			return
 		}
 	}
+}
+
+// questions is how often something whose address begins so was asked for.
+func (o *fakeOrigin) questions(prefix string) (n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, path := range o.asked {
+		if strings.HasPrefix(path, prefix) {
+			n++
+		}
+	}
+	return n
 }
 
 // attempts is how often the origin has been asked for anything.
@@ -374,6 +396,9 @@ func (c *testCore) Digest() (uint64, [16]byte) {
 }
 
 func (c *testCore) Apply(records []snap.Record) error {
+	if c.module == "slow" {
+		time.Sleep(300 * time.Millisecond)
+	}
 	if seq, _ := c.Head(); c.module == "folds no more than 2" && seq+uint64(len(records)) > 2 {
 		return core.ErrEvent
 	}

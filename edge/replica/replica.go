@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -109,8 +110,10 @@ type Replica struct {
 	kick    context.CancelFunc // ends the connection at hand
 	kicked  time.Time
 
-	holding sync.Mutex // one file is fetched for followers at a time
-	held    heldFile
+	pace   *pace
+	files  files
+	blocks blocks
+	passed passedModule
 
 	settled sync.Once
 	ready   chan struct{} // closed when settled
@@ -143,7 +146,7 @@ func New(ctx context.Context, cfg Config) (*Replica, error) {
 	}
 	r := &Replica{
 		cfg: cfg, log: cfg.Log, client: cfg.Client, verifiers: note.VerifierList(verifier), name: verifier.Name(),
-		module: cfg.Own, refused: map[[32]byte]time.Time{},
+		module: cfg.Own, refused: map[[32]byte]time.Time{}, pace: newPace(), files: files{ended: make(chan struct{})},
 		changed: make(chan struct{}), ready: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 	if r.log == nil {
@@ -154,6 +157,8 @@ func New(ctx context.Context, cfg Config) (*Replica, error) {
 	}
 	if cfg.Dir != "" {
 		r.store = &store{dir: cfg.Dir, log: r.log}
+		r.store.clean()
+		r.blocks.dir, r.blocks.most = filepath.Join(cfg.Dir, "blocks"), maxBlocks
 		r.accepting.Lock()
 		defer r.accepting.Unlock()
 		if err := r.restore(ctx); err != nil {

@@ -8,13 +8,17 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"webring/core/snap"
 )
 
 // What follows makes a replica something that others can follow, as they would
-// its origin: they check everything themselves.
+// its origin: they check everything themselves. What they can cause to be asked
+// upstream is bounded by [pace.spare], and it is asked once for all of them.
 
 // passOn bounds how long a follower waits for what has to be asked for first.
 const passOn = 20 * time.Second
@@ -34,9 +38,10 @@ func (r *Replica) Changed() <-chan struct{} {
 	return r.changed
 }
 
-// Events gives up to n records from event number from on. Those from before
-// the ones at hand are asked for upstream. Beyond the newest checkpoint the
-// error wraps [snap.ErrNotHeld].
+// Events gives up to n records from event number from on, none beyond the end
+// of its block. Those from before the ones at hand are asked for upstream, and
+// kept for a while; when too many are, the error wraps [snap.ErrBusy]. Beyond
+// the newest checkpoint it wraps [snap.ErrNotHeld].
 func (r *Replica) Events(from uint64, n int) ([]snap.Record, error) {
 	r.mu.RLock()
 	base, tail, size := r.base, r.tail, r.at.Size
@@ -48,70 +53,28 @@ func (r *Replica) Events(from uint64, n int) ([]snap.Record, error) {
 		rest := tail[from-base:]
 		return rest[:min(n, len(rest))], nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), passOn)
-	defer cancel()
-	b, err := r.get(ctx, fmt.Sprintf("/sync/events?from=%d", from), snap.MaxRange)
+	start := from - from%snap.BlockEvents
+	need := min(snap.BlockEvents, base-start)
+	records, err := r.block(start/snap.BlockEvents, need)
 	if err != nil {
-		return nil, errors.Join(snap.ErrNotHeld, err)
+		return nil, err
 	}
-	records, err := snap.DecodeRecords(b)
-	if err != nil {
-		return nil, errors.Join(snap.ErrNotHeld, err)
+	if uint64(len(records)) < need {
+		return nil, fmt.Errorf("replica: upstream gave %d of %d events: %w", len(records), need, snap.ErrNotHeld)
 	}
-	return records[:min(uint64(n), uint64(len(records)), size-from)], nil
+	records = records[from-start : min(uint64(len(records)), size-start)]
+	return records[:min(n, len(records))], nil
 }
 
-// Snapshot gives the file of the snapshot that the newest checkpoint names, or
-// the one that was held before it; the caller closes it. For others the error
-// wraps [snap.ErrNotHeld].
-func (r *Replica) Snapshot(digest [32]byte) (file io.ReadCloser, length int64, err error) {
-	r.mu.RLock()
-	named := r.at.Snapshot
-	r.mu.RUnlock()
-	r.holding.Lock()
-	defer r.holding.Unlock()
-	if digest != r.held.Digest && digest == named.Digest {
-		ctx, cancel := context.WithTimeout(context.Background(), passOn)
-		defer cancel()
-		if err := r.hold(ctx, named); err != nil {
-			return nil, 0, errors.Join(snap.ErrNotHeld, err)
-		}
-	}
-	if digest != r.held.Digest || digest == [32]byte{} {
-		return nil, 0, snap.ErrNotHeld
-	}
-	return r.held.open()
+// files is the snapshot's file that is kept for followers.
+type files struct {
+	mu    sync.Mutex
+	held  heldFile
+	tried [32]byte      // the last that could not be had
+	ended chan struct{} // closed when an attempt to have one ends
 }
 
-// Core gives the module that is shown, the one of this process, or the one that
-// the newest checkpoint names. For others the error wraps [snap.ErrNotHeld].
-func (r *Replica) Core(digest [32]byte) ([]byte, error) {
-	r.mu.RLock()
-	here := []Module{r.module, r.cfg.Own}
-	named := r.at.Core
-	r.mu.RUnlock()
-	for _, m := range here {
-		if m.Digest == digest && len(m.Code) > 0 {
-			return m.Code, nil
-		}
-	}
-	if digest != named || digest == [32]byte{} {
-		return nil, snap.ErrNotHeld
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), passOn)
-	defer cancel()
-	code, err := r.get(ctx, fmt.Sprintf("/sync/core/%x", digest), maxModule)
-	if err == nil && sha256.Sum256(code) != digest {
-		err = ErrModule
-	}
-	if err != nil {
-		return nil, errors.Join(snap.ErrNotHeld, err)
-	}
-	return code, nil
-}
-
-// heldFile is a snapshot's file that is kept for followers, on disk or, when
-// there is no path, in memory.
+// heldFile is a snapshot's file on disk or, when there is no path, in memory.
 type heldFile struct {
 	snap.Snapshot
 	path string
@@ -129,7 +92,40 @@ func (h *heldFile) open() (io.ReadCloser, int64, error) {
 	return f, h.Bytes, nil
 }
 
-// hold fetches a snapshot's file and keeps it. The caller holds holding.
+// Snapshot gives the file of the snapshot that the newest checkpoint names, or
+// the one that was held before it; the caller closes it. It waits for one that
+// is on its way here, but has nothing asked for. For others the error wraps
+// [snap.ErrNotHeld].
+func (r *Replica) Snapshot(digest [32]byte) (file io.ReadCloser, length int64, err error) {
+	late := time.NewTimer(passOn)
+	defer late.Stop()
+	for {
+		r.mu.RLock()
+		named := r.at.Snapshot.Digest
+		r.mu.RUnlock()
+		r.files.mu.Lock()
+		held, tried, ended := r.files.held, r.files.tried, r.files.ended
+		r.files.mu.Unlock()
+		switch digest {
+		case [32]byte{}:
+			return nil, 0, snap.ErrNotHeld
+		case held.Digest:
+			return held.open()
+		case tried:
+			return nil, 0, snap.ErrNotHeld
+		}
+		if digest != named {
+			return nil, 0, snap.ErrNotHeld
+		}
+		select {
+		case <-ended:
+		case <-late.C:
+			return nil, 0, snap.ErrNotHeld
+		}
+	}
+}
+
+// hold fetches a snapshot's file and keeps it.
 func (r *Replica) hold(ctx context.Context, named snap.Snapshot) error {
 	if r.store != nil {
 		// From before a restart.
@@ -147,7 +143,7 @@ func (r *Replica) hold(ctx context.Context, named snap.Snapshot) error {
 }
 
 // keepFile keeps a snapshot's file in place of the one before, which whoever
-// reads it can read to its end. The caller holds holding.
+// reads it can read to its end.
 func (r *Replica) keepFile(named snap.Snapshot, file []byte) {
 	held := heldFile{Snapshot: named, file: file}
 	if r.store != nil {
@@ -155,28 +151,108 @@ func (r *Replica) keepFile(named snap.Snapshot, file []byte) {
 			held.path, held.file = path, nil
 		}
 	}
-	r.held = held
+	r.files.end(func(f *files) { f.held = held })
+}
+
+// end notes how an attempt ended.
+func (f *files) end(how func(*files)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	how(f)
+	close(f.ended)
+	f.ended = make(chan struct{})
+}
+
+// lacks says whether a snapshot has yet to be fetched.
+func (f *files) lacks(named snap.Snapshot) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return named.Size > 0 && named.Digest != f.held.Digest
 }
 
 // anticipate has each new snapshot at hand before a follower asks for it: it
-// may do so when the origin is gone.
+// may do so when the origin is gone. One that could not be had is tried again
+// after a minute.
 func (r *Replica) anticipate(ctx context.Context) {
+	var failed [32]byte
+	var again time.Time
 	for {
 		changed := r.Changed()
 		r.mu.RLock()
 		named := r.at.Snapshot
 		r.mu.RUnlock()
-		r.holding.Lock()
-		if named.Size > 0 && named.Digest != r.held.Digest {
+		if r.files.lacks(named) && (named.Digest != failed || time.Now().After(again)) {
 			if err := r.hold(ctx, named); err != nil && ctx.Err() == nil {
 				r.log.Info("replica: the newest snapshot could not be had for followers", "err", err)
+				failed, again = named.Digest, time.Now().Add(refusedForNow)
+				r.files.end(func(f *files) { f.tried = failed })
 			}
 		}
-		r.holding.Unlock()
 		select {
 		case <-changed:
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// passedModule is a module that is not run here, for followers.
+type passedModule struct {
+	flights singleflight.Group
+
+	mu     sync.Mutex
+	digest [32]byte
+	code   []byte    // nil for one that could not be had
+	again  time.Time // when it may be tried again
+}
+
+// Core gives the module that is shown, the one of this process, or the one that
+// the newest checkpoint names, which is asked for upstream and kept. For others
+// the error wraps [snap.ErrNotHeld].
+func (r *Replica) Core(digest [32]byte) ([]byte, error) {
+	r.mu.RLock()
+	here := []Module{r.module, r.cfg.Own}
+	named := r.at.Core
+	r.mu.RUnlock()
+	for _, m := range here {
+		if m.Digest == digest && len(m.Code) > 0 {
+			return m.Code, nil
+		}
+	}
+	if digest != named || digest == [32]byte{} {
+		return nil, snap.ErrNotHeld
+	}
+	code, err, _ := r.passed.flights.Do(string(digest[:]), func() (any, error) { return r.passModule(digest) })
+	if err != nil {
+		return nil, err
+	}
+	return code.([]byte), nil
+}
+
+func (r *Replica) passModule(digest [32]byte) ([]byte, error) {
+	p := &r.passed
+	p.mu.Lock()
+	known, code, again := p.digest == digest, p.code, p.again
+	p.mu.Unlock()
+	switch {
+	case known && code != nil:
+		return code, nil
+	case known && time.Now().Before(again):
+		return nil, snap.ErrNotHeld
+	case !r.pace.spare():
+		return nil, snap.ErrBusy
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), passOn)
+	defer cancel()
+	code, err := r.get(ctx, fmt.Sprintf("/sync/core/%x", digest), maxModule)
+	if err == nil && sha256.Sum256(code) != digest {
+		err = ErrModule
+	}
+	if err != nil {
+		code, err = nil, errors.Join(snap.ErrNotHeld, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.digest, p.code, p.again = digest, code, time.Now().Add(refusedForNow)
+	return code, err
 }

@@ -20,37 +20,38 @@ import (
 // store keeps the last good state in a folder:
 //
 //	checkpoint        the newest one, as it was signed
-//	state-N           the core at event N ([snap.AppendFile], not compressed),
-//	                  behind one byte, 1 if every event was folded to get
-//	                  there, and F (8 bytes)
-//	events-N          the records from event F on, F ≤ N; those before N are
-//	                  for followers
+//	state-N           the core at event N, and the events since
 //	core-SHA256       the module of another build that is shown
 //	snapshot-SHA256   a signed snapshot's file, for followers
+//	blocks/           events from before those, for followers; see blocks.go
 //
-//	events = entry…
+//	state  = replayed(1 byte) F(8 bytes) length(8 bytes) core entry…
+//	core   as snap.AppendFile, not compressed
 //	entry  = length(4 bytes) CRC-32C(4 bytes) record   as snap.AppendRecord
 //
-// Numbers are big endian.
+// Numbers are big endian. replayed is 1 if every event was folded to get there.
+// The entries are those from event F on, F ≤ N: those before N are for followers.
 //
-// State and events are written before the checkpoint that vouches for them, so
-// whatever a crash leaves is either right or shown wrong by the checkpoint.
-// When the events outgrow the state, a new pair begins. A failure costs the
-// folder its use for a while, and nothing else.
+// Events are written before the checkpoint that vouches for them, so whatever a
+// crash leaves is either right or shown wrong by the checkpoint. When the events
+// outgrow the core beside them, a new file begins, which is there whole or not at
+// all. A failure costs the folder its use for a while, and nothing else.
 type store struct {
 	dir      string
 	log      *slog.Logger
 	replayed bool // every event of what is kept was folded
 
-	base    uint64 // of the pair in use
+	base    uint64 // of the state in use
 	journal *os.File
-	written int64 // into it since the pair began
-	state0  int64 // length of the state beside it
+	written int64 // of events into it
+	state0  int64 // length of the core before them
 	resting time.Time
 }
 
 const (
-	// minJournal is how long events may grow beside a small state.
+	// stateHead is the length of what stands before a core.
+	stateHead = 1 + 8 + 8
+	// minJournal is how long events may grow behind a small core.
 	minJournal = 4 << 20
 	// storeRest is how long a folder is left alone that could not be written.
 	storeRest = 30 * time.Second
@@ -60,7 +61,17 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func (s *store) path(name string) string { return filepath.Join(s.dir, name) }
 
-func pairName(kind string, base uint64) string { return kind + "-" + strconv.FormatUint(base, 10) }
+func stateName(base uint64) string { return "state-" + strconv.FormatUint(base, 10) }
+
+// clean removes what a crash left half written. Nothing may be in use.
+func (s *store) clean() {
+	entries, _ := os.ReadDir(s.dir)
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".new") {
+			os.Remove(s.path(e.Name()))
+		}
+	}
+}
 
 // keep notes a position: the records that lead there from the one kept before.
 // all gives the core at it, and the records that followers may ask for.
@@ -106,7 +117,7 @@ func (s *store) append(records []snap.Record) error {
 	return s.journal.Sync()
 }
 
-// begin starts a new pair.
+// begin starts a new file. One that cannot be written leaves what there was.
 func (s *store) begin(base uint64, contents []byte, from uint64, tail []snap.Record) error {
 	if err := s.close(); err != nil {
 		return err
@@ -114,46 +125,59 @@ func (s *store) begin(base uint64, contents []byte, from uint64, tail []snap.Rec
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
-	head := binary.BigEndian.AppendUint64([]byte{0}, from)
+	head := make([]byte, 1, stateHead)
 	if s.replayed {
 		head[0] = 1
 	}
-	f, err := os.OpenFile(s.path(pairName("events", base)), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	head = binary.BigEndian.AppendUint64(head, from)
+	head = binary.BigEndian.AppendUint64(head, uint64(len(contents)))
+	name := s.path(stateName(base))
+	f, err := os.OpenFile(name+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	s.base, s.journal = base, f
-	if err := s.append(tail); err != nil {
+	for _, part := range [][]byte{head, contents} {
+		if _, err = f.Write(part); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = s.append(tail)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = os.Rename(name+".new", name)
+	}
+	if err != nil {
+		os.Remove(name + ".new") // a full disk needs the room
 		return err
 	}
 	s.written, s.state0 = 0, int64(len(contents))
-	return s.replace(pairName("state", base), head, contents)
+	return nil
 }
 
-// resume goes on behind what restore has read.
-func (s *store) resume(base uint64, records []snap.Record, replayed bool) {
-	s.replayed = replayed
-	length := int64(0)
-	for _, r := range records {
-		length += 8 + 4 + int64(len(r.Event)) + 4 + int64(len(r.Texts))
-	}
-	f, err := os.OpenFile(s.path(pairName("events", base)), os.O_CREATE|os.O_WRONLY, 0o600)
+// resume goes on behind the events that restore has read.
+func (s *store) resume(base uint64, kept *state, length int64) {
+	s.replayed = kept.replayed
+	f, err := os.OpenFile(s.path(stateName(base)), os.O_WRONLY, 0o600)
 	if err != nil {
-		return // the next checkpoint begins a new pair
+		return // the next checkpoint begins a new file
 	}
 	// A half-written entry may stand behind the last good one.
-	if err := f.Truncate(length); err != nil {
+	end := stateHead + int64(len(kept.contents)) + length
+	if err := f.Truncate(end); err != nil {
 		f.Close()
 		return
 	}
-	if _, err := f.Seek(length, io.SeekStart); err != nil {
+	if _, err := f.Seek(end, io.SeekStart); err != nil {
 		f.Close()
 		return
 	}
-	s.base, s.journal, s.written = base, f, length // begins anew soon, if it is long
-	if info, err := os.Stat(s.path(pairName("state", base))); err == nil {
-		s.state0 = info.Size()
-	}
+	// Begins anew soon, if the events are many.
+	s.base, s.journal, s.written, s.state0 = base, f, length, int64(len(kept.contents))
 }
 
 // replace writes a file whole or not at all.
@@ -179,17 +203,16 @@ func (s *store) replace(name string, parts ...[]byte) error {
 	return err
 }
 
-// sweep removes the pairs before the one in use.
+// sweep removes the states before the one in use.
 func (s *store) sweep() {
 	for _, base := range s.bases() {
 		if base != s.base {
-			os.Remove(s.path(pairName("state", base)))
-			os.Remove(s.path(pairName("events", base)))
+			os.Remove(s.path(stateName(base)))
 		}
 	}
 }
 
-// bases gives where the pairs begin, the last first.
+// bases gives where the states begin, the last first.
 func (s *store) bases() (bases []uint64) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -215,52 +238,48 @@ func (s *store) checkpoint() ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxNote))
 }
 
-// pair is what was kept: the core at a position, and what stands beside it.
-type pair struct {
+// state is what was kept: the core at a position, and what stands behind it.
+type state struct {
 	contents []byte
 	replayed bool   // every event was folded to get there
-	from     uint64 // first of the records
+	from     uint64 // first of the entries
+	entries  []byte
 }
 
-func (s *store) state(base uint64) (p pair, err error) {
-	b, err := os.ReadFile(s.path(pairName("state", base)))
-	if err != nil {
-		return pair{}, err
-	}
-	if len(b) < 9 || b[0] > 1 || binary.BigEndian.Uint64(b[1:]) > base {
-		return pair{}, errors.New("replica: a state of no known form")
-	}
-	return pair{b[9:], b[0] == 1, binary.BigEndian.Uint64(b[1:])}, nil
-}
-
-// events reads the first n records of the pair.
-func (s *store) events(base, n uint64) (records []snap.Record, err error) {
-	if n == 0 {
-		return nil, nil
-	}
-	b, err := os.ReadFile(s.path(pairName("events", base)))
+func (s *store) load(base uint64) (*state, error) {
+	b, err := os.ReadFile(s.path(stateName(base)))
 	if err != nil {
 		return nil, err
 	}
+	if len(b) < stateHead || b[0] > 1 || binary.BigEndian.Uint64(b[1:]) > base || binary.BigEndian.Uint64(b[9:]) > uint64(len(b)-stateHead) {
+		return nil, errors.New("replica: a state of no known form")
+	}
+	length := binary.BigEndian.Uint64(b[9:])
+	return &state{b[stateHead:][:length], b[0] == 1, binary.BigEndian.Uint64(b[1:]), b[stateHead+length:]}, nil
+}
+
+// records reads the first n entries, and says how long they are.
+func (k *state) records(n uint64) (records []snap.Record, length int64, err error) {
+	b := k.entries
 	for uint64(len(records)) < n {
 		if len(b) < 8 {
-			return nil, fmt.Errorf("replica: %d of %d events on disk", len(records), n)
+			return nil, 0, fmt.Errorf("replica: %d of %d events on disk", len(records), n)
 		}
 		length, sum := uint64(binary.BigEndian.Uint32(b)), binary.BigEndian.Uint32(b[4:])
 		b = b[8:]
 		if length > uint64(len(b)) || length > snap.MaxRecord || crc32.Checksum(b[:length], castagnoli) != sum {
-			return nil, fmt.Errorf("replica: record %d on disk is damaged", len(records))
+			return nil, 0, fmt.Errorf("replica: record %d on disk is damaged", len(records))
 		}
 		one, err := snap.DecodeRecords(b[:length])
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		if len(one) != 1 {
-			return nil, fmt.Errorf("replica: record %d on disk is not one", len(records))
+			return nil, 0, fmt.Errorf("replica: record %d on disk is not one", len(records))
 		}
 		records, b = append(records, one[0]), b[length:]
 	}
-	return records, nil
+	return records, int64(len(k.entries) - len(b)), nil
 }
 
 // module reads the module with this digest, which may have been damaged since.
@@ -306,7 +325,7 @@ func (s *store) remove(prefix, but string) {
 	}
 }
 
-// close ends the use of the pair.
+// close ends the use of the file.
 func (s *store) close() error {
 	if s.journal == nil {
 		return nil

@@ -1,0 +1,403 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"webring/core"
+	"webring/core/snap"
+)
+
+// behind gives a replica whose first event at hand is not the first there is.
+func behind(t *testing.T, dir string) (*fakeOrigin, *follower) {
+	t.Helper()
+	o := newOrigin(t)
+	o.each = snap.BlockEvents
+	o.join("a", "b", "c", "d", "e", "f", "g", "h")
+	o.snapshot()
+	o.join("i", "j")
+	o.sign()
+	f := o.booted(func(c *Config) { c.Dir = dir })
+	if f.base != 9 {
+		t.Fatalf("the first event at hand is %d", f.base)
+	}
+	return o, f
+}
+
+// Early events are fetched once, however many ask for them.
+func TestEarlyEventsAreAskedForOnce(t *testing.T) {
+	o, f := behind(t, t.TempDir())
+	var asking sync.WaitGroup
+	for i := range 100 {
+		asking.Go(func() {
+			from := uint64(i % 9)
+			records, err := f.Events(from, snap.BlockEvents)
+			if err != nil || len(records) < int(9-from) || !bytes.Equal(records[0].Event, o.records[from].Event) {
+				t.Errorf("from %d: %d records, %v", from, len(records), err)
+			}
+		})
+	}
+	asking.Wait()
+	if n := o.questions("/sync/events?from=0"); n != 1 {
+		t.Errorf("the origin was asked %d times", n)
+	}
+	// They are there when the origin is not, but not for ever.
+	o.leave(true)
+	if _, err := f.Events(0, 5); err != nil {
+		t.Error(err)
+	}
+	old := time.Now().Add(-blockLife - time.Minute)
+	if err := os.Chtimes(f.blocks.path(0), old, old); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Events(0, 5); !errors.Is(err, snap.ErrNotHeld) {
+		t.Errorf("what is too old: %v", err)
+	}
+}
+
+// Whatever followers ask for, the replica can ask for what it needs itself.
+func TestFollowersDoNotUseUpWhatAReplicaMayAsk(t *testing.T) {
+	o, f := behind(t, "") // which keeps nothing
+	busy := 0
+	for i := range 1000 {
+		if _, err := f.Events(uint64(i%9), 5); errors.Is(err, snap.ErrBusy) {
+			busy++
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := o.questions("/sync/events?from=0"); n > shareBurst+5 || n < shareBurst || busy != 1000-n {
+		t.Errorf("the origin was asked %d times, and %d were refused", n, busy)
+	}
+	o.join("k")
+	f.takes(o.sign())
+	f.agrees(o)
+}
+
+func TestWordsThatWereRedactedAreNotKeptInBlocks(t *testing.T) {
+	dir := t.TempDir()
+	o, f := behind(t, dir)
+	if records, err := f.Events(3, 1); err != nil || !bytes.Contains(records[0].Texts, []byte("c.test")) {
+		t.Fatalf("%q %v", records, err)
+	}
+	asked := f.blocks.times()
+	text, err := os.ReadFile(f.blocks.path(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.add(&core.Removed{Stamp: time.Now().UnixMilli(), Member: "c", Reason: "asked", Redacted: true}, nil)
+	o.records[3].Texts = nil
+	f.takes(o.sign())
+	// One that was asked for before, and comes now.
+	f.blocks.keep(0, text, asked)
+	if _, err := os.Stat(f.blocks.path(0)); !os.IsNotExist(err) {
+		t.Errorf("the block is still there: %v", err)
+	}
+	if records, err := f.Events(3, 1); err != nil || len(records[0].Texts) != 0 {
+		t.Errorf("%q %v", records, err)
+	}
+}
+
+func TestKeptBlocksAreBounded(t *testing.T) {
+	b := &blocks{dir: t.TempDir(), most: 4000}
+	text := make([]byte, 1000)
+	for n := range uint64(9) {
+		b.keep(n, text, 0)
+		at := time.Now().Add(time.Duration(n-100) * time.Second)
+		if err := os.Chtimes(b.path(n), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entries, err := os.ReadDir(b.dir)
+	if err != nil || len(entries) != 4 || entries[0].Name() != "5" {
+		t.Errorf("%v, %v", entries, err)
+	}
+}
+
+// A module that this replica does not run is asked for once, and one that
+// cannot be had once a minute.
+func TestModulesForFollowersAreAskedForOnce(t *testing.T) {
+	for _, damaged := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			o := newOrigin(t)
+			o.at.Core, o.at.ABI = o.module("module"), 1
+			o.sign()
+			f := o.booted() // runs what was compiled in
+			if damaged {
+				o.bend = func(string, []byte) []byte { return []byte("another") }
+			}
+			for range 3 {
+				for range 50 {
+					code, err := f.Core(o.at.Core)
+					if damaged != errors.Is(err, snap.ErrNotHeld) || !damaged && string(code) != "module" {
+						t.Fatalf("%q, %v", code, err)
+					}
+				}
+				time.Sleep(refusedForNow / 2)
+			}
+			if n, want := o.questions("/sync/core/"), map[bool]int{false: 1, true: 2}[damaged]; n != want {
+				t.Errorf("asked %d times, want %d", n, want)
+			}
+		})
+	}
+}
+
+// A snapshot is fetched because a checkpoint names it. Followers wait for it,
+// but do not have it asked for.
+func TestFollowersWaitForTheSnapshotThatIsFetched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOrigin(t)
+		o.join("a")
+		o.sign()
+		f := o.newReplica()
+		defer f.following(t)()
+		synctest.Wait()
+		o.mu.Lock()
+		o.bend = func(path string, b []byte) []byte {
+			if path == "/sync/checkpoint" || path == "/sync/events" {
+				return b
+			}
+			return nil
+		}
+		o.mu.Unlock()
+		o.snapshot()
+		o.sign()
+		synctest.Wait()
+		for range 50 {
+			if _, _, err := f.Snapshot(o.at.Snapshot.Digest); !errors.Is(err, snap.ErrNotHeld) {
+				t.Errorf("what cannot be had: %v", err)
+			}
+		}
+		if n := o.questions("/sync/snapshot/"); n != 1 {
+			t.Errorf("asked %d times", n)
+		}
+		o.mu.Lock()
+		o.bend = nil
+		o.mu.Unlock()
+		for range 5 {
+			time.Sleep(20 * time.Second)
+			o.sign()
+		}
+		synctest.Wait()
+		file, _, err := f.Snapshot(o.at.Snapshot.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file.Close()
+		// And one that is on its way is waited for.
+		f.files.mu.Lock()
+		f.files.held, f.files.tried = heldFile{}, [32]byte{}
+		f.files.mu.Unlock()
+		time.AfterFunc(time.Second, func() { f.keepFile(o.at.Snapshot, []byte("file")) })
+		if file, _, err = f.Snapshot(o.at.Snapshot.Digest); err != nil {
+			t.Fatal(err)
+		}
+		file.Close()
+		f.files.mu.Lock()
+		f.files.held = heldFile{}
+		f.files.mu.Unlock()
+		began := time.Now()
+		if _, _, err := f.Snapshot(o.at.Snapshot.Digest); !errors.Is(err, snap.ErrNotHeld) || time.Since(began) != passOn {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+	})
+}
+
+// A replica that is asked to wait asks for nothing in the meantime.
+func TestAReplicaWaitsAsLongAsItIsAskedTo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOrigin(t)
+		o.sign()
+		f := o.newReplica()
+		defer f.following(t)()
+		synctest.Wait()
+		o.mu.Lock()
+		o.busy = func(path string, _ bool) string {
+			if path == "/sync/events" {
+				return "7"
+			}
+			return ""
+		}
+		o.mu.Unlock()
+		o.join("a")
+		o.sign()
+		synctest.Wait()
+		asked := o.attempts()
+		time.Sleep(6900 * time.Millisecond)
+		if n := o.attempts() - asked; n != 0 {
+			t.Errorf("%d questions within 7 s", n)
+		}
+		if _, err := f.block(3, 1); !errors.Is(err, snap.ErrBusy) {
+			t.Errorf("a follower's question: %v", err)
+		}
+		o.mu.Lock()
+		o.busy = nil
+		o.mu.Unlock()
+		time.Sleep(2 * time.Second)
+		f.agrees(o)
+	})
+}
+
+func TestHowLongA429MayAskFor(t *testing.T) {
+	for in, want := range map[string]time.Duration{"": time.Second, "0": time.Second, "-5": time.Second, "17": 17 * time.Second,
+		"100000": time.Minute, "99999999999999999999": time.Second, "Fri, 01 Jan 2100 00:00:00 GMT": time.Second} {
+		if l := (*laterError)(nil); !errors.As(later(map[string][]string{"Retry-After": {in}}), &l) || l.after != want {
+			t.Errorf("%q: %v, want %s", in, l, want)
+		}
+	}
+}
+
+// Where there is no place to wait for news, the replica asks now and then.
+func TestWithoutAPlaceToFollowTheReplicaAsks(t *testing.T) {
+	for _, streams := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			o := newOrigin(t)
+			o.streams = streams
+			o.sign()
+			o.busy = func(_ string, waits bool) string {
+				if waits {
+					return "10"
+				}
+				return ""
+			}
+			f := o.newReplica()
+			defer f.following(t)()
+			for i := range 10 {
+				o.join(fmt.Sprint("m", i))
+				o.sign()
+				time.Sleep(2*askEvery + maxPause)
+				f.agrees(o)
+			}
+			if f.Stale() {
+				t.Error("stale")
+			}
+			if n := o.attempts(); n > 120 {
+				t.Errorf("%d questions in a minute", n)
+			}
+			// As soon as there is one, it is taken.
+			o.mu.Lock()
+			o.busy = nil
+			o.mu.Unlock()
+			time.Sleep(15 * time.Second)
+			o.join("last")
+			o.sign()
+			if streams {
+				synctest.Wait()
+			} else {
+				time.Sleep(2 * time.Second)
+			}
+			f.agrees(o)
+		})
+	}
+}
+
+// far brings an origin so far ahead of its last checkpoint that nobody holds
+// what is between in memory.
+func far(o *fakeOrigin) {
+	o.each = snap.BlockEvents
+	for i := range maxGap + 100 {
+		o.join(fmt.Sprint("n", i))
+	}
+}
+
+func TestALongGapIsFoldedAsItComes(t *testing.T) {
+	o := newOrigin(t)
+	o.join("a")
+	o.sign()
+	dir := t.TempDir()
+	f := o.booted(func(c *Config) { c.Dir = dir })
+	want := f.get("/api/ring")
+	far(o)
+	ranges := 0
+	watch := func(path string, b []byte) []byte {
+		if path == "/sync/events" {
+			if at, _ := f.judge.Head(); at != f.at.Size && at%snap.BlockEvents != 0 {
+				t.Errorf("the judge is at %d", at)
+			} else if ranges > 0 && at < uint64(ranges)*snap.BlockEvents {
+				t.Errorf("the judge is at %d when range %d is asked for", at, ranges)
+			}
+			ranges++
+		}
+		return b
+	}
+	// Another history, as is seen in the end alone.
+	for name, c := range map[string]struct {
+		bend func(*snap.Checkpoint)
+		want error
+	}{
+		"another root":  {func(c *snap.Checkpoint) { c.Root[0] ^= 1 }, ErrEvents},
+		"another state": {func(c *snap.Checkpoint) { c.State[0] ^= 1 }, ErrState},
+	} {
+		ranges, o.bend = 0, watch
+		if err := f.accept(t.Context(), o.sign(c.bend)); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if ranges != 9 || f.get("/api/ring") != want {
+			t.Errorf("%s: %d ranges; %s is shown", name, ranges, f.get("/api/ring"))
+		}
+	}
+	ranges = 0
+	f.takes(o.sign())
+	f.agrees(o)
+	// It goes on from there, for followers and on disk too.
+	o.bend = nil
+	o.join("last")
+	f.takes(o.sign())
+	f.agrees(o)
+	if records, err := f.Events(o.tree.Size()-5, 10); err != nil || len(records) != 5 {
+		t.Errorf("%d records, %v", len(records), err)
+	}
+	again := o.newReplica(func(c *Config) { c.Dir = dir })
+	again.agrees(o)
+}
+
+func TestALongGapThatOnlyTheNewerCoreFolds(t *testing.T) {
+	o := newOrigin(t)
+	o.join("a")
+	o.at.ABI = 1
+	o.sign()
+	f := o.booted(own, func(c *Config) {
+		c.Own = Module{Code: []byte("folds no more than 2"), Digest: sha256.Sum256([]byte("folds no more than 2")), ABI: 1}
+	})
+	far(o)
+	o.at.Core = o.module("newer")
+	f.takes(o.sign())
+	f.agrees(o)
+	if f.module() != "newer" {
+		t.Errorf("%s is shown\n%s", f.module(), f.log)
+	}
+}
+
+// Who waits for a position may end a connection, but not what came over it.
+func TestWhoWaitsDoesNotEndWhatIsBeingAccepted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOrigin(t)
+		o.sign()
+		f := o.newReplica(func(c *Config) { c.Own = Module{Code: []byte("slow"), ABI: 1} })
+		defer f.following(t)()
+		synctest.Wait()
+		far(o)
+		o.sign()
+		for range 5 {
+			ctx, cancel := timeout(2 * time.Second)
+			f.Reach(ctx, o.tree.Size())
+			cancel()
+		}
+		f.agrees(o)
+		if n := o.questions("/sync/events"); n > 11 {
+			t.Errorf("%d ranges were asked for", n)
+		}
+	})
+}
+
+func timeout(d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), d)
+}
