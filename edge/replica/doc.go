@@ -21,7 +21,7 @@
 // A disk that fails is a line in the log.
 //
 // A tour: replica.go (what it is given and holds), accept.go (the checks),
-// boot.go (the first state), module.go (another build of the core), follow.go
+// boot.go (the first state), module.go (another build of the core), follow.go,
 // get.go and pace.go (the network, and how often), store.go (the disk), source.go
 // and blocks.go (for replicas of this one), redact.go (words that are taken back).
 package replica

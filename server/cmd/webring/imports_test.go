@@ -28,7 +28,8 @@ var importLaw = map[string][]string{
 	"webring/wasm/host":    {"std", "webring/core/abi", "github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/"},
 	"webring/edge": {"std", "webring/wasm/host", "webring/edge/replica", "webring/core/api", "webring/templates", "webring/static",
 		"github.com/valyala/fasthttp", "github.com/valyala/fasthttp/", "github.com/fasthttp/router", "github.com/savsgio/gotils/strconv", "github.com/andybalholm/brotli", "golang.org/x/net/http/httpguts"},
-	"webring/edge/replica": {"std", "webring/core", "webring/core/api", "webring/core/snap", "golang.org/x/mod/sumdb/note", "github.com/klauspost/compress/zstd"},
+	"webring/edge/replica": {"std", "webring/core", "webring/core/api", "webring/core/snap", "golang.org/x/mod/sumdb/note", "github.com/klauspost/compress/zstd",
+		"golang.org/x/sync/singleflight", "golang.org/x/time/rate"},
 	"webring/templates":    {"std", "github.com/a-h/templ", "github.com/a-h/templ/"},
 	"webring/static":       {"std"},
 
