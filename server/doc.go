@@ -9,6 +9,7 @@
 //   - tempo: charges on a Tempo chain; node: how such chains are asked
 //   - paid: the workflow from a request to its stored effect
 //   - ledger, and ledger/badgerstore under it: the one writer
+//   - backup: the whole origin in one file, and back
 //   - cmd/webring: the binary
 //   - devchain: a real chain and a real payer for development and tests
 package server

@@ -23,7 +23,9 @@ import (
 type Operator struct {
 	Ledger   *ledger.Ledger
 	Payments *paid.Service
-	Log      *slog.Logger
+	// Keys are the files that a backup holds beside the ledger: paths by name.
+	Keys map[string]string
+	Log  *slog.Logger
 }
 
 // Status is what `webring version` shows of a running origin.
@@ -99,6 +101,8 @@ func (o *Operator) Listen(path string) (net.Listener, error) {
 //	GET  /payments/{reference}    PaymentRow by id or transaction
 //	GET  /scan?since=TIME         Scan
 //	POST /adjustments             paid.Adjustment → Adjusted
+//	GET  /backup                  a backup, as package backup writes it
+//	GET  /verify[?chain=yes]      Verified
 //
 // Errors are plain text.
 func (o *Operator) Handler() http.Handler {
@@ -111,6 +115,8 @@ func (o *Operator) Handler() http.Handler {
 	mux.HandleFunc("GET /payments/{reference}", o.payment)
 	mux.HandleFunc("GET /scan", o.scan)
 	mux.HandleFunc("POST /adjustments", o.adjust)
+	mux.HandleFunc("GET /backup", o.backup)
+	mux.HandleFunc("GET /verify", o.verify)
 	return mux
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,9 +15,9 @@ import (
 // Events name the payments they are about, and are found by them: so it can be
 // said of any transaction of a network what the ring has given for it.
 
-// payment gives what an event says of a payment: what it gave for it in cents,
-// or, negative, took back.
-func payment(e core.Event) (p core.Payment, cents int64) {
+// PaymentOf gives what an event says of a payment: what it gave for it in cents,
+// or, negative, took back. Events about none give zero values.
+func PaymentOf(e core.Event) (p core.Payment, cents int64) {
 	switch e := e.(type) {
 	case *core.Joined:
 		return e.Payment, e.Fee + e.Bid
@@ -47,6 +48,40 @@ func (v *View) Credited(network, transaction string) (cents int64, err error) {
 		cents += int64(binary.BigEndian.Uint64(value))
 	}
 	return cents, nil
+}
+
+// CreditedTo gives the first event about a transaction of a network, and the
+// member that it names.
+func (v *View) CreditedTo(network, transaction string) (seq uint64, member string, err error) {
+	rows, err := v.rowsUnder(paymentKey(network, transaction))
+	if err != nil {
+		return 0, "", err
+	}
+	if len(rows) == 0 {
+		return 0, "", ErrNoReservation
+	}
+	first := slices.Min(slices.Collect(maps.Keys(rows)))
+	if len(first) != 8 {
+		return 0, "", errors.New("ledger: a row of a payment is malformed")
+	}
+	seq = binary.BigEndian.Uint64([]byte(first))
+	raw, err := v.get(eventKey(seq, rowEvent))
+	if err != nil {
+		return 0, "", err
+	}
+	e, err := core.DecodeEvent(raw)
+	if err != nil {
+		return 0, "", err
+	}
+	switch e := e.(type) {
+	case *core.Joined:
+		member = e.Slug
+	case *core.Bid:
+		member = e.Member
+	case *core.Adjusted:
+		member = e.Member
+	}
+	return seq, member, nil
 }
 
 // rowsUnder gives the rows whose keys begin with prefix as they will be after

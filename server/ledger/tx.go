@@ -82,24 +82,46 @@ func (tx *Tx) Append(e core.Event, t *core.Texts) (seq uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	if removed, ok := e.(*core.Removed); ok && tx.l.index.onMember[removed.Member].count > 0 {
+		return 0, ErrOpenReservation
+	}
+	return tx.add(e, event, texts)
+}
 
+// Adopt adds an event that this ledger has signed before and lost since, as an
+// edge kept it: its encoding, and that of its texts. It fails as [Tx.Append]
+// does, but open payments are no obstacle: whether the event was for one of
+// them shows when that is settled.
+func (tx *Tx) Adopt(r Record) error {
+	if err := snap.Verify(r.Event, r.Texts); err != nil {
+		return err
+	}
+	e, err := core.DecodeEvent(r.Event)
+	if err != nil {
+		return err
+	}
+	_, err = tx.add(e, r.Event, r.Texts)
+	return err
+}
+
+// add adds an event with the rows that belong to it.
+func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {
 	// Whatever may fail comes before the state changes.
 	seq = tx.l.state.Seq()
 	rows := Batch{string(eventKey(seq, rowEvent)): event}
 	if err := tx.addHashes(rows, seq, event); err != nil {
 		return 0, err
 	}
-	if p, cents := payment(e); p.Transaction != "" && cents != 0 {
+	if p, cents := PaymentOf(e); p.Transaction != "" && cents != 0 {
 		rows[string(paymentKey(p.Network, p.Transaction, seq))] = numberValue(uint64(cents))
 	}
 	switch e := e.(type) {
 	case *core.Joined:
-		rows[string(eventKey(seq, rowTexts))] = texts
+		if len(texts) > 0 {
+			rows[string(eventKey(seq, rowTexts))] = texts
+		}
 		rows[string(stringKey(prefixJoin, e.Slug))] = numberKey(prefixEvent, seq)[1:]
 	case *core.Removed:
-		if tx.l.index.onMember[e.Member].count > 0 {
-			return 0, ErrOpenReservation
-		}
 		if e.Redacted {
 			if err := tx.addRedactions(rows, e.Member); err != nil {
 				return 0, err

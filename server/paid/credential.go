@@ -178,7 +178,7 @@ func challengeKey(id string) string { return "challenge:" + id }
 
 // stored is the answer kept with an applied reservation.
 func (s *Service) stored(r *ledger.Reservation) *Answer {
-	if r.Redacted { // the answer held the member's words
+	if r.Redacted || r.Response == nil { // it held the member's words, or was lost
 		a := s.problem(s.reused(r))
 		return &a
 	}

@@ -164,11 +164,32 @@ func (s *Service) admit(w *work) error {
 			return s.reused(r)
 		}
 	}
+	if known, err := s.credited(w); err != nil {
+		return err
+	} else if known {
+		// An event that came back from an edge, without the memory of its payment.
+		return errKnown
+	}
 	if err := s.check(w.order); err != nil {
 		return err
 	}
 	// The challenge may be five minutes old: what was ready then is asked again.
 	return s.inTime(s.ctx, w.network)
+}
+
+// errKnown answers for a transaction that has its event already, and of which
+// no more is known.
+var errKnown = &Problem{Code: api.CredentialReused, More: map[string]any{"outcome": "applied"},
+	Detail: "The transaction of this credential was applied before. Do not pay again."}
+
+// credited says whether an event names the transaction of w.
+func (s *Service) credited(w *work) (known bool, err error) {
+	s.Ledger.View(func(v *ledger.View) {
+		var cents int64
+		cents, err = v.Credited(w.network.Network(), w.payment.Reference)
+		known = cents > 0
+	})
+	return known, err
 }
 
 // reserve stores the reservation of w, if the order can still be carried out
@@ -335,6 +356,15 @@ func (s *Service) apply(w *work, o mpp.Outcome) (applied *ledger.Reservation, er
 		if r.State == ledger.Applied {
 			return nil
 		}
+		// What is restored from a backup may still have as open what an edge has
+		// the event of: one transaction is never credited with more than it brought.
+		credited, err := tx.View().Credited(w.network.Network(), paid.Reference)
+		if err != nil {
+			return err
+		}
+		if credited+r.Cents > max(o.Brought, r.Cents) {
+			return s.settledBefore(tx, r, paid, record)
+		}
 		e, err := w.order.carryOut(tx, core.Payment{
 			Method: paid.Method, Network: w.network.Network(), Transaction: paid.Reference, Payer: paid.Payer})
 		if err != nil {
@@ -359,6 +389,18 @@ func (s *Service) apply(w *work, o mpp.Outcome) (applied *ledger.Reservation, er
 		s.Failpoint("applied")
 	}
 	return applied, err
+}
+
+// settledBefore ends the reservation of a payment whose event is there already.
+// The answer that went with it is not known any more.
+func (s *Service) settledBefore(tx *ledger.Tx, r *ledger.Reservation, p mpp.Payment, record json.RawMessage) error {
+	seq, member, err := tx.View().CreditedTo(s.network(p.Method).Network(), p.Reference)
+	if err != nil {
+		return err
+	}
+	r.State, r.Outcome, r.Reason = ledger.Applied, mpp.Settled.String(), "its event was restored"
+	r.Seq, r.Member, r.Payment = seq, member, record
+	return tx.Update(r)
 }
 
 // fail stores that a payment had no effect. The request's words go: nobody

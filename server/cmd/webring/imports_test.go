@@ -38,6 +38,7 @@ var importLaw = map[string][]string{
 	"webring/server/ledger/storetest": {"std", "webring/server/ledger"},
 	"webring/server/ledger/badgerstore": {"std", "webring/server/ledger", "github.com/dgraph-io/badger/v4", "github.com/dgraph-io/badger/v4/",
 		"golang.org/x/sys/unix", "google.golang.org/protobuf/proto"},
+	"webring/server/backup":          {"std", "webring/server/ledger", "webring/core/snap", "golang.org/x/mod/sumdb/note"},
 	"webring/server/mpp":             {"std", "github.com/gowebpki/jcs"},
 	"webring/server/node":            {"std", "webring/server/mpp", "github.com/ethereum/go-ethereum/"},
 	"webring/server/tempo":           {"std", "webring/server/mpp", "webring/server/node", "github.com/ethereum/go-ethereum/"},

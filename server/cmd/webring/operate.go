@@ -121,7 +121,13 @@ type operator string
 
 var errNotRunning = errors.New("no origin is running on this data folder")
 
+// ask sends body as JSON and reads the answer into result.
 func (o operator) ask(method, path string, body, result any) error {
+	return o.send(method, path, body, func(answer io.Reader) error { return json.NewDecoder(answer).Decode(result) })
+}
+
+// send gives the body of the answer to read.
+func (o operator) send(method, path string, body any, read func(io.Reader) error) error {
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", socketPath(string(o)))
@@ -148,7 +154,7 @@ func (o operator) ask(method, path string, body, result any) error {
 		text, err := io.ReadAll(io.LimitReader(res.Body, 4096))
 		return errors.Join(errors.New(strings.TrimSpace(string(text))), err)
 	}
-	return json.NewDecoder(res.Body).Decode(result)
+	return read(res.Body)
 }
 
 func (o operator) list(out io.Writer) error {

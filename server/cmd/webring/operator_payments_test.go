@@ -9,6 +9,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"webring/server/devchain"
+	"webring/server/mpp"
 	"webring/server/tempo/tempotest"
 )
 
@@ -72,4 +74,9 @@ func TestMoneyWithoutAnEventIsFoundAndPutRight(t *testing.T) {
 	if total := at(t, o.boardRow(slug), "paid_total_usd"); total != "3.50" {
 		t.Errorf("after a restart: total %v", total)
 	}
+}
+
+// signedBy answers a challenge as the reference client would, with changes.
+func signedBy(w devchain.Account, ch mpp.Challenge, changes ...tempotest.Alter) string {
+	return tempotest.Wallet{Key: w.Key}.Header(ch, changes...)
 }

@@ -17,9 +17,8 @@ import (
 // a second line is the previous key, whose challenges are still taken. Errors
 // never repeat what the file holds.
 func challengeKeys(o *options) (mpp.Keys, error) {
-	path := o.mppSecretFile
-	if path == "" {
-		path = filepath.Join(o.data, "mpp-secret")
+	path := secretPath(o)
+	if o.mppSecretFile == "" {
 		if err := makeSecret(path); err != nil {
 			return mpp.Keys{}, err
 		}
@@ -39,6 +38,22 @@ func challengeKeys(o *options) (mpp.Keys, error) {
 		}
 	}
 	return mpp.Keys{Current: keys[0], Previous: keys[1]}, nil
+}
+
+// secretName is the challenge key's file in the data folder and in backups.
+const secretName = "mpp-secret"
+
+func secretPath(o *options) string {
+	if o.mppSecretFile != "" {
+		return o.mppSecretFile
+	}
+	return filepath.Join(o.data, secretName)
+}
+
+// keyFiles are the files that a backup holds beside the ledger, by their names
+// in a data folder.
+func keyFiles(o *options) map[string]string {
+	return map[string]string{secretName: secretPath(o), filepath.Base(syncKeyPath(o.data)): syncKeyPath(o.data)}
 }
 
 // makeSecret writes a new key to path, for its owner's eyes, unless there is a

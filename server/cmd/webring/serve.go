@@ -120,7 +120,7 @@ func runOrigin(ctx context.Context, stop func(), o *options, log *slog.Logger, o
 	if err != nil {
 		return err
 	}
-	operator := &server.Operator{Ledger: books, Payments: payments, Log: log}
+	operator := &server.Operator{Ledger: books, Payments: payments, Keys: keyFiles(o), Log: log}
 	socket, err := operator.Listen(socketPath(o.data))
 	if err != nil {
 		listener.Close()

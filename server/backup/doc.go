@@ -1,0 +1,17 @@
+// Package backup puts a whole origin into one file and brings it back: the rows
+// of the ledger as they are at one instant, and the keys beside it.
+//
+// The file is a tar archive, written in one go while the origin serves:
+//
+//	mpp-secret     the challenge key
+//	sync-key       the key that signs for edges
+//	rows/000000 …  the ledger's rows, in pieces
+//	end            SHA-256 over all before it, in hexadecimal
+//
+// A piece is a sequence of rows: length(4 bytes, big endian) key, length value.
+// Whoever holds the file can sign as the origin.
+//
+// [Write] and [Read] are the two directions, [CatchUp] fetches from an edge what
+// the ledger lacks: edges have seen what the origin signed, and an origin that
+// signed anything else after it would be another one.
+package backup

@@ -1,0 +1,288 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"webring/server"
+	"webring/server/backup"
+	"webring/server/ledger"
+	"webring/server/ledger/badgerstore"
+	"webring/server/paid"
+	"webring/server/publish"
+)
+
+// backupOrigin asks the running origin for a backup. The file has its name only
+// when it is whole.
+func backupOrigin(args []string, out io.Writer) error {
+	fs := flag.NewFlagSet("webring backup", flag.ContinueOnError)
+	data := fs.String("data", "./data", "`folder` of the running origin")
+	words, err := parseMixed(fs, args)
+	if err != nil {
+		return err
+	}
+	if len(words) != 1 {
+		return errors.New("usage: webring backup [--data DIR] FILE")
+	}
+	path := words[0]
+	// For its owner's eyes only: it holds the keys.
+	f, err := os.OpenFile(path+".part", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	err = operator(*data).send(http.MethodGet, "/backup", nil, func(answer io.Reader) error {
+		_, err := io.Copy(f, answer)
+		return err
+	})
+	if errors.Is(err, errNotRunning) {
+		return fmt.Errorf("%w; of one that is stopped, copy the whole folder", err)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	rows, err := readThrough(f)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Sync(), os.Rename(f.Name(), path), syncFolder(filepath.Dir(path))); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s holds %d rows and the keys; whoever reads it can sign as this origin\n", path, rows)
+	return err
+}
+
+// readThrough reads a backup to its end, which proves it whole.
+func readThrough(f io.Reader) (rows int, err error) {
+	r := backup.Read(bufio.NewReader(f), func(backup.File) error { return nil })
+	for {
+		_, more, err := r.Next()
+		if err != nil || !more {
+			return rows, err
+		}
+		rows++
+	}
+}
+
+func syncFolder(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// restoreOrigin makes a data folder of a backup.
+func restoreOrigin(args []string, out io.Writer) error {
+	fs := flag.NewFlagSet("webring restore", flag.ContinueOnError)
+	data := fs.String("data", "./data", "`folder` to be made; it must not hold a ledger")
+	from := fs.String("from", "", "`URL` of any edge, or of the old origin, that may have seen what came after the backup")
+	alone := fs.Bool("alone", false, "nobody has seen what came after the backup: no edge ever followed this origin, or all are to be set up anew")
+	capacity := fs.Int("capacity", 1_000_000, "`members` that can ever join, as for serve")
+	words, err := parseMixed(fs, args)
+	if err != nil {
+		return err
+	}
+	if len(words) != 1 {
+		return errors.New("usage: webring restore [--data DIR] FILE --from URL | --alone")
+	}
+	if (*from != "") == *alone {
+		return errors.New("restore needs either --from URL, an edge that may have newer events, or --alone: an origin that signs again without what its edges have seen would be another one to them")
+	}
+	for _, name := range []string{"ledger", "head"} {
+		if _, err := os.Lstat(filepath.Join(*data, name)); !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("%s already holds a %s; keep it aside and restore into a new folder", *data, name)
+		}
+	}
+	if err := os.MkdirAll(*data, 0o700); err != nil {
+		return err
+	}
+	if err := room(*data, startFloor); err != nil {
+		return err
+	}
+	// Everything is made and checked beside it, so that no serve can begin on a part.
+	work, err := os.MkdirTemp(*data, ".restoring-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	books, closeBooks, err := unpack(words[0], work, *capacity, log)
+	if err != nil {
+		return err
+	}
+	added, err := catchUp(books, work, *from)
+	if err == nil {
+		err = audit(books, out)
+	}
+	if err := errors.Join(err, closeBooks()); err != nil {
+		return err
+	}
+	if err := moveAll(work, *data); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "restored to %s, with %d events that the backup lacked\n", *data, added)
+	return err
+}
+
+// unpack restores a backup into a folder and opens it.
+func unpack(path, dir string, capacity int, log *slog.Logger) (*ledger.Ledger, func() error, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	store, err := badgerstore.Open(filepath.Join(dir, "ledger"), log)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := backup.Read(bufio.NewReader(f), func(k backup.File) error {
+		return os.WriteFile(filepath.Join(dir, k.Name), k.Data, 0o600)
+	})
+	head := filepath.Join(dir, "head")
+	if err := ledger.Restore(store, head, r.Next); err != nil {
+		return nil, nil, errors.Join(err, store.Close())
+	}
+	books, err := ledger.Open(ledger.Config{Store: store, HeadPath: head, Capacity: capacity})
+	if err != nil {
+		return nil, nil, errors.Join(err, store.Close())
+	}
+	return books, func() error { return errors.Join(books.Close(), store.Close()) }, nil
+}
+
+// catchUp adds what an edge has beyond the ledger, if there is an edge to ask.
+func catchUp(books *ledger.Ledger, dir, from string) (added uint64, err error) {
+	if from == "" {
+		return 0, nil
+	}
+	key, err := publish.ReadKey(syncKeyPath(dir))
+	if err != nil {
+		return 0, err
+	}
+	return backup.CatchUp(context.Background(), books, from, key.Verifier())
+}
+
+// moveAll gives what was made its place; the head, without which nothing opens,
+// comes last.
+func moveAll(work, data string) error {
+	entries, err := os.ReadDir(work)
+	if err != nil {
+		return err
+	}
+	for _, last := range []bool{false, true} {
+		for _, e := range entries {
+			if (e.Name() == "head") != last {
+				continue
+			}
+			if err := os.Rename(filepath.Join(work, e.Name()), filepath.Join(data, e.Name())); err != nil {
+				return err
+			}
+		}
+		if err := syncFolder(data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verifyOrigin recomputes everything: of the running origin through its socket,
+// of a stopped one or a backup on a copy, so that nothing is changed.
+func verifyOrigin(args []string, out io.Writer) error {
+	fs := flag.NewFlagSet("webring verify", flag.ContinueOnError)
+	data := fs.String("data", "./data", "`folder` of the origin, running or not")
+	chain := fs.Bool("chain", false, "ask the payment networks about every transaction; needs the running origin")
+	capacity := fs.Int("capacity", 1_000_000, "`members` that can ever join, as for serve")
+	words, err := parseMixed(fs, args)
+	switch {
+	case err != nil:
+		return err
+	case len(words) > 1:
+		return errors.New("usage: webring verify [--data DIR] [--chain] | verify FILE")
+	case len(words) == 0:
+		path := "/verify"
+		if *chain {
+			path += "?chain=yes"
+		}
+		var v server.Verified
+		if err := operator(*data).ask(http.MethodGet, path, nil, &v); !errors.Is(err, errNotRunning) || *chain {
+			if err != nil {
+				return err
+			}
+			return report(&v, out)
+		}
+	}
+	work, err := os.MkdirTemp("", "webring-verify-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	var books *ledger.Ledger
+	var closeBooks func() error
+	if len(words) == 1 {
+		books, closeBooks, err = unpack(words[0], work, *capacity, log)
+	} else {
+		books, closeBooks, err = openCopy(*data, work, *capacity, log)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(audit(books, out), closeBooks())
+}
+
+// openCopy opens a copy of a stopped origin's ledger: opening writes, and what
+// is damaged should be kept as it was found.
+func openCopy(data, work string, capacity int, log *slog.Logger) (*ledger.Ledger, func() error, error) {
+	head, err := os.ReadFile(filepath.Join(data, "head"))
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := os.WriteFile(filepath.Join(work, "head"), head, 0o600); err != nil {
+		return nil, nil, err
+	}
+	if err := os.CopyFS(filepath.Join(work, "ledger"), os.DirFS(filepath.Join(data, "ledger"))); err != nil {
+		return nil, nil, err
+	}
+	return openLedger(&options{data: work, capacity: capacity}, nil, log, nil)
+}
+
+func audit(books *ledger.Ledger, out io.Writer) error {
+	a, err := books.Audit(context.Background())
+	if err != nil {
+		return err
+	}
+	return report(&server.Verified{Audit: *a}, out)
+}
+
+// errFindings is the status of a verification that found something.
+var errFindings = errors.New("what is stored does not agree with itself, or with the chain")
+
+func report(v *server.Verified, out io.Writer) error {
+	fmt.Fprintf(out, "%d events, tree %s, %d members, paid %s USD, voided %s USD; payments: %d applied, %d open, %d failed; %d events without a stored payment\n",
+		v.Events, v.Root, v.Members, paid.FormatUSD(v.Paid), paid.FormatUSD(v.Voided), v.Applied, v.Open, v.Failed, v.Alone)
+	findings := v.Findings
+	if v.Chain != nil {
+		fmt.Fprintf(out, "%d transactions asked for, %d without an answer\n", v.Chain.Asked, v.Chain.Unknown)
+		findings = append(findings, v.Chain.Findings...)
+	}
+	for _, f := range findings {
+		fmt.Fprintln(out, f)
+	}
+	if len(findings) > 0 {
+		return errFindings
+	}
+	_, err := fmt.Fprintln(out, "everything agrees")
+	return err
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestBackupAndAnEdgeBringEverythingBack holds that a lost origin comes back
+// from a backup made while it served, with what an edge has beyond that, and
+// that edges and payers notice nothing.
+func TestBackupAndAnEdgeBringEverythingBack(t *testing.T) {
+	t.Parallel()
+	o := ring(t)
+	edge := o.follow(t, o.verifier())
+	early := o.join("Early", "agent", "")
+	file := filepath.Join(t.TempDir(), "backup.tar")
+	if out, err := o.operate("backup", file); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	o.join("Later", "agent", "2.00")
+	body := `{"member":"` + early + `","amount":"1.25"}`
+	credential := o.sign(wallet(t), "/api/bid", body)
+	if r := o.post("/api/bid", body, "Authorization", credential); r.Status != http.StatusOK {
+		t.Fatalf("%d %s", r.Status, r.Body)
+	}
+	alike(t, o, edge)
+	o.confirmed()
+	if out, err := o.operate("verify", "--chain"); err != nil || !strings.Contains(out, "everything agrees") || !strings.Contains(out, "3 transactions asked for, 0 without an answer") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := o.operate("verify", file); err != nil || !strings.Contains(out, "2 events") {
+		t.Errorf("the backup: %v\n%s", err, out)
+	}
+	want, paid := o.get("/api/leaderboard").Body, o.received()
+	o.kill()
+	if out, err := o.operate("verify"); err != nil || !strings.Contains(out, "everything agrees") {
+		t.Errorf("the stopped origin: %v\n%s", err, out)
+	}
+
+	restored := filepath.Join(t.TempDir(), "data")
+	if out, err := o.operate("restore", file, "--data", restored); err == nil {
+		t.Errorf("restored although edges may have seen more: %s", out)
+	}
+	if out, err := o.operate("restore", file, "--data", o.data, "--alone"); err == nil {
+		t.Errorf("restored over a ledger: %s", out)
+	}
+	if out, err := o.operate("restore", file, "--data", restored, "--from", edge.base); err != nil || !strings.Contains(out, "2 events that the backup lacked") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	lost := o.data
+	o.data = restored
+	o.launch()
+	if got := o.get("/api/leaderboard").Body; string(got) != string(want) {
+		t.Errorf("the ring came back as %s\nwant %s", got, want)
+	}
+	// What was paid after the backup is not taken again.
+	if r := o.post("/api/bid", body, "Authorization", credential); r.Status != http.StatusConflict || r.code(t) != "credential_reused" {
+		t.Errorf("a credential of before: %d %s", r.Status, r.Body)
+	}
+	o.bid(early, "1.00")
+	if got := o.received(); got != paid+100 {
+		t.Errorf("%d cents were received, want %d", got, paid+100)
+	}
+	// The edge goes on with the restored origin: to it, nothing has changed.
+	eventually(t, "the edge behind the restored origin", 60*time.Second, func() bool { return edge.position() == o.position() })
+	alike(t, o, edge)
+
+	// An origin that went on alone is another one, and is told so.
+	o.kill()
+	other := filepath.Join(t.TempDir(), "other")
+	if out, err := o.operate("restore", file, "--data", other, "--alone"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	o.data = other
+	o.launch()
+	o.join("Elsewhere", "agent", "")
+	second := filepath.Join(t.TempDir(), "second.tar")
+	if out, err := o.operate("backup", second); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	o.kill()
+	if out, err := o.operate("restore", second, "--data", filepath.Join(t.TempDir(), "third"), "--from", edge.base); err == nil {
+		t.Errorf("two histories were joined: %v\n%s", err, out)
+	}
+	if text, err := os.ReadFile(second); err != nil {
+		t.Error(err)
+	} else {
+		text[len(text)/2] ^= 1
+		if err := os.WriteFile(second, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := o.operate("restore", second, "--data", filepath.Join(t.TempDir(), "fourth"), "--alone"); err == nil {
+		t.Errorf("an altered backup was restored: %s", out)
+	}
+	o.data = lost
+}
+
+// TestChallengeKeyIsRotatedWithoutLosingAPayment holds that challenges of the
+// previous key are taken after a restart, and those of an older one are not.
+func TestChallengeKeyIsRotatedWithoutLosingAPayment(t *testing.T) {
+	t.Parallel()
+	secret := filepath.Join(t.TempDir(), "secret")
+	keys := []string{strings.Repeat("a1", 32), strings.Repeat("b2", 32), strings.Repeat("c3", 32)}
+	rotate := func(lines ...string) {
+		t.Helper()
+		if err := os.WriteFile(secret, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rotate(keys[0])
+	o := ring(t, "--mpp-secret-file", secret)
+	body := `{"name":"Rotor","url":"https://rotor.dev/","kind":"agent"}`
+	other := `{"name":"Stator","url":"https://stator.dev/","kind":"agent"}`
+	late := o.challenge(o.post("/api/register", other))
+	ch := o.post("/api/register", body).Header.Get("WWW-Authenticate")
+	o.stop()
+	rotate(keys[1], keys[0])
+	o.launch()
+	_, client := chain(t)
+	w := wallet(t)
+	credential, err := client.Sign(t.Context(), w.HexKey(), ch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := o.post("/api/register", body, "Authorization", credential); r.Status != http.StatusCreated {
+		t.Fatalf("a challenge of the previous key: %d %s", r.Status, r.Body)
+	}
+	o.stop()
+	rotate(keys[2], keys[1])
+	o.launch()
+	if r := o.post("/api/register", other, "Authorization", signedBy(w, late)); r.Status != http.StatusPaymentRequired || r.code(t) != "invalid_challenge" {
+		t.Errorf("a challenge of a key that was dropped: %d %s", r.Status, r.Body)
+	}
+	if r := o.post("/api/register", body, "Authorization", credential); r.Status != http.StatusConflict {
+		t.Errorf("a used credential of a dropped key: %d %s", r.Status, r.Body)
+	}
+	if o.received() != 100 {
+		t.Errorf("%d cents were received", o.received())
+	}
+}

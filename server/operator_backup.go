@@ -1,0 +1,56 @@
+package server
+
+import (
+	"net/http"
+	"os"
+	"slices"
+
+	"webring/server/backup"
+	"webring/server/ledger"
+	"webring/server/paid"
+)
+
+// Verified is what a second reading of everything came to.
+type Verified struct {
+	ledger.Audit
+	Chain *paid.ChainAudit `json:"chain,omitempty"` // on request
+}
+
+// backup streams. A stream that breaks lacks its end, by which whoever reads it
+// knows.
+func (o *Operator) backup(w http.ResponseWriter, _ *http.Request) {
+	var files []backup.File
+	for name, path := range o.Keys {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			o.failed(w, "reading a key for a backup", err)
+			return
+		}
+		files = append(files, backup.File{Name: name, Data: data})
+	}
+	slices.SortFunc(files, func(a, b backup.File) int { return slices.Compare([]byte(a.Name), []byte(b.Name)) })
+	w.Header().Set("Content-Type", "application/x-tar")
+	if err := backup.Write(w, o.Ledger, files); err != nil {
+		o.Log.Error("backup not finished", "err", err)
+		panic(http.ErrAbortHandler)
+	}
+	o.Log.Info("backup written")
+}
+
+func (o *Operator) verify(w http.ResponseWriter, r *http.Request) {
+	a, err := o.Ledger.Audit(r.Context())
+	if err != nil {
+		o.failed(w, "verifying the ledger", err)
+		return
+	}
+	v := Verified{Audit: *a}
+	if r.URL.Query().Has("chain") {
+		c, err := o.Payments.VerifyChain(r.Context())
+		if err != nil {
+			o.failed(w, "verifying payments", err)
+			return
+		}
+		v.Chain = &c
+	}
+	reply(w, v)
+}

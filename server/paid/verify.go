@@ -1,0 +1,82 @@
+package paid
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"webring/core"
+	"webring/server/ledger"
+	"webring/server/mpp"
+)
+
+// ChainAudit is what the networks said of the payments in the ledger.
+type ChainAudit struct {
+	Asked    int      `json:"asked"`    // transactions
+	Unknown  int      `json:"unknown"`  // of networks that are not configured, or that gave no answer
+	Findings []string `json:"findings"` // at most a hundred; there should be none
+}
+
+// maxChainFindings bounds what one audit reports.
+const maxChainFindings = 100
+
+// VerifyChain asks the networks about every transaction that events name: each
+// must have brought the recipient at least what events gave for it.
+func (s *Service) VerifyChain(ctx context.Context) (a ChainAudit, err error) {
+	a.Findings = []string{}
+	named := map[[2]string]int64{}
+	for from := uint64(0); ; {
+		records, err := s.Ledger.Records(from, findPage)
+		if err != nil {
+			return a, err
+		}
+		if len(records) == 0 {
+			break
+		}
+		for _, r := range records {
+			e, err := core.DecodeEvent(r.Event)
+			if err != nil {
+				return a, err
+			}
+			if p, cents := ledger.PaymentOf(e); p.Transaction != "" {
+				named[[2]string{p.Network, p.Transaction}] += cents
+			}
+		}
+		from += uint64(len(records))
+	}
+	networks := map[string]*network{}
+	for _, n := range s.networks {
+		networks[n.Network()] = n
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(named), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+		cents := named[key]
+		if cents <= 0 {
+			continue // voided
+		}
+		n := networks[key[0]]
+		if n == nil {
+			a.Unknown++
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return a, err
+		}
+		a.Asked++
+		t, err := n.Received(ctx, key[1])
+		var finding string
+		switch {
+		case errors.Is(err, mpp.ErrNoTransfer):
+			finding = fmt.Sprintf("%s %s brought nothing; events gave %d cents for it", key[0], key[1], cents)
+		case err != nil:
+			a.Unknown++
+		case t.Cents < cents:
+			finding = fmt.Sprintf("%s %s brought %d cents; events gave %d for it", key[0], key[1], t.Cents, cents)
+		}
+		if finding != "" && len(a.Findings) < maxChainFindings {
+			a.Findings = append(a.Findings, finding)
+		}
+	}
+	return a, nil
+}
