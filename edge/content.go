@@ -101,7 +101,7 @@ func (c *content) send(ctx *fasthttp.RequestCtx, cache string) {
 	if c.sharing {
 		setHeader(ctx, "Cross-Origin-Resource-Policy", "cross-origin")
 	}
-	if unchanged(&ctx.Request.Header, []byte(tag)) {
+	if unchanged(ctx.Request.Header.PeekAll("If-None-Match"), []byte(tag)) {
 		ctx.SetStatusCode(fasthttp.StatusNotModified)
 		return
 	}

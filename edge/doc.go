@@ -9,7 +9,12 @@
 // any layer, is answered by a problem document of the one table in
 // [webring/core/api].
 //
-// A tour: [Shell] in shell.go takes each request through limiter, version
+// Every connection begins in a lane (lane.go), which answers plain reads in one
+// pass: plain.go says which they are, fields.go writes the header fields of all
+// answers. The first request of any other kind takes the connection over to
+// fasthttp, lanes.go says how.
+//
+// From there, [Shell] in shell.go takes each request through limiter, version
 // check and route, with panics contained around all of it. routes.go finds the
 // handler; read.go turns an answer of the core into HTTP; validator.go knows
 // entity tags; paid.go lets a payment handler in; problem.go writes problems,

@@ -33,27 +33,10 @@ func setNumber[N ~uint32 | ~uint64 | ~int64](ctx *fasthttp.RequestCtx, name stri
 
 // finish adds what every answer carries, whoever made it.
 func (s *Shell) finish(ctx *fasthttp.RequestCtx, w window) {
-	setHeader(ctx, "Api-Version", apiVersion)
-	setHeader(ctx, "Access-Control-Allow-Origin", "*")
-	setHeader(ctx, "Access-Control-Expose-Headers", exposed)
-	setHeader(ctx, "X-Content-Type-Options", "nosniff")
-	if s.stale != nil && s.stale() {
-		setHeader(ctx, staleField, "true")
-	}
-	if w.from == nil {
-		return
-	}
-	remaining, seconds := w.from.reset(w)
-	if w.exceeded {
-		setNumber(ctx, "Retry-After", seconds)
-	}
-	if w.from.quiet {
-		return
-	}
-	setNumber(ctx, "RateLimit-Limit", w.limit)
-	setNumber(ctx, "RateLimit-Remaining", remaining)
-	setNumber(ctx, "RateLimit-Reset", seconds)
-	setHeader(ctx, "RateLimit-Policy", w.from.policy)
+	a := s.answers.Get().(*answer)
+	a.fields = s.appendCommon(a.fields[:0], w, s.now())
+	setFields(ctx, a.fields)
+	s.answers.Put(a)
 }
 
 // staleField marks an answer of a node that may be behind the ring: it has

@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -11,11 +12,11 @@ const (
 	windowLength = 60 * time.Second
 	windowMillis = int64(windowLength / time.Millisecond)
 
-	// The table holds 2^18 clients in 8 MB, for ever: 256 shards, so that
-	// workers rarely meet at a lock, of 64 rows of 16 slots.
-	limiterShards = 256
-	limiterRows   = 64
-	limiterWays   = 16
+	// The table holds 2^18 clients in 6 MB, for ever: 16 384 rows of 16 slots.
+	// Newcomers to a row take one of 256 locks.
+	limiterLocks = 256
+	limiterRows  = 16384
+	limiterWays  = 16
 )
 
 // limiter counts the requests of each client in fixed windows of 60 seconds
@@ -27,26 +28,40 @@ const (
 // for some, and while no window of the row ends, too low for nobody: crowding
 // out one's own entry wins nothing. Rows are chosen by a seeded hash, so nobody
 // can aim at another's.
+//
+// A client whose window is open is counted without a lock, by one addition: what
+// it takes to give a slot to a client or to open a window is done under the lock
+// of the row. A request that is counted while its slot changes hands counts for
+// the next owner, so here too counts are at most too high.
 type limiter struct {
 	limit  uint32
 	policy string // the RateLimit-Policy field
+	fields []byte // that and the limit, as they stand on the wire
 	quiet  bool   // says nothing of itself while it is kept
 	now    func() time.Time
 	start  time.Time
 	seed   maphash.Seed
-	shards [limiterShards]limiterShard
+	locks  [limiterLocks]sync.Mutex
+	rows   [limiterRows][limiterWays]slot
 }
 
-type limiterShard struct {
-	mu   sync.Mutex
-	rows [limiterRows][limiterWays]slot
-}
-
+// slot is one client's window.
 type slot struct {
-	client client
-	count  uint32 // 0: free
-	opened int64  // milliseconds since start
+	net    atomic.Uint64
+	opened atomic.Int64  // milliseconds since start, and the kind of client below that
+	count  atomic.Uint32 // 0: free
 }
+
+// kindBits hold the kind of a client under the time of a slot.
+const kindBits = 3
+
+func (s *slot) holds(c client) bool {
+	return s.net.Load() == c.net && family(s.opened.Load()&(1<<kindBits-1)) == c.kind
+}
+
+// open says whether a window that was opened then has not ended. A clock that
+// went back would otherwise hold a window open for long.
+func open(opened, now int64) bool { return now-opened < windowMillis && now >= opened }
 
 // window is what a limiter says of one request. The zero value is that of no
 // limit.
@@ -63,72 +78,98 @@ func newLimiter(limit int, now func() time.Time) *limiter {
 		return nil
 	}
 	limit = min(limit, 1<<30)
-	return &limiter{limit: uint32(limit), policy: strconv.Itoa(limit) + ";w=60", now: now, start: now(), seed: maphash.MakeSeed()}
+	policy := strconv.Itoa(limit) + ";w=60"
+	return &limiter{limit: uint32(limit), policy: policy, now: now, start: now(), seed: maphash.MakeSeed(),
+		fields: []byte("RateLimit-Limit: " + strconv.Itoa(limit) + "\r\nRateLimit-Policy: " + policy + "\r\n")}
 }
 
-func (l *limiter) millis() int64 { return l.now().Sub(l.start).Milliseconds() }
-
-// take counts a request.
-func (l *limiter) take(c client) window { return l.ask(c, 1) }
+// take counts a request that arrived now.
+func (l *limiter) take(c client, now time.Time) window { return l.ask(c, now, 1) }
 
 // look says how things stand without counting.
-func (l *limiter) look(c client) window { return l.ask(c, 0) }
+func (l *limiter) look(c client, now time.Time) window { return l.ask(c, now, 0) }
 
-func (l *limiter) ask(c client, cost uint32) window {
+func (l *limiter) ask(c client, at time.Time, cost uint32) window {
 	if l == nil {
 		return window{}
 	}
+	now := at.Sub(l.start).Milliseconds()
 	hash := maphash.Comparable(l.seed, c)
-	shard := &l.shards[hash%limiterShards]
-	row := &shard.rows[hash/limiterShards%limiterRows]
-	now := l.millis()
-
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	found, free, least := -1, -1, 0
+	row := &l.rows[hash%limiterRows]
 	for i := range row {
-		s := &row[i]
-		// A clock that went back would otherwise hold a window open for long.
-		if s.count > 0 && (now-s.opened >= windowMillis || now < s.opened) {
-			s.count = 0
-		}
-		switch {
-		case s.count == 0:
-			free = i
-		case s.client == c:
-			found = i
-		}
-		if row[i].count < row[least].count {
-			least = i
+		if s := &row[i]; s.holds(c) {
+			if opened := s.opened.Load() >> kindBits; open(opened, now) && s.count.Load() > 0 {
+				return l.window(s, opened, cost)
+			}
+			break
 		}
 	}
-	if found < 0 && cost == 0 {
+	if cost == 0 {
 		return window{from: l, limit: l.limit, remaining: l.limit, ends: now + windowMillis}
 	}
-	if found < 0 {
-		if found = free; found < 0 {
-			found = least
-			row[found].client = c
-		} else {
-			row[found] = slot{client: c, opened: now}
-		}
+	lock := &l.locks[hash%limiterLocks]
+	lock.Lock()
+	defer lock.Unlock()
+	s := admit(row, c, now)
+	return l.window(s, s.opened.Load()>>kindBits, cost)
+}
+
+// window counts in a slot.
+func (l *limiter) window(s *slot, opened int64, cost uint32) window {
+	count := s.count.Load()
+	if count <= l.limit {
+		// As many may be here at a time as there are requests in work: far from
+		// where the count would overflow.
+		count = s.count.Add(cost)
 	}
-	s := &row[found]
-	s.count = min(s.count+cost, l.limit+1)
 	return window{
 		from:      l,
 		limit:     l.limit,
-		remaining: l.limit - min(s.count, l.limit),
-		exceeded:  s.count > l.limit,
-		ends:      s.opened + windowMillis,
+		remaining: l.limit - min(count, l.limit),
+		exceeded:  count > l.limit,
+		ends:      opened + windowMillis,
 	}
+}
+
+// admit gives the client's slot in a row that is locked, with an open window.
+func admit(row *[limiterWays]slot, c client, now int64) *slot {
+	var own, free, least *slot
+	for i := range row {
+		s := &row[i]
+		if s.count.Load() > 0 && !open(s.opened.Load()>>kindBits, now) {
+			s.count.Store(0)
+		}
+		switch {
+		case s.holds(c):
+			own = s
+		case s.count.Load() == 0:
+			free = s
+		}
+		if least == nil || s.count.Load() < least.count.Load() {
+			least = s
+		}
+	}
+	switch {
+	case own != nil:
+		if own.count.Load() == 0 {
+			own.opened.Store(now<<kindBits | int64(c.kind))
+		}
+		return own
+	case free != nil:
+		free.net.Store(c.net)
+		free.opened.Store(now<<kindBits | int64(c.kind))
+		return free
+	}
+	least.net.Store(c.net)
+	least.opened.Store(least.opened.Load()&^(1<<kindBits-1) | int64(c.kind))
+	return least
 }
 
 // reset gives the whole seconds until the window ends, rounded up. A request
 // may have been held until after its end; then the next one opens a new window
 // and has all of it.
-func (l *limiter) reset(w window) (remaining uint32, seconds int64) {
-	left := w.ends - l.millis()
+func (l *limiter) reset(w window, now time.Time) (remaining uint32, seconds int64) {
+	left := w.ends - now.Sub(l.start).Milliseconds()
 	if left <= 0 {
 		return w.limit, windowMillis / 1000
 	}

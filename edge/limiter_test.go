@@ -25,8 +25,8 @@ func TestAWindowIsOpenedByTheFirstRequest(t *testing.T) {
 		{200 * time.Second, 2, false, 60}, {0, 1, false, 60},
 	} {
 		clock.Move(step.after)
-		w := l.take(c)
-		remaining, reset := l.reset(w)
+		w := l.take(c, l.now())
+		remaining, reset := l.reset(w, l.now())
 		if remaining != step.remaining || w.exceeded != step.exceeded || reset != step.reset {
 			t.Errorf("step %d: remaining %d, exceeded %v, reset %d, want %+v", i, remaining, w.exceeded, reset, step)
 		}
@@ -36,15 +36,15 @@ func TestAWindowIsOpenedByTheFirstRequest(t *testing.T) {
 func TestClientsDoNotShareALimit(t *testing.T) {
 	l := newLimiter(1, newClock().Now)
 	for _, a := range []string{"192.0.2.1", "192.0.2.2", "2001:db8:0:1::1", "2001:db8:0:2::1", "::192.0.2.1"} {
-		if l.take(ip(a)).exceeded {
+		if l.take(ip(a), l.now()).exceeded {
 			t.Errorf("%s was counted with another", a)
 		}
 	}
-	if l.take(client{}).exceeded {
+	if l.take(client{}, l.now()).exceeded {
 		t.Error("local peers were counted with another")
 	}
 	for _, a := range []string{"::ffff:192.0.2.1", "2001:db8:0:1:ffff::2", "2001:db8:0:2::9%eth0"} {
-		if !l.take(ip(a)).exceeded {
+		if !l.take(ip(a), l.now()).exceeded {
 			t.Errorf("%s was not counted with its own", a)
 		}
 	}
@@ -54,13 +54,13 @@ func TestLookingDoesNotCount(t *testing.T) {
 	l := newLimiter(2, newClock().Now)
 	c := ip("192.0.2.1")
 	for range 5 {
-		if w := l.look(c); w.exceeded || w.remaining != 2 {
+		if w := l.look(c, l.now()); w.exceeded || w.remaining != 2 {
 			t.Fatalf("%+v", w)
 		}
 	}
-	l.take(c)
+	l.take(c, l.now())
 	for range 5 {
-		if w := l.look(c); w.exceeded || w.remaining != 1 {
+		if w := l.look(c, l.now()); w.exceeded || w.remaining != 1 {
 			t.Fatalf("%+v", w)
 		}
 	}
@@ -69,9 +69,9 @@ func TestLookingDoesNotCount(t *testing.T) {
 func TestARequestHeldBeyondItsWindowSeesTheNext(t *testing.T) {
 	clock := newClock()
 	l := newLimiter(3, clock.Now)
-	w := l.take(ip("192.0.2.1"))
+	w := l.take(ip("192.0.2.1"), l.now())
 	clock.Move(100 * time.Second)
-	if remaining, reset := l.reset(w); remaining != 3 || reset != 60 {
+	if remaining, reset := l.reset(w, l.now()); remaining != 3 || reset != 60 {
 		t.Errorf("remaining %d, reset %d", remaining, reset)
 	}
 }
@@ -81,11 +81,11 @@ func TestAClockThatGoesBackHoldsNoWindowOpen(t *testing.T) {
 	l := newLimiter(1, clock.Now)
 	c := ip("192.0.2.1")
 	clock.Move(time.Hour)
-	l.take(c)
+	l.take(c, l.now())
 	clock.Move(-time.Hour)
-	if w := l.take(c); w.exceeded {
+	if w := l.take(c, l.now()); w.exceeded {
 		t.Error("exceeded by a request of the future")
-	} else if _, reset := l.reset(w); reset != 60 {
+	} else if _, reset := l.reset(w, l.now()); reset != 60 {
 		t.Errorf("reset %d", reset)
 	}
 }
@@ -94,16 +94,16 @@ func TestAFloodDoesNotResetACount(t *testing.T) {
 	l := newLimiter(120, newClock().Now)
 	c := ip("2001:db8::1")
 	for range 121 {
-		l.take(c)
+		l.take(c, l.now())
 	}
 	// Four times as many clients as there are slots, each with a few requests.
-	for i := range uint64(4 * limiterShards * limiterRows * limiterWays) {
+	for i := range uint64(4 * limiterRows * limiterWays) {
 		flood := client{0x20010db9_00000000 + i, ipv6}
 		for range i%3 + 1 {
-			l.take(flood)
+			l.take(flood, l.now())
 		}
 	}
-	if !l.take(c).exceeded {
+	if !l.take(c, l.now()).exceeded {
 		t.Error("the count was forgotten")
 	}
 }
@@ -114,12 +114,12 @@ func TestCountsAreNeverTooLow(t *testing.T) {
 	const clients, requests = 17 * limiterWays * 1024, 8
 	for range requests {
 		for i := range uint64(clients) {
-			l.take(client{i, ipv4})
+			l.take(client{i, ipv4}, l.now())
 		}
 	}
 	short := 0
 	for i := range uint64(clients) {
-		if w := l.take(client{i, ipv4}); w.limit-w.remaining < requests+1 {
+		if w := l.take(client{i, ipv4}, l.now()); w.limit-w.remaining < requests+1 {
 			short++
 		}
 	}
@@ -137,7 +137,7 @@ func TestConcurrentRequestsAreCountedExactly(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 200 {
-				if !l.take(ip("192.0.2.1")).exceeded {
+				if !l.take(ip("192.0.2.1"), l.now()).exceeded {
 					passed.Add(1)
 				}
 			}

@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"runtime"
 	"runtime/debug"
-
-	"github.com/valyala/fasthttp"
 )
 
 // connectionLog receives what fasthttp has to say of connections. Its
@@ -21,7 +19,7 @@ func (l connectionLog) Printf(format string, _ ...any) {
 
 // logPanic says where a panic came from, and nothing of the request but method
 // and path. Values of other types than these two may hold pieces of it.
-func (s *Shell) logPanic(ctx *fasthttp.RequestCtx, v any) {
+func (s *Shell) logPanic(v any, method, target []byte) {
 	reason := fmt.Sprintf("%T", v)
 	switch v := v.(type) {
 	case runtime.Error:
@@ -29,7 +27,6 @@ func (s *Shell) logPanic(ctx *fasthttp.RequestCtx, v any) {
 	case string:
 		reason = v
 	}
-	target, _ := requestTarget(&ctx.Request.Header)
 	s.log.Error("edge: panic while answering", "reason", reason,
-		"method", string(ctx.Method()), "path", string(pathOf(target)), "stack", string(debug.Stack()))
+		"method", string(method), "path", string(pathOf(target)), "stack", string(debug.Stack()))
 }

@@ -63,7 +63,7 @@ func (s *Shell) unread(ctx *fasthttp.RequestCtx, err error) {
 		// A connection on which nothing was ever asked is no request.
 		p, count = tooSlow, s.limiter.look
 	}
-	if w = count(s.proxies.client(ctx)); w.exceeded {
+	if w = count(s.proxies.client(ctx), s.now()); w.exceeded {
 		p = tooManyRequests
 	}
 	s.problem(ctx, p)

@@ -79,6 +79,10 @@ type hop struct {
 	seen  bool // false when the field is not there
 }
 
+// fields are those of a request: the lines of one by its canonical name, which
+// hold until the next is asked for.
+type fields interface{ PeekAll(name string) [][]byte }
+
 // forwarded reads what the trusted peer says of the request. The client is the
 // last hop that is not itself a trusted proxy: what stands further left may be
 // anything that this client wrote.
@@ -86,7 +90,7 @@ type hop struct {
 // A proxy sets Forwarded (RFC 7239) or the X-Forwarded fields and may pass the
 // others on as a stranger sent them, so where they contradict each other
 // neither is believed. A client that cannot be told is counted with its proxy.
-func (p *Proxies) forwarded(h *fasthttp.RequestHeader, peer client) origin {
+func (p *Proxies) forwarded(h fields, peer client) origin {
 	o := origin{client: peer}
 	f := p.lastForwarded(h.PeekAll("Forwarded"))
 	x := p.lastForwardedFor(h.PeekAll("X-Forwarded-For"))

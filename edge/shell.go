@@ -39,16 +39,20 @@ type Shell struct {
 	// Each request is counted by one of these: everyone's, those that edges
 	// follow this node with, those that edges forward.
 	limiter, followers, forwarded *limiter
-	vouchers                      *vouchers    // nil: none are taken
-	complained                    atomic.Int64 // second of the last line about one
+	now                           func() time.Time // their clock
+	vouchers                      *vouchers        // nil: none are taken
+	complained                    atomic.Int64     // second of the last line about one
 
 	maxConns, maxConnsPerClient int
 
 	router     *router.Router
 	deprecated map[string]deprecation
-	answers    sync.Pool
 	leaves     *leaves // pages that were drawn
 	surveyed   atomic.Pointer[survey]
+	plain      *plainPaths
+	answers    sync.Pool // of *answer
+	works      sync.Pool // of *work
+	lanes      *lanes
 	server     fasthttp.Server
 
 	mu        sync.Mutex
@@ -76,12 +80,16 @@ func newShell(cfg Config, deprecated map[string]deprecation) (*Shell, error) {
 		proxies:           cfg.TrustedProxies,
 		stale:             cfg.Stale,
 		limiter:           newLimiter(cfg.RateLimit, now),
+		now:               now,
 		log:               cfg.Log,
 		maxConns:          cmp.Or(cfg.MaxConns, 16384),
 		maxConnsPerClient: cmp.Or(cfg.MaxConnsPerClient, 256),
 		deprecated:        deprecated,
+		plain:             newPlainPaths(deprecated),
 		answers:           sync.Pool{New: func() any { return new(answer) }},
 		leaves:            newLeaves(),
+		works:             sync.Pool{New: func() any { return new(work) }},
+		lanes:             newLanes(),
 	}
 	if s.log == nil {
 		s.log = slog.Default()
@@ -144,7 +152,13 @@ func (s *Shell) Serve(l net.Listener) error {
 	}
 	s.listeners = append(s.listeners, l)
 	s.mu.Unlock()
-	return s.server.Serve(l)
+	return s.server.Serve(s.lanesOf(l))
+}
+
+func (s *Shell) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
 }
 
 // Shutdown stops accepting connections and returns when every request in work
@@ -157,7 +171,8 @@ func (s *Shell) Shutdown(ctx context.Context) error {
 		l.Close()
 	}
 	s.mu.Unlock()
-	return s.server.ShutdownWithContext(ctx)
+	// Lanes first: they may still hand connections over.
+	return errors.Join(s.lanes.shut(ctx), s.server.ShutdownWithContext(ctx))
 }
 
 // handle takes a request that was read whole through everything.
@@ -179,6 +194,7 @@ func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 // count takes the request from what its client has left, having found out who
 // that is.
 func (s *Shell) count(ctx *fasthttp.RequestCtx) window {
+	now := s.now()
 	var o origin
 	vouched := false
 	if s.vouchers != nil || ctx.Request.Header.IsPost() {
@@ -190,12 +206,12 @@ func (s *Shell) count(ctx *fasthttp.RequestCtx) window {
 			// Whoever shares an address with an edge takes nothing from it.
 			c.kind |= known
 		}
-		return s.followers.take(c)
+		return s.followers.take(c, now)
 	}
 	if vouched {
-		return s.forwarded.take(o.client)
+		return s.forwarded.take(o.client, now)
 	}
-	return s.limiter.take(s.proxies.client(ctx))
+	return s.limiter.take(s.proxies.client(ctx), now)
 }
 
 // contain answers a request whose handling panicked: the process serves others.
@@ -205,7 +221,8 @@ func (s *Shell) contain(ctx *fasthttp.RequestCtx, w *window) {
 	if v == nil {
 		return
 	}
-	s.logPanic(ctx, v)
+	target, _ := requestTarget(&ctx.Request.Header)
+	s.logPanic(v, ctx.Method(), target)
 	s.problem(ctx, internal)
 	s.finish(ctx, *w)
 }

@@ -6,8 +6,6 @@ import (
 	"encoding/hex"
 	"strconv"
 
-	"github.com/valyala/fasthttp"
-
 	"webring/core/api"
 )
 
@@ -54,11 +52,11 @@ var cacheControls = func() (fields [maxAge + 1]string) {
 	return fields
 }()
 
-// unchanged says whether If-None-Match names the tag: in a list, weakly or
-// strongly, or as "*" (RFC 9110, 13.1.2). What follows a malformed element is
-// not looked at.
-func unchanged(h *fasthttp.RequestHeader, tag []byte) bool {
-	for _, list := range h.PeekAll("If-None-Match") {
+// unchanged says whether the lines of If-None-Match name the tag: in a list,
+// weakly or strongly, or as "*" (RFC 9110, 13.1.2). What follows a malformed
+// element is not looked at.
+func unchanged(ifNoneMatch [][]byte, tag []byte) bool {
+	for _, list := range ifNoneMatch {
 		if string(trim(list)) == "*" {
 			return true
 		}

@@ -1,0 +1,196 @@
+package edge
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/core/api"
+)
+
+// Header fields are put together once, as they stand on the wire: lines that
+// each end with CRLF. A lane sends them so, and what fasthttp answers is given
+// them line by line.
+
+// commonFields are those of every answer.
+const commonFields = "Api-Version: " + apiVersion + "\r\n" +
+	"Access-Control-Allow-Origin: *\r\n" +
+	"Access-Control-Expose-Headers: " + exposed + "\r\n" +
+	"X-Content-Type-Options: nosniff\r\n"
+
+// The fields that say what a body is.
+const (
+	jsonFields    = "Content-Type: application/json\r\n"
+	problemFields = "Content-Type: application/problem+json\r\n"
+	htmlFields    = "Content-Type: text/html; charset=utf-8\r\nContent-Security-Policy: default-src 'none'; frame-ancestors 'none'\r\n"
+)
+
+const notStored = "Cache-Control: no-store\r\n"
+
+// setFields gives fasthttp's answer the fields in lines.
+func setFields(ctx *fasthttp.RequestCtx, lines []byte) {
+	for len(lines) > 0 {
+		var line []byte
+		line, lines, _ = bytes.Cut(lines, crlf)
+		name, value, _ := bytes.Cut(line, colon)
+		if string(name) == "Content-Type" {
+			ctx.Response.Header.SetContentTypeBytes(value)
+		} else {
+			ctx.Response.Header.SetCanonical(name, value)
+		}
+	}
+}
+
+var (
+	crlf  = []byte("\r\n")
+	colon = []byte(": ")
+)
+
+func appendNumberField(dst []byte, name string, n int64) []byte {
+	dst = append(dst, name...)
+	dst = append(dst, ": "...)
+	dst = strconv.AppendInt(dst, n, 10)
+	return append(dst, "\r\n"...)
+}
+
+// appendWord appends what a core wrote to a field that is being put together.
+// The core writes no controls; were one to get here, it would end the field.
+func appendWord(dst, word []byte) []byte {
+	if !printable(word) {
+		panic("edge: the core has written a header field that cannot be sent")
+	}
+	return append(dst, word...)
+}
+
+// appendAnswer appends the fields of an answer of the core, and gives its
+// status: 304 when one of the If-None-Match lines names the document that the
+// reader would get.
+func (t *tenure) appendAnswer(dst []byte, r *api.Response, ifNoneMatch [][]byte) ([]byte, int) {
+	dst = append(dst, "Webring-Seq: "...)
+	dst = strconv.AppendUint(dst, r.Seq, 10)
+	dst = append(dst, "\r\n"...)
+	if r.Unknown {
+		dst = append(dst, "Webring-From: unknown\r\n"...)
+	}
+	if len(r.Location) > 0 {
+		dst = append(dst, "Location: "...)
+		dst = appendWord(dst, r.Location)
+		dst = append(dst, "\r\n"...)
+	}
+	dst = appendLinks(dst, r)
+	if r.Validity == api.Never {
+		dst = append(dst, notStored...)
+	} else {
+		dst = append(dst, "Cache-Control: "...)
+		dst = append(dst, cacheControls[t.lifetime(r)]...)
+		dst = append(dst, "\r\nETag: "...)
+		at := len(dst)
+		dst = t.appendTag(dst, r)
+		same := r.Status == fasthttp.StatusOK && unchanged(ifNoneMatch, dst[at:])
+		if dst = append(dst, "\r\n"...); same {
+			return dst, fasthttp.StatusNotModified
+		}
+	}
+	switch r.Media {
+	case api.Problem:
+		dst = append(dst, problemFields...)
+	case api.HTML:
+		dst = append(dst, htmlFields...)
+	default:
+		dst = append(dst, jsonFields...)
+	}
+	return dst, r.Status
+}
+
+// appendLinks appends the Link field of a list's neighbouring pages.
+func appendLinks(dst []byte, r *api.Response) []byte {
+	before := "Link: <"
+	if len(r.Next) > 0 {
+		dst = append(dst, before...)
+		dst = appendWord(dst, r.Next)
+		dst = append(dst, `>; rel="next"`...)
+		before = ", <"
+	}
+	if len(r.Prev) > 0 {
+		dst = append(dst, before...)
+		dst = appendWord(dst, r.Prev)
+		dst = append(dst, `>; rel="prev"`...)
+		before = ", <"
+	}
+	if before == ", <" {
+		dst = append(dst, "\r\n"...)
+	}
+	return dst
+}
+
+// appendCommon appends what every answer carries, whoever made it.
+func (s *Shell) appendCommon(dst []byte, w window, now time.Time) []byte {
+	dst = append(dst, commonFields...)
+	if s.stale != nil && s.stale() {
+		dst = append(dst, staleField+": true\r\n"...)
+	}
+	if w.from == nil {
+		return dst
+	}
+	remaining, seconds := w.from.reset(w, now)
+	if w.exceeded {
+		dst = appendNumberField(dst, "Retry-After", seconds)
+	}
+	if w.from.quiet {
+		return dst
+	}
+	dst = append(dst, w.from.fields...)
+	dst = appendNumberField(dst, "RateLimit-Remaining", int64(remaining))
+	return appendNumberField(dst, "RateLimit-Reset", seconds)
+}
+
+// printable says whether b has no bytes but those from space to tilde. It
+// looks at eight at a time.
+func printable(b []byte) bool {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	for ; len(b) >= 8; b = b[8:] {
+		x := binary.LittleEndian.Uint64(b)
+		// In a byte below 0x80: less than a space borrows from its top bit, and
+		// a delete is carried into it.
+		if (x|(x-0x20*ones)|(x+ones))&tops != 0 {
+			return false
+		}
+	}
+	for _, c := range b {
+		if c < ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// statusLines are the first lines of answers by status.
+var statusLines = func() (lines [600]string) {
+	for status := 100; status < len(lines); status++ {
+		lines[status] = "HTTP/1.1 " + strconv.Itoa(status) + " " + fasthttp.StatusMessage(status) + "\r\n"
+	}
+	return lines
+}()
+
+// dateLine is the Date field of one second.
+type dateLine struct {
+	second int64
+	line   []byte
+}
+
+// date is the last one that was put together, for everyone.
+var date atomic.Pointer[dateLine]
+
+func appendDate(dst []byte, now time.Time) []byte {
+	d := date.Load()
+	if d == nil || d.second != now.Unix() {
+		line := append(fasthttp.AppendHTTPDate([]byte("Date: "), now), "\r\n"...)
+		d = &dateLine{now.Unix(), line}
+		date.Store(d)
+	}
+	return append(dst, d.line...)
+}

@@ -1,0 +1,263 @@
+package edge
+
+import (
+	"net"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/core/api"
+)
+
+// A lane serves one connection from its beginning. It answers plain reads by
+// itself, in one pass over the request and with one write for all that have
+// arrived together: nearly everything that a ring is asked, at a part of what a
+// general server costs. With the first request of any other kind it hands the
+// connection over to fasthttp, with what it has read of it, and never gets it
+// back. So nothing unusual is decided here, and what is answered here is
+// answered as fasthttp's handlers would: the fields come from the same
+// functions.
+type lane struct {
+	s      *Shell
+	conn   net.Conn
+	client client // the peer, or the proxy that it is
+	behind bool   // it is a proxy whose word is taken for whom it forwards
+	to     *laneListener
+
+	state atomic.Int32
+	spoke bool // anything has arrived
+	fd    int  // the socket while it may be written to at once, or -1
+
+	// Deadlines are moved when they are a little old, not at each request:
+	// each move costs as much as a lookup.
+	moved time.Time
+}
+
+// The states of a lane.
+const (
+	laneIdle  int32 = iota // between requests
+	laneBusy               // in the middle of one
+	laneLast               // in the middle of the last one
+	laneEnded              // closed from outside while idle
+)
+
+// work is what a lane needs while it answers, reused from lane to lane.
+type work struct {
+	in     [maxPlain]byte
+	out    []byte
+	answer answer
+	read   plainRead
+}
+
+// What becomes of a connection.
+type fate uint8
+
+const (
+	goesOn   fate = iota // more is to come
+	handOver             // to fasthttp, with what is in the buffer
+	ends
+)
+
+// run serves the connection until it ends or is handed over.
+func (l *lane) run() {
+	w, n, fate, expired := l.serve()
+	if fate == handOver {
+		var unread []byte
+		if n > 0 {
+			unread = append(unread, w.in[:n]...)
+		}
+		l.to.hand(handedOver(l.conn, unread, expired))
+	} else {
+		l.conn.Close()
+	}
+	l.s.rest(w)
+	l.s.lanes.leave(l)
+}
+
+// serveSlowly reads with calls that block: for connections that are no sockets
+// of this system, as with TLS. It gives what has been read and not answered.
+func (l *lane) serveSlowly() (w *work, n int, f fate, expired bool) {
+	w = l.s.works.Get().(*work)
+	l.conn.SetReadDeadline(time.Now().Add(l.s.server.ReadTimeout))
+	for {
+		got, err := l.conn.Read(w.in[n:])
+		if got == 0 || err != nil {
+			f, expired = l.unread(n, err)
+			return w, n, f, expired
+		}
+		if n, f = l.batch(w, n+got); f != goesOn {
+			return w, n, f, false
+		}
+		l.wait(n)
+	}
+}
+
+// unread says what becomes of a connection from which n bytes have been read
+// and no more can be. Fasthttp says so where somebody may hear it.
+func (l *lane) unread(n int, err error) (f fate, expired bool) {
+	if t, ok := err.(net.Error); ok && t.Timeout() && (n > 0 || !l.spoke) {
+		return handOver, true
+	}
+	return ends, false
+}
+
+// wait moves the deadline for the next bytes: of a request that has begun it is
+// near and exact, of one that has not it may be early by an eighth.
+func (l *lane) wait(begun int) {
+	now := time.Now()
+	if begun > 0 {
+		l.conn.SetReadDeadline(now.Add(l.s.server.ReadTimeout))
+		l.moved = time.Time{}
+		return
+	}
+	idle := l.s.server.IdleTimeout
+	if now.Sub(l.moved) > min(idle/8, time.Second) {
+		l.conn.SetReadDeadline(now.Add(idle))
+		l.moved = now
+	}
+}
+
+// batch answers all plain reads of the n bytes in w, and moves what is left to
+// the front.
+func (l *lane) batch(w *work, n int) (left int, f fate) {
+	if !l.state.CompareAndSwap(laneIdle, laneBusy) && l.state.Load() == laneEnded {
+		return 0, ends
+	}
+	l.spoke = true
+	at, what, now := 0, isPart, l.s.now()
+	w.out = w.out[:0]
+	for at < n {
+		var length int
+		if length, what = w.read.parse(w.in[at:n], l.s.plain); what != isPlain {
+			break
+		}
+		win := l.s.limiter.take(l.asks(w), now)
+		if win.exceeded {
+			what = isOther // refused by those who say such things
+			break
+		}
+		at += length
+		last := l.state.Load() == laneLast
+		l.s.answerPlain(w, win, now, last)
+		if last || len(w.out)+len(w.answer.Body) > keepBody {
+			if !l.send(w) || last {
+				return 0, ends
+			}
+		}
+	}
+	if len(w.out) > 0 && !l.send(w) {
+		return 0, ends
+	}
+	left = copy(w.in[:], w.in[at:n])
+	switch {
+	case what == isOther:
+		return left, handOver
+	case left == 0 && !l.state.CompareAndSwap(laneBusy, laneIdle):
+		return 0, ends // told so while it answered
+	}
+	return left, goesOn
+}
+
+// asks says whose request was read.
+func (l *lane) asks(w *work) client {
+	if !l.behind {
+		return l.client
+	}
+	return l.s.proxies.forwarded(&w.read, l.client).client
+}
+
+// send writes what has been put together, and the body that was not copied.
+func (l *lane) send(w *work) bool {
+	ok := l.write(w.out)
+	if ok && len(w.answer.Body) > keepBody {
+		ok = l.write(w.answer.Body)
+		w.answer.Body = nil
+	}
+	w.out = w.out[:0]
+	return ok
+}
+
+// write is the end of the connection when it reports false.
+func (l *lane) write(b []byte) bool {
+	if b = l.writeNow(b); len(b) == 0 {
+		return true
+	}
+	l.conn.SetWriteDeadline(time.Now().Add(l.s.server.WriteTimeout))
+	_, err := l.conn.Write(b)
+	return err == nil
+}
+
+// end makes the lane end: at once when it is idle, otherwise with the answers
+// that it is giving.
+func (l *lane) end() {
+	switch {
+	case l.state.CompareAndSwap(laneIdle, laneEnded):
+		l.conn.Close()
+	default:
+		l.state.CompareAndSwap(laneBusy, laneLast)
+	}
+}
+
+// rest takes a lane's work back, without buffers that are larger than most
+// answers need. It may be nil.
+func (s *Shell) rest(w *work) {
+	if w == nil {
+		return
+	}
+	if cap(w.out) > 2*keepBody {
+		w.out = nil
+	}
+	if cap(w.answer.Body) > 2*keepBody {
+		w.answer.Body = nil
+	}
+	s.works.Put(w)
+}
+
+// answerPlain appends the answer to the read in w, but not a long body.
+func (s *Shell) answerPlain(w *work, win window, now time.Time, last bool) {
+	before := len(w.out)
+	defer func() {
+		if v := recover(); v != nil {
+			s.logPanic(v, []byte(fasthttp.MethodGet), w.read.target)
+			w.out = s.appendInternal(w.out[:before], &w.answer.Response, win, now, last)
+		}
+	}()
+	t := s.core.enter()
+	defer t.leave()
+	t.core.Serve(w.read.target, &w.answer.Response)
+	var status int
+	w.answer.fields, status = t.appendAnswer(w.answer.fields[:0], &w.answer.Response, w.read.ifNoneMatch)
+	if status == fasthttp.StatusNotModified {
+		w.answer.Body = w.answer.Body[:0]
+	}
+	w.out = s.appendHead(w.out, status, w.answer.fields, len(w.answer.Body), win, now, last)
+	if len(w.answer.Body) <= keepBody {
+		w.out = append(w.out, w.answer.Body...)
+	}
+}
+
+// appendInternal appends the answer to a read that could not be given.
+func (s *Shell) appendInternal(dst []byte, r *api.Response, win window, now time.Time, last bool) []byte {
+	body := api.AppendProblem(nil, s.core.BaseURL(), internal.code, internal.detail, nil)
+	r.Body = r.Body[:0]
+	return append(s.appendHead(dst, internal.code.Status(), []byte(notStored+problemFields), len(body), win, now, last), body...)
+}
+
+// appendHead appends an answer up to its body.
+func (s *Shell) appendHead(dst []byte, status int, fields []byte, length int, win window, now time.Time, last bool) []byte {
+	dst = append(dst, statusLines[status]...)
+	dst = appendDate(dst, now)
+	dst = append(dst, fields...)
+	dst = s.appendCommon(dst, win, now)
+	if last {
+		dst = append(dst, "Connection: close\r\n"...)
+	}
+	if status != fasthttp.StatusNotModified {
+		dst = append(dst, "Content-Length: "...)
+		dst = strconv.AppendInt(dst, int64(length), 10)
+		dst = append(dst, "\r\n"...)
+	}
+	return append(dst, "\r\n"...)
+}

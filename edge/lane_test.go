@@ -1,0 +1,327 @@
+package edge
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/core/api"
+)
+
+// unusual makes a request one that no lane takes, and means nothing.
+const unusual = "Connection: keep-alive, nothing\r\n"
+
+// ask sends one request on an open connection and reads the answer.
+func ask(t *testing.T, s *site, c net.Conn, r *bufio.Reader, request string) reply {
+	t.Helper()
+	if _, err := io.WriteString(c, request); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.finishReply(resp)
+}
+
+// What a lane answers is what fasthttp's handlers answer, field by field.
+func TestLanesAnswerAsHandlersDo(t *testing.T) {
+	stale := false
+	s := serve(t, Config{Core: newRing(t), RateLimit: 1000, Now: newClock().Now, Stale: func() bool { return stale }})
+	tag := s.get("/api/ring").header.Get("ETag")
+	for _, target := range []string{"/api", "/api/ring", "/api/ring?limit=1&offset=1", "/api/ring?limit=0", "/api/ring/next?from=alpha", "/api/ring/next",
+		"/api/ring/beta", "/api/ring/nobody", "/api/categories", "/api/widget?from=beta", "/api/leaderboard?limit=2", "/next?from=alpha",
+		"/next?from=https%3A%2F%2Fbeta.example%2Fa", "/prev?from=nobody", "/next?from=+%zz&&", "/api/ring/next?format=redirect&kind=mcp"} {
+		for _, fields := range []string{"", "If-None-Match: \"a\", " + tag + "\r\nUser-Agent: x\r\nAccept: */*\r\n", "Api-Version: 1\r\nConnection: Keep-Alive\r\n"} {
+			for _, stale = range []bool{false, true} {
+				request := "GET " + target + " HTTP/1.1\r\nHost: ring.example:80\r\n" + fields
+				c := dial(t, s)
+				r := bufio.NewReader(c)
+				fast := ask(t, s, c, r, request+"\r\n")
+				if s.server.GetCurrentConcurrency() != 0 {
+					t.Errorf("%s: a plain read was handed over", target)
+				}
+				slow := ask(t, s, c, r, request+unusual+"\r\n")
+				if s.server.GetCurrentConcurrency() != 1 {
+					t.Errorf("%s: an unusual request was not handed over", target)
+				}
+				for _, r := range []reply{fast, slow} {
+					if date, err := http.ParseTime(r.header.Get("Date")); err != nil || date.IsZero() {
+						t.Errorf("%s: Date %q", target, r.header.Get("Date"))
+					}
+					delete(r.header, "Date")
+					delete(r.header, "Ratelimit-Remaining")
+				}
+				if fast.status != slow.status || fast.body != slow.body || fmt.Sprint(fast.header) != fmt.Sprint(slow.header) {
+					t.Errorf("%s: a lane answers\n%d %v\n%s\nand a handler\n%d %v\n%s", target, fast.status, fast.header, fast.body, slow.status, slow.header, slow.body)
+				}
+				c.Close()
+				for range 1000 {
+					if s.server.GetCurrentConcurrency() == 0 {
+						break
+					}
+					time.Sleep(time.Millisecond)
+				}
+			}
+		}
+	}
+}
+
+func TestRequestsMayComeInPieces(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t)})
+	request := "GET /next?from=alpha HTTP/1.1\r\nHost: x\r\nIf-None-Match: \"a\"\r\n\r\n"
+	for _, cut := range []int{1, 4, 5, 20, 40, len(request) - 1} {
+		c := dial(t, s)
+		r := bufio.NewReader(c)
+		for range 2 {
+			io.WriteString(c, request[:cut])
+			// An answer to another connection: by then the piece has been read.
+			s.get("/api")
+			if got := ask(t, s, c, r, request[cut:]); got.status != 302 {
+				t.Errorf("cut at %d: status %d", cut, got.status)
+			}
+		}
+	}
+	c := dial(t, s)
+	r := bufio.NewReader(c)
+	long := "GET /next HTTP/1.1\r\nHost: x\r\nCookie: " + strings.Repeat("x", maxPlain) + "\r\n\r\n"
+	if got := ask(t, s, c, r, long); got.status != 302 {
+		t.Errorf("a request longer than a lane takes: status %d", got.status)
+	}
+	if got := ask(t, s, c, r, request); got.status != 302 {
+		t.Errorf("afterwards: status %d", got.status)
+	}
+}
+
+// More requests than fit into the buffer at once, one that is not plain among
+// them, and a body that is not copied: every answer comes, in order.
+func TestManyRequestsAtATimeAreAnsweredInOrder(t *testing.T) {
+	long := strings.Repeat("x", keepBody+1)
+	core := &fakeCore{serve: func(target []byte, r *api.Response) {
+		*r = api.Response{Status: 200, Body: append(append(r.Body[:0], target...), long[:len(target)%2*len(long)]...)}
+	}}
+	s := serve(t, Config{Core: core})
+	var requests strings.Builder
+	var want []string
+	for i := range 300 {
+		target, fields := fmt.Sprintf("/api/ring?n=%d", i), ""
+		if i == 250 {
+			fields = unusual
+		}
+		fmt.Fprintf(&requests, "GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n", target, fields)
+		want = append(want, target+long[:len(target)%2*len(long)])
+	}
+	c := dial(t, s)
+	go io.WriteString(c, requests.String())
+	r := bufio.NewReader(c)
+	for i := range want {
+		resp, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatal(i, err)
+		}
+		if got := s.finishReply(resp); got.body != want[i] {
+			t.Fatalf("answer %d: %.80s", i, got.body)
+		}
+	}
+}
+
+func TestTheLastRequestBeforeAHalfCloseIsAnswered(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t)})
+	c := dial(t, s)
+	io.WriteString(c, "GET /next HTTP/1.1\r\nHost: x\r\n\r\n")
+	if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(c) // the server closes, well before its IdleTimeout
+	if err != nil || !bytes.HasPrefix(b, []byte("HTTP/1.1 302 ")) {
+		t.Errorf("%.60q, %v", b, err)
+	}
+}
+
+// A shell that is shut down under load cuts no answer short.
+func TestShutdownCutsNoAnswer(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t)})
+	var asked, clients sync.WaitGroup
+	asked.Add(8)
+	for range 8 {
+		c := dial(t, s)
+		clients.Go(func() {
+			r := bufio.NewReader(c)
+			for i := 0; ; i++ {
+				if _, err := io.WriteString(c, "GET /api/ring HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+					break
+				}
+				if _, err := r.Peek(1); err != nil {
+					break // closed before anything was said
+				}
+				resp, err := http.ReadResponse(r, nil)
+				if err != nil {
+					t.Error(err)
+					break
+				}
+				if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+					t.Error(err)
+				}
+				if i == 10 {
+					asked.Done()
+				}
+				if resp.Close {
+					break
+				}
+			}
+		})
+	}
+	asked.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+	clients.Wait()
+	if n := s.lanes.count(); n != 0 {
+		t.Errorf("%d lanes are in work", n)
+	}
+	c, server := net.Pipe()
+	defer c.Close()
+	if s.lanes.enter(&lane{s: s.Shell, conn: server}) {
+		t.Error("a lane began after the end")
+	}
+}
+
+func TestAFieldThatCannotBeSentIsAnErrorOfOurs(t *testing.T) {
+	core := &fakeCore{serve: func(_ []byte, r *api.Response) {
+		*r = api.Response{Status: 302, Location: []byte("https://x.example/\r\nSet-Cookie: a=b"), Media: api.HTML}
+	}}
+	s := serve(t, Config{Core: core})
+	for _, fields := range []string{"", unusual} {
+		r := s.raw("GET /next HTTP/1.1\r\nHost: x\r\n" + fields + "\r\n")
+		wantProblem(t, r, api.Internal)
+		wantFields(t, r, "Set-Cookie", "")
+	}
+}
+
+// sink takes what is written.
+type sink struct{ net.Conn }
+
+func (sink) Write(p []byte) (int, error)      { return len(p), nil }
+func (sink) SetReadDeadline(time.Time) error  { return nil }
+func (sink) SetWriteDeadline(time.Time) error { return nil }
+
+func TestLanesAllocateNothing(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector allocates")
+	}
+	s, err := New(Config{Core: newRing(t), RateLimit: 1 << 30, Stale: func() bool { return false }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, w := &lane{s: s, conn: sink{}, fd: -1}, new(work)
+	for _, target := range hotTargets {
+		request := "GET " + target + " HTTP/1.1\r\nHost: ring.example\r\nUser-Agent: test\r\nIf-None-Match: \"old\", W/\"older\"\r\n\r\n"
+		batch := func() {
+			if left, f := l.batch(w, copy(w.in[:], request)); left != 0 || f != goesOn {
+				t.Fatalf("%s: %d left, fate %d", target, left, f)
+			}
+		}
+		batch()
+		// A new second has a new Date.
+		if n := testing.AllocsPerRun(1000, batch); n >= 1 {
+			t.Errorf("%s: %v allocations", target, n)
+		}
+	}
+}
+
+// Whatever a lane takes for a plain read, fasthttp reads as the same request of
+// the same length.
+func FuzzPlainRead(f *testing.F) {
+	for _, s := range []string{
+		"GET /next?from=a HTTP/1.1\r\nHost: x\r\n\r\n", "GET /api/ring/a-1 HTTP/1.1\r\nhost: x:80\r\nif-none-match: \"a\"\r\n\r\nGET",
+		"GET /api HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "GET /api HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na",
+		"GET /api HTTP/1.1\nHost: x\n\n", "GET /api HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n", "GET /api HTTP/1.1\r\nHost: x\r\nTransfer-Encoding : chunked\r\n\r\n",
+		"GET /api HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 1.2.3.4\r\nForwarded: for=1.2.3.4\r\nX-Forwarded-Proto: https\r\n\r\n",
+		"GET /api HTTP/1.1\r\nHost: x\r\nWebring-Edge: x\r\n\r\n", "GET /api HTTP/1.1\r\nHost: x:99999\r\nApi-Version: 1\r\n\r\n", "GET /api?x HTTP/1.1\r\nHost: [::1]\r\n\r\n", "GET /api HTTP/1.1\r\nHost: x\r\n: b\r\n\r\n",
+	} {
+		f.Add([]byte(s))
+	}
+	paths := newPlainPaths(nil)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var q plainRead
+		n, what := q.parse(b, paths)
+		if what != isPlain {
+			return
+		}
+		var req fasthttp.Request
+		rest := bytes.NewReader(b)
+		in := bufio.NewReaderSize(rest, 64<<10)
+		if err := req.ReadLimitBody(in, MaxBody); err != nil {
+			t.Fatalf("%q: fasthttp refuses it: %v", b[:n], err)
+		}
+		if read := len(b) - rest.Len() - in.Buffered(); read != n {
+			t.Errorf("%q: fasthttp reads %d bytes, a lane %d", b, read, n)
+		}
+		h := &req.Header
+		target, ok := requestTarget(h)
+		if !ok || !bytes.Equal(target, q.target) || !h.IsGet() || !h.IsHTTP11() || h.ConnectionClose() || len(req.Body()) > 0 || h.Peek(voucherField) != nil || !versionServed(h) || req.MayContinue() {
+			t.Errorf("%q: fasthttp reads another request", b[:n])
+		}
+		if path := decoded(pathOf(target)); !api.Serves(path) {
+			t.Errorf("%q is no path of the core", path)
+		}
+		equal := func(name string, got [][]byte) {
+			if want := h.PeekAll(name); !slices.EqualFunc(want, got, bytes.Equal) {
+				t.Errorf("%q: %s is %q, and %q to fasthttp", b[:n], name, got, want)
+			}
+		}
+		equal("If-None-Match", q.ifNoneMatch)
+		for _, name := range forwardingFields {
+			equal(name, q.PeekAll(name))
+		}
+		// No piece of it is a request, and no piece is refused.
+		for cut := range n {
+			if _, what := q.parse(b[:cut], paths); what != isPart && !(what == isOther && cut >= maxPlain) {
+				t.Fatalf("%q: its first %d bytes are %d", b[:n], cut, what)
+			}
+		}
+	})
+}
+
+func TestPrintable(t *testing.T) {
+	for length := range 20 {
+		for at := range length {
+			for c := range 256 {
+				b := bytes.Repeat([]byte("~ "), 10)[:length]
+				b[at] = byte(c)
+				if got, want := printable(b), c >= ' ' && c <= '~'; got != want {
+					t.Fatalf("%q: %v", b, got)
+				}
+			}
+		}
+	}
+}
+
+func TestAFailingListenerEndsServe(t *testing.T) {
+	s, err := New(Config{Core: newRing(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("broken")
+	l := &listenerOf{conns: make(chan net.Conn), closed: make(chan struct{}), errs: []error{broken}}
+	if err := s.Serve(l); !errors.Is(err, broken) {
+		t.Errorf("Serve: %v", err)
+	}
+	if err := s.Shutdown(context.Background()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,231 @@
+package edge
+
+import (
+	"bytes"
+
+	"webring/core/api"
+)
+
+// maxPlain is the longest request that a lane takes, in bytes, header included.
+const maxPlain = 4 << 10
+
+// plainRead is a request that a lane answers. What it points to is the
+// connection's buffer.
+type plainRead struct {
+	target      []byte
+	ifNoneMatch [][]byte
+	forwarding  [3][][]byte // lines of the forwardingFields
+}
+
+// forwardingFields are those in which proxies say for whom they forward.
+var forwardingFields = [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Proto"}
+
+// PeekAll gives the lines of one of them.
+func (q *plainRead) PeekAll(name string) [][]byte {
+	for i, f := range forwardingFields {
+		if f == name {
+			return q.forwarding[i]
+		}
+	}
+	return nil
+}
+
+// reading says what was found at the beginning of what a client has sent.
+type reading uint8
+
+const (
+	isPlain reading = iota // a plain read, whole
+	isPart                 // what may become one
+	isOther                // anything else
+)
+
+// parse takes the first request from b and gives its length. A request is plain
+// if nothing about it is unusual: GET in HTTP/1.1 for one of the paths, every
+// byte printable, one Host, no body, no word about the connection but to keep
+// it, and version 1 if any. What is not plain is no matter of opinion here: all
+// of it is left to fasthttp, which is the judge of what a request is.
+func (q *plainRead) parse(b []byte, paths *plainPaths) (n int, what reading) {
+	const method, version = "GET /", " HTTP/1.1\r\n"
+	if len(b) < len(method) || string(b[:len(method)]) != method {
+		if len(b) < len(method) && string(b) == method[:len(b)] {
+			return 0, isPart
+		}
+		return 0, isOther
+	}
+	end := bytes.IndexByte(b, '\n')
+	if end < 0 {
+		return 0, partial(b)
+	}
+	line := b[len(method)-1 : end+1]
+	if len(line) < len(version) || string(line[len(line)-len(version):]) != version {
+		return 0, isOther
+	}
+	q.target = line[:len(line)-len(version)]
+	if !printable(q.target) || bytes.IndexByte(q.target, ' ') >= 0 || bytes.IndexByte(q.target, '#') >= 0 || !paths.have(q.target) {
+		return 0, isOther
+	}
+	q.ifNoneMatch = q.ifNoneMatch[:0]
+	for i := range q.forwarding {
+		q.forwarding[i] = q.forwarding[i][:0]
+	}
+	hosts := 0
+	for at := end + 1; ; {
+		length := bytes.IndexByte(b[at:], '\n')
+		if length < 0 {
+			return 0, partial(b)
+		}
+		line := b[at : at+length]
+		at += length + 1
+		if len(line) == 0 || line[len(line)-1] != '\r' {
+			return 0, isOther
+		}
+		if line = line[:len(line)-1]; len(line) == 0 {
+			if hosts != 1 {
+				return 0, isOther
+			}
+			return at, isPlain
+		}
+		if !printable(line) {
+			return 0, isOther
+		}
+		name, value := field(line)
+		if name == nil || !q.take(name, value, &hosts) {
+			return 0, isOther
+		}
+	}
+}
+
+// partial is what a request is of which more is to come.
+func partial(b []byte) reading {
+	if len(b) >= maxPlain {
+		return isOther
+	}
+	return isPart
+}
+
+// field splits a line. The name is nil when it cannot be one.
+func field(line []byte) (name, value []byte) {
+	for i, c := range line {
+		if c == ':' {
+			if i == 0 {
+				return nil, nil
+			}
+			return line[:i], trim(line[i+1:])
+		}
+		if !token[c] {
+			return nil, nil
+		}
+	}
+	return nil, nil
+}
+
+// token are the bytes of field names (RFC 9110, 5.6.2).
+var token = func() (is [256]bool) {
+	for c := range is {
+		is[c] = '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' || c < 0x80 && bytes.IndexByte([]byte("!#$%&'*+-.^_`|~"), byte(c)) >= 0
+	}
+	return is
+}()
+
+// take notes what a field says. It reports false for one with which a request
+// is not plain. By length most fields are known not to matter.
+func (q *plainRead) take(name, value []byte, hosts *int) bool {
+	is := func(field string) bool { return bytes.EqualFold(name, []byte(field)) }
+	switch len(name) {
+	case len("Host"):
+		if is("Host") {
+			*hosts++
+			return plainHost(value)
+		}
+	case len("Expect"):
+		return !is("Expect")
+	case len("Upgrade"): // and Trailer
+		return !is("Upgrade") && !is("Trailer")
+	case len("Forwarded"):
+		if is("Forwarded") {
+			q.forwarding[0] = append(q.forwarding[0], value)
+		}
+	case len("Connection"):
+		return !is("Connection") || bytes.EqualFold(value, []byte("keep-alive"))
+	case len("Api-Version"):
+		return !is("Api-Version") || string(value) == apiVersion
+	case len(voucherField):
+		return !is(voucherField)
+	case len("If-None-Match"):
+		if is("If-None-Match") {
+			q.ifNoneMatch = append(q.ifNoneMatch, value)
+		}
+	case len("Content-Length"):
+		return !is("Content-Length")
+	case len("X-Forwarded-For"):
+		if is("X-Forwarded-For") {
+			q.forwarding[1] = append(q.forwarding[1], value)
+		}
+	case len("Transfer-Encoding"): // and X-Forwarded-Proto
+		if is("X-Forwarded-Proto") {
+			q.forwarding[2] = append(q.forwarding[2], value)
+		}
+		return !is("Transfer-Encoding")
+	}
+	return true
+}
+
+// plainHost says whether a Host is a name or an IPv4 address, with or without a
+// port: nothing that could be read in two ways.
+func plainHost(host []byte) bool {
+	for _, c := range host {
+		if !('0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' || c == '.' || c == '-' || c == ':') {
+			return false
+		}
+	}
+	name, port, found := bytes.Cut(host, []byte(":"))
+	if found {
+		for _, c := range port {
+			if c < '0' || c > '9' {
+				return false
+			}
+		}
+	}
+	return len(name) > 0 && len(port) <= 5 && (!found || len(port) > 0)
+}
+
+// plainPaths are the paths that lanes answer: those of the core, spelled
+// without escapes.
+type plainPaths struct {
+	exact  map[string]bool
+	detail bool // those below /api/ring/, too
+}
+
+// newPlainPaths leaves out what is deprecated: those answers carry more.
+func newPlainPaths(deprecated map[string]deprecation) *plainPaths {
+	p := &plainPaths{exact: map[string]bool{}}
+	for _, path := range api.Paths() {
+		_, old := deprecated[path]
+		if path == string(ringPrefix)+"{slug}" {
+			p.detail = !old
+		} else {
+			p.exact[path] = !old
+		}
+	}
+	return p
+}
+
+// have says whether the path of a target is one of them.
+func (p *plainPaths) have(target []byte) bool {
+	path := target
+	if i := bytes.IndexByte(target, '?'); i >= 0 {
+		path = target[:i]
+	}
+	if plain, known := p.exact[string(path)]; known {
+		return plain
+	}
+	if !p.detail || len(path) <= len(ringPrefix) || string(path[:len(ringPrefix)]) != string(ringPrefix) {
+		return false
+	}
+	for _, c := range path[len(ringPrefix):] {
+		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || c == '-') {
+			return false
+		}
+	}
+	return true
+}
