@@ -42,7 +42,7 @@ type limiter struct {
 	start  time.Time
 	seed   maphash.Seed
 	locks  [limiterLocks]sync.Mutex
-	rows   [limiterRows][limiterWays]slot
+	rows   [][limiterWays]slot // a power of two
 }
 
 // slot is one client's window.
@@ -79,7 +79,7 @@ func newLimiter(limit int, now func() time.Time) *limiter {
 	}
 	limit = min(limit, 1<<30)
 	policy := strconv.Itoa(limit) + ";w=60"
-	return &limiter{limit: uint32(limit), policy: policy, now: now, start: now(), seed: maphash.MakeSeed(),
+	return &limiter{limit: uint32(limit), policy: policy, now: now, start: now(), seed: maphash.MakeSeed(), rows: make([][limiterWays]slot, limiterRows),
 		fields: []byte("RateLimit-Limit: " + strconv.Itoa(limit) + "\r\nRateLimit-Policy: " + policy + "\r\n")}
 }
 
@@ -95,7 +95,7 @@ func (l *limiter) ask(c client, at time.Time, cost uint32) window {
 	}
 	now := at.Sub(l.start).Milliseconds()
 	hash := maphash.Comparable(l.seed, c)
-	row := &l.rows[hash%limiterRows]
+	row := &l.rows[hash&uint64(len(l.rows)-1)]
 	for i := range row {
 		if s := &row[i]; s.holds(c) {
 			if opened := s.opened.Load() >> kindBits; open(opened, now) && s.count.Load() > 0 {
