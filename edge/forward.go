@@ -25,8 +25,9 @@ const (
 	// node to see what was paid for.
 	readOwnWrites = 2 * time.Second
 	// holdForwarded bounds how long the origin may hold a request: until its
-	// transaction can no longer be mined, and some.
-	holdForwarded = 130 * time.Second
+	// payment can no longer be mined, which may be as late as the end of a
+	// challenge's five minutes, and some.
+	holdForwarded = 330 * time.Second
 	// holdRead bounds how long a reader waits for what only the origin has, and
 	// maxReads how many of them at a time: they must not stand in the way of
 	// payments.

@@ -62,10 +62,17 @@ type Chain struct {
 // startTimeout bounds how long a chain may take to mine its first block.
 const startTimeout = 60 * time.Second
 
-// Start installs what is needed, runs a chain that mines once a second, and
+// Start installs what is needed, runs a Tempo chain that mines once a second, and
 // returns when it has mined: on the genesis block the clock stands at 1, and
 // no payment is valid. ctx bounds the start only; end the chain with Stop.
 func Start(ctx context.Context, o Options) (*Chain, error) {
+	// T4 is the first hard fork with expiring nonces: without it a wallet's
+	// second payment is taken, answered with a hash, and never mined.
+	return launch(ctx, o, "--network", "tempo", "--hardfork", "T4", "--chain-id", strconv.Itoa(ChainID))
+}
+
+// launch starts a chain of the given kind.
+func launch(ctx context.Context, o Options, kind ...string) (*Chain, error) {
 	if err := Install(ctx); err != nil {
 		return nil, err
 	}
@@ -87,12 +94,9 @@ func Start(ctx context.Context, o Options) (*Chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	// T4 is the first hard fork with expiring nonces: without it a wallet's
-	// second payment is taken, answered with a hash, and never mined.
-	cmd := exec.Command(program, "--network", "tempo", "--hardfork", "T4",
-		"--chain-id", strconv.Itoa(ChainID), "--block-time", "1",
+	cmd := exec.Command(program, append(kind, "--block-time", "1",
 		"--accounts", strconv.Itoa(o.Accounts), "--host", "127.0.0.1",
-		"--port", strconv.Itoa(o.Port), "--config-out", config)
+		"--port", strconv.Itoa(o.Port), "--config-out", config)...)
 	c := &Chain{cmd: cmd, gone: make(chan struct{})}
 	if err := c.run(ctx); err != nil {
 		return nil, err

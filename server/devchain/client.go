@@ -27,6 +27,7 @@ type Client struct {
 
 // Request is an HTTP request that may cost something.
 type Request struct {
+	By     []string // how the wallet can pay: "tempo", "evm"; nil: Tempo alone
 	Method string
 	URL    string
 	Header map[string]string
@@ -99,7 +100,7 @@ func (c *Client) Close() {
 // in the Payment all the same.
 func (c *Client) Pay(ctx context.Context, key string, r Request) (Payment, error) {
 	a, err := c.ask(ctx, map[string]any{
-		"op": "pay", "key": key, "url": r.URL, "method": r.Method, "headers": r.Header, "body": r.Body,
+		"op": "pay", "key": key, "by": ways(r.By), "url": r.URL, "method": r.Method, "headers": r.Header, "body": r.Body,
 	})
 	if err != nil {
 		return Payment{}, err
@@ -121,10 +122,19 @@ func (c *Client) Pay(ctx context.Context, key string, r Request) (Payment, error
 	return p, nil
 }
 
+// ways are the names of the payment methods a wallet has.
+func ways(by []string) []string {
+	if len(by) == 0 {
+		return []string{"tempo"}
+	}
+	return by
+}
+
 // Sign answers a challenge, the value of a WWW-Authenticate field, and returns
-// the value of the Authorization field. Nothing is sent to the server.
-func (c *Client) Sign(ctx context.Context, key, challenge string) (string, error) {
-	a, err := c.ask(ctx, map[string]any{"op": "sign", "key": key, "challenge": challenge})
+// the value of the Authorization field. Nothing is sent to the server. The
+// wallet can pay by the methods named; without any, by Tempo alone.
+func (c *Client) Sign(ctx context.Context, key, challenge string, by ...string) (string, error) {
+	a, err := c.ask(ctx, map[string]any{"op": "sign", "key": key, "by": ways(by), "challenge": challenge})
 	if err != nil {
 		return "", err
 	}

@@ -2,16 +2,22 @@
 // request per line on stdin, one JSON answer per line on stdout, in any order.
 // It ends when stdin does, so it cannot outlive whoever started it.
 import { createInterface } from 'node:readline'
-import { Mppx, tempo } from 'mppx/client'
+import { evm, Mppx, tempo } from 'mppx/client'
 import { createClient, http } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import { tempoModerato } from 'viem/tempo/chains'
 
 const node = createClient({ chain: tempoModerato, transport: http(process.argv[2]) })
 
-function payer(key, fetch) {
+// The ways to pay, by the names they have in challenges.
+const ways = {
+  tempo: (account) => tempo({ account, getClient: () => node }),
+  evm: (account) => evm({ account, currencies: [evm.assets.base.USDC] }),
+}
+
+function payer(key, by, fetch) {
   const account = privateKeyToAccount(key)
-  const methods = [tempo({ account, getClient: () => node })]
+  const methods = by.map((name) => ways[name](account))
   return Mppx.create({ methods, polyfill: false, ...(fetch && { fetch }) })
 }
 
@@ -22,7 +28,7 @@ async function keep(response) {
 
 // pay sends the request, pays when asked to, and tells of every exchange it
 // had; the last one is the client's result.
-async function pay({ key, url, method, headers, body }) {
+async function pay({ key, by, url, method, headers, body }) {
   const exchanges = []
   const recorded = async (input, init) => {
     const authorization = new Request(input, init).headers.get('authorization') ?? ''
@@ -32,7 +38,7 @@ async function pay({ key, url, method, headers, body }) {
   }
   const init = { method, headers, ...(body && { body: Buffer.from(body, 'base64') }) }
   try {
-    await payer(key, recorded).fetch(url, init)
+    await payer(key, by, recorded).fetch(url, init)
     return { exchanges }
   } catch (error) {
     return { exchanges, error: String(error?.message ?? error) }
@@ -40,9 +46,9 @@ async function pay({ key, url, method, headers, body }) {
 }
 
 // sign answers a challenge without sending the credential anywhere.
-async function sign({ key, challenge }) {
+async function sign({ key, by, challenge }) {
   const response = new Response(null, { status: 402, headers: { 'WWW-Authenticate': challenge } })
-  return { authorization: await payer(key).createCredential(response) }
+  return { authorization: await payer(key, by).createCredential(response) }
 }
 
 const operations = { pay, sign }

@@ -20,6 +20,7 @@ type options struct {
 	mppSecretFile, edgeSecretFile           string
 	tempoRPC, tempoCurrency, tempoRecipient string
 	tempoChainID, tempoDepth                uint64
+	evm                                     evmFlags
 	scorer, scoreURL, scorePointer          string
 	reportPointer                           string
 	reportHosts, allowHosts, fetchMap       list
@@ -39,11 +40,12 @@ func (o *options) flags() *flag.FlagSet {
 	fs.StringVar(&o.realm, "realm", "", "`host` name in payment challenges (default: the host of the base URL)")
 	fs.StringVar(&o.mppSecretFile, "mpp-secret-file", "", "`file` with the challenge key: a line of at least 64 hex digits, and on a second line the previous key while it is still to be accepted (default: made in the data folder)")
 	fs.StringVar(&o.edgeSecretFile, "edge-secret-file", "", edgeSecretUsage)
-	fs.StringVar(&o.tempoRPC, "tempo-rpc", "", "JSON-RPC `URL` of a Tempo node; without it no payments are taken")
+	fs.StringVar(&o.tempoRPC, "tempo-rpc", "", "JSON-RPC `URL` of a Tempo node; with it, payments by Tempo charge are taken there")
 	fs.Uint64Var(&o.tempoChainID, "tempo-chain-id", 42431, "Tempo chain `id`")
 	fs.StringVar(&o.tempoCurrency, "tempo-currency", "0x20c0000000000000000000000000000000000000", "token `address` that is taken")
 	fs.StringVar(&o.tempoRecipient, "tempo-recipient", "", "account `address` that is paid")
 	fs.Uint64Var(&o.tempoDepth, "tempo-depth", 2, "`blocks` on top after which a block counts as final")
+	o.evm.define(fs)
 	fs.StringVar(&o.scorer, "scorer", "is-agentic", "scoring `service`: is-agentic, http, or with --dev fixed:N")
 	fs.StringVar(&o.scoreURL, "score-url", "", "`URL` template of the scoring service, with {url} or {host}")
 	fs.StringVar(&o.scorePointer, "score-pointer", "", "JSON `pointer` to the score in its answer")
@@ -126,7 +128,7 @@ func (o *options) validate() error {
 	case o.tempoRPC != "" && o.tempoRecipient == "":
 		return errors.New("--tempo-rpc needs --tempo-recipient, the account to be paid")
 	}
-	return errors.Join(o.shell.validate(), o.core.validate(), o.sites().Validate())
+	return errors.Join(o.evm.validate(), o.shell.validate(), o.core.validate(), o.sites().Validate())
 }
 
 func (o *options) sites() paid.SitePolicy {

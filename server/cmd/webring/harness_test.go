@@ -50,6 +50,9 @@ func TestMain(m *testing.M) {
 	if shared.chain != nil {
 		shared.chain.Stop()
 	}
+	if base.chain != nil {
+		base.chain.Stop()
+	}
 	if shared.dir != "" {
 		os.RemoveAll(shared.dir)
 	}

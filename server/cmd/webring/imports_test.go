@@ -41,6 +41,8 @@ var importLaw = map[string][]string{
 	"webring/server/backup":          {"std", "webring/server/ledger", "webring/core/snap", "golang.org/x/mod/sumdb/note"},
 	"webring/server/mpp":             {"std", "github.com/gowebpki/jcs"},
 	"webring/server/node":            {"std", "webring/server/mpp", "github.com/ethereum/go-ethereum/"},
+	"webring/server/evm":             {"std", "webring/server/mpp", "webring/server/node", "github.com/ethereum/go-ethereum/"},
+	"webring/server/evm/evmtest":     {"std", "webring/server/mpp", "github.com/ethereum/go-ethereum/"},
 	"webring/server/tempo":           {"std", "webring/server/mpp", "webring/server/node", "github.com/ethereum/go-ethereum/"},
 	"webring/server/tempo/tempotest": {"std", "webring/server/mpp", "webring/server/tempo", "github.com/ethereum/go-ethereum/"},
 	"webring/server/fetch":           {"std", "code.dny.dev/ssrf", "golang.org/x/net/idna", "golang.org/x/net/publicsuffix", "golang.org/x/sync/semaphore"},

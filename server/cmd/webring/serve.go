@@ -21,8 +21,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/ethereum/go-ethereum/common"
-
 	"webring/core"
 	"webring/core/snap"
 	"webring/edge"
@@ -39,8 +37,9 @@ import (
 // requiredScore is the least agent-readiness score that may join.
 const requiredScore = 40
 
-// stopTime bounds how long a stop waits for payments in flight: a transaction
-// is valid for at most 90 seconds, and its request is held 10 more.
+// stopTime bounds how long a stop waits for payments in flight: a Tempo transaction
+// is valid for at most 90 seconds, and its request is held 10 more. What takes
+// longer, as an authorisation may, stays reserved for the next start.
 const stopTime = 110 * time.Second
 
 func serve(args []string, out io.Writer) error {
@@ -135,7 +134,7 @@ func runOrigin(ctx context.Context, stop func(), o *options, log *slog.Logger, o
 	fmt.Fprintf(out, "webring serves %s at %s\n", o.baseURL, listener.Addr())
 	fmt.Fprintf(out, "edges follow with --origin-key %s\n", key.Verifier())
 	if len(methods) == 0 {
-		log.Warn("no payments are taken: give --tempo-rpc and --tempo-recipient")
+		log.Warn("no payments are taken: give --tempo-rpc and --tempo-recipient, or --evm-rpc and what it needs")
 	}
 
 	second := time.NewTicker(time.Second)
@@ -259,20 +258,30 @@ func checkClock(ctx context.Context, methods []paid.Method) error {
 // paymentMethods makes the methods that the flags configure, in the order of
 // their offers, and says how they are to be named.
 func paymentMethods(o *options) (methods []paid.Method, networks []core.Network, err error) {
-	if o.tempoRPC == "" {
-		return nil, nil, nil
-	}
-	for flag, address := range map[string]string{"--tempo-currency": o.tempoCurrency, "--tempo-recipient": o.tempoRecipient} {
-		if !common.IsHexAddress(address) {
-			return nil, nil, fmt.Errorf("%s %q is not an account address", flag, address)
+	if o.tempoRPC != "" {
+		currency, err := accountAddress("--tempo-currency", o.tempoCurrency)
+		if err != nil {
+			return nil, nil, err
 		}
+		recipient, err := accountAddress("--tempo-recipient", o.tempoRecipient)
+		if err != nil {
+			return nil, nil, err
+		}
+		m, err := tempo.New(tempo.Config{RPC: o.tempoRPC, ChainID: o.tempoChainID, Depth: o.tempoDepth, Currency: currency, Recipient: recipient})
+		if err != nil {
+			return nil, nil, err
+		}
+		methods = append(methods, m)
+		networks = append(networks, core.Network{Name: m.Network(), Method: m.Name(), Currency: strings.ToLower(o.tempoCurrency)})
 	}
-	m, err := tempo.New(tempo.Config{RPC: o.tempoRPC, ChainID: o.tempoChainID, Depth: o.tempoDepth,
-		Currency: common.HexToAddress(o.tempoCurrency), Recipient: common.HexToAddress(o.tempoRecipient)})
+	m, network, err := o.evm.method()
 	if err != nil {
 		return nil, nil, err
 	}
-	return []paid.Method{m}, []core.Network{{Name: m.Network(), Method: m.Name(), Currency: strings.ToLower(o.tempoCurrency)}}, nil
+	if m != nil {
+		methods, networks = append(methods, m), append(networks, network)
+	}
+	return methods, networks, nil
 }
 
 func openPayments(o *options, books *ledger.Ledger, methods []paid.Method, log *slog.Logger, failpoint func(string)) (*paid.Service, error) {

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"webring/core"
+	"webring/server/evm"
+	"webring/server/paid"
+)
+
+// evmFlags configure the offer on an Ethereum-like chain. Their defaults are USDC
+// on Base.
+type evmFlags struct {
+	rpc, currency, name, version, recipient, gasKeyFile string
+	chainID, depth, maxFee                              uint64
+}
+
+func (f *evmFlags) define(fs *flag.FlagSet) {
+	fs.StringVar(&f.rpc, "evm-rpc", "", "JSON-RPC `URL` of a node of an Ethereum-like chain; with it, payments by EIP-3009 authorisation are taken there")
+	fs.Uint64Var(&f.chainID, "evm-chain-id", 8453, "`id` of that chain")
+	fs.StringVar(&f.currency, "evm-currency", "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", "token `address` that is taken; it must have six decimals and EIP-3009")
+	fs.StringVar(&f.name, "evm-currency-name", "USD Coin", "`name` in the token's EIP-712 domain")
+	fs.StringVar(&f.version, "evm-currency-version", "2", "`version` in the token's EIP-712 domain")
+	fs.StringVar(&f.recipient, "evm-recipient", "", "account `address` that is paid")
+	fs.StringVar(&f.gasKeyFile, "evm-gas-key-file", "", "`file` with the private key, 64 hex digits, of the account that pays the chain for submitting; nothing else may use that account")
+	fs.Uint64Var(&f.maxFee, "evm-max-fee", 5_000_000_000, "most that is paid for a unit of gas, in `wei`; while it costs more, no payments are taken there")
+	fs.Uint64Var(&f.depth, "evm-depth", 12, "`blocks` on top after which a block counts as final")
+}
+
+func (f *evmFlags) validate() error {
+	if f.rpc != "" && (f.recipient == "" || f.gasKeyFile == "") {
+		return errors.New("--evm-rpc needs --evm-recipient, the account to be paid, and --evm-gas-key-file, the account that submits")
+	}
+	return nil
+}
+
+// method makes the method and says how it is to be named; nil when it is not
+// configured.
+func (f *evmFlags) method() (paid.Method, core.Network, error) {
+	if f.rpc == "" {
+		return nil, core.Network{}, nil
+	}
+	currency, err := accountAddress("--evm-currency", f.currency)
+	if err != nil {
+		return nil, core.Network{}, err
+	}
+	recipient, err := accountAddress("--evm-recipient", f.recipient)
+	if err != nil {
+		return nil, core.Network{}, err
+	}
+	key, err := gasKey(f.gasKeyFile)
+	if err != nil {
+		return nil, core.Network{}, err
+	}
+	m, err := evm.New(evm.Config{RPC: f.rpc, ChainID: f.chainID, Currency: currency, Name: f.name, Version: f.version,
+		Recipient: recipient, Depth: f.depth, GasKey: key, MaxFee: f.maxFee})
+	if err != nil {
+		return nil, core.Network{}, err
+	}
+	return m, core.Network{Name: m.Network(), Method: m.Name(), Currency: strings.ToLower(f.currency)}, nil
+}
+
+// accountAddress reads the address that a flag holds.
+func accountAddress(flag, address string) (common.Address, error) {
+	if !common.IsHexAddress(address) {
+		return common.Address{}, fmt.Errorf("%s %q is not an account address", flag, address)
+	}
+	return common.HexToAddress(address), nil
+}
+
+// gasKey reads a private key. Errors never repeat what the file holds.
+func gasKey(path string) (*ecdsa.PrivateKey, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("gas key: %w", err)
+	}
+	key, err := crypto.HexToECDSA(strings.TrimPrefix(strings.TrimSpace(string(text)), "0x"))
+	if err != nil {
+		return nil, fmt.Errorf("gas key: %s must hold a private key of 64 hex digits", path)
+	}
+	return key, nil
+}

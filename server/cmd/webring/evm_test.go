@@ -1,0 +1,282 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"math/big"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"webring/server/devchain"
+	"webring/server/evm/evmtest"
+)
+
+// TestBothOffersArePaidByTheReferenceClient holds that a 402 carries two offers and
+// that either may be paid, for joining and for bidding.
+func TestBothOffersArePaidByTheReferenceClient(t *testing.T) {
+	t.Parallel()
+	tempo, client := chain(t)
+	s := evmShop(t, "--tempo-rpc", tempo.RPC)
+	// The harness's flag for Tempo names one account, the shop's another.
+	inTempo := func() int64 {
+		o := *s.origin
+		o.recipient = tempoRecipient(s.origin)
+		return o.received()
+	}
+	payments := s.get("/api").document(t)["payments"]
+	if got := at(t, payments, "networks"); !slices.Equal(got.([]any), []any{"tempo:42431", "evm:8453"}) {
+		t.Errorf("networks %v", got)
+	}
+	if offer := at(t, payments, "offers", 1).(map[string]any); offer["method"] != "evm" || offer["currency"] != strings.ToLower(devchain.USDC.Hex()) {
+		t.Errorf("offer %v", offer)
+	}
+
+	join := `{"name":"Two Purses","url":"https://two-purses.dev/","kind":"agent","bid":"2.00"}`
+	unpaid := s.post("/api/register", join)
+	offers := unpaid.Header.Values("WWW-Authenticate")
+	if unpaid.Status != 402 || len(offers) != 2 || !strings.Contains(offers[0], `method="tempo"`) || !strings.Contains(offers[1], `method="evm"`) {
+		t.Fatalf("%d %q", unpaid.Status, offers)
+	}
+	if preferred := s.post("/api/register", join, "Accept-Payment", "tempo/charge;q=0.1, evm/charge").Header.Values("WWW-Authenticate"); len(preferred) != 2 || !strings.Contains(preferred[0], `method="evm"`) {
+		t.Errorf("with a preference: %q", preferred)
+	}
+
+	pay := func(by []string, path, body string, status int) devchain.Payment {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		account := s.chain.Accounts[int(base.wallet.Add(1)-1)%len(s.chain.Accounts)]
+		p, err := client.Pay(ctx, account.HexKey(), devchain.Request{By: by, Method: http.MethodPost, URL: s.base + path,
+			Header: map[string]string{"Content-Type": "application/json"}, Body: []byte(body)})
+		if err != nil || p.Status != status {
+			t.Fatalf("POST %s by %v: %v, %d %s\n%s", path, by, err, p.Status, p.Body, s.log)
+		}
+		return p
+	}
+	joined := pay([]string{"evm"}, "/api/register", join, 201)
+	raw, err := base64.RawURLEncoding.DecodeString(joined.Header.Get("Payment-Receipt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var receipt struct{ Method, Reference, Status string }
+	if err := json.Unmarshal(raw, &receipt); err != nil || receipt.Method != "evm" || receipt.Status != "success" {
+		t.Fatalf("receipt %s: %v", raw, err)
+	}
+	var mined *struct{ Status, To string }
+	if err := s.chain.Call(t.Context(), &mined, "eth_getTransactionReceipt", receipt.Reference); err != nil || mined == nil || mined.Status != "0x1" || !strings.EqualFold(mined.To, devchain.USDC.Hex()) {
+		t.Errorf("the receipt's transaction: %v, %v", mined, err)
+	}
+	if s.authorized() != 300 || inTempo() != 0 {
+		t.Errorf("%d cents by evm, %d by Tempo, want 300 and none", s.authorized(), inTempo())
+	}
+	bid := `{"member":"two-purses","amount":"1.50"}`
+	pay([]string{"evm"}, "/api/bid", bid, 200)
+	pay([]string{"tempo"}, "/api/bid", bid, 200)
+	pay([]string{"tempo", "evm"}, "/api/bid", bid, 200)
+	if sum := s.authorized() + inTempo(); sum != 750 || s.authorized() < 450 || inTempo() < 150 {
+		t.Errorf("%d cents by evm and %d by Tempo, want 750 in all", s.authorized(), inTempo())
+	}
+	if total := at(t, s.get("/api/leaderboard").document(t), "leaderboard", 0, "paid_total_usd"); total != "7.50" {
+		t.Errorf("total %v", total)
+	}
+	s.confirmed()
+	out, err := s.operate("payments", "show", receipt.Reference)
+	if err != nil || !strings.Contains(out, receipt.Reference) {
+		t.Errorf("payments show: %v %s", err, out)
+	}
+	if out, err := s.operate("payments", "scan"); err != nil || strings.Contains(out, "missing") {
+		t.Errorf("payments scan: %v %s", err, out)
+	}
+}
+
+// TestAuthorizationsThatAreRefused alters a really signed authorisation in one way
+// each. Nothing may be left behind: no money moves, no gas is spent, the ring is
+// the same.
+func TestAuthorizationsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	s := evmShop(t)
+	join := `{"name":"Careful","url":"https://careful.dev/","kind":"website"}`
+	if r := s.present("/api/register", join, s.payer().Header(s.offer("/api/register", join))); r.Status != 201 {
+		t.Fatalf("%d %s\n%s", r.Status, r.Body, s.log)
+	}
+	s.confirmed()
+	const bid = `{"member":"careful","amount":"1.00"}`
+	set := func(name string, value any) evmtest.Alter {
+		return func(d *evmtest.Draft) {
+			before := d.Payload
+			d.Payload = func(p map[string]any) {
+				if before != nil {
+					before(p)
+				}
+				p[name] = value
+			}
+		}
+	}
+	stranger, poor := s.payer(), freshWallet(t)
+	other := s.offer("/api/bid", bid)
+	for _, c := range []struct {
+		name  string
+		code  string
+		alter evmtest.Alter
+	}{
+		{"another chain", "verification_failed", func(d *evmtest.Draft) { d.ChainID = big.NewInt(1) }},
+		{"another token", "verification_failed", func(d *evmtest.Draft) { d.Token[19]++ }},
+		{"another name in the domain", "verification_failed", func(d *evmtest.Draft) { d.Name = "USDC" }},
+		{"another version in the domain", "verification_failed", func(d *evmtest.Draft) { d.Version = "1" }},
+		{"another recipient", "verification_failed", func(d *evmtest.Draft) { d.To[0]++ }},
+		{"another recipient, signed for ours", "verification_failed", set("to", stranger.Address())},
+		{"one unit less", "verification_failed", func(d *evmtest.Draft) { d.Value.Sub(d.Value, big.NewInt(1)) }},
+		{"one unit more", "verification_failed", func(d *evmtest.Draft) { d.Value.Add(d.Value, big.NewInt(1)) }},
+		{"another value than signed", "verification_failed", func(d *evmtest.Draft) { v := d.Value.String(); d.Value.SetInt64(1); set("value", v)(d) }},
+		{"the nonce of another challenge", "verification_failed", func(d *evmtest.Draft) { d.Nonce = noncePaying(other.ID, other.Realm) }},
+		{"the nonce of another realm", "verification_failed", func(d *evmtest.Draft) { d.Nonce = noncePaying(other.ID, "other.dev") }},
+		{"another nonce than signed", "verification_failed", func(d *evmtest.Draft) { n := d.Nonce.Hex(); d.Nonce[0]++; set("nonce", n)(d) }},
+		{"somebody else's signature", "verification_failed", func(d *evmtest.Draft) { d.Sign = stranger.Sign }},
+		{"somebody else's source", "verification_failed", func(d *evmtest.Draft) { d.Source = "did:pkh:eip155:8453:" + stranger.Address().Hex() }},
+		{"the source's chain", "verification_failed", func(d *evmtest.Draft) { d.Source = strings.Replace(d.Source, "8453", "1", 1) }},
+		{"valid too long", "verification_failed", func(d *evmtest.Draft) { d.ValidBefore.Add(d.ValidBefore, big.NewInt(1)) }},
+		{"valid for too short", "payment_expired", evmtest.ValidFor(2 * time.Second)},
+		{"not valid any more", "payment_expired", evmtest.ValidFor(-time.Minute)},
+		{"not valid yet", "verification_failed", func(d *evmtest.Draft) { d.ValidAfter = big.NewInt(time.Now().Unix() + 60) }},
+		{"no number for an end", "malformed_credential", set("validBefore", "0x7fffffff")},
+		{"a leading zero", "malformed_credential", set("value", "01000000")},
+		{"a number that is none", "malformed_credential", set("value", 1000000)},
+		{"no nonce", "malformed_credential", set("nonce", "")},
+		{"a short nonce", "malformed_credential", set("nonce", "0x01")},
+		{"no signature", "malformed_credential", set("signature", nil)},
+		{"a signature of nothing", "verification_failed", set("signature", "0x")},
+		{"a contract's signature", "verification_failed", set("signature", hexutil.Encode(make([]byte, 320)))},
+		{"a compact signature", "verification_failed", set("signature", hexutil.Encode(make([]byte, 64)))},
+		{"a signature of zeros", "verification_failed", set("signature", hexutil.Encode(make([]byte, 65)))},
+		{"permit2", "verification_failed", set("type", "permit2")},
+		{"hash", "verification_failed", set("type", "hash")},
+		{"a transaction", "verification_failed", set("type", "transaction")},
+		{"an unknown type", "malformed_credential", set("type", "check")},
+	} {
+		credential := s.payer().Header(s.offer("/api/bid", bid), c.alter)
+		if r := s.present("/api/bid", bid, credential); r.Status != 402 || r.code(t) != c.code || s.challenge(r).Method != "evm" {
+			t.Errorf("%s: %d, want 402 %s: %s", c.name, r.Status, c.code, r.Body)
+		}
+	}
+	payer := s.payer()
+	if r := s.present("/api/bid", bid, payer.Header(s.offer("/api/bid", bid), func(d *evmtest.Draft) { d.Sign = payer.HighS })); r.Status != 402 || r.code(t) != "verification_failed" {
+		t.Errorf("a high s: %d %s", r.Status, r.Body)
+	}
+	if r := s.present("/api/bid", bid, poor.Header(s.offer("/api/bid", bid))); r.Status != 402 || r.code(t) != "verification_failed" {
+		t.Errorf("an empty wallet: %d %s", r.Status, r.Body)
+	}
+	dear := `{"member":"careful","amount":"2.00"}`
+	if r := s.present("/api/bid", dear, payer.Header(s.offer("/api/bid", bid))); r.Status != 402 || r.code(t) != "invalid_challenge" {
+		t.Errorf("a cheap challenge on a dear body: %d %s", r.Status, r.Body)
+	}
+	if r := s.present("/api/register", bid, payer.Header(s.offer("/api/bid", bid))); r.Status == 201 || r.Status == 200 {
+		t.Errorf("on another route: %d %s", r.Status, r.Body)
+	}
+	if s.authorized() != 100 || s.submissions() != 1 {
+		t.Errorf("%d cents in %d transactions, want 100 in one", s.authorized(), s.submissions())
+	}
+	if total := at(t, s.get("/api/leaderboard").document(t), "leaderboard", 0, "paid_total_usd"); total != "1.00" {
+		t.Errorf("total %v", total)
+	}
+	if out, err := s.operate("version"); err != nil || !strings.Contains(out, "0 open reservations") {
+		t.Errorf("version: %v %s", err, out)
+	}
+}
+
+// TestAuthorizationsCountOnce holds what is said to whoever presents an
+// authorisation again: fifty copies at once, under another challenge, and later.
+func TestAuthorizationsCountOnce(t *testing.T) {
+	t.Parallel()
+	s := evmShop(t)
+	join := `{"name":"Once","url":"https://once.dev/","kind":"mcp"}`
+	payer := s.payer()
+	challenge := s.offer("/api/register", join)
+	credential := payer.Header(challenge)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	statuses := map[int]int{}
+	for range 50 {
+		wg.Go(func() {
+			r, err := s.try(http.MethodPost, "/api/register", []byte(join), "Authorization", credential, "Content-Type", "application/json", "Idempotency-Key", "k")
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				t.Error(err)
+			}
+			statuses[r.Status]++
+		})
+	}
+	wg.Wait()
+	if statuses[201] < 1 || statuses[201]+statuses[409] != 50 {
+		t.Errorf("fifty at once: %v", statuses)
+	}
+	if r := s.present("/api/register", join, credential, "Idempotency-Key", "k"); r.Status != 201 || r.Header.Get("Payment-Receipt") == "" {
+		t.Errorf("with its key: %d %s", r.Status, r.Body)
+	}
+	if r := s.present("/api/register", join, credential); r.Status != 409 || r.code(t) != "credential_reused" {
+		t.Errorf("again: %d %s", r.Status, r.Body)
+	}
+	highS := payer.Header(challenge, func(d *evmtest.Draft) { d.Sign = payer.HighS })
+	if r := s.present("/api/register", join, highS); r.Status != 409 || r.code(t) != "credential_reused" {
+		t.Errorf("again, in its other spelling: %d %s", r.Status, r.Body)
+	}
+	bid := `{"member":"once","amount":"1.00"}`
+	old := noncePaying(challenge.ID, challenge.Realm)
+	if r := s.present("/api/bid", bid, payer.Header(s.offer("/api/bid", bid), func(d *evmtest.Draft) { d.Nonce = old })); r.Status != 402 {
+		t.Errorf("under another challenge: %d %s", r.Status, r.Body)
+	}
+	if s.authorized() != 100 || s.submissions() != 1 {
+		t.Errorf("%d cents in %d transactions, want 100 in one", s.authorized(), s.submissions())
+	}
+}
+
+// TestGasThatCannotBePaidBindsNobody holds that an empty gas account, and fees
+// above the highest, take the offer away and answer a credential with 503 before
+// anything is reserved; the same credential pays when that is over.
+func TestGasThatCannotBePaidBindsNobody(t *testing.T) {
+	t.Parallel()
+	s := evmShop(t)
+	join := `{"name":"Patient","url":"https://patient.dev/","kind":"agent"}`
+	credential := s.payer().Header(s.offer("/api/register", join))
+	s.tank(t, new(big.Int))
+	unavailable := func(r reply) {
+		t.Helper()
+		if r.Status != 503 || r.code(t) != "payments_unavailable" || r.Header.Get("Retry-After") == "" || r.Header.Get("WWW-Authenticate") != "" {
+			t.Errorf("%d %s", r.Status, r.Body)
+		}
+	}
+	unavailable(s.present("/api/register", join, credential))
+	eventually(t, "an end of the offer", 30*time.Second, func() bool { return s.post("/api/register", join).Status == 503 })
+	unavailable(s.post("/api/register", join))
+	if out, err := s.operate("version"); err != nil || !strings.Contains(out, "0 open reservations") || s.authorized() != 0 {
+		t.Errorf("somebody is bound: %v %s", err, out)
+	}
+	if !strings.Contains(s.log.String(), "the gas account "+s.gas.Hex()+" has 0 wei") {
+		t.Errorf("the log does not say why:\n%s", s.log)
+	}
+	s.tank(t, ether)
+	var r reply
+	eventually(t, "the payment", 30*time.Second, func() bool {
+		r = s.present("/api/register", join, credential)
+		return r.Status != 503
+	})
+	if r.Status != 201 || s.authorized() != 100 {
+		t.Errorf("%d %s, %d cents", r.Status, r.Body, s.authorized())
+	}
+
+	tempo, _ := chain(t)
+	dear := evmShop(t, "--evm-max-fee", "1", "--tempo-rpc", tempo.RPC)
+	if c := dear.challenge(dear.post("/api/register", join)); c.Method != "tempo" {
+		t.Errorf("while gas is dear, the offer is of %s", c.Method)
+	}
+	if !strings.Contains(dear.log.String(), "the most that is paid is 1") {
+		t.Errorf("the log does not say why:\n%s", dear.log)
+	}
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.30;
+
+/// A stand-in for USDC on development chains and in tests: as much of ERC-20 as
+/// a test looks at, and transfers by authorisation (EIP-3009) for accounts that
+/// sign with secp256k1. It works under any address where its code is put, and
+/// money is made by writing into slot 0, the balances.
+contract Token {
+    string public constant name = "USD Coin";
+    string public constant version = "2";
+    string public constant symbol = "USDC";
+    uint8 public constant decimals = 6;
+
+    bytes32 private constant TRANSFER = keccak256(
+        "TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)"
+    );
+    bytes32 private constant CANCEL = keccak256("CancelAuthorization(address authorizer,bytes32 nonce)");
+    uint256 private constant HALF_ORDER = 0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0;
+
+    mapping(address => uint256) public balanceOf;
+    mapping(address => mapping(bytes32 => bool)) public authorizationState;
+
+    event Transfer(address indexed from, address indexed to, uint256 value);
+    event AuthorizationUsed(address indexed authorizer, bytes32 indexed nonce);
+    event AuthorizationCanceled(address indexed authorizer, bytes32 indexed nonce);
+
+    function transfer(address to, uint256 value) external returns (bool) {
+        move(msg.sender, to, value);
+        return true;
+    }
+
+    function transferWithAuthorization(
+        address from,
+        address to,
+        uint256 value,
+        uint256 validAfter,
+        uint256 validBefore,
+        bytes32 nonce,
+        uint8 v,
+        bytes32 r,
+        bytes32 s
+    ) external {
+        require(block.timestamp > validAfter, "authorization is not yet valid");
+        require(block.timestamp < validBefore, "authorization is expired");
+        consume(from, nonce, keccak256(abi.encode(TRANSFER, from, to, value, validAfter, validBefore, nonce)), v, r, s);
+        emit AuthorizationUsed(from, nonce);
+        move(from, to, value);
+    }
+
+    function cancelAuthorization(address authorizer, bytes32 nonce, uint8 v, bytes32 r, bytes32 s) external {
+        consume(authorizer, nonce, keccak256(abi.encode(CANCEL, authorizer, nonce)), v, r, s);
+        emit AuthorizationCanceled(authorizer, nonce);
+    }
+
+    function DOMAIN_SEPARATOR() public view returns (bytes32) {
+        return keccak256(
+            abi.encode(
+                keccak256("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"),
+                keccak256(bytes(name)),
+                keccak256(bytes(version)),
+                block.chainid,
+                address(this)
+            )
+        );
+    }
+
+    function consume(address signer, bytes32 nonce, bytes32 message, uint8 v, bytes32 r, bytes32 s) private {
+        require(!authorizationState[signer][nonce], "authorization is used or canceled");
+        require(uint256(s) <= HALF_ORDER && (v == 27 || v == 28), "invalid signature");
+        address recovered = ecrecover(keccak256(abi.encodePacked(hex"1901", DOMAIN_SEPARATOR(), message)), v, r, s);
+        require(recovered != address(0) && recovered == signer, "invalid signature");
+        authorizationState[signer][nonce] = true;
+    }
+
+    function move(address from, address to, uint256 value) private {
+        require(balanceOf[from] >= value, "transfer amount exceeds balance");
+        balanceOf[from] -= value;
+        balanceOf[to] += value;
+        emit Transfer(from, to, value);
+    }
+}

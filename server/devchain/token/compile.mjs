@@ -1,0 +1,26 @@
+// Compiles Token.sol to Token.hex, the code as it lies at an address:
+//
+//     npm install --no-save solc@0.8.30 && node token/compile.mjs
+//
+// The compiler is named exactly and leaves no digest of its input behind, so that
+// a second run changes nothing.
+import { readFileSync, writeFileSync } from 'node:fs'
+import solc from 'solc'
+
+const file = (name) => new URL(name, import.meta.url)
+const output = JSON.parse(
+  solc.compile(
+    JSON.stringify({
+      language: 'Solidity',
+      sources: { 'Token.sol': { content: readFileSync(file('Token.sol'), 'utf8') } },
+      settings: {
+        optimizer: { enabled: true, runs: 200 },
+        evmVersion: 'paris',
+        metadata: { appendCBOR: false, bytecodeHash: 'none' },
+        outputSelection: { '*': { '*': ['evm.deployedBytecode.object'] } },
+      },
+    }),
+  ),
+)
+if (output.errors) throw new Error(output.errors.map((e) => e.formattedMessage).join('\n'))
+writeFileSync(file('Token.hex'), output.contracts['Token.sol'].Token.evm.deployedBytecode.object + '\n')

@@ -1,0 +1,111 @@
+package evm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/rpc"
+
+	"webring/server/mpp"
+	"webring/server/node"
+)
+
+// Events of tokens with EIP-3009; authorizer and nonce are indexed, and there is
+// no data.
+var (
+	usedTopic      = crypto.Keccak256Hash([]byte("AuthorizationUsed(address,bytes32)"))
+	cancelledTopic = crypto.Keccak256Hash([]byte("AuthorizationCanceled(address,bytes32)"))
+)
+
+// paidIn says that a transaction's effect was to pay us with the authorisation:
+// the token logged that it was used, and right after it the transfer. A transfer
+// anywhere else in the transaction may be another authorisation's. The status
+// alone proves nothing.
+func (a *authorization) paidIn(r *node.Receipt, token common.Address) bool {
+	if *r.Status != 1 {
+		return false
+	}
+	for i := 1; i < len(r.Logs); i++ {
+		if a.marks(r.Logs[i-1], token, usedTopic) && a.moves(r.Logs[i], token) {
+			return true
+		}
+	}
+	return false
+}
+
+// marks says that l is the token's event of that topic for the authorisation.
+func (a *authorization) marks(l node.Log, token common.Address, topic common.Hash) bool {
+	return !l.Removed && l.Address == token && len(l.Topics) == 3 && l.Topics[0] == topic &&
+		l.Topics[1] == common.Hash(address(a.from)) && l.Topics[2] == a.nonce
+}
+
+// moves says that l is the transfer that the authorisation is for.
+func (a *authorization) moves(l node.Log, token common.Address) bool {
+	return !l.Removed && l.Address == token && len(l.Topics) == 3 && l.Topics[0] == node.TransferTopic &&
+		l.Topics[1] == common.Hash(address(a.from)) && l.Topics[2] == common.Hash(address(a.to)) &&
+		bytes.Equal(l.Data, number(a.value))
+}
+
+// searchBack is how long before validBefore the authorisation may at the earliest
+// have been used or cancelled, with much to spare: its nonce is that of a
+// challenge that lives five minutes and expires no earlier.
+const searchBack = 15 * time.Minute
+
+// find looks for the event with which the token came to know the nonce, and says
+// what it means.
+func (m *Method) find(ctx context.Context, a *authorization, newest *node.Block) (mpp.Outcome, error) {
+	from, err := m.node.FirstSince(ctx, newest.Height(), int64(a.validBefore)-int64(searchBack/time.Second))
+	if err != nil {
+		return mpp.Outcome{}, err
+	}
+	topics := []any{[]common.Hash{usedTopic, cancelledTopic}, common.Hash(address(a.from)), a.nonce}
+	var mark *node.Log
+	err = m.node.Logs(ctx, from, newest.Height(), m.cfg.Currency, topics, func(logs []node.Log) error {
+		for _, l := range logs {
+			if l.TxHash != nil && (a.marks(l, m.cfg.Currency, usedTopic) || a.marks(l, m.cfg.Currency, cancelledTopic)) {
+				mark = &l
+				return node.ErrEnough
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return mpp.Outcome{}, err
+	}
+	if mark == nil {
+		return mpp.Outcome{Detail: "the token knows the authorisation, and the node shows no event of it"}, nil
+	}
+	var r *node.Receipt
+	questions := []rpc.BatchElem{{Method: "eth_getTransactionReceipt", Args: []any{*mark.TxHash}, Result: &r}}
+	if newest, err = m.node.Head(ctx, questions...); err != nil {
+		return mpp.Outcome{}, err
+	}
+	if err := node.FirstError(questions...); err != nil {
+		return mpp.Outcome{}, err
+	}
+	if r == nil {
+		return mpp.Outcome{}, node.Unavailable(errors.New("the node has an event and not its transaction"))
+	}
+	if err := r.Check(*mark.TxHash); err != nil {
+		return mpp.Outcome{}, node.Unavailable(err)
+	}
+	if *r.Status != 1 || !slices.ContainsFunc(r.Logs, func(l node.Log) bool { return a.marks(l, m.cfg.Currency, mark.Topics[0]) }) {
+		return mpp.Outcome{}, node.Unavailable(errors.New("the node's receipt lacks the event that led to it"))
+	}
+	if a.paidIn(r, m.cfg.Currency) {
+		return m.settled(ctx, newest, r)
+	}
+	end := mpp.Outcome{State: mpp.Mismatched, Deep: true, Detail: "its nonce was used for another transfer, in " + r.Hash.Hex()}
+	if a.marks(*mark, m.cfg.Currency, cancelledTopic) {
+		end = mpp.Outcome{State: mpp.Gone, Deep: true, Detail: "cancelled by the payer, in " + r.Hash.Hex()}
+	}
+	if stays, err := m.node.Stays(ctx, newest, r, m.cfg.Depth); err != nil || !stays {
+		return mpp.Outcome{Detail: end.Detail + "; not final yet"}, err
+	}
+	return end, nil
+}

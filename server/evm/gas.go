@@ -1,0 +1,247 @@
+package evm
+
+import (
+	"crypto/ecdsa"
+	"errors"
+	"math/big"
+	"sync"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/rlp"
+
+	"webring/server/node"
+)
+
+const (
+	// maxGas bounds the gas of one authorisation. USDC takes about 80 000 units;
+	// chains that reckon their data as gas take more.
+	maxGas = 500_000
+	// usualGas is what the account must be able to pay for, for each authorisation
+	// in flight.
+	usualGas = 200_000
+	// patience is for how long, by the chain's clock in seconds, a transaction that
+	// a node has taken is waited for before it is sent again with higher fees.
+	patience = 30
+)
+
+// gasAccount signs the transactions that submit authorisations. It gives each
+// the lowest nonce that no other in flight has, from what the chain says has been
+// mined, so a transaction that is lost leaves no gap that would hold up the rest.
+type gasAccount struct {
+	key     *ecdsa.PrivateKey
+	address common.Address
+	chainID uint64
+	token   common.Address
+	maxFee  *big.Int // wei for a unit of gas
+
+	mu   sync.Mutex
+	sent map[uint64]*submission // by nonce; what may be in flight
+}
+
+// submission is one transaction.
+type submission struct {
+	of          payerNonce
+	validBefore uint64 // of the authorisation; 0 when it has ended
+	signed      uint64 // chain's clock when it was signed
+	gas         uint64
+	fees        fees
+	raw         []byte
+	hash        common.Hash
+	taken       bool // a node has said that it passes it on
+}
+
+// payerNonce names an authorisation.
+type payerNonce struct {
+	from  common.Address
+	nonce common.Hash
+}
+
+func (a *authorization) name() payerNonce { return payerNonce{a.from, a.nonce} }
+
+// fees are what is bid for a unit of gas, in wei: the most in all, and for the
+// block's producer.
+type fees struct{ most, tip *big.Int }
+
+// standing is what the chain says of itself and of the account.
+type standing struct {
+	block   *node.Block
+	nonce   uint64   // transactions mined
+	balance *big.Int // wei
+	tip     *big.Int // wei that the node suggests for a unit of gas
+}
+
+func (s *standing) clock() uint64 { return uint64(*s.block.Timestamp) }
+
+func newGasAccount(key *ecdsa.PrivateKey, chainID uint64, token common.Address, maxFee *big.Int) *gasAccount {
+	return &gasAccount{key: key, address: crypto.PubkeyToAddress(key.PublicKey), chainID: chainID, token: token,
+		maxFee: maxFee, sent: map[uint64]*submission{}}
+}
+
+// ready says why no further authorisation could be submitted now.
+func (g *gasAccount) ready(st *standing) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if st.block.BaseFee == nil {
+		return node.Unavailable(errors.New("the chain names no base fee"))
+	}
+	if now := new(big.Int).Add((*big.Int)(st.block.BaseFee), st.tip); now.Cmp(g.maxFee) > 0 {
+		return node.Unavailable(errors.New("gas costs " + now.String() + " wei a unit, and the most that is paid is " + g.maxFee.String()))
+	}
+	n := int64(1)
+	for nonce, s := range g.sent {
+		if nonce >= st.nonce && st.clock() < s.validBefore {
+			n++
+		}
+	}
+	need := new(big.Int).Mul(g.bid(st).most, big.NewInt(n*usualGas))
+	if st.balance.Cmp(need) < 0 {
+		return node.Unavailable(errors.New("the gas account " + g.address.Hex() + " has " + st.balance.String() + " wei and needs " + need.String()))
+	}
+	return nil
+}
+
+// bid is what is offered for gas at first: enough for a few blocks, each of which
+// may raise the base fee by an eighth.
+func (g *gasAccount) bid(st *standing) fees {
+	base := new(big.Int)
+	if st.block.BaseFee != nil {
+		base.Set((*big.Int)(st.block.BaseFee))
+	}
+	return g.capped(base.Lsh(base, 1).Add(base, st.tip), st.tip)
+}
+
+func (g *gasAccount) capped(most, tip *big.Int) fees {
+	most = least(most, g.maxFee)
+	return fees{most, least(tip, most)}
+}
+
+// raised is what replaces a transaction in the pools of nodes, which want a tenth
+// more for it: an eighth more, or the present bid. It may be no more than before,
+// at the highest fee.
+func (g *gasAccount) raised(f fees, st *standing) fees {
+	bid := g.bid(st)
+	eighth := func(x *big.Int) *big.Int {
+		y := new(big.Int).Rsh(x, 3)
+		return y.Add(y, x).Add(y, common.Big1)
+	}
+	return g.capped(most(eighth(f.most), bid.most), most(eighth(f.tip), bid.tip))
+}
+
+func least(a, b *big.Int) *big.Int {
+	if a.Cmp(b) < 0 {
+		return a
+	}
+	return b
+}
+
+func most(a, b *big.Int) *big.Int {
+	if a.Cmp(b) > 0 {
+		return a
+	}
+	return b
+}
+
+// transaction is the one that submits a, to be sent (again) now unless it is
+// taken. estimate is how much gas a takes; 0 says that it would revert, and then
+// there is one only if it is in flight already, which may be why.
+func (g *gasAccount) transaction(a *authorization, st *standing, estimate uint64) *submission {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var mine *submission
+	at := st.nonce
+	for nonce, s := range g.sent {
+		switch {
+		case nonce < st.nonce:
+			delete(g.sent, nonce) // mined, that or another
+		case s.of == a.name() && s.validBefore != 0:
+			mine, at = s, nonce
+		}
+	}
+	free := st.nonce
+	for s := g.sent[free]; s != nil && st.clock() < s.validBefore; s = g.sent[free] {
+		free++
+	}
+	switch {
+	case mine == nil && estimate == 0:
+		return nil
+	case mine == nil:
+		return g.submit(a, free, estimate+estimate/4, st)
+	case free < at:
+		// What was before it has ended without being mined.
+		mine.validBefore = 0
+		return g.submit(a, free, mine.gas, st)
+	case st.clock() >= mine.signed+patience:
+		return g.submit(a, at, mine.gas, st)
+	}
+	again := *mine
+	return &again
+}
+
+// submit signs a transaction with this nonce, in place of the last one that had
+// it.
+func (g *gasAccount) submit(a *authorization, nonce, gas uint64, st *standing) *submission {
+	f := g.bid(st)
+	if last := g.sent[nonce]; last != nil {
+		f = g.raised(last.fees, st)
+	}
+	raw := g.sign(nonce, gas, f, a.calldata())
+	s := submission{of: a.name(), validBefore: a.validBefore, signed: st.clock(), gas: gas, fees: f,
+		raw: raw, hash: crypto.Keccak256Hash(raw)}
+	kept := s
+	g.sent[nonce] = &kept
+	return &s
+}
+
+// taken notes that a node has the transaction with this hash.
+func (g *gasAccount) taken(hash common.Hash) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, s := range g.sent {
+		if s.hash == hash {
+			s.taken = true
+		}
+	}
+}
+
+// sign makes the transaction, of type 2 (EIP-1559).
+func (g *gasAccount) sign(nonce, gas uint64, f fees, data []byte) []byte {
+	fields := []any{g.chainID, nonce, f.tip, f.most, gas, g.token, uint64(0), data, []any{}}
+	encode := func() []byte {
+		list, err := rlp.EncodeToBytes(fields)
+		if err != nil {
+			panic("evm: a transaction of plain fields does not encode: " + err.Error())
+		}
+		return append([]byte{2}, list...)
+	}
+	signature, err := crypto.Sign(crypto.Keccak256(encode()), g.key)
+	if err != nil {
+		panic("evm: the gas account's key does not sign: " + err.Error())
+	}
+	integer := func(b []byte) *big.Int { return new(big.Int).SetBytes(b) }
+	fields = append(fields, uint64(signature[64]), integer(signature[:32]), integer(signature[32:64]))
+	return encode()
+}
+
+// last is the hash of the newest transaction for a that may be in flight.
+func (g *gasAccount) last(a *authorization) (common.Hash, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, s := range g.sent {
+		if s.of == a.name() && s.validBefore != 0 {
+			return s.hash, true
+		}
+	}
+	return common.Hash{}, false
+}
+
+// ended frees the nonce of a transaction for a, should it never be mined.
+func (g *gasAccount) ended(a *authorization) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, s := range g.sent {
+		if s.of == a.name() {
+			s.validBefore = 0
+		}
+	}
+}
