@@ -2,14 +2,24 @@ package main
 
 import (
 	"bytes"
+	"flag"
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"webring/server/devchain/faults"
+	"webring/server/tempo/tempotest"
 )
 
 // steps are the places on the paid path at which the power may fail, in order.
@@ -29,75 +39,189 @@ var steps = []string{
 	"applied", // stored, the answer not yet written
 }
 
-// TestPowerFailsOnThePaidPath ends the process at each step with SIGKILL. The
-// next process must bring about exactly one effect and one transfer, and the
-// same credential must get its answer.
+// fates are what becomes of the transaction, as the proxy in between has it.
+var fates = []struct {
+	name string
+	plan faults.Plan
+}{
+	{"chain fine", faults.Pass},
+	{"chain silent", faults.On(faults.Sends, faults.DropBefore)},
+	{"mined, unheard", faults.On(faults.Sends, faults.DropAfter)},
+	{"not mined", faults.On(faults.Sends, faults.Swallow)},
+	{"mined later", faults.On(faults.Sends, faults.Later)},
+}
+
+// payable are the paid requests that the matrix is made of.
+var payable = []struct {
+	name, path, body string
+	cents            int64
+}{
+	{"register", "/api/register", `{"name":"Phoenix","url":"https://phoenix.dev/","kind":"agent"}`, 100},
+	{"register with bid", "/api/register", `{"name":"Phoenix","url":"https://phoenix.dev/","kind":"agent","bid":"2.00"}`, 300},
+	{"bid", "/api/bid", `{"member":"phoenix","amount":"1.50"}`, 150},
+}
+
+var (
+	crashRuns    = flag.Int("crash.runs", 10, "runs of the crash matrix; it has 165 cells, and with so many runs or more each is run in turn")
+	crashSeed    = flag.Uint64("crash.seed", 0, "seed of the crash matrix; 0 draws one")
+	crashWorkers = flag.Int("crash.workers", 4, "runs of the crash matrix at a time")
+)
+
+// TestPowerFailsOnThePaidPath ends the process with SIGKILL at the steps of a
+// payment, or at a moment of its own where the chain's fate keeps it from the
+// step. Then there is exactly one effect, or none and no transfer; the books
+// balance; and the same credential gets the truth.
 func TestPowerFailsOnThePaidPath(t *testing.T) {
 	t.Parallel()
-	operations := map[string]struct {
-		path, body string
-		status     int
-		cents      int64
-		total      string
-	}{
-		"register":          {"/api/register", `{"name":"Phoenix","url":"https://phoenix.dev/","kind":"agent"}`, 201, 100, "1.00"},
-		"register with bid": {"/api/register", `{"name":"Phoenix","url":"https://phoenix.dev/","kind":"agent","bid":"2.00"}`, 201, 300, "3.00"},
-		"bid":               {"/api/bid", `{"member":"phoenix","amount":"1.50"}`, 200, 150, "2.50"},
+	seed := *crashSeed
+	if seed == 0 {
+		seed = rand.Uint64()
 	}
-	for name, op := range operations {
-		for _, step := range steps {
-			t.Run(name+" at "+step, func(t *testing.T) {
-				t.Parallel()
-				o := ring(t)
-				if op.path == "/api/bid" {
-					o.join("Phoenix", "agent", "")
-					o.confirmed() // or the next process would begin with that
-				}
-				before := o.received()
-				// A fresh process, so that the turns of the steps are counted
-				// from this payment on.
-				o.stop()
-				o.env = []string{"WEBRING_FAILPOINT=" + step}
-				o.launch()
-				credential := o.sign(wallet(t), op.path, op.body)
-				if r, err := o.try(http.MethodPost, op.path, []byte(op.body), "Authorization", credential, "Content-Type", "application/json"); err == nil {
-					t.Fatalf("the process answered %d instead of ending: %s", r.Status, r.Body)
-				}
-				o.waitGone()
-				if !strings.Contains(o.log.String(), "failpoint reached") {
-					t.Fatalf("it ended by itself:\n%s", o.log)
-				}
+	t.Logf("-crash.seed=%d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	cells := len(payable) * len(steps) * len(fates)
+	order := random.Perm(cells)
+	room := make(chan struct{}, *crashWorkers)
+	var group sync.WaitGroup
+	chain(t)
+	for run := range *crashRuns {
+		cell, seed := order[run%cells], random.Uint64()
+		name := fmt.Sprintf("%03d %s, %s, at %s", run, payable[cell%3].name, fates[cell/3%5].name, steps[cell/15])
+		room <- struct{}{}
+		group.Go(func() {
+			defer func() { <-room }()
+			t.Run(name, func(t *testing.T) { crash(t, cell, rand.New(rand.NewPCG(seed, 1))) })
+		})
+	}
+	group.Wait()
+}
 
-				o.env = nil
-				o.launch()
-				var r reply
-				eventually(t, "the stored answer", 60*time.Second, func() bool {
-					r = o.post(op.path, op.body, "Authorization", credential)
-					if r.Status == 503 && (r.code(t) != "payment_pending" || r.Header.Get("Retry-After") == "") {
-						t.Fatalf("503 %s", r.Body)
-					}
-					return r.Status != 503
-				})
-				if r.Status != op.status || r.Header.Get("Payment-Receipt") == "" {
-					t.Fatalf("the same credential: %d %s\n%s", r.Status, r.Body, o.log)
-				}
-				if paid := o.received() - before; paid != op.cents {
-					t.Errorf("%d cents were paid, want %d", paid, op.cents)
-				}
-				board := o.get("/api/leaderboard").document(t)
-				if at(t, board, "total") != 1.0 || at(t, board, "leaderboard", 0, "paid_total_usd") != op.total {
-					t.Errorf("leaderboard: %v", board)
-				}
-				if r := o.post(op.path, op.body, "Authorization", credential); r.Status != 409 || r.code(t) != "credential_reused" {
-					t.Errorf("once more: %d %s", r.Status, r.Body)
-				}
-			})
+func crash(t *testing.T, cell int, random *rand.Rand) {
+	c, _ := chain(t)
+	op, fate, step := payable[cell%3], fates[cell/3%5], steps[cell/15]
+	proxy, err := faults.New(c.RPC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	o := start(t, "--tempo-rpc", proxy.URL)
+	defer func() {
+		if t.Failed() {
+			t.Logf("proxy: %s\n%s", proxy.Summary(), o.log)
 		}
+	}()
+	if op.path == "/api/bid" {
+		o.join("Phoenix", "agent", "")
+		o.confirmed() // or the next process would begin with that
+	}
+	before := o.received()
+	// A fresh process, so that the turns of the steps are counted from this
+	// payment on.
+	o.stop()
+	o.env = []string{"WEBRING_FAILPOINT=" + step}
+	o.launch()
+
+	// On a busy machine six seconds can pass before the transaction is looked
+	// at; then nothing has happened yet, and the payer signs another.
+	var credential string
+	var validBefore int64
+	w := wallet(t)
+	for answered := true; answered; {
+		proxy.Follow(faults.Pass)
+		ch := o.challenge(o.post(op.path, op.body))
+		proxy.Follow(fate.plan)
+		validBefore = time.Now().Unix() + 6
+		credential = signedBy(w, ch, func(d *tempotest.Draft) { d.ValidBefore = uint64(validBefore) })
+		got := make(chan reply, 1)
+		go func() {
+			r, err := o.try(http.MethodPost, op.path, []byte(op.body), "Authorization", credential, "Content-Type", "application/json")
+			if err == nil {
+				got <- r
+			}
+		}()
+		answered = false
+		select {
+		case <-o.gone:
+		case r := <-got:
+			answered = r.Status == http.StatusPaymentRequired && r.code(t) == "payment_expired"
+			if !answered && r.Status != http.StatusPaymentRequired && r.Status/100 != 2 {
+				t.Errorf("the first answer: %d %s", r.Status, r.Body)
+			}
+		case <-time.After(time.Duration(3000+random.IntN(6000)) * time.Millisecond):
+		}
+	}
+	o.kill()
+	if fate.name == "chain silent" {
+		proxy.Follow(faults.All(faults.DropBefore))
+		defer time.AfterFunc(time.Duration(random.IntN(10_000))*time.Millisecond, func() { proxy.Follow(faults.Pass) }).Stop()
+	}
+
+	o.env = nil
+	o.launch()
+	var r reply
+	eventually(t, "the truth", 3*time.Minute, func() bool {
+		var err error
+		r, err = o.try(http.MethodPost, op.path, []byte(op.body), "Authorization", credential, "Content-Type", "application/json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Status == 503 && r.Header.Get("Retry-After") == "" {
+			t.Fatalf("503 %s", r.Body)
+		}
+		return r.Status != 503
+	})
+	granted := r.Status/100 == 2
+	if r.Status == 409 {
+		granted = at(t, r.document(t), "outcome") == "applied"
+	}
+	if !granted && r.Status != 402 && (r.Status != 409 || at(t, r.document(t), "outcome") != "failed") {
+		t.Fatalf("the retry: %d %s", r.Status, r.Body)
+	}
+
+	// Nothing can be mined any more.
+	eventually(t, "a later block", time.Minute, func() bool {
+		var block struct{ Timestamp hexutil.Uint64 }
+		err := c.Call(t.Context(), &block, "eth_getBlockByNumber", "latest", false)
+		return err == nil && int64(block.Timestamp) > validBefore+2
+	})
+	proxy.Follow(faults.Pass)
+	o.confirmed()
+	want := int64(0)
+	if granted {
+		want = op.cents
+	}
+	if paid := o.received() - before; paid != want {
+		t.Errorf("%d cents were paid, and the answer was %d %s", paid, r.Status, r.Body)
+	}
+	o.balanced()
+	if r := o.post(op.path, op.body, "Authorization", credential); granted && (r.Status != 409 || r.code(t) != "credential_reused") {
+		t.Errorf("once more: %d %s", r.Status, r.Body)
 	}
 }
 
-// TestDamagedLedgerIsRefused flips bits and cuts the tail of every file of the
-// ledger. A start either refuses and says what to do, or has lost nothing.
+var paidUSD = regexp.MustCompile(`paid ([0-9]+)\.([0-9]{2}) USD`)
+
+// balanced holds the ledger against itself and against the chain: the sum of
+// the events is what the recipient has, each event has its transfer, and each
+// transfer its event.
+func (o *origin) balanced() {
+	o.t.Helper()
+	out, err := o.operate("verify", "--chain")
+	m := paidUSD.FindStringSubmatch(out)
+	if err != nil || m == nil || !strings.Contains(out, "everything agrees") || !strings.Contains(out, " 0 without an answer") || !strings.Contains(out, " 0 open") {
+		o.t.Errorf("%v\n%s", err, out)
+		return
+	}
+	if booked, _ := strconv.ParseInt(m[1]+m[2], 10, 64); booked != o.received() {
+		o.t.Errorf("the books hold %d cents, the recipient %d", booked, o.received())
+	}
+	if out, err := o.operate("payments", "scan", "--since", "2h"); err != nil || strings.Contains(out, "0x") {
+		o.t.Errorf("money without an event: %v\n%s", err, out)
+	}
+}
+
+// TestDamagedLedgerIsRefused flips bits in, cuts the tail of, and removes every
+// file of the ledger. A start either refuses and says what to do, or has lost nothing.
 func TestDamagedLedgerIsRefused(t *testing.T) {
 	t.Parallel()
 	o := ring(t)
@@ -126,13 +250,17 @@ func TestDamagedLedgerIsRefused(t *testing.T) {
 		}
 		broken := bytes.Clone(text)
 		broken[random.IntN(used)] ^= 1 << random.IntN(8)
-		for damage, text := range map[string][]byte{"a flipped bit": broken, "a truncation": text[:random.IntN(used)]} {
+		for damage, text := range map[string][]byte{"a flipped bit": broken, "a truncation": text[:random.IntN(used)], "a removal": nil} {
 			// The copy is damaged: a start may write into its folder.
 			o.data = t.TempDir()
 			if err := os.CopyFS(o.data, os.DirFS(whole)); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(filepath.Join(o.data, file), text, 0o600); err != nil {
+			if text == nil {
+				if err := os.Remove(filepath.Join(o.data, file)); err != nil {
+					t.Fatal(err)
+				}
+			} else if err := os.WriteFile(filepath.Join(o.data, file), text, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			if got, served := o.serves("/api/ring"); !served {

@@ -30,8 +30,8 @@ var importLaw = map[string][]string{
 		"github.com/valyala/fasthttp", "github.com/valyala/fasthttp/", "github.com/fasthttp/router", "github.com/savsgio/gotils/strconv", "github.com/andybalholm/brotli", "golang.org/x/net/http/httpguts"},
 	"webring/edge/replica": {"std", "webring/core", "webring/core/api", "webring/core/snap", "golang.org/x/mod/sumdb/note", "github.com/klauspost/compress/zstd",
 		"golang.org/x/sync/singleflight", "golang.org/x/time/rate"},
-	"webring/templates":    {"std", "github.com/a-h/templ", "github.com/a-h/templ/"},
-	"webring/static":       {"std"},
+	"webring/templates": {"std", "github.com/a-h/templ", "github.com/a-h/templ/"},
+	"webring/static":    {"std"},
 
 	"webring/server/ledger":           {"std", "webring/core", "webring/core/api", "webring/core/snap", "golang.org/x/mod/sumdb/tlog"},
 	"webring/server/ledger/memstore":  {"std", "webring/server/ledger"},
@@ -56,6 +56,7 @@ var importLaw = map[string][]string{
 		"golang.org/x/mod/sumdb/note", "golang.org/x/mod/sumdb/tlog", "github.com/klauspost/compress/zstd"},
 	"webring/server":                  {"std", "webring/server/", "webring/core", "webring/core/api", "webring/templates", "github.com/valyala/fasthttp"},
 	"webring/server/devchain":         {"std", "webring/server/mpp", "github.com/ethereum/go-ethereum/"},
+	"webring/server/devchain/faults":  {"std"},
 	"webring/server/devchain/devring": {"std", "webring/server/devchain"},
 	"webring/server/cmd/bench":        {"std", "github.com/valyala/fasthttp"},
 	"webring/server/cmd/webring":      {"std", "webring/", "github.com/valyala/fasthttp", "github.com/ethereum/go-ethereum/"},
