@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"flag"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -119,23 +121,17 @@ func TestPayersReadTheirOwnWritesAtEveryEdge(t *testing.T) {
 	far := near.follow(t, key, "--edge-secret-file", secret)
 
 	each := *edgePayments
-	var mu sync.Mutex
-	var lags []time.Duration
+	watch, stopWatching := context.WithCancel(t.Context())
+	defer stopWatching()
+	atOrigin, atFar := o.watch(watch), far.watch(watch)
 	var payers sync.WaitGroup
 	for i, e := range []*origin{near, other, far} {
 		payers.Go(func() {
 			for n := range each {
 				slug := e.join(fmt.Sprintf("Edge %d Member %d", i, n), "agent", "")
-				answered := time.Now()
 				if r := e.get("/api/ring/" + slug); r.Status != http.StatusOK || r.Header.Get("Webring-Stale") != "" {
 					t.Errorf("edge %d does not show %s, which was paid for through it: %d, stale %q\n%s", i, slug, r.Status, r.Header.Get("Webring-Stale"), e.log)
 				}
-				for far.get("/api/ring/"+slug).Status != http.StatusOK && time.Since(answered) < 5*time.Second {
-					time.Sleep(time.Millisecond)
-				}
-				mu.Lock()
-				lags = append(lags, time.Since(answered))
-				mu.Unlock()
 			}
 		})
 	}
@@ -144,11 +140,56 @@ func TestPayersReadTheirOwnWritesAtEveryEdge(t *testing.T) {
 	if n := o.received(); n != int64(3*each*100) {
 		t.Errorf("%d cents were received for %d members", n, 3*each)
 	}
+	stopWatching()
+	there, here := <-atOrigin, <-atFar
+	var lags []time.Duration
+	for seq := range min(len(there), len(here)) {
+		if !there[seq].IsZero() && !here[seq].IsZero() {
+			lags = append(lags, here[seq].Sub(there[seq]))
+		}
+	}
+	if len(lags) < 3*each {
+		t.Fatalf("only %d positions were seen at both ends", len(lags))
+	}
 	slices.Sort(lags)
-	t.Logf("from the answer until the furthest edge shows it: median %s, 99th percentile of %d %s", lags[len(lags)/2], len(lags), lags[(len(lags)-1)*99/100])
-	if lags[len(lags)/2] > 250*time.Millisecond {
+	median, last := lags[len(lags)/2], lags[(len(lags)-1)*99/100]
+	t.Logf("from the origin until the furthest edge shows it: median %s, 99th percentile of %d %s", median, len(lags), last)
+	// One write of many seconds by another program is more than a hundredth of a
+	// short run.
+	bound := 5 * time.Second
+	if len(lags) >= 200 {
+		bound = 250 * time.Millisecond
+	}
+	if median > 250*time.Millisecond || last > bound {
 		t.Errorf("the furthest edge is behind: %s", lags)
 	}
+}
+
+// watch asks a node every few milliseconds where it is, until ctx ends, and then
+// gives when each position was first seen; no time for one that was there at
+// first.
+func (o *origin) watch(ctx context.Context) <-chan []time.Time {
+	out := make(chan []time.Time, 1)
+	go func() {
+		var seen []time.Time
+		for first := true; ctx.Err() == nil; time.Sleep(2 * time.Millisecond) {
+			r, err := o.try(http.MethodGet, "/api/widget", nil)
+			seq, bad := strconv.Atoi(r.Header.Get("Webring-Seq"))
+			if err != nil || bad != nil {
+				continue
+			}
+			for len(seen) <= seq {
+				at := time.Now()
+				if first {
+					at = time.Time{}
+				}
+				seen = append(seen, at)
+			}
+			first = false
+		}
+		out <- seen
+	}()
+	return out
 }
 
 // TestEdgesGoOnWithoutTheOrigin kills the origin under a load of reads.

@@ -1,0 +1,341 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/mod/sumdb/note"
+
+	"webring/core"
+	"webring/core/coretest"
+	"webring/core/snap"
+)
+
+// hostile is an origin in this process, whose key it has, so that it can sign
+// and send whatever it likes.
+type hostile struct {
+	t      *testing.T
+	base   string
+	key    string
+	signer note.Signer
+
+	mu      sync.Mutex
+	state   *core.State
+	tree    snap.Tree
+	records []snap.Record
+	at      snap.Checkpoint
+	signed  []byte
+	changed chan struct{}
+	files   map[string][]byte // by path
+	asked   map[string]int
+	bend    func(path string, b []byte) []byte
+	post    http.HandlerFunc
+}
+
+func newSigner(t *testing.T, name string) (signer note.Signer, key string) {
+	t.Helper()
+	secret, key, err := note.GenerateKey(rand.Reader, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if signer, err = note.NewSigner(secret); err != nil {
+		t.Fatal(err)
+	}
+	return signer, key
+}
+
+func newHostile(t *testing.T) *hostile {
+	t.Helper()
+	h := &hostile{t: t, state: core.NewState(10_000), changed: make(chan struct{}), files: map[string][]byte{}, asked: map[string]int{}}
+	h.signer, h.key = newSigner(t, "ring.test")
+	h.add(&core.Rules{Stamp: time.Now().UnixMilli(), Name: "Ring", BaseURL: "https://ring.test", Fee: 100, MinBid: 100,
+		Grace: 1000, Decay: 1000, Scorer: "fixed", RequiredScore: 40}, nil)
+	s := httptest.NewServer(h)
+	h.base = s.URL
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return h
+}
+
+func (h *hostile) add(e core.Event, texts *core.Texts) {
+	h.t.Helper()
+	s := coretest.NewStep(e, texts)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.state.Apply(s.EventBytes, s.TextBytes); err != nil {
+		h.t.Fatal(err)
+	}
+	h.tree.Add(s.EventBytes)
+	h.records = append(h.records, snap.Record{Event: s.EventBytes, Texts: s.TextBytes})
+}
+
+func (h *hostile) join(slugs ...string) {
+	h.t.Helper()
+	for _, slug := range slugs {
+		texts := &core.Texts{Name: core.Text{Value: slug}, URL: core.Text{Value: "https://" + slug + ".test/"}}
+		rand.Read(texts.URL.Salt[:])
+		h.add(&core.Joined{Stamp: time.Now().UnixMilli(), Slug: slug, Kind: core.Agent, Category: "general",
+			Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL), Fee: 100, Bid: 100}, texts)
+	}
+}
+
+// present is the checkpoint of what there is, bent.
+func (h *hostile) present(bend ...func(*snap.Checkpoint)) snap.Checkpoint {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.at
+	c.Origin, c.Size, c.Root, c.State = "ring.test", h.tree.Size(), h.tree.Root(), h.state.Digest()
+	c.Time = max(time.Now().UnixMilli(), h.at.Time+1)
+	for _, b := range bend {
+		b(&c)
+	}
+	return c
+}
+
+func sign(t *testing.T, s note.Signer, c snap.Checkpoint) []byte {
+	t.Helper()
+	signed, err := note.Sign(&note.Note{Text: c.Text()}, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signed
+}
+
+// sends makes bytes the newest checkpoint.
+func (h *hostile) sends(signed []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.signed = signed
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+// sign sends a checkpoint of what there is, bent.
+func (h *hostile) sign(bend ...func(*snap.Checkpoint)) []byte {
+	h.t.Helper()
+	c := h.present(bend...)
+	signed := sign(h.t, h.signer, c)
+	h.mu.Lock()
+	h.at = c
+	h.mu.Unlock()
+	h.sends(signed)
+	return signed
+}
+
+// snapshot makes a snapshot that checkpoints name from now on.
+func (h *hostile) snapshot() {
+	h.t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w, err := zstd.NewWriter(nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	file := w.EncodeAll(snap.AppendFile(nil, h.state, &h.tree), nil)
+	digest := sha256.Sum256(file)
+	h.files["/sync/snapshot/"+hex.EncodeToString(digest[:])] = file
+	h.at.Snapshot = snap.Snapshot{Digest: digest, Bytes: int64(len(file)), Size: h.tree.Size()}
+}
+
+// module makes code the module that checkpoints name from now on.
+func (h *hostile) module(code []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.at.Core, h.at.ABI = sha256.Sum256(code), 1
+	h.files["/sync/core/"+hex.EncodeToString(h.at.Core[:])] = code
+}
+
+func (h *hostile) bent(bend func(path string, b []byte) []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.bend = bend
+}
+
+func (h *hostile) questions(uri string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.asked[uri]
+}
+
+// ServeHTTP answers as an origin does, unless it is bent.
+func (h *hostile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPost {
+		h.post(w, r)
+		return
+	}
+	h.mu.Lock()
+	h.asked[r.URL.RequestURI()]++
+	b, bend := h.files[r.URL.Path], h.bend
+	switch r.URL.Path {
+	case "/sync/checkpoint":
+		h.mu.Unlock()
+		h.stream(w, r)
+		return
+	case "/sync/events":
+		var from uint64
+		fmt.Sscan(r.URL.Query().Get("from"), &from)
+		b = []byte{}
+		for n := from; n < min(h.at.Size, uint64(len(h.records))) && (n == from || n%snap.BlockEvents != 0); n++ {
+			b = snap.AppendRecord(b, h.records[n])
+		}
+	}
+	h.mu.Unlock()
+	if bend != nil {
+		b = bend(r.URL.Path, bytes.Clone(b))
+	}
+	if b == nil {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	w.Write(b)
+}
+
+func (h *hostile) stream(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	for sent := "-"; ; {
+		h.mu.Lock()
+		signed, changed := string(h.signed), h.changed
+		h.mu.Unlock()
+		if signed != sent {
+			sent = signed
+			fmt.Fprintf(w, "id: x\ndata: %s\n\n", strings.ReplaceAll(strings.TrimSuffix(signed, "\n"), "\n", "\ndata: "))
+			w.(http.Flusher).Flush()
+		}
+		select {
+		case <-changed:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// edge starts an edge that follows at a URL, and waits for it unless it is not
+// to be ready at first.
+func (h *hostile) edge(at string, ready bool, args ...string) *origin {
+	h.t.Helper()
+	listen := freeAddress(h.t)
+	e := &origin{t: h.t, data: h.t.TempDir(), base: "http://" + listen}
+	e.args = append([]string{"edge", "--listen", listen, "--origin", at, "--origin-key", h.key, "--rate-limit", "0"}, args...)
+	if ready {
+		e.launch()
+	} else {
+		e.boot()
+	}
+	h.t.Cleanup(e.kill)
+	return e
+}
+
+// reached waits until an edge shows what there is.
+func (h *hostile) reached(e *origin) {
+	h.t.Helper()
+	want := fmt.Sprint(h.present().Size)
+	eventually(h.t, "position "+want+" at the edge", 60*time.Second, func() bool {
+		r, err := e.try(http.MethodGet, "/api", nil)
+		return err == nil && r.Header.Get("Webring-Seq") == want
+	})
+}
+
+// says waits for words in what a process logs from some length of its log on.
+func (o *origin) says(from int, words string) {
+	o.t.Helper()
+	for late := time.Now().Add(60 * time.Second); !strings.Contains(o.log.String()[from:], words); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(late) {
+			o.t.Fatalf("the log does not say %q:\n%s", words, o.log.String()[from:])
+		}
+	}
+}
+
+// reading has an edge read from in all ways until the function that it gives is
+// called, which fails the test if a read did, and says how many there were.
+func (o *origin) reading(targets ...string) (stop func() int64) {
+	ctx, cancel := context.WithCancel(o.t.Context())
+	var reads atomic.Int64
+	var readers sync.WaitGroup
+	for _, target := range targets {
+		readers.Go(func() {
+			for ctx.Err() == nil {
+				r, err := o.try(http.MethodGet, target, nil)
+				if err != nil || r.Status != http.StatusOK && r.Status != http.StatusFound {
+					o.t.Errorf("GET %s: %d %v %s", target, r.Status, err, r.Body)
+					return
+				}
+				reads.Add(1)
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	return func() int64 {
+		cancel()
+		readers.Wait()
+		return reads.Load()
+	}
+}
+
+// cutter is a TCP proxy that ends each connection after so many more bytes from
+// the server, while there is a bound.
+func cutter(t *testing.T, to string) (base string, after *atomic.Int64, cuts *atomic.Int64) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	after, cuts = new(atomic.Int64), new(atomic.Int64)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				s, err := net.Dial("tcp", strings.TrimPrefix(to, "http://"))
+				if err != nil {
+					return
+				}
+				defer s.Close()
+				go func() {
+					io.Copy(s, c)
+					s.Close()
+				}()
+				b := make([]byte, 4096)
+				for sent := int64(0); ; {
+					n, err := s.Read(b)
+					most := after.Load()
+					switch {
+					case err != nil:
+						return
+					case most == 0:
+						sent = 0
+					case sent+int64(n) > most:
+						c.Write(b[:most-sent])
+						cuts.Add(1)
+						return
+					default:
+						sent += int64(n)
+					}
+					if _, err := c.Write(b[:n]); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return "http://" + l.Addr().String(), after, cuts
+}
