@@ -71,7 +71,7 @@ func TestALinkThatIsTooSlowIsCut(t *testing.T) {
 		every  int // bytes that are taken each 10 ms
 	}{
 		"it stands still": {publish.Bounds{Stall: 200 * time.Millisecond}, 0},
-		"it trickles":     {publish.Bounds{Stall: 200 * time.Millisecond, Rate: 4 * long}, 16 << 10},
+		"it trickles":     {publish.Bounds{Stall: 200 * time.Millisecond, Rate: 4 * long}, 256 << 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			routes, _, downloads := publish.Bounded(s, c.bounds)
