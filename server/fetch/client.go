@@ -53,7 +53,8 @@ type Config struct {
 type Client struct {
 	cfg       Config
 	limits    *limiter
-	ports     []uint16 // that are ever connected to, but for mapped hosts
+	ports     []uint16      // that are ever connected to, but for mapped hosts
+	whole     time.Duration // for one fetch
 	dialer    *dialer
 	transport *http.Transport
 }
@@ -62,7 +63,7 @@ type Client struct {
 func New(cfg Config) *Client { return newClient(cfg, 80, 443) }
 
 func newClient(cfg Config, ports ...uint16) *Client {
-	c := &Client{cfg: cfg, limits: newLimiter(cfg.Limits), ports: ports}
+	c := &Client{cfg: cfg, limits: newLimiter(cfg.Limits), ports: ports, whole: wholeTime}
 	c.dialer = newDialer(c)
 	c.transport = &http.Transport{
 		Proxy:                  nil, // whatever the environment says
@@ -114,7 +115,7 @@ func (c *Client) Get(ctx context.Context, r Request) (*Response, error) {
 		return nil, err
 	}
 	site := Site(u.Hostname())
-	bounded, cancel := context.WithTimeoutCause(ctx, wholeTime, ErrTooSlow)
+	bounded, cancel := context.WithTimeoutCause(ctx, c.whole, ErrTooSlow)
 	defer cancel()
 	leave, err := c.limits.enter(bounded, site)
 	if err != nil {

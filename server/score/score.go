@@ -50,12 +50,16 @@ var (
 
 // NotScorable matches [ErrNotScorable] and says what the site's owner can do.
 type NotScorable struct {
-	Never bool   // whether the site was never scanned, rather than found unfit for a score
-	Where string // a page on which the site can be scanned
+	Never  bool   // whether the site was never scanned, rather than found unfit for a score
+	Where  string // a page on which the site can be scanned
+	Reason string // the rest of a sentence about the site, instead of one made of the others
 }
 
 // Error is fit for callers: the rest of a sentence about the site.
 func (e *NotScorable) Error() string {
+	if e.Reason != "" {
+		return e.Reason
+	}
 	if e.Never {
 		return "it was not scanned yet; have it scanned at " + e.Where + " and send the request again"
 	}
@@ -81,6 +85,9 @@ func (e *Pending) Is(target error) bool { return target == ErrPending }
 type Unavailable struct {
 	RetryAfter time.Duration
 	Err        error
+	// Busy says that a limit was met, so that the question was not put: no
+	// failure of the service.
+	Busy bool
 }
 
 // Error gives the cause.

@@ -1,0 +1,366 @@
+package local
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"webring/server/fetch"
+)
+
+func pass(format string, a ...any) finding { return finding{true, fmt.Sprintf(format, a...)} }
+func fail(format string, a ...any) finding { return finding{false, fmt.Sprintf(format, a...)} }
+
+// noAnswer says in our own words why an answer is not the one that is needed.
+func noAnswer(a answer) string {
+	switch {
+	case errors.Is(a.err, fetch.ErrTooSlow):
+		return "There was no answer in time."
+	case errors.Is(a.err, fetch.ErrRedirect):
+		return "The redirect was not followed: it leads to another site, from https to http, or on and on."
+	case errors.Is(a.err, fetch.ErrTarget):
+		return "The address is none that is fetched."
+	case a.err != nil || a.Response == nil:
+		return "There was no answer."
+	}
+	return fmt.Sprintf("Status %d.", a.Status)
+}
+
+func (s *site) checkHome() finding {
+	switch {
+	case !s.home.ok():
+		return fail("%s", noAnswer(s.home))
+	case s.home.URL.Scheme != "https":
+		return fail("Status 200, but over http.")
+	}
+	return pass("Status 200 after %d redirects.", s.home.Redirects)
+}
+
+// sameFor holds that an agent gets the page that a browser gets: status, title,
+// and four fifths of the text at least.
+func sameFor(agent string) func(*site) finding {
+	return func(s *site) finding {
+		a, p := s.byAgent[agent], s.pages[agent]
+		switch {
+		case !s.home.ok():
+			return fail("There is no page to compare with.")
+		case !a.ok():
+			return fail("%s", noAnswer(a))
+		case p.title != s.page.title:
+			return fail("The page has another title for this agent.")
+		case p.text*5 < s.page.text*4:
+			return fail("The page has %d characters of text for this agent, and %d for others.", p.text, s.page.text)
+		}
+		return pass("Status 200 and the same page.")
+	}
+}
+
+func (s *site) checkNotFound() finding {
+	if s.missing.err == nil && (s.missing.Status == http.StatusNotFound || s.missing.Status == http.StatusGone) {
+		return pass("Status %d for a path that does not exist.", s.missing.Status)
+	}
+	return fail("%s A path that does not exist was asked for.", noAnswer(s.missing))
+}
+
+// checkNotFoundHelp looks at the words, whatever the status says.
+func (s *site) checkNotFoundHelp() finding {
+	if s.missing.err != nil {
+		return fail("%s", noAnswer(s.missing))
+	}
+	p := readPage(s.missing.Body)
+	switch {
+	case s.home.ok() && bytes.Equal(s.missing.Body, s.home.Body):
+		return fail("The answer for a missing page is the page itself.")
+	case p.text < 20:
+		return fail("The answer has %d characters of text.", p.text)
+	case !slices.ContainsFunc(p.links, func(href string) bool { return s.own(href) != "" }):
+		return fail("The answer has no link back to the site.")
+	}
+	return pass("The answer has %d characters of text and links on.", p.text)
+}
+
+func (s *site) checkRobots() finding {
+	switch {
+	case !s.robots.ok():
+		return fail("%s", noAnswer(s.robots))
+	case s.rules == nil:
+		return fail("What is served as robots.txt is HTML.")
+	case s.rules.Groups() == 0:
+		return fail("It has no group: it says nothing about anybody.")
+	case s.rules.Strange > 0:
+		return fail("%d lines are neither a comment nor a name with a value.", s.rules.Strange)
+	}
+	path := s.base().RequestURI()
+	for _, agent := range agents {
+		if !s.rules.Allowed(agent.name, path) {
+			return fail("It does not let %s read the page.", agent.name)
+		}
+	}
+	return pass("It is valid and lets all four agents read the page.")
+}
+
+const leastText = 500 // characters
+
+func (s *site) checkText() finding {
+	switch {
+	case !s.page.mainHeading:
+		return fail("There is no h1 with text; %d characters of text.", s.page.text)
+	case s.page.text < leastText:
+		return fail("There is an h1, but only %d characters of text.", s.page.text)
+	}
+	return pass("An h1 and %d characters of text.", s.page.text)
+}
+
+func (s *site) checkHeadings() finding {
+	if len(s.page.headings) == 0 {
+		return fail("There are no headings.")
+	}
+	for i, level := range s.page.headings[1:] {
+		if before := s.page.headings[i]; level > before+1 {
+			return fail("An h%d follows an h%d.", level, before)
+		}
+	}
+	return pass("%d headings, none of which skips a level.", len(s.page.headings))
+}
+
+// stated is a check that something stands on the page.
+func stated(there bool, what string) finding {
+	if there {
+		return pass("%s is there.", what)
+	}
+	return fail("%s is missing.", what)
+}
+
+func (s *site) checkTitle() finding       { return stated(s.page.title != "", "The title") }
+func (s *site) checkDescription() finding { return stated(s.page.description != "", "The description") }
+func (s *site) checkLang() finding        { return stated(s.page.lang != "", "The language") }
+
+func (s *site) checkCanonical() finding {
+	return stated(s.page.canonical != "" && s.own(s.page.canonical) != "", "A canonical URL on this site")
+}
+
+func (s *site) checkOpenGraph() finding {
+	return stated(s.page.openGraph["og:title"] && (s.page.openGraph["og:type"] || s.page.openGraph["og:url"]), "Open Graph data with a title, and a type or URL,")
+}
+
+func (s *site) checkJSONLD() finding {
+	valid := 0
+	for _, text := range s.page.jsonLD {
+		if linkedData(text) {
+			valid++
+		}
+	}
+	switch {
+	case len(s.page.jsonLD) == 0:
+		return fail("There is none.")
+	case valid < len(s.page.jsonLD):
+		return fail("%d of %d blocks are valid.", valid, len(s.page.jsonLD))
+	}
+	return pass("%d valid blocks.", valid)
+}
+
+func (s *site) checkMarkdown() finding {
+	switch {
+	case !s.markdown.ok():
+		return fail("%s", noAnswer(s.markdown))
+	case !strings.EqualFold(mediaType(s.markdown.Header.Get("Content-Type")), "text/markdown"):
+		return fail("Who asks for Markdown gets something else.")
+	case len(bytes.TrimSpace(s.markdown.Body)) == 0 || bytes.HasPrefix(bytes.TrimSpace(s.markdown.Body), []byte("<")):
+		return fail("What is called Markdown is empty or HTML.")
+	}
+	return pass("Who asks for Markdown gets it.")
+}
+
+func (s *site) checkVary() finding {
+	if !s.home.ok() {
+		return fail("%s", noAnswer(s.home))
+	}
+	for _, field := range s.home.Header.Values("Vary") {
+		for name := range strings.SplitSeq(field, ",") {
+			if name = strings.TrimSpace(name); name == "*" || strings.EqualFold(name, "Accept") {
+				return pass("The Vary field names Accept.")
+			}
+		}
+	}
+	return fail("The Vary field does not name Accept.")
+}
+
+func (s *site) checkSitemap() finding {
+	if !s.sitemap.ok() {
+		return fail("%s", noAnswer(s.sitemap))
+	}
+	n, err := s.readSitemap(s.sitemap.Body)
+	switch {
+	case err != nil && !s.sitemap.Truncated:
+		return fail("It is not valid XML of a sitemap.")
+	case n == 0:
+		return fail("It lists no page of this site.")
+	}
+	return pass("It lists %d pages or sitemaps of this site.", n)
+}
+
+var errSitemap = errors.New("local: not a sitemap")
+
+// readSitemap counts the locations on this site. The decoder knows no entities
+// but XML's own, so nothing grows.
+func (s *site) readSitemap(body []byte) (n int, err error) {
+	d := xml.NewDecoder(bytes.NewReader(body))
+	var depth int
+	var inLoc bool
+	for {
+		token, err := d.RawToken()
+		if errors.Is(err, io.EOF) && depth == 0 {
+			return n, nil
+		}
+		if err != nil {
+			return n, errSitemap
+		}
+		switch t := token.(type) {
+		case xml.StartElement:
+			if depth == 0 && t.Name.Local != "urlset" && t.Name.Local != "sitemapindex" {
+				return 0, errSitemap
+			}
+			depth++
+			inLoc = depth == 3 && t.Name.Local == "loc"
+		case xml.EndElement:
+			depth--
+			inLoc = false
+		case xml.CharData:
+			if inLoc && s.own(string(bytes.TrimSpace(t))) != "" {
+				n++
+			}
+		}
+	}
+}
+
+func (s *site) checkLLMs() finding {
+	if !s.llms.ok() {
+		return fail("%s", noAnswer(s.llms))
+	}
+	text := strings.TrimSpace(strings.TrimPrefix(string(s.llms.Body), "\ufeff"))
+	links := strings.Count(text, "](")
+	switch {
+	case looksLikeHTML(s.llms):
+		return fail("What is served as llms.txt is HTML.")
+	case !strings.HasPrefix(text, "# "):
+		return fail("It does not begin with a heading.")
+	case links == 0:
+		return fail("It has no links.")
+	}
+	return pass("It begins with a heading and has %d links.", links)
+}
+
+func (s *site) checkLinks() finding {
+	if s.home.ok() {
+		for _, l := range parseLinks(s.home.Header.Values("Link")) {
+			for _, rel := range strings.Fields(strings.ToLower(l.rel)) {
+				if slices.Contains(machineRelations, rel) {
+					return pass("A Link field names what machines read.")
+				}
+			}
+		}
+	}
+	if s.page.markdown {
+		return pass("The page names its Markdown.")
+	}
+	return fail("Neither a Link field nor an alternate as Markdown.")
+}
+
+// machineRelations are link relations that lead agents on. Others, such as
+// preload, are for browsers.
+var machineRelations = []string{"alternate", "api-catalog", "describedby", "service-desc", "service-doc", "service-meta", "linkset", "mcp", "llms-txt", "llms", "payment"}
+
+func (s *site) checkSignal() finding {
+	if s.rules == nil {
+		return fail("There is no robots.txt to look in.")
+	}
+	for _, value := range s.rules.Signals {
+		// A path may stand before the signals.
+		if strings.HasPrefix(value, "/") {
+			_, value, _ = strings.Cut(value, " ")
+		}
+		if validSignal(value) {
+			return pass("robots.txt says what agents may do.")
+		}
+	}
+	return fail("%d lines of it in robots.txt, none of them valid.", len(s.rules.Signals))
+}
+
+// validSignal reads "search=yes, ai-train=no".
+func validSignal(value string) bool {
+	for pair := range strings.SplitSeq(value, ",") {
+		name, answer, _ := strings.Cut(strings.TrimSpace(pair), "=")
+		if !slices.Contains([]string{"search", "ai-input", "ai-train"}, strings.TrimSpace(name)) || !slices.Contains([]string{"yes", "no"}, strings.TrimSpace(answer)) {
+			return false
+		}
+	}
+	return true
+}
+
+func pageFor(word string) func(*site) finding {
+	return func(s *site) finding {
+		a, linked := s.linked[word]
+		switch {
+		case a.ok():
+			return pass("The page links to it, and it is there.")
+		case word == "contact" && s.mailto:
+			return pass("The page links to a mail address.")
+		case !linked:
+			return fail("The page has no link to one.")
+		}
+		return fail("The page links to it. %s", noAnswer(a))
+	}
+}
+
+func documentFor(id string) func(*site) finding {
+	return func(s *site) finding {
+		d := s.found[id]
+		switch {
+		case d == nil || !d.answer.ok():
+			return fail("%s", noAnswer(docAnswer(d)))
+		case d.value != nil:
+			return pass("It is there and has the form that it should.")
+		case d.json:
+			return fail("It is JSON, but does not have the form that it should.")
+		}
+		return fail("What is there is not JSON, or too long.")
+	}
+}
+
+func docAnswer(d *document) answer {
+	if d == nil {
+		return answer{}
+	}
+	return d.answer
+}
+
+func (s *site) checkPayments() finding {
+	if d := s.found["x402"]; d != nil && d.value != nil {
+		return pass("x402 resources are listed.")
+	}
+	if d := s.found["openapi"]; d != nil && d.value != nil && hasPaymentInfo(d.value) {
+		return pass("The OpenAPI description says what operations cost.")
+	}
+	return fail("Neither x402 resources nor x-payment-info in an OpenAPI description.")
+}
+
+// hasPaymentInfo looks for x-payment-info on an operation.
+func hasPaymentInfo(description any) bool {
+	root, _ := description.(map[string]any)
+	paths, _ := root["paths"].(map[string]any)
+	for _, item := range paths {
+		operations, _ := item.(map[string]any)
+		for _, operation := range operations {
+			o, _ := operation.(map[string]any)
+			if _, has := o["x-payment-info"]; has {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,123 @@
+package local
+
+import "webring/server/score/report"
+
+// Rubric is the name and version of the table below. Another table is another
+// version: scores tell which they are by.
+const Rubric = "webring-1"
+
+// entry is one check of the rubric.
+type entry struct {
+	id     string
+	title  string
+	points int
+	fix    string
+	look   func(*site) finding
+}
+
+// finding is what a check found.
+type finding struct {
+	passed   bool
+	evidence string
+}
+
+// rubric is the whole table: 100 points. The fixes are what a site's owner
+// reads first, so they say what to publish and where.
+var rubric = []struct {
+	name    string
+	entries []entry
+}{
+	{"Reach", []entry{
+		{"home", "The page answers 200 over https within three redirects", 5,
+			"Serve the page over https with status 200, after at most three redirects on the same site.", (*site).checkHome},
+		{"gptbot", "GPTBot gets the same page", 2,
+			"Answer the user agent GPTBot with the page that browsers get.", sameFor("GPTBot")},
+		{"claudebot", "ClaudeBot gets the same page", 2,
+			"Answer the user agent ClaudeBot with the page that browsers get.", sameFor("ClaudeBot")},
+		{"chatgpt-user", "ChatGPT-User gets the same page", 2,
+			"Answer the user agent ChatGPT-User with the page that browsers get.", sameFor("ChatGPT-User")},
+		{"perplexitybot", "PerplexityBot gets the same page", 2,
+			"Answer the user agent PerplexityBot with the page that browsers get.", sameFor("PerplexityBot")},
+		{"not-found", "A page that does not exist answers 404", 4,
+			"Answer 404 or 410 for paths that do not exist, not 200 and not a redirect to the home page.", (*site).checkNotFound},
+		{"not-found-help", "The answer for a missing page helps on", 2,
+			"Say on the page for missing paths what happened, and link to where to go from there.", (*site).checkNotFoundHelp},
+		{"robots", "robots.txt is valid and lets AI agents read the page", 6,
+			"Publish /robots.txt (RFC 9309) with at least one group, and allow the page to GPTBot, ClaudeBot, ChatGPT-User and PerplexityBot.", (*site).checkRobots},
+	}},
+	{"Content", []entry{
+		{"text", "An h1 and 500 characters of text without scripts", 10,
+			"Send the main heading and the text in the HTML itself, so that they are there before any script runs.", (*site).checkText},
+		{"headings", "Headings skip no level", 3,
+			"Order headings so that an h2 follows an h1, an h3 an h2, and none is skipped on the way down.", (*site).checkHeadings},
+		{"title", "The page has a title", 1,
+			"Give the page a <title>.", (*site).checkTitle},
+		{"description", "The page has a description", 1,
+			`Add <meta name="description" content="…">.`, (*site).checkDescription},
+		{"canonical", "The page names its canonical URL", 1,
+			`Add <link rel="canonical" href="…"> with the page's own URL.`, (*site).checkCanonical},
+		{"lang", "The page names its language", 1,
+			`Add a lang attribute, as in <html lang="en">.`, (*site).checkLang},
+		{"open-graph", "The page has Open Graph data", 1,
+			`Add <meta property="og:title" content="…"> and og:type or og:url.`, (*site).checkOpenGraph},
+		{"json-ld", "Structured data as JSON-LD", 6,
+			`Add a <script type="application/ld+json"> with valid JSON, an @context of schema.org and an @type.`, (*site).checkJSONLD},
+		{"markdown", "The page is Markdown for those who ask for it", 4,
+			"Answer Accept: text/markdown with the page's content as text/markdown.", (*site).checkMarkdown},
+		{"vary", "Caches are told that the answer depends on Accept", 2,
+			"Send Vary: Accept with the page.", (*site).checkVary},
+	}},
+	{"Discovery", []entry{
+		{"sitemap", "A sitemap lists pages", 6,
+			"Publish /sitemap.xml, or name one in robots.txt, with the URLs of this site.", (*site).checkSitemap},
+		{"llms-txt", "llms.txt has a heading and links", 8,
+			"Publish /llms.txt as text that begins with a # heading and lists links.", (*site).checkLLMs},
+		{"links", "The page links to what machines read", 3,
+			`Send a Link header field (RFC 8288), such as rel="service-desc", or add <link rel="alternate" type="text/markdown" href="…">.`, (*site).checkLinks},
+		{"content-signal", "Content-Signal says what agents may do", 3,
+			"Add a line such as Content-Signal: search=yes, ai-input=yes, ai-train=no to robots.txt.", (*site).checkSignal},
+		{"about", "There is a page about the site", 2,
+			"Link to a page whose address has “about” in it, and serve it.", pageFor("about")},
+		{"contact", "There is a way to make contact", 2,
+			"Link to a page whose address has “contact” in it, or to a mailto: address.", pageFor("contact")},
+		{"privacy", "There is a privacy page", 1,
+			"Link to a page whose address has “privacy” in it, and serve it.", pageFor("privacy")},
+	}},
+	{"Interfaces", []entry{
+		{"mcp", "An MCP server card", 5,
+			"Publish /.well-known/mcp/server-card.json with the server's name, version and where it is reached.", documentFor("mcp")},
+		{"openapi", "An OpenAPI 3 description", 5,
+			`Publish /openapi.json, or link to it with rel="service-desc": openapi 3.x, info with title and version, paths.`, documentFor("openapi")},
+		{"api-catalog", "An API catalog", 3,
+			"Publish /.well-known/api-catalog (RFC 9727), a linkset in JSON.", documentFor("api-catalog")},
+		{"agent-card", "An agent card", 3,
+			"Publish /.well-known/agent-card.json with name, description, version, skills and where the agent is reached.", documentFor("agent-card")},
+		{"skills", "An index of agent skills", 2,
+			"Publish /.well-known/agent-skills/index.json with a list of skills, each with name and description.", documentFor("skills")},
+		{"payments", "Payments can be discovered", 2,
+			"Publish /.well-known/x402, or x-payment-info on a paid operation of the OpenAPI description.", (*site).checkPayments},
+	}},
+}
+
+// grade applies the rubric to what was seen.
+func grade(s *site) *report.Report {
+	r := &report.Report{URL: s.asked, Rubric: Rubric, Note: report.Note, Requests: s.requests()}
+	for _, g := range rubric {
+		group := report.Group{Name: g.name}
+		for _, e := range g.entries {
+			f := e.look(s)
+			c := report.Check{ID: e.id, Title: e.title, Points: e.points, Evidence: f.evidence}
+			if f.passed {
+				c.Earned = e.points
+			} else {
+				c.Fix = e.fix
+			}
+			group.Points += c.Points
+			group.Earned += c.Earned
+			group.Checks = append(group.Checks, c)
+		}
+		r.Score += group.Earned
+		r.Groups = append(r.Groups, group)
+	}
+	return r
+}

@@ -1,0 +1,377 @@
+package local
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"webring/server/fetch"
+	"webring/server/score"
+	"webring/server/score/exemplar"
+	"webring/server/score/report"
+)
+
+// authority signs the certificates of the test's sites.
+type authority struct {
+	roots *x509.CertPool
+	cert  *x509.Certificate
+	key   *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	der, err := x509.CreateCertificate(rand.Reader, form, form, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(cert)
+	return &authority{roots, cert, key}
+}
+
+func (a *authority) sign(t *testing.T, host string) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := &x509.Certificate{SerialNumber: big.NewInt(2), DNSNames: []string{host}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, form, a.cert, &key.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// world is a site at https://site.dev/ and the scorer that looks at it. The same
+// handler answers at http://plain.dev/.
+type world struct {
+	*Scorer
+	sent atomic.Int64
+}
+
+func serve(t *testing.T, h http.Handler) *world {
+	t.Helper()
+	w := &world{}
+	a := newAuthority(t)
+	counted := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w.sent.Add(1)
+		h.ServeHTTP(rw, r)
+	})
+	start := func(secure bool) netip.AddrPort {
+		s := httptest.NewUnstartedServer(counted)
+		s.Config.ErrorLog = log.New(io.Discard, "", 0)
+		if secure {
+			s.TLS = &tls.Config{Certificates: []tls.Certificate{a.sign(t, "site.dev")}}
+			s.StartTLS()
+		} else {
+			s.Start()
+		}
+		t.Cleanup(s.Close)
+		return netip.MustParseAddrPort(s.Listener.Addr().String())
+	}
+	client := fetch.New(fetch.Config{Map: map[string]netip.AddrPort{"site.dev": start(true), "plain.dev": start(false)}, Roots: a.roots, Limits: fetch.Limits{PerMinute: -1}})
+	t.Cleanup(client.Close)
+	w.Scorer = New(client, nil)
+	return w
+}
+
+func scan(t *testing.T, w *world, url string) *report.Report {
+	t.Helper()
+	r, err := w.Scan(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func failed(r *report.Report) (ids []string) {
+	for _, g := range r.Groups {
+		for _, c := range g.Checks {
+			if !c.Passed() {
+				ids = append(ids, c.ID)
+			}
+		}
+	}
+	return ids
+}
+
+func TestRubricHasHundredPointsAsPublished(t *testing.T) {
+	want := map[string]int{"Reach": 25, "Content": 30, "Discovery": 25, "Interfaces": 20}
+	seen := map[string]bool{}
+	for _, g := range rubric {
+		points := 0
+		for _, e := range g.entries {
+			points += e.points
+			if seen[e.id] || e.title == "" || e.fix == "" || e.points < 1 {
+				t.Errorf("%+v", e)
+			}
+			seen[e.id] = true
+		}
+		if points != want[g.name] {
+			t.Errorf("%s has %d points", g.name, points)
+		}
+	}
+}
+
+func TestExemplarySiteScoresHundred(t *testing.T) {
+	w := serve(t, &exemplar.Site{Name: "Example", About: "A site to be read."})
+	r := scan(t, w, "https://site.dev/")
+	if r.Score != 100 || len(failed(r)) != 0 {
+		t.Errorf("%s", r.Markdown())
+	}
+	if sent := int(w.sent.Load()); sent != r.Requests || sent > 24 {
+		t.Errorf("%d requests, the report says %d", sent, r.Requests)
+	}
+	if r.Rubric != Rubric || time.Since(r.ScannedAt).Abs() > time.Minute || r.URL != "https://site.dev/" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestEachCheckCostsExactlyItsPoints leaves one thing out at a time.
+func TestEachCheckCostsExactlyItsPoints(t *testing.T) {
+	t.Parallel()
+	for _, g := range rubric {
+		for _, e := range g.entries {
+			t.Run(e.id, func(t *testing.T) {
+				url := "https://site.dev/"
+				if e.id == "home" {
+					url = "http://plain.dev/"
+				}
+				r := scan(t, serve(t, &exemplar.Site{Name: "Example", About: "A site to be read.", Without: []string{e.id}}), url)
+				if got := failed(r); r.Score != 100-e.points || !slices.Equal(got, []string{e.id}) {
+					t.Errorf("score %d, failed %v, want %d without %d", r.Score, got, 100, e.points)
+				}
+				for _, g := range r.Groups {
+					for _, c := range g.Checks {
+						if c.Evidence == "" || (c.Fix == "") != c.Passed() {
+							t.Errorf("%+v", c)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// pages answers a fixed set of paths; others get what missing says.
+func pages(byPath map[string]string, missing http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		text, ok := byPath[r.URL.Path]
+		if !ok {
+			missing(w, r)
+			return
+		}
+		if strings.HasSuffix(r.URL.Path, ".txt") {
+			w.Header().Set("Content-Type", "text/plain")
+		} else if strings.HasSuffix(r.URL.Path, ".xml") {
+			w.Header().Set("Content-Type", "application/xml")
+		} else {
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		}
+		fmt.Fprint(w, text)
+	}
+}
+
+func TestTidyStaticSitePasses(t *testing.T) {
+	h := pages(map[string]string{
+		"/": `<!doctype html><html lang="en"><head><title>Notes</title><meta name="description" content="Field notes"></head><body><h1>Notes</h1><h2>Today</h2><p>` +
+			strings.Repeat("The tide was low and the light was long. ", 20) + `</p><a href="/about.html">About</a> <a href="mailto:me@site.dev">Write</a></body></html>`,
+		"/about.html":  "<!doctype html><title>About</title><h1>About</h1>",
+		"/robots.txt":  "User-agent: *\nDisallow:\nAllow: /\n",
+		"/sitemap.xml": `<urlset><url><loc>https://site.dev/</loc></url></urlset>`,
+	}, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(404)
+		fmt.Fprint(w, "<h1>404 Not Found</h1>")
+	})
+	if r := scan(t, serve(t, h), "https://site.dev/"); r.Score < 40 || r.Score > 70 {
+		t.Errorf("%s", r.Markdown())
+	}
+}
+
+func TestScriptOnlyShellWithSoft404sDoesNot(t *testing.T) {
+	shell := `<!doctype html><html lang="en"><head><title>App</title><meta name="description" content="An app"><meta property="og:title" content="App"><meta property="og:type" content="website"></head>` +
+		`<body><noscript>You need to enable JavaScript to run this app.</noscript><div id="root"></div><script>` + strings.Repeat("var text = 'lots of text'; ", 200) + `</script></body></html>`
+	h := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, shell)
+	}
+	if r := scan(t, serve(t, http.HandlerFunc(h)), "https://site.dev/"); r.Score >= 40 {
+		t.Errorf("%s", r.Markdown())
+	}
+}
+
+func TestSitesThatCannotBeScored(t *testing.T) {
+	w := serve(t, http.NotFoundHandler())
+	gone := fetch.New(fetch.Config{Map: map[string]netip.AddrPort{"site.dev": netip.MustParseAddrPort("127.0.0.1:1")}})
+	for name, c := range map[string]struct {
+		s    *Scorer
+		url  string
+		want error
+	}{
+		"an address":                {w.Scorer, "https://127.0.0.1/", score.ErrBadTarget},
+		"a private name":            {w.Scorer, "https://printer.local/", score.ErrBadTarget},
+		"nothing listens":           {New(gone, nil), "https://site.dev/", score.ErrNotScorable},
+		"a certificate for another": {w.Scorer, "https://plain.dev/", score.ErrNotScorable},
+	} {
+		if got, err := c.s.Score(t.Context(), c.url); !errors.Is(err, c.want) || got != (score.Result{}) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+// TestHostileAnswers holds that whatever a site sends costs it points and us
+// nothing: no error, no panic, and an answer in time.
+func TestHostileAnswers(t *testing.T) {
+	t.Parallel()
+	var bomb bytes.Buffer
+	z := gzip.NewWriter(&bomb)
+	for range 64 {
+		z.Write(make([]byte, 1<<20))
+	}
+	z.Close()
+	deep := func(open string) string { return strings.Repeat(open, (1<<20)/len(open)) }
+	for name, h := range map[string]http.HandlerFunc{
+		"bomb everywhere": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			w.Write(bomb.Bytes())
+		},
+		"deep markup": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, deep("<div><b><table>")) },
+		"deep JSON":   func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, deep("[")) },
+		"deep XML":    func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<urlset>"+deep("<a>")) },
+		"many links":  func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, deep("<a href='/about/1'>x</a>")) },
+		"entities": func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, `<!DOCTYPE urlset [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;">]><urlset><url><loc>&b;</loc></url></urlset>`)
+		},
+		"link fields": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Link", strings.Repeat("<x>;rel=service-desc,", 2000))
+		},
+		"redirects to itself": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path, http.StatusFound) },
+		"redirects away": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://127.0.0.1/", http.StatusFound)
+		},
+		"server error": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := serve(t, h).Scan(t.Context(), "https://site.dev/")
+			if err != nil || r.Score >= 40 {
+				t.Fatalf("%v, %+v", err, r)
+			}
+			for _, words := range [][]byte{r.JSON(), r.Markdown()} {
+				if bytes.Contains(words, []byte("<div>")) || bytes.Contains(words, []byte("aaaaaaaaaa")) {
+					t.Errorf("the report repeats what the site sent: %s", words)
+				}
+			}
+		})
+	}
+}
+
+func TestSlowSiteEndsWithTheScan(t *testing.T) {
+	t.Parallel()
+	w := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" && r.Header.Get("Accept") == acceptHTML && r.UserAgent() == fetch.Agent {
+			fmt.Fprint(w, "<h1>Fast</h1>")
+			return
+		}
+		<-r.Context().Done()
+	}))
+	if w.time != 20*time.Second {
+		t.Errorf("a scan may take %s", w.time)
+	}
+	w.time = 2 * time.Second
+	start := time.Now()
+	r, err := w.Scan(t.Context(), "https://site.dev/")
+	if err != nil || time.Since(start) > w.time+3*time.Second {
+		t.Fatalf("%v after %s", err, time.Since(start))
+	}
+	if r.Score > 20 {
+		t.Errorf("%s", r.Markdown())
+	}
+}
+
+func TestLimitOfOursCostsTheSiteNothing(t *testing.T) {
+	to := netip.MustParseAddrPort(httptest.NewServer(&exemplar.Site{Name: "x", About: "y"}).Listener.Addr().String())
+	l := New(fetch.New(fetch.Config{Map: map[string]netip.AddrPort{"site.dev": to}, Limits: fetch.Limits{PerMinute: 10}}), nil)
+	_, err := l.Score(t.Context(), "http://site.dev/")
+	var down *score.Unavailable
+	if !errors.As(err, &down) || !down.Busy || down.RetryAfter < time.Second || down.RetryAfter > 61*time.Second {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestReportIsKeptOrThereIsNoScore(t *testing.T) {
+	w := serve(t, &exemplar.Site{Name: "x", About: "y"})
+	w.keep = func(r *report.Report) (string, error) { return "https://ring.dev/reports/" + r.Rubric, nil }
+	if got, err := w.Score(t.Context(), "https://site.dev/"); err != nil || got.Score != 100 || got.Report != "https://ring.dev/reports/webring-1" || got.Version != Rubric || got.Provider != "local" || got.ScannedAt.IsZero() {
+		t.Errorf("%+v, %v", got, err)
+	}
+	w.keep = func(*report.Report) (string, error) { return "", errors.New("the disk is full") }
+	var down *score.Unavailable
+	if got, err := w.Score(t.Context(), "https://site.dev/"); !errors.As(err, &down) || got != (score.Result{}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func FuzzPage(f *testing.F) {
+	for _, s := range []string{"<html lang=en><title>t</title><h1>x</h1>", "<script type=application/ld+json>{", "<a href=//x>", "<template><h1>", "<title/><body>x", "<iframe><p>x"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		p := readPage(body)
+		if p.text < 0 || p.text > 2*len(body) || len(p.links) > maxLinks {
+			t.Fatalf("%+v", p)
+		}
+		for _, text := range p.jsonLD {
+			linkedData(text)
+		}
+	})
+}
+
+func FuzzLinks(f *testing.F) {
+	f.Add(`</a>; rel="service-desc"; type=x, <b>;rel=alternate`)
+	f.Fuzz(func(t *testing.T, field string) {
+		for _, l := range parseLinks([]string{field}) {
+			if strings.ContainsAny(l.target, ">") || len(l.target)+len(l.rel) > len(field) {
+				t.Fatalf("%q gives %+v", field, l)
+			}
+		}
+	})
+}
+
+func FuzzSitemap(f *testing.F) {
+	f.Add([]byte(`<urlset><url><loc>https://site.dev/</loc></url></urlset>`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		s := &site{asked: "https://site.dev/", home: answer{err: fetch.ErrUnreachable}}
+		if n, _ := s.readSitemap(body); n < 0 || n > len(body) {
+			t.Fatal(n)
+		}
+	})
+}

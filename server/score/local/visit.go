@@ -1,0 +1,224 @@
+package local
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"webring/server/fetch"
+	"webring/server/score/robots"
+)
+
+// atOnce is how many requests of one scan are under way at a time.
+const atOnce = 4
+
+// Bodies are read up to these many bytes.
+const (
+	maxSitemap = 5 << 20
+	maxLinked  = 64 << 10 // of a page that only has to be there
+)
+
+// agents are the crawlers for whom a site must be open, and how they call
+// themselves.
+var agents = []struct{ name, field string }{
+	{"GPTBot", "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; GPTBot/1.2; +https://openai.com/gptbot)"},
+	{"ClaudeBot", "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; ClaudeBot/1.0; +claudebot@anthropic.com)"},
+	{"ChatGPT-User", "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; ChatGPT-User/1.0; +https://openai.com/bot)"},
+	{"PerplexityBot", "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; PerplexityBot/1.0; +https://perplexity.ai/perplexitybot)"},
+}
+
+// answer is what one request brought. err is one of package fetch.
+type answer struct {
+	*fetch.Response
+	err error
+}
+
+// ok says whether there is an answer with status 200.
+func (a answer) ok() bool { return a.err == nil && a.Response != nil && a.Status == 200 }
+
+// site is what a scan saw. Answers are written once each, by different
+// goroutines, and read when all have ended.
+type site struct {
+	asked  string
+	client *fetch.Client
+	sent   atomic.Int64
+
+	home     answer
+	page     *page             // of home; empty when there is none
+	byAgent  map[string]answer // by name of agent
+	pages    map[string]*page  // of byAgent
+	missing  answer
+	robots   answer
+	rules    *robots.File // nil without a robots.txt
+	markdown answer
+	sitemap  answer
+	llms     answer
+	linked   map[string]answer // by word: about, contact, privacy
+	mailto   bool
+	found    map[string]*document // by id of check
+
+	mu   sync.Mutex
+	busy *fetch.Busy // a limit of our own cut the scan short
+}
+
+func (s *site) requests() int { return int(s.sent.Load()) }
+
+// get sends one request.
+func (s *site) get(ctx context.Context, r fetch.Request) answer {
+	s.sent.Add(1)
+	got, err := s.client.Get(ctx, r)
+	var busy *fetch.Busy
+	if errors.As(err, &busy) {
+		s.mu.Lock()
+		s.busy = busy
+		s.mu.Unlock()
+	}
+	return answer{got, err}
+}
+
+const acceptHTML = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"
+
+// begin reads the page itself, on which the rest depends.
+func begin(ctx context.Context, client *fetch.Client, address string) *site {
+	s := &site{asked: address, client: client, page: &page{}, byAgent: map[string]answer{}, pages: map[string]*page{},
+		linked: map[string]answer{}, found: map[string]*document{}}
+	s.home = s.get(ctx, fetch.Request{URL: address, Accept: acceptHTML})
+	if s.home.ok() {
+		s.page = readPage(s.home.Body)
+	}
+	return s
+}
+
+// base is the URL that the page has after redirects.
+func (s *site) base() *url.URL {
+	if s.home.err == nil {
+		return s.home.URL
+	}
+	u, err := url.Parse(s.asked)
+	if err != nil {
+		panic(err) // it was fetched
+	}
+	return u
+}
+
+// at is the address of a path on the site.
+func (s *site) at(path string) string { return s.base().Scheme + "://" + s.base().Host + path }
+
+// explore sends the other requests.
+func (s *site) explore(ctx context.Context) {
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	var mu sync.Mutex // of the maps
+	do := func(f func()) {
+		group.Go(func() error {
+			f()
+			return nil
+		})
+	}
+	do(func() {
+		s.robots = s.get(ctx, fetch.Request{URL: s.at("/robots.txt"), MaxBody: robots.MaxSize})
+		if s.robots.ok() && !looksLikeHTML(s.robots) {
+			s.rules = robots.Parse(s.robots.Body)
+		}
+		s.sitemap = s.get(ctx, fetch.Request{URL: s.sitemapAddress(), MaxBody: maxSitemap})
+	})
+	for _, agent := range agents {
+		do(func() {
+			a := s.get(ctx, fetch.Request{URL: s.asked, Accept: acceptHTML, UserAgent: agent.field})
+			var p *page
+			if a.ok() {
+				p = readPage(a.Body)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			s.byAgent[agent.name], s.pages[agent.name] = a, p
+		})
+	}
+	do(func() {
+		// A path that no site has, and that no cache has seen.
+		s.missing = s.get(ctx, fetch.Request{URL: s.at("/" + strings.ToLower(rand.Text())), Accept: acceptHTML})
+	})
+	do(func() { s.markdown = s.get(ctx, fetch.Request{URL: s.asked, Accept: "text/markdown"}) })
+	do(func() { s.llms = s.get(ctx, fetch.Request{URL: s.at("/llms.txt"), Accept: "text/plain,text/markdown"}) })
+	for _, kind := range documents {
+		do(func() {
+			d := s.findDocument(ctx, kind)
+			mu.Lock()
+			defer mu.Unlock()
+			s.found[kind.id] = d
+		})
+	}
+	for _, word := range []string{"about", "contact", "privacy"} {
+		address := s.linkWith(word)
+		if address == "" {
+			continue
+		}
+		do(func() {
+			a := s.get(ctx, fetch.Request{URL: address, Accept: acceptHTML, MaxBody: maxLinked})
+			mu.Lock()
+			defer mu.Unlock()
+			s.linked[word] = a
+		})
+	}
+	s.mailto = slices.ContainsFunc(s.page.links, func(href string) bool {
+		address, found := strings.CutPrefix(strings.ToLower(href), "mailto:")
+		return found && strings.Contains(address, "@")
+	})
+	_ = group.Wait() // none of them fails: what went wrong is in the answers
+}
+
+// sitemapAddress is the first sitemap that robots.txt names on this site.
+func (s *site) sitemapAddress() string {
+	if s.rules != nil {
+		for _, address := range s.rules.Sitemaps {
+			if own := s.own(address); own != "" {
+				return own
+			}
+		}
+	}
+	return s.at("/sitemap.xml")
+}
+
+// own resolves a reference of the page, and gives it if it is on this site.
+func (s *site) own(href string) string {
+	ref, err := url.Parse(href)
+	if err != nil {
+		return ""
+	}
+	u := s.base().ResolveReference(ref)
+	if (u.Scheme != "https" && u.Scheme != "http") || fetch.Site(u.Hostname()) != fetch.Site(s.base().Hostname()) {
+		return ""
+	}
+	return u.String()
+}
+
+// linkWith is the first link of the page to this site whose path has a word.
+func (s *site) linkWith(word string) string {
+	for _, href := range s.page.links {
+		own := s.own(href)
+		if own == "" {
+			continue
+		}
+		if u, err := url.Parse(own); err == nil && strings.Contains(strings.ToLower(path.Clean(u.Path)), word) {
+			return own
+		}
+	}
+	return ""
+}
+
+// looksLikeHTML recognises the page that some sites send for every path.
+func looksLikeHTML(a answer) bool {
+	if strings.EqualFold(mediaType(a.Header.Get("Content-Type")), "text/html") {
+		return true
+	}
+	start := strings.ToLower(strings.TrimSpace(string(a.Body[:min(len(a.Body), 256)])))
+	return strings.HasPrefix(start, "<!doctype") || strings.HasPrefix(start, "<html")
+}
