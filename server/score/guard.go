@@ -41,8 +41,18 @@ type Limits struct {
 // all together, and leaves a service alone for half a minute when five
 // questions in a row found it unavailable. It is safe for concurrent use.
 //
+// A service that fails at one site cannot be told from one that fails at all,
+// and a client chooses its sites. So the five must come from two clients at
+// least; a client that alone has five in a row is kept away by itself.
+//
 // Time is that of package time, so testing/synctest governs it.
 type Guard struct {
+	*shared
+	own *window
+}
+
+// shared is what guards of one scorer have in common.
+type shared struct {
 	scorer  Scorer
 	limits  Limits
 	answers *answers
@@ -50,6 +60,7 @@ type Guard struct {
 	flight  singleflight.Group
 	breaker *gobreaker.CircuitBreaker[Result]
 	opened  atomic.Int64 // when the breaker opened last, Unix nanoseconds
+	streak  streak
 }
 
 // NewGuard guards scorer.
@@ -66,27 +77,44 @@ func NewGuard(scorer Scorer, limits Limits) *Guard {
 	if limits.Ask == 0 {
 		limits.Ask = 15 * time.Second
 	}
-	g := &Guard{
+	s := &shared{
 		scorer:  scorer,
 		limits:  limits,
 		answers: newAnswers(maxCached),
 		window:  newWindow(time.Minute, limits.PerClient, limits.InAll),
 	}
-	g.breaker = gobreaker.NewCircuitBreaker[Result](gobreaker.Settings{
-		Timeout:     openFor,
-		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= tripAfter },
-		IsSuccessful: func(err error) bool {
-			// The other outcomes are a service at work.
-			var down *Unavailable
-			return !errors.As(err, &down)
-		},
+	s.breaker = gobreaker.NewCircuitBreaker[Result](gobreaker.Settings{
+		Timeout:      openFor,
+		ReadyToTrip:  func(gobreaker.Counts) bool { return s.streak.ofMany() },
+		IsSuccessful: func(err error) bool { return !failure(err) },
+		// A question that was not put says nothing.
+		IsExcluded: isBusy,
 		OnStateChange: func(_ string, _, to gobreaker.State) {
 			if to == gobreaker.StateOpen {
-				g.opened.Store(time.Now().UnixNano())
+				s.opened.Store(time.Now().UnixNano())
 			}
 		},
 	})
-	return g
+	return &Guard{s, s.window}
+}
+
+// Beside gives a guard of the same scorer with limits of its own before the
+// common ones: who asks through it shares memory and answers, and can use up no
+// more than these limits say. Limits are as in [Limits].
+func (g *Guard) Beside(perClient, inAll int) *Guard {
+	return &Guard{g.shared, newWindow(time.Minute, perClient, inAll)}
+}
+
+// failure reports whether err is the service's: the other outcomes are a service
+// at work.
+func failure(err error) bool {
+	var down *Unavailable
+	return errors.As(err, &down) && !down.Busy
+}
+
+func isBusy(err error) bool {
+	var down *Unavailable
+	return errors.As(err, &down) && down.Busy
 }
 
 // Score answers client about the site at a canonical URL, with the errors of
@@ -98,12 +126,20 @@ func (g *Guard) Score(ctx context.Context, client, url string) (Result, error) {
 	}
 	// Before sharing: whoever is beyond the limit must not hand that refusal
 	// to those who asked at the same time.
-	if wait := g.window.client(client, time.Now()); wait > 0 {
+	if wait := g.streak.rest(client, time.Now()); wait > 0 {
+		return Result{}, unavailable(wait, errors.New("the client's questions failed several times in a row"))
+	}
+	if wait := g.own.client(client, time.Now()); wait > 0 {
 		return Result{}, unavailable(wait, errors.New("the client asks too often"))
 	}
-	shared := g.flight.DoChan(url, func() (any, error) { return g.ask(url) })
+	if g.own != g.window {
+		if wait := g.own.all(time.Now()); wait > 0 {
+			return Result{}, unavailable(wait, errors.New("too many questions in all of this kind"))
+		}
+	}
+	asked := g.flight.DoChan(url, func() (any, error) { return g.ask(client, url) })
 	select {
-	case answer := <-shared:
+	case answer := <-asked:
 		if answer.Err != nil {
 			return Result{}, answer.Err
 		}
@@ -114,7 +150,8 @@ func (g *Guard) Score(ctx context.Context, client, url string) (Result, error) {
 }
 
 // ask puts the question for everybody who waits, detached from all of them.
-func (g *Guard) ask(url string) (Result, error) {
+// client is who asked first.
+func (g *shared) ask(client, url string) (Result, error) {
 	// A shared call may have ended between the look above and this one.
 	if result, ok := g.answers.get(url, time.Now()); ok {
 		return result, nil
@@ -129,7 +166,11 @@ func (g *Guard) ask(url string) (Result, error) {
 	result, err := g.breaker.Execute(func() (Result, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), g.limits.Ask)
 		defer cancel()
-		return g.scoreSafely(ctx, url)
+		result, err := g.scoreSafely(ctx, url)
+		if !isBusy(err) {
+			g.streak.add(client, failure(err), time.Now())
+		}
+		return result, err
 	})
 	switch {
 	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests):
@@ -148,7 +189,7 @@ func (g *Guard) ask(url string) (Result, error) {
 // scoreSafely holds the scorer to its contract: a panic, an unknown error, or a
 // score that is none, is an unavailable service. A scorer reads what strangers
 // wrote, and the process holds payments.
-func (g *Guard) scoreSafely(ctx context.Context, url string) (result Result, err error) {
+func (g *shared) scoreSafely(ctx context.Context, url string) (result Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			result, err = Result{}, unavailable(time.Minute, fmt.Errorf("the scorer panicked: %v", p))
@@ -166,6 +207,6 @@ func (g *Guard) scoreSafely(ctx context.Context, url string) (result Result, err
 }
 
 // resting is the answer while the breaker keeps questions away.
-func (g *Guard) resting() error {
+func (g *shared) resting() error {
 	return unavailable(time.Until(time.Unix(0, g.opened.Load()).Add(openFor)), errors.New("the service was unavailable several times in a row"))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -182,7 +183,7 @@ func TestBreakerOpensAfterFiveFailedAsksForThirtySeconds(t *testing.T) {
 		n := 0
 		ask := func() error {
 			n++
-			_, err := g.Score(t.Context(), "c", fmt.Sprint("https://a.com/", n))
+			_, err := g.Score(t.Context(), fmt.Sprint(n%2), fmt.Sprint("https://a.com/", n))
 			return err
 		}
 		expect := func(asked int64, wait time.Duration) {
@@ -228,6 +229,76 @@ func TestBreakerOpensAfterFiveFailedAsksForThirtySeconds(t *testing.T) {
 	})
 }
 
+// TestOneClientsBadTargetsKeepNobodyElseAway has one client name sites at which
+// the service always fails.
+func TestOneClientsBadTargetsKeepNobodyElseAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &asker{answer: func(_ context.Context, url string) (Result, error) {
+			if strings.HasPrefix(url, "https://bad") {
+				return Result{}, &Unavailable{RetryAfter: time.Second, Err: errors.New("down")}
+			}
+			return Result{Score: 72}, nil
+		}}
+		g := NewGuard(a, open)
+		for i := range 20 {
+			_, err := g.Score(t.Context(), "one", fmt.Sprint("https://bad.com/", i))
+			if want := min(int64(i+1), 5); !down(err) || a.asked.Load() != want {
+				t.Errorf("question %d: %v, asked %d times, want %d", i, err, a.asked.Load(), want)
+			}
+		}
+		var u *Unavailable
+		if _, err := g.Score(t.Context(), "one", "https://good.com/"); !errors.As(err, &u) || u.RetryAfter != 30*time.Second {
+			t.Errorf("the client itself: %v", err)
+		}
+		if _, err := g.Score(t.Context(), "other", "https://good.com/"); err != nil {
+			t.Errorf("another client: %v", err)
+		}
+	})
+}
+
+func TestBusyIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := always(0, &Unavailable{RetryAfter: time.Second, Err: errors.New("busy"), Busy: true})
+		g := NewGuard(a, open)
+		for i := range 20 {
+			g.Score(t.Context(), fmt.Sprint(i), fmt.Sprint("https://a.com/", i))
+		}
+		if a.asked.Load() != 20 {
+			t.Errorf("asked %d times", a.asked.Load())
+		}
+	})
+}
+
+func TestGuardBesideHasLimitsOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := always(72, nil)
+		g := NewGuard(a, Limits{PerClient: 10, InAll: 10})
+		drafts := g.Beside(2, 3)
+		ask := func(g *Guard, client, url string) bool {
+			_, err := g.Score(t.Context(), client, url)
+			return err == nil
+		}
+		if !ask(drafts, "a", "1") || !ask(drafts, "a", "2") || ask(drafts, "a", "3") || !ask(drafts, "a", "1") {
+			t.Error("two drafts of one client, and what is remembered")
+		}
+		if !ask(drafts, "b", "4") || ask(drafts, "c", "5") {
+			t.Error("three drafts in all")
+		}
+		if !ask(g, "a", "3") || !ask(g, "c", "5") || a.asked.Load() != 5 {
+			t.Errorf("what is paid for goes on; asked %d times", a.asked.Load())
+		}
+		for i := range 5 {
+			if !ask(g, fmt.Sprint(i), fmt.Sprint("x", i)) {
+				t.Error("there is room in all")
+			}
+		}
+		time.Sleep(time.Minute - 1)
+		if ask(g, "z", "z") || ask(drafts, "z", "z") {
+			t.Error("drafts count in all")
+		}
+	})
+}
+
 func TestOneProbeWhileTheBreakerIsHalfOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -241,7 +312,7 @@ func TestOneProbeWhileTheBreakerIsHalfOpen(t *testing.T) {
 		}}
 		g := NewGuard(a, open)
 		for i := range 5 {
-			g.Score(t.Context(), "c", fmt.Sprint(i))
+			g.Score(t.Context(), fmt.Sprint(i), fmt.Sprint(i))
 		}
 		slow.Store(true)
 		time.Sleep(30*time.Second + 1)
