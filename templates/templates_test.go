@@ -190,3 +190,15 @@ func TestProblem(t *testing.T) {
 	golden(t, "problem", string(Problem{Page: below("/problems/unknown_member"),
 		Code: "unknown_member", Status: 404, Summary: "No such member", Meaning: "It is not there.", Remedy: "Look elsewhere."}.HTML()))
 }
+
+func TestReport(t *testing.T) {
+	page := golden(t, "report", string(Report{Page: Page{Title: "Agent readiness", Ring: "Ring", Root: "../", Style: "/static/s.css"},
+		ID: "abc", Site: "https://acme.com/?<b>", Score: 5, Rubric: "webring-1", Note: "What it means.", Requests: 21,
+		Scanned: time.Date(2026, 8, 23, 10, 23, 7, 0, time.UTC), Groups: []ReportGroup{{Name: "Reach", Earned: 5, Points: 9, Checks: []ReportCheck{
+			{Title: "Home page", Evidence: "Status 200.", Earned: 5, Points: 5},
+			{Title: "Honest 404", Evidence: "Status 200.", Fix: "Answer <404>.", Points: 4},
+		}}}}.HTML()))
+	if strings.Contains(page, "<b>") || strings.Contains(page, "<404>") {
+		t.Error("words became markup")
+	}
+}

@@ -1,0 +1,134 @@
+package server
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"strconv"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/core/api"
+	"webring/server/score/report"
+	"webring/static"
+	"webring/templates"
+)
+
+// ReportsPath is below what reports are served. The last segment is the id, with
+// ".json" or ".md" for one form; without, Accept decides.
+const ReportsPath = "/reports/"
+
+// Reports shows stored readiness reports. name gives the ring's name and URL.
+func Reports(store *report.Store, name func() (ring, base string), log *slog.Logger) func(ctx *fasthttp.RequestCtx, client string, secure bool) {
+	return func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
+		id := strings.TrimPrefix(string(ctx.Path()), ReportsPath)
+		media := ""
+		if bare, found := strings.CutSuffix(id, ".json"); found {
+			id, media = bare, mediaJSON
+		} else if bare, found := strings.CutSuffix(id, ".md"); found {
+			id, media = bare, mediaMarkdown
+		} else {
+			media = preferred(string(ctx.Request.Header.Peek("Accept")), mediaHTML, mediaJSON, mediaMarkdown)
+			ctx.Response.Header.Set("Vary", "Accept")
+		}
+		ring, base := name()
+		r, err := store.Get(id)
+		if err != nil {
+			code, detail := api.Internal, "The report cannot be read."
+			if errors.Is(err, report.ErrNotFound) {
+				code, detail = api.NotFound, "There is no such report. Reports of sites that did not join are removed after a day."
+			} else {
+				log.Error("report", "id", id, "err", err)
+			}
+			ctx.SetStatusCode(code.Status())
+			ctx.SetContentType("application/problem+json")
+			ctx.SetBody(api.AppendProblem(nil, base, code, detail, nil))
+			return
+		}
+		body := form(r, media, ring)
+		sum := sha256.Sum256(body)
+		tag := `"` + hex.EncodeToString(sum[:8]) + `"`
+		h := &ctx.Response.Header
+		h.Set("ETag", tag)
+		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+		h.Set("X-Content-Type-Options", "nosniff")
+		if strings.Contains(string(ctx.Request.Header.Peek("If-None-Match")), tag) {
+			ctx.SetStatusCode(fasthttp.StatusNotModified)
+			return
+		}
+		if media == mediaHTML {
+			h.Set("Content-Security-Policy", templates.Policy)
+			h.Set("Referrer-Policy", "strict-origin-when-cross-origin")
+		}
+		if media != mediaJSON {
+			media += "; charset=utf-8"
+		}
+		ctx.SetContentType(media)
+		ctx.SetBody(body)
+	}
+}
+
+const (
+	mediaHTML     = "text/html"
+	mediaJSON     = "application/json"
+	mediaMarkdown = "text/markdown"
+)
+
+// form draws a report in one of its forms.
+func form(r *report.Report, media, ring string) []byte {
+	switch media {
+	case mediaJSON:
+		return r.JSON()
+	case mediaMarkdown:
+		return r.Markdown()
+	}
+	v := templates.Report{
+		Page: templates.Page{Title: "Agent readiness: " + strconv.Itoa(r.Score) + " of 100", Ring: ring, Root: "../",
+			Style: static.Style.Path, Icon: static.Icon.Path},
+		ID: r.ID, Site: r.URL, Score: r.Score, Rubric: r.Rubric, Note: r.Note, Requests: r.Requests, Scanned: r.ScannedAt,
+	}
+	for _, g := range r.Groups {
+		group := templates.ReportGroup{Name: g.Name, Earned: g.Earned, Points: g.Points}
+		for _, c := range g.Checks {
+			group.Checks = append(group.Checks, templates.ReportCheck{Title: c.Title, Evidence: c.Evidence, Fix: c.Fix, Earned: c.Earned, Points: c.Points})
+		}
+		v.Groups = append(v.Groups, group)
+	}
+	return v.HTML()
+}
+
+// preferred is the form that an Accept field ranks highest (RFC 9110, 12.5.1);
+// the first of forms when it ranks none, or several alike.
+func preferred(accept string, forms ...string) string {
+	best, most := forms[0], 0.0
+	for _, f := range forms {
+		if q := quality(accept, f); q > most {
+			best, most = f, q
+		}
+	}
+	return best
+}
+
+// quality is what an Accept field gives a media type, by its most specific range.
+func quality(accept, media string) (q float64) {
+	family, _, _ := strings.Cut(media, "/")
+	closest := 0
+	for part := range strings.SplitSeq(accept, ",") {
+		fields := strings.Split(part, ";")
+		specific := map[string]int{"*/*": 1, family + "/*": 2, media: 3}[strings.ToLower(strings.TrimSpace(fields[0]))]
+		if specific <= closest {
+			continue
+		}
+		closest, q = specific, 1
+		for _, parameter := range fields[1:] {
+			if value, found := strings.CutPrefix(strings.ToLower(strings.TrimSpace(parameter)), "q="); found {
+				if n, err := strconv.ParseFloat(value, 64); err == nil && n >= 0 && n <= 1 {
+					q = n
+				}
+			}
+		}
+	}
+	return q
+}
