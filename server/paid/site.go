@@ -51,21 +51,13 @@ type SitePolicy struct {
 	// are reserved or have no public suffix: a host name, or "*." before one,
 	// which stands for every name below it at any depth. Development only.
 	AllowHosts []string
-	// MapHosts are the hosts whose addresses the operator has fixed. They
-	// count as admitted.
-	MapHosts []string
 }
 
-// Validate reports the first pattern or host that could never admit anything.
+// Validate reports the first pattern that could never admit anything.
 func (p SitePolicy) Validate() error {
 	for _, pattern := range p.AllowHosts {
 		if !isHostName(strings.TrimPrefix(pattern, "*.")) {
 			return fmt.Errorf("allowed host %q is neither an ASCII host name nor one after \"*.\"", pattern)
-		}
-	}
-	for _, host := range p.MapHosts {
-		if !isHostName(host) {
-			return fmt.Errorf("mapped host %q is not an ASCII host name", host)
 		}
 	}
 	return nil
@@ -188,7 +180,7 @@ func (p SitePolicy) admitted(host string) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(p.MapHosts, func(mapped string) bool { return strings.EqualFold(mapped, host) })
+	return false
 }
 
 // belowPublicSuffix reports whether host is a name under a suffix that ICANN

@@ -18,10 +18,19 @@ type Config struct {
 	// or query stand for the site's URL and host name, escaped. Presets
 	// have one.
 	URL string
-	// Pointer and ReportPointer are JSON pointers (RFC 6901) to the score and
-	// to the report's address in the answer. Without the second there are
-	// no reports. Presets have both.
-	Pointer, ReportPointer string
+	// Method of the question is GET, or POST with the site as {"url": …} in
+	// the body. By default GET.
+	Method string
+	// Start says what to do about a site that was never scanned: "none", or
+	// "post" to have it scanned by a POST of {"url": …} to StartURL. A 202 is
+	// followed to its Location, by GET, until the scan is done or the time is
+	// over.
+	Start, StartURL string
+	// Pointer, ReportPointer, TimePointer and VersionPointer are JSON pointers
+	// (RFC 6901) to the score, to the report's address, to when the site was
+	// scanned (RFC 3339), and to the version of the rubric. All but the first
+	// may be left out.
+	Pointer, ReportPointer, TimePointer, VersionPointer string
 	// ReportHosts are the names of hosts on which reports may lie; by default
 	// the host of URL, and those a preset knows.
 	ReportHosts []string
@@ -31,15 +40,27 @@ type Config struct {
 
 // preset is what is known of a service.
 type preset struct {
-	url, pointer, report, scanned string
+	url, method                      string
+	start                            string // URL; "" when scans are not started
+	pointer, report, scanned, rubric string
+	// reportAt is the template of the report's address, when the answer has
+	// none: {url} and {host} as in url, {report} what report points to.
+	reportAt string
+	// state points to what a scan is at. A 200 counts only when it is done;
+	// failed is a site without a score; any other is a scan at work.
+	state, done, failed string
+	// poll points to where to ask on, when a 202 has no Location.
+	poll string
 	// never is the "code" of the 404 problem for a site that was never
-	// scanned. Any other 404 is a fault.
+	// scanned, or "" when each 404 means that.
 	never string
 	// where is the page that scans a site.
 	where string
 	hosts []string
 }
 
+// presets are made from what the services and their public clients say of
+// themselves. Each part can be set by the operator.
 var presets = map[string]preset{
 	// The API only reads reports; its page and its command line make them.
 	"is-agentic": {
@@ -50,6 +71,36 @@ var presets = map[string]preset{
 		never:   "report_not_found",
 		where:   "https://is-agentic.com/scan/{host}",
 		hosts:   []string{"is-agentic.com", "www.is-agentic.com"},
+	},
+	"ora": {
+		url:      "https://ora.ai/api/score/{host}",
+		start:    "https://ora.ai/api/scan",
+		pointer:  "/score",
+		scanned:  "/scannedAt",
+		reportAt: "https://ora.ai/score/{host}",
+		where:    "https://ora.ai/score/{host}",
+		hosts:    []string{"ora.ai", "www.ora.ai"},
+	},
+	// Needs a key: WEBRING_SCORE_HEADER_AUTHORIZATION="Bearer …".
+	"agent-ready": {
+		url:      "https://agent-ready.dev/api/v1/scans",
+		method:   http.MethodPost,
+		poll:     "/pollUrl",
+		state:    "/status",
+		done:     "completed",
+		failed:   "failed",
+		pointer:  "/vercelScore",
+		scanned:  "/completedAt",
+		report:   "/shareToken",
+		reportAt: "https://agent-ready.dev/scan/{report}",
+		where:    "https://agent-ready.dev/",
+		hosts:    []string{"agent-ready.dev", "www.agent-ready.dev"},
+	},
+	"agentgrade": {
+		url:     "https://agentgrade.com/api/scan?url={url}",
+		pointer: "/score/pct",
+		where:   "https://agentgrade.com/",
+		hosts:   []string{"agentgrade.com", "www.agentgrade.com"},
 	},
 }
 
@@ -62,29 +113,63 @@ func New(cfg Config) (Scorer, error) {
 	if !known && cfg.Spec != "http" {
 		return nil, fmt.Errorf("score: unknown scorer %q", cfg.Spec)
 	}
-	if cfg.URL != "" {
-		p.url = cfg.URL
-	}
-	if cfg.Pointer != "" {
-		p.pointer = cfg.Pointer
+	for _, set := range []struct {
+		to   *string
+		from string
+	}{{&p.url, cfg.URL}, {&p.method, cfg.Method}, {&p.start, cfg.StartURL}, {&p.pointer, cfg.Pointer}, {&p.report, cfg.ReportPointer},
+		{&p.scanned, cfg.TimePointer}, {&p.rubric, cfg.VersionPointer}} {
+		if set.from != "" {
+			*set.to = set.from
+		}
 	}
 	if cfg.ReportPointer != "" {
-		p.report = cfg.ReportPointer
+		p.reportAt = ""
 	}
-	origin, err := checkTemplate(p.url)
+	switch cfg.Start {
+	case "none":
+		p.start = ""
+	case "":
+		if cfg.StartURL != "" {
+			return nil, errors.New("score: a URL to start scans at needs start: post")
+		}
+	case "post":
+		if p.start == "" {
+			return nil, errors.New("score: start: post needs a URL to start scans at")
+		}
+	default:
+		return nil, fmt.Errorf("score: start is none or post, not %q", cfg.Start)
+	}
+	switch p.method {
+	case "":
+		p.method = http.MethodGet
+	case http.MethodGet, http.MethodPost:
+	default:
+		return nil, fmt.Errorf("score: the method is GET or POST, not %q", p.method)
+	}
+	origin, err := checkTemplate(p.url, p.method == http.MethodPost)
 	if err != nil {
 		return nil, err
 	}
+	if p.start != "" {
+		if to, err := checkTemplate(p.start, true); err != nil {
+			return nil, err
+		} else if to.Scheme != origin.Scheme || to.Host != origin.Host {
+			return nil, errors.New("score: scans are started where the score is asked for, at one scheme, host and port")
+		}
+	}
+	return newRemote(cfg, p, origin)
+}
 
+// newRemote makes the scorer of a preset that was completed and checked.
+func newRemote(cfg Config, p preset, origin *url.URL) (_ Scorer, err error) {
 	r := &remote{
+		preset:   p,
 		provider: cfg.Spec,
-		template: p.url,
-		never:    p.never,
-		where:    p.where,
-		hosts:    cfg.ReportHosts,
+		origin:   origin,
 		header:   cfg.Header.Clone(),
 		client:   newClient(),
 		timing:   defaultTiming,
+		polls:    newMemory[string](maxCached),
 	}
 	if cfg.Spec == "http" {
 		r.provider = origin.Hostname()
@@ -92,29 +177,31 @@ func New(cfg Config) (Scorer, error) {
 	if r.where == "" {
 		r.where = origin.Scheme + "://" + origin.Host + "/"
 	}
-	if len(r.hosts) == 0 {
+	if len(cfg.ReportHosts) > 0 {
+		r.hosts = cfg.ReportHosts
+	} else {
 		r.hosts = append([]string{origin.Hostname()}, p.hosts...)
-	}
-	if r.score, err = parsePointer(p.pointer); err != nil {
-		return nil, err
 	}
 	// The whole answer is an object or list, and so neither score nor report.
 	if p.pointer == "" {
 		return nil, errors.New("score: no pointer to the score")
 	}
-	if r.report, err = parsePointer(p.report); err != nil {
-		return nil, err
-	}
-	if r.scanned, err = parsePointer(p.scanned); err != nil {
-		return nil, err
+	for _, set := range []struct {
+		to   *pointer
+		from string
+	}{{&r.at.score, p.pointer}, {&r.at.report, p.report}, {&r.at.scanned, p.scanned}, {&r.at.rubric, p.rubric}, {&r.at.state, p.state}, {&r.at.poll, p.poll}} {
+		if *set.to, err = parsePointer(set.from); err != nil {
+			return nil, err
+		}
 	}
 	return r, nil
 }
 
 // checkTemplate refuses what would ask the same of every site, or let a site's
-// URL choose whom to ask. It gives the origin that is asked.
-func checkTemplate(template string) (*url.URL, error) {
-	if !strings.Contains(template, "{url}") && !strings.Contains(template, "{host}") {
+// URL choose whom to ask. It gives the origin that is asked. Where the body says
+// which site is meant, the URL need not.
+func checkTemplate(template string, inBody bool) (*url.URL, error) {
+	if !inBody && !strings.Contains(template, "{url}") && !strings.Contains(template, "{host}") {
 		return nil, fmt.Errorf("score: the URL %q contains neither {url} nor {host}", template)
 	}
 	u, err := url.Parse(expand(template, "https://a.example/"))

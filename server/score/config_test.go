@@ -65,7 +65,7 @@ func TestPresetKnowsItsService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := expand(s.(*remote).template, "https://acme.com/?a=b"), "https://is-agentic.com/api/v1/report?url=https%3A%2F%2Facme.com%2F%3Fa%3Db"; got != want {
+	if got, want := expand(s.(*remote).url, "https://acme.com/?a=b"), "https://is-agentic.com/api/v1/report?url=https%3A%2F%2Facme.com%2F%3Fa%3Db"; got != want {
 		t.Errorf("asks %s, want %s", got, want)
 	}
 }
@@ -125,7 +125,7 @@ func FuzzResult(f *testing.F) {
 		f.Fatal(err)
 	}
 	r := s.(*remote)
-	asked, _ := checkTemplate(r.template)
+	asked, _ := checkTemplate(r.url, false)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		got, err := r.result(asked, body, site)
 		if err != nil && got != (Result{}) {

@@ -55,7 +55,7 @@ type Guard struct {
 type shared struct {
 	scorer  Scorer
 	limits  Limits
-	answers *answers
+	answers *memory[Result]
 	window  *window
 	flight  singleflight.Group
 	breaker *gobreaker.CircuitBreaker[Result]
@@ -80,7 +80,7 @@ func NewGuard(scorer Scorer, limits Limits) *Guard {
 	s := &shared{
 		scorer:  scorer,
 		limits:  limits,
-		answers: newAnswers(maxCached),
+		answers: newMemory[Result](maxCached),
 		window:  newWindow(time.Minute, limits.PerClient, limits.InAll),
 	}
 	s.breaker = gobreaker.NewCircuitBreaker[Result](gobreaker.Settings{

@@ -6,55 +6,64 @@ import (
 	"time"
 )
 
-// answers remembers a bounded number of scores; the oldest goes first.
-type answers struct {
+// memory keeps a bounded number of values by URL for a time; the oldest goes
+// first.
+type memory[V any] struct {
 	mu    sync.Mutex
 	most  int
 	byURL map[string]*list.Element
-	order *list.List // of answer, oldest first
+	order *list.List // of kept, oldest first
 }
 
-type answer struct {
-	url    string
-	result Result
-	until  time.Time
+type kept[V any] struct {
+	url   string
+	value V
+	until time.Time
 }
 
-func newAnswers(most int) *answers {
-	return &answers{most: most, byURL: map[string]*list.Element{}, order: list.New()}
+func newMemory[V any](most int) *memory[V] {
+	return &memory[V]{most: most, byURL: map[string]*list.Element{}, order: list.New()}
 }
 
-func (a *answers) get(url string, now time.Time) (Result, bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	e, ok := a.byURL[url]
+func (m *memory[V]) get(url string, now time.Time) (value V, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, ok := m.byURL[url]
 	if !ok {
-		return Result{}, false
+		return value, false
 	}
-	kept := e.Value.(answer)
-	if !now.Before(kept.until) {
-		a.drop(e)
-		return Result{}, false
+	k := e.Value.(kept[V])
+	if !now.Before(k.until) {
+		m.drop(e)
+		return value, false
 	}
-	return kept.result, true
+	return k.value, true
 }
 
-func (a *answers) put(url string, result Result, until time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if e, ok := a.byURL[url]; ok {
-		a.drop(e)
+func (m *memory[V]) put(url string, value V, until time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e, ok := m.byURL[url]; ok {
+		m.drop(e)
 	}
-	if len(a.byURL) >= a.most {
-		a.drop(a.order.Front())
+	if len(m.byURL) >= m.most {
+		m.drop(m.order.Front())
 	}
-	a.byURL[url] = a.order.PushBack(answer{url, result, until})
+	m.byURL[url] = m.order.PushBack(kept[V]{url, value, until})
+}
+
+func (m *memory[V]) forget(url string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e, ok := m.byURL[url]; ok {
+		m.drop(e)
+	}
 }
 
 // drop forgets e. The caller holds mu.
-func (a *answers) drop(e *list.Element) {
-	delete(a.byURL, e.Value.(answer).url)
-	a.order.Remove(e)
+func (m *memory[V]) drop(e *list.Element) {
+	delete(m.byURL, e.Value.(kept[V]).url)
+	m.order.Remove(e)
 }
 
 // window counts questions in fixed windows of time, of each client and in all.

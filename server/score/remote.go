@@ -1,14 +1,18 @@
 package score
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/cenkalti/backoff/v5"
 )
@@ -16,26 +20,37 @@ import (
 const (
 	maxAnswer       = 2 << 20  // bytes, decoded
 	maxAnswerHeader = 64 << 10 // bytes
-	tries           = 3
+	// tries is how often one request is sent at most.
+	tries = 3
+	// maxCalls is how many requests one score may cost: three tries of the
+	// question, three to start a scan, and looks at how it goes.
+	maxCalls = 12
+	// pollFor is how long it is remembered where a scan that did not end in
+	// time can be looked at.
+	pollFor = 10 * time.Minute
+	// maxVersion is the longest name of a rubric, in bytes.
+	maxVersion = 64
 )
 
 // timing bounds one question. It differs from [defaultTiming] in tests only.
 type timing struct {
 	attempt, all time.Duration
 	wait         time.Duration // before the second try, give or take half
+	poll         time.Duration // between two looks at a scan, at least
 }
 
-var defaultTiming = timing{attempt: 5 * time.Second, all: 10 * time.Second, wait: 250 * time.Millisecond}
+var defaultTiming = timing{attempt: 5 * time.Second, all: 10 * time.Second, wait: 250 * time.Millisecond, poll: time.Second}
 
 // remote asks a scoring service over HTTP.
 type remote struct {
-	provider, template     string
-	score, report, scanned pointer
-	never, where           string
-	hosts                  []string
-	header                 http.Header
-	client                 *http.Client
-	timing                 timing
+	preset
+	provider string
+	origin   *url.URL // all requests go to its scheme, host and port
+	at       struct{ score, report, scanned, rubric, state, poll pointer }
+	header   http.Header
+	client   *http.Client
+	timing   timing
+	polls    *memory[string] // where scans can be looked at, by site
 }
 
 // newClient gives a client that does not follow redirects: where the operator's
@@ -49,38 +64,106 @@ func newClient() *http.Client {
 	}
 }
 
-// Score asks, and asks again when an answer may be had a moment later.
+// Score asks, has the site scanned where that is configured, and looks on until
+// there is a score or the time is over.
 func (r *remote) Score(ctx context.Context, site string) (Result, error) {
 	bounded, cancel := context.WithTimeout(ctx, r.timing.all)
 	defer cancel()
-	wait := backoff.NewExponentialBackOff()
-	wait.InitialInterval = r.timing.wait
-	result, err := backoff.Retry(bounded, func() (Result, error) {
-		result, err := r.ask(bounded, site)
-		var again *retry
-		if err != nil && !errors.As(err, &again) {
-			err = backoff.Permanent(err)
-		}
-		return result, err
-	}, backoff.WithBackOff(wait), backoff.WithMaxTries(tries), backoff.WithMaxElapsedTime(r.timing.all))
-	if err == nil {
+	e := &exchange{remote: r, ctx: bounded, site: site, left: maxCalls}
+	result, err := e.run()
+	var pending *atWork
+	switch {
+	case err == nil:
+		r.polls.forget(site)
 		return result, nil
+	case ctx.Err() != nil:
+		return Result{}, fmt.Errorf("score: %w", context.Cause(ctx))
+	case errors.As(err, &pending):
+		if pending.look != "" {
+			r.polls.put(site, pending.look, time.Now().Add(pollFor))
+		}
+		return Result{}, &Pending{RetryAfter: max(pending.after, 5*time.Second)}
 	}
-
-	var permanent *backoff.PermanentError
-	if errors.As(err, &permanent) { // still wrapped if it was the last try
-		err = permanent.Err
-	}
+	r.polls.forget(site)
 	var again *retry
 	switch {
-	case ctx.Err() != nil:
-		err = fmt.Errorf("score: %w", context.Cause(ctx))
 	case errors.As(err, &again):
 		err = unavailable(again.after, again.err)
 	case errors.Is(err, context.DeadlineExceeded):
 		err = unavailable(0, errors.New("no answer in time"))
 	}
 	return Result{}, err
+}
+
+// exchange is the requests for one score.
+type exchange struct {
+	*remote
+	ctx     context.Context
+	site    string
+	left    int // requests
+	started bool
+}
+
+// atWork is the outcome of a request for a scan that is under way.
+type atWork struct {
+	look  string        // where to look on, or ""
+	after time.Duration // what the service asks for, or 0
+}
+
+func (e *atWork) Error() string { return ErrPending.Error() }
+
+func (e *exchange) run() (Result, error) {
+	method, address := e.method, expand(e.url, e.site)
+	if look, ok := e.polls.get(e.site, time.Now()); ok {
+		method, address = http.MethodGet, look
+	}
+	for {
+		result, err := e.try(method, address)
+		var pending *atWork
+		var not *NotScorable
+		switch {
+		case errors.As(err, &not) && not.Never && e.start != "" && !e.started:
+			e.started = true
+			method, address = http.MethodPost, expand(e.start, e.site)
+		case errors.As(err, &pending) && pending.look != "":
+			deadline, _ := e.ctx.Deadline()
+			wait := max(pending.after, e.timing.poll)
+			if e.left == 0 || time.Until(deadline) <= wait {
+				return Result{}, err
+			}
+			select {
+			case <-time.After(wait):
+			case <-e.ctx.Done():
+				return Result{}, err
+			}
+			method, address = http.MethodGet, pending.look
+		default:
+			return result, err
+		}
+	}
+}
+
+// try sends one request, and again when an answer may be had a moment later.
+func (e *exchange) try(method, address string) (Result, error) {
+	wait := backoff.NewExponentialBackOff()
+	wait.InitialInterval = e.timing.wait
+	result, err := backoff.Retry(e.ctx, func() (Result, error) {
+		if e.left == 0 {
+			return Result{}, backoff.Permanent(unavailable(0, errors.New("too many requests for one score")))
+		}
+		e.left--
+		result, err := e.ask(e.ctx, method, address, e.site)
+		var again *retry
+		if err != nil && !errors.As(err, &again) {
+			err = backoff.Permanent(err)
+		}
+		return result, err
+	}, backoff.WithBackOff(wait), backoff.WithMaxTries(tries), backoff.WithMaxElapsedTime(e.timing.all))
+	var permanent *backoff.PermanentError
+	if errors.As(err, &permanent) { // still wrapped if it was the last try
+		err = permanent.Err
+	}
+	return result, err
 }
 
 // retry is an outcome that another try may change.
@@ -101,16 +184,27 @@ func (e *retry) As(target any) bool {
 	return false
 }
 
-// ask puts the question once. Errors are *retry, or final.
-func (r *remote) ask(ctx context.Context, site string) (Result, error) {
+// ask sends one request. Errors are *retry, *atWork, or final.
+func (r *remote) ask(ctx context.Context, method, address, site string) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timing.attempt)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, expand(r.template, site), nil)
+	var body io.Reader
+	if method == http.MethodPost {
+		text, err := json.Marshal(map[string]string{"url": site})
+		if err != nil {
+			return Result{}, fmt.Errorf("%w: %w", ErrBadTarget, err)
+		}
+		body = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, address, body)
 	if err != nil {
 		return Result{}, fmt.Errorf("%w: %w", ErrBadTarget, err)
 	}
 	req.Header.Set("Accept", "application/json, application/problem+json")
 	req.Header.Set("User-Agent", "webring")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	for name, values := range r.header {
 		req.Header[name] = values
 	}
@@ -119,14 +213,14 @@ func (r *remote) ask(ctx context.Context, site string) (Result, error) {
 		return Result{}, &retry{err: err}
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
 		return Result{}, &retry{err: err}
 	}
-	if len(body) > maxAnswer {
+	if len(text) > maxAnswer {
 		return Result{}, broken(errors.New("the answer is longer than 2 MiB"))
 	}
-	return r.read(req.URL, resp, body, site)
+	return r.read(req.URL, resp, text, site)
 }
 
 // read makes sense of a whole answer.
@@ -136,7 +230,11 @@ func (r *remote) read(asked *url.URL, resp *http.Response, body []byte, site str
 	case http.StatusOK:
 		return r.result(asked, body, site)
 	case http.StatusAccepted:
-		return Result{}, &Pending{RetryAfter: max(after, 5*time.Second)}
+		look, err := r.look(asked, resp.Header.Get("Location"), body)
+		if err != nil {
+			return Result{}, broken(err)
+		}
+		return Result{}, &atWork{look: look, after: after}
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
 		return Result{}, fmt.Errorf("%w: the service answered %s", ErrBadTarget, resp.Status)
 	case http.StatusNotFound:
@@ -149,13 +247,47 @@ func (r *remote) read(asked *url.URL, resp *http.Response, body []byte, site str
 	return Result{}, broken(fmt.Errorf("the service answered %s", resp.Status))
 }
 
+// look says where a scan that was accepted can be looked at, or "". The key that
+// goes with each request goes nowhere else.
+func (r *remote) look(asked *url.URL, location string, body []byte) (string, error) {
+	if location == "" && r.at.poll != nil {
+		if document, err := decodeJSON(body); err == nil {
+			value, _ := r.at.poll.find(document)
+			location, _ = value.(string)
+		}
+	}
+	if location == "" {
+		return "", nil
+	}
+	ref, err := url.Parse(location)
+	if err != nil || len(location) > maxReport {
+		return "", errors.New("where the scan can be looked at is no URL")
+	}
+	u := asked.ResolveReference(ref)
+	if u.Scheme != r.origin.Scheme || u.Host != r.origin.Host || u.User != nil {
+		return "", errors.New("the scan is to be looked at on another host")
+	}
+	return u.String(), nil
+}
+
 // result reads the document of a successful answer.
 func (r *remote) result(asked *url.URL, body []byte, site string) (Result, error) {
 	document, err := decodeJSON(body)
 	if err != nil {
 		return Result{}, broken(fmt.Errorf("the answer is not JSON: %w", err))
 	}
-	value, ok := r.score.find(document)
+	if r.at.state != nil {
+		switch state, _ := r.at.state.find(document); state {
+		case r.done:
+		case r.failed:
+			return Result{}, &NotScorable{Where: expand(r.where, site)}
+		case nil:
+			return Result{}, broken(errors.New("the answer does not say what the scan is at"))
+		default:
+			return Result{}, &atWork{look: asked.String()}
+		}
+	}
+	value, ok := r.at.score.find(document)
 	if !ok {
 		return Result{}, broken(errors.New("the answer has no score where it should"))
 	}
@@ -166,16 +298,27 @@ func (r *remote) result(asked *url.URL, body []byte, site string) (Result, error
 	if result.Score, err = readScore(value); err != nil {
 		return Result{}, broken(err)
 	}
-	if value, ok := r.report.find(document); ok && value != nil {
+	value, ok = r.at.report.find(document)
+	if r.reportAt != "" {
+		token, _ := value.(string)
+		ok = ok && token != "" || r.at.report == nil
+		value = strings.ReplaceAll(expand(r.reportAt, site), "{report}", url.PathEscape(token))
+	}
+	if ok && value != nil {
 		if result.Report, err = readReport(value, asked, r.hosts); err != nil {
 			return Result{}, broken(err)
 		}
 	}
-	if value, ok := r.scanned.find(document); ok {
-		// Only told, never decided by: one that cannot be read is as none.
+	// The rest is only told, never decided by: what cannot be read is as none.
+	if value, ok := r.at.scanned.find(document); ok {
 		text, _ := value.(string)
 		if at, err := time.Parse(time.RFC3339, text); err == nil {
 			result.ScannedAt = at
+		}
+	}
+	if value, ok := r.at.rubric.find(document); ok {
+		if text, _ := value.(string); len(text) <= maxVersion && utf8.ValidString(text) {
+			result.Version = text
 		}
 	}
 	return result, nil

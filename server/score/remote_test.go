@@ -43,7 +43,7 @@ func scorer(t *testing.T, cfg Config) *remote {
 		t.Fatal(err)
 	}
 	r := s.(*remote)
-	r.timing.wait = time.Millisecond
+	r.timing.wait, r.timing.poll = time.Millisecond, time.Millisecond
 	t.Cleanup(r.client.CloseIdleConnections)
 	return r
 }
@@ -379,7 +379,7 @@ func TestSlowServiceIsBounded(t *testing.T) {
 	if _, err := r.Score(t.Context(), site); !down(err) || s.asked.Load() != 4 {
 		t.Errorf("in all: %v, asked %d times", err, s.asked.Load())
 	}
-	if want := (timing{attempt: 5 * time.Second, all: 10 * time.Second, wait: 250 * time.Millisecond}); defaultTiming != want {
+	if want := (timing{attempt: 5 * time.Second, all: 10 * time.Second, wait: 250 * time.Millisecond, poll: time.Second}); defaultTiming != want {
 		t.Errorf("timing %v", defaultTiming)
 	}
 }

@@ -21,15 +21,13 @@ type options struct {
 	tempoRPC, tempoCurrency, tempoRecipient string
 	tempoChainID, tempoDepth                uint64
 	evm                                     evmFlags
-	scorer, scoreURL, scorePointer          string
-	reportPointer                           string
-	reportHosts, allowHosts, fetchMap       list
+	score                                   scoreFlags
+	sites                                   sitesFlags
 	fee, minBid                             cents
 	grace, decay                            time.Duration
 	capacity                                int
 	shell                                   shellFlags
 	core                                    coreFlags
-	dev                                     bool
 }
 
 func (o *options) flags() *flag.FlagSet {
@@ -46,13 +44,8 @@ func (o *options) flags() *flag.FlagSet {
 	fs.StringVar(&o.tempoRecipient, "tempo-recipient", "", "account `address` that is paid")
 	fs.Uint64Var(&o.tempoDepth, "tempo-depth", 2, "`blocks` on top after which a block counts as final")
 	o.evm.define(fs)
-	fs.StringVar(&o.scorer, "scorer", "is-agentic", "scoring `service`: is-agentic, http, or with --dev fixed:N")
-	fs.StringVar(&o.scoreURL, "score-url", "", "`URL` template of the scoring service, with {url} or {host}")
-	fs.StringVar(&o.scorePointer, "score-pointer", "", "JSON `pointer` to the score in its answer")
-	fs.StringVar(&o.reportPointer, "report-pointer", "", "JSON `pointer` to the report link in its answer")
-	fs.Var(&o.reportHosts, "report-host", "`host` that report links may name (repeatable)")
-	fs.Var(&o.allowHosts, "allow-host", "host `pattern` that may join although it is not public; needs --dev (repeatable)")
-	fs.Var(&o.fetchMap, "fetch-map", "`HOST=ADDR:PORT` where a host is fetched from; needs --dev (repeatable)")
+	o.score.define(fs)
+	o.sites.define(fs)
 	o.fee, o.minBid = 100, 100
 	fs.Var(&o.fee, "fee", "registration fee in `USD`")
 	fs.Var(&o.minBid, "min-bid", "least bid in `USD`")
@@ -61,7 +54,6 @@ func (o *options) flags() *flag.FlagSet {
 	fs.IntVar(&o.capacity, "capacity", 1_000_000, "`members` that can ever join")
 	o.shell.define(fs)
 	o.core.define(fs)
-	fs.BoolVar(&o.dev, "dev", false, "development: admits --scorer fixed:N, --allow-host and --fetch-map")
 	return fs
 }
 
@@ -104,15 +96,8 @@ func (o *options) validate() error {
 	if o.realm == "" {
 		o.realm = base.Hostname()
 	}
-	if !o.dev {
-		switch {
-		case strings.HasPrefix(o.scorer, "fixed:"):
-			return errors.New("--scorer fixed:N scores nothing and needs --dev")
-		case len(o.allowHosts) > 0:
-			return errors.New("--allow-host admits hosts that are not public and needs --dev")
-		case len(o.fetchMap) > 0:
-			return errors.New("--fetch-map fetches from addresses that are not public and needs --dev")
-		}
+	if !o.sites.dev && o.score.fixed() {
+		return errors.New("--scorer fixed:N scores nothing and needs --dev")
 	}
 	switch {
 	case strings.TrimSpace(o.name) == "":
@@ -128,16 +113,7 @@ func (o *options) validate() error {
 	case o.tempoRPC != "" && o.tempoRecipient == "":
 		return errors.New("--tempo-rpc needs --tempo-recipient, the account to be paid")
 	}
-	return errors.Join(o.evm.validate(), o.shell.validate(), o.core.validate(), o.sites().Validate())
-}
-
-func (o *options) sites() paid.SitePolicy {
-	p := paid.SitePolicy{AllowHosts: o.allowHosts}
-	for _, m := range o.fetchMap {
-		host, _, _ := strings.Cut(m, "=")
-		p.MapHosts = append(p.MapHosts, host)
-	}
-	return p
+	return errors.Join(o.evm.validate(), o.shell.validate(), o.core.validate(), o.sites.validate())
 }
 
 // list is a repeatable flag; its environment twin separates with commas.

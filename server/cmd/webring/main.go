@@ -22,6 +22,7 @@ func commands() []command {
 		{"serve", "serve [flags]", "run the origin: ring, ledger, payments and reads", serve},
 		{"edge", "edge --origin URL --origin-key VERIFIER [flags]", "follow an origin: reads from here, payments passed on", runEdge},
 		{"seed", "seed --members N --data DIR [--seed S]", "write a synthetic ledger, for development and measurement only", seed},
+		{"score", "score [--json] [--dev --fetch-map HOST=ADDR:PORT] URL", "scan a site and print its readiness report", scoreSite},
 		{"members", "members [--data DIR] list | show SLUG | remove SLUG --reason TEXT [--redact]", "list, show or remove members of the running origin", members},
 		{"payments", "payments [--data DIR] list [--all] | show ID | scan [--since 720h] | adjust TRANSACTION --credit SLUG | --void | --unclaimed --reason TEXT", "look at payments, find money without an event, put one right", payments},
 		{"backup", "backup [--data DIR] FILE", "write ledger and keys of the running origin into a file, while it serves", backupOrigin},

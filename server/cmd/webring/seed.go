@@ -106,7 +106,7 @@ func (s *seeder) close() error { return errors.Join(s.books.Close(), s.store.Clo
 // came at, more and more of them towards the end.
 func (s *seeder) write(o *options, members int) error {
 	rules := core.Rules{Name: o.name, BaseURL: o.baseURL, Fee: int64(o.fee), MinBid: int64(o.minBid), Decay: seconds(o.decay),
-		Scorer: o.scorer, RequiredScore: requiredScore, Synthetic: true}
+		Scorer: o.score.spec, RequiredScore: requiredScore, Synthetic: true}
 	// Nothing decays while the history is written: the windows come into force
 	// at its end, and spare the writer a new order with each second of it.
 	rules.Grace = core.MaxWindow

@@ -29,7 +29,6 @@ import (
 	"webring/server/ledger/badgerstore"
 	"webring/server/paid"
 	"webring/server/publish"
-	"webring/server/score"
 	"webring/server/tempo"
 	"webring/wasm/host"
 )
@@ -99,7 +98,12 @@ func runOrigin(ctx context.Context, stop func(), o *options, log *slog.Logger, o
 		return err
 	}
 	defer func() { err = errors.Join(err, publisher.Close()) }()
-	payments, err := openPayments(o, books, methods, log, failpoint)
+	scorer, err := openScorer(o, books, log)
+	if err != nil {
+		return err
+	}
+	go scorer.sweep(ctx)
+	payments, err := openPayments(o, books, methods, scorer, log, failpoint)
 	if err != nil {
 		return err
 	}
@@ -111,7 +115,7 @@ func runOrigin(ctx context.Context, stop func(), o *options, log *slog.Logger, o
 		}
 	}()
 
-	shell, err := openShell(o, answers, build, payments, publisher, log)
+	shell, err := openShell(o, answers, build, payments, scorer, publisher, log)
 	if err != nil {
 		return err
 	}
@@ -213,7 +217,7 @@ func show(answers reads, records []ledger.Record) error {
 // changed since the last one.
 func setRules(ctx context.Context, o *options, books *ledger.Ledger, methods []paid.Method, networks []core.Network) error {
 	want := core.Rules{Name: o.name, BaseURL: o.baseURL, Fee: int64(o.fee), MinBid: int64(o.minBid),
-		Grace: seconds(o.grace), Decay: seconds(o.decay), Networks: networks, Scorer: o.scorer, RequiredScore: requiredScore}
+		Grace: seconds(o.grace), Decay: seconds(o.decay), Networks: networks, Scorer: o.score.spec, RequiredScore: requiredScore}
 	changed := true
 	books.View(func(v *ledger.View) {
 		if have := v.State().Rules(); have != nil {
@@ -284,32 +288,19 @@ func paymentMethods(o *options) (methods []paid.Method, networks []core.Network,
 	return methods, networks, nil
 }
 
-func openPayments(o *options, books *ledger.Ledger, methods []paid.Method, log *slog.Logger, failpoint func(string)) (*paid.Service, error) {
+func openPayments(o *options, books *ledger.Ledger, methods []paid.Method, scorer *sitesScorer, log *slog.Logger, failpoint func(string)) (*paid.Service, error) {
 	keys, err := challengeKeys(o)
 	if err != nil {
 		return nil, err
 	}
-	header, err := score.HeaderFromEnviron(os.Environ())
-	if err != nil {
-		return nil, err
-	}
-	scorer, err := score.New(score.Config{Spec: o.scorer, URL: o.scoreURL, Pointer: o.scorePointer,
-		ReportPointer: o.reportPointer, ReportHosts: o.reportHosts, Header: header})
-	if err != nil {
-		return nil, err
-	}
-	limits := score.Limits{}
-	if strings.HasPrefix(o.scorer, "fixed:") {
-		limits.PerClient, limits.InAll = -1, -1 // there is no service to spare
-	}
 	return paid.New(paid.Config{
-		Ledger: books, Methods: methods, Scorer: score.NewGuard(scorer, limits), Sites: o.sites(),
+		Ledger: books, Methods: methods, Scorer: scorer.registrations, DraftScorer: scorer.drafts, Sites: o.sites.policy(),
 		Realm: o.realm, Keys: keys, Now: time.Now, Log: log, Failpoint: failpoint,
 		Ready: func() error { return room(o.data, payFloor) },
 	})
 }
 
-func openShell(o *options, answers reads, build string, payments *paid.Service, publisher *publish.Publisher, log *slog.Logger) (*edge.Shell, error) {
+func openShell(o *options, answers reads, build string, payments *paid.Service, scorer *sitesScorer, publisher *publish.Publisher, log *slog.Logger) (*edge.Shell, error) {
 	secret, err := edgeSecret(o.edgeSecretFile)
 	if err != nil {
 		return nil, err
@@ -324,6 +315,7 @@ func openShell(o *options, answers reads, build string, payments *paid.Service, 
 		Sync:       publish.Handlers(publisher, answers.BaseURL),
 		EdgeSecret: secret,
 	}
+	scorer.serve(&cfg)
 	if err := o.shell.fill(&cfg); err != nil {
 		return nil, err
 	}
@@ -365,7 +357,7 @@ func buildDigest() (string, error) {
 // first. It is for the project's own tests and needs --dev.
 func failpoints(o *options, log *slog.Logger) func(string) {
 	step, count, _ := strings.Cut(os.Getenv("WEBRING_FAILPOINT"), ":")
-	if step == "" || !o.dev {
+	if step == "" || !o.sites.dev {
 		return func(string) {}
 	}
 	n, err := strconv.Atoi(count)

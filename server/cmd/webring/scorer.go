@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"webring/core"
+	"webring/edge"
+	"webring/server"
+	"webring/server/fetch"
+	"webring/server/ledger"
+	"webring/server/paid"
+	"webring/server/score"
+	"webring/server/score/local"
+	"webring/server/score/report"
+)
+
+// sitesFlags say which sites may join, and where they are fetched from. All of
+// them are for development but the addresses that are the operator's own.
+type sitesFlags struct {
+	allowHosts, fetchMap, own list
+	dev                       bool
+}
+
+func (f *sitesFlags) define(fs *flag.FlagSet) {
+	fs.Var(&f.allowHosts, "allow-host", "host `pattern` that may join although it is not public; needs --dev (repeatable)")
+	fs.Var(&f.fetchMap, "fetch-map", "`HOST=ADDR:PORT` where a host, or *. and all below it, is fetched from; needs --dev (repeatable)")
+	fs.Var(&f.own, "own-address", "public `address` of your machines, never fetched from, beside those of this one (repeatable)")
+	fs.BoolVar(&f.dev, "dev", false, "development: admits --scorer fixed:N, --allow-host and --fetch-map")
+}
+
+func (f *sitesFlags) validate() error {
+	if !f.dev {
+		switch {
+		case len(f.allowHosts) > 0:
+			return errors.New("--allow-host admits hosts that are not public and needs --dev")
+		case len(f.fetchMap) > 0:
+			return errors.New("--fetch-map fetches from addresses that are not public and needs --dev")
+		}
+	}
+	_, err := f.fetch()
+	return errors.Join(err, f.policy().Validate())
+}
+
+// policy admits the hosts that are allowed and those that are mapped.
+func (f *sitesFlags) policy() paid.SitePolicy {
+	p := paid.SitePolicy{AllowHosts: f.allowHosts[:len(f.allowHosts):len(f.allowHosts)]}
+	for _, m := range f.fetchMap {
+		host, _, _ := strings.Cut(m, "=")
+		p.AllowHosts = append(p.AllowHosts, host)
+	}
+	return p
+}
+
+// fetch is the configuration of the client that reads strangers' sites.
+func (f *sitesFlags) fetch() (fetch.Config, error) {
+	cfg := fetch.Config{Map: map[string]netip.AddrPort{}, Allow: f.allowHosts}
+	for _, m := range f.fetchMap {
+		host, to, err := fetch.ParseMap(m)
+		if err != nil {
+			return cfg, fmt.Errorf("--fetch-map: %w", err)
+		}
+		cfg.Map[host] = to
+	}
+	for _, a := range f.own {
+		own, err := netip.ParseAddr(a)
+		if err != nil {
+			return cfg, fmt.Errorf("--own-address %q is not an address", a)
+		}
+		cfg.Own = append(cfg.Own, own)
+	}
+	return cfg, nil
+}
+
+// scoreFlags say who scores sites.
+type scoreFlags struct {
+	spec                                 string
+	url, method, start, startURL         string
+	pointer, reportAt, timeAt, versionAt string
+	reportHosts                          list
+}
+
+func (f *scoreFlags) define(fs *flag.FlagSet) {
+	fs.StringVar(&f.spec, "scorer", local.Provider, "scoring `service`: local, is-agentic, ora, agent-ready, agentgrade, http, or with --dev fixed:N")
+	fs.StringVar(&f.url, "score-url", "", "`URL` template of the scoring service, with {url} or {host}")
+	fs.StringVar(&f.method, "score-method", "", "`method` of the question, GET or POST of {\"url\": …} (default GET, or the service's)")
+	fs.StringVar(&f.start, "score-start", "", "`none`, or post: have sites scanned that never were (default none, or the service's)")
+	fs.StringVar(&f.startURL, "score-start-url", "", "`URL` to POST {\"url\": …} to for a scan")
+	fs.StringVar(&f.pointer, "score-pointer", "", "JSON `pointer` to the score in its answer")
+	fs.StringVar(&f.reportAt, "report-pointer", "", "JSON `pointer` to the report link in its answer")
+	fs.StringVar(&f.timeAt, "score-time-pointer", "", "JSON `pointer` to when the site was scanned")
+	fs.StringVar(&f.versionAt, "score-version-pointer", "", "JSON `pointer` to the version of the rubric")
+	fs.Var(&f.reportHosts, "report-host", "`host` that report links may name (repeatable)")
+}
+
+func (f *scoreFlags) fixed() bool { return strings.HasPrefix(f.spec, "fixed:") }
+
+// sitesScorer is the scorer with what belongs to it.
+type sitesScorer struct {
+	registrations, drafts *score.Guard
+
+	reports *report.Store // nil unless the scorer is the local one
+	books   *ledger.Ledger
+	log     *slog.Logger
+}
+
+// Limits of the local scorer. A scan takes up to twenty seconds, and sixteen are
+// under way at a time: so many a minute of one client leave most places to
+// others, even when each of its sites is as slow as can be.
+var localLimits = score.Limits{PerClient: 20, InAll: 60, Ask: local.WaitTime + local.ScanTime + 2*time.Second}
+
+// The free check costs nobody anything, so it is kept tighter.
+const (
+	draftsPerClient = 6 // a minute
+	draftsInAll     = 20
+)
+
+// openScorer makes the scorer that the flags name.
+func openScorer(o *options, books *ledger.Ledger, log *slog.Logger) (*sitesScorer, error) {
+	s := &sitesScorer{books: books, log: log}
+	if o.score.spec == local.Provider {
+		cfg, err := o.sites.fetch()
+		if err != nil {
+			return nil, err
+		}
+		if s.reports, err = report.Open(o.data + "/reports"); err != nil {
+			return nil, err
+		}
+		scorer := local.New(fetch.New(cfg), func(r *report.Report) (string, error) {
+			if err := s.reports.Put(r); err != nil {
+				return "", err
+			}
+			return o.baseURL + server.ReportsPath + r.ID, nil
+		})
+		s.registrations = score.NewGuard(scorer, localLimits)
+	} else {
+		header, err := score.HeaderFromEnviron(os.Environ())
+		if err != nil {
+			return nil, err
+		}
+		f := &o.score
+		scorer, err := score.New(score.Config{Spec: f.spec, URL: f.url, Method: f.method, Start: f.start, StartURL: f.startURL, Pointer: f.pointer,
+			ReportPointer: f.reportAt, TimePointer: f.timeAt, VersionPointer: f.versionAt, ReportHosts: f.reportHosts, Header: header})
+		if err != nil {
+			return nil, err
+		}
+		limits := score.Limits{}
+		if f.fixed() {
+			limits.PerClient, limits.InAll = -1, -1 // there is no service to spare
+		}
+		s.registrations = score.NewGuard(scorer, limits)
+	}
+	s.drafts = s.registrations
+	if !o.score.fixed() {
+		s.drafts = s.registrations.Beside(draftsPerClient, draftsInAll)
+	}
+	return s, nil
+}
+
+// serve adds the reports to what the shell answers.
+func (s *sitesScorer) serve(cfg *edge.Config) {
+	if s.reports == nil {
+		return
+	}
+	if cfg.Others == nil {
+		cfg.Others = map[string]edge.Handler{}
+	}
+	cfg.Others["GET "+server.ReportsPath+"{id}"] = server.Reports(s.reports, s.ring, s.log)
+}
+
+// ring gives the ring's name and URL.
+func (s *sitesScorer) ring() (name, base string) {
+	s.books.View(func(v *ledger.View) {
+		if r := v.State().Rules(); r != nil {
+			name, base = r.Name, r.BaseURL
+		}
+	})
+	return name, base
+}
+
+// sweep keeps the folder of reports small until ctx ends. What members' scores
+// rested on and does no longer, it looks for at the start and once a day.
+func (s *sitesScorer) sweep(ctx context.Context) {
+	if s.reports == nil {
+		return
+	}
+	const every = 10 * time.Minute
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		if err := s.reports.Sweep(time.Now(), n%int(24*time.Hour/every) == 0, s.rests); err != nil {
+			s.log.Error("reports cannot be cleared up", "err", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// rests says whether a member's score, or an open payment, rests on a report.
+func (s *sitesScorer) rests(r *report.Report) (needed bool) {
+	key := core.AppendKey(nil, []byte(r.URL))
+	s.books.View(func(v *ledger.View) {
+		if at, ok := v.State().ByKey(key); ok {
+			needed = strings.HasSuffix(v.State().Member(at).Report, server.ReportsPath+r.ID)
+		}
+		if _, open := v.OpenByURL(string(key)); open {
+			needed = true
+		}
+	})
+	return needed
+}
