@@ -61,7 +61,7 @@ var importLaw = map[string][]string{
 	"webring/server":                  {"std", "webring/server/", "webring/core", "webring/core/api", "webring/templates", "webring/static", "github.com/valyala/fasthttp"},
 	"webring/server/devchain":         {"std", "webring/server/mpp", "github.com/ethereum/go-ethereum/"},
 	"webring/server/devchain/faults":  {"std"},
-	"webring/server/devchain/devring": {"std", "webring/server/devchain"},
+	"webring/server/devchain/devring": {"std", "webring/server/devchain", "webring/server/score/exemplar"},
 	"webring/server/cmd/bench":        {"std", "github.com/valyala/fasthttp"},
 	"webring/server/cmd/webring":      {"std", "webring/", "github.com/valyala/fasthttp", "github.com/ethereum/go-ethereum/"},
 }

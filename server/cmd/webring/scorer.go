@@ -19,7 +19,7 @@ import (
 	"webring/server/paid"
 	"webring/server/score"
 	"webring/server/score/local"
-	"webring/server/score/report"
+	readiness "webring/server/score/report"
 )
 
 // sitesFlags say which sites may join, and where they are fetched from. All of
@@ -106,7 +106,7 @@ func (f *scoreFlags) fixed() bool { return strings.HasPrefix(f.spec, "fixed:") }
 type sitesScorer struct {
 	registrations, drafts *score.Guard
 
-	reports *report.Store // nil unless the scorer is the local one
+	reports *readiness.Store // nil unless the scorer is the local one
 	books   *ledger.Ledger
 	log     *slog.Logger
 }
@@ -130,10 +130,10 @@ func openScorer(o *options, books *ledger.Ledger, log *slog.Logger) (*sitesScore
 		if err != nil {
 			return nil, err
 		}
-		if s.reports, err = report.Open(o.data + "/reports"); err != nil {
+		if s.reports, err = readiness.Open(o.data + "/reports"); err != nil {
 			return nil, err
 		}
-		scorer := local.New(fetch.New(cfg), func(r *report.Report) (string, error) {
+		scorer := local.New(fetch.New(cfg), func(r *readiness.Report) (string, error) {
 			if err := s.reports.Put(r); err != nil {
 				return "", err
 			}
@@ -207,7 +207,7 @@ func (s *sitesScorer) sweep(ctx context.Context) {
 }
 
 // rests says whether a member's score, or an open payment, rests on a report.
-func (s *sitesScorer) rests(r *report.Report) (needed bool) {
+func (s *sitesScorer) rests(r *readiness.Report) (needed bool) {
 	key := core.AppendKey(nil, []byte(r.URL))
 	s.books.View(func(v *ledger.View) {
 		if at, ok := v.State().ByKey(key); ok {

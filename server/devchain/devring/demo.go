@@ -20,7 +20,8 @@ type joining struct {
 	Bid         string `json:"bid,omitempty"`
 }
 
-// demoMembers are a dozen members of all kinds; no site of theirs is contacted.
+// demoMembers are a dozen members of all kinds. Their sites are served by the
+// running ring; what has these names elsewhere is not contacted.
 var demoMembers = []joining{
 	{"Tidewater Notes", "https://tidewater-notes.org/", "website", "writing", "Field notes from a coast, one page a week.", ""},
 	{"Ledgerbird", "https://ledgerbird.dev/agent", "agent", "finance", "Reconciles invoices and says what is missing.", "3.00"},

@@ -70,7 +70,12 @@ func run(ctx context.Context, args []string) error {
 // and the ring serves reads.
 func serve(ctx context.Context, webring, listen, data string) error {
 	base := "http://" + listen
-	args := []string{"serve", "--dev", "--scorer", "fixed:72", "--listen", listen, "--base-url", base, "--data", data}
+	sites, env, stopSites, err := serveSites(data)
+	if err != nil {
+		return err
+	}
+	defer stopSites()
+	args := append([]string{"serve", "--dev", "--listen", listen, "--base-url", base, "--data", data}, sites...)
 	chain, err := devchain.Start(ctx, devchain.Options{Accounts: accounts})
 	switch {
 	case errors.Is(err, devchain.ErrNoNode):
@@ -83,6 +88,7 @@ func serve(ctx context.Context, webring, listen, data string) error {
 	}
 	cmd := exec.Command(webring, args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), env...)
 	// A group of its own: the terminal's interrupt comes here, and the chain
 	// must outlive the last payment.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -126,7 +132,7 @@ func announce(ctx context.Context, chain *devchain.Chain, base, data string) {
 	if err := leaveNote(data, n); err != nil {
 		fmt.Fprintln(os.Stderr, "devring:", err)
 	}
-	fmt.Printf("\nThe ring is at %s, its chain at %s. To join with the reference client:\n\n  %s\n\nTo see it full: make demo\n\n",
+	fmt.Printf("\nThe ring is at %s, its chain at %s. To join with the reference client:\n\n  %s\n\nTo see it full: make demo\nOther sites to join with: https://ANYTHING.webring.test/\n\n",
 		base, chain.RPC, joinCommand(chain, base))
 }
 
@@ -147,7 +153,7 @@ func answers(ctx context.Context, base string) bool {
 // joinCommand is the one line that joins the ring.
 func joinCommand(chain *devchain.Chain, base string) string {
 	return devchain.CLI("server/devchain", chain.Accounts[0].HexKey(), chain.RPC, base+"/api/register",
-		`{"name":"My Agent","url":"https://my-agent.dev/","kind":"agent","category":"demo","bid":"2.00"}`).String()
+		`{"name":"`+myAgent.Name+`","url":"`+myAgent.URL+`","kind":"agent","category":"demo","bid":"2.00"}`).String()
 }
 
 func leaveNote(data string, n note) error {

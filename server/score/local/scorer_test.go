@@ -3,17 +3,10 @@ package local
 import (
 	"bytes"
 	"compress/gzip"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"io"
-	"log"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -29,48 +22,6 @@ import (
 	"webring/server/score/report"
 )
 
-// authority signs the certificates of the test's sites.
-type authority struct {
-	roots *x509.CertPool
-	cert  *x509.Certificate
-	key   *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	form := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	der, err := x509.CreateCertificate(rand.Reader, form, form, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AddCert(cert)
-	return &authority{roots, cert, key}
-}
-
-func (a *authority) sign(t *testing.T, host string) tls.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	form := &x509.Certificate{SerialNumber: big.NewInt(2), DNSNames: []string{host}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, form, a.cert, &key.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-}
-
 // world is a site at https://site.dev/ and the scorer that looks at it. The same
 // handler answers at http://plain.dev/.
 type world struct {
@@ -81,24 +32,21 @@ type world struct {
 func serve(t *testing.T, h http.Handler) *world {
 	t.Helper()
 	w := &world{}
-	a := newAuthority(t)
 	counted := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.sent.Add(1)
 		h.ServeHTTP(rw, r)
 	})
-	start := func(secure bool) netip.AddrPort {
-		s := httptest.NewUnstartedServer(counted)
-		s.Config.ErrorLog = log.New(io.Discard, "", 0)
-		if secure {
-			s.TLS = &tls.Config{Certificates: []tls.Certificate{a.sign(t, "site.dev")}}
-			s.StartTLS()
-		} else {
-			s.Start()
-		}
-		t.Cleanup(s.Close)
-		return netip.MustParseAddrPort(s.Listener.Addr().String())
+	secure, err := exemplar.Serve(counted, "site.dev")
+	if err != nil {
+		t.Fatal(err)
 	}
-	client := fetch.New(fetch.Config{Map: map[string]netip.AddrPort{"site.dev": start(true), "plain.dev": start(false)}, Roots: a.roots, Limits: fetch.Limits{PerMinute: -1}})
+	t.Cleanup(secure.Close)
+	plain := httptest.NewServer(counted)
+	t.Cleanup(plain.Close)
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(secure.Roots)
+	client := fetch.New(fetch.Config{Map: map[string]netip.AddrPort{"site.dev": secure.Addr, "plain.dev": netip.MustParseAddrPort(plain.Listener.Addr().String())},
+		Roots: roots, Limits: fetch.Limits{PerMinute: -1}})
 	t.Cleanup(client.Close)
 	w.Scorer = New(client, nil)
 	return w
