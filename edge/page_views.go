@@ -35,6 +35,7 @@ func drawHome(_ *Shell, r *reader, path string, _ *fasthttp.Args) *content {
 		Base: r.tenure.core.BaseURL(), Members: board.Total, Kinds: v.kinds, Categories: v.categories,
 		Fee: v.about.Payments.Fee, MinBid: board.Rules.MinBid, JoinAtFirst: board.Rules.JoinAtFirst,
 	}
+	home.Feeds = feeds
 	var first *memberDocument
 	for i := range board.Leaderboard {
 		home.Rows = append(home.Rows, board.Leaderboard[i].aged(&board))
@@ -44,6 +45,14 @@ func drawHome(_ *Shell, r *reader, path string, _ *fasthttp.Args) *content {
 	}
 	home.Picture = v.picture(first)
 	return drawn(home.HTML())
+}
+
+// feeds are what readers can subscribe to.
+var feeds = []templates.Feed{
+	{Type: "application/atom+xml", Title: "Members as they join", Path: "/feeds/joins.atom"},
+	{Type: "application/feed+json", Title: "Members as they join (JSON)", Path: "/feeds/joins.json"},
+	{Type: "application/atom+xml", Title: "Who takes rank 1", Path: "/feeds/lead.atom"},
+	{Type: "application/feed+json", Title: "Who takes rank 1 (JSON)", Path: "/feeds/lead.json"},
 }
 
 // drawRing draws a page of the ring.

@@ -129,7 +129,7 @@ func TestEveryPage(t *testing.T) {
 		{"/ring?page=2", []string{"no further members", `href="ring?page=1"`}},
 		{"/ring?limit=1&offset=2", []string{"Members 1 to 3 of 3"}},
 		{"/categories/general", []string{"Members 1 to 3 of 3", `href="../members/alpha"`}},
-		{"/members/beta", []string{"Beta", "50.01", `href="../members/alpha"`, `href="../members/gamma"`, `"member":"beta","amount":"50.01"`, "You are at number 2"}},
+		{"/members/beta", []string{"Beta", "50.01", `href="../members/alpha"`, `href="../members/gamma"`, `"member":"beta","amount":"50.01"`, "this member, number 2"}},
 		{"/members/b%65ta", []string{"Beta"}},
 		{"/members/alpha", []string{"Holds rank 1", `"amount":"1.00"`}},
 		{"/join", []string{`<form action="join" method="post">`, "at least 40 to join", "50.01"}},

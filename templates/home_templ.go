@@ -611,7 +611,7 @@ func leaderboard(v Home) templ.Component {
 			templ_7745c5c3_Var34 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 52, "<section aria-labelledby=\"leaderboard\"><h2 id=\"leaderboard\">Leaderboard</h2><table class=\"board\"><caption>Places are paid for. Standing is the fee and every bid; a bid stands in full for a while, then fades, and a new one restores it all. ")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 52, "<section aria-labelledby=\"leaderboard\"><h2 id=\"leaderboard\">Leaderboard</h2><table class=\"board ranked\"><caption>Places are paid for. Standing is the fee and every bid; a bid stands in full for a while, then fades, and a new one restores it all. ")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -29,8 +29,8 @@ type Mark struct {
 // Sizes in the picture's own units; it is 400 wide and high.
 const (
 	middle  = 200.0
-	radius  = 112.0
-	longest = 74.0 // ray
+	radius  = 122.0
+	longest = 66.0 // ray
 	// Up to so many marks each is a link of its own; more would be too small
 	// to hit, and are drawn together.
 	linked = 60
@@ -158,7 +158,7 @@ func (p Picture) words() string {
 	case p.Members == 1:
 		b.WriteString("The ring, with its only member")
 	case len(p.Marks) < p.Members:
-		fmt.Fprintf(&b, "The ring of %s members, every %sth drawn", grouped(p.Members), grouped(max(2, p.Members/len(p.Marks))))
+		fmt.Fprintf(&b, "The ring of %s members; %d of them, evenly spread, are drawn", grouped(p.Members), len(p.Marks))
 	default:
 		fmt.Fprintf(&b, "The ring of %s members", grouped(p.Members))
 	}
@@ -170,7 +170,7 @@ func (p Picture) words() string {
 func (p Picture) placed() string {
 	switch {
 	case p.Here != nil:
-		return " You are at number " + grouped(p.Here.Position) + "."
+		return " The large dot is this member, number " + grouped(p.Here.Position) + "."
 	case p.stretch() != "":
 		return " The arc inside is what this page lists."
 	}

@@ -32,7 +32,7 @@ func picture(at Page, p Picture) templ.Component {
 			templ_7745c5c3_Var1 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<figure class=\"picture\"><svg viewBox=\"0 0 400 400\" aria-hidden=\"true\" focusable=\"false\"><circle class=\"orbit\" cx=\"200\" cy=\"200\" r=\"112\"></circle> ")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<figure class=\"picture\"><svg viewBox=\"0 0 400 400\" aria-hidden=\"true\" focusable=\"false\"><circle class=\"orbit\" cx=\"200\" cy=\"200\" r=\"122\"></circle> ")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

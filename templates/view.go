@@ -18,7 +18,11 @@ type Page struct {
 	Script      string // path of the script that refreshes numbers, or ""
 	Icon        string // path of the icon, or ""
 	Synthetic   bool   // the ring was made for measurement, not by payments
+	Feeds       []Feed
 }
+
+// Feed is another form of what the page shows.
+type Feed struct{ Type, Title, Path string }
 
 // Home is the front page. Amounts, here and below, are strings as documents
 // spell them.

@@ -20,15 +20,20 @@ var ErrNoNode = errors.New("devchain: node and npm are not installed: get Node 2
 // lock file that node_modules was made from.
 const marker = "node_modules/.installed-from"
 
-// Install makes sure that the programs of package.json are there, and runs
-// "npm ci" if they are not or belong to another lock file. Test packages run
-// at the same time, so the work is done under a file lock; whoever comes
-// second finds it done.
+// Install is [InstallIn] for the chain and the client.
 func Install(ctx context.Context) error {
 	dir, err := Dir()
 	if err != nil {
 		return err
 	}
+	return InstallIn(ctx, dir)
+}
+
+// InstallIn makes sure that what package.json in a folder lists is there, and
+// runs "npm ci" if it is not or belongs to another lock file. Test packages run
+// at the same time, so the work is done under a file lock; whoever comes second
+// finds it done.
+func InstallIn(ctx context.Context, dir string) error {
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {
 			return ErrNoNode

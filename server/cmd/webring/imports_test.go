@@ -30,8 +30,9 @@ var importLaw = map[string][]string{
 		"github.com/valyala/fasthttp", "github.com/valyala/fasthttp/", "github.com/fasthttp/router", "github.com/savsgio/gotils/strconv", "github.com/andybalholm/brotli", "golang.org/x/net/http/httpguts"},
 	"webring/edge/replica": {"std", "webring/core", "webring/core/api", "webring/core/snap", "golang.org/x/mod/sumdb/note", "github.com/klauspost/compress/zstd",
 		"golang.org/x/sync/singleflight", "golang.org/x/time/rate"},
-	"webring/templates": {"std", "github.com/a-h/templ", "github.com/a-h/templ/"},
-	"webring/static":    {"std"},
+	"webring/edge/browser": {},
+	"webring/templates":    {"std", "github.com/a-h/templ", "github.com/a-h/templ/"},
+	"webring/static":       {"std"},
 
 	"webring/server/ledger":           {"std", "webring/core", "webring/core/api", "webring/core/snap", "golang.org/x/mod/sumdb/tlog"},
 	"webring/server/ledger/memstore":  {"std", "webring/server/ledger"},

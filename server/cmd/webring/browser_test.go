@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"html"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"webring/server/devchain"
+	"webring/static"
+)
+
+// These tests open the pages and the widget in the system's Chromium. With
+// WEBRING_SHOTS=DIR they leave pictures of what they saw.
+
+// browserFolder is where the programs that do it lie, from here.
+const browserFolder = "../../../edge/browser"
+
+// browser gives the browser's path, or skips and says how to get what is missing.
+func browser(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome-stable", "google-chrome"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		dir, err := filepath.Abs(browserFolder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := exec.LookPath("node"); err != nil {
+			t.Skip("needs Node 20 or newer to drive the browser: apt install nodejs npm, or nodejs.org")
+		}
+		if err := devchain.InstallIn(t.Context(), dir); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	t.Skip("needs Chromium: apt install chromium")
+	return ""
+}
+
+// look runs one of the programs with a plan, and fails the test with all that it
+// finds.
+func look(t *testing.T, program string, plan map[string]any) {
+	t.Helper()
+	if dir := os.Getenv("WEBRING_SHOTS"); dir != "" {
+		plan["shots"] = dir
+	}
+	// The go command forgets a result when a file that the test read changes.
+	for _, name := range []string{program, "chromium.mjs"} {
+		if _, err := os.ReadFile(filepath.Join(browserFolder, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := json.Marshal(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "node", program, string(text))
+	cmd.Dir = browserFolder
+	var report struct {
+		Checks   int
+		Findings []struct{ Where, What, More string }
+	}
+	errs := &logBuffer{}
+	cmd.Stderr = errs
+	out, err := cmd.Output()
+	if err != nil || json.Unmarshal(out, &report) != nil {
+		t.Fatalf("%s: %v: %s %s", program, err, out, errs)
+	}
+	if report.Checks < 100 {
+		t.Errorf("%s: only %d checks", program, report.Checks)
+	}
+	for _, f := range report.Findings {
+		t.Errorf("%s: not so: %s: %s", f.Where, f.What, f.More)
+	}
+	t.Logf("%s: %d checks", program, report.Checks)
+}
+
+// syntheticRing starts an origin with made-up members.
+func syntheticRing(t *testing.T, members string) *origin {
+	t.Helper()
+	o := &origin{t: t, data: t.TempDir()}
+	listen := freeAddress(t)
+	o.base = "http://" + listen
+	o.args = []string{"serve", "--dev", "--scorer", "fixed:72", "--listen", listen, "--base-url", o.base, "--rate-limit", "0"}
+	if err := seed([]string{"--members", members, "--data", o.data, "--seed", "4"}, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	o.launch()
+	t.Cleanup(o.kill)
+	return o
+}
+
+func TestPagesInABrowser(t *testing.T) {
+	chromium := browser(t)
+	o := syntheticRing(t, "300")
+	type page struct {
+		Name string            `json:"name"`
+		Path string            `json:"path"`
+		Fill map[string]string `json:"fill,omitempty"`
+	}
+	slug := at(t, o.get("/api/ring?limit=1&offset=65").document(t), "members", 0, "slug").(string)
+	look(t, "pages.mjs", map[string]any{"chromium": chromium, "base": o.base, "pages": []page{
+		{Name: "home", Path: "/"},
+		{Name: "ring", Path: "/ring?page=2"},
+		{Name: "category", Path: "/categories/finance"},
+		{Name: "member", Path: "/members/" + slug},
+		{Name: "join", Path: "/join"},
+		{Name: "checked", Path: "/join", Fill: map[string]string{"name": "A site", "url": "https://a-site.dev/", "kind": "mcp", "bid": "3"}},
+		{Name: "wrong", Path: "/join", Fill: map[string]string{"name": "A site", "url": "https://a-site.local/", "kind": "mcp", "bid": "0.3"}},
+		{Name: "embed", Path: "/embed?from=" + slug},
+		{Name: "docs", Path: "/docs"},
+		{Name: "problem", Path: "/problems/unknown_member"},
+	}})
+	empty := start(t)
+	look(t, "pages.mjs", map[string]any{"chromium": chromium, "base": empty.base, "pages": []page{
+		{Name: "empty", Path: "/"}, {Name: "empty-ring", Path: "/ring"},
+	}})
+}
+
+// The widget stands between two members whose names would be markup, or turn the
+// page around, if anything read them so.
+func TestTheWidgetOnOtherSites(t *testing.T) {
+	chromium := browser(t)
+	o := ring(t)
+	names := []string{"<img src=x onerror=alert(1)>", "Plain Member", "\u05d0\u05ea\u05e8 \u202e<b>bold</b>"}
+	slugs := make([]string, len(names))
+	for i, name := range names {
+		body, err := json.Marshal(map[string]string{"name": name, "kind": "website", "url": "https://site-" + string(rune('a'+i)) + ".dev/"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := o.pay(wallet(t), "/api/register", string(body))
+		if p.Status != http.StatusCreated {
+			t.Fatalf("status %d: %s", p.Status, p.Body)
+		}
+		slugs[i] = at(t, paidDocument(t, p), "member", "slug").(string)
+	}
+	look(t, "widget.mjs", map[string]any{"chromium": chromium, "base": o.base, "from": slugs[1],
+		"names":  map[string]string{"prev": names[0], "next": strings.ReplaceAll(names[2], "\u202e", "")},
+		"pinned": static.Widget.Path, "integrity": static.Widget.Integrity()})
+	look(t, "pages.mjs", map[string]any{"chromium": chromium, "base": o.base, "pages": []map[string]string{
+		{"name": "hostile-home", "path": "/"}, {"name": "hostile-member", "path": "/members/" + slugs[1]}, {"name": "hostile-embed", "path": "/embed?from=" + slugs[0]},
+	}})
+}
+
+// The draft that the join page checks is told the same as the request that would
+// be paid; and the command that it shows pays.
+func TestTheJoinPageSaysWhatAPaidRequestWouldGet(t *testing.T) {
+	o := ring(t)
+	member := o.join("First Member", "agent", "4.00")
+	send := func(form string) string {
+		r := o.send(http.MethodPost, "/join", []byte(form), "Content-Type", "application/x-www-form-urlencoded")
+		if r.Status != http.StatusOK {
+			t.Fatalf("status %d: %s", r.Status, r.Body)
+		}
+		return string(r.Body)
+	}
+	seq := o.get("/").Header.Get("Webring-Seq")
+	for form, want := range map[string][]string{
+		"":                            {"The name is required.", "The address is required.", "The kind is required."},
+		"name=x&url=ftp://a&kind=cat": {"The kind must be", `href="#url"`},
+		"name=x&url=https%3A%2F%2Fx.dev&kind=mcp&bid=0.5&category=A": {"The opening bid must be at least 1.00.", "The category must match"},
+		"name=x&url=https%3A%2F%2Fwww.first-member.dev%2F&kind=mcp":  {"already in the ring", `href="members/` + member + `"`, "already_registered"},
+		"name=x&url=https%3A%2F%2Fx.dev&kind=mcp":                    {"It would be accepted", "72 of 100", "1.00 USD", `Rank it would get</dt><dd>2<`},
+		"name=x&url=https%3A%2F%2Fx.dev&kind=mcp&bid=4.00":           {"5.00 USD", `Rank it would get</dt><dd>2<`},
+		"name=x&url=https%3A%2F%2Fx.dev&kind=mcp&bid=4.01":           {"5.01 USD", `Rank it would get</dt><dd>1<`, "-J &#39;{&#34;name&#34;:&#34;x&#34;"},
+	} {
+		page := send(form)
+		for _, w := range want {
+			if !strings.Contains(page, w) {
+				t.Errorf("%s: no %s in %s", form, w, page)
+			}
+		}
+	}
+	if now := o.get("/").Header.Get("Webring-Seq"); now != seq {
+		t.Errorf("checking moved the ledger from %s to %s", seq, now)
+	}
+	// The command, with the installed client in place of the one that npx fetches.
+	page := send("name=It%27s+%22mine%22&url=https%3A%2F%2Fmine.dev&kind=agent&bid=9.00&description=one%0D%0Atwo")
+	command := regexp.MustCompile(`(?s)<pre><code>npx mppx@0.11.0 (.*?)</code></pre>`).FindStringSubmatch(page)
+	if command == nil {
+		t.Fatalf("no command in %s", page)
+	}
+	dir, err := devchain.Dir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", filepath.Join(dir, "node_modules/.bin/mppx")+" "+html.UnescapeString(command[1]))
+	cmd.Env = append(os.Environ(), "MPPX_PRIVATE_KEY="+wallet(t).HexKey())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", command[1], err, out)
+	}
+	first := at(t, o.get("/api/leaderboard?limit=1").document(t), "leaderboard", 0).(map[string]any)
+	if first["name"] != `It's "mine"` || first["description"] != "one two" || first["effective_bid_usd"] != "10.00" {
+		t.Errorf("at rank 1 is %v", first)
+	}
+}
+
+func TestAnEdgePassesDraftsOn(t *testing.T) {
+	o := start(t)
+	e := o.follow(t, o.verifier())
+	r := e.send(http.MethodPost, "/join", []byte("name=&kind=mcp"), "Content-Type", "application/x-www-form-urlencoded")
+	if r.Status != http.StatusOK || !strings.Contains(string(r.Body), "The name must not be empty.") && !strings.Contains(string(r.Body), "The name is required.") {
+		t.Errorf("%d %s", r.Status, r.Body)
+	}
+}
