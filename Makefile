@@ -13,7 +13,7 @@ CORE    := wasm/module/built/core.wasm
 # machine, so nothing of the checkout may get in.
 BUILD_CORE = GOOS=wasip1 GOARCH=wasm GOWASM= $(GO) build -buildmode=c-shared -trimpath -buildvcs=false -ldflags="-s -w -buildid=" -o
 
-.PHONY: all build wasm generate run demo test test-wasm bench check format vet lint fresh clean-tree race fuzz clean
+.PHONY: all build wasm generate run demo test test-wasm bench check format vet lint fresh clean-tree race fuzz ordeal clean
 
 all: build
 
@@ -86,6 +86,12 @@ race: wasm
 
 clean-tree:
 	@if git rev-parse --git-dir >/dev/null 2>&1 && [ -n "$$(git status --porcelain)" ]; then echo "the tree is not clean:"; git status --short; exit 1; fi
+
+# What make test does a little of: every cell of the crash matrix twice, and half
+# an hour of payments through a faulty chain with an origin that keeps dying.
+ordeal: wasm
+	$(GO) test -count=1 -timeout 100m -run 'TestPowerFailsOnThePaidPath' -v ./server/cmd/webring -crash.runs 330 -crash.workers 8
+	$(GO) test -count=1 -timeout 60m -run 'TestChaos' -v ./server/cmd/webring -chaos.time 30m
 
 # Every fuzz target for $(FUZZ) each.
 fuzz: wasm

@@ -11,17 +11,24 @@ import (
 	"webring/server/mpp"
 )
 
-// confirmEvery is how often the payments that may still be undone are asked for.
-const confirmEvery = 2 * time.Second
+// confirmEvery is how often the payments that may still be undone are asked for,
+// and lookEvery how often it is looked whether there are any.
+const (
+	confirmEvery = 2 * time.Second
+	lookEvery    = 10 * time.Second
+)
 
 // confirmAll asks for every applied payment again until nothing can change any
 // more what its network says: an effect is granted as soon as a payment is seen,
 // and a network may yet drop the block in which that was.
 func (s *Service) confirmAll() {
 	defer s.group.Done()
-	for s.sleep(confirmEvery) {
+	for wait := confirmEvery; s.sleep(wait); {
 		var some []*ledger.Reservation
 		s.Ledger.View(func(v *ledger.View) { some = v.Unconfirmed() })
+		if wait = confirmEvery; len(some) == 0 {
+			wait = lookEvery
+		}
 		silent := map[string]bool{}
 		for _, r := range some {
 			if s.ctx.Err() != nil {

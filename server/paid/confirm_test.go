@@ -58,7 +58,7 @@ func TestVanishedPaymentIsSentAgain(t *testing.T) {
 			clear(r.network.sent)
 			r.network.fates["alice"] = fate{}
 		})
-		time.Sleep(10 * time.Second)
+		time.Sleep(20 * time.Second)
 		if r.network.charged("alice") != 100 || r.unconfirmed() != 0 || r.total("ada") != 100 {
 			t.Errorf("alice paid %d, %d to confirm, ada has %d", r.network.charged("alice"), r.unconfirmed(), r.total("ada"))
 		}

@@ -61,7 +61,7 @@ func TestChaos(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(proxy.Close)
-	o := start(t, "--tempo-rpc", proxy.URL)
+	o := start(t, "--tempo-rpc", proxy.URL, "--core", "native")
 	x := &chaos{o: o, totals: map[string]int64{}, told: map[string]int{}}
 	for i := range 3 {
 		x.totals[o.join(fmt.Sprintf("Founder %d", i), "agent", "")] = 100

@@ -104,7 +104,7 @@ func crash(t *testing.T, cell int, random *rand.Rand) {
 		t.Fatal(err)
 	}
 	t.Cleanup(proxy.Close)
-	o := start(t, "--tempo-rpc", proxy.URL)
+	o := start(t, "--tempo-rpc", proxy.URL, "--core", "native") // which starts quickly
 	defer func() {
 		if t.Failed() {
 			t.Logf("proxy: %s\n%s", proxy.Summary(), o.log)

@@ -156,7 +156,7 @@ func freeAddress(t *testing.T) string {
 func (o *origin) launch() {
 	o.t.Helper()
 	o.boot()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute) // for machines that do much else
 	for {
 		res, err := http.Get(o.base + "/api")
 		if err == nil {
