@@ -1,5 +1,5 @@
-// Makes the recorded values that the tests of server/mpp and server/tempo
-// compare with: everything in them comes from the reference client (mppx) and
+// Makes the recorded values that the tests of server/mpp, server/tempo and
+// server/evm compare with: everything in them comes from the reference client (mppx) and
 // from viem, nothing from this repository. Run: node vectors.mjs
 //
 // The clock and the random source are fixed before anything is imported, so
@@ -11,7 +11,7 @@ globalThis.crypto.getRandomValues = (bytes) => bytes.map((_, i) => (bytes[i] = (
 
 const { mkdirSync, writeFileSync } = await import('node:fs')
 const { BodyDigest, Challenge, Credential, Receipt } = await import('mppx')
-const { tempo } = await import('mppx/client')
+const { evm, tempo } = await import('mppx/client')
 const Attribution = await import('./node_modules/mppx/dist/tempo/Attribution.js')
 const { createClient, custom, keccak256, toHex } = await import('viem')
 const { privateKeyToAccount } = await import('viem/accounts')
@@ -136,6 +136,31 @@ const memos = [
   { challengeId: 'qB3wErTyU7iOpAsD9fGhJk', serverId: 'bücher.example', clientId: 'x' },
 ].map((m) => ({ ...m, memo: Attribution.encode(m) }))
 save('../tempo/testdata', { now: now / 1000, currency, recipient, memos, credentials })
+
+// ---- server/evm
+
+const usdc = evm.assets.base.USDC
+const charge = {
+  amount: '1000000',
+  currency: usdc.address,
+  recipient: '0x70997970C51812dc3A010C7d01b50e0d17dc79C8',
+  methodDetails: {
+    chainId: 8453,
+    credentialTypes: ['authorization'],
+    decimals: 6,
+    permit2Address: '0x000000000022D473030F116dDEE9F6B43aC78BA3',
+  },
+}
+const authorizations = []
+for (const n of [7, 8]) {
+  const challenge = Challenge.from({ ...base, method: 'evm', request: charge, expires, digest, meta: { n: String(n) } })
+  const account = privateKeyToAccount(key(n))
+  const [method] = evm({ account, currencies: [usdc] })
+  const authorization = await method.createCredential({ challenge, context: {} })
+  const { payload, source } = Credential.deserialize(authorization)
+  authorizations.push({ challenge: Challenge.serialize(challenge), authorization, source, ...payload })
+}
+save('../evm/testdata', { now: now / 1000, currency: usdc.address, recipient: charge.recipient, authorizations })
 
 function save(folder, values) {
   const dir = new URL(folder + '/', import.meta.url)

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,10 +23,9 @@ import (
 // base is the chain in ordinary mode that all tests of the second offer use.
 // TestMain stops it.
 var base struct {
-	once   sync.Once
-	chain  *devchain.Chain
-	err    error
-	wallet atomic.Int32
+	once  sync.Once
+	chain *devchain.Chain
+	err   error
 }
 
 // baseChain starts that chain once. Without Node there is none, and chain says so.
@@ -86,9 +84,20 @@ func (s *shop) tank(t *testing.T, wei *big.Int) {
 	}
 }
 
-// payer gives a funded account that no other test uses at the moment.
+// payer makes an account with a thousand dollars.
 func (s *shop) payer() evmtest.Wallet {
-	return evmtest.Wallet{Key: s.chain.Accounts[int(base.wallet.Add(1)-1)%len(s.chain.Accounts)].Key}
+	s.t.Helper()
+	w := freshWallet(s.t)
+	s.endow(w, 1_000_000_000)
+	return w
+}
+
+// endow sets what a payer has, in base units.
+func (s *shop) endow(payer evmtest.Wallet, units int64) {
+	s.t.Helper()
+	if err := s.chain.Endow(context.Background(), devchain.USDC, payer.Address(), big.NewInt(units)); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // offer asks for a challenge of the second kind.

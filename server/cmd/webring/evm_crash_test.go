@@ -1,0 +1,151 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"webring/server/evm/evmtest"
+)
+
+// doomed starts the process anew, so that it ends at a step of the paid path.
+func (s *shop) doomed(step string) {
+	s.t.Helper()
+	s.stop()
+	s.env = []string{"WEBRING_FAILPOINT=" + step}
+	s.launch()
+	s.env = nil
+}
+
+// dies presents a credential to a process that is to end over it.
+func (s *shop) dies(path, body, credential string) {
+	s.t.Helper()
+	if r, err := s.try(http.MethodPost, path, []byte(body), "Authorization", credential, "Content-Type", "application/json"); err == nil {
+		s.t.Fatalf("the process answered %d instead of ending: %s", r.Status, r.Body)
+	}
+	s.waitGone()
+}
+
+// answered presents the credential until its payment is decided.
+func (s *shop) answered(path, body, credential string) (r reply) {
+	s.t.Helper()
+	eventually(s.t, "the outcome", time.Minute, func() bool {
+		r = s.present(path, body, credential)
+		if r.Status == 503 && r.code(s.t) != "payment_pending" {
+			s.t.Fatalf("503 %s\n%s", r.Body, s.log)
+		}
+		return r.Status != 503
+	})
+	return r
+}
+
+// TestPowerFailsWhileAnAuthorizationIsSubmitted ends the process around the one
+// step that costs money. Whatever the chain has seen by then, the next process
+// comes to one effect and one transfer, and submits nothing that is not needed.
+func TestPowerFailsWhileAnAuthorizationIsSubmitted(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, step string
+		meanwhile  func(s *shop, submission []byte)
+		most       uint64 // transactions of the gas account
+	}{
+		{"before it is submitted", "reserved", func(*shop, []byte) {}, 1},
+		{"just after", "broadcast", func(*shop, []byte) {}, 2},
+		{"and it is mined meanwhile", "broadcast", func(s *shop, _ []byte) {
+			eventually(s.t, "the transaction", 30*time.Second, func() bool { return s.authorized() == 100 })
+		}, 1},
+		{"and somebody else submits it", "reserved", func(s *shop, submission []byte) { s.submit(submission) }, 0},
+		{"with the receipt in hand", "receipt", func(*shop, []byte) {}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := evmShop(t)
+			const path, body = "/api/register", `{"name":"Phoenix","url":"https://phoenix.dev/","kind":"agent"}`
+			s.doomed(c.step)
+			payer, challenge := s.payer(), s.offer(path, body)
+			credential := payer.Header(challenge)
+			s.dies(path, body, credential)
+			c.meanwhile(s, payer.Submission(challenge))
+			s.launch()
+			if r := s.answered(path, body, credential); r.Status != 201 || r.Header.Get("Payment-Receipt") == "" {
+				t.Fatalf("%d %s\n%s", r.Status, r.Body, s.log)
+			}
+			s.confirmed()
+			if s.authorized() != 100 || s.submissions() > c.most {
+				t.Errorf("%d cents in %d transactions of ours, want 100 in at most %d\n%s", s.authorized(), s.submissions(), c.most, s.log)
+			}
+			if r := s.present(path, body, credential); r.Status != 409 || r.code(t) != "credential_reused" {
+				t.Errorf("again: %d %s", r.Status, r.Body)
+			}
+			if total := at(t, s.get("/api/leaderboard").document(t), "leaderboard", 0, "paid_total_usd"); total != "1.00" {
+				t.Errorf("total %v", total)
+			}
+		})
+	}
+}
+
+// TestAuthorizationsOvertakenByTheirPayers holds what comes of an authorisation
+// that its payer submits, cancels or lets run out while it is reserved.
+func TestAuthorizationsOvertakenByTheirPayers(t *testing.T) {
+	t.Parallel()
+	const path, body = "/api/register", `{"name":"Hasty","url":"https://hasty.dev/","kind":"agent"}`
+
+	t.Run("submitted before it is presented", func(t *testing.T) {
+		t.Parallel()
+		s := evmShop(t)
+		payer, challenge := s.payer(), s.offer(path, body)
+		s.submit(payer.Submission(challenge))
+		if r := s.present(path, body, payer.Header(challenge)); r.Status != 201 {
+			t.Errorf("%d %s\n%s", r.Status, r.Body, s.log)
+		}
+		if s.authorized() != 100 || s.submissions() != 0 {
+			t.Errorf("%d cents in %d transactions of ours, want 100 in none", s.authorized(), s.submissions())
+		}
+	})
+	t.Run("cancelled before it is presented", func(t *testing.T) {
+		t.Parallel()
+		s := evmShop(t)
+		payer, challenge := s.payer(), s.offer(path, body)
+		s.submit(payer.Cancellation(challenge))
+		if r := s.present(path, body, payer.Header(challenge)); r.Status != 402 || r.code(t) != "verification_failed" {
+			t.Errorf("%d %s\n%s", r.Status, r.Body, s.log)
+		}
+	})
+	for name, c := range map[string]struct {
+		alter     []evmtest.Alter
+		meanwhile func(s *shop, payer evmtest.Wallet, cancellation, diverted []byte)
+	}{
+		"cancelled":                           {nil, func(s *shop, _ evmtest.Wallet, cancellation, _ []byte) { s.submit(cancellation) }},
+		"its nonce used to pay somebody else": {nil, func(s *shop, _ evmtest.Wallet, _, diverted []byte) { s.submit(diverted) }},
+		"run out, its money gone": {[]evmtest.Alter{evmtest.ValidFor(12 * time.Second)}, func(s *shop, payer evmtest.Wallet, _, _ []byte) {
+			s.endow(payer, 0)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := evmShop(t)
+			s.doomed("reserved")
+			payer, challenge := s.payer(), s.offer(path, body)
+			credential := payer.Header(challenge, c.alter...)
+			s.dies(path, body, credential)
+			c.meanwhile(s, payer, payer.Cancellation(challenge),
+				payer.Submission(challenge, func(d *evmtest.Draft) { d.To = payer.Address(); d.To[0]++ }))
+			s.launch()
+			r := s.answered(path, body, credential)
+			if r.Status != 409 || r.code(t) != "credential_reused" || at(t, r.document(t), "outcome") != "failed" {
+				t.Errorf("%d %s\n%s", r.Status, r.Body, s.log)
+			}
+			if s.authorized() != 0 || s.submissions() != 0 {
+				t.Errorf("%d cents in %d transactions of ours, want none", s.authorized(), s.submissions())
+			}
+			if out, err := s.operate("version"); err != nil || !strings.Contains(out, "0 open reservations") {
+				t.Errorf("version: %v %s", err, out)
+			}
+			// The URL is free again, for another account.
+			if r := s.present(path, body, s.payer().Header(s.offer(path, body))); r.Status != 201 {
+				t.Errorf("another payer: %d %s", r.Status, r.Body)
+			}
+		})
+	}
+}
