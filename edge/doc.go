@@ -43,6 +43,12 @@
 //     in time with showing what the answer says was paid for.
 //   - A voucher (Webring-Edge) that does not hold is dropped and logged, and
 //     the request is its peer's.
+//   - Vouchers are taken with every method: readers whom an edge passes on are
+//     counted for themselves too. Below /sync/ a voucher says that an edge of
+//     this ring follows, which has a place whatever strangers do.
+//   - An edge passes a request on as it came or refuses it as a bad_request: one
+//     with a folded field line, which no recipient may take as it is (RFC 9112,
+//     5.2), or with a field name or value that is none.
 //   - An edge never sends a payment twice. If the origin is lost with one, the
 //     answer is payment_pending, and its owner sends the same again.
 //   - A read is the same for everyone, so CORS fields stand on every answer.

@@ -2,8 +2,10 @@ package replica
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -449,4 +451,41 @@ func TestAFollowerOfAReplicaWithoutOriginBootsFromIt(t *testing.T) {
 	if _, err := f.Events(0, 1); !errors.Is(err, snap.ErrNotHeld) {
 		t.Errorf("what only the origin has: %v", err)
 	}
+}
+
+// FuzzState: whatever has become of a file, it is read within its bounds, and
+// nothing but whole records comes out of it.
+func FuzzState(f *testing.F) {
+	o := newOrigin(f)
+	o.join("a", "b")
+	s := &store{dir: f.TempDir()}
+	if err := s.begin(3, []byte("core"), 1, o.records[1:]); err != nil {
+		f.Fatal(err)
+	}
+	whole, err := os.ReadFile(s.path(stateName(3)))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(whole, uint64(2))
+	f.Add(whole[:20], uint64(0))
+	f.Fuzz(func(t *testing.T, b []byte, n uint64) {
+		kept, err := readState(b, 3)
+		if err != nil {
+			return
+		}
+		records, length, err := kept.records(n)
+		if err != nil {
+			return
+		}
+		again := binary.BigEndian.AppendUint64(append(b[:0:0], b[0]), kept.from)
+		again = append(binary.BigEndian.AppendUint64(again, uint64(len(kept.contents))), kept.contents...)
+		for _, r := range records {
+			one := snap.AppendRecord(nil, r)
+			again = binary.BigEndian.AppendUint32(again, uint32(len(one)))
+			again = append(binary.BigEndian.AppendUint32(again, crc32.Checksum(one, castagnoli)), one...)
+		}
+		if uint64(len(records)) != n || !bytes.Equal(again, b[:stateHead+len(kept.contents)+int(length)]) {
+			t.Errorf("%x reads as %d records in %d bytes", b, len(records), length)
+		}
+	})
 }

@@ -251,6 +251,10 @@ func (s *store) load(base uint64) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
+	return readState(b, base)
+}
+
+func readState(b []byte, base uint64) (*state, error) {
 	if len(b) < stateHead || b[0] > 1 || binary.BigEndian.Uint64(b[1:]) > base || binary.BigEndian.Uint64(b[9:]) > uint64(len(b)-stateHead) {
 		return nil, errors.New("replica: a state of no known form")
 	}

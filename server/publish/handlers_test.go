@@ -182,7 +182,8 @@ func TestWhatIsHeldIsHandedOut(t *testing.T) {
 		s.events = append(s.events, snap.Record{Event: fmt.Appendf(nil, "event %d", i), Texts: fmt.Appendf(nil, "%d", i)})
 	}
 	signed := s.sign(t, uint64(len(s.events)), 5)
-	n := serve(t, publish.Handlers(s, func() string { return "https://ring.test" }))
+	routes, _, downloads := publish.Bounded(s, publish.Bounds{})
+	n := serve(t, routes)
 	records := func(from, to int) string {
 		var b []byte
 		for _, r := range s.events[from:to] {
@@ -216,6 +217,7 @@ func TestWhatIsHeldIsHandedOut(t *testing.T) {
 	if decoded, err := snap.DecodeRecords([]byte(records(0, 1024))); err != nil || len(decoded) != 1024 {
 		t.Errorf("%d records, %v", len(decoded), err)
 	}
+	waitFollowers(t, downloads, 0) // whatever was asked how
 }
 
 func TestQuestionsThatMakeNoSenseAreProblems(t *testing.T) {
