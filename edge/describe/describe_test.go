@@ -1,0 +1,373 @@
+package describe
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"webring/core"
+	"webring/core/api"
+	"webring/core/coretest"
+)
+
+// stateReader reads a state.
+type stateReader struct{ st *core.State }
+
+func (s stateReader) Serve(target []byte, r *api.Response) { api.Serve(s.st, target, 0, r) }
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func payable(e *core.Rules) {
+	e.Networks = []core.Network{{Name: "tempo:42431", Method: "tempo", Currency: "0x20c0"}}
+}
+
+func source(r *coretest.Ring, site Site) *Source { return NewSource(stateReader{r.State}, site, noon) }
+
+// build gives a document, as an object when it is JSON.
+func build(t *testing.T, r *coretest.Ring, path string, site Site) string {
+	t.Helper()
+	for _, d := range Documents() {
+		if d.Path == path {
+			b, err := d.Build(source(r, site))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(b)
+		}
+	}
+	t.Fatalf("there is no %s", path)
+	return ""
+}
+
+// hostile are words that a member might call itself by.
+const hostile = "# [x](javascript:alert(1)) <img src=x onerror=alert(1)> | `y` https://e.dev www.e.dev"
+
+func decoded(t *testing.T, text string) map[string]any {
+	t.Helper()
+	var doc map[string]any
+	if err := json.Unmarshal([]byte(text), &doc); err != nil {
+		t.Fatalf("%v: %.200s", err, text)
+	}
+	return doc
+}
+
+func at(doc any, steps ...any) any {
+	for _, s := range steps {
+		switch s := s.(type) {
+		case string:
+			doc, _ = doc.(map[string]any)[s]
+		case int:
+			doc = doc.([]any)[s]
+		}
+	}
+	return doc
+}
+
+func TestOpenAPIDescribesEverything(t *testing.T) {
+	r := coretest.NewRing(t, payable)
+	text := build(t, r, "/openapi.json", Site{})
+	if len(text) > 64000 {
+		t.Errorf("%d bytes", len(text))
+	}
+	doc := decoded(t, text)
+	for _, e := range api.Endpoints() {
+		if at(doc, "paths", e.Path, strings.ToLower(e.Method), "summary") != e.About {
+			t.Errorf("%s %s is not described in the directory's words", e.Method, e.Path)
+		}
+	}
+	ids := map[string]bool{}
+	for _, op := range Operations() {
+		if op.ID == "" || op.About == "" || ids[op.ID] {
+			t.Errorf("%s %s has the id %q and says %q", op.Method, op.Path, op.ID, op.About)
+		}
+		ids[op.ID] = true
+	}
+	for _, c := range api.Codes() {
+		if !slices.Contains(at(doc, "components", "schemas", "Problem", "properties", "code", "enum").([]any), any(string(c))) {
+			t.Errorf("%s is no code of a problem", c)
+		}
+		said := strings.Contains(text, "`"+string(c)+"`")
+		// These two are for what is no operation.
+		if elsewhere := c == api.MethodNotAllowed; said == elsewhere {
+			t.Errorf("%s is said of an operation: %t", c, said)
+		}
+	}
+	if again := build(t, r, "/openapi.json", Site{}); again != text {
+		t.Error("the same facts give different bytes")
+	}
+}
+
+func TestExamplesCanBePaidFor(t *testing.T) {
+	r := coretest.NewRing(t, payable)
+	example := func(path string, site Site) any {
+		return at(decoded(t, build(t, r, "/openapi.json", site)), "paths", path, "post", "requestBody", "content", "application/json", "example")
+	}
+	offers := func(path string) any {
+		info, _ := at(decoded(t, build(t, r, "/openapi.json", Site{})), "paths", path, "post", "x-payment-info").(map[string]any)
+		return info["offers"]
+	}
+	if offers("/api/bid") != nil {
+		t.Error("a bid is for sale in an empty ring")
+	}
+	first := at(example("/api/register", Site{}), "url")
+	r.Join("ada", "https://ada.dev/")
+	r.Join("bob", "https://bob.dev/")
+	if got := at(example("/api/bid", Site{}), "member"); got != "ada" {
+		t.Errorf("the bid names %v", got)
+	}
+	if again := at(example("/api/register", Site{}), "url"); again == first || !strings.HasPrefix(again.(string), "https://ring.example/?example=") {
+		t.Errorf("the registration names %v, then %v", first, again)
+	}
+	if u := at(example("/api/register", Site{Example: "https://site.dev"}), "url").(string); !strings.HasPrefix(u, "https://site.dev/?example=") {
+		t.Errorf("the registration names %s", u)
+	}
+	r.Remove("ada", false)
+	if got := at(example("/api/bid", Site{}), "member"); got != "bob" {
+		t.Errorf("the bid names %v, who was removed", got)
+	}
+	for _, path := range []string{"/api/register", "/api/bid"} {
+		offer := at(offers(path), 0).(map[string]any)
+		if amount, there := offer["amount"]; !there || amount != nil || offer["method"] != "tempo" || offer["intent"] != "charge" || offer["currency"] != "0x20c0" {
+			t.Errorf("%s: offer %v", path, offer)
+		}
+	}
+	r.Rules(func(e *core.Rules) { e.Networks = nil })
+	if offers("/api/register") != nil || offers("/api/bid") != nil {
+		t.Error("a ring that takes no payments has offers")
+	}
+	for base, want := range map[string]string{"http://127.0.0.1:8402": "https://my-agent.dev/", "http://localhost": "https://my-agent.dev/",
+		"https://ring.org:8443": "https://my-agent.dev/", "https://ring.org/path": "https://ring.org/path/"} {
+		r.Rules(func(e *core.Rules) { e.BaseURL = base })
+		if u := at(example("/api/register", Site{}), "url").(string); !strings.HasPrefix(u, want+"?example=") {
+			t.Errorf("at %s the registration names %s", base, u)
+		}
+	}
+}
+
+func TestTheOldSurfaceIsMarked(t *testing.T) {
+	r := coretest.NewRing(t)
+	old := map[string]Deprecation{"/api/categories": {Since: noon, Sunset: noon.AddDate(0, 4, 0), Successor: "/api/v2/categories"}}
+	doc := decoded(t, build(t, r, "/openapi.json", Site{Deprecated: old}))
+	op := at(doc, "paths", "/api/categories", "get")
+	if at(op, "deprecated") != true || !strings.Contains(at(op, "description").(string), "2027-03-21") || !strings.Contains(at(op, "description").(string), "/api/v2/categories") {
+		t.Errorf("%v", op)
+	}
+	if at(op, "responses", "200", "headers", "Deprecation") == nil || at(op, "responses", "200", "headers", "Sunset") == nil {
+		t.Error("its answers lack Deprecation or Sunset")
+	}
+	name := strings.TrimPrefix(at(op, "responses", "429", "$ref").(string), "#/components/responses/")
+	if at(doc, "components", "responses", name, "headers", "Sunset") == nil {
+		t.Error("its problems lack Sunset")
+	}
+	if at(doc, "paths", "/api/ring", "get", "deprecated") != nil {
+		t.Error("another path is marked")
+	}
+}
+
+func TestDocumentsLeadOnlyToWhatThereIs(t *testing.T) {
+	r := coretest.NewRing(t)
+	r.Join("ada", "https://ada.dev/")
+	bare := Site{Has: func(path string) bool { return slices.Contains(api.Paths(), path) }}
+	for _, path := range []string{"/openapi.json", "/llms.txt", "/sitemap.xml", "/.well-known/api-catalog", "/feeds/joins.atom"} {
+		text := build(t, r, path, bare)
+		for _, gone := range []string{"/docs", "/members/", "widget.js\"", "widget.js)"} {
+			if strings.Contains(text, gone) {
+				t.Errorf("%s leads to %s", path, gone)
+			}
+		}
+	}
+	if text := build(t, r, securityPath, Site{}); text != "" {
+		t.Errorf("nobody to contact, and %s", text)
+	}
+	if text := build(t, r, securityPath, Site{Contact: "mailto:a@b.dev"}); text !=
+		"Contact: mailto:a@b.dev\nExpires: 2027-05-20T00:00:00Z\nPreferred-Languages: en\nCanonical: https://ring.example/.well-known/security.txt\n" {
+		t.Error(text)
+	}
+}
+
+func TestLLMsLinksWhatAGetAnswers(t *testing.T) {
+	r := coretest.NewRing(t)
+	text := build(t, r, "/llms.txt", Site{})
+	if !strings.HasPrefix(text, "# Example Ring\n\n> ") || strings.Count(text, "\n## ") != 4 || !strings.Contains(text, "\n## Optional\n") {
+		t.Error(text)
+	}
+	// In an empty ring there is nowhere to go.
+	for _, path := range []string{"/mcp)", "/api/register)", "/api/bid)", "/next)", "/prev)", "/random)"} {
+		if strings.Contains(text, path) {
+			t.Errorf("it links %s", path)
+		}
+	}
+	r.Join("ada", "https://ada.dev/")
+	if text := build(t, r, "/llms.txt", Site{}); !strings.Contains(text, "/api/ring/next)") || !strings.Contains(text, "/random)") {
+		t.Error("it does not link traversal")
+	}
+}
+
+func TestFeeds(t *testing.T) {
+	r := coretest.NewRing(t)
+	for _, path := range []string{"/feeds/joins", "/feeds/lead"} {
+		var feed atomFeed
+		if err := xml.Unmarshal([]byte(build(t, r, path+".atom", Site{})), &feed); err != nil || len(feed.Entries) != 0 || feed.ID == "" || feed.Updated == "" {
+			t.Errorf("empty %s: %v %+v", path, err, feed)
+		}
+	}
+	for i := range 60 {
+		r.Join(fmt.Sprintf("m%d", i), fmt.Sprintf("https://m%d.dev/", i), func(_ *core.Joined, x *core.Texts) {
+			if i == 59 {
+				x.Name.Value, x.Description.Value = "<b>&\u0001", "]]> \" '"
+			}
+		})
+	}
+	var feed atomFeed
+	if err := xml.Unmarshal([]byte(build(t, r, "/feeds/joins.atom", Site{})), &feed); err != nil {
+		t.Fatal(err)
+	}
+	if len(feed.Entries) != 50 || feed.Entries[0].ID != "tag:ring.example,2026:join/m59" || feed.Entries[49].ID != "tag:ring.example,2026:join/m10" {
+		t.Errorf("%d entries: %+v", len(feed.Entries), feed.Entries[0])
+	}
+	if e := feed.Entries[0]; e.Title.Type != "text" || !strings.HasPrefix(e.Title.Text, "<b>&") || !strings.HasSuffix(e.Summary.Text, "]]> \" '") || e.Updated != feed.Updated {
+		t.Errorf("%+v", e)
+	}
+	items := decoded(t, build(t, r, "/feeds/joins.json", Site{}))["items"].([]any)
+	if len(items) != 50 || at(items, 0, "id") != feed.Entries[0].ID {
+		t.Errorf("%d items", len(items))
+	}
+
+	lead := func() any { return at(decoded(t, build(t, r, "/feeds/lead.json", Site{})), "items", 0, "id") }
+	before := lead()
+	r.Bid("m7", 500)
+	if got := lead(); got == before || !strings.HasPrefix(got.(string), "tag:ring.example,2026:lead/m7/") {
+		t.Errorf("the lead is %v, then %v", before, got)
+	}
+	before = lead()
+	r.Bid("m8", 100)
+	if got := lead(); got != before {
+		t.Errorf("another's bid makes the lead %v", got)
+	}
+}
+
+func TestLargeRingsComeInParts(t *testing.T) {
+	r := coretest.NewRing(t)
+	for i := range opmlSize + 1 {
+		r.Join(fmt.Sprintf("m%d", i), fmt.Sprintf("https://m%d.dev/", i))
+	}
+	part := func(path string) string {
+		d, ok := Part(path)
+		if !ok {
+			return ""
+		}
+		b, err := d.Build(source(r, Site{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	var doc opmlDocument
+	if err := xml.Unmarshal([]byte(build(t, r, "/ring.opml", Site{})), &doc); err != nil || len(doc.Body.Outlines) != 2 || doc.Body.Outlines[1].Type != "include" {
+		t.Fatalf("%v: %+v", err, doc.Body.Outlines)
+	}
+	for n, want := range map[int]int{1: opmlSize, 2: 1} {
+		var doc opmlDocument
+		if err := xml.Unmarshal([]byte(part(fmt.Sprintf("/opml/%d.opml", n))), &doc); err != nil || len(doc.Body.Outlines) != want {
+			t.Errorf("part %d: %v, %d outlines", n, err, len(doc.Body.Outlines))
+		}
+	}
+	var members sitemap
+	if err := xml.Unmarshal([]byte(part("/sitemaps/members-1.xml")), &members); err != nil || len(members.URLs) != opmlSize+1 || members.URLs[0].Location != "https://ring.example/members/m0" {
+		t.Errorf("%v: %d members", err, len(members.URLs))
+	}
+	for _, path := range []string{"/opml/3.opml", "/opml/0.opml", "/opml/01.opml", "/opml/-1.opml", "/opml/1", "/opml/999999999999.opml", "/opml/",
+		"/sitemaps/members-2.xml", "/sitemaps/members-.xml", "/sitemaps/other.xml", "/sitemaps/pages", "/sitemaps/members-1.xml/x"} {
+		if text := part(path); text != "" {
+			t.Errorf("%s: %.100s", path, text)
+		}
+	}
+}
+
+func TestMembersWordsAreNoMarkup(t *testing.T) {
+	r := coretest.NewRing(t)
+	r.Join("ada", "https://ada.dev/?a=b&c", func(_ *core.Joined, x *core.Texts) { x.Name.Value, x.Description.Value = hostile[:78], hostile })
+	for _, path := range []string{"/", "/ring", "/members/ada", "/categories/general"} {
+		d, ok := Page(path, "")
+		if !ok {
+			t.Fatalf("no page at %s", path)
+		}
+		b, err := d.Build(source(r, Site{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, markup := range []string{"x](javascript", " <img", " `y`", "(1)>", "https://e.dev", "www.e", "\n# ["} {
+			if strings.Contains(string(b), markup) {
+				t.Errorf("%s has %q:\n%s", path, markup, b)
+			}
+		}
+	}
+	for words, want := range map[string]string{"1. a": `1\. a`, "- a": `\- a`, "+ a": `\+ a`, "a-b. c+d (e)": "a-b. c+d (e)", "": "", "= a": `\= a`, "> a": `\> a`, "v1.5": "v1.5"} {
+		if got := inMarkdown(words); got != want {
+			t.Errorf("%q: %q, want %q", words, got, want)
+		}
+	}
+}
+
+func TestToolsAreTheReads(t *testing.T) {
+	var names []string
+	tools := map[string]Tool{}
+	for _, tool := range Tools() {
+		names = append(names, tool.Name)
+		tools[tool.Name] = tool
+		if tool.About == "" || tool.Title == "" {
+			t.Errorf("%s says nothing of itself", tool.Name)
+		}
+	}
+	slices.Sort(names)
+	if got := strings.Join(names, " "); got != "get_directory get_leaderboard get_member get_widget list_categories list_members next_member previous_member random_member" {
+		t.Error(got)
+	}
+	for _, c := range []struct{ tool, arguments, want string }{
+		{"get_directory", ``, "/api"},
+		{"get_directory", `null`, "/api"},
+		{"list_members", `{"limit":5,"kind":"mcp","offset":null}`, "/api/ring?kind=mcp&limit=5"},
+		{"list_members", `{"limit":"5"}`, "/api/ring?limit=5"},
+		{"list_members", `{"limit":1.5}`, "/api/ring?limit=1.5"},
+		{"list_members", `{"category":"a&b=c#d"}`, "/api/ring?category=a%26b%3Dc%23d"},
+		{"next_member", `{"from":"https://a.dev/?x=1&y"}`, "/api/ring/next?from=https%3A%2F%2Fa.dev%2F%3Fx%3D1%26y"},
+		{"get_member", `{"slug":"ada"}`, "/api/ring/ada"},
+		{"get_member", `{"slug":"next"}`, "no such member"},
+		{"get_member", `{"slug":"../bid"}`, "no such member"},
+		{"get_member", `{"slug":"a?b"}`, "no such member"},
+		{"get_member", `{"slug":7}`, "/api/ring/7"},
+		{"get_member", `{}`, "slug is required"},
+		{"get_member", `{"slug":null}`, "slug is required"},
+		{"next_member", `{"format":"redirect"}`, `there is no "format"`},
+		{"list_categories", `{"x":1}`, `there is no "x"`},
+		{"list_categories", `[]`, "must be an object"},
+		{"list_categories", `{`, "must be an object"},
+	} {
+		tool := tools[c.tool]
+		got, err := tool.Target(json.RawMessage(c.arguments))
+		if err != nil {
+			got = err.Error()
+		}
+		if got != c.want && (err == nil || !strings.Contains(got, c.want)) {
+			t.Errorf("%s %s: %s, want %s", c.tool, c.arguments, got, c.want)
+		}
+	}
+}
+
+func FuzzTarget(f *testing.F) {
+	f.Add(0, `{"from":"a"}`)
+	f.Add(5, `{"slug":"\u0000"}`)
+	tools := Tools()
+	f.Fuzz(func(t *testing.T, n int, arguments string) {
+		tool := tools[int(uint(n)%uint(len(tools)))]
+		target, err := tool.Target(json.RawMessage(arguments))
+		path, _, _ := strings.Cut(target, "?")
+		if err == nil && !api.Serves([]byte(path)) {
+			t.Errorf("%s %q asks for %q", tool.Name, arguments, target)
+		}
+	})
+}

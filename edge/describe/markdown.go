@@ -1,0 +1,181 @@
+package describe
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Page gives the Markdown of a page for people, as it lies at a path with its
+// query. ok is false when this package has none for the path. Build refuses
+// with a *[Problem] where the read surface does.
+func Page(path, query string) (d Document, ok bool) {
+	d = Document{Path: path, Media: "text/markdown; charset=utf-8", MaxAge: movingAge}
+	section, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	switch {
+	case path == "/":
+		d.Build = markdownHome
+	case path == "/ring":
+		d.Build = func(s *Source) ([]byte, error) { return markdownRing(s, query) }
+	case path == "/join", path == "/embed", path == "/docs":
+		// What these say to people, llms.txt says to programs.
+		d.Build, d.MaxAge = llms, settledAge
+	case section == "members" && rest != "":
+		d.Build = func(s *Source) ([]byte, error) { return markdownMember(s, rest) }
+	case section == "categories" && rest != "":
+		d.Build = func(s *Source) ([]byte, error) {
+			return markdownList(s, "Category "+rest, url.Values{"category": {rest}, "limit": {markdownRows}}.Encode())
+		}
+	default:
+		return d, false
+	}
+	return d, true
+}
+
+// markdownRows is how many members a page of Markdown lists at most.
+const markdownRows = "100"
+
+// inMarkdown escapes members' words: nothing in them is markup or becomes a
+// link, and no line of theirs ends one of ours.
+func inMarkdown(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	var b strings.Builder
+	for i, r := range s {
+		switch {
+		case strings.ContainsRune("\\`*_{}[]<>#!|~&@", r),
+			r == ':' && strings.HasPrefix(s[i:], "://"),
+			r == '.' && i >= 3 && strings.EqualFold(s[i-3:i], "www"),
+			// What would begin a list or a heading at the start of a line.
+			i == 0 && strings.ContainsRune("+-=", r),
+			(r == '.' || r == ')') && strings.Trim(s[:i], "0123456789") == "":
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// address is a member's URL as an autolink, in a table too: canonical URLs have no
+// '<', '>', '|' or space in them. What else had would not be shown as a link.
+func address(u string) string {
+	if strings.ContainsAny(u, "<>| \n") {
+		return inMarkdown(u)
+	}
+	return "<" + u + ">"
+}
+
+func day(t time.Time) string { return t.UTC().Format("2006-01-02") }
+
+func markdownHome(s *Source) ([]byte, error) {
+	ring, err := s.ring()
+	if err != nil {
+		return nil, err
+	}
+	list, total, joinAtFirst, err := s.leaders(25)
+	if err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	head(&b, &ring, inMarkdown(ring.Name))
+	fmt.Fprintf(&b, "%s\n\n%d members. Joining costs %s USD", ring.Description, total, ring.Fee)
+	if joinAtFirst != "0.00" {
+		fmt.Fprintf(&b, "; with an opening bid of %s USD a new member joins at rank 1", joinAtFirst)
+	}
+	fmt.Fprintf(&b, ". How: <%s/llms.txt>\n\n## Leaderboard\n\n", ring.Base)
+	b.WriteString("Ranks are paid placement.\n\n")
+	if total == 0 {
+		b.WriteString("Nobody has joined yet.\n")
+	} else {
+		b.WriteString("| Rank | Member | Kind | Standing, USD | To take first, USD | Site |\n| ---: | --- | --- | ---: | ---: | --- |\n")
+	}
+	for _, m := range list {
+		first := "leads"
+		if m.TakeFirst != nil {
+			first = *m.TakeFirst
+		}
+		fmt.Fprintf(&b, "| %d | %s | %s | %s | %s | %s |\n", m.Rank, inMarkdown(m.Name), m.Kind, m.Standing, first, address(m.URL))
+	}
+	return []byte(b.String()), nil
+}
+
+func head(b *strings.Builder, ring *Ring, title string) {
+	fmt.Fprintf(b, "# %s\n\n", title)
+	if ring.Synthetic {
+		b.WriteString("This ring is synthetic: it was made for measurement, and nobody paid to be in it.\n\n")
+	}
+}
+
+func markdownRing(s *Source, query string) ([]byte, error) {
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		q = nil
+	}
+	// The page's own parameters alone, and no longer pages than it has.
+	own := url.Values{"limit": {markdownRows}}
+	for _, name := range []string{"kind", "category", "page"} {
+		if v := q.Get(name); v != "" {
+			own.Set(name, v)
+		}
+	}
+	return markdownList(s, "The ring", own.Encode())
+}
+
+func markdownList(s *Source, title, query string) ([]byte, error) {
+	ring, err := s.ring()
+	if err != nil {
+		return nil, err
+	}
+	var doc struct {
+		Total, Offset int
+		Members       []Member
+	}
+	if err := s.read("/api/ring?"+query, &doc); err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	head(&b, &ring, inMarkdown(ring.Name)+": "+inMarkdown(title))
+	fmt.Fprintf(&b, "%d members, these from number %d on. All as JSON: <%s/api/ring>\n\n", doc.Total, doc.Offset+1, ring.Base)
+	for _, m := range doc.Members {
+		fmt.Fprintf(&b, "%d. %s (%s, %s) %s", m.Position, inMarkdown(m.Name), m.Kind, inMarkdown(m.Category), address(m.URL))
+		if m.Description != "" {
+			b.WriteString(": " + inMarkdown(m.Description))
+		}
+		b.WriteByte('\n')
+	}
+	return []byte(b.String()), nil
+}
+
+func markdownMember(s *Source, slug string) ([]byte, error) {
+	ring, err := s.ring()
+	if err != nil {
+		return nil, err
+	}
+	var doc struct{ Member Member }
+	if err := s.read("/api/ring/"+url.PathEscape(slug), &doc); err != nil {
+		return nil, err
+	}
+	m := doc.Member
+	if m.Slug == "" { // the path of another read
+		return nil, nil
+	}
+	var b strings.Builder
+	head(&b, &ring, inMarkdown(m.Name))
+	if m.Description != "" {
+		fmt.Fprintf(&b, "%s\n\n", inMarkdown(m.Description))
+	}
+	fmt.Fprintf(&b, "- Site: %s\n- Kind: %s\n- Category: %s\n- Joined: %s, number %d in the ring\n- Rank: %d, with a standing of %s USD of %s USD paid in all\n",
+		address(m.URL), m.Kind, inMarkdown(m.Category), day(m.Joined), m.Position, m.DetailRank, m.Standing, m.Paid)
+	if m.Score != nil {
+		b.WriteString("- Agent-readiness score when joining: " + strconv.Itoa(*m.Score) + "\n")
+	}
+	if m.Report != "" {
+		fmt.Fprintf(&b, "- Report: %s\n", address(m.Report))
+	}
+	for _, to := range []string{"next", "prev"} {
+		fmt.Fprintf(&b, "- %s: <%s/%s?from=%s>\n", to, ring.Base, to, m.Slug)
+	}
+	fmt.Fprintf(&b, "- As JSON: <%s/api/ring/%s>\n", ring.Base, m.Slug)
+	return []byte(b.String()), nil
+}

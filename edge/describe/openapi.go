@@ -1,0 +1,333 @@
+package describe
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"webring/core/api"
+)
+
+// node is an object of the OpenAPI document. encoding/json sorts the names, so the same
+// facts give the same bytes.
+type node map[string]any
+
+// openAPI describes the service to programs, as OpenAPI 3.1 with the
+// extensions of draft-payment-discovery-00.
+func openAPI(s *Source) ([]byte, error) {
+	ring, err := s.ring()
+	if err != nil {
+		return nil, err
+	}
+	first, total, err := s.members(0, 1)
+	if err != nil {
+		return nil, err
+	}
+	b := &openapi{source: s, ring: ring, schemas: node{}, responses: node{}, named: map[string]string{}}
+	if total > 0 {
+		b.member = first[0].Slug
+	}
+	all := schemas()
+	all["MCPMessage"] = &schema{Type: "object", Description: "One JSON-RPC 2.0 message of the Model Context Protocol."}
+	for name, s := range all {
+		b.schemas[name] = s
+	}
+	paths := node{}
+	for _, op := range Operations() {
+		if op.Method == "GET" && !strings.Contains(op.Path, "{") && !s.has(op.Path) {
+			continue
+		}
+		at, ok := paths[op.Path].(node)
+		if !ok {
+			at = node{}
+			paths[op.Path] = at
+		}
+		at[strings.ToLower(op.Method)] = b.operation(&op)
+	}
+	return json.Marshal(node{
+		"openapi": "3.1.0",
+		"info": node{
+			"title": ring.Name, "version": "1",
+			"summary": ring.Description,
+			"description": "Reads need no authentication. Paid operations answer 402 with a `WWW-Authenticate: Payment` challenge (MPP); " +
+				"pay one offer and send the identical request again with an `Authorization: Payment` credential. " + ring.How + " " + ring.Rule +
+				" Answers to HEAD are those to GET without the body; OPTIONS answers 204. Every error is a Problem. " +
+				"Every answer carries Api-Version and, where a limit is set, the RateLimit fields; Webring-Stale: true where it may be behind the ring.",
+		},
+		"servers":  []node{{"url": ring.Base}},
+		"security": []node{},
+		"tags": []node{
+			{"name": "directory", "description": "What there is."},
+			{"name": "ring", "description": "The ring, its members and their ranks. Free."},
+			{"name": linksTag, "description": "Redirects to put on a page. Free."},
+			{"name": "paid", "description": "Joining and bidding."},
+			{"name": documentsTag, "description": "What is published for programs."},
+			{"name": "mcp", "description": "The reads as tools of the Model Context Protocol."},
+		},
+		"paths": paths,
+		"components": node{
+			"schemas": b.schemas, "responses": b.responses, "headers": headers(), "parameters": parameters(),
+			"securitySchemes": node{"payment": node{"type": "http", "scheme": "Payment",
+				"description": "A credential that pays one offer of a challenge. Each may be used once."}},
+		},
+		"x-service-info": node{
+			"categories": []string{"social", "search", "developer-tools"},
+			"docs":       b.docs(),
+		},
+	})
+}
+
+// openapi is one document being put together.
+type openapi struct {
+	source             *Source
+	ring               Ring
+	member             string // whom the example of a bid names, "" in an empty ring
+	schemas, responses node
+	named              map[string]string // component of a response, by what it says
+}
+
+func (b *openapi) docs() node {
+	docs := node{"llms": b.ring.Base + "/llms.txt", "homepage": b.ring.Base + "/"}
+	if b.source.has("/docs") {
+		docs["apiReference"] = b.ring.Base + "/docs"
+	}
+	return docs
+}
+
+func (b *openapi) operation(op *Operation) node {
+	o := node{
+		"operationId": op.ID,
+		"summary":     op.About,
+		"tags":        []string{op.Tag},
+		"responses":   b.answers(op),
+	}
+	if params := b.parameters(op); len(params) > 0 {
+		o["parameters"] = params
+	}
+	if d, old := b.source.Deprecated[op.Path]; old {
+		o["deprecated"] = true
+		o["description"] = fmt.Sprintf("Deprecated since %s, gone on %s. Use %s.", d.Since.UTC().Format("2006-01-02"), d.Sunset.UTC().Format("2006-01-02"), d.Successor)
+	}
+	if op.body == "" {
+		return o
+	}
+	content := node{"schema": node{"$ref": componentSchemas + op.body}}
+	if example := b.example(op); example != nil {
+		content["example"] = example
+	}
+	o["requestBody"] = node{"required": true, "content": node{jsonMedia: content}}
+	if op.paid {
+		o["security"] = []node{{}, {"payment": []string{}}}
+		if offers := b.offers(op); len(offers) > 0 {
+			o["x-payment-info"] = node{"offers": offers}
+		}
+	}
+	return o
+}
+
+// example is a body that could be paid for now.
+func (b *openapi) example(op *Operation) any {
+	switch op.body {
+	case "RegisterRequest":
+		return node{"name": "Example Agent", "url": b.source.example(b.ring.Base), "kind": "agent", "category": "general", "description": "What it does, in a sentence."}
+	case "BidRequest":
+		if b.member == "" {
+			return node{"member": "example", "amount": b.ring.MinBid}
+		}
+		return node{"member": b.member, "amount": b.ring.MinBid}
+	}
+	return nil
+}
+
+// offers are the ways to pay for an operation. In an empty ring there is nobody
+// to bid on, and then a bid is not for sale.
+func (b *openapi) offers(op *Operation) (list []node) {
+	price := "The fee of " + b.ring.Fee + " USD and the opening bid, if there is one."
+	if op.body == "BidRequest" {
+		if b.member == "" {
+			return nil
+		}
+		price = "The amount of the bid, at least " + b.ring.MinBid + " USD."
+	}
+	for _, o := range b.ring.Offers {
+		list = append(list, node{"intent": o.Intent, "method": o.Method, "amount": nil, "currency": o.Currency, "description": price})
+	}
+	return list
+}
+
+func (b *openapi) parameters(op *Operation) []node {
+	list := []node{{"$ref": "#/components/parameters/Api-Version"}}
+	for _, p := range op.params {
+		if p.in == "path" {
+			example := b.member
+			if example == "" {
+				example = "example"
+			}
+			list = append(list, node{"name": p.name, "in": p.in, "required": true, "description": p.about, "schema": p.schema, "example": example})
+			continue
+		}
+		list = append(list, node{"$ref": "#/components/parameters/" + p.name})
+	}
+	if op.paid {
+		for _, name := range []string{"Idempotency-Key", "Accept-Payment"} {
+			list = append(list, node{"$ref": "#/components/parameters/" + name})
+		}
+	}
+	return list
+}
+
+// parameters are the components that operations refer to.
+func parameters() node {
+	all := node{}
+	for _, p := range slices.Concat([]param{fromParam(), formatParam()}, filters(), pages()) {
+		all[p.name] = node{"name": p.name, "in": p.in, "description": p.about, "schema": p.schema}
+	}
+	for _, h := range []struct {
+		name, about string
+		schema      *schema
+	}{
+		{"Api-Version", "The version of the API: 1, as without it.", oneOf("1")},
+		{"Idempotency-Key", "Kept for 24 hours: repeats with it and the same body are not charged again.", bounded(text(""), 1, 255)},
+		{"Accept-Payment", "Which offers the client can pay, such as tempo/charge;q=0.5.", text("")},
+	} {
+		all[h.name] = node{"name": h.name, "in": "header", "description": h.about, "schema": h.schema}
+	}
+	return all
+}
+
+// Header fields that answers have besides their own. All have all of them; to
+// repeat them for each problem would take a fifth of the document.
+var (
+	everyHeader      = []string{"Api-Version"}
+	rateHeader       = []string{"RateLimit-Limit", "RateLimit-Policy", "RateLimit-Remaining", "RateLimit-Reset"}
+	deprecatedHeader = []string{"Deprecation", "Sunset", "Link"}
+)
+
+func headers() node {
+	required := func(about string, s *schema) node {
+		return node{"description": about, "required": true, "schema": s}
+	}
+	optional := func(about string, s *schema) node { return node{"description": about, "schema": s} }
+	return node{
+		"Api-Version":         required("The version of the API that answered.", oneOf("1")),
+		"RateLimit-Limit":     optional("Requests in a window.", number("")),
+		"RateLimit-Remaining": optional("Requests left in this one.", number("")),
+		"RateLimit-Reset":     optional("Seconds until it ends.", number("")),
+		"RateLimit-Policy":    optional("Requests; w=seconds.", withPattern(text(""), "^[0-9]+;w=60$")),
+		"Retry-After":         optional("Seconds to wait.", number("")),
+		"ETag":                required("Strong validator.", withPattern(text(""), `^".+"$`)),
+		"Link":                optional("Neighbouring pages (RFC 8288).", text("")),
+		"Location":            required("Where to go on.", withFormat(text(""), "uri")),
+		"WWW-Authenticate":    required("One Payment challenge in each line of it.", withPattern(text(""), "^Payment ")),
+		"Payment-Receipt":     required("Base64url JSON: method, reference, status, timestamp.", text("")),
+		"Webring-Seq":         optional("Ledger position of the answer.", number("")),
+		"Webring-From":        optional("There when from named no member and the answer went on without it.", oneOf("unknown")),
+		"Deprecation":         required("Since when this path is the old surface (RFC 9745).", withPattern(text(""), "^@[0-9]+$")),
+		"Sunset":              required("When it goes (RFC 8594).", text("")),
+	}
+}
+
+func headerRefs(names ...string) node {
+	all := node{}
+	for _, n := range names {
+		all[n] = node{"$ref": "#/components/headers/" + n}
+	}
+	return all
+}
+
+// answers are the responses of an operation: its successes, and its problems
+// by status with the codes that each can carry.
+func (b *openapi) answers(op *Operation) node {
+	_, old := b.source.Deprecated[op.Path]
+	all := node{}
+	for _, a := range op.success {
+		names := slices.Concat(everyHeader, a.headers)
+		if op.Tag != documentsTag {
+			names = append(names, rateHeader...)
+		}
+		if old {
+			names = append(names, deprecatedHeader...)
+		}
+		r := node{"description": a.about, "headers": headerRefs(names...)}
+		if a.media != "" {
+			r["content"] = node{a.media: node{"schema": a.schema}}
+		}
+		if a.shared != "" && !old {
+			b.responses[a.shared] = r
+			r = node{"$ref": "#/components/responses/" + a.shared}
+		}
+		all[strconv.Itoa(a.status)] = r
+	}
+	if op.Tag == documentsTag && !old {
+		// What any request can meet, and these meet nothing else.
+		all["4XX"] = node{"$ref": "#/components/responses/" + b.problems()}
+		all["500"] = node{"$ref": "#/components/responses/" + b.problem(500, []api.Code{api.Internal}, false)}
+		return all
+	}
+	byStatus := map[int][]api.Code{}
+	for _, c := range api.Codes() {
+		if slices.Contains(op.codes, c) || slices.Contains(anyCodes, c) {
+			byStatus[c.Status()] = append(byStatus[c.Status()], c)
+		}
+	}
+	for status, codes := range byStatus {
+		all[strconv.Itoa(status)] = node{"$ref": "#/components/responses/" + b.problem(status, codes, old)}
+	}
+	return all
+}
+
+// problems gives the component of what any request can meet, by a fault of its
+// own.
+func (b *openapi) problems() string {
+	var codes []api.Code
+	for _, c := range anyCodes {
+		if c.Status() < 500 {
+			codes = append(codes, c)
+		}
+	}
+	b.responses["Problem4XX"] = node{
+		"description": "A problem that any request can meet.",
+		"headers":     headerRefs(everyHeader...),
+		"content": node{problemMedia: node{"schema": &schema{AllOf: []*schema{ref("Problem"),
+			{Properties: map[string]*schema{"code": codeSchema(codes)}}}}}},
+	}
+	return "Problem4XX"
+}
+
+// problem gives the component of the problems with these codes.
+func (b *openapi) problem(status int, codes []api.Code, old bool) string {
+	names := slices.Clone(everyHeader)
+	var about []string
+	for _, c := range codes {
+		about = append(about, "`"+string(c)+"`: "+c.Title()+".")
+	}
+	switch status {
+	case 402:
+		names = append(names, "WWW-Authenticate")
+	case 429:
+		names = append(append(names, rateHeader...), "Retry-After")
+	case 503:
+		names = append(names, "Retry-After")
+	}
+	if old {
+		names = append(names, deprecatedHeader...)
+	}
+	key := fmt.Sprint(status, codes, old)
+	if name, there := b.named[key]; there {
+		return name
+	}
+	name := "Problem" + strconv.Itoa(status)
+	for n := 2; b.responses[name] != nil; n++ {
+		name = fmt.Sprintf("Problem%d-%d", status, n)
+	}
+	b.named[key] = name
+	b.responses[name] = node{
+		"description": strings.Join(about, " "),
+		"headers":     headerRefs(names...),
+		"content": node{problemMedia: node{"schema": &schema{AllOf: []*schema{ref("Problem"),
+			{Properties: map[string]*schema{"code": codeSchema(codes), "status": {Enum: []any{status}}}}}}}},
+	}
+	return name
+}

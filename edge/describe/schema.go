@@ -1,0 +1,237 @@
+package describe
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"webring/core/api"
+)
+
+// schema abbreviates what the tables of this package are made of.
+type schema = jsonschema.Schema
+
+// field is one member of an object.
+type field struct {
+	name string
+	*schema
+}
+
+// object has fields in their order. The names of those that need not be there
+// end in "?".
+func object(fields ...field) *schema {
+	s := &schema{Type: "object", Properties: map[string]*schema{}}
+	for _, f := range fields {
+		name, optional := strings.CutSuffix(f.name, "?")
+		if !optional {
+			s.Required = append(s.Required, name)
+		}
+		s.Properties[name] = f.schema
+		s.PropertyOrder = append(s.PropertyOrder, name)
+	}
+	return s
+}
+
+func ref(name string) *schema     { return &schema{Ref: componentSchemas + name} }
+func list(of *schema) *schema     { return &schema{Type: "array", Items: of} }
+func text(about string) *schema   { return &schema{Type: "string", Description: about} }
+func number(about string) *schema { return &schema{Type: "integer", Description: about} }
+
+func oneOf(values ...string) *schema {
+	s := &schema{Type: "string"}
+	for _, v := range values {
+		s.Enum = append(s.Enum, v)
+	}
+	return s
+}
+
+// withPattern and withFormat narrow a string.
+func withPattern(s *schema, pattern string) *schema { s.Pattern = pattern; return s }
+func withFormat(s *schema, format string) *schema   { s.Format = format; return s }
+
+func link(about string) *schema { return withFormat(text(about), "uri") }
+func when(about string) *schema { return withFormat(text(about), "date-time") }
+func usd(about string) *schema  { return withPattern(text(about), `^[0-9]+\.[0-9]{2}$`) }
+
+// orNull lets a value of one type be null too.
+func orNull(s *schema) *schema {
+	s.Types, s.Type = []string{s.Type, "null"}, ""
+	return s
+}
+
+// orNullRef lets a component be null too.
+func orNullRef(name string) *schema {
+	return &schema{AnyOf: []*schema{ref(name), {Type: "null"}}}
+}
+
+func bounded(s *schema, least, most int) *schema {
+	s.MinLength, s.MaxLength = &least, &most
+	return s
+}
+
+func between(s *schema, least, most float64) *schema {
+	s.Minimum = &least
+	if most > least {
+		s.Maximum = &most
+	}
+	return s
+}
+
+// linkMap is an object of addresses by name.
+func linkMap() *schema {
+	return &schema{Type: "object", AdditionalProperties: &schema{Type: "string", Format: "uri"}}
+}
+
+// The service interface's bounds on what members say.
+const (
+	categoryPattern = "^[a-z0-9][a-z0-9-]{0,31}$"
+	slugPattern     = "^[a-z0-9][a-z0-9-]{0,47}$"
+	amountPattern   = `^[0-9]{1,7}(\.[0-9]{1,2})?$`
+)
+
+func kinds() *schema { return oneOf("agent", "mcp", "website") }
+
+// schemaNames lists the components in the order in which a reader needs them.
+var schemaNames = []string{"Member", "MemberDetail", "Traversal", "PageLinks", "MemberList", "CategoryList", "Leaderboard",
+	"Widget", "Directory", "RegisterRequest", "RegisterResponse", "BidRequest", "BidResponse", "Problem"}
+
+// schemas builds the components anew: callers may change what they get.
+//
+// Document: the service interface, "Resources and their fields".
+func schemas() map[string]*schema {
+	page := func(name string, rows field, more ...field) *schema {
+		s := object(append(append([]field{
+			{"total", number("Items across all pages.")},
+			{"count", number("Items in this page.")},
+			{"limit", number("")},
+			{"offset", number("")},
+			{"links", ref("PageLinks")},
+		}, more...), rows)...)
+		s.Description = name
+		return s
+	}
+	all := map[string]*schema{
+		"Member": object(
+			field{"slug", withPattern(text("Identifier of the member in paths and references."), slugPattern)},
+			field{"name", text("As the member calls itself.")},
+			field{"url", link("The member's site.")},
+			field{"kind", kinds()},
+			field{"category", withPattern(text(""), categoryPattern)},
+			field{"description?", text("As the member describes itself.")},
+			field{"agentic_score", between(orNull(number("Agent-readiness score at registration.")), 0, 100)},
+			field{"agentic_report", orNull(link("Report of the score."))},
+			field{"ring_position", between(number("Position in ring order, from 1."), 1, 0)},
+			field{"joined_at", when("")},
+			field{"paid_total_usd?", usd("Fee and every bid. On the leaderboard, the member's detail and paid answers.")},
+			field{"bid_total_usd", usd("Every bid. Never shrinks.")},
+			field{"effective_bid_usd?", usd("Standing after decay: what ranks. Stands where paid_total_usd does.")},
+			field{"last_bid_at", orNull(when("Null when there was no bid."))},
+			field{"links", object(
+				field{"self", link("")}, field{"next", link("")}, field{"prev", link("")}, field{"site", link("")})},
+		),
+		"MemberDetail": object(field{"member", &schema{AllOf: []*schema{ref("Member"),
+			object(field{"leaderboard_rank", orNull(number(""))})}}}),
+		"Traversal": object(field{"direction", oneOf("next", "prev", "random")}, field{"member", ref("Member")}),
+		"PageLinks": object(field{"next", orNull(link("The next page, null for none."))}, field{"prev", orNull(link("The page before, null for none."))}),
+		"MemberList": page("Members in ring order.",
+			field{"members", list(ref("Member"))}),
+		"CategoryList": object(field{"count", number("")}, field{"categories", list(object(
+			field{"category", withPattern(text(""), categoryPattern)}, field{"members", number("")},
+			field{"links?", object(field{"members?", link("")})}))}),
+		"Leaderboard": page("Members by rank.",
+			field{"leaderboard", list(&schema{AllOf: []*schema{ref("Member"), object(
+				field{"rank", between(number(""), 1, 0)},
+				field{"to_take_first_usd", orNull(usd("The single payment that puts this member at rank 1; null for the leader."))})}})},
+			field{"rules", object(
+				field{"minimum_bid_usd", usd("")},
+				field{"registration_fee_usd", usd("")},
+				field{"ranking", text("The rule in words.")},
+				field{"join_at_first_bid_usd", usd("Opening bid that lets a new member join at rank 1; 0.00: the fee alone does.")},
+				field{"bid", text("How to bid.")},
+				field{"grace_period", withFormat(text("Time after a bid before standing decays."), "duration")},
+				field{"decay_span", withFormat(text("Time over which it then falls to 0.00."), "duration")})}),
+		"Widget": object(
+			field{"ring", object(field{"name", text("")}, field{"url", link("")}, field{"count", number("")})},
+			field{"member", orNullRef("Member")}, field{"prev", orNullRef("Member")}, field{"next", orNullRef("Member")},
+			field{"links", linkMap()}),
+		"Directory": object(
+			field{"name", text("")}, field{"description", text("")}, field{"openapi", link("")}, field{"llms", link("")},
+			field{"synthetic?", &schema{Type: "boolean", Description: "True for a ring that was made for measurement."}},
+			field{"payments", object(
+				field{"protocol", text("")}, field{"how", text("")}, field{"networks", list(text(""))},
+				field{"offers", list(object(field{"method", text("")}, field{"intent", text("")}, field{"network", text("")}, field{"currency", text("")}))},
+				field{"registration_fee_usd", usd("")}, field{"min_bid_usd", usd("")})},
+			field{"validation", object(field{"service", text("")}, field{"rule", text("")})},
+			field{"endpoints", &schema{Type: "object", AdditionalProperties: text("")}}),
+		"RegisterRequest": object(
+			field{"name", bounded(text(""), 1, 80)},
+			field{"url", bounded(link("Public http or https address of the site."), 1, 300)},
+			field{"kind", kinds()},
+			field{"category?", withPattern(orNull(text("general when left out.")), categoryPattern)},
+			field{"description?", bounded(orNull(text("")), 0, 300)},
+			field{"bid?", withPattern(orNull(text("Opening bid in USD.")), amountPattern)}),
+		"RegisterResponse": object(
+			field{"joined", &schema{Type: "boolean"}}, field{"member", ref("Member")},
+			field{"leaderboard_rank?", orNull(number("There when an opening bid was."))},
+			field{"to_take_first_usd", orNull(usd(""))}, field{"welcome", text("")}),
+		"BidRequest": object(
+			field{"member", bounded(text("The member's slug or URL."), 1, 300)},
+			field{"amount", withPattern(text("USD, at most two decimals."), amountPattern)}),
+		"BidResponse": object(
+			field{"bid", object(field{"member", text("")}, field{"amount_usd", usd("")})},
+			field{"bid_total_usd", usd("")}, field{"leaderboard_rank", orNull(number(""))},
+			field{"to_take_first_usd", orNull(usd(""))}, field{"links", linkMap()}),
+		"Problem": object(
+			field{"type?", link("Resolves to an explanation.")}, field{"title", text("")}, field{"status", number("")},
+			field{"detail", text("")}, field{"code", codeSchema(api.Codes())},
+			field{"parameter?", text("The query parameter that is invalid.")},
+			field{"errors?", list(object(field{"pointer", text("JSON pointer into the body.")}, field{"detail", text("")}))},
+			field{"amount_usd?", usd("Price, on a 402.")}, field{"expires?", when("End of the challenge, on a 402.")},
+			field{"outcome?", oneOf("applied", "pending", "failed")}, field{"links?", linkMap()},
+			field{"score?", orNull(number(""))}, field{"required?", number("")}, field{"report?", orNull(link(""))}),
+	}
+	all["Problem"].Description = "RFC 9457. Every error is one. Other paths answer not_found, other methods method_not_allowed."
+	for _, name := range []string{"RegisterRequest", "BidRequest"} {
+		all[name].AdditionalProperties = &schema{Not: &schema{}} // unknown fields are refused
+	}
+	return all
+}
+
+func codeSchema(codes []api.Code) *schema {
+	s := &schema{Type: "string"}
+	for _, c := range codes {
+		s.Enum = append(s.Enum, string(c))
+	}
+	return s
+}
+
+const componentSchemas = "#/components/schemas/"
+
+// standalone gives a component as a schema of its own, with what it refers to
+// in $defs.
+func standalone(name string) *schema {
+	all := schemas()
+	root := all[name]
+	root.Defs = map[string]*schema{}
+	var walk func(s *schema)
+	walk = func(s *schema) {
+		if name, ok := strings.CutPrefix(s.Ref, componentSchemas); ok {
+			s.Ref = "#/$defs/" + name
+			if _, seen := root.Defs[name]; !seen {
+				root.Defs[name] = all[name]
+				walk(all[name])
+			}
+		}
+		for _, part := range s.Properties {
+			walk(part)
+		}
+		for _, part := range slices.Concat(s.AllOf, s.AnyOf, []*schema{s.Items, s.AdditionalProperties}) {
+			if part != nil {
+				walk(part)
+			}
+		}
+	}
+	walk(root)
+	return root
+}

@@ -1,0 +1,152 @@
+package describe
+
+import (
+	"encoding/xml"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+const (
+	xmlMedia         = "application/xml; charset=utf-8"
+	sitemapNamespace = "http://www.sitemaps.org/schemas/sitemap/0.9"
+
+	// sitemapSize is how many members stand in one sitemap: a tenth of what
+	// may, so that one is made in a few milliseconds. With the largest capacity
+	// the index has a fifth of the entries that it may have.
+	sitemapSize = 5000
+	// readSize is how many members one read gives.
+	readSize = 500
+)
+
+type sitemapEntry struct {
+	Location string `xml:"loc"`
+}
+
+type sitemaps struct {
+	XMLName   xml.Name       `xml:"sitemapindex"`
+	Namespace string         `xml:"xmlns,attr"`
+	Maps      []sitemapEntry `xml:"sitemap"`
+}
+
+type sitemap struct {
+	XMLName   xml.Name       `xml:"urlset"`
+	Namespace string         `xml:"xmlns,attr"`
+	URLs      []sitemapEntry `xml:"url"`
+}
+
+// sitemapIndex leads to the sitemap of pages and to those of members.
+func sitemapIndex(s *Source) ([]byte, error) {
+	ring, err := s.ring()
+	if err != nil {
+		return nil, err
+	}
+	doc := sitemaps{Namespace: sitemapNamespace, Maps: []sitemapEntry{{ring.Base + "/sitemaps/pages.xml"}}}
+	if s.has("/members/x") {
+		_, total, err := s.members(0, 1)
+		if err != nil {
+			return nil, err
+		}
+		for n := range parts(total, sitemapSize) {
+			if total > 0 {
+				doc.Maps = append(doc.Maps, sitemapEntry{ring.Base + "/sitemaps/members-" + strconv.Itoa(n+1) + ".xml"})
+			}
+		}
+	}
+	return asXML(doc)
+}
+
+// sitemapPages lists the pages that are not a member's.
+func sitemapPages(s *Source) ([]byte, error) {
+	ring, err := s.ring()
+	if err != nil {
+		return nil, err
+	}
+	doc := sitemap{Namespace: sitemapNamespace}
+	for _, p := range pagesOf(s) {
+		doc.URLs = append(doc.URLs, sitemapEntry{ring.Base + p.path})
+	}
+	if s.has("/categories/x") {
+		var list struct{ Categories []struct{ Category string } }
+		if err := s.read("/api/categories", &list); err != nil {
+			return nil, err
+		}
+		for _, c := range list.Categories {
+			doc.URLs = append(doc.URLs, sitemapEntry{ring.Base + "/categories/" + url.PathEscape(c.Category)})
+		}
+	}
+	return asXML(doc)
+}
+
+// sitemapMembers gives the n-th sitemap of members, or nil if there is none.
+func sitemapMembers(s *Source, n int) ([]byte, error) {
+	ring, err := s.ring()
+	if err != nil || !s.has("/members/x") {
+		return nil, err
+	}
+	list, err := s.part(n, sitemapSize)
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	doc := sitemap{Namespace: sitemapNamespace, URLs: make([]sitemapEntry, 0, len(list))}
+	for _, m := range list {
+		doc.URLs = append(doc.URLs, sitemapEntry{ring.Base + "/members/" + m.Slug})
+	}
+	return asXML(doc)
+}
+
+// part reads the n-th part of the ring, in pieces that one read gives.
+func (s *Source) part(n, size int) (list []Member, err error) {
+	for at := (n - 1) * size; at < n*size; at += readSize {
+		piece, total, err := s.members(at, min(readSize, n*size-at))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, piece...)
+		if at+readSize >= total {
+			break
+		}
+	}
+	return list, nil
+}
+
+// maxPart bounds the number in the path of a part; no ring has so many.
+const maxPart = 100_000
+
+// Part gives the document at one of the paths of which there are as many as the
+// ring needs: /sitemaps/{name} and /opml/{name}. ok is false when there is none
+// of that name, which for numbers beyond the end only its Build finds: it gives
+// no bytes then.
+func Part(path string) (d Document, ok bool) {
+	d = Document{Path: path, Media: xmlMedia, MaxAge: settledAge}
+	if path == "/sitemaps/pages.xml" {
+		d.Build = sitemapPages
+		return d, true
+	}
+	if name, is := strings.CutPrefix(path, "/sitemaps/members-"); is {
+		name, is = strings.CutSuffix(name, ".xml")
+		n, number := partNumber(name)
+		d.Build = func(s *Source) ([]byte, error) { return sitemapMembers(s, n) }
+		return d, is && number && n <= maxPart
+	}
+	name, is := strings.CutPrefix(path, "/opml/")
+	if !is {
+		return d, false
+	}
+	name, is = strings.CutSuffix(name, ".opml")
+	n, number := partNumber(name)
+	d.Media, d.MaxAge = opmlMedia, movingAge
+	d.Build = func(s *Source) ([]byte, error) { return opmlPart(s, n) }
+	return d, is && number && n <= maxPart
+}
+
+// asXML encodes a document with its declaration. Members' words are escaped by
+// the encoder; characters that XML cannot have become U+FFFD.
+func asXML(doc any) ([]byte, error) {
+	b, err := xml.Marshal(doc)
+	if err != nil {
+		return nil, fmt.Errorf("describe: %w", err)
+	}
+	return append([]byte(xml.Header), b...), nil
+}

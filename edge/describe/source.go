@@ -1,0 +1,195 @@
+package describe
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"webring/core/api"
+)
+
+// Reader is where the facts come from: the read surface of one node. Its Serve
+// is that of [webring/core/api], and may be called concurrently.
+type Reader interface {
+	Serve(target []byte, r *api.Response)
+}
+
+// Site is what a document rests on besides the ring itself. The zero value is
+// usable.
+type Site struct {
+	// Has says whether the node answers a GET of a path. Documents lead to
+	// nothing that it does not. nil stands for every path.
+	Has func(path string) bool
+	// Contact is the address for security reports as a URI, or "".
+	Contact string
+	// Example is a site that may join by this ring's rules, without a slash at
+	// its end; the example of a registration names an address below it. ""
+	// stands for the ring's own site, or a public one when it has none.
+	Example string
+	// Deprecated says since when a path is the old surface; nil for none.
+	Deprecated map[string]Deprecation
+}
+
+// Deprecation is the end of a path: since when it is the old surface, and when
+// it goes.
+type Deprecation struct {
+	Since, Sunset time.Time
+	Successor     string // path of what replaces it
+}
+
+// Source gives the facts of one document, and notes how long they hold. It is
+// used for one document, by one goroutine.
+type Source struct {
+	Site
+	reader Reader
+	now    time.Time
+	until  time.Time
+	r      api.Response
+}
+
+// NewSource begins to read at the instant now.
+func NewSource(r Reader, site Site, now time.Time) *Source {
+	return &Source{Site: site, reader: r, now: now.UTC()}
+}
+
+// Until is the instant from which the document differs for another reason than
+// what was read for it; zero for never.
+func (s *Source) Until() time.Time { return s.until }
+
+// A Problem is a refusal of the read surface, as it stood in its document.
+type Problem struct {
+	Status int
+	Code   api.Code
+	Body   []byte // the document
+}
+
+// Error names status and code.
+func (p *Problem) Error() string {
+	return "describe: " + strconv.Itoa(p.Status) + " " + string(p.Code)
+}
+
+// read decodes the document at a target. It refuses with a *[Problem].
+func (s *Source) read(target string, into any) error {
+	s.reader.Serve([]byte(target), &s.r)
+	if s.r.Status != 200 {
+		p := &Problem{Status: s.r.Status, Body: append([]byte(nil), s.r.Body...)}
+		var doc struct{ Code api.Code }
+		if err := json.Unmarshal(p.Body, &doc); err != nil {
+			return fmt.Errorf("describe: %s: %w", target, err)
+		}
+		p.Code = doc.Code
+		return p
+	}
+	if err := json.Unmarshal(s.r.Body, into); err != nil {
+		return fmt.Errorf("describe: %s: %w", target, err)
+	}
+	return nil
+}
+
+func (s *Source) has(path string) bool { return s.Has == nil || s.Has(path) }
+
+// Ring is what documents say of the ring as a whole.
+type Ring struct {
+	Name        string
+	Base        string // base URL
+	Description string
+	Synthetic   bool
+	How         string // how to pay, or why nobody can
+	Offers      []Offer
+	Fee, MinBid string
+	Scorer      string
+	Rule        string // which score joins
+}
+
+// Offer is one way to pay.
+type Offer struct{ Method, Intent, Network, Currency string }
+
+// ring reads the directory.
+func (s *Source) ring() (Ring, error) {
+	var doc struct {
+		Name        string
+		Description string
+		OpenAPI     string
+		Synthetic   bool
+		Payments    struct {
+			How    string
+			Offers []Offer
+			Fee    string `json:"registration_fee_usd"`
+			MinBid string `json:"min_bid_usd"`
+		}
+		Validation struct{ Service, Rule string }
+	}
+	if err := s.read("/api", &doc); err != nil {
+		return Ring{}, err
+	}
+	return Ring{
+		Name: doc.Name, Base: strings.TrimSuffix(doc.OpenAPI, "/openapi.json"), Description: doc.Description, Synthetic: doc.Synthetic,
+		How: doc.Payments.How, Offers: doc.Payments.Offers, Fee: doc.Payments.Fee, MinBid: doc.Payments.MinBid,
+		Scorer: doc.Validation.Service, Rule: doc.Validation.Rule,
+	}, nil
+}
+
+// Member is a member as lists and details show it. What it says of itself is
+// data: it is shown as text, and its URL is a link to a stranger.
+type Member struct {
+	Slug        string
+	Name        string
+	URL         string
+	Kind        string
+	Category    string
+	Description string
+	Score       *int      `json:"agentic_score"`
+	Report      string    `json:"agentic_report"`
+	Position    int       `json:"ring_position"`
+	Joined      time.Time `json:"joined_at"`
+	Paid        string    `json:"paid_total_usd"`    // "" where time has no part in the document
+	Standing    string    `json:"effective_bid_usd"` // likewise
+	LastBid     time.Time `json:"last_bid_at"`       // zero for none
+	Rank        int       // on the leaderboard
+	DetailRank  int       `json:"leaderboard_rank"` // on the member's own document
+	TakeFirst   *string   `json:"to_take_first_usd"`
+}
+
+// members reads a part of the ring in ring order, and how many there are.
+func (s *Source) members(offset, limit int) (list []Member, total int, err error) {
+	var doc struct {
+		Total   int
+		Members []Member
+	}
+	err = s.read(fmt.Sprintf("/api/ring?limit=%d&offset=%d", limit, offset), &doc)
+	return doc.Members, doc.Total, err
+}
+
+// leaders reads the head of the leaderboard, and what it costs to join before
+// all of them.
+func (s *Source) leaders(limit int) (list []Member, total int, joinAtFirst string, err error) {
+	var doc struct {
+		Total int
+		Rules struct {
+			JoinAtFirst string `json:"join_at_first_bid_usd"`
+		}
+		Leaderboard []Member
+	}
+	err = s.read("/api/leaderboard?limit="+strconv.Itoa(limit), &doc)
+	return doc.Leaderboard, doc.Total, doc.Rules.JoinAtFirst, err
+}
+
+// example is the address that the example of a registration names. The ledger
+// position of what was read last is part of it: once paid for it is taken, and
+// then there is another.
+func (s *Source) example(base string) string {
+	site := s.Example
+	if site == "" {
+		site = "https://my-agent.dev"
+		if u, err := url.Parse(base); err == nil && u.Port() == "" && strings.Contains(u.Hostname(), ".") {
+			if _, err := netip.ParseAddr(u.Hostname()); err != nil {
+				site = base
+			}
+		}
+	}
+	return site + "/?example=" + strconv.FormatUint(s.r.Seq, 10)
+}
