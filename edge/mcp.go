@@ -1,0 +1,82 @@
+package edge
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/core/api"
+	"webring/edge/mcp"
+)
+
+const mcpPath = "/mcp"
+
+// callTool takes one message of an MCP client.
+func (s *Shell) callTool(ctx *fasthttp.RequestCtx) {
+	if !s.ownOrigin(ctx) {
+		s.problem(ctx, foreignOrigin)
+		return
+	}
+	if !jsonBody(&ctx.Request.Header) {
+		s.problem(ctx, notJSON)
+		return
+	}
+	fields := http.Header{}
+	for name, value := range ctx.Request.Header.All() {
+		if len(name) > 4 && strings.EqualFold(string(name[:4]), "mcp-") {
+			fields.Add(string(name), string(value))
+		}
+	}
+	a, err := s.mcp.Handle(ctx, fields, bytes.Clone(ctx.PostBody()))
+	switch {
+	case errors.Is(err, mcp.ErrMessage):
+		s.problem(ctx, refusal{api.Malformed, strings.ToValidUTF8(err.Error(), "\uFFFD") + ".", ""})
+		return
+	case err != nil:
+		s.log.Error("edge: mcp", "err", err)
+		s.problem(ctx, internal)
+		return
+	}
+	setHeader(ctx, "Cache-Control", "no-store")
+	ctx.SetStatusCode(a.Status)
+	if a.Media != "" {
+		ctx.Response.Header.SetContentType(a.Media)
+		ctx.Response.SetBodyRaw(a.Body)
+	}
+}
+
+var foreignOrigin = refusal{api.OriginNotAllowed, "The request has an Origin field, and its Host field is not this ring's. Use the ring's own address.", ""}
+
+// ownOrigin says whether the browser that sent a request, if one did, knows that
+// it speaks to this ring. Everything here is public, so pages of any site may
+// ask; but a page that has let a name of its own point here, to reach a server
+// that it could not reach otherwise, says that name in Host. A name of ours is
+// the base URL's host, an address as such, or localhost. Proxies that are
+// trusted are asked by nobody but their own clients.
+//
+// Document: the Model Context Protocol, "Streamable HTTP", on DNS rebinding.
+func (s *Shell) ownOrigin(ctx *fasthttp.RequestCtx) bool {
+	h := &ctx.Request.Header
+	origins := h.PeekAll("Origin")
+	if len(origins) == 0 {
+		return true
+	}
+	origin, err := url.Parse(string(origins[0]))
+	if len(origins) > 1 || err != nil || origin.Scheme == "" || origin.Host == "" {
+		return false
+	}
+	if s.proxies.trusts(remoteAddr(ctx.RemoteAddr())) {
+		return true
+	}
+	host := (&url.URL{Host: string(h.Host())}).Hostname()
+	if base, err := url.Parse(s.core.BaseURL()); err == nil && strings.EqualFold(base.Hostname(), host) {
+		return true
+	}
+	_, err = netip.ParseAddr(host)
+	return err == nil || strings.EqualFold(host, "localhost")
+}

@@ -1,0 +1,168 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"webring/core/api"
+	"webring/edge/describe"
+)
+
+// Reader is the read surface that the tools ask. Its functions are called
+// concurrently.
+type Reader interface {
+	Serve(target []byte, r *api.Response)
+	BaseURL() string
+}
+
+// callTime bounds one message: tools answer at once, and nothing is streamed.
+const callTime = 10 * time.Second
+
+// Server answers messages of MCP clients. Its functions may be called
+// concurrently.
+type Server struct {
+	reader Reader
+	http   http.Handler
+	log    *slog.Logger
+}
+
+// New makes a server of the tools that describe lists.
+func New(r Reader, log *slog.Logger) *Server {
+	s := &Server{reader: r, log: log}
+	server := sdk.NewServer(
+		&sdk.Implementation{Name: describe.ServerName(r.BaseURL()), Title: describe.ServerTitle, Version: describe.ServerVersion, WebsiteURL: r.BaseURL() + "/"},
+		&sdk.ServerOptions{
+			Instructions: describe.Instructions,
+			Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}, // the list never changes
+			Logger:       slog.New(slog.DiscardHandler),                           // what clients do wrong is theirs to see
+		})
+	server.AddReceivingMiddleware(noSubscriptions)
+	for _, t := range describe.Tools() {
+		closed := false
+		server.AddTool(&sdk.Tool{
+			Name: t.Name, Title: t.Title, Description: t.About, InputSchema: t.Input, OutputSchema: t.Output,
+			Annotations: &sdk.ToolAnnotations{Title: t.Title, ReadOnlyHint: true, IdempotentHint: !t.Varies, OpenWorldHint: &closed},
+		}, s.tool(t))
+	}
+	// The shell in front has checked the origin; there is no cookie to abuse.
+	s.http = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
+		Stateless: true, JSONResponse: true, DisableLocalhostProtection: true, PropagateRequestCancellation: true,
+	})
+	return s
+}
+
+// noSubscriptions refuses the one method that would hold its request open.
+func noSubscriptions(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		if method == "subscriptions/listen" {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this server has nothing to subscribe to"}
+		}
+		return next(ctx, method, req)
+	}
+}
+
+// tool answers calls of one tool with the document of its read.
+func (s *Server) tool(t describe.Tool) sdk.ToolHandler {
+	return func(_ context.Context, call *sdk.CallToolRequest) (result *sdk.CallToolResult, err error) {
+		// The SDK runs this on a goroutine of its own, where a panic would end the
+		// process.
+		defer func() {
+			if v := recover(); v != nil {
+				s.log.Error("mcp: a tool panicked", "tool", t.Name, "panic", v)
+				result, err = s.refused(api.Internal, "The call could not be answered. The fault is not in the call."), nil
+			}
+		}()
+		target, err := t.Target(call.Params.Arguments)
+		switch {
+		case errors.Is(err, describe.ErrNoMember):
+			return s.refused(api.UnknownMember, "No member has this slug. list_members lists the members."), nil
+		case err != nil:
+			return s.refused(api.InvalidParameter, err.Error()), nil
+		}
+		var r api.Response
+		s.reader.Serve([]byte(target), &r)
+		result = &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(r.Body)}}}
+		if result.IsError = r.Status != http.StatusOK; !result.IsError {
+			result.StructuredContent = json.RawMessage(r.Body)
+		}
+		return result, nil
+	}
+}
+
+// refused is a tool error: a problem document as its text. It is no structured
+// content, which would have to be the tool's document.
+func (s *Server) refused(code api.Code, detail string) *sdk.CallToolResult {
+	problem := api.AppendProblem(nil, s.reader.BaseURL(), code, detail, nil)
+	return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: string(problem)}}}
+}
+
+// Answer is what is sent back over HTTP. An empty Body has no Media.
+type Answer struct {
+	Status int
+	Media  string
+	Body   []byte
+}
+
+// ErrMessage says that the protocol cannot take a message; its text is for the
+// client.
+var ErrMessage = errors.New("mcp: the message cannot be taken")
+
+// Handle answers the body of one POST. fields are its header fields whose names
+// begin with "Mcp-", in canonical spelling; Handle takes them over. Whatever media
+// the client accepts, the answer is JSON: a client that cannot read that has no
+// use for one. A message that is refused as a whole, and not by JSON-RPC, is an
+// [ErrMessage].
+func (s *Server) Handle(ctx context.Context, fields http.Header, body []byte) (Answer, error) {
+	if text := bytes.TrimLeft(body, " \t\r\n"); len(text) > 0 && text[0] == '[' {
+		// One request would cost as much as the many in it.
+		return Answer{}, fmt.Errorf("%w: batches are not taken; send one message", ErrMessage)
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "/mcp", io.NopCloser(bytes.NewReader(body)))
+	if err != nil {
+		return Answer{}, err
+	}
+	req.Header = fields
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	w := recorder{header: http.Header{}, status: http.StatusOK}
+	s.http.ServeHTTP(&w, req)
+	a := Answer{Status: w.status, Media: w.header.Get("Content-Type"), Body: w.body.Bytes()}
+	if a.Media == "text/event-stream" {
+		// For a subscription the SDK begins a stream whatever it was told; what was
+		// refused is its one event.
+		_, event, _ := bytes.Cut(a.Body, []byte("data: "))
+		a.Body, _, _ = bytes.Cut(event, []byte("\n"))
+		a.Media = "application/json"
+	}
+	if len(a.Body) == 0 {
+		a.Media = ""
+	}
+	if a.Status >= 400 && a.Media != "application/json" {
+		return Answer{}, fmt.Errorf("%w: %s", ErrMessage, bytes.TrimSpace(a.Body))
+	}
+	return a, nil
+}
+
+// recorder keeps an answer until it is whole. The SDK writes it from one
+// goroutine at a time.
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (w *recorder) Header() http.Header         { return w.header }
+func (w *recorder) WriteHeader(status int)      { w.status = status }
+func (w *recorder) Write(b []byte) (int, error) { return w.body.Write(b) }
