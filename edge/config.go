@@ -84,6 +84,13 @@ type Config struct {
 	// closed.
 	Sync map[string]SyncHandler
 
+	// Contact is the address for security reports, a URI such as
+	// "mailto:security@example.org". "" publishes none.
+	Contact string
+	// ExampleSite is a site that may join this ring, for the example in the
+	// OpenAPI document, without a slash at its end.
+	ExampleSite string
+
 	// EdgeSecret is what this node and the edges that forward to it share, at
 	// least 32 bytes. A request whose Webring-Edge field was made with it comes
 	// from the client, and over the scheme, that the field names, and is
@@ -120,7 +127,7 @@ type Config struct {
 	// 30 and 30 seconds.
 	ReadTimeout, IdleTimeout, WriteTimeout time.Duration
 
-	// Now is the clock of limiters and vouchers, [time.Now] when nil.
+	// Now is the clock of limiters, vouchers and documents, [time.Now] when nil.
 	Now func() time.Time
 	// Log receives what operators should see, [slog.Default] when nil. Header
 	// values, queries and bodies are never written to it.

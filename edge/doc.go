@@ -21,7 +21,9 @@
 // those of requests that could not be read among them; headers.go adds what
 // every answer carries. limiter.go counts requests, client.go and proxies.go
 // say whose they are, listener.go bounds connections. pages.go shows decoded
-// documents to people. swap.go replaces the core while it is read.
+// documents to people; documents.go publishes what [webring/edge/describe]
+// makes for programs, markdown.go pages for them, and mcp.go lets
+// [webring/edge/mcp] answer. swap.go replaces the core while it is read.
 //
 // An edge passes paid operations on to the origin: forward.go sends them,
 // voucher.go is how the origin knows for whom. What an edge reads from is kept
@@ -33,8 +35,10 @@
 //     target that is not a path, has a fragment, or names another scheme than
 //     http(s) is a bad_request.
 //   - Without a rate limit there are no RateLimit fields.
-//   - No answer depends on a request field but the target and Api-Version,
-//     and errors are not stored, so nothing carries Vary.
+//   - Documents depend on no request field but the target and Api-Version.
+//     Pages come as HTML or Markdown, and they and the files beside them
+//     compressed or not: these carry Vary. Errors are not stored.
+//   - A browser may call the MCP server only under a name of the ring's.
 //   - Documents may be kept for 5 seconds, those that show standings no longer
 //     than these hold, and shown stale while they are fetched anew or cannot
 //     be.

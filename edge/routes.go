@@ -27,7 +27,9 @@ func (s *Shell) routes(cfg Config) error {
 		// A parameter would be copied out of the path; the core reads it there.
 		get(strings.Replace(path, "{slug}", "{slug:*}", 1), s.read)
 	}
-	s.pages(get)
+	s.pages(s.negotiated(get))
+	s.documents(get)
+	s.router.POST(mcpPath, s.callTool)
 	if cfg.Check != nil {
 		if cfg.Others["POST "+joinPath] != nil {
 			return errors.New("edge: the form of the join page is checked here or passed on, not both")
@@ -110,6 +112,9 @@ func (s *Shell) options(ctx *fasthttp.RequestCtx, path []byte, reads, posts bool
 	methods, fields := allowed(reads, posts), "Api-Version, If-None-Match"
 	if posts {
 		fields = "Authorization, Content-Type, Idempotency-Key, Accept-Payment, Api-Version"
+	}
+	if string(path) == mcpPath {
+		fields = "Content-Type, Api-Version, Mcp-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Last-Event-Id"
 	}
 	ctx.SetStatusCode(fasthttp.StatusNoContent)
 	setHeader(ctx, "Allow", methods)

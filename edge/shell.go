@@ -14,6 +14,9 @@ import (
 
 	"github.com/fasthttp/router"
 	"github.com/valyala/fasthttp"
+
+	"webring/edge/describe"
+	"webring/edge/mcp"
 )
 
 const (
@@ -48,6 +51,9 @@ type Shell struct {
 	router     *router.Router
 	deprecated map[string]deprecation
 	leaves     *leaves // pages that were drawn
+	site       describe.Site
+	mcp        *mcp.Server
+	now        func() time.Time
 	surveyed   atomic.Pointer[survey]
 	plain      *plainPaths
 	answers    sync.Pool // of *answer
@@ -90,10 +96,13 @@ func newShell(cfg Config, deprecated map[string]deprecation) (*Shell, error) {
 		leaves:            newLeaves(),
 		works:             sync.Pool{New: func() any { return new(work) }},
 		lanes:             newLanes(),
+		now:               now,
 	}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
+	s.site = s.describedSite(&cfg)
+	s.mcp = mcp.New(s.core, s.log)
 	if cfg.TLS != nil {
 		s.tls = cfg.TLS.Clone()
 		s.tls.NextProtos = []string{"http/1.1"}

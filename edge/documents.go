@@ -1,0 +1,112 @@
+package edge
+
+import (
+	"errors"
+	"maps"
+	"strconv"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/core/api"
+	"webring/edge/describe"
+)
+
+// documents adds what is published for programs to the table of paths. It is
+// drawn and kept like the pages for people.
+func (s *Shell) documents(get func(path string, h fasthttp.RequestHandler)) {
+	for _, d := range describe.Documents() {
+		get(d.Path, func(ctx *fasthttp.RequestCtx) { s.publish(ctx, d.Path, d) })
+	}
+	// The parts of documents that a large ring has several of.
+	for _, folder := range []string{"/sitemaps/{name:*}", "/opml/{name:*}"} {
+		get(folder, func(ctx *fasthttp.RequestCtx) {
+			target, _ := requestTarget(&ctx.Request.Header)
+			path := string(decoded(pathOf(target)))
+			d, ok := describe.Part(path)
+			if !ok {
+				s.problem(ctx, noSuchPath)
+				return
+			}
+			s.publish(ctx, path, d)
+		})
+	}
+}
+
+// describedSite is what documents rest on besides the ring.
+func (s *Shell) describedSite(cfg *Config) describe.Site {
+	return describe.Site{
+		Has:        func(path string) bool { return s.lookup(nil, fasthttp.MethodGet, []byte(path)) != nil },
+		Contact:    cfg.Contact,
+		Example:    cfg.ExampleSite,
+		Deprecated: maps.Collect(s.oldPaths()),
+	}
+}
+
+// oldPaths gives the old surface in the words of describe.
+func (s *Shell) oldPaths() func(yield func(string, describe.Deprecation) bool) {
+	return func(yield func(string, describe.Deprecation) bool) {
+		for path, d := range s.deprecated {
+			if !yield(path, describe.Deprecation{Since: d.since, Sunset: d.sunset, Successor: d.successor}) {
+				return
+			}
+		}
+	}
+}
+
+// publish sends a document, from memory as long as it holds. key names it among
+// everything that is kept.
+func (s *Shell) publish(ctx *fasthttp.RequestCtx, key string, d describe.Document) {
+	t := s.core.enter()
+	defer t.leave()
+	l := s.leaves.get(key)
+	if l == nil || !l.holds(t) {
+		var failed *answer
+		if l, failed = s.draw(drawDocument(d), t, key, d.Path, &noQuery); failed != nil {
+			s.write(ctx, t, failed)
+			return
+		}
+	}
+	if d.Link != "" {
+		setHeader(ctx, "Link", d.Link)
+	}
+	setNumber(ctx, "Webring-Seq", l.seq)
+	cache := l.age(t)
+	if d.MaxAge > maxAge {
+		cache = "public, max-age=" + strconv.Itoa(d.MaxAge)
+	}
+	l.send(ctx, cache)
+}
+
+// drawDocument draws what describe makes.
+func drawDocument(d describe.Document) draw {
+	return func(s *Shell, r *reader, path string, _ *fasthttp.Args) *content {
+		source := describe.NewSource(&factReader{r}, s.site, s.now())
+		body, err := d.Build(source)
+		var refused *describe.Problem
+		switch {
+		case errors.As(err, &refused):
+			r.failed = &answer{Response: api.Response{Status: refused.Status, Media: api.Problem, Body: refused.Body}}
+			r.failed.Seq, _ = r.tenure.core.Head()
+			return nil
+		case err != nil:
+			panic(err) // a document of the core that does not have its form
+		case body == nil:
+			return r.fail(api.NotFound, noSuchPath.detail)
+		}
+		if until := source.Until(); !until.IsZero() {
+			r.depend(r.seq, api.Timed, 0, until.Unix())
+		}
+		return newContent(d.Media, body)
+	}
+}
+
+// factReader lets describe read, and keeps how long what it reads holds.
+type factReader struct{ *reader }
+
+// Serve is [describe.Reader]'s.
+func (f *factReader) Serve(target []byte, r *api.Response) {
+	f.tenure.core.Serve(target, r)
+	if r.Status == fasthttp.StatusOK {
+		f.depend(r.Seq, r.Validity, r.Since, r.Until)
+	}
+}

@@ -1,0 +1,148 @@
+package edge
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"webring/core"
+	"webring/core/api"
+	"webring/core/coretest"
+	"webring/edge/describe"
+	"webring/wasm/host"
+)
+
+func TestDocumentsArePublished(t *testing.T) {
+	clock := newClock()
+	s := serve(t, Config{Core: newRing(t), Contact: "mailto:security@ring.example", Now: clock.Now})
+	for _, d := range describe.Documents() {
+		r := s.get(d.Path)
+		if r.status != 200 || r.body == "" {
+			t.Errorf("%s: status %d: %.200s", d.Path, r.status, r.body)
+		}
+		wantCommon(t, r)
+		wantFields(t, r, "Content-Type", d.Media, "Webring-Seq", "4", "Vary", "Accept-Encoding", "Link", d.Link)
+		if age := r.header.Get("Cache-Control"); d.MaxAge > maxAge && age != "public, max-age=300" || d.MaxAge <= maxAge && !strings.HasPrefix(age, "public, max-age=5,") {
+			t.Errorf("%s: %s", d.Path, age)
+		}
+		switch {
+		case strings.Contains(d.Media, "json"):
+			if !json.Valid([]byte(r.body)) {
+				t.Errorf("%s is no JSON", d.Path)
+			}
+		case strings.Contains(d.Media, "xml") || strings.Contains(d.Media, "opml"):
+			for decoder := xml.NewDecoder(strings.NewReader(r.body)); ; {
+				if _, err := decoder.Token(); err == io.EOF {
+					break
+				} else if err != nil {
+					t.Errorf("%s: %v", d.Path, err)
+					break
+				}
+			}
+		}
+		again := s.get(d.Path, "If-None-Match", r.header.Get("ETag"))
+		if again.status != 304 || again.body != "" {
+			t.Errorf("%s: status %d for its own tag", d.Path, again.status)
+		}
+		if packed := s.get(d.Path, "Accept-Encoding", "gzip"); len(packed.body) > len(r.body) || packed.header.Get("Content-Encoding") == "gzip" && packed.header.Get("ETag") == r.header.Get("ETag") {
+			t.Errorf("%s: packed to %d of %d bytes", d.Path, len(packed.body), len(r.body))
+		}
+		wantProblem(t, s.do("DELETE", d.Path, ""), api.MethodNotAllowed)
+	}
+	for _, path := range []string{"/sitemaps/pages.xml", "/sitemaps/members-1.xml", "/opml/1.opml"} {
+		if r := s.get(path); r.status != 200 {
+			t.Errorf("%s: status %d", path, r.status)
+		}
+	}
+	for _, path := range []string{"/sitemaps/", "/sitemaps/members-2.xml", "/sitemaps/pages.xml/", "/opml/2.opml", "/opml/x", "/feeds/", "/openapi.json/"} {
+		wantProblem(t, s.get(path), api.NotFound)
+	}
+	wantProblem(t, serve(t, Config{Core: newRing(t)}).get("/.well-known/security.txt"), api.NotFound)
+}
+
+func TestDocumentsAreMadeAnewWhenTheyNoLongerHold(t *testing.T) {
+	ring := openedRing(t)
+	clock := newClock()
+	s := serve(t, Config{Core: ring, Contact: "https://ring.example/contact", Now: clock.Now})
+	read := func(path string) string { return s.get(path).body }
+	paths := []string{"/openapi.json", "/feeds/joins.atom", "/ring.opml", "/llms.txt", "/sitemap.xml"}
+	before := map[string]string{}
+	for _, p := range paths {
+		before[p] = read(p)
+	}
+	grow(t, ring, "ada")
+	for _, p := range paths {
+		if read(p) == before[p] {
+			t.Errorf("%s is that of before somebody joined", p)
+		}
+	}
+	security := read("/.well-known/security.txt")
+	clock.Move(48 * time.Hour)
+	ring.Tick(clock.Now())
+	if read("/.well-known/security.txt") == security {
+		t.Error("security.txt expires when it did two days ago")
+	}
+}
+
+func TestPagesAreMarkdownForThoseWhoAsk(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t)})
+	for accept, markdown := range map[string]bool{
+		"":                                     false,
+		"*/*":                                  false,
+		"text/html":                            false,
+		"text/markdown":                        true,
+		"text/markdown, text/html":             true,
+		"text/html, text/markdown":             true,
+		"TEXT/Markdown ; q=0.5":                true,
+		"text/markdown;q=0.5, text/html":       false,
+		"text/markdown;q=0.5, text/html;q=0.4": true,
+		"text/markdown;q=0":                    false,
+		"text/markdown;q=0.000, */*":           false,
+		"text/markdown;q=x":                    false,
+		"text/markdown;q=1.001":                true,
+		"text/markdown;q=2":                    false,
+		"text/html;q=0.9, text/markdown;charset=utf-8;q=1": true,
+		"application/markdown":                             false,
+		"text/markdownish":                                 false,
+	} {
+		media := "text/html; charset=utf-8"
+		if markdown {
+			media = "text/markdown; charset=utf-8"
+		}
+		var fields []string
+		if accept != "" {
+			fields = []string{"Accept", accept}
+		}
+		r := s.get("/", fields...)
+		wantFields(t, r, "Content-Type", media, "Vary", "Accept-Encoding | Accept")
+	}
+	for path, want := range map[string]string{"/": "# Test \\<Ring\\>\n", "/ring": "1. Alpha \\& Co", "/ring?page=2&kind=mcp": "0 members", "/members/beta": "# Beta\n",
+		"/categories/general": "3. Gamma", "/join": "POST", "/embed": "widget", "/docs": "/openapi.json", "/problems/empty_ring": "# No member matches\n"} {
+		r := s.get(path, "Accept", "text/markdown")
+		if path == "/ring?page=2&kind=mcp" {
+			want = "members, these from number"
+		}
+		if r.status != 200 || !strings.Contains(r.body, want) {
+			t.Errorf("%s: status %d: %s", path, r.status, r.body)
+		}
+		if html := s.get(path); html.status != 200 || html.header.Get("ETag") == r.header.Get("ETag") {
+			t.Errorf("%s: HTML has the status %d and the tag %s", path, html.status, html.header.Get("ETag"))
+		}
+	}
+	wantProblem(t, s.get("/members/nobody", "Accept", "text/markdown"), api.UnknownMember)
+	wantProblem(t, s.get("/ring?kind=robot", "Accept", "text/markdown"), api.InvalidParameter)
+	wantProblem(t, s.get("/problems/nothing", "Accept", "text/markdown"), api.NotFound)
+	// A file has one form.
+	wantFields(t, s.get("/llms.txt", "Accept", "text/markdown"), "Vary", "Accept-Encoding")
+}
+
+// grow lets a website join.
+func grow(t *testing.T, n *host.Native, slug string) {
+	t.Helper()
+	texts := &core.Texts{Name: core.Text{Value: slug}, URL: core.Text{Value: "https://" + slug + ".example/"}}
+	apply(t, n, coretest.NewStep(&core.Joined{Stamp: (epoch + 1) * 1000, Slug: slug, Kind: core.Website, Category: "general",
+		Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL), Fee: 100}, texts))
+}
