@@ -44,6 +44,9 @@ var shared struct {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
+	if testing.Verbose() {
+		fmt.Printf("held to the OpenAPI document: %d answers of operations, %d problems of others\n", described.operations.Load(), described.problems.Load())
+	}
 	if shared.client != nil {
 		shared.client.Close()
 	}
@@ -322,7 +325,11 @@ func (o *origin) try(method, path string, body []byte, header ...string) (reply,
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	return reply{res.StatusCode, res.Header, text}, err
+	r := reply{res.StatusCode, res.Header, text}
+	if err == nil {
+		held(o.t, method, path, r)
+	}
+	return r, err
 }
 
 func (o *origin) get(path string, header ...string) reply {
@@ -354,7 +361,11 @@ func (o *origin) tryPay(w devchain.Account, path, body string, header ...string)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	return client.Pay(ctx, w.HexKey(), devchain.Request{Method: http.MethodPost, URL: o.base + path, Header: fields, Body: []byte(body)})
+	p, err := client.Pay(ctx, w.HexKey(), devchain.Request{Method: http.MethodPost, URL: o.base + path, Header: fields, Body: []byte(body)})
+	if err == nil {
+		held(o.t, http.MethodPost, path, reply{p.Status, p.Header, p.Body})
+	}
+	return p, err
 }
 
 // sign asks for a challenge and has the reference client make the credential

@@ -22,11 +22,13 @@ var importLaw = map[string][]string{
 	"webring/core/abi":      append([]string{"webring/core", "webring/core/api", "webring/core/snap"}, pureStd...),
 	"webring/core/coretest": {"std", "webring/core", "webring/core/"},
 
-	"webring/wasm":         {}, // what the guest imports shows when it is listed for its platform
-	"webring/wasm/runtest": {"std", "github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/"},
-	"webring/wasm/module":  {"std"},
-	"webring/wasm/host":    {"std", "webring/core/abi", "github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/"},
-	"webring/edge": {"std", "webring/wasm/host", "webring/edge/replica", "webring/core/api", "webring/templates", "webring/static",
+	"webring/wasm":          {}, // what the guest imports shows when it is listed for its platform
+	"webring/wasm/runtest":  {"std", "github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/"},
+	"webring/wasm/module":   {"std"},
+	"webring/wasm/host":     {"std", "webring/core/abi", "github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/"},
+	"webring/edge/describe": {"std", "webring/core/api", "github.com/google/jsonschema-go/jsonschema"},
+	"webring/edge/mcp":      {"std", "webring/core/api", "webring/edge/describe", "github.com/modelcontextprotocol/go-sdk/"},
+	"webring/edge": {"std", "webring/wasm/host", "webring/edge/replica", "webring/edge/describe", "webring/edge/mcp", "webring/core/api", "webring/templates", "webring/static",
 		"github.com/valyala/fasthttp", "github.com/valyala/fasthttp/", "github.com/fasthttp/router", "github.com/savsgio/gotils/strconv", "github.com/andybalholm/brotli", "golang.org/x/net/http/httpguts"},
 	"webring/edge/replica": {"std", "webring/core", "webring/core/api", "webring/core/snap", "golang.org/x/mod/sumdb/note", "github.com/klauspost/compress/zstd",
 		"golang.org/x/sync/singleflight", "golang.org/x/time/rate"},

@@ -213,7 +213,11 @@ func (o *origin) raw(request string) reply {
 	if err != nil {
 		o.t.Fatalf("%.60q: %v", request, err)
 	}
-	return reply{res.StatusCode, res.Header, body}
+	r := reply{res.StatusCode, res.Header, body}
+	_, target, _ := strings.Cut(request, " ")
+	target, _, _ = strings.Cut(target, " ")
+	held(o.t, method, target, r)
+	return r
 }
 
 // read gets a document and checks what every answer with one has.

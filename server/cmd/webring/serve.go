@@ -306,7 +306,7 @@ func openShell(o *options, answers reads, build string, payments *paid.Service, 
 		return nil, err
 	}
 	cfg := edge.Config{
-		Core: answers, CoreDigest: build, Log: log,
+		Core: answers, CoreDigest: build, ExampleSite: o.exampleSite(), Log: log,
 		Paid: map[string]edge.PaidHandler{
 			"/api/register": server.Paid(payments, paid.OpRegister),
 			"/api/bid":      server.Paid(payments, paid.OpBid),
@@ -332,6 +332,19 @@ func (o *options) payingWords() string {
 		return ""
 	}
 	return "-r http://" + at.String()
+}
+
+// exampleSite is a site that may join this ring: its own, when it has a public
+// name, or one that the flags for development admit.
+func (o *options) exampleSite() string {
+	policy := o.sites()
+	for _, host := range policy.MapHosts {
+		return "https://" + host
+	}
+	if _, _, err := policy.Canonical(o.baseURL); err == nil {
+		return o.baseURL
+	}
+	return "https://my-agent.dev"
 }
 
 // buildDigest names this build: two that answer differently are two files.

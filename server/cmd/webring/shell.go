@@ -5,6 +5,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/url"
+	"strings"
+	"unicode"
 
 	"webring/edge"
 )
@@ -15,6 +18,7 @@ type shellFlags struct {
 	rateLimit       int
 	trustedProxies  list
 	tlsCert, tlsKey string
+	contact         string
 }
 
 func (f *shellFlags) define(fs *flag.FlagSet) {
@@ -23,6 +27,7 @@ func (f *shellFlags) define(fs *flag.FlagSet) {
 	fs.Var(&f.trustedProxies, "trusted-proxy", "`network` or address of proxies whose Forwarded fields are believed, or unix for peers on a socket (repeatable)")
 	fs.StringVar(&f.tlsCert, "tls-cert", "", "`file` with the TLS certificate chain")
 	fs.StringVar(&f.tlsKey, "tls-key", "", "`file` with the TLS key")
+	fs.StringVar(&f.contact, "contact", "", "`address` for security reports, mailto: or https:, published in security.txt")
 }
 
 func (f *shellFlags) validate() error {
@@ -31,13 +36,21 @@ func (f *shellFlags) validate() error {
 		return errors.New("--rate-limit must not be negative")
 	case (f.tlsCert == "") != (f.tlsKey == ""):
 		return errors.New("--tls-cert and --tls-key go together")
+	case f.contact != "" && !isContact(f.contact):
+		return fmt.Errorf("--contact %q is neither a mailto: nor an https: address", f.contact)
 	}
 	return nil
 }
 
+// isContact says whether s can stand in a line of security.txt (RFC 9116).
+func isContact(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "mailto" && u.Opaque != "" || u.Scheme == "https" && u.Host != "") && !strings.ContainsFunc(s, unicode.IsSpace)
+}
+
 // fill puts what the flags say into the shell's configuration.
 func (f *shellFlags) fill(cfg *edge.Config) (err error) {
-	cfg.RateLimit = f.rateLimit
+	cfg.RateLimit, cfg.Contact = f.rateLimit, f.contact
 	if cfg.TrustedProxies, err = edge.ParseProxies(f.trustedProxies); err != nil {
 		return fmt.Errorf("--trusted-proxy: %w", err)
 	}

@@ -1,0 +1,309 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+
+	"webring/core"
+	"webring/core/api"
+	"webring/core/coretest"
+	"webring/edge/describe"
+)
+
+// Every answer that the tests of this package get, from whichever layer, is held
+// to the OpenAPI document: its status, header fields, media type and body, and
+// that the body has no member that the document does not know. The document is
+// built here from an empty ring, so that asking for it counts as nobody's
+// request; [TestOpenAPIIsThatOfTheBinary] holds the two to be the same.
+
+// described counts the answers that were held to the document.
+var described struct {
+	operations, problems atomic.Int64
+}
+
+var specification = sync.OnceValues(func() (*openapi3.T, error) {
+	text, err := specificationText()
+	if err != nil {
+		return nil, err
+	}
+	return loadSpecification(text)
+})
+
+func specificationText() ([]byte, error) {
+	st := core.NewState(10)
+	step := coretest.NewStep(&core.Rules{Stamp: 1, Name: "Test", BaseURL: "http://ring.dev", Fee: 100, MinBid: 100, Grace: 1, Decay: 1,
+		Networks: []core.Network{{Name: "tempo:42431", Method: "tempo", Currency: "0x20c0000000000000000000000000000000000000"}}, RequiredScore: 40}, nil)
+	if err := st.Apply(step.EventBytes, step.TextBytes); err != nil {
+		return nil, err
+	}
+	st.Advance(1)
+	for _, d := range describe.Documents() {
+		if d.Path == "/openapi.json" {
+			return d.Build(describe.NewSource(coreReader{st}, describe.Site{}, time.Now()))
+		}
+	}
+	return nil, errors.New("there is no OpenAPI document")
+}
+
+type coreReader struct{ st *core.State }
+
+func (r coreReader) Serve(target []byte, a *api.Response) { api.Serve(r.st, target, 0, a) }
+
+// Bodies that are no JSON are held to be what their type says by other tests.
+func init() {
+	for _, media := range []string{"text/html", "text/javascript", "application/xml", "application/atom+xml", "text/x-opml"} {
+		openapi3filter.RegisterBodyDecoder(media, openapi3filter.FileBodyDecoder)
+	}
+	for _, media := range []string{"application/linkset+json", "application/mcp-server-card+json", "application/feed+json"} {
+		openapi3filter.RegisterBodyDecoder(media, openapi3filter.JSONBodyDecoder)
+	}
+}
+
+func loadSpecification(text []byte) (*openapi3.T, error) {
+	doc, err := openapi3.NewLoader().LoadFromData(text)
+	if err != nil {
+		return nil, err
+	}
+	return doc, doc.Validate(context.Background())
+}
+
+// held holds an answer to the document.
+func held(t *testing.T, method, target string, r reply) {
+	t.Helper()
+	doc, err := specification()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := holds(doc, method, target, r); err != nil {
+		t.Errorf("%s %.100s: status %d is not as described: %v\n%.300s", method, target, r.Status, err, r.Body)
+	}
+}
+
+func holds(doc *openapi3.T, method, target string, r reply) error {
+	asked := method
+	if method == http.MethodHead {
+		asked = http.MethodGet
+	}
+	path, item := describedPath(doc, target)
+	if item == nil || item.GetOperation(asked) == nil {
+		if r.Status < 400 || method == http.MethodHead {
+			return nil // a page, or what no operation is
+		}
+		described.problems.Add(1)
+		return holdsProblem(doc, r)
+	}
+	operation := item.GetOperation(asked)
+	if method == http.MethodHead {
+		if operation.Responses.Status(r.Status) == nil {
+			return errors.New("no such status")
+		}
+		return nil
+	}
+	described.operations.Add(1)
+	req, err := http.NewRequest(method, "http://ring.dev"+path, nil)
+	if err != nil {
+		return err
+	}
+	err = openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: req,
+			Route: &routers.Route{Spec: doc, Path: path, PathItem: item, Method: method, Operation: operation}},
+		Status: r.Status, Header: r.Header, Body: io.NopCloser(bytes.NewReader(r.Body)),
+		Options: &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
+	})
+	if err != nil {
+		return err
+	}
+	response := operation.Responses.Status(r.Status).Value
+	if media := response.Content.Get(r.Header.Get("Content-Type")); media != nil && media.Schema != nil {
+		return knows(media.Schema.Value, r.Body)
+	}
+	return nil
+}
+
+// describedPath finds the path of a target, as the document spells it.
+func describedPath(doc *openapi3.T, target string) (string, *openapi3.PathItem) {
+	u, err := url.Parse(target)
+	if err != nil {
+		return "", nil
+	}
+	if item := doc.Paths.Value(u.Path); item != nil {
+		return u.Path, item
+	}
+	if slug, ok := strings.CutPrefix(u.Path, "/api/ring/"); ok && slug != "" && !strings.Contains(slug, "/") {
+		return "/api/ring/{slug}", doc.Paths.Value("/api/ring/{slug}")
+	}
+	return "", nil
+}
+
+// holdsProblem holds an answer that belongs to no operation.
+func holdsProblem(doc *openapi3.T, r reply) error {
+	if media := r.Header.Get("Content-Type"); media != "application/problem+json" {
+		return fmt.Errorf("type %q", media)
+	}
+	problem := doc.Components.Schemas["Problem"].Value
+	var body map[string]any
+	if err := json.Unmarshal(r.Body, &body); err != nil {
+		return err
+	}
+	if err := problem.VisitJSON(body, openapi3.EnableJSONSchema2020()); err != nil {
+		return err
+	}
+	if code, _ := body["code"].(string); api.Code(code).Status() != r.Status {
+		return fmt.Errorf("%s has another status", code)
+	}
+	return knows(problem, r.Body)
+}
+
+// knows finds members of a JSON body that its schema does not name.
+func knows(s *openapi3.Schema, body []byte) error {
+	if !json.Valid(body) {
+		return nil
+	}
+	var v any
+	if err := json.Unmarshal(body, &v); err != nil {
+		return err
+	}
+	return unknownMember([]*openapi3.Schema{s}, v, "")
+}
+
+func unknownMember(schemas []*openapi3.Schema, v any, at string) error {
+	for i := 0; i < len(schemas); i++ { // it grows
+		for _, part := range append(append(openapi3.SchemaRefs{}, schemas[i].AllOf...), schemas[i].AnyOf...) {
+			schemas = append(schemas, part.Value)
+		}
+	}
+	switch v := v.(type) {
+	case []any:
+		var items []*openapi3.Schema
+		for _, s := range schemas {
+			if s.Items != nil {
+				items = append(items, s.Items.Value)
+			}
+		}
+		for i, item := range v {
+			if err := unknownMember(items, item, fmt.Sprintf("%s/%d", at, i)); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for name, value := range v {
+			var known []*openapi3.Schema
+			open := false
+			for _, s := range schemas {
+				if p := s.Properties[name]; p != nil {
+					known = append(known, p.Value)
+				}
+				open = open || s.AdditionalProperties.Schema != nil || len(s.Properties)+len(s.AllOf)+len(s.AnyOf) == 0 && s.Type.Is("object")
+			}
+			if len(known) == 0 && !open {
+				return fmt.Errorf("the member %s/%s is not described", at, name)
+			}
+			if len(known) == 0 {
+				continue // anything may stand there
+			}
+			if err := unknownMember(known, value, at+"/"+name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// TestDescriptionsAreHeld makes sure that answers which are not as described
+// are found: everything else rests on it.
+func TestDescriptionsAreHeld(t *testing.T) {
+	doc, err := specification()
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := func(media string) http.Header {
+		return http.Header{"Content-Type": {media}, "Api-Version": {"1"}, "Etag": {`"x"`}}
+	}
+	list := `{"count":0,"categories":[]}`
+	if err := holds(doc, "GET", "/api/categories", reply{200, header("application/json"), []byte(list)}); err != nil {
+		t.Fatal(err)
+	}
+	bare := header("application/json")
+	bare.Del("ETag")
+	problem := `{"type":"http://ring.dev/problems/x","title":"T","status":404,"detail":"D","code":"%s"}`
+	for name, c := range map[string]struct {
+		target string
+		r      reply
+	}{
+		"a status":             {"/api/categories", reply{418, header("application/json"), []byte(list)}},
+		"a type":               {"/api/categories", reply{200, header("text/plain"), []byte(list)}},
+		"a missing member":     {"/api/categories", reply{200, header("application/json"), []byte(`{"count":0}`)}},
+		"a wrong type":         {"/api/categories", reply{200, header("application/json"), []byte(`{"count":"0","categories":[]}`)}},
+		"a member too many":    {"/api/categories", reply{200, header("application/json"), []byte(`{"count":0,"categories":[],"more":1}`)}},
+		"one inside":           {"/api/widget", reply{200, header("application/json"), []byte(`{"ring":{"name":"","url":"http://a.dev","count":0,"more":1},"member":null,"prev":null,"next":null,"links":{}}`)}},
+		"a missing field":      {"/api/categories", reply{200, bare, []byte(list)}},
+		"a code elsewhere":     {"/api/ring/x", reply{404, header("application/problem+json"), fmt.Appendf(nil, problem, "empty_ring")}},
+		"a code of no status":  {"/nowhere", reply{404, header("application/problem+json"), fmt.Appendf(nil, problem, "internal")}},
+		"an unknown code":      {"/nowhere", reply{404, header("application/problem+json"), fmt.Appendf(nil, problem, "oops")}},
+		"a page for a problem": {"/nowhere", reply{404, header("text/html"), []byte("no")}},
+	} {
+		if holds(doc, "GET", c.target, c.r) == nil {
+			t.Errorf("%s that is not described is not found", name)
+		}
+	}
+}
+
+// TestOpenAPIIsThatOfTheBinary holds that the document to which answers are held
+// is the one that the binary publishes.
+func TestOpenAPIIsThatOfTheBinary(t *testing.T) {
+	t.Parallel()
+	o := start(t, "--contact", "mailto:x@ring.dev")
+	r := o.get("/openapi.json")
+	if _, err := loadSpecification(r.Body); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Body) > 64<<10 {
+		t.Errorf("%d bytes", len(r.Body))
+	}
+	o.fields(r, "Content-Type", "application/json", "Cache-Control", "public, max-age=300")
+	built, err := specificationText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var theirs, ours map[string]any
+	if err := json.Unmarshal(r.Body, &theirs); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(built, &ours); err != nil {
+		t.Fatal(err)
+	}
+	for path, item := range at(t, theirs, "paths").(map[string]any) {
+		for method, operation := range item.(map[string]any) {
+			for _, part := range []string{"responses", "parameters"} {
+				want, _ := json.Marshal(at(t, ours, "paths", path, method, part))
+				if got, _ := json.Marshal(at(t, operation, part)); !bytes.Equal(got, want) {
+					t.Errorf("%s %s: %s differ:\n%s\n%s", method, path, part, got, want)
+				}
+			}
+		}
+	}
+	if got, want := len(at(t, theirs, "paths").(map[string]any)), len(at(t, ours, "paths").(map[string]any)); got != want {
+		t.Errorf("%d paths, want %d", got, want)
+	}
+	for _, part := range []string{"schemas", "responses", "headers", "parameters"} {
+		want, _ := json.Marshal(at(t, ours, "components", part))
+		if got, _ := json.Marshal(at(t, theirs, "components", part)); !bytes.Equal(got, want) {
+			t.Errorf("the %s differ", part)
+		}
+	}
+}
