@@ -53,7 +53,6 @@ type Shell struct {
 	leaves     *leaves // pages that were drawn
 	site       describe.Site
 	mcp        *mcp.Server
-	now        func() time.Time
 	surveyed   atomic.Pointer[survey]
 	plain      *plainPaths
 	answers    sync.Pool // of *answer
@@ -96,7 +95,6 @@ func newShell(cfg Config, deprecated map[string]deprecation) (*Shell, error) {
 		leaves:            newLeaves(),
 		works:             sync.Pool{New: func() any { return new(work) }},
 		lanes:             newLanes(),
-		now:               now,
 	}
 	if s.log == nil {
 		s.log = slog.Default()
