@@ -334,12 +334,12 @@ func (o *options) payingWords() string {
 	return "-r http://" + at.String()
 }
 
-// exampleSite is a site that may join this ring: its own, when it has a public
-// name, or one that the flags for development admit.
+// exampleSite is a site that may join this ring: one that the flags for
+// development admit, or the ring's own when it has a public name.
 func (o *options) exampleSite() string {
-	policy := o.sites()
-	for _, host := range policy.MapHosts {
-		return "https://" + host
+	policy := o.sites.policy()
+	for _, pattern := range policy.AllowHosts {
+		return "https://" + strings.Replace(pattern, "*.", "example.", 1)
 	}
 	if _, _, err := policy.Canonical(o.baseURL); err == nil {
 		return o.baseURL
