@@ -49,10 +49,12 @@ func (s *State) join(e *Joined, texts []byte) error {
 	if e.Bid > 0 {
 		m.LastBid = e.Stamp
 	}
-	if len(s.members) >= s.capacity {
+	if s.rows >= s.capacity {
 		return ErrCapacity
 	}
-	if _, taken := s.slugs[e.Slug]; taken {
+	var found place
+	found.slug = s.seed.Hash(m.Slug)
+	if _, taken := s.findSlug(found.slug, m.Slug); taken {
 		return ErrSlugTaken
 	}
 	if len(texts) > 0 {
@@ -63,36 +65,50 @@ func (s *State) join(e *Joined, texts []byte) error {
 		if err := t.check(e); err != nil {
 			return err
 		}
-		if m.key, err = canonicalKey(t.URL.Value); err != nil {
-			return err
+		if !isCanonical(t.URL.Value) {
+			return &reason{ErrTexts, "URL is not canonical"}
 		}
-		if _, taken := s.keys[m.key]; taken {
+		found.of(s.seed, t.URL.Value)
+		if _, taken := s.findKey(found.key.hash, found.text()); taken {
 			return ErrURLTaken
 		}
-		if len(s.lists[Filter{Category: e.Category}]) == 0 && len(s.categories) >= maxCategoriesFold {
+		if _, used := s.categories.find(e.Category); !used && len(s.categories.names) >= maxCategoriesFold {
 			return ErrCategories
 		}
 		m.Name, m.URL, m.Description, m.Report = t.Name.Value, t.URL.Value, t.Description.Value, t.Report.Value
 	}
-	o := Ordinal(len(s.members))
-	s.members = append(s.members, m)
-	s.slugs[m.Slug] = o
+	s.scratch = m.appendHead(s.scratch[:0])
+	o := s.add(&m, s.scratch, &found)
+	s.digest.add(s.hashRow(o))
 	s.paid += m.Total()
-	if m.live() {
-		s.enter(o)
-	}
-	s.rows.add(s.hashRow(o))
-	s.ranking.touch(o)
 	return nil
 }
 
-// canonicalKey gives the identity key of a URL that must be canonical already.
-func canonicalKey(url string) (string, error) {
-	canonical, err := AppendURL(nil, []byte(url))
-	if err != nil || string(canonical) != url {
-		return "", &reason{ErrTexts, "URL is not canonical"}
+// place is where a new row belongs in the indexes.
+type place struct {
+	slug uint64 // hash of the slug
+	key         // of the URL, if the row has one
+}
+
+// add puts a new row, which may stand there, into the state with everything
+// that follows from it but digest and rank; head is what [Member.appendHead]
+// writes for it.
+func (s *State) add(m *Member, head []byte, in *place) Ordinal {
+	s.reserve(s.rows+1, s.used+rowSize(len(head)))
+	o := s.put(head, m.Fee)
+	s.bids[o], s.lastBid[o] = m.Bids, m.LastBid
+	if m.Removed {
+		s.flags[o] |= removed
 	}
-	return string(AppendKey(nil, canonical)), nil
+	if m.Redacted {
+		s.flags[o] |= redacted
+	}
+	s.slugs.Insert(in.slug, uint32(o), s.hashSlug)
+	if m.URL != "" && !m.Removed {
+		s.enter(o, m.Kind, m.Category, &in.key)
+	}
+	s.ranking.touch(o)
+	return o
 }
 
 // pay adds a bid, or a credit that counts as one.
@@ -101,14 +117,14 @@ func (s *State) pay(slug string, amount, stamp int64) error {
 	if err != nil {
 		return err
 	}
-	m := &s.members[o]
-	if m.Total()+amount > MaxTotal {
+	if s.total(o)+amount > MaxTotal {
 		return ErrTotal
 	}
-	s.rows.sub(s.hashRow(o))
-	m.Bids += amount
-	m.LastBid = stamp
-	s.rows.add(s.hashRow(o))
+	s.unrank(o)
+	s.digest.sub(s.hashRow(o))
+	s.bids[o] += amount
+	s.lastBid[o] = stamp
+	s.digest.add(s.hashRow(o))
 	s.paid += amount
 	s.ranking.touch(o)
 	return nil
@@ -116,24 +132,23 @@ func (s *State) pay(slug string, amount, stamp int64) error {
 
 func (s *State) remove(e *Removed) error {
 	o, err := s.standingMember(e.Member)
-	if err == ErrRemoved && e.Redacted && !s.members[o].Redacted {
+	if err == ErrRemoved && e.Redacted && !s.has(o, redacted) {
 		err = nil // only its words are left to go
 	}
 	if err != nil {
 		return err
 	}
-	m := &s.members[o]
-	if m.live() {
+	s.unrank(o)
+	if s.has(o, live) {
 		s.leave(o)
 	}
-	s.rows.sub(s.hashRow(o))
-	m.Removed = true
+	s.digest.sub(s.hashRow(o))
+	s.flags[o] |= removed
 	if e.Redacted {
-		m.Redacted = true
-		m.Name, m.URL, m.Description, m.Report, m.key = "", "", "", "", ""
+		s.flags[o] |= redacted
+		s.forget(o)
 	}
-	s.rows.add(s.hashRow(o))
-	s.ranking.touch(o)
+	s.digest.add(s.hashRow(o))
 	return nil
 }
 
@@ -142,7 +157,7 @@ func (s *State) adjust(e *Adjusted) error {
 	case Credit:
 		return s.pay(e.Member, e.Amount, e.Stamp)
 	case Void:
-		if _, ok := s.slugs[e.Member]; !ok {
+		if _, ok := s.bySlug(e.Member); !ok {
 			return ErrUnknown
 		}
 		s.voided += e.Amount
@@ -155,11 +170,11 @@ func (s *State) adjust(e *Adjusted) error {
 // standingMember finds a member that was not removed. One whose texts were
 // redacted counts: its removal is still to come.
 func (s *State) standingMember(slug string) (Ordinal, error) {
-	o, ok := s.slugs[slug]
+	o, ok := s.bySlug(slug)
 	switch {
 	case !ok:
 		return 0, ErrUnknown
-	case s.members[o].Removed:
+	case s.has(o, removed):
 		return o, ErrRemoved
 	}
 	return o, nil

@@ -12,7 +12,7 @@ import (
 func (s *State) Digest() [16]byte {
 	s.scratch = AppendBase(s.scratch[:0], s.Base())
 	h := hash128(s.scratch)
-	h.add(s.rows)
+	h.add(s.digest)
 	var d [16]byte
 	binary.BigEndian.PutUint64(d[:8], h.hi)
 	binary.BigEndian.PutUint64(d[8:], h.lo)
@@ -21,9 +21,19 @@ func (s *State) Digest() [16]byte {
 
 // hashRow hashes the row of o together with o.
 func (s *State) hashRow(o Ordinal) sum {
-	s.scratch = binary.BigEndian.AppendUint32(s.scratch[:0], uint32(o))
-	s.scratch = s.AppendRow(s.scratch, o)
-	return hash128(s.scratch)
+	h := hashOrdinal(o)
+	fee, head := s.row(o)
+	h.write(head)
+	s.scratch = s.appendTail(s.scratch[:0], o, fee)
+	h.write(s.scratch)
+	return h
+}
+
+// hashOrdinal begins the hash of a row.
+func hashOrdinal(o Ordinal) sum {
+	h := start128
+	h.write([]byte{byte(o >> 24), byte(o >> 16), byte(o >> 8), byte(o)})
+	return h
 }
 
 // sum is a number modulo 2^128.
@@ -43,14 +53,26 @@ func (a *sum) sub(b sum) {
 
 // hash128 is FNV-1a with 128 bits.
 func hash128(b []byte) sum {
-	// The prime is 2^88 + 0x13b.
-	const low, shift = 0x13b, 24
-	h := sum{0x6c62272e07bb0142, 0x62b821756295c58d}
-	for _, c := range b {
-		h.lo ^= uint64(c)
-		hi, lo := bits.Mul64(h.lo, low)
-		h.hi = hi + h.hi*low + h.lo<<shift
-		h.lo = lo
-	}
+	h := start128
+	h.write(b)
 	return h
+}
+
+// start128 is where FNV-1a begins.
+var start128 = sum{0x6c62272e07bb0142, 0x62b821756295c58d}
+
+// write goes on with FNV-1a. Its prime is 2^88 + 0x13b; the product with the
+// low part is made of halves, because WebAssembly has no multiplication that
+// gives 128 bits.
+func (a *sum) write(b []byte) {
+	const low, shift, half = 0x13b, 24, 1<<32 - 1
+	hi, lo := a.hi, a.lo
+	for _, c := range b {
+		lo ^= uint64(c)
+		p := lo & half * low
+		q := lo>>32*low + p>>32
+		hi = hi*low + lo<<shift + q>>32
+		lo = q<<32 | p&half
+	}
+	a.hi, a.lo = hi, lo
 }

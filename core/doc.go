@@ -13,11 +13,15 @@
 //   - text.go: members' words, which travel beside the events that commit to
 //     them, so that they can be redacted
 //   - limits.go: the bounds of everything
-//   - state.go: [State], the rows and the indexes
+//   - state.go: [State], what the ledger and an instant determine
+//   - store.go: where its rows, indexes and ranking lie: columns in one region
+//     of memory, made of package flat
 //   - apply.go: [State.Apply], one event into the state
 //   - ring.go: ring order, filters, next, previous, random
-//   - rank.go: standing, decay, rank, what it costs to take first
+//   - category.go: the categories in use
+//   - rank.go, recent.go: standing, decay, rank, what it costs to take first
 //   - url.go: one spelling and one identity for each site
+//   - key.go: the identity key of a member, and a quick look at its URL
 //   - lookup.go: whom a reference means
 //   - row.go, digest.go: the rows as bytes, from which a state can be restored,
 //     and one number over all of them
@@ -35,8 +39,21 @@
 // A member's standing is its full total until the grace period after its last
 // bid ends, and then falls in a straight line to nothing over the decay span,
 // in whole cents, rounded down. What is shown is what is compared. Cents change
-// at seconds that can be computed, so the order of the ring is derived anew only
-// when one of those seconds has come.
+// at seconds that can be computed: a heap knows whose do next, and a second moves
+// those members alone, each by a few steps in a counted tree. A heap and not a
+// wheel of timers, which would be a constant factor cheaper for each change:
+// documents say until when they hold, so the next change must be known exactly
+// at any time, and a wheel knows it of its nearest slots alone. When an eighth of
+// all change at once, or the rules do, the order is sorted anew.
+//
+// # Memory
+//
+// Everything that grows with the members lies in one piece of memory, in
+// columns and tables that are offsets into it, so that it can be copied, shared
+// and loaded without a look at what is in it. What bids and time change lies
+// apart from what only joining changes. Indexes grow bucket by bucket. The piece
+// moves to a bigger one when a part of it is full, with an eighth to spare, which
+// costs a copy and nothing else. [Member] is a view: its strings lie there, too.
 //
 // # Removal
 //

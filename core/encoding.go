@@ -3,6 +3,8 @@ package core
 import (
 	"encoding/binary"
 	"unicode/utf8"
+
+	"webring/core/flat"
 )
 
 // The encoding of events, a format for ever. One event has one encoding, and
@@ -251,6 +253,22 @@ func (r *reader) number() int64 {
 		return 0
 	}
 	return int64(n)
+}
+
+// view is string without a copy: it aliases what is read.
+func (r *reader) view() string {
+	b := r.rest
+	if len(b) < 2 || r.failed {
+		r.failed = true
+		return ""
+	}
+	end := 2 + int(b[0])<<8 + int(b[1])
+	if len(b) < end || !utf8.Valid(b[2:end]) {
+		r.failed = true
+		return ""
+	}
+	r.rest = b[end:]
+	return flat.View(b[2:end])
 }
 
 func (r *reader) string() string {

@@ -1,18 +1,79 @@
 package core
 
-import "bytes"
+import (
+	"bytes"
+
+	"webring/core/flat"
+)
 
 // BySlug finds the row with exactly this slug. Slugs of removed members are
 // found too: they are never given again.
-func (s *State) BySlug(slug []byte) (Ordinal, bool) {
-	o, ok := s.slugs[string(slug)]
-	return o, ok
+func (s *State) BySlug(slug []byte) (Ordinal, bool) { return s.bySlug(flat.View(slug)) }
+
+func (s *State) bySlug(slug string) (Ordinal, bool) {
+	if len(slug) > MaxSlug {
+		return 0, false
+	}
+	return s.findSlug(s.seed.Hash(slug), slug)
+}
+
+// findSlug finds a row by its slug and the slug's hash.
+func (s *State) findSlug(hash uint64, slug string) (Ordinal, bool) {
+	p := s.slugs.Probe(hash)
+	for {
+		o, ok := s.slugs.Next(&p)
+		if !ok || s.slug(Ordinal(o)) == slug {
+			return Ordinal(o), ok
+		}
+	}
 }
 
 // ByKey finds the member in the ring with this identity key ([AppendKey]).
 func (s *State) ByKey(key []byte) (Ordinal, bool) {
-	o, ok := s.keys[string(key)]
-	return o, ok
+	if len(key) > MaxURL {
+		return 0, false
+	}
+	return s.findKey(s.seed.Hash(flat.View(key)), flat.View(key))
+}
+
+// findKey finds a member by its key and the key's hash.
+func (s *State) findKey(hash uint64, key string) (Ordinal, bool) {
+	var buf [MaxURL]byte
+	p := s.keys.Probe(hash)
+	for {
+		o, ok := s.keys.Next(&p)
+		if !ok || string(AppendKey(buf[:0], []byte(s.url(Ordinal(o))))) == key {
+			return Ordinal(o), ok
+		}
+	}
+}
+
+// findHost finds the earliest member on a host by the host's name and its hash.
+func (s *State) findHost(hash uint64, host string) (Ordinal, bool) {
+	var buf [MaxURL]byte
+	p := s.hosts.Probe(hash)
+	for {
+		o, ok := s.hosts.Next(&p)
+		if !ok || string(KeyHost(AppendKey(buf[:0], []byte(s.url(Ordinal(o)))))) == host {
+			return Ordinal(o), ok
+		}
+	}
+}
+
+// What the indexes ask for when they split a bucket.
+
+func (s *State) hashSlug(o uint32) uint64 { return s.seed.Hash(s.slug(Ordinal(o))) }
+
+func (s *State) hashKey(o uint32) uint64 {
+	var k key
+	k.of(s.seed, s.url(Ordinal(o)))
+	return k.hash
+}
+
+func (s *State) hashHost(o uint32) uint64 {
+	var k key
+	k.of(s.seed, s.url(Ordinal(o)))
+	return k.host
 }
 
 // Resolve finds the member in the ring that from means, the way a visitor's
@@ -25,7 +86,7 @@ func (s *State) ByKey(key []byte) (Ordinal, bool) {
 // scratch is overwritten and may grow; passing the same one again makes the
 // call free of allocations.
 func (s *State) Resolve(from []byte, scratch *[]byte) (Ordinal, bool) {
-	if o, ok := s.BySlug(from); ok && s.members[o].live() {
+	if o, ok := s.BySlug(from); ok && s.has(o, live) {
 		return o, true
 	}
 	if bareHost(from) {
@@ -33,10 +94,10 @@ func (s *State) Resolve(from []byte, scratch *[]byte) (Ordinal, bool) {
 		n := len(host)
 		host = AppendKey(host, host)
 		*scratch = host
-		if l := s.hosts[string(host[n:])]; len(l) > 0 {
-			return l[0], true
+		if host = host[n:]; len(host) > maxHostBytes {
+			return 0, false
 		}
-		return 0, false
+		return s.findHost(s.seed.Hash(flat.View(host)), flat.View(host))
 	}
 	// No member's URL is longer, so of a longer one only the path can matter.
 	if len(from) > MaxURL {

@@ -1,9 +1,10 @@
 package core
 
 import (
-	"cmp"
 	"math/bits"
 	"slices"
+
+	"webring/core/flat"
 )
 
 // never is the second of a change that will not come.
@@ -19,6 +20,9 @@ func standing(total, elapsed, decay int64) int64 {
 	case elapsed >= decay:
 		return 0
 	}
+	if uint64(total)|uint64(decay) < 1<<32 {
+		return int64(uint64(total) * uint64(decay-elapsed) / uint64(decay))
+	}
 	hi, lo := bits.Mul64(uint64(total), uint64(decay-elapsed))
 	cents, _ := bits.Div64(hi, lo, uint64(decay)) // hi < decay: the quotient is below total
 	return int64(cents)
@@ -29,6 +33,9 @@ func standing(total, elapsed, decay int64) int64 {
 // where its next step is.
 func stepBelow(total, cents, decay int64) int64 {
 	// The longest remainder r with total×r < cents×decay, counted from the end.
+	if uint64(cents)|uint64(decay) < 1<<32 {
+		return decay - int64((uint64(cents)*uint64(decay)-1)/uint64(total))
+	}
 	hi, lo := bits.Mul64(uint64(cents), uint64(decay))
 	q, rest := bits.Div64(hi, lo, uint64(total)) // hi < total: the quotient is at most decay
 	if rest == 0 {
@@ -37,15 +44,17 @@ func stepBelow(total, cents, decay int64) int64 {
 	return decay - int64(q)
 }
 
+// latest is after every second that a state can reach.
+const latest = 1<<(64-flat.HeapBits) - 1
+
 // curve gives a member's standing at second now, the second at which it last
 // changed by the passing of time (or before which it never did: 0), and the
 // second at which it will next change.
-func curve(m *Member, r *Rules, now int64) (cents, since, until int64) {
-	total := m.Total()
-	if m.Bids == 0 {
+func curve(total, bids, lastBid int64, r *Rules, now int64) (cents, since, until int64) {
+	if bids == 0 {
 		return total, 0, never
 	}
-	start := m.LastBid/1000 + r.Grace
+	start := lastBid/1000 + r.Grace
 	cents = standing(total, now-start, r.Decay)
 	until = never
 	if cents > 0 {
@@ -57,25 +66,40 @@ func curve(m *Member, r *Rules, now int64) (cents, since, until int64) {
 	return cents, since, until
 }
 
+func (s *State) curve(o Ordinal) (cents, since, until int64) {
+	bids := s.bids[o]
+	return curve(s.fee(o)+bids, bids, s.lastBid[o], s.rules, s.clock)
+}
+
 // ranking is the order of the members in the ring by standing at one second,
 // descending, then by join. It is derived: the rows and the clock determine it.
 //
-// It is kept as a sorted slice, so an event costs one memory move and a second
-// in which somebody's standing changes costs one sort.
+// The order is a counted tree of standing and ordinal, and whose standing
+// changes when is a heap, both in the store. Seconds in which nothing changes
+// cost nothing, others a few steps down tree and heap for each change.
 type ranking struct {
-	cents   []int64   // by ordinal: standing, as displayed and as compared
-	since   []int64   // by ordinal: second at which time last changed it
-	until   []int64   // by ordinal: second at which time next will
-	place   []int32   // by ordinal: rank, 0 for members not in the ring
-	order   []Ordinal // by rank − 1
-	next    int64     // first second after the clock at which a standing changes
-	last    int64     // last second up to the clock at which one did
 	pending []Ordinal // rows that events touched since the last Advance
 	stale   bool      // everything must be derived anew
+	recent  recent
+	first   Ordinal // the leader
+	leading int64   // its standing
 }
 
 // touch notes that an event changed what the ranking of o rests on.
-func (k *ranking) touch(o Ordinal) { k.pending = append(k.pending, o) }
+func (k *ranking) touch(o Ordinal) {
+	if !k.stale {
+		k.pending = append(k.pending, o)
+	}
+}
+
+// rankKey orders by standing, descending, and then by join.
+func rankKey(cents int64, o Ordinal) uint64 {
+	return uint64(MaxTotal-cents)<<flat.HeapBits | uint64(o)
+}
+
+func rankedAs(key uint64) (cents int64, o Ordinal) {
+	return MaxTotal - int64(key>>flat.HeapBits), Ordinal(key & (maxRows - 1))
+}
 
 // Advance brings the clock to second now, if it is behind, and the ranking to
 // the clock. Ranks, standings and quotes may only be read after it: events
@@ -84,14 +108,24 @@ func (k *ranking) touch(o Ordinal) { k.pending = append(k.pending, o) }
 func (s *State) Advance(now int64) {
 	s.clock = max(s.clock, now)
 	k := &s.ranking
-	if k.stale || s.clock >= k.next || len(k.pending) > len(s.members)/8+1 {
-		s.rank()
+	many := s.rows/8 + 64
+	if k.stale || len(k.pending) > many || s.due.Due(s.clock, 0, many+1) > many {
+		s.rankAll()
 		return
 	}
+	for s.due.Len > 0 {
+		o, due := s.due.First()
+		if due > s.clock {
+			break
+		}
+		s.step(Ordinal(o))
+	}
 	for _, o := range k.pending {
-		s.rerank(o)
+		s.rank(o)
 	}
 	k.pending = k.pending[:0]
+	s.lead()
+	k.recent.complete(s)
 }
 
 // Rewind sets the clock back to second now, but not before the last event, for
@@ -99,123 +133,207 @@ func (s *State) Advance(now int64) {
 // anew.
 func (s *State) Rewind(now int64) {
 	s.clock = max(now, s.stamp/1000)
-	s.rank()
+	s.rankAll()
 }
 
-// rank derives the whole ranking.
-func (s *State) rank() {
+// step brings a member whose standing has changed by time to where it now is.
+func (s *State) step(o Ordinal) {
+	was := s.standings[o]
+	s.ranking.recent.drop(s.since(o, was))
+	cents, since, until := s.curve(o)
+	s.ranking.recent.add(since)
+	s.standings[o] = cents
+	s.ranks.Delete(rankKey(was, o))
+	s.reserve(s.rows, s.used)
+	s.ranks.Insert(rankKey(cents, o))
+	if until <= latest {
+		s.due.Move(uint32(o), until)
+	} else {
+		s.due.Remove(uint32(o))
+	}
+}
+
+// since is when a member's standing came to be cents by time, 0 if it did not.
+func (s *State) since(o Ordinal, cents int64) int64 {
+	total := s.total(o)
+	if cents >= total || s.bids[o] == 0 {
+		return 0
+	}
+	return s.lastBid[o]/1000 + s.rules.Grace + stepBelow(total, cents+1, s.rules.Decay)
+}
+
+// rank puts a member that stands in the ring into the ranking.
+func (s *State) rank(o Ordinal) {
+	if s.flags[o]&(live|ranked) != live {
+		return
+	}
+	cents, since, until := s.curve(o)
+	s.flags[o] |= ranked
+	s.standings[o] = cents
+	s.ranking.recent.add(since)
+	s.reserve(s.rows, s.used)
+	s.ranks.Insert(rankKey(cents, o))
+	if until <= latest {
+		s.due.Push(uint32(o), until)
+	}
+}
+
+// unrank takes a member out of the ranking, before an event changes its row.
+func (s *State) unrank(o Ordinal) {
+	if s.ranking.stale || !s.has(o, ranked) {
+		return
+	}
+	cents := s.standings[o]
+	s.flags[o] &^= ranked
+	s.ranking.recent.drop(s.since(o, cents))
+	s.ranks.Delete(rankKey(cents, o))
+	s.due.Remove(uint32(o))
+}
+
+// rankAll derives the whole ranking: the order by a radix sort, without any
+// memory but that of the ranking itself.
+func (s *State) rankAll() {
 	k := &s.ranking
 	k.stale, k.pending = false, k.pending[:0]
-	k.grow(len(s.members))
-	clear(k.place)
-	k.next, k.last = never, 0
-	k.order = append(k.order[:0], s.lists[Filter{}]...)
-	for _, o := range k.order {
-		cents, since, until := curve(&s.members[o], s.rules, s.clock)
-		k.cents[o], k.since[o], k.until[o] = cents, since, until
-		k.next, k.last = min(k.next, until), max(k.last, since)
+	s.due.Len = 0
+	s.ranks = flat.Tree{Nodes: s.ranks.Nodes}
+	s.reserve(s.rows, s.used)
+	clear(s.due.Places)
+	k.recent = recent{}
+	n := 0
+	for o := range Ordinal(s.rows) {
+		s.flags[o] &^= ranked
+		if !s.has(o, live) {
+			continue
+		}
+		s.flags[o] |= ranked
+		cents, since, _ := s.curve(o)
+		k.recent.add(since)
+		s.standings[o] = cents
+		s.due.Entries[n] = rankKey(cents, o)
+		n++
 	}
-	slices.SortFunc(k.order, k.compare)
-	for i, o := range k.order {
-		k.place[o] = int32(i + 1)
+	// The tree's memory is longer than that of its keys.
+	sortKeys(s.due.Entries[:n], s.ranks.Nodes[:n])
+	s.ranks.Build(s.due.Entries[:n])
+	n = 0
+	for o := range Ordinal(s.rows) {
+		if s.has(o, live) {
+			if _, _, until := s.curve(o); until <= latest {
+				s.due.Entries[n] = uint64(until)<<flat.HeapBits | uint64(o)
+				n++
+			}
+		}
+	}
+	s.due.Order(n)
+	s.lead()
+}
+
+// sortKeys sorts keys, eight bits at a time from the lowest on; spare is as
+// long and is overwritten.
+func sortKeys(keys, spare []uint64) {
+	if len(keys) <= 512 {
+		slices.Sort(keys)
+		return
+	}
+	from, to := keys, spare
+	for shift := 0; shift < 64; shift += 8 {
+		var counts [256]int
+		for _, key := range from {
+			counts[byte(key>>shift)]++
+		}
+		if counts[byte(from[0]>>shift)] == len(from) {
+			continue // all are alike
+		}
+		at := 0
+		for i, n := range counts {
+			counts[i], at = at, at+n
+		}
+		for _, key := range from {
+			digit := byte(key >> shift)
+			to[counts[digit]] = key
+			counts[digit]++
+		}
+		from, to = to, from
+	}
+	if &from[0] != &keys[0] {
+		copy(keys, from)
 	}
 }
 
-// rerank moves one member to its place.
-func (s *State) rerank(o Ordinal) {
-	k := &s.ranking
-	k.grow(len(s.members))
-	from, to := len(k.order), len(k.order)
-	bounding := false // whether a bound of the ring rested on the member
-	if at := k.place[o]; at != 0 {
-		from = int(at - 1)
-		k.order = slices.Delete(k.order, from, from+1)
-		k.place[o] = 0
-		bounding = k.until[o] == k.next && k.next != never || k.since[o] == k.last && k.last != 0
-	}
-	if m := &s.members[o]; m.live() {
-		k.cents[o], k.since[o], k.until[o] = curve(m, s.rules, s.clock)
-		to, _ = slices.BinarySearchFunc(k.order, o, k.compare)
-		k.order = slices.Insert(k.order, to, o)
-		k.next, k.last = min(k.next, k.until[o]), max(k.last, k.since[o])
-	}
-	for i := min(from, to); i < len(k.order) && i <= max(from, to); i++ {
-		k.place[k.order[i]] = int32(i + 1)
-	}
-	if bounding {
-		k.bounds()
+// lead notes who leads.
+func (s *State) lead() {
+	if s.ranks.Len > 0 {
+		s.ranking.leading, s.ranking.first = rankedAs(s.ranks.At(0))
 	}
 }
 
-// bounds derives the seconds between which all standings hold.
-func (k *ranking) bounds() {
-	k.next, k.last = never, 0
-	for _, o := range k.order {
-		k.next, k.last = min(k.next, k.until[o]), max(k.last, k.since[o])
-	}
-}
-
-func (k *ranking) grow(n int) {
-	for len(k.cents) < n {
-		k.cents = append(k.cents, 0)
-		k.since = append(k.since, 0)
-		k.until = append(k.until, never)
-		k.place = append(k.place, 0)
-	}
-}
-
-func (k *ranking) compare(a, b Ordinal) int {
-	return cmp.Or(cmp.Compare(k.cents[b], k.cents[a]), cmp.Compare(a, b))
-}
-
-// settled gives the ranking to a reader.
-func (s *State) settled() *ranking {
+// settled makes sure that the ranking may be read.
+func (s *State) settled() {
 	if len(s.ranking.pending) > 0 || s.ranking.stale {
 		panic("core: ranking read before Advance")
 	}
-	return &s.ranking
 }
 
 // Standing is the member's standing in cents at the state's clock: what is
 // shown, and what is compared. It is 0 for members not in the ring.
 func (s *State) Standing(o Ordinal) int64 {
-	if k := s.settled(); k.place[o] != 0 {
-		return k.cents[o]
+	s.settled()
+	if s.has(o, ranked) {
+		return s.standings[o]
 	}
 	return 0
 }
 
 // Rank is the member's 1-based rank, 0 for members not in the ring.
-func (s *State) Rank(o Ordinal) int { return int(s.settled().place[o]) }
+func (s *State) Rank(o Ordinal) int {
+	s.settled()
+	if !s.has(o, ranked) {
+		return 0
+	}
+	return s.ranks.Rank(rankKey(s.standings[o], o)) + 1
+}
 
-// Ranked gives the members in the ring by rank. The list stays the state's
-// and holds until its next change; it is not in ring order.
-func (s *State) Ranked() []Ordinal { return s.settled().order }
+// AppendRanked appends up to count members in the order of their ranks, from
+// the one at rank from + 1 on, to dst.
+func (s *State) AppendRanked(dst []Ordinal, from, count int) []Ordinal {
+	s.settled()
+	var some [64]uint64
+	for count = min(count, s.ranks.Len-from); count > 0; {
+		keys := s.ranks.Append(some[:0], from, min(count, len(some)))
+		for _, key := range keys {
+			dst = append(dst, Ordinal(key&(maxRows-1)))
+		}
+		from += len(keys)
+		count -= len(keys)
+	}
+	return dst
+}
 
 // ToTakeFirst gives the least single payment in cents that puts o at rank 1
 // now, at least the minimum bid. It reports false for the leader itself and
 // for members not in the ring.
 func (s *State) ToTakeFirst(o Ordinal) (cents int64, ok bool) {
-	k := s.settled()
-	if k.place[o] <= 1 {
+	s.settled()
+	k := &s.ranking
+	if !s.has(o, ranked) || o == k.first {
 		return 0, false
 	}
-	leader := k.order[0]
-	need := k.cents[leader]
-	if o > leader {
+	need := k.leading
+	if o > k.first {
 		need++ // the earlier join wins ties
 	}
-	return max(s.rules.MinBid, need-s.members[o].Total()), true
+	return max(s.rules.MinBid, need-s.total(o)), true
 }
 
 // JoinAtFirst gives the least opening bid in cents that lets a new member join
 // at rank 1 now: 0 when the fee alone does, otherwise at least the minimum bid.
 func (s *State) JoinAtFirst() int64 {
-	k := s.settled()
-	if len(k.order) == 0 {
+	s.settled()
+	if s.ranks.Len == 0 {
 		return 0
 	}
-	need := k.cents[k.order[0]] + 1 - s.rules.Fee
+	need := s.ranking.leading + 1 - s.rules.Fee
 	if need <= 0 {
 		return 0
 	}
@@ -226,7 +344,17 @@ func (s *State) JoinAtFirst() int64 {
 // 0 if it never did; NextChange is the next one, or the highest int64 if there
 // is none. Between two events, documents that show standings, ranks or quotes
 // are the same bytes from ChangedAt until NextChange.
-func (s *State) ChangedAt() int64 { return s.settled().last }
+func (s *State) ChangedAt() int64 {
+	s.settled()
+	return s.ranking.recent.last()
+}
 
 // NextChange is described at [State.ChangedAt].
-func (s *State) NextChange() int64 { return s.settled().next }
+func (s *State) NextChange() int64 {
+	s.settled()
+	if s.due.Len == 0 {
+		return never
+	}
+	_, due := s.due.First()
+	return due
+}

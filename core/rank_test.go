@@ -74,11 +74,11 @@ func TestTheBoundsOfAStandingAreExact(t *testing.T) {
 	t.Logf("seed %d", seed)
 	for range 300 {
 		r := &Rules{Grace: random.Int64N(20), Decay: 1 + random.Int64N(60)}
-		m := &Member{Fee: random.Int64N(100), Bids: 1 + random.Int64N(100), LastBid: 5000 + random.Int64N(1000)}
+		m := Member{Fee: random.Int64N(100), Bids: 1 + random.Int64N(100), LastBid: 5000 + random.Int64N(1000)}
 		const end = 5 + 20 + 60 + 5
 		at := func(now int64) int64 { return floor(m.Total(), now-m.LastBid/1000-r.Grace, r.Decay) }
 		for now := m.LastBid / 1000; now < end; now++ {
-			cents, since, until := curve(m, r, now)
+			cents, since, until := curve(m.Total(), m.Bids, m.LastBid, r, now)
 			wantSince, wantUntil := int64(0), int64(never)
 			for second := now; second > 5 && wantSince == 0; second-- {
 				if at(second) != at(second-1) {
@@ -98,13 +98,13 @@ func TestTheBoundsOfAStandingAreExact(t *testing.T) {
 }
 
 func TestAFeeStandsForEver(t *testing.T) {
-	if cents, since, until := curve(&Member{Fee: 100}, &Rules{Decay: 1}, 1<<40); cents != 100 || since != 0 || until != never {
+	if cents, since, until := curve(100, 0, 0, &Rules{Decay: 1}, 1<<40); cents != 100 || since != 0 || until != never {
 		t.Errorf("%d cents from %d until %d", cents, since, until)
 	}
 }
 
 func TestReadingRanksBeforeAdvancePanics(t *testing.T) {
-	s := NewState(1)
+	s := NewState(1, 1)
 	event, err := AppendEvent(nil, &Rules{Name: "n", BaseURL: "b", MinBid: 1, Decay: 1})
 	if err == nil {
 		err = s.Apply(event, nil)
@@ -117,5 +117,5 @@ func TestReadingRanksBeforeAdvancePanics(t *testing.T) {
 			t.Error("ranks were read that were behind")
 		}
 	}()
-	s.Ranked()
+	s.AppendRanked(nil, 0, 1)
 }

@@ -2,116 +2,187 @@ package core
 
 import (
 	"math/bits"
-	"slices"
+
+	"webring/core/flat"
 )
 
-// Filter selects members. The zero value of a field selects all.
-type Filter struct {
-	Kind     Kind
-	Category string
+// List is a set of members in ring order. Lists taken from a state hold until
+// its next change. All functions are O(log n) or better, and none allocates.
+type List struct {
+	s    *State
+	len  int
+	kind Kind
+	// Of a category: its tree is that of all, in which it takes these places.
+	tree  bool
+	id    uint64
+	first int
 }
 
-// List is a set of members in ring order. Lists taken from a state stay the
-// state's and hold until its next change. All functions are O(log n) or better.
-type List []Ordinal
-
 // Select gives the members in the ring that match. A category that is not in
-// use matches nothing. It does not allocate.
+// use matches nothing.
 func (s *State) Select(kind Kind, category []byte) List {
-	return s.lists[Filter{kind, string(category)}]
+	l := List{s: s, kind: kind}
+	if int(kind) >= kinds {
+		return l
+	}
+	if len(category) == 0 {
+		l.len = s.marks[kind].Len
+		return l
+	}
+	c, ok := s.categories.find(flat.View(category))
+	if !ok {
+		return l
+	}
+	l.tree, l.id = true, listKey(c, kind, 0)
+	l.len = s.categories.all[c].members[kind]
+	l.first = s.lists.Rank(l.id)
+	return l
+}
+
+// listKey is the key of a member in the tree of all lists of categories.
+func listKey(category int, kind Kind, o Ordinal) uint64 {
+	return uint64(category*kinds+int(kind))<<32 | uint64(o)
 }
 
 // Position is the 1-based place of a live member in the ring.
-func (s *State) Position(o Ordinal) int {
-	i, _ := slices.BinarySearch(s.lists[Filter{}], o)
-	return i + 1
+func (s *State) Position(o Ordinal) int { return s.marks[0].Rank(uint32(o)) + 1 }
+
+// Len is the number of members in the list.
+func (l List) Len() int { return l.len }
+
+// At gives the member at place i of the list, from 0 on; there must be one.
+func (l List) At(i int) Ordinal {
+	if l.tree {
+		return Ordinal(uint32(l.s.lists.At(l.first + i)))
+	}
+	return Ordinal(l.s.marks[l.kind].At(i, l.s.rows))
+}
+
+// Append appends up to count members from place i on to dst.
+func (l List) Append(dst []Ordinal, i, count int) []Ordinal {
+	for count = min(count, l.len-i); count > 0; {
+		if !l.tree {
+			return flat.AppendMarked(&l.s.marks[l.kind], dst, i, count, l.s.rows)
+		}
+		var some [64]uint64
+		for _, key := range l.s.lists.Append(some[:0], l.first+i, min(count, len(some))) {
+			dst = append(dst, Ordinal(uint32(key)))
+			i++
+			count--
+		}
+	}
+	return dst
+}
+
+// find gives how many members of the list come before o, and whether o is in it.
+func (l List) find(o Ordinal) (before int, found bool) {
+	if int(o) >= l.s.rows {
+		return l.len, false
+	}
+	if l.tree {
+		before = l.s.lists.Rank(l.id|uint64(o)) - l.first
+		return before, before < l.len && l.At(before) == o
+	}
+	m := &l.s.marks[l.kind]
+	return m.Rank(uint32(o)), m.Has(uint32(o))
 }
 
 // After gives the nearest member after o in ring order, wrapping around; o
 // need not be in the list. It reports false for an empty list.
 func (l List) After(o Ordinal) (Ordinal, bool) {
-	if len(l) == 0 {
+	if l.len == 0 {
 		return 0, false
 	}
-	i, found := slices.BinarySearch(l, o)
+	i, found := l.find(o)
 	if found {
 		i++
 	}
-	return l[i%len(l)], true
+	if i >= l.len {
+		i = 0
+	}
+	return l.At(i), true
 }
 
 // Before is [List.After] in the other direction.
 func (l List) Before(o Ordinal) (Ordinal, bool) {
-	if len(l) == 0 {
+	if l.len == 0 {
 		return 0, false
 	}
-	i, _ := slices.BinarySearch(l, o)
-	return l[(i+len(l)-1)%len(l)], true
+	i, _ := l.find(o)
+	if i == 0 {
+		i = l.len
+	}
+	return l.At(i - 1), true
 }
 
 // Random picks uniformly by the 64 random bits given.
 func (l List) Random(random uint64) (Ordinal, bool) {
-	if len(l) == 0 {
+	if l.len == 0 {
 		return 0, false
 	}
-	i, _ := bits.Mul64(random, uint64(len(l)))
-	return l[i], true
+	i, _ := bits.Mul64(random, uint64(l.len))
+	return l.At(int(i)), true
 }
 
 // RandomOther is [List.Random] among all but o; o itself is picked only when
 // it is the whole list.
 func (l List) RandomOther(random uint64, o Ordinal) (Ordinal, bool) {
-	at, found := slices.BinarySearch(l, o)
-	if !found || len(l) == 1 {
+	if l.len <= 1 {
 		return l.Random(random)
 	}
-	i, _ := bits.Mul64(random, uint64(len(l)-1))
+	at, found := l.find(o)
+	if !found {
+		return l.Random(random)
+	}
+	i, _ := bits.Mul64(random, uint64(l.len-1))
 	if int(i) >= at {
 		i++
 	}
-	return l[i], true
+	return l.At(int(i)), true
 }
 
-// filters are the four lists that a member stands in.
-func filters(m *Member) [4]Filter {
-	return [4]Filter{{}, {Kind: m.Kind}, {Category: m.Category}, {m.Kind, m.Category}}
-}
+// enter puts the newest row, of a member that stands in the ring, into it and
+// the indexes.
+func (s *State) enter(o Ordinal, kind Kind, name string, k *key) {
+	s.flags[o] |= live
+	s.keys.Insert(k.hash, uint32(o), s.hashKey)
+	s.marks[0].Add(uint32(o))
+	s.marks[kind].Add(uint32(o))
+	category := s.categories.join(name, kind)
+	s.lists.Insert(listKey(category, 0, o))
+	s.lists.Insert(listKey(category, kind, o))
 
-// enter puts the newest row into the ring and its indexes.
-func (s *State) enter(o Ordinal) {
-	m := &s.members[o]
-	s.keys[m.key] = o
-	host := string(KeyHost([]byte(m.key)))
-	s.hosts[host] = append(s.hosts[host], o)
-	for _, f := range filters(m) {
-		if f == (Filter{Category: m.Category}) && len(s.lists[f]) == 0 {
-			i, _ := slices.BinarySearch(s.categories, m.Category)
-			s.categories = slices.Insert(s.categories, i, m.Category)
-		}
-		s.lists[f] = append(s.lists[f], o)
+	// The members on one host are a circle in ring order. The index has the
+	// first; before it stands the last.
+	first, ok := s.findHost(k.host, k.hostText())
+	if !ok {
+		s.hosts.Insert(k.host, uint32(o), s.hashHost)
+		s.hostNext[o], s.hostPrev[o] = uint32(o), uint32(o)
+		return
 	}
+	last := s.hostPrev[first]
+	s.hostNext[last], s.hostPrev[first] = uint32(o), uint32(o)
+	s.hostNext[o], s.hostPrev[o] = uint32(first), last
 }
 
 // leave takes a live member out of the ring and its indexes.
 func (s *State) leave(o Ordinal) {
-	m := &s.members[o]
-	delete(s.keys, m.key)
-	dropFrom(s.hosts, string(KeyHost([]byte(m.key))), o)
-	for _, f := range filters(m) {
-		dropFrom(s.lists, f, o)
-	}
-	if len(s.lists[Filter{Category: m.Category}]) == 0 {
-		i, _ := slices.BinarySearch(s.categories, m.Category)
-		s.categories = slices.Delete(s.categories, i, i+1)
-	}
-}
-
-func dropFrom[K comparable](lists map[K]List, k K, o Ordinal) {
-	l := lists[k]
-	i, _ := slices.BinarySearch(l, o)
-	if l = slices.Delete(l, i, i+1); len(l) == 0 {
-		delete(lists, k)
+	m := s.Member(o)
+	var k key
+	k.of(s.seed, m.URL)
+	s.keys.Remove(k.hash, uint32(o))
+	if next, prev := s.hostNext[o], s.hostPrev[o]; next == uint32(o) {
+		s.hosts.Remove(k.host, uint32(o))
 	} else {
-		lists[k] = l
+		if first, _ := s.findHost(k.host, k.hostText()); first == o {
+			s.hosts.Replace(k.host, uint32(o), next)
+		}
+		s.hostNext[prev], s.hostPrev[next] = next, prev
 	}
+	category := s.categories.leave(m.Category, m.Kind)
+	s.lists.Delete(listKey(category, 0, o))
+	s.lists.Delete(listKey(category, m.Kind, o))
+	s.marks[0].Remove(uint32(o), s.rows)
+	s.marks[m.Kind].Remove(uint32(o), s.rows)
+	s.flags[o] &^= live
 }

@@ -3,6 +3,7 @@ package core_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,24 +11,44 @@ import (
 	"webring/core/coretest"
 )
 
+// lists gives the members of these ordinals, of twelve in a ring, as lists of
+// every sort: by kind, by category, and by both.
+func lists(t *testing.T, members ...core.Ordinal) []core.List {
+	t.Helper()
+	r := coretest.NewRing(t)
+	for o := range core.Ordinal(12) {
+		r.Join(fmt.Sprint("m", o), fmt.Sprintf("https://m%d.example/", o), func(e *core.Joined, _ *core.Texts) {
+			if slices.Contains(members, o) {
+				e.Kind, e.Category = core.MCP, "listed"
+			}
+		})
+	}
+	return []core.List{r.Select(core.MCP, nil), r.Select(0, []byte("listed")), r.Select(core.MCP, []byte("listed"))}
+}
+
 func TestListsOfNoneOneAndTwo(t *testing.T) {
 	for _, c := range []struct {
-		list          core.List
+		list          []core.Ordinal
 		from          core.Ordinal
 		after, before int // -1 for none
 	}{
-		{core.List{}, 3, -1, -1},
-		{core.List{3}, 3, 3, 3}, {core.List{3}, 0, 3, 3}, {core.List{3}, 9, 3, 3},
-		{core.List{3, 5}, 3, 5, 5}, {core.List{3, 5}, 5, 3, 3}, {core.List{3, 5}, 4, 5, 3}, {core.List{3, 5}, 0, 3, 5}, {core.List{3, 5}, 9, 3, 5},
-		{core.List{3, 5, 8}, 5, 8, 3}, {core.List{3, 5, 8}, 8, 3, 5}, {core.List{3, 5, 8}, 3, 5, 8}, {core.List{3, 5, 8}, 6, 8, 5},
+		{nil, 3, -1, -1},
+		{[]core.Ordinal{3}, 3, 3, 3}, {[]core.Ordinal{3}, 0, 3, 3}, {[]core.Ordinal{3}, 9, 3, 3}, {[]core.Ordinal{3}, 99, 3, 3},
+		{[]core.Ordinal{3, 5}, 3, 5, 5}, {[]core.Ordinal{3, 5}, 5, 3, 3}, {[]core.Ordinal{3, 5}, 4, 5, 3}, {[]core.Ordinal{3, 5}, 0, 3, 5}, {[]core.Ordinal{3, 5}, 9, 3, 5},
+		{[]core.Ordinal{3, 5, 8}, 5, 8, 3}, {[]core.Ordinal{3, 5, 8}, 8, 3, 5}, {[]core.Ordinal{3, 5, 8}, 3, 5, 8}, {[]core.Ordinal{3, 5, 8}, 6, 8, 5},
 	} {
-		o, ok := c.list.After(c.from)
-		if ok != (c.after >= 0) || ok && int(o) != c.after {
-			t.Errorf("after %d in %d: %d %t, want %d", c.from, c.list, o, ok, c.after)
-		}
-		o, ok = c.list.Before(c.from)
-		if ok != (c.before >= 0) || ok && int(o) != c.before {
-			t.Errorf("before %d in %d: %d %t, want %d", c.from, c.list, o, ok, c.before)
+		for i, l := range lists(t, c.list...) {
+			o, ok := l.After(c.from)
+			if ok != (c.after >= 0) || ok && int(o) != c.after {
+				t.Errorf("list %d: after %d in %d: %d %t, want %d", i, c.from, c.list, o, ok, c.after)
+			}
+			o, ok = l.Before(c.from)
+			if ok != (c.before >= 0) || ok && int(o) != c.before {
+				t.Errorf("list %d: before %d in %d: %d %t, want %d", i, c.from, c.list, o, ok, c.before)
+			}
+			if got := l.Append(nil, 0, 99); !slices.Equal(got, c.list) || l.Len() != len(c.list) {
+				t.Errorf("list %d: %d of %d, want %d", i, got, l.Len(), c.list)
+			}
 		}
 	}
 }
@@ -35,38 +56,42 @@ func TestListsOfNoneOneAndTwo(t *testing.T) {
 // Every member's share of all 64-bit numbers is the same, the first's and the
 // last's too.
 func TestRandomIsUniform(t *testing.T) {
-	l := core.List{2, 3, 5, 7, 11}
 	const draws = 100_000
-	for _, c := range []struct {
-		without core.Ordinal
-		among   int
-	}{{99, 5}, {2, 4}, {5, 4}, {11, 4}} {
-		counts := map[core.Ordinal]int{}
-		for i := range uint64(draws) {
-			o, ok := l.RandomOther(i*(math.MaxUint64/draws), c.without)
-			if !ok || o == c.without {
-				t.Fatalf("%d without %d", o, c.without)
+	for _, l := range lists(t, 2, 3, 5, 7, 11) {
+		for _, c := range []struct {
+			without core.Ordinal
+			among   int
+		}{{99, 5}, {2, 4}, {5, 4}, {11, 4}} {
+			counts := map[core.Ordinal]int{}
+			for i := range uint64(draws) {
+				o, ok := l.RandomOther(i*(math.MaxUint64/draws), c.without)
+				if !ok || o == c.without {
+					t.Fatalf("%d without %d", o, c.without)
+				}
+				counts[o]++
 			}
-			counts[o]++
-		}
-		for o, n := range counts {
-			if want := draws / c.among; n < want-2 || n > want+2 {
-				t.Errorf("without %d, %d was drawn %d times of %d", c.without, o, n, draws)
+			for o, n := range counts {
+				if want := draws / c.among; n < want-2 || n > want+2 {
+					t.Errorf("without %d, %d was drawn %d times of %d", c.without, o, n, draws)
+				}
 			}
-		}
-		if len(counts) != c.among {
-			t.Errorf("without %d: %d members were drawn", c.without, len(counts))
+			if len(counts) != c.among {
+				t.Errorf("without %d: %d members were drawn", c.without, len(counts))
+			}
 		}
 	}
+	one, none := lists(t, 4), lists(t)
 	for _, bits := range []uint64{0, math.MaxUint64} {
-		if o, ok := (core.List{4}).RandomOther(bits, 4); !ok || o != 4 {
-			t.Errorf("the only member is itself, not %d %t", o, ok)
-		}
-		if _, ok := (core.List{}).RandomOther(bits, 4); ok {
-			t.Error("nobody was drawn from nobody")
-		}
-		if _, ok := (core.List{}).Random(bits); ok {
-			t.Error("nobody was drawn from nobody")
+		for i := range one {
+			if o, ok := one[i].RandomOther(bits, 4); !ok || o != 4 {
+				t.Errorf("the only member is itself, not %d %t", o, ok)
+			}
+			if _, ok := none[i].RandomOther(bits, 4); ok {
+				t.Error("nobody was drawn from nobody")
+			}
+			if _, ok := none[i].Random(bits); ok {
+				t.Error("nobody was drawn from nobody")
+			}
 		}
 	}
 }
@@ -78,7 +103,7 @@ func TestPositionsAreDense(t *testing.T) {
 	}
 	r.Remove("m0", false)
 	r.Remove("m3", true)
-	for i, o := range r.Select(0, nil) {
+	for i, o := range r.Select(0, nil).Append(nil, 0, r.Len()) {
 		if r.Position(o) != i+1 {
 			t.Errorf("%s at place %d has the position %d", r.Member(o).Slug, i+1, r.Position(o))
 		}
@@ -90,6 +115,7 @@ func TestReadingAllocatesNothing(t *testing.T) {
 	for i := range 50 {
 		r.Join(fmt.Sprint("m", i), fmt.Sprintf("https://m%d.example/docs", i))
 	}
+	ranked := make([]core.Ordinal, 0, 50)
 	category, scratch := []byte("general"), make([]byte, 0, 1024)
 	refs := [][]byte{[]byte("m7"), []byte("https://WWW.m7.example/docs/a/b/?q"), []byte("M7.example."), []byte("nobody"), []byte("https://nobody.example/"), []byte("%%")}
 	if n := testing.AllocsPerRun(100, func() {
@@ -102,7 +128,10 @@ func TestReadingAllocatesNothing(t *testing.T) {
 		r.Position(7)
 		r.ToTakeFirst(7)
 		r.JoinAtFirst()
-		r.Ranked()
+		r.AppendRanked(ranked, 0, 50)
+		r.Rank(7)
+		l.Append(ranked, 0, 50)
+		r.Member(7)
 		r.BySlug(refs[0])
 		r.ByKey(refs[1])
 	}); n != 0 {

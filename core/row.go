@@ -63,30 +63,32 @@ func DecodeBase(b []byte) (Base, error) {
 //
 // Equal rows have equal encodings: the digest of a state is made of them.
 func (s *State) AppendRow(dst []byte, o Ordinal) []byte {
-	m := &s.members[o]
-	dst = appendString(dst, m.Slug)
-	dst = append(dst, byte(m.Kind))
-	for _, text := range [...]string{m.Category, m.Name, m.URL, m.Description, m.Report} {
-		dst = appendString(dst, text)
-	}
-	dst = appendScore(dst, m.Score)
-	for _, n := range [...]int64{m.Joined, m.LastBid, m.Fee, m.Bids} {
-		dst = appendNumber(dst, n)
-	}
-	dst = appendFlag(dst, m.Removed)
-	return appendFlag(dst, m.Redacted)
+	fee, head := s.row(o)
+	return s.appendTail(append(dst, head...), o, fee)
 }
 
+// appendTail appends what of a row changes, and its fee: all from last-bid on.
+func (s *State) appendTail(dst []byte, o Ordinal, fee int64) []byte {
+	dst = appendNumber(dst, s.lastBid[o])
+	dst = appendNumber(dst, fee)
+	dst = appendNumber(dst, s.bids[o])
+	dst = appendFlag(dst, s.has(o, removed))
+	return appendFlag(dst, s.has(o, redacted))
+}
+
+// tail is the length of what appendTail appends.
+const tail = 3*8 + 2
+
+// decodeRow reads and checks one row from all of b. Strings in the result alias
+// b.
 func decodeRow(b []byte) (m Member, err error) {
 	r := reader{rest: b}
-	m.Slug, m.Kind = r.string(), Kind(r.byte())
-	for _, text := range [...]*string{&m.Category, &m.Name, &m.URL, &m.Description, &m.Report} {
-		*text = r.string()
+	m.Slug, m.Kind = r.view(), Kind(r.byte())
+	m.Category, m.Name, m.URL, m.Description, m.Report = r.view(), r.view(), r.view(), r.view(), r.view()
+	if r.flag() {
+		m.Score = Score{Given: true, Value: r.byte(), Provider: r.view(), Version: r.view(), ScannedAt: r.number()}
 	}
-	m.Score = r.score()
-	for _, n := range [...]*int64{&m.Joined, &m.LastBid, &m.Fee, &m.Bids} {
-		*n = r.number()
-	}
+	m.Joined, m.LastBid, m.Fee, m.Bids = r.number(), r.number(), r.number(), r.number()
 	m.Removed, m.Redacted = r.flag(), r.flag()
 	switch {
 	case r.failed || len(r.rest) != 0:
@@ -96,53 +98,64 @@ func decodeRow(b []byte) (m Member, err error) {
 		m.Fee > MaxTotal || m.Bids > MaxTotal || m.Total() > MaxTotal,
 		m.Redacted && (!m.Removed || m.Name != ""),
 		(m.Name == "") != (m.URL == "") || m.Name == "" && (m.Description != "" || m.Report != ""),
-		utf8.RuneCountInString(m.Name) > MaxName || utf8.RuneCountInString(m.Description) > MaxDescription || len(m.Report) > MaxReport:
+		longer(m.Name, MaxName) || longer(m.Description, MaxDescription) || len(m.Report) > MaxReport:
 		return m, &reason{ErrRow, "fields"}
-	}
-	if m.URL != "" {
-		if m.key, err = canonicalKey(m.URL); err != nil {
-			return m, &reason{ErrRow, "URL"}
-		}
+	case m.URL != "" && !isCanonical(m.URL):
+		return m, &reason{ErrRow, "URL"}
 	}
 	return m, nil
 }
 
+// longer says whether text has more than most code points.
+func longer(text string, most int) bool {
+	return len(text) > most && utf8.RuneCountInString(text) > most
+}
+
 // Restore makes the state that had this base and these rows. next gives the
 // encodings of the rows in order, and false after the last; they may be reused
-// between calls. The clock stands at the last event; ranks are to be read after
-// the next [State.Advance].
+// between calls. rows and size are how many there will be, and how long they are
+// together: memory for as many is made at once. The clock stands at the last
+// event; ranks are to be read after the next [State.Advance].
 //
 // Rows are checked as events are, but whether they are the right ones only
 // [State.Digest] can say. Errors wrap [ErrRow] or say why two rows cannot stand
 // in one ring.
-func Restore(capacity int, b Base, next func() ([]byte, bool)) (*State, error) {
-	s := NewState(capacity)
+func Restore(capacity int, secret uint64, b Base, rows, size int, next func() ([]byte, bool)) (*State, error) {
+	s := NewState(capacity, secret)
 	s.seq, s.stamp, s.paid, s.voided, s.rules = b.Seq, b.Stamp, b.Paid, b.Voided, b.Rules
 	s.clock = b.Stamp / 1000
 	s.ranking.stale = true
+	if rows <= s.capacity {
+		for _, x := range s.indexes() {
+			x.Presize(rows)
+		}
+		s.reserve(rows, size)
+	}
 	for row, ok := next(); ok; row, ok = next() {
 		m, err := decodeRow(row)
 		if err != nil {
 			return nil, err
 		}
-		o := Ordinal(len(s.members))
-		if _, taken := s.slugs[m.Slug]; taken {
+		var in place
+		in.slug = s.seed.Hash(m.Slug)
+		if _, taken := s.findSlug(in.slug, m.Slug); taken {
 			return nil, ErrSlugTaken
 		}
-		if len(s.members) >= capacity {
+		if s.rows >= s.capacity {
 			return nil, ErrCapacity
 		}
-		s.members = append(s.members, m)
-		s.slugs[m.Slug] = o
-		if m.live() {
-			if _, taken := s.keys[m.key]; taken {
+		if m.URL != "" && !m.Removed {
+			in.of(s.seed, m.URL)
+			if _, taken := s.findKey(in.key.hash, in.text()); taken {
 				return nil, ErrURLTaken
 			}
-			s.enter(o)
 		}
-		s.rows.add(s.hashRow(o))
+		h := hashOrdinal(Ordinal(s.rows))
+		h.write(row)
+		s.digest.add(h)
+		s.add(&m, row[:len(row)-tail], &in)
 	}
-	if s.rules == nil && len(s.members) > 0 {
+	if s.rules == nil && s.rows > 0 {
 		return nil, ErrNotOpened
 	}
 	return s, nil

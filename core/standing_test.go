@@ -14,7 +14,7 @@ const day = 86400
 func ranked(t *testing.T, r *coretest.Ring, want string) {
 	t.Helper()
 	got := ""
-	for i, o := range r.Ranked() {
+	for i, o := range r.AppendRanked(nil, 0, r.Len()) {
 		if r.Rank(o) != i+1 {
 			t.Errorf("%s at place %d has the rank %d", r.Member(o).Slug, i+1, r.Rank(o))
 		}

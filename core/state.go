@@ -1,14 +1,25 @@
 package core
 
-import "errors"
+import (
+	"errors"
+
+	"webring/core/flat"
+)
 
 // Ordinal numbers members in join order, from 0, counting every member that
 // ever joined. It never changes and is never reused.
 type Ordinal uint32
 
+// maxRows is what a state can hold, whatever its capacity: ordinals share words
+// with standings and seconds.
+const maxRows = 1 << flat.HeapBits
+
 // Member is one row of the state. What events determine stands in it; rank
 // and standing are functions of the state ([State.Rank], [State.Standing]).
 // Strings of a removed and redacted member are empty.
+//
+// Strings of a Member lie in the state's memory, and hold until its next change:
+// whoever keeps one clones it.
 type Member struct {
 	Slug        string
 	Name        string
@@ -23,20 +34,16 @@ type Member struct {
 	Fee, Bids   int64 // cents
 	Removed     bool
 	Redacted    bool // by a removal
-
-	key string // identity key of URL
 }
 
 // Total is the full total in cents: the fee and every bid. It never shrinks.
-func (m *Member) Total() int64 { return m.Fee + m.Bids }
-
-// live says whether the member stands in the ring. A member whose texts have
-// been redacted is known by its slug alone until the event that removes it.
-func (m *Member) live() bool { return !m.Removed && m.key != "" }
+func (m Member) Total() int64 { return m.Fee + m.Bids }
 
 // State is what a prefix of the ledger and an instant determine. It has one
 // owner; reading functions may run concurrently with each other, but not with
 // [State.Apply], [State.Advance] or [State.Rewind].
+//
+// Rows, indexes and ranking lie in one region of memory, in columns: see store.go.
 type State struct {
 	capacity int
 	rules    *Rules
@@ -46,30 +53,22 @@ type State struct {
 	paid     int64 // cents, sum of all fees, bids and credits
 	voided   int64 // cents, sum of all voids
 
-	members    []Member
-	slugs      map[string]Ordinal
-	keys       map[string]Ordinal // live members by identity key
-	hosts      map[string]List    // live members by host
-	lists      map[Filter]List    // live members by what a filter can ask
-	categories []string           // in use, sorted
+	store
+	categories categories
+	ranking    ranking
 
-	ranking ranking
-
-	rows    sum    // of the hashes of all rows
-	scratch []byte // for hashing
+	digest  sum    // of the hashes of all rows
+	scratch []byte // for hashing, and for keys while the state changes
 }
 
 // NewState gives the state of an empty ledger. No more than capacity members
-// can ever join, those that were removed included.
-func NewState(capacity int) *State {
-	s := &State{
-		capacity: capacity,
-		slugs:    map[string]Ordinal{},
-		keys:     map[string]Ordinal{},
-		hosts:    map[string]List{},
-		lists:    map[Filter]List{},
-	}
-	s.ranking.next = never
+// can ever join, those that were removed included. secret seeds the indexes:
+// 64 bits that strangers do not know, so that they cannot choose names that
+// collide. Nothing that the state shows depends on it.
+func NewState(capacity int, secret uint64) *State {
+	s := &State{capacity: min(capacity, maxRows), categories: newCategories()}
+	s.seed = flat.NewSeed(secret)
+	s.reserve(0, 0)
 	return s
 }
 
@@ -89,7 +88,7 @@ func (s *State) Rules() *Rules { return s.rules }
 
 // Rows is how many members ever joined, those that were removed included;
 // Capacity is how many can.
-func (s *State) Rows() int { return len(s.members) }
+func (s *State) Rows() int { return s.rows }
 
 // Capacity is the bound on [State.Rows] given at the start.
 func (s *State) Capacity() int { return s.capacity }
@@ -98,16 +97,11 @@ func (s *State) Capacity() int { return s.capacity }
 // in cents. Their difference is what the operator has received.
 func (s *State) Books() (paid, voided int64) { return s.paid, s.voided }
 
-// Member gives a row, removed ones too. It stays the state's: callers must
-// neither change it nor keep it past the next change of the state.
-// An ordinal that was never given is a broken invariant and panics.
-func (s *State) Member(o Ordinal) *Member { return &s.members[o] }
-
 // Len is the number of members in the ring.
-func (s *State) Len() int { return len(s.lists[Filter{}]) }
+func (s *State) Len() int { return s.marks[0].Len }
 
 // Categories are the categories in use, sorted. The slice stays the state's.
-func (s *State) Categories() []string { return s.categories }
+func (s *State) Categories() []string { return s.categories.names }
 
 // Errors of [State.Apply]. An event that meets one leaves the state as it was.
 var (

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"webring/core"
@@ -181,7 +182,8 @@ func (o *Operator) member(w http.ResponseWriter, r *http.Request) {
 func row(v *ledger.View, at core.Ordinal) Row {
 	m := v.State().Member(at)
 	open, _ := v.OpenOnMember(m.Slug)
-	return Row{Slug: m.Slug, Name: m.Name, URL: m.URL, Kind: m.Kind.String(), Category: m.Category, Removed: m.Removed,
+	return Row{Slug: strings.Clone(m.Slug), Name: strings.Clone(m.Name), URL: strings.Clone(m.URL), Kind: m.Kind.String(),
+		Category: strings.Clone(m.Category), Removed: m.Removed,
 		Rank: v.State().Rank(at), TotalCents: m.Total(), Joined: time.UnixMilli(m.Joined).UTC(), Open: open}
 }
 

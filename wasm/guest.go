@@ -3,6 +3,7 @@
 package main
 
 import (
+	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
 	"unsafe"
@@ -11,7 +12,7 @@ import (
 )
 
 var (
-	core = abi.New(0)
+	core = abi.New(0, rand.Uint64())
 
 	// small takes nearly every input. It is never moved.
 	small [64 << 10]byte

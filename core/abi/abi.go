@@ -19,7 +19,8 @@ type Record = snap.Record
 // The functions below are for hosts that share its memory; [Core.Call] is the
 // same for hosts that do not.
 type Core struct {
-	state *core.State
+	state  *core.State
+	secret uint64
 
 	// Of Call alone: whether ranks are up to date, and its buffers.
 	settled  bool
@@ -28,8 +29,11 @@ type Core struct {
 }
 
 // New gives the core of an empty ledger, in which no more than capacity members
-// can ever join.
-func New(capacity int) *Core { return &Core{state: core.NewState(capacity)} }
+// can ever join. secret are 64 random bits that strangers do not know; see
+// [core.NewState].
+func New(capacity int, secret uint64) *Core {
+	return &Core{state: core.NewState(capacity, secret), secret: secret}
+}
 
 // Apply folds the next record of the ledger into the state. On an error, which
 // says why, the state is as it was; see [core.State.Apply]. Nothing may be

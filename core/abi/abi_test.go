@@ -14,7 +14,7 @@ import (
 // that it gives without it.
 func TestTheEntryIsTransparent(t *testing.T) {
 	for seed := range uint64(20) {
-		through, direct := abi.New(1000), core.NewState(1000)
+		through, direct := abi.New(1000, 1), core.NewState(1000, 1)
 		for _, s := range coretest.Generate(seed, 60) {
 			if s.Event == nil {
 				through.Advance(s.Now)
@@ -43,7 +43,7 @@ func TestTheEntryIsTransparent(t *testing.T) {
 }
 
 func TestAnEmptyLedgerHasNoBaseURL(t *testing.T) {
-	if base := abi.New(1).BaseURL(); base != "" {
+	if base := abi.New(1, 1).BaseURL(); base != "" {
 		t.Errorf("%q", base)
 	}
 }

@@ -177,10 +177,10 @@ func (c *Core) open(capacity uint64, snapshot []byte) (why string) {
 	if capacity > maxCapacity {
 		return "abi: capacity out of range"
 	}
-	opened := New(int(capacity))
+	opened := New(int(capacity), c.secret)
 	if len(snapshot) > 0 {
 		var err error
-		if opened, err = Load(int(capacity), snapshot); err != nil {
+		if opened, err = Load(int(capacity), c.secret, snapshot); err != nil {
 			return err.Error()
 		}
 	}

@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // opened gives a core with a small ring, driven by calls alone.
 func opened(t testing.TB) *abi.Core {
 	t.Helper()
-	c := abi.New(0)
+	c := abi.New(0, 1)
 	do(t, c, abi.OpOpen, 10, nil)
 	for _, s := range coretest.Generate(1, 40) {
 		if s.Event != nil {
@@ -44,7 +44,7 @@ func do(t testing.TB, c *abi.Core, op uint32, arg uint64, in []byte) abi.Reply {
 
 func TestCallsDoWhatTheFunctionsDo(t *testing.T) {
 	for seed := range uint64(20) {
-		calls, direct := abi.New(0), abi.New(24)
+		calls, direct := abi.New(0, 1), abi.New(24, 1)
 		do(t, calls, abi.OpOpen, 24, nil)
 		for _, s := range coretest.Generate(seed, 60) {
 			if s.Event == nil {
@@ -74,7 +74,7 @@ func TestCallsDoWhatTheFunctionsDo(t *testing.T) {
 		if !bytes.Equal(snapshot, direct.AppendSnapshot(nil)) {
 			t.Errorf("seed %d: other snapshots", seed)
 		}
-		restored := abi.New(0)
+		restored := abi.New(0, 1)
 		do(t, restored, abi.OpOpen, 24, snapshot)
 		do(t, restored, abi.OpRewind, uint64(now), nil)
 		for _, target := range []string{"/api", "/api/ring", "/api/leaderboard", "/random", "/next?from=x", "/nowhere"} {

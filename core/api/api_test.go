@@ -251,7 +251,7 @@ func TestServeAllocatesNothingIntoWarmBuffers(t *testing.T) {
 			t.Errorf("%s: %v allocations", target, n)
 		}
 	}
-	unopened, raw := core.NewState(1), []byte("/api")
+	unopened, raw := core.NewState(1, 1), []byte("/api")
 	if n := testing.AllocsPerRun(100, func() { api.Serve(unopened, raw, 7, res) }); n != 0 {
 		t.Errorf("unopened: %v allocations", n)
 	}
@@ -342,7 +342,7 @@ func TestAPathIsComparedAfterDecoding(t *testing.T) {
 func TestAStateWithoutRulesAnswersInternal(t *testing.T) {
 	res := new(api.Response)
 	for _, target := range every {
-		api.Serve(core.NewState(1), []byte(target), 0, res)
+		api.Serve(core.NewState(1, 1), []byte(target), 0, res)
 		if res.Status != 500 || res.Media != api.Problem || !json.Valid(res.Body) {
 			t.Errorf("%s: %d %s", target, res.Status, res.Body)
 		}

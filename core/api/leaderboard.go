@@ -6,11 +6,12 @@ import "webring/core/flat"
 // rank them.
 func (a *answer) leaderboard() {
 	a.document(Timed)
-	page := a.page("/api/leaderboard", a.st.Ranked())
+	from, count := a.page("/api/leaderboard", a.st.Len())
+	a.found = a.st.AppendRanked(a.found[:0], from, count)
 	a.Body = append(a.Body, `,"rules":`...)
 	a.leaderboardRules()
 	a.Body = append(a.Body, `,"leaderboard":[`...)
-	for i, o := range page {
+	for i, o := range a.found {
 		a.Body = room(a.Body, memberRoom(a.st, o))
 		w := flat.Write(a.Body)
 		if i > 0 {

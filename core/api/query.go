@@ -179,7 +179,7 @@ func count(digits []byte) (n int64, ok bool) {
 // to the state an empty category would mean all.
 func (a *answer) selected() core.List {
 	if a.q.seen&categoryParam != 0 && len(a.q.category) == 0 {
-		return nil
+		return core.List{}
 	}
 	return a.st.Select(a.q.kind, a.q.category)
 }

@@ -1,5 +1,7 @@
 package api
 
+import "webring/core"
+
 // Media is the type of a body.
 type Media uint8
 
@@ -38,11 +40,12 @@ type Response struct {
 	Prev     []byte // address of the previous page, or empty
 	Body     []byte
 
-	scratch []byte // pieces of the target, decoded
-	key     []byte // for resolving from
+	scratch []byte         // pieces of the target, decoded
+	key     []byte         // for resolving from
+	found   []core.Ordinal // of a page
 }
 
 // reset empties r for a new answer and keeps its buffers.
 func (r *Response) reset() {
-	*r = Response{Location: r.Location[:0], Next: r.Next[:0], Prev: r.Prev[:0], Body: r.Body[:0], scratch: r.scratch[:0], key: r.key}
+	*r = Response{Location: r.Location[:0], Next: r.Next[:0], Prev: r.Prev[:0], Body: r.Body[:0], scratch: r.scratch[:0], key: r.key, found: r.found}
 }

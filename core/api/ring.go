@@ -46,7 +46,7 @@ func (a *answer) traverse(to direction, how manner) {
 		return
 	}
 	if a.q.redirect {
-		a.redirect(a.st.Member(o))
+		a.redirect(o)
 		return
 	}
 	if to == anywhere {
@@ -76,7 +76,7 @@ func (a *answer) locate() (o core.Ordinal, known bool) {
 // the ring at its first member and prev at its last.
 func pick(l core.List, to direction, from core.Ordinal, known bool, random uint64) (core.Ordinal, bool) {
 	switch {
-	case len(l) == 0:
+	case l.Len() == 0:
 		return 0, false
 	case to == anywhere && known:
 		return l.RandomOther(random, from)
@@ -85,16 +85,17 @@ func pick(l core.List, to direction, from core.Ordinal, known bool, random uint6
 	case to == next && known:
 		return l.After(from)
 	case to == next:
-		return l[0], true
+		return l.At(0), true
 	case known:
 		return l.Before(from)
 	}
-	return l[len(l)-1], true
+	return l.At(l.Len() - 1), true
 }
 
 // redirect sends the visitor to a member's site, with a page for the clients
 // that do not follow.
-func (a *answer) redirect(m *core.Member) {
+func (a *answer) redirect(o core.Ordinal) {
+	m := a.st.Member(o)
 	a.Status, a.Media, a.Validity = 302, HTML, Never
 	a.Location = room(a.Location, len(m.URL))
 	a.Location = flat.Write(a.Location).Copy(m.URL).Bytes(a.Location)
@@ -134,9 +135,11 @@ func html(w flat.Pen, s string) flat.Pen {
 // members writes a MemberList.
 func (a *answer) members() {
 	a.document(Position)
-	page := a.page("/api/ring", a.selected())
+	l := a.selected()
+	offset, count := a.page("/api/ring", l.Len())
+	a.found = l.Append(a.found[:0], offset, count)
 	a.Body = append(a.Body, `,"members":[`...)
-	for i, o := range page {
+	for i, o := range a.found {
 		a.Body = room(a.Body, memberRoom(a.st, o))
 		w := flat.Write(a.Body)
 		if i > 0 {
@@ -148,10 +151,10 @@ func (a *answer) members() {
 }
 
 // page begins a list document with its pagination envelope, and gives the part
-// of the list that the query asks for. The object is left open.
-func (a *answer) page(path string, l core.List) core.List {
-	limit, offset, total := a.q.limit, a.q.offset, int64(len(l))
-	part := l[min(offset, total):min(offset+limit, total)]
+// of a list of so many that the query asks for. The object is left open.
+func (a *answer) page(path string, length int) (from, count int) {
+	limit, offset, total := a.q.limit, a.q.offset, int64(length)
+	from, count = int(min(offset, total)), int(min(limit, max(0, total-offset)))
 	if offset+limit < total {
 		a.Next = a.appendPage(a.Next, path, offset+limit)
 	}
@@ -164,7 +167,7 @@ func (a *answer) page(path string, l core.List) core.List {
 	a.Body = append(a.Body, `{"total":`...)
 	a.Body = strconv.AppendInt(a.Body, total, 10)
 	a.Body = append(a.Body, `,"count":`...)
-	a.Body = strconv.AppendInt(a.Body, int64(len(part)), 10)
+	a.Body = strconv.AppendInt(a.Body, int64(count), 10)
 	a.Body = append(a.Body, `,"limit":`...)
 	a.Body = strconv.AppendInt(a.Body, limit, 10)
 	a.Body = append(a.Body, `,"offset":`...)
@@ -174,7 +177,7 @@ func (a *answer) page(path string, l core.List) core.List {
 	a.Body = append(a.Body, `,"prev":`...)
 	a.Body = appendOrNull(a.Body, a.Prev)
 	a.Body = append(a.Body, '}')
-	return part
+	return from, count
 }
 
 // appendPage appends the address of a page with the filters and the limit of
@@ -249,7 +252,7 @@ func (a *answer) categories() {
 		a.Body = append(a.Body, category...)
 		a.Body = append(a.Body, `","members":`...)
 		// The copy is of at most 32 bytes and stays on the stack.
-		a.Body = strconv.AppendInt(a.Body, int64(len(a.st.Select(0, []byte(category)))), 10)
+		a.Body = strconv.AppendInt(a.Body, int64(a.st.Select(0, []byte(category)).Len()), 10)
 		a.Body = append(a.Body, `,"links":{"members":`...)
 		a.Body = appendLink(a.Body, a.rules.BaseURL, "/api/ring?category=", category)
 		a.Body = append(a.Body, "}}"...)

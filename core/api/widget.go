@@ -17,7 +17,7 @@ func (a *answer) widget() {
 	a.Body = append(a.Body, `,"url":`...)
 	a.Body = appendLink(a.Body, a.rules.BaseURL, "/", "")
 	a.Body = append(a.Body, `,"count":`...)
-	a.Body = strconv.AppendInt(a.Body, int64(len(ring)), 10)
+	a.Body = strconv.AppendInt(a.Body, int64(ring.Len()), 10)
 	a.Body = append(a.Body, `},"member":`...)
 	a.memberOrNull(o, known)
 	a.Body = append(a.Body, `,"prev":`...)

@@ -75,7 +75,7 @@ func TestEventsKeepTheirBytesForEver(t *testing.T) {
 func TestHistoriesServeWhatTheyServedBefore(t *testing.T) {
 	var b bytes.Buffer
 	for seed := range uint64(100) {
-		st := core.NewState(capacity)
+		st := core.NewState(capacity, seed)
 		digest := sha256.New()
 		for _, step := range Generate(seed, length) {
 			if step.Event == nil {

@@ -56,7 +56,7 @@ func each(t *testing.T, f func(t *testing.T, seed uint64)) {
 // accepted gives the steps of a history that apply, clock included, and the
 // state they lead to.
 func accepted(seed uint64) (steps []Step, st *core.State) {
-	st = core.NewState(capacity)
+	st = core.NewState(capacity, seed)
 	for _, step := range Generate(seed, length) {
 		if step.Event == nil {
 			st.Advance(step.Now)
@@ -76,7 +76,7 @@ func TestAnyInterleavingOfEventsAndClockGivesIdenticalAnswers(t *testing.T) {
 		final := st.Clock()
 		want := served(st)
 		play := func(before, after func(*core.State)) []byte {
-			st := core.NewState(capacity)
+			st := core.NewState(capacity, seed)
 			for _, step := range steps {
 				if step.Event == nil {
 					continue
@@ -124,7 +124,7 @@ func TestRedactedTextsEndInTheSameAnswers(t *testing.T) {
 			}
 		}
 		redactions += len(redacted)
-		without := core.NewState(capacity)
+		without := core.NewState(capacity, seed)
 		for _, step := range steps {
 			if e, ok := step.Event.(*core.Joined); ok && redacted[e.Slug] {
 				step = step.Without()
@@ -274,7 +274,7 @@ func TestExactlyToTakeFirstTakesRankOneAndACentLessDoesNot(t *testing.T) {
 
 func replay(t *testing.T, steps []Step, now int64) *core.State {
 	t.Helper()
-	st := core.NewState(capacity)
+	st := core.NewState(capacity, 1)
 	for _, step := range steps {
 		if step.Event == nil {
 			continue

@@ -36,7 +36,7 @@ func served(st *core.State) []byte {
 			r.Seq, r.Since, r.Until, r.Unknown, r.Location, r.Next, r.Prev, r.Body)
 	}
 	paid, voided := st.Books()
-	fmt.Fprintln(&b, st.Seq(), st.Clock(), st.LastStamp(), st.Len(), st.Rows(), paid, voided, st.JoinAtFirst(), st.Ranked(), st.Categories())
+	fmt.Fprintln(&b, st.Seq(), st.Clock(), st.LastStamp(), st.Len(), st.Rows(), paid, voided, st.JoinAtFirst(), st.AppendRanked(nil, 0, st.Len()), st.Categories())
 	return b.Bytes()
 }
 

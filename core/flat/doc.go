@@ -1,9 +1,19 @@
 // Package flat is memory as the core uses it where speed counts: bytes at
-// offsets. It is the only package of the core that imports unsafe, so that
-// what the compiler does not check lies in few lines.
+// offsets, without pointers. It is the only package of the core that imports
+// unsafe, so that what the compiler does not check lies in few lines.
 //
+//   - region.go: [Region], one piece of memory in sections, which grow; views of
+//     sections as numbers
+//   - hash.go: [Seed], a keyed hash
+//   - index.go: [Index], a hash table of numbers that grows bucket by bucket
+//   - tree.go: [Tree], a counted B+-tree of numbers
+//   - heap.go: [Heap], who is due first
+//   - marks.go: [Marks], a set of small numbers that knows the place of each
 //   - pen.go: [Pen], which writes a document piece by piece into room that was
 //     made before
 //
-// Nothing here knows what the bytes mean.
+// Nothing here knows what the numbers mean. The structures live in memory that
+// they are given, and never ask for more: their owner sees to it that there is
+// room before it changes one, and gives them their memory anew when it moved.
+// Each is for one writer, or any number of readers.
 package flat

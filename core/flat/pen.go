@@ -230,8 +230,3 @@ func Escapes(raw []byte) bool {
 	}
 	return false
 }
-
-// View is s as a string without a copy: it holds as long as s does not change.
-func View[S ~string | ~[]byte](s S) string {
-	return *(*string)(unsafe.Pointer(&s)) // a slice begins with what a string is
-}

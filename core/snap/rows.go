@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/bits"
+	"slices"
 
 	"webring/core"
 )
@@ -18,6 +19,9 @@ const magic = "webring snapshot 1\n"
 // maxBlock is longer than any base or row can be.
 const maxBlock = 64 << 10
 
+// leastRow is shorter than any row with its length.
+const leastRow = 48
+
 // Append appends the snapshot of st: everything that events determine, and
 // nothing else. States with equal rows have equal snapshots.
 //
@@ -28,6 +32,9 @@ const maxBlock = 64 << 10
 // Base and rows are those of [core.AppendBase] and [core.State.AppendRow], in
 // join order, the digest that of [core.State.Digest]. st must not be in use.
 func Append(dst []byte, st *core.State) []byte {
+	// Growing by doubling would take up to three times the memory, and a guest
+	// never gives memory back.
+	dst = slices.Grow(dst, 64<<10+st.RowsSize()+4*st.Rows())
 	digest := st.Digest()
 	dst = append(append(dst, magic...), digest[:]...)
 	dst = appendBlock(dst, core.AppendBase(nil, st.Base()))
@@ -45,15 +52,17 @@ func Append(dst []byte, st *core.State) []byte {
 // digest is the right one is for a signature to say.
 //
 // Nothing in the state aliases b. Ranks are to be read after the next
-// [core.State.Advance]. Errors wrap [ErrSnapshot], and [core.ErrCapacity] when
+// [core.State.Advance]; secret is that of [core.NewState]. Errors wrap [ErrSnapshot], and [core.ErrCapacity] when
 // more members have joined than capacity.
-func Open(capacity int, b []byte) (*core.State, error) {
+func Open(capacity int, secret uint64, b []byte) (*core.State, error) {
 	h, err := open(b)
 	if err != nil {
 		return nil, err
 	}
 	broken := false
-	st, err := core.Restore(capacity, h.base, func() ([]byte, bool) {
+	// What is claimed of rows is not believed beyond what the bytes can hold.
+	rows := min(int(h.count), len(h.rows)/leastRow)
+	st, err := core.Restore(capacity, secret, h.base, rows, len(h.rows), func() ([]byte, bool) {
 		if h.count == 0 || broken {
 			return nil, false
 		}

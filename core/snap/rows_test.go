@@ -36,7 +36,7 @@ func golden(t *testing.T, name string, got []byte) {
 
 // history folds the events of a seed that apply, and gives them.
 func history(seed uint64, n int) (*core.State, []coretest.Step) {
-	st := core.NewState(1000)
+	st := core.NewState(1000, 1)
 	var applied []coretest.Step
 	for _, s := range coretest.Generate(seed, n) {
 		if s.Event != nil && st.Apply(s.EventBytes, s.TextBytes) == nil {
@@ -66,14 +66,14 @@ func small(t testing.TB) *coretest.Ring {
 func TestAStateGoesOnFromItsSnapshot(t *testing.T) {
 	for seed := range uint64(40) {
 		st, steps := history(seed, 80)
-		half := core.NewState(1000)
+		half := core.NewState(1000, 1)
 		for _, s := range steps[:len(steps)/2] {
 			if err := half.Apply(s.EventBytes, s.TextBytes); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 		}
 		b := snap.Append([]byte("before"), half)[len("before"):]
-		restored, err := snap.Open(1000, b)
+		restored, err := snap.Open(1000, 1, b)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -106,7 +106,7 @@ func TestAStateGoesOnFromItsSnapshot(t *testing.T) {
 }
 
 func TestAnEmptyStateHasASnapshot(t *testing.T) {
-	st, err := snap.Open(10, snap.Append(nil, core.NewState(10)))
+	st, err := snap.Open(10, 1, snap.Append(nil, core.NewState(10, 1)))
 	if err != nil || st.Seq() != 0 || st.Rows() != 0 {
 		t.Errorf("%v", err)
 	}
@@ -118,10 +118,10 @@ func TestSnapshotsKeepTheirBytes(t *testing.T) {
 
 func TestASnapshotBeyondTheCapacityIsRefusedAsThat(t *testing.T) {
 	b := snap.Append(nil, small(t).State)
-	if _, err := snap.Open(3, b); err != nil {
+	if _, err := snap.Open(3, 1, b); err != nil {
 		t.Errorf("three rows fit: %v", err)
 	}
-	if _, err := snap.Open(2, b); !errors.Is(err, core.ErrCapacity) || !errors.Is(err, snap.ErrSnapshot) {
+	if _, err := snap.Open(2, 1, b); !errors.Is(err, core.ErrCapacity) || !errors.Is(err, snap.ErrSnapshot) {
 		t.Errorf("Open = %v", err)
 	}
 }
@@ -129,18 +129,18 @@ func TestASnapshotBeyondTheCapacityIsRefusedAsThat(t *testing.T) {
 func TestEveryAlteredSnapshotIsRefused(t *testing.T) {
 	b := snap.Append(nil, small(t).State)
 	for at := range b {
-		if _, err := snap.Open(10, b[:at]); !errors.Is(err, snap.ErrSnapshot) {
+		if _, err := snap.Open(10, 1, b[:at]); !errors.Is(err, snap.ErrSnapshot) {
 			t.Fatalf("cut at %d: %v", at, err)
 		}
 		for bit := range 8 {
 			altered := bytes.Clone(b)
 			altered[at] ^= 1 << bit
-			if _, err := snap.Open(10, altered); !errors.Is(err, snap.ErrSnapshot) {
+			if _, err := snap.Open(10, 1, altered); !errors.Is(err, snap.ErrSnapshot) {
 				t.Fatalf("bit %d of byte %d: %v", bit, at, err)
 			}
 		}
 	}
-	if _, err := snap.Open(10, append(bytes.Clone(b), 0)); !errors.Is(err, snap.ErrSnapshot) {
+	if _, err := snap.Open(10, 1, append(bytes.Clone(b), 0)); !errors.Is(err, snap.ErrSnapshot) {
 		t.Errorf("a byte more: %v", err)
 	}
 }
@@ -172,7 +172,7 @@ func FuzzOpen(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		_, _, _ = snap.CutFile(b)
-		st, err := snap.Open(100, b)
+		st, err := snap.Open(100, 1, b)
 		if err != nil {
 			if !errors.Is(err, snap.ErrSnapshot) {
 				t.Fatal(err)

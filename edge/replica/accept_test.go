@@ -221,7 +221,7 @@ func TestRedactedTextsAreDoneWithout(t *testing.T) {
 	o := newOrigin(t)
 	o.join("a", "b")
 	o.records[1].Texts = nil
-	o.state = core.NewState(capacity)
+	o.state = core.NewState(capacity, 1)
 	for _, r := range o.records {
 		if err := o.state.Apply(r.Event, r.Texts); err != nil {
 			t.Fatal(err)

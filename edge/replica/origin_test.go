@@ -54,7 +54,7 @@ type fakeOrigin struct {
 
 func newOrigin(t testing.TB) *fakeOrigin {
 	t.Helper()
-	o := &fakeOrigin{t: t, state: core.NewState(capacity), changed: make(chan struct{}), files: map[string][]byte{}, streams: true, each: 7}
+	o := &fakeOrigin{t: t, state: core.NewState(capacity, 1), changed: make(chan struct{}), files: map[string][]byte{}, streams: true, each: 7}
 	secret, key, err := note.GenerateKey(rand.Reader, "ring.test")
 	if err != nil {
 		t.Fatal(err)

@@ -199,7 +199,7 @@ func TestConcurrentUse(t *testing.T) {
 					if got, err := view.Get(v.ID); err != nil || got.State != ledger.Applied || got.Seq != v.Seq {
 						t.Errorf("a view after the answer: %+v, %v", got, err)
 					}
-					view.State().Ranked()
+					view.State().AppendRanked(nil, 0, 10)
 				})
 				if records, err := r.Records(v.Seq, 1); err != nil || len(records) != 1 {
 					t.Errorf("an event that was answered for is not readable: %v", err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	mathrand "math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -96,7 +97,7 @@ type item struct {
 func newLedger(c Config) *Ledger {
 	l := &Ledger{
 		store: c.Store, now: c.Now, random: c.Random, publish: c.Publish, failpoint: c.Failpoint,
-		state: core.NewState(c.Capacity), index: newIndex(), staged: Batch{}, leaving: map[string]int{},
+		state: core.NewState(c.Capacity, mathrand.Uint64()), index: newIndex(), staged: Batch{}, leaving: map[string]int{},
 		wake: make(chan struct{}, 1), done: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if l.now == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 
 	"webring/core"
@@ -72,7 +73,7 @@ func (o *bid) check(v *ledger.View, _ time.Time) error {
 	if _, open := v.OpenOnMember(m.Slug); m.Total()+open+o.Amount > core.MaxTotal {
 		return &Problem{Code: api.TotalTooHigh, Detail: "The member's total may not go beyond " + FormatUSD(core.MaxTotal) + " USD."}
 	}
-	o.Slug = m.Slug
+	o.Slug = strings.Clone(m.Slug) // the state keeps the word
 	return nil
 }
 
@@ -122,5 +123,5 @@ func (o *bid) carryOut(tx *ledger.Tx, payment core.Payment) (effect, error) {
 	body = api.AppendString(body, base+"/api/leaderboard")
 	body = append(body, `,"site":`...)
 	body = api.AppendString(body, m.URL)
-	return effect{status: 200, slug: m.Slug, body: append(body, "}}"...)}, nil
+	return effect{status: 200, slug: o.Slug, body: append(body, "}}"...)}, nil
 }

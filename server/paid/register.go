@@ -121,7 +121,7 @@ func (o *registration) check(v *ledger.View, _ time.Time) error {
 	if rows >= st.Capacity() {
 		return &Problem{Code: api.RingFull, RetryAfter: 3600, Detail: "The ring has no room for new members at the moment. Nothing was charged."}
 	}
-	if categories >= limit && len(st.Select(0, []byte(o.Category))) == 0 {
+	if categories >= limit && st.Select(0, []byte(o.Category)).Len() == 0 {
 		return &Problem{Code: api.CategoryUnavailable, Detail: "No further category can be opened. Choose one that /api/categories lists."}
 	}
 	return nil

@@ -32,7 +32,7 @@ func TestWhatIsSignedIsWhatTheEventsLeadTo(t *testing.T) {
 			r.append(&core.Bid{Member: "bob", Amount: 250}, nil)
 			r.append(&core.Removed{Member: "cyd", Reason: "asked"}, nil)
 			c = r.present()
-			r.reaches(c, core.NewState(capacity), snap.Tree{}, r.all(0, c.Size))
+			r.reaches(c, core.NewState(capacity, 1), snap.Tree{}, r.all(0, c.Size))
 		})
 	}
 }
@@ -50,7 +50,7 @@ func TestASnapshotAndTheEventsAfterItLeadToWhatIsSigned(t *testing.T) {
 			c := r.present()
 			for _, s := range []snap.Snapshot{first.Snapshot, c.Snapshot} {
 				rows, tree := r.file(s)
-				st, err := snap.Open(capacity, rows)
+				st, err := snap.Open(capacity, 1, rows)
 				if err != nil || st.Seq() != s.Size {
 					t.Fatalf("at %d: %v", s.Size, err)
 				}
@@ -277,7 +277,7 @@ func TestCheckpointsUnderLoadAreAllTrue(t *testing.T) {
 	following.Wait()
 	seen[c.Size] = c
 
-	st, tree := core.NewState(capacity), snap.Tree{}
+	st, tree := core.NewState(capacity, 1), snap.Tree{}
 	for _, rec := range r.all(0, c.Size) {
 		if err := st.Apply(rec.Event, rec.Texts); err != nil {
 			t.Fatal(err)

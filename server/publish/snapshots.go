@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -192,15 +193,15 @@ func (p *Publisher) makeSnapshot(ctx context.Context) error {
 }
 
 func (p *Publisher) snapshotAt(ctx context.Context, at position, last snapshot) error {
-	st, tree := core.NewState(p.c.Capacity), snap.Tree{}
+	st, tree := core.NewState(p.c.Capacity, rand.Uint64()), snap.Tree{}
 	if last.Size > 0 {
 		rows, edge, err := p.read(last.Snapshot)
 		if err == nil {
-			st, err = snap.Open(p.c.Capacity, rows)
+			st, err = snap.Open(p.c.Capacity, rand.Uint64(), rows)
 		}
 		if err != nil {
 			p.c.Log.Warn("the last snapshot cannot be read; the next is made from all events", "err", err)
-			st, edge = core.NewState(p.c.Capacity), snap.Tree{}
+			st, edge = core.NewState(p.c.Capacity, rand.Uint64()), snap.Tree{}
 		}
 		tree = edge
 	}

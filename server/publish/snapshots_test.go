@@ -90,7 +90,7 @@ func TestFilesThatAreNoSnapshotsOfThisLedgerAreNotTakenUp(t *testing.T) {
 			r.open()
 			again := r.withSnapshot(6)
 			rows, tree := r.file(again.Snapshot)
-			st, err := snap.Open(capacity, rows)
+			st, err := snap.Open(capacity, 1, rows)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -202,13 +202,13 @@ func TestRedactedWordsAreForgotten(t *testing.T) {
 					t.Errorf("event %d still has its words", i)
 				}
 			}
-			st, err := snap.Open(capacity, rows)
+			st, err := snap.Open(capacity, 1, rows)
 			if err != nil {
 				t.Fatal(err)
 			}
 			r.reaches(after, st, tree, nil)
 			// And from the beginning, as one that never saw the words.
-			r.reaches(after, core.NewState(capacity), snap.Tree{}, r.all(0, after.Size))
+			r.reaches(after, core.NewState(capacity, 1), snap.Tree{}, r.all(0, after.Size))
 		})
 	}
 }

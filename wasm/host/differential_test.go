@@ -50,7 +50,7 @@ type leg struct {
 }
 
 func nativeLeg(name string) *leg {
-	c := abi.New(0)
+	c := abi.New(0, 1)
 	return &leg{name: name, digest: sha256.New(), call: func(q call) ([]byte, error) { return c.Call(q.op, q.arg, q.in), nil }}
 }
 

@@ -19,12 +19,12 @@ type Native struct {
 
 // NewNative gives an empty core, in which no more than capacity members can
 // ever join.
-func NewNative(capacity int) *Native { return &Native{core: abi.New(capacity)} }
+func NewNative(capacity int) *Native { return &Native{core: abi.New(capacity, rand.Uint64())} }
 
 // LoadNative gives the core that a snapshot was taken of, after checking it
 // whole. The snapshot is not kept.
 func LoadNative(capacity int, snapshot []byte) (*Native, error) {
-	c, err := abi.Load(capacity, snapshot)
+	c, err := abi.Load(capacity, rand.Uint64(), snapshot)
 	if err != nil {
 		return nil, fmt.Errorf("host: %w", err)
 	}

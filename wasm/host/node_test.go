@@ -23,7 +23,7 @@ func TestNodeAnswersTheSame(t *testing.T) {
 	}
 	var script []byte
 	var want [][]byte
-	native := abi.New(0)
+	native := abi.New(0, 1)
 	for seed := range uint64(nodeScripts) {
 		s := newScript(seed)
 		ask := func(calls []call) (last []byte) {

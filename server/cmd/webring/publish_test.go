@@ -65,7 +65,7 @@ func TestWhatTheOriginSignsIsWhatItHandsOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, tree := core.NewState(10), snap.Tree{}
+	st, tree := core.NewState(10, 1), snap.Tree{}
 	for _, r := range records {
 		if err := st.Apply(r.Event, r.Texts); err != nil {
 			t.Fatal(err)

@@ -1,0 +1,52 @@
+package flat
+
+import "unsafe"
+
+// MaxHashed is the longest text in bytes that [Seed.Hash] takes.
+const MaxHashed = 320
+
+// Seed keys the hash. Who does not know it cannot choose texts that collide more
+// often than chance has it, so it must come from a secret source, and nothing
+// that is shown may depend on it.
+type Seed [MaxHashed / 8]uint64
+
+// NewSeed makes a seed of 64 secret bits.
+func NewSeed(secret uint64) *Seed {
+	s := new(Seed)
+	for i := range s {
+		secret += 0x9e3779b97f4a7c15
+		s[i] = mix(secret)
+	}
+	return s
+}
+
+// mix spreads every bit over all.
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Hash hashes text, which is at most [MaxHashed] bytes long.
+//
+// It is NH, the sum of products of halves of words, each half with a key of its
+// own: two texts of one length collide with a chance of one in 2^32, whatever
+// they are (Black, Halevi, Krawczyk, Krovetz, Rogaway: UMAC, 1999). It needs one
+// multiplication of 64 bits for 8 bytes, which WebAssembly has.
+func (s *Seed) Hash(text string) uint64 {
+	const low = 1<<32 - 1
+	n, from := len(text), data(text)
+	sum, i, k := uint64(n)*0x9e3779b97f4a7c15, 0, 0
+	for ; i+8 <= n; i, k = i+8, k+1 {
+		x, key := *(*uint64)(unsafe.Add(from, i)), s[k]
+		sum += ((x + key) & low) * ((x>>32 + key>>32) & low)
+	}
+	if i < n {
+		x, key := uint64(0), s[k]
+		for ; i < n; i++ {
+			x = x<<8 | uint64(text[i])
+		}
+		sum += ((x + key) & low) * ((x>>32 + key>>32) & low)
+	}
+	return mix(sum)
+}

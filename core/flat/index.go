@@ -1,0 +1,208 @@
+package flat
+
+import (
+	"math/bits"
+	"unsafe"
+)
+
+// Index finds numbers by the hashes of what they stand for. It is a table of
+// buckets that grows by linear hashing: when it gets full, one bucket is split
+// in two, so that no insertion pays for more than the few entries of one.
+//
+// A bucket has room for 12 entries in a line of 64 bytes; what does not fit
+// stands in further buckets that it leads to. Eight bits of each hash stand
+// beside the entries, so that few others than the one that is sought are
+// looked at. Hashes themselves are not kept: who splits a bucket is told them.
+type Index struct {
+	Buckets []byte // for buckets in use, [BucketSize] bytes each
+	Extra   []byte // for those that buckets lead to
+	Count   int    // entries
+	Used    int    // of Buckets, in buckets; at least 1
+	Spare   int    // of Extra, in buckets: how many were ever used
+	Free    uint32 // of Extra: the first of a chain of free ones, + 1
+}
+
+// BucketSize is the size of a bucket in bytes.
+const BucketSize = 64
+
+const (
+	bucketEntries = 12
+	// full is how many entries there are for each bucket before one is split.
+	full = 8
+)
+
+// bucket is the form of a bucket. A tag of 0 stands for no entry.
+type bucket struct {
+	tags    [bucketEntries]uint8
+	more    uint32 // in Extra, + 1
+	entries [bucketEntries]uint32
+}
+
+// BucketsFor is how many buckets an index of count entries uses.
+func BucketsFor(count int) int { return count/full + 1 }
+
+func at(b []byte, i int) *bucket { return (*bucket)(unsafe.Pointer(&b[i*BucketSize])) }
+
+// Room says whether an insertion has the room that it may need: one more bucket
+// and as many of the extra ones as it could take.
+func (x *Index) Room() (buckets, extra bool) {
+	return len(x.Buckets) >= (x.Used+1)*BucketSize, len(x.Extra) >= (x.Spare+4)*BucketSize
+}
+
+// Presize has an empty index use the buckets that count entries will need.
+func (x *Index) Presize(count int) { x.Used = BucketsFor(count) }
+
+// tag is the part of a hash that stands beside an entry.
+func tag(hash uint64) uint8 { return uint8(hash>>56) | 1 }
+
+// home is the bucket that a hash belongs to.
+func (x *Index) home(hash uint64) int {
+	mask := 1<<bits.Len(uint(x.Used)) - 1
+	h := int(hash & uint64(mask))
+	if h >= x.Used {
+		h &= mask >> 1
+	}
+	return h
+}
+
+// Probe walks through the entries whose hash may be the one sought.
+type Probe struct {
+	b      *bucket
+	marked uint64 // entries of b that are still to be looked at, 8 bits each
+	high   uint64 // the last four of b
+	tag    uint8
+}
+
+// Probe begins a walk; [Index.Next] goes on.
+func (x *Index) Probe(hash uint64) Probe {
+	p := Probe{b: at(x.Buckets, x.home(hash)), tag: tag(hash)}
+	p.mark()
+	return p
+}
+
+// mark finds the entries of the bucket that have the tag.
+func (p *Probe) mark() {
+	pattern := ones * uint64(p.tag)
+	p.marked = zeros(*(*uint64)(unsafe.Pointer(&p.b.tags[0])) ^ pattern)
+	p.high = zeros(uint64(*(*uint32)(unsafe.Pointer(&p.b.tags[8])))^pattern) & 0xffffffff
+}
+
+// zeros marks the bytes of x that are 0 with their highest bits, and no others.
+func zeros(x uint64) uint64 { return ^((x&^highs + ^uint64(highs)) | x | ^uint64(highs)) }
+
+// Next gives the next entry whose hash may be the one sought, false after the
+// last.
+func (x *Index) Next(p *Probe) (entry uint32, ok bool) {
+	for {
+		if p.marked != 0 {
+			i := bits.TrailingZeros64(p.marked) / 8
+			p.marked &= p.marked - 1
+			return p.b.entries[i], true
+		}
+		if p.high != 0 {
+			i := bits.TrailingZeros64(p.high)/8 + 8
+			p.high &= p.high - 1
+			return p.b.entries[i], true
+		}
+		if p.b.more == 0 {
+			return 0, false
+		}
+		p.b = at(x.Extra, int(p.b.more-1))
+		p.mark()
+	}
+}
+
+// Insert adds an entry; hashOf gives the hashes of the others. There must be
+// [Index.Room].
+func (x *Index) Insert(hash uint64, entry uint32, hashOf func(entry uint32) uint64) {
+	x.add(x.home(hash), tag(hash), entry)
+	x.Count++
+	if x.Count > x.Used*full {
+		x.split(hashOf)
+	}
+}
+
+// add puts an entry into a bucket, or one that it leads to.
+func (x *Index) add(home int, tag uint8, entry uint32) {
+	b := at(x.Buckets, home)
+	for {
+		for i := range b.tags {
+			if b.tags[i] == 0 {
+				b.tags[i], b.entries[i] = tag, entry
+				return
+			}
+		}
+		if b.more == 0 {
+			b.more = x.take()
+		}
+		b = at(x.Extra, int(b.more-1))
+	}
+}
+
+// take gives an extra bucket, empty.
+func (x *Index) take() uint32 {
+	if x.Free == 0 {
+		x.Spare++
+		return uint32(x.Spare)
+	}
+	n := x.Free
+	b := at(x.Extra, int(n-1))
+	x.Free = b.more
+	*b = bucket{}
+	return n
+}
+
+// split divides one bucket in two by one more bit of the hashes.
+func (x *Index) split(hashOf func(entry uint32) uint64) {
+	from := x.Used - 1<<(bits.Len(uint(x.Used))-1) // the bucket whose turn it is
+	*at(x.Buckets, x.Used) = bucket{}
+	x.Used++
+	b := at(x.Buckets, from)
+	old := *b
+	*b = bucket{}
+	for {
+		for i, t := range old.tags {
+			if t != 0 {
+				x.add(x.home(hashOf(old.entries[i])), t, old.entries[i])
+			}
+		}
+		if old.more == 0 {
+			return
+		}
+		n := old.more
+		b = at(x.Extra, int(n-1))
+		old = *b
+		b.more, x.Free = x.Free, n
+	}
+}
+
+// Remove takes out an entry that was inserted with this hash.
+func (x *Index) Remove(hash uint64, entry uint32) {
+	for b := at(x.Buckets, x.home(hash)); ; b = at(x.Extra, int(b.more-1)) {
+		for i := range b.tags {
+			if b.tags[i] != 0 && b.entries[i] == entry {
+				b.tags[i] = 0
+				x.Count--
+				return
+			}
+		}
+		if b.more == 0 {
+			return
+		}
+	}
+}
+
+// Replace puts another entry in the place of one with the same hash.
+func (x *Index) Replace(hash uint64, entry, with uint32) {
+	for b := at(x.Buckets, x.home(hash)); ; b = at(x.Extra, int(b.more-1)) {
+		for i := range b.tags {
+			if b.tags[i] != 0 && b.entries[i] == entry {
+				b.entries[i] = with
+				return
+			}
+		}
+		if b.more == 0 {
+			return
+		}
+	}
+}

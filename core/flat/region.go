@@ -1,0 +1,71 @@
+package flat
+
+import "unsafe"
+
+// Region is one piece of memory in sections. Offsets in it mean the same
+// wherever it lies. A section that must grow has the whole region move to a
+// bigger one, which costs a copy of its bytes and no more.
+type Region struct {
+	bytes    []byte
+	sections []section
+}
+
+type section struct{ at, size int }
+
+// align is what sections begin at a multiple of: a line of a processor's cache.
+const align = 64
+
+// Resize makes sections at least as long as sizes says, in bytes; what is new is
+// zero. If any has to grow, the region moves: views taken before are of memory
+// that no longer counts.
+func (r *Region) Resize(sizes []int) {
+	next := make([]section, len(sizes))
+	total := 0
+	for i, size := range sizes {
+		if i < len(r.sections) {
+			size = max(size, r.sections[i].size)
+		}
+		size = (size + align - 1) &^ (align - 1)
+		next[i] = section{total, size}
+		total += size
+	}
+	// Large pieces of memory begin at a multiple of the page size wherever Go
+	// runs.
+	memory := make([]byte, total)
+	for i, s := range r.sections {
+		copy(memory[next[i].at:], r.bytes[s.at:s.at+s.size])
+	}
+	r.bytes, r.sections = memory, next
+}
+
+// Size is the length of section i in bytes, and Len that of the region.
+func (r *Region) Size(i int) int { return r.sections[i].size }
+
+// Len is described at [Region.Size].
+func (r *Region) Len() int { return len(r.bytes) }
+
+// Bytes gives section i.
+func (r *Region) Bytes(i int) []byte {
+	s := r.sections[i]
+	return r.bytes[s.at : s.at+s.size : s.at+s.size]
+}
+
+// Uint64s gives section i as numbers of 64 bits; the other views likewise.
+func (r *Region) Uint64s(i int) []uint64 { return view[uint64](r.Bytes(i)) }
+
+// Int64s is described at [Region.Uint64s].
+func (r *Region) Int64s(i int) []int64 { return view[int64](r.Bytes(i)) }
+
+// Uint32s is described at [Region.Uint64s].
+func (r *Region) Uint32s(i int) []uint32 { return view[uint32](r.Bytes(i)) }
+
+// view is b as numbers. Sections are long by a multiple of any of them.
+func view[T uint64 | int64 | uint32](b []byte) []T {
+	var one T
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(one)))
+}
+
+// View is s as a string without a copy: it holds as long as s does not change.
+func View[S ~string | ~[]byte](s S) string {
+	return *(*string)(unsafe.Pointer(&s)) // a slice begins with what a string is
+}

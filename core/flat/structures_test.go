@@ -1,0 +1,345 @@
+package flat_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"webring/core/flat"
+)
+
+// seeded gives random numbers, and prints where they come from.
+func seeded(t testing.TB, seed uint64) *rand.Rand {
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, seed))
+}
+
+func TestSectionsKeepTheirBytesWhenTheRegionGrows(t *testing.T) {
+	var r flat.Region
+	r.Resize([]int{1, 100, 8})
+	copy(r.Bytes(1), "hundred")
+	r.Uint64s(2)[0] = 7
+	r.Int64s(2)[1] = -1
+	r.Resize([]int{64, 5000, 0})
+	if string(r.Bytes(1)[:7]) != "hundred" || r.Uint64s(2)[0] != 7 || r.Int64s(2)[1] != -1 || r.Bytes(1)[4999] != 0 {
+		t.Error("other bytes")
+	}
+	if r.Size(1) < 5000 || r.Size(0) != 64 || r.Len() < 5000+64+64 || len(r.Uint32s(0)) != 16 {
+		t.Errorf("sizes %d %d %d", r.Size(0), r.Size(1), r.Len())
+	}
+}
+
+// An index against a map, with removals, replacements, and hashes that all fall
+// into few buckets.
+func TestAnIndexFindsWhatWasInserted(t *testing.T) {
+	random := seeded(t, 11)
+	for _, crowded := range []bool{false, true} {
+		hashes := map[uint32]uint64{}
+		x := flat.Index{Buckets: make([]byte, 3000*flat.BucketSize), Extra: make([]byte, 3000*flat.BucketSize), Used: 1}
+		if !crowded {
+			x.Presize(50)
+		}
+		hashOf := func(entry uint32) uint64 { return hashes[entry] }
+		finds := func(entry uint32) bool {
+			p := x.Probe(hashes[entry])
+			for n := 0; ; n++ {
+				got, ok := x.Next(&p)
+				if !ok || got == entry {
+					return ok
+				}
+				if n > len(hashes) {
+					t.Fatal("a walk without end")
+				}
+			}
+		}
+		for entry := range uint32(6000) {
+			hash := random.Uint64()
+			if crowded && entry%4 == 0 {
+				hash &^= 0xffff // one bucket for a quarter of them
+			}
+			hashes[entry] = hash
+			if buckets, extra := x.Room(); !buckets || !extra {
+				t.Fatal("no room")
+			}
+			x.Insert(hash, entry, hashOf)
+			if random.IntN(4) == 0 {
+				gone := random.Uint32N(entry + 1)
+				if hash, in := hashes[gone]; in {
+					x.Remove(hash, gone)
+					if finds(gone) {
+						t.Fatalf("%d is found after its removal", gone)
+					}
+					delete(hashes, gone)
+				}
+			}
+		}
+		for entry := range hashes {
+			if !finds(entry) {
+				t.Fatalf("%d is not found", entry)
+			}
+		}
+		if x.Count != len(hashes) {
+			t.Errorf("%d entries, want %d", x.Count, len(hashes))
+		}
+		for entry, hash := range hashes {
+			x.Replace(hash, entry, entry+100_000)
+			hashes[entry+100_000] = hash
+			if finds(entry) || !finds(entry+100_000) {
+				t.Fatal("not replaced")
+			}
+			break
+		}
+		p := x.Probe(random.Uint64())
+		if entry, ok := x.Next(&p); ok && hashes[entry] == 0 {
+			t.Errorf("%d is nobody's", entry)
+		}
+	}
+}
+
+// A tree against a sorted slice, grown at random, rising, falling, and built.
+func TestATreeKeepsOrderAndPlaces(t *testing.T) {
+	random := seeded(t, 12)
+	for _, way := range []string{"random", "rising", "falling", "clustered", "built"} {
+		tree := flat.Tree{Nodes: make([]uint64, 4000*flat.NodeWords)}
+		var keys []uint64
+		has := map[uint64]bool{}
+		check := func() {
+			t.Helper()
+			if tree.Len != len(keys) {
+				t.Fatalf("%s: %d keys, want %d", way, tree.Len, len(keys))
+			}
+			if got := tree.Append(nil, 0, len(keys)+5); !slices.Equal(got, keys) {
+				t.Fatalf("%s: other keys", way)
+			}
+			for range 50 {
+				key := random.Uint64N(1 << 40)
+				if want, _ := slices.BinarySearch(keys, key); tree.Rank(key) != want {
+					t.Fatalf("%s: rank of %d is %d, want %d", way, key, tree.Rank(key), want)
+				}
+				if len(keys) > 0 {
+					i := random.IntN(len(keys))
+					if tree.At(i) != keys[i] || tree.Rank(keys[i]) != i {
+						t.Fatalf("%s: at %d is %d, want %d, of rank %d", way, i, tree.At(i), keys[i], tree.Rank(keys[i]))
+					}
+				}
+			}
+		}
+		check()
+		const n = 20_000
+		if way == "built" {
+			for i := range uint64(n) {
+				keys = append(keys, i*1_000_003)
+				has[keys[i]] = true
+			}
+			if flat.NodesFor(n)*flat.NodeWords > len(tree.Nodes) {
+				t.Fatal("no room")
+			}
+			tree.Build(keys)
+			check()
+			if tree.Used > flat.NodesFor(n) {
+				t.Errorf("%d nodes, want at most %d", tree.Used, flat.NodesFor(n))
+			}
+		}
+		for i := range uint64(n) {
+			var key uint64
+			switch way {
+			case "rising":
+				key = i
+			case "falling":
+				key = n - i
+			case "clustered":
+				key = i%7<<32 + i
+			default:
+				key = random.Uint64N(1 << 40)
+			}
+			if has[key] {
+				continue
+			}
+			has[key] = true
+			if !tree.Room() {
+				t.Fatal("no room")
+			}
+			at, _ := slices.BinarySearch(keys, key)
+			keys = slices.Insert(keys, at, key)
+			tree.Insert(key)
+			if i%1000 == 999 {
+				check()
+			}
+		}
+		check()
+		used := tree.Used
+		for len(keys) > 0 {
+			i := random.IntN(len(keys))
+			if random.IntN(3) > 0 {
+				i = len(keys) / 3 // a hole that grows
+			}
+			tree.Delete(keys[i])
+			keys = slices.Delete(keys, i, i+1)
+			if len(keys)%1000 == 0 {
+				check()
+			}
+		}
+		// What was given back is used again.
+		for i := range uint64(n) {
+			if !tree.Room() && tree.Free == 0 {
+				t.Fatalf("%s: no room after all keys were deleted", way)
+			}
+			keys = append(keys, i)
+			tree.Insert(i)
+		}
+		check()
+		if tree.Used > used+16 {
+			t.Errorf("%s: %d nodes were in use, now %d", way, used, tree.Used)
+		}
+	}
+}
+
+func TestBuiltTreesOfAllSizes(t *testing.T) {
+	for _, n := range []int{0, 1, 2, 110, 111, 112, 222, 223, 5994, 5995, 6104, 6105, 6106, 50_000, 400_000} {
+		keys := make([]uint64, n)
+		for i := range keys {
+			keys[i] = uint64(i)*3 + 1
+		}
+		nodes := flat.NodesFor(n)
+		tree := flat.Tree{Nodes: make([]uint64, nodes*flat.NodeWords)}
+		tree.Build(keys)
+		if tree.Len != n || tree.Used > nodes || !slices.Equal(tree.Append(nil, 0, n), keys) {
+			t.Fatalf("%d keys: %d in %d nodes of %d", n, tree.Len, tree.Used, nodes)
+		}
+		for i := 0; i < n; i += max(1, n/1000) {
+			if tree.Rank(keys[i]) != i || tree.Rank(keys[i]+1) != i+1 {
+				t.Fatalf("%d keys: rank of key %d is %d", n, i, tree.Rank(keys[i]))
+			}
+		}
+	}
+}
+
+func TestAHeapKnowsWhoIsDueFirst(t *testing.T) {
+	random := seeded(t, 13)
+	const members = 500
+	h := flat.Heap{Entries: make([]uint64, members), Places: make([]uint32, members)}
+	times := map[uint32]int64{}
+	for step := range 20_000 {
+		member, time := random.Uint32N(members), random.Int64N(1000)
+		_, in := times[member]
+		switch {
+		case step == 10_000:
+			n := 0
+			clear(h.Places)
+			for member, time := range times {
+				h.Entries[n] = uint64(time)<<flat.HeapBits | uint64(member)
+				n++
+			}
+			h.Order(n)
+		case !in:
+			h.Push(member, time)
+			times[member] = time
+		case random.IntN(2) == 0:
+			h.Move(member, time)
+			times[member] = time
+		default:
+			h.Remove(member)
+			h.Remove(member)
+			delete(times, member)
+		}
+		if h.Len != len(times) {
+			t.Fatalf("%d members, want %d", h.Len, len(times))
+		}
+		if h.Len == 0 {
+			continue
+		}
+		first, when := h.First()
+		due, until := 0, random.Int64N(100)
+		for member, time := range times {
+			if time < when || time == when && member < first {
+				t.Fatalf("step %d: %d is due at %d, before %d at %d", step, member, time, first, when)
+			}
+			if time <= until {
+				due++
+			}
+		}
+		if got := h.Due(until, 0, members); got != due {
+			t.Fatalf("%d are due, want %d", got, due)
+		}
+		if limit := 1 + random.IntN(5); min(h.Due(until, 0, limit), limit) != min(due, limit) {
+			t.Fatal("the limit counts otherwise")
+		}
+	}
+	empty := flat.Heap{}
+	empty.Order(0)
+	if empty.Due(1, 0, 1) != 0 {
+		t.Error("somebody of nobody is due")
+	}
+}
+
+func TestMarksKnowPlacesAndNumbers(t *testing.T) {
+	random := seeded(t, 14)
+	for _, density := range []int{1, 2, 50} {
+		const n = 3000
+		m := flat.Marks{Bits: make([]uint64, n/64+1), Before: make([]uint32, n/64+1)}
+		var in []uint32
+		for i := range uint32(n) {
+			m.Reach(i)
+			if random.IntN(density) == 0 {
+				m.Add(i)
+				in = append(in, i)
+			}
+			if len(in) > 0 && random.IntN(10*density) == 0 {
+				at := random.IntN(len(in))
+				m.Remove(in[at], int(i)+1)
+				in = slices.Delete(in, at, at+1)
+			}
+		}
+		if got := flat.AppendMarked[uint32](&m, nil, 0, len(in), n); m.Len != len(in) || !slices.Equal(got, in) {
+			t.Fatalf("%d numbers, want %d", m.Len, len(in))
+		}
+		for i, number := range in {
+			if m.At(i, n) != number || m.Rank(number) != i || !m.Has(number) {
+				t.Fatalf("at %d is %d, want %d, of rank %d", i, m.At(i, n), number, m.Rank(number))
+			}
+		}
+		for number := range uint32(n) {
+			want, found := slices.BinarySearch(in, number)
+			if m.Rank(number) != want || m.Has(number) != found {
+				t.Fatalf("rank of %d is %d, want %d", number, m.Rank(number), want)
+			}
+		}
+		for range 100 {
+			from := random.IntN(len(in))
+			count := random.IntN(len(in) - from + 1)
+			if got := flat.AppendMarked[uint32](&m, nil, from, count, n); !slices.Equal(got, in[from:from+count]) {
+				t.Fatalf("%d from %d: %d", count, from, got)
+			}
+		}
+	}
+}
+
+// Every bit of a text counts, lengths do, and another secret is another hash.
+func TestHashesDependOnEverything(t *testing.T) {
+	seed, other := flat.NewSeed(1), flat.NewSeed(2)
+	seen := map[uint64]string{}
+	note := func(h uint64, what string) {
+		t.Helper()
+		if before, in := seen[h]; in {
+			t.Fatalf("%s and %s have one hash", what, before)
+		}
+		seen[h] = what
+	}
+	for n := range flat.MaxHashed + 1 {
+		text := make([]byte, n)
+		note(seed.Hash(string(text)), fmt.Sprint(n, " zeros"))
+		if n == 0 {
+			continue // nothing has no bits for a seed to hide
+		}
+		note(other.Hash(string(text)), fmt.Sprint(n, " zeros of another seed"))
+		for bit := range 8 * n {
+			text[bit/8] ^= 1 << (bit % 8)
+			note(seed.Hash(string(text)), fmt.Sprint(n, " bytes, bit ", bit))
+			text[bit/8] = 0
+		}
+		if n > 40 {
+			seen = map[uint64]string{}
+		}
+	}
+}

@@ -1,0 +1,250 @@
+package core
+
+import (
+	"encoding/binary"
+
+	"webring/core/flat"
+)
+
+// kinds is how many kinds there are to filter by, 0 for all among them.
+const kinds = int(Website) + 1
+
+// The sections of the region. Those from ofBids on change with bids and with
+// time; those before only when members join or leave.
+const (
+	ofTexts    = 0                // rows: what does not change of them, one after another
+	ofRows     = ofTexts + 1      // by ordinal: place of the row in texts, in units of 4 bytes
+	ofHostNext = ofRows + 1       // by ordinal: the next member on the same host, around
+	ofHostPrev = ofHostNext + 1   // by ordinal: the one before
+	ofMarks    = ofHostPrev + 1   // by ordinal and kind: who stands in the ring
+	ofBefore   = ofMarks + kinds  // the counts that go with marks
+	ofSlugs    = ofBefore + kinds // buckets of an index, and its extra ones
+	ofKeys     = ofSlugs + 2
+	ofHosts    = ofKeys + 2
+	ofLists    = ofHosts + 2    // the members of each category and kind, a tree
+	ofBids     = ofLists + 1    // by ordinal: cents
+	ofLastBid  = ofBids + 1     // by ordinal: milliseconds
+	ofStanding = ofLastBid + 1  // by ordinal: cents, as ranked
+	ofFlags    = ofStanding + 1 // by ordinal
+	ofPlaces   = ofFlags + 1    // by ordinal: place in due
+	ofDue      = ofPlaces + 1   // who steps when, a heap
+	ofRanks    = ofDue + 1      // the ranked, a tree
+	sections   = ofRanks + 1
+)
+
+// The flags of a row.
+const (
+	removed  = 1 << iota
+	redacted // by a removal
+	ranked   // stands in the ranking
+	live     // stands in the ring
+)
+
+// store is the memory of a state: its region, and views of it, which are taken
+// anew when it moves.
+type store struct {
+	region flat.Region
+	seed   *flat.Seed
+	rows   int // members that ever joined
+	used   int // bytes of texts
+
+	texts              []byte
+	at                 []uint32
+	hostNext, hostPrev []uint32
+	marks              [kinds]flat.Marks
+	slugs, keys, hosts flat.Index
+	lists              flat.Tree
+	bids, lastBid      []int64
+	standings          []int64
+	flags              []byte
+	due                flat.Heap
+	ranks              flat.Tree
+}
+
+// reserve makes room for rows in all, with texts bytes of texts in all, and for
+// what one event or step changes. When something must grow, all gets room to
+// spare, so that moving costs little for each row.
+func (s *store) reserve(rows, texts int) {
+	if rows <= len(s.bids) && texts <= len(s.texts) && s.roomy() {
+		return
+	}
+	var sizes [sections]int
+	want := func(section, size int) {
+		if s.region.Len() == 0 || s.region.Size(section) < size {
+			sizes[section] = size + size/8
+		}
+	}
+	room := len(s.bids)
+	if rows > room || room == 0 {
+		room = max(rows+rows/8, 64)
+	}
+	for _, column := range [...]struct{ section, width int }{{ofRows, 4}, {ofHostNext, 4}, {ofHostPrev, 4},
+		{ofBids, 8}, {ofLastBid, 8}, {ofStanding, 8}, {ofFlags, 1}, {ofPlaces, 4}, {ofDue, 8}} {
+		sizes[column.section] = column.width * room
+	}
+	for k := range kinds {
+		sizes[ofMarks+k] = 8 * (room/64 + 1)
+		sizes[ofBefore+k] = 4 * (room/64 + 1)
+	}
+	want(ofTexts, max(texts, 4<<10))
+	const node = 8 * flat.NodeWords
+	for i, x := range s.indexes() {
+		x.Used = max(x.Used, 1)
+		buckets := max(x.Used+1, flat.BucketsFor(rows)+1)
+		want(ofSlugs+2*i, buckets*flat.BucketSize)
+		want(ofSlugs+2*i+1, max(x.Spare+8, buckets/8)*flat.BucketSize)
+	}
+	want(ofLists, max(s.lists.Used+2*(s.lists.Depth+3), flat.NodesFor(2*rows))*node)
+	want(ofRanks, max(s.ranks.Used+s.ranks.Depth+3, flat.NodesFor(room+64))*node)
+	s.region.Resize(sizes[:])
+	s.view()
+}
+
+// roomy says whether the indexes and trees have room for one more member.
+func (s *store) roomy() bool {
+	for _, x := range s.indexes() {
+		if buckets, extra := x.Room(); !buckets || !extra {
+			return false
+		}
+	}
+	return len(s.lists.Nodes) >= (s.lists.Used+2*(s.lists.Depth+3))*flat.NodeWords && s.ranks.Room()
+}
+
+// indexes are in the order of their sections.
+func (s *store) indexes() [3]*flat.Index { return [...]*flat.Index{&s.slugs, &s.keys, &s.hosts} }
+
+// view takes the views of the region.
+func (s *store) view() {
+	r := &s.region
+	s.texts, s.at = r.Bytes(ofTexts), r.Uint32s(ofRows)
+	s.hostNext, s.hostPrev = r.Uint32s(ofHostNext), r.Uint32s(ofHostPrev)
+	for k := range s.marks {
+		s.marks[k].Bits, s.marks[k].Before = r.Uint64s(ofMarks+k), r.Uint32s(ofBefore+k)
+	}
+	for i, x := range s.indexes() {
+		x.Buckets, x.Extra = r.Bytes(ofSlugs+2*i), r.Bytes(ofSlugs+2*i+1)
+	}
+	s.lists.Nodes, s.ranks.Nodes = r.Uint64s(ofLists), r.Uint64s(ofRanks)
+	s.bids, s.lastBid, s.standings = r.Int64s(ofBids), r.Int64s(ofLastBid), r.Int64s(ofStanding)
+	s.flags = r.Bytes(ofFlags)
+	s.due.Places, s.due.Entries = r.Uint32s(ofPlaces), r.Uint64s(ofDue)
+}
+
+// What stands in texts for a row:
+//
+//	length(4 bytes) fee(8 bytes) head
+//
+// little-endian, at a multiple of 4 bytes. head is the encoding of the row as
+// far as it does not change: see [State.AppendRow].
+const rowHead = 4 + 8
+
+// rowSize is what a row with a head of this length takes.
+func rowSize(head int) int { return (rowHead + head + 3) &^ 3 }
+
+// put writes the next row, for which room has been reserved.
+func (s *store) put(head []byte, fee int64) Ordinal {
+	o := Ordinal(s.rows)
+	b := s.texts[s.used:]
+	binary.LittleEndian.PutUint32(b, uint32(len(head)))
+	binary.LittleEndian.PutUint64(b[4:], uint64(fee))
+	copy(b[rowHead:], head)
+	s.at[o] = uint32(s.used / 4)
+	s.used += rowSize(len(head))
+	s.rows++
+	for k := range s.marks {
+		s.marks[k].Reach(uint32(o))
+	}
+	return o
+}
+
+// row gives the fee and the head of a row.
+func (s *store) row(o Ordinal) (fee int64, head []byte) {
+	b := s.texts[4*int(s.at[o]):]
+	n := int(binary.LittleEndian.Uint32(b))
+	return int64(binary.LittleEndian.Uint64(b[4:])), b[rowHead : rowHead+n]
+}
+
+func (s *store) fee(o Ordinal) int64 {
+	return int64(binary.LittleEndian.Uint64(s.texts[4*int(s.at[o])+4:]))
+}
+
+func (s *store) total(o Ordinal) int64 { return s.fee(o) + s.bids[o] }
+
+func (s *store) has(o Ordinal, flag byte) bool { return s.flags[o]&flag != 0 }
+
+// word reads the string that begins at a place of a head, and where the next
+// field begins.
+func word(head []byte, at int) (string, int) {
+	begin := at + 2
+	end := begin + int(head[at])<<8 + int(head[at+1])
+	return flat.View(head[begin:end]), end
+}
+
+// slug is the first field of a row.
+func (s *store) slug(o Ordinal) string {
+	b := s.texts[4*int(s.at[o])+rowHead:]
+	return flat.View(b[2 : 2+int(b[0])<<8+int(b[1])])
+}
+
+// url is the fifth field of a row, behind slug, kind, category and name.
+func (s *store) url(o Ordinal) string {
+	b := s.texts[4*int(s.at[o])+rowHead:]
+	at := 2 + int(b[0])<<8 + int(b[1]) + 1
+	at += 2 + int(b[at])<<8 + int(b[at+1])
+	at += 2 + int(b[at])<<8 + int(b[at+1])
+	url, _ := word(b, at)
+	return url
+}
+
+// Member gives a row, removed ones too.
+// An ordinal that was never given is a broken invariant and panics.
+func (s *State) Member(o Ordinal) (m Member) {
+	var head []byte
+	var at int
+	m.Fee, head = s.row(o)
+	m.Slug, at = word(head, 0)
+	m.Kind = Kind(head[at])
+	m.Category, at = word(head, at+1)
+	m.Name, at = word(head, at)
+	m.URL, at = word(head, at)
+	m.Description, at = word(head, at)
+	m.Report, at = word(head, at)
+	if head[at] != 0 {
+		m.Score.Given, m.Score.Value = true, head[at+1]
+		m.Score.Provider, at = word(head, at+2)
+		m.Score.Version, at = word(head, at)
+		m.Score.ScannedAt = int64(binary.BigEndian.Uint64(head[at:]))
+	}
+	m.Joined = int64(binary.BigEndian.Uint64(head[len(head)-8:]))
+	m.LastBid, m.Bids = s.lastBid[o], s.bids[o]
+	m.Removed, m.Redacted = s.has(o, removed), s.has(o, redacted)
+	return m
+}
+
+// appendHead appends the encoding of the row as far as it does not change; see
+// [State.AppendRow].
+func (m *Member) appendHead(dst []byte) []byte {
+	dst = appendString(dst, m.Slug)
+	dst = append(dst, byte(m.Kind))
+	for _, text := range [...]string{m.Category, m.Name, m.URL, m.Description, m.Report} {
+		dst = appendString(dst, text)
+	}
+	dst = appendScore(dst, m.Score)
+	return appendNumber(dst, m.Joined)
+}
+
+// forget deletes the words of a row.
+func (s *State) forget(o Ordinal) {
+	m := s.Member(o)
+	m.Name, m.URL, m.Description, m.Report = "", "", "", ""
+	s.scratch = m.appendHead(s.scratch[:0])
+	b := s.texts[4*int(s.at[o]):]
+	n := int(binary.LittleEndian.Uint32(b))
+	binary.LittleEndian.PutUint32(b, uint32(len(s.scratch)))
+	copied := copy(b[rowHead:], s.scratch)
+	clear(b[rowHead+copied : rowHead+n])
+}
+
+// RowsSize is at least the length of all rows together, as [State.AppendRow]
+// writes them.
+func (s *State) RowsSize() int { return s.used + s.rows*tail }
