@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -54,7 +55,7 @@ type auditor struct {
 // them the tree, the state, every total and the books, while the ledger works.
 // An error means that it could not; what does not agree is in the findings.
 func (l *Ledger) Audit(ctx context.Context) (*Audit, error) {
-	a := &auditor{l: l, state: core.NewState(l.state.Capacity()), totals: map[string]int64{}}
+	a := &auditor{l: l, state: core.NewState(l.state.Capacity(), rand.Uint64()), totals: map[string]int64{}}
 	a.Findings = []string{}
 	if err := l.store.Verify(); err != nil {
 		return nil, fmt.Errorf("ledger: checking the store: %w", err)

@@ -60,7 +60,7 @@ func newSigner(t *testing.T, name string) (signer note.Signer, key string) {
 
 func newHostile(t *testing.T) *hostile {
 	t.Helper()
-	h := &hostile{t: t, state: core.NewState(10_000), changed: make(chan struct{}), files: map[string][]byte{}, asked: map[string]int{}}
+	h := &hostile{t: t, state: core.NewState(10_000, 1), changed: make(chan struct{}), files: map[string][]byte{}, asked: map[string]int{}}
 	h.signer, h.key = newSigner(t, "ring.test")
 	h.add(&core.Rules{Stamp: time.Now().UnixMilli(), Name: "Ring", BaseURL: "https://ring.test", Fee: 100, MinBid: 100,
 		Grace: 1000, Decay: 1000, Scorer: "fixed", RequiredScore: 40}, nil)
