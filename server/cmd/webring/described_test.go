@@ -45,7 +45,7 @@ var specification = sync.OnceValues(func() (*openapi3.T, error) {
 })
 
 func specificationText() ([]byte, error) {
-	st := core.NewState(10)
+	st := core.NewState(10, 1)
 	step := coretest.NewStep(&core.Rules{Stamp: 1, Name: "Test", BaseURL: "http://ring.dev", Fee: 100, MinBid: 100, Grace: 1, Decay: 1,
 		Networks: []core.Network{{Name: "tempo:42431", Method: "tempo", Currency: "0x20c0000000000000000000000000000000000000"}}, RequiredScore: 40}, nil)
 	if err := st.Apply(step.EventBytes, step.TextBytes); err != nil {
