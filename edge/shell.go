@@ -130,6 +130,8 @@ func newShell(cfg Config, deprecated map[string]deprecation) (*Shell, error) {
 
 		ReadBufferSize:     MaxHeader,
 		MaxRequestBodySize: MaxBody,
+		// A front page fits in with its header, and goes out in one piece.
+		WriteBufferSize: 12 << 10,
 		// A worker outlives the place of its connection by a moment.
 		Concurrency: s.maxConns + 1024,
 
