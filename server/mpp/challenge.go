@@ -60,6 +60,7 @@ func CheckRealm(realm string) error {
 // of the field split at every comma.
 func (c Challenge) Header() string {
 	var b strings.Builder
+	b.Grow(1 << 10)
 	b.WriteString(Scheme)
 	sep := " "
 	for _, p := range [...]struct{ name, value string }{
@@ -85,6 +86,10 @@ func (c Challenge) Header() string {
 // \uXXXX in UTF-16 units, which the reference client reads back. Control
 // characters become spaces, so no value can end the header field.
 func quote(b *strings.Builder, value string) {
+	if isPlain(value) {
+		b.WriteString(value)
+		return
+	}
 	for _, r := range value {
 		switch {
 		case r < ' ' || r == 0x7f:

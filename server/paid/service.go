@@ -128,7 +128,7 @@ func New(cfg Config) (*Service, error) {
 	s := &Service{Config: cfg, work: map[string]*work{}, given: map[string]bool{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for _, m := range cfg.Methods {
-		s.networks = append(s.networks, &network{Method: m})
+		s.networks = append(s.networks, &network{Method: m, requests: requests{by: map[int64]string{}, method: m.Request}})
 	}
 	s.operations = map[string]operation{
 		OpRegister: &registering{s},
@@ -226,7 +226,40 @@ type network struct {
 	mu    sync.Mutex
 	asked time.Time
 	err   error
+
+	requests requests
 }
+
+// requests remembers what a method asks for an amount: most ask for the same
+// few, and nothing else goes into it.
+type requests struct {
+	mu     sync.Mutex
+	by     map[int64]string // by cents
+	method func(cents int64) (string, error)
+}
+
+// maxRequests bounds how many are remembered.
+const maxRequests = 1024
+
+func (r *requests) get(cents int64) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if text, known := r.by[cents]; known {
+		return text, nil
+	}
+	text, err := r.method(cents)
+	if err != nil {
+		return "", err
+	}
+	if len(r.by) >= maxRequests {
+		clear(r.by)
+	}
+	r.by[cents] = text
+	return text, nil
+}
+
+// Request is what the method asks for an amount in cents.
+func (n *network) Request(cents int64) (string, error) { return n.requests.get(cents) }
 
 // clockFresh is how long an answer about a network's clock is believed.
 const clockFresh = 5 * time.Second

@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"sync"
 	"syscall"
+	"time"
 )
 
 // The ledger maps its files into memory, so a disk that fills up under it ends
@@ -14,6 +16,21 @@ const (
 	// startFloor is the free space in bytes that opening the ledger needs.
 	startFloor = 128 << 20
 )
+
+// lately asks at most once a second, and says the same in between.
+func lately(ask func() error) func() error {
+	var mu sync.Mutex
+	var asked time.Time
+	var err error
+	return func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		if now := time.Now(); now.Sub(asked) >= time.Second {
+			asked, err = now, ask()
+		}
+		return err
+	}
+}
 
 // room says whether the disk of a folder has at least floor bytes free.
 func room(dir string, floor uint64) error {

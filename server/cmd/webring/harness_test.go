@@ -43,6 +43,10 @@ var shared struct {
 }
 
 func TestMain(m *testing.M) {
+	if address := os.Getenv(constantAddress); address != "" {
+		fmt.Fprintln(os.Stderr, constant(address))
+		os.Exit(1)
+	}
 	code := m.Run()
 	if testing.Verbose() {
 		fmt.Printf("held to the OpenAPI document: %d answers of operations, %d problems of others\n", described.operations.Load(), described.problems.Load())

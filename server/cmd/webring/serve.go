@@ -296,7 +296,7 @@ func openPayments(o *options, books *ledger.Ledger, methods []paid.Method, score
 	return paid.New(paid.Config{
 		Ledger: books, Methods: methods, Scorer: scorer.registrations, DraftScorer: scorer.drafts, Sites: o.sites.policy(),
 		Realm: o.realm, Keys: keys, Now: time.Now, Log: log, Failpoint: failpoint,
-		Ready: func() error { return room(o.data, payFloor) },
+		Ready: lately(func() error { return room(o.data, payFloor) }),
 	})
 }
 
