@@ -117,7 +117,11 @@ func (c *Client) Get(ctx context.Context, r Request) (*Response, error) {
 	site := Site(u.Hostname())
 	bounded, cancel := context.WithTimeoutCause(ctx, c.whole, ErrTooSlow)
 	defer cancel()
-	leave, err := c.limits.enter(bounded, site)
+	counted := site
+	if _, mapped := c.mapped(u.Hostname()); mapped {
+		counted = u.Hostname() // the operator's own, each for itself
+	}
+	leave, err := c.limits.enter(bounded, counted)
 	if err != nil {
 		return nil, c.judge(ctx, err)
 	}

@@ -500,9 +500,11 @@ func TestPlacesAreBoundedAndGivenBack(t *testing.T) {
 func TestOneSiteIsAskedSoManyTimesAMinute(t *testing.T) {
 	l := listen(t, "127.0.0.1:0", nil)
 	to := netip.MustParseAddrPort(l.Listener.Addr().String())
-	c := New(Config{Map: map[string]netip.AddrPort{"*.acme.com": to, "other.com": to}, Limits: Limits{PerMinute: 3}})
+	loopback := names(t, map[string][]string{"n0.acme.com": {"127.0.0.1"}, "n1.acme.com": {"127.0.0.1"}, "n2.acme.com": {"127.0.0.1"}, "other.com": {"127.0.0.1"}})
+	c := newClient(Config{Map: map[string]netip.AddrPort{"*.mapped.com": to}, Resolver: loopback, Limits: Limits{PerMinute: 3}}, l.port)
+	c.dialer.ControlContext = nil
 	for i := range 3 {
-		if _, err := get(t, c, fmt.Sprintf("http://n%d.acme.com/", i)); err != nil {
+		if _, err := get(t, c, fmt.Sprintf("http://n%d.acme.com:%d/", i, l.port)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -510,8 +512,13 @@ func TestOneSiteIsAskedSoManyTimesAMinute(t *testing.T) {
 	if _, err := get(t, c, "http://another.acme.com/"); !errors.As(err, &busy) || busy.RetryAfter <= 0 || busy.RetryAfter > time.Minute {
 		t.Errorf("%v", err)
 	}
-	if _, err := get(t, c, "http://other.com/"); err != nil {
+	if _, err := get(t, c, fmt.Sprintf("http://other.com:%d/", l.port)); err != nil {
 		t.Errorf("another site: %v", err)
+	}
+	for i := range 5 {
+		if _, err := get(t, c, fmt.Sprintf("http://m%d.mapped.com/", i)); err != nil {
+			t.Errorf("mapped hosts count each for itself: %v", err)
+		}
 	}
 	for i := range 2 * maxSites {
 		_, _ = c.limits.count(fmt.Sprint(i))

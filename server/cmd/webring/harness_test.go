@@ -138,7 +138,13 @@ func ring(t *testing.T, args ...string) *origin {
 // start starts an origin without payments unless args configure them.
 func start(t *testing.T, args ...string) *origin {
 	t.Helper()
-	o := &origin{t: t, data: t.TempDir(), args: args}
+	return startWith(t, nil, args...)
+}
+
+// startWith is start with more in the environment.
+func startWith(t *testing.T, env []string, args ...string) *origin {
+	t.Helper()
+	o := &origin{t: t, data: t.TempDir(), args: args, env: env}
 	rand.Read(o.recipient[:])
 	listen := freeAddress(t)
 	o.base = "http://" + listen

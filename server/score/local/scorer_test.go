@@ -3,6 +3,7 @@ package local
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -262,6 +264,48 @@ func TestSlowSiteEndsWithTheScan(t *testing.T) {
 	}
 	if r.Score > 20 {
 		t.Errorf("%s", r.Markdown())
+	}
+}
+
+// TestManyScansAtOnce has 500 clients name sites that do not answer.
+func TestManyScansAtOnce(t *testing.T) {
+	t.Parallel()
+	var now, most atomic.Int64
+	release := make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		n := now.Add(1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		<-release
+		now.Add(-1)
+	}))
+	defer slow.Close()
+	client := fetch.New(fetch.Config{Map: map[string]netip.AddrPort{"*.dev": netip.MustParseAddrPort(slow.Listener.Addr().String())}})
+	defer client.Close()
+	l := New(client, nil)
+	var busy, other atomic.Int64
+	var group sync.WaitGroup
+	for i := range 500 {
+		group.Go(func() {
+			var down *score.Unavailable
+			if _, err := l.Score(context.Background(), fmt.Sprintf("http://slow%d.dev/", i)); errors.As(err, &down) && down.Busy {
+				busy.Add(1)
+			} else {
+				other.Add(1)
+			}
+		})
+	}
+	for busy.Load() < 500-maxScans {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if m := most.Load(); m > maxScans {
+		t.Errorf("%d requests at once", m)
+	}
+	close(release)
+	group.Wait()
+	t.Logf("%d scanned, %d told to come back, at most %d requests at once", other.Load(), busy.Load(), most.Load())
+	if !l.scans.TryAcquire(maxScans) {
+		t.Error("places are not free")
 	}
 }
 

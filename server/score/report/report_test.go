@@ -112,12 +112,18 @@ func TestWhatIsWantedStaysAndTheRestGoes(t *testing.T) {
 }
 
 func TestDraftsAreBounded(t *testing.T) {
+	const most = 60
 	dir := t.TempDir()
-	s, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
+	open := func() *Store {
+		s, err := Open(dir)
+		if err != nil || s.most != maxDrafts {
+			t.Fatal(err)
+		}
+		s.most = most
+		return s
 	}
-	for range maxDrafts {
+	s := open()
+	for range most {
 		if err := s.Put(example()); err != nil {
 			t.Fatal(err)
 		}
@@ -125,14 +131,14 @@ func TestDraftsAreBounded(t *testing.T) {
 	if err := s.Put(example()); !errors.Is(err, ErrFull) {
 		t.Errorf("%v", err)
 	}
-	if s, err = Open(dir); err != nil || !errors.Is(s.Put(example()), ErrFull) {
+	if s = open(); !errors.Is(s.Put(example()), ErrFull) {
 		t.Error("after a restart there is room")
 	}
 	none := func(*Report) bool { return false }
-	if err := s.Sweep(time.Now(), false, none); err != nil || s.count.Load() != maxDrafts {
+	if err := s.Sweep(time.Now(), false, none); err != nil || s.count.Load() != most {
 		t.Errorf("what may be in a challenge went: %v, %d left", err, s.count.Load())
 	}
-	if err := s.Sweep(time.Now().Add(2*safeTime), false, none); err != nil || s.count.Load() != maxDrafts/2 {
+	if err := s.Sweep(time.Now().Add(2*safeTime), false, none); err != nil || s.count.Load() != most/2 {
 		t.Errorf("%v, %d left", err, s.count.Load())
 	}
 }

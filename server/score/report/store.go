@@ -38,12 +38,13 @@ var (
 // held in another. It is safe for concurrent use, but not by two processes.
 type Store struct {
 	drafts, held string
+	most         int64
 	count        atomic.Int64 // of drafts
 }
 
 // Open opens the store in folder, which is made if absent.
 func Open(folder string) (*Store, error) {
-	s := &Store{drafts: filepath.Join(folder, "drafts"), held: filepath.Join(folder, "held")}
+	s := &Store{drafts: filepath.Join(folder, "drafts"), held: filepath.Join(folder, "held"), most: maxDrafts}
 	for _, dir := range []string{s.drafts, s.held} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, err
@@ -56,7 +57,7 @@ func Open(folder string) (*Store, error) {
 
 // Put gives the report an id and stores it as a draft.
 func (s *Store) Put(r *Report) error {
-	if s.count.Add(1) > maxDrafts {
+	if s.count.Add(1) > s.most {
 		s.count.Add(-1)
 		return ErrFull
 	}
@@ -134,13 +135,13 @@ func (s *Store) Sweep(now time.Time, all bool, wanted func(*Report) bool) error 
 		}
 	}
 	slices.SortFunc(old, func(a, b draft) int { return a.at.Compare(b.at) })
-	left := len(entries)
+	left := int64(len(entries))
 	for _, d := range old {
 		r, err := read(d.path)
 		switch {
 		case err == nil && wanted(r):
 			err = os.Rename(d.path, filepath.Join(s.held, r.ID))
-		case left > maxDrafts/2 || now.Sub(d.at) >= draftTime || err != nil:
+		case left > s.most/2 || now.Sub(d.at) >= draftTime || err != nil:
 			err = os.Remove(d.path)
 		default:
 			continue
