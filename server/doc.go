@@ -5,7 +5,9 @@
 // The packages below it, in the order in which a payment meets them:
 //
 //   - mpp: challenges, credentials and receipts
-//   - score: whether a site is ready for agents
+//   - fetch: reading strangers' sites, safely
+//   - score: whether a site is ready for agents, by services or, in score/local,
+//     by looking; score/robots, score/report and score/exemplar belong to it
 //   - tempo: charges on a Tempo chain; node: how such chains are asked
 //   - paid: the workflow from a request to its stored effect
 //   - ledger, and ledger/badgerstore under it: the one writer

@@ -3,6 +3,7 @@
 // A [Scorer] answers with a score from 0 to 100, or says why there is none.
 // [New] makes one from the operator's flags: a fixed number for development, or
 // a service asked over HTTP, with presets for services whose answers are known.
+// Package local is one more, which looks at sites itself.
 // [Guard] stands before any of them: it shares and remembers answers, and keeps
 // one client from using up the service for all.
 //
