@@ -104,7 +104,7 @@ func (r *Replica) leap(ctx context.Context, to snap.Checkpoint, signed []byte) e
 		r.dismiss()
 		return err
 	}
-	c, err := r.cfg.Open(ctx, r.module, r.judge.Snapshot(), true)
+	c, err := r.reopen(ctx, r.module, r.judge, true)
 	if err != nil {
 		return fmt.Errorf("replica: %w", err)
 	}
@@ -240,7 +240,7 @@ func (r *Replica) summon(ctx context.Context) error {
 	if r.judge != nil {
 		return nil
 	}
-	judge, err := r.cfg.Open(ctx, r.module, r.shown.Snapshot(), false)
+	judge, err := r.reopen(ctx, r.module, r.shown, false)
 	if err != nil {
 		return fmt.Errorf("replica: %w", err)
 	}
@@ -283,7 +283,7 @@ func (r *Replica) advance(ctx context.Context, records []snap.Record, to snap.Ch
 	}
 	// Two cores of one build came to different states: memory has gone bad.
 	r.log.Error("replica: the core that is shown went astray and is replaced", "err", err)
-	again, err := r.cfg.Open(ctx, r.module, r.judge.Snapshot(), true)
+	again, err := r.reopen(ctx, r.module, r.judge, true)
 	if err != nil {
 		r.log.Error("replica: and could not be", "err", err)
 		return
@@ -348,8 +348,25 @@ func (r *Replica) trim() {
 }
 
 // contents gives what a restart begins with: the core, and the records that
-// followers may ask for, who begin with the newest snapshot.
+// followers may ask for, who begin with the newest snapshot. The core is nil
+// when it cannot be had.
 func (r *Replica) contents() (contents []byte, from uint64, tail []snap.Record) {
 	from = max(r.base, r.at.Snapshot.Size)
-	return r.tree.Append(r.shown.Snapshot()), from, r.tail[from-r.base:]
+	if contents = r.shown.Snapshot(); contents != nil {
+		contents = r.tree.Append(contents)
+	}
+	return contents, from, r.tail[from-r.base:]
+}
+
+// errNoSnapshot says that a core gives none: nothing in it can be asked just now.
+// Without one, Open would make the core of an empty ledger.
+var errNoSnapshot = errors.New("replica: the core gives no snapshot of itself")
+
+// reopen opens a core where another one stands.
+func (r *Replica) reopen(ctx context.Context, m Module, at Core, readers bool) (Core, error) {
+	snapshot := at.Snapshot()
+	if snapshot == nil {
+		return nil, errNoSnapshot
+	}
+	return r.cfg.Open(ctx, m, snapshot, readers)
 }

@@ -72,7 +72,10 @@ func (r *Replica) upgrade(ctx context.Context, to snap.Checkpoint) error {
 	if err != nil {
 		return err
 	}
-	c, err := r.cfg.Open(ctx, m, r.shown.Snapshot(), true)
+	c, err := r.reopen(ctx, m, r.shown, true)
+	if errors.Is(err, errNoSnapshot) {
+		return err // no fault of the module
+	}
 	if err != nil {
 		r.refuse(m.Digest, refusedForGood)
 		return fmt.Errorf("%w: %w", ErrModule, err)

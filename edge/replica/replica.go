@@ -254,6 +254,9 @@ func (r *Replica) tick(ctx context.Context) {
 				r.shown.Tick(now)
 			}
 			r.mu.RUnlock()
+			if r.stamped.Load() == 0 {
+				continue // nothing is shown that could be stale
+			}
 			if was := stale; r.Stale() != was {
 				if stale = !was; stale {
 					r.log.Warn("replica: no new checkpoint; answers are marked stale", "since", time.UnixMilli(r.stamped.Load()).UTC())

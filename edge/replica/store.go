@@ -82,7 +82,9 @@ func (s *store) keep(signed []byte, at snap.Checkpoint, records []snap.Record, a
 	err := s.append(records)
 	if err == nil && (s.journal == nil || s.written > max(minJournal, s.state0)) {
 		contents, from, tail := all()
-		err = s.begin(at.Size, contents, from, tail)
+		if err = errNoSnapshot; contents != nil {
+			err = s.begin(at.Size, contents, from, tail)
+		}
 	}
 	if err == nil {
 		err = s.replace("checkpoint", signed)

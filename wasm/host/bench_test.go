@@ -88,9 +88,9 @@ func BenchmarkStart(b *testing.B) {
 			b.Fatalf("status %d", r.Status)
 		}
 		b.StopTimer()
-		in := <-p.free
+		in := anyOf(p)
 		b.ReportMetric(float64(in.memory.Size())/crowd, "B/member")
-		p.free <- in
+		p.rack.put(in)
 		if err := p.Close(); err != nil {
 			b.Fatal(err)
 		}

@@ -8,17 +8,19 @@ import (
 	"webring/core/abi"
 )
 
-// rebuildPause is how long the mender waits after building an instance failed.
-const rebuildPause = time.Second
+// How long to wait after building an instance failed: twice as long each time.
+const (
+	leastPause = time.Second
+	mostPause  = time.Minute
+)
 
 // take gives an instance at the head, for the caller alone, which puts it into
-// free again or discards it. It gives nil when none comes within the time.
+// the rack again or discards it. It gives nil when none comes within the time,
+// and when the native core has taken over.
 func (p *Pool) take(wait time.Duration) *instance {
 	for {
-		var in *instance
-		select {
-		case in = <-p.free:
-		default:
+		in := p.rack.take()
+		if in == nil {
 			if in = p.wait(wait); in == nil {
 				return nil
 			}
@@ -35,13 +37,7 @@ func (p *Pool) wait(most time.Duration) *instance {
 	defer p.timers.Put(timer)
 	timer.Reset(most)
 	defer timer.Stop()
-	select {
-	case in := <-p.free:
-		return in
-	case <-timer.C:
-	case <-p.ctx.Done():
-	}
-	return nil
+	return p.rack.await(timer.C, p.ctx.Done(), func() bool { return p.native.Load() != nil })
 }
 
 // bring takes an instance that is the caller's alone to the head. When it
@@ -53,12 +49,12 @@ func (p *Pool) bring(in *instance) bool {
 		return true
 	}
 	if h.seq-in.seq > maxBehind {
-		p.behind <- in
+		p.heal(in)
 		return false
 	}
 	switch err := p.follow(in, h); {
 	case errors.Is(err, errGone):
-		p.behind <- in
+		p.heal(in)
 		return false
 	case err != nil:
 		p.discard(in, err)
@@ -97,56 +93,60 @@ func (p *Pool) follow(in *instance, h *head) error {
 	return nil
 }
 
-// discard gives up an instance that trapped; the mender builds another.
+// discard gives up an instance that trapped, and builds another.
 func (p *Pool) discard(in *instance, err error) {
 	p.traps.Add(1)
 	p.log.Error("an instance of the core is built anew", "err", err)
+	place := in.place
 	in.close()
-	p.behind <- &instance{}
+	if p.whole.Add(-1) == 0 && p.config.Native {
+		go p.takeOver()
+	}
+	p.heal(&instance{place: place})
 }
 
-// mend brings instances that are far behind near the head, and builds those
-// that are missing, until the pool is closed.
-func (p *Pool) mend() {
-	defer close(p.mended)
-	for {
-		select {
-		case in := <-p.behind:
-			p.heal(in)
-		case <-p.ctx.Done():
+// heal brings an instance that is far behind near the head, or builds one that
+// is missing, and gives it to the pool: beside everything else.
+func (p *Pool) heal(in *instance) {
+	go func() {
+		built := in.module == nil
+		if in = p.healed(in); in == nil {
+			p.retired.Add(1)
 			return
 		}
-	}
+		if built {
+			p.whole.Add(1)
+		}
+		p.rack.put(in)
+	}()
 }
 
-// heal gives one instance back to the pool, or another in its place. When the
-// pool is closed before, it puts it back among those to be healed.
-func (p *Pool) heal(in *instance) {
+// healed gives nil when the pool is closed before it is done.
+func (p *Pool) healed(in *instance) *instance {
+	place, pause := in.place, leastPause
 	for p.ctx.Err() == nil {
 		var err error
 		if in.module == nil {
-			var built *instance
-			if built, err = p.build(); err == nil {
-				in = built
-			}
+			in, err = p.build(place)
 		}
 		if err == nil {
 			if err = p.follow(in, p.head.Load()); err == nil {
-				p.free <- in
-				return
+				return in
 			}
 			in.close()
-			in = &instance{}
+			in = &instance{place: place}
 			if errors.Is(err, errGone) {
 				continue
 			}
 			p.traps.Add(1)
 		}
-		p.log.Error("an instance of the core cannot be built", "err", err)
+		p.log.Error("an instance of the core cannot be built", "err", err, "again_in", pause)
 		select {
-		case <-time.After(rebuildPause):
+		case <-time.After(pause):
 		case <-p.ctx.Done():
 		}
+		in, pause = &instance{place: place}, min(2*pause, mostPause)
 	}
-	p.behind <- in
+	in.close()
+	return nil
 }

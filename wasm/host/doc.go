@@ -8,8 +8,9 @@
 // functions.
 //
 // Of the pool, read instance.go first, one guest and how bytes get in and out
-// of it; then pool.go, where requests and the writer take instances; catchup.go
-// brings an instance to the head and mends those that trapped; kept.go holds
+// of it; then pool.go, where requests and the writer take instances from the
+// rack of rack.go; catchup.go brings an instance to the head and mends those that
+// trapped; standin.go has the native core answer when none is left; kept.go holds
 // what they are built from; engine.go compiles and starts modules.
 //
 // The differential test holds the two builds together: whole scripts of calls,

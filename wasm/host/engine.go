@@ -63,8 +63,8 @@ func (p *Pool) start(ctx context.Context) (err error) {
 }
 
 // build makes an instance at the position of the kept snapshot.
-func (p *Pool) build() (*instance, error) {
-	in := &instance{}
+func (p *Pool) build(place int) (*instance, error) {
+	in := &instance{place: place}
 	// The clock stays wazero's false one: the core gets time and random bits as
 	// arguments. The random source is real, because the guest's runtime seeds
 	// its hash tables from it, and nobody may know how to make keys collide.

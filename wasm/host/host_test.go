@@ -3,6 +3,7 @@ package host
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -56,7 +57,7 @@ func newPool(t testing.TB, c PoolConfig) *Pool {
 	if c.Module == nil {
 		c.Module = guest(t)
 	}
-	c.CacheDir = compiled()
+	c.CacheDir, c.Log = compiled(), slog.New(slog.DiscardHandler)
 	p, err := NewPool(context.Background(), c)
 	if err != nil {
 		t.Fatal(err)

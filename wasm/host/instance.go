@@ -25,6 +25,7 @@ const smallInput = 64 << 10
 // instance is one copy of the guest with memory of its own. It has one user at
 // a time.
 type instance struct {
+	place       int // in the pool's rack, for life
 	module      api.Module
 	memory      api.Memory
 	call, input api.Function // each with a stack of its own, so looked up once

@@ -32,6 +32,9 @@ var (
 const (
 	waitServe = 2 * time.Second
 	waitWrite = time.Minute
+	// closePause is how long Close waits for one instance before it looks for
+	// those that were given up instead.
+	closePause = 10 * time.Millisecond
 )
 
 // PoolConfig says what a [Pool] runs.
@@ -53,6 +56,9 @@ type PoolConfig struct {
 	// Snapshot is where the ledger begins, nil for an empty one. It is kept
 	// and must not be changed.
 	Snapshot []byte
+	// Native says that the module is the core that is compiled into this process,
+	// too. Then it stands in when no instance works.
+	Native bool
 	// Interpreter runs the module without compiling it, for tests.
 	Interpreter bool
 	// Log receives what operators should see, [slog.Default] when nil.
@@ -65,7 +71,9 @@ type PoolConfig struct {
 //
 // An instance that a request takes is first brought to the head. One that lacks
 // more than 2 000 records catches up outside the pool. One that traps is built
-// anew, from the last snapshot and the records since, which the pool keeps.
+// anew, from the last snapshot and the records since, which the pool keeps. When
+// none is left, or none takes a record, the native core answers until all are
+// there again, if the pool may have it.
 type Pool struct {
 	ctx    context.Context
 	stop   context.CancelFunc
@@ -76,12 +84,14 @@ type Pool struct {
 	cache    wazero.CompilationCache
 	compiled wazero.CompiledModule
 
-	free   chan *instance // to be brought to the head and used
-	behind chan *instance // for the mender: far behind, or to be built
-	mended chan struct{}  // closed when the mender has ended
-	timers sync.Pool
-	traps  atomic.Uint64
-	closed atomic.Bool
+	rack    *rack        // instances to be brought to the head and used
+	whole   atomic.Int64 // instances that are not being built
+	retired atomic.Int64 // instances that were not built in the end
+	timers  sync.Pool
+	traps   atomic.Uint64
+	closed  atomic.Bool
+
+	native atomic.Pointer[Native] // nil unless it stands in; at the head
 
 	head atomic.Pointer[head]
 	kept kept
@@ -100,15 +110,14 @@ type head struct {
 }
 
 // NewPool compiles the module and builds the first instance; others follow in
-// the background. ctx ends the building, and what it carries is seen by nobody.
+// the background, all at a time. ctx ends the building, and what it carries is seen by nobody.
 func NewPool(ctx context.Context, c PoolConfig) (*Pool, error) {
 	if c.Instances <= 0 {
 		c.Instances = runtime.GOMAXPROCS(0)
 	}
 	p := &Pool{
 		config: c, log: c.Log,
-		free: make(chan *instance, c.Instances), behind: make(chan *instance, c.Instances),
-		mended: make(chan struct{}),
+		rack:   newRack(c.Instances),
 		timers: sync.Pool{New: func() any { return time.NewTimer(time.Hour) }},
 	}
 	if p.log == nil {
@@ -121,7 +130,7 @@ func NewPool(ctx context.Context, c PoolConfig) (*Pool, error) {
 		return nil, err
 	}
 	p.kept.snapshot, p.kept.least = c.Snapshot, keptBytes
-	first, err := p.build()
+	first, err := p.build(0)
 	if err == nil {
 		p.kept.at, p.kept.from = first.seq, first.seq
 		var h *head
@@ -133,17 +142,18 @@ func NewPool(ctx context.Context, c PoolConfig) (*Pool, error) {
 		p.release()
 		return nil, err
 	}
-	p.free <- first
-	for range c.Instances - 1 {
-		p.behind <- &instance{}
+	p.whole.Store(1)
+	p.rack.put(first)
+	for place := 1; place < c.Instances; place++ {
+		p.heal(&instance{place: place})
 	}
-	go p.mend()
 	return p, nil
 }
 
 // Apply folds records, which follow the ones applied before, and then shows
 // them, all at once. Errors are those of [Native.Apply], in words alone, and
-// [ErrNoInstance] or a trap; after these two nothing has been applied.
+// where the native core may not stand in [ErrNoInstance] or a trap; after these
+// two nothing has been applied.
 func (p *Pool) Apply(records []Record) error {
 	encoded := make([][]byte, len(records))
 	for i, r := range records {
@@ -151,29 +161,44 @@ func (p *Pool) Apply(records []Record) error {
 	}
 	p.writing.Lock()
 	defer p.writing.Unlock()
+	if n := p.native.Load(); n != nil {
+		return p.writeNative(n, records, encoded)
+	}
+	wait := waitWrite
+	if p.config.Native {
+		wait = waitServe
+	}
 	var err error
 	// An instance that traps may have been ill; if the next one does, the
 	// records are what it cannot take.
 	for range 2 {
-		in := p.take(waitWrite)
+		in := p.take(wait)
 		if in == nil {
-			return ErrNoInstance
+			err = ErrNoInstance
+			break
 		}
 		var refusal error
-		if refusal, err = p.write(in, encoded); err == nil {
-			p.free <- in
+		if refusal, err = p.write(in, encoded); err == nil && (refusal == nil || !p.config.Native) {
+			p.rack.put(in)
 			return refusal
 		}
-		p.discard(in, err)
+		p.discard(in, errors.Join(err, refusal))
 	}
-	return err
+	if !p.config.Native || p.closed.Load() {
+		return err
+	}
+	n, err := p.standIn()
+	if err != nil {
+		return err
+	}
+	return p.writeNative(n, records, encoded)
 }
 
 // write has in, which stands at the head, apply records, and moves the head to
 // where it gets.
 func (p *Pool) write(in *instance, records [][]byte) (refusal, trap error) {
 	h := p.head.Load()
-	for rest := records; len(rest) > 0 && refusal == nil; {
+	for rest := records; len(rest) > 0; {
 		n := min(len(rest), abi.MaxRecords)
 		reply, err := in.apply(rest[:n])
 		if err != nil {
@@ -181,6 +206,10 @@ func (p *Pool) write(in *instance, records [][]byte) (refusal, trap error) {
 		}
 		if reply.Refused {
 			refusal = fmt.Errorf("host: record %d: %s", reply.Seq, reply.Rest)
+			if p.config.Native {
+				return refusal, nil // there is another opinion
+			}
+			break
 		}
 		rest = rest[n:]
 	}
@@ -215,6 +244,10 @@ func (p *Pool) write(in *instance, records [][]byte) (refusal, trap error) {
 func (p *Pool) Tick(now time.Time) {
 	p.writing.Lock()
 	h := *p.head.Load()
+	n := p.native.Load()
+	if n != nil {
+		n.Tick(now)
+	}
 	if p.clock.tick(now) {
 		h.rewinds++
 		h.second = max(p.clock.second, h.last)
@@ -224,33 +257,49 @@ func (p *Pool) Tick(now time.Time) {
 	p.head.Store(&h)
 	p.writing.Unlock()
 
-	for range len(p.free) {
-		select {
-		case in := <-p.free:
-			if p.bring(in) {
-				p.free <- in
-			}
-		default:
-			return
+	for range p.config.Instances {
+		in := p.rack.take()
+		if in == nil {
+			break
+		}
+		if p.bring(in) {
+			p.rack.put(in)
 		}
 	}
+	p.standDown()
 }
 
 // Serve answers a GET for target at the head; see [abi.Core.Serve]. If the
-// instance traps, the answer is the problem internal, and so it is when no
-// instance becomes free within 2 seconds. No call may begin after Close.
+// instance traps, or none becomes free within 2 seconds, and the native core
+// does not stand in, the answer is the problem internal. No call may begin after
+// Close.
 func (p *Pool) Serve(target []byte, r *Response) {
-	in := p.take(waitServe)
-	if in == nil {
-		p.fail(r)
+	if n := p.native.Load(); n != nil {
+		n.Serve(target, r)
 		return
 	}
-	if err := in.serve(target, rand.Uint64(), r); err != nil {
-		p.discard(in, err)
-		p.fail(r)
+	if in := p.take(waitServe); in != nil && p.serve(in, target, r) {
 		return
 	}
-	p.free <- in
+	if n := p.native.Load(); n != nil {
+		n.Serve(target, r)
+		return
+	}
+	p.fail(r)
+}
+
+// serve has an instance answer. One that fails is given up, whatever happened.
+func (p *Pool) serve(in *instance, target []byte, r *Response) bool {
+	err := errTrap
+	defer func() {
+		if err != nil {
+			p.discard(in, err)
+		} else {
+			p.rack.put(in)
+		}
+	}()
+	err = in.serve(target, rand.Uint64(), r)
+	return err == nil
 }
 
 func (p *Pool) fail(r *Response) {
@@ -272,33 +321,44 @@ func (p *Pool) BaseURL() string { return p.head.Load().baseURL }
 func (p *Pool) Traps() uint64 { return p.traps.Load() }
 
 // Digest gives 128 bits over all that the records applied determine, and their
-// number. Both are zero when there is no instance to ask.
+// number. Both are zero when there is no core to ask.
 func (p *Pool) Digest() (seq uint64, digest [16]byte) {
-	_ = p.ask(func(in *instance) (err error) { seq, digest, err = in.digest(); return err })
+	n := p.ask(func(in *instance) (err error) { seq, digest, err = in.digest(); return err })
+	if n != nil {
+		return n.Digest()
+	}
 	return seq, digest
 }
 
 // Snapshot gives a snapshot at the present position, which the caller owns, or
-// nil when there is no instance to ask.
+// nil when there is no core to ask.
 func (p *Pool) Snapshot() (snapshot []byte) {
-	_ = p.ask(func(in *instance) (err error) { snapshot, err = in.snapshot(); return err })
+	n := p.ask(func(in *instance) (err error) { snapshot, err = in.snapshot(); return err })
+	if n != nil {
+		return n.Snapshot()
+	}
 	return snapshot
 }
 
-// ask puts a question to one instance, and to others if it traps.
-func (p *Pool) ask(question func(*instance) error) (err error) {
+// ask puts a question to one instance, and to others if it traps. It gives the
+// native core when that is to be asked.
+func (p *Pool) ask(question func(*instance) error) *Native {
 	for range p.config.Instances + 1 {
+		if n := p.native.Load(); n != nil {
+			return n
+		}
 		in := p.take(waitWrite)
 		if in == nil {
-			return ErrNoInstance
+			break
 		}
-		if err = question(in); err == nil {
-			p.free <- in
+		err := question(in)
+		if err == nil {
+			p.rack.put(in)
 			return nil
 		}
 		p.discard(in, err)
 	}
-	return err
+	return p.native.Load()
 }
 
 // Close waits until no call is under way, and gives all memory and code back.
@@ -307,12 +367,10 @@ func (p *Pool) Close() error {
 		return nil
 	}
 	p.stop()
-	<-p.mended
 	// Code must not be unmapped under a call, so every instance comes home.
-	for range p.config.Instances {
-		select {
-		case <-p.free:
-		case <-p.behind:
+	for home := int64(0); home+p.retired.Load() < int64(p.config.Instances); {
+		if in := p.rack.await(time.After(closePause), nil, func() bool { return false }); in != nil {
+			home++
 		}
 	}
 	return p.release()

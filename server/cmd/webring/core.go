@@ -34,7 +34,7 @@ type coreFlags struct {
 
 func (c *coreFlags) define(fs *flag.FlagSet) {
 	fs.StringVar(&c.kind, "core", "wasm", "`build` of the core that answers reads: wasm or native")
-	fs.IntVar(&c.memory, "memory-limit", 4096, "`MiB` that each instance of the core may take; wasm only")
+	fs.IntVar(&c.memory, "memory-limit", 2048, "`MiB` that each instance of the core may take, one for each processor: 1024 suffice for some 500000 members; wasm only")
 }
 
 func (c *coreFlags) validate() error {
@@ -71,7 +71,7 @@ func (c *coreFlags) open(capacity int, data string, snapshot []byte, log *slog.L
 		return nil, "", err
 	}
 	pool, err := host.NewPool(context.Background(), host.PoolConfig{Module: guest, CacheDir: filepath.Join(data, "core"),
-		MemoryPages: uint32(c.memory) << 4, Capacity: capacity, Snapshot: snapshot, Log: log})
+		MemoryPages: uint32(c.memory) << 4, Capacity: capacity, Snapshot: snapshot, Native: true, Log: log})
 	if err != nil {
 		return nil, "", err
 	}

@@ -73,7 +73,8 @@ func runOrigin(ctx context.Context, stop func(), o *options, log *slog.Logger, o
 	var answers reads // is there before the first event is published
 	books, closeBooks, err := openLedger(o, func(records []ledger.Record) {
 		if err := show(answers, records); err != nil {
-			// The writer's own state took these events, so this one must.
+			// The writer's own state took these events, and a module that does
+			// not is stood in for: these are two ledgers.
 			panic(err)
 		}
 		publisher.Published(records)

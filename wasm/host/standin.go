@@ -1,0 +1,102 @@
+package host
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"webring/core/abi"
+)
+
+// standIn has the native core answer from now on, at the head, and gives it. The
+// caller holds writing.
+func (p *Pool) standIn() (*Native, error) {
+	if n := p.native.Load(); n != nil {
+		return n, nil
+	}
+	began, h := time.Now(), p.head.Load()
+	n, err := p.kept.native(p.config.Capacity, h.seq)
+	if err != nil {
+		return nil, fmt.Errorf("host: the native core cannot stand in: %w", err)
+	}
+	n.clock = p.clock
+	n.core.Advance(h.second)
+	p.native.Store(n)
+	for range p.config.Instances {
+		p.rack.wake()
+	}
+	p.log.Error("no instance of the core can go on: the native core answers until all are built anew", "took", time.Since(began).Round(time.Millisecond))
+	return n, nil
+}
+
+// takeOver is standIn for when there is nobody else to answer.
+func (p *Pool) takeOver() {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	if p.whole.Load() > 0 || p.closed.Load() {
+		return
+	}
+	if _, err := p.standIn(); err != nil {
+		p.log.Error("reads cannot be answered", "err", err)
+	}
+}
+
+// standDown lets instances answer again when all are there.
+func (p *Pool) standDown() {
+	if p.native.Load() == nil || p.whole.Load() < int64(p.config.Instances) {
+		return
+	}
+	// Head and native core move together, so nothing goes back.
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	p.native.Store(nil)
+	p.log.Info("all instances of the core are there again")
+}
+
+// writeNative has the core that stands in apply records, and moves the head with
+// it. The caller holds writing.
+func (p *Pool) writeNative(n *Native, records []Record, encoded [][]byte) error {
+	h := p.head.Load()
+	err := n.Apply(records)
+	next := n.head(h.rewinds)
+	encoded = encoded[:next.seq-h.seq]
+	full := p.kept.full(encoded)
+	p.kept.append(encoded)
+	if full {
+		p.kept.replace(n.Snapshot(), next.seq)
+	}
+	p.head.Store(next)
+	return err
+}
+
+// head is where the core stands.
+func (n *Native) head(rewinds uint64) *head {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	reply, _ := abi.DecodeReply(n.core.Call(abi.OpVersion, 0, nil))
+	return &head{seq: reply.Seq, second: reply.Second, last: reply.Last, rewinds: rewinds, baseURL: n.core.BaseURL()}
+}
+
+// native gives a core at position end, of what is kept.
+func (k *kept) native(capacity int, end uint64) (*Native, error) {
+	snapshot, at := k.start()
+	n := NewNative(capacity)
+	if len(snapshot) > 0 {
+		var err error
+		if n, err = LoadNative(capacity, snapshot); err != nil {
+			return nil, err
+		}
+	}
+	for at < end {
+		records, ok := k.after(at, end)
+		if !ok {
+			return nil, errGone
+		}
+		reply, ok := abi.DecodeReply(n.core.Call(abi.OpApply, 0, bytes.Join(records, nil)))
+		if !ok || reply.Refused {
+			return nil, fmt.Errorf("record %d is refused: %.200s", reply.Seq, reply.Rest)
+		}
+		at += uint64(len(records))
+	}
+	return n, nil
+}
