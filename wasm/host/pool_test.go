@@ -466,7 +466,7 @@ func TestReadersFindTheNativeCore(t *testing.T) {
 // Records that trap in the module and not natively are shown all the same.
 func TestRecordsThatOnlyTheNativeCoreTakesAreShown(t *testing.T) {
 	p := newPool(t, PoolConfig{Capacity: 1 << 20, Instances: 2, MemoryPages: 256, Native: true}) // 16 MiB
-	records := ring(100_000)
+	records := ring(20_000)
 	if err := p.Apply(records[:11]); err != nil {
 		t.Fatal(err)
 	}
@@ -474,14 +474,14 @@ func TestRecordsThatOnlyTheNativeCoreTakesAreShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, want := follow(t, records).Digest()
-	if seq, digest := p.Digest(); seq != 100_001 || digest != want {
+	if seq, digest := p.Digest(); seq != 20_001 || digest != want {
 		t.Errorf("%d %x, want %x", seq, digest, want)
 	}
 	p.Tick(time.Unix(epoch+200, 0))
 	if err := p.Apply([]Record{join("later", 0, (epoch+200)*1000)}); err != nil {
 		t.Fatal(err)
 	}
-	wantHead(t, p, 100_002, epoch+200)
+	wantHead(t, p, 20_002, epoch+200)
 	if got := get(p, "/api/ring/later"); !strings.Contains(got, `"slug":"later"`) {
 		t.Error(got)
 	}

@@ -8,13 +8,16 @@ import (
 
 // rack is where instances lie that nobody uses, each in a place of its own. To
 // take one and to put it back needs no lock: workers look first where the
-// processor that they run on found one before, and so rarely meet.
+// processor that they run on found one before, and so rarely meet. Only when
+// there are more workers than instances, each is handed to who has waited
+// longest.
 type rack struct {
 	places  []place
 	hints   sync.Pool // of *uint32: the place to look at first
 	next    atomic.Uint32
 	waiting atomic.Int32
-	came    chan struct{} // when somebody may be waiting
+	handed  chan *instance // room for all
+	look    chan struct{}  // has those who wait look at over
 }
 
 // place has a cache line of its own.
@@ -24,7 +27,7 @@ type place struct {
 }
 
 func newRack(places int) *rack {
-	r := &rack{places: make([]place, places), came: make(chan struct{}, places)}
+	r := &rack{places: make([]place, places), handed: make(chan *instance, places), look: make(chan struct{}, 1)}
 	r.hints.New = func() any { n := r.next.Add(1); return &n }
 	return r
 }
@@ -44,44 +47,57 @@ func (r *rack) take() *instance {
 			return in
 		}
 	}
-	return nil
-}
-
-// put lays an instance back into its place.
-func (r *rack) put(in *instance) {
-	r.places[in.place].in.Store(in)
-	if r.waiting.Load() > 0 {
-		r.wake()
+	select {
+	case in := <-r.handed: // to somebody who had given up
+		return in
+	default:
+		return nil
 	}
 }
 
-// wake has somebody who waits look again.
+// put lays an instance back into its place, unless somebody waits for it.
+func (r *rack) put(in *instance) {
+	if r.waiting.Load() == 0 {
+		place := &r.places[in.place]
+		place.in.Store(in)
+		if r.waiting.Load() == 0 {
+			return
+		}
+		// Whoever began to wait in between may not have seen it.
+		if in = place.in.Swap(nil); in == nil {
+			return
+		}
+	}
+	r.handed <- in
+}
+
+// wake has those who wait look whether it is over, one after the other.
 func (r *rack) wake() {
 	select {
-	case r.came <- struct{}{}:
-	default: // as many are on their way as there are places
+	case r.look <- struct{}{}:
+	default:
 	}
 }
 
 // await takes the first instance that comes. It gives nil when late or done say
-// so, and as soon as over holds; whoever makes it hold wakes all.
+// so, and as soon as over holds; whoever makes it hold wakes.
 func (r *rack) await(late <-chan time.Time, done <-chan struct{}, over func() bool) *instance {
 	r.waiting.Add(1)
 	defer r.waiting.Add(-1)
-	for {
-		if in := r.take(); in != nil {
-			return in
-		}
-		if over() {
-			r.wake() // the next one
-			return nil
-		}
+	if in := r.take(); in != nil {
+		return in
+	}
+	for !over() {
 		select {
-		case <-r.came:
+		case in := <-r.handed:
+			return in
+		case <-r.look:
 		case <-late:
 			return nil
 		case <-done:
 			return nil
 		}
 	}
+	r.wake()
+	return nil
 }

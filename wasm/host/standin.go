@@ -22,9 +22,7 @@ func (p *Pool) standIn() (*Native, error) {
 	n.clock = p.clock
 	n.core.Advance(h.second)
 	p.native.Store(n)
-	for range p.config.Instances {
-		p.rack.wake()
-	}
+	p.rack.wake()
 	p.log.Error("no instance of the core can go on: the native core answers until all are built anew", "took", time.Since(began).Round(time.Millisecond))
 	return n, nil
 }
