@@ -8,7 +8,8 @@
 //   - fetch: reading strangers' sites, safely
 //   - score: whether a site is ready for agents, by services or, in score/local,
 //     by looking; score/robots, score/report and score/exemplar belong to it
-//   - tempo: charges on a Tempo chain; node: how such chains are asked
+//   - tempo: charges on a Tempo chain; evm: charges by authorisation on an
+//     Ethereum-like chain; node: how such chains are asked
 //   - paid: the workflow from a request to its stored effect
 //   - ledger, and ledger/badgerstore under it: the one writer
 //   - backup: the whole origin in one file, and back

@@ -16,9 +16,9 @@ type Payment struct {
 	ChallengeID string    `json:"challenge_id"`
 	Realm       string    `json:"realm"`
 	Cents       int64     `json:"cents"`      // US cents
-	Raw         []byte    `json:"raw"`        // canonical bytes to broadcast
-	Reference   string    `json:"reference"`  // lower-case 0x transaction hash
-	ReplayKey   string    `json:"replay_key"` // one spelling per transaction for ever: "tempo:42431:<64 hex digits>"
+	Raw         []byte    `json:"raw"`        // canonical bytes of what was signed
+	Reference   string    `json:"reference"`  // lower-case 0x transaction hash; before there is one, another name of 32 bytes
+	ReplayKey   string    `json:"replay_key"` // one spelling for ever of what can pay once: "tempo:42431:<64 hex digits>"
 	Payer       string    `json:"payer"`      // "did:pkh:eip155:42431:0x…", lower case
 	ValidBefore time.Time `json:"valid_before"`
 }

@@ -1,5 +1,5 @@
-// Command devring runs a ring for development: the binary with a chain of its
-// own on this machine, and a demonstration that fills the ring with real
+// Command devring runs a ring for development: the binary with two chains of its
+// own on this machine, one for each way to pay, and a demonstration that fills the ring with real
 // payments. It is what `make run` and `make demo` call.
 package main
 
@@ -85,6 +85,12 @@ func serve(ctx context.Context, webring, listen, data string) error {
 	default:
 		defer chain.Stop()
 		args = append(args, "--tempo-rpc", chain.RPC, "--tempo-recipient", chain.Accounts[accounts-1].Address.Hex())
+		second, stop, err := offerOnBase(ctx, data)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		args = append(args, second...)
 	}
 	cmd := exec.Command(webring, args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
