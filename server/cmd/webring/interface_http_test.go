@@ -124,7 +124,8 @@ func TestInterfaceMethods(t *testing.T) {
 		}
 		t.Run("HEAD is GET without the body "+path, func(t *testing.T) {
 			o := o.in(t)
-			get, head := o.get(path), o.send("HEAD", path, nil)
+			// Go's client asks for a compressed form with GET alone.
+			get, head := o.get(path, "Accept-Encoding", "identity"), o.send("HEAD", path, nil, "Accept-Encoding", "identity")
 			if head.Status != get.Status || len(head.Body) != 0 {
 				t.Errorf("GET %d, HEAD %d with %d bytes", get.Status, head.Status, len(head.Body))
 			}

@@ -1,0 +1,311 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"webring/server/devchain"
+)
+
+// These tests read the ring with programs of others: the official MCP clients,
+// the inspector, a linter of OpenAPI documents, and the checks of the reference
+// payment client.
+
+// agents gives the folder with the programs for Node, or skips and says how to
+// get what is missing.
+func agents(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../../../edge/mcp/clients")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Skip("needs Node 20 or newer: apt install nodejs npm, or nodejs.org")
+	}
+	if err := devchain.InstallIn(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// node runs a program and gives what it prints, whatever its status.
+func node(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "node", args...)
+	cmd.Dir = dir
+	cmd.Env = append(cmd.Environ(), "REDOCLY_TELEMETRY=off", "NO_COLOR=1")
+	errs := &logBuffer{}
+	cmd.Stderr = errs
+	out, err := cmd.Output()
+	if len(out) == 0 {
+		t.Fatalf("%v: %v: %s", args, err, errs)
+	}
+	return string(out)
+}
+
+// toolCalls has every tool, and what is the same by HTTP. A code stands for a
+// tool error.
+var toolCalls = []struct {
+	tool, arguments, path, code string
+}{
+	{"get_directory", `{}`, "/api", ""},
+	{"list_members", `{}`, "/api/ring", ""},
+	{"list_members", `{"kind":"agent","limit":1,"offset":1}`, "/api/ring?kind=agent&limit=1&offset=1", ""},
+	{"list_members", `{"limit":0}`, "/api/ring?limit=0", "invalid_parameter"},
+	{"get_member", `{"slug":"gamma"}`, "/api/ring/gamma", ""},
+	{"get_member", `{"slug":"nobody"}`, "/api/ring/nobody", "unknown_member"},
+	{"get_member", `{"slug":"eta"}`, "/api/ring/eta", "member_removed"},
+	{"next_member", `{"from":"https://www.beta.dev/app/"}`, "/api/ring/next?from=beta", ""},
+	{"next_member", `{"from":"nobody"}`, "/api/ring/next?from=nobody", "unknown_member"},
+	{"previous_member", `{"from":"alpha","category":"tools"}`, "/api/ring/prev?from=alpha&category=tools", ""},
+	{"random_member", `{"kind":"mcp"}`, "/api/ring/random?kind=mcp", ""}, // there is one
+	{"random_member", `{"category":"none"}`, "/api/ring/random?category=none", "empty_ring"},
+	{"list_categories", `{}`, "/api/categories", ""},
+	{"get_leaderboard", `{"limit":3}`, "/api/leaderboard?limit=3", ""},
+	{"get_widget", `{"from":"alpha"}`, "/api/widget?from=alpha", ""},
+}
+
+var toolNames = []string{"get_directory", "get_leaderboard", "get_member", "get_widget", "list_categories", "list_members",
+	"next_member", "previous_member", "random_member"}
+
+func value(t *testing.T, text []byte) any {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal(text, &v); err != nil {
+		t.Fatalf("%v: %.200s", err, text)
+	}
+	return v
+}
+
+// sameAsHTTP holds the result of a call to the answer of its read.
+func (o *origin) sameAsHTTP(n int, structured any, text string, failed bool) {
+	o.t.Helper()
+	c := toolCalls[n]
+	want := o.get(c.path)
+	if failed != (c.code != "") {
+		o.t.Errorf("%s %s: an error is %t: %s", c.tool, c.arguments, failed, text)
+	}
+	if c.code != "" {
+		if got := at(o.t, value(o.t, []byte(text)), "code"); got != c.code || want.code(o.t) != c.code || structured != nil {
+			o.t.Errorf("%s %s: code %v, by HTTP %s", c.tool, c.arguments, got, want.code(o.t))
+		}
+		return
+	}
+	if text != string(want.Body) {
+		o.t.Errorf("%s %s: the text is not the document:\n%s\n%s", c.tool, c.arguments, text, want.Body)
+	}
+	if !reflect.DeepEqual(structured, value(o.t, want.Body)) {
+		o.t.Errorf("%s %s: structured content is not the document:\n%v\n%s", c.tool, c.arguments, structured, want.Body)
+	}
+}
+
+func TestGoClientCallsEveryTool(t *testing.T) {
+	t.Parallel()
+	o := founded(t, reference, freely...)
+	client := mcp.NewClient(&mcp.Implementation{Name: "webring-tests", Version: "1.0.0"}, nil)
+	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: o.base + "/mcp"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	listed, err := session.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	schemas := map[string]*jsonschema.Resolved{}
+	var names []string
+	for _, tool := range listed.Tools {
+		names = append(names, tool.Name)
+		text, err := json.Marshal(tool.OutputSchema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s jsonschema.Schema
+		if err := json.Unmarshal(text, &s); err != nil {
+			t.Fatal(err)
+		}
+		if schemas[tool.Name], err = s.Resolve(nil); err != nil {
+			t.Fatalf("%s: %v", tool.Name, err)
+		}
+		if !tool.Annotations.ReadOnlyHint {
+			t.Errorf("%s does not say that it only reads", tool.Name)
+		}
+	}
+	slices.Sort(names)
+	if !slices.Equal(names, toolNames) {
+		t.Errorf("tools %v", names)
+	}
+	for n, c := range toolCalls {
+		r, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: c.tool, Arguments: json.RawMessage(c.arguments)})
+		if err != nil {
+			t.Fatalf("%s %s: %v", c.tool, c.arguments, err)
+		}
+		o.sameAsHTTP(n, r.StructuredContent, r.Content[0].(*mcp.TextContent).Text, r.IsError)
+		if c.code == "" {
+			if err := schemas[c.tool].Validate(r.StructuredContent); err != nil {
+				t.Errorf("%s: %v", c.tool, err)
+			}
+		}
+	}
+	if _, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "register"}); err == nil {
+		t.Error("a tool that there is not was called")
+	}
+}
+
+func TestTypeScriptClientAndInspectorCallEveryTool(t *testing.T) {
+	t.Parallel()
+	dir := agents(t)
+	o := founded(t, reference, freely...)
+	var calls []map[string]any
+	for _, c := range toolCalls {
+		calls = append(calls, map[string]any{"tool": c.tool, "arguments": json.RawMessage(c.arguments)})
+	}
+	plan, err := json.Marshal(map[string]any{"url": o.base + "/mcp", "calls": calls})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report struct {
+		Tools   []string
+		Results []struct {
+			Content    []struct{ Text string }
+			Structured any `json:"structuredContent"`
+			IsError    bool
+		}
+	}
+	if err := json.Unmarshal([]byte(node(t, dir, "call.mjs", string(plan))), &report); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(report.Tools)
+	if !slices.Equal(report.Tools, toolNames) {
+		t.Errorf("tools %v", report.Tools)
+	}
+	if len(report.Results) != len(toolCalls) {
+		t.Fatalf("%d results", len(report.Results))
+	}
+	for n, r := range report.Results {
+		o.sameAsHTTP(n, r.Structured, r.Content[0].Text, r.IsError)
+	}
+
+	inspect := func(args ...string) any {
+		return value(t, []byte(node(t, dir, append([]string{"node_modules/@modelcontextprotocol/inspector/cli/build/cli.js", "--cli", o.base + "/mcp", "--transport", "http"}, args...)...)))
+	}
+	var shown []string
+	for _, tool := range at(t, inspect("--method", "tools/list"), "tools").([]any) {
+		shown = append(shown, at(t, tool, "name").(string))
+	}
+	slices.Sort(shown)
+	if !slices.Equal(shown, toolNames) {
+		t.Errorf("the inspector shows %v", shown)
+	}
+	if got := at(t, inspect("--method", "tools/call", "--tool-name", "get_member", "--tool-arg", "slug=gamma"), "structuredContent", "member", "slug"); got != "gamma" {
+		t.Errorf("the inspector reads %v", got)
+	}
+}
+
+// TestEveryLinkOfLLMsResolves holds also what other documents lead to.
+func TestEveryLinkOfLLMsResolves(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]*origin{"empty": start(t, freely...), "full": founded(t, reference, freely...)} {
+		text := string(o.get("/llms.txt").Body)
+		for _, source := range []string{"/.well-known/api-catalog", "/sitemap.xml", "/sitemaps/pages.xml", "/sitemaps/members-1.xml", "/feeds/joins.json"} {
+			text += string(o.get(source).Body)
+		}
+		links := 0
+		for _, link := range regexp.MustCompile(regexp.QuoteMeta(o.base)+`[^\s)<>"`+"`"+`]*`).FindAllString(text, -1) {
+			path := strings.TrimPrefix(strings.TrimRight(link, "."), o.base)
+			if path == "/mcp" || path == "/api/register" || path == "/api/bid" || strings.HasPrefix(path, "/problems/") {
+				continue
+			}
+			links++
+			if r := o.get(path); r.Status != 200 && r.Status != 302 {
+				t.Errorf("%s ring: %s: status %d", name, path, r.Status)
+			}
+		}
+		if links < 25 {
+			t.Errorf("%s ring: only %d links", name, links)
+		}
+	}
+}
+
+func TestLinterFindsNoErrorInOpenAPI(t *testing.T) {
+	t.Parallel()
+	dir := agents(t)
+	o := founded(t, reference, freely...)
+	out := node(t, dir, "node_modules/@redocly/cli/bin/cli.js", "lint", o.base+"/openapi.json", "--format=json")
+	var report struct {
+		Totals struct{ Errors, Warnings int }
+	}
+	if err := json.Unmarshal([]byte(out[strings.Index(out, "{"):]), &report); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if report.Totals.Errors != 0 {
+		t.Errorf("%s", out)
+	}
+	t.Logf("%d errors, %d warnings", report.Totals.Errors, report.Totals.Warnings)
+}
+
+// TestReferenceClientFindsNothingWrong runs the checks of the reference client
+// twice, in an empty ring and in one with members: examples stay payable.
+func TestReferenceClientFindsNothingWrong(t *testing.T) {
+	t.Parallel()
+	c, _ := chain(t)
+	dir, err := devchain.Dir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]*origin{"empty": ring(t), "full": founded(t, reference, append(freely, "--tempo-rpc", c.RPC)...)} {
+		if out := node(t, dir, "node_modules/mppx/dist/bin.js", "discover", "validate", o.base+"/openapi.json"); !strings.Contains(out, "valid") || strings.Contains(out, "[") {
+			t.Errorf("%s ring: discover: %s", name, out)
+		}
+		out := node(t, dir, "node_modules/mppx/dist/bin.js", "validate", o.base, "--output-json")
+		var report struct {
+			Discovery struct{ Checks []check }
+			Endpoints []struct {
+				Method, Path                      string
+				Challenge, ErrorHandling, Payment []check
+			}
+		}
+		if err := json.Unmarshal([]byte(out), &report); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		rows := report.Discovery.Checks
+		want := 2
+		if name == "empty" {
+			want = 1 // nobody to bid on
+		}
+		if len(report.Endpoints) != want {
+			t.Errorf("%s ring: %d endpoints", name, len(report.Endpoints))
+		}
+		for _, e := range report.Endpoints {
+			rows = append(append(rows, e.Challenge...), e.ErrorHandling...)
+			if len(e.Challenge) < 5 || len(e.ErrorHandling) < 2 {
+				t.Errorf("%s ring: %s %s is hardly checked: %+v", name, e.Method, e.Path, e)
+			}
+		}
+		for _, row := range rows {
+			if row.Severity != "pass" {
+				t.Errorf("%s ring: %+v", name, row)
+			}
+		}
+	}
+}
+
+type check struct{ Label, Severity, Detail, Hint string }
+
+func (c check) String() string {
+	return fmt.Sprintf("%s: %s: %s %s", c.Severity, c.Label, c.Detail, c.Hint)
+}
