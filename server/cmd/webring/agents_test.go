@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
@@ -50,11 +51,20 @@ func node(t *testing.T, dir string, args ...string) string {
 	cmd.Env = append(cmd.Environ(), "REDOCLY_TELEMETRY=off", "NO_COLOR=1")
 	errs := &logBuffer{}
 	cmd.Stderr = errs
-	out, err := cmd.Output()
-	if len(out) == 0 {
-		t.Fatalf("%v: %v: %s", args, err, errs)
+	// A program of Node that exits leaves behind what a pipe has not taken yet; a
+	// file takes everything.
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	return string(out)
+	defer out.Close()
+	cmd.Stdout = out
+	err = cmd.Run()
+	text, failed := os.ReadFile(out.Name())
+	if failed != nil || len(text) == 0 {
+		t.Fatalf("%v: %v, %v: %s", args, err, failed, errs)
+	}
+	return string(text)
 }
 
 // toolCalls has every tool, and what is the same by HTTP. A code stands for a
