@@ -27,6 +27,7 @@ var (
 // chaos is what the payers know: what they were told was granted.
 type chaos struct {
 	o     *origin
+	nodes []*origin // where payers go: the origin, and an edge of it
 	until time.Time
 
 	mu         sync.Mutex
@@ -39,12 +40,13 @@ type chaos struct {
 
 // wish is what one payer wants.
 type wish struct {
+	at               *origin
 	path, body, slug string
 	cents            int64
 }
 
-// TestChaos has many wallets register and bid through a chain that fails and
-// lies, while the origin is killed again and again. Whoever pays is as stubborn
+// TestChaos has many wallets register and bid, half of them at an edge, through a
+// chain that fails and lies, while the origin is killed again and again. Whoever pays is as stubborn
 // as the truth allows: it presents its credential until it is told what became
 // of it, and signs another only when nothing was charged. Then the books must
 // balance to the cent, member by member, and nothing may be stuck.
@@ -61,8 +63,10 @@ func TestChaos(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(proxy.Close)
-	o := start(t, "--tempo-rpc", proxy.URL, "--core", "native")
-	x := &chaos{o: o, totals: map[string]int64{}, told: map[string]int{}}
+	secret := secretFile(t)
+	o := start(t, "--tempo-rpc", proxy.URL, "--core", "native", "--edge-secret-file", secret)
+	edge := o.follow(t, o.verifier(), "--core", "native", "--edge-secret-file", secret)
+	x := &chaos{o: o, nodes: []*origin{o, edge}, totals: map[string]int64{}, told: map[string]int{}}
 	for i := range 3 {
 		x.totals[o.join(fmt.Sprintf("Founder %d", i), "agent", "")] = 100
 	}
@@ -103,14 +107,15 @@ func (x *chaos) pay(t *testing.T, w devchain.Account, payer int, random *rand.Ra
 		switch cents := int64(100 + random.IntN(400)); random.IntN(3) {
 		case 0:
 			slug := fmt.Sprintf("payer-%d-%d", payer, n)
-			wanted = wish{"/api/register", fmt.Sprintf(`{"name":%q,"url":"https://%s.dev/","kind":"agent"}`, slug, slug), slug, 100}
+			wanted = wish{nil, "/api/register", fmt.Sprintf(`{"name":%q,"url":"https://%s.dev/","kind":"agent"}`, slug, slug), slug, 100}
 		case 1:
 			slug := fmt.Sprintf("bidder-%d-%d", payer, n)
-			wanted = wish{"/api/register", fmt.Sprintf(`{"name":%q,"url":"https://%s.dev/","kind":"mcp","bid":"%d.%02d"}`, slug, slug, cents/100, cents%100), slug, 100 + cents}
+			wanted = wish{nil, "/api/register", fmt.Sprintf(`{"name":%q,"url":"https://%s.dev/","kind":"mcp","bid":"%d.%02d"}`, slug, slug, cents/100, cents%100), slug, 100 + cents}
 		default:
 			slug := fmt.Sprintf("founder-%d", random.IntN(3))
-			wanted = wish{"/api/bid", fmt.Sprintf(`{"member":%q,"amount":"%d.%02d"}`, slug, cents/100, cents%100), slug, cents}
+			wanted = wish{nil, "/api/bid", fmt.Sprintf(`{"member":%q,"amount":"%d.%02d"}`, slug, cents/100, cents%100), slug, cents}
 		}
+		wanted.at = x.nodes[payer%len(x.nodes)]
 		granted, err := x.carryOut(w, wanted, random)
 		if err != nil {
 			t.Errorf("%s %s: %v", wanted.path, wanted.body, err)
@@ -199,7 +204,7 @@ func (x *chaos) present(wanted wish, credential string, deadline time.Time) (gra
 
 // send asks once, and waits a little after what is no answer.
 func (x *chaos) send(wanted wish, header ...string) (r reply, ok bool) {
-	r, err := x.o.try(http.MethodPost, wanted.path, []byte(wanted.body), append(header, "Content-Type", "application/json")...)
+	r, err := wanted.at.try(http.MethodPost, wanted.path, []byte(wanted.body), append(header, "Content-Type", "application/json")...)
 	what := "none"
 	if err == nil {
 		what = fmt.Sprint(r.Status)
