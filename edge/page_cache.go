@@ -24,6 +24,18 @@ func (l *leaf) holds(t *tenure) bool {
 	return l.build == t.build && l.seq == seq && (l.validity == api.Position || l.since <= second && second < l.until)
 }
 
+// lateBy is for how many seconds a page may be sent while its successor is being
+// drawn.
+const lateBy = 2
+
+// held says whether the leaf was true a moment ago and nothing but time has passed
+// since. In a large ring some standing changes each second: who asks meanwhile need
+// not wait for the drawing.
+func (l *leaf) held(t *tenure) bool {
+	seq, second := t.core.Head()
+	return l.build == t.build && l.seq == seq && l.since <= second && second < min(l.until, never-lateBy)+lateBy
+}
+
 // age is the max-age of the leaf.
 func (l *leaf) age(t *tenure) string {
 	r := api.Response{Validity: l.validity, Until: l.until}
@@ -96,9 +108,7 @@ func (c *leaves) put(target string, l *leaf) {
 	}
 }
 
-// alone keeps others from drawing the same page until it is unlocked.
-func (c *leaves) alone(target string) *sync.Mutex {
-	m := &c.drawing[maphash.String(c.seed, target)%drawingStripe]
-	m.Lock()
-	return m
+// drawingOf gives what is locked while a page is drawn.
+func (c *leaves) drawingOf(target string) *sync.Mutex {
+	return &c.drawing[maphash.String(c.seed, target)%drawingStripe]
 }

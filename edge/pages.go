@@ -127,11 +127,20 @@ var noQuery fasthttp.Args
 // meanwhile, before one is sent whose parts are of two instants.
 const drawAttempts = 3
 
-// draw draws a page, unless somebody else just has. It gives a leaf, or what the
+// draw draws a page, unless somebody else just has or, when only time has passed
+// since the one before, is about to. It gives a leaf, or what the
 // core answered instead of a document.
 func (s *Shell) draw(d draw, t *tenure, target, path string, query *fasthttp.Args) (*leaf, *answer) {
-	defer s.leaves.alone(target).Unlock()
+	drawing := s.leaves.drawingOf(target)
 	before := s.leaves.get(target)
+	if !drawing.TryLock() {
+		if before != nil && before.held(t) {
+			return before, nil
+		}
+		drawing.Lock()
+		before = s.leaves.get(target)
+	}
+	defer drawing.Unlock()
 	if before != nil && before.holds(t) {
 		return before, nil
 	}

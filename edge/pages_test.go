@@ -84,6 +84,36 @@ func TestPagesAreDrawnWhenANumberOnThemChanges(t *testing.T) {
 	}
 }
 
+// While somebody draws a page anew, others get the one before, if only time has
+// passed since, and briefly.
+func TestNobodyWaitsForADrawingThatTimeAskedFor(t *testing.T) {
+	ring := newRing(t)
+	s := serve(t, Config{Core: ring})
+	ring.Tick(time.Unix(epoch+500, 0))
+	before := s.get("/")
+	drawing := s.leaves.drawingOf("/")
+	drawing.Lock()
+	until := s.leaves.get("/").until
+	ring.Tick(time.Unix(until+1, 0))
+	r := s.get("/")
+	wantFields(t, r, "Cache-Control", "public, max-age=0, stale-while-revalidate=30, stale-if-error=86400")
+	if r.body != before.body {
+		t.Error("another page than the one before")
+	}
+	ring.Tick(time.Unix(until+lateBy, 0))
+	late := make(chan reply)
+	go func() { late <- s.get("/") }()
+	select {
+	case <-late:
+		t.Error("a page that is long out of date was sent")
+	case <-time.After(50 * time.Millisecond):
+	}
+	drawing.Unlock()
+	if r := <-late; r.status != 200 || r.body == before.body {
+		t.Errorf("status %d, the page before", r.status)
+	}
+}
+
 func TestPagesAreSentInTheBestCodingThatIsAsked(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
 	plain := s.get("/")
