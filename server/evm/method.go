@@ -107,9 +107,6 @@ func (m *Method) Network() string { return "evm:" + m.chain() }
 
 func (m *Method) chain() string { return strconv.FormatUint(m.cfg.ChainID, 10) }
 
-// GasAccount is the address that must hold the chain's coin.
-func (m *Method) GasAccount() common.Address { return m.gas.address }
-
 // Transfers finds what the recipient was paid from the instant since on, in the
 // blocks that are deep; see [node.Payments.Since].
 func (m *Method) Transfers(ctx context.Context, since time.Time, found func(mpp.Transfer)) (time.Time, error) {

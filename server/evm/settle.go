@@ -33,6 +33,9 @@ func (m *Method) Broadcast(ctx context.Context, p mpp.Payment) (mpp.Outcome, err
 	if yes, _ := isTrue(known); yes && questions[0].Error == nil {
 		return m.Outcome(ctx, p)
 	}
+	if st.clock() >= a.validBefore {
+		return mpp.Outcome{Detail: "not submitted: its time is over"}, nil
+	}
 	if questions[1].Error == nil && (gas == 0 || gas > maxGas) {
 		return mpp.Outcome{}, node.Unavailable(errors.New("the node's estimate of gas cannot be true"))
 	}

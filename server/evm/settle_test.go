@@ -1,6 +1,7 @@
 package evm
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/crypto"
 
 	"webring/server/mpp"
 )
@@ -253,7 +255,7 @@ func TestNodesThatLieAboutGas(t *testing.T) {
 		for method, a := range answers {
 			n.bend[method] = a
 		}
-		if o, err := m.Broadcast(t.Context(), p); !errors.Is(err, mpp.ErrUnavailable) || strings.Contains(err.Error(), hexutil.Encode(wallet(99).Key.D.Bytes())[2:]) {
+		if o, err := m.Broadcast(t.Context(), p); !errors.Is(err, mpp.ErrUnavailable) || strings.Contains(err.Error(), hex.EncodeToString(crypto.FromECDSA(wallet(99).Key))) {
 			t.Errorf("%s: %+v, %v", name, o, err)
 		}
 	}

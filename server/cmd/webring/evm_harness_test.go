@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -71,6 +72,11 @@ func evmShop(t *testing.T, args ...string) *shop {
 	account := crypto.PubkeyToAddress(recipient.PublicKey)
 	s.origin = start(t, append([]string{"--evm-rpc", c.RPC, "--evm-recipient", account.Hex(), "--evm-gas-key-file", file, "--evm-depth", "2"}, args...)...)
 	s.recipient = account
+	t.Cleanup(func() {
+		if strings.Contains(s.log.String(), hex.EncodeToString(crypto.FromECDSA(key))) {
+			t.Error("the gas account's key is in the log")
+		}
+	})
 	return s
 }
 
