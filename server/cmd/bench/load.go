@@ -16,48 +16,57 @@ import (
 	"time"
 )
 
-// measured is what a server did while it was asked.
-type measured struct {
+// question is what a server is asked again and again.
+type question struct {
+	name     string
+	server   *server
+	depth    int                 // requests under way on each connection
+	requests [][]byte            // one of them at a time, at random
+	take     func(*reader) error // takes one answer
+}
+
+// result is what a server did while it was asked.
+type result struct {
 	rate float64       // answers a second
 	p99  time.Duration // from writing the requests to having read the answers
 	cpu  float64       // microseconds of the server's processor for each answer
 	load float64       // how busy the load was: near 1, it is what was measured
 }
 
-// ask keeps depth requests under way on each of a number of connections.
-func (s *server) ask(o *options, depth int) (measured, error) {
-	if err := s.flood(o.conns, depth, 500*time.Millisecond, nil); err != nil {
-		return measured{}, err
+// ask keeps requests under way on a number of connections.
+func (q *question) ask(o *options) (result, error) {
+	if err := q.flood(o.conns, 300*time.Millisecond, nil); err != nil {
+		return result{}, err
 	}
-	before, err := s.processor()
+	before, err := q.server.processor()
 	if err != nil {
-		return measured{}, err
+		return result{}, err
 	}
 	busy, began := ownProcessor(), time.Now()
 	var waits []time.Duration
-	if err := s.flood(o.conns, depth, o.each, &waits); err != nil {
-		return measured{}, err
+	if err := q.flood(o.conns, o.each, &waits); err != nil {
+		return result{}, err
 	}
 	took, load := time.Since(began), ownProcessor()-busy
-	after, err := s.processor()
+	after, err := q.server.processor()
 	if err != nil {
-		return measured{}, err
+		return result{}, err
 	}
 	slices.Sort(waits)
-	answers := float64(len(waits) * depth)
-	return measured{rate: answers / took.Seconds(), p99: waits[len(waits)*99/100],
+	answers := float64(len(waits) * q.depth)
+	return result{rate: answers / took.Seconds(), p99: waits[len(waits)*99/100],
 		cpu: float64((after - before).Microseconds()) / answers, load: load.Seconds() / took.Seconds()}, nil
 }
 
 // flood asks for a time, and adds how long each turn of depth requests took.
-func (s *server) flood(conns, depth int, d time.Duration, waits *[]time.Duration) error {
+func (q *question) flood(conns int, d time.Duration, waits *[]time.Duration) error {
 	var mu sync.Mutex
 	var failed error
 	var all sync.WaitGroup
 	until := time.Now().Add(d)
 	for n := range conns {
 		all.Go(func() {
-			mine, err := s.client(uint64(n), depth, until)
+			mine, err := q.client(uint64(n), until)
 			mu.Lock()
 			defer mu.Unlock()
 			failed = errors.Join(failed, err)
@@ -71,8 +80,8 @@ func (s *server) flood(conns, depth int, d time.Duration, waits *[]time.Duration
 }
 
 // client is one connection.
-func (s *server) client(seed uint64, depth int, until time.Time) (waits []time.Duration, err error) {
-	conn, err := net.Dial("tcp", s.address)
+func (q *question) client(seed uint64, until time.Time) (waits []time.Duration, err error) {
+	conn, err := net.Dial("tcp", q.server.address)
 	if err != nil {
 		return nil, err
 	}
@@ -82,16 +91,14 @@ func (s *server) client(seed uint64, depth int, until time.Time) (waits []time.D
 	in := reader{conn: conn, buf: make([]byte, 0, 64<<10)}
 	for now := time.Now(); now.Before(until); {
 		requests = requests[:0]
-		for range depth {
-			requests = append(requests, "GET "...)
-			requests = append(requests, s.targets[random.IntN(len(s.targets))]...)
-			requests = append(requests, " HTTP/1.1\r\nHost: ring.example\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n"...)
+		for range q.depth {
+			requests = append(requests, q.requests[random.IntN(len(q.requests))]...)
 		}
 		if _, err := conn.Write(requests); err != nil {
 			return nil, err
 		}
-		for range depth {
-			if err := in.answer(); err != nil {
+		for range q.depth {
+			if err := q.take(&in); err != nil {
 				return nil, err
 			}
 		}
@@ -109,13 +116,13 @@ type reader struct {
 	at   int
 }
 
-// answer takes one redirect, header and body.
-func (r *reader) answer() error {
+// http takes one answer that is no error, header and body.
+func (r *reader) http() error {
 	for {
 		rest := r.buf[r.at:]
 		if end := bytes.Index(rest, []byte("\r\n\r\n")); end >= 0 {
 			head := rest[:end+2]
-			if !bytes.HasPrefix(head, []byte("HTTP/1.1 302 ")) {
+			if !bytes.HasPrefix(head, []byte("HTTP/1.1 302 ")) && !bytes.HasPrefix(head, []byte("HTTP/1.1 200 ")) {
 				return fmt.Errorf("an answer begins with %.60q", head)
 			}
 			_, length, ok := bytes.Cut(head, []byte("ontent-Length: "))
@@ -132,22 +139,30 @@ func (r *reader) answer() error {
 				return nil
 			}
 		}
-		if r.at > 0 {
-			r.buf = r.buf[:copy(r.buf, rest)]
-			r.at = 0
-		}
-		if len(r.buf) == cap(r.buf) {
-			r.buf = slices.Grow(r.buf, cap(r.buf))
-		}
-		n, err := r.conn.Read(r.buf[len(r.buf):cap(r.buf)])
-		if n == 0 && err != nil {
-			if err == io.EOF {
-				return io.ErrUnexpectedEOF
-			}
+		if err := r.more(); err != nil {
 			return err
 		}
-		r.buf = r.buf[:len(r.buf)+n]
 	}
+}
+
+// more reads what comes next.
+func (r *reader) more() error {
+	if r.at > 0 {
+		r.buf = r.buf[:copy(r.buf, r.buf[r.at:])]
+		r.at = 0
+	}
+	if len(r.buf) == cap(r.buf) {
+		r.buf = slices.Grow(r.buf, cap(r.buf))
+	}
+	n, err := r.conn.Read(r.buf[len(r.buf):cap(r.buf)])
+	r.buf = r.buf[:len(r.buf)+n]
+	if n > 0 {
+		return nil
+	}
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // processor is the time that the server has been running on a processor.

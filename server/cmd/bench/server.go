@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,77 +12,164 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/valyala/fasthttp"
 )
 
 // server is a process that is measured.
 type server struct {
 	name, address string
-	targets       []string
 	cmd           *exec.Cmd
 	gone          chan struct{}
 }
 
-// start runs the ring, takes an answer of it, and runs the others with that.
-func start(o *options, dir string) (servers []*server, err error) {
-	free := func() string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			panic(err) // nothing can be measured
-		}
-		defer l.Close()
-		return l.Addr().String()
+// ring is the server that all others are peers of.
+const ring = "webring"
+
+// bench is a ring of one size, its peers, and what they are asked.
+type bench struct {
+	o         *options
+	dir, data string
+	members   int
+	slugs     []string // members from all over the ring
+	servers   []*server
+	questions []*question
+}
+
+// start runs the ring, takes answers of it, and runs the others with these.
+func (b *bench) start() error {
+	if err := b.seed(); err != nil {
+		return err
 	}
-	add := func(name, address string, command ...string) (*server, error) {
-		s := &server{name: name, address: address, targets: []string{"/next"}}
-		s.cmd = exec.Command("taskset", append([]string{"-c", serverCPU}, command...)...)
-		s.cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
-		s.cmd.Stderr = os.Stderr
-		if err := s.cmd.Start(); err != nil {
-			return nil, err
-		}
-		s.gone = make(chan struct{})
-		go func() { _ = s.cmd.Wait(); close(s.gone) }()
-		servers = append(servers, s)
-		return s, s.wait()
-	}
-	// The limiter works and refuses nobody.
 	address := free()
-	ring, err := add("webring", address, o.webring, "serve", "--data", o.data, "--listen", address, "--base-url", "http://"+address,
-		"--rate-limit", "2000000000", "--scorer", "is-agentic")
+	// The limiter works and refuses nobody.
+	s, err := b.run(ring, address, b.o.webring, "serve", "--data", b.data, "--listen", address, "--base-url", "http://"+address,
+		"--rate-limit", "2000000000", "--scorer", "is-agentic", "--capacity", fmt.Sprint(max(1_000_000, 2*b.members)), "--memory-limit", "4096")
 	if err != nil {
-		return servers, err
+		return err
 	}
-	if ring.targets, err = targets(address); err != nil {
-		return servers, err
-	}
-	answer := filepath.Join(dir, "answer")
-	redirect, err := sample(address, ring.targets[0], answer)
+	board, err := leaderboard(address)
 	if err != nil {
-		return servers, err
+		return err
+	}
+	for i := range min(len(board), 4096) {
+		// In no order, as visitors come.
+		b.slugs = append(b.slugs, board[i*7919*31%len(board)].Slug)
+	}
+	b.askRing(s)
+	if err := b.startConstants(address); err != nil {
+		return err
+	}
+	return b.startRedis(board)
+}
+
+// askRing puts the questions to the ring.
+func (b *bench) askRing(s *server) {
+	add := func(name string, depth int, targets ...string) {
+		b.questions = append(b.questions, gets(name, s, depth, targets))
+	}
+	each := func(format string) (targets []string) {
+		for _, slug := range b.slugs {
+			targets = append(targets, fmt.Sprintf(format, slug))
+		}
+		return targets
+	}
+	next := each("/next?from=%s")
+	add("/next", 1, next...)
+	add("/next", b.o.depth, next...)
+	add("api next", 1, each("/api/ring/next?from=%s")...)
+	add("widget", 1, each("/api/widget?from=%s")...)
+	add("rank", 1, each("/api/ring/%s")...)
+	add("top 100", 1, "/api/leaderboard?limit=100")
+	add("page of 100", 1, fmt.Sprintf("/api/leaderboard?limit=100&offset=%d", max(0, b.members/2-50)))
+	add("eight mixed", 1, b.mixed()...)
+}
+
+// mixed are targets of eight endpoints.
+func (b *bench) mixed() []string {
+	m := b.slugs[len(b.slugs)/2]
+	return []string{"/next?from=" + m, "/prev?from=" + m, "/api/ring/next?from=" + m, "/api/widget?from=" + m, "/api/ring/" + m,
+		"/api/leaderboard?limit=10", "/api/ring?limit=10", "/api/categories"}
+}
+
+// gets makes a question of GET requests.
+func gets(name string, s *server, depth int, targets []string) *question {
+	q := &question{name: name, server: s, depth: depth, take: (*reader).http}
+	for _, t := range targets {
+		q.requests = append(q.requests, []byte("GET "+t+" HTTP/1.1\r\nHost: ring.example\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n"))
+	}
+	return q
+}
+
+// startConstants runs those who answer what the ring has answered once.
+func (b *bench) startConstants(address string) error {
+	redirect, err := b.sample(address, 0, "/next?from="+b.slugs[0])
+	if err != nil {
+		return err
+	}
+	for i, target := range b.mixed() {
+		if _, err := b.sample(address, i+1, target); err != nil {
+			return err
+		}
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return servers, err
+		return err
 	}
 	for _, name := range []string{"fasthttp", "net/http"} {
 		address := free()
-		if _, err := add(name, address, self, "constant", name, answer, address); err != nil {
-			return servers, err
+		s, err := b.run(name, address, self, "constant", name, b.dir, address)
+		if err != nil {
+			return err
 		}
+		b.questions = append(b.questions, gets("/next", s, 1, []string{"/?0"}), gets("/next", s, b.o.depth, []string{"/?0"}),
+			gets("eight mixed", s, 1, []string{"/?1", "/?2", "/?3", "/?4", "/?5", "/?6", "/?7", "/?8"}))
 	}
-	nginx, err := exec.LookPath(o.nginx)
+	nginx, err := exec.LookPath(b.o.nginx)
 	if err != nil {
-		return servers, nil
+		fmt.Printf("%s is not there and is not measured: apt-get install nginx\n", b.o.nginx)
+		return nil
 	}
 	address = free()
-	config := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(config, nginxConfig(dir, address, redirect), 0o600); err != nil {
-		return servers, err
+	config := filepath.Join(b.dir, "nginx.conf")
+	if err := os.WriteFile(config, nginxConfig(b.dir, address, redirect), 0o600); err != nil {
+		return err
 	}
-	_, err = add("nginx", address, nginx, "-e", filepath.Join(dir, "error.log"), "-c", config)
-	return servers, err
+	s, err := b.run("nginx", address, nginx, "-e", filepath.Join(b.dir, "error.log"), "-c", config)
+	if err != nil {
+		return err
+	}
+	b.questions = append(b.questions, gets("/next", s, 1, []string{"/"}), gets("/next", s, b.o.depth, []string{"/"}))
+	return nil
+}
+
+// run starts a process on the processor of servers and waits for it.
+func (b *bench) run(name, address string, command ...string) (*server, error) {
+	s := &server{name: name, address: address}
+	s.cmd = exec.Command("taskset", append([]string{"-c", serverCPU}, command...)...)
+	s.cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	s.cmd.Stderr = os.Stderr
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	s.gone = make(chan struct{})
+	go func() { _ = s.cmd.Wait(); close(s.gone) }()
+	b.servers = append(b.servers, s)
+	return s, s.wait()
+}
+
+func (b *bench) stop() {
+	for _, s := range b.servers {
+		s.stop()
+	}
+}
+
+// free gives an address that nobody listens at.
+func free() string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err) // nothing can be measured
+	}
+	defer l.Close()
+	return l.Addr().String()
 }
 
 // wait waits until the server accepts connections: a ring folds its ledger
@@ -109,34 +193,8 @@ func (s *server) stop() {
 	<-s.gone
 }
 
-// targets names members from all over the ring.
-func targets(address string) (list []string, err error) {
-	for offset := 0; ; offset += 5000 {
-		res, err := http.Get(fmt.Sprintf("http://%s/api/ring?limit=100&offset=%d", address, offset))
-		if err != nil {
-			return nil, err
-		}
-		var page struct {
-			Members []struct{ Slug string }
-		}
-		err = errors.Join(json.NewDecoder(res.Body).Decode(&page), res.Body.Close())
-		if err != nil {
-			return nil, err
-		}
-		if len(page.Members) == 0 {
-			if len(list) == 0 {
-				return nil, errors.New("the ring is empty")
-			}
-			return list, nil
-		}
-		for _, m := range page.Members {
-			list = append(list, "/next?from="+m.Slug)
-		}
-	}
-}
-
 // sample keeps one answer in a file, for the constant servers.
-func sample(address, target, file string) (*http.Response, error) {
+func (b *bench) sample(address string, n int, target string) (*http.Response, error) {
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.Get("http://" + address + target)
 	if err != nil {
@@ -147,7 +205,7 @@ func sample(address, target, file string) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if res.StatusCode != http.StatusFound {
+	if res.StatusCode >= 400 {
 		return nil, fmt.Errorf("%s: status %s", target, res.Status)
 	}
 	res.Body = io.NopCloser(bytes.NewReader(body))
@@ -155,59 +213,14 @@ func sample(address, target, file string) (*http.Response, error) {
 	if err := res.Write(&out); err != nil {
 		return nil, err
 	}
-	return res, os.WriteFile(file, out.Bytes(), 0o600)
+	return res, os.WriteFile(answerFile(b.dir, n), out.Bytes(), 0o600)
 }
+
+func answerFile(dir string, n int) string { return filepath.Join(dir, fmt.Sprintf("answer%d", n)) }
 
 // own are the fields that every server writes by itself.
 func own(field string) bool {
 	return field == "Date" || field == "Content-Length" || field == "Connection"
-}
-
-// constant serves the answer in file, whatever is asked.
-func constant(kind, file, address string) error {
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(raw)), nil)
-	if err != nil {
-		return err
-	}
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		return err
-	}
-	if kind == "net/http" {
-		return http.ListenAndServe(address, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			h := w.Header()
-			for field, values := range res.Header {
-				if !own(field) {
-					h[field] = values
-				}
-			}
-			w.WriteHeader(res.StatusCode)
-			_, _ = w.Write(body)
-		}))
-	}
-	type pair struct{ field, value []byte }
-	var fields []pair
-	for field, values := range res.Header {
-		for _, v := range values {
-			if !own(field) && field != "Content-Type" {
-				fields = append(fields, pair{[]byte(field), []byte(v)})
-			}
-		}
-	}
-	media := res.Header.Get("Content-Type")
-	s := &fasthttp.Server{NoDefaultServerHeader: true, ReadBufferSize: 24 << 10, Handler: func(ctx *fasthttp.RequestCtx) {
-		ctx.SetStatusCode(res.StatusCode)
-		ctx.SetContentType(media)
-		for i := range fields {
-			ctx.Response.Header.SetCanonical(fields[i].field, fields[i].value)
-		}
-		ctx.SetBody(body)
-	}}
-	return s.ListenAndServe(address)
 }
 
 // nginxConfig answers with the same header fields. nginx writes a body of its

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os/exec"
+	"strconv"
+	"strings"
+)
+
+// place is a row of the leaderboard.
+type place struct {
+	Slug     string
+	Standing string `json:"effective_bid_usd"`
+}
+
+// leaderboard reads all of the ring's.
+func leaderboard(address string) (list []place, err error) {
+	for offset := 0; ; offset += 500 {
+		res, err := http.Get(fmt.Sprintf("http://%s/api/leaderboard?limit=500&offset=%d", address, offset))
+		if err != nil {
+			return nil, err
+		}
+		var page struct{ Leaderboard []place }
+		err = json.NewDecoder(res.Body).Decode(&page)
+		res.Body.Close()
+		if err != nil {
+			return nil, err
+		}
+		if len(page.Leaderboard) == 0 {
+			return list, nil
+		}
+		list = append(list, page.Leaderboard...)
+	}
+}
+
+// startRedis runs Redis with the leaderboard as a sorted set.
+func (b *bench) startRedis(board []place) error {
+	binary, err := exec.LookPath(b.o.redis)
+	if err != nil {
+		fmt.Printf("%s is not there and is not measured: apt-get install redis-server\n", b.o.redis)
+		return nil
+	}
+	address := free()
+	_, port, _ := strings.Cut(address, ":")
+	s, err := b.run("redis", address, binary, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", b.dir, "--loglevel", "warning")
+	if err != nil {
+		return err
+	}
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	in := reader{conn: conn, buf: make([]byte, 0, 64<<10)}
+	for len(board) > 0 {
+		part := board[:min(len(board), 1000)]
+		board = board[len(part):]
+		words := []string{"ZADD", "board"}
+		for _, p := range part {
+			words = append(words, strings.Replace(p.Standing, ".", "", 1), p.Slug)
+		}
+		if _, err := conn.Write(command(words...)); err != nil {
+			return err
+		}
+		if err := in.redis(); err != nil {
+			return err
+		}
+	}
+	rank := &question{name: "rank", server: s, depth: 1, take: (*reader).redis}
+	for _, slug := range b.slugs {
+		rank.requests = append(rank.requests, command("ZREVRANK", "board", slug))
+	}
+	top := &question{name: "top 100", server: s, depth: 1, take: (*reader).redis, requests: [][]byte{command("ZREVRANGE", "board", "0", "99", "WITHSCORES")}}
+	b.questions = append(b.questions, rank, top)
+	return nil
+}
+
+// command is one in Redis's protocol.
+func command(words ...string) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "*%d\r\n", len(words))
+	for _, w := range words {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(w), w)
+	}
+	return b.Bytes()
+}
+
+// redis takes one reply.
+func (r *reader) redis() error {
+	for {
+		if n, err := redisReply(r.buf[r.at:]); err != nil || n > 0 {
+			r.at += n
+			return err
+		}
+		if err := r.more(); err != nil {
+			return err
+		}
+	}
+}
+
+// redisReply gives the length of the reply at the beginning of b, 0 when it is
+// not whole.
+func redisReply(b []byte) (int, error) {
+	line, _, whole := bytes.Cut(b, []byte("\r\n"))
+	if !whole {
+		return 0, nil
+	}
+	at := len(line) + 2
+	n, err := strconv.Atoi(string(line[1:]))
+	switch line[0] {
+	case ':', '+':
+		return at, nil
+	case '$':
+		if err != nil || n < 0 {
+			return 0, fmt.Errorf("redis knows nothing of it: %q", line)
+		}
+		if len(b) < at+n+2 {
+			return 0, nil
+		}
+		return at + n + 2, nil
+	case '*':
+		if err != nil {
+			return 0, err
+		}
+		for range n {
+			length, err := redisReply(b[at:])
+			if err != nil || length == 0 {
+				return 0, err
+			}
+			at += length
+		}
+		return at, nil
+	}
+	return 0, fmt.Errorf("redis: %q", line)
+}

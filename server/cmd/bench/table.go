@@ -1,0 +1,130 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// table is what was measured.
+type table struct {
+	Machine     map[string]string `json:"machine"`
+	Rounds      int               `json:"rounds"`
+	Connections int               `json:"connections"`
+	Rows        []*row            `json:"rows"`
+}
+
+// row is one question to one server about one size: medians over the rounds.
+type row struct {
+	Members  int      `json:"members"`
+	Server   string   `json:"server"`
+	Question string   `json:"question"`
+	Depth    int      `json:"pipelined"`
+	Rate     float64  `json:"requests_per_second"`
+	P99      float64  `json:"p99_microseconds"`
+	CPU      float64  `json:"cpu_microseconds_per_request"`
+	Load     float64  `json:"load_busy"`
+	Ratios   []ratio  `json:"ratios,omitempty"`
+	taken    []result // of all rounds
+}
+
+// ratio relates the ring to a peer that was asked the same in the same rounds.
+type ratio struct {
+	Than string  `json:"than"`
+	CPU  float64 `json:"cpu"`
+	Rate float64 `json:"rate"`
+}
+
+func (t *table) add(members int, q *question, m result) {
+	for _, r := range t.Rows {
+		if r.Members == members && r.Server == q.server.name && r.Question == q.name && r.Depth == q.depth {
+			r.taken = append(r.taken, m)
+			return
+		}
+	}
+	t.Rows = append(t.Rows, &row{Members: members, Server: q.server.name, Question: q.name, Depth: q.depth, taken: []result{m}})
+}
+
+// relate fills in the medians and the ratios.
+func (t *table) relate() {
+	for _, r := range t.Rows {
+		median := func(of func(result) float64) float64 {
+			all := make([]float64, len(r.taken))
+			for i, m := range r.taken {
+				all[i] = of(m)
+			}
+			slices.Sort(all)
+			return all[len(all)/2]
+		}
+		r.Rate = median(func(m result) float64 { return m.rate })
+		r.P99 = median(func(m result) float64 { return float64(m.p99.Microseconds()) })
+		r.CPU = median(func(m result) float64 { return m.cpu })
+		r.Load = median(func(m result) float64 { return m.load })
+	}
+	for _, r := range t.Rows {
+		if r.Server != ring {
+			continue
+		}
+		for _, peer := range t.Rows {
+			if peer.Server != ring && peer.Members == r.Members && peer.Question == r.Question && peer.Depth == r.Depth {
+				r.Ratios = append(r.Ratios, ratio{peer.Server, r.CPU / peer.CPU, r.Rate / peer.Rate})
+			}
+		}
+		for _, small := range t.Rows {
+			if small.Server == ring && small.Members == 1000 && r.Members > 1000 && small.Question == r.Question && small.Depth == r.Depth {
+				r.Ratios = append(r.Ratios, ratio{"itself at 1000", r.CPU / small.CPU, r.Rate / small.Rate})
+			}
+		}
+	}
+}
+
+func (t *table) print(out io.Writer) {
+	fmt.Fprintf(out, "%s, %s, %s, %s; medians of %d rounds over %d connections, one processor for the server\n",
+		t.Machine["processor"], t.Machine["processors"]+" processors", t.Machine["kernel"], t.Machine["go"], t.Rounds, t.Connections)
+	fmt.Fprintf(out, "%8s  %-12s %-9s %5s %10s %10s %8s %5s  %s\n", "members", "question", "server", "pipe", "requests/s", "p99", "CPU µs", "load", "the ring's CPU and rate, relative to")
+	for _, r := range t.Rows {
+		var ratios []string
+		for _, x := range r.Ratios {
+			ratios = append(ratios, fmt.Sprintf("%s %.2f %.2f", x.Than, x.CPU, x.Rate))
+		}
+		fmt.Fprintf(out, "%8d  %-12s %-9s %5d %10.0f %10s %8.2f %4.0f%%  %s\n", r.Members, r.Question, r.Server, r.Depth, r.Rate,
+			time.Duration(r.P99)*time.Microsecond, r.CPU, 100*r.Load, strings.Join(ratios, "; "))
+	}
+}
+
+func (t *table) write(file string) error {
+	b, err := json.MarshalIndent(t, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(b, '\n'), 0o644)
+}
+
+// machine says where this was measured, as far as the system tells.
+func machine() map[string]string {
+	facts := map[string]string{"go": runtime.Version(), "processor": runtime.GOARCH, "kernel": runtime.GOOS}
+	if b, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		facts["kernel"] += " " + strings.TrimSpace(string(b))
+	}
+	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil { // the process has one of them
+		facts["processors"] = fmt.Sprint(strings.Count("\n"+string(b), "\nprocessor"))
+	}
+	for file, fields := range map[string]map[string]string{"/proc/cpuinfo": {"model name": "processor"}, "/proc/meminfo": {"MemTotal": "memory"}} {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(b)) {
+			name, value, _ := strings.Cut(line, ":")
+			if fact := fields[strings.TrimSpace(name)]; fact != "" {
+				facts[fact] = strings.TrimSpace(value)
+			}
+		}
+	}
+	return facts
+}
