@@ -17,8 +17,8 @@ import (
 
 // Report is one scan of one site.
 type Report struct {
-	ID        string    `json:"id"`
-	URL       string    `json:"url"` // canonical, of the site
+	ID        string    `json:"id,omitempty"` // "" when it is not stored
+	URL       string    `json:"url"`          // canonical, of the site
 	Score     int       `json:"score"`
 	Rubric    string    `json:"rubric"` // name and version
 	ScannedAt time.Time `json:"scanned_at"`
@@ -67,8 +67,12 @@ func (r *Report) JSON() []byte {
 func (r *Report) Markdown() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Agent readiness: %d of 100\n\n", r.Score)
-	fmt.Fprintf(&b, "- Site: <%s>\n- Scanned: %s, %d requests\n- Rubric: %s\n- Report: %s\n\n%s\n",
-		inAngles.Replace(r.URL), r.ScannedAt.UTC().Format(time.RFC3339), r.Requests, r.Rubric, r.ID, r.Note)
+	fmt.Fprintf(&b, "- Site: <%s>\n- Scanned: %s, %d requests\n- Rubric: %s\n",
+		inAngles.Replace(r.URL), r.ScannedAt.UTC().Format(time.RFC3339), r.Requests, r.Rubric)
+	if r.ID != "" {
+		fmt.Fprintf(&b, "- Report: %s\n", r.ID)
+	}
+	fmt.Fprintf(&b, "\n%s\n", r.Note)
 	for _, g := range r.Groups {
 		fmt.Fprintf(&b, "\n## %s: %d of %d\n\n", g.Name, g.Earned, g.Points)
 		for _, c := range g.Checks {

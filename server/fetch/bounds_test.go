@@ -1,0 +1,252 @@
+package fetch
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestBodiesAreBounded counts what the heap grows by, beside the bytes kept.
+func TestBodiesAreBounded(t *testing.T) {
+	var bomb bytes.Buffer
+	z := gzip.NewWriter(&bomb)
+	zeros := make([]byte, 1<<20)
+	for range 24 {
+		z.Write(zeros)
+	}
+	z.Close()
+	l := listen(t, "127.0.0.1:0", func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/bomb":
+			w.Header().Set("Content-Encoding", "gzip")
+			w.Write(bomb.Bytes())
+		case "/endless":
+			for r.Context().Err() == nil {
+				if _, err := w.Write(zeros); err != nil {
+					return
+				}
+			}
+		case "/exact":
+			w.Write(zeros[:1000])
+		}
+	})
+	c := mappedTo(l)
+	for _, path := range []string{"/bomb", "/endless"} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r, err := get(t, c, "http://acme.com"+path)
+		runtime.ReadMemStats(&after)
+		if err != nil || !r.Truncated || len(r.Body) != MaxBody {
+			t.Errorf("%s: %v", path, err)
+		}
+		if grown := after.TotalAlloc - before.TotalAlloc; grown > 16<<20 {
+			t.Errorf("%s: %d bytes were allocated", path, grown)
+		}
+	}
+	for limit, truncated := range map[int64]bool{999: true, 1000: false, 1001: false} {
+		r, err := c.Get(t.Context(), Request{URL: "http://acme.com/exact", MaxBody: limit})
+		if err != nil || r.Truncated != truncated || int64(len(r.Body)) > limit {
+			t.Errorf("limit %d: %+v, %v", limit, r, err)
+		}
+	}
+}
+
+// raw answers connections byte by byte.
+func raw(t *testing.T, talk func(net.Conn)) *Client {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				// What comes before the request is no answer to it.
+				if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+					talk(conn)
+				}
+			}()
+		}
+	}()
+	return New(Config{Map: map[string]netip.AddrPort{"acme.com": netip.MustParseAddrPort(l.Addr().String())}})
+}
+
+func TestAnswersThatDoNotEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		talk  func(net.Conn)
+		want  error
+		bound time.Duration
+	}{
+		"endless header": {func(conn net.Conn) {
+			fmt.Fprint(conn, "HTTP/1.1 200 OK\r\n")
+			for i := 0; ; i++ {
+				if _, err := fmt.Fprintf(conn, "X-%d: %s\r\n", i, strings.Repeat("y", 1000)); err != nil {
+					return
+				}
+			}
+		}, ErrUnreachable, wholeTime},
+		"endless informational answers": {func(conn net.Conn) {
+			for {
+				if _, err := fmt.Fprint(conn, "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"); err != nil {
+					return
+				}
+			}
+		}, ErrUnreachable, wholeTime},
+		"no first byte": {func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }, ErrTooSlow, firstByte},
+		"dripping body": {func(conn net.Conn) {
+			fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+			for {
+				if _, err := conn.Write([]byte("x")); err != nil {
+					return
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+		}, ErrTooSlow, wholeTime},
+		"garbage": {func(conn net.Conn) { fmt.Fprint(conn, "SSH-2.0-OpenSSH_9.6\r\n") }, ErrUnreachable, wholeTime},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := raw(t, c.talk)
+			client.whole, client.transport.ResponseHeaderTimeout = client.whole/5, client.transport.ResponseHeaderTimeout/5
+			start := time.Now()
+			_, err := get(t, client, "http://acme.com/")
+			// The times are a fifth of the real ones, and the machine may be busy.
+			if took := time.Since(start); !errors.Is(err, c.want) || took > c.bound {
+				t.Errorf("%v after %s", err, took)
+			}
+		})
+	}
+}
+
+func TestEndOfTheCallersContext(t *testing.T) {
+	client := raw(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	if _, err := client.Get(ctx, Request{URL: "http://acme.com/"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestPlacesAreBoundedAndGivenBack(t *testing.T) {
+	var now, most atomic.Int64
+	release := make(chan struct{})
+	l := listen(t, "127.0.0.1:0", func(http.ResponseWriter, *http.Request) {
+		n := now.Add(1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		<-release
+		now.Add(-1)
+	})
+	to := netip.MustParseAddrPort(l.Listener.Addr().String())
+	c := New(Config{Map: map[string]netip.AddrPort{"*.com": to}, Limits: Limits{InAll: 6, PerSite: 2, PerMinute: -1}})
+	done := make(chan error)
+	for i := range 60 {
+		go func() {
+			_, err := c.Get(context.Background(), Request{URL: fmt.Sprintf("http://site%d.com/", i%5)})
+			done <- err
+		}()
+	}
+	for now.Load() < 6 {
+		time.Sleep(time.Millisecond)
+	}
+	close(release)
+	for range 60 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if most.Load() != 6 {
+		t.Errorf("%d at once", most.Load())
+	}
+	if !c.limits.all.TryAcquire(6) {
+		t.Error("places are not free")
+	}
+	for site, s := range c.limits.sites {
+		if s.users != 0 || !s.places.TryAcquire(2) {
+			t.Errorf("%s: places are not free", site)
+		}
+	}
+}
+
+func TestOneSiteIsAskedSoManyTimesAMinute(t *testing.T) {
+	l := listen(t, "127.0.0.1:0", nil)
+	to := netip.MustParseAddrPort(l.Listener.Addr().String())
+	loopback := names(t, map[string][]string{"n0.acme.com": {"127.0.0.1"}, "n1.acme.com": {"127.0.0.1"}, "n2.acme.com": {"127.0.0.1"}, "other.com": {"127.0.0.1"}})
+	c := newClient(Config{Map: map[string]netip.AddrPort{"*.mapped.com": to}, Resolver: loopback, Limits: Limits{PerMinute: 3}}, l.port)
+	c.dialer.ControlContext = nil
+	for i := range 3 {
+		if _, err := get(t, c, fmt.Sprintf("http://n%d.acme.com:%d/", i, l.port)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var busy *Busy
+	if _, err := get(t, c, "http://another.acme.com/"); !errors.As(err, &busy) || busy.RetryAfter <= 0 || busy.RetryAfter > time.Minute {
+		t.Errorf("%v", err)
+	}
+	if _, err := get(t, c, fmt.Sprintf("http://other.com:%d/", l.port)); err != nil {
+		t.Errorf("another site: %v", err)
+	}
+	for i := range 5 {
+		if _, err := get(t, c, fmt.Sprintf("http://m%d.mapped.com/", i)); err != nil {
+			t.Errorf("mapped hosts count each for itself: %v", err)
+		}
+	}
+	for i := range 2 * maxSites {
+		_, _ = c.limits.count(fmt.Sprint(i))
+	}
+	if len(c.limits.sites) > maxSites {
+		t.Errorf("%d sites are counted", len(c.limits.sites))
+	}
+}
+
+func TestMaps(t *testing.T) {
+	for _, s := range []string{"", "a.test", "a.test=", "=127.0.0.1:80", "a.test=127.0.0.1", "a.test=localhost:80", "a.test=127.0.0.1:0", "*.=127.0.0.1:80", "a=:80"} {
+		if p, to, err := ParseMap(s); err == nil {
+			t.Errorf("%q: %s %s", s, p, to)
+		}
+	}
+	a, b := netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("[::1]:2")
+	c := New(Config{Map: map[string]netip.AddrPort{"*.test": a, "x.test": b, "*.deep.test": b}})
+	for host, want := range map[string]netip.AddrPort{"y.test": a, "x.test": b, "a.x.test": a, "a.deep.test": b, "deep.test": a, "test": {}, "nottest": {}} {
+		if got, ok := c.mapped(host); got != want || ok != want.IsValid() {
+			t.Errorf("%s is at %s", host, got)
+		}
+	}
+}
+
+func FuzzTarget(f *testing.F) {
+	for _, s := range []string{"http://acme.com/", "http://①②⑦.⓪.⓪.①/", "https://u@acme.com:443/x", "http://[::1]/", "http://0x7f.1/"} {
+		f.Add(s)
+	}
+	c := New(Config{})
+	f.Fuzz(func(t *testing.T, s string) {
+		u, err := c.target(s)
+		if err != nil {
+			return
+		}
+		if u.User != nil || u.Fragment != "" || net.ParseIP(u.Hostname()) != nil || !strings.Contains(u.Hostname(), ".") {
+			t.Fatalf("%q gives %s", s, u)
+		}
+		if again, err := c.target(u.String()); err != nil || again.String() != u.String() {
+			t.Fatalf("%q gives %s, then %v %v", s, u, again, err)
+		}
+	})
+}
