@@ -21,7 +21,7 @@ func (k *key) hostText() string { return flat.View(k.bytes[:k.hosts]) }
 // of makes the key of a URL that is canonical: see [isCanonical].
 func (k *key) of(seed *flat.Seed, url string) {
 	// Shorter than a canonical URL by its scheme at least.
-	text := AppendKey(k.bytes[:0], []byte(url))
+	text := AppendKey(k.bytes[:0], flat.Bytes(url))
 	k.len, k.hosts = len(text), len(KeyHost(text))
 	k.hash, k.host = seed.Hash(k.text()), seed.Hash(k.hostText())
 }

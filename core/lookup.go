@@ -42,7 +42,7 @@ func (s *State) findKey(hash uint64, key string) (Ordinal, bool) {
 	p := s.keys.Probe(hash)
 	for {
 		o, ok := s.keys.Next(&p)
-		if !ok || string(AppendKey(buf[:0], []byte(s.url(Ordinal(o))))) == key {
+		if !ok || string(AppendKey(buf[:0], flat.Bytes(s.url(Ordinal(o))))) == key {
 			return Ordinal(o), ok
 		}
 	}
@@ -54,7 +54,7 @@ func (s *State) findHost(hash uint64, host string) (Ordinal, bool) {
 	p := s.hosts.Probe(hash)
 	for {
 		o, ok := s.hosts.Next(&p)
-		if !ok || string(KeyHost(AppendKey(buf[:0], []byte(s.url(Ordinal(o)))))) == host {
+		if !ok || string(KeyHost(AppendKey(buf[:0], flat.Bytes(s.url(Ordinal(o)))))) == host {
 			return Ordinal(o), ok
 		}
 	}

@@ -92,7 +92,7 @@ func (s *store) reserve(rows, texts int) {
 		x.Used = max(x.Used, 1)
 		buckets := max(x.Used+1, flat.BucketsFor(rows)+1)
 		want(ofSlugs+2*i, buckets*flat.BucketSize)
-		want(ofSlugs+2*i+1, max(x.Spare+8, buckets/8)*flat.BucketSize)
+		want(ofSlugs+2*i+1, max(x.Spare+8, buckets/5)*flat.BucketSize)
 	}
 	want(ofLists, max(s.lists.Used+2*(s.lists.Depth+3), flat.NodesFor(2*rows))*node)
 	want(ofRanks, max(s.ranks.Used+s.ranks.Depth+3, flat.NodesFor(room+64))*node)

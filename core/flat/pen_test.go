@@ -107,9 +107,3 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 }
-
-func TestAViewIsTheSameText(t *testing.T) {
-	if flat.View([]byte("abc")) != "abc" || flat.View("abc") != "abc" || flat.View([]byte(nil)) != "" {
-		t.Error("another text")
-	}
-}

@@ -65,6 +65,9 @@ func view[T uint64 | int64 | uint32](b []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(one)))
 }
 
+// Bytes is s as bytes without a copy: nobody may change them.
+func Bytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+
 // View is s as a string without a copy: it holds as long as s does not change.
 func View[S ~string | ~[]byte](s S) string {
 	return *(*string)(unsafe.Pointer(&s)) // a slice begins with what a string is

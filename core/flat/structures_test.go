@@ -30,6 +30,13 @@ func TestSectionsKeepTheirBytesWhenTheRegionGrows(t *testing.T) {
 	}
 }
 
+func TestViewsAreTheSameText(t *testing.T) {
+	if flat.View([]byte("abc")) != "abc" || flat.View("abc") != "abc" || flat.View([]byte(nil)) != "" ||
+		string(flat.Bytes("abc")) != "abc" || len(flat.Bytes("")) != 0 {
+		t.Error("another text")
+	}
+}
+
 // An index against a map, with removals, replacements, and hashes that all fall
 // into few buckets.
 func TestAnIndexFindsWhatWasInserted(t *testing.T) {

@@ -139,17 +139,21 @@ func (t *Tree) insert(n, depth int, key uint64) (right int, least uint64) {
 			node[0]++
 			return -1, 0
 		}
-		// A key that comes last leaves the node full: keys that rise fill the
+		// A key that comes last leaves the node full, and one near the middle
+		// ends the left half: so keys that rise, also in several runs, fill the
 		// tree without gaps.
 		keep := used / 2
-		if at > used {
+		switch {
+		case at > used:
 			keep = used
+		case at > used*3/8 && at < used*5/8:
+			keep = at - 1
 		}
 		right = t.take()
 		other := t.node(right)
 		copy(other[1:], node[keep+1:used+1])
 		other[0], node[0] = uint64(used-keep), uint64(keep)
-		if at > keep {
+		if at > keep+1 || keep == used {
 			into := at - keep
 			copy(other[into+1:], other[into:used-keep+1])
 			other[into] = key
@@ -186,7 +190,7 @@ func (t *Tree) insert(n, depth int, key uint64) (right int, least uint64) {
 	copy(other[1:], node[1+2*keep:1+2*used])
 	other[0], node[0] = uint64(used-keep), uint64(keep)
 	into := node
-	if at >= keep {
+	if at > keep || keep == used {
 		into, at = other, at-keep
 	}
 	have := int(into[0])
