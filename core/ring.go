@@ -93,6 +93,9 @@ func (l List) After(o Ordinal) (Ordinal, bool) {
 	if l.len == 0 {
 		return 0, false
 	}
+	if next := uint32(o) + 1; !l.tree && int(next) < l.s.rows && l.s.marks[l.kind].Has(next) {
+		return Ordinal(next), true
+	}
 	i, found := l.find(o)
 	if found {
 		i++
@@ -107,6 +110,9 @@ func (l List) After(o Ordinal) (Ordinal, bool) {
 func (l List) Before(o Ordinal) (Ordinal, bool) {
 	if l.len == 0 {
 		return 0, false
+	}
+	if prev := uint32(o) - 1; !l.tree && int(o) > 0 && int(prev) < l.s.rows && l.s.marks[l.kind].Has(prev) {
+		return Ordinal(prev), true
 	}
 	i, _ := l.find(o)
 	if i == 0 {

@@ -186,14 +186,20 @@ func (s *store) slug(o Ordinal) string {
 	return flat.View(b[2 : 2+int(b[0])<<8+int(b[1])])
 }
 
-// url is the fifth field of a row, behind slug, kind, category and name.
 func (s *store) url(o Ordinal) string {
+	_, url := s.Site(o)
+	return url
+}
+
+// Site gives what a redirect to a member shows: see [State.Member] for how long
+// it holds.
+func (s *store) Site(o Ordinal) (name, url string) {
 	b := s.texts[4*int(s.at[o])+rowHead:]
 	at := 2 + int(b[0])<<8 + int(b[1]) + 1
 	at += 2 + int(b[at])<<8 + int(b[at+1])
-	at += 2 + int(b[at])<<8 + int(b[at+1])
-	url, _ := word(b, at)
-	return url
+	name, at = word(b, at)
+	url, _ = word(b, at)
+	return name, url
 }
 
 // Member gives a row, removed ones too.

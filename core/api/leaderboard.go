@@ -12,12 +12,13 @@ func (a *answer) leaderboard() {
 	a.leaderboardRules()
 	a.Body = append(a.Body, `,"leaderboard":[`...)
 	for i, o := range a.found {
-		a.Body = room(a.Body, memberRoom(a.st, o))
+		m := a.st.Member(o)
+		a.Body = room(a.Body, memberRoom(a.st, &m))
 		w := flat.Write(a.Body)
 		if i > 0 {
 			w = w.Byte(',')
 		}
-		w = member(w, a.st, o, true).Lit8(`,"rank":`).Number(uint64(a.q.offset) + uint64(i) + 1)
+		w = member(w, a.st, o, &m, true).Lit8(`,"rank":`).Number(uint64(a.q.offset) + uint64(i) + 1)
 		w = w.Lit32(`,"to_take_first_usd":`)
 		if cents, ok := a.st.ToTakeFirst(o); ok {
 			w = usd(w.Byte('"'), cents).Byte('"')

@@ -12,30 +12,35 @@ import (
 //
 // Document: the service interface, "Member".
 func AppendMember(dst []byte, st *core.State, o core.Ordinal, timed bool) []byte {
-	dst = room(dst, memberRoom(st, o))
-	return member(flat.Write(dst), st, o, timed).Byte('}').Bytes(dst)
+	m := st.Member(o)
+	dst = room(dst, memberRoom(st, &m))
+	return member(flat.Write(dst), st, o, &m, timed).Byte('}').Bytes(dst)
 }
 
-// memberRoom is at least the length of the Member object of o, and of what a
+// memberRoom is at least the length of the Member object of m, and of what a
 // list adds to one.
-func memberRoom(st *core.State, o core.Ordinal) int {
+func memberRoom(st *core.State, m *core.Member) int {
 	const around = 1024 // more than stands around its texts
-	m := st.Member(o)
 	return around + escaped*(len(m.Name)+2*len(m.URL)+len(m.Description)+len(m.Report)+3*len(st.Rules().BaseURL))
 }
 
-// member writes a Member and leaves the object open for further members. The
-// pen needs the room of memberRoom.
+// member writes a Member, m of o, and leaves the object open for further
+// members. The pen needs the room of memberRoom.
 //
 // It is one long function because most answers are made of it: in WebAssembly
-// a call costs more than what most of these lines do.
-func member(w flat.Pen, st *core.State, o core.Ordinal, timed bool) flat.Pen {
-	m, base := st.Member(o), st.Rules().BaseURL
+// a call costs more than what most of these lines do. A canonical URL needs no
+// escapes in JSON, nor does what has the form of a slug.
+func member(w flat.Pen, st *core.State, o core.Ordinal, m *core.Member, timed bool) flat.Pen {
+	base, n := st.Rules().BaseURL, 0
 	w = w.Lit16(`{"slug":"`).Copy(m.Slug).Lit16(`","name":"`)
-	w = text(w, m.Name).Lit16(`","url":"`)
-	w = text(w, m.URL).Lit16(`","kind":"`).Copy(m.Kind.String()).Lit16(`","category":"`).Copy(m.Category)
+	if w, n = w.JSON(m.Name); n < len(m.Name) {
+		w = slowText(w, m.Name[n:])
+	}
+	w = w.Lit16(`","url":"`).Copy(m.URL).Lit16(`","kind":"`).Copy(m.Kind.String()).Lit16(`","category":"`).Copy(m.Category)
 	if m.Description != "" {
-		w = text(w.Lit32(`","description":"`), m.Description)
+		if w, n = w.Lit32(`","description":"`).JSON(m.Description); n < len(m.Description) {
+			w = slowText(w, m.Description[n:])
+		}
 	}
 	w = w.Lit32(`","agentic_score":`)
 	if m.Score.Given {
@@ -43,8 +48,7 @@ func member(w flat.Pen, st *core.State, o core.Ordinal, timed bool) flat.Pen {
 	} else {
 		w = w.Lit8(`null`)
 	}
-	w = w.Lit32(`,"agentic_report":`)
-	if m.Report != "" {
+	if w = w.Lit32(`,"agentic_report":`); m.Report != "" {
 		w = text(w.Byte('"'), m.Report).Byte('"')
 	} else {
 		w = w.Lit8(`null`)
@@ -67,8 +71,7 @@ func member(w flat.Pen, st *core.State, o core.Ordinal, timed bool) flat.Pen {
 	w = text(w.Lit32(`,"links":{"self":"`), base).Lit16(`/api/ring/`).Copy(m.Slug)
 	w = text(w.Lit16(`","next":"`), base).Lit32(`/api/ring/next?from=`).Copy(m.Slug)
 	w = text(w.Lit16(`","prev":"`), base).Lit32(`/api/ring/prev?from=`).Copy(m.Slug)
-	w = text(w.Lit16(`","site":"`), m.URL).Byte('"').Byte('}')
-	return w
+	return w.Lit16(`","site":"`).Copy(m.URL).Byte('"').Byte('}')
 }
 
 // appendLink appends a JSON string: an address under base. path and tail are

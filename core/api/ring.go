@@ -95,14 +95,14 @@ func pick(l core.List, to direction, from core.Ordinal, known bool, random uint6
 // redirect sends the visitor to a member's site, with a page for the clients
 // that do not follow.
 func (a *answer) redirect(o core.Ordinal) {
-	m := a.st.Member(o)
+	name, url := a.st.Site(o)
 	a.Status, a.Media, a.Validity = 302, HTML, Never
-	a.Location = room(a.Location, len(m.URL))
-	a.Location = flat.Write(a.Location).Copy(m.URL).Bytes(a.Location)
+	a.Location = room(a.Location, len(url))
+	a.Location = flat.Write(a.Location).Copy(url).Bytes(a.Location)
 	const head = `<!doctype html><html lang="en"><meta charset="utf-8"><title>Found</title><p>Go on to <a rel="sponsored noopener" href="`
-	a.Body = room(a.Body, len(head)+32+htmlEscaped*(len(m.URL)+len(m.Name)))
-	w := html(flat.Write(a.Body).Copy(head), m.URL).Byte('"').Byte('>')
-	w = html(w, m.Name).Lit32("</a>.</p></html>\n")
+	a.Body = room(a.Body, len(head)+32+htmlEscaped*(len(url)+len(name)))
+	w := html(flat.Write(a.Body).Copy(head), url).Byte('"').Byte('>')
+	w = html(w, name).Lit32("</a>.</p></html>\n")
 	a.Body = w.Bytes(a.Body)
 }
 
@@ -140,12 +140,13 @@ func (a *answer) members() {
 	a.found = l.Append(a.found[:0], offset, count)
 	a.Body = append(a.Body, `,"members":[`...)
 	for i, o := range a.found {
-		a.Body = room(a.Body, memberRoom(a.st, o))
+		m := a.st.Member(o)
+		a.Body = room(a.Body, memberRoom(a.st, &m))
 		w := flat.Write(a.Body)
 		if i > 0 {
 			w = w.Byte(',')
 		}
-		a.Body = member(w, a.st, o, false).Byte('}').Bytes(a.Body)
+		a.Body = member(w, a.st, o, &m, false).Byte('}').Bytes(a.Body)
 	}
 	a.Body = append(a.Body, "]}"...)
 }
@@ -233,8 +234,9 @@ func (a *answer) detail(slug []byte) {
 	}
 	a.document(Timed)
 	a.Body = append(a.Body, `{"member":`...)
-	a.Body = room(a.Body, memberRoom(a.st, o))
-	w := member(flat.Write(a.Body), a.st, o, true).Lit32(`,"leaderboard_rank":`).Number(uint64(rank)).Byte('}').Byte('}')
+	m := a.st.Member(o)
+	a.Body = room(a.Body, memberRoom(a.st, &m))
+	w := member(flat.Write(a.Body), a.st, o, &m, true).Lit32(`,"leaderboard_rank":`).Number(uint64(rank)).Byte('}').Byte('}')
 	a.Body = w.Bytes(a.Body)
 }
 
