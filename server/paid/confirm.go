@@ -2,8 +2,8 @@ package paid
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"sync"
 	"time"
 
 	"webring/core"
@@ -29,25 +29,54 @@ func (s *Service) confirmAll() {
 		if wait = confirmEvery; len(some) == 0 {
 			wait = lookEvery
 		}
-		silent := map[string]bool{}
-		for _, r := range some {
-			if s.ctx.Err() != nil {
-				return
-			}
-			var p mpp.Payment
-			if err := json.Unmarshal(r.Payment, &p); err != nil {
-				s.Log.Error("applied payment cannot be read", "reservation", r.ID, "err", err)
-				continue
-			}
-			n := s.network(p.Method)
-			if n == nil || silent[p.Method] {
-				continue // its method may be configured again
-			}
+		s.confirmEach(some)
+	}
+}
+
+// Bounds on one round of confirmations: how many are asked for at a time, and
+// how many must fail before a network is left alone until the next round. One
+// that fails now and then must not keep the others waiting.
+const (
+	confirmAtOnce = 8
+	confirmFaults = 16
+)
+
+// confirmEach asks for each of these payments once.
+func (s *Service) confirmEach(some []*ledger.Reservation) {
+	var mu sync.Mutex
+	faults := map[string]int{} // by method
+	spent := func(method string, err error) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if errors.Is(err, mpp.ErrUnavailable) {
+			faults[method]++
+		}
+		return faults[method] >= confirmFaults
+	}
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	room := make(chan struct{}, confirmAtOnce)
+	for _, r := range some {
+		if s.ctx.Err() != nil {
+			return
+		}
+		p, err := StoredPayment(r)
+		if err != nil {
+			s.Log.Error("applied payment cannot be read", "reservation", r.ID, "err", err)
+			continue
+		}
+		n := s.network(p.Method)
+		if n == nil || spent(p.Method, nil) {
+			continue // its method may be configured again
+		}
+		room <- struct{}{}
+		asking.Go(func() {
+			defer func() { <-room }()
 			if err := s.confirm(n, r.ID, p); err != nil {
-				silent[p.Method] = errors.Is(err, mpp.ErrUnavailable)
+				spent(p.Method, err)
 				s.Log.Warn("applied payment not confirmed yet", "payment", p, "err", err)
 			}
-		}
+		})
 	}
 }
 

@@ -17,10 +17,18 @@ import (
 // confirmed waits until no network can undo a payment any more.
 func (o *origin) confirmed() {
 	o.t.Helper()
-	eventually(o.t, "the confirmation of all payments", time.Minute, func() bool {
+	deadline := time.Now().Add(3 * time.Minute)
+	for {
 		out, err := o.operate("version")
-		return err == nil && strings.Contains(out, "0 open reservations, 0 payments to confirm")
-	})
+		if err == nil && strings.Contains(out, " 0 open reservations, 0 payments to confirm") {
+			return
+		}
+		if time.Now().After(deadline) {
+			list, _ := o.operate("payments", "list")
+			o.t.Fatalf("not all payments are confirmed: %v\n%s\n%s\n%s", err, out, list, o.log)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 }
 
 // TestMoneyWithoutAnEventIsFoundAndPutRight holds what the operator can do about

@@ -1,0 +1,195 @@
+package node_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"webring/server/mpp"
+	"webring/server/node"
+)
+
+var (
+	token     = common.HexToAddress("0x0000000000000000000000000000000000000a11")
+	recipient = common.HexToAddress("0x0000000000000000000000000000000000000b22")
+	payer     = common.HexToAddress("0x0000000000000000000000000000000000000c33")
+)
+
+// chain is a node with one block a second, which mined some transfers.
+type chain struct {
+	height    uint64
+	most      uint64 // blocks that one search may cover
+	silent    bool
+	transfers []transfer
+	searches  int
+}
+
+// transfer is one log.
+type transfer struct {
+	block uint64
+	tx    common.Hash
+	to    common.Address
+	units int64
+}
+
+func (c *chain) log(t transfer) map[string]any {
+	return map[string]any{"address": token, "transactionHash": t.tx, "blockNumber": hexutil.Uint64(t.block),
+		"topics": []common.Hash{node.TransferTopic, common.BytesToHash(payer[:]), common.BytesToHash(t.to[:])},
+		"data":   common.BytesToHash(big.NewInt(t.units).Bytes())}
+}
+
+func blockOf(n uint64) map[string]any {
+	return map[string]any{"number": hexutil.Uint64(n), "hash": common.BigToHash(new(big.Int).SetUint64(n + 1)), "timestamp": hexutil.Uint64(1_000_000 + n)}
+}
+
+func (c *chain) answer(method string, params []json.RawMessage) any {
+	switch method {
+	case "eth_chainId":
+		return "0x7"
+	case "eth_getBlockByNumber":
+		n := hexutil.Uint64(c.height)
+		if string(params[0]) != `"latest"` {
+			_ = json.Unmarshal(params[0], &n)
+		}
+		return blockOf(uint64(n))
+	case "eth_getLogs":
+		c.searches++
+		var q struct{ FromBlock, ToBlock hexutil.Uint64 }
+		_ = json.Unmarshal(params[0], &q)
+		if uint64(q.ToBlock-q.FromBlock)+1 > c.most {
+			return errors.New("range too large")
+		}
+		logs := []any{}
+		for _, t := range c.transfers {
+			if t.block >= uint64(q.FromBlock) && t.block <= uint64(q.ToBlock) {
+				logs = append(logs, c.log(t))
+			}
+		}
+		return logs
+	case "eth_getTransactionReceipt":
+		var hash common.Hash
+		_ = json.Unmarshal(params[0], &hash)
+		var logs []any
+		var at uint64
+		for _, t := range c.transfers {
+			if t.tx == hash {
+				logs, at = append(logs, c.log(t)), t.block
+			}
+		}
+		if logs == nil {
+			return nil
+		}
+		return map[string]any{"transactionHash": hash, "blockHash": blockOf(at)["hash"], "blockNumber": hexutil.Uint64(at), "status": "0x1", "logs": logs}
+	}
+	return nil
+}
+
+func (c *chain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if c.silent {
+		panic(http.ErrAbortHandler)
+	}
+	var calls []struct {
+		ID     json.RawMessage
+		Method string
+		Params []json.RawMessage
+	}
+	_ = json.NewDecoder(r.Body).Decode(&calls)
+	var answers []any
+	for _, q := range calls {
+		a := map[string]any{"jsonrpc": "2.0", "id": q.ID}
+		if v := c.answer(q.Method, q.Params); v == nil {
+			a["result"] = nil
+		} else if err, bad := v.(error); bad {
+			a["error"] = map[string]any{"code": -32000, "message": err.Error()}
+		} else {
+			a["result"] = v
+		}
+		answers = append(answers, a)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(answers)
+}
+
+func open(t *testing.T) (*chain, node.Payments) {
+	t.Helper()
+	c := &chain{height: 5000, most: 300}
+	server := httptest.NewServer(c)
+	t.Cleanup(server.Close)
+	n, err := node.Dial(server.URL, 7, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, node.Payments{Node: n, Token: token, Recipient: recipient, Depth: 2, UnitsPerCent: 10_000, Account: "did:"}
+}
+
+func at(block uint64) time.Time { return time.Unix(1_000_000+int64(block), 0).UTC() }
+
+// Transfers are found in deep blocks only, by transaction, in whole cents, also
+// when the node takes only short ranges.
+func TestTransfersAreFound(t *testing.T) {
+	c, p := open(t)
+	one, two, three, four, five := common.Hash{1}, common.Hash{2}, common.Hash{3}, common.Hash{4}, common.Hash{5}
+	c.transfers = []transfer{
+		{99, five, recipient, 1_000_000},              // before the instant asked for
+		{100, one, recipient, 1_000_000},              // in the first block
+		{2500, two, recipient, 1_009_999},             // not whole cents
+		{2500, two, recipient, 500_000},               // twice in one transaction
+		{2501, three, recipient, 9_999},               // less than a cent
+		{4998, four, recipient, 20_000},               // just deep
+		{4999, common.Hash{6}, recipient, 30_000_000}, // not deep yet
+	}
+	var got []string
+	until, err := p.Since(t.Context(), at(100), func(x mpp.Transfer) {
+		got = append(got, fmt.Sprint(x.Reference[:4], x.Payer, " ", x.Cents, " ", x.At.Equal(at(100)) || x.At.Equal(at(2500)) || x.At.Equal(at(4998))))
+	})
+	want := "[0x01did:" + fmt.Sprintf("%#x", payer[:]) + " 100 true 0x02did:" + fmt.Sprintf("%#x", payer[:]) + " 150 true 0x04did:" + fmt.Sprintf("%#x", payer[:]) + " 2 true]"
+	if err != nil || fmt.Sprint(got) != want || !until.Equal(at(4998)) {
+		t.Errorf("%v until %v, %v\nwant %s", got, until, err, want)
+	}
+	if c.searches < 4900/300 || c.searches > 60 {
+		t.Errorf("%d searches", c.searches)
+	}
+	if until, err := p.Since(t.Context(), at(6000), func(mpp.Transfer) { t.Error("found in the future") }); err != nil || !until.Equal(at(6000)) {
+		t.Errorf("%v, %v", until, err)
+	}
+	c.silent = true
+	if _, err := p.Since(t.Context(), at(100), func(mpp.Transfer) {}); !errors.Is(err, mpp.ErrUnavailable) {
+		t.Errorf("a silent node: %v", err)
+	}
+}
+
+// What one transaction brought is said when its block is deep.
+func TestReceivedByATransaction(t *testing.T) {
+	c, p := open(t)
+	c.transfers = []transfer{{4000, common.Hash{1}, recipient, 1_000_000}, {4000, common.Hash{1}, payer, 7_000_000},
+		{4999, common.Hash{2}, recipient, 1_000_000}, {4000, common.Hash{3}, payer, 1_000_000}}
+	for _, tc := range []struct {
+		name, reference string
+		cents           int64
+		err             error
+	}{
+		{"paid", common.Hash{1}.Hex(), 100, nil},
+		{"not deep", common.Hash{2}.Hex(), 0, mpp.ErrUnavailable},
+		{"to somebody else", common.Hash{3}.Hex(), 0, mpp.ErrNoTransfer},
+		{"unknown", common.Hash{9}.Hex(), 0, mpp.ErrNoTransfer},
+		{"no hash", "0x12", 0, mpp.ErrNoTransfer},
+	} {
+		got, err := p.By(context.Background(), tc.reference)
+		if !errors.Is(err, tc.err) || got.Cents != tc.cents {
+			t.Errorf("%s: %+v, %v", tc.name, got, err)
+		}
+	}
+	c.silent = true
+	if _, err := p.By(context.Background(), common.Hash{1}.Hex()); !errors.Is(err, mpp.ErrUnavailable) {
+		t.Errorf("a silent node: %v", err)
+	}
+}
