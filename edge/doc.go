@@ -16,7 +16,8 @@
 //
 // From there, [Shell] in shell.go takes each request through limiter, version
 // check and route, with panics contained around all of it. routes.go finds the
-// handler; read.go turns an answer of the core into HTTP; validator.go knows
+// handler; read.go turns an answer of the core into HTTP; lists.go keeps long
+// documents as long as they hold; validator.go knows
 // entity tags; paid.go lets a payment handler in; problem.go writes problems,
 // those of requests that could not be read among them; headers.go adds what
 // every answer carries. limiter.go counts requests, client.go and proxies.go

@@ -226,7 +226,7 @@ func (s *Shell) answerPlain(w *work, win window, now time.Time, last bool) {
 	}()
 	t := s.core.enter()
 	defer t.leave()
-	t.core.Serve(w.read.target, &w.answer.Response)
+	t.serve(w.read.target, &w.answer.Response)
 	var status int
 	w.answer.fields, status = t.appendAnswer(w.answer.fields[:0], &w.answer.Response, w.read.ifNoneMatch)
 	if status == fasthttp.StatusNotModified {

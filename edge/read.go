@@ -24,7 +24,7 @@ func (s *Shell) read(ctx *fasthttp.RequestCtx) {
 	a := s.answers.Get().(*answer)
 	t := s.core.enter()
 	defer t.leave()
-	t.core.Serve(target, &a.Response)
+	t.serve(target, &a.Response)
 	s.write(ctx, t, a)
 	s.answers.Put(a)
 }

@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"hash/maphash"
 	"sync"
 	"sync/atomic"
 
@@ -15,6 +16,7 @@ type Swappable struct{ current atomic.Pointer[tenure] }
 type tenure struct {
 	core  Core
 	build string // first part of validators
+	lists lists  // what it has answered
 	// state counts the readers; over is added to it when the tenure ends. One
 	// word, because a reader that leaves must know both at the same instant.
 	state   atomic.Int64
@@ -33,7 +35,7 @@ func NewSwappable(c Core, digest string) *Swappable {
 }
 
 func newTenure(c Core, digest string) *tenure {
-	return &tenure{core: c, build: buildTag(digest), left: make(chan struct{})}
+	return &tenure{core: c, build: buildTag(digest), left: make(chan struct{}), lists: lists{seed: maphash.MakeSeed()}}
 }
 
 // Swap puts another core in place and returns when nobody reads the one before

@@ -1,0 +1,97 @@
+package edge
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"webring/core"
+	"webring/core/api"
+	"webring/core/coretest"
+)
+
+func TestListsAreWrittenOnceAsLongAsTheyHold(t *testing.T) {
+	answer := api.Response{Status: 200, Validity: api.Timed, Seq: 7, Since: 100, Until: 200, Body: make([]byte, leastList)}
+	asked := 0
+	c := &fakeCore{second: 150, serve: func(_ []byte, r *api.Response) {
+		asked++
+		body := append(r.Body[:0], answer.Body...)
+		*r = answer
+		r.Body = append(body[:len(body)-1], byte(asked))
+	}}
+	n := newTenure(c, "")
+	var r api.Response
+	for i, step := range []struct {
+		what   string
+		change func()
+		target string
+		want   int // how often the core has been asked
+	}{
+		{"first", func() {}, "/api/leaderboard?limit=50", 1},
+		{"again", func() {}, "/api/leaderboard?limit=50", 1},
+		{"another target", func() {}, "/api/leaderboard?limit=51", 2},
+		{"its last second", func() { c.second = 199 }, "/api/leaderboard?limit=50", 2},
+		{"one second later", func() { c.second = 200 }, "/api/leaderboard?limit=50", 3},
+		{"before it held", func() { c.second = 99 }, "/api/leaderboard?limit=50", 4},
+		{"at another position", func() { c.second = 150; answer.Seq = 6 }, "/api/ring", 5},
+		{"still", func() {}, "/api/ring", 6},
+		{"by position alone", func() { c.second = 10_000; answer.Seq, answer.Validity = 7, api.Position }, "/api/ring", 7},
+		{"again by that", func() { c.second = 20_000 }, "/api/ring", 7},
+		{"no list", func() {}, "/api/ring/a", 8},
+		{"no list, again", func() {}, "/api/ring/a", 9},
+		{"never to be kept", func() { answer.Validity = api.Never }, "/api/categories", 10},
+		{"never", func() {}, "/api/categories", 11},
+		{"short", func() { answer.Validity, answer.Body = api.Position, make([]byte, leastList-1) }, "/api/categories", 12},
+		{"short again", func() {}, "/api/categories", 13},
+		{"a long target", func() { answer.Body = make([]byte, leastList) }, "/api/ring?" + strings.Repeat("x", longestQuery), 14},
+		{"that again", func() {}, "/api/ring?" + strings.Repeat("x", longestQuery), 15},
+	} {
+		step.change()
+		if n.serve([]byte(step.target), &r); asked != step.want {
+			t.Errorf("step %d, %s: the core was asked %d times, want %d", i, step.what, asked, step.want)
+			asked = step.want
+		}
+		r.Body[0] = 'x' // the reader's own
+	}
+}
+
+// Whatever happens to a ring, what is answered is what its core would answer now.
+func TestListsAreNeverOld(t *testing.T) {
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 1))
+	ring := openedRing(t)
+	n := newTenure(ring, "")
+	now := int64(epoch)
+	var kept, fresh api.Response
+	for i := range 400 {
+		switch random.IntN(4) {
+		case 0:
+			if i < 90 {
+				texts := &core.Texts{Name: core.Text{Value: strings.Repeat("n", 60)}, URL: core.Text{Value: fmt.Sprintf("https://m%d.example/", i)}}
+				apply(t, ring, coretest.NewStep(&core.Joined{Stamp: now * 1000, Slug: fmt.Sprintf("m%d", i), Kind: core.Agent, Category: "general",
+					Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL), Fee: 100, Bid: int64(random.IntN(5000) + 100)}, texts))
+			}
+		case 1:
+			now += int64(random.IntN(20))
+			ring.Tick(time.Unix(now, 0))
+		case 2:
+			if random.IntN(10) == 0 {
+				now = max(now-int64(random.IntN(30)), epoch)
+				ring.Tick(time.Unix(now, 0))
+			}
+		}
+		for _, target := range []string{"/api/leaderboard", "/api/ring?limit=90", "/api/leaderboard?limit=30&offset=5"} {
+			n.serve([]byte(target), &kept)
+			ring.Serve([]byte(target), &fresh)
+			if kept.Status != fresh.Status || kept.Seq != fresh.Seq || kept.Validity != fresh.Validity || kept.Since != fresh.Since || kept.Until != fresh.Until || string(kept.Body) != string(fresh.Body) ||
+				string(kept.Next) != string(fresh.Next) || string(kept.Prev) != string(fresh.Prev) {
+				t.Fatalf("seed %d, step %d, %s:\n%.200s\nand now\n%.200s", seed, i, target, kept.Body, fresh.Body)
+			}
+		}
+	}
+	if len(fresh.Body) < leastList {
+		t.Errorf("seed %d: lists have %d bytes: none was kept", seed, len(fresh.Body))
+	}
+}
