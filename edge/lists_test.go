@@ -63,14 +63,16 @@ func TestListsAreNeverOld(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	ring := openedRing(t)
 	n := newTenure(ring, "")
-	now := int64(epoch)
+	members := 0
+	now, last := int64(epoch), int64(epoch) // the clock, and the last event
 	var kept, fresh api.Response
 	for i := range 400 {
 		switch random.IntN(4) {
 		case 0:
-			if i < 90 {
+			if members++; members < 90 {
+				last = max(last, now)
 				texts := &core.Texts{Name: core.Text{Value: strings.Repeat("n", 60)}, URL: core.Text{Value: fmt.Sprintf("https://m%d.example/", i)}}
-				apply(t, ring, coretest.NewStep(&core.Joined{Stamp: now * 1000, Slug: fmt.Sprintf("m%d", i), Kind: core.Agent, Category: "general",
+				apply(t, ring, coretest.NewStep(&core.Joined{Stamp: last * 1000, Slug: fmt.Sprintf("m%d", i), Kind: core.Agent, Category: "general",
 					Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL), Fee: 100, Bid: int64(random.IntN(5000) + 100)}, texts))
 			}
 		case 1:
