@@ -22,7 +22,10 @@
 // those of requests that could not be read among them; headers.go adds what
 // every answer carries. limiter.go counts requests, client.go and proxies.go
 // say whose they are, listener.go bounds connections. pages.go shows decoded
-// documents to people; documents.go publishes what [webring/edge/describe]
+// documents to people: page_views.go and page_join.go say what is on each page,
+// page_survey.go looks at the whole ring for them, page_cache.go keeps what was
+// drawn until a number on it can change, content.go sends it in the best coding;
+// the tests in edge/browser look at them as people do. documents.go publishes what [webring/edge/describe]
 // makes for programs, markdown.go pages for them, and mcp.go lets
 // [webring/edge/mcp] answer. swap.go replaces the core while it is read.
 //
@@ -43,6 +46,10 @@
 //   - Documents may be kept for 5 seconds, those that show standings no longer
 //     than these hold, and shown stale while they are fetched anew or cannot
 //     be.
+//   - A page is drawn again when a document it shows may have changed. While that
+//     is done, others get the one before, if nothing but a second has passed.
+//   - The form of the join page is answered with 200 whatever it finds: the check
+//     is what was asked for.
 //   - An answer that may be behind the ring carries "Webring-Stale: true": the
 //     node has heard nothing new from its origin for a while, or was not done
 //     in time with showing what the answer says was paid for.

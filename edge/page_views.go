@@ -33,7 +33,7 @@ func drawHome(_ *Shell, r *reader, path string, _ *fasthttp.Args) *content {
 		Page: v.about.frame(path, v.about.Name, fmt.Sprintf(
 			"A ring of %d agents, MCP servers and websites. Places are paid for by machines; walking around is free.", v.members)),
 		Base: r.tenure.core.BaseURL(), Members: board.Total, Kinds: v.kinds, Categories: v.categories,
-		Fee: v.about.Payments.Fee, MinBid: board.Rules.MinBid, JoinAtFirst: board.Rules.JoinAtFirst,
+		Fee: v.about.Payments.Fee, JoinAtFirst: board.Rules.JoinAtFirst,
 	}
 	home.Feeds = feeds
 	var first *memberDocument

@@ -66,12 +66,12 @@ func TestHomeOfAFilledRing(t *testing.T) {
 	rows := hostile()
 	p := drawing(rows)
 	p.First = &p.Marks[0]
-	golden(t, "home", string(Home{Page: page, Base: "https://ring.example", Members: 4, Leader: &rows[0], Rows: rows, Fee: "1.00", MinBid: "1.00", JoinAtFirst: "11.01",
+	golden(t, "home", string(Home{Page: page, Base: "https://ring.example", Members: 4, Leader: &rows[0], Rows: rows, Fee: "1.00", JoinAtFirst: "11.01",
 		Kinds: []Kind{{"agent", 1}, {"mcp", 1}, {"website", 1}}, Categories: []Category{{"news", 2}, {"general", 1}}, Picture: p}.HTML()))
 }
 
 func TestHomeOfAnEmptyRing(t *testing.T) {
-	golden(t, "empty", string(Home{Page: page, Fee: "1.00", MinBid: "1.00", JoinAtFirst: "0.00"}.HTML()))
+	golden(t, "empty", string(Home{Page: page, Fee: "1.00", JoinAtFirst: "0.00"}.HTML()))
 }
 
 func TestThePagesOfARing(t *testing.T) {
@@ -82,7 +82,7 @@ func TestThePagesOfARing(t *testing.T) {
 }
 
 func TestJoin(t *testing.T) {
-	v := Join{Page: page, Base: "https://ring.example", Fee: "1.00", MinBid: "1.00", JoinAtFirst: "11.01", Rule: "A rule.", Payments: true}
+	v := Join{Page: page, Fee: "1.00", MinBid: "1.00", JoinAtFirst: "11.01", Rule: "A rule.", Payments: true}
 	golden(t, "join", string(v.HTML()))
 	v.Draft = Draft{Name: `"><script>`, Kind: "mcp", Description: "</textarea><b>", Bid: "2.00"}
 	v.Checked = &Checked{Wrong: map[string]string{"url": "The address is required."}}

@@ -34,7 +34,6 @@ type Home struct {
 	Leader      *Row // nil in an empty ring
 	Rows        []Row
 	Fee         string
-	MinBid      string
 	JoinAtFirst string // opening bid that takes rank 1, "0.00" when the fee alone does
 	Categories  []Category
 	Picture     Picture
@@ -118,7 +117,6 @@ type Member struct {
 // Join is the page on which a draft can be checked, and the answer to a check.
 type Join struct {
 	Page
-	Base        string
 	Fee         string
 	MinBid      string
 	JoinAtFirst string

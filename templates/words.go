@@ -90,8 +90,7 @@ func RegisterCommand(base, extra string, body []byte) string {
 // quoted is a word for a POSIX shell, whatever is in it.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// jsonText is the draft as the body of a registration, without what was left
-// empty.
+// JSON is the draft as the body of a registration, without what was left empty.
 func (d Draft) JSON() []byte {
 	body := struct {
 		Name        string `json:"name,omitempty"`
