@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"bytes"
 	"strconv"
 	"time"
 
@@ -33,6 +34,9 @@ func setNumber[N ~uint32 | ~uint64 | ~int64](ctx *fasthttp.RequestCtx, name stri
 
 // finish adds what every answer carries, whoever made it.
 func (s *Shell) finish(ctx *fasthttp.RequestCtx, w window) {
+	if len(s.deprecated) > 0 {
+		s.markOld(ctx)
+	}
 	a := s.answers.Get().(*answer)
 	a.fields = s.appendCommon(a.fields[:0], w, s.now())
 	setFields(ctx, a.fields)
@@ -58,16 +62,24 @@ type deprecation struct {
 // deprecations is the old surface: none yet.
 var deprecations = map[string]deprecation{}
 
-// wrap adds Deprecation (RFC 9745), Sunset (RFC 8594) and the link to what
-// replaces the path to its answers.
-func (d deprecation) wrap(h fasthttp.RequestHandler) fasthttp.RequestHandler {
-	since := "@" + strconv.FormatInt(d.since.Unix(), 10)
-	sunset := string(fasthttp.AppendHTTPDate(nil, d.sunset))
-	link := "<" + d.successor + `>; rel="successor-version"`
-	return func(ctx *fasthttp.RequestCtx) {
-		h(ctx)
-		setHeader(ctx, "Deprecation", since)
-		setHeader(ctx, "Sunset", sunset)
-		ctx.Response.Header.Add("Link", link)
+// mark adds Deprecation (RFC 9745), Sunset (RFC 8594) and the link to what
+// replaces the path to an answer.
+func (d deprecation) mark(ctx *fasthttp.RequestCtx) {
+	setHeader(ctx, "Deprecation", "@"+strconv.FormatInt(d.since.Unix(), 10))
+	setHeader(ctx, "Sunset", string(fasthttp.AppendHTTPDate(nil, d.sunset)))
+	ctx.Response.Header.Add("Link", "<"+d.successor+`>; rel="successor-version"`)
+}
+
+// markOld marks the answer if its path is the old surface, whichever layer made
+// it and whatever it says.
+func (s *Shell) markOld(ctx *fasthttp.RequestCtx) {
+	target, _ := requestTarget(&ctx.Request.Header)
+	path := decoded(pathOf(target))
+	d, old := s.deprecated[string(path)]
+	if _, exact := s.plain.exact[string(path)]; !old && !exact && bytes.HasPrefix(path, ringPrefix) {
+		d, old = s.deprecated[string(ringPrefix)+"{slug}"]
+	}
+	if old {
+		d.mark(ctx)
 	}
 }

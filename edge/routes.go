@@ -17,12 +17,7 @@ import (
 // itself about slashes, methods and OPTIONS would not look like the rest.
 func (s *Shell) routes(cfg Config) error {
 	s.router = router.New()
-	get := func(path string, h fasthttp.RequestHandler) {
-		if d, ok := s.deprecated[path]; ok {
-			h = d.wrap(h)
-		}
-		s.router.GET(path, h)
-	}
+	get := func(path string, h fasthttp.RequestHandler) { s.router.GET(path, h) }
 	for _, path := range api.Paths() {
 		// A parameter would be copied out of the path; the core reads it there.
 		get(strings.Replace(path, "{slug}", "{slug:*}", 1), s.read)

@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -217,6 +218,51 @@ func TestDeprecatedPathsSaySo(t *testing.T) {
 		}
 	}
 	wantFields(t, s.get("/api/categories"), "Deprecation", "", "Sunset", "")
+	wantFields(t, s.get("/api/ring/beta"), "Deprecation", "", "Sunset", "")
+}
+
+// Whatever is answered at an old path, and the document says so.
+func TestDeprecationIsOnEveryAnswer(t *testing.T) {
+	since := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
+	old := map[string]deprecation{"/api/ring/{slug}": {since, since.AddDate(0, 0, 90), "/api/v2/ring/{slug}"}}
+	sh, err := newShell(Config{Core: newRing(t), RateLimit: 8}, old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serveShell(t, sh, nil)
+	tag := s.get("/api/ring/beta").header.Get("ETag")
+	document := s.get("/openapi.json").body
+	for want, r := range map[int]reply{
+		200: s.get("/api/ring/%62eta"),
+		304: s.get("/api/ring/beta", "If-None-Match", tag),
+		400: s.get("/api/ring/beta", "Api-Version", "2"),
+		404: s.get("/api/ring/nobody"),
+		405: s.do("DELETE", "/api/ring/beta", ""),
+		204: s.do("OPTIONS", "/api/ring/beta", ""),
+	} {
+		if r.status != want {
+			t.Errorf("status %d, want %d", r.status, want)
+		}
+		wantFields(t, r, "Deprecation", "@1798859045", "Sunset", "Fri, 02 Apr 2027 03:04:05 GMT")
+	}
+	limited := s.get("/api/ring/beta")
+	if wantFields(t, limited, "Deprecation", "@1798859045"); limited.status != 429 {
+		t.Errorf("status %d", limited.status)
+	}
+	var doc struct {
+		Paths map[string]map[string]struct {
+			Deprecated  bool
+			Description string
+		}
+	}
+	if err := json.Unmarshal([]byte(document), &doc); err != nil {
+		t.Fatal(err)
+	}
+	for path, item := range doc.Paths {
+		if op := item["get"]; op.Deprecated != (path == "/api/ring/{slug}") || op.Deprecated && !strings.Contains(op.Description, "gone on 2027-04-02") {
+			t.Errorf("%s: deprecated %t: %s", path, op.Deprecated, op.Description)
+		}
+	}
 }
 
 func TestNothingIsDeprecatedYet(t *testing.T) {
