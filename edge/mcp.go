@@ -2,6 +2,7 @@ package edge
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -32,7 +33,9 @@ func (s *Shell) callTool(ctx *fasthttp.RequestCtx) {
 			fields.Add(string(name), string(value))
 		}
 	}
-	a, err := s.mcp.Handle(ctx, fields, bytes.Clone(ctx.PostBody()))
+	// Not the request's own context, which ends with the request: the SDK has
+	// goroutines that outlive it by a moment.
+	a, err := s.mcp.Handle(context.Background(), fields, bytes.Clone(ctx.PostBody()))
 	switch {
 	case errors.Is(err, mcp.ErrMessage):
 		s.problem(ctx, refusal{api.Malformed, strings.ToValidUTF8(err.Error(), "\uFFFD") + ".", ""})
