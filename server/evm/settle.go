@@ -149,5 +149,6 @@ func (m *Method) settled(ctx context.Context, newest *node.Block, r *node.Receip
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	return mpp.Outcome{State: mpp.Settled, Deep: deep, Reference: r.Hash.Hex(), Detail: "used to pay us"}, nil
+	// Whoever submits can put several authorisations into one transaction.
+	return mpp.Outcome{State: mpp.Settled, Deep: deep, Reference: r.Hash.Hex(), Brought: m.payments().In(r), Detail: "used to pay us"}, nil
 }

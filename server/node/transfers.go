@@ -87,6 +87,13 @@ func (p Payments) group(ctx context.Context, logs []Log, found func(mpp.Transfer
 	return nil
 }
 
+// In is what the transaction of a receipt that passed [Receipt.Check] brought the
+// recipient, in whole cents.
+func (p Payments) In(r *Receipt) int64 {
+	t, _ := p.sum(*r.Hash, r.Logs)
+	return t.Cents
+}
+
 // sum adds what the logs of one transaction brought. paid says that it is a cent
 // or more.
 func (p Payments) sum(hash common.Hash, logs []Log) (t mpp.Transfer, paid bool) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"webring/core"
+	"webring/core/api"
 	"webring/server/ledger"
 	"webring/server/mpp"
 	"webring/server/paid"
@@ -174,4 +175,29 @@ func (r *ring) onlyReference() string {
 		r.t.Fatal(err)
 	}
 	return p.Reference
+}
+
+// Somebody else can settle two payments in one transaction: each has its effect,
+// and the transaction is never credited with more than it brought.
+func TestTwoPaymentsInOneTransaction(t *testing.T) {
+	in(t, "bundle", func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		for _, payer := range []string{"bob", "carol", "dave"} {
+			r.network.fates[payer] = fate{by: "0xb0b", brought: 300}
+		}
+		for i, payer := range []string{"bob", "carol"} {
+			credential := r.sign(r.challenge(paid.OpBid, fund), payer, 150)
+			r.post(paid.OpBid, fund, credential).is(200, "")
+			if got := r.total("ada"); got != 250+150*int64(i) {
+				t.Errorf("%s: ada has %d", payer, got)
+			}
+		}
+		// A third is none of it.
+		credential := r.sign(r.challenge(paid.OpBid, fund), "dave", 150)
+		r.post(paid.OpBid, fund, credential).is(409, api.CredentialReused)
+		if r.total("ada") != 400 || len(r.open()) != 0 {
+			t.Errorf("ada has %d, %d open", r.total("ada"), len(r.open()))
+		}
+	})
 }

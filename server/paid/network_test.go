@@ -36,6 +36,10 @@ type fate struct {
 	state mpp.State     // as what it is mined; the zero State stands for Settled
 	// shallow: the block that it is in may still be dropped.
 	shallow bool
+	// by names the transaction that settled the payment, with others: brought
+	// is what it brought in all, in cents.
+	by      string
+	brought int64
 }
 
 type sent struct {
@@ -158,7 +162,7 @@ func (n node) Broadcast(_ context.Context, p mpp.Payment) (mpp.Outcome, error) {
 		return mpp.Outcome{Detail: "no answer"}, silent
 	}
 	if n.mined(p.Reference) == mpp.Settled {
-		return mpp.Outcome{State: mpp.Settled, Deep: !f.shallow}, nil
+		return mpp.Outcome{State: mpp.Settled, Deep: !f.shallow, Reference: f.by, Brought: f.brought}, nil
 	}
 	return mpp.Outcome{Detail: "sent"}, nil
 }
@@ -174,7 +178,8 @@ func (n node) Outcome(_ context.Context, p mpp.Payment) (mpp.Outcome, error) {
 	state := n.mined(p.Reference)
 	switch {
 	case state == mpp.Settled:
-		return mpp.Outcome{State: state, Deep: !n.fates[p.Payer].shallow}, nil
+		f := n.fates[p.Payer]
+		return mpp.Outcome{State: state, Deep: !f.shallow, Reference: f.by, Brought: f.brought}, nil
 	case !n.now().After(p.ValidBefore):
 		return mpp.Outcome{Detail: "not known yet"}, nil
 	case state == mpp.Pending:
