@@ -128,6 +128,10 @@ func TestASyntheticRingSaysSoAndIsServed(t *testing.T) {
 	if body := o.get("/").Body; !bytes.Contains(body, []byte("This ring is synthetic.")) {
 		t.Errorf("the home page says %s", body)
 	}
+	// What the page shows is bounded, and this ring is beyond all of its bounds.
+	if n := len(o.get("/", "Accept-Encoding", "br").Body); n == 0 || n > 30<<10 {
+		t.Errorf("the home page has %d bytes", n)
+	}
 	if total := at(t, o.get("/api/leaderboard?limit=1").document(t), "total"); total != 500.0 {
 		t.Errorf("%v members", total)
 	}
