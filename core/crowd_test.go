@@ -1,0 +1,140 @@
+package core_test
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"webring/core"
+	"webring/core/coretest"
+	"webring/core/snap"
+)
+
+// A ring that grows through many sizes of its memory, with members that share
+// hosts, leave and decay, is at any time what its definition says, and what its
+// own snapshot restores.
+func TestAGrowingRingIsWhatItsRowsSay(t *testing.T) {
+	const seed = 41
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, seed))
+	r := coretest.NewRing(t, func(e *core.Rules) { e.Grace, e.Decay = 300, 4000 })
+	var slugs []string
+	check := func() {
+		t.Helper()
+		b := snap.Append(nil, r.State)
+		restored, err := snap.Open(1<<20, random.Uint64(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		restored.Advance(r.Clock())
+		for _, st := range []*core.State{r.State, restored} {
+			var ring []core.Ordinal
+			hosts := map[string]core.Ordinal{}
+			for o := range core.Ordinal(st.Rows()) {
+				m := st.Member(o)
+				if at, ok := st.BySlug([]byte(m.Slug)); !ok || at != o {
+					t.Fatalf("%s is not found", m.Slug)
+				}
+				if m.Removed {
+					continue
+				}
+				if ring = append(ring, o); st.Position(o) != len(ring) {
+					t.Fatalf("%s has the position %d, want %d", m.Slug, st.Position(o), len(ring))
+				}
+				key := core.AppendKey(nil, []byte(m.URL))
+				if at, ok := st.ByKey(key); !ok || at != o {
+					t.Fatalf("%s is not found", m.URL)
+				}
+				if _, in := hosts[string(core.KeyHost(key))]; !in {
+					hosts[string(core.KeyHost(key))] = o
+				}
+			}
+			var scratch []byte
+			for host, want := range hosts {
+				if o, ok := st.Resolve([]byte(host), &scratch); !ok || o != want {
+					t.Fatalf("%s is %d %t, want %d", host, o, ok, want)
+				}
+			}
+			whole := st.Select(0, nil)
+			if got := whole.Append(nil, 0, whole.Len()); !slices.Equal(got, ring) {
+				t.Fatal("another ring")
+			}
+			for i, o := range ring {
+				if next, _ := whole.After(o); next != ring[(i+1)%len(ring)] {
+					t.Fatalf("after %d is %d", o, next)
+				}
+			}
+			slices.SortFunc(ring, func(a, b core.Ordinal) int {
+				return cmp.Or(cmp.Compare(st.Standing(b), st.Standing(a)), cmp.Compare(a, b))
+			})
+			if got := st.AppendRanked(nil, 0, st.Len()); !slices.Equal(got, ring) {
+				t.Fatal("another order")
+			}
+			for i, o := range ring {
+				if st.Rank(o) != i+1 {
+					t.Fatalf("%d has the rank %d, want %d", o, st.Rank(o), i+1)
+				}
+			}
+			if st.ChangedAt() != r.ChangedAt() || st.NextChange() != r.NextChange() || st.Digest() != r.Digest() {
+				t.Fatalf("holds from %d until %d, want %d until %d", st.ChangedAt(), st.NextChange(), r.ChangedAt(), r.NextChange())
+			}
+		}
+		if !slices.Equal(snap.Append(nil, restored), b) {
+			t.Fatal("another snapshot")
+		}
+	}
+	for i := range 2500 {
+		slug := fmt.Sprint("m", i)
+		r.Join(slug, fmt.Sprintf("https://h%d.example/%d", random.IntN(1+i/3), i), func(e *core.Joined, texts *core.Texts) {
+			e.Kind, e.Category = core.Kind(1+random.IntN(3)), fmt.Sprint("c", random.IntN(40))
+			e.Bid = random.Int64N(3) * 250
+			if i%7 == 0 {
+				texts.Description.Value = "A description that makes rows long, here and there."
+			}
+		})
+		slugs = append(slugs, slug)
+		if at := random.IntN(len(slugs)); random.IntN(3) == 0 {
+			r.Bid(slugs[at], 100+random.Int64N(900))
+		} else if random.IntN(8) == 0 {
+			r.Remove(slugs[at], random.IntN(2) == 0)
+			slugs = slices.Delete(slugs, at, at+1)
+		}
+		if random.IntN(50) == 0 {
+			r.Wait(random.Int64N(100))
+		}
+		if i < 3 || i%499 == 0 {
+			check()
+		}
+	}
+	check()
+	// Whoever changed last is bid on, until nobody's standing has decayed: the
+	// seconds of changes that are known run out, and are found anew.
+	for range 3 {
+		for r.ChangedAt() > 0 {
+			stamp := r.Clock() * 1000
+			changed := r.ChangedAt()
+			for _, slug := range slugs {
+				o, _ := r.BySlug([]byte(slug))
+				if m := r.Member(o); m.Bids > 0 && r.Standing(o) < m.Total() {
+					r.Stamp = stamp
+					step := coretest.NewStep(&core.Bid{Stamp: stamp, Member: slug, Amount: 1}, nil)
+					if err := r.Apply(step.EventBytes, nil); err != nil {
+						t.Fatal(err)
+					}
+					if r.Advance(0); r.ChangedAt() != changed {
+						changed = r.ChangedAt()
+						if restored, err := snap.Open(1<<20, 1, snap.Append(nil, r.State)); err != nil {
+							t.Fatal(err)
+						} else if restored.Advance(r.Clock()); restored.ChangedAt() != changed {
+							t.Fatalf("changed at %d, want %d", changed, restored.ChangedAt())
+						}
+					}
+				}
+			}
+		}
+		r.Wait(700)
+		check()
+	}
+}
