@@ -99,7 +99,7 @@ func BenchmarkStart(b *testing.B) {
 		if r.Status != 302 {
 			b.Fatalf("status %d", r.Status)
 		}
-		b.ReportMetric(float64((processorTime()-began).Milliseconds()), "processor-ms")
+		b.ReportMetric(float64((processorTime() - began).Milliseconds()), "processor-ms")
 		b.StopTimer()
 		in := anyOf(p)
 		b.ReportMetric(float64(in.memory.Size())/crowd, "B/member")
