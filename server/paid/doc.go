@@ -10,7 +10,8 @@
 //     slug.go the rules for what people send
 //   - offer.go: a request without a credential gets a reason or a challenge
 //   - credential.go: a request with one is checked, from cheap to dear
-//   - work.go: claim, simulate, reserve, broadcast, append, answer
+//   - work.go: claim, simulate, reserve, broadcast; conclude.go: append and answer,
+//     or fail
 //   - resume.go: how an open reservation is taken up by the next process
 //   - confirm.go: payments that may be undone are asked for again, and money
 //     without an event is looked for; adjust.go is the operator's hand in it
