@@ -92,10 +92,6 @@ const (
 
 func kinds() *schema { return oneOf("agent", "mcp", "website") }
 
-// schemaNames lists the components in the order in which a reader needs them.
-var schemaNames = []string{"Member", "MemberDetail", "Traversal", "PageLinks", "MemberList", "CategoryList", "Leaderboard",
-	"Widget", "Directory", "RegisterRequest", "RegisterResponse", "BidRequest", "BidResponse", "Problem"}
-
 // schemas builds the components anew: callers may change what they get.
 //
 // Document: the service interface, "Resources and their fields".

@@ -1,6 +1,7 @@
 package publish_test
 
 import (
+	"context"
 	"bytes"
 	"crypto/sha256"
 	"fmt"
@@ -26,7 +27,8 @@ func (n *node) narrow(path string) *http.Response {
 	if err := conn.(*net.TCPConn).SetReadBuffer(32 << 10); err != nil {
 		n.t.Fatal(err)
 	}
-	res, err := (&http.Client{Transport: &http.Transport{Dial: func(string, string) (net.Conn, error) { return conn, nil }}}).Get(n.base + path)
+	res, err := (&http.Client{Transport: &http.Transport{
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil }}}).Get(n.base + path)
 	if err != nil {
 		n.t.Fatal(err)
 	}
