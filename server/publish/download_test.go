@@ -1,8 +1,8 @@
 package publish_test
 
 import (
-	"context"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"io"
