@@ -120,6 +120,10 @@ func TestAnswersThatDoNotEnd(t *testing.T) {
 				time.Sleep(50 * time.Millisecond)
 			}
 		}, ErrTooSlow, wholeTime},
+		"another protocol": {func(conn net.Conn) {
+			fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+			_, _ = io.Copy(io.Discard, conn)
+		}, ErrUnreachable, wholeTime},
 		"garbage": {func(conn net.Conn) { fmt.Fprint(conn, "SSH-2.0-OpenSSH_9.6\r\n") }, ErrUnreachable, wholeTime},
 	} {
 		t.Run(name, func(t *testing.T) {

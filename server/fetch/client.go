@@ -165,6 +165,10 @@ func (c *Client) once(ctx context.Context, u *url.URL, r Request) (*Response, st
 	// no more than its limit.
 	defer resp.Body.Close()
 	switch resp.StatusCode {
+	case http.StatusSwitchingProtocols:
+		// Nobody asked for it, and what follows is a bare connection that no
+		// context ends.
+		return nil, "", errNoAnswer
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 		if next := resp.Header.Get("Location"); next != "" {
 			return nil, next, nil

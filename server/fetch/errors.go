@@ -19,6 +19,9 @@ var (
 	ErrRedirect = errors.New("fetch: the redirect is not followed")
 )
 
+// errNoAnswer stays inside: to callers it is [ErrUnreachable].
+var errNoAnswer = errors.New("fetch: the answer is none over HTTP")
+
 // Busy says that nothing was sent because a limit of this process was met.
 // RetryAfter is when to try again.
 type Busy struct{ RetryAfter time.Duration }

@@ -213,6 +213,10 @@ func (r *remote) ask(ctx context.Context, method, address, site string) (Result,
 		return Result{}, &retry{err: err}
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		// Its body is a bare connection that no context ends.
+		return Result{}, broken(fmt.Errorf("the service answered %s", resp.Status))
+	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
 		return Result{}, &retry{err: err}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -333,6 +334,24 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, http.StatusFound) })
 	if got, err := generic(t, s).Score(t.Context(), site); !down(err) || got != (Result{}) || other.asked.Load() != 0 {
 		t.Errorf("%+v, %v, the other was asked %d times", got, err, other.asked.Load())
+	}
+}
+
+// TestAnotherProtocolIsNoAnswer: what follows a 101 is a connection that the end
+// of no context closes.
+func TestAnotherProtocolIsNoAnswer(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+		_, _ = io.Copy(io.Discard, conn)
+	})
+	if got, err := generic(t, s).Score(t.Context(), site); !down(err) || s.asked.Load() != 1 {
+		t.Errorf("%+v, %v, asked %d times", got, err, s.asked.Load())
 	}
 }
 
