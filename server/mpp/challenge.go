@@ -152,15 +152,22 @@ func (k Keys) Verify(c Challenge) bool {
 	return fits
 }
 
-func (c Challenge) slots() []string {
-	return []string{c.Realm, c.Method, c.Intent, c.Request, c.Expires, c.Digest, c.Opaque}
+func (c Challenge) slots() [7]string {
+	return [...]string{c.Realm, c.Method, c.Intent, c.Request, c.Expires, c.Digest, c.Opaque}
 }
 
 // mac is HMAC-SHA256 over seven fixed slots (draft-httpauth-payment-00,
 // "Challenge Binding"): an absent field leaves its slot empty, never out.
 func (c Challenge) mac(key []byte) []byte {
+	input := make([]byte, 0, 1<<10)
+	for i, slot := range c.slots() {
+		if i > 0 {
+			input = append(input, '|')
+		}
+		input = append(input, slot...)
+	}
 	h := hmac.New(sha256.New, key)
-	h.Write([]byte(strings.Join(c.slots(), "|")))
+	h.Write(input)
 	return h.Sum(nil)
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"webring/core"
+	"webring/core/api"
 )
 
 // What [ParseUSD] finds wrong with an amount.
@@ -48,4 +49,4 @@ func ParseUSD(s string) (cents int64, err error) {
 
 // FormatUSD writes cents as dollars with exactly two decimals, the only form in
 // which amounts leave the service.
-func FormatUSD(cents int64) string { return decimal.New(cents, -2).StringFixed(2) }
+func FormatUSD(cents int64) string { return string(api.AppendUSD(nil, cents)) }
