@@ -200,19 +200,48 @@ func (s *site) checkSitemap() finding {
 		return fail("It is not valid XML of a sitemap.")
 	case n == 0:
 		return fail("It lists no page of this site.")
+	case n == maxLocations:
+		return pass("It lists %d pages or sitemaps of this site, and maybe more.", n)
 	}
 	return pass("It lists %d pages or sitemaps of this site.", n)
 }
 
+const (
+	// maxLocations is how many pages of a sitemap are counted: more say no more.
+	maxLocations = 1000
+	// maxMarkup is how many tags and texts of a sitemap are read for them.
+	maxMarkup = 100 * maxLocations
+	// maxToken is how long one of these may be, in bytes.
+	maxToken = 64 << 10
+)
+
 var errSitemap = errors.New("local: not a sitemap")
 
-// readSitemap counts the locations on this site. The decoder knows no entities
-// but XML's own, so nothing grows.
+// tokenBytes gives a sitemap to a decoder, which would make a tag as large as it
+// comes, and twenty times as much of its attributes.
+type tokenBytes struct {
+	bytes.Reader
+	left int // of the token
+}
+
+func (t *tokenBytes) ReadByte() (byte, error) {
+	if t.left == 0 {
+		return 0, errSitemap
+	}
+	t.left--
+	return t.Reader.ReadByte()
+}
+
+// readSitemap counts the locations on this site, up to [maxLocations]. The
+// decoder knows no entities but XML's own, so nothing grows.
 func (s *site) readSitemap(body []byte) (n int, err error) {
-	d := xml.NewDecoder(bytes.NewReader(body))
+	var text tokenBytes
+	text.Reset(body)
+	d := xml.NewDecoder(&text)
 	var depth int
 	var inLoc bool
-	for {
+	for range maxMarkup {
+		text.left = maxToken
 		token, err := d.RawToken()
 		if errors.Is(err, io.EOF) && depth == 0 {
 			return n, nil
@@ -232,10 +261,13 @@ func (s *site) readSitemap(body []byte) (n int, err error) {
 			inLoc = false
 		case xml.CharData:
 			if inLoc && s.own(string(bytes.TrimSpace(t))) != "" {
-				n++
+				if n++; n == maxLocations {
+					return n, nil
+				}
 			}
 		}
 	}
+	return n, nil
 }
 
 func (s *site) checkLLMs() finding {
@@ -323,7 +355,7 @@ func documentFor(id string) func(*site) finding {
 		switch {
 		case d == nil || !d.answer.ok():
 			return fail("%s", noAnswer(docAnswer(d)))
-		case d.value != nil:
+		case d.formed:
 			return pass("It is there and has the form that it should.")
 		case d.json:
 			return fail("It is JSON, but does not have the form that it should.")
@@ -340,10 +372,10 @@ func docAnswer(d *document) answer {
 }
 
 func (s *site) checkPayments() finding {
-	if d := s.found["x402"]; d != nil && d.value != nil {
+	if d := s.found["x402"]; d != nil && d.formed {
 		return pass("x402 resources are listed.")
 	}
-	if d := s.found["openapi"]; d != nil && d.value != nil && hasPaymentInfo(d.value) {
+	if d := s.found["openapi"]; d != nil && d.priced {
 		return pass("The OpenAPI description says what operations cost.")
 	}
 	return fail("Neither x402 resources nor x-payment-info in an OpenAPI description.")

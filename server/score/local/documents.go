@@ -31,17 +31,18 @@ var documents = []kind{
 	{"x402", "payment discovery", []string{"/.well-known/x402"}, ""},
 }
 
-// document is one that was looked for. value is nil unless it has the form that
-// its kind has.
+// document is one that was looked for.
 type document struct {
-	address string
-	answer  answer // of the last place that was looked at
-	json    bool   // it is JSON at all
-	value   any
+	answer answer // of the last place that was looked at, without its body
+	json   bool   // it is JSON at all
+	formed bool   // it has the form that its kind has
+	priced bool   // some operation of it says what it costs
 }
 
 // schemasText holds, by id, what a document of that kind must have: much less
-// than its specification asks for, so that drafts and versions may differ.
+// than its specification asks for, so that drafts and versions may differ. Each element
+// of a list is looked at in lists of up to 1000 only: what is wrong with one is
+// kept until all were looked at.
 //
 //go:embed schemas.json
 var schemasText []byte
@@ -74,21 +75,48 @@ func (s *site) findDocument(ctx context.Context, k kind) *document {
 	}
 	d := &document{}
 	for _, address := range addresses {
-		d = &document{address: address, answer: s.get(ctx, fetch.Request{URL: address, Accept: "application/json, application/*;q=0.9, */*;q=0.5"})}
-		if !d.answer.ok() || d.answer.Truncated {
+		d = &document{answer: s.get(ctx, fetch.Request{URL: address, Accept: "application/json, application/*;q=0.9, */*;q=0.5"})}
+		if !d.answer.ok() {
 			continue
 		}
-		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(d.answer.Body))
-		if err != nil {
-			continue
+		if !d.answer.Truncated {
+			s.read(ctx, func() { d.read(k.id, d.answer.Body) })
 		}
-		d.json = true
-		if schemas()[k.id].Validate(value) == nil {
-			d.value = value
+		if d.answer.Body = nil; d.formed {
 			break
 		}
 	}
 	return d
+}
+
+// read makes sense of the body of a document of a kind.
+func (d *document) read(id string, body []byte) {
+	if manyValues(body) {
+		return
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+	if err != nil {
+		return
+	}
+	d.json = true
+	d.formed = schemas()[id].Validate(value) == nil
+	d.priced = d.formed && hasPaymentInfo(value)
+}
+
+// maxValues is how many values a document in JSON may have. It leaves ten bytes
+// to each where a document is as long as one may be; a decoded value takes much
+// more than the two bytes that it takes in "0,".
+const maxValues = 100_000
+
+// manyValues says whether text may hold more than [maxValues].
+func manyValues(text []byte) bool {
+	n := 0
+	for _, c := range text {
+		if c == ',' || c == '[' || c == '{' {
+			n++
+		}
+	}
+	return n > maxValues
 }
 
 // linkHeader is the first target of the page's Link fields (RFC 8288) with a
@@ -140,7 +168,7 @@ func parseLinks(fields []string) (links []link) {
 // linkedData says whether text is JSON-LD that says something by schema.org.
 func linkedData(text []byte) bool {
 	var value any
-	if json.Unmarshal(bytes.TrimSpace(text), &value) != nil {
+	if manyValues(text) || json.Unmarshal(bytes.TrimSpace(text), &value) != nil {
 		return false
 	}
 	items, isList := value.([]any)

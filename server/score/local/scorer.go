@@ -36,12 +36,13 @@ type Scorer struct {
 	// there are no reports to link to.
 	keep  func(*report.Report) (string, error)
 	scans *semaphore.Weighted
-	time  time.Duration // for one scan
+	turn  *semaphore.Weighted // of the scan that reads
+	time  time.Duration       // for one scan
 }
 
 // New makes a scorer that fetches with client.
 func New(client *fetch.Client, keep func(*report.Report) (string, error)) *Scorer {
-	return &Scorer{client: client, keep: keep, scans: semaphore.NewWeighted(maxScans), time: ScanTime}
+	return &Scorer{client: client, keep: keep, scans: semaphore.NewWeighted(maxScans), turn: semaphore.NewWeighted(1), time: ScanTime}
 }
 
 // Score scans a site. What is wrong with the site is a low score, or, when it
@@ -73,7 +74,7 @@ func (l *Scorer) Scan(ctx context.Context, url string) (*report.Report, error) {
 	defer l.scans.Release(1)
 	bounded, cancel := context.WithTimeoutCause(ctx, l.time, fetch.ErrTooSlow)
 	defer cancel()
-	s := begin(bounded, l.client, url)
+	s := begin(bounded, l.client, l.turn, url)
 	var full *fetch.Busy
 	switch err := s.home.err; {
 	case ctx.Err() != nil:
@@ -88,6 +89,8 @@ func (l *Scorer) Scan(ctx context.Context, url string) (*report.Report, error) {
 		return nil, &score.NotScorable{Reason: "it could not be reached over the network, or did not answer in time; make its home page answer and send the request again"}
 	}
 	s.explore(bounded)
+	var r *report.Report
+	s.read(bounded, func() { r = grade(s) })
 	switch {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("local: %w", context.Cause(ctx))
@@ -95,7 +98,6 @@ func (l *Scorer) Scan(ctx context.Context, url string) (*report.Report, error) {
 		// A limit of ours must not cost the site points.
 		return nil, busy(s.busy.RetryAfter, s.busy)
 	}
-	r := grade(s)
 	r.ScannedAt = time.Now().UTC().Truncate(time.Millisecond)
 	return r, nil
 }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"webring/server/fetch"
 	"webring/server/score/robots"
@@ -65,34 +66,70 @@ type site struct {
 	mailto   bool
 	found    map[string]*document // by id of check
 
-	mu   sync.Mutex
-	busy *fetch.Busy // a limit of our own cut the scan short
+	turn *semaphore.Weighted // to read what was sent
+
+	mu    sync.Mutex
+	busy  *fetch.Busy // a limit of our own cut the scan short
+	fault any         // what a reader panicked with
 }
 
 func (s *site) requests() int { return int(s.sent.Load()) }
 
-// get sends one request.
+// get sends one request, unless the scan is of no use any more.
 func (s *site) get(ctx context.Context, r fetch.Request) answer {
+	if busy := s.limit(); busy != nil {
+		return answer{err: busy}
+	}
 	s.sent.Add(1)
 	got, err := s.client.Get(ctx, r)
 	var busy *fetch.Busy
 	if errors.As(err, &busy) {
-		s.mu.Lock()
-		s.busy = busy
-		s.mu.Unlock()
+		s.limited(busy)
 	}
 	return answer{got, err}
+}
+
+func (s *site) limited(busy *fetch.Busy) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy = busy
+}
+
+// limit is what cut the scan short, or nil.
+func (s *site) limit() *fetch.Busy {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.busy
+}
+
+// read calls f, which reads what the site sent, when it is its turn. A megabyte
+// can be written so that it takes fifty to read, and many scans may be of one
+// stranger's sites: so only one scan reads at a time, in one processor, and the
+// rest is left to those who pay. Ordinary sites are read in milliseconds.
+func (s *site) read(ctx context.Context, f func()) {
+	// The time of the scan is the site's, and this is ours.
+	waiting, cancel := context.WithTimeout(context.WithoutCancel(ctx), WaitTime)
+	defer cancel()
+	if s.limit() != nil {
+		return
+	}
+	if s.turn.Acquire(waiting, 1) != nil {
+		s.limited(&fetch.Busy{RetryAfter: busyRetry})
+		return
+	}
+	defer s.turn.Release(1)
+	f()
 }
 
 const acceptHTML = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"
 
 // begin reads the page itself, on which the rest depends.
-func begin(ctx context.Context, client *fetch.Client, address string) *site {
-	s := &site{asked: address, client: client, page: &page{}, byAgent: map[string]answer{}, pages: map[string]*page{},
+func begin(ctx context.Context, client *fetch.Client, turn *semaphore.Weighted, address string) *site {
+	s := &site{asked: address, client: client, turn: turn, page: &page{}, byAgent: map[string]answer{}, pages: map[string]*page{},
 		linked: map[string]answer{}, found: map[string]*document{}}
 	s.home = s.get(ctx, fetch.Request{URL: address, Accept: acceptHTML})
 	if s.home.ok() {
-		s.page = readPage(s.home.Body)
+		s.read(ctx, func() { s.page = readPage(s.home.Body) })
 	}
 	return s
 }
@@ -119,6 +156,15 @@ func (s *site) explore(ctx context.Context) {
 	var mu sync.Mutex // of the maps
 	do := func(f func()) {
 		group.Go(func() error {
+			// A panic of this goroutine would end the process, and with it
+			// the payments: it goes on in the caller's, which holds it.
+			defer func() {
+				if p := recover(); p != nil {
+					s.mu.Lock()
+					s.fault = p
+					s.mu.Unlock()
+				}
+			}()
 			f()
 			return nil
 		})
@@ -126,16 +172,17 @@ func (s *site) explore(ctx context.Context) {
 	do(func() {
 		s.robots = s.get(ctx, fetch.Request{URL: s.at("/robots.txt"), MaxBody: robots.MaxSize})
 		if s.robots.ok() && !looksLikeHTML(s.robots) {
-			s.rules = robots.Parse(s.robots.Body)
+			s.read(ctx, func() { s.rules = robots.Parse(s.robots.Body) })
 		}
 		s.sitemap = s.get(ctx, fetch.Request{URL: s.sitemapAddress(), MaxBody: maxSitemap})
 	})
 	for _, agent := range agents {
 		do(func() {
 			a := s.get(ctx, fetch.Request{URL: s.asked, Accept: acceptHTML, UserAgent: agent.field})
-			var p *page
+			p := &page{}
 			if a.ok() {
-				p = readPage(a.Body)
+				s.read(ctx, func() { p = readPage(a.Body) })
+				a.Body, p.jsonLD = nil, nil // most of what a scan would hold
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -173,6 +220,9 @@ func (s *site) explore(ctx context.Context) {
 		return found && strings.Contains(address, "@")
 	})
 	_ = group.Wait() // none of them fails: what went wrong is in the answers
+	if s.fault != nil {
+		panic(s.fault)
+	}
 }
 
 // sitemapAddress is the first sitemap that robots.txt names on this site.
