@@ -221,6 +221,36 @@ func TestOneSiteIsAskedSoManyTimesAMinute(t *testing.T) {
 	}
 }
 
+// TestRedirectsCountAsRequests: else a site that redirects is asked four times as
+// often as a limit says.
+func TestRedirectsCountAsRequests(t *testing.T) {
+	l := listen(t, "127.0.0.1:0", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusFound) })
+	c := mappedTo(l)
+	c.limits = newLimiter(Limits{PerMinute: 6})
+	if _, err := get(t, c, "http://acme.com/"); !errors.Is(err, ErrRedirect) {
+		t.Errorf("%v", err)
+	}
+	var busy *Busy
+	if _, err := get(t, c, "http://acme.com/"); !errors.As(err, &busy) || l.reached.Load() != 6 {
+		t.Errorf("%v, asked %d times", err, l.reached.Load())
+	}
+}
+
+// TestWaitingForAPlaceIsNoSlowness: a limit of ours is not the site's fault.
+func TestWaitingForAPlaceIsNoSlowness(t *testing.T) {
+	c := New(Config{Limits: Limits{PerSite: 1}})
+	c.whole = 20 * time.Millisecond
+	leave, err := c.limits.enter(t.Context(), "acme.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leave()
+	var busy *Busy
+	if _, err := get(t, c, "http://acme.com/"); !errors.As(err, &busy) {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestMaps(t *testing.T) {
 	for _, s := range []string{"", "a.test", "a.test=", "=127.0.0.1:80", "a.test=127.0.0.1", "a.test=localhost:80", "a.test=127.0.0.1:0", "*.=127.0.0.1:80", "a=:80"} {
 		if p, to, err := ParseMap(s); err == nil {

@@ -141,6 +141,9 @@ func (c *Client) Get(ctx context.Context, r Request) (*Response, error) {
 		if u, err = c.follow(u, next, site); err != nil {
 			return nil, err
 		}
+		if err := c.limits.again(counted); err != nil {
+			return nil, err
+		}
 	}
 }
 

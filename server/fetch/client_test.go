@@ -11,8 +11,10 @@ import (
 	"net/netip"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
+	"code.dny.dev/ssrf"
 	"golang.org/x/net/dns/dnsmessage"
 )
 
@@ -46,7 +48,8 @@ func listen(t *testing.T, address string, h http.HandlerFunc) *listener {
 }
 
 // names is a name server on the loopback. It answers with the next of a name's
-// addresses each time it is asked, and goes on with the last.
+// addresses each time it is asked, and goes on with the last. Those that a comma
+// separates, it gives at once.
 func names(t *testing.T, answers map[string][]string) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -74,14 +77,16 @@ func names(t *testing.T, answers map[string][]string) *net.Resolver {
 			if list == nil {
 				m.RCode = dnsmessage.RCodeNameError
 			} else {
-				a := netip.MustParseAddr(list[min(asked[name+q.Type.String()], len(list)-1)])
+				next := list[min(asked[name+q.Type.String()], len(list)-1)]
 				asked[name+q.Type.String()]++
 				header := dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: 0}
-				switch {
-				case q.Type == dnsmessage.TypeA && a.Is4():
-					m.Answers = []dnsmessage.Resource{{Header: header, Body: &dnsmessage.AResource{A: a.As4()}}}
-				case q.Type == dnsmessage.TypeAAAA && a.Is6():
-					m.Answers = []dnsmessage.Resource{{Header: header, Body: &dnsmessage.AAAAResource{AAAA: a.As16()}}}
+				for address := range strings.SplitSeq(next, ",") {
+					switch a := netip.MustParseAddr(address); {
+					case q.Type == dnsmessage.TypeA && a.Is4():
+						m.Answers = append(m.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AResource{A: a.As4()}})
+					case q.Type == dnsmessage.TypeAAAA && a.Is6():
+						m.Answers = append(m.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AAAAResource{AAAA: a.As16()}})
+					}
 				}
 			}
 			if reply, err := m.Pack(); err == nil {
@@ -197,6 +202,29 @@ func TestRebinding(t *testing.T) {
 	c := newClient(Config{Resolver: resolver}, l.port)
 	if _, err := get(t, c, fmt.Sprintf("http://rebind.acme.com:%d/", l.port)); !errors.Is(err, ErrUnreachable) || l.reached.Load() != 0 {
 		t.Errorf("%v, reached %d times", err, l.reached.Load())
+	}
+}
+
+// TestManyAddressesOfOneName has a name whose owner would have them all knocked at.
+func TestManyAddressesOfOneName(t *testing.T) {
+	var addresses []string
+	for i := range 40 {
+		addresses = append(addresses, fmt.Sprintf("127.0.1.%d", i+1))
+	}
+	l := listen(t, "127.0.0.1:0", nil)
+	c := newClient(Config{Resolver: names(t, map[string][]string{"many.acme.com": {strings.Join(addresses, ",")}})}, l.port)
+	var sockets atomic.Int64
+	c.dialer.guard = ssrf.New(ssrf.WithAnyPort(), ssrf.WithAllowedV4Prefixes(netip.MustParsePrefix("127.0.1.0/24")))
+	control := c.dialer.ControlContext
+	c.dialer.ControlContext = func(ctx context.Context, network, address string, raw syscall.RawConn) error {
+		err := control(ctx, network, address, raw)
+		if err == nil {
+			sockets.Add(1)
+		}
+		return err
+	}
+	if _, err := get(t, c, fmt.Sprintf("http://many.acme.com:%d/", l.port)); !errors.Is(err, ErrUnreachable) || sockets.Load() != maxSockets {
+		t.Errorf("%v, %d addresses were tried", err, sockets.Load())
 	}
 }
 

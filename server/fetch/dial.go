@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -17,8 +18,15 @@ import (
 // host. No registry lists it: it is public by its form.
 var azureHost = netip.MustParsePrefix("168.63.129.16/32")
 
+// maxSockets is how many addresses of a name are tried for one connection. Its
+// owner may name thousands, none of them its own.
+const maxSockets = 8
+
 // errForbidden stays inside: to callers it is [ErrUnreachable].
 var errForbidden = errors.New("fetch: a forbidden address")
+
+// socketsKey is where a context has the number of sockets of its connection.
+type socketsKey struct{}
 
 // dialer connects to public addresses, and to what the development map names.
 type dialer struct {
@@ -51,12 +59,15 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 	if to, ok := d.client.mapped(host); ok {
 		return d.plain.DialContext(ctx, network, to.String())
 	}
-	return d.DialContext(ctx, network, address)
+	return d.DialContext(context.WithValue(ctx, socketsKey{}, new(atomic.Int32)), network, address)
 }
 
 // control is called for each socket, after the name was resolved and before
 // anything is sent.
-func (d *dialer) control(_ context.Context, network, address string, raw syscall.RawConn) error {
+func (d *dialer) control(ctx context.Context, network, address string, raw syscall.RawConn) error {
+	if n, counted := ctx.Value(socketsKey{}).(*atomic.Int32); counted && n.Add(1) > maxSockets {
+		return errForbidden
+	}
 	if err := d.guard.Safe(network, address, raw); err != nil {
 		return errForbidden
 	}

@@ -13,8 +13,9 @@ import (
 type Limits struct {
 	// InAll and PerSite are fetches at the same time. By default 64 and 4.
 	InAll, PerSite int
-	// PerMinute is fetches of one site in a minute. By default 90: four
-	// scorings.
+	// PerMinute is requests to one site in a minute, each redirect that is
+	// followed being one. By default 120: five scorings, or one of a site that
+	// does nothing but redirect.
 	PerMinute int
 }
 
@@ -45,26 +46,27 @@ func newLimiter(l Limits) *limiter {
 		l.PerSite = 4
 	}
 	if l.PerMinute == 0 {
-		l.PerMinute = 90
+		l.PerMinute = 120
 	}
 	return &limiter{limits: l, all: semaphore.NewWeighted(int64(l.InAll)), sites: map[string]*siteLimit{}}
 }
 
 // enter waits for a place, first among those of the site, so that a slow site
-// does not hold places of others. The place is given back by leave.
+// does not hold places of others. The place is given back by leave. Its errors
+// are *[Busy], also when ctx ends: the site was not slow, it was not asked.
 func (l *limiter) enter(ctx context.Context, site string) (leave func(), err error) {
 	s, err := l.count(site)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.places.Acquire(ctx, 1); err != nil {
+	if s.places.Acquire(ctx, 1) != nil {
 		l.release(s)
-		return nil, err
+		return nil, &Busy{RetryAfter: wholeTime}
 	}
-	if err := l.all.Acquire(ctx, 1); err != nil {
+	if l.all.Acquire(ctx, 1) != nil {
 		s.places.Release(1)
 		l.release(s)
-		return nil, err
+		return nil, &Busy{RetryAfter: wholeTime}
 	}
 	return func() {
 		l.all.Release(1)
@@ -94,12 +96,27 @@ func (l *limiter) count(site string) (*siteLimit, error) {
 		s = &siteLimit{places: semaphore.NewWeighted(int64(l.limits.PerSite))}
 		l.sites[site] = s
 	}
-	if l.limits.PerMinute >= 0 && s.sent >= l.limits.PerMinute {
-		return nil, &Busy{RetryAfter: l.ends.Sub(now)}
+	if err := l.request(s, now); err != nil {
+		return nil, err
 	}
-	s.sent++
 	s.users++
 	return s, nil
+}
+
+// request counts one to s. The caller holds mu.
+func (l *limiter) request(s *siteLimit, now time.Time) error {
+	if l.limits.PerMinute >= 0 && s.sent >= l.limits.PerMinute {
+		return &Busy{RetryAfter: max(0, l.ends.Sub(now))}
+	}
+	s.sent++
+	return nil
+}
+
+// again counts a redirect of a site where the caller has a place.
+func (l *limiter) again(site string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.request(l.sites[site], time.Now())
 }
 
 // release gives back a use of the site. What was sent to it is remembered until

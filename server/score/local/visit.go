@@ -50,7 +50,7 @@ func (a answer) ok() bool { return a.err == nil && a.Response != nil && a.Status
 type site struct {
 	asked  string
 	client *fetch.Client
-	sent   atomic.Int64
+	sent   atomic.Int64 // with the redirects that led somewhere
 
 	home     answer
 	page     *page             // of home; empty when there is none
@@ -85,6 +85,9 @@ func (s *site) get(ctx context.Context, r fetch.Request) answer {
 	var busy *fetch.Busy
 	if errors.As(err, &busy) {
 		s.limited(busy)
+	}
+	if err == nil {
+		s.sent.Add(int64(got.Redirects))
 	}
 	return answer{got, err}
 }
