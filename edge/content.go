@@ -112,10 +112,20 @@ func (c *content) send(ctx *fasthttp.RequestCtx, cache string) {
 	ctx.Response.SetBodyRaw(body)
 }
 
+// listField gives the value of a field that is a list, whose lines are one (RFC
+// 9110, 5.3).
+func listField(h *fasthttp.RequestHeader, name string) []byte {
+	lines := h.PeekAll(name)
+	if len(lines) == 1 {
+		return lines[0]
+	}
+	return bytes.Join(lines, []byte(","))
+}
+
 // accepts says whether Accept-Encoding names the coding with a weight above 0
 // (RFC 9110, 12.5.3). "*" is not taken up: who means brotli says so.
 func accepts(h *fasthttp.RequestHeader, coding string) bool {
-	list := h.Peek("Accept-Encoding")
+	list := listField(h, "Accept-Encoding")
 	for len(list) > 0 {
 		var element []byte
 		element, list, _ = bytes.Cut(list, []byte(","))

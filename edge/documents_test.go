@@ -119,12 +119,9 @@ func TestPagesAreMarkdownForThoseWhoAsk(t *testing.T) {
 		r := s.get("/", fields...)
 		wantFields(t, r, "Content-Type", media, "Vary", "Accept-Encoding | Accept")
 	}
-	for path, want := range map[string]string{"/": "# Test \\<Ring\\>\n", "/ring": "1. Alpha \\& Co", "/ring?page=2&kind=mcp": "0 members", "/members/beta": "# Beta\n",
+	for path, want := range map[string]string{"/": "# Test \\<Ring\\>\n", "/ring": "1. Alpha \\& Co", "/ring?page=2&kind=mcp": "1 members. All", "/members/beta": "# Beta\n",
 		"/categories/general": "3. Gamma", "/join": "POST", "/embed": "widget", "/docs": "/openapi.json", "/problems/empty_ring": "# No member matches\n"} {
 		r := s.get(path, "Accept", "text/markdown")
-		if path == "/ring?page=2&kind=mcp" {
-			want = "members, these from number"
-		}
 		if r.status != 200 || !strings.Contains(r.body, want) {
 			t.Errorf("%s: status %d: %s", path, r.status, r.body)
 		}
@@ -132,11 +129,31 @@ func TestPagesAreMarkdownForThoseWhoAsk(t *testing.T) {
 			t.Errorf("%s: HTML has the status %d and the tag %s", path, html.status, html.header.Get("ETag"))
 		}
 	}
+	// Field lines of one name are one list (RFC 9110, 5.3).
+	wantFields(t, s.get("/", "Accept", "application/json", "Accept", "text/markdown"), "Content-Type", "text/markdown; charset=utf-8")
 	wantProblem(t, s.get("/members/nobody", "Accept", "text/markdown"), api.UnknownMember)
 	wantProblem(t, s.get("/ring?kind=robot", "Accept", "text/markdown"), api.InvalidParameter)
 	wantProblem(t, s.get("/problems/nothing", "Accept", "text/markdown"), api.NotFound)
 	// A file has one form.
 	wantFields(t, s.get("/llms.txt", "Accept", "text/markdown"), "Vary", "Accept-Encoding")
+}
+
+// A page is one in both forms: what is not there as HTML is not there as Markdown,
+// and a stranger's words in a path become nobody's heading.
+func TestCategoriesThatNobodyIsInAreNotThere(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t)})
+	for _, path := range []string{"/categories/call-this-number", "/categories/Call%20this%20number", "/categories/call?kind=mcp", "/categories/call?page=2"} {
+		for _, accept := range []string{"text/html", "text/markdown"} {
+			r := s.get(path, "Accept", accept)
+			wantProblem(t, r, api.EmptyRing)
+			if strings.Contains(strings.ToLower(r.body), "call") {
+				t.Errorf("%s as %s repeats its path: %s", path, accept, r.body)
+			}
+		}
+	}
+	if r := s.get("/categories/general?kind=mcp"); r.status != 200 {
+		t.Errorf("a category in use without an MCP server: status %d", r.status)
+	}
 }
 
 // grow lets a website join.

@@ -20,7 +20,7 @@ func (s *Shell) negotiated(get func(path string, h fasthttp.RequestHandler)) fun
 			return
 		}
 		get(path, func(ctx *fasthttp.RequestCtx) {
-			if prefersMarkdown(ctx.Request.Header.Peek("Accept")) {
+			if prefersMarkdown(listField(&ctx.Request.Header, "Accept")) {
 				s.markdown(ctx)
 			} else {
 				page(ctx)

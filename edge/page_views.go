@@ -9,16 +9,13 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/describe"
 	"webring/static"
 	"webring/templates"
 )
 
-const (
-	// topRows is how many members the front page lists.
-	topRows = 20
-	// ringRows is how many a page of the ring lists.
-	ringRows = 50
-)
+// topRows is how many members the front page lists.
+const topRows = 20
 
 const noSuchMember = "No member of the ring has this slug. GET /api/ring lists the members."
 
@@ -67,7 +64,7 @@ func drawCategory(_ *Shell, r *reader, path string, query *fasthttp.Args) *conte
 
 // list draws a page of members in ring order.
 func (r *reader) list(path, category string, query *fasthttp.Args) *content {
-	filter := url.Values{"limit": {strconv.Itoa(ringRows)}}
+	filter := url.Values{"limit": {strconv.Itoa(describe.ListRows)}}
 	kind, page := string(query.Peek("kind")), string(query.Peek("page"))
 	for name, value := range map[string]string{"category": category, "kind": kind, "page": page} {
 		if value != "" {
@@ -77,11 +74,8 @@ func (r *reader) list(path, category string, query *fasthttp.Args) *content {
 	var some listDocument
 	var board boardDocument
 	v, ok := r.survey()
-	if !ok || !r.document("/api/ring?"+filter.Encode(), &some) || !r.document("/api/leaderboard?limit=1", &board) {
+	if !ok || category != "" && !r.document(describe.CategoryInUse(category), &struct{}{}) || !r.document("/api/ring?"+filter.Encode(), &some) || !r.document("/api/leaderboard?limit=1", &board) {
 		return nil
-	}
-	if some.Total == 0 && category != "" && kind == "" {
-		return r.fail(api.EmptyRing, "No member of the ring is in this category. GET /api/categories lists those in use.")
 	}
 	title := "The ring"
 	if category != "" {
@@ -100,8 +94,8 @@ func (r *reader) list(path, category string, query *fasthttp.Args) *content {
 			view.Picture.From, view.Picture.To = view.From, view.To
 		}
 	}
-	number := some.Offset/ringRows + 1
-	last := (some.Total + ringRows - 1) / ringRows
+	number := some.Offset/describe.ListRows + 1
+	last := (some.Total + describe.ListRows - 1) / describe.ListRows
 	if number > 1 && last > 0 {
 		view.Prev = pageAddress(path, kind, min(number-1, last))
 	}

@@ -66,9 +66,17 @@ func leadsDeeper(path []byte) bool {
 // answer.
 type draw func(s *Shell, r *reader, path string, query *fasthttp.Args) *content
 
-// pageParameters are what pages look at in a query, in the order in which the target
-// of a page that is kept spells them.
-var pageParameters = [...]string{"from", "kind", "page"}
+// pageParameters are what the page at a path looks at in a query, in the order in
+// which the target of a page that is kept spells them.
+func pageParameters(path string) []string {
+	switch {
+	case path == "/ring", strings.HasPrefix(path, categoriesPath):
+		return []string{"kind", "page"}
+	case path == "/embed":
+		return []string{"from"}
+	}
+	return nil
+}
 
 // maxParameter is the longest value of a parameter that is looked at.
 const maxParameter = 300
@@ -102,21 +110,25 @@ func pageFields(ctx *fasthttp.RequestCtx) {
 }
 
 // pageTarget gives the name under which a page is kept, its path and its query:
-// of the parameters only what pages look at, so that others make no new page.
+// of the parameters only what the page looks at, so that others make no new page.
 func (s *Shell) pageTarget(ctx *fasthttp.RequestCtx) (target, path string, query *fasthttp.Args) {
 	sent, _ := requestTarget(&ctx.Request.Header)
 	at, raw, asked := bytes.Cut(sent, []byte("?"))
 	path = string(decoded(at))
-	if !asked || len(raw) == 0 {
+	looked := pageParameters(path)
+	if !asked || len(raw) == 0 || len(looked) == 0 {
 		return path, path, &noQuery
 	}
 	var all fasthttp.Args
 	all.ParseBytes(raw)
 	query = new(fasthttp.Args)
-	for _, name := range pageParameters {
+	for _, name := range looked {
 		if v := all.Peek(name); len(v) > 0 && len(v) <= maxParameter {
 			query.SetBytesV(name, v)
 		}
+	}
+	if query.Len() == 0 {
+		return path, path, &noQuery
 	}
 	return path + "?" + query.String(), path, query
 }

@@ -233,6 +233,29 @@ func TestKeptPagesAreBounded(t *testing.T) {
 	}
 }
 
+// What a page does not look at makes no further page of it.
+func TestParametersThatAPageDoesNotKnowMakeNoPage(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t)})
+	kept := func() (n int) {
+		s.leaves.young.Load().pages.Range(func(any, any) bool { n++; return true })
+		return n
+	}
+	paths := []string{"/", "/ring", "/join", "/docs", "/embed", "/members/alpha", "/categories/general", "/badge/alpha.svg", "/problems/empty_ring"}
+	for _, path := range paths {
+		for _, query := range []string{"", "?", "?x=1", "?from=", "?page=&kind="} {
+			if r := s.get(path + query); r.status != 200 {
+				t.Errorf("%s%s: status %d", path, query, r.status)
+			}
+		}
+	}
+	for _, target := range []string{"/?from=alpha", "/?page=2&kind=mcp", "/members/alpha?page=3", "/join?from=a", "/ring?from=a", "/embed?page=2"} {
+		s.get(target)
+	}
+	if n := kept(); n != len(paths) {
+		t.Errorf("%d pages are kept of %d", n, len(paths))
+	}
+}
+
 // Pages are read while the ring and its clock move; each is of one position.
 func TestPagesUnderChange(t *testing.T) {
 	ring := newRing(t)

@@ -288,6 +288,39 @@ func TestLargeRingsComeInParts(t *testing.T) {
 	}
 }
 
+// The same page number is the same members in both forms of a page.
+func TestLongListsComeInPages(t *testing.T) {
+	r := coretest.NewRing(t)
+	for i := range ListRows + 3 {
+		r.Join(fmt.Sprintf("m-%d", i+1), fmt.Sprintf("https://m-%d.dev", i+1))
+	}
+	for _, path := range []string{"/ring", "/categories/general"} {
+		for query, want := range map[string]struct {
+			first, last int
+			next        string
+		}{
+			"":       {1, ListRows, path + "?page=2>"},
+			"page=2": {ListRows + 1, ListRows + 3, ""},
+			"page=3": {},
+		} {
+			d, _ := Page(path, query)
+			b, err := d.Build(source(r, Site{}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := string(b)
+			for n := range ListRows + 4 {
+				if there := strings.Contains(text, fmt.Sprintf("\n%d. ", n)); there != (n > 0 && n >= want.first && n <= want.last) {
+					t.Errorf("%s?%s: number %d: %v\n%s", path, query, n, there, text)
+				}
+			}
+			if there := strings.Contains(text, "Next page:"); there != (want.next != "") || !strings.Contains(text, want.next) {
+				t.Errorf("%s?%s leads to the next page: %v\n%s", path, query, there, text)
+			}
+		}
+	}
+}
+
 func TestMembersWordsAreNoMarkup(t *testing.T) {
 	r := coretest.NewRing(t)
 	r.Join("ada", "https://ada.dev/?a=b&c", func(_ *core.Joined, x *core.Texts) { x.Name.Value, x.Description.Value = hostile[:78], hostile })

@@ -18,24 +18,30 @@ func Page(path, query string) (d Document, ok bool) {
 	case path == "/":
 		d.Build = markdownHome
 	case path == "/ring":
-		d.Build = func(s *Source) ([]byte, error) { return markdownRing(s, query) }
+		d.Build = func(s *Source) ([]byte, error) { return markdownList(s, path, "", query) }
 	case path == "/join", path == "/embed", path == "/docs":
 		// What these say to people, llms.txt says to programs.
 		d.Build, d.MaxAge = llms, settledAge
 	case section == "members" && rest != "":
 		d.Build = func(s *Source) ([]byte, error) { return markdownMember(s, rest) }
 	case section == "categories" && rest != "":
-		d.Build = func(s *Source) ([]byte, error) {
-			return markdownList(s, "Category "+rest, url.Values{"category": {rest}, "limit": {markdownRows}}.Encode())
-		}
+		d.Build = func(s *Source) ([]byte, error) { return markdownList(s, path, rest, query) }
 	default:
 		return d, false
 	}
 	return d, true
 }
 
-// markdownRows is how many members a page of Markdown lists at most.
-const markdownRows = "100"
+// ListRows is how many members a page of the ring or of a category lists, as HTML
+// and as Markdown alike: they are one page in two forms.
+const ListRows = 50
+
+// CategoryInUse is the target of a read that is refused when no member is in a
+// category. Without it any words in a path would come back as the heading of a
+// page of the ring's.
+func CategoryInUse(category string) string {
+	return "/api/ring/next?category=" + url.QueryEscape(category)
+}
 
 // inMarkdown escapes members' words: nothing in them is markup or becomes a
 // link, and no line of theirs ends one of ours.
@@ -107,42 +113,58 @@ func head(b *strings.Builder, ring *Ring, title string) {
 	}
 }
 
-func markdownRing(s *Source, query string) ([]byte, error) {
-	q, err := url.ParseQuery(query)
-	if err != nil {
-		q = nil
-	}
-	// The page's own parameters alone, and no longer pages than it has.
-	own := url.Values{"limit": {markdownRows}}
-	for _, name := range []string{"kind", "category", "page"} {
-		if v := q.Get(name); v != "" {
-			own.Set(name, v)
-		}
-	}
-	return markdownList(s, "The ring", own.Encode())
-}
-
-func markdownList(s *Source, title, query string) ([]byte, error) {
+// markdownList lists members in ring order, those of a category when one is
+// given, as the page for people at the same path and query does.
+func markdownList(s *Source, path, category, query string) ([]byte, error) {
 	ring, err := s.ring()
 	if err != nil {
 		return nil, err
 	}
-	var doc struct {
-		Total, Offset int
-		Members       []Member
+	asked, err := url.ParseQuery(query)
+	if err != nil {
+		asked = nil
 	}
-	if err := s.read("/api/ring?"+query, &doc); err != nil {
+	// The page's own parameters alone, and no longer pages than it has.
+	filter, title := url.Values{"limit": {strconv.Itoa(ListRows)}}, "The ring"
+	for _, name := range []string{"kind", "page"} {
+		if v := asked.Get(name); v != "" {
+			filter.Set(name, v)
+		}
+	}
+	if category != "" {
+		if err := s.read(CategoryInUse(category), &struct{}{}); err != nil {
+			return nil, err
+		}
+		filter.Set("category", category)
+		title = "Category " + category
+	}
+	var doc struct {
+		Total, Count, Offset int
+		Members              []Member
+	}
+	if err := s.read("/api/ring?"+filter.Encode(), &doc); err != nil {
 		return nil, err
 	}
 	var b strings.Builder
 	head(&b, &ring, inMarkdown(ring.Name)+": "+inMarkdown(title))
-	fmt.Fprintf(&b, "%d members, these from number %d on. All as JSON: <%s/api/ring>\n\n", doc.Total, doc.Offset+1, ring.Base)
+	fmt.Fprintf(&b, "%d members", doc.Total)
+	if doc.Count > 0 {
+		fmt.Fprintf(&b, ", these from number %d on", doc.Offset+1)
+	}
+	fmt.Fprintf(&b, ". All as JSON: <%s/api/ring>\n\n", ring.Base)
 	for _, m := range doc.Members {
 		fmt.Fprintf(&b, "%d. %s (%s, %s) %s", m.Position, inMarkdown(m.Name), m.Kind, inMarkdown(m.Category), address(m.URL))
 		if m.Description != "" {
 			b.WriteString(": " + inMarkdown(m.Description))
 		}
 		b.WriteByte('\n')
+	}
+	if shown := doc.Offset + doc.Count; doc.Count > 0 && shown < doc.Total {
+		next := url.Values{"page": {strconv.Itoa(shown/ListRows + 1)}}
+		if kind := filter.Get("kind"); kind != "" {
+			next.Set("kind", kind)
+		}
+		fmt.Fprintf(&b, "\nNext page: <%s%s?%s>\n", ring.Base, path, next.Encode())
 	}
 	return []byte(b.String()), nil
 }
