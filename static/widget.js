@@ -12,8 +12,9 @@
 :host([theme=dark]){color-scheme:dark}
 nav{font:var(--webring-font,.9375rem/1.6 system-ui,sans-serif);color:var(--webring-text,light-dark(#211d16,#ece5d6));background:var(--webring-background,light-dark(#fffdf8,#1d1b15));border:1px solid var(--webring-border,#8a8170);padding:.25rem .75rem}
 nav *{font:inherit;margin:0;padding:0}
-ul{display:grid;grid-template-columns:1fr auto 1fr;gap:1rem;list-style:none}
+ul{display:grid;grid:auto/1fr auto 1fr;gap:.5rem;list-style:none}
 li{min-width:0}
+li:last-child{text-align:end}
 a,::slotted(a){display:inline-block;max-width:100%;min-height:24px;color:var(--webring-link,light-dark(#a8321a,#ff8f6b));overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
 a:focus-visible,::slotted(a:focus-visible){outline:3px solid;outline-offset:-3px}
 [hidden]{display:none}`;
