@@ -114,7 +114,7 @@ type sitesScorer struct {
 // Limits of the local scorer. A scan takes up to twenty seconds, and sixteen are
 // under way at a time: so many a minute of one client leave most places to
 // others, even when each of its sites is as slow as can be.
-var localLimits = score.Limits{PerClient: 20, InAll: 60, Ask: local.WaitTime + local.ScanTime + 2*time.Second}
+var localLimits = score.Limits{PerClient: 20, InAll: 60, Ask: local.WaitTime + local.ScanTime + 2*local.TurnTime + 2*time.Second}
 
 // The free check costs nobody anything, so it is kept tighter.
 const (

@@ -18,6 +18,9 @@ const (
 	ScanTime = 20 * time.Second
 	// WaitTime bounds how long a scan waits for its turn.
 	WaitTime = 3 * time.Second
+	// TurnTime bounds how long it waits for its turn to read what was sent. It
+	// may wait twice when all else has ended.
+	TurnTime = 2 * time.Second
 	// maxScans is how many scans are under way at a time. With it and the
 	// client's limits, sockets and memory are bounded: a scan holds a few
 	// megabytes of what it read.
@@ -75,12 +78,11 @@ func (l *Scorer) Scan(ctx context.Context, url string) (*report.Report, error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, l.time, fetch.ErrTooSlow)
 	defer cancel()
 	s := begin(bounded, l.client, l.turn, url)
-	var full *fetch.Busy
 	switch err := s.home.err; {
+	case s.busy != nil:
+		return nil, busy(s.busy.RetryAfter, s.busy)
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("local: %w", context.Cause(ctx))
-	case errors.As(err, &full):
-		return nil, busy(full.RetryAfter, err)
 	case errors.Is(err, fetch.ErrTarget):
 		return nil, fmt.Errorf("%w: %w", score.ErrBadTarget, err)
 	case errors.Is(err, fetch.ErrRedirect):
@@ -92,11 +94,11 @@ func (l *Scorer) Scan(ctx context.Context, url string) (*report.Report, error) {
 	var r *report.Report
 	s.read(bounded, func() { r = grade(s) })
 	switch {
+	case s.busy != nil:
+		// A limit of ours must not cost the site points, nor count as a failure.
+		return nil, busy(s.busy.RetryAfter, s.busy)
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("local: %w", context.Cause(ctx))
-	case s.busy != nil:
-		// A limit of ours must not cost the site points.
-		return nil, busy(s.busy.RetryAfter, s.busy)
 	}
 	r.ScannedAt = time.Now().UTC().Truncate(time.Millisecond)
 	return r, nil

@@ -111,7 +111,7 @@ func (s *site) limit() *fetch.Busy {
 // rest is left to those who pay. Ordinary sites are read in milliseconds.
 func (s *site) read(ctx context.Context, f func()) {
 	// The time of the scan is the site's, and this is ours.
-	waiting, cancel := context.WithTimeout(context.WithoutCancel(ctx), WaitTime)
+	waiting, cancel := context.WithTimeout(context.WithoutCancel(ctx), TurnTime)
 	defer cancel()
 	if s.limit() != nil {
 		return

@@ -92,7 +92,7 @@ func (r *Report) Markdown() []byte {
 // inAngles spells a URL so that it cannot end a Markdown link.
 var inAngles = strings.NewReplacer("<", "%3C", ">", "%3E", "\n", "%0A")
 
-// ValidID says whether s has the form of an id.
-func ValidID(s string) bool {
+// validID says whether s has the form of an id.
+func validID(s string) bool {
 	return len(s) == idLength && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }

@@ -49,7 +49,7 @@ func TestReportsAreStoredUnderIdsNobodyCanGuess(t *testing.T) {
 	seen := map[string]bool{}
 	for range 50 {
 		r := example()
-		if err := s.Put(r); err != nil || !ValidID(r.ID) || seen[r.ID] {
+		if err := s.Put(r); err != nil || !validID(r.ID) || seen[r.ID] {
 			t.Fatalf("%q, %v", r.ID, err)
 		}
 		seen[r.ID] = true

@@ -61,7 +61,7 @@ func (s *Store) Put(r *Report) error {
 		s.count.Add(-1)
 		return ErrFull
 	}
-	r.ID = NewID()
+	r.ID = newID()
 	text, err := json.Marshal(r)
 	if err == nil {
 		err = s.write(r.ID, text)
@@ -72,8 +72,8 @@ func (s *Store) Put(r *Report) error {
 	return err
 }
 
-// NewID makes an id.
-func NewID() string { return strings.ToLower(rand.Text()) }
+// newID makes an id.
+func newID() string { return strings.ToLower(rand.Text()) }
 
 // write is whole or not at all for readers. A report that a power cut takes is
 // made again by the next scan.
@@ -87,7 +87,7 @@ func (s *Store) write(id string, text []byte) error {
 
 // Get reads a report, or says [ErrNotFound].
 func (s *Store) Get(id string) (*Report, error) {
-	if !ValidID(id) {
+	if !validID(id) {
 		return nil, ErrNotFound
 	}
 	for _, dir := range []string{s.held, s.drafts, s.held} { // it may move meanwhile
