@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/netip"
@@ -60,6 +61,67 @@ func TestBodiesAreBounded(t *testing.T) {
 		if err != nil || r.Truncated != truncated || int64(len(r.Body)) > limit {
 			t.Errorf("limit %d: %+v, %v", limit, r, err)
 		}
+	}
+}
+
+// TestEndlessNothing sends pieces of gzip that decode to nothing, for ever.
+func TestEndlessNothing(t *testing.T) {
+	var piece bytes.Buffer
+	if err := gzip.NewWriter(&piece).Close(); err != nil {
+		t.Fatal(err)
+	}
+	pieces := bytes.Repeat(piece.Bytes(), 1000)
+	var sent atomic.Int64
+	c := raw(t, func(conn net.Conn) {
+		fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n")
+		for {
+			n, err := conn.Write(pieces)
+			sent.Add(int64(n))
+			if err != nil {
+				return
+			}
+		}
+	})
+	if r, err := get(t, c, "http://acme.com/"); err != nil && !errors.Is(err, ErrUnreachable) || err == nil && len(r.Body) > 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	// Beside what is read, the system's buffers are filled.
+	if n := sent.Load(); n > 16<<20 {
+		t.Errorf("%d bytes were sent", n)
+	}
+}
+
+func TestPackedBodies(t *testing.T) {
+	l := listen(t, "127.0.0.1:0", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Accept-Encoding") != "gzip" {
+			t.Errorf("asked for %q", r.Header.Get("Accept-Encoding"))
+		}
+		w.Header().Set("Content-Encoding", "gzip")
+		switch r.URL.Path {
+		case "/words":
+			z := gzip.NewWriter(w)
+			_, _ = io.WriteString(z, "words")
+			_ = z.Close()
+		case "/garbage":
+			_, _ = io.WriteString(w, "this was never packed")
+		case "/noise": // which packs to more than it is
+			z := gzip.NewWriter(w)
+			_, _ = io.CopyN(z, rand.NewChaCha8([32]byte{1}), MaxBody)
+			_ = z.Close()
+		}
+	})
+	c := mappedTo(l)
+	if r, err := get(t, c, "http://acme.com/words"); err != nil || string(r.Body) != "words" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err := get(t, c, "http://acme.com/none"); err != nil || len(r.Body) != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err := get(t, c, "http://acme.com/noise"); err != nil || len(r.Body) != MaxBody || r.Truncated {
+		t.Errorf("%v", err)
+	}
+	if _, err := get(t, c, "http://acme.com/garbage"); !errors.Is(err, ErrUnreachable) {
+		t.Errorf("%v", err)
 	}
 }
 

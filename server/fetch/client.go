@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -76,6 +77,8 @@ func newClient(cfg Config, ports ...uint16) *Client {
 		MaxIdleConnsPerHost:    c.limits.limits.PerSite,
 		MaxIdleConns:           c.limits.limits.InAll,
 		IdleConnTimeout:        5 * time.Second,
+		// Bodies are decoded here, where what comes is bounded, too.
+		DisableCompression: true,
 		// HTTP/1.1 only: a connection carries one answer at a time, so that
 		// the bounds on each answer bound the connection.
 		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
@@ -157,6 +160,7 @@ func (c *Client) once(ctx context.Context, u *url.URL, r Request) (*Response, st
 	if r.UserAgent == "" {
 		req.Header.Set("User-Agent", Agent)
 	}
+	req.Header.Set("Accept-Encoding", "gzip")
 	if r.Accept != "" {
 		req.Header.Set("Accept", r.Accept)
 	}
@@ -181,7 +185,7 @@ func (c *Client) once(ctx context.Context, u *url.URL, r Request) (*Response, st
 	if limit == 0 {
 		limit = MaxBody
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	body, err := decoded(resp, limit+1)
 	if err != nil {
 		return nil, "", err
 	}
@@ -190,6 +194,27 @@ func (c *Client) once(ctx context.Context, u *url.URL, r Request) (*Response, st
 		got.Body, got.Truncated = body[:limit], true
 	}
 	return got, "", nil
+}
+
+// maxPacked is by how much a body may be longer as it comes than decoded.
+const maxPacked = 64 << 10
+
+// decoded reads the first bytes of a body. Both what comes and what it decodes to
+// are bounded: zeros by the gigabyte come in a megabyte, and nothing at all in
+// pieces of gzip without end.
+func decoded(resp *http.Response, most int64) ([]byte, error) {
+	var body io.Reader = resp.Body
+	if strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") {
+		z, err := gzip.NewReader(io.LimitReader(resp.Body, most+maxPacked))
+		if errors.Is(err, io.EOF) {
+			return nil, nil // no body, and so nothing that is packed
+		}
+		if err != nil {
+			return nil, err
+		}
+		body = z
+	}
+	return io.ReadAll(io.LimitReader(body, most))
 }
 
 // follow says where a redirect leads, if it may.
