@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -357,5 +358,86 @@ func TestUnixSocketsAreServed(t *testing.T) {
 	defer resp.Body.Close()
 	if resp.StatusCode != 200 || resp.Header.Get("RateLimit-Remaining") != "4" {
 		t.Errorf("%d %v", resp.StatusCode, resp.Header)
+	}
+}
+
+// More of a request gives it no more time, over TCP and over TLS.
+func TestRequestsThatTrickleTimeOut(t *testing.T) {
+	for name, cfg := range map[string]Config{"TCP": {}, "TLS": {TLS: &tls.Config{Certificates: []tls.Certificate{certificate(t)}}}} {
+		t.Run(name, func(t *testing.T) {
+			cfg.Core, cfg.ReadTimeout = newRing(t), 300*time.Millisecond
+			s := serve(t, cfg)
+			c := dial(t, s)
+			if cfg.TLS != nil {
+				c = tls.Client(c, &tls.Config{InsecureSkipVerify: true})
+			}
+			// A whole one first: the next has a time of its own.
+			io.WriteString(c, "GET /next HTTP/1.1\r\nHost: x\r\n\r\nGET /next HTTP/1.1\r\nHost: x\r\nA: ")
+			r := bufio.NewReader(c)
+			resp, err := http.ReadResponse(r, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := s.finishReply(resp); got.status != 302 {
+				t.Fatalf("status %d", got.status)
+			}
+			done := make(chan struct{})
+			var trickle sync.WaitGroup
+			trickle.Go(func() {
+				for range 500 {
+					select {
+					case <-done:
+						return
+					case <-time.After(20 * time.Millisecond):
+						io.WriteString(c, "x")
+					}
+				}
+			})
+			if resp, err = http.ReadResponse(r, nil); err == nil {
+				wantProblem(t, s.finishReply(resp), api.RequestTimeout)
+			}
+			close(done)
+			trickle.Wait()
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// corked keeps what is written while it is shut, and sends it as one.
+type corked struct {
+	net.Conn
+	shut bool
+	kept []byte
+}
+
+func (c *corked) Write(p []byte) (int, error) {
+	if c.shut {
+		c.kept = append(c.kept, p...)
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+// A request over TLS that comes together with the word that it was the last.
+func TestTheLastRequestOverTLSIsAnswered(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t), TLS: &tls.Config{Certificates: []tls.Certificate{certificate(t)}, MaxVersion: tls.VersionTLS12}})
+	wire := &corked{Conn: dial(t, s)}
+	c := tls.Client(wire, &tls.Config{InsecureSkipVerify: true})
+	if err := c.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	wire.shut = true
+	io.WriteString(c, "GET /next HTTP/1.1\r\nHost: x\r\n\r\n")
+	if err := c.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	wire.SetDeadline(time.Now().Add(20 * time.Second)) // the end has set one
+	if _, err := wire.Conn.Write(wire.kept); err != nil {
+		t.Fatal(err)
+	}
+	if got := readReply(t, s, c); got.status != 302 {
+		t.Errorf("status %d", got.status)
 	}
 }

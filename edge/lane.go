@@ -31,8 +31,10 @@ type lane struct {
 	fd    int  // the socket while it may be written to at once, or -1
 
 	// Deadlines are moved when they are a little old, not at each request:
-	// each move costs as much as a lookup.
+	// each move costs as much as a lookup. That of a request that came in part
+	// is set once: more of it gives no more time.
 	moved time.Time
+	begun bool
 }
 
 // The states of a lane.
@@ -78,19 +80,33 @@ func (l *lane) run() {
 
 // serveSlowly reads with calls that block: for connections that are no sockets
 // of this system, as with TLS. It gives what has been read and not answered.
+// While the connection is idle, it holds no more than room for a short request.
 func (l *lane) serveSlowly() (w *work, n int, f fate, expired bool) {
-	w = l.s.works.Get().(*work)
+	first := make([]byte, 512)
 	l.conn.SetReadDeadline(time.Now().Add(l.s.server.ReadTimeout))
 	for {
-		got, err := l.conn.Read(w.in[n:])
-		if got == 0 || err != nil {
+		into := first
+		if w != nil {
+			into = w.in[n:]
+		}
+		// What comes together with an error counts; the error comes again.
+		got, err := l.conn.Read(into)
+		if got == 0 {
 			f, expired = l.unread(n, err)
 			return w, n, f, expired
+		}
+		if w == nil {
+			w = l.s.works.Get().(*work)
+			copy(w.in[:], first[:got])
 		}
 		if n, f = l.batch(w, n+got); f != goesOn {
 			return w, n, f, false
 		}
 		l.wait(n)
+		if n == 0 {
+			l.s.rest(w)
+			w = nil
+		}
 	}
 }
 
@@ -103,13 +119,17 @@ func (l *lane) unread(n int, err error) (f fate, expired bool) {
 	return ends, false
 }
 
-// wait moves the deadline for the next bytes: of a request that has begun it is
-// near and exact, of one that has not it may be early by an eighth.
-func (l *lane) wait(begun int) {
+// wait moves the deadline for the next bytes: of a request of which some have
+// come it is near and exact, of one that has not begun it may be early by an
+// eighth.
+func (l *lane) wait(some int) {
+	if some > 0 && l.begun {
+		return
+	}
 	now := time.Now()
-	if begun > 0 {
+	if some > 0 {
 		l.conn.SetReadDeadline(now.Add(l.s.server.ReadTimeout))
-		l.moved = time.Time{}
+		l.begun, l.moved = true, time.Time{}
 		return
 	}
 	idle := l.s.server.IdleTimeout
@@ -139,6 +159,7 @@ func (l *lane) batch(w *work, n int) (left int, f fate) {
 			break
 		}
 		at += length
+		l.begun = false
 		last := l.state.Load() == laneLast
 		l.s.answerPlain(w, win, now, last)
 		if last || len(w.out)+len(w.answer.Body) > keepBody {

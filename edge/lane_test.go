@@ -325,3 +325,46 @@ func TestAFailingListenerEndsServe(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// stuck is a connection that takes until it is told to close.
+type stuck struct {
+	net.Conn
+	free chan struct{}
+}
+
+func (c stuck) Close() error {
+	<-c.free
+	return c.Conn.Close()
+}
+
+// A peer that holds up the end of its own connection holds up no other's.
+func TestLanesEndEachForItself(t *testing.T) {
+	ls := newLanes()
+	free := make(chan struct{})
+	var open []net.Conn
+	for i := range 9 {
+		c, server := net.Pipe()
+		defer c.Close()
+		if i > 0 {
+			open = append(open, c)
+			ls.enter(&lane{conn: server, fd: -1})
+			continue
+		}
+		ls.enter(&lane{conn: stuck{server, free}, fd: -1})
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	shut := make(chan error, 1)
+	go func() { shut <- ls.shut(ctx) }()
+	late := time.Now().Add(20 * time.Second)
+	for _, c := range open {
+		c.SetReadDeadline(late)
+		if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("it was not closed: %v", err)
+		}
+	}
+	cancel()
+	close(free)
+	if err := <-shut; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}

@@ -48,7 +48,7 @@ func (ls *lanes) shut(ctx context.Context) error {
 		}
 	}
 	for l := range ls.open {
-		l.end()
+		go l.end() // to close takes a while when TLS says so to a peer that does not read
 	}
 	ls.mu.Unlock()
 	select {
