@@ -187,8 +187,8 @@ func (f feed) read(s *Source) (Ring, []entry, error) {
 
 type opmlOutline struct {
 	Text     string `xml:"text,attr"`
-	Type     string `xml:"type,attr"`
-	URL      string `xml:"url,attr"`
+	Type     string `xml:"type,attr,omitempty"`
+	URL      string `xml:"url,attr,omitempty"`
 	Category string `xml:"category,attr,omitempty"`
 }
 
@@ -237,6 +237,9 @@ func opmlPart(s *Source, n int) ([]byte, error) {
 		return nil, err
 	}
 	doc := newOPML(ring)
+	if len(list) == 0 { // OPML has no document without an outline
+		doc.Body.Outlines = append(doc.Body.Outlines, opmlOutline{Text: "Nobody has joined yet."})
+	}
 	for _, m := range list {
 		doc.Body.Outlines = append(doc.Body.Outlines, opmlOutline{m.Name, "link", m.URL, m.Category})
 	}
