@@ -1,0 +1,72 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"webring/edge/describe"
+	"webring/static"
+)
+
+// TestEdgesShowWhatTheOriginDoes asks an edge for every document, page and tool,
+// and goes on asking when the origin is gone.
+func TestEdgesShowWhatTheOriginDoes(t *testing.T) {
+	t.Parallel()
+	const contact = "mailto:security@ring.dev"
+	o := founded(t, reference, append(freely, "--contact", contact)...)
+	e := o.follow(t, o.verifier(), "--contact", contact)
+	alike(t, o, e)
+
+	targets := []string{"/sitemaps/pages.xml", "/sitemaps/members-1.xml", "/sitemaps/members-2.xml", "/opml/1.opml", "/widget.js", "/badge/beta.svg",
+		"/", "/ring", "/ring?kind=agent", "/categories/tools", "/categories/gone", "/members/alpha", "/members/eta", "/join", "/embed?from=beta", "/docs",
+		"/problems/member_removed"}
+	for _, d := range describe.Documents() {
+		targets = append(targets, d.Path)
+	}
+	for _, a := range static.Assets() {
+		targets = append(targets, a.Path)
+	}
+	type asked struct{ target, accept string }
+	first := map[asked]reply{}
+	for _, target := range targets {
+		for _, accept := range []string{"text/html", "text/markdown"} {
+			want, got := o.get(target, "Accept", accept), e.get(target, "Accept", accept)
+			if got.Status != want.Status || string(got.Body) != string(want.Body) {
+				t.Errorf("%s as %s: status %d\n%s\nat the origin %d\n%s", target, accept, got.Status, got.Body, want.Status, want.Body)
+			}
+			for _, name := range []string{"Content-Type", "Cache-Control", "ETag", "Vary", "Link", "Content-Security-Policy", "Webring-Seq"} {
+				e.fields(got, name, strings.Join(want.Header.Values(name), " | "))
+			}
+			first[asked{target, accept}] = got
+		}
+	}
+	for _, accept := range []string{"text/html", "text/markdown"} {
+		o.refused(first[asked{"/members/eta", accept}], http.StatusGone, "member_removed")
+	}
+	o.kill()
+	for a, want := range first {
+		if got := e.get(a.target, "Accept", a.accept); got.Status != want.Status || string(got.Body) != string(want.Body) {
+			t.Errorf("without the origin, %s as %s: status %d\n%s", a.target, a.accept, got.Status, got.Body)
+		}
+	}
+	client := mcp.NewClient(&mcp.Implementation{Name: "webring-tests", Version: "1.0.0"}, nil)
+	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: e.base + "/mcp"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	for n, c := range toolCalls {
+		r, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: c.tool, Arguments: json.RawMessage(c.arguments)})
+		if err != nil {
+			t.Fatalf("%s %s: %v", c.tool, c.arguments, err)
+		}
+		e.sameAsHTTP(n, r.StructuredContent, r.Content[0].(*mcp.TextContent).Text, r.IsError)
+	}
+	// What only the origin can say.
+	r := e.send(http.MethodPost, "/join", []byte("name=x"), "Content-Type", "application/x-www-form-urlencoded")
+	o.refused(r, http.StatusServiceUnavailable, "payments_unavailable")
+}
