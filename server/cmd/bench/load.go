@@ -20,6 +20,7 @@ import (
 type question struct {
 	name     string
 	server   *server
+	like     string              // what peers are asked that the answer is compared with; "" for the same
 	depth    int                 // requests under way on each connection
 	requests [][]byte            // one of them at a time, at random
 	take     func(*reader) error // takes one answer

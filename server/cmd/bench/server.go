@@ -81,6 +81,10 @@ func (b *bench) askRing(s *server) {
 	add("top 100", 1, "/api/leaderboard?limit=100")
 	add("page of 100", 1, fmt.Sprintf("/api/leaderboard?limit=100&offset=%d", max(0, b.members/2-50)))
 	add("eight mixed", 1, b.mixed()...)
+	// The front page as a browser gets it, against those who only ever redirect.
+	home := gets("home", s, 1, []string{"/"}, "Accept-Encoding: gzip, deflate, br, zstd")
+	home.like = "/next"
+	b.questions = append(b.questions, home)
 }
 
 // mixed are targets of eight endpoints.
@@ -90,11 +94,12 @@ func (b *bench) mixed() []string {
 		"/api/leaderboard?limit=10", "/api/ring?limit=10", "/api/categories"}
 }
 
-// gets makes a question of GET requests.
-func gets(name string, s *server, depth int, targets []string) *question {
+// gets makes a question of GET requests; more are further header fields.
+func gets(name string, s *server, depth int, targets []string, more ...string) *question {
 	q := &question{name: name, server: s, depth: depth, take: (*reader).http}
+	fields := strings.Join(append([]string{"Host: ring.example", "User-Agent: bench", "Accept: */*"}, more...), "\r\n")
 	for _, t := range targets {
-		q.requests = append(q.requests, []byte("GET "+t+" HTTP/1.1\r\nHost: ring.example\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n"))
+		q.requests = append(q.requests, []byte("GET "+t+" HTTP/1.1\r\n"+fields+"\r\n\r\n"))
 	}
 	return q
 }

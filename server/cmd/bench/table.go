@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -24,6 +25,7 @@ type row struct {
 	Members  int      `json:"members"`
 	Server   string   `json:"server"`
 	Question string   `json:"question"`
+	Like     string   `json:"compared_with,omitempty"` // what peers were asked; "" for the same
 	Depth    int      `json:"pipelined"`
 	Rate     float64  `json:"requests_per_second"`
 	P99      float64  `json:"p99_microseconds"`
@@ -47,7 +49,7 @@ func (t *table) add(members int, q *question, m result) {
 			return
 		}
 	}
-	t.Rows = append(t.Rows, &row{Members: members, Server: q.server.name, Question: q.name, Depth: q.depth, taken: []result{m}})
+	t.Rows = append(t.Rows, &row{Members: members, Server: q.server.name, Question: q.name, Like: q.like, Depth: q.depth, taken: []result{m}})
 }
 
 // relate fills in the medians and the ratios.
@@ -71,7 +73,7 @@ func (t *table) relate() {
 			continue
 		}
 		for _, peer := range t.Rows {
-			if peer.Server != ring && peer.Members == r.Members && peer.Question == r.Question && peer.Depth == r.Depth {
+			if peer.Server != ring && peer.Members == r.Members && peer.Question == cmp.Or(r.Like, r.Question) && peer.Depth == r.Depth {
 				r.Ratios = append(r.Ratios, ratio{peer.Server, r.CPU / peer.CPU, r.Rate / peer.Rate})
 			}
 		}
