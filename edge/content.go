@@ -129,12 +129,10 @@ func accepts(h *fasthttp.RequestHeader, coding string) bool {
 	for len(list) > 0 {
 		var element []byte
 		element, list, _ = bytes.Cut(list, []byte(","))
-		name, weight, _ := bytes.Cut(element, []byte(";"))
-		if string(bytes.ToLower(trim(name))) != coding {
-			continue
+		name, parameters, _ := bytes.Cut(element, []byte(";"))
+		if bytes.EqualFold(trim(name), []byte(coding)) {
+			return weight(parameters) > 0
 		}
-		weight = bytes.TrimPrefix(bytes.TrimPrefix(trim(weight), []byte("q=")), []byte("Q="))
-		return len(bytes.Trim(weight, "0.")) > 0 || len(weight) == 0
 	}
 	return false
 }

@@ -72,7 +72,8 @@ func (s *Shell) publish(ctx *fasthttp.RequestCtx, key string, d describe.Documen
 	setNumber(ctx, "Webring-Seq", l.seq)
 	cache := l.age(t)
 	if d.MaxAge > maxAge {
-		cache = "public, max-age=" + strconv.Itoa(d.MaxAge)
+		_, now := t.core.Head()
+		cache = "public, max-age=" + strconv.FormatInt(max(min(int64(d.MaxAge), l.until-now-1), 0), 10)
 	}
 	l.send(ctx, cache)
 }

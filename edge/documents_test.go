@@ -85,6 +85,12 @@ func TestDocumentsAreMadeAnewWhenTheyNoLongerHold(t *testing.T) {
 	if read("/.well-known/security.txt") == security {
 		t.Error("security.txt expires when it did two days ago")
 	}
+	// Nobody keeps it beyond the day that it was made for.
+	now := clock.Now().UTC()
+	clock.Move(now.Truncate(24*time.Hour).Add(24*time.Hour - time.Minute).Sub(now))
+	ring.Tick(clock.Now())
+	wantFields(t, s.get("/.well-known/security.txt"), "Cache-Control", "public, max-age=59")
+	wantFields(t, s.get("/llms.txt"), "Cache-Control", "public, max-age=300")
 }
 
 func TestPagesAreMarkdownForThoseWhoAsk(t *testing.T) {
@@ -107,6 +113,12 @@ func TestPagesAreMarkdownForThoseWhoAsk(t *testing.T) {
 		"text/html;q=0.9, text/markdown;charset=utf-8;q=1": true,
 		"application/markdown":                             false,
 		"text/markdownish":                                 false,
+		"text/markdown, text/html, */*":                    true,
+		"text/markdown;q=0.5, */*":                         false,
+		"text/markdown;q=0.9, text/*":                      false,
+		"*/*;q=0.1, text/markdown;q=0.5":                   true,
+		"text/html;q=0.2, text/*, text/markdown;q=0.5":     true,
+		"text/*;q=0.9, */*;q=0.1, text/markdown;q=0.5":     false,
 	} {
 		media := "text/html; charset=utf-8"
 		if markdown {

@@ -53,31 +53,40 @@ func markdownPage(path, query string) (describe.Document, bool) {
 }
 
 // prefersMarkdown says whether Accept names text/markdown, and with no lower
-// weight than text/html: no browser names it (RFC 9110, 12.5.1).
+// weight than text/html has, by its name or by the range that comes next to it:
+// no browser names it (RFC 9110, 12.5.1).
 func prefersMarkdown(accept []byte) bool {
 	accept = bytes.ToLower(accept)
 	if !bytes.Contains(accept, []byte("markdown")) {
 		return false
 	}
-	markdown, html := 0, -1
+	markdown, html, nearest := 0, 0, 0
 	for element := range bytes.SplitSeq(accept, []byte(",")) {
 		media, parameters, _ := bytes.Cut(element, []byte(";"))
+		near := 0
 		switch string(trim(media)) {
 		case "text/markdown":
 			markdown = weight(parameters)
 		case "text/html":
-			html = weight(parameters)
+			near = 3
+		case "text/*":
+			near = 2
+		case "*/*":
+			near = 1
+		}
+		if near > nearest {
+			html, nearest = weight(parameters), near
 		}
 	}
 	return markdown > 0 && markdown >= html
 }
 
-// weight reads the q of an element, in lower case, in thousandths, 1000 where there is none.
-// What has not its form weighs nothing.
+// weight reads the q of an element in thousandths, 1000 where there is none. What
+// has not its form weighs nothing.
 func weight(parameters []byte) int {
 	for p := range bytes.SplitSeq(parameters, []byte(";")) {
 		name, value, _ := bytes.Cut(trim(p), []byte("="))
-		if string(trim(name)) != "q" {
+		if !bytes.EqualFold(trim(name), []byte("q")) {
 			continue
 		}
 		whole, fraction, _ := bytes.Cut(trim(value), []byte("."))

@@ -130,7 +130,9 @@ func (s *Shell) pageTarget(ctx *fasthttp.RequestCtx) (target, path string, query
 	if query.Len() == 0 {
 		return path, path, &noQuery
 	}
-	return path + "?" + query.String(), path, query
+	// A path may have a '?' in it, written as an escape: what is asked for stands
+	// first, where no path begins.
+	return query.String() + " " + path, path, query
 }
 
 var noQuery fasthttp.Args

@@ -256,6 +256,48 @@ func TestParametersThatAPageDoesNotKnowMakeNoPage(t *testing.T) {
 	}
 }
 
+// An escaped '?' is part of a path, whatever was asked for before.
+func TestPathsWithAQuestionMarkAreOtherPaths(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t)})
+	for _, accept := range []string{"text/html", "text/markdown"} {
+		if r := s.get("/categories/general?kind=mcp", "Accept", accept); r.status != 200 {
+			t.Fatalf("status %d", r.status)
+		}
+		for _, path := range []string{"/categories/general%3Fkind=mcp", "/ring%3Fkind=mcp", "/kind=mcp%20/categories/general"} {
+			if r := s.get(path, "Accept", accept); r.status != 404 {
+				t.Errorf("%s as %s: status %d", path, accept, r.status)
+			}
+		}
+	}
+}
+
+// The page of a member who was removed says that, and no page leads there.
+func TestRemovedMembersAreGone(t *testing.T) {
+	ring := newRing(t)
+	s := serve(t, Config{Core: ring})
+	pages := []string{"/", "/ring", "/categories/general", "/members/alpha", "/embed?from=gamma"}
+	for _, target := range append(pages, "/members/beta", "/badge/beta.svg", "/embed?from=beta") {
+		for _, accept := range []string{"text/html", "text/markdown"} {
+			if r := s.get(target, "Accept", accept); r.status != 200 {
+				t.Fatalf("%s: status %d", target, r.status)
+			}
+		}
+	}
+	apply(t, ring, coretest.NewStep(&core.Removed{Stamp: (epoch + 3) * 1000, Member: "beta", Reason: "asked to"}, nil))
+	for _, accept := range []string{"text/html", "text/markdown", "*/*"} {
+		wantProblem(t, s.get("/members/beta", "Accept", accept), api.MemberRemoved)
+		for _, target := range pages {
+			if r := s.get(target, "Accept", accept); r.status != 200 || strings.Contains(r.body, "beta") || strings.Contains(r.body, "Beta") {
+				t.Errorf("%s as %s: status %d, and a member who is gone: %s", target, accept, r.status, r.body)
+			}
+		}
+	}
+	wantProblem(t, s.get("/badge/beta.svg"), api.UnknownMember)
+	if r := s.get("/embed?from=beta"); r.status != 200 || !strings.Contains(r.body, "Nobody in the ring is known as") {
+		t.Errorf("snippets for a member who is gone: %d %s", r.status, r.body)
+	}
+}
+
 // Pages are read while the ring and its clock move; each is of one position.
 func TestPagesUnderChange(t *testing.T) {
 	ring := newRing(t)
