@@ -46,6 +46,10 @@ var (
 
 // Widget is the script that members put on their pages, at the path that is
 // its own for ever. At /widget.js the same bytes are served until they change.
+// Each byte of it is sent to every visitor of every member, so this is said
+// here: it begins with the author's links, or three of its own where there are
+// none, and replaces them when the ring has answered with the neighbours' names.
+// Random stands beside the ring's name, so that the names have the width of two.
 var Widget = Asset{Path: named("/widget", "js", widget), Type: javaScript, Body: widget, Shared: true}
 
 // Assets lists every file there is.

@@ -1,4 +1,4 @@
-// <webring-online from="slug">: the way to the neighbours in the ring.
+// <webring-online from="slug">: neighbours in the ring.
 (() => {
   const own = document.currentScript?.src;
   const web = (u) => /^https?:/i.test(u);
@@ -10,10 +10,12 @@
   const css = `:host{display:block;color-scheme:light dark;min-block-size:4rem}
 :host([theme=light]){color-scheme:light}
 :host([theme=dark]){color-scheme:dark}
-nav{font:var(--webring-font,.9375rem/1.6 system-ui,sans-serif);color:var(--webring-text,light-dark(#211d16,#ece5d6));background:var(--webring-background,light-dark(#fffdf8,#1d1b15));border:1px solid var(--webring-border,#8a8170);padding:.25rem .75rem}
+nav{font:var(--webring-font,.9375rem/1.6 system-ui,sans-serif);color:var(--webring-text,light-dark(#211d16,#ece5d6));background:var(--webring-background,light-dark(#fffdf8,#1d1b15));border:1px solid var(--webring-border,#8a8170);padding:.25rem .75rem;position:relative}
 nav *{font:inherit;margin:0;padding:0}
-ul{display:grid;grid:auto/1fr auto 1fr;gap:.5rem;list-style:none}
+nav>:first-child{padding-inline-end:5rem}
+ul{display:grid;grid:auto/1fr 1fr;gap:.5rem;list-style:none}
 li{min-width:0}
+li:first-child{position:absolute;inset:.25rem .75rem auto auto}
 li:last-child{text-align:end}
 a,::slotted(a){display:inline-block;max-width:100%;min-height:24px;color:var(--webring-link,light-dark(#a8321a,#ff8f6b));overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
 a:focus-visible,::slotted(a:focus-visible){outline:3px solid;outline-offset:-3px}
@@ -39,7 +41,6 @@ a:focus-visible,::slotted(a:focus-visible){outline:3px solid;outline-offset:-3px
       if (this.shadowRoot) this.start();
     }
 
-    // Without an answer: the author's links, or three of ours.
     start() {
       const api = this.getAttribute("api"), from = this.getAttribute("from");
       const base = new URL(api ? api + "/" : ".", (!api && own) || document.baseURI).href.replace(/\/+$/, "/");
@@ -67,7 +68,7 @@ a:focus-visible,::slotted(a:focus-visible){outline:3px solid;outline-offset:-3px
     }
 
     list(href, names) {
-      return make("ul", { part: "list" }, ...["Previous", "Random", "Next"].map((word) => {
+      return make("ul", { part: "list" }, ...["Random", "Previous", "Next"].map((word) => {
         const to = word.replace("ious", "").toLowerCase(), name = names?.[to]?.name;
         const title = name ? word + ": " + name : word;
         return make("li", {}, make("a", { href: href(to), part: "link " + to, title }, title));

@@ -46,7 +46,8 @@ func (p Picture) point(position int, distance float64) (x, y string) {
 func unit(f float64) string { return strconv.FormatFloat(math.Round(f*10)/10, 'f', -1, 64) }
 
 // length is how long a ray is: the logarithm of what was paid, compared with the
-// most that anyone in the picture did.
+// most that anyone in the picture did. Where the fee is less than a dollar, none
+// turns inwards.
 func (p Picture) length(m Mark) float64 {
 	most := int64(2000)
 	for _, other := range p.Marks {
@@ -55,7 +56,7 @@ func (p Picture) length(m Mark) float64 {
 	if p.First != nil {
 		most = max(most, p.First.Total)
 	}
-	return 5 + (longest-5)*math.Log1p(float64(m.Total)/100-1)/math.Log(float64(most)/100)
+	return 5 + (longest-5)*math.Log(max(1, float64(m.Total)/100))/math.Log(float64(most)/100)
 }
 
 // ray is the path of one member's ray.
@@ -128,15 +129,16 @@ func (p Picture) thread(m Mark) string {
 }
 
 // stretch is the arc of the part of the ring that a page lists, or "" when that
-// is nothing or everything.
+// is nothing or everything. In a large ring it is as long as can be seen.
 func (p Picture) stretch() string {
 	if p.From == 0 || p.To-p.From+1 >= p.Members {
 		return ""
 	}
+	to := max(p.To, p.From+p.Members/linked)
 	x, y := p.point(p.From, radius-12)
-	endX, endY := p.point(p.To, radius-12)
+	endX, endY := p.point(to, radius-12)
 	wide := "0"
-	if 2*(p.To-p.From) > p.Members {
+	if 2*(to-p.From) > p.Members {
 		wide = "1"
 	}
 	r := unit(radius - 12)

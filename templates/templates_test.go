@@ -156,6 +156,22 @@ func TestPictures(t *testing.T) {
 	}
 }
 
+// Rays grow outwards with what was paid, also where the fee is a cent.
+func TestRaysPointOutwards(t *testing.T) {
+	p := Picture{Members: 4}
+	for _, total := range []int64{1, 50, 100, 101, 5000} {
+		p.Marks = append(p.Marks, Mark{Kind: "agent", Position: 1, Total: total})
+	}
+	before := 0.0
+	for _, m := range p.Marks {
+		if l := p.length(m); l < max(before, 5) || l > longest {
+			t.Errorf("%d cents: a ray of %f after one of %f", m.Total, l, before)
+		} else {
+			before = l
+		}
+	}
+}
+
 func TestASyntheticRingSaysSo(t *testing.T) {
 	p := page
 	p.Synthetic = true
