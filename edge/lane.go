@@ -62,8 +62,16 @@ const (
 	ends
 )
 
-// run serves the connection until it ends or is handed over.
+// run serves the connection until it ends or is handed over. A fault in what
+// reads requests costs this connection, and not the process.
 func (l *lane) run() {
+	defer l.s.lanes.leave(l)
+	defer func() {
+		if v := recover(); v != nil {
+			l.s.logPanic(v, nil, nil)
+			l.conn.Close()
+		}
+	}()
 	w, n, fate, expired := l.serve()
 	if fate == handOver {
 		var unread []byte
@@ -75,7 +83,6 @@ func (l *lane) run() {
 		l.conn.Close()
 	}
 	l.s.rest(w)
-	l.s.lanes.leave(l)
 }
 
 // serveSlowly reads with calls that block: for connections that are no sockets
@@ -111,10 +118,12 @@ func (l *lane) serveSlowly() (w *work, n int, f fate, expired bool) {
 }
 
 // unread says what becomes of a connection from which n bytes have been read
-// and no more can be. Fasthttp says so where somebody may hear it.
+// and no more can be. Fasthttp says so where somebody may hear it, and counts
+// half a request.
 func (l *lane) unread(n int, err error) (f fate, expired bool) {
-	if t, ok := err.(net.Error); ok && t.Timeout() && (n > 0 || !l.spoke) {
-		return handOver, true
+	t, ok := err.(net.Error)
+	if expired = ok && t.Timeout(); n > 0 || expired && !l.spoke {
+		return handOver, expired
 	}
 	return ends, false
 }

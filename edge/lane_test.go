@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -210,6 +211,37 @@ func TestAFieldThatCannotBeSentIsAnErrorOfOurs(t *testing.T) {
 		wantProblem(t, r, api.Internal)
 		wantFields(t, r, "Set-Cookie", "")
 	}
+}
+
+// A lane that fails in the middle of a request, as none should, fails alone.
+func TestAFaultInALaneEndsItsConnectionAlone(t *testing.T) {
+	out := &syncBuffer{}
+	broken, err := New(Config{Core: newRing(t), Log: slog.New(slog.NewTextHandler(out, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken.plain = nil
+	s := serveShell(t, broken, out)
+	for range 3 {
+		c := dial(t, s)
+		io.WriteString(c, "GET /api HTTP/1.1\r\nHost: x\r\n\r\n")
+		if b, err := io.ReadAll(c); len(b) > 0 || err != nil {
+			t.Errorf("%q, %v", b, err)
+		}
+	}
+	if r := s.do("HEAD", "/api", ""); r.status != 200 {
+		t.Errorf("afterwards: status %d", r.status)
+	}
+	if log := out.String(); strings.Count(log, "panic while answering") != 3 {
+		t.Errorf("the log says %s", log)
+	}
+	for range 1000 {
+		if s.lanes.count() == 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("%d lanes are in work", s.lanes.count())
 }
 
 // sink takes what is written.

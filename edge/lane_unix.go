@@ -33,7 +33,7 @@ func (l *lane) serve() (w *work, n int, f fate, expired bool) {
 				l.fd = -1
 				return false
 			case err != nil || got <= 0:
-				f = ends
+				f, expired = l.unread(n, err)
 				return true
 			}
 			if n, f = l.batch(w, n+got); f != goesOn {
