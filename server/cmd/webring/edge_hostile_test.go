@@ -168,25 +168,24 @@ func TestAnEdgeSaysWhenItIsBehind(t *testing.T) {
 	e.says(0, "fresh again")
 }
 
-// buildCore builds the module with further flags for the linker, and the guest
-// with some text replaced.
-func buildCore(t *testing.T, id, from, to string) []byte {
+// buildCore builds the module from sources of which one has some text replaced.
+func buildCore(t *testing.T, file, from, to string) []byte {
 	t.Helper()
 	dir := t.TempDir()
 	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	guest := filepath.Join(root, "wasm", "guest.go")
-	source, err := os.ReadFile(guest)
+	file = filepath.Join(root, file)
+	source, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Contains(source, []byte(from)) {
-		t.Fatalf("%s has no %q any more: this test must replace something else", guest, from)
+		t.Fatalf("%s has no %q any more: this test must replace something else", file, from)
 	}
-	bent := filepath.Join(dir, "guest.go")
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{guest: bent}})
+	bent := filepath.Join(dir, "bent.go")
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{file: bent}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +195,7 @@ func buildCore(t *testing.T, id, from, to string) []byte {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-overlay", filepath.Join(dir, "overlay.json"), "-trimpath", "-buildvcs=false",
-		"-ldflags", "-s -w -buildid="+id, "-o", filepath.Join(dir, "core.wasm"), "./wasm")
+		"-ldflags", "-s -w -buildid=", "-o", filepath.Join(dir, "core.wasm"), "./wasm")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOWASM=")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -209,23 +208,24 @@ func buildCore(t *testing.T, id, from, to string) []byte {
 	return code
 }
 
-// TestAnEdgeChangesItsCoreUnderLoad offers a running edge modules: another build
-// that answers as it should, and some that do not.
+// TestAnEdgeChangesItsCoreUnderLoad offers a running edge modules: one that says
+// something else where it may, and some that do not answer as they should.
 func TestAnEdgeChangesItsCoreUnderLoad(t *testing.T) {
 	t.Parallel()
-	const answers = "reply = core.Call(op, arg, in[:size])"
+	const guest, answers = "wasm/guest.go", "reply = core.Call(op, arg, in[:size])"
+	const said, says = "A ring of agents", "A loop of agents"
 	var good, traps, lies []byte
 	var builds sync.WaitGroup
-	builds.Go(func() { good = buildCore(t, "another", answers, answers) })
+	builds.Go(func() { good = buildCore(t, "core/api/directory.go", said, says) })
 	builds.Go(func() {
-		traps = buildCore(t, "traps", answers, `if op == abi.OpServe {
+		traps = buildCore(t, guest, answers, `if op == abi.OpServe {
 		panic("trap")
 	}
 	`+answers)
 	})
 	builds.Go(func() {
 		// The status is the first number of a response, after the head of the reply.
-		lies = buildCore(t, "lies", answers, answers+`
+		lies = buildCore(t, guest, answers, answers+`
 	if op == abi.OpServe {
 		reply[25]++
 	}`)
@@ -252,6 +252,9 @@ func TestAnEdgeChangesItsCoreUnderLoad(t *testing.T) {
 		if log := e.log.String()[mark:]; !strings.Contains(log, "refused; going on with the core at hand") || build() != before {
 			t.Errorf("%s: %s\n%s", rule, build(), log)
 		}
+		if got := string(e.get("/api").Body); !strings.Contains(got, said) {
+			t.Errorf("%s: the directory is %s", rule, got)
+		}
 		h.join(rule)
 		h.sign()
 		h.reached(e)
@@ -276,8 +279,8 @@ func TestAnEdgeChangesItsCoreUnderLoad(t *testing.T) {
 	mark := len(e.log.String())
 	h.sign()
 	e.says(mark, "another core answers from now on")
-	if build() == own {
-		t.Errorf("the build is still %s", own)
+	if got := string(e.get("/api").Body); build() == own || !strings.Contains(got, says) {
+		t.Errorf("the build %s, that was %s, says %s", build(), own, got)
 	}
 	h.join("after")
 	h.sign()
