@@ -283,6 +283,60 @@ func TestOneSiteIsAskedSoManyTimesAMinute(t *testing.T) {
 	}
 }
 
+// TestManyNamesOfOneAddress has names without end lead to one machine, as its
+// enemy can: it is asked no more often for that.
+func TestManyNamesOfOneAddress(t *testing.T) {
+	for name, h := range map[string]http.HandlerFunc{
+		"on kept connections": nil,
+		"on a connection each": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Connection", "close")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, other := listen(t, "127.0.0.1:0", h), "127.0.0.1"
+			addresses := map[string][]string{}
+			for i := range 20 {
+				addresses[fmt.Sprintf("site%d.com", i)] = []string{other}
+			}
+			c := newClient(Config{Resolver: names(t, addresses), Limits: Limits{PerAddress: 7}}, l.port)
+			c.dialer.ControlContext = nil
+			for i := range 40 {
+				_, err := get(t, c, fmt.Sprintf("http://site%d.com:%d/", i%20, l.port))
+				var busy *Busy
+				if i < 7 && err != nil || i >= 7 && (!errors.As(err, &busy) || busy.RetryAfter <= 0 || busy.RetryAfter > time.Minute) {
+					t.Errorf("request %d: %v", i, err)
+				}
+			}
+			if n := l.reached.Load(); n != 7 {
+				t.Errorf("asked %d times", n)
+			}
+		})
+	}
+}
+
+func TestAddressesAreCountedBySiteOfTheirOwner(t *testing.T) {
+	l := newLimiter(Limits{PerAddress: 2})
+	to := func(address string) bool {
+		return l.to(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))) == nil
+	}
+	if !to("8.8.8.8:80") || !to("[::ffff:8.8.8.8]:443") || to("8.8.8.8:80") || !to("8.8.8.9:80") {
+		t.Error("an IPv4 address is counted by itself")
+	}
+	if !to("[2606:4700::1]:80") || !to("[2606:4700::2]:80") || to("[2606:4700::3]:80") || !to("[2606:4700:0:1::1]:80") {
+		t.Error("an IPv6 address is counted by its /64")
+	}
+	for i := range 2 * maxAddresses {
+		to(fmt.Sprintf("10.%d.%d.1:80", i>>8, i&255))
+	}
+	if len(l.addresses) > maxAddresses {
+		t.Errorf("%d addresses are counted", len(l.addresses))
+	}
+	l.ends = time.Now()
+	if !to("8.8.8.8:80") || len(l.addresses) != 1 {
+		t.Error("the next minute begins anew")
+	}
+}
+
 // TestRedirectsCountAsRequests: else a site that redirects is asked four times as
 // often as a limit says.
 func TestRedirectsCountAsRequests(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -164,7 +165,7 @@ func (c *Client) once(ctx context.Context, u *url.URL, r Request) (*Response, st
 	if r.Accept != "" {
 		req.Header.Set("Accept", r.Accept)
 	}
-	resp, err := c.transport.RoundTrip(req)
+	resp, err := c.send(req)
 	if err != nil {
 		return nil, "", err
 	}
@@ -194,6 +195,29 @@ func (c *Client) once(ctx context.Context, u *url.URL, r Request) (*Response, st
 		got.Body, got.Truncated = body[:limit], true
 	}
 	return got, "", nil
+}
+
+// send sends a request, unless enough were sent to the address that it leads to.
+func (c *Client) send(req *http.Request) (*http.Response, error) {
+	if _, mapped := c.mapped(req.URL.Hostname()); mapped {
+		return c.transport.RoundTrip(req)
+	}
+	var refused error
+	ctx := httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
+		// Only now is it known where a name leads. Nothing was sent, and nothing
+		// can be on a closed connection.
+		if refused = c.limits.to(got.Conn.RemoteAddr()); refused != nil {
+			got.Conn.Close()
+		}
+	}})
+	resp, err := c.transport.RoundTrip(req.WithContext(ctx))
+	if refused != nil {
+		if err == nil { // it spoke before it was asked
+			resp.Body.Close()
+		}
+		return nil, refused
+	}
+	return resp, err
 }
 
 // maxPacked is by how much a body may be longer as it comes than decoded.

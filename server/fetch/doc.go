@@ -14,7 +14,7 @@
 //     registrable domain and never from https to http, a bounded time for each
 //     step and for the whole;
 //   - how often: sockets in all and for each site, and requests a minute for each
-//     site, so that nobody can aim the origin at a third party.
+//     site and each address, so that nobody can aim the origin at a third party.
 //
 // Errors say what kind of thing went wrong, never what was found at an address:
 // a refused address and a closed port look alike.

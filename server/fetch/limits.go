@@ -2,6 +2,8 @@ package fetch
 
 import (
 	"context"
+	"net"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -9,7 +11,7 @@ import (
 )
 
 // Limits of a client. A zero field stands for its default; a negative PerMinute
-// for no limit.
+// or PerAddress for no limit.
 type Limits struct {
 	// InAll and PerSite are fetches at the same time. By default 64 and 4.
 	InAll, PerSite int
@@ -17,19 +19,28 @@ type Limits struct {
 	// followed being one. By default 120: five scorings, or one of a site that
 	// does nothing but redirect.
 	PerMinute int
+	// PerAddress is requests to one address in a minute, an IPv6 address being
+	// its /64. By default 300. Names cost nothing, and whoever has many may have
+	// them all lead to somebody else's machine. Many sites share an address
+	// honestly, so it is more than PerMinute.
+	PerAddress int
 }
 
-// maxSites bounds how many sites are counted at a time.
-const maxSites = 4096
+// maxSites and maxAddresses bound how many are counted at a time.
+const (
+	maxSites     = 4096
+	maxAddresses = 4 * maxSites
+)
 
 // limiter gives places. Sites nobody asks for are forgotten.
 type limiter struct {
 	limits Limits
 	all    *semaphore.Weighted
 
-	mu    sync.Mutex
-	ends  time.Time // of the minute that is counted
-	sites map[string]*siteLimit
+	mu        sync.Mutex
+	ends      time.Time // of the minute that is counted
+	sites     map[string]*siteLimit
+	addresses map[netip.Prefix]int // requests in this minute
 }
 
 type siteLimit struct {
@@ -48,7 +59,10 @@ func newLimiter(l Limits) *limiter {
 	if l.PerMinute == 0 {
 		l.PerMinute = 120
 	}
-	return &limiter{limits: l, all: semaphore.NewWeighted(int64(l.InAll)), sites: map[string]*siteLimit{}}
+	if l.PerAddress == 0 {
+		l.PerAddress = 300
+	}
+	return &limiter{limits: l, all: semaphore.NewWeighted(int64(l.InAll)), sites: map[string]*siteLimit{}, addresses: map[netip.Prefix]int{}}
 }
 
 // enter waits for a place, first among those of the site, so that a slow site
@@ -79,15 +93,7 @@ func (l *limiter) count(site string) (*siteLimit, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	if !now.Before(l.ends) {
-		l.ends = now.Add(time.Minute)
-		for name, s := range l.sites {
-			s.sent = 0
-			if s.users == 0 {
-				delete(l.sites, name)
-			}
-		}
-	}
+	l.turn(now)
 	s := l.sites[site]
 	if s == nil {
 		if len(l.sites) >= maxSites {
@@ -101,6 +107,44 @@ func (l *limiter) count(site string) (*siteLimit, error) {
 	}
 	s.users++
 	return s, nil
+}
+
+// turn begins a new minute when the last has ended. The caller holds mu.
+func (l *limiter) turn(now time.Time) {
+	if now.Before(l.ends) {
+		return
+	}
+	l.ends = now.Add(time.Minute)
+	clear(l.addresses)
+	for name, s := range l.sites {
+		s.sent = 0
+		if s.users == 0 {
+			delete(l.sites, name)
+		}
+	}
+}
+
+// to counts a request that is about to be sent to an address.
+func (l *limiter) to(address net.Addr) error {
+	at, err := netip.ParseAddrPort(address.String())
+	if err != nil {
+		return errForbidden
+	}
+	a := at.Addr().Unmap().WithZone("")
+	network := netip.PrefixFrom(a, a.BitLen())
+	if a.Is6() {
+		network = netip.PrefixFrom(a, 64).Masked()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	l.turn(now)
+	sent, known := l.addresses[network]
+	if l.limits.PerAddress >= 0 && sent >= l.limits.PerAddress || !known && len(l.addresses) >= maxAddresses {
+		return &Busy{RetryAfter: max(0, l.ends.Sub(now))}
+	}
+	l.addresses[network] = sent + 1
+	return nil
 }
 
 // request counts one to s. The caller holds mu.
