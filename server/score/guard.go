@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,9 @@ const (
 	passFor = 10 * time.Minute
 	failFor = time.Minute
 
+	// crowded is when a client may come back that has too much under way.
+	crowded = 5 * time.Second
+
 	// Each entry is a few hundred bytes.
 	maxCached  = 4096
 	maxClients = 4096
@@ -31,14 +35,17 @@ type Limits struct {
 	// PerClient and InAll are questions a minute. By default 30, and 40: with
 	// three tries each, what the strictest known service allows.
 	PerClient, InAll int
+	// AtOnce is how many questions of one client may be under way; by default 4.
+	// A scorer has room for so many, and a slow site holds its place for long.
+	AtOnce int
 	// Ask is the longest that one question may take; by default 15 s.
 	Ask time.Duration
 }
 
 // Guard stands before a [Scorer]. It remembers scores (passing ones for ten
 // minutes, others for one, errors never), lets all who ask about one site at
-// the same time share one answer, limits the questions of each client and of
-// all together, and leaves a service alone for half a minute when five
+// the same time share one answer, limits the questions of each client, in a
+// minute and at the same time, and of all together, and leaves a service alone for half a minute when five
 // questions in a row found it unavailable. It is safe for concurrent use.
 //
 // A service that fails at one site cannot be told from one that fails at all,
@@ -61,6 +68,9 @@ type shared struct {
 	breaker *gobreaker.CircuitBreaker[Result]
 	opened  atomic.Int64 // when the breaker opened last, Unix nanoseconds
 	streak  streak
+
+	mu       sync.Mutex
+	underWay map[string]int // questions, by client
 }
 
 // NewGuard guards scorer.
@@ -74,6 +84,9 @@ func NewGuard(scorer Scorer, limits Limits) *Guard {
 	if limits.InAll == 0 {
 		limits.InAll = 40
 	}
+	if limits.AtOnce == 0 {
+		limits.AtOnce = 4
+	}
 	if limits.Ask == 0 {
 		limits.Ask = 15 * time.Second
 	}
@@ -82,6 +95,8 @@ func NewGuard(scorer Scorer, limits Limits) *Guard {
 		limits:  limits,
 		answers: newMemory[Result](maxCached),
 		window:  newWindow(time.Minute, limits.PerClient, limits.InAll),
+
+		underWay: map[string]int{},
 	}
 	s.breaker = gobreaker.NewCircuitBreaker[Result](gobreaker.Settings{
 		Timeout:      openFor,
@@ -137,15 +152,43 @@ func (g *Guard) Score(ctx context.Context, client, url string) (Result, error) {
 			return Result{}, unavailable(wait, errors.New("too many questions in all of this kind"))
 		}
 	}
+	if !g.begin(client) {
+		return Result{}, unavailable(crowded, errors.New("the client has as many questions under way as it may"))
+	}
 	asked := g.flight.DoChan(url, func() (any, error) { return g.ask(client, url) })
 	select {
 	case answer := <-asked:
+		g.end(client)
 		if answer.Err != nil {
 			return Result{}, answer.Err
 		}
 		return answer.Val.(Result), nil
 	case <-ctx.Done():
+		// Going away does not free the place that the question holds.
+		go func() {
+			<-asked
+			g.end(client)
+		}()
 		return Result{}, fmt.Errorf("score: %w", context.Cause(ctx))
+	}
+}
+
+// begin counts a question of a client that is under way, if it may be.
+func (g *shared) begin(client string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.limits.AtOnce >= 0 && g.underWay[client] >= g.limits.AtOnce {
+		return false
+	}
+	g.underWay[client]++
+	return true
+}
+
+func (g *shared) end(client string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.underWay[client]--; g.underWay[client] == 0 {
+		delete(g.underWay, client)
 	}
 }
 

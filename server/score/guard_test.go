@@ -27,7 +27,7 @@ func always(score int, err error) *asker {
 	return &asker{answer: func(context.Context, string) (Result, error) { return Result{Score: score}, err }}
 }
 
-var open = Limits{PerClient: -1, InAll: -1}
+var open = Limits{PerClient: -1, InAll: -1, AtOnce: -1}
 
 func TestPassesAreKeptTenMinutesFailsOneErrorsNever(t *testing.T) {
 	for _, c := range []struct {
@@ -370,6 +370,44 @@ func TestLimitsPerClientAndInAll(t *testing.T) {
 		time.Sleep(time.Minute)
 		if err := ask("a"); err != nil {
 			t.Errorf("a minute later: %v", err)
+		}
+	})
+}
+
+// TestOneClientHoldsFewPlaces has a client name slow sites, and hang up.
+func TestOneClientHoldsFewPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		a := &asker{answer: func(context.Context, string) (Result, error) {
+			<-release
+			return Result{Score: 72}, nil
+		}}
+		g := NewGuard(a, Limits{PerClient: -1, InAll: -1, AtOnce: 3})
+		gone, hangUp := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for i := range 3 {
+			wg.Go(func() { g.Score(gone, "greedy", fmt.Sprint("https://slow.com/", i)) })
+		}
+		synctest.Wait()
+		hangUp()
+		wg.Wait()
+		for i := range 10 {
+			var u *Unavailable
+			if _, err := g.Score(t.Context(), "greedy", fmt.Sprint("https://slow.com/more/", i)); !errors.As(err, &u) || u.RetryAfter != crowded || a.asked.Load() != 3 {
+				t.Errorf("%v, asked %d times", err, a.asked.Load())
+			}
+		}
+		wg.Go(func() {
+			if _, err := g.Score(t.Context(), "modest", "https://a.com/"); err != nil {
+				t.Errorf("modest: %v", err)
+			}
+		})
+		synctest.Wait()
+		close(release)
+		wg.Wait()
+		synctest.Wait()
+		if _, err := g.Score(t.Context(), "greedy", "https://b.com/"); err != nil || len(g.underWay) != 0 {
+			t.Errorf("afterwards: %v, under way %v", err, g.underWay)
 		}
 	})
 }

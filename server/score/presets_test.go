@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -66,6 +67,7 @@ var alike = map[string][]standIn{
 	"moved":    {{302, map[string]string{"Location": "https://evil.com/"}, ``}},
 	"refused":  {{422, nil, `{}`}},
 	"away":     {{202, map[string]string{"Location": "https://evil.com/scan/1"}, `{}`}},
+	"slow":     {{0, nil, ``}},
 	"for ever": {{202, map[string]string{"Location": "/scan/1", "Retry-After": "20"}, `{}`}},
 }
 
@@ -74,14 +76,21 @@ var alike = map[string][]standIn{
 func presetAt(t *testing.T, name string, script []standIn) (*remote, *service, *[]string) {
 	t.Helper()
 	var calls []string
+	var mu sync.Mutex // of calls: one that was given up may not have ended
 	var s *service
 	s = serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
+		mu.Lock()
 		calls = append(calls, strings.TrimSpace(r.Method+" "+r.RequestURI+" "+string(body)))
+		mu.Unlock()
 		if r.Header.Get("Authorization") != "Bearer key" {
 			t.Errorf("%s came without its key", r.RequestURI)
 		}
 		answer := script[min(int(s.asked.Load()), len(script))-1]
+		if answer.status == 0 {
+			<-r.Context().Done() // until nobody waits any more
+			return
+		}
 		for field, value := range answer.header {
 			w.Header().Set(field, value)
 		}
@@ -109,6 +118,9 @@ func TestPresetsAgainstTheirServices(t *testing.T) {
 				t.Run(name+" "+situation, func(t *testing.T) {
 					r, s, calls := presetAt(t, name, script)
 					r.timing.all = 3 * time.Second
+					if situation == "slow" {
+						r.timing.attempt = 20 * time.Millisecond
+					}
 					got, err := r.Score(t.Context(), site)
 					var not *NotScorable
 					var pending *Pending
@@ -133,7 +145,7 @@ func TestPresetsAgainstTheirServices(t *testing.T) {
 					if !ok || err != nil && got != (Result{}) {
 						t.Errorf("%+v, %v after %q", got, err, *calls)
 					}
-					if s.asked.Load() > maxCalls {
+					if n := s.asked.Load(); n > maxCalls || situation == "slow" && n != tries {
 						t.Errorf("asked %d times", s.asked.Load())
 					}
 				})

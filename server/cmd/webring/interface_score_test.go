@@ -122,27 +122,43 @@ func TestInterfaceScore(t *testing.T) {
 			t.Errorf("the service was asked %d times", n)
 		}
 	})
+	// Five failures in a row would keep this client away, so others come between.
 	for _, q := range []struct {
 		rule   string
 		status int
 		body   string
 		header map[string]string
+		want   int
 		code   string
 		retry  string // Retry-After, "" for any
+		asked  int
 	}{
-		{"still at work", 202, `{}`, map[string]string{"Retry-After": "17"}, "score_pending", "17"},
-		{"down", 503, ``, map[string]string{"Retry-After": "600"}, "score_unavailable", "600"},
-		{"broken", 500, `oops`, nil, "score_unavailable", ""},
-		{"no JSON", 200, `<html>`, nil, "score_unavailable", ""},
-		{"out of range", 200, `{"score":101}`, nil, "score_unavailable", ""},
+		{"still at work", 202, `{}`, map[string]string{"Retry-After": "17"}, 503, "score_pending", "17", 1},
+		{"down", 503, ``, map[string]string{"Retry-After": "600"}, 503, "score_unavailable", "600", 1},
+		{"broken", 500, `oops`, nil, 503, "score_unavailable", "", 1},
+		{"no JSON", 200, `<html>`, nil, 503, "score_unavailable", "", 1},
+		{"out of range", 200, `{"score":101}`, nil, 503, "score_unavailable", "", 1},
+		{"no score for this site", 200, `{"score":null}`, nil, 422, "agentic_score_too_low", "", 1},
+		{"busy", 429, `{}`, map[string]string{"Retry-After": "77"}, 503, "score_unavailable", "77", 1},
+		{"busy without a word", 429, ``, nil, 503, "score_unavailable", "", 3},
+		{"too large", 200, `{"score":90,"pad":"` + strings.Repeat("x", 2<<20) + `"}`, nil, 503, "score_unavailable", "", 1},
+		{"moved", 302, ``, map[string]string{"Location": s.URL + "/score"}, 503, "score_unavailable", "", 1},
+		{"never scanned", 404, `{}`, nil, 422, "agentic_score_too_low", "", 1},
+		{"a bad target", 422, `{}`, nil, 422, "invalid_url", "", 1},
 	} {
-		t.Run("503 "+q.code+" with Retry-After: "+q.rule, func(t *testing.T) {
+		t.Run(strconv.Itoa(q.want)+" "+q.code+": "+q.rule, func(t *testing.T) {
 			o := o.in(t)
 			s.says(q.status, q.body, q.header)
 			r := o.post("/api/register", site(strings.ReplaceAll(strings.ToLower(q.rule), " ", "-")))
-			o.refused(r, 503, q.code)
-			if got := r.Header.Get("Retry-After"); got == "" || q.retry != "" && got != q.retry {
+			doc := o.refused(r, q.want, q.code)
+			if got := r.Header.Get("Retry-After"); q.want == 503 && (got == "" || q.retry != "" && got != q.retry) {
 				t.Errorf("Retry-After %q, want %q", got, q.retry)
+			}
+			if q.code == "agentic_score_too_low" && (at(t, doc, "score") != nil || !strings.Contains(at(t, doc, "detail").(string), s.URL)) {
+				t.Errorf("it does not say where to have the site scanned: %v", doc)
+			}
+			if n := s.questions(); n != q.asked {
+				t.Errorf("the service was asked %d times, want %d", n, q.asked)
 			}
 		})
 	}
