@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log"
 	"os"
 )
 
@@ -25,7 +26,7 @@ func commands() []command {
 		{"score", "score [--json] [--dev --fetch-map HOST=ADDR:PORT] URL", "scan a site and print its readiness report", scoreSite},
 		{"members", "members [--data DIR] list | show SLUG | remove SLUG --reason TEXT [--redact]", "list, show or remove members of the running origin", members},
 		{"payments", "payments [--data DIR] list [--all] | show ID | scan [--since 720h] | adjust TRANSACTION --credit SLUG | --void | --unclaimed --reason TEXT", "look at payments, find money without an event, put one right", payments},
-		{"backup", "backup [--data DIR] FILE", "write ledger and keys of the running origin into a file, while it serves", backupOrigin},
+		{"backup", "backup [--data DIR] FILE", "write ledger, keys and members' reports of the running origin into a file, while it serves", backupOrigin},
 		{"restore", "restore [--data DIR] FILE --from URL | --alone", "make a data folder of a backup, and of what an edge has beyond it", restoreOrigin},
 		{"verify", "verify [--data DIR] [--chain] | verify FILE", "recompute everything from the events, of the running origin, a data folder or a backup", verifyOrigin},
 		{"version", "version [--data DIR]", "print versions, and the state of the running origin", version},
@@ -33,6 +34,7 @@ func commands() []command {
 }
 
 func main() {
+	log.SetOutput(packagesLog{os.Stderr})
 	err := run(os.Args[1:], os.Stdout)
 	switch {
 	case err == nil:
