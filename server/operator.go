@@ -16,6 +16,7 @@ import (
 	"webring/core"
 	"webring/server/ledger"
 	"webring/server/paid"
+	"webring/server/score/report"
 )
 
 // Operator is the running origin as its operator sees it: HTTP on a socket in
@@ -26,7 +27,9 @@ type Operator struct {
 	Payments *paid.Service
 	// Keys are the files that a backup holds beside the ledger: paths by name.
 	Keys map[string]string
-	Log  *slog.Logger
+	// Reports are the readiness reports that are served here.
+	Reports *report.Store
+	Log     *slog.Logger
 }
 
 // Status is what `webring version` shows of a running origin.
@@ -202,7 +205,12 @@ func (o *Operator) remove(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	slug := r.PathValue("slug")
+	shown := o.reportOf(slug)
 	err := o.removeWhenFree(r.Context(), slug, req)
+	if err == nil && req.Redact {
+		// It names the site, which is to be nowhere any more.
+		err = o.Reports.Remove(shown)
+	}
 	switch {
 	case errors.Is(err, core.ErrEvent):
 		http.Error(w, "the slug or the reason is beyond its limits", http.StatusBadRequest)
@@ -219,6 +227,17 @@ func (o *Operator) remove(w http.ResponseWriter, r *http.Request) {
 		o.Log.Info("member removed", "member", slug, "redacted", req.Redact)
 		o.member(w, r)
 	}
+}
+
+// reportOf is the id of the report that a member's score rests on, if it is one
+// of those that are served here.
+func (o *Operator) reportOf(slug string) (id string) {
+	o.Ledger.View(func(v *ledger.View) {
+		if at, ok := v.State().BySlug([]byte(slug)); ok {
+			_, id, _ = strings.Cut(strings.Clone(v.State().Member(at).Report), ReportsPath)
+		}
+	})
+	return id
 }
 
 // removalWait is how long a removal waits for open payments. They end within

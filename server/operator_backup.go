@@ -19,18 +19,18 @@ type Verified struct {
 // backup streams. A stream that breaks lacks its end, by which whoever reads it
 // knows.
 func (o *Operator) backup(w http.ResponseWriter, _ *http.Request) {
-	var files []backup.File
+	var keys []backup.File
 	for name, path := range o.Keys {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			o.failed(w, "reading a key for a backup", err)
 			return
 		}
-		files = append(files, backup.File{Name: name, Data: data})
+		keys = append(keys, backup.File{Name: name, Data: data})
 	}
-	slices.SortFunc(files, func(a, b backup.File) int { return slices.Compare([]byte(a.Name), []byte(b.Name)) })
+	slices.SortFunc(keys, func(a, b backup.File) int { return slices.Compare([]byte(a.Name), []byte(b.Name)) })
 	w.Header().Set("Content-Type", "application/x-tar")
-	if err := backup.Write(w, o.Ledger, files); err != nil {
+	if err := backup.Write(w, o.Ledger, keys, o.Reports.Kept); err != nil {
 		o.Log.Error("backup not finished", "err", err)
 		panic(http.ErrAbortHandler)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -22,6 +23,7 @@ import (
 	"webring/server/ledger"
 	"webring/server/mpp"
 	"webring/server/paid"
+	"webring/server/score/report"
 )
 
 // listen serves the operator on its socket and gives a client of it.
@@ -279,10 +281,16 @@ func TestRemovalThatIsGivenUpOpensTheMember(t *testing.T) {
 }
 
 // Redaction leaves the member's words nowhere: not in the reservation that paid
-// for it, nor in its answer, nor in one that came to nothing before.
+// for it, nor in its answer, nor in one that came to nothing before. The report
+// on its site goes, too.
 func TestRedactionLeavesNoWords(t *testing.T) {
 	o := newOrigin(t)
 	ask := o.listen()
+	scanned := &report.Report{URL: "https://ada.dev/", Score: 72}
+	if err := o.operator.Reports.Put(scanned); err != nil {
+		t.Fatal(err)
+	}
+	o.scorer.report = base + server.ReportsPath + scanned.ID
 	o.coin.becomes(mpp.Failed)
 	first := paid.Call{Operation: paid.OpRegister, Body: []byte(ada), Secure: true, Authorization: []string{o.credential(paid.OpRegister, ada)}}
 	if a := o.service.Handle(context.Background(), first); a.Status != 402 {
@@ -301,6 +309,9 @@ func TestRedactionLeavesNoWords(t *testing.T) {
 	}
 	if keys := o.holding("Words of a member"); len(keys) > 0 {
 		t.Errorf("words are left in %v", keys)
+	}
+	if _, err := o.operator.Reports.Get(scanned.ID); !errors.Is(err, report.ErrNotFound) {
+		t.Errorf("the report: %v", err)
 	}
 	a := o.service.Handle(context.Background(), call)
 	if a.Status != 409 || !bytes.Contains(a.Body, []byte(`"outcome":"applied"`)) {

@@ -19,6 +19,7 @@ import (
 	"webring/server/mpp"
 	"webring/server/paid"
 	"webring/server/score"
+	"webring/server/score/report"
 )
 
 const (
@@ -79,12 +80,13 @@ type origin struct {
 	books    *ledger.Ledger
 	service  *paid.Service
 	operator *server.Operator
+	scorer   *always
 	turns    chan struct{} // holds a token after turns of the writer
 }
 
 func newOrigin(t *testing.T) *origin {
 	t.Helper()
-	o := &origin{t: t, coin: &coin{state: mpp.Settled}, store: memstore.New(), turns: make(chan struct{}, 1)}
+	o := &origin{t: t, coin: &coin{state: mpp.Settled}, store: memstore.New(), scorer: &always{score: 72}, turns: make(chan struct{}, 1)}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	var err error
 	o.books, err = ledger.Open(ledger.Config{Store: o.store, HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: 5000, Now: func() time.Time {
@@ -102,7 +104,7 @@ func newOrigin(t *testing.T) *origin {
 		_, err := tx.Append(&core.Rules{Stamp: tx.Stamp(), Name: "Test Ring", BaseURL: base, Fee: 100, MinBid: 100, Grace: 1, Decay: 1}, nil)
 		return err
 	})
-	o.service, err = paid.New(paid.Config{Ledger: o.books, Methods: []paid.Method{o.coin}, Scorer: always(72), Realm: "ring.example",
+	o.service, err = paid.New(paid.Config{Ledger: o.books, Methods: []paid.Method{o.coin}, Scorer: o.scorer, Realm: "ring.example",
 		Keys: mpp.Keys{Current: make([]byte, 32)}, Now: time.Now, Log: quiet})
 	if err != nil {
 		t.Fatal(err)
@@ -112,14 +114,21 @@ func newOrigin(t *testing.T) *origin {
 		cancel()
 		o.service.Close(ended)
 	})
-	o.operator = &server.Operator{Ledger: o.books, Payments: o.service, Log: quiet}
+	reports, err := report.Open(t.TempDir(), func(*report.Report) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.operator = &server.Operator{Ledger: o.books, Payments: o.service, Reports: reports, Log: quiet}
 	return o
 }
 
-type always int
+type always struct {
+	score  int
+	report string
+}
 
-func (s always) Score(context.Context, string, string) (score.Result, error) {
-	return score.Result{Score: int(s), Provider: "test"}, nil
+func (s *always) Score(context.Context, string, string) (score.Result, error) {
+	return score.Result{Score: s.score, Report: s.report, Provider: "test"}, nil
 }
 
 // do runs fn in the writer.

@@ -13,7 +13,7 @@ import (
 )
 
 func TestReportsInTheirForms(t *testing.T) {
-	store, err := report.Open(t.TempDir())
+	store, err := report.Open(t.TempDir(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

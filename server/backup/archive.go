@@ -20,8 +20,9 @@ import (
 var ErrDamaged = errors.New("backup: the file is damaged or incomplete")
 
 const (
-	rowsFolder = "rows/"
-	endName    = "end"
+	rowsFolder    = "rows/"
+	reportsFolder = "reports/"
+	endName       = "end"
 	// pieceSize is about how many bytes of rows one entry holds, and maxEntry
 	// the most that is read as one.
 	pieceSize = 1 << 20
@@ -30,14 +31,16 @@ const (
 
 // File is a small file that is kept beside the ledger.
 type File struct {
-	Name string // one word
+	Name string // one word; the id of a report
 	Data []byte
 }
 
-// Write writes a backup of the ledger and the files. The ledger may be in use.
-func Write(w io.Writer, l *ledger.Ledger, files []File) error {
+// Write writes a backup of the ledger, the keys, and what reports gives, which
+// is asked when the rows are written: no member of these can rest on a report
+// that is not there yet. The ledger may be in use.
+func Write(w io.Writer, l *ledger.Ledger, keys []File, reports func(add func(id string, text []byte) error) error) error {
 	a := archiver{tar: tar.NewWriter(w), sum: sha256.New(), at: time.Now()}
-	for _, f := range files {
+	for _, f := range keys {
 		if err := a.entry(f.Name, f.Data); err != nil {
 			return err
 		}
@@ -60,6 +63,9 @@ func Write(w io.Writer, l *ledger.Ledger, files []File) error {
 		return err
 	}
 	if err := flush(); err != nil {
+		return err
+	}
+	if err := reports(func(id string, text []byte) error { return a.entry(reportsFolder+id, text) }); err != nil {
 		return err
 	}
 	if err := a.entry(endName, []byte(hex.EncodeToString(a.sum.Sum(nil))+"\n")); err != nil {
@@ -90,22 +96,22 @@ func appendBlock(dst, block []byte) []byte {
 
 // Reader reads a backup from its beginning to its end.
 type Reader struct {
-	tar   *tar.Reader
-	sum   hash.Hash
-	file  func(File) error
-	piece []byte
-	ended bool
+	tar         *tar.Reader
+	sum         hash.Hash
+	key, report func(File) error
+	piece       []byte
+	ended       bool
 }
 
-// Read begins to read a backup. Each file beside the ledger is given to file,
-// before the first row. Nothing may be believed before [Reader.Next] has said
-// that there is no more.
-func Read(r io.Reader, file func(File) error) *Reader {
-	return &Reader{tar: tar.NewReader(r), sum: sha256.New(), file: file}
+// Read begins to read a backup. Each key is given to key, and each report to
+// report, by the calls of [Reader.Next]. Nothing may be believed before that has
+// said that there is no more.
+func Read(r io.Reader, key, report func(File) error) *Reader {
+	return &Reader{tar: tar.NewReader(r), sum: sha256.New(), key: key, report: report}
 }
 
 // Next gives the next row, until there is no more and the whole file has proved
-// to be what was written. Its errors wrap [ErrDamaged], or are those of file.
+// to be what was written. Its errors wrap [ErrDamaged], or are those of key and report.
 func (r *Reader) Next() (row ledger.Row, more bool, err error) {
 	for len(r.piece) == 0 {
 		if r.ended {
@@ -124,7 +130,7 @@ func (r *Reader) Next() (row ledger.Row, more bool, err error) {
 	return row, true, nil
 }
 
-// entry reads one entry: rows, a file, or the end.
+// entry reads one entry: rows, a key, a report, or the end.
 func (r *Reader) entry() error {
 	h, err := r.tar.Next()
 	if err != nil {
@@ -150,10 +156,12 @@ func (r *Reader) entry() error {
 	case strings.HasPrefix(h.Name, rowsFolder):
 		r.piece = data
 		return nil
+	case strings.HasPrefix(h.Name, reportsFolder):
+		return r.report(File{h.Name[len(reportsFolder):], data})
 	case h.Name == "" || h.Name[0] == '.' || strings.ContainsAny(h.Name, `/\`):
 		return fmt.Errorf("%w: entry %q", ErrDamaged, h.Name)
 	}
-	return r.file(File{h.Name, data})
+	return r.key(File{h.Name, data})
 }
 
 func cutBlock(b []byte) (block, rest []byte, ok bool) {

@@ -18,6 +18,7 @@ import (
 	"webring/server/ledger/badgerstore"
 	"webring/server/paid"
 	"webring/server/publish"
+	readiness "webring/server/score/report"
 )
 
 // backupOrigin asks the running origin for a backup. The file has its name only
@@ -60,13 +61,14 @@ func backupOrigin(args []string, out io.Writer) error {
 	if err := errors.Join(f.Sync(), os.Rename(f.Name(), path), syncFolder(filepath.Dir(path))); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%s holds %d rows and the keys; whoever reads it can sign as this origin\n", path, rows)
+	_, err = fmt.Fprintf(out, "%s holds %d rows, the keys, and what members' scores rest on; whoever reads it can sign as this origin\n", path, rows)
 	return err
 }
 
 // readThrough reads a backup to its end, which proves it whole.
 func readThrough(f io.Reader) (rows int, err error) {
-	r := backup.Read(bufio.NewReader(f), func(backup.File) error { return nil })
+	ignore := func(backup.File) error { return nil }
+	r := backup.Read(bufio.NewReader(f), ignore, ignore)
 	for {
 		_, more, err := r.Next()
 		if err != nil || !more {
@@ -101,9 +103,9 @@ func restoreOrigin(args []string, out io.Writer) error {
 	if (*from != "") == *alone {
 		return errors.New("restore needs either --from URL, an edge that may have newer events, or --alone: an origin that signs again without what its edges have seen would be another one to them")
 	}
-	for _, name := range []string{"ledger", "head"} {
+	for _, name := range []string{"ledger", "head", filepath.Base(reportsPath(*data))} {
 		if _, err := os.Lstat(filepath.Join(*data, name)); !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("%s already holds a %s; keep it aside and restore into a new folder", *data, name)
+			return fmt.Errorf("%s already holds %s; keep that aside and restore into a new folder", *data, name)
 		}
 	}
 	if err := os.MkdirAll(*data, 0o700); err != nil {
@@ -148,9 +150,13 @@ func unpack(path, dir string, capacity int, log *slog.Logger) (*ledger.Ledger, f
 	if err != nil {
 		return nil, nil, err
 	}
+	reports, err := readiness.Open(reportsPath(dir), nil)
+	if err != nil {
+		return nil, nil, errors.Join(err, store.Close())
+	}
 	r := backup.Read(bufio.NewReader(f), func(k backup.File) error {
 		return os.WriteFile(filepath.Join(dir, k.Name), k.Data, 0o600)
-	})
+	}, func(f backup.File) error { return reports.Restore(f.Name, f.Data) })
 	head := filepath.Join(dir, "head")
 	if err := ledger.Restore(store, head, r.Next); err != nil {
 		return nil, nil, errors.Join(err, store.Close())

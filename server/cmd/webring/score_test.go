@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -127,6 +130,86 @@ func TestFromTheFreeCheckToTheReport(t *testing.T) {
 		}
 	}
 	o.openInChromium(id)
+}
+
+// TestReportsComeBackWithTheRing holds that a backup brings the reports that
+// members rest on, a minute after they joined as well as later, and that they
+// stay when another service scores from then on.
+func TestReportsComeBackWithTheRing(t *testing.T) {
+	t.Parallel()
+	c, _ := chain(t)
+	o, _ := scored(t, &exemplar.Site{Name: "Site", About: "A site to be read."}, "--tempo-rpc", c.RPC)
+	register := func(name string) (body, report string) {
+		body = fmt.Sprintf(`{"name":%q,"url":"https://%s.scored.test/","kind":"website"}`, name, strings.ToLower(name))
+		p := o.pay(wallet(t), "/api/register", body)
+		if p.Status != http.StatusCreated {
+			t.Fatalf("%d %s", p.Status, p.Body)
+		}
+		report, _ = at(t, paidDocument(t, p), "member", "agentic_report").(string)
+		return body, strings.TrimPrefix(report, o.base)
+	}
+	_, stays := register("Stays")
+	_, goes := register("Goes")
+	if out, err := o.operate("members", "remove", "goes", "--reason", "asked to", "--redact"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if r := o.get(goes); r.Status != 404 {
+		t.Errorf("the report of a redacted member: %d", r.Status)
+	}
+	want := o.get(stays)
+	file, restored := filepath.Join(t.TempDir(), "backup.tar"), filepath.Join(t.TempDir(), "data")
+	if out, err := o.operate("backup", file); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	o.kill()
+	if out, err := o.operate("restore", file, "--data", restored, "--alone"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	o.data = restored
+	o.args = append(o.args, "--scorer", "fixed:50")
+	o.launch()
+	if got := o.get(stays); got.Status != 200 || !bytes.Equal(got.Body, want.Body) {
+		t.Errorf("%d %s", got.Status, got.Body)
+	}
+}
+
+// TestSitesDoNotWriteTheLog has sites that send more than they were asked for.
+func TestSitesDoNotWriteTheLog(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var asked atomic.Int64
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				if _, err := http.ReadRequest(bufio.NewReader(conn)); err != nil {
+					return
+				}
+				asked.Add(1)
+				// On until the other side has had enough.
+				_, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+				for err == nil {
+					_, err = io.WriteString(conn, strings.Repeat("stranger's words ", 1000))
+				}
+			}()
+		}
+	}()
+	c, _ := chain(t)
+	o := start(t, "--scorer", "local", "--tempo-rpc", c.RPC, "--fetch-map", "*.noisy.test="+l.Addr().String())
+	for i := range 3 {
+		o.refused(o.post("/api/register", fmt.Sprintf(`{"name":"Noise","url":"http://site%d.noisy.test/","kind":"website"}`, i)), 422, "agentic_score_too_low")
+	}
+	if text := o.log.String(); asked.Load() < 10 || strings.Contains(text, "stranger") {
+		t.Errorf("asked %d times, the log: %.500s", asked.Load(), text)
+	}
 }
 
 // openInChromium holds that the browser shows a page, with its style, and asks

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -106,13 +107,13 @@ func (f *scoreFlags) fixed() bool { return strings.HasPrefix(f.spec, "fixed:") }
 type sitesScorer struct {
 	registrations, drafts *score.Guard
 
-	reports *readiness.Store // nil unless the scorer is the local one
+	reports *readiness.Store // of the local scorer, and of its time if another is asked now
 	books   *ledger.Ledger
 	log     *slog.Logger
 }
 
 // Limits of the local scorer. A scan takes up to twenty seconds, and sixteen are
-// under way at a time: so many a minute of one client leave most places to
+// under way at a time, four of them for one client: most places are left to
 // others, even when each of its sites is as slow as can be.
 var localLimits = score.Limits{PerClient: 20, InAll: 60, Ask: local.WaitTime + local.ScanTime + 2*local.TurnTime + 2*time.Second}
 
@@ -125,12 +126,13 @@ const (
 // openScorer makes the scorer that the flags name.
 func openScorer(o *options, books *ledger.Ledger, log *slog.Logger) (*sitesScorer, error) {
 	s := &sitesScorer{books: books, log: log}
+	var err error
+	if s.reports, err = readiness.Open(reportsPath(o.data), s.rests); err != nil {
+		return nil, err
+	}
 	if o.score.spec == local.Provider {
 		cfg, err := o.sites.fetch()
 		if err != nil {
-			return nil, err
-		}
-		if s.reports, err = readiness.Open(o.data + "/reports"); err != nil {
 			return nil, err
 		}
 		scorer := local.New(fetch.New(cfg), func(r *readiness.Report) (string, error) {
@@ -153,7 +155,7 @@ func openScorer(o *options, books *ledger.Ledger, log *slog.Logger) (*sitesScore
 		}
 		limits := score.Limits{}
 		if f.fixed() {
-			limits.PerClient, limits.InAll = -1, -1 // there is no service to spare
+			limits.PerClient, limits.InAll, limits.AtOnce = -1, -1, -1 // there is no service to spare
 		}
 		s.registrations = score.NewGuard(scorer, limits)
 	}
@@ -164,11 +166,10 @@ func openScorer(o *options, books *ledger.Ledger, log *slog.Logger) (*sitesScore
 	return s, nil
 }
 
+func reportsPath(data string) string { return filepath.Join(data, "reports") }
+
 // serve adds the reports to what the shell answers.
 func (s *sitesScorer) serve(cfg *edge.Config) {
-	if s.reports == nil {
-		return
-	}
 	if cfg.Others == nil {
 		cfg.Others = map[string]edge.Handler{}
 	}
@@ -188,16 +189,13 @@ func (s *sitesScorer) ring() (name, base string) {
 // sweep keeps the folder of reports small until ctx ends. What members' scores
 // rested on and does no longer, it looks for at the start and once a day.
 func (s *sitesScorer) sweep(ctx context.Context) {
-	if s.reports == nil {
-		return
-	}
 	// In this time and the hour for which all are kept, the limits of the scorer
 	// let fewer be made than there is room for.
 	const every = 5 * time.Minute
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for n := 0; ; n++ {
-		if err := s.reports.Sweep(time.Now(), n%int(24*time.Hour/every) == 0, s.rests); err != nil {
+		if err := s.reports.Sweep(time.Now(), n%int(24*time.Hour/every) == 0); err != nil {
 			s.log.Error("reports cannot be cleared up", "err", err)
 		}
 		select {

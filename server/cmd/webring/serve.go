@@ -124,7 +124,7 @@ func runOrigin(ctx context.Context, stop func(), o *options, log *slog.Logger, o
 	if err != nil {
 		return err
 	}
-	operator := &server.Operator{Ledger: books, Payments: payments, Keys: keyFiles(o), Log: log}
+	operator := &server.Operator{Ledger: books, Payments: payments, Keys: keyFiles(o), Reports: scorer.reports, Log: log}
 	socket, err := operator.Listen(socketPath(o.data))
 	if err != nil {
 		listener.Close()

@@ -42,7 +42,7 @@ func TestFormsOfAReport(t *testing.T) {
 }
 
 func TestReportsAreStoredUnderIdsNobodyCanGuess(t *testing.T) {
-	s, err := Open(t.TempDir())
+	s, err := Open(t.TempDir(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,10 +66,15 @@ func TestReportsAreStoredUnderIdsNobodyCanGuess(t *testing.T) {
 
 func TestWhatIsWantedStaysAndTheRestGoes(t *testing.T) {
 	dir := t.TempDir()
-	s, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
+	wanted := func(*Report) bool { return false }
+	open := func() *Store {
+		s, err := Open(dir, func(r *Report) bool { return wanted(r) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
 	}
+	s := open()
 	put := func() string {
 		r := example()
 		if err := s.Put(r); err != nil {
@@ -78,10 +83,10 @@ func TestWhatIsWantedStaysAndTheRestGoes(t *testing.T) {
 		return r.ID
 	}
 	member, other := put(), put()
-	wanted := func(r *Report) bool { return r.ID == member }
+	wanted = func(r *Report) bool { return r.ID == member }
 	sweep := func(after time.Duration, all bool) {
 		t.Helper()
-		if err := s.Sweep(time.Now().Add(after), all, wanted); err != nil {
+		if err := s.Sweep(time.Now().Add(after), all); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,8 +102,8 @@ func TestWhatIsWantedStaysAndTheRestGoes(t *testing.T) {
 	if !there(member) || there(other) || s.count.Load() != 0 {
 		t.Errorf("after a day: %v %v, %d drafts", there(member), there(other), s.count.Load())
 	}
-	if s, err = Open(dir); err != nil || !there(member) {
-		t.Errorf("after a restart: %v", err)
+	if s = open(); !there(member) {
+		t.Error("gone after a restart")
 	}
 	wanted = func(*Report) bool { return false }
 	sweep(0, false)
@@ -115,7 +120,7 @@ func TestDraftsAreBounded(t *testing.T) {
 	const most = 60
 	dir := t.TempDir()
 	open := func() *Store {
-		s, err := Open(dir)
+		s, err := Open(dir, func(*Report) bool { return false })
 		if err != nil || s.most != maxDrafts {
 			t.Fatal(err)
 		}
@@ -134,11 +139,85 @@ func TestDraftsAreBounded(t *testing.T) {
 	if s = open(); !errors.Is(s.Put(example()), ErrFull) {
 		t.Error("after a restart there is room")
 	}
-	none := func(*Report) bool { return false }
-	if err := s.Sweep(time.Now(), false, none); err != nil || s.count.Load() != most {
+	if err := s.Sweep(time.Now(), false); err != nil || s.count.Load() != most {
 		t.Errorf("what may be in a challenge went: %v, %d left", err, s.count.Load())
 	}
-	if err := s.Sweep(time.Now().Add(2*safeTime), false, none); err != nil || s.count.Load() != most/2 {
+	if err := s.Sweep(time.Now().Add(2*safeTime), false); err != nil || s.count.Load() != most/2 {
 		t.Errorf("%v, %d left", err, s.count.Load())
+	}
+}
+
+// TestKeptReportsComeBack holds that what members rest on goes into another
+// folder, from the first second on, and nothing else does.
+func TestKeptReportsComeBack(t *testing.T) {
+	wanted := map[string]bool{}
+	open := func() *Store {
+		s, err := Open(t.TempDir(), func(r *Report) bool { return wanted[r.ID] })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	from, to := open(), open()
+	reports := map[string]*Report{}
+	for i := range 6 {
+		r := example()
+		r.Score = i
+		if err := from.Put(r); err != nil {
+			t.Fatal(err)
+		}
+		wanted[r.ID] = i%2 == 0
+		reports[r.ID] = r
+		if i == 2 { // those before it are held, those after it drafts
+			if err := from.Sweep(time.Now().Add(safeTime), true); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.WriteFile(filepath.Join(from.drafts, strings.Repeat("b", idLength)+".new"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := from.Kept(to.Restore); err != nil {
+		t.Fatal(err)
+	}
+	for id, r := range reports {
+		got, err := to.Get(id)
+		if wanted[id] && (err != nil || !reflect.DeepEqual(got, r)) || !wanted[id] && !errors.Is(err, ErrNotFound) {
+			t.Errorf("%s, wanted %t: %+v, %v", id, wanted[id], got, err)
+		}
+	}
+	for id, text := range map[string]string{"../" + strings.Repeat("a", idLength-3): "{}", strings.Repeat("a", idLength): `{"id":"x"}`, strings.Repeat("c", idLength): ""} {
+		if err := to.Restore(id, []byte(text)); err == nil {
+			t.Errorf("%q was restored as %s", text, id)
+		}
+	}
+}
+
+func TestRemovedReportsAreGone(t *testing.T) {
+	s, err := Open(t.TempDir(), func(*Report) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, held := range []bool{false, true} {
+		r := example()
+		if err := s.Put(r); err != nil {
+			t.Fatal(err)
+		}
+		if held {
+			if err := s.Sweep(time.Now().Add(safeTime), false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			if err := s.Remove(r.ID); err != nil || s.count.Load() != 0 {
+				t.Errorf("%v, %d drafts", err, s.count.Load())
+			}
+		}
+		if _, err := s.Get(r.ID); !errors.Is(err, ErrNotFound) {
+			t.Errorf("held %t: %v", held, err)
+		}
+	}
+	if err := s.Remove("../held"); err != nil {
+		t.Error(err)
 	}
 }

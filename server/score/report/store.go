@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -38,13 +39,15 @@ var (
 // held in another. It is safe for concurrent use, but not by two processes.
 type Store struct {
 	drafts, held string
+	wanted       func(*Report) bool
 	most         int64
 	count        atomic.Int64 // of drafts
 }
 
-// Open opens the store in folder, which is made if absent.
-func Open(folder string) (*Store, error) {
-	s := &Store{drafts: filepath.Join(folder, "drafts"), held: filepath.Join(folder, "held"), most: maxDrafts}
+// Open opens the store in folder, which is made if absent. wanted says whether a
+// member's score, or an open payment, rests on a report.
+func Open(folder string, wanted func(*Report) bool) (*Store, error) {
+	s := &Store{drafts: filepath.Join(folder, "drafts"), held: filepath.Join(folder, "held"), wanted: wanted, most: maxDrafts}
 	for _, dir := range []string{s.drafts, s.held} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, err
@@ -64,7 +67,7 @@ func (s *Store) Put(r *Report) error {
 	r.ID = newID()
 	text, err := json.Marshal(r)
 	if err == nil {
-		err = s.write(r.ID, text)
+		err = write(s.drafts, r.ID, text)
 	}
 	if err != nil {
 		s.count.Add(-1)
@@ -72,17 +75,38 @@ func (s *Store) Put(r *Report) error {
 	return err
 }
 
+// Restore stores a report that [Store.Kept] gave, as one that is held.
+func (s *Store) Restore(id string, text []byte) error {
+	r := new(Report)
+	if !validID(id) || json.Unmarshal(text, r) != nil || r.ID != id {
+		return fmt.Errorf("report: %q is not a report", id)
+	}
+	return write(s.held, id, text)
+}
+
 // newID makes an id.
 func newID() string { return strings.ToLower(rand.Text()) }
 
-// write is whole or not at all for readers. A report that a power cut takes is
-// made again by the next scan.
-func (s *Store) write(id string, text []byte) error {
-	temp := filepath.Join(s.drafts, id+".new")
-	if err := os.WriteFile(temp, text, 0o600); err != nil {
+// write is whole or not at all for readers, and durable: a payment may rest on
+// the report a moment later, and a scan is not made again for it.
+func write(dir, id string, text []byte) (err error) {
+	temp := filepath.Join(dir, id+".new")
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return errors.Join(err, os.Remove(temp))
 	}
-	return os.Rename(temp, filepath.Join(s.drafts, id))
+	if err := os.Rename(temp, filepath.Join(dir, id)); err != nil {
+		return err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // Get reads a report, or says [ErrNotFound].
@@ -108,11 +132,59 @@ func read(path string) (*Report, error) {
 	return r, json.Unmarshal(text, r)
 }
 
-// Sweep holds drafts that wanted says are needed, and removes those that are
-// old. With all it also removes what is held and wanted no longer.
-func (s *Store) Sweep(now time.Time, all bool, wanted func(*Report) bool) error {
+// Kept gives id and text of each report that is held, or will be, until f fails.
+func (s *Store) Kept(f func(id string, text []byte) error) error {
+	// In this order, a report that moves meanwhile may come twice.
+	for _, dir := range []string{s.drafts, s.held} {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if !validID(e.Name()) {
+				continue // being written
+			}
+			text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // moved or removed meanwhile
+			}
+			if err != nil {
+				return err
+			}
+			r := new(Report)
+			if err := json.Unmarshal(text, r); err != nil || !s.wanted(r) {
+				continue
+			}
+			if err := f(e.Name(), text); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Remove removes a report for good. There may be none with that id.
+func (s *Store) Remove(id string) error {
+	if !validID(id) {
+		return nil
+	}
+	for _, dir := range []string{s.drafts, s.held} { // it may move meanwhile
+		err := os.Remove(filepath.Join(dir, id))
+		if err == nil && dir == s.drafts {
+			s.count.Add(-1)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Sweep holds drafts that are wanted, and removes those that are old. With all it
+// also removes what is held and wanted no longer.
+func (s *Store) Sweep(now time.Time, all bool) error {
 	if all {
-		if err := s.release(wanted); err != nil {
+		if err := s.release(); err != nil {
 			return err
 		}
 	}
@@ -138,8 +210,13 @@ func (s *Store) Sweep(now time.Time, all bool, wanted func(*Report) bool) error 
 	left := int64(len(entries))
 	for _, d := range old {
 		r, err := read(d.path)
+		var unread *fs.PathError
 		switch {
-		case err == nil && wanted(r):
+		case errors.Is(err, fs.ErrNotExist):
+			continue // removed meanwhile
+		case errors.As(err, &unread):
+			return err // it may be wanted
+		case err == nil && s.wanted(r):
 			err = os.Rename(d.path, filepath.Join(s.held, r.ID))
 		case left > s.most/2 || now.Sub(d.at) >= draftTime || err != nil:
 			err = os.Remove(d.path)
@@ -155,14 +232,14 @@ func (s *Store) Sweep(now time.Time, all bool, wanted func(*Report) bool) error 
 	return nil
 }
 
-func (s *Store) release(wanted func(*Report) bool) error {
+func (s *Store) release() error {
 	entries, err := os.ReadDir(s.held)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
 		path := filepath.Join(s.held, e.Name())
-		if r, err := read(path); err == nil && !wanted(r) {
+		if r, err := read(path); err == nil && !s.wanted(r) {
 			if err := os.Remove(path); err != nil {
 				return err
 			}
