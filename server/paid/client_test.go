@@ -39,7 +39,8 @@ func (r *ring) handleBy(s *paid.Service, c paid.Call) answer {
 	a.form()
 	text := fmt.Sprint(a.Status, a.Header, string(a.Body))
 	r.keepsSecrets("an answer", text)
-	if strings.Contains(text, "node") {
+	// Words that no base64 of an id or nonce can hold by chance.
+	if strings.Contains(text, "node.example") || strings.Contains(text, "is silent") {
 		r.t.Errorf("an answer repeats the words of a node: %s", text)
 	}
 	return a
