@@ -87,7 +87,7 @@ func TestDocumentsAreMadeAnewWhenTheyNoLongerHold(t *testing.T) {
 	}
 	// Nobody keeps it beyond the day that it was made for.
 	now := clock.Now().UTC()
-	clock.Move(now.Truncate(24*time.Hour).Add(24*time.Hour - time.Minute).Sub(now))
+	clock.Move(now.Truncate(24 * time.Hour).Add(24*time.Hour - time.Minute).Sub(now))
 	ring.Tick(clock.Now())
 	wantFields(t, s.get("/.well-known/security.txt"), "Cache-Control", "public, max-age=59")
 	wantFields(t, s.get("/llms.txt"), "Cache-Control", "public, max-age=300")
