@@ -273,7 +273,12 @@ func (b *openapi) answers(op *Operation) node {
 		}
 	}
 	for status, codes := range byStatus {
-		all[strconv.Itoa(status)] = node{"$ref": "#/components/responses/" + b.problem(status, codes, old)}
+		name := b.problem(status, codes, old)
+		if own, both := all[strconv.Itoa(status)].(node); both {
+			own["content"].(node)[problemMedia] = b.responses[name].(node)["content"].(node)[problemMedia]
+			continue
+		}
+		all[strconv.Itoa(status)] = node{"$ref": "#/components/responses/" + name}
 	}
 	return all
 }

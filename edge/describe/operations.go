@@ -24,7 +24,7 @@ type Operation struct {
 	paid    bool
 }
 
-// success is an answer that is no problem.
+// success is an answer that is no problem document.
 type success struct {
 	status  int
 	about   string
@@ -162,7 +162,9 @@ func Operations() []Operation {
 		{ID: "callMCP", Method: "POST", Path: "/mcp", Tag: "mcp", body: "MCPMessage",
 			success: []success{
 				{200, "The JSON-RPC response.", jsonMedia, &schema{Type: "object"}, nil, ""},
-				{202, "A notification was taken.", "", nil, nil, ""}},
+				{202, "A notification was taken.", "", nil, nil, ""},
+				{400, "A JSON-RPC error.", jsonMedia, &schema{Type: "object"}, nil, ""},
+				{404, "A JSON-RPC error.", jsonMedia, &schema{Type: "object"}, nil, ""}},
 			codes: []api.Code{api.InvalidRequest, api.OriginNotAllowed}},
 	}
 	listed := api.Endpoints()

@@ -226,6 +226,44 @@ func TestTypeScriptClientAndInspectorCallEveryTool(t *testing.T) {
 	}
 }
 
+// TestMessagesThatAreRefused sends what no client should, of all the kinds that
+// the protocol refuses in a way of its own. That each answer is as described is
+// seen to by sending it.
+func TestMessagesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	o := start(t, freely...)
+	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	for _, c := range []struct {
+		body   string
+		status int
+		fields []string
+	}{
+		{ping, 200, nil},
+		{`{"jsonrpc":"2.0","method":"notifications/initialized"}`, 202, nil},
+		{`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"x:y"}}`, 200, nil},
+		{`{"jsonrpc":"2.0","id":1,"method":"nothing"}`, 400, nil},
+		{ping, 400, []string{"Mcp-Protocol-Version", "1999-01-01"}},
+		{ping, 400, []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "ping"}},
+		{ping, 400, []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/list"}},
+		{`{"jsonrpc":"2.0","id":1,"method":"nothing","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+			`"io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`, 404,
+			[]string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "nothing"}},
+		{"", 400, nil}, {"null", 400, nil}, {"[" + ping + "]", 400, nil}, {strings.Repeat("[", 9000), 400, nil},
+		{`{"jsonrpc":"2.0","id":{},"method":"ping"}`, 400, nil},
+		{strings.Repeat("x", 20_000), 413, nil},
+		{ping, 403, []string{"Origin", "null"}},
+		{ping, 422, []string{"Content-Type", "text/plain"}},
+	} {
+		fields := c.fields
+		if !slices.Contains(fields, "Content-Type") {
+			fields = append(fields, "Content-Type", "application/json")
+		}
+		if r := o.send("POST", "/mcp", []byte(c.body), fields...); r.Status != c.status {
+			t.Errorf("%.80s %v: status %d, want %d: %s", c.body, c.fields, r.Status, c.status, r.Body)
+		}
+	}
+}
+
 // TestEveryLinkOfLLMsResolves holds also what other documents lead to.
 func TestEveryLinkOfLLMsResolves(t *testing.T) {
 	t.Parallel()
