@@ -3,7 +3,8 @@
 // Values always stay in Badger's tree: its value log is never used, so there
 // is nothing in it to collect. Blocks are not compressed and carry checksums
 // that every reading verifies. Whatever Badger would meet with a crash, or
-// pass over in silence, is looked for before it is opened: see inspect.go.
+// pass over in silence, is looked for before it is opened: see inspect.go. What
+// it changes by opening can be taken back: see found.go.
 // What no single file can show, such as a transaction that was cut off a
 // write-ahead file, is the ledger's to find.
 package badgerstore
@@ -15,6 +16,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
@@ -34,12 +36,19 @@ const memTable = 32 << 20
 // Store is a [ledger.Store].
 type Store struct {
 	db   *badger.DB
+	dir  string
 	lock *os.File
+	// committing forgets what was found, once; forgotten is how that went.
+	committing sync.Once
+	forgotten  error
 }
 
 // Open opens the store in dir, which is made if it does not exist. Badger's
 // warnings and errors go to log. It fails with [ErrLocked], or with
 // [ledger.ErrDamaged] when a file is not as Badger left it.
+//
+// Until the first [Store.Commit], closing the store leaves dir as it was found;
+// so does Open when it fails.
 func Open(dir string, log *slog.Logger) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("badgerstore: %w", err)
@@ -48,12 +57,18 @@ func Open(dir string, log *slog.Logger) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err = putBack(dir); err == nil {
+		err = keep(dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("badgerstore: keep what was found: %w", errors.Join(err, lock.Close()))
+	}
 	db, err := openBadger(dir, log)
 	if err != nil {
-		lock.Close()
+		err = errors.Join(err, putBack(dir), lock.Close())
 		return nil, fmt.Errorf("%w: %w; %s", ledger.ErrDamaged, err, ledger.Remedy)
 	}
-	return &Store{db, lock}, nil
+	return &Store{db: db, dir: dir, lock: lock}, nil
 }
 
 func openBadger(dir string, log *slog.Logger) (*badger.DB, error) {
@@ -143,6 +158,9 @@ func (s *Store) Scan(prefix, from []byte, fn func(key, value []byte) error) erro
 
 // Commit implements [ledger.Store].
 func (s *Store) Commit(b ledger.Batch) error {
+	if s.committing.Do(func() { s.forgotten = forget(s.dir) }); s.forgotten != nil {
+		return fmt.Errorf("badgerstore: commit: %w", s.forgotten)
+	}
 	txn := s.db.NewTransaction(true)
 	defer txn.Discard()
 	for key, value := range b {
@@ -173,7 +191,7 @@ func (s *Store) Verify() error {
 
 // Close implements [ledger.Store].
 func (s *Store) Close() error {
-	if err := errors.Join(s.db.Close(), s.lock.Close()); err != nil {
+	if err := errors.Join(s.db.Close(), putBack(s.dir), s.lock.Close()); err != nil {
 		return fmt.Errorf("badgerstore: close: %w", err)
 	}
 	return nil
