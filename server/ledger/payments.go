@@ -118,9 +118,13 @@ func (v *View) Scanned(network string) (time.Time, error) {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(b))).UTC(), nil
 }
 
-// SetScanned remembers what [View.Scanned] gives.
-func (tx *Tx) SetScanned(network string, until time.Time) {
+// SetScanned remembers what [View.Scanned] gives. It may fail with [ErrNoRoom].
+func (tx *Tx) SetScanned(network string, until time.Time) error {
+	if tx.room != nil {
+		return tx.room
+	}
 	tx.rows[string(stringKey(prefixScanned, network))] = numberValue(uint64(until.UnixMilli()))
+	return nil
 }
 
 // Reservations gives up to n durable reservations in the order of their ids,

@@ -18,6 +18,7 @@ import (
 type Tx struct {
 	l       *Ledger
 	stamp   int64
+	room    error // why nothing may be written, for the whole turn
 	rows    Batch
 	records []Record
 	undos   []func()
@@ -34,7 +35,11 @@ func (l *Ledger) begin() *Tx {
 	} else {
 		l.state.Advance(second)
 	}
-	return &Tx{l: l, stamp: stamp, rows: Batch{}}
+	tx := &Tx{l: l, stamp: stamp, rows: Batch{}}
+	if err := l.room(); err != nil {
+		tx.room = fmt.Errorf("%w: %w", ErrNoRoom, err)
+	}
+	return tx
 }
 
 func (tx *Tx) end() { tx.l = nil }
@@ -63,8 +68,8 @@ func (tx *Tx) View() *View { return &View{tx.l, tx.get, tx.rows} }
 //
 // Afterwards [Tx.State] has the event, with ranks, and the function must not
 // fail. When Append itself fails, nothing has happened: the event is beyond a
-// limit or does not apply ([core.State.Apply]), or it removes a member for
-// which a payment is open ([ErrOpenReservation]).
+// limit or does not apply ([core.State.Apply]), it removes a member for which a
+// payment is open ([ErrOpenReservation]), or nothing can be written ([ErrNoRoom]).
 //
 // Removing a member with redaction deletes the texts beside its registration
 // and everything in the reservations that paid for it which may hold them.
@@ -107,6 +112,9 @@ func (tx *Tx) Adopt(r Record) error {
 // add adds an event with the rows that belong to it.
 func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {
 	// Whatever may fail comes before the state changes.
+	if tx.room != nil {
+		return 0, tx.room
+	}
 	seq = tx.l.state.Seq()
 	rows := Batch{string(eventKey(seq, rowEvent)): event}
 	if err := tx.addHashes(rows, seq, event); err != nil {
@@ -206,9 +214,13 @@ func (tx *Tx) paidFor(slug string) (map[string]bool, error) {
 // replay keys for ever. It sets Created.
 //
 // It fails with a [*ReplayedError] when its id or one of its keys is known,
-// for a registration with [ErrURLPending] or [ErrBarred], and with the error of
-// [core.State.Apply] when the event that is paid for could not be applied.
+// for a registration with [ErrURLPending] or [ErrBarred], with the error of
+// [core.State.Apply] when the event that is paid for could not be applied, and
+// with [ErrNoRoom].
 func (tx *Tx) Reserve(r *Reservation) error {
+	if tx.room != nil {
+		return tx.room
+	}
 	kept := *r
 	kept.Created = time.UnixMilli(tx.stamp).UTC()
 	if err := kept.check(); err != nil {
@@ -287,7 +299,11 @@ func (tx *Tx) checkApplicable(r *Reservation) error {
 // payer, keys) stays; the state goes from [Reserved] to [Applied] or [Failed]
 // or stays. When it fails, FailedAt is set, and of a registration's URL only
 // what the bar needs is kept. What was deleted stays deleted, whatever r holds.
+// It may fail with [ErrNoRoom].
 func (tx *Tx) Update(r *Reservation) error {
+	if tx.room != nil {
+		return tx.room
+	}
 	old, err := tx.Get(r.ID)
 	if err != nil {
 		return err

@@ -42,6 +42,10 @@ type Config struct {
 	// group, in order, once they are durable and before anyone is answered.
 	// It must not block and not call [Ledger.Do].
 	Publish func([]Record)
+	// Room, when given, says why nothing may be written at the moment, such as
+	// a disk that is all but full. It is asked at the beginning of each turn, so
+	// it must be quick.
+	Room func() error
 	// Failpoint, when given, is called with the name of each point at which
 	// a crash is worth trying: "commit" before the commit, "head" between
 	// commit and head, "publish" between head and publishing.
@@ -52,6 +56,9 @@ var (
 	// ErrBroken is wrapped by every answer of a ledger that has ended because
 	// it no longer knows what is stored. The process must exit and open anew.
 	ErrBroken = errors.New("ledger: the writer has ended")
+	// ErrNoRoom is what a [Tx] answers to every change while [Config.Room] says
+	// that there is none. Nothing has happened, and reading goes on.
+	ErrNoRoom = errors.New("ledger: there is no room to write")
 	// ErrClosed is the answer of a ledger after [Ledger.Close].
 	ErrClosed = errors.New("ledger: closed")
 )
@@ -63,6 +70,7 @@ type Ledger struct {
 	now       func() time.Time
 	random    io.Reader
 	publish   func([]Record)
+	room      func() error
 	failpoint func(string)
 
 	// mu guards what the writer changes in memory and views read. The writer
@@ -96,7 +104,7 @@ type item struct {
 // newLedger makes a ledger that has not loaded anything.
 func newLedger(c Config) *Ledger {
 	l := &Ledger{
-		store: c.Store, now: c.Now, random: c.Random, publish: c.Publish, failpoint: c.Failpoint,
+		store: c.Store, now: c.Now, random: c.Random, publish: c.Publish, room: c.Room, failpoint: c.Failpoint,
 		state: core.NewState(c.Capacity, mathrand.Uint64()), index: newIndex(), staged: Batch{}, leaving: map[string]int{},
 		wake: make(chan struct{}, 1), done: make(chan struct{}), stopped: make(chan struct{}),
 	}
@@ -108,6 +116,9 @@ func newLedger(c Config) *Ledger {
 	}
 	if l.publish == nil {
 		l.publish = func([]Record) {}
+	}
+	if l.room == nil {
+		l.room = func() error { return nil }
 	}
 	if l.failpoint == nil {
 		l.failpoint = func(string) {}

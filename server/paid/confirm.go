@@ -172,10 +172,7 @@ func (s *Service) scanOn(n *network) error {
 	for _, x := range strays {
 		s.Log.Error("money without an event; see: webring payments scan", "network", x.Network, "reference", x.Transfer.Reference, "payer", x.Transfer.Payer, "cents", x.Missing)
 	}
-	return s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
-		tx.SetScanned(n.Network(), until)
-		return nil
-	})
+	return s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error { return tx.SetScanned(n.Network(), until) })
 }
 
 // opened is when the ring was.

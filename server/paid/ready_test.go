@@ -2,6 +2,7 @@ package paid_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"webring/core/api"
+	"webring/server/ledger"
 	"webring/server/paid"
 )
 
@@ -118,6 +120,60 @@ func TestMachineThatIsNotReadyTakesNoPayments(t *testing.T) {
 		r.post(paid.OpBid, fund, r.sign(ch, "bob", 150)).is(200, "")
 		if r.total("ada") != 400 {
 			t.Errorf("ada has %d", r.total("ada"))
+		}
+	})
+}
+
+// While the ledger can write nothing, nobody is bound; what was bound before is
+// neither given up nor half done, and has its one effect when there is room. All
+// that was granted can be read.
+func TestNothingIsWrittenWithoutRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		r.network.change(func() { r.network.fates["carol"] = fate{after: 5 * time.Second} })
+		credential := r.sign(r.challenge(paid.OpBid, fund), "carol", 150)
+		late := r.sign(r.challenge(paid.OpBid, fund), "bob", 150, func(tx *transaction) { tx.ValidBefore += 60 })
+		under := r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{credential}})
+		synctest.Wait()
+		r.full.Store(true)
+		rows := fmt.Sprint(r.rows())
+		sent := r.network.questions("broadcast")
+		r.post(paid.OpBid, fund, late).is(503, api.PaymentsUnavailable)
+		if r.network.questions("broadcast") != sent {
+			t.Error("a payment was sent without a reservation")
+		}
+		under.wait().is(503, api.PaymentPending)
+		if r.network.charged("carol") != 150 {
+			t.Errorf("carol paid %d", r.network.charged("carol"))
+		}
+		r.post(paid.OpBid, fund, credential).is(503, api.PaymentPending)
+		time.Sleep(time.Hour)
+		if fmt.Sprint(r.rows()) != rows || len(r.open()) != 1 || r.total("ada") != 100 {
+			t.Errorf("written: ada has %d, %d open", r.total("ada"), len(r.open()))
+		}
+		err := r.books.Do(t.Context(), func(tx *ledger.Tx) error {
+			rules := *tx.State().Rules()
+			rules.Stamp = tx.Stamp()
+			_, err := tx.Append(&rules, nil)
+			return err
+		})
+		if !errors.Is(err, ledger.ErrNoRoom) {
+			t.Errorf("the operator's events: %v", err)
+		}
+		// Nor does a new process give up, or write.
+		r.restart()
+		time.Sleep(time.Minute)
+		if fmt.Sprint(r.rows()) != rows {
+			t.Error("the next process has written")
+		}
+		r.full.Store(false)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		r.post(paid.OpBid, fund, credential).is(200, "")
+		r.post(paid.OpBid, fund, credential).is(409, api.CredentialReused)
+		if r.total("ada") != 250 || r.network.charged("carol") != 150 || r.network.charged("bob") != 0 {
+			t.Errorf("ada has %d, carol paid %d, bob %d", r.total("ada"), r.network.charged("carol"), r.network.charged("bob"))
 		}
 	})
 }

@@ -44,6 +44,7 @@ type ring struct {
 	scorer  *scorer
 	log     *logText
 	back    atomic.Int64 // how far the service's clock has been set back
+	full    atomic.Bool  // the disk under the ledger
 
 	capacity int
 	methods  func(alive *atomic.Bool) []paid.Method
@@ -113,7 +114,12 @@ func (r *ring) start(store *memstore.Store, head []byte) {
 			fn(at)
 		}
 	}
-	p.books, err = ledger.Open(ledger.Config{Store: store, HeadPath: p.head, Capacity: r.capacity, Now: r.now, Failpoint: step})
+	p.books, err = ledger.Open(ledger.Config{Store: store, HeadPath: p.head, Capacity: r.capacity, Now: r.now, Failpoint: step, Room: func() error {
+		if r.full.Load() {
+			return errors.New("the disk is full")
+		}
+		return nil
+	}})
 	if err != nil {
 		r.t.Fatal(err)
 	}

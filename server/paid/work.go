@@ -223,6 +223,9 @@ func (s *Service) reserve(w *work) error {
 	case errors.Is(err, ledger.ErrBroken):
 		// It may be stored all the same; then the next process sends it.
 		return errPending
+	case errors.Is(err, ledger.ErrNoRoom):
+		s.Log.Error("payments refused: this machine is not ready", "err", err)
+		return errUnavailable
 	case errors.Is(err, ledger.ErrClosed), errors.Is(err, context.Canceled):
 		return errUnavailable
 	}

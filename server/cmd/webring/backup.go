@@ -261,7 +261,7 @@ func openCopy(data, work string, capacity int, log *slog.Logger) (*ledger.Ledger
 	if err := os.CopyFS(filepath.Join(work, "ledger"), os.DirFS(filepath.Join(data, "ledger"))); err != nil {
 		return nil, nil, err
 	}
-	return openLedger(&options{data: work, capacity: capacity}, nil, log, nil)
+	return openLedger(&options{data: work, capacity: capacity}, nil, nil, log, nil)
 }
 
 func audit(books *ledger.Ledger, out io.Writer) error {

@@ -8,38 +8,56 @@ import (
 )
 
 // The ledger maps its files into memory, so a disk that fills up under it ends
-// the process instead of failing a write. Both floors are meant to be met long
-// before that.
+// the process instead of failing a write. All floors are meant to be met long
+// before that; reading needs none.
 const (
 	// payFloor is the free space in bytes below which no payment is taken.
 	payFloor = 256 << 20
 	// startFloor is the free space in bytes that opening the ledger needs.
 	startFloor = 128 << 20
+	// writeFloor is the free space in bytes below which nothing is written to the
+	// ledger: payments that were taken before stay open until there is room. Half
+	// of it may yet be used by tables that the store makes of what it holds.
+	writeFloor = 64 << 20
 )
 
-// lately asks at most once a second, and says the same in between.
-func lately(ask func() error) func() error {
-	var mu sync.Mutex
-	var asked time.Time
-	var err error
+// volume is the disk of a folder, measured at most once a second. It may be used
+// concurrently.
+type volume struct {
+	dir string
+
+	mu       sync.Mutex
+	measured time.Time
+	free     uint64
+	err      error
+}
+
+// atLeast gives a function that says whether floor bytes are free.
+func (v *volume) atLeast(floor uint64) func() error {
 	return func() error {
-		mu.Lock()
-		defer mu.Unlock()
-		if now := time.Now(); now.Sub(asked) >= time.Second {
-			asked, err = now, ask()
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if now := time.Now(); now.Sub(v.measured) >= time.Second {
+			v.measured = now
+			v.free, v.err = free(v.dir)
 		}
-		return err
+		if v.err != nil {
+			return v.err
+		}
+		if v.free < floor {
+			return fmt.Errorf("the disk of %s has %d MiB free, and needs %d MiB: make room", v.dir, v.free>>20, floor>>20)
+		}
+		return nil
 	}
 }
 
 // room says whether the disk of a folder has at least floor bytes free.
-func room(dir string, floor uint64) error {
+func room(dir string, floor uint64) error { return (&volume{dir: dir}).atLeast(floor)() }
+
+func free(dir string) (uint64, error) {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(dir, &fs); err != nil {
-		return fmt.Errorf("free space of %s: %w", dir, err)
+		return 0, fmt.Errorf("free space of %s: %w", dir, err)
 	}
-	if free := fs.Bavail * uint64(fs.Bsize); free < floor {
-		return fmt.Errorf("the disk of %s has %d MiB free, and needs %d MiB: make room", dir, free>>20, floor>>20)
-	}
-	return nil
+	return fs.Bavail * uint64(fs.Bsize), nil
 }

@@ -65,7 +65,7 @@ func runOrigin(ctx context.Context, stop func(), o *options, log *slog.Logger, o
 	if err := room(o.data, startFloor); err != nil {
 		return err
 	}
-	failpoint := failpoints(o, log)
+	disk, failpoint := &volume{dir: o.data}, failpoints(o, log)
 	publisher, key, err := openPublisher(o, log)
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func runOrigin(ctx context.Context, stop func(), o *options, log *slog.Logger, o
 			panic(err)
 		}
 		publisher.Published(records)
-	}, log, failpoint)
+	}, disk.atLeast(writeFloor), log, failpoint)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func runOrigin(ctx context.Context, stop func(), o *options, log *slog.Logger, o
 		return err
 	}
 	go scorer.sweep(ctx)
-	payments, err := openPayments(o, books, methods, scorer, log, failpoint)
+	payments, err := openPayments(o, books, methods, scorer, disk.atLeast(payFloor), log, failpoint)
 	if err != nil {
 		return err
 	}
@@ -171,14 +171,15 @@ func runOrigin(ctx context.Context, stop func(), o *options, log *slog.Logger, o
 	}
 }
 
-// openLedger opens the ledger, which gives what it has made durable to publish.
-func openLedger(o *options, publish func([]ledger.Record), log *slog.Logger, failpoint func(string)) (*ledger.Ledger, func() error, error) {
+// openLedger opens the ledger, which gives what it has made durable to publish,
+// and writes only while there is room; nil stands for always.
+func openLedger(o *options, publish func([]ledger.Record), room func() error, log *slog.Logger, failpoint func(string)) (*ledger.Ledger, func() error, error) {
 	store, err := badgerstore.Open(filepath.Join(o.data, "ledger"), log)
 	if err != nil {
 		return nil, nil, err
 	}
 	books, err := ledger.Open(ledger.Config{
-		Store: store, HeadPath: filepath.Join(o.data, "head"), Capacity: o.capacity, Failpoint: failpoint, Publish: publish,
+		Store: store, HeadPath: filepath.Join(o.data, "head"), Capacity: o.capacity, Publish: publish, Room: room, Failpoint: failpoint,
 	})
 	if err != nil {
 		return nil, nil, errors.Join(err, store.Close())
@@ -289,15 +290,14 @@ func paymentMethods(o *options) (methods []paid.Method, networks []core.Network,
 	return methods, networks, nil
 }
 
-func openPayments(o *options, books *ledger.Ledger, methods []paid.Method, scorer *sitesScorer, log *slog.Logger, failpoint func(string)) (*paid.Service, error) {
+func openPayments(o *options, books *ledger.Ledger, methods []paid.Method, scorer *sitesScorer, ready func() error, log *slog.Logger, failpoint func(string)) (*paid.Service, error) {
 	keys, err := challengeKeys(o)
 	if err != nil {
 		return nil, err
 	}
 	return paid.New(paid.Config{
 		Ledger: books, Methods: methods, Scorer: scorer.registrations, DraftScorer: scorer.drafts, Sites: o.sites.policy(),
-		Realm: o.realm, Keys: keys, Now: time.Now, Log: log, Failpoint: failpoint,
-		Ready: lately(func() error { return room(o.data, payFloor) }),
+		Realm: o.realm, Keys: keys, Now: time.Now, Log: log, Ready: ready, Failpoint: failpoint,
 	})
 }
 

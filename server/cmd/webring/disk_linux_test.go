@@ -1,0 +1,162 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"webring/server/devchain/faults"
+	"webring/server/tempo/tempotest"
+)
+
+// disk is a file system in memory whose size can be changed.
+type disk struct {
+	t   *testing.T
+	dir string
+}
+
+func newDisk(t *testing.T) *disk {
+	t.Helper()
+	d := &disk{t, t.TempDir()}
+	if err := unix.Mount("tmpfs", d.dir, "tmpfs", 0, "size=1g"); err != nil {
+		t.Skipf("needs to mount a file system of its own (%v): run it as root, in a container with the capability SYS_ADMIN", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(d.dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// leave makes the disk so small that this many bytes are free.
+func (d *disk) leave(free uint64) {
+	d.t.Helper()
+	var fs unix.Statfs_t
+	err := unix.Statfs(d.dir, &fs)
+	if err == nil {
+		used := (fs.Blocks - fs.Bfree) * uint64(fs.Bsize)
+		err = unix.Mount("", d.dir, "", unix.MS_REMOUNT, fmt.Sprintf("size=%d", used+free))
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// TestFullDisk fills the disk under a ring while a payment is on its way. Nobody
+// else is bound or charged, reads go on, and what the payment brings is stored
+// when there is room, whole.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	d := newDisk(t)
+	c, _ := chain(t)
+	p, err := faults.New(c.RPC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	o := start(t, "--tempo-rpc", p.URL, "--core", "native")
+	o.stop()
+	o.data = d.dir
+	o.launch()
+	o.join("Target", "agent", "")
+	o.confirmed()
+	before, ring, board := o.received(), o.get("/api/ring"), "/api/leaderboard"
+	const body = `{"member":"target","amount":"1.00"}`
+	w, ahead := wallet(t), func(d *tempotest.Draft) { d.ValidBefore = uint64(time.Now().Unix() + 25) }
+	late := o.challenge(o.post("/api/bid", body))
+	credential := signedBy(w, o.challenge(o.post("/api/bid", body)), ahead)
+
+	// From here on the node takes transactions and says nothing.
+	sent := false
+	p.Follow(func(methods []string) faults.Fault {
+		f := faults.On(faults.Sends, faults.DropAfter)(methods)
+		if sent = sent || f != faults.None; sent && f == faults.None {
+			return faults.DropBefore
+		}
+		return f
+	})
+	under := make(chan reply, 1)
+	go func() {
+		r, err := o.try(http.MethodPost, "/api/bid", []byte(body), "Authorization", credential, "Content-Type", "application/json")
+		if err != nil {
+			t.Error(err)
+		}
+		under <- r
+	}()
+	open := func() bool {
+		out, err := o.operate("version")
+		return err == nil && strings.Contains(out, " 1 open reservations")
+	}
+	eventually(t, "a reservation", 15*time.Second, func() bool {
+		select {
+		case r := <-under:
+			t.Fatalf("answered at once: %d %s\n%s", r.Status, r.Body, o.log)
+		default:
+		}
+		return open()
+	})
+	eventually(t, "the transfer", time.Minute, func() bool { return o.received() == before+100 })
+	d.leave(1 << 20)
+	eventually(t, "a look at the disk", time.Minute, func() bool {
+		o.post("/api/bid", body)
+		return strings.Contains(o.log.String(), "needs 256 MiB")
+	})
+	p.Follow(faults.Pass)
+
+	unavailable := func(r reply) bool {
+		return r.Status == 503 && r.code(t) == "payments_unavailable" && r.Header.Get("WWW-Authenticate") == "" && r.Header.Get("Retry-After") != ""
+	}
+	if r := o.post("/api/bid", body); !unavailable(r) {
+		t.Errorf("an offer: %d %s", r.Status, r.Body)
+	}
+	if r := o.post("/api/bid", body, "Authorization", signedBy(w, late, ahead)); !unavailable(r) {
+		t.Errorf("a payment: %d %s", r.Status, r.Body)
+	}
+	o.says(0, "there is no room to write")
+	if r := o.get("/api/ring"); string(r.Body) != string(ring.Body) {
+		t.Errorf("the ring reads %s", r.Body)
+	}
+	if r := o.get("/"); r.Status != http.StatusOK {
+		t.Errorf("the page reads %d", r.Status)
+	}
+	if total := at(t, o.get(board).document(t), "leaderboard", 0, "paid_total_usd"); total != "1.00" || !open() || o.received() != before+100 {
+		t.Errorf("total %v, %d cents received", total, o.received()-before)
+	}
+
+	d.leave(1 << 30)
+	r := <-under
+	eventually(t, "the effect", 2*time.Minute, func() bool {
+		if r.Status == 503 {
+			r = o.post("/api/bid", body, "Authorization", credential)
+		}
+		return r.Status != 503
+	})
+	if r.Status != 200 || r.Header.Get("Payment-Receipt") == "" {
+		t.Errorf("afterwards: %d %s\n%s", r.Status, r.Body, o.log)
+	}
+	eventually(t, "offers", time.Minute, func() bool { return o.post("/api/bid", body).Status == 402 })
+	if r := o.post("/api/bid", body, "Authorization", signedBy(w, late, ahead)); r.Status != 200 {
+		t.Errorf("the payment that was refused: %d %s\n%s", r.Status, r.Body, o.log)
+	}
+	o.confirmed()
+
+	// A start needs more room than that, and says so.
+	o.kill()
+	d.leave(1 << 20)
+	o.boot()
+	o.waitGone()
+	if !strings.Contains(o.log.String(), "make room") {
+		t.Errorf("the refusal does not say why:\n%s", o.log)
+	}
+	d.leave(1 << 30)
+	o.launch()
+	if total := at(t, o.get(board).document(t), "leaderboard", 0, "paid_total_usd"); total != "3.00" || o.received() != before+200 {
+		t.Errorf("total %v, %d cents received", total, o.received()-before)
+	}
+	o.balanced()
+}
