@@ -30,6 +30,8 @@ const (
 
 // coin is a payment method whose payments become what the test says.
 type coin struct {
+	refuses bool // every credential
+
 	mu    sync.Mutex
 	state mpp.State
 }
@@ -40,6 +42,9 @@ func (c *coin) Network() string { return "coin:test" }
 func (c *coin) Request(cents int64) (string, error) { return mpp.EncodeJSON(cents) }
 
 func (c *coin) Decode(cred mpp.Credential, cents int64, now time.Time) (mpp.Payment, error) {
+	if c.refuses {
+		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeVerify, Detail: "no good"}
+	}
 	return mpp.Payment{Method: "coin", ChallengeID: cred.Challenge.ID, Cents: cents, Raw: cred.Payload, Reference: cred.Challenge.ID,
 		ReplayKey: "coin:" + cred.Challenge.ID, Payer: "payer of " + cred.Challenge.ID, ValidBefore: now.Add(25 * time.Second)}, nil
 }
@@ -74,7 +79,7 @@ func (c *coin) becomes(state mpp.State) {
 
 // origin is a service on a ledger in memory, and its operator.
 type origin struct {
-	t        *testing.T
+	t        testing.TB
 	coin     *coin
 	store    *memstore.Store
 	books    *ledger.Ledger
@@ -84,7 +89,7 @@ type origin struct {
 	turns    chan struct{} // holds a token after turns of the writer
 }
 
-func newOrigin(t *testing.T) *origin {
+func newOrigin(t testing.TB) *origin {
 	t.Helper()
 	o := &origin{t: t, coin: &coin{state: mpp.Settled}, store: memstore.New(), scorer: &always{score: 72}, turns: make(chan struct{}, 1)}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))

@@ -179,13 +179,13 @@ func TestDecodeChecksTheChallengeAgain(t *testing.T) {
 // that what is taken has one stored form.
 func FuzzDecode(f *testing.F) {
 	m := newMethod(f)
-	c := challenge(f, m)
+	c, at := challenge(f, m), time.Now()
 	f.Add([]byte(wallet(1).Pay(c).Payload))
 	f.Add([]byte(wallet(1).Pay(c, func(d *evmtest.Draft) { d.Value = big.NewInt(1) }).Payload))
 	f.Add([]byte(`{"type":"authorization","from":"0x","value":"1e6","signature":"0x00"}`))
 	f.Add([]byte(`{"type":"hash"}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		p, err := m.Decode(mpp.Credential{Challenge: c, Payload: payload}, 100, time.Now())
+		p, err := m.Decode(mpp.Credential{Challenge: c, Payload: payload}, 100, at)
 		var no *mpp.Rejection
 		if err != nil {
 			if !errors.As(err, &no) {

@@ -28,7 +28,7 @@ var steps = []func(*ledger.Tx) error{
 
 // newSteps gives a ring whose salts are always the same, so that two of them
 // that have done the same hold the same bytes.
-func newSteps(t *testing.T) *ring {
+func newSteps(t testing.TB) *ring {
 	r := &ring{t: t, dir: t.TempDir(), store: memstore.New(), time: start, zeroSalts: true}
 	r.reopen()
 	t.Cleanup(func() { r.Close() })

@@ -22,7 +22,7 @@ import (
 
 // ring is a ledger under test with the little that it needs around it.
 type ring struct {
-	t     *testing.T
+	t     testing.TB
 	dir   string
 	store *memstore.Store
 	over  func(ledger.Store) ledger.Store // what the ledger sees of store
@@ -144,7 +144,7 @@ func applyRegistration(tx *ledger.Tx, v *ledger.Reservation, slug string) (err e
 // digest sums up everything stored.
 func (r *ring) digest() string { return digestOf(r.t, r.store) }
 
-func digestOf(t *testing.T, s ledger.Store) string {
+func digestOf(t testing.TB, s ledger.Store) string {
 	t.Helper()
 	h := sha256.New()
 	err := s.Scan(nil, nil, func(key, value []byte) error {

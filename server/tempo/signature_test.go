@@ -19,7 +19,7 @@ import (
 )
 
 // p256Key is a P-256 key with its public key as it stands in signatures.
-func p256Key(t *testing.T) (*ecdsa.PrivateKey, []byte) {
+func p256Key(t testing.TB) (*ecdsa.PrivateKey, []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -32,7 +32,7 @@ func p256Key(t *testing.T) (*ecdsa.PrivateKey, []byte) {
 	return key, point[1:]
 }
 
-func signP256(t *testing.T, key *ecdsa.PrivateKey, hash []byte) (r, s []byte) {
+func signP256(t testing.TB, key *ecdsa.PrivateKey, hash []byte) (r, s []byte) {
 	t.Helper()
 	rr, ss, err := ecdsa.Sign(rand.Reader, key, hash)
 	if err != nil {
