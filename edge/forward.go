@@ -29,10 +29,14 @@ const (
 	// challenge's five minutes, and some.
 	holdForwarded = 330 * time.Second
 	// holdRead bounds how long a reader waits for what only the origin has, and
-	// maxReads how many of them at a time: they must not stand in the way of
-	// payments.
-	holdRead = 15 * time.Second
-	maxReads = 16
+	// holdCheck how long whoever has a draft checked, which takes a look at a
+	// whole site.
+	holdRead  = 15 * time.Second
+	holdCheck = checkTime + 5*time.Second
+	// How many requests are under way at a time: nothing that is free stands in
+	// the way of payments. All of them and what follows are fewer connections
+	// than the origin takes from one peer that it does not know.
+	maxPayments, maxChecks, maxReads = 176, 32, 16
 	// maxForwarded is the longest answer that is passed on, in bytes.
 	maxForwarded = 1 << 20
 	// retryForwarded is after how many seconds who could not pay may try again.
@@ -62,9 +66,9 @@ type ForwardConfig struct {
 // field replaces. A request that cannot be sent on like this is a bad_request.
 // Nothing is ever sent twice. It may be used concurrently.
 type Forwarder struct {
-	cfg           ForwardConfig
-	writes, reads *http.Transport
-	log           *slog.Logger
+	cfg                     ForwardConfig
+	payments, checks, reads *http.Transport
+	log                     *slog.Logger
 }
 
 // NewForwarder prepares a forwarder.
@@ -83,9 +87,7 @@ func NewForwarder(cfg ForwardConfig) (*Forwarder, error) {
 	if f.log == nil {
 		f.log = slog.Default()
 	}
-	// With followers, fewer than the origin takes from one peer that it does
-	// not know.
-	f.writes, f.reads = newTransport(200), newTransport(maxReads)
+	f.payments, f.checks, f.reads = newTransport(maxPayments), newTransport(maxChecks), newTransport(maxReads)
 	return f, nil
 }
 
@@ -103,7 +105,8 @@ func newTransport(conns int) *http.Transport {
 
 // Close gives idle connections up.
 func (f *Forwarder) Close() {
-	f.writes.CloseIdleConnections()
+	f.payments.CloseIdleConnections()
+	f.checks.CloseIdleConnections()
 	f.reads.CloseIdleConnections()
 }
 
@@ -113,20 +116,28 @@ func (f *Forwarder) Paid(ctx *fasthttp.RequestCtx, client string, secure bool) {
 		f.problem(ctx, api.TLSRequired, "Challenges are issued and credentials taken only over TLS. Use https.")
 		return
 	}
-	f.Pass(ctx, client, secure)
+	if res := f.pass(ctx, client, secure, f.payments, holdForwarded); res != nil {
+		f.await(ctx, res)
+	}
 }
 
 // Pass is the handler of everything else that only the origin answers: a
 // [Handler]. What the origin says of caching is passed on.
 func (f *Forwarder) Pass(ctx *fasthttp.RequestCtx, client string, secure bool) {
+	if ctx.IsPost() {
+		f.pass(ctx, client, secure, f.checks, holdCheck)
+	} else {
+		f.pass(ctx, client, secure, f.reads, holdRead)
+	}
+}
+
+// pass gives the origin's answer, whose body has been read, or nil when there is
+// none.
+func (f *Forwarder) pass(ctx *fasthttp.RequestCtx, client string, secure bool, transport *http.Transport, hold time.Duration) *http.Response {
 	req, ok := f.request(ctx, client, secure)
 	if !ok {
 		f.problem(ctx, api.Malformed, "The request target or a header field has a form that cannot be passed on as it is.")
-		return
-	}
-	transport, hold := f.writes, holdForwarded
-	if !ctx.IsPost() {
-		transport, hold = f.reads, holdRead
+		return nil
 	}
 	// Not the client's to end: what has been sent may cost money.
 	held, cancel := context.WithTimeout(context.Background(), hold)
@@ -141,7 +152,7 @@ func (f *Forwarder) Pass(ctx *fasthttp.RequestCtx, client string, secure bool) {
 		// A restarted origin must not be met through connections to the one before.
 		transport.CloseIdleConnections()
 		f.unanswered(ctx, err)
-		return
+		return nil
 	}
 	ctx.SetStatusCode(res.StatusCode)
 	for name, values := range res.Header {
@@ -160,9 +171,7 @@ func (f *Forwarder) Pass(ctx *fasthttp.RequestCtx, client string, secure bool) {
 	if ctx.IsHead() && res.ContentLength >= 0 {
 		ctx.Response.Header.SetContentLength(int(res.ContentLength))
 	}
-	if ctx.IsPost() {
-		f.await(ctx, res)
-	}
+	return res
 }
 
 // request copies what came. It is not ok when that cannot be sent on byte for

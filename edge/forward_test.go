@@ -268,6 +268,7 @@ func passing(t *testing.T, cfg ForwardConfig, shell Config) *site {
 	}
 	t.Cleanup(f.Close)
 	shell.Core = newRing(t)
+	shell.Paid = map[string]PaidHandler{"/api/bid": f.Paid}
 	shell.Others = map[string]Handler{"POST /join": f.Pass, "GET /reports/{id}": f.Pass}
 	return serve(t, shell)
 }
@@ -322,37 +323,45 @@ func TestPagesOfTheOriginAreReadAtEdges(t *testing.T) {
 	wantProblem(t, e.get("/reports/a/b"), api.NotFound)
 }
 
-// Readers of what only the origin has do not keep payments from it, and get an
-// answer when it is gone.
-func TestReadersOfTheOriginDoNotStopPayments(t *testing.T) {
-	var reading atomic.Int64
+// Whoever reads what only the origin has, or has drafts checked there, does not
+// keep payments from it, and gets an answer when it is gone.
+func TestWhatIsFreeDoesNotStopPayments(t *testing.T) {
+	var reading, checking atomic.Int64
 	release := make(chan struct{})
 	url := upstream(t, func(head, _ string) string {
-		if strings.HasPrefix(head, "GET ") {
+		switch {
+		case strings.HasPrefix(head, "GET "):
 			reading.Add(1)
+			<-release
+		case strings.HasPrefix(head, "POST /join "):
+			checking.Add(1)
 			<-release
 		}
 		return "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 	})
 	e := passing(t, ForwardConfig{Origin: url, Secret: sharedSecret}, Config{})
-	var readers sync.WaitGroup
-	for range 2 * maxReads {
-		readers.Go(func() {
-			if r := e.get("/reports/1"); r.status != 200 {
-				t.Errorf("%d %s", r.status, r.body)
-			}
-		})
+	var free sync.WaitGroup
+	ask := func(n int, method, target string) {
+		for range n {
+			free.Go(func() {
+				if r := e.do(method, target, ""); r.status != 200 {
+					t.Errorf("%s %s: %d %s", method, target, r.status, r.body)
+				}
+			})
+		}
 	}
-	for late := time.Now().Add(10 * time.Second); reading.Load() < maxReads && time.Now().Before(late); time.Sleep(time.Millisecond) {
+	ask(2*maxReads, "GET", "/reports/1")
+	ask(maxPayments+maxChecks, "POST", "/join")
+	for late := time.Now().Add(10 * time.Second); (reading.Load() < maxReads || checking.Load() < maxChecks) && time.Now().Before(late); time.Sleep(time.Millisecond) {
 	}
-	if r := e.do("POST", "/join", "{}"); r.status != 200 {
+	if r := e.do("POST", "/api/bid", "{}"); r.status != 200 {
 		t.Errorf("%d %s", r.status, r.body)
 	}
-	if n := reading.Load(); n != maxReads {
-		t.Errorf("%d readers at a time", n)
+	if r, c := reading.Load(), checking.Load(); r != maxReads || c != maxChecks {
+		t.Errorf("%d readers and %d checks at a time", r, c)
 	}
 	close(release)
-	readers.Wait()
+	free.Wait()
 
 	lost := passing(t, ForwardConfig{Origin: upstream(t, func(_, _ string) string { return "" }), Secret: sharedSecret}, Config{})
 	r := lost.get("/reports/1", "Authorization", "Payment x")
