@@ -93,11 +93,14 @@ race: wasm
 clean-tree:
 	@if git rev-parse --git-dir >/dev/null 2>&1 && [ -n "$$(git status --porcelain)" ]; then echo "the tree is not clean:"; git status --short; exit 1; fi
 
-# What make test does a little of: every cell of the crash matrix twice, and half
-# an hour of payments through a faulty chain with an origin that keeps dying.
+# What make test does a little of: every cell of the crash matrix twice, half an
+# hour of payments through a faulty chain with an origin that keeps dying, 201
+# payments through three edges, and all histories in the interpreter, too.
 ordeal: wasm
 	$(GO) test -count=1 -timeout 100m -run 'TestPowerFailsOnThePaidPath' -v ./server/cmd/webring -crash.runs 330 -crash.workers 8
 	$(GO) test -count=1 -timeout 60m -run 'TestChaos' -v ./server/cmd/webring -chaos.time 30m
+	$(GO) test -count=1 -timeout 20m -run 'TestPayersReadTheirOwnWritesAtEveryEdge' -v ./server/cmd/webring -edge-payments 67
+	$(GO) test -count=1 -timeout 60m -run 'TestEveryBuildAnswersTheSame' -v ./wasm/host -interpreted 1000
 
 # Every fuzz target for $(FUZZ) each.
 fuzz: wasm
