@@ -47,9 +47,11 @@ type preset struct {
 	// none: {url} and {host} as in url, {report} what report points to.
 	reportAt string
 	// state points to what a scan is at. A 200 counts only when it is done;
-	// failed is a site without a score; any other is a scan at work.
+	// failed is a site without a score; any other is a scan at work. stateless
+	// says that an answer without a state counts, too.
 	state, done, failed string
-	// poll points to where to ask on, when a 202 has no Location.
+	stateless           bool
+	// poll points to where to ask on, when an answer has no Location.
 	poll string
 	// never is the "code" of the 404 problem for a site that was never
 	// scanned, or "" when each 404 means that.
@@ -73,13 +75,17 @@ var presets = map[string]preset{
 		hosts:   []string{"is-agentic.com", "www.is-agentic.com"},
 	},
 	"ora": {
-		url:      "https://ora.ai/api/score/{host}",
-		start:    "https://ora.ai/api/scan",
-		pointer:  "/score",
-		scanned:  "/scannedAt",
-		reportAt: "https://ora.ai/score/{host}",
-		where:    "https://ora.ai/score/{host}",
-		hosts:    []string{"ora.ai", "www.ora.ai"},
+		url:     "https://ora.ai/api/score/{host}",
+		start:   "https://ora.ai/api/scan",
+		pointer: "/score",
+		scanned: "/scannedAt",
+		// Its clients wait for this; it is not known to stand in all answers.
+		state:     "/analysisStatus",
+		done:      "complete",
+		stateless: true,
+		reportAt:  "https://ora.ai/score/{host}",
+		where:     "https://ora.ai/score/{host}",
+		hosts:     []string{"ora.ai", "www.ora.ai"},
 	},
 	// Needs a key: WEBRING_SCORE_HEADER_AUTHORIZATION="Bearer …".
 	"agent-ready": {

@@ -36,6 +36,8 @@ var shapes = map[string]map[string][]standIn{
 		"started": {{404, nil, `{"error":"never scanned"}`}, {200, nil, `{"domain":"acme.com","score":83,"scannedAt":"2026-08-23T10:23:07Z"}`}},
 		"pending": {{404, nil, `{}`}, {202, map[string]string{"Location": "/api/scan/7"}, `{}`}, {202, map[string]string{"Location": "/api/scan/7"}, `{}`},
 			{200, nil, `{"domain":"acme.com","score":83,"scannedAt":"2026-08-23T10:23:07Z"}`}},
+		"at work":  {{200, nil, `{"domain":"acme.com","score":12,"analysisStatus":"running"}`}, {200, nil, `{"domain":"acme.com","score":83,"scannedAt":"2026-08-23T10:23:07Z","analysisStatus":"complete"}`}},
+		"state":    {{200, nil, `{"score":83,"analysisStatus":null}`}},
 		"outside":  {{200, nil, `{"score":-1}`}},
 		"no shape": {{200, nil, `{"result":{"score":83}}`}},
 	},
@@ -45,6 +47,9 @@ var shapes = map[string]map[string][]standIn{
 		"null": {{202, nil, `{"id":"abc","pollUrl":"/api/v1/scans/abc"}`}, {200, nil, `{"id":"abc","status":"failed","vercelScore":null}`}},
 		"pending": {{202, nil, `{"id":"abc","pollUrl":"/api/v1/scans/abc"}`}, {200, nil, `{"id":"abc","status":"running"}`}, {200, nil, `{"id":"abc","status":"running"}`},
 			{200, nil, `{"id":"abc","status":"completed","vercelScore":83,"shareToken":"tok/en","completedAt":"2026-08-23T10:23:07Z"}`}},
+		"at work": {{200, nil, `{"id":"abc","status":"running","pollUrl":"/api/v1/scans/abc"}`},
+			{200, nil, `{"id":"abc","status":"completed","vercelScore":83,"shareToken":"tok/en","completedAt":"2026-08-23T10:23:07Z"}`}},
+		"nowhere":  {{200, nil, `{"id":"abc","status":"running"}`}},
 		"outside":  {{200, nil, `{"status":"completed","vercelScore":1000}`}},
 		"no shape": {{200, nil, `{"vercelScore":83}`}},
 	},
@@ -127,7 +132,7 @@ func TestPresetsAgainstTheirServices(t *testing.T) {
 					var u *Unavailable
 					ok := false
 					switch situation {
-					case "score", "started", "pending":
+					case "score", "started", "pending", "at work":
 						ok = err == nil && got.Score == 83 && got.Provider == name && got.Report == reports[name] && (name == "agentgrade" || got.ScannedAt.Equal(scanned))
 					case "null":
 						ok = errors.As(err, &not) && !not.Never && strings.HasPrefix(not.Where, "https://")
@@ -135,6 +140,8 @@ func TestPresetsAgainstTheirServices(t *testing.T) {
 						ok = errors.As(err, &not) && not.Never && strings.HasPrefix(not.Where, "https://")
 					case "refused":
 						ok = errors.Is(err, ErrBadTarget)
+					case "nowhere":
+						ok = errors.As(err, &pending) && s.asked.Load() == 1
 					case "for ever":
 						ok = errors.As(err, &pending) && pending.RetryAfter == 20*time.Second
 					case "busy":
@@ -170,6 +177,10 @@ func TestScansAreStartedWithThePOSTThatIsDocumented(t *testing.T) {
 	}
 	if want := []string{"POST /api/v1/scans " + string(body), "GET /api/v1/scans/abc"}; fmt.Sprint(*calls) != fmt.Sprint(want) {
 		t.Errorf("%q, want %q", *calls, want)
+	}
+	r, _, calls = presetAt(t, "agent-ready", shapes["agent-ready"]["at work"])
+	if _, err := r.Score(t.Context(), site); err != nil || (*calls)[1] != "GET /api/v1/scans/abc" {
+		t.Errorf("a 200 of a scan at work: %v, %q", err, *calls)
 	}
 }
 

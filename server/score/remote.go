@@ -232,7 +232,21 @@ func (r *remote) read(asked *url.URL, resp *http.Response, body []byte, site str
 	after := retryAfter(resp.Header.Get("Retry-After"))
 	switch resp.StatusCode {
 	case http.StatusOK:
-		return r.result(asked, body, site)
+		done, err := r.finished(body, site)
+		switch {
+		case err != nil:
+			return Result{}, err
+		case done:
+			return r.result(asked, body, site)
+		}
+		look, err := r.look(asked, "", body)
+		if err != nil {
+			return Result{}, broken(err)
+		}
+		if look == "" && resp.Request.Method == http.MethodGet {
+			look = asked.String()
+		}
+		return Result{}, &atWork{look: look, after: after}
 	case http.StatusAccepted:
 		look, err := r.look(asked, resp.Header.Get("Location"), body)
 		if err != nil {
@@ -274,22 +288,32 @@ func (r *remote) look(asked *url.URL, location string, body []byte) (string, err
 	return u.String(), nil
 }
 
+// finished says whether a successful answer is that of a scan that has ended.
+func (r *remote) finished(body []byte, site string) (bool, error) {
+	if r.at.state == nil {
+		return true, nil
+	}
+	document, err := decodeJSON(body)
+	if err != nil {
+		return false, broken(fmt.Errorf("the answer is not JSON: %w", err))
+	}
+	state, said := r.at.state.find(document)
+	switch {
+	case state == r.done, !said && r.stateless:
+		return true, nil
+	case !said || state == nil:
+		return false, broken(errors.New("the answer does not say what the scan is at"))
+	case state == r.failed:
+		return false, &NotScorable{Where: expand(r.where, site)}
+	}
+	return false, nil
+}
+
 // result reads the document of a successful answer.
 func (r *remote) result(asked *url.URL, body []byte, site string) (Result, error) {
 	document, err := decodeJSON(body)
 	if err != nil {
 		return Result{}, broken(fmt.Errorf("the answer is not JSON: %w", err))
-	}
-	if r.at.state != nil {
-		switch state, _ := r.at.state.find(document); state {
-		case r.done:
-		case r.failed:
-			return Result{}, &NotScorable{Where: expand(r.where, site)}
-		case nil:
-			return Result{}, broken(errors.New("the answer does not say what the scan is at"))
-		default:
-			return Result{}, &atWork{look: asked.String()}
-		}
 	}
 	value, ok := r.at.score.find(document)
 	if !ok {
