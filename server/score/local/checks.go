@@ -170,7 +170,7 @@ func (s *site) checkMarkdown() finding {
 		return fail("%s", noAnswer(s.markdown))
 	case !strings.EqualFold(mediaType(s.markdown.Header.Get("Content-Type")), "text/markdown"):
 		return fail("Who asks for Markdown gets something else.")
-	case len(bytes.TrimSpace(s.markdown.Body)) == 0 || bytes.HasPrefix(bytes.TrimSpace(s.markdown.Body), []byte("<")):
+	case len(bytes.TrimSpace(s.markdown.Body)) == 0 || startsAsHTML(s.markdown.Body):
 		return fail("What is called Markdown is empty or HTML.")
 	}
 	return pass("Who asks for Markdown gets it.")

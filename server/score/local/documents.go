@@ -5,6 +5,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 
@@ -66,11 +67,12 @@ var schemas = sync.OnceValue(func() map[string]*jsonschema.Schema {
 // findDocument looks at the places of a document until it is there.
 func (s *site) findDocument(ctx context.Context, k kind) *document {
 	var addresses []string
-	if named := s.own(s.linkHeader(k.rel)); k.rel != "" && s.linkHeader(k.rel) != "" && named != "" {
-		addresses = []string{named}
-	} else {
-		for _, p := range k.paths {
-			addresses = append(addresses, s.at(p))
+	if href := s.linkHeader(k.rel); k.rel != "" && href != "" && s.own(href) != "" {
+		addresses = []string{s.own(href)}
+	}
+	for _, p := range k.paths {
+		if address := s.at(p); !slices.Contains(addresses, address) {
+			addresses = append(addresses, address)
 		}
 	}
 	d := &document{}

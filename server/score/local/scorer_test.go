@@ -179,6 +179,31 @@ func TestScriptOnlyShellWithSoft404sDoesNot(t *testing.T) {
 	}
 }
 
+// TestWhatIsHonestlyThereCounts has sites that do right what a hasty look takes
+// for wrong.
+func TestWhatIsHonestlyThereCounts(t *testing.T) {
+	example := &exemplar.Site{Name: "Example", About: "A site to be read.", Without: []string{"links"}}
+	w := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/" && strings.Contains(r.Header.Get("Accept"), "text/markdown"):
+			w.Header().Set("Content-Type", "text/markdown")
+			fmt.Fprint(w, "<p align=center>A picture</p>\n\n# Example\n")
+		case r.URL.Path == "/":
+			// A description for people first, and the one in JSON at its place.
+			w.Header().Set("Link", `</api.yaml>; rel="service-desc"`)
+			example.ServeHTTP(w, r)
+		case r.URL.Path == "/api.yaml":
+			w.Header().Set("Content-Type", "application/yaml")
+			fmt.Fprint(w, "openapi: 3.1.0\n")
+		default:
+			example.ServeHTTP(w, r)
+		}
+	}))
+	if r := scan(t, w, "https://site.dev/"); r.Score != 100 {
+		t.Errorf("%v", failed(r))
+	}
+}
+
 func TestSitesThatCannotBeScored(t *testing.T) {
 	w := serve(t, http.NotFoundHandler())
 	gone := fetch.New(fetch.Config{Map: map[string]netip.AddrPort{"site.dev": netip.MustParseAddrPort("127.0.0.1:1")}})

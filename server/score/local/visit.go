@@ -272,6 +272,12 @@ func looksLikeHTML(a answer) bool {
 	if strings.EqualFold(mediaType(a.Header.Get("Content-Type")), "text/html") {
 		return true
 	}
-	start := strings.ToLower(strings.TrimSpace(string(a.Body[:min(len(a.Body), 256)])))
+	return startsAsHTML(a.Body)
+}
+
+// startsAsHTML recognises a whole document in HTML. Markdown may begin with an
+// element, but not with this.
+func startsAsHTML(body []byte) bool {
+	start := strings.ToLower(strings.TrimSpace(string(body[:min(len(body), 256)])))
 	return strings.HasPrefix(start, "<!doctype") || strings.HasPrefix(start, "<html")
 }
