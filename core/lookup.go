@@ -19,10 +19,10 @@ func (s *State) bySlug(slug string) (Ordinal, bool) {
 
 // findSlug finds a row by its slug and the slug's hash.
 func (s *State) findSlug(hash uint64, slug string) (Ordinal, bool) {
-	p := s.slugs.Probe(hash)
-	for {
-		o, ok := s.slugs.Next(&p)
-		if !ok || s.slug(Ordinal(o)) == slug {
+	for p := s.slugs.Probe(hash); ; {
+		var o uint32
+		var ok bool
+		if p, o, ok = s.slugs.Next(p); !ok || flat.Equal(s.Slug(Ordinal(o)), slug) {
 			return Ordinal(o), ok
 		}
 	}
@@ -39,10 +39,10 @@ func (s *State) ByKey(key []byte) (Ordinal, bool) {
 // findKey finds a member by its key and the key's hash.
 func (s *State) findKey(hash uint64, key string) (Ordinal, bool) {
 	var buf [MaxURL]byte
-	p := s.keys.Probe(hash)
-	for {
-		o, ok := s.keys.Next(&p)
-		if !ok || string(AppendKey(buf[:0], flat.Bytes(s.url(Ordinal(o))))) == key {
+	for p := s.keys.Probe(hash); ; {
+		var o uint32
+		var ok bool
+		if p, o, ok = s.keys.Next(p); !ok || string(AppendKey(buf[:0], flat.Bytes(s.url(Ordinal(o))))) == key {
 			return Ordinal(o), ok
 		}
 	}
@@ -51,10 +51,10 @@ func (s *State) findKey(hash uint64, key string) (Ordinal, bool) {
 // findHost finds the earliest member on a host by the host's name and its hash.
 func (s *State) findHost(hash uint64, host string) (Ordinal, bool) {
 	var buf [MaxURL]byte
-	p := s.hosts.Probe(hash)
-	for {
-		o, ok := s.hosts.Next(&p)
-		if !ok || string(KeyHost(AppendKey(buf[:0], flat.Bytes(s.url(Ordinal(o)))))) == host {
+	for p := s.hosts.Probe(hash); ; {
+		var o uint32
+		var ok bool
+		if p, o, ok = s.hosts.Next(p); !ok || string(KeyHost(AppendKey(buf[:0], flat.Bytes(s.url(Ordinal(o)))))) == host {
 			return Ordinal(o), ok
 		}
 	}
@@ -62,7 +62,7 @@ func (s *State) findHost(hash uint64, host string) (Ordinal, bool) {
 
 // What the indexes ask for when they split a bucket.
 
-func (s *State) hashSlug(o uint32) uint64 { return s.seed.Hash(s.slug(Ordinal(o))) }
+func (s *State) hashSlug(o uint32) uint64 { return s.seed.Hash(s.Slug(Ordinal(o))) }
 
 func (s *State) hashKey(o uint32) uint64 {
 	var k key
@@ -76,6 +76,13 @@ func (s *State) hashHost(o uint32) uint64 {
 	return k.host
 }
 
+// Named finds the member in the ring with exactly this slug: what [State.Resolve]
+// tries first.
+func (s *State) Named(slug []byte) (Ordinal, bool) {
+	o, ok := s.bySlug(flat.View(slug))
+	return o, ok && s.has(o, live)
+}
+
 // Resolve finds the member in the ring that from means, the way a visitor's
 // page names itself. In this order: an exact slug; a canonical URL; the
 // longest member URL that is a path-segment prefix of the given one on the
@@ -86,7 +93,7 @@ func (s *State) hashHost(o uint32) uint64 {
 // scratch is overwritten and may grow; passing the same one again makes the
 // call free of allocations.
 func (s *State) Resolve(from []byte, scratch *[]byte) (Ordinal, bool) {
-	if o, ok := s.BySlug(from); ok && s.has(o, live) {
+	if o, ok := s.Named(from); ok {
 		return o, true
 	}
 	if bareHost(from) {

@@ -121,6 +121,25 @@ func (l List) Before(o Ordinal) (Ordinal, bool) {
 	return l.At(i - 1), true
 }
 
+// Next is After in the list of all members, for one of them.
+func (s *State) Next(o Ordinal) Ordinal {
+	// Rows after the last are not live.
+	if next := o + 1; int(next) < s.rows && s.has(next, live) {
+		return next
+	}
+	next, _ := s.Select(0, nil).After(o)
+	return next
+}
+
+// Prev is [State.Next] in the other direction.
+func (s *State) Prev(o Ordinal) Ordinal {
+	if o > 0 && s.has(o-1, live) {
+		return o - 1
+	}
+	prev, _ := s.Select(0, nil).Before(o)
+	return prev
+}
+
 // Random picks uniformly by the 64 random bits given.
 func (l List) Random(random uint64) (Ordinal, bool) {
 	if l.len == 0 {

@@ -180,8 +180,9 @@ func word(head []byte, at int) (string, int) {
 	return flat.View(head[begin:end]), end
 }
 
-// slug is the first field of a row.
-func (s *store) slug(o Ordinal) string {
+// Slug gives the slug of a row, its first field: see [State.Member] for how long
+// it holds.
+func (s *store) Slug(o Ordinal) string {
 	b := s.texts[4*int(s.at[o])+rowHead:]
 	return flat.View(b[2 : 2+int(b[0])<<8+int(b[1])])
 }
@@ -205,6 +206,12 @@ func (s *store) Site(o Ordinal) (name, url string) {
 // Member gives a row, removed ones too.
 // An ordinal that was never given is a broken invariant and panics.
 func (s *State) Member(o Ordinal) (m Member) {
+	s.Read(o, &m)
+	return m
+}
+
+// Read is [State.Member] into m, which spares a copy.
+func (s *State) Read(o Ordinal, m *Member) {
 	var head []byte
 	var at int
 	m.Fee, head = s.row(o)
@@ -215,8 +222,10 @@ func (s *State) Member(o Ordinal) (m Member) {
 	m.URL, at = word(head, at)
 	m.Description, at = word(head, at)
 	m.Report, at = word(head, at)
-	if head[at] != 0 {
-		m.Score.Given, m.Score.Value = true, head[at+1]
+	if m.Score.Given = head[at] != 0; !m.Score.Given {
+		m.Score = Score{}
+	} else {
+		m.Score.Value = head[at+1]
 		m.Score.Provider, at = word(head, at+2)
 		m.Score.Version, at = word(head, at)
 		m.Score.ScannedAt = int64(binary.BigEndian.Uint64(head[at:]))
@@ -224,7 +233,6 @@ func (s *State) Member(o Ordinal) (m Member) {
 	m.Joined = int64(binary.BigEndian.Uint64(head[len(head)-8:]))
 	m.LastBid, m.Bids = s.lastBid[o], s.bids[o]
 	m.Removed, m.Redacted = s.has(o, removed), s.has(o, redacted)
-	return m
 }
 
 // appendHead appends the encoding of the row as far as it does not change; see

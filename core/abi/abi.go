@@ -26,6 +26,7 @@ type Core struct {
 	settled  bool
 	response Response
 	reply    []byte
+	kept     kept
 }
 
 // New gives the core of an empty ledger, in which no more than capacity members

@@ -19,26 +19,34 @@ const responseHead = 2 + 3 + 8 + 8 + 4*4
 //
 // The position of an answer is not in it: it stands in the reply's head.
 func AppendResponse(dst []byte, r *Response) []byte {
-	return append(appendAhead(dst, r), r.Body...)
+	n := len(dst)
+	dst = append(dst, make([]byte, aheadOf(r))...)
+	putAhead(dst[n:], r)
+	return append(dst, r.Body...)
 }
 
-// appendAhead appends what stands ahead of the body.
-func appendAhead(dst []byte, r *Response) []byte {
-	dst = binary.LittleEndian.AppendUint16(dst, uint16(r.Status))
-	unknown := byte(0)
+// aheadOf is the length of what stands ahead of the body.
+func aheadOf(r *Response) int {
+	return responseHead + len(r.Location) + len(r.Next) + len(r.Prev)
+}
+
+// putAhead writes it.
+func putAhead(b []byte, r *Response) {
+	head := b[:responseHead]
+	binary.LittleEndian.PutUint16(head, uint16(r.Status))
+	head[2], head[3], head[4] = byte(r.Media), byte(r.Validity), 0
 	if r.Unknown {
-		unknown = 1
+		head[4] = 1
 	}
-	dst = append(dst, byte(r.Media), byte(r.Validity), unknown)
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(r.Since))
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(r.Until))
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(r.Location)))
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(r.Next)))
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(r.Prev)))
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(r.Body)))
-	dst = append(dst, r.Location...)
-	dst = append(dst, r.Next...)
-	return append(dst, r.Prev...)
+	binary.LittleEndian.PutUint64(head[5:], uint64(r.Since))
+	binary.LittleEndian.PutUint64(head[13:], uint64(r.Until))
+	binary.LittleEndian.PutUint32(head[21:], uint32(len(r.Location)))
+	binary.LittleEndian.PutUint32(head[25:], uint32(len(r.Next)))
+	binary.LittleEndian.PutUint32(head[29:], uint32(len(r.Prev)))
+	binary.LittleEndian.PutUint32(head[33:], uint32(len(r.Body)))
+	b = b[copy(b[responseHead:], r.Location)+responseHead:]
+	b = b[copy(b, r.Next):]
+	copy(b, r.Prev)
 }
 
 // DecodeResponse reads all of b into r, whose buffers it reuses, and leaves

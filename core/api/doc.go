@@ -7,12 +7,13 @@
 // ledger, or as WebAssembly at an edge. Whatever hosts it routes to it
 // ([Serves], [Paths]), turns a Response into header fields, and moves bytes.
 //
-// To read the package, begin with serve.go, which routes; query.go reads the
-// parameters; member.go is the Member object that nearly every document
-// contains; ring.go, leaderboard.go, widget.go and directory.go each write the
-// documents of their name. problem.go is the one table of problems for the
-// whole service, the paid operations included. json.go, money.go and time.go
-// spell strings, amounts and instants.
+// To read the package, begin with serve.go, which routes; straight.go is a short
+// cut past routing and parameters for the few targets that most requests have;
+// query.go reads the parameters; member.go is the Member object that nearly
+// every document contains; ring.go, leaderboard.go, widget.go and directory.go
+// each write the documents of their name. problem.go is the one table of
+// problems for the whole service, the paid operations included. json.go,
+// money.go and time.go spell strings, amounts and instants.
 //
 // The paid operations render their answers with the same functions:
 // [AppendMember], [AppendUSD], [AppendTime], [AppendString], [AppendProblem].

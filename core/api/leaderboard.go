@@ -1,18 +1,22 @@
 package api
 
-import "webring/core/flat"
+import (
+	"webring/core"
+	"webring/core/flat"
+)
 
 // leaderboard writes a Leaderboard: the members by rank, and the rules that
 // rank them.
 func (a *answer) leaderboard() {
-	a.document(Timed)
+	a.timed(a.st)
 	from, count := a.page("/api/leaderboard", a.st.Len())
 	a.found = a.st.AppendRanked(a.found[:0], from, count)
 	a.Body = append(a.Body, `,"rules":`...)
 	a.leaderboardRules()
 	a.Body = append(a.Body, `,"leaderboard":[`...)
+	var m core.Member
 	for i, o := range a.found {
-		m := a.st.Member(o)
+		a.st.Read(o, &m)
 		a.Body = room(a.Body, memberRoom(a.st, &m))
 		w := flat.Write(a.Body)
 		if i > 0 {

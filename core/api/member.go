@@ -12,7 +12,8 @@ import (
 //
 // Document: the service interface, "Member".
 func AppendMember(dst []byte, st *core.State, o core.Ordinal, timed bool) []byte {
-	m := st.Member(o)
+	var m core.Member
+	st.Read(o, &m)
 	dst = room(dst, memberRoom(st, &m))
 	return member(flat.Write(dst), st, o, &m, timed).Byte('}').Bytes(dst)
 }
@@ -36,7 +37,16 @@ func member(w flat.Pen, st *core.State, o core.Ordinal, m *core.Member, timed bo
 	if w, n = w.JSON(m.Name); n < len(m.Name) {
 		w = slowText(w, m.Name[n:])
 	}
-	w = w.Lit16(`","url":"`).Copy(m.URL).Lit16(`","kind":"`).Copy(m.Kind.String()).Lit16(`","category":"`).Copy(m.Category)
+	w = w.Lit16(`","url":"`).Copy(m.URL).Lit16(`","kind":"`)
+	switch m.Kind {
+	case core.Agent:
+		w = w.Lit8(`agent`)
+	case core.MCP:
+		w = w.Copy(`mcp`)
+	default:
+		w = w.Lit8(`website`)
+	}
+	w = w.Lit16(`","category":"`).Copy(m.Category)
 	if m.Description != "" {
 		if w, n = w.Lit32(`","description":"`).JSON(m.Description); n < len(m.Description) {
 			w = slowText(w, m.Description[n:])

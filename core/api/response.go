@@ -35,6 +35,7 @@ type Response struct {
 	Since    int64  // second of the last change a Timed answer shows, 0 if time changed nothing yet
 	Until    int64  // first second at which a Timed answer may differ; the highest int64 if never
 	Unknown  bool   // from named no member, and the answer went on without it
+	Drawn    bool   // random had a part in it: the same target gets other answers
 	Location []byte // target of a redirect, otherwise empty
 	Next     []byte // address of the next page, or empty
 	Prev     []byte // address of the previous page, or empty
@@ -47,5 +48,7 @@ type Response struct {
 
 // reset empties r for a new answer and keeps its buffers.
 func (r *Response) reset() {
-	*r = Response{Location: r.Location[:0], Next: r.Next[:0], Prev: r.Prev[:0], Body: r.Body[:0], scratch: r.scratch[:0], key: r.key, found: r.found}
+	// Field by field, which writes no pointer anew.
+	r.Status, r.Media, r.Validity, r.Since, r.Until, r.Unknown, r.Drawn = 0, JSON, Never, 0, 0, false, false
+	r.Location, r.Next, r.Prev, r.Body, r.scratch = r.Location[:0], r.Next[:0], r.Prev[:0], r.Body[:0], r.scratch[:0]
 }

@@ -40,25 +40,30 @@ func (a *answer) traverse(to direction, how manner) {
 		a.problem(UnknownMember, "from names no member. It may be a member's slug, a member's URL or the bare host name of one.")
 		return
 	}
+	a.Drawn = to == anywhere
 	o, ok := pick(a.selected(), to, from, known, a.random)
 	if !ok {
 		a.problem(EmptyRing, "No member of the ring matches.")
 		return
 	}
 	if a.q.redirect {
-		a.redirect(o)
-		return
-	}
-	if to == anywhere {
-		a.document(Never)
+		redirect(a.Response, a.st, o)
 	} else {
-		a.document(Position)
+		traversal(a.Response, a.st, to, o)
 	}
-	a.Body = append(a.Body, `{"direction":"`...)
-	a.Body = append(a.Body, to...)
-	a.Body = append(a.Body, `","member":`...)
-	a.Body = AppendMember(a.Body, a.st, o, false)
-	a.Body = append(a.Body, '}')
+}
+
+// traversal writes a Traversal document that leads to o.
+func traversal(r *Response, st *core.State, to direction, o core.Ordinal) {
+	r.document(Position)
+	if to == anywhere {
+		r.Validity = Never
+	}
+	var m core.Member
+	st.Read(o, &m)
+	r.Body = room(r.Body, memberRoom(st, &m))
+	w := flat.Write(r.Body).Lit16(`{"direction":"`).Copy(string(to)).Lit16(`","member":`)
+	r.Body = member(w, st, o, &m, false).Byte('}').Byte('}').Bytes(r.Body)
 }
 
 // locate finds the member that from names. An unknown one is noted in the
@@ -94,16 +99,16 @@ func pick(l core.List, to direction, from core.Ordinal, known bool, random uint6
 
 // redirect sends the visitor to a member's site, with a page for the clients
 // that do not follow.
-func (a *answer) redirect(o core.Ordinal) {
-	name, url := a.st.Site(o)
-	a.Status, a.Media, a.Validity = 302, HTML, Never
-	a.Location = room(a.Location, len(url))
-	a.Location = flat.Write(a.Location).Copy(url).Bytes(a.Location)
+func redirect(r *Response, st *core.State, o core.Ordinal) {
+	name, url := st.Site(o)
+	r.Status, r.Media, r.Validity = 302, HTML, Never
+	r.Location = room(r.Location, len(url))
+	r.Location = flat.Write(r.Location).Copy(url).Bytes(r.Location)
 	const head = `<!doctype html><html lang="en"><meta charset="utf-8"><title>Found</title><p>Go on to <a rel="sponsored noopener" href="`
-	a.Body = room(a.Body, len(head)+32+htmlEscaped*(len(url)+len(name)))
-	w := html(flat.Write(a.Body).Copy(head), url).Byte('"').Byte('>')
+	r.Body = room(r.Body, len(head)+32+htmlEscaped*(len(url)+len(name)))
+	w := html(flat.Write(r.Body).Copy(head), url).Byte('"').Byte('>')
 	w = html(w, name).Lit32("</a>.</p></html>\n")
-	a.Body = w.Bytes(a.Body)
+	r.Body = w.Bytes(r.Body)
 }
 
 // htmlEscaped is how many bytes one byte of a text can become in HTML.
@@ -136,11 +141,12 @@ func html(w flat.Pen, s string) flat.Pen {
 func (a *answer) members() {
 	a.document(Position)
 	l := a.selected()
+	var m core.Member
 	offset, count := a.page("/api/ring", l.Len())
 	a.found = l.Append(a.found[:0], offset, count)
 	a.Body = append(a.Body, `,"members":[`...)
 	for i, o := range a.found {
-		m := a.st.Member(o)
+		a.st.Read(o, &m)
 		a.Body = room(a.Body, memberRoom(a.st, &m))
 		w := flat.Write(a.Body)
 		if i > 0 {
@@ -219,25 +225,30 @@ func comma(dst []byte, i int) []byte {
 	return append(dst, ',')
 }
 
-// detail writes a MemberDetail. A slug is looked up as it is: a reference that
-// needs resolving is a from, not a path.
-func (a *answer) detail(slug []byte) {
+// details answers with a MemberDetail. A slug is looked up as it is: a reference
+// that needs resolving is a from, not a path.
+func (a *answer) details(slug []byte) {
 	o, ok := a.st.BySlug(slug)
 	if !ok {
 		a.problem(UnknownMember, "No member has this slug. GET /api/ring lists the members.")
 		return
 	}
-	rank := a.st.Rank(o)
-	if rank == 0 {
+	if a.st.Rank(o) == 0 {
 		a.problem(MemberRemoved, "This member was removed from the ring. Its slug is not given again.")
 		return
 	}
-	a.document(Timed)
-	a.Body = append(a.Body, `{"member":`...)
-	m := a.st.Member(o)
-	a.Body = room(a.Body, memberRoom(a.st, &m))
-	w := member(flat.Write(a.Body), a.st, o, &m, true).Lit32(`,"leaderboard_rank":`).Number(uint64(rank)).Byte('}').Byte('}')
-	a.Body = w.Bytes(a.Body)
+	detail(a.Response, a.st, o)
+}
+
+// detail writes the MemberDetail of a member in the ring.
+func detail(r *Response, st *core.State, o core.Ordinal) {
+	r.timed(st)
+	var m core.Member
+	st.Read(o, &m)
+	r.Body = room(r.Body, memberRoom(st, &m))
+	w := member(flat.Write(r.Body).Lit16(`{"member":`), st, o, &m, true)
+	w = w.Lit32(`,"leaderboard_rank":`).Number(uint64(st.Rank(o))).Byte('}').Byte('}')
+	r.Body = w.Bytes(r.Body)
 }
 
 // categories writes a CategoryList of the categories in use, in the order of

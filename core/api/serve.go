@@ -23,6 +23,14 @@ import (
 func Serve(st *core.State, target []byte, random uint64, r *Response) {
 	r.reset()
 	r.Seq = st.Seq()
+	if straight(st, target, r) {
+		return
+	}
+	general(st, target, random, r)
+}
+
+// general answers any target, into a Response that is as new.
+func general(st *core.State, target []byte, random uint64, r *Response) {
 	a := answer{Response: r, st: st, rules: st.Rules(), random: random}
 	if a.rules == nil {
 		a.rules = &unopened
@@ -71,7 +79,8 @@ func (a *answer) route(path, query []byte) {
 		a.categories()
 	case "/api/widget":
 		if a.read(query, fromParam) {
-			a.widget()
+			o, known := a.locate()
+			widget(a.Response, a.st, o, known)
 		}
 	case "/api/leaderboard":
 		if a.read(query, pageParams) {
@@ -100,7 +109,7 @@ func (a *answer) route(path, query []byte) {
 			a.notFound()
 			return
 		}
-		a.detail(slug)
+		a.details(slug)
 	}
 }
 
@@ -187,12 +196,15 @@ func unhex(c byte) int {
 	return -1
 }
 
-// document begins a JSON answer with status 200.
-func (a *answer) document(v Validity) {
-	a.Status, a.Media, a.Validity = 200, JSON, v
-	if v == Timed {
-		a.Since, a.Until = a.st.ChangedAt(), a.st.NextChange()
-	}
+// document begins a JSON answer with status 200, of any validity but Timed.
+func (r *Response) document(v Validity) {
+	r.Status, r.Media, r.Validity = 200, JSON, v
+}
+
+// timed begins one that is Timed.
+func (r *Response) timed(st *core.State) {
+	r.document(Timed)
+	r.Since, r.Until = st.ChangedAt(), st.NextChange()
 }
 
 // problem makes the answer an error.

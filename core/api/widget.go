@@ -1,57 +1,43 @@
 package api
 
 import (
-	"strconv"
-
 	"webring/core"
+	"webring/core/flat"
 )
 
-// widget writes the Widget document of the member that from names, or of the
-// edges of the ring when there is none.
-func (a *answer) widget() {
-	o, known := a.locate()
-	ring := a.st.Select(0, nil)
-	a.document(Position)
-	a.Body = append(a.Body, `{"ring":{"name":`...)
-	a.Body = AppendString(a.Body, a.rules.Name)
-	a.Body = append(a.Body, `,"url":`...)
-	a.Body = appendLink(a.Body, a.rules.BaseURL, "/", "")
-	a.Body = append(a.Body, `,"count":`...)
-	a.Body = strconv.AppendInt(a.Body, int64(ring.Len()), 10)
-	a.Body = append(a.Body, `},"member":`...)
-	a.memberOrNull(o, known)
-	a.Body = append(a.Body, `,"prev":`...)
-	a.memberOrNull(pick(ring, prev, o, known, 0))
-	a.Body = append(a.Body, `,"next":`...)
-	a.memberOrNull(pick(ring, next, o, known, 0))
+// widget writes the Widget document of a member in the ring, or of the edges of
+// the ring when none is known.
+func widget(r *Response, st *core.State, o core.Ordinal, known bool) {
+	r.document(Position)
+	rules, slug := st.Rules(), ""
+	base := rules.BaseURL
+	r.Body = room(r.Body, 256+escaped*(len(rules.Name)+len(base)))
+	w := text(flat.Write(r.Body).Lit32(`{"ring":{"name":"`), rules.Name)
+	w = text(w.Lit16(`","url":"`), base).Lit16(`/","count":`).Number(uint64(st.Len()))
+	if r.Body = w.Lit16(`},"member":`).Bytes(r.Body); known {
+		slug = st.Slug(o)
+		r.Body = AppendMember(r.Body, st, o, false)
+		r.Body = append(r.Body, `,"prev":`...)
+		r.Body = AppendMember(r.Body, st, st.Prev(o), false)
+		r.Body = append(r.Body, `,"next":`...)
+		r.Body = AppendMember(r.Body, st, st.Next(o), false)
+	} else if ring := st.Select(0, nil); ring.Len() > 0 {
+		r.Body = append(r.Body, `null,"prev":`...)
+		r.Body = AppendMember(r.Body, st, ring.At(ring.Len()-1), false)
+		r.Body = append(r.Body, `,"next":`...)
+		r.Body = AppendMember(r.Body, st, ring.At(0), false)
+	} else {
+		r.Body = append(r.Body, `null,"prev":null,"next":null`...)
+	}
 
-	query, slug := "", ""
+	r.Body = room(r.Body, 256+escaped*5*len(base)+3*len(slug))
+	query := ""
 	if known {
-		query, slug = "?from=", a.st.Member(o).Slug
+		query = "?from="
 	}
-	a.Body = append(a.Body, `,"links":{`...)
-	for _, to := range [...]direction{next, prev, anywhere} {
-		a.Body = append(a.Body, '"')
-		a.Body = append(a.Body, to...)
-		a.Body = append(a.Body, `":"`...)
-		a.Body = appendEscaped(a.Body, a.rules.BaseURL)
-		a.Body = append(a.Body, '/')
-		a.Body = append(a.Body, to...)
-		a.Body = append(a.Body, query...)
-		a.Body = append(a.Body, slug...)
-		a.Body = append(a.Body, `",`...)
-	}
-	a.Body = append(a.Body, `"ring":`...)
-	a.Body = appendLink(a.Body, a.rules.BaseURL, "/", "")
-	a.Body = append(a.Body, `,"leaderboard":`...)
-	a.Body = appendLink(a.Body, a.rules.BaseURL, "/api/leaderboard", "")
-	a.Body = append(a.Body, "}}"...)
-}
-
-func (a *answer) memberOrNull(o core.Ordinal, ok bool) {
-	if !ok {
-		a.Body = append(a.Body, "null"...)
-		return
-	}
-	a.Body = AppendMember(a.Body, a.st, o, false)
+	w = text(flat.Write(r.Body).Lit32(`,"links":{"next":"`), base).Lit8(`/next`).Copy(query).Copy(slug)
+	w = text(w.Lit16(`","prev":"`), base).Lit8(`/prev`).Copy(query).Copy(slug)
+	w = text(w.Lit16(`","random":"`), base).Lit8(`/random`).Copy(query).Copy(slug)
+	w = text(w.Lit16(`","ring":"`), base).Lit32(`/","leaderboard":"`)
+	r.Body = text(w, base).Lit32(`/api/leaderboard"}}`).Bytes(r.Body)
 }

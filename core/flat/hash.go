@@ -1,7 +1,5 @@
 package flat
 
-import "unsafe"
-
 // MaxHashed is the longest text in bytes that [Seed.Hash] takes.
 const MaxHashed = 320
 
@@ -36,17 +34,24 @@ func mix(x uint64) uint64 {
 func (s *Seed) Hash(text string) uint64 {
 	const low = 1<<32 - 1
 	n, from := len(text), data(text)
-	sum, i, k := uint64(n)*0x9e3779b97f4a7c15, 0, 0
-	for ; i+8 <= n; i, k = i+8, k+1 {
-		x, key := *(*uint64)(unsafe.Add(from, i)), s[k]
+	sum, k := uint64(n)*0x9e3779b97f4a7c15, 0
+	for i := 0; i < n-8; i, k = i+8, k+1 {
+		x, key := load64(from, i), s[k]
 		sum += ((x + key) & low) * ((x>>32 + key>>32) & low)
 	}
-	if i < n {
-		x, key := uint64(0), s[k]
-		for ; i < n; i++ {
+	// The last word may have bytes of the one before it: with the length, that
+	// still is one text alone.
+	x, key := uint64(0), s[k]
+	switch {
+	case n >= 8:
+		x = load64(from, n-8)
+	case n >= 4:
+		x = uint64(load32(from, 0)) | uint64(load32(from, n-4))<<32
+	default:
+		for i := range n {
 			x = x<<8 | uint64(text[i])
 		}
-		sum += ((x + key) & low) * ((x>>32 + key>>32) & low)
 	}
+	sum += ((x + key) & low) * ((x>>32 + key>>32) & low)
 	return mix(sum)
 }

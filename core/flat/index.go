@@ -65,50 +65,52 @@ func (x *Index) home(hash uint64) int {
 	return h
 }
 
-// Probe walks through the entries whose hash may be the one sought.
+// Probe walks through the entries whose hash may be the one sought. It is a
+// value of few words, passed and given, so that the compiler can keep it in
+// registers.
 type Probe struct {
-	b      *bucket
-	marked uint64 // entries of b that are still to be looked at, 8 bits each
-	high   uint64 // the last four of b
-	tag    uint8
+	b       *bucket
+	marked  uint64 // entries of b that are still to be looked at, 8 bits each
+	high    uint64 // the last four of b
+	pattern uint64 // the tag, eight times
 }
 
 // Probe begins a walk; [Index.Next] goes on.
 func (x *Index) Probe(hash uint64) Probe {
-	p := Probe{b: at(x.Buckets, x.home(hash)), tag: tag(hash)}
-	p.mark()
-	return p
+	return marked(at(x.Buckets, x.home(hash)), ones*uint64(tag(hash)))
 }
 
-// mark finds the entries of the bucket that have the tag.
-func (p *Probe) mark() {
-	pattern := ones * uint64(p.tag)
-	p.marked = zeros(*(*uint64)(unsafe.Pointer(&p.b.tags[0])) ^ pattern)
-	p.high = zeros(uint64(*(*uint32)(unsafe.Pointer(&p.b.tags[8])))^pattern) & 0xffffffff
+// marked finds the entries of a bucket that have the tag.
+func marked(b *bucket, pattern uint64) Probe {
+	return Probe{
+		b:       b,
+		marked:  zeros(*(*uint64)(unsafe.Pointer(&b.tags[0])) ^ pattern),
+		high:    zeros(uint64(*(*uint32)(unsafe.Pointer(&b.tags[8])))^pattern) & 0xffffffff,
+		pattern: pattern,
+	}
 }
 
 // zeros marks the bytes of x that are 0 with their highest bits, and no others.
 func zeros(x uint64) uint64 { return ^((x&^highs + ^uint64(highs)) | x | ^uint64(highs)) }
 
-// Next gives the next entry whose hash may be the one sought, false after the
-// last.
-func (x *Index) Next(p *Probe) (entry uint32, ok bool) {
+// Next gives the next entry whose hash may be the one sought, and what is left
+// of the walk; false after the last.
+func (x *Index) Next(p Probe) (rest Probe, entry uint32, ok bool) {
 	for {
 		if p.marked != 0 {
 			i := bits.TrailingZeros64(p.marked) / 8
 			p.marked &= p.marked - 1
-			return p.b.entries[i], true
+			return p, p.b.entries[i], true
 		}
 		if p.high != 0 {
 			i := bits.TrailingZeros64(p.high)/8 + 8
 			p.high &= p.high - 1
-			return p.b.entries[i], true
+			return p, p.b.entries[i], true
 		}
 		if p.b.more == 0 {
-			return 0, false
+			return p, 0, false
 		}
-		p.b = at(x.Extra, int(p.b.more-1))
-		p.mark()
+		p = marked(at(x.Extra, int(p.b.more-1)), p.pattern)
 	}
 }
 

@@ -1,6 +1,10 @@
 package flat
 
-import "unsafe"
+import (
+	"math/bits"
+	"strconv"
+	"unsafe"
+)
 
 // Slack is how much room behind its last byte a [Pen] may overwrite with
 // anything: whoever makes room for n bytes makes room for n + Slack.
@@ -37,6 +41,10 @@ func store64(p unsafe.Pointer, at int, v uint64) { *(*uint64)(unsafe.Add(p, at))
 
 func load64(p unsafe.Pointer, at int) uint64 { return *(*uint64)(unsafe.Add(p, at)) }
 
+func store32(p unsafe.Pointer, at int, v uint32) { *(*uint32)(unsafe.Add(p, at)) = v }
+
+func load32(p unsafe.Pointer, at int) uint32 { return *(*uint32)(unsafe.Add(p, at)) }
+
 func data(s string) unsafe.Pointer { return unsafe.Pointer(unsafe.StringData(s)) }
 
 // Byte writes c.
@@ -47,15 +55,15 @@ func (w Pen) Byte(c byte) Pen {
 
 // Lit8 writes a literal of 4 to 8 bytes.
 func (w Pen) Lit8(s string) Pen {
-	*(*uint32)(w.at) = *(*uint32)(data(s))
-	*(*uint32)(unsafe.Add(w.at, len(s)-4)) = *(*uint32)(unsafe.Add(data(s), len(s)-4))
+	store32(w.at, 0, load32(data(s), 0))
+	store32(w.at, len(s)-4, load32(data(s), len(s)-4))
 	return Pen{unsafe.Add(w.at, len(s))}
 }
 
 // Lit16 writes a literal of 8 to 16 bytes.
 func (w Pen) Lit16(s string) Pen {
-	*(*uint64)(w.at) = *(*uint64)(data(s))
-	*(*uint64)(unsafe.Add(w.at, len(s)-8)) = *(*uint64)(unsafe.Add(data(s), len(s)-8))
+	store64(w.at, 0, load64(data(s), 0))
+	store64(w.at, len(s)-8, load64(data(s), len(s)-8))
 	return Pen{unsafe.Add(w.at, len(s))}
 }
 
@@ -72,14 +80,16 @@ func (w Pen) Lit32(s string) Pen {
 
 // Copy writes s as it is.
 func (w Pen) Copy(s string) Pen {
-	n := len(s)
+	n, from := len(s), data(s)
 	switch {
 	case n >= 8:
-		from := data(s)
 		for i := 0; i < n-8; i += 8 {
 			store64(w.at, i, load64(from, i))
 		}
 		store64(w.at, n-8, load64(from, n-8))
+	case n >= 4:
+		store32(w.at, 0, load32(from, 0))
+		store32(w.at, n-4, load32(from, n-4))
 	default:
 		for i := 0; i < n; i++ {
 			*(*byte)(unsafe.Add(w.at, i)) = s[i]
@@ -101,6 +111,12 @@ func notJSON(x uint64) uint64 {
 	return (x | (x - ones*' ') | (quote - ones) | (backslash - ones) | (less - ones) | (x + ones)) & highs
 }
 
+// ends are the first four of n bytes, which are at least as many, and the last
+// four.
+func ends(p unsafe.Pointer, n int) uint64 {
+	return uint64(load32(p, 0)) | uint64(load32(p, n-4))<<32
+}
+
 // JSON writes s as long as its bytes stand for themselves in a string of JSON:
 // printable ASCII but '"', '\\' and '<'. It gives how many bytes of s it wrote;
 // the first that it did not lies at most seven further on.
@@ -120,6 +136,13 @@ func (w Pen) JSON(s string) (Pen, int) {
 		}
 		store64(w.at, n-8, x)
 		return Pen{unsafe.Add(w.at, n)}, n
+	}
+	if n >= 4 {
+		if x := ends(from, n); notJSON(x) == 0 {
+			store32(w.at, 0, uint32(x))
+			store32(w.at, n-4, uint32(x>>32))
+			return Pen{unsafe.Add(w.at, n)}, n
+		}
 	}
 	for ; i < n; i++ {
 		c := s[i]
@@ -159,6 +182,13 @@ func (w Pen) HTML(s string) (Pen, int) {
 		store64(w.at, n-8, x)
 		return Pen{unsafe.Add(w.at, n)}, n
 	}
+	if n >= 4 {
+		if x := ends(from, n); notHTML(x) == 0 {
+			store32(w.at, 0, uint32(x))
+			store32(w.at, n-4, uint32(x>>32))
+			return Pen{unsafe.Add(w.at, n)}, n
+		}
+	}
 	for ; i < n; i++ {
 		switch c := s[i]; c {
 		case '&', '<', '>', '"', '\'':
@@ -175,40 +205,67 @@ const pairs = "00010203040506070809" + "10111213141516171819" + "202122232425262
 	"40414243444546474849" + "50515253545556575859" + "60616263646566676869" + "70717273747576777879" +
 	"80818283848586878889" + "90919293949596979899"
 
+func pair(n uint32) uint16 { return *(*uint16)(unsafe.Add(data(pairs), 2*uint(n))) }
+
 // Two writes the two digits of n, which is below 100.
-func (w Pen) Two(n uint64) Pen {
-	*(*uint16)(w.at) = *(*uint16)(unsafe.Add(data(pairs), 2*n))
+func (w Pen) Two(n uint32) Pen {
+	*(*uint16)(w.at) = pair(n)
 	return Pen{unsafe.Add(w.at, 2)}
 }
 
 // Number writes n in decimal digits, without leading zeros: up to 20 bytes.
 func (w Pen) Number(n uint64) Pen {
+	if n >= 100_000_000 {
+		return w.Skip(len(strconv.AppendUint(w.Room(20), n, 10)))
+	}
+	x := eight(uint32(n))
+	leading := uint(bits.TrailingZeros64((x-ones*'0')|1<<56)) &^ 7 // of zeros, in bits; one digit stays
+	store64(w.at, 0, x>>leading)
+	return Pen{unsafe.Add(w.at, 8-leading/8)}
+}
+
+// eight are the eight digits of n, which is below 10^8, the first of them
+// lowest. It divides in 32 bits: the compiler makes multiplications of that, and
+// in WebAssembly of nothing longer.
+func eight(n uint32) uint64 {
+	high := n / 10_000
+	low := n - high*10_000
+	a, c := high/100, low/100
+	return uint64(pair(a)) | uint64(pair(high-a*100))<<16 | uint64(pair(c))<<32 | uint64(pair(low-c*100))<<48
+}
+
+// Equal says whether a and b are the same text, without the call that == is in
+// WebAssembly.
+func Equal(a, b string) bool {
+	n, p, q := len(a), data(a), data(b)
 	switch {
-	case n < 10:
-		return w.Byte('0' + byte(n))
-	case n < 100:
-		return w.Two(n)
-	case n < 10_000:
-		h := n / 100
-		if h < 10 {
-			return w.Byte('0' + byte(h)).Two(n - h*100)
+	case n != len(b):
+		return false
+	case n >= 8:
+		for i := 0; i < n-8; i += 8 {
+			if load64(p, i) != load64(q, i) {
+				return false
+			}
 		}
-		return w.Two(h).Two(n - h*100)
+		return load64(p, n-8) == load64(q, n-8)
+	case n >= 4:
+		return ends(p, n) == ends(q, n)
 	}
-	length := 5
-	for limit := uint64(100_000); length < 20 && n >= limit; limit *= 10 {
-		length++
+	for i := range n {
+		if a[i] != b[i] {
+			return false
+		}
 	}
-	at := length
-	for ; at >= 2; at -= 2 {
-		q := n / 100
-		w.Skip(at - 2).Two(n - q*100)
-		n = q
+	return true
+}
+
+// Begins says whether b begins with a literal of 8 to 24 bytes.
+func Begins(b []byte, s string) bool {
+	if len(b) < len(s) {
+		return false
 	}
-	if at == 1 {
-		w.Byte('0' + byte(n))
-	}
-	return w.Skip(length)
+	p, q, middle, last := unsafe.Pointer(unsafe.SliceData(b)), data(s), min(8, len(s)-8), len(s)-8
+	return load64(p, 0) == load64(q, 0) && load64(p, middle) == load64(q, middle) && load64(p, last) == load64(q, last)
 }
 
 // Escapes says whether among raw there is a byte that has to be decoded in a

@@ -101,7 +101,7 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 	check(math.MaxUint64)
-	for n := range uint64(100) {
+	for n := range uint32(100) {
 		if got := written(t, 2, func(w flat.Pen) flat.Pen { return w.Two(n) }); got != string([]byte{'0' + byte(n/10), '0' + byte(n%10)}) {
 			t.Errorf("%d was written as %s", n, got)
 		}

@@ -51,7 +51,9 @@ func TestAnIndexFindsWhatWasInserted(t *testing.T) {
 		finds := func(entry uint32) bool {
 			p := x.Probe(hashes[entry])
 			for n := 0; ; n++ {
-				got, ok := x.Next(&p)
+				var got uint32
+				var ok bool
+				p, got, ok = x.Next(p)
 				if !ok || got == entry {
 					return ok
 				}
@@ -97,8 +99,7 @@ func TestAnIndexFindsWhatWasInserted(t *testing.T) {
 			}
 			break
 		}
-		p := x.Probe(random.Uint64())
-		if entry, ok := x.Next(&p); ok && hashes[entry] == 0 {
+		if _, entry, ok := x.Next(x.Probe(random.Uint64())); ok && hashes[entry] == 0 {
 			t.Errorf("%d is nobody's", entry)
 		}
 	}

@@ -19,7 +19,7 @@ var importLaw = map[string][]string{
 	"webring/core/api":      append([]string{"webring/core", "webring/core/flat"}, pureStd...),
 	"webring/core/flat":     append([]string{"unsafe"}, pureStd...),
 	"webring/core/snap":     append([]string{"webring/core", "crypto/sha256", "encoding/base64", "encoding/hex"}, pureStd...),
-	"webring/core/abi":      append([]string{"webring/core", "webring/core/api", "webring/core/snap"}, pureStd...),
+	"webring/core/abi":      append([]string{"webring/core", "webring/core/api", "webring/core/flat", "webring/core/snap"}, pureStd...),
 	"webring/core/coretest": {"std", "webring/core", "webring/core/"},
 
 	"webring/wasm":          {}, // what the guest imports shows when it is listed for its platform
