@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -35,6 +36,7 @@ type chaos struct {
 	references []string         // of receipts that were received
 	asked      int              // requests that somebody wanted carried out
 	refused    int              // of those, given up by their payer, with nothing charged
+	sightings  int              // grants that their payer has read at the edge
 	told       map[string]int   // answers by status
 }
 
@@ -97,7 +99,9 @@ func TestChaos(t *testing.T) {
 	o.confirmed()
 	o.balanced()
 	x.agrees(t)
-	t.Logf("%d kills; %d wishes, %d given up; answers %v; faults: %s", kills, x.asked, x.refused, x.told, proxy.Summary())
+	eventually(t, "the edge at the end of the ledger", time.Minute, func() bool { return edge.position() == o.position() })
+	alike(t, o, edge)
+	t.Logf("%d kills; %d wishes, %d given up, %d seen at the edge; answers %v; faults: %s", kills, x.asked, x.refused, x.sightings, x.told, proxy.Summary())
 }
 
 // pay carries out one wish after the other.
@@ -183,6 +187,9 @@ func (x *chaos) present(wanted wish, credential string, deadline time.Time) (gra
 			x.mu.Lock()
 			x.references = append(x.references, receipt.Reference)
 			x.mu.Unlock()
+			if err == nil {
+				err = x.seen(wanted, r)
+			}
 			return true, true, err
 		case r.Status == http.StatusServiceUnavailable:
 			if wait := r.Header.Get("Retry-After"); len(wait) > 2 { // barred for minutes: one of its payments failed
@@ -200,6 +207,27 @@ func (x *chaos) present(wanted wish, credential string, deadline time.Time) (gra
 		}
 	}
 	return false, false, fmt.Errorf("a credential without an answer after %s", patient)
+}
+
+// seen holds that who has paid sees it at once where it was paid, unless the
+// answer said that this node is behind.
+func (x *chaos) seen(wanted wish, granted reply) error {
+	if wanted.at == x.o || granted.Header.Get("Webring-Stale") != "" {
+		return nil
+	}
+	r, err := wanted.at.try(http.MethodGet, "/api/ring/"+wanted.slug, nil)
+	if err != nil {
+		return err
+	}
+	at, _ := strconv.ParseUint(r.Header.Get("Webring-Seq"), 10, 64)
+	want, err := strconv.ParseUint(granted.Header.Get("Webring-Seq"), 10, 64)
+	if err != nil || r.Status != http.StatusOK || at < want {
+		return fmt.Errorf("paid at position %d, %v; at %d the edge reads %d %s", want, err, at, r.Status, r.Body)
+	}
+	x.mu.Lock()
+	x.sightings++
+	x.mu.Unlock()
+	return nil
 }
 
 // send asks once, and waits a little after what is no answer.
