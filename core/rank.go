@@ -311,7 +311,8 @@ func (s *State) AppendRanked(dst []Ordinal, from, count int) []Ordinal {
 }
 
 // ToTakeFirst gives the least single payment in cents that puts o at rank 1
-// now, at least the minimum bid. It reports false for the leader itself and
+// now, at least the minimum bid. Above [MaxAmount] it takes several bids, which
+// together do the same. It reports false for the leader itself and
 // for members not in the ring.
 func (s *State) ToTakeFirst(o Ordinal) (cents int64, ok bool) {
 	s.settled()

@@ -98,8 +98,8 @@ func TestAForwardedPaymentIsHeldAsLongAsTheOriginHoldsIt(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				f.writes.DialContext = nil
-				f.writes.Dial = func(string, string) (net.Conn, error) { return origin.dial() }
+				f.payments.DialContext = nil
+				f.payments.Dial = func(string, string) (net.Conn, error) { return origin.dial() }
 				shell, err := New(Config{Core: newRing(t), Paid: map[string]PaidHandler{"/api/bid": f.Paid}, Log: slog.New(slog.DiscardHandler)})
 				if err != nil {
 					t.Fatal(err)

@@ -138,12 +138,12 @@ func schemas() map[string]*schema {
 		"Leaderboard": page("Members by rank.",
 			field{"leaderboard", list(&schema{AllOf: []*schema{ref("Member"), object(
 				field{"rank", between(number(""), 1, 0)},
-				field{"to_take_first_usd", orNull(usd("The single payment that puts this member at rank 1; null for the leader."))})}})},
+				field{"to_take_first_usd", orNull(usd("The single payment that puts this member at rank 1, above 1000000.00 what several must come to; null for the leader."))})}})},
 			field{"rules", object(
 				field{"minimum_bid_usd", usd("")},
 				field{"registration_fee_usd", usd("")},
 				field{"ranking", text("The rule in words.")},
-				field{"join_at_first_bid_usd", usd("Opening bid that lets a new member join at rank 1; 0.00: the fee alone does.")},
+				field{"join_at_first_bid_usd", usd("Opening bid that lets a new member join at rank 1; 0.00: the fee alone does; above 1000000.00: no opening bid does.")},
 				field{"bid", text("How to bid.")},
 				field{"grace_period", withFormat(text("Time after a bid before standing decays."), "duration")},
 				field{"decay_span", withFormat(text("Time over which it then falls to 0.00."), "duration")})}),
@@ -166,14 +166,14 @@ func schemas() map[string]*schema {
 			field{"kind", kinds()},
 			field{"category?", withPattern(orNull(text("general when left out.")), categoryPattern)},
 			field{"description?", bounded(orNull(text("")), 0, 300)},
-			field{"bid?", withPattern(orNull(text("Opening bid in USD.")), amountPattern)}),
+			field{"bid?", withPattern(orNull(text("Opening bid in USD, at most 1000000.00.")), amountPattern)}),
 		"RegisterResponse": object(
 			field{"joined", &schema{Type: "boolean"}}, field{"member", ref("Member")},
 			field{"leaderboard_rank?", orNull(number("There when an opening bid was."))},
 			field{"to_take_first_usd", orNull(usd(""))}, field{"welcome", text("")}),
 		"BidRequest": object(
 			field{"member", bounded(text("The member's slug or URL."), 1, 300)},
-			field{"amount", withPattern(text("USD, at most two decimals."), amountPattern)}),
+			field{"amount", withPattern(text("USD, at most two decimals, at most 1000000.00."), amountPattern)}),
 		"BidResponse": object(
 			field{"bid", object(field{"member", text("")}, field{"amount_usd", usd("")})},
 			field{"bid_total_usd", usd("")}, field{"leaderboard_rank", orNull(number(""))},
