@@ -48,6 +48,19 @@ func (c *categories) join(name string, kind Kind) (id int) {
 	return id
 }
 
+// restore adds the category with the next id, whose members are counted already.
+func (c *categories) restore(of category) {
+	id := len(c.all)
+	c.all = append(c.all, of)
+	if of.members[0] == 0 {
+		c.free = append(c.free, id)
+		return
+	}
+	c.ids[of.name] = id
+	i, _ := slices.BinarySearch(c.names, of.name)
+	c.names = slices.Insert(c.names, i, of.name)
+}
+
 // leave is the opposite of join.
 func (c *categories) leave(name string, kind Kind) (id int) {
 	id = c.ids[name]

@@ -23,6 +23,7 @@
 //   - url.go: one spelling and one identity for each site
 //   - key.go: the identity key of a member, and a quick look at its URL
 //   - lookup.go: whom a reference means
+//   - image.go: a state as it lies in memory, from which others begin at once
 //   - row.go, digest.go: the rows as bytes, from which a state can be restored,
 //     and one number over all of them
 //

@@ -53,6 +53,7 @@ type State struct {
 	paid     int64 // cents, sum of all fees, bids and credits
 	voided   int64 // cents, sum of all voids
 
+	secret uint64 // of the seed
 	store
 	categories categories
 	ranking    ranking
@@ -67,10 +68,13 @@ type State struct {
 // collide. Nothing that the state shows depends on it.
 func NewState(capacity int, secret uint64) *State {
 	s := &State{capacity: min(capacity, maxRows), categories: newCategories()}
-	s.seed = flat.NewSeed(secret)
+	s.secret, s.seed = secret, flat.NewSeed(secret)
 	s.reserve(0, 0)
 	return s
 }
+
+// Secret is what the indexes are seeded with; see [NewState].
+func (s *State) Secret() uint64 { return s.secret }
 
 // Seq is the number of events applied.
 func (s *State) Seq() uint64 { return s.seq }

@@ -12,7 +12,8 @@ const kinds = int(Website) + 1
 // The sections of the region. Those from ofBids on change with bids and with
 // time; those before only when members join or leave.
 const (
-	ofTexts    = 0                // rows: what does not change of them, one after another
+	ofImage    = 0                // what an image is known by: see [State.Image]
+	ofTexts    = ofImage + 1      // rows: what does not change of them, one after another
 	ofRows     = ofTexts + 1      // by ordinal: place of the row in texts, in units of 4 bytes
 	ofHostNext = ofRows + 1       // by ordinal: the next member on the same host, around
 	ofHostPrev = ofHostNext + 1   // by ordinal: the one before
@@ -86,6 +87,7 @@ func (s *store) reserve(rows, texts int) {
 		sizes[ofMarks+k] = 8 * (room/64 + 1)
 		sizes[ofBefore+k] = 4 * (room/64 + 1)
 	}
+	want(ofImage, 16)
 	want(ofTexts, max(texts, 4<<10))
 	const node = 8 * flat.NodeWords
 	for i, x := range s.indexes() {

@@ -64,6 +64,10 @@ func call(op uint32, arg uint64, size uint32) uint64 {
 	case abi.OpOpen:
 		debug.SetGCPercent(collectorOff)
 		collect()
+	case abi.OpAttach:
+		// What lies in the region holds no pointers: the collector neither reads
+		// nor writes it, and so it stays shared with other instances.
+		collect()
 	case abi.OpApply, abi.OpSnapshot:
 		var m runtime.MemStats
 		if runtime.ReadMemStats(&m); m.HeapAlloc >= collectAt {

@@ -19,11 +19,11 @@ type Record = snap.Record
 // The functions below are for hosts that share its memory; [Core.Call] is the
 // same for hosts that do not.
 type Core struct {
-	state  *core.State
-	secret uint64
+	state *core.State
 
 	// Of Call alone: whether ranks are up to date, and its buffers.
 	settled  bool
+	room     []byte // for the memory of an image
 	response Response
 	reply    []byte
 	kept     kept
@@ -33,7 +33,7 @@ type Core struct {
 // can ever join. secret are 64 random bits that strangers do not know; see
 // [core.NewState].
 func New(capacity int, secret uint64) *Core {
-	return &Core{state: core.NewState(capacity, secret), secret: secret}
+	return &Core{state: core.NewState(capacity, secret)}
 }
 
 // Apply folds the next record of the ledger into the state. On an error, which

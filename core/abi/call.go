@@ -4,13 +4,14 @@ import (
 	"encoding/binary"
 
 	"webring/core"
+	"webring/core/flat"
 	"webring/core/snap"
 )
 
 // Version is the version of what [Core.Call] takes and gives. A host drives
 // only modules of its own version; it grows with any change to an operation or
 // to an encoding here, and not with the documents themselves.
-const Version = 1
+const Version = 2
 
 // The operations of [Core.Call], by what they take in arg and in, and what
 // follows the head in their reply.
@@ -37,6 +38,17 @@ const (
 	OpDigest
 	// OpSnapshot: rest is a snapshot of the state.
 	OpSnapshot
+	// OpImage: rest is the address of the memory in which the state lies as u64,
+	// its length as u64, and the head of its image; see [core.State.Image]. The
+	// memory stays as it is until the next operation but OpServe.
+	OpImage
+	// OpRoom: makes room for the memory of an image, arg bytes; rest is its
+	// address as u64. The host is to put the memory there.
+	OpRoom
+	// OpAttach: goes on from the image with the head in, whose memory lies in the
+	// room, with capacity arg; see [core.Attach]. Refused, the core is as it was,
+	// and the room is no longer there.
+	OpAttach
 )
 
 // MaxRecords is how many records one OpApply takes.
@@ -48,6 +60,9 @@ const keptReply = 2 << 20
 
 // maxCapacity is what an [core.Ordinal] can count.
 const maxCapacity = 1<<32 - 1
+
+// maxRoom is the memory of a guest, and more than any image takes.
+const maxRoom = 1<<32 - 1
 
 // Reply is what a call answered.
 type Reply struct {
@@ -176,6 +191,16 @@ func (c *Core) do(op uint32, arg uint64, in []byte) (why string) {
 		c.reply = append(c.reply, digest[:]...)
 	case OpSnapshot:
 		c.reply = c.AppendSnapshot(c.reply)
+	case OpImage:
+		return c.image()
+	case OpRoom:
+		if arg > maxRoom {
+			return "abi: room out of range"
+		}
+		c.room = make([]byte, arg)
+		c.reply = binary.LittleEndian.AppendUint64(c.reply, flat.Address(c.room))
+	case OpAttach:
+		return c.attach(arg, in)
 	default:
 		return "abi: no such operation"
 	}
@@ -186,15 +211,38 @@ func (c *Core) open(capacity uint64, snapshot []byte) (why string) {
 	if capacity > maxCapacity {
 		return "abi: capacity out of range"
 	}
-	opened := New(int(capacity), c.secret)
+	opened := New(int(capacity), c.state.Secret())
 	if len(snapshot) > 0 {
 		var err error
-		if opened, err = Load(int(capacity), c.secret, snapshot); err != nil {
+		if opened, err = Load(int(capacity), c.state.Secret(), snapshot); err != nil {
 			return err.Error()
 		}
 	}
 	c.state, c.settled = opened.state, false
 	c.kept.forget()
+	return ""
+}
+
+func (c *Core) image() (why string) {
+	head, memory := c.Image(nil)
+	c.settled = true
+	c.reply = binary.LittleEndian.AppendUint64(c.reply, flat.Address(memory))
+	c.reply = binary.LittleEndian.AppendUint64(c.reply, uint64(len(memory)))
+	c.reply = append(c.reply, head...)
+	return ""
+}
+
+func (c *Core) attach(capacity uint64, head []byte) (why string) {
+	memory := c.room
+	c.room = nil
+	if capacity > maxCapacity {
+		return "abi: capacity out of range"
+	}
+	attached, err := Attach(int(capacity), head, memory)
+	if err != nil {
+		return err.Error()
+	}
+	c.state, c.settled = attached.state, true
 	return ""
 }
 

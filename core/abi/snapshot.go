@@ -1,6 +1,9 @@
 package abi
 
-import "webring/core/snap"
+import (
+	"webring/core"
+	"webring/core/snap"
+)
 
 // Load gives the core that a snapshot was taken of, after checking it whole;
 // see [snap.Open], and [New] for secret. Nothing may be served until the next
@@ -10,8 +13,20 @@ func Load(capacity int, secret uint64, snapshot []byte) (*Core, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Core{state: st, secret: secret}, nil
+	return &Core{state: st}, nil
 }
 
 // AppendSnapshot appends a snapshot of the state; see [snap.Append].
 func (c *Core) AppendSnapshot(dst []byte) []byte { return snap.Append(dst, c.state) }
+
+// Image gives the state as it lies in memory; see [core.State.Image].
+func (c *Core) Image(dst []byte) (head, memory []byte) { return c.state.Image(dst) }
+
+// Attach gives the core that an image was taken of; see [core.Attach].
+func Attach(capacity int, head, memory []byte) (*Core, error) {
+	st, err := core.Attach(capacity, head, memory)
+	if err != nil {
+		return nil, err
+	}
+	return &Core{state: st}, nil
+}

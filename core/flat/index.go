@@ -19,7 +19,7 @@ type Index struct {
 	Count   int    // entries
 	Used    int    // of Buckets, in buckets; at least 1
 	Spare   int    // of Extra, in buckets: how many were ever used
-	Free    uint32 // of Extra: the first of a chain of free ones, + 1
+	Free    int    // of Extra: the first of a chain of free ones, + 1
 }
 
 // BucketSize is the size of a bucket in bytes.
@@ -47,6 +47,12 @@ func at(b []byte, i int) *bucket { return (*bucket)(unsafe.Pointer(&b[i*BucketSi
 // and as many of the extra ones as it could take.
 func (x *Index) Room() (buckets, extra bool) {
 	return len(x.Buckets) >= (x.Used+1)*BucketSize, len(x.Extra) >= (x.Spare+4)*BucketSize
+}
+
+// Sound says whether the numbers of an index fit its memory. Of what lies there
+// it says nothing.
+func (x *Index) Sound() bool {
+	return x.Used >= 1 && x.Used <= len(x.Buckets)/BucketSize && x.Spare <= len(x.Extra)/BucketSize && x.Free <= x.Spare && x.Count >= 0
 }
 
 // Presize has an empty index use the buckets that count entries will need.
@@ -148,10 +154,10 @@ func (x *Index) take() uint32 {
 		return uint32(x.Spare)
 	}
 	n := x.Free
-	b := at(x.Extra, int(n-1))
-	x.Free = b.more
+	b := at(x.Extra, n-1)
+	x.Free = int(b.more)
 	*b = bucket{}
-	return n
+	return uint32(n)
 }
 
 // split divides one bucket in two by one more bit of the hashes.
@@ -171,10 +177,10 @@ func (x *Index) split(hashOf func(entry uint32) uint64) {
 		if old.more == 0 {
 			return
 		}
-		n := old.more
-		b = at(x.Extra, int(n-1))
+		n := int(old.more)
+		b = at(x.Extra, n-1)
 		old = *b
-		b.more, x.Free = x.Free, n
+		b.more, x.Free = uint32(x.Free), n
 	}
 }
 

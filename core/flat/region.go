@@ -38,6 +38,37 @@ func (r *Region) Resize(sizes []int) {
 	r.bytes, r.sections = memory, next
 }
 
+// Adopt makes a region of memory whose sections are as long as sizes says, like
+// those of [Region.Size]. Memory belongs to the region from now on. It reports
+// false, with the region as it was, when that cannot be.
+func (r *Region) Adopt(memory []byte, sizes []int) bool {
+	if Address(memory)%8 != 0 {
+		return false
+	}
+	adopted := make([]section, len(sizes))
+	total := 0
+	for i, size := range sizes {
+		if size < 0 || size%align != 0 || size > len(memory)-total {
+			return false
+		}
+		adopted[i] = section{total, size}
+		total += size
+	}
+	if total != len(memory) {
+		return false
+	}
+	r.bytes, r.sections = memory, adopted
+	return true
+}
+
+// All is the whole region, Address where memory lies.
+func (r *Region) All() []byte { return r.bytes }
+
+// Address is described at [Region.All].
+func Address(memory []byte) uint64 {
+	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(memory))))
+}
+
 // Size is the length of section i in bytes, and Len that of the region.
 func (r *Region) Size(i int) int { return r.sections[i].size }
 

@@ -44,6 +44,13 @@ func NodesFor(count int) int {
 // Room says whether there are the nodes that one insertion may need.
 func (t *Tree) Room() bool { return len(t.Nodes) >= (t.Used+t.Depth+2)*NodeWords }
 
+// Sound says whether the numbers of a tree fit its memory. Of what lies there it
+// says nothing.
+func (t *Tree) Sound() bool {
+	return t.Used >= 0 && t.Used <= len(t.Nodes)/NodeWords && t.Free <= t.Used && t.Depth <= maxDepth &&
+		(t.Root < t.Used || t.Depth == 0 && t.Len == 0)
+}
+
 func (t *Tree) node(n int) []uint64 { return t.Nodes[n*NodeWords : n*NodeWords+NodeWords] }
 
 // take gives a node that is not in use.

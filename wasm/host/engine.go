@@ -62,30 +62,35 @@ func (p *Pool) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// build makes an instance at the position of the kept snapshot.
-func (p *Pool) build(place int) (*instance, error) {
+// launch starts the module.
+func (p *Pool) launch(place int) (*instance, error) {
 	in := &instance{place: place}
 	// The clock stays wazero's false one: the core gets time and random bits as
 	// arguments. The random source is real, because the guest's runtime seeds
 	// its hash tables from it, and nobody may know how to make keys collide.
-	module, err := p.runtime.InstantiateModule(background, p.compiled, wazero.NewModuleConfig().WithName("").
+	ctx, made := withMemory(background)
+	module, err := p.runtime.InstantiateModule(ctx, p.compiled, wazero.NewModuleConfig().WithName("").
 		WithStartFunctions("_initialize").WithRandSource(rand.Reader).WithStderr(&in.said))
-	if err != nil {
-		return nil, fmt.Errorf("host: starting the module: %w", err)
+	in.linear = *made
+	if err == nil {
+		err = in.bind(module)
+	} else {
+		err = fmt.Errorf("host: starting the module: %w", err)
 	}
-	if err := in.bind(module); err != nil {
-		_ = module.Close(background)
+	if err != nil {
+		in.close()
 		return nil, err
 	}
-	snapshot, _ := p.kept.start()
-	reply, err := in.do(abi.OpOpen, uint64(p.config.Capacity), snapshot)
-	if err == nil && reply.Refused {
-		err = fmt.Errorf("host: %s", reply.Rest)
-	}
-	if err == nil {
-		err = in.advance(0)
-	}
+	return in, nil
+}
+
+// build makes an instance from the kept image.
+func (p *Pool) build(place int) (*instance, error) {
+	in, err := p.launch(place)
 	if err != nil {
+		return nil, err
+	}
+	if err := in.attach(p.kept.start(), p.config.Capacity); err != nil {
 		in.close()
 		return nil, err
 	}

@@ -33,6 +33,9 @@ type instance struct {
 	small       uint32       // where inputs of up to smallInput bytes go
 	said        words        // on standard error: what a Go program says when it dies
 
+	linear *linear // its memory, nil where wazero made it
+	from   *image  // what it began from
+
 	batch []byte // records on their way in
 
 	seq     uint64 // records applied
@@ -172,6 +175,8 @@ func (in *instance) close() {
 	if in.module != nil {
 		_ = in.module.Close(background)
 	}
+	in.linear.unmap()
+	in.linear = nil
 }
 
 // words keeps the beginning of what is written to it. A dying Go program names

@@ -10,21 +10,20 @@ import (
 // the head by the request that takes it.
 const maxBehind = 2000
 
-// keptBytes is how long the kept records may grow, in bytes, before a new
-// snapshot takes their place. They may grow as long as the last snapshot, too:
-// so snapshots cost no more than the records between them did.
+// keptBytes is how long the kept records may grow, in bytes, before a new image
+// takes their place. They may grow as long as the last image, too: so images
+// cost no more than the records between them did.
 const keptBytes = 8 << 20
 
-// kept is what any instance can be built from: a snapshot, and all records
-// since, with a few before it for instances that lack them.
+// kept is what any instance can be built from: an image, and all records since,
+// with a few before it for instances that lack them.
 type kept struct {
-	mu       sync.RWMutex
-	snapshot []byte // empty: the empty ledger
-	at       uint64 // its position
-	from     uint64 // position of the first record
-	records  [][]byte
-	bytes    int // from the snapshot's position on
-	least    int // bound on bytes, unless the snapshot is longer
+	mu      sync.RWMutex
+	image   *image
+	from    uint64 // position of the first record
+	records [][]byte
+	bytes   int // from the image's position on
+	least   int // bound on bytes, unless the image is longer
 }
 
 // append adds encoded records, which follow the last ones.
@@ -37,7 +36,7 @@ func (k *kept) append(records [][]byte) {
 	}
 }
 
-// full says that with these records it is time for a new snapshot.
+// full says that with these records it is time for a new image.
 func (k *kept) full(records [][]byte) bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -45,15 +44,16 @@ func (k *kept) full(records [][]byte) bool {
 	for _, r := range records {
 		bytes += len(r)
 	}
-	return bytes > max(k.least, len(k.snapshot))
+	return bytes > max(k.least, k.image.memory.len())
 }
 
-// replace takes a snapshot at position at, which the records reach, and drops
-// what it makes needless.
-func (k *kept) replace(snapshot []byte, at uint64) {
+// replace takes an image at a position that the records reach, and drops what it
+// makes needless.
+func (k *kept) replace(with *image) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.snapshot, k.at, k.bytes = snapshot, at, 0
+	at := with.at
+	k.image, k.bytes = with, 0
 	if at-k.from > maxBehind {
 		drop := at - maxBehind - k.from
 		k.records = append([][]byte(nil), k.records[drop:]...)
@@ -64,11 +64,11 @@ func (k *kept) replace(snapshot []byte, at uint64) {
 	}
 }
 
-// start gives the snapshot and its position.
-func (k *kept) start() (snapshot []byte, at uint64) {
+// start gives the image.
+func (k *kept) start() *image {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return k.snapshot, k.at
+	return k.image
 }
 
 // after gives the records from position seq up to end, at most as many as one

@@ -53,25 +53,29 @@ type PoolConfig struct {
 	MemoryPages uint32
 	// Capacity is how many members can ever join.
 	Capacity int
-	// Snapshot is where the ledger begins, nil for an empty one. It is kept
-	// and must not be changed.
+	// Snapshot is where the ledger begins, nil for an empty one. It must not be
+	// changed before the pool is there.
 	Snapshot []byte
 	// Native says that the module is the core that is compiled into this process,
 	// too. Then it stands in when no instance works.
 	Native bool
-	// Interpreter runs the module without compiling it, for tests.
+	// Interpreter runs the module without compiling it, and Copies gives every
+	// instance all of its memory for itself, for tests.
 	Interpreter bool
+	Copies      bool
 	// Log receives what operators should see, [slog.Default] when nil.
 	Log *slog.Logger
 }
 
-// Pool is a number of instances of the guest, each with the whole ring in
-// memory of its own, and one head for all. All its functions may be called
-// concurrently.
+// Pool is a number of instances of the guest, each with the whole ring, and one
+// head for all. All its functions may be called concurrently.
+//
+// The ring is loaded and verified once, and instances begin from an image of it in
+// memory: on Linux they share that until they write to it.
 //
 // An instance that a request takes is first brought to the head. One that lacks
 // more than 2 000 records catches up outside the pool. One that traps is built
-// anew, from the last snapshot and the records since, which the pool keeps. When
+// anew, from the last image and the records since, which the pool keeps. When
 // none is left, or none takes a record, the native core answers until all are
 // there again, if the pool may have it.
 type Pool struct {
@@ -129,14 +133,7 @@ func NewPool(ctx context.Context, c PoolConfig) (*Pool, error) {
 		p.stop()
 		return nil, err
 	}
-	p.kept.snapshot, p.kept.least = c.Snapshot, keptBytes
-	first, err := p.build(0)
-	if err == nil {
-		p.kept.at, p.kept.from = first.seq, first.seq
-		var h *head
-		h, err = first.head(0)
-		p.head.Store(h)
-	}
+	first, err := p.begin()
 	if err != nil {
 		p.stop()
 		p.release()
@@ -148,6 +145,25 @@ func NewPool(ctx context.Context, c PoolConfig) (*Pool, error) {
 		p.heal(&instance{place: place})
 	}
 	return p, nil
+}
+
+// begin makes the first image and the first instance, at the head from then on.
+func (p *Pool) begin() (first *instance, err error) {
+	p.kept.least = keptBytes
+	if p.kept.image, err = p.prime(); err != nil {
+		return nil, err
+	}
+	p.kept.from = p.kept.image.at
+	if first, err = p.build(0); err != nil {
+		return nil, err
+	}
+	h, err := first.head(0)
+	if err != nil {
+		first.close()
+		return nil, err
+	}
+	p.head.Store(h)
+	return first, nil
 }
 
 // Apply folds records, which follow the ones applied before, and then shows
@@ -224,16 +240,16 @@ func (p *Pool) write(in *instance, records [][]byte) (refusal, trap error) {
 		return nil, fmt.Errorf("%w: it stands at a record that it was not given", errTrap)
 	}
 	records = records[:next.seq-h.seq]
-	var snapshot []byte
+	var renewed *image
 	if p.kept.full(records) {
-		if snapshot, err = in.snapshot(); err != nil {
+		if renewed, err = p.image(in); err != nil {
 			return nil, err
 		}
 	}
 	// Nothing fails from here on: records and head move together.
 	p.kept.append(records)
-	if snapshot != nil {
-		p.kept.replace(snapshot, next.seq)
+	if renewed != nil {
+		p.kept.replace(renewed)
 	}
 	p.head.Store(next)
 	return refusal, nil
@@ -367,9 +383,11 @@ func (p *Pool) Close() error {
 		return nil
 	}
 	p.stop()
-	// Code must not be unmapped under a call, so every instance comes home.
+	// Code and memory must not be unmapped under a call, so every instance comes
+	// home.
 	for home := int64(0); home+p.retired.Load() < int64(p.config.Instances); {
 		if in := p.rack.await(time.After(closePause), nil, func() bool { return false }); in != nil {
+			in.close()
 			home++
 		}
 	}

@@ -196,7 +196,7 @@ func TestInstancesFarBehindCatchUpOutsideThePool(t *testing.T) {
 	}
 }
 
-// A pool that has kept many records takes a snapshot in their place, and can
+// A pool that has kept many records takes an image in their place, and can
 // still build instances and bring old ones along.
 func TestKeptRecordsAreBounded(t *testing.T) {
 	p := newPool(t, PoolConfig{Capacity: 1 << 20, Instances: 2})
@@ -207,10 +207,10 @@ func TestKeptRecordsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if p.kept.at < 2*maxBehind || p.kept.from+maxBehind != p.kept.at {
-		t.Errorf("records from %d, snapshot at %d", p.kept.from, p.kept.at)
+	if at := p.kept.image.at; at < 2*maxBehind || p.kept.from+maxBehind != at {
+		t.Errorf("records from %d, image at %d", p.kept.from, at)
 	}
-	if p.kept.bytes > max(64<<10, len(p.kept.snapshot)) {
+	if p.kept.bytes > max(64<<10, p.kept.image.memory.len()) {
 		t.Errorf("%d bytes of records are kept", p.kept.bytes)
 	}
 	breakAll(t, p)

@@ -15,12 +15,11 @@ func (p *Pool) standIn() (*Native, error) {
 		return n, nil
 	}
 	began, h := time.Now(), p.head.Load()
-	n, err := p.kept.native(p.config.Capacity, h.seq)
+	n, err := p.kept.native(p.config.Capacity, h)
 	if err != nil {
 		return nil, fmt.Errorf("host: the native core cannot stand in: %w", err)
 	}
 	n.clock = p.clock
-	n.core.Advance(h.second)
 	p.native.Store(n)
 	p.rack.wake()
 	p.log.Error("no instance of the core can go on: the native core answers until all are built anew", "took", time.Since(began).Round(time.Millisecond))
@@ -61,7 +60,7 @@ func (p *Pool) writeNative(n *Native, records []Record, encoded [][]byte) error 
 	full := p.kept.full(encoded)
 	p.kept.append(encoded)
 	if full {
-		p.kept.replace(n.Snapshot(), next.seq)
+		p.kept.replace(p.nativeImage(n, h.rewinds))
 	}
 	p.head.Store(next)
 	return err
@@ -75,18 +74,16 @@ func (n *Native) head(rewinds uint64) *head {
 	return &head{seq: reply.Seq, second: reply.Second, last: reply.Last, rewinds: rewinds, baseURL: n.core.BaseURL()}
 }
 
-// native gives a core at position end, of what is kept.
-func (k *kept) native(capacity int, end uint64) (*Native, error) {
-	snapshot, at := k.start()
-	n := NewNative(capacity)
-	if len(snapshot) > 0 {
-		var err error
-		if n, err = LoadNative(capacity, snapshot); err != nil {
-			return nil, err
-		}
+// native gives a core at h, of what is kept.
+func (k *kept) native(capacity int, h *head) (*Native, error) {
+	from := k.start()
+	c, err := abi.Attach(capacity, from.head, from.memory.append(nil))
+	if err != nil {
+		return nil, err
 	}
-	for at < end {
-		records, ok := k.after(at, end)
+	n := &Native{core: c}
+	for at := from.at; at < h.seq; {
+		records, ok := k.after(at, h.seq)
 		if !ok {
 			return nil, errGone
 		}
@@ -95,6 +92,11 @@ func (k *kept) native(capacity int, end uint64) (*Native, error) {
 			return nil, fmt.Errorf("record %d is refused: %.200s", reply.Seq, reply.Rest)
 		}
 		at += uint64(len(records))
+	}
+	if from.rewinds != h.rewinds {
+		n.core.Rewind(h.second)
+	} else {
+		n.core.Advance(h.second)
 	}
 	return n, nil
 }

@@ -25,7 +25,7 @@ var importLaw = map[string][]string{
 	"webring/wasm":          {}, // what the guest imports shows when it is listed for its platform
 	"webring/wasm/runtest":  {"std", "github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/"},
 	"webring/wasm/module":   {"std"},
-	"webring/wasm/host":     {"std", "webring/core/abi", "github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/"},
+	"webring/wasm/host":     {"std", "webring/core/abi", "golang.org/x/sys/unix", "github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/"},
 	"webring/edge/describe": {"std", "webring/core/api", "github.com/google/jsonschema-go/jsonschema"},
 	"webring/edge/mcp":      {"std", "webring/core/api", "webring/edge/describe", "github.com/modelcontextprotocol/go-sdk/"},
 	"webring/edge": {"std", "webring/wasm/host", "webring/edge/replica", "webring/edge/describe", "webring/edge/mcp", "webring/core/api", "webring/templates", "webring/static",

@@ -1,0 +1,177 @@
+package core
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"webring/core/flat"
+)
+
+// imageLayout is the version of how a state lies in memory. It grows with any
+// change to the sections, to what stands in them, or to the head below.
+const imageLayout = 1
+
+// Image gives the state as it lies in memory, from which [Attach] makes another
+// one in constant time: memory, which is all that grows with the members, and
+// head, which is the rest, appended to dst. Rankings are brought up to date.
+//
+// memory stays the state's: it holds, unchanged, until the next call of anything
+// that changes the state. A copy of it is valid anywhere.
+//
+// Images are for cores in one process, and never for strangers: what lies in an
+// image is not checked again.
+//
+// In the terms of encoding.go, a word being 8 bytes of any value:
+//
+//	head = layout(number) secret(word) size(number)… count(number)…
+//	       digest(2 words) clock(number) leading(number) first(number) recent
+//	       count(number) category…
+//	       base
+//	recent   = floor(number) count(number) (second(number) count(number))…
+//	category = name members(number)…
+//
+// The first section of the memory has a hash of the head, so that a head does not
+// find itself with the memory of another.
+func (s *State) Image(dst []byte) (head, memory []byte) {
+	s.Advance(s.clock)
+	head = appendNumber(dst, imageLayout)
+	head = binary.BigEndian.AppendUint64(head, s.secret)
+	for i := range sections {
+		head = appendNumber(head, int64(s.region.Size(i)))
+	}
+	for _, n := range s.counts() {
+		head = appendNumber(head, int64(*n))
+	}
+	head = binary.BigEndian.AppendUint64(head, s.digest.hi)
+	head = binary.BigEndian.AppendUint64(head, s.digest.lo)
+	k := &s.ranking
+	for _, n := range [...]int64{s.clock, k.leading, int64(k.first), k.recent.floor, int64(k.recent.len)} {
+		head = appendNumber(head, n)
+	}
+	for i := range k.recent.len {
+		head = appendNumber(appendNumber(head, k.recent.seconds[i]), int64(k.recent.counts[i]))
+	}
+	head = appendNumber(head, int64(len(s.categories.all)))
+	for _, c := range s.categories.all {
+		head = appendString(head, c.name)
+		for _, n := range c.members {
+			head = appendNumber(head, int64(n))
+		}
+	}
+	head = AppendBase(head, s.Base())
+	h, mark := hash128(head[len(dst):]), s.region.Uint64s(ofImage)
+	mark[0], mark[1] = h.hi, h.lo
+	return head, s.region.All()
+}
+
+// counts are the numbers that go with what stands in the region.
+func (s *State) counts() []*int {
+	list := []*int{&s.rows, &s.used, &s.due.Len}
+	for k := range s.marks {
+		list = append(list, &s.marks[k].Len)
+	}
+	for _, x := range s.indexes() {
+		list = append(list, &x.Count, &x.Used, &x.Spare, &x.Free)
+	}
+	for _, t := range [...]*flat.Tree{&s.lists, &s.ranks} {
+		list = append(list, &t.Used, &t.Free, &t.Root, &t.Depth, &t.Len)
+	}
+	return list
+}
+
+// ErrImage is wrapped by the errors of [Attach] about what is no image of a
+// state of this build.
+var ErrImage = errors.New("core: no image of a state")
+
+// Attach makes the state that an image is of, with room for capacity members.
+// memory is a copy of the image's, at a multiple of 8 bytes; it belongs to the
+// state from now on, unless it is refused. Only what is cheap to check is checked:
+// that head and memory belong together, and that all sizes fit.
+func Attach(capacity int, head, memory []byte) (*State, error) {
+	r := reader{rest: head}
+	if r.number() != imageLayout || r.failed {
+		return nil, &reason{ErrImage, "layout"}
+	}
+	s := &State{capacity: min(capacity, maxRows), categories: newCategories()}
+	s.secret = r.word()
+	var sizes [sections]int
+	for i := range sizes {
+		sizes[i] = int(r.number())
+	}
+	for _, n := range s.counts() {
+		*n = int(r.number())
+	}
+	s.digest = sum{r.word(), r.word()}
+	k := &s.ranking
+	s.clock, k.leading, k.first = r.number(), r.number(), Ordinal(r.number())
+	k.recent.floor, k.recent.len = r.number(), int(r.number())
+	if k.recent.len > recentSeconds {
+		return nil, &reason{ErrImage, "seconds"}
+	}
+	for i := range k.recent.len {
+		k.recent.seconds[i], k.recent.counts[i] = r.number(), int(r.number())
+	}
+	all := r.number()
+	if all > int64(s.rows) {
+		return nil, &reason{ErrImage, "categories"}
+	}
+	for range all {
+		c := category{name: r.string()}
+		for i := range c.members {
+			c.members[i] = int(r.number())
+		}
+		s.categories.restore(c)
+	}
+	if r.failed {
+		return nil, &reason{ErrImage, "head"}
+	}
+	base, err := DecodeBase(r.rest)
+	if err != nil {
+		return nil, &reason{ErrImage, "base"}
+	}
+	s.seq, s.stamp, s.paid, s.voided, s.rules = base.Seq, base.Stamp, base.Paid, base.Voided, base.Rules
+	switch {
+	case !s.region.Adopt(memory, sizes[:]) || sizes[ofImage] < 16:
+		return nil, &reason{ErrImage, "sizes"}
+	case !s.fits():
+		return nil, &reason{ErrImage, "counts"}
+	}
+	if h, mark := hash128(head), s.region.Uint64s(ofImage); mark[0] != h.hi || mark[1] != h.lo {
+		return nil, &reason{ErrImage, "the memory is that of another"}
+	}
+	s.seed = flat.NewSeed(s.secret)
+	return s, nil
+}
+
+// fits takes the views of a region that was adopted, and says whether they are as
+// long as the counts say.
+func (s *State) fits() bool {
+	s.view()
+	rows := s.rows
+	for _, n := range [...]int{len(s.at), len(s.hostNext), len(s.hostPrev), len(s.bids), len(s.lastBid), len(s.standings),
+		len(s.flags), len(s.due.Places), len(s.due.Entries), s.capacity} {
+		if rows > n {
+			return false
+		}
+	}
+	for k := range s.marks {
+		if m := &s.marks[k]; m.Len > rows || len(m.Bits)*64 < rows || len(m.Before)*64 < rows {
+			return false
+		}
+	}
+	for _, x := range s.indexes() {
+		if !x.Sound() {
+			return false
+		}
+	}
+	return s.used <= len(s.texts) && s.due.Len <= rows && s.lists.Sound() && s.ranks.Sound() &&
+		(s.rules != nil || rows == 0) && (rows == 0 || int(s.ranking.first) < rows)
+}
+
+// word reads 8 bytes of any value.
+func (r *reader) word() uint64 {
+	if b := r.take(8); b != nil {
+		return binary.BigEndian.Uint64(b)
+	}
+	return 0
+}

@@ -1,0 +1,42 @@
+package core
+
+import (
+	"encoding/binary"
+	"testing"
+)
+
+// Whatever a head says of a memory that is its own, Attach answers. Who damages
+// heads here makes the mark that goes with them, as if they had been written so.
+func FuzzAttach(f *testing.F) {
+	s := NewState(100, 1)
+	s.rules = &Rules{Name: "Ring", BaseURL: "https://ring.example", Fee: 100, MinBid: 100, Decay: 1000, Scorer: "fixed"}
+	s.seq = 1
+	for _, slug := range []string{"a", "b"} {
+		m := Member{Slug: slug, Kind: Agent, Category: "general", Name: slug, URL: "https://" + slug + ".example/", Fee: 100}
+		var in place
+		in.slug = s.seed.Hash(slug)
+		in.of(s.seed, m.URL)
+		s.add(&m, m.appendHead(nil), &in)
+	}
+	head, lies := s.Image(nil)
+	f.Add(head, 0, int64(0))
+	f.Add(head[:40], 3, int64(-1))
+	for at := 16; at < len(head); at += 8 {
+		f.Add(head, at, int64(1)<<40)
+	}
+	f.Fuzz(func(t *testing.T, head []byte, at int, value int64) {
+		memory := make([]byte, len(lies))
+		copy(memory, lies)
+		if at >= 0 && at+8 <= len(head) {
+			head = append([]byte(nil), head...)
+			binary.BigEndian.PutUint64(head[at:], uint64(value))
+		}
+		h := hash128(head)
+		binary.LittleEndian.PutUint64(memory, h.hi)
+		binary.LittleEndian.PutUint64(memory[8:], h.lo)
+		attached, err := Attach(100, head, memory)
+		if err == nil && (attached.rows > 100 || attached.rows > len(attached.bids)) {
+			t.Errorf("%d rows", attached.rows)
+		}
+	})
+}

@@ -1,0 +1,147 @@
+package host
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"webring/core/abi"
+)
+
+// image is what instances begin from: a ring in memory with all that is derived
+// from it, verified once. They take it over without loading a row, and where
+// the platform has it, they share its memory until they write to it.
+type image struct {
+	head    []byte
+	memory  memory
+	at      uint64 // its position
+	rewinds uint64 // of the pool's, that it has followed
+}
+
+// memory is what an image's lies in while no instance has it. It is never
+// changed.
+type memory interface {
+	// lay puts all of it where an instance has made room, which is as long.
+	lay(room []byte, in *linear) error
+	// append appends all of it.
+	append(dst []byte) []byte
+	len() int
+}
+
+// copies is memory that every instance gets a copy of.
+type copies []byte
+
+func (c copies) lay(room []byte, _ *linear) error { copy(room, c); return nil }
+func (c copies) append(dst []byte) []byte         { return append(dst, c...) }
+func (c copies) len() int                         { return len(c) }
+
+// keep makes memory that holds what b does now.
+func (p *Pool) keep(b []byte) memory {
+	if !p.config.Copies {
+		m, err := share(b)
+		if err == nil {
+			return m
+		}
+		if err != errNotShared {
+			p.log.Warn("instances of the core do not share memory", "err", err)
+		}
+	}
+	return append(copies(nil), b...)
+}
+
+// prime verifies the snapshot that the pool begins at, derives what goes with it,
+// and gives the image that instances begin from. It is done once, by the native
+// core where that is the same, because it is several times as fast, and otherwise
+// by an instance that serves for nothing else.
+func (p *Pool) prime() (*image, error) {
+	snapshot := p.config.Snapshot
+	p.config.Snapshot = nil // long, and not needed again
+	if p.config.Native {
+		n := NewNative(p.config.Capacity)
+		if len(snapshot) > 0 {
+			var err error
+			if n, err = LoadNative(p.config.Capacity, snapshot); err != nil {
+				return nil, err
+			}
+		}
+		return p.nativeImage(n, 0), nil
+	}
+	in, err := p.launch(0)
+	if err != nil {
+		return nil, err
+	}
+	defer in.close()
+	reply, err := in.do(abi.OpOpen, uint64(p.config.Capacity), snapshot)
+	if err != nil {
+		return nil, err
+	}
+	if reply.Refused {
+		return nil, fmt.Errorf("host: %s", reply.Rest)
+	}
+	return p.image(in)
+}
+
+// nativeImage takes an image of the core that stands in.
+func (p *Pool) nativeImage(n *Native, rewinds uint64) *image {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	head, lies := n.core.Image(nil)
+	return &image{head: head, memory: p.keep(lies), at: n.core.Seq(), rewinds: rewinds}
+}
+
+// image takes an image of an instance.
+func (p *Pool) image(in *instance) (*image, error) {
+	head, lies, err := in.image()
+	if err != nil {
+		return nil, err
+	}
+	return &image{head: append([]byte(nil), head...), memory: p.keep(lies), at: in.seq, rewinds: in.rewinds}, nil
+}
+
+// image gives the state of the instance as it lies in memory. It holds until the
+// next operation.
+func (in *instance) image() (head, lies []byte, err error) {
+	reply, err := in.must(abi.OpImage, 0, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(reply.Rest) < 16 {
+		return nil, nil, fmt.Errorf("%w: its image is none", errTrap)
+	}
+	at, length := binary.LittleEndian.Uint64(reply.Rest), binary.LittleEndian.Uint64(reply.Rest[8:])
+	if lies, err = in.lies(at, length); err != nil {
+		return nil, nil, err
+	}
+	return reply.Rest[16:], lies, nil
+}
+
+// attach has the instance go on from an image.
+func (in *instance) attach(from *image, capacity int) error {
+	reply, err := in.must(abi.OpRoom, uint64(from.memory.len()), nil)
+	if err != nil {
+		return err
+	}
+	if len(reply.Rest) != 8 {
+		return fmt.Errorf("%w: it has no room", errTrap)
+	}
+	room, err := in.lies(binary.LittleEndian.Uint64(reply.Rest), uint64(from.memory.len()))
+	if err != nil {
+		return err
+	}
+	if err := from.memory.lay(room, in.linear); err != nil {
+		return fmt.Errorf("host: sharing memory: %w", err)
+	}
+	if _, err := in.must(abi.OpAttach, uint64(capacity), from.head); err != nil {
+		return err
+	}
+	in.from, in.rewinds = from, from.rewinds
+	return nil
+}
+
+// lies gives a part of the instance's memory.
+func (in *instance) lies(at, length uint64) ([]byte, error) {
+	if size := uint64(in.memory.Size()); at > size || length > size-at {
+		return nil, fmt.Errorf("%w: what it speaks of lies outside its memory", errTrap)
+	}
+	b, _ := in.memory.Read(uint32(at), uint32(length))
+	return b, nil
+}

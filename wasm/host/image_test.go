@@ -1,0 +1,146 @@
+package host
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"webring/core/abi"
+)
+
+// eachMemory runs a test with memory that is shared, where it can be, and with
+// copies.
+func eachMemory(t *testing.T, test func(t *testing.T, c PoolConfig)) {
+	for _, c := range []PoolConfig{
+		{}, {Native: true}, {Copies: true}, {Interpreter: true},
+	} {
+		t.Run(fmt.Sprintf("native %t, copies %t, interpreter %t", c.Native, c.Copies, c.Interpreter), func(t *testing.T) { test(t, c) })
+	}
+}
+
+// Instances that share an image write to it without seeing each other's writes,
+// and those that are built after them find it as it was.
+func TestInstancesOfOneImageDoNotMeet(t *testing.T) {
+	records := ring(2000)
+	snapshot := follow(t, records[:1500]).Snapshot()
+	eachMemory(t, func(t *testing.T, c PoolConfig) {
+		c.Capacity, c.Instances, c.Snapshot = 1<<20, 3, snapshot
+		p := newPool(t, c)
+		want := follow(t, records[:1500])
+		_, before := want.Digest()
+		if err := want.Apply(records[1500:]); err != nil {
+			t.Fatal(err)
+		}
+		want.Tick(time.Unix(epoch+600, 0))
+		taken := all(t, p)
+		encoded := encode(records[1500:])
+		for i, in := range taken {
+			if seq, digest, err := in.digest(); err != nil || seq != 1500 || digest != before {
+				t.Fatalf("instance %d: %d %x %v, want %x", i, seq, digest, err, before)
+			}
+			if i == 2 {
+				break // it stays where it was
+			}
+			for at := 0; at < len(encoded); at += 100 {
+				if reply, err := in.apply(encoded[at:min(at+100, len(encoded))]); err != nil || reply.Refused {
+					t.Fatalf("%v %s", err, reply.Rest)
+				}
+			}
+			if err := in.advance(epoch + 600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fresh, err := p.build(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer fresh.close()
+		for _, in := range []*instance{taken[2], fresh} {
+			if seq, digest, err := in.digest(); err != nil || seq != 1500 || digest != before {
+				t.Errorf("after others wrote: %d %x %v, want %x", seq, digest, err, before)
+			}
+		}
+		for _, target := range []string{"/api/leaderboard", "/api/ring/m7", "/api/ring?offset=1990", "/api/widget?from=m1999"} {
+			var r Response
+			for _, in := range taken[:2] {
+				if err := in.serve([]byte(target), 1, &r); err != nil || string(r.Body) != get(want, target) {
+					t.Errorf("%s: %v %s", target, err, r.Body)
+				}
+			}
+		}
+		put(p, taken)
+	})
+}
+
+func encode(records []Record) (encoded [][]byte) {
+	for _, r := range records {
+		encoded = append(encoded, abi.AppendRecord(nil, r))
+	}
+	return encoded
+}
+
+// An image with the head of another is refused by the guest, and so is one that
+// was never laid down.
+func TestAWrongImageIsRefused(t *testing.T) {
+	eachMemory(t, func(t *testing.T, c PoolConfig) {
+		c.Capacity, c.Instances = 1000, 1
+		p := newPool(t, c)
+		from := *p.kept.start()
+		if err := p.Apply(ring(20)); err != nil {
+			t.Fatal(err)
+		}
+		in := anyOf(p)
+		defer p.rack.put(in)
+		later, err := p.image(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, wrong := range []*image{
+			{head: later.head, memory: from.memory},
+			{head: from.head, memory: later.memory},
+			{head: later.head[:10], memory: later.memory},
+			{head: later.head, memory: p.keep(make([]byte, later.memory.len()))},
+		} {
+			fresh, err := p.launch(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := fresh.attach(wrong, 1000); !errors.Is(err, errTrap) {
+				t.Errorf("a wrong image: %v", err)
+			}
+			fresh.close()
+		}
+		fresh, err := p.launch(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer fresh.close()
+		if err := fresh.attach(later, 1000); err != nil {
+			t.Fatal(err)
+		}
+		_, want, _ := in.digest()
+		if _, digest, err := fresh.digest(); err != nil || digest != want {
+			t.Errorf("%x %v, want %x", digest, err, want)
+		}
+	})
+}
+
+// An instance that outgrows the image, collects and grows again keeps its ring.
+func TestAnInstanceOutgrowsItsImage(t *testing.T) {
+	records := ring(30_000)
+	p := newPool(t, PoolConfig{Capacity: 1 << 20, Instances: 1, Snapshot: follow(t, records[:3000]).Snapshot()})
+	for at := 3000; at < len(records); at += 1000 {
+		if err := p.Apply(records[at:min(at+1000, len(records))]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, want := follow(t, records).Digest()
+	if seq, digest := p.Digest(); seq != 30_001 || digest != want {
+		t.Errorf("%d %x, want %x", seq, digest, want)
+	}
+	if !bytes.Contains([]byte(get(p, "/api/ring/m29999")), []byte(`"slug":"m29999"`)) {
+		t.Error("the last member is not there")
+	}
+}

@@ -1,0 +1,169 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"github.com/tetratelabs/wazero/experimental"
+	"golang.org/x/sys/unix"
+)
+
+// On Linux an image lies in a file in memory that nobody can write any more, and
+// instances have it mapped over the room that the guest made for it: privately,
+// so that a page is an instance's own from its first write to it.
+//
+// That this is safe rests on three things. The memory of an instance never moves,
+// because its whole address space is set aside at the beginning: so a mapping
+// stays where the guest believes its region to be. The guest's collector does not
+// move what it has made, and neither reads nor writes what holds no pointers. And
+// the file is sealed against writing, growing and shrinking, so that no page of an
+// instance can change or vanish under it, whatever happens elsewhere.
+
+var errNotShared = errors.New("host: memory cannot be shared here")
+
+// sealed is memory of an image in such a file.
+type sealed struct {
+	file *os.File
+	size int
+}
+
+// share keeps b in a sealed file.
+func share(b []byte) (memory, error) {
+	fd, err := unix.MemfdCreate("webring", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, fmt.Errorf("host: a file in memory: %w", err)
+	}
+	// The collector closes it: instances may be on their way from an image that
+	// another has replaced.
+	s := &sealed{os.NewFile(uintptr(fd), "webring"), len(b)}
+	page := os.Getpagesize()
+	if err := s.file.Truncate(int64((len(b) + page - 1) / page * page)); err != nil {
+		return nil, fmt.Errorf("host: a file in memory: %w", err)
+	}
+	// What is nothing but zeros stays a hole, which takes no memory.
+	zeros := make([]byte, 64<<10)
+	for at := 0; at < len(b); at += len(zeros) {
+		part := b[at:min(at+len(zeros), len(b))]
+		if bytes.Equal(part, zeros[:len(part)]) {
+			continue
+		}
+		if _, err := s.file.WriteAt(part, int64(at)); err != nil {
+			return nil, fmt.Errorf("host: a file in memory: %w", err)
+		}
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_GROW|unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL); err != nil {
+		return nil, fmt.Errorf("host: sealing a file in memory: %w", err)
+	}
+	return s, nil
+}
+
+func (s *sealed) len() int { return s.size }
+
+func (s *sealed) append(dst []byte) []byte {
+	at := len(dst)
+	dst = append(dst, make([]byte, s.size)...)
+	if _, err := s.file.ReadAt(dst[at:], 0); err != nil {
+		// It is memory, and as long as it was.
+		panic(fmt.Sprintf("host: reading a file in memory: %v", err))
+	}
+	return dst
+}
+
+// lay maps the whole pages, and copies the rest.
+func (s *sealed) lay(room []byte, in *linear) error {
+	page := os.Getpagesize()
+	whole := 0
+	if in.has(room) && uintptr(unsafe.Pointer(unsafe.SliceData(room)))%uintptr(page) == 0 {
+		whole = len(room) / page * page
+	}
+	if whole > 0 {
+		at, err := unix.MmapPtr(int(s.file.Fd()), 0, unsafe.Pointer(unsafe.SliceData(room)), uintptr(whole),
+			unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_FIXED)
+		if err != nil {
+			return err
+		}
+		if at != unsafe.Pointer(unsafe.SliceData(room)) {
+			return errors.New("mapped elsewhere")
+		}
+	}
+	if whole == len(room) {
+		return nil
+	}
+	_, err := s.file.ReadAt(room[whole:], int64(whole))
+	return err
+}
+
+// linear is the memory of an instance: all that it may ever have is set aside at
+// once, so that it never moves.
+type linear struct {
+	all  []byte
+	used int // bytes that can be read and written
+}
+
+// withMemory has an instance that is started under the context get such memory,
+// and says where it will stand. Where that much cannot be set aside, it gets
+// ordinary memory, and shares none.
+func withMemory(ctx context.Context) (context.Context, **linear) {
+	made := new(*linear)
+	return experimental.WithMemoryAllocator(ctx, experimental.MemoryAllocatorFunc(func(_, most uint64) experimental.LinearMemory {
+		all, err := unix.Mmap(-1, 0, int(most), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+		if err != nil {
+			return new(moving)
+		}
+		*made = &linear{all: all}
+		return *made
+	})), made
+}
+
+// Reallocate is [experimental.LinearMemory]'s.
+func (l *linear) Reallocate(size uint64) []byte {
+	if size > uint64(len(l.all)) {
+		return nil
+	}
+	if n := int(size); n > l.used {
+		if err := unix.Mprotect(l.all[l.used:n], unix.PROT_READ|unix.PROT_WRITE); err != nil {
+			return nil
+		}
+		l.used = n
+	}
+	return l.all[:size:size]
+}
+
+// Free does nothing: a module that ends itself is closed from within a call, and
+// its host may still look at it. See [linear.unmap].
+func (l *linear) Free() {}
+
+// unmap gives the memory back. Nobody may look at it any more.
+func (l *linear) unmap() {
+	if l != nil && l.all != nil {
+		_ = unix.Munmap(l.all)
+		l.all = nil
+	}
+}
+
+// has says whether b lies in the memory.
+func (l *linear) has(b []byte) bool {
+	if l == nil || len(b) == 0 {
+		return false
+	}
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(b))) - uintptr(unsafe.Pointer(unsafe.SliceData(l.all)))
+	return at < uintptr(l.used) && uintptr(len(b)) <= uintptr(l.used)-at
+}
+
+// moving is ordinary memory.
+type moving struct{ b []byte }
+
+// Reallocate is [experimental.LinearMemory]'s.
+func (m *moving) Reallocate(size uint64) []byte {
+	if more := int(size) - len(m.b); more > 0 {
+		m.b = append(m.b, make([]byte, more)...)
+	}
+	return m.b
+}
+
+// Free is [experimental.LinearMemory]'s.
+func (m *moving) Free() {}
