@@ -128,6 +128,17 @@ func (s *State) Advance(now int64) {
 	k.recent.complete(s)
 }
 
+// Behind says how much an [State.Advance] to second now has to do, or a
+// [State.Rewind] to an earlier one: the number of members that it moves, but no
+// more than limit. Deriving everything anew counts as much as moving a quarter of
+// all.
+func (s *State) Behind(now int64, limit int) int {
+	if s.ranking.stale || now < s.clock {
+		return min(s.rows/4, limit)
+	}
+	return min(len(s.ranking.pending)+s.due.Due(now, 0, limit), limit)
+}
+
 // Rewind sets the clock back to second now, but not before the last event, for
 // hosts whose wall clock was wrong. Everything that depends on time is derived
 // anew.
@@ -160,6 +171,23 @@ func (s *State) since(o Ordinal, cents int64) int64 {
 		return 0
 	}
 	return s.lastBid[o]/1000 + s.rules.Grace + stepBelow(total, cents+1, s.rules.Decay)
+}
+
+// worth is the standing of o at the state's clock; until is when one of cents,
+// which is that, will fall.
+func (s *State) worth(o Ordinal) int64 {
+	if s.bids[o] == 0 {
+		return s.total(o)
+	}
+	return standing(s.total(o), s.clock-s.lastBid[o]/1000-s.rules.Grace, s.rules.Decay)
+}
+
+// until is described at [State.worth].
+func (s *State) until(o Ordinal, cents int64) int64 {
+	if s.bids[o] == 0 || cents == 0 {
+		return never
+	}
+	return s.lastBid[o]/1000 + s.rules.Grace + stepBelow(s.total(o), cents, s.rules.Decay)
 }
 
 // rank puts a member that stands in the ring into the ranking.
@@ -207,8 +235,8 @@ func (s *State) rankAll() {
 			continue
 		}
 		s.flags[o] |= ranked
-		cents, since, _ := s.curve(o)
-		k.recent.add(since)
+		cents := s.worth(o)
+		k.recent.add(s.since(o, cents))
 		s.standings[o] = cents
 		s.due.Entries[n] = rankKey(cents, o)
 		n++
@@ -219,7 +247,7 @@ func (s *State) rankAll() {
 	n = 0
 	for o := range Ordinal(s.rows) {
 		if s.has(o, live) {
-			if _, _, until := s.curve(o); until <= latest {
+			if until := s.until(o, s.standings[o]); until <= latest {
 				s.due.Entries[n] = uint64(until)<<flat.HeapBits | uint64(o)
 				n++
 			}
@@ -229,30 +257,35 @@ func (s *State) rankAll() {
 	s.lead()
 }
 
-// sortKeys sorts keys, eight bits at a time from the lowest on; spare is as
-// long and is overwritten.
+// sortKeys sorts keys whose ordinals rise: by standings alone, therefore, twelve
+// bits at a time from the lowest on. spare is as long and is overwritten.
 func sortKeys(keys, spare []uint64) {
+	const digits, width, mask = 3, 12, 1<<12 - 1
 	if len(keys) <= 512 {
 		slices.Sort(keys)
 		return
 	}
+	var counts [digits][mask + 1]uint32
+	for _, key := range keys {
+		key >>= flat.HeapBits
+		counts[0][key&mask]++
+		counts[1][key>>width&mask]++
+		counts[2][key>>(2*width)]++
+	}
 	from, to := keys, spare
-	for shift := 0; shift < 64; shift += 8 {
-		var counts [256]int
-		for _, key := range from {
-			counts[byte(key>>shift)]++
-		}
-		if counts[byte(from[0]>>shift)] == len(from) {
+	for digit := range digits {
+		shift, places := flat.HeapBits+digit*width, &counts[digit]
+		if places[from[0]>>shift&mask] == uint32(len(from)) {
 			continue // all are alike
 		}
-		at := 0
-		for i, n := range counts {
-			counts[i], at = at, at+n
+		at := uint32(0)
+		for i, n := range places {
+			places[i], at = at, at+n
 		}
 		for _, key := range from {
-			digit := byte(key >> shift)
-			to[counts[digit]] = key
-			counts[digit]++
+			place := &places[key>>shift&mask]
+			to[*place] = key
+			*place++
 		}
 		from, to = to, from
 	}

@@ -49,7 +49,13 @@ const (
 	// room, with capacity arg; see [core.Attach]. Refused, the core is as it was,
 	// and the room is no longer there.
 	OpAttach
+	// OpBehind: rest is how much OpAdvance to second arg, or OpRewind to an
+	// earlier one, has to do, as u32, up to [MostBehind]; see [core.State.Behind].
+	OpBehind
 )
+
+// MostBehind is as far as OpBehind counts.
+const MostBehind = 1024
 
 // MaxRecords is how many records one OpApply takes.
 const MaxRecords = snap.BlockEvents
@@ -201,6 +207,11 @@ func (c *Core) do(op uint32, arg uint64, in []byte) (why string) {
 		c.reply = binary.LittleEndian.AppendUint64(c.reply, flat.Address(c.room))
 	case OpAttach:
 		return c.attach(arg, in)
+	case OpBehind:
+		if arg > core.MaxStamp/1000 {
+			return "abi: second out of range"
+		}
+		c.reply = binary.LittleEndian.AppendUint32(c.reply, uint32(c.state.Behind(int64(arg), MostBehind)))
 	default:
 		return "abi: no such operation"
 	}

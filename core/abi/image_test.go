@@ -28,7 +28,7 @@ func TestAnImageGoesOnLikeItsOriginal(t *testing.T) {
 	for seed := range uint64(40) {
 		random := rand.New(rand.NewPCG(seed, 7))
 		original := abi.New(1000, seed)
-		attached := original
+		attached := abi.New(1000, seed)
 		var slugs []string
 		for _, s := range coretest.Generate(seed, 120) {
 			if random.IntN(12) == 0 {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -13,6 +14,10 @@ const (
 	leastPause = time.Second
 	mostPause  = time.Minute
 )
+
+// mostSteps is how many steps of members a request may have an instance catch up
+// with, at 2 or 3 µs each; see [abi.OpBehind].
+const mostSteps = 256
 
 // take gives an instance at the head, for the caller alone, which puts it into
 // the rack again or discards it. It gives nil when none comes within the time,
@@ -41,8 +46,8 @@ func (p *Pool) wait(most time.Duration) *instance {
 }
 
 // bring takes an instance that is the caller's alone to the head. When it
-// reports false the instance is no longer the caller's: it is too far behind,
-// or it trapped.
+// reports false the instance is no longer the caller's: it is too far behind, in
+// records or in time, or it trapped.
 func (p *Pool) bring(in *instance) bool {
 	h := p.head.Load()
 	if in.seq == h.seq && in.second == h.second && in.rewinds == h.rewinds {
@@ -52,7 +57,18 @@ func (p *Pool) bring(in *instance) bool {
 		p.heal(in)
 		return false
 	}
-	switch err := p.follow(in, h); {
+	err := p.applyUpTo(in, h)
+	if err == nil {
+		var far bool
+		if far, err = in.far(h); far {
+			p.heal(in)
+			return false
+		}
+	}
+	if err == nil {
+		err = in.keepTime(h)
+	}
+	switch {
 	case errors.Is(err, errGone):
 		p.heal(in)
 		return false
@@ -66,8 +82,16 @@ func (p *Pool) bring(in *instance) bool {
 // errGone says that records an instance lacks are no longer kept.
 var errGone = errors.New("host: the records are gone")
 
-// follow applies what an instance lacks of h.
+// follow takes an instance to h, however far that is.
 func (p *Pool) follow(in *instance, h *head) error {
+	if err := p.applyUpTo(in, h); err != nil {
+		return err
+	}
+	return in.keepTime(h)
+}
+
+// applyUpTo applies the records that an instance lacks of h.
+func (p *Pool) applyUpTo(in *instance, h *head) error {
 	for in.seq < h.seq {
 		from := in.seq
 		records, ok := p.kept.after(from, h.seq)
@@ -82,13 +106,60 @@ func (p *Pool) follow(in *instance, h *head) error {
 			return fmt.Errorf("%w: record %d was applied before, and is refused: %.200s", errTrap, reply.Seq, reply.Rest)
 		}
 	}
-	if in.rewinds != h.rewinds {
-		if _, err := in.must(abi.OpRewind, uint64(max(h.second, 0)), nil); err != nil {
-			return err
-		}
-		in.rewinds = h.rewinds
-	} else if err := in.advance(h.second); err != nil {
+	return nil
+}
+
+// keepTime takes an instance with the records of h to its second.
+func (in *instance) keepTime(h *head) error {
+	if in.rewinds == h.rewinds {
+		return in.advance(h.second)
+	}
+	if _, err := in.must(abi.OpRewind, uint64(max(h.second, 0)), nil); err != nil {
 		return err
+	}
+	in.rewinds = h.rewinds
+	return nil
+}
+
+// far says that no request can wait for keepTime.
+func (in *instance) far(h *head) (bool, error) {
+	to := h.second
+	if in.rewinds == h.rewinds {
+		to = max(to, in.second) // it will not go back
+	}
+	reply, err := in.must(abi.OpBehind, uint64(max(to, 0)), nil)
+	if err == nil && len(reply.Rest) != 4 {
+		err = fmt.Errorf("%w: it does not say how far behind it is", errTrap)
+	}
+	return err == nil && binary.LittleEndian.Uint32(reply.Rest) > mostSteps, err
+}
+
+// lead has one instance go ahead to a head that is to be shown, when the way
+// there is longer than a request can wait: so, whoever asks from then on finds
+// one that is there. The others answer at the old head meanwhile, and go the same
+// way beside the pool. It may give nil; the caller puts it back when the head is
+// shown, and not before, or answers would go back in time.
+func (p *Pool) lead(h *head) *instance {
+	in := p.rack.take()
+	if in == nil {
+		if in = p.wait(waitLead); in == nil {
+			return nil
+		}
+	}
+	err := p.applyUpTo(in, h)
+	if err == nil {
+		var far bool
+		if far, err = in.far(h); far {
+			err = in.keepTime(h)
+		}
+	}
+	switch {
+	case errors.Is(err, errGone):
+		p.heal(in)
+	case err != nil:
+		p.discard(in, err)
+	default:
+		return in
 	}
 	return nil
 }

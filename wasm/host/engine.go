@@ -7,8 +7,6 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
-
-	"webring/core/abi"
 )
 
 // compile makes the runtime and compiles the module, with the cache if it

@@ -20,8 +20,12 @@ type image struct {
 // memory is what an image's lies in while no instance has it. It is never
 // changed.
 type memory interface {
-	// lay puts all of it where an instance has made room, which is as long.
-	lay(room []byte, in *linear) error
+	// lay puts all of it where an instance has made room, which is as long, and
+	// says how much of that is shared, from the beginning on.
+	lay(room []byte, in *linear) (shared int, err error)
+	// private gives how much of what was shared is the instance's own by now, in
+	// bytes, and 0 when that cannot be told.
+	private(shared []byte) int
 	// append appends all of it.
 	append(dst []byte) []byte
 	len() int
@@ -30,9 +34,16 @@ type memory interface {
 // copies is memory that every instance gets a copy of.
 type copies []byte
 
-func (c copies) lay(room []byte, _ *linear) error { copy(room, c); return nil }
-func (c copies) append(dst []byte) []byte         { return append(dst, c...) }
-func (c copies) len() int                         { return len(c) }
+func (c copies) lay(room []byte, _ *linear) (int, error) {
+	copy(room, c)
+	return 0, nil
+}
+
+func (copies) private([]byte) int { return 0 }
+
+func (c copies) append(dst []byte) []byte { return append(dst, c...) }
+
+func (c copies) len() int { return len(c) }
 
 // keep makes memory that holds what b does now.
 func (p *Pool) keep(b []byte) memory {
@@ -127,14 +138,30 @@ func (in *instance) attach(from *image, capacity int) error {
 	if err != nil {
 		return err
 	}
-	if err := from.memory.lay(room, in.linear); err != nil {
+	shared, err := from.memory.lay(room, in.linear)
+	if err != nil {
 		return fmt.Errorf("host: sharing memory: %w", err)
 	}
 	if _, err := in.must(abi.OpAttach, uint64(capacity), from.head); err != nil {
 		return err
 	}
-	in.from, in.rewinds = from, from.rewinds
+	in.from, in.shared, in.rewinds = from, room[:shared], from.rewinds
 	return nil
+}
+
+// private gives how much of its ring an instance no longer shares, in percent.
+func (in *instance) private() (percent int, err error) {
+	if len(in.shared) < leastShared {
+		return 0, nil
+	}
+	_, lies, err := in.image()
+	if err != nil {
+		return 0, err
+	}
+	if len(lies) == 0 || &lies[0] != &in.shared[0] {
+		return 100, nil // it has outgrown the room
+	}
+	return int(uint64(in.from.memory.private(in.shared)) * 100 / uint64(len(in.shared))), nil
 }
 
 // lies gives a part of the instance's memory.

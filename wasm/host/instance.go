@@ -35,6 +35,7 @@ type instance struct {
 
 	linear *linear // its memory, nil where wazero made it
 	from   *image  // what it began from
+	shared []byte  // what of its memory it shared with others then
 
 	batch []byte // records on their way in
 

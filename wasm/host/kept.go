@@ -8,7 +8,7 @@ import (
 
 // maxBehind is how many records an instance may lack and still be brought to
 // the head by the request that takes it.
-const maxBehind = 2000
+const maxBehind = 256
 
 // keptBytes is how long the kept records may grow, in bytes, before a new image
 // takes their place. They may grow as long as the last image, too: so images
@@ -53,6 +53,9 @@ func (k *kept) replace(with *image) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	at := with.at
+	if at < k.image.at {
+		return // another was faster
+	}
 	k.image, k.bytes = with, 0
 	if at-k.from > maxBehind {
 		drop := at - maxBehind - k.from

@@ -27,10 +27,12 @@ var (
 	ErrNoInstance = errors.New("host: no instance of the module is free")
 )
 
-// How long a request and the writer wait for an instance. The writer must not
-// give up before a rebuilt one can be there.
+// How long a request, the clock and the writer wait for an instance. The writer
+// must not give up before a rebuilt one can be there; the clock waits no longer
+// than requests keep one busy.
 const (
 	waitServe = 2 * time.Second
+	waitLead  = 50 * time.Millisecond
 	waitWrite = time.Minute
 	// closePause is how long Close waits for one instance before it looks for
 	// those that were given up instead.
@@ -46,7 +48,8 @@ type PoolConfig struct {
 	// not work is done without.
 	CacheDir string
 	// Instances is how many requests are answered at a time; 0 stands for as
-	// many as Go uses processors.
+	// many as Go uses processors, but at least two: when time leaps, one can
+	// catch up while another answers.
 	Instances int
 	// MemoryPages bounds the memory of each instance, in pages of 64 KiB; 0
 	// stands for 4 GiB.
@@ -74,7 +77,10 @@ type PoolConfig struct {
 // memory: on Linux they share that until they write to it.
 //
 // An instance that a request takes is first brought to the head. One that lacks
-// more than 2 000 records catches up outside the pool. One that traps is built
+// more than 256 records, or is so far behind in time that a request would wait
+// for it, catches up outside the pool. Time leaps, and records that move many
+// members are folded, in one instance before any request sees that they did: so
+// there is always one that need not catch up. One that traps is built
 // anew, from the last image and the records since, which the pool keeps. When
 // none is left, or none takes a record, the native core answers until all are
 // there again, if the pool may have it.
@@ -100,8 +106,12 @@ type Pool struct {
 	head atomic.Pointer[head]
 	kept kept
 
+	renewing   atomic.Bool
+	background sync.WaitGroup // what has instances that are not of the pool
+
 	writing sync.Mutex // held by what moves the head
 	clock   clock
+	ticks   int
 }
 
 // head is what is served. It is replaced, never changed.
@@ -117,7 +127,7 @@ type head struct {
 // the background, all at a time. ctx ends the building, and what it carries is seen by nobody.
 func NewPool(ctx context.Context, c PoolConfig) (*Pool, error) {
 	if c.Instances <= 0 {
-		c.Instances = runtime.GOMAXPROCS(0)
+		c.Instances = max(runtime.GOMAXPROCS(0), 2)
 	}
 	p := &Pool{
 		config: c, log: c.Log,
@@ -259,6 +269,8 @@ func (p *Pool) write(in *instance, records [][]byte) (refusal, trap error) {
 // brings the instances that nobody is using to the new second.
 func (p *Pool) Tick(now time.Time) {
 	p.writing.Lock()
+	p.ticks++
+	look := p.ticks%renewTicks == 0
 	h := *p.head.Load()
 	n := p.native.Load()
 	if n != nil {
@@ -270,8 +282,15 @@ func (p *Pool) Tick(now time.Time) {
 	} else {
 		h.second = max(h.second, p.clock.second)
 	}
+	var ahead *instance
+	if n == nil {
+		ahead = p.lead(&h)
+	}
 	p.head.Store(&h)
 	p.writing.Unlock()
+	if ahead != nil && p.bring(ahead) {
+		p.rack.put(ahead)
+	}
 
 	for range p.config.Instances {
 		in := p.rack.take()
@@ -283,6 +302,9 @@ func (p *Pool) Tick(now time.Time) {
 		}
 	}
 	p.standDown()
+	if look && p.ctx.Err() == nil {
+		p.background.Go(p.renew)
+	}
 }
 
 // Serve answers a GET for target at the head; see [abi.Core.Serve]. If the
@@ -383,6 +405,7 @@ func (p *Pool) Close() error {
 		return nil
 	}
 	p.stop()
+	p.background.Wait()
 	// Code and memory must not be unmapped under a call, so every instance comes
 	// home.
 	for home := int64(0); home+p.retired.Load() < int64(p.config.Instances); {

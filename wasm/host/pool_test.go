@@ -84,6 +84,13 @@ func TestATrapIsAnsweredCountedAndMended(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := get(p, "/api/leaderboard")
+			taken := all(t, p)
+			for _, in := range taken { // or they would trap on their way to the head
+				if !p.bring(in) {
+					t.Fatal("an instance cannot be brought to the head")
+				}
+			}
+			put(p, taken)
 			breakAll(t, p)
 			var r Response
 			p.Serve([]byte("/api/leaderboard"), &r)

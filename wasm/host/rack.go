@@ -55,6 +55,9 @@ func (r *rack) take() *instance {
 	}
 }
 
+// takeFrom gives the instance of a place, or nil when it does not lie there.
+func (r *rack) takeFrom(place int) *instance { return r.places[place].in.Swap(nil) }
+
 // put lays an instance back into its place, unless somebody waits for it.
 func (r *rack) put(in *instance) {
 	if r.waiting.Load() == 0 {

@@ -3,6 +3,7 @@ package host
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -74,27 +75,52 @@ func (s *sealed) append(dst []byte) []byte {
 }
 
 // lay maps the whole pages, and copies the rest.
-func (s *sealed) lay(room []byte, in *linear) error {
+func (s *sealed) lay(room []byte, in *linear) (shared int, err error) {
 	page := os.Getpagesize()
-	whole := 0
 	if in.has(room) && uintptr(unsafe.Pointer(unsafe.SliceData(room)))%uintptr(page) == 0 {
-		whole = len(room) / page * page
+		shared = len(room) / page * page
 	}
-	if whole > 0 {
-		at, err := unix.MmapPtr(int(s.file.Fd()), 0, unsafe.Pointer(unsafe.SliceData(room)), uintptr(whole),
-			unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_FIXED)
-		if err != nil {
-			return err
-		}
-		if at != unsafe.Pointer(unsafe.SliceData(room)) {
-			return errors.New("mapped elsewhere")
+	if shared > 0 {
+		if _, err := unix.MmapPtr(int(s.file.Fd()), 0, unsafe.Pointer(unsafe.SliceData(room)), uintptr(shared),
+			unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_FIXED); err != nil {
+			return 0, err
 		}
 	}
-	if whole == len(room) {
-		return nil
+	if shared < len(room) {
+		_, err = s.file.ReadAt(room[shared:], int64(shared))
 	}
-	_, err := s.file.ReadAt(room[whole:], int64(whole))
-	return err
+	return shared, err
+}
+
+// private asks the kernel which pages are still those of the file.
+func (s *sealed) private(shared []byte) int {
+	pages, err := os.Open("/proc/self/pagemap")
+	if err != nil {
+		return 0
+	}
+	defer pages.Close()
+	const (
+		entry   = 8 // bytes for each page
+		present = 1 << 63
+		swapped = 1 << 62
+		ofFile  = 1 << 61
+	)
+	page := os.Getpagesize()
+	at := int(uintptr(unsafe.Pointer(unsafe.SliceData(shared)))) / page * entry
+	private, buf := 0, make([]byte, 64<<10)
+	for left := len(shared) / page * entry; left > 0; {
+		n, err := pages.ReadAt(buf[:min(left, len(buf))], int64(at))
+		if err != nil || n == 0 {
+			break
+		}
+		for b := buf[:n]; len(b) >= entry; b = b[entry:] {
+			if e := binary.LittleEndian.Uint64(b); e&(present|swapped) != 0 && e&ofFile == 0 {
+				private += page
+			}
+		}
+		at, left = at+n, left-n
+	}
+	return private
 }
 
 // linear is the memory of an instance: all that it may ever have is set aside at

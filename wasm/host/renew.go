@@ -1,0 +1,110 @@
+package host
+
+import (
+	"time"
+)
+
+const (
+	// renewTicks is how many ticks lie between two looks at what instances still
+	// share.
+	renewTicks = 64
+	// privateShare is the part of its memory, in percent, that an instance may
+	// have to itself before a new image is made.
+	privateShare = 25
+	// leastShared is the least memory that is worth the trouble, in bytes.
+	leastShared = 4 << 20
+	// renewPause is how long to wait for an instance to come back into the rack.
+	renewPause = 10 * time.Millisecond
+)
+
+// renew sees to it that instances share memory: when one has written to more of
+// it than a quarter, it makes a new image, and when there is a new one, has all
+// begin from it, one at a time. It works beside everything else: what it makes,
+// it makes of instances that are not in the pool.
+func (p *Pool) renew() {
+	if p.renewing.Swap(true) {
+		return
+	}
+	defer p.renewing.Store(false)
+	in := p.rack.take()
+	if in == nil {
+		return
+	}
+	stale, private, err := in.from != p.kept.start(), 0, error(nil)
+	if !stale {
+		private, err = in.private()
+	}
+	if err != nil {
+		p.discard(in, err)
+		return
+	}
+	p.rack.put(in)
+	if !stale && private <= privateShare {
+		return
+	}
+	if !stale {
+		if err := p.reimage(); err != nil {
+			p.log.Error("no new image of the core's memory can be made", "err", err)
+			return
+		}
+		p.log.Info("instances of the core begin anew from a new image", "private_percent", private)
+	}
+	for place := range p.config.Instances {
+		if err := p.replace(place); err != nil {
+			p.log.Error("an instance of the core does not begin anew", "err", err)
+			return
+		}
+	}
+}
+
+// reimage makes an image at the head, of an instance of its own.
+func (p *Pool) reimage() error {
+	in, err := p.atHead(-1)
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	made, err := p.image(in)
+	if err == nil {
+		p.kept.replace(made)
+	}
+	return err
+}
+
+// atHead builds an instance and takes it to the head.
+func (p *Pool) atHead(place int) (*instance, error) {
+	in, err := p.build(place)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.follow(in, p.head.Load()); err != nil {
+		in.close()
+		return nil, err
+	}
+	return in, nil
+}
+
+// replace has a new instance take the place of one that began from an older
+// image.
+func (p *Pool) replace(place int) error {
+	fresh, err := p.atHead(place)
+	if err != nil {
+		return err
+	}
+	for p.ctx.Err() == nil {
+		if in := p.rack.takeFrom(place); in != nil {
+			if in.from == fresh.from { // a trap was faster
+				in, fresh = fresh, in
+			}
+			p.rack.put(fresh)
+			in.close()
+			return nil
+		}
+		select {
+		case <-time.After(renewPause):
+		case <-p.ctx.Done():
+		}
+	}
+	fresh.close()
+	return nil
+}
