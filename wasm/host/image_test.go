@@ -14,9 +14,9 @@ import (
 // copies.
 func eachMemory(t *testing.T, test func(t *testing.T, c PoolConfig)) {
 	for _, c := range []PoolConfig{
-		{}, {Native: true}, {Copies: true}, {Interpreter: true},
+		{}, {Native: true}, {Copies: true},
 	} {
-		t.Run(fmt.Sprintf("native %t, copies %t, interpreter %t", c.Native, c.Copies, c.Interpreter), func(t *testing.T) { test(t, c) })
+		t.Run(fmt.Sprintf("native %t, copies %t", c.Native, c.Copies), func(t *testing.T) { test(t, c) })
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"webring/core"
+	"webring/core/abi"
 	"webring/core/coretest"
 	"webring/core/snap"
 )
@@ -157,7 +158,7 @@ func (h *hostile) snapshot() {
 func (h *hostile) module(code []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.at.Core, h.at.ABI = sha256.Sum256(code), 1
+	h.at.Core, h.at.ABI = sha256.Sum256(code), abi.Version
 	h.files["/sync/core/"+hex.EncodeToString(h.at.Core[:])] = code
 }
 
