@@ -142,7 +142,7 @@ func (c *Core) answer(random uint64, target []byte) []byte {
 		c.settled = true
 	}
 	if c.kept.log == nil {
-		c.kept.open(c.secret)
+		c.kept.open(c.state.Secret())
 	}
 	place, known := c.kept.find(target, c.state)
 	if known != nil {
@@ -254,6 +254,7 @@ func (c *Core) attach(capacity uint64, head []byte) (why string) {
 		return err.Error()
 	}
 	c.state, c.settled = attached.state, true
+	c.kept.forget()
 	return ""
 }
 

@@ -142,8 +142,9 @@ func FuzzIndex(f *testing.F) {
 		finds := func(hash uint64, entry uint32) (times int) {
 			p := x.Probe(hash)
 			for n := 0; n <= x.Count; n++ {
-				got, ok := x.Next(&p)
-				if !ok {
+				var got uint32
+				var ok bool
+				if p, got, ok = x.Next(p); !ok {
 					return times
 				}
 				if got == entry {
