@@ -53,6 +53,7 @@ bench: build
 	GOMAXPROCS=1 $(GO) test -run '^$$' -bench . -benchtime 1x ./wasm/host
 	$(GO) build -trimpath -o bin/bench ./server/cmd/bench
 	bin/bench
+	$(GO) test -count=1 -run TestAnEdgeStartsSoon -v ./server/cmd/webring -edge-members 100000
 
 # The same about ten million members: it takes 20 GiB of memory.
 bench-large: build

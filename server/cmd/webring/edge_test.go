@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,8 +20,11 @@ import (
 	"time"
 )
 
-// edgePayments is for longer runs: make test stays short.
-var edgePayments = flag.Int("edge-payments", 4, "payments through each of three edges")
+// These are for longer runs: make test stays short.
+var (
+	edgePayments = flag.Int("edge-payments", 4, "payments through each of three edges")
+	edgeMembers  = flag.Int("edge-members", 2000, "members of the ring that an edge starts with")
+)
 
 // secretFile writes what an origin and its edges share.
 func secretFile(t *testing.T) string {
@@ -283,6 +287,53 @@ func TestAnEdgeStartsFromItsFolder(t *testing.T) {
 	// And with the origin there, from the first event.
 	whole := behind.follow(t, key, "--replay")
 	alike(t, o, e, behind, whole)
+}
+
+// TestAnEdgeStartsSoon measures how long an edge takes to its first answer: from
+// the network in an empty folder, with the compiled module at hand, and from disk.
+func TestAnEdgeStartsSoon(t *testing.T) {
+	members := *edgeMembers
+	listen := freeAddress(t)
+	o := &origin{t: t, data: t.TempDir(), base: "http://" + listen}
+	o.args = []string{"serve", "--dev", "--scorer", "fixed:72", "--listen", listen, "--base-url", o.base, "--rate-limit", "0"}
+	if err := seed([]string{"--members", strconv.Itoa(members), "--data", o.data}, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	o.launch()
+	t.Cleanup(o.kill)
+	eventually(t, "a snapshot", time.Minute, func() bool { return strings.Contains(string(o.get("/sync/checkpoint").Body), "\nsnapshot ") })
+
+	listen = freeAddress(t)
+	e := &origin{t: t, data: t.TempDir(), base: "http://" + listen}
+	e.args = []string{"edge", "--listen", listen, "--origin", o.base, "--origin-key", o.verifier(), "--rate-limit", "0"}
+	t.Cleanup(e.kill)
+	for _, start := range []struct {
+		from string
+		most time.Duration // for 100 000 members
+	}{{"the network, in an empty folder", 3 * time.Second}, {"the network", 3 * time.Second}, {"disk", time.Second}} {
+		if start.from == "the network" {
+			if err := os.RemoveAll(filepath.Join(e.data, "replica")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		began := time.Now()
+		e.launch()
+		took, worked := time.Since(began), time.Duration(ticks(t, e.cmd.Process.Pid))*time.Second/100
+		if total := at(t, e.get("/api/leaderboard?limit=1").document(t), "total"); total != float64(members) {
+			t.Errorf("from %s: %v members", start.from, total)
+		}
+		if strings.Contains(e.log.String(), "serving the last good state from disk") != (start.from == "disk") {
+			t.Errorf("from %s: the log says %s", start.from, e.log)
+		}
+		t.Logf("from %s: the first answer of %d members after %s and %s of processors, in %d MiB",
+			start.from, members, took.Round(time.Millisecond), worked, e.memory()>>20)
+		// Of a machine that does much else nothing can be asked in a short run.
+		if members >= 100_000 && took > start.most {
+			t.Errorf("from %s: %s", start.from, took)
+		}
+		e.kept()
+		e.kill()
+	}
 }
 
 func TestEdgeRefusesFlagsThatContradict(t *testing.T) {
