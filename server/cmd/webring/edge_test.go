@@ -292,6 +292,7 @@ func TestAnEdgeStartsFromItsFolder(t *testing.T) {
 // TestAnEdgeStartsSoon measures how long an edge takes to its first answer: from
 // the network in an empty folder, with the compiled module at hand, and from disk.
 func TestAnEdgeStartsSoon(t *testing.T) {
+	t.Parallel()
 	members := *edgeMembers
 	listen := freeAddress(t)
 	o := &origin{t: t, data: t.TempDir(), base: "http://" + listen}
