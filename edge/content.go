@@ -17,6 +17,7 @@ type content struct {
 	media   string
 	body    []byte
 	hash    string // of body
+	tag     string // of body as it is
 	packed  [len(codings)]packed
 	sharing bool // whether pages of other sites load it
 }
@@ -65,7 +66,8 @@ func packGzip(body []byte) []byte {
 
 func newContent(media string, body []byte) *content {
 	sum := sha256.Sum256(body)
-	return &content{media: media, body: body, hash: hex.EncodeToString(sum[:8])}
+	hash := hex.EncodeToString(sum[:8])
+	return &content{media: media, body: body, hash: hash, tag: `"` + hash + `"`}
 }
 
 // coded gives the body in a coding, nil when that makes it no shorter.
@@ -80,41 +82,46 @@ func (c *content) coded(i int) *packed {
 	return p
 }
 
-// send answers with the content in the best coding that the client takes, or
-// with 304.
-func (c *content) send(ctx *fasthttp.RequestCtx, cache string) {
-	body, tag, coding := c.body, "", ""
+// appendAnswer appends the fields of an answer with the content to what h asks
+// for, and gives its status and body: in the best coding that the client takes, or
+// none with 304.
+func (c *content) appendAnswer(dst []byte, h fields, cache string) (_ []byte, status int, body []byte) {
+	body, tag, coding := c.body, c.tag, ""
 	for i := range codings {
-		if accepts(&ctx.Request.Header, codings[i].name) {
+		if accepts(h, codings[i].name) {
 			if p := c.coded(i); p.body != nil {
 				body, tag, coding = p.body, p.tag, codings[i].name
 			}
 			break
 		}
 	}
-	if tag == "" {
-		tag = `"` + c.hash + `"`
-	}
-	setHeader(ctx, "ETag", tag)
-	setHeader(ctx, "Cache-Control", cache)
-	ctx.Response.Header.Add("Vary", "Accept-Encoding")
+	dst = appendField(dst, "ETag", tag)
+	dst = appendField(dst, "Cache-Control", cache)
+	dst = appendField(dst, "Vary", "Accept-Encoding")
 	if c.sharing {
-		setHeader(ctx, "Cross-Origin-Resource-Policy", "cross-origin")
+		dst = appendField(dst, "Cross-Origin-Resource-Policy", "cross-origin")
 	}
-	if unchanged(ctx.Request.Header.PeekAll("If-None-Match"), []byte(tag)) {
-		ctx.SetStatusCode(fasthttp.StatusNotModified)
-		return
+	if unchanged(h.PeekAll("If-None-Match"), []byte(tag)) {
+		return dst, fasthttp.StatusNotModified, nil
 	}
 	if coding != "" {
-		setHeader(ctx, "Content-Encoding", coding)
+		dst = appendField(dst, "Content-Encoding", coding)
 	}
-	ctx.Response.Header.SetContentType(c.media)
+	return appendField(dst, "Content-Type", c.media), fasthttp.StatusOK, body
+}
+
+// send answers with the content.
+func (c *content) send(ctx *fasthttp.RequestCtx, cache string) {
+	var room [512]byte
+	lines, status, body := c.appendAnswer(room[:0], &ctx.Request.Header, cache)
+	setFields(ctx, lines)
+	ctx.SetStatusCode(status)
 	ctx.Response.SetBodyRaw(body)
 }
 
 // listField gives the value of a field that is a list, whose lines are one (RFC
 // 9110, 5.3).
-func listField(h *fasthttp.RequestHeader, name string) []byte {
+func listField(h fields, name string) []byte {
 	lines := h.PeekAll(name)
 	if len(lines) == 1 {
 		return lines[0]
@@ -124,7 +131,7 @@ func listField(h *fasthttp.RequestHeader, name string) []byte {
 
 // accepts says whether Accept-Encoding names the coding with a weight above 0
 // (RFC 9110, 12.5.3). "*" is not taken up: who means brotli says so.
-func accepts(h *fasthttp.RequestHeader, coding string) bool {
+func accepts(h fields, coding string) bool {
 	list := listField(h, "Accept-Encoding")
 	for len(list) > 0 {
 		var element []byte

@@ -9,10 +9,10 @@
 // any layer, is answered by a problem document of the one table in
 // [webring/core/api].
 //
-// Every connection begins in a lane (lane.go), which answers plain reads in one
-// pass: plain.go says which they are, fields.go writes the header fields of all
-// answers. The first request of any other kind takes the connection over to
-// fasthttp, lanes.go says how.
+// Every connection begins in a lane (lane.go), which answers plain reads, and the
+// front page, in one pass: plain.go says which they are, fields.go writes the
+// header fields of all answers. The first request of any other kind takes the
+// connection over to fasthttp, lanes.go says how.
 //
 // From there, [Shell] in shell.go takes each request through limiter, version
 // check and route, with panics contained around all of it. routes.go finds the

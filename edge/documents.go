@@ -58,13 +58,10 @@ func (s *Shell) oldPaths() func(yield func(string, describe.Deprecation) bool) {
 func (s *Shell) publish(ctx *fasthttp.RequestCtx, key string, d describe.Document) {
 	t := s.core.enter()
 	defer t.leave()
-	l := s.leaves.get(key)
-	if l == nil || !l.holds(t) {
-		var failed *answer
-		if l, failed = s.draw(drawDocument(d), t, key, d.Path, &noQuery); failed != nil {
-			s.write(ctx, t, failed)
-			return
-		}
+	l, failed := s.leaf(drawDocument(d), t, key, d.Path, &noQuery)
+	if failed != nil {
+		s.write(ctx, t, failed)
+		return
 	}
 	if d.Link != "" {
 		setHeader(ctx, "Link", d.Link)

@@ -50,6 +50,13 @@ var (
 	colon = []byte(": ")
 )
 
+func appendField(dst []byte, name, value string) []byte {
+	dst = append(dst, name...)
+	dst = append(dst, ": "...)
+	dst = append(dst, value...)
+	return append(dst, "\r\n"...)
+}
+
 func appendNumberField(dst []byte, name string, n int64) []byte {
 	dst = append(dst, name...)
 	dst = append(dst, ": "...)

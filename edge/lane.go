@@ -256,9 +256,22 @@ func (s *Shell) answerPlain(w *work, win window, now time.Time, last bool) {
 	}()
 	t := s.core.enter()
 	defer t.leave()
-	t.serve(w.read.target, &w.answer.Response)
+	front := w.read.front()
+	if front {
+		l, failed := s.leaf(drawHome, t, "/", "/", &noQuery)
+		if failed == nil {
+			w.out = s.appendFront(w, l, t, win, now, last)
+			return
+		}
+		w.answer.Response = failed.Response
+	} else {
+		t.serve(w.read.target, &w.answer.Response)
+	}
 	var status int
 	w.answer.fields, status = t.appendAnswer(w.answer.fields[:0], &w.answer.Response, w.read.ifNoneMatch)
+	if front {
+		w.answer.fields = append(w.answer.fields, varyAccept...)
+	}
 	if status == fasthttp.StatusNotModified {
 		w.answer.Body = w.answer.Body[:0]
 	}
@@ -266,6 +279,19 @@ func (s *Shell) answerPlain(w *work, win window, now time.Time, last bool) {
 	if len(w.answer.Body) <= keepBody {
 		w.out = append(w.out, w.answer.Body...)
 	}
+}
+
+// varyAccept is on all answers at the address of a page.
+const varyAccept = "Vary: Accept\r\n"
+
+// appendFront appends the front page, all of it: its bytes are not the lane's.
+func (s *Shell) appendFront(w *work, l *leaf, t *tenure, win window, now time.Time, last bool) []byte {
+	var status int
+	var body []byte
+	w.answer.Body = w.answer.Body[:0]
+	w.answer.fields, status, body = l.appendAnswer(w.answer.fields[:0], &w.read, t)
+	w.answer.fields = append(w.answer.fields, varyAccept...)
+	return append(s.appendHead(w.out, status, w.answer.fields, len(body), win, now, last), body...)
 }
 
 // appendInternal appends the answer to a read that could not be given.

@@ -18,6 +18,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/wasm/host"
 )
 
 // echo answers with what it was asked, spelled so that no answer looks like the
@@ -42,7 +43,7 @@ type trio struct {
 	addrs [3]string
 }
 
-func newTrio(t testing.TB) *trio {
+func newTrio(t testing.TB, core Core) *trio {
 	t.Helper()
 	proxies, err := ParseProxies([]string{"unix", "10.0.0.0/8"})
 	if err != nil {
@@ -53,7 +54,7 @@ func newTrio(t testing.TB) *trio {
 		tell := func(ctx *fasthttp.RequestCtx, client string, secure bool) {
 			fmt.Fprintf(ctx, "%s %x %s %t %x", ctx.Method(), ctx.RequestURI(), client, secure, ctx.Request.Body())
 		}
-		s, err := New(Config{Core: &fakeCore{serve: echo, second: epoch}, RateLimit: 40, Now: three.clock.Now, TrustedProxies: proxies, EdgeSecret: sharedSecret,
+		s, err := New(Config{Core: core, RateLimit: 40, Now: three.clock.Now, TrustedProxies: proxies, EdgeSecret: sharedSecret,
 			Paid: map[string]PaidHandler{"/api/bid": tell}, Others: map[string]Handler{"GET /reports/{id}": tell},
 			Sync: map[string]SyncHandler{"/sync/events": func(ctx *fasthttp.RequestCtx, client string, known bool) { fmt.Fprint(ctx, client, known) }},
 			Log:  slog.New(slog.DiscardHandler)})
@@ -263,7 +264,7 @@ func (d dialect) pieces(text string) (pieces [][]byte) {
 // what fasthttp's handlers would: as many answers with the same fields, count and
 // end.
 func TestALaneAnswersWhateverComesAsHandlersDo(t *testing.T) {
-	three := newTrio(t)
+	three := newTrio(t, &fakeCore{serve: echo, second: epoch})
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	d := dialect{rand.New(rand.NewPCG(seed, 0))}
@@ -291,8 +292,58 @@ func TestALaneAnswersWhateverComesAsHandlersDo(t *testing.T) {
 	}
 }
 
+// The front page is no document of the core: it comes in forms and codings, and
+// the ring may not be there yet.
+func TestALaneShowsTheFrontPageAsHandlersDo(t *testing.T) {
+	ring := newRing(t)
+	for name, core := range map[string]Core{"a ring": ring, "none": host.NewNative(1)} {
+		three := newTrio(t, core)
+		seed := rand.Uint64()
+		t.Logf("%s: seed %d", name, seed)
+		d := dialect{rand.New(rand.NewPCG(seed, 0))}
+		tags := []string{`"x"`}
+		met := map[string]int{}
+		for range 300 {
+			var text strings.Builder
+			for range 1 + d.IntN(5) {
+				text.WriteString("GET " + d.pick("/", "/", "/?", "/?page=2", "//", "/?/", "/ring") + " HTTP/1.1\r\nHost: x\r\n")
+				for range d.IntN(5) {
+					text.WriteString(d.pick("Accept: */*", "Accept: text/html,application/xhtml+xml;q=0.9,*/*;q=0.8", "accept: text/markdown", "Accept: text/markdown;q=0.1, text/html", "Accept:", "Accept: TEXT/MARKDOWN, */*",
+						"Accept-Encoding: gzip, deflate, br, zstd", "Accept-Encoding: gzip", "accept-encoding: br;q=0, gzip;q=0.5", "Accept-Encoding:", "Accept-Encoding: identity", "Accept-Encoding: br;q=2",
+						"If-None-Match: "+d.pick(tags...), "If-None-Match: W/"+d.pick(tags...), "If-None-Match: *") + "\r\n")
+				}
+				text.WriteString("\r\n")
+			}
+			for _, answer := range three.alike(t, d.pieces(text.String())) {
+				met[answer[len("HTTP/1.1 "):][:3]]++
+				if _, tag, tagged := strings.Cut(answer, "\nETag: "); tagged {
+					tag, _, _ = strings.Cut(tag, "\n")
+					tags = append(tags, tag)
+				}
+			}
+			if t.Failed() {
+				return
+			}
+			if d.IntN(10) == 0 {
+				three.clock.Move(time.Duration(d.IntN(70)) * time.Second)
+				ring.Tick(three.clock.Now())
+			}
+		}
+		t.Logf("answers by status: %v", met)
+		want := []string{"200", "304", "404", "429"}
+		if core != ring {
+			want = []string{"500"}
+		}
+		for _, status := range want {
+			if met[status] < 10 {
+				t.Errorf("%s: only %d answers had the status %s", name, met[status], status)
+			}
+		}
+	}
+}
+
 func FuzzLanesAndHandlers(f *testing.F) {
-	three := newTrio(f)
+	three := newTrio(f, &fakeCore{serve: echo, second: epoch})
 	d := dialect{rand.New(rand.NewPCG(1, 0))}
 	for range 200 {
 		f.Add([]byte(d.request()+d.request()), d.IntN(100))

@@ -308,8 +308,11 @@ func FuzzPlainRead(f *testing.F) {
 		if !ok || !bytes.Equal(target, q.target) || !h.IsGet() || !h.IsHTTP11() || h.ConnectionClose() || len(req.Body()) > 0 || h.Peek(voucherField) != nil || !versionServed(h) || req.MayContinue() {
 			t.Errorf("%q: fasthttp reads another request", b[:n])
 		}
-		if path := decoded(pathOf(target)); !api.Serves(path) {
-			t.Errorf("%q is no path of the core", path)
+		if path := decoded(pathOf(target)); !api.Serves(path) && string(path) != "/" {
+			t.Errorf("%q is no path of the core, nor the front page", path)
+		}
+		if string(pathOf(target)) == "/" && (!q.front() || prefersMarkdown(listField(h, "Accept"))) {
+			t.Errorf("%q: the front page that is asked for is another", b[:n])
 		}
 		equal := func(name string, got [][]byte) {
 			if want := h.PeekAll(name); !slices.EqualFunc(want, got, bytes.Equal) {
@@ -317,7 +320,7 @@ func FuzzPlainRead(f *testing.F) {
 			}
 		}
 		equal("If-None-Match", q.ifNoneMatch)
-		for _, name := range forwardingFields {
+		for _, name := range notedFields {
 			equal(name, q.PeekAll(name))
 		}
 		// No piece of it is a request, and no piece is refused.

@@ -74,7 +74,7 @@ func (s *Shell) check(check func(context.Context, string, templates.Draft) templ
 			checked.Rank = r.rankOf(cents(checked.Price))
 		}
 		view.Draft, view.Checked = draft, &checked
-		pageFields(ctx)
+		setFields(ctx, []byte(pageFields))
 		ctx.Response.Header.SetContentType(pageMedia)
 		ctx.Response.SetBodyRaw(view.HTML())
 	}

@@ -87,26 +87,38 @@ func (s *Shell) page(d draw) fasthttp.RequestHandler {
 		t := s.core.enter()
 		defer t.leave()
 		target, path, query := s.pageTarget(ctx)
-		l := s.leaves.get(target)
-		if l == nil || !l.holds(t) {
-			var failed *answer
-			if l, failed = s.draw(d, t, target, path, query); failed != nil {
-				s.write(ctx, t, failed)
-				return
-			}
+		l, failed := s.leaf(d, t, target, path, query)
+		if failed != nil {
+			s.write(ctx, t, failed)
+			return
 		}
-		if l.media == pageMedia {
-			pageFields(ctx)
-		}
-		setNumber(ctx, "Webring-Seq", l.seq)
-		l.send(ctx, l.age(t))
+		var room [1024]byte
+		lines, status, body := l.appendAnswer(room[:0], &ctx.Request.Header, t)
+		setFields(ctx, lines)
+		ctx.SetStatusCode(status)
+		ctx.Response.SetBodyRaw(body)
 	}
 }
 
-// pageFields adds what every page carries.
-func pageFields(ctx *fasthttp.RequestCtx) {
-	setHeader(ctx, "Content-Security-Policy", templates.Policy)
-	setHeader(ctx, "Referrer-Policy", "strict-origin-when-cross-origin")
+// leaf gives a page, from memory as long as it holds, or what the core answered
+// instead of a document.
+func (s *Shell) leaf(d draw, t *tenure, target, path string, query *fasthttp.Args) (*leaf, *answer) {
+	if l := s.leaves.get(target); l != nil && l.holds(t) {
+		return l, nil
+	}
+	return s.draw(d, t, target, path, query)
+}
+
+// pageFields are what every page carries.
+const pageFields = "Content-Security-Policy: " + templates.Policy + "\r\nReferrer-Policy: strict-origin-when-cross-origin\r\n"
+
+// appendAnswer is that of the content, with what goes with a page.
+func (l *leaf) appendAnswer(dst []byte, h fields, t *tenure) (_ []byte, status int, body []byte) {
+	if l.media == pageMedia {
+		dst = append(dst, pageFields...)
+	}
+	dst = appendNumberField(dst, "Webring-Seq", int64(l.seq))
+	return l.content.appendAnswer(dst, h, l.age(t))
 }
 
 // pageTarget gives the name under which a page is kept, its path and its query:

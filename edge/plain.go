@@ -14,21 +14,31 @@ const maxPlain = 4 << 10
 type plainRead struct {
 	target      []byte
 	ifNoneMatch [][]byte
-	forwarding  [3][][]byte // lines of the forwardingFields
+	noted       [5][][]byte // lines of the notedFields
 }
 
-// forwardingFields are those in which proxies say for whom they forward.
-var forwardingFields = [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Proto"}
+// notedFields are those in which proxies say for whom they forward, and those that
+// say which form of a page is asked for.
+var notedFields = [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "Accept", "Accept-Encoding"}
 
-// PeekAll gives the lines of one of them.
+// PeekAll gives the lines of one of them, or of If-None-Match.
 func (q *plainRead) PeekAll(name string) [][]byte {
-	for i, f := range forwardingFields {
+	if name == "If-None-Match" {
+		return q.ifNoneMatch
+	}
+	for i, f := range notedFields {
 		if f == name {
-			return q.forwarding[i]
+			return q.noted[i]
 		}
 	}
 	return nil
 }
+
+// note keeps a line of one of them.
+func (q *plainRead) note(i int, value []byte) { q.noted[i] = append(q.noted[i], value) }
+
+// front says whether the front page is asked for.
+func (q *plainRead) front() bool { return len(q.target) == 1 || q.target[1] == '?' }
 
 // reading says what was found at the beginning of what a client has sent.
 type reading uint8
@@ -42,8 +52,9 @@ const (
 // parse takes the first request from b and gives its length. A request is plain
 // if nothing about it is unusual: GET in HTTP/1.1 for one of the paths, every
 // byte printable, one Host, no body, no word about the connection but to keep
-// it, and version 1 if any. What is not plain is no matter of opinion here: all
-// of it is left to fasthttp, which is the judge of what a request is.
+// it, version 1 if any, and no wish for the front page as Markdown. What is not
+// plain is no matter of opinion here: all of it is left to fasthttp, which is the
+// judge of what a request is.
 func (q *plainRead) parse(b []byte, paths *plainPaths) (n int, what reading) {
 	const method, version = "GET /", " HTTP/1.1\r\n"
 	if len(b) < len(method) || string(b[:len(method)]) != method {
@@ -65,8 +76,8 @@ func (q *plainRead) parse(b []byte, paths *plainPaths) (n int, what reading) {
 		return 0, isOther
 	}
 	q.ifNoneMatch = q.ifNoneMatch[:0]
-	for i := range q.forwarding {
-		q.forwarding[i] = q.forwarding[i][:0]
+	for i := range q.noted {
+		q.noted[i] = q.noted[i][:0]
 	}
 	hosts := 0
 	for at := end + 1; ; {
@@ -80,7 +91,7 @@ func (q *plainRead) parse(b []byte, paths *plainPaths) (n int, what reading) {
 			return 0, isOther
 		}
 		if line = line[:len(line)-1]; len(line) == 0 {
-			if hosts != 1 {
+			if hosts != 1 || q.front() && prefersMarkdown(listField(q, "Accept")) {
 				return 0, isOther
 			}
 			return at, isPlain
@@ -137,13 +148,16 @@ func (q *plainRead) take(name, value []byte, hosts *int) bool {
 			*hosts++
 			return plainHost(value)
 		}
-	case len("Expect"):
+	case len("Expect"): // and Accept
+		if is("Accept") {
+			q.note(3, value)
+		}
 		return !is("Expect")
 	case len("Upgrade"): // and Trailer
 		return !is("Upgrade") && !is("Trailer")
 	case len("Forwarded"):
 		if is("Forwarded") {
-			q.forwarding[0] = append(q.forwarding[0], value)
+			q.note(0, value)
 		}
 	case len("Connection"):
 		return !is("Connection") || bytes.EqualFold(value, []byte("keep-alive"))
@@ -157,13 +171,16 @@ func (q *plainRead) take(name, value []byte, hosts *int) bool {
 		}
 	case len("Content-Length"):
 		return !is("Content-Length")
-	case len("X-Forwarded-For"):
-		if is("X-Forwarded-For") {
-			q.forwarding[1] = append(q.forwarding[1], value)
+	case len("X-Forwarded-For"): // and Accept-Encoding
+		switch {
+		case is("X-Forwarded-For"):
+			q.note(1, value)
+		case is("Accept-Encoding"):
+			q.note(4, value)
 		}
 	case len("Transfer-Encoding"): // and X-Forwarded-Proto
 		if is("X-Forwarded-Proto") {
-			q.forwarding[2] = append(q.forwarding[2], value)
+			q.note(2, value)
 		}
 		return !is("Transfer-Encoding")
 	}
@@ -190,7 +207,7 @@ func plainHost(host []byte) bool {
 }
 
 // plainPaths are the paths that lanes answer: those of the core, spelled
-// without escapes.
+// without escapes, and the front page, which most people ask for and nothing else.
 type plainPaths struct {
 	exact  map[string]bool
 	detail bool // those below /api/ring/, too
@@ -198,7 +215,7 @@ type plainPaths struct {
 
 // newPlainPaths leaves out what is deprecated: those answers carry more.
 func newPlainPaths(deprecated map[string]deprecation) *plainPaths {
-	p := &plainPaths{exact: map[string]bool{}}
+	p := &plainPaths{exact: map[string]bool{"/": true}}
 	for _, path := range api.Paths() {
 		_, old := deprecated[path]
 		if path == string(ringPrefix)+"{slug}" {

@@ -201,7 +201,7 @@ func newCtx(target string, fields ...string) *fasthttp.RequestCtx {
 }
 
 var hotTargets = []string{"/next?from=alpha", "/next?from=https://beta.example/a/page", "/random", "/api/ring/next?from=beta",
-	"/api/ring/gamma", "/api/ring", "/api/leaderboard?limit=10", "/api/widget?from=beta"}
+	"/api/ring/gamma", "/api/ring", "/api/leaderboard?limit=10", "/api/widget?from=beta", "/"}
 
 func TestSteadyReadsAllocateNothing(t *testing.T) {
 	if raceDetector {
