@@ -33,11 +33,12 @@ const (
 
 // Config is what a [Client] is made of. The zero value fetches public sites.
 type Config struct {
-	// Map sends fetches of hosts, patterns as in [Admits], to one address and
-	// port each, which may be any. Development only.
+	// Map sends fetches of hosts to one address and port each, which may be any.
+	// Its keys are patterns in lower case: a host name, or "*." before one, which
+	// stands for every name below it at any depth. Development only.
 	Map map[string]netip.AddrPort
-	// Allow are patterns of hosts that are fetched although their names are
-	// not public. Their addresses must be. Development only.
+	// Allow are such patterns of hosts that are fetched although their names
+	// are not public. Their addresses must be. Development only.
 	Allow []string
 	// Own are public addresses that lead back to the operator's machines, beside
 	// those of this machine's interfaces. They are never connected to.

@@ -47,7 +47,7 @@ func (c *Client) target(raw string) (*url.URL, error) {
 	if p := u.Port(); p != "" && !slices.ContainsFunc(c.ports, func(port uint16) bool { return p == strconv.Itoa(int(port)) }) {
 		return nil, fmt.Errorf("%w: the port", ErrTarget)
 	}
-	if _, mapped := c.mapped(host); !mapped && !Admits(c.cfg.Allow, host) && !public(host) {
+	if _, mapped := c.mapped(host); !mapped && !admits(c.cfg.Allow, host) && !public(host) {
 		return nil, fmt.Errorf("%w: the host name is not public", ErrTarget)
 	}
 	if p := u.Port(); p != "" {
@@ -89,9 +89,8 @@ func Site(host string) string {
 	return host
 }
 
-// Admits reports whether host, in lower case, is one of patterns: a host name,
-// or "*." before one, which stands for every name below it at any depth.
-func Admits(patterns []string, host string) bool {
+// admits reports whether host, in lower case, is one of patterns, as in [Config].
+func admits(patterns []string, host string) bool {
 	for _, p := range patterns {
 		if matches(strings.ToLower(p), host) {
 			return true
@@ -108,7 +107,7 @@ func matches(pattern, host string) bool {
 	return strings.HasSuffix(host, "."+parent)
 }
 
-// ParseMap reads one HOST=ADDR:PORT of the development map: HOST as in [Admits],
+// ParseMap reads one HOST=ADDR:PORT of the development map: HOST as in [Config],
 // ADDR a literal address.
 func ParseMap(s string) (pattern string, to netip.AddrPort, err error) {
 	pattern, address, ok := strings.Cut(s, "=")

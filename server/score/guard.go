@@ -33,7 +33,7 @@ type Limits struct {
 	// Pass is the least passing score; by default 40.
 	Pass int
 	// PerClient and InAll are questions a minute. By default 30, and 40: with
-	// three tries each, what the strictest known service allows.
+	// three tries each, the 120 requests that is-agentic allows.
 	PerClient, InAll int
 	// AtOnce is how many questions of one client may be under way; by default 4.
 	// A scorer has room for so many, and a slow site holds its place for long.

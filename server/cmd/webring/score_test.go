@@ -243,11 +243,6 @@ func (o *origin) openInChromium(path string) {
 	if info, err := os.Stat(picture); err != nil || info.Size() < 10_000 {
 		o.t.Errorf("chromium shows nothing: %v", err)
 	}
-	if keep := os.Getenv("WEBRING_KEEP_PICTURE"); keep != "" {
-		if text, err := os.ReadFile(picture); err == nil {
-			_ = os.WriteFile(keep, text, 0o600)
-		}
-	}
 }
 
 // TestManyScoringsAtOnce sends 500 registrations of slow sites at once, each of a

@@ -17,19 +17,18 @@ import (
 // kind is a document in JSON that a site may publish.
 type kind struct {
 	id    string // of its check
-	name  string // in evidence
 	paths []string
 	// rel is a link relation by which the page may name it, or "".
 	rel string
 }
 
 var documents = []kind{
-	{"mcp", "an MCP server card", []string{"/.well-known/mcp/server-card.json", "/.well-known/mcp-server-card"}, ""},
-	{"openapi", "an OpenAPI 3 description", []string{"/openapi.json"}, "service-desc"},
-	{"api-catalog", "an API catalog", []string{"/.well-known/api-catalog"}, ""},
-	{"agent-card", "an agent card", []string{"/.well-known/agent-card.json"}, ""},
-	{"skills", "a skills index", []string{"/.well-known/agent-skills/index.json", "/.well-known/skills/index.json"}, ""},
-	{"x402", "payment discovery", []string{"/.well-known/x402"}, ""},
+	{"mcp", []string{"/.well-known/mcp/server-card.json", "/.well-known/mcp-server-card"}, ""},
+	{"openapi", []string{"/openapi.json"}, "service-desc"},
+	{"api-catalog", []string{"/.well-known/api-catalog"}, ""},
+	{"agent-card", []string{"/.well-known/agent-card.json"}, ""},
+	{"skills", []string{"/.well-known/agent-skills/index.json", "/.well-known/skills/index.json"}, ""},
+	{"x402", []string{"/.well-known/x402"}, ""},
 }
 
 // document is one that was looked for.
