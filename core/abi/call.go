@@ -108,11 +108,11 @@ func DecodeReply(b []byte) (r Reply, ok bool) {
 // [AppendRecord] writes records, [DecodeReply] and [DecodeResponse] read what
 // comes back.
 func (c *Core) Call(op uint32, arg uint64, in []byte) []byte {
-	if cap(c.reply) > keptReply {
-		c.reply = nil
-	}
 	if op == OpServe {
 		return c.answer(arg, in)
+	}
+	if cap(c.reply) > keptReply {
+		c.reply = nil
 	}
 	c.reply = append(c.reply[:0], make([]byte, replyHead)...)
 	if why := c.do(op, arg, in); why != "" {
@@ -141,16 +141,16 @@ func (c *Core) answer(random uint64, target []byte) []byte {
 		c.Advance(0)
 		c.settled = true
 	}
-	if c.kept.log == nil {
-		c.kept.open(c.state.Secret())
+	if c.kept.of != c.state {
+		c.kept.open(c.state)
 	}
-	place, known := c.kept.find(target, c.state)
+	known, hash, place := c.kept.find(target, c.state)
 	if known != nil {
 		// Of its head, only the clock can be another.
 		binary.LittleEndian.PutUint64(known[9:], uint64(c.state.Clock()))
 		return known
 	}
-	if cap(c.reply) < 2*ahead {
+	if cap(c.reply) < 2*ahead || cap(c.reply) > keptReply {
 		c.reply = make([]byte, 0, 64<<10)
 	}
 	r := &c.response
@@ -166,7 +166,7 @@ func (c *Core) answer(random uint64, target []byte) []byte {
 	reply[0] = 0
 	c.putHead(reply)
 	putAhead(reply[replyHead:], r)
-	c.kept.keep(target, place, r, reply)
+	c.kept.keep(target, hash, place, r, reply)
 	return reply
 }
 
@@ -230,7 +230,6 @@ func (c *Core) open(capacity uint64, snapshot []byte) (why string) {
 		}
 	}
 	c.state, c.settled = opened.state, false
-	c.kept.forget()
 	return ""
 }
 
@@ -254,7 +253,6 @@ func (c *Core) attach(capacity uint64, head []byte) (why string) {
 		return err.Error()
 	}
 	c.state, c.settled = attached.state, true
-	c.kept.forget()
 	return ""
 }
 

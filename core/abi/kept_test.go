@@ -25,7 +25,7 @@ func TestKeptRepliesAreNeverStale(t *testing.T) {
 		ask := func() {
 			t.Helper()
 			target := []byte(targets[random.IntN(len(targets))])
-			for range 2 {
+			for range 3 {
 				var want, got abi.Response
 				bits := random.Uint64()
 				direct.Serve(target, bits, &want)

@@ -42,11 +42,18 @@ func BenchmarkServe(b *testing.B) {
 		"/api/leaderboard?limit=100&offset=%d", "/api/ring?limit=100&offset=%d", "/api/ring?category=tools&limit=10&offset=%d",
 		"/nosuch/%d", "/api/ring/nobody-%d",
 	} {
-		b.Run(target, func(b *testing.B) {
-			targets := make([][]byte, 512)
-			for i := range targets {
-				targets[i] = fmt.Appendf(nil, target, i*7919%members)
+		targets := make([][]byte, 512)
+		for i := range targets {
+			targets[i] = fmt.Appendf(nil, target, i*7919%members)
+		}
+		b.Run("anew"+target, func(b *testing.B) {
+			b.ReportAllocs()
+			var r abi.Response
+			for i := 0; b.Loop(); i++ {
+				c.Serve(targets[i%len(targets)], uint64(i), &r)
 			}
+		})
+		b.Run("again"+target, func(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				c.Call(abi.OpServe, uint64(i), targets[i%len(targets)])
