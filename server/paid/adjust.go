@@ -27,7 +27,9 @@ type Adjustment struct {
 // Adjust appends the event of an adjustment. The amount is never the operator's
 // to say: a credit gives what the transaction brought and no event accounts
 // for, a void takes back what events gave for a transaction that is not there.
-// Both ask the chain, and its silence ([mpp.ErrUnavailable]) refuses.
+// Both ask the chain, and its silence ([mpp.ErrUnavailable]) refuses. Of a stored
+// payment it is asked by what was signed, not by today's configuration: a
+// recipient that was changed makes no payment vanish.
 func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, error) {
 	a.Transaction = strings.ToLower(strings.TrimSpace(a.Transaction))
 	if a.Reason == "" {
@@ -48,7 +50,7 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 		if n != nil {
 			return nil, fmt.Errorf("%w: %s shows the transfer, so there is nothing to take back", ErrAdjustment, n.Network())
 		}
-		if err := s.findVoid(a, e); err != nil {
+		if err := s.findVoid(ctx, a, e); err != nil {
 			return nil, err
 		}
 	default:
@@ -65,6 +67,10 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 		}
 		if e.Amount <= 0 {
 			return fmt.Errorf("%w: the events account for this transaction already", ErrAdjustment)
+		}
+		// Who has been voided keeps its total: it would be given twice.
+		if _, member, err := v.CreditedTo(e.Payment.Network, a.Transaction); a.Kind == core.Credit && credited == 0 && err == nil {
+			return fmt.Errorf("%w: it was credited to %s before, who kept that when it was voided; record it as unclaimed", ErrAdjustment, member)
 		}
 		if a.Kind != core.Void {
 			for _, r := range v.Open() {
@@ -109,7 +115,7 @@ func (s *Service) receivedBy(ctx context.Context, transaction string) (*network,
 }
 
 // findVoid fills in the payment that is to be taken back.
-func (s *Service) findVoid(a Adjustment, e *core.Adjusted) error {
+func (s *Service) findVoid(ctx context.Context, a Adjustment, e *core.Adjusted) error {
 	var err error
 	s.Ledger.View(func(v *ledger.View) {
 		for _, n := range s.networks {
@@ -132,10 +138,31 @@ func (s *Service) findVoid(a Adjustment, e *core.Adjusted) error {
 		return fmt.Errorf("%w: the payment may still come back; wait until its network has decided", ErrAdjustment)
 	case err == nil:
 		e.Member, e.Payment.Payer = r.Member, r.Payer
+		return s.vanished(ctx, r)
 	case !errors.Is(err, ledger.ErrNoReservation):
 		return err
 	case a.Member == "":
 		return fmt.Errorf("%w: no payment is stored for it, so name its member", ErrAdjustment)
+	}
+	return nil
+}
+
+// vanished asks the network of an applied payment whether it is gone for good.
+func (s *Service) vanished(ctx context.Context, r *ledger.Reservation) error {
+	p, err := StoredPayment(r)
+	if err != nil {
+		return err
+	}
+	n := s.network(p.Method)
+	if n == nil {
+		return fmt.Errorf("%w: its method %s is not configured", ErrAdjustment, p.Method)
+	}
+	o, err := n.Outcome(ctx, p)
+	switch {
+	case err != nil:
+		return err
+	case o.State == mpp.Settled, o.State == mpp.Pending:
+		return fmt.Errorf("%w: by its network, the payment is %s: %s", ErrAdjustment, o.State, o.Detail)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package paid_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -102,6 +103,63 @@ func TestPaymentGoneForGoodIsReportedAndVoided(t *testing.T) {
 		}
 		r.look(func(v *ledger.View) {
 			if credited, voided := v.State().Books(); credited != 100 || voided != 100 || r.total("ada") != 100 {
+				t.Errorf("books %d and %d, total %d", credited, voided, r.total("ada"))
+			}
+		})
+	})
+}
+
+// A payment is not missing because the recipient is another one now: neither by
+// the audit nor for the operator. What was voided and comes back is not given to
+// the member a second time.
+func TestPaymentsToAnEarlierRecipientStand(t *testing.T) {
+	in(t, "moved", func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		synctest.Wait()
+		reference := r.onlyReference()
+		adjust := func(kind core.Adjustment) error {
+			a := paid.Adjustment{Kind: kind, Transaction: reference, Reason: "test"}
+			if kind == core.Credit {
+				a.Member = "ada"
+			}
+			_, err := r.service.Adjust(context.Background(), a)
+			return err
+		}
+		r.network.change(func() { r.network.moved = true })
+		a, err := r.service.VerifyChain(context.Background())
+		if err != nil || a.Asked != 1 || a.Unknown != 0 || len(a.Findings) != 0 {
+			t.Errorf("%+v, %v", a, err)
+		}
+		if err := adjust(core.Void); !errors.Is(err, paid.ErrAdjustment) || !strings.Contains(err.Error(), "settled") {
+			t.Errorf("a payment to an earlier recipient was voided: %v", err)
+		}
+		// A node without the transaction proves nothing before its time is over.
+		kept := map[string]sent{}
+		r.network.change(func() {
+			maps.Copy(kept, r.network.sent)
+			clear(r.network.sent)
+			r.network.moved = false
+		})
+		if err := adjust(core.Void); !errors.Is(err, paid.ErrAdjustment) || !strings.Contains(err.Error(), "pending") {
+			t.Errorf("voided before it was decided: %v", err)
+		}
+		time.Sleep(time.Minute)
+		if a, err := r.service.VerifyChain(context.Background()); err != nil || len(a.Findings) != 1 {
+			t.Errorf("%+v, %v", a, err)
+		}
+		if err := adjust(core.Void); err != nil {
+			t.Fatal(err)
+		}
+		r.network.change(func() { maps.Copy(r.network.sent, kept) })
+		if err := adjust(core.Credit); !errors.Is(err, paid.ErrAdjustment) || !strings.Contains(err.Error(), "unclaimed") {
+			t.Errorf("given to the member again: %v", err)
+		}
+		if err := adjust(core.Unclaimed); err != nil {
+			t.Error(err)
+		}
+		r.look(func(v *ledger.View) {
+			if credited, voided := v.State().Books(); credited != 200 || voided != 100 || r.total("ada") != 100 {
 				t.Errorf("books %d and %d, total %d", credited, voided, r.total("ada"))
 			}
 		})

@@ -19,6 +19,7 @@ type network struct {
 	mu       sync.Mutex
 	now      func() time.Time
 	skew     time.Duration                            // of its blocks from now
+	moved    bool                                     // the recipient is another one than before
 	down     bool                                     // nobody answers, but what is sent still arrives
 	simulate func(context.Context, mpp.Payment) error // nil: everybody can pay
 	decoding func()                                   // called when a transaction is looked at
@@ -222,7 +223,7 @@ func (n node) Received(_ context.Context, reference string) (mpp.Transfer, error
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.mined(reference) != mpp.Settled {
+	if n.moved || n.mined(reference) != mpp.Settled {
 		return mpp.Transfer{}, mpp.ErrNoTransfer
 	}
 	s := n.sent[reference]

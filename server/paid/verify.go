@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"webring/core"
 	"webring/server/ledger"
@@ -23,7 +24,8 @@ type ChainAudit struct {
 const maxChainFindings = 100
 
 // VerifyChain asks the networks about every transaction that events name: each
-// must have brought the recipient at least what events gave for it.
+// must have brought the recipient at least what events gave for it, or be the
+// settled payment that was signed, to whomever it was to be paid then.
 func (s *Service) VerifyChain(ctx context.Context) (a ChainAudit, err error) {
 	a.Findings = []string{}
 	named := map[[2]string]int64{}
@@ -46,6 +48,7 @@ func (s *Service) VerifyChain(ctx context.Context) (a ChainAudit, err error) {
 		}
 		from += uint64(len(records))
 	}
+	var ids map[string][]string // read when one is missed
 	networks := map[string]*network{}
 	for _, n := range s.networks {
 		networks[n.Network()] = n
@@ -65,6 +68,15 @@ func (s *Service) VerifyChain(ctx context.Context) (a ChainAudit, err error) {
 		}
 		a.Asked++
 		t, err := n.Received(ctx, key[1])
+		if errors.Is(err, mpp.ErrNoTransfer) {
+			// Perhaps to another recipient, which was ours then.
+			if ids == nil {
+				if ids, err = s.idsByTransaction(); err != nil {
+					return a, err
+				}
+			}
+			t, err = s.signed(ctx, n, ids[strings.ToLower(key[1])])
+		}
 		var finding string
 		switch {
 		case errors.Is(err, mpp.ErrNoTransfer):
@@ -79,4 +91,55 @@ func (s *Service) VerifyChain(ctx context.Context) (a ChainAudit, err error) {
 		}
 	}
 	return a, nil
+}
+
+// idsByTransaction gives the ids of the applied payments by their transactions.
+func (s *Service) idsByTransaction() (map[string][]string, error) {
+	ids := map[string][]string{}
+	for after := ""; ; {
+		page, err := s.Ledger.Reservations(after, findPage)
+		if err != nil || len(page) == 0 {
+			return ids, err
+		}
+		for _, r := range page {
+			after = r.ID
+			if r.State != ledger.Applied {
+				continue
+			}
+			p, err := StoredPayment(r)
+			if err != nil {
+				return nil, err
+			}
+			ids[strings.ToLower(p.Reference)] = append(ids[strings.ToLower(p.Reference)], r.ID)
+		}
+	}
+}
+
+// signed asks a network about a transaction by what the stored payments in it
+// say, and gives no transfer when it knows none of them.
+func (s *Service) signed(ctx context.Context, n *network, ids []string) (t mpp.Transfer, err error) {
+	for _, id := range ids {
+		r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) { return v.Get(id) })
+		if err != nil || r == nil {
+			return t, errors.Join(err, mpp.ErrNoTransfer)
+		}
+		p, err := StoredPayment(r)
+		if err != nil {
+			return t, err
+		}
+		if p.Method != n.Name() {
+			continue
+		}
+		o, err := n.Outcome(ctx, p)
+		if err != nil {
+			return t, err
+		}
+		if o.State == mpp.Settled {
+			t.Cents += p.Cents
+		}
+	}
+	if t.Cents == 0 {
+		return t, mpp.ErrNoTransfer
+	}
+	return t, nil
 }
