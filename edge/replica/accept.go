@@ -81,6 +81,9 @@ func (r *Replica) accept(ctx context.Context, signed []byte) error {
 		// Events of a kind that only the newer core knows.
 		err = r.fold(ctx, records, to)
 	}
+	if errors.Is(err, ErrState) && r.retreat(ctx, records, to) {
+		err = nil
+	}
 	if err != nil {
 		return err
 	}

@@ -93,6 +93,40 @@ func (r *Replica) upgrade(ctx context.Context, to snap.Checkpoint) error {
 	return nil
 }
 
+// retreat puts the core of this process in place of one that was named by a
+// checkpoint and cannot fold what it should, if this one can: its answers are
+// examined before a module is shown, but what it makes of later events is not
+// known then. It leaves a judge behind that has folded the records.
+func (r *Replica) retreat(ctx context.Context, records []snap.Record, to snap.Checkpoint) bool {
+	own, failed := r.cfg.Own, r.module.Digest
+	if len(own.Code) == 0 || failed == own.Digest {
+		return false
+	}
+	judge, err := r.reopen(ctx, own, r.shown, false)
+	if err != nil {
+		return false
+	}
+	if err = apply(judge, records); err == nil {
+		err = checkState(judge, to)
+	}
+	var c Core
+	if err == nil {
+		c, err = r.reopen(ctx, own, r.shown, true)
+	}
+	if err != nil {
+		_ = judge.Close()
+		return false
+	}
+	r.log.Warn("replica: refused; going back to the core of this process", "err", fmt.Errorf("%w: it cannot fold what comes", ErrModule), "core", fmt.Sprintf("%x", failed))
+	r.refuse(failed, refusedForGood)
+	if r.store != nil {
+		r.store.remove("core-", "")
+	}
+	r.show(c, own)
+	r.judge = judge
+	return true
+}
+
 // questions have the same answers in every build: those of the documents that
 // do not leave it to chance. A newer core may say more in a document, but what
 // it says no and yes to, and where it sends readers, stays.

@@ -2,8 +2,11 @@ package replica
 
 import (
 	"crypto/sha256"
+	"errors"
 	"strings"
 	"testing"
+
+	"webring/core/snap"
 )
 
 // own is the module that replicas of these tests are built with.
@@ -138,5 +141,44 @@ func TestACoreThatCannotFoldIsReplacedByTheNamedOne(t *testing.T) {
 	f.agrees(o)
 	if f.module() != "newer" {
 		t.Errorf("%s is shown\n%s", f.module(), f.log)
+	}
+}
+
+// A module that answers as it should is shown; when it cannot fold what comes
+// then, the one before it does, and goes on, over a restart too.
+func TestAModuleThatFailsLaterIsGivenUp(t *testing.T) {
+	for _, wrong := range []string{"folds no more than 2", "folds another third"} {
+		o := newOrigin(t)
+		o.join("a")
+		o.at.ABI = 1
+		dir := t.TempDir()
+		change := func(c *Config) { own(c); c.Dir = dir }
+		o.sign()
+		f := o.newReplica(change)
+		f.takes(o.signed)
+		o.at.Core = o.module(wrong)
+		f.takes(o.sign())
+		if f.module() != wrong {
+			t.Fatalf("%s is shown\n%s", f.module(), f.log)
+		}
+		// What nobody can reach is no fault of the module.
+		o.join("b")
+		err := f.accept(t.Context(), o.sign(func(c *snap.Checkpoint) { c.State[1] ^= 1 }))
+		if !errors.Is(err, ErrState) || f.module() != wrong {
+			t.Fatalf("%v: %s is shown\n%s", err, f.module(), f.log)
+		}
+		f.takes(o.sign())
+		f.agrees(o)
+		o.join("c")
+		f.takes(o.sign())
+		f.agrees(o)
+		if log := f.log.String(); f.module() != "own" || strings.Count(log, "going back to the core of this process") != 1 {
+			t.Errorf("%s: %s is shown\n%s", wrong, f.module(), log)
+		}
+		o.leave(true)
+		f = o.newReplica(change)
+		if f.module() != "own" {
+			t.Errorf("%s: %s is shown after a restart\n%s", wrong, f.module(), f.log)
+		}
 	}
 }

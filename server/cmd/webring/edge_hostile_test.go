@@ -214,7 +214,7 @@ func TestAnEdgeChangesItsCoreUnderLoad(t *testing.T) {
 	t.Parallel()
 	const guest, answers = "wasm/guest.go", "reply = core.Call(op, arg, in[:size])"
 	const said, says = "A ring of agents", "A loop of agents"
-	var good, traps, lies []byte
+	var good, traps, lies, fails []byte
 	var builds sync.WaitGroup
 	builds.Go(func() { good = buildCore(t, "core/api/directory.go", said, says) })
 	builds.Go(func() {
@@ -229,6 +229,12 @@ func TestAnEdgeChangesItsCoreUnderLoad(t *testing.T) {
 	if op == abi.OpServe {
 		reply[25]++
 	}`)
+	})
+	builds.Go(func() {
+		fails = buildCore(t, guest, answers, `if op == abi.OpApply {
+		panic("trap")
+	}
+	`+answers)
 	})
 	builds.Wait()
 
@@ -275,8 +281,19 @@ func TestAnEdgeChangesItsCoreUnderLoad(t *testing.T) {
 	h.module(lies)
 	refused("lies", "it answers")
 
-	h.module(slices.Concat(good, []byte{0, 2, 1, 'x'})) // with a section more: not the bytes refused above
+	h.module(fails)
 	mark := len(e.log.String())
+	h.sign()
+	e.says(mark, "another core answers from now on")
+	h.join("fails")
+	h.sign()
+	h.reached(e)
+	if log := e.log.String()[mark:]; !strings.Contains(log, "going back to the core of this process") || build() != own {
+		t.Errorf("the build %s, that was %s\n%s", build(), own, log)
+	}
+
+	h.module(slices.Concat(good, []byte{0, 2, 1, 'x'})) // with a section more: not the bytes refused above
+	mark = len(e.log.String())
 	h.sign()
 	e.says(mark, "another core answers from now on")
 	if got := string(e.get("/api").Body); build() == own || !strings.Contains(got, says) {
