@@ -358,6 +358,7 @@ func TestTargetsThatAreNotFetched(t *testing.T) {
 		"http://localhost/", "http://localhost./", "http://printer/", "http://printer.local/", "http://db.internal/", "http://x.test/", "http://com/", "http://co.uk/",
 		"http://acme.com:22/", "http://acme.com:8080/", "http://acme.com:0/", "http://acme.com:65616/", "http://acme.com:080/", "http://ac me.com/", "http://acme_.com/",
 		"http://acme.com" + strings.Repeat("/x", 1024), "http://\x00acme.com/", "http://acme.com%2f@127.0.0.1/",
+		"http://\xc8.com/", "http://xn--zn7c.com/",
 	} {
 		if r, err := get(t, c, url); !errors.Is(err, ErrTarget) {
 			t.Errorf("%.60q: %v, %v", url, r, err)

@@ -41,6 +41,10 @@ func (c *Client) target(raw string) (*url.URL, error) {
 	if err != nil || host == "" || strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" {
 		return nil, fmt.Errorf("%w: the host name", ErrTarget)
 	}
+	// What the conversion made must be a name by itself.
+	if again, err := hostNames.ToASCII(host); err != nil || again != host {
+		return nil, fmt.Errorf("%w: the host name", ErrTarget)
+	}
 	if endsInNumber(host) {
 		return nil, fmt.Errorf("%w: an address in place of a host name", ErrTarget)
 	}
