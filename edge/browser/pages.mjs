@@ -47,6 +47,10 @@ async function visit({ name, path, fill }) {
         const now = await wordsOf(page);
         found.expect(where, "nothing is missing without script", javaScriptEnabled || now === words, now);
         words = now;
+        if (!javaScriptEnabled && !fill) {
+          const more = seen.requests.slice(1).filter((p) => !p.startsWith("/badge/") && !p.startsWith("/static/icon-"));
+          found.expect(where, "it takes one style sheet to show", more.length === 1 && more[0].endsWith(".css"), more.join(" "));
+        }
       }
       for (const colorScheme of schemes) {
         await page.emulateMedia({ colorScheme });

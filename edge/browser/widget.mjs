@@ -32,6 +32,7 @@ const cases = {
   "twice, and the script twice": { body: `<webring-online from="${from}"></webring-online>${script}<webring-online from="${from}" theme="dark" level="2">${links(mine)}</webring-online>${script}`, named: true, widgets: 2 },
   "added late": { body: script, late: true, named: true },
   "a policy without connect-src": { body: `<webring-online from="${from}">${links(mine)}</webring-online>${script}`, policy: `default-src 'self'; script-src 'self' ${base}`, refused: true },
+  "in a narrow column": { body: `<webring-online from="${from}">${links(mine)}</webring-online>${script}`, named: true, width: 280 },
   "a heading, and a theme": { body: `<h1>Host</h1><webring-online from="${from}" level="2" theme="dark"></webring-online>${script}`, named: true },
 };
 
@@ -60,7 +61,7 @@ console.log(JSON.stringify({ checks: found.checks, findings: found.list }));
 // visit looks at one page in one scheme.
 async function visit([name, c, scheme]) {
   const where = `${name}, ${scheme}`;
-  const context = await browser.newContext({ viewport: { width: 640, height: 600 }, colorScheme: scheme, javaScriptEnabled: c.javaScriptEnabled ?? true });
+  const context = await browser.newContext({ viewport: { width: c.width ?? 640, height: 600 }, colorScheme: scheme, javaScriptEnabled: c.javaScriptEnabled ?? true });
   const page = await context.newPage();
   const seen = watch(page, [host, base, closed]);
   await page.goto(`${host}/?case=${encodeURIComponent(name)}`, { waitUntil: "load" });
@@ -81,6 +82,8 @@ async function visit([name, c, scheme]) {
     const shown = w.links.filter((l) => l.visible);
     for (const to of ["prev", "random", "next"]) {
       const link = shown.find((l) => l.href === (c.at ?? base) + "/" + to + (c.query ?? mine));
+      // Some words of a neighbour's name are to be seen wherever the widget stands.
+      found.expect(where, `${to} has room`, !c.width || !link || to === "random" || link.width >= c.width / 3, JSON.stringify(link));
       found.expect(where, `a link to ${to} that works`, link && link.height >= (w.upgraded ? 24 : 1), JSON.stringify(w));
       if (link && !c.down) {
         const answer = await fetch(link.href, { redirect: "manual" });
@@ -123,7 +126,7 @@ function look() {
       strange: (e.shadowRoot?.querySelectorAll("img, script, b, iframe") ?? []).length,
       links: all.map((a) => {
         const box = a.getBoundingClientRect();
-        return { href: a.href, text: a.textContent, visible: a.checkVisibility() && box.width > 0, height: box.height };
+        return { href: a.href, text: a.textContent, visible: a.checkVisibility() && box.width > 0, width: box.width, height: box.height };
       }),
     };
   });
