@@ -1,0 +1,159 @@
+package score
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestGuardBesideHasLimitsOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := always(72, nil)
+		g := NewGuard(a, Limits{PerClient: 10, InAll: 10})
+		drafts := g.Beside(2, 3)
+		ask := func(g *Guard, client, url string) bool {
+			_, err := g.Score(t.Context(), client, url)
+			return err == nil
+		}
+		if !ask(drafts, "a", "1") || !ask(drafts, "a", "2") || ask(drafts, "a", "3") || !ask(drafts, "a", "1") {
+			t.Error("two drafts of one client, and what is remembered")
+		}
+		if !ask(drafts, "b", "4") || ask(drafts, "c", "5") {
+			t.Error("three drafts in all")
+		}
+		if !ask(g, "a", "3") || !ask(g, "c", "5") || a.asked.Load() != 5 {
+			t.Errorf("what is paid for goes on; asked %d times", a.asked.Load())
+		}
+		for i := range 5 {
+			if !ask(g, fmt.Sprint(i), fmt.Sprint("x", i)) {
+				t.Error("there is room in all")
+			}
+		}
+		time.Sleep(time.Minute - 1)
+		if ask(g, "z", "z") || ask(drafts, "z", "z") {
+			t.Error("drafts count in all")
+		}
+	})
+}
+
+func TestLimitsPerClientAndInAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := always(72, nil)
+		g := NewGuard(a, Limits{PerClient: 3, InAll: 5})
+		n := 0
+		ask := func(client string) error {
+			n++
+			_, err := g.Score(t.Context(), client, fmt.Sprint("https://a.com/", n))
+			return err
+		}
+		refused := func(err error) bool {
+			var u *Unavailable
+			return errors.As(err, &u) && u.RetryAfter == time.Minute
+		}
+		for range 3 {
+			if err := ask("a"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := ask("a"); !refused(err) {
+			t.Errorf("the fourth of one client: %v", err)
+		}
+		if _, err := g.Score(t.Context(), "a", "https://a.com/1"); err != nil {
+			t.Errorf("what is remembered costs nothing: %v", err)
+		}
+		for range 2 {
+			if err := ask("b"); err != nil {
+				t.Errorf("another client: %v", err)
+			}
+		}
+		if err := ask("c"); !refused(err) || a.asked.Load() != 5 {
+			t.Errorf("the sixth in all: %v, asked %d times", err, a.asked.Load())
+		}
+		time.Sleep(time.Minute)
+		if err := ask("a"); err != nil {
+			t.Errorf("a minute later: %v", err)
+		}
+	})
+}
+
+// TestOneClientHoldsFewPlaces has a client name slow sites, and hang up.
+func TestOneClientHoldsFewPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		a := &asker{answer: func(context.Context, string) (Result, error) {
+			<-release
+			return Result{Score: 72}, nil
+		}}
+		g := NewGuard(a, Limits{PerClient: -1, InAll: -1, AtOnce: 3})
+		gone, hangUp := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for i := range 3 {
+			wg.Go(func() { g.Score(gone, "greedy", fmt.Sprint("https://slow.com/", i)) })
+		}
+		synctest.Wait()
+		hangUp()
+		wg.Wait()
+		for i := range 10 {
+			var u *Unavailable
+			if _, err := g.Score(t.Context(), "greedy", fmt.Sprint("https://slow.com/more/", i)); !errors.As(err, &u) || u.RetryAfter != crowded || a.asked.Load() != 3 {
+				t.Errorf("%v, asked %d times", err, a.asked.Load())
+			}
+		}
+		wg.Go(func() {
+			if _, err := g.Score(t.Context(), "modest", "https://a.com/"); err != nil {
+				t.Errorf("modest: %v", err)
+			}
+		})
+		synctest.Wait()
+		close(release)
+		wg.Wait()
+		synctest.Wait()
+		if _, err := g.Score(t.Context(), "greedy", "https://b.com/"); err != nil || len(g.underWay) != 0 {
+			t.Errorf("afterwards: %v, under way %v", err, g.underWay)
+		}
+	})
+}
+
+func TestClientBeyondItsLimitDoesNotRefuseForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		g := NewGuard(&asker{answer: func(context.Context, string) (Result, error) {
+			<-release
+			return Result{Score: 72}, nil
+		}}, Limits{PerClient: 1, InAll: -1})
+		var wg sync.WaitGroup
+		wg.Go(func() { g.Score(t.Context(), "greedy", "https://a.com") })
+		synctest.Wait()
+		if _, err := g.Score(t.Context(), "greedy", "https://b.com"); !down(err) {
+			t.Errorf("greedy: %v", err)
+		}
+		wg.Go(func() {
+			if _, err := g.Score(t.Context(), "modest", "https://b.com"); err != nil {
+				t.Errorf("modest: %v", err)
+			}
+		})
+		synctest.Wait()
+		close(release)
+		wg.Wait()
+	})
+}
+
+func TestClientsInAWindowAreBounded(t *testing.T) {
+	now := time.Now()
+	w := newWindow(time.Minute, 1, -1)
+	for i := range maxClients {
+		if wait := w.client(fmt.Sprint(i), now); wait != 0 {
+			t.Fatalf("client %d waits %v", i, wait)
+		}
+	}
+	if wait := w.client("new", now.Add(20*time.Second)); wait != 40*time.Second {
+		t.Errorf("a new client waits %v", wait)
+	}
+	if wait := w.client("new", now.Add(time.Minute)); wait != 0 || len(w.clients) != 1 {
+		t.Errorf("in the next window it waits %v among %d", wait, len(w.clients))
+	}
+}
