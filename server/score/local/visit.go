@@ -24,7 +24,7 @@ const atOnce = 4
 // Bodies are read up to these many bytes.
 const (
 	maxSitemap = 5 << 20
-	maxLinked  = 64 << 10 // of a page that only has to be there
+	maxPresent = 64 << 10 // of what only has to be there
 )
 
 // agents are the crawlers for whom a site must be open, and how they call
@@ -196,7 +196,7 @@ func (s *site) explore(ctx context.Context) {
 		// A path that no site has, and that no cache has seen.
 		s.missing = s.get(ctx, fetch.Request{URL: s.at("/" + strings.ToLower(rand.Text())), Accept: acceptHTML})
 	})
-	do(func() { s.markdown = s.get(ctx, fetch.Request{URL: s.asked, Accept: "text/markdown"}) })
+	do(func() { s.markdown = s.get(ctx, fetch.Request{URL: s.asked, Accept: "text/markdown", MaxBody: maxPresent}) })
 	do(func() { s.llms = s.get(ctx, fetch.Request{URL: s.at("/llms.txt"), Accept: "text/plain,text/markdown"}) })
 	for _, kind := range documents {
 		do(func() {
@@ -212,7 +212,7 @@ func (s *site) explore(ctx context.Context) {
 			continue
 		}
 		do(func() {
-			a := s.get(ctx, fetch.Request{URL: address, Accept: acceptHTML, MaxBody: maxLinked})
+			a := s.get(ctx, fetch.Request{URL: address, Accept: acceptHTML, MaxBody: maxPresent})
 			mu.Lock()
 			defer mu.Unlock()
 			s.linked[word] = a
