@@ -39,13 +39,15 @@ type place struct {
 	since, until  int64 // until is 0 where there is none
 }
 
+// With these, an instance keeps the answers for the pages of a thousand members or
+// two, and takes five megabytes of the memory that it may have.
 const (
-	keptPlaces = 1 << 12 // pairs
+	keptPlaces = 1 << 13 // pairs
 	keptAsked  = 1 << 14
 	keptLog    = 4 << 20
 	// longestTarget and longestReply are what is kept at most, in bytes.
 	longestTarget = 128
-	longestReply  = keptLog / 16
+	longestReply  = 256 << 10
 )
 
 // open makes the memory for the answers of a state, or empties it for those of
