@@ -52,8 +52,11 @@ const staleField = "Webring-Stale"
 const exposed = "ETag, Link, Location, Retry-After, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, RateLimit-Policy, " +
 	"WWW-Authenticate, Payment-Receipt, Api-Version, Webring-Seq, Webring-From, Webring-Stale, Deprecation, Sunset"
 
-// A deprecation says since when a path is the old surface and when it goes. It
-// stays for at least 90 days (the service interface, "Versioning").
+// leastNotice is for how many days an old surface stays (the service interface,
+// "Versioning").
+const leastNotice = 90
+
+// A deprecation says since when a path is the old surface and when it goes.
 type deprecation struct {
 	since, sunset time.Time
 	successor     string // path of what replaces it

@@ -265,6 +265,16 @@ func TestDeprecationIsOnEveryAnswer(t *testing.T) {
 	}
 }
 
+func TestAnOldSurfaceStaysForNinetyDays(t *testing.T) {
+	since := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
+	for days, ok := range map[int]bool{-1: false, 89: false, 90: true, 400: true} {
+		_, err := newShell(Config{Core: newRing(t)}, map[string]deprecation{"/api/ring": {since, since.AddDate(0, 0, days), "/api/v2/ring"}})
+		if (err == nil) != ok {
+			t.Errorf("%d days: %v", days, err)
+		}
+	}
+}
+
 func TestNothingIsDeprecatedYet(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
 	for _, path := range api.Paths() {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"sync"
@@ -71,6 +72,11 @@ func New(cfg Config) (*Shell, error) { return newShell(cfg, deprecations) }
 func newShell(cfg Config, deprecated map[string]deprecation) (*Shell, error) {
 	if cfg.Core == nil {
 		return nil, errors.New("edge: no core to serve")
+	}
+	for path, d := range deprecated {
+		if d.sunset.Before(d.since.AddDate(0, 0, leastNotice)) {
+			return nil, fmt.Errorf("edge: %s would be gone before %d days of notice are over", path, leastNotice)
+		}
 	}
 	now := cfg.Now
 	if now == nil {
