@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
-	"maps"
 	"time"
 
 	"webring/core"
@@ -116,8 +115,8 @@ func idempotency(c Call, digest string) string {
 
 // challenge writes the 402.
 func (s *Service) challenge(c Call, o order, networks []*network, why *Problem) Answer {
-	expires := s.Now().Add(challengeLife).UTC().Truncate(time.Second)
-	pinned := maps.Clone(o.pin())
+	expires := s.Now().Add(challengeLife).UTC().Truncate(time.Second).Format(time.RFC3339)
+	pinned := o.pin()
 	pinned[pinOperation] = c.Operation
 	var offers []mpp.Offer
 	for _, n := range networks {
@@ -126,7 +125,7 @@ func (s *Service) challenge(c Call, o order, networks []*network, why *Problem) 
 	p := *why
 	p.More = map[string]any{
 		"amount_usd": FormatUSD(o.cents()),
-		"expires":    expires.Format(time.RFC3339),
+		"expires":    expires,
 	}
 	a := s.problem(&p)
 	for _, offer := range mpp.Accept(c.AcceptPayment, offers) {
@@ -140,7 +139,7 @@ func (s *Service) challenge(c Call, o order, networks []*network, why *Problem) 
 			return s.problem(err)
 		}
 		ch := mpp.Challenge{Realm: s.Realm, Method: offer.Method, Intent: offer.Intent, Request: request,
-			Expires: expires.Format(time.RFC3339), Digest: mpp.Digest(c.Body), Opaque: opaque, Description: o.describe()}
+			Expires: expires, Digest: mpp.Digest(c.Body), Opaque: opaque, Description: o.describe()}
 		s.Keys.Sign(&ch)
 		a.Header = append(a.Header, [2]string{"WWW-Authenticate", ch.Header()})
 	}

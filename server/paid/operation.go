@@ -32,7 +32,7 @@ type order interface {
 	// asked before the challenge, before the simulation, and once more in the
 	// transaction that reserves. All its refusals are before any payment.
 	check(v *ledger.View, now time.Time) error
-	// pin gives what restore needs besides the body.
+	// pin gives what restore needs besides the body. The map is the caller's.
 	pin() map[string]string
 	// cents is the price.
 	cents() int64

@@ -44,10 +44,10 @@ func (s *Service) problem(err error) Answer {
 		s.Log.Error("paid operation failed", "err", err)
 		p = errInternal
 	}
-	a := Answer{Status: p.Code.Status(), Header: [][2]string{
-		{"Content-Type", "application/problem+json"},
-		{"Cache-Control", "no-store"},
-	}}
+	a := Answer{Status: p.Code.Status(), Header: append(make([][2]string, 0, 4),
+		[2]string{"Content-Type", "application/problem+json"},
+		[2]string{"Cache-Control", "no-store"},
+	)}
 	if p.RetryAfter > 0 {
 		a.Header = append(a.Header, [2]string{"Retry-After", strconv.Itoa(p.RetryAfter)})
 	}
@@ -62,7 +62,7 @@ func (s *Service) problem(err error) Answer {
 		more[0] = ','
 		more = more[:len(more)-1]
 	}
-	a.Body = api.AppendProblem(nil, s.base(), p.Code, p.Detail, more)
+	a.Body = api.AppendProblem(make([]byte, 0, 640), s.base(), p.Code, p.Detail, more)
 	return a
 }
 
