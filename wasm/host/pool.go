@@ -292,12 +292,8 @@ func (p *Pool) Tick(now time.Time) {
 		p.rack.put(ahead)
 	}
 
-	for range p.config.Instances {
-		in := p.rack.take()
-		if in == nil {
-			break
-		}
-		if p.bring(in) {
+	for place := range p.config.Instances {
+		if in := p.rack.takeFrom(place); in != nil && p.bring(in) {
 			p.rack.put(in)
 		}
 	}

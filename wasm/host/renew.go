@@ -26,23 +26,11 @@ func (p *Pool) renew() {
 		return
 	}
 	defer p.renewing.Store(false)
-	in := p.rack.take()
-	if in == nil {
-		return
-	}
-	stale, private, err := in.from != p.kept.start(), 0, error(nil)
-	if !stale {
-		private, err = in.private()
-	}
-	if err != nil {
-		p.discard(in, err)
-		return
-	}
-	p.rack.put(in)
+	stale, private := p.sharing()
 	if !stale && private <= privateShare {
 		return
 	}
-	if !stale {
+	if private > privateShare {
 		if err := p.reimage(); err != nil {
 			p.log.Error("no new image of the core's memory can be made", "err", err)
 			return
@@ -55,6 +43,32 @@ func (p *Pool) renew() {
 			return
 		}
 	}
+}
+
+// sharing says whether an instance has begun from an older image than the newest,
+// and how much of its memory that of the others has to itself that has most, in
+// percent.
+func (p *Pool) sharing() (stale bool, private int) {
+	newest := p.kept.start()
+	for place := range p.config.Instances {
+		in := p.rack.takeFrom(place)
+		if in == nil {
+			continue
+		}
+		if in.from != newest {
+			stale = true
+			p.rack.put(in)
+			continue
+		}
+		of, err := in.private()
+		if err != nil {
+			p.discard(in, err)
+			continue
+		}
+		private = max(private, of)
+		p.rack.put(in)
+	}
+	return stale, private
 }
 
 // reimage makes an image at the head, of an instance of its own.
