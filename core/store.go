@@ -97,7 +97,9 @@ func (s *store) reserve(rows, texts int) {
 		want(ofSlugs+2*i+1, max(x.Spare+8, buckets/5)*flat.BucketSize)
 	}
 	want(ofLists, max(s.lists.Used+2*(s.lists.Depth+3), flat.NodesFor(2*rows))*node)
-	want(ofRanks, max(s.ranks.Used+s.ranks.Depth+3, flat.NodesFor(room+64))*node)
+	// Steps leave nodes half full in the end. Room that is not used takes no
+	// memory, but a region that moves later is shared with nobody.
+	want(ofRanks, max(s.ranks.Used+s.ranks.Depth+3, flat.NodesFor(room+64)*7/4)*node)
 	s.region.Resize(sizes[:])
 	s.view()
 }

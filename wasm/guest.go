@@ -32,10 +32,17 @@ const (
 	// of what was in use, and leastGrowth in bytes.
 	growth      = 25
 	leastGrowth = 4 << 20
+
+	// askEach is after how many bytes of records to ask how large the heap is.
+	askEach = 64 << 10
 )
 
-// collectAt is the size of the heap at which to collect.
-var collectAt uint64 = leastGrowth
+var (
+	// collectAt is the size of the heap at which to collect.
+	collectAt uint64 = leastGrowth
+	// unasked is how many bytes of records were applied since that was asked.
+	unasked uint32
+)
 
 func init() { debug.SetGCPercent(collectorOff) }
 
@@ -68,7 +75,13 @@ func call(op uint32, arg uint64, size uint32) uint64 {
 		// What lies in the region holds no pointers: the collector neither reads
 		// nor writes it, and so it stays shared with other instances.
 		collect()
-	case abi.OpApply, abi.OpSnapshot:
+	case abi.OpApply, abi.OpSnapshot, abi.OpImage:
+		// To ask takes longer than to apply a record, so not each time: what
+		// records leave behind is a few times their length.
+		if unasked += size; op == abi.OpApply && unasked < askEach {
+			break
+		}
+		unasked = 0
 		var m runtime.MemStats
 		if runtime.ReadMemStats(&m); m.HeapAlloc >= collectAt {
 			collect()
