@@ -2,6 +2,7 @@ package edge
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -98,8 +99,7 @@ func TestAForwardedPaymentIsHeldAsLongAsTheOriginHoldsIt(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				f.payments.DialContext = nil
-				f.payments.Dial = func(string, string) (net.Conn, error) { return origin.dial() }
+				f.payments.DialContext = func(context.Context, string, string) (net.Conn, error) { return origin.dial() }
 				shell, err := New(Config{Core: newRing(t), Paid: map[string]PaidHandler{"/api/bid": f.Paid}, Log: slog.New(slog.DiscardHandler)})
 				if err != nil {
 					t.Fatal(err)
