@@ -122,6 +122,27 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	}
 }
 
+// What stands behind a body in chunks is no request, whoever counted its bytes
+// otherwise.
+func TestNothingIsTakenFromBehindChunks(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t), Paid: map[string]PaidHandler{"/api/bid": paidOK}})
+	for _, length := range []string{"", "Content-Length: 5\r\n", "Content-Length: 60\r\n"} {
+		c := dial(t, s)
+		io.WriteString(c, "POST /api/bid HTTP/1.1\r\nHost: x\r\ntransfer-encoding:chunked\r\n"+length+"\r\n0\r\n\r\nGET /next HTTP/1.1\r\nHost: x\r\n\r\n")
+		r := bufio.NewReader(c)
+		resp, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.finishReply(resp); got.status != 200 || !got.closed {
+			t.Errorf("%q: status %d, closed %v", length, got.status, got.closed)
+		}
+		if b, err := io.ReadAll(r); len(b) > 0 || err != nil {
+			t.Errorf("%q: %q, %v", length, b, err)
+		}
+	}
+}
+
 func TestShutdownWaitsForARequestInWork(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	s := serve(t, Config{Core: newRing(t), Paid: map[string]PaidHandler{"/api/bid": func(ctx *fasthttp.RequestCtx, _ string, _ bool) {

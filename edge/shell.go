@@ -190,10 +190,29 @@ func (s *Shell) Shutdown(ctx context.Context) error {
 	return errors.Join(s.lanes.shut(ctx), s.server.ShutdownWithContext(ctx))
 }
 
+// transferEncoded says whether a request has a Transfer-Encoding, of which
+// fasthttp keeps nothing once it has read the body.
+func transferEncoded(h *fasthttp.RequestHeader) bool {
+	for line := range bytes.SplitSeq(h.RawHeaders(), crlf[1:]) {
+		if len(line) > len(transferField) && bytes.EqualFold(line[:len(transferField)], transferField) {
+			return true
+		}
+	}
+	return false
+}
+
+var transferField = []byte("Transfer-Encoding:")
+
 // handle takes a request that was read whole through everything.
 func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 	var w window
 	defer s.contain(ctx, &w)
+	if transferEncoded(&ctx.Request.Header) {
+		// Whoever passed this on may have gone by a Content-Length beside it, and
+		// so nothing behind it is taken for a request (RFC 9112, 6.1).
+		ctx.SetConnectionClose()
+		lingering(ctx.Conn())
+	}
 	w = s.count(ctx)
 	switch {
 	case w.exceeded:
