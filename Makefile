@@ -51,6 +51,8 @@ test-wasm:
 # members and keeps them.
 bench: build
 	GOMAXPROCS=1 $(GO) test -run '^$$' -bench . -benchtime 1x ./wasm/host
+	$(GO) test -run '^$$' -bench Worst -benchtime 1x ./core
+	$(GO) test -run '^$$' -bench SlowCommits -benchtime 1x ./server/ledger/badgerstore
 	$(GO) build -trimpath -o bin/bench ./server/cmd/bench
 	bin/bench
 	$(GO) test -count=1 -run TestAnEdgeStartsSoon -v ./server/cmd/webring -edge-members 100000
