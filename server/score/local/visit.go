@@ -196,7 +196,9 @@ func (s *site) explore(ctx context.Context) {
 		// A path that no site has, and that no cache has seen.
 		s.missing = s.get(ctx, fetch.Request{URL: s.at("/" + strings.ToLower(rand.Text())), Accept: acceptHTML})
 	})
-	do(func() { s.markdown = s.get(ctx, fetch.Request{URL: s.asked, Accept: "text/markdown", MaxBody: maxPresent}) })
+	do(func() {
+		s.markdown = s.get(ctx, fetch.Request{URL: s.asked, Accept: "text/markdown", MaxBody: maxPresent})
+	})
 	do(func() { s.llms = s.get(ctx, fetch.Request{URL: s.at("/llms.txt"), Accept: "text/plain,text/markdown"}) })
 	for _, kind := range documents {
 		do(func() {
