@@ -107,3 +107,33 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 }
+
+// Texts of all lengths, the same and with any one byte changed.
+func TestEqualTellsTextsApart(t *testing.T) {
+	for n := range 70 {
+		a := strings.Repeat("x", n)
+		if !flat.Equal(a, strings.Clone(a)) || flat.Equal(a, a+"x") || flat.Equal(a+"x", a) {
+			t.Errorf("%d bytes are taken for others", n)
+		}
+		for at := range n {
+			if flat.Equal(a, a[:at]+"y"+a[at+1:]) {
+				t.Errorf("%d bytes are taken for others that differ at %d", n, at)
+			}
+		}
+	}
+}
+
+func TestBeginsSeesEveryByteOfALiteral(t *testing.T) {
+	const all = "abcdefghijklmnopqrstuvwx"
+	for n := 8; n <= len(all); n++ {
+		literal := all[:n]
+		if !flat.Begins([]byte(literal), literal) || !flat.Begins([]byte(literal+"z"), literal) || flat.Begins([]byte(literal[1:]), literal) || flat.Begins(nil, literal) {
+			t.Errorf("%q is not told from others", literal)
+		}
+		for at := range n {
+			if flat.Begins([]byte(literal[:at]+"!"+literal[at+1:]+"z"), literal) {
+				t.Errorf("%q is seen where byte %d is another", literal, at)
+			}
+		}
+	}
+}
