@@ -112,10 +112,10 @@ func Attach(capacity int, head, memory []byte) (*State, error) {
 		k.recent.seconds[i], k.recent.counts[i] = r.number(), int(r.number())
 	}
 	all := r.number()
-	if all > int64(s.rows) {
-		return nil, &reason{ErrImage, "categories"}
-	}
 	for range all {
+		if r.failed { // all may be any number
+			break
+		}
 		c := category{name: r.string()}
 		for i := range c.members {
 			c.members[i] = int(r.number())
@@ -133,7 +133,7 @@ func Attach(capacity int, head, memory []byte) (*State, error) {
 	switch {
 	case !s.region.Adopt(memory, sizes[:]) || sizes[ofImage] < 16:
 		return nil, &reason{ErrImage, "sizes"}
-	case !s.fits():
+	case all > int64(s.rows) || !s.fits():
 		return nil, &reason{ErrImage, "counts"}
 	}
 	if h, mark := hash128(head), s.region.Uint64s(ofImage); mark[0] != h.hi || mark[1] != h.lo {

@@ -24,6 +24,12 @@ func FuzzAttach(f *testing.F) {
 	for at := 16; at < len(head); at += 8 {
 		f.Add(head, at, int64(1)<<40)
 	}
+	// More categories than can be read, of as many rows.
+	rows := 8 + 8 + 8*sections
+	categories := rows + 8*len(s.counts()) + 16 + 5*8
+	many := append([]byte(nil), head...)
+	binary.BigEndian.PutUint64(many[rows:], 1<<60)
+	f.Add(many, categories, int64(1)<<60)
 	f.Fuzz(func(t *testing.T, head []byte, at int, value int64) {
 		memory := make([]byte, len(lies))
 		copy(memory, lies)
