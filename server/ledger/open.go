@@ -56,6 +56,10 @@ func Open(c Config) (*Ledger, error) {
 		l.head.file.Close()
 		return nil, err
 	}
+	if err := c.Store.Accept(); err != nil {
+		l.head.file.Close()
+		return nil, err
+	}
 	// A crash between commit and head leaves the head one behind.
 	if err := l.head.write(end); err != nil {
 		l.head.file.Close()

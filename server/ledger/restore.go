@@ -28,6 +28,9 @@ func (l *Ledger) Rows(fn func(Row) error) error {
 // here: [Open] does, on what is stored then.
 func Restore(store Store, headPath string, next func() (r Row, more bool, err error)) error {
 	err := store.Scan(nil, nil, func(_, _ []byte) error { return errors.New("ledger: the store that is to be filled is not empty") })
+	if err == nil {
+		err = store.Accept()
+	}
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,12 @@ type Store interface {
 	// ErrStop ends it without one. fn may call Get and Scan, not Commit.
 	Scan(prefix, from []byte, fn func(key, value []byte) error) error
 
+	// Accept says that what is stored was found whole. It is called once after
+	// opening, before the first Commit, while nobody else uses the store. A
+	// store that is closed without it is left as it was found. After an error
+	// the store can only be closed.
+	Accept() error
+
 	// Commit applies the batch as one: all of it or nothing, and durably when
 	// it returns nil. After any error the outcome is unknown. Batches of up
 	// to MaxBatch bytes and MaxBatchRows rows are taken. The batch is not

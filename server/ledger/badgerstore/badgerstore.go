@@ -14,9 +14,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"strings"
-	"sync"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
@@ -37,18 +37,19 @@ const memTable = 32 << 20
 type Store struct {
 	db   *badger.DB
 	dir  string
+	log  *slog.Logger
 	lock *os.File
-	// committing forgets what was found, once; forgotten is how that went.
-	committing sync.Once
-	forgotten  error
+	// found says that what was found is kept, and that db therefore deletes
+	// nothing.
+	found bool
 }
 
 // Open opens the store in dir, which is made if it does not exist. Badger's
 // warnings and errors go to log. It fails with [ErrLocked], or with
 // [ledger.ErrDamaged] when a file is not as Badger left it.
 //
-// Until the first [Store.Commit], closing the store leaves dir as it was found;
-// so does Open when it fails.
+// Until [Store.Accept], closing the store leaves dir as it was found; so does
+// Open when it fails.
 func Open(dir string, log *slog.Logger) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("badgerstore: %w", err)
@@ -57,25 +58,41 @@ func Open(dir string, log *slog.Logger) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	s := &Store{dir: dir, log: log, lock: lock}
 	if err = putBack(dir); err == nil {
-		err = keep(dir)
+		s.found, err = keep(dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("badgerstore: keep what was found: %w", errors.Join(err, lock.Close()))
 	}
-	db, err := openBadger(dir, log)
+	if err = inspect(dir); err == nil {
+		err = s.open()
+	}
 	if err != nil {
 		err = errors.Join(err, putBack(dir), lock.Close())
 		return nil, fmt.Errorf("%w: %w; %s", ledger.ErrDamaged, err, ledger.Remedy)
 	}
-	return &Store{db: db, dir: dir, lock: lock}, nil
+	return s, nil
 }
 
-func openBadger(dir string, log *slog.Logger) (*badger.DB, error) {
-	if err := inspect(dir); err != nil {
-		return nil, err
+// open opens Badger. As long as what was found is kept, nothing merges tables:
+// Badger empties those that it has merged before it removes them, and would so
+// empty what was kept of them. Nor does it then wait for tables to be merged.
+func (s *Store) open() error {
+	c := configuration(s.dir, s.log)
+	if s.found {
+		c = c.WithNumCompactors(0).WithNumLevelZeroTablesStall(math.MaxInt32)
 	}
-	db, err := badger.Open(badger.DefaultOptions(dir).
+	db, err := badger.Open(c)
+	if err != nil {
+		return fmt.Errorf("badger: %w", err)
+	}
+	s.db = db
+	return nil
+}
+
+func configuration(dir string, log *slog.Logger) badger.Options {
+	return badger.DefaultOptions(dir).
 		WithBypassLockGuard(true). // lockFolder holds it
 		WithLogger(logger{log}).
 		WithMetricsEnabled(false).
@@ -90,11 +107,7 @@ func openBadger(dir string, log *slog.Logger) (*badger.DB, error) {
 		WithNumMemtables(2).
 		WithNumCompactors(2).
 		WithValueThreshold(1 << 20).
-		WithValueLogFileSize(1 << 20))
-	if err != nil {
-		return nil, fmt.Errorf("badger: %w", err)
-	}
-	return db, nil
+		WithValueLogFileSize(1 << 20)
 }
 
 // lockFolder takes the lock that Badger would take itself, which closing the
@@ -156,10 +169,29 @@ func (s *Store) Scan(prefix, from []byte, fn func(key, value []byte) error) erro
 	return nil
 }
 
+// Accept implements [ledger.Store].
+func (s *Store) Accept() error {
+	if !s.found {
+		return nil
+	}
+	err := s.db.Close()
+	if err == nil {
+		err = forget(s.dir)
+	}
+	if err == nil {
+		s.found = false
+		err = s.open()
+	}
+	if err != nil {
+		return fmt.Errorf("badgerstore: accept: %w", err)
+	}
+	return nil
+}
+
 // Commit implements [ledger.Store].
 func (s *Store) Commit(b ledger.Batch) error {
-	if s.committing.Do(func() { s.forgotten = forget(s.dir) }); s.forgotten != nil {
-		return fmt.Errorf("badgerstore: commit: %w", s.forgotten)
+	if s.found {
+		return errors.New("badgerstore: commit: what is stored has not been accepted")
 	}
 	txn := s.db.NewTransaction(true)
 	defer txn.Discard()

@@ -67,3 +67,26 @@ func TestRefusedFolderIsLetGo(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Badger empties the tables that it has merged before it removes them, and what
+// was found is kept as second names of the same files. So nothing may be merged
+// before it is accepted, and something must be later. When Badger merges is up to
+// it, which leaves its configuration to look at.
+func TestNothingIsMergedBeforeItIsAccepted(t *testing.T) {
+	dir := t.TempDir()
+	for round := range 3 {
+		s := openStore(t, dir)
+		if merges := s.db.Opts().NumCompactors > 0; merges != (round == 0) {
+			t.Errorf("round %d: merges tables before what was found is accepted: %t", round, merges)
+		}
+		if err := s.Accept(); err != nil {
+			t.Fatal(err)
+		}
+		if s.db.Opts().NumCompactors == 0 {
+			t.Errorf("round %d: never merges tables", round)
+		}
+		if err := errors.Join(s.Commit(ledger.Batch{"a": {byte(round)}}), s.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -11,30 +11,31 @@ import (
 // Opening changes files: Badger cuts a write-ahead file at the first entry that
 // it cannot read and removes tables that its manifest does not name, and what was
 // cut off may be all that a restoration could have used. So what a start finds is
-// kept in a folder beside until the first commit, before which the ledger has
-// found everything whole. Whoever closes without a commit, or could not open,
-// leaves the store as it was found.
+// kept in a folder beside until it is accepted, when the ledger has found
+// everything whole. Whoever closes before, or could not open, leaves the store as
+// it was found.
 //
 // The folder has its name only when it is whole, and as long as it has it nothing
-// was committed since: a start that finds it puts it back first.
+// was accepted since: a start that finds it puts it back first.
 const (
 	foundName = "found"
 	partName  = "found.part"
 )
 
-// keep puts aside what lies in dir. Tables are never written to again, so a
-// second name for them will do; all else is copied.
-func keep(dir string) error {
+// keep puts aside what lies in dir, and says whether that is anything. Tables are
+// not written to as long as none are merged, so a second name for them will do;
+// all else is copied.
+func keep(dir string) (bool, error) {
 	part := filepath.Join(dir, partName)
 	if err := os.RemoveAll(part); err != nil {
-		return err
+		return false, err
 	}
 	names, err := filesIn(dir)
 	if err != nil || len(names) == 0 {
-		return err
+		return false, err
 	}
 	if err := os.Mkdir(part, 0o700); err != nil {
-		return err
+		return false, err
 	}
 	for _, name := range names {
 		from, to := filepath.Join(dir, name), filepath.Join(part, name)
@@ -42,10 +43,10 @@ func keep(dir string) error {
 			continue
 		}
 		if err := copyFile(from, to); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return errors.Join(syncFolder(part), os.Rename(part, filepath.Join(dir, foundName)), syncFolder(dir))
+	return true, errors.Join(syncFolder(part), os.Rename(part, filepath.Join(dir, foundName)), syncFolder(dir))
 }
 
 // putBack makes dir what it was when it was kept, if it was. It may be repeated

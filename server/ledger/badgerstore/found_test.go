@@ -12,8 +12,8 @@ import (
 	"webring/server/ledger/badgerstore"
 )
 
-// Until something is committed, a store that was opened is left as it was found,
-// however its process ends; what is committed stays.
+// Until it is accepted, a store that was opened is left as it was found, however
+// its process ends; what is committed then stays.
 func TestOpenedAndClosedIsAsItWasFound(t *testing.T) {
 	dir, want := makeFolder(t, 3)
 	store := filepath.Join(dir, storeName)
@@ -51,7 +51,10 @@ func TestOpenedAndClosedIsAsItWasFound(t *testing.T) {
 	}
 
 	s = opened(t, store)
-	if err := s.Commit(ledger.Batch{"zz": []byte("new")}); err != nil {
+	if err := s.Commit(ledger.Batch{"zz": []byte("new")}); err == nil {
+		t.Error("it takes a commit before it is accepted")
+	}
+	if err := errors.Join(s.Accept(), s.Commit(ledger.Batch{"zz": []byte("new")})); err != nil {
 		t.Fatal(err)
 	}
 	entries, err := os.ReadDir(store)

@@ -20,7 +20,7 @@ func FuzzInspect(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		if err := errors.Join(s.Commit(ledger.Batch{"a": []byte("one"), "b": nil, "c": {}}), s.Close()); err != nil {
+		if err := errors.Join(s.Accept(), s.Commit(ledger.Batch{"a": []byte("one"), "b": nil, "c": {}}), s.Close()); err != nil {
 			f.Fatal(err)
 		}
 	}

@@ -101,6 +101,9 @@ func (s *Store) Scan(prefix, from []byte, fn func(key, value []byte) error) erro
 	return nil
 }
 
+// Accept implements [ledger.Store].
+func (s *Store) Accept() error { return nil }
+
 // Commit implements [ledger.Store].
 func (s *Store) Commit(b ledger.Batch) error {
 	s.mu.Lock()

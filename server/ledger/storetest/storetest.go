@@ -15,10 +15,20 @@ import (
 	"webring/server/ledger"
 )
 
-// Run tests the contract. open gives the store that is under test; called
+// Run tests the contract. make gives the store that is under test; called
 // again, after a Close, it gives the same store with what was committed.
-// Stores of different runs of open's subtest t are different stores.
-func Run(t *testing.T, open func(t *testing.T) func() ledger.Store) {
+// Stores of different runs of make's subtest t are different stores.
+func Run(t *testing.T, make func(t *testing.T) func() ledger.Store) {
+	open := func(t *testing.T) func() ledger.Store {
+		again := make(t)
+		return func() ledger.Store {
+			s := again()
+			if err := s.Accept(); err != nil {
+				t.Fatalf("Accept: %v", err)
+			}
+			return s
+		}
+	}
 	t.Run("empty", func(t *testing.T) {
 		s := open(t)()
 		defer closeStore(t, s)
