@@ -159,15 +159,9 @@ func (c Challenge) slots() [7]string {
 // mac is HMAC-SHA256 over seven fixed slots (draft-httpauth-payment-00,
 // "Challenge Binding"): an absent field leaves its slot empty, never out.
 func (c Challenge) mac(key []byte) []byte {
-	input := make([]byte, 0, 1<<10)
-	for i, slot := range c.slots() {
-		if i > 0 {
-			input = append(input, '|')
-		}
-		input = append(input, slot...)
-	}
+	slots := c.slots()
 	h := hmac.New(sha256.New, key)
-	h.Write(input)
+	h.Write([]byte(strings.Join(slots[:], "|")))
 	return h.Sum(nil)
 }
 
