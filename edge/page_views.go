@@ -32,7 +32,7 @@ func drawHome(_ *Shell, r *reader, path string, _ *fasthttp.Args) *content {
 		Base: r.tenure.core.BaseURL(), Members: board.Total, Kinds: v.kinds, Categories: v.categories,
 		Fee: v.about.Payments.Fee, JoinAtFirst: board.Rules.JoinAtFirst,
 	}
-	home.Feeds = feeds
+	home.Canonical, home.Feeds = home.Base+"/", feeds
 	var first *memberDocument
 	for i := range board.Leaderboard {
 		home.Rows = append(home.Rows, board.Leaderboard[i].aged(&board))

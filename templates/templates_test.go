@@ -66,7 +66,9 @@ func TestHomeOfAFilledRing(t *testing.T) {
 	rows := hostile()
 	p := drawing(rows)
 	p.First = &p.Marks[0]
-	golden(t, "home", string(Home{Page: page, Base: "https://ring.example", Members: 4, Leader: &rows[0], Rows: rows, Fee: "1.00", JoinAtFirst: "11.01",
+	front := page
+	front.Ring, front.Description, front.Canonical = `</script><b>"`, "A ring & its <members>.", "https://ring.example/"
+	golden(t, "home", string(Home{Page: front, Base: "https://ring.example", Members: 4, Leader: &rows[0], Rows: rows, Fee: "1.00", JoinAtFirst: "11.01",
 		Kinds: []Kind{{"agent", 1}, {"mcp", 1}, {"website", 1}}, Categories: []Category{{"news", 2}, {"general", 1}}, Picture: p}.HTML()))
 }
 

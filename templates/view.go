@@ -1,6 +1,10 @@
 package templates
 
-import "time"
+import (
+	"time"
+
+	"github.com/a-h/templ"
+)
 
 // Policy is the Content-Security-Policy of every page: what it needs comes from
 // the node that sent it, nothing is inline, and nobody frames it.
@@ -14,6 +18,7 @@ type Page struct {
 	Description string // for search results and previews, or ""
 	Root        string // relative address of the home page's folder: "" or "../"
 	Path        string // of the page itself; marks it in the navigation
+	Canonical   string // the page's URL, for previews and search, or ""
 	Style       string // path of the style sheet
 	Script      string // path of the script that refreshes numbers, or ""
 	Icon        string // path of the icon, or ""
@@ -197,6 +202,17 @@ func (p Page) home() string {
 		return "./"
 	}
 	return p.Root
+}
+
+// site describes the ring to programs that read pages, in the words of schema.org.
+func (p Page) site() templ.JSONScriptElement {
+	return templ.JSONScript("", struct {
+		Context     string `json:"@context"`
+		Type        string `json:"@type"`
+		Name        string `json:"name"`
+		URL         string `json:"url"`
+		Description string `json:"description"`
+	}{"https://schema.org", "WebSite", p.name(), p.Canonical, p.Description}).WithType("application/ld+json")
 }
 
 // name is the ring's, or a word for it.
