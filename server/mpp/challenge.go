@@ -6,8 +6,11 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"hash"
 	"net"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf16"
 )
@@ -59,15 +62,20 @@ func CheckRealm(realm string) error {
 // per offer: the reference client reads joined offers too, but other readers
 // of the field split at every comma.
 func (c Challenge) Header() string {
-	var b strings.Builder
-	b.Grow(1 << 10)
-	b.WriteString(Scheme)
-	sep := " "
-	for _, p := range [...]struct{ name, value string }{
+	params := [...]struct{ name, value string }{
 		{"id", c.ID}, {"realm", c.Realm}, {"method", c.Method}, {"intent", c.Intent},
 		{"request", c.Request}, {"expires", c.Expires}, {"digest", c.Digest},
 		{"opaque", c.Opaque}, {"description", c.Description},
-	} {
+	}
+	length := len(Scheme)
+	for _, p := range params {
+		length += len(`, ="description"`) + len(p.value)
+	}
+	var b strings.Builder
+	b.Grow(length) // more only for what has to be escaped
+	b.WriteString(Scheme)
+	sep := " "
+	for _, p := range params {
 		if p.value == "" {
 			continue
 		}
@@ -159,11 +167,32 @@ func (c Challenge) slots() [7]string {
 // mac is HMAC-SHA256 over seven fixed slots (draft-httpauth-payment-00,
 // "Challenge Binding"): an absent field leaves its slot empty, never out.
 func (c Challenge) mac(key []byte) []byte {
-	slots := c.slots()
-	h := hmac.New(sha256.New, key)
-	h.Write([]byte(strings.Join(slots[:], "|")))
-	return h.Sum(nil)
+	k := keyedHashes.Get().(*keyedHash)
+	defer keyedHashes.Put(k)
+	if !hmac.Equal(k.key, key) {
+		k.key, k.hash = slices.Clone(key), hmac.New(sha256.New, key)
+	}
+	k.input = k.input[:0]
+	for i, s := range c.slots() {
+		if i > 0 {
+			k.input = append(k.input, '|')
+		}
+		k.input = append(k.input, s...)
+	}
+	k.hash.Reset()
+	k.hash.Write(k.input)
+	return k.hash.Sum(nil)
 }
+
+// keyedHash is an HMAC under the key that it was last used with: after a Reset,
+// it does not work through the key again.
+type keyedHash struct {
+	key   []byte
+	hash  hash.Hash
+	input []byte
+}
+
+var keyedHashes = sync.Pool{New: func() any { return new(keyedHash) }}
 
 // separable says that no slot contains the separator. Then the input has one
 // reading, and nobody can move text from one field to its neighbour.
@@ -181,5 +210,7 @@ func (c Challenge) separable() bool {
 // credential must have the same.
 func Digest(body []byte) string {
 	sum := sha256.Sum256(body)
-	return "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"
+	value := append(make([]byte, 0, 64), "sha-256=:"...)
+	value = base64.StdEncoding.AppendEncode(value, sum[:])
+	return string(append(value, ':'))
 }

@@ -32,7 +32,7 @@ const maxDepth = 16
 // this returns can be compared as text.
 func EncodeJSON(v any) (string, error) {
 	if words, ok := v.(map[string]string); ok {
-		if canonical, ok := appendPlain(nil, words); ok {
+		if canonical, ok := appendPlain(make([]byte, 0, 256), words); ok {
 			return base64.RawURLEncoding.EncodeToString(canonical), nil
 		}
 	}
@@ -51,7 +51,9 @@ func EncodeJSON(v any) (string, error) {
 // every challenge holds. It is not ok when one does.
 func appendPlain(dst []byte, words map[string]string) (canonical []byte, ok bool) {
 	dst = append(dst, '{')
-	for i, key := range slices.Sorted(maps.Keys(words)) {
+	keys := slices.AppendSeq(make([]string, 0, 16), maps.Keys(words))
+	slices.Sort(keys)
+	for i, key := range keys {
 		value := words[key]
 		if !isPlain(key) || !isPlain(value) {
 			return nil, false

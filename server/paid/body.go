@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -199,18 +198,36 @@ func (f *findings) err() error {
 	return e
 }
 
+// given is a field of a body as it was sent.
+type given struct {
+	name string
+	kind jsontext.Kind // 0 when it is not there, or null
+	text string        // of a string
+	seen bool
+}
+
+// find gives the field with this name, nil if there is none.
+func find(fields []given, name string) *given {
+	for i := range fields {
+		if fields[i].name == name {
+			return &fields[i]
+		}
+	}
+	return nil
+}
+
 // object reads body as one object with no names but those given, each at most
-// once, and gives the values by name, without nulls. It returns nil when the
-// body has no fields to go on with.
-func (f *findings) object(body []byte, names ...string) map[string]jsontext.Value {
-	broken := func(detail string) map[string]jsontext.Value {
+// once, and gives a field for each name. It returns nil when the body has no
+// fields to go on with.
+func (f *findings) object(body []byte, names ...string) []given {
+	broken := func(detail string) []given {
 		f.fields, f.codes, f.more = nil, nil, false
 		f.add(api.InvalidRequest, "", detail)
 		return nil
 	}
 	// Duplicates are found below, where reading can go on after one. Those
 	// inside values do not matter: no field may be an object.
-	d := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true))
+	d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true))
 	switch d.PeekKind() {
 	case '{':
 		// Cannot fail: the brace was seen.
@@ -224,8 +241,11 @@ func (f *findings) object(body []byte, names ...string) map[string]jsontext.Valu
 		return broken("the body must be a JSON object")
 	}
 
-	fields := make(map[string]jsontext.Value, len(names))
-	seen := make(map[string]bool, len(names))
+	fields := make([]given, len(names))
+	for i, name := range names {
+		fields[i].name = name
+	}
+	unknown := map[string]bool{}
 	for d.PeekKind() != '}' {
 		token, err := d.ReadToken()
 		if err != nil {
@@ -236,18 +256,18 @@ func (f *findings) object(body []byte, names ...string) map[string]jsontext.Valu
 		if err != nil {
 			return broken(fmt.Sprintf("the body is not valid JSON near byte %d", d.InputOffset()))
 		}
-		switch known := slices.Contains(names, name); {
+		field := find(fields, name)
+		switch {
 		case len(name) > maxFieldName:
 			f.add(api.InvalidRequest, "", fmt.Sprintf("the body has an unknown field with a name of %d bytes", len(name)))
-			continue
-		case seen[name]:
+		case unknown[name] || field != nil && field.seen:
 			f.add(api.InvalidRequest, fieldPointer(name), "is given more than once")
-		case !known:
+		case field == nil:
 			f.add(api.InvalidRequest, fieldPointer(name), "is not known here")
-		case value.Kind() != 'n':
-			fields[name] = value.Clone()
+			unknown[name] = true
+		default:
+			field.take(value)
 		}
-		seen[name] = true
 	}
 	_, _ = d.ReadToken() // the brace
 	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
@@ -256,14 +276,28 @@ func (f *findings) object(body []byte, names ...string) map[string]jsontext.Valu
 	return fields
 }
 
+// take keeps a value, of which the decoder keeps nothing.
+func (g *given) take(value jsontext.Value) {
+	g.seen = true
+	switch kind := value.Kind(); kind {
+	case 'n':
+	case '"':
+		// Cannot fail: the decoder has read the value.
+		text, _ := jsontext.AppendUnquote(nil, value)
+		g.kind, g.text = kind, string(text)
+	default:
+		g.kind = kind
+	}
+}
+
 // fieldPointer is the JSON pointer of a top-level field.
 func fieldPointer(name string) string {
 	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }
 
 // required gives the string in a field that must be there.
-func (f *findings) required(fields map[string]jsontext.Value, name string) (string, bool) {
-	if fields[name] == nil {
+func (f *findings) required(fields []given, name string) (string, bool) {
+	if find(fields, name).kind == 0 {
 		f.add(api.InvalidRequest, "/"+name, "is required")
 		return "", false
 	}
@@ -271,18 +305,12 @@ func (f *findings) required(fields map[string]jsontext.Value, name string) (stri
 }
 
 // optional gives the string in a field, if it is there and one.
-func (f *findings) optional(fields map[string]jsontext.Value, name string) (string, bool) {
-	value := fields[name]
-	if value == nil {
-		return "", false
+func (f *findings) optional(fields []given, name string) (string, bool) {
+	g := find(fields, name)
+	if g.kind != 0 && g.kind != '"' {
+		f.add(api.InvalidRequest, "/"+name, "must be a string, not "+kindName(g.kind))
 	}
-	if kind := value.Kind(); kind != '"' {
-		f.add(api.InvalidRequest, "/"+name, "must be a string, not "+kindName(kind))
-		return "", false
-	}
-	// Cannot fail: the decoder has read the value.
-	s, _ := jsontext.AppendUnquote(nil, value)
-	return string(s), true
+	return g.text, g.kind == '"'
 }
 
 func kindName(k jsontext.Kind) string {

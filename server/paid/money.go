@@ -2,9 +2,8 @@ package paid
 
 import (
 	"errors"
-	"regexp"
-
-	"github.com/shopspring/decimal"
+	"strconv"
+	"strings"
 
 	"webring/core"
 	"webring/core/api"
@@ -19,34 +18,28 @@ var (
 	ErrAmountTooHigh = errors.New("paid: amount too high")
 )
 
-// Digits and a point only: no sign, exponent, space, or separator of thousands.
-var (
-	amountForm = regexp.MustCompile(`^[0-9]{1,7}(\.[0-9]{1,2})?$`)
-	amountLong = regexp.MustCompile(`^[0-9]{8,}(\.[0-9]{1,2})?$`)
-)
-
 // ParseUSD reads an amount in US dollars as callers write it (decisions.md,
 // "Money and rank") and gives it in cents, 0 to [core.MaxAmount]. Its errors
 // are [ErrAmountSyntax] and [ErrAmountTooHigh]. Minimums are the caller's.
 func ParseUSD(s string) (cents int64, err error) {
-	if amountLong.MatchString(s) {
+	dollars, rest, point := strings.Cut(s, ".")
+	if !digits(dollars) || point && (!digits(rest) || len(rest) > 2) {
+		return 0, ErrAmountSyntax
+	}
+	if len(dollars) > 7 {
 		return 0, ErrAmountTooHigh
 	}
-	if !amountForm.MatchString(s) {
-		return 0, ErrAmountSyntax
-	}
-	amount, err := decimal.NewFromString(s)
-	if err != nil {
-		return 0, ErrAmountSyntax
-	}
-	// Exact: at most nine digits once shifted.
-	cents = amount.Shift(2).IntPart()
+	cents, _ = strconv.ParseInt(dollars+(rest + "00")[:2], 10, 64) // cannot fail: nine digits
 	if cents > core.MaxAmount {
 		return 0, ErrAmountTooHigh
 	}
 	return cents, nil
 }
 
+// digits says that s has at least one and nothing else: no sign, exponent, space
+// or separator of thousands.
+func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
 // FormatUSD writes cents as dollars with exactly two decimals, the only form in
 // which amounts leave the service.
-func FormatUSD(cents int64) string { return string(api.AppendUSD(nil, cents)) }
+func FormatUSD(cents int64) string { return string(api.AppendUSD(make([]byte, 0, 96), cents)) }

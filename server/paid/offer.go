@@ -118,16 +118,15 @@ func (s *Service) challenge(c Call, o order, networks []*network, why *Problem) 
 	expires := s.Now().Add(challengeLife).UTC().Truncate(time.Second).Format(time.RFC3339)
 	pinned := o.pin()
 	pinned[pinOperation] = c.Operation
-	var offers []mpp.Offer
+	digest, description := mpp.Digest(c.Body), o.describe()
+	offers := make([]mpp.Offer, 0, len(networks))
 	for _, n := range networks {
 		offers = append(offers, mpp.Offer{Method: n.Name(), Intent: charge})
 	}
-	p := *why
-	p.More = map[string]any{
-		"amount_usd": FormatUSD(o.cents()),
-		"expires":    expires,
-	}
-	a := s.problem(&p)
+	more := append(make([]byte, 0, 160), `,"amount_usd":"`...)
+	more = append(api.AppendUSD(more, o.cents()), `","expires":"`...)
+	more = append(append(more, expires...), '"')
+	a := why.document(s.base(), more)
 	for _, offer := range mpp.Accept(c.AcceptPayment, offers) {
 		pinned[pinNonce] = nonce()
 		opaque, err := mpp.EncodeJSON(pinned)
@@ -139,7 +138,7 @@ func (s *Service) challenge(c Call, o order, networks []*network, why *Problem) 
 			return s.problem(err)
 		}
 		ch := mpp.Challenge{Realm: s.Realm, Method: offer.Method, Intent: offer.Intent, Request: request,
-			Expires: expires, Digest: mpp.Digest(c.Body), Opaque: opaque, Description: o.describe()}
+			Expires: expires, Digest: digest, Opaque: opaque, Description: description}
 		s.Keys.Sign(&ch)
 		a.Header = append(a.Header, [2]string{"WWW-Authenticate", ch.Header()})
 	}

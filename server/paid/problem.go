@@ -44,13 +44,6 @@ func (s *Service) problem(err error) Answer {
 		s.Log.Error("paid operation failed", "err", err)
 		p = errInternal
 	}
-	a := Answer{Status: p.Code.Status(), Header: append(make([][2]string, 0, 4),
-		[2]string{"Content-Type", "application/problem+json"},
-		[2]string{"Cache-Control", "no-store"},
-	)}
-	if p.RetryAfter > 0 {
-		a.Header = append(a.Header, [2]string{"Retry-After", strconv.Itoa(p.RetryAfter)})
-	}
 	var more []byte
 	if len(p.More) > 0 {
 		// encoding/json sorts the members, so equal problems are equal bytes.
@@ -62,7 +55,21 @@ func (s *Service) problem(err error) Answer {
 		more[0] = ','
 		more = more[:len(more)-1]
 	}
-	a.Body = api.AppendProblem(make([]byte, 0, 640), s.base(), p.Code, p.Detail, more)
+	return p.document(s.base(), more)
+}
+
+// document is the answer that shows p on the ring with this base URL. It takes
+// further members from more, as [api.AppendProblem] does, instead of p.More.
+func (p *Problem) document(base string, more []byte) Answer {
+	a := Answer{Status: p.Code.Status(), Header: append(make([][2]string, 0, 4),
+		[2]string{"Content-Type", "application/problem+json"},
+		[2]string{"Cache-Control", "no-store"},
+	)}
+	if p.RetryAfter > 0 {
+		a.Header = append(a.Header, [2]string{"Retry-After", strconv.Itoa(p.RetryAfter)})
+	}
+	// Texts are given room for being escaped.
+	a.Body = api.AppendProblem(make([]byte, 0, 1024), base, p.Code, p.Detail, more)
 	return a
 }
 
