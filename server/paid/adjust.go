@@ -69,7 +69,12 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 			return fmt.Errorf("%w: the events account for this transaction already", ErrAdjustment)
 		}
 		// Who has been voided keeps its total: it would be given twice.
-		if _, member, err := v.CreditedTo(e.Payment.Network, a.Transaction); a.Kind == core.Credit && credited == 0 && err == nil {
+		_, member, err := v.CreditedTo(e.Payment.Network, a.Transaction)
+		switch {
+		case errors.Is(err, ledger.ErrNoReservation):
+		case err != nil:
+			return err
+		case a.Kind == core.Credit && credited == 0 && member != "":
 			return fmt.Errorf("%w: it was credited to %s before, who kept that when it was voided; record it as unclaimed", ErrAdjustment, member)
 		}
 		if a.Kind != core.Void {

@@ -221,6 +221,37 @@ func TestMoneyWithoutAnEventIsFoundAndCredited(t *testing.T) {
 	})
 }
 
+// What was nobody's, vanished and came back can still be given to a member: none
+// has had it.
+func TestUnclaimedMoneyThatComesBackIsCredited(t *testing.T) {
+	in(t, "back", func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		synctest.Wait()
+		arrive := func() {
+			r.network.change(func() {
+				r.network.sent["0xfeed"] = sent{mpp.Payment{Payer: "carol", Cents: 250, Reference: "0xfeed", ValidBefore: time.Now().Add(time.Hour)}, time.Now()}
+			})
+		}
+		adjust := func(kind core.Adjustment, member string) {
+			t.Helper()
+			_, err := r.service.Adjust(context.Background(), paid.Adjustment{Kind: kind, Transaction: "0xfeed", Member: member, Reason: "test"})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		arrive()
+		adjust(core.Unclaimed, "")
+		r.network.change(func() { delete(r.network.sent, "0xfeed") })
+		adjust(core.Void, "ada")
+		arrive()
+		adjust(core.Credit, "ada")
+		if total := r.total("ada"); total != 350 {
+			t.Errorf("the total is %d", total)
+		}
+	})
+}
+
 // onlyReference names the transaction of the one payment there is.
 func (r *ring) onlyReference() string {
 	r.t.Helper()
