@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/dgraph-io/badger/v4"
@@ -46,7 +47,8 @@ type Store struct {
 
 // Open opens the store in dir, which is made if it does not exist. Badger's
 // warnings and errors go to log. It fails with [ErrLocked], or with
-// [ledger.ErrDamaged] when a file is not as Badger left it.
+// [ledger.ErrDamaged] when a file is not as Badger left it, but not when the system
+// refuses to open files or to make them.
 //
 // Until [Store.Accept], closing the store leaves dir as it was found; so does
 // Open when it fails.
@@ -69,11 +71,19 @@ func Open(dir string, log *slog.Logger) (*Store, error) {
 		err = s.open()
 	}
 	if err != nil {
-		err = errors.Join(err, putBack(dir), lock.Close())
+		denied := slices.ContainsFunc(denials, func(no error) bool { return strings.Contains(err.Error(), no.Error()) })
+		if err = errors.Join(err, putBack(dir), lock.Close()); denied {
+			return nil, fmt.Errorf("badgerstore: the system does not let it be opened: %w", err)
+		}
 		return nil, fmt.Errorf("%w: %w; %s", ledger.ErrDamaged, err, ledger.Remedy)
 	}
 	return s, nil
 }
+
+// denials are what the system refuses whatever the files hold. Whoever then put
+// an older ledger in the place of this one, as the remedy for damage has it,
+// would lose payments. They are told by their words: Badger keeps no more of them.
+var denials = []error{unix.EACCES, unix.EPERM, unix.EROFS, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOSPC, unix.EDQUOT}
 
 // open opens Badger. As long as what was found is kept, nothing merges tables:
 // Badger empties those that it has merged before it removes them, and would so

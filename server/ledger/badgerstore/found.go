@@ -34,8 +34,20 @@ func keep(dir string) (bool, error) {
 	if err != nil || len(names) == 0 {
 		return false, err
 	}
-	if err := os.Mkdir(part, 0o700); err != nil {
+	if err := copyInto(part, dir, names); err != nil {
+		// Half of it would take room that a full disk does not have.
+		return false, errors.Join(err, os.RemoveAll(part))
+	}
+	if err := os.Rename(part, filepath.Join(dir, foundName)); err != nil {
 		return false, err
+	}
+	return true, syncFolder(dir)
+}
+
+// copyInto makes a folder with what has these names in dir, durably.
+func copyInto(part, dir string, names []string) error {
+	if err := os.Mkdir(part, 0o700); err != nil {
+		return err
 	}
 	for _, name := range names {
 		from, to := filepath.Join(dir, name), filepath.Join(part, name)
@@ -43,10 +55,10 @@ func keep(dir string) (bool, error) {
 			continue
 		}
 		if err := copyFile(from, to); err != nil {
-			return false, err
+			return err
 		}
 	}
-	return true, errors.Join(syncFolder(part), os.Rename(part, filepath.Join(dir, foundName)), syncFolder(dir))
+	return syncFolder(part)
 }
 
 // putBack makes dir what it was when it was kept, if it was. It may be repeated
@@ -97,7 +109,11 @@ func forget(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(syncFolder(dir), os.RemoveAll(part))
+	// With its old name and some of its files it would be put back.
+	if err := syncFolder(dir); err != nil {
+		return err
+	}
+	return os.RemoveAll(part)
 }
 
 // filesIn names the files in dir, but no folders.

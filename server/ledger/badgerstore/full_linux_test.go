@@ -2,9 +2,13 @@ package badgerstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,6 +16,7 @@ import (
 
 	"webring/core"
 	"webring/server/ledger"
+	"webring/server/ledger/badgerstore"
 )
 
 // TestDiskThatFillsUpLosesNothing writes to a disk of a few megabytes until it is
@@ -89,5 +94,104 @@ func fullChild(t *testing.T, dir string) {
 		if i > 1 {
 			fmt.Println(i)
 		}
+	}
+}
+
+// A disk without room for what is to be kept refuses the start in words, takes
+// nothing of the room that there is, and is not called damage.
+func TestStartOnAFullDiskIsRefusedAndLeavesTheStore(t *testing.T) {
+	base, want := makeFolder(t, 3)
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=16m"); err != nil {
+		t.Skipf("needs to mount a file system of its own (%v): run it as root, in a container with the capability SYS_ADMIN", err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	copyFolder(t, base, dir)
+	found := readFolder(t, dir)
+	filler := filepath.Join(dir, "filler")
+	f, err := os.Create(filler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = f.Write(make([]byte, 4<<10))
+	}
+	if !errors.Is(err, unix.ENOSPC) || f.Close() != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		_, err := badgerstore.Open(filepath.Join(dir, storeName), slog.New(slog.DiscardHandler))
+		if err == nil || errors.Is(err, ledger.ErrDamaged) || !strings.Contains(err.Error(), "no space left") {
+			t.Fatalf("on a full disk: %v", err)
+		}
+		left, err := os.ReadDir(filepath.Join(dir, storeName))
+		if err != nil || len(left) != len(found)-1 {
+			t.Errorf("%d files are left of %d, %v", len(left), len(found)-1, err)
+		}
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	if !maps.EqualFunc(readFolder(t, dir), found, file.equal) {
+		t.Error("the refusal left another folder")
+	}
+	if err := unix.Mount("", dir, "", unix.MS_REMOUNT, "size=512m"); err != nil {
+		t.Fatal(err)
+	}
+	s, l := openFolder(t, dir)
+	if got := digestRows(t, s); got != want {
+		t.Error("not all rows are there")
+	}
+	if err := errors.Join(l.Close(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A process that may not open as many files as it needs says so: the files are
+// whole, and to restore older ones would lose payments.
+func TestTooFewFilesAreNotCalledDamage(t *testing.T) {
+	base, want := makeFolder(t, 3)
+	dir := t.TempDir()
+	copyFolder(t, base, dir)
+	used, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var whole unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &whole); err != nil {
+		t.Fatal(err)
+	}
+	refused, lack := 0, 0
+	for more := range 12 {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(len(used) + more), Max: whole.Max}); err != nil {
+			t.Fatal(err)
+		}
+		s, err := badgerstore.Open(filepath.Join(dir, storeName), slog.New(slog.DiscardHandler))
+		if errs := unix.Setrlimit(unix.RLIMIT_NOFILE, &whole); errs != nil {
+			t.Fatal(errs)
+		}
+		switch {
+		case err == nil:
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		case errors.Is(err, ledger.ErrDamaged):
+			t.Errorf("with %d more files: %v", more, err)
+		default:
+			refused++
+		}
+		if err != nil && strings.Contains(err.Error(), "does not let it be opened") {
+			lack++
+		}
+	}
+	if refused == 0 || lack == 0 {
+		t.Errorf("%d starts were refused, %d of them by Badger", refused, lack)
+	}
+	s := opened(t, filepath.Join(dir, storeName))
+	if got := digestRows(t, s); got != want {
+		t.Error("not all rows are there")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
