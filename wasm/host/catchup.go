@@ -170,23 +170,25 @@ func (p *Pool) discard(in *instance, err error) {
 	p.log.Error("an instance of the core is built anew", "err", err)
 	place := in.place
 	in.close()
+	p.lost()
+	p.heal(&instance{place: place})
+}
+
+// lost counts an instance that is to be built anew. After the last one, the
+// native core answers.
+func (p *Pool) lost() {
 	if p.whole.Add(-1) == 0 && p.config.Native {
 		go p.takeOver()
 	}
-	p.heal(&instance{place: place})
 }
 
 // heal brings an instance that is far behind near the head, or builds one that
 // is missing, and gives it to the pool: beside everything else.
 func (p *Pool) heal(in *instance) {
 	go func() {
-		built := in.module == nil
 		if in = p.healed(in); in == nil {
 			p.retired.Add(1)
 			return
-		}
-		if built {
-			p.whole.Add(1)
 		}
 		p.rack.put(in)
 	}()
@@ -197,15 +199,22 @@ func (p *Pool) healed(in *instance) *instance {
 	place, pause := in.place, leastPause
 	for p.ctx.Err() == nil {
 		var err error
-		if in.module == nil {
+		built := in.module == nil
+		if built {
 			in, err = p.build(place)
 		}
 		if err == nil {
 			if err = p.follow(in, p.head.Load()); err == nil {
+				if built {
+					p.whole.Add(1)
+				}
 				return in
 			}
 			in.close()
 			in = &instance{place: place}
+			if !built {
+				p.lost()
+			}
 			if errors.Is(err, errGone) {
 				continue
 			}

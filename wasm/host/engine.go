@@ -3,10 +3,13 @@ package host
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+
+	"webring/core/abi"
 )
 
 // compile makes the runtime and compiles the module, with the cache if it
@@ -66,7 +69,7 @@ func (p *Pool) launch(place int) (*instance, error) {
 	// The clock stays wazero's false one: the core gets time and random bits as
 	// arguments. The random source is real, because the guest's runtime seeds
 	// its hash tables from it, and nobody may know how to make keys collide.
-	ctx, made := withMemory(background)
+	ctx, made := withMemory(background, p.notShared)
 	module, err := p.runtime.InstantiateModule(ctx, p.compiled, wazero.NewModuleConfig().WithName("").
 		WithStartFunctions("_initialize").WithRandSource(rand.Reader).WithStderr(&in.said))
 	in.linear = *made
@@ -82,15 +85,28 @@ func (p *Pool) launch(place int) (*instance, error) {
 	return in, nil
 }
 
-// build makes an instance from the kept image.
+// build makes an instance from the kept image, of which it gets a copy when it
+// cannot share it.
 func (p *Pool) build(place int) (*instance, error) {
-	in, err := p.launch(place)
-	if err != nil {
-		return nil, err
-	}
-	if err := in.attach(p.kept.start(), p.config.Capacity); err != nil {
+	for {
+		in, err := p.launch(place)
+		if err != nil {
+			return nil, err
+		}
+		from := p.kept.start()
+		if err = in.attach(from, p.config.Capacity); err == nil {
+			// Its first answer takes memory for all that follow. Where there is
+			// not as much, that shows here and not to who asks first.
+			_, err = in.must(abi.OpServe, 0, []byte("/api"))
+		}
+		if err == nil {
+			return in, nil
+		}
 		in.close()
-		return nil, err
+		if !errors.Is(err, errNotShared) {
+			return nil, err
+		}
+		p.notShared(err)
+		p.kept.replace(from.copied())
 	}
-	return in, nil
 }

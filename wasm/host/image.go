@@ -2,7 +2,9 @@ package host
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"math"
 
 	"webring/core/abi"
 )
@@ -45,6 +47,9 @@ func (c copies) append(dst []byte) []byte { return append(dst, c...) }
 
 func (c copies) len() int { return len(c) }
 
+// errNotShared says that here memory is not to be shared: copies are.
+var errNotShared = errors.New("host: memory cannot be shared here")
+
 // keep makes memory that holds what b does now.
 func (p *Pool) keep(b []byte) memory {
 	if !p.config.Copies {
@@ -53,10 +58,15 @@ func (p *Pool) keep(b []byte) memory {
 			return m
 		}
 		if err != errNotShared {
-			p.log.Warn("instances of the core do not share memory", "err", err)
+			p.notShared(err)
 		}
 	}
 	return append(copies(nil), b...)
+}
+
+// notShared says so once: an instance with a copy answers no worse.
+func (p *Pool) notShared(why error) {
+	p.unshared.Do(func() { p.log.Warn("instances of the core do not share memory", "err", why) })
 }
 
 // prime verifies the snapshot that the pool begins at, derives what goes with it,
@@ -125,7 +135,8 @@ func (in *instance) image() (head, lies []byte, err error) {
 	return reply.Rest[16:], lies, nil
 }
 
-// attach has the instance go on from an image.
+// attach has the instance go on from an image. When its memory cannot be shared,
+// which [errNotShared] says, nobody knows what lies in the room by then.
 func (in *instance) attach(from *image, capacity int) error {
 	reply, err := in.must(abi.OpRoom, uint64(from.memory.len()), nil)
 	if err != nil {
@@ -140,7 +151,7 @@ func (in *instance) attach(from *image, capacity int) error {
 	}
 	shared, err := from.memory.lay(room, in.linear)
 	if err != nil {
-		return fmt.Errorf("host: sharing memory: %w", err)
+		return fmt.Errorf("%w: %w", errNotShared, err)
 	}
 	if _, err := in.must(abi.OpAttach, uint64(capacity), from.head); err != nil {
 		return err
@@ -164,11 +175,19 @@ func (in *instance) private() (percent int, err error) {
 	return int(uint64(in.from.memory.private(in.shared)) * 100 / uint64(len(in.shared))), nil
 }
 
+// copied is the same image, of which every instance gets a copy.
+func (from *image) copied() *image {
+	with := *from
+	with.memory = copies(from.memory.append(nil))
+	return &with
+}
+
 // lies gives a part of the instance's memory.
 func (in *instance) lies(at, length uint64) ([]byte, error) {
-	if size := uint64(in.memory.Size()); at > size || length > size-at {
-		return nil, fmt.Errorf("%w: what it speaks of lies outside its memory", errTrap)
+	if at <= math.MaxUint32 && length <= math.MaxUint32 {
+		if b, ok := in.memory.Read(uint32(at), uint32(length)); ok {
+			return b, nil
+		}
 	}
-	b, _ := in.memory.Read(uint32(at), uint32(length))
-	return b, nil
+	return nil, fmt.Errorf("%w: what it speaks of lies outside its memory", errTrap)
 }

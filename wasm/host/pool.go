@@ -106,8 +106,8 @@ type Pool struct {
 	head atomic.Pointer[head]
 	kept kept
 
-	renewing   atomic.Bool
-	background sync.WaitGroup // what has instances that are not of the pool
+	renewing sync.Mutex // held by what has instances that are not of the pool
+	unshared sync.Once  // said that instances do not share memory
 
 	writing sync.Mutex // held by what moves the head
 	clock   clock
@@ -298,8 +298,8 @@ func (p *Pool) Tick(now time.Time) {
 		}
 	}
 	p.standDown()
-	if look && p.ctx.Err() == nil {
-		p.background.Go(p.renew)
+	if look {
+		go p.renew()
 	}
 }
 
@@ -401,7 +401,7 @@ func (p *Pool) Close() error {
 		return nil
 	}
 	p.stop()
-	p.background.Wait()
+	p.renewing.Lock() // for good
 	// Code and memory must not be unmapped under a call, so every instance comes
 	// home.
 	for home := int64(0); home+p.retired.Load() < int64(p.config.Instances); {

@@ -22,10 +22,10 @@ const (
 // begin from it, one at a time. It works beside everything else: what it makes,
 // it makes of instances that are not in the pool.
 func (p *Pool) renew() {
-	if p.renewing.Swap(true) {
+	if !p.renewing.TryLock() {
 		return
 	}
-	defer p.renewing.Store(false)
+	defer p.renewing.Unlock()
 	stale, private := p.sharing()
 	if !stale && private <= privateShare {
 		return

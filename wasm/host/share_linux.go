@@ -24,8 +24,6 @@ import (
 // the file is sealed against writing, growing and shrinking, so that no page of an
 // instance can change or vanish under it, whatever happens elsewhere.
 
-var errNotShared = errors.New("host: memory cannot be shared here")
-
 // sealed is memory of an image in such a file.
 type sealed struct {
 	file *os.File
@@ -131,17 +129,25 @@ type linear struct {
 }
 
 // withMemory has an instance that is started under the context get such memory,
-// and says where it will stand. Where that much cannot be set aside, it gets
-// ordinary memory, and shares none.
-func withMemory(ctx context.Context) (context.Context, **linear) {
+// and says where it will stand. Where that much cannot be set aside, refused is
+// told why, and it gets ordinary memory, and shares none.
+func withMemory(ctx context.Context, refused func(error)) (context.Context, **linear) {
 	made := new(*linear)
-	return experimental.WithMemoryAllocator(ctx, experimental.MemoryAllocatorFunc(func(_, most uint64) experimental.LinearMemory {
+	return experimental.WithMemoryAllocator(ctx, experimental.MemoryAllocatorFunc(func(least, most uint64) experimental.LinearMemory {
 		all, err := unix.Mmap(-1, 0, int(most), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 		if err != nil {
+			refused(fmt.Errorf("host: setting memory aside: %w", err))
 			return new(moving)
 		}
-		*made = &linear{all: all}
-		return *made
+		l := &linear{all: all}
+		// wazero panics when it does not get what a module begins with.
+		if l.Reallocate(least) == nil {
+			l.unmap()
+			refused(errors.New("host: memory that was set aside cannot be used"))
+			return new(moving)
+		}
+		*made = l
+		return l
 	})), made
 }
 

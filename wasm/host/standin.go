@@ -46,6 +46,9 @@ func (p *Pool) standDown() {
 	// Head and native core move together, so nothing goes back.
 	p.writing.Lock()
 	defer p.writing.Unlock()
+	if p.native.Load() == nil || p.whole.Load() < int64(p.config.Instances) {
+		return // one was lost in between
+	}
 	p.native.Store(nil)
 	p.log.Info("all instances of the core are there again")
 }

@@ -1,0 +1,130 @@
+package host
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
+
+// heard is a log that counts lines with some words in them.
+type heard struct {
+	words string
+	lines chan string
+}
+
+func (h heard) Write(line []byte) (int, error) {
+	if strings.Contains(string(line), h.words) {
+		h.lines <- string(line)
+	}
+	return len(line), nil
+}
+
+// refusing is memory whose mapping the kernel refuses, with the room in ruins.
+type refusing struct{ copies }
+
+func (refusing) lay(room []byte, _ *linear) (int, error) {
+	clear(room)
+	return 0, errors.New("no more mappings")
+}
+
+// Where an image was made but cannot be mapped, instances get copies of it, the
+// first one too, and the operator is told once.
+func TestInstancesThatCannotMapTheImageGetCopies(t *testing.T) {
+	log := heard{"do not share memory", make(chan string, 100)}
+	p := newPool(t, PoolConfig{Capacity: 1000, Instances: 2})
+	if err := p.Apply(ring(50)); err != nil {
+		t.Fatal(err)
+	}
+	want := get(p, "/api/leaderboard")
+	taken := all(t, p)
+	p.log = slog.New(slog.NewTextHandler(log, nil))
+	put(p, taken)
+	from := p.kept.start()
+	refused := *from
+	refused.memory = refusing{copies(from.memory.append(nil))}
+	p.kept.replace(&refused)
+	for range 2 {
+		fresh, err := p.build(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := p.kept.start().memory.(copies); !ok || len(fresh.shared) > 0 {
+			t.Error("the image is still one to be mapped")
+		}
+		fresh.close()
+	}
+	breakAll(t, p)
+	for range 4 {
+		_ = get(p, "/api/ring/m1") // builds both anew
+	}
+	if got := get(p, "/api/leaderboard"); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	if n := len(log.lines); n != 1 {
+		t.Errorf("%d lines in the log, want 1", n)
+	}
+}
+
+// bare is memory that is never laid down, so that nothing is built from it; the
+// native core reads it all the same.
+type bare struct{ copies }
+
+func (bare) lay([]byte, *linear) (int, error) { return 0, nil }
+
+// Instances that trap on their way to the head are missed like any others: when
+// they are the last and none can be built, the native core answers readers.
+func TestTheNativeCoreAnswersWhenAllTrapWhileTheyCatchUp(t *testing.T) {
+	p := newPool(t, PoolConfig{Capacity: 1000, Instances: 2, Native: true})
+	if err := p.Apply(ring(50)); err != nil {
+		t.Fatal(err)
+	}
+	want := get(p, "/api/leaderboard")
+	taken := all(t, p)
+	blank := *p.kept.start()
+	blank.memory = bare{copies(blank.memory.append(nil))}
+	p.kept.replace(&blank)
+	for _, in := range taken {
+		if err := in.module.CloseWithExitCode(background, 2); err != nil {
+			t.Fatal(err)
+		}
+		p.heal(in)
+	}
+	for deadline := time.Now().Add(time.Minute); p.native.Load() == nil; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("nobody answers")
+		}
+	}
+	if got := get(p, "/api/leaderboard"); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+// A pool with too little memory for its ring says so before it serves, or serves:
+// it never begins to and then fails whoever asks.
+func TestMemoryThatDoesNotSufficeIsRefusedAtTheBeginning(t *testing.T) {
+	snapshot := follow(t, ring(20_000)).Snapshot()
+	began := 0
+	for _, mib := range []uint32{12, 16, 20, 64} {
+		p, err := NewPool(t.Context(), PoolConfig{Module: guest(t), CacheDir: compiled(), Capacity: 1 << 20, Instances: 1, MemoryPages: mib << 4,
+			Snapshot: append([]byte(nil), snapshot...), Native: true, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Logf("%d MiB: %.100v", mib, err)
+			continue
+		}
+		began++
+		var r Response
+		for range 3 {
+			if p.Serve([]byte("/api/leaderboard"), &r); r.Status != 200 || p.Traps() > 0 {
+				t.Errorf("%d MiB: %d, with %d traps", mib, r.Status, p.Traps())
+			}
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if began == 0 {
+		t.Error("64 MiB do not suffice")
+	}
+}
