@@ -141,7 +141,7 @@ func (k Keys) Sign(c *Challenge) {
 	if len(k.Current) < MinKey {
 		panic("mpp: challenge key too short")
 	}
-	c.ID = base64.RawURLEncoding.EncodeToString(c.mac(k.Current))
+	c.ID = encodeBase64(c.mac(k.Current))
 }
 
 // Verify says whether c.ID was made by Sign, under either key, over exactly

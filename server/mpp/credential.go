@@ -79,10 +79,11 @@ func ParseAuthorization(values []string) (cred Credential, found bool, err error
 	if len(token) > MaxCredential {
 		return Credential{}, true, ErrTooLarge
 	}
-	if err := DecodeJSON(token, &cred); err != nil || !cred.complete() {
+	read := new(Credential) // not cred, which would be allocated without a credential too
+	if err := DecodeJSON(token, read); err != nil || !read.complete() {
 		return Credential{}, true, ErrMalformed
 	}
-	return cred, true, nil
+	return *read, true, nil
 }
 
 // complete says that the fields which the draft requires are there.

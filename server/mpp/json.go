@@ -33,7 +33,7 @@ const maxDepth = 16
 func EncodeJSON(v any) (string, error) {
 	if words, ok := v.(map[string]string); ok {
 		if canonical, ok := appendPlain(make([]byte, 0, 256), words); ok {
-			return base64.RawURLEncoding.EncodeToString(canonical), nil
+			return encodeBase64(canonical), nil
 		}
 	}
 	plain, err := json.Marshal(v)
@@ -44,7 +44,7 @@ func EncodeJSON(v any) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("mpp: canonicalise: %w", err)
 	}
-	return base64.RawURLEncoding.EncodeToString(canonical), nil
+	return encodeBase64(canonical), nil
 }
 
 // appendPlain writes an object of strings that need no escapes, which is what
@@ -112,6 +112,11 @@ func unmarshalStrict(raw []byte, v any) error {
 		return ErrEncoding
 	}
 	return nil
+}
+
+// encodeBase64 allocates nothing but what it returns, unless that is long.
+func encodeBase64(b []byte) string {
+	return string(base64.RawURLEncoding.AppendEncode(make([]byte, 0, 256), b))
 }
 
 func decodeBase64(s string) ([]byte, error) {

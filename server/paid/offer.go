@@ -151,7 +151,7 @@ const charge = "charge"
 func nonce() string {
 	b := make([]byte, 16)
 	rand.Read(b) // never fails
-	return base64.RawURLEncoding.EncodeToString(b)
+	return string(base64.RawURLEncoding.AppendEncode(make([]byte, 0, 22), b))
 }
 
 // reused is the answer to a credential that was consumed before. It says what

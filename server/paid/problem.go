@@ -1,6 +1,7 @@
 package paid
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strconv"
@@ -68,8 +69,8 @@ func (p *Problem) document(base string, more []byte) Answer {
 	if p.RetryAfter > 0 {
 		a.Header = append(a.Header, [2]string{"Retry-After", strconv.Itoa(p.RetryAfter)})
 	}
-	// Texts are given room for being escaped.
-	a.Body = api.AppendProblem(make([]byte, 0, 1024), base, p.Code, p.Detail, more)
+	// To write it takes room for being escaped, which it seldom is.
+	a.Body = bytes.Clone(api.AppendProblem(make([]byte, 0, 1024), base, p.Code, p.Detail, more))
 	return a
 }
 
