@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -206,6 +207,8 @@ type given struct {
 	seen bool
 }
 
+var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
+
 // find gives the field with this name, nil if there is none.
 func find(fields []given, name string) *given {
 	for i := range fields {
@@ -227,7 +230,9 @@ func (f *findings) object(body []byte, names ...string) []given {
 	}
 	// Duplicates are found below, where reading can go on after one. Those
 	// inside values do not matter: no field may be an object.
-	d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true))
+	d := decoders.Get().(*jsontext.Decoder)
+	defer decoders.Put(d)
+	d.Reset(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true))
 	switch d.PeekKind() {
 	case '{':
 		// Cannot fail: the brace was seen.
