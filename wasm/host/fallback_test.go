@@ -3,7 +3,10 @@ package host
 import (
 	"errors"
 	"log/slog"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -98,6 +101,53 @@ func TestTheNativeCoreAnswersWhenAllTrapWhileTheyCatchUp(t *testing.T) {
 	}
 	if got := get(p, "/api/leaderboard"); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+// While there are always more requests than instances, so that none ever lies in
+// its place, instances begin anew all the same.
+func TestInstancesThatNeverRestBeginAnew(t *testing.T) {
+	p := newPool(t, PoolConfig{Capacity: 1000, Instances: 1})
+	if err := p.Apply(ring(50)); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.reimage(); err != nil {
+		t.Fatal(err)
+	}
+	var busy sync.WaitGroup
+	var stop atomic.Bool
+	var passed atomic.Int64
+	for range 2 {
+		busy.Go(func() {
+			for !stop.Load() {
+				in := anyOf(p)
+				for p.rack.waiting.Load() == 0 && !stop.Load() {
+					runtime.Gosched()
+				}
+				p.rack.put(in)
+				passed.Add(1)
+			}
+		})
+	}
+	for passed.Load() < 10 {
+		runtime.Gosched()
+	}
+	done := make(chan error, 1)
+	go func() { done <- p.replace(0) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("the instance is never taken")
+	}
+	stop.Store(true)
+	busy.Wait()
+	in := anyOf(p)
+	defer p.rack.put(in)
+	if in.from != p.kept.start() {
+		t.Error("the instance is the old one")
 	}
 }
 

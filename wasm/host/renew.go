@@ -51,7 +51,7 @@ func (p *Pool) renew() {
 func (p *Pool) sharing() (stale bool, private int) {
 	newest := p.kept.start()
 	for place := range p.config.Instances {
-		in := p.rack.takeFrom(place)
+		in := p.borrow(place)
 		if in == nil {
 			continue
 		}
@@ -106,7 +106,7 @@ func (p *Pool) replace(place int) error {
 		return err
 	}
 	for p.ctx.Err() == nil {
-		if in := p.rack.takeFrom(place); in != nil {
+		if in := p.borrow(place); in != nil {
 			if in.from == fresh.from { // a trap was faster
 				in, fresh = fresh, in
 			}
@@ -121,4 +121,19 @@ func (p *Pool) replace(place int) error {
 	}
 	fresh.close()
 	return nil
+}
+
+// borrow takes the instance of a place. It never lies there while there are more
+// requests than instances: then borrow waits its turn among them, and has to be
+// lucky. It gives nil when it is not.
+func (p *Pool) borrow(place int) *instance {
+	in := p.rack.takeFrom(place)
+	if in == nil {
+		in = p.rack.await(time.After(renewPause), p.ctx.Done(), func() bool { return false })
+	}
+	if in != nil && in.place != place {
+		p.rack.put(in)
+		return nil
+	}
+	return in
 }
