@@ -57,9 +57,11 @@ func TestDamagedFilesAreRefusedOrNothingIsLost(t *testing.T) {
 		{"after one session", 1}, {"after three sessions", 3}, {"after a merge", 8},
 	} {
 		t.Run(f.name, func(t *testing.T) {
-			t.Parallel() // most of it waits for the disk
 			dir, want := makeFolder(t, f.sessions)
 			files := readFolder(t, dir)
+			// Most of the rest waits for the disk. Not so before: a child that is
+			// being started shares this process's locks for a moment.
+			t.Parallel()
 			cases := damages(files, *damageSeed, *damageCases)
 			t.Logf("seed %d: %d damages in %d files: %s", *damageSeed, len(cases), len(files), describe(files))
 
