@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tetratelabs/wazero"
 )
 
 // heard is a log that counts lines with some words in them.
@@ -176,5 +178,17 @@ func TestMemoryThatDoesNotSufficeIsRefusedAtTheBeginning(t *testing.T) {
 	}
 	if began == 0 {
 		t.Error("64 MiB do not suffice")
+	}
+}
+
+// Where wazero cannot make a runtime, on a platform that it does not compile for or
+// out of memory, what has been made until then is given back.
+func TestWithoutARuntimeTheCacheIsReleased(t *testing.T) {
+	cache, err := wazero.NewCompilationCacheWithDir(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (&Pool{cache: cache}).release(); err != nil {
+		t.Error(err)
 	}
 }

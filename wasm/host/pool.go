@@ -415,7 +415,10 @@ func (p *Pool) Close() error {
 
 func (p *Pool) release() error {
 	ctx := context.Background()
-	err := p.runtime.Close(ctx)
+	var err error
+	if p.runtime != nil { // there is none where wazero cannot compile
+		err = p.runtime.Close(ctx)
+	}
 	if p.cache != nil {
 		err = errors.Join(err, p.cache.Close(ctx))
 	}
