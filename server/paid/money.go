@@ -2,8 +2,9 @@ package paid
 
 import (
 	"errors"
-	"strconv"
 	"strings"
+
+	"github.com/shopspring/decimal"
 
 	"webring/core"
 	"webring/core/api"
@@ -29,8 +30,12 @@ func ParseUSD(s string) (cents int64, err error) {
 	if len(dollars) > 7 {
 		return 0, ErrAmountTooHigh
 	}
-	cents, _ = strconv.ParseInt(dollars+(rest + "00")[:2], 10, 64) // cannot fail: nine digits
-	if cents > core.MaxAmount {
+	amount, err := decimal.NewFromString(s)
+	if err != nil {
+		return 0, ErrAmountSyntax
+	}
+	// Exact: at most nine digits once shifted.
+	if cents = amount.Shift(2).IntPart(); cents > core.MaxAmount {
 		return 0, ErrAmountTooHigh
 	}
 	return cents, nil

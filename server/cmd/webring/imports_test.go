@@ -57,7 +57,7 @@ var importLaw = map[string][]string{
 	"webring/server/score": {"std", "github.com/cenkalti/backoff/v5", "github.com/sony/gobreaker/v2",
 		"golang.org/x/sync/singleflight", "golang.org/x/net/http/httpguts", "github.com/shopspring/decimal"},
 	"webring/server/paid": {"std", "webring/server/ledger", "webring/server/mpp", "webring/server/score", "webring/core", "webring/core/api",
-		"github.com/go-json-experiment/json/jsontext", "github.com/mozillazg/go-unidecode",
+		"github.com/shopspring/decimal", "github.com/go-json-experiment/json/jsontext", "github.com/mozillazg/go-unidecode",
 		"golang.org/x/net/idna", "golang.org/x/net/publicsuffix", "golang.org/x/text/"},
 	"webring/server/publish": {"std", "webring/server/ledger", "webring/core", "webring/core/api", "webring/core/snap", "github.com/valyala/fasthttp",
 		"golang.org/x/mod/sumdb/note", "golang.org/x/mod/sumdb/tlog", "github.com/klauspost/compress/zstd"},
