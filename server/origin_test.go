@@ -67,7 +67,9 @@ func (c *coin) Transfers(_ context.Context, since time.Time, _ func(mpp.Transfer
 	return since, nil
 }
 
-func (c *coin) Received(context.Context, string) (mpp.Transfer, error) {
+func (c *coin) Payee() string { return "purse" }
+
+func (c *coin) Received(context.Context, string, string) (mpp.Transfer, error) {
 	return mpp.Transfer{}, mpp.ErrNoTransfer
 }
 

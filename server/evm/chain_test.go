@@ -43,7 +43,7 @@ func (m *market) settles() {
 	}
 	p.Reference = o.Reference
 	m.becomes(restarted, p, mpp.Settled, true)
-	if t, err := restarted.Received(m.Context(), o.Reference); err != nil || t.Cents != 100 || t.Payer != p.Payer {
+	if t, err := restarted.Received(m.Context(), restarted.Payee(), o.Reference); err != nil || t.Cents != 100 || t.Payer != p.Payer {
 		m.Errorf("received %+v, %v", t, err)
 	}
 }

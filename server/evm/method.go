@@ -113,10 +113,16 @@ func (m *Method) Transfers(ctx context.Context, since time.Time, found func(mpp.
 	return m.payments().Since(ctx, since, found)
 }
 
-// Received says what a transaction paid to the recipient; see
-// [node.Payments.By].
-func (m *Method) Received(ctx context.Context, reference string) (mpp.Transfer, error) {
-	return m.payments().By(ctx, reference)
+// Payee names the currency and the recipient; see [node.Payments.Payee].
+func (m *Method) Payee() string { return m.payments().Payee() }
+
+// Received says what a transaction paid to a payee; see [node.Payments.By].
+func (m *Method) Received(ctx context.Context, payee, reference string) (mpp.Transfer, error) {
+	p, err := m.payments().At(payee)
+	if err != nil {
+		return mpp.Transfer{}, err
+	}
+	return p.By(ctx, reference)
 }
 
 func (m *Method) payments() node.Payments {

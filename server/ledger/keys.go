@@ -25,6 +25,7 @@ import (
 //	'c' id                    nothing; applied, and not confirmed at depth yet
 //	'x' network 0 tx 0 seq    cents that the event gave (void: took, negative) for a payment
 //	's' network               Unix time in ms up to which its transfers were looked through
+//	'a' network 0 payee       nothing; payments were taken there to this payee
 const (
 	prefixEvent       = 'e'
 	prefixHash        = 'h'
@@ -39,6 +40,7 @@ const (
 	prefixConfirm     = 'c'
 	prefixPayment     = 'x'
 	prefixScanned     = 's'
+	prefixPayee       = 'a'
 
 	rowEvent = 0
 	rowTexts = 1
@@ -59,6 +61,11 @@ func failedKey(ms int64, id string) []byte {
 // paidKey needs no escape: a slug holds no zero byte.
 func paidKey(slug, id string) []byte {
 	return append(append(stringKey(prefixPaid, slug), 0), id...)
+}
+
+// payeeKey needs no escape either.
+func payeeKey(network, payee string) []byte {
+	return append(append(stringKey(prefixPayee, network), 0), payee...)
 }
 
 // paymentKey is of one event about a payment; without the number, it begins all

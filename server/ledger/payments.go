@@ -127,6 +127,24 @@ func (tx *Tx) SetScanned(network string, until time.Time) error {
 	return nil
 }
 
+// Payees gives whom payments on a network were to reach, now or earlier, in no
+// order of time. Events do not name them, and transactions of long ago do not
+// count for less because the operator is paid elsewhere today.
+func (v *View) Payees(network string) ([]string, error) {
+	rows, err := v.rowsUnder(payeeKey(network, ""))
+	return slices.Sorted(maps.Keys(rows)), err
+}
+
+// AddPayee remembers what [View.Payees] gives, for ever. Neither name may hold a
+// zero byte. It may fail with [ErrNoRoom].
+func (tx *Tx) AddPayee(network, payee string) error {
+	if tx.room != nil {
+		return tx.room
+	}
+	tx.rows[string(payeeKey(network, payee))] = []byte{}
+	return nil
+}
+
 // Reservations gives up to n durable reservations in the order of their ids,
 // from the first id after the one given.
 func (l *Ledger) Reservations(after string, n int) ([]*Reservation, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"math/big"
 	"strings"
 	"time"
@@ -29,6 +30,21 @@ type Payments struct {
 	UnitsPerCent     int64
 	Account          string // what stands before an address to name an account: "did:pkh:eip155:1:"
 }
+
+// Payee names the token and the account: "0x…/0x…".
+func (p Payments) Payee() string { return lowerHex(p.Token) + "/" + lowerHex(p.Recipient) }
+
+// At are the transfers to a payee as [Payments.Payee] named it, perhaps years ago.
+func (p Payments) At(payee string) (Payments, error) {
+	token, account, _ := strings.Cut(payee, "/")
+	if !common.IsHexAddress(token) || !common.IsHexAddress(account) {
+		return p, fmt.Errorf("node: %q is no payee", payee)
+	}
+	p.Token, p.Recipient = common.HexToAddress(token), common.HexToAddress(account)
+	return p, nil
+}
+
+func lowerHex(a common.Address) string { return "0x" + hex.EncodeToString(a[:]) }
 
 // Since calls found for each transaction that paid the recipient in deep blocks
 // from the instant since on, oldest first, and gives the time of the last block

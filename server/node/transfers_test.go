@@ -188,6 +188,18 @@ func TestReceivedByATransaction(t *testing.T) {
 			t.Errorf("%s: %+v, %v", tc.name, got, err)
 		}
 	}
+	elsewhere, err := p.At(node.Payments{Token: token, Recipient: payer}.Payee())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := elsewhere.By(context.Background(), common.Hash{3}.Hex()); err != nil || got.Cents != 100 {
+		t.Errorf("to a payee of earlier: %+v, %v", got, err)
+	}
+	for _, bad := range []string{"", "/", payer.Hex(), token.Hex() + "/0x1", token.Hex() + "/" + payer.Hex() + "/"} {
+		if _, err := p.At(bad); err == nil {
+			t.Errorf("%q is a payee", bad)
+		}
+	}
 	c.silent = true
 	if _, err := p.By(context.Background(), common.Hash{1}.Hex()); !errors.Is(err, mpp.ErrUnavailable) {
 		t.Errorf("a silent node: %v", err)

@@ -27,9 +27,9 @@ type Adjustment struct {
 // Adjust appends the event of an adjustment. The amount is never the operator's
 // to say: a credit gives what the transaction brought and no event accounts
 // for, a void takes back what events gave for a transaction that is not there.
-// Both ask the chain, and its silence ([mpp.ErrUnavailable]) refuses. Of a stored
-// payment it is asked by what was signed, not by today's configuration: a
-// recipient that was changed makes no payment vanish.
+// Both ask the chain, and its silence ([mpp.ErrUnavailable]) refuses. It is asked
+// about all payees that the ring ever had, and of a stored payment by what was
+// signed: a recipient that was changed makes no payment vanish.
 func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, error) {
 	a.Transaction = strings.ToLower(strings.TrimSpace(a.Transaction))
 	if a.Reason == "" {
@@ -108,7 +108,7 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 func (s *Service) receivedBy(ctx context.Context, transaction string) (*network, mpp.Transfer, error) {
 	err := mpp.ErrNoTransfer
 	for _, n := range s.networks {
-		t, e := n.Received(ctx, transaction)
+		t, e := n.received(ctx, transaction, 1)
 		if e == nil {
 			return n, t, nil
 		}

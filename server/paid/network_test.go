@@ -19,7 +19,7 @@ type network struct {
 	mu       sync.Mutex
 	now      func() time.Time
 	skew     time.Duration                            // of its blocks from now
-	moved    bool                                     // the recipient is another one than before
+	payee    string                                   // whom what is sent from now on pays
 	down     bool                                     // nobody answers, but what is sent still arrives
 	simulate func(context.Context, mpp.Payment) error // nil: everybody can pay
 	decoding func()                                   // called when a transaction is looked at
@@ -46,6 +46,7 @@ type fate struct {
 type sent struct {
 	payment mpp.Payment
 	at      time.Time
+	payee   string // of the network then
 }
 
 func newNetwork() *network {
@@ -157,7 +158,7 @@ func (n node) Broadcast(_ context.Context, p mpp.Payment) (mpp.Outcome, error) {
 	f := n.fates[p.Payer]
 	_, before := n.sent[p.Reference]
 	if !f.lost && !before && !n.dead.Load() && n.now().Before(p.ValidBefore) {
-		n.sent[p.Reference] = sent{p, n.now()}
+		n.sent[p.Reference] = sent{p, n.now(), n.payee}
 	}
 	if silent != nil || f.mute || f.lost {
 		return mpp.Outcome{Detail: "no answer"}, silent
@@ -205,7 +206,7 @@ func (n node) Transfers(_ context.Context, since time.Time, found func(mpp.Trans
 	n.mu.Lock()
 	var all []mpp.Transfer
 	for reference, s := range n.sent {
-		if n.mined(reference) == mpp.Settled && !s.at.Before(since) {
+		if n.mined(reference) == mpp.Settled && !s.at.Before(since) && s.payee == n.payee {
 			all = append(all, mpp.Transfer{Reference: reference, Payer: s.payment.Payer, Cents: s.payment.Cents, At: s.at})
 		}
 	}
@@ -217,16 +218,22 @@ func (n node) Transfers(_ context.Context, since time.Time, found func(mpp.Trans
 	return until, nil
 }
 
-func (n node) Received(_ context.Context, reference string) (mpp.Transfer, error) {
+func (n node) Payee() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return "purse " + n.payee
+}
+
+func (n node) Received(_ context.Context, payee, reference string) (mpp.Transfer, error) {
 	if err := n.ask("received"); err != nil {
 		return mpp.Transfer{}, err
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.moved || n.mined(reference) != mpp.Settled {
+	s := n.sent[reference]
+	if payee != "purse "+s.payee || n.mined(reference) != mpp.Settled {
 		return mpp.Transfer{}, mpp.ErrNoTransfer
 	}
-	s := n.sent[reference]
 	return mpp.Transfer{Reference: reference, Payer: s.payment.Payer, Cents: s.payment.Cents, At: s.at}, nil
 }
 

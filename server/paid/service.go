@@ -42,9 +42,13 @@ type Method interface {
 	// Transfers finds what the recipient was paid since an instant, for
 	// whatever, in blocks that stay, and gives up to when it has looked.
 	Transfers(ctx context.Context, since time.Time, found func(mpp.Transfer)) (until time.Time, err error)
-	// Received says what a transaction brought the recipient. It refuses with
-	// [mpp.ErrNoTransfer], or with [mpp.ErrUnavailable] while that may change.
-	Received(ctx context.Context, reference string) (mpp.Transfer, error)
+	// Payee names what is paid in and who is paid, for [Method.Received] of this
+	// network in any later process. It holds no zero byte.
+	Payee() string
+	// Received says what a transaction brought a payee, which may be one of
+	// earlier. It refuses with [mpp.ErrNoTransfer], or with [mpp.ErrUnavailable]
+	// while that may change.
+	Received(ctx context.Context, payee, reference string) (mpp.Transfer, error)
 }
 
 // Config is what a [Service] is made of. Methods, in the order of the offers,
@@ -128,7 +132,12 @@ func New(cfg Config) (*Service, error) {
 	s := &Service{Config: cfg, work: map[string]*work{}, given: map[string]bool{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for _, m := range cfg.Methods {
-		s.networks = append(s.networks, &network{Method: m, requests: requests{by: map[int64]string{}, method: m.Request}})
+		n := &network{Method: m, requests: requests{by: map[int64]string{}, method: m.Request}}
+		if err := s.rememberPayee(n); err != nil {
+			s.cancel()
+			return nil, err
+		}
+		s.networks = append(s.networks, n)
 	}
 	s.operations = map[string]operation{
 		OpRegister: &registering{s},
@@ -223,6 +232,8 @@ func (s *Service) Handle(ctx context.Context, c Call) Answer {
 // network is a payment method with what was last known of its clock.
 type network struct {
 	Method
+	payees []string // all that the ring ever had there, today's first
+
 	mu    sync.Mutex
 	asked time.Time
 	err   error

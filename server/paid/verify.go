@@ -24,8 +24,8 @@ type ChainAudit struct {
 const maxChainFindings = 100
 
 // VerifyChain asks the networks about every transaction that events name: each
-// must have brought the recipient at least what events gave for it, or be the
-// settled payment that was signed, to whomever it was to be paid then.
+// must have brought the payees that the ring ever had at least what events gave
+// for it, or be the settled payment that was signed.
 func (s *Service) VerifyChain(ctx context.Context) (a ChainAudit, err error) {
 	a.Findings = []string{}
 	named := map[[2]string]int64{}
@@ -67,9 +67,9 @@ func (s *Service) VerifyChain(ctx context.Context) (a ChainAudit, err error) {
 			return a, err
 		}
 		a.Asked++
-		t, err := n.Received(ctx, key[1])
+		t, err := n.received(ctx, key[1], cents)
 		if errors.Is(err, mpp.ErrNoTransfer) {
-			// Perhaps to another recipient, which was ours then.
+			// An authorisation may have been used by another transaction than ours.
 			if ids == nil {
 				if ids, err = s.idsByTransaction(); err != nil {
 					return a, err
@@ -80,7 +80,7 @@ func (s *Service) VerifyChain(ctx context.Context) (a ChainAudit, err error) {
 		var finding string
 		switch {
 		case errors.Is(err, mpp.ErrNoTransfer):
-			finding = fmt.Sprintf("%s %s brought nothing; events gave %d cents for it", key[0], key[1], cents)
+			finding = fmt.Sprintf("%s %s brought no payee that this ring ever had anything; events gave %d cents for it", key[0], key[1], cents)
 		case err != nil:
 			a.Unknown++
 		case t.Cents < cents:

@@ -1,0 +1,53 @@
+package paid
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"webring/server/ledger"
+	"webring/server/mpp"
+)
+
+// Who is paid may change, and what was paid before stays paid. Stored payments
+// say whom they were signed for. Events that came back from an edge, and those
+// about money that nobody asked for, have none: so the ledger knows all payees.
+
+// rememberPayee has the ledger know whom payments on n reach from now on, before
+// the first one is asked for, and n whom they ever reached.
+func (s *Service) rememberPayee(n *network) error {
+	today := n.Payee()
+	var known []string
+	var err error
+	s.Ledger.View(func(v *ledger.View) { known, err = v.Payees(n.Network()) })
+	if err == nil && !slices.Contains(known, today) {
+		err = s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error { return tx.AddPayee(n.Network(), today) })
+	}
+	n.payees = append([]string{today}, slices.DeleteFunc(known, func(payee string) bool { return payee == today })...)
+	return err
+}
+
+// received says what a transaction brought today's payee and, while that is not
+// enough cents, those of earlier. It refuses as [Method.Received] does.
+func (n *network) received(ctx context.Context, reference string, enough int64) (all mpp.Transfer, err error) {
+	for _, payee := range n.payees {
+		t, err := n.Received(ctx, payee, reference)
+		switch {
+		case errors.Is(err, mpp.ErrNoTransfer):
+			continue
+		case err != nil:
+			return mpp.Transfer{}, err
+		case all.Cents == 0:
+			all = t
+		default:
+			all.Cents += t.Cents
+		}
+		if all.Cents >= enough {
+			break
+		}
+	}
+	if all.Cents == 0 {
+		return all, mpp.ErrNoTransfer
+	}
+	return all, nil
+}
