@@ -9,6 +9,16 @@ import (
 // Response is what [Core.Serve] writes; see [api.Response].
 type Response = api.Response
 
+// Media and Validity are parts of a [Response]; see [api.Media] and
+// [api.Validity].
+type (
+	Media    = api.Media
+	Validity = api.Validity
+)
+
+// Timed is [api.Timed].
+const Timed = api.Timed
+
 // Record is one entry of the ledger; see [snap.Record].
 type Record = snap.Record
 
@@ -26,7 +36,6 @@ type Core struct {
 	room     []byte // for the memory of an image
 	response Response
 	reply    []byte
-	kept     kept
 }
 
 // New gives the core of an empty ledger, in which no more than capacity members

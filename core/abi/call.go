@@ -11,7 +11,7 @@ import (
 // Version is the version of what [Core.Call] takes and gives. A host drives
 // only modules of its own version; it grows with any change to an operation or
 // to an encoding here, and not with the documents themselves.
-const Version = 2
+const Version = 3
 
 // The operations of [Core.Call], by what they take in arg and in, and what
 // follows the head in their reply.
@@ -141,15 +141,6 @@ func (c *Core) answer(random uint64, target []byte) []byte {
 		c.Advance(0)
 		c.settled = true
 	}
-	if c.kept.of != c.state {
-		c.kept.open(c.state)
-	}
-	known, hash, place := c.kept.find(target, c.state)
-	if known != nil {
-		// Of its head, only the clock can be another.
-		binary.LittleEndian.PutUint64(known[9:], uint64(c.state.Clock()))
-		return known
-	}
 	if cap(c.reply) < 2*ahead || cap(c.reply) > keptReply {
 		c.reply = make([]byte, 0, 64<<10)
 	}
@@ -166,7 +157,6 @@ func (c *Core) answer(random uint64, target []byte) []byte {
 	reply[0] = 0
 	c.putHead(reply)
 	putAhead(reply[replyHead:], r)
-	c.kept.keep(target, hash, place, r, reply)
 	return reply
 }
 

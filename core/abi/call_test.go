@@ -96,7 +96,7 @@ func TestCallsDoWhatTheFunctionsDo(t *testing.T) {
 
 // shown is all that a host sees of a response.
 func shown(r *api.Response) []any {
-	return []any{r.Status, r.Media, r.Validity, r.Seq, r.Since, r.Until, r.Unknown, string(r.Location), string(r.Next), string(r.Prev), string(r.Body)}
+	return []any{r.Status, r.Media, r.Validity, r.Seq, r.Since, r.Until, r.Unknown, r.Drawn, string(r.Location), string(r.Next), string(r.Prev), string(r.Body)}
 }
 
 func TestWhatCannotBeDoneIsRefusedAndChangesNothing(t *testing.T) {
@@ -142,7 +142,7 @@ func TestServingByCallsAllocatesNothing(t *testing.T) {
 // The encoding is what modules and hosts of one version agree on: if this
 // changes, so must [abi.Version].
 func TestTheEncodingBelongsToTheVersion(t *testing.T) {
-	r := api.Response{Status: 302, Media: api.HTML, Validity: api.Timed, Since: 1, Until: -2, Unknown: true,
+	r := api.Response{Status: 302, Media: api.HTML, Validity: api.Timed, Since: 1, Until: -2, Unknown: true, Drawn: true,
 		Location: []byte("location"), Next: []byte("next"), Prev: []byte("prev"), Body: []byte("body")}
 	c := opened(t)
 	got := fmt.Sprintf("version %d\nresponse %x\nreply %x\nrefusal %x\nrecord %x\n", abi.Version, abi.AppendResponse(nil, &r),
@@ -168,9 +168,9 @@ func TestTheEncodingBelongsToTheVersion(t *testing.T) {
 }
 
 func TestFail(t *testing.T) {
-	r := api.Response{Location: []byte("x"), Body: []byte("longer than it should be"), Unknown: true, Until: 9}
+	r := api.Response{Location: []byte("x"), Body: []byte("longer than it should be"), Unknown: true, Drawn: true, Until: 9}
 	abi.Fail(7, "https://ring.example", &r)
-	if r.Status != 500 || r.Media != api.Problem || r.Validity != api.Never || len(r.Location) != 0 || r.Unknown || r.Seq != 7 || r.Until != 0 ||
+	if r.Status != 500 || r.Media != api.Problem || r.Validity != api.Never || len(r.Location) != 0 || r.Unknown || r.Drawn || r.Seq != 7 || r.Until != 0 ||
 		!bytes.HasSuffix(r.Body, []byte(`"code":"internal"}`)) {
 		t.Errorf("%v", shown(&r))
 	}

@@ -5,8 +5,7 @@
 //
 // [Core] has the functions themselves, for hosts that share its memory.
 // [Core.Call] in call.go is the same with bytes in and bytes out, for hosts that
-// do not; response.go has the encoding of an answer, and kept.go keeps those that
-// were asked for before. [Version] numbers both.
+// do not; response.go has the encoding of an answer. [Version] numbers both.
 //
 // The core takes time and randomness as arguments and performs no I/O.
 package abi

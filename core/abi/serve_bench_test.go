@@ -9,9 +9,7 @@ import (
 	"webring/core/coretest"
 )
 
-// BenchmarkServe has a core answer what rings are asked. `make profile` makes
-// of it the profile that the guest is built with: what is to be fast there must
-// be asked here, each about as long as the others.
+// BenchmarkServe has a core answer what rings are asked.
 func BenchmarkServe(b *testing.B) {
 	const members = 5000
 	r := coretest.NewRing(b)
@@ -46,17 +44,11 @@ func BenchmarkServe(b *testing.B) {
 		for i := range targets {
 			targets[i] = fmt.Appendf(nil, target, i*7919%members)
 		}
-		b.Run("anew"+target, func(b *testing.B) {
+		b.Run(target, func(b *testing.B) {
 			b.ReportAllocs()
 			var r abi.Response
 			for i := 0; b.Loop(); i++ {
 				c.Serve(targets[i%len(targets)], uint64(i), &r)
-			}
-		})
-		b.Run("again"+target, func(b *testing.B) {
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				c.Call(abi.OpServe, uint64(i), targets[i%len(targets)])
 			}
 		})
 	}

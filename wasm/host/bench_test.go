@@ -16,7 +16,7 @@ const crowd = 100_000
 // costs natively, in a ring of 100 000 members: medians of five rounds, taken in
 // turn. The goal is a ratio of 2.5, and no allocation in the host.
 //
-// The guest keeps replies to what is asked for again: "again" is what members'
+// Instances keep answers to what is asked for again: "again" is what members'
 // pages cost between two events, "anew" what a walk through the ring costs, in
 // which nothing is asked twice. The native core keeps nothing in either.
 func BenchmarkCall(b *testing.B) {

@@ -8,13 +8,18 @@
 // functions.
 //
 // Of the pool, read instance.go first, one guest and how bytes get in and out
-// of it; then image.go, the ring in memory that instances begin from, and
+// of it; then answers.go, what it gave before and need not be asked for again;
+// image.go, the ring in memory that instances begin from, and
 // share_linux.go, by which they share it; then pool.go, where requests and the
 // writer take instances from the rack of rack.go; catchup.go brings an instance to
 // the head and mends those that trapped; renew.go has them share memory again when
 // they have written to much of it; standin.go has the native core answer when none
 // is left; kept.go holds what they are built from; engine.go compiles and starts
 // modules.
+//
+// An instance takes what it has written of the guest's memory, up to the limit on
+// that, and up to 18 MiB beside it for answers, of which it begins with 2 and makes
+// the others as it fills them.
 //
 // The differential test holds the two builds together: whole scripts of calls,
 // damage included, must give the same bytes in every engine.

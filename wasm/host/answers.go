@@ -1,0 +1,137 @@
+package host
+
+import (
+	"bytes"
+	"hash/maphash"
+	"math"
+
+	"webring/core/abi"
+)
+
+// answers are those that an instance gave to targets it had been asked before.
+// Members' pages and the first page of the leaderboard ask the same again and
+// again; between two events, and for timed documents between two seconds at which
+// they change, the answer is the same bytes, and the guest is asked for it once.
+//
+// None is ever stale. One counts at the position at which it was given, however
+// the instance came there, and if it is timed, for the seconds for which it says
+// that it holds: so nothing is to be done when records are applied and when the
+// clock goes forwards or back. An instance begins with none when it takes over an
+// image, so they end with those that trap or are replaced. What chance had a part
+// in is not kept.
+//
+// They lie here and not in the guest, which a call into costs more than many an
+// answer, and for each instance by itself, so that nothing is locked. The memory
+// is bounded: a log that begins anew at its end, made as it is written, and two
+// places for each of some hashes of targets, of which a new one takes the older.
+// What is asked for once is not kept, so that a walk through the whole ring
+// displaces nobody.
+type answers struct {
+	seed  maphash.Seed // secret: nobody can choose targets that displace others
+	pairs [][2]answer
+	asked []uint32 // parts of the hashes of targets that were asked for
+	log   [logParts][]byte
+	end   uint64 // of what was ever written to the log
+}
+
+// answer says where in the log a target and the parts of its answer stand, one
+// after the other, what else there is of the answer, and when it counts.
+type answer struct {
+	hash                 uint64 // of the target
+	begin                uint64 // as if the log never began anew
+	seq                  uint64
+	since, until         int64
+	body                 uint32 // length, and so the next ones
+	location, next, prev uint16
+	target               uint8
+	status               uint16
+	media                abi.Media
+	validity             abi.Validity
+	unknown              bool
+}
+
+// With these, an instance keeps the answers for the pages of some thousand members,
+// in 18 MiB at the most.
+const (
+	answerPairs  = 1 << 14
+	answersAsked = 1 << 16
+	// An answer lies in one part of the log.
+	logParts = 16
+	logPart  = 1 << 20
+	// longestTarget and longestAnswer are what is kept at most, in bytes.
+	longestTarget = 128
+	longestAnswer = 256 << 10
+)
+
+func newAnswers() *answers {
+	return &answers{seed: maphash.MakeSeed(), pairs: make([][2]answer, answerPairs), asked: make([]uint32, answersAsked)}
+}
+
+// find writes into r the answer to a target, if there is one that counts at seq
+// and second. Otherwise it gives the target's hash and the place for its answer,
+// nil when that is not to be kept.
+func (k *answers) find(target []byte, seq uint64, second int64, r *Response) (found bool, hash uint64, at *answer) {
+	if len(target) > longestTarget {
+		return false, 0, nil
+	}
+	hash = maphash.Bytes(k.seed, target)
+	pair := &k.pairs[hash%answerPairs]
+	if at = &pair[0]; at.hash != hash {
+		if at = &pair[1]; at.hash != hash {
+			return false, hash, k.first(hash, pair)
+		}
+	}
+	if at.seq != seq || at.validity == abi.Timed && (second < at.since || second >= at.until) || k.end-at.begin > logParts*logPart {
+		return false, hash, at
+	}
+	lies := k.log[at.begin/logPart%logParts][at.begin%logPart:]
+	if !bytes.Equal(lies[:at.target], target) {
+		return false, hash, at
+	}
+	r.Status, r.Media, r.Validity, r.Unknown, r.Drawn = int(at.status), at.media, at.validity, at.unknown, false
+	r.Seq, r.Since, r.Until = seq, at.since, at.until
+	lies = lies[at.target:]
+	r.Location, lies = append(r.Location[:0], lies[:at.location]...), lies[at.location:]
+	r.Next, lies = append(r.Next[:0], lies[:at.next]...), lies[at.next:]
+	r.Prev, lies = append(r.Prev[:0], lies[:at.prev]...), lies[at.prev:]
+	r.Body = append(r.Body[:0], lies[:at.body]...)
+	return true, hash, at
+}
+
+// first gives the older place of a pair to a target that was asked for before,
+// and remembers that it now was.
+func (k *answers) first(hash uint64, pair *[2]answer) *answer {
+	asked, part := &k.asked[hash>>16%answersAsked], uint32(hash>>32)
+	if *asked != part {
+		*asked = part
+		return nil
+	}
+	if pair[0].begin <= pair[1].begin {
+		return &pair[0]
+	}
+	return &pair[1]
+}
+
+// keep puts a copy of an answer into the place that find gave, unless it is long
+// or chance had a part in it.
+func (k *answers) keep(target []byte, hash uint64, at *answer, r *Response) {
+	if at == nil || r.Drawn || len(r.Body) > longestAnswer || max(len(r.Location), len(r.Next), len(r.Prev)) > math.MaxUint16 {
+		return
+	}
+	size := len(target) + len(r.Location) + len(r.Next) + len(r.Prev) + len(r.Body)
+	if k.end%logPart+uint64(size) > logPart {
+		k.end += logPart - k.end%logPart
+	}
+	part := &k.log[k.end/logPart%logParts]
+	if *part == nil {
+		*part = make([]byte, logPart)
+	}
+	*at = answer{hash: hash, begin: k.end, seq: r.Seq, since: r.Since, until: r.Until, body: uint32(len(r.Body)),
+		location: uint16(len(r.Location)), next: uint16(len(r.Next)), prev: uint16(len(r.Prev)), target: uint8(len(target)),
+		status: uint16(r.Status), media: r.Media, validity: r.Validity, unknown: r.Unknown}
+	to := (*part)[k.end%logPart:]
+	for _, piece := range [...][]byte{target, r.Location, r.Next, r.Prev, r.Body} {
+		to = to[copy(to, piece):]
+	}
+	k.end += uint64(size)
+}
