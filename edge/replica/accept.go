@@ -103,18 +103,30 @@ func (r *Replica) leap(ctx context.Context, to snap.Checkpoint, signed []byte) e
 		// Events of a kind that only the newer core knows.
 		last, tree, err = r.judgeAll(ctx, to)
 	}
+	m := r.module
+	if errors.Is(err, ErrState) && r.foreign() {
+		// As [Replica.retreat] does.
+		m = r.cfg.Own
+		r.dismiss()
+		if r.judge, err = r.reopen(ctx, m, r.shown, false); err == nil {
+			last, tree, err = r.judgeAll(ctx, to)
+		}
+	}
 	if err != nil {
 		r.dismiss()
 		return err
 	}
-	c, err := r.reopen(ctx, r.module, r.judge, true)
+	c, err := r.reopen(ctx, m, r.judge, true)
 	if err != nil {
 		return fmt.Errorf("replica: %w", err)
 	}
 	if err := checkState(c, to); err != nil {
 		return errors.Join(err, c.Close())
 	}
-	r.begin(c, r.module, to.Size-uint64(len(last)))
+	if m.Digest != r.module.Digest {
+		r.giveUp()
+	}
+	r.begin(c, m, to.Size-uint64(len(last)))
 	r.blocks.forget() // nobody has looked for redactions on the way
 	if r.store != nil {
 		_ = r.store.close() // a new state begins
@@ -244,6 +256,9 @@ func (r *Replica) summon(ctx context.Context) error {
 		return nil
 	}
 	judge, err := r.reopen(ctx, r.module, r.shown, false)
+	if err != nil && r.foreign() && !errors.Is(err, errNoSnapshot) {
+		return fmt.Errorf("%w: %w", ErrState, err) // another core may
+	}
 	if err != nil {
 		return fmt.Errorf("replica: %w", err)
 	}

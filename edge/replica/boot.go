@@ -15,7 +15,7 @@ import (
 
 // boot makes the first state: from the snapshot that the checkpoint names, or
 // from nothing, and the events after it. Nothing is shown before the end, so
-// the core that will be shown is its own judge.
+// the core of this process, if that will be shown, is its own judge.
 func (r *Replica) boot(ctx context.Context, to snap.Checkpoint, signed []byte) error {
 	err := r.bootWith(ctx, r.module, to, signed)
 	if (errors.Is(err, ErrState) || errors.Is(err, errOpen)) && r.offers(to) {
@@ -46,7 +46,9 @@ func (r *Replica) bootWith(ctx context.Context, m Module, to snap.Checkpoint, si
 			return err
 		}
 	}
-	c, err := r.cfg.Open(ctx, m, rows, true)
+	// What another module comes to is seen where it can be interrupted.
+	own := len(m.Code) == 0 || m.Digest == r.cfg.Own.Digest
+	c, err := r.cfg.Open(ctx, m, rows, own)
 	if err != nil {
 		return fmt.Errorf("%w: %w: %w", ErrSnapshot, errOpen, err)
 	}
@@ -54,6 +56,18 @@ func (r *Replica) bootWith(ctx context.Context, m Module, to snap.Checkpoint, si
 	records, err := r.replay(ctx, c, &tree, to)
 	if err != nil {
 		return errors.Join(err, c.Close())
+	}
+	if !own {
+		judge := c
+		if c, err = r.reopen(ctx, m, judge, true); err == nil {
+			if err = checkState(c, to); err != nil {
+				err = errors.Join(err, c.Close())
+			}
+		}
+		if err != nil {
+			return errors.Join(fmt.Errorf("%w: %w", errOpen, err), judge.Close())
+		}
+		r.judge = judge
 	}
 	r.begin(c, m, tree.Size()-uint64(len(records)))
 	if r.store != nil {

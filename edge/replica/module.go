@@ -66,13 +66,14 @@ func (r *Replica) obtain(ctx context.Context, to snap.Checkpoint) (Module, error
 }
 
 // upgrade loads the module that a checkpoint names at the position that is
-// shown, has it answer what the one at hand answers, and shows it.
+// shown, has it answer what the one at hand answers, and shows it. What was
+// tried is the judge then: it can be interrupted, which what readers get cannot.
 func (r *Replica) upgrade(ctx context.Context, to snap.Checkpoint) error {
 	m, err := r.obtain(ctx, to)
 	if err != nil {
 		return err
 	}
-	c, err := r.reopen(ctx, m, r.shown, true)
+	tried, err := r.reopen(ctx, m, r.shown, false)
 	if errors.Is(err, errNoSnapshot) {
 		return err // no fault of the module
 	}
@@ -80,12 +81,17 @@ func (r *Replica) upgrade(ctx context.Context, to snap.Checkpoint) error {
 		r.refuse(m.Digest, refusedForGood)
 		return fmt.Errorf("%w: %w", ErrModule, err)
 	}
-	if err := r.examine(c); err != nil {
+	if err := r.examine(tried); err != nil {
 		r.refuse(m.Digest, refusedForGood)
-		return errors.Join(fmt.Errorf("%w: %w", ErrModule, err), c.Close())
+		return errors.Join(fmt.Errorf("%w: %w", ErrModule, err), tried.Close())
 	}
 	r.dismiss()
-	r.show(c, m)
+	r.judge = tried
+	if err := r.present(ctx, m); err != nil {
+		r.dismiss()
+		r.refuse(m.Digest, refusedForGood)
+		return fmt.Errorf("%w: %w", ErrModule, err)
+	}
 	if r.store != nil {
 		r.store.keepModule(m)
 	}
@@ -93,13 +99,31 @@ func (r *Replica) upgrade(ctx context.Context, to snap.Checkpoint) error {
 	return nil
 }
 
+// present shows a module where the judge stands.
+func (r *Replica) present(ctx context.Context, m Module) error {
+	c, err := r.reopen(ctx, m, r.judge, true)
+	if err != nil {
+		return err
+	}
+	if err := checkState(c, r.at); err != nil {
+		return errors.Join(err, c.Close())
+	}
+	r.show(c, m)
+	return nil
+}
+
+// foreign says that another module than that of this process is shown.
+func (r *Replica) foreign() bool {
+	return len(r.cfg.Own.Code) > 0 && r.module.Digest != r.cfg.Own.Digest
+}
+
 // retreat puts the core of this process in place of one that was named by a
 // checkpoint and cannot fold what it should, if this one can: its answers are
 // examined before a module is shown, but what it makes of later events is not
 // known then. It leaves a judge behind that has folded the records.
 func (r *Replica) retreat(ctx context.Context, records []snap.Record, to snap.Checkpoint) bool {
-	own, failed := r.cfg.Own, r.module.Digest
-	if len(own.Code) == 0 || failed == own.Digest {
+	own := r.cfg.Own
+	if !r.foreign() {
 		return false
 	}
 	judge, err := r.reopen(ctx, own, r.shown, false)
@@ -117,14 +141,19 @@ func (r *Replica) retreat(ctx context.Context, records []snap.Record, to snap.Ch
 		_ = judge.Close()
 		return false
 	}
-	r.log.Warn("replica: refused; going back to the core of this process", "err", fmt.Errorf("%w: it cannot fold what comes", ErrModule), "core", fmt.Sprintf("%x", failed))
-	r.refuse(failed, refusedForGood)
-	if r.store != nil {
-		r.store.remove("core-", "")
-	}
+	r.giveUp()
 	r.show(c, own)
 	r.judge = judge
 	return true
+}
+
+// giveUp has the module that is shown never be loaded again.
+func (r *Replica) giveUp() {
+	r.log.Warn("replica: refused; going back to the core of this process", "err", fmt.Errorf("%w: it cannot fold what comes", ErrModule), "core", fmt.Sprintf("%x", r.module.Digest))
+	r.refuse(r.module.Digest, refusedForGood)
+	if r.store != nil {
+		r.store.remove("core-", "")
+	}
 }
 
 // questions have the same answers in every build: those of the documents that

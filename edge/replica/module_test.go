@@ -1,8 +1,11 @@
 package replica
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -180,5 +183,67 @@ func TestAModuleThatFailsLaterIsGivenUp(t *testing.T) {
 		if f.module() != "own" {
 			t.Errorf("%s: %s is shown after a restart\n%s", wrong, f.module(), f.log)
 		}
+	}
+}
+
+// Readers get what a module makes of the ring only where one that can be
+// interrupted has made it before, at a boot as well as later. One that does not
+// come back, which its host makes a failure, leaves everything as it was.
+func TestAModuleIsTriedBeforeReadersGetIt(t *testing.T) {
+	opened := func(seen *[]string) func(*Config) {
+		return func(c *Config) {
+			own(c)
+			c.Own.Code = []byte("folds no more than 2")
+			c.Open = func(ctx context.Context, m Module, snapshot []byte, readers bool) (Core, error) {
+				*seen = append(*seen, fmt.Sprint(string(m.Code), " ", readers))
+				if strings.HasPrefix(string(m.Code), "hangs") && !readers {
+					return nil, errors.New("a call took too long")
+				}
+				return openCore(ctx, m, snapshot, readers)
+			}
+		}
+	}
+	for _, code := range []string{"newer", "hangs"} {
+		for _, atBoot := range []bool{false, true} {
+			var seen []string
+			o := newOrigin(t)
+			o.join("a")
+			o.at.ABI = 1
+			f := o.newReplica(opened(&seen))
+			if !atBoot {
+				f.takes(o.sign())
+			}
+			o.join("b") // more than the own core can fold
+			o.at.Core = o.module(code)
+			err := f.accept(t.Context(), o.sign())
+			tried, shown := slices.Index(seen, code+" false"), slices.Index(seen, code+" true")
+			if good := code == "newer"; good != (err == nil) || tried < 0 || good != (shown > tried) {
+				t.Errorf("%s, at boot %t: %v, opened %q\n%s", code, atBoot, err, seen, f.log)
+			}
+			if err != nil && !atBoot && f.module() != "folds no more than 2" {
+				t.Errorf("%s is shown", f.module())
+			}
+		}
+	}
+}
+
+// A module that cannot fold what an edge missed while it was away is given up
+// as any other.
+func TestAModuleThatCannotFoldAllThatWasMissedIsGivenUp(t *testing.T) {
+	o := newOrigin(t)
+	o.join("a")
+	o.at.ABI = 1
+	o.sign()
+	f := o.booted(own)
+	o.at.Core = o.module("folds no more than 2")
+	f.takes(o.sign())
+	if f.module() != "folds no more than 2" {
+		t.Fatalf("%s is shown\n%s", f.module(), f.log)
+	}
+	far(o)
+	f.takes(o.sign())
+	f.agrees(o)
+	if log := f.log.String(); f.module() != "own" || strings.Count(log, "going back to the core of this process") != 1 {
+		t.Errorf("%s is shown\n%s", f.module(), log)
 	}
 }

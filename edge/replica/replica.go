@@ -61,8 +61,8 @@ type Config struct {
 	// same ABI. Without code, other modules are never loaded.
 	Own Module
 	// Open makes a core from a snapshot, or of an empty ledger when that is
-	// nil. One that is not for readers is only ever asked for its digest and
-	// snapshot.
+	// nil. One that is not for readers has one user at a time. If its module is
+	// not the own one, it must fail where the module does not return.
 	Open func(ctx context.Context, m Module, snapshot []byte, readers bool) (Core, error)
 	// Show makes c what readers see from now on, and returns when nobody uses
 	// the one before any more. That one is closed afterwards.

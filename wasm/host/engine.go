@@ -43,9 +43,10 @@ func (p *Pool) start(ctx context.Context) (err error) {
 	if p.config.Interpreter {
 		c = wazero.NewRuntimeConfigInterpreter()
 	}
-	// Nothing here can end a call that loops, and our module has none that
-	// could: checking for it would slow every loop.
-	c = c.WithDebugInfoEnabled(false)
+	// Nothing else can end a call that loops, nor can Go stop the world for its
+	// collector meanwhile. Our module has none that could, and checking for it
+	// slows every loop.
+	c = c.WithDebugInfoEnabled(false).WithCloseOnContextDone(p.config.Patience > 0)
 	if p.config.MemoryPages > 0 {
 		c = c.WithMemoryLimitPages(p.config.MemoryPages)
 	}
@@ -65,18 +66,20 @@ func (p *Pool) start(ctx context.Context) (err error) {
 
 // launch starts the module.
 func (p *Pool) launch(place int) (*instance, error) {
-	in := &instance{place: place}
+	in := &instance{place: place, patience: p.config.Patience}
 	// The clock stays wazero's false one: the core gets time and random bits as
 	// arguments. The random source is real, because the guest's runtime seeds
 	// its hash tables from it, and nobody may know how to make keys collide.
-	ctx, made := withMemory(background, p.notShared)
+	limited, cancel := in.limited()
+	defer cancel()
+	ctx, made := withMemory(limited, p.notShared)
 	module, err := p.runtime.InstantiateModule(ctx, p.compiled, wazero.NewModuleConfig().WithName("").
 		WithStartFunctions("_initialize").WithRandSource(rand.Reader).WithStderr(&in.said))
 	in.linear = *made
 	if err == nil {
 		err = in.bind(module)
 	} else {
-		err = fmt.Errorf("host: starting the module: %w", err)
+		err = fmt.Errorf("host: starting the module: %w", in.late(limited, err))
 	}
 	if err != nil {
 		in.close()

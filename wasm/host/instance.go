@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/tetratelabs/wazero/api"
 
@@ -15,7 +16,11 @@ import (
 // used again.
 var errTrap = errors.New("host: the module trapped")
 
-// background is what calls run under: nothing can end one.
+// errLate is wrapped by the errors of calls that were ended because they took
+// too long.
+var errLate = errors.New("a call took too long")
+
+// background is what calls run under where nothing can end one.
 var background = context.Background()
 
 // smallInput is how much every call may pass without asking the guest for
@@ -25,7 +30,8 @@ const smallInput = 64 << 10
 // instance is one copy of the guest with memory of its own. It has one user at
 // a time.
 type instance struct {
-	place       int // in the pool's rack, for life
+	place       int           // in the pool's rack, for life
+	patience    time.Duration // see [PoolConfig.Patience]
 	module      api.Module
 	memory      api.Memory
 	call, input api.Function // each with a stack of its own, so looked up once
@@ -61,7 +67,7 @@ func (in *instance) bind(module api.Module) error {
 		return errors.New("host: the module's input is another function")
 	}
 	in.stack[0] = smallInput
-	if err := in.input.CallWithStack(background, in.stack[:]); err != nil {
+	if err := in.run(in.input); err != nil {
 		return in.trapped(err)
 	}
 	in.small = uint32(in.stack[0])
@@ -78,13 +84,39 @@ func (in *instance) bind(module api.Module) error {
 	return nil
 }
 
+// run calls a function of the guest with what is on the stack.
+func (in *instance) run(f api.Function) error {
+	if in.patience == 0 {
+		return f.CallWithStack(background, in.stack[:])
+	}
+	ctx, cancel := in.limited()
+	defer cancel()
+	return in.late(ctx, f.CallWithStack(ctx, in.stack[:]))
+}
+
+// limited is what a call runs under that may not take for ever.
+func (in *instance) limited() (context.Context, context.CancelFunc) {
+	if in.patience == 0 {
+		return background, func() {}
+	}
+	return context.WithTimeout(background, in.patience)
+}
+
+// late names the reason when a call failed because its time was over.
+func (in *instance) late(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w: more than %s", errLate, in.patience)
+	}
+	return err
+}
+
 // do performs one operation. The reply's rest lies in the guest's memory: it
 // holds until the next one. An error means that the instance is broken.
 func (in *instance) do(op uint32, arg uint64, data []byte) (abi.Reply, error) {
 	at := in.small
 	if len(data) > smallInput {
 		in.stack[0] = uint64(len(data))
-		if err := in.input.CallWithStack(background, in.stack[:]); err != nil {
+		if err := in.run(in.input); err != nil {
 			return abi.Reply{}, in.trapped(err)
 		}
 		at = uint32(in.stack[0])
@@ -93,7 +125,7 @@ func (in *instance) do(op uint32, arg uint64, data []byte) (abi.Reply, error) {
 		return abi.Reply{}, fmt.Errorf("%w: its input lies outside its memory", errTrap)
 	}
 	in.stack[0], in.stack[1], in.stack[2] = uint64(op), arg, uint64(len(data))
-	if err := in.call.CallWithStack(background, in.stack[:]); err != nil {
+	if err := in.run(in.call); err != nil {
 		return abi.Reply{}, in.trapped(err)
 	}
 	out, ok := in.memory.Read(uint32(in.stack[0]>>32), uint32(in.stack[0]))

@@ -63,6 +63,10 @@ type PoolConfig struct {
 	// Native says that the module is the core that is compiled into this process,
 	// too. Then it stands in when no instance works.
 	Native bool
+	// Patience bounds each call of the module, for one of which it is not known
+	// that its calls return; 0 stands for no bound. To be interrupted, code takes
+	// about four times as long.
+	Patience time.Duration
 	// Interpreter runs the module without compiling it, and Copies gives every
 	// instance all of its memory for itself, for tests.
 	Interpreter bool
@@ -210,6 +214,9 @@ func (p *Pool) Apply(records []Record) error {
 			return refusal
 		}
 		p.discard(in, errors.Join(err, refusal))
+		if errors.Is(err, errLate) {
+			break // once is long enough
+		}
 	}
 	if !p.config.Native || p.closed.Load() {
 		return err

@@ -214,7 +214,7 @@ func TestAnEdgeChangesItsCoreUnderLoad(t *testing.T) {
 	t.Parallel()
 	const guest, answers = "wasm/guest.go", "reply = core.Call(op, arg, in[:size])"
 	const said, says = "A ring of agents", "A loop of agents"
-	var good, traps, lies, fails []byte
+	var good, traps, lies, fails, hangs, spins []byte
 	var builds sync.WaitGroup
 	builds.Go(func() { good = buildCore(t, "core/api/directory.go", said, says) })
 	builds.Go(func() {
@@ -236,6 +236,10 @@ func TestAnEdgeChangesItsCoreUnderLoad(t *testing.T) {
 	}
 	`+answers)
 	})
+	// Neither comes back: one from any question, one from any event.
+	for code, op := range map[*[]byte]string{&hangs: "Serve", &spins: "Apply"} {
+		builds.Go(func() { *code = buildCore(t, guest, answers, "for op == abi.Op"+op+" {\n}\n"+answers) })
+	}
 	builds.Wait()
 
 	h := newHostile(t)
@@ -281,19 +285,24 @@ func TestAnEdgeChangesItsCoreUnderLoad(t *testing.T) {
 	h.module(lies)
 	refused("lies", "it answers")
 
-	h.module(fails)
-	mark := len(e.log.String())
-	h.sign()
-	e.says(mark, "another core answers from now on")
-	h.join("fails")
-	h.sign()
-	h.reached(e)
-	if log := e.log.String()[mark:]; !strings.Contains(log, "going back to the core of this process") || build() != own {
-		t.Errorf("the build %s, that was %s\n%s", build(), own, log)
+	h.module(hangs)
+	refused("hangs", "a call took too long")
+
+	for name, code := range map[string][]byte{"fails": fails, "spins": spins} {
+		h.module(code)
+		mark := len(e.log.String())
+		h.sign()
+		e.says(mark, "another core answers from now on")
+		h.join(name)
+		h.sign()
+		h.reached(e)
+		if log := e.log.String()[mark:]; !strings.Contains(log, "going back to the core of this process") || build() != own {
+			t.Errorf("%s: the build %s, that was %s\n%s", name, build(), own, log)
+		}
 	}
 
 	h.module(slices.Concat(good, []byte{0, 2, 1, 'x'})) // with a section more: not the bytes refused above
-	mark = len(e.log.String())
+	mark := len(e.log.String())
 	h.sign()
 	e.says(mark, "another core answers from now on")
 	if got := string(e.get("/api").Body); build() == own || !strings.Contains(got, says) {
