@@ -8,7 +8,7 @@ package core
 // A stamp later than the clock raises it; an earlier one is taken as it is.
 // Ranks and standings are behind until the next [State.Advance].
 func (s *State) Apply(event, texts []byte) error {
-	e, err := DecodeEvent(event)
+	e, err := decodeEvent(event, &s.bid)
 	if err != nil {
 		return err
 	}
@@ -29,6 +29,7 @@ func (s *State) Apply(event, texts []byte) error {
 		err = s.join(e, texts)
 	case *Bid:
 		err = s.pay(e.Member, e.Amount, e.Stamp)
+		s.bid = Bid{Stamp: e.Stamp} // event is the caller's again
 	case *Removed:
 		err = s.remove(e)
 	case *Adjusted:
@@ -96,7 +97,10 @@ type place struct {
 func (s *State) add(m *Member, head []byte, in *place) Ordinal {
 	s.reserve(s.rows+1, s.used+rowSize(len(head)))
 	o := s.put(head, m.Fee)
-	s.bids[o], s.lastBid[o] = m.Bids, m.LastBid
+	s.totals[o], s.lastBid[o] = m.Total(), m.LastBid
+	if m.Bids > 0 {
+		s.flags[o] |= funded
+	}
 	if m.Removed {
 		s.flags[o] |= removed
 	}
@@ -117,14 +121,16 @@ func (s *State) pay(slug string, amount, stamp int64) error {
 	if err != nil {
 		return err
 	}
-	if s.total(o)+amount > MaxTotal {
+	if s.totals[o]+amount > MaxTotal {
 		return ErrTotal
 	}
 	s.unrank(o)
-	s.digest.sub(s.hashRow(o))
-	s.bids[o] += amount
+	lasting, fee := s.hashHead(o)
+	s.digest.sub(s.hashTail(lasting, o, fee))
+	s.totals[o] += amount
 	s.lastBid[o] = stamp
-	s.digest.add(s.hashRow(o))
+	s.flags[o] |= funded
+	s.digest.add(s.hashTail(lasting, o, fee))
 	s.paid += amount
 	s.ranking.touch(o)
 	return nil

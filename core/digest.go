@@ -21,9 +21,21 @@ func (s *State) Digest() [16]byte {
 
 // hashRow hashes the row of o together with o.
 func (s *State) hashRow(o Ordinal) sum {
-	h := hashOrdinal(o)
+	h, fee := s.hashHead(o)
+	return s.hashTail(h, o, fee)
+}
+
+// hashHead begins the hash of a row with what of it does not change, and
+// hashTail ends it with the rest.
+func (s *State) hashHead(o Ordinal) (h sum, fee int64) {
+	h = hashOrdinal(o)
 	fee, head := s.row(o)
 	h.write(head)
+	return h, fee
+}
+
+// hashTail is described at [State.hashHead].
+func (s *State) hashTail(h sum, o Ordinal, fee int64) sum {
 	s.scratch = s.appendTail(s.scratch[:0], o, fee)
 	h.write(s.scratch)
 	return h

@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/binary"
+	"strings"
 	"unicode/utf8"
 
 	"webring/core/flat"
@@ -60,7 +61,12 @@ func AppendEvent(dst []byte, e Event) ([]byte, error) {
 
 // DecodeEvent reads one event from all of b. Every error wraps [ErrEvent].
 // Nothing in the result aliases b.
-func DecodeEvent(b []byte) (Event, error) {
+func DecodeEvent(b []byte) (Event, error) { return decodeEvent(b, nil) }
+
+// decodeEvent is [DecodeEvent], but a bid is read into the one that is given, if
+// any, and then aliases b: bids are most of what is folded, and leave nothing
+// behind for the collector so.
+func decodeEvent(b []byte, bid *Bid) (Event, error) {
 	if len(b) > MaxEvent {
 		return nil, bad("length")
 	}
@@ -76,7 +82,11 @@ func DecodeEvent(b []byte) (Event, error) {
 	case 2:
 		e = r.joined(when)
 	case 3:
-		e = &Bid{Stamp: when, Member: r.string(), Amount: r.number(), Payment: r.payment()}
+		if r.aliases = bid != nil; !r.aliases {
+			bid = new(Bid)
+		}
+		*bid = Bid{Stamp: when, Member: r.string(), Amount: r.number(), Payment: r.payment()}
+		e = bid
 	case 4:
 		e = &Removed{Stamp: when, Member: r.string(), Reason: r.string(), Redacted: r.flag()}
 	case 5:
@@ -213,8 +223,9 @@ func appendPayment(b []byte, p Payment) []byte {
 // reader takes fields off the front of rest. After the first one that is not
 // there it has failed and gives zero values.
 type reader struct {
-	rest   []byte
-	failed bool
+	rest    []byte
+	failed  bool
+	aliases bool // strings alias what is read
 }
 
 func (r *reader) take(n int) []byte {
@@ -272,16 +283,10 @@ func (r *reader) view() string {
 }
 
 func (r *reader) string() string {
-	l := r.take(2)
-	if l == nil {
-		return ""
+	if r.aliases {
+		return r.view()
 	}
-	b := r.take(int(binary.BigEndian.Uint16(l)))
-	if !utf8.Valid(b) {
-		r.failed = true
-		return ""
-	}
-	return string(b)
+	return strings.Clone(r.view())
 }
 
 func (r *reader) commitment() (c Commitment) {

@@ -9,7 +9,7 @@ import (
 
 // imageLayout is the version of how a state lies in memory. It grows with any
 // change to the sections, to what stands in them, or to the head below.
-const imageLayout = 1
+const imageLayout = 2
 
 // Image gives the state as it lies in memory, from which [Attach] makes another
 // one in constant time: memory, which is all that grows with the members, and
@@ -63,6 +63,10 @@ func (s *State) Image(dst []byte) (head, memory []byte) {
 	mark[0], mark[1] = h.hi, h.lo
 	return head, s.region.All()
 }
+
+// Lasting is how much of the memory of an image, from its beginning on, only
+// those change who join or leave. What lies behind it, bids and seconds write to.
+func (s *State) Lasting() int { return s.region.Offset(ofTotals) }
 
 // counts are the numbers that go with what stands in the region.
 func (s *State) counts() []*int {
@@ -148,7 +152,7 @@ func Attach(capacity int, head, memory []byte) (*State, error) {
 func (s *State) fits() bool {
 	s.view()
 	rows := s.rows
-	for _, n := range [...]int{len(s.at), len(s.hostNext), len(s.hostPrev), len(s.bids), len(s.lastBid), len(s.standings),
+	for _, n := range [...]int{len(s.at), len(s.hostNext), len(s.totals), len(s.lastBid), len(s.standings),
 		len(s.flags), len(s.due.Places), len(s.due.Entries), s.capacity} {
 		if rows > n {
 			return false

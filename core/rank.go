@@ -50,8 +50,8 @@ const latest = 1<<(64-flat.HeapBits) - 1
 // curve gives a member's standing at second now, the second at which it last
 // changed by the passing of time (or before which it never did: 0), and the
 // second at which it will next change.
-func curve(total, bids, lastBid int64, r *Rules, now int64) (cents, since, until int64) {
-	if bids == 0 {
+func curve(total int64, funded bool, lastBid int64, r *Rules, now int64) (cents, since, until int64) {
+	if !funded {
 		return total, 0, never
 	}
 	start := lastBid/1000 + r.Grace
@@ -67,8 +67,7 @@ func curve(total, bids, lastBid int64, r *Rules, now int64) (cents, since, until
 }
 
 func (s *State) curve(o Ordinal) (cents, since, until int64) {
-	bids := s.bids[o]
-	return curve(s.fee(o)+bids, bids, s.lastBid[o], s.rules, s.clock)
+	return curve(s.totals[o], s.has(o, funded), s.lastBid[o], s.rules, s.clock)
 }
 
 // ranking is the order of the members in the ring by standing at one second,
@@ -166,8 +165,8 @@ func (s *State) step(o Ordinal) {
 
 // since is when a member's standing came to be cents by time, 0 if it did not.
 func (s *State) since(o Ordinal, cents int64) int64 {
-	total := s.total(o)
-	if cents >= total || s.bids[o] == 0 {
+	total := s.totals[o]
+	if cents >= total || !s.has(o, funded) {
 		return 0
 	}
 	return s.lastBid[o]/1000 + s.rules.Grace + stepBelow(total, cents+1, s.rules.Decay)
@@ -176,18 +175,18 @@ func (s *State) since(o Ordinal, cents int64) int64 {
 // worth is the standing of o at the state's clock; until is when one of cents,
 // which is that, will fall.
 func (s *State) worth(o Ordinal) int64 {
-	if s.bids[o] == 0 {
-		return s.total(o)
+	if !s.has(o, funded) {
+		return s.totals[o]
 	}
-	return standing(s.total(o), s.clock-s.lastBid[o]/1000-s.rules.Grace, s.rules.Decay)
+	return standing(s.totals[o], s.clock-s.lastBid[o]/1000-s.rules.Grace, s.rules.Decay)
 }
 
 // until is described at [State.worth].
 func (s *State) until(o Ordinal, cents int64) int64 {
-	if s.bids[o] == 0 || cents == 0 {
+	if !s.has(o, funded) || cents == 0 {
 		return never
 	}
-	return s.lastBid[o]/1000 + s.rules.Grace + stepBelow(s.total(o), cents, s.rules.Decay)
+	return s.lastBid[o]/1000 + s.rules.Grace + stepBelow(s.totals[o], cents, s.rules.Decay)
 }
 
 // rank puts a member that stands in the ring into the ranking.
@@ -357,7 +356,7 @@ func (s *State) ToTakeFirst(o Ordinal) (cents int64, ok bool) {
 	if o > k.first {
 		need++ // the earlier join wins ties
 	}
-	return max(s.rules.MinBid, need-s.total(o)), true
+	return max(s.rules.MinBid, need-s.totals[o]), true
 }
 
 // JoinAtFirst gives the least opening bid in cents that lets a new member join

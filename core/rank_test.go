@@ -78,7 +78,7 @@ func TestTheBoundsOfAStandingAreExact(t *testing.T) {
 		const end = 5 + 20 + 60 + 5
 		at := func(now int64) int64 { return floor(m.Total(), now-m.LastBid/1000-r.Grace, r.Decay) }
 		for now := m.LastBid / 1000; now < end; now++ {
-			cents, since, until := curve(m.Total(), m.Bids, m.LastBid, r, now)
+			cents, since, until := curve(m.Total(), m.Bids > 0, m.LastBid, r, now)
 			wantSince, wantUntil := int64(0), int64(never)
 			for second := now; second > 5 && wantSince == 0; second-- {
 				if at(second) != at(second-1) {
@@ -98,7 +98,7 @@ func TestTheBoundsOfAStandingAreExact(t *testing.T) {
 }
 
 func TestAFeeStandsForEver(t *testing.T) {
-	if cents, since, until := curve(100, 0, 0, &Rules{Decay: 1}, 1<<40); cents != 100 || since != 0 || until != never {
+	if cents, since, until := curve(100, false, 0, &Rules{Decay: 1}, 1<<40); cents != 100 || since != 0 || until != never {
 		t.Errorf("%d cents from %d until %d", cents, since, until)
 	}
 }

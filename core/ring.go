@@ -177,17 +177,17 @@ func (s *State) enter(o Ordinal, kind Kind, name string, k *key) {
 	s.lists.Insert(listKey(category, 0, o))
 	s.lists.Insert(listKey(category, kind, o))
 
-	// The members on one host are a circle in ring order. The index has the
-	// first; before it stands the last.
+	// The members on one host are a circle. The index has the first of them; after
+	// it stands the one that joined last, then the one before that, and so on. One
+	// that leaves is sought along the circle: that is rare, and the operator's to
+	// wait for.
 	first, ok := s.findHost(k.host, k.hostText())
 	if !ok {
 		s.hosts.Insert(k.host, uint32(o), s.hashHost)
-		s.hostNext[o], s.hostPrev[o] = uint32(o), uint32(o)
+		s.hostNext[o] = uint32(o)
 		return
 	}
-	last := s.hostPrev[first]
-	s.hostNext[last], s.hostPrev[first] = uint32(o), uint32(o)
-	s.hostNext[o], s.hostPrev[o] = uint32(first), last
+	s.hostNext[o], s.hostNext[first] = s.hostNext[first], uint32(o)
 }
 
 // leave takes a live member out of the ring and its indexes.
@@ -196,14 +196,16 @@ func (s *State) leave(o Ordinal) {
 	var k key
 	k.of(s.seed, m.URL)
 	s.keys.Remove(k.hash, uint32(o))
-	if next, prev := s.hostNext[o], s.hostPrev[o]; next == uint32(o) {
-		s.hosts.Remove(k.host, uint32(o))
-	} else {
-		if first, _ := s.findHost(k.host, k.hostText()); first == o {
-			s.hosts.Replace(k.host, uint32(o), next)
-		}
-		s.hostNext[prev], s.hostPrev[next] = next, prev
+	before := s.hostNext[o]
+	for s.hostNext[before] != uint32(o) {
+		before = s.hostNext[before]
 	}
+	if before == uint32(o) {
+		s.hosts.Remove(k.host, before)
+	} else if first, _ := s.findHost(k.host, k.hostText()); first == o {
+		s.hosts.Replace(k.host, uint32(o), before)
+	}
+	s.hostNext[before] = s.hostNext[o]
 	category := s.categories.leave(m.Category, m.Kind)
 	s.lists.Delete(listKey(category, 0, o))
 	s.lists.Delete(listKey(category, m.Kind, o))

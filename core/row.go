@@ -71,7 +71,7 @@ func (s *State) AppendRow(dst []byte, o Ordinal) []byte {
 func (s *State) appendTail(dst []byte, o Ordinal, fee int64) []byte {
 	dst = appendNumber(dst, s.lastBid[o])
 	dst = appendNumber(dst, fee)
-	dst = appendNumber(dst, s.bids[o])
+	dst = appendNumber(dst, s.totals[o]-fee)
 	dst = appendFlag(dst, s.has(o, removed))
 	return appendFlag(dst, s.has(o, redacted))
 }
@@ -95,7 +95,7 @@ func decodeRow(b []byte) (m Member, err error) {
 		return m, &reason{ErrRow, "encoding"}
 	case !validSlug(m.Slug) || m.Kind.String() == "" || !ValidCategory(m.Category) || m.Score.check() != nil,
 		!stamp(m.Joined) || !stamp(m.LastBid) || m.Bids == 0 && m.LastBid != 0,
-		m.Fee > MaxTotal || m.Bids > MaxTotal || m.Total() > MaxTotal,
+		m.Fee > MaxAmount || m.Bids > MaxTotal || m.Total() > MaxTotal,
 		m.Redacted && (!m.Removed || m.Name != ""),
 		(m.Name == "") != (m.URL == "") || m.Name == "" && (m.Description != "" || m.Report != ""),
 		longer(m.Name, MaxName) || longer(m.Description, MaxDescription) || len(m.Report) > MaxReport:

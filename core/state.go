@@ -59,6 +59,7 @@ type State struct {
 	ranking    ranking
 
 	digest  sum    // of the hashes of all rows
+	bid     Bid    // that is being applied
 	scratch []byte // for hashing, and for keys while the state changes
 }
 

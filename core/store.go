@@ -9,22 +9,21 @@ import (
 // kinds is how many kinds there are to filter by, 0 for all among them.
 const kinds = int(Website) + 1
 
-// The sections of the region. Those from ofBids on change with bids and with
+// The sections of the region. Those from ofTotals on change with bids and with
 // time; those before only when members join or leave.
 const (
 	ofImage    = 0                // what an image is known by: see [State.Image]
 	ofTexts    = ofImage + 1      // rows: what does not change of them, one after another
 	ofRows     = ofTexts + 1      // by ordinal: place of the row in texts, in units of 4 bytes
-	ofHostNext = ofRows + 1       // by ordinal: the next member on the same host, around
-	ofHostPrev = ofHostNext + 1   // by ordinal: the one before
-	ofMarks    = ofHostPrev + 1   // by ordinal and kind: who stands in the ring
+	ofHostNext = ofRows + 1       // by ordinal: another member on the same host; see [State.enter]
+	ofMarks    = ofHostNext + 1   // by ordinal and kind: who stands in the ring
 	ofBefore   = ofMarks + kinds  // the counts that go with marks
 	ofSlugs    = ofBefore + kinds // buckets of an index, and its extra ones
 	ofKeys     = ofSlugs + 2
 	ofHosts    = ofKeys + 2
 	ofLists    = ofHosts + 2    // the members of each category and kind, a tree
-	ofBids     = ofLists + 1    // by ordinal: cents
-	ofLastBid  = ofBids + 1     // by ordinal: milliseconds
+	ofTotals   = ofLists + 1    // by ordinal: cents, the fee included
+	ofLastBid  = ofTotals + 1   // by ordinal: milliseconds
 	ofStanding = ofLastBid + 1  // by ordinal: cents, as ranked
 	ofFlags    = ofStanding + 1 // by ordinal
 	ofPlaces   = ofFlags + 1    // by ordinal: place in due
@@ -39,6 +38,7 @@ const (
 	redacted // by a removal
 	ranked   // stands in the ranking
 	live     // stands in the ring
+	funded   // has bids, and so decays
 )
 
 // store is the memory of a state: its region, and views of it, which are taken
@@ -51,11 +51,11 @@ type store struct {
 
 	texts              []byte
 	at                 []uint32
-	hostNext, hostPrev []uint32
+	hostNext           []uint32
 	marks              [kinds]flat.Marks
 	slugs, keys, hosts flat.Index
 	lists              flat.Tree
-	bids, lastBid      []int64
+	totals, lastBid    []int64
 	standings          []int64
 	flags              []byte
 	due                flat.Heap
@@ -66,7 +66,7 @@ type store struct {
 // what one event or step changes. When something must grow, all gets room to
 // spare, so that moving costs little for each row.
 func (s *store) reserve(rows, texts int) {
-	if rows <= len(s.bids) && texts <= len(s.texts) && s.roomy() {
+	if rows <= len(s.totals) && texts <= len(s.texts) && s.roomy() {
 		return
 	}
 	var sizes [sections]int
@@ -75,12 +75,12 @@ func (s *store) reserve(rows, texts int) {
 			sizes[section] = size + size/8
 		}
 	}
-	room := len(s.bids)
+	room := len(s.totals)
 	if rows > room || room == 0 {
 		room = max(rows+rows/8, 64)
 	}
-	for _, column := range [...]struct{ section, width int }{{ofRows, 4}, {ofHostNext, 4}, {ofHostPrev, 4},
-		{ofBids, 8}, {ofLastBid, 8}, {ofStanding, 8}, {ofFlags, 1}, {ofPlaces, 4}, {ofDue, 8}} {
+	for _, column := range [...]struct{ section, width int }{{ofRows, 4}, {ofHostNext, 4},
+		{ofTotals, 8}, {ofLastBid, 8}, {ofStanding, 8}, {ofFlags, 1}, {ofPlaces, 4}, {ofDue, 8}} {
 		sizes[column.section] = column.width * room
 	}
 	for k := range kinds {
@@ -121,7 +121,7 @@ func (s *store) indexes() [3]*flat.Index { return [...]*flat.Index{&s.slugs, &s.
 func (s *store) view() {
 	r := &s.region
 	s.texts, s.at = r.Bytes(ofTexts), r.Uint32s(ofRows)
-	s.hostNext, s.hostPrev = r.Uint32s(ofHostNext), r.Uint32s(ofHostPrev)
+	s.hostNext = r.Uint32s(ofHostNext)
 	for k := range s.marks {
 		s.marks[k].Bits, s.marks[k].Before = r.Uint64s(ofMarks+k), r.Uint32s(ofBefore+k)
 	}
@@ -129,18 +129,18 @@ func (s *store) view() {
 		x.Buckets, x.Extra = r.Bytes(ofSlugs+2*i), r.Bytes(ofSlugs+2*i+1)
 	}
 	s.lists.Nodes, s.ranks.Nodes = r.Uint64s(ofLists), r.Uint64s(ofRanks)
-	s.bids, s.lastBid, s.standings = r.Int64s(ofBids), r.Int64s(ofLastBid), r.Int64s(ofStanding)
+	s.totals, s.lastBid, s.standings = r.Int64s(ofTotals), r.Int64s(ofLastBid), r.Int64s(ofStanding)
 	s.flags = r.Bytes(ofFlags)
 	s.due.Places, s.due.Entries = r.Uint32s(ofPlaces), r.Uint64s(ofDue)
 }
 
 // What stands in texts for a row:
 //
-//	length(4 bytes) fee(8 bytes) head
+//	length(2 bytes) fee(4 bytes) head
 //
 // little-endian, at a multiple of 4 bytes. head is the encoding of the row as
 // far as it does not change: see [State.AppendRow].
-const rowHead = 4 + 8
+const rowHead = 2 + 4
 
 // rowSize is what a row with a head of this length takes.
 func rowSize(head int) int { return (rowHead + head + 3) &^ 3 }
@@ -149,8 +149,8 @@ func rowSize(head int) int { return (rowHead + head + 3) &^ 3 }
 func (s *store) put(head []byte, fee int64) Ordinal {
 	o := Ordinal(s.rows)
 	b := s.texts[s.used:]
-	binary.LittleEndian.PutUint32(b, uint32(len(head)))
-	binary.LittleEndian.PutUint64(b[4:], uint64(fee))
+	binary.LittleEndian.PutUint16(b, uint16(len(head)))
+	binary.LittleEndian.PutUint32(b[2:], uint32(fee))
 	copy(b[rowHead:], head)
 	s.at[o] = uint32(s.used / 4)
 	s.used += rowSize(len(head))
@@ -164,15 +164,9 @@ func (s *store) put(head []byte, fee int64) Ordinal {
 // row gives the fee and the head of a row.
 func (s *store) row(o Ordinal) (fee int64, head []byte) {
 	b := s.texts[4*int(s.at[o]):]
-	n := int(binary.LittleEndian.Uint32(b))
-	return int64(binary.LittleEndian.Uint64(b[4:])), b[rowHead : rowHead+n]
+	n := int(binary.LittleEndian.Uint16(b))
+	return int64(binary.LittleEndian.Uint32(b[2:])), b[rowHead : rowHead+n]
 }
-
-func (s *store) fee(o Ordinal) int64 {
-	return int64(binary.LittleEndian.Uint64(s.texts[4*int(s.at[o])+4:]))
-}
-
-func (s *store) total(o Ordinal) int64 { return s.fee(o) + s.bids[o] }
 
 func (s *store) has(o Ordinal, flag byte) bool { return s.flags[o]&flag != 0 }
 
@@ -235,7 +229,7 @@ func (s *State) Read(o Ordinal, m *Member) {
 		m.Score.ScannedAt = int64(binary.BigEndian.Uint64(head[at:]))
 	}
 	m.Joined = int64(binary.BigEndian.Uint64(head[len(head)-8:]))
-	m.LastBid, m.Bids = s.lastBid[o], s.bids[o]
+	m.LastBid, m.Bids = s.lastBid[o], s.totals[o]-m.Fee
 	m.Removed, m.Redacted = s.has(o, removed), s.has(o, redacted)
 }
 
@@ -257,8 +251,8 @@ func (s *State) forget(o Ordinal) {
 	m.Name, m.URL, m.Description, m.Report = "", "", "", ""
 	s.scratch = m.appendHead(s.scratch[:0])
 	b := s.texts[4*int(s.at[o]):]
-	n := int(binary.LittleEndian.Uint32(b))
-	binary.LittleEndian.PutUint32(b, uint32(len(s.scratch)))
+	n := int(binary.LittleEndian.Uint16(b))
+	binary.LittleEndian.PutUint16(b, uint16(len(s.scratch)))
 	copied := copy(b[rowHead:], s.scratch)
 	clear(b[rowHead+copied : rowHead+n])
 }

@@ -33,6 +33,7 @@ type Core struct {
 
 	// Of Call alone: whether ranks are up to date, and its buffers.
 	settled  bool
+	records  []Record
 	room     []byte // for the memory of an image
 	response Response
 	reply    []byte

@@ -39,8 +39,9 @@ const (
 	// OpSnapshot: rest is a snapshot of the state.
 	OpSnapshot
 	// OpImage: rest is the address of the memory in which the state lies as u64,
-	// its length as u64, and the head of its image; see [core.State.Image]. The
-	// memory stays as it is until the next operation but OpServe.
+	// its length as u64, how much of it lasts as u64, and the head of its image;
+	// see [core.State.Image] and [core.State.Lasting]. The memory stays as it is
+	// until the next operation but OpServe.
 	OpImage
 	// OpRoom: makes room for the memory of an image, arg bytes; rest is its
 	// address as u64. The host is to put the memory there.
@@ -228,6 +229,7 @@ func (c *Core) image() (why string) {
 	c.settled = true
 	c.reply = binary.LittleEndian.AppendUint64(c.reply, flat.Address(memory))
 	c.reply = binary.LittleEndian.AppendUint64(c.reply, uint64(len(memory)))
+	c.reply = binary.LittleEndian.AppendUint64(c.reply, uint64(c.Lasting()))
 	c.reply = append(c.reply, head...)
 	return ""
 }
@@ -247,12 +249,13 @@ func (c *Core) attach(capacity uint64, head []byte) (why string) {
 }
 
 func (c *Core) applyAll(in []byte) (why string) {
-	records, err := snap.DecodeRecords(in)
-	if err != nil {
+	var err error
+	if c.records, err = snap.AppendRecords(c.records[:0], in); err != nil {
 		return err.Error()
 	}
+	defer clear(c.records) // they alias the input
 	c.settled = false
-	for _, r := range records {
+	for _, r := range c.records {
 		if err := c.Apply(r.Event, r.Texts); err != nil {
 			return err.Error()
 		}

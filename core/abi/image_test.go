@@ -129,8 +129,8 @@ func TestImagesPassThroughTheEntry(t *testing.T) {
 	from := ringOf(t, 3)
 	rest := do(t, from, abi.OpImage, 0, nil).Rest
 	head, memory := from.Image(nil)
-	if length := binary.LittleEndian.Uint64(rest[8:]); length != uint64(len(memory)) || !bytes.Equal(rest[16:], head) {
-		t.Fatalf("an image of %d bytes with a head of %d, want %d and %d", length, len(rest)-16, len(memory), len(head))
+	if length := binary.LittleEndian.Uint64(rest[8:]); length != uint64(len(memory)) || !bytes.Equal(rest[24:], head) {
+		t.Fatalf("an image of %d bytes with a head of %d, want %d and %d", length, len(rest)-24, len(memory), len(head))
 	}
 	c := ringOf(t, 4)
 	before := do(t, c, abi.OpDigest, 0, nil)

@@ -22,6 +22,10 @@ func (c *Core) AppendSnapshot(dst []byte) []byte { return snap.Append(dst, c.sta
 // Image gives the state as it lies in memory; see [core.State.Image].
 func (c *Core) Image(dst []byte) (head, memory []byte) { return c.state.Image(dst) }
 
+// Lasting is how much of an image's memory bids and seconds leave as it is; see
+// [core.State.Lasting].
+func (c *Core) Lasting() int { return c.state.Lasting() }
+
 // Attach gives the core that an image was taken of; see [core.Attach].
 func Attach(capacity int, head, memory []byte) (*Core, error) {
 	st, err := core.Attach(capacity, head, memory)

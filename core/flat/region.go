@@ -75,6 +75,9 @@ func (r *Region) Size(i int) int { return r.sections[i].size }
 // Len is described at [Region.Size].
 func (r *Region) Len() int { return len(r.bytes) }
 
+// Offset is where section i begins.
+func (r *Region) Offset(i int) int { return r.sections[i].at }
+
 // Bytes gives section i.
 func (r *Region) Bytes(i int) []byte {
 	s := r.sections[i]

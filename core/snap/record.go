@@ -39,10 +39,13 @@ func AppendRecord(dst []byte, r Record) []byte {
 // DecodeRecords reads a range of at most [BlockEvents] records from all of b.
 // The records alias b. Whether they are events that apply is not its business,
 // but none is longer than one can be.
-func DecodeRecords(b []byte) ([]Record, error) {
-	var records []Record
+func DecodeRecords(b []byte) ([]Record, error) { return AppendRecords(nil, b) }
+
+// AppendRecords is [DecodeRecords] to the end of dst, which it gives longer.
+func AppendRecords(dst []Record, b []byte) (records []Record, err error) {
+	records = dst
 	for len(b) > 0 {
-		if len(records) == BlockEvents {
+		if len(records)-len(dst) == BlockEvents {
 			return nil, &flaw{sentinel: ErrRecord, detail: "too many records"}
 		}
 		var r Record

@@ -29,7 +29,7 @@ func (h heard) Write(line []byte) (int, error) {
 // refusing is memory whose mapping the kernel refuses, with the room in ruins.
 type refusing struct{ copies }
 
-func (refusing) lay(room []byte, _ *linear) (int, error) {
+func (refusing) lay(room []byte, _ int, _ *linear) (int, error) {
 	clear(room)
 	return 0, errors.New("no more mappings")
 }
@@ -76,7 +76,7 @@ func TestInstancesThatCannotMapTheImageGetCopies(t *testing.T) {
 // native core reads it all the same.
 type bare struct{ copies }
 
-func (bare) lay([]byte, *linear) (int, error) { return 0, nil }
+func (bare) lay([]byte, int, *linear) (int, error) { return 0, nil }
 
 // Instances that trap on their way to the head are missed like any others: when
 // they are the last and none can be built, the native core answers readers.

@@ -15,6 +15,7 @@ import (
 type image struct {
 	head    []byte
 	memory  memory
+	lasting int    // of the memory, from the beginning on: what bids and seconds do not change
 	at      uint64 // its position
 	rewinds uint64 // of the pool's, that it has followed
 }
@@ -22,9 +23,10 @@ type image struct {
 // memory is what an image's lies in while no instance has it. It is never
 // changed.
 type memory interface {
-	// lay puts all of it where an instance has made room, which is as long, and
-	// says how much of that is shared, from the beginning on.
-	lay(room []byte, in *linear) (shared int, err error)
+	// lay puts all of it where an instance has made room, which is as long and
+	// nothing but zeros, and says how much of that is shared, from the beginning
+	// on: no more than lasting.
+	lay(room []byte, lasting int, in *linear) (shared int, err error)
 	// private gives how much of what was shared is the instance's own by now, in
 	// bytes, and 0 when that cannot be told.
 	private(shared []byte) int
@@ -36,7 +38,7 @@ type memory interface {
 // copies is memory that every instance gets a copy of.
 type copies []byte
 
-func (c copies) lay(room []byte, _ *linear) (int, error) {
+func (c copies) lay(room []byte, _ int, _ *linear) (int, error) {
 	copy(room, c)
 	return 0, nil
 }
@@ -106,33 +108,34 @@ func (p *Pool) nativeImage(n *Native, rewinds uint64) *image {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	head, lies := n.core.Image(nil)
-	return &image{head: head, memory: p.keep(lies), at: n.core.Seq(), rewinds: rewinds}
+	return &image{head: head, memory: p.keep(lies), lasting: n.core.Lasting(), at: n.core.Seq(), rewinds: rewinds}
 }
 
 // image takes an image of an instance.
 func (p *Pool) image(in *instance) (*image, error) {
-	head, lies, err := in.image()
+	head, lies, lasting, err := in.image()
 	if err != nil {
 		return nil, err
 	}
-	return &image{head: append([]byte(nil), head...), memory: p.keep(lies), at: in.seq, rewinds: in.rewinds}, nil
+	return &image{head: append([]byte(nil), head...), memory: p.keep(lies), lasting: lasting, at: in.seq, rewinds: in.rewinds}, nil
 }
 
-// image gives the state of the instance as it lies in memory. It holds until the
-// next operation.
-func (in *instance) image() (head, lies []byte, err error) {
+// image gives the state of the instance as it lies in memory, and how much of
+// that lasts. It holds until the next operation.
+func (in *instance) image() (head, lies []byte, lasting int, err error) {
 	reply, err := in.must(abi.OpImage, 0, nil)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, 0, err
 	}
-	if len(reply.Rest) < 16 {
-		return nil, nil, fmt.Errorf("%w: its image is none", errTrap)
+	const fixed = 8 + 8 + 8
+	if len(reply.Rest) < fixed {
+		return nil, nil, 0, fmt.Errorf("%w: its image is none", errTrap)
 	}
-	at, length := binary.LittleEndian.Uint64(reply.Rest), binary.LittleEndian.Uint64(reply.Rest[8:])
+	at, length, lasts := binary.LittleEndian.Uint64(reply.Rest), binary.LittleEndian.Uint64(reply.Rest[8:]), binary.LittleEndian.Uint64(reply.Rest[16:])
 	if lies, err = in.lies(at, length); err != nil {
-		return nil, nil, err
+		return nil, nil, 0, err
 	}
-	return reply.Rest[16:], lies, nil
+	return reply.Rest[fixed:], lies, int(min(lasts, length)), nil
 }
 
 // attach has the instance go on from an image. When its memory cannot be shared,
@@ -149,7 +152,7 @@ func (in *instance) attach(from *image, capacity int) error {
 	if err != nil {
 		return err
 	}
-	shared, err := from.memory.lay(room, in.linear)
+	shared, err := from.memory.lay(room, from.lasting, in.linear)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNotShared, err)
 	}
@@ -160,12 +163,13 @@ func (in *instance) attach(from *image, capacity int) error {
 	return nil
 }
 
-// private gives how much of its ring an instance no longer shares, in percent.
+// private gives how much of what it shared of its ring an instance no longer
+// shares, in percent.
 func (in *instance) private() (percent int, err error) {
 	if len(in.shared) < leastShared {
 		return 0, nil
 	}
-	_, lies, err := in.image()
+	_, lies, _, err := in.image()
 	if err != nil {
 		return 0, err
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"webring/core"
 	"webring/core/abi"
 )
 
@@ -142,5 +143,34 @@ func TestAnInstanceOutgrowsItsImage(t *testing.T) {
 	}
 	if !bytes.Contains([]byte(get(p, "/api/ring/m29999")), []byte(`"slug":"m29999"`)) {
 		t.Error("the last member is not there")
+	}
+}
+
+// Bids and seconds write to nothing that instances share, wherever they fall: so
+// they never wait for a page.
+func TestBidsAndSecondsLeaveWhatIsSharedAlone(t *testing.T) {
+	const members = 20_000
+	p := newPool(t, PoolConfig{Capacity: 1 << 20, Instances: 1, Snapshot: follow(t, ring(members)).Snapshot()})
+	in := anyOf(p)
+	defer p.rack.put(in)
+	if len(in.shared) == 0 {
+		t.Skip("memory is not shared here: that is for Linux alone")
+	}
+	if _, err := in.private(); err != nil { // marks the first page
+		t.Fatal(err)
+	}
+	before := in.from.memory.private(in.shared)
+	for i := range int64(2000) {
+		now := epoch + 100 + 1000*i
+		bid := &core.Bid{Stamp: now * 1000, Member: fmt.Sprintf("m%d", i*7919%members), Amount: 100 + i}
+		if reply, err := in.apply(encode([]Record{record(bid, nil)})); err != nil || reply.Refused {
+			t.Fatalf("%v %s", err, reply.Rest)
+		}
+		if err := in.advance(now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := in.from.memory.private(in.shared); after != before {
+		t.Errorf("%d bytes of what was shared have been written to", after-before)
 	}
 }

@@ -8,17 +8,19 @@ const (
 	// renewTicks is how many ticks lie between two looks at what instances still
 	// share.
 	renewTicks = 64
-	// privateShare is the part of its memory, in percent, that an instance may
-	// have to itself before a new image is made.
+	// privateShare is the part of what it began to share, in percent, that an
+	// instance may have to itself before a new image is made. What bids and
+	// seconds write to is not among that: each instance has its own from the
+	// beginning. So it is those who join that make images old.
 	privateShare = 25
 	// leastShared is the least memory that is worth the trouble, in bytes.
-	leastShared = 4 << 20
+	leastShared = 2 << 20
 	// renewPause is how long to wait for an instance to come back into the rack.
 	renewPause = 10 * time.Millisecond
 )
 
-// renew sees to it that instances share memory: when one has written to more of
-// it than a quarter, it makes a new image, and when there is a new one, has all
+// renew sees to it that instances share memory: when one has written to more than
+// a quarter of what it shared, it makes a new image, and when there is a new one, has all
 // begin from it, one at a time. It works beside everything else: what it makes,
 // it makes of instances that are not in the pool.
 func (p *Pool) renew() {
