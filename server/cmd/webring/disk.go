@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// The ledger maps its files into memory, so a disk that fills up under it ends
-// the process instead of failing a write. All floors are meant to be met long
-// before that; reading needs none.
+// The ledger maps its files into memory, so a disk that fills up under it can end
+// the process instead of failing a write. What it writes within the second that
+// may pass until that is seen has its room already; the floors are for the rest,
+// and reading needs none.
 const (
 	// payFloor is the free space in bytes below which no payment is taken.
 	payFloor = 256 << 20

@@ -4,9 +4,10 @@
 // is nothing in it to collect. Blocks are not compressed and carry checksums
 // that every reading verifies. Whatever Badger would meet with a crash, or
 // pass over in silence, is looked for before it is opened: see inspect.go. What
-// it changes by opening can be taken back: see found.go.
-// What no single file can show, such as a transaction that was cut off a
-// write-ahead file, is the ledger's to find.
+// it changes by opening can be taken back: see found.go. A disk that fills up
+// while it commits must not end the process: see reserve.go. What no single file
+// can show, such as a transaction that was cut off a write-ahead file, is the
+// ledger's to find.
 package badgerstore
 
 import (
@@ -43,6 +44,8 @@ type Store struct {
 	// found says that what was found is kept, and that db therefore deletes
 	// nothing.
 	found bool
+	// nextWAL is the write-ahead file after the one that has its room.
+	nextWAL string
 }
 
 // Open opens the store in dir, which is made if it does not exist. Badger's
@@ -98,6 +101,12 @@ func (s *Store) open() error {
 		return fmt.Errorf("badger: %w", err)
 	}
 	s.db = db
+	if s.found {
+		return nil
+	}
+	if err := s.reserve(); err != nil {
+		return errors.Join(err, db.Close())
+	}
 	return nil
 }
 
@@ -218,6 +227,10 @@ func (s *Store) Commit(b ledger.Batch) error {
 	}
 	if err := txn.Commit(); err != nil {
 		return fmt.Errorf("badgerstore: commit: %w", err)
+	}
+	if _, err := os.Stat(s.nextWAL); err == nil {
+		// Without room for it there is soon none to commit, and this is stored.
+		_ = s.reserve()
 	}
 	return nil
 }

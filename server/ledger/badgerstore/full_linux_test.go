@@ -19,6 +19,50 @@ import (
 	"webring/server/ledger/badgerstore"
 )
 
+// A disk that somebody else fills does not end the process that commits to it:
+// there is room for what comes until that is seen.
+func TestDiskThatOthersFillTakesCommits(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64m"); err != nil {
+		t.Skipf("needs to mount a file system of its own (%v): run it as root, in a container with the capability SYS_ADMIN", err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	for session := range 2 {
+		s, l := openFolder(t, dir)
+		fill(t, l, 2*session)
+		filler := fillDisk(t, dir)
+		fill(t, l, 2*session+1)
+		if err := errors.Join(os.Remove(filler), l.Close(), s.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, l := openFolder(t, dir)
+	if n := l.Size(); n != 33 {
+		t.Errorf("%d events are there", n)
+	}
+	if err := errors.Join(l.Close(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fillDisk leaves not a page of room on the disk of dir, and names the file that
+// takes it.
+func fillDisk(t *testing.T, dir string) (filler string) {
+	t.Helper()
+	filler = filepath.Join(dir, "filler")
+	f, err := os.Create(filler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = f.Write(make([]byte, 4<<10))
+	}
+	if !errors.Is(err, unix.ENOSPC) || f.Close() != nil {
+		t.Fatal(err)
+	}
+	return filler
+}
+
 // TestDiskThatFillsUpLosesNothing writes to a disk of a few megabytes until it is
 // full, in a process that does not look before it writes: it ends, as it must.
 // With room again, the ledger opens with all that was answered for, and goes on.
@@ -27,7 +71,7 @@ func TestDiskThatFillsUpLosesNothing(t *testing.T) {
 		fullChild(t, dir)
 	}
 	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=48m"); err != nil {
 		t.Skipf("needs to mount a file system of its own (%v): run it as root, in a container with the capability SYS_ADMIN", err)
 	}
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
@@ -108,17 +152,7 @@ func TestStartOnAFullDiskIsRefusedAndLeavesTheStore(t *testing.T) {
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 	copyFolder(t, base, dir)
 	found := readFolder(t, dir)
-	filler := filepath.Join(dir, "filler")
-	f, err := os.Create(filler)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for err == nil {
-		_, err = f.Write(make([]byte, 4<<10))
-	}
-	if !errors.Is(err, unix.ENOSPC) || f.Close() != nil {
-		t.Fatal(err)
-	}
+	filler := fillDisk(t, dir)
 	for range 2 {
 		_, err := badgerstore.Open(filepath.Join(dir, storeName), slog.New(slog.DiscardHandler))
 		if err == nil || errors.Is(err, ledger.ErrDamaged) || !strings.Contains(err.Error(), "no space left") {

@@ -1,0 +1,44 @@
+package badgerstore
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"webring/server/ledger"
+)
+
+// Badger maps its write-ahead file into memory, as one large hole. To write into
+// a hole when another program has just filled the disk ends the process, so the
+// disk sets aside beforehand what the file can come to hold: commits go on then
+// until it is seen that there is no room. Tables are mapped, too, and are made
+// beside everything else, but only once in thousands of commits.
+
+// walRoom is how far Badger fills a write-ahead file, in bytes: it begins a new
+// one when a commit ends beyond a table's size. Entries have heads of their own.
+const walRoom = memTable + 2*ledger.MaxBatch
+
+// reserve sets aside room for the newest write-ahead file.
+func (s *Store) reserve() error {
+	names, err := filepath.Glob(filepath.Join(s.dir, "*.mem"))
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	newest := slices.MaxFunc(names, func(a, b string) int { return number(a) - number(b) })
+	f, err := os.OpenFile(newest, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	if err = errors.Join(allocate(f, walRoom), f.Close()); err == nil {
+		s.nextWAL = filepath.Join(s.dir, fmt.Sprintf("%05d.mem", number(newest)+1))
+	}
+	return err
+}
+
+// number is that of a write-ahead file.
+func number(path string) (n int) {
+	_, _ = fmt.Sscanf(filepath.Base(path), "%d.mem", &n)
+	return n
+}
