@@ -60,6 +60,7 @@ type State struct {
 
 	digest  sum    // of the hashes of all rows
 	bid     Bid    // that is being applied
+	touched uint8  // means nothing
 	scratch []byte // for hashing, and for keys while the state changes
 }
 

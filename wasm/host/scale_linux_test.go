@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -56,10 +57,7 @@ func realistic(b *testing.B, n int) (snapshot []byte, now int64) {
 // costs, a bid, and an hour at once, in the module, and a second natively, against
 // a radix sort of all members.
 func BenchmarkScale(b *testing.B) {
-	n := 1_000_000
-	if s := os.Getenv("SCALE"); s != "" {
-		n, _ = strconv.Atoi(s)
-	}
+	n := scale()
 	runtime.LockOSThread() // for threadTime
 	snapshot, now := realistic(b, n)
 	each := func(bytes int) float64 { return float64(bytes) / float64(n) }
@@ -241,4 +239,67 @@ func dirty(b *testing.B, in *instance) (bytes int) {
 		}
 	}
 	return bytes
+}
+
+// BenchmarkScaleWaits asks a pool all the while seconds pass and bids come, in a
+// ring of a million members, or SCALE of them, and says how long answers took, and
+// how long of that the thread that asked was at work itself. Where other programs
+// run, too, the longest are theirs.
+func BenchmarkScaleWaits(b *testing.B) {
+	n := scale()
+	snapshot, now := realistic(b, n)
+	p := newPool(b, PoolConfig{Capacity: 1 << 24, Instances: 2, Snapshot: snapshot, Native: true})
+	taken := []*instance{anyOf(p), anyOf(p)} // so both are there
+	put(p, taken)
+	p.Tick(time.Unix(now, 0))
+	random := rand.New(rand.NewPCG(2, 2))
+	for b.Loop() {
+		var stop atomic.Bool
+		asked := make(chan times)
+		go func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			random := rand.New(rand.NewPCG(1, 1))
+			of, target := times{}, []byte(nil)
+			var r Response
+			for !stop.Load() {
+				target = fmt.Appendf(target[:0], "/next?from=member-%d", random.IntN(n))
+				began, used := time.Now(), threadTime()
+				p.Serve(target, &r)
+				of.processor = append(of.processor, threadTime()-used)
+				of.passed = append(of.passed, time.Since(began))
+				if r.Status != 302 {
+					b.Errorf("status %d", r.Status)
+				}
+			}
+			asked <- of
+		}()
+		const seconds, bids = 1000, 5
+		for range seconds {
+			now++
+			p.Tick(time.Unix(now, 0))
+			for range bids {
+				time.Sleep(time.Millisecond)
+				if err := p.Apply([]Record{record(&core.Bid{Stamp: now * 1000, Member: fmt.Sprintf("member-%d", random.IntN(n)), Amount: 100}, nil)}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		stop.Store(true)
+		of := <-asked
+		quantiles(b, "wait", of)
+		b.ReportMetric(float64(len(of.passed)), "answers")
+		for suffix, of := range map[string][]time.Duration{"": of.passed, "-cpu": of.processor} { // they are sorted
+			b.ReportMetric(float64(of[len(of)*999/1000].Nanoseconds())/1000, "wait-p99.9-µs"+suffix)
+			b.ReportMetric(float64(of[len(of)-1].Nanoseconds())/1000, "wait-longest-µs"+suffix)
+		}
+	}
+}
+
+// scale is how many members there are.
+func scale() int {
+	if n, err := strconv.Atoi(os.Getenv("SCALE")); err == nil {
+		return n
+	}
+	return 1_000_000
 }
