@@ -11,8 +11,9 @@
 //
 // Every connection begins in a lane (lane.go), which answers plain reads, and the
 // front page, in one pass: plain.go says which they are, fields.go writes the
-// header fields of all answers. The first request of any other kind takes the
-// connection over to fasthttp, lanes.go says how.
+// header fields of all answers; sockets are read and written by
+// [webring/edge/socket]. The first request of any other kind takes the connection
+// over to fasthttp, lanes.go says how.
 //
 // From there, [Shell] in shell.go takes each request through limiter, version
 // check and route, with panics contained around all of it. routes.go finds the

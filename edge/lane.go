@@ -37,8 +37,9 @@ type lane struct {
 	// Deadlines are moved when they are a little old, not at each request:
 	// each move costs as much as a lookup. That of a request that came in part
 	// is set once: more of it gives no more time.
-	moved time.Time
+	moved time.Time // zero where none for an idle connection is set
 	begun bool
+	looks bool // it looks for the end when nothing has come for a pause
 }
 
 // The states of a lane.
@@ -53,9 +54,14 @@ const (
 type work struct {
 	in     [maxPlain]byte
 	out    []byte
+	lent   []byte // what comes after out: somebody else's, until it is sent
 	answer answer
 	read   plainRead
 }
+
+// leastLent is the shortest body that is not copied, in bytes: to send it from
+// where it lies costs as much as copying so many.
+const leastLent = 4 << 10
 
 // What becomes of a connection.
 type fate uint8
@@ -147,9 +153,20 @@ func (l *lane) wait(some int) {
 	}
 	idle := l.s.server.IdleTimeout
 	if now.Sub(l.moved) > min(idle/8, time.Second) {
+		if l.moved = now; l.looks {
+			idle = l.pause()
+		}
 		l.conn.SetReadDeadline(now.Add(idle))
-		l.moved = now
 	}
+}
+
+// pause is for how long nothing comes until a lane looks whether the end has come.
+func (l *lane) pause() time.Duration { return min(l.s.server.IdleTimeout/2, 2*time.Second) }
+
+// look moves the deadline after such a pause to where it would be without.
+func (l *lane) look() {
+	l.conn.SetReadDeadline(time.Now().Add(l.s.server.IdleTimeout - l.pause()))
+	l.moved = time.Time{}
 }
 
 // batch answers all plain reads of the n bytes in w, and moves what is left to
@@ -175,7 +192,7 @@ func (l *lane) batch(w *work, n int) (left int, f fate) {
 		l.begun = false
 		last := l.state.Load() == laneLast
 		l.s.answerPlain(w, win, now, last)
-		if last || len(w.out)+len(w.answer.Body) > keepBody {
+		if last || len(w.lent) > 0 || len(w.out) > keepBody {
 			if !l.send(w) || last {
 				return 0, ends
 			}
@@ -202,20 +219,20 @@ func (l *lane) asks(w *work) client {
 	return l.s.proxies.forwarded(&w.read, l.client).client
 }
 
-// send writes what has been put together, and the body that was not copied.
+// send writes what has been put together, and what is lent: the end of the
+// connection when it reports false.
 func (l *lane) send(w *work) bool {
-	ok := l.write(w.out)
-	if ok && len(w.answer.Body) > keepBody {
-		ok = l.write(w.answer.Body)
-		w.answer.Body = nil
+	if l.fd < 0 && len(w.lent) <= keepBody {
+		w.out, w.lent = append(w.out, w.lent...), nil // one call is worth a copy
 	}
-	w.out = w.out[:0]
-	return ok
+	head, body := l.writeNow(w.out, w.lent)
+	w.out, w.lent = w.out[:0], nil
+	return l.write(head) && l.write(body)
 }
 
-// write is the end of the connection when it reports false.
+// write writes to a connection that may have to wait.
 func (l *lane) write(b []byte) bool {
-	if b = l.writeNow(b); len(b) == 0 {
+	if len(b) == 0 {
 		return true
 	}
 	l.conn.SetWriteDeadline(time.Now().Add(l.s.server.WriteTimeout))
@@ -249,59 +266,58 @@ func (s *Shell) rest(w *work) {
 	s.works.Put(w)
 }
 
-// answerPlain appends the answer to the read in w, but not a long body.
+// answerPlain appends the answer to the read in w, or lends its body.
 func (s *Shell) answerPlain(w *work, win window, now time.Time, last bool) {
 	before := len(w.out)
 	defer func() {
 		if v := recover(); v != nil {
 			s.logPanic(v, []byte(fasthttp.MethodGet), w.read.target)
-			w.out = s.appendInternal(w.out[:before], &w.answer.Response, win, now, last)
+			w.out, w.lent = s.appendInternal(w.out[:before], win, now, last), nil
 		}
 	}()
 	t := s.core.enter()
 	defer t.leave()
+	status, body := s.plainAnswer(w, t)
+	w.out = s.appendHead(w.out, status, w.answer.fields, len(body), win, now, last)
+	if len(body) >= leastLent {
+		w.lent = body
+	} else {
+		w.out = append(w.out, body...)
+	}
+}
+
+// plainAnswer puts together the fields of the answer to the read in w, and gives
+// its body, which nobody changes while w is not used anew.
+func (s *Shell) plainAnswer(w *work, t *tenure) (status int, body []byte) {
+	var r *api.Response
 	front := w.read.front()
 	if front {
 		l, failed := s.leaf(drawHome, t, "/", "/", &noQuery)
 		if failed == nil {
-			w.out = s.appendFront(w, l, t, win, now, last)
-			return
+			w.answer.fields, status, body = l.appendAnswer(w.answer.fields[:0], &w.read, t)
+			w.answer.fields = append(w.answer.fields, varyAccept...)
+			return status, body
 		}
-		w.answer.Response = failed.Response
+		r = &failed.Response
 	} else {
-		t.serve(w.read.target, &w.answer.Response)
+		r = t.serve(w.read.target, &w.answer.Response)
 	}
-	var status int
-	w.answer.fields, status = t.appendAnswer(w.answer.fields[:0], &w.answer.Response, w.read.ifNoneMatch)
+	w.answer.fields, status = t.appendAnswer(w.answer.fields[:0], r, w.read.ifNoneMatch)
 	if front {
 		w.answer.fields = append(w.answer.fields, varyAccept...)
 	}
 	if status == fasthttp.StatusNotModified {
-		w.answer.Body = w.answer.Body[:0]
+		return status, nil
 	}
-	w.out = s.appendHead(w.out, status, w.answer.fields, len(w.answer.Body), win, now, last)
-	if len(w.answer.Body) <= keepBody {
-		w.out = append(w.out, w.answer.Body...)
-	}
+	return status, r.Body
 }
 
 // varyAccept is on all answers at the address of a page.
 const varyAccept = "Vary: Accept\r\n"
 
-// appendFront appends the front page, all of it: its bytes are not the lane's.
-func (s *Shell) appendFront(w *work, l *leaf, t *tenure, win window, now time.Time, last bool) []byte {
-	var status int
-	var body []byte
-	w.answer.Body = w.answer.Body[:0]
-	w.answer.fields, status, body = l.appendAnswer(w.answer.fields[:0], &w.read, t)
-	w.answer.fields = append(w.answer.fields, varyAccept...)
-	return append(s.appendHead(w.out, status, w.answer.fields, len(body), win, now, last), body...)
-}
-
 // appendInternal appends the answer to a read that could not be given.
-func (s *Shell) appendInternal(dst []byte, r *api.Response, win window, now time.Time, last bool) []byte {
+func (s *Shell) appendInternal(dst []byte, win window, now time.Time, last bool) []byte {
 	body := api.AppendProblem(nil, s.core.BaseURL(), internal.code, internal.detail, nil)
-	r.Body = r.Body[:0]
 	return append(s.appendHead(dst, internal.code.Status(), []byte(notStored+problemFields), len(body), win, now, last), body...)
 }
 

@@ -107,17 +107,18 @@ func TestRequestsMayComeInPieces(t *testing.T) {
 }
 
 // More requests than fit into the buffer at once, one that is not plain among
-// them, and a body that is not copied: every answer comes, in order.
+// them, and bodies that are not copied, of lists that are kept: every answer comes,
+// in order, whole.
 func TestManyRequestsAtATimeAreAnsweredInOrder(t *testing.T) {
 	long := strings.Repeat("x", keepBody+1)
 	core := &fakeCore{serve: func(target []byte, r *api.Response) {
-		*r = api.Response{Status: 200, Body: append(append(r.Body[:0], target...), long[:len(target)%2*len(long)]...)}
+		*r = api.Response{Status: 200, Validity: api.Position, Seq: 7, Body: append(append(r.Body[:0], target...), long[:len(target)%2*len(long)]...)}
 	}}
 	s := serve(t, Config{Core: core})
 	var requests strings.Builder
 	var want []string
 	for i := range 300 {
-		target, fields := fmt.Sprintf("/api/ring?n=%d", i), ""
+		target, fields := fmt.Sprintf("/api/ring?n=%d", i%120), ""
 		if i == 250 {
 			fields = unusual
 		}
@@ -148,6 +149,36 @@ func TestTheLastRequestBeforeAHalfCloseIsAnswered(t *testing.T) {
 	b, err := io.ReadAll(c) // the server closes, well before its IdleTimeout
 	if err != nil || !bytes.HasPrefix(b, []byte("HTTP/1.1 302 ")) {
 		t.Errorf("%.60q, %v", b, err)
+	}
+}
+
+// Whoever says with a later request that it was the last need not wait until the
+// connection has been idle for long; and whoever only pauses is answered.
+func TestTheEndThatCameWithALaterRequestIsSeenSoon(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t), IdleTimeout: time.Hour})
+	const request = "GET /next HTTP/1.1\r\nHost: x\r\n\r\n"
+	open := func() (net.Conn, *bufio.Reader) {
+		c := dial(t, s)
+		r := bufio.NewReader(c)
+		ask(t, s, c, r, request)
+		ask(t, s, c, r, request)
+		return c, r
+	}
+	still, answers := open()
+	var ended sync.WaitGroup
+	for range 8 {
+		c, r := open()
+		atOnce(t, c, request)
+		ended.Go(func() {
+			b, err := io.ReadAll(r)
+			if err != nil || !bytes.HasPrefix(b, []byte("HTTP/1.1 302 ")) {
+				t.Errorf("%.60q, %v", b, err)
+			}
+		})
+	}
+	ended.Wait()
+	if got := ask(t, s, still, answers, request); got.status != 302 {
+		t.Errorf("after a pause: status %d", got.status)
 	}
 }
 

@@ -39,39 +39,35 @@ func isList(target []byte) bool {
 	return len(target) <= longestQuery && (string(path) == "/api/leaderboard" || string(path) == "/api/ring" || string(path) == "/api/categories")
 }
 
-// serve answers from the core, or from what it has answered.
-func (t *tenure) serve(target []byte, r *api.Response) {
+// serve answers from the core into r, or gives what it has answered. That is not
+// the caller's to change, and stays as it is.
+func (t *tenure) serve(target []byte, r *api.Response) *api.Response {
 	if !isList(target) {
 		t.core.Serve(target, r)
-		return
+		return r
 	}
 	hash, _ := bits.Mul64(maphash.Bytes(t.lists.seed, target), keptLists)
 	place := &t.lists.kept[hash]
 	if l := place.Load(); l != nil && bytes.Equal(l.target, target) && l.holds(t.core.Head()) {
-		l.copyTo(r)
-		return
+		return &l.response
 	}
 	t.core.Serve(target, r)
 	if r.Validity != api.Never && len(r.Body) >= leastList && len(r.Body) <= longestList {
-		l := &list{target: bytes.Clone(target)}
-		(&list{response: *r}).copyTo(&l.response)
-		place.Store(l)
+		place.Store(newList(target, r))
 	}
+	return r
+}
+
+// newList copies an answer, but for what the core keeps in it for itself.
+func newList(target []byte, r *api.Response) *list {
+	return &list{bytes.Clone(target), api.Response{
+		Status: r.Status, Media: r.Media, Validity: r.Validity, Seq: r.Seq, Since: r.Since, Until: r.Until, Unknown: r.Unknown,
+		Location: bytes.Clone(r.Location), Next: bytes.Clone(r.Next), Prev: bytes.Clone(r.Prev), Body: bytes.Clone(r.Body),
+	}}
 }
 
 // holds says whether the core would give this answer at a position and a second.
 func (l *list) holds(seq uint64, second int64) bool {
 	a := &l.response
 	return a.Seq == seq && (a.Validity == api.Position || a.Since <= second && second < a.Until)
-}
-
-// copyTo makes r this answer, in r's own buffers.
-func (l *list) copyTo(r *api.Response) {
-	a := &l.response
-	r.Status, r.Media, r.Validity = a.Status, a.Media, a.Validity
-	r.Seq, r.Since, r.Until, r.Unknown = a.Seq, a.Since, a.Until, a.Unknown
-	r.Location = append(r.Location[:0], a.Location...)
-	r.Next = append(r.Next[:0], a.Next...)
-	r.Prev = append(r.Prev[:0], a.Prev...)
-	r.Body = append(r.Body[:0], a.Body...)
 }

@@ -23,6 +23,7 @@ func TestListsAreWrittenOnceAsLongAsTheyHold(t *testing.T) {
 	}}
 	n := newTenure(c, "")
 	var r api.Response
+	wrote := map[string]byte{}
 	for i, step := range []struct {
 		what   string
 		change func()
@@ -49,11 +50,19 @@ func TestListsAreWrittenOnceAsLongAsTheyHold(t *testing.T) {
 		{"that again", func() {}, "/api/ring?" + strings.Repeat("x", longestQuery), 15},
 	} {
 		step.change()
-		if n.serve([]byte(step.target), &r); asked != step.want {
+		before := asked
+		got := n.serve([]byte(step.target), &r)
+		if asked > before {
+			wrote[step.target] = byte(asked)
+		}
+		if got.Body[len(got.Body)-1] != wrote[step.target] {
+			t.Errorf("step %d, %s: another answer", i, step.what)
+		}
+		if asked != step.want {
 			t.Errorf("step %d, %s: the core was asked %d times, want %d", i, step.what, asked, step.want)
 			asked = step.want
 		}
-		r.Body[0] = 'x' // the reader's own
+		r.Body[len(r.Body)-1] = 'x' // the reader's own
 	}
 }
 
@@ -65,7 +74,7 @@ func TestListsAreNeverOld(t *testing.T) {
 	n := newTenure(ring, "")
 	members := 0
 	now, last := int64(epoch), int64(epoch) // the clock, and the last event
-	var kept, fresh api.Response
+	var own, fresh api.Response
 	for i := range 400 {
 		switch random.IntN(4) {
 		case 0:
@@ -85,7 +94,7 @@ func TestListsAreNeverOld(t *testing.T) {
 			}
 		}
 		for _, target := range []string{"/api/leaderboard", "/api/ring?limit=90", "/api/leaderboard?limit=30&offset=5"} {
-			n.serve([]byte(target), &kept)
+			kept := n.serve([]byte(target), &own)
 			ring.Serve([]byte(target), &fresh)
 			if kept.Status != fresh.Status || kept.Seq != fresh.Seq || kept.Validity != fresh.Validity || kept.Since != fresh.Since || kept.Until != fresh.Until || string(kept.Body) != string(fresh.Body) ||
 				string(kept.Next) != string(fresh.Next) || string(kept.Prev) != string(fresh.Prev) {

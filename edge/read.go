@@ -24,22 +24,37 @@ func (s *Shell) read(ctx *fasthttp.RequestCtx) {
 	a := s.answers.Get().(*answer)
 	t := s.core.enter()
 	defer t.leave()
-	t.serve(target, &a.Response)
-	s.write(ctx, t, a)
+	r := t.serve(target, &a.Response)
+	status := s.head(ctx, t, a, r)
+	switch {
+	case status == fasthttp.StatusNotModified:
+	case r != &a.Response:
+		ctx.Response.SetBodyRaw(r.Body) // it stays as it is
+	default:
+		copyBody(ctx, r.Body)
+	}
 	s.answers.Put(a)
 }
 
 // write turns an answer of a core into HTTP.
 func (s *Shell) write(ctx *fasthttp.RequestCtx, t *tenure, a *answer) {
-	var status int
-	a.fields, status = t.appendAnswer(a.fields[:0], &a.Response, ctx.Request.Header.PeekAll("If-None-Match"))
+	if s.head(ctx, t, a, &a.Response) != fasthttp.StatusNotModified {
+		copyBody(ctx, a.Body)
+	}
+}
+
+// head turns all but the body of an answer into HTTP, with what a has room for.
+func (s *Shell) head(ctx *fasthttp.RequestCtx, t *tenure, a *answer, r *api.Response) (status int) {
+	a.fields, status = t.appendAnswer(a.fields[:0], r, ctx.Request.Header.PeekAll("If-None-Match"))
 	ctx.SetStatusCode(status)
 	setFields(ctx, a.fields)
-	switch {
-	case status == fasthttp.StatusNotModified:
-	case len(a.Body) > keepBody:
-		ctx.Response.SetBodyRaw(bytes.Clone(a.Body))
-	default:
-		ctx.Response.SetBody(a.Body)
+	return status
+}
+
+func copyBody(ctx *fasthttp.RequestCtx, body []byte) {
+	if len(body) > keepBody {
+		ctx.Response.SetBodyRaw(bytes.Clone(body))
+	} else {
+		ctx.Response.SetBody(body)
 	}
 }

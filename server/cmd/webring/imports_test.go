@@ -28,7 +28,8 @@ var importLaw = map[string][]string{
 	"webring/wasm/host":     {"std", "webring/core/abi", "golang.org/x/sys/unix", "github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/"},
 	"webring/edge/describe": {"std", "webring/core/api", "github.com/google/jsonschema-go/jsonschema"},
 	"webring/edge/mcp":      {"std", "webring/core/api", "webring/edge/describe", "github.com/modelcontextprotocol/go-sdk/"},
-	"webring/edge": {"std", "webring/wasm/host", "webring/edge/replica", "webring/edge/describe", "webring/edge/mcp", "webring/core/api", "webring/templates", "webring/static",
+	"webring/edge/socket":   {"std", "golang.org/x/sys/unix"},
+	"webring/edge": {"std", "webring/wasm/host", "webring/edge/socket", "webring/edge/replica", "webring/edge/describe", "webring/edge/mcp", "webring/core/api", "webring/templates", "webring/static",
 		"github.com/valyala/fasthttp", "github.com/valyala/fasthttp/", "github.com/fasthttp/router", "github.com/savsgio/gotils/strconv", "github.com/andybalholm/brotli", "golang.org/x/net/http/httpguts"},
 	"webring/edge/replica": {"std", "webring/core", "webring/core/api", "webring/core/snap", "golang.org/x/mod/sumdb/note", "github.com/klauspost/compress/zstd",
 		"golang.org/x/sync/singleflight", "golang.org/x/time/rate"},
@@ -91,9 +92,9 @@ func TestTheGuestImportsTheEntryAlone(t *testing.T) {
 	}
 }
 
-// unsafe is for the flat region of the core, and for mapping it where instances of
-// the guest have it.
-var unsafePackages = []string{"webring/core/flat", "webring/wasm/host"}
+// unsafe is for the flat region of the core, for mapping it where instances of the
+// guest have it, and for system calls that the scheduler is not told of.
+var unsafePackages = []string{"webring/core/flat", "webring/wasm/host", "webring/edge/socket"}
 
 func TestImportLaw(t *testing.T) {
 	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,Standard", "webring/...")
