@@ -4,7 +4,7 @@
 // is nothing in it to collect. Blocks are not compressed and carry checksums
 // that every reading verifies. Whatever Badger would meet with a crash, or
 // pass over in silence, is looked for before it is opened: see inspect.go. What
-// it changes by opening can be taken back: see found.go. A disk that fills up
+// it would change by opening is tried on a copy: see trial.go. A disk that fills up
 // while it commits must not end the process: see reserve.go. What no single file
 // can show, such as a transaction that was cut off a write-ahead file, is the
 // ledger's to find.
@@ -41,9 +41,9 @@ type Store struct {
 	dir  string
 	log  *slog.Logger
 	lock *os.File
-	// found says that what was found is kept, and that db therefore deletes
+	// trial says that db is a copy of what was found, which therefore deletes
 	// nothing.
-	found bool
+	trial bool
 	// nextWAL is the write-ahead file after the one that has its room.
 	nextWAL string
 }
@@ -64,18 +64,21 @@ func Open(dir string, log *slog.Logger) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{dir: dir, log: log, lock: lock}
-	if err = putBack(dir); err == nil {
-		s.found, err = keep(dir)
-	}
+	trial, err := makeTrial(dir)
 	if err != nil {
-		return nil, fmt.Errorf("badgerstore: keep what was found: %w", errors.Join(err, lock.Close()))
+		return nil, fmt.Errorf("badgerstore: copy what was found: %w", errors.Join(err, lock.Close()))
 	}
-	if err = inspect(dir); err == nil {
-		err = s.open()
+	if s.trial = trial != ""; s.trial {
+		err = inspect(trial)
+	} else {
+		trial = dir
+	}
+	if err == nil {
+		err = s.open(trial)
 	}
 	if err != nil {
 		denied := slices.ContainsFunc(denials, func(no error) bool { return strings.Contains(err.Error(), no.Error()) })
-		if err = errors.Join(err, putBack(dir), lock.Close()); denied {
+		if err = errors.Join(err, endTrial(dir), lock.Close()); denied {
 			return nil, fmt.Errorf("badgerstore: the system does not let it be opened: %w", err)
 		}
 		return nil, fmt.Errorf("%w: %w; %s", ledger.ErrDamaged, err, ledger.Remedy)
@@ -88,12 +91,12 @@ func Open(dir string, log *slog.Logger) (*Store, error) {
 // would lose payments. They are told by their words: Badger keeps no more of them.
 var denials = []error{unix.EACCES, unix.EPERM, unix.EROFS, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOSPC, unix.EDQUOT}
 
-// open opens Badger. As long as what was found is kept, nothing merges tables:
-// Badger empties those that it has merged before it removes them, and would so
-// empty what was kept of them. Nor does it then wait for tables to be merged.
-func (s *Store) open() error {
-	c := configuration(s.dir, s.log)
-	if s.found {
+// open opens Badger in the store's folder, or in that of its copy. There nothing
+// merges tables: Badger empties those that it has merged before it removes them,
+// and would so empty what was found. Nor does it then wait for tables to be merged.
+func (s *Store) open(dir string) error {
+	c := configuration(dir, s.log)
+	if s.trial {
 		c = c.WithNumCompactors(0).WithNumLevelZeroTablesStall(math.MaxInt32)
 	}
 	db, err := badger.Open(c)
@@ -101,7 +104,7 @@ func (s *Store) open() error {
 		return fmt.Errorf("badger: %w", err)
 	}
 	s.db = db
-	if s.found {
+	if s.trial {
 		return nil
 	}
 	if err := s.reserve(); err != nil {
@@ -190,16 +193,13 @@ func (s *Store) Scan(prefix, from []byte, fn func(key, value []byte) error) erro
 
 // Accept implements [ledger.Store].
 func (s *Store) Accept() error {
-	if !s.found {
+	if !s.trial {
 		return nil
 	}
-	err := s.db.Close()
+	err := errors.Join(s.db.Close(), endTrial(s.dir), removeEmpty(s.dir))
 	if err == nil {
-		err = forget(s.dir)
-	}
-	if err == nil {
-		s.found = false
-		err = s.open()
+		s.trial = false
+		err = s.open(s.dir)
 	}
 	if err != nil {
 		return fmt.Errorf("badgerstore: accept: %w", err)
@@ -209,7 +209,7 @@ func (s *Store) Accept() error {
 
 // Commit implements [ledger.Store].
 func (s *Store) Commit(b ledger.Batch) error {
-	if s.found {
+	if s.trial {
 		return errors.New("badgerstore: commit: what is stored has not been accepted")
 	}
 	txn := s.db.NewTransaction(true)
@@ -246,7 +246,7 @@ func (s *Store) Verify() error {
 
 // Close implements [ledger.Store].
 func (s *Store) Close() error {
-	if err := errors.Join(s.db.Close(), putBack(s.dir), s.lock.Close()); err != nil {
+	if err := errors.Join(s.db.Close(), endTrial(s.dir), s.lock.Close()); err != nil {
 		return fmt.Errorf("badgerstore: close: %w", err)
 	}
 	return nil

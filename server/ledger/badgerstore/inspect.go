@@ -26,10 +26,8 @@ import (
 //     removing it, is refused for ever. Those are removed here: had one been
 //     emptied by anything else, the ledger would miss its transactions.
 func inspect(dir string) error {
-	for _, pattern := range []string{"*.mem", "*.vlog"} {
-		if err := removeEmpty(filepath.Join(dir, pattern)); err != nil {
-			return err
-		}
+	if err := removeEmpty(dir); err != nil {
+		return err
 	}
 	f, err := os.Open(filepath.Join(dir, badger.ManifestFilename))
 	if errors.Is(err, os.ErrNotExist) {
@@ -68,10 +66,15 @@ func checkNew(dir string) error {
 	return nil
 }
 
-func removeEmpty(pattern string) error {
-	names, err := filepath.Glob(pattern)
-	if err != nil {
-		return err
+// removeEmpty removes empty write-ahead files.
+func removeEmpty(dir string) error {
+	var names []string
+	for _, pattern := range []string{"*.mem", "*.vlog"} {
+		some, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return err
+		}
+		names = append(names, some...)
 	}
 	for _, name := range names {
 		info, err := os.Stat(name)
