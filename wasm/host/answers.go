@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"hash/maphash"
 	"math"
+	"slices"
 
 	"webring/core/abi"
 )
@@ -22,22 +23,28 @@ import (
 //
 // They lie here and not in the guest, which a call into costs more than many an
 // answer, and for each instance by itself, so that nothing is locked. The memory
-// is bounded: a log that begins anew at its end, made as it is written, and two
-// places for each of some hashes of targets, of which a new one takes the older.
+// is bounded: a log that begins anew at its end, made as it is written, and a few
+// places for each of some hashes of targets, of which a new one takes the oldest.
 // What is asked for once is not kept, so that a walk through the whole ring
 // displaces nobody.
 type answers struct {
-	seed  maphash.Seed // secret: nobody can choose targets that displace others
-	pairs [][2]answer
-	asked []uint32 // parts of the hashes of targets that were asked for
-	log   [logParts][]byte
-	end   uint64 // of what was ever written to the log
+	seed maphash.Seed // secret: nobody can choose targets that displace others
+	sets []answerSet
+	log  [logParts][]byte
+	end  uint64 // of what was ever written to the log
+}
+
+// answerSet is the places for targets whose hashes end alike. What is looked
+// through for one that is not kept fits a line of the processor's cache.
+type answerSet struct {
+	hashes [4]uint64 // of the targets
+	asked  [8]uint32 // parts of the hashes of the last that were asked for once
+	places [4]answer
 }
 
 // answer says where in the log a target and the parts of its answer stand, one
 // after the other, what else there is of the answer, and when it counts.
 type answer struct {
-	hash                 uint64 // of the target
 	begin                uint64 // as if the log never began anew
 	seq                  uint64
 	since, until         int64
@@ -53,8 +60,7 @@ type answer struct {
 // With these, an instance keeps the answers for the pages of some thousand members,
 // in 18 MiB at the most.
 const (
-	answerPairs  = 1 << 14
-	answersAsked = 1 << 16
+	answerSets = 1 << 13
 	// An answer lies in one part of the log.
 	logParts = 16
 	logPart  = 1 << 20
@@ -63,30 +69,34 @@ const (
 	longestAnswer = 256 << 10
 )
 
+// nowhere is no place.
+const nowhere = -1
+
 func newAnswers() *answers {
-	return &answers{seed: maphash.MakeSeed(), pairs: make([][2]answer, answerPairs), asked: make([]uint32, answersAsked)}
+	return &answers{seed: maphash.MakeSeed(), sets: make([]answerSet, answerSets)}
 }
 
 // find writes into r the answer to a target, if there is one that counts at seq
 // and second. Otherwise it gives the target's hash and the place for its answer,
-// nil when that is not to be kept.
-func (k *answers) find(target []byte, seq uint64, second int64, r *Response) (found bool, hash uint64, at *answer) {
+// of those in its set, or nowhere when that is not to be kept.
+func (k *answers) find(target []byte, seq uint64, second int64, r *Response) (found bool, hash uint64, place int) {
 	if len(target) > longestTarget {
-		return false, 0, nil
+		return false, 0, nowhere
 	}
 	hash = maphash.Bytes(k.seed, target)
-	pair := &k.pairs[hash%answerPairs]
-	if at = &pair[0]; at.hash != hash {
-		if at = &pair[1]; at.hash != hash {
-			return false, hash, k.first(hash, pair)
+	set := &k.sets[hash%answerSets]
+	for set.hashes[place] != hash {
+		if place++; place == len(set.hashes) {
+			return false, hash, set.first(hash)
 		}
 	}
+	at := &set.places[place]
 	if at.seq != seq || at.validity == abi.Timed && (second < at.since || second >= at.until) || k.end-at.begin > logParts*logPart {
-		return false, hash, at
+		return false, hash, place
 	}
 	lies := k.log[at.begin/logPart%logParts][at.begin%logPart:]
 	if !bytes.Equal(lies[:at.target], target) {
-		return false, hash, at
+		return false, hash, place
 	}
 	r.Status, r.Media, r.Validity, r.Unknown, r.Drawn = int(at.status), at.media, at.validity, at.unknown, false
 	r.Seq, r.Since, r.Until = seq, at.since, at.until
@@ -95,27 +105,29 @@ func (k *answers) find(target []byte, seq uint64, second int64, r *Response) (fo
 	r.Next, lies = append(r.Next[:0], lies[:at.next]...), lies[at.next:]
 	r.Prev, lies = append(r.Prev[:0], lies[:at.prev]...), lies[at.prev:]
 	r.Body = append(r.Body[:0], lies[:at.body]...)
-	return true, hash, at
+	return true, hash, place
 }
 
-// first gives the older place of a pair to a target that was asked for before,
+// first gives the oldest place of a set to a target that was asked for before,
 // and remembers that it now was.
-func (k *answers) first(hash uint64, pair *[2]answer) *answer {
-	asked, part := &k.asked[hash>>16%answersAsked], uint32(hash>>32)
-	if *asked != part {
-		*asked = part
-		return nil
+func (set *answerSet) first(hash uint64) (place int) {
+	if part := uint32(hash >> 32); !slices.Contains(set.asked[:], part) {
+		copy(set.asked[1:], set.asked[:])
+		set.asked[0] = part
+		return nowhere
 	}
-	if pair[0].begin <= pair[1].begin {
-		return &pair[0]
+	for i := range set.places {
+		if set.places[i].begin < set.places[place].begin {
+			place = i
+		}
 	}
-	return &pair[1]
+	return place
 }
 
 // keep puts a copy of an answer into the place that find gave, unless it is long
 // or chance had a part in it.
-func (k *answers) keep(target []byte, hash uint64, at *answer, r *Response) {
-	if at == nil || r.Drawn || len(r.Body) > longestAnswer || max(len(r.Location), len(r.Next), len(r.Prev)) > math.MaxUint16 {
+func (k *answers) keep(target []byte, hash uint64, place int, r *Response) {
+	if place == nowhere || r.Drawn || len(r.Body) > longestAnswer || max(len(r.Location), len(r.Next), len(r.Prev)) > math.MaxUint16 {
 		return
 	}
 	size := len(target) + len(r.Location) + len(r.Next) + len(r.Prev) + len(r.Body)
@@ -126,7 +138,9 @@ func (k *answers) keep(target []byte, hash uint64, at *answer, r *Response) {
 	if *part == nil {
 		*part = make([]byte, logPart)
 	}
-	*at = answer{hash: hash, begin: k.end, seq: r.Seq, since: r.Since, until: r.Until, body: uint32(len(r.Body)),
+	set := &k.sets[hash%answerSets]
+	set.hashes[place] = hash
+	set.places[place] = answer{begin: k.end, seq: r.Seq, since: r.Since, until: r.Until, body: uint32(len(r.Body)),
 		location: uint16(len(r.Location)), next: uint16(len(r.Next)), prev: uint16(len(r.Prev)), target: uint8(len(target)),
 		status: uint16(r.Status), media: r.Media, validity: r.Validity, unknown: r.Unknown}
 	to := (*part)[k.end%logPart:]

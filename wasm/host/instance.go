@@ -152,7 +152,7 @@ func (in *instance) must(op uint32, arg uint64, data []byte) (abi.Reply, error) 
 // serve answers one request, at the position and second where the instance
 // stands.
 func (in *instance) serve(target []byte, random uint64, r *Response) error {
-	found, hash, at := in.answers.find(target, in.seq, in.second, r)
+	found, hash, place := in.answers.find(target, in.seq, in.second, r)
 	if found {
 		return nil
 	}
@@ -164,7 +164,7 @@ func (in *instance) serve(target []byte, random uint64, r *Response) error {
 		return fmt.Errorf("%w: its response is none", errTrap)
 	}
 	r.Seq = reply.Seq
-	in.answers.keep(target, hash, at, r)
+	in.answers.keep(target, hash, place, r)
 	return nil
 }
 
