@@ -24,10 +24,10 @@ var (
 	ErrNoHead = errors.New("ledger: the head is missing")
 )
 
-// Remedy ends the message of every refusal, those of a store included. Nothing less is safe: from here on
-// the program would sign another history than the one that edges have seen,
-// or take a payment twice.
-const Remedy = "nothing was started; keep this data folder aside and restore it whole, with the head and the challenge key, from a backup"
+// Remedy ends the message of every refusal, those of a store included. Nothing
+// less is safe: from here on the program would sign another history than the one
+// that edges have seen, or take a payment twice.
+const Remedy = "nothing was started, and the data folder is as it was; move it aside and restore a backup whole, with webring restore, into a new folder"
 
 func refuse(kind error, format string, args ...any) error {
 	return fmt.Errorf("%w: %w; %s", kind, fmt.Errorf(format, args...), Remedy)

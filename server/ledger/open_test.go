@@ -36,7 +36,7 @@ func (r *ring) refused(t *testing.T, name string, want error) {
 	}
 	if !errors.Is(err, want) {
 		t.Errorf("%s: Open = %v, want %v", name, err, want)
-	} else if !strings.Contains(err.Error(), "restore it whole") {
+	} else if !strings.Contains(err.Error(), "restore a backup whole") {
 		t.Errorf("%s: %v does not say what to do", name, err)
 	}
 }

@@ -80,7 +80,7 @@ func (s *Service) VerifyChain(ctx context.Context) (a ChainAudit, err error) {
 		var finding string
 		switch {
 		case errors.Is(err, mpp.ErrNoTransfer):
-			finding = fmt.Sprintf("%s %s brought no payee that this ring ever had anything; events gave %d cents for it", key[0], key[1], cents)
+			finding = fmt.Sprintf("%s %s brought this ring nothing; events gave %d cents for it", key[0], key[1], cents)
 		case err != nil:
 			a.Unknown++
 		case t.Cents < cents:

@@ -265,7 +265,7 @@ func TestDamagedLedgerIsRefused(t *testing.T) {
 			}
 			if got, served := o.serves("/api/ring"); !served {
 				refused++
-				if !strings.Contains(o.log.String(), "restore it whole") {
+				if !strings.Contains(o.log.String(), "restore a backup whole") {
 					t.Errorf("%s in %s: the refusal does not say what to do:\n%s", damage, file, o.log)
 				}
 			} else if got != want {

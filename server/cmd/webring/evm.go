@@ -25,7 +25,7 @@ type evmFlags struct {
 
 func (f *evmFlags) define(fs *flag.FlagSet) {
 	fs.StringVar(&f.rpc, "evm-rpc", "", "JSON-RPC `URL` of a node of an Ethereum-like chain; with it, payments by EIP-3009 authorisation are taken there")
-	fs.Uint64Var(&f.chainID, "evm-chain-id", 8453, "`id` of that chain")
+	fs.Uint64Var(&f.chainID, "evm-chain-id", 8453, "`id` of the Ethereum-like chain")
 	fs.StringVar(&f.currency, "evm-currency", "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", "token `address` that is taken; it must have six decimals and EIP-3009")
 	fs.StringVar(&f.name, "evm-currency-name", "USD Coin", "`name` in the token's EIP-712 domain")
 	fs.StringVar(&f.version, "evm-currency-version", "2", "`version` in the token's EIP-712 domain")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"strings"
@@ -62,7 +63,7 @@ func parse(fs *flag.FlagSet, args []string) error {
 	if err := environment(fs); err != nil {
 		return err
 	}
-	if err := fs.Parse(args); err != nil {
+	if err := parseFlags(fs, args); err != nil {
 		return err
 	}
 	if fs.NArg() > 0 {
@@ -70,6 +71,20 @@ func parse(fs *flag.FlagSet, args []string) error {
 		return fmt.Errorf("%q is not a flag; repeatable flags are repeated, as in --trusted-proxy A --trusted-proxy B", fs.Arg(0))
 	}
 	return nil
+}
+
+// parseFlags parses the flags at the beginning of args. Asked for help, it prints
+// that and fails with [flag.ErrHelp].
+func parseFlags(fs *flag.FlagSet, args []string) error {
+	fs.SetOutput(io.Discard) // errors are told once, by main
+	err := fs.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		explain(os.Stdout, fs)
+	case err != nil:
+		err = fmt.Errorf("%w; %s --help lists the flags", err, fs.Name())
+	}
+	return err
 }
 
 // environment sets each flag whose twin is set: --base-url is WEBRING_BASE_URL.

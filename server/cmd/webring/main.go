@@ -10,6 +10,7 @@ import (
 	"io"
 	"log"
 	"os"
+	"strings"
 )
 
 // command is one word after webring.
@@ -25,7 +26,7 @@ func commands() []command {
 		{"seed", "seed --members N --data DIR [--seed S]", "write a synthetic ledger, for development and measurement only", seed},
 		{"score", "score [--json] [--dev --fetch-map HOST=ADDR:PORT] URL", "scan a site and print its readiness report", scoreSite},
 		{"members", "members [--data DIR] list | show SLUG | remove SLUG --reason TEXT [--redact]", "list, show or remove members of the running origin", members},
-		{"payments", "payments [--data DIR] list [--all] | show ID | scan [--since 720h] | adjust TRANSACTION --credit SLUG | --void | --unclaimed --reason TEXT", "look at payments, find money without an event, put one right", payments},
+		{"payments", "payments [--data DIR] list [--all] | show ID | scan [--since 720h] | adjust TRANSACTION --credit SLUG | --void [--member SLUG] | --unclaimed --reason TEXT", "look at payments, find money without an event, put one right", payments},
 		{"backup", "backup [--data DIR] FILE", "write ledger, keys and members' reports of the running origin into a file, while it serves", backupOrigin},
 		{"restore", "restore [--data DIR] FILE --from URL | --alone", "make a data folder of a backup, and of what an edge has beyond it", restoreOrigin},
 		{"verify", "verify [--data DIR] [--chain] | verify FILE", "recompute everything from the events, of the running origin, a data folder or a backup", verifyOrigin},
@@ -55,12 +56,15 @@ func run(args []string, out io.Writer) error {
 			return c.run(args[1:], out)
 		}
 	}
-	if args[0] == "help" || args[0] == "-h" || args[0] == "--help" {
+	switch args[0] {
+	case "help", "-h", "-help", "--help":
+		if len(args) == 2 {
+			return run([]string{args[1], "--help"}, out)
+		}
 		usage(out)
 		return nil
 	}
-	usage(os.Stderr)
-	return fmt.Errorf("there is no command %q", args[0])
+	return fmt.Errorf("there is no command %q; webring help lists them", args[0])
 }
 
 func usage(w io.Writer) {
@@ -69,4 +73,24 @@ func usage(w io.Writer) {
 		fmt.Fprintf(w, "  webring %s\n      %s\n", c.usage, c.summary)
 	}
 	fmt.Fprintln(w, "webring COMMAND --help lists a command's flags.")
+}
+
+// explain prints what a command does, and its flags.
+func explain(w io.Writer, fs *flag.FlagSet) {
+	for _, c := range commands() {
+		if fs.Name() == "webring "+c.name {
+			fmt.Fprintf(w, "Usage: webring %s\n  %s\n", c.usage, c.summary)
+		}
+	}
+	fmt.Fprintln(w, "Flags, each with the environment variable that sets it, too:")
+	fs.VisitAll(func(f *flag.Flag) {
+		value, text := flag.UnquoteUsage(f)
+		fmt.Fprintf(w, "  %s\n      %s", strings.TrimSpace("--"+f.Name+" "+value), text)
+		switch f.DefValue {
+		case "", "0", "false":
+		default:
+			fmt.Fprintf(w, " (default %s)", f.DefValue)
+		}
+		fmt.Fprintln(w)
+	})
 }

@@ -61,7 +61,7 @@ func parseMixed(fs *flag.FlagSet, args []string) (words []string, err error) {
 		return nil, err
 	}
 	for {
-		if err := fs.Parse(args); err != nil {
+		if err := parseFlags(fs, args); err != nil {
 			return nil, err
 		}
 		if args = fs.Args(); len(args) == 0 {

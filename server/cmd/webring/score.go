@@ -23,19 +23,17 @@ func scoreSite(args []string, out io.Writer) error {
 	fs := flag.NewFlagSet("webring score", flag.ContinueOnError)
 	sites.define(fs)
 	fs.BoolVar(&asJSON, "json", false, "print the report as JSON")
-	if err := environment(fs); err != nil {
+	words, err := parseMixed(fs, args)
+	if err != nil {
 		return err
 	}
-	if err := fs.Parse(args); err != nil {
-		return err
-	}
-	if fs.NArg() != 1 {
+	if len(words) != 1 {
 		return errors.New("usage: webring score [flags] URL")
 	}
 	if err := sites.validate(); err != nil {
 		return err
 	}
-	url, _, err := sites.policy().Canonical(fs.Arg(0))
+	url, _, err := sites.policy().Canonical(words[0])
 	if err != nil {
 		return err
 	}

@@ -94,10 +94,10 @@ func (f *scoreFlags) define(fs *flag.FlagSet) {
 	fs.StringVar(&f.method, "score-method", "", "`method` of the question, GET or POST of {\"url\": …} (default GET, or the service's)")
 	fs.StringVar(&f.start, "score-start", "", "`none`, or post: have sites scanned that never were (default none, or the service's)")
 	fs.StringVar(&f.startURL, "score-start-url", "", "`URL` to POST {\"url\": …} to for a scan")
-	fs.StringVar(&f.pointer, "score-pointer", "", "JSON `pointer` to the score in its answer")
-	fs.StringVar(&f.reportAt, "report-pointer", "", "JSON `pointer` to the report link in its answer")
-	fs.StringVar(&f.timeAt, "score-time-pointer", "", "JSON `pointer` to when the site was scanned")
-	fs.StringVar(&f.versionAt, "score-version-pointer", "", "JSON `pointer` to the version of the rubric")
+	fs.StringVar(&f.pointer, "score-pointer", "", "JSON `pointer` to the score in that service's answer")
+	fs.StringVar(&f.reportAt, "report-pointer", "", "JSON `pointer` to the report link in that answer")
+	fs.StringVar(&f.timeAt, "score-time-pointer", "", "JSON `pointer` to when the site was scanned in that answer")
+	fs.StringVar(&f.versionAt, "score-version-pointer", "", "JSON `pointer` to the version of the rubric in that answer")
 	fs.Var(&f.reportHosts, "report-host", "`host` that report links may name (repeatable)")
 }
 

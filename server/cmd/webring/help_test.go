@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Every command explains itself, a mistake is told in one line, and what the
+// README says of flags is so.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	webring := func(args ...string) (out, complaint string, failed bool) {
+		var stdout, stderr bytes.Buffer
+		c := exec.Command(binary(t), args...)
+		c.Stdout, c.Stderr = &stdout, &stderr
+		failed = c.Run() != nil
+		return stdout.String(), stderr.String(), failed
+	}
+	flagName := regexp.MustCompile(`--[a-z][a-z-]+`)
+	var known []string
+	for _, c := range commands() {
+		out, complaint, failed := webring(c.name, "--help")
+		if failed || complaint != "" || !strings.HasPrefix(out, "Usage: webring "+c.usage+"\n  "+c.summary+"\n") || !strings.Contains(out, "[WEBRING_") {
+			t.Errorf("%s --help: %s%s", c.name, out, complaint)
+		}
+		if again, _, failed := webring("help", c.name); failed || again != out {
+			t.Errorf("help %s says something else: %s", c.name, again)
+		}
+		for line := range strings.Lines(out) {
+			if strings.HasPrefix(line, "  --") {
+				known = append(known, flagName.FindString(line))
+			}
+		}
+		for _, name := range flagName.FindAllString(c.usage, -1) {
+			if !slices.Contains(known, name) {
+				t.Errorf("%s has no flag %s", c.name, name)
+			}
+		}
+		if _, complaint, failed := webring(c.name, "--bogus"); !failed || strings.Count(complaint, "\n") != 1 || !strings.Contains(complaint, "webring "+c.name+" --help") {
+			t.Errorf("%s --bogus: %s", c.name, complaint)
+		}
+	}
+	if out, _, failed := webring("help"); failed || strings.Count(out, "\n  webring ") != len(commands()) {
+		t.Errorf("help: %s", out)
+	}
+	if _, complaint, failed := webring("bogus"); !failed || !strings.Contains(complaint, "webring help") {
+		t.Errorf("bogus: %s", complaint)
+	}
+	readme, err := os.ReadFile("../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := flagName.FindAllString(string(readme), -1)
+	for _, name := range said {
+		if name != "--help" && !slices.Contains(known, name) {
+			t.Errorf("the README speaks of %s, which no command has", name)
+		}
+	}
+	if len(said) < 20 {
+		t.Errorf("the README speaks of %d flags", len(said))
+	}
+}
