@@ -10,9 +10,9 @@ import (
 )
 
 // Native is one core, compiled in, behind a lock that readers share. All its
-// functions may be called concurrently. It keeps no answers: its readers would
-// have to lock what they all find them in, for less than making most of them
-// takes.
+// functions may be called concurrently. It keeps no answers, as instances of
+// a [Pool] do: many readers are in it at a time and would have to lock what it
+// keeps, and an answer costs it little to make.
 type Native struct {
 	mu    sync.RWMutex
 	core  *abi.Core
