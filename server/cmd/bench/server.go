@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -77,7 +76,9 @@ func (b *bench) askRing(s *server) {
 	add("/next", b.o.depth, next...)
 	add("api next", 1, each("/api/ring/next?from=%s")...)
 	add("widget", 1, each("/api/widget?from=%s")...)
-	add("rank", 1, each("/api/ring/%s")...)
+	// The document of a member has its rank.
+	add("detail", 1, each("/api/ring/%s")...)
+	b.questions[len(b.questions)-1].like = "rank"
 	add("top 100", 1, "/api/leaderboard?limit=100")
 	add("page of 100", 1, fmt.Sprintf("/api/leaderboard?limit=100&offset=%d", max(0, b.members/2-50)))
 	add("eight mixed", 1, b.mixed()...)
@@ -106,18 +107,21 @@ func gets(name string, s *server, depth int, targets []string, more ...string) *
 
 // startConstants runs those who answer what the ring has answered once.
 func (b *bench) startConstants(address string) error {
-	redirect, err := b.sample(address, 0, "/next?from="+b.slugs[0])
-	if err != nil {
-		return err
-	}
-	for i, target := range b.mixed() {
-		if _, err := b.sample(address, i+1, target); err != nil {
+	var answers []*http.Response
+	for i, target := range append([]string{"/next?from=" + b.slugs[0]}, b.mixed()...) {
+		res, err := b.sample(address, i, target)
+		if err != nil {
 			return err
 		}
+		answers = append(answers, res)
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return err
+	}
+	ask := func(s *server) {
+		b.questions = append(b.questions, gets("/next", s, 1, []string{"/0"}), gets("/next", s, b.o.depth, []string{"/0"}),
+			gets("eight mixed", s, 1, []string{"/1", "/2", "/3", "/4", "/5", "/6", "/7", "/8"}))
 	}
 	for _, name := range []string{"fasthttp", "net/http"} {
 		address := free()
@@ -125,8 +129,7 @@ func (b *bench) startConstants(address string) error {
 		if err != nil {
 			return err
 		}
-		b.questions = append(b.questions, gets("/next", s, 1, []string{"/?0"}), gets("/next", s, b.o.depth, []string{"/?0"}),
-			gets("eight mixed", s, 1, []string{"/?1", "/?2", "/?3", "/?4", "/?5", "/?6", "/?7", "/?8"}))
+		ask(s)
 	}
 	nginx, err := exec.LookPath(b.o.nginx)
 	if err != nil {
@@ -135,14 +138,18 @@ func (b *bench) startConstants(address string) error {
 	}
 	address = free()
 	config := filepath.Join(b.dir, "nginx.conf")
-	if err := os.WriteFile(config, nginxConfig(b.dir, address, redirect), 0o600); err != nil {
+	text, err := nginxConfig(b.dir, address, answers)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(config, text, 0o600); err != nil {
 		return err
 	}
 	s, err := b.run("nginx", address, nginx, "-e", filepath.Join(b.dir, "error.log"), "-c", config)
 	if err != nil {
 		return err
 	}
-	b.questions = append(b.questions, gets("/next", s, 1, []string{"/"}), gets("/next", s, b.o.depth, []string{"/"}))
+	ask(s)
 	return nil
 }
 
@@ -218,6 +225,7 @@ func (b *bench) sample(address string, n int, target string) (*http.Response, er
 	if err := res.Write(&out); err != nil {
 		return nil, err
 	}
+	res.Body = io.NopCloser(bytes.NewReader(body))
 	return res, os.WriteFile(answerFile(b.dir, n), out.Bytes(), 0o600)
 }
 
@@ -226,21 +234,4 @@ func answerFile(dir string, n int) string { return filepath.Join(dir, fmt.Sprint
 // own are the fields that every server writes by itself.
 func own(field string) bool {
 	return field == "Date" || field == "Content-Length" || field == "Connection"
-}
-
-// nginxConfig answers with the same header fields. nginx writes a body of its
-// own for a redirect, of about the same length, and names itself.
-func nginxConfig(dir, address string, res *http.Response) []byte {
-	var b strings.Builder
-	fmt.Fprintf(&b, "daemon off; master_process off; worker_processes 1; pid %[1]s/nginx.pid;\nevents { worker_connections 1024; }\n"+
-		"http { access_log off; keepalive_requests 1000000000; server_tokens off;\n"+
-		"client_body_temp_path %[1]s/b; proxy_temp_path %[1]s/p; fastcgi_temp_path %[1]s/f; uwsgi_temp_path %[1]s/u; scgi_temp_path %[1]s/s;\n"+
-		"server { listen %[2]s; location / {\n", dir, address)
-	for field, values := range res.Header {
-		if !own(field) && field != "Location" && field != "Content-Type" {
-			fmt.Fprintf(&b, "add_header %s %s always;\n", field, strconv.Quote(strings.Join(values, ", ")))
-		}
-	}
-	fmt.Fprintf(&b, "return 302 %q;\n} } }\n", res.Header.Get("Location"))
-	return []byte(b.String())
 }

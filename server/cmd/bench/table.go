@@ -88,6 +88,8 @@ func (t *table) relate() {
 func (t *table) print(out io.Writer) {
 	fmt.Fprintf(out, "%s, %s, %s, %s; medians of %d rounds over %d connections, one processor for the server\n",
 		t.Machine["processor"], t.Machine["processors"]+" processors", t.Machine["kernel"], t.Machine["go"], t.Rounds, t.Connections)
+	fmt.Fprintf(out, "the same answers as constants from fasthttp, net/http and nginx, over as many connections; home against their /next\n"+
+		"Redis has the leaderboard as a sorted set, over as many connections, not pipelined: ZREVRANK against detail, ZREVRANGE 0 99 WITHSCORES against top 100\n")
 	fmt.Fprintf(out, "%8s  %-12s %-9s %5s %10s %10s %8s %5s  %s\n", "members", "question", "server", "pipe", "requests/s", "p99", "CPU µs", "load", "the ring's CPU and rate, relative to")
 	for _, r := range t.Rows {
 		var ratios []string
