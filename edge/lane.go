@@ -142,21 +142,17 @@ func (l *lane) unread(n int, err error) (f fate, expired bool) {
 // come it is near and exact, of one that has not begun it may be early by an
 // eighth.
 func (l *lane) wait(some int) {
-	if some > 0 && l.begun {
-		return
-	}
-	now := time.Now()
-	if some > 0 {
-		l.conn.SetReadDeadline(now.Add(l.s.server.ReadTimeout))
-		l.begun, l.moved = true, time.Time{}
-		return
-	}
 	idle := l.s.server.IdleTimeout
-	if now.Sub(l.moved) > min(idle/8, time.Second) {
-		if l.moved = now; l.looks {
+	switch {
+	case some > 0 && !l.begun:
+		l.conn.SetReadDeadline(time.Now().Add(l.s.server.ReadTimeout))
+		l.begun, l.moved = true, time.Time{}
+	case some == 0 && time.Since(l.moved) > min(idle/8, time.Second):
+		if l.looks {
 			idle = l.pause()
 		}
-		l.conn.SetReadDeadline(now.Add(idle))
+		l.moved = time.Now()
+		l.conn.SetReadDeadline(l.moved.Add(idle))
 	}
 }
 
