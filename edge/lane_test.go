@@ -182,6 +182,34 @@ func TestTheEndThatCameWithALaterRequestIsSeenSoon(t *testing.T) {
 	}
 }
 
+// However a client goes away, nothing is held for it.
+func TestNothingIsHeldForWhoIsGone(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t), IdleTimeout: time.Hour})
+	const request = "GET /next HTTP/1.1\r\nHost: x\r\n\r\n"
+	for i := range 200 {
+		c := dial(t, s)
+		r := bufio.NewReader(c)
+		for range i % 3 {
+			ask(t, s, c, r, request)
+		}
+		last := []string{"", request, request[:9], request + request[:9]}[i/3%4]
+		if _, err := io.WriteString(c, last); err != nil {
+			t.Fatal(err)
+		}
+		if i/12%2 == 0 {
+			c.(*net.TCPConn).SetLinger(0) // which resets the connection
+		}
+		c.Close()
+	}
+	for range 1000 {
+		if s.lanes.count() == 0 && s.server.GetOpenConnectionsCount() == 0 {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Errorf("%d lanes and %d other connections are in work", s.lanes.count(), s.server.GetOpenConnectionsCount())
+}
+
 // A shell that is shut down under load cuts no answer short.
 func TestShutdownCutsNoAnswer(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
