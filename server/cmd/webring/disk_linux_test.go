@@ -129,20 +129,40 @@ func TestFullDisk(t *testing.T) {
 	}
 
 	d.leave(1 << 30)
-	r := <-under
-	eventually(t, "the effect", 2*time.Minute, func() bool {
-		if r.Status == 503 {
-			r = o.post("/api/bid", body, "Authorization", credential)
+	takesEffect := func(r reply, credential string) {
+		t.Helper()
+		eventually(t, "the effect", 2*time.Minute, func() bool {
+			if r.Status == 503 {
+				r = o.post("/api/bid", body, "Authorization", credential)
+			}
+			return r.Status != 503
+		})
+		if r.Status != 200 || r.Header.Get("Payment-Receipt") == "" {
+			t.Errorf("afterwards: %d %s\n%s", r.Status, r.Body, o.log)
 		}
-		return r.Status != 503
-	})
-	if r.Status != 200 || r.Header.Get("Payment-Receipt") == "" {
-		t.Errorf("afterwards: %d %s\n%s", r.Status, r.Body, o.log)
 	}
+	takesEffect(<-under, credential)
 	eventually(t, "offers", time.Minute, func() bool { return o.post("/api/bid", body).Status == 402 })
 	if r := o.post("/api/bid", body, "Authorization", signedBy(w, late, ahead)); r.Status != 200 {
 		t.Errorf("the payment that was refused: %d %s\n%s", r.Status, r.Body, o.log)
 	}
+	// Somebody else takes all there is between two looks at the disk.
+	credential = signedBy(w, o.challenge(o.post("/api/bid", body)), ahead)
+	d.leave(0)
+	go func() {
+		r, err := o.try(http.MethodPost, "/api/bid", []byte(body), "Authorization", credential, "Content-Type", "application/json")
+		if err != nil {
+			t.Error(err)
+		}
+		under <- r
+	}()
+	mark := len(o.log.String())
+	eventually(t, "a second look at the disk", time.Minute, func() bool {
+		o.post("/api/bid", body)
+		return strings.Contains(o.log.String()[mark:], "has 0 MiB free")
+	})
+	d.leave(1 << 30)
+	takesEffect(<-under, credential)
 	o.confirmed()
 
 	// A start needs more room than that, and says so.
@@ -155,7 +175,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	d.leave(1 << 30)
 	o.launch()
-	if total := at(t, o.get(board).document(t), "leaderboard", 0, "paid_total_usd"); total != "3.00" || o.received() != before+200 {
+	if total := at(t, o.get(board).document(t), "leaderboard", 0, "paid_total_usd"); total != "4.00" || o.received() != before+300 {
 		t.Errorf("total %v, %d cents received", total, o.received()-before)
 	}
 	o.balanced()
