@@ -194,6 +194,21 @@ func (p *Pool) heal(in *instance) {
 	}()
 }
 
+// skipAhead has instances begin where the native core stands that answers for
+// them, when none can get there by itself: one that grows needs room for the ring
+// as it was and as it is, and one that begins with it only for the latter. It says
+// whether there was any way to skip.
+func (p *Pool) skipAhead() bool {
+	p.writing.Lock() // so that head, records and native core are at one position
+	defer p.writing.Unlock()
+	n, h := p.native.Load(), p.head.Load()
+	if from := p.kept.start(); n == nil || from.at == h.seq && from.rewinds == h.rewinds {
+		return false
+	}
+	p.kept.replace(p.nativeImage(n, h.rewinds))
+	return true
+}
+
 // healed gives nil when the pool is closed before it is done.
 func (p *Pool) healed(in *instance) *instance {
 	place, pause := in.place, leastPause
@@ -219,6 +234,9 @@ func (p *Pool) healed(in *instance) *instance {
 				continue
 			}
 			p.traps.Add(1)
+			if p.skipAhead() {
+				continue
+			}
 		}
 		p.log.Error("an instance of the core cannot be built", "err", err, "again_in", pause)
 		select {

@@ -97,6 +97,11 @@ func (p *Pool) build(place int) (*instance, error) {
 			return nil, err
 		}
 		from := p.kept.start()
+		if most, has := p.mostMemory(), uint64(in.memory.Size()); has+uint64(from.memory.len()) > most {
+			in.close()
+			return nil, fmt.Errorf("%w: it takes %d MiB beside %d of the module's own, and an instance may have %d",
+				ErrMemory, from.memory.len()>>20+1, has>>20+1, most>>20)
+		}
 		if err = in.attach(from, p.config.Capacity); err == nil {
 			// Its first answer takes memory for all that follow. Where there is
 			// not as much, that shows here and not to who asks first.
@@ -112,4 +117,13 @@ func (p *Pool) build(place int) (*instance, error) {
 		p.notShared(err)
 		p.kept.replace(from.copied())
 	}
+}
+
+// mostMemory is how many bytes an instance may have.
+func (p *Pool) mostMemory() uint64 {
+	const page, pages = 64 << 10, 1 << 16 // all that 32 bits can tell apart
+	if p.config.MemoryPages > 0 {
+		return page * uint64(min(p.config.MemoryPages, pages))
+	}
+	return page * pages
 }

@@ -157,12 +157,15 @@ func TestInstancesThatNeverRestBeginAnew(t *testing.T) {
 // it never begins to and then fails whoever asks.
 func TestMemoryThatDoesNotSufficeIsRefusedAtTheBeginning(t *testing.T) {
 	snapshot := follow(t, ring(20_000)).Snapshot()
-	began := 0
-	for _, mib := range []uint32{12, 16, 20, 64} {
+	began, refused := 0, 0
+	for _, mib := range []uint32{6, 8, 10, 12, 16, 20, 64} {
 		p, err := NewPool(t.Context(), PoolConfig{Module: guest(t), CacheDir: compiled(), Capacity: 1 << 20, Instances: 1, MemoryPages: mib << 4,
 			Snapshot: append([]byte(nil), snapshot...), Native: true, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
-			t.Logf("%d MiB: %.100v", mib, err)
+			if t.Logf("%d MiB: %v", mib, err); !errors.Is(err, ErrMemory) {
+				t.Errorf("%d MiB: %v", mib, err)
+			}
+			refused++
 			continue
 		}
 		began++
@@ -175,6 +178,9 @@ func TestMemoryThatDoesNotSufficeIsRefusedAtTheBeginning(t *testing.T) {
 		if err := p.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+	if refused == 0 {
+		t.Error("6 MiB suffice")
 	}
 	if began == 0 {
 		t.Error("64 MiB do not suffice")

@@ -22,6 +22,10 @@ var (
 	ErrVersion = errors.New("host: the module's entry has another version")
 	// ErrNoCompiler says that wazero has no compiler for this platform.
 	ErrNoCompiler = errors.New("host: no compiler engine for this platform: use the native core")
+	// ErrMemory is wrapped by the errors of [NewPool], and by what the pool logs,
+	// about a ring that is too large for [PoolConfig.MemoryPages]. The native core
+	// has no such bound.
+	ErrMemory = errors.New("host: the ring does not fit into the memory of an instance")
 	// ErrNoInstance says that no instance became free in time: all have
 	// trapped, and building them anew fails.
 	ErrNoInstance = errors.New("host: no instance of the module is free")

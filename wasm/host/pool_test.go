@@ -474,7 +474,8 @@ func TestReadersFindTheNativeCore(t *testing.T) {
 	}
 }
 
-// Records that trap in the module and not natively are shown all the same.
+// Records that trap in the module and not natively are shown all the same; and
+// when instances had only not had room to grow, they begin anew behind them.
 func TestRecordsThatOnlyTheNativeCoreTakesAreShown(t *testing.T) {
 	p := newPool(t, PoolConfig{Capacity: 1 << 20, Instances: 2, MemoryPages: 256, Native: true}) // 16 MiB
 	records := ring(20_000)
@@ -493,6 +494,14 @@ func TestRecordsThatOnlyTheNativeCoreTakesAreShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantHead(t, p, 20_002, epoch+200)
+	if got := get(p, "/api/ring/later"); !strings.Contains(got, `"slug":"later"`) {
+		t.Error(got)
+	}
+	put(p, all(t, p))
+	p.Tick(time.Unix(epoch+201, 0))
+	if p.native.Load() != nil {
+		t.Error("the native core answers, though all instances are there")
+	}
 	if got := get(p, "/api/ring/later"); !strings.Contains(got, `"slug":"later"`) {
 		t.Error(got)
 	}

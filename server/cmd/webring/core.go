@@ -34,18 +34,29 @@ type coreFlags struct {
 
 func (c *coreFlags) define(fs *flag.FlagSet) {
 	fs.StringVar(&c.kind, "core", "wasm", "`build` of the core that answers reads: wasm or native")
-	fs.IntVar(&c.memory, "memory-limit", 2048, "`MiB` that each instance of the core may take, one for each processor: 1024 suffice for some 500000 members; wasm only")
+	fs.IntVar(&c.memory, "memory-limit", 2048, "`MiB` that each instance of the core may take, one for each processor: 1024 suffice for some 1000000 members; wasm only")
 }
 
 func (c *coreFlags) validate() error {
 	switch {
 	case c.kind != "wasm" && c.kind != "native":
 		return fmt.Errorf("--core %q: there are wasm and native", c.kind)
-	case c.memory < 16 || c.memory > 4096:
-		return errors.New("--memory-limit must be from 16 to 4096 MiB")
+	case c.memory < 16 || c.memory > mostMemory:
+		return fmt.Errorf("--memory-limit must be from 16 to %d MiB", mostMemory)
 	}
 	return nil
 }
+
+// explain adds to an error what the flags can do about it.
+func (c *coreFlags) explain(err error) error {
+	if errors.Is(err, host.ErrMemory) {
+		return fmt.Errorf("%w: raise --memory-limit, which goes up to %d MiB, or use --core native", err, mostMemory)
+	}
+	return err
+}
+
+// mostMemory is what 32 bits can tell apart, in MiB.
+const mostMemory = 4096
 
 // open gives a core with room for capacity members, at a snapshot or empty when
 // there is none, and the name of the build that is part of every validator: for
@@ -73,7 +84,7 @@ func (c *coreFlags) open(capacity int, data string, snapshot []byte, log *slog.L
 	pool, err := host.NewPool(context.Background(), host.PoolConfig{Module: guest, CacheDir: filepath.Join(data, "core"),
 		MemoryPages: uint32(c.memory) << 4, Capacity: capacity, Snapshot: snapshot, Native: true, Log: log})
 	if err != nil {
-		return nil, "", err
+		return nil, "", c.explain(err)
 	}
 	return pool, hex.EncodeToString(digest[:]), nil
 }

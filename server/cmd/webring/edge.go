@@ -208,7 +208,7 @@ func (s *surface) open(ctx context.Context, m replica.Module, snapshot []byte, r
 		}
 		pool, err := host.NewPool(ctx, c)
 		if err != nil {
-			return nil, err
+			return nil, s.o.core.explain(err)
 		}
 		return pool, nil
 	case snapshot == nil:
