@@ -98,7 +98,7 @@ func (m *Method) find(ctx context.Context, a *authorization, newest *node.Block)
 		return mpp.Outcome{}, node.Unavailable(errors.New("the node's receipt lacks the event that led to it"))
 	}
 	if a.paidIn(r, m.cfg.Currency) {
-		return m.settled(ctx, newest, r)
+		return m.settled(ctx, a, newest, r)
 	}
 	end := mpp.Outcome{State: mpp.Mismatched, Deep: true, Detail: "its nonce was used for another transfer, in " + r.Hash.Hex()}
 	if a.marks(*mark, m.cfg.Currency, cancelledTopic) {

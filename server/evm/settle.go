@@ -89,7 +89,7 @@ func (m *Method) outcome(ctx context.Context, a *authorization, hints []common.H
 	}
 	for _, r := range receipts {
 		if a.paidIn(r, m.cfg.Currency) {
-			return m.settled(ctx, newest, r)
+			return m.settled(ctx, a, newest, r)
 		}
 	}
 	if known {
@@ -144,11 +144,14 @@ func (m *Method) look(ctx context.Context, a *authorization, hints []common.Hash
 	return newest, known, receipts, nil
 }
 
-func (m *Method) settled(ctx context.Context, newest *node.Block, r *node.Receipt) (mpp.Outcome, error) {
+func (m *Method) settled(ctx context.Context, a *authorization, newest *node.Block, r *node.Receipt) (mpp.Outcome, error) {
 	deep, err := m.node.Stays(ctx, newest, r, m.cfg.Depth)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	// Whoever submits can put several authorisations into one transaction.
-	return mpp.Outcome{State: mpp.Settled, Deep: deep, Reference: r.Hash.Hex(), Brought: m.payments().In(r), Detail: "used to pay us"}, nil
+	// Whoever submits can put several authorisations into one transaction, which
+	// pay whom they were signed for, today's recipient or not.
+	signed := m.payments()
+	signed.Recipient = a.to
+	return mpp.Outcome{State: mpp.Settled, Deep: deep, Reference: r.Hash.Hex(), Brought: signed.In(r), Detail: "used to pay us"}, nil
 }

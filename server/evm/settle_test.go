@@ -229,6 +229,20 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// Two authorisations of before the recipient changed, submitted in one
+// transaction, both count; what came to today's in it does not.
+func TestWhatATransactionBroughtIsWhatItPaidTheSignedRecipient(t *testing.T) {
+	n, m, p, a := fake(t, -60)
+	n.receipt(a, logOf(a, usedTopic), transferTo(a, a.to, a.value), transferTo(a, a.to, a.value), transferTo(a, common.Address{1}, 7*a.value))
+	m.cfg.Recipient = common.Address{1}
+	for _, reference := range []string{p.Reference, tx.Hex()} {
+		p.Reference = reference
+		if o, err := m.Outcome(t.Context(), p); err != nil || o.State != mpp.Settled || o.Brought != 2*p.Cents {
+			t.Errorf("%v: %s, %v; %d cents", o.State, o.Detail, err, o.Brought)
+		}
+	}
+}
+
 // receipt is what the node has of the transaction in which, it says, the nonce was
 // used.
 func (n *fakeNode) receipt(a *authorization, logs ...fields) {

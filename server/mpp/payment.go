@@ -67,9 +67,9 @@ type Outcome struct {
 	// Reference names the transaction that settled the payment, where that is
 	// known only then; "" stands for the payment's own.
 	Reference string
-	// Brought is what that transaction brought the recipient in all, in US
-	// cents, where it can have settled more than this payment; 0 stands for the
-	// payment's own amount.
+	// Brought is what that transaction brought the recipient that was signed for
+	// in all, in US cents, where it can have settled more than this payment; 0
+	// stands for the payment's own amount.
 	Brought int64
 	Detail  string // for the operator's log; never for a caller
 }
