@@ -3,6 +3,7 @@ package badgerstore
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -15,12 +16,24 @@ import (
 // the ledger has found everything in the copy whole. Whoever closes before, could
 // not open, or dies leaves the store as it was found, and at most a copy that the
 // next start removes.
-const trialName = "trial"
+const (
+	trialName = "trial"
+	// foundName is the folder in which versions before the first release kept what
+	// they found, until it was accepted.
+	foundName = "found"
+)
 
 // makeTrial copies what lies in dir, if that is anything, and gives the copy's
 // folder. Tables are not written to as long as none are merged, so a second name
 // for them will do.
 func makeTrial(dir string) (trial string, err error) {
+	// What lies beside it may be a part, or cut. Who takes that for damage, and
+	// restores a backup, loses what is whole in there.
+	found := filepath.Join(dir, foundName)
+	if _, err := os.Lstat(found); !errors.Is(err, os.ErrNotExist) {
+		return "", errors.Join(err, fmt.Errorf("a start of an earlier version was cut short and left the whole store in %s: "+
+			"start that version once more, or remove the files beside that folder, move in those that are in it, and remove it", found))
+	}
 	if err := endTrial(dir); err != nil {
 		return "", err
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"webring/server/ledger"
@@ -71,6 +72,36 @@ func TestOpenedAndClosedIsAsItWasFound(t *testing.T) {
 		t.Errorf("what was committed reads %q, %v", v, err)
 	}
 	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What an earlier version was putting back when it was killed is not called
+// damage, and nothing is done to it.
+func TestStoreThatAnEarlierVersionKeptIsNotCalledDamaged(t *testing.T) {
+	dir, want := makeFolder(t, 3)
+	store, beside := filepath.Join(dir, storeName), filepath.Join(dir, "beside")
+	kept := filepath.Join(store, "found")
+	if err := errors.Join(os.Rename(store, beside), os.Mkdir(store, 0o700), os.Rename(beside, kept)); err != nil {
+		t.Fatal(err)
+	}
+	before := readFolder(t, dir)
+	_, err := badgerstore.Open(store, slog.New(slog.DiscardHandler))
+	if err == nil || errors.Is(err, ledger.ErrDamaged) || !strings.Contains(err.Error(), kept) {
+		t.Errorf("opened: %v", err)
+	}
+	if !maps.EqualFunc(readFolder(t, dir), before, file.equal) {
+		t.Error("it is another folder than before")
+	}
+	// As it says.
+	if err := errors.Join(os.Rename(kept, beside), os.Remove(store), os.Rename(beside, store)); err != nil {
+		t.Fatal(err)
+	}
+	s, l := openFolder(t, dir)
+	if got := digestRows(t, s); got != want {
+		t.Error("not all rows are there")
+	}
+	if err := errors.Join(l.Close(), s.Close()); err != nil {
 		t.Fatal(err)
 	}
 }
