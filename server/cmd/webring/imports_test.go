@@ -28,7 +28,7 @@ var importLaw = map[string][]string{
 	"webring/wasm/host":     {"std", "webring/core/abi", "golang.org/x/sys/unix", "github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/"},
 	"webring/edge/describe": {"std", "webring/core/api", "github.com/google/jsonschema-go/jsonschema"},
 	"webring/edge/mcp":      {"std", "webring/core/api", "webring/edge/describe", "github.com/modelcontextprotocol/go-sdk/"},
-	"webring/edge/socket":   {"std", "golang.org/x/sys/unix"},
+	"webring/edge/socket":   {"std"},
 	"webring/edge": {"std", "webring/wasm/host", "webring/edge/socket", "webring/edge/replica", "webring/edge/describe", "webring/edge/mcp", "webring/core/api", "webring/templates", "webring/static",
 		"github.com/valyala/fasthttp", "github.com/valyala/fasthttp/", "github.com/fasthttp/router", "github.com/savsgio/gotils/strconv", "github.com/andybalholm/brotli", "golang.org/x/net/http/httpguts"},
 	"webring/edge/replica": {"std", "webring/core", "webring/core/api", "webring/core/snap", "golang.org/x/mod/sumdb/note", "github.com/klauspost/compress/zstd",
