@@ -23,6 +23,7 @@ import (
 // These are for longer runs: make test stays short.
 var (
 	edgePayments = flag.Int("edge-payments", 4, "payments through each of three edges")
+	edgeRing     = flag.Int("edge-ring", 0, "members of the ring before these payments; 0 for none")
 	edgeMembers  = flag.Int("edge-members", 2000, "members of the ring that an edge starts with")
 )
 
@@ -118,7 +119,15 @@ func (o *origin) kept() {
 func TestPayersReadTheirOwnWritesAtEveryEdge(t *testing.T) {
 	t.Parallel()
 	secret := secretFile(t)
-	o := ring(t, "--edge-secret-file", secret)
+	c, _ := chain(t)
+	o := prepare(t, nil, "--tempo-rpc", c.RPC, "--edge-secret-file", secret)
+	if n := *edgeRing; n > 0 {
+		if err := seed([]string{"--members", strconv.Itoa(n), "--data", o.data}, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.launch()
+	t.Cleanup(o.kill)
 	key := o.verifier()
 	near := o.follow(t, key, "--edge-secret-file", secret)
 	other := o.follow(t, key, "--edge-secret-file", secret, "--core", "native")

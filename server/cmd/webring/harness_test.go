@@ -144,14 +144,21 @@ func start(t *testing.T, args ...string) *origin {
 // startWith is start with more in the environment.
 func startWith(t *testing.T, env []string, args ...string) *origin {
 	t.Helper()
+	o := prepare(t, env, args...)
+	o.launch()
+	t.Cleanup(o.kill)
+	return o
+}
+
+// prepare makes an origin that has yet to be launched.
+func prepare(t *testing.T, env []string, args ...string) *origin {
+	t.Helper()
 	o := &origin{t: t, data: t.TempDir(), args: args, env: env}
 	rand.Read(o.recipient[:])
 	listen := freeAddress(t)
 	o.base = "http://" + listen
 	o.args = append([]string{"serve", "--dev", "--scorer", "fixed:72", "--listen", listen, "--base-url", o.base,
 		"--rate-limit", "0", "--tempo-recipient", o.recipient.Hex()}, args...)
-	o.launch()
-	t.Cleanup(o.kill)
 	return o
 }
 
