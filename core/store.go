@@ -96,9 +96,11 @@ func (s *store) reserve(rows, texts int) {
 		want(ofSlugs+2*i, buckets*flat.BucketSize)
 		want(ofSlugs+2*i+1, max(x.Spare+8, buckets/5)*flat.BucketSize)
 	}
-	want(ofLists, max(s.lists.Used+2*(s.lists.Depth+3), flat.NodesFor(2*rows))*node)
-	// Steps leave nodes half full in the end. Room that is not used takes no
-	// memory, but a region that moves later is shared with nobody.
+	// Nodes of lists are two thirds full where members join in many categories by
+	// turns, and steps leave those of ranks half full in the end. Room that is not
+	// used takes no memory, but a region that moves later is copied, and is shared
+	// with nobody.
+	want(ofLists, max(s.lists.Used+2*(s.lists.Depth+3), flat.NodesFor(2*rows)*4/3)*node)
 	want(ofRanks, max(s.ranks.Used+s.ranks.Depth+3, flat.NodesFor(room+64)*7/4)*node)
 	s.region.Resize(sizes[:])
 	s.view()
