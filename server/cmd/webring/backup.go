@@ -248,9 +248,15 @@ func verifyOrigin(args []string, out io.Writer) error {
 	return errors.Join(audit(books, out), closeBooks())
 }
 
-// openCopy opens a copy of a stopped origin's ledger: opening writes, and what
-// is damaged should be kept as it was found.
+// openCopy opens a copy of a stopped origin's ledger: opening writes, which a
+// folder that can only be read does not allow. An origin that starts or stops
+// has no socket, but changes the files.
 func openCopy(data, work string, capacity int, log *slog.Logger) (*ledger.Ledger, func() error, error) {
+	lock, err := badgerstore.Lock(filepath.Join(data, "ledger"))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer lock.Close()
 	head, err := os.ReadFile(filepath.Join(data, "head"))
 	if err != nil {
 		return nil, nil, err

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"webring/server/ledger/badgerstore"
 )
 
 // TestBackupAndAnEdgeBringEverythingBack holds that a lost origin comes back
@@ -39,6 +41,17 @@ func TestBackupAndAnEdgeBringEverythingBack(t *testing.T) {
 	o.kill()
 	if out, err := o.operate("verify"); err != nil || !strings.Contains(out, "everything agrees") {
 		t.Errorf("the stopped origin: %v\n%s", err, out)
+	}
+	// One that starts or stops has the store, and no socket.
+	lock, err := badgerstore.Lock(filepath.Join(o.data, "ledger"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := o.operate("verify"); err == nil || !strings.Contains(out, "another process has the store open") {
+		t.Errorf("an origin that starts: %v\n%s", err, out)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
 	}
 
 	restored := filepath.Join(t.TempDir(), "data")

@@ -59,7 +59,7 @@ func Open(dir string, log *slog.Logger) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("badgerstore: %w", err)
 	}
-	lock, err := lockFolder(dir)
+	lock, err := Lock(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (s *Store) open(dir string) error {
 
 func configuration(dir string, log *slog.Logger) badger.Options {
 	return badger.DefaultOptions(dir).
-		WithBypassLockGuard(true). // lockFolder holds it
+		WithBypassLockGuard(true). // see [Lock]
 		WithLogger(logger{log}).
 		WithMetricsEnabled(false).
 		WithSyncWrites(true).
@@ -132,10 +132,12 @@ func configuration(dir string, log *slog.Logger) badger.Options {
 		WithValueLogFileSize(1 << 20)
 }
 
-// lockFolder takes the lock that Badger would take itself, which closing the
-// file gives back. Held here, it also covers the inspection, and its error can
-// be told from others.
-func lockFolder(dir string) (*os.File, error) {
+// Lock takes the lock that [Open] holds on a store's folder, for whoever reads the
+// files in it, and fails with [ErrLocked]. Closing the file gives it back.
+//
+// It is the lock that Badger would take itself. Held here, it also covers trial
+// and inspection, and its error can be told from others.
+func Lock(dir string) (*os.File, error) {
 	d, err := os.Open(dir)
 	if err != nil {
 		return nil, fmt.Errorf("badgerstore: %w", err)
