@@ -23,7 +23,8 @@ import (
 //	'j' slug                  seq of the event with which the member joined
 //	'p' slug 0 id             nothing; the reservation paid for this member
 //	'c' id                    nothing; applied, and not confirmed at depth yet
-//	'x' network 0 tx 0 seq    cents that the event gave (void: took, negative) for a payment
+//	'x' network 0 tx 0 seq    cents that the event gave (void: took, negative) for a payment;
+//	                          tx is the one that it names or that moved the money in the end
 //	's' network               Unix time in ms up to which its transfers were looked through
 //	'a' network 0 payee       nothing; payments were taken there to this payee
 const (

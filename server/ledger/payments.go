@@ -50,6 +50,17 @@ func (v *View) Credited(network, transaction string) (cents int64, err error) {
 	return cents, nil
 }
 
+// MovePayment remembers that the money of event seq moved in another transaction
+// of a network than the one it names: [View.Credited] counts it for both. It may
+// fail with [ErrNoRoom].
+func (tx *Tx) MovePayment(network, transaction string, seq uint64, cents int64) error {
+	if tx.room != nil {
+		return tx.room
+	}
+	tx.rows[string(paymentKey(network, transaction, seq))] = numberValue(uint64(cents))
+	return nil
+}
+
 // CreditedTo gives the first event about a transaction of a network, and the
 // member that it names.
 func (v *View) CreditedTo(network, transaction string) (seq uint64, member string, err error) {

@@ -78,7 +78,8 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 			return fmt.Errorf("%w: it was credited to %s before, who kept that when it was voided; record it as unclaimed", ErrAdjustment, member)
 		}
 		if a.Kind != core.Void {
-			for _, r := range v.Open() {
+			// One that is not confirmed may yet move to another transaction.
+			for _, r := range append(v.Open(), v.Unconfirmed()...) {
 				if r.Payer == t.Payer && r.Cents == e.Amount {
 					return fmt.Errorf("%w: a payment of this account and amount is still being settled", ErrAdjustment)
 				}

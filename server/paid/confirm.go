@@ -3,6 +3,7 @@ package paid
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -116,6 +117,13 @@ func (s *Service) confirm(n *network, id string, p mpp.Payment) error {
 		r, err := tx.Get(id)
 		if err != nil {
 			return err
+		}
+		if o.State == mpp.Settled && o.Reference != "" && !strings.EqualFold(o.Reference, p.Reference) {
+			// The block of before was dropped, and somebody submitted it anew. Its
+			// event speaks of this money, too: nobody is to be credited with it again.
+			if err := tx.MovePayment(n.Network(), o.Reference, r.Seq, r.Cents); err != nil {
+				return err
+			}
 		}
 		r.Confirmed, r.Outcome, r.Reason = true, o.State.String(), o.Detail
 		return tx.Update(r)

@@ -295,6 +295,48 @@ func TestUnclaimedMoneyThatComesBackIsCredited(t *testing.T) {
 	})
 }
 
+// An authorisation whose block was dropped can be used again by another
+// transaction. That is the same money: it is no stray, and nobody is credited
+// with it a second time.
+func TestPaymentThatMovesToAnotherTransactionCountsOnce(t *testing.T) {
+	in(t, "moves", func(t *testing.T) {
+		r := newRing(t)
+		r.network.fates["alice"] = fate{shallow: true}
+		r.join(ada, "alice")
+		synctest.Wait()
+		credit := func() error {
+			_, err := r.service.Adjust(context.Background(), paid.Adjustment{Kind: core.Credit, Transaction: "0xb0b", Member: "ada", Reason: "test"})
+			return err
+		}
+		r.network.change(func() {
+			moved := r.network.sent[r.onlyReference()]
+			moved.payment.Reference = "0xb0b"
+			clear(r.network.sent)
+			r.network.sent["0xb0b"] = moved
+			r.network.fates["alice"] = fate{by: "0xb0b", brought: 100}
+		})
+		if err := credit(); !errors.Is(err, paid.ErrAdjustment) || !strings.Contains(err.Error(), "still being settled") {
+			t.Errorf("credited before it is known whose it is: %v", err)
+		}
+		time.Sleep(time.Minute)
+		if r.unconfirmed() != 0 {
+			t.Fatal("it is not confirmed")
+		}
+		if strays, err := r.service.Scan(context.Background(), time.Now().Add(-time.Hour)); err != nil || len(strays) != 0 {
+			t.Errorf("%+v, %v", strays, err)
+		}
+		if err := credit(); !errors.Is(err, paid.ErrAdjustment) || !strings.Contains(err.Error(), "account for this transaction already") {
+			t.Errorf("credited twice: %v", err)
+		}
+		if a, err := r.service.VerifyChain(context.Background()); err != nil || a.Asked != 1 || len(a.Findings) != 0 {
+			t.Errorf("%+v, %v", a, err)
+		}
+		if r.total("ada") != 100 {
+			t.Errorf("ada has %d", r.total("ada"))
+		}
+	})
+}
+
 // onlyReference names the transaction of the one payment there is.
 func (r *ring) onlyReference() string {
 	r.t.Helper()

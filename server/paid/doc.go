@@ -14,7 +14,10 @@
 //     or fail
 //   - resume.go: how an open reservation is taken up by the next process
 //   - confirm.go: payments that may be undone are asked for again, and money
-//     without an event is looked for; adjust.go is the operator's hand in it
+//     without an event is looked for; adjust.go is the operator's hand in it,
+//     verify.go holds all events against the networks, and payee.go knows whom
+//     payments ever reached
+//   - check.go: what a registration would meet, told without a payment
 //   - problem.go: every error becomes a document in one place
 //
 // # Reservations

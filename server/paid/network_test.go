@@ -177,10 +177,13 @@ func (n node) Outcome(_ context.Context, p mpp.Payment) (mpp.Outcome, error) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	state := n.mined(p.Reference)
+	f, reference := n.fates[p.Payer], p.Reference
+	if _, moved := n.sent[f.by]; moved {
+		reference = f.by
+	}
+	state := n.mined(reference)
 	switch {
 	case state == mpp.Settled:
-		f := n.fates[p.Payer]
 		return mpp.Outcome{State: state, Deep: !f.shallow, Reference: f.by, Brought: f.brought}, nil
 	case !n.now().After(p.ValidBefore):
 		return mpp.Outcome{Detail: "not known yet"}, nil
