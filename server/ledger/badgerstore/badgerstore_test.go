@@ -68,9 +68,9 @@ func TestRefusedFolderIsLetGo(t *testing.T) {
 	}
 }
 
-// Badger empties the tables that it has merged before it removes them, and what
-// was found is kept as second names of the same files. So nothing may be merged
-// before it is accepted, and something must be later. When Badger merges is up to
+// Badger empties the tables that it has merged before it removes them, and those
+// of the copy that is tried are second names of the ones that were found. So nothing
+// may be merged before it is accepted, and something must be later. When Badger merges is up to
 // it, which leaves its configuration to look at.
 func TestNothingIsMergedBeforeItIsAccepted(t *testing.T) {
 	dir := t.TempDir()

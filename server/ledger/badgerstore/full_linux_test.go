@@ -63,7 +63,7 @@ func fillDisk(t *testing.T, dir string) (filler string) {
 	return filler
 }
 
-// TestDiskThatFillsUpLosesNothing writes to a disk of a few megabytes until it is
+// TestDiskThatFillsUpLosesNothing writes to a small disk until it is
 // full, in a process that does not look before it writes: it ends, as it must.
 // With room again, the ledger opens with all that was answered for, and goes on.
 func TestDiskThatFillsUpLosesNothing(t *testing.T) {
