@@ -163,20 +163,23 @@ func (in *instance) attach(from *image, capacity int) error {
 	return nil
 }
 
-// private gives how much of what it shared of its ring an instance no longer
-// shares, in percent.
-func (in *instance) private() (percent int, err error) {
+// outgrown says that the ring of an instance no longer lies where it began to
+// share memory.
+func (in *instance) outgrown() (bool, error) {
 	if len(in.shared) < leastShared {
-		return 0, nil
+		return false, nil
 	}
 	_, lies, _, err := in.image()
-	if err != nil {
-		return 0, err
+	return err == nil && (len(lies) == 0 || &lies[0] != &in.shared[0]), err
+}
+
+// private gives how much of what an instance began to share it no longer does, in
+// percent. To ask takes milliseconds, and not the instance.
+func (from *image) private(shared []byte) int {
+	if len(shared) < leastShared {
+		return 0
 	}
-	if len(lies) == 0 || &lies[0] != &in.shared[0] {
-		return 100, nil // it has outgrown the room
-	}
-	return int(uint64(in.from.memory.private(in.shared)) * 100 / uint64(len(in.shared))), nil
+	return int(uint64(from.memory.private(shared)) * 100 / uint64(len(shared)))
 }
 
 // copied is the same image, of which every instance gets a copy.

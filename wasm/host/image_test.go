@@ -156,7 +156,7 @@ func TestBidsAndSecondsLeaveWhatIsSharedAlone(t *testing.T) {
 	if len(in.shared) == 0 {
 		t.Skip("memory is not shared here: that is for Linux alone")
 	}
-	if _, err := in.private(); err != nil { // marks the first page
+	if _, err := in.outgrown(); err != nil { // marks the first page
 		t.Fatal(err)
 	}
 	before := in.from.memory.private(in.shared)

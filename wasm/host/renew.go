@@ -62,13 +62,18 @@ func (p *Pool) sharing() (stale bool, private int) {
 			p.rack.put(in)
 			continue
 		}
-		of, err := in.private()
+		outgrown, err := in.outgrown()
 		if err != nil {
 			p.discard(in, err)
 			continue
 		}
-		private = max(private, of)
+		shared := in.shared
 		p.rack.put(in)
+		if outgrown {
+			private = 100
+		} else {
+			private = max(private, newest.private(shared))
+		}
 	}
 	return stale, private
 }

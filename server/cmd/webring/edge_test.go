@@ -120,7 +120,7 @@ func TestPayersReadTheirOwnWritesAtEveryEdge(t *testing.T) {
 	t.Parallel()
 	secret := secretFile(t)
 	c, _ := chain(t)
-	o := prepare(t, nil, "--tempo-rpc", c.RPC, "--edge-secret-file", secret)
+	o := prepare(t, nil, "--tempo-rpc", c.RPC, "--edge-secret-file", secret, "--capacity", strconv.Itoa(2**edgeRing+1000))
 	if n := *edgeRing; n > 0 {
 		if err := seed([]string{"--members", strconv.Itoa(n), "--data", o.data}, io.Discard); err != nil {
 			t.Fatal(err)
