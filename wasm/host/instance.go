@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -209,6 +210,9 @@ func (in *instance) snapshot() ([]byte, error) {
 }
 
 func (in *instance) trapped(err error) error {
+	if bytes.Contains(in.said.text, []byte("out of memory")) {
+		err = fmt.Errorf("%w: %w", ErrMemory, err)
+	}
 	return fmt.Errorf("%w: %w; it said: %s", errTrap, err, in.said.text)
 }
 
