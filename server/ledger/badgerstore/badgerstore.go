@@ -77,6 +77,8 @@ func Open(dir string, log *slog.Logger) (*Store, error) {
 		err = s.open(trial)
 	}
 	if err != nil {
+		// The operator knows of no copy, and soon there is none.
+		err = errors.New(strings.ReplaceAll(err.Error(), trial, dir))
 		denied := slices.ContainsFunc(denials, func(no error) bool { return strings.Contains(err.Error(), no.Error()) })
 		if err = errors.Join(err, endTrial(dir), lock.Close()); denied {
 			return nil, fmt.Errorf("badgerstore: the system does not let it be opened: %w", err)
