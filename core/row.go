@@ -113,9 +113,9 @@ func longer(text string, most int) bool {
 
 // Restore makes the state that had this base and these rows. next gives the
 // encodings of the rows in order, and false after the last; they must stay as they
-// are until Restore returns. rows and size are how many there will be, and how long they are
-// together: memory for as many is made at once. The clock stands at the last
-// event; ranks are to be read after the next [State.Advance].
+// are until Restore returns. rows and size are how many there will be, and how long
+// they are together: memory for as many is made at once. The clock stands at the
+// last event; ranks are to be read after the next [State.Advance].
 //
 // Rows are checked as events are, but whether they are the right ones only
 // [State.Digest] can say. Errors wrap [ErrRow] or say why two rows cannot stand

@@ -28,18 +28,19 @@ import (
 // What is asked for once is not kept, so that a walk through the whole ring
 // displaces nobody.
 type answers struct {
-	seed maphash.Seed // secret: nobody can choose targets that displace others
-	sets []answerSet
-	log  [logParts][]byte
-	end  uint64 // of what was ever written to the log
+	seed   maphash.Seed // secret: nobody can choose targets that displace others
+	sets   []answerSet
+	places [][4]answer // of the sets
+	log    [logParts][]byte
+	end    uint64 // of what was ever written to the log
 }
 
-// answerSet is the places for targets whose hashes end alike. What is looked
-// through for one that is not kept fits a line of the processor's cache.
+// answerSet says whose places are those for targets whose hashes end alike. The
+// places stand elsewhere: so what is looked through for a target that is not kept
+// is a line of the processor's cache.
 type answerSet struct {
 	hashes [4]uint64 // of the targets
 	asked  [8]uint32 // parts of the hashes of the last that were asked for once
-	places [4]answer
 }
 
 // answer says where in the log a target and the parts of its answer stand, one
@@ -73,7 +74,7 @@ const (
 const nowhere = -1
 
 func newAnswers() *answers {
-	return &answers{seed: maphash.MakeSeed(), sets: make([]answerSet, answerSets)}
+	return &answers{seed: maphash.MakeSeed(), sets: make([]answerSet, answerSets), places: make([][4]answer, answerSets)}
 }
 
 // find writes into r the answer to a target, if there is one that counts at seq
@@ -87,10 +88,10 @@ func (k *answers) find(target []byte, seq uint64, second int64, r *Response) (fo
 	set := &k.sets[hash%answerSets]
 	for set.hashes[place] != hash {
 		if place++; place == len(set.hashes) {
-			return false, hash, set.first(hash)
+			return false, hash, k.first(hash)
 		}
 	}
-	at := &set.places[place]
+	at := &k.places[hash%answerSets][place]
 	if at.seq != seq || at.validity == abi.Timed && (second < at.since || second >= at.until) || k.end-at.begin > logParts*logPart {
 		return false, hash, place
 	}
@@ -108,16 +109,17 @@ func (k *answers) find(target []byte, seq uint64, second int64, r *Response) (fo
 	return true, hash, place
 }
 
-// first gives the oldest place of a set to a target that was asked for before,
+// first gives the oldest place of its set to a target that was asked for before,
 // and remembers that it now was.
-func (set *answerSet) first(hash uint64) (place int) {
+func (k *answers) first(hash uint64) (place int) {
+	set, places := &k.sets[hash%answerSets], &k.places[hash%answerSets]
 	if part := uint32(hash >> 32); !slices.Contains(set.asked[:], part) {
 		copy(set.asked[1:], set.asked[:])
 		set.asked[0] = part
 		return nowhere
 	}
-	for i := range set.places {
-		if set.places[i].begin < set.places[place].begin {
+	for i := range places {
+		if places[i].begin < places[place].begin {
 			place = i
 		}
 	}
@@ -138,9 +140,8 @@ func (k *answers) keep(target []byte, hash uint64, place int, r *Response) {
 	if *part == nil {
 		*part = make([]byte, logPart)
 	}
-	set := &k.sets[hash%answerSets]
-	set.hashes[place] = hash
-	set.places[place] = answer{begin: k.end, seq: r.Seq, since: r.Since, until: r.Until, body: uint32(len(r.Body)),
+	k.sets[hash%answerSets].hashes[place] = hash
+	k.places[hash%answerSets][place] = answer{begin: k.end, seq: r.Seq, since: r.Since, until: r.Until, body: uint32(len(r.Body)),
 		location: uint16(len(r.Location)), next: uint16(len(r.Next)), prev: uint16(len(r.Prev)), target: uint8(len(target)),
 		status: uint16(r.Status), media: r.Media, validity: r.Validity, unknown: r.Unknown}
 	to := (*part)[k.end%logPart:]

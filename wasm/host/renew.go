@@ -20,9 +20,9 @@ const (
 )
 
 // renew sees to it that instances share memory: when one has written to more than
-// a quarter of what it shared, it makes a new image, and when there is a new one, has all
-// begin from it, one at a time. It works beside everything else: what it makes,
-// it makes of instances that are not in the pool.
+// a quarter of what it shared, it makes a new image, and when there is a new one,
+// has all begin from it, one at a time. It works beside everything else: what it
+// makes, it makes of instances that are not in the pool.
 func (p *Pool) renew() {
 	if !p.renewing.TryLock() {
 		return

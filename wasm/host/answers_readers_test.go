@@ -1,0 +1,111 @@
+package host
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"webring/core/abi"
+)
+
+// However records, seconds, clocks that are set back, traps and new images fall
+// between readers, each gets an answer that counted while it asked, and the same
+// bytes as all others who got one that counts then.
+func TestReadersGetKeptAnswersThatCount(t *testing.T) {
+	const seed, instances, readers = 8, 3, 3
+	t.Logf("seed %d", seed)
+	p := newPool(t, PoolConfig{Capacity: 1000, Instances: instances})
+	records := []Record{rules(), join("alpha-0", 5_000_000, epoch*1000)}
+	for i := range int64(30) {
+		records = append(records, join(fmt.Sprint("beta-", i), i%4*100, epoch*1000))
+	}
+	if err := p.Apply(records); err != nil {
+		t.Fatal(err)
+	}
+	var stop atomic.Bool
+	var asked, again, failed atomic.Int64
+	var answers sync.Map // of what an answer is to, and when it counts: its bytes
+	var reading sync.WaitGroup
+	for i := range readers {
+		reading.Go(func() {
+			random := rand.New(rand.NewPCG(seed, uint64(i)))
+			var r Response
+			for !stop.Load() {
+				target := repeated[random.IntN(len(repeated))]
+				before := p.head.Load()
+				p.Serve([]byte(target), &r)
+				after := p.head.Load()
+				asked.Add(1)
+				if r.Status == 500 {
+					failed.Add(1)
+					continue
+				}
+				if r.Seq < before.seq || r.Seq > after.seq {
+					t.Errorf("%s: of position %d, asked from %d to %d", target, r.Seq, before.seq, after.seq)
+				}
+				counts := fmt.Sprint(target, " at ", r.Seq)
+				if r.Validity == abi.Timed {
+					counts += fmt.Sprint(" from ", r.Since, " to ", r.Until)
+					if before.rewinds == after.rewinds && (r.Until <= before.second || r.Since > after.second) {
+						t.Errorf("%s: asked from %d to %d", counts, before.second, after.second)
+					}
+				}
+				if r.Drawn {
+					continue
+				}
+				given := string(abi.AppendResponse(nil, &r))
+				if first, known := answers.LoadOrStore(counts, given); known {
+					again.Add(1)
+					if first != given {
+						t.Errorf("%s:\n%.300q and\n%.300q", counts, first, given)
+					}
+				}
+			}
+		})
+	}
+	random := rand.New(rand.NewPCG(seed, seed))
+	now, traps, images := int64(epoch+100), int64(0), 0
+	for i := range 60 {
+		switch random.IntN(10) {
+		case 0, 1:
+			if err := p.Apply([]Record{join(fmt.Sprint("gamma-", i), random.Int64N(3)*100, epoch*1000)}); err != nil {
+				t.Fatal(err)
+			}
+		case 2:
+			now = max(epoch+50, now-6-random.Int64N(100))
+		case 3:
+			now += random.Int64N(5000)
+		case 4:
+			if in := p.rack.take(); in != nil && traps < 2 {
+				traps++
+				broken(t, p, in)
+			} else if in != nil {
+				p.rack.put(in)
+			}
+		case 5:
+			if images++; images > 4 {
+				break
+			}
+			if err := p.reimage(); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.replace(random.IntN(instances)); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			now += random.Int64N(3)
+		}
+		p.Tick(time.Unix(now, 0))
+		for enough := asked.Load() + 50; asked.Load() < enough && !t.Failed(); {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	stop.Store(true)
+	reading.Wait()
+	if failed.Load() > traps || again.Load() < 500 {
+		t.Errorf("%d of %d failed after %d traps, %d were given before", failed.Load(), asked.Load(), traps, again.Load())
+	}
+}
