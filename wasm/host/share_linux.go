@@ -89,9 +89,6 @@ func (s *sealed) lay(room []byte, lasting int, in *linear) (shared int, err erro
 			return 0, err
 		}
 	}
-	if own := room[shared:]; shared > 0 && len(own) >= bigPage {
-		_ = unix.Madvise(own[:len(own)/page*page], unix.MADV_HUGEPAGE) // some kernels have none
-	}
 	return shared, s.data(len(room), func(from, to int) error {
 		if from < shared {
 			// What is read will not fault either. Older kernels do not know how to.
@@ -100,6 +97,11 @@ func (s *sealed) lay(room []byte, lasting int, in *linear) (shared int, err erro
 		}
 		if from = max(from, shared); from >= to {
 			return nil
+		}
+		if shared > 0 && to-from >= bigPage {
+			// Some kernels have none. Only for what is written now: to find one
+			// takes milliseconds, and nobody is to wait for that later.
+			_ = unix.Madvise(room[from/page*page:to/page*page], unix.MADV_HUGEPAGE)
 		}
 		_, err := s.file.ReadAt(room[from:to], int64(from))
 		return err
