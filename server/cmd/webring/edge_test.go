@@ -128,6 +128,10 @@ func TestPayersReadTheirOwnWritesAtEveryEdge(t *testing.T) {
 	}
 	o.launch()
 	t.Cleanup(o.kill)
+	if *edgeRing > 0 {
+		// Without one, edges fetch every event, at the rate that strangers may.
+		eventually(t, "a snapshot", 2*time.Minute, func() bool { return strings.Contains(string(o.get("/sync/checkpoint").Body), "\nsnapshot ") })
+	}
 	key := o.verifier()
 	near := o.follow(t, key, "--edge-secret-file", secret)
 	other := o.follow(t, key, "--edge-secret-file", secret, "--core", "native")
