@@ -34,8 +34,16 @@ type Payments struct {
 // Payee names the token and the account: "0x…/0x…".
 func (p Payments) Payee() string { return lowerHex(p.Token) + "/" + lowerHex(p.Recipient) }
 
-// At are the transfers to a payee as [Payments.Payee] named it, perhaps years ago.
-func (p Payments) At(payee string) (Payments, error) {
+// To is [Payments.By] for a payee as [Payments.Payee] named it, perhaps years ago.
+func (p Payments) To(ctx context.Context, payee, reference string) (mpp.Transfer, error) {
+	p, err := p.at(payee)
+	if err != nil {
+		return mpp.Transfer{}, err
+	}
+	return p.By(ctx, reference)
+}
+
+func (p Payments) at(payee string) (Payments, error) {
 	token, account, _ := strings.Cut(payee, "/")
 	if !common.IsHexAddress(token) || !common.IsHexAddress(account) {
 		return p, fmt.Errorf("node: %q is no payee", payee)

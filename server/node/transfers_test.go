@@ -188,15 +188,12 @@ func TestReceivedByATransaction(t *testing.T) {
 			t.Errorf("%s: %+v, %v", tc.name, got, err)
 		}
 	}
-	elsewhere, err := p.At(node.Payments{Token: token, Recipient: payer}.Payee())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := elsewhere.By(context.Background(), common.Hash{3}.Hex()); err != nil || got.Cents != 100 {
+	earlier := node.Payments{Token: token, Recipient: payer}.Payee()
+	if got, err := p.To(context.Background(), earlier, common.Hash{3}.Hex()); err != nil || got.Cents != 100 {
 		t.Errorf("to a payee of earlier: %+v, %v", got, err)
 	}
 	for _, bad := range []string{"", "/", payer.Hex(), token.Hex() + "/0x1", token.Hex() + "/" + payer.Hex() + "/"} {
-		if _, err := p.At(bad); err == nil {
+		if _, err := p.To(context.Background(), bad, common.Hash{3}.Hex()); err == nil || errors.Is(err, mpp.ErrNoTransfer) {
 			t.Errorf("%q is a payee", bad)
 		}
 	}

@@ -103,13 +103,9 @@ func (m *Method) Transfers(ctx context.Context, since time.Time, found func(mpp.
 // Payee names the currency and the recipient; see [node.Payments.Payee].
 func (m *Method) Payee() string { return m.payments().Payee() }
 
-// Received says what a transaction paid to a payee; see [node.Payments.By].
+// Received says what a transaction paid to a payee; see [node.Payments.To].
 func (m *Method) Received(ctx context.Context, payee, reference string) (mpp.Transfer, error) {
-	p, err := m.payments().At(payee)
-	if err != nil {
-		return mpp.Transfer{}, err
-	}
-	return p.By(ctx, reference)
+	return m.payments().To(ctx, payee, reference)
 }
 
 func (m *Method) payments() node.Payments {
