@@ -104,7 +104,7 @@ func (r *Replica) leap(ctx context.Context, to snap.Checkpoint, signed []byte) e
 		last, tree, err = r.judgeAll(ctx, to)
 	}
 	m := r.module
-	if errors.Is(err, ErrState) && r.foreign() {
+	if errors.Is(err, ErrState) && r.foreign(r.module) {
 		// As [Replica.retreat] does.
 		m = r.cfg.Own
 		r.dismiss()
@@ -256,7 +256,7 @@ func (r *Replica) summon(ctx context.Context) error {
 		return nil
 	}
 	judge, err := r.reopen(ctx, r.module, r.shown, false)
-	if err != nil && r.foreign() && !errors.Is(err, errNoSnapshot) {
+	if err != nil && r.foreign(r.module) && !errors.Is(err, errNoSnapshot) {
 		return fmt.Errorf("%w: %w", ErrState, err) // another core may
 	}
 	if err != nil {

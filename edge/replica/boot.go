@@ -47,7 +47,7 @@ func (r *Replica) bootWith(ctx context.Context, m Module, to snap.Checkpoint, si
 		}
 	}
 	// What another module comes to is seen where it can be interrupted.
-	own := len(m.Code) == 0 || m.Digest == r.cfg.Own.Digest
+	own := !r.foreign(m)
 	c, err := r.cfg.Open(ctx, m, rows, own)
 	if err != nil {
 		return fmt.Errorf("%w: %w: %w", ErrSnapshot, errOpen, err)

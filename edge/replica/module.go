@@ -112,10 +112,8 @@ func (r *Replica) present(ctx context.Context, m Module) error {
 	return nil
 }
 
-// foreign says that another module than that of this process is shown.
-func (r *Replica) foreign() bool {
-	return len(r.cfg.Own.Code) > 0 && r.module.Digest != r.cfg.Own.Digest
-}
+// foreign says that a module is another than that of this process.
+func (r *Replica) foreign(m Module) bool { return m.Digest != r.cfg.Own.Digest }
 
 // retreat puts the core of this process in place of one that was named by a
 // checkpoint and cannot fold what it should, if this one can: its answers are
@@ -123,7 +121,7 @@ func (r *Replica) foreign() bool {
 // known then. It leaves a judge behind that has folded the records.
 func (r *Replica) retreat(ctx context.Context, records []snap.Record, to snap.Checkpoint) bool {
 	own := r.cfg.Own
-	if !r.foreign() {
+	if !r.foreign(r.module) {
 		return false
 	}
 	judge, err := r.reopen(ctx, own, r.shown, false)
