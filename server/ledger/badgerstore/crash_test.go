@@ -89,11 +89,5 @@ func TestEmptyFilesOfACrashAreCleared(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s, l := openFolder(t, dir)
-	if got := digestRows(t, s); got != want {
-		t.Error("rows were lost")
-	}
-	if err := errors.Join(l.Close(), s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	mustAccept(t, dir, want)
 }

@@ -155,12 +155,43 @@ func makeFolder(t *testing.T, sessions int) (dir, digest string) {
 	return dir, digest
 }
 
-func openFolder(t *testing.T, dir string) (*badgerstore.Store, *ledger.Ledger) {
+// opened is a store that was not accepted yet.
+func opened(t *testing.T, store string) *badgerstore.Store {
 	t.Helper()
-	s, err := badgerstore.Open(filepath.Join(dir, storeName), slog.New(slog.DiscardHandler))
+	s, err := badgerstore.Open(store, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+// mustOpen opens the store in dir, finds the rows with the digest want in it, and
+// closes it without accepting them. mustAccept has the ledger accept them.
+func mustOpen(t *testing.T, dir, want string) {
+	t.Helper()
+	s := opened(t, filepath.Join(dir, storeName))
+	if got := digestRows(t, s); got != want {
+		t.Error("not all rows are there")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustAccept(t *testing.T, dir, want string) {
+	t.Helper()
+	s, l := openFolder(t, dir)
+	if got := digestRows(t, s); got != want {
+		t.Error("not all rows are there when they are accepted")
+	}
+	if err := errors.Join(l.Close(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func openFolder(t *testing.T, dir string) (*badgerstore.Store, *ledger.Ledger) {
+	t.Helper()
+	s := opened(t, filepath.Join(dir, storeName))
 	l, err := ledger.Open(ledger.Config{Store: s, HeadPath: filepath.Join(dir, headName), Capacity: 1000})
 	if err != nil {
 		t.Fatal(err)

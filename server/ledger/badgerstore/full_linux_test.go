@@ -172,13 +172,7 @@ func TestStartOnAFullDiskIsRefusedAndLeavesTheStore(t *testing.T) {
 	if err := unix.Mount("", dir, "", unix.MS_REMOUNT, "size=512m"); err != nil {
 		t.Fatal(err)
 	}
-	s, l := openFolder(t, dir)
-	if got := digestRows(t, s); got != want {
-		t.Error("not all rows are there")
-	}
-	if err := errors.Join(l.Close(), s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	mustAccept(t, dir, want)
 }
 
 // A process that may not open as many files as it needs says so: the files are
@@ -221,11 +215,5 @@ func TestTooFewFilesAreNotCalledDamage(t *testing.T) {
 	if refused == 0 || lack == 0 {
 		t.Errorf("%d starts were refused, %d of them by Badger", refused, lack)
 	}
-	s := opened(t, filepath.Join(dir, storeName))
-	if got := digestRows(t, s); got != want {
-		t.Error("not all rows are there")
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	mustOpen(t, dir, want)
 }

@@ -65,23 +65,11 @@ func TestKilledBetweenAnyTwoCallsLosesNothing(t *testing.T) {
 				}
 			}
 
-			s := opened(t, store)
-			if got := digestRows(t, s); got != want {
-				t.Error("not all rows are there")
-			}
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			mustOpen(t, dir, want)
 			if !maps.EqualFunc(readFolder(t, dir), found, file.equal) {
 				t.Error("closed, it is another folder than the one that was found")
 			}
-			s, l := openFolder(t, dir)
-			if got := digestRows(t, s); got != want {
-				t.Error("not all rows are there when they are accepted")
-			}
-			if err := errors.Join(l.Close(), s.Close()); err != nil {
-				t.Fatal(err)
-			}
+			mustAccept(t, dir, want)
 		})
 	}
 }

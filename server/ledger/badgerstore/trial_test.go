@@ -43,13 +43,7 @@ func TestOpenedAndClosedIsAsItWasFound(t *testing.T) {
 	if entries, err := os.ReadDir(filepath.Join(killed, storeName, "trial")); err != nil || len(entries) == 0 {
 		t.Fatalf("there was no copy: %v", err)
 	}
-	s = opened(t, filepath.Join(killed, storeName))
-	if got := digestRows(t, s); got != want {
-		t.Error("not all rows are there after a process that was killed")
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	mustOpen(t, killed, want)
 	if !maps.EqualFunc(readFolder(t, killed), found, file.equal) {
 		t.Error("after a process that was killed, it is another folder than before")
 	}
@@ -103,20 +97,5 @@ func TestStoreThatAnEarlierVersionKeptIsNotCalledDamaged(t *testing.T) {
 	if err := errors.Join(os.Rename(kept, beside), os.Remove(store), os.Rename(beside, store)); err != nil {
 		t.Fatal(err)
 	}
-	s, l := openFolder(t, dir)
-	if got := digestRows(t, s); got != want {
-		t.Error("not all rows are there")
-	}
-	if err := errors.Join(l.Close(), s.Close()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func opened(t *testing.T, dir string) *badgerstore.Store {
-	t.Helper()
-	s, err := badgerstore.Open(dir, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	mustAccept(t, dir, want)
 }
