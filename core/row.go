@@ -125,12 +125,7 @@ func Restore(capacity int, secret uint64, b Base, rows, size int, next func() ([
 	s.seq, s.stamp, s.paid, s.voided, s.rules = b.Seq, b.Stamp, b.Paid, b.Voided, b.Rules
 	s.clock = b.Stamp / 1000
 	s.ranking.stale = true
-	if rows <= s.capacity {
-		for _, x := range s.indexes() {
-			x.Presize(rows)
-		}
-		s.reserve(rows, size)
-	}
+	s.Expect(rows, size)
 	waiting := make([]waiting, atOnce)
 	for more := true; more; {
 		n := 0

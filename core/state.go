@@ -75,6 +75,19 @@ func NewState(capacity int, secret uint64) *State {
 	return s
 }
 
+// Expect makes room at once for rows whose encodings take size bytes together, in
+// a state that has none. It changes no answer: a state finds room by itself for
+// what comes, but moves each time, and for as long takes twice the memory.
+func (s *State) Expect(rows, size int) {
+	if s.rows > 0 || rows > s.capacity {
+		return
+	}
+	for _, x := range s.indexes() {
+		x.Presize(rows)
+	}
+	s.reserve(rows, size)
+}
+
 // Secret is what the indexes are seeded with; see [NewState].
 func (s *State) Secret() uint64 { return s.secret }
 

@@ -91,6 +91,7 @@ func TestAnyInterleavingOfEventsAndClockGivesIdenticalAnswers(t *testing.T) {
 			return served(st)
 		}
 		nothing := func(*core.State) {}
+		room := func(st *core.State) { st.Expect(random.IntN(2*capacity), random.IntN(1<<16)) }
 		now := func(st *core.State) { st.Advance(st.Clock()) }
 		late := func(st *core.State) {
 			if random.IntN(3) == 0 && st.Rules() != nil {
@@ -107,6 +108,7 @@ func TestAnyInterleavingOfEventsAndClockGivesIdenticalAnswers(t *testing.T) {
 		differ(t, "the clock at every event", play(nothing, now), want)
 		differ(t, "the clock ahead of events", play(late, late), want)
 		differ(t, "the clock at the end, then events", play(func(st *core.State) { st.Advance(max(final, st.Clock())) }, nothing), want)
+		differ(t, "room for any number of rows at the beginning", play(room, nothing), want)
 		differ(t, "a clock that was wrong", play(nothing, wrong), want)
 	})
 }

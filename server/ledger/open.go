@@ -126,7 +126,10 @@ func (l *Ledger) transactions() (end position, err error) {
 // against the tree.
 func (l *Ledger) load(end, seen position) error {
 	f := fold{state: l.state, leaves: sha256.New(), wordless: map[string]bool{}}
-	err := l.store.Scan([]byte{prefixEvent}, nil, f.row)
+	err := l.expect()
+	if err == nil {
+		err = l.store.Scan([]byte{prefixEvent}, nil, f.row)
+	}
 	if err == nil {
 		err = f.finish()
 	}
@@ -151,6 +154,21 @@ func (l *Ledger) load(end, seen position) error {
 			rows, open, l.state.Capacity(), core.ErrCapacity)
 	}
 	return nil
+}
+
+// expect has the state make room at once for the members that are stored. What
+// their rows take besides their texts is about as long as the salts among these.
+func (l *Ledger) expect() error {
+	rows, size := 0, 0
+	err := l.store.Scan([]byte{prefixEvent}, nil, func(key, value []byte) error {
+		if _, row, err := parseEventKey(key); err != nil || row != rowTexts {
+			return err
+		}
+		rows, size = rows+1, size+len(value)+32
+		return nil
+	})
+	l.state.Expect(rows, size)
+	return err
 }
 
 // checkTree holds the stored hashes against those of the events, and the
@@ -226,8 +244,8 @@ func (l *Ledger) loadIndex() error {
 type fold struct {
 	state  *core.State
 	size   uint64
-	event  []byte    // the last event row, not applied yet
-	texts  []byte    // the row beside it
+	event  []byte    // the last event row, not applied yet; none while size is 0
+	texts  []byte    // the row beside it, empty if there is none
 	leaves hash.Hash // over all hashes that the tree must store, in their order
 	edge   []tlog.Hash
 	// wordless are the members whose texts are gone although they have not
@@ -241,10 +259,10 @@ func (f *fold) row(key, value []byte) error {
 		return err
 	}
 	if row == rowTexts {
-		if f.event == nil || seq+1 != f.size || f.texts != nil {
+		if f.size == 0 || seq != f.size-1 {
 			return fmt.Errorf("texts without event %d", seq)
 		}
-		f.texts = bytes.Clone(value)
+		f.texts = append(f.texts, value...)
 		return nil
 	}
 	if seq != f.size {
@@ -253,14 +271,14 @@ func (f *fold) row(key, value []byte) error {
 	if err := f.apply(); err != nil {
 		return err
 	}
-	f.event, f.texts = bytes.Clone(value), nil
+	f.event, f.texts = append(f.event[:0], value...), f.texts[:0]
 	f.size++
 	return nil
 }
 
 // apply folds the event whose rows are complete.
 func (f *fold) apply() error {
-	if f.event == nil {
+	if f.size == 0 {
 		return nil
 	}
 	seq := f.size - 1

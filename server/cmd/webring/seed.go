@@ -10,7 +10,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"webring/core"
@@ -43,6 +45,7 @@ func seed(args []string, out io.Writer) error {
 	if *count < 1 || *count > 50_000_000 {
 		return errors.New("--members must be from 1 to 50000000")
 	}
+	collectOften()
 	began := time.Now()
 	w, err := makeLedger(*data, *number, *count, began)
 	if err != nil {
@@ -65,7 +68,7 @@ type seeder struct {
 	end   time.Time
 	now   time.Time // in the history; the ledger's clock
 	used  map[string]int
-	slugs []string
+	count int // members so far
 
 	turn   []func(*ledger.Tx) error
 	events int
@@ -112,10 +115,17 @@ func (s *seeder) write(o *options, members int) error {
 	rules.Grace = core.MaxWindow
 	s.add(s.rules(rules))
 
+	// What a state has to find room for one by one, it copies each time.
+	const texts = 256 // bytes, on average
+	room := func(tx *ledger.Tx) error { tx.State().Expect(members, members*texts); return nil }
+	if err := s.books.Do(context.Background(), room); err != nil {
+		return err
+	}
 	bids := members * 3 / 5
+	start := s.end.Add(-seedSpan)
 	for left, times := members, s.times(members+bids); len(times) > 0; times = times[1:] {
-		s.now = times[0]
-		if len(s.slugs) == 0 || s.IntN(len(times)) < left {
+		s.now = start.Add(time.Duration(times[0]) * time.Millisecond)
+		if s.count == 0 || s.IntN(len(times)) < left {
 			left--
 			s.add(s.join())
 		} else {
@@ -133,14 +143,16 @@ func (s *seeder) write(o *options, members int) error {
 	return s.flush()
 }
 
-// times gives n instants of the history in order.
-func (s *seeder) times(n int) []time.Time {
+// times gives n instants of the history in order, in milliseconds since its
+// beginning.
+func (s *seeder) times(n int) []int64 {
 	ms := make([]int64, n)
 	for i := range ms {
 		span := seedSpan.Milliseconds()
 		ms[i] = max(s.Int64N(span), s.Int64N(span))
 	}
-	return instants(s.end.Add(-seedSpan), ms)
+	slices.Sort(ms)
+	return ms
 }
 
 func (s *seeder) add(event func(*ledger.Tx) error) { s.turn = append(s.turn, event) }
@@ -175,14 +187,19 @@ func (s *seeder) join() func(*ledger.Tx) error {
 		e.Score = core.Score{Given: true, Value: uint8(requiredScore + s.IntN(101-requiredScore)), Provider: "synthetic", Version: "1",
 			ScannedAt: e.Stamp - 1000}
 	}
-	s.slugs = append(s.slugs, m.slug)
+	s.count++
 	return event(e, &m.texts)
 }
 
 // bid funds a member, rather one of the early ones.
 func (s *seeder) bid() func(*ledger.Tx) error {
-	slug := s.slugs[min(s.IntN(len(s.slugs)), s.IntN(len(s.slugs)))]
-	return event(&core.Bid{Stamp: s.now.UnixMilli(), Member: slug, Amount: s.cents(), Payment: s.payment()}, nil)
+	o := core.Ordinal(min(s.IntN(s.count), s.IntN(s.count)))
+	e := &core.Bid{Stamp: s.now.UnixMilli(), Amount: s.cents(), Payment: s.payment()}
+	return func(tx *ledger.Tx) error {
+		e.Member = strings.Clone(tx.State().Slug(o))
+		_, err := tx.Append(e, nil)
+		return err
+	}
 }
 
 // cents are mostly a few dollars, and seldom a lot.

@@ -2,9 +2,7 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	"webring/core"
 )
@@ -86,14 +84,4 @@ func (s *seeder) member() synthetic {
 		m.texts.Report.Value = "https://reports.example/" + slug
 	}
 	return m
-}
-
-// instants gives the points in time so many milliseconds after start, in order.
-func instants(start time.Time, ms []int64) []time.Time {
-	slices.Sort(ms)
-	times := make([]time.Time, len(ms))
-	for i, n := range ms {
-		times[i] = start.Add(time.Duration(n) * time.Millisecond)
-	}
-	return times
 }

@@ -65,6 +65,7 @@ func runOrigin(ctx context.Context, stop func(), o *options, log *slog.Logger, o
 	if err := room(o.data, startFloor); err != nil {
 		return err
 	}
+	collectOften()
 	disk, failpoint := &volume{dir: o.data}, failpoints(o, log)
 	publisher, key, err := openPublisher(o, log)
 	if err != nil {
@@ -87,6 +88,7 @@ func runOrigin(ctx context.Context, stop func(), o *options, log *slog.Logger, o
 		return errors.Join(err, closeBooks())
 	}
 	defer func() { err = errors.Join(err, closeBooks(), answers.Close()) }()
+	settle()
 
 	methods, networks, err := paymentMethods(o)
 	if err != nil {
