@@ -83,6 +83,11 @@ func run(args []string) error {
 		return err
 	}
 	if os.Getenv(pinned) == "" {
+		for _, members := range o.sizes {
+			if err := seed(&o, members); err != nil {
+				return err
+			}
+		}
 		return pin(args)
 	}
 	return measure(&o)
@@ -119,7 +124,7 @@ func measureSize(o *options, members int, t *table) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	b := &bench{o: o, dir: dir, members: members, data: filepath.Join(o.data, strconv.Itoa(members))}
+	b := &bench{o: o, dir: dir, members: members, data: o.ring(members)}
 	defer b.stop()
 	if err := b.start(); err != nil {
 		return err
@@ -136,12 +141,15 @@ func measureSize(o *options, members int, t *table) error {
 	return nil
 }
 
+// ring is the folder of the ring of this size.
+func (o *options) ring(members int) string { return filepath.Join(o.data, strconv.Itoa(members)) }
+
 // seed makes the synthetic ledger unless it was made before.
-func (b *bench) seed() error {
-	if _, err := os.Stat(filepath.Join(b.data, "head")); err == nil {
+func seed(o *options, members int) error {
+	if _, err := os.Stat(filepath.Join(o.ring(members), "head")); err == nil {
 		return nil
 	}
-	cmd := exec.Command(b.o.webring, "seed", "--members", fmt.Sprint(b.members), "--data", b.data)
+	cmd := exec.Command(o.webring, "seed", "--members", fmt.Sprint(members), "--data", o.ring(members))
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	return cmd.Run()
 }

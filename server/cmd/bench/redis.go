@@ -17,66 +17,86 @@ type place struct {
 	Standing string `json:"effective_bid_usd"`
 }
 
-// leaderboard reads all of the ring's.
-func leaderboard(address string) (list []place, err error) {
+// leaderboard reads all of the ring's, page by page: none is kept. The order
+// changes meanwhile, so that a row or two may be missed or come twice.
+func leaderboard(address string, found func(page []place) error) error {
+	var page struct{ Leaderboard []place }
 	for offset := 0; ; offset += 500 {
 		res, err := http.Get(fmt.Sprintf("http://%s/api/leaderboard?limit=500&offset=%d", address, offset))
 		if err != nil {
-			return nil, err
+			return err
 		}
-		var page struct{ Leaderboard []place }
+		page.Leaderboard = page.Leaderboard[:0]
 		err = json.NewDecoder(res.Body).Decode(&page)
 		res.Body.Close()
-		if err != nil {
-			return nil, err
+		if err == nil {
+			err = found(page.Leaderboard)
 		}
-		if len(page.Leaderboard) == 0 {
-			return list, nil
+		if err != nil || len(page.Leaderboard) == 0 {
+			return err
 		}
-		list = append(list, page.Leaderboard...)
 	}
 }
 
-// startRedis runs Redis with the leaderboard as a sorted set.
-func (b *bench) startRedis(board []place) error {
+// sortedSet is a Redis that has the leaderboard as one.
+type sortedSet struct {
+	server *server
+	in     reader
+}
+
+// startRedis runs Redis; it gives nil where there is none.
+func (b *bench) startRedis() (*sortedSet, error) {
 	binary, err := exec.LookPath(b.o.redis)
 	if err != nil {
 		fmt.Printf("%s is not there and is not measured: apt-get install redis-server\n", b.o.redis)
-		return nil
+		return nil, nil
 	}
 	address := free()
 	_, port, _ := strings.Cut(address, ":")
 	s, err := b.run("redis", address, binary, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", b.dir, "--loglevel", "warning")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
+		return nil, err
+	}
+	return &sortedSet{server: s, in: reader{conn: conn, buf: make([]byte, 0, 64<<10)}}, nil
+}
+
+// add puts a page of the leaderboard into the set. It does nothing to nil.
+func (s *sortedSet) add(page []place) error {
+	if s == nil || len(page) == 0 {
+		return nil
+	}
+	words := []string{"ZADD", "board"}
+	for _, p := range page {
+		words = append(words, strings.Replace(p.Standing, ".", "", 1), p.Slug)
+	}
+	if _, err := s.in.conn.Write(command(words...)); err != nil {
 		return err
 	}
-	defer conn.Close()
-	in := reader{conn: conn, buf: make([]byte, 0, 64<<10)}
-	for len(board) > 0 {
-		part := board[:min(len(board), 1000)]
-		board = board[len(part):]
-		words := []string{"ZADD", "board"}
-		for _, p := range part {
-			words = append(words, strings.Replace(p.Standing, ".", "", 1), p.Slug)
-		}
-		if _, err := conn.Write(command(words...)); err != nil {
-			return err
-		}
-		if err := in.redis(); err != nil {
-			return err
-		}
+	return s.in.redis()
+}
+
+// close ends the connection by which the set was filled.
+func (s *sortedSet) close() {
+	if s != nil {
+		s.in.conn.Close()
 	}
-	rank := &question{name: "rank", server: s, depth: 1, take: (*reader).redis}
+}
+
+// askRedis puts the questions about the leaderboard to Redis.
+func (b *bench) askRedis(set *sortedSet) {
+	if set == nil {
+		return
+	}
+	rank := &question{name: "rank", server: set.server, depth: 1, take: (*reader).redis}
 	for _, slug := range b.slugs {
 		rank.requests = append(rank.requests, command("ZREVRANK", "board", slug))
 	}
-	top := &question{name: "top 100", server: s, depth: 1, take: (*reader).redis, requests: [][]byte{command("ZREVRANGE", "board", "0", "99", "WITHSCORES")}}
+	top := &question{name: "top 100", server: set.server, depth: 1, take: (*reader).redis, requests: [][]byte{command("ZREVRANGE", "board", "0", "99", "WITHSCORES")}}
 	b.questions = append(b.questions, rank, top)
-	return nil
 }
 
 // command is one in Redis's protocol.

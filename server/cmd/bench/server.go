@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -28,6 +29,7 @@ type bench struct {
 	o         *options
 	dir, data string
 	members   int
+	seen      int      // rows of the leaderboard
 	slugs     []string // members from all over the ring
 	servers   []*server
 	questions []*question
@@ -35,9 +37,6 @@ type bench struct {
 
 // start runs the ring, takes answers of it, and runs the others with these.
 func (b *bench) start() error {
-	if err := b.seed(); err != nil {
-		return err
-	}
 	address := free()
 	// The limiter works and refuses nobody.
 	s, err := b.run(ring, address, b.o.webring, "serve", "--data", b.data, "--listen", address, "--base-url", "http://"+address,
@@ -45,19 +44,36 @@ func (b *bench) start() error {
 	if err != nil {
 		return err
 	}
-	board, err := leaderboard(address)
+	redis, err := b.startRedis()
 	if err != nil {
 		return err
 	}
-	for i := range min(len(board), 4096) {
-		// In no order, as visitors come.
-		b.slugs = append(b.slugs, board[i*7919*31%len(board)].Slug)
+	defer redis.close()
+	if err := leaderboard(address, func(page []place) error {
+		b.sampleSlugs(page)
+		return redis.add(page)
+	}); err != nil {
+		return err
 	}
+	// In no order, as visitors come.
+	rand.New(rand.NewPCG(1, 1)).Shuffle(len(b.slugs), func(i, j int) { b.slugs[i], b.slugs[j] = b.slugs[j], b.slugs[i] })
 	b.askRing(s)
 	if err := b.startConstants(address); err != nil {
 		return err
 	}
-	return b.startRedis(board)
+	b.askRedis(redis)
+	return nil
+}
+
+// sampleSlugs takes slugs of the next page of the leaderboard, from all over which
+// there are 4096 in the end, or all of a small ring.
+func (b *bench) sampleSlugs(page []place) {
+	every := max(b.members/4096, 1)
+	for _, p := range page {
+		if b.seen++; b.seen%every == 0 {
+			b.slugs = append(b.slugs, p.Slug)
+		}
+	}
 }
 
 // askRing puts the questions to the ring.
@@ -185,9 +201,9 @@ func free() string {
 }
 
 // wait waits until the server accepts connections: a ring folds its ledger
-// first.
+// first, which takes minutes for ten million members.
 func (s *server) wait() error {
-	for range 6000 {
+	for range 36_000 {
 		if c, err := net.Dial("tcp", s.address); err == nil {
 			return c.Close()
 		}
