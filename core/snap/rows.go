@@ -35,15 +35,24 @@ func Append(dst []byte, st *core.State) []byte {
 	// Growing by doubling would take up to three times the memory, and a guest
 	// never gives memory back.
 	dst = slices.Grow(dst, 64<<10+st.RowsSize()+4*st.Rows())
+	dst = appendHeader(dst, st)
+	for o := range st.Rows() {
+		dst = appendRow(dst, st, core.Ordinal(o))
+	}
+	return dst
+}
+
+func appendHeader(dst []byte, st *core.State) []byte {
 	digest := st.Digest()
 	dst = append(append(dst, magic...), digest[:]...)
 	dst = appendBlock(dst, core.AppendBase(nil, st.Base()))
-	dst = binary.BigEndian.AppendUint32(dst, uint32(st.Rows()))
-	for o := range st.Rows() {
-		at := len(dst)
-		dst = st.AppendRow(append(dst, 0, 0, 0, 0), core.Ordinal(o))
-		binary.BigEndian.PutUint32(dst[at:], uint32(len(dst)-at-4))
-	}
+	return binary.BigEndian.AppendUint32(dst, uint32(st.Rows()))
+}
+
+func appendRow(dst []byte, st *core.State, o core.Ordinal) []byte {
+	at := len(dst)
+	dst = st.AppendRow(append(dst, 0, 0, 0, 0), o)
+	binary.BigEndian.PutUint32(dst[at:], uint32(len(dst)-at-4))
 	return dst
 }
 
@@ -92,6 +101,25 @@ func Open(capacity int, secret uint64, b []byte) (*core.State, error) {
 // The tree must have as many events as the state.
 func AppendFile(dst []byte, st *core.State, tree *Tree) []byte {
 	return tree.Append(Append(dst, st))
+}
+
+// WriteFile gives write the file of [AppendFile] piece by piece: a large one takes
+// as much memory as a state. Pieces are valid during the call only. An error of
+// write ends it and is returned.
+func WriteFile(write func(piece []byte) (int, error), st *core.State, tree *Tree) error {
+	const piece = 64 << 10
+	b := appendHeader(make([]byte, 0, piece+maxBlock), st)
+	for o := range st.Rows() {
+		if len(b) >= piece {
+			if _, err := write(b); err != nil {
+				return err
+			}
+			b = b[:0]
+		}
+		b = appendRow(b, st, core.Ordinal(o))
+	}
+	_, err := write(tree.Append(b))
+	return err
 }
 
 // CutFile takes a file of [AppendFile] apart. The snapshot aliases b and has

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"webring/core"
@@ -161,6 +162,45 @@ func TestAFileIsASnapshotAndTheTreeToGoOnFrom(t *testing.T) {
 	file := snap.AppendFile(nil, small(t).State, &snap.Tree{})
 	if _, _, err := snap.CutFile(file[:100]); !errors.Is(err, snap.ErrSnapshot) {
 		t.Errorf("a file without its tree: %v", err)
+	}
+}
+
+func TestAFileIsWrittenInPiecesAsItIsInOne(t *testing.T) {
+	r := coretest.NewRing(t)
+	var tree snap.Tree
+	tree.Add([]byte("any tree will do"))
+	for n := range 800 {
+		var got []byte
+		pieces := 0
+		err := snap.WriteFile(func(piece []byte) (int, error) {
+			pieces++
+			got = append(got, piece...)
+			return len(piece), nil
+		}, r.State, &tree)
+		if want := snap.AppendFile(nil, r.State, &tree); err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("%d members: %d bytes in %d pieces, want %d: %v", n, len(got), pieces, len(want), err)
+		}
+		if len(got) > 128<<10 {
+			if pieces < 2 {
+				t.Fatalf("%d bytes in one piece", len(got))
+			}
+			break
+		}
+		r.Join(fmt.Sprintf("member-%d", n), fmt.Sprintf("https://member-%d.example/", n), func(_ *core.Joined, texts *core.Texts) {
+			texts.Description.Value = strings.Repeat("x", core.MaxDescription)
+		})
+	}
+	full := errors.New("full")
+	for n := range 2 {
+		err := snap.WriteFile(func(piece []byte) (int, error) {
+			if n--; n < 0 {
+				return 0, full
+			}
+			return len(piece), nil
+		}, r.State, &tree)
+		if err != full {
+			t.Errorf("an error of piece %d is lost: %v", n, err)
+		}
 	}
 }
 

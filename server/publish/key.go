@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -82,8 +83,17 @@ func (k *Key) Sign(c snap.Checkpoint) ([]byte, error) {
 }
 
 // writeFile writes a file that is there whole or not at all.
-func writeFile(path string, b []byte, mode fs.FileMode) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+func writeFile(path string, b []byte, mode fs.FileMode) error {
+	return newFile(filepath.Dir(path), mode, func(w io.Writer) (name string, err error) {
+		_, err = w.Write(b)
+		return filepath.Base(path), err
+	})
+}
+
+// newFile makes a file in a folder that is there whole or not at all. fill writes
+// it and gives it its name.
+func newFile(folder string, mode fs.FileMode, fill func(io.Writer) (name string, err error)) (err error) {
+	f, err := os.CreateTemp(folder, ".new-*")
 	if err != nil {
 		return err
 	}
@@ -92,14 +102,14 @@ func writeFile(path string, b []byte, mode fs.FileMode) (err error) {
 			os.Remove(f.Name())
 		}
 	}()
-	_, err = f.Write(b)
+	name, err := fill(f)
 	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err = os.Rename(f.Name(), path); err != nil {
+	if err = os.Rename(f.Name(), filepath.Join(folder, name)); err != nil {
 		return err
 	}
-	dir, err := os.Open(filepath.Dir(path))
+	dir, err := os.Open(folder)
 	if err != nil {
 		return err
 	}

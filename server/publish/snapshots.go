@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -90,38 +92,67 @@ func (p *Publisher) check(books *ledger.Ledger, s snap.Snapshot) (snapshot, erro
 	if s.Size > books.Size() {
 		return snapshot{}, errors.New("it is ahead of the ledger")
 	}
-	_, tree, err := p.read(s)
-	if err != nil {
+	tail := end{n: 32 * bits.OnesCount64(s.Size)}
+	if err := p.unpack(s, &tail); err != nil {
 		return snapshot{}, err
 	}
 	root, err := tlog.TreeHash(int64(s.Size), books.HashReader())
 	if err != nil {
 		return snapshot{}, err
 	}
-	if tree.Size() != s.Size || tree.Root() != root {
+	if tree, ok := snap.OpenTree(s.Size, tail.bytes); !ok || tree.Root() != root {
 		return snapshot{}, errors.New("it is of another history")
 	}
 	return snapshot{Snapshot: s, made: about.ModTime()}, nil
 }
 
-// read gives the rows and the tree in a file.
-func (p *Publisher) read(s snap.Snapshot) (rows []byte, tree snap.Tree, err error) {
-	b, err := os.ReadFile(p.path(s))
+// end keeps the last n bytes of what is written to it.
+type end struct {
+	n     int
+	bytes []byte
+}
+
+// Write implements [io.Writer].
+func (e *end) Write(p []byte) (int, error) {
+	e.bytes = append(e.bytes, p[max(len(p)-e.n, 0):]...)
+	e.bytes = e.bytes[max(len(e.bytes)-e.n, 0):]
+	return len(p), nil
+}
+
+// read gives the rows and the tree in a file, which are about as long as size.
+func (p *Publisher) read(s snap.Snapshot, size int) (rows []byte, tree snap.Tree, err error) {
+	var b bytes.Buffer
+	b.Grow(size)
+	if err := p.unpack(s, &b); err != nil {
+		return nil, tree, err
+	}
+	return snap.CutFile(b.Bytes())
+}
+
+// unpack writes what is in a file to w, once it has seen that it is the file.
+func (p *Publisher) unpack(s snap.Snapshot, w io.Writer) error {
+	f, err := os.Open(p.path(s))
 	if err != nil {
-		return nil, tree, err
+		return err
 	}
-	if sha256.Sum256(b) != s.Digest {
-		return nil, tree, errors.New("the file is damaged")
+	defer f.Close()
+	digest := sha256.New()
+	if _, err := io.Copy(digest, f); err != nil {
+		return err
 	}
-	unpack, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
+	if [32]byte(digest.Sum(nil)) != s.Digest {
+		return errors.New("the file is damaged")
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	z, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1))
 	if err != nil {
-		return nil, tree, err
+		return err
 	}
-	defer unpack.Close()
-	if b, err = unpack.DecodeAll(b, nil); err != nil {
-		return nil, tree, err
-	}
-	return snap.CutFile(b)
+	defer z.Close()
+	_, err = io.Copy(w, z)
+	return err
 }
 
 // newest gives the newest snapshot, the zero one when there is none.
@@ -193,17 +224,23 @@ func (p *Publisher) makeSnapshot(ctx context.Context) error {
 }
 
 func (p *Publisher) snapshotAt(ctx context.Context, at position, last snapshot) error {
+	var rows, size int
+	p.books.View(func(v *ledger.View) { rows, size = v.State().Rows(), v.State().RowsSize() })
 	st, tree := core.NewState(p.c.Capacity, rand.Uint64()), snap.Tree{}
 	if last.Size > 0 {
-		rows, edge, err := p.read(last.Snapshot)
+		const header = 4 << 10 // and the tree
+		b, edge, err := p.read(last.Snapshot, header+size+4*rows)
 		if err == nil {
-			st, err = snap.Open(p.c.Capacity, rand.Uint64(), rows)
+			st, err = snap.Open(p.c.Capacity, rand.Uint64(), b)
 		}
 		if err != nil {
 			p.c.Log.Warn("the last snapshot cannot be read; the next is made from all events", "err", err)
 			st, edge = core.NewState(p.c.Capacity, rand.Uint64()), snap.Tree{}
 		}
 		tree = edge
+	}
+	if tree.Size() == 0 {
+		st.Expect(rows, size)
 	}
 	forgets, err := p.fold(ctx, st, &tree, at.size)
 	if err == nil && (st.Digest() != at.state || tree.Root() != at.root) {
@@ -215,7 +252,7 @@ func (p *Publisher) snapshotAt(ctx context.Context, at position, last snapshot) 
 		}
 		return err
 	}
-	return p.keep(snap.AppendFile(nil, st, &tree), at.size, forgets)
+	return p.keep(at.size, forgets, func(w io.Writer) error { return snap.WriteFile(w.Write, st, &tree) })
 }
 
 // fold applies the events up to size. It says whether one of them was a
@@ -240,16 +277,21 @@ func (p *Publisher) fold(ctx context.Context, st *core.State, tree *snap.Tree, s
 	return forgets, nil
 }
 
-// keep compresses and stores a file, and has it signed.
-func (p *Publisher) keep(file []byte, size uint64, forgets bool) error {
-	pack, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+// keep compresses and stores the file that write writes, and has it signed.
+func (p *Publisher) keep(size uint64, forgets bool, write func(io.Writer) error) error {
+	s := snap.Snapshot{Size: size}
+	err := newFile(p.c.Dir, 0o600, func(f io.Writer) (name string, err error) {
+		digest := sha256.New()
+		packed := counter{w: io.MultiWriter(f, digest)}
+		z, err := zstd.NewWriter(&packed, zstd.WithEncoderConcurrency(1))
+		if err != nil {
+			return "", err
+		}
+		err = errors.Join(write(z), z.Close())
+		s.Digest, s.Bytes = [32]byte(digest.Sum(nil)), packed.n
+		return fileName(s), err
+	})
 	if err != nil {
-		return err
-	}
-	packed := pack.EncodeAll(file, nil)
-	digest := sha256.Sum256(packed)
-	s := snap.Snapshot{Digest: digest, Bytes: int64(len(packed)), Size: size}
-	if err := errors.Join(pack.Close(), writeFile(p.path(s), packed, 0o600)); err != nil {
 		return err
 	}
 	now := p.c.Now()
@@ -265,6 +307,19 @@ func (p *Publisher) keep(file []byte, size uint64, forgets bool) error {
 	err = p.sign() // nobody is sent to a file that is about to go
 	p.prune()
 	return err
+}
+
+// counter counts what is written.
+type counter struct {
+	w io.Writer
+	n int64
+}
+
+// Write implements [io.Writer].
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
 }
 
 // prune removes the files whose time is over.
