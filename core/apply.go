@@ -93,10 +93,21 @@ type place struct {
 
 // add puts a new row, which may stand there, into the state with everything
 // that follows from it but digest and rank; head is what [Member.appendHead]
-// writes for it.
+// writes for it. [Restore] does the same for many at once.
 func (s *State) add(m *Member, head []byte, in *place) Ordinal {
 	s.reserve(s.rows+1, s.used+rowSize(len(head)))
 	o := s.put(head, m.Fee)
+	s.set(o, m)
+	s.slugs.Insert(in.slug, uint32(o), s.hashSlug)
+	if m.URL != "" && !m.Removed {
+		s.enter(o, m.Kind, m.Category, &in.key)
+	}
+	s.ranking.touch(o)
+	return o
+}
+
+// set writes what of a row changes.
+func (s *State) set(o Ordinal, m *Member) {
 	s.totals[o], s.lastBid[o] = m.Total(), m.LastBid
 	if m.Bids > 0 {
 		s.flags[o] |= funded
@@ -107,12 +118,6 @@ func (s *State) add(m *Member, head []byte, in *place) Ordinal {
 	if m.Redacted {
 		s.flags[o] |= redacted
 	}
-	s.slugs.Insert(in.slug, uint32(o), s.hashSlug)
-	if m.URL != "" && !m.Removed {
-		s.enter(o, m.Kind, m.Category, &in.key)
-	}
-	s.ranking.touch(o)
-	return o
 }
 
 // pay adds a bid, or a credit that counts as one.

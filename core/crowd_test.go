@@ -24,7 +24,7 @@ func TestAGrowingRingIsWhatItsRowsSay(t *testing.T) {
 	check := func() {
 		t.Helper()
 		b := snap.Append(nil, r.State)
-		restored, err := snap.Open(1<<20, random.Uint64(), b)
+		restored, err := snap.Open(1<<20, random.Uint64(), b, core.Means{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +125,7 @@ func TestAGrowingRingIsWhatItsRowsSay(t *testing.T) {
 					}
 					if r.Advance(0); r.ChangedAt() != changed {
 						changed = r.ChangedAt()
-						if restored, err := snap.Open(1<<20, 1, snap.Append(nil, r.State)); err != nil {
+						if restored, err := snap.Open(1<<20, 1, snap.Append(nil, r.State), core.Means{}); err != nil {
 							t.Fatal(err)
 						} else if restored.Advance(r.Clock()); restored.ChangedAt() != changed {
 							t.Fatalf("changed at %d, want %d", changed, restored.ChangedAt())

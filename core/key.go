@@ -20,10 +20,15 @@ func (k *key) hostText() string { return flat.View(k.bytes[:k.hosts]) }
 
 // of makes the key of a URL that is canonical: see [isCanonical].
 func (k *key) of(seed *flat.Seed, url string) {
+	k.spell(url)
+	k.hash, k.host = seed.Hash(k.text()), seed.Hash(k.hostText())
+}
+
+// spell is [key.of] without the hashes.
+func (k *key) spell(url string) {
 	// Shorter than a canonical URL by its scheme at least.
 	text := AppendKey(k.bytes[:0], flat.Bytes(url))
 	k.len, k.hosts = len(text), len(KeyHost(text))
-	k.hash, k.host = seed.Hash(k.text()), seed.Hash(k.hostText())
 }
 
 // isCanonical says whether url is what [AppendURL] would write.

@@ -36,8 +36,12 @@ func AppendBase(dst []byte, b Base) []byte {
 	return dst
 }
 
-// ErrRow is wrapped by every error about rows that are not those of any state.
-var ErrRow = errors.New("core: malformed row")
+// ErrRow is wrapped by every error about rows that are not those of any state, and
+// ErrRows says that there are more or fewer of them than it was said.
+var (
+	ErrRow  = errors.New("core: malformed row")
+	ErrRows = errors.New("core: another number of rows")
+)
 
 // DecodeBase reads one base from all of b.
 func DecodeBase(b []byte) (Base, error) {
@@ -109,115 +113,4 @@ func decodeRow(b []byte) (m Member, err error) {
 // longer says whether text has more than most code points.
 func longer(text string, most int) bool {
 	return len(text) > most && utf8.RuneCountInString(text) > most
-}
-
-// Restore makes the state that had this base and these rows. next gives the
-// encodings of the rows in order, and false after the last; they must stay as they
-// are until Restore returns. rows and size are how many there will be, and how long
-// they are together: memory for as many is made at once. The clock stands at the
-// last event; ranks are to be read after the next [State.Advance].
-//
-// Rows are checked as events are, but whether they are the right ones only
-// [State.Digest] can say. Errors wrap [ErrRow] or say why two rows cannot stand
-// in one ring.
-func Restore(capacity int, secret uint64, b Base, rows, size int, next func() ([]byte, bool)) (*State, error) {
-	s := NewState(capacity, secret)
-	s.seq, s.stamp, s.paid, s.voided, s.rules = b.Seq, b.Stamp, b.Paid, b.Voided, b.Rules
-	s.clock = b.Stamp / 1000
-	s.ranking.stale = true
-	s.Expect(rows, size)
-	waiting := make([]waiting, atOnce)
-	for more := true; more; {
-		n := 0
-		for n < len(waiting) {
-			var row []byte
-			if row, more = next(); !more {
-				break
-			}
-			if err := waiting[n].read(s, row); err != nil {
-				return nil, err
-			}
-			n++
-		}
-		s.warm(waiting[:n])
-		s.hashAll(waiting[:n])
-		for i := range waiting[:n] {
-			if err := s.restore(&waiting[i]); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if s.rules == nil && s.rows > 0 {
-		return nil, ErrNotOpened
-	}
-	return s, nil
-}
-
-// atOnce is how many rows wait for one another before they are restored.
-const atOnce = 64
-
-// waiting is a row before it is in the state.
-type waiting struct {
-	row  []byte
-	m    Member
-	in   place
-	hash sum // with its ordinal
-}
-
-// read decodes a row, and hashes what it is found by.
-func (w *waiting) read(s *State, row []byte) (err error) {
-	if w.m, err = decodeRow(row); err != nil {
-		return err
-	}
-	w.row = row
-	w.in.slug = s.seed.Hash(w.m.Slug)
-	if w.m.URL != "" && !w.m.Removed {
-		w.in.of(s.seed, w.m.URL)
-	}
-	return nil
-}
-
-// warm has the buckets fetched that rows belong into. They lie all over, and to
-// wait for memory is a third of what it takes to load a large ring: here a
-// processor waits for many at a time.
-func (s *State) warm(rows []waiting) {
-	tags := uint8(0)
-	for i := range rows {
-		in := &rows[i].in
-		tags |= s.slugs.Touch(in.slug) | s.keys.Touch(in.hash) | s.hosts.Touch(in.host)
-	}
-	s.touched = tags // or the compiler would see that nobody asks
-}
-
-// hashAll hashes the next rows with the ordinals that they will have, two at a
-// time: each byte waits for the one before, and not for that of another row.
-func (s *State) hashAll(rows []waiting) {
-	for i := range rows {
-		rows[i].hash = hashOrdinal(Ordinal(s.rows + i))
-	}
-	for ; len(rows) > 1; rows = rows[2:] {
-		writeBoth(&rows[0].hash, &rows[1].hash, rows[0].row, rows[1].row)
-	}
-	for i := range rows {
-		rows[i].hash.write(rows[i].row)
-	}
-}
-
-// restore puts a row into the state.
-func (s *State) restore(w *waiting) error {
-	m := &w.m
-	if _, taken := s.findSlug(w.in.slug, m.Slug); taken {
-		return ErrSlugTaken
-	}
-	if s.rows >= s.capacity {
-		return ErrCapacity
-	}
-	if m.URL != "" && !m.Removed {
-		if _, taken := s.findKey(w.in.hash, w.in.text()); taken {
-			return ErrURLTaken
-		}
-	}
-	s.digest.add(w.hash)
-	s.add(m, w.row[:len(w.row)-tail], &w.in)
-	return nil
 }

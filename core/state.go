@@ -58,10 +58,10 @@ type State struct {
 	categories categories
 	ranking    ranking
 
-	digest  sum    // of the hashes of all rows
-	bid     Bid    // that is being applied
-	touched uint8  // means nothing
-	scratch []byte // for hashing, and for keys while the state changes
+	digest  sum      // of the hashes of all rows
+	bid     Bid      // that is being applied
+	touched [3]uint8 // means nothing
+	scratch []byte   // for hashing, and for keys while the state changes
 }
 
 // NewState gives the state of an empty ledger. No more than capacity members

@@ -150,17 +150,22 @@ func rowSize(head int) int { return (rowHead + head + 3) &^ 3 }
 // put writes the next row, for which room has been reserved.
 func (s *store) put(head []byte, fee int64) Ordinal {
 	o := Ordinal(s.rows)
-	b := s.texts[s.used:]
-	binary.LittleEndian.PutUint16(b, uint16(len(head)))
-	binary.LittleEndian.PutUint32(b[2:], uint32(fee))
-	copy(b[rowHead:], head)
 	s.at[o] = uint32(s.used / 4)
 	s.used += rowSize(len(head))
+	s.write(o, head, fee)
 	s.rows++
 	for k := range s.marks {
 		s.marks[k].Reach(uint32(o))
 	}
 	return o
+}
+
+// write writes a row to its place.
+func (s *store) write(o Ordinal, head []byte, fee int64) {
+	b := s.texts[4*int(s.at[o]):]
+	binary.LittleEndian.PutUint16(b, uint16(len(head)))
+	binary.LittleEndian.PutUint32(b[2:], uint32(fee))
+	copy(b[rowHead:], head)
 }
 
 // row gives the fee and the head of a row.

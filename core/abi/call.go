@@ -216,7 +216,7 @@ func (c *Core) open(capacity uint64, snapshot []byte) (why string) {
 	opened := New(int(capacity), c.state.Secret())
 	if len(snapshot) > 0 {
 		var err error
-		if opened, err = Load(int(capacity), c.state.Secret(), snapshot); err != nil {
+		if opened, err = Load(int(capacity), c.state.Secret(), snapshot, Means{}); err != nil {
 			return err.Error()
 		}
 	}

@@ -5,11 +5,14 @@ import (
 	"webring/core/snap"
 )
 
+// Means is what a host may lend to [Load]; see [core.Means].
+type Means = core.Means
+
 // Load gives the core that a snapshot was taken of, after checking it whole;
 // see [snap.Open], and [New] for secret. Nothing may be served until the next
 // Advance or Rewind.
-func Load(capacity int, secret uint64, snapshot []byte) (*Core, error) {
-	st, err := snap.Open(capacity, secret, snapshot)
+func Load(capacity int, secret uint64, snapshot []byte, means Means) (*Core, error) {
+	st, err := snap.Open(capacity, secret, snapshot, means)
 	if err != nil {
 		return nil, err
 	}

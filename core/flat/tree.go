@@ -313,27 +313,58 @@ func (t *Tree) Append(dst []uint64, i, count int) []uint64 {
 // Build makes the tree anew of keys in order. There must be room for
 // [NodesFor] them, elsewhere than where they lie.
 func (t *Tree) Build(keys []uint64) {
-	*t = Tree{Nodes: t.Nodes, Len: len(keys)}
+	b := t.Rebuild()
+	for _, key := range keys {
+		b.Add(key)
+	}
+	b.End()
+}
+
+// Builder makes a tree anew of keys that it is given in order. The tree may be
+// used after [Builder.End].
+type Builder struct {
+	t *Tree
 	// Levels are begun and filled together, from the left: of each, the node
 	// that is being filled.
-	var open [maxDepth]int
-	for len(keys) > 0 {
-		n := t.take()
-		node := t.node(n)
-		count := min(len(keys), packedKeys)
-		least := keys[0]
-		copy(node[1:], keys[:count])
-		node[0] = uint64(count)
-		keys = keys[count:]
-		if t.Depth == 0 {
-			t.Depth, open[0] = 1, n
-			continue
-		}
-		t.hang(&open, 1, n, least, count)
+	open [maxDepth]int
+	leaf []uint64 // the keys of the last one
+}
+
+// Rebuild begins to make the tree anew, for whose keys there must be room: see
+// [NodesFor].
+func (t *Tree) Rebuild() *Builder {
+	*t = Tree{Nodes: t.Nodes}
+	return &Builder{t: t, leaf: make([]uint64, 0, packedKeys)}
+}
+
+// Add adds the next key.
+func (b *Builder) Add(key uint64) {
+	if b.leaf = append(b.leaf, key); len(b.leaf) == packedKeys {
+		b.flush()
 	}
-	if t.Depth > 0 {
-		t.Root = open[t.Depth-1]
+}
+
+// End makes the tree what it was given.
+func (b *Builder) End() {
+	if len(b.leaf) > 0 {
+		b.flush()
 	}
+	if b.t.Depth > 0 {
+		b.t.Root = b.open[b.t.Depth-1]
+	}
+}
+
+func (b *Builder) flush() {
+	t, n := b.t, b.t.take()
+	node := t.node(n)
+	node[0] = uint64(copy(node[1:], b.leaf))
+	t.Len += len(b.leaf)
+	if t.Depth == 0 {
+		t.Depth, b.open[0] = 1, n
+	} else {
+		t.hang(&b.open, 1, n, b.leaf[0], len(b.leaf))
+	}
+	b.leaf = b.leaf[:0]
 }
 
 // hang puts node n, with count keys below it, under the open node of level, or

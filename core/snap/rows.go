@@ -19,9 +19,6 @@ const magic = "webring snapshot 1\n"
 // maxBlock is longer than any base or row can be.
 const maxBlock = 64 << 10
 
-// leastRow is shorter than any row with its length.
-const leastRow = 48
-
 // Append appends the snapshot of st: everything that events determine, and
 // nothing else. States with equal rows have equal snapshots.
 //
@@ -61,30 +58,20 @@ func appendRow(dst []byte, st *core.State, o core.Ordinal) []byte {
 // digest is the right one is for a signature to say.
 //
 // Nothing in the state aliases b. Ranks are to be read after the next
-// [core.State.Advance]; secret is that of [core.NewState]. Errors wrap [ErrSnapshot], and [core.ErrCapacity] when
-// more members have joined than capacity.
-func Open(capacity int, secret uint64, b []byte) (*core.State, error) {
+// [core.State.Advance]; secret is that of [core.NewState], means are those of
+// [core.Restore]. Errors wrap [ErrSnapshot], and [core.ErrCapacity] when more members
+// have joined than capacity.
+func Open(capacity int, secret uint64, b []byte, means core.Means) (*core.State, error) {
 	h, err := open(b)
 	if err != nil {
 		return nil, err
 	}
-	broken := false
-	// What is claimed of rows is not believed beyond what the bytes can hold.
-	rows := min(int(h.count), len(h.rows)/leastRow)
-	st, err := core.Restore(capacity, secret, h.base, rows, len(h.rows), func() ([]byte, bool) {
-		if h.count == 0 || broken {
-			return nil, false
-		}
-		h.count--
-		row, rest, ok := takeBlock(h.rows, maxBlock)
-		broken, h.rows = !ok, rest
-		return row, ok
-	})
+	st, err := core.Restore(capacity, secret, h.base, h.count, h.rows, means)
 	switch {
+	case err == core.ErrRows:
+		return nil, &flaw{sentinel: ErrSnapshot, detail: "length"}
 	case err != nil:
 		return nil, &flaw{sentinel: ErrSnapshot, cause: err}
-	case broken || len(h.rows) > 0:
-		return nil, &flaw{sentinel: ErrSnapshot, detail: "length"}
 	case st.Digest() != h.digest:
 		return nil, &flaw{sentinel: ErrSnapshot, detail: "the rows are not those of its digest"}
 	}

@@ -74,7 +74,7 @@ func TestAStateGoesOnFromItsSnapshot(t *testing.T) {
 			}
 		}
 		b := snap.Append([]byte("before"), half)[len("before"):]
-		restored, err := snap.Open(1000, 1, b)
+		restored, err := snap.Open(1000, 1, b, core.Means{})
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -107,7 +107,7 @@ func TestAStateGoesOnFromItsSnapshot(t *testing.T) {
 }
 
 func TestAnEmptyStateHasASnapshot(t *testing.T) {
-	st, err := snap.Open(10, 1, snap.Append(nil, core.NewState(10, 1)))
+	st, err := snap.Open(10, 1, snap.Append(nil, core.NewState(10, 1)), core.Means{})
 	if err != nil || st.Seq() != 0 || st.Rows() != 0 {
 		t.Errorf("%v", err)
 	}
@@ -119,10 +119,10 @@ func TestSnapshotsKeepTheirBytes(t *testing.T) {
 
 func TestASnapshotBeyondTheCapacityIsRefusedAsThat(t *testing.T) {
 	b := snap.Append(nil, small(t).State)
-	if _, err := snap.Open(3, 1, b); err != nil {
+	if _, err := snap.Open(3, 1, b, core.Means{}); err != nil {
 		t.Errorf("three rows fit: %v", err)
 	}
-	if _, err := snap.Open(2, 1, b); !errors.Is(err, core.ErrCapacity) || !errors.Is(err, snap.ErrSnapshot) {
+	if _, err := snap.Open(2, 1, b, core.Means{}); !errors.Is(err, core.ErrCapacity) || !errors.Is(err, snap.ErrSnapshot) {
 		t.Errorf("Open = %v", err)
 	}
 }
@@ -130,18 +130,18 @@ func TestASnapshotBeyondTheCapacityIsRefusedAsThat(t *testing.T) {
 func TestEveryAlteredSnapshotIsRefused(t *testing.T) {
 	b := snap.Append(nil, small(t).State)
 	for at := range b {
-		if _, err := snap.Open(10, 1, b[:at]); !errors.Is(err, snap.ErrSnapshot) {
+		if _, err := snap.Open(10, 1, b[:at], core.Means{}); !errors.Is(err, snap.ErrSnapshot) {
 			t.Fatalf("cut at %d: %v", at, err)
 		}
 		for bit := range 8 {
 			altered := bytes.Clone(b)
 			altered[at] ^= 1 << bit
-			if _, err := snap.Open(10, 1, altered); !errors.Is(err, snap.ErrSnapshot) {
+			if _, err := snap.Open(10, 1, altered, core.Means{}); !errors.Is(err, snap.ErrSnapshot) {
 				t.Fatalf("bit %d of byte %d: %v", bit, at, err)
 			}
 		}
 	}
-	if _, err := snap.Open(10, 1, append(bytes.Clone(b), 0)); !errors.Is(err, snap.ErrSnapshot) {
+	if _, err := snap.Open(10, 1, append(bytes.Clone(b), 0), core.Means{}); !errors.Is(err, snap.ErrSnapshot) {
 		t.Errorf("a byte more: %v", err)
 	}
 }
@@ -212,7 +212,7 @@ func FuzzOpen(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		_, _, _ = snap.CutFile(b)
-		st, err := snap.Open(100, 1, b)
+		st, err := snap.Open(100, 1, b, core.Means{})
 		if err != nil {
 			if !errors.Is(err, snap.ErrSnapshot) {
 				t.Fatal(err)

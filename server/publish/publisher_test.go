@@ -50,7 +50,7 @@ func TestASnapshotAndTheEventsAfterItLeadToWhatIsSigned(t *testing.T) {
 			c := r.present()
 			for _, s := range []snap.Snapshot{first.Snapshot, c.Snapshot} {
 				rows, tree := r.file(s)
-				st, err := snap.Open(capacity, 1, rows)
+				st, err := snap.Open(capacity, 1, rows, core.Means{})
 				if err != nil || st.Seq() != s.Size {
 					t.Fatalf("at %d: %v", s.Size, err)
 				}

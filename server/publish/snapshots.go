@@ -231,7 +231,7 @@ func (p *Publisher) snapshotAt(ctx context.Context, at position, last snapshot) 
 		const header = 4 << 10 // and the tree
 		b, edge, err := p.read(last.Snapshot, header+size+4*rows)
 		if err == nil {
-			st, err = snap.Open(p.c.Capacity, rand.Uint64(), b)
+			st, err = snap.Open(p.c.Capacity, rand.Uint64(), b, core.Means{})
 		}
 		if err != nil {
 			p.c.Log.Warn("the last snapshot cannot be read; the next is made from all events", "err", err)

@@ -90,7 +90,7 @@ func TestFilesThatAreNoSnapshotsOfThisLedgerAreNotTakenUp(t *testing.T) {
 			r.open()
 			again := r.withSnapshot(6)
 			rows, tree := r.file(again.Snapshot)
-			st, err := snap.Open(capacity, 1, rows)
+			st, err := snap.Open(capacity, 1, rows, core.Means{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -202,7 +202,7 @@ func TestRedactedWordsAreForgotten(t *testing.T) {
 					t.Errorf("event %d still has its words", i)
 				}
 			}
-			st, err := snap.Open(capacity, 1, rows)
+			st, err := snap.Open(capacity, 1, rows, core.Means{})
 			if err != nil {
 				t.Fatal(err)
 			}

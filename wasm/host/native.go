@@ -26,12 +26,21 @@ func NewNative(capacity int) *Native { return &Native{core: abi.New(capacity, ra
 // LoadNative gives the core that a snapshot was taken of, after checking it
 // whole. The snapshot is not kept.
 func LoadNative(capacity int, snapshot []byte) (*Native, error) {
-	c, err := abi.Load(capacity, rand.Uint64(), snapshot)
+	c, err := abi.Load(capacity, rand.Uint64(), snapshot, abi.Means{Beside: beside})
 	if err != nil {
 		return nil, fmt.Errorf("host: %w", err)
 	}
 	c.Advance(0)
 	return &Native{core: c}, nil
+}
+
+// beside runs steps on as many processors as there are.
+func beside(steps ...func()) {
+	var all sync.WaitGroup
+	for _, step := range steps {
+		all.Go(step)
+	}
+	all.Wait()
 }
 
 // Apply folds records, which follow the ones applied before, and then shows

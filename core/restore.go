@@ -1,0 +1,329 @@
+package core
+
+import (
+	"encoding/binary"
+
+	"webring/core/flat"
+)
+
+// Means are what a host may lend to whoever restores a state. The core has no
+// processors of its own; without means it works one step after another.
+type Means struct {
+	// Beside runs all steps, in any order or at a time, and returns when they have
+	// ended. None of them writes what another reads.
+	Beside func(steps ...func())
+}
+
+func (m Means) beside(steps ...func()) {
+	if m.Beside != nil {
+		m.Beside(steps...)
+		return
+	}
+	for _, step := range steps {
+		step()
+	}
+}
+
+const (
+	// atOnce is how many rows are restored together, between which steps wait for
+	// one another, and stepRows how many of them one step reads.
+	atOnce   = 1 << 15
+	stepRows = 1 << 11
+	// warmed is how many rows have their buckets fetched together.
+	warmed = 64
+)
+
+// Restore makes the state that had this base and count rows: their encodings in
+// order, each behind its length in 4 bytes, big endian. The clock stands at the last
+// event; ranks are to be read after the next [State.Advance]. Nothing in the state
+// aliases rows.
+//
+// Rows are checked as events are, but whether they are the right ones only
+// [State.Digest] can say. Errors wrap [ErrRow], are [ErrRows], or say why two rows
+// cannot stand in one ring.
+func Restore(capacity int, secret uint64, b Base, count uint32, rows []byte, means Means) (*State, error) {
+	s := NewState(capacity, secret)
+	s.seq, s.stamp, s.paid, s.voided, s.rules = b.Seq, b.Stamp, b.Paid, b.Voided, b.Rules
+	s.clock = b.Stamp / 1000
+	s.ranking.stale = true
+	// What is claimed of rows is not believed beyond what the bytes can hold.
+	expected := min(int(count), len(rows)/leastRow, s.capacity)
+	s.Expect(expected, len(rows))
+	r := restoring{State: s, rest: rows, found: make([][3]uint64, min(expected, atOnce))}
+	for r.gather(min(expected-s.rows, atOnce)) {
+		if err := r.together(means); err != nil {
+			return nil, err
+		}
+	}
+	_, _, more := cutRow(r.rest)
+	switch {
+	case more && s.rows == s.capacity && s.rows < int(count):
+		return nil, ErrCapacity
+	case s.rules == nil && s.rows > 0:
+		return nil, ErrNotOpened
+	case s.rows < int(count) || len(r.rest) > 0:
+		return nil, ErrRows
+	}
+	s.list()
+	return s, nil
+}
+
+// leastRow is shorter than any row with its length.
+const leastRow = 48
+
+// restoring is a state and the rows that are about to be in it.
+type restoring struct {
+	*State
+	rest  []byte      // all rows from the next on
+	n     int         // how many are restored together
+	parts [][]byte    // these, stepRows in each part but the last
+	found [][3]uint64 // hashes of what they are found by, in the order of indexes
+}
+
+// gather finds up to n of the next rows, and places for them. It reports false
+// when there are none.
+func (r *restoring) gather(n int) bool {
+	rest, ahead := r.rest, byte(0)
+	r.n, r.parts = 0, r.parts[:0]
+	for part := rest; r.n < n; {
+		// Where a row ends is known when its length has come from memory. What comes
+		// after it is asked for meanwhile.
+		if len(rest) > 4096+192 {
+			ahead |= rest[4096] | rest[4096+64] | rest[4096+128] | rest[4096+192]
+		}
+		row, after, ok := cutRow(rest)
+		if !ok {
+			n = r.n // all there are
+		} else {
+			r.at[r.rows+r.n] = uint32(r.used / 4)
+			if len(row) > tail { // or it is none, and will be refused
+				r.used += rowSize(len(row) - tail)
+			}
+			rest = after
+			r.n++
+		}
+		if size := len(part) - len(rest); size > 0 && (r.n%stepRows == 0 || r.n == n) {
+			r.parts, part = append(r.parts, part[:size]), rest
+		}
+	}
+	r.rest, r.touched[0] = rest, ahead // or the compiler would see that nobody asks
+	return r.n > 0
+}
+
+// cutRow takes the first row off.
+func cutRow(rows []byte) (row, rest []byte, ok bool) {
+	if len(rows) < 4 {
+		return nil, nil, false
+	}
+	n := uint64(binary.BigEndian.Uint32(rows))
+	if rows = rows[4:]; n > uint64(len(rows)) {
+		return nil, nil, false
+	}
+	return rows[:n:n], rows[n:], true
+}
+
+// together puts the rows that were gathered into the state: first the rows
+// themselves, each step some, and then all that leads to them, each step one
+// thing.
+func (r *restoring) together(means Means) error {
+	n := len(r.parts)
+	steps, sums, errs := make([]func(), n), make([]sum, n), make([]error, n)
+	for i, part := range r.parts {
+		steps[i] = func() { sums[i], errs[i] = r.put(i*stepRows, part) }
+	}
+	means.beside(steps...)
+	for i, err := range errs {
+		if err != nil {
+			return err
+		}
+		r.digest.add(sums[i])
+	}
+	first := Ordinal(r.rows)
+	r.rows += r.n
+	var at [3]int
+	errs = make([]error, len(at))
+	steps = []func(){func() { r.enterAll(first) }}
+	for {
+		for i := range at {
+			if at[i] < r.n {
+				steps = append(steps, func() { at[i], errs[i] = r.index(i, first, at[i]) })
+			}
+		}
+		if len(steps) == 0 {
+			return nil
+		}
+		means.beside(steps...)
+		for _, err := range errs {
+			if err != nil {
+				return err
+			}
+		}
+		// More rows share a bucket than is likely, if any are left.
+		r.reserve(r.rows, r.used)
+		steps = steps[:0]
+	}
+}
+
+// put checks the rows of a part, writes them with what else is known by ordinal,
+// and hashes what they are found by. It gives the sum of the hashes of all.
+func (r *restoring) put(from int, part []byte) (all sum, err error) {
+	var before, h sum
+	var last []byte
+	var k key
+	for i := from; len(part) > 0; i++ {
+		row, rest, _ := cutRow(part)
+		part = rest
+		m, err := decodeRow(row)
+		if err != nil {
+			return sum{}, err
+		}
+		o := Ordinal(r.rows + i)
+		r.store.write(o, row[:len(row)-tail], m.Fee)
+		r.set(o, &m)
+		r.found[i][0] = r.seed.Hash(m.Slug)
+		if m.URL != "" && !m.Removed {
+			r.flags[o] |= live
+			k.of(r.seed, m.URL)
+			r.found[i][1], r.found[i][2] = k.hash, k.host
+		}
+		// Two at a time: each byte waits for the one before, and not for that of
+		// another row.
+		if h = hashOrdinal(o); last == nil {
+			before, last = h, row
+			continue
+		}
+		writeBoth(&before, &h, last, row)
+		all.add(before)
+		all.add(h)
+		last = nil
+	}
+	if last != nil {
+		before.write(last)
+		all.add(before)
+	}
+	return all, nil
+}
+
+// index puts rows from a place on into one index, as far as that has room, and
+// gives the place where it ended.
+func (r *restoring) index(which int, first Ordinal, from int) (end int, err error) {
+	x := r.indexes()[which]
+	hashOf := [...]func(uint32) uint64{r.hashSlug, r.hashKey, r.hashHost}[which]
+	for i := from; i < r.n; i++ {
+		if (i-from)%warmed == 0 {
+			r.warm(x, which, i)
+		}
+		o := first + Ordinal(i)
+		if which > 0 && !r.has(o, live) {
+			continue
+		}
+		if buckets, extra := x.Room(); !buckets || !extra {
+			return i, nil
+		}
+		hash := r.found[i][which]
+		other, taken := r.alike(x, which, hash, o)
+		switch {
+		case !taken:
+			x.Insert(hash, uint32(o), hashOf)
+			if which == 2 {
+				r.hostNext[o] = uint32(o)
+			}
+		case which == 0:
+			return i, ErrSlugTaken
+		case which == 1:
+			return i, ErrURLTaken
+		default:
+			r.hostNext[o], r.hostNext[other] = r.hostNext[other], uint32(o) // see [State.enter]
+		}
+	}
+	return r.n, nil
+}
+
+// warm has the buckets fetched that the next rows belong into. They lie all over,
+// and to wait for memory is much of what it takes to load a large ring: here a
+// processor waits for many at a time.
+func (r *restoring) warm(x *flat.Index, which, from int) {
+	tags := uint8(0)
+	for _, found := range r.found[from:min(from+warmed, r.n)] {
+		tags |= x.Touch(found[which])
+	}
+	r.touched[which] = tags // or the compiler would see that nobody asks
+}
+
+// alike finds the row in an index that has what o has.
+func (r *restoring) alike(x *flat.Index, which int, hash uint64, o Ordinal) (other Ordinal, ok bool) {
+	var a, b key
+	for p := x.Probe(hash); ; {
+		var entry uint32
+		if p, entry, ok = x.Next(p); !ok {
+			return 0, false
+		}
+		other = Ordinal(entry)
+		if which == 0 {
+			if flat.Equal(r.Slug(o), r.Slug(other)) {
+				return other, true
+			}
+			continue
+		}
+		a.spell(r.url(o))
+		b.spell(r.url(other))
+		if which == 1 && a.text() == b.text() || which == 2 && a.hostText() == b.hostText() {
+			return other, true
+		}
+	}
+}
+
+// enterAll counts the rows that were gathered into the ring, and notes by ordinal,
+// where the places in due will stand, to which list of a category those in the ring
+// belong.
+func (r *restoring) enterAll(first Ordinal) {
+	for i := range r.n {
+		o := first + Ordinal(i)
+		for k := range r.marks {
+			r.marks[k].Reach(uint32(o))
+		}
+		if !r.has(o, live) {
+			continue
+		}
+		_, head := r.row(o)
+		_, at := word(head, 0)
+		kind := Kind(head[at])
+		name, _ := word(head, at+1)
+		r.marks[0].Add(uint32(o))
+		r.marks[kind].Add(uint32(o))
+		r.due.Places[o] = uint32(r.categories.join(name, kind)*kinds + int(kind))
+	}
+}
+
+// list makes the lists of all categories of what enterAll noted: all at once,
+// which takes a tenth of what it does to insert one after another. What stood in
+// due is overwritten.
+func (s *State) list() {
+	s.lists.Used = flat.NodesFor(2 * s.marks[0].Len)
+	s.reserve(s.rows, s.used)
+	ends := make([]int, len(s.categories.all))
+	for c := 1; c < len(ends); c++ {
+		ends[c] = ends[c-1] + s.categories.all[c-1].members[0]
+	}
+	sorted := s.due.Entries
+	for o, id := range s.due.Places[:s.rows] {
+		if id > 0 { // kinds of members begin at 1
+			end := &ends[id/uint32(kinds)]
+			sorted[*end] = uint64(id%uint32(kinds))<<32 | uint64(o)
+			*end++
+		}
+	}
+	b := s.lists.Rebuild()
+	for c, of := range s.categories.all {
+		members := sorted[ends[c]-of.members[0] : ends[c]]
+		for kind := range Kind(kinds) {
+			for _, m := range members {
+				if kind == 0 || Kind(m>>32) == kind {
+					b.Add(listKey(c, kind, Ordinal(uint32(m))))
+				}
+			}
+		}
+	}
+	b.End()
+	clear(s.due.Places[:s.rows])
+}

@@ -1,0 +1,178 @@
+package core_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"webring/core"
+	"webring/core/coretest"
+	"webring/core/flat"
+	"webring/core/snap"
+)
+
+// means are ways in which hosts may run the steps of those who restore.
+var means = map[string]core.Means{
+	"in order": {},
+	"in reverse": {Beside: func(steps ...func()) {
+		for _, step := range slices.Backward(steps) {
+			step()
+		}
+	}},
+	"at a time": {Beside: func(steps ...func()) {
+		var all sync.WaitGroup
+		for _, step := range steps {
+			all.Go(step)
+		}
+		all.Wait()
+	}},
+}
+
+// A ring of more rows than are restored together, with members that share hosts,
+// lists and buckets, and some that have left, answers like the one that its snapshot
+// was taken of, however the steps are run.
+func TestManyRowsAreRestoredByAnyMeans(t *testing.T) {
+	const seed, members = 47, 34_000
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, seed))
+	r := coretest.NewRing(t, func(e *core.Rules) { e.Grace, e.Decay = 30, 40_000 })
+	for i := range members {
+		slug := fmt.Sprintf("member-%d", i)
+		r.Join(slug, fmt.Sprintf("https://host-%d.example/%d", random.IntN(members), i), func(e *core.Joined, texts *core.Texts) {
+			e.Kind, e.Category = core.Kind(1+random.IntN(3)), fmt.Sprintf("category-%d", random.IntN(40))
+			if e.Bid = random.Int64N(300); random.IntN(9) == 0 {
+				texts.Description.Value = "Größe und Maß"
+			}
+		})
+		if random.IntN(50) == 0 {
+			r.Remove(slug, random.IntN(2) == 0)
+		}
+	}
+	b := snap.Append(nil, r.State)
+	for how, with := range means {
+		restored, err := snap.Open(members, random.Uint64(), b, with)
+		if err != nil {
+			t.Fatalf("%s: %v", how, err)
+		}
+		restored.Advance(r.Clock())
+		if !slices.Equal(b, snap.Append(nil, restored)) {
+			t.Errorf("%s: the restored state has another snapshot", how)
+		}
+		alike(t, how, r.State, restored)
+	}
+}
+
+// alike compares all that two states find and list.
+func alike(t *testing.T, how string, a, b *core.State) {
+	t.Helper()
+	if !slices.Equal(a.AppendRanked(nil, 0, a.Len()), b.AppendRanked(nil, 0, a.Len())) || a.NextChange() != b.NextChange() || a.ChangedAt() != b.ChangedAt() {
+		t.Fatalf("%s: another ranking", how)
+	}
+	if !slices.Equal(a.Categories(), b.Categories()) {
+		t.Fatalf("%s: other categories", how)
+	}
+	for _, category := range append([]string{""}, a.Categories()...) {
+		for kind := range core.Kind(4) {
+			x, y := a.Select(kind, []byte(category)), b.Select(kind, []byte(category))
+			if !slices.Equal(x.Append(nil, 0, x.Len()), y.Append(nil, 0, y.Len())) {
+				t.Fatalf("%s: another list of kind %d in %q", how, kind, category)
+			}
+		}
+	}
+	var scratch []byte
+	for o := range core.Ordinal(a.Rows()) {
+		m := a.Member(o)
+		if m != b.Member(o) {
+			t.Fatalf("%s: %d is %v, want %v", how, o, b.Member(o), m)
+		}
+		if at, ok := b.BySlug([]byte(m.Slug)); !ok || at != o {
+			t.Fatalf("%s: %s is not found", how, m.Slug)
+		}
+		if m.Removed {
+			continue
+		}
+		if a.Position(o) != b.Position(o) {
+			t.Fatalf("%s: %s has the position %d", how, m.Slug, b.Position(o))
+		}
+		key := core.AppendKey(nil, []byte(m.URL))
+		if at, ok := b.ByKey(key); !ok || at != o {
+			t.Fatalf("%s: %s is not found", how, m.URL)
+		}
+		host := core.KeyHost(key)
+		x, _ := a.Resolve(host, &scratch)
+		if y, ok := b.Resolve(host, &scratch); !ok || x != y {
+			t.Fatalf("%s: %s is %d, want %d", how, host, y, x)
+		}
+	}
+}
+
+// An index in which far more rows share a bucket than is likely gets the room for
+// them while others are filled.
+func TestRowsThatShareABucketAreRestored(t *testing.T) {
+	const secret, members = 5, 500
+	seed := flat.NewSeed(secret)
+	r := coretest.NewRing(t)
+	for i, n := 0, 0; n < members; i++ {
+		slug := fmt.Sprintf("member-%d", i)
+		if n < members*2/3 && seed.Hash(slug)&63 != 5 {
+			continue
+		}
+		r.Join(slug, fmt.Sprintf("https://%s.example/", slug))
+		n++
+	}
+	b := snap.Append(nil, r.State)
+	for how, with := range means {
+		restored, err := snap.Open(members, secret, b, with)
+		if err != nil {
+			t.Fatalf("%s: %v", how, err)
+		}
+		restored.Advance(r.Clock())
+		alike(t, how, r.State, restored)
+	}
+}
+
+// Rows that cannot stand in one ring are refused as that, wherever they stand.
+func TestRowsThatExcludeOneAnotherAreRefused(t *testing.T) {
+	const members = 5000
+	r := coretest.NewRing(t)
+	for i := range members {
+		r.Join(fmt.Sprintf("member-%d", i), fmt.Sprintf("https://%d.example/", i))
+	}
+	var rows []byte
+	for o := range core.Ordinal(members) {
+		row := r.AppendRow(nil, o)
+		rows = append(append(rows, 0, 0, 0, byte(len(row))), row...)
+	}
+	with := func(slug, url string) []byte {
+		other := coretest.NewRing(t)
+		other.Join(slug, url)
+		row := other.AppendRow(nil, 0)
+		return append(append(slices.Clone(rows), 0, 0, 0, byte(len(row))), row...)
+	}
+	for name, c := range map[string]struct {
+		rows []byte
+		want error
+	}{
+		"fits":      {with("other", "https://other.example/"), nil},
+		"slug":      {with("member-17", "https://other.example/"), core.ErrSlugTaken},
+		"URL":       {with("other", "http://www.17.example/index.html"), core.ErrURLTaken},
+		"malformed": {append(slices.Clone(rows), make([]byte, 60)...), core.ErrRow},
+		"too short": {append(slices.Clone(rows), 0, 0, 0, 1, 1), core.ErrRow},
+		"empty":     {append(make([]byte, 4*members), rows...), core.ErrRow},
+		"cut":       {with("other", "https://other.example/")[:len(rows)+9], core.ErrRows},
+		"too few":   {rows, core.ErrRows},
+		"too many":  {append(with("other", "https://other.example/"), 0), core.ErrRows},
+	} {
+		for how, with := range means {
+			if _, err := core.Restore(members+1, 1, r.Base(), members+1, c.rows, with); !errors.Is(err, c.want) {
+				t.Errorf("%s, %s: %v, want %v", name, how, err, c.want)
+			}
+		}
+	}
+	if _, err := core.Restore(members-1, 1, r.Base(), members, rows, core.Means{}); !errors.Is(err, core.ErrCapacity) {
+		t.Errorf("beyond the capacity: %v", err)
+	}
+}
