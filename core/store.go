@@ -177,19 +177,14 @@ func (s *store) row(o Ordinal) (fee int64, head []byte) {
 
 func (s *store) has(o Ordinal, flag byte) bool { return s.flags[o]&flag != 0 }
 
-// word reads the string that begins at a place of a head, and where the next
-// field begins.
-func word(head []byte, at int) (string, int) {
-	begin := at + 2
-	end := begin + int(head[at])<<8 + int(head[at+1])
-	return flat.View(head[begin:end]), end
-}
+// read gives a reader at what stands in texts for a row.
+func (s *store) read(o Ordinal) flat.Reader { return flat.Read(s.texts[4*int(s.at[o]):]) }
 
 // Slug gives the slug of a row, its first field: see [State.Member] for how long
 // it holds.
 func (s *store) Slug(o Ordinal) string {
-	b := s.texts[4*int(s.at[o])+rowHead:]
-	return flat.View(b[2 : 2+int(b[0])<<8+int(b[1])])
+	slug, _ := s.read(o).Skip(rowHead).Text()
+	return slug
 }
 
 func (s *store) url(o Ordinal) string {
@@ -200,13 +195,34 @@ func (s *store) url(o Ordinal) string {
 // Site gives what a redirect to a member shows: see [State.Member] for how long
 // it holds.
 func (s *store) Site(o Ordinal) (name, url string) {
-	b := s.texts[4*int(s.at[o])+rowHead:]
-	at := 2 + int(b[0])<<8 + int(b[1]) + 1
-	at += 2 + int(b[at])<<8 + int(b[at+1])
-	name, at = word(b, at)
-	url, _ = word(b, at)
+	_, r := s.read(o).Skip(rowHead).Text()
+	_, r = r.Skip(1).Text()
+	name, r = r.Text()
+	url, _ = r.Text()
 	return name, url
 }
+
+// Row is what of a row does not change, as it stands in memory: for those who
+// write many out, to whom the copy in a [Member] would be half of their work.
+type Row struct {
+	// Fields are, in the terms of [State.AppendRow], slug kind category name url
+	// description report optional (value …). There is [flat.Slack] behind each.
+	Fields flat.Reader
+	Size   int   // bytes that all fields take together
+	Fee    int64 // cents
+	Joined int64 // milliseconds
+}
+
+// Row gives the row of o: see [State.Member] for how long it holds.
+func (s *store) Row(o Ordinal) Row {
+	r := s.read(o)
+	n := int(r.Uint16())
+	return Row{r.Skip(rowHead), n, int64(r.Skip(2).Uint32()), int64(r.Skip(rowHead + n - 8).Big64())}
+}
+
+// Paid gives a member's full total in cents, and when it last got a bid, in
+// milliseconds; that means nothing while the total is the fee.
+func (s *store) Paid(o Ordinal) (total, lastBid int64) { return s.totals[o], s.lastBid[o] }
 
 // Member gives a row, removed ones too.
 // An ordinal that was never given is a broken invariant and panics.
@@ -217,25 +233,24 @@ func (s *State) Member(o Ordinal) (m Member) {
 
 // Read is [State.Member] into m, which spares a copy.
 func (s *State) Read(o Ordinal, m *Member) {
-	var head []byte
-	var at int
-	m.Fee, head = s.row(o)
-	m.Slug, at = word(head, 0)
-	m.Kind = Kind(head[at])
-	m.Category, at = word(head, at+1)
-	m.Name, at = word(head, at)
-	m.URL, at = word(head, at)
-	m.Description, at = word(head, at)
-	m.Report, at = word(head, at)
-	if m.Score.Given = head[at] != 0; !m.Score.Given {
-		m.Score = Score{}
-	} else {
-		m.Score.Value = head[at+1]
-		m.Score.Provider, at = word(head, at+2)
-		m.Score.Version, at = word(head, at)
-		m.Score.ScannedAt = int64(binary.BigEndian.Uint64(head[at:]))
+	row := s.Row(o)
+	m.Fee, m.Joined = row.Fee, row.Joined
+	r := row.Fields
+	m.Slug, r = r.Text()
+	m.Kind = Kind(r.Byte())
+	m.Category, r = r.Skip(1).Text()
+	m.Name, r = r.Text()
+	m.URL, r = r.Text()
+	m.Description, r = r.Text()
+	m.Report, r = r.Text()
+	// Not as a whole: what is longer than a few words takes WebAssembly long.
+	m.Score.Given, m.Score.Value, m.Score.Provider, m.Score.Version, m.Score.ScannedAt = false, 0, "", "", 0
+	if m.Score.Given = r.Byte() != 0; m.Score.Given {
+		m.Score.Value = r.Skip(1).Byte()
+		m.Score.Provider, r = r.Skip(2).Text()
+		m.Score.Version, r = r.Text()
+		m.Score.ScannedAt = int64(r.Big64())
 	}
-	m.Joined = int64(binary.BigEndian.Uint64(head[len(head)-8:]))
 	m.LastBid, m.Bids = s.lastBid[o], s.totals[o]-m.Fee
 	m.Removed, m.Redacted = s.has(o, removed), s.has(o, redacted)
 }

@@ -1,9 +1,6 @@
 package api
 
-import (
-	"webring/core"
-	"webring/core/flat"
-)
+import "webring/core/flat"
 
 // leaderboard writes a Leaderboard: the members by rank, and the rules that
 // rank them.
@@ -14,15 +11,15 @@ func (a *answer) leaderboard() {
 	a.Body = append(a.Body, `,"rules":`...)
 	a.leaderboardRules()
 	a.Body = append(a.Body, `,"leaderboard":[`...)
-	var m core.Member
+	base := a.links.of(a.st)
 	for i, o := range a.found {
-		a.st.Read(o, &m)
-		a.Body = room(a.Body, memberRoom(a.st, &m))
+		row := a.st.Row(o)
+		a.Body = room(a.Body, memberRoom(row, base))
 		w := flat.Write(a.Body)
 		if i > 0 {
 			w = w.Byte(',')
 		}
-		w = member(w, a.st, o, &m, true).Lit8(`,"rank":`).Number(uint64(a.q.offset) + uint64(i) + 1)
+		w = member(w, a.st, o, row, true, base).Lit8(`,"rank":`).Decimal(flat.Digits(uint64(from + i + 1)))
 		w = w.Lit32(`,"to_take_first_usd":`)
 		if cents, ok := a.st.ToTakeFirst(o); ok {
 			w = usd(w.Byte('"'), cents).Byte('"')

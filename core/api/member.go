@@ -12,76 +12,92 @@ import (
 //
 // Document: the service interface, "Member".
 func AppendMember(dst []byte, st *core.State, o core.Ordinal, timed bool) []byte {
-	var m core.Member
-	st.Read(o, &m)
-	dst = room(dst, memberRoom(st, &m))
-	return member(flat.Write(dst), st, o, &m, timed).Byte('}').Bytes(dst)
+	var links links
+	return appendMember(dst, st, o, timed, links.of(st))
 }
 
-// memberRoom is at least the length of the Member object of m, and of what a
-// list adds to one.
-func memberRoom(st *core.State, m *core.Member) int {
+// appendMember is AppendMember with the base of links.
+func appendMember(dst []byte, st *core.State, o core.Ordinal, timed bool, base string) []byte {
+	row := st.Row(o)
+	dst = room(dst, memberRoom(row, base))
+	return member(flat.Write(dst), st, o, row, timed, base).Byte('}').Bytes(dst)
+}
+
+// memberRoom is at least the length of the Member object of a row, and of what
+// a list adds to one. base is that of links.
+func memberRoom(row core.Row, base string) int {
 	const around = 1024 // more than stands around its texts
-	return around + escaped*(len(m.Name)+2*len(m.URL)+len(m.Description)+len(m.Report)+3*len(st.Rules().BaseURL))
+	return around + 2*escaped*row.Size + 3*len(base)
 }
 
-// member writes a Member, m of o, and leaves the object open for further
-// members. The pen needs the room of memberRoom.
+// links keeps the base URL of a ring as it stands in JSON, with [flat.Slack]
+// behind it: each member has it three times.
+type links struct {
+	rules *core.Rules // whose it is; they never change
+	base  []byte
+}
+
+// of gives the base of a state's links; it holds until that of another is asked
+// for.
+func (l *links) of(st *core.State) string {
+	if rules := st.Rules(); l.rules != rules {
+		l.rules, l.base = rules, appendEscaped(l.base[:0], rules.BaseURL)
+	}
+	return flat.View(l.base)
+}
+
+// kinds are the kinds of members as they stand in JSON, up to the second quote.
+var kinds = [...]string{core.Agent: `agent"`, core.MCP: `mcp"`, core.Website: `website"`}
+
+// member writes a Member, o with its row, and leaves the object open for further
+// members. The pen needs the room of memberRoom; base is that of links.
 //
-// It is one long function because most answers are made of it: in WebAssembly
-// a call costs more than what most of these lines do. A canonical URL needs no
-// escapes in JSON, nor does what has the form of a slug.
-func member(w flat.Pen, st *core.State, o core.Ordinal, m *core.Member, timed bool) flat.Pen {
-	base, n := st.Rules().BaseURL, 0
-	w = w.Lit16(`{"slug":"`).Copy(m.Slug).Lit16(`","name":"`)
-	if w, n = w.JSON(m.Name); n < len(m.Name) {
-		w = slowText(w, m.Name[n:])
+// It is one long function, and straight, because most answers are made of it: in
+// WebAssembly a call, or a jump from one branch to behind the other, costs more
+// than what most of these lines do. A canonical URL needs no escapes in JSON, nor
+// does what has the form of a slug.
+func member(w flat.Pen, st *core.State, o core.Ordinal, row core.Row, timed bool, base string) flat.Pen {
+	slug, f := row.Fields.Text()
+	kind := kinds[f.Byte()]
+	category, f := f.Skip(1).Text()
+	name, f := f.Text()
+	url, f := f.Text()
+	description, f := f.Text()
+	report, f := f.Text()
+	w = text(w.Lit16(`{"slug":"`).Word(slug).Lit16(`","name":"`), name)
+	w = w.Lit16(`","url":"`).Line(url).Lit16(`","kind":"`).Lit8(kind).Lit16(`,"category":"`).Word(category)
+	if description != "" {
+		w = text(w.Lit32(`","description":"`), description)
 	}
-	w = w.Lit16(`","url":"`).Copy(m.URL).Lit16(`","kind":"`)
-	switch m.Kind {
-	case core.Agent:
-		w = w.Lit8(`agent`)
-	case core.MCP:
-		w = w.Copy(`mcp`)
-	default:
-		w = w.Lit8(`website`)
-	}
-	w = w.Lit16(`","category":"`).Copy(m.Category)
-	if m.Description != "" {
-		if w, n = w.Lit32(`","description":"`).JSON(m.Description); n < len(m.Description) {
-			w = slowText(w, m.Description[n:])
-		}
-	}
-	w = w.Lit32(`","agentic_score":`)
-	if m.Score.Given {
-		w = w.Number(uint64(m.Score.Value))
+	if w = w.Lit32(`","agentic_score":`); f.Byte() != 0 {
+		w = w.Decimal(flat.Digits(uint64(f.Skip(1).Byte())))
 	} else {
 		w = w.Lit8(`null`)
 	}
-	if w = w.Lit32(`,"agentic_report":`); m.Report != "" {
-		w = text(w.Byte('"'), m.Report).Byte('"')
+	if w = w.Lit32(`,"agentic_report":`); report != "" {
+		w = text(w.Byte('"'), report).Byte('"')
 	} else {
 		w = w.Lit8(`null`)
 	}
-	w = w.Lit32(`,"ring_position":`).Number(uint64(st.Position(o)))
-	w = instant(w.Lit16(`,"joined_at":"`), m.Joined)
+	w = w.Lit32(`,"ring_position":`).Decimal(flat.Digits(uint64(st.Position(o))))
+	w = instant(w.Lit16(`,"joined_at":"`), row.Joined)
+	total, lastBid := st.Paid(o)
 	if timed {
-		w = usd(w.Lit32(`","paid_total_usd":"`), m.Total())
+		w = usd(w.Lit32(`","paid_total_usd":"`), total)
 	}
-	w = usd(w.Lit32(`","bid_total_usd":"`), m.Bids)
+	w = usd(w.Lit32(`","bid_total_usd":"`), total-row.Fee)
 	if timed {
 		w = usd(w.Lit32(`","effective_bid_usd":"`), st.Standing(o))
 	}
-	w = w.Lit32(`","last_bid_at":`)
-	if m.Bids > 0 {
-		w = instant(w.Byte('"'), m.LastBid).Byte('"')
+	if w = w.Lit32(`","last_bid_at":`); total > row.Fee {
+		w = instant(w.Byte('"'), lastBid).Byte('"')
 	} else {
 		w = w.Lit8(`null`)
 	}
-	w = text(w.Lit32(`,"links":{"self":"`), base).Lit16(`/api/ring/`).Copy(m.Slug)
-	w = text(w.Lit16(`","next":"`), base).Lit32(`/api/ring/next?from=`).Copy(m.Slug)
-	w = text(w.Lit16(`","prev":"`), base).Lit32(`/api/ring/prev?from=`).Copy(m.Slug)
-	return w.Lit16(`","site":"`).Copy(m.URL).Byte('"').Byte('}')
+	w = w.Lit32(`,"links":{"self":"`).Line(base).Lit16(`/api/ring/`).Word(slug)
+	w = w.Lit16(`","next":"`).Line(base).Lit32(`/api/ring/next?from=`).Word(slug)
+	w = w.Lit16(`","prev":"`).Line(base).Lit32(`/api/ring/prev?from=`).Word(slug)
+	return w.Lit16(`","site":"`).Line(url).Byte('"').Byte('}')
 }
 
 // appendLink appends a JSON string: an address under base. path and tail are

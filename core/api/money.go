@@ -1,6 +1,10 @@
 package api
 
-import "webring/core/flat"
+import (
+	"math/bits"
+
+	"webring/core/flat"
+)
 
 // AppendUSD appends an amount of US cents, which is not negative, with two
 // decimals and without quotes: 1200 is 12.00.
@@ -14,11 +18,13 @@ const maxUSD = 21
 
 // usd is AppendUSD for a pen.
 func usd(w flat.Pen, cents int64) flat.Pen {
-	if cents < 1<<32 {
-		// In 32 bits the compiler divides by multiplying.
-		dollars := uint32(cents) / 100
-		return w.Number(uint64(dollars)).Byte('.').Two(uint32(cents) - dollars*100)
+	if cents >= 100_000_000 {
+		dollars := uint64(cents) / 100
+		return w.Number(dollars).Put('.'|(flat.Digits(uint64(cents)-100*dollars)|flat.Zeros)>>48<<8, 3)
 	}
-	dollars := uint64(cents) / 100
-	return w.Number(dollars).Byte('.').Two(uint32(uint64(cents) - dollars*100))
+	// Six digits of dollars, of which the last one stands, and two of cents.
+	x := flat.Digits(uint64(cents))
+	leading := uint(bits.TrailingZeros64(x|1<<40)) &^ 7
+	x |= flat.Zeros
+	return w.Put(x>>leading, int(6-leading/8)).Put('.'|x>>48<<8, 3)
 }

@@ -44,6 +44,7 @@ type Response struct {
 	scratch []byte         // pieces of the target, decoded
 	key     []byte         // for resolving from
 	found   []core.Ordinal // of a page
+	links   links
 }
 
 // reset empties r for a new answer and keeps its buffers.

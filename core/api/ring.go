@@ -59,11 +59,10 @@ func traversal(r *Response, st *core.State, to direction, o core.Ordinal) {
 	if to == anywhere {
 		r.Validity = Never
 	}
-	var m core.Member
-	st.Read(o, &m)
-	r.Body = room(r.Body, memberRoom(st, &m))
+	row, base := st.Row(o), r.links.of(st)
+	r.Body = room(r.Body, memberRoom(row, base))
 	w := flat.Write(r.Body).Lit16(`{"direction":"`).Copy(string(to)).Lit16(`","member":`)
-	r.Body = member(w, st, o, &m, false).Byte('}').Byte('}').Bytes(r.Body)
+	r.Body = member(w, st, o, row, false, base).Byte('}').Byte('}').Bytes(r.Body)
 }
 
 // locate finds the member that from names. An unknown one is noted in the
@@ -140,19 +139,18 @@ func html(w flat.Pen, s string) flat.Pen {
 // members writes a MemberList.
 func (a *answer) members() {
 	a.document(Position)
-	l := a.selected()
-	var m core.Member
+	l, base := a.selected(), a.links.of(a.st)
 	offset, count := a.page("/api/ring", l.Len())
 	a.found = l.Append(a.found[:0], offset, count)
 	a.Body = append(a.Body, `,"members":[`...)
 	for i, o := range a.found {
-		a.st.Read(o, &m)
-		a.Body = room(a.Body, memberRoom(a.st, &m))
+		row := a.st.Row(o)
+		a.Body = room(a.Body, memberRoom(row, base))
 		w := flat.Write(a.Body)
 		if i > 0 {
 			w = w.Byte(',')
 		}
-		a.Body = member(w, a.st, o, &m, false).Byte('}').Bytes(a.Body)
+		a.Body = member(w, a.st, o, row, false, base).Byte('}').Bytes(a.Body)
 	}
 	a.Body = append(a.Body, "]}"...)
 }
@@ -243,10 +241,9 @@ func (a *answer) details(slug []byte) {
 // detail writes the MemberDetail of a member in the ring.
 func detail(r *Response, st *core.State, o core.Ordinal) {
 	r.timed(st)
-	var m core.Member
-	st.Read(o, &m)
-	r.Body = room(r.Body, memberRoom(st, &m))
-	w := member(flat.Write(r.Body).Lit16(`{"member":`), st, o, &m, true)
+	row, base := st.Row(o), r.links.of(st)
+	r.Body = room(r.Body, memberRoom(row, base))
+	w := member(flat.Write(r.Body).Lit16(`{"member":`), st, o, row, true, base)
 	w = w.Lit32(`,"leaderboard_rank":`).Number(uint64(st.Rank(o))).Byte('}').Byte('}')
 	r.Body = w.Bytes(r.Body)
 }

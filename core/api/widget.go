@@ -10,22 +10,22 @@ import (
 func widget(r *Response, st *core.State, o core.Ordinal, known bool) {
 	r.document(Position)
 	rules, slug := st.Rules(), ""
-	base := rules.BaseURL
+	base, links := rules.BaseURL, r.links.of(st)
 	r.Body = room(r.Body, 256+escaped*(len(rules.Name)+len(base)))
 	w := text(flat.Write(r.Body).Lit32(`{"ring":{"name":"`), rules.Name)
 	w = text(w.Lit16(`","url":"`), base).Lit16(`/","count":`).Number(uint64(st.Len()))
 	if r.Body = w.Lit16(`},"member":`).Bytes(r.Body); known {
 		slug = st.Slug(o)
-		r.Body = AppendMember(r.Body, st, o, false)
+		r.Body = appendMember(r.Body, st, o, false, links)
 		r.Body = append(r.Body, `,"prev":`...)
-		r.Body = AppendMember(r.Body, st, st.Prev(o), false)
+		r.Body = appendMember(r.Body, st, st.Prev(o), false, links)
 		r.Body = append(r.Body, `,"next":`...)
-		r.Body = AppendMember(r.Body, st, st.Next(o), false)
+		r.Body = appendMember(r.Body, st, st.Next(o), false, links)
 	} else if ring := st.Select(0, nil); ring.Len() > 0 {
 		r.Body = append(r.Body, `null,"prev":`...)
-		r.Body = AppendMember(r.Body, st, ring.At(ring.Len()-1), false)
+		r.Body = appendMember(r.Body, st, ring.At(ring.Len()-1), false, links)
 		r.Body = append(r.Body, `,"next":`...)
-		r.Body = AppendMember(r.Body, st, ring.At(0), false)
+		r.Body = appendMember(r.Body, st, ring.At(0), false, links)
 	} else {
 		r.Body = append(r.Body, `null,"prev":null,"next":null`...)
 	}

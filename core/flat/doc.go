@@ -9,6 +9,7 @@
 //   - tree.go: [Tree], a counted B+-tree of numbers
 //   - heap.go: [Heap], who is due first
 //   - marks.go: [Marks], a set of small numbers that knows the place of each
+//   - reader.go: [Reader], which reads fields that were checked before
 //   - pen.go: [Pen], which writes a document piece by piece into room that was
 //     made before
 //

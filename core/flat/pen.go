@@ -98,6 +98,38 @@ func (w Pen) Copy(s string) Pen {
 	return Pen{unsafe.Add(w.at, n)}
 }
 
+// Word writes s as it is, as fast as can be if it is at most 16 bytes long. Behind
+// s, as behind the pen, there must be [Slack]: s lies in a [Region], or was written
+// by a pen.
+func (w Pen) Word(s string) Pen {
+	*(*sixteen)(w.at) = *(*sixteen)(data(s))
+	if len(s) > 16 {
+		copy((*[most]byte)(w.at)[:len(s)], s)
+	}
+	return Pen{unsafe.Add(w.at, len(s))}
+}
+
+// Line is Word for what is mostly longer: up to 32 bytes.
+func (w Pen) Line(s string) Pen {
+	*(*thirtyTwo)(w.at) = *(*thirtyTwo)(data(s))
+	if len(s) > 32 {
+		copy((*[most]byte)(w.at)[:len(s)], s)
+	}
+	return Pen{unsafe.Add(w.at, len(s))}
+}
+
+// most is more than any text is long.
+const most = 1 << 16
+
+// thirtyTwo are likewise 32 bytes.
+type thirtyTwo struct{ a, b, c, d uint64 }
+
+// Put writes the n lowest bytes of x, the lowest first; n is at most 8.
+func (w Pen) Put(x uint64, n int) Pen {
+	store64(w.at, 0, x)
+	return Pen{unsafe.Add(w.at, n)}
+}
+
 const (
 	ones  = 0x0101010101010101
 	highs = 0x8080808080808080
@@ -200,38 +232,36 @@ func (w Pen) HTML(s string) (Pen, int) {
 	return Pen{unsafe.Add(w.at, i)}, i
 }
 
-// pairs are the numbers from 00 to 99.
-const pairs = "00010203040506070809" + "10111213141516171819" + "20212223242526272829" + "30313233343536373839" +
-	"40414243444546474849" + "50515253545556575859" + "60616263646566676869" + "70717273747576777879" +
-	"80818283848586878889" + "90919293949596979899"
-
-func pair(n uint32) uint16 { return *(*uint16)(unsafe.Add(data(pairs), 2*uint(n))) }
-
-// Two writes the two digits of n, which is below 100.
-func (w Pen) Two(n uint32) Pen {
-	*(*uint16)(w.at) = pair(n)
-	return Pen{unsafe.Add(w.at, 2)}
-}
-
 // Number writes n in decimal digits, without leading zeros: up to 20 bytes.
 func (w Pen) Number(n uint64) Pen {
 	if n >= 100_000_000 {
 		return w.Skip(len(strconv.AppendUint(w.Room(20), n, 10)))
 	}
-	x := eight(uint32(n))
-	leading := uint(bits.TrailingZeros64((x-ones*'0')|1<<56)) &^ 7 // of zeros, in bits; one digit stays
-	store64(w.at, 0, x>>leading)
-	return Pen{unsafe.Add(w.at, 8-leading/8)}
+	return w.Decimal(Digits(n))
 }
 
-// eight are the eight digits of n, which is below 10^8, the first of them
-// lowest. It divides in 32 bits: the compiler makes multiplications of that, and
-// in WebAssembly of nothing longer.
-func eight(n uint32) uint64 {
-	high := n / 10_000
-	low := n - high*10_000
-	a, c := high/100, low/100
-	return uint64(pair(a)) | uint64(pair(high-a*100))<<16 | uint64(pair(c))<<32 | uint64(pair(low-c*100))<<48
+// Decimal writes digits without leading zeros.
+func (w Pen) Decimal(digits uint64) Pen {
+	leading := uint(bits.TrailingZeros64(digits|1<<56)) &^ 7 // of zeros, in bits; one digit stays
+	return w.Put((digits|Zeros)>>leading, int(8-leading/8))
+}
+
+// Zeros are eight zeros as text: what makes text of [Digits].
+const Zeros = ones * '0'
+
+// Digits are the eight digits of n, which is below 10^8, in a byte each, the
+// first of them lowest.
+//
+// They are divided by multiplying: in lanes of 32 bits by 100, in lanes of 16 by
+// 10. The factors are such that quotients come out right in the bits that count.
+func Digits(n uint64) uint64 {
+	const tenThousand = 10_000
+	high := n * 109_951_163 >> 40
+	x := high + (n-high*tenThousand)<<32
+	high = x * 10_486 >> 20 & (127<<32 | 127)
+	x = high + (x-high*100)<<16
+	high = x * 103 >> 10 & (15<<48 | 15<<32 | 15<<16 | 15)
+	return high + (x-high*10)<<8
 }
 
 // Equal says whether a and b are the same text, without the call that == is in

@@ -1,6 +1,8 @@
 package flat_test
 
 import (
+	"encoding/binary"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -101,9 +103,9 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 	check(math.MaxUint64)
-	for n := range uint32(100) {
-		if got := written(t, 2, func(w flat.Pen) flat.Pen { return w.Two(n) }); got != string([]byte{'0' + byte(n/10), '0' + byte(n%10)}) {
-			t.Errorf("%d was written as %s", n, got)
+	for n := uint64(0); n < 100_000_000; n += 1 + n%1001 {
+		if got, want := flat.Digits(n)|flat.Zeros, fmt.Sprintf("%08d", n); string(binary.LittleEndian.AppendUint64(nil, got)) != want {
+			t.Fatalf("the digits of %s are %x", want, got)
 		}
 	}
 }

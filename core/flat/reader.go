@@ -1,0 +1,38 @@
+package flat
+
+import (
+	"math/bits"
+	"unsafe"
+)
+
+// Reader reads fields one after another, without looking where their memory
+// ends: it is for what was checked when it was written, and lies in a [Region],
+// where each length says where the next field begins. It is a value, like a
+// [Pen]. A field costs a few instructions, and no branch: those are what reading
+// costs in WebAssembly.
+type Reader struct{ at unsafe.Pointer }
+
+// Read gives a reader at the beginning of b.
+func Read(b []byte) Reader { return Reader{unsafe.Pointer(unsafe.SliceData(b))} }
+
+// Skip takes the reader over n bytes.
+func (r Reader) Skip(n int) Reader { return Reader{unsafe.Add(r.at, n)} }
+
+// Byte is the next byte.
+func (r Reader) Byte() byte { return *(*byte)(r.at) }
+
+// Uint16 is the next number of 16 bits, little-endian; Uint32 likewise.
+func (r Reader) Uint16() uint16 { return *(*uint16)(r.at) }
+
+// Uint32 is described at [Reader.Uint16].
+func (r Reader) Uint32() uint32 { return load32(r.at, 0) }
+
+// Big64 is the next number of 64 bits, big-endian.
+func (r Reader) Big64() uint64 { return bits.ReverseBytes64(load64(r.at, 0)) }
+
+// Text is the next text, which stands behind its length in two bytes,
+// big-endian, and the reader behind it. It aliases the memory.
+func (r Reader) Text() (string, Reader) {
+	n := int(bits.ReverseBytes16(*(*uint16)(r.at)))
+	return unsafe.String((*byte)(unsafe.Add(r.at, 2)), n), Reader{unsafe.Add(r.at, 2+n)}
+}
