@@ -285,10 +285,9 @@ func (r *restoring) enterAll(first Ordinal) {
 		if !r.has(o, live) {
 			continue
 		}
-		_, head := r.row(o)
-		_, at := word(head, 0)
-		kind := Kind(head[at])
-		name, _ := word(head, at+1)
+		_, fields := r.read(o).Skip(rowHead).Text()
+		kind := Kind(fields.Byte())
+		name, _ := fields.Skip(1).Text()
 		r.marks[0].Add(uint32(o))
 		r.marks[kind].Add(uint32(o))
 		r.due.Places[o] = uint32(r.categories.join(name, kind)*kinds + int(kind))
