@@ -97,6 +97,11 @@ func (r *Replica) accept(ctx context.Context, signed []byte) error {
 // and when it has come to what was signed, a core that begins where it is takes
 // the place of the one that is shown. A judge that did not get there is
 // dismissed.
+//
+// A snapshot never takes the place of the records, however far ahead it is: they
+// alone show that the history which was shown goes on in the one that is signed.
+// Nor would it spare much. [pace] lets six hundred thousand of them come as fast as
+// they can and half a million a minute after that, and readers are served meanwhile.
 func (r *Replica) leap(ctx context.Context, to snap.Checkpoint, signed []byte) error {
 	last, tree, err := r.judgeAll(ctx, to)
 	if errors.Is(err, ErrState) && r.offers(to) && r.upgrade(ctx, to) == nil {

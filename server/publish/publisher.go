@@ -35,7 +35,8 @@ type Config struct {
 	Interval time.Duration
 	// SnapshotEvery is after how many events a new snapshot is made; 0 stands
 	// for 10 000. One is also made at the start, a day after the last one, and
-	// as soon as a member's words are to be forgotten.
+	// as soon as a member's words are to be forgotten. If there is none yet, the
+	// first checkpoint waits for it.
 	SnapshotEvery uint64
 	// Grace is how long a snapshot is kept after its successor was made, for
 	// those who are fetching it; 0 stands for an hour.
@@ -158,7 +159,8 @@ func redacts(records []ledger.Record) bool {
 }
 
 // Start publishes the ledger from its present end on. When it returns there is
-// a checkpoint. The ledger's hook must be Published.
+// a checkpoint, which names a snapshot if there are events and the folder can be
+// written. The ledger's hook must be Published.
 func (p *Publisher) Start(ctx context.Context, books *ledger.Ledger) error {
 	if err := p.openSnapshots(books); err != nil {
 		return err
@@ -176,6 +178,13 @@ func (p *Publisher) Start(ctx context.Context, books *ledger.Ledger) error {
 		// hook will be called before this group is answered.
 		if tx.State().Seq() == books.Size() {
 			p.note(books, tx.State(), false)
+			if p.newest().Size > 0 || books.Size() == 0 {
+				return nil
+			}
+			// Nobody is served yet whom the writer would keep waiting.
+			if err := p.keepFirst(tx.State()); err != nil {
+				p.c.Log.Error("the first snapshot could not be made; edges start from all events", "err", err)
+			}
 		}
 		return nil
 	})

@@ -67,6 +67,15 @@ func onBadger(t testing.TB) ledger.Store {
 
 func (r *ring) open() {
 	r.t.Helper()
+	r.prepare()
+	if err := r.Start(context.Background(), r.books); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// prepare opens everything, but publishes nothing yet.
+func (r *ring) prepare() {
+	r.t.Helper()
 	var err error
 	if r.key, err = publish.OpenKey(filepath.Join(r.dir, "key"), "ring.test"); err != nil {
 		r.t.Fatal(err)
@@ -81,9 +90,6 @@ func (r *ring) open() {
 	}
 	if r.books.Size() == 0 {
 		r.append(&core.Rules{Name: "Ring", BaseURL: "https://ring.test", Fee: 100, MinBid: 100, Grace: 3600, Decay: 7200}, nil)
-	}
-	if err := r.Start(context.Background(), r.books); err != nil {
-		r.t.Fatal(err)
 	}
 }
 

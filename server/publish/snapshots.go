@@ -252,7 +252,12 @@ func (p *Publisher) snapshotAt(ctx context.Context, at position, last snapshot) 
 		}
 		return err
 	}
-	return p.keep(at.size, forgets, func(w io.Writer) error { return snap.WriteFile(w.Write, st, &tree) })
+	if err := p.keep(st, &tree, forgets); err != nil {
+		return err
+	}
+	err = p.sign() // nobody is sent to a file that is about to go
+	p.prune()
+	return err
 }
 
 // fold applies the events up to size. It says whether one of them was a
@@ -277,9 +282,45 @@ func (p *Publisher) fold(ctx context.Context, st *core.State, tree *snap.Tree, s
 	return forgets, nil
 }
 
-// keep compresses and stores the file that write writes, and has it signed.
-func (p *Publisher) keep(size uint64, forgets bool, write func(io.Writer) error) error {
-	s := snap.Snapshot{Size: size}
+// keepFirst makes a snapshot of the state at the position that was noted. A start
+// makes the first one so, before it signs anything: folding a large ledger takes
+// long, and an edge that began meanwhile would fetch every event, at the rate that
+// strangers may.
+func (p *Publisher) keepFirst(st *core.State) error {
+	at := p.position()
+	tree, err := rightEdge(p.books.HashReader(), at.size)
+	if err != nil {
+		return err
+	}
+	if tree.Root() != at.root {
+		return errors.New("publish: the stored tree is not what is to be signed")
+	}
+	return p.keep(st, &tree, false)
+}
+
+// rightEdge reads the right edge of the tree over the first events of a ledger.
+func rightEdge(hashes tlog.HashReader, size uint64) (snap.Tree, error) {
+	var places []int64
+	for level := bits.Len64(size) - 1; level >= 0; level-- {
+		if n := size >> level; n&1 == 1 {
+			places = append(places, tlog.StoredHashIndex(level, int64(n-1)))
+		}
+	}
+	full, err := hashes.ReadHashes(places)
+	if err != nil {
+		return snap.Tree{}, err
+	}
+	var edge []byte
+	for _, h := range full {
+		edge = append(edge, h[:]...)
+	}
+	tree, _ := snap.OpenTree(size, edge)
+	return tree, nil
+}
+
+// keep compresses and stores a snapshot, which the next signature names.
+func (p *Publisher) keep(st *core.State, tree *snap.Tree, forgets bool) error {
+	s := snap.Snapshot{Size: tree.Size()}
 	err := newFile(p.c.Dir, 0o600, func(f io.Writer) (name string, err error) {
 		digest := sha256.New()
 		packed := counter{w: io.MultiWriter(f, digest)}
@@ -287,7 +328,7 @@ func (p *Publisher) keep(size uint64, forgets bool, write func(io.Writer) error)
 		if err != nil {
 			return "", err
 		}
-		err = errors.Join(write(z), z.Close())
+		err = errors.Join(snap.WriteFile(z.Write, st, tree), z.Close())
 		s.Digest, s.Bytes = [32]byte(digest.Sum(nil)), packed.n
 		return fileName(s), err
 	})
@@ -304,9 +345,7 @@ func (p *Publisher) keep(size uint64, forgets bool, write func(io.Writer) error)
 	}
 	p.kept = append(p.kept, snapshot{Snapshot: s, made: now})
 	p.mu.Unlock()
-	err = p.sign() // nobody is sent to a file that is about to go
-	p.prune()
-	return err
+	return nil
 }
 
 // counter counts what is written.

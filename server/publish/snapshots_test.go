@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,6 +37,79 @@ func (r *ring) files() (names []string) {
 
 func (r *ring) path(s snap.Snapshot) string {
 	return filepath.Join(r.config.Dir, fmt.Sprintf("%020d-%x.zst", s.Size, s.Digest))
+}
+
+// gated is a store that can be kept from giving rows in order, and from giving
+// any by their keys.
+type gated struct {
+	ledger.Store
+	scans chan struct{} // closed while they are let through
+	fails atomic.Bool
+}
+
+func (g *gated) Scan(prefix, from []byte, fn func(key, value []byte) error) error {
+	<-g.scans
+	return g.Store.Scan(prefix, from, fn)
+}
+
+func (g *gated) Get(key []byte) ([]byte, error) {
+	if g.fails.Load() {
+		return nil, errors.New("no row can be read")
+	}
+	return g.Store.Get(key)
+}
+
+// A ledger without a snapshot, such as one that was restored or seeded, begins
+// with one. That takes no event to be read: no edge begins before it is there.
+func TestTheFirstCheckpointNamesASnapshot(t *testing.T) {
+	for _, members := range []int{0, 1, 6, 7, 500} {
+		g := &gated{Store: memstore.New(), scans: make(chan struct{})}
+		close(g.scans)
+		r := newRing(t, g)
+		r.joinMany("a", members)
+		r.close()
+		if err := os.RemoveAll(r.config.Dir); err != nil {
+			t.Fatal(err)
+		}
+		r.prepare()
+		g.scans = make(chan struct{})
+		if err := r.Start(t.Context(), r.books); err != nil {
+			t.Fatal(err)
+		}
+		c := r.checkpoint(r.Checkpoint())
+		close(g.scans)
+		if c.Size != uint64(1+members) || c.Snapshot.Size != c.Size {
+			t.Fatalf("the first checkpoint, of %d events, names a snapshot of %d\n%s", c.Size, c.Snapshot.Size, &r.log)
+		}
+		rows, tree := r.file(c.Snapshot)
+		st, err := snap.Open(capacity, 1, rows, core.Means{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.reaches(c, st, tree, nil)
+	}
+}
+
+// Without one, a ring starts all the same, and makes it of the events.
+func TestAFirstSnapshotThatCannotBeMade(t *testing.T) {
+	g := &gated{Store: memstore.New(), scans: make(chan struct{})}
+	close(g.scans)
+	r := newRing(t, g)
+	r.join("ada")
+	r.close()
+	if err := os.RemoveAll(r.config.Dir); err != nil {
+		t.Fatal(err)
+	}
+	r.prepare()
+	g.fails.Store(true)
+	if err := r.Start(t.Context(), r.books); err != nil {
+		t.Fatal(err)
+	}
+	g.fails.Store(false)
+	r.withSnapshot(2)
+	if !strings.Contains(r.log.String(), "the first snapshot could not be made") {
+		t.Errorf("the log says %s", &r.log)
+	}
 }
 
 func TestFilesThatAreNoSnapshotsOfThisLedgerAreNotTakenUp(t *testing.T) {
