@@ -12,6 +12,11 @@ type Means struct {
 	// Beside runs all steps, in any order or at a time, and returns when they have
 	// ended. None of them writes what another reads.
 	Beside func(steps ...func())
+	// Memory gives memory of nothing but zeros, at a multiple of 64 bytes, in which
+	// the state will lie, or none. It is asked once, and the state moves away when
+	// it grows: whether it still lies there [State.Image] shows. Without Memory, the
+	// collector's is used.
+	Memory func(size int) []byte
 }
 
 func (m Means) beside(steps ...func()) {
@@ -48,7 +53,9 @@ func Restore(capacity int, secret uint64, b Base, count uint32, rows []byte, mea
 	s.ranking.stale = true
 	// What is claimed of rows is not believed beyond what the bytes can hold.
 	expected := min(int(count), len(rows)/leastRow, s.capacity)
+	s.lent = means.Memory
 	s.Expect(expected, len(rows))
+	s.lent = nil
 	r := restoring{State: s, rest: rows, found: make([][3]uint64, min(expected, atOnce))}
 	for r.gather(min(expected-s.rows, atOnce)) {
 		if err := r.together(means); err != nil {

@@ -45,6 +45,7 @@ const (
 // anew when it moves.
 type store struct {
 	region flat.Region
+	lent   func(size int) []byte // what gives it memory, if not the collector
 	seed   *flat.Seed
 	rows   int // members that ever joined
 	used   int // bytes of texts
@@ -102,7 +103,7 @@ func (s *store) reserve(rows, texts int) {
 	// with nobody.
 	want(ofLists, max(s.lists.Used+2*(s.lists.Depth+3), flat.NodesFor(2*rows)*4/3)*node)
 	want(ofRanks, max(s.ranks.Used+s.ranks.Depth+3, flat.NodesFor(room+64)*7/4)*node)
-	s.region.Resize(sizes[:])
+	s.region.Resize(sizes[:], s.lent)
 	s.view()
 }
 

@@ -16,9 +16,10 @@ type section struct{ at, size int }
 const align = 64
 
 // Resize makes sections at least as long as sizes says, in bytes; what is new is
-// zero. If any has to grow, the region moves: views taken before are of memory
-// that no longer counts.
-func (r *Region) Resize(sizes []int) {
+// zero. The region moves to memory that it is given, of nothing but zeros, or where
+// that gives none, to the collector's: views taken before are of memory that no
+// longer counts.
+func (r *Region) Resize(sizes []int, given func(size int) []byte) {
 	next := make([]section, len(sizes))
 	total := 0
 	for i, size := range sizes {
@@ -29,9 +30,15 @@ func (r *Region) Resize(sizes []int) {
 		next[i] = section{total, size}
 		total += size
 	}
-	// Large pieces of memory begin at a multiple of the page size wherever Go
-	// runs.
-	memory := make([]byte, total)
+	var memory []byte
+	if given != nil {
+		memory = given(total)
+	}
+	if len(memory) != total || Address(memory)%align != 0 {
+		// Large pieces of memory begin at a multiple of the page size wherever Go
+		// runs.
+		memory = make([]byte, total)
+	}
 	for i, s := range r.sections {
 		copy(memory[next[i].at:], r.bytes[s.at:s.at+s.size])
 	}

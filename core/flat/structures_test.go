@@ -17,11 +17,11 @@ func seeded(t testing.TB, seed uint64) *rand.Rand {
 
 func TestSectionsKeepTheirBytesWhenTheRegionGrows(t *testing.T) {
 	var r flat.Region
-	r.Resize([]int{1, 100, 8})
+	r.Resize([]int{1, 100, 8}, nil)
 	copy(r.Bytes(1), "hundred")
 	r.Uint64s(2)[0] = 7
 	r.Int64s(2)[1] = -1
-	r.Resize([]int{64, 5000, 0})
+	r.Resize([]int{64, 5000, 0}, nil)
 	if string(r.Bytes(1)[:7]) != "hundred" || r.Uint64s(2)[0] != 7 || r.Int64s(2)[1] != -1 || r.Bytes(1)[4999] != 0 {
 		t.Error("other bytes")
 	}

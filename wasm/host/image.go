@@ -79,14 +79,7 @@ func (p *Pool) prime() (*image, error) {
 	snapshot := p.config.Snapshot
 	p.config.Snapshot = nil // long, and not needed again
 	if p.config.Native {
-		n := NewNative(p.config.Capacity)
-		if len(snapshot) > 0 {
-			var err error
-			if n, err = LoadNative(p.config.Capacity, snapshot); err != nil {
-				return nil, err
-			}
-		}
-		return p.nativeImage(n, 0), nil
+		return p.primeNative(snapshot)
 	}
 	in, err := p.launch(0)
 	if err != nil {
@@ -101,6 +94,30 @@ func (p *Pool) prime() (*image, error) {
 		return nil, fmt.Errorf("host: %s", reply.Rest)
 	}
 	return p.image(in)
+}
+
+// primeNative loads the core that is compiled in where its image is to lie. It has
+// no other use: its memory is gone with it.
+func (p *Pool) primeNative(snapshot []byte) (*image, error) {
+	if len(snapshot) == 0 {
+		return p.nativeImage(NewNative(p.config.Capacity), 0), nil
+	}
+	d := new(draft)
+	defer d.drop()
+	lend := d.lend
+	if p.config.Copies {
+		lend = nil
+	}
+	n, err := loadNative(p.config.Capacity, snapshot, lend)
+	if err != nil {
+		return nil, err
+	}
+	head, lies := n.core.Image(nil)
+	from := &image{head: head, lasting: n.core.Lasting(), at: n.core.Seq()}
+	if from.memory = d.seal(lies); from.memory == nil {
+		from.memory = p.keep(lies)
+	}
+	return from, nil
 }
 
 // nativeImage takes an image of the core that stands in.

@@ -26,7 +26,12 @@ func NewNative(capacity int) *Native { return &Native{core: abi.New(capacity, ra
 // LoadNative gives the core that a snapshot was taken of, after checking it
 // whole. The snapshot is not kept.
 func LoadNative(capacity int, snapshot []byte) (*Native, error) {
-	c, err := abi.Load(capacity, rand.Uint64(), snapshot, abi.Means{Beside: beside})
+	return loadNative(capacity, snapshot, nil)
+}
+
+// loadNative is [LoadNative] with memory for the core; see [abi.Means].
+func loadNative(capacity int, snapshot []byte, memory func(size int) []byte) (*Native, error) {
+	c, err := abi.Load(capacity, rand.Uint64(), snapshot, abi.Means{Beside: beside, Memory: memory})
 	if err != nil {
 		return nil, fmt.Errorf("host: %w", err)
 	}

@@ -35,18 +35,36 @@ type sealed struct {
 	size int
 }
 
-// share keeps b in a sealed file.
-func share(b []byte) (memory, error) {
+// newSealed makes such a file that is yet to be written and sealed.
+func newSealed(size int) (*sealed, error) {
 	fd, err := unix.MemfdCreate("webring", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, fmt.Errorf("host: a file in memory: %w", err)
 	}
 	// The collector closes it: instances may be on their way from an image that
 	// another has replaced.
-	s := &sealed{os.NewFile(uintptr(fd), "webring"), len(b)}
+	s := &sealed{os.NewFile(uintptr(fd), "webring"), size}
 	page := os.Getpagesize()
-	if err := s.file.Truncate(int64((len(b) + page - 1) / page * page)); err != nil {
+	if err := s.file.Truncate(int64((size + page - 1) / page * page)); err != nil {
 		return nil, fmt.Errorf("host: a file in memory: %w", err)
+	}
+	return s, nil
+}
+
+// seal has nobody write it any more. It must not be mapped to be written.
+func (s *sealed) seal() error {
+	const all = unix.F_SEAL_WRITE | unix.F_SEAL_GROW | unix.F_SEAL_SHRINK | unix.F_SEAL_SEAL
+	if _, err := unix.FcntlInt(s.file.Fd(), unix.F_ADD_SEALS, all); err != nil {
+		return fmt.Errorf("host: sealing a file in memory: %w", err)
+	}
+	return nil
+}
+
+// share keeps b in a sealed file.
+func share(b []byte) (memory, error) {
+	s, err := newSealed(len(b))
+	if err != nil {
+		return nil, err
 	}
 	// What is nothing but zeros stays a hole, which takes no memory.
 	zeros := make([]byte, 64<<10)
@@ -59,10 +77,52 @@ func share(b []byte) (memory, error) {
 			return nil, fmt.Errorf("host: a file in memory: %w", err)
 		}
 	}
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_GROW|unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL); err != nil {
-		return nil, fmt.Errorf("host: sealing a file in memory: %w", err)
+	if err := s.seal(); err != nil {
+		return nil, err
 	}
 	return s, nil
+}
+
+// draft is memory of an image in the making: the file, mapped to be written, so
+// that what is made there need not be copied.
+type draft struct {
+	file   *sealed
+	mapped []byte
+}
+
+// lend makes the file and gives its memory, none where that does not work.
+func (d *draft) lend(size int) []byte {
+	file, err := newSealed(size)
+	if err != nil || size == 0 {
+		return nil
+	}
+	mapped, err := unix.Mmap(int(file.file.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil
+	}
+	d.file, d.mapped = file, mapped
+	return mapped
+}
+
+// seal makes the memory of an image of what was lent, if that is what lies there:
+// then nobody may look at it any more where it was. Otherwise it gives nil.
+func (d *draft) seal(lies []byte) memory {
+	if len(d.mapped) == 0 || len(lies) != len(d.mapped) || &lies[0] != &d.mapped[0] {
+		return nil
+	}
+	d.drop()
+	if d.file.seal() != nil {
+		return copies(d.file.append(nil))
+	}
+	return d.file
+}
+
+// drop takes the memory back. Nobody may look at it any more.
+func (d *draft) drop() {
+	if d.mapped != nil {
+		_ = unix.Munmap(d.mapped)
+		d.mapped = nil
+	}
 }
 
 func (s *sealed) len() int { return s.size }
