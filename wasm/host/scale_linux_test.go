@@ -20,6 +20,7 @@ import (
 	"webring/core"
 	"webring/core/abi"
 	"webring/core/coretest"
+	"webring/core/snap"
 )
 
 // realistic gives the snapshot of a ring of n members with names of 24 bytes, URLs
@@ -30,10 +31,11 @@ func realistic(b *testing.B, n int) (snapshot []byte, now int64) {
 	const seed = 31
 	b.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, seed))
-	c := abi.New(n, 1)
+	st := core.NewState(n, 1)
+	st.Expect(n, 300*n)
 	apply := func(e core.Event, texts *core.Texts) {
 		step := coretest.NewStep(e, texts)
-		if err := c.Apply(step.EventBytes, step.TextBytes); err != nil {
+		if err := st.Apply(step.EventBytes, step.TextBytes); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -48,7 +50,7 @@ func realistic(b *testing.B, n int) (snapshot []byte, now int64) {
 			Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL), Description: coretest.Commit(texts.Description),
 			Fee: 100, Bid: 100 + random.Int64N(400)}, texts)
 	}
-	return c.AppendSnapshot(nil), epoch + month
+	return snap.Append(nil, st), epoch + month
 }
 
 // BenchmarkScale measures a pool in a ring of a million members, or SCALE of them:
