@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -11,30 +10,56 @@ import (
 	"strings"
 )
 
-// place is a row of the leaderboard.
-type place struct {
-	Slug     string
-	Standing string `json:"effective_bid_usd"`
-}
+// place is a row of the leaderboard: the member's slug, and its standing in cents.
+type place struct{ slug, standing string }
 
 // leaderboard reads all of the ring's, page by page: none is kept. The order
 // changes meanwhile, so that a row or two may be missed or come twice.
 func leaderboard(address string, found func(page []place) error) error {
-	var page struct{ Leaderboard []place }
+	var body bytes.Buffer
+	var page []place
 	for offset := 0; ; offset += 500 {
 		res, err := http.Get(fmt.Sprintf("http://%s/api/leaderboard?limit=500&offset=%d", address, offset))
 		if err != nil {
 			return err
 		}
-		page.Leaderboard = page.Leaderboard[:0]
-		err = json.NewDecoder(res.Body).Decode(&page)
+		body.Reset()
+		_, err = body.ReadFrom(res.Body)
 		res.Body.Close()
 		if err == nil {
-			err = found(page.Leaderboard)
+			page, err = places(page[:0], body.Bytes())
 		}
-		if err != nil || len(page.Leaderboard) == 0 {
+		if err == nil {
+			err = found(page)
+		}
+		if err != nil || len(page) == 0 {
 			return err
 		}
+	}
+}
+
+// places reads the rows of a page: to decode ten million whole takes minutes. What
+// members have written is no field, because quotes in it are escaped.
+func places(rows []place, page []byte) ([]place, error) {
+	field := func(name string) (value string, ok bool) {
+		_, rest, ok := bytes.Cut(page, []byte(`"`+name+`":"`))
+		if !ok {
+			return "", false
+		}
+		text, rest, ok := bytes.Cut(rest, []byte(`"`))
+		page = rest
+		return string(text), ok
+	}
+	for {
+		slug, ok := field("slug")
+		if !ok {
+			return rows, nil
+		}
+		usd, ok := field("effective_bid_usd")
+		if !ok {
+			return nil, fmt.Errorf("the leaderboard gives %s no standing", slug)
+		}
+		rows = append(rows, place{slug, strings.Replace(usd, ".", "", 1)})
 	}
 }
 
@@ -71,7 +96,7 @@ func (s *sortedSet) add(page []place) error {
 	}
 	words := []string{"ZADD", "board"}
 	for _, p := range page {
-		words = append(words, strings.Replace(p.Standing, ".", "", 1), p.Slug)
+		words = append(words, p.standing, p.slug)
 	}
 	if _, err := s.in.conn.Write(command(words...)); err != nil {
 		return err

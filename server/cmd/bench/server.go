@@ -71,7 +71,7 @@ func (b *bench) sampleSlugs(page []place) {
 	every := max(b.members/4096, 1)
 	for _, p := range page {
 		if b.seen++; b.seen%every == 0 {
-			b.slugs = append(b.slugs, p.Slug)
+			b.slugs = append(b.slugs, p.slug)
 		}
 	}
 }
