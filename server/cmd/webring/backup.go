@@ -264,10 +264,15 @@ func openCopy(data, work string, capacity int, log *slog.Logger) (*ledger.Ledger
 	if err := os.WriteFile(filepath.Join(work, "head"), head, 0o600); err != nil {
 		return nil, nil, err
 	}
-	if err := os.CopyFS(filepath.Join(work, "ledger"), os.DirFS(filepath.Join(data, "ledger"))); err != nil {
+	store, err := badgerstore.OpenCopy(filepath.Join(data, "ledger"), filepath.Join(work, "ledger"), log)
+	if err != nil {
 		return nil, nil, err
 	}
-	return openLedger(&options{data: work, capacity: capacity}, nil, nil, log, nil)
+	books, err := ledger.Open(ledger.Config{Store: store, HeadPath: filepath.Join(work, "head"), Capacity: capacity})
+	if err != nil {
+		return nil, nil, errors.Join(err, store.Close())
+	}
+	return books, func() error { return errors.Join(books.Close(), store.Close()) }, nil
 }
 
 func audit(books *ledger.Ledger, out io.Writer) error {

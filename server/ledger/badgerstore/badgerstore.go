@@ -12,6 +12,7 @@ package badgerstore
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -42,8 +43,8 @@ type Store struct {
 	log  *slog.Logger
 	lock *os.File
 	// trial says that db is a copy of what was found, which therefore deletes
-	// nothing.
-	trial bool
+	// nothing, and copied that it never becomes anything else.
+	trial, copied bool
 	// nextWAL is the write-ahead file after the one that has its room.
 	nextWAL string
 }
@@ -68,24 +69,55 @@ func Open(dir string, log *slog.Logger) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("badgerstore: copy what was found: %w", errors.Join(err, lock.Close()))
 	}
-	if s.trial = trial != ""; s.trial {
-		err = inspect(trial)
-	} else {
-		trial = dir
-	}
-	if err == nil {
-		err = s.open(trial)
-	}
-	if err != nil {
-		// The operator knows of no copy, and soon there is none.
-		err = errors.New(strings.ReplaceAll(err.Error(), trial, dir))
-		denied := slices.ContainsFunc(denials, func(no error) bool { return strings.Contains(err.Error(), no.Error()) })
-		if err = errors.Join(err, endTrial(dir), lock.Close()); denied {
-			return nil, fmt.Errorf("badgerstore: the system does not let it be opened: %w", err)
-		}
-		return nil, fmt.Errorf("%w: %w; %s", ledger.ErrDamaged, err, ledger.Remedy)
+	s.trial = trial != ""
+	if err := s.openFound(cmp.Or(trial, dir), dir); err != nil {
+		return nil, errors.Join(err, endTrial(dir), lock.Close())
 	}
 	return s, nil
+}
+
+// OpenCopy opens a copy of the store in dir, which it makes in a new folder, for
+// whoever only reads: nothing can be committed, and accepting it changes nothing. The
+// caller holds the lock of dir ([Lock]) meanwhile, and removes the folder after all.
+// Errors are those of [Open].
+func OpenCopy(dir, folder string, log *slog.Logger) (*Store, error) {
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		return nil, fmt.Errorf("badgerstore: %w", err)
+	}
+	lock, err := Lock(folder)
+	if err != nil {
+		return nil, err
+	}
+	names, err := filesIn(dir)
+	if err == nil {
+		// Soon the store may be opened, and a table emptied.
+		err = copyFiles(names, dir, folder, false)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("badgerstore: copy what was found: %w", errors.Join(err, lock.Close()))
+	}
+	s := &Store{dir: folder, log: log, lock: lock, trial: true, copied: true}
+	if err := s.openFound(folder, dir); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return s, nil
+}
+
+// openFound opens a folder with what was found in dir.
+func (s *Store) openFound(folder, dir string) error {
+	err := inspect(folder)
+	if err == nil {
+		err = s.open(folder)
+	}
+	if err == nil {
+		return nil
+	}
+	// The operator knows of no copy, and soon there is none.
+	err = errors.New(strings.ReplaceAll(err.Error(), folder, dir))
+	if slices.ContainsFunc(denials, func(no error) bool { return strings.Contains(err.Error(), no.Error()) }) {
+		return fmt.Errorf("badgerstore: the system does not let it be opened: %w", err)
+	}
+	return fmt.Errorf("%w: %w; %s", ledger.ErrDamaged, err, ledger.Remedy)
 }
 
 // denials are what the system refuses whatever the files hold. Whoever then put
@@ -197,7 +229,7 @@ func (s *Store) Scan(prefix, from []byte, fn func(key, value []byte) error) erro
 
 // Accept implements [ledger.Store].
 func (s *Store) Accept() error {
-	if !s.trial {
+	if !s.trial || s.copied {
 		return nil
 	}
 	err := errors.Join(s.db.Close(), endTrial(s.dir), removeEmpty(s.dir))

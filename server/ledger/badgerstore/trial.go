@@ -24,20 +24,12 @@ const (
 )
 
 // makeTrial copies what lies in dir, if that is anything, and gives the copy's
-// folder. Tables are not written to as long as none are merged, so a second name
-// for them will do.
+// folder.
 func makeTrial(dir string) (trial string, err error) {
-	// What lies beside it may be a part, or cut. Who takes that for damage, and
-	// restores a backup, loses what is whole in there.
-	found := filepath.Join(dir, foundName)
-	if _, err := os.Lstat(found); !errors.Is(err, os.ErrNotExist) {
-		return "", errors.Join(err, fmt.Errorf("a start of an earlier version was cut short and left the whole store in %s: "+
-			"start that version once more, or remove the files beside that folder, move in those that are in it, and remove it", found))
-	}
-	if err := endTrial(dir); err != nil {
-		return "", err
-	}
 	names, err := filesIn(dir)
+	if err == nil {
+		err = endTrial(dir)
+	}
 	if err != nil || len(names) == 0 {
 		return "", err
 	}
@@ -45,15 +37,9 @@ func makeTrial(dir string) (trial string, err error) {
 	if err := os.Mkdir(trial, 0o700); err != nil {
 		return "", err
 	}
-	for _, name := range names {
-		from, to := filepath.Join(dir, name), filepath.Join(trial, name)
-		if filepath.Ext(name) == ".sst" && os.Link(from, to) == nil {
-			continue
-		}
-		if err := copyFile(from, to); err != nil {
-			// Half of it would take room that a full disk does not have.
-			return "", errors.Join(err, endTrial(dir))
-		}
+	if err := copyFiles(names, dir, trial, true); err != nil {
+		// Half of it would take room that a full disk does not have.
+		return "", errors.Join(err, endTrial(dir))
 	}
 	return trial, nil
 }
@@ -63,6 +49,13 @@ func endTrial(dir string) error { return os.RemoveAll(filepath.Join(dir, trialNa
 
 // filesIn names the files in dir, but no folders.
 func filesIn(dir string) (names []string, err error) {
+	// What lies beside it may be a part, or cut. Who takes that for damage, and
+	// restores a backup, loses what is whole in there.
+	found := filepath.Join(dir, foundName)
+	if _, err := os.Lstat(found); !errors.Is(err, os.ErrNotExist) {
+		return nil, errors.Join(err, fmt.Errorf("a start of an earlier version was cut short and left the whole store in %s: "+
+			"start that version once more, or remove the files beside that folder, move in those that are in it, and remove it", found))
+	}
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
 		if !e.IsDir() {
@@ -70,6 +63,21 @@ func filesIn(dir string) (names []string, err error) {
 		}
 	}
 	return names, err
+}
+
+// copyFiles copies files from one folder to another. Tables are not written to as
+// long as none are merged: a second name for them will do, if it may be given.
+func copyFiles(names []string, from, to string, link bool) error {
+	for _, name := range names {
+		from, to := filepath.Join(from, name), filepath.Join(to, name)
+		if link && filepath.Ext(name) == ".sst" && os.Link(from, to) == nil {
+			continue
+		}
+		if err := copyFile(from, to); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // copyFile copies a file. Zeros are left out: most of a write-ahead file

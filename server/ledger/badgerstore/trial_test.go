@@ -76,6 +76,64 @@ func TestOpenedAndClosedIsAsItWasFound(t *testing.T) {
 	}
 }
 
+// A copy has all rows and takes none, and what it was made of is only read. It has
+// them even when tables there are emptied, as Badger does when it has merged them.
+func TestACopyStandsAlone(t *testing.T) {
+	dir, want := makeFolder(t, 3)
+	store := filepath.Join(dir, storeName)
+	found := readFolder(t, dir)
+	s, err := badgerstore.OpenCopy(store, filepath.Join(t.TempDir(), "copy"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Verify(), s.Accept()); err != nil {
+		t.Error(err)
+	}
+	if err := s.Commit(ledger.Batch{"zz": []byte("new")}); err == nil {
+		t.Error("it takes a commit")
+	}
+	if !maps.EqualFunc(readFolder(t, dir), found, file.equal) {
+		t.Error("the store is another than before")
+	}
+	for _, table := range tablesIn(t, store) {
+		if err := os.Truncate(table, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := digestRows(t, s); got != want {
+		t.Error("not all rows are there")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func tablesIn(t *testing.T, store string) []string {
+	t.Helper()
+	tables, err := filepath.Glob(filepath.Join(store, "*.sst"))
+	if err != nil || len(tables) == 0 {
+		t.Fatalf("%q %v", tables, err)
+	}
+	return tables
+}
+
+func TestACopyOfADamagedStore(t *testing.T) {
+	dir, _ := makeFolder(t, 3)
+	store := filepath.Join(dir, storeName)
+	table := tablesIn(t, store)[0]
+	if err := os.Truncate(table, 100); err != nil {
+		t.Fatal(err)
+	}
+	found, copied := readFolder(t, dir), filepath.Join(t.TempDir(), "copy")
+	_, err := badgerstore.OpenCopy(store, copied, slog.New(slog.DiscardHandler))
+	if !errors.Is(err, ledger.ErrDamaged) || !strings.Contains(err.Error(), filepath.Base(table)) || strings.Contains(err.Error(), copied) {
+		t.Errorf("opened: %v", err)
+	}
+	if !maps.EqualFunc(readFolder(t, dir), found, file.equal) {
+		t.Error("the store is another than before")
+	}
+}
+
 // What an earlier version was putting back when it was killed is not called
 // damage, and nothing is done to it.
 func TestStoreThatAnEarlierVersionKeptIsNotCalledDamaged(t *testing.T) {
