@@ -1,5 +1,7 @@
 package core
 
+import "webring/core/flat"
+
 // Apply folds the next event of the ledger into the state: its encoding, and
 // for a [Joined] the encoding of its [Texts], which is empty when they were
 // redacted. Whether texts match their commitments is the caller's to verify.
@@ -117,6 +119,9 @@ func (s *State) set(o Ordinal, m *Member) {
 	}
 	if m.Redacted {
 		s.flags[o] |= redacted
+	}
+	if flat.Plain(m.Name) && flat.Plain(m.Description) && flat.Plain(m.Report) {
+		s.flags[o] |= unescaped
 	}
 }
 

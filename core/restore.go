@@ -297,7 +297,7 @@ func (r *restoring) enterAll(first Ordinal) {
 		name, _ := fields.Skip(1).Text()
 		r.marks[0].Add(uint32(o))
 		r.marks[kind].Add(uint32(o))
-		r.due.Places[o] = uint32(r.categories.join(name, kind)*kinds + int(kind))
+		r.due.Places[o] = uint32(r.categories.join(name.String(), kind)*kinds + int(kind))
 	}
 }
 

@@ -34,11 +34,12 @@ const (
 
 // The flags of a row.
 const (
-	removed  = 1 << iota
-	redacted // by a removal
-	ranked   // stands in the ranking
-	live     // stands in the ring
-	funded   // has bids, and so decays
+	removed   = 1 << iota
+	redacted  // by a removal
+	ranked    // stands in the ranking
+	live      // stands in the ring
+	funded    // has bids, and so decays
+	unescaped // no text needs escapes in JSON
 )
 
 // store is the memory of a state: its region, and views of it, which are taken
@@ -185,7 +186,7 @@ func (s *store) read(o Ordinal) flat.Reader { return flat.Read(s.texts[4*int(s.a
 // it holds.
 func (s *store) Slug(o Ordinal) string {
 	slug, _ := s.read(o).Skip(rowHead).Text()
-	return slug
+	return slug.String()
 }
 
 func (s *store) url(o Ordinal) string {
@@ -198,28 +199,33 @@ func (s *store) url(o Ordinal) string {
 func (s *store) Site(o Ordinal) (name, url string) {
 	_, r := s.read(o).Skip(rowHead).Text()
 	_, r = r.Skip(1).Text()
-	name, r = r.Text()
-	url, _ = r.Text()
-	return name, url
+	n, r := r.Text()
+	u, _ := r.Text()
+	return n.String(), u.String()
 }
 
 // Row is what of a row does not change, as it stands in memory: for those who
 // write many out, to whom the copy in a [Member] would be half of their work.
-type Row struct {
-	// Fields are, in the terms of [State.AppendRow], slug kind category name url
-	// description report optional (value …). There is [flat.Slack] behind each.
-	Fields flat.Reader
-	Size   int   // bytes that all fields take together
-	Fee    int64 // cents
-	Joined int64 // milliseconds
-}
+type Row struct{ at flat.Reader }
 
 // Row gives the row of o: see [State.Member] for how long it holds.
-func (s *store) Row(o Ordinal) Row {
-	r := s.read(o)
-	n := int(r.Uint16())
-	return Row{r.Skip(rowHead), n, int64(r.Skip(2).Uint32()), int64(r.Skip(rowHead + n - 8).Big64())}
-}
+func (s *store) Row(o Ordinal) Row { return Row{s.read(o)} }
+
+// Size is the length of all fields together.
+func (r Row) Size() int { return int(r.at.Uint16()) }
+
+// Fee is the fee in cents.
+func (r Row) Fee() int64 { return int64(r.at.Skip(2).Uint32()) }
+
+// Joined is when the member joined, in milliseconds.
+func (r Row) Joined() int64 { return int64(r.at.Skip(rowHead + r.Size() - 8).Big64()) }
+
+// Fields gives, in the terms of [State.AppendRow], slug kind category name url
+// description report optional (value …).
+func (r Row) Fields() flat.Reader { return r.at.Skip(rowHead) }
+
+// Plain says whether name, description and report stand for themselves in JSON.
+func (s *store) Plain(o Ordinal) bool { return s.has(o, unescaped) }
 
 // Paid gives a member's full total in cents, and when it last got a bid, in
 // milliseconds; that means nothing while the total is the fee.
@@ -235,21 +241,20 @@ func (s *State) Member(o Ordinal) (m Member) {
 // Read is [State.Member] into m, which spares a copy.
 func (s *State) Read(o Ordinal, m *Member) {
 	row := s.Row(o)
-	m.Fee, m.Joined = row.Fee, row.Joined
-	r := row.Fields
-	m.Slug, r = r.Text()
-	m.Kind = Kind(r.Byte())
-	m.Category, r = r.Skip(1).Text()
-	m.Name, r = r.Text()
-	m.URL, r = r.Text()
-	m.Description, r = r.Text()
-	m.Report, r = r.Text()
-	// Not as a whole: what is longer than a few words takes WebAssembly long.
-	m.Score.Given, m.Score.Value, m.Score.Provider, m.Score.Version, m.Score.ScannedAt = false, 0, "", "", 0
+	m.Fee, m.Joined = row.Fee(), row.Joined()
+	r := row.Fields()
+	next := func() string {
+		t, behind := r.Text()
+		r = behind
+		return t.String()
+	}
+	m.Slug = next()
+	m.Kind, r = Kind(r.Byte()), r.Skip(1)
+	m.Category, m.Name, m.URL, m.Description, m.Report = next(), next(), next(), next(), next()
+	m.Score = Score{}
 	if m.Score.Given = r.Byte() != 0; m.Score.Given {
-		m.Score.Value = r.Skip(1).Byte()
-		m.Score.Provider, r = r.Skip(2).Text()
-		m.Score.Version, r = r.Text()
+		m.Score.Value, r = r.Skip(1).Byte(), r.Skip(2)
+		m.Score.Provider, m.Score.Version = next(), next()
 		m.Score.ScannedAt = int64(r.Big64())
 	}
 	m.LastBid, m.Bids = s.lastBid[o], s.totals[o]-m.Fee

@@ -1,6 +1,9 @@
 package api
 
-import "webring/core/flat"
+import (
+	"webring/core"
+	"webring/core/flat"
+)
 
 // leaderboard writes a Leaderboard: the members by rank, and the rules that
 // rank them.
@@ -11,24 +14,28 @@ func (a *answer) leaderboard() {
 	a.Body = append(a.Body, `,"rules":`...)
 	a.leaderboardRules()
 	a.Body = append(a.Body, `,"leaderboard":[`...)
-	base := a.links.of(a.st)
+	body, l := a.Body, a.links.of(a.st)
 	for i, o := range a.found {
-		row := a.st.Row(o)
-		a.Body = room(a.Body, memberRoom(row, base))
-		w := flat.Write(a.Body)
-		if i > 0 {
-			w = w.Byte(',')
-		}
-		w = member(w, a.st, o, row, true, base).Lit8(`,"rank":`).Decimal(flat.Digits(uint64(from + i + 1)))
-		w = w.Lit32(`,"to_take_first_usd":`)
-		if cents, ok := a.st.ToTakeFirst(o); ok {
-			w = usd(w.Byte('"'), cents).Byte('"')
-		} else {
-			w = w.Lit8(`null`)
-		}
-		a.Body = w.Byte('}').Bytes(a.Body)
+		body = appendRanked(body, a.st, o, from+i+1, l)
 	}
-	a.Body = append(a.Body, "]}"...)
+	if count > 0 {
+		body = body[:len(body)-1] // a comma
+	}
+	a.Body = append(body, "]}"...)
+}
+
+// appendRanked appends the member at a rank, and a comma.
+func appendRanked(dst []byte, st *core.State, o core.Ordinal, rank int, l *links) []byte {
+	row := st.Row(o)
+	dst = room(dst, memberRoom(row, l))
+	w := member(flat.Write(dst), st, o, row, true, l)
+	w = w.Lit8(`,"rank":`).Decimal(flat.Digits(uint64(rank))).Lit32(`,"to_take_first_usd":`)
+	if cents, ok := st.ToTakeFirst(o); ok {
+		w = usd(w.Byte('"'), cents).Byte('"')
+	} else {
+		w = w.Lit8(`null`)
+	}
+	return w.Byte('}').Byte(',').Bytes(dst)
 }
 
 // leaderboardRules writes the object of strings that says how ranks come

@@ -16,84 +16,126 @@ func AppendMember(dst []byte, st *core.State, o core.Ordinal, timed bool) []byte
 	return appendMember(dst, st, o, timed, links.of(st))
 }
 
-// appendMember is AppendMember with the base of links.
-func appendMember(dst []byte, st *core.State, o core.Ordinal, timed bool, base string) []byte {
+// appendMember is AppendMember with the links of the ring.
+func appendMember(dst []byte, st *core.State, o core.Ordinal, timed bool, l *links) []byte {
 	row := st.Row(o)
-	dst = room(dst, memberRoom(row, base))
-	return member(flat.Write(dst), st, o, row, timed, base).Byte('}').Bytes(dst)
+	dst = room(dst, memberRoom(row, l))
+	return member(flat.Write(dst), st, o, row, timed, l).Byte('}').Bytes(dst)
 }
 
 // memberRoom is at least the length of the Member object of a row, and of what
-// a list adds to one. base is that of links.
-func memberRoom(row core.Row, base string) int {
+// a list adds to one.
+func memberRoom(row core.Row, l *links) int {
 	const around = 1024 // more than stands around its texts
-	return around + 2*escaped*row.Size + 3*len(base)
+	return around + 2*escaped*row.Size() + 3*l.base.Len()
 }
 
-// links keeps the base URL of a ring as it stands in JSON, with [flat.Slack]
-// behind it: each member has it three times.
+// links keeps the base URL of a ring as it stands in JSON: each member has it
+// three times.
 type links struct {
-	rules *core.Rules // whose it is; they never change
-	base  []byte
+	rules  *core.Rules // whose it is; they never change
+	base   flat.Text
+	memory []byte // of base
 }
 
-// of gives the base of a state's links; it holds until that of another is asked
-// for.
-func (l *links) of(st *core.State) string {
+// of gives the links of a state; they hold until those of another are asked for.
+func (l *links) of(st *core.State) *links {
 	if rules := st.Rules(); l.rules != rules {
-		l.rules, l.base = rules, appendEscaped(l.base[:0], rules.BaseURL)
+		l.memory = appendEscaped(l.memory[:0], rules.BaseURL)
+		l.rules, l.base = rules, flat.Padded(l.memory)
 	}
-	return flat.View(l.base)
+	return l
+}
+
+// member writes a Member, o with its row, and leaves the object open for further
+// members. The pen needs the room of memberRoom.
+//
+// Most answers are made of it, and what it takes in WebAssembly are accesses to
+// memory and jumps. Arguments lie in memory there, and so does all that is kept
+// over a call: so each part below is one straight piece without calls, but for
+// what is rare, and finds again in the row what another part had already found.
+func member(w flat.Pen, st *core.State, o core.Ordinal, row core.Row, timed bool, l *links) flat.Pen {
+	w = identity(w, row, st.Plain(o)).Decimal(flat.Digits(uint64(st.Position(o))))
+	w = instant(w.Lit16(`,"joined_at":"`), row.Joined())
+	total, lastBid := st.Paid(o)
+	bids := total - row.Fee()
+	if timed {
+		w = amounts(w, total, bids, st.Standing(o))
+	} else {
+		w = usd(w.Lit32(`","bid_total_usd":"`), bids)
+	}
+	if w = w.Lit32(`","last_bid_at":`); bids > 0 {
+		w = instant(w.Byte('"'), lastBid).Byte('"')
+	} else {
+		w = w.Lit8(`null`)
+	}
+	return l.write(w, row)
 }
 
 // kinds are the kinds of members as they stand in JSON, up to the second quote.
 var kinds = [...]string{core.Agent: `agent"`, core.MCP: `mcp"`, core.Website: `website"`}
 
-// member writes a Member, o with its row, and leaves the object open for further
-// members. The pen needs the room of memberRoom; base is that of links.
-//
-// It is one long function, and straight, because most answers are made of it: in
-// WebAssembly a call, or a jump from one branch to behind the other, costs more
-// than what most of these lines do. A canonical URL needs no escapes in JSON, nor
-// does what has the form of a slug.
-func member(w flat.Pen, st *core.State, o core.Ordinal, row core.Row, timed bool, base string) flat.Pen {
-	slug, f := row.Fields.Text()
-	kind := kinds[f.Byte()]
+// identity writes what a member says of itself, up to its ring_position. plain is
+// [core.State.Plain]. A canonical URL needs no escapes in JSON, nor does what has
+// the form of a slug.
+func identity(w flat.Pen, row core.Row, plain bool) flat.Pen {
+	slug, f := row.Fields().Text()
+	w = w.Lit16(`{"slug":"`).Word(slug).Lit16(`","name":"`)
+	kind := f
 	category, f := f.Skip(1).Text()
 	name, f := f.Text()
-	url, f := f.Text()
-	description, f := f.Text()
-	report, f := f.Text()
-	w = text(w.Lit16(`{"slug":"`).Word(slug).Lit16(`","name":"`), name)
-	w = w.Lit16(`","url":"`).Line(url).Lit16(`","kind":"`).Lit8(kind).Lit16(`,"category":"`).Word(category)
-	if description != "" {
-		w = text(w.Lit32(`","description":"`), description)
+	if plain {
+		w = w.Word(name)
+	} else {
+		w = text(w, name.String())
 	}
+	url, f := f.Text()
+	w = w.Lit16(`","url":"`).Line(url).Lit16(`","kind":"`).Lit8(kinds[kind.Byte()])
+	w = w.Lit16(`,"category":"`).Word(category)
+	description, f := f.Text()
+	if description.Len() > 0 {
+		if w = w.Lit32(`","description":"`); plain {
+			w = w.Passage(description)
+		} else {
+			w = text(w, description.String())
+		}
+	}
+	report, f := f.Text()
 	if w = w.Lit32(`","agentic_score":`); f.Byte() != 0 {
 		w = w.Decimal(flat.Digits(uint64(f.Skip(1).Byte())))
 	} else {
 		w = w.Lit8(`null`)
 	}
-	if w = w.Lit32(`,"agentic_report":`); report != "" {
-		w = text(w.Byte('"'), report).Byte('"')
-	} else {
+	if w = w.Lit32(`,"agentic_report":`); report.Len() == 0 {
 		w = w.Lit8(`null`)
+	} else if w = w.Byte('"'); plain {
+		w = w.Passage(report).Byte('"')
+	} else {
+		w = text(w, report.String()).Byte('"')
 	}
-	w = w.Lit32(`,"ring_position":`).Decimal(flat.Digits(uint64(st.Position(o))))
-	w = instant(w.Lit16(`,"joined_at":"`), row.Joined)
-	total, lastBid := st.Paid(o)
-	if timed {
+	return w.Lit32(`,"ring_position":`)
+}
+
+// amounts writes what a member has paid and what it is worth. The total is the
+// most of it.
+func amounts(w flat.Pen, total, bids, standing int64) flat.Pen {
+	if total >= manyCents {
 		w = usd(w.Lit32(`","paid_total_usd":"`), total)
+		w = usd(w.Lit32(`","bid_total_usd":"`), bids)
+		return usd(w.Lit32(`","effective_bid_usd":"`), standing)
 	}
-	w = usd(w.Lit32(`","bid_total_usd":"`), total-row.Fee)
-	if timed {
-		w = usd(w.Lit32(`","effective_bid_usd":"`), st.Standing(o))
-	}
-	if w = w.Lit32(`","last_bid_at":`); total > row.Fee {
-		w = instant(w.Byte('"'), lastBid).Byte('"')
-	} else {
-		w = w.Lit8(`null`)
-	}
+	w = w.Lit32(`","paid_total_usd":"`).Cents(flat.Digits(uint64(total)))
+	w = w.Lit32(`","bid_total_usd":"`).Cents(flat.Digits(uint64(bids)))
+	return w.Lit32(`","effective_bid_usd":"`).Cents(flat.Digits(uint64(standing)))
+}
+
+// write writes the links of a member, and closes their object.
+func (l *links) write(w flat.Pen, row core.Row) flat.Pen {
+	base := l.base
+	slug, f := row.Fields().Text()
+	_, f = f.Skip(1).Text()
+	_, f = f.Text()
+	url, _ := f.Text()
 	w = w.Lit32(`,"links":{"self":"`).Line(base).Lit16(`/api/ring/`).Word(slug)
 	w = w.Lit16(`","next":"`).Line(base).Lit32(`/api/ring/next?from=`).Word(slug)
 	w = w.Lit16(`","prev":"`).Line(base).Lit32(`/api/ring/prev?from=`).Word(slug)

@@ -1,10 +1,6 @@
 package api
 
-import (
-	"math/bits"
-
-	"webring/core/flat"
-)
+import "webring/core/flat"
 
 // AppendUSD appends an amount of US cents, which is not negative, with two
 // decimals and without quotes: 1200 is 12.00.
@@ -16,15 +12,15 @@ func AppendUSD(dst []byte, cents int64) []byte {
 // maxUSD is the length of the highest amount.
 const maxUSD = 21
 
+// manyCents are more than eight digits.
+const manyCents = 100_000_000
+
 // usd is AppendUSD for a pen.
 func usd(w flat.Pen, cents int64) flat.Pen {
-	if cents >= 100_000_000 {
-		dollars := uint64(cents) / 100
-		return w.Number(dollars).Put('.'|(flat.Digits(uint64(cents)-100*dollars)|flat.Zeros)>>48<<8, 3)
+	if cents >= manyCents {
+		const rest = 1_000_000 // six digits of them, which no zero is left out of
+		six := flat.Digits(uint64(cents)%rest) | flat.Zeros
+		return w.Number(uint64(cents)/rest).Put(six>>16, 4).Put('.'|six>>48<<8, 3)
 	}
-	// Six digits of dollars, of which the last one stands, and two of cents.
-	x := flat.Digits(uint64(cents))
-	leading := uint(bits.TrailingZeros64(x|1<<40)) &^ 7
-	x |= flat.Zeros
-	return w.Put(x>>leading, int(6-leading/8)).Put('.'|x>>48<<8, 3)
+	return w.Cents(flat.Digits(uint64(cents)))
 }

@@ -59,10 +59,10 @@ func traversal(r *Response, st *core.State, to direction, o core.Ordinal) {
 	if to == anywhere {
 		r.Validity = Never
 	}
-	row, base := st.Row(o), r.links.of(st)
-	r.Body = room(r.Body, memberRoom(row, base))
+	row, l := st.Row(o), r.links.of(st)
+	r.Body = room(r.Body, memberRoom(row, l))
 	w := flat.Write(r.Body).Lit16(`{"direction":"`).Copy(string(to)).Lit16(`","member":`)
-	r.Body = member(w, st, o, row, false, base).Byte('}').Byte('}').Bytes(r.Body)
+	r.Body = member(w, st, o, row, false, l).Byte('}').Byte('}').Bytes(r.Body)
 }
 
 // locate finds the member that from names. An unknown one is noted in the
@@ -139,18 +139,18 @@ func html(w flat.Pen, s string) flat.Pen {
 // members writes a MemberList.
 func (a *answer) members() {
 	a.document(Position)
-	l, base := a.selected(), a.links.of(a.st)
-	offset, count := a.page("/api/ring", l.Len())
-	a.found = l.Append(a.found[:0], offset, count)
+	list, l := a.selected(), a.links.of(a.st)
+	offset, count := a.page("/api/ring", list.Len())
+	a.found = list.Append(a.found[:0], offset, count)
 	a.Body = append(a.Body, `,"members":[`...)
 	for i, o := range a.found {
 		row := a.st.Row(o)
-		a.Body = room(a.Body, memberRoom(row, base))
+		a.Body = room(a.Body, memberRoom(row, l))
 		w := flat.Write(a.Body)
 		if i > 0 {
 			w = w.Byte(',')
 		}
-		a.Body = member(w, a.st, o, row, false, base).Byte('}').Bytes(a.Body)
+		a.Body = member(w, a.st, o, row, false, l).Byte('}').Bytes(a.Body)
 	}
 	a.Body = append(a.Body, "]}"...)
 }
@@ -241,9 +241,9 @@ func (a *answer) details(slug []byte) {
 // detail writes the MemberDetail of a member in the ring.
 func detail(r *Response, st *core.State, o core.Ordinal) {
 	r.timed(st)
-	row, base := st.Row(o), r.links.of(st)
-	r.Body = room(r.Body, memberRoom(row, base))
-	w := member(flat.Write(r.Body).Lit16(`{"member":`), st, o, row, true, base)
+	row, l := st.Row(o), r.links.of(st)
+	r.Body = room(r.Body, memberRoom(row, l))
+	w := member(flat.Write(r.Body).Lit16(`{"member":`), st, o, row, true, l)
 	w = w.Lit32(`,"leaderboard_rank":`).Number(uint64(st.Rank(o))).Byte('}').Byte('}')
 	r.Body = w.Bytes(r.Body)
 }

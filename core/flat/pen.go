@@ -98,28 +98,37 @@ func (w Pen) Copy(s string) Pen {
 	return Pen{unsafe.Add(w.at, n)}
 }
 
-// Word writes s as it is, as fast as can be if it is at most 16 bytes long. Behind
-// s, as behind the pen, there must be [Slack]: s lies in a [Region], or was written
-// by a pen.
-func (w Pen) Word(s string) Pen {
-	*(*sixteen)(w.at) = *(*sixteen)(data(s))
-	if len(s) > 16 {
-		copy((*[most]byte)(w.at)[:len(s)], s)
+// Word writes t, as fast as can be if it is at most 16 bytes long.
+func (w Pen) Word(t Text) Pen {
+	*(*sixteen)(w.at) = *(*sixteen)(t.at)
+	if t.n > 16 {
+		w.long(t)
 	}
-	return Pen{unsafe.Add(w.at, len(s))}
+	return Pen{unsafe.Add(w.at, t.n)}
 }
 
 // Line is Word for what is mostly longer: up to 32 bytes.
-func (w Pen) Line(s string) Pen {
-	*(*thirtyTwo)(w.at) = *(*thirtyTwo)(data(s))
-	if len(s) > 32 {
-		copy((*[most]byte)(w.at)[:len(s)], s)
+func (w Pen) Line(t Text) Pen {
+	*(*thirtyTwo)(w.at) = *(*thirtyTwo)(t.at)
+	if t.n > 32 {
+		w.long(t)
 	}
-	return Pen{unsafe.Add(w.at, len(s))}
+	return Pen{unsafe.Add(w.at, t.n)}
 }
 
-// most is more than any text is long.
-const most = 1 << 16
+// long writes t at the pen. It is a call for the compiler's sake, which takes
+// calls for rare, and so has all else go straight on.
+//
+//go:noinline
+func (w Pen) long(t Text) { w.Passage(t) }
+
+// Passage is Word for what may well be longer.
+func (w Pen) Passage(t Text) Pen {
+	for i := 0; i < t.n; i += 32 {
+		*(*thirtyTwo)(unsafe.Add(w.at, i)) = *(*thirtyTwo)(unsafe.Add(t.at, i))
+	}
+	return Pen{unsafe.Add(w.at, t.n)}
+}
 
 // thirtyTwo are likewise 32 bytes.
 type thirtyTwo struct{ a, b, c, d uint64 }
@@ -141,6 +150,23 @@ const (
 func notJSON(x uint64) uint64 {
 	quote, backslash, less := x^ones*'"', x^ones*'\\', x^ones*'<'
 	return (x | (x - ones*' ') | (quote - ones) | (backslash - ones) | (less - ones) | (x + ones)) & highs
+}
+
+// Plain says whether s stands for itself in a string of JSON as this service
+// writes it: see [Pen.JSON].
+func Plain(s string) bool {
+	n, i, from := len(s), 0, data(s)
+	for ; i+8 <= n; i += 8 {
+		if notJSON(load64(from, i)) != 0 {
+			return false
+		}
+	}
+	for ; i < n; i++ {
+		if notJSON(uint64(s[i])|Zeros&^255) != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // ends are the first four of n bytes, which are at least as many, and the last
@@ -244,6 +270,13 @@ func (w Pen) Number(n uint64) Pen {
 func (w Pen) Decimal(digits uint64) Pen {
 	leading := uint(bits.TrailingZeros64(digits|1<<56)) &^ 7 // of zeros, in bits; one digit stays
 	return w.Put((digits|Zeros)>>leading, int(8-leading/8))
+}
+
+// Cents writes digits of cents as an amount in dollars: 00001234 is 12.34.
+func (w Pen) Cents(digits uint64) Pen {
+	leading := uint(bits.TrailingZeros64(digits|1<<40)) &^ 7 // of six; one digit stays
+	digits |= Zeros
+	return w.Put(digits>>leading, int(6-leading/8)).Put('.'|digits>>48<<8, 3)
 }
 
 // Zeros are eight zeros as text: what makes text of [Digits].

@@ -32,7 +32,23 @@ func (r Reader) Big64() uint64 { return bits.ReverseBytes64(load64(r.at, 0)) }
 
 // Text is the next text, which stands behind its length in two bytes,
 // big-endian, and the reader behind it. It aliases the memory.
-func (r Reader) Text() (string, Reader) {
+func (r Reader) Text() (Text, Reader) {
 	n := int(bits.ReverseBytes16(*(*uint16)(r.at)))
-	return unsafe.String((*byte)(unsafe.Add(r.at, 2)), n), Reader{unsafe.Add(r.at, 2+n)}
+	return Text{unsafe.Add(r.at, 2), n}, Reader{unsafe.Add(r.at, 2+n)}
 }
+
+// Text is a text behind which [Slack] bytes can be read, whatever they are: so
+// that a [Pen] can copy it in large pieces. It holds as long as its memory does.
+type Text struct {
+	at unsafe.Pointer
+	n  int
+}
+
+// Padded is b as a text. It must have room for Slack more bytes.
+func Padded(b []byte) Text { return Text{unsafe.Pointer(unsafe.SliceData(b)), len(b)} }
+
+// Len is the length of the text in bytes.
+func (t Text) Len() int { return t.n }
+
+// String is the text, of which no copy is made.
+func (t Text) String() string { return unsafe.String((*byte)(t.at), t.n) }
