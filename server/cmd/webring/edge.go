@@ -87,6 +87,7 @@ func runEdge(args []string, out io.Writer) error {
 
 // follow serves what the origin publishes until ctx is done.
 func follow(ctx context.Context, o *edgeOptions, log *slog.Logger, out io.Writer) (err error) {
+	collectOften()
 	secret, err := edgeSecret(o.edgeSecretFile)
 	if err != nil {
 		return err
@@ -159,6 +160,7 @@ func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, answers *e
 	ended := make(chan error, 1)
 	go func() { ended <- shell.Serve(listener) }()
 	fmt.Fprintf(out, "webring follows %s at %s\n", o.origin, listener.Addr())
+	go settle()
 	select {
 	case err := <-ended:
 		return err
