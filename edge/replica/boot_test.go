@@ -469,7 +469,7 @@ func FuzzState(f *testing.F) {
 	f.Add(whole, uint64(2))
 	f.Add(whole[:20], uint64(0))
 	f.Fuzz(func(t *testing.T, b []byte, n uint64) {
-		kept, err := readState(b, 3)
+		kept, err := readState(bytes.NewReader(b), int64(len(b)), 3)
 		if err != nil {
 			return
 		}

@@ -249,20 +249,43 @@ type state struct {
 }
 
 func (s *store) load(base uint64) (*state, error) {
-	b, err := os.ReadFile(s.path(stateName(base)))
+	f, err := os.Open(s.path(stateName(base)))
 	if err != nil {
 		return nil, err
 	}
-	return readState(b, base)
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return readState(f, info.Size(), base)
 }
 
-func readState(b []byte, base uint64) (*state, error) {
-	if len(b) < stateHead || b[0] > 1 || binary.BigEndian.Uint64(b[1:]) > base || binary.BigEndian.Uint64(b[9:]) > uint64(len(b)-stateHead) {
-		return nil, errors.New("replica: a state of no known form")
+// readState reads a file of this size. Entries are kept for followers, the core is
+// not: so they have memory of their own.
+func readState(r io.Reader, size int64, base uint64) (*state, error) {
+	var head [stateHead]byte
+	if size < stateHead {
+		return nil, errForm
 	}
-	length := binary.BigEndian.Uint64(b[9:])
-	return &state{b[stateHead:][:length], b[0] == 1, binary.BigEndian.Uint64(b[1:]), b[stateHead+length:]}, nil
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, err
+	}
+	from, length := binary.BigEndian.Uint64(head[1:]), binary.BigEndian.Uint64(head[9:])
+	if head[0] > 1 || from > base || length > uint64(size-stateHead) {
+		return nil, errForm
+	}
+	k := &state{make([]byte, length), head[0] == 1, from, make([]byte, uint64(size-stateHead)-length)}
+	bigPages(k.contents)
+	for _, part := range [][]byte{k.contents, k.entries} {
+		if _, err := io.ReadFull(r, part); err != nil {
+			return nil, err
+		}
+	}
+	return k, nil
 }
+
+var errForm = errors.New("replica: a state of no known form")
 
 // records reads the first n entries, and says how long they are.
 func (k *state) records(n uint64) (records []snap.Record, length int64, err error) {

@@ -93,6 +93,9 @@ func (p *Pool) prime() (*image, error) {
 	if reply.Refused {
 		return nil, fmt.Errorf("host: %s", reply.Rest)
 	}
+	if err := in.advance(p.clock.second); err != nil {
+		return nil, err
+	}
 	return p.image(in)
 }
 
@@ -108,7 +111,7 @@ func (p *Pool) primeNative(snapshot []byte) (*image, error) {
 	if p.config.Copies {
 		lend = nil
 	}
-	n, err := loadNative(p.config.Capacity, snapshot, lend)
+	n, err := loadNative(p.config.Capacity, snapshot, p.clock.second, lend)
 	if err != nil {
 		return nil, err
 	}

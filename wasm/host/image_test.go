@@ -75,6 +75,29 @@ func TestInstancesOfOneImageDoNotMeet(t *testing.T) {
 	})
 }
 
+// A pool that is told the time of day begins at it, and follows a clock that was
+// wrong then.
+func TestAPoolBeginsAtTheTimeOfDay(t *testing.T) {
+	records := ring(500)
+	want := follow(t, records)
+	eachMemory(t, func(t *testing.T, c PoolConfig) {
+		c.Capacity, c.Instances, c.Snapshot, c.Now = 1000, 2, want.Snapshot(), time.Unix(epoch+60*86400, 0)
+		p := newPool(t, c)
+		for _, now := range []int64{epoch + 60*86400, epoch + 40*86400, epoch + 41*86400} {
+			want.Tick(time.Unix(now, 0))
+			if now != epoch+60*86400 {
+				p.Tick(time.Unix(now, 0))
+			}
+			if _, second := p.Head(); second != now {
+				t.Errorf("second %d, want %d", second, now)
+			}
+			if got, want := get(p, "/api/leaderboard"), get(want, "/api/leaderboard"); got != want {
+				t.Errorf("at %d: %s, want %s", now, got, want)
+			}
+		}
+	})
+}
+
 func encode(records []Record) (encoded [][]byte) {
 	for _, r := range records {
 		encoded = append(encoded, abi.AppendRecord(nil, r))

@@ -26,16 +26,17 @@ func NewNative(capacity int) *Native { return &Native{core: abi.New(capacity, ra
 // LoadNative gives the core that a snapshot was taken of, after checking it
 // whole. The snapshot is not kept.
 func LoadNative(capacity int, snapshot []byte) (*Native, error) {
-	return loadNative(capacity, snapshot, nil)
+	return loadNative(capacity, snapshot, 0, nil)
 }
 
-// loadNative is [LoadNative] with memory for the core; see [abi.Means].
-func loadNative(capacity int, snapshot []byte, memory func(size int) []byte) (*Native, error) {
+// loadNative is [LoadNative] at a second, unless the last event is later, with
+// memory for the core; see [abi.Means].
+func loadNative(capacity int, snapshot []byte, second int64, memory func(size int) []byte) (*Native, error) {
 	c, err := abi.Load(capacity, rand.Uint64(), snapshot, abi.Means{Beside: beside, Memory: memory})
 	if err != nil {
 		return nil, fmt.Errorf("host: %w", err)
 	}
-	c.Advance(0)
+	c.Advance(second)
 	return &Native{core: c}, nil
 }
 

@@ -64,6 +64,9 @@ type PoolConfig struct {
 	// Snapshot is where the ledger begins, nil for an empty one. It must not be
 	// changed before the pool is there.
 	Snapshot []byte
+	// Now is the time of day, as a first [Pool.Tick] would tell it, or zero: the
+	// ring is ranked for it once, and not by each instance that begins.
+	Now time.Time
 	// Native says that the module is the core that is compiled into this process,
 	// too. Then it stands in when no instance works.
 	Native bool
@@ -169,6 +172,9 @@ func NewPool(ctx context.Context, c PoolConfig) (*Pool, error) {
 // begin makes the first image and the first instance, at the head from then on.
 func (p *Pool) begin() (first *instance, err error) {
 	p.kept.least = keptBytes
+	if !p.config.Now.IsZero() {
+		p.clock.tick(p.config.Now)
+	}
 	if p.kept.image, err = p.prime(); err != nil {
 		return nil, err
 	}

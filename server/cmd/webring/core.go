@@ -82,7 +82,7 @@ func (c *coreFlags) open(capacity int, data string, snapshot []byte, log *slog.L
 		return nil, "", err
 	}
 	pool, err := host.NewPool(context.Background(), host.PoolConfig{Module: guest, CacheDir: filepath.Join(data, "core"),
-		MemoryPages: uint32(c.memory) << 4, Capacity: capacity, Snapshot: snapshot, Native: true, Log: log})
+		MemoryPages: uint32(c.memory) << 4, Capacity: capacity, Snapshot: snapshot, Now: time.Now(), Native: true, Log: log})
 	if err != nil {
 		return nil, "", c.explain(err)
 	}

@@ -201,7 +201,7 @@ func (s *surface) open(ctx context.Context, m replica.Module, snapshot []byte, r
 	switch {
 	case len(m.Code) > 0:
 		c := host.PoolConfig{Module: m.Code, CacheDir: filepath.Join(s.o.data, "core"), MemoryPages: uint32(s.o.core.memory) << 4,
-			Capacity: edgeCapacity, Snapshot: snapshot, Native: m.Digest == s.own.Digest, Log: s.log}
+			Capacity: edgeCapacity, Snapshot: snapshot, Now: time.Now(), Native: m.Digest == s.own.Digest, Log: s.log}
 		if !readers {
 			c.Instances = 1
 		}
