@@ -274,7 +274,7 @@ func (r *reader) view() string {
 		return ""
 	}
 	end := 2 + int(b[0])<<8 + int(b[1])
-	if len(b) < end || !utf8.Valid(b[2:end]) {
+	if len(b) < end || !flat.ASCII(b[2:end]) && !utf8.Valid(b[2:end]) {
 		r.failed = true
 		return ""
 	}

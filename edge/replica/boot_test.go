@@ -2,10 +2,12 @@ package replica
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -450,6 +452,47 @@ func TestAFollowerOfAReplicaWithoutOriginBootsFromIt(t *testing.T) {
 	}
 	if _, err := f.Events(0, 1); !errors.Is(err, snap.ErrNotHeld) {
 		t.Errorf("what only the origin has: %v", err)
+	}
+}
+
+// The snapshot's file from before a restart is handed on as it lies there, unless it
+// was damaged: then it is fetched again.
+func TestASnapshotOnDiskIsHandedOnAsItWasSigned(t *testing.T) {
+	for damage, spoil := range map[string]func(b []byte) []byte{
+		"none":    func(b []byte) []byte { return b },
+		"flipped": func(b []byte) []byte { b[len(b)/2] ^= 1; return b },
+		"cut":     func(b []byte) []byte { return b[:len(b)-1] },
+		"empty":   func([]byte) []byte { return nil },
+	} {
+		o := newOrigin(t)
+		dir := onDisk(t, o)
+		name := filepath.Join(dir, fmt.Sprintf("snapshot-%x", o.at.Snapshot.Digest))
+		b, err := os.ReadFile(name)
+		if err == nil {
+			err = os.WriteFile(name, spoil(b), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, want := o.questions("/sync/snapshot/"), 0
+		if damage != "none" {
+			want = 1
+		}
+		f := o.newReplica(func(c *Config) { c.Dir = dir })
+		stop := f.following(t)
+		file, length, err := f.Snapshot(o.at.Snapshot.Digest)
+		if err != nil {
+			t.Fatalf("%s: %v", damage, err)
+		}
+		got, err := io.ReadAll(file)
+		file.Close()
+		if err != nil || int64(len(got)) != length || sha256.Sum256(got) != o.at.Snapshot.Digest {
+			t.Errorf("%s: %d bytes, %v", damage, len(got), err)
+		}
+		if n := o.questions("/sync/snapshot/") - before; n != want {
+			t.Errorf("%s: asked for it %d times, want %d", damage, n, want)
+		}
+		stop()
 	}
 }
 

@@ -129,8 +129,8 @@ func (r *Replica) Snapshot(digest [32]byte) (file io.ReadCloser, length int64, e
 func (r *Replica) hold(ctx context.Context, named snap.Snapshot) error {
 	if r.store != nil {
 		// From before a restart.
-		if b, err := r.store.heldSnapshot(named.Digest); err == nil && sha256.Sum256(b) == named.Digest {
-			r.keepFile(named, b)
+		if path, err := r.store.heldSnapshot(named); err == nil {
+			r.files.end(func(f *files) { f.held = heldFile{Snapshot: named, path: path} })
 			return nil
 		}
 	}

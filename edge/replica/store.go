@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -339,9 +340,24 @@ func (s *store) keepSnapshot(digest [32]byte, file []byte) (path string, err err
 	return s.path(name), nil
 }
 
-// heldSnapshot reads the snapshot's file that was kept before a restart.
-func (s *store) heldSnapshot(digest [32]byte) ([]byte, error) {
-	return os.ReadFile(s.path(fmt.Sprintf("snapshot-%x", digest)))
+// heldSnapshot says where the snapshot's file is that was kept before a restart, if
+// it is still as it was signed.
+func (s *store) heldSnapshot(named snap.Snapshot) (path string, err error) {
+	name := fmt.Sprintf("snapshot-%x", named.Digest)
+	f, err := os.Open(s.path(name))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	digest := sha256.New()
+	if _, err := io.Copy(digest, f); err != nil {
+		return "", err
+	}
+	if [32]byte(digest.Sum(nil)) != named.Digest {
+		return "", errors.New("replica: the snapshot on disk is another")
+	}
+	s.remove("snapshot-", name)
+	return s.path(name), nil
 }
 
 // remove removes all files of a kind but one.
