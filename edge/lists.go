@@ -23,6 +23,11 @@ const (
 // says by itself how long it is the answer: while the core stands at its
 // position, and at a second for which it holds. So what is taken from here is
 // what the core would write at that moment, and never old.
+//
+// Instances of the module keep answers, too, in wasm/host/answers.go, lists among
+// them: where two share a place here, a copy from there takes a hundredth of the time
+// in which the guest writes one. It displaces little there, for it is put there once
+// for as long as it holds, and with a position everything that is kept ends.
 type lists struct {
 	seed maphash.Seed
 	kept [keptLists]atomic.Pointer[list]
