@@ -52,8 +52,7 @@ func (t *tenure) serve(target []byte, r *api.Response) *api.Response {
 		t.core.Serve(target, r)
 		return r
 	}
-	hash, _ := bits.Mul64(maphash.Bytes(t.lists.seed, target), keptLists)
-	place := &t.lists.kept[hash]
+	place := t.lists.place(target)
 	if l := place.Load(); l != nil && bytes.Equal(l.target, target) && l.holds(t.core.Head()) {
 		return &l.response
 	}
@@ -62,6 +61,12 @@ func (t *tenure) serve(target []byte, r *api.Response) *api.Response {
 		place.Store(newList(target, r))
 	}
 	return r
+}
+
+// place is where a list for this target is kept, one of several.
+func (l *lists) place(target []byte) *atomic.Pointer[list] {
+	place, _ := bits.Mul64(maphash.Bytes(l.seed, target), keptLists)
+	return &l.kept[place]
 }
 
 // newList copies an answer, but for what the core keeps in it for itself.
