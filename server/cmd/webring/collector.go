@@ -13,12 +13,12 @@ const (
 	// openingPercent is how much garbage may lie while a ring is opened, of the
 	// memory in use: GOGC.
 	openingPercent = 20
-	// garbage is how much may lie from then on, in bytes, unless the usual
+	// garbage is how much may lie while one is served, in bytes, unless the usual
 	// percentage allows less.
 	garbage = 256 << 20
 )
 
-// collectOften is for the time in which a ring is opened.
+// collectOften is for commands until they have opened what they serve, if they do.
 func collectOften() { collectAt(openingPercent) }
 
 // settle collects what was needed to open a ring, gives it back to the system,

@@ -87,7 +87,6 @@ func runEdge(args []string, out io.Writer) error {
 
 // follow serves what the origin publishes until ctx is done.
 func follow(ctx context.Context, o *edgeOptions, log *slog.Logger, out io.Writer) (err error) {
-	collectOften()
 	secret, err := edgeSecret(o.edgeSecretFile)
 	if err != nil {
 		return err

@@ -36,6 +36,7 @@ func commands() []command {
 
 func main() {
 	log.SetOutput(packagesLog{os.Stderr})
+	collectOften()
 	err := run(os.Args[1:], os.Stdout)
 	switch {
 	case err == nil:

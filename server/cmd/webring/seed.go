@@ -45,7 +45,6 @@ func seed(args []string, out io.Writer) error {
 	if *count < 1 || *count > 50_000_000 {
 		return errors.New("--members must be from 1 to 50000000")
 	}
-	collectOften()
 	began := time.Now()
 	w, err := makeLedger(*data, *number, *count, began)
 	if err != nil {

@@ -65,7 +65,6 @@ func runOrigin(ctx context.Context, stop func(), o *options, log *slog.Logger, o
 	if err := room(o.data, startFloor); err != nil {
 		return err
 	}
-	collectOften()
 	disk, failpoint := &volume{dir: o.data}, failpoints(o, log)
 	publisher, key, err := openPublisher(o, log)
 	if err != nil {
