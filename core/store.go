@@ -191,17 +191,17 @@ func (s *store) Slug(o Ordinal) string {
 
 func (s *store) url(o Ordinal) string {
 	_, url := s.Site(o)
-	return url
+	return url.String()
 }
 
 // Site gives what a redirect to a member shows: see [State.Member] for how long
 // it holds.
-func (s *store) Site(o Ordinal) (name, url string) {
+func (s *store) Site(o Ordinal) (name, url flat.Text) {
 	_, r := s.read(o).Skip(rowHead).Text()
 	_, r = r.Skip(1).Text()
-	n, r := r.Text()
-	u, _ := r.Text()
-	return n.String(), u.String()
+	name, r = r.Text()
+	url, _ = r.Text()
+	return name, url
 }
 
 // Row is what of a row does not change, as it stands in memory: for those who

@@ -126,9 +126,8 @@ func (c *Core) Call(op uint32, arg uint64, in []byte) []byte {
 
 // putHead writes the head of a reply, but for its first byte.
 func (c *Core) putHead(reply []byte) {
-	binary.LittleEndian.PutUint64(reply[1:], c.state.Seq())
-	binary.LittleEndian.PutUint64(reply[9:], uint64(c.state.Clock()))
-	binary.LittleEndian.PutUint64(reply[17:], uint64(c.state.LastStamp()/1000))
+	w := flat.Write(reply[:1]).Put(c.state.Seq(), 8)
+	w.Put(uint64(c.state.Clock()), 8).Put(uint64(c.state.LastStamp()/1000), 8)
 }
 
 // ahead is room for all that stands ahead of a body in the reply to OpServe:

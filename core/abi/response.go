@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"webring/core/api"
+	"webring/core/flat"
 )
 
 // responseHead is the length of an encoded response without its four fields of
@@ -37,26 +38,26 @@ func aheadOf(r *Response) int {
 	return responseHead + len(r.Location) + len(r.Next) + len(r.Prev)
 }
 
-// putAhead writes it.
+// putAhead writes it, in words: WebAssembly would write numbers byte by byte,
+// and calls for each copy.
 func putAhead(b []byte, r *Response) {
-	head := b[:responseHead]
-	binary.LittleEndian.PutUint16(head, uint16(r.Status))
-	head[2], head[3], head[4] = byte(r.Media), byte(r.Validity), 0
+	flags := uint64(0)
 	if r.Unknown {
-		head[4] |= flagUnknown
+		flags |= flagUnknown
 	}
 	if r.Drawn {
-		head[4] |= flagDrawn
+		flags |= flagDrawn
 	}
-	binary.LittleEndian.PutUint64(head[5:], uint64(r.Since))
-	binary.LittleEndian.PutUint64(head[13:], uint64(r.Until))
-	binary.LittleEndian.PutUint32(head[21:], uint32(len(r.Location)))
-	binary.LittleEndian.PutUint32(head[25:], uint32(len(r.Next)))
-	binary.LittleEndian.PutUint32(head[29:], uint32(len(r.Prev)))
-	binary.LittleEndian.PutUint32(head[33:], uint32(len(r.Body)))
-	b = b[copy(b[responseHead:], r.Location)+responseHead:]
-	b = b[copy(b, r.Next):]
-	copy(b, r.Prev)
+	w := flat.Write(b[:0]).Put(uint64(uint16(r.Status))|uint64(r.Media)<<16|uint64(r.Validity)<<24|flags<<32, 5)
+	w = w.Put(uint64(r.Since), 8).Put(uint64(r.Until), 8)
+	w = w.Put(uint64(uint32(len(r.Location)))|uint64(len(r.Next))<<32, 8)
+	w = w.Put(uint64(uint32(len(r.Prev)))|uint64(len(r.Body))<<32, 8)
+	if len(r.Location) > 0 {
+		w = w.Copy(flat.View(r.Location))
+	}
+	if len(r.Next)+len(r.Prev) > 0 {
+		w.Copy(flat.View(r.Next)).Copy(flat.View(r.Prev))
+	}
 }
 
 // DecodeResponse reads all of b into r, whose buffers it reuses, and leaves

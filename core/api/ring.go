@@ -101,13 +101,13 @@ func pick(l core.List, to direction, from core.Ordinal, known bool, random uint6
 func redirect(r *Response, st *core.State, o core.Ordinal) {
 	name, url := st.Site(o)
 	r.Status, r.Media, r.Validity = 302, HTML, Never
-	r.Location = room(r.Location, len(url))
-	r.Location = flat.Write(r.Location).Copy(url).Bytes(r.Location)
-	const head = `<!doctype html><html lang="en"><meta charset="utf-8"><title>Found</title><p>Go on to <a rel="sponsored noopener" href="`
-	r.Body = room(r.Body, len(head)+32+htmlEscaped*(len(url)+len(name)))
-	w := html(flat.Write(r.Body).Copy(head), url).Byte('"').Byte('>')
-	w = html(w, name).Lit32("</a>.</p></html>\n")
-	r.Body = w.Bytes(r.Body)
+	r.Location = room(r.Location, url.Len())
+	r.Location = flat.Write(r.Location).Line(url).Bytes(r.Location)
+	r.Body = room(r.Body, 256+htmlEscaped*(url.Len()+name.Len()))
+	w := flat.Write(r.Body).Lit32(`<!doctype html><html lang="en"><`).Lit32(`meta charset="utf-8"><title>`)
+	w = w.Lit32(`Found</title><p>Go on to `).Lit32(`<a rel="sponsored noopener" `).Lit8(`href="`)
+	w = html(html(w, url.String()).Byte('"').Byte('>'), name.String())
+	r.Body = w.Lit32("</a>.</p></html>\n").Bytes(r.Body)
 }
 
 // htmlEscaped is how many bytes one byte of a text can become in HTML.

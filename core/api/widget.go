@@ -9,35 +9,41 @@ import (
 // the ring when none is known.
 func widget(r *Response, st *core.State, o core.Ordinal, known bool) {
 	r.document(Position)
-	rules, slug := st.Rules(), ""
-	base, links := rules.BaseURL, r.links.of(st)
-	r.Body = room(r.Body, 256+escaped*(len(rules.Name)+len(base)))
-	w := text(flat.Write(r.Body).Lit32(`{"ring":{"name":"`), rules.Name)
-	w = text(w.Lit16(`","url":"`), base).Lit16(`/","count":`).Number(uint64(st.Len()))
-	if r.Body = w.Lit16(`},"member":`).Bytes(r.Body); known {
-		slug = st.Slug(o)
-		r.Body = appendMember(r.Body, st, o, false, links)
-		r.Body = append(r.Body, `,"prev":`...)
-		r.Body = appendMember(r.Body, st, st.Prev(o), false, links)
-		r.Body = append(r.Body, `,"next":`...)
-		r.Body = appendMember(r.Body, st, st.Next(o), false, links)
-	} else if ring := st.Select(0, nil); ring.Len() > 0 {
-		r.Body = append(r.Body, `null,"prev":`...)
-		r.Body = appendMember(r.Body, st, ring.At(ring.Len()-1), false, links)
-		r.Body = append(r.Body, `,"next":`...)
-		r.Body = appendMember(r.Body, st, ring.At(0), false, links)
-	} else {
-		r.Body = append(r.Body, `null,"prev":null,"next":null`...)
+	name, l := st.Rules().Name, r.links.of(st)
+	b := room(r.Body, 256+escaped*len(name)+l.base.Len())
+	w := text(flat.Write(b).Lit32(`{"ring":{"name":"`), name)
+	w = w.Lit16(`","url":"`).Line(l.base).Lit16(`/","count":`).Decimal(flat.Digits(uint64(st.Len())))
+	b = w.Lit16(`},"member":`).Bytes(b)
+	switch {
+	case known:
+		b = appendMember(b, st, o, false, l)
+		b = appendNeighbour(b, `,"prev":`, st, st.Prev(o), l)
+		b = appendNeighbour(b, `,"next":`, st, st.Next(o), l)
+	case st.Len() > 0:
+		ring := st.Select(0, nil)
+		b = append(b, `null`...)
+		b = appendNeighbour(b, `,"prev":`, st, ring.At(ring.Len()-1), l)
+		b = appendNeighbour(b, `,"next":`, st, ring.At(0), l)
+	default:
+		b = append(b, `null,"prev":null,"next":null`...)
 	}
 
-	r.Body = room(r.Body, 256+escaped*5*len(base)+3*len(slug))
-	query := ""
+	b = room(b, 256+5*l.base.Len()+3*core.MaxSlug)
+	w = flat.Write(b).Lit32(`,"links":{"next":"`).Line(l.base)
 	if known {
-		query = "?from="
+		slug, _ := st.Row(o).Fields().Text()
+		w = w.Lit16(`/next?from=`).Word(slug).Lit16(`","prev":"`).Line(l.base).Lit16(`/prev?from=`).Word(slug)
+		w = w.Lit16(`","random":"`).Line(l.base).Lit16(`/random?from=`).Word(slug)
+	} else {
+		w = w.Lit8(`/next`).Lit16(`","prev":"`).Line(l.base).Lit8(`/prev`).Lit16(`","random":"`).Line(l.base).Lit8(`/random`)
 	}
-	w = text(flat.Write(r.Body).Lit32(`,"links":{"next":"`), base).Lit8(`/next`).Copy(query).Copy(slug)
-	w = text(w.Lit16(`","prev":"`), base).Lit8(`/prev`).Copy(query).Copy(slug)
-	w = text(w.Lit16(`","random":"`), base).Lit8(`/random`).Copy(query).Copy(slug)
-	w = text(w.Lit16(`","ring":"`), base).Lit32(`/","leaderboard":"`)
-	r.Body = text(w, base).Lit32(`/api/leaderboard"}}`).Bytes(r.Body)
+	w = w.Lit16(`","ring":"`).Line(l.base).Lit32(`/","leaderboard":"`).Line(l.base).Lit32(`/api/leaderboard"}}`)
+	r.Body = w.Bytes(b)
+}
+
+// appendNeighbour appends a literal of 8 bytes and a Member.
+func appendNeighbour(dst []byte, before string, st *core.State, o core.Ordinal, l *links) []byte {
+	row := st.Row(o)
+	dst = room(dst, memberRoom(row, l))
+	return member(flat.Write(dst).Lit8(before), st, o, row, false, l).Byte('}').Bytes(dst)
 }
