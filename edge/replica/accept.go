@@ -283,12 +283,24 @@ func (r *Replica) dismiss() {
 	}
 }
 
-// prepareJudge summons the judge ahead of the first checkpoint that needs it.
+// prepareJudge summons the judge ahead of the first checkpoint that needs it: from
+// what was read from disk, if that was, and not from the core that is shown, which
+// would be busy with that when the first readers come.
 func (r *Replica) prepareJudge(ctx context.Context) {
 	r.accepting.Lock()
 	defer r.accepting.Unlock()
+	read := r.read
+	r.read = nil
 	if r.shown == nil {
 		return
+	}
+	if read != nil {
+		judge, err := read.open(ctx, &r.cfg, r.module, r.at, false)
+		if err == nil {
+			r.judge = judge
+			return
+		}
+		r.log.Warn("replica: the state on disk cannot be loaded again", "err", err)
 	}
 	if err := r.summon(ctx); err != nil {
 		r.log.Warn("replica: the core cannot be loaded again", "err", err)

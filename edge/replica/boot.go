@@ -208,18 +208,36 @@ func (r *Replica) restoreFrom(ctx context.Context, at uint64, m Module, to snap.
 	if err := checkRoot(&tree, to); err != nil {
 		return err
 	}
-	c, err := r.cfg.Open(ctx, m, rows, true)
+	r.read = &diskState{rows, records}
+	c, err := r.read.open(ctx, &r.cfg, m, to, true)
 	if err != nil {
+		r.read = nil
 		return err
-	}
-	if err = apply(c, records); err == nil {
-		err = checkState(c, to)
-	}
-	if err != nil {
-		return errors.Join(err, c.Close())
 	}
 	r.begin(c, m, kept.from)
 	r.settle(signed, to, tree, tail, to.Time)
 	r.store.resume(at, kept, length)
 	return nil
+}
+
+// diskState is what was read from disk to be shown: a snapshot and the records
+// after it.
+type diskState struct {
+	rows    []byte
+	records []snap.Record
+}
+
+// open opens a core that holds it, at the checkpoint.
+func (s *diskState) open(ctx context.Context, cfg *Config, m Module, to snap.Checkpoint, readers bool) (Core, error) {
+	c, err := cfg.Open(ctx, m, s.rows, readers)
+	if err != nil {
+		return nil, err
+	}
+	if err = apply(c, s.records); err == nil {
+		err = checkState(c, to)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
 }

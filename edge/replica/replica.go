@@ -93,7 +93,8 @@ type Replica struct {
 
 	// What a checkpoint changes is changed by whoever holds accepting.
 	accepting sync.Mutex
-	judge     Core // nil until it is needed; at the position of the checkpoint
+	judge     Core       // nil until it is needed; at the position of the checkpoint
+	read      *diskState // what the first judge begins from, nil afterwards
 	module    Module
 	tree      snap.Tree
 	store     *store

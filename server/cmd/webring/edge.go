@@ -113,22 +113,27 @@ func follow(ctx context.Context, o *edgeOptions, log *slog.Logger, out io.Writer
 	}
 	following, end := context.WithCancel(context.Background())
 	var done sync.WaitGroup
-	done.Go(func() { r.Run(following) })
+	run := sync.OnceFunc(func() { done.Go(func() { r.Run(following) }) })
 	defer func() {
 		end()
 		done.Wait()
 		err = errors.Join(err, r.Close())
 	}()
 	select {
-	case <-r.Ready():
-	case <-ctx.Done():
-		return nil
+	case <-r.Ready(): // from disk: readers come first
+	default:
+		run()
+		select {
+		case <-r.Ready():
+		case <-ctx.Done():
+			return nil
+		}
 	}
-	return o.answer(ctx, r, surface.answers, secret, log, out)
+	return o.answer(ctx, r, run, surface.answers, secret, log, out)
 }
 
-// answer serves a replica that has something to show.
-func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, answers *edge.Swappable, secret []byte, log *slog.Logger, out io.Writer) error {
+// answer serves a replica that has something to show, and has it run from then on.
+func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func(), answers *edge.Swappable, secret []byte, log *slog.Logger, out io.Writer) error {
 	forwarder, err := edge.NewForwarder(edge.ForwardConfig{Origin: o.origin, Secret: secret, Reach: r.Reach, BaseURL: answers.BaseURL, Log: log})
 	if err != nil {
 		return err
@@ -158,6 +163,7 @@ func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, answers *e
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- shell.Serve(listener) }()
+	run()
 	fmt.Fprintf(out, "webring follows %s at %s\n", o.origin, listener.Addr())
 	go settle()
 	select {
