@@ -59,8 +59,10 @@ bench: build
 
 # The same about ten million members, the last round number that an instance of the
 # module has memory for: 399 bytes are set aside for each member of a synthetic ring,
-# and 4 GiB are 10.7 million times that. It takes 20 GiB of memory and as much of
-# disk, and half an hour to make the ring the first time.
+# and 4 GiB are 10.7 million times that. It takes 12 GiB of memory, and up to 10 more
+# that the system can take back, for files of the ledger. The first time, the ring is
+# made, which takes a quarter of an hour and as many gigabytes of disk; to open it
+# takes minutes each time.
 bench-large: build
 	$(GO) build -trimpath -o bin/bench ./server/cmd/bench
 	bin/bench -members 1000,1000000,10000000 -json bin/bench-large.json

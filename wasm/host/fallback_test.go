@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"runtime"
@@ -156,9 +157,14 @@ func TestInstancesThatNeverRestBeginAnew(t *testing.T) {
 // A pool with too little memory for its ring says so before it serves, or serves:
 // it never begins to and then fails whoever asks.
 func TestMemoryThatDoesNotSufficeIsRefusedAtTheBeginning(t *testing.T) {
-	snapshot := follow(t, ring(20_000)).Snapshot()
+	n := follow(t, ring(20_000))
+	snapshot, another := n.Snapshot(), []Record{join("another", 100, epoch*1000+30_000)}
+	if err := n.Apply(another); err != nil {
+		t.Fatal(err)
+	}
+	want := n.Snapshot()
 	began, refused := 0, 0
-	for _, mib := range []uint32{6, 8, 10, 12, 16, 20, 64} {
+	for _, mib := range []uint32{6, 8, 10, 12, 14, 16, 20, 64} {
 		p, err := NewPool(t.Context(), PoolConfig{Module: guest(t), CacheDir: compiled(), Capacity: 1 << 20, Instances: 1, MemoryPages: mib << 4,
 			Snapshot: append([]byte(nil), snapshot...), Native: true, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
@@ -174,6 +180,13 @@ func TestMemoryThatDoesNotSufficeIsRefusedAtTheBeginning(t *testing.T) {
 			if p.Serve([]byte("/api/leaderboard"), &r); r.Status != 200 || p.Traps() > 0 {
 				t.Errorf("%d MiB: %d, with %d traps", mib, r.Status, p.Traps())
 			}
+		}
+		if err := p.Apply(another); err != nil {
+			t.Errorf("%d MiB: %v", mib, err)
+		}
+		// That takes no memory of an instance.
+		if got := p.Snapshot(); !bytes.Equal(got, want) || p.Traps() > 0 {
+			t.Errorf("%d MiB: another snapshot of %d bytes, want %d, with %d traps", mib, len(got), len(want), p.Traps())
 		}
 		if err := p.Close(); err != nil {
 			t.Error(err)

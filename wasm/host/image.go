@@ -32,6 +32,8 @@ type memory interface {
 	private(shared []byte) int
 	// append appends all of it.
 	append(dst []byte) []byte
+	// with gives f all of it as memory that f may write to, for as long as f runs.
+	with(f func(b []byte) error) error
 	len() int
 }
 
@@ -46,6 +48,8 @@ func (c copies) lay(room []byte, _ int, _ *linear) (int, error) {
 func (copies) private([]byte) int { return 0 }
 
 func (c copies) append(dst []byte) []byte { return append(dst, c...) }
+
+func (c copies) with(f func(b []byte) error) error { return f(c.append(nil)) }
 
 func (c copies) len() int { return len(c) }
 

@@ -137,6 +137,19 @@ func (s *sealed) append(dst []byte) []byte {
 	return dst
 }
 
+// with maps all of it as an instance would.
+func (s *sealed) with(f func(b []byte) error) error {
+	if s.size == 0 {
+		return f(nil)
+	}
+	b, err := unix.Mmap(int(s.file.Fd()), 0, s.size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE)
+	if err != nil {
+		return f(s.append(nil))
+	}
+	defer func() { _ = unix.Munmap(b) }()
+	return f(b)
+}
+
 // lay maps the whole pages of what lasts, and copies the rest.
 func (s *sealed) lay(room []byte, lasting int, in *linear) (shared int, err error) {
 	page := os.Getpagesize()

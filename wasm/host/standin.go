@@ -80,26 +80,47 @@ func (n *Native) head(rewinds uint64) *head {
 // native gives a core at h, of what is kept.
 func (k *kept) native(capacity int, h *head) (*Native, error) {
 	from := k.start()
-	c, err := abi.Attach(capacity, from.head, from.memory.append(nil))
+	c, err := k.core(capacity, from, from.memory.append(nil), h)
 	if err != nil {
 		return nil, err
 	}
-	n := &Native{core: c}
+	if from.rewinds != h.rewinds {
+		c.Rewind(h.second)
+	} else {
+		c.Advance(h.second)
+	}
+	return &Native{core: c}, nil
+}
+
+// core gives a core with the records of h in memory that holds what an image's does.
+func (k *kept) core(capacity int, from *image, memory []byte, h *head) (*abi.Core, error) {
+	c, err := abi.Attach(capacity, from.head, memory)
+	if err != nil {
+		return nil, err
+	}
 	for at := from.at; at < h.seq; {
 		records, ok := k.after(at, h.seq)
 		if !ok {
 			return nil, errGone
 		}
-		reply, ok := abi.DecodeReply(n.core.Call(abi.OpApply, 0, bytes.Join(records, nil)))
+		reply, ok := abi.DecodeReply(c.Call(abi.OpApply, 0, bytes.Join(records, nil)))
 		if !ok || reply.Refused {
 			return nil, fmt.Errorf("record %d is refused: %.200s", reply.Seq, reply.Rest)
 		}
 		at += uint64(len(records))
 	}
-	if from.rewinds != h.rewinds {
-		n.core.Rewind(h.second)
-	} else {
-		n.core.Advance(h.second)
-	}
-	return n, nil
+	return c, nil
+}
+
+// snapshot gives a snapshot at h, of what is kept.
+func (k *kept) snapshot(capacity int, h *head) (snapshot []byte, err error) {
+	from := k.start()
+	err = from.memory.with(func(memory []byte) error {
+		c, err := k.core(capacity, from, memory, h)
+		if err == nil {
+			snapshot = c.AppendSnapshot(nil)
+		}
+		return err
+	})
+	return snapshot, err
 }
