@@ -177,11 +177,11 @@ func (r *restoring) put(from int, part []byte) (all sum, err error) {
 	var before, h sum
 	var last []byte
 	var k key
+	var m Member
 	for i := from; len(part) > 0; i++ {
 		row, rest, _ := cutRow(part)
 		part = rest
-		m, err := decodeRow(row)
-		if err != nil {
+		if err := decodeRow(row, &m); err != nil {
 			return sum{}, err
 		}
 		o := Ordinal(r.rows + i)

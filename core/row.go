@@ -83,31 +83,31 @@ func (s *State) appendTail(dst []byte, o Ordinal, fee int64) []byte {
 // tail is the length of what appendTail appends.
 const tail = 3*8 + 2
 
-// decodeRow reads and checks one row from all of b. Strings in the result alias
+// decodeRow reads and checks one row from all of b into m, whose strings then alias
 // b.
-func decodeRow(b []byte) (m Member, err error) {
+func decodeRow(b []byte, m *Member) error {
 	r := reader{rest: b}
 	m.Slug, m.Kind = r.view(), Kind(r.byte())
 	m.Category, m.Name, m.URL, m.Description, m.Report = r.view(), r.view(), r.view(), r.view(), r.view()
-	if r.flag() {
+	if m.Score = (Score{}); r.flag() {
 		m.Score = Score{Given: true, Value: r.byte(), Provider: r.view(), Version: r.view(), ScannedAt: r.number()}
 	}
 	m.Joined, m.LastBid, m.Fee, m.Bids = r.number(), r.number(), r.number(), r.number()
 	m.Removed, m.Redacted = r.flag(), r.flag()
 	switch {
 	case r.failed || len(r.rest) != 0:
-		return m, &reason{ErrRow, "encoding"}
+		return &reason{ErrRow, "encoding"}
 	case !validSlug(m.Slug) || m.Kind.String() == "" || !ValidCategory(m.Category) || m.Score.check() != nil,
 		!stamp(m.Joined) || !stamp(m.LastBid) || m.Bids == 0 && m.LastBid != 0,
 		m.Fee > MaxAmount || m.Bids > MaxTotal || m.Total() > MaxTotal,
 		m.Redacted && (!m.Removed || m.Name != ""),
 		(m.Name == "") != (m.URL == "") || m.Name == "" && (m.Description != "" || m.Report != ""),
 		longer(m.Name, MaxName) || longer(m.Description, MaxDescription) || len(m.Report) > MaxReport:
-		return m, &reason{ErrRow, "fields"}
+		return &reason{ErrRow, "fields"}
 	case m.URL != "" && !isCanonical(m.URL):
-		return m, &reason{ErrRow, "URL"}
+		return &reason{ErrRow, "URL"}
 	}
-	return m, nil
+	return nil
 }
 
 // longer says whether text has more than most code points.

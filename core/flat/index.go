@@ -58,8 +58,11 @@ func (x *Index) Sound() bool {
 // Presize has an empty index use the buckets that count entries will need.
 func (x *Index) Presize(count int) { x.Used = BucketsFor(count) }
 
-// tag is the part of a hash that stands beside an entry.
-func tag(hash uint64) uint8 { return uint8(hash>>56) | 1 }
+// tag is the part of a hash that stands beside an entry, and never 0.
+func tag(hash uint64) uint8 {
+	high := hash >> 56
+	return uint8(high + (high-1)>>63)
+}
 
 // home is the bucket that a hash belongs to.
 func (x *Index) home(hash uint64) int {
