@@ -136,6 +136,19 @@ func (l *links) write(w flat.Pen, row core.Row) flat.Pen {
 	_, f = f.Skip(1).Text()
 	_, f = f.Text()
 	url, _ := f.Text()
+	if base.Len() > 32 || slug.Len() > 16 || url.Len() > 48 {
+		return longLinks(w, base, slug, url)
+	}
+	w = w.Lit32(`,"links":{"self":"`).UpTo32(base).Lit16(`/api/ring/`).UpTo16(slug)
+	w = w.Lit16(`","next":"`).UpTo32(base).Lit32(`/api/ring/next?from=`).UpTo16(slug)
+	w = w.Lit16(`","prev":"`).UpTo32(base).Lit32(`/api/ring/prev?from=`).UpTo16(slug)
+	return w.Lit16(`","site":"`).UpTo48(url).Byte('"').Byte('}')
+}
+
+// longLinks is write for any lengths. Calls that may come in between, however
+// rare, have all the rest kept in memory: without them a page of members takes
+// WebAssembly a tenth less.
+func longLinks(w flat.Pen, base, slug, url flat.Text) flat.Pen {
 	w = w.Lit32(`,"links":{"self":"`).Line(base).Lit16(`/api/ring/`).Word(slug)
 	w = w.Lit16(`","next":"`).Line(base).Lit32(`/api/ring/next?from=`).Word(slug)
 	w = w.Lit16(`","prev":"`).Line(base).Lit32(`/api/ring/prev?from=`).Word(slug)

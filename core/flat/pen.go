@@ -98,6 +98,25 @@ func (w Pen) Copy(s string) Pen {
 	return Pen{unsafe.Add(w.at, n)}
 }
 
+// UpTo16 writes t, which is at most 16 bytes long, without a branch.
+func (w Pen) UpTo16(t Text) Pen {
+	*(*sixteen)(w.at) = *(*sixteen)(t.at)
+	return Pen{unsafe.Add(w.at, t.n)}
+}
+
+// UpTo32 is UpTo16 for 32 bytes.
+func (w Pen) UpTo32(t Text) Pen {
+	*(*thirtyTwo)(w.at) = *(*thirtyTwo)(t.at)
+	return Pen{unsafe.Add(w.at, t.n)}
+}
+
+// UpTo48 is UpTo16 for 48 bytes.
+func (w Pen) UpTo48(t Text) Pen {
+	*(*thirtyTwo)(w.at) = *(*thirtyTwo)(t.at)
+	*(*sixteen)(unsafe.Add(w.at, 32)) = *(*sixteen)(unsafe.Add(t.at, 32))
+	return Pen{unsafe.Add(w.at, t.n)}
+}
+
 // Word writes t, as fast as can be if it is at most 16 bytes long.
 func (w Pen) Word(t Text) Pen {
 	*(*sixteen)(w.at) = *(*sixteen)(t.at)

@@ -26,6 +26,14 @@ func TestTextsAreReadAndWrittenWhole(t *testing.T) {
 				t.Errorf("%q was written as the %s %q", s, name, got)
 			}
 		}
+		for most, write := range map[int]func(flat.Pen, flat.Text) flat.Pen{16: flat.Pen.UpTo16, 32: flat.Pen.UpTo32, 48: flat.Pen.UpTo48} {
+			if n > most {
+				continue
+			}
+			if got := written(t, n, func(w flat.Pen) flat.Pen { return write(w, text) }); got != s {
+				t.Errorf("%q was written, up to %d bytes long, as %q", s, most, got)
+			}
+		}
 	}
 }
 
