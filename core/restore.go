@@ -32,8 +32,8 @@ func (m Means) beside(steps ...func()) {
 const (
 	// atOnce is how many rows are restored together, between which steps wait for
 	// one another, and stepRows how many of them one step reads.
-	atOnce   = 1 << 15
-	stepRows = 1 << 11
+	atOnce   = 1 << 14
+	stepRows = 1 << 10
 	// warmed is how many rows have their buckets fetched together.
 	warmed = 64
 )

@@ -35,7 +35,7 @@ var means = map[string]core.Means{
 // lists and buckets, and some that have left, answers like the one that its snapshot
 // was taken of, however the steps are run.
 func TestManyRowsAreRestoredByAnyMeans(t *testing.T) {
-	const seed, members = 47, 34_000
+	const seed, members = 47, 17_000
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, seed))
 	r := coretest.NewRing(t, func(e *core.Rules) { e.Grace, e.Decay = 30, 40_000 })
