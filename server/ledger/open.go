@@ -288,24 +288,32 @@ func (f *fold) apply() error {
 	if err := f.state.Apply(f.event, f.texts); err != nil {
 		return fmt.Errorf("event %d: %w", seq, err)
 	}
+	if len(f.texts) == 0 { // or it is a registration whose words are there
+		if err := f.miss(); err != nil {
+			return fmt.Errorf("event %d: %w", seq, err)
+		}
+	}
+	f.grow(seq, tlog.RecordHash(f.event))
+	return nil
+}
+
+// miss keeps account of members without words.
+func (f *fold) miss() error {
 	e, err := core.DecodeEvent(f.event)
 	if err != nil {
-		return fmt.Errorf("event %d: %w", seq, err)
+		return err
 	}
 	switch e := e.(type) {
 	case *core.Joined:
-		if len(f.texts) == 0 {
-			f.wordless[e.Slug] = true
-		}
+		f.wordless[e.Slug] = true
 	case *core.Removed:
 		if e.Redacted && !f.wordless[e.Member] {
-			return fmt.Errorf("event %d: the texts of a redacted member are still there", seq)
+			return errors.New("the texts of a redacted member are still there")
 		}
 		if e.Redacted {
 			delete(f.wordless, e.Member)
 		}
 	}
-	f.grow(seq, tlog.RecordHash(f.event))
 	return nil
 }
 
