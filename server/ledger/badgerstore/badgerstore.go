@@ -209,7 +209,9 @@ func (s *Store) Get(key []byte) ([]byte, error) {
 func (s *Store) Scan(prefix, from []byte, fn func(key, value []byte) error) error {
 	txn := s.db.NewTransaction(false)
 	defer txn.Discard()
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix, PrefetchValues: true, PrefetchSize: 100})
+	// Values lie beside their keys: to fetch them ahead takes a goroutine for each,
+	// and with them twice as long.
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
 	defer it.Close()
 	if bytes.Compare(from, prefix) < 0 {
 		from = prefix
