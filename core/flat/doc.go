@@ -5,6 +5,7 @@
 //   - region.go: [Region], one piece of memory in sections, which grow; views of
 //     sections as numbers
 //   - hash.go: [Seed], a keyed hash
+//   - ascii.go: [ASCII], whether a text has no other characters
 //   - index.go: [Index], a hash table of numbers that grows bucket by bucket
 //   - tree.go: [Tree], a counted B+-tree of numbers
 //   - heap.go: [Heap], who is due first

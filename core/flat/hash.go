@@ -1,7 +1,5 @@
 package flat
 
-import "unsafe"
-
 // MaxHashed is the longest text in bytes that [Seed.Hash] takes.
 const MaxHashed = 320
 
@@ -56,22 +54,4 @@ func (s *Seed) Hash(text string) uint64 {
 	}
 	sum += ((x + key) & low) * ((x>>32 + key>>32) & low)
 	return mix(sum)
-}
-
-// ASCII says whether s has no other characters.
-func ASCII(s []byte) bool {
-	const other = 0x8080808080808080
-	n, p := len(s), unsafe.Pointer(unsafe.SliceData(s))
-	if n < 8 {
-		all := byte(0)
-		for _, c := range s {
-			all |= c
-		}
-		return all < 0x80
-	}
-	all := load64(p, n-8)
-	for i := 0; i < n-8; i += 8 {
-		all |= load64(p, i)
-	}
-	return all&other == 0
 }
