@@ -13,6 +13,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -217,6 +218,7 @@ func (p *Publisher) makeSnapshot(ctx context.Context) error {
 			return nil // there is nothing new, or nothing at all
 		}
 		err := p.snapshotAt(ctx, at, last)
+		debug.FreeOSMemory() // there was a second ring for it
 		if !errors.Is(err, errOvertaken) {
 			return err
 		}

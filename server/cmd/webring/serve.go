@@ -100,6 +100,7 @@ func runOrigin(ctx context.Context, stop func(), o *options, log *slog.Logger, o
 		return err
 	}
 	defer func() { err = errors.Join(err, publisher.Close()) }()
+	settle()
 	scorer, err := openScorer(o, books, log)
 	if err != nil {
 		return err
