@@ -13,7 +13,7 @@ type Means struct {
 	// ended. None of them writes what another reads.
 	Beside func(steps ...func())
 	// Memory gives memory of nothing but zeros, at a multiple of 64 bytes, in which
-	// the state will lie, or none. It is asked once, and the state moves away when
+	// the state will lie, or none. It is asked at most once, and the state moves away when
 	// it grows: whether it still lies there [State.Image] shows. Without Memory, the
 	// collector's is used.
 	Memory func(size int) []byte
@@ -148,8 +148,8 @@ func (r *restoring) together(means Means) error {
 	first := Ordinal(r.rows)
 	r.rows += r.n
 	var at [3]int
-	errs = make([]error, len(at))
-	steps = []func(){func() { r.enterAll(first) }}
+	errs = make([]error, len(at)+1)
+	steps = []func(){func() { errs[len(at)] = r.enterAll(first) }}
 	for {
 		for i := range at {
 			if at[i] < r.n {
@@ -283,7 +283,7 @@ func (r *restoring) alike(x *flat.Index, which int, hash uint64, o Ordinal) (oth
 // enterAll counts the rows that were gathered into the ring, and notes by ordinal,
 // where the places in due will stand, to which list of a category those in the ring
 // belong.
-func (r *restoring) enterAll(first Ordinal) {
+func (r *restoring) enterAll(first Ordinal) error {
 	for i := range r.n {
 		o := first + Ordinal(i)
 		for k := range r.marks {
@@ -298,7 +298,11 @@ func (r *restoring) enterAll(first Ordinal) {
 		r.marks[0].Add(uint32(o))
 		r.marks[kind].Add(uint32(o))
 		r.due.Places[o] = uint32(r.categories.join(name.String(), kind)*kinds + int(kind))
+		if len(r.categories.names) > maxCategoriesFold {
+			return ErrCategories
+		}
 	}
+	return nil
 }
 
 // list makes the lists of all categories of what enterAll noted: all at once,

@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -174,5 +175,27 @@ func TestRowsThatExcludeOneAnotherAreRefused(t *testing.T) {
 	}
 	if _, err := core.Restore(members-1, 1, r.Base(), members, rows, core.Means{}); !errors.Is(err, core.ErrCapacity) {
 		t.Errorf("beyond the capacity: %v", err)
+	}
+}
+
+// A snapshot with more categories than events could have led to is no snapshot.
+func TestCategoriesOfRestoredRowsAreBounded(t *testing.T) {
+	const most = 4 * core.MaxCategories
+	r := coretest.NewRing(t)
+	for i := range most + 1 {
+		r.Join(fmt.Sprintf("member-%d", i), fmt.Sprintf("https://host-%d.example/", i), func(e *core.Joined, _ *core.Texts) {
+			e.Category = fmt.Sprintf("category-%04d", i%most)
+		})
+	}
+	b := snap.Append(nil, r.State)
+	if _, err := snap.Open(most+1, 1, b, core.Means{}); err != nil {
+		t.Fatal(err)
+	}
+	last := bytes.LastIndex(b, []byte("category-0000"))
+	copy(b[last:], "category-more")
+	for how, with := range means {
+		if _, err := snap.Open(most+1, 1, b, with); !errors.Is(err, core.ErrCategories) {
+			t.Errorf("%s: %v", how, err)
+		}
 	}
 }

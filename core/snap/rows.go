@@ -78,21 +78,16 @@ func Open(capacity int, secret uint64, b []byte, means core.Means) (*core.State,
 	return st, nil
 }
 
-// AppendFile appends the file that brings a state to those who follow, before
+// WriteFile gives write the file that brings a state to those who follow, before
 // it is compressed with zstd (RFC 8878): the snapshot of st, and behind it the
 // right edge of the tree over its events ([Tree.Append]), from which further
 // events can be checked.
 //
 //	file = snapshot hash(32 bytes)…
 //
-// The tree must have as many events as the state.
-func AppendFile(dst []byte, st *core.State, tree *Tree) []byte {
-	return tree.Append(Append(dst, st))
-}
-
-// WriteFile gives write the file of [AppendFile] piece by piece: a large one takes
-// as much memory as a state. Pieces are valid during the call only. An error of
-// write ends it and is returned.
+// The tree must have as many events as the state. The file comes piece by piece: a
+// large one takes as much memory as a state. Pieces are valid during the call only.
+// An error of write ends it and is returned.
 func WriteFile(write func(piece []byte) (int, error), st *core.State, tree *Tree) error {
 	const piece = 64 << 10
 	b := appendHeader(make([]byte, 0, piece+maxBlock), st)
@@ -109,7 +104,7 @@ func WriteFile(write func(piece []byte) (int, error), st *core.State, tree *Tree
 	return err
 }
 
-// CutFile takes a file of [AppendFile] apart. The snapshot aliases b and has
+// CutFile takes a file of [WriteFile] apart. The snapshot aliases b and has
 // yet to be opened; the tree's root is to be held against a signed one, or the
 // file against a signed hash of it. Errors wrap [ErrSnapshot].
 func CutFile(b []byte) (snapshot []byte, tree Tree, err error) {
@@ -123,6 +118,16 @@ func CutFile(b []byte) (snapshot []byte, tree Tree, err error) {
 	}
 	tree, _ = OpenTree(h.base.Seq, b[at:])
 	return b[:at:at], tree, nil
+}
+
+// HeadSize is longer than what stands before the rows of any snapshot, in bytes.
+const HeadSize = 128 + maxBlock
+
+// Seq gives the position of the state whose snapshot begins with b, which is whole
+// or has [HeadSize] bytes. Errors wrap [ErrSnapshot].
+func Seq(b []byte) (uint64, error) {
+	h, err := open(b)
+	return h.base.Seq, err
 }
 
 // header is what stands before the rows.

@@ -153,13 +153,13 @@ func TestAFileIsASnapshotAndTheTreeToGoOnFrom(t *testing.T) {
 		for _, s := range steps {
 			tree.Add(s.EventBytes)
 		}
-		file := snap.AppendFile(nil, st, &tree)
+		file := tree.Append(snap.Append(nil, st))
 		rows, cut, err := snap.CutFile(file)
 		if err != nil || cut != tree || !bytes.Equal(rows, snap.Append(nil, st)) {
 			t.Errorf("seed %d: CutFile: %v", seed, err)
 		}
 	}
-	file := snap.AppendFile(nil, small(t).State, &snap.Tree{})
+	file := snap.Append(nil, small(t).State)
 	if _, _, err := snap.CutFile(file[:100]); !errors.Is(err, snap.ErrSnapshot) {
 		t.Errorf("a file without its tree: %v", err)
 	}
@@ -177,7 +177,7 @@ func TestAFileIsWrittenInPiecesAsItIsInOne(t *testing.T) {
 			got = append(got, piece...)
 			return len(piece), nil
 		}, r.State, &tree)
-		if want := snap.AppendFile(nil, r.State, &tree); err != nil || !bytes.Equal(got, want) {
+		if want := tree.Append(snap.Append(nil, r.State)); err != nil || !bytes.Equal(got, want) {
 			t.Fatalf("%d members: %d bytes in %d pieces, want %d: %v", n, len(got), pieces, len(want), err)
 		}
 		if len(got) > 128<<10 {

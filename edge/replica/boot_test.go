@@ -66,14 +66,14 @@ func TestSnapshotsThatAreRefused(t *testing.T) {
 		{"longer than it may be once it is decompressed", func(o *fakeOrigin) { o.offer(make([]byte, 2<<20), 5) }, ErrSnapshot},
 		{"of no form", func(o *fakeOrigin) { o.offer([]byte("x"), 5) }, ErrSnapshot},
 		{"of another size than named", func(o *fakeOrigin) {
-			o.offer(snap.AppendFile(nil, o.state, &o.tree), o.tree.Size()-1)
+			o.offer(o.tree.Append(snap.Append(nil, o.state)), o.tree.Size()-1)
 		}, ErrSnapshot},
 		{"altered rows that are signed", func(o *fakeOrigin) {
-			b := snap.AppendFile(nil, o.state, &o.tree)
+			b := o.tree.Append(snap.Append(nil, o.state))
 			o.offer(bytes.Replace(b, []byte("https://a.test"), []byte("https://x.test"), 1), o.tree.Size())
 		}, ErrSnapshot},
 		{"of another history", func(o *fakeOrigin) {
-			b := snap.AppendFile(nil, o.state, &o.tree)
+			b := o.tree.Append(snap.Append(nil, o.state))
 			b[len(b)-1] ^= 1
 			o.offer(b, o.tree.Size())
 		}, ErrEvents},

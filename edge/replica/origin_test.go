@@ -125,7 +125,7 @@ func (o *fakeOrigin) signWith(s note.Signer, c snap.Checkpoint) []byte {
 // snapshot makes a snapshot of what there is, which later checkpoints name.
 func (o *fakeOrigin) snapshot() {
 	o.t.Helper()
-	o.offer(snap.AppendFile(nil, o.state, &o.tree), o.tree.Size())
+	o.offer(o.tree.Append(snap.Append(nil, o.state)), o.tree.Size())
 }
 
 func (o *fakeOrigin) offer(plain []byte, size uint64) {

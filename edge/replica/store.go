@@ -27,7 +27,7 @@ import (
 //	blocks/           events from before those, for followers; see blocks.go
 //
 //	state  = replayed(1 byte) F(8 bytes) length(8 bytes) core entry…
-//	core   as snap.AppendFile, not compressed
+//	core   as snap.WriteFile has it, not compressed
 //	entry  = length(4 bytes) CRC-32C(4 bytes) record   as snap.AppendRecord
 //
 // Numbers are big endian. replayed is 1 if every event was folded to get there.

@@ -55,7 +55,7 @@ func (tx *Tx) undo() {
 func (tx *Tx) Stamp() int64 { return tx.stamp }
 
 // State is the state with every event so far, at the instant of this turn.
-// It must not be changed, nor kept.
+// Nothing of it that answers depend on may be changed, nor may it be kept.
 func (tx *Tx) State() *core.State { return tx.l.state }
 
 // View reads everything with the work of this turn, for checks that are made

@@ -93,30 +93,35 @@ func (p *Publisher) check(books *ledger.Ledger, s snap.Snapshot) (snapshot, erro
 	if s.Size > books.Size() {
 		return snapshot{}, errors.New("it is ahead of the ledger")
 	}
-	tail := end{n: 32 * bits.OnesCount64(s.Size)}
-	if err := p.unpack(s, &tail); err != nil {
+	file := ends{tailSize: 32 * bits.OnesCount64(s.Size)}
+	if err := p.unpack(s, &file); err != nil {
 		return snapshot{}, err
+	}
+	if seq, err := snap.Seq(file.head); err != nil || seq != s.Size {
+		return snapshot{}, errors.Join(err, errors.New("it is not what its name says"))
 	}
 	root, err := tlog.TreeHash(int64(s.Size), books.HashReader())
 	if err != nil {
 		return snapshot{}, err
 	}
-	if tree, ok := snap.OpenTree(s.Size, tail.bytes); !ok || tree.Root() != root {
+	if tree, ok := snap.OpenTree(s.Size, file.tail); !ok || tree.Root() != root {
 		return snapshot{}, errors.New("it is of another history")
 	}
 	return snapshot{Snapshot: s, made: about.ModTime()}, nil
 }
 
-// end keeps the last n bytes of what is written to it.
-type end struct {
-	n     int
-	bytes []byte
+// ends keeps the beginning and the end of a file that is written to it: what stands
+// before the rows, and the tree behind them.
+type ends struct {
+	head, tail []byte
+	tailSize   int
 }
 
 // Write implements [io.Writer].
-func (e *end) Write(p []byte) (int, error) {
-	e.bytes = append(e.bytes, p[max(len(p)-e.n, 0):]...)
-	e.bytes = e.bytes[max(len(e.bytes)-e.n, 0):]
+func (e *ends) Write(p []byte) (int, error) {
+	e.head = append(e.head, p[:min(len(p), snap.HeadSize-len(e.head))]...)
+	e.tail = append(e.tail, p[max(len(p)-e.tailSize, 0):]...)
+	e.tail = e.tail[max(len(e.tail)-e.tailSize, 0):]
 	return len(p), nil
 }
 
@@ -208,9 +213,9 @@ func (p *Publisher) keepSnapshots(ctx context.Context, due <-chan struct{}) {
 // read them.
 var errOvertaken = errors.New("publish: a redaction came in between")
 
-// makeSnapshot makes a snapshot of the newest position. It asks nothing of the
-// writer: it goes on from the last snapshot with the events since, as an edge
-// would, and holds the outcome against what was signed.
+// makeSnapshot makes a snapshot of the newest position. It asks the writer for
+// nothing but how large the ring is: it goes on from the last snapshot with the
+// events since, as an edge would, and holds the outcome against what was signed.
 func (p *Publisher) makeSnapshot(ctx context.Context) error {
 	for {
 		at, last := p.position(), p.newest()

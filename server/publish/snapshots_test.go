@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
+
 	"webring/core"
 	"webring/core/snap"
 	"webring/server/ledger"
@@ -152,7 +154,21 @@ func TestFilesThatAreNoSnapshotsOfThisLedgerAreNotTakenUp(t *testing.T) {
 			if err := os.Rename(r.path(s), r.path(lying)); err != nil {
 				r.t.Fatal(err)
 			}
-			return "another history"
+			return "not what its name says"
+		},
+		"of another form": func(r *ring, s snap.Snapshot) string {
+			rows, tree := r.file(s)
+			pack, err := zstd.NewWriter(nil)
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			b := pack.EncodeAll(tree.Append(bytes.Replace(rows, []byte("snapshot 1\n"), []byte("snapshot 0\n"), 1)), nil)
+			old := s
+			old.Digest = sha256.Sum256(b)
+			if err := errors.Join(pack.Close(), os.WriteFile(r.path(old), b, 0o600), os.Remove(r.path(s))); err != nil {
+				r.t.Fatal(err)
+			}
+			return "malformed snapshot: version"
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -121,7 +121,10 @@ func (p *Pool) primeNative(snapshot []byte) (*image, error) {
 	}
 	head, lies := n.core.Image(nil)
 	from := &image{head: head, lasting: n.core.Lasting(), at: n.core.Seq()}
-	if from.memory = d.seal(lies); from.memory == nil {
+	if from.memory, err = d.seal(lies); err != nil {
+		p.notShared(err)
+	}
+	if from.memory == nil {
 		from.memory = p.keep(lies)
 	}
 	return from, nil

@@ -105,16 +105,17 @@ func (d *draft) lend(size int) []byte {
 }
 
 // seal makes the memory of an image of what was lent, if that is what lies there:
-// then nobody may look at it any more where it was. Otherwise it gives nil.
-func (d *draft) seal(lies []byte) memory {
+// then nobody may look at it any more where it was. Otherwise it gives nil. With an
+// error it gives a copy.
+func (d *draft) seal(lies []byte) (memory, error) {
 	if len(d.mapped) == 0 || len(lies) != len(d.mapped) || &lies[0] != &d.mapped[0] {
-		return nil
+		return nil, nil
 	}
 	d.drop()
-	if d.file.seal() != nil {
-		return copies(d.file.append(nil))
+	if err := d.file.seal(); err != nil {
+		return copies(d.file.append(nil)), err
 	}
-	return d.file
+	return d.file, nil
 }
 
 // drop takes the memory back. Nobody may look at it any more.

@@ -38,7 +38,7 @@ func TestTheMemoryOfAnImageIsSealed(t *testing.T) {
 func TestADraftIsSealedWhereTheStateLies(t *testing.T) {
 	d := new(draft)
 	defer d.drop()
-	if d.seal(make([]byte, 4096)) != nil {
+	if m, err := d.seal(make([]byte, 4096)); m != nil || err != nil {
 		t.Error("nothing was lent")
 	}
 	lent := d.lend(10_000)
@@ -47,13 +47,13 @@ func TestADraftIsSealedWhereTheStateLies(t *testing.T) {
 	}
 	lent[9_999] = 7
 	for _, other := range [][]byte{nil, make([]byte, 10_000), lent[1:], lent[:9_000]} {
-		if d.seal(other) != nil {
+		if m, err := d.seal(other); m != nil || err != nil {
 			t.Errorf("%d other bytes", len(other))
 		}
 	}
-	m := d.seal(lent)
-	if m == nil || d.mapped != nil {
-		t.Fatal("it is not sealed")
+	m, err := d.seal(lent)
+	if m == nil || err != nil || d.mapped != nil {
+		t.Fatalf("it is not sealed: %v", err)
 	}
 	if b := m.append(nil); m.len() != 10_000 || len(b) != 10_000 || b[9_999] != 7 || b[0] != 0 {
 		t.Errorf("%d bytes, of which %d can be read", m.len(), len(b))

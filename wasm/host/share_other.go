@@ -12,7 +12,7 @@ type draft struct{}
 
 func (*draft) lend(int) []byte { return nil }
 
-func (*draft) seal([]byte) memory { return nil }
+func (*draft) seal([]byte) (memory, error) { return nil, nil }
 
 func (*draft) drop() {}
 

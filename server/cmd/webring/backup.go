@@ -10,7 +10,9 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 
 	"webring/server"
 	"webring/server/backup"
@@ -234,6 +236,7 @@ func verifyOrigin(args []string, out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(work)
+	defer removeOnSignal(work)()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	var books *ledger.Ledger
 	var closeBooks func() error
@@ -252,19 +255,7 @@ func verifyOrigin(args []string, out io.Writer) error {
 // folder that can only be read does not allow. An origin that starts or stops
 // has no socket, but changes the files.
 func openCopy(data, work string, capacity int, log *slog.Logger) (*ledger.Ledger, func() error, error) {
-	lock, err := badgerstore.Lock(filepath.Join(data, "ledger"))
-	if err != nil {
-		return nil, nil, err
-	}
-	defer lock.Close()
-	head, err := os.ReadFile(filepath.Join(data, "head"))
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := os.WriteFile(filepath.Join(work, "head"), head, 0o600); err != nil {
-		return nil, nil, err
-	}
-	store, err := badgerstore.OpenCopy(filepath.Join(data, "ledger"), filepath.Join(work, "ledger"), log)
+	store, err := copyStore(data, work, log)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -273,6 +264,44 @@ func openCopy(data, work string, capacity int, log *slog.Logger) (*ledger.Ledger
 		return nil, nil, errors.Join(err, store.Close())
 	}
 	return books, func() error { return errors.Join(books.Close(), store.Close()) }, nil
+}
+
+// copyStore copies head and store, and opens the copy. Only meanwhile no origin can
+// start.
+func copyStore(data, work string, log *slog.Logger) (_ *badgerstore.Store, err error) {
+	lock, err := badgerstore.Lock(filepath.Join(data, "ledger"))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	head, err := os.ReadFile(filepath.Join(data, "head"))
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(work, "head"), head, 0o600); err != nil {
+		return nil, err
+	}
+	return badgerstore.OpenCopy(filepath.Join(data, "ledger"), filepath.Join(work, "ledger"), log)
+}
+
+// removeOnSignal has the process end at once when it is told to, and takes the
+// folder with it, which is as large as the ledger. It gives what ends that.
+func removeOnSignal(folder string) (end func()) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ended := context.AfterFunc(ctx, func() {
+		// Whoever writes there goes on until the process has ended.
+		for range 10 {
+			if os.RemoveAll(folder) == nil {
+				break
+			}
+		}
+		fmt.Fprintln(os.Stderr, "webring: interrupted")
+		os.Exit(1)
+	})
+	return func() {
+		ended()
+		stop()
+	}
 }
 
 func audit(books *ledger.Ledger, out io.Writer) error {

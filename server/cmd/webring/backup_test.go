@@ -1,12 +1,17 @@
 package main
 
 import (
+	"io"
+	"log/slog"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"webring/server/ledger/badgerstore"
 )
@@ -155,4 +160,56 @@ func TestChallengeKeyIsRotatedWithoutLosingAPayment(t *testing.T) {
 	if o.received() != 100 {
 		t.Errorf("%d cents were received", o.received())
 	}
+}
+
+// TestAVerificationThatIsInterruptedLeavesNothing holds that the copy that it works
+// on, which is as large as the ledger, goes with it.
+func TestAVerificationThatIsInterruptedLeavesNothing(t *testing.T) {
+	t.Parallel()
+	work, pipe := t.TempDir(), filepath.Join(t.TempDir(), "backup.tar")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	verify := exec.Command(binary(t), "verify", pipe)
+	verify.Env = append(os.Environ(), "TMPDIR="+work)
+	if err := verify.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer verify.Process.Kill()
+	w, err := os.OpenFile(pipe, os.O_WRONLY, 0) // when it reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if made, err := os.ReadDir(work); err != nil || len(made) != 1 {
+		t.Fatalf("it works in %v: %v", made, err)
+	}
+	if err := verify.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := verify.Wait(); verify.ProcessState.ExitCode() != 1 {
+		t.Errorf("it ended with %v", err)
+	}
+	if left, err := os.ReadDir(work); err != nil || len(left) > 0 {
+		t.Errorf("it left %v: %v", left, err)
+	}
+}
+
+// TestAnOriginMayStartWhileItsCopyIsVerified holds that what is verified is a copy:
+// the origin's own store is held no longer than it takes to make it.
+func TestAnOriginMayStartWhileItsCopyIsVerified(t *testing.T) {
+	data, work := t.TempDir(), t.TempDir()
+	if err := seed([]string{"--members", "10", "--data", data}, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	copied, err := copyStore(data, work, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer copied.Close()
+	lock, err := badgerstore.Lock(filepath.Join(data, "ledger"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock.Close()
 }

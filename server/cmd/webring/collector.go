@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"os"
-	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
+	"time"
 )
 
 // A ring is a few pieces of memory, as large as it is and without pointers: the
@@ -21,13 +23,38 @@ const (
 // collectOften is for commands until they have opened what they serve, if they do.
 func collectOften() { collectAt(openingPercent) }
 
-// settle collects what was needed to open a ring, gives it back to the system,
-// and has the collector go on at a pace that goes with what is left.
-func settle() {
+// settle collects what was needed to open a ring, and gives it back to the system.
+// Until ctx is done it has the collector go at a pace that goes with what is in use,
+// and gives back again when that has come to be much less.
+func settle(ctx context.Context) {
 	debug.FreeOSMemory()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	collectAt(int(min(100*garbage/m.HeapAlloc, 100)))
+	again := time.NewTicker(10 * time.Second)
+	defer again.Stop()
+	for most, pace := uint64(0), 0; ; {
+		use := inUse()
+		if most > use+garbage/2 {
+			debug.FreeOSMemory()
+			most = 0
+		}
+		most = max(most, use)
+		if p := int(100 * garbage / max(use, garbage)); p != pace {
+			collectAt(p)
+			pace = p
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-again.C:
+		}
+	}
+}
+
+// inUse gives the bytes that were in use when the collector last looked. To ask
+// stops nobody.
+func inUse() uint64 {
+	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
 }
 
 // collectAt sets the percentage unless whoever runs the process has.

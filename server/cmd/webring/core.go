@@ -34,7 +34,7 @@ type coreFlags struct {
 
 func (c *coreFlags) define(fs *flag.FlagSet) {
 	fs.StringVar(&c.kind, "core", "wasm", "`build` of the core that answers reads: wasm or native")
-	fs.IntVar(&c.memory, "memory-limit", 2048, "`MiB` that each instance of the core may take, one for each processor: 1024 suffice for some 1000000 members; wasm only")
+	fs.IntVar(&c.memory, "memory-limit", 2048, "`MiB` that each instance of the core may take, one for each processor: 1024 suffice for some 2500000 members; wasm only")
 }
 
 func (c *coreFlags) validate() error {

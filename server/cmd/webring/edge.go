@@ -165,7 +165,7 @@ func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func()
 	go func() { ended <- shell.Serve(listener) }()
 	run()
 	fmt.Fprintf(out, "webring follows %s at %s\n", o.origin, listener.Addr())
-	go settle()
+	go settle(ctx)
 	select {
 	case err := <-ended:
 		return err

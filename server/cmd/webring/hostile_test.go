@@ -148,7 +148,7 @@ func (h *hostile) snapshot() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	file := w.EncodeAll(snap.AppendFile(nil, h.state, &h.tree), nil)
+	file := w.EncodeAll(h.tree.Append(snap.Append(nil, h.state)), nil)
 	digest := sha256.Sum256(file)
 	h.files["/sync/snapshot/"+hex.EncodeToString(digest[:])] = file
 	h.at.Snapshot = snap.Snapshot{Digest: digest, Bytes: int64(len(file)), Size: h.tree.Size()}

@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"reflect"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -87,7 +88,7 @@ func runOrigin(ctx context.Context, stop func(), o *options, log *slog.Logger, o
 		return errors.Join(err, closeBooks())
 	}
 	defer func() { err = errors.Join(err, closeBooks(), answers.Close()) }()
-	settle()
+	debug.FreeOSMemory() // of what it took to open them, before a first snapshot is made
 
 	methods, networks, err := paymentMethods(o)
 	if err != nil {
@@ -100,7 +101,7 @@ func runOrigin(ctx context.Context, stop func(), o *options, log *slog.Logger, o
 		return err
 	}
 	defer func() { err = errors.Join(err, publisher.Close()) }()
-	settle()
+	go settle(ctx)
 	scorer, err := openScorer(o, books, log)
 	if err != nil {
 		return err
