@@ -27,10 +27,10 @@ const (
 // where flags are 1 for Unknown and 2 for Drawn. The position of an answer is
 // not in it: it stands in the reply's head.
 func AppendResponse(dst []byte, r *Response) []byte {
-	n := len(dst)
-	dst = append(dst, make([]byte, aheadOf(r))...)
+	n, more := len(dst), aheadOf(r)
+	dst = append(dst, make([]byte, more+len(r.Body)+flat.Slack)...)
 	putAhead(dst[n:], r)
-	return append(dst, r.Body...)
+	return append(dst[:n+more], r.Body...)
 }
 
 // aheadOf is the length of what stands ahead of the body.
@@ -39,7 +39,7 @@ func aheadOf(r *Response) int {
 }
 
 // putAhead writes it, in words: WebAssembly would write numbers byte by byte,
-// and calls for each copy.
+// and calls for each copy. b needs the room of a [flat.Pen].
 func putAhead(b []byte, r *Response) {
 	flags := uint64(0)
 	if r.Unknown {
