@@ -13,9 +13,9 @@ type Means struct {
 	// ended. None of them writes what another reads.
 	Beside func(steps ...func())
 	// Memory gives memory of nothing but zeros, at a multiple of 64 bytes, in which
-	// the state will lie, or none. It is asked at most once, and the state moves away when
-	// it grows: whether it still lies there [State.Image] shows. Without Memory, the
-	// collector's is used.
+	// the state will lie, or none. It is asked at most once, and the state moves away
+	// when it grows: whether it still lies there [State.Image] shows. Without Memory,
+	// the collector's is used.
 	Memory func(size int) []byte
 }
 

@@ -144,13 +144,10 @@ func (a *answer) members() {
 	a.found = list.Append(a.found[:0], offset, count)
 	a.Body = append(a.Body, `,"members":[`...)
 	for i, o := range a.found {
-		row := a.st.Row(o)
-		a.Body = room(a.Body, memberRoom(row, l))
-		w := flat.Write(a.Body)
 		if i > 0 {
-			w = w.Byte(',')
+			a.Body = append(a.Body, ',')
 		}
-		a.Body = member(w, a.st, o, row, false, l).Byte('}').Bytes(a.Body)
+		a.Body = appendMember(a.Body, a.st, o, false, l)
 	}
 	a.Body = append(a.Body, "]}"...)
 }
