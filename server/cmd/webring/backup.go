@@ -163,11 +163,7 @@ func unpack(path, dir string, capacity int, log *slog.Logger) (*ledger.Ledger, f
 	if err := ledger.Restore(store, head, r.Next); err != nil {
 		return nil, nil, errors.Join(err, store.Close())
 	}
-	books, err := ledger.Open(ledger.Config{Store: store, HeadPath: head, Capacity: capacity})
-	if err != nil {
-		return nil, nil, errors.Join(err, store.Close())
-	}
-	return books, func() error { return errors.Join(books.Close(), store.Close()) }, nil
+	return openBooks(store, ledger.Config{HeadPath: head, Capacity: capacity})
 }
 
 // catchUp adds what an edge has beyond the ledger, if there is an edge to ask.
@@ -259,11 +255,7 @@ func openCopy(data, work string, capacity int, log *slog.Logger) (*ledger.Ledger
 	if err != nil {
 		return nil, nil, err
 	}
-	books, err := ledger.Open(ledger.Config{Store: store, HeadPath: filepath.Join(work, "head"), Capacity: capacity})
-	if err != nil {
-		return nil, nil, errors.Join(err, store.Close())
-	}
-	return books, func() error { return errors.Join(books.Close(), store.Close()) }, nil
+	return openBooks(store, ledger.Config{HeadPath: filepath.Join(work, "head"), Capacity: capacity})
 }
 
 // copyStore copies head and store, and opens the copy. Only meanwhile no origin can

@@ -181,9 +181,16 @@ func openLedger(o *options, publish func([]ledger.Record), room func() error, lo
 	if err != nil {
 		return nil, nil, err
 	}
-	books, err := ledger.Open(ledger.Config{
-		Store: store, HeadPath: filepath.Join(o.data, "head"), Capacity: o.capacity, Publish: publish, Room: room, Failpoint: failpoint,
+	return openBooks(store, ledger.Config{
+		HeadPath: filepath.Join(o.data, "head"), Capacity: o.capacity, Publish: publish, Room: room, Failpoint: failpoint,
 	})
+}
+
+// openBooks opens the ledger of a store, and gives what closes both. When it cannot
+// be opened, the store is closed.
+func openBooks(store *badgerstore.Store, c ledger.Config) (*ledger.Ledger, func() error, error) {
+	c.Store = store
+	books, err := ledger.Open(c)
 	if err != nil {
 		return nil, nil, errors.Join(err, store.Close())
 	}
