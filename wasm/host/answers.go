@@ -23,15 +23,17 @@ import (
 //
 // They lie here and not in the guest, which a call into costs more than many an
 // answer, and for each instance by itself, so that nothing is locked. The memory
-// is bounded: a log that begins anew at its end, made as it is written, and a few
-// places for each of some hashes of targets, of which a new one takes the oldest.
+// is bounded: a log that begins anew at its end, and a few places for each of some
+// hashes of targets, of which a new one takes the oldest. All of it is had before the
+// instance answers: what the system first gives a page for when it is written takes
+// milliseconds by the megabyte, and a request would wait for them.
 // What is asked for once is not kept, so that a walk through the whole ring
 // displaces nobody.
 type answers struct {
 	seed   maphash.Seed // secret: nobody can choose targets that displace others
 	sets   []answerSet
 	places [][4]answer // of the sets
-	log    [logParts][]byte
+	log    []byte
 	end    uint64 // of what was ever written to the log
 }
 
@@ -59,12 +61,10 @@ type answer struct {
 }
 
 // With these, an instance keeps the answers for the pages of some thousand members,
-// in 18 MiB at the most.
+// in 18 MiB.
 const (
 	answerSets = 1 << 13
-	// An answer lies in one part of the log.
-	logParts = 16
-	logPart  = 1 << 20
+	logSize    = 16 << 20 // an answer lies in one piece
 	// longestTarget and longestAnswer are what is kept at most, in bytes.
 	longestTarget = 128
 	longestAnswer = 256 << 10
@@ -74,7 +74,12 @@ const (
 const nowhere = -1
 
 func newAnswers() *answers {
-	return &answers{seed: maphash.MakeSeed(), sets: make([]answerSet, answerSets), places: make([][4]answer, answerSets)}
+	k := &answers{seed: maphash.MakeSeed(), sets: make([]answerSet, answerSets), places: make([][4]answer, answerSets), log: make([]byte, logSize)}
+	// What was made may be pages that nobody has yet; these are written.
+	clear(k.sets)
+	clear(k.places)
+	clear(k.log)
+	return k
 }
 
 // find writes into r the answer to a target, if there is one that counts at seq
@@ -92,10 +97,10 @@ func (k *answers) find(target []byte, seq uint64, second int64, r *Response) (fo
 		}
 	}
 	at := &k.places[hash%answerSets][place]
-	if at.seq != seq || at.validity == abi.Timed && (second < at.since || second >= at.until) || k.end-at.begin > logParts*logPart {
+	if at.seq != seq || at.validity == abi.Timed && (second < at.since || second >= at.until) || k.end-at.begin > logSize {
 		return false, hash, place
 	}
-	lies := k.log[at.begin/logPart%logParts][at.begin%logPart:]
+	lies := k.log[at.begin%logSize:]
 	if !bytes.Equal(lies[:at.target], target) {
 		return false, hash, place
 	}
@@ -133,18 +138,14 @@ func (k *answers) keep(target []byte, hash uint64, place int, r *Response) {
 		return
 	}
 	size := len(target) + len(r.Location) + len(r.Next) + len(r.Prev) + len(r.Body)
-	if k.end%logPart+uint64(size) > logPart {
-		k.end += logPart - k.end%logPart
-	}
-	part := &k.log[k.end/logPart%logParts]
-	if *part == nil {
-		*part = make([]byte, logPart)
+	if k.end%logSize+uint64(size) > logSize {
+		k.end += logSize - k.end%logSize
 	}
 	k.sets[hash%answerSets].hashes[place] = hash
 	k.places[hash%answerSets][place] = answer{begin: k.end, seq: r.Seq, since: r.Since, until: r.Until, body: uint32(len(r.Body)),
 		location: uint16(len(r.Location)), next: uint16(len(r.Next)), prev: uint16(len(r.Prev)), target: uint8(len(target)),
 		status: uint16(r.Status), media: r.Media, validity: r.Validity, unknown: r.Unknown}
-	to := (*part)[k.end%logPart:]
+	to := k.log[k.end%logSize:]
 	for _, piece := range [...][]byte{target, r.Location, r.Next, r.Prev, r.Body} {
 		to = to[copy(to, piece):]
 	}

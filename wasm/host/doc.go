@@ -18,8 +18,7 @@
 // modules.
 //
 // An instance takes what it has written of the guest's memory, up to the limit on
-// that, and up to 18 MiB beside it for answers, of which it begins with 2 and makes
-// the others as it fills them.
+// that, and 18 MiB beside it for answers, which it has from the start.
 //
 // The differential test holds the two builds together: whole scripts of calls,
 // damage included, must give the same bytes in every engine.
