@@ -61,9 +61,9 @@ const MostBehind = 1024
 // MaxRecords is how many records one OpApply takes.
 const MaxRecords = snap.BlockEvents
 
-// keptReply is the longest buffer that is kept from reply to reply: what the
-// longest document needs, but not what a snapshot does.
-const keptReply = 2 << 20
+// keptReply is the longest buffer that is kept from reply to reply: room for the
+// longest document, 500 members with the longest words, but not for a snapshot.
+const keptReply = 8 << 20
 
 // maxCapacity is what an [core.Ordinal] can count.
 const maxCapacity = 1<<32 - 1

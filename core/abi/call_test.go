@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 
 	"webring/core"
@@ -135,6 +136,36 @@ func TestServingByCallsAllocatesNothing(t *testing.T) {
 		c.Call(abi.OpServe, 7, raw)
 		if n := testing.AllocsPerRun(100, func() { c.Call(abi.OpServe, 7, raw) }); n != 0 {
 			t.Errorf("%s: %v allocations", target, n)
+		}
+	}
+}
+
+// What the guest would have to make anew for a document is never collected: so room
+// for the longest one is kept, too.
+func TestTheLongestDocumentsAllocateNothing(t *testing.T) {
+	const members, page = 501, 500
+	c := abi.New(0, 1)
+	do(t, c, abi.OpOpen, members, nil)
+	apply := func(e core.Event, texts *core.Texts) {
+		step := coretest.NewStep(e, texts)
+		do(t, c, abi.OpApply, 0, abi.AppendRecord(nil, abi.Record{Event: step.EventBytes, Texts: step.TextBytes}))
+	}
+	base := "https://" + strings.Repeat("ring.", 40) + "example"
+	base += "/" + strings.Repeat("r", 1024-len(base)-1)
+	apply(&core.Rules{Stamp: 1, Name: "Ring", BaseURL: base, Fee: 100, MinBid: 100, Decay: 1000, Scorer: "fixed"}, nil)
+	for i := range members {
+		host := fmt.Sprintf("https://h%d.example/", i)
+		texts := &core.Texts{Name: core.Text{Value: strings.Repeat("<", core.MaxName)}, Description: core.Text{Value: strings.Repeat("<", core.MaxDescription)},
+			URL:    core.Text{Value: host + strings.Repeat("u", core.MaxURL-len(host))},
+			Report: core.Text{Value: "https://" + strings.Repeat("r", core.MaxReport-8)}}
+		apply(&core.Joined{Stamp: 2, Slug: fmt.Sprint("m", i), Kind: core.Agent, Category: "general", Fee: 100, Bid: 900_000_00 + int64(i),
+			Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL), Description: coretest.Commit(texts.Description), Report: coretest.Commit(texts.Report)}, texts)
+	}
+	for _, list := range []string{"ring", "leaderboard"} {
+		raw := fmt.Appendf(nil, "/api/%s?limit=%d", list, page)
+		length := len(c.Call(abi.OpServe, 7, raw))
+		if n := testing.AllocsPerRun(5, func() { c.Call(abi.OpServe, 7, raw) }); n != 0 || length < page*(6*core.MaxDescription+core.MaxReport+3*1024) {
+			t.Errorf("%s: %v allocations for %d bytes", raw, n, length)
 		}
 	}
 }

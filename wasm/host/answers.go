@@ -61,10 +61,10 @@ type answer struct {
 }
 
 // With these, an instance keeps the answers for the pages of some thousand members,
-// in 18 MiB.
+// in 10 MiB.
 const (
-	answerSets = 1 << 13
-	logSize    = 16 << 20 // an answer lies in one piece
+	answerSets = 1 << 12
+	logSize    = 8 << 20 // an answer lies in one piece
 	// longestTarget and longestAnswer are what is kept at most, in bytes.
 	longestTarget = 128
 	longestAnswer = 256 << 10

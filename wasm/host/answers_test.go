@@ -281,7 +281,7 @@ func TestAWalkDisplacesNoAnswers(t *testing.T) {
 		}
 		return found
 	}
-	const pages = 4096
+	const pages = 2048
 	for range 2 {
 		for i := range pages {
 			ask(fmt.Sprint("/api/widget?from=m", i))

@@ -18,7 +18,7 @@
 // modules.
 //
 // An instance takes what it has written of the guest's memory, up to the limit on
-// that, and 18 MiB beside it for answers, which it has from the start.
+// that, and 10 MiB beside it for answers, which it has from the start.
 //
 // The differential test holds the two builds together: whole scripts of calls,
 // damage included, must give the same bytes in every engine.

@@ -56,7 +56,7 @@ type PoolConfig struct {
 	// catch up while another answers.
 	Instances int
 	// MemoryPages bounds the memory of each instance, in pages of 64 KiB; 0
-	// stands for 4 GiB. The answers that an instance keeps lie outside of it, in 18 MiB
+	// stands for 4 GiB. The answers that an instance keeps lie outside of it, in 10 MiB
 	// more.
 	MemoryPages uint32
 	// Capacity is how many members can ever join.

@@ -2,6 +2,7 @@ package host
 
 import (
 	"bufio"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -56,8 +57,8 @@ func realistic(b *testing.B, n int) (snapshot []byte, now int64) {
 // BenchmarkScale measures a pool in a ring of a million members, or SCALE of them:
 // its start from a snapshot; the memory that instances share, and that each has to
 // itself at first and after an hour of answers, steps and bids; what a second
-// costs, a bid, and an hour at once, in the module, and a second natively, against
-// a radix sort of all members.
+// costs, a bid, a join, and an hour at once, in the module, and a second natively,
+// against a radix sort of all members.
 func BenchmarkScale(b *testing.B) {
 	n := scale()
 	runtime.LockOSThread() // for threadTime
@@ -84,7 +85,7 @@ func BenchmarkScale(b *testing.B) {
 		in := taken[0]
 		b.ReportMetric(each(dirty(b, in)), "fresh-B/member")
 
-		var seconds, bids, natively, first, hour, sorts times
+		var seconds, bids, joins, natively, first, hour, sorts times
 		measure := func(into *times, f func() error) {
 			began, used := time.Now(), threadTime()
 			err := f()
@@ -101,10 +102,10 @@ func BenchmarkScale(b *testing.B) {
 			if err := in.serve(fmt.Appendf(nil, "/next?from=member-%d", random.IntN(n)), 1, &r); err != nil || r.Status != 302 {
 				b.Fatal(err, r.Status)
 			}
-			if second%4 == 0 {
-				bid := [][]byte{abi.AppendRecord(nil, record(&core.Bid{Stamp: (now + 1 + second) * 1000, Member: fmt.Sprintf("member-%d", random.IntN(n)), Amount: 100}, nil))}
-				measure(&bids, func() error {
-					reply, err := in.apply(bid)
+			apply := func(into *times, r Record) {
+				encoded := [][]byte{abi.AppendRecord(nil, r)}
+				measure(into, func() error {
+					reply, err := in.apply(encoded)
 					if err == nil && reply.Refused {
 						err = fmt.Errorf("refused: %s", reply.Rest)
 					}
@@ -114,10 +115,17 @@ func BenchmarkScale(b *testing.B) {
 					return err
 				})
 			}
+			switch second % 4 {
+			case 0:
+				apply(&bids, record(&core.Bid{Stamp: (now + 1 + second) * 1000, Member: fmt.Sprintf("member-%d", random.IntN(n)), Amount: 100}, nil))
+			case 2:
+				apply(&joins, join(fmt.Sprintf("late-%d", second), 100, (now+1+second)*1000))
+			}
 		}
 		b.ReportMetric(each(dirty(b, in)), "worn-B/member")
 		quantiles(b, "second", seconds)
 		quantiles(b, "bid", bids)
+		quantiles(b, "join", joins)
 		if err := taken[1].advance(now); err != nil {
 			b.Fatal(err)
 		}
@@ -134,9 +142,13 @@ func BenchmarkScale(b *testing.B) {
 			b.Fatal(err)
 		}
 		native.core.Advance(now)
-		for second := range int64(600) {
+		steps := 0
+		for second := range int64(3600) {
+			reply, _ := abi.DecodeReply(native.core.Call(abi.OpBehind, uint64(now+1+second), nil))
+			steps += int(binary.LittleEndian.Uint32(reply.Rest))
 			measure(&natively, func() error { native.core.Advance(now + 1 + second); return nil })
 		}
+		b.ReportMetric(float64(steps), "steps/hour")
 		quantiles(b, "native-second", natively)
 		keys, spare := make([]uint64, n), make([]uint64, n)
 		for range 5 {
@@ -220,7 +232,8 @@ func resident(b *testing.B, of *image) int {
 	return blocks
 }
 
-// dirty is how much of its memory an instance has written to, guest and all.
+// dirty is how much of its memory an instance has written to, guest and all, and
+// the answers that it keeps.
 func dirty(b *testing.B, in *instance) (bytes int) {
 	b.Helper()
 	f, err := os.Open("/proc/self/smaps")
@@ -240,13 +253,16 @@ func dirty(b *testing.B, in *instance) (bytes int) {
 			bytes += kilo << 10
 		}
 	}
-	return bytes
+	k := in.answers
+	return bytes + len(k.log) + len(k.sets)*int(unsafe.Sizeof(k.sets[0])) + len(k.places)*int(unsafe.Sizeof(k.places[0]))
 }
 
-// BenchmarkScaleWaits asks a pool all the while seconds pass and bids come, in a
-// ring of a million members, or SCALE of them, and says how long answers took, and
-// how long of that the thread that asked was at work itself. Before that it asks
-// for as long while nothing happens: those that are long then are the machine's.
+// BenchmarkScaleWaits asks a pool all the while seconds pass, members join and are
+// bid on, one at a time and once in a while as many as a block has, and an hour
+// passes at once, in a ring of a million members, or SCALE of them. It says how long
+// answers took, and how long of that the thread that asked was at work itself.
+// Before that it asks for as long while nothing happens: those that are long then
+// are the machine's.
 func BenchmarkScaleWaits(b *testing.B) {
 	n := scale()
 	snapshot, now := realistic(b, n)
@@ -255,16 +271,31 @@ func BenchmarkScaleWaits(b *testing.B) {
 	put(p, taken)
 	p.Tick(time.Unix(now, 0))
 	random := rand.New(rand.NewPCG(2, 2))
-	const seconds, bids = 1000, 5
+	const seconds, events, block = 1000, 5, 256
+	joined := 0
+	some := func() Record {
+		if random.IntN(4) > 0 {
+			return record(&core.Bid{Stamp: now * 1000, Member: fmt.Sprintf("member-%d", random.IntN(n)), Amount: 100}, nil)
+		}
+		joined++
+		return join(fmt.Sprintf("late-%d", joined), 100, now*1000)
+	}
 	for b.Loop() {
-		waits(b, p, "still", func() { time.Sleep(seconds * bids * time.Millisecond) })
+		waits(b, p, "still", func() { time.Sleep(seconds * events * time.Millisecond) })
 		waits(b, p, "wait", func() {
-			for range seconds {
+			for second := range seconds {
 				now++
+				if second == seconds/2 {
+					now += 3600
+				}
 				p.Tick(time.Unix(now, 0))
-				for range bids {
+				for event := range events {
 					time.Sleep(time.Millisecond)
-					if err := p.Apply([]Record{record(&core.Bid{Stamp: now * 1000, Member: fmt.Sprintf("member-%d", random.IntN(n)), Amount: 100}, nil)}); err != nil {
+					records := []Record{some()}
+					for event == 0 && second%100 == 0 && len(records) < block {
+						records = append(records, some())
+					}
+					if err := p.Apply(records); err != nil {
 						b.Fatal(err)
 					}
 				}
