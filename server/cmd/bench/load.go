@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"slices"
@@ -18,12 +17,12 @@ import (
 
 // question is what a server is asked again and again.
 type question struct {
-	name     string
-	server   *server
-	like     string              // what peers are asked that the answer is compared with; "" for the same
-	depth    int                 // requests under way on each connection
-	requests [][]byte            // one of them at a time, at random
-	take     func(*reader) error // takes one answer
+	name    string
+	server  *server
+	like    string              // what peers are asked that the answer is compared with; "" for the same
+	depth   int                 // requests under way on each connection
+	targets *targets            // what is asked
+	take    func(*reader) error // takes one answer
 }
 
 // result is what a server did while it was asked.
@@ -65,9 +64,9 @@ func (q *question) flood(conns int, d time.Duration, waits *[]time.Duration) err
 	var failed error
 	var all sync.WaitGroup
 	until := time.Now().Add(d)
-	for n := range conns {
+	for range conns {
 		all.Go(func() {
-			mine, err := q.client(uint64(n), until)
+			mine, err := q.client(until)
 			mu.Lock()
 			defer mu.Unlock()
 			failed = errors.Join(failed, err)
@@ -81,19 +80,18 @@ func (q *question) flood(conns int, d time.Duration, waits *[]time.Duration) err
 }
 
 // client is one connection.
-func (q *question) client(seed uint64, until time.Time) (waits []time.Duration, err error) {
+func (q *question) client(until time.Time) (waits []time.Duration, err error) {
 	conn, err := net.Dial("tcp", q.server.address)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	random := rand.New(rand.NewPCG(seed, 1))
 	var requests []byte
 	in := reader{conn: conn, buf: make([]byte, 0, 64<<10)}
 	for now := time.Now(); now.Before(until); {
 		requests = requests[:0]
 		for range q.depth {
-			requests = append(requests, q.requests[random.IntN(len(q.requests))]...)
+			requests = q.targets.append(requests)
 		}
 		if _, err := conn.Write(requests); err != nil {
 			return nil, err

@@ -1,7 +1,11 @@
 // Command bench measures what answers cost: those of the ring, of sizes from ten
-// members to a million, against servers that answer constants with the same
-// header fields and bodies, and against Redis, which is asked the same questions
-// about the same leaderboard. `make bench` runs it.
+// members to a million, and of an edge that follows it, against servers that answer
+// constants with the same header fields and bodies, and against Redis, which is
+// asked the same questions about the same leaderboard. `make bench` runs it.
+//
+// Of as many members as there are, up to 262144, each is asked about in turn, so
+// that what is measured of a large ring is how answers are made and not how they
+// are kept; a small ring is asked the same again, and keeps its answers.
 //
 // Servers have one processor and the load another, so it needs two and the
 // program taskset; nginx and redis-server are measured where they are installed.

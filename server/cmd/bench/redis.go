@@ -98,7 +98,7 @@ func (s *sortedSet) add(page []place) error {
 	for _, p := range page {
 		words = append(words, p.standing, p.slug)
 	}
-	if _, err := s.in.conn.Write(command(words...)); err != nil {
+	if _, err := s.in.conn.Write(command(nil, words...)); err != nil {
 		return err
 	}
 	return s.in.redis()
@@ -116,22 +116,23 @@ func (b *bench) askRedis(set *sortedSet) {
 	if set == nil {
 		return
 	}
-	rank := &question{name: "rank", server: set.server, depth: 1, take: (*reader).redis}
-	for _, slug := range b.slugs {
-		rank.requests = append(rank.requests, command("ZREVRANK", "board", slug))
+	rank := func(to []byte, slug string) []byte { return command(to, "ZREVRANK", "board", slug) }
+	top := func(to []byte, last string) []byte {
+		return command(to, "ZREVRANGE", "board", "0", last, "WITHSCORES")
 	}
-	top := &question{name: "top 100", server: set.server, depth: 1, take: (*reader).redis, requests: [][]byte{command("ZREVRANGE", "board", "0", "99", "WITHSCORES")}}
-	b.questions = append(b.questions, rank, top)
+	b.questions = append(b.questions,
+		&question{name: "rank", server: set.server, depth: 1, take: (*reader).redis, targets: &targets{names: b.slugs, request: rank}},
+		&question{name: "top 100", server: set.server, depth: 1, take: (*reader).redis, targets: &targets{names: []string{"99"}, request: top}})
 }
 
-// command is one in Redis's protocol.
-func command(words ...string) []byte {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "*%d\r\n", len(words))
+// command appends one in Redis's protocol.
+func command(to []byte, words ...string) []byte {
+	to = append(strconv.AppendInt(append(to, '*'), int64(len(words)), 10), "\r\n"...)
 	for _, w := range words {
-		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(w), w)
+		to = append(strconv.AppendInt(append(to, '$'), int64(len(w)), 10), "\r\n"...)
+		to = append(append(to, w...), "\r\n"...)
 	}
-	return b.Bytes()
+	return to
 }
 
 // redis takes one reply.

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"slices"
+	"strconv"
 	"time"
 )
 
@@ -21,8 +21,11 @@ type server struct {
 	gone          chan struct{}
 }
 
-// ring is the server that all others are peers of.
-const ring = "webring"
+// ring and edge are the servers that all others are peers of.
+const (
+	ring = "webring"
+	edge = "edge"
+)
 
 // bench is a ring of one size, its peers, and what they are asked.
 type bench struct {
@@ -30,7 +33,7 @@ type bench struct {
 	dir, data string
 	members   int
 	seen      int      // rows of the leaderboard
-	slugs     []string // members from all over the ring
+	slugs     []string // members from all over the ring, in no order
 	servers   []*server
 	questions []*question
 }
@@ -55,9 +58,14 @@ func (b *bench) start() error {
 	}); err != nil {
 		return err
 	}
-	// In no order, as visitors come.
-	rand.New(rand.NewPCG(1, 1)).Shuffle(len(b.slugs), func(i, j int) { b.slugs[i], b.slugs[j] = b.slugs[j], b.slugs[i] })
+	if len(b.slugs) == 0 {
+		return fmt.Errorf("the leaderboard of %s is empty", b.data)
+	}
+	shuffle(b.slugs) // as visitors come
 	b.askRing(s)
+	if err := b.startEdge(s); err != nil {
+		return err
+	}
 	if err := b.startConstants(address); err != nil {
 		return err
 	}
@@ -65,44 +73,45 @@ func (b *bench) start() error {
 	return nil
 }
 
-// sampleSlugs takes slugs of the next page of the leaderboard, from all over which
-// there are 4096 in the end, or all of a small ring.
+// sampleSlugs takes slugs of the next page of the leaderboard.
 func (b *bench) sampleSlugs(page []place) {
-	every := max(b.members/4096, 1)
 	for _, p := range page {
-		if b.seen++; b.seen%every == 0 {
+		if sampled(b.seen, b.members) {
 			b.slugs = append(b.slugs, p.slug)
 		}
+		b.seen++
 	}
 }
 
-// askRing puts the questions to the ring.
-func (b *bench) askRing(s *server) {
-	add := func(name string, depth int, targets ...string) {
-		b.questions = append(b.questions, gets(name, s, depth, targets))
-	}
-	each := func(format string) (targets []string) {
-		for _, slug := range b.slugs {
-			targets = append(targets, fmt.Sprintf(format, slug))
-		}
-		return targets
-	}
-	next := each("/next?from=%s")
-	add("/next", 1, next...)
-	add("/next", b.o.depth, next...)
-	add("api next", 1, each("/api/ring/next?from=%s")...)
-	add("widget", 1, each("/api/widget?from=%s")...)
-	// The document of a member has its rank.
-	add("detail", 1, each("/api/ring/%s")...)
-	b.questions[len(b.questions)-1].like = "rank"
-	add("top 100", 1, "/api/leaderboard?limit=100")
-	add("page of 100", 1, fmt.Sprintf("/api/leaderboard?limit=100&offset=%d", max(0, b.members/2-50)))
-	add("eight mixed", 1, b.mixed()...)
-	// The front page as a browser gets it, against those who only ever redirect.
-	home := gets("home", s, 1, []string{"/"}, "Accept-Encoding: gzip, deflate, br, zstd")
-	home.like = "/next"
-	b.questions = append(b.questions, home)
+// ask puts GET requests to a server.
+func (b *bench) ask(s *server, name string, depth int, of *targets) *question {
+	q := &question{name: name, server: s, depth: depth, targets: of, take: (*reader).http}
+	b.questions = append(b.questions, q)
+	return q
 }
+
+// askReads puts those questions to the ring or its edge that peers answer, too.
+func (b *bench) askReads(s *server) {
+	next := gets("/next?from=", b.slugs)
+	b.ask(s, "/next", 1, next)
+	b.ask(s, "/next", b.o.depth, next)
+	b.ask(s, "eight mixed", 1, gets("", b.mixed()))
+	// The document of a member has its rank.
+	b.ask(s, "detail", 1, gets("/api/ring/", b.slugs)).like = "rank"
+}
+
+// askRing puts all questions to the ring.
+func (b *bench) askRing(s *server) {
+	b.askReads(s)
+	b.ask(s, "api next", 1, gets("/api/ring/next?from=", b.slugs))
+	b.ask(s, "widget", 1, gets("/api/widget?from=", b.slugs))
+	b.ask(s, "top 100", 1, gets("/api/leaderboard?limit=100", []string{""}))
+	b.ask(s, "page of 100", 1, gets(pagePath, offsets(b.members)))
+	// The front page as a browser gets it, against those who only ever redirect.
+	b.ask(s, "home", 1, gets("/", []string{""}, "Accept-Encoding: gzip, deflate, br, zstd")).like = "/next"
+}
+
+const pagePath = "/api/leaderboard?limit=100&offset="
 
 // mixed are targets of eight endpoints.
 func (b *bench) mixed() []string {
@@ -111,20 +120,11 @@ func (b *bench) mixed() []string {
 		"/api/leaderboard?limit=10", "/api/ring?limit=10", "/api/categories"}
 }
 
-// gets makes a question of GET requests; more are further header fields.
-func gets(name string, s *server, depth int, targets []string, more ...string) *question {
-	q := &question{name: name, server: s, depth: depth, take: (*reader).http}
-	fields := strings.Join(append([]string{"Host: ring.example", "User-Agent: bench", "Accept: */*"}, more...), "\r\n")
-	for _, t := range targets {
-		q.requests = append(q.requests, []byte("GET "+t+" HTTP/1.1\r\n"+fields+"\r\n\r\n"))
-	}
-	return q
-}
-
 // startConstants runs those who answer what the ring has answered once.
 func (b *bench) startConstants(address string) error {
 	var answers []*http.Response
-	for i, target := range append([]string{"/next?from=" + b.slugs[0]}, b.mixed()...) {
+	middle := pagePath + strconv.Itoa(max(0, b.members/2-50))
+	for i, target := range slices.Concat([]string{"/next?from=" + b.slugs[0]}, b.mixed(), []string{middle}) {
 		res, err := b.sample(address, i, target)
 		if err != nil {
 			return err
@@ -135,9 +135,11 @@ func (b *bench) startConstants(address string) error {
 	if err != nil {
 		return err
 	}
+	one := func(answer string) *targets { return gets("/", []string{answer}) }
 	ask := func(s *server) {
-		b.questions = append(b.questions, gets("/next", s, 1, []string{"/0"}), gets("/next", s, b.o.depth, []string{"/0"}),
-			gets("eight mixed", s, 1, []string{"/1", "/2", "/3", "/4", "/5", "/6", "/7", "/8"}))
+		b.ask(s, "/next", 1, one("0"))
+		b.ask(s, "/next", b.o.depth, one("0"))
+		b.ask(s, "eight mixed", 1, gets("/", []string{"1", "2", "3", "4", "5", "6", "7", "8"}))
 	}
 	for _, name := range []string{"fasthttp", "net/http"} {
 		address := free()
@@ -146,6 +148,11 @@ func (b *bench) startConstants(address string) error {
 			return err
 		}
 		ask(s)
+		if name == "fasthttp" { // so that each question has a peer
+			b.ask(s, "api next", 1, one("3"))
+			b.ask(s, "widget", 1, one("4"))
+			b.ask(s, "page of 100", 1, one("9"))
+		}
 	}
 	nginx, err := exec.LookPath(b.o.nginx)
 	if err != nil {
@@ -184,8 +191,9 @@ func (b *bench) run(name, address string, command ...string) (*server, error) {
 	return s, s.wait()
 }
 
+// stop ends those first that follow others.
 func (b *bench) stop() {
-	for _, s := range b.servers {
+	for _, s := range slices.Backward(b.servers) {
 		s.stop()
 	}
 }

@@ -27,6 +27,7 @@ type row struct {
 	Question string   `json:"question"`
 	Like     string   `json:"compared_with,omitempty"` // what peers were asked; "" for the same
 	Depth    int      `json:"pipelined"`
+	Targets  int      `json:"targets"` // how many different requests
 	Rate     float64  `json:"requests_per_second"`
 	P99      float64  `json:"p99_microseconds"`
 	CPU      float64  `json:"cpu_microseconds_per_request"`
@@ -49,7 +50,7 @@ func (t *table) add(members int, q *question, m result) {
 			return
 		}
 	}
-	t.Rows = append(t.Rows, &row{Members: members, Server: q.server.name, Question: q.name, Like: q.like, Depth: q.depth, taken: []result{m}})
+	t.Rows = append(t.Rows, &row{Members: members, Server: q.server.name, Question: q.name, Like: q.like, Depth: q.depth, Targets: len(q.targets.names), taken: []result{m}})
 }
 
 // relate fills in the medians and the ratios.
@@ -69,34 +70,37 @@ func (t *table) relate() {
 		r.Load = median(func(m result) float64 { return m.load })
 	}
 	for _, r := range t.Rows {
-		if r.Server != ring {
+		if !r.ours() {
 			continue
 		}
-		for _, peer := range t.Rows {
-			if peer.Server != ring && peer.Members == r.Members && peer.Question == cmp.Or(r.Like, r.Question) && peer.Depth == r.Depth {
-				r.Ratios = append(r.Ratios, ratio{peer.Server, r.CPU / peer.CPU, r.Rate / peer.Rate})
-			}
-		}
-		for _, small := range t.Rows {
-			if small.Server == ring && small.Members == 1000 && r.Members > 1000 && small.Question == r.Question && small.Depth == r.Depth {
-				r.Ratios = append(r.Ratios, ratio{"itself at 1000", r.CPU / small.CPU, r.Rate / small.Rate})
+		for _, than := range t.Rows {
+			switch {
+			case than.Depth != r.Depth:
+			case !than.ours() && than.Members == r.Members && than.Question == cmp.Or(r.Like, r.Question):
+				r.Ratios = append(r.Ratios, ratio{than.Server, r.CPU / than.CPU, r.Rate / than.Rate})
+			case than.Server == r.Server && than.Members == 1000 && r.Members > 1000 && than.Question == r.Question:
+				r.Ratios = append(r.Ratios, ratio{"itself at 1000", r.CPU / than.CPU, r.Rate / than.Rate})
 			}
 		}
 	}
 }
 
+// ours says whether the row is of what is measured, and not of a peer.
+func (r *row) ours() bool { return r.Server == ring || r.Server == edge }
+
 func (t *table) print(out io.Writer) {
 	fmt.Fprintf(out, "%s, %s, %s, %s; medians of %d rounds over %d connections, one processor for the server\n",
 		t.Machine["processor"], t.Machine["processors"]+" processors", t.Machine["kernel"], t.Machine["go"], t.Rounds, t.Connections)
 	fmt.Fprintf(out, "the same answers as constants from fasthttp, net/http and nginx, over as many connections; home against their /next\n"+
-		"Redis has the leaderboard as a sorted set, over as many connections, not pipelined: ZREVRANK against detail, ZREVRANGE 0 99 WITHSCORES against top 100\n")
-	fmt.Fprintf(out, "%8s  %-12s %-9s %5s %10s %10s %8s %5s  %s\n", "members", "question", "server", "pipe", "requests/s", "p99", "CPU µs", "load", "the ring's CPU and rate, relative to")
+		"Redis has the leaderboard as a sorted set, over as many connections, not pipelined: ZREVRANK against detail, ZREVRANGE 0 99 WITHSCORES against top 100\n"+
+		"targets are asked in turn, and an instance keeps answers to some 30000, or 16 MiB of them: with 100000 or more, and for page of 100 with 900 or more, each answer is made anew; with fewer it is a kept one\n")
+	fmt.Fprintf(out, "%8s  %-12s %-9s %5s %8s %10s %10s %8s %5s  %s\n", "members", "question", "server", "pipe", "targets", "requests/s", "p99", "CPU µs", "load", "CPU and rate relative to")
 	for _, r := range t.Rows {
 		var ratios []string
 		for _, x := range r.Ratios {
 			ratios = append(ratios, fmt.Sprintf("%s %.2f %.2f", x.Than, x.CPU, x.Rate))
 		}
-		fmt.Fprintf(out, "%8d  %-12s %-9s %5d %10.0f %10s %8.2f %4.0f%%  %s\n", r.Members, r.Question, r.Server, r.Depth, r.Rate,
+		fmt.Fprintf(out, "%8d  %-12s %-9s %5d %8d %10.0f %10s %8.2f %4.0f%%  %s\n", r.Members, r.Question, r.Server, r.Depth, r.Targets, r.Rate,
 			time.Duration(r.P99)*time.Microsecond, r.CPU, 100*r.Load, strings.Join(ratios, "; "))
 	}
 }

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"time"
+)
+
+// mostAtEdge is of how many members an edge is measured at most: it has all of them
+// in memory beside the origin, which does.
+const mostAtEdge = 1_000_000
+
+var verifierLine = regexp.MustCompile(`--origin-key (\S+)`)
+
+// startEdge runs an edge that follows the ring, and asks it what readers ask edges
+// most. The ring has nothing to do meanwhile.
+func (b *bench) startEdge(origin *server) error {
+	if b.members > mostAtEdge {
+		fmt.Printf("no edge is measured with %d members: memory is for up to %d\n", b.members, mostAtEdge)
+		return nil
+	}
+	out, err := exec.Command(b.o.webring, "version", "--data", b.data).Output()
+	if err != nil {
+		return fmt.Errorf("the origin's key: %w", err)
+	}
+	key := verifierLine.FindSubmatch(out)
+	if key == nil {
+		return fmt.Errorf("no origin's key in %q", out)
+	}
+	address := free()
+	// It listens once it has something to show.
+	s, err := b.run(edge, address, b.o.webring, "edge", "--origin", "http://"+origin.address, "--origin-key", string(key[1]),
+		"--listen", address, "--data", filepath.Join(b.dir, "edge"), "--rate-limit", "2000000000")
+	if err != nil {
+		return err
+	}
+	if err := s.reach(origin); err != nil {
+		return err
+	}
+	b.askReads(s)
+	return nil
+}
+
+// reach waits until the server is where the origin is.
+func (s *server) reach(origin *server) error {
+	for range 600 {
+		there, err := origin.position()
+		if err != nil {
+			return err
+		}
+		here, err := s.position()
+		if err != nil {
+			return err
+		}
+		if here == there {
+			return nil
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return fmt.Errorf("%s does not come to where its origin is", s.name)
+}
+
+// position is what the server says it shows.
+func (s *server) position() (string, error) {
+	res, err := http.Get("http://" + s.address + "/api")
+	if err != nil {
+		return "", err
+	}
+	defer res.Body.Close()
+	seq := res.Header.Get("Webring-Seq")
+	if seq == "" {
+		return "", fmt.Errorf("%s answers with status %d and no position", s.name, res.StatusCode)
+	}
+	return seq, nil
+}
