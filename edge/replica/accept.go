@@ -326,11 +326,21 @@ func (r *Replica) advance(ctx context.Context, records []snap.Record, to snap.Ch
 	r.show(again, r.module)
 }
 
-// show makes c what readers see.
+// show makes c what readers see. They do not go back with it, neither in time nor
+// in position, where nobody applies anything meanwhile.
 func (r *Replica) show(c Core, m Module) {
 	c.Tick(time.Now())
 	r.mu.Lock()
 	before := r.shown
+	if before != nil {
+		// The core before may have had a tick since, or hold a second to which the
+		// clock has yet to come back. Whether it came too far back for that is for
+		// the next tick to say, as it is without another core.
+		_, was := before.Head()
+		if _, second := c.Head(); second < was {
+			c.Tick(time.Unix(was, 0))
+		}
+	}
 	r.shown, r.module = c, m
 	r.mu.Unlock()
 	r.cfg.Show(c, m)

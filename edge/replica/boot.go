@@ -72,6 +72,9 @@ func (r *Replica) bootWith(ctx context.Context, m Module, to snap.Checkpoint, si
 	r.begin(c, m, tree.Size()-uint64(len(records)))
 	if r.store != nil {
 		r.store.replayed = r.cfg.Replay
+		if !own {
+			r.store.keepModule(m) // before the rows, of which no other core may make sense
+		}
 	}
 	r.record(signed, to, tree, records)
 	r.log.Info("replica: booted", "events", to.Size, "snapshot", base, "replay", r.cfg.Replay)

@@ -185,6 +185,9 @@ func (s *store) resume(base uint64, kept *state, length int64) {
 
 // replace writes a file whole or not at all.
 func (s *store) replace(name string, parts ...[]byte) error {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
 	f, err := os.OpenFile(s.path(name+".new"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -330,9 +333,6 @@ func (s *store) keepModule(m Module) {
 // keepSnapshot keeps a signed snapshot's file, and says where.
 func (s *store) keepSnapshot(digest [32]byte, file []byte) (path string, err error) {
 	name := fmt.Sprintf("snapshot-%x", digest)
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return "", err
-	}
 	if err := s.replace(name, file); err != nil {
 		return "", err
 	}

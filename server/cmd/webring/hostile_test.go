@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -263,19 +264,32 @@ func (o *origin) says(from int, words string) {
 }
 
 // reading has an edge read from in all ways until the function that it gives is
-// called, which fails the test if a read did, and says how many there were.
+// called, which says how many reads there were. The test fails if one did, or if an
+// answer went back to an earlier position or to standings of an earlier second.
 func (o *origin) reading(targets ...string) (stop func() int64) {
 	ctx, cancel := context.WithCancel(o.t.Context())
 	var reads atomic.Int64
 	var readers sync.WaitGroup
 	for _, target := range targets {
 		readers.Go(func() {
+			var seq, since int
 			for ctx.Err() == nil {
 				r, err := o.try(http.MethodGet, target, nil)
 				if err != nil || r.Status != http.StatusOK && r.Status != http.StatusFound {
 					o.t.Errorf("GET %s: %d %v %s", target, r.Status, err, r.Body)
 					return
 				}
+				position := r.Header.Get("Webring-Seq")
+				atSeq, atSince := number(position), 0
+				// What has standings has a tag of build, position and second.
+				if tag := strings.Split(strings.Trim(r.Header.Get("ETag"), `"`), "-"); len(tag) == 3 && tag[1] == position {
+					atSince = number(tag[2])
+				}
+				if atSeq < seq || atSince < since {
+					o.t.Errorf("GET %s: from %d since %d back to %d since %d", target, seq, since, atSeq, atSince)
+					return
+				}
+				seq, since = atSeq, atSince
 				reads.Add(1)
 				time.Sleep(time.Millisecond)
 			}
@@ -286,6 +300,12 @@ func (o *origin) reading(targets ...string) (stop func() int64) {
 		readers.Wait()
 		return reads.Load()
 	}
+}
+
+// number is 0 for what is none.
+func number(s string) int {
+	n, _ := strconv.Atoi(s)
+	return n
 }
 
 // cutter is a TCP proxy that ends each connection after so many more bytes from
