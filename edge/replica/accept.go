@@ -95,8 +95,7 @@ func (r *Replica) accept(ctx context.Context, signed []byte) error {
 
 // leap takes a checkpoint far ahead: the judge folds the records as they come,
 // and when it has come to what was signed, a core that begins where it is takes
-// the place of the one that is shown. A judge that did not get there is
-// dismissed.
+// the place of the one that is shown.
 //
 // A snapshot never takes the place of the records, however far ahead it is: they
 // alone show that the history which was shown goes on in the one that is signed.
@@ -112,21 +111,23 @@ func (r *Replica) leap(ctx context.Context, to snap.Checkpoint, signed []byte) e
 	if errors.Is(err, ErrState) && r.foreign(r.module) {
 		// As [Replica.retreat] does.
 		m = r.cfg.Own
-		r.dismiss()
+		r.dismiss() // the one that a refused module was held against
 		if r.judge, err = r.reopen(ctx, m, r.shown, false); err == nil {
 			last, tree, err = r.judgeAll(ctx, to)
 		}
 	}
 	if err != nil {
-		r.dismiss()
 		return err
 	}
 	c, err := r.reopen(ctx, m, r.judge, true)
-	if err != nil {
-		return fmt.Errorf("replica: %w", err)
+	if err == nil {
+		if err = checkState(c, to); err != nil {
+			err = errors.Join(err, c.Close())
+		}
 	}
-	if err := checkState(c, to); err != nil {
-		return errors.Join(err, c.Close())
+	if err != nil {
+		r.dismiss() // it is not where readers are
+		return fmt.Errorf("replica: %w", err)
 	}
 	if m.Digest != r.module.Digest {
 		r.giveUp()
@@ -142,13 +143,15 @@ func (r *Replica) leap(ctx context.Context, to snap.Checkpoint, signed []byte) e
 }
 
 // judgeAll has the judge fold what leads to a checkpoint, and gives the last of
-// the records and the tree over all.
+// the records and the tree over all. A judge that did not get there is dismissed.
 func (r *Replica) judgeAll(ctx context.Context, to snap.Checkpoint) (last []snap.Record, tree snap.Tree, err error) {
 	if err := r.summon(ctx); err != nil {
 		return nil, tree, err
 	}
 	tree = r.tree
-	last, err = r.replay(ctx, r.judge, &tree, to)
+	if last, err = r.replay(ctx, r.judge, &tree, to); err != nil {
+		r.dismiss()
+	}
 	return last, tree, err
 }
 

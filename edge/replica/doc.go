@@ -12,7 +12,7 @@
 // origin, the last good state goes on being served, and a line in the log says
 // what was refused.
 //
-// A module that a checkpoint names is shown when it answers as the core at hand
+// A module that a checkpoint names is shown when it says all that the core at hand
 // does, in time; if it cannot fold what comes later, the core of this process
 // takes its place again.
 //
@@ -25,7 +25,7 @@
 // A disk that fails is a line in the log.
 //
 // A tour: replica.go (what it is given and holds), accept.go (the checks),
-// boot.go (the first state), module.go (another build of the core), follow.go,
+// boot.go (the first state), module.go and examine.go (another build of the core), follow.go,
 // get.go and pace.go (the network, and how often), store.go (the disk), source.go
 // and blocks.go (for replicas of this one), redact.go (words that are taken back).
 package replica

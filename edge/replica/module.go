@@ -3,13 +3,10 @@ package replica
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
-	"webring/core/api"
 	"webring/core/snap"
 )
 
@@ -73,15 +70,18 @@ func (r *Replica) upgrade(ctx context.Context, to snap.Checkpoint) error {
 	if err != nil {
 		return err
 	}
+	if err := r.summon(ctx); err != nil {
+		return err // no fault of the module
+	}
 	tried, err := r.reopen(ctx, m, r.shown, false)
 	if errors.Is(err, errNoSnapshot) {
-		return err // no fault of the module
+		return err // nor this
 	}
 	if err != nil {
 		r.refuse(m.Digest, refusedForGood)
 		return fmt.Errorf("%w: %w", ErrModule, err)
 	}
-	if err := r.examine(tried); err != nil {
+	if err := r.examine(tried, m); err != nil {
 		r.refuse(m.Digest, refusedForGood)
 		return errors.Join(fmt.Errorf("%w: %w", ErrModule, err), tried.Close())
 	}
@@ -152,57 +152,6 @@ func (r *Replica) giveUp() {
 	if r.store != nil {
 		r.store.remove("core-", "")
 	}
-}
-
-// questions have the same answers in every build: those of the documents that
-// do not leave it to chance. A newer core may say more in a document, but what
-// it says no and yes to, and where it sends readers, stays.
-var questions = []string{
-	"/api", "/api/ring", "/api/ring?limit=1&offset=1", "/api/ring?kind=agent&limit=500", "/api/ring?limit=0", "/api/ring/next",
-	"/api/ring/prev?kind=website", "/api/ring/next?from=nobody.invalid", "/api/ring/nobody", "/api/categories",
-	"/api/leaderboard", "/api/leaderboard?page=2&limit=2", "/api/leaderboard?limit=501", "/api/widget", "/api/widget?from=%zz",
-	"/next", "/prev", "/next?category=general", "/prev?kind=x", "/api/ring/next?format=redirect", "/api/ring/next?format=x",
-	"/nowhere", "/api/ring/%00", "/next?from=" + "https%3A%2F%2Fexample.com%2F%3Fa%3Db",
-}
-
-// examine asks c, and holds its answers against those of the core that is
-// shown.
-func (r *Replica) examine(c Core) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("it panicked: %v", v)
-		}
-	}()
-	if err := checkState(c, r.at); err != nil {
-		return err
-	}
-	if r.shown.BaseURL() != c.BaseURL() {
-		return fmt.Errorf("its links begin with %q", c.BaseURL())
-	}
-	asked := slices.Clone(questions)
-	// And about each of some members.
-	var ring struct{ Members []struct{ Slug string } }
-	var was, is api.Response
-	r.shown.Serve([]byte("/api/ring?limit=20"), &was)
-	if err := json.Unmarshal(was.Body, &ring); err == nil {
-		for _, m := range ring.Members {
-			asked = append(asked, "/api/ring/"+m.Slug, "/next?from="+m.Slug, "/api/widget?from="+m.Slug)
-		}
-	}
-	now := time.Now()
-	c.Tick(now)
-	r.shown.Tick(now)
-	for _, target := range asked {
-		r.shown.Serve([]byte(target), &was)
-		c.Serve([]byte(target), &is)
-		if was.Status != is.Status || string(was.Location) != string(is.Location) || was.Seq != is.Seq || was.Unknown != is.Unknown || was.Media != is.Media {
-			return fmt.Errorf("%s: it answers %d %s, not %d %s", target, is.Status, is.Location, was.Status, was.Location)
-		}
-		if json.Valid(was.Body) && !json.Valid(is.Body) {
-			return fmt.Errorf("%s: its answer is no document", target)
-		}
-	}
-	return nil
 }
 
 // stored gives the module that served a checkpoint before the restart.

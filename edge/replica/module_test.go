@@ -81,6 +81,13 @@ func TestModulesThatAreRefused(t *testing.T) {
 		{"traps", "traps", nil, "it answers 500"},
 		{"panics", "panics", nil, "it panicked"},
 		{"leads elsewhere", "lies", nil, "it answers 302 https://a.test/x, not 302 https://a.test/"},
+		{"empties a document", "empties /api/leaderboard", nil, "/api/leaderboard: it has no"},
+		{"empties a member's", "empties /api/ring/b", nil, "/api/ring/b: it has no"},
+		{"empties a problem", "empties /api/ring/nobody", nil, "/api/ring/nobody: it has no"},
+		{"empties a list", "lists nobody", nil, "/api/ring.members has not 2 items"},
+		{"lists in another order", "turns around", nil, "/api/leaderboard.leaderboard"},
+		{"counts otherwise", "counts", nil, "/api/widget.ring.count is not 2"},
+		{"gives no document", "says too much", nil, "its answer is no document"},
 		{"comes to another state", "folds otherwise", nil, "does not reach the signed state"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
@@ -245,5 +252,22 @@ func TestAModuleThatCannotFoldAllThatWasMissedIsGivenUp(t *testing.T) {
 	f.agrees(o)
 	if log := f.log.String(); f.module() != "own" || strings.Count(log, "going back to the core of this process") != 1 {
 		t.Errorf("%s is shown\n%s", f.module(), log)
+	}
+}
+
+// A newer core may say more, and say it in other words.
+func TestAModuleThatSaysMoreOrOtherwiseIsShown(t *testing.T) {
+	for _, code := range []string{"says more", "says otherwise"} {
+		o := newOrigin(t)
+		o.join("a", "b")
+		o.at.ABI = 1
+		o.sign()
+		f := o.booted(own)
+		before := f.get("/api") + f.get("/api/leaderboard") + f.get("/api/ring/nobody")
+		o.at.Core = o.module(code)
+		f.takes(o.sign())
+		if after := f.get("/api") + f.get("/api/leaderboard") + f.get("/api/ring/nobody"); f.module() != code || after == before {
+			t.Errorf("%s is shown\n%s", f.module(), f.log)
+		}
 	}
 }

@@ -384,7 +384,29 @@ func (c *testCore) Serve(target []byte, r *api.Response) {
 		r.Location = append(r.Location, 'x')
 	case c.module == "says more" && r.Status == 200:
 		r.Body = append(bytes.TrimSuffix(r.Body, []byte("}")), `,"more":1}`...)
+	case c.module == "says otherwise":
+		// What it is for, not what it is.
+		for _, words := range []string{"A ring of agents", "The higher effective_bid_usd ranks first", "No such member"} {
+			r.Body = bytes.ReplaceAll(r.Body, []byte(words), []byte("In other words"))
+		}
+	case c.module == "empties "+string(target):
+		r.Body = append(r.Body[:0], "{}"...)
+	case c.module == "lists nobody" && bytes.HasPrefix(target, []byte("/api/ring")):
+		if before, _, found := bytes.Cut(r.Body, []byte(`"members":[`)); found {
+			r.Body = append(before, `"members":[]}`...)
+		}
+	case c.module == "turns around" && bytes.HasPrefix(target, []byte("/api/leaderboard")):
+		r.Body = swap(r.Body, `"slug":"a"`, `"slug":"b"`)
+	case c.module == "counts" && bytes.HasPrefix(target, []byte("/api/widget")):
+		r.Body = bytes.Replace(r.Body, []byte(`"count":2`), []byte(`"count":3`), 1)
+	case c.module == "says too much" && r.Status == 200:
+		r.Body = append(r.Body, '}')
 	}
+}
+
+// swap puts each of two words where the other one stands.
+func swap(b []byte, x, y string) []byte {
+	return []byte(strings.NewReplacer(x, y, y, x).Replace(string(b)))
 }
 
 func (c *testCore) Digest() (uint64, [16]byte) {
