@@ -58,15 +58,8 @@ func (r *Replica) accept(ctx context.Context, signed []byte) error {
 	if r.shown == nil {
 		return r.boot(ctx, to, signed)
 	}
-	switch {
-	case to.Size < r.at.Size:
-		return fmt.Errorf("%w: %d events after %d", ErrShrunk, to.Size, r.at.Size)
-	case to.Size == r.at.Size && to.Root != r.at.Root:
-		return fmt.Errorf("%w of %d events", ErrForked, to.Size)
-	case to.Size == r.at.Size && to.Time < r.at.Time:
-		return fmt.Errorf("%w: of %s", ErrOlder, time.UnixMilli(to.Time).UTC().Format(time.RFC3339))
-	case to.Size == r.at.Size && to.State != r.at.State:
-		return fmt.Errorf("%w of the same %d events", ErrState, to.Size)
+	if err := follows(to, r.at); err != nil {
+		return err
 	}
 	if to.Size-r.at.Size > maxGap {
 		return r.leap(ctx, to, signed)
@@ -90,6 +83,21 @@ func (r *Replica) accept(ctx context.Context, signed []byte) error {
 	r.advance(ctx, records, to)
 	r.record(signed, to, tree, records)
 	r.renew(ctx, to)
+	return nil
+}
+
+// follows says why a checkpoint cannot come after another, as far as both show it.
+func follows(to, at snap.Checkpoint) error {
+	switch {
+	case to.Size < at.Size:
+		return fmt.Errorf("%w: %d events after %d", ErrShrunk, to.Size, at.Size)
+	case to.Size == at.Size && to.Root != at.Root:
+		return fmt.Errorf("%w of %d events", ErrForked, to.Size)
+	case to.Size == at.Size && to.Time < at.Time:
+		return fmt.Errorf("%w: of %s", ErrOlder, time.UnixMilli(to.Time).UTC().Format(time.RFC3339))
+	case to.Size == at.Size && to.State != at.State:
+		return fmt.Errorf("%w of the same %d events", ErrState, to.Size)
+	}
 	return nil
 }
 

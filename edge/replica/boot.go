@@ -15,8 +15,14 @@ import (
 
 // boot makes the first state: from the snapshot that the checkpoint names, or
 // from nothing, and the events after it. Nothing is shown before the end, so
-// the core of this process, if that will be shown, is its own judge.
+// the core of this process, if that will be shown, is its own judge. What was
+// signed before a restart binds it, also where the state on disk is lost.
 func (r *Replica) boot(ctx context.Context, to snap.Checkpoint, signed []byte) error {
+	if r.floor != nil {
+		if err := follows(to, *r.floor); err != nil {
+			return err
+		}
+	}
 	err := r.bootWith(ctx, r.module, to, signed)
 	if (errors.Is(err, ErrState) || errors.Is(err, errOpen)) && r.offers(to) {
 		// Rows or events of a kind that only the newer core knows.
@@ -29,6 +35,7 @@ func (r *Replica) boot(ctx context.Context, to snap.Checkpoint, signed []byte) e
 		}
 	}
 	if err == nil {
+		r.floor = nil
 		r.renew(ctx, to)
 	}
 	return err
@@ -82,15 +89,26 @@ func (r *Replica) bootWith(ctx context.Context, m Module, to snap.Checkpoint, si
 }
 
 // replay folds the records from the end of the tree to the checkpoint into c,
-// and gives the last of them.
+// and gives the last of them. What c cannot fold is held against it only if it
+// turns out to be what was signed.
 func (r *Replica) replay(ctx context.Context, c Core, tree *snap.Tree, to snap.Checkpoint) (last []snap.Record, err error) {
-	for tree.Size() < to.Size {
-		some, err := r.events(ctx, tree, to.Size)
+	var refusal error
+	meet := func() {
+		if r.floor != nil && tree.Size() == r.floor.Size && tree.Root() != r.floor.Root {
+			refusal = fmt.Errorf("%w of %d events", ErrForked, r.floor.Size)
+		}
+	}
+	for meet(); tree.Size() < to.Size; {
+		end := to.Size
+		if r.floor != nil && tree.Size() < r.floor.Size {
+			end = r.floor.Size // to see what has become of it
+		}
+		some, err := r.events(ctx, tree, end)
 		if err != nil {
 			return nil, err
 		}
-		if err := apply(c, some); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrState, err)
+		if meet(); refusal == nil {
+			refusal = apply(c, some)
 		}
 		if last = append(last, some...); len(last) > 2*maxTail {
 			last = append([]snap.Record(nil), last[len(last)-maxTail:]...)
@@ -98,6 +116,12 @@ func (r *Replica) replay(ctx context.Context, c Core, tree *snap.Tree, to snap.C
 	}
 	if err := checkRoot(tree, to); err != nil {
 		return nil, err
+	}
+	switch {
+	case errors.Is(refusal, ErrForked):
+		return nil, refusal
+	case refusal != nil:
+		return nil, fmt.Errorf("%w: %w", ErrState, refusal)
 	}
 	return last, checkState(c, to)
 }
@@ -182,6 +206,7 @@ func (r *Replica) restore(ctx context.Context) error {
 	if err == nil {
 		err = errors.New("replica: no state on disk")
 	}
+	r.floor = &to
 	return err
 }
 

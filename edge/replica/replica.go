@@ -93,8 +93,9 @@ type Replica struct {
 
 	// What a checkpoint changes is changed by whoever holds accepting.
 	accepting sync.Mutex
-	judge     Core       // nil until it is needed; at the position of the checkpoint
-	read      *diskState // what the first judge begins from, nil afterwards
+	judge     Core             // nil until it is needed; at the position of the checkpoint
+	read      *diskState       // what the first judge begins from, nil afterwards
+	floor     *snap.Checkpoint // of a state on disk that could not be shown, until one is
 	module    Module
 	tree      snap.Tree
 	store     *store
