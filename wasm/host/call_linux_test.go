@@ -1,0 +1,117 @@
+package host
+
+import (
+	"fmt"
+	"hash/maphash"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// BenchmarkCall compares what one answer costs through the module with what it
+// costs natively, in rings of a thousand, 100 000 and a million realistic members:
+// medians of five rounds, taken in turn. The goal is a ratio of 2.5, no allocation
+// in the host, and little more in the largest ring than in the smallest.
+//
+// Instances keep answers to what is asked for again: "again" is what members'
+// pages cost between two events, "anew" what it costs when nothing is asked twice,
+// of members in no order. The native core keeps nothing in either.
+func BenchmarkCall(b *testing.B) {
+	for _, n := range []int{1000, 100_000, 1_000_000} {
+		snapshot, now := realistic(b, n)
+		native, err := LoadNative(n, snapshot)
+		if err != nil {
+			b.Fatal(err)
+		}
+		wasm := newPool(b, PoolConfig{Capacity: n, Instances: 1, Snapshot: snapshot})
+		native.Tick(time.Unix(now, 0))
+		wasm.Tick(time.Unix(now, 0))
+		order := rand.New(rand.NewPCG(1, 1)).Perm(n)
+		for _, c := range []struct {
+			name, target   string
+			differ, rounds int // targets, and calls in a round
+		}{
+			{"next", "/next?from=member-%d", n, 50_000},
+			{"api-next", "/api/ring/next?from=member-%d", n, 50_000},
+			{"widget", "/api/widget?from=member-%d", n, 20_000},
+			{"detail", "/api/ring/member-%d", n, 20_000},
+			{"leaderboard", "/api/leaderboard?limit=100&offset=%d", n - 100, 500},
+		} {
+			targets := make([][]byte, 0, 1<<18)
+			for _, o := range order {
+				if o < c.differ && len(targets) < cap(targets) {
+					targets = append(targets, fmt.Appendf(nil, c.target, o))
+				}
+			}
+			few := targets[:min(len(targets), 100)]
+			b.Run(fmt.Sprintf("%d/%s/again", n, c.name), func(b *testing.B) { compareCalls(b, native, wasm, few, c.rounds, false) })
+			b.Run(fmt.Sprintf("%d/%s/anew", n, c.name), func(b *testing.B) { compareCalls(b, native, wasm, targets, c.rounds, true) })
+		}
+		if err := wasm.Close(); err != nil {
+			b.Fatal(err)
+		}
+		runtime.GC()
+	}
+}
+
+// compareCalls reports what calls for targets cost. None is asked for a second
+// time, as far as the module's instance knows, when that is to be anew.
+func compareCalls(b *testing.B, native *Native, wasm *Pool, targets [][]byte, calls int, anew bool) {
+	asked := 0
+	perCall := func(n tested) float64 {
+		var r Response
+		var took time.Duration
+		for rest := calls; rest > 0; {
+			some := targets[asked%len(targets):]
+			some = some[:min(len(some), rest)]
+			if anew {
+				in := anyOf(wasm)
+				in.answers.seed = maphash.MakeSeed() // so none of them is found
+				wasm.rack.put(in)
+			}
+			began := processorTime()
+			for _, target := range some {
+				n.Serve(target, &r)
+			}
+			took += processorTime() - began
+			asked += len(some)
+			rest -= len(some)
+		}
+		return float64(took.Nanoseconds()) / float64(calls)
+	}
+	for b.Loop() {
+		asked = 0
+		perCall(native)
+		perCall(wasm)
+		var natively, inside []float64
+		for range 5 {
+			from := asked
+			natively = append(natively, perCall(native))
+			asked = from // the same ones
+			inside = append(inside, perCall(wasm))
+		}
+		b.ReportMetric(median(natively), "native-ns/call")
+		b.ReportMetric(median(inside), "wasm-ns/call")
+		b.ReportMetric(median(inside)/median(natively), "ratio")
+		var r Response
+		b.ReportMetric(testing.AllocsPerRun(100, func() { wasm.Serve(targets[0], &r) }), "host-allocs/call")
+	}
+}
+
+// processorTime is how long this process has run, on a machine that may have
+// others to run.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func median(of []float64) float64 {
+	of = slices.Sorted(slices.Values(of))
+	return of[len(of)/2]
+}
