@@ -119,7 +119,7 @@ func (r *Replica) stream(ctx, line context.Context) error {
 	}
 	line, cancel := context.WithCancel(line)
 	defer cancel()
-	res, err := r.request(line, "/sync/checkpoint", silence, header)
+	res, err := r.request(line, "/sync/checkpoint", silence, 0, header)
 	if errors.Is(err, errStalled) {
 		return errors.Join(errNoStream, err)
 	}
@@ -236,7 +236,7 @@ func (r *Replica) poll(ctx, line context.Context) error {
 }
 
 func (r *Replica) getNote(ctx context.Context, path string) ([]byte, error) {
-	res, err := r.request(ctx, path, pollSilence, map[string]string{"Cache-Control": "no-cache"})
+	res, err := r.request(ctx, path, pollSilence, slack, map[string]string{"Cache-Control": "no-cache"})
 	if err != nil {
 		return nil, err
 	}

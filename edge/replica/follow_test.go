@@ -2,8 +2,11 @@ package replica
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -180,6 +183,77 @@ func TestReach(t *testing.T) {
 			t.Errorf("what is not told: %v after %s", ok, took)
 		}
 	})
+}
+
+// Whoever gives a little now and then does not hold a replica for ever: as soon as
+// there is something to be had, it comes.
+func TestAnUpstreamThatDripsIsGivenUp(t *testing.T) {
+	for _, drips := range []string{"/sync/events", "/sync/snapshot/", "/sync/checkpoint"} {
+		synctest.Test(t, func(t *testing.T) {
+			o := newOrigin(t)
+			o.join("a")
+			o.snapshot()
+			o.join("b")
+			o.sign()
+			o.streams = drips != "/sync/checkpoint"
+			o.drips = drips
+			f := o.newReplica()
+			defer f.following(t)()
+			time.Sleep(time.Minute)
+			select {
+			case <-f.Ready():
+				t.Errorf("%s: something is shown", drips)
+			default:
+			}
+			o.mu.Lock()
+			o.drips = ""
+			o.mu.Unlock()
+			time.Sleep(slack + maxPause + time.Second)
+			select {
+			case <-f.Ready():
+			default:
+				t.Fatalf("%s: nothing is shown\n%s", drips, f.log)
+			}
+			f.agrees(o)
+			if log := f.log.String(); !strings.Contains(log, "nothing came any more, or too little") {
+				t.Errorf("%s: the log says %s", drips, log)
+			}
+		})
+	}
+}
+
+// What is slow but steady arrives.
+func TestALongDownloadMayTakeItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := bytes.Repeat([]byte("x"), 4<<20)
+		o := newOrigin(t)
+		f := o.newReplica(func(c *Config) {
+			c.Client = &http.Client{Transport: steady{file}}
+		})
+		got, err := f.Replica.get(t.Context(), "/sync/core/x", maxModule)
+		if err != nil || len(got) != len(file) {
+			t.Errorf("%d bytes, %v", len(got), err)
+		}
+	})
+}
+
+// steady sends a file at the slowest rate.
+type steady struct{ file []byte }
+
+func (s steady) RoundTrip(req *http.Request) (*http.Response, error) {
+	r, w := io.Pipe()
+	go func() {
+		for rest := s.file; len(rest) > 0; {
+			time.Sleep(5 * time.Second)
+			n, err := w.Write(rest[:min(len(rest), 5*slowest)])
+			if err != nil {
+				return
+			}
+			rest = rest[n:]
+		}
+		w.Close()
+	}()
+	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: r, ContentLength: -1, Request: req}, nil
 }
 
 // A refusal is told once a minute, however often it happens.

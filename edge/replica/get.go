@@ -10,8 +10,14 @@ import (
 	"time"
 )
 
-// patience is how long a transfer may stand still.
-const patience = 10 * time.Second
+const (
+	// patience is how long a transfer may stand still.
+	patience = 10 * time.Second
+	// slack is what one may take beyond its length at slowest, in bytes a second.
+	// Origins have as much.
+	slack   = 30 * time.Second
+	slowest = 16 << 10
+)
 
 // errTooLong is what get gives instead of more bytes than asked for.
 var errTooLong = errors.New("replica: longer than it may be")
@@ -30,7 +36,7 @@ func newClient() *http.Client {
 
 // get fetches at most limit bytes.
 func (r *Replica) get(ctx context.Context, path string, limit int64) ([]byte, error) {
-	res, err := r.request(ctx, path, patience, nil)
+	res, err := r.request(ctx, path, patience, slack, nil)
 	if err != nil {
 		return nil, r.heed(err)
 	}
@@ -57,8 +63,9 @@ func (r *Replica) heed(err error) error {
 }
 
 // request asks for a path when it may, and fails unless the answer is 200 or when nothing
-// comes for the time given, at any moment until its body is closed.
-func (r *Replica) request(ctx context.Context, path string, stall time.Duration, header map[string]string) (*http.Response, error) {
+// comes for as long as stall, at any moment until its body is closed. The body may take
+// as long as slack beyond its length at the slowest rate; if that is 0, it has no end.
+func (r *Replica) request(ctx context.Context, path string, stall, slack time.Duration, header map[string]string) (*http.Response, error) {
 	if err := r.pace.wait(ctx); err != nil {
 		return nil, fmt.Errorf("replica: %s: %w", path, err)
 	}
@@ -95,31 +102,43 @@ func (r *Replica) request(ctx context.Context, path string, stall time.Duration,
 		return nil, end(fmt.Errorf("%w %d", errStatus, res.StatusCode))
 	}
 	watch.Reset(stall)
-	res.Body = &watched{res.Body, watch, stall, end}
+	res.Body = &watched{ReadCloser: res.Body, watch: watch, stall: stall, slack: slack, began: time.Now(), end: end}
 	return res, nil
 }
 
 var (
-	errStalled = errors.New("nothing came any more")
+	errStalled = errors.New("nothing came any more, or too little")
 	errStatus  = errors.New("status")
 )
 
 // watched puts the end of patience off with each read.
 type watched struct {
 	io.ReadCloser
-	watch *time.Timer
-	stall time.Duration
-	end   func(error) error
+	watch        *time.Timer
+	stall, slack time.Duration
+	began        time.Time
+	read         int64
+	end          func(error) error
 }
 
 func (w *watched) Read(p []byte) (int, error) {
 	n, err := w.ReadCloser.Read(p)
+	w.read += int64(n)
 	if err == nil {
-		w.watch.Reset(w.stall)
+		w.watch.Reset(w.patience())
 	} else if err != io.EOF {
 		err = w.end(err)
 	}
 	return n, err
+}
+
+// patience is how long the next read may take.
+func (w *watched) patience() time.Duration {
+	if w.slack == 0 {
+		return w.stall
+	}
+	late := w.began.Add(w.slack + time.Duration(w.read/slowest)*time.Second)
+	return min(w.stall, time.Until(late))
 }
 
 func (w *watched) Close() error {

@@ -49,6 +49,7 @@ type fakeOrigin struct {
 	each    uint64                                            // records in a range
 	busy    func(path string, waits bool) (retryAfter string) // "" answers
 	bend    func(path string, body []byte) []byte
+	drips   string // what is below this path comes a byte at a time
 	asked   []string
 }
 
@@ -172,6 +173,9 @@ func (o *fakeOrigin) RoundTrip(req *http.Request) (*http.Response, error) {
 		if b == nil {
 			return answer(404, "application/problem+json", strings.NewReader("{}")), nil
 		}
+		if o.drips != "" && strings.HasPrefix(req.URL.Path, o.drips) {
+			return answer(200, "application/octet-stream", &drip{req.Context(), b}), nil
+		}
 		return answer(200, "application/octet-stream", bytes.NewReader(b)), nil
 	}
 	switch path := req.URL.Path; path {
@@ -197,6 +201,24 @@ func (o *fakeOrigin) RoundTrip(req *http.Request) (*http.Response, error) {
 	default:
 		return file(o.files[path])
 	}
+}
+
+// drip gives a byte each 9 seconds, until nobody wants one any more.
+type drip struct {
+	ctx  context.Context
+	rest []byte
+}
+
+func (d *drip) Read(b []byte) (int, error) {
+	if len(d.rest) == 0 {
+		return 0, io.EOF
+	}
+	if err := rest(d.ctx, 9*time.Second); err != nil {
+		return 0, err
+	}
+	n := copy(b[:1], d.rest)
+	d.rest = d.rest[n:]
+	return n, nil
 }
 
 func (o *fakeOrigin) stream(ctx context.Context, w *io.PipeWriter) {
