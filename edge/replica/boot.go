@@ -153,7 +153,7 @@ func (r *Replica) snapshot(ctx context.Context, named snap.Snapshot) (rows []byt
 		return refuse(err)
 	}
 	if int64(len(plain)) > r.cfg.MaxSnapshot {
-		return refuse(fmt.Errorf("more than %d bytes", r.cfg.MaxSnapshot))
+		return refuse(fmt.Errorf("more than the %d bytes that a core has", r.cfg.MaxSnapshot))
 	}
 	if rows, tree, err = snap.CutFile(plain); err != nil {
 		return refuse(err)
@@ -168,7 +168,7 @@ func (r *Replica) snapshot(ctx context.Context, named snap.Snapshot) (rows []byt
 // file fetches the file of a snapshot and holds it against its name.
 func (r *Replica) file(ctx context.Context, named snap.Snapshot) ([]byte, error) {
 	if named.Bytes > r.cfg.MaxSnapshot {
-		return nil, fmt.Errorf("%w: %d bytes, more than %d", ErrSnapshot, named.Bytes, r.cfg.MaxSnapshot)
+		return nil, fmt.Errorf("%w: %d bytes, more than the %d that a core has", ErrSnapshot, named.Bytes, r.cfg.MaxSnapshot)
 	}
 	b, err := r.get(ctx, fmt.Sprintf("/sync/snapshot/%x", named.Digest), named.Bytes)
 	switch {

@@ -55,6 +55,15 @@ func (c *coreFlags) explain(err error) error {
 	return err
 }
 
+// mostSnapshot is the length of a snapshot, in bytes, from which on no core can be
+// opened from it: it takes less than the ring in memory. 0 stands for no bound.
+func (c *coreFlags) mostSnapshot() int64 {
+	if c.kind == "native" {
+		return 0
+	}
+	return int64(c.memory) << 20
+}
+
 // mostMemory is what 32 bits can tell apart, in MiB.
 const mostMemory = 4096
 

@@ -101,6 +101,7 @@ func follow(ctx context.Context, o *edgeOptions, log *slog.Logger, out io.Writer
 	cfg := replica.Config{
 		Origin: o.origin, Key: o.originKey, Dir: filepath.Join(o.data, "replica"), Replay: o.replay,
 		Own: surface.own, Open: surface.open, Show: surface.show, Log: log,
+		MaxSnapshot: o.core.mostSnapshot(),
 	}
 	if secret != nil {
 		if cfg.Vouch, err = edge.Vouch(secret); err != nil {

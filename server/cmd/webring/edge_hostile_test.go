@@ -152,6 +152,25 @@ func TestAnEdgeBootsFromWhatWasSignedAlone(t *testing.T) {
 	}
 }
 
+// TestAnEdgeUnpacksNoMoreThanItCanLoad offers an edge snapshots that its instances
+// have no memory for, as they come and as they are packed.
+func TestAnEdgeUnpacksNoMoreThanItCanLoad(t *testing.T) {
+	t.Parallel()
+	h := newHostile(t)
+	h.join("a", "b")
+	h.snapshot()
+	good := h.present().Snapshot
+	h.sign(func(c *snap.Checkpoint) { c.Snapshot.Bytes = 64<<20 + 1 })
+	e := h.edge(h.base, false, "--memory-limit", "64")
+	e.says(0, "snapshot refused: 67108865 bytes, more than the 67108864 that a core has")
+	mark := len(e.log.String())
+	h.offer(make([]byte, 80<<20))
+	h.sign()
+	e.says(mark, "snapshot refused: more than the 67108864 bytes that a core has")
+	h.sign(func(c *snap.Checkpoint) { c.Snapshot = good })
+	h.reached(e)
+}
+
 // TestAnEdgeSaysWhenItIsBehind: what was signed long ago is stale, however often
 // it comes.
 func TestAnEdgeSaysWhenItIsBehind(t *testing.T) {

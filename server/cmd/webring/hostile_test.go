@@ -143,13 +143,19 @@ func (h *hostile) sign(bend ...func(*snap.Checkpoint)) []byte {
 // snapshot makes a snapshot that checkpoints name from now on.
 func (h *hostile) snapshot() {
 	h.t.Helper()
+	h.offer(h.tree.Append(snap.Append(nil, h.state)))
+}
+
+// offer makes whatever the snapshot that checkpoints name from now on.
+func (h *hostile) offer(plain []byte) {
+	h.t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	w, err := zstd.NewWriter(nil)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	file := w.EncodeAll(h.tree.Append(snap.Append(nil, h.state)), nil)
+	file := w.EncodeAll(plain, nil)
 	digest := sha256.Sum256(file)
 	h.files["/sync/snapshot/"+hex.EncodeToString(digest[:])] = file
 	h.at.Snapshot = snap.Snapshot{Digest: digest, Bytes: int64(len(file)), Size: h.tree.Size()}
