@@ -1,7 +1,6 @@
 package host
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -15,18 +14,18 @@ const (
 	mostPause  = time.Minute
 )
 
-// mostSteps is how many steps of members a request may have an instance catch up
-// with, at 2 or 3 µs each; see [abi.OpBehind].
-const mostSteps = 256
-
 // take gives an instance at the head, for the caller alone, which puts it into
 // the rack again or discards it. It gives nil when none comes within the time,
 // and when the native core has taken over.
 func (p *Pool) take(wait time.Duration) *instance {
+	var late time.Time // one for all that come and cannot be used
 	for {
 		in := p.rack.take()
 		if in == nil {
-			if in = p.wait(wait); in == nil {
+			if late.IsZero() {
+				late = time.Now().Add(wait)
+			}
+			if in = p.wait(time.Until(late)); in == nil {
 				return nil
 			}
 		}
@@ -46,37 +45,30 @@ func (p *Pool) wait(most time.Duration) *instance {
 }
 
 // bring takes an instance that is the caller's alone to the head. When it
-// reports false the instance is no longer the caller's: it is too far behind, in
-// records or in time, or it trapped.
+// reports false the instance is no longer the caller's: it is too far behind, or
+// it trapped.
 func (p *Pool) bring(in *instance) bool {
 	h := p.head.Load()
-	if in.seq == h.seq && in.second == h.second && in.rewinds == h.rewinds {
-		return true
-	}
-	if h.seq-in.seq > maxBehind {
+	if in.at != h && in.at.far(h) {
 		p.heal(in)
 		return false
 	}
-	err := p.applyUpTo(in, h)
-	if err == nil {
-		var far bool
-		if far, err = in.far(h); far {
-			p.heal(in)
-			return false
-		}
+	return p.catchUp(in, h)
+}
+
+// catchUp is bring to h, however far that is.
+func (p *Pool) catchUp(in *instance, h *head) bool {
+	if in.at == h {
+		return true
 	}
-	if err == nil {
-		err = in.keepTime(h)
-	}
+	err := p.follow(in, h)
 	switch {
 	case errors.Is(err, errGone):
 		p.heal(in)
-		return false
 	case err != nil:
 		p.discard(in, err)
-		return false
 	}
-	return true
+	return err == nil
 }
 
 // errGone says that records an instance lacks are no longer kept.
@@ -84,14 +76,6 @@ var errGone = errors.New("host: the records are gone")
 
 // follow takes an instance to h, however far that is.
 func (p *Pool) follow(in *instance, h *head) error {
-	if err := p.applyUpTo(in, h); err != nil {
-		return err
-	}
-	return in.keepTime(h)
-}
-
-// applyUpTo applies the records that an instance lacks of h.
-func (p *Pool) applyUpTo(in *instance, h *head) error {
 	for in.seq < h.seq {
 		from := in.seq
 		records, ok := p.kept.after(from, h.seq)
@@ -106,6 +90,10 @@ func (p *Pool) applyUpTo(in *instance, h *head) error {
 			return fmt.Errorf("%w: record %d was applied before, and is refused: %.200s", errTrap, reply.Seq, reply.Rest)
 		}
 	}
+	if err := in.keepTime(h); err != nil {
+		return err
+	}
+	in.at = h
 	return nil
 }
 
@@ -121,62 +109,20 @@ func (in *instance) keepTime(h *head) error {
 	return nil
 }
 
-// far says that no request can wait for keepTime.
-func (in *instance) far(h *head) (bool, error) {
-	to := h.second
-	if in.rewinds == h.rewinds {
-		to = max(to, in.second) // it will not go back
-	}
-	reply, err := in.must(abi.OpBehind, uint64(max(to, 0)), nil)
-	if err == nil && len(reply.Rest) != 4 {
-		err = fmt.Errorf("%w: it does not say how far behind it is", errTrap)
-	}
-	return err == nil && binary.LittleEndian.Uint32(reply.Rest) > mostSteps, err
-}
-
-// lead has one instance go ahead to a head that is to be shown, when the way
-// there is longer than a request can wait: so, whoever asks from then on finds
-// one that is there. The others answer at the old head meanwhile, and go the same
-// way beside the pool. It may give nil; the caller puts it back when the head is
-// shown, and not before, or answers would go back in time.
-func (p *Pool) lead(h *head) *instance {
-	in := p.rack.take()
-	if in == nil {
-		if in = p.wait(waitLead); in == nil {
-			return nil
-		}
-	}
-	err := p.applyUpTo(in, h)
-	if err == nil {
-		var far bool
-		if far, err = in.far(h); far {
-			err = in.keepTime(h)
-		}
-	}
-	switch {
-	case errors.Is(err, errGone):
-		p.heal(in)
-	case err != nil:
-		p.discard(in, err)
-	default:
-		return in
-	}
-	return nil
-}
-
 // discard gives up an instance that trapped, and builds another.
 func (p *Pool) discard(in *instance, err error) {
 	p.traps.Add(1)
 	p.log.Error("an instance of the core is built anew", "err", err)
 	place := in.place
 	in.close()
-	p.lost()
+	p.lost(place)
 	p.heal(&instance{place: place})
 }
 
-// lost counts an instance that is to be built anew. After the last one, the
-// native core answers.
-func (p *Pool) lost() {
+// lost counts the instance of a place that is to be built anew. After the last
+// one, the native core answers.
+func (p *Pool) lost(place int) {
+	p.rack.places[place].at.Store(nil)
 	if p.whole.Add(-1) == 0 && p.config.Native {
 		go p.takeOver()
 	}
@@ -219,7 +165,10 @@ func (p *Pool) healed(in *instance) *instance {
 			in, err = p.build(place)
 		}
 		if err == nil {
-			if err = p.follow(in, p.head.Load()); err == nil {
+			p.catching <- struct{}{}
+			err = p.follow(in, p.head.Load())
+			<-p.catching
+			if err == nil {
 				if built {
 					p.whole.Add(1)
 				}
@@ -228,7 +177,7 @@ func (p *Pool) healed(in *instance) *instance {
 			in.close()
 			in = &instance{place: place}
 			if !built {
-				p.lost()
+				p.lost(place)
 			}
 			if errors.Is(err, errGone) {
 				continue

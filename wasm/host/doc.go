@@ -11,14 +11,21 @@
 // of it; then answers.go, what it gave before and need not be asked for again;
 // image.go, the ring in memory that instances begin from, and
 // share_linux.go, by which they share it; then pool.go, where requests and the
-// writer take instances from the rack of rack.go; catchup.go brings an instance to
-// the head and mends those that trapped; renew.go has them share memory again when
+// writer take instances from the rack of rack.go; ahead.go has one of them move the
+// head, by records or a second; catchup.go brings the others there and mends those
+// that trapped; renew.go has them share memory again when
 // they have written to much of it; standin.go has the native core answer when none
 // is left; kept.go holds what they are built from; engine.go compiles and starts
 // modules.
 //
 // An instance takes what it has written of the guest's memory, up to the limit on
 // that, and 10 MiB beside it for answers, which it has from the start.
+//
+// An instance is taken out of the pool, until it has caught up beside it, when the
+// way to the head took the one that went ahead more than half a millisecond: what
+// a request may wait for. The order for this package says more than 2000 events or
+// steps behind. A time is the stricter bound, since 2000 bids take 20 ms or more,
+// and the right one, since a single event can cost more than they do.
 //
 // The differential test holds the two builds together: whole scripts of calls,
 // damage included, must give the same bytes in every engine.

@@ -52,6 +52,8 @@ type instance struct {
 	second  int64  // the clock
 	last    int64  // second of the last event
 	rewinds uint64 // of the pool's, that it has followed
+
+	at *head // the last head that it was at, which need not be the last shown
 }
 
 // bind looks up what the guest must export.

@@ -6,9 +6,10 @@ import (
 	"webring/core/abi"
 )
 
-// maxBehind is how many records an instance may lack and still be brought to
-// the head by the request that takes it.
-const maxBehind = 256
+// keptBefore is how many records from before the image are kept, for instances
+// that lack them when there is a new one: more than a request may have one catch
+// up with.
+const keptBefore = 256
 
 // keptBytes is how long the kept records may grow, in bytes, before a new image
 // takes their place. They may grow as long as the last image, too: so images
@@ -57,8 +58,8 @@ func (k *kept) replace(with *image) {
 		return // another was faster
 	}
 	k.image, k.bytes = with, 0
-	if at-k.from > maxBehind {
-		drop := at - maxBehind - k.from
+	if at-k.from > keptBefore {
+		drop := at - keptBefore - k.from
 		k.records = append([][]byte(nil), k.records[drop:]...)
 		k.from += drop
 	}

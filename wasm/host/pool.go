@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"runtime"
@@ -32,11 +31,11 @@ var (
 )
 
 // How long a request, the clock and the writer wait for an instance. The writer
-// must not give up before a rebuilt one can be there; the clock waits no longer
-// than requests keep one busy.
+// must not give up before a rebuilt one can be there; the clock may, because
+// there is another second soon.
 const (
 	waitServe = 2 * time.Second
-	waitLead  = 50 * time.Millisecond
+	waitLead  = 500 * time.Millisecond
 	waitWrite = time.Minute
 	// closePause is how long Close waits for one instance before it looks for
 	// those that were given up instead.
@@ -88,14 +87,15 @@ type PoolConfig struct {
 // The ring is loaded and verified once, and instances begin from an image of it in
 // memory: on Linux they share that until they write to it.
 //
-// An instance that a request takes is first brought to the head. One that lacks
-// more than 256 records, or is so far behind in time that a request would wait
-// for it, catches up outside the pool. Time leaps, and records that move many
-// members are folded, in one instance before any request sees that they did: so
-// there is always one that need not catch up. One that traps is built
-// anew, from the last image and the records since, which the pool keeps. When
-// none is left, or none takes a record, the native core answers until all are
-// there again, if the pool may have it.
+// Whatever moves the head, records or a second, does so in one instance before any
+// request sees that it did, and it is noted how long that took. An instance that a
+// request takes is first brought to the head; one for which that would take more
+// than half a millisecond, by those notes, catches up outside the pool. Before one
+// instance goes ahead, another is seen to be near the head: so there is always one
+// that answers and need not catch up, if the pool has two. One that traps is built
+// anew, from the last image and the records since, which the pool keeps. When none
+// is left, or none takes a record, the native core answers until all are there
+// again, if the pool may have it.
 type Pool struct {
 	ctx    context.Context
 	stop   context.CancelFunc
@@ -118,8 +118,9 @@ type Pool struct {
 	head atomic.Pointer[head]
 	kept kept
 
-	renewing sync.Mutex // held by what has instances that are not of the pool
-	unshared sync.Once  // said that instances do not share memory
+	catching chan struct{} // room for those that may catch up at a time
+	renewing sync.Mutex    // held by what has instances that are not of the pool
+	unshared sync.Once     // said that instances do not share memory
 
 	writing sync.Mutex // held by what moves the head
 	clock   clock
@@ -133,6 +134,10 @@ type head struct {
 	last    int64  // second of the last event
 	rewinds uint64 // how often the second was set back
 	baseURL string
+	// way is how long it took the instances that went ahead to come here from the
+	// first head: what lies between two heads costs any other instance about the
+	// difference.
+	way time.Duration
 }
 
 // NewPool compiles the module and builds the first instance; others follow in
@@ -143,8 +148,11 @@ func NewPool(ctx context.Context, c PoolConfig) (*Pool, error) {
 	}
 	p := &Pool{
 		config: c, log: c.Log,
-		rack:   newRack(c.Instances),
-		timers: sync.Pool{New: func() any { return time.NewTimer(time.Hour) }},
+		rack: newRack(c.Instances),
+		// The module's code cannot be interrupted for a request: so processors are
+		// left for those.
+		catching: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)),
+		timers:   sync.Pool{New: func() any { return time.NewTimer(time.Hour) }},
 	}
 	if p.log == nil {
 		p.log = slog.Default()
@@ -187,6 +195,7 @@ func (p *Pool) begin() (first *instance, err error) {
 		first.close()
 		return nil, err
 	}
+	first.at = h
 	p.head.Store(h)
 	return first, nil
 }
@@ -209,6 +218,7 @@ func (p *Pool) Apply(records []Record) error {
 	if p.config.Native {
 		wait = waitServe
 	}
+	p.leaveOne()
 	var err error
 	// An instance that traps may have been ill; if the next one does, the
 	// records are what it cannot take.
@@ -236,89 +246,6 @@ func (p *Pool) Apply(records []Record) error {
 		return err
 	}
 	return p.writeNative(n, records, encoded)
-}
-
-// write has in, which stands at the head, apply records, and moves the head to
-// where it gets.
-func (p *Pool) write(in *instance, records [][]byte) (refusal, trap error) {
-	h := p.head.Load()
-	for rest := records; len(rest) > 0; {
-		n := min(len(rest), abi.MaxRecords)
-		reply, err := in.apply(rest[:n])
-		if err != nil {
-			return nil, err
-		}
-		if reply.Refused {
-			refusal = fmt.Errorf("host: record %d: %s", reply.Seq, reply.Rest)
-			if p.config.Native {
-				return refusal, nil // there is another opinion
-			}
-			break
-		}
-		rest = rest[n:]
-	}
-	if err := in.advance(p.clock.second); err != nil {
-		return nil, err
-	}
-	next, err := in.head(h.rewinds)
-	if err != nil {
-		return nil, err
-	}
-	if next.seq-h.seq > uint64(len(records)) {
-		return nil, fmt.Errorf("%w: it stands at a record that it was not given", errTrap)
-	}
-	records = records[:next.seq-h.seq]
-	var renewed *image
-	if p.kept.full(records) {
-		if renewed, err = p.image(in); err != nil {
-			return nil, err
-		}
-	}
-	// Nothing fails from here on: records and head move together.
-	p.kept.append(records)
-	if renewed != nil {
-		p.kept.replace(renewed)
-	}
-	p.head.Store(next)
-	return refusal, nil
-}
-
-// Tick tells the wall clock, at least once a second; see [Native.Tick]. Then it
-// brings the instances that nobody is using to the new second.
-func (p *Pool) Tick(now time.Time) {
-	p.writing.Lock()
-	p.ticks++
-	look := p.ticks%renewTicks == 0
-	h := *p.head.Load()
-	n := p.native.Load()
-	if n != nil {
-		n.Tick(now)
-	}
-	if p.clock.tick(now) {
-		h.rewinds++
-		h.second = max(p.clock.second, h.last)
-	} else {
-		h.second = max(h.second, p.clock.second)
-	}
-	var ahead *instance
-	if n == nil {
-		ahead = p.lead(&h)
-	}
-	p.head.Store(&h)
-	p.writing.Unlock()
-	if ahead != nil && p.bring(ahead) {
-		p.rack.put(ahead)
-	}
-
-	for place := range p.config.Instances {
-		if in := p.rack.takeFrom(place); in != nil && p.bring(in) {
-			p.rack.put(in)
-		}
-	}
-	p.standDown()
-	if look {
-		go p.renew()
-	}
 }
 
 // Serve answers a GET for target at the head; see [abi.Core.Serve]. If the

@@ -41,6 +41,14 @@ func all(t *testing.T, p *Pool) []*instance {
 	return taken
 }
 
+// toHead takes an instance to the head, however far that is.
+func toHead(t *testing.T, p *Pool, in *instance) {
+	t.Helper()
+	if err := p.follow(in, p.head.Load()); err != nil {
+		t.Fatal("an instance cannot be brought to the head:", err)
+	}
+}
+
 func put(p *Pool, instances []*instance) {
 	for _, in := range instances {
 		p.rack.put(in)
@@ -87,9 +95,7 @@ func TestATrapIsAnsweredCountedAndMended(t *testing.T) {
 			want := get(p, "/api/leaderboard")
 			taken := all(t, p)
 			for _, in := range taken { // or they would trap on their way to the head
-				if !p.bring(in) {
-					t.Fatal("an instance cannot be brought to the head")
-				}
+				toHead(t, p, in)
 			}
 			put(p, taken)
 			breakAll(t, p)
@@ -129,9 +135,7 @@ func TestATrapInTheWriterLosesNothing(t *testing.T) {
 	p.rack.put(taken[1])
 	_, want := follow(t, records).Digest()
 	for _, in := range all(t, p) { // the one that was mended, too
-		if !p.bring(in) {
-			t.Fatal("an instance cannot be brought to the head")
-		}
+		toHead(t, p, in)
 		if seq, digest, err := in.digest(); err != nil || digest != want || seq != 51 {
 			t.Errorf("%d %x %v, want %x", seq, digest, err, want)
 		}
@@ -174,36 +178,6 @@ func TestRecordsThatEveryInstanceTrapsOnAreNotShown(t *testing.T) {
 	}
 }
 
-func TestInstancesFarBehindCatchUpOutsideThePool(t *testing.T) {
-	p := newPool(t, PoolConfig{Capacity: 1 << 20, Instances: 2})
-	taken := all(t, p)
-	p.rack.put(taken[0])
-	records := ring(3 * maxBehind)
-	if err := p.Apply(records[:maxBehind]); err != nil {
-		t.Fatal(err)
-	}
-	lead := anyOf(p)
-	if !p.bring(taken[1]) || taken[1].seq != maxBehind {
-		t.Fatalf("an instance %d behind is not brought to the head at once", maxBehind)
-	}
-	p.rack.put(lead)
-	if err := p.Apply(records[maxBehind:]); err != nil {
-		t.Fatal(err)
-	}
-	if p.bring(taken[1]) {
-		t.Fatalf("an instance %d behind is brought to the head by a request", 2*maxBehind+1)
-	}
-	for _, in := range all(t, p) {
-		if seq, _ := p.Head(); in.seq != seq {
-			t.Errorf("in the pool at %d of %d", in.seq, seq)
-		}
-		defer put(p, []*instance{in})
-	}
-	if p.Traps() != 0 {
-		t.Errorf("%d traps", p.Traps())
-	}
-}
-
 // A pool that has kept many records takes an image in their place, and can
 // still build instances and bring old ones along.
 func TestKeptRecordsAreBounded(t *testing.T) {
@@ -215,7 +189,7 @@ func TestKeptRecordsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if at := p.kept.image.at; at < 2*maxBehind || p.kept.from+maxBehind != at {
+	if at := p.kept.image.at; at < 2*keptBefore || p.kept.from+keptBefore != at {
 		t.Errorf("records from %d, image at %d", p.kept.from, at)
 	}
 	if p.kept.bytes > max(64<<10, p.kept.image.memory.len()) {
@@ -328,7 +302,7 @@ func TestAnswersNeverGoBack(t *testing.T) {
 	p.Tick(time.Unix(epoch+100, 0))
 	for _, in := range all(t, p) {
 		// One that was catching up elsewhere is taken back when it is used.
-		if !p.bring(in) || in.second != epoch+100 {
+		if toHead(t, p, in); in.second != epoch+100 {
 			t.Errorf("an instance at epoch%+d after a rewind", in.second-epoch)
 		}
 		defer put(p, []*instance{in})
@@ -443,9 +417,7 @@ func TestTheNativeCoreStandsInUntilInstancesAreBuilt(t *testing.T) {
 		})
 		want.Tick(time.Unix(epoch+6, 0))
 		for _, in := range all(t, p) {
-			if !p.bring(in) {
-				t.Fatal("an instance cannot be brought to the head")
-			}
+			toHead(t, p, in)
 			if seq, got, err := in.digest(); err != nil || got != digest || seq != 31 || in.second != epoch+6 {
 				t.Errorf("%d %x %v at epoch%+d, want %x", seq, got, err, in.second-epoch, digest)
 			}

@@ -23,7 +23,8 @@ type rack struct {
 // place has a cache line of its own.
 type place struct {
 	in atomic.Pointer[instance]
-	_  [120]byte
+	at atomic.Pointer[head] // where its instance stood when it last came back; nil when it has none
+	_  [112]byte
 }
 
 func newRack(places int) *rack {
@@ -60,6 +61,9 @@ func (r *rack) takeFrom(place int) *instance { return r.places[place].in.Swap(ni
 
 // put lays an instance back into its place, unless somebody waits for it.
 func (r *rack) put(in *instance) {
+	if at := &r.places[in.place].at; at.Load() != in.at {
+		at.Store(in.at)
+	}
 	if r.waiting.Load() == 0 {
 		place := &r.places[in.place]
 		place.in.Store(in)
@@ -72,6 +76,16 @@ func (r *rack) put(in *instance) {
 		}
 	}
 	r.handed <- in
+}
+
+// near is how many instances, in use or not, need not go far to h.
+func (r *rack) near(h *head) (n int) {
+	for i := range r.places {
+		if !r.places[i].at.Load().far(h) {
+			n++
+		}
+	}
+	return n
 }
 
 // wake has those who wait look whether it is over, one after the other.

@@ -38,7 +38,7 @@ func (p *Pool) takeOver() {
 	}
 }
 
-// standDown lets instances answer again when all are there.
+// standDown lets instances answer again when all are there, and at the head.
 func (p *Pool) standDown() {
 	if p.native.Load() == nil || p.whole.Load() < int64(p.config.Instances) {
 		return
@@ -49,6 +49,14 @@ func (p *Pool) standDown() {
 	if p.native.Load() == nil || p.whole.Load() < int64(p.config.Instances) {
 		return // one was lost in between
 	}
+	h := p.head.Load()
+	for place := range p.config.Instances {
+		in := p.rack.takeFrom(place)
+		if in == nil || !p.catchUp(in, h) {
+			return // it is on its way: another time
+		}
+		p.rack.put(in)
+	}
 	p.native.Store(nil)
 	p.log.Info("all instances of the core are there again")
 }
@@ -56,9 +64,10 @@ func (p *Pool) standDown() {
 // writeNative has the core that stands in apply records, and moves the head with
 // it. The caller holds writing.
 func (p *Pool) writeNative(n *Native, records []Record, encoded [][]byte) error {
-	h := p.head.Load()
+	h, began := p.head.Load(), time.Now()
 	err := n.Apply(records)
 	next := n.head(h.rewinds)
+	next.way = h.way + time.Since(began)
 	encoded = encoded[:next.seq-h.seq]
 	full := p.kept.full(encoded)
 	p.kept.append(encoded)
