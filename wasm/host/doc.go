@@ -21,11 +21,11 @@
 // An instance takes what it has written of the guest's memory, up to the limit on
 // that, and 10 MiB beside it for answers, which it has from the start.
 //
-// An instance is taken out of the pool, until it has caught up beside it, when the
-// way to the head took the one that went ahead more than half a millisecond: what
-// a request may wait for. The order for this package says more than 2000 events or
-// steps behind. A time is the stricter bound, since 2000 bids take 20 ms or more,
-// and the right one, since a single event can cost more than they do.
+// An instance is out of the pool, and catches up beside it, while the way to the
+// head is one that took the instance which went ahead more than half a millisecond:
+// what a request may wait for. A bound of 2000 events or steps would be laxer, since
+// that many bids take 20 ms or more, and still none, since a single event can take
+// longer than they do.
 //
 // The differential test holds the two builds together: whole scripts of calls,
 // damage included, must give the same bytes in every engine.
