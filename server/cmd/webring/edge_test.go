@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"flag"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -24,7 +23,6 @@ import (
 var (
 	edgePayments = flag.Int("edge-payments", 4, "payments through each of three edges")
 	edgeRing     = flag.Int("edge-ring", 0, "members of the ring before these payments; 0 for none")
-	edgeMembers  = flag.Int("edge-members", 2000, "members of the ring that an edge starts with")
 )
 
 // secretFile writes what an origin and its edges share.
@@ -121,10 +119,8 @@ func TestPayersReadTheirOwnWritesAtEveryEdge(t *testing.T) {
 	secret := secretFile(t)
 	c, _ := chain(t)
 	o := prepare(t, nil, "--tempo-rpc", c.RPC, "--edge-secret-file", secret, "--capacity", strconv.Itoa(2**edgeRing+1000))
-	if n := *edgeRing; n > 0 {
-		if err := seed([]string{"--members", strconv.Itoa(n), "--data", o.data}, io.Discard); err != nil {
-			t.Fatal(err)
-		}
+	if *edgeRing > 0 {
+		o.populate(*edgeRing)
 	}
 	o.launch()
 	t.Cleanup(o.kill)
@@ -173,6 +169,7 @@ func TestPayersReadTheirOwnWritesAtEveryEdge(t *testing.T) {
 	slices.Sort(lags)
 	median, last := lags[len(lags)/2], lags[(len(lags)-1)*99/100]
 	t.Logf("from the origin until the furthest edge shows it: median %s, 99th percentile of %d %s", median, len(lags), last)
+	measured("Visible", *edgeRing, inMilliseconds(median, "median"), inMilliseconds(last, "p99"), fmt.Sprint(len(lags), " payments"))
 	// One write of many seconds by another program is more than a hundredth of a
 	// short run.
 	bound := 5 * time.Second
@@ -302,68 +299,6 @@ func TestAnEdgeStartsFromItsFolder(t *testing.T) {
 	// And with the origin there, from the first event.
 	whole := behind.follow(t, key, "--replay")
 	alike(t, o, e, behind, whole)
-}
-
-// TestAnEdgeStartsSoon measures how long an edge takes to its first answer, as soon
-// as there is an origin: from the network in an empty folder, with the compiled
-// module at hand, and from disk. Never does it, or an edge behind it, fetch every
-// event.
-func TestAnEdgeStartsSoon(t *testing.T) {
-	t.Parallel()
-	members := *edgeMembers
-	listen := freeAddress(t)
-	o := &origin{t: t, data: t.TempDir(), base: "http://" + listen}
-	o.args = []string{"serve", "--dev", "--scorer", "fixed:72", "--listen", listen, "--base-url", o.base, "--rate-limit", "0"}
-	if err := seed([]string{"--members", strconv.Itoa(members), "--data", o.data}, io.Discard); err != nil {
-		t.Fatal(err)
-	}
-	o.launch()
-	t.Cleanup(o.kill)
-	key := o.verifier()
-
-	listen = freeAddress(t)
-	e := &origin{t: t, data: t.TempDir(), base: "http://" + listen}
-	e.args = []string{"edge", "--listen", listen, "--origin", o.base, "--origin-key", key, "--rate-limit", "0"}
-	t.Cleanup(e.kill)
-	booted := regexp.MustCompile(`msg="replica: booted" .*\bsnapshot=(\d+)`)
-	fromASnapshot := func(e *origin) {
-		t.Helper()
-		eventually(t, "a line about the boot", 10*time.Second, func() bool { return booted.MatchString(e.log.String()) })
-		if booted.FindStringSubmatch(e.log.String())[1] == "0" {
-			t.Errorf("every event was fetched: the log says %s", e.log)
-		}
-	}
-	for _, start := range []struct {
-		from string
-		most time.Duration // for 100 000 members
-	}{{"the network, in an empty folder", 3 * time.Second}, {"the network", 3 * time.Second}, {"disk", time.Second}} {
-		if start.from == "the network" {
-			if err := os.RemoveAll(filepath.Join(e.data, "replica")); err != nil {
-				t.Fatal(err)
-			}
-		}
-		began := time.Now()
-		e.launch()
-		took, worked := time.Since(began), time.Duration(ticks(t, e.cmd.Process.Pid))*time.Second/100
-		if total := at(t, e.get("/api/leaderboard?limit=1").document(t), "total"); total != float64(members) {
-			t.Errorf("from %s: %v members", start.from, total)
-		}
-		if strings.Contains(e.log.String(), "serving the last good state from disk") != (start.from == "disk") {
-			t.Errorf("from %s: the log says %s", start.from, e.log)
-		}
-		t.Logf("from %s: the first answer of %d members after %s and %s of processors, in %d MiB",
-			start.from, members, took.Round(time.Millisecond), worked, e.memory()>>20)
-		// Of a machine that does much else nothing can be asked in a short run.
-		if members >= 100_000 && took > start.most {
-			t.Errorf("from %s: %s", start.from, took)
-		}
-		e.kept()
-		if start.from != "disk" {
-			fromASnapshot(e)
-			fromASnapshot(e.follow(t, key))
-		}
-		e.kill()
-	}
 }
 
 func TestEdgeRefusesFlagsThatContradict(t *testing.T) {
