@@ -10,11 +10,15 @@
 // Servers have one processor and the load another, so it needs two and the
 // program taskset; nginx and redis-server are measured where they are installed.
 // Every server of a size is asked in turn, in several rounds; the table has
-// medians over the rounds, each with its ratio to a peer of the same rounds. The
-// table is also written as JSON. Everything stays on the loopback interface.
+// medians over the rounds, each with its ratio to a peer of the same rounds.
+//
+// Then the project's own benchmarks are run, and tests that measure edges, and
+// their figures are further lines of the table, each with its goal. The table is
+// also written as JSON. Everything stays on the loopback interface.
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -35,11 +39,11 @@ const (
 const pinned = "WEBRING_BENCH_PINNED"
 
 type options struct {
-	webring, nginx, redis, data, json string
-	sizes                             sizes
-	rounds                            int
-	conns, depth                      int
-	each                              time.Duration
+	webring, nginx, redis, gocmd, data, json string
+	sizes                                    sizes
+	rounds                                   int
+	conns, depth                             int
+	each                                     time.Duration
 }
 
 // sizes are numbers of members.
@@ -76,6 +80,7 @@ func run(args []string) error {
 	fs.StringVar(&o.webring, "webring", "bin/webring", "`binary` that is measured")
 	fs.StringVar(&o.nginx, "nginx", "nginx", "`binary` of nginx; left out when it is not there")
 	fs.StringVar(&o.redis, "redis", "redis-server", "`binary` of Redis; left out when it is not there")
+	fs.StringVar(&o.gocmd, "go", "go", "`binary` that runs the project's own benchmarks, in its folder; empty to leave these out")
 	fs.StringVar(&o.data, "data", "bin/rings", "`folder` for synthetic ledgers, kept for the next time")
 	fs.StringVar(&o.json, "json", "bin/bench.json", "`file` for the table as JSON")
 	fs.Var(&o.sizes, "members", "`numbers` of members, separated by commas")
@@ -117,8 +122,12 @@ func measure(o *options) error {
 		}
 	}
 	t.relate()
+	var failed error
+	if o.gocmd != "" {
+		failed = t.benchmarks(o)
+	}
 	t.print(os.Stdout)
-	return t.write(o.json)
+	return errors.Join(failed, t.write(o.json))
 }
 
 // measureSize asks everything about a ring of one size.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -18,6 +19,7 @@ type table struct {
 	Rounds      int               `json:"rounds"`
 	Connections int               `json:"connections"`
 	Rows        []*row            `json:"rows"`
+	Figures     []*figure         `json:"benchmarks,omitempty"`
 }
 
 // row is one question to one server about one size: medians over the rounds.
@@ -93,7 +95,7 @@ func (t *table) print(out io.Writer) {
 		t.Machine["processor"], t.Machine["processors"]+" processors", t.Machine["kernel"], t.Machine["go"], t.Rounds, t.Connections)
 	fmt.Fprintf(out, "the same answers as constants from fasthttp, net/http and nginx, over as many connections; home against their /next\n"+
 		"Redis has the leaderboard as a sorted set, over as many connections, not pipelined: ZREVRANK against detail, ZREVRANGE 0 99 WITHSCORES against top 100\n"+
-		"targets are asked in turn, and an instance keeps answers to some 30000, or 16 MiB of them: with 100000 or more, and for page of 100 with 900 or more, each answer is made anew; with fewer it is a kept one\n")
+		"targets are asked in turn, and an instance keeps answers to some 10000, or 8 MiB of them: with 100000 or more, and for page of 100 with 900 or more, each answer is made anew; with fewer it is a kept one\n")
 	fmt.Fprintf(out, "%8s  %-12s %-9s %5s %8s %10s %10s %8s %5s  %s\n", "members", "question", "server", "pipe", "targets", "requests/s", "p99", "CPU µs", "load", "CPU and rate relative to")
 	for _, r := range t.Rows {
 		var ratios []string
@@ -103,6 +105,24 @@ func (t *table) print(out io.Writer) {
 		fmt.Fprintf(out, "%8d  %-12s %-9s %5d %8d %10.0f %10s %8.2f %4.0f%%  %s\n", r.Members, r.Question, r.Server, r.Depth, r.Targets, r.Rate,
 			time.Duration(r.P99)*time.Microsecond, r.CPU, 100*r.Load, strings.Join(ratios, "; "))
 	}
+	if len(t.Figures) > 0 {
+		fmt.Fprintln(out, "the project's own benchmarks, and tests that measure edges, each held against its goal")
+	}
+	for _, f := range t.Figures {
+		f.print(out)
+	}
+}
+
+// print prints the value as the benchmark told it.
+func (f *figure) print(out io.Writer) {
+	line := fmt.Sprintf("%-26s %12s %-26s %s", f.Benchmark, strconv.FormatFloat(f.Value, 'f', -1, 64), f.Metric, f.Goal)
+	if f.OfGoal != 0 {
+		line += fmt.Sprintf(": %.2f of it", f.OfGoal)
+	}
+	if f.Missed {
+		line += ", MISSED"
+	}
+	fmt.Fprintln(out, strings.TrimRight(line, " "))
 }
 
 func (t *table) write(file string) error {

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// mostTargets is how many members a question is about at most: eight times those
+// mostTargets is how many members a question is about at most: many times those
 // whose answers an instance of the core keeps, so that none of them is kept.
 const mostTargets = 1 << 18
 

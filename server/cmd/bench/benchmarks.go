@@ -1,0 +1,193 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// program is benchmarks of the project itself, or a test that prints figures as
+// they do, and which of them go into the table.
+type program struct {
+	alone bool // on one processor: what is measured is then all that it takes
+	args  []string
+	goals []goal
+}
+
+// goal is what a figure is held against.
+type goal struct {
+	benchmark string // without "Benchmark"; of one that ends in a slash all below it
+	metric    string
+	bound     bound
+}
+
+type bound struct {
+	word  string // "" when the figure is only told
+	value float64
+}
+
+func atMost(v float64) bound  { return bound{"at most", v} }
+func atLeast(v float64) bound { return bound{"at least", v} }
+
+var told bound
+
+// programs are run after the servers were measured. Rings is the folder that those
+// had theirs from.
+func programs(rings string) []program {
+	edges := func(test string, args ...string) []string {
+		return append([]string{"-count", "1", "-v", "-run", test, "./server/cmd/webring", "-edge-rings", rings}, args...)
+	}
+	benchmarks := func(which, where string) []string {
+		return []string{"-run", "^$", "-bench", which, "-benchtime", "1x", where}
+	}
+	return []program{
+		{alone: true, args: benchmarks("^Benchmark(Call|Start|Scale)$", "./wasm/host"), goals: []goal{
+			{"Call/", "ratio", atMost(2.5)}, {"Call/", "host-allocs/call", atMost(0)},
+			{"Start", "B/member", told},
+			{"Scale", "shared-B/member", atMost(300)}, {"Scale", "fresh-B/member", atMost(64)}, {"Scale", "worn-B/member", atMost(64)},
+			{"Scale", "steps/hour", told}, {"Scale", "second-p99-µs", atMost(500)}, {"Scale", "second-p99-µs-cpu", atMost(500)},
+			{"Scale", "sort/native-second", atLeast(50)}, {"Scale", "hour-ms", atMost(500)},
+			{"Scale", "bid-p99-µs", atMost(20)}, {"Scale", "bid-p99-µs-cpu", atMost(20)},
+			{"Scale", "join-p99-µs", atMost(20)}, {"Scale", "join-p99-µs-cpu", atMost(20)},
+		}},
+		// Code of the module cannot be interrupted: on one processor nobody would ask
+		// while it works.
+		{args: benchmarks("^BenchmarkScaleWaits$", "./wasm/host"), goals: []goal{
+			{"ScaleWaits", "still-longest-µs", told}, {"ScaleWaits", "still-over-1ms", told},
+			{"ScaleWaits", "wait-longest-µs", atMost(1000)}, {"ScaleWaits", "wait-longest-µs-cpu", atMost(1000)},
+			{"ScaleWaits", "wait-over-1ms", atMost(0)}, {"ScaleWaits", "wait-over-1ms-cpu", atMost(0)}, {"ScaleWaits", "wait-answers", told},
+		}},
+		{args: benchmarks("^BenchmarkWorst$", "./core"), goals: []goal{
+			{"Worst", "in-one-second", atMost(3)}, {"Worst", "whale", atMost(3)}, {"Worst", "one-host", atMost(3)},
+			{"Worst", "alike", atMost(3)}, {"Worst", "colliding", atMost(3)},
+		}},
+		{args: benchmarks("^BenchmarkSlowCommits$", "./server/ledger/badgerstore"), goals: []goal{
+			{"SlowCommits", "bids/s-settlement-stubbed", atLeast(2000)},
+		}},
+		{args: edges("^TestAnEdgeStartsSoon$", "-edge-members", "100000"), goals: []goal{
+			{"EdgeStart/members=100000", "empty-ms", atMost(3000)}, {"EdgeStart/members=100000", "network-ms", atMost(3000)},
+			{"EdgeStart/members=100000", "disk-ms", atMost(1000)}, {"EdgeStart/members=100000", "disk-MiB", told},
+			{"EdgeStart/members=100000", "snapshot-B", told},
+		}},
+		{args: edges("^TestAnEdgeStartsSoon$", "-edge-members", "1000000"), goals: []goal{
+			{"EdgeStart/members=1000000", "empty-ms", told}, {"EdgeStart/members=1000000", "network-ms", told},
+			{"EdgeStart/members=1000000", "disk-ms", atMost(1500)}, {"EdgeStart/members=1000000", "disk-MiB", told},
+			{"EdgeStart/members=1000000", "snapshot-B", told},
+		}},
+		{args: edges("^TestPayersReadTheirOwnWritesAtEveryEdge$", "-edge-ring", "1000000", "-edge-payments", "34"), goals: []goal{
+			{"Visible/members=1000000", "median-ms", told}, {"Visible/members=1000000", "p99-ms", atMost(50)}, {"Visible/members=1000000", "payments", told},
+		}},
+	}
+}
+
+// figure is one of a benchmark.
+type figure struct {
+	Benchmark string  `json:"benchmark"`
+	Metric    string  `json:"metric"`
+	Value     float64 `json:"value"`
+	Goal      string  `json:"goal,omitempty"`
+	// OfGoal is the value divided by that of the goal, unless this is 0.
+	OfGoal float64 `json:"of_goal,omitempty"`
+	Missed bool    `json:"missed,omitempty"`
+}
+
+// benchmarks runs the programs and adds their figures to the table. It runs them
+// all, and then fails if any did.
+func (t *table) benchmarks(o *options) error {
+	rings, err := filepath.Abs(o.data)
+	if err != nil {
+		return err
+	}
+	var failed []string
+	for _, p := range programs(rings) {
+		fmt.Fprintf(os.Stderr, "go test %s\n", strings.Join(p.args, " "))
+		// This process is held to one processor, which is too little for what has
+		// two sides.
+		cmd := exec.Command("taskset", append([]string{"-c", serverCPU + "," + loadCPU, o.gocmd, "test"}, p.args...)...)
+		cmd.Env = append(os.Environ(), "GOMAXPROCS=") // as many as there are
+		if p.alone {
+			cmd.Env = append(cmd.Env, "GOMAXPROCS=1")
+		}
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		figures, missing := p.figures(out)
+		t.Figures = append(t.Figures, figures...)
+		if err != nil || len(missing) > 0 {
+			fmt.Fprintf(os.Stderr, "%s", out)
+			failed = append(failed, fmt.Sprintf("go test %s: %v, not told: %s", strings.Join(p.args, " "), err, strings.Join(missing, ", ")))
+		}
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("of the project's own benchmarks:\n%s", strings.Join(failed, "\n"))
+	}
+	return nil
+}
+
+// figures gives those of a program's output that it has goals for, in their order,
+// and names the goals that there is none for.
+func (p *program) figures(out []byte) (all []*figure, missing []string) {
+	results := readings(string(out))
+	for _, g := range p.goals {
+		found := false
+		for _, r := range results {
+			below := strings.HasSuffix(g.benchmark, "/") && strings.HasPrefix(r.benchmark, g.benchmark)
+			if r.metric == g.metric && (r.benchmark == g.benchmark || below) {
+				all, found = append(all, g.figure(r.benchmark, r.value)), true
+			}
+		}
+		if !found {
+			missing = append(missing, g.benchmark+" "+g.metric)
+		}
+	}
+	return all, missing
+}
+
+// reading is one value of one benchmark.
+type reading struct {
+	benchmark, metric string
+	value             float64
+}
+
+// processors is what the name of a benchmark ends in when it ran on several.
+var processors = regexp.MustCompile(`-\d+$`)
+
+// readings reads the lines of go.dev/design/14313-benchmark-format: a name, how
+// often it ran, and values with their units. golang.org/x/perf/benchfmt reads them,
+// too, but tells as seconds what is told in ns, and brings modules that raise
+// versions of what the ring itself is built of.
+func readings(out string) (all []reading) {
+	for line := range strings.Lines(out) {
+		words := strings.Fields(line)
+		if len(words) < 4 || len(words)%2 != 0 {
+			continue
+		}
+		name, ok := strings.CutPrefix(words[0], "Benchmark")
+		for i := 2; ok && i < len(words); i += 2 {
+			value, err := strconv.ParseFloat(words[i], 64)
+			if ok = err == nil; ok {
+				all = append(all, reading{processors.ReplaceAllString(name, ""), words[i+1], value})
+			}
+		}
+	}
+	return all
+}
+
+func (g *goal) figure(benchmark string, value float64) *figure {
+	f := &figure{Benchmark: benchmark, Metric: g.metric, Value: value}
+	if g.bound == told {
+		return f
+	}
+	f.Goal = fmt.Sprintf("%s %v", g.bound.word, g.bound.value)
+	f.Missed = value > g.bound.value
+	if g.bound.word == atLeast(0).word {
+		f.Missed = value < g.bound.value
+	}
+	if g.bound.value != 0 {
+		f.OfGoal = value / g.bound.value
+	}
+	return f
+}
