@@ -54,6 +54,9 @@ type ForwardConfig struct {
 	// Reach waits until this node shows a ledger position, and says whether it
 	// did before ctx ended. nil does not wait.
 	Reach func(ctx context.Context, seq uint64) bool
+	// Answered is called when the origin has answered a request, of any kind and
+	// before it is passed on: it is there. nil does nothing.
+	Answered func()
 	// BaseURL is what the types of problem documents begin with.
 	BaseURL func() string
 	// Log receives what operators should see, [slog.Default] when nil.
@@ -153,6 +156,11 @@ func (f *Forwarder) pass(ctx *fasthttp.RequestCtx, client string, secure bool, t
 		transport.CloseIdleConnections()
 		f.unanswered(ctx, err)
 		return nil
+	}
+	// What fails may be the word of something that stands before an origin which
+	// is gone.
+	if f.cfg.Answered != nil && res.StatusCode < 500 {
+		f.cfg.Answered()
 	}
 	ctx.SetStatusCode(res.StatusCode)
 	for name, values := range res.Header {

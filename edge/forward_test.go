@@ -323,6 +323,36 @@ func TestPagesOfTheOriginAreReadAtEdges(t *testing.T) {
 	wantProblem(t, e.get("/reports/a/b"), api.NotFound)
 }
 
+// Whatever the origin answers shows that it is there; what does not come, or may
+// come from something before it, shows nothing.
+func TestAnAnswerShowsThatTheOriginIsThere(t *testing.T) {
+	for _, c := range []struct {
+		method, target, answer string
+		there                  int64
+	}{
+		{"POST", "/api/bid", "200 OK", 1},
+		{"POST", "/api/bid", "402 Payment Required", 1},
+		{"POST", "/api/bid", "502 Bad Gateway", 0},
+		{"POST", "/api/bid", "", 0},
+		{"POST", "/join", "200 OK", 1},
+		{"GET", "/reports/1", "404 Not Found", 1},
+		{"GET", "/reports/1", "504 Gateway Timeout", 0},
+		{"GET", "/api", "200 OK", 0}, // answered here
+	} {
+		var there atomic.Int64
+		url := upstream(t, func(_, _ string) string {
+			if c.answer == "" {
+				return ""
+			}
+			return "HTTP/1.1 " + c.answer + "\r\nContent-Length: 2\r\n\r\n{}"
+		})
+		e := passing(t, ForwardConfig{Origin: url, Secret: sharedSecret, Answered: func() { there.Add(1) }}, Config{})
+		if e.do(c.method, c.target, "{}"); there.Load() != c.there {
+			t.Errorf("%s %s %q: heard of %d times", c.method, c.target, c.answer, there.Load())
+		}
+	}
+}
+
 // Whoever reads what only the origin has, or has drafts checked there, does not
 // keep payments from it, and gets an answer when it is gone.
 func TestWhatIsFreeDoesNotStopPayments(t *testing.T) {

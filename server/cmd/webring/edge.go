@@ -135,7 +135,7 @@ func follow(ctx context.Context, o *edgeOptions, log *slog.Logger, out io.Writer
 
 // answer serves a replica that has something to show, and has it run from then on.
 func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func(), answers *edge.Swappable, secret []byte, log *slog.Logger, out io.Writer) error {
-	forwarder, err := edge.NewForwarder(edge.ForwardConfig{Origin: o.origin, Secret: secret, Reach: r.Reach, BaseURL: answers.BaseURL, Log: log})
+	forwarder, err := edge.NewForwarder(edge.ForwardConfig{Origin: o.origin, Secret: secret, Reach: r.Reach, Answered: r.Nudge, BaseURL: answers.BaseURL, Log: log})
 	if err != nil {
 		return err
 	}
