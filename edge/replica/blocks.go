@@ -20,9 +20,10 @@ const (
 	// maxBlocks is how many bytes of early events are kept on disk for
 	// followers.
 	maxBlocks = 256 << 20
-	// blockLife is for how long: words beside events may be redacted, and
-	// whoever stands between here and the origin may be slow to know.
-	blockLife = time.Hour
+	// blockLife is for how long. Whether a block is one that was signed is seen by
+	// whoever has all that leads to it, who asks again if it is not: so a wrong one
+	// must not be for long. Nor must words beside events, which may be redacted.
+	blockLife = time.Minute
 )
 
 // blocks keeps early events that were asked for upstream, whole blocks or as

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"webring/core"
+	"webring/core/coretest"
 	"webring/core/snap"
 )
 
@@ -60,6 +61,25 @@ func TestEarlyEventsAreAskedForOnce(t *testing.T) {
 	}
 	if _, err := f.Events(0, 5); !errors.Is(err, snap.ErrNotHeld) {
 		t.Errorf("what is too old: %v", err)
+	}
+}
+
+// Early events that are not the signed ones, as followers see in the end, are asked
+// for again when they do.
+func TestAWrongBlockIsNotHandedOnForLong(t *testing.T) {
+	o, f := behind(t, t.TempDir())
+	made := coretest.NewStep(&core.Bid{Stamp: 1, Member: "a", Amount: 500}, nil)
+	good := o.records[3]
+	o.records[3] = snap.Record{Event: made.EventBytes}
+	for _, want := range [][]byte{made.EventBytes, good.Event} {
+		if records, err := f.Events(3, 1); err != nil || !bytes.Equal(records[0].Event, want) {
+			t.Errorf("%q, %v", records, err)
+		}
+		o.records[3] = good
+		old := time.Now().Add(-61 * time.Second)
+		if err := os.Chtimes(f.blocks.path(0), old, old); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -111,7 +131,7 @@ func TestKeptBlocksAreBounded(t *testing.T) {
 	text := make([]byte, 1000)
 	for n := range uint64(9) {
 		b.keep(n, text, 0)
-		at := time.Now().Add(time.Duration(n-100) * time.Second)
+		at := time.Now().Add(time.Duration(n-20) * time.Second)
 		if err := os.Chtimes(b.path(n), at, at); err != nil {
 			t.Fatal(err)
 		}

@@ -151,11 +151,7 @@ func (s *store) begin(base uint64, contents []byte, from uint64, tail []snap.Rec
 	if err == nil {
 		err = f.Sync()
 	}
-	if err == nil {
-		err = os.Rename(name+".new", name)
-	}
-	if err != nil {
-		os.Remove(name + ".new") // a full disk needs the room
+	if err = s.commit(stateName(base), err); err != nil {
 		return err
 	}
 	s.written, s.state0 = 0, int64(len(contents))
@@ -200,13 +196,24 @@ func (s *store) replace(name string, parts ...[]byte) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err == nil {
+	return s.commit(name, errors.Join(err, f.Close()))
+}
+
+// commit puts a file that was written, without an error, in place of the one before,
+// to be found after a crash from then on.
+func (s *store) commit(name string, err error) error {
+	if err == nil {
 		err = os.Rename(s.path(name+".new"), s.path(name))
 	}
 	if err != nil {
 		os.Remove(s.path(name + ".new")) // a full disk needs the room
+		return err
 	}
-	return err
+	folder, err := os.Open(s.dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // sweep removes the states before the one in use.
