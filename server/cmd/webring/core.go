@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"webring/edge"
@@ -70,7 +72,7 @@ const mostMemory = 4096
 // open gives a core with room for capacity members, at a snapshot or empty when
 // there is none, and the name of the build that is part of every validator: for
 // the module its digest, so that all nodes give a document the same one.
-// Compiled code is kept in the folder core of data.
+// Compiled code is kept as [compiled] says.
 func (c *coreFlags) open(capacity int, data string, snapshot []byte, log *slog.Logger) (core reads, build string, err error) {
 	if c.kind == "native" {
 		if build, err = buildDigest(); err != nil {
@@ -90,12 +92,31 @@ func (c *coreFlags) open(capacity int, data string, snapshot []byte, log *slog.L
 	if err != nil {
 		return nil, "", err
 	}
-	pool, err := host.NewPool(context.Background(), host.PoolConfig{Module: guest, CacheDir: filepath.Join(data, "core"),
+	dropCompiled(data, digest)
+	pool, err := host.NewPool(context.Background(), host.PoolConfig{Module: guest, CacheDir: compiled(data, digest),
 		MemoryPages: uint32(c.memory) << 4, Capacity: capacity, Snapshot: snapshot, Now: time.Now(), Native: true, Log: log})
 	if err != nil {
 		return nil, "", c.explain(err)
 	}
 	return pool, hex.EncodeToString(digest[:]), nil
+}
+
+// compiled is the folder in which the compiled code of a module is kept from start
+// to start.
+func compiled(data string, digest [32]byte) string {
+	return filepath.Join(data, "core", hex.EncodeToString(digest[:]))
+}
+
+// dropCompiled removes the compiled code of all modules but these. What is left over
+// costs room on disk alone.
+func dropCompiled(data string, but ...[32]byte) {
+	entries, _ := os.ReadDir(filepath.Join(data, "core"))
+	for _, e := range entries {
+		folder := filepath.Join(data, "core", e.Name())
+		if !slices.ContainsFunc(but, func(digest [32]byte) bool { return folder == compiled(data, digest) }) {
+			_ = os.RemoveAll(folder)
+		}
+	}
 }
 
 // printModule says which module this binary carries.

@@ -206,7 +206,7 @@ func newSurface(o *edgeOptions, log *slog.Logger) (*surface, error) {
 func (s *surface) open(ctx context.Context, m replica.Module, snapshot []byte, readers bool) (replica.Core, error) {
 	switch {
 	case len(m.Code) > 0:
-		c := host.PoolConfig{Module: m.Code, CacheDir: filepath.Join(s.o.data, "core"), MemoryPages: uint32(s.o.core.memory) << 4,
+		c := host.PoolConfig{Module: m.Code, CacheDir: compiled(s.o.data, m.Digest), MemoryPages: uint32(s.o.core.memory) << 4,
 			Capacity: edgeCapacity, Snapshot: snapshot, Now: time.Now(), Native: m.Digest == s.own.Digest, Log: s.log}
 		if !readers {
 			c.Instances = 1
@@ -241,6 +241,7 @@ func (s *surface) show(c replica.Core, m replica.Module) {
 	build := s.native
 	if len(m.Code) > 0 {
 		build = hex.EncodeToString(m.Digest[:])
+		dropCompiled(s.o.data, m.Digest, s.own.Digest)
 	}
 	if s.answers == nil {
 		s.answers = edge.NewSwappable(c, build)

@@ -336,6 +336,11 @@ func TestAnEdgeChangesItsCoreUnderLoad(t *testing.T) {
 	if got := e.get("/next?from=c").Header.Get("Location"); got != "https://bytes.test/" {
 		t.Errorf("the new core sends readers to %s", got)
 	}
+	// Of all these modules, two are there at the next start.
+	kept, err := os.ReadDir(filepath.Join(e.data, "core"))
+	if err != nil || len(kept) != 2 {
+		t.Errorf("compiled code is kept in %v, %v", kept, err)
+	}
 }
 
 // TestAFullDiskDoesNotStopAnEdge runs an edge on a small disk that fills up.
