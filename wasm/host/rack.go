@@ -64,18 +64,43 @@ func (r *rack) put(in *instance) {
 	if at := &r.places[in.place].at; at.Load() != in.at {
 		at.Store(in.at)
 	}
-	if r.waiting.Load() == 0 {
-		place := &r.places[in.place]
-		place.in.Store(in)
+	for {
 		if r.waiting.Load() == 0 {
+			place := &r.places[in.place]
+			place.in.Store(in)
+			if r.waiting.Load() == 0 {
+				return
+			}
+			// Whoever began to wait in between may not have seen it.
+			if in = place.in.Swap(nil); in == nil {
+				return
+			}
+		}
+		r.handed <- in
+		if r.waiting.Load() > 0 {
 			return
 		}
-		// Whoever began to wait in between may not have seen it.
-		if in = place.in.Swap(nil); in == nil {
+		// Whoever waited may have gone, with another one. Nobody looks here for
+		// the instance of a place.
+		select {
+		case in = <-r.handed:
+		default:
 			return
 		}
 	}
-	r.handed <- in
+}
+
+// leave ends waiting. The last to go lays what was handed to nobody into its place.
+func (r *rack) leave() {
+	r.waiting.Add(-1)
+	for r.waiting.Load() == 0 {
+		select {
+		case in := <-r.handed:
+			r.put(in)
+		default:
+			return
+		}
+	}
 }
 
 // near is how many instances, in use or not, need not go far to h.
@@ -100,7 +125,7 @@ func (r *rack) wake() {
 // so, and as soon as over holds; whoever makes it hold wakes.
 func (r *rack) await(late <-chan time.Time, done <-chan struct{}, over func() bool) *instance {
 	r.waiting.Add(1)
-	defer r.waiting.Add(-1)
+	defer r.leave()
 	if in := r.take(); in != nil {
 		return in
 	}

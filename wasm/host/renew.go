@@ -106,13 +106,14 @@ func (p *Pool) atHead(place int) (*instance, error) {
 }
 
 // replace has a new instance take the place of one that began from an older
-// image.
+// image. When that one does not come back for long, it is being built anew, and from
+// the new image at that.
 func (p *Pool) replace(place int) error {
 	fresh, err := p.atHead(place)
 	if err != nil {
 		return err
 	}
-	for p.ctx.Err() == nil {
+	for began := time.Now(); p.ctx.Err() == nil && time.Since(began) < waitWrite; {
 		if in := p.borrow(place); in != nil {
 			if in.from == fresh.from { // a trap was faster
 				in, fresh = fresh, in

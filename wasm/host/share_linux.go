@@ -154,8 +154,14 @@ func (s *sealed) with(f func(b []byte) error) error {
 // lay maps the whole pages of what lasts, and copies the rest.
 func (s *sealed) lay(room []byte, lasting int, in *linear) (shared int, err error) {
 	page := os.Getpagesize()
-	if in.has(room) && uintptr(unsafe.Pointer(unsafe.SliceData(room)))%uintptr(page) == 0 {
+	if in.has(room) {
 		shared = min(lasting, len(room)) / page * page
+		if uintptr(unsafe.Pointer(unsafe.SliceData(room)))%uintptr(page) != 0 {
+			if shared >= leastShared {
+				return 0, errMidPage
+			}
+			shared = 0
+		}
 	}
 	if shared > 0 {
 		if _, err := unix.MmapPtr(int(s.file.Fd()), 0, unsafe.Pointer(unsafe.SliceData(room)), uintptr(shared),
@@ -181,6 +187,10 @@ func (s *sealed) lay(room []byte, lasting int, in *linear) (shared int, err erro
 		return err
 	})
 }
+
+// errMidPage: what is long begins at one of the guest's pages of 8 KiB, and the
+// kernel may have longer ones.
+var errMidPage = errors.New("host: the guest's room does not begin where a page does")
 
 // bigPage is how long those pages are that a processor finds without a search,
 // on most.

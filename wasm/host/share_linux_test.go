@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"os"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -60,5 +61,35 @@ func TestADraftIsSealedWhereTheStateLies(t *testing.T) {
 	}
 	if d.lend(0) != nil {
 		t.Error("memory of no size")
+	}
+}
+
+// Where much could be shared and the guest's room cannot be mapped page by page,
+// that is said, and not taken for memory that is shared.
+func TestRoomInTheMiddleOfAPageIsRefused(t *testing.T) {
+	page := os.Getpagesize()
+	m, err := share(make([]byte, leastShared))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := &linear{used: 2 * leastShared}
+	if in.all, err = unix.Mmap(-1, 0, in.used, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON); err != nil {
+		t.Fatal(err)
+	}
+	defer in.unmap()
+	for _, c := range []struct {
+		at, lasting, shared int
+		refused             bool
+	}{
+		{0, leastShared, leastShared, false},
+		{page, page + 1, page, false},
+		{8, leastShared, 0, true},
+		{page / 2, leastShared, 0, true},
+		{page / 2, leastShared - page, 0, false},
+	} {
+		shared, err := m.lay(in.all[c.at:c.at+leastShared], c.lasting, in)
+		if shared != c.shared || (err != nil) != c.refused {
+			t.Errorf("at %d, %d of it lasting: %d shared, %v", c.at, c.lasting, shared, err)
+		}
 	}
 }
