@@ -192,16 +192,17 @@ func (r *Replica) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m := r.stored(to)
-	for _, at := range r.store.bases() {
-		if at > to.Size {
-			continue
+	for _, m := range r.stored(to) {
+		for _, at := range r.store.bases() {
+			if at > to.Size {
+				continue
+			}
+			if err = r.restoreFrom(ctx, at, m, to, signed); err == nil {
+				r.log.Info("replica: serving the last good state from disk", "events", to.Size)
+				return nil
+			}
+			r.log.Warn("replica: a state on disk is not used", "events", at, "core", fmt.Sprintf("%x", m.Digest), "err", err)
 		}
-		if err = r.restoreFrom(ctx, at, m, to, signed); err == nil {
-			r.log.Info("replica: serving the last good state from disk", "events", to.Size)
-			return nil
-		}
-		r.log.Warn("replica: a state on disk is not used", "events", at, "err", err)
 	}
 	if err == nil {
 		err = errors.New("replica: no state on disk")

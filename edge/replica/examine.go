@@ -24,9 +24,13 @@ var questions = []string{
 	"/next", "/prev", "/next?category=general", "/prev?kind=x", "/next?from=https%3A%2F%2Fexample.com%2F%3Fa%3Db",
 }
 
-// examined is how many members, from the beginning of the ring and from the top of
-// the leaderboard, a module is asked about.
-const examined = 20
+const (
+	// examined is how many members, from the beginning of the ring and from the top
+	// of the leaderboard, a module is asked about.
+	examined = 20
+	// examTime is how long it may take to answer. Nothing new is accepted meanwhile.
+	examTime = time.Minute
+)
 
 // worded are the fields that explain something to people, by the path of a document
 // and their names in it, or in any problem. A newer core may find other words for
@@ -63,9 +67,13 @@ func (r *Replica) examine(c Core, m Module) (err error) {
 	r.judge.Tick(now)
 	c.Tick(now)
 	var was, is api.Response
+	began := time.Now()
 	for _, target := range slices.Concat(questions, r.aboutMembers()) {
 		r.judge.Serve([]byte(target), &was)
 		c.Serve([]byte(target), &is)
+		if time.Since(began) > examTime {
+			return fmt.Errorf("its answers take too long: %s until that to %s", examTime, target)
+		}
 		if was.Status != is.Status || string(was.Location) != string(is.Location) || was.Seq != is.Seq || was.Unknown != is.Unknown || was.Media != is.Media {
 			return fmt.Errorf("%s: it answers %d %s, not %d %s", target, is.Status, is.Location, was.Status, was.Location)
 		}

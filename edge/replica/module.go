@@ -154,14 +154,24 @@ func (r *Replica) giveUp() {
 	}
 }
 
-// stored gives the module that served a checkpoint before the restart.
-func (r *Replica) stored(to snap.Checkpoint) Module {
-	if !r.offers(to) {
-		return r.cfg.Own
+// stored gives the modules that may have served a checkpoint before the restart:
+// the one that it names, if that is on disk, that of this process, and any other
+// that is, which was shown where the one that is named could not be.
+func (r *Replica) stored(to snap.Checkpoint) []Module {
+	modules := []Module{r.cfg.Own}
+	if len(r.cfg.Own.Code) == 0 {
+		return modules
 	}
-	code, err := r.store.module(to.Core)
-	if err != nil || sha256.Sum256(code) != to.Core {
-		return r.cfg.Own
+	for _, digest := range r.store.modules() {
+		code, err := r.store.module(digest)
+		switch {
+		case err != nil || sha256.Sum256(code) != digest || digest == r.cfg.Own.Digest:
+		case digest != to.Core:
+			// It was of this ABI when it was kept, or its host will say so.
+			modules = append(modules, Module{code, digest, r.cfg.Own.ABI})
+		case to.ABI == r.cfg.Own.ABI:
+			modules = append([]Module{{code, digest, to.ABI}}, modules...)
+		}
 	}
-	return Module{Code: code, Digest: to.Core, ABI: to.ABI}
+	return modules
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"webring/core/snap"
 )
@@ -270,4 +272,23 @@ func TestAModuleThatSaysMoreOrOtherwiseIsShown(t *testing.T) {
 			t.Errorf("%s is shown\n%s", f.module(), f.log)
 		}
 	}
+}
+
+// A module that answers, but takes long, does not keep what is new from readers.
+func TestAModuleThatPondersIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOrigin(t)
+		for i := range examined {
+			o.join(fmt.Sprint("m", i))
+		}
+		o.at.ABI = 1
+		o.sign()
+		f := o.booted(own)
+		o.at.Core = o.module("ponders")
+		began := time.Now()
+		f.takes(o.sign())
+		if took := time.Since(began); took < examTime || took > examTime+5*time.Second || f.module() != "own" {
+			t.Errorf("%s is shown after %s\n%s", f.module(), took, f.log)
+		}
+	})
 }

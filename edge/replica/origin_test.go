@@ -421,6 +421,8 @@ func (c *testCore) Serve(target []byte, r *api.Response) {
 		r.Body = swap(r.Body, `"slug":"a"`, `"slug":"b"`)
 	case c.module == "counts" && bytes.HasPrefix(target, []byte("/api/widget")):
 		r.Body = bytes.Replace(r.Body, []byte(`"count":2`), []byte(`"count":3`), 1)
+	case c.module == "ponders":
+		time.Sleep(time.Second)
 	case c.module == "says too much" && r.Status == 200:
 		r.Body = append(r.Body, '}')
 	}

@@ -3,6 +3,7 @@ package replica
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -320,6 +321,18 @@ func (k *state) records(n uint64) (records []snap.Record, length int64, err erro
 		records, b = append(records, one[0]), b[length:]
 	}
 	return records, int64(len(k.entries) - len(b)), nil
+}
+
+// modules gives the digests of the modules that are kept.
+func (s *store) modules() (digests [][32]byte) {
+	entries, _ := os.ReadDir(s.dir)
+	for _, e := range entries {
+		word, ok := strings.CutPrefix(e.Name(), "core-")
+		if b, err := hex.DecodeString(word); ok && err == nil && len(b) == sha256.Size {
+			digests = append(digests, [32]byte(b))
+		}
+	}
+	return digests
 }
 
 // module reads the module with this digest, which may have been damaged since.

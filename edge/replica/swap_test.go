@@ -128,8 +128,15 @@ func TestReadersNeverGoBack(t *testing.T) {
 	f.agrees(o)
 }
 
-// A module without which nothing could be shown is there after a restart, too.
+// A module without which nothing could be shown is there after a restart, too, also
+// when the origin has come to name another that cannot be run here.
 func TestTheModuleOfABootIsKept(t *testing.T) {
+	for _, named := range []string{"newer", "broken"} {
+		t.Run("then "+named, func(t *testing.T) { keptOverARestart(t, named) })
+	}
+}
+
+func keptOverARestart(t *testing.T, named string) {
 	o := newOrigin(t)
 	o.join("a", "b")
 	o.at.ABI = 1
@@ -146,6 +153,7 @@ func TestTheModuleOfABootIsKept(t *testing.T) {
 		t.Fatalf("%s is shown\n%s", f.module(), f.log)
 	}
 	o.join("c")
+	o.at.Core = o.module(named)
 	f.takes(o.sign())
 	o.leave(true)
 	f = o.newReplica(change)
