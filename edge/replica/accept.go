@@ -45,9 +45,10 @@ const batch = snap.BlockEvents
 
 // accept takes a checkpoint as it came: checks it, fetches what it takes to
 // get there, checks that, and shows it. On an error nothing has changed.
-func (r *Replica) accept(ctx context.Context, signed []byte) error {
+func (r *Replica) accept(ctx context.Context, signed []byte) (err error) {
 	r.accepting.Lock()
 	defer r.accepting.Unlock()
+	defer func() { r.doubt.Store(errors.Is(err, ErrEvents) || errors.Is(err, ErrSnapshot)) }()
 	if bytes.Equal(signed, r.signed) {
 		return nil
 	}

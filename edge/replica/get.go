@@ -34,9 +34,14 @@ func newClient() *http.Client {
 	}
 }
 
-// get fetches at most limit bytes.
+// get fetches at most limit bytes. A cache on the way, for which they are the same
+// for an hour, is passed by when it may be what has other ones.
 func (r *Replica) get(ctx context.Context, path string, limit int64) ([]byte, error) {
-	res, err := r.request(ctx, path, patience, slack, nil)
+	var header map[string]string
+	if r.doubt.Load() {
+		header = map[string]string{"Cache-Control": "no-cache"}
+	}
+	res, err := r.request(ctx, path, patience, slack, header)
 	if err != nil {
 		return nil, r.heed(err)
 	}

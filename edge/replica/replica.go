@@ -122,6 +122,7 @@ type Replica struct {
 	wake    chan struct{}
 	heard   atomic.Int64 // when the newest checkpoint came, ms
 	stamped atomic.Int64 // and when it was signed, ms
+	doubt   atomic.Bool  // what came last was not what was signed
 
 	lastComplaint string
 	complained    time.Time

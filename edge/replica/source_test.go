@@ -6,7 +6,10 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -80,6 +83,40 @@ func TestAWrongBlockIsNotHandedOnForLong(t *testing.T) {
 		if err := os.Chtimes(f.blocks.path(0), old, old); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// spoiled is a cache that has got something wrong, for whoever takes it from there.
+type spoiled struct {
+	http.RoundTripper
+	path string
+}
+
+func (c spoiled) RoundTrip(req *http.Request) (*http.Response, error) {
+	res, err := c.RoundTripper.RoundTrip(req)
+	if err != nil || !strings.HasPrefix(req.URL.Path, c.path) || req.Header.Get("Cache-Control") == "no-cache" {
+		return res, err
+	}
+	b, err := io.ReadAll(res.Body)
+	b[len(b)/2] ^= 1
+	res.Body = io.NopCloser(bytes.NewReader(b))
+	return res, err
+}
+
+// What a cache has got wrong is had from behind it.
+func TestASpoiledCacheIsPassedBy(t *testing.T) {
+	for _, path := range []string{"/sync/events", "/sync/snapshot/"} {
+		o := newOrigin(t)
+		o.join("a", "b")
+		o.snapshot()
+		o.join("c")
+		o.sign()
+		f := o.newReplica(func(c *Config) { c.Client = &http.Client{Transport: spoiled{o, path}} })
+		if err := f.accept(t.Context(), o.signed); !errors.Is(err, ErrEvents) && !errors.Is(err, ErrSnapshot) {
+			t.Errorf("%s: %v", path, err)
+		}
+		f.takes(o.signed)
+		f.agrees(o)
 	}
 }
 
