@@ -47,8 +47,9 @@ test-wasm:
 	GOOS=wasip1 GOARCH=wasm $(GO) test -timeout 20m -exec "$(CURDIR)/bin/runtest" ./core/...
 
 # What answers cost, and everything else that has a figure for a goal. It needs two
-# processors for itself for 20 minutes, taskset, and, to compare with them, nginx and
-# redis-server; the first run makes rings of up to a million members and keeps them.
+# processors for itself for 20 minutes, taskset, Node for those who pay, and, to
+# compare with them, nginx and redis-server; the first run makes rings of up to a
+# million members and keeps them.
 bench: build
 	$(GO) build -trimpath -o bin/bench ./server/cmd/bench
 	bin/bench -go $(GO)
