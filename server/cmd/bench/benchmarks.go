@@ -29,10 +29,12 @@ type goal struct {
 type bound struct {
 	word  string // "" when the figure is only told
 	value float64
+	than  string // a benchmark that the figure is only related to
 }
 
-func atMost(v float64) bound  { return bound{"at most", v} }
-func atLeast(v float64) bound { return bound{"at least", v} }
+func atMost(v float64) bound      { return bound{word: "at most", value: v} }
+func atLeast(v float64) bound     { return bound{word: "at least", value: v} }
+func than(benchmark string) bound { return bound{than: benchmark} }
 
 var told bound
 
@@ -46,9 +48,13 @@ func programs(rings string) []program {
 		return []string{"-run", "^$", "-bench", which, "-benchtime", "1x", where}
 	}
 	return []program{
-		{alone: true, args: benchmarks("^Benchmark(Call|Start|Scale)$", "./wasm/host"), goals: []goal{
+		{alone: true, args: benchmarks("^Benchmark(Call|Scale)$", "./wasm/host"), goals: []goal{
 			{"Call/", "ratio", atMost(2.5)}, {"Call/", "host-allocs/call", atMost(0)},
-			{"Start", "B/member", told},
+			{"Call/1000000/next/anew", "wasm-ns/call", than("Call/1000/next/anew")},
+			{"Call/1000000/api-next/anew", "wasm-ns/call", than("Call/1000/api-next/anew")},
+			{"Call/1000000/widget/anew", "wasm-ns/call", than("Call/1000/widget/anew")},
+			{"Call/1000000/detail/anew", "wasm-ns/call", than("Call/1000/detail/anew")},
+			{"Call/1000000/leaderboard/anew", "wasm-ns/call", than("Call/1000/leaderboard/anew")},
 			{"Scale", "shared-B/member", atMost(300)}, {"Scale", "fresh-B/member", atMost(64)}, {"Scale", "worn-B/member", atMost(64)},
 			{"Scale", "steps/hour", told}, {"Scale", "second-p99-µs", atMost(500)}, {"Scale", "second-p99-µs-cpu", atMost(500)},
 			{"Scale", "sort/native-second", atLeast(50)}, {"Scale", "hour-ms", atMost(500)},
@@ -90,7 +96,7 @@ type figure struct {
 	Benchmark string  `json:"benchmark"`
 	Metric    string  `json:"metric"`
 	Value     float64 `json:"value"`
-	Goal      string  `json:"goal,omitempty"`
+	Goal      string  `json:"goal,omitempty"` // or what it is related to
 	// OfGoal is the value divided by that of the goal, unless this is 0.
 	OfGoal float64 `json:"of_goal,omitempty"`
 	Missed bool    `json:"missed,omitempty"`
@@ -139,7 +145,7 @@ func (p *program) figures(out []byte) (all []*figure, missing []string) {
 		for _, r := range results {
 			below := strings.HasSuffix(g.benchmark, "/") && strings.HasPrefix(r.benchmark, g.benchmark)
 			if r.metric == g.metric && (r.benchmark == g.benchmark || below) {
-				all, found = append(all, g.figure(r.benchmark, r.value)), true
+				all, found = append(all, g.figure(r, results)), true
 			}
 		}
 		if !found {
@@ -179,18 +185,26 @@ func readings(out string) (all []reading) {
 	return all
 }
 
-func (g *goal) figure(benchmark string, value float64) *figure {
-	f := &figure{Benchmark: benchmark, Metric: g.metric, Value: value}
-	if g.bound == told {
-		return f
+// figure holds a reading against the goal; others are those it may be related to.
+func (g *goal) figure(r reading, others []reading) *figure {
+	f := &figure{Benchmark: r.benchmark, Metric: r.metric, Value: r.value}
+	against := g.bound.value
+	switch {
+	case g.bound.than != "":
+		for _, o := range others {
+			if o.benchmark == g.bound.than && o.metric == r.metric {
+				f.Goal, against = fmt.Sprintf("%v in %s", o.value, o.benchmark), o.value
+			}
+		}
+	case g.bound.word != "":
+		f.Goal = fmt.Sprintf("%s %v", g.bound.word, against)
+		f.Missed = r.value > against
+		if g.bound.word == atLeast(0).word {
+			f.Missed = r.value < against
+		}
 	}
-	f.Goal = fmt.Sprintf("%s %v", g.bound.word, g.bound.value)
-	f.Missed = value > g.bound.value
-	if g.bound.word == atLeast(0).word {
-		f.Missed = value < g.bound.value
-	}
-	if g.bound.value != 0 {
-		f.OfGoal = value / g.bound.value
+	if against != 0 {
+		f.OfGoal = r.value / against
 	}
 	return f
 }

@@ -19,6 +19,7 @@ func TestFiguresAreReadFromWhatGoTestPrints(t *testing.T) {
 		"=== CONT  TestAnEdgeStartsSoon\nBenchmarkEdgeStart/members=100000 1 812.5 disk-ms 54433042 snapshot-B\n--- PASS: x (51.69s)\n"
 	p := program{goals: []goal{
 		{"Call/", "ratio", atMost(2.5)}, {"Call/", "host-allocs/call", atMost(0)},
+		{"Call/page-100/anew", "ratio", than("Call/api-next/again")}, {"Call/page-100/anew", "ratio", than("Call/page-100/again")},
 		{"Scale", "bid-p99-µs", atMost(20)}, {"Scale", "sort/native-second", atLeast(50)}, {"Scale", "hour", atMost(500)},
 		{"EdgeStart/members=100000", "disk-ms", atMost(1000)}, {"EdgeStart/members=100000", "snapshot-B", told},
 		{"EdgeStart/members=1000000", "disk-ms", atMost(1500)},
@@ -31,14 +32,16 @@ func TestFiguresAreReadFromWhatGoTestPrints(t *testing.T) {
 	for _, f := range figures {
 		f.print(&got)
 	}
-	const want = `Call/api-next/again               1.161 ratio                      at most 2.5: 0.46 of it
-Call/page-100/anew                3.954 ratio                      at most 2.5: 1.58 of it, MISSED
-Call/api-next/again                   0 host-allocs/call           at most 0
-Call/page-100/anew                    3 host-allocs/call           at most 0, MISSED
-Scale                             53.38 bid-p99-µs                 at most 20: 2.67 of it, MISSED
-Scale                             75.48 sort/native-second         at least 50: 1.51 of it
-EdgeStart/members=100000          812.5 disk-ms                    at most 1000: 0.81 of it
-EdgeStart/members=100000       54433042 snapshot-B
+	const want = `Call/api-next/again                   1.161 ratio                      at most 2.5: 0.46 of it
+Call/page-100/anew                    3.954 ratio                      at most 2.5: 1.58 of it, MISSED
+Call/api-next/again                       0 host-allocs/call           at most 0
+Call/page-100/anew                        3 host-allocs/call           at most 0, MISSED
+Call/page-100/anew                    3.954 ratio                      1.161 in Call/api-next/again: 3.41 of it
+Call/page-100/anew                    3.954 ratio
+Scale                                 53.38 bid-p99-µs                 at most 20: 2.67 of it, MISSED
+Scale                                 75.48 sort/native-second         at least 50: 1.51 of it
+EdgeStart/members=100000              812.5 disk-ms                    at most 1000: 0.81 of it
+EdgeStart/members=100000           54433042 snapshot-B
 `
 	if got.String() != want {
 		t.Errorf("printed:\n%s\nwant:\n%s", &got, want)

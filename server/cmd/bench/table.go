@@ -115,7 +115,7 @@ func (t *table) print(out io.Writer) {
 
 // print prints the value as the benchmark told it.
 func (f *figure) print(out io.Writer) {
-	line := fmt.Sprintf("%-26s %12s %-26s %s", f.Benchmark, strconv.FormatFloat(f.Value, 'f', -1, 64), f.Metric, f.Goal)
+	line := fmt.Sprintf("%-30s %12s %-26s %s", f.Benchmark, strconv.FormatFloat(f.Value, 'f', -1, 64), f.Metric, f.Goal)
 	if f.OfGoal != 0 {
 		line += fmt.Sprintf(": %.2f of it", f.OfGoal)
 	}
