@@ -22,10 +22,12 @@
 // The last good state is kept on disk too: a core of it, events since, and the
 // checkpoint that vouches for both. A restart checks them against each other
 // as if they had come over the network and serves at once, without the origin.
+// Where they do not hold, nothing is shown that was signed before that checkpoint.
 // A disk that fails is a line in the log.
 //
-// A tour: replica.go (what it is given and holds), accept.go (the checks),
-// boot.go (the first state), module.go and examine.go (another build of the core), follow.go,
-// get.go and pace.go (the network, and how often), store.go (the disk), source.go
-// and blocks.go (for replicas of this one), redact.go (words that are taken back).
+// A tour: replica.go (what it is given and holds), accept.go (the checks), boot.go
+// (the first state), shown.go (what readers see), module.go and examine.go (another
+// build of the core), follow.go, get.go and pace.go (the network, and how often),
+// store.go (the disk), source.go and blocks.go (for replicas of this one), redact.go
+// (words that are taken back).
 package replica
