@@ -202,6 +202,27 @@ func TestKeptRecordsAreBounded(t *testing.T) {
 	}
 }
 
+// long is memory of an image of any length, which nobody looks at.
+type long struct {
+	copies
+	length int
+}
+
+func (l long) len() int { return l.length }
+
+// Records may grow as long as an image, within bounds.
+func TestKeptRecordsGrowWithTheImage(t *testing.T) {
+	for _, c := range []struct{ image, most int }{
+		{0, keptBytes}, {keptBytes + 5, keptBytes + 5}, {mostKept, mostKept}, {350 << 20, mostKept}, {1 << 32, mostKept},
+	} {
+		k := kept{image: &image{memory: long{length: c.image}}, least: keptBytes}
+		k.append([][]byte{make([]byte, c.most-1)})
+		if k.full([][]byte{{1}}) || !k.full([][]byte{{1}, {2}}) {
+			t.Errorf("for an image of %d bytes, %d of records are not the most", c.image, c.most)
+		}
+	}
+}
+
 func TestHostsGoOnFromEachOthersSnapshots(t *testing.T) {
 	records := ring(100)
 	want := follow(t, records)
