@@ -10,7 +10,7 @@ import (
 // mostWay is how long a way, by [head.way], a request may have an instance go to
 // the head: about half of the millisecond that it may wait for all that records
 // and seconds cost. A count of records or steps would not do instead. A bid is
-// folded in 20 µs at most, while one that joins may have all the memory of a
+// folded in some 10 µs, while one that joins may have all the memory of a
 // ring copied, and one that leaves is sought among all on its host. A time
 // that was measured too long, because somebody else had the processor, does no
 // harm: the other instances catch up outside the pool once.

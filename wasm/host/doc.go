@@ -24,7 +24,7 @@
 // An instance is out of the pool, and catches up beside it, while the way to the
 // head is one that took the instance which went ahead more than half a millisecond:
 // what a request may wait for. A bound of 2000 events or steps would be laxer, since
-// that many bids take 20 ms or more, and still none, since a single event can take
+// that many bids take 10 ms or more, and still none, since a single event can take
 // longer than they do.
 //
 // The differential test holds the two builds together: whole scripts of calls,
