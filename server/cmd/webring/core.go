@@ -58,7 +58,8 @@ func (c *coreFlags) explain(err error) error {
 }
 
 // mostSnapshot is the length of a snapshot, in bytes, from which on no core can be
-// opened from it: it takes less than the ring in memory. 0 stands for no bound.
+// opened from it: it takes less than the ring in memory. 0 leaves the bound to
+// [replica.Config.MaxSnapshot].
 func (c *coreFlags) mostSnapshot() int64 {
 	if c.kind == "native" {
 		return 0
@@ -107,14 +108,15 @@ func compiled(data string, digest [32]byte) string {
 	return filepath.Join(data, "core", hex.EncodeToString(digest[:]))
 }
 
-// dropCompiled removes the compiled code of all modules but these. What is left over
+// dropCompiled removes the compiled code of all modules but these, and nothing that
+// has another name: the folder core may be somebody else's, too. What is left over
 // costs room on disk alone.
 func dropCompiled(data string, but ...[32]byte) {
 	entries, _ := os.ReadDir(filepath.Join(data, "core"))
 	for _, e := range entries {
-		folder := filepath.Join(data, "core", e.Name())
-		if !slices.ContainsFunc(but, func(digest [32]byte) bool { return folder == compiled(data, digest) }) {
-			_ = os.RemoveAll(folder)
+		b, err := hex.DecodeString(e.Name())
+		if err == nil && len(b) == 32 && !slices.Contains(but, [32]byte(b)) {
+			_ = os.RemoveAll(compiled(data, [32]byte(b)))
 		}
 	}
 }

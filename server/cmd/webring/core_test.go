@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -42,6 +44,25 @@ func TestUnknownBuildsOfTheCoreAreRefused(t *testing.T) {
 		}
 		if err := o.validate(); err == nil || !strings.Contains(err.Error(), args[0]) {
 			t.Errorf("%v: %v", args, err)
+		}
+	}
+}
+
+// Compiled code of modules that are not in use goes, and nothing else that lies in a
+// folder of that name.
+func TestOnlyCompiledCodeIsDropped(t *testing.T) {
+	data := t.TempDir()
+	used, unused := [32]byte{1}, [32]byte{2}
+	theirs := filepath.Join(data, "core", "of-somebody-else")
+	for _, folder := range []string{compiled(data, used), compiled(data, unused), theirs} {
+		if err := os.MkdirAll(filepath.Join(folder, "within"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dropCompiled(data, used)
+	for folder, stays := range map[string]bool{compiled(data, used): true, compiled(data, unused): false, theirs: true} {
+		if _, err := os.Stat(filepath.Join(folder, "within")); stays != (err == nil) {
+			t.Errorf("%s: stays %t, but %v", folder, stays, err)
 		}
 	}
 }
