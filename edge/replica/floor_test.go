@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"webring/core"
@@ -73,8 +74,13 @@ func TestALostStateDoesNotLetAnOlderOneIn(t *testing.T) {
 			at := o.at
 			o.join("c")
 			whole, tree := slices.Clone(o.records), o.tree
-			if err := f.accept(t.Context(), c.attack(o, older)); !errors.Is(err, c.want) {
+			err = f.accept(t.Context(), c.attack(o, older))
+			if !errors.Is(err, c.want) {
 				t.Errorf("%v, want %v", err, c.want)
+			}
+			f.complain(err)
+			if log := f.log.String(); !strings.Contains(log, "refused; there is nothing to serve yet") {
+				t.Errorf("the log says %s", log)
 			}
 			now, err := os.ReadFile(filepath.Join(dir, "checkpoint"))
 			if err != nil || len(f.shown) != 0 || !bytes.Equal(now, kept) {

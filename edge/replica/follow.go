@@ -101,9 +101,13 @@ func (r *Replica) complain(err error) {
 		return
 	}
 	r.lastComplaint, r.complained = err.Error(), time.Now()
+	served := "serving the last good state"
+	if r.newest() == "" {
+		served = "there is nothing to serve yet"
+	}
 	for _, refusal := range []error{ErrSignature, ErrOrigin, ErrShrunk, ErrOlder, ErrForked, ErrEvents, ErrState, ErrSnapshot, ErrModule} {
 		if errors.Is(err, refusal) {
-			r.log.Error("replica: refused; serving the last good state", "err", err)
+			r.log.Error("replica: refused; "+served, "err", err)
 			return
 		}
 	}
@@ -111,7 +115,9 @@ func (r *Replica) complain(err error) {
 }
 
 // stream follows by an event stream. It goes on being read while a checkpoint
-// is being accepted, and only the newest of those that came meanwhile is next.
+// is being accepted, and only the newest of those that came meanwhile is next. One
+// without any for [StaleAfter] is given up, however alive: what it comes from may be
+// gone for whoever hands it on, and another may come from elsewhere.
 func (r *Replica) stream(ctx, line context.Context) error {
 	header := map[string]string{"Accept": "text/event-stream", "Cache-Control": "no-cache"}
 	if id := r.newest(); id != "" {
@@ -139,12 +145,21 @@ func (r *Replica) stream(ctx, line context.Context) error {
 	})
 	defer reading.Wait()
 	defer cancel()
-	for signed := range news {
-		if err := r.accept(ctx, signed); err != nil {
-			return err
+	for {
+		late := time.NewTimer(StaleAfter)
+		select {
+		case signed, ok := <-news:
+			late.Stop()
+			if !ok {
+				return <-ended
+			}
+			if err := r.accept(ctx, signed); err != nil {
+				return err
+			}
+		case <-late.C:
+			return fmt.Errorf("replica: event stream: %w", errStalled)
 		}
 	}
-	return <-ended
 }
 
 // readEvents has the newest event in news until the stream ends.

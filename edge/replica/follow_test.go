@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -222,6 +223,52 @@ func TestAnUpstreamThatDripsIsGivenUp(t *testing.T) {
 	}
 }
 
+// deaf is what stands before an origin and goes on sending its first followers
+// nothing but signs of life.
+type deaf struct {
+	*fakeOrigin
+	once sync.Once
+}
+
+func (d *deaf) RoundTrip(req *http.Request) (res *http.Response, err error) {
+	if req.Header.Get("Accept") != "text/event-stream" {
+		return d.fakeOrigin.RoundTrip(req)
+	}
+	first := false
+	if d.once.Do(func() { first = true }); !first {
+		return d.fakeOrigin.RoundTrip(req)
+	}
+	r, w := io.Pipe()
+	context.AfterFunc(req.Context(), func() { w.CloseWithError(req.Context().Err()) })
+	go func() {
+		_, err := io.WriteString(w, "data: "+strings.ReplaceAll(strings.TrimSuffix(string(d.signed), "\n"), "\n", "\ndata: ")+"\n\n")
+		for err == nil {
+			if err = rest(req.Context(), 10*time.Second); err == nil {
+				_, err = io.WriteString(w, ":\n\n")
+			}
+		}
+	}()
+	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: r, Request: req}, nil
+}
+
+// A stream on which nothing new comes for as long as makes answers stale is given up,
+// however lively it is: another one may tell more.
+func TestAStreamWithoutNewsIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOrigin(t)
+		o.sign()
+		f := o.newReplica(func(c *Config) { c.Client = &http.Client{Transport: &deaf{fakeOrigin: o}} })
+		defer f.following(t)()
+		synctest.Wait()
+		f.agrees(o)
+		o.join("a")
+		o.sign()
+		time.Sleep(StaleAfter + maxPause)
+		synctest.Wait()
+		f.agrees(o)
+	})
+}
+
 // What is slow but steady arrives.
 func TestALongDownloadMayTakeItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -230,7 +277,7 @@ func TestALongDownloadMayTakeItsTime(t *testing.T) {
 		f := o.newReplica(func(c *Config) {
 			c.Client = &http.Client{Transport: steady{file}}
 		})
-		got, err := f.Replica.get(t.Context(), "/sync/core/x", maxModule)
+		got, err := f.Replica.get(t.Context(), "/sync/core/x", maxModule, false)
 		if err != nil || len(got) != len(file) {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}
