@@ -45,7 +45,7 @@ const maxGap = 8 * snap.BlockEvents
 func (r *Replica) accept(ctx context.Context, signed []byte) (err error) {
 	r.accepting.Lock()
 	defer r.accepting.Unlock()
-	defer func() { r.doubt.Store(errors.Is(err, ErrEvents) || errors.Is(err, ErrSnapshot)) }()
+	defer func() { r.doubt.Store(errors.Is(err, ErrEvents) || errors.Is(err, errAltered)) }()
 	if bytes.Equal(signed, r.signed) {
 		return nil
 	}
@@ -200,7 +200,7 @@ func checkRoot(tree *snap.Tree, to snap.Checkpoint) error {
 // events fetches records from the end of the tree, none beyond size, and adds
 // them to the tree. Each carries the texts that its event commits to.
 func (r *Replica) events(ctx context.Context, tree *snap.Tree, size uint64) ([]snap.Record, error) {
-	b, err := r.get(ctx, fmt.Sprintf("/sync/events?from=%d", tree.Size()), snap.MaxRange)
+	b, err := r.get(ctx, fmt.Sprintf("/sync/events?from=%d", tree.Size()), snap.MaxRange, r.doubt.Load())
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func (r *Replica) block(n, need uint64) ([]snap.Record, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), passOn)
 		defer cancel()
 		before := r.blocks.times()
-		b, err := r.get(ctx, fmt.Sprintf("/sync/events?from=%d", n*snap.BlockEvents), snap.MaxRange)
+		b, err := r.get(ctx, fmt.Sprintf("/sync/events?from=%d", n*snap.BlockEvents), snap.MaxRange, false)
 		if err != nil {
 			return nil, errors.Join(snap.ErrNotHeld, err)
 		}
@@ -79,7 +79,7 @@ func (b *blocks) kept(n uint64) ([]snap.Record, bool) {
 		return nil, false
 	}
 	about, err := os.Stat(b.path(n))
-	if err != nil || time.Since(about.ModTime()) > blockLife {
+	if err != nil || time.Since(about.ModTime()).Abs() > blockLife { // the clock may have stepped back
 		return nil, false
 	}
 	text, err := os.ReadFile(b.path(n))

@@ -136,7 +136,7 @@ func (r *Replica) begin(c Core, m Module, base uint64) {
 
 // snapshot fetches the snapshot that a checkpoint names.
 func (r *Replica) snapshot(ctx context.Context, named snap.Snapshot) (rows []byte, tree snap.Tree, err error) {
-	file, err := r.file(ctx, named)
+	file, err := r.file(ctx, named, r.doubt.Load())
 	if err != nil {
 		return nil, snap.Tree{}, err
 	}
@@ -166,18 +166,18 @@ func (r *Replica) snapshot(ctx context.Context, named snap.Snapshot) (rows []byt
 }
 
 // file fetches the file of a snapshot and holds it against its name.
-func (r *Replica) file(ctx context.Context, named snap.Snapshot) ([]byte, error) {
+func (r *Replica) file(ctx context.Context, named snap.Snapshot, again bool) ([]byte, error) {
 	if named.Bytes > r.cfg.MaxSnapshot {
 		return nil, fmt.Errorf("%w: %d bytes, more than the %d that a core has", ErrSnapshot, named.Bytes, r.cfg.MaxSnapshot)
 	}
-	b, err := r.get(ctx, fmt.Sprintf("/sync/snapshot/%x", named.Digest), named.Bytes)
+	b, err := r.get(ctx, fmt.Sprintf("/sync/snapshot/%x", named.Digest), named.Bytes, again)
 	switch {
 	case errors.Is(err, errTooLong):
-		return nil, fmt.Errorf("%w: longer than the %d bytes that were signed", ErrSnapshot, named.Bytes)
+		return nil, fmt.Errorf("%w: %w: longer than its %d bytes", ErrSnapshot, errAltered, named.Bytes)
 	case err != nil:
 		return nil, err
 	case int64(len(b)) != named.Bytes || sha256.Sum256(b) != named.Digest:
-		return nil, fmt.Errorf("%w: not the file that was signed", ErrSnapshot)
+		return nil, fmt.Errorf("%w: %w", ErrSnapshot, errAltered)
 	}
 	return b, nil
 }

@@ -19,8 +19,12 @@ const (
 	slowest = 16 << 10
 )
 
-// errTooLong is what get gives instead of more bytes than asked for.
-var errTooLong = errors.New("replica: longer than it may be")
+var (
+	// errTooLong is what get gives instead of more bytes than asked for.
+	errTooLong = errors.New("replica: longer than it may be")
+	// errAltered: a file has not the digest that was signed.
+	errAltered = errors.New("not the one that was signed")
+)
 
 func newClient() *http.Client {
 	return &http.Client{
@@ -35,10 +39,10 @@ func newClient() *http.Client {
 }
 
 // get fetches at most limit bytes. A cache on the way, for which they are the same
-// for an hour, is passed by when it may be what has other ones.
-func (r *Replica) get(ctx context.Context, path string, limit int64) ([]byte, error) {
+// for an hour or for ever, is passed by when what came before may be its fault.
+func (r *Replica) get(ctx context.Context, path string, limit int64, again bool) ([]byte, error) {
 	var header map[string]string
-	if r.doubt.Load() {
+	if again {
 		header = map[string]string{"Cache-Control": "no-cache"}
 	}
 	res, err := r.request(ctx, path, patience, slack, header)

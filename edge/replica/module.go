@@ -51,9 +51,10 @@ func (r *Replica) obtain(ctx context.Context, to snap.Checkpoint) (Module, error
 	if to.Core == r.cfg.Own.Digest {
 		return r.cfg.Own, nil
 	}
-	code, err := r.get(ctx, fmt.Sprintf("/sync/core/%x", to.Core), maxModule)
+	_, again := r.refused[to.Core]
+	code, err := r.get(ctx, fmt.Sprintf("/sync/core/%x", to.Core), maxModule, again)
 	if err == nil && sha256.Sum256(code) != to.Core {
-		err = fmt.Errorf("%w: not the one that was signed", ErrModule)
+		err = fmt.Errorf("%w: %w", ErrModule, errAltered)
 	}
 	if err != nil {
 		r.refuse(to.Core, refusedForNow)

@@ -125,8 +125,8 @@ func (r *Replica) Snapshot(digest [32]byte) (file io.ReadCloser, length int64, e
 	}
 }
 
-// hold fetches a snapshot's file and keeps it.
-func (r *Replica) hold(ctx context.Context, named snap.Snapshot) error {
+// hold fetches a snapshot's file, for the first time or again, and keeps it.
+func (r *Replica) hold(ctx context.Context, named snap.Snapshot, again bool) error {
 	if r.store != nil {
 		// From before a restart.
 		if path, err := r.store.heldSnapshot(named); err == nil {
@@ -134,7 +134,7 @@ func (r *Replica) hold(ctx context.Context, named snap.Snapshot) error {
 			return nil
 		}
 	}
-	b, err := r.file(ctx, named)
+	b, err := r.file(ctx, named, again)
 	if err != nil {
 		return err
 	}
@@ -175,16 +175,16 @@ func (f *files) lacks(named snap.Snapshot) bool {
 // after a minute.
 func (r *Replica) anticipate(ctx context.Context) {
 	var failed [32]byte
-	var again time.Time
+	var rested time.Time
 	for {
 		changed := r.Changed()
 		r.mu.RLock()
 		named := r.at.Snapshot
 		r.mu.RUnlock()
-		if r.files.lacks(named) && (named.Digest != failed || time.Now().After(again)) {
-			if err := r.hold(ctx, named); err != nil && ctx.Err() == nil {
+		if r.files.lacks(named) && (named.Digest != failed || time.Now().After(rested)) {
+			if err := r.hold(ctx, named, named.Digest == failed); err != nil && ctx.Err() == nil {
 				r.log.Info("replica: the newest snapshot could not be had for followers", "err", err)
-				failed, again = named.Digest, time.Now().Add(refusedForNow)
+				failed, rested = named.Digest, time.Now().Add(refusedForNow)
 				r.files.end(func(f *files) { f.tried = failed })
 			}
 		}
@@ -244,7 +244,7 @@ func (r *Replica) passModule(digest [32]byte) ([]byte, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), passOn)
 	defer cancel()
-	code, err := r.get(ctx, fmt.Sprintf("/sync/core/%x", digest), maxModule)
+	code, err := r.get(ctx, fmt.Sprintf("/sync/core/%x", digest), maxModule, known)
 	if err == nil && sha256.Sum256(code) != digest {
 		err = ErrModule
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,12 +59,14 @@ func TestEarlyEventsAreAskedForOnce(t *testing.T) {
 	if _, err := f.Events(0, 5); err != nil {
 		t.Error(err)
 	}
-	old := time.Now().Add(-blockLife - time.Minute)
-	if err := os.Chtimes(f.blocks.path(0), old, old); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Events(0, 5); !errors.Is(err, snap.ErrNotHeld) {
-		t.Errorf("what is too old: %v", err)
+	for _, age := range []time.Duration{blockLife + time.Minute, -time.Hour} { // by a clock that stepped back since
+		kept := time.Now().Add(-age)
+		if err := os.Chtimes(f.blocks.path(0), kept, kept); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Events(0, 5); !errors.Is(err, snap.ErrNotHeld) {
+			t.Errorf("what is %s old: %v", age, err)
+		}
 	}
 }
 
@@ -117,6 +120,67 @@ func TestASpoiledCacheIsPassedBy(t *testing.T) {
 		}
 		f.takes(o.signed)
 		f.agrees(o)
+	}
+}
+
+// So is a module, which caches have for ever, once it may be tried again; for who
+// runs it as for who passes it on.
+func TestASpoiledModuleIsHadFromBehindTheCache(t *testing.T) {
+	for name, abi := range map[string]int{"to run": 1, "to pass on": 2} {
+		synctest.Test(t, func(t *testing.T) {
+			o := newOrigin(t)
+			o.at.ABI = abi
+			digest := o.module("newer")
+			o.at.Core = digest
+			f := o.newReplica(own, func(c *Config) { c.Client = &http.Client{Transport: spoiled{o, "/sync/core/"}} })
+			f.takes(o.sign())
+			if code, err := f.Core(digest); err == nil {
+				t.Errorf("%s: %q is passed on", name, code)
+			}
+			time.Sleep(refusedForNow + time.Second)
+			f.takes(o.sign())
+			if code, err := f.Core(digest); err != nil || string(code) != "newer" {
+				t.Errorf("%s: %q, %v\n%s", name, code, err, f.log)
+			}
+			if abi == 1 && f.module() != "newer" {
+				t.Errorf("%s is shown\n%s", f.module(), f.log)
+			}
+		})
+	}
+}
+
+// cautious counts what is asked for past caches.
+type cautious struct {
+	http.RoundTripper
+	past atomic.Int64
+}
+
+func (c *cautious) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Path != "/sync/checkpoint" && req.Header.Get("Cache-Control") == "no-cache" {
+		c.past.Add(1)
+	}
+	return c.RoundTripper.RoundTrip(req)
+}
+
+// A core that cannot open what was signed is no fault of a cache: origins do not send
+// a long snapshot again and again for it.
+func TestACacheIsNotBlamedForACore(t *testing.T) {
+	o := newOrigin(t)
+	o.join("a", "b")
+	o.snapshot()
+	o.sign()
+	asks := &cautious{RoundTripper: o}
+	f := o.newReplica(func(c *Config) {
+		c.Client = &http.Client{Transport: asks}
+		c.Open = func(context.Context, Module, []byte, bool) (Core, error) { return nil, errors.New("no memory") }
+	})
+	for range 3 {
+		if err := f.accept(t.Context(), o.signed); !errors.Is(err, errOpen) {
+			t.Fatal(err)
+		}
+	}
+	if n := asks.past.Load(); n != 0 {
+		t.Errorf("%d questions past caches", n)
 	}
 }
 

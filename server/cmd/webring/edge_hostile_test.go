@@ -108,7 +108,7 @@ func TestAnEdgeBootsFromWhatWasSignedAlone(t *testing.T) {
 	h.sign()
 	base, after, cuts := cutter(t, h.base)
 	e := h.edge(base, false, "--core", "native")
-	e.says(0, "snapshot refused: not the file that was signed")
+	e.says(0, "snapshot refused: not the one that was signed")
 	h.sign(func(c *snap.Checkpoint) { c.Snapshot.Bytes = 5 << 30 })
 	e.says(0, "snapshot refused: 5368709120 bytes, more than")
 	if _, err := e.try(http.MethodGet, "/api", nil); err == nil {
