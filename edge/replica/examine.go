@@ -43,8 +43,8 @@ var worded = map[string]bool{
 
 // examine asks c, and holds its answers against those of the judge, a core of the
 // build that is shown, which has nobody else who would tell it the time. A newer
-// core may say more than it, and explain it in other words. The core of this process
-// may say less than one that was shown since.
+// core may say more than it, and explain it in other words. One that was shown before,
+// or that of this process, may say less than one that was shown since.
 func (r *Replica) examine(c Core, m Module) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -54,7 +54,7 @@ func (r *Replica) examine(c Core, m Module) (err error) {
 	if err := checkState(c, r.at); err != nil {
 		return err
 	}
-	if !r.foreign(m) {
+	if r.proven[m.Digest] {
 		return nil
 	}
 	if r.judge.BaseURL() != c.BaseURL() {

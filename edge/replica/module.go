@@ -14,8 +14,10 @@ const (
 	// maxModule is the longest module that is taken, in bytes.
 	maxModule = 64 << 20
 	// refusedForNow is how long a module that could not be had is left alone,
-	// refusedForGood one that cannot be run.
+	// refusedForLong one that was tried and failed, which may be for want of memory
+	// or time, and refusedForGood one that cannot be hosted or misled readers.
 	refusedForNow  = time.Minute
+	refusedForLong = time.Hour
 	refusedForGood = 10 * 365 * 24 * time.Hour
 )
 
@@ -79,18 +81,18 @@ func (r *Replica) upgrade(ctx context.Context, to snap.Checkpoint) error {
 		return err // nor this
 	}
 	if err != nil {
-		r.refuse(m.Digest, refusedForGood)
+		r.refuse(m.Digest, refusedForLong)
 		return fmt.Errorf("%w: %w", ErrModule, err)
 	}
 	if err := r.examine(tried, m); err != nil {
-		r.refuse(m.Digest, refusedForGood)
+		r.refuse(m.Digest, refusedForLong)
 		return errors.Join(fmt.Errorf("%w: %w", ErrModule, err), tried.Close())
 	}
 	r.dismiss()
 	r.judge = tried
 	if err := r.present(ctx, m); err != nil {
 		r.dismiss()
-		r.refuse(m.Digest, refusedForGood)
+		r.refuse(m.Digest, refusedForLong)
 		return fmt.Errorf("%w: %w", ErrModule, err)
 	}
 	if r.store != nil {

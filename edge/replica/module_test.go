@@ -274,6 +274,57 @@ func TestAModuleThatSaysMoreOrOtherwiseIsShown(t *testing.T) {
 	}
 }
 
+// An origin may go back to an earlier module, which says less than the one after it.
+func TestAModuleThatWasShownMayComeBack(t *testing.T) {
+	o := newOrigin(t)
+	o.join("a")
+	o.at.ABI = 1
+	o.sign()
+	f := o.booted(own)
+	for _, code := range []string{"newer", "says more", "newer", "says more", "own"} {
+		o.at.Core = o.module(code)
+		f.takes(o.sign())
+		if f.module() != code {
+			t.Fatalf("%s is shown, not %s\n%s", f.module(), code, f.log)
+		}
+	}
+}
+
+// What was missing for a good module may be there later.
+func TestAModuleThatFailedIsTriedAgainAfterALongTime(t *testing.T) {
+	for _, readers := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			o := newOrigin(t)
+			o.at.ABI = 1
+			o.sign()
+			var tried int
+			f := o.booted(own, func(c *Config) {
+				c.Open = func(ctx context.Context, m Module, snapshot []byte, forReaders bool) (Core, error) {
+					if string(m.Code) == "newer" && forReaders == readers {
+						if tried++; tried == 1 {
+							return nil, errors.New("no memory")
+						}
+					}
+					return openCore(ctx, m, snapshot, forReaders)
+				}
+			})
+			o.at.Core = o.module("newer")
+			for range 3 {
+				time.Sleep(refusedForLong / 4)
+				f.takes(o.sign())
+			}
+			if tried != 1 || f.module() != "own" {
+				t.Errorf("tried %d times, %s is shown\n%s", tried, f.module(), f.log)
+			}
+			time.Sleep(refusedForLong)
+			f.takes(o.sign())
+			if f.module() != "newer" {
+				t.Errorf("%s is shown\n%s", f.module(), f.log)
+			}
+		})
+	}
+}
+
 // A module that answers, but takes long, does not keep what is new from readers.
 func TestAModuleThatPondersIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -100,6 +100,7 @@ type Replica struct {
 	tree      snap.Tree
 	store     *store
 	refused   map[[32]byte]time.Time // modules, until when
+	proven    map[[32]byte]bool      // that of this process, and those that were shown
 
 	// What others read besides.
 	mu      sync.RWMutex
@@ -149,7 +150,7 @@ func New(ctx context.Context, cfg Config) (*Replica, error) {
 	}
 	r := &Replica{
 		cfg: cfg, log: cfg.Log, client: cfg.Client, verifiers: note.VerifierList(verifier), name: verifier.Name(),
-		module: cfg.Own, refused: map[[32]byte]time.Time{}, pace: newPace(), files: files{ended: make(chan struct{})},
+		module: cfg.Own, refused: map[[32]byte]time.Time{}, proven: map[[32]byte]bool{cfg.Own.Digest: true}, pace: newPace(), files: files{ended: make(chan struct{})},
 		changed: make(chan struct{}), ready: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 	if r.log == nil {

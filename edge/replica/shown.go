@@ -66,6 +66,7 @@ func (r *Replica) show(c Core, m Module) {
 	}
 	r.shown, r.module = c, m
 	r.mu.Unlock()
+	r.proven[m.Digest] = true
 	r.cfg.Show(c, m)
 	if before != nil {
 		if err := before.Close(); err != nil {
