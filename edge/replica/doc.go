@@ -13,8 +13,8 @@
 // what was refused.
 //
 // A module that a checkpoint names is shown when it says all that the core at hand
-// does, in time; if it cannot fold what comes later, the core of this process
-// takes its place again.
+// does, in time, or was shown before; if it cannot fold what comes later, the core
+// of this process takes its place again.
 //
 // Booting from a snapshot trusts the signer for the events before it; with
 // [Config.Replay] nobody is trusted and every event is folded.
