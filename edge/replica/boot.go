@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -134,9 +135,14 @@ func (r *Replica) begin(c Core, m Module, base uint64) {
 	r.show(c, m)
 }
 
-// snapshot fetches the snapshot that a checkpoint names.
+// snapshot fetches the snapshot that a checkpoint names, unless a boot before this
+// one, which came no further, has kept its file.
 func (r *Replica) snapshot(ctx context.Context, named snap.Snapshot) (rows []byte, tree snap.Tree, err error) {
-	file, err := r.file(ctx, named, r.doubt.Load())
+	file, err := r.kept(named)
+	fetched := err != nil
+	if fetched {
+		file, err = r.file(ctx, named, r.doubt.Load())
+	}
 	if err != nil {
 		return nil, snap.Tree{}, err
 	}
@@ -158,11 +164,25 @@ func (r *Replica) snapshot(ctx context.Context, named snap.Snapshot) (rows []byt
 	if rows, tree, err = snap.CutFile(plain); err != nil {
 		return refuse(err)
 	}
-	r.keepFile(named, file)
+	if fetched {
+		r.keepFile(named, file)
+	}
 	if tree.Size() != named.Size {
 		return refuse(fmt.Errorf("of %d events, not %d", tree.Size(), named.Size))
 	}
 	return rows, tree, nil
+}
+
+// kept reads the file of a snapshot from disk.
+func (r *Replica) kept(named snap.Snapshot) ([]byte, error) {
+	if r.store == nil {
+		return nil, snap.ErrNotHeld
+	}
+	path, err := r.store.heldSnapshot(named)
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
 }
 
 // file fetches the file of a snapshot and holds it against its name.

@@ -162,8 +162,8 @@ func (c *cautious) RoundTrip(req *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(req)
 }
 
-// A core that cannot open what was signed is no fault of a cache: origins do not send
-// a long snapshot again and again for it.
+// A core that cannot open what was signed is no fault of a cache, nor does anybody
+// have to send a long snapshot again and again for it.
 func TestACacheIsNotBlamedForACore(t *testing.T) {
 	o := newOrigin(t)
 	o.join("a", "b")
@@ -171,7 +171,7 @@ func TestACacheIsNotBlamedForACore(t *testing.T) {
 	o.sign()
 	asks := &cautious{RoundTripper: o}
 	f := o.newReplica(func(c *Config) {
-		c.Client = &http.Client{Transport: asks}
+		c.Client, c.Dir = &http.Client{Transport: asks}, t.TempDir()
 		c.Open = func(context.Context, Module, []byte, bool) (Core, error) { return nil, errors.New("no memory") }
 	})
 	for range 3 {
@@ -181,6 +181,9 @@ func TestACacheIsNotBlamedForACore(t *testing.T) {
 	}
 	if n := asks.past.Load(); n != 0 {
 		t.Errorf("%d questions past caches", n)
+	}
+	if n := o.questions("/sync/snapshot/"); n != 1 {
+		t.Errorf("the snapshot was fetched %d times", n)
 	}
 }
 

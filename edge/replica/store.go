@@ -360,8 +360,8 @@ func (s *store) keepSnapshot(digest [32]byte, file []byte) (path string, err err
 	return s.path(name), nil
 }
 
-// heldSnapshot says where the snapshot's file is that was kept before a restart, if
-// it is still as it was signed.
+// heldSnapshot says where the snapshot's file is that was kept before, by this process
+// or another, if it is still as it was signed.
 func (s *store) heldSnapshot(named snap.Snapshot) (path string, err error) {
 	name := fmt.Sprintf("snapshot-%x", named.Digest)
 	f, err := os.Open(s.path(name))
