@@ -26,8 +26,8 @@ func (at *head) far(h *head) bool { return at == nil || h.way-at.way > mostWay }
 
 // leaveOne sees to it that an instance is left near the head when another goes
 // ahead of it, which may take long: requests need one meanwhile. It waits for one
-// that is on its way, and itself brings one that nobody uses. The caller holds
-// writing.
+// that is on its way, for as long as a request would wait, and itself brings one that
+// nobody uses. The caller holds writing.
 func (p *Pool) leaveOne() {
 	h := p.head.Load()
 	for began := time.Now(); p.ctx.Err() == nil && time.Since(began) < waitServe; time.Sleep(leavePause) {
@@ -79,20 +79,21 @@ func (p *Pool) write(in *instance, records [][]byte) (refusal, trap error) {
 			return nil, err
 		}
 	}
-	// Nothing fails from here on: records and head move together.
+	// Nothing fails from here on: records and head move together, and no instance
+	// begins from an image beyond the head.
 	p.kept.append(records)
+	in.at = next
+	p.head.Store(next)
 	if renewed != nil {
 		p.kept.replace(renewed)
 	}
-	in.at = next
-	p.head.Store(next)
 	return refusal, nil
 }
 
 // Tick tells the wall clock, at least once a second; see [Native.Tick]. Then it
 // brings the instances that nobody is using to the new second. When none gets there,
-// because all are busy or two trap on their way, the second stays what it was until
-// another Tick.
+// because no call ends within half a second or two trap on their way, the second stays
+// what it was until another Tick. It waits behind no request.
 func (p *Pool) Tick(now time.Time) {
 	p.writing.Lock()
 	p.ticks++
@@ -148,7 +149,7 @@ func (p *Pool) tick(now time.Time) {
 func (p *Pool) lead(h *head) *instance {
 	p.leaveOne()
 	for range 2 { // one that traps may have been ill
-		in := p.take(waitLead)
+		in := p.take(&p.rack.movers, waitLead)
 		if in == nil {
 			break
 		}

@@ -17,7 +17,7 @@ const (
 // take gives an instance at the head, for the caller alone, which puts it into
 // the rack again or discards it. It gives nil when none comes within the time,
 // and when the native core has taken over.
-func (p *Pool) take(wait time.Duration) *instance {
+func (p *Pool) take(line *queue, wait time.Duration) *instance {
 	var late time.Time // one for all that come and cannot be used
 	for {
 		in := p.rack.take()
@@ -25,7 +25,7 @@ func (p *Pool) take(wait time.Duration) *instance {
 			if late.IsZero() {
 				late = time.Now().Add(wait)
 			}
-			if in = p.wait(time.Until(late)); in == nil {
+			if in = p.wait(line, time.Until(late)); in == nil {
 				return nil
 			}
 		}
@@ -36,12 +36,12 @@ func (p *Pool) take(wait time.Duration) *instance {
 }
 
 // wait is for when no instance is free at once.
-func (p *Pool) wait(most time.Duration) *instance {
+func (p *Pool) wait(line *queue, most time.Duration) *instance {
 	timer := p.timers.Get().(*time.Timer)
 	defer p.timers.Put(timer)
 	timer.Reset(most)
 	defer timer.Stop()
-	return p.rack.await(timer.C, p.ctx.Done(), func() bool { return p.native.Load() != nil })
+	return p.rack.await(line, timer.C, p.ctx.Done(), func() bool { return p.native.Load() != nil })
 }
 
 // bring takes an instance that is the caller's alone to the head. When it
@@ -76,25 +76,36 @@ var errGone = errors.New("host: the records are gone")
 
 // follow takes an instance to h, however far that is.
 func (p *Pool) follow(in *instance, h *head) error {
-	for in.seq < h.seq {
-		from := in.seq
-		records, ok := p.kept.after(from, h.seq)
-		if !ok {
-			return errGone
-		}
-		reply, err := in.apply(records)
-		if err != nil {
+	for {
+		if there, err := p.approach(in, h); there || err != nil {
 			return err
 		}
-		if reply.Refused || reply.Seq != from+uint64(len(records)) {
-			return fmt.Errorf("%w: record %d was applied before, and is refused: %.200s", errTrap, reply.Seq, reply.Rest)
+	}
+}
+
+// approach takes an instance towards h by as many records as one call takes, or to
+// its second when it has them all: then it is there.
+func (p *Pool) approach(in *instance, h *head) (there bool, err error) {
+	if in.seq >= h.seq {
+		if err := in.keepTime(h); err != nil {
+			return false, err
 		}
+		in.at = h
+		return true, nil
 	}
-	if err := in.keepTime(h); err != nil {
-		return err
+	from := in.seq
+	records, ok := p.kept.after(from, h.seq)
+	if !ok {
+		return false, errGone
 	}
-	in.at = h
-	return nil
+	reply, err := in.apply(records)
+	if err != nil {
+		return false, err
+	}
+	if reply.Refused || reply.Seq != from+uint64(len(records)) {
+		return false, fmt.Errorf("%w: record %d was applied before, and is refused: %.200s", errTrap, reply.Seq, reply.Rest)
+	}
+	return false, nil
 }
 
 // keepTime takes an instance with the records of h to its second.
@@ -145,6 +156,9 @@ func (p *Pool) heal(in *instance) {
 // as it was and as it is, and one that begins with it only for the latter. It says
 // whether there was any way to skip.
 func (p *Pool) skipAhead() bool {
+	if p.native.Load() == nil {
+		return false // and the writer may be waiting for the very instance
+	}
 	p.writing.Lock() // so that head, records and native core are at one position
 	defer p.writing.Unlock()
 	n, h := p.native.Load(), p.head.Load()
@@ -165,9 +179,13 @@ func (p *Pool) healed(in *instance) *instance {
 			in, err = p.build(place)
 		}
 		if err == nil {
-			p.catching <- struct{}{}
-			err = p.follow(in, p.head.Load())
-			<-p.catching
+			// By turns: one that has seconds to go must not hold up one that the
+			// writer waits for.
+			for h, there := p.head.Load(), false; err == nil && !there; {
+				p.catching <- struct{}{}
+				there, err = p.approach(in, h)
+				<-p.catching
+			}
 			if err == nil {
 				if built {
 					p.whole.Add(1)

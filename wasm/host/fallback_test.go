@@ -124,7 +124,7 @@ func TestInstancesThatNeverRestBeginAnew(t *testing.T) {
 		busy.Go(func() {
 			for !stop.Load() {
 				in := anyOf(p)
-				for p.rack.waiting.Load() == 0 && !stop.Load() {
+				for p.rack.others.waiting.Load() == 0 && !stop.Load() {
 					runtime.Gosched()
 				}
 				p.rack.put(in)

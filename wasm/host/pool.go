@@ -223,7 +223,7 @@ func (p *Pool) Apply(records []Record) error {
 	// An instance that traps may have been ill; if the next one does, the
 	// records are what it cannot take.
 	for range 2 {
-		in := p.take(wait)
+		in := p.take(&p.rack.movers, wait)
 		if in == nil {
 			err = ErrNoInstance
 			break
@@ -257,7 +257,7 @@ func (p *Pool) Serve(target []byte, r *Response) {
 		n.Serve(target, r)
 		return
 	}
-	if in := p.take(waitServe); in != nil && p.serve(in, target, r) {
+	if in := p.take(&p.rack.others, waitServe); in != nil && p.serve(in, target, r) {
 		return
 	}
 	if n := p.native.Load(); n != nil {
@@ -335,7 +335,7 @@ func (p *Pool) ask(question func(*instance) error) *Native {
 		if n := p.native.Load(); n != nil {
 			return n
 		}
-		in := p.take(waitWrite)
+		in := p.take(&p.rack.others, waitWrite)
 		if in == nil {
 			break
 		}
@@ -359,7 +359,7 @@ func (p *Pool) Close() error {
 	// Code and memory must not be unmapped under a call, so every instance comes
 	// home.
 	for home := int64(0); home+p.retired.Load() < int64(p.config.Instances); {
-		if in := p.rack.await(time.After(closePause), nil, func() bool { return false }); in != nil {
+		if in := p.rack.await(&p.rack.others, time.After(closePause), nil, func() bool { return false }); in != nil {
 			in.close()
 			home++
 		}

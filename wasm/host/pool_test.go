@@ -24,7 +24,7 @@ func ring(n int) []Record {
 
 // anyOf takes an instance out of the pool, when there is one.
 func anyOf(p *Pool) *instance {
-	return p.rack.await(time.After(time.Minute), nil, func() bool { return false })
+	return p.rack.await(&p.rack.others, time.After(time.Minute), nil, func() bool { return false })
 }
 
 // all takes every instance out of the pool, when all have been built.

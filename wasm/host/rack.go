@@ -10,14 +10,21 @@ import (
 // take one and to put it back needs no lock: workers look first where the
 // processor that they run on found one before, and so rarely meet. Only when
 // there are more workers than instances, each is handed to who has waited
-// longest.
+// longest, of those who move the head if any of them wait, or else seconds would
+// stand still while there are too many requests.
 type rack struct {
-	places  []place
-	hints   sync.Pool // of *uint32: the place to look at first
-	next    atomic.Uint32
+	places []place
+	hints  sync.Pool // of *uint32: the place to look at first
+	next   atomic.Uint32
+	movers queue // who moves the head
+	others queue
+	look   chan struct{} // has those who wait look at over
+}
+
+// queue is of those who wait for an instance.
+type queue struct {
 	waiting atomic.Int32
 	handed  chan *instance // room for all
-	look    chan struct{}  // has those who wait look at over
 }
 
 // place has a cache line of its own.
@@ -28,7 +35,8 @@ type place struct {
 }
 
 func newRack(places int) *rack {
-	r := &rack{places: make([]place, places), handed: make(chan *instance, places), look: make(chan struct{}, 1)}
+	r := &rack{places: make([]place, places), look: make(chan struct{}, 1)}
+	r.movers.handed, r.others.handed = make(chan *instance, places), make(chan *instance, places)
 	r.hints.New = func() any { n := r.next.Add(1); return &n }
 	return r
 }
@@ -49,11 +57,22 @@ func (r *rack) take() *instance {
 		}
 	}
 	select {
-	case in := <-r.handed: // to somebody who had given up
+	case in := <-r.others.handed: // to somebody who had given up
 		return in
 	default:
 		return nil
 	}
+}
+
+// line is the queue whose turn it is, or nil when nobody waits.
+func (r *rack) line() *queue {
+	if r.movers.waiting.Load() > 0 {
+		return &r.movers
+	}
+	if r.others.waiting.Load() > 0 {
+		return &r.others
+	}
+	return nil
 }
 
 // takeFrom gives the instance of a place, or nil when it does not lie there.
@@ -65,10 +84,11 @@ func (r *rack) put(in *instance) {
 		at.Store(in.at)
 	}
 	for {
-		if r.waiting.Load() == 0 {
+		line := r.line()
+		if line == nil {
 			place := &r.places[in.place]
 			place.in.Store(in)
-			if r.waiting.Load() == 0 {
+			if line = r.line(); line == nil {
 				return
 			}
 			// Whoever began to wait in between may not have seen it.
@@ -76,26 +96,26 @@ func (r *rack) put(in *instance) {
 				return
 			}
 		}
-		r.handed <- in
-		if r.waiting.Load() > 0 {
+		line.handed <- in
+		if line.waiting.Load() > 0 {
 			return
 		}
 		// Whoever waited may have gone, with another one. Nobody looks here for
 		// the instance of a place.
 		select {
-		case in = <-r.handed:
+		case in = <-line.handed:
 		default:
 			return
 		}
 	}
 }
 
-// leave ends waiting. The last to go lays what was handed to nobody into its place.
-func (r *rack) leave() {
-	r.waiting.Add(-1)
-	for r.waiting.Load() == 0 {
+// leave ends waiting. The last to go gives back what was handed to nobody.
+func (r *rack) leave(line *queue) {
+	line.waiting.Add(-1)
+	for line.waiting.Load() == 0 {
 		select {
-		case in := <-r.handed:
+		case in := <-line.handed:
 			r.put(in)
 		default:
 			return
@@ -121,17 +141,18 @@ func (r *rack) wake() {
 	}
 }
 
-// await takes the first instance that comes. It gives nil when late or done say
-// so, and as soon as over holds; whoever makes it hold wakes.
-func (r *rack) await(late <-chan time.Time, done <-chan struct{}, over func() bool) *instance {
-	r.waiting.Add(1)
-	defer r.leave()
+// await takes the first instance that comes to one of the queues. It gives nil when
+// late or done say so, and as soon as over holds; whoever makes it hold wakes. All
+// who wait ask the same, or the word would get no further than who asks another.
+func (r *rack) await(line *queue, late <-chan time.Time, done <-chan struct{}, over func() bool) *instance {
+	line.waiting.Add(1)
+	defer r.leave(line)
 	if in := r.take(); in != nil {
 		return in
 	}
 	for !over() {
 		select {
-		case in := <-r.handed:
+		case in := <-line.handed:
 			return in
 		case <-r.look:
 		case <-late:

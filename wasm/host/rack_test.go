@@ -14,8 +14,8 @@ func TestWhatIsHandedToNobodyComesToItsPlace(t *testing.T) {
 	r := newRack(2)
 	a, b := &instance{place: 0}, &instance{place: 1}
 	laid, got := make(chan struct{}), make(chan *instance)
-	go func() { got <- r.await(nil, nil, func() bool { <-laid; return false }) }()
-	for r.waiting.Load() == 0 {
+	go func() { got <- r.await(&r.others, nil, nil, func() bool { <-laid; return false }) }()
+	for r.others.waiting.Load() == 0 {
 		runtime.Gosched()
 	}
 	r.put(a)
@@ -51,7 +51,11 @@ func TestNoInstanceIsLostBetweenThoseWhoWait(t *testing.T) {
 					if random.IntN(2) == 0 {
 						late = over // gives up at once, or takes what just came
 					}
-					in := r.await(late, nil, func() bool { return false })
+					line := &r.others
+					if random.IntN(4) == 0 {
+						line = &r.movers
+					}
+					in := r.await(line, late, nil, func() bool { return false })
 					if random.IntN(4) == 0 {
 						runtime.Gosched()
 					}
@@ -65,7 +69,7 @@ func TestNoInstanceIsLostBetweenThoseWhoWait(t *testing.T) {
 		for place := range r.places {
 			in := r.takeFrom(place)
 			if in == nil {
-				t.Fatalf("round %d: no instance in place %d, and %d handed to nobody", round, place, len(r.handed))
+				t.Fatalf("round %d: no instance in place %d, and %d handed to nobody", round, place, len(r.others.handed)+len(r.movers.handed))
 			}
 			r.put(in)
 		}
@@ -82,7 +86,7 @@ func TestWaitingHasOneEnd(t *testing.T) {
 	p.kept.replace(&unbuilt)
 	done := make(chan *instance)
 	const wait = 200 * time.Millisecond
-	go func() { done <- p.take(wait) }()
+	go func() { done <- p.take(&p.rack.others, wait) }()
 	useless := time.NewTicker(wait / 4)
 	defer useless.Stop()
 	for late := time.After(time.Minute); ; {
@@ -93,7 +97,7 @@ func TestWaitingHasOneEnd(t *testing.T) {
 			}
 			return
 		case <-useless.C:
-			p.rack.handed <- &instance{place: 0}
+			p.rack.others.handed <- &instance{place: 0}
 		case <-late:
 			t.Fatal("it still waits")
 		}

@@ -137,7 +137,7 @@ func (p *Pool) replace(place int) error {
 func (p *Pool) borrow(place int) *instance {
 	in := p.rack.takeFrom(place)
 	if in == nil {
-		in = p.rack.await(time.After(renewPause), p.ctx.Done(), func() bool { return false })
+		in = p.wait(&p.rack.others, renewPause)
 	}
 	if in != nil && in.place != place {
 		p.rack.put(in)

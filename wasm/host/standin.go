@@ -71,10 +71,10 @@ func (p *Pool) writeNative(n *Native, records []Record, encoded [][]byte) error 
 	encoded = encoded[:next.seq-h.seq]
 	full := p.kept.full(encoded)
 	p.kept.append(encoded)
+	p.head.Store(next)
 	if full {
 		p.kept.replace(p.nativeImage(n, h.rewinds))
 	}
-	p.head.Store(next)
 	return err
 }
 

@@ -1,0 +1,155 @@
+package host
+
+import (
+	"runtime"
+	"testing"
+	"time"
+)
+
+// parked has f wait for an instance, and gives what it got, once as many wait as are
+// to.
+func parked(line *queue, most int32, f func() *instance) (got chan *instance) {
+	got = make(chan *instance, 1)
+	go func() { got <- f() }()
+	for line.waiting.Load() < most {
+		runtime.Gosched()
+	}
+	return got
+}
+
+// Who moves the head waits behind nobody, or seconds would stand still for as long as
+// more is asked than can be answered.
+func TestWhoMovesTheHeadIsFirst(t *testing.T) {
+	r := newRack(1)
+	never := func() bool { return false }
+	var others []chan *instance
+	for n := range int32(3) {
+		others = append(others, parked(&r.others, n+1, func() *instance { return r.await(&r.others, nil, nil, never) }))
+	}
+	first := parked(&r.movers, 1, func() *instance { return r.await(&r.movers, nil, nil, never) })
+	in := &instance{place: 0}
+	r.put(in)
+	select {
+	case <-first:
+	case <-time.After(time.Minute):
+		t.Fatal("another was first")
+	}
+	for _, other := range others {
+		r.put(in)
+		select {
+		case <-other:
+		case <-time.After(time.Minute):
+			t.Fatal("who waited first is not the next")
+		}
+	}
+}
+
+// That the native core answers reaches all who wait for an instance, whoever else
+// does.
+func TestWhoBorrowsDoesNotKeepTheWordThatItIsOver(t *testing.T) {
+	p := newPool(t, PoolConfig{Capacity: 1000, Instances: 1})
+	in := anyOf(p)
+	defer p.rack.put(in)
+	for round := range 5 {
+		borrowed := parked(&p.rack.others, 1, func() *instance { return p.borrow(0) })
+		// One that came too late is none that could keep it: another round, then.
+		taken := make(chan *instance, 1)
+		go func() { taken <- p.take(&p.rack.others, waitWrite) }()
+		for p.rack.others.waiting.Load() < 2 && len(borrowed) == 0 {
+			runtime.Gosched()
+		}
+		p.native.Store(NewNative(1))
+		p.rack.wake()
+		select {
+		case <-taken:
+		case <-time.After(waitWrite / 2):
+			t.Fatalf("round %d: it still waits", round)
+		}
+		<-borrowed
+		p.native.Store(nil)
+	}
+}
+
+// An instance that is built anew while the writer waits for one does not wait for the
+// writer, even if it traps once more on its way.
+func TestNothingThatHealsWaitsForTheWriter(t *testing.T) {
+	p := newPool(t, PoolConfig{Capacity: 1000, Instances: 1})
+	if err := p.Apply(ring(50)); err != nil {
+		t.Fatal(err)
+	}
+	in := anyOf(p)
+	if err := in.module.CloseWithExitCode(background, 2); err != nil {
+		t.Fatal(err)
+	}
+	p.heal(in)
+	if err := p.Apply([]Record{join("later", 100, epoch*1000+2000)}); err != nil {
+		t.Error(err)
+	}
+}
+
+// One that is far from the head goes there by turns with others, so that one that is
+// near, for which the writer waits, is not held up until the other is there.
+func TestInstancesCatchUpByTurns(t *testing.T) {
+	p, taken := pair(t, PoolConfig{})
+	far := taken[1]
+	p.rack.put(taken[0])
+	if err := p.Apply(ring(30_000)); err != nil {
+		t.Fatal(err)
+	}
+	near := anyOf(p)
+	p.catching = make(chan struct{}, 1)
+	p.catching <- struct{}{}
+	turn := func() { // for who has waited longest, and then it is ours again
+		<-p.catching
+		p.catching <- struct{}{}
+		runtime.Gosched()
+	}
+	for p.heal(far); far.seq == 0; {
+		turn()
+	}
+	p.heal(near)
+	first := p.rack.take()
+	for ; first == nil; first = p.rack.take() {
+		turn()
+	}
+	if first != near {
+		t.Error("one that has to go far was there before one that is near")
+	}
+	<-p.catching
+	p.rack.put(first)
+	put(p, all(t, p))
+}
+
+// No instance begins from an image before the head is there, or answers could go back
+// to it.
+func TestNoImageIsBeyondTheHead(t *testing.T) {
+	p := newPool(t, PoolConfig{Capacity: 1000, Instances: 1})
+	p.kept.least, p.kept.bytes = 0, mostKept+1<<20
+	first := p.kept.start()
+	p.kept.mu.RLock()
+	applied := make(chan error, 1)
+	go func() { applied <- p.Apply(ring(5)) }()
+	for p.kept.mu.TryRLock() {
+		p.kept.mu.RUnlock()
+		runtime.Gosched()
+	}
+	// It waits to keep the records. Once it has, it cannot do so with the image.
+	p.kept.mu.RUnlock()
+	p.kept.mu.RLock()
+	for late := time.Now().Add(time.Minute); p.head.Load().seq != 6; runtime.Gosched() {
+		if time.Now().After(late) {
+			t.Error("the image is there before the head")
+			break
+		}
+	}
+	if p.kept.image != first {
+		t.Error("the image is there already")
+	}
+	p.kept.mu.RUnlock()
+	if err := <-applied; err != nil {
+		t.Fatal(err)
+	}
+	if at := p.kept.start().at; at != 6 {
+		t.Errorf("the image is at %d", at)
+	}
+}
