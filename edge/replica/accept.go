@@ -125,12 +125,7 @@ func (r *Replica) leap(ctx context.Context, to snap.Checkpoint, signed []byte) e
 	if err != nil {
 		return err
 	}
-	c, err := r.reopen(ctx, m, r.judge, true)
-	if err == nil {
-		if err = checkState(c, to); err != nil {
-			err = errors.Join(err, c.Close())
-		}
-	}
+	c, err := r.follower(ctx, m, to)
 	if err != nil {
 		r.dismiss() // it is not where readers are
 		return fmt.Errorf("replica: %w", err)

@@ -104,12 +104,9 @@ func (r *Replica) upgrade(ctx context.Context, to snap.Checkpoint) error {
 
 // present shows a module where the judge stands.
 func (r *Replica) present(ctx context.Context, m Module) error {
-	c, err := r.reopen(ctx, m, r.judge, true)
+	c, err := r.follower(ctx, m, r.at)
 	if err != nil {
 		return err
-	}
-	if err := checkState(c, r.at); err != nil {
-		return errors.Join(err, c.Close())
 	}
 	r.show(c, m)
 	return nil

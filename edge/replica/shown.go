@@ -139,3 +139,15 @@ func (r *Replica) reopen(ctx context.Context, m Module, at Core, readers bool) (
 	}
 	return r.cfg.Open(ctx, m, snapshot, readers)
 }
+
+// follower opens a core for readers where the judge stands, which is at a checkpoint.
+func (r *Replica) follower(ctx context.Context, m Module, at snap.Checkpoint) (Core, error) {
+	c, err := r.reopen(ctx, m, r.judge, true)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkState(c, at); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
