@@ -100,7 +100,7 @@ func (s *State) add(m *Member, head []byte, in *place) Ordinal {
 	s.reserve(s.rows+1, s.used+rowSize(len(head)))
 	o := s.put(head, m.Fee)
 	s.set(o, m)
-	s.slugs.Insert(in.slug, uint32(o), s.hashSlug)
+	s.slugs.Insert(in.slug, uint32(o))
 	if m.URL != "" && !m.Removed {
 		s.enter(o, m.Kind, m.Category, &in.key)
 	}

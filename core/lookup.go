@@ -60,22 +60,6 @@ func (s *State) findHost(hash uint64, host string) (Ordinal, bool) {
 	}
 }
 
-// What the indexes ask for when they split a bucket.
-
-func (s *State) hashSlug(o uint32) uint64 { return s.seed.Hash(s.Slug(Ordinal(o))) }
-
-func (s *State) hashKey(o uint32) uint64 {
-	var k key
-	k.of(s.seed, s.url(Ordinal(o)))
-	return k.hash
-}
-
-func (s *State) hashHost(o uint32) uint64 {
-	var k key
-	k.of(s.seed, s.url(Ordinal(o)))
-	return k.host
-}
-
 // Named finds the member in the ring with exactly this slug: what [State.Resolve]
 // tries first.
 func (s *State) Named(slug []byte) (Ordinal, bool) {

@@ -215,7 +215,6 @@ func (r *restoring) put(from int, part []byte) (all sum, err error) {
 // gives the place where it ended.
 func (r *restoring) index(which int, first Ordinal, from int) (end int, err error) {
 	x := r.indexes()[which]
-	hashOf := [...]func(uint32) uint64{r.hashSlug, r.hashKey, r.hashHost}[which]
 	for i := from; i < r.n; i++ {
 		if (i-from)%warmed == 0 {
 			r.warm(x, which, i)
@@ -231,7 +230,7 @@ func (r *restoring) index(which int, first Ordinal, from int) (end int, err erro
 		other, taken := r.alike(x, which, hash, o)
 		switch {
 		case !taken:
-			x.Insert(hash, uint32(o), hashOf)
+			x.Insert(hash, uint32(o))
 			if which == 2 {
 				r.hostNext[o] = uint32(o)
 			}

@@ -170,7 +170,7 @@ func (l List) RandomOther(random uint64, o Ordinal) (Ordinal, bool) {
 // the indexes.
 func (s *State) enter(o Ordinal, kind Kind, name string, k *key) {
 	s.flags[o] |= live
-	s.keys.Insert(k.hash, uint32(o), s.hashKey)
+	s.keys.Insert(k.hash, uint32(o))
 	s.marks[0].Add(uint32(o))
 	s.marks[kind].Add(uint32(o))
 	category := s.categories.join(name, kind)
@@ -183,7 +183,7 @@ func (s *State) enter(o Ordinal, kind Kind, name string, k *key) {
 	// wait for.
 	first, ok := s.findHost(k.host, k.hostText())
 	if !ok {
-		s.hosts.Insert(k.host, uint32(o), s.hashHost)
+		s.hosts.Insert(k.host, uint32(o))
 		s.hostNext[o] = uint32(o)
 		return
 	}

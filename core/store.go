@@ -21,7 +21,8 @@ const (
 	ofSlugs    = ofBefore + kinds // buckets of an index, and its extra ones
 	ofKeys     = ofSlugs + 2
 	ofHosts    = ofKeys + 2
-	ofLists    = ofHosts + 2    // the members of each category and kind, a tree
+	ofAhead    = ofHosts + 2    // by ordinal: what each of the indexes goes by when it grows
+	ofLists    = ofAhead + 3    // the members of each category and kind, a tree
 	ofTotals   = ofLists + 1    // by ordinal: cents, the fee included
 	ofLastBid  = ofTotals + 1   // by ordinal: milliseconds
 	ofStanding = ofLastBid + 1  // by ordinal: cents, as ranked
@@ -82,7 +83,7 @@ func (s *store) reserve(rows, texts int) {
 		room = max(rows+rows/8, 64)
 	}
 	for _, column := range [...]struct{ section, width int }{{ofRows, 4}, {ofHostNext, 4},
-		{ofTotals, 8}, {ofLastBid, 8}, {ofStanding, 8}, {ofFlags, 1}, {ofPlaces, 4}, {ofDue, 8}} {
+		{ofAhead, 2}, {ofAhead + 1, 2}, {ofAhead + 2, 2}, {ofTotals, 8}, {ofLastBid, 8}, {ofStanding, 8}, {ofFlags, 1}, {ofPlaces, 4}, {ofDue, 8}} {
 		sizes[column.section] = column.width * room
 	}
 	for k := range kinds {
@@ -93,7 +94,7 @@ func (s *store) reserve(rows, texts int) {
 	want(ofTexts, max(texts, 4<<10))
 	const node = 8 * flat.NodeWords
 	for i, x := range s.indexes() {
-		x.Used = max(x.Used, 1)
+		x.Used = max(x.Used, flat.LeastBuckets)
 		buckets := max(x.Used+1, flat.BucketsFor(rows)+1)
 		want(ofSlugs+2*i, buckets*flat.BucketSize)
 		want(ofSlugs+2*i+1, max(x.Spare+8, buckets/5)*flat.BucketSize)
@@ -131,6 +132,7 @@ func (s *store) view() {
 	}
 	for i, x := range s.indexes() {
 		x.Buckets, x.Extra = r.Bytes(ofSlugs+2*i), r.Bytes(ofSlugs+2*i+1)
+		x.Ahead = r.Uint16s(ofAhead + i)
 	}
 	s.lists.Nodes, s.ranks.Nodes = r.Uint64s(ofLists), r.Uint64s(ofRanks)
 	s.totals, s.lastBid, s.standings = r.Int64s(ofTotals), r.Int64s(ofLastBid), r.Int64s(ofStanding)

@@ -134,11 +134,16 @@ func FuzzHeap(f *testing.F) {
 func FuzzIndex(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 3, 2, 3, 64, 1, 128, 2, 3, 3}, uint64(3))
 	f.Add(make([]byte, 600), uint64(0))
+	long := make([]byte, 800)
+	for i := range long {
+		long[i] = byte(i * 89)
+	}
+	f.Add(long, ^uint64(0))
 	f.Fuzz(func(t *testing.T, steps []byte, mask uint64) {
 		steps = steps[:min(len(steps), 4<<10)]
-		x := flat.Index{Buckets: make([]byte, 300*flat.BucketSize), Extra: make([]byte, 2000*flat.BucketSize), Used: 1}
+		x := flat.Index{Buckets: make([]byte, 600*flat.BucketSize), Extra: make([]byte, 2000*flat.BucketSize),
+			Ahead: make([]uint16, 8*len(steps)), Used: flat.LeastBuckets}
 		hashes := map[uint32]uint64{}
-		hashOf := func(entry uint32) uint64 { return hashes[entry] }
 		finds := func(hash uint64, entry uint32) (times int) {
 			p := x.Probe(hash)
 			for n := 0; n <= x.Count; n++ {
@@ -156,17 +161,18 @@ func FuzzIndex(f *testing.F) {
 		}
 		entries := uint32(0)
 		for ; len(steps) >= 2; steps = steps[2:] {
-			entry := uint32(steps[1])
+			entry := uint32(steps[1]) * entries / 256
 			hash, in := hashes[entry]
 			switch {
-			case steps[0] < 160 || !in:
-				if buckets, extra := x.Room(); !buckets || !extra {
-					return
+			case steps[0] < 160 || !in: // a run, so that buckets split
+				for i := range uint64(12) {
+					if buckets, extra := x.Room(); !buckets || !extra {
+						return
+					}
+					hashes[entries] = (i<<16 | uint64(steps[0])<<8 | uint64(steps[1]) + 1) * 0x9e3779b97f4a7c15 & mask
+					x.Insert(hashes[entries], entries)
+					entries++
 				}
-				entry = entries
-				entries++
-				hashes[entry] = (uint64(steps[0])<<8 | uint64(steps[1])) * 0x9e3779b97f4a7c15 & mask
-				x.Insert(hashes[entry], entry, hashOf)
 			case steps[0] < 224:
 				x.Remove(hash, entry)
 				delete(hashes, entry)

@@ -12,23 +12,37 @@ import (
 // A bucket has room for 12 entries in a line of 64 bytes; what does not fit
 // stands in further buckets that it leads to. Eight bits of each hash stand
 // beside the entries, so that few others than the one that is sought are
-// looked at. Hashes themselves are not kept: who splits a bucket is told them.
+// looked at. Of the rest of the hashes, what splits will go by is kept apart, by
+// entry: to hash what the entries of a bucket stand for anew took a hundred times
+// as long as all else that a split does, for whoever happened to insert. It does
+// not stand in the buckets, because they are read at each look, and it is not.
 type Index struct {
-	Buckets []byte // for buckets in use, [BucketSize] bytes each
-	Extra   []byte // for those that buckets lead to
-	Count   int    // entries
-	Used    int    // of Buckets, in buckets; at least 1
-	Spare   int    // of Extra, in buckets: how many were ever used
-	Free    int    // of Extra: the first of a chain of free ones, + 1
+	Buckets []byte   // for buckets in use, [BucketSize] bytes each
+	Extra   []byte   // for those that buckets lead to
+	Ahead   []uint16 // by entry: the bits of its hash that splits go by
+	Count   int      // entries
+	Used    int      // of Buckets, in buckets; at least [LeastBuckets]
+	Spare   int      // of Extra, in buckets: how many were ever used
+	Free    int      // of Extra: the first of a chain of free ones, + 1
 }
 
 // BucketSize is the size of a bucket in bytes.
 const BucketSize = 64
 
+// LeastBuckets is how many buckets are in use from the beginning: those are told
+// apart by bits of hashes that are not kept.
+const LeastBuckets = 1 << firstAhead
+
 const (
 	bucketEntries = 12
 	// full is how many entries there are for each bucket before one is split.
 	full = 8
+
+	// firstAhead is the first bit of a hash that is kept, and mostBuckets how many
+	// buckets those that are kept can tell apart: enough for 2^27 entries. With more,
+	// buckets would not be split any more.
+	firstAhead  = 8
+	mostBuckets = 1 << (firstAhead + 16)
 )
 
 // bucket is the form of a bucket. A tag of 0 stands for no entry.
@@ -39,7 +53,7 @@ type bucket struct {
 }
 
 // BucketsFor is how many buckets an index of count entries uses.
-func BucketsFor(count int) int { return count/full + 1 }
+func BucketsFor(count int) int { return max(count/full+1, LeastBuckets) }
 
 func at(b []byte, i int) *bucket { return (*bucket)(unsafe.Pointer(&b[i*BucketSize])) }
 
@@ -52,7 +66,7 @@ func (x *Index) Room() (buckets, extra bool) {
 // Sound says whether the numbers of an index fit its memory. Of what lies there
 // it says nothing.
 func (x *Index) Sound() bool {
-	return x.Used >= 1 && x.Used <= len(x.Buckets)/BucketSize && x.Spare <= len(x.Extra)/BucketSize && x.Free <= x.Spare && x.Count >= 0
+	return x.Used >= LeastBuckets && x.Used <= len(x.Buckets)/BucketSize && x.Spare <= len(x.Extra)/BucketSize && x.Free <= x.Spare && x.Count >= 0
 }
 
 // Presize has an empty index use the buckets that count entries will need.
@@ -128,13 +142,14 @@ func (x *Index) Next(p Probe) (rest Probe, entry uint32, ok bool) {
 	}
 }
 
-// Insert adds an entry; hashOf gives the hashes of the others. There must be
-// [Index.Room].
-func (x *Index) Insert(hash uint64, entry uint32, hashOf func(entry uint32) uint64) {
+// Insert adds an entry. There must be [Index.Room], and Ahead must have a place for
+// it.
+func (x *Index) Insert(hash uint64, entry uint32) {
+	x.Ahead[entry] = uint16(hash >> firstAhead)
 	x.add(x.home(hash), tag(hash), entry)
 	x.Count++
-	if x.Count > x.Used*full {
-		x.split(hashOf)
+	if x.Count > x.Used*full && x.Used < mostBuckets {
+		x.split()
 	}
 }
 
@@ -169,27 +184,55 @@ func (x *Index) take() uint32 {
 }
 
 // split divides one bucket in two by one more bit of the hashes.
-func (x *Index) split(hashOf func(entry uint32) uint64) {
-	from := x.Used - 1<<(bits.Len(uint(x.Used))-1) // the bucket whose turn it is
-	*at(x.Buckets, x.Used) = bucket{}
+func (x *Index) split() {
+	level := bits.Len(uint(x.Used)) - 1
+	from := x.Used - 1<<level // the bucket whose turn it is
+	var halves [2]filling
+	for i, n := range [...]int{from, x.Used} {
+		halves[i].b = at(x.Buckets, n)
+	}
+	old := *halves[0].b
+	*halves[0].b, *halves[1].b = bucket{}, bucket{}
 	x.Used++
-	b := at(x.Buckets, from)
-	old := *b
-	*b = bucket{}
+	shift := level - firstAhead
 	for {
+		// All are read before any is moved: where each goes cannot be foreseen, and
+		// what is read next is not to wait for that.
+		var upper [bucketEntries]uint8
 		for i, t := range old.tags {
 			if t != 0 {
-				x.add(x.home(hashOf(old.entries[i])), t, old.entries[i])
+				upper[i] = uint8(x.Ahead[old.entries[i]] >> shift & 1)
+			}
+		}
+		for i, t := range old.tags {
+			if t != 0 {
+				x.fill(&halves[upper[i]], t, old.entries[i])
 			}
 		}
 		if old.more == 0 {
 			return
 		}
 		n := int(old.more)
-		b = at(x.Extra, n-1)
+		b := at(x.Extra, n-1)
 		old = *b
 		b.more, x.Free = uint32(x.Free), n
 	}
+}
+
+// filling is a bucket that is filled anew, up to its entry n.
+type filling struct {
+	b *bucket
+	n int
+}
+
+// fill puts the next entry into a bucket, or one that it comes to lead to.
+func (x *Index) fill(f *filling, tag uint8, entry uint32) {
+	if f.n == bucketEntries {
+		f.b.more = x.take()
+		*f = filling{b: at(x.Extra, int(f.b.more-1))}
+	}
+	f.b.tags[f.n], f.b.entries[f.n] = tag, entry
+	f.n++
 }
 
 // Remove takes out an entry that was inserted with this hash.
@@ -208,12 +251,13 @@ func (x *Index) Remove(hash uint64, entry uint32) {
 	}
 }
 
-// Replace puts another entry in the place of one with the same hash.
+// Replace puts another entry in the place of one with the same hash. Ahead must
+// have a place for it.
 func (x *Index) Replace(hash uint64, entry, with uint32) {
 	for b := at(x.Buckets, x.home(hash)); ; b = at(x.Extra, int(b.more-1)) {
 		for i := range b.tags {
 			if b.tags[i] != 0 && b.entries[i] == entry {
-				b.entries[i] = with
+				b.entries[i], x.Ahead[with] = with, x.Ahead[entry]
 				return
 			}
 		}

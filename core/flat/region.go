@@ -100,8 +100,11 @@ func (r *Region) Int64s(i int) []int64 { return view[int64](r.Bytes(i)) }
 // Uint32s is described at [Region.Uint64s].
 func (r *Region) Uint32s(i int) []uint32 { return view[uint32](r.Bytes(i)) }
 
+// Uint16s is described at [Region.Uint64s].
+func (r *Region) Uint16s(i int) []uint16 { return view[uint16](r.Bytes(i)) }
+
 // view is b as numbers. Sections are long by a multiple of any of them.
-func view[T uint64 | int64 | uint32](b []byte) []T {
+func view[T uint64 | int64 | uint32 | uint16](b []byte) []T {
 	var one T
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(one)))
 }

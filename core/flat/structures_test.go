@@ -2,6 +2,7 @@ package flat_test
 
 import (
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -43,11 +44,12 @@ func TestAnIndexFindsWhatWasInserted(t *testing.T) {
 	random := seeded(t, 11)
 	for _, crowded := range []bool{false, true} {
 		hashes := map[uint32]uint64{}
-		x := flat.Index{Buckets: make([]byte, 3000*flat.BucketSize), Extra: make([]byte, 3000*flat.BucketSize), Used: 1}
+		const entries = 40_000
+		x := flat.Index{Buckets: make([]byte, 6000*flat.BucketSize), Extra: make([]byte, 6000*flat.BucketSize),
+			Ahead: make([]uint16, 2*entries), Used: flat.LeastBuckets}
 		if !crowded {
 			x.Presize(50)
 		}
-		hashOf := func(entry uint32) uint64 { return hashes[entry] }
 		finds := func(entry uint32) bool {
 			p := x.Probe(hashes[entry])
 			for n := 0; ; n++ {
@@ -62,20 +64,28 @@ func TestAnIndexFindsWhatWasInserted(t *testing.T) {
 				}
 			}
 		}
-		for entry := range uint32(6000) {
+		for entry := range uint32(entries) {
 			hash := random.Uint64()
-			if crowded && entry%4 == 0 {
-				hash &^= 0xffff // one bucket for a quarter of them
+			if crowded && entry%16 == 0 {
+				hash &^= 0xffff // one bucket for a sixteenth of them
 			}
 			hashes[entry] = hash
 			if buckets, extra := x.Room(); !buckets || !extra {
 				t.Fatal("no room")
 			}
-			x.Insert(hash, entry, hashOf)
+			x.Insert(hash, entry)
 			if random.IntN(4) == 0 {
 				gone := random.Uint32N(entry + 1)
 				if hash, in := hashes[gone]; in {
-					x.Remove(hash, gone)
+					if gone%2 == 0 { // another is in its place from now on, when buckets split too
+						x.Replace(hash, gone, gone+entries)
+						hashes[gone+entries] = hash
+						if !finds(gone + entries) {
+							t.Fatalf("%d is not in the place of %d", gone+entries, gone)
+						}
+					} else {
+						x.Remove(hash, gone)
+					}
 					if finds(gone) {
 						t.Fatalf("%d is found after its removal", gone)
 					}
@@ -91,16 +101,52 @@ func TestAnIndexFindsWhatWasInserted(t *testing.T) {
 		if x.Count != len(hashes) {
 			t.Errorf("%d entries, want %d", x.Count, len(hashes))
 		}
-		for entry, hash := range hashes {
-			x.Replace(hash, entry, entry+100_000)
-			hashes[entry+100_000] = hash
-			if finds(entry) || !finds(entry+100_000) {
-				t.Fatal("not replaced")
-			}
-			break
+		if buckets := len(hashes) / 8; x.Used < buckets {
+			t.Errorf("%d buckets for %d entries", x.Used, len(hashes))
 		}
 		if _, entry, ok := x.Next(x.Probe(random.Uint64())); ok && hashes[entry] == 0 {
 			t.Errorf("%d is nobody's", entry)
+		}
+	}
+}
+
+// Whichever bit of the hashes it is that buckets split by, entries are where their
+// hashes say. Buckets behind the first have nothing in them here: what is written to
+// is less than what is set aside.
+func TestAnIndexSplitsByEachBitInTurn(t *testing.T) {
+	const splits, each = 40, 30
+	random := seeded(t, 15)
+	for level := bits.Len(flat.LeastBuckets) - 1; level <= 20; level++ {
+		first := 1 << level
+		x := flat.Index{Buckets: make([]byte, (first+splits+1)*flat.BucketSize), Extra: make([]byte, splits*each*flat.BucketSize),
+			Ahead: make([]uint16, splits*each+splits), Used: first}
+		var hashes []uint64
+		insert := func() {
+			hash := random.Uint64() &^ (uint64(first) - 1) // of a bucket that is split here
+			hash |= random.Uint64N(splits)
+			x.Insert(hash, uint32(len(hashes)))
+			hashes = append(hashes, hash)
+		}
+		for range splits * each {
+			insert()
+		}
+		x.Count += 8 * x.Used // as if others were full
+		for n := range splits {
+			insert()
+			if x.Used != first+n+1 {
+				t.Fatalf("bit %d: %d buckets, want %d", level, x.Used, first+n+1)
+			}
+			for entry, hash := range hashes {
+				found := false
+				for p := x.Probe(hash); !found; {
+					var got uint32
+					var ok bool
+					if p, got, ok = x.Next(p); !ok {
+						t.Fatalf("bit %d, %d buckets: %d is not found", level, x.Used, entry)
+					}
+					found = got == uint32(entry)
+				}
+			}
 		}
 	}
 }
