@@ -79,7 +79,7 @@ func (r *Replica) accept(ctx context.Context, signed []byte) (err error) {
 		return err
 	}
 	r.advance(ctx, records, to)
-	r.record(signed, to, tree, records)
+	r.record(signed, to, tree, records, false)
 	r.renew(ctx, to)
 	return nil
 }
@@ -135,10 +135,7 @@ func (r *Replica) leap(ctx context.Context, to snap.Checkpoint, signed []byte) e
 	}
 	r.begin(c, m, to.Size-uint64(len(last)))
 	r.blocks.forget() // nobody has looked for redactions on the way
-	if r.store != nil {
-		_ = r.store.close() // a new state begins
-	}
-	r.record(signed, to, tree, last)
+	r.record(signed, to, tree, last, true)
 	r.renew(ctx, to)
 	return nil
 }

@@ -84,7 +84,7 @@ func (r *Replica) bootWith(ctx context.Context, m Module, to snap.Checkpoint, si
 			r.store.keepModule(m) // before the rows, of which no other core may make sense
 		}
 	}
-	r.record(signed, to, tree, records)
+	r.record(signed, to, tree, records, true)
 	r.log.Info("replica: booted", "events", to.Size, "snapshot", base, "replay", r.cfg.Replay)
 	return nil
 }

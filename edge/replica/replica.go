@@ -102,6 +102,10 @@ type Replica struct {
 	refused   map[[32]byte]time.Time // modules, until when
 	proven    map[[32]byte]bool      // that of this process, and those that were shown
 
+	// ticking is held by who has the core that is shown pass time, and by who puts
+	// another one in its place.
+	ticking sync.Mutex
+
 	// What others read besides.
 	mu      sync.RWMutex
 	shown   Core
@@ -113,10 +117,11 @@ type Replica struct {
 	kick    context.CancelFunc // ends the connection at hand
 	kicked  time.Time
 
-	pace   *pace
-	files  files
-	blocks blocks
-	passed passedModule
+	pace    *pace
+	files   files
+	blocks  blocks
+	passed  passedModule
+	keeping keeping
 
 	settled sync.Once
 	ready   chan struct{} // closed when settled
@@ -253,11 +258,7 @@ func (r *Replica) tick(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-second.C:
-			r.mu.RLock()
-			if r.shown != nil {
-				r.shown.Tick(now)
-			}
-			r.mu.RUnlock()
+			r.pass(now)
 			if r.stamped.Load() == 0 {
 				continue // nothing is shown that could be stale
 			}
@@ -272,9 +273,23 @@ func (r *Replica) tick(ctx context.Context) {
 	}
 }
 
-// Close frees the cores. It is called after Run has returned and when nobody
+// pass tells the core that is shown the time. That may take it milliseconds, for
+// which nobody waits who asks where the replica is.
+func (r *Replica) pass(now time.Time) {
+	r.ticking.Lock()
+	defer r.ticking.Unlock()
+	r.mu.RLock()
+	shown := r.shown
+	r.mu.RUnlock()
+	if shown != nil {
+		shown.Tick(now)
+	}
+}
+
+// Close ends what is being written to disk and frees the cores. It is called after Run has returned and when nobody
 // reads any more.
 func (r *Replica) Close() error {
+	r.keeping.writing.Wait()
 	r.accepting.Lock()
 	defer r.accepting.Unlock()
 	r.mu.Lock()

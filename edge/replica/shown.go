@@ -53,7 +53,7 @@ func (r *Replica) advance(ctx context.Context, records []snap.Record, to snap.Ch
 // they go back in time with it.
 func (r *Replica) show(c Core, m Module) {
 	c.Tick(time.Now())
-	r.mu.Lock()
+	r.ticking.Lock()
 	before := r.shown
 	if before != nil {
 		// The core before may have had a tick since, or hold a second to which the
@@ -64,8 +64,10 @@ func (r *Replica) show(c Core, m Module) {
 			c.Tick(time.Unix(was, 0))
 		}
 	}
+	r.mu.Lock()
 	r.shown, r.module = c, m
 	r.mu.Unlock()
+	r.ticking.Unlock()
 	r.proven[m.Digest] = true
 	r.cfg.Show(c, m)
 	if before != nil {
@@ -75,18 +77,15 @@ func (r *Replica) show(c Core, m Module) {
 	}
 }
 
-// record notes where the replica is, after it is shown, on disk last.
-func (r *Replica) record(signed []byte, at snap.Checkpoint, tree snap.Tree, records []snap.Record) {
+// record notes where the replica is, after it is shown, on disk last. If that begins
+// anew, nothing of what is there before is kept.
+func (r *Replica) record(signed []byte, at snap.Checkpoint, tree snap.Tree, records []snap.Record, anew bool) {
 	r.settle(signed, at, tree, records, time.Now().UnixMilli())
 	if r.forget(records) {
 		r.blocks.forget()
-		if r.store != nil {
-			_ = r.store.close() // a new state begins, without the words
-		}
+		anew = true // without the words
 	}
-	if r.store != nil {
-		r.store.keep(signed, at, records, r.contents)
-	}
+	r.keep(news{signed, at, records, anew})
 }
 
 // settle notes where the replica is, and since when it knows.
@@ -114,17 +113,6 @@ func (r *Replica) trim() {
 		r.tail = append([]snap.Record(nil), r.tail[excess:]...)
 		r.base += uint64(excess)
 	}
-}
-
-// contents gives what a restart begins with: the core, and the records that
-// followers may ask for, who begin with the newest snapshot. The core is nil
-// when it cannot be had.
-func (r *Replica) contents() (contents []byte, from uint64, tail []snap.Record) {
-	from = max(r.base, r.at.Snapshot.Size)
-	if contents = r.shown.Snapshot(); contents != nil {
-		contents = r.tree.Append(contents)
-	}
-	return contents, from, r.tail[from-r.base:]
 }
 
 // errNoSnapshot says that a core gives none: nothing in it can be asked just now.

@@ -75,21 +75,28 @@ func (s *store) clean() {
 	}
 }
 
-// keep notes a position: the records that lead there from the one kept before.
-// all gives the core at it, and the records that followers may ask for.
-func (s *store) keep(signed []byte, at snap.Checkpoint, records []snap.Record, all func() (contents []byte, from uint64, tail []snap.Record)) {
+// keep notes a position. If it is not to be written behind what there is, begins
+// gives one that may be further on: the core at it, and the records that followers may
+// ask for.
+func (s *store) keep(n *news, begins func(begin func(n *news, contents []byte, from uint64, tail []snap.Record) error) error) {
+	if n.anew {
+		_ = s.close()
+	}
 	if time.Now().Before(s.resting) {
 		return
 	}
-	err := s.append(records)
+	err := s.append(n.records)
 	if err == nil && (s.journal == nil || s.written > max(minJournal, s.state0)) {
-		contents, from, tail := all()
-		if err = errNoSnapshot; contents != nil {
-			err = s.begin(at.Size, contents, from, tail)
-		}
+		err = begins(func(now *news, contents []byte, from uint64, tail []snap.Record) error {
+			n = now
+			if contents == nil {
+				return errNoSnapshot
+			}
+			return s.begin(n.at.Size, contents, from, tail)
+		})
 	}
 	if err == nil {
-		err = s.replace("checkpoint", signed)
+		err = s.replace("checkpoint", n.signed)
 	}
 	if err == nil {
 		s.sweep()

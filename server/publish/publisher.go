@@ -196,7 +196,9 @@ func (p *Publisher) Start(ctx context.Context, books *ledger.Ledger) error {
 	}
 	ctx, p.stop = context.WithCancel(context.Background())
 	due := make(chan struct{}, 1)
-	due <- struct{}{} // at the start, whatever has come since the last one
+	if p.position().size > p.newest().Size {
+		due <- struct{}{} // at the start, whatever has come since the last one
+	}
 	p.running.Go(func() { p.keepSigning(ctx, due) })
 	p.running.Go(func() { p.keepSnapshots(ctx, due) })
 	return nil

@@ -87,7 +87,7 @@ func programs(rings string) []program {
 			{"EdgeStart/members=1000000", "disk-ms", atMost(1500)}, {"EdgeStart/members=1000000", "disk-MiB", told},
 			{"EdgeStart/members=1000000", "snapshot-B", told},
 		}},
-		{args: edges("^TestPayersReadTheirOwnWritesAtEveryEdge$", "-edge-ring", "1000000", "-edge-payments", "34"), goals: []goal{
+		{args: edges("^TestPayersReadTheirOwnWritesAtEveryEdge$", "-edge-ring", "1000000", "-edge-payers", "2", "-edge-payments", "50"), goals: []goal{
 			{"Visible/members=1000000", "median-ms", told}, {"Visible/members=1000000", "p99-ms", atMost(50)}, {"Visible/members=1000000", "payments", told},
 		}},
 	}
