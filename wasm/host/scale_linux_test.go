@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -263,89 +262,6 @@ func dirty(b *testing.B, in *instance) (bytes int) {
 	}
 	k := in.answers
 	return bytes + len(k.log) + len(k.sets)*int(unsafe.Sizeof(k.sets[0])) + len(k.places)*int(unsafe.Sizeof(k.places[0]))
-}
-
-// BenchmarkScaleWaits asks a pool all the while seconds pass, members join and are
-// bid on, one at a time and once in a while as many as a block has, and an hour
-// passes at once, in a ring of a million members, or SCALE of them. It says how long
-// answers took, and how long of that the thread that asked was at work itself.
-// Before that it asks for as long while nothing happens: those that are long then
-// are the machine's.
-func BenchmarkScaleWaits(b *testing.B) {
-	n := scale()
-	snapshot, now := realistic(b, n)
-	p := newPool(b, PoolConfig{Capacity: 1 << 24, Instances: 2, Snapshot: snapshot, Native: true})
-	taken := []*instance{anyOf(p), anyOf(p)} // so both are there
-	put(p, taken)
-	p.Tick(time.Unix(now, 0))
-	random := rand.New(rand.NewPCG(2, 2))
-	const seconds, events, block = 1000, 5, 256
-	joined := 0
-	some := func() Record {
-		if random.IntN(4) > 0 {
-			return record(&core.Bid{Stamp: now * 1000, Member: fmt.Sprintf("member-%d", random.IntN(n)), Amount: 100}, nil)
-		}
-		joined++
-		return join(fmt.Sprintf("late-%d", joined), 100, now*1000)
-	}
-	for b.Loop() {
-		waits(b, p, "still", func() { time.Sleep(seconds * events * time.Millisecond) })
-		waits(b, p, "wait", func() {
-			for second := range seconds {
-				now++
-				if second == seconds/2 {
-					now += 3600
-				}
-				p.Tick(time.Unix(now, 0))
-				for event := range events {
-					time.Sleep(time.Millisecond)
-					records := []Record{some()}
-					for event == 0 && second%100 == 0 && len(records) < block {
-						records = append(records, some())
-					}
-					if err := p.Apply(records); err != nil {
-						b.Fatal(err)
-					}
-				}
-			}
-		})
-	}
-}
-
-// waits reports how long members' answers take while something happens.
-func waits(b *testing.B, p *Pool, name string, happens func()) {
-	var stop atomic.Bool
-	asked := make(chan times)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		random, n := rand.New(rand.NewPCG(1, 1)), scale()
-		of, target := times{}, []byte(nil)
-		var r Response
-		for !stop.Load() {
-			target = fmt.Appendf(target[:0], "/next?from=member-%d", random.IntN(n))
-			began, used := time.Now(), threadTime()
-			p.Serve(target, &r)
-			used, passed := threadTime()-used, time.Since(began)
-			// It takes milliseconds to make room for more, and counts for neither.
-			of.processor, of.passed = append(of.processor, used), append(of.passed, passed)
-			if r.Status != 302 {
-				b.Errorf("status %d", r.Status)
-			}
-		}
-		asked <- of
-	}()
-	happens()
-	stop.Store(true)
-	of := <-asked
-	quantiles(b, name, of)
-	b.ReportMetric(float64(len(of.passed)), name+"-answers")
-	for suffix, of := range map[string][]time.Duration{"": of.passed, "-cpu": of.processor} { // they are sorted
-		over, _ := slices.BinarySearch(of, time.Millisecond)
-		b.ReportMetric(float64(len(of)-over), name+"-over-1ms"+suffix)
-		b.ReportMetric(float64(of[len(of)*999/1000].Nanoseconds())/1000, name+"-p99.9-µs"+suffix)
-		b.ReportMetric(float64(of[len(of)-1].Nanoseconds())/1000, name+"-longest-µs"+suffix)
-	}
 }
 
 // scale is how many members there are.
