@@ -10,10 +10,21 @@ import "webring/core/flat"
 // A stamp later than the clock raises it; an earlier one is taken as it is.
 // Ranks and standings are behind until the next [State.Advance].
 func (s *State) Apply(event, texts []byte) error {
-	e, err := decodeEvent(event, &s.bid)
-	if err != nil {
-		return err
+	e, err := decodeEvent(event, &s.reading)
+	if err == nil {
+		err = s.fold(e, texts)
 	}
+	// What was given is the caller's again.
+	if _, bids := e.(*Bid); bids {
+		s.reading.bid = Bid{}
+	} else {
+		s.reading = frequent{}
+	}
+	return err
+}
+
+// fold is [State.Apply] for an event that has been decoded.
+func (s *State) fold(e Event, texts []byte) (err error) {
 	if _, joins := e.(*Joined); !joins && len(texts) > 0 {
 		return &reason{ErrTexts, "only a registration has texts"}
 	}
@@ -31,7 +42,6 @@ func (s *State) Apply(event, texts []byte) error {
 		err = s.join(e, texts)
 	case *Bid:
 		err = s.pay(e.Member, e.Amount, e.Stamp)
-		s.bid = Bid{Stamp: e.Stamp} // event is the caller's again
 	case *Removed:
 		err = s.remove(e)
 	case *Adjusted:
@@ -61,7 +71,7 @@ func (s *State) join(e *Joined, texts []byte) error {
 		return ErrSlugTaken
 	}
 	if len(texts) > 0 {
-		t, err := DecodeTexts(texts)
+		t, err := decodeTexts(texts, true)
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package core_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -277,5 +278,76 @@ func TestUnclaimedPaymentsStandInTheBooks(t *testing.T) {
 	}
 	if after, _ := r.Books(); after != before+250 || r.Member(0).Total() != 100 {
 		t.Errorf("books %d, then %d; the member has %d", before, after, r.Member(0).Total())
+	}
+}
+
+// What was applied is the caller's again, whatever becomes of it.
+func TestNothingInAStateAliasesWhatWasApplied(t *testing.T) {
+	r := coretest.NewRing(t)
+	for i := range 3 {
+		r.Join(fmt.Sprintf("member-%d", i), fmt.Sprintf("https://%d.example/", i), func(e *core.Joined, texts *core.Texts) {
+			e.Category, e.Bid = fmt.Sprintf("category-%d", i), 100
+			e.Payment = core.Payment{Method: "tempo", Network: "tempo", Transaction: "0x1", Payer: "0x2"}
+			e.Score = core.Score{Given: true, Value: 50, Provider: "provider", Version: "1", ScannedAt: 1}
+			texts.Description.Value, texts.Report.Value = "what it is for", "https://report.example/"
+		})
+	}
+	r.Bid("member-1", 200)
+	r.Remove("member-2", false)
+	st := core.NewState(10, 1)
+	for i, step := range r.Steps {
+		event, texts := slices.Clone(step.EventBytes), slices.Clone(step.TextBytes)
+		if err := st.Apply(event, texts); err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range [][]byte{event, texts} {
+			for at := range b {
+				b[at] = 'x'
+			}
+		}
+		if i == 1 {
+			refuse(t, st, "a slug is given once", step, core.ErrSlugTaken)
+		}
+	}
+	st.Advance(r.Clock())
+	if got, want := everything(st), everything(r.State); got != want {
+		t.Errorf("the state is %s, want %s", got, want)
+	}
+}
+
+// Registrations and bids leave nothing behind for the collector, whose work in the
+// module is nobody else's.
+func TestJoinsAndBidsAllocateNothing(t *testing.T) {
+	const runs = 100
+	st := core.NewState(3*runs, 1)
+	st.Expect(3*runs, 300*3*runs)
+	opened := coretest.NewRing(t).Steps[0]
+	if err := st.Apply(opened.EventBytes, nil); err != nil {
+		t.Fatal(err)
+	}
+	st.Advance(coretest.Start)
+	n := 0
+	var steps []coretest.Step
+	for i := range 2*runs + 2 {
+		slug := fmt.Sprintf("member-%d", i)
+		steps = append(steps, joining(coretest.Start*1000, slug, "https://"+slug+".example/path", func(e *core.Joined, texts *core.Texts) {
+			texts.Description.Value, e.Description = "ü", coretest.Commit(core.Text{Value: "ü"})
+		}),
+			coretest.NewStep(&core.Bid{Stamp: coretest.Start * 1000, Member: slug, Amount: 100}, nil))
+	}
+	apply := func() {
+		for _, step := range steps[2*n : 2*n+2] {
+			if err := st.Apply(step.EventBytes, step.TextBytes); err != nil {
+				t.Fatal(err)
+			}
+			st.Advance(coretest.Start)
+		}
+		n++
+	}
+	for range runs { // what is kept from event to event has its size by then
+		apply()
+	}
+	if allocs := testing.AllocsPerRun(runs, apply); allocs != 0 {
+		t.Errorf("%v allocations", allocs)
 	}
 }

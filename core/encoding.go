@@ -63,10 +63,16 @@ func AppendEvent(dst []byte, e Event) ([]byte, error) {
 // Nothing in the result aliases b.
 func DecodeEvent(b []byte) (Event, error) { return decodeEvent(b, nil) }
 
-// decodeEvent is [DecodeEvent], but a bid is read into the one that is given, if
-// any, and then aliases b: bids are most of what is folded, and leave nothing
-// behind for the collector so.
-func decodeEvent(b []byte, bid *Bid) (Event, error) {
+// frequent are what the events that are most of a ledger are read into by who folds
+// them: they leave nothing behind for the collector so.
+type frequent struct {
+	bid    Bid
+	joined Joined
+}
+
+// decodeEvent is [DecodeEvent], but bids and registrations are read into those that
+// are given, if any, and then alias b.
+func decodeEvent(b []byte, into *frequent) (Event, error) {
 	if len(b) > MaxEvent {
 		return nil, bad("length")
 	}
@@ -76,17 +82,22 @@ func decodeEvent(b []byte, bid *Bid) (Event, error) {
 	}
 	typ, when := r.byte(), r.number()
 	var e Event
+	r.aliases = into != nil && (typ == 2 || typ == 3)
 	switch typ {
 	case 1:
 		e = r.rules(when)
 	case 2:
-		e = r.joined(when)
-	case 3:
-		if r.aliases = bid != nil; !r.aliases {
-			bid = new(Bid)
+		if into == nil {
+			into = new(frequent)
 		}
-		*bid = Bid{Stamp: when, Member: r.string(), Amount: r.number(), Payment: r.payment()}
-		e = bid
+		r.joined(when, &into.joined)
+		e = &into.joined
+	case 3:
+		if into == nil {
+			into = new(frequent)
+		}
+		into.bid = Bid{Stamp: when, Member: r.string(), Amount: r.number(), Payment: r.payment()}
+		e = &into.bid
 	case 4:
 		e = &Removed{Stamp: when, Member: r.string(), Reason: r.string(), Redacted: r.flag()}
 	case 5:
@@ -153,12 +164,11 @@ func (e *Joined) appendBody(b []byte) []byte {
 	return appendPayment(b, e.Payment)
 }
 
-func (r *reader) joined(when int64) *Joined {
-	e := &Joined{Stamp: when, Slug: r.string(), Kind: Kind(r.byte()), Category: r.string(),
+func (r *reader) joined(when int64, e *Joined) {
+	*e = Joined{Stamp: when, Slug: r.string(), Kind: Kind(r.byte()), Category: r.string(),
 		Name: r.commitment(), URL: r.commitment(), Description: r.optional(), Report: r.optional()}
 	e.Score = r.score()
 	e.Fee, e.Bid, e.Payment = r.number(), r.number(), r.payment()
-	return e
 }
 
 func (e *Bid) appendBody(b []byte) []byte {

@@ -59,7 +59,7 @@ type State struct {
 	ranking    ranking
 
 	digest  sum      // of the hashes of all rows
-	bid     Bid      // that is being applied
+	reading frequent // what is being applied
 	touched [3]uint8 // means nothing
 	scratch []byte   // for hashing, and for keys while the state changes
 }

@@ -3,7 +3,10 @@ package core
 import (
 	"encoding/binary"
 	"errors"
+	"strings"
 	"unicode/utf8"
+
+	"webring/core/flat"
 )
 
 // Text is a word of a member with the salt of its commitment.
@@ -44,7 +47,10 @@ func AppendTexts(dst []byte, t *Texts) []byte {
 
 // DecodeTexts reads all of b. Whether the texts match the commitments of an
 // event is not its business: see the snap package.
-func DecodeTexts(b []byte) (t Texts, err error) {
+func DecodeTexts(b []byte) (t Texts, err error) { return decodeTexts(b, false) }
+
+// decodeTexts is [DecodeTexts], and says whether the values are to alias b.
+func decodeTexts(b []byte, aliases bool) (t Texts, err error) {
 	if len(b) > MaxTexts {
 		return t, ErrTexts
 	}
@@ -60,7 +66,9 @@ func DecodeTexts(b []byte) (t Texts, err error) {
 			if r.failed || !utf8.Valid(v) {
 				return t, ErrTexts
 			}
-			x.Value = string(v)
+			if x.Value = flat.View(v); !aliases {
+				x.Value = strings.Clone(x.Value)
+			}
 		}
 	}
 	if len(r.rest) != 0 {
