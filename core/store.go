@@ -132,7 +132,7 @@ func (s *store) view() {
 	}
 	for i, x := range s.indexes() {
 		x.Buckets, x.Extra = r.Bytes(ofSlugs+2*i), r.Bytes(ofSlugs+2*i+1)
-		x.Ahead = r.Uint16s(ofAhead + i)
+		x.Ahead, x.Late = r.Uint16s(ofAhead+i), 3*i
 	}
 	s.lists.Nodes, s.ranks.Nodes = r.Uint64s(ofLists), r.Uint64s(ofRanks)
 	s.totals, s.lastBid, s.standings = r.Int64s(ofTotals), r.Int64s(ofLastBid), r.Int64s(ofStanding)

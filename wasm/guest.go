@@ -34,7 +34,7 @@ const (
 	leastGrowth = 4 << 20
 
 	// askEach is after how many bytes of records to ask how large the heap is.
-	askEach = 64 << 10
+	askEach = 1 << 20
 )
 
 var (
@@ -76,8 +76,8 @@ func call(op uint32, arg uint64, size uint32) uint64 {
 		// nor writes it, and so it stays shared with other instances.
 		collect()
 	case abi.OpApply, abi.OpSnapshot, abi.OpImage:
-		// To ask takes longer than to apply a record, so not each time: what
-		// records leave behind is a few times their length.
+		// To ask takes as long as to apply ten records, so not each time: most
+		// records leave nothing behind, and others a few times their length.
 		if unasked += size; op == abi.OpApply && unasked < askEach {
 			break
 		}

@@ -24,6 +24,9 @@ type Index struct {
 	Used    int      // of Buckets, in buckets; at least [LeastBuckets]
 	Spare   int      // of Extra, in buckets: how many were ever used
 	Free    int      // of Extra: the first of a chain of free ones, + 1
+	// Late is by how many entries splits come later. Indexes that grow together are
+	// to have it differ, so that no insertion into all has to wait for a split in each.
+	Late int
 }
 
 // BucketSize is the size of a bucket in bytes.
@@ -148,7 +151,7 @@ func (x *Index) Insert(hash uint64, entry uint32) {
 	x.Ahead[entry] = uint16(hash >> firstAhead)
 	x.add(x.home(hash), tag(hash), entry)
 	x.Count++
-	if x.Count > x.Used*full && x.Used < mostBuckets {
+	if x.Count > x.Used*full+x.Late && x.Used < mostBuckets {
 		x.split()
 	}
 }
