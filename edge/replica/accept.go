@@ -42,7 +42,12 @@ const maxGap = 8 * snap.BlockEvents
 
 // accept takes a checkpoint as it came: checks it, fetches what it takes to
 // get there, checks that, and shows it. On an error nothing has changed.
-func (r *Replica) accept(ctx context.Context, signed []byte) (err error) {
+func (r *Replica) accept(ctx context.Context, signed []byte) error {
+	return r.acceptWith(ctx, signed, carried{})
+}
+
+// acceptWith is accept of a checkpoint that records came with.
+func (r *Replica) acceptWith(ctx context.Context, signed []byte, with carried) (err error) {
 	r.accepting.Lock()
 	defer r.accepting.Unlock()
 	defer func() { r.doubt.Store(errors.Is(err, ErrEvents) || errors.Is(err, errAltered)) }()
@@ -63,9 +68,11 @@ func (r *Replica) accept(ctx context.Context, signed []byte) (err error) {
 		return r.leap(ctx, to, signed)
 	}
 	tree := r.tree
-	records, err := r.collect(ctx, &tree, to)
-	if err != nil {
-		return err
+	records := with.lead(&tree, to)
+	if records == nil {
+		if records, err = r.collect(ctx, &tree, to); err != nil {
+			return err
+		}
 	}
 	err = r.fold(ctx, records, to)
 	if errors.Is(err, ErrState) && r.offers(to) && r.upgrade(ctx, to) == nil {

@@ -3,8 +3,8 @@
 //
 // What comes in is a checkpoint, a text signed with a key that the operator
 // pinned, by an event stream or, where something in between swallows streams,
-// by long polling. Everything else is asked for because a checkpoint names it,
-// and from anyone: events, which must lead from the tree at hand to the signed
+// by long polling. Everything else is asked for because a checkpoint names it, unless
+// it came along, and from anyone: events, which must lead from the tree at hand to the signed
 // root, and whose texts must be what they commit to; a snapshot and a module,
 // which must have the named digest. The events are folded by a core that no
 // reader sees, the judge. Only if that comes to the signed state are they
@@ -27,7 +27,7 @@
 //
 // A tour: replica.go (what it is given and holds), accept.go (the checks), boot.go
 // (the first state), shown.go (what readers see), module.go and examine.go (another
-// build of the core), follow.go, get.go and pace.go (the network, and how often),
-// keep.go and store.go (the disk), source.go and blocks.go (for replicas of this one), redact.go
-// (words that are taken back).
+// build of the core), follow.go, carried.go, get.go and pace.go (the network, and how
+// often), keep.go and store.go (the disk), source.go and blocks.go (for replicas of
+// this one), redact.go (words that are taken back).
 package replica

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -136,7 +137,7 @@ func (r *Replica) stream(ctx, line context.Context) error {
 		res.Body.Close()
 		return fmt.Errorf("%w but %q", errNoStream, media)
 	}
-	news, ended := make(chan []byte, 1), make(chan error, 1)
+	news, ended := make(chan event, 1), make(chan error, 1)
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		defer res.Body.Close()
@@ -148,12 +149,12 @@ func (r *Replica) stream(ctx, line context.Context) error {
 	for {
 		late := time.NewTimer(StaleAfter)
 		select {
-		case signed, ok := <-news:
+		case e, ok := <-news:
 			late.Stop()
 			if !ok {
 				return <-ended
 			}
-			if err := r.accept(ctx, signed); err != nil {
+			if err := r.acceptWith(ctx, e.signed, e.carried); err != nil {
 				return err
 			}
 		case <-late.C:
@@ -162,11 +163,12 @@ func (r *Replica) stream(ctx, line context.Context) error {
 	}
 }
 
-// readEvents has the newest event in news until the stream ends.
-func readEvents(body io.Reader, news chan []byte) error {
+// readEvents has the newest event in news until the stream ends, with what came with
+// those that it overtook.
+func readEvents(body io.Reader, news chan event) error {
 	lines := bufio.NewReaderSize(body, maxNote)
 	for heard := false; ; heard = true {
-		signed, err := readEvent(lines)
+		e, err := readEvent(lines)
 		if errors.Is(err, errStalled) && !heard {
 			return errors.Join(errNoStream, err)
 		}
@@ -174,10 +176,11 @@ func readEvents(body io.Reader, news chan []byte) error {
 			return err
 		}
 		select {
-		case <-news: // overtaken
+		case overtaken := <-news:
+			e.carried = overtaken.carried.then(e.carried)
 		default:
 		}
-		news <- signed
+		news <- e
 	}
 }
 
@@ -198,28 +201,42 @@ func (r *Replica) ask(ctx, line context.Context, d time.Duration) error {
 	return nil
 }
 
+// event is one of a stream: a checkpoint, and what may have come with it.
+type event struct {
+	signed  []byte
+	carried carried
+}
+
 // readEvent reads the data of the next event (WHATWG HTML, "Server-sent
-// events"), as the lines of a text.
-func readEvent(r *bufio.Reader) ([]byte, error) {
-	var data []byte
+// events"), as the lines of a text, and the ledger's events that it carries.
+func readEvent(r *bufio.Reader) (event, error) {
+	var data, from, events []byte
 	for {
 		line, err := r.ReadSlice('\n')
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
 		if err != nil {
-			return nil, fmt.Errorf("replica: event stream: %w", err)
+			return event{}, fmt.Errorf("replica: event stream: %w", err)
 		}
 		line = bytes.TrimRight(line, "\r\n")
-		value, isData := bytes.CutPrefix(line, []byte("data:"))
-		switch {
-		case len(line) == 0 && len(data) > 0:
-			return data, nil
-		case isData:
-			data = append(append(data, bytes.TrimPrefix(value, []byte(" "))...), '\n')
+		end := bytes.IndexByte(line, ':') + 1
+		value := bytes.TrimPrefix(line[end:], []byte(" "))
+		switch string(line[:end]) {
+		case "data:":
+			data = append(append(data, value...), '\n')
+		case "from:":
+			from = append(from[:0], value...)
+		case "events:":
+			if events, err = base64.StdEncoding.AppendDecode(events, value); err != nil {
+				from = nil // it will be asked for
+			}
 		}
-		if len(data) > maxNote {
-			return nil, errTooLong
+		if len(line) == 0 && len(data) > 0 {
+			return event{data, decodeCarried(from, events)}, nil
+		}
+		if len(data) > maxNote || len(events) > maxCarried {
+			return event{}, errTooLong
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"webring/core/snap"
 )
 
 // following runs a replica until the test is over.
@@ -342,13 +344,13 @@ func TestReadEvent(t *testing.T) {
 		"data: a\ndata: b\n\n": "a\nb\n", ": x\n\n:\n\nid: 1\ndata:a\n\n": "a\n", "data: a\r\ndata\r\nevent: e\r\n\r\n": "a\n",
 		"data:\ndata: \ndata:  a\n\n": "\n\n a\n",
 	} {
-		if got, err := readEvent(bufio.NewReaderSize(strings.NewReader(in), maxNote)); err != nil || string(got) != want {
-			t.Errorf("%q: %q, %v", in, got, err)
+		if got, err := readEvent(bufio.NewReaderSize(strings.NewReader(in), maxNote)); err != nil || string(got.signed) != want {
+			t.Errorf("%q: %q, %v", in, got.signed, err)
 		}
 	}
 	for _, in := range []string{"", "data: a\n", "data: a", "data: " + strings.Repeat("a", maxNote), strings.Repeat("data: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n", 1000)} {
 		if got, err := readEvent(bufio.NewReaderSize(strings.NewReader(in), maxNote)); err == nil {
-			t.Errorf("%.20q: %q", in, got)
+			t.Errorf("%.20q: %q", in, got.signed)
 		}
 	}
 }
@@ -356,10 +358,16 @@ func TestReadEvent(t *testing.T) {
 func FuzzReadEvent(f *testing.F) {
 	f.Add("data: a\n\n")
 	f.Add(":\n\ndata:\r\n\r\n")
+	f.Add("from: 7\nevents: AAAAAQEAAAAA\nid: 1\ndata: a\n\n")
 	f.Fuzz(func(t *testing.T, in string) {
-		got, err := readEvent(bufio.NewReaderSize(strings.NewReader(in), maxNote))
+		e, err := readEvent(bufio.NewReaderSize(strings.NewReader(in), maxNote))
+		got := e.signed
 		if err == nil && (len(got) > maxNote || len(got) == 0 || got[len(got)-1] != '\n') {
 			t.Errorf("%q", got)
+		}
+		// What comes with it is bounded, too.
+		if len(e.carried.records) > snap.BlockEvents {
+			t.Errorf("%d records", len(e.carried.records))
 		}
 	})
 }

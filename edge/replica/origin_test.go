@@ -49,7 +49,8 @@ type fakeOrigin struct {
 	each    uint64                                            // records in a range
 	busy    func(path string, waits bool) (retryAfter string) // "" answers
 	bend    func(path string, body []byte) []byte
-	drips   string // what is below this path comes a byte at a time
+	carry   func(from uint64, records []snap.Record) string // what comes with a checkpoint of a stream
+	drips   string                                          // what is below this path comes a byte at a time
 	asked   []string
 }
 
@@ -225,10 +226,15 @@ func (o *fakeOrigin) stream(ctx context.Context, w *io.PipeWriter) {
 	defer w.CloseWithError(io.ErrUnexpectedEOF)
 	stop := context.AfterFunc(ctx, func() { w.CloseWithError(ctx.Err()) })
 	defer stop()
-	sent := ""
+	sent, size := "", uint64(0)
 	for {
 		o.mu.Lock()
 		signed, changed := string(o.signed), o.changed
+		with := ""
+		if size > 0 && o.carry != nil && o.at.Size > size {
+			with = o.carry(size, o.records[size:o.at.Size])
+		}
+		size = o.at.Size
 		if o.gone {
 			o.mu.Unlock()
 			return
@@ -237,7 +243,7 @@ func (o *fakeOrigin) stream(ctx context.Context, w *io.PipeWriter) {
 		out := ":\n\n"
 		if signed != sent && signed != "" {
 			sent = signed
-			out = "id: x\ndata: " + strings.ReplaceAll(strings.TrimSuffix(signed, "\n"), "\n", "\ndata: ") + "\n\n"
+			out = with + "id: x\ndata: " + strings.ReplaceAll(strings.TrimSuffix(signed, "\n"), "\n", "\ndata: ") + "\n\n"
 		}
 		if _, err := io.WriteString(w, out); err != nil {
 			return

@@ -65,8 +65,11 @@ type handlers struct {
 // A checkpoint's id is {size}-{time}. Who accepts text/event-stream gets a
 // stream of them, each as it comes: id, and as data the signed note without its
 // last line end. With the Last-Event-ID of the newest, the stream begins with
-// the next. Otherwise ?after={id} holds the answer until another checkpoint is
-// newest, at most 30 seconds, and gives the newest in any case.
+// the next. If few events of the ledger lie between two checkpoints of a stream,
+// they come with the later one: the number of the first in the field from, and their
+// records, as a range has them, in fields events, each a piece in base64. Without a
+// stream, ?after={id} holds the answer until another checkpoint is newest, at most 30
+// seconds, and gives the newest in any case.
 //
 // Errors are problem documents, whose types begin with what baseURL gives. A
 // client for which there is no place, or what must not be fetched for it now,

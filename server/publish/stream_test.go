@@ -2,12 +2,17 @@ package publish_test
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/base64"
+	"fmt"
 	"net/http"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"webring/core"
+	"webring/core/snap"
 	"webring/server/publish"
 )
 
@@ -16,6 +21,8 @@ type follower struct {
 	t     testing.TB
 	res   *http.Response
 	lines *bufio.Scanner
+
+	from, events string // what the last event carried
 }
 
 func (n *node) follow(lastID string) *follower {
@@ -29,20 +36,32 @@ func (n *node) follow(lastID string) *follower {
 		n.t.Fatalf("%d %v", res.StatusCode, res.Header)
 	}
 	n.t.Cleanup(func() { res.Body.Close() })
-	return &follower{n.t, res, bufio.NewScanner(res.Body)}
+	return &follower{t: n.t, res: res, lines: bufio.NewScanner(res.Body)}
 }
 
 // next gives the next event, its id empty for a comment, and not ok at the end
 // of the stream.
 func (f *follower) next() (id, data string, ok bool) {
 	var lines []string
+	f.from, f.events = "", ""
 	for f.lines.Scan() {
+		if len(f.lines.Bytes()) >= 8<<10 {
+			f.t.Errorf("a line of %d bytes, which is too long for older edges", len(f.lines.Bytes()))
+		}
 		name, value, _ := strings.Cut(f.lines.Text(), ": ")
 		switch name {
 		case "id":
 			id = value
 		case "data":
 			lines = append(lines, value)
+		case "from":
+			f.from = value
+		case "events":
+			b, err := base64.StdEncoding.DecodeString(value)
+			if err != nil {
+				f.t.Error(err)
+			}
+			f.events += string(b)
 		case "":
 			return id, strings.Join(lines, "\n"), true
 		}
@@ -82,6 +101,43 @@ func TestCheckpointsAreStreamedAsTheyCome(t *testing.T) {
 	time.Sleep(400 * time.Millisecond)
 	want3 := s.sign(t, 4, 2000)
 	want("4-2000", want3)
+}
+
+// Events since the checkpoint before come along, if they are few and short, and if
+// there are any of them.
+func TestEventsComeWithTheCheckpoint(t *testing.T) {
+	s := newHeld(t)
+	for i := range 1200 {
+		s.events = append(s.events, snap.Record{Event: fmt.Appendf(nil, "event %d", i), Texts: bytes.Repeat([]byte("x"), i%100)})
+	}
+	long := snap.Record{Event: []byte("event"), Texts: bytes.Repeat([]byte("y"), core.MaxTexts)}
+	for range 100 {
+		s.events = append(s.events, long)
+	}
+	s.sign(t, 3, 1000)
+	f := serve(t, publish.Handlers(s, func() string { return "" })).follow("2-999")
+	if f.event(); f.from != "" || f.events != "" {
+		t.Errorf("the first carries %q from %s", f.events, f.from)
+	}
+	before := uint64(3)
+	for _, c := range []struct {
+		size  uint64
+		comes bool
+	}{{4, true}, {4, false}, {68, true}, {133, false}, {960, false}, {1000, true}, {1030, true}, {1090, true}, {1190, false}, {1200, true}, {1264, false}, {1265, true}, {1301, false}} {
+		s.sign(t, c.size, 2000+int64(before))
+		f.event()
+		want, from := []byte(nil), ""
+		if c.comes {
+			from = fmt.Sprint(before)
+			for _, r := range s.events[before:c.size] {
+				want = snap.AppendRecord(want, r)
+			}
+		}
+		if f.from != from || f.events != string(want) {
+			t.Errorf("from %d to %d: %d bytes from %q, want %d from %q", before, c.size, len(f.events), f.from, len(want), from)
+		}
+		before = c.size
+	}
 }
 
 func TestAStreamResumesAfterWhatWasSeen(t *testing.T) {
