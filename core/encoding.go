@@ -87,17 +87,23 @@ func decodeEvent(b []byte, into *frequent) (Event, error) {
 	case 1:
 		e = r.rules(when)
 	case 2:
-		if into == nil {
-			into = new(frequent)
+		var joined *Joined
+		if into != nil {
+			joined = &into.joined
+		} else {
+			joined = new(Joined)
 		}
-		r.joined(when, &into.joined)
-		e = &into.joined
+		r.joined(when, joined)
+		e = joined
 	case 3:
-		if into == nil {
-			into = new(frequent)
+		var bid *Bid
+		if into != nil {
+			bid = &into.bid
+		} else {
+			bid = new(Bid)
 		}
-		into.bid = Bid{Stamp: when, Member: r.string(), Amount: r.number(), Payment: r.payment()}
-		e = &into.bid
+		*bid = Bid{Stamp: when, Member: r.string(), Amount: r.number(), Payment: r.payment()}
+		e = bid
 	case 4:
 		e = &Removed{Stamp: when, Member: r.string(), Reason: r.string(), Redacted: r.flag()}
 	case 5:
