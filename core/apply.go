@@ -133,6 +133,9 @@ func (s *State) set(o Ordinal, m *Member) {
 	if flat.Plain(m.Name) && flat.Plain(m.Description) && flat.Plain(m.Report) {
 		s.flags[o] |= unescaped
 	}
+	if flat.PlainHTML(m.Name) && flat.PlainHTML(m.URL) {
+		s.flags[o] |= verbatim
+	}
 }
 
 // pay adds a bid, or a credit that counts as one.

@@ -41,6 +41,7 @@ const (
 	live      // stands in the ring
 	funded    // has bids, and so decays
 	unescaped // no text needs escapes in JSON
+	verbatim  // neither name nor URL needs escapes in HTML
 )
 
 // store is the memory of a state: its region, and views of it, which are taken
@@ -192,18 +193,11 @@ func (s *store) Slug(o Ordinal) string {
 }
 
 func (s *store) url(o Ordinal) string {
-	_, url := s.Site(o)
-	return url.String()
-}
-
-// Site gives what a redirect to a member shows: see [State.Member] for how long
-// it holds.
-func (s *store) Site(o Ordinal) (name, url flat.Text) {
-	_, r := s.read(o).Skip(rowHead).Text()
+	_, r := s.Row(o).Fields().Text()
 	_, r = r.Skip(1).Text()
-	name, r = r.Text()
-	url, _ = r.Text()
-	return name, url
+	_, r = r.Text()
+	url, _ := r.Text()
+	return url.String()
 }
 
 // Row is what of a row does not change, as it stands in memory: for those who
@@ -228,6 +222,9 @@ func (r Row) Fields() flat.Reader { return r.at.Skip(rowHead) }
 
 // Plain says whether name, description and report stand for themselves in JSON.
 func (s *store) Plain(o Ordinal) bool { return s.has(o, unescaped) }
+
+// Verbatim says whether name and URL stand for themselves in HTML.
+func (s *store) Verbatim(o Ordinal) bool { return s.has(o, verbatim) }
 
 // Paid gives a member's full total in cents, and when it last got a bid, in
 // milliseconds; that means nothing while the total is the fee.

@@ -99,14 +99,21 @@ func pick(l core.List, to direction, from core.Ordinal, known bool, random uint6
 // redirect sends the visitor to a member's site, with a page for the clients
 // that do not follow.
 func redirect(r *Response, st *core.State, o core.Ordinal) {
-	name, url := st.Site(o)
+	_, f := st.Row(o).Fields().Text()
+	_, f = f.Skip(1).Text()
+	name, f := f.Text()
+	url, _ := f.Text()
 	r.Status, r.Media, r.Validity = 302, HTML, Never
 	r.Location = room(r.Location, url.Len())
 	r.Location = flat.Write(r.Location).Line(url).Bytes(r.Location)
 	r.Body = room(r.Body, 256+htmlEscaped*(url.Len()+name.Len()))
 	w := flat.Write(r.Body).Lit32(`<!doctype html><html lang="en"><`).Lit32(`meta charset="utf-8"><title>`)
 	w = w.Lit32(`Found</title><p>Go on to `).Lit32(`<a rel="sponsored noopener" `).Lit8(`href="`)
-	w = html(html(w, url.String()).Byte('"').Byte('>'), name.String())
+	if st.Verbatim(o) {
+		w = w.Line(url).Byte('"').Byte('>').Line(name)
+	} else {
+		w = html(html(w, url.String()).Byte('"').Byte('>'), name.String())
+	}
 	r.Body = w.Lit32("</a>.</p></html>\n").Bytes(r.Body)
 }
 

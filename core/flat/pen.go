@@ -239,6 +239,23 @@ func notHTML(x uint64) uint64 {
 	return ((amp-ones)&^amp | (quote-ones)&^quote | (single-ones)&^single | (angle-ones)&^angle) & highs
 }
 
+// PlainHTML says whether s stands for itself in the text of HTML and in quoted
+// attributes: see [Pen.HTML].
+func PlainHTML(s string) bool {
+	n, i, from := len(s), 0, data(s)
+	for ; i+8 <= n; i += 8 {
+		if notHTML(load64(from, i)) != 0 {
+			return false
+		}
+	}
+	for ; i < n; i++ {
+		if notHTML(uint64(s[i])|Zeros&^255) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // HTML writes s as long as its bytes stand for themselves in the text of HTML
 // and in quoted attributes, and gives how many bytes of s it wrote, like
 // [Pen.JSON].
