@@ -57,6 +57,10 @@ func input(size uint32) unsafe.Pointer {
 
 //go:wasmexport call
 func call(op uint32, arg uint64, size uint32) uint64 {
+	if op == abi.OpServe && size <= uint32(len(small)) {
+		reply := core.Answer(arg, small[:size])
+		return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(reply))))<<32 | uint64(len(reply))
+	}
 	in := small[:]
 	if size > uint32(len(small)) {
 		in = large

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"webring/core"
+	"webring/core/api"
 	"webring/core/flat"
 	"webring/core/snap"
 )
@@ -110,7 +111,7 @@ func DecodeReply(b []byte) (r Reply, ok bool) {
 // comes back.
 func (c *Core) Call(op uint32, arg uint64, in []byte) []byte {
 	if op == OpServe {
-		return c.answer(arg, in)
+		return c.Answer(arg, in)
 	}
 	if cap(c.reply) > keptReply {
 		c.reply = nil
@@ -120,23 +121,41 @@ func (c *Core) Call(op uint32, arg uint64, in []byte) []byte {
 		c.reply = append(c.reply[:replyHead], why...)
 		c.reply[0] = 1
 	}
-	c.putHead(c.reply)
+	c.putHead(flat.Write(c.reply[:1]))
 	return c.reply
 }
 
 // putHead writes the head of a reply, but for its first byte.
-func (c *Core) putHead(reply []byte) {
-	w := flat.Write(reply[:1]).Put(c.state.Seq(), 8)
-	w.Put(uint64(c.state.Clock()), 8).Put(uint64(c.state.LastStamp()/1000), 8)
+func (c *Core) putHead(w flat.Pen) flat.Pen {
+	return w.Put(c.state.Seq(), 8).Put(uint64(c.state.Clock()), 8).Put(uint64(c.state.LastStamp()/1000), 8)
 }
 
 // ahead is room for all that stands ahead of a body in the reply to OpServe:
 // three addresses that begin with a base URL at the longest.
 const ahead = 4 << 10
 
-// answer is Call for OpServe. The body is written where it lies in the reply,
-// behind room for what stands ahead of it, and so is never copied.
-func (c *Core) answer(random uint64, target []byte) []byte {
+// Answer is Call for OpServe, which nearly all calls are. The body is written
+// where it lies in the reply, behind room for what stands ahead of it, and so is
+// never copied.
+func (c *Core) Answer(random uint64, target []byte) []byte {
+	if !c.settled || cap(c.reply) < 2*ahead || cap(c.reply) > keptReply {
+		c.prepare()
+	}
+	r := &c.response
+	room := c.reply[ahead:ahead]
+	r.Body = room
+	api.Serve(c.state, target, random, r)
+	if cap(r.Body) > cap(room) {
+		// It has outgrown the reply; the next one will have room for as much.
+		c.reply = append(make([]byte, ahead, ahead+cap(r.Body)), r.Body...)
+	}
+	reply := c.reply[ahead-replyHead-aheadOf(r) : ahead+len(r.Body)]
+	putAhead(c.putHead(flat.Write(reply[:0]).Byte(0)), r)
+	return reply
+}
+
+// prepare makes ready for an answer.
+func (c *Core) prepare() {
 	if !c.settled {
 		c.Advance(0)
 		c.settled = true
@@ -144,20 +163,6 @@ func (c *Core) answer(random uint64, target []byte) []byte {
 	if cap(c.reply) < 2*ahead || cap(c.reply) > keptReply {
 		c.reply = make([]byte, 0, 64<<10)
 	}
-	r := &c.response
-	room := c.reply[ahead:ahead]
-	r.Body = room
-	c.Serve(target, random, r)
-	if cap(r.Body) > cap(room) {
-		// It has outgrown the reply; the next one will have room for as much.
-		c.reply = append(make([]byte, ahead, ahead+cap(r.Body)), r.Body...)
-	}
-	end := ahead + len(r.Body)
-	reply := c.reply[ahead-replyHead-aheadOf(r) : end]
-	reply[0] = 0
-	c.putHead(reply)
-	putAhead(reply[replyHead:], r)
-	return reply
 }
 
 // do performs an operation, appends what follows the head to the reply, or says

@@ -29,7 +29,7 @@ const (
 func AppendResponse(dst []byte, r *Response) []byte {
 	n, more := len(dst), aheadOf(r)
 	dst = append(dst, make([]byte, more+len(r.Body)+flat.Slack)...)
-	putAhead(dst[n:], r)
+	putAhead(flat.Write(dst[:n]), r)
 	return append(dst[:n+more], r.Body...)
 }
 
@@ -39,8 +39,8 @@ func aheadOf(r *Response) int {
 }
 
 // putAhead writes it, in words: WebAssembly would write numbers byte by byte,
-// and calls for each copy. b needs the room of a [flat.Pen].
-func putAhead(b []byte, r *Response) {
+// and calls for each copy.
+func putAhead(w flat.Pen, r *Response) {
 	flags := uint64(0)
 	if r.Unknown {
 		flags |= flagUnknown
@@ -48,7 +48,7 @@ func putAhead(b []byte, r *Response) {
 	if r.Drawn {
 		flags |= flagDrawn
 	}
-	w := flat.Write(b[:0]).Put(uint64(uint16(r.Status))|uint64(r.Media)<<16|uint64(r.Validity)<<24|flags<<32, 5)
+	w = w.Put(uint64(uint16(r.Status))|uint64(r.Media)<<16|uint64(r.Validity)<<24|flags<<32, 5)
 	w = w.Put(uint64(r.Since), 8).Put(uint64(r.Until), 8)
 	w = w.Put(uint64(uint32(len(r.Location)))|uint64(len(r.Next))<<32, 8)
 	w = w.Put(uint64(uint32(len(r.Prev)))|uint64(len(r.Body))<<32, 8)
