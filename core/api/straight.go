@@ -26,31 +26,40 @@ func straight(st *core.State, target []byte, r *Response) bool {
 			redirect(r, st, st.Prev(o))
 			return true
 		}
-	case flat.Begins(target, "/api/ring/next?from="):
-		if o, ok := st.Named(target[len("/api/ring/next?from="):]); ok {
-			traversal(r, st, next, st.Next(o))
-			return true
-		}
-	case flat.Begins(target, "/api/ring/prev?from="):
-		if o, ok := st.Named(target[len("/api/ring/prev?from="):]); ok {
-			traversal(r, st, prev, st.Prev(o))
-			return true
-		}
-	case flat.Begins(target, "/api/widget?from="):
+	case flat.Begins(target, "/api/ring/"):
+		return straightRing(st, target[len("/api/ring/"):], r)
+	case flat.Begins(target, "/api/widget") && flat.Begins(target[len("/api/"):], "widget?from="):
 		if o, ok := st.Named(target[len("/api/widget?from="):]); ok {
 			widget(r, st, o, true)
 			return true
 		}
-	case flat.Begins(target, "/api/ring/"):
-		slug := target[len("/api/ring/"):]
-		switch string(slug) {
-		case "next", "prev", "random": // endpoints, whatever members are called
-			return false
-		}
-		if o, ok := st.Named(slug); ok {
-			detail(r, st, o)
-			return true
-		}
 	}
 	return false
+}
+
+// straightRing is straight for what stands below /api/ring/.
+func straightRing(st *core.State, target []byte, r *Response) bool {
+	switch {
+	case flat.Begins(target, "next?from="):
+		if o, ok := st.Named(target[len("next?from="):]); ok {
+			traversal(r, st, next, st.Next(o))
+			return true
+		}
+		return false
+	case flat.Begins(target, "prev?from="):
+		if o, ok := st.Named(target[len("prev?from="):]); ok {
+			traversal(r, st, prev, st.Prev(o))
+			return true
+		}
+		return false
+	}
+	switch string(target) {
+	case "next", "prev", "random": // endpoints, whatever members are called
+		return false
+	}
+	o, ok := st.Named(target)
+	if ok {
+		detail(r, st, o)
+	}
+	return ok
 }

@@ -358,13 +358,10 @@ func Equal(a, b string) bool {
 	return true
 }
 
-// Begins says whether b begins with a literal of 8 to 24 bytes.
+// Begins says whether b begins with a literal of 8 to 16 bytes.
 func Begins(b []byte, s string) bool {
-	if len(b) < len(s) {
-		return false
-	}
-	p, q, middle, last := unsafe.Pointer(unsafe.SliceData(b)), data(s), min(8, len(s)-8), len(s)-8
-	return load64(p, 0) == load64(q, 0) && load64(p, middle) == load64(q, middle) && load64(p, last) == load64(q, last)
+	p, q := unsafe.Pointer(unsafe.SliceData(b)), data(s)
+	return len(b) >= len(s) && load64(p, 0) == load64(q, 0) && load64(p, len(s)-8) == load64(q, len(s)-8)
 }
 
 // Escapes says whether among raw there is a byte that has to be decoded in a
