@@ -63,7 +63,10 @@ func (s *State) findHost(hash uint64, host string) (Ordinal, bool) {
 // Named finds the member in the ring with exactly this slug: what [State.Resolve]
 // tries first.
 func (s *State) Named(slug []byte) (Ordinal, bool) {
-	o, ok := s.bySlug(flat.View(slug))
+	if len(slug) > MaxSlug {
+		return 0, false
+	}
+	o, ok := s.findSlug(s.seed.Hash(flat.View(slug)), flat.View(slug))
 	return o, ok && s.has(o, live)
 }
 

@@ -91,6 +91,7 @@ func (s *store) reserve(rows, texts int) {
 		sizes[ofMarks+k] = 8 * (room/64 + 1)
 		sizes[ofBefore+k] = 4 * (room/64 + 1)
 	}
+	sizes[ofFlags]++ // of nobody, behind the last
 	want(ofImage, 16)
 	want(ofTexts, max(texts, 4<<10))
 	const node = 8 * flat.NodeWords

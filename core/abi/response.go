@@ -2,6 +2,7 @@ package abi
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"webring/core/api"
 	"webring/core/flat"
@@ -27,20 +28,19 @@ const (
 // where flags are 1 for Unknown and 2 for Drawn. The position of an answer is
 // not in it: it stands in the reply's head.
 func AppendResponse(dst []byte, r *Response) []byte {
-	n, more := len(dst), aheadOf(r)
-	dst = append(dst, make([]byte, more+len(r.Body)+flat.Slack)...)
-	putAhead(flat.Write(dst[:n]), r)
-	return append(dst[:n+more], r.Body...)
+	dst = binary.LittleEndian.AppendUint64(dst, marks(r))[:len(dst)+5]
+	for _, second := range [...]int64{r.Since, r.Until} {
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(second))
+	}
+	parts := [...][]byte{r.Location, r.Next, r.Prev, r.Body}
+	for _, part := range parts {
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(part)))
+	}
+	return append(dst, slices.Concat(parts[:]...)...)
 }
 
-// aheadOf is the length of what stands ahead of the body.
-func aheadOf(r *Response) int {
-	return responseHead + len(r.Location) + len(r.Next) + len(r.Prev)
-}
-
-// putAhead writes it, in words: WebAssembly would write numbers byte by byte,
-// and calls for each copy.
-func putAhead(w flat.Pen, r *Response) {
+// marks are the first five bytes of an encoded response.
+func marks(r *Response) uint64 {
 	flags := uint64(0)
 	if r.Unknown {
 		flags |= flagUnknown
@@ -48,12 +48,23 @@ func putAhead(w flat.Pen, r *Response) {
 	if r.Drawn {
 		flags |= flagDrawn
 	}
-	w = w.Put(uint64(uint16(r.Status))|uint64(r.Media)<<16|uint64(r.Validity)<<24|flags<<32, 5)
-	w = w.Put(uint64(r.Since), 8).Put(uint64(r.Until), 8)
+	return uint64(uint16(r.Status)) | uint64(r.Media)<<16 | uint64(r.Validity)<<24 | flags<<32
+}
+
+// aheadOf is the length of what stands ahead of the body.
+func aheadOf(r *Response) int {
+	return responseHead + len(r.Location) + len(r.Next) + len(r.Prev)
+}
+
+// putAhead writes it as AppendResponse does, but in words: WebAssembly would write
+// numbers byte by byte, and calls for each copy. The location must have the room of a
+// [flat.Pen], as [api.Serve] makes it.
+func putAhead(w flat.Pen, r *Response) {
+	w = w.Put(marks(r), 5).Put(uint64(r.Since), 8).Put(uint64(r.Until), 8)
 	w = w.Put(uint64(uint32(len(r.Location)))|uint64(len(r.Next))<<32, 8)
 	w = w.Put(uint64(uint32(len(r.Prev)))|uint64(len(r.Body))<<32, 8)
 	if len(r.Location) > 0 {
-		w = w.Copy(flat.View(r.Location))
+		w = w.Passage(flat.Padded(r.Location))
 	}
 	if len(r.Next)+len(r.Prev) > 0 {
 		w.Copy(flat.View(r.Next)).Copy(flat.View(r.Prev))

@@ -23,10 +23,9 @@ import (
 func Serve(st *core.State, target []byte, random uint64, r *Response) {
 	r.reset()
 	r.Seq = st.Seq()
-	if straight(st, target, r) {
-		return
+	if !straight(st, target, r) {
+		general(st, target, random, r)
 	}
-	general(st, target, random, r)
 }
 
 // general answers any target, into a Response that is as new.
