@@ -37,12 +37,12 @@ type answers struct {
 	end    uint64 // of what was ever written to the log
 }
 
-// answerSet says whose places are those for targets whose hashes end alike. The
-// places stand elsewhere: so what is looked through for a target that is not kept
-// is a line of the processor's cache.
+// answerSet says whose places are those for targets whose hashes end alike, by
+// other parts of these hashes. The places stand elsewhere: so what is looked through
+// for targets that are not kept is little, and stays in the processor's cache.
 type answerSet struct {
-	hashes [4]uint64 // of the targets
-	asked  [8]uint32 // parts of the hashes of the last that were asked for once
+	kept  [4]uint16
+	asked [8]uint16 // the last that were asked for once
 }
 
 // answer says where in the log a target and the parts of its answer stand, one
@@ -91,8 +91,8 @@ func (k *answers) find(target []byte, seq uint64, second int64, r *Response) (fo
 	}
 	hash = maphash.Bytes(k.seed, target)
 	set := &k.sets[hash%answerSets]
-	for set.hashes[place] != hash {
-		if place++; place == len(set.hashes) {
+	for set.kept[place] != uint16(hash>>48) {
+		if place++; place == len(set.kept) {
 			return false, hash, k.first(hash)
 		}
 	}
@@ -118,7 +118,7 @@ func (k *answers) find(target []byte, seq uint64, second int64, r *Response) (fo
 // and remembers that it now was.
 func (k *answers) first(hash uint64) (place int) {
 	set, places := &k.sets[hash%answerSets], &k.places[hash%answerSets]
-	if part := uint32(hash >> 32); !slices.Contains(set.asked[:], part) {
+	if part := uint16(hash >> 32); !slices.Contains(set.asked[:], part) {
 		copy(set.asked[1:], set.asked[:])
 		set.asked[0] = part
 		return nowhere
@@ -141,7 +141,7 @@ func (k *answers) keep(target []byte, hash uint64, place int, r *Response) {
 	if k.end%logSize+uint64(size) > logSize {
 		k.end += logSize - k.end%logSize
 	}
-	k.sets[hash%answerSets].hashes[place] = hash
+	k.sets[hash%answerSets].kept[place] = uint16(hash >> 48)
 	k.places[hash%answerSets][place] = answer{begin: k.end, seq: r.Seq, since: r.Since, until: r.Until, body: uint32(len(r.Body)),
 		location: uint16(len(r.Location)), next: uint16(len(r.Next)), prev: uint16(len(r.Prev)), target: uint8(len(target)),
 		status: uint16(r.Status), media: r.Media, validity: r.Validity, unknown: r.Unknown}
