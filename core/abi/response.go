@@ -57,14 +57,13 @@ func aheadOf(r *Response) int {
 }
 
 // putAhead writes it as AppendResponse does, but in words: WebAssembly would write
-// numbers byte by byte, and calls for each copy. The location must have the room of a
-// [flat.Pen], as [api.Serve] makes it.
+// numbers byte by byte, and calls for each copy.
 func putAhead(w flat.Pen, r *Response) {
 	w = w.Put(marks(r), 5).Put(uint64(r.Since), 8).Put(uint64(r.Until), 8)
 	w = w.Put(uint64(uint32(len(r.Location)))|uint64(len(r.Next))<<32, 8)
 	w = w.Put(uint64(uint32(len(r.Prev)))|uint64(len(r.Body))<<32, 8)
 	if len(r.Location) > 0 {
-		w = w.Passage(flat.Padded(r.Location))
+		w = w.Copy(flat.View(r.Location)) // and no byte more: the body is there already
 	}
 	if len(r.Next)+len(r.Prev) > 0 {
 		w.Copy(flat.View(r.Next)).Copy(flat.View(r.Prev))
