@@ -73,6 +73,7 @@ const (
 // nowhere is no place.
 const nowhere = -1
 
+// newAnswers gives room for the answers of an instance.
 func newAnswers() *answers {
 	k := &answers{seed: maphash.MakeSeed(), sets: make([]answerSet, answerSets), places: make([][4]answer, answerSets), log: make([]byte, logSize)}
 	// What was made may be pages that nobody has yet; these are written.
@@ -83,10 +84,10 @@ func newAnswers() *answers {
 }
 
 // find writes into r the answer to a target, if there is one that counts at seq
-// and second. Otherwise it gives the target's hash and the place for its answer,
+// and second; none of answers keep any. Otherwise it gives the target's hash and the place for its answer,
 // of those in its set, or nowhere when that is not to be kept.
 func (k *answers) find(target []byte, seq uint64, second int64, r *Response) (found bool, hash uint64, place int) {
-	if len(target) > longestTarget {
+	if k == nil || len(target) > longestTarget {
 		return false, 0, nowhere
 	}
 	hash = maphash.Bytes(k.seed, target)

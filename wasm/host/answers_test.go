@@ -36,6 +36,7 @@ func TestKeptAnswersAreNeverStale(t *testing.T) {
 		if err := in.attach(p.nativeImage(direct, 0), 24); err != nil {
 			t.Fatal(err)
 		}
+		in.answers = newAnswers()
 		ask := func() {
 			t.Helper()
 			target := []byte(repeated[random.IntN(len(repeated))])
@@ -95,6 +96,7 @@ func TestKeptAnswersAreNeverStale(t *testing.T) {
 		if err := in.attach(p.nativeImage(direct, 0), 24); err != nil {
 			t.Fatal(err)
 		}
+		in.answers = newAnswers()
 		if err := in.advance(now); err != nil {
 			t.Fatal(err)
 		}
@@ -299,5 +301,30 @@ func TestAWalkDisplacesNoAnswers(t *testing.T) {
 	// Of five whose hashes end alike one has no place, which is rare.
 	if found < pages*98/100 {
 		t.Errorf("only %d of %d are kept", found, pages)
+	}
+}
+
+// A pool that keeps none answers what one does that keeps them.
+func TestAPoolThatKeepsNoAnswersGivesTheSame(t *testing.T) {
+	keeps, forgets := newPool(t, PoolConfig{Capacity: 24, Instances: 1}), newPool(t, PoolConfig{Capacity: 24, Instances: 1, Forgetful: true})
+	for _, p := range []*Pool{keeps, forgets} {
+		if err := p.Apply([]Record{rules(), join("alpha-0", 5_000_000, epoch*1000), join("alpha-1", 0, epoch*1000)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, target := range repeated {
+		for range 3 {
+			var want, got Response
+			keeps.Serve([]byte(target), &want)
+			forgets.Serve([]byte(target), &got)
+			if !want.Drawn && !bytes.Equal(abi.AppendResponse(nil, &want), abi.AppendResponse(nil, &got)) {
+				t.Errorf("%s: %s, and %s", target, want.Body, got.Body)
+			}
+		}
+	}
+	in := anyOf(forgets)
+	defer forgets.rack.put(in)
+	if in.answers != nil {
+		t.Error("it has room for answers")
 	}
 }

@@ -56,8 +56,9 @@ type PoolConfig struct {
 	Instances int
 	// MemoryPages bounds the memory of each instance, in pages of 64 KiB; 0
 	// stands for 4 GiB. The answers that an instance keeps lie outside of it, in 10 MiB
-	// more.
+	// more; with Forgetful it keeps none.
 	MemoryPages uint32
+	Forgetful   bool
 	// Capacity is how many members can ever join.
 	Capacity int
 	// Snapshot is where the ledger begins, nil for an empty one. It must not be

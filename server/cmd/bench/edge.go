@@ -16,7 +16,7 @@ const mostAtEdge = 1_000_000
 var verifierLine = regexp.MustCompile(`--origin-key (\S+)`)
 
 // startEdge runs an edge that follows the ring, and asks it what readers ask edges
-// most. The ring has nothing to do meanwhile.
+// most; and another one that keeps no answers. The ring has nothing to do meanwhile.
 func (b *bench) startEdge(origin *server) error {
 	if b.members > mostAtEdge {
 		fmt.Printf("no edge is measured with %d members: memory is for up to %d\n", b.members, mostAtEdge)
@@ -30,17 +30,26 @@ func (b *bench) startEdge(origin *server) error {
 	if key == nil {
 		return fmt.Errorf("no origin's key in %q", out)
 	}
-	address := free()
-	// It listens once it has something to show.
-	s, err := b.run(edge, address, b.o.webring, "edge", "--origin", "http://"+origin.address, "--origin-key", string(key[1]),
-		"--listen", address, "--data", filepath.Join(b.dir, "edge"), "--rate-limit", "2000000000")
+	run := func(name string, more ...string) (*server, error) {
+		address := free()
+		// It listens once it has something to show.
+		s, err := b.run(name, address, append([]string{b.o.webring, "edge", "--origin", "http://" + origin.address, "--origin-key", string(key[1]),
+			"--listen", address, "--data", filepath.Join(b.dir, name), "--rate-limit", "2000000000"}, more...)...)
+		if err != nil {
+			return nil, err
+		}
+		return s, s.reach(origin)
+	}
+	s, err := run(edge)
 	if err != nil {
 		return err
 	}
-	if err := s.reach(origin); err != nil {
+	b.askReads(s)
+	// What small rings keep, this one makes anew like large ones.
+	if s, err = run(forgetful, "--keep-answers=false"); err != nil {
 		return err
 	}
-	b.askReads(s)
+	b.askMembers(s)
 	return nil
 }
 

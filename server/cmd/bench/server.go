@@ -23,8 +23,9 @@ type server struct {
 
 // ring and edge are the servers that all others are peers of.
 const (
-	ring = "webring"
-	edge = "edge"
+	ring      = "webring"
+	edge      = "edge"
+	forgetful = "edge anew" // keeps no answers
 )
 
 // bench is a ring of one size, its peers, and what they are asked.
@@ -97,6 +98,14 @@ func (b *bench) askReads(s *server) {
 	b.ask(s, "/next", b.o.depth, next)
 	b.ask(s, "eight mixed", 1, gets("", b.mixed()))
 	// The document of a member has its rank.
+	b.ask(s, "detail", 1, gets("/api/ring/", b.slugs)).like = "rank"
+}
+
+// askMembers puts those questions that are about a member each.
+func (b *bench) askMembers(s *server) {
+	b.ask(s, "/next", 1, gets("/next?from=", b.slugs))
+	b.ask(s, "api next", 1, gets("/api/ring/next?from=", b.slugs))
+	b.ask(s, "widget", 1, gets("/api/widget?from=", b.slugs))
 	b.ask(s, "detail", 1, gets("/api/ring/", b.slugs)).like = "rank"
 }
 
