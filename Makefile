@@ -13,7 +13,7 @@ CORE    := wasm/module/built/core.wasm
 # machine, so nothing of the checkout may get in.
 BUILD_CORE = GOOS=wasip1 GOARCH=wasm GOWASM= $(GO) build -buildmode=c-shared -trimpath -buildvcs=false -ldflags="-s -w -buildid=" -o
 
-.PHONY: all build wasm generate run demo test test-wasm bench bench-large check format vet lint fresh clean-tree race fuzz ordeal clean
+.PHONY: all build wasm profile generate run demo test test-wasm bench bench-large check format vet lint fresh clean-tree race fuzz ordeal clean
 
 all: build
 
@@ -22,6 +22,13 @@ all: build
 wasm:
 	@mkdir -p bin
 	@$(BUILD_CORE) bin/core.wasm ./wasm && { cmp -s bin/core.wasm $(CORE) || cp bin/core.wasm $(CORE); }
+
+# Where answers spend their time, natively: by it the compiler decides which calls the
+# core has as WebAssembly, where they cost most. Worth making again when that has
+# changed; what is committed decides the bytes of the core.
+profile:
+	@mkdir -p bin
+	$(GO) test -trimpath -run '^$$' -bench BenchmarkServe -cpuprofile wasm/default.pgo -o bin/abi.test ./core/abi
 
 build: wasm
 	$(GO) build -trimpath -o $(BIN) ./server/cmd/webring
