@@ -61,7 +61,7 @@ func programs(rings string) []program {
 			{"Scale", "steps/hour", told}, {"Scale", "second-p99-µs", atMost(500)}, {"Scale", "second-p99-µs-cpu", atMost(500)},
 			{"Scale", "sort/native-second", atLeast(50)}, {"Scale", "hour-ms", atMost(500)},
 			{"Scale", "bid-p99-µs", atMost(20)}, {"Scale", "bid-p99-µs-cpu", atMost(20)},
-			{"Scale", "join-p99-µs", atMost(20)}, {"Scale", "join-p99-µs-cpu", atMost(20)},
+			{"Scale", "join-p99-µs", atMost(20)}, {"Scale", "join-p99-µs-cpu", atMost(20)}, {"Scale", "join-longest-µs-cpu", told},
 		}},
 		// Code of the module cannot be interrupted: on one processor nobody would ask
 		// while it works.
