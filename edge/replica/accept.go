@@ -211,7 +211,7 @@ func (r *Replica) events(ctx context.Context, tree *snap.Tree, size uint64) ([]s
 		return nil, fmt.Errorf("replica: no events from %d", tree.Size())
 	}
 	if more := size - tree.Size(); uint64(len(records)) > more {
-		records = records[:more]
+		records = apart(records[:more])
 	}
 	return records, add(tree, records)
 }

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"bytes"
 	"strconv"
 
 	"webring/core/snap"
@@ -54,5 +55,18 @@ func (c carried) lead(tree *snap.Tree, to snap.Checkpoint) []snap.Record {
 		return nil
 	}
 	*tree = ahead
+	if at > c.from {
+		records = apart(records)
+	}
 	return records
+}
+
+// apart gives records with memory of their own. Those that are decoded alias all that
+// they came with: where some of it is left out, it would be held for as long as they are.
+func apart(records []snap.Record) []snap.Record {
+	own := make([]snap.Record, len(records))
+	for i, r := range records {
+		own[i] = snap.Record{Event: bytes.Clone(r.Event), Texts: bytes.Clone(r.Texts)}
+	}
+	return own
 }

@@ -1,11 +1,14 @@
 package replica
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
+	"runtime"
 	"testing"
 	"testing/synctest"
 
+	"webring/core"
 	"webring/core/snap"
 )
 
@@ -90,6 +93,48 @@ func TestRecordsOfOvertakenCheckpoints(t *testing.T) {
 	} {
 		if got := c.first.then(c.second); got.from != c.want.from || len(got.records) != len(c.want.records) {
 			t.Errorf("%d from %d, then %d from %d: %d from %d", len(c.first.records), c.first.from, len(c.second.records), c.second.from, len(got.records), got.from)
+		}
+	}
+}
+
+// What came with records and is none of theirs is not held for as long as they are.
+func TestWhatIsLeftOutOfWhatCameIsNotHeld(t *testing.T) {
+	const times, most = 100, 32 << 20
+	var padding []byte
+	for range 62 {
+		padding = snap.AppendRecord(padding, snap.Record{Event: make([]byte, core.MaxEvent), Texts: make([]byte, core.MaxTexts)})
+	}
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	for _, carries := range []bool{true, false} {
+		o := newOrigin(t)
+		for i := range 70 {
+			o.join(fmt.Sprint("early", i))
+		}
+		o.sign()
+		f := o.booted()
+		o.bend = func(_ string, body []byte) []byte { return append(bytes.Clone(body), padding...) }
+		before := heap()
+		for i := range times {
+			o.join(fmt.Sprint("m", i))
+			signed, with := o.sign(), carried{}
+			if last := len(o.records) - 1; carries {
+				with = decodeCarried(fmt.Append(nil, last-62), snap.AppendRecord(bytes.Clone(padding), o.records[last]))
+			}
+			if err := f.acceptWith(t.Context(), signed, with); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.agrees(o)
+		if after := heap(); after > before+most {
+			t.Errorf("carried: %v: %d MiB are held after %d events", carries, (after-before)>>20, times)
+		}
+		if asked := o.questions("/sync/events?from=71"); carries == (asked > 0) {
+			t.Errorf("carried: %v: asked %d times", carries, asked)
 		}
 	}
 }
