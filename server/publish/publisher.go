@@ -34,7 +34,7 @@ type Config struct {
 	// seconds.
 	Interval time.Duration
 	// SnapshotEvery is after how many events a new snapshot is made; 0 stands
-	// for 10 000. One is also made at the start, a day after the last one, and
+	// for 10 000. One is also made at a start with newer events, a day after the last one, and
 	// as soon as a member's words are to be forgotten. If there is none yet, the
 	// first checkpoint waits for it.
 	SnapshotEvery uint64

@@ -115,12 +115,11 @@ func (s *stream) appendEvents(b []byte, id string) []byte {
 			return b // it may be asked for
 		}
 		for _, r := range records {
-			carried = snap.AppendRecord(carried, r)
+			if carried = snap.AppendRecord(carried, r); len(carried) > mostCarriedBytes {
+				return b
+			}
 		}
 		at += uint64(len(records))
-	}
-	if len(carried) > mostCarriedBytes {
-		return b
 	}
 	b = append(strconv.AppendUint(append(b, "from: "...), from, 10), '\n')
 	for line := range slices.Chunk(carried, carriedLine) {
