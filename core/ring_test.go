@@ -9,6 +9,7 @@ import (
 
 	"webring/core"
 	"webring/core/coretest"
+	"webring/core/snap"
 )
 
 // lists gives the members of these ordinals, of twelve in a ring, as lists of
@@ -24,6 +25,28 @@ func lists(t *testing.T, members ...core.Ordinal) []core.List {
 		})
 	}
 	return []core.List{r.Select(core.MCP, nil), r.Select(0, []byte("listed")), r.Select(core.MCP, []byte("listed"))}
+}
+
+// The newest member is followed by the first however little room its state has left
+// for more: states that were restored have it only just.
+func TestTheNewestIsFollowedByTheFirst(t *testing.T) {
+	for n := 60; n < 140; n++ {
+		r := coretest.NewRing(t)
+		for i := range n {
+			r.Join(fmt.Sprint("m", i), fmt.Sprintf("https://m%d.example/%s", i, strings.Repeat("a", 100)))
+		}
+		restored, err := snap.Open(1<<20, 1, snap.Append(nil, r.State), core.Means{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.State = restored
+		for i := range n {
+			r.Join(fmt.Sprint("late", i), fmt.Sprintf("https://late%d.example/", i))
+			if next := r.Next(core.Ordinal(n + i)); next != 0 {
+				t.Fatalf("restored with %d, the newest of %d is followed by %d", n, r.Rows(), next)
+			}
+		}
+	}
 }
 
 func TestListsOfNoneOneAndTwo(t *testing.T) {
