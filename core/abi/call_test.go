@@ -198,6 +198,22 @@ func TestTheEncodingBelongsToTheVersion(t *testing.T) {
 	}
 }
 
+// The call writes responses in words, where their encoding says what they are.
+func TestAnswersAreSpeltLikeResponses(t *testing.T) {
+	c := opened(t)
+	for _, target := range []string{"", "/", "/next", "/prev?from=nobody", "/api", "/api/ring", "/api/ring?limit=1", "/api/ring/next", "/api/ring/random",
+		"/api/leaderboard", "/api/categories", "/" + strings.Repeat("x", 5000)} {
+		var r api.Response
+		c.Serve([]byte(target), 1, &r)
+		want := abi.AppendResponse(nil, &r)
+		for range 2 { // in memory that is had, too
+			if got, ok := abi.DecodeReply(c.Call(abi.OpServe, 1, []byte(target))); !ok || got.Seq != r.Seq || !bytes.Equal(got.Rest, want) {
+				t.Errorf("%.40q is answered by %x, and its response is %x", target, got.Rest, want)
+			}
+		}
+	}
+}
+
 func TestFail(t *testing.T) {
 	r := api.Response{Location: []byte("x"), Body: []byte("longer than it should be"), Unknown: true, Drawn: true, Until: 9}
 	abi.Fail(7, "https://ring.example", &r)
