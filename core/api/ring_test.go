@@ -1,14 +1,17 @@
 package api_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"html"
 	"strings"
 	"testing"
 
 	"webring/core"
 	"webring/core/api"
 	"webring/core/coretest"
+	"webring/core/snap"
 )
 
 // seen is what a visitor notices of a traversal: the slug of the member, or
@@ -336,6 +339,51 @@ func TestRedirectsCarryThePlainAddressAndAnEscapedLink(t *testing.T) {
 		body := string(res.Body)
 		if !strings.Contains(body, `href="https://one.example/a?x=&#39;1&#39;&amp;y=2"`) || !strings.Contains(body, `&lt;script&gt;&#34;&amp;&#39;</a>`) {
 			t.Errorf("%s: %s", target, body)
+		}
+	}
+}
+
+// What needs escapes is escaped on the page of every redirect, by a state that folded
+// the events, was restored, or attached, and whoever has left.
+func TestRedirectsEscapeWhateverTheirStateWasMadeOf(t *testing.T) {
+	r := coretest.NewRing(t)
+	names := []string{"plain", "<", ">", "&amp;", `"`, "'", "twelve bytes", "<script>12345678", "12345678</a>", "1234567'", "12345678\"", "ü<", "gone<b>"}
+	for i, name := range names {
+		url := fmt.Sprintf("https://m%d.example/", i)
+		if i%3 == 0 {
+			url += "?a=1&b=2"
+		}
+		r.Join(fmt.Sprint("m", i), url, func(_ *core.Joined, texts *core.Texts) { texts.Name.Value = name })
+	}
+	r.Remove("m4", false)
+	r.Remove("m12", true)
+	restored, err := snap.Open(100, 7, snap.Append(nil, r.State), core.Means{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, memory := restored.Image(nil)
+	attached, err := core.Attach(100, head, bytes.Clone(memory))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for how, st := range map[string]*core.State{"folded": r.State, "restored": restored, "attached": attached} {
+		st.Advance(0)
+		for i := range names {
+			slug := fmt.Sprint("m", i)
+			o, in := st.Named([]byte(slug))
+			if in == (i == 4 || i == 12) {
+				t.Errorf("%s: %s is in the ring: %t", how, slug, in)
+			}
+			if !in {
+				continue
+			}
+			m := st.Member(o)
+			want := fmt.Sprintf(`href="%s">%s</a>.`, html.EscapeString(m.URL), html.EscapeString(m.Name))
+			var res api.Response
+			api.Serve(st, []byte("/next?from="+st.Slug(st.Prev(o))), 1, &res)
+			if m.Name != names[i] || string(res.Location) != m.URL || !strings.Contains(string(res.Body), want) {
+				t.Errorf("%s: to %s by %s", how, res.Location, res.Body)
+			}
 		}
 	}
 }
