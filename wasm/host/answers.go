@@ -27,8 +27,8 @@ import (
 // hashes of targets, of which a new one takes the oldest. All of it is had before the
 // instance answers: what the system first gives a page for when it is written takes
 // milliseconds by the megabyte, and a request would wait for them.
-// What is asked for once is not kept, so that a walk through the whole ring
-// displaces nobody.
+// What is asked for once is not kept, but for one in some thousands that is taken for
+// another, so that a walk through the whole ring displaces hardly any.
 type answers struct {
 	seed   maphash.Seed // secret: nobody can choose targets that displace others
 	sets   []answerSet
@@ -84,8 +84,8 @@ func newAnswers() *answers {
 }
 
 // find writes into r the answer to a target, if there is one that counts at seq
-// and second; none of answers keep any. Otherwise it gives the target's hash and the place for its answer,
-// of those in its set, or nowhere when that is not to be kept.
+// and second. Otherwise it gives the target's hash and the place for its answer, of those
+// in its set, or nowhere when that is not to be kept: as always where k is nil.
 func (k *answers) find(target []byte, seq uint64, second int64, r *Response) (found bool, hash uint64, place int) {
 	if k == nil || len(target) > longestTarget {
 		return false, 0, nowhere

@@ -19,7 +19,8 @@
 // modules.
 //
 // An instance takes what it has written of the guest's memory, up to the limit on
-// that, and 10 MiB beside it for answers, which it has from the start.
+// that, and 10 MiB beside it for answers, which it has from the start, unless the pool
+// is to keep none.
 //
 // An instance is out of the pool, and catches up beside it, while the way to the
 // head is one that took the instance which went ahead more than half a millisecond:
