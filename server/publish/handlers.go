@@ -29,7 +29,7 @@ const (
 	// heartbeat is the longest silence on an event stream. A follower that is
 	// gone is noticed by it.
 	heartbeat = 10 * time.Second
-	// sendTime bounds the writing of one event to a follower.
+	// sendTime bounds the writing of each piece of an event to a follower.
 	sendTime = 10 * time.Second
 )
 
