@@ -153,7 +153,7 @@ func (s *State) fits() bool {
 	s.view()
 	rows := s.rows
 	for _, n := range [...]int{len(s.at), len(s.hostNext), len(s.totals), len(s.lastBid), len(s.standings),
-		len(s.flags) - 1, len(s.due.Places), len(s.due.Entries), s.capacity} {
+		len(s.flags), len(s.due.Places), len(s.due.Entries), s.capacity} {
 		if rows > n {
 			return false
 		}

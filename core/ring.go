@@ -124,26 +124,18 @@ func (l List) Before(o Ordinal) (Ordinal, bool) {
 // Next is After in the list of all members, for one of them.
 func (s *State) Next(o Ordinal) Ordinal {
 	// Rows after the last are not live.
-	if s.flags[o+1]&live != 0 { // there is one more
-		return o + 1
+	if next := o + 1; int(next) < s.rows && s.has(next, live) {
+		return next
 	}
-	return s.after(o)
-}
-
-func (s *State) after(o Ordinal) Ordinal {
 	next, _ := s.Select(0, nil).After(o)
 	return next
 }
 
 // Prev is [State.Next] in the other direction.
 func (s *State) Prev(o Ordinal) Ordinal {
-	if o > 0 && s.flags[o-1]&live != 0 {
+	if o > 0 && s.has(o-1, live) {
 		return o - 1
 	}
-	return s.before(o)
-}
-
-func (s *State) before(o Ordinal) Ordinal {
 	prev, _ := s.Select(0, nil).Before(o)
 	return prev
 }

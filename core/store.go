@@ -91,9 +91,6 @@ func (s *store) reserve(rows, texts int) {
 		sizes[ofMarks+k] = 8 * (room/64 + 1)
 		sizes[ofBefore+k] = 4 * (room/64 + 1)
 	}
-	// Behind the last stands one of nobody: see [State.Next]. Columns are rounded up, those
-	// of words to up to seven rows more than was said here, and flags must have more yet.
-	sizes[ofFlags] += 8
 	want(ofImage, 16)
 	want(ofTexts, max(texts, 4<<10))
 	const node = 8 * flat.NodeWords
