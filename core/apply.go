@@ -1,7 +1,5 @@
 package core
 
-import "webring/core/flat"
-
 // Apply folds the next event of the ledger into the state: its encoding, and
 // for a [Joined] the encoding of its [Texts], which is empty when they were
 // redacted. Whether texts match their commitments is the caller's to verify.
@@ -108,7 +106,7 @@ type place struct {
 // writes for it. [Restore] does the same for many at once.
 func (s *State) add(m *Member, head []byte, in *place) Ordinal {
 	s.reserve(s.rows+1, s.used+rowSize(len(head)))
-	o := s.put(head, m.Fee)
+	o := s.put(head, m)
 	s.set(o, m)
 	s.slugs.Insert(in.slug, uint32(o))
 	if m.URL != "" && !m.Removed {
@@ -129,12 +127,6 @@ func (s *State) set(o Ordinal, m *Member) {
 	}
 	if m.Redacted {
 		s.flags[o] |= redacted
-	}
-	if flat.Plain(m.Name) && flat.Plain(m.Description) && flat.Plain(m.Report) {
-		s.flags[o] |= unescaped
-	}
-	if flat.PlainHTML(m.Name) && flat.PlainHTML(m.URL) {
-		s.flags[o] |= verbatim
 	}
 }
 

@@ -67,7 +67,7 @@ func (s *State) Named(slug []byte) (Ordinal, bool) {
 		return 0, false
 	}
 	o, ok := s.findSlug(s.seed.Hash(flat.View(slug)), flat.View(slug))
-	return o, ok && s.has(o, live)
+	return o, ok && s.stands(o)
 }
 
 // Resolve finds the member in the ring that from means, the way a visitor's

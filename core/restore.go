@@ -185,7 +185,7 @@ func (r *restoring) put(from int, part []byte) (all sum, err error) {
 			return sum{}, err
 		}
 		o := Ordinal(r.rows + i)
-		r.store.write(o, row[:len(row)-tail], m.Fee)
+		r.store.write(o, row[:len(row)-tail], &m)
 		r.set(o, &m)
 		r.found[i][0] = r.seed.Hash(m.Slug)
 		if m.URL != "" && !m.Removed {

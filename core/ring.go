@@ -121,10 +121,14 @@ func (l List) Before(o Ordinal) (Ordinal, bool) {
 	return l.At(i - 1), true
 }
 
+// stands says whether a row is of a member in the ring. Its flags do, too, but are
+// eight times as much memory, of which another part is wanted each time.
+func (s *State) stands(o Ordinal) bool { return s.marks[0].Has(uint32(o)) }
+
 // Next is After in the list of all members, for one of them.
 func (s *State) Next(o Ordinal) Ordinal {
 	// Rows after the last are not live.
-	if next := o + 1; int(next) < s.rows && s.has(next, live) {
+	if next := o + 1; int(next) < s.rows && s.stands(next) {
 		return next
 	}
 	next, _ := s.Select(0, nil).After(o)
@@ -133,7 +137,7 @@ func (s *State) Next(o Ordinal) Ordinal {
 
 // Prev is [State.Next] in the other direction.
 func (s *State) Prev(o Ordinal) Ordinal {
-	if o > 0 && s.has(o-1, live) {
+	if o > 0 && s.stands(o-1) {
 		return o - 1
 	}
 	prev, _ := s.Select(0, nil).Before(o)

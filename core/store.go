@@ -35,13 +35,11 @@ const (
 
 // The flags of a row.
 const (
-	removed   = 1 << iota
-	redacted  // by a removal
-	ranked    // stands in the ranking
-	live      // stands in the ring
-	funded    // has bids, and so decays
-	unescaped // no text needs escapes in JSON
-	verbatim  // neither name nor URL needs escapes in HTML
+	removed  = 1 << iota
+	redacted // by a removal
+	ranked   // stands in the ranking
+	live     // stands in the ring
+	funded   // has bids, and so decays
 )
 
 // store is the memory of a state: its region, and views of it, which are taken
@@ -143,21 +141,32 @@ func (s *store) view() {
 
 // What stands in texts for a row:
 //
-//	length(2 bytes) fee(4 bytes) head
+//	size(2 bytes) fee(4 bytes) head
 //
 // little-endian, at a multiple of 4 bytes. head is the encoding of the row as
-// far as it does not change: see [State.AppendRow].
+// far as it does not change: see [State.AppendRow]. size is its length, and has two
+// bits that spare those who write the row out a look at each byte: they stand here
+// because they are needed when the row is.
 const rowHead = 2 + 4
+
+const (
+	headLength = 1<<14 - 1 // above what a head can be
+	unescaped  = 1 << 14   // no text needs escapes in JSON
+	verbatim   = 1 << 15   // neither name nor URL needs escapes in HTML
+)
+
+// The longest head, with 64 bytes for lengths and numbers, is shorter.
+const _ = uint(headLength - (MaxSlug + MaxCategory + 4*MaxName + MaxURL + 4*MaxDescription + MaxReport + 2*maxNote + 64))
 
 // rowSize is what a row with a head of this length takes.
 func rowSize(head int) int { return (rowHead + head + 3) &^ 3 }
 
 // put writes the next row, for which room has been reserved.
-func (s *store) put(head []byte, fee int64) Ordinal {
+func (s *store) put(head []byte, m *Member) Ordinal {
 	o := Ordinal(s.rows)
 	s.at[o] = uint32(s.used / 4)
 	s.used += rowSize(len(head))
-	s.write(o, head, fee)
+	s.write(o, head, m)
 	s.rows++
 	for k := range s.marks {
 		s.marks[k].Reach(uint32(o))
@@ -166,17 +175,24 @@ func (s *store) put(head []byte, fee int64) Ordinal {
 }
 
 // write writes a row to its place.
-func (s *store) write(o Ordinal, head []byte, fee int64) {
+func (s *store) write(o Ordinal, head []byte, m *Member) {
+	size := len(head)
+	if flat.Plain(m.Name) && flat.Plain(m.Description) && flat.Plain(m.Report) {
+		size |= unescaped
+	}
+	if flat.PlainHTML(m.Name) && flat.PlainHTML(m.URL) {
+		size |= verbatim
+	}
 	b := s.texts[4*int(s.at[o]):]
-	binary.LittleEndian.PutUint16(b, uint16(len(head)))
-	binary.LittleEndian.PutUint32(b[2:], uint32(fee))
+	binary.LittleEndian.PutUint16(b, uint16(size))
+	binary.LittleEndian.PutUint32(b[2:], uint32(m.Fee))
 	copy(b[rowHead:], head)
 }
 
 // row gives the fee and the head of a row.
 func (s *store) row(o Ordinal) (fee int64, head []byte) {
 	b := s.texts[4*int(s.at[o]):]
-	n := int(binary.LittleEndian.Uint16(b))
+	n := int(binary.LittleEndian.Uint16(b)) & headLength
 	return int64(binary.LittleEndian.Uint32(b[2:])), b[rowHead : rowHead+n]
 }
 
@@ -208,7 +224,13 @@ type Row struct{ at flat.Reader }
 func (s *store) Row(o Ordinal) Row { return Row{s.read(o)} }
 
 // Size is the length of all fields together.
-func (r Row) Size() int { return int(r.at.Uint16()) }
+func (r Row) Size() int { return int(r.at.Uint16()) & headLength }
+
+// Plain says whether name, description and report stand for themselves in JSON.
+func (r Row) Plain() bool { return r.at.Uint16()&unescaped != 0 }
+
+// Verbatim says whether name and URL stand for themselves in HTML.
+func (r Row) Verbatim() bool { return r.at.Uint16()&verbatim != 0 }
 
 // Fee is the fee in cents.
 func (r Row) Fee() int64 { return int64(r.at.Skip(2).Uint32()) }
@@ -219,12 +241,6 @@ func (r Row) Joined() int64 { return int64(r.at.Skip(rowHead + r.Size() - 8).Big
 // Fields gives, in the terms of [State.AppendRow], slug kind category name url
 // description report optional (value …).
 func (r Row) Fields() flat.Reader { return r.at.Skip(rowHead) }
-
-// Plain says whether name, description and report stand for themselves in JSON.
-func (s *store) Plain(o Ordinal) bool { return s.has(o, unescaped) }
-
-// Verbatim says whether name and URL stand for themselves in HTML.
-func (s *store) Verbatim(o Ordinal) bool { return s.has(o, verbatim) }
 
 // Paid gives a member's full total in cents, and when it last got a bid, in
 // milliseconds; that means nothing while the total is the fee.
@@ -278,7 +294,7 @@ func (s *State) forget(o Ordinal) {
 	m.Name, m.URL, m.Description, m.Report = "", "", "", ""
 	s.scratch = m.appendHead(s.scratch[:0])
 	b := s.texts[4*int(s.at[o]):]
-	n := int(binary.LittleEndian.Uint16(b))
+	n := int(binary.LittleEndian.Uint16(b)) & headLength
 	binary.LittleEndian.PutUint16(b, uint16(len(s.scratch)))
 	copied := copy(b[rowHead:], s.scratch)
 	clear(b[rowHead+copied : rowHead+n])

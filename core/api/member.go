@@ -55,7 +55,7 @@ func (l *links) of(st *core.State) *links {
 // over a call: so each part below is one straight piece without calls, but for
 // what is rare, and finds again in the row what another part had already found.
 func member(w flat.Pen, st *core.State, o core.Ordinal, row core.Row, timed bool, l *links) flat.Pen {
-	w = identity(w, row, st.Plain(o)).Decimal(flat.Digits(uint64(st.Position(o))))
+	w = identity(w, row).Decimal(flat.Digits(uint64(st.Position(o))))
 	w = instant(w.Lit16(`,"joined_at":"`), row.Joined())
 	total, lastBid := st.Paid(o)
 	bids := total - row.Fee()
@@ -75,10 +75,10 @@ func member(w flat.Pen, st *core.State, o core.Ordinal, row core.Row, timed bool
 // kinds are the kinds of members as they stand in JSON, up to the second quote.
 var kinds = [...]string{core.Agent: `agent"`, core.MCP: `mcp"`, core.Website: `website"`}
 
-// identity writes what a member says of itself, up to its ring_position. plain is
-// [core.State.Plain]. A canonical URL needs no escapes in JSON, nor does what has
-// the form of a slug.
-func identity(w flat.Pen, row core.Row, plain bool) flat.Pen {
+// identity writes what a member says of itself, up to its ring_position. A canonical
+// URL needs no escapes in JSON, nor does what has the form of a slug.
+func identity(w flat.Pen, row core.Row) flat.Pen {
+	plain := row.Plain()
 	slug, f := row.Fields().Text()
 	w = w.Lit16(`{"slug":"`).Word(slug).Lit16(`","name":"`)
 	kind := f

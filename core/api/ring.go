@@ -99,7 +99,8 @@ func pick(l core.List, to direction, from core.Ordinal, known bool, random uint6
 // redirect sends the visitor to a member's site, with a page for the clients
 // that do not follow.
 func redirect(r *Response, st *core.State, o core.Ordinal) {
-	_, f := st.Row(o).Fields().Text()
+	row := st.Row(o)
+	_, f := row.Fields().Text()
 	_, f = f.Skip(1).Text()
 	name, f := f.Text()
 	url, _ := f.Text()
@@ -109,7 +110,7 @@ func redirect(r *Response, st *core.State, o core.Ordinal) {
 	r.Body = room(r.Body, 256+htmlEscaped*(url.Len()+name.Len()))
 	w := flat.Write(r.Body).Lit32(`<!doctype html><html lang="en"><`).Lit32(`meta charset="utf-8"><title>`)
 	w = w.Lit32(`Found</title><p>Go on to `).Lit32(`<a rel="sponsored noopener" `).Lit8(`href="`)
-	if st.Verbatim(o) {
+	if row.Verbatim() {
 		w = w.Line(url).Byte('"').Byte('>').Line(name)
 	} else {
 		w = html(html(w, url.String()).Byte('"').Byte('>'), name.String())
