@@ -7,9 +7,8 @@ import (
 )
 
 // keeping is what has yet to be written to disk. That takes three syncs, which is
-// longer than all else that is done for a checkpoint, and nobody needs to wait for
-// it: what comes next is accepted meanwhile, and whatever has come when one write
-// ends is the next one.
+// longer than all else that is done for a checkpoint. So what comes next is accepted
+// meanwhile, and whatever has come when one write ends is the next one.
 type keeping struct {
 	mu      sync.Mutex
 	next    *news

@@ -55,10 +55,10 @@ type PoolConfig struct {
 	// catch up while another answers.
 	Instances int
 	// MemoryPages bounds the memory of each instance, in pages of 64 KiB; 0
-	// stands for 4 GiB. The answers that an instance keeps lie outside of it, in 10 MiB
-	// more; with Forgetful it keeps none.
+	// stands for 4 GiB. The answers that an instance keeps lie outside of it.
 	MemoryPages uint32
-	Forgetful   bool
+	// Forgetful instances keep no answers, which spares 10 MiB for each.
+	Forgetful bool
 	// Capacity is how many members can ever join.
 	Capacity int
 	// Snapshot is where the ledger begins, nil for an empty one. It must not be

@@ -49,7 +49,7 @@ func (b *bench) startEdge(origin *server) error {
 	if s, err = run(forgetful, "--keep-answers=false"); err != nil {
 		return err
 	}
-	b.askMembers(s)
+	b.askAbout(s, 1, "/next", "api next", "widget", "detail")
 	return nil
 }
 

@@ -91,29 +91,31 @@ func (b *bench) ask(s *server, name string, depth int, of *targets) *question {
 	return q
 }
 
-// askReads puts those questions to the ring or its edge that peers answer, too.
-func (b *bench) askReads(s *server) {
-	next := gets("/next?from=", b.slugs)
-	b.ask(s, "/next", 1, next)
-	b.ask(s, "/next", b.o.depth, next)
-	b.ask(s, "eight mixed", 1, gets("", b.mixed()))
-	// The document of a member has its rank.
-	b.ask(s, "detail", 1, gets("/api/ring/", b.slugs)).like = "rank"
+// about are the targets of questions that are about a member each, up to its slug.
+var about = map[string]string{"/next": "/next?from=", "api next": "/api/ring/next?from=", "widget": "/api/widget?from=", "detail": "/api/ring/"}
+
+// askAbout puts such questions.
+func (b *bench) askAbout(s *server, depth int, names ...string) {
+	for _, name := range names {
+		q := b.ask(s, name, depth, gets(about[name], b.slugs))
+		if name == "detail" {
+			q.like = "rank" // the document of a member has it
+		}
+	}
 }
 
-// askMembers puts those questions that are about a member each.
-func (b *bench) askMembers(s *server) {
-	b.ask(s, "/next", 1, gets("/next?from=", b.slugs))
-	b.ask(s, "api next", 1, gets("/api/ring/next?from=", b.slugs))
-	b.ask(s, "widget", 1, gets("/api/widget?from=", b.slugs))
-	b.ask(s, "detail", 1, gets("/api/ring/", b.slugs)).like = "rank"
+// askReads puts those questions to the ring or its edge that peers answer, too.
+func (b *bench) askReads(s *server) {
+	b.askAbout(s, 1, "/next")
+	b.askAbout(s, b.o.depth, "/next")
+	b.ask(s, "eight mixed", 1, gets("", b.mixed()))
+	b.askAbout(s, 1, "detail")
 }
 
 // askRing puts all questions to the ring.
 func (b *bench) askRing(s *server) {
 	b.askReads(s)
-	b.ask(s, "api next", 1, gets("/api/ring/next?from=", b.slugs))
-	b.ask(s, "widget", 1, gets("/api/widget?from=", b.slugs))
+	b.askAbout(s, 1, "api next", "widget")
 	b.ask(s, "top 100", 1, gets("/api/leaderboard?limit=100", []string{""}))
 	b.ask(s, "page of 100", 1, gets(pagePath, offsets(b.members)))
 	// The front page as a browser gets it, against those who only ever redirect.
