@@ -121,13 +121,13 @@ func (l List) Before(o Ordinal) (Ordinal, bool) {
 	return l.At(i - 1), true
 }
 
-// stands says whether a row is of a member in the ring. Its flags do, too, but are
-// eight times as much memory, of which another part is wanted each time.
+// stands says whether a row is of a member in the ring. Its flags say so, too, but
+// take eight times the memory, so that fewer of them stay in the processor's cache.
 func (s *State) stands(o Ordinal) bool { return s.marks[0].Has(uint32(o)) }
 
 // Next is After in the list of all members, for one of them.
 func (s *State) Next(o Ordinal) Ordinal {
-	// Rows after the last are not live.
+	// Only of rows that there are is it known whether they stand.
 	if next := o + 1; int(next) < s.rows && s.stands(next) {
 		return next
 	}

@@ -216,8 +216,8 @@ func (s *store) url(o Ordinal) string {
 	return url.String()
 }
 
-// Row is what of a row does not change, as it stands in memory: for those who
-// write many out, to whom the copy in a [Member] would be half of their work.
+// Row is what of a row only a redaction changes, as it stands in memory: for those
+// who write many out, to whom the copy in a [Member] would be half of their work.
 type Row struct{ at flat.Reader }
 
 // Row gives the row of o: see [State.Member] for how long it holds.

@@ -231,8 +231,8 @@ func (w Pen) JSON(s string) (Pen, int) {
 	return Pen{unsafe.Add(w.at, i)}, i
 }
 
-// notHTML is notJSON for what must be escaped in HTML: '&', '<', '>', '"' and
-// '\”.
+// notHTML is notJSON for what must be escaped in HTML: the ampersand, angle
+// brackets and both kinds of quotes.
 func notHTML(x uint64) uint64 {
 	amp, quote, single := x^ones*'&', x^ones*'"', x^ones*'\''
 	angle := x&^(ones*2) ^ ones*'<' // '<' and '>' differ in one bit
