@@ -35,9 +35,8 @@ func golden(t *testing.T, name string, got []byte) {
 }
 
 const (
-	histories = 1000
-	length    = 70
-	capacity  = 24
+	length   = 70
+	capacity = 24
 )
 
 // each runs a test on every seed, and says which one fails.
