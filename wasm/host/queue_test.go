@@ -2,7 +2,9 @@ package host
 
 import (
 	"runtime"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -20,28 +22,27 @@ func parked(line *queue, most int32, f func() *instance) (got chan *instance) {
 // Who moves the head waits behind nobody, or seconds would stand still for as long as
 // more is asked than can be answered.
 func TestWhoMovesTheHeadIsFirst(t *testing.T) {
-	r := newRack(1)
-	never := func() bool { return false }
-	var others []chan *instance
-	for n := range int32(3) {
-		others = append(others, parked(&r.others, n+1, func() *instance { return r.await(&r.others, nil, nil, never) }))
-	}
-	first := parked(&r.movers, 1, func() *instance { return r.await(&r.movers, nil, nil, never) })
-	in := &instance{place: 0}
-	r.put(in)
-	select {
-	case <-first:
-	case <-time.After(time.Minute):
-		t.Fatal("another was first")
-	}
-	for _, other := range others {
-		r.put(in)
-		select {
-		case <-other:
-		case <-time.After(time.Minute):
-			t.Fatal("who waited first is not the next")
+	synctest.Test(t, func(t *testing.T) {
+		r := newRack(1)
+		await := func(line *queue) chan *instance {
+			got := make(chan *instance, 1)
+			go func() { got <- r.await(line, nil, nil, func() bool { return false }) }()
+			synctest.Wait() // so the next one comes behind it
+			return got
 		}
-	}
+		turns := []chan *instance{await(&r.others), await(&r.others), await(&r.others)}
+		turns = slices.Insert(turns, 0, await(&r.movers))
+		in := &instance{place: 0}
+		for n, turn := range turns {
+			r.put(in)
+			synctest.Wait()
+			select {
+			case <-turn:
+			default:
+				t.Fatalf("turn %d is another's", n)
+			}
+		}
+	})
 }
 
 // That the native core answers reaches all who wait for an instance, whoever else
