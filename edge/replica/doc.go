@@ -6,8 +6,8 @@
 // by long polling. Everything else is asked for because a checkpoint names it,
 // unless it came along, and from anyone: events, which must lead from the tree at
 // hand to the signed root, and whose texts must be what they commit to; a snapshot
-// and a module, which must have the named digest. The events are folded by a core that no
-// reader sees, the judge. Only if that comes to the signed state are they
+// and a module, which must have the named digest. The events are folded by a core
+// that no reader sees, the judge. Only if that comes to the signed state are they
 // applied to the core that is shown. So whatever is wrong, on the way or at the
 // origin, the last good state goes on being served, and a line in the log says
 // what was refused.

@@ -2,22 +2,10 @@ package host
 
 import (
 	"runtime"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 )
-
-// parked has f wait for an instance, and gives what it got, once as many wait as are
-// to.
-func parked(line *queue, most int32, f func() *instance) (got chan *instance) {
-	got = make(chan *instance, 1)
-	go func() { got <- f() }()
-	for line.waiting.Load() < most {
-		runtime.Gosched()
-	}
-	return got
-}
 
 // Who moves the head waits behind nobody, or seconds would stand still for as long as
 // more is asked than can be answered.
@@ -30,8 +18,8 @@ func TestWhoMovesTheHeadIsFirst(t *testing.T) {
 			synctest.Wait() // so the next one comes behind it
 			return got
 		}
-		turns := []chan *instance{await(&r.others), await(&r.others), await(&r.others)}
-		turns = slices.Insert(turns, 0, await(&r.movers))
+		others := []chan *instance{await(&r.others), await(&r.others), await(&r.others)}
+		turns := append([]chan *instance{await(&r.movers)}, others...)
 		in := &instance{place: 0}
 		for n, turn := range turns {
 			r.put(in)
@@ -52,7 +40,11 @@ func TestWhoBorrowsDoesNotKeepTheWordThatItIsOver(t *testing.T) {
 	in := anyOf(p)
 	defer p.rack.put(in)
 	for round := range 5 {
-		borrowed := parked(&p.rack.others, 1, func() *instance { return p.borrow(0) })
+		borrowed := make(chan *instance, 1)
+		go func() { borrowed <- p.borrow(0) }()
+		for p.rack.others.waiting.Load() < 1 {
+			runtime.Gosched()
+		}
 		// One that came too late is none that could keep it: another round, then.
 		taken := make(chan *instance, 1)
 		go func() { taken <- p.take(&p.rack.others, waitWrite) }()
