@@ -2,7 +2,6 @@ package abi
 
 import (
 	"encoding/binary"
-	"slices"
 
 	"webring/core/api"
 	"webring/core/flat"
@@ -17,27 +16,6 @@ const (
 	flagUnknown = 1 << iota
 	flagDrawn
 )
-
-// AppendResponse appends the encoding of r, integers little-endian:
-//
-//	response = status(u16) media(u8) validity(u8) flags(u8)
-//	           since(i64) until(i64)
-//	           location(u32) next(u32) prev(u32) body(u32), their lengths
-//	           and then their bytes, in this order
-//
-// where flags are 1 for Unknown and 2 for Drawn. The position of an answer is
-// not in it: it stands in the reply's head.
-func AppendResponse(dst []byte, r *Response) []byte {
-	dst = binary.LittleEndian.AppendUint64(dst, marks(r))[:len(dst)+5]
-	for _, second := range [...]int64{r.Since, r.Until} {
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(second))
-	}
-	parts := [...][]byte{r.Location, r.Next, r.Prev, r.Body}
-	for _, part := range parts {
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(part)))
-	}
-	return append(dst, slices.Concat(parts[:]...)...)
-}
 
 // marks are the first five bytes of an encoded response.
 func marks(r *Response) uint64 {
@@ -56,7 +34,7 @@ func aheadOf(r *Response) int {
 	return responseHead + len(r.Location) + len(r.Next) + len(r.Prev)
 }
 
-// putAhead writes it as AppendResponse does, but in words: WebAssembly would write
+// putAhead writes it as [DecodeResponse] says, but in words: WebAssembly would write
 // numbers byte by byte, and calls for each copy.
 func putAhead(w flat.Pen, r *Response) {
 	w = w.Put(marks(r), 5).Put(uint64(r.Since), 8).Put(uint64(r.Until), 8)
@@ -71,8 +49,15 @@ func putAhead(w flat.Pen, r *Response) {
 }
 
 // DecodeResponse reads all of b into r, whose buffers it reuses, and leaves
-// r.Seq alone. It reports false, with r in pieces, for what
-// [AppendResponse] does not write.
+// r.Seq alone: the position of an answer stands in the reply's head. It reports
+// false, with r in pieces, for what is no response. Integers are little-endian:
+//
+//	response = status(u16) media(u8) validity(u8) flags(u8)
+//	           since(i64) until(i64)
+//	           location(u32) next(u32) prev(u32) body(u32), their lengths
+//	           and then their bytes, in this order
+//
+// where flags are 1 for Unknown and 2 for Drawn.
 func DecodeResponse(b []byte, r *Response) bool {
 	if len(b) < responseHead || b[2] > byte(api.HTML) || b[3] > byte(api.Timed) || b[4] > flagUnknown|flagDrawn {
 		return false

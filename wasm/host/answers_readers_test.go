@@ -56,7 +56,7 @@ func TestReadersGetKeptAnswersThatCount(t *testing.T) {
 				if r.Drawn {
 					continue
 				}
-				given := string(abi.AppendResponse(nil, &r))
+				given := shown(&r)
 				if first, known := answers.LoadOrStore(counts, given); known {
 					again.Add(1)
 					if first != given {
