@@ -67,9 +67,9 @@ func (k Kind) String() string {
 }
 
 // ParseKind reads the name of a kind, exactly as documents spell it.
-func ParseKind(name string) (Kind, bool) {
+func ParseKind[S ~string | ~[]byte](name S) (Kind, bool) {
 	for k := Agent; k <= Website; k++ {
-		if kindNames[k] == name {
+		if kindNames[k] == string(name) {
 			return k, true
 		}
 	}

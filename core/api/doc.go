@@ -16,7 +16,7 @@
 // money.go and time.go spell strings, amounts and instants.
 //
 // The paid operations render their answers with the same functions:
-// [AppendMember], [AppendUSD], [AppendTime], [AppendString], [AppendProblem].
+// [AppendMember], [AppendUSD], [AppendString], [AppendProblem].
 //
 // # What the documents promise
 //

@@ -138,7 +138,7 @@ func (q *query) set(p params, value []byte) (ok bool) {
 	case fromParam:
 		q.from, ok = value, true
 	case kindParam:
-		q.kind, ok = kindOf(value)
+		q.kind, ok = core.ParseKind(value)
 	case categoryParam:
 		q.category, ok = value, true
 	case formatParam:
@@ -151,16 +151,6 @@ func (q *query) set(p params, value []byte) (ok bool) {
 		q.offset, ok = count(value)
 	}
 	return ok
-}
-
-// kindOf is [core.ParseKind] for bytes.
-func kindOf(name []byte) (core.Kind, bool) {
-	for k := core.Agent; k <= core.Website; k++ {
-		if k.String() == string(name) {
-			return k, true
-		}
-	}
-	return 0, false
 }
 
 // count reads a number of decimal digits. Above maxCount it stays there.

@@ -152,10 +152,7 @@ func (a *answer) members() {
 	a.found = list.Append(a.found[:0], offset, count)
 	a.Body = append(a.Body, `,"members":[`...)
 	for i, o := range a.found {
-		if i > 0 {
-			a.Body = append(a.Body, ',')
-		}
-		a.Body = appendMember(a.Body, a.st, o, false, l)
+		a.Body = appendMember(comma(a.Body, i), a.st, o, false, l)
 	}
 	a.Body = append(a.Body, "]}"...)
 }

@@ -6,18 +6,10 @@ import (
 	"webring/core/flat"
 )
 
-// AppendTime appends an instant, in milliseconds since 1970 UTC and within
-// 0 to [core.MaxStamp], as RFC 3339 in UTC with milliseconds and without
-// quotes: 2026-01-31T08:00:00.000Z.
-func AppendTime(dst []byte, ms int64) []byte {
-	dst = room(dst, timeLength)
-	return instant(flat.Write(dst), ms).Bytes(dst)
-}
-
-const timeLength = len("2026-01-31T08:00:00.000Z")
-
-// instant is AppendTime for a pen. It puts three words together in registers:
-// "2026-01-", "31T08:00" and ":00.000Z".
+// instant writes an instant, in milliseconds since 1970 UTC and within 0 to
+// [core.MaxStamp], as RFC 3339 in UTC with milliseconds and without quotes:
+// 2026-01-31T08:00:00.000Z. It puts three words together in registers: "2026-01-",
+// "31T08:00" and ":00.000Z".
 func instant(w flat.Pen, ms int64) flat.Pen {
 	// From here on in 32 bits, in which the compiler divides by multiplying.
 	day := uint32(uint64(ms) / 86_400_000)
