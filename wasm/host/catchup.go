@@ -122,8 +122,7 @@ func (in *instance) keepTime(h *head) error {
 
 // discard gives up an instance that trapped, and builds another.
 func (p *Pool) discard(in *instance, err error) {
-	p.traps.Add(1)
-	p.log.Error("an instance of the core is built anew", "err", err)
+	p.log.Error("an instance of the core is built anew", "err", err, "traps", p.traps.Add(1))
 	place := in.place
 	in.close()
 	p.lost(place)
@@ -205,7 +204,7 @@ func (p *Pool) healed(in *instance) *instance {
 				continue
 			}
 		}
-		p.log.Error("an instance of the core cannot be built", "err", err, "again_in", pause)
+		p.log.Error("an instance of the core cannot be built", "err", err, "again_in", pause, "traps", p.Traps())
 		select {
 		case <-time.After(pause):
 		case <-p.ctx.Done():
