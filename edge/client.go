@@ -40,7 +40,7 @@ func clientOf(a netip.Addr) client {
 	return client{}
 }
 
-// String names the client as [PaidHandler] says.
+// String names the client as [Handler] says.
 func (c client) String() string {
 	switch c.kind {
 	case ipv4:

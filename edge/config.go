@@ -27,9 +27,10 @@ type Core interface {
 	BaseURL() string
 }
 
-// PaidHandler answers a paid operation: a POST with a JSON body that has been
-// read whole. It runs inside the shell's limiter, version check and error
-// layer, and may hold the request as long as it needs.
+// Handler answers a request that neither the core nor this package does, a paid
+// operation above all. The body has been read whole. It runs inside the shell's
+// limiter, version check and error layer, and may hold the request as long as it
+// needs.
 //
 // client names who sent the request for limits of the handler's own: an IPv4
 // address, an IPv6 /64, or "local" for a peer without an address. secure says
@@ -40,15 +41,11 @@ type Core interface {
 // The handler sets status, body, Content-Type and header fields of its own;
 // without a Cache-Control the answer is not kept by anybody. Rate limit,
 // version and CORS fields are added by the shell.
-type PaidHandler func(ctx *fasthttp.RequestCtx, client string, secure bool)
-
-// Handler answers a request that neither the core nor this package does. What
-// is said of [PaidHandler] holds for it, but that the body may be of any type.
 type Handler func(ctx *fasthttp.RequestCtx, client string, secure bool)
 
 // SyncHandler answers those who follow this node. client names who asks, as for
-// a [PaidHandler]; known says that a voucher made with [Config.EdgeSecret] came
-// with the request, so it is an edge of this ring and no stranger.
+// a [Handler]; known says that a voucher made with [Config.EdgeSecret] came with
+// the request, so it is an edge of this ring and no stranger.
 type SyncHandler = func(ctx *fasthttp.RequestCtx, client string, known bool)
 
 // Config says what a [Shell] serves and within which bounds. The zero value of
@@ -60,15 +57,16 @@ type Config struct {
 	// so that no cache takes documents of two builds for the same. A
 	// [Swappable] brings its own.
 	CoreDigest string
-	// Paid are the paid operations by path, such as "/api/register".
-	Paid map[string]PaidHandler
+	// Paid are the paid operations by path, such as "/api/register": POSTs whose
+	// body is JSON, or does not say what it is; any other is refused before.
+	Paid map[string]Handler
 	// Others are further requests, by method and path as in "POST /join" or
 	// "GET /reports/{id}"; a segment in braces takes any. The method is GET,
 	// which brings HEAD, or POST.
 	Others map[string]Handler
 	// Check answers the form of the join page: what a registration like this
 	// draft would come to, free of charge and without side effects. client is
-	// as for a [PaidHandler]. An edge has none and passes the form on, as one of
+	// as for a [Handler]. An edge has none and passes the form on, as one of
 	// Others.
 	Check func(ctx context.Context, client string, draft templates.Draft) templates.Checked
 	// Sync answers edges that follow this node, GET by path below /sync/. A
@@ -110,12 +108,6 @@ type Config struct {
 	RateLimit int
 	// TrustedProxies are believed when they say for whom they forward.
 	TrustedProxies Proxies
-	// MaxConns is how many connections may be open, and MaxConnsPerClient how
-	// many of one client; proxies and local peers have no bound of their own.
-	// 0 stands for 16384 and 256. A connection beyond a bound is closed
-	// without an answer.
-	MaxConns          int
-	MaxConnsPerClient int
 
 	// TLS makes the shell speak TLS, HTTP/1.1 only. It is cloned.
 	TLS *tls.Config

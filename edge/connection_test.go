@@ -48,7 +48,7 @@ func readReply(t *testing.T, s *site, c net.Conn) reply {
 }
 
 func TestSlowRequestsTimeOut(t *testing.T) {
-	s := serve(t, Config{Core: newRing(t), ReadTimeout: 100 * time.Millisecond, RateLimit: 9, Paid: map[string]PaidHandler{"/api/bid": paidOK}})
+	s := serve(t, Config{Core: newRing(t), ReadTimeout: 100 * time.Millisecond, RateLimit: 9, Paid: map[string]Handler{"/api/bid": paidOK}})
 	for _, part := range []string{
 		"",
 		"GET /api HT",
@@ -125,7 +125,7 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 // What stands behind a body in chunks is no request, whoever counted its bytes
 // otherwise.
 func TestNothingIsTakenFromBehindChunks(t *testing.T) {
-	s := serve(t, Config{Core: newRing(t), Paid: map[string]PaidHandler{"/api/bid": paidOK}})
+	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": paidOK}})
 	for _, length := range []string{"", "Content-Length: 5\r\n", "Content-Length: 60\r\n"} {
 		c := dial(t, s)
 		io.WriteString(c, "POST /api/bid HTTP/1.1\r\nHost: x\r\ntransfer-encoding:chunked\r\n"+length+"\r\n0\r\n\r\nGET /next HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -145,7 +145,7 @@ func TestNothingIsTakenFromBehindChunks(t *testing.T) {
 
 func TestShutdownWaitsForARequestInWork(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
-	s := serve(t, Config{Core: newRing(t), Paid: map[string]PaidHandler{"/api/bid": func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
+	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
 		close(entered)
 		<-release
 		ctx.SetBodyString("settled")
@@ -219,7 +219,7 @@ func certificate(t *testing.T) tls.Certificate {
 func TestTLSIsSecureAndSpeaksHTTP1(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), ReadTimeout: 200 * time.Millisecond,
 		TLS: &tls.Config{Certificates: []tls.Certificate{certificate(t)}, NextProtos: []string{"h2", "http/1.1"}},
-		Paid: map[string]PaidHandler{"/api/bid": func(ctx *fasthttp.RequestCtx, _ string, secure bool) {
+		Paid: map[string]Handler{"/api/bid": func(ctx *fasthttp.RequestCtx, _ string, secure bool) {
 			fmt.Fprint(ctx, secure)
 		}}})
 	if r := s.do("POST", "/api/bid", "{}", "X-Forwarded-Proto", "http"); r.body != "true" {

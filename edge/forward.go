@@ -35,7 +35,7 @@ const (
 	holdCheck = checkTime + 5*time.Second
 	// How many requests are under way at a time: nothing that is free stands in
 	// the way of payments. All of them and what follows are fewer connections
-	// than the origin takes from one peer that it does not know.
+	// than maxConnsPerClient: the origin may not know this node.
 	maxPayments, maxChecks, maxReads = 176, 32, 16
 	// maxForwarded is the longest answer that is passed on, in bytes.
 	maxForwarded = 1 << 20
@@ -113,7 +113,7 @@ func (f *Forwarder) Close() {
 	f.reads.CloseIdleConnections()
 }
 
-// Paid is the handler of every paid operation of an edge: a [PaidHandler].
+// Paid is the handler of every paid operation of an edge: a [Handler].
 func (f *Forwarder) Paid(ctx *fasthttp.RequestCtx, client string, secure bool) {
 	if f.cfg.Secret == nil && !secure {
 		f.problem(ctx, api.TLSRequired, "Challenges are issued and credentials taken only over TLS. Use https.")

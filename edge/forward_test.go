@@ -74,7 +74,7 @@ func edgeTo(t *testing.T, cfg ForwardConfig, shell Config) *site {
 	}
 	t.Cleanup(f.Close)
 	shell.Core = newRing(t)
-	shell.Paid = map[string]PaidHandler{"/api/register": f.Paid, "/api/bid": f.Paid}
+	shell.Paid = map[string]Handler{"/api/register": f.Paid, "/api/bid": f.Paid}
 	return serve(t, shell)
 }
 
@@ -124,7 +124,7 @@ func TestTheOriginSeesWhoStandsBehindEdges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	origin := serve(t, Config{Core: newRing(t), EdgeSecret: sharedSecret, Paid: map[string]PaidHandler{"/api/bid": tellSender}})
+	origin := serve(t, Config{Core: newRing(t), EdgeSecret: sharedSecret, Paid: map[string]Handler{"/api/bid": tellSender}})
 	inner := edgeTo(t, ForwardConfig{Origin: "http://" + origin.addr, Secret: sharedSecret}, Config{EdgeSecret: sharedSecret})
 	outer := edgeTo(t, ForwardConfig{Origin: "http://" + inner.addr, Secret: sharedSecret}, Config{EdgeSecret: sharedSecret, TrustedProxies: p})
 	for _, c := range []struct{ address, proto, want string }{
@@ -141,7 +141,7 @@ func TestTheOriginSeesWhoStandsBehindEdges(t *testing.T) {
 }
 
 func TestWithoutASecretInsecureRequestsStayHere(t *testing.T) {
-	origin := serve(t, Config{Core: newRing(t), Paid: map[string]PaidHandler{"/api/bid": tellSender}})
+	origin := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": tellSender}})
 	s := edgeTo(t, ForwardConfig{Origin: "http://" + origin.addr}, Config{})
 	wantProblem(t, s.do("POST", "/api/bid", "{}", "Via", "1.1 x"), api.TLSRequired)
 	if r := s.do("POST", "/api/bid", "{}"); r.body != "127.0.0.1 true" {
@@ -268,7 +268,7 @@ func passing(t *testing.T, cfg ForwardConfig, shell Config) *site {
 	}
 	t.Cleanup(f.Close)
 	shell.Core = newRing(t)
-	shell.Paid = map[string]PaidHandler{"/api/bid": f.Paid}
+	shell.Paid = map[string]Handler{"/api/bid": f.Paid}
 	shell.Others = map[string]Handler{"POST /join": f.Pass, "GET /reports/{id}": f.Pass}
 	return serve(t, shell)
 }

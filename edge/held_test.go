@@ -62,7 +62,7 @@ func (p *pipes) Addr() net.Addr { return &net.UnixAddr{} }
 func TestAForwardedPaymentIsHeldAsLongAsTheOriginHoldsIt(t *testing.T) {
 	// What fasthttp starts once, for all servers of the process, is no part of
 	// the bubble.
-	serve(t, Config{Core: newRing(t), Paid: map[string]PaidHandler{"/api/bid": paidOK}}).do("POST", "/api/bid", "{}")
+	serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": paidOK}}).do("POST", "/api/bid", "{}")
 	for _, c := range []struct {
 		rule   string
 		silent time.Duration
@@ -100,7 +100,7 @@ func TestAForwardedPaymentIsHeldAsLongAsTheOriginHoldsIt(t *testing.T) {
 					t.Fatal(err)
 				}
 				f.payments.DialContext = func(context.Context, string, string) (net.Conn, error) { return origin.dial() }
-				shell, err := New(Config{Core: newRing(t), Paid: map[string]PaidHandler{"/api/bid": f.Paid}, Log: slog.New(slog.DiscardHandler)})
+				shell, err := New(Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": f.Paid}, Log: slog.New(slog.DiscardHandler)})
 				if err != nil {
 					t.Fatal(err)
 				}

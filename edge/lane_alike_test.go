@@ -55,7 +55,7 @@ func newTrio(t testing.TB, core Core) *trio {
 			fmt.Fprintf(ctx, "%s %x %s %t %x", ctx.Method(), ctx.RequestURI(), client, secure, ctx.Request.Body())
 		}
 		s, err := New(Config{Core: core, RateLimit: 40, Now: three.clock.Now, TrustedProxies: proxies, EdgeSecret: sharedSecret,
-			Paid: map[string]PaidHandler{"/api/bid": tell}, Others: map[string]Handler{"GET /reports/{id}": tell},
+			Paid: map[string]Handler{"/api/bid": tell}, Others: map[string]Handler{"GET /reports/{id}": tell},
 			Sync: map[string]SyncHandler{"/sync/events": func(ctx *fasthttp.RequestCtx, client string, known bool) { fmt.Fprint(ctx, client, known) }},
 			Log:  slog.New(slog.DiscardHandler)})
 		if err != nil {

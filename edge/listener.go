@@ -9,6 +9,12 @@ import (
 	"time"
 )
 
+// How many connections may be open, and how many of one client.
+const (
+	maxConns          = 16384
+	maxConnsPerClient = 256
+)
+
 // boundedListener accepts no more connections than a process can hold, and no
 // more from one client than it needs. One beyond a bound is closed unanswered:
 // to answer it is what there is no room for.

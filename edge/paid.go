@@ -8,13 +8,14 @@ import (
 )
 
 // paid lets the handler of a paid operation answer.
-func (s *Shell) paid(h PaidHandler) fasthttp.RequestHandler {
+func (s *Shell) paid(h Handler) fasthttp.RequestHandler {
+	other := s.other(h)
 	return func(ctx *fasthttp.RequestCtx) {
 		if !jsonBody(&ctx.Request.Header) {
 			s.problem(ctx, notJSON)
 			return
 		}
-		s.other(Handler(h))(ctx)
+		other(ctx)
 	}
 }
 

@@ -27,7 +27,7 @@ func TestPaidHandlersHearWhoAsksAndHow(t *testing.T) {
 		{p, []string{"X-Forwarded-For", "192.0.2.1", "X-Forwarded-Proto", "https"}, "192.0.2.1 true"},
 		{p, []string{"X-Forwarded-For", "2001:db8::1", "X-Forwarded-Proto", "http"}, "2001:db8::/64 false"},
 	} {
-		s := serve(t, Config{Core: newRing(t), TrustedProxies: c.trusted, Paid: map[string]PaidHandler{
+		s := serve(t, Config{Core: newRing(t), TrustedProxies: c.trusted, Paid: map[string]Handler{
 			"/api/bid": func(ctx *fasthttp.RequestCtx, client string, secure bool) {
 				fmt.Fprint(ctx, client, " ", secure)
 			}}})
@@ -52,7 +52,7 @@ func TestLimitsCountTheClientBehindAProxy(t *testing.T) {
 }
 
 func TestPaidAnswersKeepTheirOwnFields(t *testing.T) {
-	s := serve(t, Config{Core: newRing(t), RateLimit: 9, Paid: map[string]PaidHandler{
+	s := serve(t, Config{Core: newRing(t), RateLimit: 9, Paid: map[string]Handler{
 		"/api/bid": func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
 			ctx.SetStatusCode(402)
 			ctx.Response.Header.SetContentType("application/problem+json")
@@ -80,7 +80,7 @@ func TestPaidAnswersKeepTheirOwnFields(t *testing.T) {
 }
 
 func TestBodiesThatAreNotJSONAreInvalidRequests(t *testing.T) {
-	s := serve(t, Config{Core: newRing(t), Paid: map[string]PaidHandler{"/api/bid": paidOK}})
+	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": paidOK}})
 	for media, ok := range map[string]bool{
 		"": true, "application/json": true, "Application/JSON; charset=utf-8": true, "application/vnd.x+json": true, " application/json ": true,
 		"text/plain": false, "application/x-www-form-urlencoded": false, "multipart/form-data; boundary=x": false, "application/jsonx": false,
@@ -106,7 +106,7 @@ func TestBodiesThatAreNotJSONAreInvalidRequests(t *testing.T) {
 func TestAHeldRequestOutlastsEveryTimeout(t *testing.T) {
 	release := make(chan struct{})
 	s := serve(t, Config{Core: newRing(t), ReadTimeout: 20 * time.Millisecond, IdleTimeout: 20 * time.Millisecond, WriteTimeout: 20 * time.Millisecond,
-		Paid: map[string]PaidHandler{"/api/bid": func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
+		Paid: map[string]Handler{"/api/bid": func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
 			<-release
 			ctx.SetBodyString("settled")
 		}}})

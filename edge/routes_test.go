@@ -50,7 +50,7 @@ func TestEveryReadPathAnswersGetAndHeadAlike(t *testing.T) {
 }
 
 func TestUnknownPathsAreNotFound(t *testing.T) {
-	s := serve(t, Config{Core: newRing(t), Paid: map[string]PaidHandler{"/api/bid": paidOK}})
+	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": paidOK}})
 	for _, path := range []string{
 		"/nowhere", "/api/", "//api", "/api//ring", "/api/ring/", "/api/ring/next/", "/api/ring/beta/", "/api/ring/a/b",
 		"/next/", "/NEXT", "/Api", "/api/bid/", "/problems", "/problems/", "/problems/no_such_code", "/static/",
@@ -65,7 +65,7 @@ func TestUnknownPathsAreNotFound(t *testing.T) {
 }
 
 func TestOtherMethodsAreNotAllowed(t *testing.T) {
-	s := serve(t, Config{Core: newRing(t), Paid: map[string]PaidHandler{"/api/register": paidOK}})
+	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/register": paidOK}})
 	for _, c := range []struct{ method, path, allow string }{
 		{"POST", "/api", "GET, HEAD, OPTIONS"}, {"PUT", "/api/ring", "GET, HEAD, OPTIONS"},
 		{"DELETE", "/api/ring/beta", "GET, HEAD, OPTIONS"}, {"PATCH", "/next", "GET, HEAD, OPTIONS"},
@@ -83,7 +83,7 @@ func TestOtherMethodsAreNotAllowed(t *testing.T) {
 }
 
 func TestOptionsListsWhatAPathCanDo(t *testing.T) {
-	s := serve(t, Config{Core: newRing(t), Paid: map[string]PaidHandler{"/api/register": paidOK}})
+	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/register": paidOK}})
 	for path, want := range map[string][2]string{
 		"/api/ring":      {"GET, HEAD, OPTIONS", "Api-Version, If-None-Match"},
 		"/api/ring/beta": {"GET, HEAD, OPTIONS", "Api-Version, If-None-Match"},
@@ -153,7 +153,7 @@ func TestTargetsThatAreNoPathAreMalformed(t *testing.T) {
 }
 
 func TestRequestsWithBrokenFramingAreMalformed(t *testing.T) {
-	s := serve(t, Config{Core: newRing(t), Paid: map[string]PaidHandler{"/api/bid": paidOK}})
+	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": paidOK}})
 	for name, request := range map[string]string{
 		"no host":              "GET /api HTTP/1.1\r\n\r\n",
 		"two hosts":            "GET /api HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
@@ -178,7 +178,7 @@ func TestRequestsWithBrokenFramingAreMalformed(t *testing.T) {
 }
 
 func TestBodiesAbove16KiBAreTooLarge(t *testing.T) {
-	s := serve(t, Config{Core: newRing(t), Paid: map[string]PaidHandler{"/api/bid": paidOK}})
+	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": paidOK}})
 	at, above := strings.Repeat("x", MaxBody), strings.Repeat("x", MaxBody+1)
 	if r := s.do("POST", "/api/bid", at); r.status != 200 {
 		t.Errorf("16 KiB: status %d", r.status)
@@ -193,7 +193,7 @@ func TestBodiesAbove16KiBAreTooLarge(t *testing.T) {
 }
 
 func TestHeadersAbove24KiBAreTooLarge(t *testing.T) {
-	s := serve(t, Config{Core: newRing(t), Paid: map[string]PaidHandler{"/api/bid": paidOK}})
+	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": paidOK}})
 	// A credential of 16 KiB and then some must reach whoever reads it.
 	if r := s.do("POST", "/api/bid", "{}", "Authorization", "Payment "+strings.Repeat("a", 20<<10)); r.status != 200 {
 		t.Errorf("20 KiB: status %d", r.status)

@@ -47,8 +47,6 @@ type Shell struct {
 	vouchers                      *vouchers        // nil: none are taken
 	complained                    atomic.Int64     // second of the last line about one
 
-	maxConns, maxConnsPerClient int
-
 	router     *router.Router
 	deprecated map[string]deprecation
 	leaves     *leaves // pages that were drawn
@@ -87,20 +85,18 @@ func newShell(cfg Config, deprecated map[string]deprecation) (*Shell, error) {
 		core = NewSwappable(cfg.Core, cfg.CoreDigest)
 	}
 	s := &Shell{
-		core:              core,
-		proxies:           cfg.TrustedProxies,
-		stale:             cfg.Stale,
-		limiter:           newLimiter(cfg.RateLimit, now),
-		now:               now,
-		log:               cfg.Log,
-		maxConns:          cmp.Or(cfg.MaxConns, 16384),
-		maxConnsPerClient: cmp.Or(cfg.MaxConnsPerClient, 256),
-		deprecated:        deprecated,
-		plain:             newPlainPaths(deprecated),
-		answers:           sync.Pool{New: func() any { return new(answer) }},
-		leaves:            newLeaves(),
-		works:             sync.Pool{New: func() any { return new(work) }},
-		lanes:             newLanes(),
+		core:       core,
+		proxies:    cfg.TrustedProxies,
+		stale:      cfg.Stale,
+		limiter:    newLimiter(cfg.RateLimit, now),
+		now:        now,
+		log:        cfg.Log,
+		deprecated: deprecated,
+		plain:      newPlainPaths(deprecated),
+		answers:    sync.Pool{New: func() any { return new(answer) }},
+		leaves:     newLeaves(),
+		works:      sync.Pool{New: func() any { return new(work) }},
+		lanes:      newLanes(),
 	}
 	if s.log == nil {
 		s.log = slog.Default()
@@ -139,7 +135,7 @@ func newShell(cfg Config, deprecated map[string]deprecation) (*Shell, error) {
 		// A front page fits in with its header, and goes out in one piece.
 		WriteBufferSize: 12 << 10,
 		// A worker outlives the place of its connection by a moment.
-		Concurrency: s.maxConns + 1024,
+		Concurrency: maxConns + 1024,
 
 		CloseOnShutdown:              true,
 		NoDefaultServerHeader:        true,
@@ -155,7 +151,7 @@ func newShell(cfg Config, deprecated map[string]deprecation) (*Shell, error) {
 // while requests may still be in work. It closes l. It may be called for
 // several listeners.
 func (s *Shell) Serve(l net.Listener) error {
-	l = &boundedListener{Listener: l, proxies: &s.proxies, max: s.maxConns, each: s.maxConnsPerClient, by: map[client]int{}}
+	l = &boundedListener{Listener: l, proxies: &s.proxies, max: maxConns, each: maxConnsPerClient, by: map[client]int{}}
 	if s.tls != nil {
 		l = tls.NewListener(l, s.tls)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 func TestEveryKindOfAnswerCarriesTheCommonFields(t *testing.T) {
-	s := serve(t, Config{Core: newRing(t), RateLimit: 120, Paid: map[string]PaidHandler{
+	s := serve(t, Config{Core: newRing(t), RateLimit: 120, Paid: map[string]Handler{
 		"/api/bid": func(ctx *fasthttp.RequestCtx, _ string, _ bool) { ctx.Error("x", 402) }}})
 	for _, c := range []struct {
 		method, target string
@@ -99,7 +99,7 @@ func TestPanicIsContained(t *testing.T) {
 		}
 		*r = api.Response{Status: 200, Body: []byte("{}")}
 	}}
-	s := serve(t, Config{Core: core, RateLimit: 9, Paid: map[string]PaidHandler{
+	s := serve(t, Config{Core: core, RateLimit: 9, Paid: map[string]Handler{
 		"/api/bid": func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
 			ctx.Response.Header.Set("Payment-Receipt", "x")
 			panic(struct{ s string }{string(ctx.Request.Header.Peek("Authorization"))})
@@ -137,9 +137,9 @@ func TestNewRefusesContradictions(t *testing.T) {
 	h := func(*fasthttp.RequestCtx, string, bool) {}
 	for name, cfg := range map[string]Config{
 		"no core":           {},
-		"nil paid handler":  {Core: newRing(t), Paid: map[string]PaidHandler{"/api/bid": nil}},
-		"path with pattern": {Core: newRing(t), Paid: map[string]PaidHandler{"/api/{x}": h}},
-		"relative path":     {Core: newRing(t), Paid: map[string]PaidHandler{"api/bid": h}},
+		"nil paid handler":  {Core: newRing(t), Paid: map[string]Handler{"/api/bid": nil}},
+		"path with pattern": {Core: newRing(t), Paid: map[string]Handler{"/api/{x}": h}},
+		"relative path":     {Core: newRing(t), Paid: map[string]Handler{"api/bid": h}},
 	} {
 		if s, err := New(cfg); err == nil || s != nil {
 			t.Errorf("%s: %v, %v", name, s, err)

@@ -22,8 +22,8 @@ import (
 //	Webring-Edge: t=1760000000123; n=NONCE; c=192.0.2.1; s=https; m=MAC
 //
 // t is when it was written, in milliseconds since 1970; n 16 random bytes; c
-// the client as [PaidHandler] names it; s the scheme that the client spoke. MAC
-// is HMAC-SHA256 over the lines
+// the client as [Handler] names it; s the scheme that the client spoke. MAC is
+// HMAC-SHA256 over the lines
 //
 //	webring-edge 1
 //	t
@@ -79,8 +79,7 @@ func Vouch(secret []byte) (func(*http.Request), error) {
 	}, nil
 }
 
-// newVoucher writes the field for a request of a client, as [PaidHandler] names
-// it.
+// newVoucher writes the field for a request of a client, as [Handler] names it.
 func newVoucher(secret []byte, now time.Time, client string, secure bool, r passedOn) string {
 	var nonce [16]byte
 	rand.Read(nonce[:]) // never fails

@@ -26,7 +26,7 @@ func tellSender(ctx *fasthttp.RequestCtx, client string, secure bool) {
 
 func TestAVoucherSaysWhoSentTheRequest(t *testing.T) {
 	clock := newClock()
-	s := serve(t, Config{Core: newRing(t), EdgeSecret: sharedSecret, Now: clock.Now, Paid: map[string]PaidHandler{"/api/bid": tellSender}})
+	s := serve(t, Config{Core: newRing(t), EdgeSecret: sharedSecret, Now: clock.Now, Paid: map[string]Handler{"/api/bid": tellSender}})
 	for _, c := range []struct {
 		client string
 		secure bool
@@ -122,7 +122,7 @@ func TestVouchersFromBeforeTheStartDoNotHold(t *testing.T) {
 }
 
 func heldServer(t *testing.T, clock *handClock) *site {
-	return serve(t, Config{Core: newRing(t), EdgeSecret: sharedSecret, Now: clock.Now, Paid: map[string]PaidHandler{"/api/bid": tellSender}})
+	return serve(t, Config{Core: newRing(t), EdgeSecret: sharedSecret, Now: clock.Now, Paid: map[string]Handler{"/api/bid": tellSender}})
 }
 
 func swapFirstTwo(v string) string {
@@ -143,7 +143,7 @@ func TestTwoVouchersAreNone(t *testing.T) {
 
 func TestOutsidersCannotVouch(t *testing.T) {
 	clock := newClock()
-	s := serve(t, Config{Core: newRing(t), Now: clock.Now, Paid: map[string]PaidHandler{"/api/bid": tellSender}})
+	s := serve(t, Config{Core: newRing(t), Now: clock.Now, Paid: map[string]Handler{"/api/bid": tellSender}})
 	v := newVoucher(sharedSecret, clock.Now(), "192.0.2.1", true, passedOn{[]byte("POST"), []byte("/api/bid"), []byte("{}")})
 	if r := s.do("POST", "/api/bid", "{}", voucherField, v); r.body != "127.0.0.1 true" {
 		t.Errorf("%q", r.body)
@@ -177,7 +177,7 @@ func TestAVoucherCountsOnceInAllItsLife(t *testing.T) {
 
 func TestForwardedRequestsAreCountedApartByClient(t *testing.T) {
 	clock := newClock()
-	s := serve(t, Config{Core: newRing(t), EdgeSecret: sharedSecret, RateLimit: 2, Now: clock.Now, Paid: map[string]PaidHandler{"/api/bid": tellSender}})
+	s := serve(t, Config{Core: newRing(t), EdgeSecret: sharedSecret, RateLimit: 2, Now: clock.Now, Paid: map[string]Handler{"/api/bid": tellSender}})
 	from := func(client string) reply {
 		v := newVoucher(sharedSecret, clock.Now(), client, true, passedOn{[]byte("POST"), []byte("/api/bid"), []byte("{}")})
 		return s.do("POST", "/api/bid", "{}", voucherField, v)

@@ -142,7 +142,7 @@ func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func()
 	defer forwarder.Close()
 	cfg := edge.Config{
 		Core: answers, EdgeSecret: secret, Stale: r.Stale, Log: log,
-		Paid: map[string]edge.PaidHandler{}, Others: map[string]edge.Handler{},
+		Paid: map[string]edge.Handler{}, Others: map[string]edge.Handler{},
 		Sync: publish.Handlers(r, answers.BaseURL),
 	}
 	for _, path := range paidAtOrigin {

@@ -318,7 +318,7 @@ func openShell(o *options, answers reads, build string, payments *paid.Service, 
 	}
 	cfg := edge.Config{
 		Core: answers, CoreDigest: build, ExampleSite: o.exampleSite(), Log: log,
-		Paid: map[string]edge.PaidHandler{
+		Paid: map[string]edge.Handler{
 			"/api/register": server.Paid(payments, paid.OpRegister),
 			"/api/bid":      server.Paid(payments, paid.OpBid),
 		},
