@@ -66,7 +66,7 @@ func (s *Shell) publish(ctx *fasthttp.RequestCtx, key string, d describe.Documen
 	if d.Link != "" {
 		setHeader(ctx, "Link", d.Link)
 	}
-	setNumber(ctx, "Webring-Seq", l.seq)
+	setHeader(ctx, "Webring-Seq", strconv.FormatUint(l.seq, 10))
 	cache := l.age(t)
 	if d.MaxAge > maxAge {
 		_, now := t.core.Head()

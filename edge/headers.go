@@ -26,12 +26,6 @@ func setHeader(ctx *fasthttp.RequestCtx, name, value string) {
 	ctx.Response.Header.SetCanonical([]byte(name), []byte(value))
 }
 
-// setNumber sets a field to a number without allocating.
-func setNumber[N ~uint32 | ~uint64 | ~int64](ctx *fasthttp.RequestCtx, name string, n N) {
-	var b [20]byte
-	ctx.Response.Header.SetCanonical([]byte(name), strconv.AppendUint(b[:0], uint64(n), 10))
-}
-
 // finish adds what every answer carries, whoever made it.
 func (s *Shell) finish(ctx *fasthttp.RequestCtx, w window) {
 	if len(s.deprecated) > 0 {

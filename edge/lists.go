@@ -12,11 +12,12 @@ import (
 const (
 	// keptLists is how many lists a tenure keeps, and the bounds their length, in
 	// bytes: below, writing one anew costs little more than copying it, and 500
-	// members of the usual length have three quarters of the longest.
-	keptLists    = 64
-	leastList    = 4 << 10
-	longestList  = 512 << 10
-	longestQuery = 256
+	// members of the usual length have three quarters of the longest. The longest
+	// target is twice what one with every parameter of lists takes.
+	keptLists     = 64
+	leastList     = 4 << 10
+	longestList   = 512 << 10
+	longestTarget = 256
 )
 
 // lists are long documents that were answered last, by their targets. An answer
@@ -42,7 +43,7 @@ type list struct {
 // isList says whether the document at a target may be a long one.
 func isList(target []byte) bool {
 	path := pathOf(target)
-	return len(target) <= longestQuery && (string(path) == "/api/leaderboard" || string(path) == "/api/ring" || string(path) == "/api/categories")
+	return len(target) <= longestTarget && (string(path) == "/api/leaderboard" || string(path) == "/api/ring" || string(path) == "/api/categories")
 }
 
 // serve answers from the core into r, or gives what it has answered. That is not

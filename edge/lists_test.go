@@ -49,8 +49,8 @@ func TestListsAreWrittenOnceAsLongAsTheyHold(t *testing.T) {
 		{"never", func() {}, "/api/categories", 11},
 		{"short", func() { answer.Validity, answer.Body = api.Position, make([]byte, leastList-1) }, "/api/categories", 12},
 		{"short again", func() {}, "/api/categories", 13},
-		{"a long target", func() { answer.Body = make([]byte, leastList) }, "/api/ring?" + strings.Repeat("x", longestQuery), 14},
-		{"that again", func() {}, "/api/ring?" + strings.Repeat("x", longestQuery), 15},
+		{"a long target", func() { answer.Body = make([]byte, leastList) }, "/api/ring?" + strings.Repeat("x", longestTarget), 14},
+		{"that again", func() {}, "/api/ring?" + strings.Repeat("x", longestTarget), 15},
 	} {
 		step.change()
 		before := asked
