@@ -15,20 +15,22 @@
 // [webring/edge/socket]. The first request of any other kind takes the connection
 // over to fasthttp, lanes.go says how.
 //
-// From there, [Shell] in shell.go takes each request through limiter, version
-// check and route, with panics contained around all of it. routes.go finds the
-// handler; read.go turns an answer of the core into HTTP; lists.go keeps long
-// documents as long as they hold; validator.go knows
-// entity tags; paid.go lets a payment handler in; problem.go writes problems,
-// those of requests that could not be read among them; headers.go adds what
-// every answer carries. limiter.go counts requests, client.go and proxies.go
-// say whose they are, listener.go bounds connections. pages.go shows decoded
-// documents to people: page_views.go and page_join.go say what is on each page,
-// page_survey.go looks at the whole ring for them, page_cache.go keeps what was
-// drawn until a number on it can change, content.go sends it in the best coding;
-// the tests in edge/browser look at them as people do. documents.go publishes what [webring/edge/describe]
-// makes for programs, markdown.go pages for them, and mcp.go lets
-// [webring/edge/mcp] answer. swap.go replaces the core while it is read.
+// From there, [Shell] in shell.go takes each request through limiter, version check
+// and route, with panics contained around all of it, of which log.go tells. config.go
+// says what a shell is made of; routes.go finds the handler; read.go turns an answer
+// of the core into HTTP; lists.go keeps long documents as long as they hold;
+// validator.go knows entity tags; paid.go lets a payment handler in; problem.go
+// writes problems, those of requests that could not be read among them, and
+// explanations.go says what their codes mean; headers.go adds what every answer
+// carries. limiter.go counts requests, client.go and proxies.go say whose they are,
+// listener.go bounds connections. pages.go shows decoded documents to people:
+// page_documents.go has what they show of them, page_views.go and page_join.go say
+// what is on each page, page_survey.go looks at the whole ring for them,
+// page_cache.go keeps what was drawn until a number on it can change, content.go
+// sends it in the best coding; the tests in edge/browser look at them as people do.
+// documents.go publishes what [webring/edge/describe] makes for programs, markdown.go
+// pages for them, and mcp.go lets [webring/edge/mcp] answer. swap.go replaces the
+// core while it is read.
 //
 // An edge passes paid operations on to the origin: forward.go sends them,
 // voucher.go is how the origin knows for whom. What an edge reads from is kept

@@ -8,7 +8,5 @@
 // script, nothing is inline, members' words are text, set apart with bdi, links to
 // members are marked as sponsored, and every number that ages is said in words too.
 //
-// The *_templ.go files are generated from the .templ files beside them.
+// The *_templ.go files are generated from the .templ files beside them, by make generate.
 package templates
-
-//go:generate go run github.com/a-h/templ/cmd/templ generate

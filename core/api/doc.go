@@ -9,6 +9,7 @@
 //
 // To read the package, begin with serve.go, which routes; straight.go is a short
 // cut past routing and parameters for the few targets that most requests have;
+// response.go is what is filled;
 // query.go reads the parameters; member.go is the Member object that nearly
 // every document contains; ring.go, leaderboard.go, widget.go and directory.go
 // each write the documents of their name. problem.go is the one table of

@@ -3,9 +3,9 @@
 // ledger position and second, that never decreases, unless the wall clock
 // turns out to have been wrong.
 //
-// [Native] holds the core as it was compiled into the process, [Pool] a number
-// of instances of the core as WebAssembly under wazero, behind the same
-// functions.
+// [Native] in native.go holds the core as it was compiled into the process, [Pool] a
+// number of instances of the core as WebAssembly under wazero, behind the same
+// functions. clock.go is the wall clock as both take it.
 //
 // Of the pool, read instance.go first, one guest and how bytes get in and out
 // of it; then answers.go, what it gave before and need not be asked for again;
@@ -13,8 +13,8 @@
 // share_linux.go, by which they share it; then pool.go, where requests and the
 // writer take instances from the rack of rack.go; ahead.go has one of them move the
 // head, by records or a second; catchup.go brings the others there and mends those
-// that trapped; renew.go has them share memory again when
-// they have written to much of it; standin.go has the native core answer when none
+// that trapped; renew.go has them share memory again when they have written to too
+// much of it; standin.go has the native core answer when none
 // is left; kept.go holds what they are built from; engine.go compiles and starts
 // modules.
 //
