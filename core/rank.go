@@ -172,8 +172,7 @@ func (s *State) since(o Ordinal, cents int64) int64 {
 	return s.lastBid[o]/1000 + s.rules.Grace + stepBelow(total, cents+1, s.rules.Decay)
 }
 
-// worth is the standing of o at the state's clock; until is when one of cents,
-// which is that, will fall.
+// worth is the standing of o at the state's clock.
 func (s *State) worth(o Ordinal) int64 {
 	if !s.has(o, funded) {
 		return s.totals[o]
@@ -181,7 +180,8 @@ func (s *State) worth(o Ordinal) int64 {
 	return standing(s.totals[o], s.clock-s.lastBid[o]/1000-s.rules.Grace, s.rules.Decay)
 }
 
-// until is described at [State.worth].
+// until is the second at which a standing of cents, which is what worth gave, next
+// falls.
 func (s *State) until(o Ordinal, cents int64) int64 {
 	if !s.has(o, funded) || cents == 0 {
 		return never

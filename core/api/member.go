@@ -53,7 +53,8 @@ func (l *links) of(st *core.State) *links {
 // Most answers are made of it, and what it takes in WebAssembly are accesses to
 // memory and jumps. Arguments lie in memory there, and so does all that is kept
 // over a call: so each part below is one straight piece without calls, but for
-// what is rare, and finds again in the row what another part had already found.
+// what is rare, and reads the row again instead of being handed what another part
+// found.
 func member(w flat.Pen, st *core.State, o core.Ordinal, row core.Row, timed bool, l *links) flat.Pen {
 	w = identity(w, row).Decimal(flat.Digits(uint64(st.Position(o))))
 	w = instant(w.Lit16(`,"joined_at":"`), row.Joined())

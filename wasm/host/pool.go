@@ -141,8 +141,8 @@ type head struct {
 	way time.Duration
 }
 
-// NewPool compiles the module and builds the first instance; others follow in
-// the background, all at a time. ctx ends the building, and what it carries is seen by nobody.
+// NewPool compiles the module and builds the first instance. ctx ends the compiling.
+// Others follow in the background, all at once.
 func NewPool(ctx context.Context, c PoolConfig) (*Pool, error) {
 	if c.Instances <= 0 {
 		c.Instances = max(runtime.GOMAXPROCS(0), 2)

@@ -48,8 +48,8 @@ func (p *Pool) renew() {
 }
 
 // sharing says whether an instance has begun from an older image than the newest,
-// and how much of its memory that of the others has to itself that has most, in
-// percent.
+// and, of those that began from the newest, the largest share of its memory that one
+// has to itself, in percent.
 func (p *Pool) sharing() (stale bool, private int) {
 	newest := p.kept.start()
 	for place := range p.config.Instances {

@@ -78,7 +78,8 @@ func (p *Pool) writeNative(n *Native, records []Record, encoded [][]byte) error 
 	return err
 }
 
-// head is where the core stands.
+// head is where the core stands. It asks by a call: only a reply carries the second
+// of the last event.
 func (n *Native) head(rewinds uint64) *head {
 	n.mu.Lock()
 	defer n.mu.Unlock()
