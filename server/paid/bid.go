@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
-	"time"
 
 	"webring/core"
 	"webring/core/api"
@@ -55,7 +54,7 @@ func (p *bidding) load(stored json.RawMessage) (order, error) {
 	return o, json.Unmarshal(stored, o)
 }
 
-func (o *bid) check(v *ledger.View, _ time.Time) error {
+func (o *bid) check(v *ledger.View) error {
 	st := v.State()
 	at, err := o.find(st)
 	if err != nil {

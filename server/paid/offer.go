@@ -51,8 +51,7 @@ func (s *Service) offer(ctx context.Context, op operation, c Call, why *Problem)
 }
 
 func (s *Service) check(o order) (err error) {
-	now := s.Now()
-	s.Ledger.View(func(v *ledger.View) { err = o.check(v, now) })
+	s.Ledger.View(func(v *ledger.View) { err = o.check(v) })
 	return err
 }
 

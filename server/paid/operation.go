@@ -3,7 +3,6 @@ package paid
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"webring/core"
 	"webring/server/ledger"
@@ -31,7 +30,7 @@ type order interface {
 	// check asks the ledger whether the order could be carried out now. It is
 	// asked before the challenge, before the simulation, and once more in the
 	// transaction that reserves. All its refusals are before any payment.
-	check(v *ledger.View, now time.Time) error
+	check(v *ledger.View) error
 	// pin gives what restore needs besides the body. The map is the caller's.
 	pin() map[string]string
 	// cents is the price.

@@ -99,7 +99,7 @@ func (p *registering) load(stored json.RawMessage) (order, error) {
 	return o, json.Unmarshal(stored, o)
 }
 
-func (o *registration) check(v *ledger.View, _ time.Time) error {
+func (o *registration) check(v *ledger.View) error {
 	st := v.State()
 	if at, taken := st.ByKey([]byte(o.Key)); taken {
 		return &Problem{Code: api.AlreadyRegistered, Detail: "This URL is already in the ring. Bid on the member to raise its rank.",

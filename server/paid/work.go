@@ -193,7 +193,7 @@ func (s *Service) credited(w *work) (known bool, err error) {
 // and nobody has paid for the same.
 func (s *Service) reserve(w *work) error {
 	err := s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
-		if err := w.order.check(tx.View(), s.Now()); err != nil {
+		if err := w.order.check(tx.View()); err != nil {
 			return err
 		}
 		// A second credential under one Idempotency-Key is one too many.
