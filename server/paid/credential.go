@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"time"
 
 	"webring/core/api"
@@ -92,9 +91,6 @@ func (s *Service) answered(op operation, c Call, n *network, ch mpp.Challenge) (
 	if err := mpp.DecodeJSON(ch.Opaque, &pinned); err != nil || pinned[pinOperation] != c.Operation {
 		return nil, mismatch
 	}
-	pinned = maps.Clone(pinned)
-	delete(pinned, pinOperation)
-	delete(pinned, pinNonce)
 	o, err := op.restore(c.Body, pinned)
 	if err != nil {
 		return nil, mismatch
