@@ -27,10 +27,10 @@ const (
 	maxClients = 4096
 )
 
-// Limits bound what a [Guard] lets through and remembers. A zero field stands
-// for its default; a negative number of questions for no limit.
+// Limits bound what a [Guard] lets through and remembers. A zero field but Pass
+// stands for its default; a negative number of questions for no limit.
 type Limits struct {
-	// Pass is the least passing score; by default 40.
+	// Pass is the least passing score.
 	Pass int
 	// PerClient and InAll are questions a minute. By default 30, and 40: with
 	// three tries each, the 120 requests that is-agentic allows.
@@ -75,9 +75,6 @@ type shared struct {
 
 // NewGuard guards scorer.
 func NewGuard(scorer Scorer, limits Limits) *Guard {
-	if limits.Pass == 0 {
-		limits.Pass = 40
-	}
 	if limits.PerClient == 0 {
 		limits.PerClient = 30
 	}

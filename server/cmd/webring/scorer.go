@@ -115,7 +115,7 @@ type sitesScorer struct {
 // Limits of the local scorer. A scan takes up to twenty seconds, and sixteen are
 // under way at a time, four of them for one client: most places are left to
 // others, even when each of its sites is as slow as can be.
-var localLimits = score.Limits{PerClient: 20, InAll: 60, Ask: local.WaitTime + local.ScanTime + 2*local.TurnTime + 2*time.Second}
+var localLimits = score.Limits{Pass: requiredScore, PerClient: 20, InAll: 60, Ask: local.WaitTime + local.ScanTime + 2*local.TurnTime + 2*time.Second}
 
 // The free check costs nobody anything, so it is kept tighter.
 const (
@@ -153,7 +153,7 @@ func openScorer(o *options, books *ledger.Ledger, log *slog.Logger) (*sitesScore
 		if err != nil {
 			return nil, err
 		}
-		limits := score.Limits{}
+		limits := score.Limits{Pass: requiredScore}
 		if f.fixed() {
 			limits.PerClient, limits.InAll, limits.AtOnce = -1, -1, -1 // there is no service to spare
 		}
