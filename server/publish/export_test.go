@@ -26,3 +26,10 @@ func Bounded(s Source, b Bounds) (routes map[string]func(*fasthttp.RequestCtx, s
 	}
 	return h.routes(), h.followers.taken, h.downloads.taken
 }
+
+// taken is how many places are taken.
+func (p *places) taken() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.known + p.strangers
+}

@@ -48,10 +48,3 @@ func (p *places) take(client string, known bool) (release func(), ok bool) {
 		}
 	}), true
 }
-
-// taken is how many places are taken.
-func (p *places) taken() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.known + p.strangers
-}
