@@ -21,10 +21,6 @@ const Scheme = "Payment"
 // MinKey is the least length of a challenge key, in bytes.
 const MinKey = sha256.Size
 
-// MaxChallenge is the size in bytes under which the draft wants a challenge to
-// stay. Header does not enforce it: every part is bounded by its issuer.
-const MaxChallenge = 8 << 10
-
 // Challenge is one offer to be paid. All fields are the text that goes over
 // the wire, so that what a credential echoes can be compared as it stands;
 // the empty string means absent.

@@ -156,8 +156,8 @@ func (o *registration) measure(ctx context.Context, client string, scorer Scorer
 const maxScorerWords = 256
 
 // notInReport are characters that no URL has and that JSON writes as several:
-// a report full of them would make a challenge of more than
-// mpp.MaxChallenge bytes.
+// a report full of them would make a challenge of more than 8 KiB, under which
+// the draft wants it to stay.
 func notInReport(c rune) bool { return c < ' ' || c == '"' || c == '\\' }
 
 // fits makes sure that a challenge and an event can hold the score, for the
