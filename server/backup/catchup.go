@@ -55,7 +55,7 @@ func CatchUp(ctx context.Context, l *ledger.Ledger, base, verifier string) (adde
 		}
 		err = l.Do(ctx, func(tx *ledger.Tx) error {
 			for i, r := range records {
-				if err := tx.Adopt(ledger.Record(r)); err != nil {
+				if err := tx.Adopt(r); err != nil {
 					return fmt.Errorf("%w: event %d: %w", ErrSource, l.Size()+uint64(i), err)
 				}
 			}

@@ -4,14 +4,14 @@ import (
 	"fmt"
 
 	"golang.org/x/mod/sumdb/tlog"
+
+	"webring/core/snap"
 )
 
-// Record is an event with the texts beside it, both encoded. Texts are empty
+// Record is an event with the texts beside it; see [snap.Record]. Texts are empty
 // for all but registrations, and for those that were redacted. Neither may be
 // changed.
-type Record struct {
-	Event, Texts []byte
-}
+type Record = snap.Record
 
 // Size is the number of durable events.
 func (l *Ledger) Size() uint64 { return l.durable.Load().size }

@@ -142,7 +142,7 @@ func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {
 
 	tx.l.state.Advance(tx.l.state.Clock())
 	maps.Copy(tx.rows, rows)
-	tx.records = append(tx.records, Record{event, texts})
+	tx.records = append(tx.records, Record{Event: event, Texts: texts})
 	return seq, nil
 }
 

@@ -292,13 +292,9 @@ func (p *Publisher) Events(from uint64, n int) ([]snap.Record, error) {
 	if from == size || n <= 0 {
 		return nil, nil
 	}
-	stored, err := books.Records(from, int(min(uint64(n), size-from)))
+	records, err := books.Records(from, int(min(uint64(n), size-from)))
 	if err != nil {
 		return nil, fmt.Errorf("publish: %w", err)
-	}
-	records := make([]snap.Record, len(stored))
-	for i, r := range stored {
-		records[i] = snap.Record(r)
 	}
 	return records, nil
 }

@@ -31,7 +31,6 @@ import (
 	"webring/server/paid"
 	"webring/server/publish"
 	"webring/server/tempo"
-	"webring/wasm/host"
 )
 
 // requiredScore is the least agent-readiness score that may join.
@@ -73,7 +72,7 @@ func runOrigin(ctx context.Context, stop func(), o *options, log *slog.Logger, o
 	}
 	var answers reads // is there before the first event is published
 	books, closeBooks, err := openLedger(o, func(records []ledger.Record) {
-		if err := show(answers, records); err != nil {
+		if err := answers.Apply(records); err != nil {
 			// The writer's own state took these events, and a module that does
 			// not is stood in for: these are two ledgers.
 			panic(err)
@@ -215,14 +214,6 @@ func openReads(ctx context.Context, o *options, books *ledger.Ledger, log *slog.
 	}
 	answers.Tick(time.Now())
 	return answers, build, nil
-}
-
-func show(answers reads, records []ledger.Record) error {
-	batch := make([]host.Record, len(records))
-	for i, r := range records {
-		batch[i] = host.Record(r)
-	}
-	return answers.Apply(batch)
 }
 
 // setRules writes a rules event when the flags that describe the ring have
