@@ -52,13 +52,13 @@ func serve(args []string, out io.Writer) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return runOrigin(ctx, stop, &o, log, out)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	return runOrigin(ctx, &o, log, out)
 }
 
 // runOrigin opens everything from the ledger outwards, serves until ctx is
-// done, and closes it in the opposite order. It calls stop when it has seen
-// that ctx is done.
-func runOrigin(ctx context.Context, stop func(), o *options, log *slog.Logger, out io.Writer) (err error) {
+// done, and closes it in the opposite order.
+func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer) (err error) {
 	if err := os.MkdirAll(o.data, 0o700); err != nil {
 		return err
 	}
@@ -159,7 +159,6 @@ func runOrigin(ctx context.Context, stop func(), o *options, log *slog.Logger, o
 				return err
 			}
 		case <-stopping:
-			stop() // a second signal ends the process at once
 			log.Info("stopping; payments in flight finish first, and reads are answered until then")
 			stopping, stopped = nil, make(chan error, 1)
 			go func() {
