@@ -33,7 +33,7 @@ func backupOrigin(args []string, out io.Writer) error {
 		return err
 	}
 	if len(words) != 1 {
-		return errors.New("usage: webring backup [--data DIR] FILE")
+		return misused("backup")
 	}
 	path := words[0]
 	// For its owner's eyes only: it holds the keys.
@@ -100,7 +100,7 @@ func restoreOrigin(args []string, out io.Writer) error {
 		return err
 	}
 	if len(words) != 1 {
-		return errors.New("usage: webring restore [--data DIR] FILE --from URL | --alone")
+		return misused("restore")
 	}
 	if (*from != "") == *alone {
 		return errors.New("restore needs either --from URL, an edge that may have newer events, or --alone: an origin that signs again without what its edges have seen would be another one to them")
@@ -213,7 +213,7 @@ func verifyOrigin(args []string, out io.Writer) error {
 	case err != nil:
 		return err
 	case len(words) > 1:
-		return errors.New("usage: webring verify [--data DIR] [--chain] | verify FILE")
+		return misused("verify")
 	case len(words) == 0:
 		path := "/verify"
 		if *chain {

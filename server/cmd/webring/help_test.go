@@ -44,6 +44,10 @@ func TestHelp(t *testing.T) {
 		if _, complaint, failed := webring(c.name, "--bogus"); !failed || strings.Count(complaint, "\n") != 1 || !strings.Contains(complaint, "webring "+c.name+" --help") {
 			t.Errorf("%s --bogus: %s", c.name, complaint)
 		}
+		if _, complaint, failed := webring(c.name, "three", "more", "words"); !failed ||
+			complaint != "webring: usage: webring "+c.usage+"\n" && !strings.Contains(complaint, "is not a flag") {
+			t.Errorf("%s with more words than it takes: %s", c.name, complaint)
+		}
 	}
 	if out, _, failed := webring("help"); failed || strings.Count(out, "\n  webring ") != len(commands()) {
 		t.Errorf("help: %s", out)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -74,6 +75,13 @@ func usage(w io.Writer) {
 		fmt.Fprintf(w, "  webring %s\n      %s\n", c.usage, c.summary)
 	}
 	fmt.Fprintln(w, "webring COMMAND --help lists a command's flags.")
+}
+
+// misused is the error of a command that was given other words than it takes.
+func misused(name string) error {
+	all := commands()
+	at := slices.IndexFunc(all, func(c command) bool { return c.name == name })
+	return errors.New("usage: webring " + all[at].usage)
 }
 
 // explain prints what a command does, and its flags.

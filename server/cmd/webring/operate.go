@@ -52,7 +52,7 @@ func members(args []string, out io.Writer) error {
 		fmt.Fprintf(out, "%s was removed\n", row.Slug)
 		return nil
 	}
-	return errors.New("usage: webring members [--data DIR] list | show SLUG | remove SLUG --reason TEXT [--redact]")
+	return misused("members")
 }
 
 // parseMixed parses flags that may stand before, between and after the words.

@@ -15,8 +15,6 @@ import (
 	"webring/server/paid"
 )
 
-const paymentsUsage = "usage: webring payments [--data DIR] list [--all] | show ID | scan [--since 720h] | adjust TRANSACTION --credit SLUG | --void [--member SLUG] | --unclaimed --reason TEXT"
-
 // payments shows the payments of the running origin, looks for money without an
 // event, and puts single ones right.
 func payments(args []string, out io.Writer) error {
@@ -67,7 +65,7 @@ func payments(args []string, out io.Writer) error {
 		_, err := fmt.Fprintf(out, "%s USD of %s: adjusted\n", paid.FormatUSD(done.Cents), done.Transaction)
 		return err
 	}
-	return errors.New(paymentsUsage)
+	return misused("payments")
 }
 
 // listPayments prints what needs a look: what is open, to be confirmed, failed

@@ -28,7 +28,7 @@ func scoreSite(args []string, out io.Writer) error {
 		return err
 	}
 	if len(words) != 1 {
-		return errors.New("usage: webring score [flags] URL")
+		return misused("score")
 	}
 	if err := sites.validate(); err != nil {
 		return err
