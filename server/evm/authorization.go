@@ -106,10 +106,6 @@ func refuse(detail string) *mpp.Rejection {
 	return &mpp.Rejection{Code: mpp.CodeVerify, Detail: detail}
 }
 
-func expired(detail string) *mpp.Rejection {
-	return &mpp.Rejection{Code: mpp.CodeExpired, Detail: detail}
-}
-
 var errMalformed = &mpp.Rejection{Code: mpp.CodeMalformed, Detail: "the payload is malformed"}
 
 // readPayload takes the authorisation out of a credential (draft-evm-charge-00,

@@ -16,6 +16,7 @@ import (
 
 	"webring/server/evm/evmtest"
 	"webring/server/mpp"
+	"webring/server/node"
 )
 
 var (
@@ -157,6 +158,8 @@ func TestDecodeChecksTheChallengeAgain(t *testing.T) {
 		"another intent":  {func(c *mpp.Challenge) { c.Intent = "session" }, 100, now, mpp.CodeUnsupported},
 		"another amount":  {func(*mpp.Challenge) {}, 101, now, mpp.CodeChallenge},
 		"another request": {func(c *mpp.Challenge) { c.Request = c.Request[:4] + c.Request[5:] }, 100, now, mpp.CodeChallenge},
+		"nothing":         {func(c *mpp.Challenge) { c.Request = "" }, 0, now, mpp.CodeChallenge},
+		"no expiry":       {func(c *mpp.Challenge) { c.Expires = "" }, 100, now, mpp.CodeChallenge},
 		"expired":         {func(*mpp.Challenge) {}, 100, now.Add(5 * time.Minute), mpp.CodeExpired},
 		"about to expire": {func(*mpp.Challenge) {}, 100, now.Add(5*time.Minute - 5*time.Second), mpp.CodeExpired},
 	} {
@@ -193,7 +196,7 @@ func FuzzDecode(f *testing.F) {
 			}
 			return
 		}
-		if p.Payer != "did:pkh:eip155:8453:"+lowerHex(wallet(1).Address()) || p.Cents != 100 {
+		if p.Payer != "did:pkh:eip155:8453:"+node.LowerHex(wallet(1).Address()) || p.Cents != 100 {
 			t.Fatalf("a payment nobody signed: %+v", p)
 		}
 		if _, err := m.reopen(p); err != nil {

@@ -76,7 +76,7 @@ func FuzzSignedAuthorization(f *testing.F) {
 			!same("validAfter", signed.ValidAfter.String()) || !same("validBefore", signed.ValidBefore.String()) || !same("nonce", signed.Nonce.Hex()) {
 			t.Fatalf("taken is not what was signed: %v", sent)
 		}
-		if want := "did:pkh:eip155:8453:" + lowerHex(signed.From); p.Payer != want || p.Cents != 100 || signed.Source != "" && !strings.EqualFold(signed.Source, want) {
+		if want := "did:pkh:eip155:8453:" + node.LowerHex(signed.From); p.Payer != want || p.Cents != 100 || signed.Source != "" && !strings.EqualFold(signed.Source, want) {
 			t.Fatalf("a payment of somebody else: %+v", p)
 		}
 	})

@@ -3,7 +3,6 @@ package evm
 import (
 	"context"
 	"crypto/ecdsa"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/big"
@@ -154,8 +153,6 @@ func (m *Method) Request(cents int64) (string, error) {
 
 func units(cents int64) uint64 { return uint64(cents) * unitsPerCent }
 
-func lowerHex(a common.Address) string { return "0x" + hex.EncodeToString(a[:]) }
-
 // Decode checks a credential as far as that goes without a network: steps 4
 // and 5 of the order of checks, for a challenge whose id has been verified and
 // which asks for cents. It checks the whole of it again rather than trust that
@@ -164,18 +161,10 @@ func lowerHex(a common.Address) string { return "0x" + hex.EncodeToString(a[:]) 
 // The reference of the payment is the authorisation's nonce until a transaction
 // has settled it, for which see [mpp.Outcome].
 func (m *Method) Decode(c mpp.Credential, cents int64, now time.Time) (mpp.Payment, error) {
-	if c.Challenge.Method != m.Name() || c.Challenge.Intent != Intent {
-		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeUnsupported, Detail: "only the evm charge is offered"}
-	}
-	if want, err := m.Request(cents); err != nil || want != c.Challenge.Request {
-		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeChallenge, Detail: "the challenge asks for something else"}
-	}
-	expires, err := c.Challenge.ExpiresAt()
+	request, _ := m.Request(cents) // "" for what cannot be asked for
+	expires, err := c.Answers(m.Name(), Intent, request, now)
 	if err != nil {
-		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeChallenge, Detail: "the challenge has no expiry"}
-	}
-	if !now.Before(expires) {
-		return mpp.Payment{}, expired("the challenge has expired")
+		return mpp.Payment{}, err
 	}
 	a, err := readPayload(c)
 	if err != nil {
@@ -194,7 +183,7 @@ func (m *Method) Decode(c mpp.Credential, cents int64, now time.Time) (mpp.Payme
 	if err := a.checkTimes(now, expires); err != nil {
 		return mpp.Payment{}, err
 	}
-	payer := m.account() + lowerHex(a.from)
+	payer := m.account() + node.LowerHex(a.from)
 	// Addresses are hex in any case; the rest of a DID is exact.
 	if c.Source != "" && !strings.EqualFold(c.Source, payer) {
 		return mpp.Payment{}, refuse("the source is not the signer")
@@ -204,7 +193,7 @@ func (m *Method) Decode(c mpp.Credential, cents int64, now time.Time) (mpp.Payme
 	}
 	return mpp.Payment{
 		Method: m.Name(), ChallengeID: c.Challenge.ID, Realm: c.Challenge.Realm, Cents: cents,
-		Raw: a.calldata(), Reference: a.nonce.Hex(), ReplayKey: m.Network() + ":" + lowerHex(a.from) + ":" + a.nonce.Hex(),
+		Raw: a.calldata(), Reference: a.nonce.Hex(), ReplayKey: m.Network() + ":" + node.LowerHex(a.from) + ":" + a.nonce.Hex(),
 		Payer: payer, ValidBefore: time.Unix(int64(a.validBefore), 0).UTC(),
 	}, nil
 }
@@ -216,7 +205,7 @@ func (a *authorization) checkTimes(now, expires time.Time) error {
 		return refuse("the authorisation is valid for longer than the challenge")
 	}
 	if time.Unix(int64(a.validBefore), 0).Sub(now) < minAhead {
-		return expired("the authorisation expires too soon")
+		return &mpp.Rejection{Code: mpp.CodeExpired, Detail: "the authorisation expires too soon"}
 	}
 	if a.validAfter >= uint64(now.Unix()) {
 		return refuse("the authorisation is not valid yet")

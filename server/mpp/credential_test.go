@@ -8,6 +8,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"webring/server/mpp"
 )
@@ -24,6 +25,38 @@ const credentialJSON = `{"challenge":{"id":"i","realm":"r","method":"tempo","int
 
 func header(json string) string {
 	return "Payment " + base64.RawURLEncoding.EncodeToString([]byte(json))
+}
+
+// What every payment method checks first, in this order.
+func TestAnswers(t *testing.T) {
+	expires := time.Date(2026, 1, 1, 0, 5, 0, 0, time.UTC)
+	asked := mpp.Challenge{Method: "evm", Intent: "charge", Request: "e30", Expires: "2026-01-01T00:05:00Z"}
+	for _, tc := range []struct {
+		name         string
+		change       func(*mpp.Challenge)
+		request      string
+		now          time.Time
+		code, detail string
+	}{
+		{"as asked", func(*mpp.Challenge) {}, "e30", expires.Add(-1), "", ""},
+		{"other method", func(c *mpp.Challenge) { c.Method, c.Request = "tempo", "" }, "e30", expires, mpp.CodeUnsupported, "only the evm charge is offered"},
+		{"other intent", func(c *mpp.Challenge) { c.Intent = "session" }, "e30", expires, mpp.CodeUnsupported, "only the evm charge is offered"},
+		{"other request", func(c *mpp.Challenge) { c.Expires = "" }, "e31", expires, mpp.CodeChallenge, "the challenge asks for something else"},
+		{"no request", func(c *mpp.Challenge) { c.Request = "" }, "", expires.Add(-1), mpp.CodeChallenge, "the challenge asks for something else"},
+		{"no expiry", func(c *mpp.Challenge) { c.Expires = "" }, "e30", expires, mpp.CodeChallenge, "the challenge has no expiry"},
+		{"expired", func(*mpp.Challenge) {}, "e30", expires, mpp.CodeExpired, "the challenge has expired"},
+	} {
+		c := mpp.Credential{Challenge: asked}
+		tc.change(&c.Challenge)
+		at, err := c.Answers("evm", "charge", tc.request, tc.now)
+		var no *mpp.Rejection
+		switch {
+		case tc.code == "" && (err != nil || !at.Equal(expires)):
+			t.Errorf("%s: %v, %v", tc.name, at, err)
+		case tc.code != "" && (!errors.As(err, &no) || *no != mpp.Rejection{Code: tc.code, Detail: tc.detail}):
+			t.Errorf("%s: %v, want %s: %s", tc.name, err, tc.code, tc.detail)
+		}
+	}
 }
 
 // What is wrong with a credential before anything in it is believed. The

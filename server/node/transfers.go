@@ -32,7 +32,7 @@ type Payments struct {
 }
 
 // Payee names the token and the account: "0x…/0x…".
-func (p Payments) Payee() string { return lowerHex(p.Token) + "/" + lowerHex(p.Recipient) }
+func (p Payments) Payee() string { return LowerHex(p.Token) + "/" + LowerHex(p.Recipient) }
 
 // To is [Payments.By] for a payee as [Payments.Payee] named it, perhaps years ago.
 func (p Payments) To(ctx context.Context, payee, reference string) (mpp.Transfer, error) {
@@ -52,7 +52,8 @@ func (p Payments) at(payee string) (Payments, error) {
 	return p, nil
 }
 
-func lowerHex(a common.Address) string { return "0x" + hex.EncodeToString(a[:]) }
+// LowerHex spells an address without the checksum that its case can carry.
+func LowerHex(a common.Address) string { return "0x" + hex.EncodeToString(a[:]) }
 
 // Since calls found for each transaction that paid the recipient in deep blocks
 // from the instant since on, oldest first, and gives the time of the last block

@@ -208,6 +208,7 @@ func TestDecodeHoldsTheChallengeToTheRoute(t *testing.T) {
 		{"other intent", m, 100, now, func(c *mpp.Challenge) { c.Intent = "session" }, mpp.CodeUnsupported},
 		{"8: route asks for more", m, 101, now, func(*mpp.Challenge) {}, mpp.CodeChallenge},
 		{"9: route pays somebody else", other, 100, now, func(*mpp.Challenge) {}, mpp.CodeChallenge},
+		{"route asks for nothing", m, 0, now, func(c *mpp.Challenge) { c.Request = "" }, mpp.CodeChallenge},
 		{"11: no expiry", m, 100, now, func(c *mpp.Challenge) { c.Expires = "" }, mpp.CodeChallenge},
 		{"15: expired", m, 100, now.Add(5 * time.Minute), func(*mpp.Challenge) {}, mpp.CodeExpired},
 		{"34: valid beyond expires", m, 100, now, func(c *mpp.Challenge) { c.Expires = now.Add(24 * time.Second).Format(time.RFC3339) }, mpp.CodeVerify},

@@ -20,6 +20,7 @@ import (
 	"github.com/ethereum/go-ethereum/rlp"
 
 	"webring/server/mpp"
+	"webring/server/node"
 	"webring/server/tempo/tempotest"
 )
 
@@ -144,7 +145,7 @@ func FuzzSignedTransaction(f *testing.F) {
 			return
 		}
 		signer, err := slowly(p.Raw, c, expires)
-		if err != nil || signer != w.Address() || p.Payer != "did:pkh:eip155:42431:"+lowerHex(signer) || p.Cents != 100 ||
+		if err != nil || signer != w.Address() || p.Payer != "did:pkh:eip155:42431:"+node.LowerHex(signer) || p.Cents != 100 ||
 			p.Reference != crypto.Keccak256Hash(p.Raw).Hex() {
 			t.Fatalf("taken is %x (%+v), which the second reading refuses: %v, signed by %s", p.Raw, p, err, signer)
 		}

@@ -130,32 +130,22 @@ func (m *Method) Request(cents int64) (string, error) {
 		Recipient     string  `json:"recipient"`
 		MethodDetails details `json:"methodDetails"`
 	}{
-		strconv.FormatUint(units(cents), 10), lowerHex(m.cfg.Currency), lowerHex(m.cfg.Recipient),
+		strconv.FormatUint(units(cents), 10), node.LowerHex(m.cfg.Currency), node.LowerHex(m.cfg.Recipient),
 		details{m.cfg.ChainID, []string{"pull"}},
 	})
 }
 
 func units(cents int64) uint64 { return uint64(cents) * unitsPerCent }
 
-func lowerHex(a common.Address) string { return "0x" + hex.EncodeToString(a[:]) }
-
 // Decode checks a credential as far as that goes without a network: steps 4
 // and 5 of the order of checks, for a challenge whose id has been verified and
 // which asks for cents. It checks the whole of it again rather than trust that
 // somebody did. Refusals are *mpp.Rejection; there is no other error.
 func (m *Method) Decode(c mpp.Credential, cents int64, now time.Time) (mpp.Payment, error) {
-	if c.Challenge.Method != m.Name() || c.Challenge.Intent != Intent {
-		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeUnsupported, Detail: "only the tempo charge is offered"}
-	}
-	if want, err := m.Request(cents); err != nil || want != c.Challenge.Request {
-		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeChallenge, Detail: "the challenge asks for something else"}
-	}
-	expires, err := c.Challenge.ExpiresAt()
+	request, _ := m.Request(cents) // "" for what cannot be asked for
+	expires, err := c.Answers(m.Name(), Intent, request, now)
 	if err != nil {
-		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeChallenge, Detail: "the challenge has no expiry"}
-	}
-	if !now.Before(expires) {
-		return mpp.Payment{}, expired("the challenge has expired")
+		return mpp.Payment{}, err
 	}
 	raw, err := payload(c)
 	if err != nil {
@@ -177,7 +167,7 @@ func (m *Method) Decode(c mpp.Credential, cents int64, now time.Time) (mpp.Payme
 	if tx.maxFee.Sign() == 0 {
 		return mpp.Payment{}, refuse("the transaction offers no fee")
 	}
-	payer := "did:pkh:eip155:" + m.chain() + ":" + lowerHex(tx.sender)
+	payer := "did:pkh:eip155:" + m.chain() + ":" + node.LowerHex(tx.sender)
 	// Addresses are hex in any case; the rest of a DID is exact.
 	if c.Source != "" && !strings.EqualFold(c.Source, payer) {
 		return mpp.Payment{}, refuse("the source is not the signer")
@@ -187,10 +177,6 @@ func (m *Method) Decode(c mpp.Credential, cents int64, now time.Time) (mpp.Payme
 		Raw: tx.raw, Reference: tx.hash.Hex(), ReplayKey: m.Network() + ":" + hex.EncodeToString(tx.hash[:]),
 		Payer: payer, ValidBefore: time.Unix(int64(tx.validBefore), 0).UTC(),
 	}, nil
-}
-
-func expired(detail string) *mpp.Rejection {
-	return &mpp.Rejection{Code: mpp.CodeExpired, Detail: detail}
 }
 
 // payload takes the signed transaction out of the credential. The field is
@@ -249,7 +235,7 @@ func checkTimes(tx *transaction, now, expires time.Time) error {
 	before := time.Unix(int64(tx.validBefore), 0)
 	switch ahead := before.Sub(now); {
 	case ahead < minAhead:
-		return expired("the transaction expires too soon")
+		return &mpp.Rejection{Code: mpp.CodeExpired, Detail: "the transaction expires too soon"}
 	case ahead > maxAhead:
 		return refuse("the transaction is valid for too long")
 	case before.After(expires):

@@ -11,6 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"webring/server/mpp"
+	"webring/server/node"
 	"webring/server/tempo/tempotest"
 )
 
@@ -98,7 +99,7 @@ func TestSimulationSaysWhatWasSigned(t *testing.T) {
 	}
 	tx, _ := readTransaction(p.Raw)
 	data := hexutil.Encode(tx.data)
-	sender, to := lowerHex(tx.sender), lowerHex(token)
+	sender, to := node.LowerHex(tx.sender), node.LowerHex(token)
 	want := []string{
 		fmt.Sprintf(`{"calls":[{"data":"%s","to":"%s","value":"0x0"}],"chainId":"0xa5bf","feeToken":"%s","from":"%s","gas":"0x1e8480","maxFeePerGas":"0x174876e800","maxPriorityFeePerGas":"0x3b9aca00","nonce":"0x0","nonceKey":"0x%s","type":"0x76","validAfter":"%s","validBefore":"%s"}`,
 			data, to, to, sender, strings.Repeat("ff", 32), hexutil.EncodeUint64(after(-3600)), hexutil.EncodeUint64(after(25))),
