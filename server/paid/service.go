@@ -3,6 +3,7 @@ package paid
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -119,8 +120,8 @@ func New(cfg Config) (*Service, error) {
 		if err := mpp.CheckRealm(cfg.Realm); err != nil {
 			return nil, err
 		}
-		if len(cfg.Keys.Current) < 32 {
-			return nil, errors.New("paid: the challenge key must have at least 32 bytes")
+		if len(cfg.Keys.Current) < mpp.MinKey {
+			return nil, fmt.Errorf("paid: the challenge key must have at least %d bytes", mpp.MinKey)
 		}
 	}
 	if cfg.Ready == nil {

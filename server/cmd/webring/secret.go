@@ -33,8 +33,8 @@ func challengeKeys(o *options) (mpp.Keys, error) {
 	}
 	var keys [2][]byte
 	for i, line := range lines {
-		if keys[i], err = hex.DecodeString(line); err != nil || len(keys[i]) < 32 {
-			return mpp.Keys{}, fmt.Errorf("challenge key: line %d of %s is not at least 64 hex digits", i+1, path)
+		if keys[i], err = hex.DecodeString(line); err != nil || len(keys[i]) < mpp.MinKey {
+			return mpp.Keys{}, fmt.Errorf("challenge key: line %d of %s is not at least %d hex digits", i+1, path, hex.EncodedLen(mpp.MinKey))
 		}
 	}
 	return mpp.Keys{Current: keys[0], Previous: keys[1]}, nil
@@ -66,7 +66,7 @@ func makeSecret(path string) error {
 	if err != nil {
 		return fmt.Errorf("challenge key: %w", err)
 	}
-	key := make([]byte, 32)
+	key := make([]byte, mpp.MinKey)
 	rand.Read(key) // never fails
 	_, err = fmt.Fprintln(f, hex.EncodeToString(key))
 	return errors.Join(err, f.Sync(), f.Close())
