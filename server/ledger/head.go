@@ -97,7 +97,7 @@ func openHead(path string) (head, error) {
 	return head{f}, nil
 }
 
-// createHead makes the head of an empty ledger. A crash leaves either no file
+// createHead makes a head at p where there is none. A crash leaves either no file
 // of that name or a whole one.
 func createHead(path string, p position) (head, error) {
 	temporary := path + ".new"

@@ -13,5 +13,5 @@
 //
 // A tour: source.go and handlers.go (what is asked and answered), stream.go (the
 // push), download.go and places.go (who may be sent how much, and how slowly),
-// key.go, publisher.go, snapshots.go.
+// key.go, publisher.go, until.go (signed times never go back), snapshots.go.
 package publish

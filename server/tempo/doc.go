@@ -8,8 +8,8 @@
 // goes on where the last one died:
 //
 //	Decode     no network: the one transaction we accept, canonical, signed,
-//	           ours in chain, token, recipient, amount and memo (transaction.go,
-//	           signature.go, keyauth.go, memo.go)
+//	           ours in chain, token, recipient, amount and memo (method.go,
+//	           transaction.go, signature.go, keyauth.go, memo.go)
 //	Simulate   would it go through now? nothing is sent (simulate.go)
 //	Broadcast  send it; harmless to repeat (settle.go)
 //	Outcome    what became of it: the logs decide, not the status (settle.go,
