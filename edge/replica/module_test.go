@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -60,6 +62,35 @@ func TestTheModuleThatACheckpointNamesIsShown(t *testing.T) {
 		if f.module() != "own" {
 			t.Errorf("%s is shown in the end", f.module())
 		}
+	}
+}
+
+// A core for which the disk has no room is kept when there is some again: the rows beside
+// it may make sense to no other.
+func TestAModuleIsKeptOnceThereIsRoom(t *testing.T) {
+	o := newOrigin(t)
+	o.join("a")
+	o.at.ABI = 1
+	dir := t.TempDir()
+	change := func(c *Config) { own(c); c.Dir = dir }
+	o.sign()
+	f := o.newReplica(change)
+	f.takes(o.signed)
+	o.at.Core = o.module("says more")
+	if err := os.Symlink("/dev/full", filepath.Join(dir, fmt.Sprintf("core-%x.new", o.at.Core))); err != nil {
+		t.Fatal(err)
+	}
+	f.takes(o.sign())
+	if log := f.log.String(); !strings.Contains(log, "the core cannot be kept on disk") {
+		t.Fatalf("the log says %s", log)
+	}
+	o.join("b")
+	f.takes(o.sign())
+	o.leave(true)
+	f = o.newReplica(change)
+	f.agrees(o)
+	if f.module() != "says more" {
+		t.Errorf("%s is shown after a restart\n%s", f.module(), f.log)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"webring/core/snap"
@@ -48,6 +49,9 @@ type store struct {
 	written int64 // of events into it
 	state0  int64 // length of the core before them
 	resting time.Time
+
+	keepingModule sync.Mutex
+	owed          *Module // the last one, if it could not be kept
 }
 
 const (
@@ -100,6 +104,7 @@ func (s *store) keep(n *news, begins func(begin func(n *news, contents []byte, f
 	}
 	if err == nil {
 		s.sweep()
+		s.keepOwed()
 		return
 	}
 	s.log.Error("replica: the last good state cannot be kept on disk; serving goes on", "err", err)
@@ -347,13 +352,32 @@ func (s *store) module(digest [32]byte) ([]byte, error) {
 	return os.ReadFile(s.path(fmt.Sprintf("core-%x", digest)))
 }
 
-// keepModule keeps the code of a module in place of the one before.
+// keepModule keeps the code of a module in place of the one before, or when the folder
+// can be written again.
 func (s *store) keepModule(m Module) {
-	name := fmt.Sprintf("core-%x", m.Digest)
-	if err := s.replace(name, m.Code); err != nil {
+	s.keepingModule.Lock()
+	defer s.keepingModule.Unlock()
+	s.owed = &m
+	s.settle()
+}
+
+// keepOwed keeps the module that could not be kept before, if there is one.
+func (s *store) keepOwed() {
+	s.keepingModule.Lock()
+	defer s.keepingModule.Unlock()
+	if s.owed != nil {
+		s.settle()
+	}
+}
+
+// settle keeps the module that is owed. The caller holds keepingModule.
+func (s *store) settle() {
+	name := fmt.Sprintf("core-%x", s.owed.Digest)
+	if err := s.replace(name, s.owed.Code); err != nil {
 		s.log.Warn("replica: the core cannot be kept on disk; serving goes on", "err", err)
 		return
 	}
+	s.owed = nil
 	s.remove("core-", name)
 }
 
