@@ -143,6 +143,28 @@ func TestNothingIsTakenFromBehindChunks(t *testing.T) {
 	}
 }
 
+// A proxy sets the header. What its client sends behind the body says nothing of who
+// that is.
+func TestATrailerIsNoWordOfAProxy(t *testing.T) {
+	proxies, err := ParseProxies([]string{"127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tell := func(ctx *fasthttp.RequestCtx, client string, secure bool) { fmt.Fprint(ctx, client, " ", secure) }
+	s := serve(t, Config{Core: documentCore(api.Position, 0, 0, epoch, "{}"), TrustedProxies: proxies, Paid: map[string]Handler{"/api/bid": tell}})
+	for _, c := range []struct{ header, trailer, want string }{
+		{"Forwarded: for=192.0.2.1;proto=http\r\n", "", "192.0.2.1 false"},
+		{"Forwarded: for=192.0.2.1;proto=http\r\n", "Forwarded: for=198.51.100.7;proto=https\r\n", "192.0.2.1 false"},
+		{"forwarded: for=192.0.2.9\r\nForwarded: for=192.0.2.1;proto=https\r\n", "forwarded: for=198.51.100.7\r\nX: y\r\n", "192.0.2.1 true"},
+		{"", "Forwarded: for=198.51.100.7;proto=https\r\n", "127.0.0.1 false"},
+	} {
+		r := s.raw("POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n" + c.header + "\r\n2\r\n{}\r\n0\r\n" + c.trailer + "\r\n")
+		if r.body != c.want {
+			t.Errorf("%q and %q behind the body: %s, want %s", c.header, c.trailer, r.body, c.want)
+		}
+	}
+}
+
 func TestShutdownWaitsForARequestInWork(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": func(ctx *fasthttp.RequestCtx, _ string, _ bool) {

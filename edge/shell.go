@@ -199,6 +199,31 @@ func transferEncoded(h *fasthttp.RequestHeader) bool {
 
 var transferField = []byte("Transfer-Encoding:")
 
+// dropTrailers leaves those lines of a field that stand in the header. Fasthttp puts
+// what stands behind the body after them, and a proxy that passes that on has neither
+// written nor read it.
+func dropTrailers(h *fasthttp.RequestHeader, name string) {
+	inHeader := 0
+	for line := range bytes.SplitSeq(h.RawHeaders(), crlf[1:]) {
+		field, _, ok := bytes.Cut(line, []byte(":"))
+		if ok && bytes.EqualFold(trim(field), []byte(name)) {
+			inHeader++
+		}
+	}
+	lines := h.PeekAll(name)
+	if len(lines) <= inHeader {
+		return
+	}
+	kept := make([]string, inHeader)
+	for i := range kept {
+		kept[i] = string(lines[i])
+	}
+	h.Del(name)
+	for _, line := range kept {
+		h.Add(name, line)
+	}
+}
+
 // handle takes a request that was read whole through everything.
 func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 	var w window
@@ -208,6 +233,7 @@ func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 		// so nothing behind it is taken for a request (RFC 9112, 6.1).
 		ctx.SetConnectionClose()
 		lingering(ctx.Conn())
+		dropTrailers(&ctx.Request.Header, "Forwarded")
 	}
 	w = s.count(ctx)
 	switch {
