@@ -173,13 +173,16 @@ func (l *lane) batch(w *work, n int) (left int, f fate) {
 		return 0, ends
 	}
 	l.spoke = true
-	at, what, now := 0, isPart, l.s.now()
+	at, what := 0, isPart
 	w.out = w.out[:0]
 	for at < n {
 		var length int
 		if length, what = w.read.parse(w.in[at:n], l.s.plain); what != isPlain {
 			break
 		}
+		// An answer may take its time, and so may sending it: what comes after it would be
+		// counted in a window that has passed.
+		now := l.s.now()
 		win := l.s.limiter.take(l.asks(w), now)
 		if win.exceeded {
 			what = isOther // refused by those who say such things
@@ -240,11 +243,14 @@ func (l *lane) write(b []byte) bool {
 // end makes the lane end: at once when it is idle, otherwise with the answers
 // that it is giving.
 func (l *lane) end() {
-	switch {
-	case l.state.CompareAndSwap(laneIdle, laneEnded):
-		l.conn.Close()
-	default:
-		l.state.CompareAndSwap(laneBusy, laneLast)
+	for { // it may become idle between the two
+		switch {
+		case l.state.CompareAndSwap(laneIdle, laneEnded):
+			l.conn.Close()
+			return
+		case l.state.CompareAndSwap(laneBusy, laneLast), l.state.Load() >= laneLast:
+			return
+		}
 	}
 }
 

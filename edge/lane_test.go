@@ -462,3 +462,35 @@ func TestLanesEndEachForItself(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// closing is a connection that can be closed.
+type closing struct{ net.Conn }
+
+func (closing) Close() error { return nil }
+
+// A lane that is told to end just when it has answered ends, too.
+func TestAnEndIsNotLostBetweenTwoRequests(t *testing.T) {
+	const some = 1000
+	for range 1000 {
+		lanes := make([]*lane, some)
+		for i := range lanes {
+			lanes[i] = &lane{conn: closing{}, fd: -1}
+			lanes[i].state.Store(laneBusy)
+		}
+		var answered sync.WaitGroup
+		answered.Go(func() {
+			for _, l := range lanes {
+				l.state.CompareAndSwap(laneBusy, laneIdle)
+			}
+		})
+		for _, l := range lanes {
+			l.end()
+		}
+		answered.Wait()
+		for _, l := range lanes {
+			if state := l.state.Load(); state != laneEnded && state != laneLast {
+				t.Fatalf("state %d", state)
+			}
+		}
+	}
+}

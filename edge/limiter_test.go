@@ -1,11 +1,16 @@
 package edge
 
 import (
+	"bufio"
+	"io"
+	"net/http"
 	"net/netip"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"webring/core/api"
 )
 
 func ip(s string) client { return clientOf(plain(netip.MustParseAddr(s))) }
@@ -151,5 +156,41 @@ func TestConcurrentRequestsAreCountedExactly(t *testing.T) {
 	wg.Wait()
 	if passed.Load() != 500 {
 		t.Errorf("%d requests passed", passed.Load())
+	}
+}
+
+// An answer may take longer than a window is open. What was sent with its request is
+// counted when its turn comes: in a window of the past it would open that again, and
+// another after it.
+func TestEachOfManyRequestsIsCountedWhenItIsAnswered(t *testing.T) {
+	clock := newClock()
+	var s *site
+	another := func() int { return s.raw("GET /api/ring HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").status }
+	core := &fakeCore{serve: func(target []byte, r *api.Response) {
+		if string(target) == "/next" {
+			clock.Move(61 * time.Second)
+			if status := another(); status != 200 {
+				t.Errorf("in the next window: status %d", status)
+			}
+		}
+		*r = api.Response{Status: 200, Validity: api.Position, Body: append(r.Body[:0], "{}"...)}
+	}}
+	s = serve(t, Config{Core: core, RateLimit: 1, Now: clock.Now})
+	c := dial(t, s)
+	if _, err := io.WriteString(c, "GET /next HTTP/1.1\r\nHost: x\r\n\r\nGET /prev HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(c)
+	for _, want := range []int{200, 429} {
+		resp, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != want {
+			t.Errorf("status %d, want %d, %v", resp.StatusCode, want, err)
+		}
+	}
+	if status := another(); status != 429 {
+		t.Errorf("one more than the limit: status %d", status)
 	}
 }
