@@ -1,0 +1,11 @@
+//go:build race
+
+package host
+
+// scripts is how many seeds all legs but the interpreter run, and interpretedScripts how
+// many that one does: fewer than without the race detector, which makes each take ten
+// times as long. All run on one goroutine, so more show no more races.
+const (
+	scripts            = 250
+	interpretedScripts = 3
+)
