@@ -94,7 +94,7 @@ func look(t *testing.T, program string, plan map[string]any) {
 // syntheticRing starts an origin with made-up members.
 func syntheticRing(t *testing.T, members string) *origin {
 	t.Helper()
-	o := &origin{t: t, data: t.TempDir()}
+	o := &origin{t: t, data: folder(t)}
 	listen := freeAddress(t)
 	o.base = "http://" + listen
 	o.args = []string{"serve", "--dev", "--scorer", "fixed:72", "--listen", listen, "--base-url", o.base, "--rate-limit", "0"}

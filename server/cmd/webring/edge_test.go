@@ -59,7 +59,7 @@ func (o *origin) verifier() (key string) {
 func (o *origin) follow(t *testing.T, key string, args ...string) *origin {
 	t.Helper()
 	listen := freeAddress(t)
-	e := &origin{t: t, data: t.TempDir(), base: "http://" + listen, recipient: o.recipient}
+	e := &origin{t: t, data: folder(t), base: "http://" + listen, recipient: o.recipient}
 	e.args = append([]string{"edge", "--listen", listen, "--origin", o.base, "--origin-key", key, "--rate-limit", "0"}, args...)
 	e.launch()
 	t.Cleanup(e.kill)

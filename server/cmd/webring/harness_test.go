@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/big"
 	"net"
 	"net/http"
@@ -34,6 +35,8 @@ var shared struct {
 	dir    string
 	binary string
 	err    error
+
+	compileOnce sync.Once
 
 	chainOnce sync.Once
 	chain     *devchain.Chain
@@ -82,6 +85,37 @@ func binary(t *testing.T) string {
 		t.Fatal(shared.err)
 	}
 	return shared.binary
+}
+
+// folder gives a data folder with nothing in it but the compiled core, which takes a
+// process longer to make than all else that most tests have it do.
+func folder(t *testing.T) string {
+	t.Helper()
+	binary(t)
+	const core = "core"
+	compiled := filepath.Join(shared.dir, "compiled")
+	shared.compileOnce.Do(func() {
+		listen := freeAddress(t)
+		o := &origin{t: t, data: compiled, base: "http://" + listen}
+		o.args = []string{"serve", "--dev", "--scorer", "fixed:72", "--listen", listen, "--base-url", o.base}
+		o.launch()
+		o.stop()
+	})
+	data := t.TempDir()
+	err := filepath.WalkDir(filepath.Join(compiled, core), func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(data, strings.TrimPrefix(path, compiled))
+		if e.IsDir() {
+			return os.Mkdir(to, 0o700)
+		}
+		return os.Link(path, to) // it is never written to, only replaced
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 // chain starts the development chain and the reference client once. Without
@@ -153,7 +187,7 @@ func startWith(t *testing.T, env []string, args ...string) *origin {
 // prepare makes an origin that has yet to be launched.
 func prepare(t *testing.T, env []string, args ...string) *origin {
 	t.Helper()
-	o := &origin{t: t, data: t.TempDir(), args: args, env: env}
+	o := &origin{t: t, data: folder(t), args: args, env: env}
 	rand.Read(o.recipient[:])
 	listen := freeAddress(t)
 	o.base = "http://" + listen

@@ -238,7 +238,7 @@ func (h *hostile) stream(w http.ResponseWriter, r *http.Request) {
 func (h *hostile) edge(at string, ready bool, args ...string) *origin {
 	h.t.Helper()
 	listen := freeAddress(h.t)
-	e := &origin{t: h.t, data: h.t.TempDir(), base: "http://" + listen}
+	e := &origin{t: h.t, data: folder(h.t), base: "http://" + listen}
 	e.args = append([]string{"edge", "--listen", listen, "--origin", at, "--origin-key", h.key, "--rate-limit", "0"}, args...)
 	if ready {
 		e.launch()

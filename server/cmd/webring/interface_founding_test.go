@@ -64,7 +64,7 @@ func founded(t *testing.T, history func(*founding), args ...string) *origin {
 // has the default rate limit.
 func prepared(t *testing.T, args ...string) *origin {
 	t.Helper()
-	o := &origin{t: t, data: t.TempDir()}
+	o := &origin{t: t, data: folder(t)}
 	rand.Read(o.recipient[:])
 	listen := freeAddress(t)
 	o.base = "http://" + listen
