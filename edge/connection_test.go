@@ -126,9 +126,10 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 // otherwise.
 func TestNothingIsTakenFromBehindChunks(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": paidOK}})
-	for _, length := range []string{"", "Content-Length: 5\r\n", "Content-Length: 60\r\n"} {
+	for _, length := range []string{"transfer-encoding:chunked\r\n", "transfer-encoding:chunked\r\nContent-Length: 5\r\n",
+		"transfer-encoding:chunked\r\nContent-Length: 60\r\n", "Transfer-Encoding:\n chunked\r\n"} {
 		c := dial(t, s)
-		io.WriteString(c, "POST /api/bid HTTP/1.1\r\nHost: x\r\ntransfer-encoding:chunked\r\n"+length+"\r\n0\r\n\r\nGET /next HTTP/1.1\r\nHost: x\r\n\r\n")
+		io.WriteString(c, "POST /api/bid HTTP/1.1\r\nHost: x\r\n"+length+"\r\n0\r\n\r\nGET /next HTTP/1.1\r\nHost: x\r\n\r\n")
 		r := bufio.NewReader(c)
 		resp, err := http.ReadResponse(r, nil)
 		if err != nil {
@@ -157,6 +158,7 @@ func TestATrailerIsNoWordOfAProxy(t *testing.T) {
 		{"Forwarded: for=192.0.2.1;proto=http\r\n", "Forwarded: for=198.51.100.7;proto=https\r\n", "192.0.2.1 false"},
 		{"forwarded: for=192.0.2.9\r\nForwarded: for=192.0.2.1;proto=https\r\n", "forwarded: for=198.51.100.7\r\nX: y\r\n", "192.0.2.1 true"},
 		{"", "Forwarded: for=198.51.100.7;proto=https\r\n", "127.0.0.1 false"},
+		{"A: b\r\n\tForwarded: x\r\nForwarded: for=192.0.2.1;proto=http\r\n", "Forwarded: for=198.51.100.7;proto=https\r\n", "192.0.2.1 false"},
 	} {
 		r := s.raw("POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n" + c.header + "\r\n2\r\n{}\r\n0\r\n" + c.trailer + "\r\n")
 		if r.body != c.want {

@@ -190,7 +190,7 @@ func (s *Shell) Shutdown(ctx context.Context) error {
 // fasthttp keeps nothing once it has read the body.
 func transferEncoded(h *fasthttp.RequestHeader) bool {
 	for line := range bytes.SplitSeq(h.RawHeaders(), crlf[1:]) {
-		if len(line) > len(transferField) && bytes.EqualFold(line[:len(transferField)], transferField) {
+		if len(line) >= len(transferField) && bytes.EqualFold(line[:len(transferField)], transferField) {
 			return true
 		}
 	}
@@ -205,8 +205,8 @@ var transferField = []byte("Transfer-Encoding:")
 func dropTrailers(h *fasthttp.RequestHeader, name string) {
 	inHeader := 0
 	for line := range bytes.SplitSeq(h.RawHeaders(), crlf[1:]) {
-		field, _, ok := bytes.Cut(line, []byte(":"))
-		if ok && bytes.EqualFold(trim(field), []byte(name)) {
+		// What begins with white space goes on with the line before it.
+		if field, _, ok := bytes.Cut(line, []byte(":")); ok && bytes.EqualFold(field, []byte(name)) {
 			inHeader++
 		}
 	}

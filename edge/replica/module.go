@@ -150,7 +150,7 @@ func (r *Replica) giveUp() {
 	r.log.Warn("replica: refused; going back to the core of this process", "err", fmt.Errorf("%w: it cannot fold what comes", ErrModule), "core", fmt.Sprintf("%x", r.module.Digest))
 	r.refuse(r.module.Digest, refusedForGood)
 	if r.store != nil {
-		r.store.remove("core-", "")
+		r.store.forgetModules()
 	}
 }
 

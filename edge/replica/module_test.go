@@ -68,29 +68,36 @@ func TestTheModuleThatACheckpointNamesIsShown(t *testing.T) {
 // A core for which the disk has no room is kept when there is some again: the rows beside
 // it may make sense to no other.
 func TestAModuleIsKeptOnceThereIsRoom(t *testing.T) {
-	o := newOrigin(t)
-	o.join("a")
-	o.at.ABI = 1
-	dir := t.TempDir()
-	change := func(c *Config) { own(c); c.Dir = dir }
-	o.sign()
-	f := o.newReplica(change)
-	f.takes(o.signed)
-	o.at.Core = o.module("says more")
-	if err := os.Symlink("/dev/full", filepath.Join(dir, fmt.Sprintf("core-%x.new", o.at.Core))); err != nil {
-		t.Fatal(err)
-	}
-	f.takes(o.sign())
-	if log := f.log.String(); !strings.Contains(log, "the core cannot be kept on disk") {
-		t.Fatalf("the log says %s", log)
-	}
-	o.join("b")
-	f.takes(o.sign())
-	o.leave(true)
-	f = o.newReplica(change)
-	f.agrees(o)
-	if f.module() != "says more" {
-		t.Errorf("%s is shown after a restart\n%s", f.module(), f.log)
+	for _, code := range []string{"says more", "folds no more than 2"} {
+		o := newOrigin(t)
+		o.join("a")
+		o.at.ABI = 1
+		dir := t.TempDir()
+		change := func(c *Config) { own(c); c.Dir = dir }
+		o.sign()
+		f := o.newReplica(change)
+		f.takes(o.signed)
+		o.at.Core = o.module(code)
+		if err := os.Symlink("/dev/full", filepath.Join(dir, fmt.Sprintf("core-%x.new", o.at.Core))); err != nil {
+			t.Fatal(err)
+		}
+		f.takes(o.sign())
+		if log := f.log.String(); f.module() != code || !strings.Contains(log, "the core cannot be kept on disk") {
+			t.Fatalf("%s is shown, and the log says %s", f.module(), log)
+		}
+		f.store.retried = time.Time{}
+		o.join("b")
+		f.takes(o.sign())
+		o.leave(true)
+		f = o.newReplica(change)
+		f.agrees(o)
+		want := map[string]string{"says more": code, "folds no more than 2": "own"}[code] // the other is given up
+		if f.module() != want {
+			t.Errorf("%s is shown after a restart\n%s", f.module(), f.log)
+		}
+		if kept := f.store.modules(); (len(kept) == 1) != (want == code) {
+			t.Errorf("%s: %d modules are kept", code, len(kept))
+		}
 	}
 }
 

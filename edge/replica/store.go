@@ -52,6 +52,7 @@ type store struct {
 
 	keepingModule sync.Mutex
 	owed          *Module // the last one, if it could not be kept
+	retried       time.Time
 }
 
 const (
@@ -365,15 +366,24 @@ func (s *store) keepModule(m Module) {
 func (s *store) keepOwed() {
 	s.keepingModule.Lock()
 	defer s.keepingModule.Unlock()
-	if s.owed != nil {
+	if s.owed != nil && time.Since(s.retried) >= storeRest {
 		s.settle()
 	}
+}
+
+// forgetModules keeps none.
+func (s *store) forgetModules() {
+	s.keepingModule.Lock()
+	defer s.keepingModule.Unlock()
+	s.owed = nil
+	s.remove("core-", "")
 }
 
 // settle keeps the module that is owed. The caller holds keepingModule.
 func (s *store) settle() {
 	name := fmt.Sprintf("core-%x", s.owed.Digest)
 	if err := s.replace(name, s.owed.Code); err != nil {
+		s.retried = time.Now()
 		s.log.Warn("replica: the core cannot be kept on disk; serving goes on", "err", err)
 		return
 	}
