@@ -1,4 +1,4 @@
-//go:build !race
+//go:build !race && !wasip1
 
 package coretest
 
