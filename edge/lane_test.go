@@ -309,6 +309,7 @@ type sink struct{ net.Conn }
 func (sink) Write(p []byte) (int, error)      { return len(p), nil }
 func (sink) SetReadDeadline(time.Time) error  { return nil }
 func (sink) SetWriteDeadline(time.Time) error { return nil }
+func (sink) Close() error                     { return nil }
 
 func TestLanesAllocateNothing(t *testing.T) {
 	if raceDetector {
@@ -463,18 +464,13 @@ func TestLanesEndEachForItself(t *testing.T) {
 	}
 }
 
-// closing is a connection that can be closed.
-type closing struct{ net.Conn }
-
-func (closing) Close() error { return nil }
-
 // A lane that is told to end just when it has answered ends, too.
 func TestAnEndIsNotLostBetweenTwoRequests(t *testing.T) {
 	const some = 1000
 	for range 1000 {
 		lanes := make([]*lane, some)
 		for i := range lanes {
-			lanes[i] = &lane{conn: closing{}, fd: -1}
+			lanes[i] = &lane{conn: sink{}, fd: -1}
 			lanes[i].state.Store(laneBusy)
 		}
 		var answered sync.WaitGroup

@@ -186,35 +186,27 @@ func (s *Shell) Shutdown(ctx context.Context) error {
 	return errors.Join(s.lanes.shut(ctx), s.server.ShutdownWithContext(ctx))
 }
 
-// transferEncoded says whether a request has a Transfer-Encoding, of which
-// fasthttp keeps nothing once it has read the body.
-func transferEncoded(h *fasthttp.RequestHeader) bool {
-	for line := range bytes.SplitSeq(h.RawHeaders(), crlf[1:]) {
-		if len(line) >= len(transferField) && bytes.EqualFold(line[:len(transferField)], transferField) {
-			return true
-		}
-	}
-	return false
-}
-
-var transferField = []byte("Transfer-Encoding:")
-
-// dropTrailers leaves those lines of a field that stand in the header. Fasthttp puts
-// what stands behind the body after them, and a proxy that passes that on has neither
-// written nor read it.
-func dropTrailers(h *fasthttp.RequestHeader, name string) {
-	inHeader := 0
+// inHeader counts the lines of a field in the header as it came: fasthttp keeps
+// nothing of a Transfer-Encoding once it has read the body, and takes what stands
+// behind that for fields, too.
+func inHeader(h *fasthttp.RequestHeader, name string) (lines int) {
 	for line := range bytes.SplitSeq(h.RawHeaders(), crlf[1:]) {
 		// What begins with white space goes on with the line before it.
 		if field, _, ok := bytes.Cut(line, []byte(":")); ok && bytes.EqualFold(field, []byte(name)) {
-			inHeader++
+			lines++
 		}
 	}
-	lines := h.PeekAll(name)
-	if len(lines) <= inHeader {
+	return lines
+}
+
+// dropTrailers leaves those lines of a field that stand in the header: a proxy that
+// passes on what stands behind a body has neither written nor read it.
+func dropTrailers(h *fasthttp.RequestHeader, name string) {
+	lines, header := h.PeekAll(name), inHeader(h, name)
+	if len(lines) <= header {
 		return
 	}
-	kept := make([]string, inHeader)
+	kept := make([]string, header)
 	for i := range kept {
 		kept[i] = string(lines[i])
 	}
@@ -228,12 +220,12 @@ func dropTrailers(h *fasthttp.RequestHeader, name string) {
 func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 	var w window
 	defer s.contain(ctx, &w)
-	if transferEncoded(&ctx.Request.Header) {
+	if inHeader(&ctx.Request.Header, "Transfer-Encoding") > 0 {
 		// Whoever passed this on may have gone by a Content-Length beside it, and
 		// so nothing behind it is taken for a request (RFC 9112, 6.1).
 		ctx.SetConnectionClose()
 		lingering(ctx.Conn())
-		dropTrailers(&ctx.Request.Header, "Forwarded")
+		dropTrailers(&ctx.Request.Header, "Forwarded") // X-Forwarded is refused there
 	}
 	w = s.count(ctx)
 	switch {

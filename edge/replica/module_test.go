@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +21,21 @@ func own(c *Config) {
 }
 
 func (f *follower) module() string { return string(f.Replica.shown.(*testCore).module) }
+
+// withOwn gives an origin with one member, a replica that shows it from its own module
+// and keeps it in a folder, and what another one needs to begin there.
+func withOwn(t *testing.T) (o *fakeOrigin, f *follower, change func(*Config)) {
+	t.Helper()
+	o = newOrigin(t)
+	o.join("a")
+	o.at.ABI = 1
+	dir := t.TempDir()
+	change = func(c *Config) { own(c); c.Dir = dir }
+	o.sign()
+	f = o.newReplica(change)
+	f.takes(o.signed)
+	return o, f, change
+}
 
 func TestTheModuleThatACheckpointNamesIsShown(t *testing.T) {
 	for _, atBoot := range []bool{false, true} {
@@ -69,16 +83,9 @@ func TestTheModuleThatACheckpointNamesIsShown(t *testing.T) {
 // it may make sense to no other.
 func TestAModuleIsKeptOnceThereIsRoom(t *testing.T) {
 	for _, code := range []string{"says more", "folds no more than 2"} {
-		o := newOrigin(t)
-		o.join("a")
-		o.at.ABI = 1
-		dir := t.TempDir()
-		change := func(c *Config) { own(c); c.Dir = dir }
-		o.sign()
-		f := o.newReplica(change)
-		f.takes(o.signed)
+		o, f, change := withOwn(t)
 		o.at.Core = o.module(code)
-		if err := os.Symlink("/dev/full", filepath.Join(dir, fmt.Sprintf("core-%x.new", o.at.Core))); err != nil {
+		if err := os.Symlink("/dev/full", f.store.path(fmt.Sprintf("core-%x.new", o.at.Core))); err != nil {
 			t.Fatal(err)
 		}
 		f.takes(o.sign())
@@ -198,14 +205,7 @@ func TestACoreThatCannotFoldIsReplacedByTheNamedOne(t *testing.T) {
 // then, the one before it does, and goes on, over a restart too.
 func TestAModuleThatFailsLaterIsGivenUp(t *testing.T) {
 	for _, wrong := range []string{"folds no more than 2", "folds another third"} {
-		o := newOrigin(t)
-		o.join("a")
-		o.at.ABI = 1
-		dir := t.TempDir()
-		change := func(c *Config) { own(c); c.Dir = dir }
-		o.sign()
-		f := o.newReplica(change)
-		f.takes(o.signed)
+		o, f, change := withOwn(t)
 		o.at.Core = o.module(wrong)
 		f.takes(o.sign())
 		if f.module() != wrong {
