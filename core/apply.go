@@ -140,7 +140,8 @@ func (s *State) pay(slug string, amount, stamp int64) error {
 		return ErrTotal
 	}
 	s.unrank(o)
-	lasting, fee := s.hashHead(o)
+	fee, head := s.row(o)
+	lasting := hashHead(o, head)
 	s.digest.sub(s.hashTail(lasting, o, fee))
 	s.totals[o] += amount
 	s.lastBid[o] = stamp

@@ -24,8 +24,7 @@
 //   - key.go: the identity key of a member, and a quick look at its URL
 //   - lookup.go: whom a reference means
 //   - image.go: a state as it lies in memory, from which others begin at once
-//   - row.go, digest.go: the rows as bytes, and one number over all of them; wide.go,
-//     how the platform multiplies for that
+//   - row.go, digest.go: the rows as bytes, and one number over all of them
 //   - restore.go: a state from its rows, in steps that a host may run at a time
 //
 // # Time

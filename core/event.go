@@ -143,15 +143,15 @@ var ErrEvent = errors.New("core: malformed event")
 
 func (e *Rules) check() error {
 	switch {
-	case e.Name == "" || len(e.Name) > maxNote:
+	case e.Name == "" || len(e.Name) > MaxNote:
 		return bad("ring name")
-	case e.BaseURL == "" || len(e.BaseURL) > maxNote || e.BaseURL[len(e.BaseURL)-1] == '/':
+	case e.BaseURL == "" || len(e.BaseURL) > MaxNote || e.BaseURL[len(e.BaseURL)-1] == '/':
 		return bad("base URL")
 	case !amount(e.Fee) || !amount(e.MinBid) || e.MinBid == 0:
 		return bad("fee or minimum bid")
 	case e.Grace < 0 || e.Grace > MaxWindow || e.Decay < 1 || e.Decay > MaxWindow:
 		return bad("grace period or decay span")
-	case len(e.Networks) > maxNetworks || len(e.Scorer) > maxNote || e.RequiredScore > 100:
+	case len(e.Networks) > maxNetworks || len(e.Scorer) > MaxNote || e.RequiredScore > 100:
 		return bad("networks or scorer")
 	}
 	for _, n := range e.Networks {
@@ -194,7 +194,7 @@ func (e *Removed) check() error {
 	if !validSlug(e.Member) {
 		return bad("member")
 	}
-	if len(e.Reason) > maxNote {
+	if len(e.Reason) > MaxNote {
 		return bad("reason")
 	}
 	return nil
@@ -208,26 +208,26 @@ func (e *Adjusted) check() error {
 		return bad("member")
 	case e.Amount < 1 || e.Amount > MaxTotal:
 		return bad("amount")
-	case len(e.Reason) > maxNote:
+	case len(e.Reason) > MaxNote:
 		return bad("reason")
 	}
 	return e.Payment.check()
 }
 
 func (s *Score) check() error {
-	if s.Value > 100 || len(s.Provider) > maxNote || len(s.Version) > maxNote || !stamp(s.ScannedAt) || !s.Given && *s != (Score{}) {
+	if s.Value > 100 || len(s.Provider) > MaxNote || len(s.Version) > MaxNote || !stamp(s.ScannedAt) || !s.Given && *s != (Score{}) {
 		return bad("score")
 	}
 	return nil
 }
 
 func (p *Payment) check() error {
-	if len(p.Method) > maxNote || len(p.Network) > maxNote || len(p.Transaction) > maxNote || len(p.Payer) > maxNote {
+	if len(p.Method) > MaxNote || len(p.Network) > MaxNote || len(p.Transaction) > MaxNote || len(p.Payer) > MaxNote {
 		return bad("payment")
 	}
 	return nil
 }
 
 func amount(cents int64) bool { return cents >= 0 && cents <= MaxAmount }
-func note(s string) bool      { return s != "" && len(s) <= maxNote }
+func note(s string) bool      { return s != "" && len(s) <= MaxNote }
 func stamp(ms int64) bool     { return ms >= 0 && ms <= MaxStamp }

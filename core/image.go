@@ -59,7 +59,7 @@ func (s *State) Image(dst []byte) (head, memory []byte) {
 		}
 	}
 	head = AppendBase(head, s.Base())
-	h, mark := hash128(head[len(dst):]), s.region.Uint64s(ofImage)
+	h, mark := ended(flat.NewDigest().Bytes(head[len(dst):])), s.region.Uint64s(ofImage)
 	mark[0], mark[1] = h.hi, h.lo
 	return head, s.region.All()
 }
@@ -140,7 +140,7 @@ func Attach(capacity int, head, memory []byte) (*State, error) {
 	case all > int64(s.rows) || !s.fits():
 		return nil, &reason{ErrImage, "counts"}
 	}
-	if h, mark := hash128(head), s.region.Uint64s(ofImage); mark[0] != h.hi || mark[1] != h.lo {
+	if h, mark := ended(flat.NewDigest().Bytes(head)), s.region.Uint64s(ofImage); mark[0] != h.hi || mark[1] != h.lo {
 		return nil, &reason{ErrImage, "the memory is that of another"}
 	}
 	s.seed = flat.NewSeed(s.secret)

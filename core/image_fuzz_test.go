@@ -3,6 +3,8 @@ package core
 import (
 	"encoding/binary"
 	"testing"
+
+	"webring/core/flat"
 )
 
 // Whatever a head says of a memory that is its own, Attach answers. Who damages
@@ -37,7 +39,7 @@ func FuzzAttach(f *testing.F) {
 			head = append([]byte(nil), head...)
 			binary.BigEndian.PutUint64(head[at:], uint64(value))
 		}
-		h := hash128(head)
+		h := ended(flat.NewDigest().Bytes(head))
 		binary.LittleEndian.PutUint64(memory, h.hi)
 		binary.LittleEndian.PutUint64(memory[8:], h.lo)
 		attached, err := Attach(100, head, memory)

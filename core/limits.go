@@ -40,9 +40,9 @@ const (
 	MaxTexts = 8 << 10
 	// maxNetworks is how many payment networks the rules may name.
 	maxNetworks = 16
-	// maxNote bounds the free words of the operator and the names of
+	// MaxNote bounds the free words of the operator and the names of
 	// services, methods and accounts, in bytes.
-	maxNote = 1024
+	MaxNote = 1024
 )
 
 // Kind says what a member is.

@@ -47,27 +47,41 @@ func stepBelow(total, cents, decay int64) int64 {
 // latest is after every second that a state can reach.
 const latest = 1<<(64-flat.HeapBits) - 1
 
-// curve gives a member's standing at second now, the second at which it last
-// changed by the passing of time (or before which it never did: 0), and the
-// second at which it will next change.
-func curve(total int64, funded bool, lastBid int64, r *Rules, now int64) (cents, since, until int64) {
-	if !funded {
-		return total, 0, never
-	}
-	start := lastBid/1000 + r.Grace
-	cents = standing(total, now-start, r.Decay)
-	until = never
-	if cents > 0 {
-		until = start + stepBelow(total, cents, r.Decay)
-	}
-	if cents < total {
-		since = start + stepBelow(total, cents+1, r.Decay)
-	}
-	return cents, since, until
+// decline is how a member's standing falls in time.
+type decline struct {
+	total int64 // in cents
+	start int64 // second at which the grace period ends, never without a bid
+	decay int64 // seconds from the total to nothing
 }
 
-func (s *State) curve(o Ordinal) (cents, since, until int64) {
-	return curve(s.totals[o], s.has(o, funded), s.lastBid[o], s.rules, s.clock)
+func (s *State) decline(o Ordinal) decline {
+	d := decline{s.totals[o], never, s.rules.Decay}
+	if s.has(o, funded) {
+		d.start = s.lastBid[o]/1000 + s.rules.Grace
+	}
+	return d
+}
+
+// worth is the standing at second now.
+func (d decline) worth(now int64) (cents int64) {
+	return standing(d.total, now-d.start, d.decay)
+}
+
+// since is when the standing came to be cents by the passing of time, 0 if it did
+// not.
+func (d decline) since(cents int64) (second int64) {
+	if cents >= d.total {
+		return 0
+	}
+	return d.start + stepBelow(d.total, cents+1, d.decay)
+}
+
+// until is when a standing of cents next falls.
+func (d decline) until(cents int64) (second int64) {
+	if d.start == never || cents == 0 {
+		return never
+	}
+	return d.start + stepBelow(d.total, cents, d.decay)
 }
 
 // ranking is the order of the members in the ring by standing at one second,
@@ -148,45 +162,19 @@ func (s *State) Rewind(now int64) {
 
 // step brings a member whose standing has changed by time to where it now is.
 func (s *State) step(o Ordinal) {
-	was := s.standings[o]
-	s.ranking.recent.drop(s.since(o, was))
-	cents, since, until := s.curve(o)
-	s.ranking.recent.add(since)
+	was, d := s.standings[o], s.decline(o)
+	s.ranking.recent.drop(d.since(was))
+	cents := d.worth(s.clock)
+	s.ranking.recent.add(d.since(cents))
 	s.standings[o] = cents
 	s.ranks.Delete(rankKey(was, o))
 	s.reserve(s.rows, s.used)
 	s.ranks.Insert(rankKey(cents, o))
-	if until <= latest {
+	if until := d.until(cents); until <= latest {
 		s.due.Move(uint32(o), until)
 	} else {
 		s.due.Remove(uint32(o))
 	}
-}
-
-// since is when a member's standing came to be cents by time, 0 if it did not.
-func (s *State) since(o Ordinal, cents int64) int64 {
-	total := s.totals[o]
-	if cents >= total || !s.has(o, funded) {
-		return 0
-	}
-	return s.lastBid[o]/1000 + s.rules.Grace + stepBelow(total, cents+1, s.rules.Decay)
-}
-
-// worth is the standing of o at the state's clock.
-func (s *State) worth(o Ordinal) int64 {
-	if !s.has(o, funded) {
-		return s.totals[o]
-	}
-	return standing(s.totals[o], s.clock-s.lastBid[o]/1000-s.rules.Grace, s.rules.Decay)
-}
-
-// until is the second at which a standing of cents, which is what worth gave, next
-// falls.
-func (s *State) until(o Ordinal, cents int64) int64 {
-	if !s.has(o, funded) || cents == 0 {
-		return never
-	}
-	return s.lastBid[o]/1000 + s.rules.Grace + stepBelow(s.totals[o], cents, s.rules.Decay)
 }
 
 // rank puts a member that stands in the ring into the ranking.
@@ -194,13 +182,14 @@ func (s *State) rank(o Ordinal) {
 	if s.flags[o]&(live|ranked) != live {
 		return
 	}
-	cents, since, until := s.curve(o)
+	d := s.decline(o)
+	cents := d.worth(s.clock)
 	s.flags[o] |= ranked
 	s.standings[o] = cents
-	s.ranking.recent.add(since)
+	s.ranking.recent.add(d.since(cents))
 	s.reserve(s.rows, s.used)
 	s.ranks.Insert(rankKey(cents, o))
-	if until <= latest {
+	if until := d.until(cents); until <= latest {
 		s.due.Push(uint32(o), until)
 	}
 }
@@ -212,7 +201,7 @@ func (s *State) unrank(o Ordinal) {
 	}
 	cents := s.standings[o]
 	s.flags[o] &^= ranked
-	s.ranking.recent.drop(s.since(o, cents))
+	s.ranking.recent.drop(s.decline(o).since(cents))
 	s.ranks.Delete(rankKey(cents, o))
 	s.due.Remove(uint32(o))
 }
@@ -234,8 +223,9 @@ func (s *State) rankAll() {
 			continue
 		}
 		s.flags[o] |= ranked
-		cents := s.worth(o)
-		k.recent.add(s.since(o, cents))
+		d := s.decline(o)
+		cents := d.worth(s.clock)
+		k.recent.add(d.since(cents))
 		s.standings[o] = cents
 		s.due.Entries[n] = rankKey(cents, o)
 		n++
@@ -246,7 +236,7 @@ func (s *State) rankAll() {
 	n = 0
 	for o := range Ordinal(s.rows) {
 		if s.has(o, live) {
-			if until := s.until(o, s.standings[o]); until <= latest {
+			if until := s.decline(o).until(s.standings[o]); until <= latest {
 				s.due.Entries[n] = uint64(until)<<flat.HeapBits | uint64(o)
 				n++
 			}

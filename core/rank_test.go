@@ -66,19 +66,19 @@ func TestTheNextStepOfAStandingIsTheFirstSecondBelow(t *testing.T) {
 	step(1, 1, MaxWindow)
 }
 
-// curve's second of the last change and of the next are the ones that going
-// through time second by second finds.
+// The seconds of the last change and of the next are the ones that going through
+// time second by second finds.
 func TestTheBoundsOfAStandingAreExact(t *testing.T) {
 	const seed = 9
 	random := rand.New(rand.NewPCG(seed, seed))
 	t.Logf("seed %d", seed)
 	for range 300 {
-		r := &Rules{Grace: random.Int64N(20), Decay: 1 + random.Int64N(60)}
-		m := Member{Fee: random.Int64N(100), Bids: 1 + random.Int64N(100), LastBid: 5000 + random.Int64N(1000)}
+		d := decline{1 + random.Int64N(200), 5 + random.Int64N(20), 1 + random.Int64N(60)}
 		const end = 5 + 20 + 60 + 5
-		at := func(now int64) int64 { return floor(m.Total(), now-m.LastBid/1000-r.Grace, r.Decay) }
-		for now := m.LastBid / 1000; now < end; now++ {
-			cents, since, until := curve(m.Total(), m.Bids > 0, m.LastBid, r, now)
+		at := func(now int64) int64 { return floor(d.total, now-d.start, d.decay) }
+		for now := int64(5); now < end; now++ {
+			cents := d.worth(now)
+			since, until := d.since(cents), d.until(cents)
 			wantSince, wantUntil := int64(0), int64(never)
 			for second := now; second > 5 && wantSince == 0; second-- {
 				if at(second) != at(second-1) {
@@ -91,14 +91,15 @@ func TestTheBoundsOfAStandingAreExact(t *testing.T) {
 				}
 			}
 			if cents != at(now) || since != wantSince || until != wantUntil {
-				t.Fatalf("%+v %+v at %d: %d from %d until %d, want %d from %d until %d", m, r, now, cents, since, until, at(now), wantSince, wantUntil)
+				t.Fatalf("%+v at %d: %d from %d until %d, want %d from %d until %d", d, now, cents, since, until, at(now), wantSince, wantUntil)
 			}
 		}
 	}
 }
 
 func TestAFeeStandsForEver(t *testing.T) {
-	if cents, since, until := curve(100, false, 0, &Rules{Decay: 1}, 1<<40); cents != 100 || since != 0 || until != never {
+	d := decline{100, never, 1}
+	if cents, since, until := d.worth(1<<40), d.since(100), d.until(100); cents != 100 || since != 0 || until != never {
 		t.Errorf("%d cents from %d until %d", cents, since, until)
 	}
 }

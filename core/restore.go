@@ -174,8 +174,6 @@ func (r *restoring) together(means Means) error {
 // put checks the rows of a part, writes them with what else is known by ordinal,
 // and hashes what they are found by. It gives the sum of the hashes of all.
 func (r *restoring) put(from int, part []byte) (all sum, err error) {
-	var before, h sum
-	var last []byte
 	var k key
 	var m Member
 	for i := from; len(part) > 0; i++ {
@@ -185,7 +183,8 @@ func (r *restoring) put(from int, part []byte) (all sum, err error) {
 			return sum{}, err
 		}
 		o := Ordinal(r.rows + i)
-		r.store.write(o, row[:len(row)-tail], &m)
+		head := row[:len(row)-tail]
+		r.store.write(o, head, &m)
 		r.set(o, &m)
 		r.found[i][0] = r.seed.Hash(m.Slug)
 		if m.URL != "" && !m.Removed {
@@ -193,20 +192,7 @@ func (r *restoring) put(from int, part []byte) (all sum, err error) {
 			k.of(r.seed, m.URL)
 			r.found[i][1], r.found[i][2] = k.hash, k.host
 		}
-		// Two at a time: each byte waits for the one before, and not for that of
-		// another row.
-		if h = hashOrdinal(o); last == nil {
-			before, last = h, row
-			continue
-		}
-		writeBoth(&before, &h, last, row)
-		all.add(before)
-		all.add(h)
-		last = nil
-	}
-	if last != nil {
-		before.write(last)
-		all.add(before)
+		all.add(r.hashTail(hashHead(o, head), o, m.Fee))
 	}
 	return all, nil
 }

@@ -65,14 +65,10 @@ func DecodeBase(b []byte) (Base, error) {
 //	      optional (value(byte) provider version scanned-at)
 //	      joined last-bid fee bids removed(flag) redacted(flag)
 //
-// Equal rows have equal encodings: the digest of a state is made of them.
+// Equal rows have equal encodings.
 func (s *State) AppendRow(dst []byte, o Ordinal) []byte {
 	fee, head := s.row(o)
-	return s.appendTail(append(dst, head...), o, fee)
-}
-
-// appendTail appends what of a row changes, and its fee: all from last-bid on.
-func (s *State) appendTail(dst []byte, o Ordinal, fee int64) []byte {
+	dst = append(dst, head...)
 	dst = appendNumber(dst, s.lastBid[o])
 	dst = appendNumber(dst, fee)
 	dst = appendNumber(dst, s.totals[o]-fee)
@@ -80,7 +76,8 @@ func (s *State) appendTail(dst []byte, o Ordinal, fee int64) []byte {
 	return appendFlag(dst, s.has(o, redacted))
 }
 
-// tail is the length of what appendTail appends.
+// tail is the length of what of a row may change, and of its fee: of all from
+// last-bid on.
 const tail = 3*8 + 2
 
 // decodeRow reads and checks one row from all of b into m, whose strings then alias

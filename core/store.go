@@ -33,7 +33,7 @@ const (
 	sections   = ofRanks + 1
 )
 
-// The flags of a row.
+// The flags of a row. The first two have a part in digests.
 const (
 	removed  = 1 << iota
 	redacted // by a removal
@@ -156,7 +156,7 @@ const (
 )
 
 // The longest head, with 64 bytes for lengths and numbers, is shorter.
-const _ = uint(headLength - (MaxSlug + MaxCategory + 4*MaxName + MaxURL + 4*MaxDescription + MaxReport + 2*maxNote + 64))
+const _ = uint(headLength - (MaxSlug + MaxCategory + 4*MaxName + MaxURL + 4*MaxDescription + MaxReport + 2*MaxNote + 64))
 
 // rowSize is what a row with a head of this length takes.
 func rowSize(head int) int { return (rowHead + head + 3) &^ 3 }

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -25,6 +26,7 @@ import (
 	"github.com/valyala/fasthttp/fasthttputil"
 
 	"webring/core/api"
+	"webring/templates"
 )
 
 func dial(t *testing.T, s *site) net.Conn {
@@ -123,23 +125,74 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 }
 
 // What stands behind a body in chunks is no request, whoever counted its bytes
-// otherwise.
+// otherwise, and whatever becomes of the one before it.
 func TestNothingIsTakenFromBehindChunks(t *testing.T) {
-	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": paidOK}})
-	for _, length := range []string{"transfer-encoding:chunked\r\n", "transfer-encoding:chunked\r\nContent-Length: 5\r\n",
-		"transfer-encoding:chunked\r\nContent-Length: 60\r\n", "Transfer-Encoding:\n chunked\r\n"} {
-		c := dial(t, s)
-		io.WriteString(c, "POST /api/bid HTTP/1.1\r\nHost: x\r\n"+length+"\r\n0\r\n\r\nGET /next HTTP/1.1\r\nHost: x\r\n\r\n")
-		r := bufio.NewReader(c)
-		resp, err := http.ReadResponse(r, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := s.finishReply(resp); got.status != 200 || !got.closed {
-			t.Errorf("%q: status %d, closed %v", length, got.status, got.closed)
-		}
-		if b, err := io.ReadAll(r); len(b) > 0 || err != nil {
-			t.Errorf("%q: %q, %v", length, b, err)
+	gone, err := NewForwarder(ForwardConfig{Origin: "http://127.0.0.1:1", BaseURL: func() string { return base }, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{
+		Core:        newRing(t),
+		Paid:        map[string]Handler{"/api/bid": paidOK, "/api/register": gone.Paid},
+		Others:      map[string]Handler{"GET /reports/{id}": gone.Pass, "POST /panics": func(*fasthttp.RequestCtx, string, bool) { panic("broken invariant") }},
+		Check:       func(context.Context, string, templates.Draft) templates.Checked { return templates.Checked{} },
+		IdleTimeout: time.Second, // for what should have been closed
+	}
+	lavish := serve(t, cfg)
+	cfg.RateLimit = 1
+	strict := serve(t, cfg)
+	strict.get("/api")
+	const asJSON = "Content-Type: application/json\r\n"
+	for _, c := range []struct {
+		s             *site
+		first, fields string
+		status        int
+		code          api.Code
+	}{
+		{lavish, "POST /api/bid", "", 200, ""},
+		{lavish, "OPTIONS /api/bid", "", 204, ""},
+		{lavish, "GET /next", "", 302, ""},
+		{lavish, "GET /ring", "", 200, ""},
+		{lavish, "POST /join", "Content-Type: " + formType + "\r\n", 200, ""},
+		{lavish, "POST /mcp", asJSON + "Accept: application/json, text/event-stream\r\n", 400, ""},
+		{lavish, "POST /api/bid", "Api-Version: 2\r\n", 400, api.UnsupportedAPIVersion},
+		{lavish, "GET /api#x", "", 400, api.Malformed},
+		{lavish, "GET /api/ring?limit=x", "", 400, api.InvalidParameter},
+		{lavish, "POST /nowhere", "", 404, api.NotFound},
+		{lavish, "OPTIONS /nowhere", "", 404, api.NotFound},
+		{lavish, "GET /api/ring/nobody", "", 404, api.UnknownMember},
+		{lavish, "DELETE /api/bid", "", 405, api.MethodNotAllowed},
+		{lavish, "POST /api/bid", "Content-Type: text/plain\r\n", 422, api.InvalidRequest},
+		{lavish, "POST /join", asJSON, 422, api.InvalidRequest},
+		{lavish, "POST /mcp", "Content-Type: text/plain\r\n", 422, api.InvalidRequest},
+		{lavish, "POST /mcp", asJSON + "Origin: null\r\n", 403, api.OriginNotAllowed},
+		{lavish, "POST /panics", "", 500, api.Internal},
+		{lavish, "POST /api/register", "Via: 1.1 x\r\n", 403, api.TLSRequired},
+		{lavish, "POST /api/register", "A: b\r\n c\r\n", 400, api.Malformed},
+		{lavish, "POST /api/register", "", 503, api.PaymentsUnavailable},
+		{lavish, "GET /reports/1", "", 503, api.PaymentsUnavailable},
+		{strict, "POST /api/bid", "", 429, api.RateLimited},
+		{strict, "GET /next", "", 429, api.RateLimited},
+	} {
+		for _, length := range []string{"transfer-encoding:chunked\r\n", "transfer-encoding:chunked\r\nContent-Length: 5\r\n",
+			"transfer-encoding:chunked\r\nContent-Length: 60\r\n", "Transfer-Encoding:\n chunked\r\n"} {
+			if c.code == api.PaymentsUnavailable && strings.Contains(length, "\n ") {
+				c.status, c.code = 400, api.Malformed // as every folded line that would have to be passed on
+			}
+			conn := dial(t, c.s)
+			io.WriteString(conn, c.first+" HTTP/1.1\r\nHost: ring.example\r\n"+c.fields+length+"\r\n0\r\n\r\nGET /next HTTP/1.1\r\nHost: x\r\n\r\n")
+			r := bufio.NewReader(conn)
+			resp, err := http.ReadResponse(r, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := c.s.finishReply(resp)
+			if got.status != c.status || !strings.Contains(got.body, string(c.code)) || !got.closed {
+				t.Errorf("%s with %q and %q: status %d, closed %v: %.300s", c.first, c.fields, length, got.status, got.closed, got.body)
+			}
+			if b, err := io.ReadAll(r); len(b) > 0 || err != nil {
+				t.Errorf("%s with %q and %q: %q, %v", c.first, c.fields, length, b, err)
+			}
 		}
 	}
 }
@@ -163,6 +216,38 @@ func TestATrailerIsNoWordOfAProxy(t *testing.T) {
 		r := s.raw("POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n" + c.header + "\r\n2\r\n{}\r\n0\r\n" + c.trailer + "\r\n")
 		if r.body != c.want {
 			t.Errorf("%q and %q behind the body: %s, want %s", c.header, c.trailer, r.body, c.want)
+		}
+	}
+}
+
+// Nor where it cannot be read to its end: that is charged to whom the proxy names, as
+// any other request is.
+func TestABrokenTrailerIsChargedToWhoSentIt(t *testing.T) {
+	proxies, err := ParseProxies([]string{"127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const sender, other = "192.0.2.1", "198.51.100.7"
+	for _, header := range []string{"Forwarded: for=" + sender, "X-Forwarded-For: " + sender} {
+		for _, trailer := range []string{
+			"Forwarded: for=" + other + "\r\nHost: x\r\n",
+			"Forwarded: for=" + other + "\r\nno field\r\n",
+			"X-Forwarded-For: " + other + "\r\n",
+			"no field\r\nForwarded: for=" + other + "\r\n",
+		} {
+			s := serve(t, Config{Core: newRing(t), RateLimit: 9, Now: newClock().Now, TrustedProxies: proxies})
+			r := s.raw("POST /api/bid HTTP/1.1\r\nHost: x\r\n" + header + "\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + trailer + "\r\n")
+			wantProblem(t, r, api.Malformed)
+			wantFields(t, r, "RateLimit-Remaining", "8")
+			for who, left := range map[string]string{sender: "7", other: "8", "": "8"} {
+				if who != "" {
+					who = "X-Forwarded-For: " + who + "\r\n"
+				}
+				r := s.raw("GET /api HTTP/1.1\r\nHost: x\r\n" + who + "\r\n")
+				if got := r.header.Get("RateLimit-Remaining"); got != left {
+					t.Errorf("%q and %q behind the body: %q has %s left, want %s", header, trailer, who, got, left)
+				}
+			}
 		}
 	}
 }

@@ -32,9 +32,9 @@
 // pages for them, and mcp.go lets [webring/edge/mcp] answer. swap.go replaces the
 // core while it is read.
 //
-// An edge passes paid operations on to the origin: forward.go sends them,
-// voucher.go is how the origin knows for whom. What an edge reads from is kept
-// by [webring/edge/replica].
+// An edge passes paid operations on to the origin: forward.go sends them, places.go
+// bounds how many at a time, voucher.go is how the origin knows for whom. What an
+// edge reads from is kept by [webring/edge/replica].
 //
 // # What is decided here
 //
@@ -66,5 +66,7 @@
 //     5.2), or with a field name or value that is none.
 //   - An edge never sends a payment twice. If the origin is lost with one, the
 //     answer is payment_pending, and its owner sends the same again.
+//   - Nor does it keep one to send it later: what finds no place within two seconds,
+//     or finds that its client has 16, is refused as payments_unavailable.
 //   - A read is the same for everyone, so CORS fields stand on every answer.
 package edge

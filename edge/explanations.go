@@ -42,7 +42,7 @@ var explanations = map[api.Code]explanation{
 		"Payments are asked for and taken over a secure connection only, and this one was not.",
 		"Use the https address of the ring. Behind a proxy, the operator must name it as trusted, and it must say which protocol was spoken."},
 	api.OriginNotAllowed: {
-		"The MCP server was called by a page of a browser under a name that is not the ring's, as happens when somebody lets a name of theirs point here.",
+		"The MCP server was called by a page of a browser that does not say which site it is of, or under a name that is not the ring's, as happens when somebody lets a name of theirs point here.",
 		"Call the MCP server at the address that /llms.txt gives. Programs that are not browsers send no Origin field and are not asked."},
 	api.NotFound: {
 		"Nothing is published at this address. Addresses are compared exactly: case counts, and so does a slash at the end.",
@@ -51,7 +51,7 @@ var explanations = map[api.Code]explanation{
 		"The reference names no member of the ring.",
 		"Use a member's slug or URL, as /api/ring lists them."},
 	api.EmptyRing: {
-		"No member of the ring matches, or nobody has joined yet.",
+		"No member of the ring matches, or nobody is in the ring at present.",
 		"Leave out kind or category; /api/categories lists the categories in use."},
 	api.MethodNotAllowed: {
 		"The address exists, but does not take this method.",
@@ -108,10 +108,10 @@ var explanations = map[api.Code]explanation{
 		"Something failed here, and not because of the request.",
 		"Try again later. A paid request may be repeated with the same credential: it has exactly one effect."},
 	api.PaymentPending: {
-		"A payment is on its way, for this request or for the same URL, and its outcome is not known yet.",
+		"A payment is on its way, for this request or for the same URL, and its outcome is not known yet; or as many payments of the account are on their way as may be at a time.",
 		"Do not pay again. Repeat the identical request, with the same credential if you sent one, after the seconds that Retry-After says."},
 	api.PaymentsUnavailable: {
-		"The payment network, or the part of the service that talks to it, cannot be reached. Nothing was charged.",
+		"The payment network, or the part of the service that talks to it, cannot be reached, or has no place for another payment now. Nothing was charged.",
 		"Try again after the seconds that Retry-After says. Reads work meanwhile."},
 	api.PaymentsUnconfigured: {
 		"This ring has no payment method, so nobody can join it or bid in it.",

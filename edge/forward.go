@@ -3,15 +3,16 @@ package edge
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -33,15 +34,25 @@ const (
 	// whole site.
 	holdRead  = 15 * time.Second
 	holdCheck = checkTime + 5*time.Second
-	// How many requests are under way at a time: nothing that is free stands in
-	// the way of payments. All of them and what follows are fewer connections
-	// than maxConnsPerClient: the origin may not know this node.
-	maxPayments, maxChecks, maxReads = 176, 32, 16
+	// maxPaymentsPerClient is how many of the payments may be one client's: the
+	// origin holds them for minutes if it is so chosen.
+	maxPaymentsPerClient = 16
+	// spareConns is how many connections payments may have beyond their places.
+	spareConns = 24
 	// maxForwarded is the longest answer that is passed on, in bytes.
 	maxForwarded = 1 << 20
 	// retryForwarded is after how many seconds who could not pay may try again.
 	retryForwarded = "5"
 )
+
+// MaxPayments and MaxAsks, and maxChecks and maxReads, are how many requests of each
+// kind are under way at a time: nothing that is free stands in the way of payments.
+// Asks are paid operations without a credential. While a site is scored the origin
+// holds these, and those whose credential is no good, but fewer of them at a time than
+// there are places of either kind, as a test in server/cmd/webring has it. All of them,
+// spareConns, and what follows are fewer connections than maxConnsPerClient: the origin
+// may not know this node.
+const MaxPayments, MaxAsks, maxChecks, maxReads = 112, 64, 32, 16
 
 // ForwardConfig says where paid operations go. Origin and BaseURL are needed.
 type ForwardConfig struct {
@@ -67,11 +78,13 @@ type ForwardConfig struct {
 // body and all fields as they came, except those that belong to the connection,
 // and those by which proxies tell for whom they speak, which the Webring-Edge
 // field replaces. A request that cannot be sent on like this is a bad_request.
-// Nothing is ever sent twice. It may be used concurrently.
+// Nothing is ever sent twice, nor later than within seconds. It may be used
+// concurrently.
 type Forwarder struct {
-	cfg                     ForwardConfig
-	payments, checks, reads *http.Transport
-	log                     *slog.Logger
+	cfg                           ForwardConfig
+	payments, asks, checks, reads *places
+	log                           *slog.Logger
+	complained                    atomic.Int64 // second of the last line about a request without a place
 }
 
 // NewForwarder prepares a forwarder.
@@ -90,25 +103,18 @@ func NewForwarder(cfg ForwardConfig) (*Forwarder, error) {
 	if f.log == nil {
 		f.log = slog.Default()
 	}
-	f.payments, f.checks, f.reads = newTransport(maxPayments), newTransport(maxChecks), newTransport(maxReads)
+	f.payments, f.asks = newPlaces(MaxPayments, maxPaymentsPerClient), newPlaces(MaxAsks, maxConnsPerClient)
+	f.checks, f.reads = newPlaces(maxChecks, maxConnsPerClient), newPlaces(maxReads, maxConnsPerClient)
+	// Payments may have more connections than places, or a credential could wait for one
+	// that is still dialled for a request which another has served.
+	f.payments.MaxConnsPerHost = MaxPayments + spareConns
 	return f, nil
-}
-
-func newTransport(conns int) *http.Transport {
-	return &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 10 * time.Second}).DialContext,
-		TLSHandshakeTimeout: 5 * time.Second,
-		// Well below what the origin keeps idle connections for.
-		IdleConnTimeout:     5 * time.Second,
-		MaxIdleConnsPerHost: 32,
-		MaxConnsPerHost:     conns,
-		DisableCompression:  true,
-	}
 }
 
 // Close gives idle connections up.
 func (f *Forwarder) Close() {
 	f.payments.CloseIdleConnections()
+	f.asks.CloseIdleConnections()
 	f.checks.CloseIdleConnections()
 	f.reads.CloseIdleConnections()
 }
@@ -119,7 +125,11 @@ func (f *Forwarder) Paid(ctx *fasthttp.RequestCtx, client string, secure bool) {
 		f.problem(ctx, api.TLSRequired, "Challenges are issued and credentials taken only over TLS. Use https.")
 		return
 	}
-	if res := f.pass(ctx, client, secure, f.payments, holdForwarded); res != nil {
+	places := f.asks
+	if hasCredential(ctx) {
+		places = f.payments
+	}
+	if res := f.pass(ctx, client, secure, places, holdForwarded); res != nil {
 		f.await(ctx, res)
 	}
 }
@@ -136,16 +146,23 @@ func (f *Forwarder) Pass(ctx *fasthttp.RequestCtx, client string, secure bool) {
 
 // pass gives the origin's answer, whose body has been read, or nil when there is
 // none.
-func (f *Forwarder) pass(ctx *fasthttp.RequestCtx, client string, secure bool, transport *http.Transport, hold time.Duration) *http.Response {
+func (f *Forwarder) pass(ctx *fasthttp.RequestCtx, client string, secure bool, places *places, hold time.Duration) *http.Response {
 	req, ok := f.request(ctx, client, secure)
 	if !ok {
 		f.problem(ctx, api.Malformed, "The request target or a header field has a form that cannot be passed on as it is.")
 		return nil
 	}
+	if !places.take(client) {
+		f.crowded(ctx)
+		return nil
+	}
+	defer places.leave(client)
 	// Not the client's to end: what has been sent may cost money.
 	held, cancel := context.WithTimeout(context.Background(), hold)
 	defer cancel()
-	res, err := transport.RoundTrip(req.WithContext(held))
+	sent := false // or may have been; nothing is without a connection
+	held = httptrace.WithClientTrace(held, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent = true }})
+	res, err := places.RoundTrip(req.WithContext(held))
 	var body []byte
 	if err == nil {
 		body, err = io.ReadAll(http.MaxBytesReader(nil, res.Body, maxForwarded))
@@ -153,8 +170,8 @@ func (f *Forwarder) pass(ctx *fasthttp.RequestCtx, client string, secure bool, t
 	}
 	if err != nil {
 		// A restarted origin must not be met through connections to the one before.
-		transport.CloseIdleConnections()
-		f.unanswered(ctx, err)
+		places.CloseIdleConnections()
+		f.unanswered(ctx, sent, err)
 		return nil
 	}
 	// What fails may be the word of something that stands before an origin which
@@ -284,19 +301,43 @@ func (f *Forwarder) await(ctx *fasthttp.RequestCtx, res *http.Response) {
 	}
 }
 
+// hasCredential says whether a request may bring a payment: in any of its lines.
+func hasCredential(ctx *fasthttp.RequestCtx) bool {
+	return slices.ContainsFunc(ctx.Request.Header.PeekAll("Authorization"), func(line []byte) bool { return len(line) > 0 })
+}
+
+const notDelivered = "so this request was not delivered and charges nothing. " +
+	"If you sent a credential before, do not pay anew: send the same request with the same credential again later. Reads go on."
+
+// crowded refuses what has no place. Nothing of it is kept to be sent later.
+func (f *Forwarder) crowded(ctx *fasthttp.RequestCtx) {
+	// Strangers do not fill the log.
+	if now := time.Now().Unix(); f.complained.Swap(now) != now {
+		f.log.Warn("edge: as many requests are on their way to the origin as may be, of one client or of all")
+	}
+	const crowded = "As many requests like this one are on their way to the origin of this ring as may be, of this client or of all"
+	if ctx.IsPost() {
+		f.problem(ctx, api.PaymentsUnavailable, crowded+", "+notDelivered)
+	} else {
+		f.problem(ctx, api.PaymentsUnavailable, crowded+". Other reads go on.")
+	}
+	setHeader(ctx, "Retry-After", retryForwarded)
+}
+
 // unanswered says that the origin did not answer. A payment that has been sent
 // may have been taken, and its credential may be sent again: the origin then
 // gives the answer that was lost.
-func (f *Forwarder) unanswered(ctx *fasthttp.RequestCtx, err error) {
+func (f *Forwarder) unanswered(ctx *fasthttp.RequestCtx, sent bool, err error) {
 	f.log.Warn("edge: the origin does not answer", "err", err)
-	var dial *net.OpError
-	sent := !errors.As(err, &dial) || dial.Op != "dial"
-	if !ctx.IsPost() {
+	switch {
+	case !ctx.IsPost():
 		f.problem(ctx, api.PaymentsUnavailable, "Only the origin of this ring has what is at this address, and it cannot be reached. Other reads go on.")
-	} else if sent && len(ctx.Request.Header.Peek("Authorization")) > 0 {
+	case !sent:
+		f.problem(ctx, api.PaymentsUnavailable, "The origin of this ring cannot be reached, "+notDelivered)
+	case hasCredential(ctx):
 		f.problem(ctx, api.PaymentPending, "The origin of this ring was lost before it answered. Send the same request with the same credential again: it has one effect, and its answer is kept.")
-	} else {
-		f.problem(ctx, api.PaymentsUnavailable, "The origin of this ring cannot be reached, so this request was not delivered and charges nothing. If you sent a credential before, do not pay anew: send the same request with the same credential again later. Reads go on.")
+	default:
+		f.problem(ctx, api.PaymentsUnavailable, "The origin of this ring was lost before it answered. This request brought no payment and charges nothing. Reads go on.")
 	}
 	setHeader(ctx, "Retry-After", retryForwarded)
 }

@@ -157,26 +157,48 @@ func TestNothingCanBePaidWithoutTheOrigin(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	away := "http://" + gone.Addr().String()
 	for _, c := range []struct {
-		origin, credential string
-		code               api.Code
+		origin      string
+		credentials []string // lines of Authorization
+		code        api.Code
+		sent        bool
 	}{
-		{"http://" + gone.Addr().String(), "", api.PaymentsUnavailable},
-		{"http://" + gone.Addr().String(), "Payment x", api.PaymentsUnavailable},
-		{lost, "", api.PaymentsUnavailable},
-		{lost, "Payment x", api.PaymentPending},
+		{away, nil, api.PaymentsUnavailable, false},
+		{away, []string{"Payment x"}, api.PaymentsUnavailable, false},
+		{"https://" + l.Addr().String(), []string{"Payment x"}, api.PaymentsUnavailable, false}, // a connection without TLS is none
+		{lost, nil, api.PaymentsUnavailable, true},
+		{lost, []string{""}, api.PaymentsUnavailable, true},
+		{lost, []string{"Payment x"}, api.PaymentPending, true},
+		{lost, []string{"", "Payment x"}, api.PaymentPending, true},
+		{lost, []string{"Payment x", ""}, api.PaymentPending, true},
 	} {
+		asked.Store(0)
 		s := edgeTo(t, ForwardConfig{Origin: c.origin, Secret: sharedSecret}, Config{})
 		fields := []string{"Idempotency-Key", "k"} // for which some transports would try again
-		if c.credential != "" {
-			fields = append(fields, "Authorization", c.credential)
+		for _, line := range c.credentials {
+			fields = append(fields, "Authorization", line)
 		}
 		r := s.do("POST", "/api/bid", "{}", fields...)
 		wantProblem(t, r, c.code)
 		wantFields(t, r, "Retry-After", "5")
-	}
-	if n := asked.Load(); n != 2 {
-		t.Errorf("%d requests were sent for 2", n)
+		if n := asked.Load(); n > 1 || (n > 0) != c.sent || strings.Contains(r.body, "not delivered") == c.sent {
+			t.Errorf("%q at %s: sent %d times: %s", c.credentials, c.origin, n, r.body)
+		}
 	}
 }
 
@@ -353,10 +375,10 @@ func TestAnAnswerShowsThatTheOriginIsThere(t *testing.T) {
 	}
 }
 
-// Whoever reads what only the origin has, or has drafts checked there, does not
-// keep payments from it, and gets an answer when it is gone.
+// Whoever reads what only the origin has, has drafts checked there, or asks what is to
+// be paid, does not keep payments from it, and gets an answer when it is gone.
 func TestWhatIsFreeDoesNotStopPayments(t *testing.T) {
-	var reading, checking atomic.Int64
+	var reading, checking, asking atomic.Int64
 	release := make(chan struct{})
 	url := upstream(t, func(head, _ string) string {
 		switch {
@@ -365,6 +387,9 @@ func TestWhatIsFreeDoesNotStopPayments(t *testing.T) {
 			<-release
 		case strings.HasPrefix(head, "POST /join "):
 			checking.Add(1)
+			<-release
+		case !strings.Contains(head, "Authorization: "):
+			asking.Add(1)
 			<-release
 		}
 		return "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -380,15 +405,25 @@ func TestWhatIsFreeDoesNotStopPayments(t *testing.T) {
 			})
 		}
 	}
-	ask(2*maxReads, "GET", "/reports/1")
-	ask(maxPayments+maxChecks, "POST", "/join")
-	for late := time.Now().Add(10 * time.Second); (reading.Load() < maxReads || checking.Load() < maxChecks) && time.Now().Before(late); time.Sleep(time.Millisecond) {
+	ask(maxReads, "GET", "/reports/1")
+	ask(maxChecks, "POST", "/join")
+	ask(MaxAsks, "POST", "/api/bid")
+	for late := time.Now().Add(10 * time.Second); (reading.Load() < maxReads || checking.Load() < maxChecks || asking.Load() < MaxAsks) && time.Now().Before(late); time.Sleep(time.Millisecond) {
 	}
-	if r := e.do("POST", "/api/bid", "{}"); r.status != 200 {
+	if r := e.do("POST", "/api/bid", "{}", "Authorization", "Payment x"); r.status != 200 {
 		t.Errorf("%d %s", r.status, r.body)
 	}
-	if r, c := reading.Load(), checking.Load(); r != maxReads || c != maxChecks {
-		t.Errorf("%d readers and %d checks at a time", r, c)
+	var more sync.WaitGroup
+	for _, c := range []struct{ method, target string }{{"GET", "/reports/1"}, {"POST", "/join"}, {"POST", "/api/bid"}} {
+		more.Go(func() {
+			r := e.do(c.method, c.target, "")
+			wantProblem(t, r, api.PaymentsUnavailable)
+			wantFields(t, r, "Retry-After", "5")
+		})
+	}
+	more.Wait()
+	if r, c, a := reading.Load(), checking.Load(), asking.Load(); r != maxReads || c != maxChecks || a != MaxAsks {
+		t.Errorf("%d readers, %d checks and %d asks at a time", r, c, a)
 	}
 	close(release)
 	free.Wait()

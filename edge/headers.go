@@ -28,6 +28,13 @@ func setHeader(ctx *fasthttp.RequestCtx, name, value string) {
 
 // finish adds what every answer carries, whoever made it.
 func (s *Shell) finish(ctx *fasthttp.RequestCtx, w window) {
+	if inHeader(&ctx.Request.Header, "Transfer-Encoding") > 0 {
+		// Whoever passed this on may have gone by a Content-Length beside it, and
+		// so nothing behind it is taken for a request (RFC 9112, 6.1). Said last:
+		// whoever makes an answer a problem forgets what it had been made before.
+		ctx.SetConnectionClose()
+		lingering(ctx.Conn())
+	}
 	if len(s.deprecated) > 0 {
 		s.markOld(ctx)
 	}

@@ -263,8 +263,8 @@ func (s *Shell) rest(w *work) {
 	if cap(w.out) > 2*keepBody {
 		w.out = nil
 	}
-	if cap(w.answer.Body) > 2*keepBody {
-		w.answer.Body = nil
+	if w.answer.Kept() > 2*keepBody {
+		w.answer.Response = api.Response{}
 	}
 	s.works.Put(w)
 }

@@ -10,11 +10,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/valyala/fasthttp"
 
@@ -390,6 +392,40 @@ func FuzzPlainRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Whoever filled it, a work that rests has no long buffer, though a short answer came
+// last; those that most answers need it keeps.
+func TestWorksRestWithoutLongBuffers(t *testing.T) {
+	decoded := func(r *api.Response, n int) { r.Copy(make([]byte, n), &api.Texts{Body: uint32(n)}) }
+	written := func(r *api.Response, n int) { r.Body = append(r.Body[:0], make([]byte, n)...) }
+	redirect := func(r *api.Response, n int) { written(r, n); r.Location = r.Body[:n:n] }
+	s := new(Shell)
+	for _, c := range []struct {
+		name        string
+		first, then func(*api.Response, int)
+		length      int
+		keeps       bool
+	}{
+		{"long, decoded", decoded, decoded, 3 << 20, false},
+		{"long, written", written, written, 3 << 20, false},
+		{"long, written, and an address within", written, redirect, 3 << 20, false},
+		{"long, decoded, then written", decoded, written, 3 << 20, false},
+		{"long, written, then decoded", written, decoded, 3 << 20, false},
+		{"decoded", decoded, decoded, keepBody, true},
+		{"written", written, redirect, keepBody, true},
+	} {
+		w := new(work)
+		c.first(&w.answer.Response, c.length)
+		buffer := weak.Make(&w.answer.Body[0])
+		c.then(&w.answer.Response, 100)
+		s.rest(w)
+		runtime.GC()
+		if kept := buffer.Value() != nil; kept != c.keeps {
+			t.Errorf("%s: kept is %t", c.name, kept)
+		}
+		runtime.KeepAlive(w)
+	}
 }
 
 func TestPrintable(t *testing.T) {

@@ -19,8 +19,8 @@ const mcpPath = "/mcp"
 
 // callTool takes one message of an MCP client.
 func (s *Shell) callTool(ctx *fasthttp.RequestCtx) {
-	if !s.ownOrigin(ctx) {
-		s.problem(ctx, foreignOrigin)
+	if why := s.foreignOrigin(ctx); why != "" {
+		s.problem(ctx, refusal{api.OriginNotAllowed, why, ""})
 		return
 	}
 	if !jsonBody(&ctx.Request.Header) {
@@ -53,33 +53,34 @@ func (s *Shell) callTool(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-var foreignOrigin = refusal{api.OriginNotAllowed, "The request has an Origin field, and its Host field is not this ring's. Use the ring's own address.", ""}
-
-// ownOrigin says whether the browser that sent a request, if one did, knows that
-// it speaks to this ring. Everything here is public, so pages of any site may
-// ask; but a page that has let a name of its own point here, to reach a server
-// that it could not reach otherwise, says that name in Host. A name of ours is
-// the base URL's host, an address as such, or localhost. Proxies that are
-// trusted are asked by nobody but their own clients.
+// foreignOrigin says why the browser that sent a request, if one did, may not know
+// that it speaks to this ring; "" when it does. Everything here is public, so pages
+// of any site may ask; but a page that has let a name of its own point here, to
+// reach a server that it could not reach otherwise, says that name in Host. A name
+// of ours is the base URL's host, an address as such, or localhost. Proxies that
+// are trusted are asked by nobody but their own clients. A page that keeps its site
+// to itself, which browsers write as null, is not trusted with any of this.
 //
 // Document: the Model Context Protocol, "Streamable HTTP", on DNS rebinding.
-func (s *Shell) ownOrigin(ctx *fasthttp.RequestCtx) bool {
+func (s *Shell) foreignOrigin(ctx *fasthttp.RequestCtx) string {
 	h := &ctx.Request.Header
 	origins := h.PeekAll("Origin")
 	if len(origins) == 0 {
-		return true
+		return ""
 	}
 	origin, err := url.Parse(string(origins[0]))
 	if len(origins) > 1 || err != nil || origin.Scheme == "" || origin.Host == "" {
-		return false
+		return "The request has an Origin field, which does not name one site. Ask from a page of a site, or without the field."
 	}
 	if s.proxies.trusts(remoteAddr(ctx.RemoteAddr())) {
-		return true
+		return ""
 	}
 	host := (&url.URL{Host: string(h.Host())}).Hostname()
 	if base, err := url.Parse(s.core.BaseURL()); err == nil && strings.EqualFold(base.Hostname(), host) {
-		return true
+		return ""
 	}
-	_, err = netip.ParseAddr(host)
-	return err == nil || strings.EqualFold(host, "localhost")
+	if _, err = netip.ParseAddr(host); err == nil || strings.EqualFold(host, "localhost") {
+		return ""
+	}
+	return "The request has an Origin field, and its Host field is not this ring's. Use the ring's own address."
 }

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"webring/core"
 	"webring/core/api"
+	"webring/core/coretest"
 )
 
 const listTools = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
@@ -17,24 +19,27 @@ func (s *site) message(body string, fields ...string) reply {
 
 func TestMessagesAreTakenFromOwnOriginsAlone(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
+	const notOurs, noSite = "its Host field is not this ring's", "does not name one site"
 	for _, c := range []struct {
 		host, origin string
-		taken        bool
+		refused      string // which field is at fault, or "" when it is taken
 	}{
-		{"", "", true},
-		{"evil.dev", "", true}, // no browser sent it
-		{"", "https://anywhere.dev", true},
-		{"ring.example", "https://ring.example", true},
-		{"RING.example:443", "https://anywhere.dev", true},
-		{"localhost:8402", "http://localhost:3000", true},
-		{"[::1]:8402", "http://localhost:3000", true},
-		{"evil.dev", "http://evil.dev", false},
-		{"evil.dev:8402", "http://evil.dev:8402", false},
-		{"localhost.evil.dev", "http://localhost.evil.dev", false},
-		{"ring.example.evil.dev", "https://ring.example.evil.dev", false},
-		{"", "null", false},
-		{"", "evil", false},
-		{"", "http://a.dev\", \"http://b.dev", false},
+		{"", "", ""},
+		{"evil.dev", "", ""}, // no browser sent it
+		{"", "https://anywhere.dev", ""},
+		{"ring.example", "https://ring.example", ""},
+		{"RING.example:443", "https://anywhere.dev", ""},
+		{"localhost:8402", "http://localhost:3000", ""},
+		{"[::1]:8402", "http://localhost:3000", ""},
+		{"evil.dev", "http://evil.dev", notOurs},
+		{"evil.dev:8402", "http://evil.dev:8402", notOurs},
+		{"localhost.evil.dev", "http://localhost.evil.dev", notOurs},
+		{"ring.example.evil.dev", "https://ring.example.evil.dev", notOurs},
+		{"", "null", noSite},
+		{"ring.example", "null", noSite},
+		{"", "evil", noSite},
+		{"", "http://a.dev\", \"http://b.dev", noSite},
+		{"ring.example", "https://a.dev\r\nOrigin: https://b.dev", noSite},
 	} {
 		request := "POST /mcp HTTP/1.1\r\nHost: " + c.host + "\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
 		if c.host == "" {
@@ -44,10 +49,10 @@ func TestMessagesAreTakenFromOwnOriginsAlone(t *testing.T) {
 			request += "Origin: " + c.origin + "\r\n"
 		}
 		r := s.raw(request + "Content-Length: " + itoa(len(listTools)) + "\r\n\r\n" + listTools)
-		if c.taken && r.status != 200 {
+		if c.refused == "" && r.status != 200 || !strings.Contains(r.body, c.refused) {
 			t.Errorf("host %q, origin %q: status %d: %s", c.host, c.origin, r.status, r.body)
 		}
-		if !c.taken {
+		if c.refused != "" {
 			wantProblem(t, r, api.OriginNotAllowed)
 		}
 	}
@@ -85,17 +90,65 @@ func TestMessagesAreBoundedAndAnsweredAsOthers(t *testing.T) {
 	if wantFields(t, listen, "Content-Type", "application/json"); !strings.Contains(listen.body, `"error"`) {
 		t.Errorf("%d: %s", listen.status, listen.body)
 	}
-	wantProblem(t, s.message(`{"jsonrpc":"2.0","id":1,"method":"nothing"}`), api.Malformed)
 	preflight := s.do("OPTIONS", "/mcp", "", "Origin", "https://anywhere.dev")
 	if !strings.Contains(preflight.header.Get("Access-Control-Allow-Headers"), "Mcp-Protocol-Version") {
 		t.Errorf("a browser may not send %q", preflight.header.Get("Access-Control-Allow-Headers"))
 	}
 }
 
+// Clients learn by such calls what a server can do, and find the answer by its id.
+func TestCallsOfUnknownMethodsAreRefusedByTheirIDs(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t)})
+	for _, method := range []string{"completion/complete", "tasks/list", "nope/x", "", "a\\\"b"} {
+		for _, id := range []string{"7", `"seven"`} {
+			r := s.message(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{"ref":{"type":"ref/prompt","name":"x"},"argument":{"name":"x","value":"x"}}}`)
+			wantFields(t, r, "Content-Type", "application/json")
+			var doc struct {
+				ID    json.RawMessage
+				Error struct{ Code int }
+			}
+			if err := json.Unmarshal([]byte(r.body), &doc); err != nil || r.status != 200 || string(doc.ID) != id || doc.Error.Code != -32601 {
+				t.Errorf("%s %s: status %d: %s", method, id, r.status, r.body)
+			}
+		}
+	}
+	// Without an id it is no call, and nobody waits for a result.
+	wantProblem(t, s.message(`{"jsonrpc":"2.0","method":"nope/x"}`), api.Malformed)
+}
+
+// The operator may rename the ring; server and card say the new name at once.
+func TestTheServerIntroducesItselfAsItsCard(t *testing.T) {
+	n := openedRing(t)
+	s := serve(t, Config{Core: n})
+	for i, name := range []string{"Test <Ring>", "Another"} {
+		if i > 0 {
+			apply(t, n, coretest.NewStep(&core.Rules{Stamp: epoch*1000 + 1, Name: name, BaseURL: "https://another.example", Fee: 100, MinBid: 100, Grace: 10, Decay: 1000}, nil))
+		}
+		var card struct{ Name, Title, Version, WebsiteURL string }
+		if err := json.Unmarshal([]byte(s.get("/.well-known/mcp/server-card.json").body), &card); err != nil || card.Title != name {
+			t.Fatalf("%+v, %v", card, err)
+		}
+		var answer struct {
+			Result struct {
+				ServerInfo struct{ Name, Title, Version, WebsiteURL string }
+			}
+		}
+		r := s.message(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`)
+		if err := json.Unmarshal([]byte(r.body), &answer); err != nil || answer.Result.ServerInfo != card {
+			t.Errorf("%+v, %v, want %+v: %s", answer, err, card, r.body)
+		}
+	}
+}
+
 // A core that fails is a tool error, and the process lives.
 func TestToolsOutliveTheCore(t *testing.T) {
-	s := serve(t, Config{Core: &fakeCore{serve: func([]byte, *api.Response) { panic("core") }}})
-	r := s.message(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_directory"}}`)
+	s := serve(t, Config{Core: &fakeCore{serve: func(target []byte, r *api.Response) {
+		if string(target) != "/api" { // where the server reads what it is called
+			panic("core")
+		}
+		*r = api.Response{Status: 200, Body: []byte("{}")}
+	}}})
+	r := s.message(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_members"}}`)
 	if r.status != 200 || !strings.Contains(r.body, `"isError":true`) || !strings.Contains(r.body, `internal`) {
 		t.Errorf("status %d: %s", r.status, r.body)
 	}

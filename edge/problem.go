@@ -49,6 +49,7 @@ func (s *Shell) unread(ctx *fasthttp.RequestCtx, err error) {
 	var w window
 	defer s.contain(ctx, &w)
 	lingering(ctx.Conn())
+	dropTrailers(&ctx.Request.Header, "Forwarded") // what broke may stand behind it
 	p, count := malformed, s.limiter.take
 	var (
 		small   *fasthttp.ErrSmallBuffer

@@ -202,7 +202,11 @@ func inHeader(h *fasthttp.RequestHeader, name string) (lines int) {
 // dropTrailers leaves those lines of a field that stand in the header: a proxy that
 // passes on what stands behind a body has neither written nor read it.
 func dropTrailers(h *fasthttp.RequestHeader, name string) {
-	lines, header := h.PeekAll(name), inHeader(h, name)
+	lines := h.PeekAll(name)
+	if len(lines) == 0 {
+		return
+	}
+	header := inHeader(h, name)
 	if len(lines) <= header {
 		return
 	}
@@ -220,13 +224,7 @@ func dropTrailers(h *fasthttp.RequestHeader, name string) {
 func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 	var w window
 	defer s.contain(ctx, &w)
-	if inHeader(&ctx.Request.Header, "Transfer-Encoding") > 0 {
-		// Whoever passed this on may have gone by a Content-Length beside it, and
-		// so nothing behind it is taken for a request (RFC 9112, 6.1).
-		ctx.SetConnectionClose()
-		lingering(ctx.Conn())
-		dropTrailers(&ctx.Request.Header, "Forwarded") // X-Forwarded is refused there
-	}
+	dropTrailers(&ctx.Request.Header, "Forwarded") // X-Forwarded is refused there
 	w = s.count(ctx)
 	switch {
 	case w.exceeded:

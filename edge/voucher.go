@@ -37,7 +37,8 @@ import (
 // each ended by a line feed. n, MAC and the body's digest are base64url
 // without padding. The field has this one spelling. It counts once, and until
 // 30 seconds from t, either way, but never if t is before the start of the
-// process that takes it, which does not know what the one before it took.
+// process that takes it, which does not know what the one before it took. When
+// that was is reckoned back from the present: the clock may have been set since.
 const voucherField = "Webring-Edge"
 
 // voucherLife is how far the clocks of edge and origin may be apart, transit
@@ -104,7 +105,7 @@ func voucherMAC(secret []byte, t, n, client, scheme string, r passedOn) []byte {
 type vouchers struct {
 	secret []byte
 	now    func() time.Time
-	start  time.Time
+	uptime func() time.Duration // whatever the clock was set to meanwhile
 
 	mu sync.Mutex
 	// Those taken lately, by MAC. Each set is filled for two lifetimes, which
@@ -116,7 +117,8 @@ type vouchers struct {
 
 func newVouchers(secret []byte, now func() time.Time) *vouchers {
 	start := now()
-	return &vouchers{secret: secret, now: now, start: start, seen: map[[16]byte]struct{}{}, since: start}
+	uptime := func() time.Duration { return now().Sub(start) }
+	return &vouchers{secret: secret, now: now, uptime: uptime, seen: map[[16]byte]struct{}{}, since: start}
 }
 
 // take says who sent the request that came with this field.
@@ -149,7 +151,7 @@ func (v *vouchers) take(field string, r passedOn) (origin, error) {
 	if age := now.Sub(time.UnixMilli(millis)); age > voucherLife || age < -voucherLife {
 		return origin{}, errVoucherStale
 	}
-	if millis < v.start.UnixMilli() {
+	if millis < now.Add(-v.uptime()).UnixMilli() {
 		return origin{}, errVoucherEarlier
 	}
 	if !v.first([16]byte(mac), now) {

@@ -121,6 +121,29 @@ func TestVouchersFromBeforeTheStartDoNotHold(t *testing.T) {
 	}
 }
 
+// A clock that was ahead or behind when the node was started, and was set right since,
+// keeps no honest voucher away, and none from before the start comes in by it.
+func TestTheStartIsWhereTheClockPutsItNow(t *testing.T) {
+	about := passedOn{[]byte("POST"), []byte("/api/bid"), []byte("{}")}
+	for _, wrong := range []time.Duration{time.Hour, 20 * time.Second, time.Second, -time.Second, -20 * time.Second, -time.Hour} {
+		clock := newClock()
+		right := clock.Now()
+		clock.Move(wrong)
+		v := newVouchers(sharedSecret, clock.Now)
+		const up = 10 * time.Second
+		v.now = func() time.Time { return right.Add(up) }
+		v.uptime = func() time.Duration { return up }
+		for _, c := range []struct {
+			written time.Duration // from the start
+			want    error
+		}{{up, nil}, {0, nil}, {-time.Millisecond, errVoucherEarlier}, {-up, errVoucherEarlier}} {
+			if _, err := v.take(newVoucher(sharedSecret, right.Add(c.written), "192.0.2.1", true, about), about); err != c.want {
+				t.Errorf("the clock was %s ahead; a voucher of %s after the start: %v, want %v", wrong, c.written, err, c.want)
+			}
+		}
+	}
+}
+
 func heldServer(t *testing.T, clock *handClock) *site {
 	return serve(t, Config{Core: newRing(t), EdgeSecret: sharedSecret, Now: clock.Now, Paid: map[string]Handler{"/api/bid": tellSender}})
 }

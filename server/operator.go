@@ -204,6 +204,9 @@ func (o *Operator) remove(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "a reason is required", http.StatusBadRequest)
 		return
 	}
+	if tooLong(w, req.Reason) {
+		return
+	}
 	slug := r.PathValue("slug")
 	shown := o.reportOf(slug)
 	err := o.removeWhenFree(r.Context(), slug, req)
@@ -212,9 +215,7 @@ func (o *Operator) remove(w http.ResponseWriter, r *http.Request) {
 		err = o.Reports.Remove(shown)
 	}
 	switch {
-	case errors.Is(err, core.ErrEvent):
-		http.Error(w, "the slug or the reason is beyond its limits", http.StatusBadRequest)
-	case errors.Is(err, core.ErrUnknown):
+	case errors.Is(err, core.ErrEvent), errors.Is(err, core.ErrUnknown): // the first: it is no slug
 		http.Error(w, "no member has the slug "+slug, http.StatusNotFound)
 	case errors.Is(err, core.ErrRemoved):
 		http.Error(w, slug+" was removed before", http.StatusConflict)
@@ -229,6 +230,15 @@ func (o *Operator) remove(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// tooLong says whether an event has no room for a reason, and answers so.
+func tooLong(w http.ResponseWriter, reason string) bool {
+	if len(reason) <= core.MaxNote {
+		return false
+	}
+	http.Error(w, fmt.Sprintf("the reason has %d bytes, and %d are kept", len(reason), core.MaxNote), http.StatusBadRequest)
+	return true
+}
+
 // reportOf is the id of the report that a member's score rests on, if it is one
 // of those that are served here.
 func (o *Operator) reportOf(slug string) (id string) {
@@ -240,13 +250,16 @@ func (o *Operator) reportOf(slug string) (id string) {
 	return id
 }
 
-// removalWait is how long a removal waits for open payments. They end within
-// two minutes while the chain answers.
-const removalWait = 2 * time.Minute
+// RemovalWait is how long a removal waits for open payments: longer than they can be
+// open while their chain answers. None can be sent when its challenge has ended, by
+// the chain's clock, which may be a minute behind; it is given up when the first block
+// after that counts as final, on Base after half a minute, and on the slowest chains
+// after 13 (64 blocks of 12 s).
+const RemovalWait = paid.ChallengeLife + 15*time.Minute
 
 func (o *Operator) removeWhenFree(ctx context.Context, slug string, req Removal) error {
-	ctx, cancel := context.WithTimeout(ctx, removalWait)
-	defer cancel()
+	over := time.NewTimer(RemovalWait)
+	defer over.Stop()
 	defer o.Ledger.AnnounceRemoval(slug)()
 	for {
 		err := o.Ledger.Do(ctx, func(tx *ledger.Tx) error {
@@ -258,6 +271,8 @@ func (o *Operator) removeWhenFree(ctx context.Context, slug string, req Removal)
 		}
 		select {
 		case <-time.After(time.Second):
+		case <-over.C:
+			return err
 		case <-ctx.Done():
 			return err
 		}

@@ -34,7 +34,8 @@ func (o *Operator) backup(w http.ResponseWriter, _ *http.Request) {
 		o.Log.Error("backup not finished", "err", err)
 		panic(http.ErrAbortHandler)
 	}
-	o.Log.Info("backup written")
+	// Whether it was kept, whoever asked for it says.
+	o.Log.Info("backup handed out")
 }
 
 func (o *Operator) verify(w http.ResponseWriter, r *http.Request) {

@@ -109,6 +109,9 @@ func (o *Operator) adjust(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the body must be {kind, transaction, member, reason}: "+err.Error(), http.StatusBadRequest)
 		return
 	}
+	if tooLong(w, a.Reason) {
+		return
+	}
 	e, err := o.Payments.Adjust(r.Context(), a)
 	switch {
 	case errors.Is(err, paid.ErrAdjustment):

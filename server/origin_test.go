@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -30,7 +32,8 @@ const (
 
 // coin is a payment method whose payments become what the test says.
 type coin struct {
-	refuses bool // every credential
+	refuses bool          // every credential
+	life    time.Duration // of a payment; 0: 25 s
 
 	mu    sync.Mutex
 	state mpp.State
@@ -46,7 +49,7 @@ func (c *coin) Decode(cred mpp.Credential, cents int64, now time.Time) (mpp.Paym
 		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeVerify, Detail: "no good"}
 	}
 	return mpp.Payment{Method: "coin", ChallengeID: cred.Challenge.ID, Cents: cents, Raw: cred.Payload, Reference: cred.Challenge.ID,
-		ReplayKey: "coin:" + cred.Challenge.ID, Payer: "payer of " + cred.Challenge.ID, ValidBefore: now.Add(25 * time.Second)}, nil
+		ReplayKey: "coin:" + cred.Challenge.ID, Payer: "payer of " + cred.Challenge.ID, ValidBefore: now.Add(cmp.Or(c.life, 25*time.Second))}, nil
 }
 
 func (c *coin) Simulate(context.Context, mpp.Payment) error { return nil }
@@ -185,6 +188,19 @@ func (o *origin) waitOpen(slug string) {
 	for open := 0; open == 0; {
 		<-o.turns
 		o.books.View(func(v *ledger.View) { open, _ = v.OpenOnMember(slug) })
+	}
+}
+
+// leaving says whether a removal of a member waits.
+func (o *origin) leaving(slug string) (yes bool) {
+	o.books.View(func(v *ledger.View) { yes = v.RemovalAnnounced(slug) })
+	return yes
+}
+
+// waitLeaving returns when a removal of a member waits.
+func (o *origin) waitLeaving(slug string) {
+	for !o.leaving(slug) {
+		runtime.Gosched()
 	}
 }
 

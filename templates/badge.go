@@ -2,6 +2,7 @@ package templates
 
 import (
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -16,6 +17,17 @@ type Badge struct {
 
 // longestRing is the most characters of a ring's name on a badge.
 const longestRing = 28
+
+// inXML replaces the characters that XML has no way to write, with which nothing
+// of a document would be shown.
+func inXML(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == '\ufffe' || r == '\uffff' {
+			return utf8.RuneError
+		}
+		return r
+	}, s)
+}
 
 func (v Badge) text() string {
 	name := []rune(v.Ring)

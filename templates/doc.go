@@ -5,8 +5,9 @@
 // layout.templ is what all pages have around them; view.go says what each shows;
 // picture.go draws the ring, words.go and links.go write the snippets and command
 // lines that readers copy. The rules that every page keeps: it is complete without
-// script, nothing is inline, members' words are text, set apart with bdi, links to
-// members are marked as sponsored, and every number that ages is said in words too.
+// script, nothing is inline, members' words are text, set apart with bdi, which the
+// style sheet keeps to its place, links to members are marked as sponsored, and every
+// number that ages is said in words too.
 //
 // The *_templ.go files are generated from the .templ files beside them, by make generate.
 package templates

@@ -48,7 +48,7 @@ func homePage(v Home) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if v.Leader == nil {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "<div><p class=\"label\">Rank 1 · vacant</p><h1 class=\"name\">This place is free</h1><p class=\"lede\">Nobody has joined yet. The first member holds this place, its name as large as this one.</p><p><a class=\"button\" href=\"")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "<div><p class=\"label\">Rank 1 · vacant</p><h1 class=\"name\">This place is free</h1><p class=\"lede\">Nobody is in the ring at present. Whoever joins next holds this place, with a name as large as this.</p><p><a class=\"button\" href=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -295,7 +295,7 @@ func homePage(v Home) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 27, "<small>be the first</small>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 27, "<small>room for the next</small>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -87,7 +87,7 @@ func joinPage(v Join) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if v.Checked == nil {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "<p>Check your site here first. It costs nothing, and nothing is stored.</p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "<p>Check your site here first. It costs nothing. A report that the ring makes of it is open to whoever has its address; it is kept for a day, and for good if you join.</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -156,7 +156,7 @@ func (p Picture) words() string {
 	var b strings.Builder
 	switch {
 	case p.Members == 0:
-		return "The ring has no members yet."
+		return "The ring has no members at present."
 	case p.Members == 1:
 		b.WriteString("The ring, with its only member")
 	case len(p.Marks) < p.Members:

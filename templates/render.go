@@ -28,8 +28,11 @@ func (v Docs) HTML() []byte { return render(docsPage(v)) }
 // HTML draws the page that a problem's type leads to.
 func (v Problem) HTML() []byte { return render(problemPage(v)) }
 
-// SVG draws the badge.
-func (v Badge) SVG() []byte { return render(badgeImage(v)) }
+// SVG draws the badge. It is the one template that is read as XML.
+func (v Badge) SVG() []byte {
+	v.Ring, v.Name = inXML(v.Ring), inXML(v.Name)
+	return render(badgeImage(v))
+}
 
 // render draws a component. One that fails is a broken invariant: nothing in it
 // can but the writer, and that is a buffer.

@@ -1,8 +1,12 @@
 package templates
 
 import (
+	"context"
 	"encoding/xml"
 	"flag"
+	"image"
+	"image/draw"
+	"image/png"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -204,6 +208,19 @@ func TestABadgeHoldsItsText(t *testing.T) {
 	}
 }
 
+func TestABadgeIsXMLWhateverTheNames(t *testing.T) {
+	for _, c := range []string{"\x00", "\x1f", "\t", "\n", "\r", "\x7f", "\u0085", "\ud7ff", "\ue000", "\ufffd", "\ufffe", "\uffff", "\U0001ffff", "\U0010ffff", "\xff", "]]>"} {
+		v := Badge{Ring: "Ring" + c + "s", Name: "Al" + c + "pha", Position: 1, Members: 2}
+		var got struct {
+			Title string `xml:"title"`
+			Text  string `xml:"text"`
+		}
+		if err := xml.Unmarshal(v.SVG(), &got); err != nil || !strings.HasPrefix(got.Title, "Al") || !strings.Contains(got.Title, "pha, number 1") || !strings.Contains(got.Text, "s · 1 of 2") {
+			t.Errorf("%q: %v, %+q", c, err, got)
+		}
+	}
+}
+
 func TestProblem(t *testing.T) {
 	golden(t, "problem", string(Problem{Page: below("/problems/unknown_member"),
 		Code: "unknown_member", Status: 404, Summary: "No such member", Meaning: "It is not there.", Remedy: "Look elsewhere."}.HTML()))
@@ -218,5 +235,92 @@ func TestReport(t *testing.T) {
 		}}}}.HTML()))
 	if strings.Contains(page, "<b>") || strings.Contains(page, "<404>") {
 		t.Error("words became markup")
+	}
+}
+
+// looks is a page as the system's Chromium shows it, with rules at the end of the
+// style sheet.
+func looks(t *testing.T, html []byte, rules string) *image.RGBA {
+	t.Helper()
+	chromium := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome-stable", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			chromium = path
+			break
+		}
+	}
+	if chromium == "" {
+		t.Skip("needs Chromium: apt install chromium")
+	}
+	style, err := os.ReadFile("../static/style.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, b := range map[string][]byte{"page.html": html, "s.css": append(style, rules...)} {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	picture := filepath.Join(dir, "page.png")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
+		"--disable-background-networking", "--user-data-dir="+filepath.Join(dir, "profile"), "--window-size=1000,1400",
+		"--screenshot="+picture, "file://"+filepath.Join(dir, "page.html"))
+	if said, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	b, err := os.Open(picture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	shot, err := png.Decode(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn := image.NewRGBA(shot.Bounds())
+	draw.Draw(drawn, drawn.Rect, shot, image.Point{}, draw.Src)
+	return drawn
+}
+
+// differing is the part of two pictures of one size that is not alike.
+func differing(a, b *image.RGBA) (r image.Rectangle) {
+	for y := range a.Rect.Dy() {
+		for x := range a.Rect.Dx() {
+			if a.RGBAAt(x, y) != b.RGBAAt(x, y) {
+				r = r.Union(image.Rect(x, y, x+1, y+1))
+			}
+		}
+	}
+	return r
+}
+
+// Marks that are stacked on a member's letters show on the member's own line alone;
+// those that languages have are shown whole.
+func TestWordsKeepToTheirPlace(t *testing.T) {
+	at := page
+	at.Style, at.Script, at.Icon = "/s.css", "", ""
+	show := func(name string) (pages map[string][]byte) {
+		rows := hostile()
+		pages = map[string][]byte{"member": Member{Page: at, Row: rows[0], Prev: Row{Name: name}, Next: rows[1], Members: 3}.HTML()}
+		rows[1].Name = name
+		pages["ring"] = Ring{Page: at, Members: 3, From: 1, To: 3, Rows: rows}.HTML()
+		rows[1].Description = name
+		pages["home"] = Home{Page: at, Members: 3, Leader: &rows[1], Rows: rows}.HTML()
+		return pages
+	}
+	stacked := strings.Repeat("\u0301\u0316\u030b\u0323\u0302", 5)
+	plain, marked := show("Zal"), show("Z"+stacked+"a"+stacked+"l"+stacked)
+	for _, name := range []string{"ring", "member"} {
+		where := differing(looks(t, plain[name], ""), looks(t, marked[name], ""))
+		if where.Empty() || where.Dy() > 40 || where.Dx() > 80 {
+			t.Errorf("%s: marks show at %v", name, where)
+		}
+	}
+	home := show("\u1eac\u0301\u1ec7g \u01fajpqy \u0e17\u0e35\u0e48\u0e1b\u0e39\u0e48\u0e0e \u0915\u0942\u0901 \u0930\u094d\u0915\u094d\u0937\u094d\u092e\u094d\u092f")["home"]
+	if cut := differing(looks(t, home, ""), looks(t, home, "bdi { overflow: visible !important }")); !cut.Empty() {
+		t.Errorf("what is written so is cut at %v", cut)
 	}
 }

@@ -59,8 +59,21 @@ func input(size uint32) unsafe.Pointer {
 func call(op uint32, arg uint64, size uint32) uint64 {
 	if op == abi.OpServe && size <= uint32(len(small)) {
 		reply := core.Answer(arg, small[:size])
-		return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(reply))))<<32 | uint64(len(reply))
+		return where(reply)
 	}
+	return perform(op, arg, size)
+}
+
+// where says where a reply lies.
+func where(reply []byte) uint64 {
+	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(reply))))<<32 | uint64(len(reply))
+}
+
+// perform is call for all else. It is apart because its variables would have
+// answers pay for room on the stack.
+//
+//go:noinline
+func perform(op uint32, arg uint64, size uint32) uint64 {
 	in := small[:]
 	if size > uint32(len(small)) {
 		in = large
@@ -91,7 +104,7 @@ func call(op uint32, arg uint64, size uint32) uint64 {
 			collect()
 		}
 	}
-	return uint64(uintptr(unsafe.Pointer(&reply[0])))<<32 | uint64(len(reply))
+	return where(reply)
 }
 
 // collect collects to the end, and sets when to do it again.

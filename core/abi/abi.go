@@ -31,12 +31,18 @@ type Record = snap.Record
 type Core struct {
 	state *core.State
 
-	// Of Call alone: whether ranks are up to date, and its buffers.
-	settled  bool
-	records  []Record
-	room     []byte // for the memory of an image
+	settled bool // ranks are up to date; known of what Call did
+
+	// Of Call alone: its buffers.
+	records []Record
+	room    []byte // for the memory of an image
+	reply   []byte
+
+	// Of Answer alone: the reply to OpServe, in which the body of response lies, and
+	// whether its head is that of the state.
+	ready    bool
 	response Response
-	reply    []byte
+	answer   []byte
 }
 
 // New gives the core of an empty ledger, in which no more than capacity members

@@ -12,7 +12,7 @@ import (
 // Version is the version of what [Core.Call] takes and gives. A host drives
 // only modules of its own version; it grows with any change to an operation or
 // to an encoding here, and not with the documents themselves.
-const Version = 3
+const Version = 4
 
 // The operations of [Core.Call], by what they take in arg and in, and what
 // follows the head in their reply.
@@ -62,7 +62,7 @@ const MostBehind = 1024
 // MaxRecords is how many records one OpApply takes.
 const MaxRecords = snap.BlockEvents
 
-// keptReply is the longest buffer that is kept from reply to reply: room for the
+// keptReply is the longest buffer that is kept from answer to answer: room for the
 // longest document, 500 members with the longest words, but not for a snapshot.
 const keptReply = 8 << 20
 
@@ -113,6 +113,7 @@ func (c *Core) Call(op uint32, arg uint64, in []byte) []byte {
 	if op == OpServe {
 		return c.Answer(arg, in)
 	}
+	c.ready = false
 	if cap(c.reply) > keptReply {
 		c.reply = nil
 	}
@@ -130,39 +131,81 @@ func (c *Core) putHead(w flat.Pen) flat.Pen {
 	return w.Put(c.state.Seq(), 8).Put(uint64(c.state.Clock()), 8).Put(uint64(c.state.LastStamp()/1000), 8)
 }
 
-// ahead is room for all that stands ahead of a body in the reply to OpServe:
-// three addresses that begin with a base URL at the longest.
-const ahead = 4 << 10
+// ahead is what stands ahead of the texts in the reply to OpServe.
+const ahead = replyHead + responseHead
+
+// leastAnswer is the length of the first buffer for answers.
+const leastAnswer = 64 << 10
 
 // Answer is Call for OpServe, which nearly all calls are. The body is written
-// where it lies in the reply, behind room for what stands ahead of it, and so is
-// never copied.
+// where it lies in the reply, and so is never copied, and the head of the reply is
+// written once for all answers between two other operations.
 func (c *Core) Answer(random uint64, target []byte) []byte {
-	if !c.settled || cap(c.reply) < 2*ahead || cap(c.reply) > keptReply {
+	if !c.ready {
 		c.prepare()
 	}
 	r := &c.response
-	room := c.reply[ahead:ahead]
-	r.Body = room
 	api.Serve(c.state, target, random, r)
-	if cap(r.Body) > cap(room) {
-		// It has outgrown the reply; the next one will have room for as much.
-		c.reply = append(make([]byte, ahead, ahead+cap(r.Body)), r.Body...)
+	at, within := flat.Within(r.Body, r.Location)
+	n := len(r.Body)
+	if !within || len(r.Next)+len(r.Prev) > 0 || flat.Address(r.Body) != flat.Address(c.answer)+ahead {
+		at, n = c.gather(at, within)
 	}
-	reply := c.reply[ahead-replyHead-aheadOf(r) : ahead+len(r.Body)]
-	putAhead(c.putHead(flat.Write(reply[:0]).Byte(0)), r)
-	return reply
+	putResponse(flat.Write(c.answer[:replyHead]), r, at)
+	return c.answer[:ahead+n]
 }
 
-// prepare makes ready for an answer.
+// prepare makes ready for answers.
 func (c *Core) prepare() {
 	if !c.settled {
 		c.Advance(0)
 		c.settled = true
 	}
-	if cap(c.reply) < 2*ahead || cap(c.reply) > keptReply {
-		c.reply = make([]byte, 0, 64<<10)
+	if len(c.answer) == 0 || len(c.answer) > keptReply {
+		c.newAnswer(leastAnswer)
 	}
+	c.beginAnswers()
+}
+
+// beginAnswers writes the head of the replies to come. A buffer that is too long to
+// be kept is for one alone.
+func (c *Core) beginAnswers() {
+	c.putHead(flat.Write(c.answer[:0]).Byte(0))
+	c.ready = len(c.answer) <= keptReply
+}
+
+// newAnswer makes a buffer for answers of so many bytes, and has bodies written there.
+func (c *Core) newAnswer(size int) {
+	c.answer = make([]byte, size)
+	c.response.Body = c.answer[ahead:ahead]
+}
+
+// gather brings the texts of an answer into the reply that do not lie there yet,
+// and gives the length of all, and where Location now lies among them, which is at
+// when it lies within the body.
+func (c *Core) gather(at int, within bool) (now, length int) {
+	r := &c.response
+	body := r.Body
+	parts := [...][]byte{nil, r.Next, r.Prev}
+	if !within {
+		at, parts[0] = len(body), r.Location
+	}
+	length = len(body)
+	for _, part := range parts {
+		length += len(part)
+	}
+	if flat.Address(body) != flat.Address(c.answer)+ahead || length > len(c.answer)-ahead {
+		// The next one will have room for as much.
+		c.newAnswer(ahead + max(length, cap(body)))
+		c.beginAnswers()
+	}
+	rest := c.answer[ahead:]
+	r.Body = rest[:copy(rest, body)]
+	rest = rest[len(body):]
+	for _, part := range parts {
+		rest = rest[copy(rest, part):]
+	}
+	return at, length
 }
 
 // do performs an operation, appends what follows the head to the reply, or says

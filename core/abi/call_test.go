@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -171,23 +172,38 @@ func TestTheLongestDocumentsAllocateNothing(t *testing.T) {
 	}
 }
 
-// encoded is a response as [abi.DecodeResponse] says that it is spelt.
+// encoded is a response as [abi.DecodeResponse] says that it is spelt, with a
+// location that stands in the very memory of the body told by its place.
 func encoded(r *api.Response) []byte {
-	b := binary.LittleEndian.AppendUint16(nil, uint16(r.Status))
-	b = append(b, byte(r.Media), byte(r.Validity), 0)
+	texts, at := slices.Concat(r.Body, r.Next, r.Prev), 0
+	if len(r.Location) > 0 {
+		if at = slices.IndexFunc(pointers(r.Body), func(p *byte) bool { return p == &r.Location[0] }); at < 0 {
+			texts, at = slices.Concat(r.Body, r.Location, r.Next, r.Prev), len(r.Body)
+		}
+	}
+	flags := 0
 	if r.Unknown {
-		b[4] |= 1
+		flags |= 1
 	}
 	if r.Drawn {
-		b[4] |= 2
+		flags |= 2
 	}
+	b := binary.LittleEndian.AppendUint16(nil, uint16(r.Status))
+	b = append(b, byte(r.Media), byte(r.Validity))
 	b = binary.LittleEndian.AppendUint64(b, uint64(r.Since))
 	b = binary.LittleEndian.AppendUint64(b, uint64(r.Until))
-	parts := [][]byte{r.Location, r.Next, r.Prev, r.Body}
-	for _, part := range parts {
-		b = binary.LittleEndian.AppendUint32(b, uint32(len(part)))
+	for _, n := range []int{len(r.Body), at, len(r.Location), len(r.Next), len(r.Prev), flags} {
+		b = binary.LittleEndian.AppendUint32(b, uint32(n))
 	}
-	return slices.Concat(b, slices.Concat(parts...))
+	return append(b, texts...)
+}
+
+// pointers are those to all bytes of b.
+func pointers(b []byte) (to []*byte) {
+	for i := range b {
+		to = append(to, &b[i])
+	}
+	return to
 }
 
 // The encoding is what modules and hosts of one version agree on: if this
@@ -267,16 +283,81 @@ func FuzzCall(f *testing.F) {
 	})
 }
 
+// What is read as a response is the one spelling of it.
 func FuzzDecodeResponse(f *testing.F) {
 	r := api.Response{Status: 200, Body: []byte("body"), Next: []byte("next")}
+	b := encoded(&r)
+	f.Add(b)
+	elsewhere := bytes.Clone(b)
+	elsewhere[24] = 1 // an empty location
+	f.Add(elsewhere)
+	r.Location = r.Body[1:3]
 	f.Add(encoded(&r))
-	f.Add(binary.LittleEndian.AppendUint32(make([]byte, 33), 1<<31))
+	r.Location = []byte("location")
+	f.Add(encoded(&r))
+	f.Add(binary.LittleEndian.AppendUint32(make([]byte, 40), 1<<31))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r api.Response
-		if abi.DecodeResponse(b, &r) && !bytes.Equal(encoded(&r), b) {
-			t.Errorf("%x has two spellings", b)
+		if !abi.DecodeResponse(b, &r) {
+			return
+		}
+		if back := encoded(&r); !bytes.Equal(back, b) {
+			t.Errorf("%x is read as %v and written as %x", b, shown(&r), back)
 		}
 	})
+}
+
+// A location that is a part of the body travels with it, and is one afterwards.
+func TestALocationInTheBodyIsNotSentTwice(t *testing.T) {
+	body := []byte("go to https://a.example/ then")
+	r, back := api.Response{Status: 302, Body: body, Location: body[6:24]}, api.Response{}
+	b := encoded(&r)
+	if bytes.Count(b, r.Location) != 1 || !abi.DecodeResponse(b, &back) || !reflect.DeepEqual(shown(&back), shown(&r)) {
+		t.Errorf("%q comes back as %v", b, shown(&back))
+	}
+	for _, other := range []int{7, len(body) - 1, len(body), len(body) + 1, 1<<32 - 1} {
+		again := bytes.Clone(b)
+		binary.LittleEndian.PutUint32(again[24:], uint32(other))
+		if ok := abi.DecodeResponse(again, &back); ok != (other == 7) {
+			t.Errorf("at %d: %t, %s", other, ok, back.Location)
+		}
+	}
+}
+
+// Whether the answer before was served or decoded, long or short, with an address
+// within its body or beside it: nothing of it is left.
+func TestAResponseIsTheSameWhateverItHeld(t *testing.T) {
+	const seed = 11
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, seed))
+	r := coretest.NewRing(t)
+	r.Join("plain", "https://plain.example/")
+	r.Join("odd", "https://odd.example/?a=1&b=2", func(_ *core.Joined, texts *core.Texts) { texts.Name.Value = "<Odd> & \"Sons\"" })
+	r.Join("third", "https://third.example/")
+	c := abi.New(10, 1)
+	for _, s := range r.Steps {
+		if err := c.Apply(s.EventBytes, s.TextBytes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Advance(r.Clock())
+	targets := []string{"/next?from=plain", "/next?from=odd", "/prev?from=odd", "/prev?from=nobody", "/random?from=plain", "/api/ring/next?from=odd",
+		"/api/widget?from=plain", "/api/ring/odd", "/api/ring?limit=1&offset=1", "/api/leaderboard", "/nosuch"}
+	var held api.Response
+	for range 2000 {
+		target, bits := []byte(targets[random.IntN(len(targets))]), random.Uint64()
+		var want api.Response
+		c.Serve(target, bits, &want)
+		if random.IntN(2) == 0 {
+			c.Serve(target, bits, &held)
+		} else if reply, _ := abi.DecodeReply(c.Call(abi.OpServe, bits, target)); !abi.DecodeResponse(reply.Rest, &held) {
+			t.Fatalf("%s: no response", target)
+		}
+		held.Seq = want.Seq
+		if !reflect.DeepEqual(shown(&held), shown(&want)) {
+			t.Fatalf("%s: %q, want %q", target, shown(&held), shown(&want))
+		}
+	}
 }
 
 // Every length, as an allocation may end where a response does: the race detector's

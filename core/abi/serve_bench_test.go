@@ -9,7 +9,7 @@ import (
 	"webring/core/coretest"
 )
 
-// BenchmarkServe has a core answer what rings are asked.
+// BenchmarkServe has a core answer what rings are asked, as modules do.
 func BenchmarkServe(b *testing.B) {
 	const members = 5000
 	r := coretest.NewRing(b)
@@ -46,9 +46,8 @@ func BenchmarkServe(b *testing.B) {
 		}
 		b.Run(target, func(b *testing.B) {
 			b.ReportAllocs()
-			var r abi.Response
 			for i := 0; b.Loop(); i++ {
-				c.Serve(targets[i%len(targets)], uint64(i), &r)
+				c.Answer(uint64(i), targets[i%len(targets)])
 			}
 		})
 	}

@@ -26,7 +26,8 @@ const (
 )
 
 // Response is what [Serve] writes. The caller owns it and passes it again to
-// reuse its buffers; slices in it hold until then.
+// reuse its buffers; slices in it hold until then. They are not to be appended to:
+// Location may lie within Body.
 type Response struct {
 	Status   int
 	Media    Media
@@ -41,15 +42,60 @@ type Response struct {
 	Prev     []byte // address of the previous page, or empty
 	Body     []byte
 
+	lean    bool           // what rest clears is clear
+	texts   []byte         // of an answer that was decoded
+	site    []byte         // a Location that does not lie in Body
 	scratch []byte         // pieces of the target, decoded
 	key     []byte         // for resolving from
 	found   []core.Ordinal // of a page
 	links   links
 }
 
-// reset empties r for a new answer and keeps its buffers.
-func (r *Response) reset() {
-	// Field by field, which writes no pointer anew.
-	r.Status, r.Media, r.Validity, r.Since, r.Until, r.Unknown, r.Drawn = 0, JSON, Never, 0, 0, false, false
-	r.Location, r.Next, r.Prev, r.Body, r.scratch = r.Location[:0], r.Next[:0], r.Prev[:0], r.Body[:0], r.scratch[:0]
+// Kept is the length of the longest buffer that r keeps for bodies, in bytes. Texts of
+// the answer before may lie in any of them: only a zero Response keeps none.
+func (r *Response) Kept() int { return max(cap(r.Body), cap(r.texts)) }
+
+// begin begins an answer with an empty body. What is not set here most answers leave
+// as rest leaves it.
+func (r *Response) begin(status int, m Media, v Validity) {
+	// Field by field, here and below, which writes no pointer anew.
+	r.Status, r.Media, r.Validity, r.Since, r.Until = status, m, v, 0, 0
+	r.Location, r.Body = r.Location[:0], r.Body[:0]
+}
+
+// rest clears what begin leaves.
+func (r *Response) rest() {
+	r.Unknown, r.Drawn, r.Next, r.Prev, r.scratch = false, false, r.Next[:0], r.Prev[:0], r.scratch[:0]
+}
+
+// Texts says where the texts of a Response stand among bytes: Body comes first,
+// Next and Prev last, and Location somewhere. Lengths and places are in bytes.
+type Texts struct{ Body, LocationAt, Location, Next, Prev uint32 }
+
+// Fit says whether there are such texts among so many bytes, and nothing else:
+// Location is a part of Body, or stands behind it, and an empty one is at 0.
+func (t *Texts) Fit(size int) bool {
+	if t.Location == 0 && t.LocationAt != 0 {
+		return false
+	}
+	length := uint64(t.Body) + uint64(t.Next) + uint64(t.Prev)
+	if uint64(t.LocationAt)+uint64(t.Location) > uint64(t.Body) {
+		length += uint64(t.Location)
+		if t.LocationAt != t.Body {
+			return false
+		}
+	}
+	return length == uint64(size)
+}
+
+// Copy gives r copies of texts, which lie where at says and [Texts.Fit]. What else r
+// has stays.
+func (r *Response) Copy(texts []byte, at *Texts) {
+	r.lean = false
+	r.texts = append(r.texts[:0], texts...)
+	prev := len(texts) - int(at.Prev)
+	next := prev - int(at.Next)
+	r.Body = r.texts[:at.Body:at.Body]
+	r.Location = r.texts[at.LocationAt:][:at.Location:at.Location]
+	r.Next, r.Prev = r.texts[next:prev:prev], r.texts[prev:]
 }

@@ -34,7 +34,7 @@ func (a *answer) traverse(to direction, how manner) {
 	if a.Unknown && how == strict {
 		a.Unknown = false
 		if a.st.Len() == 0 {
-			a.problem(EmptyRing, "The ring has no members yet.")
+			a.problem(EmptyRing, "The ring has no members at present.")
 			return
 		}
 		a.problem(UnknownMember, "from names no member. It may be a member's slug, a member's URL or the bare host name of one.")
@@ -104,18 +104,21 @@ func redirect(r *Response, st *core.State, o core.Ordinal) {
 	_, f = f.Skip(1).Text()
 	name, f := f.Text()
 	url, _ := f.Text()
-	r.Status, r.Media, r.Validity = 302, HTML, Never
-	r.Location = room(r.Location, url.Len())
-	r.Location = flat.Write(r.Location).Line(url).Bytes(r.Location)
+	r.begin(302, HTML, Never)
 	r.Body = room(r.Body, 256+htmlEscaped*(url.Len()+name.Len()))
 	w := flat.Write(r.Body).Lit32(`<!doctype html><html lang="en"><`).Lit32(`meta charset="utf-8"><title>`)
 	w = w.Lit32(`Found</title><p>Go on to `).Lit32(`<a rel="sponsored noopener" `).Lit8(`href="`)
 	if row.Verbatim() {
-		w = w.Line(url).Byte('"').Byte('>').Line(name)
-	} else {
-		w = html(html(w, url.String()).Byte('"').Byte('>'), name.String())
+		begin := len(w.Bytes(r.Body))
+		end := begin + url.Len()
+		r.Body = w.Line(url).Byte('"').Byte('>').Line(name).Lit32("</a>.</p></html>\n").Bytes(r.Body)
+		r.Location = r.Body[begin:end:end]
+		return
 	}
+	w = html(html(w, url.String()).Byte('"').Byte('>'), name.String())
 	r.Body = w.Lit32("</a>.</p></html>\n").Bytes(r.Body)
+	r.site = append(r.site[:0], url.String()...)
+	r.Location = r.site
 }
 
 // htmlEscaped is how many bytes one byte of a text can become in HTML.

@@ -77,6 +77,17 @@ func TestARingOfNoneIsEmptyEverywhere(t *testing.T) {
 	}
 }
 
+// A ring that all members were removed from looks like one that nobody has joined,
+// and what is said is true of both.
+func TestNobodyIsSaidToHaveNeverJoined(t *testing.T) {
+	r := coretest.NewRing(t)
+	r.Join("m1", "https://m1.example/")
+	r.Remove("m1", false)
+	if res := fails(t, r, "/api/ring/next?from=m1", api.EmptyRing); !strings.Contains(string(res.Body), "no members at present") {
+		t.Errorf("%s", res.Body)
+	}
+}
+
 func TestARingOfOneIsItsOwnNeighbour(t *testing.T) {
 	r := coretest.NewRing(t)
 	r.Join("one", "https://one.example/")

@@ -21,14 +21,21 @@ import (
 //
 // Documents: the service interface, "Endpoints".
 func Serve(st *core.State, target []byte, random uint64, r *Response) {
-	r.reset()
 	r.Seq = st.Seq()
-	if !straight(st, target, r) {
-		general(st, target, random, r)
+	if straight(st, target, r) {
+		if !r.lean {
+			r.rest()
+			r.lean = true
+		}
+		return
 	}
+	r.lean = false
+	r.rest()
+	r.begin(0, JSON, Never)
+	general(st, target, random, r)
 }
 
-// general answers any target, into a Response that is as new.
+// general answers any target, into a Response that is empty.
 func general(st *core.State, target []byte, random uint64, r *Response) {
 	a := answer{Response: r, st: st, rules: st.Rules(), random: random}
 	if a.rules == nil {
@@ -85,8 +92,10 @@ func (a *answer) route(path, query []byte) {
 		if a.read(query, pageParams) {
 			a.leaderboard()
 		}
-	// Links that strangers click on a member's page: always a redirect, and
-	// never a dead end because that page misspells itself.
+	// Links that strangers click on a member's page: a redirect, and no dead end
+	// because that page misspells itself. A kind that there is not, and a filter that
+	// nobody matches, are refused all the same: to lead elsewhere would not be what
+	// was asked for.
 	case "/next":
 		if a.read(query, fromParam|filterParams) {
 			a.q.redirect = true
@@ -197,7 +206,7 @@ func unhex(c byte) int {
 
 // document begins a JSON answer with status 200, of any validity but Timed.
 func (r *Response) document(v Validity) {
-	r.Status, r.Media, r.Validity = 200, JSON, v
+	r.begin(200, JSON, v)
 }
 
 // timed begins one that is Timed.

@@ -5,6 +5,7 @@
 //   - region.go: [Region], one piece of memory in sections, which grow; views of
 //     sections as numbers
 //   - hash.go: [Seed], a keyed hash
+//   - digest.go: [Digest], a hash without a key
 //   - ascii.go: [ASCII], whether a text has no other characters
 //   - index.go: [Index], a hash table of numbers that grows bucket by bucket
 //   - tree.go: [Tree], a counted B+-tree of numbers
@@ -17,5 +18,6 @@
 // Nothing here knows what the numbers mean. The structures live in memory that
 // they are given, and never ask for more: their owner sees to it that there is
 // room before it changes one, and gives them their memory anew when it moved.
-// Each is for one writer, or any number of readers.
+// Each is for one writer, or any number of readers. Words are read and written as
+// little-endian processors do, which all are that this was made for.
 package flat

@@ -340,6 +340,8 @@ func Equal(a, b string) bool {
 	switch {
 	case n != len(b):
 		return false
+	case n-8 <= 8 && n >= 8:
+		return (load64(p, 0)^load64(q, 0))|(load64(p, n-8)^load64(q, n-8)) == 0
 	case n >= 8:
 		for i := 0; i < n-8; i += 8 {
 			if load64(p, i) != load64(q, i) {

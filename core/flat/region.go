@@ -116,3 +116,12 @@ func Bytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) 
 func View[S ~string | ~[]byte](s S) string {
 	return *(*string)(unsafe.Pointer(&s)) // a slice begins with what a string is
 }
+
+// Within says where part lies in b, if it does: an empty one always, at 0.
+func Within(b, part []byte) (at int, ok bool) {
+	if len(part) == 0 {
+		return 0, true
+	}
+	at = int(Address(part) - Address(b))
+	return at, at >= 0 && at+len(part) <= len(b)
+}

@@ -380,9 +380,16 @@ func TestHashesDependOnEverything(t *testing.T) {
 		}
 		seen[h] = what
 	}
+	digest := func(text []byte, what string) {
+		t.Helper()
+		d := flat.NewDigest().Bytes(text).End()
+		note(d.High, what+", one half of the digest")
+		note(d.Low, what+", the other half")
+	}
 	for n := 0; n <= flat.MaxHashed; n += 1 + n/20*5 {
 		text := make([]byte, n)
 		note(seed.Hash(string(text)), fmt.Sprint(n, " zeros"))
+		digest(text, fmt.Sprint(n, " zeros"))
 		if n == 0 {
 			continue // nothing has no bits for a seed to hide
 		}
@@ -390,6 +397,7 @@ func TestHashesDependOnEverything(t *testing.T) {
 		for bit := range 8 * n {
 			text[bit/8] ^= 1 << (bit % 8)
 			note(seed.Hash(string(text)), fmt.Sprint(n, " bytes, bit ", bit))
+			digest(text, fmt.Sprint(n, " bytes, bit ", bit))
 			text[bit/8] = 0
 		}
 		if n > 40 {

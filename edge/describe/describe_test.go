@@ -404,3 +404,21 @@ func FuzzTarget(f *testing.F) {
 		}
 	})
 }
+
+// A ring that all members were removed from looks like one that nobody has joined,
+// and what is said is true of both.
+func TestNobodyIsSaidToHaveNeverJoined(t *testing.T) {
+	r := coretest.NewRing(t)
+	r.Join("ada", "https://ada.dev/")
+	r.Remove("ada", false)
+	home, _ := Page("/", "")
+	text, err := home.Build(source(r, Site{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for form, said := range map[string]string{"Markdown": string(text), "OPML": build(t, r, "/ring.opml", Site{})} {
+		if !strings.Contains(said, "Nobody is in the ring at present") {
+			t.Errorf("%s: %s", form, said)
+		}
+	}
+}

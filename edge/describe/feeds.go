@@ -238,7 +238,7 @@ func opmlPart(s *Source, n int) ([]byte, error) {
 	}
 	doc := newOPML(ring)
 	if len(list) == 0 { // OPML has no document without an outline
-		doc.Body.Outlines = append(doc.Body.Outlines, opmlOutline{Text: "Nobody has joined yet."})
+		doc.Body.Outlines = append(doc.Body.Outlines, opmlOutline{Text: "Nobody is in the ring at present."})
 	}
 	for _, m := range list {
 		doc.Body.Outlines = append(doc.Body.Outlines, opmlOutline{m.Name, "link", m.URL, m.Category})

@@ -92,7 +92,7 @@ func markdownHome(s *Source) ([]byte, error) {
 	fmt.Fprintf(&b, ". How: <%s/llms.txt>\n\n## Leaderboard\n\n", ring.Base)
 	b.WriteString("Ranks are paid placement.\n\n")
 	if total == 0 {
-		b.WriteString("Nobody has joined yet.\n")
+		b.WriteString("Nobody is in the ring at present.\n")
 	} else {
 		b.WriteString("| Rank | Member | Kind | Standing, USD | To take first, USD | Site |\n| ---: | --- | --- | ---: | ---: | --- |\n")
 	}

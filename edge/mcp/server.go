@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -32,15 +33,38 @@ const callTime = 10 * time.Second
 // concurrently.
 type Server struct {
 	reader Reader
-	http   http.Handler
 	log    *slog.Logger
+	latest atomic.Pointer[endpoint]
+}
+
+// endpoint is the SDK's server, which introduces itself by one name as long as it
+// lives.
+type endpoint struct {
+	as   describe.Server
+	http http.Handler
 }
 
 // New makes a server of the tools that describe lists.
-func New(r Reader, log *slog.Logger) *Server {
-	s := &Server{reader: r, log: log}
+func New(r Reader, log *slog.Logger) *Server { return &Server{reader: r, log: log} }
+
+// endpoint gives the one under the ring's name and address as they are now: an
+// event may change both.
+func (s *Server) endpoint() (*endpoint, error) {
+	as, err := describe.NewSource(s.reader, describe.Site{}, time.Time{}).Server()
+	if err != nil {
+		return nil, err
+	}
+	e := s.latest.Load()
+	if e == nil || e.as != as {
+		e = &endpoint{as, s.handler(as)}
+		s.latest.Store(e)
+	}
+	return e, nil
+}
+
+func (s *Server) handler(as describe.Server) http.Handler {
 	server := sdk.NewServer(
-		&sdk.Implementation{Name: describe.ServerName(r.BaseURL()), Title: describe.ServerTitle, Version: describe.ServerVersion, WebsiteURL: r.BaseURL() + "/"},
+		&sdk.Implementation{Name: as.Name, Title: as.Title, Version: as.Version, WebsiteURL: as.URL},
 		&sdk.ServerOptions{
 			Instructions: describe.Instructions,
 			Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}, // the list never changes
@@ -55,10 +79,9 @@ func New(r Reader, log *slog.Logger) *Server {
 		}, s.tool(t))
 	}
 	// The shell in front has checked the origin; there is no cookie to abuse.
-	s.http = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
+	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true, DisableLocalhostProtection: true, PropagateRequestCancellation: true,
 	})
-	return s
 }
 
 // noSubscriptions refuses the one method that would hold its request open.
@@ -127,6 +150,10 @@ func (s *Server) Handle(ctx context.Context, fields http.Header, body []byte) (A
 		// One request would cost as much as the many in it.
 		return Answer{}, fmt.Errorf("%w: batches are not taken; send one message", ErrMessage)
 	}
+	at, err := s.endpoint()
+	if err != nil {
+		return Answer{}, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "/mcp", io.NopCloser(bytes.NewReader(body)))
@@ -137,7 +164,7 @@ func (s *Server) Handle(ctx context.Context, fields http.Header, body []byte) (A
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	w := recorder{header: http.Header{}, status: http.StatusOK}
-	s.http.ServeHTTP(&w, req)
+	at.http.ServeHTTP(&w, req)
 	a := Answer{Status: w.status, Media: w.header.Get("Content-Type"), Body: w.body.Bytes()}
 	if a.Media == "text/event-stream" {
 		// For a subscription the SDK begins a stream whatever it was told; what was
@@ -149,10 +176,28 @@ func (s *Server) Handle(ctx context.Context, fields http.Header, body []byte) (A
 	if len(a.Body) == 0 {
 		a.Media = ""
 	}
+	if bytes.HasPrefix(a.Body, []byte(notHandled)) {
+		if message, err := jsonrpc.DecodeMessage(body); err == nil {
+			if call, ok := message.(*jsonrpc.Request); ok && call.IsCall() {
+				return unknownMethod(call)
+			}
+		}
+	}
 	if a.Status >= 400 && a.Media != "application/json" {
 		return Answer{}, fmt.Errorf("%w: %s", ErrMessage, bytes.TrimSpace(a.Body))
 	}
 	return a, nil
+}
+
+// notHandled begins what the SDK says of a method that it does not know, as text
+// without the id by which a client would know which of its calls that answers.
+const notHandled = "JSON RPC not handled"
+
+// unknownMethod refuses a call as JSON-RPC has it.
+func unknownMethod(call *jsonrpc.Request) (Answer, error) {
+	body, err := jsonrpc.EncodeMessage(&jsonrpc.Response{ID: call.ID,
+		Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("%q unsupported", call.Method)}})
+	return Answer{http.StatusOK, "application/json", body}, err
 }
 
 // recorder keeps an answer until it is whole. The SDK writes it from one

@@ -143,6 +143,7 @@ func (r *Replica) leap(ctx context.Context, to snap.Checkpoint, signed []byte) e
 	r.begin(c, m, to.Size-uint64(len(last)))
 	r.blocks.forget() // nobody has looked for redactions on the way
 	r.record(signed, to, tree, last, true)
+	r.forgetSnapshots(to.Snapshot.Size)
 	r.renew(ctx, to)
 	return nil
 }

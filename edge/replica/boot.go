@@ -265,6 +265,7 @@ func (r *Replica) restoreFrom(ctx context.Context, at uint64, m Module, to snap.
 	}
 	r.begin(c, m, kept.from)
 	r.settle(signed, to, tree, tail, to.Time)
+	r.forget(tail) // on disk they are without the words, but a snapshot may not be
 	r.store.resume(at, kept, length)
 	return nil
 }

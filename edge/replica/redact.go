@@ -1,27 +1,30 @@
 package replica
 
 import (
+	"fmt"
 	"slices"
 
 	"webring/core"
 	"webring/core/snap"
 )
 
-// forget drops the words of members that records redact from the records that
-// are kept for followers, and says whether there were any. What has been handed
-// out is not changed.
+// forget drops the words of members that records, the last ones, redact from the
+// records that are kept for followers, and the snapshots that hold them. It says
+// whether there were any. What has been handed out is not changed.
 func (r *Replica) forget(records []snap.Record) (some bool) {
-	redacted := map[string]bool{}
-	for _, record := range records {
+	redacted, least := map[string]bool{}, uint64(0)
+	for i, record := range records {
 		if e, err := core.DecodeEvent(record.Event); err == nil {
 			if gone, ok := e.(*core.Removed); ok && gone.Redacted {
 				redacted[gone.Member] = true
+				least = r.at.Size - uint64(len(records)-i-1)
 			}
 		}
 	}
 	if len(redacted) == 0 {
 		return false
 	}
+	r.forgetSnapshots(least)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tail = slices.Clone(r.tail)
@@ -36,4 +39,24 @@ func (r *Replica) forget(records []snap.Record) (some bool) {
 		}
 	}
 	return true
+}
+
+// forgetSnapshots drops the snapshots of fewer events, and takes none. No restart
+// needs them. Followers that would begin with one wait for the next, which an origin
+// makes after a redaction.
+func (r *Replica) forgetSnapshots(least uint64) {
+	r.files.end(func(f *files) {
+		f.least = max(f.least, least)
+		if f.held.Size < f.least {
+			f.held = heldFile{}
+		}
+	})
+	if r.store == nil {
+		return
+	}
+	but := ""
+	if named := r.at.Snapshot; named.Size >= least {
+		but = fmt.Sprintf("snapshot-%x", named.Digest)
+	}
+	r.store.remove("snapshot-", but)
 }

@@ -70,6 +70,7 @@ func (r *Replica) Events(from uint64, n int) ([]snap.Record, error) {
 type files struct {
 	mu    sync.Mutex
 	held  heldFile
+	least uint64        // one of fewer events has words that were redacted since
 	tried [32]byte      // the last that could not be had
 	ended chan struct{} // closed when an attempt to have one ends
 }
@@ -94,17 +95,17 @@ func (h *heldFile) open() (io.ReadCloser, int64, error) {
 
 // Snapshot gives the file of the snapshot that the newest checkpoint names, or
 // the one that was held before it; the caller closes it. It waits for one that
-// is on its way here, but has nothing asked for. For others the error wraps
-// [snap.ErrNotHeld].
+// is on its way here, but has nothing asked for. For others, and for one with words
+// that were redacted since, the error wraps [snap.ErrNotHeld].
 func (r *Replica) Snapshot(digest [32]byte) (file io.ReadCloser, length int64, err error) {
 	late := time.NewTimer(passOn)
 	defer late.Stop()
 	for {
 		r.mu.RLock()
-		named := r.at.Snapshot.Digest
+		named := r.at.Snapshot
 		r.mu.RUnlock()
 		r.files.mu.Lock()
-		held, tried, ended := r.files.held, r.files.tried, r.files.ended
+		held, least, tried, ended := r.files.held, r.files.least, r.files.tried, r.files.ended
 		r.files.mu.Unlock()
 		switch digest {
 		case [32]byte{}:
@@ -114,7 +115,7 @@ func (r *Replica) Snapshot(digest [32]byte) (file io.ReadCloser, length int64, e
 		case tried:
 			return nil, 0, snap.ErrNotHeld
 		}
-		if digest != named {
+		if digest != named.Digest || named.Size < least {
 			return nil, 0, snap.ErrNotHeld
 		}
 		select {
@@ -130,7 +131,7 @@ func (r *Replica) hold(ctx context.Context, named snap.Snapshot, again bool) err
 	if r.store != nil {
 		// From before a restart.
 		if path, err := r.store.heldSnapshot(named); err == nil {
-			r.files.end(func(f *files) { f.held = heldFile{Snapshot: named, path: path} })
+			r.holds(heldFile{Snapshot: named, path: path})
 			return nil
 		}
 	}
@@ -151,7 +152,18 @@ func (r *Replica) keepFile(named snap.Snapshot, file []byte) {
 			held.path, held.file = path, nil
 		}
 	}
-	r.files.end(func(f *files) { f.held = held })
+	r.holds(held)
+}
+
+// holds notes which file is held, unless it must not be any more.
+func (r *Replica) holds(held heldFile) {
+	r.files.end(func(f *files) {
+		if held.Size >= f.least {
+			f.held = held
+		} else if held.path != "" {
+			os.Remove(held.path)
+		}
+	})
 }
 
 // end notes how an attempt ended.
@@ -167,7 +179,7 @@ func (f *files) end(how func(*files)) {
 func (f *files) lacks(named snap.Snapshot) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return named.Size > 0 && named.Digest != f.held.Digest
+	return named.Size > 0 && named.Size >= f.least && named.Digest != f.held.Digest
 }
 
 // anticipate has each new snapshot at hand before a follower asks for it: it

@@ -110,9 +110,7 @@ func TestReadersNeverGoBack(t *testing.T) {
 				return
 			default:
 			}
-			f.Replica.mu.RLock() // as tick does
-			f.Replica.shown.Tick(time.Now().Add(time.Duration(n%5-2) * time.Second))
-			f.Replica.mu.RUnlock()
+			f.pass(time.Now().Add(time.Duration(n%5-2) * time.Second))
 		}
 	})
 	for n := range 30 {

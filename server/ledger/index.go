@@ -8,6 +8,7 @@ type index struct {
 	open     map[string]*Reservation
 	byURL    map[string]string // URL key of an open registration → its id
 	onMember map[string]onMember
+	ofPayer  map[string]int       // open reservations
 	bars     map[string]time.Time // by [barKey], until when
 	// unconfirmed are the applied ones that are to be asked for again.
 	unconfirmed map[string]*Reservation
@@ -20,7 +21,7 @@ type onMember struct {
 }
 
 func newIndex() index {
-	return index{map[string]*Reservation{}, map[string]string{}, map[string]onMember{}, map[string]time.Time{}, map[string]*Reservation{}}
+	return index{map[string]*Reservation{}, map[string]string{}, map[string]onMember{}, map[string]int{}, map[string]time.Time{}, map[string]*Reservation{}}
 }
 
 // change replaces old by new; nil stands for none. With the arguments
@@ -33,6 +34,7 @@ func (x *index) change(old, new *Reservation) {
 	switch new.State {
 	case Reserved:
 		x.open[new.ID] = new
+		x.ofPayer[new.Payer]++
 		if new.Operation == OperationRegister {
 			x.byURL[new.URLKey] = new.ID
 		} else {
@@ -57,6 +59,9 @@ func (x *index) drop(r *Reservation) {
 	switch r.State {
 	case Reserved:
 		delete(x.open, r.ID)
+		if x.ofPayer[r.Payer]--; x.ofPayer[r.Payer] == 0 {
+			delete(x.ofPayer, r.Payer)
+		}
 		if r.Operation == OperationRegister {
 			delete(x.byURL, r.URLKey)
 		} else if m := x.onMember[r.Member]; m.count > 1 {

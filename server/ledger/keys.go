@@ -25,6 +25,8 @@ import (
 //	'c' id                    nothing; applied, and not confirmed at depth yet
 //	'x' network 0 tx 0 seq    cents that the event gave (void: took, negative) for a payment;
 //	                          tx is the one that it names or that moved the money in the end
+//	'b' payer 0 seq           nothing; the event came back from an edge, about a payment of which
+//	                          no reservation is known to be the one
 //	's' network               Unix time in ms up to which its transfers were looked through
 //	'a' network 0 payee       nothing; payments were taken there to this payee
 const (
@@ -40,6 +42,7 @@ const (
 	prefixPaid        = 'p'
 	prefixConfirm     = 'c'
 	prefixPayment     = 'x'
+	prefixReturned    = 'b'
 	prefixScanned     = 's'
 	prefixPayee       = 'a'
 
@@ -62,6 +65,11 @@ func failedKey(ms int64, id string) []byte {
 // paidKey needs no escape: a slug holds no zero byte.
 func paidKey(slug, id string) []byte {
 	return append(append(stringKey(prefixPaid, slug), 0), id...)
+}
+
+// returnedKey needs no escape either: an account holds no zero byte.
+func returnedKey(payer string, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(stringKey(prefixReturned, payer), 0), seq)
 }
 
 // payeeKey needs no escape either.

@@ -205,6 +205,17 @@ func compare(t *testing.T, step int, r *ring, m *model, urls, payers []string) {
 				t.Fatalf("step %d: open on %s: %d, %d, want %d, %d", step, slug, n, cents, wantN, wantCents)
 			}
 		}
+		for _, p := range payers {
+			want := 0
+			for _, v := range open {
+				if v.Payer == p {
+					want++
+				}
+			}
+			if n := view.OpenOfPayer(p); n != want {
+				t.Fatalf("step %d: %d payments of %s are open, want %d", step, n, p, want)
+			}
+		}
 		for _, key := range urls {
 			got, ok := view.OpenByURL(key)
 			if want := m.openURL(key); ok != (want != nil) || ok && got.ID != want.ID {

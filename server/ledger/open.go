@@ -48,7 +48,11 @@ func Open(c Config) (*Ledger, error) {
 		return nil, refuse(ErrDamaged, "checking the store: %w", err)
 	}
 	l := newLedger(c)
-	end, seen, err := l.openHead(c.HeadPath)
+	end, err := l.transactions()
+	if err != nil {
+		return nil, err
+	}
+	seen, err := l.openHead(c.HeadPath, end)
 	if err != nil {
 		return nil, err
 	}
@@ -71,22 +75,29 @@ func Open(c Config) (*Ledger, error) {
 	return l, nil
 }
 
-// openHead opens the head, or makes that of a new ledger. It gives the last
-// transaction of the store and the one that the head saw.
-func (l *Ledger) openHead(path string) (end, seen position, err error) {
-	end, err = l.transactions()
-	if err != nil {
-		return end, seen, err
+// BeginHead makes the head of an empty ledger, unless it is there. [Open] takes it for
+// that of any store, and brings it up to it. One that has seen a transaction is refused
+// with [ErrBehindHead], and what is none with [ErrDamaged].
+func BeginHead(path string) error {
+	var l Ledger
+	if _, err := l.openHead(path, beginning()); err != nil {
+		return err
 	}
+	return l.head.file.Close()
+}
+
+// openHead opens the head of a store whose last transaction is end, or makes that of a
+// new ledger. It gives the transaction that the head saw.
+func (l *Ledger) openHead(path string, end position) (seen position, err error) {
 	l.head, err = openHead(path)
 	if errors.Is(err, os.ErrNotExist) {
 		if end.serial > 0 {
-			return end, seen, refuse(ErrNoHead, "the store holds %d transactions, but there is no %s", end.serial, path)
+			return seen, refuse(ErrNoHead, "the store holds %d transactions, but there is no %s", end.serial, path)
 		}
 		l.head, err = createHead(path, end)
 	}
 	if err != nil {
-		return end, seen, fmt.Errorf("ledger: open the head: %w", err)
+		return seen, fmt.Errorf("ledger: open the head: %w", err)
 	}
 	seen, err = l.head.read()
 	if err != nil {
@@ -98,13 +109,19 @@ func (l *Ledger) openHead(path string) (end, seen position, err error) {
 	if err != nil {
 		l.head.file.Close()
 	}
-	return end, seen, err
+	return seen, err
+}
+
+// beginning is where a ledger is without transactions.
+func beginning() (p position) {
+	p.root, _ = tlog.TreeHash(0, nil)
+	return p
 }
 
 // transactions reads the rows of all transactions, which are numbered from 1
 // without a gap, and gives the last.
 func (l *Ledger) transactions() (end position, err error) {
-	end.root, _ = tlog.TreeHash(0, nil)
+	end = beginning()
 	err = l.store.Scan([]byte{prefixTransaction}, nil, func(key, value []byte) error {
 		p, err := parseTransaction(key, value)
 		if err != nil {

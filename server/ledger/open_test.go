@@ -207,6 +207,36 @@ func TestOpenHoldsTheStoreAgainstTheHead(t *testing.T) {
 	r.refused(t, "head of another ledger", ledger.ErrDamaged)
 }
 
+// A head that has seen nothing is one for every store. That of the ring lies in the
+// second slot.
+func TestOpenBringsAHeadUpFromTheBeginning(t *testing.T) {
+	r := lived(t)
+	path := r.config().HeadPath
+	head, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ledger.BeginHead(path); !errors.Is(err, ledger.ErrBehindHead) {
+		t.Errorf("over a head that has seen a ledger: %v", err)
+	}
+	if again, err := os.ReadFile(path); err != nil || !bytes.Equal(again, head) {
+		t.Errorf("that head has changed: %v", err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time it is there
+		if err := ledger.BeginHead(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.reopen()
+	r.Close()
+	if again, err := os.ReadFile(path); err != nil || !bytes.HasSuffix(again, head[len(head)/2:]) {
+		t.Errorf("opening does not bring the head up to the store: %v", err)
+	}
+}
+
 func TestOpenOfTheSameTwiceChangesNothing(t *testing.T) {
 	r := lived(t)
 	before := r.digest()

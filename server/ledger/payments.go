@@ -62,25 +62,13 @@ func (tx *Tx) MovePayment(network, transaction string, seq uint64, cents int64) 
 }
 
 // CreditedTo gives the first event about a transaction of a network, and the
-// member that it names.
+// member that it names, both zero when there is none.
 func (v *View) CreditedTo(network, transaction string) (seq uint64, member string, err error) {
-	rows, err := v.rowsUnder(paymentKey(network, transaction))
-	if err != nil {
+	numbers, err := v.numbersUnder(paymentKey(network, transaction))
+	if err != nil || len(numbers) == 0 {
 		return 0, "", err
 	}
-	if len(rows) == 0 {
-		return 0, "", ErrNoReservation
-	}
-	first := slices.Min(slices.Collect(maps.Keys(rows)))
-	if len(first) != 8 {
-		return 0, "", errors.New("ledger: a row of a payment is malformed")
-	}
-	seq = binary.BigEndian.Uint64([]byte(first))
-	raw, err := v.get(eventKey(seq, rowEvent))
-	if err != nil {
-		return 0, "", err
-	}
-	e, err := core.DecodeEvent(raw)
+	e, err := v.event(numbers[0])
 	if err != nil {
 		return 0, "", err
 	}
@@ -92,7 +80,56 @@ func (v *View) CreditedTo(network, transaction string) (seq uint64, member strin
 	case *core.Adjusted:
 		member = e.Member
 	}
-	return seq, member, nil
+	return numbers[0], member, nil
+}
+
+// Returned is an event that came back without its reservation.
+type Returned struct {
+	Seq     uint64
+	Event   core.Event
+	Payment core.Payment // that it is about
+	Cents   int64        // that it gave for that
+}
+
+// Returned gives the events about payments of an account that [Tx.Adopt] added and
+// to which no reservation has come since, in order. All others are the operator's,
+// or have their reservation.
+func (v *View) Returned(payer string) (found []Returned, err error) {
+	numbers, err := v.numbersUnder(returnedKey(payer, 0)[:len(payer)+2])
+	for _, seq := range numbers {
+		e, err := v.event(seq)
+		if err != nil {
+			return nil, err
+		}
+		p, cents := PaymentOf(e)
+		found = append(found, Returned{seq, e, p, cents})
+	}
+	return found, err
+}
+
+// numbersUnder gives the numbers of the events that rows under a prefix name, in
+// order.
+func (v *View) numbersUnder(prefix []byte) ([]uint64, error) {
+	rows, err := v.rowsUnder(prefix)
+	if err != nil {
+		return nil, err
+	}
+	var numbers []uint64
+	for _, key := range slices.Sorted(maps.Keys(rows)) {
+		if len(key) != 8 {
+			return nil, errors.New("ledger: a row of a payment is malformed")
+		}
+		numbers = append(numbers, binary.BigEndian.Uint64([]byte(key)))
+	}
+	return numbers, nil
+}
+
+func (v *View) event(seq uint64) (core.Event, error) {
+	raw, err := v.get(eventKey(seq, rowEvent))
+	if err != nil {
+		return nil, err
+	}
+	return core.DecodeEvent(raw)
 }
 
 // rowsUnder gives the rows whose keys begin with prefix as they will be after

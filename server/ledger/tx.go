@@ -96,7 +96,7 @@ func (tx *Tx) Append(e core.Event, t *core.Texts) (seq uint64, err error) {
 // Adopt adds an event that this ledger has signed before and lost since, as an
 // edge kept it: its encoding, and that of its texts. It fails as [Tx.Append]
 // does, but open payments are no obstacle: whether the event was for one of
-// them shows when that is settled.
+// them shows when that is settled ([View.Returned]).
 func (tx *Tx) Adopt(r Record) error {
 	if err := snap.Verify(r.Event, r.Texts); err != nil {
 		return err
@@ -105,8 +105,14 @@ func (tx *Tx) Adopt(r Record) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.add(e, r.Event, r.Texts)
-	return err
+	seq, err := tx.add(e, r.Event, r.Texts)
+	if err != nil {
+		return err
+	}
+	if p, _ := PaymentOf(e); p.Transaction != "" {
+		tx.rows[string(returnedKey(p.Payer, seq))] = []byte{}
+	}
+	return nil
 }
 
 // add adds an event with the rows that belong to it.
@@ -298,7 +304,8 @@ func (tx *Tx) checkApplicable(r *Reservation) error {
 // Update stores a reservation anew. What was reserved (operation, URL, amount,
 // payer, keys) stays; the state goes from [Reserved] to [Applied] or [Failed]
 // or stays. When it fails, FailedAt is set, and of a registration's URL only
-// what the bar needs is kept. What was deleted stays deleted, whatever r holds.
+// what the bar needs is kept. What was deleted stays deleted, whatever r holds,
+// and what would have been deleted with a member's texts is not kept.
 // It may fail with [ErrNoRoom].
 func (tx *Tx) Update(r *Reservation) error {
 	if tx.room != nil {
@@ -322,6 +329,10 @@ func (tx *Tx) Update(r *Reservation) error {
 	if old.State == Reserved && kept.State == Failed {
 		kept.fail(time.UnixMilli(tx.stamp).UTC())
 	}
+	if at, ok := tx.l.state.BySlug([]byte(kept.Member)); ok && kept.State == Applied && tx.l.state.Member(at).Redacted {
+		// Its event came back from an edge, and with it the redaction.
+		kept.redact()
+	}
 	b, err := encodeReservation(&kept)
 	if err != nil {
 		return err
@@ -333,6 +344,7 @@ func (tx *Tx) Update(r *Reservation) error {
 			tx.rows[string(failedKey(tx.stamp, r.ID))] = []byte{}
 		} else {
 			tx.rows[string(paidKey(kept.Member, r.ID))] = []byte{}
+			tx.rows[string(returnedKey(r.Payer, kept.Seq))] = nil
 		}
 	}
 	if kept.State == Applied {

@@ -46,6 +46,9 @@ func (v *View) OpenOnMember(slug string) (count int, cents int64) {
 	return m.count, m.cents
 }
 
+// OpenOfPayer is how many payments of a payer are open.
+func (v *View) OpenOfPayer(payer string) int { return v.l.index.ofPayer[payer] }
+
 // OpenRegistrations is how many registrations are open.
 func (v *View) OpenRegistrations() int { return len(v.l.index.byURL) }
 

@@ -1,6 +1,7 @@
 package paid
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,12 +41,16 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 		return nil, err
 	}
 	e := &core.Adjusted{Adjustment: a.Kind, Member: a.Member, Reason: a.Reason}
+	var foreign map[string]bool
 	switch a.Kind {
 	case core.Credit, core.Unclaimed:
 		if n == nil {
 			return nil, fmt.Errorf("%w: no network shows a transfer to this ring in %s", ErrAdjustment, a.Transaction)
 		}
 		e.Payment = core.Payment{Method: n.Name(), Network: n.Network(), Transaction: a.Transaction, Payer: t.Payer}
+		if foreign, err = s.awaits(ctx, n, a.Transaction); err != nil {
+			return nil, err
+		}
 	case core.Void:
 		if n != nil {
 			return nil, fmt.Errorf("%w: %s shows the transfer, so there is nothing to take back", ErrAdjustment, n.Network())
@@ -70,17 +75,16 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 		}
 		// Who has been voided keeps its total: it would be given twice.
 		_, member, err := v.CreditedTo(e.Payment.Network, a.Transaction)
-		switch {
-		case errors.Is(err, ledger.ErrNoReservation):
-		case err != nil:
+		if err != nil {
 			return err
-		case a.Kind == core.Credit && credited == 0 && member != "":
+		}
+		if a.Kind == core.Credit && credited == 0 && member != "" {
 			return fmt.Errorf("%w: it was credited to %s before, who kept that when it was voided; record it as unclaimed", ErrAdjustment, member)
 		}
 		if a.Kind != core.Void {
 			// One that is not confirmed may yet move to another transaction.
 			for _, r := range append(v.Open(), v.Unconfirmed()...) {
-				if r.Payer == t.Payer && r.Cents == e.Amount {
+				if r.Payer == t.Payer && r.Cents == e.Amount && !foreign[r.ID] {
 					return fmt.Errorf("%w: a payment of this account and amount is still being settled", ErrAdjustment)
 				}
 			}
@@ -102,6 +106,37 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 	}
 	s.Log.Info("payment adjusted", "kind", a.Kind, "transaction", a.Transaction, "member", e.Member, "cents", e.Amount)
 	return e, nil
+}
+
+// awaits refuses while there is a payment that the transaction has settled and that
+// is open, or is to move there: its money is not the operator's to give. There may
+// be others in the transaction, so neither its payer nor its sum tells. It gives the
+// ids of those that are of another chain or token than the method has now: they are
+// no part of what this transaction brought.
+func (s *Service) awaits(ctx context.Context, n *network, transaction string) (foreign map[string]bool, err error) {
+	foreign = map[string]bool{}
+	var some []*ledger.Reservation
+	s.Ledger.View(func(v *ledger.View) { some = append(v.Open(), v.Unconfirmed()...) })
+	for _, r := range some {
+		p, err := StoredPayment(r)
+		if err != nil {
+			return nil, err
+		}
+		if p.Method != n.Name() || r.State == ledger.Applied && strings.EqualFold(p.Reference, transaction) {
+			continue // elsewhere, or credited for it already
+		}
+		o, err := n.Outcome(ctx, p)
+		switch {
+		case errors.Is(err, mpp.ErrUnavailable):
+			return nil, err
+		case err != nil:
+			s.Log.Warn("a payment that cannot be asked for does not keep from adjusting", "reservation", r.ID, "err", err)
+			foreign[r.ID] = true
+		case o.State == mpp.Settled && strings.EqualFold(cmp.Or(o.Reference, p.Reference), transaction):
+			return nil, fmt.Errorf("%w: a payment in this transaction is still being settled", ErrAdjustment)
+		}
+	}
+	return foreign, nil
 }
 
 // receivedBy asks every network for a transaction. Without an error it is on
@@ -139,16 +174,17 @@ func (s *Service) findVoid(ctx context.Context, a Adjustment, e *core.Adjusted) 
 		return fmt.Errorf("%w: no event gave anything for %s", ErrAdjustment, a.Transaction)
 	}
 	r, err := s.Find(a.Transaction)
+	applied := err == nil && r.State == ledger.Applied
 	switch {
-	case err == nil && r.State == ledger.Applied && !r.Confirmed:
+	case applied && !r.Confirmed:
 		return fmt.Errorf("%w: the payment may still come back; wait until its network has decided", ErrAdjustment)
-	case err == nil:
+	case applied:
 		e.Member, e.Payment.Payer = r.Member, r.Payer
 		return s.vanished(ctx, r)
-	case !errors.Is(err, ledger.ErrNoReservation):
+	case err != nil && !errors.Is(err, ledger.ErrNoReservation):
 		return err
 	case a.Member == "":
-		return fmt.Errorf("%w: no payment is stored for it, so name its member", ErrAdjustment)
+		return fmt.Errorf("%w: no payment was applied for it, so name its member", ErrAdjustment)
 	}
 	return nil
 }

@@ -98,6 +98,13 @@ func (o *bid) cents() int64                         { return o.Amount }
 func (o *bid) describe() string                     { return "Bid " + FormatUSD(o.Amount) + " USD on " + o.Slug }
 func (o *bid) subject(r *ledger.Reservation)        { r.Member = o.Slug }
 
+func (o *bid) carriedOut(_ *core.State, e core.Event) string {
+	if b, ok := e.(*core.Bid); ok && b.Member == o.Slug && b.Amount == o.Amount {
+		return o.Slug
+	}
+	return ""
+}
+
 func (o *bid) carryOut(tx *ledger.Tx, payment core.Payment) (effect, error) {
 	event := &core.Bid{Stamp: tx.Stamp(), Member: o.Slug, Amount: o.Amount, Payment: payment}
 	if _, err := tx.Append(event, nil); err != nil {

@@ -59,7 +59,7 @@ func (s *Service) Check(ctx context.Context, client string, body []byte) Draft {
 	if d.Refusal == nil && len(s.Methods) == 0 {
 		d.Refusal = unconfigured
 	}
-	s.Ledger.View(func(v *ledger.View) { d.Slug = o.slug(v.State()) })
+	s.Ledger.View(func(v *ledger.View) { d.Slug = o.slug(v.State(), "") })
 	return d
 }
 

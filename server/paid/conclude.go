@@ -1,8 +1,11 @@
 package paid
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -23,8 +26,17 @@ func (s *Service) conclude(w *work, o mpp.Outcome) (applied *ledger.Reservation,
 	switch o.State {
 	case mpp.Settled:
 		s.Failpoint("receipt")
-		applied, err = s.apply(w, o)
-		return applied, err == nil, err
+		gone, known, err := s.gone(w, o)
+		if err != nil || !known {
+			return nil, false, err
+		}
+		switch applied, err = s.apply(w, o, gone); {
+		case err != nil:
+			return nil, false, err
+		case applied.State == ledger.Failed:
+			return nil, true, s.reused(applied)
+		}
+		return applied, true, nil
 	case mpp.Failed:
 		why = refusal(api.VerificationFailed, "The transaction was mined and reverted, so nothing was paid. "+again)
 	case mpp.Gone:
@@ -41,13 +53,42 @@ func (s *Service) conclude(w *work, o mpp.Outcome) (applied *ledger.Reservation,
 	return nil, true, why
 }
 
+// gone gives the transactions that events of the payer name which came back, and
+// which are not on the network any more: it may have dropped the block in which a
+// payment was that had its effect, and settled it in another. That is known when
+// the one that settled it now is there to stay.
+func (s *Service) gone(w *work, o mpp.Outcome) (gone map[string]bool, known bool, err error) {
+	var events []ledger.Returned
+	s.Ledger.View(func(v *ledger.View) { events, err = returned(v, w) })
+	if err != nil {
+		return nil, false, err
+	}
+	if o.Reference == "" || slices.ContainsFunc(events, func(e ledger.Returned) bool { return e.Payment.Transaction == o.Reference }) {
+		return nil, true, nil // it cannot move, or has not
+	}
+	gone = map[string]bool{}
+	for _, e := range events {
+		if !o.Deep {
+			s.Log.Info("payment waits for its block to be final: an event that came back may be for it", "payment", w.payment, "event", e.Seq)
+			return nil, false, nil
+		}
+		_, err := w.network.received(s.ctx, e.Payment.Transaction, 1)
+		if err != nil && !errors.Is(err, mpp.ErrNoTransfer) {
+			return nil, false, err
+		}
+		gone[e.Payment.Transaction] = err != nil
+	}
+	return gone, true, nil
+}
+
+// settledBy names the transaction in which the payment of w has settled.
+func settledBy(w *work, o mpp.Outcome) string { return cmp.Or(o.Reference, w.payment.Reference) }
+
 // apply stores the effect of a settled payment and the answer to its request
 // in one transaction, once.
-func (s *Service) apply(w *work, o mpp.Outcome) (applied *ledger.Reservation, err error) {
+func (s *Service) apply(w *work, o mpp.Outcome, gone map[string]bool) (applied *ledger.Reservation, err error) {
 	paid := w.payment
-	if o.Reference != "" {
-		paid.Reference = o.Reference
-	}
+	paid.Reference = settledBy(w, o)
 	record, err := json.Marshal(paid)
 	if err != nil {
 		return nil, err
@@ -61,14 +102,9 @@ func (s *Service) apply(w *work, o mpp.Outcome) (applied *ledger.Reservation, er
 		if r.State == ledger.Applied {
 			return nil
 		}
-		// What is restored from a backup may still have as open what an edge has
-		// the event of: one transaction is never credited with more than it brought.
-		credited, err := tx.View().Credited(w.network.Network(), paid.Reference)
-		if err != nil {
+		r.Payment = record
+		if before, err := settledBefore(tx, w, r, paid, o, gone); err != nil || before {
 			return err
-		}
-		if credited+r.Cents > max(o.Brought, r.Cents) {
-			return s.settledBefore(tx, r, paid, record)
 		}
 		e, err := w.order.carryOut(tx, core.Payment{
 			Method: paid.Method, Network: w.network.Network(), Transaction: paid.Reference, Payer: paid.Payer})
@@ -78,7 +114,7 @@ func (s *Service) apply(w *work, o mpp.Outcome) (applied *ledger.Reservation, er
 		receipt := mpp.Receipt{Method: paid.Method, Reference: paid.Reference,
 			Timestamp: time.UnixMilli(tx.Stamp()).UTC()}
 		r.State, r.Outcome, r.Member = ledger.Applied, mpp.Settled.String(), e.slug
-		r.Seq, r.Payment, r.Confirmed = tx.State().Seq()-1, record, o.Deep
+		r.Seq, r.Confirmed = tx.State().Seq()-1, o.Deep
 		r.Response = &ledger.Response{Status: e.status, Body: e.body, Header: [][2]string{
 			{"Content-Type", "application/json"},
 			{"Cache-Control", "private"},
@@ -96,36 +132,75 @@ func (s *Service) apply(w *work, o mpp.Outcome) (applied *ledger.Reservation, er
 	return applied, err
 }
 
-// settledBefore ends the reservation of a payment whose event is there already.
-// The answer that went with it is not known any more.
-func (s *Service) settledBefore(tx *ledger.Tx, r *ledger.Reservation, p mpp.Payment, record json.RawMessage) error {
-	seq, member, err := tx.View().CreditedTo(s.network(p.Method).Network(), p.Reference)
+// settledBefore ends a reservation whose event is there already, and says whether
+// it did: a backup may have as open what an edge has the event of. The answer that
+// went with it is not known any more.
+//
+// Who submits a payment can put others into the same transaction, so the event has
+// to be this one's own, in this transaction or in one that is gone. Where that did
+// not come back, the payment is still to be given its effect, unless the operator
+// has given what the transaction brought: it is never credited with more, and where
+// to was the operator's decision.
+func settledBefore(tx *ledger.Tx, w *work, r *ledger.Reservation, paid mpp.Payment, o mpp.Outcome, gone map[string]bool) (bool, error) {
+	events, err := returned(tx.View(), w)
 	if err != nil {
-		return err
+		return false, err
 	}
-	r.State, r.Outcome, r.Reason = ledger.Applied, mpp.Settled.String(), "its event was restored"
-	r.Seq, r.Member, r.Payment = seq, member, record
-	return tx.Update(r)
+	r.Outcome = mpp.Settled.String()
+	at := slices.IndexFunc(events, func(e ledger.Returned) bool { return e.Payment.Transaction == paid.Reference })
+	if at < 0 {
+		at = slices.IndexFunc(events, func(e ledger.Returned) bool { return gone[e.Payment.Transaction] })
+	}
+	if at >= 0 {
+		// As one whose block is dropped later: see [Service.confirm].
+		paid.Reference = events[at].Payment.Transaction
+		if r.Payment, err = json.Marshal(paid); err != nil {
+			return false, err
+		}
+		r.State, r.Reason = ledger.Applied, "its event was restored"
+		r.Seq, r.Member = events[at].Seq, w.order.carriedOut(tx.State(), events[at].Event)
+		return true, tx.Update(r)
+	}
+	credited, err := tx.View().Credited(w.network.Network(), paid.Reference)
+	if err != nil || credited+r.Cents <= max(o.Brought, r.Cents) {
+		return false, err
+	}
+	r.Reason = "the operator has adjusted its transaction"
+	return true, end(tx, r, paid)
 }
 
-// fail stores that a payment had no effect. The request's words go: nobody
-// needs them any more, and no redaction would find them here. The transaction
-// goes too, being final: what costs its sender nothing must not fill the disk.
+// returned gives the events that came back which may be for the reservation of w:
+// of equal payments, one that none of them has taken. What was there before the
+// challenge cannot be.
+func returned(v *ledger.View, w *work) ([]ledger.Returned, error) {
+	events, err := v.Returned(w.reservation.Payer)
+	asked := w.payment.ValidBefore.Add(-ChallengeLife) // or later
+	return slices.DeleteFunc(events, func(e ledger.Returned) bool {
+		return time.UnixMilli(e.Event.When()).Before(asked) || e.Payment.Network != w.network.Network() || e.Cents != w.reservation.Cents || w.order.carriedOut(v.State(), e.Event) == ""
+	}), err
+}
+
+// fail stores that a payment had no effect.
 func (s *Service) fail(w *work, o mpp.Outcome) error {
 	s.Log.Warn("payment failed", "payment", w.payment, "outcome", o.State.String(), "detail", o.Detail)
-	rest := w.payment
-	rest.Raw = nil
-	payment, err := json.Marshal(rest)
-	if err != nil {
-		return err
-	}
 	return s.Ledger.Do(context.Background(), func(tx *ledger.Tx) error {
 		r, err := tx.Get(w.reservation.ID)
 		if err != nil {
 			return err
 		}
-		r.State, r.Outcome, r.Reason = ledger.Failed, o.State.String(), o.Detail
-		r.Body, r.Pinned, r.Payment = nil, nil, payment
-		return tx.Update(r)
+		r.Outcome, r.Reason = o.State.String(), o.Detail
+		return end(tx, r, w.payment)
 	})
+}
+
+// end stores that a reservation has no effect. The request's words go: nobody
+// needs them any more, and no redaction would find them here. The transaction
+// goes too, being final: what costs its sender nothing must not fill the disk.
+func end(tx *ledger.Tx, r *ledger.Reservation, payment mpp.Payment) (err error) {
+	payment.Raw = nil
+	r.State, r.Body, r.Pinned = ledger.Failed, nil, nil
+	if r.Payment, err = json.Marshal(payment); err != nil {
+		return err
+	}
+	return tx.Update(r)
 }

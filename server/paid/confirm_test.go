@@ -351,6 +351,108 @@ func (r *ring) onlyReference() string {
 	return p.Reference
 }
 
+// What a transaction brought for several payments is not given away while one of
+// them is open: that is neither the sum nor the first payer of the transaction.
+func TestNothingOfATransactionIsCreditedWhileAPaymentInItIsOpen(t *testing.T) {
+	for name, first := range map[string]fate{"both open": {after: time.Hour}, "one has moved": {shallow: true}} {
+		in(t, name, func(t *testing.T) {
+			r := newRing(t)
+			r.join(ada, "alice")
+			r.network.fates["bob"], r.network.fates["carol"] = first, fate{after: time.Hour}
+			var under []*held
+			for _, payer := range []string{"bob", "carol"} {
+				credential := r.sign(r.challenge(paid.OpBid, fund), payer, 150)
+				under = append(under, r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{credential}}))
+				synctest.Wait()
+			}
+			before := r.total("ada")
+			r.network.change(func() {
+				r.network.sent["0xb0b"] = sent{mpp.Payment{Reference: "0xb0b", Payer: "zoe", Cents: 400, ValidBefore: time.Now().Add(time.Hour)}, time.Now(), r.network.payee}
+				for _, payer := range []string{"bob", "carol"} {
+					r.network.fates[payer] = fate{by: "0xb0b", brought: 400}
+				}
+			})
+			credit := paid.Adjustment{Kind: core.Credit, Transaction: "0xb0b", Member: "ada", Reason: "test"}
+			if _, err := r.service.Adjust(context.Background(), credit); !errors.Is(err, paid.ErrAdjustment) || r.total("ada") != before {
+				t.Errorf("%v; ada has %d, want %d", err, r.total("ada"), before)
+			}
+			for _, h := range under {
+				h.wait()
+			}
+			time.Sleep(time.Minute)
+			// What no payment accounts for is the operator's to give.
+			if e, err := r.service.Adjust(context.Background(), credit); err != nil || e.Amount != 100 || r.total("ada") != 500 || len(r.open()) != 0 {
+				t.Errorf("%+v, %v; ada has %d, %d open", e, err, r.total("ada"), len(r.open()))
+			}
+		})
+	}
+}
+
+// A transaction that the operator has given to somebody is not given again when the
+// credential of its payment comes after all: that is ended, and its payer told.
+func TestCredentialComesAfterItsTransactionWasAdjusted(t *testing.T) {
+	for name, c := range map[string]struct {
+		op, body string
+		cents    int64
+		adjust   paid.Adjustment
+	}{
+		"a bid, credited to its member":  {paid.OpBid, fund, 150, paid.Adjustment{Kind: core.Credit, Member: "ada"}},
+		"a bid, credited to another":     {paid.OpBid, fund, 150, paid.Adjustment{Kind: core.Credit, Member: "bob"}},
+		"a bid, recorded as unclaimed":   {paid.OpBid, fund, 150, paid.Adjustment{Kind: core.Unclaimed}},
+		"a registration, credited":       {paid.OpRegister, cyn, 100, paid.Adjustment{Kind: core.Credit, Member: "ada"}},
+		"a registration, kept unclaimed": {paid.OpRegister, cyn, 100, paid.Adjustment{Kind: core.Unclaimed}},
+	} {
+		in(t, name, func(t *testing.T) {
+			r := newRing(t)
+			r.join(ada, "alice")
+			r.join(bob, "alice")
+			ch := r.challenge(c.op, c.body)
+			r.network.change(func() {
+				p := mpp.Payment{Reference: "0xb0b", Payer: "dora", Cents: c.cents, ValidBefore: time.Now().Add(time.Hour)}
+				r.network.sent["0xb0b"] = sent{p, time.Now(), r.network.payee}
+				r.network.fates["dora"] = fate{by: "0xb0b", brought: c.cents}
+			})
+			c.adjust.Transaction, c.adjust.Reason = "0xb0b", "test"
+			if _, err := r.service.Adjust(context.Background(), c.adjust); err != nil {
+				t.Fatal(err)
+			}
+			credited := r.credited()
+			credential := r.sign(ch, "dora", c.cents)
+			for range 2 {
+				if a := r.post(c.op, c.body, credential).is(409, api.CredentialReused); a.member("outcome") != "applied" {
+					t.Errorf("%s", a.Body)
+				}
+			}
+			if stored := r.stored(ch); stored.State != ledger.Failed || len(r.open()) != 0 || r.credited() != credited {
+				t.Errorf("%s, %d open, credited %d, want %d", stored.State, len(r.open()), r.credited(), credited)
+			}
+			// Nothing is left of it that would keep a member from being removed.
+			r.must(r.remove("ada", false))
+			if a, err := r.books.Audit(context.Background()); err != nil || len(a.Findings) != 0 {
+				t.Errorf("%v, %+v", err, a)
+			}
+		})
+	}
+}
+
+// A payment from before the method's chain or token was changed cannot be asked for
+// any more. It is no part of what comes in now, and keeps nobody from adjusting that.
+func TestPaymentOfAnotherChainDoesNotKeepFromAdjusting(t *testing.T) {
+	in(t, "of before", func(t *testing.T) {
+		r := newRing(t)
+		r.network.fates["alice"] = fate{shallow: true}
+		r.join(ada, "alice")
+		r.network.change(func() {
+			r.network.fates["alice"] = fate{foreign: true}
+			r.network.sent["0xb0b"] = sent{mpp.Payment{Reference: "0xb0b", Payer: "alice", Cents: 100, ValidBefore: time.Now().Add(time.Hour)}, time.Now(), r.network.payee}
+		})
+		credit := paid.Adjustment{Kind: core.Credit, Transaction: "0xb0b", Member: "ada", Reason: "test"}
+		if e, err := r.service.Adjust(context.Background(), credit); err != nil || e.Amount != 100 {
+			t.Errorf("%+v, %v", e, err)
+		}
+	})
+}
+
 // Somebody else can settle two payments in one transaction: each has its effect,
 // and the transaction is never credited with more than it brought.
 func TestTwoPaymentsInOneTransaction(t *testing.T) {

@@ -28,7 +28,8 @@
 //	            ┌──────────── the transaction settled ───▶ applied
 //	reserved ───┤
 //	            └── it provably never will, or reverted,
-//	                or did not pay this ring ────────────▶ failed
+//	                or did not pay this ring, or the
+//	                operator has given what it brought ──▶ failed
 //
 // That a payment has settled is not stored by itself: the chain is asked again
 // after a crash, by the same function as before it ([Service.drive]). The event,

@@ -37,6 +37,8 @@ type fate struct {
 	state mpp.State     // as what it is mined; the zero State stands for Settled
 	// shallow: the block that it is in may still be dropped.
 	shallow bool
+	// foreign: the method cannot ask for them any more.
+	foreign bool
 	// by names the transaction that settled the payment, with others: brought
 	// is what it brought in all, in cents.
 	by      string
@@ -178,6 +180,9 @@ func (n node) Outcome(_ context.Context, p mpp.Payment) (mpp.Outcome, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	f, reference := n.fates[p.Payer], p.Reference
+	if f.foreign {
+		return mpp.Outcome{}, errors.New("the stored payment is not of this chain")
+	}
 	if _, moved := n.sent[f.by]; moved {
 		reference = f.by
 	}

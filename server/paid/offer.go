@@ -88,9 +88,10 @@ const keyLife = 24 * time.Hour
 
 // keepsKey says whether a second payment under the Idempotency-Key of r is one
 // too many. A payment whose outcome is not known keeps its key however long it
-// takes; one that failed gives it up.
+// takes; one that failed gives it up, unless its money came.
 func (s *Service) keepsKey(r *ledger.Reservation) bool {
-	return r.State == ledger.Reserved || r.State == ledger.Applied && s.Now().Before(r.Created.Add(keyLife))
+	came := r.State == ledger.Applied || r.Outcome == mpp.Settled.String()
+	return r.State == ledger.Reserved || came && s.Now().Before(r.Created.Add(keyLife))
 }
 
 // reservation looks a reservation up; nil stands for none.
@@ -114,7 +115,7 @@ func idempotency(c Call, digest string) string {
 
 // challenge writes the 402.
 func (s *Service) challenge(c Call, o order, networks []*network, why *Problem) Answer {
-	expires := s.Now().Add(challengeLife).UTC().Truncate(time.Second).Format(time.RFC3339)
+	expires := s.Now().Add(ChallengeLife).UTC().Truncate(time.Second).Format(time.RFC3339)
 	pinned := o.pin()
 	pinned[pinOperation] = c.Operation
 	digest, description := mpp.Digest(c.Body), o.describe()
@@ -161,6 +162,10 @@ func (s *Service) reused(r *ledger.Reservation) *Problem {
 	case ledger.Applied:
 		outcome, detail = "applied", "Its payment was applied; links.self shows the member. Do not pay again."
 	case ledger.Failed:
+		if r.Outcome == mpp.Settled.String() {
+			return &Problem{Code: api.CredentialReused, More: map[string]any{"outcome": "applied"},
+				Detail: "Its transaction was accounted for by this ring's operator, with whom it can be cleared up. Do not pay again."}
+		}
 		outcome, detail = "failed", "Its payment did not go through and will not. Send the request without a credential to get a new challenge."
 		if r.Outcome == mpp.Mismatched.String() {
 			detail = "Its transaction went through but did not pay this ring, so nothing was granted. Do not pay again before you know why."

@@ -42,6 +42,9 @@ type order interface {
 	// carryOut appends the event and renders the answer. It runs in the
 	// writer's transaction, after the payment has settled.
 	carryOut(tx *ledger.Tx, payment core.Payment) (effect, error)
+	// carriedOut names the member of e if e is an event that carryOut may have
+	// appended for this order, by all that is still known of it, and is "" otherwise.
+	carriedOut(st *core.State, e core.Event) (slug string)
 }
 
 // effect is what an order has done.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -342,6 +343,52 @@ func TestOpenPaymentsCountTowardsTheHighestTotal(t *testing.T) {
 		h.wait().is(200, "")
 		if r.total("ada") != core.MaxTotal || r.network.charged("carol") != 0 {
 			t.Errorf("ada has %d, carol paid %d", r.total("ada"), r.network.charged("carol"))
+		}
+	})
+}
+
+// One account has so many payments open and no more, on whichever members and
+// whatever the network would say of each: what it cannot pay is held for minutes.
+// What is refused was neither sent nor charged, and may be sent again.
+func TestOnePayerHasFewPaymentsOpen(t *testing.T) {
+	const most = 8
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		r.network.change(func() { r.network.fates["bob"] = fate{after: 5 * time.Second} })
+		var all []*held
+		credentials := map[*held]string{}
+		for range most + 4 {
+			credential := r.sign(r.challenge(paid.OpBid, fund), "bob", 150)
+			h := r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{credential}})
+			all, credentials[h] = append(all, h), credential
+		}
+		synctest.Wait()
+		var open []*held
+		var again string
+		for _, h := range all {
+			if !h.answered() {
+				open = append(open, h)
+				continue
+			}
+			again = credentials[h]
+			a := h.wait().is(503, api.PaymentPending)
+			if detail, _ := a.member("detail").(string); !strings.Contains(detail, "Nothing was sent or charged") || a.field("Retry-After") == "" {
+				t.Errorf("%s, Retry-After %q", a.Body, a.field("Retry-After"))
+			}
+		}
+		if len(open) != most || len(r.open()) != most || r.network.questions("broadcast") != most+1 { // and Ada's
+			t.Fatalf("%d are held and %d open, %d were sent", len(open), len(r.open()), r.network.questions("broadcast"))
+		}
+		// Nor for anything else; others pay meanwhile.
+		r.post(paid.OpRegister, bob, r.sign(r.challenge(paid.OpRegister, bob), "bob", 100)).is(503, api.PaymentPending)
+		r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "carol", 150)).is(200, "")
+		for _, h := range open {
+			h.wait().is(200, "")
+		}
+		r.post(paid.OpBid, fund, again).is(200, "")
+		if got := r.network.charged("bob"); got != (most+1)*150 {
+			t.Errorf("bob paid %d", got)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 
 	"webring/core/api"
@@ -26,6 +27,8 @@ var (
 		Detail: "Payments cannot be taken at the moment. Nothing was charged; try again later."}
 	errPending = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
 		Detail: "A payment for this is being settled and its outcome is not known yet. Do not pay again: repeat this request later."}
+	errManyOpen = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
+		Detail: fmt.Sprintf("%d payments of this account are being settled, and no more may be at a time. Nothing was sent or charged by this request; repeat it later.", maxOpenPerPayer)}
 	errInternal = &Problem{Code: api.Internal, Detail: "Something failed here that should not have."}
 )
 

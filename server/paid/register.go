@@ -215,7 +215,7 @@ func (o *registration) describe() string {
 func (o *registration) subject(r *ledger.Reservation) { r.URLKey = o.Key }
 
 func (o *registration) carryOut(tx *ledger.Tx, payment core.Payment) (effect, error) {
-	slug := o.slug(tx.State())
+	slug := o.slug(tx.State(), "")
 	event := &core.Joined{Stamp: tx.Stamp(), Slug: slug, Kind: o.Kind, Category: o.Category, Fee: o.Fee, Bid: o.Bid, Payment: payment,
 		Score: core.Score{Given: true, Value: uint8(o.Score.Score), Provider: o.Score.Provider, Version: o.Score.Version}}
 	if !o.Score.ScannedAt.IsZero() {
@@ -241,11 +241,29 @@ func (o *registration) carryOut(tx *ledger.Tx, payment core.Payment) (effect, er
 	return effect{status: 201, slug: slug, location: self, body: append(body, '}')}, nil
 }
 
-// slug is what the member will be known by if it joins now.
-func (o *registration) slug(st *core.State) string {
+// carriedOut knows the member by its URL. Once that is redacted the slug is left,
+// which has to be the one that was free for the order.
+func (o *registration) carriedOut(st *core.State, e core.Event) string {
+	j, ok := e.(*core.Joined)
+	if !ok || j.Kind != o.Kind || j.Category != o.Category || j.Fee != o.Fee || j.Bid != o.Bid {
+		return ""
+	}
+	at, ok := st.BySlug([]byte(j.Slug))
+	if !ok {
+		return ""
+	}
+	if m := st.Member(at); m.URL == o.URL || m.Redacted && o.slug(st, j.Slug) == j.Slug {
+		return j.Slug
+	}
+	return ""
+}
+
+// slug is what the member will be known by if it joins now, or would be if free
+// were not taken.
+func (o *registration) slug(st *core.State, free string) string {
 	return uniqueSlug(slugBase(o.Name, string(core.KeyHost([]byte(o.Key)))), func(slug string) bool {
 		_, taken := st.BySlug([]byte(slug))
-		return taken
+		return taken && slug != free
 	})
 }
 

@@ -3,6 +3,9 @@ package paid_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,6 +15,7 @@ import (
 	"webring/core/api"
 	"webring/server/ledger"
 	"webring/server/ledger/memstore"
+	"webring/server/mpp"
 	"webring/server/paid"
 )
 
@@ -26,9 +30,9 @@ func (r *ring) rows() (rows []ledger.Row) {
 }
 
 // restore ends the process and starts the next one on rows and on the events
-// that came after them, as an edge kept those. It gives how many payments were
-// open in between.
-func (r *ring) restore(rows []ledger.Row) (open int) {
+// that came after them, as an edge kept those: all, or as many as are given. It
+// gives how many payments were open in between.
+func (r *ring) restore(rows []ledger.Row, events ...int) (open int) {
 	r.t.Helper()
 	records, err := r.books.Records(0, 1000)
 	r.must(err)
@@ -44,7 +48,11 @@ func (r *ring) restore(rows []ledger.Row) (open int) {
 	books, err := ledger.Open(ledger.Config{Store: store, HeadPath: head, Capacity: r.capacity, Now: r.now})
 	r.must(err)
 	r.must(books.Do(context.Background(), func(tx *ledger.Tx) error {
-		for _, x := range records[books.Size():] {
+		records = records[books.Size():]
+		if len(events) > 0 {
+			records = records[:events[0]]
+		}
+		for _, x := range records {
 			if err := tx.Adopt(x); err != nil {
 				return err
 			}
@@ -98,6 +106,109 @@ func TestRestoredReservationHasNoSecondEffect(t *testing.T) {
 	}
 }
 
+// A network may drop the block of a payment that the backup has as open and whose
+// event an edge brings back, and settle it in another transaction: it is the same
+// payment.
+func TestPaymentThatMovedHasNoSecondEffectAfterARestore(t *testing.T) {
+	for _, op := range []struct{ op, body, slug string }{{paid.OpRegister, bob, "bob"}, {paid.OpBid, fund, "ada"}} {
+		in(t, op.op, func(t *testing.T) {
+			r := newRing(t)
+			r.join(ada, "alice")
+			cents := map[string]int64{paid.OpRegister: 100, paid.OpBid: 150}[op.op]
+			r.network.fates["bob"] = fate{after: 3 * time.Second, shallow: true}
+			h := r.begin(paid.Call{Operation: op.op, Body: []byte(op.body), Authorization: []string{r.sign(r.challenge(op.op, op.body), "bob", cents)}})
+			synctest.Wait()
+			rows := r.rows()
+			h.wait()
+			total, credited := r.total(op.slug), r.credited()
+			moved := fate{by: "0xb0b", brought: cents, shallow: true}
+			r.network.change(func() {
+				maps.DeleteFunc(r.network.sent, func(_ string, s sent) bool { return s.payment.Payer == "bob" })
+				p := mpp.Payment{Reference: "0xb0b", Payer: "bob", Cents: cents, ValidBefore: time.Now().Add(time.Hour)}
+				r.network.sent["0xb0b"] = sent{p, time.Now(), r.network.payee}
+				r.network.fates["bob"] = moved
+			})
+			if r.restore(rows) != 1 {
+				t.Fatal("the backup does not know the payment")
+			}
+			time.Sleep(time.Minute)
+			if len(r.open()) != 1 {
+				t.Error("it is decided while the network could still go back to the first block")
+			}
+			moved.shallow = false
+			r.network.change(func() { r.network.fates["bob"] = moved })
+			time.Sleep(2 * time.Minute)
+			if len(r.open()) != 0 || r.unconfirmed() != 0 || r.total(op.slug) != total || r.credited() != credited {
+				t.Errorf("%d open, %d to confirm, total %d, want %d, credited %d, want %d",
+					len(r.open()), r.unconfirmed(), r.total(op.slug), total, r.credited(), credited)
+			}
+			a, err := r.books.Audit(context.Background())
+			if err != nil || len(a.Findings) != 0 || a.Alone != 0 {
+				t.Errorf("%v, %+v", err, a)
+			}
+			chain, err := r.service.VerifyChain(context.Background())
+			if err != nil || len(chain.Findings) != 0 {
+				t.Errorf("%v, %+v", err, chain)
+			}
+		})
+	}
+}
+
+// What came back of long ago is not taken for the event of a new payment, though its
+// node does not know the transaction any more.
+func TestNewPaymentIsNotTheOneThatCameBack(t *testing.T) {
+	in(t, "new", func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		synctest.Wait()
+		rows := r.rows()
+		pay := func() { r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "bob", 150)).is(200, "") }
+		pay()
+		r.restore(rows)
+		time.Sleep(time.Hour)
+		r.network.change(func() {
+			clear(r.network.sent)
+			p := mpp.Payment{Reference: "0xb0b", Payer: "bob", Cents: 150, ValidBefore: time.Now().Add(time.Hour)}
+			r.network.sent["0xb0b"] = sent{p, time.Now(), r.network.payee}
+			r.network.fates["bob"] = fate{by: "0xb0b", brought: 150}
+		})
+		pay()
+		if r.total("ada") != 400 || len(r.open()) != 0 {
+			t.Errorf("total %d, %d open", r.total("ada"), len(r.open()))
+		}
+	})
+}
+
+// An equal payment whose event came back, and that is where its event says, is
+// another one: it does not keep a payment from having its effect.
+func TestEqualPaymentThatCameBackIsAnother(t *testing.T) {
+	in(t, "equal", func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		pay := func() *held {
+			h := r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), "bob", 150)}})
+			synctest.Wait()
+			return h
+		}
+		r.network.fates["bob"] = fate{after: time.Hour}
+		first := pay()
+		rows := r.rows()
+		r.network.change(func() { r.network.fates["bob"] = fate{} })
+		pay().wait()
+		if r.total("ada") != 250 {
+			t.Fatal("the first one was applied before the second")
+		}
+		first.wait()
+		if r.restore(rows, 1) != 1 {
+			t.Fatal("the backup does not know the first one")
+		}
+		time.Sleep(time.Minute)
+		if len(r.open()) != 0 || r.total("ada") != 400 {
+			t.Errorf("%d open, total %d", len(r.open()), r.total("ada"))
+		}
+	})
+}
+
 // Of a payment that the backup does not know at all, the event is enough to
 // refuse its credential.
 func TestCredentialOfARestoredEventIsRefused(t *testing.T) {
@@ -125,4 +236,116 @@ func TestCredentialOfARestoredEventIsRefused(t *testing.T) {
 			t.Errorf("two payments are not on the chain: %v, %+v", err, chain)
 		}
 	})
+}
+
+// Payments that somebody put into one transaction are told apart after a restore,
+// whatever of their events an edge brings back: each has its own effect, once.
+func TestPaymentsOfOneTransactionAreRestoredEachByItself(t *testing.T) {
+	type order struct {
+		op, body, payer string
+		cents           int64
+	}
+	const fundBob = `{"member":"bob","amount":"2.50"}`
+	for name, some := range map[string][]order{
+		"bids":                   {{paid.OpBid, fund, "dora", 150}, {paid.OpBid, fundBob, "eve", 250}},
+		"bids of one account":    {{paid.OpBid, fund, "dora", 150}, {paid.OpBid, fundBob, "dora", 250}},
+		"equal bids":             {{paid.OpBid, fund, "dora", 150}, {paid.OpBid, fund, "dora", 150}, {paid.OpBid, fund, "dora", 150}},
+		"registrations":          {{paid.OpRegister, cyn, "dora", 100}, {paid.OpRegister, `{"name":"Dan","url":"https://dan.dev","kind":"mcp"}`, "dora", 100}},
+		"a bid, a registration":  {{paid.OpBid, fund, "dora", 150}, {paid.OpRegister, cyn, "eve", 100}},
+		"equal sums of two ways": {{paid.OpBid, `{"member":"ada","amount":"1.00"}`, "dora", 100}, {paid.OpRegister, cyn, "dora", 100}},
+	} {
+		// One more than there are payments: the first registration is redacted then.
+		for events := range len(some) + 2 {
+			in(t, fmt.Sprintf("%s, %d events", name, events), func(t *testing.T) {
+				r := newRing(t)
+				r.join(ada, "alice")
+				r.join(bob, "alice")
+				var brought int64
+				for _, o := range some {
+					brought += o.cents
+				}
+				for _, payer := range []string{"dora", "eve"} {
+					r.network.fates[payer] = fate{after: 3 * time.Second, by: "0xba7c4", brought: brought}
+				}
+				var challenges []mpp.Challenge
+				var under []*held
+				for _, o := range some {
+					c := r.challenge(o.op, o.body)
+					under = append(under, r.begin(paid.Call{Operation: o.op, Body: []byte(o.body), Authorization: []string{r.sign(c, o.payer, o.cents)}}))
+					synctest.Wait()
+					challenges = append(challenges, c)
+				}
+				rows := r.rows()
+				for _, h := range under {
+					h.wait()
+				}
+				synctest.Wait()
+				members := map[string]int64{}
+				var before []string
+				for i, c := range challenges {
+					member := r.stored(c).Member
+					before = append(before, member)
+					members[member] = r.total(member)
+					if some[i].op == paid.OpRegister && events > len(some) {
+						r.must(r.remove(member, true))
+						break
+					}
+				}
+				credited := r.credited()
+				if open := r.restore(rows, min(events, int(r.books.Size())-3)); open != len(some) {
+					t.Fatalf("the backup has %d payments open", open)
+				}
+				time.Sleep(time.Minute)
+				if len(r.open()) != 0 || r.credited() != credited {
+					t.Errorf("%d are open; %d cents are credited, want %d", len(r.open()), r.credited(), credited)
+				}
+				for member, total := range members {
+					if r.total(member) != total {
+						t.Errorf("%s has %d cents, want %d", member, r.total(member), total)
+					}
+				}
+				for i, member := range before {
+					if got := r.stored(challenges[i]); events >= len(some) && got.Member != member {
+						t.Errorf("payment %d went to %s, want %s", i, got.Member, member)
+					}
+				}
+				a, err := r.books.Audit(context.Background())
+				if err != nil || len(a.Findings) != 0 || a.Applied != 2+len(some) || a.Alone != 0 {
+					t.Errorf("%v, %+v", err, a)
+				}
+			})
+		}
+	}
+}
+
+// A backup may have as open a payment whose member was redacted since: its words
+// are not kept with what an edge brings back.
+func TestRedactedWordsDoNotComeBackWithARestore(t *testing.T) {
+	for op, body := range map[string]string{paid.OpRegister: bob, paid.OpBid: `{"member":"https://ada.dev","amount":"1.00"}`} {
+		in(t, op, func(t *testing.T) {
+			r := newRing(t)
+			r.join(ada, "alice")
+			r.network.fates["bob"] = fate{after: 3 * time.Second}
+			c := r.challenge(op, body)
+			h := r.begin(paid.Call{Operation: op, Body: []byte(body), Authorization: []string{r.sign(c, "bob", 100)}})
+			synctest.Wait()
+			rows := r.rows()
+			h.wait()
+			r.must(r.remove(r.stored(c).Member, true))
+			if r.restore(rows) != 1 {
+				t.Fatal("the backup does not know the payment")
+			}
+			time.Sleep(10 * time.Second)
+			stored := r.stored(c)
+			if stored.State != ledger.Applied || !stored.Redacted {
+				t.Errorf("the payment is %s, redacted: %v", stored.State, stored.Redacted)
+			}
+			url := map[string]string{paid.OpRegister: "bob.dev", paid.OpBid: "ada.dev"}[op]
+			for _, row := range r.rows() {
+				if bytes.Contains(row.Value, []byte(url)) || bytes.Contains(row.Value, []byte(base64.StdEncoding.EncodeToString([]byte(body)))) {
+					t.Errorf("row %q holds words of the member: %s", row.Key, row.Value)
+				}
+			}
+		})
+	}
 }

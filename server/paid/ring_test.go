@@ -30,6 +30,7 @@ const (
 	base  = "https://ring.example"
 	ada   = `{"name":"Ada","url":"https://ada.dev","kind":"agent"}`
 	bob   = `{"name":"Bob","url":"https://bob.dev","kind":"mcp"}`
+	cyn   = `{"name":"Cyn","url":"https://cyn.dev","kind":"mcp"}`
 	fund  = `{"member":"ada","amount":"1.50"}`
 )
 

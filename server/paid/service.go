@@ -83,8 +83,9 @@ type Scorer interface {
 
 // Timing of the workflow.
 const (
-	// challengeLife is how long a challenge may be answered.
-	challengeLife = 5 * time.Minute
+	// ChallengeLife is how long a challenge may be answered. Methods take no payment
+	// that can be sent for longer.
+	ChallengeLife = 5 * time.Minute
 	// holdAfter is how long after the end of a transaction's validity its
 	// request is still held for the outcome.
 	holdAfter = 10 * time.Second
@@ -94,6 +95,11 @@ const (
 	// while payments are taken.
 	maxSkew = 60 * time.Second
 )
+
+// maxOpenPerPayer is how many payments of one account may be open. Each is
+// simulated for itself, so an account may have signed for more than it has: what is
+// then not mined is held for minutes, here and at the edges that it came by.
+const maxOpenPerPayer = 8
 
 // Service takes paid operations from the first request to the stored effect.
 // It is safe for concurrent use.

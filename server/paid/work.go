@@ -189,8 +189,8 @@ func (s *Service) credited(w *work) (known bool, err error) {
 	return known, err
 }
 
-// reserve stores the reservation of w, if the order can still be carried out
-// and nobody has paid for the same.
+// reserve stores the reservation of w, if the order can still be carried out,
+// nobody has paid for the same, and its payer has not too many open.
 func (s *Service) reserve(w *work) error {
 	err := s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
 		if err := w.order.check(tx.View()); err != nil {
@@ -205,6 +205,9 @@ func (s *Service) reserve(w *work) error {
 			case err != nil && !errors.Is(err, ledger.ErrNoReservation):
 				return err
 			}
+		}
+		if tx.View().OpenOfPayer(w.reservation.Payer) >= maxOpenPerPayer {
+			return errManyOpen
 		}
 		return tx.Reserve(w.reservation)
 	})

@@ -19,13 +19,19 @@ const (
 	passFor = 10 * time.Minute
 	failFor = time.Minute
 
-	// crowded is when a client may come back that has too much under way.
+	// crowded is when a client may come back if too much is under way.
 	crowded = 5 * time.Second
 
 	// Each entry is a few hundred bytes.
 	maxCached  = 4096
 	maxClients = 4096
 )
+
+// MaxUnderWay is how many questions of all clients may be under way: fewer than the
+// requests for challenges, and than the payments, that an edge has on the way here at a
+// time, as a test in server/cmd/webring has it. Each question holds one of these, also
+// if it waits for the answer to another.
+const MaxUnderWay = 48
 
 // Limits bound what a [Guard] lets through and remembers. A zero field but Pass
 // stands for its default; a negative number of questions for no limit.
@@ -36,7 +42,8 @@ type Limits struct {
 	// three tries each, the 120 requests that is-agentic allows.
 	PerClient, InAll int
 	// AtOnce is how many questions of one client may be under way; by default 4.
-	// A scorer has room for so many, and a slow site holds its place for long.
+	// A scorer has room for so many, and a slow site holds its place for long. If
+	// there is a limit, there is one for all clients together, too.
 	AtOnce int
 	// Ask is the longest that one question may take; by default 15 s.
 	Ask time.Duration
@@ -71,6 +78,7 @@ type shared struct {
 
 	mu       sync.Mutex
 	underWay map[string]int // questions, by client
+	all      int            // of these
 }
 
 // NewGuard guards scorer.
@@ -150,7 +158,7 @@ func (g *Guard) Score(ctx context.Context, client, url string) (Result, error) {
 		}
 	}
 	if !g.begin(client) {
-		return Result{}, unavailable(crowded, errors.New("the client has as many questions under way as it may"))
+		return Result{}, unavailable(crowded, errors.New("as many questions are under way, of the client or of all, as may be"))
 	}
 	asked := g.flight.DoChan(url, func() (any, error) { return g.ask(client, url) })
 	select {
@@ -174,16 +182,18 @@ func (g *Guard) Score(ctx context.Context, client, url string) (Result, error) {
 func (g *shared) begin(client string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.limits.AtOnce >= 0 && g.underWay[client] >= g.limits.AtOnce {
+	if g.limits.AtOnce >= 0 && (g.underWay[client] >= g.limits.AtOnce || g.all >= MaxUnderWay) {
 		return false
 	}
 	g.underWay[client]++
+	g.all++
 	return true
 }
 
 func (g *shared) end(client string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.all--
 	if g.underWay[client]--; g.underWay[client] == 0 {
 		delete(g.underWay, client)
 	}

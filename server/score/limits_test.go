@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -116,6 +117,42 @@ func TestOneClientHoldsFewPlaces(t *testing.T) {
 			t.Errorf("afterwards: %v, under way %v", err, g.underWay)
 		}
 	})
+}
+
+// Many who wait for one answer hold no place of the scorer's, but a request each.
+func TestAllClientsTogetherHoldABoundedNumberOfPlaces(t *testing.T) {
+	for _, sites := range []int{1, 2 * MaxUnderWay} {
+		synctest.Test(t, func(t *testing.T) {
+			release := make(chan struct{})
+			a := &asker{answer: func(context.Context, string) (Result, error) {
+				<-release
+				return Result{Score: 72}, nil
+			}}
+			g := NewGuard(a, Limits{PerClient: -1, InAll: -1})
+			var wg sync.WaitGroup
+			var refused atomic.Int64
+			for i := range 2 * MaxUnderWay {
+				wg.Go(func() {
+					var u *Unavailable
+					_, err := g.Score(t.Context(), fmt.Sprint(i), fmt.Sprint("https://slow.com/", i%sites))
+					if errors.As(err, &u) && u.RetryAfter == crowded {
+						refused.Add(1)
+					} else if err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			synctest.Wait()
+			if n := refused.Load(); n != MaxUnderWay {
+				t.Errorf("%d sites: %d of %d questions refused", sites, n, 2*MaxUnderWay)
+			}
+			close(release)
+			wg.Wait()
+			if _, err := g.Score(t.Context(), "late", "https://a.com/"); err != nil || g.all != 0 {
+				t.Errorf("%d sites: afterwards %v, under way %d", sites, err, g.all)
+			}
+		})
+	}
 }
 
 func TestClientBeyondItsLimitDoesNotRefuseForOthers(t *testing.T) {

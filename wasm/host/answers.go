@@ -3,7 +3,6 @@ package host
 import (
 	"bytes"
 	"hash/maphash"
-	"math"
 	"slices"
 
 	"webring/core/abi"
@@ -45,19 +44,15 @@ type answerSet struct {
 	asked [8]uint16 // the last that were asked for once
 }
 
-// answer says where in the log a target and the parts of its answer stand, one
-// after the other, what else there is of the answer, and when it counts.
+// answer says where in the log a target and its response, as the guest encoded it,
+// stand one after the other, and when they count.
 type answer struct {
-	begin                uint64 // as if the log never began anew
-	seq                  uint64
-	since, until         int64
-	body                 uint32 // length, and so the next ones
-	location, next, prev uint16
-	target               uint8
-	status               uint16
-	media                abi.Media
-	validity             abi.Validity
-	unknown              bool
+	begin        uint64 // as if the log never began anew
+	seq          uint64
+	since, until int64
+	response     uint32 // length
+	target       uint8
+	validity     abi.Validity
 }
 
 // With these, an instance keeps the answers for the pages of some thousand members,
@@ -105,14 +100,8 @@ func (k *answers) find(target []byte, seq uint64, second int64, r *Response) (fo
 	if !bytes.Equal(lies[:at.target], target) {
 		return false, hash, place
 	}
-	r.Status, r.Media, r.Validity, r.Unknown, r.Drawn = int(at.status), at.media, at.validity, at.unknown, false
-	r.Seq, r.Since, r.Until = seq, at.since, at.until
-	lies = lies[at.target:]
-	r.Location, lies = append(r.Location[:0], lies[:at.location]...), lies[at.location:]
-	r.Next, lies = append(r.Next[:0], lies[:at.next]...), lies[at.next:]
-	r.Prev, lies = append(r.Prev[:0], lies[:at.prev]...), lies[at.prev:]
-	r.Body = append(r.Body[:0], lies[:at.body]...)
-	return true, hash, place
+	r.Seq = seq
+	return abi.DecodeResponse(lies[at.target:][:at.response], r), hash, place
 }
 
 // first gives the oldest place of its set to a target that was asked for before,
@@ -132,23 +121,20 @@ func (k *answers) first(hash uint64) (place int) {
 	return place
 }
 
-// keep puts a copy of an answer into the place that find gave, unless it is long
-// or chance had a part in it.
-func (k *answers) keep(target []byte, hash uint64, place int, r *Response) {
-	if place == nowhere || r.Drawn || len(r.Body) > longestAnswer || max(len(r.Location), len(r.Next), len(r.Prev)) > math.MaxUint16 {
+// keep puts a copy of an answer, of which r was decoded, into the place that find
+// gave, unless it is long or chance had a part in it.
+func (k *answers) keep(target []byte, hash uint64, place int, encoded []byte, r *Response) {
+	if place == nowhere || r.Drawn || len(encoded) > longestAnswer {
 		return
 	}
-	size := len(target) + len(r.Location) + len(r.Next) + len(r.Prev) + len(r.Body)
+	size := len(target) + len(encoded)
 	if k.end%logSize+uint64(size) > logSize {
 		k.end += logSize - k.end%logSize
 	}
 	k.sets[hash%answerSets].kept[place] = uint16(hash >> 48)
-	k.places[hash%answerSets][place] = answer{begin: k.end, seq: r.Seq, since: r.Since, until: r.Until, body: uint32(len(r.Body)),
-		location: uint16(len(r.Location)), next: uint16(len(r.Next)), prev: uint16(len(r.Prev)), target: uint8(len(target)),
-		status: uint16(r.Status), media: r.Media, validity: r.Validity, unknown: r.Unknown}
+	k.places[hash%answerSets][place] = answer{begin: k.end, seq: r.Seq, since: r.Since, until: r.Until,
+		response: uint32(len(encoded)), target: uint8(len(target)), validity: r.Validity}
 	to := k.log[k.end%logSize:]
-	for _, piece := range [...][]byte{target, r.Location, r.Next, r.Prev, r.Body} {
-		to = to[copy(to, piece):]
-	}
+	copy(to[copy(to, target):], encoded)
 	k.end += uint64(size)
 }

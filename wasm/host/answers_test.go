@@ -2,8 +2,10 @@ package host
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -195,6 +197,19 @@ func TestAPoolThatKeepsAnswersIsNeverStale(t *testing.T) {
 	}
 }
 
+// encoded is a response that says no more than the ones here, as the guest spells it.
+func encoded(r *Response) []byte {
+	b := append(binary.LittleEndian.AppendUint16(nil, uint16(r.Status)), make([]byte, 18)...)
+	at := 0
+	if len(r.Location) > 0 {
+		at = len(r.Body)
+	}
+	for _, n := range []int{len(r.Body), at, len(r.Location), len(r.Next), 0, 0} {
+		b = binary.LittleEndian.AppendUint32(b, uint32(n))
+	}
+	return slices.Concat(b, r.Body, r.Location, r.Next)
+}
+
 // given makes the answer to a target at a position: any, but always the same.
 func given(target string, seq uint64, r *Response) {
 	random := rand.New(rand.NewPCG(uint64(len(target))<<32|seq, uint64(target[len(target)-1])))
@@ -218,14 +233,14 @@ func TestTheLogOfAnswersBeginsAnew(t *testing.T) {
 		for range 2 {
 			was, hash, place := k.find([]byte(target), seq, 0, &got)
 			if !was {
-				k.keep([]byte(target), hash, place, &want)
+				k.keep([]byte(target), hash, place, encoded(&want), &want)
 				continue
 			}
 			found++
 			if shown(&got) != shown(&want) {
 				t.Fatalf("%s: %.200q, want %.200q", target, got.Body, want.Body)
 			}
-			if len(target) > longestTarget || len(got.Body) > longestAnswer {
+			if len(target) > longestTarget || len(encoded(&got)) > longestAnswer {
 				t.Fatalf("%d bytes for a target of %d", len(got.Body), len(target))
 			}
 		}
@@ -249,14 +264,15 @@ func TestOverwrittenAnswersAreGone(t *testing.T) {
 	first := []byte("aaaa")
 	for range 2 {
 		_, hash, place := k.find(first, 0, 0, &r)
-		k.keep(first, hash, place, &r)
+		k.keep(first, hash, place, encoded(&r), &r)
 	}
 	if found, _, _ := k.find(first, 0, 0, &r); !found || r.Body[1000] != 'b' {
 		t.Fatal("it is not kept")
 	}
 	other := Response{Body: bytes.Repeat([]byte("a"), 1000)}
+	bytes := encoded(&other)
 	for k.end <= logSize {
-		k.keep([]byte("a"), 1, 0, &other)
+		k.keep([]byte("a"), 1, 0, bytes, &other)
 	}
 	if found, _, _ := k.find(first, 0, 0, &r); found {
 		t.Errorf("found %.20s…", r.Body)
@@ -269,7 +285,8 @@ func TestATargetOfTheSameHashIsAnother(t *testing.T) {
 	var r Response
 	k.find([]byte("/a"), 0, 0, &r)
 	_, hash, place := k.find([]byte("/a"), 0, 0, &r)
-	k.keep([]byte("/b"), hash, place, &Response{Body: []byte("b")})
+	b := Response{Body: []byte("b")}
+	k.keep([]byte("/b"), hash, place, encoded(&b), &b)
 	if found, _, _ := k.find([]byte("/a"), 0, 0, &r); found {
 		t.Errorf("found %s", r.Body)
 	}
@@ -283,7 +300,7 @@ func TestAWalkDisplacesNoAnswers(t *testing.T) {
 	ask := func(target string) bool {
 		found, hash, place := k.find([]byte(target), 1, 0, &r)
 		if !found {
-			k.keep([]byte(target), hash, place, &r)
+			k.keep([]byte(target), hash, place, encoded(&r), &r)
 		}
 		return found
 	}

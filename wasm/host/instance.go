@@ -167,7 +167,7 @@ func (in *instance) serve(target []byte, random uint64, r *Response) error {
 		return fmt.Errorf("%w: its response is none", errTrap)
 	}
 	r.Seq = reply.Seq
-	in.answers.keep(target, hash, place, r)
+	in.answers.keep(target, hash, place, reply.Rest, r)
 	return nil
 }
 

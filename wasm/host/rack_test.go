@@ -87,7 +87,7 @@ func TestWaitingHasOneEnd(t *testing.T) {
 	done := make(chan *instance)
 	const wait = 200 * time.Millisecond
 	go func() { done <- p.take(&p.rack.others, wait) }()
-	useless := time.NewTicker(wait / 4)
+	useless, handed := time.NewTicker(wait/4), int64(0)
 	defer useless.Stop()
 	for late := time.After(time.Minute); ; {
 		select {
@@ -95,9 +95,24 @@ func TestWaitingHasOneEnd(t *testing.T) {
 			if in != nil {
 				t.Error("it can be used")
 			}
+			// The pool is to wait for its own when it closes, and these count as such.
+			p.stop()
+			until(t, "whoever builds those that were handed out ends", func() bool {
+				select {
+				case <-p.rack.others.handed:
+					handed--
+				default:
+				}
+				if p.rack.takeFrom(0) != nil {
+					handed--
+				}
+				return p.retired.Load() == handed
+			})
+			p.retired.Store(0)
 			return
 		case <-useless.C:
 			p.rack.others.handed <- &instance{place: 0}
+			handed++
 		case <-late:
 			t.Fatal("it still waits")
 		}

@@ -12,7 +12,10 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
+	"sync"
 	"syscall"
+	"time"
 
 	"webring/server"
 	"webring/server/backup"
@@ -36,12 +39,19 @@ func backupOrigin(args []string, out io.Writer) error {
 		return misused("backup")
 	}
 	path := words[0]
-	// For its owner's eyes only: it holds the keys.
-	f, err := os.OpenFile(path+".part", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err := replaceable(path); err != nil {
+		return err
+	}
+	folder, before, after := filepath.Dir(path), filepath.Base(path)+".", ".part"
+	tellLeft(folder, before, after)
+	// A file of its own, whatever else writes to that name, and for its owner's eyes
+	// only: it holds the keys.
+	f, err := os.CreateTemp(folder, before+"*"+after)
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name())
+	defer removeOnSignal(f.Name())()
 	defer f.Close()
 	err = operator(*data).send(http.MethodGet, "/backup", nil, func(answer io.Reader) error {
 		_, err := io.Copy(f, answer)
@@ -60,11 +70,36 @@ func backupOrigin(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.Sync(), os.Rename(f.Name(), path), syncFolder(filepath.Dir(path))); err != nil {
+	// It takes the place of an earlier one, and so not before it is on the disk.
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	if err := syncFolder(folder); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "%s holds %d rows, the keys, and what members' scores rest on; whoever reads it can sign as this origin\n", path, rows)
 	return err
+}
+
+// replaceable refuses a path whose place a file must not take: that of a link, a pipe
+// or a device. A backup is read again before it has its name, so it cannot be piped.
+func replaceable(path string) error {
+	if path == "-" {
+		return errors.New("backup writes to a file, which it reads again, and not to standard output; for a file of that name, give ./-")
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a regular file, and a backup would take its place; name a new file, or an earlier backup", path)
+	}
+	return nil
 }
 
 // readThrough reads a backup to its end, which proves it whole.
@@ -77,6 +112,19 @@ func readThrough(f io.Reader) (rows int, err error) {
 			return rows, err
 		}
 		rows++
+	}
+}
+
+// tellLeft tells of what processes that were killed left in a folder, under names that
+// begin and end so. It stays: it may be another one's, which is at work.
+func tellLeft(folder, before, after string) {
+	entries, _ := os.ReadDir(folder) // one that cannot be listed can be written to
+	for _, e := range entries {
+		rest, begins := strings.CutPrefix(e.Name(), before)
+		number, ends := strings.CutSuffix(rest, after)
+		if begins && ends && strings.Trim(number, "0123456789") == "" {
+			fmt.Fprintf(os.Stderr, "webring: %s is unfinished and may hold keys; remove it unless something is still at work there\n", filepath.Join(folder, e.Name()))
+		}
 	}
 }
 
@@ -116,12 +164,13 @@ func restoreOrigin(args []string, out io.Writer) error {
 	if err := room(*data, startFloor); err != nil {
 		return err
 	}
-	// Everything is made and checked beside it, so that no serve can begin on a part.
-	work, err := os.MkdirTemp(*data, ".restoring-")
+	// Everything is checked there, so that no serve can begin on a part.
+	work, end, err := workFolder(*data, ".restoring-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(work)
+	defer end()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	books, closeBooks, err := unpack(words[0], work, *capacity, log)
 	if err != nil {
@@ -134,6 +183,7 @@ func restoreOrigin(args []string, out io.Writer) error {
 	if err := errors.Join(err, closeBooks()); err != nil {
 		return err
 	}
+	end() // what has its place stays
 	if err := moveAll(work, *data); err != nil {
 		return err
 	}
@@ -214,6 +264,8 @@ func verifyOrigin(args []string, out io.Writer) error {
 		return err
 	case len(words) > 1:
 		return misused("verify")
+	case len(words) == 1 && *chain:
+		return errors.New("--chain needs the running origin, which knows the payment networks; a backup is verified without it")
 	case len(words) == 0:
 		path := "/verify"
 		if *chain {
@@ -276,24 +328,42 @@ func copyStore(data, work string, log *slog.Logger) (_ *badgerstore.Store, err e
 	return badgerstore.OpenCopy(filepath.Join(data, "ledger"), filepath.Join(work, "ledger"), log)
 }
 
+// workFolder makes a folder in data, under a name that begins so, for what gets its
+// place there once it is whole. It tells of what is left of others, and gives what
+// [removeOnSignal] gives.
+func workFolder(data, before string) (work string, end func(), err error) {
+	tellLeft(data, before, "")
+	if work, err = os.MkdirTemp(data, before); err != nil {
+		return "", nil, err
+	}
+	return work, removeOnSignal(work), nil
+}
+
 // removeOnSignal has the process end at once when it is told to, and takes the
-// folder with it, which is as large as the ledger. It gives what ends that.
-func removeOnSignal(folder string) (end func()) {
+// folder or file with it, which is as large as the ledger. It gives what ends that,
+// and does not return once the process was told to end: what it removes is used no
+// further.
+func removeOnSignal(path string) (end func()) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ended := context.AfterFunc(ctx, func() {
-		// Whoever writes there goes on until the process has ended.
+		// Whoever writes there goes on until the process has ended. A moment shows
+		// whether it was being made anew.
 		for range 10 {
-			if os.RemoveAll(folder) == nil {
+			_ = os.RemoveAll(path)
+			time.Sleep(10 * time.Millisecond)
+			if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
 				break
 			}
 		}
 		fmt.Fprintln(os.Stderr, "webring: interrupted")
 		os.Exit(1)
 	})
-	return func() {
-		ended()
+	return sync.OnceFunc(func() {
+		if !ended() {
+			select {}
+		}
 		stop()
-	}
+	})
 }
 
 func audit(books *ledger.Ledger, out io.Writer) error {
@@ -308,7 +378,7 @@ func audit(books *ledger.Ledger, out io.Writer) error {
 var errFindings = errors.New("what is stored does not agree with itself, or with the chain")
 
 func report(v *server.Verified, out io.Writer) error {
-	fmt.Fprintf(out, "%d events, tree %s, %d members, paid %s USD, voided %s USD; payments: %d applied, %d open, %d failed; %d events without a stored payment\n",
+	fmt.Fprintf(out, "%d events, tree %s, %d members joined, paid %s USD, voided %s USD; payments: %d applied, %d open, %d failed; %d events without a stored payment\n",
 		v.Events, v.Root, v.Members, paid.FormatUSD(v.Paid), paid.FormatUSD(v.Voided), v.Applied, v.Open, v.Failed, v.Alone)
 	findings := v.Findings
 	if v.Chain != nil {

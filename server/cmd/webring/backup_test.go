@@ -1,12 +1,17 @@
 package main
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -159,6 +164,77 @@ func TestChallengeKeyIsRotatedWithoutLosingAPayment(t *testing.T) {
 	}
 	if o.received() != 100 {
 		t.Errorf("%d cents were received", o.received())
+	}
+}
+
+// TestABackupTakesThePlaceOfAFileAlone: whatever else is named, it stays.
+func TestABackupTakesThePlaceOfAFileAlone(t *testing.T) {
+	o := start(t, "--core", "native")
+	folder := t.TempDir()
+	mine, link, pipe := filepath.Join(folder, "mine"), filepath.Join(folder, "link"), filepath.Join(folder, "pipe")
+	if err := errors.Join(os.WriteFile(mine, []byte("mine"), 0o600), os.Symlink(mine, link), unix.Mkfifo(pipe, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	look := func() (found []string) {
+		entries, err := os.ReadDir(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			found = append(found, e.Type().String()+" "+e.Name())
+		}
+		return found
+	}
+	before := look()
+	for path, says := range map[string]string{
+		link: "not a regular file", pipe: "not a regular file", folder: "not a regular file",
+		"-": "not to standard output", filepath.Join(mine, "below"): "not a directory",
+	} {
+		if out, err := o.operate("backup", path); err == nil || !strings.Contains(out, says) {
+			t.Errorf("%s: %v\n%s", path, err, out)
+		}
+	}
+	// It would say that everything agrees, and has nobody to ask.
+	if out, err := o.operate("verify", "--chain", link); err == nil || !strings.Contains(out, "--chain needs the running origin") {
+		t.Errorf("a file against the chain: %v\n%s", err, out)
+	}
+	if text, err := os.ReadFile(mine); err != nil || string(text) != "mine" || !slices.Equal(look(), before) {
+		t.Errorf("the folder has %v, and the file %q, %v", look(), text, err)
+	}
+	if out, err := o.operate("backup", mine); err != nil {
+		t.Errorf("over a file: %v\n%s", err, out)
+	}
+	if !strings.Contains(o.log.String(), "backup handed out") {
+		t.Errorf("the origin says\n%s", o.log)
+	}
+	if out, err := o.operate("verify", mine); err != nil || !strings.Contains(out, "0 members joined") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestOnlyAnOriginThatIsNotThereIsCalledSo: told that none is running, its operator
+// copies the folder, or starts another one.
+func TestOnlyAnOriginThatIsNotThereIsCalledSo(t *testing.T) {
+	empty, dead, closed, long := t.TempDir(), t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), strings.Repeat("a", 120))
+	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: socketPath(dead)})
+	if err != nil {
+		t.Skipf("the folder for temporary files is too long a path for sockets: %v", err)
+	}
+	left.SetUnlinkOnClose(false)
+	left.Close()
+	// No account, root neither, gets anywhere by a link to itself.
+	if err := os.Symlink(socketPath(closed), socketPath(closed)); err != nil {
+		t.Fatal(err)
+	}
+	for data, absent := range map[string]bool{empty: true, filepath.Join(empty, "missing"): true, dead: true, long: true, closed: false} {
+		for _, command := range [][]string{{"members", "list"}, {"backup", filepath.Join(empty, "backup")}, {"version"}} {
+			var out bytes.Buffer
+			err := run(append(command, "--data", data), &out)
+			said := strings.Contains(fmt.Sprint(err, &out), "no origin is running")
+			if said != absent || !absent && !strings.Contains(err.Error(), "too many levels") {
+				t.Errorf("%s of %s: %v\n%s", command, data, err, &out)
+			}
+		}
 	}
 }
 

@@ -95,7 +95,7 @@ func look(t *testing.T, program string, plan map[string]any) {
 func syntheticRing(t *testing.T, members string) *origin {
 	t.Helper()
 	o := &origin{t: t, data: folder(t)}
-	listen := freeAddress(t)
+	listen := devchain.FreeAddress()
 	o.base = "http://" + listen
 	o.args = []string{"serve", "--dev", "--scorer", "fixed:72", "--listen", listen, "--base-url", o.base, "--rate-limit", "0"}
 	if err := seed([]string{"--members", members, "--data", o.data, "--seed", "4"}, io.Discard); err != nil {

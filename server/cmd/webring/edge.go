@@ -19,6 +19,7 @@ import (
 	"webring/core/abi"
 	"webring/edge"
 	"webring/edge/replica"
+	"webring/server/ledger/badgerstore"
 	"webring/server/publish"
 	"webring/wasm/host"
 	"webring/wasm/module"
@@ -94,6 +95,11 @@ func follow(ctx context.Context, o *edgeOptions, log *slog.Logger, out io.Writer
 	if secret == nil {
 		log.Warn("the origin takes all who pay through this edge for one client: give both --edge-secret-file")
 	}
+	folder, err := holdFolder(o.data, log)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
 	surface, err := newSurface(o, log)
 	if err != nil {
 		return err
@@ -131,6 +137,25 @@ func follow(ctx context.Context, o *edgeOptions, log *slog.Logger, out io.Writer
 		}
 	}
 	return o.answer(ctx, r, run, surface.answers, secret, log, out)
+}
+
+// holdFolder takes an edge's folder for this process, since two edges would remove each
+// other's files. Where the folder cannot be locked the log says so, and the edge goes on:
+// it does without one that cannot be made or opened, and where the file system has no
+// locks only the operator can keep others away.
+func holdFolder(dir string, log *slog.Logger) (*os.File, error) {
+	err := os.MkdirAll(dir, 0o700)
+	var lock *os.File
+	if err == nil {
+		lock, err = badgerstore.Lock(dir)
+	}
+	switch {
+	case errors.Is(err, badgerstore.ErrLocked):
+		return nil, fmt.Errorf("another process keeps its state in %s: give each edge a folder of its own with --data", dir)
+	case err != nil:
+		log.Warn("the folder of this edge cannot be locked: nothing keeps another one from it", "err", err)
+	}
+	return lock, nil
 }
 
 // answer serves a replica that has something to show, and has it run from then on.

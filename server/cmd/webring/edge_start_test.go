@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"webring/server/devchain"
 )
 
 // make test takes a small ring.
@@ -28,7 +30,7 @@ var (
 func TestAnEdgeStartsSoon(t *testing.T) {
 	t.Parallel()
 	members := *edgeMembers
-	listen := freeAddress(t)
+	listen := devchain.FreeAddress()
 	o := &origin{t: t, data: t.TempDir(), base: "http://" + listen}
 	o.args = []string{"serve", "--dev", "--scorer", "fixed:72", "--listen", listen, "--base-url", o.base, "--rate-limit", "0", "--capacity", strconv.Itoa(2 * members)}
 	o.populate(members)
@@ -36,7 +38,7 @@ func TestAnEdgeStartsSoon(t *testing.T) {
 	t.Cleanup(o.kill)
 	key := o.verifier()
 
-	listen = freeAddress(t)
+	listen = devchain.FreeAddress()
 	e := &origin{t: t, data: t.TempDir(), base: "http://" + listen}
 	e.args = []string{"edge", "--listen", listen, "--origin", o.base, "--origin-key", key, "--rate-limit", "0"}
 	t.Cleanup(e.kill)

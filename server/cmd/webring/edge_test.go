@@ -2,11 +2,13 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"flag"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -19,6 +21,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"webring/server/devchain"
 )
 
 // These are for longer runs: make test stays short.
@@ -58,7 +62,7 @@ func (o *origin) verifier() (key string) {
 // follow starts an edge behind upstream, which may be an edge itself.
 func (o *origin) follow(t *testing.T, key string, args ...string) *origin {
 	t.Helper()
-	listen := freeAddress(t)
+	listen := devchain.FreeAddress()
 	e := &origin{t: t, data: folder(t), base: "http://" + listen, recipient: o.recipient}
 	e.args = append([]string{"edge", "--listen", listen, "--origin", o.base, "--origin-key", key, "--rate-limit", "0"}, args...)
 	e.launch()
@@ -301,6 +305,9 @@ func TestAnEdgeStartsFromItsFolder(t *testing.T) {
 	want := e.get("/api/ring")
 	alike(t, o, e)
 	e.kept()
+	if out, err := e.operate("edge", "--data", e.data, "--origin", o.base, "--origin-key", key, "--listen", strings.TrimPrefix(e.base, "http://")); err == nil || !strings.Contains(out, "folder of its own") {
+		t.Errorf("a second edge on its folder: %v %s", err, out)
+	}
 	o.kill()
 	for _, end := range []func(){e.kill, e.stop} {
 		end()
@@ -322,6 +329,20 @@ func TestAnEdgeStartsFromItsFolder(t *testing.T) {
 	// And with the origin there, from the first event.
 	whole := behind.follow(t, key, "--replay")
 	alike(t, o, e, behind, whole)
+}
+
+// A folder that cannot be locked ends no edge, but is told of.
+func TestAnEdgeWhoseFolderCannotBeLockedSaysSo(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	lock, err := holdFolder(filepath.Join(file, "edge"), slog.New(slog.NewTextHandler(&said, nil)))
+	if err != nil || lock != nil || !strings.Contains(said.String(), "cannot be locked") || !strings.Contains(said.String(), file) {
+		t.Errorf("%v %v %s", lock, err, said.String())
+	}
 }
 
 func TestEdgeRefusesFlagsThatContradict(t *testing.T) {

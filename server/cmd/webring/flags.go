@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -9,8 +10,11 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"webring/core"
+	"webring/core/snap"
+	"webring/server/mpp"
 	"webring/server/paid"
 )
 
@@ -90,24 +94,45 @@ func parseFlags(fs *flag.FlagSet, args []string) error {
 // environment sets each flag whose twin is set: --base-url is WEBRING_BASE_URL.
 func environment(fs *flag.FlagSet) (err error) {
 	fs.VisitAll(func(f *flag.Flag) {
-		twin := "WEBRING_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		twin := twin(f.Name)
 		f.Usage += " [" + twin + "]"
 		if v, ok := os.LookupEnv(twin); ok && err == nil {
 			if e := fs.Set(f.Name, v); e != nil {
-				err = fmt.Errorf("%s: %w", twin, e)
+				err = fmt.Errorf("%s is %q: %w", twin, v, taken(f.Value, e))
 			}
 		}
 	})
 	return err
 }
 
+// twin is the environment variable that sets a flag, too.
+func twin(name string) string {
+	return "WEBRING_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
+
+// taken is why a flag did not take a value: what it takes, where package flag says
+// nothing of it.
+func taken(v flag.Value, err error) error {
+	if get, ok := v.(flag.Getter); ok {
+		switch get.Get().(type) {
+		case bool:
+			return errors.New("it must be true or false")
+		case int, uint64:
+			return errors.New("it must be a whole number")
+		case time.Duration:
+			return errors.New("it must be a time such as 720h or 90s")
+		}
+	}
+	return err
+}
+
 // validate checks what the flags say together.
 func (o *options) validate() error {
-	base, err := url.Parse(o.baseURL)
-	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.RawQuery != "" || base.Fragment != "" || base.User != nil {
-		return fmt.Errorf("--base-url %q is not an http or https URL without query", o.baseURL)
+	base, err := ringURL(o.baseURL)
+	if err != nil {
+		return err
 	}
-	o.baseURL = strings.TrimRight(o.baseURL, "/")
+	o.baseURL = base.String()
 	if o.realm == "" {
 		o.realm = base.Hostname()
 	}
@@ -115,8 +140,6 @@ func (o *options) validate() error {
 		return errors.New("--scorer fixed:N scores nothing and needs --dev")
 	}
 	switch {
-	case strings.TrimSpace(o.name) == "":
-		return errors.New("--name must not be empty")
 	case o.fee < 1 || o.minBid < 1:
 		return errors.New("--fee and --min-bid must be at least 0.01")
 	case o.grace < 0 || o.grace%time.Second != 0 || o.grace/time.Second > core.MaxWindow:
@@ -128,7 +151,56 @@ func (o *options) validate() error {
 	case o.tempoRPC != "" && o.tempoRecipient == "":
 		return errors.New("--tempo-rpc needs --tempo-recipient, the account to be paid")
 	}
-	return errors.Join(o.evm.validate(), o.shell.validate(), o.core.validate(), o.sites.validate())
+	if o.tempoRPC != "" || o.evm.rpc != "" {
+		if err := mpp.CheckRealm(o.realm); err != nil {
+			return fmt.Errorf("--realm %q: %w", o.realm, err)
+		}
+	}
+	return errors.Join(checkName(o.name), o.evm.validate(), o.shell.validate(), o.core.validate(), o.sites.validate())
+}
+
+// ringURL reads the base URL, in the canonical spelling, which members' URLs have, too.
+func ringURL(raw string) (*url.URL, error) {
+	canonical, err := core.AppendURL(nil, []byte(raw))
+	switch {
+	case errors.Is(err, core.ErrURLHost):
+		return nil, fmt.Errorf("--base-url %q: %w; one in other letters is written as in the domain name system, as xn--bcher-kva.example", raw, err)
+	case err != nil:
+		return nil, fmt.Errorf("--base-url %q: %w", raw, err)
+	case strings.ContainsAny(raw, "?#"):
+		return nil, fmt.Errorf("--base-url %q: the url must end before the query or fragment", raw)
+	}
+	base, err := url.Parse(strings.TrimRight(string(canonical), "/"))
+	if err != nil {
+		return nil, fmt.Errorf("--base-url: %w", err)
+	}
+	if name := keyName(base); !snap.ValidOrigin(name) {
+		return nil, fmt.Errorf("--base-url %q: edges would know this origin as %q, which must be up to 256 characters without a plus sign", raw, name)
+	}
+	return base, nil
+}
+
+// checkName holds the ring's name to what members' names are held to, and to the
+// form in which those are kept.
+func checkName(name string) error {
+	if !utf8.ValidString(name) {
+		return errors.New("--name is not valid UTF-8")
+	}
+	body, err := json.Marshal(map[string]string{"name": name, "url": "https://my-agent.dev/", "kind": core.Agent.String()})
+	if err != nil {
+		return err
+	}
+	member, err := paid.ParseRegister(body, paid.SitePolicy{}.Canonical, 1)
+	var input *paid.InputError
+	switch {
+	case errors.As(err, &input):
+		return fmt.Errorf("--name %s", input.Fields[0].Detail)
+	case err != nil:
+		return err
+	case member.Name != name:
+		return fmt.Errorf("--name %q has spaces around it, control or format characters, or is not NFC; write it as %q", name, member.Name)
+	}
+	return nil
 }
 
 // list is a repeatable flag; its environment twin separates with commas.

@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"math/big"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -95,7 +94,7 @@ func folder(t *testing.T) string {
 	const core = "core"
 	compiled := filepath.Join(shared.dir, "compiled")
 	shared.compileOnce.Do(func() {
-		listen := freeAddress(t)
+		listen := devchain.FreeAddress()
 		o := &origin{t: t, data: compiled, base: "http://" + listen}
 		o.args = []string{"serve", "--dev", "--scorer", "fixed:72", "--listen", listen, "--base-url", o.base}
 		o.launch()
@@ -189,33 +188,26 @@ func prepare(t *testing.T, env []string, args ...string) *origin {
 	t.Helper()
 	o := &origin{t: t, data: folder(t), args: args, env: env}
 	rand.Read(o.recipient[:])
-	listen := freeAddress(t)
+	listen := devchain.FreeAddress()
 	o.base = "http://" + listen
 	o.args = append([]string{"serve", "--dev", "--scorer", "fixed:72", "--listen", listen, "--base-url", o.base,
 		"--rate-limit", "0", "--tempo-recipient", o.recipient.Hex()}, args...)
 	return o
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
-// launch starts the process and waits until it answers.
+// launch starts the process and waits until it answers. It has to have said that it
+// listens: what answers there could be another one that a test left behind.
 func (o *origin) launch() {
 	o.t.Helper()
 	o.boot()
+	listens := " at " + strings.TrimPrefix(o.base, "http://") + "\n"
 	deadline := time.Now().Add(2 * time.Minute) // for machines that do much else
 	for {
-		res, err := http.Get(o.base + "/api")
-		if err == nil {
-			res.Body.Close()
-			return
+		if strings.Contains(o.log.String(), listens) {
+			if res, err := http.Get(o.base + "/api"); err == nil {
+				res.Body.Close()
+				return
+			}
 		}
 		select {
 		case <-o.gone:

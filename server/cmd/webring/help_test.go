@@ -49,6 +49,39 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s with more words than it takes: %s", c.name, complaint)
 		}
 	}
+	for _, c := range []struct {
+		args string
+		says string
+	}{
+		{"members list --redact", "--redact belongs to webring members remove"},
+		{"members show ada --reason x", "--reason belongs to webring members remove"},
+		{"payments list --void", "--void belongs to webring payments adjust"},
+		{"payments scan --all", "--all belongs to webring payments list"},
+		{"payments scan --since -5h", "--since must be a time to look back"},
+		{"payments scan --since 0", "--since must be a time to look back"},
+	} {
+		if _, complaint, failed := webring(strings.Fields(c.args)...); !failed || !strings.Contains(complaint, c.says) {
+			t.Errorf("%s: %s", c.args, complaint)
+		}
+	}
+	for twin, says := range map[string]string{
+		"WEBRING_DEV=maybe": `WEBRING_DEV is "maybe": it must be true or false`,
+		"WEBRING_GRACE=1d":  `WEBRING_GRACE is "1d": it must be a time such as`,
+		"WEBRING_CAPACITY=": `WEBRING_CAPACITY is "": it must be a whole number`,
+		"WEBRING_FEE=1.234": `WEBRING_FEE is "1.234": `,
+	} {
+		c := exec.Command(binary(t), "serve", "--data", t.TempDir())
+		c.Env = append(os.Environ(), twin)
+		if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), says) {
+			t.Errorf("%s: %v: %s", twin, err, out)
+		}
+	}
+	// A variable that is there for one command is not in the way of the others.
+	c := exec.Command(binary(t), "payments", "list", "--data", t.TempDir())
+	c.Env = append(os.Environ(), "WEBRING_SINCE=1h")
+	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), "no origin is running") {
+		t.Errorf("payments list with WEBRING_SINCE: %v: %s", err, out)
+	}
 	if out, _, failed := webring("help"); failed || strings.Count(out, "\n  webring ") != len(commands()) {
 		t.Errorf("help: %s", out)
 	}

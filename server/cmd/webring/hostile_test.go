@@ -25,6 +25,7 @@ import (
 	"webring/core/abi"
 	"webring/core/coretest"
 	"webring/core/snap"
+	"webring/server/devchain"
 )
 
 // hostile is an origin in this process, whose key it has, so that it can sign
@@ -237,7 +238,7 @@ func (h *hostile) stream(w http.ResponseWriter, r *http.Request) {
 // to be ready at first.
 func (h *hostile) edge(at string, ready bool, args ...string) *origin {
 	h.t.Helper()
-	listen := freeAddress(h.t)
+	listen := devchain.FreeAddress()
 	e := &origin{t: h.t, data: folder(h.t), base: "http://" + listen}
 	e.args = append([]string{"edge", "--listen", listen, "--origin", at, "--origin-key", h.key, "--rate-limit", "0"}, args...)
 	if ready {

@@ -253,7 +253,7 @@ func signedFor(t *testing.T, o *origin, w devchain.Account) string {
 func TestInterfaceWithoutPayments(t *testing.T) {
 	t.Parallel()
 	unconfigured := founded(t, reference, freely...)
-	unavailable := founded(t, reference, append(freely, "--tempo-rpc", (&url.URL{Scheme: "http", Host: freeAddress(t)}).String())...)
+	unavailable := founded(t, reference, append(freely, "--tempo-rpc", (&url.URL{Scheme: "http", Host: devchain.FreeAddress()}).String())...)
 	for code, o := range map[string]*origin{"payments_unconfigured": unconfigured, "payments_unavailable": unavailable} {
 		for path, body := range map[string]string{"/api/bid": `{"member":"beta","amount":"1.00"}`, "/api/register": registration(t, nil)} {
 			t.Run("503 "+code+" with Retry-After "+path, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"webring/core"
+	"webring/server/devchain"
 	"webring/server/ledger"
 	"webring/server/ledger/badgerstore"
 )
@@ -66,7 +67,7 @@ func prepared(t *testing.T, args ...string) *origin {
 	t.Helper()
 	o := &origin{t: t, data: folder(t)}
 	rand.Read(o.recipient[:])
-	listen := freeAddress(t)
+	listen := devchain.FreeAddress()
 	o.base = "http://" + listen
 	o.args = append([]string{"serve", "--dev", "--scorer", "fixed:72", "--listen", listen, "--base-url", o.base,
 		"--tempo-recipient", o.recipient.Hex()}, args...)

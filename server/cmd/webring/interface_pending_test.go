@@ -153,7 +153,7 @@ func TestInterfacePending(t *testing.T) {
 	if r := <-answered; r.Status != 200 {
 		t.Errorf("the bid: %d %s", r.Status, r.Body)
 	}
-	if out := <-removed; !strings.Contains(out, "delta was removed") {
+	if out := <-removed; !strings.Contains(out, "until what is being paid for delta is settled (payments: 1)") || !strings.Contains(out, "delta was removed") {
 		t.Errorf("the removal: %s", out)
 	}
 	o.refused(o.get("/api/ring/delta"), 410, "member_removed")

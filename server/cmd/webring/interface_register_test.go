@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"webring/core"
+	"webring/server/devchain"
 )
 
 // registration is a valid body with some fields changed; nil leaves one out.
@@ -210,7 +211,7 @@ func TestInterfaceAllowHost(t *testing.T) {
 	for _, flags := range [][]string{{"--allow-host", "*.demo.test"}, {"--fetch-map", "a.test=127.0.0.1:9"}, {"--scorer", "fixed:72"}} {
 		t.Run(flags[0]+" is for development only", func(t *testing.T) {
 			o := prepared(t)
-			o.args = append([]string{"serve", "--listen", freeAddress(t)}, flags...)
+			o.args = append([]string{"serve", "--listen", devchain.FreeAddress()}, flags...)
 			o.boot()
 			o.waitGone()
 			if !strings.Contains(o.log.String(), "needs --dev") {

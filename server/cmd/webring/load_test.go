@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"webring/server/devchain"
 )
 
 var (
@@ -130,7 +132,7 @@ func TestChallengesAreCheap(t *testing.T) {
 	o.stop()
 	o.env = []string{"GOMAXPROCS=1"}
 	o.launch()
-	address := freeAddress(t)
+	address := devchain.FreeAddress()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", constantAddress+"="+address)
 	if err := cmd.Start(); err != nil {

@@ -11,9 +11,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 
 	"webring/server"
@@ -24,10 +26,13 @@ import (
 func members(args []string, out io.Writer) error {
 	fs := flag.NewFlagSet("webring members", flag.ContinueOnError)
 	data := fs.String("data", "./data", "`folder` of the running origin")
-	reason := fs.String("reason", "", "why a member is removed; it is kept in the ledger, which is public")
-	redact := fs.Bool("redact", false, "delete the removed member's name, URL, description and report: they are never served or passed on again, and leave the disk as storage is compacted")
+	reason := fs.String("reason", "", "remove: why a member is removed; it is kept in the ledger, which is public")
+	redact := fs.Bool("redact", false, "remove: delete the removed member's name, URL, description and report: they are never served or passed on again, and leave the disk as storage is compacted")
 	words, err := parseMixed(fs, args)
 	if err != nil {
+		return err
+	}
+	if err := belong(fs, words, map[string]string{"reason": "remove", "redact": "remove"}); err != nil {
 		return err
 	}
 	o := operator(*data)
@@ -44,9 +49,15 @@ func members(args []string, out io.Writer) error {
 		if *reason == "" {
 			return errors.New("members remove needs --reason")
 		}
+		path := "/members/" + url.PathEscape(words[1])
 		var row server.Row
-		err := o.ask(http.MethodPost, "/members/"+url.PathEscape(words[1])+"/removal", server.Removal{Reason: *reason, Redact: *redact}, &row)
-		if err != nil {
+		if err := o.ask(http.MethodGet, path, nil, &row); err != nil {
+			return err
+		}
+		if row.Open > 0 {
+			fmt.Fprintf(os.Stderr, "webring: waiting, for %s at most, until what is being paid for %s is settled (payments: %d); it takes no new bids meanwhile\n", server.RemovalWait, row.Slug, row.Open)
+		}
+		if err := o.ask(http.MethodPost, path+"/removal", server.Removal{Reason: *reason, Redact: *redact}, &row); err != nil {
 			return err
 		}
 		fmt.Fprintf(out, "%s was removed\n", row.Slug)
@@ -69,6 +80,18 @@ func parseMixed(fs *flag.FlagSet, args []string) (words []string, err error) {
 		}
 		words, args = append(words, args[0]), args[1:]
 	}
+}
+
+// belong refuses flags that the first word does not take; of gives theirs by the
+// flag. What the environment sets is for every word.
+func belong(fs *flag.FlagSet, words []string, of map[string]string) (err error) {
+	fs.Visit(func(f *flag.Flag) {
+		_, everywhere := os.LookupEnv(twin(f.Name))
+		if word, has := of[f.Name]; has && !everywhere && len(words) > 0 && words[0] != word {
+			err = fmt.Errorf("--%s belongs to %s %s", f.Name, fs.Name(), word)
+		}
+	})
+	return err
 }
 
 func printRow(out io.Writer, row any) error {
@@ -144,10 +167,13 @@ func (o operator) send(method, path string, body any, read func(io.Reader) error
 	res, err := client.Do(req)
 	if err != nil {
 		var dial *net.OpError
-		if errors.As(err, &dial) && dial.Op == "dial" {
+		switch {
+		case !errors.As(err, &dial) || dial.Op != "dial":
+			return err
+		case errors.Is(dial, syscall.ENOENT), errors.Is(dial, syscall.ECONNREFUSED), errors.Is(dial, syscall.EINVAL): // the last: too long for a socket
 			return fmt.Errorf("%w: %s", errNotRunning, o)
 		}
-		return err
+		return fmt.Errorf("whether an origin is running on %s cannot be found out: %w", o, dial)
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {

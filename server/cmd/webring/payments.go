@@ -31,6 +31,10 @@ func payments(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	err = belong(fs, words, map[string]string{"all": "list", "since": "scan", "credit": "adjust", "void": "adjust", "member": "adjust", "unclaimed": "adjust", "reason": "adjust"})
+	if err != nil {
+		return err
+	}
 	o := operator(*data)
 	switch {
 	case len(words) == 1 && words[0] == "list":
@@ -42,6 +46,9 @@ func payments(args []string, out io.Writer) error {
 		}
 		return printRow(out, row)
 	case len(words) == 1 && words[0] == "scan":
+		if *since <= 0 {
+			return errors.New("--since must be a time to look back, such as 720h")
+		}
 		return o.scan(out, time.Now().Add(-*since))
 	case len(words) == 2 && words[0] == "adjust":
 		a := paid.Adjustment{Transaction: words[1], Member: *member, Reason: *reason}
@@ -104,6 +111,8 @@ func describePayment(r server.PaymentRow) (state string, odd bool) {
 		return "to confirm", true
 	case r.Outcome == "mismatched":
 		return "diverted", true
+	case r.State == "failed" && r.Outcome == "settled":
+		return "adjusted", false
 	}
 	return r.State, false
 }

@@ -21,19 +21,22 @@ func openPublisher(o *options, log *slog.Logger) (*publish.Publisher, *publish.K
 	if err != nil {
 		return nil, nil, err
 	}
-	key, err := publish.OpenKey(syncKeyPath(o.data), base.Host+base.EscapedPath())
-	if err != nil {
-		return nil, nil, err
-	}
 	core, err := module.Core()
 	if errors.Is(err, module.ErrMissing) {
 		log.Warn("edges are offered no core and go on with their own", "err", err)
 	} else if err != nil {
 		return nil, nil, err
 	}
+	key, err := publish.OpenKey(syncKeyPath(o.data), keyName(base))
+	if err != nil {
+		return nil, nil, err
+	}
 	p, err := publish.New(publish.Config{Dir: filepath.Join(o.data, "sync"), Key: key, Core: core, ABI: abi.Version, Capacity: o.capacity, Log: log})
 	return p, key, err
 }
+
+// keyName is how the key of a ring at this URL is named.
+func keyName(base *url.URL) string { return base.Host + base.EscapedPath() }
 
 // syncKeyPath is where the key lies that signs for edges.
 func syncKeyPath(data string) string { return filepath.Join(data, "sync-key") }

@@ -12,18 +12,16 @@ import (
 	"webring/server/mpp"
 )
 
-// challengeKeys reads the key that signs challenges, making one in the data
-// folder on the first start. The file holds a line of at least 64 hex digits;
-// a second line is the previous key, whose challenges are still taken. Errors
-// never repeat what the file holds.
+// challengeKeys reads the key that signs challenges, none when the data folder is
+// to hold it and does not yet: see [makeChallengeKey]. The file holds a line of at
+// least 64 hex digits; a second line is the previous key, whose challenges are
+// still taken. Errors never repeat what the file holds.
 func challengeKeys(o *options) (mpp.Keys, error) {
 	path := secretPath(o)
-	if o.mppSecretFile == "" {
-		if err := makeSecret(path); err != nil {
-			return mpp.Keys{}, err
-		}
-	}
 	text, err := os.ReadFile(path)
+	if o.mppSecretFile == "" && errors.Is(err, os.ErrNotExist) {
+		return mpp.Keys{}, nil
+	}
 	if err != nil {
 		return mpp.Keys{}, fmt.Errorf("challenge key: %w", err)
 	}
@@ -56,18 +54,15 @@ func keyFiles(o *options) map[string]string {
 	return map[string]string{secretName: secretPath(o), filepath.Base(syncKeyPath(o.data)): syncKeyPath(o.data)}
 }
 
-// makeSecret writes a new key to path, for its owner's eyes, unless there is a
-// file already.
-func makeSecret(path string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, os.ErrExist) {
-		return nil
-	}
+// makeChallengeKey makes the key that signs challenges, in the data folder and for
+// its owner's eyes.
+func makeChallengeKey(o *options) (mpp.Keys, error) {
+	f, err := os.OpenFile(secretPath(o), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return fmt.Errorf("challenge key: %w", err)
+		return mpp.Keys{}, fmt.Errorf("challenge key: %w", err)
 	}
 	key := make([]byte, mpp.MinKey)
 	rand.Read(key) // never fails
 	_, err = fmt.Fprintln(f, hex.EncodeToString(key))
-	return errors.Join(err, f.Sync(), f.Close())
+	return mpp.Keys{Current: key}, errors.Join(err, f.Sync(), f.Close(), syncFolder(o.data))
 }

@@ -45,18 +45,68 @@ func seed(args []string, out io.Writer) error {
 	if *count < 1 || *count > 50_000_000 {
 		return errors.New("--members must be from 1 to 50000000")
 	}
+	if err := vacant(*data); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(*data, 0o700); err != nil {
+		return err
+	}
+	// Half a history is nothing to serve or to measure.
+	work, end, err := workFolder(*data, ".seeding-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	defer end()
 	began := time.Now()
-	w, err := makeLedger(*data, *number, *count, began)
+	w, err := makeLedger(work, *number, *count, began)
 	if err != nil {
 		return err
 	}
 	err = w.write(&o, *count)
-	if err = errors.Join(err, w.close()); err != nil {
-		// It was not there before, and half a history measures nothing.
-		return errors.Join(err, os.RemoveAll(filepath.Join(*data, "ledger")), os.Remove(filepath.Join(*data, "head")))
+	if err := errors.Join(err, w.close()); err != nil {
+		return err
+	}
+	end() // what has its place stays
+	if err := place(work, *data); err != nil {
+		return err
 	}
 	fmt.Fprintf(out, "%s holds a synthetic ring of %d members, %d events, made in %s\n", *data, *count, w.events, time.Since(began).Round(time.Millisecond))
 	return nil
+}
+
+// vacant refuses a folder that holds a ledger. The head of an empty one may be there:
+// see [place].
+func vacant(data string) error {
+	holds := fmt.Errorf("%s holds a ledger already; seed writes to a folder that has none", data)
+	if _, err := os.Lstat(filepath.Join(data, "ledger")); err == nil {
+		return holds
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	head := filepath.Join(data, "head")
+	if _, err := os.Lstat(head); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	err := ledger.BeginHead(head)
+	if errors.Is(err, ledger.ErrBehindHead) || errors.Is(err, ledger.ErrDamaged) {
+		return holds
+	}
+	return err
+}
+
+// place gives the ledger that was made its place. Whatever ends it, there is the head
+// of an empty ledger at most, with which serve and seed begin as without, or a whole
+// one: its own head is not needed until it is opened.
+func place(work, data string) error {
+	err := ledger.BeginHead(filepath.Join(data, "head"))
+	if err == nil {
+		err = os.Rename(filepath.Join(work, "ledger"), filepath.Join(data, "ledger"))
+	}
+	if err == nil {
+		err = syncFolder(data)
+	}
+	return err
 }
 
 // seeder writes one synthetic history.
@@ -73,18 +123,8 @@ type seeder struct {
 	events int
 }
 
-// makeLedger opens a new ledger under dir, and refuses one that is there.
+// makeLedger opens a new ledger under dir.
 func makeLedger(dir string, number uint64, capacity int, end time.Time) (*seeder, error) {
-	for _, name := range []string{"ledger", "head"} {
-		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-			return nil, fmt.Errorf("%s holds a ledger already; seed writes to a folder that has none", dir)
-		} else if !errors.Is(err, os.ErrNotExist) {
-			return nil, err
-		}
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	store, err := badgerstore.Open(filepath.Join(dir, "ledger"), log)
 	if err != nil {

@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io"
+	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +15,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"webring/core"
+	"webring/server/devchain"
 	"webring/server/ledger"
 )
 
@@ -81,21 +85,122 @@ func TestASyntheticRingIsVaried(t *testing.T) {
 }
 
 func TestSeedLeavesALedgerAsItIs(t *testing.T) {
-	for _, name := range []string{"ledger", "head"} {
+	// A head that has seen a transaction keeps whoever lost the ledger from signing
+	// another history.
+	lost := t.TempDir()
+	w, err := makeLedger(lost, 1, 1, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = w.books.Do(t.Context(), func(tx *ledger.Tx) error { return tx.AddPayee("network", "payee") })
+	if err := errors.Join(err, w.close()); err != nil {
+		t.Fatal(err)
+	}
+	head, err := os.ReadFile(filepath.Join(lost, "head"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		text []byte
+	}{{"ledger", []byte("mine")}, {"head", []byte("mine")}, {"head", head}} {
 		dir := t.TempDir()
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+		path := filepath.Join(dir, c.name)
+		if err := os.WriteFile(path, c.text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		err := seed([]string{"--members", "10", "--data", dir}, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), "holds a ledger already") {
-			t.Errorf("with %s there: %v", name, err)
+			t.Errorf("with %s there: %v", c.name, err)
 		}
-		if b, err := os.ReadFile(path); err != nil || string(b) != "mine" {
-			t.Errorf("%s is now %q, %v", name, b, err)
+		if b, err := os.ReadFile(path); err != nil || !bytes.Equal(b, c.text) {
+			t.Errorf("%s is now %q, %v", c.name, b, err)
 		}
 		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 			t.Errorf("the folder has %v, %v", entries, err)
+		}
+	}
+}
+
+// TestSeedThatEndsBetweenItsStepsLeavesNoRing: another one starts afresh, and serve begins
+// an empty ring.
+func TestSeedThatEndsBetweenItsStepsLeavesNoRing(t *testing.T) {
+	data := t.TempDir()
+	if err := place(t.TempDir(), data); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("without a ledger to be placed: %v", err)
+	}
+	if entries, err := os.ReadDir(data); err != nil || len(entries) != 1 || entries[0].Name() != "head" {
+		t.Fatalf("the folder has %v, %v", entries, err)
+	}
+	if err := seed([]string{"--members", "10", "--data", data}, io.Discard); err != nil {
+		t.Errorf("another one: %v", err)
+	}
+	if err := os.RemoveAll(filepath.Join(data, "ledger")); err != nil {
+		t.Fatal(err)
+	}
+	books, end, err := openLedger(&options{data: data, capacity: 1}, nil, nil, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := books.Size(); n != 0 {
+		t.Errorf("a ring of %d events is served", n)
+	}
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSeedLeavesALedgerThatCameMeanwhile: two may be under way at a time.
+func TestSeedLeavesALedgerThatCameMeanwhile(t *testing.T) {
+	work, data := t.TempDir(), t.TempDir()
+	for _, dir := range []string{work, data} {
+		if err := os.Mkdir(filepath.Join(dir, "ledger"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := place(work, data); !errors.Is(err, os.ErrExist) {
+		t.Errorf("a ledger took the place of another: %v", err)
+	}
+}
+
+// TestSeedThatDoesNotComeToItsEndLeavesNoRing: the next one starts afresh, and nothing
+// serves what it made.
+func TestSeedThatDoesNotComeToItsEndLeavesNoRing(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		script string
+		end    os.Signal // as soon as there is something in the folder
+		stays  int
+	}{
+		"refused by the system": {script: "ulimit -f 40; ", stays: 0},
+		"interrupted":           {end: os.Interrupt, stays: 0},
+		"killed":                {end: os.Kill, stays: 1},
+	} {
+		data := t.TempDir()
+		made := exec.Command("sh", "-c", c.script+`exec "$0" seed --members 3000000 --data "$1"`, binary(t), data)
+		if err := made.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer made.Process.Kill() // in case the test ends before it
+		if c.end != nil {
+			eventually(t, "the beginning of a ring", time.Minute, func() bool {
+				found, err := filepath.Glob(filepath.Join(data, "*", "*"))
+				return err != nil || len(found) > 0
+			})
+			if err := made.Process.Signal(c.end); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := made.Wait(); err == nil {
+			t.Fatalf("%s: it came to its end", name)
+		}
+		entries, err := os.ReadDir(data)
+		if err != nil || len(entries) != c.stays {
+			t.Errorf("%s: the folder has %v, %v", name, entries, err)
+		}
+		out, err := exec.Command(binary(t), "seed", "--members", "10", "--data", data).CombinedOutput()
+		if err != nil || strings.Count(string(out), "is unfinished") != c.stays {
+			t.Errorf("%s: the next one: %v\n%s", name, err, out)
 		}
 	}
 }
@@ -110,7 +215,7 @@ func TestSeedRefusesWhatIsNoNumberOfMembers(t *testing.T) {
 
 func TestASyntheticRingSaysSoAndIsServed(t *testing.T) {
 	o := &origin{t: t, data: t.TempDir()}
-	listen := freeAddress(t)
+	listen := devchain.FreeAddress()
 	o.base = "http://" + listen
 	o.args = []string{"serve", "--dev", "--scorer", "fixed:72", "--listen", listen, "--base-url", o.base, "--rate-limit", "0"}
 	var out bytes.Buffer

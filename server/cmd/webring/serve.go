@@ -66,11 +66,8 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 		return err
 	}
 	disk, failpoint := &volume{dir: o.data}, failpoints(o, log)
-	publisher, key, err := openPublisher(o, log)
-	if err != nil {
-		return err
-	}
-	var answers reads // is there before the first event is published
+	var answers reads // these are there before the first event is published
+	var publisher *publish.Publisher
 	books, closeBooks, err := openLedger(o, func(records []ledger.Record) {
 		if err := answers.Apply(records); err != nil {
 			// The writer's own state took these events, and a module that does
@@ -89,11 +86,50 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 	defer func() { err = errors.Join(err, closeBooks(), answers.Close()) }()
 	debug.FreeOSMemory() // of what it took to open them, before a first snapshot is made
 
+	// What is wrong with the flags or with what they name is found before any of it
+	// is written: rules, and the name of the key that signs, are there for ever.
 	methods, networks, err := paymentMethods(o)
 	if err != nil {
 		return err
 	}
-	if err := setRules(ctx, o, books, methods, networks); err != nil {
+	scorer, err := openScorer(o, books, log)
+	if err != nil {
+		return err
+	}
+	keys, err := challengeKeys(o)
+	if err != nil {
+		return err
+	}
+	front, err := shellConfig(o)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", o.shell.listen)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	operator := &server.Operator{Ledger: books, Keys: keyFiles(o), Reports: scorer.reports, Log: log}
+	socket, err := operator.Listen(socketPath(o.data))
+	if err != nil {
+		return err
+	}
+	defer socket.Close()
+	rules, err := newRules(ctx, o, books, methods, networks)
+	if err != nil {
+		return err
+	}
+
+	publisher, key, err := openPublisher(o, log)
+	if err != nil {
+		return err
+	}
+	if keys.Current == nil {
+		if keys, err = makeChallengeKey(o); err != nil {
+			return err
+		}
+	}
+	if err := setRules(ctx, books, rules); err != nil {
 		return err
 	}
 	if err := publisher.Start(ctx, books); err != nil {
@@ -101,12 +137,11 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 	}
 	defer func() { err = errors.Join(err, publisher.Close()) }()
 	go settle(ctx)
-	scorer, err := openScorer(o, books, log)
-	if err != nil {
-		return err
-	}
 	go scorer.sweep(ctx)
-	payments, err := openPayments(o, books, methods, scorer, disk.atLeast(payFloor), log, failpoint)
+	payments, err := paid.New(paid.Config{
+		Ledger: books, Methods: methods, Scorer: scorer.registrations, DraftScorer: scorer.drafts, Sites: o.sites.policy(),
+		Realm: o.realm, Keys: keys, Now: time.Now, Log: log, Ready: disk.atLeast(payFloor), Failpoint: failpoint,
+	})
 	if err != nil {
 		return err
 	}
@@ -117,19 +152,10 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 			log.Warn("payments in flight stay reserved for the next start", "err", closing)
 		}
 	}()
+	operator.Payments = payments
 
-	shell, err := openShell(o, answers, build, payments, scorer, publisher, log)
+	shell, err := openShell(o, front, answers, build, payments, scorer, publisher, log)
 	if err != nil {
-		return err
-	}
-	listener, err := net.Listen("tcp", o.shell.listen)
-	if err != nil {
-		return err
-	}
-	operator := &server.Operator{Ledger: books, Payments: payments, Keys: keyFiles(o), Reports: scorer.reports, Log: log}
-	socket, err := operator.Listen(socketPath(o.data))
-	if err != nil {
-		listener.Close()
 		return err
 	}
 	control := &http.Server{Handler: operator.Handler(), ReadHeaderTimeout: 5 * time.Second}
@@ -215,10 +241,10 @@ func openReads(ctx context.Context, o *options, books *ledger.Ledger, log *slog.
 	return answers, build, nil
 }
 
-// setRules writes a rules event when the flags that describe the ring have
-// changed since the last one.
-func setRules(ctx context.Context, o *options, books *ledger.Ledger, methods []paid.Method, networks []core.Network) error {
-	want := core.Rules{Name: o.name, BaseURL: o.baseURL, Fee: int64(o.fee), MinBid: int64(o.minBid),
+// newRules gives the rules that the flags describe, nil when they have not changed
+// since the last event of them, and refuses to change them by a wrong clock.
+func newRules(ctx context.Context, o *options, books *ledger.Ledger, methods []paid.Method, networks []core.Network) (*core.Rules, error) {
+	want := &core.Rules{Name: o.name, BaseURL: o.baseURL, Fee: int64(o.fee), MinBid: int64(o.minBid),
 		Grace: seconds(o.grace), Decay: seconds(o.decay), Networks: networks, Scorer: o.score.spec, RequiredScore: requiredScore}
 	changed := true
 	books.View(func(v *ledger.View) {
@@ -226,25 +252,31 @@ func setRules(ctx context.Context, o *options, books *ledger.Ledger, methods []p
 			// A ring that was made for measurement stays marked as one.
 			want.Synthetic = have.Synthetic
 			want.Stamp = have.Stamp
-			changed = !reflect.DeepEqual(*have, want)
+			changed = !reflect.DeepEqual(have, want)
 		}
 	})
 	if !changed {
+		return nil, nil
+	}
+	return want, checkClock(ctx, methods)
+}
+
+// setRules writes a rules event, if there is one to be written.
+func setRules(ctx context.Context, books *ledger.Ledger, rules *core.Rules) error {
+	if rules == nil {
 		return nil
 	}
-	if err := checkClock(ctx, methods); err != nil {
-		return err
-	}
 	return books.Do(ctx, func(tx *ledger.Tx) error {
-		want.Stamp = tx.Stamp()
-		_, err := tx.Append(&want, nil)
+		rules.Stamp = tx.Stamp()
+		_, err := tx.Append(rules, nil)
 		return err
 	})
 }
 
 // checkClock keeps a wrong clock from stamping an event: one in the future
 // would keep payments out until then. A network that does not answer
-// contradicts nothing.
+// contradicts nothing, unless it was not waited for: whoever stops a start may
+// have seen that its flags are wrong.
 func checkClock(ctx context.Context, methods []paid.Method) error {
 	const tolerated = 10 * time.Minute // networks stall, too
 	for _, m := range methods {
@@ -258,7 +290,7 @@ func checkClock(ctx context.Context, methods []paid.Method) error {
 			return fmt.Errorf("the ring's flags have changed and need an event, but this clock is %s away from the newest block of %s: set the clock, or wait for the network", apart.Abs(), m.Network())
 		}
 	}
-	return nil
+	return ctx.Err()
 }
 
 // paymentMethods makes the methods that the flags configure, in the order of
@@ -290,36 +322,24 @@ func paymentMethods(o *options) (methods []paid.Method, networks []core.Network,
 	return methods, networks, nil
 }
 
-func openPayments(o *options, books *ledger.Ledger, methods []paid.Method, scorer *sitesScorer, ready func() error, log *slog.Logger, failpoint func(string)) (*paid.Service, error) {
-	keys, err := challengeKeys(o)
-	if err != nil {
-		return nil, err
+// shellConfig is what the flags say of the shell.
+func shellConfig(o *options) (cfg edge.Config, err error) {
+	if cfg.EdgeSecret, err = edgeSecret(o.edgeSecretFile); err != nil {
+		return cfg, err
 	}
-	return paid.New(paid.Config{
-		Ledger: books, Methods: methods, Scorer: scorer.registrations, DraftScorer: scorer.drafts, Sites: o.sites.policy(),
-		Realm: o.realm, Keys: keys, Now: time.Now, Log: log, Ready: ready, Failpoint: failpoint,
-	})
+	return cfg, o.shell.fill(&cfg)
 }
 
-func openShell(o *options, answers reads, build string, payments *paid.Service, scorer *sitesScorer, publisher *publish.Publisher, log *slog.Logger) (*edge.Shell, error) {
-	secret, err := edgeSecret(o.edgeSecretFile)
-	if err != nil {
-		return nil, err
+// openShell makes the shell of what the flags say of it and of what it answers with.
+func openShell(o *options, cfg edge.Config, answers reads, build string, payments *paid.Service, scorer *sitesScorer, publisher *publish.Publisher, log *slog.Logger) (*edge.Shell, error) {
+	cfg.Core, cfg.CoreDigest, cfg.ExampleSite, cfg.Log = answers, build, o.exampleSite(), log
+	cfg.Paid = map[string]edge.Handler{
+		"/api/register": server.Paid(payments, paid.OpRegister),
+		"/api/bid":      server.Paid(payments, paid.OpBid),
 	}
-	cfg := edge.Config{
-		Core: answers, CoreDigest: build, ExampleSite: o.exampleSite(), Log: log,
-		Paid: map[string]edge.Handler{
-			"/api/register": server.Paid(payments, paid.OpRegister),
-			"/api/bid":      server.Paid(payments, paid.OpBid),
-		},
-		Check:      server.Check(payments, answers.BaseURL, o.payingWords()),
-		Sync:       publish.Handlers(publisher, answers.BaseURL),
-		EdgeSecret: secret,
-	}
+	cfg.Check = server.Check(payments, answers.BaseURL, o.payingWords())
+	cfg.Sync = publish.Handlers(publisher, answers.BaseURL)
 	scorer.serve(&cfg)
-	if err := o.shell.fill(&cfg); err != nil {
-		return nil, err
-	}
 	return edge.New(cfg)
 }
 

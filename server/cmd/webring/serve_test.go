@@ -1,11 +1,21 @@
 package main
 
 import (
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 )
 
 // TestASecondSignalEndsAStartAtOnce: the first one lets it come to its end, which
@@ -38,5 +48,171 @@ func TestASecondSignalEndsAStartAtOnce(t *testing.T) {
 	})
 	if status := o.cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() {
 		t.Errorf("it ended with %d:\n%s", status.ExitStatus(), o.log)
+	}
+}
+
+// TestAStartThatRefusesLeavesNoRules: they would stay in the ledger, and the name of
+// the key that signs with it, however right the next start is.
+func TestAStartThatRefusesLeavesNoRules(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	missing, recipient := filepath.Join(t.TempDir(), "missing"), "0x"+strings.Repeat("11", 20)
+	o := &origin{t: t, data: t.TempDir()}
+	start := []string{"serve", "--core", "native", "--base-url", "https://wrong.example.net", "--data", o.data}
+	for _, wrong := range [][]string{
+		{"--scorer", "nope"},
+		{"--scorer", "http"},
+		{"--tls-cert", missing, "--tls-key", missing},
+		{"--mpp-secret-file", missing},
+		{"--edge-secret-file", missing},
+		{"--listen", taken.Addr().String()},
+		{"--trusted-proxy", "foo"},
+		{"--realm", "a|b", "--tempo-rpc", "http://127.0.0.1:1", "--tempo-recipient", recipient},
+		{"--tempo-currency", "usd", "--tempo-rpc", "http://127.0.0.1:1", "--tempo-recipient", recipient},
+		{"--tempo-rpc", chainAt(t, time.Now().Add(-24*time.Hour)), "--tempo-recipient", recipient},
+	} {
+		// A listener that is free comes first: the last one given counts.
+		if out, err := o.operate(slices.Concat(start, []string{"--listen", "127.0.0.1:0"}, wrong)...); err == nil || !strings.HasPrefix(out, "webring: ") {
+			t.Fatalf("%v: %v\n%s", wrong, err, out)
+		}
+		o.unwritten(wrong)
+	}
+}
+
+// unwritten holds that a start has left neither events nor keys.
+func (o *origin) unwritten(start ...any) {
+	o.t.Helper()
+	if out, err := o.operate("verify"); err != nil || !strings.HasPrefix(out, "0 events") {
+		o.t.Errorf("%v: %v\n%s", start, err, out)
+	}
+	for _, key := range []string{"sync-key", "mpp-secret"} {
+		if _, err := os.Lstat(filepath.Join(o.data, key)); !os.IsNotExist(err) {
+			o.t.Errorf("%v: there is %s: %v", start, key, err)
+		}
+	}
+}
+
+// chainAt gives the URL of a node whose newest block is of a given time.
+func chainAt(t *testing.T, newest time.Time) string {
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var questions []struct {
+			ID     json.RawMessage
+			Method string
+		}
+		_ = json.NewDecoder(r.Body).Decode(&questions)
+		var answers []any
+		for _, q := range questions {
+			var result any = map[string]any{"number": "0x1", "hash": common.Hash{1}, "timestamp": hexutil.Uint64(newest.Unix())}
+			if q.Method == "eth_chainId" {
+				result = hexutil.Uint64(42431) // what --tempo-chain-id is unless given
+			}
+			answers = append(answers, map[string]any{"jsonrpc": "2.0", "id": q.ID, "result": result})
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(answers)
+	}))
+	t.Cleanup(node.Close)
+	return node.URL
+}
+
+// TestAStartThatIsToldToStopLeavesNoRules: who sees that a flag is wrong stops it, and
+// a network that takes its time is not taken for one that is away.
+func TestAStartThatIsToldToStopLeavesNoRules(t *testing.T) {
+	t.Parallel()
+	asked := make(chan struct{}, 1)
+	node := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // so that the client's leaving is noticed
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer node.Close()
+	o := &origin{t: t, data: t.TempDir()}
+	o.args = []string{"serve", "--core", "native", "--base-url", "https://wrong.example.net", "--listen", "127.0.0.1:0",
+		"--tempo-rpc", node.URL, "--tempo-recipient", "0x" + strings.Repeat("11", 20)}
+	o.boot()
+	t.Cleanup(o.kill)
+	select {
+	case <-asked:
+	case <-o.gone:
+		t.Fatalf("it ended before:\n%s", o.log)
+	}
+	if err := o.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	o.waitGone()
+	o.unwritten("told to stop")
+}
+
+// TestAKeyThatIsThereIsNeverReplaced: one that cannot be read is refused, before
+// another is made beside it.
+func TestAKeyThatIsThereIsNeverReplaced(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"mpp-secret", "sync-key"} {
+		o := &origin{t: t, data: t.TempDir()}
+		path := filepath.Join(o.data, name)
+		if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := o.operate("serve", "--core", "native", "--listen", "127.0.0.1:0"); err == nil || !strings.Contains(out, path) || strings.Contains(out, "mine") {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+		if text, err := os.ReadFile(path); err != nil || string(text) != "mine" {
+			t.Errorf("%s is now %q, %v", name, text, err)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		o.unwritten(name)
+	}
+}
+
+// TestAStartRefusesWhatARingCannotBeCalled holds that name and URL of the ring, which
+// are written into the ledger, are held to what members' are, and in what words.
+func TestAStartRefusesWhatARingCannotBeCalled(t *testing.T) {
+	for _, c := range []struct{ flag, value, says string }{
+		{"--base-url", "ring.example.org", "the url is not absolute"},
+		{"--base-url", "ftp://ring.example.org", "neither http nor https"},
+		{"--base-url", "https://ring.example.org:99999", "from 1 to 65535"},
+		{"--base-url", "https://ring.example.org/a b", "contains a space"},
+		{"--base-url", "https://ring.example.org/?", "before the query"},
+		{"--base-url", "https://ring.example.org/#top", "before the query"},
+		{"--base-url", "https://me@ring.example.org", "user name"},
+		{"--base-url", "https://BÜCHER.example.org", "xn--"},
+		{"--base-url", "https://ring.example.org/a+b", "without a plus sign"},
+		{"--base-url", "https://ring.example.org/" + strings.Repeat("a", 250), "up to 256 characters"},
+		{"--name", "", "must not be empty"},
+		{"--name", "\u200b", "must not be empty"},
+		{"--name", "\u2800", "can be seen"},
+		{"--name", strings.Repeat("a", 81), "at most 80 characters"},
+		{"--name", "A\u202eB\a", `write it as "AB"`},
+		{"--name", " Ring", `write it as "Ring"`},
+		{"--name", "a\xff", "not valid UTF-8"},
+	} {
+		var o options
+		if err := parse(o.flags(), []string{c.flag, c.value}); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.validate(); err == nil || !strings.HasPrefix(err.Error(), c.flag) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s %q: %v; want %s", c.flag, c.value, err, c.says)
+		}
+	}
+	for given, kept := range map[string]string{
+		"HTTPS://Ring.Example.org:443/":    "https://ring.example.org",
+		"http://127.0.0.1:8402":            "http://127.0.0.1:8402",
+		"http://[::1]:8402/":               "http://[::1]:8402",
+		"https://localhost/rings/%7eours/": "https://localhost/rings/~ours",
+		"https://ring.example.org/ü":       "https://ring.example.org/%C3%BC",
+	} {
+		var o options
+		if err := parse(o.flags(), []string{"--base-url", given, "--name", strings.Repeat("ü", 80)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.validate(); err != nil || o.baseURL != kept {
+			t.Errorf("%s became %s, %v; want %s", given, o.baseURL, err, kept)
+		}
 	}
 }

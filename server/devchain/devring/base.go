@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -11,20 +12,17 @@ import (
 
 // offerOnBase starts a second chain, which passes for Base, and gives the flags
 // with which the ring is paid there too. The gas account is the last but one of
-// the development accounts; its key is known to everybody.
-func offerOnBase(ctx context.Context, data string) (args []string, stop func(), err error) {
+// the development accounts; its key, which everybody knows, is written below folder.
+func offerOnBase(ctx context.Context, folder string, out io.Writer) (args []string, stop func(), err error) {
 	chain, err := devchain.StartBase(ctx, devchain.Options{Accounts: accounts})
 	if err != nil {
 		return nil, nil, err
 	}
-	file := filepath.Join(data, "evm-gas-key")
-	if err = os.MkdirAll(data, 0o700); err == nil {
-		err = os.WriteFile(file, []byte(chain.Accounts[accounts-2].HexKey()+"\n"), 0o600)
-	}
-	if err != nil {
+	file := filepath.Join(folder, "evm-gas-key")
+	if err := os.WriteFile(file, []byte(chain.Accounts[accounts-2].HexKey()+"\n"), 0o600); err != nil {
 		chain.Stop()
 		return nil, nil, err
 	}
-	fmt.Printf("A second chain, for payments by authorisation, is at %s.\n", chain.RPC)
+	fmt.Fprintf(out, "A second chain, for payments by authorisation, is at %s.\n", chain.RPC)
 	return []string{"--evm-rpc", chain.RPC, "--evm-recipient", chain.Accounts[accounts-1].Address.Hex(), "--evm-gas-key-file", file}, chain.Stop, nil
 }

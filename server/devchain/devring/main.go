@@ -4,18 +4,19 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"net/http"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
-	"time"
 
 	"webring/server/devchain"
 )
@@ -34,43 +35,63 @@ const noteFile = "devring.json"
 // take theirs from the front.
 const accounts = 100
 
+const usage = "usage: devring run | demo; devring run --help lists its flags"
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "devring:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string) error {
+func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("usage: devring run | demo")
+		return errors.New(usage)
 	}
 	fs := flag.NewFlagSet("devring "+args[0], flag.ContinueOnError)
 	data := fs.String("data", "data", "`folder` of the ledger")
+	var webring, listen string
 	switch args[0] {
 	case "run":
-		webring := fs.String("webring", "bin/webring", "the binary")
-		listen := fs.String("listen", "127.0.0.1:8402", "`address` to listen on")
-		if err := fs.Parse(args[1:]); err != nil {
-			return err
-		}
-		return serve(ctx, *webring, *listen, *data)
+		fs.StringVar(&webring, "webring", "bin/webring", "the binary")
+		fs.StringVar(&listen, "listen", "127.0.0.1:8402", "`address` to listen on")
 	case "demo":
-		if err := fs.Parse(args[1:]); err != nil {
-			return err
-		}
+	case "help", "-h", "-help", "--help":
+		_, err := fmt.Fprintln(out, usage)
+		return err
+	default:
+		return fmt.Errorf("there is no %q; %s", args[0], usage)
+	}
+	fs.SetOutput(io.Discard) // errors are told once, by main
+	switch err := fs.Parse(args[1:]); {
+	case errors.Is(err, flag.ErrHelp):
+		fs.SetOutput(out)
+		fs.Usage()
+		return nil
+	case err != nil:
+		return fmt.Errorf("%w; %s --help lists the flags", err, fs.Name())
+	case fs.NArg() > 0:
+		return fmt.Errorf("%s takes flags only, and no %q", fs.Name(), fs.Arg(0))
+	}
+	if args[0] == "demo" {
 		return demo(ctx, *data)
 	}
-	return fmt.Errorf("there is no %q; usage: devring run | demo", args[0])
+	return serve(ctx, webring, listen, *data, out)
 }
 
 // serve runs the ring until it is told to stop. Without Node there is no chain,
-// and the ring serves reads.
-func serve(ctx context.Context, webring, listen, data string) error {
+// and the ring serves reads. What the ring is given lies in a folder of this run:
+// until the ring has opened its own, data may be another's.
+func serve(ctx context.Context, webring, listen, data string, out io.Writer) error {
+	own, err := os.MkdirTemp("", "devring")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(own)
 	base := "http://" + listen
-	sites, env, stopSites, err := serveSites(data)
+	sites, env, stopSites, err := serveSites(own)
 	if err != nil {
 		return err
 	}
@@ -85,7 +106,7 @@ func serve(ctx context.Context, webring, listen, data string) error {
 	default:
 		defer chain.Stop()
 		args = append(args, "--tempo-rpc", chain.RPC, "--tempo-recipient", chain.Accounts[accounts-1].Address.Hex())
-		second, stop, err := offerOnBase(ctx, data)
+		second, stop, err := offerOnBase(ctx, own, out)
 		if err != nil {
 			return err
 		}
@@ -93,17 +114,17 @@ func serve(ctx context.Context, webring, listen, data string) error {
 		args = append(args, second...)
 	}
 	cmd := exec.Command(webring, args...)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Stderr = os.Stderr
 	cmd.Env = append(os.Environ(), env...)
 	// A group of its own: the terminal's interrupt comes here, and the chain
 	// must outlive the last payment.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
+	said, err := cmd.StdoutPipe()
+	if err != nil {
 		return err
 	}
-	if chain != nil {
-		defer os.Remove(filepath.Join(data, noteFile))
-		go announce(ctx, chain, base, data)
+	if err := cmd.Start(); err != nil {
+		return err
 	}
 	stopped := make(chan struct{})
 	go func() {
@@ -114,6 +135,16 @@ func serve(ctx context.Context, webring, listen, data string) error {
 		case <-stopped:
 		}
 	}()
+	for lines := bufio.NewReader(said); err == nil; {
+		var line string
+		line, err = lines.ReadString('\n')
+		fmt.Fprint(out, line)
+		// It has data and port now, which no other ring had.
+		if chain != nil && strings.HasPrefix(line, "webring serves ") {
+			announce(chain, base, data, out)
+			defer os.Remove(filepath.Join(data, noteFile))
+		}
+	}
 	err = cmd.Wait()
 	close(stopped)
 	if ctx.Err() != nil {
@@ -122,15 +153,8 @@ func serve(ctx context.Context, webring, listen, data string) error {
 	return err
 }
 
-// announce says how to pay, once the ring answers.
-func announce(ctx context.Context, chain *devchain.Chain, base, data string) {
-	for !answers(ctx, base) {
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-			return
-		}
-	}
+// announce says how to pay.
+func announce(chain *devchain.Chain, base, data string, out io.Writer) {
 	n := note{Base: base, RPC: chain.RPC}
 	for _, a := range chain.Accounts {
 		n.Keys = append(n.Keys, a.HexKey())
@@ -138,22 +162,8 @@ func announce(ctx context.Context, chain *devchain.Chain, base, data string) {
 	if err := leaveNote(data, n); err != nil {
 		fmt.Fprintln(os.Stderr, "devring:", err)
 	}
-	fmt.Printf("\nThe ring is at %s, its chain at %s. To join with the reference client:\n\n  %s\n\nTo see it full: make demo\nOther sites to join with: https://ANYTHING.webring.test/\n\n",
+	fmt.Fprintf(out, "\nThe ring is at %s, its chain at %s. To join with the reference client:\n\n  %s\n\nTo see it full: make demo\nOther sites to join with: https://ANYTHING.webring.test/\n\n",
 		base, chain.RPC, joinCommand(chain, base))
-}
-
-// answers says whether the ring is up.
-func answers(ctx context.Context, base string) bool {
-	req, err := http.NewRequestWithContext(ctx, http.MethodHead, base+"/api", nil)
-	if err != nil {
-		return false
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return false
-	}
-	res.Body.Close()
-	return res.StatusCode == http.StatusOK
 }
 
 // joinCommand is the one line that joins the ring.
@@ -165,9 +175,6 @@ func joinCommand(chain *devchain.Chain, base string) string {
 func leaveNote(data string, n note) error {
 	raw, err := json.Marshal(n)
 	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(data, 0o700); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(data, noteFile), raw, 0o600)

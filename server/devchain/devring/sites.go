@@ -33,8 +33,8 @@ var myAgent = joining{Name: "My Agent", URL: "https://my-agent.dev/", Descriptio
 // serveSites serves the sites that join the ring here: those of the
 // demonstration, the one in the printed command, and any below webring.test. The
 // names are all taken to this machine, so whoever has them elsewhere is never
-// asked.
-func serveSites(data string) (args, env []string, stop func(), err error) {
+// asked. Whom to trust about them is written below folder.
+func serveSites(folder string) (args, env []string, stop func(), err error) {
 	sites := map[string]*exemplar.Site{}
 	hosts := []string{anyHosts}
 	for _, m := range append(slices.Clone(demoMembers), myAgent) {
@@ -67,13 +67,13 @@ func serveSites(data string) (args, env []string, stop func(), err error) {
 		args = append(args, "--fetch-map", host+"="+server.Addr.String())
 	}
 	// A folder of certificates beside the system's own.
-	folder := filepath.Join(data, "devring-roots")
-	if err = os.MkdirAll(folder, 0o700); err == nil {
-		err = os.WriteFile(filepath.Join(folder, "authority.pem"), server.Roots, 0o600)
+	roots := filepath.Join(folder, "roots")
+	if err = os.Mkdir(roots, 0o700); err == nil {
+		err = os.WriteFile(filepath.Join(roots, "authority.pem"), server.Roots, 0o600)
 	}
 	if err != nil {
 		server.Close()
 		return nil, nil, nil, err
 	}
-	return args, []string{"SSL_CERT_DIR=" + folder + ":/etc/ssl/certs:/etc/pki/tls/certs"}, server.Close, nil
+	return args, []string{"SSL_CERT_DIR=" + roots + ":/etc/ssl/certs:/etc/pki/tls/certs"}, server.Close, nil
 }

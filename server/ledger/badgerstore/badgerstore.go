@@ -28,8 +28,8 @@ import (
 	"webring/server/ledger"
 )
 
-// ErrLocked says that another process has the store open. A second one cannot
-// open it, not even to read.
+// ErrLocked says that another process has the store open, or the lock of the folder
+// that [Lock] was to take. A second one cannot open a store, not even to read.
 var ErrLocked = errors.New("badgerstore: another process has the store open; operator commands go through the running origin")
 
 // memTable is the size of Badger's table in memory. A transaction may fill
@@ -52,7 +52,7 @@ type Store struct {
 // Open opens the store in dir, which is made if it does not exist. Badger's
 // warnings and errors go to log. It fails with [ErrLocked], or with
 // [ledger.ErrDamaged] when a file is not as Badger left it, but not when the system
-// refuses to open files or to make them.
+// refuses to open files, to make them, or to let them grow.
 //
 // Until [Store.Accept], closing the store leaves dir as it was found; so does
 // Open when it fails.
@@ -123,7 +123,7 @@ func (s *Store) openFound(folder, dir string) error {
 // denials are what the system refuses whatever the files hold. Whoever then put
 // an older ledger in the place of this one, as the remedy for damage has it,
 // would lose payments. They are told by their words: Badger keeps no more of them.
-var denials = []error{unix.EACCES, unix.EPERM, unix.EROFS, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOSPC, unix.EDQUOT}
+var denials = []error{unix.EACCES, unix.EPERM, unix.EROFS, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOSPC, unix.EDQUOT, unix.EFBIG}
 
 // open opens Badger in the store's folder, or in that of its copy. There nothing
 // merges tables: Badger empties those that it has merged before it removes them,
@@ -166,8 +166,9 @@ func configuration(dir string, log *slog.Logger) badger.Options {
 		WithValueLogFileSize(1 << 20)
 }
 
-// Lock takes the lock that [Open] holds on a store's folder, for whoever reads the
-// files in it, and fails with [ErrLocked]. Closing the file gives it back.
+// Lock takes the lock of a folder, and fails with [ErrLocked] while somebody else has
+// it: that of a store's folder, which [Open] holds, for whoever reads the files in it,
+// and an edge's, where there is no store. Closing the file gives it back.
 //
 // It is the lock that Badger would take itself. Held here, it also covers trial
 // and inspection, and its error can be told from others.

@@ -217,3 +217,28 @@ func TestTooFewFilesAreNotCalledDamage(t *testing.T) {
 	}
 	mustOpen(t, dir, want)
 }
+
+// A process whose files may not grow as large as Badger makes them says that, of a
+// store that is there and of a new one.
+func TestTooSmallFilesAreNotCalledDamage(t *testing.T) {
+	base, want := makeFolder(t, 3)
+	dir := t.TempDir()
+	copyFolder(t, base, dir)
+	var whole unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &whole); err != nil {
+		t.Fatal(err)
+	}
+	for name, folder := range map[string]string{"what is there": filepath.Join(dir, storeName), "a new store": filepath.Join(t.TempDir(), "new")} {
+		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 16 << 20, Max: whole.Max}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := badgerstore.Open(folder, slog.New(slog.DiscardHandler))
+		if errs := unix.Setrlimit(unix.RLIMIT_FSIZE, &whole); errs != nil {
+			t.Fatal(errs)
+		}
+		if err == nil || errors.Is(err, ledger.ErrDamaged) || !strings.Contains(err.Error(), "file too large") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	mustOpen(t, dir, want)
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"webring/server/backup"
+	"webring/server/ledger"
+	"webring/server/ledger/memstore"
+)
+
+// stream is a backup that is being handed out, up to its half. It goes on, or breaks
+// off, as it is told to.
+type stream struct {
+	whole []byte
+	on    chan bool
+}
+
+// streams has an origin's socket in a data folder, where each backup is another one.
+func streams(t *testing.T) (data string, begun <-chan *stream) {
+	t.Helper()
+	books, err := ledger.Open(ledger.Config{Store: memstore.New(), HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { books.Close() })
+	data = t.TempDir()
+	l, err := net.Listen("unix", socketPath(data))
+	if err != nil {
+		t.Skipf("the folder for temporary files is too long a path for sockets: %v", err)
+	}
+	out, number := make(chan *stream), atomic.Int32{}
+	origin := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var text bytes.Buffer
+		key := backup.File{Name: "key", Data: fmt.Append(nil, number.Add(1))}
+		if err := backup.Write(&text, books, []backup.File{key}, func(func(string, []byte) error) error { return nil }); err != nil {
+			t.Error(err)
+		}
+		s := &stream{whole: text.Bytes(), on: make(chan bool)}
+		half := len(s.whole) / 2
+		w.Write(s.whole[:half])
+		w.(http.Flusher).Flush()
+		out <- s
+		select {
+		case on := <-s.on:
+			if !on {
+				panic(http.ErrAbortHandler)
+			}
+			w.Write(s.whole[half:])
+		case <-r.Context().Done():
+		}
+	})}
+	go origin.Serve(l)
+	t.Cleanup(func() { origin.Close() })
+	return data, out
+}
+
+// TestABackupThatDoesNotComeToItsEndHarmsNoOther: what has the name is whole, whoever
+// else writes to that name, and however that ends.
+func TestABackupThatDoesNotComeToItsEndHarmsNoOther(t *testing.T) {
+	t.Parallel()
+	data, begun := streams(t)
+	folder := t.TempDir()
+	file := filepath.Join(folder, "backup.tar")
+	type process struct {
+		*stream
+		*exec.Cmd
+		said *bytes.Buffer
+	}
+	begin := func() process {
+		t.Helper()
+		p := process{Cmd: exec.Command(binary(t), "backup", file, "--data", data), said: &bytes.Buffer{}}
+		p.Stderr = p.said
+		if err := p.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Process.Kill() }) // in case the test ends before it
+		p.stream = <-begun
+		return p
+	}
+	var want []byte // has the name
+	look := func(when string, others int) {
+		t.Helper()
+		if text, err := os.ReadFile(file); err != nil || !bytes.Equal(text, want) {
+			t.Errorf("%s: the file has %d bytes, and not those of the last that was made; %v", when, len(text), err)
+		}
+		entries, err := os.ReadDir(folder)
+		if err != nil || len(entries) != 1+others {
+			t.Errorf("%s: the folder has %v, %v", when, entries, err)
+		}
+	}
+	finish := func(when string, p process, others int) {
+		t.Helper()
+		p.on <- true
+		if err := p.Wait(); err != nil {
+			t.Fatalf("%s: %v: %s", when, err, p.said)
+		}
+		want = p.whole
+		look(when, others)
+	}
+
+	first, second := begin(), begin()
+	finish("two at once, the second", second, 1)
+	finish("two at once, the first", first, 0)
+
+	broken := begin()
+	broken.on <- false
+	if err := broken.Wait(); err == nil {
+		t.Error("half a backup is taken for one")
+	}
+	look("broken off", 0)
+
+	interrupted := begin()
+	if err := interrupted.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := interrupted.Wait(); err == nil || !strings.Contains(interrupted.said.String(), "interrupted") {
+		t.Errorf("interrupted: %v: %s", err, interrupted.said)
+	}
+	look("interrupted", 0)
+
+	killed := begin()
+	if err := killed.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	killed.Wait()
+	look("killed", 1)
+	left, err := filepath.Glob(file + ".*.part")
+	if err != nil || len(left) != 1 {
+		t.Fatalf("killed: it left %v, %v", left, err)
+	}
+	next := begin()
+	finish("the next", next, 1)
+	if !strings.Contains(next.said.String(), left[0]+" is unfinished") {
+		t.Errorf("of what was left the next says %q", next.said)
+	}
+}
+
+// TestARestoreThatDoesNotComeToItsEndLeavesNoKeys holds that what it made goes with it,
+// and that the next one names what a killed one left.
+func TestARestoreThatDoesNotComeToItsEndLeavesNoKeys(t *testing.T) {
+	t.Parallel()
+	o := start(t, "--core", "native")
+	file := filepath.Join(t.TempDir(), "backup.tar")
+	if out, err := o.operate("backup", file); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	asked, data := make(chan struct{}), t.TempDir()
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer silent.Close()
+	keys := filepath.Join(data, ".restoring-*", filepath.Base(syncKeyPath(data)))
+	for _, end := range []os.Signal{os.Interrupt, os.Kill} {
+		restore := exec.Command(binary(t), "restore", file, "--data", data, "--from", silent.URL)
+		if err := restore.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer restore.Process.Kill() // in case the test ends before it
+		<-asked
+		if made, err := filepath.Glob(keys); err != nil || len(made) != 1 {
+			t.Fatalf("it works in %v: %v", made, err)
+		}
+		if err := restore.Process.Signal(end); err != nil {
+			t.Fatal(err)
+		}
+		if err := restore.Wait(); err == nil {
+			t.Fatal("it came to its end")
+		}
+		if left, err := os.ReadDir(data); err != nil || end == os.Interrupt && len(left) > 0 {
+			t.Errorf("it left %v: %v", left, err)
+		}
+	}
+	left, err := filepath.Glob(filepath.Dir(keys))
+	if err != nil || len(left) != 1 {
+		t.Fatalf("the killed one left %v: %v", left, err)
+	}
+	if out, err := o.operate("restore", file, "--data", data, "--alone"); err != nil || !strings.Contains(out, left[0]+" is unfinished") {
+		t.Errorf("the next: %v\n%s", err, out)
+	}
+}
