@@ -42,10 +42,11 @@ func TestWhoBorrowsDoesNotKeepTheWordThatItIsOver(t *testing.T) {
 	for round := range 5 {
 		borrowed := make(chan *instance, 1)
 		go func() { borrowed <- p.borrow(0) }()
-		for p.rack.others.waiting.Load() < 1 {
+		// One that waited too early or too late is none that could keep it: another
+		// round, then.
+		for p.rack.others.waiting.Load() < 1 && len(borrowed) == 0 {
 			runtime.Gosched()
 		}
-		// One that came too late is none that could keep it: another round, then.
 		taken := make(chan *instance, 1)
 		go func() { taken <- p.take(&p.rack.others, waitWrite) }()
 		for p.rack.others.waiting.Load() < 2 && len(borrowed) == 0 {
