@@ -13,6 +13,7 @@
 //   - paid: the workflow from a request to its stored effect
 //   - ledger, and ledger/badgerstore under it: the one writer
 //   - backup: the whole origin in one file, and back
+//   - durable: files that are there whole or not at all
 //   - cmd/webring: the binary
 //   - devchain: a real chain and a real payer for development and tests
 package server

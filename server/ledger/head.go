@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"webring/server/durable"
 )
 
 // The head lies outside the store and says how far the store must have come
@@ -114,20 +116,11 @@ func createHead(path string, p position) (head, error) {
 		err = os.Rename(temporary, path)
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(path))
+		err = durable.SyncFolder(filepath.Dir(path))
 	}
 	if err != nil {
 		f.Close()
 		return head{}, err
 	}
 	return h, nil
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

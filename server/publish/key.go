@@ -6,15 +6,14 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"golang.org/x/mod/sumdb/note"
 
 	"webring/core/snap"
+	"webring/server/durable"
 )
 
 // Key signs checkpoints: an ed25519 key in the format of signed notes. It may
@@ -28,9 +27,9 @@ type Key struct {
 // no file. A key keeps its name: edges pin both together. The file is for its
 // owner's eyes only. Errors never repeat what it holds.
 func OpenKey(path, name string) (*Key, error) {
-	k, err := ReadKey(path)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return k, err
+	// A link to a file that is not there is no reason to make another.
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return ReadKey(path)
 	}
 	if !snap.ValidOrigin(name) {
 		return nil, fmt.Errorf("publish: %q cannot name a key", name)
@@ -39,7 +38,7 @@ func OpenKey(path, name string) (*Key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("publish: make a key: %w", err)
 	}
-	if err := writeFile(path, []byte(secret+"\n"), 0o600); err != nil {
+	if err := durable.Write(path, []byte(secret+"\n"), 0o600); err != nil {
 		return nil, fmt.Errorf("publish: keep the key: %w", err)
 	}
 	return ReadKey(path)
@@ -80,38 +79,4 @@ func (k *Key) Verifier() string { return k.verifier }
 // Sign gives the signed note of a checkpoint.
 func (k *Key) Sign(c snap.Checkpoint) ([]byte, error) {
 	return note.Sign(&note.Note{Text: c.Text()}, k.signer)
-}
-
-// writeFile writes a file that is there whole or not at all.
-func writeFile(path string, b []byte, mode fs.FileMode) error {
-	return newFile(filepath.Dir(path), mode, func(w io.Writer) (name string, err error) {
-		_, err = w.Write(b)
-		return filepath.Base(path), err
-	})
-}
-
-// newFile makes a file in a folder that is there whole or not at all. fill writes
-// it and gives it its name.
-func newFile(folder string, mode fs.FileMode, fill func(io.Writer) (name string, err error)) (err error) {
-	f, err := os.CreateTemp(folder, ".new-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	name, err := fill(f)
-	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), filepath.Join(folder, name)); err != nil {
-		return err
-	}
-	dir, err := os.Open(folder)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

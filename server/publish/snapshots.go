@@ -24,6 +24,7 @@ import (
 
 	"webring/core"
 	"webring/core/snap"
+	"webring/server/durable"
 	"webring/server/ledger"
 )
 
@@ -328,7 +329,7 @@ func rightEdge(hashes tlog.HashReader, size uint64) (snap.Tree, error) {
 // keep compresses and stores a snapshot, which the next signature names.
 func (p *Publisher) keep(st *core.State, tree *snap.Tree, forgets bool) error {
 	s := snap.Snapshot{Size: tree.Size()}
-	err := newFile(p.c.Dir, 0o600, func(f io.Writer) (name string, err error) {
+	err := durable.Create(p.c.Dir, 0o600, func(f io.Writer) (name string, err error) {
 		digest := sha256.New()
 		packed := counter{w: io.MultiWriter(f, digest)}
 		z, err := zstd.NewWriter(&packed, zstd.WithEncoderConcurrency(1))

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"webring/server/durable"
 )
 
 // untilName is the file that says up to which time, in milliseconds since 1970,
@@ -50,7 +52,7 @@ func (p *Publisher) maySign(ms int64) error {
 	}
 	// By the clock: restarts that follow each other do not add up.
 	until := max(ms, p.c.Now().Add(ahead).UnixMilli())
-	if err := writeFile(filepath.Join(p.c.Dir, untilName), strconv.AppendInt(nil, until, 10), 0o600); err != nil {
+	if err := durable.Write(filepath.Join(p.c.Dir, untilName), strconv.AppendInt(nil, until, 10), 0o600); err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
 	p.until = until

@@ -19,6 +19,7 @@ import (
 
 	"webring/server"
 	"webring/server/backup"
+	"webring/server/durable"
 	"webring/server/ledger"
 	"webring/server/ledger/badgerstore"
 	"webring/server/paid"
@@ -77,7 +78,7 @@ func backupOrigin(args []string, out io.Writer) error {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	if err := syncFolder(folder); err != nil {
+	if err := durable.SyncFolder(folder); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "%s holds %d rows, the keys, and what members' scores rest on; whoever reads it can sign as this origin\n", path, rows)
@@ -126,14 +127,6 @@ func tellLeft(folder, before, after string) {
 			fmt.Fprintf(os.Stderr, "webring: %s is unfinished and may hold keys; remove it unless something is still at work there\n", filepath.Join(folder, e.Name()))
 		}
 	}
-}
-
-func syncFolder(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // restoreOrigin makes a data folder of a backup.
@@ -244,7 +237,7 @@ func moveAll(work, data string) error {
 				return err
 			}
 		}
-		if err := syncFolder(data); err != nil {
+		if err := durable.SyncFolder(data); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"webring/server/durable"
 	"webring/server/mpp"
 )
 
@@ -18,10 +19,11 @@ import (
 // still taken. Errors never repeat what the file holds.
 func challengeKeys(o *options) (mpp.Keys, error) {
 	path := secretPath(o)
-	text, err := os.ReadFile(path)
-	if o.mppSecretFile == "" && errors.Is(err, os.ErrNotExist) {
+	// A link to a file that is not there is no reason to make another.
+	if _, err := os.Lstat(path); o.mppSecretFile == "" && errors.Is(err, os.ErrNotExist) {
 		return mpp.Keys{}, nil
 	}
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return mpp.Keys{}, fmt.Errorf("challenge key: %w", err)
 	}
@@ -57,12 +59,10 @@ func keyFiles(o *options) map[string]string {
 // makeChallengeKey makes the key that signs challenges, in the data folder and for
 // its owner's eyes.
 func makeChallengeKey(o *options) (mpp.Keys, error) {
-	f, err := os.OpenFile(secretPath(o), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return mpp.Keys{}, fmt.Errorf("challenge key: %w", err)
-	}
 	key := make([]byte, mpp.MinKey)
 	rand.Read(key) // never fails
-	_, err = fmt.Fprintln(f, hex.EncodeToString(key))
-	return mpp.Keys{Current: key}, errors.Join(err, f.Sync(), f.Close(), syncFolder(o.data))
+	if err := durable.Write(secretPath(o), []byte(hex.EncodeToString(key)+"\n"), 0o600); err != nil {
+		return mpp.Keys{}, fmt.Errorf("challenge key: %w", err)
+	}
+	return mpp.Keys{Current: key}, nil
 }

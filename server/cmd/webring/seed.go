@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"webring/core"
+	"webring/server/durable"
 	"webring/server/ledger"
 	"webring/server/ledger/badgerstore"
 )
@@ -104,7 +105,7 @@ func place(work, data string) error {
 		err = os.Rename(filepath.Join(work, "ledger"), filepath.Join(data, "ledger"))
 	}
 	if err == nil {
-		err = syncFolder(data)
+		err = durable.SyncFolder(data)
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -148,13 +149,19 @@ func TestAStartThatIsToldToStopLeavesNoRules(t *testing.T) {
 }
 
 // TestAKeyThatIsThereIsNeverReplaced: one that cannot be read is refused, before
-// another is made beside it.
+// another is made beside it, and so is a link to one that is not there.
 func TestAKeyThatIsThereIsNeverReplaced(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"mpp-secret", "sync-key"} {
 		o := &origin{t: t, data: t.TempDir()}
-		path := filepath.Join(o.data, name)
-		if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+		path, away := filepath.Join(o.data, name), filepath.Join(t.TempDir(), "away")
+		if err := os.Symlink(away, path); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := o.operate("serve", "--core", "native", "--listen", "127.0.0.1:0"); err == nil || !strings.Contains(out, path) {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+		if err := errors.Join(os.Remove(path), os.WriteFile(path, []byte("mine"), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		if out, err := o.operate("serve", "--core", "native", "--listen", "127.0.0.1:0"); err == nil || !strings.Contains(out, path) || strings.Contains(out, "mine") {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"webring/server/durable"
 )
 
 // Which reports are kept: one that a member's score rests on, or an open
@@ -87,26 +89,10 @@ func (s *Store) Restore(id string, text []byte) error {
 // newID makes an id.
 func newID() string { return strings.ToLower(rand.Text()) }
 
-// write is whole or not at all for readers, and durable: a payment may rest on
-// the report a moment later, and a scan is not made again for it.
-func write(dir, id string, text []byte) (err error) {
-	temp := filepath.Join(dir, id+".new")
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(temp))
-	}
-	if err := os.Rename(temp, filepath.Join(dir, id)); err != nil {
-		return err
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+// write is durable: a payment may rest on the report a moment later, and a scan is
+// not made again for it.
+func write(dir, id string, text []byte) error {
+	return durable.Write(filepath.Join(dir, id), text, 0o600)
 }
 
 // Get reads a report, or says [ErrNotFound].
