@@ -97,7 +97,7 @@ func TestMessagesAreBoundedAndAnsweredAsOthers(t *testing.T) {
 }
 
 // Clients learn by such calls what a server can do, and find the answer by its id.
-func TestCallsOfUnknownMethodsAreRefusedByTheirIDs(t *testing.T) {
+func TestUnusableCallsAreRefusedByTheirIDs(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
 	for _, method := range []string{"completion/complete", "tasks/list", "nope/x", "", "a\\\"b"} {
 		for _, id := range []string{"7", `"seven"`} {
@@ -110,6 +110,14 @@ func TestCallsOfUnknownMethodsAreRefusedByTheirIDs(t *testing.T) {
 			if err := json.Unmarshal([]byte(r.body), &doc); err != nil || r.status != 200 || string(doc.ID) != id || doc.Error.Code != -32601 {
 				t.Errorf("%s %s: status %d: %s", method, id, r.status, r.body)
 			}
+		}
+	}
+	for _, r := range []reply{
+		s.message(`{"jsonrpc":"2.0","id":7,"method":"tools/call"}`),
+		s.message(`{"jsonrpc":"2.0","id":7,"method":"notifications/initialized"}`),
+	} {
+		if r.status != 200 || !strings.HasPrefix(r.body, `{"jsonrpc":"2.0","id":7,"error":{"code":-32600,`) {
+			t.Errorf("status %d: %s", r.status, r.body)
 		}
 	}
 	// Without an id it is no call, and nobody waits for a result.

@@ -176,10 +176,14 @@ func (s *Server) Handle(ctx context.Context, fields http.Header, body []byte) (A
 	if len(a.Body) == 0 {
 		a.Media = ""
 	}
-	if bytes.HasPrefix(a.Body, []byte(notHandled)) {
+	for begins, code := range asText {
+		why, said := bytes.CutPrefix(a.Body, []byte(begins))
+		if !said {
+			continue
+		}
 		if message, err := jsonrpc.DecodeMessage(body); err == nil {
 			if call, ok := message.(*jsonrpc.Request); ok && call.IsCall() {
-				return unknownMethod(call)
+				return refuse(call, code, string(bytes.TrimSpace(why)))
 			}
 		}
 	}
@@ -189,14 +193,17 @@ func (s *Server) Handle(ctx context.Context, fields http.Header, body []byte) (A
 	return a, nil
 }
 
-// notHandled begins what the SDK says of a method that it does not know, as text
-// without the id by which a client would know which of its calls that answers.
-const notHandled = "JSON RPC not handled"
+// asText has how what the SDK refuses as text begins, without the id by which a client
+// would know which of its calls that answers: a method that it does not know, and a call
+// that is none of its method.
+var asText = map[string]int64{
+	"JSON RPC not handled:": jsonrpc.CodeMethodNotFound,
+	"invalid request:":      jsonrpc.CodeInvalidRequest,
+}
 
-// unknownMethod refuses a call as JSON-RPC has it.
-func unknownMethod(call *jsonrpc.Request) (Answer, error) {
-	body, err := jsonrpc.EncodeMessage(&jsonrpc.Response{ID: call.ID,
-		Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("%q unsupported", call.Method)}})
+// refuse refuses a call as JSON-RPC has it.
+func refuse(call *jsonrpc.Request, code int64, message string) (Answer, error) {
+	body, err := jsonrpc.EncodeMessage(&jsonrpc.Response{ID: call.ID, Error: &jsonrpc.Error{Code: code, Message: message}})
 	return Answer{http.StatusOK, "application/json", body}, err
 }
 
