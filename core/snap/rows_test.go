@@ -31,7 +31,7 @@ func golden(t *testing.T, name string, got []byte) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs; look at the change, then run with -update:\n%s", file, got)
+		t.Errorf("%s differs; look at the change, give what has another form another version, then run with -update:\n%s", file, got)
 	}
 }
 

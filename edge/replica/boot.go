@@ -19,8 +19,12 @@ import (
 // the core of this process, if that will be shown, is its own judge. What was
 // signed before a restart binds it, also where the state on disk is lost.
 func (r *Replica) boot(ctx context.Context, to snap.Checkpoint, signed []byte) error {
-	if r.floor != nil {
-		if err := follows(to, *r.floor); err != nil {
+	if floor := r.floor; floor != nil {
+		// Its state may have been reckoned as an earlier version does. Which is right
+		// will show.
+		bound := *floor
+		bound.State = to.State
+		if err := follows(to, bound); err != nil {
 			return err
 		}
 	}

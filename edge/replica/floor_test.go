@@ -94,6 +94,27 @@ func TestALostStateDoesNotLetAnOlderOneIn(t *testing.T) {
 	}
 }
 
+// An edge that was upgraded with its origin, in a ring where nothing happens, may have
+// kept a checkpoint whose state is a number of the version before.
+func TestAStateThatIsReckonedAnewIsNoOtherHistory(t *testing.T) {
+	o := newOrigin(t)
+	dir := t.TempDir()
+	o.join("a", "b")
+	o.sign()
+	o.booted(func(c *Config) { c.Dir = dir })
+	was := o.before(0)
+	was.State[3] ^= 1
+	if err := os.WriteFile(filepath.Join(dir, "checkpoint"), o.signWith(o.signer, was), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := o.newReplica(func(c *Config) { c.Dir = dir })
+	if len(f.shown) != 0 {
+		t.Fatal("a state is shown that is not the one that was signed")
+	}
+	f.takes(o.sign())
+	f.agrees(o)
+}
+
 // What bears no signature is held against nobody: a core does not lose its place for
 // events that somebody on the way made up.
 func TestACoreIsNotBlamedForWhatNobodySigned(t *testing.T) {
