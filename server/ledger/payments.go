@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -92,10 +93,20 @@ type Returned struct {
 }
 
 // Returned gives the events about payments of an account that [Tx.Adopt] added and
-// to which no reservation has come since, in order. All others are the operator's,
-// or have their reservation.
-func (v *View) Returned(payer string) (found []Returned, err error) {
-	numbers, err := v.numbersUnder(returnedKey(payer, 0)[:len(payer)+2])
+// to which no reservation has come since, from an instant on, in order. All others
+// are the operator's, or have their reservation. Those of before are not read.
+func (v *View) Returned(payer string, since time.Time) (found []Returned, err error) {
+	prefix := returnedKey(payer, 0)[:len(payer)+2]
+	// Few accounts have any.
+	some, err := v.hasUnder(prefix)
+	if err != nil || !some {
+		return nil, err
+	}
+	first, err := v.firstSince(since)
+	if err != nil {
+		return nil, err
+	}
+	numbers, err := v.numbersFrom(prefix, returnedKey(payer, first))
 	for _, seq := range numbers {
 		e, err := v.event(seq)
 		if err != nil {
@@ -107,10 +118,27 @@ func (v *View) Returned(payer string) (found []Returned, err error) {
 	return found, err
 }
 
+// firstSince gives the number of the first event that is not before an instant,
+// or the next number. Stamps never decrease.
+func (v *View) firstSince(since time.Time) (seq uint64, err error) {
+	n := sort.Search(int(v.l.state.Seq()), func(i int) bool {
+		if err != nil {
+			return true
+		}
+		var e core.Event
+		e, err = v.event(uint64(i))
+		return err != nil || !time.UnixMilli(e.When()).Before(since)
+	})
+	return uint64(n), err
+}
+
 // numbersUnder gives the numbers of the events that rows under a prefix name, in
 // order.
-func (v *View) numbersUnder(prefix []byte) ([]uint64, error) {
-	rows, err := v.rowsUnder(prefix)
+func (v *View) numbersUnder(prefix []byte) ([]uint64, error) { return v.numbersFrom(prefix, prefix) }
+
+// numbersFrom gives those of the rows that are not before a key.
+func (v *View) numbersFrom(prefix, from []byte) ([]uint64, error) {
+	rows, err := v.rowsFrom(prefix, from)
 	if err != nil {
 		return nil, err
 	}
@@ -134,21 +162,39 @@ func (v *View) event(seq uint64) (core.Event, error) {
 
 // rowsUnder gives the rows whose keys begin with prefix as they will be after
 // the group in work, by what follows the prefix.
-func (v *View) rowsUnder(prefix []byte) (Batch, error) {
+func (v *View) rowsUnder(prefix []byte) (Batch, error) { return v.rowsFrom(prefix, prefix) }
+
+// rowsFrom gives those that are not before a key.
+func (v *View) rowsFrom(prefix, from []byte) (Batch, error) {
 	rows := Batch{}
-	err := v.l.store.Scan(prefix, prefix, func(key, value []byte) error {
+	err := v.l.store.Scan(prefix, from, func(key, value []byte) error {
 		rows[string(key[len(prefix):])] = append([]byte{}, value...)
 		return nil
 	})
 	for _, later := range []Batch{v.l.staged, v.own} {
 		for key, value := range later {
-			if rest, ok := strings.CutPrefix(key, string(prefix)); ok {
+			if rest, ok := strings.CutPrefix(key, string(prefix)); ok && key >= string(from) {
 				rows[rest] = value
 			}
 		}
 	}
 	maps.DeleteFunc(rows, func(_ string, value []byte) bool { return value == nil })
 	return rows, err
+}
+
+// hasUnder says whether there may be rows whose keys begin with prefix: one that the
+// group in work deletes still counts.
+func (v *View) hasUnder(prefix []byte) (some bool, err error) {
+	err = v.l.store.Scan(prefix, prefix, func(_, _ []byte) error {
+		some = true
+		return ErrStop
+	})
+	for _, later := range []Batch{v.l.staged, v.own} {
+		for key := range later {
+			some = some || strings.HasPrefix(key, string(prefix))
+		}
+	}
+	return some, err
 }
 
 // Scanned is up to when the transfers on a network were held against the

@@ -344,7 +344,9 @@ func (tx *Tx) Update(r *Reservation) error {
 			tx.rows[string(failedKey(tx.stamp, r.ID))] = []byte{}
 		} else {
 			tx.rows[string(paidKey(kept.Member, r.ID))] = []byte{}
-			tx.rows[string(returnedKey(r.Payer, kept.Seq))] = nil
+			if err := tx.claimReturned(kept.Payer, kept.Seq); err != nil {
+				return err
+			}
 		}
 	}
 	if kept.State == Applied {
@@ -358,6 +360,19 @@ func (tx *Tx) Update(r *Reservation) error {
 	tx.reindex(old, &kept)
 	*r = kept
 	return nil
+}
+
+// claimReturned has an event be no longer one that came back without its
+// reservation. Almost none is: what is not there is not deleted, for a store may
+// keep a trace of every deletion, over which [View.Returned] would have to go.
+func (tx *Tx) claimReturned(payer string, seq uint64) error {
+	key := returnedKey(payer, seq)
+	_, err := tx.get(key)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	tx.rows[string(key)] = nil
+	return err
 }
 
 // reindex changes the index now, so that this turn sees its own work.

@@ -173,10 +173,10 @@ func settledBefore(tx *ledger.Tx, w *work, r *ledger.Reservation, paid mpp.Payme
 // of equal payments, one that none of them has taken. What was there before the
 // challenge cannot be.
 func returned(v *ledger.View, w *work) ([]ledger.Returned, error) {
-	events, err := v.Returned(w.reservation.Payer)
 	asked := w.payment.ValidBefore.Add(-ChallengeLife) // or later
+	events, err := v.Returned(w.reservation.Payer, asked)
 	return slices.DeleteFunc(events, func(e ledger.Returned) bool {
-		return time.UnixMilli(e.Event.When()).Before(asked) || e.Payment.Network != w.network.Network() || e.Cents != w.reservation.Cents || w.order.carriedOut(v.State(), e.Event) == ""
+		return e.Payment.Network != w.network.Network() || e.Cents != w.reservation.Cents || w.order.carriedOut(v.State(), e.Event) == ""
 	}), err
 }
 
