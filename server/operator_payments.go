@@ -26,11 +26,12 @@ type PaymentRow struct {
 	ValidBefore time.Time `json:"valid_before"`
 	Outcome     string    `json:"outcome,omitempty"`
 	Reason      string    `json:"reason,omitempty"`
-	Confirmed   bool      `json:"confirmed"`         // its network can no longer say otherwise
-	Delivered   bool      `json:"delivered"`         // the payer was answered
-	Event       uint64    `json:"event,omitempty"`   // number of its event
-	Vanished    bool      `json:"vanished"`          // applied, not on the chain any more, and not voided
-	Overdue     bool      `json:"overdue,omitempty"` // open beyond its time
+	Confirmed   bool      `json:"confirmed"`           // its network can no longer say otherwise
+	Delivered   bool      `json:"delivered"`           // the payer was answered
+	Event       uint64    `json:"event,omitempty"`     // number of its event
+	Vanished    bool      `json:"vanished"`            // applied, not on the chain any more, and not voided
+	Overdue     bool      `json:"overdue,omitempty"`   // open beyond its time
+	NoEffect    bool      `json:"no_effect,omitempty"` // settled and ended without effect, and not by the operator
 }
 
 // Scan is what was found when transfers were held against events.
@@ -56,9 +57,11 @@ func (o *Operator) paymentRow(r *ledger.Reservation) PaymentRow {
 		Method: p.Method, Reference: p.Reference, Payer: r.Payer, Created: r.Created, ValidBefore: r.ValidBefore,
 		Outcome: r.Outcome, Reason: r.Reason, Confirmed: r.Confirmed, Delivered: r.Delivered, Event: r.Seq,
 		Overdue: r.State == ledger.Reserved && time.Now().After(r.ValidBefore.Add(overdueAfter))}
-	if r.State == ledger.Applied && r.Outcome != mpp.Settled.String() {
+	settled := r.Outcome == mpp.Settled.String()
+	if r.State == ledger.Applied && !settled {
 		row.Vanished = o.Payments.Stands(p)
 	}
+	row.NoEffect = r.State == ledger.Failed && settled && r.Reason != paid.ReasonAdjusted
 	return row
 }
 

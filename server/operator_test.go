@@ -153,6 +153,31 @@ func TestOperatorListsInPages(t *testing.T) {
 	}
 }
 
+// A payment that settled and has no effect is one to look at, unless the operator
+// has decided so.
+func TestOperatorSeesPaymentsWithoutEffect(t *testing.T) {
+	o := newOrigin(t)
+	ask := o.listen()
+	want := map[string]bool{paid.ReasonAdjusted: false, "events gave more": true}
+	for reason := range want {
+		r := &ledger.Reservation{ID: "of " + reason, State: ledger.Reserved, Operation: ledger.OperationRegister, URLKey: reason, Cents: 100,
+			Payer: "payer", ReplayKeys: []string{reason}, Payment: []byte(`{}`)}
+		o.do(func(tx *ledger.Tx) error { return tx.Reserve(r) })
+		r.State, r.Outcome, r.Reason = ledger.Failed, mpp.Settled.String(), reason
+		o.do(func(tx *ledger.Tx) error { return tx.Update(r) })
+	}
+	_, text := ask("GET", "/payments", "")
+	rows := read[[]server.PaymentRow](t, text)
+	if len(rows) != len(want) {
+		t.Fatalf("%s", text)
+	}
+	for _, row := range rows {
+		if row.NoEffect != want[row.Reason] {
+			t.Errorf("%+v", row)
+		}
+	}
+}
+
 func TestOperatorHearsWhatIsWrong(t *testing.T) {
 	o := newOrigin(t)
 	ask := o.listen()

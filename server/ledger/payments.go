@@ -51,6 +51,21 @@ func (v *View) Credited(network, transaction string) (cents int64, err error) {
 	return cents, nil
 }
 
+// Adjusted says whether the operator has adjusted a transaction of a network.
+func (v *View) Adjusted(network, transaction string) (bool, error) {
+	numbers, err := v.numbersUnder(paymentKey(network, transaction))
+	for _, seq := range numbers {
+		e, err := v.event(seq)
+		if err != nil {
+			return false, err
+		}
+		if _, adjusted := e.(*core.Adjusted); adjusted {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
 // MovePayment remembers that the money of event seq moved in another transaction
 // of a network than the one it names: [View.Credited] counts it for both. It may
 // fail with [ErrNoRoom].

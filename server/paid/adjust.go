@@ -139,12 +139,13 @@ func (s *Service) awaits(ctx context.Context, n *network, transaction string) (f
 	return foreign, nil
 }
 
-// receivedBy asks every network for a transaction. Without an error it is on
-// the one given; [mpp.ErrNoTransfer] says that it is on none.
+// receivedBy asks every network what a transaction brought all payees, as events
+// speak of all. Without an error it is on the one given; [mpp.ErrNoTransfer] says
+// that it is on none.
 func (s *Service) receivedBy(ctx context.Context, transaction string) (*network, mpp.Transfer, error) {
 	err := mpp.ErrNoTransfer
 	for _, n := range s.networks {
-		t, e := n.received(ctx, transaction, 1)
+		t, e := n.received(ctx, transaction, everything)
 		if e == nil {
 			return n, t, nil
 		}

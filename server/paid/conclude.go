@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"time"
@@ -30,10 +32,23 @@ func (s *Service) conclude(w *work, o mpp.Outcome) (applied *ledger.Reservation,
 		if err != nil || !known {
 			return nil, false, err
 		}
-		switch applied, err = s.apply(w, o, gone); {
+		applied, err = s.apply(w, o, gone, 0)
+		if errors.Is(err, errUsedUp) {
+			var all int64
+			if all, known, err = s.brought(w, o); err != nil || !known {
+				return nil, false, err
+			}
+			applied, err = s.apply(w, o, gone, all)
+		}
+		switch {
 		case err != nil:
 			return nil, false, err
 		case applied.State == ledger.Failed:
+			level := slog.LevelError
+			if applied.Reason == ReasonAdjusted {
+				level = slog.LevelWarn
+			}
+			s.Log.Log(s.ctx, level, "payment settled and has no effect", "payment", w.payment, "transaction", settledBy(w, o), "reason", applied.Reason)
 			return nil, true, s.reused(applied)
 		}
 		return applied, true, nil
@@ -81,12 +96,36 @@ func (s *Service) gone(w *work, o mpp.Outcome) (gone map[string]bool, known bool
 	return gone, true, nil
 }
 
+// errUsedUp says that events have given so much for the transaction of a payment
+// that what its recipient got there does not cover the payment, too.
+var errUsedUp = errors.New("paid: what the transaction brought the recipient is used up")
+
+// brought is what the transaction that settled a payment brought all payees that
+// the ring ever had: whoever submits payments can put some to today's recipient and
+// some to an earlier one into the same, and events do not say whom they were paid to.
+// It is known when the transaction is there to stay.
+func (s *Service) brought(w *work, o mpp.Outcome) (cents int64, known bool, err error) {
+	if !o.Deep {
+		s.Log.Info("payment waits for its block to be final: others are in its transaction", "payment", w.payment, "transaction", settledBy(w, o))
+		return 0, false, nil
+	}
+	t, err := w.network.received(s.ctx, settledBy(w, o), everything)
+	if err == nil && t.Cents < max(o.Brought, w.reservation.Cents) {
+		err = fmt.Errorf("all payees together got %d cents, and that of the payment %d", t.Cents, max(o.Brought, w.reservation.Cents))
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("paid: what %s brought in all is not known: %w", settledBy(w, o), err)
+	}
+	return t.Cents, true, nil
+}
+
 // settledBy names the transaction in which the payment of w has settled.
 func settledBy(w *work, o mpp.Outcome) string { return cmp.Or(o.Reference, w.payment.Reference) }
 
 // apply stores the effect of a settled payment and the answer to its request
-// in one transaction, once.
-func (s *Service) apply(w *work, o mpp.Outcome, gone map[string]bool) (applied *ledger.Reservation, err error) {
+// in one transaction, once. all is what the transaction brought all payees, 0 while
+// that is not asked for; without it, apply may fail with errUsedUp.
+func (s *Service) apply(w *work, o mpp.Outcome, gone map[string]bool, all int64) (applied *ledger.Reservation, err error) {
 	paid := w.payment
 	paid.Reference = settledBy(w, o)
 	record, err := json.Marshal(paid)
@@ -103,7 +142,7 @@ func (s *Service) apply(w *work, o mpp.Outcome, gone map[string]bool) (applied *
 			return nil
 		}
 		r.Payment = record
-		if before, err := settledBefore(tx, w, r, paid, o, gone); err != nil || before {
+		if before, err := settledBefore(tx, w, r, paid, max(o.Brought, r.Cents), all, gone); err != nil || before {
 			return err
 		}
 		e, err := w.order.carryOut(tx, core.Payment{
@@ -132,16 +171,21 @@ func (s *Service) apply(w *work, o mpp.Outcome, gone map[string]bool) (applied *
 	return applied, err
 }
 
+// ReasonAdjusted is why a payment that has settled ended without effect: the operator
+// has given what its transaction brought. Any other reason needs a look.
+const ReasonAdjusted = "the operator has adjusted its transaction"
+
 // settledBefore ends a reservation whose event is there already, and says whether
 // it did: a backup may have as open what an edge has the event of. The answer that
 // went with it is not known any more.
 //
 // Who submits a payment can put others into the same transaction, so the event has
 // to be this one's own, in this transaction or in one that is gone. Where that did
-// not come back, the payment is still to be given its effect, unless the operator
-// has given what the transaction brought: it is never credited with more, and where
-// to was the operator's decision.
-func settledBefore(tx *ledger.Tx, w *work, r *ledger.Reservation, paid mpp.Payment, o mpp.Outcome, gone map[string]bool) (bool, error) {
+// not come back, the payment is still to be given its effect, unless events, the
+// operator's for the most part, have given what the transaction brought: it is never
+// credited with more. own is what its recipient got there, which is enough to know
+// as long as it covers all that was given, and all is what every payee got.
+func settledBefore(tx *ledger.Tx, w *work, r *ledger.Reservation, paid mpp.Payment, own, all int64, gone map[string]bool) (bool, error) {
 	events, err := returned(tx.View(), w)
 	if err != nil {
 		return false, err
@@ -162,10 +206,19 @@ func settledBefore(tx *ledger.Tx, w *work, r *ledger.Reservation, paid mpp.Payme
 		return true, tx.Update(r)
 	}
 	credited, err := tx.View().Credited(w.network.Network(), paid.Reference)
-	if err != nil || credited+r.Cents <= max(o.Brought, r.Cents) {
+	switch {
+	case err != nil || credited+r.Cents <= max(own, all):
+		return false, err
+	case all == 0:
+		return false, errUsedUp
+	}
+	adjusted, err := tx.View().Adjusted(w.network.Network(), paid.Reference)
+	if err != nil {
 		return false, err
 	}
-	r.Reason = "the operator has adjusted its transaction"
+	if r.Reason = ReasonAdjusted; !adjusted {
+		r.Reason = fmt.Sprintf("events gave %d cents for its transaction, which brought %d", credited, all)
+	}
 	return true, end(tx, r, paid)
 }
 

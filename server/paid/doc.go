@@ -28,8 +28,9 @@
 //	            ┌──────────── the transaction settled ───▶ applied
 //	reserved ───┤
 //	            └── it provably never will, or reverted,
-//	                or did not pay this ring, or the
-//	                operator has given what it brought ──▶ failed
+//	                or did not pay this ring, or others,
+//	                as a rule the operator by hand,
+//	                have been given what it brought ─────▶ failed
 //
 // That a payment has settled is not stored by itself: the chain is asked again
 // after a crash, by the same function as before it ([Service.drive]). The event,

@@ -21,6 +21,7 @@ type network struct {
 	skew     time.Duration                            // of its blocks from now
 	payee    string                                   // whom what is sent from now on pays
 	down     bool                                     // nobody answers, but what is sent still arrives
+	silent   string                                   // the question that nobody answers
 	simulate func(context.Context, mpp.Payment) error // nil: everybody can pay
 	decoding func()                                   // called when a transaction is looked at
 	fates    map[string]fate                          // by payer
@@ -40,7 +41,7 @@ type fate struct {
 	// foreign: the method cannot ask for them any more.
 	foreign bool
 	// by names the transaction that settled the payment, with others: brought
-	// is what it brought in all, in cents.
+	// is what it brought the same payee in all, in cents.
 	by      string
 	brought int64
 }
@@ -134,7 +135,7 @@ func (n node) ask(question string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.asked[question]++
-	if n.down || n.dead.Load() {
+	if n.down || n.silent == question || n.dead.Load() {
 		return errors.Join(mpp.ErrUnavailable, errNode)
 	}
 	return nil
@@ -238,11 +239,15 @@ func (n node) Received(_ context.Context, payee, reference string) (mpp.Transfer
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	s := n.sent[reference]
-	if payee != "purse "+s.payee || n.mined(reference) != mpp.Settled {
-		return mpp.Transfer{}, mpp.ErrNoTransfer
+	if s := n.sent[reference]; payee == "purse "+s.payee && n.mined(reference) == mpp.Settled {
+		return mpp.Transfer{Reference: reference, Payer: s.payment.Payer, Cents: s.payment.Cents, At: s.at}, nil
 	}
-	return mpp.Transfer{Reference: reference, Payer: s.payment.Payer, Cents: s.payment.Cents, At: s.at}, nil
+	for own, s := range n.sent {
+		if f := n.fates[s.payment.Payer]; f.by == reference && payee == "purse "+s.payee && n.mined(own) == mpp.Settled {
+			return mpp.Transfer{Reference: reference, Payer: s.payment.Payer, Cents: f.brought, At: s.at}, nil
+		}
+	}
+	return mpp.Transfer{}, mpp.ErrNoTransfer
 }
 
 // method is a payment method over a [network]. Its transactions are JSON, and

@@ -164,7 +164,7 @@ func (s *Service) reused(r *ledger.Reservation) *Problem {
 	case ledger.Failed:
 		if r.Outcome == mpp.Settled.String() {
 			return &Problem{Code: api.CredentialReused, More: map[string]any{"outcome": "applied"},
-				Detail: "Its transaction was accounted for by this ring's operator, with whom it can be cleared up. Do not pay again."}
+				Detail: "What its transaction brought this ring was accounted for before; its operator can clear that up. Do not pay again."}
 		}
 		outcome, detail = "failed", "Its payment did not go through and will not. Send the request without a credential to get a new challenge."
 		if r.Outcome == mpp.Mismatched.String() {

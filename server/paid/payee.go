@@ -3,6 +3,7 @@ package paid
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 
 	"webring/server/ledger"
@@ -26,6 +27,9 @@ func (s *Service) rememberPayee(n *network) error {
 	n.payees = append([]string{today}, slices.DeleteFunc(known, func(payee string) bool { return payee == today })...)
 	return err
 }
+
+// everything is more than any transaction brings, in cents.
+const everything = math.MaxInt64
 
 // received says what a transaction brought today's payee and, while that is not
 // enough cents, those of earlier. It refuses as [Method.Received] does.

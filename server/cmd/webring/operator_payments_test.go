@@ -9,6 +9,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"webring/server"
 	"webring/server/devchain"
 	"webring/server/mpp"
 	"webring/server/tempo/tempotest"
@@ -28,6 +29,18 @@ func (o *origin) confirmed() {
 			o.t.Fatalf("not all payments are confirmed: %v\n%s\n%s\n%s", err, out, list, o.log)
 		}
 		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// What settled without an effect is listed, unless the operator has decided so.
+func TestPaymentsWithoutEffectAreListed(t *testing.T) {
+	row := server.PaymentRow{State: "failed", Outcome: "settled"}
+	if state, odd := describePayment(row); state != "adjusted" || odd {
+		t.Errorf("adjusted by the operator: %s, %v", state, odd)
+	}
+	row.NoEffect = true
+	if state, odd := describePayment(row); state != "no effect" || !odd {
+		t.Errorf("by nobody: %s, %v", state, odd)
 	}
 }
 

@@ -76,7 +76,8 @@ func payments(args []string, out io.Writer) error {
 }
 
 // listPayments prints what needs a look: what is open, to be confirmed, failed
-// by a transfer that went elsewhere, or vanished. With all, it prints every one.
+// by a transfer that went elsewhere, settled without an effect, or vanished. With
+// all, it prints every one.
 func (o operator) listPayments(out io.Writer, all bool) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "STATE\tUSD\tOPERATION\tMEMBER\tCREATED\tTRANSACTION\tID")
@@ -111,6 +112,8 @@ func describePayment(r server.PaymentRow) (state string, odd bool) {
 		return "to confirm", true
 	case r.Outcome == "mismatched":
 		return "diverted", true
+	case r.NoEffect:
+		return "no effect", true
 	case r.State == "failed" && r.Outcome == "settled":
 		return "adjusted", false
 	}
