@@ -3,6 +3,7 @@ package paid_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -528,6 +529,26 @@ func TestPaymentsToTwoRecipientsInOneTransaction(t *testing.T) {
 			t.Errorf("%v, %+v", err, a)
 		}
 	})
+	// A backup may have both as open, whatever of their events an edge brings back.
+	for events := range 3 {
+		in(t, fmt.Sprintf("restored with %d events", events), func(t *testing.T) {
+			r := newRing(t)
+			carols := r.bundle()
+			rows := r.rows()
+			carols.wait()
+			time.Sleep(time.Minute)
+			if open := r.restore(rows, events); open != 2 {
+				t.Fatalf("the backup has %d payments open", open)
+			}
+			time.Sleep(time.Minute)
+			if r.total("ada") != 400 || r.credited() != 400 || len(r.open()) != 0 {
+				t.Errorf("ada has %d, credited %d, %d open", r.total("ada"), r.credited(), len(r.open()))
+			}
+			if a, err := r.books.Audit(context.Background()); err != nil || len(a.Findings) != 0 || a.Alone != 0 {
+				t.Errorf("%v, %+v", err, a)
+			}
+		})
+	}
 }
 
 // What the operator gives of such a transaction is what all recipients got, so none
