@@ -114,7 +114,7 @@ func place(work, data string) error {
 type seeder struct {
 	*rand.Rand
 	books *ledger.Ledger
-	store *badgerstore.Store
+	close func() error
 	end   time.Time
 	now   time.Time // in the history; the ledger's clock
 	used  map[string]int
@@ -133,17 +133,12 @@ func makeLedger(dir string, number uint64, capacity int, end time.Time) (*seeder
 	}
 	var salts [32]byte
 	copy(salts[:], strconv.FormatUint(number, 10))
-	s := &seeder{Rand: rand.New(rand.NewPCG(number, 0x72696e67)), store: store, end: end.Truncate(time.Millisecond), used: map[string]int{}}
+	s := &seeder{Rand: rand.New(rand.NewPCG(number, 0x72696e67)), end: end.Truncate(time.Millisecond), used: map[string]int{}}
 	s.now = s.end.Add(-seedSpan)
-	s.books, err = ledger.Open(ledger.Config{Store: store, HeadPath: filepath.Join(dir, "head"), Capacity: capacity,
+	s.books, s.close, err = openBooks(store, ledger.Config{HeadPath: filepath.Join(dir, "head"), Capacity: capacity,
 		Now: func() time.Time { return s.now }, Random: rand.NewChaCha8(salts)})
-	if err != nil {
-		return nil, errors.Join(err, store.Close())
-	}
-	return s, nil
+	return s, err
 }
-
-func (s *seeder) close() error { return errors.Join(s.books.Close(), s.store.Close()) }
 
 // write makes the history: rules, then members and bids by the times that they
 // came at, more and more of them towards the end.

@@ -41,6 +41,11 @@ const requiredScore = 40
 // longer, as an authorisation may, stays reserved for the next start.
 const stopTime = 110 * time.Second
 
+// closeTime bounds how long a stop then waits for the ledger's files to be closed.
+// The store brings them into order meanwhile, and where that cannot be done it tries
+// again for ever. The next start can do without: what was answered for is on the disk.
+const closeTime = 20 * time.Second
+
 func serve(args []string, out io.Writer) error {
 	var o options
 	if err := parse(o.flags(), args); err != nil {
@@ -179,6 +184,7 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 			answers.Tick(now)
 		case <-books.Done():
 			// What is stored is no longer known for sure: the next start reads it.
+			log.Error("this process ends", "err", books.Err())
 			return books.Err()
 		case err := <-ended:
 			if stopped == nil {
@@ -199,26 +205,44 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 }
 
 // openLedger opens the ledger, which gives what it has made durable to publish,
-// and writes only while there is room; nil stands for always.
+// and writes only while there is room; nil stands for always. It also gives what
+// closes it, within [closeTime].
 func openLedger(o *options, publish func([]ledger.Record), room func() error, log *slog.Logger, failpoint func(string)) (*ledger.Ledger, func() error, error) {
 	store, err := badgerstore.Open(filepath.Join(o.data, "ledger"), log)
 	if err != nil {
 		return nil, nil, err
 	}
-	return openBooks(store, ledger.Config{
+	books, closeBooks, err := openBooks(store, ledger.Config{
 		HeadPath: filepath.Join(o.data, "head"), Capacity: o.capacity, Publish: publish, Room: room, Failpoint: failpoint,
 	})
+	return books, func() error {
+		closed := make(chan error, 1)
+		go func() { closed <- closeBooks() }()
+		select {
+		case err := <-closed:
+			return err
+		case <-time.After(closeTime):
+			return fmt.Errorf("the files of the ledger could not be closed within %s, which loses nothing: the next start reads them as after a crash", closeTime)
+		}
+	}, err
 }
 
 // openBooks opens the ledger of a store, and gives what closes both. When it cannot
-// be opened, the store is closed.
+// be opened, the store is closed. That of a ledger that broke is left as it is: what
+// failed there would fail again, and the next start reads what there is.
 func openBooks(store *badgerstore.Store, c ledger.Config) (*ledger.Ledger, func() error, error) {
 	c.Store = store
 	books, err := ledger.Open(c)
 	if err != nil {
 		return nil, nil, errors.Join(err, store.Close())
 	}
-	return books, func() error { return errors.Join(books.Close(), store.Close()) }, nil
+	return books, func() error {
+		err := books.Close()
+		if errors.Is(books.Err(), ledger.ErrBroken) {
+			return err
+		}
+		return errors.Join(err, store.Close())
+	}, nil
 }
 
 // openReads opens the read surface where the ledger stands, from where published
