@@ -28,6 +28,9 @@ import (
 // The tests of this package run the real binary as a process of its own,
 // against a real Tempo chain and with the reference client, all on this machine.
 
+// longEnough is for processes on machines that do much else.
+const longEnough = 2 * time.Minute
+
 // shared is what all tests use and TestMain cleans up.
 var shared struct {
 	once   sync.Once
@@ -201,7 +204,7 @@ func (o *origin) launch() {
 	o.t.Helper()
 	o.boot()
 	listens := " at " + strings.TrimPrefix(o.base, "http://") + "\n"
-	deadline := time.Now().Add(2 * time.Minute) // for machines that do much else
+	deadline := time.Now().Add(longEnough)
 	for {
 		if strings.Contains(o.log.String(), listens) {
 			if res, err := http.Get(o.base + "/api"); err == nil {
@@ -254,7 +257,7 @@ func (o *origin) stop() {
 	}
 	select {
 	case <-o.gone:
-	case <-time.After(30 * time.Second):
+	case <-time.After(longEnough):
 		o.t.Fatalf("webring does not stop:\n%s", o.log)
 	}
 	if code := o.cmd.ProcessState.ExitCode(); code != 0 {
@@ -267,17 +270,23 @@ func (o *origin) waitGone() {
 	o.t.Helper()
 	select {
 	case <-o.gone:
-	case <-time.After(60 * time.Second):
+	case <-time.After(longEnough):
 		o.t.Fatalf("webring was expected to end:\n%s", o.log)
 	}
 }
 
-// operate runs an operator command against the origin.
+// operate runs a command that comes to its end, mostly an operator's, against the
+// origin.
 func (o *origin) operate(args ...string) (string, error) {
 	o.t.Helper()
-	cmd := exec.Command(binary(o.t), args...)
+	ctx, cancel := context.WithTimeout(context.Background(), longEnough)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary(o.t), args...)
 	cmd.Env = append(os.Environ(), "WEBRING_DATA="+o.data)
 	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		err = fmt.Errorf("it did not end within %s: %w", longEnough, err)
+	}
 	return string(out), err
 }
 
