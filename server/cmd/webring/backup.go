@@ -200,7 +200,7 @@ func unpack(path, dir string, capacity int, log *slog.Logger) (*ledger.Ledger, f
 		return nil, nil, errors.Join(err, store.Close())
 	}
 	r := backup.Read(bufio.NewReader(f), func(k backup.File) error {
-		return os.WriteFile(filepath.Join(dir, k.Name), k.Data, 0o600)
+		return durable.Write(filepath.Join(dir, k.Name), k.Data, 0o600)
 	}, func(f backup.File) error { return reports.Restore(f.Name, f.Data) })
 	head := filepath.Join(dir, "head")
 	if err := ledger.Restore(store, head, r.Next); err != nil {
