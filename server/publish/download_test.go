@@ -78,7 +78,7 @@ func TestALinkThatIsTooSlowIsCut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			routes, _, downloads := publish.Bounded(s, c.bounds)
 			res := serve(t, routes).narrow(path)
-			for late := time.Now().Add(20 * time.Second); downloads() != 0; time.Sleep(10 * time.Millisecond) {
+			for late := time.Now().Add(longEnough); downloads() != 0; time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(late) {
 					t.Fatal("it is still being served")
 				}
@@ -119,7 +119,7 @@ func TestPlacesAreShared(t *testing.T) {
 	}
 	follow(429, "Client", "e", "Known", "yes")
 	one.Close()
-	for late := time.Now().Add(10 * time.Second); followers() != 7; time.Sleep(time.Millisecond) {
+	for late := time.Now().Add(longEnough); followers() != 7; time.Sleep(time.Millisecond) {
 		if time.Now().After(late) {
 			t.Fatalf("%d followers", followers())
 		}

@@ -131,7 +131,7 @@ func (n *node) stop() {
 	if n.server == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), longEnough)
 	defer cancel()
 	if err := errors.Join(n.server.ShutdownWithContext(ctx), <-n.ended); err != nil {
 		n.t.Error(err)

@@ -234,7 +234,7 @@ func TestAnOldSnapshotIsKeptForAWhile(t *testing.T) {
 	r.setTime(time.Now().Add(25 * time.Hour))
 	r.joinMany("b", 5)
 	r.withSnapshot(11)
-	late := time.After(10 * time.Second)
+	late := time.After(longEnough)
 	for len(r.files()) != 2 { // pruned right after the signature
 		select {
 		case <-late:
@@ -276,7 +276,7 @@ func TestRedactedWordsAreForgotten(t *testing.T) {
 			if bytes.Contains(rows, []byte("Name of bob")) || !bytes.Contains(rows, []byte("Name of ada")) {
 				t.Error("the new snapshot has the wrong words")
 			}
-			late := time.After(10 * time.Second)
+			late := time.After(longEnough)
 			for len(r.files()) != 1 {
 				select {
 				case <-late:
@@ -321,7 +321,7 @@ func TestARedactionBeforeACrashIsMadeUpFor(t *testing.T) {
 	}
 	r.open()
 	r.withSnapshot(4)
-	late := time.After(10 * time.Second)
+	late := time.After(longEnough)
 	for {
 		if _, _, err := r.Snapshot(before.Snapshot.Digest); errors.Is(err, snap.ErrNotHeld) {
 			return
@@ -342,7 +342,7 @@ func TestASnapshotThatCannotBeKeptLeavesTheLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.joinMany("a", 5)
-	late := time.After(10 * time.Second)
+	late := time.After(longEnough)
 	for !strings.Contains(r.log.String(), "the snapshot could not be made") {
 		select {
 		case <-late:
@@ -368,7 +368,7 @@ func TestCloseDoesNotWaitForASnapshot(t *testing.T) {
 	r.open()
 	began := time.Now()
 	r.close()
-	if d := time.Since(began); d > 5*time.Second {
+	if d := time.Since(began); d > longEnough {
 		t.Errorf("closing took %s", d)
 	}
 }

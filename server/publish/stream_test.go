@@ -176,7 +176,7 @@ func TestSilenceIsBrokenByComments(t *testing.T) {
 // waitFollowers waits until so many hold a place.
 func waitFollowers(t testing.TB, followers func() int, want int) {
 	t.Helper()
-	for late := time.Now().Add(10 * time.Second); followers() != want; runtime.Gosched() {
+	for late := time.Now().Add(longEnough); followers() != want; runtime.Gosched() {
 		if time.Now().After(late) {
 			t.Fatalf("%d followers, want %d", followers(), want)
 		}
@@ -201,7 +201,7 @@ func TestAFollowerThatIsGoneLeavesNothing(t *testing.T) {
 	waitFollowers(t, followers, 0)
 	// The server keeps idle workers for a moment; stopping ends them.
 	n.stop()
-	for late := time.Now().Add(15 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+	for late := time.Now().Add(longEnough); runtime.NumGoroutine() > before; runtime.Gosched() {
 		if time.Now().After(late) {
 			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 		}

@@ -49,7 +49,11 @@ func streams(t *testing.T) (data string, begun <-chan *stream) {
 		half := len(s.whole) / 2
 		w.Write(s.whole[:half])
 		w.(http.Flusher).Flush()
-		out <- s
+		select {
+		case out <- s:
+		case <-r.Context().Done():
+			return
+		}
 		select {
 		case on := <-s.on:
 			if !on {
@@ -78,13 +82,12 @@ func TestABackupThatDoesNotComeToItsEndHarmsNoOther(t *testing.T) {
 	}
 	begin := func() process {
 		t.Helper()
-		p := process{Cmd: exec.Command(binary(t), "backup", file, "--data", data), said: &bytes.Buffer{}}
+		p := process{Cmd: invoke(t, "backup", file, "--data", data), said: &bytes.Buffer{}}
 		p.Stderr = p.said
 		if err := p.Start(); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { p.Process.Kill() }) // in case the test ends before it
-		p.stream = <-begun
+		p.stream = await(t, "a backup that is being handed out", begun)
 		return p
 	}
 	var want []byte // has the name
@@ -156,18 +159,20 @@ func TestARestoreThatDoesNotComeToItsEndLeavesNoKeys(t *testing.T) {
 	}
 	asked, data := make(chan struct{}), t.TempDir()
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		asked <- struct{}{}
-		<-r.Context().Done()
+		select {
+		case asked <- struct{}{}:
+			<-r.Context().Done()
+		case <-r.Context().Done():
+		}
 	}))
 	defer silent.Close()
 	keys := filepath.Join(data, ".restoring-*", filepath.Base(syncKeyPath(data)))
 	for _, end := range []os.Signal{os.Interrupt, os.Kill} {
-		restore := exec.Command(binary(t), "restore", file, "--data", data, "--from", silent.URL)
+		restore := invoke(t, "restore", file, "--data", data, "--from", silent.URL)
 		if err := restore.Start(); err != nil {
 			t.Fatal(err)
 		}
-		defer restore.Process.Kill() // in case the test ends before it
-		<-asked
+		await(t, "a question", asked)
 		if made, err := filepath.Glob(keys); err != nil || len(made) != 1 {
 			t.Fatalf("it works in %v: %v", made, err)
 		}

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -89,7 +88,7 @@ func TestBackupAndAnEdgeBringEverythingBack(t *testing.T) {
 		t.Errorf("%d cents were received, want %d", got, paid+100)
 	}
 	// The edge goes on with the restored origin: to it, nothing has changed.
-	eventually(t, "the edge behind the restored origin", 60*time.Second, func() bool { return edge.position() == o.position() })
+	eventually(t, "the edge behind the restored origin", time.Minute, func() bool { return edge.position() == o.position() })
 	alike(t, o, edge)
 
 	// An origin that went on alone is another one, and is told so.
@@ -246,16 +245,18 @@ func TestAVerificationThatIsInterruptedLeavesNothing(t *testing.T) {
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	verify := exec.Command(binary(t), "verify", pipe)
+	verify := invoke(t, "verify", pipe)
 	verify.Env = append(os.Environ(), "TMPDIR="+work)
 	if err := verify.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer verify.Process.Kill()
-	w, err := os.OpenFile(pipe, os.O_WRONLY, 0) // when it reads
-	if err != nil {
-		t.Fatal(err)
-	}
+	var w *os.File
+	eventually(t, "a verification that reads", longEnough, func() bool {
+		// No other end, no file: this does not wait for one.
+		var err error
+		w, err = os.OpenFile(pipe, os.O_WRONLY|unix.O_NONBLOCK, 0)
+		return err == nil
+	})
 	defer w.Close()
 	if made, err := os.ReadDir(work); err != nil || len(made) != 1 {
 		t.Fatalf("it works in %v: %v", made, err)

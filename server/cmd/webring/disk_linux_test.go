@@ -92,7 +92,7 @@ func TestFullDisk(t *testing.T) {
 		out, err := o.operate("version")
 		return err == nil && strings.Contains(out, " 1 open reservations")
 	}
-	eventually(t, "a reservation", 15*time.Second, func() bool {
+	eventually(t, "a reservation", time.Minute, func() bool {
 		select {
 		case r := <-under:
 			t.Fatalf("answered at once: %d %s\n%s", r.Status, r.Body, o.log)

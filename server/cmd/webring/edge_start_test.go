@@ -45,7 +45,7 @@ func TestAnEdgeStartsSoon(t *testing.T) {
 	booted := regexp.MustCompile(`msg="replica: booted" .*\bsnapshot=(\d+)`)
 	fromASnapshot := func(e *origin) {
 		t.Helper()
-		eventually(t, "a line about the boot", 10*time.Second, func() bool { return booted.MatchString(e.log.String()) })
+		eventually(t, "a line about the boot", time.Minute, func() bool { return booted.MatchString(e.log.String()) })
 		if booted.FindStringSubmatch(e.log.String())[1] == "0" {
 			t.Errorf("every event was fetched: the log says %s", e.log)
 		}

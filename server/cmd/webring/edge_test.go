@@ -49,7 +49,7 @@ var verifierLine = regexp.MustCompile(`--origin-key (\S+)`)
 // verifier is what a started origin prints for edges to pin.
 func (o *origin) verifier() (key string) {
 	o.t.Helper()
-	eventually(o.t, "the verifier", 10*time.Second, func() bool {
+	eventually(o.t, "the verifier", time.Minute, func() bool {
 		m := verifierLine.FindStringSubmatch(o.log.String())
 		if m != nil {
 			key = m[1]
@@ -80,7 +80,7 @@ func (o *origin) position() string {
 // same position, and vouch for the same state.
 func alike(t *testing.T, nodes ...*origin) {
 	t.Helper()
-	eventually(t, "one position", 10*time.Second, func() bool {
+	eventually(t, "one position", time.Minute, func() bool {
 		for _, n := range nodes[1:] {
 			if n.position() != nodes[0].position() {
 				return false
@@ -113,7 +113,7 @@ func alike(t *testing.T, nodes ...*origin) {
 // kept waits until what an edge shows is on its disk, which comes last.
 func (o *origin) kept() {
 	o.t.Helper()
-	eventually(o.t, "the position on disk", 30*time.Second, func() bool {
+	eventually(o.t, "the position on disk", time.Minute, func() bool {
 		b, err := os.ReadFile(filepath.Join(o.data, "replica", "checkpoint"))
 		return err == nil && strings.Split(string(b), "\n")[1] == o.position()
 	})
@@ -271,7 +271,7 @@ func TestEdgesGoOnWithoutTheOrigin(t *testing.T) {
 	readSome := func() {
 		t.Helper()
 		before := reads.Load()
-		eventually(t, "reads", 10*time.Second, func() bool { return reads.Load() > before+200 })
+		eventually(t, "reads", time.Minute, func() bool { return reads.Load() > before+200 })
 	}
 	readSome()
 	o.kill()
@@ -300,7 +300,7 @@ func TestAnEdgeStartsFromItsFolder(t *testing.T) {
 	e := o.follow(t, key)
 	for _, build := range []string{"wasm", "native"} {
 		slug := o.join("Member "+build, "agent", "")
-		eventually(t, "the member at the edge", 10*time.Second, func() bool { return e.get("/api/ring/"+slug).Status == http.StatusOK })
+		eventually(t, "the member at the edge", time.Minute, func() bool { return e.get("/api/ring/"+slug).Status == http.StatusOK })
 	}
 	want := e.get("/api/ring")
 	alike(t, o, e)
@@ -325,7 +325,7 @@ func TestAnEdgeStartsFromItsFolder(t *testing.T) {
 	}
 	o.launch()
 	slug := o.join("Member after", "agent", "")
-	eventually(t, "the member behind the edge", 10*time.Second, func() bool { return behind.get("/api/ring/"+slug).Status == http.StatusOK })
+	eventually(t, "the member behind the edge", time.Minute, func() bool { return behind.get("/api/ring/"+slug).Status == http.StatusOK })
 	// And with the origin there, from the first event.
 	whole := behind.follow(t, key, "--replay")
 	alike(t, o, e, behind, whole)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"webring/server/evm/evmtest"
+	"webring/server/mpp"
 )
 
 // doomed starts the process anew, so that it ends at a step of the paid path.
@@ -18,13 +19,21 @@ func (s *shop) doomed(step string) {
 	s.env = nil
 }
 
-// dies presents a credential to a process that is to end over it.
-func (s *shop) dies(path, body, credential string) {
+// dies presents a payer's credential to a process that is to end over it, and gives
+// it and what it answers.
+func (s *shop) dies(payer evmtest.Wallet, path, body string, alter ...evmtest.Alter) (challenge mpp.Challenge, credential string) {
 	s.t.Helper()
-	if r, err := s.try(http.MethodPost, path, []byte(body), "Authorization", credential, "Content-Type", "application/json"); err == nil {
-		s.t.Fatalf("the process answered %d instead of ending: %s", r.Status, r.Body)
-	}
+	eventually(s.t, "a look at a credential before it runs out", longEnough, func() bool {
+		challenge = s.offer(path, body)
+		credential = payer.Header(challenge, alter...)
+		r, err := s.try(http.MethodPost, path, []byte(body), "Authorization", credential, "Content-Type", "application/json")
+		if err == nil && !ranOut(r) {
+			s.t.Fatalf("the process answered %d instead of ending: %s", r.Status, r.Body)
+		}
+		return err != nil
+	})
 	s.waitGone()
+	return challenge, credential
 }
 
 // answered presents the credential until its payment is decided.
@@ -53,7 +62,7 @@ func TestPowerFailsWhileAnAuthorizationIsSubmitted(t *testing.T) {
 		{"before it is submitted", "reserved", func(*shop, []byte) {}, 1},
 		{"just after", "broadcast", func(*shop, []byte) {}, 2},
 		{"and it is mined meanwhile", "broadcast", func(s *shop, _ []byte) {
-			eventually(s.t, "the transaction", 30*time.Second, func() bool { return s.authorized() == 100 })
+			eventually(s.t, "the transaction", time.Minute, func() bool { return s.authorized() == 100 })
 		}, 1},
 		{"and somebody else submits it", "reserved", func(s *shop, submission []byte) { s.submit(submission) }, 0},
 		{"with the receipt in hand", "receipt", func(*shop, []byte) {}, 1},
@@ -63,9 +72,8 @@ func TestPowerFailsWhileAnAuthorizationIsSubmitted(t *testing.T) {
 			s := evmShop(t)
 			const path, body = "/api/register", `{"name":"Phoenix","url":"https://phoenix.dev/","kind":"agent"}`
 			s.doomed(c.step)
-			payer, challenge := s.payer(), s.offer(path, body)
-			credential := payer.Header(challenge)
-			s.dies(path, body, credential)
+			payer := s.payer()
+			challenge, credential := s.dies(payer, path, body)
 			c.meanwhile(s, payer.Submission(challenge))
 			s.launch()
 			if r := s.answered(path, body, credential); r.Status != 201 || r.Header.Get("Payment-Receipt") == "" {
@@ -126,9 +134,8 @@ func TestAuthorizationsOvertakenByTheirPayers(t *testing.T) {
 			t.Parallel()
 			s := evmShop(t)
 			s.doomed("reserved")
-			payer, challenge := s.payer(), s.offer(path, body)
-			credential := payer.Header(challenge, c.alter...)
-			s.dies(path, body, credential)
+			payer := s.payer()
+			challenge, credential := s.dies(payer, path, body, c.alter...)
 			c.meanwhile(s, payer, payer.Cancellation(challenge),
 				payer.Submission(challenge, func(d *evmtest.Draft) { d.To = payer.Address(); d.To[0]++ }))
 			s.launch()

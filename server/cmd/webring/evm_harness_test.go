@@ -155,7 +155,7 @@ func (s *shop) submit(calldata []byte) {
 		"from": stranger, "to": devchain.USDC, "data": hexutil.Bytes(calldata), "gas": "0x493e0"}); err != nil {
 		s.t.Fatal(err)
 	}
-	eventually(s.t, "a stranger's transaction", 30*time.Second, func() bool {
+	eventually(s.t, "a stranger's transaction", time.Minute, func() bool {
 		var receipt *struct{ Status hexutil.Uint64 }
 		err := s.chain.Call(context.Background(), &receipt, "eth_getTransactionReceipt", hash)
 		if err == nil && receipt != nil && receipt.Status != 1 {

@@ -253,7 +253,7 @@ func TestGasThatCannotBePaidBindsNobody(t *testing.T) {
 		}
 	}
 	unavailable(s.present("/api/register", join, credential))
-	eventually(t, "an end of the offer", 30*time.Second, func() bool { return s.post("/api/register", join).Status == 503 })
+	eventually(t, "an end of the offer", time.Minute, func() bool { return s.post("/api/register", join).Status == 503 })
 	unavailable(s.post("/api/register", join))
 	if out, err := s.operate("version"); err != nil || !strings.Contains(out, "0 open reservations") || s.authorized() != 0 {
 		t.Errorf("somebody is bound: %v %s", err, out)
@@ -263,7 +263,7 @@ func TestGasThatCannotBePaidBindsNobody(t *testing.T) {
 	}
 	s.tank(t, ether)
 	var r reply
-	eventually(t, "the payment", 30*time.Second, func() bool {
+	eventually(t, "the payment", time.Minute, func() bool {
 		r = s.present("/api/register", join, credential)
 		return r.Status != 503
 	})
@@ -276,7 +276,7 @@ func TestGasThatCannotBePaidBindsNobody(t *testing.T) {
 	if c := dear.challenge(dear.post("/api/register", join)); c.Method != "tempo" {
 		t.Errorf("while gas is dear, the offer is of %s", c.Method)
 	}
-	eventually(t, "a word about it in the log", 30*time.Second, func() bool {
+	eventually(t, "a word about it in the log", time.Minute, func() bool {
 		dear.post("/api/register", join)
 		return strings.Contains(dear.log.String(), "the most that is paid is 1")
 	})

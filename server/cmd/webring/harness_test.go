@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -207,7 +208,7 @@ func (o *origin) launch() {
 	deadline := time.Now().Add(longEnough)
 	for {
 		if strings.Contains(o.log.String(), listens) {
-			if res, err := http.Get(o.base + "/api"); err == nil {
+			if res, err := noRedirects.Get(o.base + "/api"); err == nil {
 				res.Body.Close()
 				return
 			}
@@ -279,15 +280,37 @@ func (o *origin) waitGone() {
 // origin.
 func (o *origin) operate(args ...string) (string, error) {
 	o.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), longEnough)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, binary(o.t), args...)
+	cmd := invoke(o.t, args...)
 	cmd.Env = append(os.Environ(), "WEBRING_DATA="+o.data)
 	out, err := cmd.CombinedOutput()
-	if ctx.Err() != nil {
-		err = fmt.Errorf("it did not end within %s: %w", longEnough, err)
-	}
 	return string(out), err
+}
+
+// invoke gives a command that comes to its end. It is killed when it does not, which fails the
+// test, and with the test.
+func invoke(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), longEnough)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, binary(t), args...)
+	cmd.Cancel = func() error {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			t.Errorf("webring %v did not end within %s", args, longEnough)
+		}
+		return cmd.Process.Kill()
+	}
+	return cmd
+}
+
+// await gives what comes from elsewhere in a test.
+func await[T any](t *testing.T, what string, from <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-from:
+	case <-time.After(longEnough):
+		t.Fatalf("%s did not come within %s", what, longEnough)
+	}
+	return v
 }
 
 // reply is an answer with its body read.
@@ -349,8 +372,8 @@ func (r reply) code(t *testing.T) string {
 	return code
 }
 
-// noRedirects leaves redirects to the tests.
-var noRedirects = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+// noRedirects leaves redirects to the tests. No request is held as long as it waits.
+var noRedirects = &http.Client{Timeout: patient, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
 // send sends one request; header fields are given as name, value, ….
 func (o *origin) send(method, path string, body []byte, header ...string) reply {
@@ -465,7 +488,9 @@ func paidDocument(t *testing.T, p devchain.Payment) map[string]any {
 func (o *origin) received() int64 {
 	o.t.Helper()
 	c, _ := chain(o.t)
-	units, err := c.Balance(context.Background(), devchain.PathUSD, o.recipient)
+	ctx, cancel := context.WithTimeout(context.Background(), longEnough)
+	defer cancel()
+	units, err := c.Balance(ctx, devchain.PathUSD, o.recipient)
 	if err != nil {
 		o.t.Fatal(err)
 	}

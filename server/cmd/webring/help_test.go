@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,7 +15,7 @@ func TestHelp(t *testing.T) {
 	t.Parallel()
 	webring := func(args ...string) (out, complaint string, failed bool) {
 		var stdout, stderr bytes.Buffer
-		c := exec.Command(binary(t), args...)
+		c := invoke(t, args...)
 		c.Stdout, c.Stderr = &stdout, &stderr
 		failed = c.Run() != nil
 		return stdout.String(), stderr.String(), failed
@@ -70,14 +69,14 @@ func TestHelp(t *testing.T) {
 		"WEBRING_CAPACITY=": `WEBRING_CAPACITY is "": it must be a whole number`,
 		"WEBRING_FEE=1.234": `WEBRING_FEE is "1.234": `,
 	} {
-		c := exec.Command(binary(t), "serve", "--data", t.TempDir())
+		c := invoke(t, "serve", "--data", t.TempDir())
 		c.Env = append(os.Environ(), twin)
 		if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), says) {
 			t.Errorf("%s: %v: %s", twin, err, out)
 		}
 	}
 	// A variable that is there for one command is not in the way of the others.
-	c := exec.Command(binary(t), "payments", "list", "--data", t.TempDir())
+	c := invoke(t, "payments", "list", "--data", t.TempDir())
 	c.Env = append(os.Environ(), "WEBRING_SINCE=1h")
 	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), "no origin is running") {
 		t.Errorf("payments list with WEBRING_SINCE: %v: %s", err, out)

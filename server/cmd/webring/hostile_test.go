@@ -254,7 +254,7 @@ func (h *hostile) edge(at string, ready bool, args ...string) *origin {
 func (h *hostile) reached(e *origin) {
 	h.t.Helper()
 	want := fmt.Sprint(h.present().Size)
-	eventually(h.t, "position "+want+" at the edge", 60*time.Second, func() bool {
+	eventually(h.t, "position "+want+" at the edge", time.Minute, func() bool {
 		r, err := e.try(http.MethodGet, "/api", nil)
 		return err == nil && r.Header.Get("Webring-Seq") == want
 	})

@@ -199,7 +199,7 @@ func (o *origin) raw(request string) reply {
 		o.t.Fatal(err)
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(longEnough)); err != nil {
 		o.t.Fatal(err)
 	}
 	// The server may refuse before it has read all; what it says still counts.

@@ -87,7 +87,12 @@ func TestInterfacePending(t *testing.T) {
 			}
 			answered <- r
 		}()
-		eventually(t, "a reservation", 10*time.Second, func() bool {
+		eventually(t, "a reservation", time.Minute, func() bool {
+			select {
+			case r := <-answered:
+				t.Fatalf("answered at once: %d %s\n%s", r.Status, r.Body, o.log)
+			default:
+			}
 			out, err := o.operate("version")
 			return err == nil && strings.Contains(out, " 1 open reservations")
 		})
@@ -140,7 +145,7 @@ func TestInterfacePending(t *testing.T) {
 	}()
 	// A member that is to go takes no new bids, or its removal might wait for ever.
 	other := `{"member":"delta","amount":"2.00"}`
-	eventually(t, "a removal that waits", 10*time.Second, func() bool { return o.post("/api/bid", other).Status == 503 })
+	eventually(t, "a removal that waits", time.Minute, func() bool { return o.post("/api/bid", other).Status == 503 })
 	pending(o.post("/api/bid", other))
 	o.offered(o.post("/api/bid", `{"member":"beta","amount":"1.00"}`), "payment_required")
 	// It has had time enough not to wait.
@@ -192,7 +197,7 @@ func TestInterfacePaymentsOverTLS(t *testing.T) {
 		return reply{res.StatusCode, res.Header, body}, err
 	}
 	var r reply
-	eventually(t, "an answer over TLS", 30*time.Second, func() (answered bool) {
+	eventually(t, "an answer over TLS", time.Minute, func() (answered bool) {
 		var err error
 		r, err = send()
 		return err == nil

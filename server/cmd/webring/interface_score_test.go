@@ -183,7 +183,7 @@ func TestInterfaceStandingRefreshes(t *testing.T) {
 		f.join(manyMembers(2)...)
 	}, append(freely, "--tempo-rpc", c.RPC, "--grace", "0s", "--decay", "10s")...)
 	o.bid("m0001", "9.00")
-	eventually(t, "decay", 20*time.Second, func() bool {
+	eventually(t, "decay", time.Minute, func() bool {
 		standing := usd(t, at(t, o.boardRow("m0001"), "effective_bid_usd"))
 		if standing%100 != 0 || standing > 1000 {
 			t.Fatalf("a standing of %d cents: each second takes 1.00 of 10.00", standing)

@@ -145,7 +145,7 @@ func TestChallengesAreCheap(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	eventually(t, "the constant server", 10*time.Second, func() bool {
+	eventually(t, "the constant server", time.Minute, func() bool {
 		c, err := net.Dial("tcp", address)
 		if err == nil {
 			c.Close()

@@ -372,7 +372,7 @@ func TestStandingDecaysByTheClock(t *testing.T) {
 	if rules["grace_period"] != "PT2S" || rules["decay_span"] != "PT4S" {
 		t.Errorf("rules: %v", rules)
 	}
-	eventually(t, "the end of the decay", 15*time.Second, func() bool {
+	eventually(t, "the end of the decay", time.Minute, func() bool {
 		return at(t, o.boardRow(loud), "effective_bid_usd") == "0.00"
 	})
 	if o.rank(loud) != 2 || o.rank(steady) != 1 {

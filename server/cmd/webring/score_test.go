@@ -117,7 +117,7 @@ func TestFromTheFreeCheckToTheReport(t *testing.T) {
 	if again := o.get(id, "Accept", "text/html"); !bytes.Equal(again.Body, html.Body) {
 		t.Errorf("after a restart: %d %s", again.Status, again.Body)
 	}
-	cmd := exec.Command(binary(t), "score", "--json", "--dev", "--fetch-map", fetchMap, "https://good.scored.test/")
+	cmd := invoke(t, "score", "--json", "--dev", "--fetch-map", fetchMap, "https://good.scored.test/")
 	cmd.Env = append(os.Environ(), o.env...)
 	out, err := cmd.CombinedOutput()
 	var printed struct{ Score int }

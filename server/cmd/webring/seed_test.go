@@ -198,7 +198,7 @@ func TestSeedThatDoesNotComeToItsEndLeavesNoRing(t *testing.T) {
 		if err != nil || len(entries) != c.stays {
 			t.Errorf("%s: the folder has %v, %v", name, entries, err)
 		}
-		out, err := exec.Command(binary(t), "seed", "--members", "10", "--data", data).CombinedOutput()
+		out, err := invoke(t, "seed", "--members", "10", "--data", data).CombinedOutput()
 		if err != nil || strings.Count(string(out), "is unfinished") != c.stays {
 			t.Errorf("%s: the next one: %v\n%s", name, err, out)
 		}

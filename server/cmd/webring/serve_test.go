@@ -35,14 +35,14 @@ func TestASecondSignalEndsAStartAtOnce(t *testing.T) {
 	o.boot()
 	t.Cleanup(o.kill)
 	var held *os.File
-	eventually(t, "a start that reads the secret", 30*time.Second, func() (begun bool) {
+	eventually(t, "a start that reads the secret", time.Minute, func() (begun bool) {
 		// No other end, no file: this does not wait for one.
 		f, err := os.OpenFile(secret, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 		held = f
 		return err == nil
 	})
 	defer held.Close()
-	eventually(t, "the end", 20*time.Second, func() (ended bool) {
+	eventually(t, "the end", time.Minute, func() (ended bool) {
 		_ = o.cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-o.gone:
@@ -175,13 +175,7 @@ func TestAStartThatIsToldToStopLeavesNoRules(t *testing.T) {
 		o := prepare(t, nil, "--core", "native", "--tempo-rpc", node.URL)
 		o.boot()
 		defer o.kill()
-		select {
-		case <-asked:
-		case <-o.gone:
-			t.Fatalf("it ended before:\n%s", o.log)
-		case <-time.After(longEnough):
-			t.Fatalf("it asks nothing:\n%s", o.log)
-		}
+		await(t, "a question", asked)
 		if err := o.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
