@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -62,7 +63,17 @@ func (p *plugged) cut() {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	if err := errors.Join(unix.IoctlSetPointerInt(int(f.Fd()), shutdown, withoutJournal), f.Close(), unix.Unmount(p.dir, 0), p.plug()); err != nil {
+	if err := errors.Join(unix.IoctlSetPointerInt(int(f.Fd()), shutdown, withoutJournal), f.Close()); err != nil {
+		p.t.Fatal(err)
+	}
+	// A process that another test is starting has our files until it runs its own program.
+	busy := func() bool { return errors.Is(unix.Unmount(p.dir, 0), unix.EBUSY) }
+	for deadline := time.Now().Add(time.Minute); busy(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			p.t.Fatal("the disk is still in use")
+		}
+	}
+	if err := p.plug(); err != nil {
 		p.t.Fatal(err)
 	}
 }
