@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"webring/core/api"
 )
 
@@ -56,13 +58,59 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{} }
 
+// inMemory has a shell with a handler of payments serve in a bubble, and sends it
+// a payment. The connection is the caller's to close.
+func inMemory(t *testing.T, paid Handler) net.Conn {
+	t.Helper()
+	shell, err := New(Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": paid}, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := newPipes()
+	go shell.Serve(public)
+	t.Cleanup(func() {
+		if err := shell.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(2 * time.Hour) // for what runs on by itself
+	})
+	conn, err := public.dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(conn, "POST /api/bid HTTP/1.1\r\nHost: ring.example\r\nContent-Type: application/json\r\nAuthorization: Payment x\r\nContent-Length: 2\r\n\r\n{}")
+	return conn
+}
+
+// outside has fasthttp start what it starts once, for all servers of the process:
+// that is no part of a bubble.
+func outside(t *testing.T) {
+	serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": paidOK}}).do("POST", "/api/bid", "{}")
+}
+
+func TestAHeldRequestOutlastsEveryTimeout(t *testing.T) {
+	outside(t)
+	synctest.Test(t, func(t *testing.T) {
+		conn := inMemory(t, func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
+			time.Sleep(time.Hour)
+			ctx.SetBodyString("settled")
+		})
+		defer conn.Close()
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, err := io.ReadAll(res.Body); err != nil || string(body) != "settled" {
+			t.Errorf("%d %q, %v", res.StatusCode, body, err)
+		}
+	})
+}
+
 // A payment that is paid through an edge is held as long as the origin can hold
 // it, which is the five minutes of a challenge and ten seconds. An origin that is
 // silent for longer is given up, and the payer told to ask again and not to pay.
 func TestAForwardedPaymentIsHeldAsLongAsTheOriginHoldsIt(t *testing.T) {
-	// What fasthttp starts once, for all servers of the process, is no part of
-	// the bubble.
-	serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": paidOK}}).do("POST", "/api/bid", "{}")
+	outside(t)
 	for _, c := range []struct {
 		rule   string
 		silent time.Duration
@@ -74,7 +122,7 @@ func TestAForwardedPaymentIsHeldAsLongAsTheOriginHoldsIt(t *testing.T) {
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				origin, public := newPipes(), newPipes()
+				origin := newPipes()
 				var asked atomic.Int64
 				go func() {
 					for {
@@ -100,18 +148,8 @@ func TestAForwardedPaymentIsHeldAsLongAsTheOriginHoldsIt(t *testing.T) {
 					t.Fatal(err)
 				}
 				f.payments.DialContext = func(context.Context, string, string) (net.Conn, error) { return origin.dial() }
-				shell, err := New(Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": f.Paid}, Log: slog.New(slog.DiscardHandler)})
-				if err != nil {
-					t.Fatal(err)
-				}
-				go shell.Serve(public)
-
-				conn, err := public.dial()
-				if err != nil {
-					t.Fatal(err)
-				}
 				began := time.Now()
-				fmt.Fprint(conn, "POST /api/bid HTTP/1.1\r\nHost: ring.example\r\nContent-Type: application/json\r\nAuthorization: Payment x\r\nContent-Length: 2\r\n\r\n{}")
+				conn := inMemory(t, f.Paid)
 				res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 				if err != nil {
 					t.Fatal(err)
@@ -126,10 +164,6 @@ func TestAForwardedPaymentIsHeldAsLongAsTheOriginHoldsIt(t *testing.T) {
 				conn.Close()
 				f.Close()
 				origin.Close()
-				if err := shell.Shutdown(t.Context()); err != nil {
-					t.Error(err)
-				}
-				time.Sleep(2 * time.Hour) // for what runs on by itself
 			})
 		})
 	}

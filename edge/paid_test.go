@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -100,18 +99,5 @@ func TestBodiesThatAreNotJSONAreInvalidRequests(t *testing.T) {
 	}
 	if r := s.raw("POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"); r.status != 200 {
 		t.Errorf("no Content-Type at all: status %d", r.status)
-	}
-}
-
-func TestAHeldRequestOutlastsEveryTimeout(t *testing.T) {
-	release := make(chan struct{})
-	s := serve(t, Config{Core: newRing(t), ReadTimeout: 20 * time.Millisecond, IdleTimeout: 20 * time.Millisecond, WriteTimeout: 20 * time.Millisecond,
-		Paid: map[string]Handler{"/api/bid": func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
-			<-release
-			ctx.SetBodyString("settled")
-		}}})
-	time.AfterFunc(200*time.Millisecond, func() { close(release) })
-	if r := s.do("POST", "/api/bid", "{}"); r.body != "settled" {
-		t.Errorf("%d %q", r.status, r.body)
 	}
 }

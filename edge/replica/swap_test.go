@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -32,38 +33,40 @@ func TestACoreBeginsNoEarlierThanTheOneBefore(t *testing.T) {
 		"a tick in between":      nil,
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := newOrigin(t)
-			o.join("a")
-			o.at.ABI = 1
-			o.sign()
-			var f *follower
-			f = o.newReplica(own, func(c *Config) {
-				c.Open = func(ctx context.Context, m Module, snapshot []byte, readers bool) (Core, error) {
-					core, err := openCore(ctx, m, snapshot, readers)
-					if err != nil || !readers || string(m.Code) != "newer" || ahead != nil {
-						return core, err
+			synctest.Test(t, func(t *testing.T) { // the clock stands still
+				o := newOrigin(t)
+				o.join("a")
+				o.at.ABI = 1
+				o.sign()
+				var f *follower
+				f = o.newReplica(own, func(c *Config) {
+					c.Open = func(ctx context.Context, m Module, snapshot []byte, readers bool) (Core, error) {
+						core, err := openCore(ctx, m, snapshot, readers)
+						if err != nil || !readers || string(m.Code) != "newer" || ahead != nil {
+							return core, err
+						}
+						tick := sync.OnceFunc(func() { f.Replica.shown.Tick(time.Now().Add(2 * time.Second)) })
+						return ticked{core, tick}, nil
 					}
-					tick := sync.OnceFunc(func() { f.Replica.shown.Tick(time.Now().Add(2 * time.Second)) })
-					return ticked{core, tick}, nil
+				})
+				f.takes(o.signed)
+				before := f.Replica.shown
+				if ahead != nil {
+					ahead(f)
+				}
+				o.at.Core = o.module("newer")
+				f.takes(o.sign())
+				_, was := before.Head()
+				if _, second := f.Replica.shown.Head(); f.Replica.shown == before || second < was || was <= time.Now().Unix() {
+					t.Errorf("readers saw second %d, and then %d\n%s", was, second, f.log)
+				}
+				// A clock that came back too far is believed, with the next tick.
+				now := time.Now().Add(-time.Hour)
+				f.Replica.shown.Tick(now)
+				if _, second := f.Replica.shown.Head(); second >= was {
+					t.Errorf("an hour earlier, it shows second %d after %d", second, was)
 				}
 			})
-			f.takes(o.signed)
-			before := f.Replica.shown
-			if ahead != nil {
-				ahead(f)
-			}
-			o.at.Core = o.module("newer")
-			f.takes(o.sign())
-			_, was := before.Head()
-			if _, second := f.Replica.shown.Head(); f.Replica.shown == before || second < was || was <= time.Now().Unix() {
-				t.Errorf("readers saw second %d, and then %d\n%s", was, second, f.log)
-			}
-			// A clock that came back too far is believed, with the next tick.
-			now := time.Now().Add(-time.Hour)
-			f.Replica.shown.Tick(now)
-			if _, second := f.Replica.shown.Head(); second >= was {
-				t.Errorf("an hour earlier, it shows second %d after %d", second, was)
-			}
 		})
 	}
 }
