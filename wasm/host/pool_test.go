@@ -94,29 +94,32 @@ func TestATrapIsAnsweredCountedAndMended(t *testing.T) {
 			}
 			want := get(p, "/api/leaderboard")
 			taken := all(t, p)
-			for _, in := range taken { // or they would trap on their way to the head
-				toHead(t, p, in)
-			}
-			put(p, taken)
-			breakAll(t, p)
-			var r Response
-			p.Serve([]byte("/api/leaderboard"), &r)
-			if r.Status != 500 || r.Seq != 6 || !bytes.Contains(r.Body, []byte(`"type":"https://ring.example/problems/internal"`)) {
-				t.Errorf("%d at %d: %s", r.Status, r.Seq, r.Body)
-			}
-			if p.Traps() != 1 {
-				t.Errorf("%d traps", p.Traps())
-			}
-			for range 2*instances + 1 {
+			defer func() { put(p, taken) }()
+			for n := range instances { // one at a time, while no other can answer
+				in := taken[0]
+				toHead(t, p, in) // or it would trap on its way there
+				taken = taken[1:]
+				broken(t, p, in)
+				var r Response
 				p.Serve([]byte("/api/leaderboard"), &r)
-			}
-			if got := string(r.Body); got != want {
-				t.Errorf("after mending: %s", got)
+				if r.Status != 500 || r.Seq != 6 || !bytes.Contains(r.Body, []byte(`"type":"https://ring.example/problems/internal"`)) {
+					t.Errorf("%d at %d: %s", r.Status, r.Seq, r.Body)
+				}
+				if int(p.Traps()) != n+1 {
+					t.Errorf("%d traps of %d instances", p.Traps(), n+1)
+				}
+				if in = anyOf(p); in == nil {
+					t.Fatal("it is not mended")
+				}
+				p.rack.put(in)
+				if got := get(p, "/api/leaderboard"); got != want {
+					t.Errorf("after mending: %s", got)
+				}
+				taken = append(taken, anyOf(p))
 			}
 			if int(p.Traps()) != instances {
 				t.Errorf("%d traps of %d instances", p.Traps(), instances)
 			}
-			put(p, all(t, p))
 		})
 	}
 }
@@ -338,15 +341,17 @@ func TestCloseWaitsForCallsAndAnswersNoMore(t *testing.T) {
 	if err := p.Apply(ring(20)); err != nil {
 		t.Fatal(err)
 	}
-	started := make(chan struct{}, 4)
-	var readers sync.WaitGroup
+	var started, readers sync.WaitGroup
 	for range 4 {
+		started.Add(1)
 		readers.Go(func() {
+			started := sync.OnceFunc(started.Done)
+			defer started() // whenever it ends
 			var r Response
 			for i := 0; ; i++ {
 				p.Serve([]byte("/api/leaderboard"), &r)
 				if i == 10 {
-					started <- struct{}{}
+					started()
 				}
 				if r.Status == 500 {
 					return
@@ -354,9 +359,7 @@ func TestCloseWaitsForCallsAndAnswersNoMore(t *testing.T) {
 			}
 		})
 	}
-	for range 4 {
-		<-started
-	}
+	started.Wait()
 	if err := p.Close(); err != nil {
 		t.Error(err)
 	}

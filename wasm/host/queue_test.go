@@ -118,32 +118,34 @@ func TestInstancesCatchUpByTurns(t *testing.T) {
 // to it.
 func TestNoImageIsBeyondTheHead(t *testing.T) {
 	p := newPool(t, PoolConfig{Capacity: 1000, Instances: 1})
-	p.kept.least, p.kept.bytes = 0, mostKept+1<<20
-	first := p.kept.start()
-	p.kept.mu.RLock()
+	p.kept.least = 0
 	applied := make(chan error, 1)
-	go func() { applied <- p.Apply(ring(5)) }()
-	for p.kept.mu.TryRLock() {
-		p.kept.mu.RUnlock()
-		runtime.Gosched()
-	}
-	// It waits to keep the records. Once it has, it cannot do so with the image.
-	p.kept.mu.RUnlock()
-	p.kept.mu.RLock()
-	for late := time.Now().Add(time.Minute); p.head.Load().seq != 6; runtime.Gosched() {
-		if time.Now().After(late) {
-			t.Error("the image is there before the head")
-			break
+	go func() {
+		var err error
+		for n := 0; n < 300 && err == nil; n++ {
+			p.kept.mu.Lock()
+			p.kept.bytes = mostKept // with another record, it is time for an image
+			p.kept.mu.Unlock()
+			err = p.Apply(ring(n)[n:])
 		}
-	}
-	if p.kept.image != first {
-		t.Error("the image is there already")
-	}
-	p.kept.mu.RUnlock()
-	if err := <-applied; err != nil {
-		t.Fatal(err)
-	}
-	if at := p.kept.start().at; at != 6 {
-		t.Errorf("the image is at %d", at)
+		applied <- err
+	}()
+	for {
+		img := p.kept.start() // first: the head only goes on
+		h := p.head.Load()
+		if img.at > h.seq {
+			t.Fatalf("an image at %d, and the head at %d", img.at, h.seq)
+		}
+		select {
+		case err := <-applied:
+			if err != nil {
+				t.Fatal(err)
+			}
+			if at := p.kept.start().at; at != 300 {
+				t.Errorf("the image is at %d", at)
+			}
+			return
+		default:
+		}
 	}
 }
