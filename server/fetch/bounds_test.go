@@ -191,10 +191,12 @@ func TestAnswersThatDoNotEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			client := raw(t, c.talk)
-			client.whole, client.transport.ResponseHeaderTimeout = client.whole/5, client.transport.ResponseHeaderTimeout/5
+			if c.want == ErrTooSlow {
+				client.whole, client.transport.ResponseHeaderTimeout = client.whole/5, client.transport.ResponseHeaderTimeout/5
+			}
 			start := time.Now()
 			_, err := get(t, client, "http://acme.com/")
-			// The times are a fifth of the real ones, and the machine may be busy.
+			// Where time ends it, that is a fifth of the real one, and the machine may be busy.
 			if took := time.Since(start); !errors.Is(err, c.want) || took > c.bound {
 				t.Errorf("%v after %s", err, took)
 			}

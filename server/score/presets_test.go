@@ -122,7 +122,6 @@ func TestPresetsAgainstTheirServices(t *testing.T) {
 			for situation, script := range situations {
 				t.Run(name+" "+situation, func(t *testing.T) {
 					r, s, calls := presetAt(t, name, script)
-					r.timing.all = 3 * time.Second
 					if situation == "slow" {
 						r.timing.attempt = 20 * time.Millisecond
 					}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -378,25 +379,37 @@ func TestAnswerIsAtMost2MiBDecoded(t *testing.T) {
 	}
 }
 
-func TestSlowServiceIsBounded(t *testing.T) {
-	release := make(chan struct{})
-	slow := func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(200)
-		w.(http.Flusher).Flush() // the header comes, the body does not
-		<-release
-	}
-	s := serve(t, slow)
-	// Before the server closes, which waits for its handlers.
-	t.Cleanup(func() { close(release) })
+// unending is a service whose answers begin, and do not go on.
+type unending struct{ asked int }
 
-	r := generic(t, s)
-	r.timing = timing{attempt: 20 * time.Millisecond, all: time.Minute, wait: time.Millisecond}
-	if _, err := r.Score(t.Context(), site); !down(err) || s.asked.Load() != 3 {
-		t.Errorf("attempts: %v, asked %d times", err, s.asked.Load())
-	}
-	r.timing = timing{attempt: time.Minute, all: 50 * time.Millisecond, wait: time.Millisecond}
-	if _, err := r.Score(t.Context(), site); !down(err) || s.asked.Load() != 4 {
-		t.Errorf("in all: %v, asked %d times", err, s.asked.Load())
+func (u *unending) RoundTrip(req *http.Request) (*http.Response, error) {
+	u.asked++
+	r, w := io.Pipe()
+	context.AfterFunc(req.Context(), func() { w.CloseWithError(req.Context().Err()) })
+	return &http.Response{StatusCode: 200, Body: r, Request: req}, nil
+}
+
+func TestSlowServiceIsBounded(t *testing.T) {
+	const wait = time.Millisecond
+	for _, c := range []struct {
+		timing      timing
+		asked       int
+		least, most time.Duration
+	}{
+		{timing{attempt: 5 * time.Second, all: time.Minute, wait: wait}, 3, 15 * time.Second, 15*time.Second + 10*wait},
+		{timing{attempt: time.Minute, all: 10 * time.Second, wait: wait}, 1, 10 * time.Second, 10 * time.Second},
+		{defaultTiming, 2, 10 * time.Second, 10 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := scorer(t, Config{Spec: "http", URL: "https://score.example/?u={url}", Pointer: "/score"})
+			u := &unending{}
+			r.client.Transport, r.timing = u, c.timing
+			began := time.Now()
+			_, err := r.Score(t.Context(), site)
+			if took := time.Since(began); !down(err) || u.asked != c.asked || took < c.least || took > c.most {
+				t.Errorf("%+v: %v, asked %d times in %s", c.timing, err, u.asked, took)
+			}
+		})
 	}
 	if want := (timing{attempt: 5 * time.Second, all: 10 * time.Second, wait: 250 * time.Millisecond, poll: time.Second}); defaultTiming != want {
 		t.Errorf("timing %v", defaultTiming)

@@ -281,10 +281,10 @@ func TestSlowSiteEndsWithTheScan(t *testing.T) {
 	if w.time != 20*time.Second {
 		t.Errorf("a scan may take %s", w.time)
 	}
-	w.time = 2 * time.Second
+	w.time = 3 * time.Second
 	start := time.Now()
 	r, err := w.Scan(t.Context(), "https://site.dev/")
-	if err != nil || time.Since(start) > w.time+3*time.Second {
+	if err != nil || time.Since(start) > 15*time.Second { // 25 s if nothing ended it
 		t.Fatalf("%v after %s", err, time.Since(start))
 	}
 	if r.Score > 20 {
@@ -310,6 +310,7 @@ func TestManyScansAtOnce(t *testing.T) {
 	l := New(client, nil)
 	var busy, other atomic.Int64
 	var group sync.WaitGroup
+	began := time.Now()
 	for i := range 500 {
 		group.Go(func() {
 			var down *score.Unavailable
@@ -323,7 +324,9 @@ func TestManyScansAtOnce(t *testing.T) {
 	for busy.Load()+other.Load() < 500-maxScans {
 		time.Sleep(10 * time.Millisecond)
 	}
-	if m := most.Load(); m > maxScans {
+	// After 5 s without a first byte, a scan leaves its place to another, while its
+	// request is still held here.
+	if m := most.Load(); m > maxScans && time.Since(began) < 5*time.Second {
 		t.Errorf("%d requests at once", m)
 	}
 	close(release)
