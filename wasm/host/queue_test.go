@@ -131,7 +131,11 @@ func TestNoImageIsBeyondTheHead(t *testing.T) {
 		applied <- err
 	}()
 	for {
-		img := p.kept.start() // first: the head only goes on
+		if !p.kept.mu.TryRLock() {
+			continue // who waits is too late for what comes right after
+		}
+		img := p.kept.image // first: the head only goes on
+		p.kept.mu.RUnlock()
 		h := p.head.Load()
 		if img.at > h.seq {
 			t.Fatalf("an image at %d, and the head at %d", img.at, h.seq)
