@@ -52,7 +52,8 @@ func backupOrigin(args []string, out io.Writer) error {
 		return err
 	}
 	defer os.Remove(f.Name())
-	defer removeOnSignal(f.Name())()
+	_, end := removeOnSignal(f.Name())
+	defer end()
 	defer f.Close()
 	err = operator(*data).send(http.MethodGet, "/backup", nil, func(answer io.Reader) error {
 		_, err := io.Copy(f, answer)
@@ -158,7 +159,7 @@ func restoreOrigin(args []string, out io.Writer) error {
 		return err
 	}
 	// Everything is checked there, so that no serve can begin on a part.
-	work, end, err := workFolder(*data, ".restoring-")
+	work, keep, end, err := workFolder(*data, ".restoring-")
 	if err != nil {
 		return err
 	}
@@ -176,7 +177,7 @@ func restoreOrigin(args []string, out io.Writer) error {
 	if err := errors.Join(err, closeBooks()); err != nil {
 		return err
 	}
-	end() // what has its place stays
+	keep() // what has its place stays
 	if err := moveAll(work, *data); err != nil {
 		return err
 	}
@@ -203,10 +204,19 @@ func unpack(path, dir string, capacity int, log *slog.Logger) (*ledger.Ledger, f
 		return durable.Write(filepath.Join(dir, k.Name), k.Data, 0o600)
 	}, func(f backup.File) error { return reports.Restore(f.Name, f.Data) })
 	head := filepath.Join(dir, "head")
-	if err := ledger.Restore(store, head, r.Next); err != nil {
+	rows := 0
+	err = ledger.Restore(store, head, func() (ledger.Row, bool, error) {
+		if rows++; rows%256 == 1 {
+			if err := room(dir, startFloor); err != nil {
+				return ledger.Row{}, false, err
+			}
+		}
+		return r.Next()
+	})
+	if err != nil {
 		return nil, nil, errors.Join(err, store.Close())
 	}
-	return openBooks(store, ledger.Config{HeadPath: head, Capacity: capacity})
+	return openBooks(store, ledger.Config{HeadPath: head, Capacity: capacity, Room: (&volume{dir: dir}).atLeast(startFloor)})
 }
 
 // catchUp adds what an edge has beyond the ledger, if there is an edge to ask.
@@ -272,12 +282,15 @@ func verifyOrigin(args []string, out io.Writer) error {
 			return report(&v, out)
 		}
 	}
-	work, err := os.MkdirTemp("", "webring-verify-")
+	work, _, end, err := workFolder(os.TempDir(), "webring-verify-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(work)
-	defer removeOnSignal(work)()
+	defer end()
+	if err := room(work, startFloor); err != nil {
+		return fmt.Errorf("%w, or have TMPDIR name another folder", err)
+	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	var books *ledger.Ledger
 	var closeBooks func() error
@@ -321,22 +334,24 @@ func copyStore(data, work string, log *slog.Logger) (_ *badgerstore.Store, err e
 	return badgerstore.OpenCopy(filepath.Join(data, "ledger"), filepath.Join(work, "ledger"), log)
 }
 
-// workFolder makes a folder in data, under a name that begins so, for what gets its
-// place there once it is whole. It tells of what is left of others, and gives what
-// [removeOnSignal] gives.
-func workFolder(data, before string) (work string, end func(), err error) {
-	tellLeft(data, before, "")
-	if work, err = os.MkdirTemp(data, before); err != nil {
-		return "", nil, err
+// workFolder makes a folder in another one, under a name that begins so, for what is
+// not whole yet. It tells of what is left of others, and gives what [removeOnSignal]
+// gives.
+func workFolder(in, before string) (work string, keep, end func(), err error) {
+	tellLeft(in, before, "")
+	if work, err = os.MkdirTemp(in, before); err != nil {
+		return "", nil, nil, err
 	}
-	return work, removeOnSignal(work), nil
+	keep, end = removeOnSignal(work)
+	return work, keep, end, nil
 }
 
 // removeOnSignal has the process end at once when it is told to, and takes the
-// folder or file with it, which is as large as the ledger. It gives what ends that,
-// and does not return once the process was told to end: what it removes is used no
-// further.
-func removeOnSignal(path string) (end func()) {
+// folder or file with it, which is as large as the ledger. From keep on the process is
+// not ended any more, for the moment that it takes to give all its place, and from end
+// on as ever. Neither returns once the process was told to end: what is removed is used
+// no further.
+func removeOnSignal(path string) (keep, end func()) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ended := context.AfterFunc(ctx, func() {
 		// Whoever writes there goes on until the process has ended. A moment shows
@@ -351,12 +366,12 @@ func removeOnSignal(path string) (end func()) {
 		fmt.Fprintln(os.Stderr, "webring: interrupted")
 		os.Exit(1)
 	})
-	return sync.OnceFunc(func() {
+	keep = sync.OnceFunc(func() {
 		if !ended() {
 			select {}
 		}
-		stop()
 	})
+	return keep, func() { keep(); stop() }
 }
 
 func audit(books *ledger.Ledger, out io.Writer) error {

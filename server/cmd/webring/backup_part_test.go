@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"webring/server/backup"
@@ -192,5 +193,38 @@ func TestARestoreThatDoesNotComeToItsEndLeavesNoKeys(t *testing.T) {
 	}
 	if out, err := o.operate("restore", file, "--data", data, "--alone"); err != nil || !strings.Contains(out, left[0]+" is unfinished") {
 		t.Errorf("the next: %v\n%s", err, out)
+	}
+}
+
+// TestWhatIsWholeGetsItsPlaceWhoeverInterrupts: half of a ledger in its place would be
+// taken for one. The process that is told to end is another one than that of the tests.
+func TestWhatIsWholeGetsItsPlaceWhoeverInterrupts(t *testing.T) {
+	t.Parallel()
+	const told = "WEBRING_TEST_TOLD"
+	if dir := os.Getenv(told); dir != "" {
+		work, keep, end, err := workFolder(dir, ".made-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer end()
+		keep()
+		for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGTERM} {
+			if err := syscall.Kill(os.Getpid(), s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Rename(work, filepath.Join(dir, "made")); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	dir := t.TempDir()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestWhatIsWholeGetsItsPlaceWhoeverInterrupts$", "-test.timeout=1m")
+	cmd.Env = append(cmd.Environ(), told+"="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "made")); err != nil {
+		t.Error(err)
 	}
 }

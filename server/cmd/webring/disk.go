@@ -14,7 +14,9 @@ import (
 const (
 	// payFloor is the free space in bytes below which no payment is taken.
 	payFloor = 256 << 20
-	// startFloor is the free space in bytes that opening the ledger needs.
+	// startFloor is the free space in bytes that opening a ledger needs, and that making
+	// one goes on needing: the store writes into mapped files, where a process that finds
+	// no room is ended by the system.
 	startFloor = 128 << 20
 	// writeFloor is the free space in bytes below which nothing is written to the
 	// ledger: payments that were taken before stay open until there is room. Half

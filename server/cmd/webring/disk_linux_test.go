@@ -2,7 +2,11 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"webring/server/devchain/faults"
+	readiness "webring/server/score/report"
 	"webring/server/tempo/tempotest"
 )
 
@@ -179,4 +184,33 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("total %v, %d cents received", total, o.received()-before)
 	}
 	o.balanced()
+}
+
+// TestWhatMakesALedgerAsksForRoom before it begins and as it goes on: the store writes
+// where a process that finds no room is ended by the system.
+func TestWhatMakesALedgerAsksForRoom(t *testing.T) {
+	file := keysAndReport(t, nil, readiness.Report{ID: strings.Repeat("a", 26), URL: "https://a.dev/"})
+	d := newDisk(t)
+	t.Setenv("TMPDIR", d.dir)
+	d.leave(startFloor - 1<<20)
+	for name, command := range map[string]func() error{
+		"restore": func() error {
+			return restoreOrigin([]string{file, "--data", filepath.Join(d.dir, "ring"), "--alone"}, io.Discard)
+		},
+		"unpack": func() error {
+			_, _, err := unpack(file, filepath.Join(d.dir, "ring"), 1, slog.New(slog.DiscardHandler))
+			return err
+		},
+		"verify": func() error { return verifyOrigin([]string{file}, io.Discard) },
+		"seed": func() error {
+			return seed([]string{"--members", "10", "--data", filepath.Join(d.dir, "ring")}, io.Discard)
+		},
+	} {
+		if err := command(); err == nil || !strings.Contains(err.Error(), "make room") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := os.RemoveAll(filepath.Join(d.dir, "ring")); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

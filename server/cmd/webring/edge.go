@@ -83,7 +83,11 @@ func runEdge(args []string, out io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	return follow(ctx, &o, log, out)
+	err := follow(ctx, &o, log, out)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return errInterrupted
+	}
+	return err
 }
 
 // follow serves what the origin publishes until ctx is done.

@@ -53,7 +53,7 @@ func seed(args []string, out io.Writer) error {
 		return err
 	}
 	// Half a history is nothing to serve or to measure.
-	work, end, err := workFolder(*data, ".seeding-")
+	work, keep, end, err := workFolder(*data, ".seeding-")
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func seed(args []string, out io.Writer) error {
 	if err := errors.Join(err, w.close()); err != nil {
 		return err
 	}
-	end() // what has its place stays
+	keep() // what has its place stays
 	if err := place(work, *data); err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func makeLedger(dir string, number uint64, capacity int, end time.Time) (*seeder
 	copy(salts[:], strconv.FormatUint(number, 10))
 	s := &seeder{Rand: rand.New(rand.NewPCG(number, 0x72696e67)), end: end.Truncate(time.Millisecond), used: map[string]int{}}
 	s.now = s.end.Add(-seedSpan)
-	s.books, s.close, err = openBooks(store, ledger.Config{HeadPath: filepath.Join(dir, "head"), Capacity: capacity,
+	s.books, s.close, err = openBooks(store, ledger.Config{HeadPath: filepath.Join(dir, "head"), Capacity: capacity, Room: (&volume{dir: dir}).atLeast(startFloor),
 		Now: func() time.Time { return s.now }, Random: rand.NewChaCha8(salts)})
 	return s, err
 }

@@ -58,8 +58,15 @@ func serve(args []string, out io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	return runOrigin(ctx, &o, log, out)
+	err := runOrigin(ctx, &o, log, out)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return errInterrupted
+	}
+	return err
 }
+
+// errInterrupted is why a command ends that was told to before it had begun.
+var errInterrupted = errors.New("interrupted")
 
 // runOrigin opens everything from the ledger outwards, serves until ctx is
 // done, and closes it in the opposite order.

@@ -171,6 +171,7 @@ func TestAStartThatIsToldToStopLeavesNoRules(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer node.Close()
+	var log string
 	startsLeaveNothing(t, func() *origin {
 		o := prepare(t, nil, "--core", "native", "--tempo-rpc", node.URL)
 		o.boot()
@@ -184,8 +185,12 @@ func TestAStartThatIsToldToStopLeavesNoRules(t *testing.T) {
 		case <-asked: // again
 		default:
 		}
+		log = o.log.String()
 		return o
 	})
+	if !strings.Contains(log, "webring: interrupted\n") {
+		t.Errorf("it says\n%s", log)
+	}
 }
 
 // stops is a network that does not answer until the start is told to stop.
