@@ -17,7 +17,8 @@ import (
 // boot makes the first state: from the snapshot that the checkpoint names, or
 // from nothing, and the events after it. Nothing is shown before the end, so
 // the core of this process, if that will be shown, is its own judge. What was
-// signed before a restart binds it, also where the state on disk is lost.
+// signed before a restart binds it, also where the state on disk is lost; but where it
+// begins from a snapshot of later events, whoever signed that is believed that it goes on.
 func (r *Replica) boot(ctx context.Context, to snap.Checkpoint, signed []byte) error {
 	if floor := r.floor; floor != nil {
 		// Its state may have been reckoned as an earlier version does. Which is right

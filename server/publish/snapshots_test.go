@@ -359,20 +359,6 @@ func TestASnapshotThatCannotBeKeptLeavesTheLast(t *testing.T) {
 	r.file(first.Snapshot)
 }
 
-// Closing in the midst of a fold ends it.
-func TestCloseDoesNotWaitForASnapshot(t *testing.T) {
-	r := newRing(t, memstore.New())
-	r.joinMany("a", 500)
-	r.present()
-	r.close()
-	r.open()
-	began := time.Now()
-	r.close()
-	if d := time.Since(began); d > longEnough {
-		t.Errorf("closing took %s", d)
-	}
-}
-
 func TestNewRefusesWhatItCannotWorkWith(t *testing.T) {
 	key, err := publish.OpenKey(filepath.Join(t.TempDir(), "key"), "a")
 	if err != nil {

@@ -282,11 +282,12 @@ func verifyOrigin(args []string, out io.Writer) error {
 			return report(&v, out)
 		}
 	}
-	work, _, end, err := workFolder(os.TempDir(), "webring-verify-")
+	work, err := os.MkdirTemp("", "webring-verify-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(work)
+	_, end := removeOnSignal(work)
 	defer end()
 	if err := room(work, startFloor); err != nil {
 		return fmt.Errorf("%w, or have TMPDIR name another folder", err)
@@ -334,12 +335,12 @@ func copyStore(data, work string, log *slog.Logger) (_ *badgerstore.Store, err e
 	return badgerstore.OpenCopy(filepath.Join(data, "ledger"), filepath.Join(work, "ledger"), log)
 }
 
-// workFolder makes a folder in another one, under a name that begins so, for what is
-// not whole yet. It tells of what is left of others, and gives what [removeOnSignal]
-// gives.
-func workFolder(in, before string) (work string, keep, end func(), err error) {
-	tellLeft(in, before, "")
-	if work, err = os.MkdirTemp(in, before); err != nil {
+// workFolder makes a folder in data, under a name that begins so, for what gets its
+// place there once it is whole. It tells of what is left of others, and gives what
+// [removeOnSignal] gives.
+func workFolder(data, before string) (work string, keep, end func(), err error) {
+	tellLeft(data, before, "")
+	if work, err = os.MkdirTemp(data, before); err != nil {
 		return "", nil, nil, err
 	}
 	keep, end = removeOnSignal(work)

@@ -83,11 +83,7 @@ func runEdge(args []string, out io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	err := follow(ctx, &o, log, out)
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return errInterrupted
-	}
-	return err
+	return interrupted(ctx, follow(ctx, &o, log, out))
 }
 
 // follow serves what the origin publishes until ctx is done.

@@ -411,25 +411,16 @@ func TestASecondSignalEndsAnEdgeAtOnce(t *testing.T) {
 	e := h.edge(h.base, true, "--core", "native", "--edge-secret-file", secretFile(t))
 	go e.try(http.MethodPost, "/api/bid", []byte(`{"member":"a","amount":"1.00"}`), "Content-Type", "application/json")
 	await(t, "a payment", paying)
-	signal := func() {
-		t.Helper()
-		if err := e.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+	if err := e.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
 	}
-	signal()
 	e.says(0, "forwarded payments finish first")
 	select {
 	case <-e.gone:
 		t.Fatalf("it did not wait for the payment:\n%s", e.log)
 	default:
 	}
-	signal()
-	select {
-	case <-e.gone:
-	case <-time.After(longEnough):
-		t.Fatalf("the second signal does not end it:\n%s", e.log)
-	}
+	e.endsBySignal()
 }
 
 // TestTheOriginRefusesVouchersThatDoNotHold writes vouchers by their description

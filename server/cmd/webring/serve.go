@@ -58,15 +58,17 @@ func serve(args []string, out io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	err := runOrigin(ctx, &o, log, out)
+	return interrupted(ctx, runOrigin(ctx, &o, log, out))
+}
+
+// interrupted says so of an error that comes of ctx, which has ended because the process
+// was told to end.
+func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return errInterrupted
+		return fmt.Errorf("interrupted: %w", err)
 	}
 	return err
 }
-
-// errInterrupted is why a command ends that was told to before it had begun.
-var errInterrupted = errors.New("interrupted")
 
 // runOrigin opens everything from the ledger outwards, serves until ctx is
 // done, and closes it in the opposite order.

@@ -42,7 +42,14 @@ func TestASecondSignalEndsAStartAtOnce(t *testing.T) {
 		return err == nil
 	})
 	defer held.Close()
-	eventually(t, "the end", time.Minute, func() (ended bool) {
+	o.endsBySignal()
+}
+
+// endsBySignal holds that a further signal ends a process which was told to stop, or
+// soon will be, and that nothing else does.
+func (o *origin) endsBySignal() {
+	o.t.Helper()
+	eventually(o.t, "the end", time.Minute, func() (ended bool) {
 		_ = o.cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-o.gone:
@@ -52,7 +59,7 @@ func TestASecondSignalEndsAStartAtOnce(t *testing.T) {
 		}
 	})
 	if status := o.cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() {
-		t.Errorf("it ended with %d:\n%s", status.ExitStatus(), o.log)
+		o.t.Errorf("it ended with %d:\n%s", status.ExitStatus(), o.log)
 	}
 }
 
@@ -188,7 +195,7 @@ func TestAStartThatIsToldToStopLeavesNoRules(t *testing.T) {
 		log = o.log.String()
 		return o
 	})
-	if !strings.Contains(log, "webring: interrupted\n") {
+	if !strings.Contains(log, "webring: interrupted: ") {
 		t.Errorf("it says\n%s", log)
 	}
 }
