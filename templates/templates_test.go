@@ -297,6 +297,20 @@ func differing(a, b *image.RGBA) (r image.Rectangle) {
 	return r
 }
 
+// differ is the part in which a page and another one, with rules, do not look alike. A
+// browser that gets no processor may take its picture before all is drawn: so one part
+// that is not as it is to be is none yet.
+func differ(t *testing.T, one, other []byte, rules string, fits func(image.Rectangle) bool) (where image.Rectangle) {
+	t.Helper()
+	for range 3 {
+		if where = differing(looks(t, one, ""), looks(t, other, rules)); fits(where) {
+			break
+		}
+		t.Logf("differs at %v", where)
+	}
+	return where
+}
+
 // Marks that are stacked on a member's letters show on the member's own line alone;
 // those that languages have are shown whole.
 func TestWordsKeepToTheirPlace(t *testing.T) {
@@ -314,13 +328,13 @@ func TestWordsKeepToTheirPlace(t *testing.T) {
 	stacked := strings.Repeat("\u0301\u0316\u030b\u0323\u0302", 5)
 	plain, marked := show("Zal"), show("Z"+stacked+"a"+stacked+"l"+stacked)
 	for _, name := range []string{"ring", "member"} {
-		where := differing(looks(t, plain[name], ""), looks(t, marked[name], ""))
-		if where.Empty() || where.Dy() > 40 || where.Dx() > 80 {
+		fits := func(where image.Rectangle) bool { return !where.Empty() && where.Dy() <= 40 && where.Dx() <= 80 }
+		if where := differ(t, plain[name], marked[name], "", fits); !fits(where) {
 			t.Errorf("%s: marks show at %v", name, where)
 		}
 	}
 	home := show("\u1eac\u0301\u1ec7g \u01fajpqy \u0e17\u0e35\u0e48\u0e1b\u0e39\u0e48\u0e0e \u0915\u0942\u0901 \u0930\u094d\u0915\u094d\u0937\u094d\u092e\u094d\u092f")["home"]
-	if cut := differing(looks(t, home, ""), looks(t, home, "bdi { overflow: visible !important }")); !cut.Empty() {
+	if cut := differ(t, home, home, "bdi { overflow: visible !important }", image.Rectangle.Empty); !cut.Empty() {
 		t.Errorf("what is written so is cut at %v", cut)
 	}
 }
