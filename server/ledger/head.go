@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"webring/server/durable"
 )
@@ -102,25 +101,10 @@ func openHead(path string) (head, error) {
 // createHead makes a head at p where there is none. A crash leaves either no file
 // of that name or a whole one.
 func createHead(path string, p position) (head, error) {
-	temporary := path + ".new"
-	f, err := os.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
+	slots := make([]byte, 2*headSlot)
+	copy(slots[p.serial%2*headSlot:], appendHead(nil, p))
+	if err := durable.Write(path, slots, 0o600); err != nil {
 		return head{}, err
 	}
-	h := head{f}
-	err = f.Truncate(2 * headSlot)
-	if err == nil {
-		err = h.write(p)
-	}
-	if err == nil {
-		err = os.Rename(temporary, path)
-	}
-	if err == nil {
-		err = durable.SyncFolder(filepath.Dir(path))
-	}
-	if err != nil {
-		f.Close()
-		return head{}, err
-	}
-	return h, nil
+	return openHead(path)
 }

@@ -109,9 +109,10 @@ func (s *Service) brought(w *work, o mpp.Outcome) (cents int64, known bool, err 
 		s.Log.Info("payment waits for its block to be final: others are in its transaction", "payment", w.payment, "transaction", settledBy(w, o))
 		return 0, false, nil
 	}
+	own := max(o.Brought, w.reservation.Cents)
 	t, err := w.network.received(s.ctx, settledBy(w, o), everything)
-	if err == nil && t.Cents < max(o.Brought, w.reservation.Cents) {
-		err = fmt.Errorf("all payees together got %d cents, and that of the payment %d", t.Cents, max(o.Brought, w.reservation.Cents))
+	if err == nil && t.Cents < own {
+		err = fmt.Errorf("all payees together got %d cents, and that of the payment %d", t.Cents, own)
 	}
 	if err != nil {
 		return 0, false, fmt.Errorf("paid: what %s brought in all is not known: %w", settledBy(w, o), err)
