@@ -118,7 +118,8 @@ func (s *State) add(m *Member, head []byte, in *place) Ordinal {
 
 // set writes what of a row changes.
 func (s *State) set(o Ordinal, m *Member) {
-	s.totals[o], s.lastBid[o] = m.Total(), m.LastBid
+	a := &s.accounts[o]
+	a.total, a.lastBid = m.Total(), m.LastBid
 	if m.Bids > 0 {
 		s.flags[o] |= funded
 	}
@@ -136,15 +137,16 @@ func (s *State) pay(slug string, amount, stamp int64) error {
 	if err != nil {
 		return err
 	}
-	if s.totals[o]+amount > MaxTotal {
+	a := &s.accounts[o]
+	if a.total+amount > MaxTotal {
 		return ErrTotal
 	}
 	s.unrank(o)
 	fee, head := s.row(o)
 	lasting := hashHead(o, head)
 	s.digest.sub(s.hashTail(lasting, o, fee))
-	s.totals[o] += amount
-	s.lastBid[o] = stamp
+	a.total += amount
+	a.lastBid = stamp
 	s.flags[o] |= funded
 	s.digest.add(s.hashTail(lasting, o, fee))
 	s.paid += amount

@@ -35,7 +35,8 @@ func hashHead(o Ordinal, head []byte) flat.Digest {
 
 // hashTail is described at [hashHead].
 func (s *State) hashTail(head flat.Digest, o Ordinal, fee int64) sum {
-	d := head.Word(uint64(fee)).Word(uint64(s.totals[o])).Word(uint64(s.lastBid[o]))
+	total, lastBid := s.Paid(o)
+	d := head.Word(uint64(fee)).Word(uint64(total)).Word(uint64(lastBid))
 	return ended(d.Word(uint64(s.flags[o] & (removed | redacted))))
 }
 

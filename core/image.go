@@ -9,7 +9,7 @@ import (
 
 // imageLayout is the version of how a state lies in memory. It grows with any
 // change to the sections, to what stands in them, or to the head below.
-const imageLayout = 6
+const imageLayout = 7
 
 // Image gives the state as it lies in memory, from which [Attach] makes another
 // one in constant time: memory, which is all that grows with the members, and
@@ -66,7 +66,7 @@ func (s *State) Image(dst []byte) (head, memory []byte) {
 
 // Lasting is how much of the memory of an image, from its beginning on, only
 // those change who join or leave. What lies behind it, bids and seconds write to.
-func (s *State) Lasting() int { return s.region.Offset(ofTotals) }
+func (s *State) Lasting() int { return s.region.Offset(ofAccounts) }
 
 // counts are the numbers that go with what stands in the region.
 func (s *State) counts() []*int {
@@ -135,7 +135,7 @@ func Attach(capacity int, head, memory []byte) (*State, error) {
 	}
 	s.seq, s.stamp, s.paid, s.voided, s.rules = base.Seq, base.Stamp, base.Paid, base.Voided, base.Rules
 	switch {
-	case !s.region.Adopt(memory, sizes[:]) || sizes[ofImage] < 16:
+	case !s.region.Adopt(memory, sizes[:]) || sizes[ofImage] < 16 || sizes[ofDue] < 8*flat.HeapAhead:
 		return nil, &reason{ErrImage, "sizes"}
 	case all > int64(s.rows) || !s.fits():
 		return nil, &reason{ErrImage, "counts"}
@@ -152,8 +152,8 @@ func Attach(capacity int, head, memory []byte) (*State, error) {
 func (s *State) fits() bool {
 	s.view()
 	rows := s.rows
-	for _, n := range [...]int{len(s.at), len(s.hostNext), len(s.totals), len(s.lastBid), len(s.standings),
-		len(s.flags), len(s.due.Places), len(s.due.Entries), s.capacity} {
+	for _, n := range [...]int{len(s.at), len(s.hostNext), len(s.accounts), len(s.flags),
+		len(s.due.Places), len(s.due.Entries), s.capacity} {
 		if rows > n {
 			return false
 		}

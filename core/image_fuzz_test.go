@@ -43,7 +43,7 @@ func FuzzAttach(f *testing.F) {
 		binary.LittleEndian.PutUint64(memory, h.hi)
 		binary.LittleEndian.PutUint64(memory[8:], h.lo)
 		attached, err := Attach(100, head, memory)
-		if err == nil && (attached.rows > 100 || attached.rows > len(attached.totals) || attached.rows >= len(attached.flags)) {
+		if err == nil && (attached.rows > 100 || attached.rows > len(attached.accounts) || attached.rows > len(attached.flags)) {
 			t.Errorf("%d rows", attached.rows)
 		}
 	})

@@ -55,9 +55,10 @@ type decline struct {
 }
 
 func (s *State) decline(o Ordinal) decline {
-	d := decline{s.totals[o], never, s.rules.Decay}
+	total, lastBid := s.Paid(o)
+	d := decline{total, never, s.rules.Decay}
 	if s.has(o, funded) {
-		d.start = s.lastBid[o]/1000 + s.rules.Grace
+		d.start = lastBid/1000 + s.rules.Grace
 	}
 	return d
 }
@@ -162,11 +163,11 @@ func (s *State) Rewind(now int64) {
 
 // step brings a member whose standing has changed by time to where it now is.
 func (s *State) step(o Ordinal) {
-	was, d := s.standings[o], s.decline(o)
+	was, d := s.accounts[o].standing, s.decline(o)
 	s.ranking.recent.drop(d.since(was))
 	cents := d.worth(s.clock)
 	s.ranking.recent.add(d.since(cents))
-	s.standings[o] = cents
+	s.accounts[o].standing = cents
 	s.ranks.Delete(rankKey(was, o))
 	s.reserve(s.rows, s.used)
 	s.ranks.Insert(rankKey(cents, o))
@@ -185,7 +186,7 @@ func (s *State) rank(o Ordinal) {
 	d := s.decline(o)
 	cents := d.worth(s.clock)
 	s.flags[o] |= ranked
-	s.standings[o] = cents
+	s.accounts[o].standing = cents
 	s.ranking.recent.add(d.since(cents))
 	s.reserve(s.rows, s.used)
 	s.ranks.Insert(rankKey(cents, o))
@@ -199,7 +200,7 @@ func (s *State) unrank(o Ordinal) {
 	if s.ranking.stale || !s.has(o, ranked) {
 		return
 	}
-	cents := s.standings[o]
+	cents := s.accounts[o].standing
 	s.flags[o] &^= ranked
 	s.ranking.recent.drop(s.decline(o).since(cents))
 	s.ranks.Delete(rankKey(cents, o))
@@ -226,7 +227,7 @@ func (s *State) rankAll() {
 		d := s.decline(o)
 		cents := d.worth(s.clock)
 		k.recent.add(d.since(cents))
-		s.standings[o] = cents
+		s.accounts[o].standing = cents
 		s.due.Entries[n] = rankKey(cents, o)
 		n++
 	}
@@ -236,7 +237,7 @@ func (s *State) rankAll() {
 	n = 0
 	for o := range Ordinal(s.rows) {
 		if s.has(o, live) {
-			if until := s.decline(o).until(s.standings[o]); until <= latest {
+			if until := s.decline(o).until(s.accounts[o].standing); until <= latest {
 				s.due.Entries[n] = uint64(until)<<flat.HeapBits | uint64(o)
 				n++
 			}
@@ -302,7 +303,7 @@ func (s *State) settled() {
 func (s *State) Standing(o Ordinal) int64 {
 	s.settled()
 	if s.has(o, ranked) {
-		return s.standings[o]
+		return s.accounts[o].standing
 	}
 	return 0
 }
@@ -313,7 +314,7 @@ func (s *State) Rank(o Ordinal) int {
 	if !s.has(o, ranked) {
 		return 0
 	}
-	return s.ranks.Rank(rankKey(s.standings[o], o)) + 1
+	return s.ranks.Rank(rankKey(s.accounts[o].standing, o)) + 1
 }
 
 // AppendRanked appends up to count members in the order of their ranks, from
@@ -346,7 +347,7 @@ func (s *State) ToTakeFirst(o Ordinal) (cents int64, ok bool) {
 	if o > k.first {
 		need++ // the earlier join wins ties
 	}
-	return max(s.rules.MinBid, need-s.totals[o]), true
+	return max(s.rules.MinBid, need-s.accounts[o].total), true
 }
 
 // JoinAtFirst gives the least opening bid in cents that lets a new member join

@@ -78,7 +78,7 @@ func (r *recent) complete(s *State) {
 	r.floor = 0
 	for o := range Ordinal(s.rows) {
 		if s.has(o, ranked) {
-			r.add(s.decline(o).since(s.standings[o]))
+			r.add(s.decline(o).since(s.accounts[o].standing))
 		}
 	}
 }

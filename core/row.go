@@ -69,9 +69,10 @@ func DecodeBase(b []byte) (Base, error) {
 func (s *State) AppendRow(dst []byte, o Ordinal) []byte {
 	fee, head := s.row(o)
 	dst = append(dst, head...)
-	dst = appendNumber(dst, s.lastBid[o])
+	total, lastBid := s.Paid(o)
+	dst = appendNumber(dst, lastBid)
 	dst = appendNumber(dst, fee)
-	dst = appendNumber(dst, s.totals[o]-fee)
+	dst = appendNumber(dst, total-fee)
 	dst = appendFlag(dst, s.has(o, removed))
 	return appendFlag(dst, s.has(o, redacted))
 }

@@ -9,7 +9,7 @@ import (
 // kinds is how many kinds there are to filter by, 0 for all among them.
 const kinds = int(Website) + 1
 
-// The sections of the region. Those from ofTotals on change with bids and with
+// The sections of the region. Those from ofAccounts on change with bids and with
 // time; those before only when members join or leave.
 const (
 	ofImage    = 0                // what an image is known by: see [State.Image]
@@ -23,10 +23,8 @@ const (
 	ofHosts    = ofKeys + 2
 	ofAhead    = ofHosts + 2    // by ordinal: what each of the indexes goes by when it grows
 	ofLists    = ofAhead + 3    // the members of each category and kind, a tree
-	ofTotals   = ofLists + 1    // by ordinal: cents, the fee included
-	ofLastBid  = ofTotals + 1   // by ordinal: milliseconds
-	ofStanding = ofLastBid + 1  // by ordinal: cents, as ranked
-	ofFlags    = ofStanding + 1 // by ordinal
+	ofAccounts = ofLists + 1    // by ordinal: see account
+	ofFlags    = ofAccounts + 1 // by ordinal
 	ofPlaces   = ofFlags + 1    // by ordinal: place in due
 	ofDue      = ofPlaces + 1   // who steps when, a heap
 	ofRanks    = ofDue + 1      // the ranked, a tree
@@ -41,6 +39,14 @@ const (
 	live     // stands in the ring
 	funded   // has bids, and so decays
 )
+
+// account is what bids and time change of a row. It is read and written together, and
+// so stands together: memory is waited for once.
+type account struct {
+	total    int64 // in cents, the fee included
+	lastBid  int64 // in milliseconds
+	standing int64 // in cents, as ranked
+}
 
 // store is the memory of a state: its region, and views of it, which are taken
 // anew when it moves.
@@ -57,8 +63,7 @@ type store struct {
 	marks              [kinds]flat.Marks
 	slugs, keys, hosts flat.Index
 	lists              flat.Tree
-	totals, lastBid    []int64
-	standings          []int64
+	accounts           []account
 	flags              []byte
 	due                flat.Heap
 	ranks              flat.Tree
@@ -68,7 +73,7 @@ type store struct {
 // what one event or step changes. When something must grow, all gets room to
 // spare, so that moving costs little for each row.
 func (s *store) reserve(rows, texts int) {
-	if rows <= len(s.totals) && texts <= len(s.texts) && s.roomy() {
+	if rows <= len(s.accounts) && texts <= len(s.texts) && s.roomy() {
 		return
 	}
 	var sizes [sections]int
@@ -77,14 +82,17 @@ func (s *store) reserve(rows, texts int) {
 			sizes[section] = size + size/8
 		}
 	}
-	room := len(s.totals)
+	room := len(s.accounts)
 	if rows > room || room == 0 {
-		room = max(rows+rows/8, 64)
+		// All columns then fill their lines: accounts, whose length stands for the
+		// room of all, have room for no more rows than the others.
+		room = (max(rows+rows/8, 1) + 63) &^ 63
 	}
 	for _, column := range [...]struct{ section, width int }{{ofRows, 4}, {ofHostNext, 4},
-		{ofAhead, 2}, {ofAhead + 1, 2}, {ofAhead + 2, 2}, {ofTotals, 8}, {ofLastBid, 8}, {ofStanding, 8}, {ofFlags, 1}, {ofPlaces, 4}, {ofDue, 8}} {
+		{ofAhead, 2}, {ofAhead + 1, 2}, {ofAhead + 2, 2}, {ofAccounts, flat.RecordSize[account]()}, {ofFlags, 1}, {ofPlaces, 4}, {ofDue, 8}} {
 		sizes[column.section] = column.width * room
 	}
+	sizes[ofDue] += 8 * flat.HeapAhead
 	for k := range kinds {
 		sizes[ofMarks+k] = 8 * (room/64 + 1)
 		sizes[ofBefore+k] = 4 * (room/64 + 1)
@@ -134,9 +142,8 @@ func (s *store) view() {
 		x.Ahead, x.Late = r.Uint16s(ofAhead+i), 3*i
 	}
 	s.lists.Nodes, s.ranks.Nodes = r.Uint64s(ofLists), r.Uint64s(ofRanks)
-	s.totals, s.lastBid, s.standings = r.Int64s(ofTotals), r.Int64s(ofLastBid), r.Int64s(ofStanding)
-	s.flags = r.Bytes(ofFlags)
-	s.due.Places, s.due.Entries = r.Uint32s(ofPlaces), r.Uint64s(ofDue)
+	s.accounts, s.flags = flat.Records[account](r.Bytes(ofAccounts)), r.Bytes(ofFlags)
+	s.due.Places, s.due.Entries = r.Uint32s(ofPlaces), r.Uint64s(ofDue)[flat.HeapAhead:]
 }
 
 // What stands in texts for a row:
@@ -244,7 +251,10 @@ func (r Row) Fields() flat.Reader { return r.at.Skip(rowHead) }
 
 // Paid gives a member's full total in cents, and when it last got a bid, in
 // milliseconds; that means nothing while the total is the fee.
-func (s *store) Paid(o Ordinal) (total, lastBid int64) { return s.totals[o], s.lastBid[o] }
+func (s *store) Paid(o Ordinal) (total, lastBid int64) {
+	a := &s.accounts[o]
+	return a.total, a.lastBid
+}
 
 // Member gives a row, removed ones too.
 // An ordinal that was never given is a broken invariant and panics.
@@ -272,7 +282,8 @@ func (s *State) Read(o Ordinal, m *Member) {
 		m.Score.Provider, m.Score.Version = next(), next()
 		m.Score.ScannedAt = int64(r.Big64())
 	}
-	m.LastBid, m.Bids = s.lastBid[o], s.totals[o]-m.Fee
+	total, lastBid := s.Paid(o)
+	m.LastBid, m.Bids = lastBid, total-m.Fee
 	m.Removed, m.Redacted = s.has(o, removed), s.has(o, redacted)
 }
 

@@ -8,8 +8,17 @@ type Heap struct {
 	Len     int
 }
 
-// HeapBits is how many bits a member of a [Heap] has.
-const HeapBits = 26
+const (
+	// HeapBits is how many bits a member of a [Heap] has.
+	HeapBits = 26
+
+	// heapChildren is how many children an entry has: as many as stand in a line of
+	// a processor's cache, where each level down is a wait for memory.
+	heapChildren = 8
+	// HeapAhead is how many words ahead of its Entries a heap is to leave free in
+	// memory that begins with such a line: then no children stand in two.
+	HeapAhead = heapChildren - 1
+)
 
 const heapMembers = 1<<HeapBits - 1
 
@@ -49,7 +58,7 @@ func (h *Heap) Due(time int64, at, limit int) (n int) {
 		return 0
 	}
 	n = 1
-	for child := 4*at + 1; child <= 4*at+4 && n < limit; child++ {
+	for child := heapChildren*at + 1; child <= heapChildren*at+heapChildren && n < limit; child++ {
 		n += h.Due(time, child, limit-n)
 	}
 	return n
@@ -61,14 +70,14 @@ func (h *Heap) Order(n int) {
 	for at, e := range h.Entries[:n] {
 		h.Places[e&heapMembers] = uint32(at + 1)
 	}
-	for at := (n+2)/4 - 1; at >= 0; at-- { // from the last that has children
+	for at := (n+heapChildren-2)/heapChildren - 1; at >= 0; at-- { // from the last that has children
 		h.down(at, h.Entries[at])
 	}
 }
 
 // put lets e, which stands for what was at a place, find its own.
 func (h *Heap) put(at int, e uint64) {
-	if at > 0 && e < h.Entries[(at-1)/4] {
+	if at > 0 && e < h.Entries[(at-1)/heapChildren] {
 		h.up(at, e)
 	} else {
 		h.down(at, e)
@@ -77,7 +86,7 @@ func (h *Heap) put(at int, e uint64) {
 
 func (h *Heap) up(at int, e uint64) {
 	for at > 0 {
-		parent := (at - 1) / 4
+		parent := (at - 1) / heapChildren
 		p := h.Entries[parent]
 		if p <= e {
 			break
@@ -92,14 +101,15 @@ func (h *Heap) up(at int, e uint64) {
 
 func (h *Heap) down(at int, e uint64) {
 	for {
-		child := 4*at + 1
+		child := heapChildren*at + 1
 		if child >= h.Len {
 			break
 		}
-		least, l := child, h.Entries[child]
-		for c := child + 1; c < h.Len && c <= child+3; c++ {
-			if x := h.Entries[c]; x < l {
-				least, l = c, x
+		group := h.Entries[child:min(child+heapChildren, h.Len)]
+		least, l := 0, group[0]
+		for i, x := range group {
+			if x < l {
+				least, l = i, x
 			}
 		}
 		if e <= l {
@@ -107,7 +117,7 @@ func (h *Heap) down(at int, e uint64) {
 		}
 		h.Entries[at] = l
 		h.Places[l&heapMembers] = uint32(at + 1)
-		at = least
+		at = child + least
 	}
 	h.Entries[at] = e
 	h.Places[e&heapMembers] = uint32(at + 1)

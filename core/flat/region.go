@@ -92,21 +92,24 @@ func (r *Region) Bytes(i int) []byte {
 }
 
 // Uint64s gives section i as numbers of 64 bits; the other views likewise.
-func (r *Region) Uint64s(i int) []uint64 { return view[uint64](r.Bytes(i)) }
-
-// Int64s is described at [Region.Uint64s].
-func (r *Region) Int64s(i int) []int64 { return view[int64](r.Bytes(i)) }
+func (r *Region) Uint64s(i int) []uint64 { return Records[uint64](r.Bytes(i)) }
 
 // Uint32s is described at [Region.Uint64s].
-func (r *Region) Uint32s(i int) []uint32 { return view[uint32](r.Bytes(i)) }
+func (r *Region) Uint32s(i int) []uint32 { return Records[uint32](r.Bytes(i)) }
 
 // Uint16s is described at [Region.Uint64s].
-func (r *Region) Uint16s(i int) []uint16 { return view[uint16](r.Bytes(i)) }
+func (r *Region) Uint16s(i int) []uint16 { return Records[uint16](r.Bytes(i)) }
 
-// view is b as numbers. Sections are long by a multiple of any of them.
-func view[T uint64 | int64 | uint32 | uint16](b []byte) []T {
+// Records is b, which begins where a section does, as numbers, or as structs of
+// nothing but numbers: as many as are whole in it.
+func Records[T any](b []byte) []T {
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/RecordSize[T]())
+}
+
+// RecordSize is how many bytes one of [Records] takes.
+func RecordSize[T any]() int {
 	var one T
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(one)))
+	return int(unsafe.Sizeof(one))
 }
 
 // Bytes is s as bytes without a copy: nobody may change them.

@@ -21,9 +21,9 @@ func TestSectionsKeepTheirBytesWhenTheRegionGrows(t *testing.T) {
 	r.Resize([]int{1, 100, 8}, nil)
 	copy(r.Bytes(1), "hundred")
 	r.Uint64s(2)[0] = 7
-	r.Int64s(2)[1] = -1
+	flat.Records[struct{ a, b int64 }](r.Bytes(2))[0].b = -1
 	r.Resize([]int{64, 5000, 0}, nil)
-	if string(r.Bytes(1)[:7]) != "hundred" || r.Uint64s(2)[0] != 7 || r.Int64s(2)[1] != -1 || r.Bytes(1)[4999] != 0 {
+	if string(r.Bytes(1)[:7]) != "hundred" || r.Uint64s(2)[0] != 7 || r.Uint64s(2)[1] != 1<<64-1 || r.Bytes(1)[4999] != 0 {
 		t.Error("other bytes")
 	}
 	if r.Size(1) < 5000 || r.Size(0) != 64 || r.Len() < 5000+64+64 || len(r.Uint32s(0)) != 16 {
