@@ -112,7 +112,7 @@ func (s *State) add(m *Member, head []byte, in *place) Ordinal {
 	if m.URL != "" && !m.Removed {
 		s.enter(o, m.Kind, m.Category, &in.key)
 	}
-	s.ranking.touch(o)
+	s.touch(o)
 	return o
 }
 
@@ -150,7 +150,7 @@ func (s *State) pay(slug string, amount, stamp int64) error {
 	s.flags[o] |= funded
 	s.digest.add(s.hashTail(lasting, o, fee))
 	s.paid += amount
-	s.ranking.touch(o)
+	s.touch(o)
 	return nil
 }
 

@@ -10,16 +10,7 @@ import (
 // Whatever a head says of a memory that is its own, Attach answers. Who damages
 // heads here makes the mark that goes with them, as if they had been written so.
 func FuzzAttach(f *testing.F) {
-	s := NewState(100, 1)
-	s.rules = &Rules{Name: "Ring", BaseURL: "https://ring.example", Fee: 100, MinBid: 100, Decay: 1000, Scorer: "fixed"}
-	s.seq = 1
-	for _, slug := range []string{"a", "b"} {
-		m := Member{Slug: slug, Kind: Agent, Category: "general", Name: slug, URL: "https://" + slug + ".example/", Fee: 100}
-		var in place
-		in.slug = s.seed.Hash(slug)
-		in.of(s.seed, m.URL)
-		s.add(&m, m.appendHead(nil), &in)
-	}
+	s := pair()
 	head, lies := s.Image(nil)
 	f.Add(head, 0, int64(0))
 	f.Add(head[:40], 3, int64(-1))
@@ -47,4 +38,19 @@ func FuzzAttach(f *testing.F) {
 			t.Errorf("%d rows", attached.rows)
 		}
 	})
+}
+
+// pair is the state of a ring of two, a and b.
+func pair() *State {
+	s := NewState(100, 1)
+	s.rules = &Rules{Name: "Ring", BaseURL: "https://ring.example", Fee: 100, MinBid: 100, Decay: 1000, Scorer: "fixed"}
+	s.seq = 1
+	for _, slug := range []string{"a", "b"} {
+		m := Member{Slug: slug, Kind: Agent, Category: "general", Name: slug, URL: "https://" + slug + ".example/", Fee: 100}
+		var in place
+		in.slug = s.seed.Hash(slug)
+		in.of(s.seed, m.URL)
+		s.add(&m, m.appendHead(nil), &in)
+	}
+	return s
 }

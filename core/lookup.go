@@ -75,7 +75,8 @@ func (s *State) Named(slug []byte) (Ordinal, bool) {
 // longest member URL that is a path-segment prefix of the given one on the
 // same host; a bare host, when from has no scheme, port or path, as the
 // earliest member on it. Hosts compare without "www.". Host names must have
-// been converted to A-labels: a host with other characters is unknown.
+// been converted to A-labels: a host with other characters is unknown. A URL may be
+// of any length, and what is malformed behind its path does not count.
 //
 // scratch is overwritten and may grow; passing the same one again makes the
 // call free of allocations.
@@ -93,13 +94,11 @@ func (s *State) Resolve(from []byte, scratch *[]byte) (Ordinal, bool) {
 		}
 		return s.findHost(s.seed.Hash(flat.View(host)), flat.View(host))
 	}
-	// No member's URL is longer, so of a longer one only the path can matter.
-	if len(from) > MaxURL {
-		if i := bytes.IndexAny(from, "?#"); i >= 0 {
-			from = from[:i]
-		}
+	buf, err := appendURL((*scratch)[:0], from)
+	if i := bytes.IndexAny(from, "?#"); err != nil && i >= 0 {
+		// Whatever follows the path, the page lies where that says.
+		buf, err = appendURL(buf, from[:i])
 	}
-	buf, err := AppendURL((*scratch)[:0], from)
 	*scratch = buf
 	if err != nil {
 		return 0, false
@@ -108,6 +107,14 @@ func (s *State) Resolve(from []byte, scratch *[]byte) (Ordinal, bool) {
 	buf = AppendKey(buf, buf)
 	*scratch = buf
 	key, more := buf[n:], true
+	if len(key) > MaxURL {
+		// No member's is as long, so it is one of the next shorter ones, and the walk is
+		// no longer than that of any other.
+		key, _, _ = bytes.Cut(key, []byte("?"))
+		if len(key) > MaxURL {
+			key = key[:bytes.LastIndexByte(key[:MaxURL+1], '/')]
+		}
+	}
 	for more {
 		if o, ok := s.ByKey(key); ok {
 			return o, true
@@ -122,7 +129,7 @@ var dot = []byte(".")
 // bareHost says whether ref is a name without scheme, port and path.
 func bareHost(ref []byte) bool {
 	for _, c := range ref {
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '.' || c == '_') {
+		if !isLetter(c) && !isDigit(c) && c != '-' && c != '.' && c != '_' {
 			return false
 		}
 	}
@@ -131,10 +138,7 @@ func bareHost(ref []byte) bool {
 
 func appendLower(dst, name []byte) []byte {
 	for _, c := range name {
-		if c >= 'A' && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		dst = append(dst, c)
+		dst = append(dst, lower(c))
 	}
 	return dst
 }

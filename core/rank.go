@@ -100,11 +100,20 @@ type ranking struct {
 }
 
 // touch notes that an event changed what the ranking of o rests on.
-func (k *ranking) touch(o Ordinal) {
-	if !k.stale {
+func (s *State) touch(o Ordinal) {
+	k := &s.ranking
+	switch {
+	case k.stale:
+	case len(k.pending) > s.many():
+		// A long ledger is being folded.
+		k.stale, k.pending = true, nil
+	default:
 		k.pending = append(k.pending, o)
 	}
 }
+
+// many is how many changes are left one by one: for more, all is derived anew.
+func (s *State) many() int { return s.rows/8 + 64 }
 
 // rankKey orders by standing, descending, and then by join.
 func rankKey(cents int64, o Ordinal) uint64 {
@@ -122,8 +131,7 @@ func rankedAs(key uint64) (cents int64, o Ordinal) {
 func (s *State) Advance(now int64) {
 	s.clock = max(s.clock, now)
 	k := &s.ranking
-	many := s.rows/8 + 64
-	if k.stale || len(k.pending) > many || s.due.Due(s.clock, 0, many+1) > many {
+	if many := s.many(); k.stale || len(k.pending) > many || s.due.Due(s.clock, 0, many+1) > many {
 		s.rankAll()
 		return
 	}

@@ -120,3 +120,24 @@ func TestReadingRanksBeforeAdvancePanics(t *testing.T) {
 	}()
 	s.AppendRanked(nil, 0, 1)
 }
+
+// Who folds a long ledger asks for no rank before its end, and is not to keep a note
+// of each event until then.
+func TestALongLedgerIsFoldedWithoutANoteOfEachEvent(t *testing.T) {
+	s := pair()
+	s.Advance(1)
+	for stamp := range int64(10_000) {
+		if err := s.pay([]string{"a", "b", "b"}[stamp%3], 100, stamp); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := cap(s.ranking.pending); n > 1000 {
+		t.Errorf("room for %d notes", n)
+	}
+	s.Advance(9) // none of it has decayed
+	a, _ := s.bySlug("a")
+	b, _ := s.bySlug("b")
+	if s.Rank(b) != 1 || s.Rank(a) != 2 || s.Standing(a) != 100+3334*100 || s.ranks.Len != 2 {
+		t.Errorf("ranks %d and %d, %d cents of %d members", s.Rank(a), s.Rank(b), s.Standing(a), s.ranks.Len)
+	}
+}

@@ -177,16 +177,46 @@ func TestKindsAndCategoriesAsDocumentsSpellThem(t *testing.T) {
 }
 
 // TestLongPageAddressFindsItsSite holds that a visitor's page is found by its
-// site however much its query carries: identity stands in host and path.
+// site however long its address is, as typed or once it is escaped, and whatever
+// its query carries: identity stands in host and path.
 func TestLongPageAddressFindsItsSite(t *testing.T) {
 	st := coretest.NewRing(t)
 	st.Join("blog", "https://a.com/blog/")
+	st.Join("deep", "https://a.com/blog/"+strings.Repeat("x/", 100))
+	st.Join("asked", "https://a.com/blog?q="+strings.Repeat("y", 200))
+	const blog, deep, asked = 0, 1, 2
 	var scratch []byte
-	long := "https://www.a.com/blog/post?utm=" + strings.Repeat("x", 2000)
-	if o, ok := st.Resolve([]byte(long), &scratch); !ok || o != 0 {
-		t.Errorf("member %d, %v", o, ok)
+	for name, c := range map[string]struct {
+		from string
+		want core.Ordinal
+	}{
+		"long query":                {"https://www.a.com/blog/post?utm=" + strings.Repeat("x", 2000), blog},
+		"long fragment":             {"https://a.com/blog/#" + strings.Repeat("x", 2000), blog},
+		"long segment":              {"https://a.com/blog/" + strings.Repeat("y", 2000), blog},
+		"long path":                 {"https://a.com/blog/" + strings.Repeat("y/", 9000), blog},
+		"path and query":            {"https://a.com/blog/" + strings.Repeat("y/", 200) + "?" + strings.Repeat("/", 300), blog},
+		"long once escaped":         {"https://a.com/blog/" + strings.Repeat("é", 60), blog},
+		"query long once escaped":   {"https://a.com/blog/?q=" + strings.Repeat("é", 60), blog},
+		"query with a stray escape": {"https://a.com/blog/?off=100%", blog},
+		"query with a space":        {"https://a.com/blog/post?q=a b", blog},
+		"fragment with a space":     {"https://a.com/blog/post#a b", blog},
+		"below a long address":      {"https://a.com/blog/" + strings.Repeat("x/", 150), deep},
+		"beside a long address":     {"https://a.com/blog/" + strings.Repeat("x/", 99) + strings.Repeat("x", 200), blog},
+		"a member's long query":     {"https://a.com/blog?q=" + strings.Repeat("y", 200), asked},
+		"a longer one":              {"https://a.com/blog?q=" + strings.Repeat("y", 400), blog},
+		"at the limit":              {"https://a.com/blog/" + strings.Repeat("y", 300-len("a.com/blog/")), blog},
+		"a slash at the limit":      {"https://a.com/blog/" + strings.Repeat("y", 300-len("a.com/blog/")) + "/z", blog},
+	} {
+		if o, ok := st.Resolve([]byte(c.from), &scratch); !ok || o != c.want {
+			t.Errorf("%s: member %d %t, want %d", name, o, ok, c.want)
+		}
 	}
-	if _, ok := st.Resolve([]byte("https://a.com/"+strings.Repeat("x", 2000)), &scratch); ok {
-		t.Error("a path longer than any member's was resolved")
+	for _, stranger := range []string{
+		"https://a.com/" + strings.Repeat("x", 2000), "https://a.com/blog" + strings.Repeat("x", 2000), "https://a.com/blog%?q",
+		"https://" + strings.Repeat("a.com", 400) + "/blog/",
+	} {
+		if o, ok := st.Resolve([]byte(stranger), &scratch); ok {
+			t.Errorf("%.40s is taken for member %d", stranger, o)
+		}
 	}
 }

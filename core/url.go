@@ -3,7 +3,10 @@ package core
 import (
 	"bytes"
 	"errors"
+	"strconv"
 	"unicode/utf8"
+
+	"webring/core/flat"
 )
 
 const (
@@ -59,11 +62,22 @@ const (
 // only to grow dst, which must not overlap raw. On error, always a [URLError],
 // it returns dst as it was given.
 func AppendURL(dst, raw []byte) ([]byte, error) {
-	base := len(dst)
 	// Bytes first: counting code points of a megabyte is work for nothing.
 	if len(raw) > MaxURL*utf8.UTFMax || utf8.RuneCount(raw) > MaxURL {
 		return dst, ErrURLTooLong
 	}
+	base := len(dst)
+	dst, err := appendURL(dst, raw)
+	if len(dst)-base > MaxURL {
+		return dst[:base], ErrURLTooLong
+	}
+	return dst, err
+}
+
+// appendURL is [AppendURL] without a bound on lengths: no member has a longer
+// address than that allows, but pages of its site may.
+func appendURL(dst, raw []byte) ([]byte, error) {
+	base := len(dst)
 	for _, c := range raw {
 		switch {
 		case c < ' ' || c == 0x7f:
@@ -109,9 +123,6 @@ func AppendURL(dst, raw []byte) ([]byte, error) {
 		if dst, err = appendEscaped(dst, query, "/?"); err != nil {
 			return dst[:base], err
 		}
-	}
-	if len(dst)-base > MaxURL {
-		return dst[:base], ErrURLTooLong
 	}
 	return dst, nil
 }
@@ -193,9 +204,9 @@ func cutScheme(raw []byte) (https bool, rest []byte, err error) {
 		return false, nil, ErrURLRelative
 	}
 	switch {
-	case equalLower(raw[:i], "https"):
+	case bytes.EqualFold(raw[:i], []byte("https")):
 		https = true
-	case !equalLower(raw[:i], "http"):
+	case !bytes.EqualFold(raw[:i], []byte("http")):
 		return false, nil, ErrURLScheme
 	}
 	// "https:a.com" and "https:/a.com" are repaired by browsers, and refused
@@ -252,15 +263,7 @@ func appendAuthority(dst, authority []byte, https bool) ([]byte, error) {
 	if number == 0 || !https && number == 80 || https && number == 443 {
 		return dst, nil
 	}
-	dst = append(dst, ':')
-	div := 1
-	for number/div >= 10 {
-		div *= 10
-	}
-	for ; div > 0; div /= 10 {
-		dst = append(dst, byte('0'+number/div%10))
-	}
-	return dst, nil
+	return strconv.AppendInt(append(dst, ':'), int64(number), 10), nil
 }
 
 // parsePort reads ":" and digits; 0 stands for no port, or an empty one.
@@ -330,7 +333,7 @@ func appendIPv6(dst, host []byte) ([]byte, error) {
 	}
 	dst = append(dst, '[')
 	for _, c := range inner {
-		if c != ':' && c != '.' && unhex(c) < 0 {
+		if c != ':' && c != '.' && flat.Unhex(c) < 0 {
 			return dst, ErrURLHost
 		}
 		dst = append(dst, lower(c))
@@ -390,10 +393,10 @@ func appendEscaped(dst, text []byte, also string) ([]byte, error) {
 			dst = append(dst, '%', capitals[c>>4], capitals[c&15])
 			continue
 		}
-		if len(text)-i < 3 || unhex(text[i+1]) < 0 || unhex(text[i+2]) < 0 {
+		if len(text)-i < 3 || flat.Unhex(text[i+1]) < 0 || flat.Unhex(text[i+2]) < 0 {
 			return dst, ErrURLEscape
 		}
-		c = byte(unhex(text[i+1])<<4 | unhex(text[i+2]))
+		c = byte(flat.Unhex(text[i+1])<<4 | flat.Unhex(text[i+2]))
 		i += 2
 		if isUnreserved(c) {
 			dst = append(dst, c)
@@ -417,28 +420,4 @@ func lower(c byte) byte {
 		return c | 0x20
 	}
 	return c
-}
-
-// unhex returns the value of a hexadecimal digit, or -1.
-func unhex(c byte) int {
-	switch {
-	case isDigit(c):
-		return int(c - '0')
-	case 'a' <= c|0x20 && c|0x20 <= 'f':
-		return int(c|0x20-'a') + 10
-	}
-	return -1
-}
-
-// equalLower reports whether s is want, which is in lower case, in any case.
-func equalLower(s []byte, want string) bool {
-	if len(s) != len(want) {
-		return false
-	}
-	for i := range s {
-		if lower(s[i]) != want[i] {
-			return false
-		}
-	}
-	return true
 }

@@ -9,12 +9,8 @@ import (
 // Response is what [Core.Serve] writes; see [api.Response].
 type Response = api.Response
 
-// Media and Validity are parts of a [Response]; see [api.Media] and
-// [api.Validity].
-type (
-	Media    = api.Media
-	Validity = api.Validity
-)
+// Validity is part of a [Response]; see [api.Validity].
+type Validity = api.Validity
 
 // Timed is [api.Timed].
 const Timed = api.Timed
@@ -79,6 +75,9 @@ func (c *Core) Seq() uint64 { return c.state.Seq() }
 
 // Second is the clock: what Serve answers for.
 func (c *Core) Second() int64 { return c.state.Clock() }
+
+// Last is the second of the last event; the clock is never before it.
+func (c *Core) Last() int64 { return c.state.LastStamp() / 1000 }
 
 // BaseURL is what every link in a document begins with, without a slash at its
 // end. It is empty before the first record.

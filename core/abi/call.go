@@ -127,8 +127,8 @@ func (c *Core) Call(op uint32, arg uint64, in []byte) []byte {
 }
 
 // putHead writes the head of a reply, but for its first byte.
-func (c *Core) putHead(w flat.Pen) flat.Pen {
-	return w.Put(c.state.Seq(), 8).Put(uint64(c.state.Clock()), 8).Put(uint64(c.state.LastStamp()/1000), 8)
+func (c *Core) putHead(w flat.Pen) {
+	w.Put(c.Seq(), 8).Put(uint64(c.Second()), 8).Put(uint64(c.Last()), 8)
 }
 
 // ahead is what stands ahead of the texts in the reply to OpServe.

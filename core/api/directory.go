@@ -46,7 +46,7 @@ const served = 12
 // directory writes the document that tells an agent what there is and what
 // it costs.
 func (a *answer) directory() {
-	a.document(Position)
+	a.document()
 	base, rules := a.rules.BaseURL, a.rules
 	b := append(a.Body, `{"name":`...)
 	b = AppendString(b, rules.Name)

@@ -16,7 +16,8 @@ const (
 type Validity uint8
 
 const (
-	// Never: the answer is one of several, or an error, and must not be kept.
+	// Never: the answer is a redirect, one of several, or an error, and must not be
+	// kept by those who asked.
 	Never Validity = iota
 	// Position: the answer depends on the ledger position alone.
 	Position

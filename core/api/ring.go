@@ -55,7 +55,7 @@ func (a *answer) traverse(to direction, how manner) {
 
 // traversal writes a Traversal document that leads to o.
 func traversal(r *Response, st *core.State, to direction, o core.Ordinal) {
-	r.document(Position)
+	r.document()
 	if to == anywhere {
 		r.Validity = Never
 	}
@@ -149,7 +149,7 @@ func html(w flat.Pen, s string) flat.Pen {
 
 // members writes a MemberList.
 func (a *answer) members() {
-	a.document(Position)
+	a.document()
 	list, l := a.selected(), a.links.of(a.st)
 	offset, count := a.page("/api/ring", list.Len())
 	a.found = list.Append(a.found[:0], offset, count)
@@ -256,7 +256,7 @@ func detail(r *Response, st *core.State, o core.Ordinal) {
 // categories writes a CategoryList of the categories in use, in the order of
 // their names.
 func (a *answer) categories() {
-	a.document(Position)
+	a.document()
 	list := a.st.Categories()
 	a.Body = append(a.Body, `{"count":`...)
 	a.Body = strconv.AppendInt(a.Body, int64(len(list)), 10)

@@ -182,10 +182,10 @@ func (a *answer) decode(raw []byte, query bool) ([]byte, bool) {
 		case c == '+' && query:
 			c = ' '
 		case c == '%':
-			if len(raw)-i < 3 || unhex(raw[i+1]) < 0 || unhex(raw[i+2]) < 0 {
+			if len(raw)-i < 3 || flat.Unhex(raw[i+1]) < 0 || flat.Unhex(raw[i+2]) < 0 {
 				return nil, false
 			}
-			c = byte(unhex(raw[i+1])<<4 | unhex(raw[i+2]))
+			c = byte(flat.Unhex(raw[i+1])<<4 | flat.Unhex(raw[i+2]))
 			i += 2
 		}
 		a.scratch = append(a.scratch, c)
@@ -194,24 +194,14 @@ func (a *answer) decode(raw []byte, query bool) ([]byte, bool) {
 	return out, utf8.Valid(out)
 }
 
-func unhex(c byte) int {
-	switch {
-	case '0' <= c && c <= '9':
-		return int(c - '0')
-	case 'a' <= c|0x20 && c|0x20 <= 'f':
-		return int(c|0x20-'a') + 10
-	}
-	return -1
-}
-
-// document begins a JSON answer with status 200, of any validity but Timed.
-func (r *Response) document(v Validity) {
-	r.begin(200, JSON, v)
+// document begins a JSON answer with status 200.
+func (r *Response) document() {
+	r.begin(200, JSON, Position)
 }
 
 // timed begins one that is Timed.
 func (r *Response) timed(st *core.State) {
-	r.document(Timed)
+	r.begin(200, JSON, Timed)
 	r.Since, r.Until = st.ChangedAt(), st.NextChange()
 }
 

@@ -8,7 +8,7 @@ import (
 // widget writes the Widget document of a member in the ring, or of the edges of
 // the ring when none is known.
 func widget(r *Response, st *core.State, o core.Ordinal, known bool) {
-	r.document(Position)
+	r.document()
 	name, l := st.Rules().Name, r.links.of(st)
 	b := room(r.Body, 256+escaped*len(name)+l.base.Len())
 	w := text(flat.Write(b).Lit32(`{"ring":{"name":"`), name)

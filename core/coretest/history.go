@@ -251,8 +251,11 @@ func References(m *Model) []string {
 		refs = append(refs, member.Event.Slug, strings.ToUpper(member.Event.Slug), raw, "HTTP"+strings.TrimPrefix(strings.TrimPrefix(raw, "https"), "http"),
 			raw+"#fragment", u.host, "www."+u.host, strings.Replace(raw, "://", "://www.", 1))
 		if u.query == "" {
-			refs = append(refs, strings.TrimSuffix(raw, "/")+"/", strings.TrimSuffix(raw, "/")+"/deeper/page?x=1", raw+"x", raw+"?q=1",
-				strings.TrimSuffix(raw, "/")+"/index.html")
+			folder := strings.TrimSuffix(raw, "/") + "/"
+			refs = append(refs, folder, folder+"deeper/page?x=1", raw+"x", raw+"?q=1", folder+"index.html",
+				// Longer than a member's address can be, as typed or once it is escaped.
+				folder+strings.Repeat("x/", 200), folder+strings.Repeat("x", 400)+"?q=1", folder+strings.Repeat("é", 60),
+				raw+"?q="+strings.Repeat("%C3%A9/", 60), raw+"#"+strings.Repeat("y", 300))
 		}
 	}
 	return refs

@@ -20,3 +20,14 @@ func ASCII(s []byte) bool {
 	}
 	return all&other == 0
 }
+
+// Unhex returns the value of a hexadecimal digit, or -1.
+func Unhex(c byte) int {
+	switch {
+	case '0' <= c && c <= '9':
+		return int(c - '0')
+	case 'a' <= c|0x20 && c|0x20 <= 'f':
+		return int(c|0x20-'a') + 10
+	}
+	return -1
+}

@@ -6,7 +6,7 @@
 //     sections as numbers
 //   - hash.go: [Seed], a keyed hash
 //   - digest.go: [Digest], a hash without a key
-//   - ascii.go: [ASCII], whether a text has no other characters
+//   - ascii.go: [ASCII], whether a text has no other characters; [Unhex]
 //   - index.go: [Index], a hash table of numbers that grows bucket by bucket
 //   - tree.go: [Tree], a counted B+-tree of numbers
 //   - heap.go: [Heap], who is due first

@@ -7,7 +7,7 @@ package flat
 // whether it is a leaf. The entries of a leaf are keys in order; those of
 // another node are pairs: the least key that may stand below a child, and the
 // child with the count of keys below it. Nodes are merged when both of two
-// neighbours have become small; a node that is empty is given back.
+// neighbours have become small, and one of them is given back.
 type Tree struct {
 	Nodes []uint64
 	Used  int // nodes ever used

@@ -36,7 +36,7 @@ func (p *Pool) start(ctx context.Context) (err error) {
 	// wazero panics where it has no compiler.
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("%w: %v", ErrNoCompiler, v)
+			err = fmt.Errorf("host: no compiler engine for this platform: use the native core: %v", v)
 		}
 	}()
 	c := wazero.NewRuntimeConfigCompiler()

@@ -82,7 +82,7 @@ func (in *instance) bind(module api.Module) error {
 		return errors.New("host: the module does not say its version")
 	}
 	if v := binary.LittleEndian.Uint32(reply.Rest); v != abi.Version {
-		return fmt.Errorf("%w: the module has %d, this host %d", ErrVersion, v, abi.Version)
+		return fmt.Errorf("host: the module's entry has version %d, this host knows %d", v, abi.Version)
 	}
 	return nil
 }

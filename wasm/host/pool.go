@@ -16,11 +16,6 @@ import (
 )
 
 var (
-	// ErrVersion is wrapped by the error of [NewPool] for a module whose entry
-	// this host does not know.
-	ErrVersion = errors.New("host: the module's entry has another version")
-	// ErrNoCompiler says that wazero has no compiler for this platform.
-	ErrNoCompiler = errors.New("host: no compiler engine for this platform: use the native core")
 	// ErrMemory is wrapped by the errors of [NewPool], and by what the pool logs,
 	// about a ring that is too large for [PoolConfig.MemoryPages]. The native core
 	// has no such bound.

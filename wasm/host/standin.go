@@ -78,13 +78,12 @@ func (p *Pool) writeNative(n *Native, records []Record, encoded [][]byte) error 
 	return err
 }
 
-// head is where the core stands. It asks by a call: only a reply carries the second
-// of the last event.
+// head is where the core stands.
 func (n *Native) head(rewinds uint64) *head {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	reply, _ := abi.DecodeReply(n.core.Call(abi.OpVersion, 0, nil))
-	return &head{seq: reply.Seq, second: reply.Second, last: reply.Last, rewinds: rewinds, baseURL: n.core.BaseURL()}
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	c := n.core
+	return &head{seq: c.Seq(), second: c.Second(), last: c.Last(), rewinds: rewinds, baseURL: c.BaseURL()}
 }
 
 // native gives a core at h, of what is kept.
