@@ -185,7 +185,7 @@ func (a *asker) repeat(place int, from, to *head, target []byte) time.Duration {
 }
 
 func (a *asker) report(name string) {
-	quantiles(a.b, name, a.took)
+	rounds{&a.took}.report(a.b, name)
 	a.b.ReportMetric(float64(len(a.due)), name+"-answers")
 	a.b.ReportMetric(float64(a.repeated), name+"-repeated")
 	a.b.ReportMetric(float64(len(a.waited)), name+"-for-an-instance")
