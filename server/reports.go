@@ -52,7 +52,9 @@ func Reports(store *report.Store, name func() (ring, base string), log *slog.Log
 		tag := `"` + hex.EncodeToString(sum[:8]) + `"`
 		h := &ctx.Response.Header
 		h.Set("ETag", tag)
-		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+		// What a report says never changes, but it may be taken away: with a member's
+		// words, or a day after a check that nobody paid for. Caches give it up soon.
+		h.Set("Cache-Control", "public, max-age=3600")
 		h.Set("X-Content-Type-Options", "nosniff")
 		if strings.Contains(string(ctx.Request.Header.Peek("If-None-Match")), tag) {
 			ctx.SetStatusCode(fasthttp.StatusNotModified)

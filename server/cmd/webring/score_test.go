@@ -85,7 +85,7 @@ func TestFromTheFreeCheckToTheReport(t *testing.T) {
 	}
 
 	html, doc, text := o.get(id, "Accept", "text/html"), o.get(id, "Accept", "application/json"), o.get(id+".md")
-	if html.Status != 200 || !bytes.Contains(html.Body, []byte("95 of 100")) || !strings.Contains(html.Header.Get("Cache-Control"), "immutable") {
+	if html.Status != 200 || !bytes.Contains(html.Body, []byte("95 of 100")) || html.Header.Get("Cache-Control") != "public, max-age=3600" {
 		t.Errorf("%d %v %s", html.Status, html.Header, html.Body)
 	}
 	if at(t, doc.document(t), "score") != 95.0 || at(t, doc.document(t), "rubric") != local.Rubric || !bytes.HasPrefix(text.Body, []byte("# Agent readiness: 95 of 100")) {
