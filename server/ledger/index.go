@@ -6,7 +6,7 @@ import "time"
 // to be confirmed, and who is barred because one failed. All else is asked of the store.
 type index struct {
 	open     map[string]*Reservation
-	byURL    map[string]string // URL key of an open registration → its id
+	urls     map[string]bool // the URL keys of open registrations
 	onMember map[string]onMember
 	ofPayer  map[string]int       // open reservations
 	bars     map[string]time.Time // by [barKey], until when
@@ -21,7 +21,7 @@ type onMember struct {
 }
 
 func newIndex() index {
-	return index{map[string]*Reservation{}, map[string]string{}, map[string]onMember{}, map[string]int{}, map[string]time.Time{}, map[string]*Reservation{}}
+	return index{map[string]*Reservation{}, map[string]bool{}, map[string]onMember{}, map[string]int{}, map[string]time.Time{}, map[string]*Reservation{}}
 }
 
 // change replaces old by new; nil stands for none. With the arguments
@@ -36,7 +36,7 @@ func (x *index) change(old, new *Reservation) {
 		x.open[new.ID] = new
 		x.ofPayer[new.Payer]++
 		if new.Operation == OperationRegister {
-			x.byURL[new.URLKey] = new.ID
+			x.urls[new.URLKey] = true
 		} else {
 			m := x.onMember[new.Member]
 			x.onMember[new.Member] = onMember{m.count + 1, m.cents + new.Cents}
@@ -63,7 +63,7 @@ func (x *index) drop(r *Reservation) {
 			delete(x.ofPayer, r.Payer)
 		}
 		if r.Operation == OperationRegister {
-			delete(x.byURL, r.URLKey)
+			delete(x.urls, r.URLKey)
 		} else if m := x.onMember[r.Member]; m.count > 1 {
 			x.onMember[r.Member] = onMember{m.count - 1, m.cents - r.Cents}
 		} else {

@@ -166,7 +166,7 @@ func (l *Ledger) load(end, seen position) error {
 		return refuse(ErrDamaged, "%w", err)
 	}
 	// Each open registration was promised a place, and may have been paid for.
-	if rows, open := l.state.Rows(), len(l.index.byURL); rows+open > l.state.Capacity() {
+	if rows, open := l.state.Rows(), len(l.index.urls); rows+open > l.state.Capacity() {
 		return fmt.Errorf("ledger: %d members have joined and %d registrations are being paid for, more than the capacity of %d allows: %w",
 			rows, open, l.state.Capacity(), core.ErrCapacity)
 	}

@@ -77,17 +77,14 @@ func (tx *Tx) MovePayment(network, transaction string, seq uint64, cents int64) 
 	return nil
 }
 
-// CreditedTo gives the first event about a transaction of a network, and the
-// member that it names, both zero when there is none.
-func (v *View) CreditedTo(network, transaction string) (seq uint64, member string, err error) {
+// CreditedTo gives the member that the first event about a transaction of a
+// network names, "" when there is none.
+func (v *View) CreditedTo(network, transaction string) (member string, err error) {
 	numbers, err := v.numbersUnder(paymentKey(network, transaction))
 	if err != nil || len(numbers) == 0 {
-		return 0, "", err
+		return "", err
 	}
 	e, err := v.event(numbers[0])
-	if err != nil {
-		return 0, "", err
-	}
 	switch e := e.(type) {
 	case *core.Joined:
 		member = e.Slug
@@ -96,7 +93,7 @@ func (v *View) CreditedTo(network, transaction string) (seq uint64, member strin
 	case *core.Adjusted:
 		member = e.Member
 	}
-	return numbers[0], member, nil
+	return member, err
 }
 
 // Returned is an event that came back without its reservation.

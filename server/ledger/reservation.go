@@ -84,8 +84,6 @@ type Response struct {
 var (
 	// ErrNoReservation is returned by look-ups that find none.
 	ErrNoReservation = errors.New("ledger: no such reservation")
-	// ErrReplayed is matched by [*ReplayedError].
-	ErrReplayed = errors.New("ledger: payment was reserved before")
 	// ErrURLPending says that another payment for the same URL is open.
 	ErrURLPending = errors.New("ledger: the URL is being paid for")
 	// ErrBarred says that this payer's last payment for the URL failed less
@@ -100,16 +98,13 @@ var (
 )
 
 // ReplayedError names the reservation that holds a replay key, or the id, of
-// one that was to be made. It matches [ErrReplayed].
+// one that was to be made.
 type ReplayedError struct {
 	Reservation string // its id
 }
 
 // Error does not repeat the id: it belongs to whoever paid.
-func (e *ReplayedError) Error() string { return ErrReplayed.Error() }
-
-// Is reports whether target is [ErrReplayed].
-func (e *ReplayedError) Is(target error) bool { return target == ErrReplayed }
+func (e *ReplayedError) Error() string { return "ledger: payment was reserved before" }
 
 // reservationFormat is the version of the stored JSON.
 const reservationFormat = 1

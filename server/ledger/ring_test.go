@@ -225,6 +225,9 @@ func (zeros) Read(b []byte) (int, error) {
 
 var errRefused = errors.New("refused by the function")
 
+// errReplayed stands for any [*ledger.ReplayedError].
+var errReplayed = errors.New("replayed")
+
 // waitQueued returns when n calls wait for their turn.
 func (r *ring) waitQueued(n int) {
 	for r.Queued() != n {

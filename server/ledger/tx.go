@@ -187,11 +187,11 @@ func (tx *Tx) addRedactions(rows Batch, slug string) error {
 	texts := append(append([]byte{prefixEvent}, seq...), rowTexts)
 	rows[string(texts)] = nil
 
-	ids, err := tx.paidFor(slug)
+	paid, err := tx.View().rowsUnder(paidKey(slug, ""))
 	if err != nil {
 		return err
 	}
-	for id := range ids {
+	for id := range paid {
 		r, err := tx.Get(id)
 		if err != nil {
 			return err
@@ -204,16 +204,6 @@ func (tx *Tx) addRedactions(rows Batch, slug string) error {
 		rows[string(stringKey(prefixReservation, id))] = b
 	}
 	return nil
-}
-
-// paidFor gives the ids of the reservations that paid for a member.
-func (tx *Tx) paidFor(slug string) (map[string]bool, error) {
-	ids := map[string]bool{}
-	rows, err := tx.View().rowsUnder(paidKey(slug, ""))
-	for key := range rows {
-		ids[key] = true
-	}
-	return ids, err
 }
 
 // Reserve stores a new reservation in the state [Reserved] and claims its
@@ -289,13 +279,13 @@ func (tx *Tx) checkApplicable(r *Reservation) error {
 	if _, taken := s.ByKey([]byte(r.URLKey)); taken {
 		return core.ErrURLTaken
 	}
-	if _, pending := x.byURL[r.URLKey]; pending {
+	if x.urls[r.URLKey] {
 		return ErrURLPending
 	}
 	if _, barred := x.barred(r.Payer, r.URLKey, r.Created); barred {
 		return ErrBarred
 	}
-	if s.Rows()+len(x.byURL) >= s.Capacity() {
+	if s.Rows()+len(x.urls) >= s.Capacity() {
 		return core.ErrCapacity
 	}
 	return nil
@@ -386,11 +376,6 @@ func (tx *Tx) reindex(old, new *Reservation) {
 // Get gives the reservation with this id, or [ErrNoReservation].
 func (tx *Tx) Get(id string) (*Reservation, error) { return reservation(tx.get, id) }
 
-// ByReplayKey gives the reservation that claimed key, or [ErrNoReservation].
-func (tx *Tx) ByReplayKey(key string) (*Reservation, error) {
-	return reservationBy(tx.get, prefixReplay, key)
-}
-
 // ByIdempotency gives the latest reservation made under this hash of a
 // client's idempotency key, or [ErrNoReservation].
 func (tx *Tx) ByIdempotency(hash string) (*Reservation, error) {
@@ -398,16 +383,7 @@ func (tx *Tx) ByIdempotency(hash string) (*Reservation, error) {
 }
 
 // get reads a row as it will be after this turn.
-func (tx *Tx) get(key []byte) ([]byte, error) {
-	value, ok := tx.rows[string(key)]
-	switch {
-	case !ok:
-		return tx.l.get(key)
-	case value == nil:
-		return nil, ErrNotFound
-	}
-	return value, nil
-}
+func (tx *Tx) get(key []byte) ([]byte, error) { return tx.rows.over(tx.l.get, key) }
 
 func reservation(get func([]byte) ([]byte, error), id string) (*Reservation, error) {
 	b, err := get(stringKey(prefixReservation, id))

@@ -29,15 +29,8 @@ func (l *Ledger) View(fn func(v *View)) {
 // last turn. It must not be changed, nor kept.
 func (v *View) State() *core.State { return v.l.state }
 
-// OpenByURL gives the open registration of the URL with this identity key.
-func (v *View) OpenByURL(urlKey string) (*Reservation, bool) {
-	id, ok := v.l.index.byURL[urlKey]
-	if !ok {
-		return nil, false
-	}
-	r := *v.l.index.open[id]
-	return &r, true
-}
+// URLPending says whether a registration of the URL with this identity key is open.
+func (v *View) URLPending(urlKey string) bool { return v.l.index.urls[urlKey] }
 
 // OpenOnMember says how many payments for a member are open, and their sum in
 // cents.
@@ -50,7 +43,7 @@ func (v *View) OpenOnMember(slug string) (count int, cents int64) {
 func (v *View) OpenOfPayer(payer string) int { return v.l.index.ofPayer[payer] }
 
 // OpenRegistrations is how many registrations are open.
-func (v *View) OpenRegistrations() int { return len(v.l.index.byURL) }
+func (v *View) OpenRegistrations() int { return len(v.l.index.urls) }
 
 // Open gives all open reservations, the oldest first.
 func (v *View) Open() []*Reservation { return oldestFirst(v.l.index.open) }

@@ -362,12 +362,12 @@ func (l *Ledger) persist(g *group) error {
 }
 
 // get reads a row through what is staged. The caller holds mu.
-func (l *Ledger) get(key []byte) ([]byte, error) { return l.staged.over(l.store, key) }
+func (l *Ledger) get(key []byte) ([]byte, error) { return l.staged.over(l.store.Get, key) }
 
-// over reads a row as it will be when the batch is stored.
-func (b Batch) over(store Store, key []byte) ([]byte, error) {
+// over reads a row as it will be when the batch is stored, all others by get.
+func (b Batch) over(get func(key []byte) ([]byte, error), key []byte) ([]byte, error) {
 	if value, ok := b[string(key)]; !ok {
-		return store.Get(key)
+		return get(key)
 	} else if value == nil {
 		return nil, ErrNotFound
 	} else {

@@ -74,7 +74,7 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 			return fmt.Errorf("%w: the events account for this transaction already", ErrAdjustment)
 		}
 		// Who has been voided keeps its total: it would be given twice.
-		_, member, err := v.CreditedTo(e.Payment.Network, a.Transaction)
+		member, err := v.CreditedTo(e.Payment.Network, a.Transaction)
 		if err != nil {
 			return err
 		}

@@ -105,7 +105,7 @@ func (o *registration) check(v *ledger.View) error {
 		return &Problem{Code: api.AlreadyRegistered, Detail: "This URL is already in the ring. Bid on the member to raise its rank.",
 			More: map[string]any{"links": map[string]string{"self": st.Rules().BaseURL + "/api/ring/" + st.Member(at).Slug}}}
 	}
-	if _, open := v.OpenByURL(o.Key); open {
+	if v.URLPending(o.Key) {
 		return errPending
 	}
 	rows, categories, limit := st.Rows()+v.OpenRegistrations(), len(st.Categories()), core.MaxCategories

@@ -213,9 +213,7 @@ func (s *sitesScorer) rests(r *readiness.Report) (needed bool) {
 		if at, ok := v.State().ByKey(key); ok {
 			needed = strings.HasSuffix(v.State().Member(at).Report, server.ReportsPath+r.ID)
 		}
-		if _, open := v.OpenByURL(string(key)); open {
-			needed = true
-		}
+		needed = needed || v.URLPending(string(key))
 	})
 	return needed
 }
