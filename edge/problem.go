@@ -51,14 +51,11 @@ func (s *Shell) unread(ctx *fasthttp.RequestCtx, err error) {
 	lingering(ctx.Conn())
 	dropTrailers(&ctx.Request.Header, "Forwarded") // what broke may stand behind it
 	p, count := malformed, s.limiter.take
-	var (
-		small   *fasthttp.ErrSmallBuffer
-		timeout net.Error
-	)
+	var timeout net.Error
 	switch {
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
 		p = bodyTooLarge
-	case errors.As(err, &small):
+	case errors.As(err, new(*fasthttp.ErrSmallBuffer)):
 		p = headerTooLarge
 	case errors.As(err, &timeout) && timeout.Timeout():
 		// A connection on which nothing was ever asked is no request.

@@ -88,7 +88,7 @@ func (r *Replica) connect(ctx context.Context) error {
 	} else {
 		err = r.poll(ctx, line)
 	}
-	if l := (*laterError)(nil); errors.As(err, &l) {
+	if l, ok := errors.AsType[*laterError](err); ok {
 		// There is no place to wait for what is new, but asking takes none.
 		r.log.Info("replica: no place to follow; asking now and then", "err", err)
 		return r.ask(ctx, line, l.after)

@@ -65,7 +65,7 @@ func (r *Replica) get(ctx context.Context, path string, limit int64, again bool)
 
 // heed has nothing asked for as long as an answer wanted.
 func (r *Replica) heed(err error) error {
-	if l := (*laterError)(nil); errors.As(err, &l) {
+	if l, ok := errors.AsType[*laterError](err); ok {
 		r.pace.rest(l.after)
 	}
 	return err

@@ -263,12 +263,11 @@ func (c *Client) follow(from *url.URL, location, site string) (*url.URL, error) 
 // judge turns what went wrong into what callers may know. What stands behind an
 // address that answers in no way is nobody's business.
 func (c *Client) judge(ctx context.Context, err error) error {
-	var busy *Busy
 	var timeout interface{ Timeout() bool }
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("fetch: %w", context.Cause(ctx))
-	case errors.As(err, &busy):
+	case errors.As(err, new(*Busy)):
 		return err
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, ErrTooSlow),
 		errors.As(err, &timeout) && timeout.Timeout() && !dialing(err):
@@ -280,6 +279,6 @@ func (c *Client) judge(ctx context.Context, err error) error {
 // dialing says whether err is of the time before there was a connection. How
 // long a port keeps silent is not told.
 func dialing(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial" || strings.Contains(err.Error(), "lookup ")
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial" || strings.Contains(err.Error(), "lookup ")
 }

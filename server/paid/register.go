@@ -183,7 +183,7 @@ func scoreProblem(err error, required int) error {
 	switch {
 	case errors.Is(err, score.ErrBadTarget):
 		return &Problem{Code: api.InvalidURL, Detail: "The scoring service cannot examine this URL. Give the public address of a site that answers over http or https."}
-	case errors.Is(err, score.ErrNotScorable):
+	case errors.As(err, new(*score.NotScorable)):
 		return &Problem{Code: api.ScoreTooLow, Detail: "There is no agent-readiness score for this site: " + err.Error(),
 			More: map[string]any{"score": nil, "required": required, "report": nil}}
 	case errors.As(err, &pending):

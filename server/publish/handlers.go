@@ -99,7 +99,7 @@ func (h *handlers) routes() map[string]func(*fasthttp.RequestCtx, string, bool) 
 func (h *handlers) checkpoint(ctx *fasthttp.RequestCtx, client string, known bool) {
 	ctx.Response.Header.Set("Vary", "Accept")
 	after, polls, ok := parameter(ctx, "after")
-	if _, isID := parseID(after); !ok || polls && !isID {
+	if !ok || polls && !isID(after) {
 		h.problem(ctx, api.InvalidParameter, "after must be the id of a checkpoint: its size, a hyphen and its time.")
 		return
 	}
@@ -283,12 +283,12 @@ func parseNumber(word string) (uint64, bool) {
 	return n, err == nil && strconv.FormatUint(n, 10) == word
 }
 
-// parseID reads the id of a checkpoint: {size}-{time}.
-func parseID(word string) (id string, ok bool) {
+// isID says whether a word can be the id of a checkpoint: {size}-{time}.
+func isID(word string) bool {
 	size, ms, _ := strings.Cut(word, "-")
 	_, ok1 := parseNumber(size)
 	_, ok2 := parseNumber(ms)
-	return word, ok1 && ok2
+	return ok1 && ok2
 }
 
 // idOf gives the id of the checkpoint in a signed note.

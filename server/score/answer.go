@@ -9,8 +9,10 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/shopspring/decimal"
 )
 
@@ -24,20 +26,11 @@ const (
 type pointer []string
 
 func parsePointer(s string) (pointer, error) {
-	if s == "" {
-		return nil, nil
+	p := jsontext.Pointer(s)
+	if !p.IsValid() {
+		return nil, fmt.Errorf("score: %q is no JSON pointer: one begins with a slash, and has a 0 or 1 after each ~", s)
 	}
-	if s[0] != '/' {
-		return nil, fmt.Errorf("score: the JSON pointer %q does not begin with a slash", s)
-	}
-	if bare := strings.NewReplacer("~0", "", "~1", "").Replace(s); strings.Contains(bare, "~") {
-		return nil, fmt.Errorf("score: in the JSON pointer %q, ~ is followed by neither 0 nor 1", s)
-	}
-	p := pointer(strings.Split(s[1:], "/"))
-	for i := range p {
-		p[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(p[i])
-	}
-	return p, nil
+	return slices.Collect(p.Tokens()), nil
 }
 
 // find gives the value at p, and false when there is none.
@@ -68,17 +61,8 @@ func (p pointer) find(document any) (any, bool) {
 
 // index reads an array index: digits without a leading zero.
 func index(token string) (int, bool) {
-	if token == "" || len(token) > 9 || len(token) > 1 && token[0] == '0' {
-		return 0, false
-	}
-	i := 0
-	for _, r := range token {
-		if r < '0' || r > '9' {
-			return 0, false
-		}
-		i = i*10 + int(r-'0')
-	}
-	return i, true
+	i, err := strconv.ParseUint(token, 10, 31)
+	return int(i), err == nil && strconv.FormatUint(i, 10) == token
 }
 
 // decodeJSON reads one JSON value and nothing after it, numbers as they stand.

@@ -99,7 +99,7 @@ func NewGuard(scorer Scorer, limits Limits) *Guard {
 		scorer:  scorer,
 		limits:  limits,
 		answers: newMemory[Result](maxCached),
-		window:  newWindow(time.Minute, limits.PerClient, limits.InAll),
+		window:  newWindow(limits.PerClient, limits.InAll),
 
 		underWay: map[string]int{},
 	}
@@ -122,19 +122,19 @@ func NewGuard(scorer Scorer, limits Limits) *Guard {
 // common ones: who asks through it shares memory and answers, and can use up no
 // more than these limits say. Limits are as in [Limits].
 func (g *Guard) Beside(perClient, inAll int) *Guard {
-	return &Guard{g.shared, newWindow(time.Minute, perClient, inAll)}
+	return &Guard{g.shared, newWindow(perClient, inAll)}
 }
 
 // failure reports whether err is the service's: the other outcomes are a service
 // at work.
 func failure(err error) bool {
-	var down *Unavailable
-	return errors.As(err, &down) && !down.Busy
+	down, ok := errors.AsType[*Unavailable](err)
+	return ok && !down.Busy
 }
 
 func isBusy(err error) bool {
-	var down *Unavailable
-	return errors.As(err, &down) && down.Busy
+	down, ok := errors.AsType[*Unavailable](err)
+	return ok && down.Busy
 }
 
 // Score answers client about the site at a canonical URL, with the errors of
@@ -246,11 +246,10 @@ func (g *shared) scoreSafely(ctx context.Context, url string) (result Result, er
 		}
 	}()
 	result, err = g.scorer.Score(ctx, url)
-	var down *Unavailable
 	switch {
 	case err == nil && (result.Score < 0 || result.Score > 100):
 		return Result{}, unavailable(time.Minute, fmt.Errorf("the scorer answered %d", result.Score))
-	case err == nil, errors.Is(err, ErrBadTarget), errors.Is(err, ErrNotScorable), errors.Is(err, ErrPending), errors.As(err, &down):
+	case err == nil, errors.Is(err, ErrBadTarget), errors.As(err, new(*NotScorable)), errors.As(err, new(*Pending)), errors.As(err, new(*Unavailable)):
 		return result, err
 	}
 	return Result{}, unavailable(0, err)

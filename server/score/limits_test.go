@@ -181,7 +181,7 @@ func TestClientBeyondItsLimitDoesNotRefuseForOthers(t *testing.T) {
 
 func TestClientsInAWindowAreBounded(t *testing.T) {
 	now := time.Now()
-	w := newWindow(time.Minute, 1, -1)
+	w := newWindow(1, -1)
 	for i := range maxClients {
 		if wait := w.client(fmt.Sprint(i), now); wait != 0 {
 			t.Fatalf("client %d waits %v", i, wait)

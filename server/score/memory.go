@@ -66,11 +66,10 @@ func (m *memory[V]) drop(e *list.Element) {
 	m.order.Remove(e)
 }
 
-// window counts questions in fixed windows of time, of each client and in all.
+// window counts the questions of a minute, of each client and in all.
 // A limit below zero is none.
 type window struct {
 	mu        sync.Mutex
-	length    time.Duration
 	perClient int
 	inAll     int
 	ends      time.Time
@@ -78,8 +77,8 @@ type window struct {
 	total     int
 }
 
-func newWindow(length time.Duration, perClient, inAll int) *window {
-	return &window{length: length, perClient: perClient, inAll: inAll, clients: map[string]int{}}
+func newWindow(perClient, inAll int) *window {
+	return &window{perClient: perClient, inAll: inAll, clients: map[string]int{}}
 }
 
 // client counts a question of one client. It gives the time until there is room
@@ -117,7 +116,7 @@ func (w *window) turn(now time.Time) {
 	if now.Before(w.ends) {
 		return
 	}
-	w.ends = now.Add(w.length)
+	w.ends = now.Add(time.Minute)
 	w.total = 0
 	clear(w.clients)
 }

@@ -110,7 +110,7 @@ type atWork struct {
 	after time.Duration // what the service asks for, or 0
 }
 
-func (e *atWork) Error() string { return ErrPending.Error() }
+func (e *atWork) Error() string { return "score: a scan is under way" }
 
 func (e *exchange) run() (Result, error) {
 	method, address := e.method, expand(e.url, e.site)
@@ -153,14 +153,12 @@ func (e *exchange) try(method, address string) (Result, error) {
 		}
 		e.left--
 		result, err := e.ask(e.ctx, method, address, e.site)
-		var again *retry
-		if err != nil && !errors.As(err, &again) {
+		if err != nil && !errors.As(err, new(*retry)) {
 			err = backoff.Permanent(err)
 		}
 		return result, err
 	}, backoff.WithBackOff(wait), backoff.WithMaxTries(tries), backoff.WithMaxElapsedTime(e.timing.all))
-	var permanent *backoff.PermanentError
-	if errors.As(err, &permanent) { // still wrapped if it was the last try
+	if permanent, ok := errors.AsType[*backoff.PermanentError](err); ok { // still wrapped if it was the last try
 		err = permanent.Err
 	}
 	return result, err

@@ -100,7 +100,7 @@ func TestIsAgenticWithoutScore(t *testing.T) {
 	} {
 		_, err := isAgentic(t, recorded(t, c.status, c.file)).Score(t.Context(), site)
 		var not *NotScorable
-		if !errors.Is(err, ErrNotScorable) || !errors.As(err, &not) || not.Never != c.never ||
+		if !errors.As(err, &not) || not.Never != c.never ||
 			not.Where != "https://is-agentic.com/scan/acme.com" || !strings.Contains(err.Error(), not.Where) {
 			t.Errorf("%s: %v", c.file, err)
 		}
@@ -265,7 +265,7 @@ func TestFinalAnswerOnTheLastTryKeepsItsMeaning(t *testing.T) {
 		}
 		w.WriteHeader(404)
 	})
-	if _, err := generic(t, s).Score(t.Context(), site); !errors.Is(err, ErrNotScorable) || s.asked.Load() != 3 {
+	if _, err := generic(t, s).Score(t.Context(), site); !errors.As(err, new(*NotScorable)) || s.asked.Load() != 3 {
 		t.Errorf("%v after %d tries", err, s.asked.Load())
 	}
 }
@@ -309,7 +309,7 @@ func TestPendingIsNeitherScoreNorFailure(t *testing.T) {
 			fmt.Fprint(w, `{"score":99}`)
 		})).Score(t.Context(), site)
 		var p *Pending
-		if !errors.Is(err, ErrPending) || !errors.As(err, &p) || p.RetryAfter != want {
+		if !errors.As(err, &p) || p.RetryAfter != want {
 			t.Errorf("Retry-After %q: %v", field, err)
 		}
 	}

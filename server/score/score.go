@@ -23,7 +23,7 @@ import (
 
 // Scorer gives the agent-readiness score of the site at a canonical URL.
 // Implementations are safe for concurrent use and return soon after ctx ends.
-// Their errors match [ErrBadTarget], [ErrNotScorable] or [ErrPending], or are
+// Their errors match [ErrBadTarget] or are *[NotScorable], *[Pending] or
 // *[Unavailable]; a caller treats any other as the last.
 type Scorer interface {
 	Score(ctx context.Context, url string) (Result, error)
@@ -39,17 +39,11 @@ type Result struct {
 	ScannedAt time.Time // zero when it does not say
 }
 
-// Why there is no score, beside *[Unavailable].
-var (
-	// ErrBadTarget: the service will not examine this URL.
-	ErrBadTarget = errors.New("score: bad target")
-	// ErrNotScorable: the service has no score for this site; see [NotScorable].
-	ErrNotScorable = errors.New("score: not scorable")
-	// ErrPending: the service is at work on it; see [Pending].
-	ErrPending = errors.New("score: pending")
-)
+// ErrBadTarget says that the service will not examine this URL.
+var ErrBadTarget = errors.New("score: bad target")
 
-// NotScorable matches [ErrNotScorable] and says what the site's owner can do.
+// NotScorable says that the service has no score for this site, and what the
+// site's owner can do.
 type NotScorable struct {
 	Never  bool   // whether the site was never scanned, rather than found unfit for a score
 	Where  string // a page on which the site can be scanned
@@ -67,18 +61,12 @@ func (e *NotScorable) Error() string {
 	return "the scan ended without one; see " + e.Where
 }
 
-// Is reports whether target is [ErrNotScorable].
-func (e *NotScorable) Is(target error) bool { return target == ErrNotScorable }
-
-// Pending matches [ErrPending]. RetryAfter, in whole seconds, is when to ask
-// again.
+// Pending says that the service is at work on it. RetryAfter, in whole seconds,
+// is when to ask again.
 type Pending struct{ RetryAfter time.Duration }
 
 // Error says so.
-func (e *Pending) Error() string { return ErrPending.Error() }
-
-// Is reports whether target is [ErrPending].
-func (e *Pending) Is(target error) bool { return target == ErrPending }
+func (e *Pending) Error() string { return "score: pending" }
 
 // Unavailable says that the service gave no usable answer. RetryAfter, in whole
 // seconds and at least one, is when to ask again. Err is for the operator's log

@@ -57,7 +57,7 @@ var importLaw = map[string][]string{
 	"webring/server/score/local": {"std", "webring/server/fetch", "webring/server/score", "webring/server/score/report", "webring/server/score/robots",
 		"github.com/santhosh-tekuri/jsonschema/v6", "golang.org/x/net/html", "golang.org/x/net/html/atom", "golang.org/x/sync/errgroup", "golang.org/x/sync/semaphore"},
 	"webring/server/score": {"std", "github.com/cenkalti/backoff/v5", "github.com/sony/gobreaker/v2",
-		"golang.org/x/sync/singleflight", "golang.org/x/net/http/httpguts", "github.com/shopspring/decimal"},
+		"golang.org/x/sync/singleflight", "golang.org/x/net/http/httpguts", "github.com/shopspring/decimal", "github.com/go-json-experiment/json/jsontext"},
 	"webring/server/paid": {"std", "webring/server/ledger", "webring/server/mpp", "webring/server/score", "webring/core", "webring/core/api",
 		"github.com/shopspring/decimal", "github.com/go-json-experiment/json/jsontext", "github.com/mozillazg/go-unidecode",
 		"golang.org/x/net/idna", "golang.org/x/net/publicsuffix", "golang.org/x/text/"},

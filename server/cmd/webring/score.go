@@ -49,7 +49,7 @@ func scoreSite(args []string, out io.Writer) error {
 	defer client.Close()
 	r, err := local.New(client, nil).Scan(ctx, url)
 	switch {
-	case errors.Is(err, score.ErrNotScorable):
+	case errors.As(err, new(*score.NotScorable)):
 		return fmt.Errorf("%s has no score: %w", url, err)
 	case err != nil:
 		return err

@@ -353,8 +353,8 @@ func documentFor(id string) func(*site) finding {
 	return func(s *site) finding {
 		d := s.found[id]
 		switch {
-		case d == nil || !d.answer.ok():
-			return fail("%s", noAnswer(docAnswer(d)))
+		case !d.answer.ok():
+			return fail("%s", noAnswer(d.answer))
 		case d.formed:
 			return pass("It is there and has the form that it should.")
 		case d.json:
@@ -364,18 +364,11 @@ func documentFor(id string) func(*site) finding {
 	}
 }
 
-func docAnswer(d *document) answer {
-	if d == nil {
-		return answer{}
-	}
-	return d.answer
-}
-
 func (s *site) checkPayments() finding {
-	if d := s.found["x402"]; d != nil && d.formed {
+	if s.found["x402"].formed {
 		return pass("x402 resources are listed.")
 	}
-	if d := s.found["openapi"]; d != nil && d.priced {
+	if s.found["openapi"].priced {
 		return pass("The OpenAPI description says what operations cost.")
 	}
 	return fail("Neither x402 resources nor x-payment-info in an OpenAPI description.")

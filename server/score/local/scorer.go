@@ -49,7 +49,7 @@ func New(client *fetch.Client, keep func(*report.Report) (string, error)) *Score
 }
 
 // Score scans a site. What is wrong with the site is a low score, or, when it
-// does not answer at all, [score.ErrNotScorable]; only what is wrong here makes
+// does not answer at all, [*score.NotScorable]; only what is wrong here makes
 // the scorer unavailable.
 func (l *Scorer) Score(ctx context.Context, url string) (score.Result, error) {
 	r, err := l.Scan(ctx, url)

@@ -208,16 +208,17 @@ func TestSitesThatCannotBeScored(t *testing.T) {
 	w := serve(t, http.NotFoundHandler())
 	gone := fetch.New(fetch.Config{Map: map[string]netip.AddrPort{"site.dev": netip.MustParseAddrPort("127.0.0.1:1")}})
 	for name, c := range map[string]struct {
-		s    *Scorer
-		url  string
-		want error
+		s   *Scorer
+		url string
+		bad bool // not even a target
 	}{
-		"an address":                {w.Scorer, "https://127.0.0.1/", score.ErrBadTarget},
-		"a private name":            {w.Scorer, "https://printer.local/", score.ErrBadTarget},
-		"nothing listens":           {New(gone, nil), "https://site.dev/", score.ErrNotScorable},
-		"a certificate for another": {w.Scorer, "https://plain.dev/", score.ErrNotScorable},
+		"an address":                {w.Scorer, "https://127.0.0.1/", true},
+		"a private name":            {w.Scorer, "https://printer.local/", true},
+		"nothing listens":           {New(gone, nil), "https://site.dev/", false},
+		"a certificate for another": {w.Scorer, "https://plain.dev/", false},
 	} {
-		if got, err := c.s.Score(t.Context(), c.url); !errors.Is(err, c.want) || got != (score.Result{}) {
+		got, err := c.s.Score(t.Context(), c.url)
+		if errors.Is(err, score.ErrBadTarget) != c.bad || errors.As(err, new(*score.NotScorable)) == c.bad || got != (score.Result{}) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}

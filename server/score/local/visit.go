@@ -82,8 +82,7 @@ func (s *site) get(ctx context.Context, r fetch.Request) answer {
 	}
 	s.sent.Add(1)
 	got, err := s.client.Get(ctx, r)
-	var busy *fetch.Busy
-	if errors.As(err, &busy) {
+	if busy, ok := errors.AsType[*fetch.Busy](err); ok {
 		s.limited(busy)
 	}
 	if err == nil {

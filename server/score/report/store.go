@@ -196,11 +196,10 @@ func (s *Store) Sweep(now time.Time, all bool) error {
 	left := int64(len(entries))
 	for _, d := range old {
 		r, err := read(d.path)
-		var unread *fs.PathError
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			continue // removed meanwhile
-		case errors.As(err, &unread):
+		case errors.As(err, new(*fs.PathError)):
 			return err // it may be wanted
 		case err == nil && s.wanted(r):
 			err = os.Rename(d.path, filepath.Join(s.held, r.ID))

@@ -8,6 +8,7 @@ package robots
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 )
 
@@ -191,35 +192,20 @@ func normal(s string) string {
 	}
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
-		c := s[i]
-		switch {
-		case c == '%' && i+2 < len(s) && unhex(s[i+1]) >= 0 && unhex(s[i+2]) >= 0:
-			v := byte(unhex(s[i+1])<<4 | unhex(s[i+2]))
-			i += 2
-			if unreserved(v) {
-				b.WriteByte(v)
-			} else {
-				b.Write([]byte{'%', hex[v>>4], hex[v&15]})
+		c, escape := s[i], s[i] >= 0x80
+		if c == '%' && i+2 < len(s) {
+			if v, err := strconv.ParseUint(s[i+1:i+3], 16, 8); err == nil {
+				c, escape = byte(v), !unreserved(byte(v))
+				i += 2
 			}
-		case c >= 0x80:
+		}
+		if escape {
 			b.Write([]byte{'%', hex[c>>4], hex[c&15]})
-		default:
+		} else {
 			b.WriteByte(c)
 		}
 	}
 	return b.String()
-}
-
-func unhex(c byte) int {
-	switch {
-	case c >= '0' && c <= '9':
-		return int(c - '0')
-	case c >= 'a' && c <= 'f':
-		return int(c-'a') + 10
-	case c >= 'A' && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return -1
 }
 
 func unreserved(c byte) bool {
