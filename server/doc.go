@@ -12,8 +12,9 @@
 //     Ethereum-like chain; node: how such chains are asked
 //   - paid: the workflow from a request to its stored effect
 //   - ledger, and ledger/badgerstore under it: the one writer
+//   - publish: what edges follow, signed
 //   - backup: the whole origin in one file, and back
 //   - durable: files that are there whole or not at all
-//   - cmd/webring: the binary
+//   - cmd/webring: the binary; cmd/bench: what its answers cost
 //   - devchain: a real chain and a real payer for development and tests
 package server

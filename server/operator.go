@@ -143,7 +143,7 @@ func (o *Operator) now(ctx context.Context) error {
 
 func (o *Operator) members(w http.ResponseWriter, r *http.Request) {
 	if err := o.now(r.Context()); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		o.failed(w, "looking at members", err)
 		return
 	}
 	after := 0
@@ -165,7 +165,7 @@ func (o *Operator) members(w http.ResponseWriter, r *http.Request) {
 
 func (o *Operator) member(w http.ResponseWriter, r *http.Request) {
 	if err := o.now(r.Context()); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		o.failed(w, "looking at members", err)
 		return
 	}
 	var found *Row
@@ -194,17 +194,11 @@ func row(v *ledger.View, at core.Ordinal) Row {
 // settled payment inapplicable. While it waits, no new ones are made.
 func (o *Operator) remove(w http.ResponseWriter, r *http.Request) {
 	var req Removal
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxOperatorBody))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&req); err != nil {
-		http.Error(w, "the body must be {reason, redact}: "+err.Error(), http.StatusBadRequest)
+	if !readOrder(w, r, &req, &req.Reason, "{reason, redact}") {
 		return
 	}
 	if req.Reason == "" {
 		http.Error(w, "a reason is required", http.StatusBadRequest)
-		return
-	}
-	if tooLong(w, req.Reason) {
 		return
 	}
 	slug := r.PathValue("slug")
@@ -222,20 +216,26 @@ func (o *Operator) remove(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, ledger.ErrOpenReservation):
 		http.Error(w, "a payment for "+slug+" is still being settled; try again later", http.StatusConflict)
 	case err != nil:
-		o.Log.Error("removal failed", "member", slug, "err", err)
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		o.failed(w, "removing "+slug, err)
 	default:
 		o.Log.Info("member removed", "member", slug, "redacted", req.Redact)
 		o.member(w, r)
 	}
 }
 
-// tooLong says whether an event has no room for a reason, and answers so.
-func tooLong(w http.ResponseWriter, reason string) bool {
-	if len(reason) <= core.MaxNote {
+// readOrder reads the body, which has a form, into an order with a reason. It answers
+// if the body has another, or an event no room for the reason.
+func readOrder(w http.ResponseWriter, r *http.Request, order any, reason *string, form string) bool {
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxOperatorBody))
+	d.DisallowUnknownFields()
+	if err := d.Decode(order); err != nil {
+		http.Error(w, "the body must be "+form+": "+err.Error(), http.StatusBadRequest)
 		return false
 	}
-	http.Error(w, fmt.Sprintf("the reason has %d bytes, and %d are kept", len(reason), core.MaxNote), http.StatusBadRequest)
+	if len(*reason) > core.MaxNote {
+		http.Error(w, fmt.Sprintf("the reason has %d bytes, and %d are kept", len(*reason), core.MaxNote), http.StatusBadRequest)
+		return false
+	}
 	return true
 }
 

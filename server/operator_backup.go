@@ -1,6 +1,7 @@
 package server
 
 import (
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -20,15 +21,14 @@ type Verified struct {
 // knows.
 func (o *Operator) backup(w http.ResponseWriter, _ *http.Request) {
 	var keys []backup.File
-	for name, path := range o.Keys {
-		data, err := os.ReadFile(path)
+	for _, name := range slices.Sorted(maps.Keys(o.Keys)) {
+		data, err := os.ReadFile(o.Keys[name])
 		if err != nil {
 			o.failed(w, "reading a key for a backup", err)
 			return
 		}
 		keys = append(keys, backup.File{Name: name, Data: data})
 	}
-	slices.SortFunc(keys, func(a, b backup.File) int { return slices.Compare([]byte(a.Name), []byte(b.Name)) })
 	w.Header().Set("Content-Type", "application/x-tar")
 	if err := backup.Write(w, o.Ledger, keys, o.Reports.Kept); err != nil {
 		o.Log.Error("backup not finished", "err", err)

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"time"
@@ -106,13 +105,7 @@ func (o *Operator) scan(w http.ResponseWriter, r *http.Request) {
 
 func (o *Operator) adjust(w http.ResponseWriter, r *http.Request) {
 	var a paid.Adjustment
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxOperatorBody))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&a); err != nil {
-		http.Error(w, "the body must be {kind, transaction, member, reason}: "+err.Error(), http.StatusBadRequest)
-		return
-	}
-	if tooLong(w, a.Reason) {
+	if !readOrder(w, r, &a, &a.Reason, "{kind, transaction, member, reason}") {
 		return
 	}
 	e, err := o.Payments.Adjust(r.Context(), a)

@@ -114,5 +114,5 @@ func (v Embed) directives() string {
 func (v Docs) examples() string {
 	return "curl " + v.Base + "/api/leaderboard?limit=3\n" +
 		"curl " + v.Base + "/api/ring/next\n" +
-		client + v.Base + "/api/register -J '{\"name\":\"…\",\"url\":\"https://…\",\"kind\":\"agent\"}'"
+		joinCommand(v.Base)
 }

@@ -28,6 +28,9 @@ func (v Docs) HTML() []byte { return render(docsPage(v)) }
 // HTML draws the page that a problem's type leads to.
 func (v Problem) HTML() []byte { return render(problemPage(v)) }
 
+// HTML draws a report.
+func (v Report) HTML() []byte { return render(reportPage(v)) }
+
 // SVG draws the badge. It is the one template that is read as XML.
 func (v Badge) SVG() []byte {
 	v.Ring, v.Name = inXML(v.Ring), inXML(v.Name)

@@ -28,9 +28,6 @@ type ReportCheck struct {
 	Earned, Points       int
 }
 
-// HTML draws a report.
-func (v Report) HTML() []byte { return render(reportPage(v)) }
-
 func (c ReportCheck) verdict() string {
 	if c.Earned == c.Points {
 		return "Passed."

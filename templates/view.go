@@ -133,7 +133,14 @@ type Join struct {
 }
 
 // Draft is the form as it was filled in.
-type Draft struct{ Name, URL, Kind, Category, Description, Bid string }
+type Draft struct {
+	Name        string `json:"name,omitempty"`
+	URL         string `json:"url,omitempty"`
+	Kind        string `json:"kind,omitempty"`
+	Category    string `json:"category,omitempty"`
+	Description string `json:"description,omitempty"`
+	Bid         string `json:"bid,omitempty"`
+}
 
 // Checked is what was found about a draft.
 type Checked struct {

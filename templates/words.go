@@ -64,8 +64,8 @@ func short(s string) string {
 const client = "npx mppx@0.11.0 "
 
 // joinCommand is how an agent joins, with the words left to fill in.
-func joinCommand(v Home) string {
-	return client + v.Base + "/api/register \\\n  -J '{\"name\":\"…\",\"url\":\"https://…\",\"kind\":\"agent\"}'"
+func joinCommand(base string) string {
+	return client + base + "/api/register \\\n  -J '{\"name\":\"…\",\"url\":\"https://…\",\"kind\":\"agent\"}'"
 }
 
 // bidCommand pays for the member: what takes rank 1, or the least there is.
@@ -92,18 +92,10 @@ func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) +
 
 // JSON is the draft as the body of a registration, without what was left empty.
 func (d Draft) JSON() []byte {
-	body := struct {
-		Name        string `json:"name,omitempty"`
-		URL         string `json:"url,omitempty"`
-		Kind        string `json:"kind,omitempty"`
-		Category    string `json:"category,omitempty"`
-		Description string `json:"description,omitempty"`
-		Bid         string `json:"bid,omitempty"`
-	}(d)
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	// Strings only: cannot fail.
-	_ = e.Encode(body)
+	_ = e.Encode(d)
 	return []byte(strings.TrimSuffix(b.String(), "\n"))
 }

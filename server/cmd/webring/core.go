@@ -23,8 +23,6 @@ type reads interface {
 	edge.Core
 	Apply(records []host.Record) error
 	Tick(now time.Time)
-	Digest() (seq uint64, digest [16]byte)
-	Snapshot() []byte
 	Close() error
 }
 
