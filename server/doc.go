@@ -5,6 +5,7 @@
 // The packages below it, in the order in which a payment meets them:
 //
 //   - mpp: challenges, credentials and receipts
+//   - hosts: which names are those of public sites
 //   - fetch: reading strangers' sites, safely
 //   - score: whether a site is ready for agents, by services or, in score/local,
 //     by looking; score/robots, score/report and score/exemplar belong to it

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"code.dny.dev/ssrf"
+
+	"webring/server/hosts"
 )
 
 // azureHost is the address at which Azure's machines find the services of their
@@ -101,14 +102,12 @@ func (d *dialer) ours(a netip.Addr) bool {
 
 // mapped gives where a host is fetched from in development.
 func (c *Client) mapped(host string) (netip.AddrPort, bool) {
-	for pattern, to := range c.cfg.Map {
-		if !strings.HasPrefix(pattern, "*.") && matches(pattern, host) {
-			return to, true
-		}
+	if to, ok := c.cfg.Map[host]; ok {
+		return to, true
 	}
 	var longest string
 	for pattern := range c.cfg.Map {
-		if len(pattern) > len(longest) && matches(pattern, host) {
+		if len(pattern) > len(longest) && hosts.Matches(pattern, host) {
 			longest = pattern
 		}
 	}

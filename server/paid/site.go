@@ -7,11 +7,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/net/idna"
-	"golang.org/x/net/publicsuffix"
 	"golang.org/x/text/unicode/norm"
 
 	"webring/core"
+	"webring/server/hosts"
 )
 
 // Why a URL that is one may still not join. The texts continue those of
@@ -34,29 +33,20 @@ var reservedNames = []string{
 	"internal", "invalid", "local", "localhost", "onion", "test",
 }
 
-// hostNames converts host names as browsers do (UTS 46, non-transitional), with
-// two differences: letters, digits and hyphens only, so that what a browser
-// would pass on as a strange name is refused; and hyphens anywhere, because
-// names with two of them in the third place exist.
-var hostNames = idna.New(
-	idna.MapForLookup(), idna.BidiRule(), idna.Transitional(false),
-	idna.StrictDomainName(true), idna.CheckHyphens(false),
-)
-
 // SitePolicy says which sites may join (decisions.md, "Identity"). Its zero
 // value admits public names only. It is read-only after [SitePolicy.Validate]
 // and safe for concurrent use.
 type SitePolicy struct {
 	// AllowHosts are patterns of hosts that are admitted although their names
-	// are reserved or have no public suffix: a host name, or "*." before one,
-	// which stands for every name below it at any depth. Development only.
+	// are reserved or have no public suffix, as [hosts.Matches] has them.
+	// Development only.
 	AllowHosts []string
 }
 
 // Validate reports the first pattern that could never admit anything.
 func (p SitePolicy) Validate() error {
 	for _, pattern := range p.AllowHosts {
-		if !isHostName(strings.TrimPrefix(pattern, "*.")) {
+		if !hosts.IsName(strings.TrimPrefix(pattern, "*.")) {
 			return fmt.Errorf("allowed host %q is neither an ASCII host name nor one after \"*.\"", pattern)
 		}
 	}
@@ -127,13 +117,8 @@ func asciiHost(raw string) (string, error) {
 	if host == "" || strings.ContainsAny(authority, "@[") {
 		return raw, nil
 	}
-	ascii, err := hostNames.ToASCII(host)
-	// What the conversion made must be a name by itself: no mapped character
-	// may turn into a delimiter, no label may decode to another host's.
-	if err != nil || !isHostName(strings.TrimSuffix(ascii, ".")) {
-		return "", core.ErrURLHost
-	}
-	if again, err := hostNames.ToASCII(ascii); err != nil || again != ascii {
+	ascii, ok := hosts.ToASCII(host)
+	if !ok {
 		return "", core.ErrURLHost
 	}
 	return head + "://" + ascii + port + tail, nil
@@ -152,77 +137,24 @@ func (p SitePolicy) admit(canonical string) error {
 	}
 	host, port, _ := strings.Cut(authority, ":")
 	switch {
-	case endsInNumber(host):
+	case hosts.EndsInNumber(host):
 		return errSiteIP
 	case !strings.Contains(host, "."):
 		return errSiteLabel
 	case port != "" && port != "80" && port != "443":
 		return errSitePort
-	case p.admitted(host):
+	case slices.ContainsFunc(p.AllowHosts, func(pattern string) bool { return hosts.Matches(pattern, host) }):
 		return nil
 	case slices.ContainsFunc(reservedNames, func(name string) bool { return isOrBelow(host, name) }):
 		return errSiteReserved
-	case !belowPublicSuffix(host):
+	case !hosts.Public(host):
 		return errSiteSuffix
 	}
 	return nil
-}
-
-// admitted reports whether the operator named host, which is canonical.
-func (p SitePolicy) admitted(host string) bool {
-	for _, pattern := range p.AllowHosts {
-		pattern = strings.ToLower(pattern)
-		if parent, ok := strings.CutPrefix(pattern, "*."); ok {
-			if host != parent && isOrBelow(host, parent) {
-				return true
-			}
-		} else if host == pattern {
-			return true
-		}
-	}
-	return false
-}
-
-// belowPublicSuffix reports whether host is a name under a suffix that ICANN
-// delegated. Suffixes that companies entered in the list (github.io) lie below
-// such a one and are sites themselves, so they count as names.
-func belowPublicSuffix(host string) bool {
-	suffix, icann := publicsuffix.PublicSuffix(host)
-	if icann {
-		return suffix != host
-	}
-	// Without a dot, the suffix is the fallback for unknown top-level names.
-	return strings.Contains(suffix, ".")
-}
-
-// endsInNumber reports whether browsers would read host as an IPv4 address, or
-// fail at trying (URL Standard, "ends in a number checker").
-func endsInNumber(host string) bool {
-	last := host[strings.LastIndexByte(host, '.')+1:]
-	if hex, ok := strings.CutPrefix(last, "0x"); ok {
-		return strings.Trim(hex, "0123456789abcdef") == ""
-	}
-	return strings.Trim(last, "0123456789") == ""
 }
 
 // isOrBelow reports whether host is name or a name below it.
 func isOrBelow(host, name string) bool {
 	rest, ok := strings.CutSuffix(host, name)
 	return ok && (rest == "" || strings.HasSuffix(rest, "."))
-}
-
-// isHostName reports whether s is made of labels of ASCII letters, digits and
-// hyphens. Lengths are [core.AppendURL]'s business.
-func isHostName(s string) bool {
-	for label := range strings.SplitSeq(s, ".") {
-		if label == "" {
-			return false
-		}
-		for _, r := range label {
-			if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' {
-				return false
-			}
-		}
-	}
-	return true
 }

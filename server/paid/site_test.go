@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"webring/core"
+	"webring/server/hosts"
 )
 
 func TestSitesThatMayJoin(t *testing.T) {
@@ -191,7 +192,7 @@ func FuzzCanonical(f *testing.F) {
 		if err != nil || again != url || same != key {
 			t.Fatalf("Canonical(%q) = %q, %q; again %q, %q, %v", raw, url, key, again, same, err)
 		}
-		if host := string(core.KeyHost([]byte(key))); !strings.Contains(host, ".") || endsInNumber(host) {
+		if host := string(core.KeyHost([]byte(key))); !strings.Contains(host, ".") || hosts.EndsInNumber(host) {
 			t.Fatalf("Canonical(%q) admits the host %q", raw, host)
 		}
 	})
