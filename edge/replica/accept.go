@@ -41,7 +41,8 @@ var (
 const maxGap = 8 * snap.BlockEvents
 
 // accept takes a checkpoint as it came: checks it, fetches what it takes to
-// get there, checks that, and shows it. On an error nothing has changed.
+// get there, checks that, and shows it. On an error nothing has changed; but what was
+// found good and could not be shown is tried again with the next one.
 func (r *Replica) accept(ctx context.Context, signed []byte) error {
 	return r.acceptWith(ctx, signed, carried{})
 }
@@ -51,6 +52,9 @@ func (r *Replica) acceptWith(ctx context.Context, signed []byte, with carried) (
 	r.accepting.Lock()
 	defer r.accepting.Unlock()
 	defer func() { r.doubt.Store(errors.Is(err, ErrEvents) || errors.Is(err, errAltered)) }()
+	if err := r.conclude(ctx); err != nil {
+		return err
+	}
 	if bytes.Equal(signed, r.signed) {
 		return nil
 	}
@@ -85,10 +89,8 @@ func (r *Replica) acceptWith(ctx context.Context, signed []byte, with carried) (
 	if err != nil {
 		return err
 	}
-	r.advance(ctx, records, to)
-	r.record(signed, to, tree, records, false)
-	r.renew(ctx, to)
-	return nil
+	r.due = &due{signed: signed, at: to, tree: tree, records: records}
+	return r.conclude(ctx)
 }
 
 // follows says why a checkpoint cannot come after another, as far as both show it.

@@ -102,6 +102,10 @@ func (r *Replica) complain(err error) {
 		return
 	}
 	r.lastComplaint, r.complained = err.Error(), time.Now()
+	if errors.Is(err, errNotShown) {
+		r.log.Error("replica: the core that is shown could not be replaced; it is tried again", "err", err)
+		return
+	}
 	served := "serving the last good state"
 	if r.newest() == "" {
 		served = "there is nothing to serve yet"

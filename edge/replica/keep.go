@@ -63,8 +63,8 @@ func (r *Replica) write() {
 
 // begins has begin write what a restart begins with: the core, and the records that
 // followers may ask for, who begin with the newest snapshot. The core is nil when it
-// cannot be had. Nothing is accepted meanwhile: the core is as large as the ring, and
-// the next one to be copied would double that.
+// cannot be had, or stands elsewhere than the checkpoint. Nothing is accepted meanwhile:
+// the core is as large as the ring, and the next one to be copied would double that.
 func (r *Replica) begins(begin func(n *news, contents []byte, from uint64, tail []snap.Record) error) error {
 	r.accepting.Lock()
 	defer r.accepting.Unlock()
@@ -72,7 +72,10 @@ func (r *Replica) begins(begin func(n *news, contents []byte, from uint64, tail 
 	r.keeping.next = nil // it leads to here
 	r.keeping.mu.Unlock()
 	from := max(r.base, r.at.Snapshot.Size)
-	contents := r.shown.Snapshot()
+	var contents []byte
+	if checkState(r.shown, r.at) == nil {
+		contents = r.shown.Snapshot()
+	}
 	if contents != nil {
 		contents = r.tree.Append(contents)
 	}

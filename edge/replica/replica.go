@@ -93,7 +93,8 @@ type Replica struct {
 
 	// What a checkpoint changes is changed by whoever holds accepting.
 	accepting sync.Mutex
-	judge     Core             // nil until it is needed; at the position of the checkpoint
+	judge     Core             // nil until it is needed; at the position of the checkpoint, or of what is due
+	due       *due             // nil unless it could not be shown
 	read      *diskState       // what the first judge begins from, nil afterwards
 	floor     *snap.Checkpoint // of a state on disk that could not be shown, until one is
 	module    Module

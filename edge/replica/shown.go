@@ -30,23 +30,85 @@ func checkState(c Core, to snap.Checkpoint) error {
 	return nil
 }
 
-// advance shows records that the judge has found good.
-func (r *Replica) advance(ctx context.Context, records []snap.Record, to snap.Checkpoint) {
-	err := apply(r.shown, records)
-	if err == nil {
-		err = checkState(r.shown, to)
+// due is a checkpoint that the judge has come to and readers have not.
+type due struct {
+	signed  []byte
+	at      snap.Checkpoint
+	tree    snap.Tree
+	records []snap.Record // from the checkpoint before it
+
+	pause time.Duration // after the last attempt to replace the core that is shown
+	again time.Time     // when the next one may be
+	why   error         // that failed
+}
+
+const (
+	// leastRest and mostRest bound the wait before another core is opened in place of
+	// one that went astray. What that fails for is most often memory, of which an
+	// attempt takes as much as the ring does.
+	leastRest, mostRest = time.Second, time.Minute
+)
+
+// errNotShown says that readers cannot be brought to what was signed. They keep what
+// they have.
+var errNotShown = errors.New("replica: what was signed cannot be shown")
+
+// conclude shows what is due and then records it, or leaves it due: nothing else is
+// accepted before. For until then the judge is the only core that stands at a
+// checkpoint for certain, and what comes next would be put onto a gap.
+func (r *Replica) conclude(ctx context.Context) error {
+	d := r.due
+	if d == nil {
+		return nil
 	}
-	if err == nil {
-		return
+	if err := r.advance(ctx, d); err != nil {
+		return fmt.Errorf("%w: %w", errNotShown, err)
 	}
-	// Two cores of one build came to different states: memory has gone bad.
-	r.log.Error("replica: the core that is shown went astray and is replaced", "err", err)
-	again, err := r.reopen(ctx, r.module, r.judge, true)
+	if d.why != nil {
+		r.log.Info("replica: what was signed is shown again", "events", d.at.Size)
+	}
+	r.due = nil
+	r.record(d.signed, d.at, d.tree, d.records, false)
+	r.renew(ctx, d.at)
+	return nil
+}
+
+// advance brings readers to what is due. If the core that is shown does not get there,
+// another one takes its place.
+func (r *Replica) advance(ctx context.Context, d *due) error {
+	err := r.bring(d)
+	if err == nil {
+		return nil
+	}
+	if time.Now().Before(d.again) {
+		return d.why
+	}
+	if d.why == nil {
+		// Two cores of one build came to different states: memory has gone bad. Or none
+		// could be had of whom to ask.
+		r.log.Error("replica: the core that is shown went astray and is replaced", "err", err)
+	}
+	again, err := r.follower(ctx, r.module, d.at)
 	if err != nil {
-		r.log.Error("replica: and could not be", "err", err)
-		return
+		d.pause = min(max(2*d.pause, leastRest), mostRest)
+		d.again, d.why = time.Now().Add(d.pause), err
+		return err
 	}
 	r.show(again, r.module)
+	return nil
+}
+
+// bring has the core that is shown take those of the records that it lacks: an attempt
+// before may have ended among them.
+func (r *Replica) bring(d *due) error {
+	seq, _ := r.shown.Head()
+	if seq < r.at.Size || seq > d.at.Size {
+		return fmt.Errorf("replica: it stands at %d, not between %d and %d", seq, r.at.Size, d.at.Size)
+	}
+	if err := apply(r.shown, d.records[seq-r.at.Size:]); err != nil {
+		return err
+	}
+	return checkState(r.shown, d.at)
 }
 
 // show makes c, which stands where readers are or further on, what they see. Nor do
