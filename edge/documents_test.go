@@ -150,6 +150,26 @@ func TestPagesAreMarkdownForThoseWhoAsk(t *testing.T) {
 	wantFields(t, s.get("/llms.txt", "Accept", "text/markdown"), "Vary", "Accept-Encoding")
 }
 
+// What reads nothing of the ring is of the position at hand in each form, and is kept
+// for as long as that lasts, before the ring is open, too.
+func TestWhatReadsNothingIsOfThisPosition(t *testing.T) {
+	for seq, core := range map[string]*host.Native{"0": host.NewNative(10), "4": newRing(t)} {
+		s := serve(t, Config{Core: core})
+		for key, accept := range map[string]string{"/problems/empty_ring": "text/html", "markdown /problems/empty_ring": "text/markdown"} {
+			r := s.get("/problems/empty_ring", "Accept", accept)
+			wantFields(t, r, "Content-Type", accept+"; charset=utf-8", "Webring-Seq", seq)
+			if age := r.header.Get("Cache-Control"); !strings.HasPrefix(age, "public, max-age=") {
+				t.Errorf("%s at %s: %s", accept, seq, age)
+			}
+			kept := s.leaves.get(key)
+			s.get("/problems/empty_ring", "Accept", accept)
+			if kept == nil || s.leaves.get(key) != kept {
+				t.Errorf("%s at %s is drawn again", accept, seq)
+			}
+		}
+	}
+}
+
 // A page is one in both forms: what is not there as HTML is not there as Markdown,
 // and a stranger's words in a path become nobody's heading.
 func TestCategoriesThatNobodyIsInAreNotThere(t *testing.T) {

@@ -202,8 +202,6 @@ func drawProblem(_ *Shell, r *reader, path string, _ *fasthttp.Args) *content {
 		about = &v.about
 	} else {
 		r.failed = nil
-		seq, _ := r.tenure.core.Head()
-		r.depend(seq, api.Position, 0, 0)
 	}
 	e := explanations[code]
 	return drawn(templates.Problem{Page: about.frame(path, code.Title(), ""), Code: string(code), Status: code.Status(),

@@ -176,6 +176,10 @@ func (s *Shell) draw(d draw, t *tenure, target, path string, query *fasthttp.Arg
 		if c == nil {
 			return nil, r.failed
 		}
+		if r.validity == api.Never { // nothing of the ring is in it
+			seq, _ := t.core.Head()
+			r.depend(seq, api.Position, 0, 0)
+		}
 		if r.torn && attempt < drawAttempts {
 			continue
 		}
