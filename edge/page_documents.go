@@ -23,7 +23,7 @@ type directoryDocument struct {
 		Fee      string `json:"registration_fee_usd"`
 		MinBid   string `json:"min_bid_usd"`
 	}
-	Validation struct{ Service, Rule string }
+	Validation struct{ Rule string }
 	Endpoints  endpointList
 }
 
@@ -48,8 +48,8 @@ type memberDocument struct {
 }
 
 type listDocument struct {
-	Total, Count, Limit, Offset int
-	Members                     []memberDocument
+	Total, Count, Offset int
+	Members              []memberDocument
 }
 
 type boardDocument struct {

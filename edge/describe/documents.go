@@ -109,10 +109,8 @@ func llms(s *Source) ([]byte, error) {
 	b.WriteString("\n## Documents\n\n")
 	documents := []string{"/openapi.json", "/.well-known/api-catalog", "/.well-known/mcp/server-card.json"}
 	for _, d := range Documents() {
-		for _, path := range documents {
-			if d.Path == path {
-				fmt.Fprintf(&b, "- [%s](%s): %s\n", path, ring.Base+path, d.About)
-			}
+		if slices.Contains(documents, d.Path) {
+			fmt.Fprintf(&b, "- [%s](%s): %s\n", d.Path, ring.Base+d.Path, d.About)
 		}
 	}
 	b.WriteString("\n## Optional\n\n")

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -58,8 +59,9 @@ func joined(s *Source) ([]entry, error) {
 			text += "\n\n" + m.Description
 		}
 		// Slugs are never given twice.
-		all = append([]entry{{"join/" + m.Slug, m.Name + " joined", text, m.Joined, m}}, all...)
+		all = append(all, entry{"join/" + m.Slug, m.Name + " joined", text, m.Joined, m})
 	}
+	slices.Reverse(all)
 	return all, nil
 }
 
@@ -86,7 +88,7 @@ func leads(s *Source) ([]entry, error) {
 func tag(base, key string) string {
 	host := "localhost"
 	if u, err := url.Parse(base); err == nil && u.Hostname() != "" {
-		host = strings.Trim(u.Hostname(), "[]")
+		host = u.Hostname()
 	}
 	return "tag:" + strings.ReplaceAll(host, ":", "-") + ",2026:" + key
 }

@@ -1,6 +1,7 @@
 package describe
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -63,26 +64,17 @@ func (s *Source) Until() time.Time { return s.until }
 // A Problem is a refusal of the read surface, as it stood in its document.
 type Problem struct {
 	Status int
-	Code   api.Code
 	Body   []byte // the document
 }
 
-// Error names status and code.
-func (p *Problem) Error() string {
-	return "describe: " + strconv.Itoa(p.Status) + " " + string(p.Code)
-}
+// Error quotes it.
+func (p *Problem) Error() string { return fmt.Sprintf("describe: %d %.200s", p.Status, p.Body) }
 
 // read decodes the document at a target. It refuses with a *[Problem].
 func (s *Source) read(target string, into any) error {
 	s.reader.Serve([]byte(target), &s.r)
 	if s.r.Status != 200 {
-		p := &Problem{Status: s.r.Status, Body: append([]byte(nil), s.r.Body...)}
-		var doc struct{ Code api.Code }
-		if err := json.Unmarshal(p.Body, &doc); err != nil {
-			return fmt.Errorf("describe: %s: %w", target, err)
-		}
-		p.Code = doc.Code
-		return p
+		return &Problem{s.r.Status, bytes.Clone(s.r.Body)}
 	}
 	if err := json.Unmarshal(s.r.Body, into); err != nil {
 		return fmt.Errorf("describe: %s: %w", target, err)
@@ -101,12 +93,11 @@ type Ring struct {
 	How         string // how to pay, or why nobody can
 	Offers      []Offer
 	Fee, MinBid string
-	Scorer      string
 	Rule        string // which score joins
 }
 
 // Offer is one way to pay.
-type Offer struct{ Method, Intent, Network, Currency string }
+type Offer struct{ Method, Intent, Currency string }
 
 // ring reads the directory.
 func (s *Source) ring() (Ring, error) {
@@ -121,7 +112,7 @@ func (s *Source) ring() (Ring, error) {
 			Fee    string `json:"registration_fee_usd"`
 			MinBid string `json:"min_bid_usd"`
 		}
-		Validation struct{ Service, Rule string }
+		Validation struct{ Rule string }
 	}
 	if err := s.read("/api", &doc); err != nil {
 		return Ring{}, err
@@ -129,7 +120,7 @@ func (s *Source) ring() (Ring, error) {
 	return Ring{
 		Name: doc.Name, Base: strings.TrimSuffix(doc.OpenAPI, "/openapi.json"), Description: doc.Description, Synthetic: doc.Synthetic,
 		How: doc.Payments.How, Offers: doc.Payments.Offers, Fee: doc.Payments.Fee, MinBid: doc.Payments.MinBid,
-		Scorer: doc.Validation.Service, Rule: doc.Validation.Rule,
+		Rule: doc.Validation.Rule,
 	}, nil
 }
 

@@ -90,13 +90,7 @@ func serverName(base string) string {
 	if u, err := url.Parse(base); err == nil && u.Hostname() != "" {
 		host = u.Hostname()
 	}
-	host = strings.Map(func(r rune) rune {
-		if r == ':' { // of an IPv6 address
-			return '-'
-		}
-		return r
-	}, host)
-	labels := strings.Split(host, ".")
+	labels := strings.Split(strings.ReplaceAll(host, ":", "-"), ".") // an IPv6 address has colons
 	slices.Reverse(labels)
 	return strings.Join(labels, ".") + "/webring"
 }

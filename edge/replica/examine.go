@@ -89,8 +89,7 @@ func (r *Replica) examine(c Core, m Module) (err error) {
 
 // aboutMembers gives questions about some members of the ring.
 func (r *Replica) aboutMembers() (asked []string) {
-	type member struct{ Slug, URL string }
-	var some struct{ Members, Leaderboard []member }
+	var some struct{ Members, Leaderboard []struct{ Slug string } }
 	var answer api.Response
 	for _, list := range []string{"/api/ring", "/api/leaderboard"} {
 		r.judge.Serve(fmt.Appendf(nil, "%s?limit=%d", list, examined), &answer)
