@@ -2,7 +2,6 @@ package edge
 
 import (
 	"errors"
-	"maps"
 	"strconv"
 
 	"github.com/valyala/fasthttp"
@@ -38,18 +37,7 @@ func (s *Shell) describedSite(cfg *Config) describe.Site {
 		Has:        func(path string) bool { return s.lookup(nil, fasthttp.MethodGet, []byte(path)) != nil },
 		Contact:    cfg.Contact,
 		Example:    cfg.ExampleSite,
-		Deprecated: maps.Collect(s.oldPaths()),
-	}
-}
-
-// oldPaths gives the old surface in the words of describe.
-func (s *Shell) oldPaths() func(yield func(string, describe.Deprecation) bool) {
-	return func(yield func(string, describe.Deprecation) bool) {
-		for path, d := range s.deprecated {
-			if !yield(path, describe.Deprecation{Since: d.since, Sunset: d.sunset, Successor: d.successor}) {
-				return
-			}
-		}
+		Deprecated: s.deprecated,
 	}
 }
 
@@ -77,8 +65,8 @@ func (s *Shell) publish(ctx *fasthttp.RequestCtx, key string, d describe.Documen
 
 // drawDocument draws what describe makes.
 func drawDocument(d describe.Document) draw {
-	return func(s *Shell, r *reader, path string, _ *fasthttp.Args) *content {
-		source := describe.NewSource(&factReader{r}, s.site, s.now())
+	return func(r *reader, path string, _ *fasthttp.Args) *content {
+		source := describe.NewSource(&factReader{r}, r.shell.site, r.shell.now())
 		body, err := d.Build(source)
 		var refused *describe.Problem
 		switch {

@@ -210,9 +210,8 @@ func (f *Forwarder) request(ctx *fasthttp.RequestCtx, client string, secure bool
 		return nil, false
 	}
 	body := in.Body()
+	scheme, host, _ := strings.Cut(f.cfg.Origin, "://")
 	// The target is put in as it is: parsing would spell it anew.
-	host := f.cfg.Origin[strings.Index(f.cfg.Origin, "://")+len("://"):]
-	scheme, _, _ := strings.Cut(f.cfg.Origin, "://")
 	req := &http.Request{
 		Method: string(in.Header.Method()), Host: host, URL: &url.URL{Scheme: scheme, Host: host, Opaque: string(target)},
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
@@ -343,9 +342,5 @@ func (f *Forwarder) unanswered(ctx *fasthttp.RequestCtx, sent bool, err error) {
 }
 
 func (f *Forwarder) problem(ctx *fasthttp.RequestCtx, code api.Code, detail string) {
-	ctx.Response.Reset()
-	ctx.SetStatusCode(code.Status())
-	ctx.Response.Header.SetContentType("application/problem+json")
-	setHeader(ctx, "Cache-Control", "no-store")
-	ctx.Response.SetBodyRaw(api.AppendProblem(nil, f.cfg.BaseURL(), code, detail, nil))
+	(&refusal{code: code, detail: detail}).write(ctx, f.cfg.BaseURL())
 }

@@ -3,9 +3,10 @@ package edge
 import (
 	"bytes"
 	"strconv"
-	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"webring/edge/describe"
 )
 
 const apiVersion = "1"
@@ -57,25 +58,12 @@ const exposed = "ETag, Link, Location, Retry-After, RateLimit-Limit, RateLimit-R
 // "Versioning").
 const leastNotice = 90
 
-// A deprecation says since when a path is the old surface and when it goes.
-type deprecation struct {
-	since, sunset time.Time
-	successor     string // path of what replaces it
-}
+// deprecations is the old surface, by path: none yet.
+var deprecations = map[string]describe.Deprecation{}
 
-// deprecations is the old surface: none yet.
-var deprecations = map[string]deprecation{}
-
-// mark adds Deprecation (RFC 9745), Sunset (RFC 8594) and the link to what
-// replaces the path to an answer.
-func (d deprecation) mark(ctx *fasthttp.RequestCtx) {
-	setHeader(ctx, "Deprecation", "@"+strconv.FormatInt(d.since.Unix(), 10))
-	setHeader(ctx, "Sunset", string(fasthttp.AppendHTTPDate(nil, d.sunset)))
-	ctx.Response.Header.Add("Link", "<"+d.successor+`>; rel="successor-version"`)
-}
-
-// markOld marks the answer if its path is the old surface, whichever layer made
-// it and whatever it says.
+// markOld adds Deprecation (RFC 9745), Sunset (RFC 8594) and the link to what
+// replaces the path to an answer if its path is the old surface, whichever layer
+// made it and whatever it says.
 func (s *Shell) markOld(ctx *fasthttp.RequestCtx) {
 	target, _ := requestTarget(&ctx.Request.Header)
 	path := decoded(pathOf(target))
@@ -83,7 +71,10 @@ func (s *Shell) markOld(ctx *fasthttp.RequestCtx) {
 	if _, exact := s.plain.exact[string(path)]; !old && !exact && bytes.HasPrefix(path, ringPrefix) {
 		d, old = s.deprecated[string(ringPrefix)+"{slug}"]
 	}
-	if old {
-		d.mark(ctx)
+	if !old {
+		return
 	}
+	setHeader(ctx, "Deprecation", "@"+strconv.FormatInt(d.Since.Unix(), 10))
+	setHeader(ctx, "Sunset", string(fasthttp.AppendHTTPDate(nil, d.Sunset)))
+	ctx.Response.Header.Add("Link", "<"+d.Successor+`>; rel="successor-version"`)
 }

@@ -1,8 +1,8 @@
 package edge
 
 import (
+	"fmt"
 	"hash/maphash"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,8 +35,7 @@ const (
 // the next owner, so here too counts are at most too high.
 type limiter struct {
 	limit  uint32
-	policy string // the RateLimit-Policy field
-	fields []byte // that and the limit, as they stand on the wire
+	fields []byte // that, as it stands on the wire
 	quiet  bool   // says nothing of itself while it is kept
 	now    func() time.Time
 	start  time.Time
@@ -78,9 +77,8 @@ func newLimiter(limit int, now func() time.Time) *limiter {
 		return nil
 	}
 	limit = min(limit, 1<<30)
-	policy := strconv.Itoa(limit) + ";w=60"
-	return &limiter{limit: uint32(limit), policy: policy, now: now, start: now(), seed: maphash.MakeSeed(), rows: make([][limiterWays]slot, limiterRows),
-		fields: []byte("RateLimit-Limit: " + strconv.Itoa(limit) + "\r\nRateLimit-Policy: " + policy + "\r\n")}
+	return &limiter{limit: uint32(limit), now: now, start: now(), seed: maphash.MakeSeed(), rows: make([][limiterWays]slot, limiterRows),
+		fields: fmt.Appendf(nil, "RateLimit-Limit: %[1]d\r\nRateLimit-Policy: %[1]d;w=60\r\n", limit)}
 }
 
 // take counts a request that arrived now.

@@ -23,7 +23,7 @@ var notForm = refusal{api.InvalidRequest, "The body must be a form, sent as appl
 	`,"errors":[{"pointer":"","detail":"Content-Type must be application/x-www-form-urlencoded."}]`}
 
 // drawJoin draws the page on which a draft can be checked.
-func drawJoin(_ *Shell, r *reader, path string, _ *fasthttp.Args) *content {
+func drawJoin(r *reader, path string, _ *fasthttp.Args) *content {
 	view, ok := r.join(path)
 	if !ok {
 		return nil

@@ -20,7 +20,7 @@ const topRows = 20
 const noSuchMember = "No member of the ring has this slug. GET /api/ring lists the members."
 
 // drawHome draws the front page.
-func drawHome(_ *Shell, r *reader, path string, _ *fasthttp.Args) *content {
+func drawHome(r *reader, path string, _ *fasthttp.Args) *content {
 	var board boardDocument
 	v, ok := r.survey()
 	if !ok || !r.document(fmt.Sprintf("/api/leaderboard?limit=%d", topRows), &board) {
@@ -53,12 +53,12 @@ var feeds = []templates.Feed{
 }
 
 // drawRing draws a page of the ring.
-func drawRing(_ *Shell, r *reader, path string, query *fasthttp.Args) *content {
+func drawRing(r *reader, path string, query *fasthttp.Args) *content {
 	return r.list(path, "", query)
 }
 
 // drawCategory draws a page of the members in one category.
-func drawCategory(_ *Shell, r *reader, path string, query *fasthttp.Args) *content {
+func drawCategory(r *reader, path string, query *fasthttp.Args) *content {
 	return r.list(path, strings.TrimPrefix(path, categoriesPath), query)
 }
 
@@ -122,7 +122,7 @@ func leader(board *boardDocument) *memberDocument {
 }
 
 // drawMember draws the page of one member.
-func drawMember(_ *Shell, r *reader, path string, _ *fasthttp.Args) *content {
+func drawMember(r *reader, path string, _ *fasthttp.Args) *content {
 	slug := strings.TrimPrefix(path, membersPath)
 	var detail struct{ Member memberDocument }
 	var around widgetDocument
@@ -157,7 +157,7 @@ func drawMember(_ *Shell, r *reader, path string, _ *fasthttp.Args) *content {
 }
 
 // drawEmbed draws the page of snippets, for a member when from names one.
-func drawEmbed(_ *Shell, r *reader, path string, query *fasthttp.Args) *content {
+func drawEmbed(r *reader, path string, query *fasthttp.Args) *content {
 	from := strings.ToValidUTF8(string(query.Peek("from")), "\ufffd")
 	var around widgetDocument
 	v, ok := r.survey()
@@ -176,7 +176,7 @@ func drawEmbed(_ *Shell, r *reader, path string, query *fasthttp.Args) *content 
 }
 
 // drawDocs draws the page about the API.
-func drawDocs(_ *Shell, r *reader, path string, _ *fasthttp.Args) *content {
+func drawDocs(r *reader, path string, _ *fasthttp.Args) *content {
 	v, ok := r.survey()
 	if !ok {
 		return nil
@@ -195,7 +195,7 @@ func drawDocs(_ *Shell, r *reader, path string, _ *fasthttp.Args) *content {
 
 // drawProblem draws the page that says what a problem code means. It is there
 // before the ring is open.
-func drawProblem(_ *Shell, r *reader, path string, _ *fasthttp.Args) *content {
+func drawProblem(r *reader, path string, _ *fasthttp.Args) *content {
 	code := api.Code(path[strings.LastIndexByte(path, '/')+1:])
 	about := &directoryDocument{}
 	if v, ok := r.survey(); ok {
@@ -209,7 +209,7 @@ func drawProblem(_ *Shell, r *reader, path string, _ *fasthttp.Args) *content {
 }
 
 // drawBadge draws the badge of a member.
-func drawBadge(_ *Shell, r *reader, path string, _ *fasthttp.Args) *content {
+func drawBadge(r *reader, path string, _ *fasthttp.Args) *content {
 	slug, ok := strings.CutSuffix(strings.TrimPrefix(path, badgesPath), ".svg")
 	if !ok {
 		return r.fail(api.NotFound, noSuchPath.detail)

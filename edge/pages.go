@@ -64,7 +64,7 @@ func leadsDeeper(path []byte) bool {
 // query. It reads documents from r and nothing else, so the page holds as long
 // as they do. It gives nil when r has failed; what r failed with is then the
 // answer.
-type draw func(s *Shell, r *reader, path string, query *fasthttp.Args) *content
+type draw func(r *reader, path string, query *fasthttp.Args) *content
 
 // pageParameters are what the page at a path looks at in a query, in the order in
 // which the target of a page that is kept spells them.
@@ -172,7 +172,7 @@ func (s *Shell) draw(d draw, t *tenure, target, path string, query *fasthttp.Arg
 	}
 	for attempt := 1; ; attempt++ {
 		r := reader{shell: s, tenure: t, until: never}
-		c := d(s, &r, path, query)
+		c := d(&r, path, query)
 		if c == nil {
 			return nil, r.failed
 		}

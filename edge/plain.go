@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"webring/core/api"
+	"webring/edge/describe"
 )
 
 // maxPlain is the longest request that a lane takes, in bytes, header included.
@@ -214,7 +215,7 @@ type plainPaths struct {
 }
 
 // newPlainPaths leaves out what is deprecated: those answers carry more.
-func newPlainPaths(deprecated map[string]deprecation) *plainPaths {
+func newPlainPaths(deprecated map[string]describe.Deprecation) *plainPaths {
 	p := &plainPaths{exact: map[string]bool{"/": true}}
 	for _, path := range api.Paths() {
 		_, old := deprecated[path]

@@ -32,16 +32,15 @@ var (
 )
 
 // problem makes the answer this problem, whatever had been made of it before.
-func (s *Shell) problem(ctx *fasthttp.RequestCtx, p refusal) {
+func (s *Shell) problem(ctx *fasthttp.RequestCtx, p refusal) { p.write(ctx, s.core.BaseURL()) }
+
+func (p *refusal) write(ctx *fasthttp.RequestCtx, baseURL string) {
 	ctx.Response.Reset()
 	ctx.SetStatusCode(p.code.Status())
 	ctx.Response.Header.SetContentType("application/problem+json")
 	setHeader(ctx, "Cache-Control", "no-store")
-	ctx.Response.SetBodyRaw(api.AppendProblem(nil, s.core.BaseURL(), p.code, p.detail, []byte(p.more)))
+	ctx.Response.SetBodyRaw(api.AppendProblem(nil, baseURL, p.code, p.detail, []byte(p.more)))
 }
-
-// refuse answers a client that is over its limit.
-func (s *Shell) refuse(ctx *fasthttp.RequestCtx) { s.problem(ctx, tooManyRequests) }
 
 // unread answers a request that could not be read to its end. The connection
 // is closed afterwards. Of such a request nothing may be known but the peer.
@@ -49,7 +48,7 @@ func (s *Shell) unread(ctx *fasthttp.RequestCtx, err error) {
 	var w window
 	defer s.contain(ctx, &w)
 	lingering(ctx.Conn())
-	dropTrailers(&ctx.Request.Header, "Forwarded") // what broke may stand behind it
+	dropTrailers(&ctx.Request.Header) // what broke may stand behind it
 	p, count := malformed, s.limiter.take
 	var timeout net.Error
 	switch {

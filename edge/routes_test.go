@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/describe"
 )
 
 func paidOK(ctx *fasthttp.RequestCtx, _ string, _ bool) {
@@ -204,7 +205,7 @@ func TestHeadersAbove24KiBAreTooLarge(t *testing.T) {
 
 func TestDeprecatedPathsSaySo(t *testing.T) {
 	since, sunset := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC), time.Date(2027, 6, 1, 0, 0, 0, 0, time.UTC)
-	sh, err := newShell(Config{Core: newRing(t)}, map[string]deprecation{"/api/ring": {since, sunset, "/api/v2/ring"}})
+	sh, err := newShell(Config{Core: newRing(t)}, map[string]describe.Deprecation{"/api/ring": {Since: since, Sunset: sunset, Successor: "/api/v2/ring"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +225,7 @@ func TestDeprecatedPathsSaySo(t *testing.T) {
 // Whatever is answered at an old path, and the document says so.
 func TestDeprecationIsOnEveryAnswer(t *testing.T) {
 	since := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
-	old := map[string]deprecation{"/api/ring/{slug}": {since, since.AddDate(0, 0, 90), "/api/v2/ring/{slug}"}}
+	old := map[string]describe.Deprecation{"/api/ring/{slug}": {Since: since, Sunset: since.AddDate(0, 0, 90), Successor: "/api/v2/ring/{slug}"}}
 	sh, err := newShell(Config{Core: newRing(t), RateLimit: 8}, old)
 	if err != nil {
 		t.Fatal(err)
@@ -268,7 +269,7 @@ func TestDeprecationIsOnEveryAnswer(t *testing.T) {
 func TestAnOldSurfaceStaysForNinetyDays(t *testing.T) {
 	since := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
 	for days, ok := range map[int]bool{-1: false, 89: false, 90: true, 400: true} {
-		_, err := newShell(Config{Core: newRing(t)}, map[string]deprecation{"/api/ring": {since, since.AddDate(0, 0, days), "/api/v2/ring"}})
+		_, err := newShell(Config{Core: newRing(t)}, map[string]describe.Deprecation{"/api/ring": {Since: since, Sunset: since.AddDate(0, 0, days), Successor: "/api/v2/ring"}})
 		if (err == nil) != ok {
 			t.Errorf("%d days: %v", days, err)
 		}

@@ -48,7 +48,7 @@ type Shell struct {
 	complained                    atomic.Int64     // second of the last line about one
 
 	router     *router.Router
-	deprecated map[string]deprecation
+	deprecated map[string]describe.Deprecation
 	leaves     *leaves // pages that were drawn
 	site       describe.Site
 	mcp        *mcp.Server
@@ -67,12 +67,12 @@ type Shell struct {
 // New prepares a shell. It fails when the configuration contradicts itself.
 func New(cfg Config) (*Shell, error) { return newShell(cfg, deprecations) }
 
-func newShell(cfg Config, deprecated map[string]deprecation) (*Shell, error) {
+func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, error) {
 	if cfg.Core == nil {
 		return nil, errors.New("edge: no core to serve")
 	}
 	for path, d := range deprecated {
-		if d.sunset.Before(d.since.AddDate(0, 0, leastNotice)) {
+		if d.Sunset.Before(d.Since.AddDate(0, 0, leastNotice)) {
 			return nil, fmt.Errorf("edge: %s would be gone before %d days of notice are over", path, leastNotice)
 		}
 	}
@@ -190,7 +190,7 @@ func (s *Shell) Shutdown(ctx context.Context) error {
 // nothing of a Transfer-Encoding once it has read the body, and takes what stands
 // behind that for fields, too.
 func inHeader(h *fasthttp.RequestHeader, name string) (lines int) {
-	for line := range bytes.SplitSeq(h.RawHeaders(), crlf[1:]) {
+	for line := range bytes.SplitSeq(h.RawHeaders(), []byte("\n")) {
 		// What begins with white space goes on with the line before it.
 		if field, _, ok := bytes.Cut(line, []byte(":")); ok && bytes.EqualFold(field, []byte(name)) {
 			lines++
@@ -199,9 +199,11 @@ func inHeader(h *fasthttp.RequestHeader, name string) (lines int) {
 	return lines
 }
 
-// dropTrailers leaves those lines of a field that stand in the header: a proxy that
-// passes on what stands behind a body has neither written nor read it.
-func dropTrailers(h *fasthttp.RequestHeader, name string) {
+// dropTrailers leaves those lines of Forwarded that stand in the header: a proxy that
+// passes on what stands behind a body has neither written nor read it. X-Forwarded is
+// refused there.
+func dropTrailers(h *fasthttp.RequestHeader) {
+	const name = "Forwarded"
 	lines := h.PeekAll(name)
 	if len(lines) == 0 {
 		return
@@ -224,11 +226,11 @@ func dropTrailers(h *fasthttp.RequestHeader, name string) {
 func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 	var w window
 	defer s.contain(ctx, &w)
-	dropTrailers(&ctx.Request.Header, "Forwarded") // X-Forwarded is refused there
+	dropTrailers(&ctx.Request.Header)
 	w = s.count(ctx)
 	switch {
 	case w.exceeded:
-		s.refuse(ctx)
+		s.problem(ctx, tooManyRequests)
 	case !versionServed(&ctx.Request.Header):
 		s.problem(ctx, unsupportedVersion)
 	default:
