@@ -263,9 +263,7 @@ func (s *Shell) rest(w *work) {
 	if cap(w.out) > 2*keepBody {
 		w.out = nil
 	}
-	if w.answer.Kept() > 2*keepBody {
-		w.answer.Response = api.Response{}
-	}
+	w.answer.trim()
 	s.works.Put(w)
 }
 

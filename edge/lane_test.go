@@ -394,13 +394,15 @@ func FuzzPlainRead(f *testing.F) {
 	})
 }
 
-// Whoever filled it, a work that rests has no long buffer, though a short answer came
-// last; those that most answers need it keeps.
-func TestWorksRestWithoutLongBuffers(t *testing.T) {
+// Whoever filled it, an answer that is kept for later has no long buffer, though a short
+// one came last; those that most answers need it keeps.
+func TestAnswersRestWithoutLongBuffers(t *testing.T) {
 	decoded := func(r *api.Response, n int) { r.Copy(make([]byte, n), &api.Texts{Body: uint32(n)}) }
 	written := func(r *api.Response, n int) { r.Body = append(r.Body[:0], make([]byte, n)...) }
 	redirect := func(r *api.Response, n int) { written(r, n); r.Location = r.Body[:n:n] }
 	s := new(Shell)
+	lanes := func() (*answer, func()) { w := new(work); return &w.answer, func() { s.rest(w) } }
+	reads := func() (*answer, func()) { a := new(answer); return a, func() { s.giveBack(a) } }
 	for _, c := range []struct {
 		name        string
 		first, then func(*api.Response, int)
@@ -415,16 +417,18 @@ func TestWorksRestWithoutLongBuffers(t *testing.T) {
 		{"decoded", decoded, decoded, keepBody, true},
 		{"written", written, redirect, keepBody, true},
 	} {
-		w := new(work)
-		c.first(&w.answer.Response, c.length)
-		buffer := weak.Make(&w.answer.Body[0])
-		c.then(&w.answer.Response, 100)
-		s.rest(w)
-		runtime.GC()
-		if kept := buffer.Value() != nil; kept != c.keeps {
-			t.Errorf("%s: kept is %t", c.name, kept)
+		for of, begin := range map[string]func() (a *answer, rest func()){"a lane's": lanes, "a read's": reads} {
+			a, rest := begin()
+			c.first(&a.Response, c.length)
+			buffer := weak.Make(&a.Body[0])
+			c.then(&a.Response, 100)
+			rest()
+			runtime.GC()
+			if kept := buffer.Value() != nil; kept != c.keeps {
+				t.Errorf("%s, %s: kept is %t", of, c.name, kept)
+			}
+			runtime.KeepAlive(a)
 		}
-		runtime.KeepAlive(w)
 	}
 }
 

@@ -223,7 +223,7 @@ func (r *reader) document(target string, doc any) bool {
 	if err := json.Unmarshal(a.Body, doc); err != nil {
 		panic(err) // a document of the core that does not have its form
 	}
-	r.shell.answers.Put(a)
+	r.shell.giveBack(a)
 	return true
 }
 

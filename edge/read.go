@@ -33,7 +33,20 @@ func (s *Shell) read(ctx *fasthttp.RequestCtx) {
 	default:
 		copyBody(ctx, r.Body)
 	}
+	s.giveBack(a)
+}
+
+// giveBack keeps an answer for another request.
+func (s *Shell) giveBack(a *answer) {
+	a.trim()
 	s.answers.Put(a)
+}
+
+// trim gives up buffers that are longer than most answers need.
+func (a *answer) trim() {
+	if a.Kept() > 2*keepBody {
+		a.Response = api.Response{}
+	}
 }
 
 // write turns an answer of a core into HTTP.
