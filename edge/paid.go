@@ -22,8 +22,8 @@ func (s *Shell) paid(h Handler) fasthttp.RequestHandler {
 // other lets a handler answer that needs to know who asks.
 func (s *Shell) other(h Handler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
-		if o, ok := ctx.UserValue(senderKey{}).(origin); ok {
-			h(ctx, o.client.String(), o.https)
+		if from, ok := ctx.UserValue(senderKey{}).(sender); ok {
+			h(ctx, from.client.String(), from.https)
 		} else {
 			h(ctx, s.proxies.client(ctx).String(), s.proxies.secure(ctx))
 		}
@@ -36,8 +36,8 @@ func (s *Shell) other(h Handler) fasthttp.RequestHandler {
 // sync lets a handler answer those who follow this node.
 func (s *Shell) sync(h SyncHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
-		_, known := ctx.UserValue(senderKey{}).(origin)
-		h(ctx, s.proxies.client(ctx).String(), known)
+		_, vouched := ctx.UserValue(senderKey{}).(sender)
+		h(ctx, s.proxies.client(ctx).String(), vouched)
 	}
 }
 
@@ -46,30 +46,30 @@ type senderKey struct{}
 
 // vouched says who sent a request that comes through an edge. The voucher is
 // taken away, held or not: what is left is the request as the client sent it.
-func (s *Shell) vouched(ctx *fasthttp.RequestCtx) (origin, bool) {
+func (s *Shell) vouched(ctx *fasthttp.RequestCtx) (sender, bool) {
 	h := &ctx.Request.Header
 	fields := h.PeekAll(voucherField)
 	if len(fields) == 0 {
-		return origin{}, false
+		return sender{}, false
 	}
 	field := string(fields[0])
 	h.Del(voucherField)
 	if s.vouchers == nil {
-		return origin{}, false
+		return sender{}, false
 	}
-	o, err := origin{}, errVoucherForm
+	from, err := sender{}, errVoucherForm
 	if len(fields) == 1 {
-		o, err = s.vouchers.take(field, passedOn{h.Method(), h.RequestURI(), ctx.Request.Body()})
+		from, err = s.vouchers.take(field, passedOn{h.Method(), h.RequestURI(), ctx.Request.Body()})
 	}
 	if err != nil {
 		// Strangers do not fill the log.
 		if now := time.Now().Unix(); s.complained.Swap(now) != now {
 			s.log.Warn("edge: a request is counted as its peer's", "peer", ctx.RemoteAddr().String(), "err", err)
 		}
-		return origin{}, false
+		return sender{}, false
 	}
-	ctx.SetUserValue(senderKey{}, o)
-	return o, true
+	ctx.SetUserValue(senderKey{}, from)
+	return from, true
 }
 
 // jsonBody says whether the body claims to be JSON, or claims nothing.

@@ -15,12 +15,21 @@ const maxPlain = 4 << 10
 type plainRead struct {
 	target      []byte
 	ifNoneMatch [][]byte
-	noted       [5][][]byte // lines of the notedFields
+	noted       [len(notedFields)][][]byte // lines of these
 }
 
 // notedFields are those in which proxies say for whom they forward, and those that
 // say which form of a page is asked for.
 var notedFields = [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "Accept", "Accept-Encoding"}
+
+// Their places.
+const (
+	notedForwarded = iota
+	notedForwardedFor
+	notedForwardedProto
+	notedAccept
+	notedAcceptEncoding
+)
 
 // PeekAll gives the lines of one of them, or of If-None-Match.
 func (q *plainRead) PeekAll(name string) [][]byte {
@@ -151,14 +160,14 @@ func (q *plainRead) take(name, value []byte, hosts *int) bool {
 		}
 	case len("Expect"): // and Accept
 		if is("Accept") {
-			q.note(3, value)
+			q.note(notedAccept, value)
 		}
 		return !is("Expect")
 	case len("Upgrade"): // and Trailer
 		return !is("Upgrade") && !is("Trailer")
 	case len("Forwarded"):
 		if is("Forwarded") {
-			q.note(0, value)
+			q.note(notedForwarded, value)
 		}
 	case len("Connection"):
 		return !is("Connection") || bytes.EqualFold(value, []byte("keep-alive"))
@@ -175,13 +184,13 @@ func (q *plainRead) take(name, value []byte, hosts *int) bool {
 	case len("X-Forwarded-For"): // and Accept-Encoding
 		switch {
 		case is("X-Forwarded-For"):
-			q.note(1, value)
+			q.note(notedForwardedFor, value)
 		case is("Accept-Encoding"):
-			q.note(4, value)
+			q.note(notedAcceptEncoding, value)
 		}
 	case len("Transfer-Encoding"): // and X-Forwarded-Proto
 		if is("X-Forwarded-Proto") {
-			q.note(2, value)
+			q.note(notedForwardedProto, value)
 		}
 		return !is("Transfer-Encoding")
 	}

@@ -65,8 +65,8 @@ func wasForwarded(h *fasthttp.RequestHeader) bool {
 	return false
 }
 
-// origin is what trusted proxies say of a request.
-type origin struct {
+// sender is who sent a request and how, as trusted proxies or an edge say.
+type sender struct {
 	client client
 	https  bool
 }
@@ -90,17 +90,17 @@ type fields interface{ PeekAll(name string) [][]byte }
 // A proxy sets Forwarded (RFC 7239) or the X-Forwarded fields and may pass the
 // others on as a stranger sent them, so where they contradict each other
 // neither is believed. A client that cannot be told is counted with its proxy.
-func (p *Proxies) forwarded(h fields, peer client) origin {
-	o := origin{client: peer}
+func (p *Proxies) forwarded(h fields, peer client) sender {
+	from := sender{client: peer}
 	f := p.lastForwarded(h.PeekAll("Forwarded"))
 	x := p.lastForwardedFor(h.PeekAll("X-Forwarded-For"))
 	if f.seen && x.seen && (!f.addr.IsValid() || !x.addr.IsValid() || clientOf(f.addr) != clientOf(x.addr)) {
-		return o
+		return from
 	}
 	if f.addr.IsValid() {
-		o.client = clientOf(f.addr)
+		from.client = clientOf(f.addr)
 	} else if x.addr.IsValid() {
-		o.client = clientOf(x.addr)
+		from.client = clientOf(x.addr)
 	}
 	said, https := false, true
 	if f.proto != nil {
@@ -113,8 +113,8 @@ func (p *Proxies) forwarded(h fields, peer client) origin {
 			said, https = true, https && bytes.EqualFold(trim(word), protoHTTPS)
 		}
 	}
-	o.https = said && https
-	return o
+	from.https = said && https
+	return from
 }
 
 var (

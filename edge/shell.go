@@ -243,10 +243,10 @@ func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 // that is.
 func (s *Shell) count(ctx *fasthttp.RequestCtx) window {
 	now := s.now()
-	var o origin
+	var from sender
 	vouched := false
 	if s.vouchers != nil || ctx.Request.Header.IsPost() {
-		o, vouched = s.vouched(ctx)
+		from, vouched = s.vouched(ctx)
 	}
 	if s.followers != nil && bytes.HasPrefix(ctx.Request.Header.RequestURI(), syncPrefix) {
 		c := s.proxies.client(ctx)
@@ -257,7 +257,7 @@ func (s *Shell) count(ctx *fasthttp.RequestCtx) window {
 		return s.followers.take(c, now)
 	}
 	if vouched {
-		return s.forwarded.take(o.client, now)
+		return s.forwarded.take(from.client, now)
 	}
 	return s.limiter.take(s.proxies.client(ctx), now)
 }

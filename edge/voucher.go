@@ -122,42 +122,42 @@ func newVouchers(secret []byte, now func() time.Time) *vouchers {
 }
 
 // take says who sent the request that came with this field.
-func (v *vouchers) take(field string, r passedOn) (origin, error) {
+func (v *vouchers) take(field string, r passedOn) (sender, error) {
 	parts := strings.Split(field, "; ")
 	if len(parts) != 5 {
-		return origin{}, errVoucherForm
+		return sender{}, errVoucherForm
 	}
 	for i, prefix := range [...]string{"t=", "n=", "c=", "s=", "m="} {
 		rest, ok := strings.CutPrefix(parts[i], prefix)
 		if !ok || rest == "" {
-			return origin{}, errVoucherForm
+			return sender{}, errVoucherForm
 		}
 		parts[i] = rest
 	}
 	t, n, name, scheme := parts[0], parts[1], parts[2], parts[3]
 	mac, err := base64.RawURLEncoding.Strict().DecodeString(parts[4])
 	if err != nil {
-		return origin{}, errVoucherForm
+		return sender{}, errVoucherForm
 	}
 	if !hmac.Equal(mac, voucherMAC(v.secret, t, n, name, scheme, r)) {
-		return origin{}, errVoucherForged
+		return sender{}, errVoucherForged
 	}
 	millis, err := strconv.ParseInt(t, 10, 64)
 	c, ok := parseClient(name)
 	if err != nil || !ok || scheme != "http" && scheme != "https" {
-		return origin{}, errVoucherForm
+		return sender{}, errVoucherForm
 	}
 	now := v.now()
 	if age := now.Sub(time.UnixMilli(millis)); age > voucherLife || age < -voucherLife {
-		return origin{}, errVoucherStale
+		return sender{}, errVoucherStale
 	}
 	if millis < now.Add(-v.uptime()).UnixMilli() {
-		return origin{}, errVoucherEarlier
+		return sender{}, errVoucherEarlier
 	}
 	if !v.first([16]byte(mac), now) {
-		return origin{}, errVoucherReplayed
+		return sender{}, errVoucherReplayed
 	}
-	return origin{client: c, https: scheme == "https"}, nil
+	return sender{client: c, https: scheme == "https"}, nil
 }
 
 // first remembers a MAC, and says whether it is new.
@@ -167,10 +167,10 @@ func (v *vouchers) first(mac [16]byte, now time.Time) bool {
 	if age := now.Sub(v.since); age > 2*voucherLife || age < 0 {
 		v.before, v.seen, v.since = v.seen, map[[16]byte]struct{}{}, now
 	}
-	_, now1 := v.seen[mac]
-	_, then := v.before[mac]
+	_, seen := v.seen[mac]
+	_, before := v.before[mac]
 	v.seen[mac] = struct{}{}
-	return !now1 && !then
+	return !seen && !before
 }
 
 // parseClient reads what [client.String] writes.
