@@ -28,6 +28,6 @@
 // A tour: replica.go (what it is given and holds), accept.go (the checks), boot.go
 // (the first state), shown.go (what readers see), module.go and examine.go (another
 // build of the core), follow.go, carried.go, get.go and pace.go (the network, and how
-// often), keep.go and store.go (the disk), source.go and blocks.go (for replicas of
-// this one), redact.go (words that are taken back).
+// often), keep.go, store.go and pages_linux.go (the disk), source.go and blocks.go (for
+// replicas of this one), redact.go (words that are taken back).
 package replica

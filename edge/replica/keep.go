@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"fmt"
 	"sync"
 
 	"webring/core/snap"
@@ -19,7 +20,6 @@ type keeping struct {
 // news is a position that was come to, by the records from the one before it.
 type news struct {
 	signed  []byte
-	at      snap.Checkpoint
 	records []snap.Record
 	anew    bool // what is on disk is no beginning for them
 }
@@ -57,27 +57,27 @@ func (r *Replica) write() {
 		if n == nil {
 			return
 		}
-		r.store.keep(n, r.begins)
+		r.store.keep(n, r.keepAnew)
 	}
 }
 
-// begins has begin write what a restart begins with: the core, and the records that
-// followers may ask for, who begin with the newest snapshot. The core is nil when it
-// cannot be had, or stands elsewhere than the checkpoint. Nothing is accepted meanwhile:
-// the core is as large as the ring, and the next one to be copied would double that.
-func (r *Replica) begins(begin func(n *news, contents []byte, from uint64, tail []snap.Record) error) error {
+// keepAnew has written what a restart begins with: the core, and the records that
+// followers may ask for, who begin with the newest snapshot. It gives the checkpoint of
+// both. Nothing is accepted meanwhile: the core is as large as the ring, and the next
+// one to be copied would double that.
+func (r *Replica) keepAnew() (signed []byte, err error) {
 	r.accepting.Lock()
 	defer r.accepting.Unlock()
 	r.keeping.mu.Lock()
 	r.keeping.next = nil // it leads to here
 	r.keeping.mu.Unlock()
+	if err := checkState(r.shown, r.at); err != nil {
+		return nil, fmt.Errorf("replica: the core that is shown is not where the checkpoint is: %w", err)
+	}
+	rows := r.shown.Snapshot()
+	if rows == nil {
+		return nil, errNoSnapshot
+	}
 	from := max(r.base, r.at.Snapshot.Size)
-	var contents []byte
-	if checkState(r.shown, r.at) == nil {
-		contents = r.shown.Snapshot()
-	}
-	if contents != nil {
-		contents = r.tree.Append(contents)
-	}
-	return begin(&news{signed: r.signed, at: r.at}, contents, from, r.tail[from-r.base:])
+	return r.signed, r.store.begin(r.at.Size, r.tree.Append(rows), from, r.tail[from-r.base:])
 }

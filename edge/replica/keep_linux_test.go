@@ -29,7 +29,7 @@ func TestADiskIsNotWaitedFor(t *testing.T) {
 		f.agrees(o)
 	}
 	f.accepting.Lock()
-	f.keep(news{f.signed, f.at, make([]snap.Record, maxTail+1), false})
+	f.keep(news{f.signed, make([]snap.Record, maxTail+1), false})
 	f.accepting.Unlock()
 	f.keeping.mu.Lock()
 	if next := f.keeping.next; !f.keeping.busy || next == nil || len(next.records) != 0 || !next.anew {

@@ -147,7 +147,7 @@ func (r *Replica) record(signed []byte, at snap.Checkpoint, tree snap.Tree, reco
 		r.blocks.forget()
 		anew = true // without the words
 	}
-	r.keep(news{signed, at, records, anew})
+	r.keep(news{signed, records, anew})
 }
 
 // settle notes where the replica is, and since when it knows.

@@ -159,7 +159,7 @@ func TestACoreThatWentAstrayIsNotKept(t *testing.T) {
 			s.behind(o, s.accept(t.Context(), o.sign()))
 			s.store.written = minJournal + 1
 			s.accepting.Lock()
-			s.keep(news{signed: s.signed, at: s.at})
+			s.keep(news{signed: s.signed})
 			s.accepting.Unlock()
 			s.keeping.writing.Wait()
 			if now := s.store.bases(); len(now) != 1 || now[0] != bases[0] {

@@ -80,28 +80,21 @@ func (s *store) clean() {
 	}
 }
 
-// keep notes a position. If it is not to be written behind what there is, begins
-// gives one that may be further on: the core at it, and the records that followers may
-// ask for.
-func (s *store) keep(n *news, begins func(begin func(n *news, contents []byte, from uint64, tail []snap.Record) error) error) {
+// keep notes a position. If it is not to be written behind what there is, anew calls
+// begin, and gives the checkpoint of what that wrote, which may be further on.
+func (s *store) keep(n *news, anew func() (signed []byte, err error)) {
 	if n.anew {
 		_ = s.close()
 	}
 	if time.Now().Before(s.resting) {
 		return
 	}
-	err := s.append(n.records)
+	signed, err := n.signed, s.append(n.records)
 	if err == nil && (s.journal == nil || s.written > max(minJournal, s.state0)) {
-		err = begins(func(now *news, contents []byte, from uint64, tail []snap.Record) error {
-			n = now
-			if contents == nil {
-				return errNoSnapshot
-			}
-			return s.begin(n.at.Size, contents, from, tail)
-		})
+		signed, err = anew()
 	}
 	if err == nil {
-		err = s.replace("checkpoint", n.signed)
+		err = s.replace("checkpoint", signed)
 	}
 	if err == nil {
 		s.sweep()
@@ -194,7 +187,7 @@ func (s *store) resume(base uint64, kept *state, length int64) {
 }
 
 // replace writes a file whole or not at all.
-func (s *store) replace(name string, parts ...[]byte) error {
+func (s *store) replace(name string, content []byte) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
@@ -202,12 +195,7 @@ func (s *store) replace(name string, parts ...[]byte) error {
 	if err != nil {
 		return err
 	}
-	for _, part := range parts {
-		if _, err = f.Write(part); err != nil {
-			break
-		}
-	}
-	if err == nil {
+	if _, err = f.Write(content); err == nil {
 		err = f.Sync()
 	}
 	return s.commit(name, errors.Join(err, f.Close()))
