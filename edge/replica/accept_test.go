@@ -190,7 +190,7 @@ func TestEventsBeyondTheCheckpointWait(t *testing.T) {
 	signed := func() []byte { o.join("b"); return o.sign() }()
 	o.join("c") // not signed yet
 	f.takes(signed)
-	if size, _ := f.Position(); size != 3 || !strings.HasPrefix(f.get("/api/ring"), "200 3 ") {
+	if size := f.Position(); size != 3 || !strings.HasPrefix(f.get("/api/ring"), "200 3 ") {
 		t.Errorf("at %d: %s", size, f.get("/api/ring"))
 	}
 	f.takes(o.sign())

@@ -328,7 +328,7 @@ func TestARefusalDoesNotFloodTheLog(t *testing.T) {
 		if n := strings.Count(f.log.String(), "level=ERROR"); n != 5 {
 			t.Errorf("%d lines in 5 minutes", n)
 		}
-		if size, _ := f.Position(); size != at.Size {
+		if size := f.Position(); size != at.Size {
 			t.Errorf("it is at %d", size)
 		}
 		o.mu.Lock()
@@ -382,7 +382,7 @@ func FuzzAccept(f *testing.F) {
 	r := o.booted()
 	f.Fuzz(func(t *testing.T, signed []byte) {
 		err := r.accept(context.Background(), signed)
-		if size, _ := r.Position(); size != 3 || err == nil && string(signed) != string(o.signed) || errors.Is(err, ErrEvents) {
+		if size := r.Position(); size != 3 || err == nil && string(signed) != string(o.signed) || errors.Is(err, ErrEvents) {
 			t.Errorf("at %d after %q: %v", size, signed, err)
 		}
 	})

@@ -371,7 +371,7 @@ func (f *follower) agrees(o *fakeOrigin) {
 	if f.Replica.shown == nil {
 		f.t.Fatalf("nothing is shown\n%s", f.log)
 	}
-	size, state := f.Position()
+	size, state := f.at.Size, f.at.State
 	if size != o.tree.Size() || state != o.state.Digest() || f.tree.Root() != o.tree.Root() {
 		f.t.Errorf("at %d with %x, not at %d with %x\n%s", size, state, o.tree.Size(), o.state.Digest(), f.log)
 	}

@@ -190,11 +190,11 @@ func (r *Replica) Stale() bool {
 	return now-r.heard.Load() > limit || now-r.stamped.Load() > limit
 }
 
-// Position gives the position that is shown, and the digest of its rows.
-func (r *Replica) Position() (seq uint64, state [16]byte) {
+// Position gives the position that is shown.
+func (r *Replica) Position() uint64 {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.at.Size, r.at.State
+	return r.at.Size
 }
 
 // Reach waits until position seq is shown, and says whether that came before
@@ -205,7 +205,7 @@ func (r *Replica) Reach(ctx context.Context, seq uint64) bool {
 	defer patience.Stop()
 	for {
 		changed := r.Changed()
-		if at, _ := r.Position(); at >= seq {
+		if r.Position() >= seq {
 			return true
 		}
 		select {

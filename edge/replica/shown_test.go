@@ -84,7 +84,7 @@ func (s *straying) behind(o *fakeOrigin, err error) {
 	if !errors.Is(err, errNotShown) {
 		s.t.Errorf("%v, want %v", err, errNotShown)
 	}
-	at, _ := s.Position()
+	at := s.Position()
 	seq, digest := s.Replica.shown.(*failing).Core.Digest()
 	if at >= o.at.Size || seq < at || seq > o.at.Size || bytes.Equal(s.Checkpoint(), o.signed) {
 		s.t.Errorf("it says that it is at %d of %d, and shows %d", at, o.at.Size, seq)
@@ -167,7 +167,7 @@ func TestACoreThatWentAstrayIsNotKept(t *testing.T) {
 			}
 			o.leave(true)
 			again := o.newReplica(s.in)
-			if size, _ := again.Position(); size != kept || !bytes.Equal(again.Checkpoint(), signed) {
+			if size := again.Position(); size != kept || !bytes.Equal(again.Checkpoint(), signed) {
 				t.Errorf("a restart shows %d events, and %d were kept\n%s", size, kept, again.log)
 			}
 			o.leave(false)

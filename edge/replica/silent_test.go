@@ -32,7 +32,7 @@ func TestACoreWithoutSnapshotChangesNothingOnDisk(t *testing.T) {
 	}
 	o.leave(true)
 	again := o.newReplica(func(c *Config) { c.Dir = dir })
-	if size, _ := again.Position(); size != kept {
+	if size := again.Position(); size != kept {
 		t.Errorf("from disk: %d, and %d were kept", size, kept)
 	}
 }
