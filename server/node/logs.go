@@ -19,11 +19,12 @@ var ErrEnough = errors.New("node: enough")
 // Logs gives found the logs of one contract with these topics, as eth_getLogs
 // takes them, in the blocks from and to and all between them: many at a time,
 // oldest first. An error of found ends it. Other errors are
-// [mpp.ErrUnavailable].
+// [mpp.ErrUnavailable], among them that a node which was asked has not all of the
+// blocks yet: there may be more in them than it said.
 func (n *Node) Logs(ctx context.Context, from, to uint64, contract common.Address, topics []any, found func([]Log) error) error {
 	for step := uint64(longestRange); from <= to; {
 		last := min(from+step-1, to)
-		logs, err := n.logs(ctx, from, last, contract, topics)
+		newest, logs, err := n.logs(ctx, from, last, contract, topics)
 		switch {
 		case err != nil && step > 1 && ctx.Err() == nil:
 			step /= 2 // too many blocks, or too many logs in them, for this node
@@ -37,17 +38,20 @@ func (n *Node) Logs(ctx context.Context, from, to uint64, contract common.Addres
 			}
 			return err
 		}
+		if newest.Height() < last {
+			return Unavailable(errors.New("the node has gone back before the end of what is searched"))
+		}
 		from = last + 1
 	}
 	return nil
 }
 
-func (n *Node) logs(ctx context.Context, from, to uint64, contract common.Address, topics []any) (logs []Log, err error) {
+func (n *Node) logs(ctx context.Context, from, to uint64, contract common.Address, topics []any) (newest *Block, logs []Log, err error) {
 	questions := []rpc.BatchElem{{Method: "eth_getLogs", Result: &logs, Args: []any{map[string]any{
 		"fromBlock": hexutil.Uint64(from), "toBlock": hexutil.Uint64(to), "address": contract, "topics": topics,
 	}}}}
-	if err := n.Ask(ctx, questions...); err != nil {
-		return nil, err
+	if newest, err = n.Head(ctx, questions...); err != nil {
+		return nil, nil, err
 	}
-	return logs, FirstError(questions...)
+	return newest, logs, FirstError(questions...)
 }

@@ -199,18 +199,38 @@ func (n *Node) Clock(ctx context.Context) (time.Time, error) {
 	return newest.Time(), nil
 }
 
+// firstStep is by how many blocks [Node.FirstSince] first goes back.
+const firstStep = 64
+
 // FirstSince finds the first block, up to last, that is not older than second
-// (Unix time), by halving: timestamps do not decrease. Nodes bound the range
-// of a log search, so it must not start at genesis.
+// (Unix time): timestamps do not decrease. It goes back from last in steps that
+// double until it meets an older block, and then halves: a node need not have
+// blocks that are much older than that.
 func (n *Node) FirstSince(ctx context.Context, last uint64, second int64) (uint64, error) {
+	older := func(number uint64) (bool, error) {
+		b, err := n.BlockAt(ctx, number)
+		return err == nil && int64(*b.Timestamp) < second, err
+	}
+	// The first is one of these, or between them.
 	low, high := uint64(0), last
-	for low < high {
-		middle := low + (high-low)/2
-		b, err := n.BlockAt(ctx, middle)
+	for step := uint64(firstStep); 0 < step && step <= last; step *= 2 { // to 0 where it overflows
+		past, err := older(last - step)
 		if err != nil {
 			return 0, err
 		}
-		if int64(*b.Timestamp) < second {
+		if past {
+			low = last - step + 1
+			break
+		}
+		high = last - step
+	}
+	for low < high {
+		middle := low + (high-low)/2
+		past, err := older(middle)
+		if err != nil {
+			return 0, err
+		}
+		if past {
 			low = middle + 1
 		} else {
 			high = middle

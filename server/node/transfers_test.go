@@ -27,6 +27,8 @@ var (
 // chain is a node with one block a second, which mined some transfers.
 type chain struct {
 	height    uint64
+	oldest    uint64 // block that it still has
+	behind    uint64 // blocks that it lacks when it is asked for logs
 	most      uint64 // blocks that one search may cover
 	silent    bool
 	transfers []transfer
@@ -60,6 +62,9 @@ func (c *chain) answer(method string, params []json.RawMessage) any {
 		if string(params[0]) != `"latest"` {
 			_ = json.Unmarshal(params[0], &n)
 		}
+		if uint64(n) < c.oldest || uint64(n) > c.height {
+			return nil
+		}
 		return blockOf(uint64(n))
 	case "eth_getLogs":
 		c.searches++
@@ -67,6 +72,9 @@ func (c *chain) answer(method string, params []json.RawMessage) any {
 		_ = json.Unmarshal(params[0], &q)
 		if uint64(q.ToBlock-q.FromBlock)+1 > c.most {
 			return errors.New("range too large")
+		}
+		if uint64(q.FromBlock) < c.oldest {
+			return errors.New("pruned")
 		}
 		logs := []any{}
 		for _, t := range c.transfers {
@@ -103,6 +111,10 @@ func (c *chain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Params []json.RawMessage
 	}
 	_ = json.NewDecoder(r.Body).Decode(&calls)
+	if calls[len(calls)-1].Method == "eth_getLogs" {
+		c.height -= c.behind
+		defer func() { c.height += c.behind }()
+	}
 	var answers []any
 	for _, q := range calls {
 		a := map[string]any{"jsonrpc": "2.0", "id": q.ID}
@@ -164,6 +176,49 @@ func TestTransfersAreFound(t *testing.T) {
 	c.silent = true
 	if _, err := p.Since(t.Context(), at(100), func(mpp.Transfer) {}); !errors.Is(err, mpp.ErrUnavailable) {
 		t.Errorf("a silent node: %v", err)
+	}
+}
+
+// A node need not have blocks that are much older than what it is asked about.
+func TestTransfersAreFoundOnANodeWithoutOldBlocks(t *testing.T) {
+	c, p := open(t)
+	c.oldest, c.transfers = 3000, []transfer{{4500, common.Hash{1}, recipient, 1_000_000}}
+	for since, found := range map[uint64]int{4990: 0, 4501: 0, 4500: 1, 4400: 1, 4000: 1} {
+		n := 0
+		if _, err := p.Since(t.Context(), at(since), func(mpp.Transfer) { n++ }); err != nil || n != found {
+			t.Errorf("since block %d: %d found, %v", since, n, err)
+		}
+	}
+	// Of what it had before, nothing is said.
+	if until, err := p.Since(t.Context(), at(2000), func(mpp.Transfer) {}); !errors.Is(err, mpp.ErrUnavailable) {
+		t.Errorf("until %v, %v", until, err)
+	}
+}
+
+// The first block of an instant is found on chains of any length, from any block on.
+func TestFirstSince(t *testing.T) {
+	c, p := open(t)
+	for _, last := range []uint64{0, 1, 2, 63, 64, 65, 127, 128, 129, 200, 5000} {
+		c.height = last
+		for _, want := range []uint64{0, 1, 2, 62, 63, 64, 65, 66, 127, 128, 136, 1000, 4935, 4936, 4937, 5000} {
+			if got, err := p.Node.FirstSince(t.Context(), last, at(want).Unix()); err != nil || got != min(want, last) {
+				t.Errorf("of %d blocks, the first since block %d: %d, %v", last, want, got, err)
+			}
+		}
+	}
+}
+
+// A node that has not all blocks of a search yet may answer it with what it has. What
+// it lacks is not taken for empty.
+func TestNodeThatIsBehindHasNotSearchedEverything(t *testing.T) {
+	c, p := open(t)
+	c.transfers = []transfer{{4500, common.Hash{1}, recipient, 1_000_000}}
+	for behind, want := range map[uint64]error{0: nil, 2: nil, 3: mpp.ErrUnavailable} {
+		c.behind = behind
+		n := 0
+		if _, err := p.Since(t.Context(), at(4000), func(mpp.Transfer) { n++ }); !errors.Is(err, want) || n != 1 {
+			t.Errorf("%d blocks behind: %d found, %v", behind, n, err)
+		}
 	}
 }
 

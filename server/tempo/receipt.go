@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"webring/server/node"
@@ -66,13 +65,10 @@ func (tx *transaction) moves(l node.Log) bool {
 		bytes.Equal(l.Data, amount[:])
 }
 
-// logFilter finds, in a range of blocks, the transfers that would answer the
-// same challenge, under whatever transaction hash.
-func (tx *transaction) logFilter(from, to uint64) map[string]any {
-	return map[string]any{
-		"fromBlock": hexutil.Uint64(from), "toBlock": hexutil.Uint64(to), "address": tx.token,
-		"topics": []any{
-			transferWithMemoTopic, common.BytesToHash(tx.sender[:]), common.BytesToHash(tx.recipient[:]), common.Hash(tx.memo),
-		},
+// topics are those of the transfers that would answer the same challenge, under
+// whatever transaction hash.
+func (tx *transaction) topics() []any {
+	return []any{
+		transferWithMemoTopic, common.BytesToHash(tx.sender[:]), common.BytesToHash(tx.recipient[:]), common.Hash(tx.memo),
 	}
 }

@@ -3,6 +3,7 @@ package tempo
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -72,10 +73,10 @@ const searchBack = 15 * time.Minute
 // Settled is said as soon as a receipt with the right logs is seen, and is
 // deep when its block is. Everything else that is final needs proof that no
 // later block can say otherwise: a block later than validBefore that is deep
-// itself; after that, from a node that has that block, still no receipt that
-// pays us, and no log of the same transfer under another hash. Then the
-// payment is Failed, Mismatched or Gone, by its receipt or the lack of one;
-// until then it is Pending. A matching log under another hash leaves it
+// itself; after that, no log of the same transfer under another hash up to the
+// first such block and, from a node that has the deep one, still no receipt that
+// pays us. Then the payment is Failed, Mismatched or Gone, by its receipt or the
+// lack of one; until then it is Pending. A matching log under another hash leaves it
 // Pending for ever, for the operator.
 //
 // Errors are ErrUnavailable or a damaged record.
@@ -103,9 +104,9 @@ func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error
 }
 
 // receipt asks for the newest block and then the receipt.
-func (m *Method) receipt(ctx context.Context, tx *transaction, others ...rpc.BatchElem) (*node.Block, *receipt, error) {
+func (m *Method) receipt(ctx context.Context, tx *transaction) (*node.Block, *receipt, error) {
 	var got *receipt
-	questions := append([]rpc.BatchElem{{Method: "eth_getTransactionReceipt", Args: []any{tx.hash}, Result: &got}}, others...)
+	questions := []rpc.BatchElem{{Method: "eth_getTransactionReceipt", Args: []any{tx.hash}, Result: &got}}
 	newest, err := m.node.Head(ctx, questions...)
 	if err != nil {
 		return nil, nil, err
@@ -134,14 +135,11 @@ func (m *Method) settled(ctx context.Context, newest *node.Block, got *receipt) 
 // final decides about a transaction that can no longer be mined, as the deep
 // block after shows, but may have been.
 func (m *Method) final(ctx context.Context, tx *transaction, after *node.Block) (mpp.Outcome, error) {
-	from, err := m.node.FirstSince(ctx, after.Height(), int64(tx.validBefore)-int64(searchBack/time.Second))
+	elsewhere, err := m.elsewhere(ctx, tx, after)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	var logs []node.Log
-	newest, got, err := m.receipt(ctx, tx, rpc.BatchElem{
-		Method: "eth_getLogs", Args: []any{tx.logFilter(from, after.Height())}, Result: &logs,
-	})
+	newest, got, err := m.receipt(ctx, tx)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
@@ -150,17 +148,33 @@ func (m *Method) final(ctx context.Context, tx *transaction, after *node.Block) 
 		return mpp.Outcome{}, node.Unavailable(errors.New("the node has gone back before the block that decides"))
 	case got != nil && got.paid(tx):
 		return m.settled(ctx, newest, got)
-	}
-	for _, l := range logs {
-		if tx.isTransferWithMemo(l) {
-			return mpp.Outcome{Detail: "a transfer that answers the challenge was mined under another hash"}, nil
-		}
-	}
-	switch {
+	case elsewhere:
+		return mpp.Outcome{Detail: "a transfer that answers the challenge was mined under another hash"}, nil
 	case got == nil:
 		return mpp.Outcome{State: mpp.Gone, Deep: true, Detail: "never mined"}, nil
 	case *got.Status == 0:
 		return mpp.Outcome{State: mpp.Failed, Deep: true, Detail: got.complaint()}, nil
 	}
 	return mpp.Outcome{State: mpp.Mismatched, Deep: true, Detail: got.complaint()}, nil
+}
+
+// elsewhere looks for the transfer under whatever hash, in the blocks in which the
+// transaction can have been mined: as long as its payment is open, these are the
+// same, and no more for a node to search.
+func (m *Method) elsewhere(ctx context.Context, tx *transaction, after *node.Block) (found bool, err error) {
+	to, err := m.node.FirstSince(ctx, after.Height(), int64(tx.validBefore)+1)
+	if err != nil {
+		return false, err
+	}
+	from, err := m.node.FirstSince(ctx, to, int64(tx.validBefore)-int64(searchBack/time.Second))
+	if err != nil {
+		return false, err
+	}
+	err = m.node.Logs(ctx, from, to, tx.token, tx.topics(), func(logs []node.Log) error {
+		if found = slices.ContainsFunc(logs, tx.isTransferWithMemo); found {
+			return node.ErrEnough
+		}
+		return nil
+	})
+	return found, err
 }

@@ -131,8 +131,56 @@ func TestOutcomeSearchesARecentRange(t *testing.T) {
 	if want := int64(25 - searchBack/time.Second); at != want {
 		t.Errorf("searched from %d s, want %d s", at, want)
 	}
-	if asked := n.asked["eth_getBlockByNumber"]; asked > 20 {
+	if asked := n.asked["eth_getBlockByNumber"]; asked > 30 {
 		t.Errorf("%d blocks were asked for", asked)
+	}
+}
+
+// As long as a payment is open, its range does not grow: a node that searches no more
+// blocks at a time than came since, and has no old ones, decides about it all the same.
+func TestOutcomeOfAPaymentThatWasOpenForLong(t *testing.T) {
+	const most = 500
+	for name, tc := range map[string]struct {
+		elsewhere uint64 // block with the transfer under another hash
+		want      mpp.State
+	}{
+		"never mined": {0, mpp.Gone}, "mined under another hash": {4990, mpp.Pending},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, m, p := newFake(t)
+			n.times = nil
+			for i := range int64(9000) { // one a second, the last long after
+				n.mine(i - 4980)
+			}
+			log := paidReceipt(p, 9)["logs"].([]fields)[2]
+			log["transactionHash"] = common.HexToHash("0x01")
+			last := uint64(0)
+			n.bend["eth_getLogs"] = func(params []json.RawMessage) any {
+				var q struct{ FromBlock, ToBlock hexutil.Uint64 }
+				json.Unmarshal(params[0], &q)
+				if q.ToBlock-q.FromBlock >= most {
+					return nodeError{-32005, "range too wide"}
+				}
+				last = max(last, uint64(q.ToBlock))
+				if uint64(q.FromBlock) <= tc.elsewhere && tc.elsewhere <= uint64(q.ToBlock) {
+					return []any{log}
+				}
+				return []any{}
+			}
+			n.bend["eth_getBlockByNumber"] = func(params []json.RawMessage) any {
+				number := hexutil.Uint64(len(n.times) - 1)
+				if json.Unmarshal(params[0], &number); number < 500 {
+					return nil
+				}
+				return fakeBlock(uint64(number), n.times[number])
+			}
+			if got, err := m.Outcome(t.Context(), p); err != nil || got.State != tc.want {
+				t.Errorf("%v, %v: %s", got.State, err, got.Detail)
+			}
+			if tc.want == mpp.Gone && int64(n.times[last]) != now.Unix()+26 {
+				t.Errorf("searched until %d s", int64(n.times[last])-now.Unix())
+			}
+		})
 	}
 }
 
@@ -153,27 +201,29 @@ func TestOutcomeBetweenTheQuestions(t *testing.T) {
 			t.Errorf("%v, %v", got.State, err)
 		}
 	})
-	t.Run("another node, behind", func(t *testing.T) {
-		n, m, p := newFake(t)
-		n.mine(26, 27, 28)
-		rounds := 0
-		n.bend["eth_getBlockByNumber"] = func(params []json.RawMessage) any {
-			number := uint64(12)
-			if string(params[0]) == `"latest"` {
-				if rounds++; rounds > 1 {
-					number = 9
+	// The logs come from the one, or the receipt.
+	for _, round := range []int{2, 3} {
+		t.Run(fmt.Sprintf("another node, behind, in round %d", round), func(t *testing.T) {
+			n, m, p := newFake(t)
+			n.mine(26, 27, 28)
+			rounds := 0
+			n.bend["eth_getBlockByNumber"] = func(params []json.RawMessage) any {
+				number := hexutil.Uint64(12)
+				if json.Unmarshal(params[0], &number); string(params[0]) == `"latest"` {
+					if rounds++; rounds == round {
+						number = 9
+					}
 				}
-			} else {
-				var at hexutil.Uint64
-				json.Unmarshal(params[0], &at)
-				number = uint64(at)
+				return fakeBlock(uint64(number), n.times[number])
 			}
-			return fakeBlock(number, n.times[number])
-		}
-		if got, err := m.Outcome(t.Context(), p); !isUnavailable(err) {
-			t.Errorf("%v, %v", got.State, err)
-		}
-	})
+			if got, err := m.Outcome(t.Context(), p); !isUnavailable(err) {
+				t.Errorf("%v, %v", got.State, err)
+			}
+			if got, err := m.Outcome(t.Context(), p); err != nil || got.State != mpp.Gone {
+				t.Errorf("once it is there: %v, %v", got.State, err)
+			}
+		})
+	}
 }
 
 // What cannot be true is not believed: no verdict comes of it, for any of the
