@@ -85,6 +85,8 @@ type Forwarder struct {
 	payments, asks, checks, reads *places
 	log                           *slog.Logger
 	complained                    atomic.Int64 // second of the last line about a request without a place
+	open                          context.Context
+	end                           context.CancelFunc
 }
 
 // NewForwarder prepares a forwarder.
@@ -100,6 +102,7 @@ func NewForwarder(cfg ForwardConfig) (*Forwarder, error) {
 		}
 	}
 	f := &Forwarder{cfg: cfg, log: cfg.Log}
+	f.open, f.end = context.WithCancel(context.Background())
 	if f.log == nil {
 		f.log = slog.Default()
 	}
@@ -111,8 +114,10 @@ func NewForwarder(cfg ForwardConfig) (*Forwarder, error) {
 	return f, nil
 }
 
-// Close gives idle connections up.
+// Close has nobody wait for the origin any longer: who has sent a payment is told to
+// send it again. It gives idle connections up.
 func (f *Forwarder) Close() {
+	f.end()
 	f.payments.CloseIdleConnections()
 	f.asks.CloseIdleConnections()
 	f.checks.CloseIdleConnections()
@@ -158,7 +163,7 @@ func (f *Forwarder) pass(ctx *fasthttp.RequestCtx, client string, secure bool, p
 	}
 	defer places.leave(client)
 	// Not the client's to end: what has been sent may cost money.
-	held, cancel := context.WithTimeout(context.Background(), hold)
+	held, cancel := context.WithTimeout(f.open, hold)
 	defer cancel()
 	sent := false // or may have been; nothing is without a connection
 	held = httptrace.WithClientTrace(held, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent = true }})
@@ -328,15 +333,19 @@ func (f *Forwarder) crowded(ctx *fasthttp.RequestCtx) {
 // gives the answer that was lost.
 func (f *Forwarder) unanswered(ctx *fasthttp.RequestCtx, sent bool, err error) {
 	f.log.Warn("edge: the origin does not answer", "err", err)
+	lost := "The origin of this ring was lost before it answered."
+	if f.open.Err() != nil {
+		lost = "This node ends, and the origin of this ring has not answered yet."
+	}
 	switch {
 	case !ctx.IsPost():
 		f.problem(ctx, api.PaymentsUnavailable, "Only the origin of this ring has what is at this address, and it cannot be reached. Other reads go on.")
 	case !sent:
 		f.problem(ctx, api.PaymentsUnavailable, "The origin of this ring cannot be reached, "+notDelivered)
 	case hasCredential(ctx):
-		f.problem(ctx, api.PaymentPending, "The origin of this ring was lost before it answered. Send the same request with the same credential again: it has one effect, and its answer is kept.")
+		f.problem(ctx, api.PaymentPending, lost+" Send the same request with the same credential again: it has one effect, and its answer is kept.")
 	default:
-		f.problem(ctx, api.PaymentsUnavailable, "The origin of this ring was lost before it answered. This request brought no payment and charges nothing. Reads go on.")
+		f.problem(ctx, api.PaymentsUnavailable, lost+" This request brought no payment and charges nothing. Reads go on.")
 	}
 	setHeader(ctx, "Retry-After", retryForwarded)
 }

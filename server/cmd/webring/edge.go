@@ -197,9 +197,7 @@ func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func()
 		return err
 	case <-ctx.Done():
 		log.Info("stopping; forwarded payments finish first")
-		ctx, cancel := context.WithTimeout(context.Background(), stopTime)
-		defer cancel()
-		return shell.Shutdown(ctx)
+		return stopEdge(forwarder, shell, stopTime, log)
 	}
 }
 

@@ -36,12 +36,7 @@ import (
 // requiredScore is the least agent-readiness score that may join.
 const requiredScore = 40
 
-// stopTime bounds how long a stop waits for payments in flight: a Tempo transaction
-// is valid for at most 90 seconds, and its request is held 10 more. What takes
-// longer, as an authorisation may, stays reserved for the next start.
-const stopTime = 110 * time.Second
-
-// closeTime bounds how long a stop then waits for the ledger's files to be closed.
+// closeTime bounds how long a stop waits at last for the ledger's files to be closed.
 // The store brings them into order meanwhile, and where that cannot be done it tries
 // again for ever. The next start can do without: what was answered for is on the disk.
 const closeTime = 20 * time.Second
@@ -202,11 +197,7 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 		case <-stopping:
 			log.Info("stopping; payments in flight finish first, and reads are answered until then")
 			stopping, stopped = nil, make(chan error, 1)
-			go func() {
-				ctx, cancel := context.WithTimeout(context.Background(), stopTime)
-				defer cancel()
-				stopped <- errors.Join(payments.Close(ctx), shell.Shutdown(ctx))
-			}()
+			go func() { stopped <- stopOrigin(payments, shell, stopTime, log) }()
 		case err := <-stopped:
 			return err
 		}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"webring/edge"
+)
+
+// stopTime bounds how long a stop waits for payments in flight: a Tempo transaction
+// is valid for at most 90 seconds, and its request is held 10 more. What takes
+// longer, as an authorisation may, stays reserved for the next start.
+const stopTime = 110 * time.Second
+
+// answerTime is what a stop then has for the answers to those who still wait: they
+// are told to ask again.
+const answerTime = 5 * time.Second
+
+// stopOrigin closes the service of payments, and then shell, which answers reads until
+// then.
+func stopOrigin(payments interface{ Close(context.Context) error }, shell *edge.Shell, patience time.Duration, log *slog.Logger) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience+answerTime)
+	defer cancel()
+	settled, enough := context.WithTimeout(ctx, patience)
+	defer enough()
+	if err := payments.Close(settled); err != nil {
+		log.Warn("payments in flight stay reserved for the next start", "err", err)
+	}
+	return shut(ctx, shell, log)
+}
+
+// stopEdge closes shell, and has forwarder wait no longer for the origin when
+// patience has ended.
+func stopEdge(forwarder *edge.Forwarder, shell *edge.Shell, patience time.Duration, log *slog.Logger) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience+answerTime)
+	defer cancel()
+	enough := time.AfterFunc(patience, func() {
+		log.Warn("payments that the origin has not answered are left to it; who pays is told to ask again")
+		forwarder.Close()
+	})
+	defer enough.Stop()
+	return shut(ctx, shell, log)
+}
+
+// shut closes shell. Whoever is too slow to take an answer until ctx ends makes no
+// stop a failure.
+func shut(ctx context.Context, shell *edge.Shell, log *slog.Logger) error {
+	err := shell.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		log.Warn("not everybody has taken an answer; the connections end", "err", context.DeadlineExceeded)
+		return nil
+	}
+	return err
+}

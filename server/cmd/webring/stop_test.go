@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/edge"
+	"webring/wasm/host"
+)
+
+// payer sends a payment to a shell whose handler of payments is paid, and gives the
+// shell, and what the payer is answered.
+func payer(t *testing.T, paid edge.Handler) (*edge.Shell, <-chan string) {
+	t.Helper()
+	shell, err := edge.New(edge.Config{Core: host.NewNative(10), Log: slog.New(slog.DiscardHandler), Paid: map[string]edge.Handler{"/api/bid": paid}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go shell.Serve(listener)
+	answered := make(chan string, 1)
+	go func() {
+		req, _ := http.NewRequest(http.MethodPost, "http://"+listener.Addr().String()+"/api/bid", strings.NewReader("{}"))
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Authorization", "Payment x")
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			answered <- err.Error()
+			return
+		}
+		defer res.Body.Close()
+		body, _ := io.ReadAll(res.Body)
+		answered <- string(body)
+	}()
+	return shell, answered
+}
+
+// closing is a service of payments that has to give up.
+type closing func(context.Context) error
+
+func (c closing) Close(ctx context.Context) error { return c(ctx) }
+
+// A payment that takes longer than a stop waits makes the stop no failure: the log says
+// that it stays reserved, and its payer is answered.
+func TestAStopOfTheOriginAnswersWhoseTimeItCannotWaitFor(t *testing.T) {
+	entered, over := make(chan struct{}), make(chan struct{})
+	shell, answered := payer(t, func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
+		close(entered)
+		<-over
+		ctx.SetBodyString("payment_pending")
+	})
+	await(t, "the payment", entered)
+	var said bytes.Buffer
+	err := stopOrigin(closing(func(ctx context.Context) error {
+		<-ctx.Done()
+		close(over)
+		return ctx.Err()
+	}), shell, time.Millisecond, slog.New(slog.NewTextHandler(&said, nil)))
+	if err != nil || !strings.Contains(said.String(), "payments in flight stay reserved") || strings.Count(said.String(), "\n") != 1 {
+		t.Errorf("%v; log: %s", err, &said)
+	}
+	if got := await(t, "the answer", answered); got != "payment_pending" {
+		t.Errorf("the payer got %s", got)
+	}
+}
+
+// So it is at an edge, whose origin may hold an authorisation for minutes.
+func TestAStopOfAnEdgeAnswersWhoWaitsForTheOrigin(t *testing.T) {
+	entered, over := make(chan struct{}), make(chan struct{})
+	origin := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		close(entered)
+		<-over
+	}))
+	defer origin.Close()
+	defer close(over)
+	var said bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&said, nil))
+	forwarder, err := edge.NewForwarder(edge.ForwardConfig{Origin: origin.URL, Secret: make([]byte, 32), BaseURL: func() string { return "https://ring.example" }, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shell, answered := payer(t, forwarder.Paid)
+	await(t, "the payment", entered)
+	if err := stopEdge(forwarder, shell, time.Millisecond, log); err != nil || !strings.Contains(said.String(), "left to it") {
+		t.Errorf("%v; log: %s", err, &said)
+	}
+	if got := await(t, "the answer", answered); !strings.Contains(got, "payment_pending") || !strings.Contains(got, "This node ends") {
+		t.Errorf("the payer got %s", got)
+	}
+}
