@@ -197,8 +197,12 @@ func (s *Service) opened() (time.Time, error) {
 }
 
 // Scan looks for strays on every network from an instant on. A network that does
-// not answer is an error, and what was found until then is given with it.
+// not answer is an error, and what was found until then is given with it. So it is
+// when there is none to ask.
 func (s *Service) Scan(ctx context.Context, since time.Time) (all []Stray, err error) {
+	if len(s.networks) == 0 {
+		return nil, errors.New("no payment network is configured that could be asked")
+	}
 	for _, n := range s.networks {
 		some, _, e := s.strays(ctx, n, since)
 		all, err = append(all, some...), errors.Join(err, e)

@@ -274,6 +274,9 @@ func TestCallsThatCanNotBePaidFor(t *testing.T) {
 		a := answer{t, none.Handle(t.Context(), paid.Call{Operation: paid.OpRegister, Body: []byte(ada), Secure: true})}
 		a.form()
 		a.is(503, api.PaymentsUnconfigured)
+		if found, err := none.Scan(t.Context(), r.now().Add(-time.Hour)); err == nil {
+			t.Errorf("without a network, a scan is done: %v", found)
+		}
 	})
 }
 

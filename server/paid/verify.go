@@ -16,7 +16,7 @@ import (
 // ChainAudit is what the networks said of the payments in the ledger.
 type ChainAudit struct {
 	Asked    int      `json:"asked"`    // transactions
-	Unknown  int      `json:"unknown"`  // of networks that are not configured, or that gave no answer
+	Unknown  int      `json:"unknown"`  // of these, and of more whose networks are not configured: no answer
 	Findings []string `json:"findings"` // at most a hundred; there should be none
 }
 

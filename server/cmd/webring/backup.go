@@ -386,6 +386,9 @@ func audit(books *ledger.Ledger, out io.Writer) error {
 // errFindings is the status of a verification that found something.
 var errFindings = errors.New("what is stored does not agree with itself, or with the chain")
 
+// errUnanswered is the status of one that could not look at everything.
+var errUnanswered = errors.New("not every payment network that was needed has answered, or is configured; try again when they do")
+
 func report(v *server.Verified, out io.Writer) error {
 	fmt.Fprintf(out, "%d events, tree %s, %d members joined, paid %s USD, voided %s USD; payments: %d applied, %d open, %d failed; %d events without a stored payment\n",
 		v.Events, v.Root, v.Members, paid.FormatUSD(v.Paid), paid.FormatUSD(v.Voided), v.Applied, v.Open, v.Failed, v.Alone)
@@ -397,8 +400,12 @@ func report(v *server.Verified, out io.Writer) error {
 	for _, f := range findings {
 		fmt.Fprintln(out, f)
 	}
-	if len(findings) > 0 {
+	switch {
+	case len(findings) > 0:
 		return errFindings
+	case v.Chain != nil && v.Chain.Unknown > 0:
+		fmt.Fprintln(out, "what was answered agrees")
+		return errUnanswered
 	}
 	_, err := fmt.Fprintln(out, "everything agrees")
 	return err

@@ -17,7 +17,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"webring/server"
 	"webring/server/ledger/badgerstore"
+	"webring/server/paid"
 )
 
 // TestBackupAndAnEdgeBringEverythingBack holds that a lost origin comes back
@@ -289,4 +291,25 @@ func TestAnOriginMayStartWhileItsCopyIsVerified(t *testing.T) {
 		t.Fatal(err)
 	}
 	lock.Close()
+}
+
+// TestWhatNoNetworkAnsweredIsNotVerified: who asks for the chain is not told that it
+// agrees when it was silent.
+func TestWhatNoNetworkAnsweredIsNotVerified(t *testing.T) {
+	for _, c := range []struct {
+		chain *paid.ChainAudit
+		says  string
+		err   error
+	}{
+		{nil, "everything agrees", nil},
+		{&paid.ChainAudit{Asked: 3}, "everything agrees", nil},
+		{&paid.ChainAudit{Unknown: 3}, "0 transactions asked for, 3 without an answer\nwhat was answered agrees", errUnanswered},
+		{&paid.ChainAudit{Asked: 3, Unknown: 1}, "3 transactions asked for, 1 without an answer\nwhat was answered agrees", errUnanswered},
+		{&paid.ChainAudit{Asked: 3, Unknown: 1, Findings: []string{"wrong"}}, "wrong", errFindings},
+	} {
+		var out bytes.Buffer
+		if err := report(&server.Verified{Chain: c.chain}, &out); !errors.Is(err, c.err) || !strings.HasSuffix(out.String(), c.says+"\n") {
+			t.Errorf("%+v: %v\n%s", c.chain, err, &out)
+		}
+	}
 }

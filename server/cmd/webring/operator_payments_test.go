@@ -97,6 +97,21 @@ func TestMoneyWithoutAnEventIsFoundAndPutRight(t *testing.T) {
 	}
 }
 
+// TestWhatNeedsANetworkFailsWithoutOne: an origin that takes no payments any more, or
+// not yet again, can tell nothing of any chain.
+func TestWhatNeedsANetworkFailsWithoutOne(t *testing.T) {
+	t.Parallel()
+	o := seededOrigin(t)
+	for _, c := range []struct{ command, says string }{
+		{"verify --chain", "0 transactions asked for, 16 without an answer\nwhat was answered agrees\nwebring: not every payment network"},
+		{"payments scan", "webring: not everything was looked through: no payment network is configured"},
+	} {
+		if out, err := o.operate(strings.Fields(c.command)...); err == nil || !strings.Contains(out, c.says) {
+			t.Errorf("%s: %v\n%s", c.command, err, out)
+		}
+	}
+}
+
 // signedBy answers a challenge as the reference client would, with changes.
 func signedBy(w devchain.Account, ch mpp.Challenge, changes ...tempotest.Alter) string {
 	return tempotest.Wallet{Key: w.Key}.Header(ch, changes...)
