@@ -58,6 +58,13 @@ func TestHelp(t *testing.T) {
 		{"payments scan --all", "--all belongs to webring payments list"},
 		{"payments scan --since -5h", "--since must be a time to look back"},
 		{"payments scan --since 0", "--since must be a time to look back"},
+		// An id can begin like a flag.
+		{"payments show -XyZ --data /nowhere", "no origin is running on this data folder: /nowhere"},
+		{"payments --data /nowhere show --XyZ", "no origin is running on this data folder: /nowhere"},
+		{"payments show --data=/nowhere -- -XyZ", "no origin is running on this data folder: /nowhere"},
+		{"payments show XyZ --bogus", "flag provided but not defined"},
+		{"payments --bogus show XyZ", "flag provided but not defined"},
+		{"payments adjust --bogus", "flag provided but not defined"},
 	} {
 		if _, complaint, failed := webring(strings.Fields(c.args)...); !failed || !strings.Contains(complaint, c.says) {
 			t.Errorf("%s: %s", c.args, complaint)

@@ -66,7 +66,9 @@ func members(args []string, out io.Writer) error {
 	return misused("members")
 }
 
-// parseMixed parses flags that may stand before, between and after the words.
+// parseMixed parses flags that may stand before, between and after the words. What
+// is to be shown is a word also if it begins like a flag, unless there is such a flag:
+// one payment's id in 64 does.
 func parseMixed(fs *flag.FlagSet, args []string) (words []string, err error) {
 	if err := environment(fs); err != nil {
 		return nil, err
@@ -79,7 +81,21 @@ func parseMixed(fs *flag.FlagSet, args []string) (words []string, err error) {
 			return words, nil
 		}
 		words, args = append(words, args[0]), args[1:]
+		if len(words) == 1 && words[0] == "show" && len(args) > 0 && !isFlag(fs, args[0]) {
+			words, args = append(words, args[0]), args[1:]
+		}
 	}
+}
+
+// isFlag says whether package flag knows an argument: as a flag, as the wish for help,
+// or as the end of flags.
+func isFlag(fs *flag.FlagSet, arg string) bool {
+	if arg == "--" {
+		return true
+	}
+	rest, dash := strings.CutPrefix(arg, "-")
+	name, _, _ := strings.Cut(strings.TrimPrefix(rest, "-"), "=")
+	return dash && (fs.Lookup(name) != nil || name == "h" || name == "help")
 }
 
 // belong refuses flags that the first word does not take; of gives theirs by the
