@@ -3,6 +3,7 @@ package paid
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -137,7 +138,8 @@ const (
 	scanAfterStart = time.Minute
 	// scanOverlap is searched a second time: what was open then may have ended.
 	scanOverlap = 10 * time.Minute
-	// maxStrays bounds what one scan reports.
+	// maxStrays bounds what one look reports, but for those of one instant: the next
+	// look can begin only after that.
 	maxStrays = 1000
 )
 
@@ -173,14 +175,20 @@ func (s *Service) scanOn(n *network) error {
 	if err != nil || s.Now().Sub(last) < scanEvery {
 		return err
 	}
-	strays, until, err := s.strays(s.ctx, n, last.Add(-scanOverlap))
-	if err != nil {
-		return err
+	for since := last.Add(-scanOverlap); ; {
+		l, err := s.look(s.ctx, n, since)
+		if err != nil {
+			return err
+		}
+		for _, x := range l.strays {
+			s.Log.Error("money without an event; see: webring payments scan", "network", x.Network, "reference", x.Transfer.Reference, "payer", x.Transfer.Payer, "cents", x.Missing)
+		}
+		if l.left == 0 {
+			return s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error { return tx.SetScanned(n.Network(), l.until) })
+		}
+		s.Log.Warn("more money without an event than one look tells of; another one follows", "network", n.Network(), "left", l.left, "from", l.next)
+		since = l.next
 	}
-	for _, x := range strays {
-		s.Log.Error("money without an event; see: webring payments scan", "network", x.Network, "reference", x.Transfer.Reference, "payer", x.Transfer.Payer, "cents", x.Missing)
-	}
-	return s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error { return tx.SetScanned(n.Network(), until) })
 }
 
 // opened is when the ring was.
@@ -197,31 +205,47 @@ func (s *Service) opened() (time.Time, error) {
 }
 
 // Scan looks for strays on every network from an instant on. A network that does
-// not answer is an error, and what was found until then is given with it. So it is
-// when there is none to ask.
+// not answer, or has more than one look tells of, is an error, and what was found
+// until then is given with it. So it is when there is no network to ask.
 func (s *Service) Scan(ctx context.Context, since time.Time) (all []Stray, err error) {
 	if len(s.networks) == 0 {
 		return nil, errors.New("no payment network is configured that could be asked")
 	}
 	for _, n := range s.networks {
-		some, _, e := s.strays(ctx, n, since)
-		all, err = append(all, some...), errors.Join(err, e)
+		l, e := s.look(ctx, n, since)
+		if e == nil && l.left > 0 {
+			e = fmt.Errorf("%s has %d more, the first at %s: scan again when these are put right, or from then on", n.Network(), l.left, l.next.UTC().Format(time.RFC3339))
+		}
+		all, err = append(all, l.strays...), errors.Join(err, e)
 	}
 	return all, err
 }
 
-func (s *Service) strays(ctx context.Context, n *network, since time.Time) (found []Stray, until time.Time, err error) {
+// look is what was found in transfers, oldest first.
+type look struct {
+	strays []Stray
+	left   int       // strays beyond maxStrays, which are not among these
+	next   time.Time // when the first of them was paid, which is later than all others
+	until  time.Time // how far the network was searched
+}
+
+func (s *Service) look(ctx context.Context, n *network, since time.Time) (l look, err error) {
 	var failed error
-	until, err = n.Transfers(ctx, since, func(t mpp.Transfer) {
+	l.until, err = n.Transfers(ctx, since, func(t mpp.Transfer) {
 		missing, err := s.missing(n, t)
-		switch {
+		switch told := len(l.strays); {
 		case err != nil:
 			failed = err
-		case missing > 0 && len(found) < maxStrays:
-			found = append(found, Stray{n.Network(), t, missing})
+		case missing <= 0:
+		case told < maxStrays || t.At.Equal(l.strays[told-1].Transfer.At):
+			l.strays = append(l.strays, Stray{n.Network(), t, missing})
+		default:
+			if l.left++; l.left == 1 {
+				l.next = t.At
+			}
 		}
 	})
-	return found, until, errors.Join(err, failed)
+	return l, errors.Join(err, failed)
 }
 
 // missing is what of a transfer is neither in an event nor on its way into one.

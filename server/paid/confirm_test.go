@@ -265,6 +265,54 @@ func TestMoneyWithoutAnEventIsFoundAndCredited(t *testing.T) {
 	})
 }
 
+// However much there is without an event, none of it is passed over: one scan says what
+// it leaves out and from when on, and the daily one goes on with that.
+func TestMoneyWithoutAnEventIsAllTold(t *testing.T) {
+	in(t, "strays", func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		synctest.Wait()
+		began := time.Now()
+		arrive := func(count int, at time.Time) {
+			for range count {
+				reference := fmt.Sprintf("0x%04x", len(r.network.sent))
+				r.network.sent[reference] = sent{mpp.Payment{Payer: "carol", Cents: 250, Reference: reference, ValidBefore: at.Add(time.Hour)}, at, r.network.payee}
+			}
+		}
+		r.network.change(func() {
+			arrive(900, began)
+			arrive(1100, began.Add(time.Second)) // of one block, so none of it is a beginning
+			arrive(1000, began.Add(time.Minute))
+			arrive(500, began.Add(2*time.Minute))
+		})
+		told := map[string]bool{}
+		time.Sleep(3 * time.Minute)
+		for since, count := range map[time.Time]int{began: 2000, began.Add(time.Second): 1100, began.Add(time.Minute): 1000, began.Add(2 * time.Minute): 500} {
+			strays, err := r.service.Scan(context.Background(), since)
+			if len(strays) != count {
+				t.Errorf("%d are told of since %s", len(strays), since.Sub(began))
+			}
+			for _, x := range strays {
+				told[x.Transfer.Reference] = true
+			}
+			says := map[int]string{2000: "1500 more, the first at " + began.Add(time.Minute).UTC().Format(time.RFC3339),
+				1100: "1500 more", 1000: "500 more, the first at " + began.Add(2*time.Minute).UTC().Format(time.RFC3339)}[count]
+			if says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
+				t.Errorf("since %s: %v", since.Sub(began), err)
+			}
+		}
+		if len(told) != 3500 {
+			t.Errorf("%d are told of in all", len(told))
+		}
+		time.Sleep(25 * time.Hour)
+		for reference := range told {
+			if n := strings.Count(r.log.String(), "reference="+reference+" "); n != 1 {
+				t.Fatalf("the log tells %d times of %s", n, reference)
+			}
+		}
+	})
+}
+
 // What was nobody's, vanished and came back can still be given to a member: none
 // has had it.
 func TestUnclaimedMoneyThatComesBackIsCredited(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -221,6 +222,7 @@ func (n node) Transfers(_ context.Context, since time.Time, found func(mpp.Trans
 	}
 	until := n.now()
 	n.mu.Unlock()
+	slices.SortFunc(all, func(a, b mpp.Transfer) int { return a.At.Compare(b.At) })
 	for _, t := range all {
 		found(t)
 	}

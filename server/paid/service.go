@@ -41,7 +41,7 @@ type Method interface {
 	// [mpp.ErrUnavailable] when nothing could be settled now.
 	Clock(ctx context.Context) (time.Time, error)
 	// Transfers finds what the recipient was paid since an instant, for
-	// whatever, in blocks that stay, and gives up to when it has looked.
+	// whatever, in blocks that stay, oldest first, and gives up to when it has looked.
 	Transfers(ctx context.Context, since time.Time, found func(mpp.Transfer)) (until time.Time, err error)
 	// Payee names what is paid in and who is paid, for [Method.Received] of this
 	// network in any later process. It holds no zero byte.
