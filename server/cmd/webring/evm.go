@@ -65,7 +65,7 @@ func (f *evmFlags) method() (paid.Method, core.Network, error) {
 	if err != nil {
 		return nil, core.Network{}, err
 	}
-	return m, core.Network{Name: m.Network(), Method: m.Name(), Currency: strings.ToLower(f.currency)}, nil
+	return m, core.Network{Name: m.Network(), Method: m.Name(), Currency: strings.ToLower(currency.Hex())}, nil
 }
 
 // accountAddress reads the address that a flag holds.

@@ -334,7 +334,7 @@ func paymentMethods(o *options) (methods []paid.Method, networks []core.Network,
 			return nil, nil, err
 		}
 		methods = append(methods, m)
-		networks = append(networks, core.Network{Name: m.Network(), Method: m.Name(), Currency: strings.ToLower(o.tempoCurrency)})
+		networks = append(networks, core.Network{Name: m.Network(), Method: m.Name(), Currency: strings.ToLower(currency.Hex())})
 	}
 	m, network, err := o.evm.method()
 	if err != nil {

@@ -127,6 +127,33 @@ func startsLeaveNothing(t *testing.T, start func() *origin) {
 	t.Errorf("%v\n%s", left, o.log)
 }
 
+// TestRulesNameTokensInOneSpelling, whichever the flags have: the rules are what clients
+// read, and another spelling would be an event.
+func TestRulesNameTokensInOneSpelling(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte(strings.Repeat("1", 64)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const token = "833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
+	for _, spelt := range []string{token, "0x" + token, "0X" + strings.ToUpper(token), strings.ToLower(token)} {
+		var o options
+		err := o.flags().Parse([]string{"--tempo-rpc", "http://127.0.0.1:1", "--tempo-recipient", token, "--tempo-currency", spelt,
+			"--evm-rpc", "http://127.0.0.1:1", "--evm-recipient", token, "--evm-gas-key-file", key, "--evm-currency", spelt})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, networks, err := paymentMethods(&o)
+		if err != nil || len(networks) != 2 {
+			t.Fatalf("%s: %+v, %v", spelt, networks, err)
+		}
+		for _, n := range networks {
+			if n.Currency != "0x"+strings.ToLower(token) {
+				t.Errorf("%s of %s is %s in the rules", spelt, n.Name, n.Currency)
+			}
+		}
+	}
+}
+
 // TestAStartByAWrongClockLeavesNoRules: they would keep payments out until then.
 func TestAStartByAWrongClockLeavesNoRules(t *testing.T) {
 	t.Parallel()
