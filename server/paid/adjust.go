@@ -25,6 +25,9 @@ type Adjustment struct {
 	Reason      string          `json:"reason"`
 }
 
+// kinds are what the log calls adjustments: by the flags that choose them.
+var kinds = map[core.Adjustment]string{core.Credit: "credit", core.Void: "void", core.Unclaimed: "unclaimed"}
+
 // Adjust appends the event of an adjustment. The amount is never the operator's
 // to say: a credit gives what the transaction brought and no event accounts
 // for, a void takes back what events gave for a transaction that is not there.
@@ -104,7 +107,7 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 	case err != nil:
 		return nil, err
 	}
-	s.Log.Info("payment adjusted", "kind", a.Kind, "transaction", a.Transaction, "member", e.Member, "cents", e.Amount)
+	s.Log.Info("payment adjusted", "kind", kinds[a.Kind], "transaction", a.Transaction, "member", e.Member, "cents", e.Amount)
 	return e, nil
 }
 
@@ -172,13 +175,20 @@ func (s *Service) findVoid(ctx context.Context, a Adjustment, e *core.Adjusted) 
 		return err
 	}
 	if e.Payment.Network == "" {
-		return fmt.Errorf("%w: no event gave anything for %s", ErrAdjustment, a.Transaction)
+		var asked []string
+		for _, n := range s.networks {
+			asked = append(asked, n.Network())
+		}
+		return fmt.Errorf("%w: no event gave anything for %s on a network that is configured (%s)",
+			ErrAdjustment, a.Transaction, cmp.Or(strings.Join(asked, ", "), "none is"))
 	}
 	r, err := s.Find(a.Transaction)
 	applied := err == nil && r.State == ledger.Applied
 	switch {
 	case applied && !r.Confirmed:
 		return fmt.Errorf("%w: the payment may still come back; wait until its network has decided", ErrAdjustment)
+	case applied && a.Member != "" && a.Member != r.Member:
+		return fmt.Errorf("%w: the payment was for %s, and not for %s", ErrAdjustment, r.Member, a.Member)
 	case applied:
 		e.Member, e.Payment.Payer = r.Member, r.Payer
 		return s.vanished(ctx, r)

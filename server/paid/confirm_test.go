@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,9 +96,23 @@ func TestPaymentGoneForGoodIsReportedAndVoided(t *testing.T) {
 		if err != nil || found.State != ledger.Applied || found.Outcome != mpp.Gone.String() {
 			t.Fatalf("%+v, %v", found, err)
 		}
+		// Its network may not be configured any more, and a member be mistaken.
+		methods := r.methods
+		r.methods = func(dead *atomic.Bool) []paid.Method { return []paid.Method{&method{node{r.second, dead}, "token"}} }
+		r.restart()
+		if _, err := r.service.Adjust(context.Background(), void); !errors.Is(err, paid.ErrAdjustment) || !strings.HasSuffix(err.Error(), "on a network that is configured (token:test)") {
+			t.Errorf("without its network: %v", err)
+		}
+		r.methods = methods
+		r.restart()
+		others := void
+		others.Member = "bob"
+		if _, err := r.service.Adjust(context.Background(), others); !errors.Is(err, paid.ErrAdjustment) || !strings.Contains(err.Error(), "the payment was for ada") {
+			t.Errorf("in the name of another: %v", err)
+		}
 		e, err := r.service.Adjust(context.Background(), void)
-		if err != nil || e.Amount != 100 || e.Member != "ada" {
-			t.Fatalf("%+v, %v", e, err)
+		if err != nil || e.Amount != 100 || e.Member != "ada" || !strings.Contains(r.log.String(), `msg="payment adjusted" kind=void`) {
+			t.Fatalf("%+v, %v; log: %s", e, err, r.log)
 		}
 		if _, err := r.service.Adjust(context.Background(), void); !errors.Is(err, paid.ErrAdjustment) {
 			t.Errorf("voided twice: %v", err)

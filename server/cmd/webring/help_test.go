@@ -58,6 +58,8 @@ func TestHelp(t *testing.T) {
 		{"payments scan --all", "--all belongs to webring payments list"},
 		{"payments scan --since -5h", "--since must be a time to look back"},
 		{"payments scan --since 0", "--since must be a time to look back"},
+		{"payments adjust 0x1 --credit ada --member bob --reason x", "--member belongs to payments adjust --void"},
+		{"payments adjust 0x1 --unclaimed --member bob --reason x", "--member belongs to payments adjust --void"},
 		// An id can begin like a flag.
 		{"payments show -XyZ --data /nowhere", "no origin is running on this data folder: /nowhere"},
 		{"payments --data /nowhere show --XyZ", "no origin is running on this data folder: /nowhere"},

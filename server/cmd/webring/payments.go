@@ -62,7 +62,10 @@ func payments(args []string, out io.Writer) error {
 		if chosen != 1 || *reason == "" {
 			return errors.New("payments adjust needs one of --credit SLUG, --void and --unclaimed, and --reason")
 		}
-		if a.Kind == core.Credit {
+		switch {
+		case *member != "" && a.Kind != core.Void:
+			return errors.New("--member belongs to payments adjust --void; --credit takes the member itself")
+		case a.Kind == core.Credit:
 			a.Member = *credit
 		}
 		var done server.Adjusted
