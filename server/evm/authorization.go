@@ -95,7 +95,7 @@ func readCalldata(data []byte) (*authorization, error) {
 // so does this.
 func (a *authorization) signedBy(domain common.Hash) bool {
 	r, s := new(big.Int).SetBytes(a.r[:]), new(big.Int).SetBytes(a.s[:])
-	if a.v != 27 && a.v != 28 || !crypto.ValidateSignatureValues(a.v-27, r, s, true) {
+	if !crypto.ValidateSignatureValues(a.v-27, r, s, true) {
 		return false
 	}
 	key, err := crypto.SigToPub(a.digest(domain), join(a.r[:], a.s[:], []byte{a.v - 27}))

@@ -49,9 +49,6 @@ type Method struct {
 	gas    *gasAccount
 }
 
-// Intent is the only intent this package speaks.
-const Intent = "charge"
-
 const (
 	decimals = 6
 	// unitsPerCent is how many base units of such a token make a US cent.
@@ -162,7 +159,7 @@ func units(cents int64) uint64 { return uint64(cents) * unitsPerCent }
 // has settled it, for which see [mpp.Outcome].
 func (m *Method) Decode(c mpp.Credential, cents int64, now time.Time) (mpp.Payment, error) {
 	request, _ := m.Request(cents) // "" for what cannot be asked for
-	expires, err := c.Answers(m.Name(), Intent, request, now)
+	expires, err := c.Answers(m.Name(), mpp.Charge, request, now)
 	if err != nil {
 		return mpp.Payment{}, err
 	}

@@ -84,8 +84,8 @@ func isTrue(word []byte) (yes, ok bool) {
 	return word[31] == 1, true
 }
 
-// submission is the transaction of the gas account, as simulations take it.
-func (m *Method) submission(a *authorization) map[string]any {
+// call is the transaction of the gas account, as simulations take it.
+func (m *Method) call(a *authorization) map[string]any {
 	return map[string]any{"from": m.gas.address, "to": m.cfg.Currency, "data": hexutil.Bytes(a.calldata()), "gas": hexutil.Uint64(maxGas)}
 }
 
@@ -103,7 +103,7 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 		return err
 	}
 	var ignored hexutil.Bytes
-	questions := []rpc.BatchElem{{Method: "eth_call", Args: []any{m.submission(a), "latest"}, Result: &ignored}}
+	questions := []rpc.BatchElem{{Method: "eth_call", Args: []any{m.call(a), "latest"}, Result: &ignored}}
 	st, err := m.standing(ctx, questions...)
 	if err != nil {
 		return err
@@ -126,5 +126,5 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 // estimate asks how much gas the authorisation takes, after what is waiting to be
 // mined.
 func (m *Method) estimate(result *hexutil.Uint64, a *authorization) rpc.BatchElem {
-	return rpc.BatchElem{Method: "eth_estimateGas", Args: []any{m.submission(a), "pending"}, Result: result}
+	return rpc.BatchElem{Method: "eth_estimateGas", Args: []any{m.call(a), "pending"}, Result: result}
 }

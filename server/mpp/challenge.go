@@ -18,6 +18,9 @@ import (
 // Scheme is the name of the authentication scheme.
 const Scheme = "Payment"
 
+// Charge is the only intent that is spoken here: to be paid once.
+const Charge = "charge"
+
 // MinKey is the least length of a challenge key, in bytes.
 const MinKey = sha256.Size
 
@@ -28,7 +31,7 @@ type Challenge struct {
 	ID          string `json:"id"`     // set by Keys.Sign
 	Realm       string `json:"realm"`  // see CheckRealm
 	Method      string `json:"method"` // "tempo"
-	Intent      string `json:"intent"` // "charge"
+	Intent      string `json:"intent"` // [Charge]
 	Request     string `json:"request"`
 	Expires     string `json:"expires,omitempty"`
 	Digest      string `json:"digest,omitempty"`

@@ -12,24 +12,23 @@ import (
 )
 
 // bidding is the operation that funds a member.
-type bidding struct{ *Service }
+type bidding struct{}
 
 // bid is one order to fund a member. Slug is the member that was meant when
 // the challenge was issued; it is stored as JSON with the reservation.
 type bid struct {
-	service *Service
-	ref     BidRequest // as sent, until the member is found
+	ref BidRequest // as sent, until the member is found
 
 	Slug   string
 	Amount int64 // cents
 }
 
-func (p *bidding) read(body []byte, rules *core.Rules) (order, error) {
+func (bidding) read(body []byte, rules *core.Rules) (order, error) {
 	r, err := ParseBid(body, rules.MinBid)
 	if err != nil {
 		return nil, err
 	}
-	return &bid{service: p.Service, ref: r, Amount: r.Amount}, nil
+	return &bid{ref: r, Amount: r.Amount}, nil
 }
 
 // pinMember names the slug in the opaque parameter: a URL in the body may by
@@ -38,7 +37,7 @@ const pinMember = "member"
 
 func (o *bid) pin() map[string]string { return map[string]string{pinMember: o.Slug} }
 
-func (p *bidding) restore(body []byte, pinned map[string]string) (order, error) {
+func (bidding) restore(body []byte, pinned map[string]string) (order, error) {
 	r, err := ParseBid(body, 1)
 	if err != nil {
 		return nil, err
@@ -46,11 +45,11 @@ func (p *bidding) restore(body []byte, pinned map[string]string) (order, error) 
 	if pinned[pinMember] == "" {
 		return nil, errPinned
 	}
-	return &bid{service: p.Service, Slug: pinned[pinMember], Amount: r.Amount}, nil
+	return &bid{Slug: pinned[pinMember], Amount: r.Amount}, nil
 }
 
-func (p *bidding) load(stored json.RawMessage) (order, error) {
-	o := &bid{service: p.Service}
+func (bidding) load(stored json.RawMessage) (order, error) {
+	o := &bid{}
 	return o, json.Unmarshal(stored, o)
 }
 

@@ -90,7 +90,7 @@ func (s *Service) sleep(d time.Duration) bool {
 	case <-t.C:
 		return true
 	case <-s.ctx.Done():
-	case <-s.Ledger.Done():
+	case <-s.Ledger.Done(): // nothing can be stored any more
 	}
 	return false
 }

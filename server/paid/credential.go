@@ -26,7 +26,7 @@ import (
 // What then follows, from the claim to the stored answer, is [work].
 func (s *Service) pay(ctx context.Context, op operation, c Call, cred mpp.Credential) Answer {
 	ch, n := cred.Challenge, s.network(cred.Challenge.Method)
-	ours := ch.Realm == s.Realm && ch.Intent == charge && s.Keys.Verify(ch)
+	ours := ch.Realm == s.Realm && ch.Intent == mpp.Charge && s.Keys.Verify(ch)
 	answer, err := s.consumed(c, ch.ID, ours)
 	switch {
 	case err != nil:

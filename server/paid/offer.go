@@ -121,7 +121,7 @@ func (s *Service) challenge(c Call, o order, networks []*network, why *Problem) 
 	digest, description := mpp.Digest(c.Body), o.describe()
 	offers := make([]mpp.Offer, 0, len(networks))
 	for _, n := range networks {
-		offers = append(offers, mpp.Offer{Method: n.Name(), Intent: charge})
+		offers = append(offers, mpp.Offer{Method: n.Name(), Intent: mpp.Charge})
 	}
 	more := append(make([]byte, 0, 160), `,"amount_usd":"`...)
 	more = append(api.AppendUSD(more, o.cents()), `","expires":"`...)
@@ -144,8 +144,6 @@ func (s *Service) challenge(c Call, o order, networks []*network, why *Problem) 
 	}
 	return a
 }
-
-const charge = "charge"
 
 // nonce keeps two payers in one instant from sharing a challenge.
 func nonce() string {

@@ -148,7 +148,7 @@ func New(cfg Config) (*Service, error) {
 	}
 	s.operations = map[string]operation{
 		OpRegister: &registering{s},
-		OpBid:      &bidding{s},
+		OpBid:      bidding{},
 	}
 	s.resume()
 	if len(s.networks) > 0 {

@@ -298,14 +298,8 @@ func (s *Service) drive(w *work, fresh bool) (*ledger.Reservation, error) {
 			// settled is never given up.
 			s.Log.Error("outcome of a payment not stored", "payment", w.payment, "outcome", o.State.String(), "err", err)
 		}
-		t := time.NewTimer(s.poll(w, attempt))
-		select {
-		case <-t.C:
-			continue
-		case <-s.ctx.Done():
-		case <-s.Ledger.Done(): // nothing can be stored any more
+		if !s.sleep(s.poll(w, attempt)) {
+			return nil, errPending
 		}
-		t.Stop()
-		return nil, errPending
 	}
 }

@@ -2,6 +2,7 @@ package tempo
 
 import (
 	"bytes"
+	"encoding/binary"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
@@ -18,11 +19,12 @@ type memo [32]byte
 
 var memoHead = []byte{0xef, 0x1e, 0xd7, 0x12, 0x01}
 
-// ours says that m names this realm, and belongs to this challenge.
+// ours says that m is of this scheme and names this realm.
 func (m memo) ours(realm string) bool {
 	return bytes.Equal(m[:5], memoHead) && bytes.Equal(m[5:15], crypto.Keccak256([]byte(realm))[:10])
 }
 
+// answers says that m belongs to the challenge with this id.
 func (m memo) answers(challengeID string) bool {
 	return bytes.Equal(m[25:], crypto.Keccak256([]byte(challengeID))[:7])
 }
@@ -43,8 +45,5 @@ func readTransfer(data []byte) (to common.Address, amount uint64, m memo, err er
 	if !bytes.Equal(data[4:16], zero[:12]) || !bytes.Equal(data[36:60], zero[:24]) {
 		return to, 0, m, refuse("the transfer's recipient or amount is out of range")
 	}
-	for _, b := range data[60:68] {
-		amount = amount<<8 | uint64(b)
-	}
-	return common.Address(data[16:36]), amount, memo(data[68:]), nil
+	return common.Address(data[16:36]), binary.BigEndian.Uint64(data[60:68]), memo(data[68:]), nil
 }

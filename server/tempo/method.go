@@ -36,9 +36,6 @@ type Method struct {
 	node *node.Node
 }
 
-// Intent is the only intent this package speaks.
-const Intent = "charge"
-
 // unitsPerCent is how many base units of a six-decimal token make a US cent.
 const unitsPerCent = 10_000
 
@@ -143,7 +140,7 @@ func units(cents int64) uint64 { return uint64(cents) * unitsPerCent }
 // somebody did. Refusals are *mpp.Rejection; there is no other error.
 func (m *Method) Decode(c mpp.Credential, cents int64, now time.Time) (mpp.Payment, error) {
 	request, _ := m.Request(cents) // "" for what cannot be asked for
-	expires, err := c.Answers(m.Name(), Intent, request, now)
+	expires, err := c.Answers(m.Name(), mpp.Charge, request, now)
 	if err != nil {
 		return mpp.Payment{}, err
 	}

@@ -2,6 +2,7 @@ package tempo
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -24,12 +25,10 @@ func (r *receipt) check(tx *transaction) error {
 	return nil
 }
 
-// Events of TIP-20 tokens. All addresses and the memo are indexed; the data is
-// the amount.
-var (
-	transferTopic         = crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))
-	transferWithMemoTopic = crypto.Keccak256Hash([]byte("TransferWithMemo(address,address,uint256,bytes32)"))
-)
+// transferWithMemoTopic marks an event of TIP-20 tokens that follows
+// [node.TransferTopic]'s. All addresses and the memo are indexed; the data is the
+// amount.
+var transferWithMemoTopic = crypto.Keccak256Hash([]byte("TransferWithMemo(address,address,uint256,bytes32)"))
 
 // paid says that the transaction's effect was to pay us: the currency itself
 // logged the transfer, and right after it the same transfer with our memo.
@@ -47,7 +46,7 @@ func (r *receipt) paid(tx *transaction) bool {
 }
 
 func (tx *transaction) isTransfer(l node.Log) bool {
-	return len(l.Topics) == 3 && l.Topics[0] == transferTopic && tx.moves(l)
+	return len(l.Topics) == 3 && l.Topics[0] == node.TransferTopic && tx.moves(l)
 }
 
 func (tx *transaction) isTransferWithMemo(l node.Log) bool {
@@ -57,9 +56,7 @@ func (tx *transaction) isTransferWithMemo(l node.Log) bool {
 // moves compares token, sender, recipient and amount.
 func (tx *transaction) moves(l node.Log) bool {
 	var amount [32]byte
-	for i, v := 31, tx.amount; v > 0; i, v = i-1, v>>8 {
-		amount[i] = byte(v)
-	}
+	binary.BigEndian.PutUint64(amount[24:], tx.amount)
 	return !l.Removed && l.Address == tx.token &&
 		l.Topics[1] == common.BytesToHash(tx.sender[:]) && l.Topics[2] == common.BytesToHash(tx.recipient[:]) &&
 		bytes.Equal(l.Data, amount[:])

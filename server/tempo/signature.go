@@ -110,14 +110,11 @@ func readSecp256k1(sig []byte, digest common.Hash) (signed, error) {
 	if v >= 27 {
 		v -= 27
 	}
-	if v > 1 {
-		return signed{}, errSignature
-	}
 	if s.Cmp(halfSecp256k1) > 0 {
 		s.Sub(crypto.S256().Params().N, s)
 		v = 1 - v
 	}
-	if s.Sign() <= 0 || !crypto.ValidateSignatureValues(v, r, s, true) {
+	if !crypto.ValidateSignatureValues(v, r, s, true) {
 		return signed{}, errSignature
 	}
 	canonical := append([]byte(nil), sig...)
