@@ -75,8 +75,8 @@ func (s *State) Named(slug []byte) (Ordinal, bool) {
 // longest member URL that is a path-segment prefix of the given one on the
 // same host; a bare host, when from has no scheme, port or path, as the
 // earliest member on it. Hosts compare without "www.". Host names must have
-// been converted to A-labels: a host with other characters is unknown. A URL may be
-// of any length, and what is malformed behind its path does not count.
+// been converted to A-labels: a host with other characters is unknown. A URL may have
+// up to 2048 bytes without its query, in which whatever is malformed does not count.
 //
 // scratch is overwritten and may grow; passing the same one again makes the
 // call free of allocations.
@@ -94,10 +94,15 @@ func (s *State) Resolve(from []byte, scratch *[]byte) (Ordinal, bool) {
 		}
 		return s.findHost(s.seed.Hash(flat.View(host)), flat.View(host))
 	}
-	buf, err := appendURL((*scratch)[:0], from)
-	if i := bytes.IndexAny(from, "?#"); err != nil && i >= 0 {
+	buf, err := (*scratch)[:0], error(ErrURLTooLong)
+	if len(from) <= maxPage {
+		buf, err = appendURL(buf, from)
+	}
+	if err != nil {
 		// Whatever follows the path, the page lies where that says.
-		buf, err = appendURL(buf, from[:i])
+		if i := bytes.IndexAny(from, "?#"); i >= 0 && i <= maxPage {
+			buf, err = appendURL(buf, from[:i])
+		}
 	}
 	*scratch = buf
 	if err != nil {
@@ -123,6 +128,11 @@ func (s *State) Resolve(from []byte, scratch *[]byte) (Ordinal, bool) {
 	}
 	return 0, false
 }
+
+// maxPage is the longest address of a page that is read, in bytes, without its query
+// or with it: many times a member's, as pages lie below that, and no longer than what
+// most servers take.
+const maxPage = 2048
 
 var dot = []byte(".")
 

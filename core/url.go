@@ -74,8 +74,8 @@ func AppendURL(dst, raw []byte) ([]byte, error) {
 	return dst, err
 }
 
-// appendURL is [AppendURL] without a bound on lengths: no member has a longer
-// address than that allows, but pages of its site may.
+// appendURL is [AppendURL] without its bounds on lengths: no member has a longer
+// address than they allow, but pages of its site may.
 func appendURL(dst, raw []byte) ([]byte, error) {
 	base := len(dst)
 	for _, c := range raw {
