@@ -52,9 +52,9 @@
 // Everything that grows with the members lies in one piece of memory, in
 // columns and tables that are offsets into it, so that it can be copied, shared
 // and taken over by another state without a look at what is in it ([State.Image]).
-// What bids and time change lies apart from what only joining changes, and what they
-// change of one member stands in one place, or nearly. Indexes
-// grow bucket by bucket. The piece moves to a bigger one when a part of it is full,
+// What bids and time change lies apart from what only joining changes; of one member it
+// stands together, but for its flags and its place in the heap. Indexes grow bucket by
+// bucket. The piece moves to a bigger one when a part of it is full,
 // with an eighth to spare, which costs a copy and nothing else. [Member] is a view:
 // its strings lie there, too.
 //

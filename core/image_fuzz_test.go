@@ -23,6 +23,10 @@ func FuzzAttach(f *testing.F) {
 	many := append([]byte(nil), head...)
 	binary.BigEndian.PutUint64(many[rows:], 1<<60)
 	f.Add(many, categories, int64(1)<<60)
+	// No room ahead of the heap, which the rows have.
+	moved := append([]byte(nil), head...)
+	binary.BigEndian.PutUint64(moved[16+8*ofTexts:], uint64(s.region.Size(ofTexts)+s.region.Size(ofDue)))
+	f.Add(moved, 16+8*ofDue, int64(0))
 	f.Fuzz(func(t *testing.T, head []byte, at int, value int64) {
 		memory := make([]byte, len(lies))
 		copy(memory, lies)

@@ -113,8 +113,8 @@ func (s *State) Resolve(from []byte, scratch *[]byte) (Ordinal, bool) {
 	*scratch = buf
 	key, more := buf[n:], true
 	if len(key) > MaxURL {
-		// No member's is as long, so it is one of the next shorter ones, and the walk is
-		// no longer than that of any other.
+		// No member has so long a key: the walk begins with the longest parent that one
+		// can have.
 		key, _, _ = bytes.Cut(key, []byte("?"))
 		if len(key) > MaxURL {
 			key = key[:bytes.LastIndexByte(key[:MaxURL+1], '/')]

@@ -332,11 +332,11 @@ func (f *Forwarder) crowded(ctx *fasthttp.RequestCtx) {
 // may have been taken, and its credential may be sent again: the origin then
 // gives the answer that was lost.
 func (f *Forwarder) unanswered(ctx *fasthttp.RequestCtx, sent bool, err error) {
-	f.log.Warn("edge: the origin does not answer", "err", err)
-	lost := "The origin of this ring was lost before it answered."
+	happened, lost := "edge: the origin does not answer", "The origin of this ring was lost before it answered."
 	if f.open.Err() != nil {
-		lost = "This node ends, and the origin of this ring has not answered yet."
+		happened, lost = "edge: ending before the origin has answered", "This node ends, and the origin of this ring has not answered yet."
 	}
+	f.log.Warn(happened, "err", err)
 	switch {
 	case !ctx.IsPost():
 		f.problem(ctx, api.PaymentsUnavailable, "Only the origin of this ring has what is at this address, and it cannot be reached. Other reads go on.")

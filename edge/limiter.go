@@ -35,7 +35,7 @@ const (
 // the next owner, so here too counts are at most too high.
 type limiter struct {
 	limit  uint32
-	fields []byte // that, as it stands on the wire
+	fields []byte // RateLimit-Limit and RateLimit-Policy, as they stand on the wire
 	quiet  bool   // says nothing of itself while it is kept
 	now    func() time.Time
 	start  time.Time

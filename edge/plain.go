@@ -15,14 +15,17 @@ const maxPlain = 4 << 10
 type plainRead struct {
 	target      []byte
 	ifNoneMatch [][]byte
-	noted       [len(notedFields)][][]byte // lines of these
+	noted       [len(notedFields)][][]byte // the lines of each of them
 }
 
 // notedFields are those in which proxies say for whom they forward, and those that
 // say which form of a page is asked for.
-var notedFields = [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "Accept", "Accept-Encoding"}
+var notedFields = [...]string{
+	notedForwarded: "Forwarded", notedForwardedFor: "X-Forwarded-For", notedForwardedProto: "X-Forwarded-Proto",
+	notedAccept: "Accept", notedAcceptEncoding: "Accept-Encoding",
+}
 
-// Their places.
+// The places of notedFields.
 const (
 	notedForwarded = iota
 	notedForwardedFor

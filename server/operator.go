@@ -216,15 +216,16 @@ func (o *Operator) remove(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, ledger.ErrOpenReservation):
 		http.Error(w, "a payment for "+slug+" is still being settled; try again later", http.StatusConflict)
 	case err != nil:
-		o.failed(w, "removing "+slug, err)
+		o.failed(w, "removing a member", err, "member", slug)
 	default:
 		o.Log.Info("member removed", "member", slug, "redacted", req.Redact)
 		o.member(w, r)
 	}
 }
 
-// readOrder reads the body, which has a form, into an order with a reason. It answers
-// if the body has another, or an event no room for the reason.
+// readOrder decodes the body into order, whose reason it also gets by itself. It answers
+// and gives false if the body does not have the form, or the reason is longer than an
+// event keeps.
 func readOrder(w http.ResponseWriter, r *http.Request, order any, reason *string, form string) bool {
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxOperatorBody))
 	d.DisallowUnknownFields()

@@ -121,7 +121,7 @@ func (o *Operator) adjust(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (o *Operator) failed(w http.ResponseWriter, what string, err error) {
-	o.Log.Error(what, "err", err)
+func (o *Operator) failed(w http.ResponseWriter, what string, err error, about ...any) {
+	o.Log.Error(what, append(about, "err", err)...)
 	http.Error(w, err.Error(), http.StatusInternalServerError)
 }

@@ -12,11 +12,11 @@ const (
 	// HeapBits is how many bits a member of a [Heap] has.
 	HeapBits = 26
 
-	// heapChildren is how many children an entry has: as many as stand in a line of
-	// a processor's cache, where each level down is a wait for memory.
+	// heapChildren is how many children an entry has: as many as fit a line of a
+	// processor's cache, since each level down is a wait for memory.
 	heapChildren = 8
-	// HeapAhead is how many words ahead of its Entries a heap is to leave free in
-	// memory that begins with such a line: then no children stand in two.
+	// HeapAhead is how many words to leave free before Entries, in memory that begins
+	// with such a line: the children of an entry then share one.
 	HeapAhead = heapChildren - 1
 )
 

@@ -100,8 +100,8 @@ func (r *Region) Uint32s(i int) []uint32 { return Records[uint32](r.Bytes(i)) }
 // Uint16s is described at [Region.Uint64s].
 func (r *Region) Uint16s(i int) []uint16 { return Records[uint16](r.Bytes(i)) }
 
-// Records is b, which begins where a section does, as numbers, or as structs of
-// nothing but numbers: as many as are whole in it.
+// Records reads b, which begins where a section does, as numbers or structs of
+// numbers: as many as fit whole.
 func Records[T any](b []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/RecordSize[T]())
 }

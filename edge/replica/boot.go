@@ -132,8 +132,8 @@ func (r *Replica) replay(ctx context.Context, c Core, tree *snap.Tree, to snap.C
 	return last, checkState(c, to)
 }
 
-// begin shows the first core, or after a leap a later one: those records are at hand
-// then that follow the first base of them.
+// begin shows the first core, or, after a leap, a later one. Records are kept from base
+// on.
 func (r *Replica) begin(c Core, m Module, base uint64) {
 	r.mu.Lock()
 	r.base, r.tail = base, nil

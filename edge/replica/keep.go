@@ -61,9 +61,9 @@ func (r *Replica) write() {
 	}
 }
 
-// keepAnew has written what a restart begins with: the core, and the records that
-// followers may ask for, who begin with the newest snapshot. It gives the checkpoint of
-// both. Nothing is accepted meanwhile: the core is as large as the ring, and the next
+// keepAnew writes what a restart begins with: the core, and the records that followers
+// may ask for, who begin with the newest snapshot. It gives the checkpoint of both.
+// Nothing is accepted meanwhile: the core is as large as the ring, and the next
 // one to be copied would double that.
 func (r *Replica) keepAnew() (signed []byte, err error) {
 	r.accepting.Lock()

@@ -38,8 +38,8 @@ type due struct {
 	records []snap.Record // from the checkpoint before it
 
 	pause time.Duration // after the last attempt to replace the core that is shown
-	again time.Time     // when the next one may be
-	why   error         // that failed
+	again time.Time     // no other attempt before this
+	why   error         // why the last attempt failed
 }
 
 const (
@@ -84,8 +84,8 @@ func (r *Replica) advance(ctx context.Context, d *due) error {
 		return d.why
 	}
 	if d.why == nil {
-		// Two cores of one build came to different states: memory has gone bad. Or none
-		// could be had of whom to ask.
+		// Two cores of one build came to different states, so memory has gone bad; or no
+		// instance was free to take the records.
 		r.log.Error("replica: the core that is shown went astray and is replaced", "err", err)
 	}
 	again, err := r.follower(ctx, r.module, d.at)

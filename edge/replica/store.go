@@ -80,8 +80,8 @@ func (s *store) clean() {
 	}
 }
 
-// keep notes a position. If it is not to be written behind what there is, anew calls
-// begin, and gives the checkpoint of what that wrote, which may be further on.
+// keep notes a position. If there is no journal, or it has become too long, anew writes
+// a whole file and gives the checkpoint of that, which may be further on.
 func (s *store) keep(n *news, anew func() (signed []byte, err error)) {
 	if n.anew {
 		_ = s.close()

@@ -34,8 +34,8 @@ const (
 // Config is what a [Client] is made of. The zero value fetches public sites.
 type Config struct {
 	// Map sends fetches of hosts to one address and port each, which may be any.
-	// Its keys are patterns in lower case: a host name, or "*." before one, which
-	// stands for every name below it at any depth. Development only.
+	// Its keys are patterns as [hosts.Matches] takes them, in lower case. Development
+	// only.
 	Map map[string]netip.AddrPort
 	// Allow are such patterns of hosts that are fetched although their names
 	// are not public. Their addresses must be. Development only.

@@ -38,7 +38,7 @@ var reservedNames = []string{
 // and safe for concurrent use.
 type SitePolicy struct {
 	// AllowHosts are patterns of hosts that are admitted although their names
-	// are reserved or have no public suffix, as [hosts.Matches] has them.
+	// are reserved or have no public suffix, in the form of [hosts.Matches].
 	// Development only.
 	AllowHosts []string
 }

@@ -66,6 +66,7 @@ func TestHelp(t *testing.T) {
 		{"payments show --data=/nowhere -- -XyZ", "no origin is running on this data folder: /nowhere"},
 		{"payments show XyZ --bogus", "flag provided but not defined"},
 		{"payments --bogus show XyZ", "flag provided but not defined"},
+		{"members show --bogus", "flag provided but not defined"},
 		{"payments adjust --bogus", "flag provided but not defined"},
 	} {
 		if _, complaint, failed := webring(strings.Fields(c.args)...); !failed || !strings.Contains(complaint, c.says) {

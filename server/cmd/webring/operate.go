@@ -14,6 +14,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -67,9 +68,9 @@ func members(args []string, out io.Writer) error {
 }
 
 // parseMixed parses flags that may stand before, between and after the words. What
-// is to be shown is a word also if it begins like a flag, unless there is such a flag:
-// one payment's id in 64 does.
-func parseMixed(fs *flag.FlagSet, args []string) (words []string, err error) {
+// follows at once, when the first word is one of ahead, is a word also if it begins like
+// a flag, unless there is such a flag.
+func parseMixed(fs *flag.FlagSet, args []string, ahead ...string) (words []string, err error) {
 	if err := environment(fs); err != nil {
 		return nil, err
 	}
@@ -81,7 +82,7 @@ func parseMixed(fs *flag.FlagSet, args []string) (words []string, err error) {
 			return words, nil
 		}
 		words, args = append(words, args[0]), args[1:]
-		if len(words) == 1 && words[0] == "show" && len(args) > 0 && !isFlag(fs, args[0]) {
+		if len(words) == 1 && slices.Contains(ahead, words[0]) && len(args) > 0 && !isFlag(fs, args[0]) {
 			words, args = append(words, args[0]), args[1:]
 		}
 	}

@@ -27,7 +27,7 @@ func payments(args []string, out io.Writer) error {
 	member := fs.String("member", "", "adjust --void: the member, by its `slug`, where no stored payment names it")
 	unclaimed := fs.Bool("unclaimed", false, "adjust: the transaction's money belongs to nobody in the ring")
 	reason := fs.String("reason", "", "adjust: why; it is kept in the ledger, which is public")
-	words, err := parseMixed(fs, args)
+	words, err := parseMixed(fs, args, "show") // one payment's id in 64 begins like a flag
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func stopEdge(forwarder *edge.Forwarder, shell *edge.Shell, patience time.Durati
 	ctx, cancel := context.WithTimeout(context.Background(), patience+answerTime)
 	defer cancel()
 	enough := time.AfterFunc(patience, func() {
-		log.Warn("payments that the origin has not answered are left to it; who pays is told to ask again")
+		log.Warn("what the origin has not answered is given up; who has sent a payment is told to send it again")
 		forwarder.Close()
 	})
 	defer enough.Stop()
@@ -49,7 +49,7 @@ func stopEdge(forwarder *edge.Forwarder, shell *edge.Shell, patience time.Durati
 func shut(ctx context.Context, shell *edge.Shell, log *slog.Logger) error {
 	err := shell.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		log.Warn("not everybody has taken an answer; the connections end", "err", context.DeadlineExceeded)
+		log.Warn("not everybody has taken an answer; the connections end")
 		return nil
 	}
 	return err

@@ -55,7 +55,7 @@ func (c closing) Close(ctx context.Context) error { return c(ctx) }
 
 // A payment that takes longer than a stop waits makes the stop no failure: the log says
 // that it stays reserved, and its payer is answered.
-func TestAStopOfTheOriginAnswersWhoseTimeItCannotWaitFor(t *testing.T) {
+func TestAStopOfTheOriginAnswersPayersItCannotWaitFor(t *testing.T) {
 	entered, over := make(chan struct{}), make(chan struct{})
 	shell, answered := payer(t, func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
 		close(entered)
@@ -94,7 +94,7 @@ func TestAStopOfAnEdgeAnswersWhoWaitsForTheOrigin(t *testing.T) {
 	}
 	shell, answered := payer(t, forwarder.Paid)
 	await(t, "the payment", entered)
-	if err := stopEdge(forwarder, shell, time.Millisecond, log); err != nil || !strings.Contains(said.String(), "left to it") {
+	if err := stopEdge(forwarder, shell, time.Millisecond, log); err != nil || !strings.Contains(said.String(), "is given up") {
 		t.Errorf("%v; log: %s", err, &said)
 	}
 	if got := await(t, "the answer", answered); !strings.Contains(got, "payment_pending") || !strings.Contains(got, "This node ends") {
