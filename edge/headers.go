@@ -42,7 +42,7 @@ func (s *Shell) finish(ctx *fasthttp.RequestCtx, w window) {
 	a := s.answers.Get().(*answer)
 	a.fields = s.appendCommon(a.fields[:0], w, s.now())
 	setFields(ctx, a.fields)
-	s.answers.Put(a)
+	s.giveBack(a)
 }
 
 // staleField marks an answer of a node that may be behind the ring: it has
