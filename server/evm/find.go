@@ -65,7 +65,7 @@ func (m *Method) find(ctx context.Context, a *authorization, newest *node.Block)
 	}
 	topics := []any{[]common.Hash{usedTopic, cancelledTopic}, common.Hash(address(a.from)), a.nonce}
 	var mark *node.Log
-	err = m.node.Logs(ctx, from, newest.Height(), m.cfg.Currency, topics, func(logs []node.Log) error {
+	err = m.node.Logs(ctx, from, newest.Height(), 0, m.cfg.Currency, topics, func(logs []node.Log) error {
 		for _, l := range logs {
 			if l.TxHash != nil && (a.marks(l, m.cfg.Currency, usedTopic) || a.marks(l, m.cfg.Currency, cancelledTopic)) {
 				mark = &l

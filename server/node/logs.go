@@ -20,8 +20,9 @@ var ErrEnough = errors.New("node: enough")
 // takes them, in the blocks from and to and all between them: many at a time,
 // oldest first. An error of found ends it. Other errors are
 // [mpp.ErrUnavailable], among them that a node which was asked has not all of the
-// blocks yet: there may be more in them than it said.
-func (n *Node) Logs(ctx context.Context, from, to uint64, contract common.Address, topics []any, found func([]Log) error) error {
+// blocks yet, and depth more on top of them: there may be more in them than it
+// said, or others in their place.
+func (n *Node) Logs(ctx context.Context, from, to, depth uint64, contract common.Address, topics []any, found func([]Log) error) error {
 	for step := uint64(longestRange); from <= to; {
 		last := min(from+step-1, to)
 		newest, logs, err := n.logs(ctx, from, last, contract, topics)
@@ -38,7 +39,7 @@ func (n *Node) Logs(ctx context.Context, from, to uint64, contract common.Addres
 			}
 			return err
 		}
-		if newest.Height() < last {
+		if newest.Height() < last+depth {
 			return Unavailable(errors.New("the node has gone back before the end of what is searched"))
 		}
 		from = last + 1

@@ -79,7 +79,7 @@ func (p Payments) Since(ctx context.Context, since time.Time, found func(mpp.Tra
 		return until, err
 	}
 	topics := []any{TransferTopic, nil, common.BytesToHash(p.Recipient[:])}
-	err = p.Node.Logs(ctx, from, last.Height(), p.Token, topics, func(logs []Log) error { return p.group(ctx, logs, found) })
+	err = p.Node.Logs(ctx, from, last.Height(), 0, p.Token, topics, func(logs []Log) error { return p.group(ctx, logs, found) })
 	if err != nil {
 		return until, err
 	}

@@ -160,7 +160,8 @@ func (m *Method) final(ctx context.Context, tx *transaction, after *node.Block) 
 
 // elsewhere looks for the transfer under whatever hash, in the blocks in which the
 // transaction can have been mined: as long as its payment is open, these are the
-// same, and no more for a node to search.
+// same, and no more for a node to search. It is one that has them deep: another may
+// have followed a branch that was left.
 func (m *Method) elsewhere(ctx context.Context, tx *transaction, after *node.Block) (found bool, err error) {
 	to, err := m.node.FirstSince(ctx, after.Height(), int64(tx.validBefore)+1)
 	if err != nil {
@@ -170,7 +171,7 @@ func (m *Method) elsewhere(ctx context.Context, tx *transaction, after *node.Blo
 	if err != nil {
 		return false, err
 	}
-	err = m.node.Logs(ctx, from, to, tx.token, tx.topics(), func(logs []node.Log) error {
+	err = m.node.Logs(ctx, from, to, m.cfg.Depth, tx.token, tx.topics(), func(logs []node.Log) error {
 		if found = slices.ContainsFunc(logs, tx.isTransferWithMemo); found {
 			return node.ErrEnough
 		}

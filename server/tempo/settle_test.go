@@ -226,6 +226,41 @@ func TestOutcomeBetweenTheQuestions(t *testing.T) {
 	}
 }
 
+// A node that has just the blocks that are searched may have them on a branch that was
+// left, without the transfer.
+func TestOutcomeFromANodeOnALeftBranch(t *testing.T) {
+	for newest, deep := range map[int]bool{11: false, 12: false, 13: true} {
+		n, m, p := newFake(t)
+		n.mine(24, 26, 27, 28, 29, 30) // searched until block 11; 13 is deep
+		log := paidReceipt(p, 10)["logs"].([]fields)[2]
+		log["transactionHash"] = common.HexToHash("0x01")
+		// The batch with the logs is the second that begins with this.
+		batch, behind := 0, false
+		n.bend["eth_chainId"] = func([]json.RawMessage) any {
+			batch++
+			behind = batch == 2
+			return hexutil.Uint64(42431)
+		}
+		n.bend["eth_getBlockByNumber"] = func(params []json.RawMessage) any {
+			number := hexutil.Uint64(len(n.times) - 1)
+			if json.Unmarshal(params[0], &number); string(params[0]) == `"latest"` && behind {
+				number = hexutil.Uint64(newest)
+			}
+			return fakeBlock(uint64(number), n.times[number])
+		}
+		n.bend["eth_getLogs"] = func([]json.RawMessage) any {
+			if behind && !deep {
+				return []any{}
+			}
+			return []any{log}
+		}
+		got, err := m.Outcome(t.Context(), p)
+		if isUnavailable(err) == deep || got.State != mpp.Pending {
+			t.Errorf("newest block %d: %v, %v: %s", newest, got.State, err, got.Detail)
+		}
+	}
+}
+
 // What cannot be true is not believed: no verdict comes of it, for any of the
 // questions.
 func TestNonsenseOfTheNodeIsUnavailable(t *testing.T) {
