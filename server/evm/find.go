@@ -9,7 +9,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
-	"github.com/ethereum/go-ethereum/rpc"
 
 	"webring/server/mpp"
 	"webring/server/node"
@@ -80,19 +79,12 @@ func (m *Method) find(ctx context.Context, a *authorization, newest *node.Block)
 	if mark == nil {
 		return mpp.Outcome{Detail: "the token knows the authorisation, and the node shows no event of it"}, nil
 	}
-	var r *node.Receipt
-	questions := []rpc.BatchElem{{Method: "eth_getTransactionReceipt", Args: []any{*mark.TxHash}, Result: &r}}
-	if newest, err = m.node.Head(ctx, questions...); err != nil {
-		return mpp.Outcome{}, err
-	}
-	if err := node.FirstError(questions...); err != nil {
+	newest, r, err := m.node.ReceiptOf(ctx, *mark.TxHash)
+	if err != nil {
 		return mpp.Outcome{}, err
 	}
 	if r == nil {
 		return mpp.Outcome{}, node.Unavailable(errors.New("the node has an event and not its transaction"))
-	}
-	if err := r.Check(*mark.TxHash); err != nil {
-		return mpp.Outcome{}, node.Unavailable(err)
 	}
 	if *r.Status != 1 || !slices.ContainsFunc(r.Logs, func(l node.Log) bool { return a.marks(l, m.cfg.Currency, mark.Topics[0]) }) {
 		return mpp.Outcome{}, node.Unavailable(errors.New("the node's receipt lacks the event that led to it"))

@@ -1,10 +1,12 @@
 package node
 
 import (
+	"context"
 	"errors"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/rpc"
 )
 
 // Receipt is what is used of a transaction's receipt. One that passed
@@ -26,6 +28,37 @@ type Log struct {
 	TxHash      *common.Hash    `json:"transactionHash"`
 	BlockNumber *hexutil.Uint64 `json:"blockNumber"`
 	Removed     bool            `json:"removed"`
+}
+
+// ReceiptOf asks for the newest block and then the receipt of a transaction, which
+// has passed [Receipt.Check]; nil is for one that is not mined. A node that has the
+// transaction in a block and not its receipt has forgotten that: it is
+// [mpp.ErrUnavailable], as every other error.
+func (n *Node) ReceiptOf(ctx context.Context, hash common.Hash) (newest *Block, got *Receipt, err error) {
+	// In this order: what is mined in between has a receipt.
+	var tx struct {
+		BlockNumber *hexutil.Uint64 `json:"blockNumber"`
+	}
+	questions := []rpc.BatchElem{
+		{Method: "eth_getTransactionByHash", Args: []any{hash}, Result: &tx},
+		{Method: "eth_getTransactionReceipt", Args: []any{hash}, Result: &got},
+	}
+	if newest, err = n.Head(ctx, questions...); err != nil {
+		return nil, nil, err
+	}
+	if err := FirstError(questions...); err != nil {
+		return nil, nil, err
+	}
+	if got == nil {
+		if tx.BlockNumber != nil {
+			return nil, nil, Unavailable(errors.New("the node has the transaction and not its receipt; ask one that keeps receipts"))
+		}
+		return newest, nil, nil
+	}
+	if err := got.Check(hash); err != nil {
+		return nil, nil, Unavailable(err)
+	}
+	return newest, got, nil
 }
 
 // Check says what makes r unbelievable as the receipt of a transaction: a node

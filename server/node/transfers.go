@@ -12,7 +12,6 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
-	"github.com/ethereum/go-ethereum/rpc"
 
 	"webring/server/mpp"
 )
@@ -150,20 +149,12 @@ func (p Payments) By(ctx context.Context, reference string) (mpp.Transfer, error
 		return mpp.Transfer{}, mpp.ErrNoTransfer
 	}
 	hash := common.Hash(b)
-	var got *Receipt
-	questions := []rpc.BatchElem{{Method: "eth_getTransactionReceipt", Args: []any{hash}, Result: &got}}
-	newest, err := p.Node.Head(ctx, questions...)
+	newest, got, err := p.Node.ReceiptOf(ctx, hash)
 	if err != nil {
-		return mpp.Transfer{}, err
-	}
-	if err := FirstError(questions...); err != nil {
 		return mpp.Transfer{}, err
 	}
 	if got == nil {
 		return mpp.Transfer{}, mpp.ErrNoTransfer
-	}
-	if err := got.Check(hash); err != nil {
-		return mpp.Transfer{}, Unavailable(err)
 	}
 	t, paid := p.sum(hash, got.Logs)
 	if !paid || *got.Status != 1 {

@@ -28,6 +28,7 @@ var (
 type chain struct {
 	height    uint64
 	oldest    uint64 // block that it still has
+	receipts  uint64 // block from which on it still has receipts and logs
 	behind    uint64 // blocks that it lacks when it is asked for logs
 	most      uint64 // blocks that one search may cover
 	silent    bool
@@ -78,18 +79,26 @@ func (c *chain) answer(method string, params []json.RawMessage) any {
 		}
 		logs := []any{}
 		for _, t := range c.transfers {
-			if t.block >= uint64(q.FromBlock) && t.block <= uint64(q.ToBlock) {
+			if t.block >= max(c.receipts, uint64(q.FromBlock)) && t.block <= uint64(q.ToBlock) {
 				logs = append(logs, c.log(t))
 			}
 		}
 		return logs
+	case "eth_getTransactionByHash":
+		var hash common.Hash
+		_ = json.Unmarshal(params[0], &hash)
+		for _, t := range c.transfers {
+			if t.tx == hash {
+				return map[string]any{"hash": hash, "blockNumber": hexutil.Uint64(t.block)}
+			}
+		}
 	case "eth_getTransactionReceipt":
 		var hash common.Hash
 		_ = json.Unmarshal(params[0], &hash)
 		var logs []any
 		var at uint64
 		for _, t := range c.transfers {
-			if t.tx == hash {
+			if t.tx == hash && t.block >= c.receipts {
 				logs, at = append(logs, c.log(t)), t.block
 			}
 		}
@@ -243,6 +252,11 @@ func TestReceivedByATransaction(t *testing.T) {
 			t.Errorf("%s: %+v, %v", tc.name, got, err)
 		}
 	}
+	c.receipts = 4001
+	if _, err := p.By(context.Background(), common.Hash{1}.Hex()); !errors.Is(err, mpp.ErrUnavailable) {
+		t.Errorf("from a node that keeps no receipts of then: %v", err)
+	}
+	c.receipts = 0
 	earlier := node.Payments{Token: token, Recipient: payer}.Payee()
 	if got, err := p.To(context.Background(), earlier, common.Hash{3}.Hex()); err != nil || got.Cents != 100 {
 		t.Errorf("to a payee of earlier: %+v, %v", got, err)

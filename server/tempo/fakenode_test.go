@@ -51,6 +51,8 @@ func (n *fakeNode) answer(method string, params []json.RawMessage) any {
 			return nil
 		}
 		return fakeBlock(uint64(number), n.times[number])
+	case "eth_getTransactionByHash":
+		return fields{"blockNumber": nil} // as one that waits to be mined
 	case "eth_getTransactionReceipt":
 		return n.receipt
 	case "eth_getLogs":

@@ -103,21 +103,16 @@ func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error
 	return m.final(ctx, tx, after)
 }
 
-// receipt asks for the newest block and then the receipt.
+// receipt asks for the newest block and then the receipt, as [node.Node.ReceiptOf]
+// does.
 func (m *Method) receipt(ctx context.Context, tx *transaction) (*node.Block, *receipt, error) {
-	var got *receipt
-	questions := []rpc.BatchElem{{Method: "eth_getTransactionReceipt", Args: []any{tx.hash}, Result: &got}}
-	newest, err := m.node.Head(ctx, questions...)
-	if err != nil {
-		return nil, nil, err
+	newest, r, err := m.node.ReceiptOf(ctx, tx.hash)
+	if err != nil || r == nil {
+		return newest, nil, err
 	}
-	if err := node.FirstError(questions...); err != nil {
-		return nil, nil, err
-	}
-	if got != nil {
-		if err := got.check(tx); err != nil {
-			return nil, nil, node.Unavailable(err)
-		}
+	got := &receipt{*r}
+	if err := got.check(tx); err != nil {
+		return nil, nil, node.Unavailable(err)
 	}
 	return newest, got, nil
 }

@@ -284,6 +284,10 @@ func TestNonsenseOfTheNodeIsUnavailable(t *testing.T) {
 		"no status":                  receipt(func(r fields, _ []fields) { delete(r, "status") }),
 		"no block":                   receipt(func(r fields, _ []fields) { delete(r, "blockNumber") }),
 		"another transaction's logs": receipt(func(_ fields, logs []fields) { logs[2]["transactionHash"] = blockHash(1) }),
+		"mined, without a receipt": func(n *fakeNode, p mpp.Payment) {
+			n.mine(26, 27, 28)
+			n.bendTo("eth_getTransactionByHash", fields{"hash": p.Reference, "blockNumber": "0x9"})
+		},
 		"logs refused": func(n *fakeNode, _ mpp.Payment) {
 			n.mine(26, 27, 28)
 			n.bendTo("eth_getLogs", nodeError{-32005, "range too wide"})
