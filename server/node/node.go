@@ -172,6 +172,9 @@ func (n *Node) Head(ctx context.Context, others ...rpc.BatchElem) (*Block, error
 	return newest, nil
 }
 
+// errNoBlock is what a node without a block comes to.
+var errNoBlock = Unavailable(errors.New("the node has no such block"))
+
 // BlockAt asks for one block by its number. A node without it is
 // [mpp.ErrUnavailable].
 func (n *Node) BlockAt(ctx context.Context, number uint64) (*Block, error) {
@@ -185,7 +188,7 @@ func (n *Node) BlockAt(ctx context.Context, number uint64) (*Block, error) {
 		return nil, err
 	}
 	if !b.whole() || b.Height() != number {
-		return nil, Unavailable(errors.New("the node has no such block"))
+		return nil, errNoBlock
 	}
 	return b, nil
 }

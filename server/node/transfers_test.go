@@ -32,6 +32,7 @@ type chain struct {
 	behind    uint64 // blocks that it lacks when it is asked for logs
 	most      uint64 // blocks that one search may cover
 	silent    bool
+	others    uint64 // a block in so many has a transaction of others, if not 0
 	transfers []transfer
 	searches  int
 }
@@ -66,7 +67,11 @@ func (c *chain) answer(method string, params []json.RawMessage) any {
 		if uint64(n) < c.oldest || uint64(n) > c.height {
 			return nil
 		}
-		return blockOf(uint64(n))
+		b := blockOf(uint64(n))
+		if c.others > 0 && uint64(n)%c.others == 0 {
+			b["transactions"] = []any{b["hash"]}
+		}
+		return b
 	case "eth_getLogs":
 		c.searches++
 		var q struct{ FromBlock, ToBlock hexutil.Uint64 }
@@ -95,6 +100,9 @@ func (c *chain) answer(method string, params []json.RawMessage) any {
 	case "eth_getTransactionReceipt":
 		var hash common.Hash
 		_ = json.Unmarshal(params[0], &hash)
+		if n := hash.Big().Uint64() - 1; c.others > 0 && n%c.others == 0 && n >= c.receipts && n <= c.height {
+			return map[string]any{}
+		}
 		var logs []any
 		var at uint64
 		for _, t := range c.transfers {
@@ -201,6 +209,26 @@ func TestTransfersAreFoundOnANodeWithoutOldBlocks(t *testing.T) {
 	// Of what it had before, nothing is said.
 	if until, err := p.Since(t.Context(), at(2000), func(mpp.Transfer) {}); !errors.Is(err, mpp.ErrUnavailable) {
 		t.Errorf("until %v, %v", until, err)
+	}
+}
+
+// What a node without the receipts of then finds no transfers in was not searched. Where
+// nobody used the chain, it need not show that it has them.
+func TestTransfersAreNotFoundOnANodeWithoutOldReceipts(t *testing.T) {
+	for _, tc := range []struct {
+		others, since uint64
+		err           error
+	}{
+		{1, 3000, nil}, {1, 3001, nil}, {1, 2999, mpp.ErrUnavailable}, {1, 1000, mpp.ErrUnavailable},
+		{20, 2981, nil}, {20, 2980, mpp.ErrUnavailable}, {20, 2970, mpp.ErrUnavailable},
+		{500, 2500, mpp.ErrUnavailable}, {500, 2501, nil}, {500, 2468, mpp.ErrUnavailable}, {500, 2467, nil}, {0, 1000, nil},
+	} {
+		c, p := open(t)
+		c.receipts, c.others = 3000, tc.others
+		until, err := p.Since(t.Context(), at(tc.since), func(mpp.Transfer) { t.Error("found") })
+		if !errors.Is(err, tc.err) || until.IsZero() == (tc.err == nil) {
+			t.Errorf("transactions in one block of %d, since block %d: until %v, %v", tc.others, tc.since, until, err)
+		}
 	}
 }
 

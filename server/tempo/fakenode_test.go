@@ -22,6 +22,8 @@ type fakeNode struct {
 	times   []uint64
 	receipt any
 	logs    []any
+	busy    bool                                          // each block has a transaction
+	kept    int                                           // first block of which such a node has receipts
 	bend    map[string]func(params []json.RawMessage) any // by method; an error is answered as one
 	asked   map[string]int
 }
@@ -50,10 +52,19 @@ func (n *fakeNode) answer(method string, params []json.RawMessage) any {
 		if int(number) >= len(n.times) {
 			return nil
 		}
-		return fakeBlock(uint64(number), n.times[number])
+		b := fakeBlock(uint64(number), n.times[number])
+		if n.busy {
+			b["transactions"] = []common.Hash{othersIn(int(number))}
+		}
+		return b
 	case "eth_getTransactionByHash":
 		return fields{"blockNumber": nil} // as one that waits to be mined
 	case "eth_getTransactionReceipt":
+		for number := n.kept; n.busy && number < len(n.times); number++ {
+			if string(params[0]) == `"`+othersIn(number).Hex()+`"` {
+				return fields{}
+			}
+		}
 		return n.receipt
 	case "eth_getLogs":
 		return n.logs
@@ -66,6 +77,9 @@ func (n *fakeNode) answer(method string, params []json.RawMessage) any {
 func blockHash(number uint64) common.Hash {
 	return common.BigToHash(hexutil.MustDecodeBig(hexutil.EncodeUint64(number + 0xb10c)))
 }
+
+// othersIn is the transaction in a block of a busy node.
+func othersIn(number int) common.Hash { return blockHash(uint64(number) + 1<<32) }
 
 func fakeBlock(number, at uint64) map[string]any {
 	return map[string]any{"number": hexutil.Uint64(number), "hash": blockHash(number), "timestamp": hexutil.Uint64(at), "baseFeePerGas": "0x4a817c800"}

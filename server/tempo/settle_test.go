@@ -113,7 +113,7 @@ func TestOutcomeLooksForTheTransferUnderAnotherHash(t *testing.T) {
 // issued, not at genesis.
 func TestOutcomeSearchesARecentRange(t *testing.T) {
 	n, m, p := newFake(t)
-	n.times = nil
+	n.times, n.busy = nil, true
 	for i := range int64(5000) {
 		n.mine(i - 4980)
 	}
@@ -257,6 +257,22 @@ func TestOutcomeFromANodeOnALeftBranch(t *testing.T) {
 		got, err := m.Outcome(t.Context(), p)
 		if isUnavailable(err) == deep || got.State != mpp.Pending {
 			t.Errorf("newest block %d: %v, %v: %s", newest, got.State, err, got.Detail)
+		}
+	}
+}
+
+// A node that has forgotten the receipts of the time of a payment, as pruned ones do,
+// finds no logs of then either, and says nothing about it. It may have the headers.
+func TestOutcomeFromANodeWithoutOldReceipts(t *testing.T) {
+	for kept, unavailable := range map[int]bool{0: false, 10: true, 20: true} {
+		n, m, p := newFake(t)
+		n.busy, n.kept = true, kept
+		for i := range int64(20) {
+			n.mine(26 + i)
+		}
+		got, err := m.Outcome(t.Context(), p)
+		if isUnavailable(err) != unavailable || !unavailable && got.State != mpp.Gone {
+			t.Errorf("receipts from block %d on: %v, %v: %s", kept, got.State, err, got.Detail)
 		}
 	}
 }
