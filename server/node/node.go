@@ -207,12 +207,22 @@ const firstStep = 64
 
 // FirstSince finds the first block, up to last, that is not older than second
 // (Unix time): timestamps do not decrease. It goes back from last in steps that
-// double until it meets an older block, and then halves: a node need not have
-// blocks that are much older than that.
+// double until it meets an older block, or one that the node has not got, and then
+// halves. Of older blocks, it need only have the one before the first.
 func (n *Node) FirstSince(ctx context.Context, last uint64, second int64) (uint64, error) {
+	var missing error // the block before low is not there to show that it is older
 	older := func(number uint64) (bool, error) {
-		b, err := n.BlockAt(ctx, number)
-		return err == nil && int64(*b.Timestamp) < second, err
+		switch b, err := n.BlockAt(ctx, number); {
+		case errors.Is(err, errNoBlock):
+			missing = err
+			return true, nil
+		case err != nil:
+			return false, err
+		case int64(*b.Timestamp) < second:
+			missing = nil
+			return true, nil
+		}
+		return false, nil
 	}
 	// The first is one of these, or between them.
 	low, high := uint64(0), last
@@ -239,5 +249,5 @@ func (n *Node) FirstSince(ctx context.Context, last uint64, second int64) (uint6
 			high = middle
 		}
 	}
-	return low, nil
+	return low, missing
 }

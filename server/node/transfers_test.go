@@ -200,15 +200,17 @@ func TestTransfersAreFound(t *testing.T) {
 func TestTransfersAreFoundOnANodeWithoutOldBlocks(t *testing.T) {
 	c, p := open(t)
 	c.oldest, c.transfers = 3000, []transfer{{4500, common.Hash{1}, recipient, 1_000_000}}
-	for since, found := range map[uint64]int{4990: 0, 4501: 0, 4500: 1, 4400: 1, 4000: 1} {
+	for since, found := range map[uint64]int{4990: 0, 4501: 0, 4500: 1, 4400: 1, 4000: 1, 3500: 1, 3001: 1} {
 		n := 0
 		if _, err := p.Since(t.Context(), at(since), func(mpp.Transfer) { n++ }); err != nil || n != found {
 			t.Errorf("since block %d: %d found, %v", since, n, err)
 		}
 	}
 	// Of what it had before, nothing is said.
-	if until, err := p.Since(t.Context(), at(2000), func(mpp.Transfer) {}); !errors.Is(err, mpp.ErrUnavailable) {
-		t.Errorf("until %v, %v", until, err)
+	for _, since := range []uint64{3000, 2999, 2000, 0} {
+		if until, err := p.Since(t.Context(), at(since), func(mpp.Transfer) {}); !errors.Is(err, mpp.ErrUnavailable) {
+			t.Errorf("since block %d: until %v, %v", since, until, err)
+		}
 	}
 }
 
