@@ -160,6 +160,9 @@ func TestPaymentsToAnEarlierRecipientStand(t *testing.T) {
 		if err := adjust(core.Void); !errors.Is(err, paid.ErrAdjustment) || !strings.Contains(err.Error(), "pending") {
 			t.Errorf("voided before it was decided: %v", err)
 		}
+		if a, err := r.service.VerifyChain(context.Background()); err != nil || a.Unknown != 1 || len(a.Findings) != 0 {
+			t.Errorf("audited before it was decided: %+v, %v", a, err)
+		}
 		time.Sleep(time.Minute)
 		if a, err := r.service.VerifyChain(context.Background()); err != nil || len(a.Findings) != 1 {
 			t.Errorf("%+v, %v", a, err)

@@ -116,7 +116,7 @@ func (s *Service) idsByTransaction() (map[string][]string, error) {
 }
 
 // signed asks a network about a transaction by what the stored payments in it
-// say, and gives no transfer when it knows none of them.
+// say, and gives no transfer when it is known that none of them was settled.
 func (s *Service) signed(ctx context.Context, n *network, ids []string) (t mpp.Transfer, err error) {
 	for _, id := range ids {
 		r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) { return v.Get(id) })
@@ -131,10 +131,12 @@ func (s *Service) signed(ctx context.Context, n *network, ids []string) (t mpp.T
 			continue
 		}
 		o, err := n.Outcome(ctx, p)
-		if err != nil {
+		switch {
+		case err != nil:
 			return t, err
-		}
-		if o.State == mpp.Settled {
+		case o.State == mpp.Pending: // its block was dropped, or the node has forgotten it: nobody knows
+			return t, mpp.ErrUnavailable
+		case o.State == mpp.Settled:
 			t.Cents += p.Cents
 		}
 	}
