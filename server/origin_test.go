@@ -66,7 +66,7 @@ func (c *coin) Outcome(context.Context, mpp.Payment) (mpp.Outcome, error) {
 
 func (c *coin) Clock(context.Context) (time.Time, error) { return time.Now(), nil }
 
-func (c *coin) Transfers(_ context.Context, since time.Time, _ func(mpp.Transfer)) (time.Time, error) {
+func (c *coin) Transfers(_ context.Context, since time.Time, _ func(mpp.Transfer) error) (time.Time, error) {
 	return since, nil
 }
 

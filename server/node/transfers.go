@@ -56,9 +56,9 @@ func LowerHex(a common.Address) string { return "0x" + hex.EncodeToString(a[:]) 
 
 // Since calls found for each transaction that paid the recipient in deep blocks
 // from the instant since on, oldest first, and gives the time of the last block
-// that was searched. Transfers of less than a cent are passed over. The
-// error is [mpp.ErrUnavailable]; what was found before it is found again.
-func (p Payments) Since(ctx context.Context, since time.Time, found func(mpp.Transfer)) (until time.Time, err error) {
+// that was searched. Transfers of less than a cent are passed over. An error of
+// found ends it; others are [mpp.ErrUnavailable].
+func (p Payments) Since(ctx context.Context, since time.Time, found func(mpp.Transfer) error) (until time.Time, err error) {
 	newest, err := p.Node.Head(ctx)
 	if err != nil {
 		return until, err
@@ -86,7 +86,7 @@ func (p Payments) Since(ctx context.Context, since time.Time, found func(mpp.Tra
 }
 
 // group sums the logs by transaction. The logs of one stand together.
-func (p Payments) group(ctx context.Context, logs []Log, found func(mpp.Transfer)) error {
+func (p Payments) group(ctx context.Context, logs []Log, found func(mpp.Transfer) error) error {
 	for len(logs) > 0 {
 		l := logs[0]
 		if l.TxHash == nil || l.BlockNumber == nil {
@@ -106,7 +106,9 @@ func (p Payments) group(ctx context.Context, logs []Log, found func(mpp.Transfer
 			return err
 		}
 		t.At = b.Time()
-		found(t)
+		if err := found(t); err != nil {
+			return err
+		}
 	}
 	return nil
 }

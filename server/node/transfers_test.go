@@ -177,8 +177,9 @@ func TestTransfersAreFound(t *testing.T) {
 		{4999, common.Hash{6}, recipient, 30_000_000}, // not deep yet
 	}
 	var got []string
-	until, err := p.Since(t.Context(), at(100), func(x mpp.Transfer) {
+	until, err := p.Since(t.Context(), at(100), func(x mpp.Transfer) error {
 		got = append(got, fmt.Sprint(x.Reference[:4], x.Payer, " ", x.Cents, " ", x.At.Equal(at(100)) || x.At.Equal(at(2500)) || x.At.Equal(at(4998))))
+		return nil
 	})
 	want := "[0x01did:" + fmt.Sprintf("%#x", payer[:]) + " 100 true 0x02did:" + fmt.Sprintf("%#x", payer[:]) + " 150 true 0x04did:" + fmt.Sprintf("%#x", payer[:]) + " 2 true]"
 	if err != nil || fmt.Sprint(got) != want || !until.Equal(at(4998)) {
@@ -187,11 +188,17 @@ func TestTransfersAreFound(t *testing.T) {
 	if c.searches < 4900/300 || c.searches > 60 {
 		t.Errorf("%d searches", c.searches)
 	}
-	if until, err := p.Since(t.Context(), at(6000), func(mpp.Transfer) { t.Error("found in the future") }); err != nil || !until.Equal(at(6000)) {
+	c.searches = 0
+	enough := errors.New("enough")
+	if _, err := p.Since(t.Context(), at(100), func(x mpp.Transfer) error { return enough }); !errors.Is(err, enough) || c.searches > 5 {
+		t.Errorf("who had enough got %v after %d searches", err, c.searches)
+	}
+	none := func(x mpp.Transfer) error { t.Errorf("found %+v", x); return nil }
+	if until, err := p.Since(t.Context(), at(6000), none); err != nil || !until.Equal(at(6000)) {
 		t.Errorf("%v, %v", until, err)
 	}
 	c.silent = true
-	if _, err := p.Since(t.Context(), at(100), func(mpp.Transfer) {}); !errors.Is(err, mpp.ErrUnavailable) {
+	if _, err := p.Since(t.Context(), at(100), none); !errors.Is(err, mpp.ErrUnavailable) {
 		t.Errorf("a silent node: %v", err)
 	}
 }
@@ -202,13 +209,13 @@ func TestTransfersAreFoundOnANodeWithoutOldBlocks(t *testing.T) {
 	c.oldest, c.transfers = 3000, []transfer{{4500, common.Hash{1}, recipient, 1_000_000}}
 	for since, found := range map[uint64]int{4990: 0, 4501: 0, 4500: 1, 4400: 1, 4000: 1, 3500: 1, 3001: 1} {
 		n := 0
-		if _, err := p.Since(t.Context(), at(since), func(mpp.Transfer) { n++ }); err != nil || n != found {
+		if _, err := p.Since(t.Context(), at(since), func(mpp.Transfer) error { n++; return nil }); err != nil || n != found {
 			t.Errorf("since block %d: %d found, %v", since, n, err)
 		}
 	}
 	// Of what it had before, nothing is said.
 	for _, since := range []uint64{3000, 2999, 2000, 0} {
-		if until, err := p.Since(t.Context(), at(since), func(mpp.Transfer) {}); !errors.Is(err, mpp.ErrUnavailable) {
+		if until, err := p.Since(t.Context(), at(since), func(mpp.Transfer) error { return nil }); !errors.Is(err, mpp.ErrUnavailable) {
 			t.Errorf("since block %d: until %v, %v", since, until, err)
 		}
 	}
@@ -227,7 +234,7 @@ func TestTransfersAreNotFoundOnANodeWithoutOldReceipts(t *testing.T) {
 	} {
 		c, p := open(t)
 		c.receipts, c.others = 3000, tc.others
-		until, err := p.Since(t.Context(), at(tc.since), func(mpp.Transfer) { t.Error("found") })
+		until, err := p.Since(t.Context(), at(tc.since), func(mpp.Transfer) error { t.Error("found"); return nil })
 		if !errors.Is(err, tc.err) || until.IsZero() == (tc.err == nil) {
 			t.Errorf("transactions in one block of %d, since block %d: until %v, %v", tc.others, tc.since, until, err)
 		}
@@ -255,7 +262,7 @@ func TestNodeThatIsBehindHasNotSearchedEverything(t *testing.T) {
 	for behind, want := range map[uint64]error{0: nil, 2: nil, 3: mpp.ErrUnavailable} {
 		c.behind = behind
 		n := 0
-		if _, err := p.Since(t.Context(), at(4000), func(mpp.Transfer) { n++ }); !errors.Is(err, want) || n != 1 {
+		if _, err := p.Since(t.Context(), at(4000), func(mpp.Transfer) error { n++; return nil }); !errors.Is(err, want) || n != 1 {
 			t.Errorf("%d blocks behind: %d found, %v", behind, n, err)
 		}
 	}

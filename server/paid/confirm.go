@@ -136,8 +136,11 @@ const (
 	scanEvery = 24 * time.Hour
 	// scanAfterStart keeps a scan out of the way of a start.
 	scanAfterStart = time.Minute
-	// scanOverlap is searched a second time: what was open then may have ended.
-	scanOverlap = 10 * time.Minute
+	// scanAgain is how long a network is left alone that gave no answer.
+	scanAgain = 10 * time.Minute
+	// scanAge is how old money must be: an open payment may account for what is
+	// younger, which is left to the next scan.
+	scanAge = 10 * time.Minute
 	// maxStrays bounds what one look reports, but for those of one instant: the next
 	// look can begin only after that.
 	maxStrays = 1000
@@ -153,41 +156,57 @@ type Stray struct {
 // scanAll looks daily for strays, from where the last look ended.
 func (s *Service) scanAll() {
 	defer s.group.Done()
-	wait := scanAfterStart
+	wait, from := scanAfterStart, map[*network]time.Time{}
 	for s.sleep(wait) {
 		wait = scanEvery
 		for _, n := range s.networks {
-			if err := s.scanOn(n); err != nil {
+			var err error
+			if from[n], err = s.scanOn(n, from[n]); err != nil {
 				s.Log.Warn("transfers not looked through; they will be", "network", n.Network(), "err", err)
-				wait = scanOverlap
+				wait = scanAgain
 			}
 		}
 	}
 }
 
-func (s *Service) scanOn(n *network) error {
-	var last time.Time
-	var err error
-	s.Ledger.View(func(v *ledger.View) { last, err = v.Scanned(n.Network()) })
-	if err == nil && last.IsZero() {
-		last, err = s.opened()
+// scanOn tells of the strays from an instant on. For the zero time it is that
+// which is stored, and nothing is done if it is of the last day. How far it told
+// is stored after each look, and given with an error for the next call: a fault
+// has nothing told again, also when it is the storing that fails.
+func (s *Service) scanOn(n *network, since time.Time) (from time.Time, err error) {
+	if since.IsZero() {
+		s.Ledger.View(func(v *ledger.View) { since, err = v.Scanned(n.Network()) })
+		if err == nil && since.IsZero() {
+			since, err = s.opened()
+			since = since.Add(-scanAge) // the network's clock may be behind
+		}
+		if err != nil || s.Now().Sub(since) < scanEvery {
+			return time.Time{}, err
+		}
 	}
-	if err != nil || s.Now().Sub(last) < scanEvery {
-		return err
-	}
-	for since := last.Add(-scanOverlap); ; {
+	// Blocks know seconds only: with a part of one, what is of this second would be
+	// told both now and by the next scan.
+	end := s.Now().Add(-scanAge).Truncate(time.Second)
+	for {
 		l, err := s.look(s.ctx, n, since)
 		if err != nil {
-			return err
+			return since, err
+		}
+		if since = l.until; since.After(end) {
+			since = end
 		}
 		for _, x := range l.strays {
-			s.Log.Error("money without an event; see: webring payments scan", "network", x.Network, "reference", x.Transfer.Reference, "payer", x.Transfer.Payer, "cents", x.Missing)
+			if x.Transfer.At.Before(since) {
+				s.Log.Error("money without an event; see: webring payments scan", "network", x.Network, "reference", x.Transfer.Reference, "payer", x.Transfer.Payer, "cents", x.Missing)
+			}
 		}
-		if l.left == 0 {
-			return s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error { return tx.SetScanned(n.Network(), l.until) })
+		if err := s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error { return tx.SetScanned(n.Network(), since) }); err != nil {
+			return since, err
 		}
-		s.Log.Warn("more money without an event than one look tells of; another one follows", "network", n.Network(), "left", l.left, "from", l.next)
-		since = l.next
+		if !l.more || !since.Before(end) {
+			return time.Time{}, nil
+		}
+		s.Log.Warn("more money without an event than one look tells of; another one follows", "network", n.Network(), "from", since)
 	}
 }
 
@@ -213,8 +232,8 @@ func (s *Service) Scan(ctx context.Context, since time.Time) (all []Stray, err e
 	}
 	for _, n := range s.networks {
 		l, e := s.look(ctx, n, since)
-		if e == nil && l.left > 0 {
-			e = fmt.Errorf("%s has %d more, the first at %s: scan again when these are put right, or from then on", n.Network(), l.left, l.next.UTC().Format(time.RFC3339))
+		if e == nil && l.more {
+			e = fmt.Errorf("%s has more, the first at %s: scan again when these are put right, or from then on", n.Network(), l.until.UTC().Format(time.RFC3339))
 		}
 		all, err = append(all, l.strays...), errors.Join(err, e)
 	}
@@ -224,28 +243,34 @@ func (s *Service) Scan(ctx context.Context, since time.Time) (all []Stray, err e
 // look is what was found in transfers, oldest first.
 type look struct {
 	strays []Stray
-	left   int       // strays beyond maxStrays, which are not among these
-	next   time.Time // when the first of them was paid, which is later than all others
-	until  time.Time // how far the network was searched
+	more   bool      // there are strays beyond maxStrays, which are not among these
+	until  time.Time // all strays before this instant are among these
 }
 
+// errMore ends a search at the first stray that is not told of: there may be
+// any number of them, and each costs a question.
+var errMore = errors.New("paid: more strays than one look tells of")
+
 func (s *Service) look(ctx context.Context, n *network, since time.Time) (l look, err error) {
-	var failed error
-	l.until, err = n.Transfers(ctx, since, func(t mpp.Transfer) {
+	var newest time.Time
+	l.until, err = n.Transfers(ctx, since, func(t mpp.Transfer) error {
+		newest = t.At
 		missing, err := s.missing(n, t)
 		switch told := len(l.strays); {
 		case err != nil:
-			failed = err
+			return err
 		case missing <= 0:
 		case told < maxStrays || t.At.Equal(l.strays[told-1].Transfer.At):
 			l.strays = append(l.strays, Stray{n.Network(), t, missing})
 		default:
-			if l.left++; l.left == 1 {
-				l.next = t.At
-			}
+			return errMore
 		}
+		return nil
 	})
-	return l, errors.Join(err, failed)
+	if errors.Is(err, errMore) {
+		l.more, l.until, err = true, newest, nil
+	}
+	return l, err
 }
 
 // missing is what of a transfer is neither in an event nor on its way into one.

@@ -23,6 +23,7 @@ type network struct {
 	payee    string                                   // whom what is sent from now on pays
 	down     bool                                     // nobody answers, but what is sent still arrives
 	silent   string                                   // the question that nobody answers
+	patience int                                      // how many transfers it tells of before it is silent about blocks; 0: any number
 	simulate func(context.Context, mpp.Payment) error // nil: everybody can pay
 	decoding func()                                   // called when a transaction is looked at
 	fates    map[string]fate                          // by payer
@@ -209,7 +210,8 @@ func (n node) Clock(context.Context) (time.Time, error) {
 	return n.now().Add(n.skew), nil
 }
 
-func (n node) Transfers(_ context.Context, since time.Time, found func(mpp.Transfer)) (time.Time, error) {
+// Transfers asks for the block of each transfer, as those of chains do.
+func (n node) Transfers(_ context.Context, since time.Time, found func(mpp.Transfer) error) (time.Time, error) {
 	if err := n.ask("transfers"); err != nil {
 		return time.Time{}, err
 	}
@@ -224,7 +226,17 @@ func (n node) Transfers(_ context.Context, since time.Time, found func(mpp.Trans
 	n.mu.Unlock()
 	slices.SortFunc(all, func(a, b mpp.Transfer) int { return a.At.Compare(b.At) })
 	for _, t := range all {
-		found(t)
+		n.change(func() {
+			if n.patience--; n.patience == 0 {
+				n.silent = "block"
+			}
+		})
+		if err := n.ask("block"); err != nil {
+			return time.Time{}, err
+		}
+		if err := found(t); err != nil {
+			return time.Time{}, err
+		}
 	}
 	return until, nil
 }

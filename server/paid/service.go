@@ -42,7 +42,9 @@ type Method interface {
 	Clock(ctx context.Context) (time.Time, error)
 	// Transfers finds what the recipient was paid since an instant, for
 	// whatever, in blocks that stay, oldest first, and gives up to when it has looked.
-	Transfers(ctx context.Context, since time.Time, found func(mpp.Transfer)) (until time.Time, err error)
+	// An error of found ends it, and is its own. After another error there may be
+	// more than was found, earlier ones too.
+	Transfers(ctx context.Context, since time.Time, found func(mpp.Transfer) error) (until time.Time, err error)
 	// Payee names what is paid in and who is paid, for [Method.Received] of this
 	// network in any later process. It holds no zero byte.
 	Payee() string

@@ -93,7 +93,7 @@ func (m *Method) Clock(ctx context.Context) (time.Time, error) { return m.node.C
 
 // Transfers finds what the recipient was paid from the instant since on, in the
 // blocks that are deep; see [node.Payments.Since].
-func (m *Method) Transfers(ctx context.Context, since time.Time, found func(mpp.Transfer)) (time.Time, error) {
+func (m *Method) Transfers(ctx context.Context, since time.Time, found func(mpp.Transfer) error) (time.Time, error) {
 	return m.payments().Since(ctx, since, found)
 }
 
