@@ -18,10 +18,11 @@ var ErrEnough = errors.New("node: enough")
 
 // Logs gives found the logs of one contract with these topics, as eth_getLogs
 // takes them, in the blocks from and to and all between them: many at a time,
-// oldest first. An error of found ends it. Other errors are
-// [mpp.ErrUnavailable], among them that a node which was asked has not all of the
-// blocks yet, and depth more on top of them, or that it has forgotten the receipts
-// of the first: there may be more in them than it said, or others in their place.
+// oldest first. An error of found ends it, and is given when all until then was
+// searched. Other errors are [mpp.ErrUnavailable], among them that a node which
+// was asked has not all of the blocks yet, and depth more on top of them, or that
+// it has forgotten the receipts of the first: there may be more in them than it
+// said, or others in their place.
 func (n *Node) Logs(ctx context.Context, from, to, depth uint64, contract common.Address, topics []any, found func([]Log) error) error {
 	witness, err := n.witness(ctx, from, to)
 	if err != nil {
@@ -37,17 +38,16 @@ func (n *Node) Logs(ctx context.Context, from, to, depth uint64, contract common
 		case err != nil:
 			return err
 		}
-		if err := found(logs); err != nil {
-			if errors.Is(err, ErrEnough) {
-				return nil
-			}
-			return err
-		}
-		if newest.Height() < last+depth {
+		err = found(logs)
+		switch {
+		case errors.Is(err, ErrEnough):
+			return nil // what it looked for is there, whatever is missing
+		case newest.Height() < last+depth:
 			return Unavailable(errors.New("the node has gone back before the end of what is searched"))
-		}
-		if !kept {
+		case !kept:
 			return Unavailable(errors.New("the node keeps no receipts of the time that is searched; ask one that does"))
+		case err != nil:
+			return err
 		}
 		from = last + 1
 	}

@@ -162,6 +162,9 @@ func open(t *testing.T) (*chain, node.Payments) {
 
 func at(block uint64) time.Time { return time.Unix(1_000_000+int64(block), 0).UTC() }
 
+// errEnough is what a receiver ends a search with.
+var errEnough = errors.New("enough")
+
 // Transfers are found in deep blocks only, by transaction, in whole cents, also
 // when the node takes only short ranges.
 func TestTransfersAreFound(t *testing.T) {
@@ -189,8 +192,7 @@ func TestTransfersAreFound(t *testing.T) {
 		t.Errorf("%d searches", c.searches)
 	}
 	c.searches = 0
-	enough := errors.New("enough")
-	if _, err := p.Since(t.Context(), at(100), func(x mpp.Transfer) error { return enough }); !errors.Is(err, enough) || c.searches > 5 {
+	if _, err := p.Since(t.Context(), at(100), func(mpp.Transfer) error { return errEnough }); !errors.Is(err, errEnough) || c.searches > 5 {
 		t.Errorf("who had enough got %v after %d searches", err, c.searches)
 	}
 	none := func(x mpp.Transfer) error { t.Errorf("found %+v", x); return nil }
@@ -237,6 +239,14 @@ func TestTransfersAreNotFoundOnANodeWithoutOldReceipts(t *testing.T) {
 		until, err := p.Since(t.Context(), at(tc.since), func(mpp.Transfer) error { t.Error("found"); return nil })
 		if !errors.Is(err, tc.err) || until.IsZero() == (tc.err == nil) {
 			t.Errorf("transactions in one block of %d, since block %d: until %v, %v", tc.others, tc.since, until, err)
+		}
+	}
+	// Nor was what is before the first that it finds: nobody is to go on from there.
+	c, p := open(t)
+	c.receipts, c.others, c.transfers = 3000, 1, []transfer{{3050, common.Hash{1}, recipient, 1_000_000}}
+	for since, want := range map[uint64]error{3000: errEnough, 2900: mpp.ErrUnavailable} {
+		if _, err := p.Since(t.Context(), at(since), func(mpp.Transfer) error { return errEnough }); !errors.Is(err, want) {
+			t.Errorf("since block %d: who had enough got %v", since, err)
 		}
 	}
 }
