@@ -36,7 +36,7 @@ type PaymentRow struct {
 // Scan is what was found when transfers were held against events.
 type Scan struct {
 	Strays []paid.Stray `json:"strays"`
-	Error  string       `json:"error,omitempty"` // a network that gave no answer
+	Error  string       `json:"error,omitempty"` // why not everything was looked through
 }
 
 // Adjusted is the answer to a [paid.Adjustment].

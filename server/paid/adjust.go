@@ -25,7 +25,7 @@ type Adjustment struct {
 	Reason      string          `json:"reason"`
 }
 
-// kinds are what the log calls adjustments: by the flags that choose them.
+// kinds are the names of adjustments in the log: those of their flags.
 var kinds = map[core.Adjustment]string{core.Credit: "credit", core.Void: "void", core.Unclaimed: "unclaimed"}
 
 // Adjust appends the event of an adjustment. The amount is never the operator's

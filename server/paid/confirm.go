@@ -141,8 +141,8 @@ const (
 	// scanAge is how old money must be: an open payment may account for what is
 	// younger, which is left to the next scan.
 	scanAge = 10 * time.Minute
-	// maxStrays bounds what one look reports, but for those of one instant: the next
-	// look can begin only after that.
+	// maxStrays bounds what one look reports. Those of the instant of the last one are
+	// reported too, as the next look begins after it.
 	maxStrays = 1000
 )
 
@@ -192,6 +192,9 @@ func (s *Service) scanOn(n *network, since time.Time) (from time.Time, err error
 		if err != nil {
 			return since, err
 		}
+		if l.more && !l.until.After(since) {
+			return since, errors.New("paid: transfers do not come oldest first")
+		}
 		if since = l.until; since.After(end) {
 			since = end
 		}
@@ -233,7 +236,8 @@ func (s *Service) Scan(ctx context.Context, since time.Time) (all []Stray, err e
 	for _, n := range s.networks {
 		l, e := s.look(ctx, n, since)
 		if e == nil && l.more {
-			e = fmt.Errorf("%s has more, the first at %s: scan again when these are put right, or from then on", n.Network(), l.until.UTC().Format(time.RFC3339))
+			back := s.Now().Sub(l.until).Truncate(time.Minute) + time.Minute
+			e = fmt.Errorf("%s has more, the first at %s: scan again when these are put right, or look back no further than --since %s", n.Network(), l.until.UTC().Format(time.RFC3339), back)
 		}
 		all, err = append(all, l.strays...), errors.Join(err, e)
 	}

@@ -332,6 +332,27 @@ func TestMoneyWithoutAnEventIsAllTold(t *testing.T) {
 	})
 }
 
+// A network that tells of the newest first is not asked the same again and again.
+func TestScanOfANetworkThatGoesBackwardsEnds(t *testing.T) {
+	in(t, "backwards", func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		synctest.Wait()
+		r.network.change(func() {
+			r.network.backwards, r.network.patience = true, 50_000
+			for i := range 2500 {
+				at := time.Now().Add(time.Duration(i/1250) * time.Minute)
+				reference := fmt.Sprintf("0x%04x", len(r.network.sent))
+				r.network.sent[reference] = sent{mpp.Payment{Payer: "carol", Cents: 250, Reference: reference, ValidBefore: at.Add(time.Hour)}, at, r.network.payee}
+			}
+		})
+		time.Sleep(25 * time.Hour)
+		if log := r.log.String(); !strings.Contains(log, "do not come oldest first") {
+			t.Errorf("%d questions; the log says %.2000s", 50_000-r.network.patience, log)
+		}
+	})
+}
+
 // A scan of however much asks for each transfer about once, and one that a fault
 // ends repeats no more than its last look: the log tells once of each.
 func TestScanGoesOnAfterAFault(t *testing.T) {

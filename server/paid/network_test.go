@@ -17,18 +17,19 @@ import (
 // mined and at no other time, so a test can say who was charged, whatever the
 // service believes.
 type network struct {
-	mu       sync.Mutex
-	now      func() time.Time
-	skew     time.Duration                            // of its blocks from now
-	payee    string                                   // whom what is sent from now on pays
-	down     bool                                     // nobody answers, but what is sent still arrives
-	silent   string                                   // the question that nobody answers
-	patience int                                      // how many transfers it tells of before it is silent about blocks; 0: any number
-	simulate func(context.Context, mpp.Payment) error // nil: everybody can pay
-	decoding func()                                   // called when a transaction is looked at
-	fates    map[string]fate                          // by payer
-	sent     map[string]sent                          // by reference
-	asked    map[string]int                           // by question
+	mu        sync.Mutex
+	now       func() time.Time
+	skew      time.Duration                            // of its blocks from now
+	payee     string                                   // whom what is sent from now on pays
+	down      bool                                     // nobody answers, but what is sent still arrives
+	silent    string                                   // the question that nobody answers
+	patience  int                                      // how many transfers it tells of before it is silent about blocks; 0: any number
+	backwards bool                                     // tells of the newest transfer first
+	simulate  func(context.Context, mpp.Payment) error // nil: everybody can pay
+	decoding  func()                                   // called when a transaction is looked at
+	fates     map[string]fate                          // by payer
+	sent      map[string]sent                          // by reference
+	asked     map[string]int                           // by question
 }
 
 // fate is what becomes of a payer's transactions. The zero fate is mined at
@@ -225,6 +226,9 @@ func (n node) Transfers(_ context.Context, since time.Time, found func(mpp.Trans
 	until := n.now()
 	n.mu.Unlock()
 	slices.SortFunc(all, func(a, b mpp.Transfer) int { return a.At.Compare(b.At) })
+	if n.backwards {
+		slices.Reverse(all)
+	}
 	for _, t := range all {
 		n.change(func() {
 			if n.patience--; n.patience == 0 {

@@ -16,7 +16,7 @@ import (
 // ChainAudit is what the networks said of the payments in the ledger.
 type ChainAudit struct {
 	Asked    int      `json:"asked"`    // transactions
-	Unknown  int      `json:"unknown"`  // of these, and of more whose networks are not configured: no answer
+	Unknown  int      `json:"unknown"`  // transactions without an answer: of those asked for, and all of networks that are not configured
 	Findings []string `json:"findings"` // at most a hundred; there should be none
 }
 

@@ -103,7 +103,7 @@ func TestWhatNeedsANetworkFailsWithoutOne(t *testing.T) {
 	t.Parallel()
 	o := seededOrigin(t)
 	for _, c := range []struct{ command, says string }{
-		{"verify --chain", "0 transactions asked for, 16 without an answer\nwhat was answered agrees\nwebring: not every payment network"},
+		{"verify --chain", "0 transactions asked for, 16 without an answer\nwhat was answered agrees\nwebring: a payment network that is needed gave no answer"},
 		{"payments scan", "webring: not everything was looked through: no payment network is configured"},
 	} {
 		if out, err := o.operate(strings.Fields(c.command)...); err == nil || !strings.Contains(out, c.says) {
