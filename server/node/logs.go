@@ -45,7 +45,7 @@ func (n *Node) Logs(ctx context.Context, from, to, depth uint64, contract common
 		case newest.Height() < last+depth:
 			return Unavailable(errors.New("the node has gone back before the end of what is searched"))
 		case !kept:
-			return Unavailable(errors.New("the node keeps no receipts of the time that is searched; ask one that does"))
+			return Unavailable(errors.New("the node keeps no receipts of the time that is searched; ask one that does, or about a later time"))
 		case err != nil:
 			return err
 		}

@@ -172,8 +172,11 @@ func (n *Node) Head(ctx context.Context, others ...rpc.BatchElem) (*Block, error
 	return newest, nil
 }
 
-// errNoBlock is what a node without a block comes to.
+// errNoBlock is what a node without a block comes to. Some say so by null, others by
+// the code for history that they have dropped.
 var errNoBlock = Unavailable(errors.New("the node has no such block"))
+
+const prunedHistory = 4444
 
 // BlockAt asks for one block by its number. A node without it is
 // [mpp.ErrUnavailable].
@@ -183,6 +186,9 @@ func (n *Node) BlockAt(ctx context.Context, number uint64) (*Block, error) {
 	questions := []rpc.BatchElem{q}
 	if err := n.Ask(ctx, questions...); err != nil {
 		return nil, err
+	}
+	if spoken, ok := errors.AsType[rpc.Error](questions[0].Error); ok && spoken.ErrorCode() == prunedHistory {
+		return nil, errNoBlock
 	}
 	if err := FirstError(questions...); err != nil {
 		return nil, err

@@ -46,10 +46,13 @@ func (n *Node) ReceiptOf(ctx context.Context, hash common.Hash) (newest *Block, 
 	if newest, err = n.Head(ctx, questions...); err != nil {
 		return nil, nil, err
 	}
-	if err := FirstError(questions...); err != nil {
+	if err := FirstError(questions[1]); err != nil {
 		return nil, nil, err
 	}
 	if got == nil {
+		if err := FirstError(questions[0]); err != nil {
+			return nil, nil, err
+		}
 		if tx.BlockNumber != nil {
 			return nil, nil, Unavailable(errors.New("the node has the transaction and not its receipt; ask one that keeps receipts"))
 		}

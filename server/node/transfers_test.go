@@ -28,10 +28,12 @@ var (
 type chain struct {
 	height    uint64
 	oldest    uint64 // block that it still has
+	spoken    bool   // says of others that it has dropped them, and not just null
 	receipts  uint64 // block from which on it still has receipts and logs
 	behind    uint64 // blocks that it lacks when it is asked for logs
 	most      uint64 // blocks that one search may cover
 	silent    bool
+	unlisted  bool   // finds no transaction by its hash
 	others    uint64 // a block in so many has a transaction of others, if not 0
 	transfers []transfer
 	searches  int
@@ -51,6 +53,8 @@ func (c *chain) log(t transfer) map[string]any {
 		"data":   common.BytesToHash(big.NewInt(t.units).Bytes())}
 }
 
+var errDropped = errors.New("pruned history unavailable")
+
 func blockOf(n uint64) map[string]any {
 	return map[string]any{"number": hexutil.Uint64(n), "hash": common.BigToHash(new(big.Int).SetUint64(n + 1)), "timestamp": hexutil.Uint64(1_000_000 + n)}
 }
@@ -63,6 +67,9 @@ func (c *chain) answer(method string, params []json.RawMessage) any {
 		n := hexutil.Uint64(c.height)
 		if string(params[0]) != `"latest"` {
 			_ = json.Unmarshal(params[0], &n)
+		}
+		if uint64(n) < c.oldest && c.spoken {
+			return errDropped
 		}
 		if uint64(n) < c.oldest || uint64(n) > c.height {
 			return nil
@@ -90,6 +97,9 @@ func (c *chain) answer(method string, params []json.RawMessage) any {
 		}
 		return logs
 	case "eth_getTransactionByHash":
+		if c.unlisted {
+			return errors.New("no index of transactions")
+		}
 		var hash common.Hash
 		_ = json.Unmarshal(params[0], &hash)
 		for _, t := range c.transfers {
@@ -138,7 +148,11 @@ func (c *chain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if v := c.answer(q.Method, q.Params); v == nil {
 			a["result"] = nil
 		} else if err, bad := v.(error); bad {
-			a["error"] = map[string]any{"code": -32000, "message": err.Error()}
+			code := -32000
+			if err == errDropped {
+				code = 4444
+			}
+			a["error"] = map[string]any{"code": code, "message": err.Error()}
 		} else {
 			a["result"] = v
 		}
@@ -207,18 +221,20 @@ func TestTransfersAreFound(t *testing.T) {
 
 // A node need not have blocks that are much older than what it is asked about.
 func TestTransfersAreFoundOnANodeWithoutOldBlocks(t *testing.T) {
-	c, p := open(t)
-	c.oldest, c.transfers = 3000, []transfer{{4500, common.Hash{1}, recipient, 1_000_000}}
-	for since, found := range map[uint64]int{4990: 0, 4501: 0, 4500: 1, 4400: 1, 4000: 1, 3500: 1, 3001: 1} {
-		n := 0
-		if _, err := p.Since(t.Context(), at(since), func(mpp.Transfer) error { n++; return nil }); err != nil || n != found {
-			t.Errorf("since block %d: %d found, %v", since, n, err)
+	for _, spoken := range []bool{false, true} {
+		c, p := open(t)
+		c.spoken, c.oldest, c.transfers = spoken, 3000, []transfer{{4500, common.Hash{1}, recipient, 1_000_000}}
+		for since, found := range map[uint64]int{4990: 0, 4501: 0, 4500: 1, 4400: 1, 4000: 1, 3500: 1, 3001: 1} {
+			n := 0
+			if _, err := p.Since(t.Context(), at(since), func(mpp.Transfer) error { n++; return nil }); err != nil || n != found {
+				t.Errorf("since block %d: %d found, %v", since, n, err)
+			}
 		}
-	}
-	// Of what it had before, nothing is said.
-	for _, since := range []uint64{3000, 2999, 2000, 0} {
-		if until, err := p.Since(t.Context(), at(since), func(mpp.Transfer) error { return nil }); !errors.Is(err, mpp.ErrUnavailable) {
-			t.Errorf("since block %d: until %v, %v", since, until, err)
+		// Of what it had before, nothing is said.
+		for _, since := range []uint64{3000, 2999, 2000, 0} {
+			if until, err := p.Since(t.Context(), at(since), func(mpp.Transfer) error { return nil }); !errors.Is(err, mpp.ErrUnavailable) {
+				t.Errorf("since block %d: until %v, %v", since, until, err)
+			}
 		}
 	}
 }
@@ -303,7 +319,14 @@ func TestReceivedByATransaction(t *testing.T) {
 	if _, err := p.By(context.Background(), common.Hash{1}.Hex()); !errors.Is(err, mpp.ErrUnavailable) {
 		t.Errorf("from a node that keeps no receipts of then: %v", err)
 	}
-	c.receipts = 0
+	// A receipt is enough; without one, silence about the transaction is no answer.
+	c.receipts, c.unlisted = 0, true
+	for reference, want := range map[common.Hash]error{{1}: nil, {9}: mpp.ErrUnavailable} {
+		if _, err := p.By(context.Background(), reference.Hex()); !errors.Is(err, want) {
+			t.Errorf("%s from a node that finds no transactions: %v", reference, err)
+		}
+	}
+	c.unlisted = false
 	earlier := node.Payments{Token: token, Recipient: payer}.Payee()
 	if got, err := p.To(context.Background(), earlier, common.Hash{3}.Hex()); err != nil || got.Cents != 100 {
 		t.Errorf("to a payee of earlier: %+v, %v", got, err)

@@ -187,7 +187,7 @@ func (s *Service) scanOn(n *network, since time.Time) (from time.Time, err error
 	// Blocks know seconds only: with a part of one, what is of this second would be
 	// told both now and by the next scan.
 	end := s.Now().Add(-scanAge).Truncate(time.Second)
-	for {
+	for since.Before(end) {
 		l, err := s.look(s.ctx, n, since)
 		if err != nil {
 			return since, err
@@ -206,11 +206,12 @@ func (s *Service) scanOn(n *network, since time.Time) (from time.Time, err error
 		if err := s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error { return tx.SetScanned(n.Network(), since) }); err != nil {
 			return since, err
 		}
-		if !l.more || !since.Before(end) {
-			return time.Time{}, nil
+		if !l.more {
+			break
 		}
 		s.Log.Warn("more money without an event than one look tells of; another one follows", "network", n.Network(), "from", since)
 	}
+	return time.Time{}, nil
 }
 
 // opened is when the ring was.
@@ -236,8 +237,7 @@ func (s *Service) Scan(ctx context.Context, since time.Time) (all []Stray, err e
 	for _, n := range s.networks {
 		l, e := s.look(ctx, n, since)
 		if e == nil && l.more {
-			back := s.Now().Sub(l.until).Truncate(time.Minute) + time.Minute
-			e = fmt.Errorf("%s has more, the first at %s: scan again when these are put right, or look back no further than --since %s", n.Network(), l.until.UTC().Format(time.RFC3339), back)
+			e = fmt.Errorf("%s has more: scan again when these are put right, or with --since %s", n.Network(), l.until.UTC().Format(time.RFC3339))
 		}
 		all, err = append(all, l.strays...), errors.Join(err, e)
 	}

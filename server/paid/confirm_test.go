@@ -313,9 +313,9 @@ func TestMoneyWithoutAnEventIsAllTold(t *testing.T) {
 			for _, x := range strays {
 				told[x.Transfer.Reference] = true
 			}
-			says := map[int]string{2000: "more, the first at " + began.Add(time.Minute).UTC().Format(time.RFC3339),
-				1100: "more, the first at " + began.Add(time.Minute).UTC().Format(time.RFC3339),
-				1000: "more, the first at " + began.Add(2*time.Minute).UTC().Format(time.RFC3339)}[count]
+			says := map[int]string{2000: "--since " + began.Add(time.Minute).UTC().Format(time.RFC3339),
+				1100: "--since " + began.Add(time.Minute).UTC().Format(time.RFC3339),
+				1000: "--since " + began.Add(2*time.Minute).UTC().Format(time.RFC3339)}[count]
 			if says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
 				t.Errorf("since %s: %v", since.Sub(began), err)
 			}

@@ -387,7 +387,7 @@ func audit(books *ledger.Ledger, out io.Writer) error {
 var errFindings = errors.New("what is stored does not agree with itself, or with the chain")
 
 // errUnanswered is the status of one that could not look at everything.
-var errUnanswered = errors.New("a payment network that is needed gave no answer, or is not configured; verify again when that is put right")
+var errUnanswered = errors.New("a payment network that is needed gave no answer, has not decided, or is not configured; verify again when that is put right")
 
 func report(v *server.Verified, out io.Writer) error {
 	fmt.Fprintf(out, "%d events, tree %s, %d members joined, paid %s USD, voided %s USD; payments: %d applied, %d open, %d failed; %d events without a stored payment\n",

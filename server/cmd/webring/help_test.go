@@ -58,6 +58,8 @@ func TestHelp(t *testing.T) {
 		{"payments scan --all", "--all belongs to webring payments list"},
 		{"payments scan --since -5h", "--since must be a time to look back"},
 		{"payments scan --since 0", "--since must be a time to look back"},
+		{"payments scan --since 2999-01-01T00:00:00Z", "or an instant that is past"},
+		{"payments scan --since 2026-11-20T08:00:00Z --data /nowhere", "no origin is running on this data folder: /nowhere"},
 		{"payments adjust 0x1 --credit ada --member bob --reason x", "--member belongs to payments adjust --void"},
 		{"payments adjust 0x1 --unclaimed --member bob --reason x", "--member belongs to payments adjust --void"},
 		// An id can begin like a flag.

@@ -28,7 +28,7 @@ func commands() []command {
 		{"seed", "seed --members N --data DIR [--seed S]", "write a synthetic ledger, for development and measurement only", seed},
 		{"score", "score [--json] [--dev --fetch-map HOST=ADDR:PORT] URL", "scan a site and print its readiness report", scoreSite},
 		{"members", "members [--data DIR] list | show SLUG | remove SLUG --reason TEXT [--redact]", "list, show or remove members of the running origin", members},
-		{"payments", "payments [--data DIR] list [--all] | show ID|TRANSACTION | scan [--since 720h] | adjust TRANSACTION --credit SLUG | --void [--member SLUG] | --unclaimed --reason TEXT", "look at payments, find money without an event, put one right", payments},
+		{"payments", "payments [--data DIR] list [--all] | show ID|TRANSACTION | scan [--since 720h|INSTANT] | adjust TRANSACTION --credit SLUG | --void [--member SLUG] | --unclaimed --reason TEXT", "look at payments, find money without an event, put one right", payments},
 		{"backup", "backup [--data DIR] FILE", "write ledger, keys and members' reports of the running origin into a file, while it serves", backupOrigin},
 		{"restore", "restore [--data DIR] FILE --from URL | --alone", "make a data folder of a backup, and of what an edge has beyond it", restoreOrigin},
 		{"verify", "verify [--data DIR] [--chain] | verify FILE", "recompute everything from the events, of the running origin, a data folder or a backup", verifyOrigin},

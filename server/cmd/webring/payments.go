@@ -15,13 +15,24 @@ import (
 	"webring/server/paid"
 )
 
+// lookBack is the instant that --since names.
+func lookBack(since string, now time.Time) (time.Time, error) {
+	if d, err := time.ParseDuration(since); err == nil && d > 0 {
+		return now.Add(-d), nil
+	}
+	if at, err := time.Parse(time.RFC3339, since); err == nil && at.Before(now) {
+		return at, nil
+	}
+	return time.Time{}, errors.New("--since must be a time to look back, such as 720h, or an instant that is past, such as 2026-11-20T08:00:00Z")
+}
+
 // payments shows the payments of the running origin, looks for money without an
 // event, and puts single ones right.
 func payments(args []string, out io.Writer) error {
 	fs := flag.NewFlagSet("webring payments", flag.ContinueOnError)
 	data := fs.String("data", "./data", "`folder` of the running origin")
 	all := fs.Bool("all", false, "list: payments that are in order, too")
-	since := fs.Duration("since", 720*time.Hour, "scan: how far to look back")
+	since := fs.String("since", "720h", "scan: how far to look back, or from which `instant` on, such as 2026-11-20T08:00:00Z")
 	credit := fs.String("credit", "", "adjust: the member, by its `slug`, to which the transaction's money is credited, as a bid")
 	void := fs.Bool("void", false, "adjust: the transaction vanished from its chain; the books say so, and the member keeps its total")
 	member := fs.String("member", "", "adjust --void: the member, by its `slug`, where no stored payment names it")
@@ -46,10 +57,11 @@ func payments(args []string, out io.Writer) error {
 		}
 		return printRow(out, row)
 	case len(words) == 1 && words[0] == "scan":
-		if *since <= 0 {
-			return errors.New("--since must be a time to look back, such as 720h")
+		from, err := lookBack(*since, time.Now())
+		if err != nil {
+			return err
 		}
-		return o.scan(out, time.Now().Add(-*since))
+		return o.scan(out, from)
 	case len(words) == 2 && words[0] == "adjust":
 		a := paid.Adjustment{Transaction: words[1], Member: *member, Reason: *reason}
 		chosen := 0
