@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,13 +26,17 @@ const (
 // and a network may yet drop the block in which that was.
 func (s *Service) confirmAll() {
 	defer s.group.Done()
-	for wait := confirmEvery; s.sleep(wait); {
+	for wait, turn := confirmEvery, 0; s.sleep(wait); turn += confirmFaults {
 		var some []*ledger.Reservation
 		s.Ledger.View(func(v *ledger.View) { some = v.Unconfirmed() })
 		if wait = confirmEvery; len(some) == 0 {
 			wait = lookEvery
+			continue
 		}
-		s.confirmEach(some)
+		// Others come first in each round, or as many as a network is left alone for
+		// would keep all that are younger from ever being asked for.
+		first := turn % len(some)
+		s.confirmEach(slices.Concat(some[first:], some[:first]))
 	}
 }
 

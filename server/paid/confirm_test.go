@@ -52,6 +52,32 @@ func TestAppliedPaymentsAreConfirmedAtDepth(t *testing.T) {
 	})
 }
 
+// However many payments a network has forgotten, the younger ones have their turn.
+func TestForgottenPaymentsDoNotKeepOthersWaiting(t *testing.T) {
+	in(t, "forgotten", func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		time.Sleep(time.Minute)
+		const many = 40
+		for i := range many + 1 {
+			payer := fmt.Sprintf("payer-%d", i)
+			r.network.change(func() { r.network.fates[payer] = fate{shallow: true} })
+			r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), payer, 150)).is(200, "")
+			time.Sleep(time.Second)
+		}
+		r.network.change(func() {
+			for i := range many {
+				r.network.fates[fmt.Sprintf("payer-%d", i)] = fate{forgotten: true}
+			}
+			r.network.fates[fmt.Sprintf("payer-%d", many)] = fate{}
+		})
+		time.Sleep(time.Minute)
+		if n := r.unconfirmed(); n != many {
+			t.Errorf("%d to confirm, and %d are forgotten", n, many)
+		}
+	})
+}
+
 // A payment that its network drops is sent again while it can be mined.
 func TestVanishedPaymentIsSentAgain(t *testing.T) {
 	in(t, "sent again", func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -41,6 +42,8 @@ type fate struct {
 	state mpp.State     // as what it is mined; the zero State stands for Settled
 	// shallow: the block that it is in may still be dropped.
 	shallow bool
+	// forgotten: the network cannot say any more what became of them.
+	forgotten bool
 	// foreign: the method cannot ask for them any more.
 	foreign bool
 	// by names the transaction that settled the payment, with others: brought
@@ -184,6 +187,9 @@ func (n node) Outcome(_ context.Context, p mpp.Payment) (mpp.Outcome, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	f, reference := n.fates[p.Payer], p.Reference
+	if f.forgotten {
+		return mpp.Outcome{}, fmt.Errorf("%w: forgotten", mpp.ErrUnavailable)
+	}
 	if f.foreign {
 		return mpp.Outcome{}, errors.New("the stored payment is not of this chain")
 	}
