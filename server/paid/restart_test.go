@@ -41,7 +41,10 @@ func (r *ring) failAt(step string) (next func()) {
 		if at != name || left.Add(-1) != 0 {
 			return
 		}
-		disk, head = p.store.Copy(), r.headBytes(p)
+		// The head first: another payment may write meanwhile, and on a disk the head is
+		// never ahead of the store.
+		head = r.headBytes(p)
+		disk = p.store.Copy()
 		p.dead.Store(true)
 		close(failed)
 		<-ended
