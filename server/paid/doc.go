@@ -13,7 +13,7 @@
 //   - work.go: claim, simulate, reserve, broadcast; conclude.go: append and answer,
 //     or fail
 //   - resume.go: how an open reservation is taken up by the next process
-//   - confirm.go: payments that may be undone are asked for again, and money
+//   - confirm.go: payments that may be undone are asked for again; scan.go: money
 //     without an event is looked for; adjust.go is the operator's hand in it,
 //     verify.go holds all events against the networks, and payee.go knows whom
 //     payments ever reached
