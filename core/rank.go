@@ -104,7 +104,7 @@ func (s *State) touch(o Ordinal) {
 	k := &s.ranking
 	switch {
 	case k.stale:
-	case len(k.pending) > s.many():
+	case len(k.pending) >= s.many():
 		// A long ledger is being folded.
 		k.stale, k.pending = true, nil
 	default:
@@ -131,7 +131,7 @@ func rankedAs(key uint64) (cents int64, o Ordinal) {
 func (s *State) Advance(now int64) {
 	s.clock = max(s.clock, now)
 	k := &s.ranking
-	if many := s.many(); k.stale || len(k.pending) > many || s.due.Due(s.clock, 0, many+1) > many {
+	if many := s.many(); k.stale || s.due.Due(s.clock, 0, many+1) > many {
 		s.rankAll()
 		return
 	}

@@ -44,8 +44,8 @@ func agents(t *testing.T) string {
 	return dir
 }
 
-// node runs a program and gives what it prints, whatever its status.
-func node(t *testing.T, dir string, args ...string) string {
+// runNode runs a program and gives what it prints, whatever its status.
+func runNode(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -199,7 +199,7 @@ func TestTypeScriptClientAndInspectorCallEveryTool(t *testing.T) {
 			IsError    bool
 		}
 	}
-	if err := json.Unmarshal([]byte(node(t, dir, "call.mjs", string(plan))), &report); err != nil {
+	if err := json.Unmarshal([]byte(runNode(t, dir, "call.mjs", string(plan))), &report); err != nil {
 		t.Fatal(err)
 	}
 	slices.Sort(report.Tools)
@@ -214,7 +214,7 @@ func TestTypeScriptClientAndInspectorCallEveryTool(t *testing.T) {
 	}
 
 	inspect := func(args ...string) any {
-		return value(t, []byte(node(t, dir, append([]string{"node_modules/@modelcontextprotocol/inspector/cli/build/cli.js", "--cli", o.base + "/mcp", "--transport", "http"}, args...)...)))
+		return value(t, []byte(runNode(t, dir, append([]string{"node_modules/@modelcontextprotocol/inspector/cli/build/cli.js", "--cli", o.base + "/mcp", "--transport", "http"}, args...)...)))
 	}
 	var shown []string
 	for _, tool := range at(t, inspect("--method", "tools/list"), "tools").([]any) {
@@ -296,7 +296,7 @@ func TestLinterFindsNoErrorInOpenAPI(t *testing.T) {
 	t.Parallel()
 	dir := agents(t)
 	o := founded(t, reference, freely...)
-	out := node(t, dir, "node_modules/@redocly/cli/bin/cli.js", "lint", o.base+"/openapi.json", "--format=json")
+	out := runNode(t, dir, "node_modules/@redocly/cli/bin/cli.js", "lint", o.base+"/openapi.json", "--format=json")
 	var report struct {
 		Totals struct{ Errors, Warnings int }
 	}
@@ -319,10 +319,10 @@ func TestReferenceClientFindsNothingWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, o := range map[string]*origin{"empty": ring(t), "full": founded(t, reference, append(freely, "--tempo-rpc", c.RPC)...)} {
-		if out := node(t, dir, "node_modules/mppx/dist/bin.js", "discover", "validate", o.base+"/openapi.json"); !strings.Contains(out, "valid") || strings.Contains(out, "[") {
+		if out := runNode(t, dir, "node_modules/mppx/dist/bin.js", "discover", "validate", o.base+"/openapi.json"); !strings.Contains(out, "valid") || strings.Contains(out, "[") {
 			t.Errorf("%s ring: discover: %s", name, out)
 		}
-		out := node(t, dir, "node_modules/mppx/dist/bin.js", "validate", o.base, "--output-json")
+		out := runNode(t, dir, "node_modules/mppx/dist/bin.js", "validate", o.base, "--output-json")
 		var report struct {
 			Discovery struct{ Checks []check }
 			Endpoints []struct {

@@ -13,6 +13,7 @@ import (
 
 	"webring/core"
 	"webring/server/evm"
+	"webring/server/node"
 	"webring/server/paid"
 )
 
@@ -65,7 +66,7 @@ func (f *evmFlags) method() (paid.Method, core.Network, error) {
 	if err != nil {
 		return nil, core.Network{}, err
 	}
-	return m, core.Network{Name: m.Network(), Method: m.Name(), Currency: strings.ToLower(currency.Hex())}, nil
+	return m, core.Network{Name: m.Network(), Method: m.Name(), Currency: node.LowerHex(currency)}, nil
 }
 
 // accountAddress reads the address that a flag holds.

@@ -51,7 +51,7 @@ func TestReadersOfOthersReadTheDocuments(t *testing.T) {
 			}
 		}
 		var r read
-		if err := json.Unmarshal([]byte(node(t, dir, "documents.mjs", o.base)), &r); err != nil {
+		if err := json.Unmarshal([]byte(runNode(t, dir, "documents.mjs", o.base)), &r); err != nil {
 			t.Fatal(err)
 		}
 		for _, path := range []string{"/", "/ring", "/join", "/docs"} {

@@ -28,6 +28,7 @@ import (
 	"webring/server"
 	"webring/server/ledger"
 	"webring/server/ledger/badgerstore"
+	"webring/server/node"
 	"webring/server/paid"
 	"webring/server/publish"
 	"webring/server/tempo"
@@ -334,7 +335,7 @@ func paymentMethods(o *options) (methods []paid.Method, networks []core.Network,
 			return nil, nil, err
 		}
 		methods = append(methods, m)
-		networks = append(networks, core.Network{Name: m.Network(), Method: m.Name(), Currency: strings.ToLower(currency.Hex())})
+		networks = append(networks, core.Network{Name: m.Network(), Method: m.Name(), Currency: node.LowerHex(currency)})
 	}
 	m, network, err := o.evm.method()
 	if err != nil {
