@@ -145,11 +145,11 @@ func (p *lives) hour(seconds, bids, atOnce *times) {
 }
 
 // joins has members join in the third instance. They write to pages that bids leave
-// shared, which are private by now. The first of an instance takes longest, as the heap
-// of the module gets its first spans.
+// shared, and to some that nobody has used: all are private by now. The first of an
+// instance takes longest, as the heap of the module gets its first spans.
 func (p *lives) joins(joins *times) {
 	in := p.taken[2]
-	if err := unix.Madvise(in.shared, unix.MADV_POPULATE_WRITE); err != nil {
+	if err := unix.Madvise(in.linear.all[:in.linear.used], unix.MADV_POPULATE_WRITE); err != nil {
 		p.Fatal(err)
 	}
 	for i := range int64(5000) {
