@@ -39,7 +39,8 @@ type Limits struct {
 	// Pass is the least passing score.
 	Pass int
 	// PerClient and InAll are questions a minute. By default 30, and 40: with
-	// three tries each, the 120 requests that is-agentic allows.
+	// three tries each, the 120 requests that is-agentic allows. The last third of
+	// InAll is for clients of which few were put in that minute.
 	PerClient, InAll int
 	// AtOnce is how many questions of one client may be under way; by default 4.
 	// A scorer has room for so many, and a slow site holds its place for long. If
@@ -52,8 +53,9 @@ type Limits struct {
 // Guard stands before a [Scorer]. It remembers scores (passing ones for ten
 // minutes, others for one, errors never), lets all who ask about one site at
 // the same time share one answer, limits the questions of each client, in a
-// minute and at the same time, and of all together, and leaves a service alone for half a minute when five
-// questions in a row found it unavailable. It is safe for concurrent use.
+// minute and at the same time, and of all together, and leaves a service alone for
+// half a minute when five questions in a row found it unavailable. It is safe for
+// concurrent use.
 //
 // A service that fails at one site cannot be told from one that fails at all,
 // and a client chooses its sites. So the five must come from two clients at
@@ -144,8 +146,9 @@ func (g *Guard) Score(ctx context.Context, client, url string) (Result, error) {
 	if result, ok := g.answers.get(url, time.Now()); ok {
 		return result, nil
 	}
-	// Before sharing: whoever is beyond the limit must not hand that refusal
-	// to those who asked at the same time.
+	// Before sharing: whoever is beyond its own limit must not hand that refusal
+	// to those who asked at the same time. What ask refuses, they share: it is about
+	// all together, or about a third of that.
 	if wait := g.streak.rest(client, time.Now()); wait > 0 {
 		return Result{}, unavailable(wait, errors.New("the client's questions failed several times in a row"))
 	}
@@ -153,7 +156,7 @@ func (g *Guard) Score(ctx context.Context, client, url string) (Result, error) {
 		return Result{}, unavailable(wait, errors.New("the client asks too often"))
 	}
 	if g.own != g.window {
-		if wait := g.own.all(time.Now()); wait > 0 {
+		if wait := g.own.all(client, time.Now()); wait > 0 {
 			return Result{}, unavailable(wait, errors.New("too many questions in all of this kind"))
 		}
 	}
@@ -200,7 +203,7 @@ func (g *shared) end(client string) {
 }
 
 // ask puts the question for everybody who waits, detached from all of them.
-// client is who asked first.
+// client is who asked first, for whom it counts.
 func (g *shared) ask(client, url string) (Result, error) {
 	// A shared call may have ended between the look above and this one.
 	if result, ok := g.answers.get(url, time.Now()); ok {
@@ -210,7 +213,7 @@ func (g *shared) ask(client, url string) (Result, error) {
 	if g.breaker.State() == gobreaker.StateOpen {
 		return Result{}, g.resting()
 	}
-	if wait := g.window.all(time.Now()); wait > 0 {
+	if wait := g.window.all(client, time.Now()); wait > 0 {
 		return Result{}, unavailable(wait, errors.New("too many questions in all"))
 	}
 	result, err := g.breaker.Execute(func() (Result, error) {

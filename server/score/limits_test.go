@@ -81,6 +81,54 @@ func TestLimitsPerClientAndInAll(t *testing.T) {
 	})
 }
 
+// Three clients that ask as much as they may, also for drafts, leave room for those who
+// ask little.
+func TestThoseWhoAskMuchLeaveRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := always(72, nil)
+		g := NewGuard(a, Limits{PerClient: 20, InAll: 60})
+		drafts := g.Beside(6, 20)
+		n := 0
+		ask := func(g *Guard, client string, times int) (answered int) {
+			for range times {
+				n++
+				if _, err := g.Score(t.Context(), client, fmt.Sprint("https://a.com/", n)); err == nil {
+					answered++
+				}
+			}
+			return answered
+		}
+		for minute := range 2 {
+			for _, client := range []string{"x", "y", "z"} {
+				ask(drafts, client, 30)
+			}
+			if got := a.asked.Swap(0); got != 14 {
+				t.Errorf("%d drafts of three clients are answered", got)
+			}
+			for i := range 3 {
+				if got := ask(drafts, fmt.Sprint("author ", i), 3); got != 2 {
+					t.Errorf("author %d has %d of 3 answers", i, got)
+				}
+			}
+			for _, client := range []string{"x", "y", "z"} {
+				ask(g, client, 30)
+			}
+			if got := a.asked.Load(); got != 40-14 {
+				t.Errorf("%d questions of three clients are answered", got)
+			}
+			for i := range 10 {
+				if got := ask(g, fmt.Sprint("visitor ", i), 3); got != 2 {
+					t.Errorf("visitor %d has %d of 3 answers", i, got)
+				}
+			}
+			if got := ask(g, "one more", 1); got != 0 || a.asked.Swap(0) != 60-14 {
+				t.Errorf("minute %d: more are answered than may be in all", minute)
+			}
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
 // TestOneClientHoldsFewPlaces has a client name slow sites, and hang up.
 func TestOneClientHoldsFewPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

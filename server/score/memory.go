@@ -73,12 +73,13 @@ type window struct {
 	perClient int
 	inAll     int
 	ends      time.Time
-	clients   map[string]int
-	total     int
+	clients   map[string]int // questions that each has asked
+	put       map[string]int // of these, and of those that it asked beside, how many were put
+	total     int            // that were put
 }
 
 func newWindow(perClient, inAll int) *window {
-	return &window{perClient: perClient, inAll: inAll, clients: map[string]int{}}
+	return &window{perClient: perClient, inAll: inAll, clients: map[string]int{}, put: map[string]int{}}
 }
 
 // client counts a question of one client. It gives the time until there is room
@@ -99,15 +100,28 @@ func (w *window) client(name string, now time.Time) time.Duration {
 	return 0
 }
 
-// all counts a question that is about to be put, in the same way.
-func (w *window) all(now time.Time) time.Duration {
+// fewQuestions are as many as somebody needs who comes to join a site, and looks again.
+const fewQuestions = 2
+
+// all counts a question of a client that is about to be put, in the same way. The last
+// third is for clients of which few were put: a handful that ask as much as they may
+// leave room for the others.
+func (w *window) all(client string, now time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.turn(now)
-	if w.inAll >= 0 && w.total >= w.inAll {
+	if w.inAll < 0 {
+		return 0
+	}
+	most := w.inAll
+	if w.put[client] >= fewQuestions {
+		most -= most / 3
+	}
+	if w.total >= most {
 		return w.ends.Sub(now)
 	}
 	w.total++
+	w.put[client]++
 	return 0
 }
 
@@ -119,4 +133,5 @@ func (w *window) turn(now time.Time) {
 	w.ends = now.Add(time.Minute)
 	w.total = 0
 	clear(w.clients)
+	clear(w.put)
 }
