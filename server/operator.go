@@ -104,6 +104,7 @@ func (o *Operator) Listen(path string) (net.Listener, error) {
 //	GET  /payments?after=ID       up to 1000 PaymentRows in the order of ids
 //	GET  /payments/{reference}    PaymentRow by id or transaction
 //	GET  /scan?since=TIME         Scan
+//	POST /scan?since=TIME         Scan; the daily look goes on where it ended
 //	POST /adjustments             paid.Adjustment → Adjusted
 //	GET  /backup                  a backup, as package backup writes it
 //	GET  /verify[?chain=yes]      Verified
@@ -118,6 +119,7 @@ func (o *Operator) Handler() http.Handler {
 	mux.HandleFunc("GET /payments", o.payments)
 	mux.HandleFunc("GET /payments/{reference}", o.payment)
 	mux.HandleFunc("GET /scan", o.scan)
+	mux.HandleFunc("POST /scan", o.scan)
 	mux.HandleFunc("POST /adjustments", o.adjust)
 	mux.HandleFunc("GET /backup", o.backup)
 	mux.HandleFunc("GET /verify", o.verify)

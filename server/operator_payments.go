@@ -96,7 +96,7 @@ func (o *Operator) scan(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s := Scan{Strays: []paid.Stray{}}
-	found, err := o.Payments.Scan(r.Context(), since)
+	found, err := o.Payments.Scan(r.Context(), since, r.Method == http.MethodPost)
 	if s.Strays = append(s.Strays, found...); err != nil {
 		s.Error = err.Error()
 	}

@@ -120,6 +120,28 @@ func TestOperatorReadsTheRing(t *testing.T) {
 	}
 }
 
+// A scan moves the daily one when it is posted, and not when it is only read.
+func TestOperatorHasTheDailyScanGoOn(t *testing.T) {
+	o := newOrigin(t)
+	ask := o.listen()
+	since := time.Now().Add(-time.Hour).UTC().Truncate(time.Second)
+	o.coin.mu.Lock()
+	o.coin.oldest = since
+	o.coin.mu.Unlock()
+	o.do(func(tx *ledger.Tx) error { return tx.SetScanned("coin:test", since.Add(-time.Hour)) })
+	for method, want := range map[string]time.Time{"GET": since.Add(-time.Hour), "POST": since} {
+		if status, text := ask(method, "/scan?since="+since.Format(time.RFC3339), ""); status != http.StatusOK || strings.Contains(string(text), `"error"`) {
+			t.Errorf("%s: %d %s", method, status, text)
+		}
+		o.books.View(func(v *ledger.View) {
+			if at, err := v.Scanned("coin:test"); err != nil || !at.Equal(want) {
+				t.Errorf("after %s the daily scan stands at %s, want %s: %v", method, at, want, err)
+			}
+		})
+		o.do(func(tx *ledger.Tx) error { return tx.SetScanned("coin:test", since.Add(-time.Hour)) })
+	}
+}
+
 // The list comes in pages of a thousand, removed members included.
 func TestOperatorListsInPages(t *testing.T) {
 	o := newOrigin(t)

@@ -35,8 +35,9 @@ type coin struct {
 	refuses bool          // every credential
 	life    time.Duration // of a payment; 0: 25 s
 
-	mu    sync.Mutex
-	state mpp.State
+	mu     sync.Mutex
+	state  mpp.State
+	oldest time.Time // since when it knows of transfers
 }
 
 func (c *coin) Name() string    { return "coin" }
@@ -67,6 +68,11 @@ func (c *coin) Outcome(context.Context, mpp.Payment) (mpp.Outcome, error) {
 func (c *coin) Clock(context.Context) (time.Time, error) { return time.Now(), nil }
 
 func (c *coin) Transfers(_ context.Context, since time.Time, _ func(mpp.Transfer) error) (time.Time, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if since.Before(c.oldest) {
+		return time.Time{}, mpp.ErrUnavailable
+	}
 	return since, nil
 }
 

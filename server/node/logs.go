@@ -12,6 +12,10 @@ import (
 // longestRange is how many blocks one search asks for; nodes have such limits.
 const longestRange = 2000
 
+// goodSearches are as many as go well before the next is longer: what had them made
+// shorter may have been a fault.
+const goodSearches = 16
+
 // ErrEnough is what the receiver of [Node.Logs] returns to end the search
 // without an error.
 var ErrEnough = errors.New("node: enough")
@@ -28,12 +32,12 @@ func (n *Node) Logs(ctx context.Context, from, to, depth uint64, contract common
 	if err != nil {
 		return err
 	}
-	for step := uint64(longestRange); from <= to; {
+	for step, good := uint64(longestRange), 0; from <= to; {
 		last := min(from+step-1, to)
 		newest, logs, kept, err := n.logs(ctx, from, last, contract, topics, witness)
 		switch {
 		case err != nil && step > 1 && ctx.Err() == nil:
-			step /= 2 // too many blocks, or too many logs in them, for this node
+			step, good = step/2, 0 // too many blocks, or too many logs in them, for this node
 			continue
 		case err != nil:
 			return err
@@ -50,6 +54,9 @@ func (n *Node) Logs(ctx context.Context, from, to, depth uint64, contract common
 			return err
 		}
 		from = last + 1
+		if good++; good == goodSearches {
+			step, good = min(2*step, longestRange), 0
+		}
 	}
 	return nil
 }

@@ -32,11 +32,13 @@ type chain struct {
 	receipts  uint64 // block from which on it still has receipts and logs
 	behind    uint64 // blocks that it lacks when it is asked for logs
 	most      uint64 // blocks that one search may cover
+	busy      int    // searches that it refuses
 	silent    bool
 	unlisted  bool   // finds no transaction by its hash
 	others    uint64 // a block in so many has a transaction of others, if not 0
 	transfers []transfer
 	searches  int
+	longest   uint64 // of these, in blocks
 }
 
 // transfer is one log.
@@ -83,6 +85,10 @@ func (c *chain) answer(method string, params []json.RawMessage) any {
 		c.searches++
 		var q struct{ FromBlock, ToBlock hexutil.Uint64 }
 		_ = json.Unmarshal(params[0], &q)
+		c.longest = max(c.longest, uint64(q.ToBlock-q.FromBlock)+1)
+		if c.busy--; c.busy >= 0 {
+			return errors.New("too many requests")
+		}
 		if uint64(q.ToBlock-q.FromBlock)+1 > c.most {
 			return errors.New("range too large")
 		}
@@ -263,6 +269,23 @@ func TestTransfersAreNotFoundOnANodeWithoutOldReceipts(t *testing.T) {
 	for since, want := range map[uint64]error{3000: errEnough, 2900: mpp.ErrUnavailable} {
 		if _, err := p.Since(t.Context(), at(since), func(mpp.Transfer) error { return errEnough }); !errors.Is(err, want) {
 			t.Errorf("since block %d: who had enough got %v", since, err)
+		}
+	}
+}
+
+// A node that refused some searches is not asked about single blocks from then on, and
+// one with a limit is seldom asked for more.
+func TestSearchesGrowAgain(t *testing.T) {
+	for _, tc := range []struct {
+		busy         int
+		height, most uint64
+		searches     int
+	}{{10, 5000, 50_000, 160}, {1, 100_000, 50_000, 70}, {0, 100_000, 1000, 110}} {
+		c, p := open(t)
+		c.busy, c.height, c.most = tc.busy, tc.height, tc.most
+		_, err := p.Since(t.Context(), at(1), func(mpp.Transfer) error { return nil })
+		if err != nil || c.searches > tc.searches || c.longest > 2000 {
+			t.Errorf("%+v: %d searches of up to %d blocks, %v", tc, c.searches, c.longest, err)
 		}
 	}
 }

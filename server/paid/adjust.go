@@ -131,7 +131,7 @@ func (s *Service) awaits(ctx context.Context, n *network, transaction string) (f
 		o, err := n.Outcome(ctx, p)
 		switch {
 		case errors.Is(err, mpp.ErrUnavailable):
-			return nil, err
+			return nil, fmt.Errorf("what became of payment %s: %w", r.ID, err)
 		case err != nil:
 			s.Log.Warn("a payment that cannot be asked for does not keep from adjusting", "reservation", r.ID, "err", err)
 			foreign[r.ID] = true

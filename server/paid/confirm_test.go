@@ -312,7 +312,7 @@ func TestPaymentThatMovesToAnotherTransactionCountsOnce(t *testing.T) {
 		if r.unconfirmed() != 0 {
 			t.Fatal("it is not confirmed")
 		}
-		if strays, err := r.service.Scan(context.Background(), time.Now().Add(-time.Hour)); err != nil || len(strays) != 0 {
+		if strays, err := r.service.Scan(context.Background(), time.Now().Add(-time.Hour), false); err != nil || len(strays) != 0 {
 			t.Errorf("%+v, %v", strays, err)
 		}
 		if err := credit(); !errors.Is(err, paid.ErrAdjustment) || !strings.Contains(err.Error(), "account for this transaction already") {

@@ -26,6 +26,7 @@ type network struct {
 	silent    string                                   // the question that nobody answers
 	patience  int                                      // how many transfers it tells of before it is silent about blocks; 0: any number
 	backwards bool                                     // tells of the newest transfer first
+	oldest    time.Time                                // of the blocks that it still has
 	simulate  func(context.Context, mpp.Payment) error // nil: everybody can pay
 	decoding  func()                                   // called when a transaction is looked at
 	fates     map[string]fate                          // by payer
@@ -229,13 +230,17 @@ func (n node) Transfers(_ context.Context, since time.Time, found func(mpp.Trans
 		return time.Time{}, err
 	}
 	n.mu.Lock()
+	if since.Before(n.oldest) {
+		n.mu.Unlock()
+		return time.Time{}, mpp.ErrUnavailable
+	}
+	until := n.now().Add(n.skew)
 	var all []mpp.Transfer
 	for reference, s := range n.sent {
-		if n.mined(reference) == mpp.Settled && !s.at.Before(since) && s.payee == n.payee {
+		if n.mined(reference) == mpp.Settled && !s.at.Before(since) && !s.at.After(until) && s.payee == n.payee {
 			all = append(all, mpp.Transfer{Reference: reference, Payer: s.payment.Payer, Cents: s.payment.Cents, At: s.at})
 		}
 	}
-	until := n.now()
 	n.mu.Unlock()
 	slices.SortFunc(all, func(a, b mpp.Transfer) int { return a.At.Compare(b.At) })
 	if n.backwards {

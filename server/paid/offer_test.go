@@ -274,7 +274,7 @@ func TestCallsThatCanNotBePaidFor(t *testing.T) {
 		a := answer{t, none.Handle(t.Context(), paid.Call{Operation: paid.OpRegister, Body: []byte(ada), Secure: true})}
 		a.form()
 		a.is(503, api.PaymentsUnconfigured)
-		if found, err := none.Scan(t.Context(), r.now().Add(-time.Hour)); err == nil {
+		if found, err := none.Scan(t.Context(), r.now().Add(-time.Hour), false); err == nil {
 			t.Errorf("without a network, a scan is done: %v", found)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"webring/core"
@@ -24,6 +25,9 @@ const (
 	// maxStrays bounds what one look reports. Those of the instant of the last one are
 	// reported too, as the next look begins after it.
 	maxStrays = 1000
+	// maxLooked bounds in the same way how many transfers a daily look is about: each is
+	// a question, and one that fails has the look begin anew.
+	maxLooked = 1000
 )
 
 // Stray is money that reached the recipient and that no event accounts for.
@@ -42,33 +46,28 @@ func (s *Service) scanAll() {
 		for _, n := range s.networks {
 			var err error
 			if from[n], err = s.scanOn(n, from[n]); err != nil {
-				s.Log.Warn("transfers not looked through; they will be", "network", n.Network(), "err", err)
+				s.Log.Warn("transfers not looked through; they will be, or say from when on: webring payments scan --since INSTANT --go-on", "network", n.Network(), "err", err)
 				wait = scanAgain
 			}
 		}
 	}
 }
 
-// scanOn tells of the strays from an instant on. For the zero time it is that
-// which is stored, and nothing is done if it is of the last day. How far it told
+// scanOn tells of the strays from an instant on, or from that which is stored if that
+// is later. For the zero time nothing is done if it is of the last day. How far it told
 // is stored after each look, and given with an error for the next call: a fault
 // has nothing told again, also when it is the storing that fails.
-func (s *Service) scanOn(n *network, since time.Time) (from time.Time, err error) {
-	if since.IsZero() {
-		s.Ledger.View(func(v *ledger.View) { since, err = v.Scanned(n.Network()) })
-		if err == nil && since.IsZero() {
-			since, err = s.opened()
-			since = since.Add(-scanAge) // the network's clock may be behind
-		}
-		if err != nil || s.Now().Sub(since) < scanEvery {
-			return time.Time{}, err
-		}
+func (s *Service) scanOn(n *network, from time.Time) (since time.Time, err error) {
+	since, err = s.scanned(n)
+	if err != nil || from.IsZero() && s.Now().Sub(since) < scanEvery {
+		return from, err
 	}
-	// Blocks know seconds only: with a part of one, what is of this second would be
-	// told both now and by the next scan.
-	end := s.Now().Add(-scanAge).Truncate(time.Second)
+	if from.After(since) {
+		since = from
+	}
+	end := s.tellable()
 	for since.Before(end) {
-		l, err := s.look(s.ctx, n, since)
+		l, err := s.look(s.ctx, n, since, maxLooked)
 		if err != nil {
 			return since, err
 		}
@@ -89,7 +88,6 @@ func (s *Service) scanOn(n *network, since time.Time) (from time.Time, err error
 		if !l.more {
 			break
 		}
-		s.Log.Warn("more money without an event than one look tells of; another one follows", "network", n.Network(), "from", since)
 	}
 	return time.Time{}, nil
 }
@@ -109,36 +107,82 @@ func (s *Service) opened() (time.Time, error) {
 
 // Scan looks for strays on every network from an instant on. A network that does
 // not answer, or has more than one look tells of, is an error, and what was found
-// until then is given with it. So it is when there is no network to ask.
-func (s *Service) Scan(ctx context.Context, since time.Time) (all []Stray, err error) {
+// until then is given with it. So it is when there is no network to ask. With goOn,
+// the daily look goes on where this one ended wherever it cannot from where it stands.
+func (s *Service) Scan(ctx context.Context, since time.Time, goOn bool) (all []Stray, err error) {
 	if len(s.networks) == 0 {
 		return nil, errors.New("no payment network is configured that could be asked")
 	}
 	for _, n := range s.networks {
-		l, e := s.look(ctx, n, since)
-		if e == nil && l.more {
+		l, e := s.look(ctx, n, since, math.MaxInt)
+		switch {
+		case e == nil && l.more:
 			e = fmt.Errorf("%s has more: scan again when these are put right, or with --since %s", n.Network(), l.until.UTC().Format(time.RFC3339))
+		case e == nil && goOn:
+			e = s.goOn(ctx, n, since, l.until)
 		}
 		all, err = append(all, l.strays...), errors.Join(err, e)
 	}
 	return all, err
 }
 
+// goOn has the daily look on a network go on at an instant up to which all from since
+// on was looked through, unless it can go on from where it stands.
+func (s *Service) goOn(ctx context.Context, n *network, since, until time.Time) error {
+	stands, err := s.scanned(n)
+	if err != nil || !stands.Before(since) {
+		return err
+	}
+	// A network that has forgotten what was then says so at the first question.
+	if _, err := s.look(ctx, n, stands, 1); err == nil {
+		return nil
+	}
+	// What is younger is yet to be told.
+	if end := s.tellable(); end.Before(until) {
+		until = end
+	}
+	err = s.Ledger.Do(ctx, func(tx *ledger.Tx) error { return tx.SetScanned(n.Network(), until) })
+	if err == nil {
+		s.Log.Warn("transfers are left out, as the operator has it", "network", n.Network(), "from", stands, "to", since)
+	}
+	return err
+}
+
+// scanned is where the daily look on a network stands.
+func (s *Service) scanned(n *network) (stands time.Time, err error) {
+	s.Ledger.View(func(v *ledger.View) { stands, err = v.Scanned(n.Network()) })
+	if err == nil && stands.IsZero() {
+		stands, err = s.opened()
+		stands = stands.Add(-scanAge) // the network's clock may be behind
+	}
+	return stands, err
+}
+
+// tellable is up to when strays are told of. Blocks know seconds only: with a part of
+// one, what is of this second would be told both now and by the next scan.
+func (s *Service) tellable() time.Time { return s.Now().Add(-scanAge).Truncate(time.Second) }
+
 // look is what was found in transfers, oldest first.
 type look struct {
 	strays []Stray
-	more   bool      // there are strays beyond maxStrays, which are not among these
+	more   bool      // there may be strays that are not among these
 	until  time.Time // all strays before this instant are among these
 }
 
-// errMore ends a search at the first stray that is not told of: there may be
-// any number of them, and each costs a question.
+// errMore ends a search at the first stray that is not told of, or transfer that is
+// not looked at: there may be any number of them, and each costs a question.
 var errMore = errors.New("paid: more strays than one look tells of")
 
-func (s *Service) look(ctx context.Context, n *network, since time.Time) (l look, err error) {
+// look looks at most transfers, and the rest of those of one instant.
+func (s *Service) look(ctx context.Context, n *network, since time.Time, most int) (l look, err error) {
 	var newest time.Time
+	looked := 0
 	l.until, err = n.Transfers(ctx, since, func(t mpp.Transfer) error {
-		newest = t.At
+		looked++
+		full := looked > most && t.At.After(newest)
+		if newest = t.At; full {
+			return errMore
+		}
 		missing, err := s.missing(n, t)
 		switch told := len(l.strays); {
 		case err != nil:
@@ -166,7 +210,8 @@ func (s *Service) missing(n *network, t mpp.Transfer) (cents int64, err error) {
 			return
 		}
 		for _, r := range v.Open() {
-			if r.Payer == t.Payer && r.Cents == cents {
+			// What was reserved later has another transfer, which is yet to come.
+			if r.Payer == t.Payer && r.Cents == cents && r.Created.Before(t.At.Add(scanAge)) {
 				cents = 0
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"webring/core"
+	"webring/server/ledger"
 	"webring/server/mpp"
 	"webring/server/paid"
 )
@@ -24,7 +25,7 @@ func TestMoneyWithoutAnEventIsFoundAndCredited(t *testing.T) {
 		r.network.change(func() {
 			r.network.arrives("0xfeed", "carol", 250, time.Now())
 		})
-		strays, err := r.service.Scan(context.Background(), time.Now().Add(-time.Hour))
+		strays, err := r.service.Scan(context.Background(), time.Now().Add(-time.Hour), false)
 		if err != nil || len(strays) != 1 || strays[0].Missing != 250 || strays[0].Transfer.Payer != "carol" {
 			t.Fatalf("%+v, %v", strays, err)
 		}
@@ -63,7 +64,7 @@ func TestMoneyWithoutAnEventIsFoundAndCredited(t *testing.T) {
 		if _, err := r.service.Adjust(context.Background(), credit); !errors.Is(err, paid.ErrAdjustment) {
 			t.Errorf("credited twice: %v", err)
 		}
-		if strays, err := r.service.Scan(context.Background(), time.Now().Add(-48*time.Hour)); err != nil || len(strays) != 0 || r.total("ada") != 350 {
+		if strays, err := r.service.Scan(context.Background(), time.Now().Add(-48*time.Hour), false); err != nil || len(strays) != 0 || r.total("ada") != 350 {
 			t.Errorf("%+v, %v, total %d", strays, err, r.total("ada"))
 		}
 	})
@@ -92,7 +93,7 @@ func TestMoneyWithoutAnEventIsAllTold(t *testing.T) {
 		told := map[string]bool{}
 		time.Sleep(3 * time.Minute)
 		for since, count := range map[time.Time]int{began: 2000, began.Add(time.Second): 1100, began.Add(time.Minute): 1000, began.Add(2 * time.Minute): 500} {
-			strays, err := r.service.Scan(context.Background(), since)
+			strays, err := r.service.Scan(context.Background(), since, false)
 			if len(strays) != count {
 				t.Errorf("%d are told of since %s", len(strays), since.Sub(began))
 			}
@@ -114,6 +115,191 @@ func TestMoneyWithoutAnEventIsAllTold(t *testing.T) {
 			if n := strings.Count(r.log.String(), "reference="+reference+" "); n != 1 {
 				t.Fatalf("the log tells %d times of %s", n, reference)
 			}
+		}
+	})
+}
+
+// tells fails unless the log tells so often of money that no event accounts for.
+func (r *ring) tells(reference string, times int) {
+	r.t.Helper()
+	if n := strings.Count(r.log.String(), "reference="+reference+" "); n != times {
+		r.t.Errorf("the log tells %d times of %s, not %d", n, reference, times)
+	}
+}
+
+// What was paid on a network that a restored backup does not know is not passed over.
+func TestMoneyWhoseEventWasLostIsFound(t *testing.T) {
+	in(t, "lost", func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		time.Sleep(5 * 24 * time.Hour)
+		synctest.Wait()
+		disk, head := r.store.Copy(), r.headBytes(r.process)
+		time.Sleep(24 * time.Hour)
+		two(r)
+		r.restart()
+		time.Sleep(24 * time.Hour)
+		r.second.change(func() { r.second.arrives("0x2ea", "carol", 250, time.Now()) })
+		time.Sleep(time.Hour)
+		r.stop()
+		r.start(disk, head)
+		time.Sleep(25 * time.Hour)
+		r.tells("0x2ea", 1)
+	})
+}
+
+// A payer's own payment does not hide what it sent before, unasked.
+func TestMoneyWithoutAnEventBesideAPayment(t *testing.T) {
+	in(t, "beside", func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		time.Sleep(20 * time.Hour)
+		r.network.change(func() { r.network.arrives("0xfeed", "carol", 150, time.Now()) })
+		time.Sleep(4*time.Hour + 50*time.Second)
+		r.network.change(func() { r.network.fates["carol"] = fate{after: 20 * time.Second} })
+		r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), "carol", 150)}})
+		time.Sleep(11 * time.Second)
+		if len(r.open()) != 1 {
+			t.Error("the payment is not open when the scan comes")
+		}
+		// Its own transfer, by a clock that is behind, is none.
+		r.network.change(func() { r.network.arrives("0xc10c", "carol", 150, time.Now().Add(-5*time.Minute)) })
+		if strays, err := r.service.Scan(context.Background(), time.Now().Add(-time.Hour), false); err != nil || len(strays) != 0 {
+			t.Errorf("%v, %v", strays, err)
+		}
+		r.network.change(func() { delete(r.network.sent, "0xc10c") })
+		time.Sleep(72 * time.Hour)
+		r.tells("0xfeed", 1)
+	})
+}
+
+// A node that answers so many questions at a time, fewer than there are transfers in a
+// day, does not keep a ring from being looked through.
+func TestScanOfABusyRingOnANodeWithAQuota(t *testing.T) {
+	const busy, quota = 3000, 1500
+	in(t, "busy", func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		synctest.Wait()
+		for i := range busy {
+			reference := fmt.Sprintf("0x%04x", i)
+			r.network.change(func() { r.network.arrives(reference, "bob", 100, time.Now().Add(time.Duration(i)*time.Second)) })
+			r.must(r.books.Do(context.Background(), func(tx *ledger.Tx) error {
+				_, err := tx.Append(&core.Bid{Stamp: tx.Stamp(), Member: "ada", Amount: 100,
+					Payment: core.Payment{Method: "coin", Network: "coin:test", Transaction: reference, Payer: "bob"}}, nil)
+				return err
+			}))
+		}
+		r.network.change(func() { r.network.arrives("0xfeed", "carol", 150, time.Now().Add(2*time.Hour)) })
+		for range 25 * 6 {
+			r.network.change(func() { r.network.patience, r.network.silent = quota, "" })
+			time.Sleep(10 * time.Minute)
+		}
+		r.tells("0xfeed", 1)
+	})
+}
+
+// A network that has forgotten what is to be looked through keeps the daily look there
+// from going on, until the operator says from when it is to.
+func TestTheDailyLookGoesOnWhereTheOperatorSays(t *testing.T) {
+	for name, c := range map[string]struct {
+		behind time.Duration  // the network, then
+		strays int            // that the operator is shown
+		told   map[string]int // by the daily look
+	}{
+		"at once":  {0, 3, map[string]int{"0xf125": 0, "0xb10c": 0, "0x1a57": 1}},
+		"up to it": {40 * time.Minute, 1, map[string]int{"0xf125": 0, "0xb10c": 1, "0x1a57": 1}},
+	} {
+		in(t, name, func(t *testing.T) {
+			r := newRing(t, two)
+			r.join(ada, "alice")
+			time.Sleep(30 * time.Hour)
+			r.stop()
+			time.Sleep(40 * 24 * time.Hour)
+			unasked := func(on *network, reference string, ago time.Duration) {
+				on.change(func() { on.arrives(reference, "carol", 150, time.Now().Add(-ago)) })
+			}
+			r.network.change(func() { r.network.oldest = time.Now() })
+			r.start(r.store, r.headBytes(r.process))
+			time.Sleep(45 * time.Hour)
+			if !strings.Contains(r.log.String(), "not looked through") {
+				t.Fatal("what the network has forgotten was looked through")
+			}
+			unasked(r.second, "0x5ec0", 3*time.Hour) // after its last daily look
+			unasked(r.network, "0xf125", time.Hour)
+			unasked(r.network, "0xb10c", 30*time.Minute)
+			unasked(r.network, "0x1a57", 5*time.Minute)
+			scan := func(goOn bool, strays int, fails bool) {
+				t.Helper()
+				got, err := r.service.Scan(context.Background(), time.Now().Add(-2*time.Hour), goOn)
+				if len(got) != strays || (err != nil) != fails || strings.Contains(r.log.String(), "left out") {
+					t.Errorf("%v, %v", got, err)
+				}
+			}
+			scan(false, 3, false)
+			r.network.change(func() { r.network.silent = "transfers" })
+			scan(true, 0, true)
+			r.network.change(func() { r.network.silent, r.network.skew = "", -c.behind })
+			strays, err := r.service.Scan(context.Background(), time.Now().Add(-2*time.Hour), true)
+			if len(strays) != c.strays || err != nil || strings.Count(r.log.String(), "left out") != 1 {
+				t.Errorf("%v, %v", strays, err)
+			}
+			r.network.change(func() { r.network.skew = 0 })
+			time.Sleep(25 * time.Hour)
+			for reference, times := range c.told {
+				r.tells(reference, times)
+			}
+			r.tells("0x5ec0", 1) // of the second network, nothing is left out
+		})
+	}
+}
+
+// What can be looked through is not left out because there is much of it.
+func TestNothingIsLeftOutOfABusyRing(t *testing.T) {
+	in(t, "busy", func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		time.Sleep(26 * time.Hour)
+		began := time.Now()
+		r.network.change(func() {
+			for i := range 900 {
+				r.network.arrives(fmt.Sprintf("0x%04x", i), "carol", 150, began.Add(time.Duration(i)*time.Second))
+			}
+		})
+		time.Sleep(time.Hour)
+		r.network.change(func() { r.network.patience = 1000 })
+		if strays, err := r.service.Scan(context.Background(), began.Add(600*time.Second), true); err != nil || len(strays) != 300 {
+			t.Errorf("%d, %v", len(strays), err)
+		}
+		r.network.change(func() { r.network.patience, r.network.silent = 0, "" })
+		asked := r.network.questions("transfers")
+		if strays, err := r.service.Scan(context.Background(), began.Add(-24*time.Hour), true); err != nil || len(strays) != 900 || r.network.questions("transfers") != asked+1 {
+			t.Errorf("%d, %v, after %d questions", len(strays), err, r.network.questions("transfers")-asked)
+		}
+		time.Sleep(25 * time.Hour)
+		for i := range 900 {
+			r.tells(fmt.Sprintf("0x%04x", i), 1)
+		}
+		if strings.Contains(r.log.String(), "left out") {
+			t.Error("something is left out")
+		}
+	})
+}
+
+// However much there is of what is too young to be told, a look ends.
+func TestScanLeavesHoweverMuchIsYoung(t *testing.T) {
+	in(t, "crowd", func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		time.Sleep(24*time.Hour - 4*time.Minute) // five before the scan
+		r.network.change(func() {
+			for i := range 3000 {
+				r.network.arrives(fmt.Sprintf("0x%04x", i), "carol", 250, time.Now().Add(time.Duration(i/1000)*time.Second))
+			}
+		})
+		time.Sleep(25 * time.Hour)
+		if n := strings.Count(r.log.String(), "money without an event"); n != 3000 {
+			t.Errorf("the log tells of %d", n)
 		}
 	})
 }

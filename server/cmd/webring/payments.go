@@ -33,6 +33,7 @@ func payments(args []string, out io.Writer) error {
 	data := fs.String("data", "./data", "`folder` of the running origin")
 	all := fs.Bool("all", false, "list: payments that are in order, too")
 	since := fs.String("since", "720h", "scan: how far to look back, or from which `instant` on, such as 2026-11-20T08:00:00Z")
+	goOn := fs.Bool("go-on", false, "scan: where the daily look cannot go on from where it stands, it goes on where this scan ends")
 	credit := fs.String("credit", "", "adjust: the member, by its `slug`, to which the transaction's money is credited, as a bid")
 	void := fs.Bool("void", false, "adjust: the transaction vanished from its chain; the books say so, and the member keeps its total")
 	member := fs.String("member", "", "adjust --void: the member, by its `slug`, where no stored payment names it")
@@ -42,7 +43,7 @@ func payments(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	err = belong(fs, words, map[string]string{"all": "list", "since": "scan", "credit": "adjust", "void": "adjust", "member": "adjust", "unclaimed": "adjust", "reason": "adjust"})
+	err = belong(fs, words, map[string]string{"all": "list", "since": "scan", "go-on": "scan", "credit": "adjust", "void": "adjust", "member": "adjust", "unclaimed": "adjust", "reason": "adjust"})
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func payments(args []string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		return o.scan(out, from)
+		return o.scan(out, from, *goOn)
 	case len(words) == 2 && words[0] == "adjust":
 		a := paid.Adjustment{Transaction: words[1], Member: *member, Reason: *reason}
 		chosen := 0
@@ -135,9 +136,13 @@ func describePayment(r server.PaymentRow) (state string, odd bool) {
 	return r.State, false
 }
 
-func (o operator) scan(out io.Writer, since time.Time) error {
+func (o operator) scan(out io.Writer, since time.Time, goOn bool) error {
 	var s server.Scan
-	if err := o.ask(http.MethodGet, "/scan?since="+url.QueryEscape(since.UTC().Format(time.RFC3339)), nil, &s); err != nil {
+	method := http.MethodGet
+	if goOn {
+		method = http.MethodPost
+	}
+	if err := o.ask(method, "/scan?since="+url.QueryEscape(since.UTC().Format(time.RFC3339)), nil, &s); err != nil {
 		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
