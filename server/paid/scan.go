@@ -27,7 +27,7 @@ const (
 	maxStrays = 1000
 	// maxLooked bounds in the same way how many transfers a daily look is about: each is
 	// a question, and one that fails has the look begin anew.
-	maxLooked = 1000
+	maxLooked = 250
 )
 
 // Stray is money that reached the recipient and that no event accounts for.

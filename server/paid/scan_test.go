@@ -176,7 +176,7 @@ func TestMoneyWithoutAnEventBesideAPayment(t *testing.T) {
 // A node that answers so many questions at a time, fewer than there are transfers in a
 // day, does not keep a ring from being looked through.
 func TestScanOfABusyRingOnANodeWithAQuota(t *testing.T) {
-	const busy, quota = 3000, 1500
+	const busy, quota = 3000, 500
 	in(t, "busy", func(t *testing.T) {
 		r := newRing(t)
 		r.join(ada, "alice")
@@ -191,7 +191,7 @@ func TestScanOfABusyRingOnANodeWithAQuota(t *testing.T) {
 			}))
 		}
 		r.network.change(func() { r.network.arrives("0xfeed", "carol", 150, time.Now().Add(2*time.Hour)) })
-		for range 25 * 6 {
+		for range 28 * 6 {
 			r.network.change(func() { r.network.patience, r.network.silent = quota, "" })
 			time.Sleep(10 * time.Minute)
 		}
