@@ -267,7 +267,7 @@ func TestNothingIsLeftOutOfABusyRing(t *testing.T) {
 			}
 		})
 		time.Sleep(time.Hour)
-		r.network.change(func() { r.network.patience = 1000 })
+		r.network.change(func() { r.network.patience = 400 })
 		if strays, err := r.service.Scan(context.Background(), began.Add(600*time.Second), true); err != nil || len(strays) != 300 {
 			t.Errorf("%d, %v", len(strays), err)
 		}
