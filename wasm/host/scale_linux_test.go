@@ -64,7 +64,9 @@ func realistic(b *testing.B, n int) (snapshot []byte, now int64) {
 // hour-ms are medians, memory is that of the last pool, native figures are of one round.
 // What ends in least is the 99th percentile of the least time that each second, bid and
 // join took in any of the five: a lower bound, which leaves out the machine, and what
-// bad luck in hashing costs.
+// bad luck in hashing costs. Beside each bid and join, a walk through memory is
+// measured that takes about as long when nothing is in its way: what it takes longer
+// is the machine's.
 func BenchmarkScale(b *testing.B) {
 	n := scale()
 	runtime.LockOSThread() // for threadTime
@@ -72,12 +74,13 @@ func BenchmarkScale(b *testing.B) {
 	newPool(b, PoolConfig{Capacity: 1 << 24, Instances: 1}) // compiles
 	runtime.GC()
 	for b.Loop() {
-		var starts, seconds, bids, joins, hours rounds
+		var starts, seconds, bids, joins, hours, walks rounds
+		memory := newChase()
 		for range 5 {
 			p := lives{B: b, n: n, now: now}
 			p.start(&starts, snapshot)
-			p.hour(seconds.next(), bids.next(), hours.next())
-			p.joins(joins.next())
+			p.hour(seconds.next(), hours.next())
+			p.events(bids.next(), joins.next(), walks.next(), memory)
 			p.end()
 		}
 		b.ReportMetric(float64(len(snapshot))/float64(n), "snapshot-B/member")
@@ -86,6 +89,7 @@ func BenchmarkScale(b *testing.B) {
 		seconds.report(b, "second")
 		bids.report(b, "bid")
 		joins.report(b, "join")
+		walks.report(b, "memory")
 		natively(b, n, now, snapshot)
 	}
 }
@@ -122,10 +126,11 @@ func (p *lives) each(bytes int, name string) { p.ReportMetric(float64(bytes)/flo
 
 // hour has an hour pass in the first instance second by second, with answers and
 // bids, and in the second one at once.
-func (p *lives) hour(seconds, bids, atOnce *times) {
+func (p *lives) hour(seconds, atOnce *times) {
 	in, second := p.taken[0], p.taken[1]
 	random := rand.New(rand.NewPCG(1, 1))
 	var r Response
+	var bids times
 	for _, in := range p.taken {
 		if err := in.advance(p.now); err != nil {
 			p.Fatal(err)
@@ -137,27 +142,65 @@ func (p *lives) hour(seconds, bids, atOnce *times) {
 			p.Fatal(err, r.Status)
 		}
 		if at%4 == 0 {
-			p.apply(bids, in, at, record(&core.Bid{Stamp: at * 1000, Member: fmt.Sprintf("member-%d", random.IntN(p.n)), Amount: 100}, nil))
+			p.apply(&bids, in, at, p.bid(random, at))
 		}
 	}
 	p.each(dirty(p.B, in), "worn-B/member")
 	atOnce.measure(p.B, func() error { return second.advance(p.now + 3600) })
 }
 
-// joins has members join in the third instance. They write to pages that bids leave
-// shared, and to some that nobody has used: all are private by now. The first of an
-// instance takes longest, as the heap of the module gets its first spans.
-func (p *lives) joins(joins *times) {
+// events has members join and be bid on in the third instance, one of each every
+// second. All pages that they write to are private by then: those that others share,
+// and those that nobody has used. The first events of an instance take longest, as the
+// heap of the module gets its first spans.
+func (p *lives) events(bids, joins, walks *times, memory *chase) {
 	in := p.taken[2]
 	if err := unix.Madvise(in.linear.all[:in.linear.used], unix.MADV_POPULATE_WRITE); err != nil {
 		p.Fatal(err)
 	}
-	for i := range int64(5000) {
-		if err := in.advance(p.now + i); err != nil {
+	random := rand.New(rand.NewPCG(3, 3))
+	for at := p.now; at < p.now+5000; at++ {
+		if err := in.advance(at); err != nil {
 			p.Fatal(err)
 		}
-		p.apply(joins, in, p.now+i, join(fmt.Sprintf("late-%d", i), 100, (p.now+i)*1000))
+		p.apply(joins, in, at, join(fmt.Sprintf("late-%d", at-p.now), 100, at*1000))
+		walks.measure(p.B, memory.walk)
+		p.apply(bids, in, at, p.bid(random, at))
+		walks.measure(p.B, memory.walk)
 	}
+}
+
+// bid gives a bid on any of the members.
+func (p *lives) bid(random *rand.Rand, second int64) Record {
+	return record(&core.Bid{Stamp: second * 1000, Member: fmt.Sprintf("member-%d", random.IntN(p.n)), Amount: 100}, nil)
+}
+
+// chase is a walk through memory, each step of which waits for the one before, as
+// most of an event does: what the machine adds to it, it adds to events.
+type chase struct {
+	next []uint32 // 256 MiB, as much as a ring of a million members takes
+	at   uint32
+}
+
+func newChase() *chase {
+	c := &chase{next: make([]uint32, 64<<20)}
+	for i := range c.next {
+		c.next[i] = uint32(i)
+	}
+	random := rand.New(rand.NewPCG(5, 5))
+	for i := len(c.next) - 1; i > 0; i-- { // one circle through all of it (Sattolo)
+		j := random.IntN(i)
+		c.next[i], c.next[j] = c.next[j], c.next[i]
+	}
+	return c
+}
+
+// walk takes about as long as an event.
+func (c *chase) walk() error {
+	for range 32 {
+		c.at = c.next[c.at]
+	}
+	return nil
 }
 
 // apply measures what it takes until one record is in what is answered.

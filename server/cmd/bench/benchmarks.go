@@ -65,6 +65,8 @@ func programs(rings string) []program {
 			{"Scale", "bid-p99-µs", atMost(20)}, {"Scale", "bid-p99-µs-cpu", atMost(20)}, {"Scale", "bid-p99-µs-least", told},
 			{"Scale", "join-p99-µs", atMost(20)}, {"Scale", "join-p99-µs-cpu", atMost(20)}, {"Scale", "join-p99-µs-least", told},
 			{"Scale", "join-longest-µs-cpu", told},
+			// What the machine makes of as long a walk through memory.
+			{"Scale", "memory-p50-µs", told}, {"Scale", "memory-p99-µs", told},
 		}},
 		// Code of the module cannot be interrupted: on one processor nobody would ask
 		// while it works.

@@ -19,7 +19,7 @@ import (
 type question struct {
 	name    string
 	server  *server
-	like    string              // what peers are asked that the answer is compared with; "" for the same
+	like    string              // what peers are asked that the answer is compared with besides the same, or ""
 	depth   int                 // requests under way on each connection
 	targets *targets            // what is asked
 	take    func(*reader) error // takes one answer

@@ -151,6 +151,7 @@ func (b *bench) startConstants(address string) error {
 		b.ask(s, "/next", 1, one("0"))
 		b.ask(s, "/next", b.o.depth, one("0"))
 		b.ask(s, "eight mixed", 1, gets("/", []string{"1", "2", "3", "4", "5", "6", "7", "8"}))
+		b.ask(s, "detail", 1, one("5")).like = "rank"
 	}
 	for _, name := range []string{"fasthttp", "net/http"} {
 		address := free()

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -27,7 +26,7 @@ type row struct {
 	Members  int      `json:"members"`
 	Server   string   `json:"server"`
 	Question string   `json:"question"`
-	Like     string   `json:"compared_with,omitempty"` // what peers were asked; "" for the same
+	Like     string   `json:"compared_with,omitempty"` // what peers were asked besides the same, or ""
 	Depth    int      `json:"pipelined"`
 	Targets  int      `json:"targets"` // how many different requests
 	Rate     float64  `json:"requests_per_second"`
@@ -38,7 +37,8 @@ type row struct {
 	taken    []result // of all rounds
 }
 
-// ratio relates the ring to a peer that was asked the same in the same rounds.
+// ratio relates a row to one of a peer that was asked the same, or the like, in the
+// same rounds.
 type ratio struct {
 	Than string  `json:"than"`
 	CPU  float64 `json:"cpu"`
@@ -72,15 +72,12 @@ func (t *table) relate() {
 		r.Load = median(func(m result) float64 { return m.load })
 	}
 	for _, r := range t.Rows {
-		if !r.ours() {
-			continue
-		}
 		for _, than := range t.Rows {
 			switch {
 			case than.Depth != r.Depth:
-			case !than.ours() && than.Members == r.Members && than.Question == cmp.Or(r.Like, r.Question):
+			case !than.ours() && than.Members == r.Members && (than.Question == r.Like || r.ours() && than.Question == r.Question):
 				r.Ratios = append(r.Ratios, ratio{than.Server, r.CPU / than.CPU, r.Rate / than.Rate})
-			case than.Server == r.Server && than.Members == 1000 && r.Members > 1000 && than.Question == r.Question:
+			case r.ours() && than.Server == r.Server && than.Members == 1000 && r.Members > 1000 && than.Question == r.Question:
 				r.Ratios = append(r.Ratios, ratio{"itself at 1000", r.CPU / than.CPU, r.Rate / than.Rate})
 			}
 		}
@@ -94,7 +91,7 @@ func (t *table) print(out io.Writer) {
 	fmt.Fprintf(out, "%s, %s, %s, %s; medians of %d rounds over %d connections, one processor for the server\n",
 		t.Machine["processor"], t.Machine["processors"]+" processors", t.Machine["kernel"], t.Machine["go"], t.Rounds, t.Connections)
 	fmt.Fprintf(out, "the same answers as constants from fasthttp, net/http and nginx, over as many connections; home against their /next\n"+
-		"Redis has the leaderboard as a sorted set, over as many connections, not pipelined: ZREVRANK against detail, ZREVRANGE 0 99 WITHSCORES against top 100\n"+
+		"Redis has the leaderboard as a sorted set, over as many connections, not pipelined: ZREVRANK against detail, ZREVRANGE 0 99 WITHSCORES against top 100; constants of detail are compared with it, too\n"+
 		"targets are asked in turn, and an instance keeps answers to some 10000, or 8 MiB of them: with 100000 or more, and for page of 100 with 900 or more, each answer is made anew; with fewer it is a kept one, but where an edge keeps none: edge anew\n")
 	fmt.Fprintf(out, "%8s  %-12s %-9s %5s %8s %10s %10s %8s %5s  %s\n", "members", "question", "server", "pipe", "targets", "requests/s", "p99", "CPU µs", "load", "CPU and rate relative to")
 	for _, r := range t.Rows {

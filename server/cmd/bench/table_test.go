@@ -10,7 +10,8 @@ import (
 )
 
 // TestRowsAreRelatedToThoseWhoWereAskedTheSame relates the ring and its edge to
-// their peers and to themselves at a thousand members, and nobody else to anything.
+// their peers and to themselves at a thousand members, a peer to another that was
+// asked what is like its own question, and nobody else to anything.
 func TestRowsAreRelatedToThoseWhoWereAskedTheSame(t *testing.T) {
 	var table table
 	add := func(members int, by, name, like string, depth int, cpus ...float64) {
@@ -26,6 +27,7 @@ func TestRowsAreRelatedToThoseWhoWereAskedTheSame(t *testing.T) {
 		add(members, edge, "/next", "", 1, 6)
 		add(members, edge, "detail", "rank", 1, 10)
 		add(members, "fasthttp", "/next", "", 1, 2)
+		add(members, "fasthttp", "detail", "rank", 1, 8)
 		add(members, "redis", "rank", "", 1, 5)
 	}
 	table.relate()
@@ -38,14 +40,18 @@ func TestRowsAreRelatedToThoseWhoWereAskedTheSame(t *testing.T) {
 	want := []string{
 		"1000 webring /next 1: fasthttp 2.0 2.0",
 		"1000 edge /next 1: fasthttp 3.0 3.0",
+		"1000 edge detail 1: fasthttp 1.2 1.2",
 		"1000 edge detail 1: redis 2.0 2.0",
+		"1000 fasthttp detail 1: redis 1.6 1.6",
 		"100000 webring /next 1: itself at 1000 100.0 100.0",
 		"100000 webring /next 1: fasthttp 200.0 200.0",
 		"100000 webring /next 16: itself at 1000 1.0 1.0",
 		"100000 edge /next 1: itself at 1000 1.0 1.0",
 		"100000 edge /next 1: fasthttp 3.0 3.0",
 		"100000 edge detail 1: itself at 1000 1.0 1.0",
+		"100000 edge detail 1: fasthttp 1.2 1.2",
 		"100000 edge detail 1: redis 2.0 2.0",
+		"100000 fasthttp detail 1: redis 1.6 1.6",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("related:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
