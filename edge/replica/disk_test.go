@@ -1,0 +1,234 @@
+package replica
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"webring/core/snap"
+)
+
+// Whatever has become of the folder, what is shown is a state that was signed,
+// or nothing, and the next checkpoint brings it to the newest.
+func TestDamagedFoldersAreNeverServed(t *testing.T) {
+	o := newOrigin(t)
+	whole := onDisk(t, o)
+	names, err := filepath.Glob(filepath.Join(whole, "*"))
+	if err != nil || len(names) < 3 {
+		t.Fatalf("%q %v", names, err)
+	}
+	served, not := 0, 0
+	for _, name := range names {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		damages := map[string][]byte{"gone": nil, "empty": {}, "longer": append(bytes.Clone(content), 7, 7, 7)}
+		for at := 0; at < len(content); at += 1 + len(content)/40 {
+			flipped := bytes.Clone(content)
+			flipped[at] ^= 1 << (at % 8)
+			damages[fmt.Sprint("flipped at ", at)] = flipped
+			damages[fmt.Sprint("cut at ", at)] = content[:at]
+		}
+		for damage, content := range damages {
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(whole)); err != nil {
+				t.Fatal(err)
+			}
+			at := filepath.Join(dir, filepath.Base(name))
+			if os.Remove(at); content != nil {
+				if err := os.WriteFile(at, content, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f := o.newReplica(func(c *Config) { c.Dir = dir })
+			if len(f.shown) > 0 {
+				served++
+				f.agrees(o)
+			} else {
+				not++
+				f.takes(o.signed)
+				f.agrees(o)
+			}
+			if t.Failed() {
+				t.Fatalf("%s %s", filepath.Base(name), damage)
+			}
+			// And what it leaves is whole again.
+			again := o.newReplica(func(c *Config) { c.Dir = dir })
+			if len(again.shown) == 0 {
+				t.Fatalf("%s %s: not served again\n%s", filepath.Base(name), damage, again.log)
+			}
+		}
+	}
+	if served == 0 || not == 0 {
+		t.Errorf("%d folders were served, %d were not", served, not)
+	}
+}
+
+// A disk that takes nothing, from the beginning or from some moment on, is a
+// line in the log.
+func TestAFullDiskNeverStopsServing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	full := func(name string) func(t *testing.T, f *follower) {
+		return func(t *testing.T, f *follower) {
+			if err := os.Symlink("/dev/full", filepath.Join(f.store.dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		name, dir string
+		fill      func(t *testing.T, f *follower)
+	}{
+		{"no folder", filepath.Join(file, "folder"), func(*testing.T, *follower) {}},
+		{"no room for the state", t.TempDir(), full("state-2.new")},
+		{"no room for a checkpoint", t.TempDir(), full("checkpoint.new")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := newOrigin(t)
+			o.join("a")
+			o.sign()
+			f := o.newReplica(func(cfg *Config) { cfg.Dir = c.dir })
+			c.fill(t, f)
+			f.takes(o.signed)
+			for _, slug := range []string{"b", "c"} {
+				o.join(slug)
+				f.takes(o.sign())
+				f.agrees(o)
+			}
+			if log := f.log.String(); strings.Count(log, "cannot be kept on disk") != 1 {
+				t.Errorf("the log says %s", log)
+			}
+			// Room again, and time enough: what is kept is whole.
+			entries, _ := os.ReadDir(c.dir)
+			for _, e := range entries {
+				if e.Type() == os.ModeSymlink || strings.HasSuffix(e.Name(), ".new") {
+					t.Errorf("%s is left over", e.Name())
+				}
+			}
+			if c.name == "no folder" {
+				return
+			}
+			f.store.resting = f.store.resting.Add(-storeRest)
+			o.join("d")
+			f.takes(o.sign())
+			f = o.newReplica(func(cfg *Config) { cfg.Dir = c.dir })
+			<-f.Ready()
+			f.agrees(o)
+		})
+	}
+}
+
+// What was kept before the disk was full stands, and can be served from, also
+// when nothing has come since that must be written anew.
+func TestAFullDiskLeavesWhatWasKept(t *testing.T) {
+	o := newOrigin(t)
+	dir := onDisk(t, o)
+	f := o.newReplica(func(c *Config) { c.Dir = dir })
+	o.join("g")
+	f.takes(o.sign())
+	kept, err := os.ReadFile(filepath.Join(dir, "checkpoint"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	device, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("needs /dev/full, which Linux has")
+	}
+	f.store.journal.Close()
+	f.store.journal = device
+	o.join("h")
+	f.takes(o.sign())
+	// And the next state finds no room either.
+	f.store.resting = time.Time{}
+	for _, name := range []string{"state-8.new", "state-9.new"} {
+		if err := os.Symlink("/dev/full", filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.takes(o.sign())
+	f.agrees(o)
+	again := o.newReplica(func(c *Config) { c.Dir = dir })
+	if !bytes.Equal(again.Checkpoint(), kept) {
+		t.Errorf("not what was kept\n%s", again.log)
+	}
+	again.takes(o.signed)
+	again.agrees(o)
+}
+
+// When the events outgrow the core before them, a new file begins, and the old
+// one goes. So does what a crash has left.
+func TestWhatIsKeptDoesNotGrowForEver(t *testing.T) {
+	o := newOrigin(t)
+	dir := onDisk(t, o)
+	f := o.newReplica(func(c *Config) { c.Dir = dir })
+	f.store.written = minJournal + 1
+	o.join("g")
+	f.takes(o.sign())
+	if bases := f.store.bases(); len(bases) != 1 || bases[0] != o.tree.Size() {
+		t.Errorf("states at %d", bases)
+	}
+	for _, name := range []string{"state-7.new", "checkpoint.new"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.join("h")
+	f.takes(o.sign())
+	f = o.newReplica(func(c *Config) { c.Dir = dir })
+	f.agrees(o)
+	if left, err := filepath.Glob(filepath.Join(dir, "*.new")); len(left) > 0 || err != nil {
+		t.Errorf("%q is left, %v", left, err)
+	}
+	// Who follows it can still begin at the snapshot.
+	records, err := f.Events(o.at.Snapshot.Size, 100)
+	if err != nil || uint64(len(records)) != o.tree.Size()-o.at.Snapshot.Size {
+		t.Errorf("%d records, %v", len(records), err)
+	}
+}
+
+// FuzzState: whatever has become of a file, it is read within its bounds, and
+// nothing but whole records comes out of it.
+func FuzzState(f *testing.F) {
+	o := newOrigin(f)
+	o.join("a", "b")
+	s := &store{dir: f.TempDir()}
+	if err := s.begin(3, []byte("core"), 1, o.records[1:]); err != nil {
+		f.Fatal(err)
+	}
+	whole, err := os.ReadFile(s.path(stateName(3)))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(whole, uint64(2))
+	f.Add(whole[:20], uint64(0))
+	f.Fuzz(func(t *testing.T, b []byte, n uint64) {
+		kept, err := readState(bytes.NewReader(b), int64(len(b)), 3)
+		if err != nil {
+			return
+		}
+		records, length, err := kept.records(n)
+		if err != nil {
+			return
+		}
+		again := binary.BigEndian.AppendUint64(append(b[:0:0], b[0]), kept.from)
+		again = append(binary.BigEndian.AppendUint64(again, uint64(len(kept.contents))), kept.contents...)
+		for _, r := range records {
+			one := snap.AppendRecord(nil, r)
+			again = binary.BigEndian.AppendUint32(again, uint32(len(one)))
+			again = append(binary.BigEndian.AppendUint32(again, crc32.Checksum(one, castagnoli)), one...)
+		}
+		if uint64(len(records)) != n || !bytes.Equal(again, b[:stateHead+len(kept.contents)+int(length)]) {
+			t.Errorf("%x reads as %d records in %d bytes", b, len(records), length)
+		}
+	})
+}

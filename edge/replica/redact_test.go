@@ -1,0 +1,131 @@
+package replica
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"webring/core"
+	"webring/core/snap"
+)
+
+// Words that are redacted are neither kept on disk nor handed on.
+func TestRedactedWordsAreForgotten(t *testing.T) {
+	o := newOrigin(t)
+	o.join("a", "unwanted", "b")
+	o.sign()
+	dir := t.TempDir()
+	f := o.booted(func(c *Config) { c.Dir = dir })
+	before, err := f.Events(2, 1)
+	if err != nil || !bytes.Contains(before[0].Texts, []byte("unwanted.test")) {
+		t.Fatalf("%q %v", before, err)
+	}
+	o.add(&core.Removed{Stamp: time.Now().UnixMilli(), Member: "unwanted", Reason: "asked", Redacted: true}, nil)
+	f.takes(o.sign())
+	f.agrees(o)
+	records, err := f.Events(0, 100)
+	if err != nil || len(records) != 5 || len(records[1].Texts) == 0 || len(records[2].Texts) != 0 {
+		t.Errorf("%d records, %v", len(records), err)
+	}
+	if len(before[0].Texts) == 0 {
+		t.Error("what was handed out has changed")
+	}
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if bytes.Contains(b, []byte("unwanted.test")) {
+			t.Errorf("%s still has the words", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	again := o.newReplica(func(c *Config) { c.Dir = dir })
+	again.agrees(o)
+}
+
+// A snapshot with such words goes, too, before there is another. Whoever is reading it
+// reads it to its end, and a restart without the origin shows what was shown.
+func TestSnapshotsWithRedactedWordsAreForgotten(t *testing.T) {
+	redact := func(o *fakeOrigin) {
+		o.add(&core.Removed{Stamp: time.Now().UnixMilli(), Member: "unwanted", Reason: "asked", Redacted: true}, nil)
+		o.records[2].Texts = nil
+	}
+	for name, c := range map[string]struct {
+		onDisk bool
+		comes  func(o *fakeOrigin)
+	}{
+		"on disk":   {true, redact},
+		"in memory": {false, redact},
+		// Of which nobody has looked at each event.
+		"in a leap": {true, func(o *fakeOrigin) { far(o); o.snapshot() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOrigin(t)
+			o.join("a", "unwanted")
+			o.snapshot()
+			o.sign()
+			dir := ""
+			if c.onDisk {
+				dir = t.TempDir()
+			}
+			in := func(cfg *Config) { cfg.Dir = dir }
+			f := o.booted(in)
+			old := o.at.Snapshot
+			reading, _, err := f.Snapshot(old.Digest)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer reading.Close()
+
+			c.comes(o)
+			f.takes(o.sign())
+			b, err := io.ReadAll(reading)
+			if err != nil || sha256.Sum256(b) != old.Digest {
+				t.Errorf("who was reading it got %d bytes, %v", len(b), err)
+			}
+			gone := func(f *follower) {
+				t.Helper()
+				if f.at.Snapshot == old && f.files.lacks(old) {
+					t.Error("it would be fetched again")
+				}
+				if _, _, err := f.Snapshot(old.Digest); !errors.Is(err, snap.ErrNotHeld) {
+					t.Errorf("it is handed out: %v", err)
+				}
+				if _, err := os.Stat(filepath.Join(dir, fmt.Sprintf("snapshot-%x", old.Digest))); !os.IsNotExist(err) {
+					t.Errorf("it is on disk: %v", err)
+				}
+			}
+			gone(f)
+			f.keepFile(old, b) // one that was asked for before, and comes now
+			gone(f)
+			if c.onDisk {
+				o.leave(true)
+				f = o.newReplica(in)
+				f.agrees(o)
+				gone(f)
+				o.leave(false)
+			}
+			o.snapshot()
+			f.takes(o.sign())
+			if err := f.hold(t.Context(), o.at.Snapshot, false); err != nil {
+				t.Fatal(err)
+			}
+			file, _, err := f.Snapshot(o.at.Snapshot.Digest)
+			if err != nil {
+				t.Fatalf("the next one: %v", err)
+			}
+			file.Close()
+		})
+	}
+}

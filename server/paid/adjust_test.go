@@ -1,0 +1,329 @@
+package paid_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"webring/core"
+	"webring/core/api"
+	"webring/server/ledger"
+	"webring/server/mpp"
+	"webring/server/paid"
+)
+
+// One that is gone for good keeps its effect, is reported, and the operator
+// takes it out of the books, once.
+func TestPaymentGoneForGoodIsReportedAndVoided(t *testing.T) {
+	in(t, "voided", func(t *testing.T) {
+		r := newRing(t)
+		r.network.fates["alice"] = fate{shallow: true}
+		r.join(ada, "alice")
+		reference := r.onlyReference()
+		void := paid.Adjustment{Kind: core.Void, Transaction: reference, Reason: "dropped by a reorganisation"}
+		if _, err := r.service.Adjust(context.Background(), void); !errors.Is(err, paid.ErrAdjustment) {
+			t.Errorf("a payment that is there was voided: %v", err)
+		}
+		r.network.change(func() {
+			clear(r.network.sent)
+			r.network.fates["alice"] = fate{lost: true}
+		})
+		if _, err := r.service.Adjust(context.Background(), void); !errors.Is(err, paid.ErrAdjustment) {
+			t.Errorf("a payment that may come back was voided: %v", err)
+		}
+		time.Sleep(time.Minute)
+		if r.unconfirmed() != 0 || !strings.Contains(r.log.String(), "has vanished for good") {
+			t.Fatalf("%d to confirm; log: %s", r.unconfirmed(), r.log)
+		}
+		found, err := r.service.Find(reference)
+		if err != nil || found.State != ledger.Applied || found.Outcome != mpp.Gone.String() {
+			t.Fatalf("%+v, %v", found, err)
+		}
+		// Its network may not be configured any more, and a member be mistaken.
+		methods := r.methods
+		r.methods = func(dead *atomic.Bool) []paid.Method { return []paid.Method{&method{node{r.second, dead}, "token"}} }
+		r.restart()
+		if _, err := r.service.Adjust(context.Background(), void); !errors.Is(err, paid.ErrAdjustment) || !strings.HasSuffix(err.Error(), "on a network that is configured (token:test)") {
+			t.Errorf("without its network: %v", err)
+		}
+		r.methods = methods
+		r.restart()
+		others := void
+		others.Member = "bob"
+		if _, err := r.service.Adjust(context.Background(), others); !errors.Is(err, paid.ErrAdjustment) || !strings.Contains(err.Error(), "the payment was for ada") {
+			t.Errorf("in the name of another: %v", err)
+		}
+		e, err := r.service.Adjust(context.Background(), void)
+		if err != nil || e.Amount != 100 || e.Member != "ada" || !strings.Contains(r.log.String(), `msg="payment adjusted" kind=void`) {
+			t.Fatalf("%+v, %v; log: %s", e, err, r.log)
+		}
+		if _, err := r.service.Adjust(context.Background(), void); !errors.Is(err, paid.ErrAdjustment) {
+			t.Errorf("voided twice: %v", err)
+		}
+		r.look(func(v *ledger.View) {
+			if credited, voided := v.State().Books(); credited != 100 || voided != 100 || r.total("ada") != 100 {
+				t.Errorf("books %d and %d, total %d", credited, voided, r.total("ada"))
+			}
+		})
+	})
+}
+
+// A payment is not missing because the recipient is another one now: neither by
+// the audit nor for the operator. What was voided and comes back is not given to
+// the member a second time.
+func TestPaymentsToAnEarlierRecipientStand(t *testing.T) {
+	in(t, "moved", func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		synctest.Wait()
+		reference := r.onlyReference()
+		adjust := func(kind core.Adjustment) error {
+			a := paid.Adjustment{Kind: kind, Transaction: reference, Reason: "test"}
+			if kind == core.Credit {
+				a.Member = "ada"
+			}
+			_, err := r.service.Adjust(context.Background(), a)
+			return err
+		}
+		r.network.change(func() { r.network.payee = "of another" })
+		r.restart()
+		a, err := r.service.VerifyChain(context.Background())
+		if err != nil || a.Asked != 1 || a.Unknown != 0 || len(a.Findings) != 0 {
+			t.Errorf("%+v, %v", a, err)
+		}
+		if err := adjust(core.Void); !errors.Is(err, paid.ErrAdjustment) || !strings.Contains(err.Error(), "nothing to take back") {
+			t.Errorf("a payment to an earlier recipient was voided: %v", err)
+		}
+		// A node without the transaction proves nothing before its time is over.
+		kept := map[string]sent{}
+		r.network.change(func() {
+			maps.Copy(kept, r.network.sent)
+			clear(r.network.sent)
+		})
+		if err := adjust(core.Void); !errors.Is(err, paid.ErrAdjustment) || !strings.Contains(err.Error(), "pending") {
+			t.Errorf("voided before it was decided: %v", err)
+		}
+		if a, err := r.service.VerifyChain(context.Background()); err != nil || a.Unknown != 1 || len(a.Findings) != 0 {
+			t.Errorf("audited before it was decided: %+v, %v", a, err)
+		}
+		time.Sleep(time.Minute)
+		if a, err := r.service.VerifyChain(context.Background()); err != nil || len(a.Findings) != 1 {
+			t.Errorf("%+v, %v", a, err)
+		}
+		if err := adjust(core.Void); err != nil {
+			t.Fatal(err)
+		}
+		r.network.change(func() { maps.Copy(r.network.sent, kept) })
+		if err := adjust(core.Credit); !errors.Is(err, paid.ErrAdjustment) || !strings.Contains(err.Error(), "unclaimed") {
+			t.Errorf("given to the member again: %v", err)
+		}
+		if err := adjust(core.Unclaimed); err != nil {
+			t.Error(err)
+		}
+		r.look(func(v *ledger.View) {
+			if credited, voided := v.State().Books(); credited != 200 || voided != 100 || r.total("ada") != 100 {
+				t.Errorf("books %d and %d, total %d", credited, voided, r.total("ada"))
+			}
+		})
+	})
+}
+
+// The same holds for money that no stored payment speaks of: what the operator
+// credited, and events that came back from an edge, in a ring whose recipient
+// has changed twice. What is really not there is found among them.
+func TestMoneyWithoutAStoredPaymentStands(t *testing.T) {
+	in(t, "moved twice", func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		synctest.Wait()
+		rows := r.rows()
+		r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "bob", 150)).is(200, "")
+		r.network.change(func() {
+			for _, reference := range []string{"0xfeed", "0xbeef"} {
+				r.network.sent[reference] = sent{mpp.Payment{Payer: "carol", Cents: 250, Reference: reference, ValidBefore: time.Now().Add(time.Hour)}, time.Now(), ""}
+			}
+		})
+		adjust := func(a paid.Adjustment) error {
+			a.Reason = "test"
+			_, err := r.service.Adjust(context.Background(), a)
+			return err
+		}
+		r.must(adjust(paid.Adjustment{Kind: core.Unclaimed, Transaction: "0xfeed"}))
+		for _, payee := range []string{"of another", "of a third"} {
+			r.network.change(func() { r.network.payee = payee })
+			r.restart()
+		}
+		r.restore(rows)
+		r.must(adjust(paid.Adjustment{Kind: core.Credit, Transaction: "0xbeef", Member: "ada"}))
+		chain, err := r.service.VerifyChain(context.Background())
+		if err != nil || chain.Asked != 4 || chain.Unknown != 0 || len(chain.Findings) != 0 {
+			t.Errorf("%+v, %v", chain, err)
+		}
+		if err := adjust(paid.Adjustment{Kind: core.Void, Transaction: "0xfeed", Member: "ada"}); !errors.Is(err, paid.ErrAdjustment) || !strings.Contains(err.Error(), "nothing to take back") {
+			t.Errorf("money that is there was voided: %v", err)
+		}
+
+		r.network.change(func() { delete(r.network.sent, "0xfeed") })
+		chain, err = r.service.VerifyChain(context.Background())
+		if err != nil || len(chain.Findings) != 1 || !strings.Contains(chain.Findings[0], "0xfeed") {
+			t.Errorf("%+v, %v", chain, err)
+		}
+	})
+}
+
+// What was nobody's, vanished and came back can still be given to a member: none
+// has had it.
+func TestUnclaimedMoneyThatComesBackIsCredited(t *testing.T) {
+	in(t, "back", func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		synctest.Wait()
+		arrive := func() {
+			r.network.change(func() {
+				r.network.arrives("0xfeed", "carol", 250, time.Now())
+			})
+		}
+		adjust := func(kind core.Adjustment, member string) {
+			t.Helper()
+			_, err := r.service.Adjust(context.Background(), paid.Adjustment{Kind: kind, Transaction: "0xfeed", Member: member, Reason: "test"})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		arrive()
+		adjust(core.Unclaimed, "")
+		r.network.change(func() { delete(r.network.sent, "0xfeed") })
+		adjust(core.Void, "ada")
+		arrive()
+		adjust(core.Credit, "ada")
+		if total := r.total("ada"); total != 350 {
+			t.Errorf("the total is %d", total)
+		}
+	})
+}
+
+// An authorisation whose block was dropped can be used again by another
+// transaction. That is the same money: it is no stray, and nobody is credited
+// with it a second time.
+func TestPaymentThatMovesToAnotherTransactionCountsOnce(t *testing.T) {
+	in(t, "moves", func(t *testing.T) {
+		r := newRing(t)
+		r.network.fates["alice"] = fate{shallow: true}
+		r.join(ada, "alice")
+		synctest.Wait()
+		credit := func() error {
+			_, err := r.service.Adjust(context.Background(), paid.Adjustment{Kind: core.Credit, Transaction: "0xb0b", Member: "ada", Reason: "test"})
+			return err
+		}
+		r.network.change(func() {
+			moved := r.network.sent[r.onlyReference()]
+			moved.payment.Reference = "0xb0b"
+			clear(r.network.sent)
+			r.network.sent["0xb0b"] = moved
+			r.network.fates["alice"] = fate{by: "0xb0b", brought: 100}
+		})
+		if err := credit(); !errors.Is(err, paid.ErrAdjustment) || !strings.Contains(err.Error(), "still being settled") {
+			t.Errorf("credited before it is known whose it is: %v", err)
+		}
+		time.Sleep(time.Minute)
+		if r.unconfirmed() != 0 {
+			t.Fatal("it is not confirmed")
+		}
+		if strays, err := r.service.Scan(context.Background(), time.Now().Add(-time.Hour), false); err != nil || len(strays) != 0 {
+			t.Errorf("%+v, %v", strays, err)
+		}
+		if err := credit(); !errors.Is(err, paid.ErrAdjustment) || !strings.Contains(err.Error(), "account for this transaction already") {
+			t.Errorf("credited twice: %v", err)
+		}
+		if a, err := r.service.VerifyChain(context.Background()); err != nil || a.Asked != 1 || len(a.Findings) != 0 {
+			t.Errorf("%+v, %v", a, err)
+		}
+		if r.total("ada") != 100 {
+			t.Errorf("ada has %d", r.total("ada"))
+		}
+	})
+}
+
+// onlyReference names the transaction of the one payment there is.
+func (r *ring) onlyReference() string {
+	r.t.Helper()
+	all, err := r.books.Reservations("", 10)
+	if err != nil || len(all) != 1 {
+		r.t.Fatalf("%d reservations, %v", len(all), err)
+	}
+	p, err := paid.StoredPayment(all[0])
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return p.Reference
+}
+
+// A transaction that the operator has given to somebody is not given again when the
+// credential of its payment comes after all: that is ended, and its payer told.
+func TestCredentialComesAfterItsTransactionWasAdjusted(t *testing.T) {
+	for name, c := range map[string]struct {
+		op, body string
+		cents    int64
+		adjust   paid.Adjustment
+	}{
+		"a bid, credited to its member":  {paid.OpBid, fund, 150, paid.Adjustment{Kind: core.Credit, Member: "ada"}},
+		"a bid, credited to another":     {paid.OpBid, fund, 150, paid.Adjustment{Kind: core.Credit, Member: "bob"}},
+		"a bid, recorded as unclaimed":   {paid.OpBid, fund, 150, paid.Adjustment{Kind: core.Unclaimed}},
+		"a registration, credited":       {paid.OpRegister, cyn, 100, paid.Adjustment{Kind: core.Credit, Member: "ada"}},
+		"a registration, kept unclaimed": {paid.OpRegister, cyn, 100, paid.Adjustment{Kind: core.Unclaimed}},
+	} {
+		in(t, name, func(t *testing.T) {
+			r := newRing(t)
+			r.join(ada, "alice")
+			r.join(bob, "alice")
+			ch := r.challenge(c.op, c.body)
+			r.network.change(func() {
+				p := mpp.Payment{Reference: "0xb0b", Payer: "dora", Cents: c.cents, ValidBefore: time.Now().Add(time.Hour)}
+				r.network.sent["0xb0b"] = sent{p, time.Now(), r.network.payee}
+				r.network.fates["dora"] = fate{by: "0xb0b", brought: c.cents}
+			})
+			c.adjust.Transaction, c.adjust.Reason = "0xb0b", "test"
+			if _, err := r.service.Adjust(context.Background(), c.adjust); err != nil {
+				t.Fatal(err)
+			}
+			credited := r.credited()
+			credential := r.sign(ch, "dora", c.cents)
+			for range 2 {
+				if a := r.post(c.op, c.body, credential).is(409, api.CredentialReused); a.member("outcome") != "applied" {
+					t.Errorf("%s", a.Body)
+				}
+			}
+			if stored := r.stored(ch); stored.State != ledger.Failed || len(r.open()) != 0 || r.credited() != credited {
+				t.Errorf("%s, %d open, credited %d, want %d", stored.State, len(r.open()), r.credited(), credited)
+			}
+			// Nothing is left of it that would keep a member from being removed.
+			r.must(r.remove("ada", false))
+			if a, err := r.books.Audit(context.Background()); err != nil || len(a.Findings) != 0 {
+				t.Errorf("%v, %+v", err, a)
+			}
+		})
+	}
+}
+
+// A payment from before the method's chain or token was changed cannot be asked for
+// any more. It is no part of what comes in now, and keeps nobody from adjusting that.
+func TestPaymentOfAnotherChainDoesNotKeepFromAdjusting(t *testing.T) {
+	in(t, "of before", func(t *testing.T) {
+		r := newRing(t)
+		r.network.fates["alice"] = fate{shallow: true}
+		r.join(ada, "alice")
+		r.network.change(func() {
+			r.network.fates["alice"] = fate{foreign: true}
+			r.network.arrives("0xb0b", "alice", 100, time.Now())
+		})
+		credit := paid.Adjustment{Kind: core.Credit, Transaction: "0xb0b", Member: "ada", Reason: "test"}
+		if e, err := r.service.Adjust(context.Background(), credit); err != nil || e.Amount != 100 {
+			t.Errorf("%+v, %v", e, err)
+		}
+	})
+}
