@@ -54,7 +54,7 @@ test-wasm:
 	GOOS=wasip1 GOARCH=wasm $(GO) test -timeout 20m -exec "$(CURDIR)/bin/runtest" ./core/...
 
 # What answers cost, and everything else that has a figure for a goal. It needs two
-# processors for itself for 20 minutes, taskset, Node for those who pay, and, to
+# processors for itself for 25 minutes, taskset, Node for those who pay, and, to
 # compare with them, nginx and redis-server; the first run makes rings of up to a
 # million members and keeps them.
 bench: build

@@ -64,9 +64,9 @@ func realistic(b *testing.B, n int) (snapshot []byte, now int64) {
 // hour-ms are medians, memory is that of the last pool, native figures are of one round.
 // What ends in least is the 99th percentile of the least time that each second, bid and
 // join took in any of the five: a lower bound, which leaves out the machine, and what
-// bad luck in hashing costs. Beside each bid and join, a walk through memory is
-// measured that takes about as long when nothing is in its way: what it takes longer
-// is the machine's.
+// bad luck in hashing costs. After each bid and join, a walk through memory is measured
+// that takes as many steps each time: how far its quantiles lie apart is the machine's
+// doing.
 func BenchmarkScale(b *testing.B) {
 	n := scale()
 	runtime.LockOSThread() // for threadTime
@@ -75,12 +75,12 @@ func BenchmarkScale(b *testing.B) {
 	runtime.GC()
 	for b.Loop() {
 		var starts, seconds, bids, joins, hours, walks rounds
-		memory := newChase()
+		circle := newCircle()
 		for range 5 {
-			p := lives{B: b, n: n, now: now}
+			p := lives{B: b, n: n, now: now, walk: walk{next: circle}, walks: walks.next()}
 			p.start(&starts, snapshot)
-			p.hour(seconds.next(), hours.next())
-			p.events(bids.next(), joins.next(), walks.next(), memory)
+			p.hour(seconds.next(), bids.next(), hours.next())
+			p.joins(joins.next())
 			p.end()
 		}
 		b.ReportMetric(float64(len(snapshot))/float64(n), "snapshot-B/member")
@@ -89,7 +89,7 @@ func BenchmarkScale(b *testing.B) {
 		seconds.report(b, "second")
 		bids.report(b, "bid")
 		joins.report(b, "join")
-		walks.report(b, "memory")
+		walks.report(b, "walk")
 		natively(b, n, now, snapshot)
 	}
 }
@@ -101,6 +101,8 @@ type lives struct {
 	now   int64
 	pool  *Pool
 	taken []*instance
+	walk  walk
+	walks *times
 }
 
 // start makes the pool and takes its three instances.
@@ -126,11 +128,10 @@ func (p *lives) each(bytes int, name string) { p.ReportMetric(float64(bytes)/flo
 
 // hour has an hour pass in the first instance second by second, with answers and
 // bids, and in the second one at once.
-func (p *lives) hour(seconds, atOnce *times) {
+func (p *lives) hour(seconds, bids, atOnce *times) {
 	in, second := p.taken[0], p.taken[1]
 	random := rand.New(rand.NewPCG(1, 1))
 	var r Response
-	var bids times
 	for _, in := range p.taken {
 		if err := in.advance(p.now); err != nil {
 			p.Fatal(err)
@@ -142,68 +143,30 @@ func (p *lives) hour(seconds, atOnce *times) {
 			p.Fatal(err, r.Status)
 		}
 		if at%4 == 0 {
-			p.apply(&bids, in, at, p.bid(random, at))
+			p.apply(bids, in, at, record(&core.Bid{Stamp: at * 1000, Member: fmt.Sprintf("member-%d", random.IntN(p.n)), Amount: 100}, nil))
 		}
 	}
 	p.each(dirty(p.B, in), "worn-B/member")
 	atOnce.measure(p.B, func() error { return second.advance(p.now + 3600) })
 }
 
-// events has members join and be bid on in the third instance, one of each every
-// second. All pages that they write to are private by then: those that others share,
-// and those that nobody has used. The first events of an instance take longest, as the
-// heap of the module gets its first spans.
-func (p *lives) events(bids, joins, walks *times, memory *chase) {
+// joins has members join in the third instance. They write to pages that bids leave
+// shared, and to some that nobody has used: all are private by now. The first of an
+// instance takes longest, as the heap of the module gets its first spans.
+func (p *lives) joins(joins *times) {
 	in := p.taken[2]
 	if err := unix.Madvise(in.linear.all[:in.linear.used], unix.MADV_POPULATE_WRITE); err != nil {
 		p.Fatal(err)
 	}
-	random := rand.New(rand.NewPCG(3, 3))
-	for at := p.now; at < p.now+5000; at++ {
-		if err := in.advance(at); err != nil {
+	for i := range int64(5000) {
+		if err := in.advance(p.now + i); err != nil {
 			p.Fatal(err)
 		}
-		p.apply(joins, in, at, join(fmt.Sprintf("late-%d", at-p.now), 100, at*1000))
-		walks.measure(p.B, memory.walk)
-		p.apply(bids, in, at, p.bid(random, at))
-		walks.measure(p.B, memory.walk)
+		p.apply(joins, in, p.now+i, join(fmt.Sprintf("late-%d", i), 100, (p.now+i)*1000))
 	}
 }
 
-// bid gives a bid on any of the members.
-func (p *lives) bid(random *rand.Rand, second int64) Record {
-	return record(&core.Bid{Stamp: second * 1000, Member: fmt.Sprintf("member-%d", random.IntN(p.n)), Amount: 100}, nil)
-}
-
-// chase is a walk through memory, each step of which waits for the one before, as
-// most of an event does: what the machine adds to it, it adds to events.
-type chase struct {
-	next []uint32 // 256 MiB, as much as a ring of a million members takes
-	at   uint32
-}
-
-func newChase() *chase {
-	c := &chase{next: make([]uint32, 64<<20)}
-	for i := range c.next {
-		c.next[i] = uint32(i)
-	}
-	random := rand.New(rand.NewPCG(5, 5))
-	for i := len(c.next) - 1; i > 0; i-- { // one circle through all of it (Sattolo)
-		j := random.IntN(i)
-		c.next[i], c.next[j] = c.next[j], c.next[i]
-	}
-	return c
-}
-
-// walk takes about as long as an event.
-func (c *chase) walk() error {
-	for range 32 {
-		c.at = c.next[c.at]
-	}
-	return nil
-}
-
-// apply measures what it takes until one record is in what is answered.
+// apply measures what it takes until one record is in what is answered, and a walk.
 func (p *lives) apply(into *times, in *instance, second int64, r Record) {
 	encoded := [][]byte{abi.AppendRecord(nil, r)}
 	into.measure(p.B, func() error {
@@ -216,6 +179,37 @@ func (p *lives) apply(into *times, in *instance, second int64, r Record) {
 		}
 		return err
 	})
+	p.walks.measure(p.B, p.walk.steps)
+}
+
+// walk is one through memory, each step of which waits for the one before.
+type walk struct {
+	next []uint32 // by place
+	at   uint32
+}
+
+// newCircle gives a circle through 256 MiB, about what a ring of a million members
+// takes, in no order (Sattolo's).
+func newCircle() (next []uint32) {
+	next = make([]uint32, 64<<20)
+	for i := range next {
+		next[i] = uint32(i)
+	}
+	random := rand.New(rand.NewPCG(5, 5))
+	for i := len(next) - 1; i > 0; i-- {
+		j := random.IntN(i)
+		next[i], next[j] = next[j], next[i]
+	}
+	return next
+}
+
+// steps goes on by as many steps as take about as long as an event where this was
+// written: 15 µs, a bid 10 and a join 16.
+func (w *walk) steps() error {
+	for range 32 {
+		w.at = w.next[w.at]
+	}
+	return nil
 }
 
 func (p *lives) end() {

@@ -19,7 +19,7 @@ import (
 type question struct {
 	name    string
 	server  *server
-	like    string              // what peers are asked that the answer is compared with besides the same, or ""
+	like    string              // another question, answers to which by peers it is compared with, too; or ""
 	depth   int                 // requests under way on each connection
 	targets *targets            // what is asked
 	take    func(*reader) error // takes one answer

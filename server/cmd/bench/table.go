@@ -26,7 +26,7 @@ type row struct {
 	Members  int      `json:"members"`
 	Server   string   `json:"server"`
 	Question string   `json:"question"`
-	Like     string   `json:"compared_with,omitempty"` // what peers were asked besides the same, or ""
+	Like     string   `json:"compared_with,omitempty"` // another question to peers that it is compared with, too; or ""
 	Depth    int      `json:"pipelined"`
 	Targets  int      `json:"targets"` // how many different requests
 	Rate     float64  `json:"requests_per_second"`
@@ -91,7 +91,7 @@ func (t *table) print(out io.Writer) {
 	fmt.Fprintf(out, "%s, %s, %s, %s; medians of %d rounds over %d connections, one processor for the server\n",
 		t.Machine["processor"], t.Machine["processors"]+" processors", t.Machine["kernel"], t.Machine["go"], t.Rounds, t.Connections)
 	fmt.Fprintf(out, "the same answers as constants from fasthttp, net/http and nginx, over as many connections; home against their /next\n"+
-		"Redis has the leaderboard as a sorted set, over as many connections, not pipelined: ZREVRANK against detail, ZREVRANGE 0 99 WITHSCORES against top 100; constants of detail are compared with it, too\n"+
+		"Redis has the leaderboard as a sorted set, over as many connections, not pipelined: ZREVRANK against detail, ZREVRANGE 0 99 WITHSCORES against top 100; constants of detail are compared with ZREVRANK, too\n"+
 		"targets are asked in turn, and an instance keeps answers to some 10000, or 8 MiB of them: with 100000 or more, and for page of 100 with 900 or more, each answer is made anew; with fewer it is a kept one, but where an edge keeps none: edge anew\n")
 	fmt.Fprintf(out, "%8s  %-12s %-9s %5s %8s %10s %10s %8s %5s  %s\n", "members", "question", "server", "pipe", "targets", "requests/s", "p99", "CPU µs", "load", "CPU and rate relative to")
 	for _, r := range t.Rows {

@@ -26,7 +26,9 @@ func TestRowsAreRelatedToThoseWhoWereAskedTheSame(t *testing.T) {
 		add(members, ring, "/next", "", 16, 1)
 		add(members, edge, "/next", "", 1, 6)
 		add(members, edge, "detail", "rank", 1, 10)
+		add(members, ring, "home", "/next", 1, 20)
 		add(members, "fasthttp", "/next", "", 1, 2)
+		add(members, "nginx", "/next", "", 1, 4)
 		add(members, "fasthttp", "detail", "rank", 1, 8)
 		add(members, "redis", "rank", "", 1, 5)
 	}
@@ -39,18 +41,27 @@ func TestRowsAreRelatedToThoseWhoWereAskedTheSame(t *testing.T) {
 	}
 	want := []string{
 		"1000 webring /next 1: fasthttp 2.0 2.0",
+		"1000 webring /next 1: nginx 1.0 1.0",
 		"1000 edge /next 1: fasthttp 3.0 3.0",
+		"1000 edge /next 1: nginx 1.5 1.5",
 		"1000 edge detail 1: fasthttp 1.2 1.2",
 		"1000 edge detail 1: redis 2.0 2.0",
+		"1000 webring home 1: fasthttp 10.0 10.0",
+		"1000 webring home 1: nginx 5.0 5.0",
 		"1000 fasthttp detail 1: redis 1.6 1.6",
 		"100000 webring /next 1: itself at 1000 100.0 100.0",
 		"100000 webring /next 1: fasthttp 200.0 200.0",
+		"100000 webring /next 1: nginx 100.0 100.0",
 		"100000 webring /next 16: itself at 1000 1.0 1.0",
 		"100000 edge /next 1: itself at 1000 1.0 1.0",
 		"100000 edge /next 1: fasthttp 3.0 3.0",
+		"100000 edge /next 1: nginx 1.5 1.5",
 		"100000 edge detail 1: itself at 1000 1.0 1.0",
 		"100000 edge detail 1: fasthttp 1.2 1.2",
 		"100000 edge detail 1: redis 2.0 2.0",
+		"100000 webring home 1: itself at 1000 1.0 1.0",
+		"100000 webring home 1: fasthttp 10.0 10.0",
+		"100000 webring home 1: nginx 5.0 5.0",
 		"100000 fasthttp detail 1: redis 1.6 1.6",
 	}
 	if !slices.Equal(got, want) {
@@ -58,7 +69,7 @@ func TestRowsAreRelatedToThoseWhoWereAskedTheSame(t *testing.T) {
 	}
 	var out bytes.Buffer
 	table.print(&out)
-	if line := " 100000  /next        webring       1        2      40000        1ms   400.00   50%  itself at 1000 100.00 100.00; fasthttp 200.00 200.00\n"; !strings.Contains(out.String(), line) {
+	if line := " 100000  /next        webring       1        2      40000        1ms   400.00   50%  itself at 1000 100.00 100.00; fasthttp 200.00 200.00; nginx 100.00 100.00\n"; !strings.Contains(out.String(), line) {
 		t.Errorf("printed:\n%s\nwant a line %q", &out, line)
 	}
 }
