@@ -176,14 +176,14 @@ var errMore = errors.New("paid: more strays than one look tells of")
 // look looks at most transfers, and the rest of those of one instant.
 func (s *Service) look(ctx context.Context, n *network, since time.Time, most int) (l look, err error) {
 	var newest time.Time
-	looked := 0
+	looked, taken := 0, map[string]bool{}
 	l.until, err = n.Transfers(ctx, since, func(t mpp.Transfer) error {
 		looked++
 		full := looked > most && t.At.After(newest)
 		if newest = t.At; full {
 			return errMore
 		}
-		missing, err := s.missing(n, t)
+		missing, err := s.missing(n, t, taken)
 		switch told := len(l.strays); {
 		case err != nil:
 			return err
@@ -201,8 +201,11 @@ func (s *Service) look(ctx context.Context, n *network, since time.Time, most in
 	return l, err
 }
 
-// missing is what of a transfer is neither in an event nor on its way into one.
-func (s *Service) missing(n *network, t mpp.Transfer) (cents int64, err error) {
+// missing is what of a transfer is neither in an event nor on its way into one. Taken
+// are the open payments that account for a transfer: each does for one, and gets in here
+// with it. Which one that is, is known when the payment has ended: what is told until
+// then may be the wrong one of two, but never fewer than there are.
+func (s *Service) missing(n *network, t mpp.Transfer, taken map[string]bool) (cents int64, err error) {
 	s.Ledger.View(func(v *ledger.View) {
 		var credited int64
 		credited, err = v.Credited(n.Network(), t.Reference)
@@ -210,11 +213,21 @@ func (s *Service) missing(n *network, t mpp.Transfer) (cents int64, err error) {
 			return
 		}
 		for _, r := range v.Open() {
-			// What was reserved later has another transfer, which is yet to come.
-			if r.Payer == t.Payer && r.Cents == cents && r.Created.Before(t.At.Add(scanAge)) {
-				cents = 0
+			if r.Cents == cents && !taken[r.ID] && s.mayBring(n, r, t) {
+				taken[r.ID], cents = true, 0
+				return
 			}
 		}
 	})
 	return cents, err
+}
+
+// mayBring says whether a payment may have brought a transfer on a network: not one of
+// before it was reserved, or of when it could no longer be mined, by whatever clock.
+func (s *Service) mayBring(n *network, r *ledger.Reservation, t mpp.Transfer) bool {
+	if r.Payer != t.Payer || !r.Created.Before(t.At.Add(scanAge)) || !t.At.Before(r.ValidBefore.Add(scanAge)) {
+		return false
+	}
+	p, err := StoredPayment(r)
+	return err != nil || s.network(p.Method) == n
 }

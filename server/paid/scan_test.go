@@ -173,6 +173,58 @@ func TestMoneyWithoutAnEventBesideAPayment(t *testing.T) {
 	})
 }
 
+// An open payment accounts for one transfer: of its payer, sum, network and time.
+func TestAnOpenPaymentHidesOneTransfer(t *testing.T) {
+	in(t, "open", func(t *testing.T) {
+		r := newRing(t, two)
+		r.join(ada, "alice")
+		r.network.change(func() { r.network.fates["carol"] = fate{lost: true, forgotten: true} })
+		r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), "carol", 150)}})
+		time.Sleep(3 * time.Hour)
+		reserved := time.Now().Add(-3 * time.Hour)
+		arrive := func(on *network, payer string, cents int64, after time.Duration, times int) {
+			on.change(func() {
+				for i := range times {
+					on.arrives(fmt.Sprintf("0x%d", i), payer, cents, reserved.Add(after))
+				}
+			})
+		}
+		for name, step := range map[string]struct {
+			on     *network
+			payer  string
+			cents  int64
+			after  time.Duration
+			times  int
+			strays int
+		}{
+			"like it":                  {r.network, "carol", 150, time.Second, 1, 0},
+			"by clocks that differ":    {r.network, "carol", 150, -5 * time.Minute, 1, 0},
+			"two like it":              {r.network, "carol", 150, time.Second, 2, 1},
+			"of another payer":         {r.network, "dora", 150, time.Second, 1, 1},
+			"more":                     {r.network, "carol", 151, time.Second, 1, 1},
+			"on another network":       {r.second, "carol", 150, time.Second, 1, 1},
+			"from before":              {r.network, "carol", 150, -20 * time.Minute, 1, 1},
+			"when it had long expired": {r.network, "carol", 150, 20 * time.Minute, 1, 1},
+		} {
+			arrive(step.on, step.payer, step.cents, step.after, step.times)
+			strays, err := r.service.Scan(context.Background(), reserved.Add(-time.Hour), false)
+			if err != nil || len(strays) != step.strays || len(r.open()) != 1 {
+				t.Errorf("%s: %v, %v, with %d open", name, strays, err, len(r.open()))
+			}
+			step.on.change(func() {
+				for i := range step.times {
+					delete(step.on.sent, fmt.Sprintf("0x%d", i))
+				}
+			})
+		}
+		arrive(r.network, "carol", 150, time.Second, 3)
+		time.Sleep(48 * time.Hour)
+		if n := strings.Count(r.log.String(), "money without an event"); n != 2 {
+			t.Errorf("of three transfers %d are told", n)
+		}
+	})
+}
+
 // A node that answers so many questions at a time, fewer than there are transfers in a
 // day, does not keep a ring from being looked through.
 func TestScanOfABusyRingOnANodeWithAQuota(t *testing.T) {
