@@ -249,6 +249,29 @@ func TestPaymentThatMovesToAnotherTransactionCountsOnce(t *testing.T) {
 	})
 }
 
+// A payment that may yet move keeps as much from its payer from being credited, but not
+// what came when it could no longer be mined.
+func TestMoneyIsCreditedBesideAPaymentOfAnotherTime(t *testing.T) {
+	in(t, "beside", func(t *testing.T) {
+		r := newRing(t)
+		r.network.fates["alice"] = fate{shallow: true}
+		r.join(ada, "alice")
+		credit := func() error {
+			r.network.change(func() { r.network.arrives("0xb0b", "alice", 100, time.Now()) })
+			_, err := r.service.Adjust(context.Background(), paid.Adjustment{Kind: core.Credit, Transaction: "0xb0b", Member: "ada", Reason: "test"})
+			return err
+		}
+		time.Sleep(time.Minute)
+		if err := credit(); !errors.Is(err, paid.ErrAdjustment) || !strings.Contains(err.Error(), "still being settled") {
+			t.Errorf("credited while it may be the payment's: %v", err)
+		}
+		time.Sleep(time.Hour)
+		if err := credit(); err != nil || r.unconfirmed() != 1 || r.total("ada") != 200 {
+			t.Errorf("%v, with %d not confirmed and %d for ada", err, r.unconfirmed(), r.total("ada"))
+		}
+	})
+}
+
 // onlyReference names the transaction of the one payment there is.
 func (r *ring) onlyReference() string {
 	r.t.Helper()

@@ -65,9 +65,9 @@ func (s *Service) scanOn(n *network, from time.Time) (since time.Time, err error
 	if from.After(since) {
 		since = from
 	}
-	end := s.tellable()
+	end, taken := s.tellable(), map[string]bool{}
 	for since.Before(end) {
-		l, err := s.look(s.ctx, n, since, maxLooked)
+		l, err := s.look(s.ctx, n, since, maxLooked, taken)
 		if err != nil {
 			return since, err
 		}
@@ -114,7 +114,7 @@ func (s *Service) Scan(ctx context.Context, since time.Time, goOn bool) (all []S
 		return nil, errors.New("no payment network is configured that could be asked")
 	}
 	for _, n := range s.networks {
-		l, e := s.look(ctx, n, since, math.MaxInt)
+		l, e := s.look(ctx, n, since, math.MaxInt, map[string]bool{})
 		switch {
 		case e == nil && l.more:
 			e = fmt.Errorf("%s has more: scan again when these are put right, or with --since %s", n.Network(), l.until.UTC().Format(time.RFC3339))
@@ -134,7 +134,7 @@ func (s *Service) goOn(ctx context.Context, n *network, since, until time.Time) 
 		return err
 	}
 	// A network that has forgotten what was then says so at the first question.
-	if _, err := s.look(ctx, n, stands, 1); err == nil {
+	if _, err := s.look(ctx, n, stands, 1, map[string]bool{}); err == nil {
 		return nil
 	}
 	// What is younger is yet to be told.
@@ -173,10 +173,11 @@ type look struct {
 // not looked at: there may be any number of them, and each costs a question.
 var errMore = errors.New("paid: more strays than one look tells of")
 
-// look looks at most transfers, and the rest of those of one instant.
-func (s *Service) look(ctx context.Context, n *network, since time.Time, most int) (l look, err error) {
+// look looks at most transfers, and the rest of those of one instant. See missing for
+// taken, which looks that follow one another share.
+func (s *Service) look(ctx context.Context, n *network, since time.Time, most int, taken map[string]bool) (l look, err error) {
 	var newest time.Time
-	looked, taken := 0, map[string]bool{}
+	looked := 0
 	l.until, err = n.Transfers(ctx, since, func(t mpp.Transfer) error {
 		looked++
 		full := looked > most && t.At.After(newest)
@@ -201,10 +202,11 @@ func (s *Service) look(ctx context.Context, n *network, since time.Time, most in
 	return l, err
 }
 
-// missing is what of a transfer is neither in an event nor on its way into one. Taken
-// are the open payments that account for a transfer: each does for one, and gets in here
-// with it. Which one that is, is known when the payment has ended: what is told until
-// then may be the wrong one of two, but never fewer than there are.
+// missing is what of a transfer is neither in an event nor, as far as can be said, on
+// its way into one. Each open payment accounts for one transfer, and is among taken then,
+// by its id. What it brought is known only when it has ended: so of several that are alike
+// the wrong one may be told, and what a payment accounted for that then brought nothing
+// is found by a scan that the operator asks for.
 func (s *Service) missing(n *network, t mpp.Transfer, taken map[string]bool) (cents int64, err error) {
 	s.Ledger.View(func(v *ledger.View) {
 		var credited int64
@@ -222,10 +224,13 @@ func (s *Service) missing(n *network, t mpp.Transfer, taken map[string]bool) (ce
 	return cents, err
 }
 
-// mayBring says whether a payment may have brought a transfer on a network: not one of
-// before it was reserved, or of when it could no longer be mined, by whatever clock.
+// mayBring says whether a payment may have brought a transfer on a network, by its
+// payer and time: not before it was reserved, or when it could no longer be mined.
+// Clocks differ, and some payers submit theirs themselves before they show it, within
+// [ChallengeLife].
 func (s *Service) mayBring(n *network, r *ledger.Reservation, t mpp.Transfer) bool {
-	if r.Payer != t.Payer || !r.Created.Before(t.At.Add(scanAge)) || !t.At.Before(r.ValidBefore.Add(scanAge)) {
+	const apart = ChallengeLife + 5*time.Minute
+	if r.Payer != t.Payer || !r.Created.Before(t.At.Add(apart)) || !t.At.Before(r.ValidBefore.Add(apart)) {
 		return false
 	}
 	p, err := StoredPayment(r)

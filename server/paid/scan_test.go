@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -182,45 +183,73 @@ func TestAnOpenPaymentHidesOneTransfer(t *testing.T) {
 		r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), "carol", 150)}})
 		time.Sleep(3 * time.Hour)
 		reserved := time.Now().Add(-3 * time.Hour)
-		arrive := func(on *network, payer string, cents int64, after time.Duration, times int) {
-			on.change(func() {
-				for i := range times {
-					on.arrives(fmt.Sprintf("0x%d", i), payer, cents, reserved.Add(after))
+		type arrival struct {
+			on    *network
+			payer string
+			cents int64
+			after time.Duration
+		}
+		like := arrival{r.network, "carol", 150, time.Second}
+		look := func(name string, all []arrival, open, strays int) {
+			t.Helper()
+			for i, a := range all {
+				a.on.change(func() { a.on.arrives(fmt.Sprintf("0x%d", i), a.payer, a.cents, reserved.Add(a.after+time.Duration(i))) })
+			}
+			for range 2 {
+				found, err := r.service.Scan(context.Background(), reserved.Add(-time.Hour), false)
+				if err != nil || len(found) != strays || len(r.open()) != open {
+					t.Errorf("%s: %v, %v, with %d open", name, found, err, len(r.open()))
 				}
-			})
+			}
+		}
+		forget := func() {
+			for _, n := range []*network{r.network, r.second} {
+				n.change(func() { maps.DeleteFunc(n.sent, func(reference string, _ sent) bool { return len(reference) < 5 }) })
+			}
 		}
 		for name, step := range map[string]struct {
-			on     *network
-			payer  string
-			cents  int64
-			after  time.Duration
-			times  int
+			all    []arrival
 			strays int
 		}{
-			"like it":                  {r.network, "carol", 150, time.Second, 1, 0},
-			"by clocks that differ":    {r.network, "carol", 150, -5 * time.Minute, 1, 0},
-			"two like it":              {r.network, "carol", 150, time.Second, 2, 1},
-			"of another payer":         {r.network, "dora", 150, time.Second, 1, 1},
-			"more":                     {r.network, "carol", 151, time.Second, 1, 1},
-			"on another network":       {r.second, "carol", 150, time.Second, 1, 1},
-			"from before":              {r.network, "carol", 150, -20 * time.Minute, 1, 1},
-			"when it had long expired": {r.network, "carol", 150, 20 * time.Minute, 1, 1},
+			"like it":                  {[]arrival{like}, 0},
+			"two like it":              {[]arrival{like, like}, 1},
+			"shortly before":           {[]arrival{{r.network, "carol", 150, -9 * time.Minute}}, 0},
+			"long before":              {[]arrival{{r.network, "carol", 150, -11 * time.Minute}}, 1},
+			"long before, and like it": {[]arrival{{r.network, "carol", 150, -11 * time.Minute}, like}, 1},
+			"of another payer":         {[]arrival{{r.network, "dora", 150, time.Second}}, 1},
+			"more":                     {[]arrival{{r.network, "carol", 151, time.Second}}, 1},
+			"on another network":       {[]arrival{{r.second, "carol", 150, time.Second}}, 1},
+			"when it had long expired": {[]arrival{{r.network, "carol", 150, 11 * time.Minute}}, 1},
 		} {
-			arrive(step.on, step.payer, step.cents, step.after, step.times)
-			strays, err := r.service.Scan(context.Background(), reserved.Add(-time.Hour), false)
-			if err != nil || len(strays) != step.strays || len(r.open()) != 1 {
-				t.Errorf("%s: %v, %v, with %d open", name, strays, err, len(r.open()))
-			}
-			step.on.change(func() {
-				for i := range step.times {
-					delete(step.on.sent, fmt.Sprintf("0x%d", i))
-				}
+			look(name, step.all, 1, step.strays)
+			forget()
+		}
+		for i := range 600 { // more than a daily look is about
+			r.network.change(func() {
+				r.network.arrives(fmt.Sprintf("0x%d", 1000+i), "dora", 100, reserved.Add(2*time.Second))
 			})
 		}
-		arrive(r.network, "carol", 150, time.Second, 3)
+		look("three like it", []arrival{like, like, {r.network, "carol", 150, 3 * time.Second}}, 1, 602)
 		time.Sleep(48 * time.Hour)
-		if n := strings.Count(r.log.String(), "money without an event"); n != 2 {
-			t.Errorf("of three transfers %d are told", n)
+		if n := strings.Count(r.log.String(), "money without an event"); n != 602 {
+			t.Errorf("of three transfers and 600 others %d are told", n)
+		}
+	})
+	in(t, "two open", func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		r.network.change(func() { r.network.fates["carol"] = fate{lost: true, forgotten: true} })
+		for range 2 {
+			r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), "carol", 150)}})
+			time.Sleep(time.Second)
+		}
+		for i, strays := range []int{0, 0, 1} {
+			r.network.change(func() { r.network.arrives(fmt.Sprintf("0x%d", i), "carol", 150, time.Now()) })
+			time.Sleep(time.Second)
+			found, err := r.service.Scan(context.Background(), time.Now().Add(-time.Hour), false)
+			if err != nil || len(found) != strays || len(r.open()) != 2 {
+				t.Errorf("%v, %v, with %d open", found, err, len(r.open()))
+			}
 		}
 	})
 }
