@@ -87,7 +87,7 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 		if a.Kind != core.Void {
 			// One that is not confirmed may yet move to another transaction.
 			for _, r := range append(v.Open(), v.Unconfirmed()...) {
-				if r.Cents == e.Amount && !foreign[r.ID] && s.mayBring(n, r, t) {
+				if r.Cents == e.Amount && !foreign[r.ID] && mayBring(r, t) {
 					return fmt.Errorf("%w: a payment of this account and amount is still being settled", ErrAdjustment)
 				}
 			}

@@ -215,7 +215,7 @@ func (s *Service) missing(n *network, t mpp.Transfer, taken map[string]bool) (ce
 			return
 		}
 		for _, r := range v.Open() {
-			if r.Cents == cents && !taken[r.ID] && s.mayBring(n, r, t) {
+			if r.Cents == cents && !taken[r.ID] && mayBring(r, t) {
 				taken[r.ID], cents = true, 0
 				return
 			}
@@ -224,15 +224,11 @@ func (s *Service) missing(n *network, t mpp.Transfer, taken map[string]bool) (ce
 	return cents, err
 }
 
-// mayBring says whether a payment may have brought a transfer on a network, by its
-// payer and time: not before it was reserved, or when it could no longer be mined.
-// Clocks differ, and some payers submit theirs themselves before they show it, within
-// [ChallengeLife].
-func (s *Service) mayBring(n *network, r *ledger.Reservation, t mpp.Transfer) bool {
+// mayBring says whether a payment may have brought a transfer, by its payer, whose name
+// has the chain in it, and its time: not before it was reserved, or when it could no
+// longer be mined. Clocks differ, and some payers submit theirs themselves before they
+// show it, within [ChallengeLife].
+func mayBring(r *ledger.Reservation, t mpp.Transfer) bool {
 	const apart = ChallengeLife + 5*time.Minute
-	if r.Payer != t.Payer || !r.Created.Before(t.At.Add(apart)) || !t.At.Before(r.ValidBefore.Add(apart)) {
-		return false
-	}
-	p, err := StoredPayment(r)
-	return err != nil || s.network(p.Method) == n
+	return r.Payer == t.Payer && r.Created.Before(t.At.Add(apart)) && t.At.Before(r.ValidBefore.Add(apart))
 }
