@@ -62,8 +62,8 @@ bench: build
 	bin/bench -go $(GO)
 
 # The same about ten million members, the last round number that an instance of the
-# module has memory for: 406 bytes are set aside for each member of a synthetic ring,
-# and 4 GiB are 10.5 million times that. It takes 12 GiB of memory, and up to 10 more
+# module has memory for: 410 bytes are set aside for each member of a synthetic ring,
+# and 4 GiB are 10.4 million times that. It takes 12 GiB of memory, and up to 10 more
 # that the system can take back, for files of the ledger. The first time, the ring is
 # made, which takes a quarter of an hour and as many gigabytes of disk; to open it
 # takes minutes each time.

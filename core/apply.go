@@ -56,7 +56,7 @@ func (s *State) fold(e Event, texts []byte) (err error) {
 
 func (s *State) join(e *Joined, texts []byte) error {
 	m := Member{Slug: e.Slug, Kind: e.Kind, Category: e.Category, Score: e.Score,
-		Joined: e.Stamp, Fee: e.Fee, Bids: e.Bid}
+		Payer: PayerOf(e.Payment.Payer), Joined: e.Stamp, Fee: e.Fee, Bids: e.Bid}
 	if e.Bid > 0 {
 		m.LastBid = e.Stamp
 	}

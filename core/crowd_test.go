@@ -1,10 +1,12 @@
 package core_test
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"webring/core"
@@ -31,7 +33,7 @@ func TestAGrowingRingIsWhatItsRowsSay(t *testing.T) {
 		restored.Advance(r.Clock())
 		for _, st := range []*core.State{r.State, restored} {
 			var ring []core.Ordinal
-			hosts := map[string]core.Ordinal{}
+			hosts, depths := map[string]core.Ordinal{}, map[string]int{}
 			for o := range core.Ordinal(st.Rows()) {
 				m := st.Member(o)
 				if at, ok := st.BySlug([]byte(m.Slug)); !ok || at != o {
@@ -47,8 +49,9 @@ func TestAGrowingRingIsWhatItsRowsSay(t *testing.T) {
 				if at, ok := st.ByKey(key); !ok || at != o {
 					t.Fatalf("%s is not found", m.URL)
 				}
-				if _, in := hosts[string(core.KeyHost(key))]; !in {
-					hosts[string(core.KeyHost(key))] = o
+				host, depth := string(core.KeyHost(key)), bytes.Count(key, []byte("/"))
+				if _, in := hosts[host]; !in || depth < depths[host] {
+					hosts[host], depths[host] = o, depth
 				}
 			}
 			var scratch []byte
@@ -87,7 +90,7 @@ func TestAGrowingRingIsWhatItsRowsSay(t *testing.T) {
 	}
 	for i := range 2500 {
 		slug := fmt.Sprint("m", i)
-		r.Join(slug, fmt.Sprintf("https://h%d.example/%d", random.IntN(1+i/3), i), func(e *core.Joined, texts *core.Texts) {
+		r.Join(slug, fmt.Sprintf("https://h%d.example/%s%d", random.IntN(1+i/3), strings.Repeat("x/", random.IntN(3)), i), func(e *core.Joined, texts *core.Texts) {
 			e.Kind, e.Category = core.Kind(1+random.IntN(3)), fmt.Sprint("c", random.IntN(40))
 			e.Bid = random.Int64N(3) * 250
 			if i%7 == 0 {

@@ -23,6 +23,7 @@
 //   - url.go: one spelling and one identity for each site
 //   - key.go: the identity key of a member, and a quick look at its URL
 //   - lookup.go: whom a reference means
+//   - payer.go: which account paid for a member
 //   - image.go: a state as it lies in memory, from which others begin at once
 //   - row.go, digest.go: the rows as bytes, and one number over all of them
 //   - restore.go: a state from its rows, in steps that a host may run at a time
@@ -55,7 +56,7 @@
 // What bids and time change lies apart from what only joining changes; of one member it
 // stands together, but for its flags and its place in the heap. Indexes grow bucket by
 // bucket. The piece moves to a bigger one when a part of it is full,
-// with an eighth to spare, which costs a copy and nothing else. [Member] is a view:
+// with a tenth to spare, which costs a copy and nothing else. [Member] is a view:
 // its strings lie there, too.
 //
 // # Removal

@@ -9,7 +9,7 @@ import (
 
 // imageLayout is the version of how a state lies in memory. It grows with any
 // change to the sections, to what stands in them, or to the head below.
-const imageLayout = 7
+const imageLayout = 8
 
 // Image gives the state as it lies in memory, from which [Attach] makes another
 // one in constant time: memory, which is all that grows with the members, and

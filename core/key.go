@@ -31,6 +31,22 @@ func (k *key) spell(url string) {
 	k.len, k.hosts = len(text), len(KeyHost(text))
 }
 
+// depth says how far below the root of its host a member's site lies: two for each
+// segment of its path, and one for a query or a port.
+func (k *key) depth() (n int) {
+	for i, c := range k.bytes[k.hosts:k.len] {
+		switch {
+		case c == '/':
+			n += 2
+		case c == '?':
+			return n | 1
+		case c == ':' && i == 0:
+			n = 1
+		}
+	}
+	return n
+}
+
 // isCanonical says whether url is what [AppendURL] would write.
 func isCanonical(url string) bool {
 	if isPlainURL(url) {

@@ -48,7 +48,7 @@ func (s *State) findKey(hash uint64, key string) (Ordinal, bool) {
 	}
 }
 
-// findHost finds the earliest member on a host by the host's name and its hash.
+// findHost finds the member that a bare host means by the host's name and its hash.
 func (s *State) findHost(hash uint64, host string) (Ordinal, bool) {
 	var buf [MaxURL]byte
 	for p := s.hosts.Probe(hash); ; {
@@ -74,9 +74,14 @@ func (s *State) Named(slug []byte) (Ordinal, bool) {
 // page names itself. In this order: an exact slug; a canonical URL; the
 // longest member URL that is a path-segment prefix of the given one on the
 // same host; a bare host, when from has no scheme, port or path, as the
-// earliest member on it. Hosts compare without "www.". Host names must have
-// been converted to A-labels: a host with other characters is unknown. A URL may have
-// up to 2048 bytes without its query, in which whatever is malformed does not count.
+// member at its root, or else the one with the shortest path, and of several the
+// earliest. Where a member stands at the root, one below it means pages other than
+// its own address only if the same account paid for both: strangers do not name other
+// people's pages.
+//
+// Hosts compare without "www.". Host names must have been converted to A-labels: a host
+// with other characters is unknown. A URL may have up to 2048 bytes without its query,
+// in which whatever is malformed does not count.
 //
 // scratch is overwritten and may grow; passing the same one again makes the
 // call free of allocations.
@@ -111,8 +116,9 @@ func (s *State) Resolve(from []byte, scratch *[]byte) (Ordinal, bool) {
 	n := len(buf)
 	buf = AppendKey(buf, buf)
 	*scratch = buf
-	key, more := buf[n:], true
+	key, whole := buf[n:], true
 	if len(key) > MaxURL {
+		whole = false
 		// No member has so long a key: the walk begins with the longest parent that one
 		// can have.
 		key, _, _ = bytes.Cut(key, []byte("?"))
@@ -120,13 +126,24 @@ func (s *State) Resolve(from []byte, scratch *[]byte) (Ordinal, bool) {
 			key = key[:bytes.LastIndexByte(key[:MaxURL+1], '/')]
 		}
 	}
-	for more {
-		if o, ok := s.ByKey(key); ok {
+	for more := true; more; whole = false {
+		if o, ok := s.ByKey(key); ok && (whole || s.holdsBelow(o, key)) {
 			return o, true
 		}
 		key, more = KeyParent(key)
 	}
 	return 0, false
+}
+
+// holdsBelow says whether the member with this key means the pages below its address,
+// too: where there is a member at the root, only if one account paid for both.
+func (s *State) holdsBelow(o Ordinal, key []byte) bool {
+	end := bytes.IndexAny(key, "/?")
+	if end < 0 {
+		return true
+	}
+	root, ok := s.ByKey(key[:end])
+	return !ok || s.Payer(o).Is(s.Payer(root))
 }
 
 // maxPage is the longest address of a page that is read, in bytes, without its query

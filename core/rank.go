@@ -372,6 +372,25 @@ func (s *State) JoinAtFirst() int64 {
 	return max(s.rules.MinBid, need)
 }
 
+// TotalForRank gives the least full total in cents with which a member that was
+// paid for just now would have this rank, from 1, or a better one: o is its row, or
+// [State.Rows] for one that is yet to join.
+func (s *State) TotalForRank(o Ordinal, rank int) int64 {
+	s.settled()
+	at := rank - 1
+	if int(o) < s.rows && s.has(o, ranked) && s.Rank(o) <= rank {
+		at++ // it does not stand in its own way
+	}
+	if at >= s.ranks.Len {
+		return 0
+	}
+	need, other := rankedAs(s.ranks.At(at))
+	if o > other {
+		need++ // the earlier join wins ties
+	}
+	return need
+}
+
 // ChangedAt is the last second at which time changed any standing in the ring,
 // 0 if it never did; NextChange is the next one, or the highest int64 if there
 // is none. Between two events, documents that show standings, ranks or quotes

@@ -76,7 +76,7 @@ func Restore(capacity int, secret uint64, b Base, count uint32, rows []byte, mea
 }
 
 // leastRow is shorter than any row with its length.
-const leastRow = 48
+const leastRow = 60
 
 // restoring is a state and the rows that are about to be in it.
 type restoring struct {
@@ -225,7 +225,7 @@ func (r *restoring) index(which int, first Ordinal, from int) (end int, err erro
 		case which == 1:
 			return i, ErrURLTaken
 		default:
-			r.hostNext[o], r.hostNext[other] = r.hostNext[other], uint32(o) // see [State.enter]
+			r.link(hash, other, o)
 		}
 	}
 	return r.n, nil

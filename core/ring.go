@@ -181,17 +181,60 @@ func (s *State) enter(o Ordinal, kind Kind, name string, k *key) {
 	s.lists.Insert(listKey(category, 0, o))
 	s.lists.Insert(listKey(category, kind, o))
 
-	// The members on one host are a circle. The index has the first of them; after
-	// it stands the one that joined last, then the one before that, and so on. One
-	// that leaves is sought along the circle: that is rare, and the operator's to
-	// wait for.
+	// The members on one host are a circle. The index has the one that the bare host
+	// means: the least deep, and of several the earliest. One that leaves is sought
+	// along the circle: that is rare, and the operator's to wait for.
 	first, ok := s.findHost(k.host, k.hostText())
 	if !ok {
 		s.hosts.Insert(k.host, uint32(o))
 		s.hostNext[o] = uint32(o)
 		return
 	}
+	s.link(k.host, first, o)
+}
+
+// link adds the newest row to the members of a host with this hash, of which the index
+// has first.
+func (s *State) link(host uint64, first, o Ordinal) {
 	s.hostNext[o], s.hostNext[first] = s.hostNext[first], uint32(o)
+	if s.depth(o) < s.depth(first) {
+		s.hosts.Replace(host, uint32(first), uint32(o))
+	}
+}
+
+// unlink takes a member off its host, for which its key is.
+func (s *State) unlink(k *key, o Ordinal) {
+	before := o
+	for s.hostNext[before] != uint32(o) {
+		before = Ordinal(s.hostNext[before])
+	}
+	s.hostNext[before] = s.hostNext[o]
+	first, _ := s.findHost(k.host, k.hostText())
+	switch {
+	case first != o:
+	case before == o:
+		s.hosts.Remove(k.host, uint32(o))
+	default:
+		s.hosts.Replace(k.host, uint32(o), uint32(s.leastDeep(before)))
+	}
+}
+
+// leastDeep gives the member that the index has to have of the host of this one.
+func (s *State) leastDeep(of Ordinal) Ordinal {
+	first, least := of, s.depth(of)
+	for o := Ordinal(s.hostNext[of]); o != of; o = Ordinal(s.hostNext[o]) {
+		if depth := s.depth(o); depth < least || depth == least && o < first {
+			first, least = o, depth
+		}
+	}
+	return first
+}
+
+// depth is that of a member's key.
+func (s *State) depth(o Ordinal) int {
+	var k key
+	k.spell(s.url(o))
+	return k.depth()
 }
 
 // leave takes a live member out of the ring and its indexes.
@@ -200,16 +243,7 @@ func (s *State) leave(o Ordinal) {
 	var k key
 	k.of(s.seed, m.URL)
 	s.keys.Remove(k.hash, uint32(o))
-	before := s.hostNext[o]
-	for s.hostNext[before] != uint32(o) {
-		before = s.hostNext[before]
-	}
-	if before == uint32(o) {
-		s.hosts.Remove(k.host, before)
-	} else if first, _ := s.findHost(k.host, k.hostText()); first == o {
-		s.hosts.Replace(k.host, uint32(o), before)
-	}
-	s.hostNext[before] = s.hostNext[o]
+	s.unlink(&k, o)
 	category := s.categories.leave(m.Category, m.Kind)
 	s.lists.Delete(listKey(category, 0, o))
 	s.lists.Delete(listKey(category, m.Kind, o))

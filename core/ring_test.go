@@ -221,3 +221,109 @@ func TestLongPageAddressFindsItsSite(t *testing.T) {
 		}
 	}
 }
+
+const (
+	ada     = "did:pkh:eip155:42431:0x00000000000000000000000000000000000000aa"
+	adaToo  = "did:pkh:eip155:8453:0x00000000000000000000000000000000000000AA" // on another network
+	mallory = "did:pkh:eip155:42431:0x00000000000000000000000000000000000000bb"
+	nobody  = "" // an account that is not known
+)
+
+// paidBy has a member paid for by an account.
+func paidBy(payer string) func(*core.Joined, *core.Texts) {
+	return func(e *core.Joined, _ *core.Texts) { e.Payment.Payer = payer }
+}
+
+// TestStrangersDoNotNameOtherPeoplesPages holds whose page it is where a member stands
+// at the root of a host: one below it that another account paid for has its own address
+// and no more.
+func TestStrangersDoNotNameOtherPeoplesPages(t *testing.T) {
+	type member struct{ slug, url, payer string }
+	root := member{"root", "https://www.ada.dev/", ada}
+	for name, c := range map[string]struct {
+		members []member
+		want    map[string]string
+	}{
+		"a stranger below": {[]member{root, {"below", "https://ada.dev/blog/", mallory}}, map[string]string{
+			"https://ada.dev/blog/": "below", "http://www.ada.dev/blog/index.html": "below",
+			"https://ada.dev/blog/post": "root", "https://ada.dev/blog/?page=2": "root", "https://ada.dev/x": "root", "ada.dev": "root"}},
+		"a stranger that came first": {[]member{{"below", "https://ada.dev/blog/", mallory}, root}, map[string]string{
+			"https://ada.dev/blog/": "below", "https://ada.dev/blog/post": "root", "ada.dev": "root"}},
+		"the same account": {[]member{root, {"below", "https://ada.dev/blog/", ada}}, map[string]string{
+			"https://ada.dev/blog/post": "below", "https://ada.dev/blog/?page=2": "below", "https://ada.dev/x": "root", "ada.dev": "root"}},
+		"the same account on another network": {[]member{root, {"below", "https://ada.dev/blog/", adaToo}}, map[string]string{
+			"https://ada.dev/blog/post": "below"}},
+		"accounts that are not known": {[]member{{"root", "https://ada.dev/", nobody}, {"below", "https://ada.dev/blog/", nobody}}, map[string]string{
+			"https://ada.dev/blog/post": "root"}},
+		"a stranger below a member's own": {[]member{root, {"own", "https://ada.dev/blog/", ada}, {"below", "https://ada.dev/blog/2026/", mallory}}, map[string]string{
+			"https://ada.dev/blog/2026/": "below", "https://ada.dev/blog/2026/may": "own"}},
+		"a query": {[]member{root, {"below", "https://ada.dev/?lang=en", mallory}}, map[string]string{
+			"https://ada.dev/?lang=en": "below", "https://ada.dev/?lang=en&x": "root", "ada.dev": "root"}},
+		"another port": {[]member{{"root", "https://ada.dev/", ada}, {"port", "https://ada.dev:8443/", mallory}, {"below", "https://ada.dev:8443/blog/", mallory}}, map[string]string{
+			"https://ada.dev:8443/blog/post": "below", "https://ada.dev:8443/x": "port", "https://ada.dev/blog/post": "root", "ada.dev": "root"}},
+		"nobody at the root": {[]member{{"deep", "https://ada.dev/a/b/", ada}, {"below", "https://ada.dev/blog/", mallory}, {"late", "https://ada.dev/c/", ada}}, map[string]string{
+			"https://ada.dev/blog/post": "below", "https://ada.dev/a/b/c": "deep", "ada.dev": "below"}},
+	} {
+		r := coretest.NewRing(t)
+		for _, m := range c.members {
+			r.Join(m.slug, m.url, paidBy(m.payer))
+		}
+		restored, err := snap.Open(100, 7, snap.Append(nil, r.State), core.Means{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for how, st := range map[string]*core.State{"folded": r.State, "restored": restored} {
+			var scratch []byte
+			for from, want := range c.want {
+				if o, ok := st.Resolve([]byte(from), &scratch); !ok || st.Slug(o) != want {
+					t.Errorf("%s, %s: %s is %s's page (%t), want %s's", name, how, from, st.Slug(o), ok, want)
+				}
+			}
+		}
+	}
+}
+
+// The bare host goes to the next in line when the member at the root leaves.
+func TestABareHostAfterRemovals(t *testing.T) {
+	r := coretest.NewRing(t)
+	r.Join("root", "https://ada.dev/")
+	r.Join("deep", "https://ada.dev/a/b")
+	r.Join("second", "https://ada.dev/x")
+	r.Join("first", "https://ada.dev/y")
+	r.Join("port", "https://ada.dev:80/")
+	var scratch []byte
+	for _, want := range []string{"root", "port", "second", "first", "deep"} {
+		o, ok := r.Resolve([]byte("ada.dev"), &scratch)
+		if !ok || r.Slug(o) != want {
+			t.Fatalf("ada.dev is %s %t, want %s", r.Slug(o), ok, want)
+		}
+		r.Remove(want, want == "second")
+	}
+	if o, ok := r.Resolve([]byte("ada.dev"), &scratch); ok {
+		t.Errorf("ada.dev is %s, and nobody is there", r.Slug(o))
+	}
+}
+
+func TestAPayerIsItsAddress(t *testing.T) {
+	want := core.Payer{10: 0xab, 11: 0xcd}
+	for payer, known := range map[string]bool{
+		"0x000000000000000000000000000000000000abcd":                      true,
+		"0x000000000000000000000000000000000000ABCD":                      true,
+		"did:pkh:eip155:42431:0x000000000000000000000000000000000000abcd": true,
+		"did:pkh:eip155:8453:0x000000000000000000000000000000000000aBcD":  true,
+		"000000000000000000000000000000000000abcd":                        false,
+		"x0x000000000000000000000000000000000000abcd":                     false,
+		"0x000000000000000000000000000000000000abc":                       false,
+		"0x000000000000000000000000000000000000abcdd":                     false,
+		"0x000000000000000000000000000000000000abcg":                      false,
+		"0x000000000000000000000000000000000000abcd:":                     false,
+		"": false, ":": false, "0x": false, "0xpayer": false,
+	} {
+		if p := core.PayerOf(payer); (p == want) != known || !known && p != (core.Payer{}) {
+			t.Errorf("%q is the account %x", payer, p)
+		}
+	}
+	if !want.Is(want) || want.Is(core.Payer{1}) || (core.Payer{}).Is(core.Payer{}) {
+		t.Error("which accounts are one is wrong")
+	}
+}

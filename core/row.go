@@ -63,7 +63,7 @@ func DecodeBase(b []byte) (Base, error) {
 //
 //	row = slug kind(byte) category name url description report
 //	      optional (value(byte) provider version scanned-at)
-//	      joined last-bid fee bids removed(flag) redacted(flag)
+//	      payer(12 bytes) joined last-bid fee bids removed(flag) redacted(flag)
 //
 // Equal rows have equal encodings.
 func (s *State) AppendRow(dst []byte, o Ordinal) []byte {
@@ -90,6 +90,7 @@ func decodeRow(b []byte, m *Member) error {
 	if m.Score = (Score{}); r.flag() {
 		m.Score = Score{Given: true, Value: r.byte(), Provider: r.view(), Version: r.view(), ScannedAt: r.number()}
 	}
+	copy(m.Payer[:], r.take(len(m.Payer)))
 	m.Joined, m.LastBid, m.Fee, m.Bids = r.number(), r.number(), r.number(), r.number()
 	m.Removed, m.Redacted = r.flag(), r.flag()
 	switch {

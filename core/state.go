@@ -29,6 +29,7 @@ type Member struct {
 	Report      string
 	Kind        Kind
 	Score       Score
+	Payer       Payer
 	Joined      int64 // milliseconds
 	LastBid     int64 // milliseconds; means nothing while Bids is 0
 	Fee, Bids   int64 // cents

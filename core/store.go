@@ -15,7 +15,7 @@ const (
 	ofImage    = 0                // what an image is known by: see [State.Image]
 	ofTexts    = ofImage + 1      // rows: what does not change of them, one after another
 	ofRows     = ofTexts + 1      // by ordinal: place of the row in texts, in units of 4 bytes
-	ofHostNext = ofRows + 1       // by ordinal: another member on the same host; see [State.enter]
+	ofHostNext = ofRows + 1       // by ordinal: another member on the same host; see [State.link]
 	ofMarks    = ofHostNext + 1   // by ordinal and kind: who stands in the ring
 	ofBefore   = ofMarks + kinds  // the counts that go with marks
 	ofSlugs    = ofBefore + kinds // buckets of an index, and its extra ones
@@ -79,14 +79,14 @@ func (s *store) reserve(rows, texts int) {
 	var sizes [sections]int
 	want := func(section, size int) {
 		if s.region.Len() == 0 || s.region.Size(section) < size {
-			sizes[section] = size + size/8
+			sizes[section] = size + size/10
 		}
 	}
 	room := len(s.accounts)
 	if rows > room || room == 0 {
 		// All columns then fill their lines: accounts, whose length stands for the
 		// room of all, have room for no more rows than the others.
-		room = (max(rows+rows/8, 1) + 63) &^ 63
+		room = (max(rows+rows/10, 1) + 63) &^ 63
 	}
 	for _, column := range [...]struct{ section, width int }{{ofRows, 4}, {ofHostNext, 4},
 		{ofAhead, 2}, {ofAhead + 1, 2}, {ofAhead + 2, 2}, {ofAccounts, flat.RecordSize[account]()}, {ofFlags, 1}, {ofPlaces, 4}, {ofDue, 8}} {
@@ -162,8 +162,8 @@ const (
 	verbatim   = 1 << 15   // neither name nor URL needs escapes in HTML
 )
 
-// The longest head, with 64 bytes for lengths and numbers, is shorter.
-const _ = uint(headLength - (MaxSlug + MaxCategory + 4*MaxName + MaxURL + 4*MaxDescription + MaxReport + 2*MaxNote + 64))
+// The longest head, with 96 bytes for lengths, numbers and the payer, is shorter.
+const _ = uint(headLength - (MaxSlug + MaxCategory + 4*MaxName + MaxURL + 4*MaxDescription + MaxReport + 2*MaxNote + 96))
 
 // rowSize is what a row with a head of this length takes.
 func rowSize(head int) int { return (rowHead + head + 3) &^ 3 }
@@ -282,6 +282,7 @@ func (s *State) Read(o Ordinal, m *Member) {
 		m.Score.Provider, m.Score.Version = next(), next()
 		m.Score.ScannedAt = int64(r.Big64())
 	}
+	m.Payer = s.Payer(o)
 	total, lastBid := s.Paid(o)
 	m.LastBid, m.Bids = lastBid, total-m.Fee
 	m.Removed, m.Redacted = s.has(o, removed), s.has(o, redacted)
@@ -296,6 +297,7 @@ func (m *Member) appendHead(dst []byte) []byte {
 		dst = appendString(dst, text)
 	}
 	dst = appendScore(dst, m.Score)
+	dst = append(dst, m.Payer[:]...)
 	return appendNumber(dst, m.Joined)
 }
 

@@ -9,7 +9,8 @@ import (
 )
 
 // client is who is counted: an IPv4 address, an IPv6 /64, which is the least
-// that one subscriber gets, or all peers without an address together.
+// that one subscriber gets, or all peers without an address together. A trusted proxy
+// stands for two more: itself, and all clients that it does not name.
 type client struct {
 	net  uint64 // the address, or the upper half of it
 	kind family
@@ -22,9 +23,19 @@ const (
 	ipv4
 	ipv6
 
-	// known is added for a client that is an edge of this ring.
-	known family = 4
+	// These are added to the family of an address: known for an edge of this ring,
+	// itself for a trusted proxy that asks on its own account, nameless for the
+	// clients that a trusted proxy does not name.
+	known    family = 4
+	itself   family = 8
+	nameless family = 16
 )
+
+// kindBits is how many bits a kind takes.
+const kindBits = 5
+
+// unnamed gives the clients that a proxy does not name.
+func (c client) unnamed() client { return client{c.net, c.kind | nameless} }
 
 // clientOf takes an address that is unmapped and without a zone, or the zero
 // Addr for a peer that has none.
@@ -40,9 +51,15 @@ func clientOf(a netip.Addr) client {
 	return client{}
 }
 
+// behindProxy begins the name of clients that a proxy does not name.
+const behindProxy = "behind "
+
 // String names the client as [Handler] says.
 func (c client) String() string {
-	switch c.kind {
+	if c.kind&nameless != 0 {
+		return behindProxy + client{c.net, c.kind &^ nameless}.String()
+	}
+	switch c.kind & (ipv4 | ipv6) {
 	case ipv4:
 		var b [4]byte
 		binary.BigEndian.PutUint32(b[:], uint32(c.net))
@@ -78,7 +95,18 @@ func (p *Proxies) client(ctx *fasthttp.RequestCtx) client {
 	if !p.trusts(peer) {
 		return clientOf(peer)
 	}
-	return p.forwarded(&ctx.Request.Header, clientOf(peer)).client
+	return p.behind(clientOf(peer), ctx.Request.Header.PeekAll(p.field()))
+}
+
+// clientOfUnread is client for a request that could not be read to its end. Of a header
+// that cannot be read fasthttp keeps nothing, and a missing field does not mean then
+// that the proxy asks on its own account.
+func (p *Proxies) clientOfUnread(ctx *fasthttp.RequestCtx) client {
+	peer := remoteAddr(ctx.RemoteAddr())
+	if p.trusts(peer) && len(ctx.Request.Header.RawHeaders()) == 0 {
+		return clientOf(peer).unnamed()
+	}
+	return p.client(ctx)
 }
 
 // secure says whether a payment may be asked for and taken on this request:
@@ -89,10 +117,10 @@ func (p *Proxies) client(ctx *fasthttp.RequestCtx) client {
 // Document: the decisions, "Paid requests".
 func (p *Proxies) secure(ctx *fasthttp.RequestCtx) bool {
 	peer := remoteAddr(ctx.RemoteAddr())
-	passedOn := wasForwarded(&ctx.Request.Header)
+	passedOn := p.wasForwarded(&ctx.Request.Header)
 	switch {
 	case p.trusts(peer) && passedOn:
-		return p.forwarded(&ctx.Request.Header, clientOf(peer)).https
+		return p.https(&ctx.Request.Header)
 	case ctx.IsTLS():
 		return true
 	case p.trusts(peer):

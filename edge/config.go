@@ -28,13 +28,14 @@ type Core interface {
 }
 
 // Handler answers a request that neither the core nor this package does, a paid
-// operation above all. The body has been read whole. It runs inside the shell's
-// limiter, version check and error layer, and may hold the request as long as it
-// needs.
+// operation above all. The body has been read whole, and [Body] gives it without its
+// content coding. It runs inside the shell's limiter, version check and error layer,
+// and may hold the request as long as it needs.
 //
 // client names who sent the request for limits of the handler's own: an IPv4
-// address, an IPv6 /64, or "local" for a peer without an address. secure says
-// whether a payment may be asked for and taken on this connection. ctx must
+// address, an IPv6 /64, or "local" for a peer without an address. "behind " and one of
+// these stands for all clients of a trusted proxy there that it does not name. secure
+// says whether a payment may be asked for and taken on this connection. ctx must
 // not be kept past the return, and its Done channel closes as soon as the
 // shell begins to stop, so work that must finish does not hang on it.
 //
@@ -102,11 +103,12 @@ type Config struct {
 	// for each request.
 	Stale func() bool
 
-	// RateLimit is how many requests a client may send in 60 seconds. 0
-	// switches the limiter off, and then no answer carries RateLimit fields:
-	// there is no policy to state.
+	// RateLimit is how many requests a client may send in 60 seconds, and a trusted
+	// proxy itself ten times as many. 0 switches the limiter off, and then no answer
+	// carries RateLimit fields: there is no policy to state.
 	RateLimit int
-	// TrustedProxies are believed when they say for whom they forward.
+	// TrustedProxies are believed when they say for whom they forward, in one field
+	// that they have to set: [Proxies.NameClientsIn].
 	TrustedProxies Proxies
 
 	// TLS makes the shell speak TLS, HTTP/1.1 only. It is cloned.

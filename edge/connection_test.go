@@ -200,19 +200,21 @@ func TestNothingIsTakenFromBehindChunks(t *testing.T) {
 // A proxy sets the header. What its client sends behind the body says nothing of who
 // that is.
 func TestATrailerIsNoWordOfAProxy(t *testing.T) {
-	proxies, err := ParseProxies([]string{"127.0.0.1"})
-	if err != nil {
-		t.Fatal(err)
-	}
 	tell := func(ctx *fasthttp.RequestCtx, client string, secure bool) { fmt.Fprint(ctx, client, " ", secure) }
-	s := serve(t, Config{Core: documentCore(api.Position, 0, 0, epoch, "{}"), TrustedProxies: proxies, Paid: map[string]Handler{"/api/bid": tell}})
 	for _, c := range []struct{ header, trailer, want string }{
 		{"Forwarded: for=192.0.2.1;proto=http\r\n", "", "192.0.2.1 false"},
 		{"Forwarded: for=192.0.2.1;proto=http\r\n", "Forwarded: for=198.51.100.7;proto=https\r\n", "192.0.2.1 false"},
 		{"forwarded: for=192.0.2.9\r\nForwarded: for=192.0.2.1;proto=https\r\n", "forwarded: for=198.51.100.7\r\nX: y\r\n", "192.0.2.1 true"},
 		{"", "Forwarded: for=198.51.100.7;proto=https\r\n", "127.0.0.1 false"},
 		{"A: b\r\n\tForwarded: x\r\nForwarded: for=192.0.2.1;proto=http\r\n", "Forwarded: for=198.51.100.7;proto=https\r\n", "192.0.2.1 false"},
+		{"CF-Connecting-IP: 192.0.2.1\r\nX-Forwarded-Proto: https\r\n", "CF-Connecting-IP: 198.51.100.7\r\n", "192.0.2.1 true"},
+		{"", "CF-Connecting-IP: 198.51.100.7\r\n", "127.0.0.1 false"},
 	} {
+		field, _, _ := strings.Cut(c.trailer, ":")
+		if field == "" {
+			field = forwarded
+		}
+		s := serve(t, Config{Core: documentCore(api.Position, 0, 0, epoch, "{}"), TrustedProxies: *proxies(t, field, "127.0.0.1"), Paid: map[string]Handler{"/api/bid": tell}})
 		r := s.raw("POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n" + c.header + "\r\n2\r\n{}\r\n0\r\n" + c.trailer + "\r\n")
 		if r.body != c.want {
 			t.Errorf("%q and %q behind the body: %s, want %s", c.header, c.trailer, r.body, c.want)
@@ -223,29 +225,25 @@ func TestATrailerIsNoWordOfAProxy(t *testing.T) {
 // Nor where it cannot be read to its end: that is charged to whom the proxy names, as
 // any other request is.
 func TestABrokenTrailerIsChargedToWhoSentIt(t *testing.T) {
-	proxies, err := ParseProxies([]string{"127.0.0.1"})
-	if err != nil {
-		t.Fatal(err)
-	}
 	const sender, other = "192.0.2.1", "198.51.100.7"
-	for _, header := range []string{"Forwarded: for=" + sender, "X-Forwarded-For: " + sender} {
+	for field, as := range map[string]string{forwarded: "Forwarded: for=", forwardedFor: "X-Forwarded-For: "} {
 		for _, trailer := range []string{
 			"Forwarded: for=" + other + "\r\nHost: x\r\n",
 			"Forwarded: for=" + other + "\r\nno field\r\n",
 			"X-Forwarded-For: " + other + "\r\n",
 			"no field\r\nForwarded: for=" + other + "\r\n",
 		} {
-			s := serve(t, Config{Core: newRing(t), RateLimit: 9, Now: newClock().Now, TrustedProxies: proxies})
-			r := s.raw("POST /api/bid HTTP/1.1\r\nHost: x\r\n" + header + "\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + trailer + "\r\n")
+			s := serve(t, Config{Core: newRing(t), RateLimit: 9, Now: newClock().Now, TrustedProxies: *proxies(t, field, "127.0.0.1")})
+			r := s.raw("POST /api/bid HTTP/1.1\r\nHost: x\r\n" + as + sender + "\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + trailer + "\r\n")
 			wantProblem(t, r, api.Malformed)
 			wantFields(t, r, "RateLimit-Remaining", "8")
-			for who, left := range map[string]string{sender: "7", other: "8", "": "8"} {
+			for who, left := range map[string]string{sender: "7", other: "8", "": "89"} {
 				if who != "" {
-					who = "X-Forwarded-For: " + who + "\r\n"
+					who = as + who + "\r\n"
 				}
 				r := s.raw("GET /api HTTP/1.1\r\nHost: x\r\n" + who + "\r\n")
 				if got := r.header.Get("RateLimit-Remaining"); got != left {
-					t.Errorf("%q and %q behind the body: %q has %s left, want %s", header, trailer, who, got, left)
+					t.Errorf("%s and %q behind the body: %q has %s left, want %s", field, trailer, who, got, left)
 				}
 			}
 		}

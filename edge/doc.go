@@ -18,8 +18,10 @@
 // From there, [Shell] in shell.go takes each request through limiter, version check
 // and route, with panics contained around all of it, of which log.go tells. config.go
 // says what a shell is made of; routes.go finds the handler; read.go turns an answer
-// of the core into HTTP; lists.go keeps long documents as long as they hold;
-// validator.go knows entity tags; paid.go lets a payment handler in; problem.go
+// of the core into HTTP, hosts.go puts hosts in what it is asked into A-labels;
+// lists.go keeps long documents as long as they hold, in the codings of coding.go;
+// validator.go knows entity tags; body.go undoes the coding of what is posted, and
+// paid.go lets a payment handler in; problem.go
 // writes problems, those of requests that could not be read among them, and
 // explanations.go says what their codes mean; headers.go adds what every answer
 // carries. limiter.go counts requests, client.go and proxies.go say whose they are,
@@ -27,7 +29,7 @@
 // page_documents.go has what they show of them, page_views.go and page_join.go say
 // what is on each page, page_survey.go looks at the whole ring for them,
 // page_cache.go keeps what was drawn until a number on it can change, content.go
-// sends it in the best coding; the tests in edge/browser look at them as people do.
+// sends it in the coding that is asked for; the tests in edge/browser look at them as people do.
 // documents.go publishes what [webring/edge/describe] makes for programs, markdown.go
 // pages for them, and mcp.go lets [webring/edge/mcp] answer. swap.go replaces the
 // core while it is read.
@@ -43,8 +45,14 @@
 //     http(s) is a bad_request.
 //   - Without a rate limit there are no RateLimit fields.
 //   - Documents depend on no request field but the target and Api-Version.
-//     Pages come as HTML or Markdown, and they and the files beside them
-//     compressed or not: these carry Vary. Errors are not stored.
+//     Pages come as HTML or Markdown, and they, the files beside them, and those
+//     documents that may be long compressed or not: these carry Vary, and an entity
+//     tag for each coding. Errors are not stored.
+//   - A request body may come in gzip or zstd. It is decoded once, before any
+//     handler, and no further than a body may be long; another coding is
+//     unsupported_encoding. What a voucher or a challenge binds, and what an edge
+//     passes on, are the bytes as they were received.
+//   - A slash that is escaped separates no segments: no path has one.
 //   - A browser may call the MCP server only under a name of the ring's.
 //   - Documents may be kept for 5 seconds, those that show standings no longer
 //     than these hold, and shown stale while they are fetched anew or cannot
@@ -56,6 +64,12 @@
 //   - An answer that may be behind the ring carries "Webring-Stale: true": the
 //     node has heard nothing new from its origin for a while, or was not done
 //     in time with showing what the answer says was paid for.
+//   - Of what a request says of proxies, one field is believed, and only from a trusted
+//     proxy. What such a proxy asks without that field is its own, a health check above
+//     all, and has ten times the limit. Requests in which the field, or the whole header,
+//     cannot be read share one limit for each proxy, and share it with no others.
+//   - Any field by which proxies speak, believed or not, makes a request on loopback one
+//     that was forwarded, and no payment is asked for on it.
 //   - A voucher (Webring-Edge) that does not hold is dropped and logged, and
 //     the request is its peer's.
 //   - Vouchers are taken with every method: readers whom an edge passes on are
@@ -68,5 +82,11 @@
 //     answer is payment_pending, and its owner sends the same again.
 //   - Nor does it keep one to send it later: what finds no place within two seconds,
 //     or finds that its client has 16, is refused as payments_unavailable.
+//   - While all places are taken, a payment that waits for half a second has another
+//     let go: of the client, and of its account, that has most, the one held longest.
+//     The origin is told (Webring-Let-Go), answers that one with payment_pending, and
+//     keeps what becomes of it for whoever shows the credential next. A connection that
+//     is merely dropped would not do: the origin would go on holding the request, and
+//     answer nobody.
 //   - A read is the same for everyone, so CORS fields stand on every answer.
 package edge

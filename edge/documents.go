@@ -91,7 +91,7 @@ type factReader struct{ *reader }
 
 // Serve is [describe.Reader]'s.
 func (f *factReader) Serve(target []byte, r *api.Response) {
-	f.tenure.core.Serve(target, r)
+	f.tenure.ask(target, r)
 	if r.Status == fasthttp.StatusOK {
 		f.depend(r.Seq, r.Validity, r.Since, r.Until)
 	}

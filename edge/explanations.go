@@ -23,21 +23,24 @@ var explanations = map[api.Code]explanation{
 	api.MultipleCredentials: {
 		"The request carried more than one payment credential, so it is unclear which of them should pay.",
 		"Send exactly one. Nothing was charged."},
+	api.InvalidIdempotencyKey: {
+		"The Idempotency-Key of the request is too short, too long, or holds something else than visible ASCII characters. Nothing was charged.",
+		"Send a random key of 16 to 255 characters, such as a UUID, and the same one with every repeat of the request."},
 	api.PaymentRequired: {
 		"The request is valid and costs money. The WWW-Authenticate fields of the answer carry the offers.",
 		"Pay one offer and send the identical request again with the credential in Authorization. It will be accepted."},
 	api.PaymentExpired: {
-		"The challenge that the credential answers has expired, or expires too soon to settle the payment. Nothing was charged.",
+		"The challenge that the credential answers has expired, or expires too soon to settle the payment. The payment in the credential was not made.",
 		"Answer the fresh challenge of this response."},
 	api.MalformedCredential: {
 		"The Authorization field does not contain a payment credential that can be read. Nothing was charged.",
 		"Answer the fresh challenge of this response, with a client that speaks the Payment scheme."},
 	api.InvalidChallenge: {
-		"The credential answers a challenge that was not issued here for this very request. Nothing was charged.",
-		"Send the identical request, body included, that received the challenge; or answer the fresh one of this response."},
+		"The credential answers a challenge that was not issued here for this very request. Nothing was charged for it now.",
+		"Send the identical request, body included, that received the challenge; or answer the fresh one of this response. If you know that the payment in the credential was made, write to the operator first."},
 	api.VerificationFailed: {
-		"The payment in the credential does not pay what the challenge asked, or could not be carried out. Nothing was charged.",
-		"Check balance, amount and recipient, then answer the fresh challenge of this response."},
+		"The payment in the credential does not pay what the challenge asked, or could not be carried out. Nothing was charged. The problem document says in its member reason why; /docs explains each reason.",
+		"Mend what the reason names, then answer the fresh challenge of this response."},
 	api.TLSRequired: {
 		"Payments are asked for and taken over a secure connection only, and this one was not.",
 		"Use the https address of the ring. Behind a proxy, the operator must name it as trusted, and it must say which protocol was spoken."},
@@ -65,15 +68,27 @@ var explanations = map[api.Code]explanation{
 	api.CredentialReused: {
 		"The credential was used before, and every credential pays once. The problem document says in its member outcome what became of that payment.",
 		"Do not pay again before you have read outcome. If it is applied, what was paid for exists: follow links.self."},
+	api.IdempotencyKeyUsed: {
+		"A payment for the same request was made under this Idempotency-Key in the last 24 hours: by anybody, if the request carries no credential, or by the account that its credential names. Nothing was charged for this request.",
+		"To read the answer to that payment again, send its credential with the key. To pay once more, send another key."},
+	api.PaymentUnapplied: {
+		"The transaction of the credential has paid this ring, and what it was to pay for cannot be done: somebody else has the URL by now, the member is gone, or the credential came with another request than the one it was issued for.",
+		"Do not pay again. If the detail says that the request is another one, send the right one. Otherwise write to the operator and give the reference that the problem document holds."},
 	api.PaymentMismatch: {
 		"The transaction was mined, but it did not move the money that it had promised to this ring, so nothing was granted.",
 		"Look at the transaction on its chain. If it did pay this ring, send its hash to the operator."},
+	api.RankTaken: {
+		"The request names in only_if_rank the rank without which nothing is to be paid, and the payment would give a lower one: others have paid since. The problem document says in to_take_rank_usd which bid gives that rank now, or in join_at_rank_bid_usd which opening bid.",
+		"Nothing was charged. Ask again with that amount, with another rank, or without only_if_rank."},
 	api.MemberRemoved: {
 		"The operator removed this member from the ring.",
 		"Nothing can be read of it or paid for it. Its URL may register again."},
 	api.BodyTooLarge: {
-		"The request body is longer than 16 KiB.",
+		"The request body is longer than 16 KiB, as it was sent or without its content coding.",
 		"Shorten it. The longest valid request is far below that."},
+	api.UnsupportedEncoding: {
+		"The request body came in a content coding that is not read here, or in several.",
+		"Send it without Content-Encoding, or in one of the codings that Accept-Encoding lists. Nothing was charged."},
 	api.InvalidRequest: {
 		"The body is not what the operation takes. The problem document lists in its member errors what is wrong where.",
 		"Correct those fields. Unknown and repeated fields are refused, so that nothing you meant is ignored. Nothing was charged."},
@@ -93,7 +108,7 @@ var explanations = map[api.Code]explanation{
 		"With this payment the member's total would be above the highest that the ring can count.",
 		"Bid less. Nothing was charged."},
 	api.CategoryUnavailable: {
-		"The category is new, and as many are in use as the ring can have.",
+		"The category is new, and as many are in use as the ring can have; or the account that pays has opened three within a day, as many as one may.",
 		"Use one of those that /api/categories lists. Nothing was charged."},
 	api.RateLimited: {
 		"This client has sent more requests than a client may in one minute.",
@@ -108,8 +123,8 @@ var explanations = map[api.Code]explanation{
 		"Something failed here, and not because of the request.",
 		"Try again later. A paid request may be repeated with the same credential: it has exactly one effect."},
 	api.PaymentPending: {
-		"A payment is on its way, for this request or for the same URL, and its outcome is not known yet; or as many payments of the account are on their way as may be at a time.",
-		"Do not pay again. Repeat the identical request, with the same credential if you sent one, after the seconds that Retry-After says."},
+		"A payment is on its way, for this request or by somebody else for the same URL, and its outcome is not known yet; as many payments, of the account or of all, are on their way as may be at a time; or payments of this account, or of several, for the URL have failed lately. The detail says which.",
+		"If you sent a credential, do not pay again: repeat the identical request with it after the seconds that Retry-After says. If you sent none, nothing was charged: ask again after those seconds."},
 	api.PaymentsUnavailable: {
 		"The payment network, or the part of the service that talks to it, cannot be reached, or has no place for another payment now. Nothing was charged.",
 		"Try again after the seconds that Retry-After says. Reads work meanwhile."},

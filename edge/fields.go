@@ -73,10 +73,10 @@ func appendWord(dst, word []byte) []byte {
 	return append(dst, word...)
 }
 
-// appendAnswer appends the fields of an answer of the core, and gives its
+// appendAnswer appends the fields of an answer of the core in a form, and gives its
 // status: 304 when one of the If-None-Match lines names the document that the
 // reader would get.
-func (t *tenure) appendAnswer(dst []byte, r *api.Response, ifNoneMatch [][]byte) ([]byte, int) {
+func (t *tenure) appendAnswer(dst []byte, r *api.Response, f *form, ifNoneMatch [][]byte) ([]byte, int) {
 	dst = append(dst, "Webring-Seq: "...)
 	dst = strconv.AppendUint(dst, r.Seq, 10)
 	dst = append(dst, "\r\n"...)
@@ -96,9 +96,9 @@ func (t *tenure) appendAnswer(dst []byte, r *api.Response, ifNoneMatch [][]byte)
 		dst = append(dst, cacheControls[t.lifetime(r)]...)
 		dst = append(dst, "\r\nETag: "...)
 		at := len(dst)
-		dst = t.appendTag(dst, r)
+		dst = t.appendTag(dst, r, f)
 		same := r.Status == fasthttp.StatusOK && unchanged(ifNoneMatch, dst[at:])
-		if dst = append(dst, "\r\n"...); same {
+		if dst = f.appendFields(append(dst, "\r\n"...), same); same {
 			return dst, fasthttp.StatusNotModified
 		}
 	}

@@ -37,7 +37,8 @@ const (
 	// maxPaymentsPerClient is how many of the payments may be one client's: the
 	// origin holds them for minutes if it is so chosen.
 	maxPaymentsPerClient = 16
-	// spareConns is how many connections payments may have beyond their places.
+	// spareConns is how many connections payments may have beyond their places; those
+	// that are let go need one for a moment.
 	spareConns = 24
 	// maxForwarded is the longest answer that is passed on, in bytes.
 	maxForwarded = 1 << 20
@@ -68,6 +69,9 @@ type ForwardConfig struct {
 	// Answered is called when the origin has answered a request, of any kind and
 	// before it is passed on: it is there. nil does nothing.
 	Answered func()
+	// TrustedProxies are those of this node's [Config]. The field in which they name
+	// their clients is not passed on.
+	TrustedProxies Proxies
 	// BaseURL is what the types of problem documents begin with.
 	BaseURL func() string
 	// Log receives what operators should see, [slog.Default] when nil.
@@ -77,14 +81,14 @@ type ForwardConfig struct {
 // Forwarder sends to the origin what only the origin answers: the target, the
 // body and all fields as they came, except those that belong to the connection,
 // and those by which proxies tell for whom they speak, which the Webring-Edge
-// field replaces. A request that cannot be sent on like this is a bad_request.
-// Nothing is ever sent twice, nor later than within seconds. It may be used
-// concurrently.
+// field replaces: passed on, they would be this node's word. A request that cannot
+// be sent on like this is a bad_request. Nothing is ever sent twice, nor later than
+// within seconds. It may be used concurrently.
 type Forwarder struct {
 	cfg                           ForwardConfig
 	payments, asks, checks, reads *places
 	log                           *slog.Logger
-	complained                    atomic.Int64 // second of the last line about a request without a place
+	complained                    atomic.Int64 // second of the last line about places
 	open                          context.Context
 	end                           context.CancelFunc
 }
@@ -130,6 +134,10 @@ func (f *Forwarder) Paid(ctx *fasthttp.RequestCtx, client string, secure bool) {
 		f.problem(ctx, api.TLSRequired, "Challenges are issued and credentials taken only over TLS. Use https.")
 		return
 	}
+	if len(ctx.Request.Header.Peek(letGoField)) > 0 {
+		f.passLetGo(ctx, client, secure)
+		return
+	}
 	places := f.asks
 	if hasCredential(ctx) {
 		places = f.payments
@@ -154,16 +162,23 @@ func (f *Forwarder) Pass(ctx *fasthttp.RequestCtx, client string, secure bool) {
 func (f *Forwarder) pass(ctx *fasthttp.RequestCtx, client string, secure bool, places *places, hold time.Duration) *http.Response {
 	req, ok := f.request(ctx, client, secure)
 	if !ok {
-		f.problem(ctx, api.Malformed, "The request target or a header field has a form that cannot be passed on as it is.")
+		f.problem(ctx, api.Malformed, cannotBePassedOn)
 		return nil
 	}
-	if !places.take(client) {
+	// Not the client's to end: what has been sent may cost money.
+	open, end := context.WithCancelCause(f.open)
+	defer end(nil)
+	own := &place{client: client}
+	if places == f.payments {
+		own.account = payingAccount(&ctx.Request.Header)
+		own.letGo = func() { f.letGo(req, func() { end(errLetGo) }) }
+	}
+	if !places.take(own) {
 		f.crowded(ctx)
 		return nil
 	}
-	defer places.leave(client)
-	// Not the client's to end: what has been sent may cost money.
-	held, cancel := context.WithTimeout(f.open, hold)
+	defer places.leave(own)
+	held, cancel := context.WithTimeout(open, hold)
 	defer cancel()
 	sent := false // or may have been; nothing is without a connection
 	held = httptrace.WithClientTrace(held, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent = true }})
@@ -172,6 +187,10 @@ func (f *Forwarder) pass(ctx *fasthttp.RequestCtx, client string, secure bool, p
 	if err == nil {
 		body, err = io.ReadAll(http.MaxBytesReader(nil, res.Body, maxForwarded))
 		res.Body.Close()
+	}
+	if err != nil && context.Cause(held) == errLetGo {
+		f.pushedOut(ctx, sent)
+		return nil
 	}
 	if err != nil {
 		// A restarted origin must not be met through connections to the one before.
@@ -208,22 +227,22 @@ func (f *Forwarder) pass(ctx *fasthttp.RequestCtx, client string, secure bool, p
 // byte. A field line that is folded is one of these: passed on as it is, the
 // next recipient would have to refuse it or change it (RFC 9112, 5.2), and
 // unfolded it would be another.
-func (f *Forwarder) request(ctx *fasthttp.RequestCtx, client string, secure bool) (*http.Request, bool) {
+func (f *Forwarder) request(ctx *fasthttp.RequestCtx, client string, secure bool) (*outgoing, bool) {
 	in := &ctx.Request
 	target, _ := requestTarget(&in.Header)
 	if bytes.ContainsFunc(target, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return nil, false
 	}
-	body := in.Body()
+	r := &outgoing{body: bytes.Clone(in.Body()), client: client, secure: secure}
 	scheme, host, _ := strings.Cut(f.cfg.Origin, "://")
 	// The target is put in as it is: parsing would spell it anew.
 	req := &http.Request{
 		Method: string(in.Header.Method()), Host: host, URL: &url.URL{Scheme: scheme, Host: host, Opaque: string(target)},
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
 	}
-	if len(body) > 0 {
+	if len(r.body) > 0 {
 		// Without a way to read it again, the transport never sends it again.
-		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(bytes.Clone(body))), int64(len(body))
+		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(r.body)), int64(len(r.body))
 	}
 	for line := range bytes.SplitSeq(in.Header.RawHeaders(), []byte("\r\n")) {
 		if len(line) == 0 {
@@ -235,7 +254,7 @@ func (f *Forwarder) request(ctx *fasthttp.RequestCtx, client string, secure bool
 			return nil, false
 		}
 		name := http.CanonicalHeaderKey(string(raw))
-		if hopByHop(name) || tellsClient(name) {
+		if hopByHop(name) || f.cfg.TrustedProxies.tells(name) {
 			continue
 		}
 		req.Header[name] = append(req.Header[name], string(value))
@@ -246,10 +265,17 @@ func (f *Forwarder) request(ctx *fasthttp.RequestCtx, client string, secure bool
 	if _, has := req.Header["User-Agent"]; !has {
 		req.Header["User-Agent"] = nil // or a name would be made up
 	}
+	r.Request = req
+	f.vouch(req, r)
+	return r, true
+}
+
+// vouch says on req for whom r is sent.
+func (f *Forwarder) vouch(req *http.Request, r *outgoing) {
 	if f.cfg.Secret != nil {
-		req.Header.Set(voucherField, newVoucher(f.cfg.Secret, time.Now(), client, secure, passedOn{in.Header.Method(), target, body}))
+		req.Header.Set(voucherField, newVoucher(f.cfg.Secret, time.Now(), r.client, r.secure,
+			passedOn{[]byte(req.Method), []byte(req.URL.Opaque), r.body}))
 	}
-	return req, true
 }
 
 // connectionFields takes the Connection field away and gives the fields that it
@@ -268,20 +294,10 @@ func connectionFields(h http.Header) (names []string) {
 func hopByHop(name string) bool {
 	switch name {
 	case "Host", "Content-Length", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization",
-		"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Expect", voucherField:
+		"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Expect", voucherField, letGoField:
 		return true
 	}
 	return false
-}
-
-// tellsClient says by which fields proxies tell for whom they speak. Passed on,
-// they would be this node's word.
-func tellsClient(name string) bool {
-	switch name {
-	case "Forwarded", "X-Real-Ip", "Via":
-		return true
-	}
-	return strings.HasPrefix(name, "X-Forwarded-")
 }
 
 // ownWord says which fields of an answer this node writes for itself.
@@ -310,13 +326,16 @@ func hasCredential(ctx *fasthttp.RequestCtx) bool {
 	return slices.ContainsFunc(ctx.Request.Header.PeekAll("Authorization"), func(line []byte) bool { return len(line) > 0 })
 }
 
+const cannotBePassedOn = "The request target or a header field has a form that cannot be passed on as it is."
+
+const sendAgain = "Send the same request with the same credential again: it has one effect, and its answer is kept."
+
 const notDelivered = "so this request was not delivered and charges nothing. " +
 	"If you sent a credential before, do not pay anew: send the same request with the same credential again later. Reads go on."
 
 // crowded refuses what has no place. Nothing of it is kept to be sent later.
 func (f *Forwarder) crowded(ctx *fasthttp.RequestCtx) {
-	// Strangers do not fill the log.
-	if now := time.Now().Unix(); f.complained.Swap(now) != now {
+	if f.complains() {
 		f.log.Warn("edge: as many requests are on their way to the origin as may be, of one client or of all")
 	}
 	const crowded = "As many requests like this one are on their way to the origin of this ring as may be, of this client or of all"
@@ -326,6 +345,12 @@ func (f *Forwarder) crowded(ctx *fasthttp.RequestCtx) {
 		f.problem(ctx, api.PaymentsUnavailable, crowded+". Other reads go on.")
 	}
 	setHeader(ctx, "Retry-After", retryForwarded)
+}
+
+// complains says whether there may be a line about places: strangers do not fill the log.
+func (f *Forwarder) complains() bool {
+	now := time.Now().Unix()
+	return f.complained.Swap(now) != now
 }
 
 // unanswered says that the origin did not answer. A payment that has been sent
@@ -343,7 +368,7 @@ func (f *Forwarder) unanswered(ctx *fasthttp.RequestCtx, sent bool, err error) {
 	case !sent:
 		f.problem(ctx, api.PaymentsUnavailable, "The origin of this ring cannot be reached, "+notDelivered)
 	case hasCredential(ctx):
-		f.problem(ctx, api.PaymentPending, lost+" Send the same request with the same credential again: it has one effect, and its answer is kept.")
+		f.problem(ctx, api.PaymentPending, lost+" "+sendAgain)
 	default:
 		f.problem(ctx, api.PaymentsUnavailable, lost+" This request brought no payment and charges nothing. Reads go on.")
 	}

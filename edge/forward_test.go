@@ -85,11 +85,11 @@ func TestForwardedRequestsTravelByteForByte(t *testing.T) {
 		return "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nPayment-Receipt: a=b, c\r\nWWW-Authenticate: Payment x\r\nWWW-Authenticate: Payment y\r\n" +
 			"RateLimit-Limit: 7\r\nCache-Control: private\r\nContent-Length: 4\r\n\r\n{ä}"
 	})
-	s := edgeTo(t, ForwardConfig{Origin: url, Secret: sharedSecret}, Config{RateLimit: 50})
+	s := edgeTo(t, ForwardConfig{Origin: url, Secret: sharedSecret, TrustedProxies: *proxies(t, "X-Asker")}, Config{RateLimit: 50})
 	sent := "{\"name\" :\t\"ä\\u0000\"}\n\n"
 	r := s.raw("POST /api/register?x=%41%2f&y HTTP/1.1\r\nHost: ring.example\r\ncontent-type:  application/json ;charset=UTF-8\r\n" +
 		"Authorization: Payment eyJ+/=  , x\r\nIdempotency-Key: \"k 1\"\r\nAccept-Payment: a;q=0.5\r\naccept-payment: b\r\nCookie: a=b;;c ; d\r\n" +
-		"X-Forwarded-For: 1.2.3.4\r\nForwarded: for=1.2.3.4\r\nVia: 1.1 x\r\nWebring-Edge: forged\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\nTE: trailers\r\n" +
+		"X-Forwarded-For: 1.2.3.4\r\nForwarded: for=1.2.3.4\r\nVia: 1.1 x\r\nx-asker: 1.2.3.4\r\nCF-Connecting-IP: 1.2.3.4\r\nWebring-Edge: forged\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\nTE: trailers\r\n" +
 		"Content-Length: " + fmt.Sprint(len(sent)) + "\r\n\r\n" + sent)
 	if r.status != 201 || r.body != "{ä}" {
 		t.Errorf("answer: %d %q", r.status, r.body)
@@ -130,6 +130,7 @@ func TestTheOriginSeesWhoStandsBehindEdges(t *testing.T) {
 	for _, c := range []struct{ address, proto, want string }{
 		{"192.0.2.7", "https", "192.0.2.7 true"},
 		{"2001:db8::7", "http", "2001:db8::/64 false"},
+		{"unknown", "https", "behind 127.0.0.1 true"},
 	} {
 		if r := outer.do("POST", "/api/bid", "{}", "X-Forwarded-For", c.address, "X-Forwarded-Proto", c.proto); r.body != c.want {
 			t.Errorf("%q, want %q", r.body, c.want)

@@ -28,7 +28,7 @@ type lane struct {
 	s      *Shell
 	conn   net.Conn
 	client client // the peer, or the proxy that it is
-	behind bool   // it is a proxy whose word is taken for whom it forwards
+	named  string // the field in which it names its client, if it is a trusted proxy
 	to     *laneListener
 
 	state atomic.Int32
@@ -177,13 +177,14 @@ func (l *lane) batch(w *work, n int) (left int, f fate) {
 	w.out = w.out[:0]
 	for at < n {
 		var length int
-		if length, what = w.read.parse(w.in[at:n], l.s.plain); what != isPlain {
+		if length, what = w.read.parse(w.in[at:n], l.s.plain, l.named); what != isPlain {
 			break
 		}
 		// An answer may take its time, and so may sending it: what comes after it would be
 		// counted in a window that has passed.
 		now := l.s.now()
-		win := l.s.limiter.take(l.asks(w), now)
+		client := l.asks(w)
+		win := l.s.limiterOf(client).take(client, now)
 		if win.exceeded {
 			what = isOther // refused by those who say such things
 			break
@@ -213,10 +214,10 @@ func (l *lane) batch(w *work, n int) (left int, f fate) {
 
 // asks says whose request was read.
 func (l *lane) asks(w *work) client {
-	if !l.behind {
+	if l.named == "" {
 		return l.client
 	}
-	return l.s.proxies.forwarded(&w.read, l.client).client
+	return l.s.proxies.behind(l.client, w.read.client)
 }
 
 // send writes what has been put together, and what is lent: the end of the
@@ -290,7 +291,7 @@ func (s *Shell) answerPlain(w *work, win window, now time.Time, last bool) {
 // plainAnswer puts together the fields of the answer to the read in w, and gives
 // its body, which nobody changes while w is not used anew.
 func (s *Shell) plainAnswer(w *work, t *tenure) (status int, body []byte) {
-	var r *api.Response
+	r, f := &w.answer.Response, form{}
 	front := w.read.front()
 	if front {
 		l, failed := s.leaf(drawHome, t, "/", "/", &noQuery)
@@ -300,17 +301,18 @@ func (s *Shell) plainAnswer(w *work, t *tenure) (status int, body []byte) {
 			return status, body
 		}
 		r = &failed.Response
+		f.body = r.Body
 	} else {
-		r = t.serve(w.read.target, &w.answer.Response)
+		r, f = t.serve(w.read.target, &w.read, r)
 	}
-	w.answer.fields, status = t.appendAnswer(w.answer.fields[:0], r, w.read.ifNoneMatch)
+	w.answer.fields, status = t.appendAnswer(w.answer.fields[:0], r, &f, w.read.ifNoneMatch)
 	if front {
 		w.answer.fields = append(w.answer.fields, varyAccept...)
 	}
 	if status == fasthttp.StatusNotModified {
 		return status, nil
 	}
-	return status, r.Body
+	return status, f.body
 }
 
 // varyAccept is on all answers at the address of a page.

@@ -25,6 +25,9 @@ import (
 // beginning of another, in every form that an answer of a core has.
 func echo(target []byte, r *api.Response) {
 	*r = api.Response{Status: 200, Seq: 7, Body: fmt.Appendf(r.Body[:0], "%x", target), Unknown: len(target)%5 == 0}
+	if isList(target) && len(target)%3 > 0 {
+		r.Body = bytes.Repeat(r.Body, leastCoded/len(r.Body)*(1+len(target)%7)) // worth compressing, or hardly
+	}
 	switch len(target) % 4 {
 	case 0:
 		r.Status, r.Media, r.Location = 302, api.HTML, []byte("https://a.example/")
@@ -43,18 +46,14 @@ type trio struct {
 	addrs [3]string
 }
 
-func newTrio(t testing.TB, core Core) *trio {
+func newTrio(t testing.TB, core Core, field string) *trio {
 	t.Helper()
-	proxies, err := ParseProxies([]string{"unix", "10.0.0.0/8"})
-	if err != nil {
-		t.Fatal(err)
-	}
 	three, dir := &trio{clock: newClock()}, t.TempDir()
 	for i := range three.addrs {
 		tell := func(ctx *fasthttp.RequestCtx, client string, secure bool) {
 			fmt.Fprintf(ctx, "%s %x %s %t %x", ctx.Method(), ctx.RequestURI(), client, secure, ctx.Request.Body())
 		}
-		s, err := New(Config{Core: core, RateLimit: 40, Now: three.clock.Now, TrustedProxies: proxies, EdgeSecret: sharedSecret,
+		s, err := New(Config{Core: core, RateLimit: 8, Now: three.clock.Now, TrustedProxies: *proxies(t, field, "unix", "10.0.0.0/8"), EdgeSecret: sharedSecret,
 			Paid: map[string]Handler{"/api/bid": tell}, Others: map[string]Handler{"GET /reports/{id}": tell},
 			Sync: map[string]SyncHandler{"/sync/events": func(ctx *fasthttp.RequestCtx, client string, known bool) { fmt.Fprint(ctx, client, known) }},
 			Log:  slog.New(slog.DiscardHandler)})
@@ -203,7 +202,7 @@ func (d dialect) request() string {
 		"Host: [::1]:80"+end, "Host: x:999999"+end, "Host: x@y"+end, "Host: x\x00"+end, " Host: x"+end, "Host: \t x \t"+end, "Host: x:"+end, "Host: a_b"+end, "Host: x,y"+end))
 	body := ""
 	for range d.IntN(4) {
-		line := d.pick("User-Agent: x", "Accept: */*", "If-None-Match: *", "If-None-Match: \"a\", W/\"b\"", "X-Forwarded-For: 192.0.2."+fmt.Sprint(d.IntN(9)), "Cookie: a=b; c", "Api-Version: 1", "Connection: keep-alive", "Accept-Encoding: gzip")
+		line := d.pick("User-Agent: x", "Accept: */*", "If-None-Match: *", "If-None-Match: \"a\", W/\"b\"", "X-Forwarded-For: 192.0.2."+fmt.Sprint(d.IntN(9)), "Cookie: a=b; c", "Api-Version: 1", "Connection: keep-alive", "Accept-Encoding: gzip", "accept-encoding: gzip, deflate, br, zstd", "Accept-Encoding: zstd;q=0, br")
 		which := d.IntN(8)
 		if calm {
 			which = 8
@@ -220,10 +219,11 @@ func (d dialect) request() string {
 		case 2:
 			line = d.pick("Connection: close", "Connection: Keep-Alive, close", "Connection: upgrade\r\nUpgrade: h2c", "Connection:", "Connection: keep-alive\r\nConnection: close", "Connection: Host", "Keep-Alive: timeout=1", "Proxy-Connection: close", "Connection: CLOSE", "Upgrade: websocket")
 		case 3:
-			line = d.pick("Expect: 100-continue", "Expect: x", "expect:", "Api-Version: 2", "Api-Version: 1\r\nApi-Version: 2", "Api-Version:", "Api-Version: 1 ", "api-version:1", "Api-Version: 1, 1", "Webring-Edge: t=1", "webring-edge:", "If-None-Match: *", "If-None-Match:", "If-None-Match: \"a", "If-None-Match: x\r\nif-none-match: *")
+			line = d.pick("Expect: 100-continue", "Expect: 100-Continue", "Expect: x", "expect:", "Api-Version: 2", "Api-Version: 1\r\nApi-Version: 2", "Api-Version:", "Api-Version: 1 ", "api-version:1", "Api-Version: 1, 1", "Webring-Edge: t=1", "webring-edge:", "If-None-Match: *", "If-None-Match:", "If-None-Match: \"a", "If-None-Match: x\r\nif-none-match: *")
 		case 4:
 			line = d.pick("Forwarded: for=192.0.2.1", "Forwarded: for=\"[2001:db8::1]:80\";proto=https", "Forwarded: for=\"", "forwarded: for=10.0.0.1, for=192.0.2.3", "X-Forwarded-For: 192.0.2.1, 10.0.0.1", "X-Forwarded-For:", "X-Forwarded-For: 192.0.2.1\r\nx-forwarded-for: 192.0.2.2",
-				"X-Forwarded-Proto: https", "X-Forwarded-For: unknown", "X-Forwarded-For: 192.0.2.1\r\nForwarded: for=192.0.2.2", "X-Forwarded-For: \t192.0.2.4 ", "X_Forwarded_For: 192.0.2.9", "X-Forwarded-For : 192.0.2.9")
+				"X-Forwarded-Proto: https", "X-Forwarded-For: unknown", "X-Forwarded-For: 192.0.2.1\r\nForwarded: for=192.0.2.2", "X-Forwarded-For: \t192.0.2.4 ", "X_Forwarded_For: 192.0.2.9", "X-Forwarded-For : 192.0.2.9",
+				"CF-Connecting-IP: 192.0.2.1", "cf-connecting-ip: 192.0.2.1\r\nCF-Connecting-IP: 192.0.2.2", "CF-Connecting-IP: 192.0.2.1, 192.0.2.2", "CF-Connecting-IP:", "CF-Connecting-IP: x")
 		case 5:
 			line = d.pick("A: b\r\n c", ": x", "A", "A:", "A b: c", "A: \x00", "A: \x7f", "A: \xff", "A: \xc3\xa4", "\xc3\xa4: a", "A: b\rC: d", "A: b\nC: d", "", "A(b): c", "A: "+strings.Repeat("y", d.IntN(6000)), strings.Repeat("Z", 300)+": a", "A:\tb", "A: b\t", "Authorization: Basic x")
 		}
@@ -264,15 +264,17 @@ func (d dialect) pieces(text string) (pieces [][]byte) {
 // what fasthttp's handlers would: as many answers with the same fields, count and
 // end.
 func TestALaneAnswersWhateverComesAsHandlersDo(t *testing.T) {
-	three := newTrio(t, &fakeCore{serve: echo, second: epoch})
+	core := &fakeCore{serve: echo, second: epoch}
+	trios := []*trio{newTrio(t, core, ""), newTrio(t, core, forwarded), newTrio(t, core, "CF-Connecting-IP")}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	d := dialect{rand.New(rand.NewPCG(seed, 0))}
 	met := map[string]int{}
-	for range 3000 {
+	for i := range 3000 {
 		if t.Failed() {
 			return
 		}
+		three := trios[i%len(trios)]
 		var text strings.Builder
 		for range 1 + d.IntN(6) {
 			text.WriteString(d.request())
@@ -297,7 +299,7 @@ func TestALaneAnswersWhateverComesAsHandlersDo(t *testing.T) {
 func TestALaneShowsTheFrontPageAsHandlersDo(t *testing.T) {
 	ring := newRing(t)
 	for name, core := range map[string]Core{"a ring": ring, "none": host.NewNative(1)} {
-		three := newTrio(t, core)
+		three := newTrio(t, core, "")
 		seed := rand.Uint64()
 		t.Logf("%s: seed %d", name, seed)
 		d := dialect{rand.New(rand.NewPCG(seed, 0))}
@@ -306,7 +308,7 @@ func TestALaneShowsTheFrontPageAsHandlersDo(t *testing.T) {
 		for range 300 {
 			var text strings.Builder
 			for range 1 + d.IntN(5) {
-				text.WriteString("GET " + d.pick("/", "/", "/?", "/?page=2", "//", "/?/", "/ring") + " HTTP/1.1\r\nHost: x\r\n")
+				text.WriteString("GET " + d.pick("/", "/", "/?", "/?page=2", "//", "/?/", "/ring") + " HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2." + fmt.Sprint(d.IntN(9)) + "\r\n")
 				for range d.IntN(5) {
 					text.WriteString(d.pick("Accept: */*", "Accept: text/html,application/xhtml+xml;q=0.9,*/*;q=0.8", "accept: text/markdown", "Accept: text/markdown;q=0.1, text/html", "Accept:", "Accept: TEXT/MARKDOWN, */*",
 						"Accept-Encoding: gzip, deflate, br, zstd", "Accept-Encoding: gzip", "accept-encoding: br;q=0, gzip;q=0.5", "Accept-Encoding:", "Accept-Encoding: identity", "Accept-Encoding: br;q=2",
@@ -343,7 +345,7 @@ func TestALaneShowsTheFrontPageAsHandlersDo(t *testing.T) {
 }
 
 func FuzzLanesAndHandlers(f *testing.F) {
-	three := newTrio(f, &fakeCore{serve: echo, second: epoch})
+	three := newTrio(f, &fakeCore{serve: echo, second: epoch}, "")
 	d := dialect{rand.New(rand.NewPCG(1, 0))}
 	for range 200 {
 		f.Add([]byte(d.request()+d.request()), d.IntN(100))

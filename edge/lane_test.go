@@ -352,7 +352,7 @@ func FuzzPlainRead(f *testing.F) {
 	paths := newPlainPaths(nil)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var q plainRead
-		n, what := q.parse(b, paths)
+		n, what := q.parse(b, paths, forwardedFor)
 		if what != isPlain {
 			return
 		}
@@ -382,12 +382,13 @@ func FuzzPlainRead(f *testing.F) {
 			}
 		}
 		equal("If-None-Match", q.ifNoneMatch)
+		equal(forwardedFor, q.client)
 		for _, name := range notedFields {
 			equal(name, q.PeekAll(name))
 		}
 		// No piece of it is a request, and no piece is refused.
 		for cut := range n {
-			if _, what := q.parse(b[:cut], paths); what != isPart && !(what == isOther && cut >= maxPlain) {
+			if _, what := q.parse(b[:cut], paths, forwardedFor); what != isPart && !(what == isOther && cut >= maxPlain) {
 				t.Fatalf("%q: its first %d bytes are %d", b[:n], cut, what)
 			}
 		}

@@ -88,7 +88,10 @@ func (l *laneListener) begin() {
 			return
 		}
 		peer := remoteAddr(c.RemoteAddr())
-		one := &lane{s: l.s, conn: c, fd: -1, client: clientOf(peer), behind: l.s.proxies.trusts(peer), to: l}
+		one := &lane{s: l.s, conn: c, fd: -1, client: clientOf(peer), to: l}
+		if l.s.proxies.trusts(peer) {
+			one.named = l.s.proxies.field()
+		}
 		if !l.s.lanes.enter(one) {
 			c.Close()
 			continue

@@ -47,12 +47,9 @@ type limiter struct {
 // slot is one client's window.
 type slot struct {
 	net    atomic.Uint64
-	opened atomic.Int64  // milliseconds since start, and the kind of client below that
+	opened atomic.Int64  // milliseconds since start, and in kindBits below that the kind of client
 	count  atomic.Uint32 // 0: free
 }
-
-// kindBits hold the kind of a client under the time of a slot.
-const kindBits = 3
 
 func (s *slot) holds(c client) bool {
 	return s.net.Load() == c.net && family(s.opened.Load()&(1<<kindBits-1)) == c.kind

@@ -12,6 +12,21 @@ import (
 	"webring/core/coretest"
 )
 
+// noFields is a request without any, fieldsOf one with these, by name.
+type (
+	noFields struct{}
+	fieldsOf map[string]string
+)
+
+func (noFields) PeekAll(string) [][]byte { return nil }
+
+func (f fieldsOf) PeekAll(name string) [][]byte {
+	if value, there := f[name]; there {
+		return [][]byte{[]byte(value)}
+	}
+	return nil
+}
+
 func TestListsAreWrittenOnceAsLongAsTheyHold(t *testing.T) {
 	answer := api.Response{Status: 200, Validity: api.Timed, Seq: 7, Since: 100, Until: 200, Body: make([]byte, leastList)}
 	asked := 0
@@ -54,7 +69,7 @@ func TestListsAreWrittenOnceAsLongAsTheyHold(t *testing.T) {
 	} {
 		step.change()
 		before := asked
-		got := n.serve([]byte(step.target), &r)
+		got, _ := n.serve([]byte(step.target), noFields{}, &r)
 		if asked > before {
 			wrote[step.target] = byte(asked)
 		}
@@ -97,7 +112,7 @@ func TestListsAreNeverOld(t *testing.T) {
 			}
 		}
 		for _, target := range []string{"/api/leaderboard", "/api/ring?limit=90", "/api/leaderboard?limit=30&offset=5"} {
-			kept := n.serve([]byte(target), &own)
+			kept, _ := n.serve([]byte(target), noFields{}, &own)
 			ring.Serve([]byte(target), &fresh)
 			if kept.Status != fresh.Status || kept.Seq != fresh.Seq || kept.Validity != fresh.Validity || kept.Since != fresh.Since || kept.Until != fresh.Until || string(kept.Body) != string(fresh.Body) ||
 				string(kept.Next) != string(fresh.Next) || string(kept.Prev) != string(fresh.Prev) {

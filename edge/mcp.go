@@ -35,10 +35,11 @@ func (s *Shell) callTool(ctx *fasthttp.RequestCtx) {
 	}
 	// Not the request's own context, which ends with the request: the SDK has
 	// goroutines that outlive it by a moment.
-	a, err := s.mcp.Handle(context.Background(), fields, bytes.Clone(ctx.PostBody()))
+	a, err := s.mcp.Handle(context.Background(), fields, bytes.Clone(Body(ctx)))
+	var wrong *mcp.MessageError
 	switch {
-	case errors.Is(err, mcp.ErrMessage):
-		s.problem(ctx, refusal{api.Malformed, strings.ToValidUTF8(err.Error(), "\uFFFD") + ".", ""})
+	case errors.As(err, &wrong):
+		s.problem(ctx, refusal{api.Malformed, strings.ToValidUTF8(wrong.Detail, "\uFFFD"), ""})
 		return
 	case err != nil:
 		s.log.Error("edge: mcp", "err", err)

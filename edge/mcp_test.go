@@ -124,6 +124,42 @@ func TestUnusableCallsAreRefusedByTheirIDs(t *testing.T) {
 	wantProblem(t, s.message(`{"jsonrpc":"2.0","method":"nope/x"}`), api.Malformed)
 }
 
+// What clients are told is in words of the protocol and the service, not of packages.
+func TestDetailsHaveNoNamesOfPackages(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t)})
+	call := func(params string) string {
+		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + params + `}`
+	}
+	for _, c := range []struct{ body, want string }{
+		{"", "JSON-RPC 2.0 message"},
+		{"{", "JSON-RPC 2.0 message"},
+		{"1", "JSON-RPC 2.0 message"},
+		{`{"jsonrpc":"1.0","id":1,"method":"tools/list"}`, "JSON-RPC 2.0 message"},
+		{`{"jsonrpc":"2.0","id":{},"method":"tools/list"}`, "JSON-RPC 2.0 message"},
+		{"[" + listTools + "]", "Batches are not taken"},
+		{`{"jsonrpc":"2.0","method":"nope/x"}`, "nope/x"},
+		{call(`{"name":"list_members","arguments":{"x":1}}`), `There is no argument`},
+		{call(`{"name":"list_members","arguments":[]}`), "The arguments must be an object."},
+		{call(`{"name":"get_member"}`), "slug is required."},
+		{call(`5`), "-32602"},
+		{call(`{"name":7}`), "-32602"},
+		{`{"jsonrpc":"2.0","id":1,"method":"initialize","params":[]}`, "-32602"},
+	} {
+		r := s.message(c.body)
+		if !strings.Contains(r.body, c.want) {
+			t.Errorf("%s: %d %s, want %s", c.body, r.status, r.body, c.want)
+		}
+		for _, name := range []string{"describe:", "mcp:", "edge:", "mcp.", "jsonrpc2", "json:", "interface {}"} {
+			if strings.Contains(r.body, name) {
+				t.Errorf("%s: %s", c.body, r.body)
+			}
+		}
+	}
+	if r := s.message(listTools, "Mcp-Protocol-Version", "1999-01-01"); !strings.Contains(r.body, "protocol version") || strings.Contains(r.body, "mcp:") {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+}
+
 // The operator may rename the ring; server and card say the new name at once.
 func TestTheServerIntroducesItselfAsItsCard(t *testing.T) {
 	n := openedRing(t)

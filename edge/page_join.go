@@ -54,7 +54,8 @@ func (s *Shell) check(check func(context.Context, string, templates.Draft) templ
 			s.problem(ctx, notForm)
 			return
 		}
-		form := ctx.Request.PostArgs()
+		var form fasthttp.Args
+		form.ParseBytes(Body(ctx))
 		field := func(name string) string { return string(bytes.ToValidUTF8(form.Peek(name), []byte("\ufffd"))) }
 		draft := templates.Draft{Name: field("name"), URL: field("url"), Kind: field("kind"),
 			Category: field("category"), Description: field("description"), Bid: field("bid")}

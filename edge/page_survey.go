@@ -99,7 +99,7 @@ func (r *reader) take(v *survey) bool {
 // mark is a member in the picture. A list does not show what was paid in all;
 // the fee that is asked for now stands in for the one that was paid.
 func (m *memberDocument) mark(fee int64) templates.Mark {
-	return templates.Mark{Slug: m.Slug, Name: m.Name, Kind: m.Kind, Position: m.Position, Total: fee + cents(m.Bids)}
+	return templates.Mark{Slug: m.Slug, Name: m.Name, URL: m.URL, Kind: m.Kind, Position: m.Position, Total: fee + cents(m.Bids)}
 }
 
 // picture draws the ring with the member at rank 1, who may be nil.

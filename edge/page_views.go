@@ -145,7 +145,7 @@ func drawMember(r *reader, path string, _ *fasthttp.Args) *content {
 		r.torn = true // the ranks moved in between
 	}
 	view := templates.Member{
-		Page: v.about.frame(path, m.Name+" – "+v.about.Name, m.Description),
+		Page: v.about.frame(path, m.Name+" ("+templates.Where(m.URL)+") – "+v.about.Name, m.Description),
 		Base: r.tenure.core.BaseURL(), Row: m.aged(&first), Members: first.Total, MinBid: first.Rules.MinBid, Picture: v.picture(leader(&first)),
 	}
 	here := m.mark(cents(v.about.Payments.Fee))
@@ -170,7 +170,7 @@ func drawEmbed(r *reader, path string, query *fasthttp.Args) *content {
 	}
 	if around.Member != nil {
 		row := around.Member.row()
-		view.Member, view.Prev, view.Next = &row, around.Prev.Name, around.Next.Name
+		view.Member, view.Prev, view.Next = &row, around.Prev.row(), around.Next.row()
 	}
 	return drawn(view.HTML())
 }
@@ -189,6 +189,9 @@ func drawDocs(r *reader, path string, _ *fasthttp.Args) *content {
 	}
 	for _, code := range api.Codes() {
 		view.Problems = append(view.Problems, templates.Problem{Code: string(code), Status: code.Status(), Summary: code.Title()})
+	}
+	for _, reason := range describe.Reasons() {
+		view.Reasons = append(view.Reasons, templates.Reason(reason))
 	}
 	return drawn(view.HTML())
 }

@@ -3,6 +3,7 @@ package edge
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -135,8 +136,10 @@ func (s *Shell) pageTarget(ctx *fasthttp.RequestCtx) (target, path string, query
 	all.ParseBytes(raw)
 	query = new(fasthttp.Args)
 	for _, name := range looked {
-		if v := all.Peek(name); len(v) > 0 && len(v) <= maxParameter {
-			query.SetBytesV(name, v)
+		values := all.PeekMulti(name)
+		// Without a value a parameter is absent.
+		if i := slices.IndexFunc(values, func(v []byte) bool { return len(v) > 0 }); i >= 0 && len(values[i]) <= maxParameter {
+			query.SetBytesV(name, values[i])
 		}
 	}
 	if query.Len() == 0 {
@@ -214,7 +217,7 @@ type reader struct {
 // answer, when that is no document.
 func (r *reader) document(target string, doc any) bool {
 	a := r.shell.answers.Get().(*answer)
-	r.tenure.core.Serve([]byte(target), &a.Response)
+	r.tenure.ask([]byte(target), &a.Response)
 	if a.Status != fasthttp.StatusOK {
 		r.failed = a
 		return false

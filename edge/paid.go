@@ -15,6 +15,9 @@ func (s *Shell) paid(h Handler) fasthttp.RequestHandler {
 			s.problem(ctx, notJSON)
 			return
 		}
+		if _, vouched := ctx.UserValue(senderKey{}).(sender); !vouched {
+			ctx.Request.Header.Del(letGoField)
+		}
 		other(ctx)
 	}
 }

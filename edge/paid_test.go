@@ -47,7 +47,34 @@ func TestLimitsCountTheClientBehindAProxy(t *testing.T) {
 	}
 	wantProblem(t, s.get("/api", "X-Forwarded-For", "203.0.113.9, 192.0.2.1"), api.RateLimited)
 	wantFields(t, s.get("/api", "X-Forwarded-For", "192.0.2.2"), "RateLimit-Remaining", "1")
-	wantFields(t, s.get("/api"), "RateLimit-Remaining", "1")
+}
+
+// A trusted proxy looks after this node from the address from which it forwards. No
+// request of those behind it is counted as its own, in a lane or by fasthttp: not one
+// that names nobody, and not one whose header cannot be read.
+func TestWhatStrangersSendTakesNothingFromTheProxysOwnRequests(t *testing.T) {
+	for _, header := range []string{
+		"X-Forwarded-For: unknown\r\n",
+		"X-Forwarded-For: 192.0.2.1, unknown\r\n" + unusual,
+		"Forwarded: for=unknown\r\nX-Forwarded-For: ,\r\n",
+		"X-Forwarded-For: 192.0.2.1\r\nX: \x01\r\n",
+		"X-Forwarded-For: 192.0.2.1\r\nX: " + strings.Repeat("x", MaxHeader) + "\r\n",
+	} {
+		s := serve(t, Config{Core: newRing(t), TrustedProxies: *proxies(t, "", "127.0.0.1"), RateLimit: 3, Now: newClock().Now})
+		for i := range 9 {
+			r := s.raw("GET /api HTTP/1.1\r\nHost: x\r\n" + header + "\r\n")
+			if refused := r.status == 429; refused != (i >= 3) {
+				t.Errorf("%.40q: request %d has status %d", header, i, r.status)
+			}
+		}
+		wantFields(t, s.get("/api", "X-Forwarded-For", "192.0.2.1"), "RateLimit-Remaining", "2")
+		for i := range 30 {
+			check := []string{"GET /api HTTP/1.1\r\nHost: x\r\n\r\n", "GET /api HTTP/1.0\r\n\r\n"}[i%2]
+			wantFields(t, s.raw(check), "RateLimit-Limit", "30", "RateLimit-Policy", "30;w=60", "RateLimit-Remaining", fmt.Sprint(29-i))
+		}
+		wantProblem(t, s.get("/api"), api.RateLimited)
+		wantFields(t, s.get("/api", "X-Forwarded-For", "192.0.2.1"), "RateLimit-Remaining", "1")
+	}
 }
 
 func TestPaidAnswersKeepTheirOwnFields(t *testing.T) {

@@ -3,6 +3,7 @@ package edge
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,14 +16,24 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"webring/core/api"
 )
 
-// heldOrigin takes requests and answers none before it is told to.
+// heldOrigin takes payments and answers none before it is told to, or asked to let it
+// go. A mute one lets none go.
 type heldOrigin struct {
 	*pipes
+	mute bool
+
 	mu    sync.Mutex
-	there []chan struct{} // of the requests that came, in turn
+	there []*heldPayment // that came, in turn
+}
+
+type heldPayment struct {
+	credential string
+	answer     chan int // the status, once
 }
 
 func (o *heldOrigin) serve() {
@@ -39,15 +50,31 @@ func (o *heldOrigin) serve() {
 					return
 				}
 				io.Copy(io.Discard, r.Body)
-				answered := make(chan struct{})
-				o.mu.Lock()
-				o.there = append(o.there, answered)
-				o.mu.Unlock()
-				<-answered
-				io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+				status, body := o.take(r)
+				fmt.Fprintf(conn, "HTTP/1.1 %d x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", status, len(body), body)
 			}
 		}()
 	}
+}
+
+func (o *heldOrigin) take(r *http.Request) (status int, body string) {
+	p := &heldPayment{r.Header.Get("Authorization"), make(chan int, 1)}
+	o.mu.Lock()
+	if letGo := r.Header.Get(letGoField) != ""; letGo {
+		defer o.mu.Unlock()
+		for _, q := range o.there {
+			if q.credential == p.credential && len(q.answer) == 0 && !o.mute {
+				q.answer <- 503
+			}
+		}
+		return 204, ""
+	}
+	o.there = append(o.there, p)
+	o.mu.Unlock()
+	if status = <-p.answer; status == 503 {
+		return status, `{"code":"payment_pending","detail":"the origin's word"}`
+	}
+	return status, "{}"
 }
 
 func (o *heldOrigin) wantCame(t *testing.T, want int) {
@@ -60,17 +87,21 @@ func (o *heldOrigin) wantCame(t *testing.T, want int) {
 	}
 }
 
+// answer answers the payment that came as n-th, and answerFrom those after it, too.
 func (o *heldOrigin) answer(n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	close(o.there[n])
+	o.there[n].answer <- 200
 }
 
 func (o *heldOrigin) answerFrom(n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for ; n < len(o.there); n++ {
-		close(o.there[n])
+		select {
+		case o.there[n].answer <- 200:
+		default: // it was let go
+		}
 	}
 }
 
@@ -89,6 +120,15 @@ type said struct {
 
 func pay(t *testing.T, public *pipes, client int) *payerAt {
 	t.Helper()
+	return payFrom(t, public, client, "")
+}
+
+var credentials atomic.Int64 // that were made
+
+// payFrom is pay with a credential that names an account.
+func payFrom(t *testing.T, public *pipes, client int, account string) *payerAt {
+	t.Helper()
+	credential := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"payload":%d,"source":%q}`, credentials.Add(1), account))
 	conn, err := public.dial()
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +137,7 @@ func pay(t *testing.T, public *pipes, client int) *payerAt {
 	began := time.Now()
 	go func() {
 		fmt.Fprintf(conn, "POST /api/bid HTTP/1.1\r\nHost: ring.example\r\nX-Forwarded-For: 192.0.2.%d\r\nX-Forwarded-Proto: https\r\n"+
-			"Content-Type: application/json\r\nAuthorization: Payment x\r\nContent-Length: 2\r\n\r\n{}", client)
+			"Content-Type: application/json\r\nAuthorization: Payment %s\r\nContent-Length: 2\r\n\r\n{}", client, credential)
 		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {
 			p.said <- said{body: err.Error()}
@@ -152,8 +192,8 @@ func fullEdge(t *testing.T, test func(t *testing.T, origin *heldOrigin, public *
 		go shell.Serve(public)
 		test(t, origin, public, f)
 		synctest.Wait()
-		if len(f.payments.taken) != 0 || len(f.payments.by) != 0 {
-			t.Errorf("%d places are taken, %v", len(f.payments.taken), f.payments.by)
+		if len(f.payments.taken) != 0 || len(f.payments.by) != 0 || len(f.payments.held) != 0 {
+			t.Errorf("%d places are taken, %v, %d held", len(f.payments.taken), f.payments.by, len(f.payments.held))
 		}
 		f.Close()
 		origin.Close()
@@ -176,12 +216,10 @@ func TestPaymentsThatHaveNoPlaceAreNotDelivered(t *testing.T) {
 			pay(t, public, client).wantRefused(t, 0)
 		}
 		origin.wantCame(t, MaxPayments)
-		pay(t, public, 100).wantRefused(t, waitForPlace)
-		origin.wantCame(t, MaxPayments)
 
 		// Who waits gets a place that becomes free, and a client another one.
 		late := pay(t, public, 100)
-		time.Sleep(waitForPlace / 2)
+		time.Sleep(shortAfter / 2)
 		origin.answer(0)
 		origin.wantCame(t, MaxPayments+1)
 		origin.answer(1)
@@ -220,6 +258,144 @@ func TestPaymentsThatHaveAPlaceAreSent(t *testing.T) {
 		origin.answerFrom(1)
 		for _, p := range payers {
 			p.wantPaid(t)
+		}
+	})
+}
+
+// Few accounts that hold all places of an edge for minutes keep nobody from paying
+// there: each who comes has one of theirs let go, the longest held, whose payer may ask
+// again. Nor do they when they send the next one as soon as there is a place.
+func TestHeldPaymentsMakeRoomForOthers(t *testing.T) {
+	fullEdge(t, func(t *testing.T, origin *heldOrigin, public *pipes, f *Forwarder) {
+		var held []*payerAt // eight payments of each account, from seven clients
+		hold := func(i int) {
+			held = append(held, payFrom(t, public, i/maxPaymentsPerClient, fmt.Sprint("wallet ", i/8)))
+		}
+		for i := range MaxPayments {
+			hold(i)
+		}
+		origin.wantCame(t, MaxPayments)
+		for i := range 13 {
+			came := MaxPayments + 2*i
+			p := pay(t, public, 100)
+			time.Sleep(shortAfter)
+			origin.wantCame(t, came+1)
+			if got := <-held[i].said; got.status != 503 || !strings.Contains(got.body, "the origin's word") {
+				t.Errorf("%d is let go with %d %s", i, got.status, got.body)
+			}
+			held[i].conn.Close()
+			time.Sleep(time.Second)
+			origin.answer(came)
+			p.wantPaid(t)
+			hold(i)
+			origin.wantCame(t, came+2)
+		}
+		origin.answerFrom(0)
+		for _, p := range held[13:] {
+			p.wantPaid(t)
+		}
+	})
+}
+
+// An origin that is silent costs a place for a moment only, and of more payments than
+// can be let go in that, those that were not sent are refused.
+func TestPaymentsAreLetGoWithoutTheOrigin(t *testing.T) {
+	fullEdge(t, func(t *testing.T, origin *heldOrigin, public *pipes, f *Forwarder) {
+		origin.mute = true
+		var held, next []*payerAt
+		for i := range MaxPayments {
+			held = append(held, pay(t, public, i/maxPaymentsPerClient))
+		}
+		for i := range MaxPayments {
+			next = append(next, pay(t, public, 100+i/maxPaymentsPerClient))
+		}
+		late := pay(t, public, 200)
+		for _, p := range held {
+			got := <-p.said
+			if got.status != 503 || got.retry != "5" || got.after != shortAfter+letGoTime || !strings.Contains(got.body, string(api.PaymentPending)) || !strings.Contains(got.body, "with the same credential again") {
+				t.Errorf("after %s: %d, Retry-After %q, %s", got.after, got.status, got.retry, got.body)
+			}
+			p.conn.Close()
+		}
+		late.wantRefused(t, waitForPlace)
+		origin.wantCame(t, 2*MaxPayments)
+		origin.answerFrom(0)
+		for _, p := range next {
+			p.wantPaid(t)
+		}
+	})
+}
+
+func TestWhoHoldsMostIsLetGoFirst(t *testing.T) {
+	for rule, c := range map[string]struct {
+		held []place // the longest held first
+		want []int   // who is let go, in turn
+	}{
+		"the longest held":                     {[]place{{client: "a"}, {client: "b"}, {client: "c"}}, []int{0, 1, 2, -1}},
+		"of the client that has most":          {[]place{{client: "a"}, {client: "b"}, {client: "b"}, {client: "b"}}, []int{1, 2, 0, 3, -1}},
+		"of its account that has most":         {[]place{{client: "a", account: "x"}, {client: "a", account: "y"}, {client: "a", account: "y"}}, []int{1, 0, 2}},
+		"whatever others name":                 {[]place{{client: "a", account: "x"}, {client: "b", account: "y"}, {client: "c", account: "y"}}, []int{0, 1, 2}},
+		"with an account or without":           {[]place{{client: "a", account: "x"}, {client: "a"}, {client: "a"}}, []int{1, 0, 2}},
+		"many accounts of a client for others": {[]place{{client: "a", account: "x"}, {client: "b", account: "x"}, {client: "b", account: "y"}}, []int{1, 0, 2}},
+	} {
+		p := newPlaces(len(c.held), len(c.held))
+		got := -1
+		for i := range c.held {
+			c.held[i].letGo = func() { got = i }
+			if !p.take(&c.held[i]) {
+				t.Fatal(rule)
+			}
+		}
+		for n, want := range c.want {
+			got = -1
+			if p.letOneGo(); got != want {
+				t.Errorf("%s: %d is let go as number %d, want %d", rule, got, n, want)
+			}
+		}
+	}
+	p := newPlaces(1, 1)
+	p.take(&place{client: "a"})
+	p.letOneGo() // nothing: what is no payment is held until it is answered
+}
+
+func TestTheAccountThatPaysIsReadFromTheCredential(t *testing.T) {
+	encode := base64.RawURLEncoding.EncodeToString
+	long := strings.Repeat("a", maxAccount)
+	for _, c := range []struct {
+		lines []string
+		want  string
+	}{
+		{[]string{"Payment " + encode([]byte(`{"challenge":{"id":"x"},"payload":{"source":"no"},"source":"did:pkh:eip155:1:0xAb"}`))}, "did:pkh:eip155:1:0xab"},
+		{[]string{"payment " + encode([]byte(`{"source":"A"}`))}, "a"},
+		{[]string{"Payment " + encode([]byte(`{"source":"`+long+`"}`))}, long},
+		{[]string{"Payment " + encode([]byte(`{"source":"`+long+`a"}`))}, ""},
+		{[]string{"Payment " + encode([]byte(`{"challenge":{}}`))}, ""},
+		{[]string{"Payment " + encode([]byte(`{"source":1}`))}, ""},
+		{[]string{"Payment " + encode([]byte(`{"source":"a"`))}, ""},
+		{[]string{"Payment " + encode([]byte(`{"source":"a"}`)) + "="}, ""},
+		{[]string{"Bearer " + encode([]byte(`{"source":"a"}`))}, ""},
+		{[]string{"Payment " + encode([]byte(`{"source":"a","payload":"`+strings.Repeat("x", maxCredential)+`"}`))}, ""},
+		{[]string{"Payment " + encode([]byte(`{"source":"a"}`)), "Payment x"}, ""},
+		{[]string{"Payment"}, ""}, {[]string{""}, ""}, {nil, ""},
+	} {
+		var h fasthttp.RequestHeader
+		for _, line := range c.lines {
+			h.Add("Authorization", line)
+		}
+		if got := payingAccount(&h); got != c.want {
+			t.Errorf("%.80q: %q, want %q", c.lines, got, c.want)
+		}
+	}
+}
+
+func FuzzPayingAccount(f *testing.F) {
+	f.Add("Payment " + base64.RawURLEncoding.EncodeToString([]byte(`{"source":"did:pkh:eip155:1:0xAb"}`)))
+	f.Add("payment e30")
+	f.Fuzz(func(t *testing.T, line string) {
+		var h fasthttp.RequestHeader
+		h.Set("Authorization", line)
+		if got := payingAccount(&h); len(got) > 3*maxAccount || got != strings.ToLower(got) {
+			t.Errorf("%q", got)
 		}
 	})
 }

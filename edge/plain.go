@@ -15,22 +15,16 @@ const maxPlain = 4 << 10
 type plainRead struct {
 	target      []byte
 	ifNoneMatch [][]byte
+	client      [][]byte                   // the lines in which a proxy names its client
 	noted       [len(notedFields)][][]byte // the lines of each of them
 }
 
-// notedFields are those in which proxies say for whom they forward, and those that
-// say which form of a page is asked for.
-var notedFields = [...]string{
-	notedForwarded: "Forwarded", notedForwardedFor: "X-Forwarded-For", notedForwardedProto: "X-Forwarded-Proto",
-	notedAccept: "Accept", notedAcceptEncoding: "Accept-Encoding",
-}
+// notedFields are those that say which form of a page is asked for.
+var notedFields = [...]string{notedAccept: "Accept", notedAcceptEncoding: "Accept-Encoding"}
 
 // The places of notedFields.
 const (
-	notedForwarded = iota
-	notedForwardedFor
-	notedForwardedProto
-	notedAccept
+	notedAccept = iota
 	notedAcceptEncoding
 )
 
@@ -62,13 +56,14 @@ const (
 	isOther                // anything else
 )
 
-// parse takes the first request from b and gives its length. A request is plain
+// parse takes the first request from b and gives its length; named is the field in
+// which a proxy names its client, "" for what no proxy sends. A request is plain
 // if nothing about it is unusual: GET in HTTP/1.1 for one of the paths, every
 // byte printable, one Host, no body, no word about the connection but to keep
 // it, version 1 if any, and no wish for the front page as Markdown. What is not
 // plain is no matter of opinion here: all of it is left to fasthttp, which is the
 // judge of what a request is.
-func (q *plainRead) parse(b []byte, paths *plainPaths) (n int, what reading) {
+func (q *plainRead) parse(b []byte, paths *plainPaths, named string) (n int, what reading) {
 	const method, version = "GET /", " HTTP/1.1\r\n"
 	if len(b) < len(method) || string(b[:len(method)]) != method {
 		if len(b) < len(method) && string(b) == method[:len(b)] {
@@ -88,7 +83,7 @@ func (q *plainRead) parse(b []byte, paths *plainPaths) (n int, what reading) {
 	if !printable(q.target) || bytes.IndexByte(q.target, ' ') >= 0 || bytes.IndexByte(q.target, '#') >= 0 || !paths.have(q.target) {
 		return 0, isOther
 	}
-	q.ifNoneMatch = q.ifNoneMatch[:0]
+	q.ifNoneMatch, q.client = q.ifNoneMatch[:0], q.client[:0]
 	for i := range q.noted {
 		q.noted[i] = q.noted[i][:0]
 	}
@@ -115,6 +110,9 @@ func (q *plainRead) parse(b []byte, paths *plainPaths) (n int, what reading) {
 		name, value := field(line)
 		if name == nil || !q.take(name, value, &hosts) {
 			return 0, isOther
+		}
+		if len(name) == len(named) && bytes.EqualFold(name, []byte(named)) {
+			q.client = append(q.client, value)
 		}
 	}
 }
@@ -168,10 +166,6 @@ func (q *plainRead) take(name, value []byte, hosts *int) bool {
 		return !is("Expect")
 	case len("Upgrade"): // and Trailer
 		return !is("Upgrade") && !is("Trailer")
-	case len("Forwarded"):
-		if is("Forwarded") {
-			q.note(notedForwarded, value)
-		}
 	case len("Connection"):
 		return !is("Connection") || bytes.EqualFold(value, []byte("keep-alive"))
 	case len("Api-Version"):
@@ -184,17 +178,11 @@ func (q *plainRead) take(name, value []byte, hosts *int) bool {
 		}
 	case len("Content-Length"):
 		return !is("Content-Length")
-	case len("X-Forwarded-For"): // and Accept-Encoding
-		switch {
-		case is("X-Forwarded-For"):
-			q.note(notedForwardedFor, value)
-		case is("Accept-Encoding"):
+	case len("Accept-Encoding"):
+		if is("Accept-Encoding") {
 			q.note(notedAcceptEncoding, value)
 		}
-	case len("Transfer-Encoding"): // and X-Forwarded-Proto
-		if is("X-Forwarded-Proto") {
-			q.note(notedForwardedProto, value)
-		}
+	case len("Transfer-Encoding"):
 		return !is("Transfer-Encoding")
 	}
 	return true

@@ -27,7 +27,7 @@ var (
 	internal        = refusal{api.Internal, "The request could not be answered. The fault is not in the request.", ""}
 	malformed       = refusal{api.Malformed, "The request is not well-formed HTTP/1.1.", ""}
 	headerTooLarge  = refusal{api.HeaderTooLarge, "Request line and header fields must fit into 24 KiB.", ""}
-	bodyTooLarge    = refusal{api.BodyTooLarge, "A request body may have 16 KiB.", ""}
+	bodyTooLarge    = refusal{api.BodyTooLarge, "A request body may have 16 KiB, without its content coding too.", ""}
 	tooSlow         = refusal{api.RequestTimeout, "The request did not arrive in time.", ""}
 )
 
@@ -48,8 +48,10 @@ func (s *Shell) unread(ctx *fasthttp.RequestCtx, err error) {
 	var w window
 	defer s.contain(ctx, &w)
 	lingering(ctx.Conn())
-	dropTrailers(&ctx.Request.Header) // what broke may stand behind it
-	p, count := malformed, s.limiter.take
+	dropTrailers(&ctx.Request.Header, s.proxies.field()) // what broke may stand behind it
+	c := s.proxies.clientOfUnread(ctx)
+	limiter := s.limiterOf(c)
+	p, count := malformed, limiter.take
 	var timeout net.Error
 	switch {
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
@@ -58,9 +60,9 @@ func (s *Shell) unread(ctx *fasthttp.RequestCtx, err error) {
 		p = headerTooLarge
 	case errors.As(err, &timeout) && timeout.Timeout():
 		// A connection on which nothing was ever asked is no request.
-		p, count = tooSlow, s.limiter.look
+		p, count = tooSlow, limiter.look
 	}
-	if w = count(s.proxies.client(ctx), s.now()); w.exceeded {
+	if w = count(c, s.now()); w.exceeded {
 		p = tooManyRequests
 	}
 	s.problem(ctx, p)

@@ -2,20 +2,47 @@ package edge
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"net/http"
 	"net/netip"
+	"strings"
 
 	"github.com/savsgio/gotils/strconv"
 	"github.com/valyala/fasthttp"
+	"golang.org/x/net/http/httpguts"
 )
 
-// Proxies are the peers whose word is taken for whom they forward and whether
-// TLS was spoken with them. They must replace or extend the forwarding fields
-// of those who call them. The zero value trusts nobody.
+// Proxies are the peers whose word is taken for whom they forward and whether TLS was
+// spoken with them. They name their client in one field, which they must set or
+// extend themselves, and the scheme in X-Forwarded-Proto, or with the client where that
+// field is Forwarded. Nothing else that a request says of proxies is believed: they may
+// pass it on as a stranger wrote it. The zero value trusts nobody.
 type Proxies struct {
 	prefixes []netip.Prefix
 	unix     bool
+	named    string // set by [Proxies.NameClientsIn]
 }
+
+// The fields that list hops, the client first.
+const (
+	forwarded    = "Forwarded"
+	forwardedFor = "X-Forwarded-For"
+)
+
+// NameClientsIn has trusted proxies name their client in another field than
+// X-Forwarded-For: in Forwarded (RFC 7239), or in one that holds a single address, such
+// as CF-Connecting-IP.
+func (p *Proxies) NameClientsIn(field string) error {
+	if !httpguts.ValidHeaderFieldName(field) {
+		return fmt.Errorf("edge: %q is not the name of a header field", field)
+	}
+	p.named = http.CanonicalHeaderKey(field)
+	return nil
+}
+
+// field is the name of the one in which trusted proxies name their client.
+func (p *Proxies) field() string { return cmp.Or(p.named, forwardedFor) }
 
 // ParseProxies reads addresses, prefixes such as 10.0.0.0/8, and the word
 // "unix", which stands for every peer without an address.
@@ -55,10 +82,21 @@ func (p *Proxies) trusts(a netip.Addr) bool {
 	return false
 }
 
+// tells says by which fields proxies tell for whom and how they forward: the usual
+// ones, and the one that is chosen here. Names are in canonical spelling.
+func (p *Proxies) tells(name string) bool {
+	switch name {
+	case forwarded, "Via", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Forwarded-For", "X-Envoy-External-Address",
+		"True-Client-Ip", "Cf-Connecting-Ip", "Cf-Connecting-Ipv6", "Cf-Visitor", "Fastly-Client-Ip", "Fly-Client-Ip", p.field():
+		return true
+	}
+	return strings.HasPrefix(name, "X-Forwarded-")
+}
+
 // wasForwarded says whether a request shows any sign of a proxy.
-func wasForwarded(h *fasthttp.RequestHeader) bool {
-	for _, name := range [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
-		if h.Peek(name) != nil {
+func (p *Proxies) wasForwarded(h *fasthttp.RequestHeader) bool {
+	for name := range h.All() {
+		if p.tells(strconv.B2S(name)) {
 			return true
 		}
 	}
@@ -71,41 +109,57 @@ type sender struct {
 	https  bool
 }
 
-// hop is one element of a forwarding field: who handed the request on, and
-// over which protocol.
+// hop is one element of a list of hops: who handed the request on, and over which
+// protocol.
 type hop struct {
 	addr  netip.Addr // not valid when it cannot be told
 	proto []byte
-	seen  bool // false when the field is not there
 }
 
 // fields are those of a request: the lines of one by its canonical name, which
 // hold until the next is asked for.
 type fields interface{ PeekAll(name string) [][]byte }
 
-// forwarded reads what the trusted peer says of the request. The client is the
-// last hop that is not itself a trusted proxy: what stands further left may be
-// anything that this client wrote.
+// behind says who is behind a trusted peer that sent these lines of the field in which
+// it names its client. Of a list that is the last hop which is not itself a trusted
+// proxy: what stands further left may be anything that this client wrote.
 //
-// A proxy sets Forwarded (RFC 7239) or the X-Forwarded fields and may pass the
-// others on as a stranger sent them, so where they contradict each other
-// neither is believed. A client that cannot be told is counted with its proxy.
-func (p *Proxies) forwarded(h fields, peer client) sender {
-	from := sender{client: peer}
-	f := p.lastForwarded(h.PeekAll("Forwarded"))
-	x := p.lastForwardedFor(h.PeekAll("X-Forwarded-For"))
-	if f.seen && x.seen && (!f.addr.IsValid() || !x.addr.IsValid() || clientOf(f.addr) != clientOf(x.addr)) {
-		return from
+// Without the field, the request is the proxy's own. Where the field cannot be read,
+// all such clients of the proxy count as one: they take nothing from the proxy, nor from
+// the clients that it names.
+func (p *Proxies) behind(peer client, lines [][]byte) client {
+	if len(lines) == 0 {
+		peer.kind |= itself
+		return peer
 	}
-	if f.addr.IsValid() {
-		from.client = clientOf(f.addr)
-	} else if x.addr.IsValid() {
-		from.client = clientOf(x.addr)
+	var addr netip.Addr
+	switch p.field() {
+	case forwarded:
+		addr = p.lastForwarded(lines).addr
+	case forwardedFor:
+		addr = p.lastForwardedFor(lines)
+	default:
+		if len(lines) == 1 {
+			addr = parseNode(lines[0])
+		}
+	}
+	if !addr.IsValid() {
+		return peer.unnamed()
+	}
+	c := clientOf(addr)
+	if p.trusts(addr) { // one proxy behind another, such as a health check of the outer one
+		c.kind |= itself
+	}
+	return c
+}
+
+// https says whether a trusted peer tells that TLS was spoken with its client, and by
+// all proxies that say over what they were asked.
+func (p *Proxies) https(h fields) bool {
+	if p.field() == forwarded {
+		return bytes.EqualFold(p.lastForwarded(h.PeekAll(forwarded)).proto, protoHTTPS)
 	}
 	said, https := false, true
-	if f.proto != nil {
-		said, https = true, bytes.EqualFold(f.proto, protoHTTPS)
-	}
 	for _, line := range h.PeekAll("X-Forwarded-Proto") {
 		for len(line) > 0 {
 			var word []byte
@@ -113,8 +167,7 @@ func (p *Proxies) forwarded(h fields, peer client) sender {
 			said, https = true, https && bytes.EqualFold(trim(word), protoHTTPS)
 		}
 	}
-	from.https = said && https
-	return from
+	return said && https
 }
 
 var (
@@ -124,8 +177,7 @@ var (
 
 // lastForwardedFor finds the last untrusted hop of X-Forwarded-For, from the
 // right: the cost does not grow with what a stranger put on the left.
-func (p *Proxies) lastForwardedFor(lines [][]byte) (h hop) {
-	h.seen = len(lines) > 0
+func (p *Proxies) lastForwardedFor(lines [][]byte) (addr netip.Addr) {
 	for i := len(lines) - 1; i >= 0; i-- {
 		for rest := lines[i]; len(rest) > 0; {
 			var element []byte
@@ -137,23 +189,22 @@ func (p *Proxies) lastForwardedFor(lines [][]byte) (h hop) {
 			if element = trim(element); len(element) == 0 {
 				continue
 			}
-			if h.addr = parseNode(element); !h.addr.IsValid() || !p.trusts(h.addr) {
-				return h
+			if addr = parseNode(element); !addr.IsValid() || !p.trusts(addr) {
+				return addr
 			}
 		}
 	}
-	return h
+	return addr
 }
 
 // lastForwarded is the same for Forwarded, whose elements carry parameters.
 // Values are tokens or quoted strings; backslashes, which no address needs,
 // and unbalanced quotes make a line unreadable as a whole.
 func (p *Proxies) lastForwarded(lines [][]byte) (h hop) {
-	h.seen = len(lines) > 0
 	for i := len(lines) - 1; i >= 0; i-- {
 		rest := lines[i]
 		if bytes.IndexByte(rest, '\\') >= 0 || bytes.Count(rest, quote)%2 != 0 {
-			return unreadable
+			return hop{}
 		}
 		for len(rest) > 0 {
 			at := lastOutside(rest, ',')
@@ -170,11 +221,7 @@ func (p *Proxies) lastForwarded(lines [][]byte) (h hop) {
 	return h
 }
 
-var (
-	quote = []byte(`"`)
-	// unreadable names nobody, and a protocol that is none.
-	unreadable = hop{seen: true, proto: []byte{}}
-)
+var quote = []byte(`"`)
 
 // lastOutside finds the last sep outside quotes, -1 if there is none.
 func lastOutside(b []byte, sep byte) int {
@@ -192,9 +239,8 @@ func lastOutside(b []byte, sep byte) int {
 
 // parseElement reads for and proto of a forwarded-element. One that stands
 // twice makes the element say nothing.
-func parseElement(b []byte) hop {
-	h := hop{seen: true}
-	node := []byte(nil)
+func parseElement(b []byte) (h hop) {
+	var node []byte
 	for len(b) > 0 {
 		at := lastOutside(b, ';')
 		name, value, _ := bytes.Cut(trim(b[at+1:]), []byte("="))
@@ -203,12 +249,12 @@ func parseElement(b []byte) hop {
 		switch {
 		case bytes.EqualFold(name, []byte("for")):
 			if node != nil {
-				return unreadable
+				return hop{}
 			}
 			node = value
 		case bytes.EqualFold(name, []byte("proto")):
 			if h.proto != nil {
-				return unreadable
+				return hop{}
 			}
 			h.proto = value
 		}

@@ -24,12 +24,12 @@ func (s *Shell) read(ctx *fasthttp.RequestCtx) {
 	a := s.answers.Get().(*answer)
 	t := s.core.enter()
 	defer t.leave()
-	r := t.serve(target, &a.Response)
-	status := s.head(ctx, t, a, r)
+	r, f := t.serve(target, &ctx.Request.Header, &a.Response)
+	status := s.head(ctx, t, a, r, &f)
 	switch {
 	case status == fasthttp.StatusNotModified:
 	case r != &a.Response:
-		ctx.Response.SetBodyRaw(r.Body) // it stays as it is
+		ctx.Response.SetBodyRaw(f.body) // it stays as it is
 	default:
 		copyBody(ctx, r.Body)
 	}
@@ -51,14 +51,14 @@ func (a *answer) trim() {
 
 // write turns an answer of a core into HTTP.
 func (s *Shell) write(ctx *fasthttp.RequestCtx, t *tenure, a *answer) {
-	if s.head(ctx, t, a, &a.Response) != fasthttp.StatusNotModified {
+	if s.head(ctx, t, a, &a.Response, &form{}) != fasthttp.StatusNotModified {
 		copyBody(ctx, a.Body)
 	}
 }
 
 // head turns all but the body of an answer into HTTP, with what a has room for.
-func (s *Shell) head(ctx *fasthttp.RequestCtx, t *tenure, a *answer, r *api.Response) (status int) {
-	a.fields, status = t.appendAnswer(a.fields[:0], r, ctx.Request.Header.PeekAll("If-None-Match"))
+func (s *Shell) head(ctx *fasthttp.RequestCtx, t *tenure, a *answer, r *api.Response, f *form) (status int) {
+	a.fields, status = t.appendAnswer(a.fields[:0], r, f, ctx.Request.Header.PeekAll("If-None-Match"))
 	ctx.SetStatusCode(status)
 	setFields(ctx, a.fields)
 	return status

@@ -62,7 +62,12 @@ func (s *Shell) dispatch(ctx *fasthttp.RequestCtx) {
 		s.problem(ctx, badTarget)
 		return
 	}
-	path := decoded(pathOf(target))
+	path := pathOf(target)
+	if escapesSlash(path) {
+		s.problem(ctx, noSuchPath)
+		return
+	}
+	path = decoded(path)
 	reads, posts := s.lookup(ctx, fasthttp.MethodGet, path), s.lookup(ctx, fasthttp.MethodPost, path)
 	if bytes.HasPrefix(path, ringPrefix) && !api.Serves(path) {
 		reads = nil // the wildcard below this prefix takes more than the core has
@@ -78,7 +83,7 @@ func (s *Shell) dispatch(ctx *fasthttp.RequestCtx) {
 	case reads != nil && (h.IsGet() || h.IsHead()):
 		reads(ctx)
 	case posts != nil && h.IsPost():
-		posts(ctx)
+		s.post(ctx, posts)
 	default:
 		s.problem(ctx, wrongMethod)
 		setHeader(ctx, "Allow", allowed(reads != nil, posts != nil))
@@ -162,6 +167,12 @@ func requestTarget(h *fasthttp.RequestHeader) (target []byte, ok bool) {
 func pathOf(target []byte) []byte {
 	path, _, _ := bytes.Cut(target, []byte("?"))
 	return path
+}
+
+// escapesSlash says whether a slash is escaped in a path. It separates no segments
+// (RFC 3986, 2.2), and no path has a segment with one.
+func escapesSlash(path []byte) bool {
+	return bytes.Contains(path, []byte("%2F")) || bytes.Contains(path, []byte("%2f"))
 }
 
 // decoded resolves the percent escapes of a path, as the core does. Broken ones

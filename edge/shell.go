@@ -40,12 +40,13 @@ type Shell struct {
 	log     *slog.Logger
 	tls     *tls.Config
 
-	// Each request is counted by one of these: everyone's, those that edges
-	// follow this node with, those that edges forward.
-	limiter, followers, forwarded *limiter
-	now                           func() time.Time // their clock
-	vouchers                      *vouchers        // nil: none are taken
-	complained                    atomic.Int64     // second of the last line about one
+	// Each request is counted by one of these: everyone's, those of trusted proxies
+	// themselves, those that edges follow this node with, those that edges forward.
+	limiter, proxied, followers, forwarded *limiter
+
+	now        func() time.Time // the limiters' clock
+	vouchers   *vouchers        // nil: none are taken
+	complained atomic.Int64     // second of the last line about one
 
 	router     *router.Router
 	deprecated map[string]describe.Deprecation
@@ -89,6 +90,7 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 		proxies:    cfg.TrustedProxies,
 		stale:      cfg.Stale,
 		limiter:    newLimiter(cfg.RateLimit, now),
+		proxied:    newLimiter(10*cfg.RateLimit, now),
 		now:        now,
 		log:        cfg.Log,
 		deprecated: deprecated,
@@ -123,8 +125,9 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 		return nil, err
 	}
 	s.server = fasthttp.Server{
-		Handler:      s.handle,
-		ErrorHandler: s.unread,
+		Handler:        s.handle,
+		ErrorHandler:   s.unread,
+		HeaderReceived: readExpectation,
 
 		ReadTimeout:  cmp.Or(cfg.ReadTimeout, 10*time.Second),
 		IdleTimeout:  cmp.Or(cfg.IdleTimeout, 30*time.Second),
@@ -199,11 +202,21 @@ func inHeader(h *fasthttp.RequestHeader, name string) (lines int) {
 	return lines
 }
 
-// dropTrailers leaves those lines of Forwarded that stand in the header: a proxy that
+// readExpectation spells the one expectation that there is as fasthttp knows it: what
+// is expected has no case (RFC 9110, 10.1.1), and a client may wait for the answer before
+// it sends its body.
+func readExpectation(h *fasthttp.RequestHeader) (bounds fasthttp.RequestConfig) {
+	const known = "100-continue"
+	if sent := h.Peek("Expect"); len(sent) > 0 && bytes.EqualFold(sent, []byte(known)) {
+		h.Set("Expect", known)
+	}
+	return bounds
+}
+
+// dropTrailers leaves those lines of a field that stand in the header: a proxy that
 // passes on what stands behind a body has neither written nor read it. X-Forwarded is
 // refused there.
-func dropTrailers(h *fasthttp.RequestHeader) {
-	const name = "Forwarded"
+func dropTrailers(h *fasthttp.RequestHeader, name string) {
 	lines := h.PeekAll(name)
 	if len(lines) == 0 {
 		return
@@ -226,7 +239,7 @@ func dropTrailers(h *fasthttp.RequestHeader) {
 func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 	var w window
 	defer s.contain(ctx, &w)
-	dropTrailers(&ctx.Request.Header)
+	dropTrailers(&ctx.Request.Header, s.proxies.field())
 	w = s.count(ctx)
 	switch {
 	case w.exceeded:
@@ -259,7 +272,17 @@ func (s *Shell) count(ctx *fasthttp.RequestCtx) window {
 	if vouched {
 		return s.forwarded.take(from.client, now)
 	}
-	return s.limiter.take(s.proxies.client(ctx), now)
+	c := s.proxies.client(ctx)
+	return s.limiterOf(c).take(c, now)
+}
+
+// limiterOf gives the limiter of a client that no edge has named. A trusted proxy asks
+// after the health of this node as often as it likes, whatever others do.
+func (s *Shell) limiterOf(c client) *limiter {
+	if c.kind&itself != 0 {
+		return s.proxied
+	}
+	return s.limiter
 }
 
 // contain answers a request whose handling panicked: the process serves others.

@@ -58,6 +58,10 @@ func (s *Swappable) enter() *tenure {
 	}
 }
 
+// ask has the core answer a GET for target. Whatever the shell asks of a core goes
+// through here.
+func (t *tenure) ask(target []byte, r *api.Response) { t.core.Serve(asciiHosts(target), r) }
+
 func (t *tenure) leave() { t.count(-1) }
 
 // count adds to the state, and ends the tenure when it is over and nobody reads.
@@ -73,7 +77,7 @@ func (t *tenure) count(n int64) int64 {
 func (s *Swappable) Serve(target []byte, r *api.Response) {
 	t := s.enter()
 	defer t.leave()
-	t.core.Serve(target, r)
+	t.ask(target, r)
 }
 
 // Head is the present core's.

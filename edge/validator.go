@@ -15,10 +15,11 @@ func buildTag(digest string) string {
 	return hex.EncodeToString(build[:4])
 }
 
-// appendTag appends the strong entity tag of an answer: the build of the core,
-// the ledger position, and for documents that show standings the second since
-// which these have held. Together they determine the bytes at one target.
-func (t *tenure) appendTag(dst []byte, r *api.Response) []byte {
+// appendTag appends the strong entity tag of an answer in a form: the build of the
+// core, the ledger position, for documents that show standings the second since
+// which these have held, and the coding. Together they determine the bytes at one
+// target.
+func (t *tenure) appendTag(dst []byte, r *api.Response, f *form) []byte {
 	dst = append(dst, '"')
 	dst = append(dst, t.build...)
 	dst = append(dst, '-')
@@ -27,7 +28,7 @@ func (t *tenure) appendTag(dst []byte, r *api.Response) []byte {
 		dst = append(dst, '-')
 		dst = strconv.AppendInt(dst, r.Since, 10)
 	}
-	return append(dst, '"')
+	return append(append(dst, f.suffix()...), '"')
 }
 
 // maxAge is for how many seconds a document may be kept unasked. It is short,

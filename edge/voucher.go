@@ -175,6 +175,15 @@ func (v *vouchers) first(mac [16]byte, now time.Time) bool {
 
 // parseClient reads what [client.String] writes.
 func parseClient(s string) (client, bool) {
+	if proxy, ok := strings.CutPrefix(s, behindProxy); ok {
+		c, ok := parseAddress(proxy)
+		return c.unnamed(), ok
+	}
+	return parseAddress(s)
+}
+
+// parseAddress is parseClient for a client with a name of its own.
+func parseAddress(s string) (client, bool) {
 	if s == (client{}).String() {
 		return client{}, true
 	}

@@ -30,7 +30,7 @@ func TestAVoucherSaysWhoSentTheRequest(t *testing.T) {
 	for _, c := range []struct {
 		client string
 		secure bool
-	}{{"192.0.2.1", true}, {"192.0.2.1", false}, {"2001:db8:1:2::/64", true}, {"local", true}} {
+	}{{"192.0.2.1", true}, {"192.0.2.1", false}, {"2001:db8:1:2::/64", true}, {"local", true}, {"behind 192.0.2.1", true}, {"behind 2001:db8:1:2::/64", false}, {"behind local", true}} {
 		v := newVoucher(sharedSecret, clock.Now(), c.client, c.secure, passedOn{[]byte("POST"), []byte("/api/bid?x=%41"), []byte("{}")})
 		want := fmt.Sprint(c.client, " ", c.secure)
 		if r := s.do("POST", "/api/bid?x=%41", "{}", voucherField, v, "X-Forwarded-For", "198.51.100.9"); r.body != want {
@@ -80,6 +80,8 @@ func TestVouchersThatDoNotHold(t *testing.T) {
 		{"no base64", strings.Replace(good(now), "m=", "m=!", 1), "malformed"},
 		{"fields in another order", swapFirstTwo(good(now)), "malformed"},
 		{"a client that is none", resign("example.com", "https"), "malformed"},
+		{"nobody in particular, behind nobody", resign("behind ", "https"), "malformed"},
+		{"behind what is no client", resign("behind behind 192.0.2.1", "https"), "malformed"},
 		{"a whole IPv6 address", resign("2001:db8::1", "https"), "malformed"},
 		{"a scheme that is none", resign("192.0.2.1", "ftp"), "malformed"},
 	} {

@@ -5,7 +5,8 @@
 // The packages below it, in the order in which a payment meets them:
 //
 //   - mpp: challenges, credentials and receipts
-//   - hosts: which names are those of public sites
+//   - hosts: which names are those of public sites, once core/idn has put them into ASCII
+//   - fair: what is scarce, shared between those who ask for it
 //   - fetch: reading strangers' sites, safely
 //   - score: whether a site is ready for agents, by services or, in score/local,
 //     by looking; score/robots, score/report and score/exemplar belong to it

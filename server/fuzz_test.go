@@ -25,12 +25,12 @@ func FuzzRequest(f *testing.F) {
 	o.pay(paid.OpRegister, ada, "")
 	o.coin.refuses = true
 	before, _ := o.books.Root()
-	handle := map[bool]func(*fasthttp.RequestCtx, string, bool){true: server.Paid(o.service, paid.OpBid), false: server.Paid(o.service, paid.OpRegister)}
+	handle := map[bool]func(*fasthttp.RequestCtx, string, bool){true: server.Paid(o.service, paid.OpBid, (*fasthttp.RequestCtx).PostBody), false: server.Paid(o.service, paid.OpRegister, (*fasthttp.RequestCtx).PostBody)}
 	request := func(body string, fields ...string) []byte {
 		return []byte("POST /api/x HTTP/1.1\r\nHost: ring.example\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n" + strings.Join(fields, "") + "\r\n" + body)
 	}
 	f.Add(true, request(fund))
-	f.Add(true, request(fund, "Authorization: "+o.credential(paid.OpBid, fund)+"\r\n", "Idempotency-Key: a\r\n"))
+	f.Add(true, request(fund, "Authorization: "+o.credential(paid.OpBid, fund)+"\r\n", "Idempotency-Key: a-key-of-the-tests\r\n"))
 	f.Add(true, request(fund, "Authorization: Payment e30\r\n", "Authorization: Payment e30\r\n"))
 	f.Add(false, request(ada, "Accept-Payment: coin/charge;q=0.5\r\n", "Accept-Payment: */*\r\n"))
 	f.Add(false, request(`{"name":"Bob","url":"https://bob.dev","kind":"mcp","bid":"1.00"}`, "Authorization: Bearer x, Payment e30\r\n"))

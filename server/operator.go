@@ -103,6 +103,7 @@ func (o *Operator) Listen(path string) (net.Listener, error) {
 //	POST /members/{slug}/removal  Removal → Row
 //	GET  /payments?after=ID       up to 1000 PaymentRows in the order of ids
 //	GET  /payments/{reference}    PaymentRow by id or transaction
+//	GET  /gas                     paid.Gas
 //	GET  /scan?since=TIME         Scan
 //	POST /scan?since=TIME         Scan; the daily look goes on where it ended
 //	POST /adjustments             paid.Adjustment → Adjusted
@@ -118,6 +119,7 @@ func (o *Operator) Handler() http.Handler {
 	mux.HandleFunc("POST /members/{slug}/removal", o.remove)
 	mux.HandleFunc("GET /payments", o.payments)
 	mux.HandleFunc("GET /payments/{reference}", o.payment)
+	mux.HandleFunc("GET /gas", func(w http.ResponseWriter, _ *http.Request) { reply(w, o.Payments.GasWasted()) })
 	mux.HandleFunc("GET /scan", o.scan)
 	mux.HandleFunc("POST /scan", o.scan)
 	mux.HandleFunc("POST /adjustments", o.adjust)

@@ -105,7 +105,7 @@ func (o *Operator) scan(w http.ResponseWriter, r *http.Request) {
 
 func (o *Operator) adjust(w http.ResponseWriter, r *http.Request) {
 	var a paid.Adjustment
-	if !readOrder(w, r, &a, &a.Reason, "{kind, transaction, member, reason}") {
+	if !readOrder(w, r, &a, &a.Reason, "{kind, transaction, member, register, reason}") {
 		return
 	}
 	e, err := o.Payments.Adjust(r.Context(), a)

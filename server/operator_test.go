@@ -371,7 +371,7 @@ func TestRedactionLeavesNoWords(t *testing.T) {
 		t.Fatalf("a payment that failed: %d %s", a.Status, a.Body)
 	}
 	o.coin.becomes(mpp.Settled)
-	call := o.pay(paid.OpRegister, ada, "k")
+	call := o.pay(paid.OpRegister, ada, "a-key-of-the-tests")
 	if keys := o.holding("Words of a member"); len(keys) != 4 {
 		t.Fatalf("the words are in %v, not in texts, body, order and answer: the test looks in the wrong places", keys)
 	}

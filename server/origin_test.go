@@ -43,17 +43,27 @@ type coin struct {
 func (c *coin) Name() string    { return "coin" }
 func (c *coin) Network() string { return "coin:test" }
 
+func (c *coin) Life() time.Duration { return paid.ChallengeLife }
+
 func (c *coin) Request(cents int64) (string, error) { return mpp.EncodeJSON(cents) }
 
-func (c *coin) Decode(cred mpp.Credential, cents int64, now time.Time) (mpp.Payment, error) {
+func (c *coin) Decode(cred mpp.Credential) (mpp.Payment, error) {
+	var cents int64
+	if err := mpp.DecodeJSON(cred.Challenge.Request, &cents); err != nil {
+		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeChallenge, Detail: "no good"}
+	}
 	if c.refuses {
 		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeVerify, Detail: "no good"}
 	}
 	return mpp.Payment{Method: "coin", ChallengeID: cred.Challenge.ID, Cents: cents, Raw: cred.Payload, Reference: cred.Challenge.ID,
-		ReplayKey: "coin:" + cred.Challenge.ID, Payer: "payer of " + cred.Challenge.ID, ValidBefore: now.Add(cmp.Or(c.life, 25*time.Second))}, nil
+		ReplayKey: "coin:" + cred.Challenge.ID, Payer: "payer of " + cred.Challenge.ID, Payee: c.Payee(), ValidBefore: time.Now().Add(cmp.Or(c.life, 25*time.Second))}, nil
 }
 
+func (c *coin) InTime(mpp.Payment, time.Time, time.Time) *mpp.Rejection { return nil }
+
 func (c *coin) Simulate(context.Context, mpp.Payment) error { return nil }
+
+func (c *coin) Holds(context.Context, mpp.Payment, int64) error { return nil }
 
 func (c *coin) Broadcast(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
 	return c.Outcome(ctx, p)
@@ -63,6 +73,10 @@ func (c *coin) Outcome(context.Context, mpp.Payment) (mpp.Outcome, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return mpp.Outcome{State: c.state, Deep: true}, nil
+}
+
+func (c *coin) Seen(context.Context, mpp.Payment, time.Time) (mpp.Outcome, error) {
+	return mpp.Outcome{}, nil
 }
 
 func (c *coin) Clock(context.Context) (time.Time, error) { return time.Now(), nil }

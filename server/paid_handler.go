@@ -9,25 +9,38 @@ import (
 	"webring/server/paid"
 )
 
+// letGo is the field by which an edge asks that a request be let go, as the shell lets
+// it through from edges alone.
+const letGo = "Webring-Let-Go"
+
 // Paid gives the handler of one paid operation. The shell calls it with the
-// client as its limiter knows it and whether the connection counts as secure.
-func Paid(s *paid.Service, operation string) func(ctx *fasthttp.RequestCtx, client string, secure bool) {
+// client as its limiter knows it and whether the connection counts as secure. body
+// gives the body of a request without its content coding.
+func Paid(s *paid.Service, operation string, body func(*fasthttp.RequestCtx) []byte) func(ctx *fasthttp.RequestCtx, client string, secure bool) {
 	return func(ctx *fasthttp.RequestCtx, client string, secure bool) {
 		h := &ctx.Request.Header
 		call := paid.Call{
 			Operation: operation,
 			// The work may outlive the request, whose buffers fasthttp reuses.
-			Body:           append([]byte(nil), ctx.PostBody()...),
+			Body:           bytes.Clone(body(ctx)),
 			AcceptPayment:  string(bytes.Join(h.PeekAll("Accept-Payment"), []byte(","))),
 			IdempotencyKey: string(h.Peek("Idempotency-Key")),
 			Client:         client,
 			Secure:         secure,
 		}
+		if received := ctx.PostBody(); !bytes.Equal(received, call.Body) {
+			call.Received = bytes.Clone(received)
+		}
 		for _, v := range h.PeekAll("Authorization") {
 			call.Authorization = append(call.Authorization, string(v))
 		}
-		// Not the request's own context: a payment is not tied to it.
-		answer := s.Handle(context.Background(), call)
+		var answer paid.Answer
+		if len(h.Peek(letGo)) > 0 {
+			answer = s.LetGo(call)
+		} else {
+			// Not the request's own context: a payment is not tied to it.
+			answer = s.Handle(context.Background(), call)
+		}
 		ctx.SetStatusCode(answer.Status)
 		for _, f := range answer.Header {
 			if f[0] == "Content-Type" {

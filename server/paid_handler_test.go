@@ -26,7 +26,7 @@ func (quiet) Printf(string, ...any) {}
 // client of it.
 func (o *origin) over(op string, secure bool) func(header [][2]string, body string) *fasthttp.Response {
 	o.t.Helper()
-	handle := server.Paid(o.service, op)
+	handle := server.Paid(o.service, op, (*fasthttp.RequestCtx).PostBody)
 	s := &fasthttp.Server{Handler: func(ctx *fasthttp.RequestCtx) { handle(ctx, "192.0.2.1", secure) }, ReadBufferSize: 64 << 10, Logger: quiet{}}
 	listener := fasthttputil.NewInmemoryListener()
 	go s.Serve(listener)
@@ -56,12 +56,12 @@ func (o *origin) over(op string, secure bool) func(header [][2]string, body stri
 func TestAnswersPassThroughExactly(t *testing.T) {
 	o := newOrigin(t)
 	post := o.over(paid.OpRegister, true)
-	call := o.pay(paid.OpRegister, ada, "k")
+	call := o.pay(paid.OpRegister, ada, "a-key-of-the-tests")
 	for name, c := range map[string]struct {
 		call   paid.Call
 		header [][2]string
 	}{
-		"2xx": {call, [][2]string{{"Authorization", call.Authorization[0]}, {"Idempotency-Key", "k"}}},
+		"2xx": {call, [][2]string{{"Authorization", call.Authorization[0]}, {"Idempotency-Key", "a-key-of-the-tests"}}},
 		"409": {paid.Call{Operation: paid.OpRegister, Body: []byte(ada), Secure: true}, nil},
 		"422": {paid.Call{Operation: paid.OpRegister, Body: []byte("{"), Secure: true}, nil},
 		"400": {paid.Call{Operation: paid.OpRegister, Body: []byte(ada), Secure: true, Authorization: []string{"Payment a", "Payment b"}},
@@ -109,8 +109,29 @@ func TestRequestsPassThroughExactly(t *testing.T) {
 	if r := o.over(paid.OpBid, true)(nil, fund); r.StatusCode() != 402 {
 		t.Errorf("the other operation: %d %s", r.StatusCode(), r.Body())
 	}
-	if r := post([][2]string{{"Idempotency-Key", strings.Repeat("k", 256)}}, ada); r.StatusCode() != 422 {
+	if r := post([][2]string{{"Idempotency-Key", strings.Repeat("k", 256)}}, ada); r.StatusCode() != 400 {
 		t.Errorf("a key of 256 characters: %d", r.StatusCode())
+	}
+}
+
+// An edge that needs the place of a request has it answered before its outcome.
+func TestARequestIsLetGoForAnEdge(t *testing.T) {
+	o := newOrigin(t)
+	o.pay(paid.OpRegister, ada, "")
+	o.coin.becomes(mpp.Pending)
+	post, credential := o.over(paid.OpBid, true), o.credential(paid.OpBid, fund)
+	answered := make(chan *fasthttp.Response, 1)
+	go func() { answered <- post([][2]string{{"Authorization", credential}}, fund) }()
+	o.waitOpen("ada")
+	if r := post([][2]string{{"Authorization", credential}, {"Webring-Let-Go", "1"}}, fund); r.StatusCode() != 204 || len(r.Body()) > 0 {
+		t.Errorf("%d %s", r.StatusCode(), r.Body())
+	}
+	if r := <-answered; r.StatusCode() != 503 || !bytes.Contains(r.Body(), []byte("payment_pending")) {
+		t.Errorf("%d %s", r.StatusCode(), r.Body())
+	}
+	o.coin.becomes(mpp.Settled)
+	if err := o.service.Close(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -120,7 +141,7 @@ func TestPaymentOutlivesItsConnection(t *testing.T) {
 	o.pay(paid.OpRegister, ada, "")
 	o.coin.becomes(mpp.Pending)
 	credential := o.credential(paid.OpBid, fund)
-	handle := server.Paid(o.service, paid.OpBid)
+	handle := server.Paid(o.service, paid.OpBid, (*fasthttp.RequestCtx).PostBody)
 	s := &fasthttp.Server{Handler: func(ctx *fasthttp.RequestCtx) { handle(ctx, "192.0.2.1", true) }, ReadBufferSize: 64 << 10, Logger: quiet{}}
 	listener := fasthttputil.NewInmemoryListener()
 	defer listener.Close()

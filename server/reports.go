@@ -38,7 +38,7 @@ func Reports(store *report.Store, name func() (ring, base string), log *slog.Log
 		if err != nil {
 			code, detail := api.Internal, "The report cannot be read."
 			if errors.Is(err, report.ErrNotFound) {
-				code, detail = api.NotFound, "There is no such report. Reports of sites that did not join are removed after a day."
+				code, detail = api.NotFound, "There is no such report. Reports of sites that did not join are removed after a day, or sooner when there are many."
 			} else {
 				log.Error("report", "id", id, "err", err)
 			}

@@ -388,7 +388,7 @@ func verdict(v Join) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 35, "</code></pre><p class=\"small quiet\">It needs Node 20, and a wallet: the account of the command-line client, or a key in <code>MPPX_PRIVATE_KEY</code>. Until it is paid, others may take the rank; the fee and the score stay as the 402 says for five minutes.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 35, "</code></pre><p class=\"small quiet\">It is for POSIX shells, and for PowerShell from 7.3 on. It needs Node 20, and a wallet: the account of the command-line client, or a key in <code>MPPX_PRIVATE_KEY</code>. Until it is paid, others may take the rank: with <code>only_if_rank</code> in the body you pay for the rank that it names, or a better one, or not at all. The fee and the score stay as the 402 says until its offer expires, which is a minute at least.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -112,7 +112,7 @@ func (v Embed) directives() string {
 }
 
 func (v Docs) examples() string {
-	return "curl " + v.Base + "/api/leaderboard?limit=3\n" +
-		"curl " + v.Base + "/api/ring/next\n" +
+	return "curl " + quotedURL(v.Base+"/api/leaderboard?limit=3") + "\n" +
+		"curl " + quotedURL(v.Base+"/api/ring/next") + "\n" +
 		joinCommand(v.Base)
 }

@@ -21,6 +21,7 @@ type Picture struct {
 type Mark struct {
 	Slug     string
 	Name     string
+	URL      string
 	Kind     string
 	Position int   // in the ring, from 1
 	Total    int64 // cents paid in all

@@ -2,6 +2,7 @@ package templates
 
 import (
 	"context"
+	"encoding/json"
 	"encoding/xml"
 	"flag"
 	"image"
@@ -10,6 +11,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,7 +64,7 @@ func hostile() []Row {
 func drawing(rows []Row) Picture {
 	p := Picture{Members: len(rows)}
 	for i, r := range rows {
-		p.Marks = append(p.Marks, Mark{Slug: r.Slug, Name: r.Name, Kind: r.Kind, Position: i + 1, Total: 100 * int64(i+1)})
+		p.Marks = append(p.Marks, Mark{Slug: r.Slug, Name: r.Name, URL: r.URL, Kind: r.Kind, Position: i + 1, Total: 100 * int64(i+1)})
 	}
 	return p
 }
@@ -84,7 +87,7 @@ func TestThePagesOfARing(t *testing.T) {
 	rows := hostile()
 	golden(t, "ring", string(Ring{Page: page, Members: 300, From: 101, To: 103, Rows: rows, Next: "ring?page=4", Prev: "ring?page=2", Picture: drawing(rows)}.HTML()))
 	golden(t, "member", string(Member{Page: below("/members/second"), Base: "https://ring.example", Row: rows[1], Members: 3, Prev: rows[2], Next: rows[0], MinBid: "1.00", Picture: drawing(rows)}.HTML()))
-	golden(t, "embed", string(Embed{Page: page, Base: "https://ring.example", From: "second", Member: &rows[1], Prev: rows[2].Name, Next: rows[0].Name, Widget: "/widget-1.js", Integrity: "sha384-x"}.HTML()))
+	golden(t, "embed", string(Embed{Page: page, Base: "https://ring.example", From: "second", Member: &rows[1], Prev: rows[2], Next: rows[0], Widget: "/widget-1.js", Integrity: "sha384-x"}.HTML()))
 }
 
 func TestJoin(t *testing.T) {
@@ -96,6 +99,54 @@ func TestJoin(t *testing.T) {
 	v.Checked = &Checked{Score: "72", Scorer: "local", Report: "https://ring.example/reports/1", Price: "3.00", Rank: 1234, Slug: "x",
 		Command: RegisterCommand("https://ring.example", "", v.Draft.JSON())}
 	golden(t, "join-right", string(v.HTML()))
+}
+
+// Names are members' own words, so two may have one: wherever a page shows a name, it
+// says right behind it where the member's site lies.
+func TestAHostStandsBesideAMembersNameWhereverItIsShown(t *testing.T) {
+	const name = "The Bank"
+	rows := []Row{
+		{Slug: "the-bank", Rank: 1, Position: 1, Name: name, URL: "https://bank.example/", Description: "Trust us.", Kind: "website", Category: "general"},
+		{Slug: "the-bank-2", Rank: 2, Position: 2, Name: name, URL: "http://www.hill.example/bank/?q=1", Kind: "website", Category: "general"},
+	}
+	p := drawing(rows)
+	p.First, p.Here = &p.Marks[0], &p.Marks[1]
+	markup := regexp.MustCompile(`<[^>]*>`)
+	for of, page := range map[string][]byte{
+		"home":   Home{Page: page, Members: 2, Leader: &rows[0], Rows: rows, Picture: p}.HTML(),
+		"ring":   Ring{Page: page, Members: 2, Rows: rows, Picture: p}.HTML(),
+		"member": Member{Page: below("/members/the-bank-2"), Row: rows[1], Prev: rows[0], Next: rows[0], Members: 2, Picture: p}.HTML(),
+		"embed":  Embed{Page: page, From: "the-bank", Member: &rows[0], Prev: rows[1], Next: rows[1]}.HTML(),
+	} {
+		text := markup.ReplaceAllString(string(page), "")
+		behind := strings.Split(text, name)[1:]
+		if len(behind) < 3 {
+			t.Errorf("%s shows %d names", of, len(behind))
+		}
+		for _, rest := range behind {
+			rest = strings.TrimLeft(rest, " ,\n")
+			if !strings.HasPrefix(rest, "bank.example") && !strings.HasPrefix(rest, "www.hill.example/bank") {
+				t.Errorf("%s shows a name with %.40q behind it", of, rest)
+			}
+		}
+	}
+}
+
+func TestWhereASiteLies(t *testing.T) {
+	long := strings.Repeat("a", 60) + ".example"
+	for url, want := range map[string]string{
+		"https://bank.example":                             "bank.example",
+		"https://bank.example/":                            "bank.example",
+		"http://www.bank.example:443/?a=/b":                "www.bank.example:443",
+		"https://hill.example/~ada/":                       "hill.example/~ada",
+		"https://" + long + "/":                            long,
+		"https://hill.example/" + strings.Repeat("a/", 20): "hill.example/…",
+		"": "",
+	} {
+		if got := Where(url); got != want {
+			t.Errorf("%s lies at %q, want %q", url, got, want)
+		}
+	}
 }
 
 // What members write stays text, wherever it is shown.
@@ -124,20 +175,88 @@ func TestMembersWordsAreNeverMarkup(t *testing.T) {
 	}
 }
 
-func TestCommandsAreSafeInAShell(t *testing.T) {
-	for _, words := range []string{"it's", "'; touch /tmp/x; '", "$(id)", "`id`", "a\nb", `back\slash`, "\u202e"} {
-		d := Draft{Name: words, URL: "https://a.example/", Kind: "agent"}
-		command := RegisterCommand("https://ring.example", "-r http://127.0.0.1:1", d.JSON())
-		// What the shell makes of it is what was meant.
-		out, err := exec.Command("sh", "-c", strings.Replace(command, client, "printf '%s\n' ", 1)).Output()
-		if err != nil {
+func TestCommandLinesAreSafeInPOSIXShellsAndPowerShell(t *testing.T) {
+	const base = "https://ring.example/o'er%20&$(id);x"
+	url := strings.ReplaceAll(base, "'", "%27")
+	// member decodes the last word of a command.
+	member := func(words []string, into any) {
+		if err := json.Unmarshal([]byte(words[len(words)-1]), into); err != nil {
 			t.Fatalf("%q: %v", words, err)
 		}
-		want := "https://ring.example/api/register\n-r\nhttp://127.0.0.1:1\n-J\n" + string(d.JSON()) + "\n"
-		if string(out) != want {
-			t.Errorf("%s becomes %q, want %q", command, out, want)
+	}
+	for _, text := range []string{"it's", "'; touch /tmp/x; '", "‘a’ ‚b‛", "’; Remove-Item x; ’", "“a” \"b\"", "$(id) $HOME", "`id`", "a\nb", `back\slash`, `\u0027`, "\u202e", "%PATH% !! # & | < >", "Zoë 目"} {
+		d := Draft{Name: text, URL: "https://a.example/?a=b&c", Kind: "agent"}
+		for _, words := range shells(t, RegisterCommand(base, "-r http://127.0.0.1:1", d.JSON())) {
+			var got Draft
+			if member(words, &got); got != d || !slices.Equal(words[:len(words)-1], []string{"npx", "mppx@0.11.0", url + "/api/register", "-r", "http://127.0.0.1:1", "-J"}) {
+				t.Errorf("%q becomes %q", text, words)
+			}
 		}
 	}
+	for _, words := range shells(t, joinCommand(base)) {
+		var got Draft
+		if member(words, &got); got.Kind != "agent" || words[2] != url+"/api/register" {
+			t.Errorf("joining: %q", words)
+		}
+	}
+	for _, words := range shells(t, bidCommand(Member{Base: base, Row: Row{Slug: "a-2"}, MinBid: "1.00"})) {
+		var got map[string]string
+		if member(words, &got); got["member"] != "a-2" || got["amount"] != "1.00" || words[2] != url+"/api/bid" {
+			t.Errorf("bidding: %q", words)
+		}
+	}
+	for line := range strings.Lines(Docs{Base: base}.examples()) {
+		for _, words := range shells(t, strings.TrimSuffix(line, "\n")) {
+			if !slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(w, url+"/api/") }) {
+				t.Errorf("an example: %q", words)
+			}
+		}
+	}
+}
+
+// shells gives the words of a command line as a POSIX shell has them, and as PowerShell.
+func shells(t *testing.T, line string) [][]string {
+	t.Helper()
+	if strings.Contains(line, "\n") {
+		t.Fatalf("%q goes on in another line, which is written differently in each", line)
+	}
+	out, err := exec.Command("sh", "-c", `printf '%s\0' `+line).Output()
+	if err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	return [][]string{strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"), powerShell(t, line)}
+}
+
+// powerShell splits a line as PowerShell's rules have it (about_Quoting_Rules): words
+// end at spaces, single quotes and their typographic forms begin and end text that is
+// taken as it is, and twice they are one in it. It fails at what has a meaning of its own.
+func powerShell(t *testing.T, line string) (words []string) {
+	t.Helper()
+	const single = "'‘’‚‛"
+	var word strings.Builder
+	quoted := false
+	rest := []rune(line + " ")
+	for i, r := range rest {
+		switch mark := strings.ContainsRune(single, r); {
+		case mark && quoted && strings.ContainsRune(single, rest[i+1]):
+			t.Fatalf("%s: two marks in text", line)
+		case mark:
+			quoted = !quoted
+		case quoted:
+			word.WriteRune(r)
+		case r == ' ':
+			words = append(words, word.String())
+			word.Reset()
+		case strings.ContainsRune("\"“”„`$&|;<>(){}#,", r), r == '@' && word.Len() == 0:
+			t.Fatalf("%s: %c has a meaning of its own", line, r)
+		default:
+			word.WriteRune(r)
+		}
+	}
+	if quoted {
+		t.Fatalf("%s: text does not end", line)
+	}
+	return words
 }
 
 func TestPictures(t *testing.T) {
@@ -328,7 +447,8 @@ func TestWordsKeepToTheirPlace(t *testing.T) {
 	stacked := strings.Repeat("\u0301\u0316\u030b\u0323\u0302", 5)
 	plain, marked := show("Zal"), show("Z"+stacked+"a"+stacked+"l"+stacked)
 	for _, name := range []string{"ring", "member"} {
-		fits := func(where image.Rectangle) bool { return !where.Empty() && where.Dy() <= 40 && where.Dx() <= 80 }
+		// As letters with marks may be broader, the host behind them may move.
+		fits := func(where image.Rectangle) bool { return !where.Empty() && where.Dy() <= 40 && where.Dx() <= 160 }
 		if where := differ(t, plain[name], marked[name], "", fits); !fits(where) {
 			t.Errorf("%s: marks show at %v", name, where)
 		}

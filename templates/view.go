@@ -163,8 +163,8 @@ type Embed struct {
 	Base      string
 	From      string // as asked for, or ""
 	Member    *Row   // nil when From names none
-	Prev      string // names of the neighbours, or ""
-	Next      string
+	Prev      Row    // the neighbours of Member
+	Next      Row
 	Widget    string // path of the widget that never changes
 	Integrity string
 }
@@ -180,7 +180,11 @@ type Docs struct {
 	MinBid    string
 	Rule      string // what the score has to be
 	Problems  []Problem
+	Reasons   []Reason // why payments are refused
 }
+
+// Reason is one value of a problem's member reason.
+type Reason struct{ Name, Meaning string }
 
 // Endpoint is one row of the directory.
 type Endpoint struct{ Method, Path, About string }

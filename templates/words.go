@@ -44,6 +44,21 @@ func grouped(n int) string {
 	return digits
 }
 
+// longestPath is the longest path of a member's URL that stands beside its name.
+const longestPath = 32
+
+// Where says, beside a member's name, where its site lies: its host, whole, and the
+// path below it when it is short.
+func Where(url string) string {
+	_, rest, _ := strings.Cut(url, "://")
+	rest, _, _ = strings.Cut(rest, "?")
+	rest = strings.TrimSuffix(rest, "/")
+	if host, path, _ := strings.Cut(rest, "/"); len(path) > longestPath {
+		return host + "/…"
+	}
+	return rest
+}
+
 // shortened is the most characters of a description in a list.
 const shortened = 120
 
@@ -60,35 +75,45 @@ func short(s string) string {
 	return strings.TrimRight(cut, " .,;:") + "…"
 }
 
+// Command lines are of one line each, and mean the same in POSIX shells and in
+// PowerShell, which differ in how lines go on and in what quotes a quotation mark.
+
 // client is the reference client of the payment protocol.
 const client = "npx mppx@0.11.0 "
 
 // joinCommand is how an agent joins, with the words left to fill in.
 func joinCommand(base string) string {
-	return client + base + "/api/register \\\n  -J '{\"name\":\"…\",\"url\":\"https://…\",\"kind\":\"agent\"}'"
+	return RegisterCommand(base, "", Draft{Name: "…", URL: "https://…", Kind: "agent"}.JSON())
 }
 
 // bidCommand pays for the member: what takes rank 1, or the least there is.
-// Slugs have no characters that a shell or JSON reads.
+// Slugs have no characters that JSON reads.
 func bidCommand(v Member) string {
 	amount := v.Row.TakeFirst
 	if amount == "" {
 		amount = v.MinBid
 	}
-	return client + v.Base + "/api/bid \\\n  -J '{\"member\":\"" + v.Row.Slug + "\",\"amount\":\"" + amount + "\"}'"
+	return client + quotedURL(v.Base+"/api/bid") + " -J " + quotedJSON([]byte(`{"member":"`+v.Row.Slug+`","amount":"`+amount+`"}`))
 }
 
 // RegisterCommand pays for a registration with this JSON body. extra stands
 // between the address and the body; it is the caller's to make safe.
 func RegisterCommand(base, extra string, body []byte) string {
 	if extra != "" {
-		extra = "  " + extra + " \\\n"
+		extra += " "
 	}
-	return client + quoted(base+"/api/register") + " \\\n" + extra + "  -J " + quoted(string(body))
+	return client + quotedURL(base+"/api/register") + " " + extra + "-J " + quotedJSON(body)
 }
 
-// quoted is a word for a POSIX shell, whatever is in it.
-func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+// quotedURL is a URL, which is ASCII, as a word of a command line.
+func quotedURL(u string) string { return "'" + strings.ReplaceAll(u, "'", "%27") + "'" }
+
+// quotedJSON is a JSON text as a word of a command line.
+func quotedJSON(text []byte) string { return "'" + quotationMarks.Replace(string(text)) + "'" }
+
+// quotationMarks writes those that end a word, and can only stand in strings of a JSON
+// text, in another way of JSON's. To PowerShell the typographic ones are the same.
+var quotationMarks = strings.NewReplacer("'", `\u0027`, "‘", `\u2018`, "’", `\u2019`, "‚", `\u201a`, "‛", `\u201b`)
 
 // JSON is the draft as the body of a registration, without what was left empty.
 func (d Draft) JSON() []byte {

@@ -30,20 +30,22 @@
 //
 // # What the interface leaves open, as this package has it
 //
-//   - Of a repeated parameter the first counts; the others are not looked at.
+//   - A parameter without a value counts as absent.
+//   - Of a repeated parameter the first that has a value counts; the others are
+//     not looked at.
 //   - Parameters that an endpoint does not know are ignored, format on /next
 //     among them, whatever they contain.
 //   - A from that is not UTF-8 is taken as it was sent, and mostly unknown.
-//   - An empty from is no from. Other empty values are read as they stand: an
-//     empty kind or limit is invalid, an empty category matches nothing.
 //   - When offset is there, page is not looked at, not even to find it invalid.
-//   - An offset beyond 2^53−1 counts, and is shown, as 2^53−1.
+//   - An offset beyond 2^53 is invalid. A page that would begin beyond it is as
+//     empty as any beyond the end, and begins there.
 //   - Beyond the last page, links.prev leads back to the last page that has
 //     items. Before an offset smaller than the limit it leads to offset 0.
 //   - from is looked up before filters apply: with an unknown from,
 //     /api/ring/next answers unknown_member also when no member matches. An
 //     empty ring is an empty_ring whatever from says.
-//   - A path is compared after percent-decoding; no path has a trailing slash.
+//   - A path is compared after percent-decoding, segment by segment: a slash that
+//     is escaped is no separator. No path has a trailing slash.
 //   - A state without rules, which no host serves, answers everything with
 //     the problem internal.
 package api

@@ -19,6 +19,7 @@ const (
 	MethodNotAllowed      Code = "method_not_allowed"
 	UnsupportedAPIVersion Code = "unsupported_api_version"
 	BodyTooLarge          Code = "body_too_large"
+	UnsupportedEncoding   Code = "unsupported_encoding"
 	HeaderTooLarge        Code = "header_too_large"
 	RateLimited           Code = "rate_limited"
 	Internal              Code = "internal"
@@ -36,18 +37,24 @@ const (
 	CategoryUnavailable Code = "category_unavailable"
 	RingFull            Code = "ring_full"
 
-	TLSRequired          Code = "tls_required"
-	PaymentRequired      Code = "payment_required"
-	PaymentExpired       Code = "payment_expired"
-	MalformedCredential  Code = "malformed_credential"
-	InvalidChallenge     Code = "invalid_challenge"
-	VerificationFailed   Code = "verification_failed"
-	CredentialReused     Code = "credential_reused"
-	CredentialTooLarge   Code = "credential_too_large"
-	MultipleCredentials  Code = "multiple_credentials"
+	TLSRequired         Code = "tls_required"
+	PaymentRequired     Code = "payment_required"
+	PaymentExpired      Code = "payment_expired"
+	MalformedCredential Code = "malformed_credential"
+	InvalidChallenge    Code = "invalid_challenge"
+	VerificationFailed  Code = "verification_failed"
+	CredentialReused    Code = "credential_reused"
+	IdempotencyKeyUsed  Code = "idempotency_key_used"
+	CredentialTooLarge  Code = "credential_too_large"
+	MultipleCredentials Code = "multiple_credentials"
+
+	InvalidIdempotencyKey Code = "invalid_idempotency_key"
+
 	UnsupportedMethod    Code = "unsupported_method"
 	PaymentPending       Code = "payment_pending"
 	PaymentMismatch      Code = "payment_mismatch"
+	PaymentUnapplied     Code = "payment_unapplied"
+	RankTaken            Code = "rank_taken"
 	PaymentsUnavailable  Code = "payments_unavailable"
 	PaymentsUnconfigured Code = "payments_unconfigured"
 )
@@ -67,6 +74,7 @@ var problems = [...]problem{
 	{UnsupportedAPIVersion, 400, "This version of the API does not exist", ""},
 	{UnsupportedMethod, 400, "The payment method is not offered", ""},
 	{MultipleCredentials, 400, "More than one payment credential", ""},
+	{InvalidIdempotencyKey, 400, "The Idempotency-Key is not valid", ""},
 	{PaymentRequired, 402, "Payment required", "payment-required"},
 	{PaymentExpired, 402, "The challenge has expired", "payment-expired"},
 	{MalformedCredential, 402, "The payment credential cannot be read", "malformed-credential"},
@@ -81,9 +89,13 @@ var problems = [...]problem{
 	{RequestTimeout, 408, "The request took too long", ""},
 	{AlreadyRegistered, 409, "The URL is already in the ring", ""},
 	{CredentialReused, 409, "The payment credential was used before", ""},
+	{IdempotencyKeyUsed, 409, "The Idempotency-Key was used for a payment", ""},
 	{PaymentMismatch, 409, "The transaction did not pay this service", ""},
+	{PaymentUnapplied, 409, "The payment came and has no effect", ""},
+	{RankTaken, 409, "The rank takes more than this payment", ""},
 	{MemberRemoved, 410, "The member was removed", ""},
 	{BodyTooLarge, 413, "The request body is too large", ""},
+	{UnsupportedEncoding, 415, "The request body has a content coding that is not read here", ""},
 	{InvalidRequest, 422, "The request is not valid", ""},
 	{InvalidURL, 422, "The URL cannot join the ring", ""},
 	{ScoreTooLow, 422, "The agent-readiness score is too low", ""},

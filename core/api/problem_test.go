@@ -14,7 +14,7 @@ var documented = map[int][]Code{
 	403: {"tls_required"},
 	404: {"unknown_member", "empty_ring", "not_found"},
 	405: {"method_not_allowed"},
-	409: {"already_registered", "credential_reused", "payment_mismatch"},
+	409: {"already_registered", "credential_reused", "payment_mismatch", "rank_taken"},
 	410: {"member_removed"},
 	413: {"body_too_large"},
 	422: {"invalid_url", "agentic_score_too_low", "bid_too_low", "bid_too_high", "invalid_request", "category_unavailable"},

@@ -25,9 +25,11 @@ const (
 const (
 	defaultLimit = 100
 	maxLimit     = 500
-	// maxCount is where numbers stop counting up: the highest integer that
-	// every reader of JSON keeps exactly, and far beyond the end of any list.
-	maxCount = 1<<53 - 1
+	// maxOffset is the highest offset: up to here every reader of JSON keeps
+	// integers exactly, and it is far beyond the end of any list.
+	maxOffset = 1 << 53
+	// maxCount is where numbers stop counting up.
+	maxCount = maxOffset + 1
 )
 
 // parameters names each parameter, as [answer.parameter] reads it, with the rule
@@ -41,7 +43,7 @@ var parameters = [...]struct {
 	{categoryParam, "category", "category must be percent-encoded UTF-8."},
 	{formatParam, "format", "format may only be redirect; leave it out for JSON."},
 	{limitParam, "limit", "limit must be an integer from 1 to 500."},
-	{offsetParam, "offset", "offset must be an integer, 0 or above."},
+	{offsetParam, "offset", "offset must be an integer from 0 to 9007199254740992."},
 	{pageParam, "page", "page must be an integer, 1 or above."},
 }
 
@@ -57,9 +59,9 @@ type query struct {
 	offset   int64
 }
 
-// read reads the known parameters of raw in one pass, and ignores others.
-// When one is invalid it makes the answer a problem that names it, and reports
-// false.
+// read reads the known parameters of raw in one pass, and ignores others, and
+// those without a value. When one is invalid it makes the answer a problem that
+// names it, and reports false.
 func (a *answer) read(raw []byte, known params) bool {
 	a.q = query{limit: defaultLimit}
 	page, pageValid := int64(1), true
@@ -73,6 +75,9 @@ func (a *answer) read(raw []byte, known params) bool {
 		name, value := pair, pair[len(pair):]
 		if i := bytes.IndexByte(pair, '='); i >= 0 {
 			name, value = pair[:i], pair[i+1:]
+		}
+		if len(value) == 0 {
+			continue
 		}
 		p := a.parameter(name) & known
 		if p == 0 || a.q.seen&p != 0 {
@@ -102,7 +107,7 @@ func (a *answer) read(raw []byte, known params) bool {
 			return a.invalid(pageParam)
 		}
 		// At most 2^53 × 500: no overflow.
-		a.q.offset = min((page-1)*a.q.limit, maxCount)
+		a.q.offset = min((page-1)*a.q.limit, maxOffset)
 	}
 	return true
 }
@@ -149,6 +154,7 @@ func (q *query) set(p params, value []byte) (ok bool) {
 		ok = ok && q.limit >= 1 && q.limit <= maxLimit
 	case offsetParam:
 		q.offset, ok = count(value)
+		ok = ok && q.offset <= maxOffset
 	}
 	return ok
 }
@@ -162,16 +168,6 @@ func count(digits []byte) (n int64, ok bool) {
 		n = min(10*n+int64(c-'0'), maxCount)
 	}
 	return n, len(digits) > 0
-}
-
-// selected gives the members that the filters let through. A category that is
-// given and empty is outside the pattern of categories and matches nothing;
-// to the state an empty category would mean all.
-func (a *answer) selected() core.List {
-	if a.q.seen&categoryParam != 0 && len(a.q.category) == 0 {
-		return core.List{}
-	}
-	return a.st.Select(a.q.kind, a.q.category)
 }
 
 // invalid makes the answer a problem that names the parameter. It is false.

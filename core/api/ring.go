@@ -41,7 +41,7 @@ func (a *answer) traverse(to direction, how manner) {
 		return
 	}
 	a.Drawn = to == anywhere
-	o, ok := pick(a.selected(), to, from, known, a.random)
+	o, ok := pick(a.st.Select(a.q.kind, a.q.category), to, from, known, a.random)
 	if !ok {
 		a.problem(EmptyRing, "No member of the ring matches.")
 		return
@@ -150,7 +150,7 @@ func html(w flat.Pen, s string) flat.Pen {
 // members writes a MemberList.
 func (a *answer) members() {
 	a.document()
-	list, l := a.selected(), a.links.of(a.st)
+	list, l := a.st.Select(a.q.kind, a.q.category), a.links.of(a.st)
 	offset, count := a.page("/api/ring", list.Len())
 	a.found = list.Append(a.found[:0], offset, count)
 	a.Body = append(a.Body, `,"members":[`...)

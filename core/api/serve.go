@@ -128,7 +128,8 @@ func detailSlug(path []byte) ([]byte, bool) {
 }
 
 // Serves says whether path, percent-decoded and without a query, is one that
-// [Serve] answers with something other than not_found. For such a path a host
+// [Serve] answers with something other than not_found. A slash that was escaped
+// stays so. For such a path a host
 // refuses methods other than GET and HEAD with 405.
 func Serves(path []byte) bool {
 	for i := range endpoints[:served] {
@@ -170,7 +171,8 @@ func split(target []byte) (path, query []byte) {
 
 // decode resolves percent escapes, and in a query '+' to a space, into the
 // scratch buffer; what has none is given as it is. It reports false for a broken
-// escape and for what is not UTF-8 afterwards.
+// escape, for what is not UTF-8 afterwards, and for a path with a slash that is
+// escaped: it does not separate segments (RFC 3986, 2.2), and none has one.
 func (a *answer) decode(raw []byte, query bool) ([]byte, bool) {
 	if a.plain {
 		return raw, true
@@ -186,6 +188,9 @@ func (a *answer) decode(raw []byte, query bool) ([]byte, bool) {
 				return nil, false
 			}
 			c = byte(flat.Unhex(raw[i+1])<<4 | flat.Unhex(raw[i+2]))
+			if c == '/' && !query {
+				return nil, false
+			}
 			i += 2
 		}
 		a.scratch = append(a.scratch, c)

@@ -38,6 +38,25 @@ func TestCoreAndModelAgreeOnAThousandHistories(t *testing.T) {
 	}
 }
 
+// totalForRank makes sure that what the core says a rank takes is enough for a
+// member, or for the next one to join, and that a cent less is not.
+func totalForRank(t *testing.T, st *core.State, m *Model, member, rank int) {
+	t.Helper()
+	with := func(total int64) (rank int) {
+		rank = 1
+		for _, o := range m.Ranked() {
+			if other := m.Standing(o); o != member && (other > total || other == total && o < member) {
+				rank++
+			}
+		}
+		return rank
+	}
+	total := st.TotalForRank(core.Ordinal(member), rank)
+	if total < 0 || with(total) > rank || total > 0 && with(total-1) <= rank {
+		t.Fatalf("rank %d takes a total of %d for member %d, which gives rank %d, and a cent less rank %d", rank, total, member, with(total), with(total-1))
+	}
+}
+
 // compare asks core and model everything.
 func compare(t *testing.T, st *core.State, m *Model, random *rand.Rand) {
 	t.Helper()
@@ -51,6 +70,7 @@ func compare(t *testing.T, st *core.State, m *Model, random *rand.Rand) {
 	if got, want := st.JoinAtFirst(), m.JoinAtFirst(); got != want {
 		t.Fatalf("join at first %d, want %d", got, want)
 	}
+	totalForRank(t, st, m, len(m.Members), 1+random.IntN(len(m.Members)+1))
 	ranks, positions := map[int]int{}, map[int]int{}
 	for i, o := range m.Ranked() {
 		ranks[o] = i + 1
@@ -70,6 +90,7 @@ func compare(t *testing.T, st *core.State, m *Model, random *rand.Rand) {
 		if found, ok := st.BySlug([]byte(member.Event.Slug)); !ok || found != o {
 			t.Fatalf("member %d is not found by its slug", i)
 		}
+		totalForRank(t, st, m, i, 1+random.IntN(len(m.Members)))
 		cents, ok := st.ToTakeFirst(o)
 		wantCents, wantOK := m.ToTakeFirst(i)
 		if cents != wantCents || ok != wantOK {

@@ -152,6 +152,9 @@ func (g *generator) join() {
 		URL: g.text(g.url())}
 	e := &core.Joined{Stamp: g.when(), Slug: slug, Kind: core.Kind(1 + g.IntN(3)),
 		Category: g.pick("general", "tools", "a", "x-"), Fee: 100, Payment: g.payment()}
+	// Two accounts, one of them spelled in two ways, and those that are not known.
+	e.Payment.Payer = [...]string{"did:pkh:eip155:42431:0x00000000000000000000000000000000000000aa", "0xpayer",
+		"0x00000000000000000000000000000000000000AA", "did:pkh:eip155:8453:0x00000000000000000000000000000000000000bb"}[(g.seed+uint64(len(g.slugs)))%4]
 	if g.IntN(3) > 0 {
 		texts.Description = g.text(strings.Repeat(g.pick("long ", "é"), 1+g.IntN(20)))
 		e.Description = Commit(texts.Description)

@@ -256,13 +256,14 @@ func (m *Model) Resolve(from string) int {
 		}
 	}
 	if bareName.MatchString(from) {
-		name := parseSite("https://" + from)
+		name, best := parseSite("https://"+from), -1
 		for _, i := range ring {
-			if m.Members[i].site.host == name.host {
-				return i
+			site := m.Members[i].site
+			if site.host == name.host && (best < 0 || site.depth() < m.Members[best].site.depth()) {
+				best = i
 			}
 		}
-		return -1
+		return best
 	}
 	given := parseSite(from)
 	if given == nil {
@@ -276,12 +277,28 @@ func (m *Model) Resolve(from string) int {
 	best := -1
 	for _, i := range ring {
 		site := m.Members[i].site
-		if site.holds(given) && (best < 0 || len(site.path) > len(m.Members[best].site.path)) {
+		if site.holds(given) && m.paidWithRoot(i) && (best < 0 || len(site.path) > len(m.Members[best].site.path)) {
 			best = i
 		}
 	}
 	return best
 }
+
+// paidWithRoot says whether the account of a member is that of the member at the root
+// of its site, if there is one.
+func (m *Model) paidWithRoot(i int) bool {
+	own := m.Members[i]
+	for _, j := range m.Ring(0, nil) {
+		root := m.Members[j]
+		if root.site.is(&site{host: own.site.host, port: own.site.port}) && i != j {
+			a, b := address.FindString(own.Event.Payment.Payer), address.FindString(root.Event.Payment.Payer)
+			return a != "" && strings.EqualFold(a, b)
+		}
+	}
+	return true
+}
+
+var address = regexp.MustCompile(`0x[0-9A-Fa-f]{40}$`)
 
 // site is what of a URL decides identity.
 type site struct {
@@ -316,6 +333,15 @@ func parseSite(raw string) *site {
 
 func (s *site) is(other *site) bool {
 	return s.host == other.host && s.port == other.port && s.query == other.query && slices.Equal(s.path, other.path)
+}
+
+// depth orders the sites on a host by which of them the bare host means: by how long
+// the path is, and then those without a port and a query first.
+func (s *site) depth() int {
+	if s.port == "" && s.query == "" {
+		return 2 * len(s.path)
+	}
+	return 2*len(s.path) + 1
 }
 
 // holds says whether other lies at or below s.

@@ -14,7 +14,7 @@ import (
 var ErrSnapshot = errors.New("snap: malformed snapshot")
 
 // magic begins every snapshot and names its version, that of the rows and of their digest.
-const magic = "webring snapshot 2\n"
+const magic = "webring snapshot 3\n"
 
 // maxBlock is longer than any base or row can be.
 const maxBlock = 64 << 10
@@ -22,7 +22,7 @@ const maxBlock = 64 << 10
 // Append appends the snapshot of st: everything that events determine, and
 // nothing else. States with equal rows have equal snapshots.
 //
-//	snapshot = "webring snapshot 2\n" digest(16 bytes) block(base)
+//	snapshot = "webring snapshot 3\n" digest(16 bytes) block(base)
 //	           count(4 bytes, big endian) block(row)…
 //	block(x) = length(4 bytes, big endian) x
 //

@@ -53,6 +53,7 @@ func small(t testing.TB) *coretest.Ring {
 	r.Join("full", "https://full.example/a", func(e *core.Joined, x *core.Texts) {
 		e.Kind, e.Category, e.Bid = core.MCP, "news", 250
 		e.Score = core.Score{Given: true, Value: 72, Provider: "is-agentic", Version: "3", ScannedAt: coretest.Start * 1000}
+		e.Payment.Payer = "0x0102030405060708090a0b0c0d0e0f1011121314"
 		x.Description.Value, x.Report.Value = "Ünï", "https://scores.example/1"
 	})
 	r.Join("bare", "https://bare.example/")

@@ -87,7 +87,7 @@ func TestOpenAPIDescribesEverything(t *testing.T) {
 		ids[op.ID] = true
 	}
 	for _, c := range api.Codes() {
-		if !slices.Contains(at(doc, "components", "schemas", "Problem", "properties", "code", "enum").([]any), any(string(c))) {
+		if !slices.Contains(at(doc, "components", "schemas", "Problem", "properties", "code", "anyOf", 0, "enum").([]any), any(string(c))) {
 			t.Errorf("%s is no code of a problem", c)
 		}
 		said := strings.Contains(text, "`"+string(c)+"`")
@@ -98,6 +98,68 @@ func TestOpenAPIDescribesEverything(t *testing.T) {
 	}
 	if again := build(t, r, "/openapi.json", Site{}); again != text {
 		t.Error("the same facts give different bytes")
+	}
+}
+
+func TestOpenAPISaysDefaultsPatternsAndALicence(t *testing.T) {
+	r := coretest.NewRing(t, payable)
+	doc := decoded(t, build(t, r, "/openapi.json", Site{}))
+	if at(doc, "info", "license", "identifier") != "Apache-2.0" || at(doc, "info", "license", "name") == nil {
+		t.Errorf("licence: %v", at(doc, "info", "license"))
+	}
+	for path, item := range at(doc, "paths").(map[string]any) {
+		for method, op := range item.(map[string]any) {
+			if about, _ := at(op, "description").(string); about == "" || about == at(op, "summary") {
+				t.Errorf("%s %s says %q", method, path, about)
+			}
+		}
+	}
+	for name, want := range map[string]any{"limit": 100.0, "offset": 0.0, "Api-Version": "1"} {
+		if got := at(doc, "components", "parameters", name, "schema", "default"); got != want {
+			t.Errorf("the default of %s is %v", name, got)
+		}
+	}
+	if got := at(doc, "components", "schemas", "RegisterRequest", "properties", "category", "default"); got != "general" {
+		t.Errorf("the default of category is %v", got)
+	}
+	if got := at(doc, "components", "parameters", "offset", "schema", "maximum"); got != float64(1<<53) {
+		t.Errorf("the highest offset is %v", got)
+	}
+	if got := at(doc, "paths", "/api/ring/{slug}", "get", "parameters", 1, "schema", "pattern"); got != slugPattern {
+		t.Errorf("the pattern of a slug is %v", got)
+	}
+	if got := at(doc, "components", "schemas", "RegisterRequest", "properties", "category", "anyOf", 0, "pattern"); got != categoryPattern {
+		t.Errorf("the pattern of a category is %v", got)
+	}
+	// A reader that knows the codes of today takes those of tomorrow, too.
+	code := at(doc, "components", "schemas", "Problem", "properties", "code")
+	if at(code, "enum") != nil || at(code, "anyOf", 1, "type") != "string" || at(code, "anyOf", 1, "enum") != nil {
+		t.Errorf("code: %v", code)
+	}
+	var walk func(where string, v any)
+	walk = func(where string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			if _, list := v["type"].([]any); list {
+				t.Errorf("%s has a list of types", where)
+			}
+			if properties, ok := v["properties"].(map[string]any); ok && strings.HasPrefix(where, "/components/responses") {
+				if code, ok := properties["code"].(map[string]any); ok && code["enum"] != nil {
+					t.Errorf("%s takes no code but %v", where, code["enum"])
+				}
+			}
+			for name, inner := range v {
+				walk(where+"/"+name, inner)
+			}
+		case []any:
+			for i, inner := range v {
+				walk(fmt.Sprint(where, "/", i), inner)
+			}
+		}
+	}
+	walk("", doc)
+	if at(doc, "components", "schemas", "Member", "properties", "last_bid_at", "anyOf", 1, "type") != "null" {
+		t.Error("last_bid_at is not null or an instant")
 	}
 }
 
@@ -204,6 +266,27 @@ func TestLLMsLinksWhatAGetAnswers(t *testing.T) {
 	r.Join("ada", "https://ada.dev/")
 	if text := build(t, r, "/llms.txt", Site{}); !strings.Contains(text, "/api/ring/next)") || !strings.Contains(text, "/random)") {
 		t.Error("it does not link traversal")
+	}
+}
+
+// Whoever reads how to pay reads that a 402 promises no rank, and how to name one.
+func TestOnlyIfRankIsDescribed(t *testing.T) {
+	r := coretest.NewRing(t)
+	if text := build(t, r, "/llms.txt", Site{}); !strings.Contains(text, "A 402 promises no rank") || !strings.Contains(text, "`only_if_rank`") {
+		t.Error(text)
+	}
+	var doc struct {
+		Components struct {
+			Schemas map[string]struct{ Properties map[string]any }
+		}
+	}
+	if err := json.Unmarshal([]byte(build(t, r, "/openapi.json", Site{})), &doc); err != nil {
+		t.Fatal(err)
+	}
+	for schema, field := range map[string]string{"BidRequest": "only_if_rank", "RegisterRequest": "only_if_rank", "Problem": "to_take_rank_usd"} {
+		if doc.Components.Schemas[schema].Properties[field] == nil {
+			t.Errorf("%s has no %s", schema, field)
+		}
 	}
 }
 
@@ -375,8 +458,10 @@ func TestToolsAreTheReads(t *testing.T) {
 		{"get_member", `{"slug":7}`, "/api/ring/7"},
 		{"get_member", `{}`, "slug is required"},
 		{"get_member", `{"slug":null}`, "slug is required"},
-		{"next_member", `{"format":"redirect"}`, `there is no "format"`},
-		{"list_categories", `{"x":1}`, `there is no "x"`},
+		{"get_member", `{"slug":""}`, "slug is required"},
+		{"list_members", `{"limit":"","kind":"","category":"","page":2}`, "/api/ring?page=2"},
+		{"next_member", `{"format":"redirect"}`, `There is no argument "format".`},
+		{"list_categories", `{"x":1}`, `There is no argument "x".`},
 		{"list_categories", `[]`, "must be an object"},
 		{"list_categories", `{`, "must be an object"},
 	} {

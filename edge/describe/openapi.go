@@ -51,9 +51,11 @@ func openAPI(s *Source) ([]byte, error) {
 		"info": node{
 			"title": ring.Name, "version": "1",
 			"summary": ring.Description,
+			"license": node{"name": "Apache License 2.0", "identifier": "Apache-2.0"},
 			"description": "Reads need no authentication. Paid operations answer 402 with a `WWW-Authenticate: Payment` challenge (MPP); " +
 				"pay one offer and send the identical request again with an `Authorization: Payment` credential. " + ring.How + " " + ring.Rule +
 				" Answers to HEAD are those to GET without the body; OPTIONS answers 204. Every error is a Problem. " +
+				"A parameter without a value counts as absent. " +
 				"Every answer carries Api-Version and, where a limit is set, the RateLimit fields; Webring-Stale: true where it may be behind the ring.",
 		},
 		"servers":  []node{{"url": ring.Base}},
@@ -100,6 +102,7 @@ func (b *openapi) operation(op *Operation) node {
 	o := node{
 		"operationId": op.ID,
 		"summary":     op.About,
+		"description": op.More,
 		"tags":        []string{op.Tag},
 		"responses":   b.answers(op),
 	}
@@ -108,7 +111,7 @@ func (b *openapi) operation(op *Operation) node {
 	}
 	if d, old := b.source.Deprecated[op.Path]; old {
 		o["deprecated"] = true
-		o["description"] = fmt.Sprintf("Deprecated since %s, gone on %s. Use %s.", d.Since.UTC().Format("2006-01-02"), d.Sunset.UTC().Format("2006-01-02"), d.Successor)
+		o["description"] = op.More + fmt.Sprintf(" Deprecated since %s, gone on %s. Use %s.", d.Since.UTC().Format("2006-01-02"), d.Sunset.UTC().Format("2006-01-02"), d.Successor)
 	}
 	if op.body == "" {
 		return o
@@ -170,6 +173,9 @@ func (b *openapi) parameters(op *Operation) []node {
 		}
 		list = append(list, node{"$ref": "#/components/parameters/" + p.name})
 	}
+	if op.body != "" {
+		list = append(list, node{"$ref": "#/components/parameters/Content-Encoding"})
+	}
 	if op.paid {
 		for _, name := range []string{"Idempotency-Key", "Accept-Payment"} {
 			list = append(list, node{"$ref": "#/components/parameters/" + name})
@@ -188,8 +194,9 @@ func parameters() node {
 		name, about string
 		schema      *schema
 	}{
-		{"Api-Version", "The version of the API: 1, as without it.", oneOf("1")},
-		{"Idempotency-Key", "Kept for 24 hours: repeats with it and the same body are not charged again.", bounded(text(""), 1, 255)},
+		{"Api-Version", "The version of the API.", withDefault(oneOf("1"), "1")},
+		{"Content-Encoding", "Coding of the body, if it has one. A challenge binds the bytes as they are sent.", oneOf("gzip", "zstd")},
+		{"Idempotency-Key", "Random, such as a UUID. Kept for 24 hours for the account that pays: repeats with it and the same body are not charged again.", withPattern(bounded(text(""), 16, 255), "^[!-~]{16,255}$")},
 		{"Accept-Payment", "Which offers the client can pay, such as tempo/charge;q=0.5.", text("")},
 	} {
 		all[h.name] = node{"name": h.name, "in": "header", "description": h.about, "schema": h.schema}
@@ -221,7 +228,8 @@ func headers() node {
 		"Link":                optional("Neighbouring pages (RFC 8288).", text("")),
 		"Location":            required("Where to go on.", withFormat(text(""), "uri")),
 		"WWW-Authenticate":    required("One Payment challenge in each line of it.", withPattern(text(""), "^Payment ")),
-		"Payment-Receipt":     required("Base64url JSON: method, reference, status, timestamp.", text("")),
+		"Payment-Receipt":     required("Base64url JSON: method, reference, status, timestamp.", withPattern(text(""), "^[A-Za-z0-9_-]+$")),
+		"Accept-Encoding":     required("The codings that a body may have.", text("")),
 		"Webring-Seq":         optional("Ledger position of the answer.", number("")),
 		"Webring-From":        optional("There when from named no member and the answer went on without it.", oneOf("unknown")),
 		"Deprecation":         required("Since when this path is the old surface (RFC 9745).", withPattern(text(""), "^@[0-9]+$")),
@@ -296,7 +304,7 @@ func (b *openapi) problems() string {
 		"description": "A problem that any request can meet.",
 		"headers":     headerRefs(everyHeader...),
 		"content": node{problemMedia: node{"schema": &schema{AllOf: []*schema{ref("Problem"),
-			{Properties: map[string]*schema{"code": codeSchema(codes)}}}}}},
+			{Properties: map[string]*schema{"code": codesOf(codes)}}}}}},
 	}
 	return "Problem4XX"
 }
@@ -311,6 +319,8 @@ func (b *openapi) problem(status int, codes []api.Code, old bool) string {
 	switch status {
 	case 402:
 		names = append(names, "WWW-Authenticate")
+	case 415:
+		names = append(names, "Accept-Encoding")
 	case 429:
 		names = append(append(names, rateHeader...), "Retry-After")
 	case 503:
@@ -332,7 +342,7 @@ func (b *openapi) problem(status int, codes []api.Code, old bool) string {
 		"description": strings.Join(about, " "),
 		"headers":     headerRefs(names...),
 		"content": node{problemMedia: node{"schema": &schema{AllOf: []*schema{ref("Problem"),
-			{Properties: map[string]*schema{"code": codeSchema(codes), "status": {Enum: []any{status}}}}}}}},
+			{Properties: map[string]*schema{"code": codesOf(codes), "status": {Enum: []any{status}}}}}}}},
 	}
 	return name
 }

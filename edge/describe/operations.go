@@ -1,6 +1,7 @@
 package describe
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -14,6 +15,7 @@ type Operation struct {
 	ID           string // in OpenAPI
 	Method, Path string
 	About        string // the directory's words
+	More         string // what these do not say
 	Tag          string
 	Tool         string // the MCP tool that mirrors it, "" for none
 
@@ -67,8 +69,8 @@ func filters() []param {
 
 func pages() []param {
 	return []param{
-		{name: "limit", in: "query", about: "Items in a page; 100 when left out.", schema: between(number(""), 1, 500)},
-		{name: "offset", in: "query", about: "Items to leave out at the start; wins over page.", schema: between(number(""), 0, 0)},
+		{name: "limit", in: "query", about: "Items in a page.", schema: withDefault(between(number(""), 1, 500), 100)},
+		{name: "offset", in: "query", about: "Items to leave out at the start; wins over page.", schema: withDefault(between(number(""), 0, 1<<53), 0)},
 		{name: "page", in: "query", about: "Page from 1, instead of offset.", schema: between(number(""), 1, 0)},
 	}
 }
@@ -78,16 +80,18 @@ func formatParam() param {
 }
 
 func slugParam() param {
-	return param{name: "slug", in: "path", about: "The member's slug.", schema: text(""), required: true}
+	return param{name: "slug", in: "path", about: "The member's slug.", schema: withPattern(text(""), slugPattern), required: true}
 }
 
 // Problems that any request can meet, and those of the paid operations.
 var (
 	anyCodes = []api.Code{api.Malformed, api.UnsupportedAPIVersion, api.RequestTimeout, api.BodyTooLarge, api.RateLimited, api.HeaderTooLarge, api.Internal}
 
-	paidCodes = []api.Code{api.UnsupportedMethod, api.MultipleCredentials,
+	bodyCodes = []api.Code{api.UnsupportedEncoding, api.InvalidRequest} // of what reads a body
+
+	paidCodes = []api.Code{api.UnsupportedMethod, api.MultipleCredentials, api.InvalidIdempotencyKey,
 		api.PaymentRequired, api.PaymentExpired, api.MalformedCredential, api.InvalidChallenge, api.VerificationFailed, api.TLSRequired,
-		api.CredentialReused, api.PaymentMismatch, api.InvalidRequest, api.BidTooLow, api.BidTooHigh, api.TotalTooHigh, api.CredentialTooLarge,
+		api.CredentialReused, api.IdempotencyKeyUsed, api.PaymentMismatch, api.PaymentUnapplied, api.RankTaken, api.BidTooLow, api.BidTooHigh, api.TotalTooHigh, api.CredentialTooLarge,
 		api.PaymentPending, api.PaymentsUnavailable, api.PaymentsUnconfigured}
 )
 
@@ -127,45 +131,45 @@ func Operations() []Operation {
 	traversal := slices.Concat([]param{fromParam()}, filters(), []param{formatParam()})
 	links := slices.Concat([]param{fromParam()}, filters())
 	list := []Operation{
-		{ID: "getDirectory", Path: "/api", Tag: "directory", Tool: "get_directory", success: document("Directory")},
-		{ID: "listMembers", Path: "/api/ring", Tag: "ring", Tool: "list_members", params: append(filters(), pages()...),
+		{ID: "getDirectory", More: "What the ring is, where it is described, how to pay, and every address.", Path: "/api", Tag: "directory", Tool: "get_directory", success: document("Directory")},
+		{ID: "listMembers", More: "Filters select members, which total counts. Beyond the end a page is empty.", Path: "/api/ring", Tag: "ring", Tool: "list_members", params: append(filters(), pages()...),
 			success: document("MemberList", "Link"), codes: []api.Code{api.InvalidParameter}},
-		{ID: "nextMember", Path: "/api/ring/next", Tag: "ring", Tool: "next_member", params: traversal,
+		{ID: "nextMember", More: "from is located in the whole ring; kind and category select where to go from there. The ring wraps around.", Path: "/api/ring/next", Tag: "ring", Tool: "next_member", params: traversal,
 			success: append(document("Traversal"), redirect()), codes: []api.Code{api.InvalidParameter, api.UnknownMember, api.EmptyRing}},
-		{ID: "previousMember", Path: "/api/ring/prev", Tag: "ring", Tool: "previous_member", params: traversal,
+		{ID: "previousMember", More: "As nextMember, the other way around.", Path: "/api/ring/prev", Tag: "ring", Tool: "previous_member", params: traversal,
 			success: append(document("Traversal"), redirect()), codes: []api.Code{api.InvalidParameter, api.UnknownMember, api.EmptyRing}},
-		{ID: "randomMember", Path: "/api/ring/random", Tag: "ring", Tool: "random_member", params: traversal,
+		{ID: "randomMember", More: "Another one each time. An unknown from is ignored, and said in Webring-From.", Path: "/api/ring/random", Tag: "ring", Tool: "random_member", params: traversal,
 			success: append(once("Traversal"), redirect()), codes: []api.Code{api.InvalidParameter, api.EmptyRing}},
-		{ID: "getMember", Path: "/api/ring/{slug}", Tag: "ring", Tool: "get_member", params: []param{slugParam()},
+		{ID: "getMember", More: "Standing and rank change with time; the answer may be kept as long as it says.", Path: "/api/ring/{slug}", Tag: "ring", Tool: "get_member", params: []param{slugParam()},
 			success: document("MemberDetail"), codes: []api.Code{api.NotFound, api.UnknownMember, api.MemberRemoved}},
-		{ID: "listCategories", Path: "/api/categories", Tag: "ring", Tool: "list_categories", success: document("CategoryList")},
-		{ID: "getWidget", Path: "/api/widget", Tag: "ring", Tool: "get_widget", params: []param{fromParam()},
+		{ID: "listCategories", More: "In the order of their names.", Path: "/api/categories", Tag: "ring", Tool: "list_categories", success: document("CategoryList")},
+		{ID: "getWidget", More: "Without from, and with one that names nobody, member is null, and prev and next are the edges of the ring.", Path: "/api/widget", Tag: "ring", Tool: "get_widget", params: []param{fromParam()},
 			success: document("Widget", "Webring-From"), codes: []api.Code{api.InvalidParameter}},
-		{ID: "getLeaderboard", Path: "/api/leaderboard", Tag: "ring", Tool: "get_leaderboard", params: pages(),
+		{ID: "getLeaderboard", More: "The higher effective_bid_usd ranks first, the earlier join wins ties. Filters do not apply.", Path: "/api/leaderboard", Tag: "ring", Tool: "get_leaderboard", params: pages(),
 			success: document("Leaderboard", "Link"), codes: []api.Code{api.InvalidParameter}},
-		{ID: "goNext", Path: "/next", Tag: linksTag, params: links,
+		{ID: "goNext", More: "For links on a page. With a from that names nobody, to the first member, as Webring-From says.", Path: "/next", Tag: linksTag, params: links,
 			success: []success{redirect()}, codes: []api.Code{api.InvalidParameter, api.EmptyRing}},
-		{ID: "goPrevious", Path: "/prev", Tag: linksTag, params: links,
+		{ID: "goPrevious", More: "For links on a page. With a from that names nobody, to the last member, as Webring-From says.", Path: "/prev", Tag: linksTag, params: links,
 			success: []success{redirect()}, codes: []api.Code{api.InvalidParameter, api.EmptyRing}},
-		{ID: "goRandom", Path: "/random", Tag: linksTag, params: links,
+		{ID: "goRandom", More: "For links on a page.", Path: "/random", Tag: linksTag, params: links,
 			success: []success{redirect()}, codes: []api.Code{api.InvalidParameter, api.EmptyRing}},
-		{ID: "register", Method: "POST", Path: "/api/register", Tag: "paid", body: "RegisterRequest", paid: true,
+		{ID: "register", More: "Everything is validated before the 402, the score too: paying a 402 joins. The challenge binds the body as it is sent.", Method: "POST", Path: "/api/register", Tag: "paid", body: "RegisterRequest", paid: true,
 			success: []success{{201, "Joined and paid.", jsonMedia, ref("RegisterResponse"), []string{"Location", "Payment-Receipt", "Webring-Seq"}, ""}},
-			codes: slices.Concat(paidCodes, []api.Code{api.AlreadyRegistered, api.InvalidURL, api.ScoreTooLow,
+			codes: slices.Concat(bodyCodes, paidCodes, []api.Code{api.AlreadyRegistered, api.InvalidURL, api.ScoreTooLow,
 				api.CategoryUnavailable, api.ScoreUnavailable, api.ScorePending, api.RingFull})},
-		{ID: "bid", Method: "POST", Path: "/api/bid", Tag: "paid", body: "BidRequest", paid: true,
+		{ID: "bid", More: "Anyone may fund any member. Amounts add up, and each bid restores the full standing.", Method: "POST", Path: "/api/bid", Tag: "paid", body: "BidRequest", paid: true,
 			success: []success{{200, "Paid and counted.", jsonMedia, ref("BidResponse"), []string{"Payment-Receipt", "Webring-Seq"}, ""}},
-			codes:   slices.Concat(paidCodes, []api.Code{api.UnknownMember, api.MemberRemoved})},
-		{ID: "getWidgetScript", Path: "/widget.js", Tag: documentsTag, success: file("text/javascript; charset=utf-8")},
+			codes:   slices.Concat(bodyCodes, paidCodes, []api.Code{api.UnknownMember, api.MemberRemoved})},
+		{ID: "getWidgetScript", More: "For a script element of any site. It asks /api/widget and nothing else.", Path: "/widget.js", Tag: documentsTag, success: file("text/javascript; charset=utf-8")},
 		{ID: "getOpenAPI", Path: "/openapi.json", Tag: documentsTag, success: file(jsonMedia)},
 		{ID: "getLLMs", Path: "/llms.txt", Tag: documentsTag, success: file("text/plain; charset=utf-8")},
-		{ID: "callMCP", Method: "POST", Path: "/mcp", Tag: "mcp", body: "MCPMessage",
+		{ID: "callMCP", More: "One JSON-RPC message; the answer is JSON, never a stream.", Method: "POST", Path: "/mcp", Tag: "mcp", body: "MCPMessage",
 			success: []success{
 				{200, "The JSON-RPC response.", jsonMedia, &schema{Type: "object"}, nil, ""},
 				{202, "A notification was taken.", "", nil, nil, ""},
 				{400, "A JSON-RPC error.", jsonMedia, &schema{Type: "object"}, nil, ""},
 				{404, "A JSON-RPC error.", jsonMedia, &schema{Type: "object"}, nil, ""}},
-			codes: []api.Code{api.InvalidRequest, api.OriginNotAllowed}},
+			codes: append([]api.Code{api.OriginNotAllowed}, bodyCodes...)},
 	}
 	listed := api.Endpoints()
 	for i := range list {
@@ -182,6 +186,9 @@ func Operations() []Operation {
 	for _, d := range Documents() {
 		if !slices.ContainsFunc(list, func(op Operation) bool { return op.Path == d.Path }) {
 			list = append(list, Operation{ID: d.id, Method: "GET", Path: d.Path, About: d.About, Tag: documentsTag, success: file(d.Media)})
+		}
+		if op := &list[slices.IndexFunc(list, func(op Operation) bool { return op.Path == d.Path })]; op.More == "" {
+			op.More = fmt.Sprintf("Made from what the ring is now, and kept for at most %d seconds.", d.MaxAge)
 		}
 	}
 	return list

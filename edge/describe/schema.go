@@ -1,6 +1,7 @@
 package describe
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -50,19 +51,29 @@ func oneOf(values ...string) *schema {
 func withPattern(s *schema, pattern string) *schema { s.Pattern = pattern; return s }
 func withFormat(s *schema, format string) *schema   { s.Format = format; return s }
 
-func link(about string) *schema { return withFormat(text(about), "uri") }
-func when(about string) *schema { return withFormat(text(about), "date-time") }
-func usd(about string) *schema  { return withPattern(text(about), `^[0-9]+\.[0-9]{2}$`) }
-
-// orNull lets a value of one type be null too.
-func orNull(s *schema) *schema {
-	s.Types, s.Type = []string{s.Type, "null"}, ""
+// withDefault says what stands for a value that is left out.
+func withDefault(s *schema, value any) *schema {
+	b, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // a constant of this package
+	}
+	s.Default = b
 	return s
 }
 
-// orNullRef lets a component be null too.
-func orNullRef(name string) *schema {
-	return &schema{AnyOf: []*schema{ref(name), {Type: "null"}}}
+func link(about string) *schema { return withFormat(text(about), "uri") }
+func when(about string) *schema { return withFormat(text(about), "date-time") }
+func usd(about string) *schema  { return withPattern(text(about), `^[0-9]+\.[0-9]{2}$`) }
+func span(about string) *schema {
+	return withFormat(withPattern(text(about), "^P([0-9]+D|T[0-9]+S)$"), "duration")
+}
+
+// orNull lets a value be null too. It is no list of types, which many readers of
+// OpenAPI do not know.
+func orNull(s *schema) *schema {
+	either := &schema{Description: s.Description, AnyOf: []*schema{s, {Type: "null"}}}
+	s.Description = ""
+	return either
 }
 
 func bounded(s *schema, least, most int) *schema {
@@ -90,6 +101,11 @@ const (
 	amountPattern   = `^[0-9]{1,7}(\.[0-9]{1,2})?$`
 )
 
+// onlyIfRank is the field of a paid request that names a rank.
+func onlyIfRank() *schema {
+	return between(orNull(number("The rank wanted, or better: without it nothing is charged, and the answer is 409 rank_taken. A 402 promises no rank.")), 1, 999_999_999)
+}
+
 func kinds() *schema { return oneOf("agent", "mcp", "website") }
 
 // schemas builds the components anew: callers may change what they get.
@@ -115,7 +131,7 @@ func schemas() map[string]*schema {
 			field{"kind", kinds()},
 			field{"category", withPattern(text(""), categoryPattern)},
 			field{"description?", text("As the member describes itself.")},
-			field{"agentic_score", between(orNull(number("Agent-readiness score at registration.")), 0, 100)},
+			field{"agentic_score", orNull(between(number("Agent-readiness score at registration."), 0, 100))},
 			field{"agentic_report", orNull(link("Report of the score."))},
 			field{"ring_position", between(number("Position in ring order, from 1."), 1, 0)},
 			field{"joined_at", when("")},
@@ -145,11 +161,11 @@ func schemas() map[string]*schema {
 				field{"ranking", text("The rule in words.")},
 				field{"join_at_first_bid_usd", usd("Opening bid that lets a new member join at rank 1; 0.00: the fee alone does; above 1000000.00: no opening bid does.")},
 				field{"bid", text("How to bid.")},
-				field{"grace_period", withFormat(text("Time after a bid before standing decays."), "duration")},
-				field{"decay_span", withFormat(text("Time over which it then falls to 0.00."), "duration")})}),
+				field{"grace_period", span("Time after a bid before standing decays.")},
+				field{"decay_span", span("Time over which it then falls to 0.00.")})}),
 		"Widget": object(
 			field{"ring", object(field{"name", text("")}, field{"url", link("")}, field{"count", number("")})},
-			field{"member", orNullRef("Member")}, field{"prev", orNullRef("Member")}, field{"next", orNullRef("Member")},
+			field{"member", orNull(ref("Member"))}, field{"prev", orNull(ref("Member"))}, field{"next", orNull(ref("Member"))},
 			field{"links", linkMap()}),
 		"Directory": object(
 			field{"name", text("")}, field{"description", text("")}, field{"openapi", link("")}, field{"llms", link("")},
@@ -161,30 +177,35 @@ func schemas() map[string]*schema {
 			field{"validation", object(field{"service", text("")}, field{"rule", text("")})},
 			field{"endpoints", &schema{Type: "object", AdditionalProperties: text("")}}),
 		"RegisterRequest": object(
-			field{"name", bounded(text(""), 1, 80)},
+			field{"name", bounded(text("Without the words “official”, “verified” and “admin”, “rank” with a number, and the ring's own name, unless the operator allows them."), 1, 80)},
 			field{"url", bounded(link("Public http or https address of the site."), 1, 300)},
 			field{"kind", kinds()},
-			field{"category?", withPattern(orNull(text("general when left out.")), categoryPattern)},
-			field{"description?", bounded(orNull(text("")), 0, 300)},
-			field{"bid?", withPattern(orNull(text("Opening bid in USD, at most 1000000.00.")), amountPattern)}),
+			field{"category?", withDefault(orNull(withPattern(text(""), categoryPattern)), "general")},
+			field{"description?", orNull(bounded(text(""), 0, 300))},
+			field{"bid?", orNull(withPattern(text("Opening bid in USD, at most 1000000.00."), amountPattern))},
+			field{"only_if_rank?", onlyIfRank()}),
 		"RegisterResponse": object(
 			field{"joined", &schema{Type: "boolean"}}, field{"member", ref("Member")},
 			field{"leaderboard_rank?", orNull(number("There when an opening bid was."))},
 			field{"to_take_first_usd", orNull(usd(""))}, field{"welcome", text("")}),
 		"BidRequest": object(
 			field{"member", bounded(text("The member's slug or URL."), 1, 300)},
-			field{"amount", withPattern(text("USD, at most two decimals, at most 1000000.00."), amountPattern)}),
+			field{"amount", withPattern(text("USD, at most two decimals, at most 1000000.00."), amountPattern)},
+			field{"only_if_rank?", onlyIfRank()}),
 		"BidResponse": object(
 			field{"bid", object(field{"member", text("")}, field{"amount_usd", usd("")})},
 			field{"bid_total_usd", usd("")}, field{"leaderboard_rank", orNull(number(""))},
 			field{"to_take_first_usd", orNull(usd(""))}, field{"links", linkMap()}),
 		"Problem": object(
 			field{"type?", link("Resolves to an explanation.")}, field{"title", text("")}, field{"status", number("")},
-			field{"detail", text("")}, field{"code", codeSchema(api.Codes())},
+			field{"detail", text("")}, field{"code", codeSchema()},
 			field{"parameter?", text("The query parameter that is invalid.")},
 			field{"errors?", list(object(field{"pointer", text("JSON pointer into the body.")}, field{"detail", text("")}))},
 			field{"amount_usd?", usd("Price, on a 402.")}, field{"expires?", when("End of the challenge, on a 402.")},
-			field{"outcome?", oneOf("applied", "pending", "failed")}, field{"links?", linkMap()},
+			field{"outcome?", oneOf("applied", "pending", "failed")}, field{"reason?", reasonSchema()},
+			field{"reference?", text("The transaction of a payment that came and has no effect; the operator finds it by that.")}, field{"links?", linkMap()},
+			field{"to_take_rank_usd?", usd("Bid that gives the rank wanted now, on rank_taken; above 1000000.00 what several must come to.")},
+			field{"join_at_rank_bid_usd?", usd("Opening bid that gives it; above 1000000.00: no opening bid does.")},
 			field{"score?", orNull(number(""))}, field{"required?", number("")}, field{"report?", orNull(link(""))}),
 	}
 	all["Problem"].Description = "RFC 9457. Every error is one. Other paths answer not_found, other methods method_not_allowed."
@@ -194,10 +215,29 @@ func schemas() map[string]*schema {
 	return all
 }
 
-func codeSchema(codes []api.Code) *schema {
-	s := &schema{Type: "string"}
+// codeSchema has the codes that there are, and any that may come.
+func codeSchema() *schema {
+	known := oneOf()
+	for _, c := range api.Codes() {
+		known.Enum = append(known.Enum, string(c))
+	}
+	return &schema{AnyOf: []*schema{known, text("")},
+		Description: "Stable. New ones may come: take one that you do not know by the status."}
+}
+
+func reasonSchema() *schema {
+	known := oneOf()
+	for _, r := range Reasons() {
+		known.Enum = append(known.Enum, r.Name)
+	}
+	return &schema{AnyOf: []*schema{known, text("")}, Description: "Why a payment was refused. New ones may come."}
+}
+
+// codesOf has the codes that one answer is known to have.
+func codesOf(codes []api.Code) *schema {
+	s := &schema{}
 	for _, c := range codes {
-		s.Enum = append(s.Enum, string(c))
+		s.Examples = append(s.Examples, string(c))
 	}
 	return s
 }

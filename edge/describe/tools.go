@@ -72,42 +72,46 @@ func (op *Operation) arguments() []param {
 	return slices.DeleteFunc(slices.Clone(op.params), func(p param) bool { return p.name == "format" })
 }
 
-// Errors of [Tool.Target].
-var (
-	// ErrArguments says that the arguments are not those of the tool.
-	ErrArguments = errors.New("describe: invalid arguments")
-	// ErrNoMember says that no member can have the slug that was given.
-	ErrNoMember = errors.New("describe: no such member")
-)
+// ErrNoMember is the error of [Tool.Target] when no member can have the slug that
+// was given.
+var ErrNoMember = errors.New("describe: no such member")
+
+// ArgumentError says that arguments are not those of the tool. Detail is for the
+// caller.
+type ArgumentError struct{ Detail string }
+
+// Error is for logs.
+func (e *ArgumentError) Error() string { return "describe: " + e.Detail }
 
 var slugForm = regexp.MustCompile(slugPattern)
 
 // Target gives the target of the read that answers a call with these arguments,
 // a JSON object or nothing. Values are checked by the read itself, so that both
-// ways refuse alike; names are checked here.
+// ways refuse alike; names are checked here. It refuses with an *[ArgumentError] or
+// [ErrNoMember].
 func (t *Tool) Target(arguments json.RawMessage) (string, error) {
 	given := map[string]json.RawMessage{}
 	if len(arguments) > 0 && string(arguments) != "null" {
 		if err := json.Unmarshal(arguments, &given); err != nil {
-			return "", fmt.Errorf("%w: they must be an object", ErrArguments)
+			return "", &ArgumentError{"The arguments must be an object."}
 		}
 	}
 	path, query := t.op.Path, url.Values{}
 	for _, p := range t.op.arguments() {
-		raw, there := given[p.name]
+		raw := given[p.name]
 		delete(given, p.name)
-		if !there || string(raw) == "null" {
-			if p.required {
-				return "", fmt.Errorf("%w: %s is required", ErrArguments, p.name)
-			}
-			continue
-		}
 		// What is no string is read as it is spelled: a limit is a number here.
 		value := string(raw)
-		if raw[0] == '"' {
+		if len(raw) > 0 && raw[0] == '"' {
 			if err := json.Unmarshal(raw, &value); err != nil {
-				return "", fmt.Errorf("%w: %s is no string", ErrArguments, p.name)
+				return "", &ArgumentError{p.name + " is not a string."}
 			}
+		}
+		if value == "" || string(raw) == "null" { // absent
+			if p.required {
+				return "", &ArgumentError{p.name + " is required."}
+			}
+			continue
 		}
 		if p.in == "query" {
 			query.Set(p.name, value)
@@ -119,7 +123,7 @@ func (t *Tool) Target(arguments json.RawMessage) (string, error) {
 		}
 	}
 	for name := range given {
-		return "", fmt.Errorf("%w: there is no %.32q", ErrArguments, name)
+		return "", &ArgumentError{fmt.Sprintf("There is no argument %.32q.", name)}
 	}
 	if len(query) > 0 {
 		path += "?" + query.Encode()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -106,11 +105,14 @@ func (s *Server) tool(t describe.Tool) sdk.ToolHandler {
 			}
 		}()
 		target, err := t.Target(call.Params.Arguments)
+		var wrong *describe.ArgumentError
 		switch {
 		case errors.Is(err, describe.ErrNoMember):
 			return s.refused(api.UnknownMember, "No member has this slug. list_members lists the members."), nil
+		case errors.As(err, &wrong):
+			return s.refused(api.InvalidParameter, wrong.Detail), nil
 		case err != nil:
-			return s.refused(api.InvalidParameter, err.Error()), nil
+			return nil, err
 		}
 		var r api.Response
 		s.reader.Serve([]byte(target), &r)
@@ -136,19 +138,25 @@ type Answer struct {
 	Body   []byte
 }
 
-// ErrMessage says that the protocol cannot take a message; its text is for the
-// client.
-var ErrMessage = errors.New("mcp: the message cannot be taken")
+// MessageError says that the protocol cannot take a message. Detail is for the client.
+type MessageError struct{ Detail string }
+
+// Error is for logs.
+func (e *MessageError) Error() string { return "mcp: " + e.Detail }
 
 // Handle answers the body of one POST. fields are its header fields whose names
 // begin with "Mcp-", in canonical spelling; Handle takes them over. Whatever media
 // the client accepts, the answer is JSON: a client that cannot read that has no
-// use for one. A message that is refused as a whole, and not by JSON-RPC, is an
-// [ErrMessage].
+// use for one. A message that is refused as a whole, and not by JSON-RPC, is a
+// *[MessageError].
 func (s *Server) Handle(ctx context.Context, fields http.Header, body []byte) (Answer, error) {
 	if text := bytes.TrimLeft(body, " \t\r\n"); len(text) > 0 && text[0] == '[' {
 		// One request would cost as much as the many in it.
-		return Answer{}, fmt.Errorf("%w: batches are not taken; send one message", ErrMessage)
+		return Answer{}, &MessageError{"Batches are not taken; send one message."}
+	}
+	message, err := jsonrpc.DecodeMessage(body)
+	if err != nil {
+		return Answer{}, &MessageError{"The body is not one JSON-RPC 2.0 message: an object with jsonrpc, which is \"2.0\", method and, if it is a call, an id that is a string or a number."}
 	}
 	at, err := s.endpoint()
 	if err != nil {
@@ -176,19 +184,18 @@ func (s *Server) Handle(ctx context.Context, fields http.Header, body []byte) (A
 	if len(a.Body) == 0 {
 		a.Media = ""
 	}
-	for begins, code := range asText {
-		why, said := bytes.CutPrefix(a.Body, []byte(begins))
-		if !said {
-			continue
-		}
-		if message, err := jsonrpc.DecodeMessage(body); err == nil {
-			if call, ok := message.(*jsonrpc.Request); ok && call.IsCall() {
+	if call, ok := message.(*jsonrpc.Request); ok && call.IsCall() {
+		for begins, code := range asText {
+			if why, said := bytes.CutPrefix(a.Body, []byte(begins)); said {
 				return refuse(call, code, string(bytes.TrimSpace(why)))
 			}
 		}
+		if misreadParams(a.Body) {
+			return refuse(call, jsonrpc.CodeInvalidParams, "invalid params: they do not have the form of those of "+call.Method)
+		}
 	}
 	if a.Status >= 400 && a.Media != "application/json" {
-		return Answer{}, fmt.Errorf("%w: %s", ErrMessage, bytes.TrimSpace(a.Body))
+		return Answer{}, &MessageError{"The message cannot be taken: " + string(bytes.TrimSpace(a.Body)) + "."}
 	}
 	return a, nil
 }
@@ -199,6 +206,17 @@ func (s *Server) Handle(ctx context.Context, fields http.Header, body []byte) (A
 var asText = map[string]int64{
 	"JSON RPC not handled:": jsonrpc.CodeMethodNotFound,
 	"invalid request:":      jsonrpc.CodeInvalidRequest,
+}
+
+// misreadParams says whether an answer is that params could not be read, which the SDK
+// says in names of its own types.
+func misreadParams(answer []byte) bool {
+	if !bytes.Contains(answer, []byte("unmarshaling ")) {
+		return false
+	}
+	message, err := jsonrpc.DecodeMessage(answer)
+	response, ok := message.(*jsonrpc.Response)
+	return err == nil && ok && response.Error != nil
 }
 
 // refuse refuses a call as JSON-RPC has it.

@@ -32,8 +32,8 @@ const fortune = 1_000_000_000_000
 // address of USDC there, of which, as of ether, every account holds plenty.
 func StartBase(ctx context.Context, o Options) (*Chain, error) {
 	c, err := launch(ctx, o, "--chain-id", strconv.Itoa(BaseChainID))
-	if err != nil {
-		return nil, err
+	if err != nil || c.resumed {
+		return c, err
 	}
 	if err := c.PutToken(ctx, USDC); err != nil {
 		c.Stop()

@@ -36,8 +36,9 @@ var (
 
 // Options of a chain; the zero value is what tests want.
 type Options struct {
-	Port     int // 0: any free one
-	Accounts int // 0: 100
+	Port     int    // 0: any free one
+	Accounts int    // 0: 100
+	Kept     string // the file that the chain is kept in, so that the next one goes on from it; "": it ends with Stop
 }
 
 // Account is one funded account of the well-known development mnemonic.
@@ -54,9 +55,11 @@ type Chain struct {
 	RPC      string // http://127.0.0.1:port
 	Accounts []Account
 
-	client *rpc.Client
-	cmd    *exec.Cmd
-	gone   chan struct{} // closed when the process has ended
+	client  *rpc.Client
+	cmd     *exec.Cmd
+	gone    chan struct{} // closed when the process has ended
+	resumed bool          // whether it went on from a file
+	keeper  *keeper       // nil unless the chain is kept
 }
 
 // startTimeout bounds how long a chain may take to mine its first block.
@@ -94,14 +97,30 @@ func launch(ctx context.Context, o Options, kind ...string) (*Chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(program, append(kind, "--block-time", "1",
+	args := append(kind, "--block-time", "1",
 		"--accounts", strconv.Itoa(o.Accounts), "--host", "127.0.0.1",
-		"--port", strconv.Itoa(o.Port), "--config-out", config)...)
-	c := &Chain{cmd: cmd, gone: make(chan struct{})}
-	if err := c.run(ctx); err != nil {
+		"--port", strconv.Itoa(o.Port), "--config-out", config)
+	c := &Chain{gone: make(chan struct{})}
+	if o.Kept != "" {
+		state := filepath.Join(scratch, "state.json")
+		if c.resumed, err = unpack(o.Kept, state); err != nil {
+			return nil, err
+		}
+		if c.resumed {
+			args = append(args, "--load-state", state)
+		}
+	}
+	c.cmd = exec.Command(program, args...)
+	if err := c.run(ctx); c.resumed && errors.Is(err, errEndedAtOnce) {
+		return nil, fmt.Errorf("%w: %s: %w", ErrKept, o.Kept, err)
+	} else if err != nil {
 		return nil, err
 	}
-	if err := c.ready(ctx, config); err != nil {
+	head, err := c.ready(ctx, config)
+	if err == nil && o.Kept != "" {
+		err = c.keep(o.Kept, head)
+	}
+	if err != nil {
 		c.Stop()
 		return nil, err
 	}
@@ -122,6 +141,9 @@ func chainProgram(dir string) (string, error) {
 	return "", fmt.Errorf("devchain: no prebuilt chain for %s/%s: install Foundry's anvil 1.7.1 or newer so that it is in PATH", runtime.GOOS, runtime.GOARCH)
 }
 
+// errEndedAtOnce is why there is no chain, when anvil refuses what it was given.
+var errEndedAtOnce = errors.New("devchain: the chain ended at once")
+
 // run starts the process and learns its address.
 func (c *Chain) run(ctx context.Context) error {
 	stdout, err := c.cmd.StdoutPipe()
@@ -130,7 +152,7 @@ func (c *Chain) run(ctx context.Context) error {
 	}
 	var complaint strings.Builder
 	c.cmd.Stderr = &complaint
-	c.cmd.SysProcAttr = dieWithParent()
+	c.cmd.SysProcAttr = DieWithParent()
 	started, address := make(chan error), make(chan string, 1)
 	go func() {
 		// The death signal follows the thread, not the process: this thread
@@ -160,7 +182,7 @@ func (c *Chain) run(ctx context.Context) error {
 		c.RPC = "http://" + at
 		return nil
 	case <-c.gone:
-		return fmt.Errorf("devchain: the chain ended at once: %s", strings.TrimSpace(complaint.String()))
+		return fmt.Errorf("%w: %s", errEndedAtOnce, strings.TrimSpace(complaint.String()))
 	case <-ctx.Done():
 		c.Stop()
 		return ctx.Err()
@@ -170,43 +192,47 @@ func (c *Chain) run(ctx context.Context) error {
 	}
 }
 
-// ready reads the accounts and waits for the first mined block.
-func (c *Chain) ready(ctx context.Context, config string) error {
+// ready reads the accounts, waits for a block of this run, and returns its number:
+// until then the chain's clock stands where the last run ended, or at 1.
+func (c *Chain) ready(ctx context.Context, config string) (block uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	raw, err := os.ReadFile(config)
 	if err != nil {
-		return fmt.Errorf("devchain: %w", err)
+		return 0, fmt.Errorf("devchain: %w", err)
 	}
 	var made struct {
 		Keys []hexutil.Bytes `json:"private_keys"`
 	}
 	if err := json.Unmarshal(raw, &made); err != nil {
-		return fmt.Errorf("devchain: accounts: %w", err)
+		return 0, fmt.Errorf("devchain: accounts: %w", err)
 	}
 	for _, k := range made.Keys {
 		key, err := crypto.ToECDSA(k)
 		if err != nil {
-			return fmt.Errorf("devchain: accounts: %w", err)
+			return 0, fmt.Errorf("devchain: accounts: %w", err)
 		}
 		c.Accounts = append(c.Accounts, Account{Address: crypto.PubkeyToAddress(key.PublicKey), Key: key})
 	}
 	if c.client, err = rpc.DialContext(ctx, c.RPC); err != nil {
-		return fmt.Errorf("devchain: %w", err)
+		return 0, fmt.Errorf("devchain: %w", err)
+	}
+	var before, head hexutil.Uint64
+	if err := c.Call(ctx, &before, "eth_blockNumber"); err != nil {
+		return 0, fmt.Errorf("devchain: %w", err)
 	}
 	poll := time.NewTicker(20 * time.Millisecond)
 	defer poll.Stop()
 	for {
-		var head hexutil.Uint64
-		if err := c.Call(ctx, &head, "eth_blockNumber"); err == nil && head > 0 {
-			return nil
+		if err := c.Call(ctx, &head, "eth_blockNumber"); err == nil && head > before {
+			return uint64(head), nil
 		}
 		select {
 		case <-poll.C:
 		case <-c.gone:
-			return errors.New("devchain: the chain ended while starting")
+			return 0, errors.New("devchain: the chain ended while starting")
 		case <-ctx.Done():
-			return fmt.Errorf("devchain: no block was mined: %w", ctx.Err())
+			return 0, fmt.Errorf("devchain: no block was mined: %w", ctx.Err())
 		}
 	}
 }
@@ -228,8 +254,11 @@ func (c *Chain) Balance(ctx context.Context, token, addr common.Address) (*big.I
 }
 
 // Stop ends the chain and returns when its process is gone. It may be called
-// more than once.
+// more than once. What was mined and told to nobody yet is not kept.
 func (c *Chain) Stop() {
+	if c.keeper != nil {
+		c.keeper.server.Close()
+	}
 	if c.client != nil {
 		c.client.Close()
 	}

@@ -2,8 +2,9 @@ package devchain
 
 import "syscall"
 
-// dieWithParent has the kernel kill the child when the thread that started it
-// ends, so that not even kill -9 leaves a chain behind.
-func dieWithParent() *syscall.SysProcAttr {
+// DieWithParent has the kernel kill the child when the thread that started it
+// ends, so that not even kill -9 leaves it behind. That thread must live as long
+// as the child: lock it with [runtime.LockOSThread].
+func DieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

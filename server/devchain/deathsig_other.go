@@ -4,5 +4,5 @@ package devchain
 
 import "syscall"
 
-// dieWithParent needs Linux; elsewhere a killed parent leaves its chain behind.
-func dieWithParent() *syscall.SysProcAttr { return nil }
+// DieWithParent needs Linux; elsewhere a killed parent leaves its children behind.
+func DieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -226,7 +227,7 @@ func TestClientEndsWithItsCaller(t *testing.T) {
 // What is printed for people to copy runs in a shell as it was meant.
 func TestCommandSurvivesTheShell(t *testing.T) {
 	line := devchain.CLI("d", "0x01", "http://127.0.0.1:1", "http://127.0.0.1:2/api", `{"name":"it's $HOME"}`).String()
-	want := `MPPX_PRIVATE_KEY=0x01 d/node_modules/.bin/mppx http://127.0.0.1:2/api -J '{"name":"it'\''s $HOME"}' -r http://127.0.0.1:1 -i`
+	want := `env MPPX_PRIVATE_KEY=0x01 d/node_modules/.bin/mppx http://127.0.0.1:2/api -J '{"name":"it\u0027s $HOME"}' -r http://127.0.0.1:1 -i`
 	if line != want {
 		t.Errorf("got  %s\nwant %s", line, want)
 	}
@@ -239,4 +240,28 @@ func mustDir(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// Lock files hold digests and no addresses, so that any registry will do.
+func TestLockFilesNameNoRegistry(t *testing.T) {
+	for _, folder := range []string{".", "../../edge/mcp/clients", "../../edge/browser"} {
+		raw, err := os.ReadFile(filepath.Join(folder, "package-lock.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lock struct {
+			Packages map[string]struct {
+				Resolved  string
+				Integrity string
+			}
+		}
+		if err := json.Unmarshal(raw, &lock); err != nil || len(lock.Packages) < 2 {
+			t.Fatalf("%s: %d packages, %v", folder, len(lock.Packages), err)
+		}
+		for name, p := range lock.Packages {
+			if p.Resolved != "" || name != "" && p.Integrity == "" {
+				t.Errorf("%s: %s is resolved to %q, with the digest %q", folder, name, p.Resolved, p.Integrity)
+			}
+		}
+	}
 }

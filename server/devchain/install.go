@@ -20,6 +20,16 @@ var ErrNoNode = errors.New("devchain: node and npm are not installed: get Node 2
 // lock file that node_modules was made from.
 const marker = "node_modules/.installed-from"
 
+// FindNode fails with [ErrNoNode] where Node or npm is missing.
+func FindNode() error {
+	for _, program := range []string{"node", "npm"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return ErrNoNode
+		}
+	}
+	return nil
+}
+
 // Install is [InstallIn] for the chain and the client.
 func Install(ctx context.Context) error {
 	dir, err := Dir()
@@ -34,10 +44,8 @@ func Install(ctx context.Context) error {
 // at the same time, so the work is done under a file lock; whoever comes second
 // finds it done.
 func InstallIn(ctx context.Context, dir string) error {
-	for _, program := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(program); err != nil {
-			return ErrNoNode
-		}
+	if err := FindNode(); err != nil {
+		return err
 	}
 	// npm reads package.json and never replaces it, so the file itself can
 	// carry the lock.

@@ -1,5 +1,6 @@
 // Package durable makes files that are there whole or not at all, whatever ends the
-// process or the machine, and that are still there afterwards.
+// process or the machine, and that are still there afterwards. Those that hold secrets
+// it also reads, as long as nobody else can.
 package durable
 
 import (

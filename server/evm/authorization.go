@@ -33,8 +33,8 @@ func challengeNonce(c mpp.Challenge) common.Hash {
 	return crypto.Keccak256Hash([]byte(c.ID), []byte(c.Realm))
 }
 
-// domain is the EIP-712 domain separator of a token.
-func domain(name, version string, chainID uint64, token common.Address) common.Hash {
+// Domain is the EIP-712 domain separator of a token.
+func Domain(name, version string, chainID uint64, token common.Address) common.Hash {
 	return crypto.Keccak256Hash(
 		crypto.Keccak256([]byte("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")),
 		crypto.Keccak256([]byte(name)), crypto.Keccak256([]byte(version)), number(chainID), address(token))
@@ -102,8 +102,8 @@ func (a *authorization) signedBy(domain common.Hash) bool {
 	return err == nil && crypto.PubkeyToAddress(*key) == a.from
 }
 
-func refuse(detail string) *mpp.Rejection {
-	return &mpp.Rejection{Code: mpp.CodeVerify, Detail: detail}
+func refuse(reason, detail string) *mpp.Rejection {
+	return &mpp.Rejection{Code: mpp.CodeVerify, Reason: reason, Detail: detail}
 }
 
 var errMalformed = &mpp.Rejection{Code: mpp.CodeMalformed, Detail: "the payload is malformed"}
@@ -128,7 +128,7 @@ func readPayload(c mpp.Credential) (*authorization, error) {
 	switch p.Type {
 	case "authorization":
 	case "permit2", "transaction", "hash":
-		return nil, refuse("only authorisations are taken")
+		return nil, refuse(mpp.ReasonForm, "only authorisations are taken")
 	default:
 		return nil, errMalformed
 	}
@@ -140,7 +140,7 @@ func readPayload(c mpp.Credential) (*authorization, error) {
 	if len(signature) != 65 {
 		// EIP-2098, and what contracts sign (EIP-1271, EIP-6492), say the same
 		// in ways that the function we call does not take.
-		return nil, refuse("only signatures of 65 bytes, by the account's own key, are taken")
+		return nil, refuse(mpp.ReasonForm, "only signatures of 65 bytes, by the account's own key, are taken")
 	}
 	a.r, a.s, a.v = common.Hash(signature[:32]), common.Hash(signature[32:64]), signature[64]
 	for _, field := range []struct {

@@ -33,8 +33,11 @@ func (m *market) settles() {
 	if again, err := method.Broadcast(m.Context(), p); err != nil || again.State != mpp.Settled || again.Reference != o.Reference {
 		m.Errorf("submitted once more: %+v, %v", again, err)
 	}
-	if err := method.Simulate(m.Context(), p); err != nil {
-		m.Errorf("simulated once more: %v", err)
+	if no, ok := errors.AsType[*mpp.Rejection](method.Simulate(m.Context(), p)); !ok || no.Reason != mpp.ReasonUsed {
+		m.Errorf("simulated once more: %v", no)
+	}
+	if seen, err := newMethod(m.T, func(c *Config) { *c = method.cfg }).Seen(m.Context(), p, time.Now().Add(-5*time.Minute)); err != nil || seen.State != mpp.Settled || seen.Reference != o.Reference {
+		m.Errorf("seen as %+v, %v", seen, err)
 	}
 	m.mine(2)
 	restarted := newMethod(m.T, func(c *Config) { *c = method.cfg })
@@ -55,7 +58,7 @@ func (m *market) frontRun() {
 	c := challenge(m.T, method)
 	p := m.decode(method, w, c)
 	m.submit(method, p, "submitted")
-	ours, _ := method.gas.last(must(method.reopen(p)))
+	ours := last(method, p)
 	theirs := m.stranger(w.Submission(c), 40e9)
 	m.mine(1)
 	if m.status(ours) != 0 || m.status(theirs) != 1 {
@@ -152,7 +155,7 @@ func (m *market) gapCloses() {
 	lost, stuck := m.decode(method, w, c), m.decode(method, m.payer(), challenge(m.T, method))
 	m.submit(method, lost, "submitted")
 	m.submit(method, stuck, "submitted")
-	hash, _ := method.gas.last(must(method.reopen(lost)))
+	hash := last(method, lost)
 	m.call(nil, "anvil_dropTransaction", hash)
 	m.stranger(w.Submission(c), 1e9)
 	m.mine(1)
@@ -172,13 +175,13 @@ func (m *market) feesRise() {
 	method := m.shop()
 	p := m.decode(method, m.payer(), challenge(m.T, method))
 	m.submit(method, p, "submitted")
-	was, _ := method.gas.last(must(method.reopen(p)))
+	was := last(method, p)
 	m.call(nil, "anvil_setNextBlockBaseFeePerGas", "0x861c46800") // 36 gwei
 	m.mine(1)
 	m.becomes(method, p, mpp.Pending, false)
 	m.wait(patience)
 	m.submit(method, p, "submitted")
-	now, _ := method.gas.last(must(method.reopen(p)))
+	now := last(method, p)
 	if now == was {
 		m.Fatal("the same transaction was sent again")
 	}
@@ -191,6 +194,9 @@ func (m *market) feesRise() {
 	q := m.decode(cheap, m.payer(), challenge(m.T, cheap))
 	if err := cheap.Simulate(m.Context(), q); !errors.Is(err, mpp.ErrUnavailable) {
 		m.Errorf("simulated while gas is dear: %v", err)
+	}
+	if o, err := cheap.Broadcast(m.Context(), q); !errors.Is(err, mpp.ErrUnavailable) {
+		m.Errorf("submitted while gas is dear: %+v, %v", o, err)
 	}
 	if _, err := cheap.Clock(m.Context()); !errors.Is(err, mpp.ErrUnavailable) {
 		m.Errorf("ready while gas is dear: %v", err)

@@ -47,6 +47,22 @@ func newMethod(t testing.TB, change ...func(*Config)) *Method {
 	return m
 }
 
+// take is what the service asks a method about a credential, without a network.
+func take(m *Method, c mpp.Credential, now time.Time) (mpp.Payment, error) {
+	p, err := m.Decode(c)
+	if err != nil {
+		return mpp.Payment{}, err
+	}
+	expires, err := c.Challenge.ExpiresAt()
+	if err != nil {
+		return mpp.Payment{}, err
+	}
+	if no := m.InTime(p, now, expires); no != nil {
+		return mpp.Payment{}, no
+	}
+	return p, nil
+}
+
 var (
 	keys = mpp.Keys{Current: make([]byte, 32)}
 	sold int
@@ -90,7 +106,7 @@ func TestDecodeReferenceClient(t *testing.T) {
 		if err != nil || !found {
 			t.Fatalf("found %v, %v", found, err)
 		}
-		p, err := m.Decode(cred, 100, time.Unix(recorded.Now, 0))
+		p, err := take(m, cred, time.Unix(recorded.Now, 0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +130,7 @@ func TestDecodeReferenceClient(t *testing.T) {
 // none.
 func TestReopenKnowsItsOwn(t *testing.T) {
 	m := newMethod(t)
-	p, err := m.Decode(wallet(1).Pay(challenge(t, m)), 100, time.Now())
+	p, err := take(m, wallet(1).Pay(challenge(t, m)), time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,30 +166,32 @@ func TestDecodeChecksTheChallengeAgain(t *testing.T) {
 	now := time.Now()
 	for name, c := range map[string]struct {
 		change func(*mpp.Challenge)
-		cents  int64
 		at     time.Time
 		code   string
 	}{
-		"another method":  {func(c *mpp.Challenge) { c.Method = "tempo" }, 100, now, mpp.CodeUnsupported},
-		"another intent":  {func(c *mpp.Challenge) { c.Intent = "session" }, 100, now, mpp.CodeUnsupported},
-		"another amount":  {func(*mpp.Challenge) {}, 101, now, mpp.CodeChallenge},
-		"another request": {func(c *mpp.Challenge) { c.Request = c.Request[:4] + c.Request[5:] }, 100, now, mpp.CodeChallenge},
-		"nothing":         {func(c *mpp.Challenge) { c.Request = "" }, 0, now, mpp.CodeChallenge},
-		"no expiry":       {func(c *mpp.Challenge) { c.Expires = "" }, 100, now, mpp.CodeChallenge},
-		"expired":         {func(*mpp.Challenge) {}, 100, now.Add(5 * time.Minute), mpp.CodeExpired},
-		"about to expire": {func(*mpp.Challenge) {}, 100, now.Add(5*time.Minute - 5*time.Second), mpp.CodeExpired},
+		"another amount":    {func(c *mpp.Challenge) { c.Request, _ = m.request(101, usdc, recipient) }, now, mpp.CodeVerify},
+		"another recipient": {func(c *mpp.Challenge) { c.Request, _ = m.request(100, usdc, usdc) }, now, mpp.CodeVerify},
+		"another token":     {func(c *mpp.Challenge) { c.Request, _ = m.request(100, recipient, recipient) }, now, mpp.CodeUnapplied},
+		"another request":   {func(c *mpp.Challenge) { c.Request = c.Request[:4] + c.Request[5:] }, now, mpp.CodeUnapplied},
+		"nothing":           {func(c *mpp.Challenge) { c.Request = "" }, now, mpp.CodeUnapplied},
+		"expired":           {func(*mpp.Challenge) {}, now.Add(5 * time.Minute), mpp.CodeExpired},
+		"about to expire":   {func(*mpp.Challenge) {}, now.Add(5*time.Minute - 5*time.Second), mpp.CodeExpired},
 	} {
 		ch := challenge(t, m)
 		cred := wallet(1).Pay(ch)
 		c.change(&cred.Challenge)
-		_, err := m.Decode(cred, c.cents, c.at)
+		_, err := take(m, cred, c.at)
 		var no *mpp.Rejection
 		if !errors.As(err, &no) || no.Code != c.code {
 			t.Errorf("%s: %v, want %s", name, err, c.code)
 		}
 	}
+	before := newMethod(t, func(c *Config) { c.Recipient = wallet(2).Address() })
+	if p, err := take(m, wallet(1).Pay(challenge(t, before)), now); err != nil || p.Payee != before.Payee() {
+		t.Errorf("a payment to an earlier recipient: %+v, %v", p, err)
+	}
 	own := newMethod(t, func(c *Config) { c.Recipient = wallet(1).Address() })
-	if _, err := own.Decode(wallet(1).Pay(challenge(t, own)), 100, now); err == nil {
+	if _, err := take(own, wallet(1).Pay(challenge(t, own)), now); err == nil {
 		t.Error("the recipient pays itself")
 	}
 }
@@ -188,7 +206,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"type":"authorization","from":"0x","value":"1e6","signature":"0x00"}`))
 	f.Add([]byte(`{"type":"hash"}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		p, err := m.Decode(mpp.Credential{Challenge: c, Payload: payload}, 100, at)
+		p, err := take(m, mpp.Credential{Challenge: c, Payload: payload}, at)
 		var no *mpp.Rejection
 		if err != nil {
 			if !errors.As(err, &no) {
@@ -208,7 +226,7 @@ func FuzzDecode(f *testing.F) {
 // FuzzCalldata holds that an authorisation has one stored form.
 func FuzzCalldata(f *testing.F) {
 	m := newMethod(f)
-	p, err := m.Decode(wallet(1).Pay(challenge(f, m)), 100, time.Now())
+	p, err := take(m, wallet(1).Pay(challenge(f, m)), time.Now())
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -11,7 +11,7 @@
 //	           signed by who is to pay (method.go, authorization.go)
 //	Simulate   would it go through now, and can we pay for it? (simulate.go)
 //	Broadcast  submit it with the next nonce of the gas account (settle.go, gas.go)
-//	Outcome    what became of it (settle.go, find.go)
+//	Outcome    what became of it, and what it has cost for nothing (settle.go, find.go, waste.go)
 //
 // # What settles an authorisation
 //
@@ -27,9 +27,17 @@
 // validBefore and the token still does not know it, or when its cancellation
 // stays.
 //
+// But it is submitted once, unless that transaction never was mined: a payer can have
+// its money away in the one block that counts, and each time we would pay for the gas.
+// What it has cost is told with the outcome, for the workflow to draw its conclusions.
+// Accounts with code are refused, those that have delegated to code (EIP-7702)
+// included: the token asks them for their signature (ERC-1271), and they can tell a
+// simulation from the block that counts.
+//
 // # The gas account
 //
 // No nonce of it is stored. What was in flight when a process died is asked of
 // the token, by Outcome, as before; what it does not know is submitted once more,
-// which costs gas at the worst. One origin alone may use the account.
+// unless the payer is known to have wasted gas, which costs gas at the worst. One
+// origin alone may use the account.
 package evm

@@ -52,31 +52,44 @@ func (a *authorization) moves(l node.Log, token common.Address) bool {
 
 // searchBack is how long before validBefore the authorisation may at the earliest
 // have been used or cancelled, with much to spare: its nonce is that of a
-// challenge that lives five minutes and expires no earlier.
+// challenge that lives five minutes at most and expires no earlier.
 const searchBack = 15 * time.Minute
 
+// earliest is the second before which the authorisation was not used, as long as it
+// ends no later than its challenge.
+func (a *authorization) earliest() int64 {
+	return int64(a.validBefore) - int64(searchBack/time.Second)
+}
+
 // find looks for the event with which the token came to know the nonce, and says
-// what it means.
-func (m *Method) find(ctx context.Context, a *authorization, newest *node.Block) (mpp.Outcome, error) {
-	from, err := m.node.FirstSince(ctx, newest.Height(), int64(a.validBefore)-int64(searchBack/time.Second))
+// what it means. It looks through the blocks in which the authorisation could be
+// used, from a second on, and then, if cancelled is set, for a cancellation in those
+// after them.
+func (m *Method) find(ctx context.Context, a *authorization, newest *node.Block, since int64, cancelled bool) (mpp.Outcome, error) {
+	last, depth := newest.Height(), uint64(0)
+	after, _, err := m.node.DeepAfter(ctx, newest, a.validBefore, m.cfg.Depth)
+	if err == nil && after != nil {
+		depth = m.cfg.Depth
+		last, err = m.node.FirstSince(ctx, after.Height(), int64(a.validBefore))
+	}
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	topics := []any{[]common.Hash{usedTopic, cancelledTopic}, common.Hash(address(a.from)), a.nonce}
-	var mark *node.Log
-	err = m.node.Logs(ctx, from, newest.Height(), 0, m.cfg.Currency, topics, func(logs []node.Log) error {
-		for _, l := range logs {
-			if l.TxHash != nil && (a.marks(l, m.cfg.Currency, usedTopic) || a.marks(l, m.cfg.Currency, cancelledTopic)) {
-				mark = &l
-				return node.ErrEnough
-			}
-		}
-		return nil
-	})
+	from, err := m.node.FirstSince(ctx, last, since)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	if mark == nil {
+	mark, err := m.mark(ctx, a, from, last, depth)
+	if err == nil && mark == nil && cancelled && last < newest.Height() {
+		mark, err = m.mark(ctx, a, last+1, newest.Height(), 0)
+	}
+	if err != nil {
+		return mpp.Outcome{}, err
+	}
+	switch {
+	case mark == nil && !cancelled && after != nil:
+		return mpp.Outcome{State: mpp.Gone, Deep: true, Detail: "not used in its time"}, nil
+	case mark == nil:
 		return mpp.Outcome{Detail: "the token knows the authorisation, and the node shows no event of it"}, nil
 	}
 	newest, r, err := m.node.ReceiptOf(ctx, *mark.TxHash)
@@ -100,4 +113,20 @@ func (m *Method) find(ctx context.Context, a *authorization, newest *node.Block)
 		return mpp.Outcome{Detail: end.Detail + "; not final yet"}, err
 	}
 	return end, nil
+}
+
+// mark gives the first event of the authorisation's nonce in these blocks, nil where
+// there is none.
+func (m *Method) mark(ctx context.Context, a *authorization, from, to, depth uint64) (mark *node.Log, err error) {
+	topics := []any{[]common.Hash{usedTopic, cancelledTopic}, common.Hash(address(a.from)), a.nonce}
+	err = m.node.Logs(ctx, from, to, depth, m.cfg.Currency, topics, func(logs []node.Log) error {
+		for _, l := range logs {
+			if l.TxHash != nil && (a.marks(l, m.cfg.Currency, usedTopic) || a.marks(l, m.cfg.Currency, cancelledTopic)) {
+				mark = &l
+				return node.ErrEnough
+			}
+		}
+		return nil
+	})
+	return mark, err
 }

@@ -52,7 +52,7 @@ func FuzzSignedAuthorization(f *testing.F) {
 				sent = p
 			}
 		}
-		p, err := m.Decode(wallet(1).Pay(c, alter(part1, value1), alter(part2, value2), note), 100, at)
+		p, err := take(m, wallet(1).Pay(c, alter(part1, value1), alter(part2, value2), note), at)
 		if err != nil {
 			var no *mpp.Rejection
 			if !errors.As(err, &no) {
@@ -136,7 +136,7 @@ func alter(part uint8, value string) evmtest.Alter {
 // token's logs show it.
 func FuzzReceipt(f *testing.F) {
 	m := newMethod(f)
-	p, err := m.Decode(wallet(1).Pay(challenge(f, m)), 100, time.Now())
+	p, err := take(m, wallet(1).Pay(challenge(f, m)), time.Now())
 	if err != nil {
 		f.Fatal(err)
 	}

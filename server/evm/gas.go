@@ -14,15 +14,13 @@ import (
 )
 
 const (
-	// maxGas bounds the gas of one authorisation. USDC takes about 80 000 units;
-	// chains that reckon their data as gas take more.
-	maxGas = 500_000
-	// usualGas is what the account must be able to pay for, for each authorisation
-	// in flight.
-	usualGas = 200_000
+	// maxGas is the most gas that one authorisation may take, and what the account must
+	// be able to pay for, for each in flight. USDC takes about 80 000 units; chains that
+	// reckon their data as gas take more.
+	maxGas = 200_000
 	// patience is for how long, by the chain's clock in seconds, a transaction that
 	// a node has taken is waited for before it is sent again with higher fees.
-	patience = 30
+	patience = 15
 )
 
 // gasAccount signs the transactions that submit authorisations. It gives each
@@ -35,13 +33,15 @@ type gasAccount struct {
 	token   common.Address
 	maxFee  *big.Int // wei for a unit of gas
 
-	mu   sync.Mutex
-	sent map[uint64]*submission // by nonce; what may be in flight
+	mu     sync.Mutex
+	sent   map[uint64]*submission       // by nonce; what may be in flight
+	signed map[payerNonce][]*submission // all that were signed for an authorisation that has not ended
 }
 
 // submission is one transaction.
 type submission struct {
 	of          payerNonce
+	nonce       uint64 // of the gas account
 	validBefore uint64 // of the authorisation; 0 when it has ended
 	signed      uint64 // chain's clock when it was signed
 	gas         uint64
@@ -49,6 +49,7 @@ type submission struct {
 	raw         []byte
 	hash        common.Hash
 	taken       bool // a node has said that it passes it on
+	mined       bool // as a node said last; then its authorisation is not submitted again
 }
 
 // payerNonce names an authorisation.
@@ -75,7 +76,7 @@ func (s *standing) clock() uint64 { return uint64(*s.block.Timestamp) }
 
 func newGasAccount(key *ecdsa.PrivateKey, chainID uint64, token common.Address, maxFee *big.Int) *gasAccount {
 	return &gasAccount{key: key, address: crypto.PubkeyToAddress(key.PublicKey), chainID: chainID, token: token,
-		maxFee: maxFee, sent: map[uint64]*submission{}}
+		maxFee: maxFee, sent: map[uint64]*submission{}, signed: map[payerNonce][]*submission{}}
 }
 
 // ready says why no further authorisation could be submitted now.
@@ -94,7 +95,7 @@ func (g *gasAccount) ready(st *standing) error {
 			n++
 		}
 	}
-	need := new(big.Int).Mul(g.bid(st).most, big.NewInt(n*usualGas))
+	need := new(big.Int).Mul(g.bid(st).most, big.NewInt(n*maxGas))
 	if st.balance.Cmp(need) < 0 {
 		return node.Unavailable(errors.New("the gas account " + g.address.Hex() + " has " + st.balance.String() + " wei and needs " + need.String()))
 	}
@@ -142,10 +143,10 @@ func most(a, b *big.Int) *big.Int {
 	return b
 }
 
-// transaction is the one that submits a, to be sent (again) now unless it is
-// taken. estimate is how much gas a takes; 0 says that it would revert, and then
-// there is one only if it is in flight already, which may be why.
-func (g *gasAccount) transaction(a *authorization, st *standing, estimate uint64) *submission {
+// inFlight gives the transaction for a that may yet be mined, to be sent (again) now
+// unless it is taken, nil where there is none. It replaces one that was waited for in
+// vain, or that waits behind a nonce that nothing will use.
+func (g *gasAccount) inFlight(a *authorization, st *standing) *submission {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var mine *submission
@@ -158,38 +159,50 @@ func (g *gasAccount) transaction(a *authorization, st *standing, estimate uint64
 			mine, at = s, nonce
 		}
 	}
-	free := st.nonce
-	for s := g.sent[free]; s != nil && st.clock() < s.validBefore; s = g.sent[free] {
-		free++
-	}
-	switch {
-	case mine == nil && estimate == 0:
-		return nil
+	switch free := g.free(st); {
 	case mine == nil:
-		return g.submit(a, free, estimate+estimate/4, st)
+		return nil
 	case free < at:
 		// What was before it has ended without being mined.
 		mine.validBefore = 0
-		return g.submit(a, free, mine.gas, st)
+		return g.sign(a, free, mine.gas, st)
 	case st.clock() >= mine.signed+patience:
-		return g.submit(a, at, mine.gas, st)
+		return g.sign(a, at, mine.gas, st)
 	}
 	again := *mine
 	return &again
 }
 
-// submit signs a transaction with this nonce, in place of the last one that had
-// it.
-func (g *gasAccount) submit(a *authorization, nonce, gas uint64, st *standing) *submission {
+// submit gives a first transaction for a, which takes so much gas.
+func (g *gasAccount) submit(a *authorization, gas uint64, st *standing) *submission {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.sign(a, g.free(st), min(gas+gas/4, maxGas), st)
+}
+
+// free is the lowest nonce that no transaction has which can still settle something.
+// The caller holds mu.
+func (g *gasAccount) free(st *standing) uint64 {
+	nonce := st.nonce
+	for s := g.sent[nonce]; s != nil && st.clock() < s.validBefore; s = g.sent[nonce] {
+		nonce++
+	}
+	return nonce
+}
+
+// sign makes a transaction for a with this nonce, in place of the last one that had
+// it. The caller holds mu.
+func (g *gasAccount) sign(a *authorization, nonce, gas uint64, st *standing) *submission {
 	f := g.bid(st)
 	if last := g.sent[nonce]; last != nil {
 		f = g.raised(last.fees, st)
 	}
-	raw := g.sign(nonce, gas, f, a.calldata())
-	s := submission{of: a.name(), validBefore: a.validBefore, signed: st.clock(), gas: gas, fees: f,
+	raw := g.encode(nonce, gas, f, a.calldata())
+	s := submission{of: a.name(), nonce: nonce, validBefore: a.validBefore, signed: st.clock(), gas: gas, fees: f,
 		raw: raw, hash: crypto.Keccak256Hash(raw)}
 	kept := s
 	g.sent[nonce] = &kept
+	g.signed[s.of] = append(g.signed[s.of], &kept)
 	return &s
 }
 
@@ -204,38 +217,61 @@ func (g *gasAccount) taken(hash common.Hash) {
 	}
 }
 
-// sign makes the transaction, of type 2 (EIP-1559).
-func (g *gasAccount) sign(nonce, gas uint64, f fees, data []byte) []byte {
+// encode makes the transaction, of type 2 (EIP-1559).
+func (g *gasAccount) encode(nonce, gas uint64, f fees, data []byte) []byte {
 	fields := []any{g.chainID, nonce, f.tip, f.most, gas, g.token, uint64(0), data, []any{}}
-	encode := func() []byte {
+	typed := func() []byte {
 		list, err := rlp.EncodeToBytes(fields)
 		if err != nil {
 			panic("evm: a transaction of plain fields does not encode: " + err.Error())
 		}
 		return append([]byte{2}, list...)
 	}
-	signature, err := crypto.Sign(crypto.Keccak256(encode()), g.key)
+	signature, err := crypto.Sign(crypto.Keccak256(typed()), g.key)
 	if err != nil {
 		panic("evm: the gas account's key does not sign: " + err.Error())
 	}
 	integer := func(b []byte) *big.Int { return new(big.Int).SetBytes(b) }
 	fields = append(fields, uint64(signature[64]), integer(signature[:32]), integer(signature[32:64]))
-	return encode()
+	return typed()
 }
 
-// last is the hash of the newest transaction for a that may be in flight.
-func (g *gasAccount) last(a *authorization) (common.Hash, bool) {
+// transactions gives all that were signed for a, the oldest first.
+func (g *gasAccount) transactions(a *authorization) []submission {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, s := range g.sent {
-		if s.of == a.name() && s.validBefore != 0 {
-			return s.hash, true
-		}
+	var all []submission
+	for _, s := range g.signed[a.name()] {
+		all = append(all, *s)
 	}
-	return common.Hash{}, false
+	return all
 }
 
-// ended frees the nonce of a transaction for a, should it never be mined.
+// note keeps which of the transactions for a are mined, as a node has just said.
+func (g *gasAccount) note(a *authorization, receipts map[common.Hash]*node.Receipt) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, s := range g.signed[a.name()] {
+		s.mined = receipts[s.hash] != nil
+	}
+}
+
+// waits says that a node has the transaction for a, and that nothing is to be done for
+// it now: see transaction.
+func (g *gasAccount) waits(a *authorization, st *standing) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for at := st.nonce; ; at++ {
+		switch s := g.sent[at]; {
+		case s == nil || st.clock() >= s.validBefore:
+			return false
+		case s.of == a.name():
+			return s.taken && st.clock() < s.signed+patience
+		}
+	}
+}
+
+// ended forgets the transactions for a, and frees the nonce of one that is not mined.
 func (g *gasAccount) ended(a *authorization) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -244,4 +280,5 @@ func (g *gasAccount) ended(a *authorization) {
 			s.validBefore = 0
 		}
 	}
+	delete(g.signed, a.name())
 }

@@ -6,7 +6,6 @@ import (
 	"math/big"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -79,7 +78,7 @@ func (m *market) mine(blocks int) {
 
 func (m *market) decode(method *Method, w evmtest.Wallet, c mpp.Challenge, changes ...evmtest.Alter) mpp.Payment {
 	m.Helper()
-	p, err := method.Decode(w.Pay(c, changes...), 100, time.Now())
+	p, err := method.Decode(w.Pay(c, changes...))
 	if err != nil {
 		m.Fatal(err)
 	}
@@ -160,6 +159,12 @@ func freshKey(t testing.TB) evmtest.Wallet {
 		t.Fatal(err)
 	}
 	return evmtest.Wallet{Key: key}
+}
+
+// last is the newest transaction that the method has signed for a payment.
+func last(method *Method, p mpp.Payment) common.Hash {
+	all := method.gas.transactions(must(method.reopen(p)))
+	return all[len(all)-1].hash
 }
 
 func must(a *authorization, err error) *authorization {

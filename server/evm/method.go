@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -40,13 +41,18 @@ type Config struct {
 }
 
 // Method is the evm charge. It is safe for concurrent use. What it remembers, of
-// the transactions that it has in flight, saves gas and nothing more: everything
+// the transactions that it has signed, saves gas and nothing more: everything
 // that matters is in the [mpp.Payment] and on the chain.
 type Method struct {
 	cfg    Config
 	domain common.Hash
 	node   *node.Node
 	gas    *gasAccount
+
+	asking chan struct{}            // holds one while it is asked how the account stands
+	last   atomic.Pointer[standing] // what was answered; nil when that is not so any more
+
+	tokenSeen atomic.Int64 // Unix time at which the token was last what the configuration says
 }
 
 const (
@@ -57,11 +63,6 @@ const (
 	// The draft wants it named; credentials that need it are not taken.
 	permit2 = "0x000000000022D473030F116dDEE9F6B43aC78BA3"
 )
-
-// minAhead is how far ahead of now an authorisation's validBefore must at least
-// lie: below it, it could expire on its way. The challenge's own expiry bounds it
-// from above.
-const minAhead = 5 * time.Second
 
 // New checks cfg and makes the method. It asks the node nothing: a node that
 // is away at the start may come back.
@@ -89,8 +90,9 @@ func New(cfg Config) (*Method, error) {
 	}
 	return &Method{
 		cfg: cfg, node: connection,
-		domain: domain(cfg.Name, cfg.Version, cfg.ChainID, cfg.Currency),
+		domain: Domain(cfg.Name, cfg.Version, cfg.ChainID, cfg.Currency),
 		gas:    newGasAccount(cfg.GasKey, cfg.ChainID, cfg.Currency, new(big.Int).SetUint64(cfg.MaxFee)),
+		asking: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -125,41 +127,75 @@ func (m *Method) payments() node.Payments {
 // account is what stands before an address to name an account of the chain.
 func (m *Method) account() string { return "did:pkh:eip155:" + m.chain() + ":" }
 
+// Life is how long its challenges may be answered. Clients let an authorisation end with
+// its challenge, and until then it can hold what it is for.
+func (m *Method) Life() time.Duration { return time.Minute }
+
 // Request is the request parameter of a challenge for cents US cents. Addresses
 // have their checksum (EIP-55), as the draft wishes.
 func (m *Method) Request(cents int64) (string, error) {
+	return m.request(cents, m.cfg.Currency, m.cfg.Recipient)
+}
+
+// terms are what a challenge asks for: the members of its request parameter.
+type terms struct {
+	Amount        string  `json:"amount"` // base units
+	Currency      string  `json:"currency"`
+	Recipient     string  `json:"recipient"`
+	MethodDetails details `json:"methodDetails"`
+}
+
+type details struct {
+	ChainID         uint64   `json:"chainId"`
+	CredentialTypes []string `json:"credentialTypes"`
+	Decimals        int      `json:"decimals"`
+	Permit2         string   `json:"permit2Address"`
+}
+
+func (m *Method) request(cents int64, currency, recipient common.Address) (string, error) {
 	if cents <= 0 {
 		return "", errors.New("evm: a charge must be positive")
 	}
-	type details struct {
-		ChainID         uint64   `json:"chainId"`
-		CredentialTypes []string `json:"credentialTypes"`
-		Decimals        int      `json:"decimals"`
-		Permit2         string   `json:"permit2Address"`
-	}
-	return mpp.EncodeJSON(struct {
-		Amount        string  `json:"amount"`
-		Currency      string  `json:"currency"`
-		Recipient     string  `json:"recipient"`
-		MethodDetails details `json:"methodDetails"`
-	}{
-		strconv.FormatUint(units(cents), 10), m.cfg.Currency.Hex(), m.cfg.Recipient.Hex(),
+	return mpp.EncodeJSON(terms{
+		strconv.FormatUint(units(cents), 10), currency.Hex(), recipient.Hex(),
 		details{m.cfg.ChainID, []string{"authorization"}, decimals, permit2},
 	})
 }
 
+// asked reads the request parameter of a challenge that this ring has issued, now
+// or under an earlier configuration. It takes what request writes and nothing else:
+// anything else was issued for another chain. Nor does it take another token: what its
+// authorisations look like is not known any more.
+func (m *Method) asked(c mpp.Challenge) (cents int64, recipient common.Address, err error) {
+	var t terms
+	err = mpp.DecodeJSON(c.Request, &t)
+	if amount, e := strconv.ParseInt(t.Amount, 10, 64); e == nil {
+		cents = amount / unitsPerCent
+	}
+	currency, recipient := common.HexToAddress(t.Currency), common.HexToAddress(t.Recipient)
+	if text, e := m.request(cents, currency, recipient); err != nil || e != nil || text != c.Request {
+		return 0, recipient, errElsewhere
+	}
+	if currency != m.cfg.Currency {
+		return 0, recipient, errElsewhere
+	}
+	return cents, recipient, nil
+}
+
 func units(cents int64) uint64 { return uint64(cents) * unitsPerCent }
 
-// Decode checks a credential as far as that goes without a network: steps 4
-// and 5 of the order of checks, for a challenge whose id has been verified and
-// which asks for cents. It checks the whole of it again rather than trust that
-// somebody did. Refusals are *mpp.Rejection; there is no other error.
+var errElsewhere = &mpp.Rejection{Code: mpp.CodeUnapplied, Detail: "the challenge was issued for another chain or token than this ring is paid in"}
+
+// Decode reads the payment out of a credential whose challenge id has been
+// verified, and checks without a network that it pays what that challenge asks
+// for, and for that challenge; whom, is told by its payee. When it is valid is not
+// looked at: see [Method.InTime]. Refusals are *mpp.Rejection; there is no other
+// error.
 //
 // The reference of the payment is the authorisation's nonce until a transaction
 // has settled it, for which see [mpp.Outcome].
-func (m *Method) Decode(c mpp.Credential, cents int64, now time.Time) (mpp.Payment, error) {
-	request, _ := m.Request(cents) // "" for what cannot be asked for
-	expires, err := c.Answers(m.Name(), mpp.Charge, request, now)
+func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
+	cents, recipient, err := m.asked(c.Challenge)
 	if err != nil {
 		return mpp.Payment{}, err
 	}
@@ -168,46 +204,39 @@ func (m *Method) Decode(c mpp.Credential, cents int64, now time.Time) (mpp.Payme
 		return mpp.Payment{}, err
 	}
 	switch {
-	case a.to != m.cfg.Recipient:
-		return mpp.Payment{}, refuse("the authorisation pays somebody else")
-	case a.from == m.cfg.Recipient:
-		return mpp.Payment{}, refuse("the account that is paid cannot pay")
+	case a.to != recipient:
+		return mpp.Payment{}, refuse(mpp.ReasonRecipient, "the authorisation pays somebody else")
+	case a.from == recipient:
+		return mpp.Payment{}, refuse(mpp.ReasonSigner, "the account that is paid cannot pay")
 	case a.value != units(cents):
-		return mpp.Payment{}, refuse("the authorisation pays another amount")
+		return mpp.Payment{}, refuse(mpp.ReasonAmount, "the authorisation pays another amount")
 	case a.nonce != challengeNonce(c.Challenge):
-		return mpp.Payment{}, refuse("the authorisation's nonce is not for this challenge")
-	}
-	if err := a.checkTimes(now, expires); err != nil {
-		return mpp.Payment{}, err
+		return mpp.Payment{}, refuse(mpp.ReasonChallenge, "the authorisation's nonce is not for this challenge")
+	case a.validBefore > mpp.LastSecond:
+		return mpp.Payment{}, refuse(mpp.ReasonLong, "the authorisation has no usable validBefore")
 	}
 	payer := m.account() + node.LowerHex(a.from)
 	// Addresses are hex in any case; the rest of a DID is exact.
 	if c.Source != "" && !strings.EqualFold(c.Source, payer) {
-		return mpp.Payment{}, refuse("the source is not the signer")
+		return mpp.Payment{}, refuse(mpp.ReasonSigner, "the source is not the signer")
 	}
 	if !a.signedBy(m.domain) {
-		return mpp.Payment{}, refuse("the signature is not the payer's for this token on this chain")
+		return mpp.Payment{}, refuse(mpp.ReasonSigner, "the signature is not the payer's for this token on this chain")
 	}
+	payments := m.payments()
+	payments.Recipient = recipient
 	return mpp.Payment{
 		Method: m.Name(), ChallengeID: c.Challenge.ID, Realm: c.Challenge.Realm, Cents: cents,
 		Raw: a.calldata(), Reference: a.nonce.Hex(), ReplayKey: m.Network() + ":" + node.LowerHex(a.from) + ":" + a.nonce.Hex(),
-		Payer: payer, ValidBefore: time.Unix(int64(a.validBefore), 0).UTC(),
+		Payer: payer, Payee: payments.Payee(), ValidFrom: time.Unix(int64(min(a.validAfter, mpp.LastSecond-1))+1, 0).UTC(),
+		ValidBefore: time.Unix(int64(a.validBefore), 0).UTC(),
 	}, nil
 }
 
-// checkTimes checks the window in which the token will take the authorisation.
-// Clients let it end with the challenge and begin with the epoch.
-func (a *authorization) checkTimes(now, expires time.Time) error {
-	if a.validBefore > uint64(expires.Unix()) {
-		return refuse("the authorisation is valid for longer than the challenge")
-	}
-	if time.Unix(int64(a.validBefore), 0).Sub(now) < minAhead {
-		return &mpp.Rejection{Code: mpp.CodeExpired, Detail: "the authorisation expires too soon"}
-	}
-	if a.validAfter >= uint64(now.Unix()) {
-		return refuse("the authorisation is not valid yet")
-	}
-	return nil
+// InTime says whether a payment can be sent now, for a challenge that expires then.
+// Clients let an authorisation begin with the epoch, and end with the challenge.
+func (m *Method) InTime(p mpp.Payment, now, expires time.Time) *mpp.Rejection {
+	return p.InTime(now, expires, expires.Sub(now))
 }
 
 // reopen reads a stored payment's authorisation again, by the same functions.

@@ -3,6 +3,8 @@ package evm
 import (
 	"context"
 	"errors"
+	"slices"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -12,36 +14,57 @@ import (
 	"webring/server/node"
 )
 
-// Broadcast submits the authorisation. It may be repeated at will: the token
-// takes its nonce once, and while our transaction is in flight the same one is
-// sent again, after a while with higher fees. What would revert is not sent: it
-// would cost gas for nothing. Everything but a token that knows the authorisation
-// already is Pending, and [Method.Outcome] has the last word. The error is only
-// ever a damaged record or ErrUnavailable.
+// Broadcast submits the authorisation. It may be repeated at will: while our
+// transaction is in flight the same one is sent again, after a while with higher
+// fees, and once it is mined there is no other, whatever came of it. What would
+// revert is not sent: it would cost gas for nothing. Everything but a token that knows
+// the authorisation already is Pending, and [Method.Outcome] has the last word. The
+// error is only ever a damaged record or ErrUnavailable.
 func (m *Method) Broadcast(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
 	a, err := m.reopen(p)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
+	if st, err := m.standing(ctx); err == nil && m.gas.waits(a, st) {
+		return mpp.Outcome{Detail: "submitted"}, nil
+	}
+	var hashes []common.Hash
+	for _, s := range m.gas.transactions(a) {
+		if s.mined {
+			return m.Outcome(ctx, p)
+		}
+		hashes = append(hashes, s.hash)
+	}
 	var known hexutil.Bytes
-	var gas hexutil.Uint64
-	questions := []rpc.BatchElem{m.used(&known, a), m.estimate(&gas, a)}
+	var pending *node.Block
+	receipts, questions := askReceipts(hashes)
+	questions = append(questions, m.used(&known, a))
+	if len(hashes) == 0 { // else it was tried already
+		questions = append(questions, pendingBlock(&pending))
+	}
 	st, err := m.standing(ctx, questions...)
+	if err == nil {
+		err = node.FirstError(questions[:len(hashes)]...)
+	}
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	if yes, _ := isTrue(known); yes && questions[0].Error == nil {
+	mined := slices.ContainsFunc(receipts, func(r *node.Receipt) bool { return r != nil })
+	if yes, _ := isTrue(known); mined || yes {
 		return m.Outcome(ctx, p)
 	}
 	if st.clock() >= a.validBefore {
 		return mpp.Outcome{Detail: "not submitted: its time is over"}, nil
 	}
-	if questions[1].Error == nil && (gas == 0 || gas > maxGas) {
-		return mpp.Outcome{}, node.Unavailable(errors.New("the node's estimate of gas cannot be true"))
-	}
-	tx := m.gas.transaction(a, st, uint64(gas))
+	tx := m.gas.inFlight(a, st)
 	if tx == nil {
-		return mpp.Outcome{Detail: "not submitted: " + node.Text(questions[1].Error)}, nil
+		var gas uint64
+		if st, gas, err = m.trial(ctx, a, st, pending); errors.As(err, new(*mpp.Rejection)) {
+			return mpp.Outcome{Detail: "not submitted: " + err.Error()}, nil
+		} else if err != nil {
+			return mpp.Outcome{}, err
+		}
+		tx = m.gas.submit(a, gas, st)
 	}
 	if !tx.taken {
 		ctx, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
@@ -71,58 +94,116 @@ func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	hints := []common.Hash{common.HexToHash(p.Reference)}
-	if hash, ok := m.gas.last(a); ok {
-		hints = append(hints, hash)
+	var hints []common.Hash
+	if reference := common.HexToHash(p.Reference); reference != a.nonce {
+		hints = append(hints, reference) // the transaction that has settled it
 	}
 	o, err := m.outcome(ctx, a, hints)
-	if err == nil && o.State != mpp.Pending {
+	if sent := m.gas.transactions(a); len(sent) > 0 && err == nil && o.State != mpp.Pending {
 		m.gas.ended(a)
+		m.last.Store(nil) // its nonce may have been used since
 	}
 	return o, err
 }
 
 func (m *Method) outcome(ctx context.Context, a *authorization, hints []common.Hash) (mpp.Outcome, error) {
-	newest, known, receipts, err := m.look(ctx, a, hints)
+	newest, known, receipts, err := m.look(ctx, m.node.Recent, a, hints)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
+	// Our transactions have no receipt before their nonce is mined, or another's has
+	// used the authorisation.
+	if sent := m.gas.transactions(a); len(sent) > 0 {
+		st, err := m.standing(ctx)
+		if err != nil {
+			return mpp.Outcome{}, err
+		}
+		if known || slices.ContainsFunc(sent, func(s submission) bool { return s.nonce < st.nonce }) {
+			for _, s := range sent {
+				hints = append(hints, s.hash)
+			}
+			if newest, known, receipts, err = m.look(ctx, m.node.Recent, a, hints); err != nil {
+				return mpp.Outcome{}, err
+			}
+		}
+	}
+	m.gas.note(a, receipts)
 	for _, r := range receipts {
 		if a.paidIn(r, m.cfg.Currency) {
 			return m.settled(ctx, a, newest, r)
 		}
 	}
-	if known {
-		return m.find(ctx, a, newest)
+	o, err := m.unpaid(ctx, a, newest, known)
+	if err != nil || o.State == mpp.Settled || known && o.State == mpp.Pending {
+		return o, err // it has paid us by another transaction than ours, or may have
 	}
-	pending := mpp.Outcome{Detail: "not used yet"}
-	after, err := m.node.DeepAfter(ctx, newest, a.validBefore, m.cfg.Depth)
+	if o.Wasted, err = m.wasted(ctx, a, newest, receipts); o.Wasted != nil && o.State == mpp.Pending {
+		o.Detail = "mined and reverted in " + o.Wasted.Transaction + ", and not submitted again"
+	}
+	return o, err
+}
+
+// unpaid says what became of an authorisation that none of the transactions known here
+// has used to pay us.
+func (m *Method) unpaid(ctx context.Context, a *authorization, newest *node.Block, known bool) (mpp.Outcome, error) {
+	if known {
+		return m.find(ctx, a, newest, a.earliest(), true)
+	}
+	after, due, err := m.node.DeepAfter(ctx, newest, a.validBefore, m.cfg.Depth)
 	if err != nil || after == nil {
-		return pending, err
+		return mpp.Outcome{Detail: "not used yet", Due: due}, err
 	}
 	// Once more, from a node that has the block that decides.
-	newest, known, _, err = m.look(ctx, a, nil)
+	newest, known, _, err = m.look(ctx, m.node.Head, a, nil)
 	switch {
 	case err != nil:
 		return mpp.Outcome{}, err
 	case newest.Height() < after.Height():
 		return mpp.Outcome{}, node.Unavailable(errors.New("the node has gone back before the block that decides"))
 	case known:
-		return m.find(ctx, a, newest)
+		return m.find(ctx, a, newest, a.earliest(), true)
 	}
 	return mpp.Outcome{State: mpp.Gone, Deep: true, Detail: "never used in its time"}, nil
 }
 
-// look asks for the newest block, whether the token knows the nonce, and for the
-// receipts of the transactions in which it may have been used.
-func (m *Method) look(ctx context.Context, a *authorization, hints []common.Hash) (newest *node.Block, known bool, receipts []*node.Receipt, err error) {
-	var word hexutil.Bytes
-	got := make([]*node.Receipt, len(hints))
-	questions := []rpc.BatchElem{m.used(&word, a)}
-	for i, hash := range hints {
-		questions = append(questions, rpc.BatchElem{Method: "eth_getTransactionReceipt", Args: []any{hash}, Result: &got[i]})
+// Seen asks, with a bounded number of questions however long ago it was, what the
+// chain has of an authorisation that this process knows nothing of, and that was not
+// asked for before the instant since. It says what [Method.Outcome] does, but is
+// ErrUnavailable where the token knows the nonce and nothing follows from that yet: a
+// node may show what the token knows before it shows its events. A nonce that was not
+// used in time, and is known since, is Gone.
+func (m *Method) Seen(ctx context.Context, p mpp.Payment, since time.Time) (mpp.Outcome, error) {
+	a, err := m.reopen(p)
+	if err != nil {
+		return mpp.Outcome{}, err
 	}
-	if newest, err = m.node.Head(ctx, questions...); err != nil {
+	newest, known, _, err := m.look(ctx, m.node.Head, a, nil)
+	if err != nil {
+		return mpp.Outcome{}, err
+	}
+	if known {
+		o, err := m.find(ctx, a, newest, since.Unix(), false)
+		if err == nil && o.State == mpp.Pending {
+			err = node.Unavailable(errors.New(o.Detail))
+		}
+		return o, err
+	}
+	// The token itself says that it does not know the nonce, so no receipts need be kept.
+	after, _, err := m.node.DeepAfter(ctx, newest, a.validBefore, m.cfg.Depth)
+	if err != nil || after == nil {
+		return mpp.Outcome{Detail: "not used yet"}, err
+	}
+	return mpp.Outcome{State: mpp.Gone, Detail: "not used in its time"}, nil
+}
+
+// look asks for the newest block, in one of the ways in which a node can be asked for
+// it, whether the token knows the nonce, and for the receipts of the transactions in
+// which it may have been used, of those that are mined.
+func (m *Method) look(ctx context.Context, ask func(context.Context, ...rpc.BatchElem) (*node.Block, error), a *authorization, hints []common.Hash) (newest *node.Block, known bool, mined map[common.Hash]*node.Receipt, err error) {
+	var word hexutil.Bytes
+	receipts, questions := askReceipts(hints)
+	questions = append(questions, m.used(&word, a))
+	if newest, err = ask(ctx, questions...); err != nil {
 		return nil, false, nil, err
 	}
 	if err := node.FirstError(questions...); err != nil {
@@ -132,16 +213,28 @@ func (m *Method) look(ctx context.Context, a *authorization, hints []common.Hash
 	if !ok {
 		return nil, false, nil, node.Unavailable(errors.New("the token does not say whether the authorisation was used"))
 	}
-	for i, r := range got {
+	mined = map[common.Hash]*node.Receipt{}
+	for i, r := range receipts {
 		if r == nil {
 			continue
 		}
 		if err := r.Check(hints[i]); err != nil {
 			return nil, false, nil, node.Unavailable(err)
 		}
-		receipts = append(receipts, r)
+		mined[hints[i]] = r
 	}
-	return newest, known, receipts, nil
+	return newest, known, mined, nil
+}
+
+// askReceipts are the questions for the receipts of transactions, and where the answers
+// will be.
+func askReceipts(hashes []common.Hash) ([]*node.Receipt, []rpc.BatchElem) {
+	receipts := make([]*node.Receipt, len(hashes))
+	questions := make([]rpc.BatchElem, len(hashes))
+	for i, hash := range hashes {
+		questions[i] = rpc.BatchElem{Method: "eth_getTransactionReceipt", Args: []any{hash}, Result: &receipts[i]}
+	}
+	return receipts, questions
 }
 
 func (m *Method) settled(ctx context.Context, a *authorization, newest *node.Block, r *node.Receipt) (mpp.Outcome, error) {

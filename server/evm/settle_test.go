@@ -1,11 +1,14 @@
 package evm
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +29,7 @@ type fakeNode struct {
 	mu    sync.Mutex
 	times []int64
 	bend  map[string]any // by method
+	asked map[string]int // by method
 }
 
 func blockHash(number uint64) common.Hash {
@@ -53,6 +57,8 @@ func (n *fakeNode) answer(method string, params []json.RawMessage) any {
 		return fields{"number": number, "hash": blockHash(uint64(number)), "timestamp": hexutil.Uint64(n.times[number]), "baseFeePerGas": "0x7"}
 	case "eth_getTransactionCount", "eth_maxPriorityFeePerGas":
 		return "0x1"
+	case "eth_sendRawTransaction":
+		return tx
 	case "eth_getBalance":
 		return "0xde0b6b3a7640000"
 	}
@@ -67,9 +73,15 @@ func (n *fakeNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Method string
 		Params []json.RawMessage
 	}
-	json.NewDecoder(r.Body).Decode(&calls)
+	body, _ := io.ReadAll(r.Body)
+	batch := bytes.HasPrefix(body, []byte("["))
+	if !batch {
+		body = slices.Concat([]byte("["), body, []byte("]"))
+	}
+	json.Unmarshal(body, &calls)
 	var replies []any
 	for _, c := range calls {
+		n.asked[c.Method]++
 		reply := fields{"jsonrpc": "2.0", "id": c.ID}
 		if err, refused := n.answer(c.Method, c.Params).(error); refused {
 			reply["error"] = fields{"code": 3, "message": err.Error()}
@@ -79,7 +91,11 @@ func (n *fakeNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		replies = append(replies, reply)
 	}
 	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(replies)
+	if batch {
+		json.NewEncoder(w).Encode(replies)
+	} else {
+		json.NewEncoder(w).Encode(replies[0])
+	}
 }
 
 const (
@@ -92,11 +108,11 @@ const (
 // than the first, two seconds apart.
 func fake(t *testing.T, since int64) (*fakeNode, *Method, mpp.Payment, *authorization) {
 	t.Helper()
-	n := &fakeNode{bend: fields{}}
+	n := &fakeNode{bend: fields{}, asked: map[string]int{}}
 	server := httptest.NewServer(n)
 	t.Cleanup(server.Close)
 	m := newMethod(t, func(c *Config) { c.RPC = server.URL })
-	p, err := m.Decode(wallet(7).Pay(challenge(t, m)), 100, time.Now())
+	p, err := take(m, wallet(7).Pay(challenge(t, m)), time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,6 +245,37 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// What the chain has of an authorisation that this process knows nothing of. Where the
+// token knows the nonce and the node shows no event yet, nothing is concluded: its
+// events may come later than its state.
+func TestSeen(t *testing.T) {
+	unavailable := mpp.State(255)
+	for name, c := range map[string]struct {
+		since int64
+		bend  func(*fakeNode, *authorization)
+		want  mpp.State // unavailable: nothing can be concluded
+	}{
+		"not used yet":              {-60, func(n *fakeNode, _ *authorization) { n.bend["eth_call"] = no }, mpp.Pending},
+		"never used":                {60, func(n *fakeNode, _ *authorization) { n.bend["eth_call"] = no }, mpp.Gone},
+		"used":                      {-60, func(n *fakeNode, a *authorization) { n.used(a) }, mpp.Settled},
+		"used, a while ago":         {60, func(n *fakeNode, a *authorization) { n.used(a) }, mpp.Settled},
+		"known, no event yet":       {-60, func(n *fakeNode, _ *authorization) { n.bend["eth_call"], n.bend["eth_getLogs"] = yes, []fields{} }, unavailable},
+		"known, not used in time":   {60, func(n *fakeNode, _ *authorization) { n.bend["eth_call"], n.bend["eth_getLogs"] = yes, []fields{} }, mpp.Gone},
+		"a node that finds no logs": {60, func(n *fakeNode, _ *authorization) { n.bend["eth_call"], n.bend["eth_getLogs"] = yes, errors.New("no") }, unavailable},
+	} {
+		n, m, p, a := fake(t, c.since)
+		c.bend(n, a)
+		o, err := m.Seen(t.Context(), p, p.ValidBefore.Add(-10*time.Minute))
+		if c.want == unavailable {
+			if !errors.Is(err, mpp.ErrUnavailable) {
+				t.Errorf("%s: %v: %s, %v; want nothing to be concluded", name, o.State, o.Detail, err)
+			}
+		} else if err != nil || o.State != c.want {
+			t.Errorf("%s: %v: %s, %v; want %v", name, o.State, o.Detail, err, c.want)
+		}
+	}
+}
+
 // Two authorisations of before the recipient changed, submitted in one
 // transaction, both count; what came to today's in it does not.
 func TestWhatATransactionBroughtIsWhatItPaidTheSignedRecipient(t *testing.T) {
@@ -277,5 +324,21 @@ func TestNodesThatLieAboutGas(t *testing.T) {
 	n.bend["eth_call"], n.bend["eth_estimateGas"], n.bend["eth_maxPriorityFeePerGas"] = no, "0x13880", "0xffffffffffff"
 	if err := m.Simulate(t.Context(), p); !errors.Is(err, mpp.ErrUnavailable) {
 		t.Errorf("an endless tip: %v", err)
+	}
+}
+
+// What an account holds is the token's to say.
+func TestHoldsIsTheTokensToSay(t *testing.T) {
+	for units, enough := range map[uint64]bool{2_150_000: true, 2_149_999: false, 0: false} {
+		n, m, p, _ := fake(t, -60)
+		n.bend["eth_call"] = hexutil.Bytes(number(units))
+		err := m.Holds(t.Context(), p, 215)
+		if no, refused := errors.AsType[*mpp.Rejection](err); enough != (err == nil) || !enough && (!refused || no.Reason != mpp.ReasonFunds) {
+			t.Errorf("%d units: %v", units, err)
+		}
+		n.bend["eth_call"] = errors.New("execution reverted")
+		if err := m.Holds(t.Context(), p, 215); !errors.Is(err, mpp.ErrUnavailable) {
+			t.Errorf("a token that does not say: %v", err)
+		}
 	}
 }

@@ -15,51 +15,80 @@ import (
 	"webring/server/node"
 )
 
-// standing asks how the chain and the gas account stand, and the other questions
-// of the same node, in one batch.
+// standing says how the chain and the gas account stand, as of a block that was the
+// newest a moment ago, and asks the node the other questions.
 func (m *Method) standing(ctx context.Context, others ...rpc.BatchElem) (*standing, error) {
-	var nonce hexutil.Uint64
-	var balance, tip *hexutil.Big
-	questions := append([]rpc.BatchElem{
-		{Method: "eth_getTransactionCount", Args: []any{m.gas.address, "latest"}, Result: &nonce},
-		{Method: "eth_getBalance", Args: []any{m.gas.address, "latest"}, Result: &balance},
-		{Method: "eth_maxPriorityFeePerGas", Args: []any{}, Result: &tip},
-	}, others...)
-	newest, err := m.node.Head(ctx, questions...)
+	newest, err := m.node.Recent(ctx, others...)
 	if err != nil {
 		return nil, err
 	}
-	copy(others, questions[3:])
-	if err := node.FirstError(questions[:3]...); err != nil {
+	return m.at(ctx, newest)
+}
+
+// at asks how the gas account stands, once a block for all that want to know.
+func (m *Method) at(ctx context.Context, newest *node.Block) (*standing, error) {
+	select {
+	case m.asking <- struct{}{}:
+		defer func() { <-m.asking }()
+	case <-ctx.Done():
+		return nil, node.Unavailable(ctx.Err())
+	}
+	if last := m.last.Load(); last != nil && *last.block.Hash == *newest.Hash {
+		return last, nil
+	}
+	var nonce hexutil.Uint64
+	var balance, tip *hexutil.Big
+	questions := []rpc.BatchElem{
+		{Method: "eth_getTransactionCount", Args: []any{m.gas.address, "latest"}, Result: &nonce},
+		{Method: "eth_getBalance", Args: []any{m.gas.address, "latest"}, Result: &balance},
+		{Method: "eth_maxPriorityFeePerGas", Args: []any{}, Result: &tip},
+	}
+	if err := m.node.Ask(ctx, questions...); err != nil {
+		return nil, err
+	}
+	if err := node.FirstError(questions...); err != nil {
 		return nil, err
 	}
 	if balance == nil || tip == nil {
 		return nil, node.Unavailable(errors.New("the node names no balance or no tip"))
 	}
-	return &standing{newest, uint64(nonce), (*big.Int)(balance), (*big.Int)(tip)}, nil
+	st := &standing{newest, uint64(nonce), (*big.Int)(balance), (*big.Int)(tip)}
+	m.last.Store(st)
+	return st, nil
 }
 
-// Clock is the time of the newest block. It refuses with ErrUnavailable when no
-// authorisation could be settled now: gas costs more than is to be paid for it,
-// the gas account is empty, or the token at the currency's address is not the one
-// that was configured, so that nobody's signature would hold.
+// tokenEvery is how often the token is compared with the configuration, in seconds.
+const tokenEvery = 10 * 60
+
+// Clock is the time of the newest block, which it also gives with an error as soon as
+// it is known. It refuses with ErrUnavailable when no authorisation could be settled
+// now: gas costs more than is to be paid for it, the gas account is empty, or the
+// token at the currency's address is not the one that was configured, so that
+// nobody's signature would hold.
 func (m *Method) Clock(ctx context.Context) (time.Time, error) {
 	var separator, places hexutil.Bytes
-	questions := []rpc.BatchElem{m.ask(&separator, "DOMAIN_SEPARATOR()"), m.ask(&places, "decimals()")}
-	st, err := m.standing(ctx, questions...)
-	if err != nil {
-		return time.Time{}, err
+	var questions []rpc.BatchElem
+	now := time.Now().Unix()
+	if now >= m.tokenSeen.Load()+tokenEvery {
+		questions = []rpc.BatchElem{m.ask(&separator, "DOMAIN_SEPARATOR()"), m.ask(&places, "decimals()")}
 	}
+	newest, err := m.node.Newest(ctx, questions...)
 	switch {
-	case questions[0].Error != nil || !bytes.Equal(separator, m.domain[:]):
-		return time.Time{}, node.Unavailable(errors.New("the currency has no EIP-712 domain, or one of another name or version than configured"))
-	case questions[1].Error != nil || !bytes.Equal(places, number(decimals)):
-		return time.Time{}, node.Unavailable(errors.New("the currency has not six decimals"))
-	}
-	if err := m.gas.ready(st); err != nil {
+	case err != nil:
 		return time.Time{}, err
+	case len(questions) == 0:
+	case questions[0].Error != nil || !bytes.Equal(separator, m.domain[:]):
+		return newest.Time(), node.Unavailable(errors.New("the currency has no EIP-712 domain, or one of another name or version than configured"))
+	case questions[1].Error != nil || !bytes.Equal(places, number(decimals)):
+		return newest.Time(), node.Unavailable(errors.New("the currency has not six decimals"))
+	default:
+		m.tokenSeen.Store(now)
 	}
-	return st.block.Time(), nil
+	st, err := m.at(ctx, newest)
+	if err == nil {
+		err = m.gas.ready(st)
+	}
+	return newest.Time(), err
 }
 
 // ask is a question to the token, by the signature of a function.
@@ -84,47 +113,90 @@ func isTrue(word []byte) (yes, ok bool) {
 	return word[31] == 1, true
 }
 
-// call is the transaction of the gas account, as simulations take it.
-func (m *Method) call(a *authorization) map[string]any {
-	return map[string]any{"from": m.gas.address, "to": m.cfg.Currency, "data": hexutil.Bytes(a.calldata()), "gas": hexutil.Uint64(maxGas)}
-}
-
 // Simulate asks the node whether the authorisation would go through now, and
 // makes sure that we can submit it: nobody is to be bound by a reservation that we
 // cannot afford. nil means yes, a *mpp.Rejection means no, ErrUnavailable means
 // that nobody knows or that we cannot pay for the gas; any other error is a
 // damaged record.
-//
-// An authorisation that has been submitted already, and paid us, goes through as
-// well: somebody was quicker.
 func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 	a, err := m.reopen(p)
 	if err != nil {
 		return err
 	}
-	var ignored hexutil.Bytes
-	questions := []rpc.BatchElem{{Method: "eth_call", Args: []any{m.call(a), "latest"}, Result: &ignored}}
+	var known, holds hexutil.Bytes
+	var pending *node.Block
+	questions := []rpc.BatchElem{m.used(&known, a), m.ask(&holds, "balanceOf(address)", address(a.from)), pendingBlock(&pending)}
 	st, err := m.standing(ctx, questions...)
 	if err != nil {
 		return err
 	}
-	refused := node.Judge(questions[0].Error)
-	var no *mpp.Rejection
-	if !errors.As(refused, &no) {
-		return errors.Join(refused, m.gas.ready(st))
-	}
-	o, err := m.Outcome(ctx, p)
-	switch {
-	case err != nil:
+	if err := m.gas.ready(st); err != nil {
 		return err
-	case o.State == mpp.Settled:
-		return nil
+	}
+	_, _, refused := m.trial(ctx, a, st, pending)
+	if !errors.As(refused, new(*mpp.Rejection)) {
+		return refused
+	}
+	if yes, _ := isTrue(known); yes && questions[0].Error == nil {
+		return node.Because(refused, mpp.ReasonUsed, "the authorisation was used or cancelled before")
+	}
+	if questions[1].Error == nil && node.Short(holds, a.value) {
+		return node.Because(refused, mpp.ReasonFunds, "the account holds less than is to be paid")
 	}
 	return refused
 }
 
-// estimate asks how much gas the authorisation takes, after what is waiting to be
-// mined.
-func (m *Method) estimate(result *hexutil.Uint64, a *authorization) rpc.BatchElem {
-	return rpc.BatchElem{Method: "eth_estimateGas", Args: []any{m.call(a), "pending"}, Result: result}
+// Holds asks whether the account that pays holds so many cents of the currency. It
+// refuses with a *[mpp.Rejection].
+func (m *Method) Holds(ctx context.Context, p mpp.Payment, cents int64) error {
+	a, err := m.reopen(p)
+	if err != nil {
+		return err
+	}
+	return m.node.Holds(ctx, m.cfg.Currency, a.from, units(cents))
+}
+
+// pendingBlock asks for what is waiting to be mined.
+func pendingBlock(result **node.Block) rpc.BatchElem {
+	return rpc.BatchElem{Method: "eth_getBlockByNumber", Args: []any{"pending", false}, Result: result}
+}
+
+// trial has the node execute the transaction that would submit the authorisation, from
+// our account and with the fees that would be bid, on top of what is waiting to be mined
+// where the node has that. It gives how much gas that takes, and how chain and account
+// stand at that time. It refuses with a *mpp.Rejection, also accounts with code: the
+// token asks such an account itself whether it has signed, and the answer may be another
+// one when it costs us gas. ErrUnavailable means that nobody knows.
+func (m *Method) trial(ctx context.Context, a *authorization, st *standing, pending *node.Block) (*standing, uint64, error) {
+	at, block := "latest", st.block
+	if pending != nil && pending.Number != nil && pending.Height() > block.Height() {
+		at, block = "pending", pending
+	}
+	bid := m.gas.bid(st)
+	if block.BaseFee != nil && bid.most.Cmp((*big.Int)(block.BaseFee)) < 0 {
+		return nil, 0, node.Unavailable(errors.New("a unit of gas costs more than the most that is paid for one"))
+	}
+	var gas hexutil.Uint64
+	var code hexutil.Bytes
+	questions := []rpc.BatchElem{
+		{Method: "eth_estimateGas", Result: &gas, Args: []any{map[string]any{
+			"from": m.gas.address, "to": m.cfg.Currency, "data": hexutil.Bytes(a.calldata()), "gas": hexutil.Uint64(maxGas),
+			"maxFeePerGas": (*hexutil.Big)(bid.most), "maxPriorityFeePerGas": (*hexutil.Big)(bid.tip)}, at}},
+		{Method: "eth_getCode", Result: &code, Args: []any{a.from, at}},
+	}
+	st, err := m.standing(ctx, questions...)
+	if err == nil {
+		err = node.FirstError(questions[1])
+	}
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case len(code) > 0:
+		return nil, 0, refuse(mpp.ReasonCode, "the account has code, which could agree now and refuse when it is submitted")
+	case questions[0].Error != nil:
+		return nil, 0, node.Judge(questions[0].Error)
+	case gas == 0 || gas > maxGas:
+		return nil, 0, node.Unavailable(errors.New("the node's estimate of gas cannot be true"))
+	}
+	return st, uint64(gas), nil
 }

@@ -15,6 +15,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"webring/server/fair"
 )
 
 const (
@@ -122,11 +124,7 @@ func (c *Client) Get(ctx context.Context, r Request) (*Response, error) {
 	site := Site(u.Hostname())
 	bounded, cancel := context.WithTimeoutCause(ctx, c.whole, ErrTooSlow)
 	defer cancel()
-	counted := site
-	if _, mapped := c.mapped(u.Hostname()); mapped {
-		counted = u.Hostname() // the operator's own, each for itself
-	}
-	leave, err := c.limits.enter(bounded, counted)
+	leave, err := c.limits.enter(bounded, c.counted(u.Hostname()))
 	if err != nil {
 		return nil, c.judge(ctx, err)
 	}
@@ -134,7 +132,11 @@ func (c *Client) Get(ctx context.Context, r Request) (*Response, error) {
 	for hops := 0; ; hops++ {
 		resp, next, err := c.once(bounded, u, r)
 		if err != nil {
-			return nil, c.judge(ctx, err)
+			err = c.judge(ctx, err)
+			if hops > 0 && errors.Is(err, ErrNoConnection) {
+				err = ErrUnreachable // something was sent
+			}
+			return nil, err
 		}
 		if next == "" {
 			resp.Redirects = hops
@@ -144,9 +146,6 @@ func (c *Client) Get(ctx context.Context, r Request) (*Response, error) {
 			return nil, fmt.Errorf("%w: there are more than %d", ErrRedirect, maxRedirects)
 		}
 		if u, err = c.follow(u, next, site); err != nil {
-			return nil, err
-		}
-		if err := c.limits.again(counted); err != nil {
 			return nil, err
 		}
 	}
@@ -198,16 +197,34 @@ func (c *Client) once(ctx context.Context, u *url.URL, r Request) (*Response, st
 	return got, "", nil
 }
 
-// send sends a request, unless enough were sent to the address that it leads to.
-func (c *Client) send(req *http.Request) (*http.Response, error) {
-	if _, mapped := c.mapped(req.URL.Hostname()); mapped {
-		return c.transport.RoundTrip(req)
+// counted is the name under which requests to a host are counted.
+func (c *Client) counted(host string) string {
+	if _, mapped := c.mapped(host); mapped {
+		return host // the operator's own, each for itself
 	}
+	return Site(host)
+}
+
+// count counts a request to a host that is about to be sent on conn.
+func (c *Client) count(ctx context.Context, host string, conn net.Conn) error {
+	address := conn.RemoteAddr()
+	if _, mapped := c.mapped(host); mapped {
+		address = nil
+	}
+	return c.limits.send(fair.FromContext(ctx), c.counted(host), address)
+}
+
+// send sends a request, unless enough were sent to the site or to the address that
+// it leads to. The dialer counts the first request of each connection, so that what
+// never connects costs nothing.
+func (c *Client) send(req *http.Request) (*http.Response, error) {
 	var refused error
 	ctx := httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
-		// Only now is it known where a name leads. Nothing was sent, and nothing
-		// can be on a closed connection.
-		if refused = c.limits.to(got.Conn.RemoteAddr()); refused != nil {
+		if !got.Reused {
+			return
+		}
+		// Nothing was sent, and nothing can be on a closed connection.
+		if refused = c.count(req.Context(), req.URL.Hostname(), got.Conn); refused != nil {
 			got.Conn.Close()
 		}
 	}})
@@ -269,16 +286,12 @@ func (c *Client) judge(ctx context.Context, err error) error {
 		return fmt.Errorf("fetch: %w", context.Cause(ctx))
 	case errors.As(err, new(*Busy)):
 		return err
+	case errors.Is(err, ErrNoConnection):
+		// How long a port keeps silent is not told.
+		return ErrNoConnection
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, ErrTooSlow),
-		errors.As(err, &timeout) && timeout.Timeout() && !dialing(err):
+		errors.As(err, &timeout) && timeout.Timeout():
 		return ErrTooSlow
 	}
 	return ErrUnreachable
-}
-
-// dialing says whether err is of the time before there was a connection. How
-// long a port keeps silent is not told.
-func dialing(err error) bool {
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "dial" || strings.Contains(err.Error(), "lookup ")
 }

@@ -3,6 +3,7 @@ package fetch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"sync"
@@ -51,12 +52,25 @@ func newDialer(c *Client) *dialer {
 	return d
 }
 
-// dial is the transport's: address is a host name and a port.
+// dial is the transport's: address is a host name and a port. It counts the request
+// for which there is to be a connection, once there is one.
 func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
+	conn, err := d.connect(ctx, network, host, address)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoConnection, err)
+	}
+	if err := d.client.count(ctx, host, conn); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+func (d *dialer) connect(ctx context.Context, network, host, address string) (net.Conn, error) {
 	if to, ok := d.client.mapped(host); ok {
 		return d.plain.DialContext(ctx, network, to.String())
 	}

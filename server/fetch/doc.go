@@ -15,6 +15,8 @@
 //     step and for the whole;
 //   - how often: sockets in all and for each site, and requests a minute for each
 //     site and each address, so that nobody can aim the origin at a third party.
+//     What a minute has is shared between those on whose behalf requests are sent,
+//     so that nobody keeps the origin from a site by asking for it.
 //
 // Errors say what kind of thing went wrong, never what was found at an address:
 // a refused address and a closed port look alike.

@@ -13,6 +13,9 @@ var (
 	ErrTarget = errors.New("fetch: not a public http or https URL")
 	// ErrUnreachable: there was no whole answer. It does not say why.
 	ErrUnreachable = errors.New("fetch: the site could not be reached")
+	// ErrNoConnection is the [ErrUnreachable] of a name without an address, or with
+	// none that takes connections. Nothing was sent, and no limit was charged.
+	ErrNoConnection = fmt.Errorf("%w: no connection", ErrUnreachable)
 	// ErrTooSlow: the answer was not there within the time for one fetch.
 	ErrTooSlow = errors.New("fetch: the site took too long")
 	// ErrRedirect: the answer leads where it is not followed; see the text.

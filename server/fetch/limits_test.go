@@ -7,9 +7,12 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"webring/server/fair"
 )
 
 func TestPlacesAreBoundedAndGivenBack(t *testing.T) {
@@ -47,7 +50,7 @@ func TestPlacesAreBoundedAndGivenBack(t *testing.T) {
 		t.Error("places are not free")
 	}
 	for site, s := range c.limits.sites {
-		if s.users != 0 || !s.places.TryAcquire(2) {
+		if s.users != 0 || s.places.Taken() != 0 {
 			t.Errorf("%s: places are not free", site)
 		}
 	}
@@ -77,7 +80,7 @@ func TestOneSiteIsAskedSoManyTimesAMinute(t *testing.T) {
 		}
 	}
 	for i := range 2 * maxSites {
-		_, _ = c.limits.count(fmt.Sprint(i))
+		_, _ = c.limits.use(fair.Asker{}, fmt.Sprint(i))
 	}
 	if len(c.limits.sites) > maxSites {
 		t.Errorf("%d sites are counted", len(c.limits.sites))
@@ -116,9 +119,12 @@ func TestManyNamesOfOneAddress(t *testing.T) {
 }
 
 func TestAddressesAreCountedByNetwork(t *testing.T) {
-	l := newLimiter(Limits{PerAddress: 2})
+	l := newLimiter(Limits{PerMinute: -1, PerAddress: 2})
+	if _, err := l.use(fair.Asker{}, "acme.com"); err != nil {
+		t.Fatal(err)
+	}
 	to := func(address string) bool {
-		return l.to(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))) == nil
+		return l.send(fair.Asker{}, "acme.com", net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))) == nil
 	}
 	if !to("8.8.8.8:80") || !to("[::ffff:8.8.8.8]:443") || to("8.8.8.8:80") || !to("8.8.8.9:80") {
 		t.Error("an IPv4 address is counted by itself")
@@ -135,6 +141,130 @@ func TestAddressesAreCountedByNetwork(t *testing.T) {
 	l.ends = time.Now()
 	if !to("8.8.8.8:80") || len(l.addresses) != 1 {
 		t.Error("the next minute begins anew")
+	}
+}
+
+// scoring sends as many requests to a site as a scoring does, and says whether all
+// were let through.
+func scoring(t *testing.T, c *Client, asker, url string) bool {
+	t.Helper()
+	for range 19 {
+		_, err := c.Get(fair.NewContext(t.Context(), fair.AskerOf(asker)), Request{URL: url})
+		if errors.As(err, new(*Busy)) {
+			return false
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return true
+}
+
+// shared is a client for which n sites are at one address, and that address.
+func shared(t *testing.T, n int, limits Limits) (c *Client, l *listener, site func(int) string) {
+	t.Helper()
+	l = listen(t, "127.0.0.1:0", nil)
+	addresses := map[string][]string{}
+	for i := range n {
+		addresses[fmt.Sprintf("site%d.com", i)] = []string{"127.0.0.1"}
+		addresses[fmt.Sprintf("name%d.site0.com", i)] = []string{"127.0.0.1"}
+	}
+	c = newClient(Config{Resolver: names(t, addresses), Limits: limits}, l.port)
+	c.dialer.ControlContext = nil
+	return c, l, func(i int) string { return fmt.Sprintf("http://site%d.com:%d/", i, l.port) }
+}
+
+// TestOneAskerLeavesASiteToOthers has one asker ask for a site as often as it may, by
+// names, paths, and queries without end, and others who want to have it scored.
+func TestOneAskerLeavesASiteToOthers(t *testing.T) {
+	for name, attackers := range map[string]func(i int) string{
+		"one address":          func(int) string { return "198.51.100.1" },
+		"many /64s of one /48": func(i int) string { return fmt.Sprintf("2001:db8:1:%x::/64", i) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, l, _ := shared(t, 40, Limits{PerAddress: -1})
+			for i := range 40 {
+				scoring(t, c, attackers(i), fmt.Sprintf("http://name%d.site0.com:%d/%d?%d", i, l.port, i, i))
+			}
+			used := l.reached.Load()
+			if !scoring(t, c, "203.0.113.1", fmt.Sprintf("http://site0.com:%d/", l.port)) || !scoring(t, c, "2001:db8:2:1::/64", fmt.Sprintf("http://site0.com:%d/", l.port)) {
+				t.Errorf("a newcomer is refused after %d requests of others", used)
+			}
+			for i := range 20 {
+				scoring(t, c, fmt.Sprintf("192.0.%d.1", i), fmt.Sprintf("http://site0.com:%d/", l.port))
+			}
+			if n := l.reached.Load(); n > 120 {
+				t.Errorf("the site was asked %d times in a minute", n)
+			}
+		})
+	}
+}
+
+// TestOneAskerLeavesASharedAddressToOthers has one asker ask for all sites that it
+// knows at one address.
+func TestOneAskerLeavesASharedAddressToOthers(t *testing.T) {
+	c, l, site := shared(t, 40, Limits{})
+	for i := range 20 {
+		scoring(t, c, "198.51.100.1", site(i))
+	}
+	used := l.reached.Load()
+	for i := range 8 {
+		if !scoring(t, c, fmt.Sprintf("203.0.%d.1", i), site(20+i)) {
+			t.Errorf("newcomer %d is refused after %d requests of one other", i, used)
+		}
+	}
+	for i := range 20 {
+		scoring(t, c, fmt.Sprintf("192.0.%d.1", i), site(20+i))
+	}
+	if n := l.reached.Load(); n > 300 {
+		t.Errorf("the address was asked %d times in a minute", n)
+	}
+}
+
+// TestWhoHasASiteHangLeavesPlacesToOthers has one asker ask for pages of a site that do not
+// come, as often at a time as it may.
+func TestWhoHasASiteHangLeavesPlacesToOthers(t *testing.T) {
+	var hanging atomic.Int64
+	l := listen(t, "127.0.0.1:0", func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hang" {
+			hanging.Add(1)
+			<-r.Context().Done()
+		}
+	})
+	c := mappedTo(l)
+	ctx, stop := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	for range 20 {
+		group.Go(func() {
+			c.Get(fair.NewContext(ctx, fair.AskerOf("198.51.100.1")), Request{URL: "http://acme.com/hang"})
+		})
+	}
+	for hanging.Load() < 4 {
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := c.Get(fair.NewContext(t.Context(), fair.AskerOf("203.0.113.1")), Request{URL: "http://acme.com/"}); err != nil || hanging.Load() != 4 {
+		t.Errorf("%v, while %d requests of another hang", err, hanging.Load())
+	}
+	stop()
+	group.Wait()
+}
+
+// TestWhatDoesNotConnectCostsASiteNothing asks for names of a site that lead nowhere.
+func TestWhatDoesNotConnectCostsASiteNothing(t *testing.T) {
+	c, l, site := shared(t, 1, Limits{PerMinute: 19})
+	for i := range 30 {
+		if _, err := get(t, c, fmt.Sprintf("http://gone%d.site0.com:%d/", i, l.port)); err != ErrNoConnection {
+			t.Fatal(err)
+		}
+		if _, err := get(t, c, fmt.Sprintf("http://gone.gone%d.com:%d/", i, l.port)); err != ErrNoConnection {
+			t.Fatal(err)
+		}
+	}
+	if len(c.limits.sites) != 0 {
+		t.Errorf("%d sites are remembered to which nothing was sent", len(c.limits.sites))
+	}
+	if !scoring(t, c, "203.0.113.1", site(0)) {
+		t.Error("what was not sent was counted")
 	}
 }
 

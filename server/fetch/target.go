@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/net/publicsuffix"
 
+	"webring/core/idn"
 	"webring/server/hosts"
 )
 
@@ -35,7 +36,7 @@ func (c *Client) target(raw string) (*url.URL, error) {
 	case u.Opaque != "":
 		return nil, fmt.Errorf("%w: no host", ErrTarget)
 	}
-	host, ok := hosts.ToASCII(strings.TrimSuffix(u.Hostname(), "."))
+	host, ok := idn.ToASCII(strings.TrimSuffix(u.Hostname(), "."))
 	if !ok {
 		return nil, fmt.Errorf("%w: the host name", ErrTarget)
 	}

@@ -1,50 +1,12 @@
-// Package hosts says which names of hosts are those of public sites: one answer for
-// the URLs that may join and for those that are fetched.
+// Package hosts says which names of hosts, in A-labels, are those of public sites: one
+// answer for the URLs that may join and for those that are fetched.
 package hosts
 
 import (
 	"strings"
 
-	"golang.org/x/net/idna"
 	"golang.org/x/net/publicsuffix"
 )
-
-// names converts as browsers do (UTS 46, non-transitional), with two differences:
-// letters, digits and hyphens only, so that what a browser would pass on as a strange
-// name is refused; and hyphens anywhere, because names with two of them in the third
-// place exist.
-var names = idna.New(
-	idna.MapForLookup(), idna.BidiRule(), idna.Transitional(false),
-	idna.StrictDomainName(true), idna.CheckHyphens(false),
-)
-
-// ToASCII gives a host name in A-labels, in lower case. What the conversion made must
-// be a name by itself: no mapped character may turn into a delimiter, no label may
-// decode to another host's. A dot at the end stays.
-func ToASCII(host string) (ascii string, ok bool) {
-	ascii, err := names.ToASCII(host)
-	if err != nil || !IsName(strings.TrimSuffix(ascii, ".")) {
-		return "", false
-	}
-	again, err := names.ToASCII(ascii)
-	return ascii, err == nil && again == ascii
-}
-
-// IsName reports whether s is made of labels of ASCII letters, digits and hyphens. It
-// does not look at lengths.
-func IsName(s string) bool {
-	for label := range strings.SplitSeq(s, ".") {
-		if label == "" {
-			return false
-		}
-		for _, r := range label {
-			if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' {
-				return false
-			}
-		}
-	}
-	return true
-}
 
 // EndsInNumber reports whether browsers would read host as an IPv4 address, or
 // fail at trying (URL Standard, "ends in a number checker").
@@ -66,6 +28,18 @@ func Public(host string) bool {
 	}
 	// Without a dot, the suffix is the fallback for unknown top-level names.
 	return strings.Contains(suffix, ".")
+}
+
+// Domain gives the registrable domain of host, which its owner has with all names
+// below: one label more than the suffix of the public suffix list, those of companies
+// included. A host that lies below no such suffix is a domain by itself.
+func Domain(host string) string {
+	suffix, _ := publicsuffix.PublicSuffix(host)
+	above, ok := strings.CutSuffix(host, "."+suffix)
+	if !ok || !Public(host) {
+		return host
+	}
+	return host[strings.LastIndexByte(above, '.')+1:]
 }
 
 // Matches reports whether a pattern stands for host, which is in lower case: a host

@@ -176,7 +176,7 @@ func (a *auditor) reservations(ctx context.Context) error {
 				a.Failed++
 			case Applied:
 				a.Applied++
-				if err := a.applied(r); err != nil {
+				if err := a.applied(ctx, r); err != nil {
 					return err
 				}
 			}
@@ -185,8 +185,14 @@ func (a *auditor) reservations(ctx context.Context) error {
 }
 
 // applied holds an applied payment against its event.
-func (a *auditor) applied(r *Reservation) error {
+func (a *auditor) applied(ctx context.Context, r *Reservation) error {
 	records, err := a.l.Records(r.Seq, 1)
+	if err == nil && len(records) == 0 {
+		// What the store has becomes durable at the end of this turn.
+		if err = a.l.Do(ctx, func(*Tx) error { return nil }); err == nil {
+			records, err = a.l.Records(r.Seq, 1)
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Bars that have run out are forgotten, so that memory holds ten minutes of
-// them and not all there ever were.
-func TestBarsAreForgotten(t *testing.T) {
+// Bars and failures that have run out are forgotten, so that memory holds ten minutes,
+// or an hour, of them and not all there ever were.
+func TestBarsAndFailuresAreForgotten(t *testing.T) {
 	x, now := newIndex(), time.Unix(1000, 0)
 	for i := range 100 {
 		failed := &Reservation{State: Failed, Operation: OperationRegister, URLKey: string(rune('a' + i))}
@@ -18,6 +18,12 @@ func TestBarsAreForgotten(t *testing.T) {
 		x.expire(now.Add(BarPeriod + time.Duration(i)*time.Second - time.Second))
 		if len(x.bars) != want {
 			t.Errorf("at %d: %d bars, want %d", i, len(x.bars), want)
+		}
+	}
+	for i, want := range []int{100, 99, 98, 97} {
+		x.expire(now.Add(FailurePeriod + time.Duration(i)*time.Second - time.Second))
+		if len(x.failed) != want {
+			t.Errorf("at %d: failures of %d URLs, want %d", i, len(x.failed), want)
 		}
 	}
 }

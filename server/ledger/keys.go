@@ -17,7 +17,8 @@ import (
 //	't' serial                tree size and root after this transaction
 //	'r' id                    reservation, JSON
 //	'k' replay key            id of the reservation that claimed it, for ever
-//	'i' idempotency hash      id of the latest reservation under it
+//	'i' hash 0 payer          id of the latest reservation that a payer made under this hash of an
+//	                          idempotency key; earlier versions wrote one without 0 and payer
 //	'o' id                    nothing; the reservation is open
 //	'f' failed-at(ms) id      nothing; the reservation failed then
 //	'j' slug                  seq of the event with which the member joined
@@ -27,8 +28,10 @@ import (
 //	                          tx is the one that it names or that moved the money in the end
 //	'b' payer 0 seq           nothing; the event came back from an edge, about a payment of which
 //	                          no reservation is known to be the one
+//	'y' payer                 nothing; an event names a payment by this account, in lower case
 //	's' network               Unix time in ms up to which its transfers were looked through
 //	'a' network 0 payee       nothing; payments were taken there to this payee
+//	'g' network 0 tx          gas that was wasted on a payment, JSON; for some days
 const (
 	prefixEvent       = 'e'
 	prefixHash        = 'h'
@@ -43,8 +46,10 @@ const (
 	prefixConfirm     = 'c'
 	prefixPayment     = 'x'
 	prefixReturned    = 'b'
+	prefixPayer       = 'y'
 	prefixScanned     = 's'
 	prefixPayee       = 'a'
+	prefixWaste       = 'g'
 
 	rowEvent = 0
 	rowTexts = 1
@@ -72,9 +77,16 @@ func returnedKey(payer string, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(stringKey(prefixReturned, payer), 0), seq)
 }
 
+func payerKey(payer string) []byte { return stringKey(prefixPayer, strings.ToLower(payer)) }
+
 // payeeKey needs no escape either.
 func payeeKey(network, payee string) []byte {
 	return append(append(stringKey(prefixPayee, network), 0), payee...)
+}
+
+// wasteKey needs no escape either.
+func wasteKey(network, transaction string) []byte {
+	return append(append(stringKey(prefixWaste, network), 0), transaction...)
 }
 
 // paymentKey is of one event about a payment; without the number, it begins all

@@ -48,6 +48,22 @@ func (m *model) barred(payer, key string, now time.Time) bool {
 	}) != nil
 }
 
+// failures counts the last of a URL, and the one before if it is not an hour older.
+func (m *model) failures(key string, now time.Time) (count int) {
+	var times []time.Time
+	for _, v := range m.all {
+		if v.State == ledger.Failed && m.urls[v.ID] == key {
+			times = append(times, v.FailedAt)
+		}
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	slices.Reverse(times)
+	for i, from := 0, now; i < min(2, len(times)) && from.Sub(times[i]) < ledger.FailurePeriod; i++ {
+		count, from = count+1, times[i]
+	}
+	return count
+}
+
 func (m *model) reserve(v *ledger.Reservation, now time.Time) error {
 	taken := m.find(func(o *ledger.Reservation) bool {
 		return o.ID == v.ID || slices.ContainsFunc(o.ReplayKeys, func(k string) bool { return slices.Contains(v.ReplayKeys, k) })
@@ -199,6 +215,9 @@ func compare(t *testing.T, step int, r *ring, m *model, urls, payers []string) {
 		if got := view.Open(); len(got) != len(open) || len(got) > 0 && !reflect.DeepEqual(got, open) {
 			t.Fatalf("step %d: open are %v, want %v", step, got, open)
 		}
+		if n := view.OpenPayments(); n != len(open) {
+			t.Fatalf("step %d: %d open payments, want %d", step, n, len(open))
+		}
 		if n := view.OpenRegistrations(); n != registrations {
 			t.Fatalf("step %d: %d open registrations, want %d", step, n, registrations)
 		}
@@ -209,19 +228,22 @@ func compare(t *testing.T, step int, r *ring, m *model, urls, payers []string) {
 			}
 		}
 		for _, p := range payers {
-			want := 0
+			want, wantCents := 0, int64(0)
 			for _, v := range open {
 				if v.Payer == p {
-					want++
+					want, wantCents = want+1, wantCents+v.Cents
 				}
 			}
-			if n := view.OpenOfPayer(p); n != want {
-				t.Fatalf("step %d: %d payments of %s are open, want %d", step, n, p, want)
+			if n, cents := view.OpenOfPayer(p); n != want || cents != wantCents {
+				t.Fatalf("step %d: %d payments of %s are open, of %d cents, want %d of %d", step, n, p, cents, want, wantCents)
 			}
 		}
 		for _, key := range urls {
-			if got := view.URLPending(key); got != (m.openURL(key) != nil) {
+			if _, got := view.URLPending(key); got != (m.openURL(key) != nil) {
 				t.Fatalf("step %d: %s pending is %t", step, key, got)
+			}
+			if got, _ := view.URLFailures(key); got != m.failures(key, r.now()) {
+				t.Fatalf("step %d: %d failures of %s, want %d", step, got, key, m.failures(key, r.now()))
 			}
 			for _, p := range payers {
 				if _, got := view.Barred(p, key); got != m.barred(p, key, r.now()) {

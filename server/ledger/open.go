@@ -244,7 +244,8 @@ func (l *Ledger) loadIndex() error {
 	if err != nil {
 		return fmt.Errorf("reservations to confirm: %w", err)
 	}
-	since := max(0, l.now().Add(-BarPeriod).UnixMilli())
+	// The last failure that counts, and the one before that counts with it.
+	since := max(0, l.now().Add(-2*FailurePeriod).UnixMilli())
 	err = l.store.Scan([]byte{prefixFailed}, failedKey(since, ""), func(key, _ []byte) error {
 		if len(key) < 9 {
 			return errors.New("malformed row")

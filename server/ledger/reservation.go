@@ -30,6 +30,10 @@ const (
 // same URL again.
 const BarPeriod = 10 * time.Minute
 
+// FailurePeriod is for how long a failed registration counts against its URL,
+// whoever paid: see [View.URLFailures].
+const FailurePeriod = time.Hour
+
 // Reservation is a verified payment on its way into the ledger, and the memory
 // of it afterwards. It is stored before anything is sent, because what has
 // been sent can charge somebody.
@@ -42,6 +46,7 @@ type Reservation struct {
 	Operation string           // OperationRegister or OperationBid
 	URLKey    string           `json:",omitempty"` // register: identity key of the URL, until it fails
 	Bar       []byte           `json:",omitempty"` // set by Update when a registration fails; see barKey
+	URLMark   []byte           `json:",omitempty"` // set with Bar; see urlMark
 	Member    string           `json:",omitempty"` // slug; for register once applied
 	Cents     int64            // the whole payment
 	Payer     string           // account that pays
@@ -51,8 +56,8 @@ type Reservation struct {
 	// Payment is the payment method's own record, opaque here.
 	Payment json.RawMessage `json:",omitempty"`
 
-	Body        []byte          `json:",omitempty"` // of the request
-	BodyDigest  string          `json:",omitempty"`
+	Body        []byte          `json:",omitempty"` // of the request, without a content coding
+	BodyDigest  string          `json:",omitempty"` // of the bytes received
 	Pinned      json.RawMessage `json:",omitempty"` // what the challenge promised
 	Idempotency string          `json:",omitempty"` // hash of the client's key, "" without one
 
@@ -167,7 +172,7 @@ func (r *Reservation) check() error {
 			return wrong("URL")
 		}
 	case OperationBid:
-		if r.Member == "" || r.URLKey != "" {
+		if r.Member == "" && r.State != Failed || r.URLKey != "" {
 			return wrong("member")
 		}
 	default:
@@ -193,11 +198,14 @@ func barKey(payer, urlKey string) []byte {
 	return sum[:]
 }
 
-// fail ends r at this instant, and replaces its URL by what the bar needs.
+// urlMark stands for a URL in the same way, whoever paid.
+func urlMark(urlKey string) []byte { return barKey("", urlKey) }
+
+// fail ends r at this instant, and replaces its URL by what is needed to recognise it.
 func (r *Reservation) fail(at time.Time) {
 	r.FailedAt = at
 	if r.Operation == OperationRegister {
-		r.Bar, r.URLKey = barKey(r.Payer, r.URLKey), ""
+		r.Bar, r.URLMark, r.URLKey = barKey(r.Payer, r.URLKey), urlMark(r.URLKey), ""
 	}
 }
 

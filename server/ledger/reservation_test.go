@@ -39,18 +39,30 @@ func TestReservationReadsBackByEveryKey(t *testing.T) {
 	for range 2 {
 		r.View(func(view *ledger.View) {
 			for name, get := range map[string]func() (*ledger.Reservation, error){
-				"id":          func() (*ledger.Reservation, error) { return view.Get(v.ID) },
-				"replay key":  func() (*ledger.Reservation, error) { return view.ByReplayKey("chain:tx") },
-				"idempotency": func() (*ledger.Reservation, error) { return view.ByIdempotency("hash") },
+				"id":         func() (*ledger.Reservation, error) { return view.Get(v.ID) },
+				"replay key": func() (*ledger.Reservation, error) { return view.ByReplayKey("chain:tx") },
+				"idempotency": func() (*ledger.Reservation, error) {
+					some, err := view.ByIdempotency("hash")
+					if len(some) != 1 {
+						t.Fatalf("%d reservations, %v", len(some), err)
+					}
+					return some[0], err
+				},
 			} {
 				if got, err := get(); err != nil || !reflect.DeepEqual(got, v) {
 					t.Errorf("by %s: %+v, %v, want %+v", name, got, err, v)
 				}
 			}
-			if !view.URLPending("new.org") || view.URLPending("old.org") {
-				t.Error("its URL is not pending, or another is")
+			if until, pending := view.URLPending("new.org"); !pending || !until.Equal(v.ValidBefore) {
+				t.Errorf("its URL is pending: %t, until %v", pending, until)
 			}
-			for _, err := range []error{second(view.Get("x")), second(view.ByReplayKey("x")), second(view.ByIdempotency("x"))} {
+			if _, pending := view.URLPending("old.org"); pending {
+				t.Error("another URL is pending")
+			}
+			if some, err := view.ByIdempotency("x"); err != nil || len(some) != 0 {
+				t.Errorf("under an unknown key: %v, %v", some, err)
+			}
+			for _, err := range []error{second(view.Get("x")), second(view.ByReplayKey("x"))} {
 				if err != ledger.ErrNoReservation {
 					t.Errorf("what is not there: %v", err)
 				}
@@ -371,5 +383,82 @@ func TestFailedRegistrationForgetsItsURL(t *testing.T) {
 		if err := r.do(func(tx *ledger.Tx) error { return tx.Reserve(again) }); err != ledger.ErrBarred {
 			t.Errorf("updated %s: the same payer: %v, want ErrBarred", name, err)
 		}
+	}
+}
+
+// Failed registrations count against their URL for an hour, whoever paid, and two
+// count together when they are less than an hour apart.
+func TestFailedRegistrationsCountAgainstTheirURLForAnHour(t *testing.T) {
+	r := openedRing(t)
+	failures := func(key string) (count int, until time.Time) {
+		r.View(func(v *ledger.View) { count, until = v.URLFailures(key) })
+		return count, until
+	}
+	fail := func(id string) {
+		t.Helper()
+		v := registration("new", "payer of "+id)
+		v.ID, v.ReplayKeys = id, []string{id}
+		r.must(func(tx *ledger.Tx) error { return tx.Reserve(v) })
+		r.must(func(tx *ledger.Tx) error {
+			v.State = ledger.Failed
+			return tx.Update(v)
+		})
+	}
+	expect := func(want int) {
+		t.Helper()
+		for range 2 {
+			if got, until := failures("new.org"); got != want || (got > 0) != until.After(r.now()) {
+				t.Errorf("%d failures until %v, want %d", got, until, want)
+			}
+			if got, _ := failures("other.org"); got != 0 {
+				t.Errorf("%d failures of another URL", got)
+			}
+			r.reopen()
+		}
+	}
+	expect(0)
+	fail("one")
+	expect(1)
+	r.pass(ledger.FailurePeriod - time.Minute)
+	expect(1)
+	fail("two")
+	expect(2)
+	r.pass(ledger.FailurePeriod - time.Minute)
+	expect(2)
+	r.pass(time.Minute)
+	expect(0)
+	fail("three")
+	expect(1)
+}
+
+// An account has paid when an event says so, in whatever case it is spelled, and for
+// ever.
+func TestAccountsThatHavePaidAreKnown(t *testing.T) {
+	r := openedRing(t)
+	paid := func(payer string) (paid bool) {
+		r.View(func(v *ledger.View) {
+			var err error
+			if paid, err = v.HasPaid(payer); err != nil {
+				t.Error(err)
+			}
+		})
+		return paid
+	}
+	v := registration("new", "did:pkh:eip155:1:0xab")
+	r.must(func(tx *ledger.Tx) error { return tx.Reserve(v) })
+	if paid(v.Payer) {
+		t.Error("paid by a reservation")
+	}
+	r.must(func(tx *ledger.Tx) error {
+		e := &core.Joined{Stamp: tx.Stamp(), Slug: "new", Kind: core.Website, Category: "general", Fee: 100,
+			Payment: core.Payment{Method: "evm", Network: "evm:1", Transaction: "0x1", Payer: v.Payer}}
+		_, err := tx.Append(e, &core.Texts{Name: core.Text{Value: "New"}, URL: core.Text{Value: "https://new.org"}})
+		return err
+	})
+	for range 2 {
+		if !paid(v.Payer) || !paid("did:pkh:eip155:1:0xAB") || paid("did:pkh:eip155:2:0xab") || paid("did:pkh:eip155:1:0xabc") || paid("did:pkh:eip155:1:0xa") {
+			t.Error("not this account alone has paid")
+		}
+		r.reopen()
 	}
 }

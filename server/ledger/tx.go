@@ -128,6 +128,9 @@ func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {
 	}
 	if p, cents := PaymentOf(e); p.Transaction != "" && cents != 0 {
 		rows[string(paymentKey(p.Network, p.Transaction, seq))] = numberValue(uint64(cents))
+		if p.Payer != "" && cents > 0 {
+			rows[string(payerKey(p.Payer))] = []byte{}
+		}
 	}
 	switch e := e.(type) {
 	case *core.Joined:
@@ -214,47 +217,96 @@ func (tx *Tx) addRedactions(rows Batch, slug string) error {
 // [core.State.Apply] when the event that is paid for could not be applied, and
 // with [ErrNoRoom].
 func (tx *Tx) Reserve(r *Reservation) error {
+	return tx.reserve(r, false)
+}
+
+// ReserveSettled is [Tx.Reserve] for a payment whose money has come already: an
+// earlier one that failed does not bar its payer.
+func (tx *Tx) ReserveSettled(r *Reservation) error {
+	return tx.reserve(r, true)
+}
+
+func (tx *Tx) reserve(r *Reservation, came bool) error {
+	if r.State != Reserved {
+		return fmt.Errorf("%w: a new one is not %s", ErrReservation, r.State)
+	}
+	kept, err := tx.admit(r)
+	if err != nil {
+		return err
+	}
+	if err := tx.checkApplicable(kept); err != nil {
+		return err
+	}
+	if _, barred := tx.l.index.barred(kept.Payer, kept.URLKey, kept.Created); barred && !came {
+		return ErrBarred
+	}
+	if err := tx.put(kept); err != nil {
+		return err
+	}
+	tx.rows[string(stringKey(prefixOpen, r.ID))] = []byte{}
+	tx.reindex(nil, kept)
+	r.Created = kept.Created
+	return nil
+}
+
+// Keep stores a payment whose money has come and which can have no effect: as one
+// that has [Failed] already, without the request's words. It bars nobody. It fails
+// as [Tx.Reserve] does where the payment is known, and with [ErrNoRoom].
+func (tx *Tx) Keep(r *Reservation) error {
+	if r.State != Failed {
+		return fmt.Errorf("%w: what is kept has not %s", ErrReservation, Failed)
+	}
+	kept, err := tx.admit(r)
+	if err != nil {
+		return err
+	}
+	kept.FailedAt, kept.URLKey, kept.Body, kept.Pinned = kept.Created, "", nil, nil
+	if err := tx.put(kept); err != nil {
+		return err
+	}
+	*r = *kept
+	return nil
+}
+
+// admit gives what is to be stored of a new reservation, if neither its id nor one
+// of its replay keys is known.
+func (tx *Tx) admit(r *Reservation) (*Reservation, error) {
 	if tx.room != nil {
-		return tx.room
+		return nil, tx.room
 	}
 	kept := *r
 	kept.Created = time.UnixMilli(tx.stamp).UTC()
 	if err := kept.check(); err != nil {
-		return err
-	}
-	if kept.State != Reserved {
-		return fmt.Errorf("%w: a new one is not %s", ErrReservation, kept.State)
+		return nil, err
 	}
 	if _, err := tx.get(stringKey(prefixReservation, r.ID)); err == nil {
-		return &ReplayedError{r.ID}
+		return nil, &ReplayedError{r.ID}
 	} else if !errors.Is(err, ErrNotFound) {
-		return err
+		return nil, err
 	}
 	for _, key := range r.ReplayKeys {
 		if id, err := tx.get(stringKey(prefixReplay, key)); err == nil {
-			return &ReplayedError{string(id)}
+			return nil, &ReplayedError{string(id)}
 		} else if !errors.Is(err, ErrNotFound) {
-			return err
+			return nil, err
 		}
 	}
-	if err := tx.checkApplicable(&kept); err != nil {
-		return err
-	}
+	return &kept, nil
+}
 
-	b, err := encodeReservation(&kept)
+// put stores a new reservation with the rows by which it is found.
+func (tx *Tx) put(r *Reservation) error {
+	b, err := encodeReservation(r)
 	if err != nil {
 		return err
 	}
 	tx.rows[string(stringKey(prefixReservation, r.ID))] = b
-	tx.rows[string(stringKey(prefixOpen, r.ID))] = []byte{}
 	for _, key := range r.ReplayKeys {
 		tx.rows[string(stringKey(prefixReplay, key))] = []byte(r.ID)
 	}
 	if r.Idempotency != "" {
-		tx.rows[string(stringKey(prefixIdempotency, r.Idempotency))] = []byte(r.ID)
+		tx.rows[string(stringKey(prefixIdempotency, r.Idempotency+"\x00"+r.Payer))] = []byte(r.ID)
 	}
-	tx.reindex(nil, &kept)
-	r.Created = kept.Created
 	return nil
 }
 
@@ -279,11 +331,8 @@ func (tx *Tx) checkApplicable(r *Reservation) error {
 	if _, taken := s.ByKey([]byte(r.URLKey)); taken {
 		return core.ErrURLTaken
 	}
-	if x.urls[r.URLKey] {
+	if x.urls[r.URLKey] != nil {
 		return ErrURLPending
-	}
-	if _, barred := x.barred(r.Payer, r.URLKey, r.Created); barred {
-		return ErrBarred
 	}
 	if s.Rows()+len(x.urls) >= s.Capacity() {
 		return core.ErrCapacity
@@ -294,7 +343,7 @@ func (tx *Tx) checkApplicable(r *Reservation) error {
 // Update stores a reservation anew. What was reserved (operation, URL, amount,
 // payer, keys) stays; the state goes from [Reserved] to [Applied] or [Failed]
 // or stays. When it fails, FailedAt is set, and of a registration's URL only
-// what the bar needs is kept. What was deleted stays deleted, whatever r holds,
+// what is needed to recognise it is kept. What was deleted stays deleted, whatever r holds,
 // and what would have been deleted with a member's texts is not kept.
 // It may fail with [ErrNoRoom].
 func (tx *Tx) Update(r *Reservation) error {
@@ -315,7 +364,7 @@ func (tx *Tx) Update(r *Reservation) error {
 	if err := old.checkChange(&kept); err != nil {
 		return err
 	}
-	kept.Created, kept.FailedAt, kept.Bar = old.Created, old.FailedAt, old.Bar
+	kept.Created, kept.FailedAt, kept.Bar, kept.URLMark = old.Created, old.FailedAt, old.Bar, old.URLMark
 	if old.State == Reserved && kept.State == Failed {
 		kept.fail(time.UnixMilli(tx.stamp).UTC())
 	}
@@ -375,12 +424,6 @@ func (tx *Tx) reindex(old, new *Reservation) {
 
 // Get gives the reservation with this id, or [ErrNoReservation].
 func (tx *Tx) Get(id string) (*Reservation, error) { return reservation(tx.get, id) }
-
-// ByIdempotency gives the latest reservation made under this hash of a
-// client's idempotency key, or [ErrNoReservation].
-func (tx *Tx) ByIdempotency(hash string) (*Reservation, error) {
-	return reservationBy(tx.get, prefixIdempotency, hash)
-}
 
 // get reads a row as it will be after this turn.
 func (tx *Tx) get(key []byte) ([]byte, error) { return tx.rows.over(tx.l.get, key) }

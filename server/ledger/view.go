@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"cmp"
+	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -29,8 +31,30 @@ func (l *Ledger) View(fn func(v *View)) {
 // last turn. It must not be changed, nor kept.
 func (v *View) State() *core.State { return v.l.state }
 
-// URLPending says whether a registration of the URL with this identity key is open.
-func (v *View) URLPending(urlKey string) bool { return v.l.index.urls[urlKey] }
+// URLPending says whether a registration of the URL with this identity key is open,
+// and until when its payment can be mined.
+func (v *View) URLPending(urlKey string) (until time.Time, pending bool) {
+	if r := v.l.index.urls[urlKey]; r != nil {
+		return r.ValidBefore, true
+	}
+	return until, false
+}
+
+// URLFailures says how many registrations of the URL with this identity key have
+// failed of late, which is 0, 1, or 2 for more, and until when that counts: for
+// [FailurePeriod] from the last. Two that are farther apart do not count together.
+func (v *View) URLFailures(urlKey string) (count int, until time.Time) {
+	return v.l.index.failures(urlKey, v.l.now())
+}
+
+// HasPaid says whether an event names a payment by this account.
+func (v *View) HasPaid(payer string) (bool, error) {
+	_, err := v.get(payerKey(payer))
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
 
 // OpenOnMember says how many payments for a member are open, and their sum in
 // cents.
@@ -39,11 +63,26 @@ func (v *View) OpenOnMember(slug string) (count int, cents int64) {
 	return m.count, m.cents
 }
 
-// OpenOfPayer is how many payments of a payer are open.
-func (v *View) OpenOfPayer(payer string) int { return v.l.index.ofPayer[payer] }
+// OpenOfPayer says how many payments of a payer are open, and their sum in cents.
+func (v *View) OpenOfPayer(payer string) (count int, cents int64) {
+	s := v.l.index.ofPayer[payer]
+	return s.count, s.cents
+}
+
+// OpenPayments is how many payments are open in all.
+func (v *View) OpenPayments() int { return len(v.l.index.open) }
 
 // OpenRegistrations is how many registrations are open.
 func (v *View) OpenRegistrations() int { return len(v.l.index.urls) }
+
+// Registrations calls f with each open registration, in no order. f must not change it.
+func (v *View) Registrations(f func(r *Reservation)) {
+	for _, r := range v.l.index.open {
+		if r.Operation == OperationRegister {
+			f(r)
+		}
+	}
+}
 
 // Open gives all open reservations, the oldest first.
 func (v *View) Open() []*Reservation { return oldestFirst(v.l.index.open) }
@@ -78,8 +117,16 @@ func (v *View) ByReplayKey(key string) (*Reservation, error) {
 	return reservationBy(v.get, prefixReplay, key)
 }
 
-// ByIdempotency gives the latest reservation made under this hash of a
-// client's idempotency key, or [ErrNoReservation].
-func (v *View) ByIdempotency(hash string) (*Reservation, error) {
-	return reservationBy(v.get, prefixIdempotency, hash)
+// ByIdempotency gives the reservations made under this hash of an idempotency key:
+// the latest of each payer.
+func (v *View) ByIdempotency(hash string) (some []*Reservation, err error) {
+	rows, err := v.rowsUnder(stringKey(prefixIdempotency, hash))
+	for _, payer := range slices.Sorted(maps.Keys(rows)) {
+		r, err := v.Get(string(rows[payer]))
+		if err != nil {
+			return nil, err
+		}
+		some = append(some, r)
+	}
+	return some, err
 }

@@ -124,12 +124,16 @@ func (c Challenge) ExpiresAt() (time.Time, error) {
 	return t, nil
 }
 
-// Keys bind challenges to this service. Current signs; Previous, when set, is
-// still believed, so that a rotation does not spoil challenges in flight: drop
-// it when they have expired. Each has at least [MinKey] bytes; a shorter one
-// verifies nothing, and signing with it panics. Keys are safe for concurrent
-// use as long as nobody changes the slices.
-type Keys struct{ Current, Previous []byte }
+// Keys bind challenges to this service. Current signs. Previous, when set, is
+// still believed, so that a rotation does not spoil challenges in flight. Retired
+// keys are believed of payments that were made already, and of nothing else: money
+// that came in time keeps its effect. A key that leaked belongs in neither. Each
+// has at least [MinKey] bytes; a shorter one verifies nothing, and signing with it
+// panics. Keys are safe for concurrent use as long as nobody changes the slices.
+type Keys struct {
+	Current, Previous []byte
+	Retired           [][]byte
+}
 
 // Format keeps key bytes out of logs.
 func (Keys) Format(s fmt.State, _ rune) { fmt.Fprint(s, "mpp.Keys(redacted)") }
@@ -143,15 +147,23 @@ func (k Keys) Sign(c *Challenge) {
 	c.ID = encodeBase64(c.mac(k.Current))
 }
 
-// Verify says whether c.ID was made by Sign, under either key, over exactly
-// these fields. It takes the same time whether or not, and whichever key fits.
-func (k Keys) Verify(c Challenge) bool {
+// Verify says whether c.ID was made by Sign, under the current or the previous
+// key, over exactly these fields. It takes the same time whether or not, and
+// whichever key fits.
+func (k Keys) Verify(c Challenge) bool { return c.signedBy(k.Current, k.Previous) }
+
+// Signed says the same of all keys, the retired ones too.
+func (k Keys) Signed(c Challenge) bool {
+	return c.signedBy(append([][]byte{k.Current, k.Previous}, k.Retired...)...)
+}
+
+func (c Challenge) signedBy(keys ...[]byte) bool {
 	id, err := decodeBase64(c.ID)
 	if err != nil || !c.separable() {
 		return false
 	}
 	fits := false
-	for _, key := range [...][]byte{k.Current, k.Previous} {
+	for _, key := range keys {
 		if len(key) >= MinKey && hmac.Equal(id, c.mac(key)) {
 			fits = true
 		}

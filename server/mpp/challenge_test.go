@@ -90,6 +90,26 @@ func TestThePreviousKeyVerifiesAndDoesNotSign(t *testing.T) {
 }
 
 // A missing key must not stand for the empty key, under which anyone can sign.
+// A retired key tells our own challenges from others, and lets nobody answer one.
+func TestRetiredKeysOnlyRecognise(t *testing.T) {
+	old, older, new := bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 32), bytes.Repeat([]byte{3}, 32)
+	keys := mpp.Keys{Current: new, Previous: old, Retired: [][]byte{older, []byte("short")}}
+	for name, tc := range map[string]struct {
+		key              []byte
+		verified, signed bool
+	}{"current": {new, true, true}, "previous": {old, true, true}, "retired": {older, false, true}, "unknown": {bytes.Repeat([]byte{4}, 32), false, false}} {
+		c := mpp.Challenge{Realm: "ring.example", Method: "tempo", Intent: "charge", Request: "e30"}
+		mpp.Keys{Current: tc.key}.Sign(&c)
+		if keys.Verify(c) != tc.verified || keys.Signed(c) != tc.signed {
+			t.Errorf("%s: verified %v, signed %v", name, keys.Verify(c), keys.Signed(c))
+		}
+		c.Realm = "other.example"
+		if keys.Signed(c) {
+			t.Errorf("%s: a changed challenge is taken for ours", name)
+		}
+	}
+}
+
 func TestShortKeysVerifyNothing(t *testing.T) {
 	for _, short := range [][]byte{nil, {}, bytes.Repeat([]byte{1}, 31)} {
 		keys := mpp.Keys{Current: bytes.Repeat([]byte{9}, 32), Previous: short}

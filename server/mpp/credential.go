@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"time"
 )
 
 // MaxCredential is the longest credential that is looked at, in bytes of text
@@ -40,26 +39,6 @@ func (Credential) LogValue() slog.Value { return slog.StringValue("redacted") }
 // DecodePayload reads the payload into v, a pointer, under the rules of
 // [DecodeJSON].
 func (c Credential) DecodePayload(v any) error { return unmarshalStrict(c.Payload, v) }
-
-// Answers checks that c is for a challenge of this method and intent which asks
-// for this request and has not expired at now, and gives when it expires. An empty
-// request fits none. It refuses with a *[Rejection].
-func (c Credential) Answers(method, intent, request string, now time.Time) (expires time.Time, err error) {
-	ch := c.Challenge
-	if ch.Method != method || ch.Intent != intent {
-		return expires, &Rejection{Code: CodeUnsupported, Detail: "only the " + method + " " + intent + " is offered"}
-	}
-	if request == "" || ch.Request != request {
-		return expires, &Rejection{Code: CodeChallenge, Detail: "the challenge asks for something else"}
-	}
-	if expires, err = ch.ExpiresAt(); err != nil {
-		return expires, &Rejection{Code: CodeChallenge, Detail: "the challenge has no expiry"}
-	}
-	if !now.Before(expires) {
-		return expires, &Rejection{Code: CodeExpired, Detail: "the challenge has expired"}
-	}
-	return expires, nil
-}
 
 // Header is the value of the Authorization field that carries c.
 func (c Credential) Header() (string, error) {

@@ -27,34 +27,33 @@ func header(json string) string {
 	return "Payment " + base64.RawURLEncoding.EncodeToString([]byte(json))
 }
 
-// What every payment method checks first, in this order.
-func TestAnswers(t *testing.T) {
-	expires := time.Date(2026, 1, 1, 0, 5, 0, 0, time.UTC)
-	asked := mpp.Challenge{Method: "evm", Intent: "charge", Request: "e30", Expires: "2026-01-01T00:05:00Z"}
+// When a payment may be sent, from below and above.
+func TestPaymentInTime(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	expires := now.Add(5 * time.Minute)
 	for _, tc := range []struct {
 		name         string
-		change       func(*mpp.Challenge)
-		request      string
-		now          time.Time
-		code, detail string
+		from, before time.Time
+		at           time.Time
+		code, reason string
 	}{
-		{"as asked", func(*mpp.Challenge) {}, "e30", expires.Add(-1), "", ""},
-		{"other method", func(c *mpp.Challenge) { c.Method, c.Request = "tempo", "" }, "e30", expires, mpp.CodeUnsupported, "only the evm charge is offered"},
-		{"other intent", func(c *mpp.Challenge) { c.Intent = "session" }, "e30", expires, mpp.CodeUnsupported, "only the evm charge is offered"},
-		{"other request", func(c *mpp.Challenge) { c.Expires = "" }, "e31", expires, mpp.CodeChallenge, "the challenge asks for something else"},
-		{"no request", func(c *mpp.Challenge) { c.Request = "" }, "", expires.Add(-1), mpp.CodeChallenge, "the challenge asks for something else"},
-		{"no expiry", func(c *mpp.Challenge) { c.Expires = "" }, "e30", expires, mpp.CodeChallenge, "the challenge has no expiry"},
-		{"expired", func(*mpp.Challenge) {}, "e30", expires, mpp.CodeExpired, "the challenge has expired"},
+		{"in time", now, now.Add(25 * time.Second), now, "", ""},
+		{"the shortest", now, now.Add(mpp.MinAhead), now, "", ""},
+		{"the longest", now, now.Add(90 * time.Second), now, "", ""},
+		{"until the challenge expires", now, expires, expires.Add(-time.Minute), "", ""},
+		{"ends too soon", now, now.Add(mpp.MinAhead - 1), now, mpp.CodeExpired, mpp.ReasonExpired},
+		{"ended", now, now.Add(-time.Hour), now, mpp.CodeExpired, mpp.ReasonExpired},
+		{"the challenge has expired", now, expires.Add(time.Minute), expires, mpp.CodeExpired, mpp.ReasonExpired},
+		{"too long", now, now.Add(90*time.Second + 1), now, mpp.CodeVerify, mpp.ReasonLong},
+		{"longer than the challenge", now, expires.Add(1), expires.Add(-time.Minute), mpp.CodeVerify, mpp.ReasonLong},
+		{"not yet", now.Add(1), now.Add(25 * time.Second), now, mpp.CodeVerify, mpp.ReasonEarly},
 	} {
-		c := mpp.Credential{Challenge: asked}
-		tc.change(&c.Challenge)
-		at, err := c.Answers("evm", "charge", tc.request, tc.now)
-		var no *mpp.Rejection
+		no := mpp.Payment{ValidFrom: tc.from, ValidBefore: tc.before}.InTime(tc.at, expires, 90*time.Second)
 		switch {
-		case tc.code == "" && (err != nil || !at.Equal(expires)):
-			t.Errorf("%s: %v, %v", tc.name, at, err)
-		case tc.code != "" && (!errors.As(err, &no) || *no != mpp.Rejection{Code: tc.code, Detail: tc.detail}):
-			t.Errorf("%s: %v, want %s: %s", tc.name, err, tc.code, tc.detail)
+		case tc.code == "" && no != nil:
+			t.Errorf("%s: %v", tc.name, no)
+		case tc.code != "" && (no == nil || no.Code != tc.code || no.Reason != tc.reason):
+			t.Errorf("%s: %v, want %s, %s", tc.name, no, tc.code, tc.reason)
 		}
 	}
 }

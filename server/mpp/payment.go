@@ -15,12 +15,39 @@ type Payment struct {
 	Method      string    `json:"method"`
 	ChallengeID string    `json:"challenge_id"`
 	Realm       string    `json:"realm"`
-	Cents       int64     `json:"cents"`      // US cents
-	Raw         []byte    `json:"raw"`        // canonical bytes of what was signed
-	Reference   string    `json:"reference"`  // lower-case 0x transaction hash; before there is one, another name of 32 bytes
-	ReplayKey   string    `json:"replay_key"` // one spelling for ever of what can pay once: "tempo:42431:<64 hex digits>"
-	Payer       string    `json:"payer"`      // "did:pkh:eip155:42431:0x…", lower case
+	Cents       int64     `json:"cents"`               // US cents
+	Raw         []byte    `json:"raw"`                 // canonical bytes of what was signed
+	Reference   string    `json:"reference"`           // lower-case 0x transaction hash; before there is one, another name of 32 bytes
+	ReplayKey   string    `json:"replay_key"`          // one spelling for ever of what can pay once: "tempo:42431:<64 hex digits>"
+	Payer       string    `json:"payer"`               // "did:pkh:eip155:42431:0x…", lower case
+	Payee       string    `json:"payee,omitempty"`     // whom it pays in what, as its method names it
+	ValidFrom   time.Time `json:"valid_from,omitzero"` // the first second in which it can be mined
 	ValidBefore time.Time `json:"valid_before"`
+}
+
+// LastSecond is the last of the year 9999, as Unix time: no JSON holds a later one.
+const LastSecond = 253402300799
+
+// MinAhead is how far ahead of now a payment's end must lie: one that ends sooner
+// could expire on its way.
+const MinAhead = 5 * time.Second
+
+// InTime says whether p, which answers a challenge that expires then, can be sent
+// now. It may stay valid for no longer than the challenge, nor longer than that
+// from now. nil means yes.
+func (p Payment) InTime(now, expires time.Time, longest time.Duration) *Rejection {
+	ahead := p.ValidBefore.Sub(now)
+	switch {
+	case !now.Before(expires):
+		return &Rejection{Code: CodeExpired, Reason: ReasonExpired, Detail: "the challenge has expired"}
+	case ahead < MinAhead:
+		return &Rejection{Code: CodeExpired, Reason: ReasonExpired, Detail: "the payment's own validity ends too soon"}
+	case ahead > longest || p.ValidBefore.After(expires):
+		return &Rejection{Code: CodeVerify, Reason: ReasonLong, Detail: "the payment stays valid for longer than it may"}
+	case p.ValidFrom.After(now):
+		return &Rejection{Code: CodeVerify, Reason: ReasonEarly, Detail: "the payment is not valid yet"}
+	}
+	return nil
 }
 
 // Format prints what may be public: until it is mined, Raw is money in
@@ -64,6 +91,9 @@ type Outcome struct {
 	// ever said when that is so; Settled is said at once, and may be
 	// asked for again until it is deep.
 	Deep bool
+	// Due is when the block is to be expected that decides about a Pending
+	// payment; the zero time where that is not known.
+	Due time.Time
 	// Reference names the transaction that settled the payment, where that is
 	// known only then; "" stands for the payment's own.
 	Reference string
@@ -71,7 +101,21 @@ type Outcome struct {
 	// in all, in US cents, where it can have settled more than this payment; 0
 	// stands for the payment's own amount.
 	Brought int64
-	Detail  string // for the operator's log; never for a caller
+	// Wasted is what submitting the payment has cost this service for nothing, nil
+	// where that is not known. It is said each time the payment is asked for.
+	Wasted *Waste
+	Detail string // for the operator's log; never for a caller
+}
+
+// Waste is gas that this service has paid for a transaction that was mined and
+// reverted, of a payment that has not come.
+type Waste struct {
+	Transaction string `json:"transaction"` // lower-case 0x hash
+	Gas         uint64 `json:"gas"`         // units
+	Wei         string `json:"wei"`         // what they cost, decimal
+	// Late says that the transaction was mined after the payment's validity, which
+	// was long enough: its payer is not to blame.
+	Late bool `json:"late,omitempty"`
 }
 
 // Transfer is money that reached the recipient, as a network shows it: what one
@@ -81,6 +125,7 @@ type Transfer struct {
 	Payer     string    `json:"payer"`     // account of the first transfer in it
 	Cents     int64     `json:"cents"`     // US cents, rounded down; at least 1
 	At        time.Time `json:"at"`        // of its block
+	Senders   int       `json:"-"`         // how many accounts the money came from, at most
 }
 
 // ErrNoTransfer says that a transaction is not on the chain, or brought the
@@ -91,19 +136,51 @@ var ErrNoTransfer = errors.New("mpp: no such transfer")
 // known, and nothing may be concluded.
 var ErrUnavailable = errors.New("mpp: payment network unavailable")
 
-// The codes a [Rejection] can carry; they are codes of the problem table.
+// The codes of rejections; they are codes of the problem table.
 const (
-	CodeMalformed   = "malformed_credential"
-	CodeChallenge   = "invalid_challenge"
-	CodeExpired     = "payment_expired"
-	CodeVerify      = "verification_failed"
-	CodeUnsupported = "unsupported_method"
+	CodeMalformed = "malformed_credential"
+	CodeChallenge = "invalid_challenge"
+	CodeExpired   = "payment_expired"
+	CodeVerify    = "verification_failed"
+	CodeUnapplied = "payment_unapplied"
 )
 
+// The reasons of rejections: what the payer can do something about. They are
+// shown, and explained where the service is described.
+const (
+	ReasonFunds     = "insufficient_funds"
+	ReasonFee       = "fee_too_low"
+	ReasonGas       = "gas_out_of_range"
+	ReasonChain     = "wrong_chain"
+	ReasonToken     = "wrong_token"
+	ReasonRecipient = "wrong_recipient"
+	ReasonAmount    = "wrong_amount"
+	ReasonChallenge = "wrong_challenge"
+	ReasonSigner    = "wrong_signer"
+	ReasonKey       = "key_not_allowed"
+	ReasonForm      = "unsupported_form"
+	ReasonCode      = "account_has_code"
+	ReasonExpired   = "expired"
+	ReasonEarly     = "not_yet_valid"
+	ReasonLong      = "valid_too_long"
+	ReasonUsed      = "already_used"
+	ReasonReverted  = "reverted"
+	ReasonNotMined  = "not_mined"
+	ReasonWaste     = "wasted_gas"
+)
+
+// Reasons lists them all.
+func Reasons() []string {
+	return []string{ReasonFunds, ReasonFee, ReasonGas, ReasonChain, ReasonToken, ReasonRecipient, ReasonAmount, ReasonChallenge,
+		ReasonSigner, ReasonKey, ReasonForm, ReasonCode, ReasonExpired, ReasonEarly, ReasonLong, ReasonUsed, ReasonReverted, ReasonNotMined,
+		ReasonWaste}
+}
+
 // Rejection is a refusal of a credential on its own merits, offline or by
-// simulation: nothing was sent, nothing is owed. Both fields may be shown to
+// simulation: nothing was sent, nothing is owed. All fields may be shown to
 // the caller, so Detail is fixed text and never quotes a node or a credential.
-type Rejection struct{ Code, Detail string }
+// Reason is "" where the code says it all.
+type Rejection struct{ Code, Reason, Detail string }
 
 // Error is the detail behind the code.
 func (r *Rejection) Error() string { return "mpp: " + r.Code + ": " + r.Detail }

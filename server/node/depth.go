@@ -1,6 +1,9 @@
 package node
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Stays says whether the block of a receipt that passed [Receipt.Check] has
 // depth blocks on top, newest being the last of them, and is still on the chain.
@@ -16,18 +19,21 @@ func (n *Node) Stays(ctx context.Context, newest *Block, r *Receipt, depth uint6
 	return *b.Hash == *r.BlockHash, nil
 }
 
-// DeepAfter gives a block later than second (Unix time) with depth blocks on top,
-// or nil while there is none.
-func (n *Node) DeepAfter(ctx context.Context, newest *Block, second, depth uint64) (*Block, error) {
+// DeepAfter gives a block later than second (Unix time) with depth blocks on top. While
+// there is none it gives nil and, once a block is later than second, when those on top
+// of it are to be expected, as far apart as the last ones were.
+func (n *Node) DeepAfter(ctx context.Context, newest *Block, second, depth uint64) (b *Block, due time.Time, err error) {
 	if uint64(*newest.Timestamp) <= second || newest.Height() < depth {
-		return nil, nil
+		return nil, due, nil
 	}
 	if depth == 0 {
-		return newest, nil
+		return newest, due, nil
 	}
-	b, err := n.BlockAt(ctx, newest.Height()-depth)
-	if err != nil || uint64(*b.Timestamp) <= second {
-		return nil, err
+	if b, err = n.BlockAt(ctx, newest.Height()-depth); err != nil {
+		return nil, due, err
 	}
-	return b, nil
+	if uint64(*b.Timestamp) <= second {
+		return nil, time.Unix(int64(second)+1, 0).Add(newest.Time().Sub(b.Time())), nil
+	}
+	return b, due, nil
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"math/big"
 
 	"github.com/ethereum/go-ethereum/rpc"
 
@@ -28,7 +29,22 @@ func Judge(err error) error {
 	if !errors.As(err, &spoken) || unanswered[spoken.ErrorCode()] {
 		return Unavailable(err)
 	}
-	return &refusal{&mpp.Rejection{Code: mpp.CodeVerify, Detail: "the payment would not go through"}, Text(err)}
+	no := &mpp.Rejection{Code: mpp.CodeVerify, Reason: mpp.ReasonReverted, Detail: "the payment would not go through"}
+	return &refusal{no, Text(err)}
+}
+
+// Because gives a refusal of [Judge] the reason that the caller has found for it.
+func Because(refused error, reason, detail string) error {
+	no := &mpp.Rejection{Code: mpp.CodeVerify, Reason: reason, Detail: detail}
+	if r, ok := errors.AsType[*refusal](refused); ok {
+		return &refusal{no, r.node}
+	}
+	return no
+}
+
+// Short says that a token's answer to balanceOf is less than so many base units.
+func Short(balance []byte, units uint64) bool {
+	return len(balance) == 32 && new(big.Int).SetBytes(balance).Cmp(new(big.Int).SetUint64(units)) < 0
 }
 
 // refusal is a rejection together with the node's words.

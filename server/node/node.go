@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -26,6 +27,14 @@ type Node struct {
 	client  *rpc.Client
 	chain   uint64
 	timeout time.Duration
+
+	shared atomic.Pointer[sharedBlock]
+}
+
+// sharedBlock is the newest block as [Node.Newest] heard of it.
+type sharedBlock struct {
+	*Block
+	until time.Time // when it is too old to be shared
 }
 
 // Dial makes a client for the node at address, an http or https URL, which must
@@ -48,7 +57,7 @@ func Dial(address string, chain uint64, timeout time.Duration) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("node: %w", withoutAddress(err))
 	}
-	return &Node{connection, chain, timeout}, nil
+	return &Node{client: connection, chain: chain, timeout: timeout}, nil
 }
 
 // Call asks one question and gives the error as it came: what was sent may have
@@ -199,9 +208,36 @@ func (n *Node) BlockAt(ctx context.Context, number uint64) (*Block, error) {
 	return b, nil
 }
 
-// Clock is the time of the newest block.
+// sharedFor is how long a block is called the newest without the node being asked.
+const sharedFor = time.Second
+
+// Newest is Head, and shares its block with Recent for a second.
+func (n *Node) Newest(ctx context.Context, others ...rpc.BatchElem) (*Block, error) {
+	until := time.Now().Add(sharedFor)
+	newest, err := n.Head(ctx, others...)
+	if err == nil {
+		n.shared.Store(&sharedBlock{newest, until})
+	}
+	return newest, err
+}
+
+// Recent is Head where a block that was the newest a moment ago will do: for all that
+// ask within a second of Newest, the node is asked for it once. The others may be
+// answered by a node that has not got it.
+func (n *Node) Recent(ctx context.Context, others ...rpc.BatchElem) (*Block, error) {
+	s := n.shared.Load()
+	switch {
+	case s == nil || !time.Now().Before(s.until):
+		return n.Head(ctx, others...)
+	case len(others) == 0:
+		return s.Block, nil
+	}
+	return s.Block, n.Ask(ctx, others...)
+}
+
+// Clock is the time of the newest block, for Recent, too.
 func (n *Node) Clock(ctx context.Context) (time.Time, error) {
-	newest, err := n.Head(ctx)
+	newest, err := n.Newest(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}

@@ -17,6 +17,8 @@ type Receipt struct {
 	BlockNumber *hexutil.Uint64 `json:"blockNumber"`
 	Status      *hexutil.Uint64 `json:"status"`
 	From        *common.Address `json:"from"`
+	GasUsed     *hexutil.Uint64 `json:"gasUsed"`
+	GasPrice    *hexutil.Big    `json:"effectiveGasPrice"` // wei for a unit
 	Logs        []Log           `json:"logs"`
 }
 
@@ -57,6 +59,23 @@ func (n *Node) ReceiptOf(ctx context.Context, hash common.Hash) (newest *Block, 
 			return nil, nil, Unavailable(errors.New("the node has the transaction and not its receipt; ask one that keeps receipts"))
 		}
 		return newest, nil, nil
+	}
+	if err := got.Check(hash); err != nil {
+		return nil, nil, Unavailable(err)
+	}
+	return newest, got, nil
+}
+
+// RecentReceipt asks, with one question, for the receipt of a transaction, which has
+// passed [Receipt.Check], and gives a block that was the newest a moment ago. nil says
+// only that the node shows no receipt now.
+func (n *Node) RecentReceipt(ctx context.Context, hash common.Hash) (newest *Block, got *Receipt, err error) {
+	question := []rpc.BatchElem{{Method: "eth_getTransactionReceipt", Args: []any{hash}, Result: &got}}
+	if newest, err = n.Recent(ctx, question...); err != nil {
+		return nil, nil, err
+	}
+	if err := FirstError(question...); err != nil || got == nil {
+		return newest, nil, err
 	}
 	if err := got.Check(hash); err != nil {
 		return nil, nil, Unavailable(err)

@@ -123,7 +123,7 @@ func (p Payments) In(r *Receipt) int64 {
 // sum adds what the logs of one transaction brought. paid says that it is a cent
 // or more.
 func (p Payments) sum(hash common.Hash, logs []Log) (t mpp.Transfer, paid bool) {
-	units := new(big.Int)
+	units, senders := new(big.Int), map[common.Hash]bool{}
 	for _, l := range logs {
 		if l.Removed || l.Address != p.Token || len(l.Topics) != 3 || l.Topics[0] != TransferTopic ||
 			l.Topics[2] != common.BytesToHash(p.Recipient[:]) || len(l.Data) != 32 {
@@ -132,13 +132,14 @@ func (p Payments) sum(hash common.Hash, logs []Log) (t mpp.Transfer, paid bool) 
 		if t.Payer == "" {
 			t.Payer = p.Account + "0x" + hex.EncodeToString(l.Topics[1][12:])
 		}
+		senders[l.Topics[1]] = true
 		units.Add(units, new(big.Int).SetBytes(l.Data))
 	}
 	units.Quo(units, big.NewInt(p.UnitsPerCent))
 	if !units.IsInt64() {
 		return t, false // no token has so much of it
 	}
-	t.Reference, t.Cents = hash.Hex(), units.Int64()
+	t.Reference, t.Cents, t.Senders = hash.Hex(), units.Int64(), len(senders)
 	return t, t.Cents > 0
 }
 

@@ -20,8 +20,9 @@ var ErrAdjustment = errors.New("paid: the adjustment does not fit")
 // Adjustment is what the operator wants to put right about one transaction.
 type Adjustment struct {
 	Kind        core.Adjustment `json:"kind"`
-	Transaction string          `json:"transaction"` // 0x hash
-	Member      string          `json:"member"`      // slug; for Credit, and for Void where no reservation names it
+	Transaction string          `json:"transaction"`        // 0x hash
+	Member      string          `json:"member"`             // slug; for Credit, and for Void where no reservation names it
+	Register    json.RawMessage `json:"register,omitempty"` // for Credit instead of a member: the body of a lost registration
 	Reason      string          `json:"reason"`
 }
 
@@ -34,13 +35,31 @@ var kinds = map[core.Adjustment]string{core.Credit: "credit", core.Void: "void",
 // Both ask the chain, and its silence ([mpp.ErrUnavailable]) refuses. It is asked
 // about all payees that the ring ever had, and of a stored payment by what was
 // signed: a recipient that was changed makes no payment vanish.
+//
+// A credit can be for a registration that was lost, which then has its effect: the
+// account that paid joins with what Register says, without a score. What Adjust gives
+// names the new member.
 func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, error) {
 	a.Transaction = strings.ToLower(strings.TrimSpace(a.Transaction))
 	if a.Reason == "" {
 		return nil, fmt.Errorf("%w: a reason is required", ErrAdjustment)
 	}
+	var lost *registration
+	if a.Register != nil {
+		var err error
+		if lost, err = s.lostRegistration(a); err != nil {
+			return nil, err
+		}
+	}
 	n, t, err := s.receivedBy(ctx, a.Transaction)
 	if err != nil && !errors.Is(err, mpp.ErrNoTransfer) {
+		return nil, err
+	}
+	if lost != nil && t.Senders > 1 {
+		return nil, fmt.Errorf("%w: %d accounts have paid in this transaction, so it does not say who joins; credit it to a member", ErrAdjustment, t.Senders)
+	}
+	without, err := s.withoutEffect(a.Transaction)
+	if err != nil {
 		return nil, err
 	}
 	e := &core.Adjusted{Adjustment: a.Kind, Member: a.Member, Reason: a.Reason}
@@ -92,6 +111,15 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 				}
 			}
 		}
+		for _, r := range without {
+			r.Reason = ReasonAdjusted
+			if err := tx.Update(r); err != nil {
+				return err
+			}
+		}
+		if lost != nil {
+			return lost.admit(tx, e)
+		}
 		if at, ok := v.State().BySlug([]byte(a.Member)); ok && a.Kind == core.Credit {
 			if _, open := v.OpenOnMember(a.Member); v.State().Member(at).Total()+open+e.Amount > core.MaxTotal {
 				return fmt.Errorf("%w: the member's total would be too high", ErrAdjustment)
@@ -101,14 +129,78 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 		_, err = tx.Append(e, nil)
 		return err
 	})
+	var refused *Problem
 	switch {
+	case errors.As(err, &refused):
+		return nil, fmt.Errorf("%w: %s", ErrAdjustment, refused.Detail)
 	case errors.Is(err, core.ErrUnknown), errors.Is(err, core.ErrRemoved), errors.Is(err, core.ErrEvent):
 		return nil, fmt.Errorf("%w: %w", ErrAdjustment, err)
 	case err != nil:
 		return nil, err
 	}
-	s.Log.Info("payment adjusted", "kind", kinds[a.Kind], "transaction", a.Transaction, "member", e.Member, "cents", e.Amount)
+	s.Log.Info("payment adjusted", "kind", kinds[a.Kind], "reason", a.Reason, "transaction", a.Transaction, "member", e.Member, "cents", e.Amount)
 	return e, nil
+}
+
+// lostRegistration reads the registration of an adjustment. It was promised long
+// ago, so the limits of today's promises do not hold for it.
+func (s *Service) lostRegistration(a Adjustment) (*registration, error) {
+	if a.Kind != core.Credit || a.Member != "" {
+		return nil, fmt.Errorf("%w: a registration is credited, and names its member itself", ErrAdjustment)
+	}
+	r, err := ParseRegister(a.Register, spell, nil, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the registration is not what /api/register takes: %w", ErrAdjustment, err)
+	}
+	return &registration{service: s, promised: true, unscored: true, RegisterRequest: r}, nil
+}
+
+// admit has a lost registration join for the money of an adjustment, and names the
+// member in it. The fee is what the opening bid leaves of the money; where none was
+// named, all beyond today's fee was bid.
+func (o *registration) admit(tx *ledger.Tx, e *core.Adjusted) error {
+	if err := o.check(tx.View()); err != nil {
+		return err
+	}
+	if o.Bid == 0 {
+		o.Bid = max(e.Amount-tx.State().Rules().Fee, 0)
+	}
+	if o.Fee = e.Amount - o.Bid; o.Fee <= 0 {
+		return fmt.Errorf("%w: the transaction leaves %s USD, and the opening bid alone is %s", ErrAdjustment, FormatUSD(e.Amount), FormatUSD(o.Bid))
+	}
+	done, err := o.carryOut(tx, e.Payment)
+	e.Member = done.slug
+	return err
+}
+
+// withoutEffect gives the payments that this transaction settled and that had no
+// effect: what is adjusted now was meant for them.
+func (s *Service) withoutEffect(transaction string) (some []*ledger.Reservation, err error) {
+	err = s.each(func(r *ledger.Reservation) bool {
+		p, err := StoredPayment(r)
+		if err == nil && r.State == ledger.Failed && r.Outcome == mpp.Settled.String() && strings.EqualFold(p.Reference, transaction) {
+			some = append(some, r)
+		}
+		return true
+	})
+	return some, err
+}
+
+// each calls fn with every reservation, in the order of their ids, until it gives
+// false.
+func (s *Service) each(fn func(*ledger.Reservation) (more bool)) error {
+	for after := ""; ; {
+		page, err := s.Ledger.Reservations(after, findPage)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, r := range page {
+			if !fn(r) {
+				return nil
+			}
+		}
+		after = page[len(page)-1].ID
+	}
 }
 
 // awaits refuses while there is a payment that the transaction has settled and that
@@ -231,26 +323,16 @@ func (s *Service) Find(reference string) (*ledger.Reservation, error) {
 		return r, err
 	}
 	var found *ledger.Reservation
-	for after := ""; ; {
-		page, err := s.Ledger.Reservations(after, findPage)
-		if err != nil {
-			return nil, err
+	err = s.each(func(r *ledger.Reservation) bool {
+		if p, err := StoredPayment(r); err == nil && strings.EqualFold(p.Reference, reference) {
+			found = r
 		}
-		if len(page) == 0 && found == nil {
-			return nil, ledger.ErrNoReservation
-		}
-		if len(page) == 0 {
-			return found, nil
-		}
-		for _, r := range page {
-			if p, err := StoredPayment(r); err == nil && strings.EqualFold(p.Reference, reference) {
-				if found = r; r.State == ledger.Applied {
-					return r, nil
-				}
-			}
-		}
-		after = page[len(page)-1].ID
+		return found == nil || found.State != ledger.Applied
+	})
+	if err == nil && found == nil {
+		err = ledger.ErrNoReservation
 	}
+	return found, err
 }
 
 // StoredPayment reads the payment that a reservation holds.

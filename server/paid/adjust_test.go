@@ -317,7 +317,7 @@ func TestCredentialComesAfterItsTransactionWasAdjusted(t *testing.T) {
 			credited := r.credited()
 			credential := r.sign(ch, "dora", c.cents)
 			for range 2 {
-				if a := r.post(c.op, c.body, credential).is(409, api.CredentialReused); a.member("outcome") != "applied" {
+				if a := r.post(c.op, c.body, credential).is(409, api.PaymentUnapplied); a.member("reference") != "0xb0b" {
 					t.Errorf("%s", a.Body)
 				}
 			}

@@ -19,8 +19,9 @@ type bidding struct{}
 type bid struct {
 	ref BidRequest // as sent, until the member is found
 
-	Slug   string
-	Amount int64 // cents
+	Slug       string
+	Amount     int64 // cents
+	OnlyIfRank int   `json:",omitempty"`
 }
 
 func (bidding) read(body []byte, rules *core.Rules) (order, error) {
@@ -28,7 +29,7 @@ func (bidding) read(body []byte, rules *core.Rules) (order, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &bid{ref: r, Amount: r.Amount}, nil
+	return &bid{ref: r, Amount: r.Amount, OnlyIfRank: r.OnlyIfRank}, nil
 }
 
 // pinMember names the slug in the opaque parameter: a URL in the body may by
@@ -45,7 +46,7 @@ func (bidding) restore(body []byte, pinned map[string]string) (order, error) {
 	if pinned[pinMember] == "" {
 		return nil, errPinned
 	}
-	return &bid{Slug: pinned[pinMember], Amount: r.Amount}, nil
+	return &bid{Slug: pinned[pinMember], Amount: r.Amount, OnlyIfRank: r.OnlyIfRank}, nil
 }
 
 func (bidding) load(stored json.RawMessage) (order, error) {
@@ -73,6 +74,18 @@ func (o *bid) check(v *ledger.View) error {
 	}
 	o.Slug = strings.Clone(m.Slug) // the state keeps the word
 	return nil
+}
+
+func (o *bid) ranks(st *core.State) error {
+	at, err := o.find(st)
+	if err != nil || o.OnlyIfRank == 0 {
+		return err
+	}
+	need := st.TotalForRank(at, o.OnlyIfRank) - st.Member(at).Total()
+	if o.Amount >= need {
+		return nil
+	}
+	return rankTaken(o.OnlyIfRank, "to_take_rank_usd", max(need, st.Rules().MinBid), "a bid")
 }
 
 // find gives the member by the slug that is settled or, before, by the exact

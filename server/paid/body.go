@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode"
@@ -22,6 +24,9 @@ const (
 	maxFieldName = 64
 
 	defaultCategory = "general"
+
+	// onlyIfRank is the field of a rank without which nothing is to be paid.
+	onlyIfRank = "only_if_rank"
 )
 
 // FieldError names one thing wrong with a body: a JSON pointer (RFC 6901), ""
@@ -54,6 +59,7 @@ type RegisterRequest struct {
 	Category    string
 	Description string // "" when absent
 	Bid         int64  // cents; 0 when absent
+	OnlyIfRank  int    `json:",omitempty"` // the rank wanted or better; 0 when absent
 }
 
 // BidRequest is a valid request to fund a member, who need not exist.
@@ -66,26 +72,34 @@ type BidRequest struct {
 	Slug, Key string
 	// Amount is in cents.
 	Amount int64
+	// OnlyIfRank is the rank wanted, or better; 0 when absent.
+	OnlyIfRank int
 }
 
 // ParseRegister reads the body of a registration: one JSON object as
 // service-interface.md ("RegisterRequest") and decisions.md ("Requests") say.
 // canonical gives a site's URL and its identity key, or says why it may not
-// join: [SitePolicy.Canonical] does. minimum is the least opening bid in cents.
+// join: [SitePolicy.Canonical] does. named says why a name in its final form may not
+// be given, in the rest of a sentence; nil admits all. minimum is the least opening
+// bid in cents.
 // All fields are checked, whatever is wrong with the first; the error is always
 // an *[InputError].
 //
 // The length of body is bounded by whoever read it.
-func ParseRegister(body []byte, canonical func(raw string) (url, key string, err error), minimum int64) (RegisterRequest, error) {
+func ParseRegister(body []byte, canonical func(raw string) (url, key string, err error), named func(string) error, minimum int64) (RegisterRequest, error) {
 	var f findings
-	fields := f.object(body, "name", "url", "kind", "category", "description", "bid")
+	fields := f.object(body, "name", "url", "kind", "category", "description", "bid", onlyIfRank)
 	if fields == nil {
 		return RegisterRequest{}, f.err()
 	}
 
 	r := RegisterRequest{Category: defaultCategory}
 	if s, ok := f.required(fields, "name"); ok {
-		r.Name = f.text("/name", s, 1, core.MaxName)
+		if r.Name, ok = f.text("/name", s, 1, core.MaxName); ok && named != nil {
+			if err := named(r.Name); err != nil {
+				f.add(api.InvalidRequest, "/name", err.Error())
+			}
+		}
 	}
 	if s, ok := f.required(fields, "url"); ok {
 		var err error
@@ -104,11 +118,12 @@ func ParseRegister(body []byte, canonical func(raw string) (url, key string, err
 		}
 	}
 	if s, ok := f.optional(fields, "description"); ok {
-		r.Description = f.text("/description", s, 0, core.MaxDescription)
+		r.Description, _ = f.text("/description", s, 0, core.MaxDescription)
 	}
 	if s, ok := f.optional(fields, "bid"); ok {
 		r.Bid = f.amount("/bid", s, minimum)
 	}
+	r.OnlyIfRank = f.rank(fields)
 	if err := f.err(); err != nil {
 		return RegisterRequest{}, err
 	}
@@ -119,7 +134,7 @@ func ParseRegister(body []byte, canonical func(raw string) (url, key string, err
 // may join has no part in it: a member that is there can be funded.
 func ParseBid(body []byte, minimum int64) (BidRequest, error) {
 	var f findings
-	fields := f.object(body, "member", "amount")
+	fields := f.object(body, "member", "amount", onlyIfRank)
 	if fields == nil {
 		return BidRequest{}, f.err()
 	}
@@ -140,6 +155,7 @@ func ParseBid(body []byte, minimum int64) (BidRequest, error) {
 	if s, ok := f.required(fields, "amount"); ok {
 		r.Amount = f.amount("/amount", s, minimum)
 	}
+	r.OnlyIfRank = f.rank(fields)
 	if err := f.err(); err != nil {
 		return BidRequest{}, err
 	}
@@ -203,7 +219,7 @@ func (f *findings) err() error {
 type given struct {
 	name string
 	kind jsontext.Kind // 0 when it is not there, or null
-	text string        // of a string
+	text string        // of a string, or a number as it is spelled
 	seen bool
 }
 
@@ -290,6 +306,8 @@ func (g *given) take(value jsontext.Value) {
 		// Cannot fail: the decoder has read the value.
 		text, _ := jsontext.AppendUnquote(nil, value)
 		g.kind, g.text = kind, string(text)
+	case '0':
+		g.kind, g.text = kind, string(value)
 	default:
 		g.kind = kind
 	}
@@ -318,6 +336,21 @@ func (f *findings) optional(fields []given, name string) (string, bool) {
 	return g.text, g.kind == '"'
 }
 
+// rankForm is how a rank is spelled: no ring has a billion members.
+var rankForm = regexp.MustCompile(`^[1-9][0-9]{0,8}$`)
+
+// rank gives the rank without which nothing is to be paid, 0 when none was given.
+func (f *findings) rank(fields []given) (rank int) {
+	switch g := find(fields, onlyIfRank); {
+	case g.kind == 0:
+	case g.kind != '0' || !rankForm.MatchString(g.text):
+		f.add(api.InvalidRequest, "/"+onlyIfRank, "must be a rank: a whole number from 1 to 999999999, without quotes")
+	default:
+		rank, _ = strconv.Atoi(g.text) // cannot fail: nine digits
+	}
+	return rank
+}
+
 func kindName(k jsontext.Kind) string {
 	switch k {
 	case '{':
@@ -331,22 +364,24 @@ func kindName(k jsontext.Kind) string {
 	}
 }
 
-// text gives the cleaned form of s, whose length must lie in the bounds. What
-// may not be empty may not look empty either.
-func (f *findings) text(pointer, s string, least, most int) string {
-	s, ok := cleanText(s)
-	n := codePoints(s)
+// text gives the cleaned form of s, whose length must lie in the bounds, and whether
+// nothing is wrong with it. What may not be empty may not look empty either.
+func (f *findings) text(pointer, s string, least, most int) (clean string, ok bool) {
+	clean, ok = cleanText(s)
+	n := codePoints(clean)
 	switch {
 	case !ok:
 		f.add(api.InvalidRequest, pointer, "is not valid UTF-8")
 	case n < least:
 		f.add(api.InvalidRequest, pointer, "must not be empty")
-	case least > 0 && !visible(s):
+	case least > 0 && !visible(clean):
 		f.add(api.InvalidRequest, pointer, "must have at least one character that can be seen")
 	case n > most:
 		f.add(api.InvalidRequest, pointer, fmt.Sprintf("must have at most %d characters, not %d", most, n))
+	default:
+		return clean, true
 	}
-	return s
+	return clean, false
 }
 
 // amount gives cents at or above minimum.

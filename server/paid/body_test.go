@@ -43,7 +43,7 @@ func TestRegisterReadsAllFields(t *testing.T) {
 		{"null is absent", `{"name":"Acme","url":"https://acme.com","kind":"mcp","category":null,"description":null,"bid":null}`, least},
 		{"description empty after cleaning is absent", `{"name":"Acme","url":"https://acme.com","kind":"mcp","description":" \u200b\n"}`, least},
 	} {
-		got, err := ParseRegister([]byte(c.body), SitePolicy{}.Canonical, minimumBid)
+		got, err := ParseRegister([]byte(c.body), SitePolicy{}.Canonical, nil, minimumBid)
 		if err != nil || got != c.want {
 			t.Errorf("%s: %+v, %v, want %+v", c.rule, got, err, c.want)
 		}
@@ -81,8 +81,11 @@ func TestRegisterBounds(t *testing.T) {
 		register("category", `"0-"`),
 		register("bid", `"1"`),
 		register("bid", `"1000000.00"`),
+		register("only_if_rank", `1`),
+		register("only_if_rank", `999999999`),
+		register("only_if_rank", `null`),
 	} {
-		if _, err := ParseRegister([]byte(body), SitePolicy{}.Canonical, minimumBid); err != nil {
+		if _, err := ParseRegister([]byte(body), SitePolicy{}.Canonical, nil, minimumBid); err != nil {
 			t.Errorf("%s: %v", body, err)
 		}
 	}
@@ -127,12 +130,20 @@ func TestRegisterBounds(t *testing.T) {
 		{register("bid", `"0"`), "bid_too_low", "/bid"},
 		{register("bid", `"1000000.01"`), "bid_too_high", "/bid"},
 		{register("bid", `"12345678"`), "bid_too_high", "/bid"},
+		{register("only_if_rank", `0`), "invalid_request", "/only_if_rank"},
+		{register("only_if_rank", `-1`), "invalid_request", "/only_if_rank"},
+		{register("only_if_rank", `1.0`), "invalid_request", "/only_if_rank"},
+		{register("only_if_rank", `1e2`), "invalid_request", "/only_if_rank"},
+		{register("only_if_rank", `1000000000`), "invalid_request", "/only_if_rank"},
+		{register("only_if_rank", `"1"`), "invalid_request", "/only_if_rank"},
+		{register("only_if_rank", `[1]`), "invalid_request", "/only_if_rank"},
+		{register("only_if_rank", `true`), "invalid_request", "/only_if_rank"},
 		{register("Name", `"x"`), "invalid_request", "/Name"},
 		{register("a/b~c", `1`), "invalid_request", "/a~1b~0c"},
 		{register("slug", `null`), "invalid_request", "/slug"},
 		{register(strings.Repeat("x", 100), `1`), "invalid_request", ""},
 	} {
-		got, err := ParseRegister([]byte(c.body), SitePolicy{}.Canonical, minimumBid)
+		got, err := ParseRegister([]byte(c.body), SitePolicy{}.Canonical, nil, minimumBid)
 		input := invalid(t, c.body, err)
 		if got != (RegisterRequest{}) || input.Code != c.code || len(input.Fields) != 1 || input.Fields[0].Pointer != c.pointer {
 			t.Errorf("%s: %+v, want %s at %q", c.body, input, c.code, c.pointer)
@@ -148,7 +159,7 @@ func TestBodyIsOneStrictObject(t *testing.T) {
 		`{"name":"x" /* */}`, `{"name":NaN}`, strings.Repeat("[", 16000), strings.Repeat(`{"a":`, 3000),
 	} {
 		for _, err := range []error{
-			second(ParseRegister([]byte(body), SitePolicy{}.Canonical, minimumBid)),
+			second(ParseRegister([]byte(body), SitePolicy{}.Canonical, nil, minimumBid)),
 			second(ParseBid([]byte(body), minimumBid)),
 		} {
 			input := invalid(t, body, err)
@@ -167,7 +178,7 @@ func TestDuplicateFieldsAreRefusedWhateverTheirSpelling(t *testing.T) {
 		`{"name":"Acme","url":"https://acme.com","kind":"mcp","n\u0061me":null}`,
 		`{"name":null,"url":"https://acme.com","kind":"mcp","name":"Acme"}`,
 	} {
-		_, err := ParseRegister([]byte(body), SitePolicy{}.Canonical, minimumBid)
+		_, err := ParseRegister([]byte(body), SitePolicy{}.Canonical, nil, minimumBid)
 		input := invalid(t, body, err)
 		if input.Code != "invalid_request" || input.Fields[0] != (FieldError{"/name", "is given more than once"}) {
 			t.Errorf("%s: %+v", body, input)
@@ -177,7 +188,7 @@ func TestDuplicateFieldsAreRefusedWhateverTheirSpelling(t *testing.T) {
 
 func TestAllFieldsAreCheckedAndTheCodeIsTheOneTheyShare(t *testing.T) {
 	body := `{"kind":"robot","url":"ftp://acme.com","bid":"0.10","category":"A","nme":"Acme","description":1}`
-	_, err := ParseRegister([]byte(body), SitePolicy{}.Canonical, minimumBid)
+	_, err := ParseRegister([]byte(body), SitePolicy{}.Canonical, nil, minimumBid)
 	input := invalid(t, body, err)
 	var pointers []string
 	for _, f := range input.Fields {
@@ -189,7 +200,7 @@ func TestAllFieldsAreCheckedAndTheCodeIsTheOneTheyShare(t *testing.T) {
 	}
 
 	body = register("url", `"x"`, "bid", `"0.10"`)
-	if _, err = ParseRegister([]byte(body), SitePolicy{}.Canonical, minimumBid); invalid(t, body, err).Code != "invalid_request" {
+	if _, err = ParseRegister([]byte(body), SitePolicy{}.Canonical, nil, minimumBid); invalid(t, body, err).Code != "invalid_request" {
 		t.Errorf("two findings with different codes: %+v", err)
 	}
 }
@@ -203,7 +214,7 @@ func TestDetailIsASentence(t *testing.T) {
 		register("bid", `5`):                 "The field bid must be a string, not a number.",
 		register("x", `1`, "kind", `"x"`):    "2 things are wrong with the request.",
 	} {
-		_, err := ParseRegister([]byte(body), SitePolicy{}.Canonical, minimumBid)
+		_, err := ParseRegister([]byte(body), SitePolicy{}.Canonical, nil, minimumBid)
 		if got := invalid(t, body, err).Detail; got != want {
 			t.Errorf("%s: %q, want %q", body, got, want)
 		}
@@ -216,7 +227,7 @@ func TestAnswerToManyUnknownFieldsIsBounded(t *testing.T) {
 		fmt.Fprintf(&b, `"f%d":0,`, i)
 	}
 	body := "{" + b.String() + register()[1:]
-	_, err := ParseRegister([]byte(body), SitePolicy{}.Canonical, minimumBid)
+	_, err := ParseRegister([]byte(body), SitePolicy{}.Canonical, nil, minimumBid)
 	if input := invalid(t, "2000 unknown fields", err); len(input.Fields) != maxFieldErrors || !strings.Contains(input.Detail, "20") {
 		t.Errorf("%d findings, %q", len(input.Fields), input.Detail)
 	}
@@ -280,7 +291,7 @@ func FuzzParseRegister(f *testing.F) {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		r, err := ParseRegister(body, SitePolicy{}.Canonical, minimumBid)
+		r, err := ParseRegister(body, SitePolicy{}.Canonical, nil, minimumBid)
 		if err != nil {
 			if input := invalid(t, string(body), err); len(input.Fields) > maxFieldErrors || r != (RegisterRequest{}) {
 				t.Fatalf("%q: %+v", body, input)

@@ -70,7 +70,7 @@ func TestTwoPaymentsInOneTransaction(t *testing.T) {
 		}
 		// A third is none of it. No operator has decided that, so one has to look.
 		ch := r.challenge(paid.OpBid, fund)
-		r.post(paid.OpBid, fund, r.sign(ch, "dave", 150)).is(409, api.CredentialReused)
+		r.post(paid.OpBid, fund, r.sign(ch, "dave", 150)).is(409, api.PaymentUnapplied)
 		if reason := r.stored(ch).Reason; reason == paid.ReasonAdjusted || !strings.Contains(r.log.String(), `level=ERROR msg="payment settled and has no effect"`) {
 			t.Errorf("%q; log: %s", reason, r.log)
 		}
@@ -173,7 +173,7 @@ func TestAdjustmentIsOfWhatAllRecipientsGot(t *testing.T) {
 		}
 		for _, payer := range []string{"bob", "carol"} {
 			ch := r.challenge(paid.OpBid, fund)
-			r.post(paid.OpBid, fund, r.sign(ch, payer, 150)).is(409, api.CredentialReused)
+			r.post(paid.OpBid, fund, r.sign(ch, payer, 150)).is(409, api.PaymentUnapplied)
 			if reason := r.stored(ch).Reason; reason != paid.ReasonAdjusted {
 				t.Errorf("%s: %q", payer, reason)
 			}

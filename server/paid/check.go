@@ -36,7 +36,7 @@ type Draft struct {
 func (s *Service) Check(ctx context.Context, client string, body []byte) Draft {
 	var rules *core.Rules
 	s.Ledger.View(func(v *ledger.View) { rules = v.State().Rules() })
-	r, err := ParseRegister(body, s.Sites.Canonical, rules.MinBid)
+	r, err := s.first(body, rules)
 	d := Draft{Required: int(rules.RequiredScore)}
 	var input *InputError
 	if errors.As(err, &input) {

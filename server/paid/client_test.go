@@ -1,6 +1,7 @@
 package paid_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -34,7 +35,7 @@ func (r *ring) handle(c paid.Call) answer {
 // handleBy is handle by the service of one process, whatever comes after it.
 func (r *ring) handleBy(s *paid.Service, c paid.Call) answer {
 	r.t.Helper()
-	c.Secure, c.Client = true, "192.0.2.1"
+	c.Secure, c.Client = true, cmp.Or(c.Client, "192.0.2.1")
 	a := answer{r.t, s.Handle(context.Background(), c)}
 	a.form()
 	text := fmt.Sprint(a.Status, a.Header, string(a.Body))

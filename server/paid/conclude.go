@@ -53,12 +53,11 @@ func (s *Service) conclude(w *work, o mpp.Outcome) (applied *ledger.Reservation,
 		}
 		return applied, true, nil
 	case mpp.Failed:
-		why = refusal(api.VerificationFailed, "The transaction was mined and reverted, so nothing was paid. "+again)
+		why = &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonReverted, Detail: "The transaction was mined and reverted, so nothing was paid. " + again}
 	case mpp.Gone:
-		why = refusal(api.VerificationFailed, "The transaction was not mined before its time ran out, so nothing was paid. "+again)
+		why = &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonNotMined, Detail: "The transaction was not mined before its time ran out, so nothing was paid. " + again}
 	case mpp.Mismatched:
-		why = &Problem{Code: api.PaymentMismatch,
-			Detail: "The transaction went through but did not pay this ring, so nothing was granted. Do not pay again before you know why."}
+		why = errMismatched
 	default:
 		return nil, false, nil
 	}

@@ -5,36 +5,77 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"webring/server/ledger"
 	"webring/server/mpp"
 )
 
-// confirmEvery is how often the payments that may still be undone are asked for,
-// and lookEvery how often it is looked whether there are any.
+// confirmEvery is how often a payment that may still be undone is asked for at first;
+// as it ages, that becomes as rare as confirmRarely. lookEvery is how often it is
+// looked whether there are any.
 const (
-	confirmEvery = 2 * time.Second
-	lookEvery    = 10 * time.Second
+	confirmEvery  = 2 * time.Second
+	confirmRarely = 30 * time.Second
+	lookEvery     = 10 * time.Second
 )
 
-// confirmAll asks for every applied payment again until nothing can change any
-// more what its network says: an effect is granted as soon as a payment is seen,
+// unconfirmed is an applied payment that may still be undone.
+type unconfirmed struct {
+	*ledger.Reservation
+	payment mpp.Payment
+}
+
+// confirmAll asks for every applied payment of a network again until nothing can
+// change any more what that says: an effect is granted as soon as a payment is seen,
 // and a network may yet drop the block in which that was.
-func (s *Service) confirmAll() {
+func (s *Service) confirmAll(n *network) {
 	defer s.group.Done()
-	for wait, turn := confirmEvery, 0; s.sleep(wait); turn += confirmFaults {
-		var some []*ledger.Reservation
-		s.Ledger.View(func(v *ledger.View) { some = v.Unconfirmed() })
-		if wait = confirmEvery; len(some) == 0 {
-			wait = lookEvery
+	asked := map[string]time.Time{} // when, by reservation
+	rest := func(u unconfirmed) time.Duration {
+		now := s.Now()
+		every := min(max(now.Sub(u.Created)/4, confirmEvery), confirmRarely)
+		return asked[u.ID].Add(every).Sub(now)
+	}
+	var seen time.Time
+	for more := s.sleep(confirmEvery); more; {
+		some := s.unconfirmed(n)
+		if len(some) == 0 {
+			more = s.sleep(lookEvery)
 			continue
 		}
-		// Others come first in each round, or as many as a network is left alone for
-		// would keep all that are younger from ever being asked for.
-		first := turn % len(some)
-		s.confirmEach(slices.Concat(some[first:], some[:first]))
+		before := asked
+		asked = make(map[string]time.Time, len(some))
+		for _, u := range some {
+			asked[u.ID] = before[u.ID]
+		}
+		due := slices.DeleteFunc(slices.Clone(some), func(u unconfirmed) bool { return rest(u) > 0 })
+		// Those that have waited longest come first, or as many as a network is left
+		// alone for would keep all others from ever being asked for.
+		slices.SortStableFunc(due, func(a, b unconfirmed) int { return asked[a.ID].Compare(asked[b.ID]) })
+		s.confirmEach(n, due, asked)
+		pause := lookEvery
+		for _, u := range some {
+			pause = min(pause, max(rest(u), confirmEvery))
+		}
+		more = s.nextBlock(n, &seen, pause)
 	}
+}
+
+// unconfirmed gives those of a network, the oldest first.
+func (s *Service) unconfirmed(n *network) (some []unconfirmed) {
+	var all []*ledger.Reservation
+	s.Ledger.View(func(v *ledger.View) { all = v.Unconfirmed() })
+	for _, r := range all {
+		switch p, err := StoredPayment(r); {
+		case err != nil:
+			s.Log.Error("applied payment cannot be read", "reservation", r.ID, "err", err)
+		case p.Method == n.Name(): // that of another may be configured again
+			some = append(some, unconfirmed{r, p})
+		}
+	}
+	return some
 }
 
 // Bounds on one round of confirmations: how many are asked for at a time, and
@@ -45,51 +86,42 @@ const (
 	confirmFaults = 16
 )
 
-// confirmEach asks for each of these payments once.
-func (s *Service) confirmEach(some []*ledger.Reservation) {
-	var mu sync.Mutex
-	faults := map[string]int{} // by method
-	spent := func(method string, err error) bool {
-		mu.Lock()
-		defer mu.Unlock()
-		if errors.Is(err, mpp.ErrUnavailable) {
-			faults[method]++
-		}
-		return faults[method] >= confirmFaults
-	}
+// confirmEach asks a network for each of these payments once, and notes when.
+func (s *Service) confirmEach(n *network, some []unconfirmed, asked map[string]time.Time) {
+	var faults atomic.Int32
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	room := make(chan struct{}, confirmAtOnce)
-	for _, r := range some {
-		if s.ctx.Err() != nil {
+	for _, u := range some {
+		room <- struct{}{}
+		if s.ctx.Err() != nil || faults.Load() >= confirmFaults {
 			return
 		}
-		p, err := StoredPayment(r)
-		if err != nil {
-			s.Log.Error("applied payment cannot be read", "reservation", r.ID, "err", err)
-			continue
-		}
-		n := s.network(p.Method)
-		if n == nil || spent(p.Method, nil) {
-			continue // its method may be configured again
-		}
-		room <- struct{}{}
+		asked[u.ID] = s.Now()
 		asking.Go(func() {
 			defer func() { <-room }()
-			if err := s.confirm(n, r.ID, p); err != nil {
-				spent(p.Method, err)
-				s.Log.Warn("applied payment not confirmed yet", "payment", p, "err", err)
+			err := s.confirm(n, u.ID, u.payment)
+			if errors.Is(err, mpp.ErrUnavailable) {
+				faults.Add(1)
+			}
+			if err != nil {
+				s.Log.Warn("applied payment not confirmed yet", "payment", u.payment, "err", err)
 			}
 		})
 	}
 }
 
 // sleep waits, and says whether there is any use in going on.
-func (s *Service) sleep(d time.Duration) bool {
+func (s *Service) sleep(d time.Duration) bool { return s.wait(d, nil) }
+
+// wait is sleep that ends early when something comes.
+func (s *Service) wait(d time.Duration, early <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
+		return true
+	case <-early:
 		return true
 	case <-s.ctx.Done():
 	case <-s.Ledger.Done(): // nothing can be stored any more

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,8 +16,11 @@ import (
 	"webring/server/paid"
 )
 
-// keyed is a call with an Idempotency-Key.
+// keyed is a call with an Idempotency-Key, which is made long enough.
 func keyed(op, body, key string, authorization ...string) paid.Call {
+	if key != "" {
+		key = "key-of-the-tests-"[:16-len(key)] + key
+	}
 	return paid.Call{Operation: op, Body: []byte(body), IdempotencyKey: key, Authorization: authorization}
 }
 
@@ -52,13 +56,19 @@ func TestUsedCredentialIsNotAskedToPayAgain(t *testing.T) {
 }
 
 // A credential whose payment was reserved is recognised by its challenge, even
-// when realm or key have been changed since and the challenge no longer proves
-// to be ours: who is told to pay the new one pays twice. The stored answer is
-// not given out then, whatever else the request knows.
+// when realm or key have been changed since: a client that is told to pay the new one
+// pays twice. The stored answer is given out as long as the challenge proves to be
+// ours, by a key that was not thrown away, and not then, whatever else the request
+// knows.
 func TestUsedCredentialOutlivesRealmAndKey(t *testing.T) {
-	for name, change := range map[string]func(*paid.Config){
-		"another realm": func(c *paid.Config) { c.Realm = "other.example" },
-		"another key":   func(c *paid.Config) { c.Keys = mpp.Keys{Current: bytes.Repeat([]byte("new--key"), 4)} },
+	another := bytes.Repeat([]byte("new--key"), 4)
+	for name, tc := range map[string]struct {
+		change func(*paid.Config)
+		ours   bool
+	}{
+		"another realm": {func(c *paid.Config) { c.Realm = "other.example" }, true},
+		"retired key":   {func(c *paid.Config) { c.Keys = mpp.Keys{Current: another, Retired: [][]byte{another, challengeKey}} }, true},
+		"another key":   {func(c *paid.Config) { c.Keys = mpp.Keys{Current: another} }, false},
 	} {
 		in(t, name, func(t *testing.T) {
 			r := newRing(t)
@@ -78,12 +88,13 @@ func TestUsedCredentialOutlivesRealmAndKey(t *testing.T) {
 			r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{open}})
 			time.Sleep(time.Second)
 
-			r.config = change
+			r.config = tc.change
 			next()
-			asked := r.network.questions("decode", "simulate", "clock") // the rest is asked about the open one
+			asked := r.network.questions("decode", "simulate") // the rest is asked about the open one
 			for _, key := range []string{"", "k", "l"} {
-				a := r.handle(keyed(paid.OpRegister, bob, key, applied)).is(409, api.CredentialReused)
-				if a.member("outcome") != "applied" || a.member("links", "self") != base+"/api/ring/bob" {
+				if a := r.handle(keyed(paid.OpRegister, bob, key, applied)); tc.ours && key == "k" {
+					a.is(201, "")
+				} else if a.is(409, api.CredentialReused); a.member("outcome") != "applied" || a.member("links", "self") != base+"/api/ring/bob" {
 					t.Errorf("applied, with key %q: %s", key, a.Body)
 				}
 				r.handle(keyed(paid.OpBid, fund, key, open)).is(503, api.PaymentPending)
@@ -92,12 +103,19 @@ func TestUsedCredentialOutlivesRealmAndKey(t *testing.T) {
 			if a.member("outcome") != "failed" {
 				t.Errorf("failed: %s", a.Body)
 			}
-			if n := r.network.questions("decode", "simulate", "clock"); n != asked {
+			if n := r.network.questions("decode", "simulate"); n != asked {
 				t.Errorf("the network was asked %d questions", n-asked)
 			}
-			r.post(paid.OpBid, fund, unused).is(402, api.InvalidChallenge) // nothing was taken for it
+			if a := r.post(paid.OpBid, fund, unused); name == "retired key" {
+				a.is(503, api.PaymentPending) // an earlier process may have sent it
+			} else {
+				a.is(402, api.InvalidChallenge)
+			}
 
 			time.Sleep(time.Minute) // the open one is finished meanwhile
+			if tc.ours {
+				r.post(paid.OpBid, fund, open).is(200, "")
+			}
 			for range 2 {
 				a := r.post(paid.OpBid, fund, open).is(409, api.CredentialReused)
 				if a.member("outcome") != "applied" || a.member("links", "self") != base+"/api/ring/ada" {
@@ -111,7 +129,9 @@ func TestUsedCredentialOutlivesRealmAndKey(t *testing.T) {
 			// With realm and key as they were, whoever paid still gets the answer.
 			r.config = nil
 			r.restart()
-			r.post(paid.OpBid, fund, open).is(200, "")
+			if !tc.ours {
+				r.post(paid.OpBid, fund, open).is(200, "")
+			}
 			r.handle(keyed(paid.OpRegister, bob, "k", applied)).is(201, "")
 		})
 	}
@@ -180,13 +200,13 @@ func TestIdempotencyKeyNeverPaysTwice(t *testing.T) {
 			won, lost = lost, won
 		}
 		won.is(200, "")
-		lost.is(409, api.CredentialReused)
-		a := r.handle(keyed(paid.OpBid, fund, "k")).is(409, api.CredentialReused)
+		lost.is(409, api.IdempotencyKeyUsed)
+		a := r.handle(keyed(paid.OpBid, fund, "k")).is(409, api.IdempotencyKeyUsed)
 		if a.member("outcome") != "applied" || a.member("links", "self") != base+"/api/ring/ada" {
 			t.Errorf("%s", a.Body)
 		}
 		three := r.challenge(paid.OpBid, fund)
-		r.handle(keyed(paid.OpBid, fund, "k", r.sign(three, "bob", 150))).is(409, api.CredentialReused)
+		r.handle(keyed(paid.OpBid, fund, "k", r.sign(three, "bob", 150))).is(409, api.IdempotencyKeyUsed)
 		if r.total("ada") != 250 || r.network.charged("bob") != 150 {
 			t.Errorf("ada has %d, bob paid %d", r.total("ada"), r.network.charged("bob"))
 		}
@@ -208,9 +228,8 @@ func TestIdempotencyKeyIsFreeAfterAFailure(t *testing.T) {
 	})
 }
 
-// Keys belong to nobody, so they run out: 24 hours after a payment, another
-// client may use the same key with an equal body. Who holds the credential
-// still gets the stored answer. A payment that is open keeps its key.
+// A key runs out 24 hours after its payment: its payer may then use it for another.
+// The credential still gets the stored answer. A payment that is open keeps its key.
 func TestIdempotencyKeyRunsOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRing(t)
@@ -219,12 +238,12 @@ func TestIdempotencyKeyRunsOut(t *testing.T) {
 		first := r.handle(keyed(paid.OpBid, fund, "1", early)).is(200, "")
 		time.Sleep(24*time.Hour - time.Millisecond)
 		spare := r.challenge(paid.OpBid, fund)
-		r.handle(keyed(paid.OpBid, fund, "1")).is(409, api.CredentialReused)
-		r.handle(keyed(paid.OpBid, fund, "1", r.sign(spare, "carol", 150))).is(409, api.CredentialReused)
+		r.handle(keyed(paid.OpBid, fund, "1")).is(409, api.IdempotencyKeyUsed)
+		r.handle(keyed(paid.OpBid, fund, "1", r.sign(spare, "bob", 150))).is(409, api.IdempotencyKeyUsed)
 		time.Sleep(time.Millisecond)
 		ch := r.handle(keyed(paid.OpBid, fund, "1")).is(402, api.PaymentRequired).challenges()[0]
-		r.handle(keyed(paid.OpBid, fund, "1", r.sign(ch, "carol", 150))).is(200, "")
-		r.handle(keyed(paid.OpBid, fund, "1")).is(409, api.CredentialReused) // from here on carol's
+		r.handle(keyed(paid.OpBid, fund, "1", r.sign(ch, "bob", 150))).is(200, "")
+		r.handle(keyed(paid.OpBid, fund, "1")).is(409, api.IdempotencyKeyUsed) // from here on for this one
 		if again := r.handle(keyed(paid.OpBid, fund, "1", early)).is(200, ""); !bytes.Equal(again.Body, first.Body) {
 			t.Errorf("the stored answer differs: %s, was %s", again.Body, first.Body)
 		}
@@ -238,8 +257,91 @@ func TestIdempotencyKeyRunsOut(t *testing.T) {
 		r.handle(keyed(paid.OpBid, fund, "2", unknown)).is(503, api.PaymentPending)
 		time.Sleep(48 * time.Hour)
 		r.handle(keyed(paid.OpBid, fund, "2")).is(503, api.PaymentPending)
-		if r.total("ada") != 400 || r.network.charged("carol") != 150 {
-			t.Errorf("ada has %d, carol paid %d", r.total("ada"), r.network.charged("carol"))
+		if r.total("ada") != 400 || r.network.charged("bob") != 300 {
+			t.Errorf("ada has %d, bob paid %d", r.total("ada"), r.network.charged("bob"))
+		}
+	})
+}
+
+// A key belongs to the payer that the credential names: another payer with the same
+// key and an equal body is served, at the same time and later, and each gets its own
+// answer again. A second credential of the same payer is one too many all the while.
+func TestIdempotencyKeyBelongsToItsPayer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		r.network.change(func() { r.network.fates["bob"] = fate{after: 8 * time.Second} })
+		var all []mpp.Challenge
+		for range 5 {
+			all = append(all, r.challenge(paid.OpBid, fund))
+		}
+		bobs, carols := r.sign(all[0], "bob", 150), r.sign(all[1], "carol", 150)
+		slow := r.begin(keyed(paid.OpBid, fund, "task-1", bobs))
+		synctest.Wait()
+		carol := r.handle(keyed(paid.OpBid, fund, "task-1", carols)).is(200, "")
+		r.handle(keyed(paid.OpBid, fund, "task-1", r.sign(all[2], "bob", 150))).is(409, api.IdempotencyKeyUsed)
+		bob := slow.wait().is(200, "")
+		r.restart()
+		for _, payer := range []string{"bob", "carol"} {
+			a := r.handle(keyed(paid.OpBid, fund, "task-1", r.sign(all[3], payer, 150))).is(409, api.IdempotencyKeyUsed)
+			if a.member("outcome") != "applied" {
+				t.Errorf("%s's second credential: %s", payer, a.Body)
+			}
+		}
+		r.handle(keyed(paid.OpBid, fund, "task-1", r.sign(all[4], "dora", 150))).is(200, "")
+		for credential, first := range map[string]answer{bobs: bob, carols: carol} {
+			if again := r.handle(keyed(paid.OpBid, fund, "task-1", credential)).is(200, ""); !bytes.Equal(again.Body, first.Body) {
+				t.Errorf("%s\nwas\n%s", again.Body, first.Body)
+			}
+		}
+		if r.total("ada") != 550 || r.network.charged("bob") != 150 || r.network.charged("carol") != 150 {
+			t.Errorf("ada has %d, bob paid %d, carol %d", r.total("ada"), r.network.charged("bob"), r.network.charged("carol"))
+		}
+	})
+}
+
+// A key that one account has paid under is not free because another account, which may
+// be the same client's, has failed under it since.
+func TestIdempotencyKeyOutlivesAnothersFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		spare := r.challenge(paid.OpBid, fund)
+		r.handle(keyed(paid.OpBid, fund, "k", r.sign(r.challenge(paid.OpBid, fund), "bob", 150))).is(200, "")
+		r.network.change(func() { r.network.fates["carol"] = fate{state: mpp.Failed} })
+		// Its fresh challenge is what the key no longer gives.
+		r.handle(keyed(paid.OpBid, fund, "k", r.sign(spare, "carol", 150))).is(409, api.IdempotencyKeyUsed)
+		r.handle(keyed(paid.OpBid, fund, "k")).is(409, api.IdempotencyKeyUsed)
+		r.restart()
+		r.handle(keyed(paid.OpBid, fund, "k")).is(409, api.IdempotencyKeyUsed)
+	})
+}
+
+// Keys that clients could choose alike by chance are refused, with a credential and
+// without one. The answer to an unpaid repeat speaks of the key.
+func TestIdempotencyKeysAreLongAndVisible(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		credential := r.sign(r.challenge(paid.OpBid, fund), "bob", 150)
+		for _, key := range []string{"task-1", "fifteen-letters", strings.Repeat("k", 256), "sixteen letters!", "a-key-with-ümlaut", "a-key-with-a\x00zero", " sixteen-letters"} {
+			for _, authorization := range [][]string{nil, {credential}} {
+				r.handle(paid.Call{Operation: paid.OpBid, Body: []byte(fund), IdempotencyKey: key, Authorization: authorization}).is(400, api.InvalidIdempotencyKey)
+			}
+		}
+		if n := r.network.questions("decode", "simulate", "broadcast"); n != 3 { // for ada
+			t.Errorf("the payment method was asked %d questions", n)
+		}
+		for _, key := range []string{"sixteen-letters!", strings.Repeat("~", 255), "6f9b8c1e-2f9d-4f0e-9d0a-1f2e3d4c5b6a"} {
+			call := paid.Call{Operation: paid.OpBid, Body: []byte(fund), IdempotencyKey: key}
+			ch := r.handle(call).is(402, api.PaymentRequired).challenges()[0]
+			call.Authorization = []string{r.sign(ch, "bob", 150)}
+			r.handle(call).is(200, "")
+			call.Authorization = nil
+			a := r.handle(call).is(409, api.IdempotencyKeyUsed)
+			if detail, _ := a.member("detail").(string); !strings.Contains(detail, "under this Idempotency-Key") || strings.Contains(detail, "This credential") {
+				t.Errorf("%s", a.Body)
+			}
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"webring/core/api"
@@ -17,98 +18,123 @@ import (
 //
 //  1. the credential can be read (done by Handle)
 //  2. its challenge was not consumed before; that comes ahead of everything
-//     that may have changed since, our realm and key included, because a client
-//     that is told "expired" or "not issued here" pays again
-//  3. its challenge is one of ours
-//  4. it asks what this route would ask for this body, in time
-//  5. the transaction in it pays exactly that
+//     that may have changed since, because a client that is told "expired" or
+//     "not issued here" pays again
+//  3. its challenge is one of ours, signed by any key that was ever in use
+//  4. the transaction in it pays exactly what the challenge asks for
+//  5. the challenge asks what this route would ask for this body, in time
 //
+// What fails the first four is no payment to this ring. What fails the fifth may
+// be one that was made already, so its network is asked before it is refused.
 // What then follows, from the claim to the stored answer, is [work].
 func (s *Service) pay(ctx context.Context, op operation, c Call, cred mpp.Credential) Answer {
 	ch, n := cred.Challenge, s.network(cred.Challenge.Method)
-	ours := ch.Realm == s.Realm && ch.Intent == mpp.Charge && s.Keys.Verify(ch)
+	ours := ch.Intent == mpp.Charge && s.Keys.Signed(ch)
 	answer, err := s.consumed(c, ch.ID, ours)
 	switch {
 	case err != nil:
 		return s.problem(err)
 	case answer != nil:
 		return s.durable(*answer)
+	case n == nil && ours:
+		return s.problem(foreign(ch))
 	case n == nil:
 		return s.problem(&Problem{Code: api.UnsupportedMethod, Detail: "No offer of this ring uses this payment method."})
 	case !ours:
 		return s.offer(ctx, op, c, refusal(api.InvalidChallenge, "The challenge in the credential was not issued here. Pay the new one."))
 	}
-	o, problem := s.answered(op, c, n, ch)
-	if problem != nil {
-		return s.offer(ctx, op, c, problem)
-	}
-	payment, err := n.Decode(cred, o.cents(), s.Now())
+	payment, err := n.Decode(cred)
 	if err != nil {
-		return s.rejected(ctx, op, c, err)
+		return s.rejected(ctx, op, c, ch, err)
 	}
-	stored, err := json.Marshal(o)
-	if err != nil {
-		return s.problem(err)
-	}
+	c.payer = payment.Payer
 	record, err := json.Marshal(payment)
 	if err != nil {
 		return s.problem(err)
 	}
-	digest := mpp.Digest(c.Body)
-	r := &ledger.Reservation{
+	digest := c.digest()
+	w := &work{network: n, payment: payment, client: c.Client, held: true, letGo: make(chan struct{}), done: make(chan struct{}), reservation: &ledger.Reservation{
 		ID: ch.ID, State: ledger.Reserved, Operation: c.Operation,
-		Cents: o.cents(), Payer: payment.Payer, ReplayKeys: []string{challengeKey(ch.ID), payment.ReplayKey},
-		Payment: record, Body: c.Body, BodyDigest: digest, Pinned: stored,
+		Cents: payment.Cents, Payer: payment.Payer, ReplayKeys: []string{challengeKey(ch.ID), payment.ReplayKey},
+		Payment: record, Body: c.Body, BodyDigest: digest,
 		Idempotency: idempotency(c, digest), Created: s.Now(), ValidBefore: payment.ValidBefore,
+	}}
+	w.expires, err = ch.ExpiresAt()
+	if err != nil { // no challenge of ours is without
+		return s.offer(ctx, op, c, refusal(api.InvalidChallenge, "The challenge in the credential has no valid expiry. Pay the new one."))
 	}
-	o.subject(r)
-	return s.begin(ctx, op, c, &work{
-		network: n, order: o, payment: payment, reservation: r, held: true, done: make(chan struct{}),
-	})
+	w.realm = ch.Realm
+	w.order, w.refused = s.answered(op, c, ch, w)
+	if w.order != nil {
+		if w.reservation.Pinned, err = json.Marshal(w.order); err != nil {
+			return s.problem(err)
+		}
+		w.order.subject(w.reservation)
+	}
+	return s.begin(ctx, op, c, w)
 }
 
 func refusal(code api.Code, detail string) *Problem { return &Problem{Code: code, Detail: detail} }
 
+func rejection(r *mpp.Rejection) *Problem {
+	return &Problem{Code: api.Code(r.Code), Reason: r.Reason, Detail: sentence(r.Detail)}
+}
+
+// sentence makes one of the detail of a rejection.
+func sentence(detail string) string {
+	return strings.ToUpper(detail[:1]) + detail[1:] + "."
+}
+
 // rejected answers a refusal by a payment method: a fresh challenge where the
 // protocol has one, otherwise the bare problem.
-func (s *Service) rejected(ctx context.Context, op operation, c Call, err error) Answer {
+func (s *Service) rejected(ctx context.Context, op operation, c Call, ch mpp.Challenge, err error) Answer {
 	var r *mpp.Rejection
 	if !errors.As(err, &r) {
 		return s.problem(err)
 	}
-	p := refusal(api.Code(r.Code), r.Detail)
-	if p.Code.Status() != 402 {
-		return s.problem(p)
+	if r.Code == mpp.CodeUnapplied {
+		return s.problem(foreign(ch))
 	}
-	return s.offer(ctx, op, c, p)
+	return s.offer(ctx, op, c, rejection(r))
 }
 
-// answered checks that ch, which is our own, was issued for this request and
-// can still be answered, and restores the order it was issued for.
-func (s *Service) answered(op operation, c Call, n *network, ch mpp.Challenge) (order, *Problem) {
+// foreign is the answer to a credential for a challenge of ours on a network, or in a
+// token, that is not configured any more: whether it was paid cannot be asked.
+func foreign(ch mpp.Challenge) *Problem {
+	return &Problem{Code: api.PaymentUnapplied, More: map[string]any{"reference": ch.ID},
+		Detail: "The challenge of this credential was issued for a network or token that this ring takes no longer. If its payment was made, do not pay again: give the operator its transaction and the reference. If it was not, send the request without a credential."}
+}
+
+// answered gives the order that ch, which is our own, was issued for, and why its
+// payment may not be sent any more. Without an order, ch was issued for another
+// request than this.
+func (s *Service) answered(op operation, c Call, ch mpp.Challenge, w *work) (order, *Problem) {
 	mismatch := refusal(api.InvalidChallenge, "The challenge in the credential was issued for another request. Send the request that it was issued for, or pay the new one.")
 	pinned := map[string]string{}
-	if err := mpp.DecodeJSON(ch.Opaque, &pinned); err != nil || pinned[pinOperation] != c.Operation {
+	if err := mpp.DecodeJSON(ch.Opaque, &pinned); err != nil || pinned[pinOperation] != c.Operation || ch.Digest != w.reservation.BodyDigest {
 		return nil, mismatch
 	}
+	w.reservation.Member = pinned[pinMember]
 	o, err := op.restore(c.Body, pinned)
-	if err != nil {
-		return nil, mismatch
+	if err != nil || o.cents() != w.payment.Cents {
+		// What it was issued for cannot be read any more.
+		return nil, errUnreadable
 	}
-	if request, err := n.Request(o.cents()); err != nil || request != ch.Request {
-		return nil, mismatch
+	switch {
+	case ch.Realm != s.Realm:
+		return o, refusal(api.InvalidChallenge, errConfiguration.Detail)
+	case !s.Keys.Verify(ch), w.payment.Payee != w.network.Payee():
+		return o, errConfiguration
 	}
-	expires, err := ch.ExpiresAt()
-	if err != nil {
-		return nil, mismatch
+	switch no := w.network.InTime(w.payment, s.Now(), w.expires); {
+	case no == nil:
+		return o, nil
+	case no.Code == mpp.CodeExpired:
+		return o, &Problem{Code: api.PaymentExpired, Reason: no.Reason,
+			Detail: sentence(no.Detail+"; the challenge was good until "+w.expires.UTC().Format(time.RFC3339)) + " Nothing was charged; pay the new one."}
+	default:
+		return o, rejection(no)
 	}
-	if now := s.Now(); !now.Before(expires) {
-		return nil, refusal(api.PaymentExpired, "The challenge expired at "+expires.UTC().Format(time.RFC3339)+". Nothing was charged; pay the new one.")
-	}
-	if ch.Digest != mpp.Digest(c.Body) {
-		return nil, mismatch
-	}
-	return o, nil
 }
 
 // consumed answers a credential whose challenge was claimed or reserved before,
@@ -119,9 +145,9 @@ func (s *Service) answered(op operation, c Call, n *network, ch mpp.Challenge) (
 // still has its answer to come. An Idempotency-Key gives it out any number of
 // times.
 //
-// A challenge that is not ours, or is no longer since realm or key were changed,
-// tells what became of the payment and nothing else: whoever merely knows the
-// id is not given the answer, and does not take it from whom it belongs to.
+// A challenge that is not ours, or whose key is not known any more, tells what
+// became of the payment and nothing else: whoever merely knows the id is not given
+// the answer, and does not take it from whom it belongs to.
 func (s *Service) consumed(c Call, id string, ours bool) (*Answer, error) {
 	// Work, what was given out, and the ledger are looked at as one: between
 	// two looks the first copy could come to its end.
@@ -140,7 +166,7 @@ func (s *Service) consumed(c Call, id string, ours bool) (*Answer, error) {
 	case r == nil: // not reserved yet, and its request was let go
 		return nil, errPending
 	}
-	digest := mpp.Digest(c.Body)
+	digest := c.digest()
 	if key := idempotency(c, r.BodyDigest); ours && key != "" && key == r.Idempotency {
 		switch {
 		case digest != r.BodyDigest:

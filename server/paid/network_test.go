@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"webring/server/mpp"
+	"webring/server/paid"
 )
 
 // network is a payment network in memory. It moves money when a transaction is
@@ -23,14 +24,20 @@ type network struct {
 	skew      time.Duration                            // of its blocks from now
 	payee     string                                   // whom what is sent from now on pays
 	down      bool                                     // nobody answers, but what is sent still arrives
+	hanging   bool                                     // asked for its clock, it neither answers nor refuses
+	block     time.Duration                            // between two blocks; 0: there is always a newer one
 	silent    string                                   // the question that nobody answers
 	patience  int                                      // how many transfers it tells of before it is silent about blocks; 0: any number
 	backwards bool                                     // tells of the newest transfer first
 	oldest    time.Time                                // of the blocks that it still has
 	simulate  func(context.Context, mpp.Payment) error // nil: everybody can pay
 	decoding  func()                                   // called when a transaction is looked at
+	senders   int                                      // of every transaction
+	seen      func(context.Context)                    // called when it is asked for a refused payment
 	fates     map[string]fate                          // by payer
+	balances  map[string]int64                         // in cents, by payer, before what is sent
 	sent      map[string]sent                          // by reference
+	burnt     map[string]uint64                        // gas that was wasted, by reference
 	asked     map[string]int                           // by question
 }
 
@@ -43,10 +50,17 @@ type fate struct {
 	state mpp.State     // as what it is mined; the zero State stands for Settled
 	// shallow: the block that it is in may still be dropped.
 	shallow bool
+	// depth is how long it takes until the block is deep that says that a
+	// transaction can be mined no more.
+	depth time.Duration
 	// forgotten: the network cannot say any more what became of them.
 	forgotten bool
 	// foreign: the method cannot ask for them any more.
 	foreign bool
+	// burns is the gas that each Broadcast costs, and brings nothing; late is as in
+	// [mpp.Waste].
+	burns uint64
+	late  bool
 	// by names the transaction that settled the payment, with others: brought
 	// is what it brought the same payee in all, in cents.
 	by      string
@@ -66,7 +80,7 @@ func (n *network) arrives(reference, payer string, cents int64, at time.Time) {
 }
 
 func newNetwork() *network {
-	return &network{now: time.Now, fates: map[string]fate{}, sent: map[string]sent{}, asked: map[string]int{}}
+	return &network{now: time.Now, fates: map[string]fate{}, balances: map[string]int64{}, sent: map[string]sent{}, burnt: map[string]uint64{}, asked: map[string]int{}}
 }
 
 // change alters the network while a service may be asking it.
@@ -92,6 +106,15 @@ func (n *network) mined(reference string) mpp.State {
 		return mpp.Settled
 	}
 	return f.state
+}
+
+// wasted is what the transactions of a payment have cost for nothing.
+func (n *network) wasted(p mpp.Payment) *mpp.Waste {
+	gas := n.burnt[p.Reference]
+	if gas == 0 {
+		return nil
+	}
+	return &mpp.Waste{Transaction: p.Reference, Gas: gas, Wei: fmt.Sprint(gas) + "000", Late: n.fates[p.Payer].late}
 }
 
 // charged is what a payer has paid so far, in cents, to whomever: what was
@@ -167,11 +190,34 @@ func (n node) Simulate(ctx context.Context, p mpp.Payment) error {
 	return simulate(ctx, p)
 }
 
+// Holds knows the balances of those who have one; all others hold enough for anything.
+func (n node) Holds(_ context.Context, p mpp.Payment, cents int64) error {
+	if err := n.ask("holds"); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	balance, known := n.balances[p.Payer]
+	for reference, s := range n.sent {
+		if s.payment.Payer == p.Payer && n.mined(reference) == mpp.Settled {
+			balance -= s.payment.Cents
+		}
+	}
+	if known && balance < cents {
+		return &mpp.Rejection{Code: mpp.CodeVerify, Reason: mpp.ReasonFunds, Detail: "the account holds less"}
+	}
+	return nil
+}
+
 func (n node) Broadcast(_ context.Context, p mpp.Payment) (mpp.Outcome, error) {
 	silent := n.ask("broadcast")
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	f := n.fates[p.Payer]
+	if f.burns > 0 && silent == nil {
+		n.burnt[p.Reference] += f.burns
+		return mpp.Outcome{Wasted: n.wasted(p), Detail: "mined and reverted"}, nil
+	}
 	_, before := n.sent[p.Reference]
 	if !f.lost && !before && !n.dead.Load() && n.now().Before(p.ValidBefore) {
 		n.sent[p.Reference] = sent{p, n.now(), n.payee}
@@ -207,21 +253,62 @@ func (n node) Outcome(_ context.Context, p mpp.Payment) (mpp.Outcome, error) {
 	switch {
 	case state == mpp.Settled:
 		return mpp.Outcome{State: state, Deep: !f.shallow, Reference: f.by, Brought: f.brought}, nil
-	case !n.now().After(p.ValidBefore):
-		return mpp.Outcome{Detail: "not known yet"}, nil
+	case state != mpp.Pending && !f.shallow:
+	case !n.now().After(p.ValidBefore.Add(f.depth)):
+		o := mpp.Outcome{Wasted: n.wasted(p), Detail: "not known yet"}
+		if n.now().After(p.ValidBefore) {
+			o.Due = p.ValidBefore.Add(f.depth + time.Second)
+		}
+		return o, nil
 	case state == mpp.Pending:
-		return mpp.Outcome{State: mpp.Gone, Deep: true, Detail: "never mined"}, nil
+		return mpp.Outcome{State: mpp.Gone, Deep: true, Wasted: n.wasted(p), Detail: "never mined"}, nil
 	}
 	return mpp.Outcome{State: state, Deep: true, Detail: "mined, of no use"}, nil
 }
 
-func (n node) Clock(context.Context) (time.Time, error) {
+// Seen is Outcome without the depth.
+func (n node) Seen(ctx context.Context, p mpp.Payment, _ time.Time) (mpp.Outcome, error) {
+	if err := n.ask("seen"); err != nil {
+		return mpp.Outcome{}, err
+	}
+	n.mu.Lock()
+	seen := n.seen
+	n.mu.Unlock()
+	if seen != nil {
+		seen(ctx)
+	}
+	if ctx.Err() != nil {
+		return mpp.Outcome{}, mpp.ErrUnavailable
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f, reference := n.fates[p.Payer], p.Reference
+	if _, moved := n.sent[f.by]; moved {
+		reference = f.by
+	}
+	o := mpp.Outcome{State: n.mined(reference)}
+	switch {
+	case o.State == mpp.Settled:
+		o.Deep, o.Reference, o.Brought = !f.shallow, f.by, f.brought
+	case o.State == mpp.Pending && !n.now().Add(n.skew).Before(p.ValidBefore):
+		o.State = mpp.Gone
+	}
+	return o, nil
+}
+
+func (n node) Clock(ctx context.Context) (time.Time, error) {
 	if err := n.ask("clock"); err != nil {
 		return time.Time{}, err
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.now().Add(n.skew), nil
+	if n.hanging {
+		n.mu.Unlock()
+		<-ctx.Done()
+		n.mu.Lock()
+		return time.Time{}, errors.Join(mpp.ErrUnavailable, ctx.Err())
+	}
+	return n.now().Add(n.skew).Truncate(max(n.block, 1)), nil
 }
 
 // Transfers asks for the block of each transfer, as those of chains do.
@@ -275,7 +362,7 @@ func (n node) Received(_ context.Context, payee, reference string) (mpp.Transfer
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if s := n.sent[reference]; payee == "purse "+s.payee && n.mined(reference) == mpp.Settled {
-		return mpp.Transfer{Reference: reference, Payer: s.payment.Payer, Cents: s.payment.Cents, At: s.at}, nil
+		return mpp.Transfer{Reference: reference, Payer: s.payment.Payer, Cents: s.payment.Cents, At: s.at, Senders: n.senders}, nil
 	}
 	for own, s := range n.sent {
 		if f := n.fates[s.payment.Payer]; f.by == reference && payee == "purse "+s.payee && n.mined(own) == mpp.Settled {
@@ -304,11 +391,25 @@ type transaction struct {
 func (m *method) Name() string    { return m.name }
 func (m *method) Network() string { return m.name + ":test" }
 
-func (m *method) Request(cents int64) (string, error) {
-	return mpp.EncodeJSON(map[string]any{"cents": cents, "to": m.name})
+// Life is that of challenges at the most, but for the second of two methods.
+func (m *method) Life() time.Duration {
+	if m.name == "token" {
+		return time.Minute
+	}
+	return paid.ChallengeLife
 }
 
-func (m *method) Decode(c mpp.Credential, cents int64, now time.Time) (mpp.Payment, error) {
+func (m *method) Request(cents int64) (string, error) {
+	return mpp.EncodeJSON(terms{cents, m.Payee()})
+}
+
+// terms are what its challenges ask for.
+type terms struct {
+	Cents int64  `json:"cents"`
+	To    string `json:"to"`
+}
+
+func (m *method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	_ = m.ask("decode")
 	m.mu.Lock()
 	decoding := m.decoding
@@ -317,20 +418,25 @@ func (m *method) Decode(c mpp.Credential, cents int64, now time.Time) (mpp.Payme
 		decoding()
 	}
 	var t transaction
+	var asked terms
 	if err := c.DecodePayload(&t); err != nil {
 		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeMalformed, Detail: "the payload is malformed"}
 	}
 	before := time.Unix(t.ValidBefore, 0).UTC()
 	switch {
-	case t.Cents != cents:
+	case mpp.DecodeJSON(c.Challenge.Request, &asked) != nil:
+		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeChallenge, Detail: "the challenge asks for something else"}
+	case t.Cents != asked.Cents:
 		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeVerify, Detail: "the transaction pays another amount"}
 	case t.Challenge != "" && t.Challenge != c.Challenge.ID:
 		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeVerify, Detail: "the transaction is for another challenge"}
-	case before.Sub(now) < 5*time.Second:
-		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeExpired, Detail: "the transaction expires too soon"}
 	}
 	hash := sha256.Sum256(c.Payload)
 	reference := "0x" + hex.EncodeToString(hash[:])
-	return mpp.Payment{Method: m.name, ChallengeID: c.Challenge.ID, Realm: c.Challenge.Realm, Cents: cents, Raw: c.Payload,
-		Reference: reference, ReplayKey: m.name + ":" + reference, Payer: t.Payer, ValidBefore: before}, nil
+	return mpp.Payment{Method: m.name, ChallengeID: c.Challenge.ID, Realm: c.Challenge.Realm, Cents: asked.Cents, Raw: c.Payload,
+		Reference: reference, ReplayKey: m.name + ":" + reference, Payer: t.Payer, Payee: asked.To, ValidBefore: before}, nil
+}
+
+func (m *method) InTime(p mpp.Payment, now, expires time.Time) *mpp.Rejection {
+	return p.InTime(now, expires, time.Hour)
 }

@@ -40,7 +40,10 @@ func (s *Service) offer(ctx context.Context, op operation, c Call, why *Problem)
 	if err := s.check(o); err != nil {
 		return s.problem(err)
 	}
-	networks, err := s.ready(ctx)
+	networks, err := s.ready()
+	if err == nil {
+		networks, err = s.open(networks, c)
+	}
 	if err != nil {
 		return s.problem(err)
 	}
@@ -51,15 +54,23 @@ func (s *Service) offer(ctx context.Context, op operation, c Call, why *Problem)
 }
 
 func (s *Service) check(o order) (err error) {
-	s.Ledger.View(func(v *ledger.View) { err = o.check(v) })
+	s.Ledger.View(func(v *ledger.View) { err = possible(o, v) })
 	return err
+}
+
+// possible says why a payment for an order may not be made.
+func possible(o order, v *ledger.View) error {
+	if err := o.check(v); err != nil {
+		return err
+	}
+	return o.ranks(v.State())
 }
 
 // alreadyPaid keeps a client that lost its credential from paying twice: a
 // request that repeats the key and the body of one that a payment was claimed
 // or reserved for gets no other challenge while its key is kept.
 func (s *Service) alreadyPaid(c Call) error {
-	key := idempotency(c, mpp.Digest(c.Body))
+	key := idempotency(c, c.digest())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.work {
@@ -67,23 +78,31 @@ func (s *Service) alreadyPaid(c Call) error {
 			return errPending
 		}
 	}
-	r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) { return v.ByIdempotency(key) })
-	if err != nil {
-		return err
+	var some []*ledger.Reservation
+	var err error
+	s.Ledger.View(func(v *ledger.View) { some, err = v.ByIdempotency(key) })
+	for _, r := range some {
+		switch {
+		case !s.keepsKey(r):
+		case r.State == ledger.Reserved:
+			return errPending
+		default:
+			return s.keyUsed(r)
+		}
 	}
-	switch {
-	case r == nil || !s.keepsKey(r):
-		return nil
-	case r.State == ledger.Reserved:
-		return errPending
-	}
-	return s.reused(r)
+	return err
+}
+
+// keyUsed is the answer to a request under an Idempotency-Key that has brought a
+// payment already, unless the credential of that payment comes with it.
+func (s *Service) keyUsed(r *ledger.Reservation) *Problem {
+	p := s.reused(r)
+	return &Problem{Code: api.IdempotencyKeyUsed, More: p.More, Detail: "A payment was made under this Idempotency-Key for the same request, so this one was not carried out. " +
+		"Send the credential of that payment to get its answer again, or another key to pay once more."}
 }
 
 // keyLife is how long a payment stands for the Idempotency-Key it came with,
-// from its reservation. Keys are not bound to a client, which has no name here:
-// were they kept for ever, whoever comes later with a common key and an equal
-// body, as two bids on one member are, could never pay.
+// from its reservation.
 const keyLife = 24 * time.Hour
 
 // keepsKey says whether a second payment under the Idempotency-Key of r is one
@@ -113,36 +132,51 @@ func idempotency(c Call, digest string) string {
 	return hex.EncodeToString(h[:])
 }
 
-// challenge writes the 402.
+// challenge writes the 402. Its document shows when the first of its offers expires.
 func (s *Service) challenge(c Call, o order, networks []*network, why *Problem) Answer {
-	expires := s.Now().Add(ChallengeLife).UTC().Truncate(time.Second).Format(time.RFC3339)
+	var life time.Duration
+	var note string
+	s.Ledger.View(func(v *ledger.View) { life, note = challengeLife(v, o) })
+	now, shortest := s.Now(), life
 	pinned := o.pin()
 	pinned[pinOperation] = c.Operation
-	digest, description := mpp.Digest(c.Body), o.describe()
+	digest, description := c.digest(), o.describe()
 	offers := make([]mpp.Offer, 0, len(networks))
 	for _, n := range networks {
 		offers = append(offers, mpp.Offer{Method: n.Name(), Intent: mpp.Charge})
 	}
+	offers = mpp.Accept(c.AcceptPayment, offers)
+	for _, offer := range offers {
+		shortest = min(shortest, s.network(offer.Method).Life())
+	}
 	more := append(make([]byte, 0, 160), `,"amount_usd":"`...)
 	more = append(api.AppendUSD(more, o.cents()), `","expires":"`...)
-	more = append(append(more, expires...), '"')
-	a := why.document(s.base(), more)
-	for _, offer := range mpp.Accept(c.AcceptPayment, offers) {
+	more = append(append(more, expiry(now, shortest)...), '"')
+	told := *why
+	told.Detail += note
+	a := told.document(s.base(), more)
+	for _, offer := range offers {
 		pinned[pinNonce] = nonce()
 		opaque, err := mpp.EncodeJSON(pinned)
 		if err != nil {
 			return s.problem(err)
 		}
-		request, err := s.network(offer.Method).Request(o.cents())
+		n := s.network(offer.Method)
+		request, err := n.Request(o.cents())
 		if err != nil {
 			return s.problem(err)
 		}
 		ch := mpp.Challenge{Realm: s.Realm, Method: offer.Method, Intent: offer.Intent, Request: request,
-			Expires: expires, Digest: digest, Opaque: opaque, Description: description}
+			Expires: expiry(now, min(life, n.Life())), Digest: digest, Opaque: opaque, Description: description}
 		s.Keys.Sign(&ch)
 		a.Header = append(a.Header, [2]string{"WWW-Authenticate", ch.Header()})
 	}
 	return a
+}
+
+// expiry is the last instant of a life that begins now, as challenges have it.
+func expiry(now time.Time, life time.Duration) string {
+	return now.Add(life).UTC().Truncate(time.Second).Format(time.RFC3339)
 }
 
 // nonce keeps two payers in one instant from sharing a challenge.
@@ -161,8 +195,7 @@ func (s *Service) reused(r *ledger.Reservation) *Problem {
 		outcome, detail = "applied", "Its payment was applied; links.self shows the member. Do not pay again."
 	case ledger.Failed:
 		if r.Outcome == mpp.Settled.String() {
-			return &Problem{Code: api.CredentialReused, More: map[string]any{"outcome": "applied"},
-				Detail: "What its transaction brought this ring was accounted for before; its operator can clear that up. Do not pay again."}
+			return unapplied(r)
 		}
 		outcome, detail = "failed", "Its payment did not go through and will not. Send the request without a credential to get a new challenge."
 		if r.Outcome == mpp.Mismatched.String() {

@@ -31,6 +31,13 @@ type order interface {
 	// asked before the challenge, before the simulation, and once more in the
 	// transaction that reserves. All its refusals are before any payment.
 	check(v *ledger.View) error
+	// ranks says why the payment would not give the rank without which it was not
+	// to be made; nil when it would, or none was named. It is asked when check is,
+	// but not of money that has come already: that cannot be left unpaid.
+	ranks(st *core.State) error
+	// payableBy asks the ledger whether this account may have the order carried out. It
+	// is asked with check once it is known who pays, but not of a payment that has come.
+	payableBy(v *ledger.View, payer string) error
 	// pin gives what restore needs besides the body. The map is the caller's.
 	pin() map[string]string
 	// cents is the price.

@@ -161,8 +161,8 @@ func TestPaymentsThatComeToNothing(t *testing.T) {
 		outcome string
 		charged int64
 	}{
-		{"38: mined, but reverted", fate{state: mpp.Failed}, 402, api.VerificationFailed, "failed", 0},
-		{"39: diverted", fate{state: mpp.Mismatched}, 409, api.PaymentMismatch, "mismatched", 100},
+		{"38: mined, but reverted", fate{state: mpp.Failed, after: 5 * time.Second}, 402, api.VerificationFailed, "failed", 0},
+		{"39: diverted", fate{state: mpp.Mismatched, after: 5 * time.Second}, 409, api.PaymentMismatch, "mismatched", 100},
 		{"never mined", fate{lost: true}, 402, api.VerificationFailed, "gone", 0},
 		{"mined too late", fate{after: time.Minute, mute: true}, 402, api.VerificationFailed, "gone", 0},
 	} {
@@ -206,7 +206,7 @@ func TestPaymentsThatComeToNothing(t *testing.T) {
 				fresh = a.challenges()[0]
 			}
 			asked := r.network.questions("broadcast")
-			time.Sleep(100 * time.Second)
+			time.Sleep(30 * time.Second)
 			barred := r.post(paid.OpRegister, bob, r.sign(fresh, "mallory", 100)).is(503, api.PaymentPending)
 			rest := stored.FailedAt.Add(ledger.BarPeriod).Sub(r.now()).Seconds()
 			if wait, err := strconv.Atoi(barred.field("Retry-After")); err != nil || float64(wait) < rest || float64(wait) >= rest+1 {

@@ -45,6 +45,7 @@ func (n *network) received(ctx context.Context, reference string, enough int64) 
 			all = t
 		default:
 			all.Cents += t.Cents
+			all.Senders += t.Senders // one that paid two payees counts twice
 		}
 		if all.Cents >= enough {
 			break

@@ -29,12 +29,13 @@ func TestOnlyNetworksThatAreUpAreOffered(t *testing.T) {
 		{"both silent", func(n *network) { n.down = true }, func(n *network) { n.down = true }, ""},
 	} {
 		in(t, c.rule, func(t *testing.T) {
-			r := newRing(t, two)
-			for n, change := range map[*network]func(*network){r.network: c.first, r.second: c.second} {
-				if change != nil {
-					n.change(func() { change(n) })
+			r := newRing(t, two, func(r *ring) {
+				for n, change := range map[*network]func(*network){r.network: c.first, r.second: c.second} {
+					if change != nil {
+						change(n)
+					}
 				}
-			}
+			})
 			a := r.post(paid.OpRegister, ada)
 			if c.want == "" {
 				a.is(503, api.PaymentsUnavailable)
@@ -58,8 +59,7 @@ func TestOnlyNetworksThatAreUpAreOffered(t *testing.T) {
 // by every request.
 func TestClockIsAskedOnceInAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.network.change(func() { r.network.down = true })
+		r := newRing(t, func(r *ring) { r.network.down = true })
 		for range 20 {
 			r.post(paid.OpRegister, ada).is(503, api.PaymentsUnavailable)
 		}
@@ -104,12 +104,12 @@ func TestMachineThatIsNotReadyTakesNoPayments(t *testing.T) {
 		under := r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), "carol", 150)}})
 		synctest.Wait()
 		full.Store(true)
-		size, asked := r.size(), r.network.questions("clock", "simulate", "broadcast")
+		size, asked := r.size(), r.network.questions("simulate", "broadcast")
 		scored := r.scorer.count()
 		r.post(paid.OpRegister, bob).is(503, api.PaymentsUnavailable)
 		r.post(paid.OpBid, fund).is(503, api.PaymentsUnavailable)
 		r.post(paid.OpBid, fund, r.sign(ch, "bob", 150)).is(503, api.PaymentsUnavailable)
-		if now := r.size(); now != size || r.network.questions("clock", "simulate", "broadcast") != asked || r.scorer.count() != scored {
+		if now := r.size(); now != size || r.network.questions("simulate", "broadcast") != asked || r.scorer.count() != scored {
 			t.Errorf("the ledger went from %s to %s; somebody was asked", size, now)
 		}
 		if !strings.Contains(r.log.String(), "the disk is full") {

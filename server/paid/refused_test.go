@@ -45,11 +45,19 @@ type tempoCharge struct {
 func (m *tempoCharge) Name() string    { return m.tempo.Name() }
 func (m *tempoCharge) Network() string { return m.tempo.Network() }
 
+func (m *tempoCharge) Life() time.Duration { return m.tempo.Life() }
+
 func (m *tempoCharge) Request(cents int64) (string, error) { return m.tempo.Request(cents) }
 
-func (m *tempoCharge) Decode(c mpp.Credential, cents int64, now time.Time) (mpp.Payment, error) {
+func (m *tempoCharge) Payee() string { return m.tempo.Payee() }
+
+func (m *tempoCharge) Decode(c mpp.Credential) (mpp.Payment, error) {
 	_ = m.ask("decode")
-	return m.tempo.Decode(c, cents, now)
+	return m.tempo.Decode(c)
+}
+
+func (m *tempoCharge) InTime(p mpp.Payment, now, expires time.Time) *mpp.Rejection {
+	return m.tempo.InTime(p, now, expires)
 }
 
 // attack is one attempt to get something that was not paid for. Each builds on
@@ -167,7 +175,7 @@ var attacks = []attack{
 	{name: "17 same route, other body", status: 402, code: foreign, body: `{"name":"Mallory","url":"https://ada.dev","kind":"agent"}`},
 	{name: "17 same route, other URL", status: 402, code: foreign, body: bob},
 	{name: "17 same words, other bytes", status: 402, code: foreign, body: ada + " "},
-	{name: "17 other bytes, and expired", status: 402, code: expired, body: ada + " ", before: func(*ring) { time.Sleep(5 * time.Minute) }},
+	{name: "17 other bytes, and expired", status: 402, code: foreign, body: ada + " ", before: func(*ring) { time.Sleep(5 * time.Minute) }},
 	{name: "17 a body that is none", status: 422, code: api.InvalidRequest, body: "{"},
 	{name: "18 cheap challenge on a dear body", status: 402, code: foreign, body: `{"name":"Ada","url":"https://ada.dev","kind":"agent","bid":"1000.00"}`},
 	{name: "19 unknown method", status: 400, code: api.UnsupportedMethod, challenge: func(_ *ring, c *mpp.Challenge) { c.Method = "evm" }},
@@ -197,7 +205,7 @@ var attacks = []attack{
 	}},
 	{name: "34 no validBefore", status: 402, code: unpaid, sign: func(d *draft) { d.ValidBefore = uint64(0) }},
 	{name: "34 validBefore past", status: 402, code: expired, sign: validBefore(-1)},
-	{name: "34 validBefore in 4 s", status: 402, code: expired, sign: validBefore(4)},
+	{name: "34 validBefore in 4 s", status: 503, code: api.PaymentPending, sign: validBefore(4)},
 	{name: "34 validBefore in 91 s", status: 402, code: unpaid, sign: validBefore(91)},
 	{name: "34 validBefore after expires", status: 402, code: unpaid, before: func(*ring) { time.Sleep(4*time.Minute + 40*time.Second) }, sign: validBefore(25)},
 	{name: "35 validAfter in the future", status: 402, code: unpaid, sign: func(d *draft) { d.ValidAfter = d.ValidBefore }},
@@ -230,8 +238,9 @@ func (r *ring) pay(w tempotest.Wallet, c mpp.Challenge, changes ...tempotest.Alt
 }
 
 // Every row is refused with its own status and code, with a fresh challenge
-// where paying again is right and none where it is not; it asks the network
-// nothing, leaves no trace, and the honest payer is served afterwards.
+// where paying again is right and none where it is not; it asks the network at most
+// whether the transaction is there, leaves no trace, and the honest payer is served
+// afterwards.
 func TestRefused(t *testing.T) {
 	for _, c := range attacks {
 		in(t, c.name, func(t *testing.T) {
@@ -261,7 +270,8 @@ func TestRefused(t *testing.T) {
 				fields = c.fields(r, fields[0])
 			}
 			size := r.size()
-			cheap, dear := r.network.questions("decode"), r.network.questions("simulate", "broadcast", "outcome")
+			cheap, dear := r.network.questions("decode", "seen"), r.network.questions("simulate", "broadcast", "outcome")
+			ours := (mpp.Keys{Current: challengeKey}).Signed(ch) && ch.Intent == mpp.Charge
 
 			for range 2 {
 				a := r.post(op, body, fields...).is(c.status, c.code)
@@ -277,8 +287,11 @@ func TestRefused(t *testing.T) {
 			if n := r.network.questions("simulate", "broadcast", "outcome") - dear; (n != 0) != c.dear {
 				t.Errorf("the network was asked %d questions", n)
 			}
-			if n := r.network.questions("decode") - cheap; n != 0 && c.code == foreign {
+			switch n := r.network.questions("decode", "seen") - cheap; {
+			case n != 0 && !ours:
 				t.Error("a transaction was looked at although the challenge is not ours")
+			case n > 4:
+				t.Errorf("a transaction was looked at %d times for two requests", n)
 			}
 
 			r.network.change(func() { r.network.simulate = nil })

@@ -26,6 +26,8 @@ type registration struct {
 	// promised is kept: limits that were met since no longer refuse it, as
 	// long as the fold can take it.
 	promised bool
+	// unscored is set for a registration that the operator gives its effect.
+	unscored bool
 
 	RegisterRequest
 	Fee   int64 // cents
@@ -33,11 +35,17 @@ type registration struct {
 }
 
 func (p *registering) read(body []byte, rules *core.Rules) (order, error) {
-	r, err := ParseRegister(body, p.Sites.Canonical, rules.MinBid)
+	r, err := p.first(body, rules)
 	if err != nil {
 		return nil, err
 	}
 	return &registration{service: p.Service, RegisterRequest: r, Fee: rules.Fee}, nil
+}
+
+// first parses a registration that was never seen before, under the rules in force.
+func (s *Service) first(body []byte, rules *core.Rules) (RegisterRequest, error) {
+	named := func(name string) error { return s.Names.check(name, rules.Name) }
+	return ParseRegister(body, s.Sites.Canonical, named, rules.MinBid)
 }
 
 // Names of what a registration pins in the opaque parameter.
@@ -73,8 +81,9 @@ func (o *registration) pin() map[string]string {
 var errPinned = errors.New("paid: the body is not what the challenge was issued for")
 
 func (p *registering) restore(body []byte, pinned map[string]string) (order, error) {
-	// Which sites may join, and for how much, was asked before the challenge.
-	r, err := ParseRegister(body, spell, 1)
+	// Which sites may join, by which names and for how much, was asked before the
+	// challenge.
+	r, err := ParseRegister(body, spell, nil, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -105,8 +114,8 @@ func (o *registration) check(v *ledger.View) error {
 		return &Problem{Code: api.AlreadyRegistered, Detail: "This URL is already in the ring. Bid on the member to raise its rank.",
 			More: map[string]any{"links": map[string]string{"self": st.Rules().BaseURL + "/api/ring/" + st.Member(at).Slug}}}
 	}
-	if v.URLPending(o.Key) {
-		return errPending
+	if until, pending := v.URLPending(o.Key); pending {
+		return o.service.heldURL(until)
 	}
 	rows, categories, limit := st.Rows()+v.OpenRegistrations(), len(st.Categories()), core.MaxCategories
 	if o.promised {
@@ -125,6 +134,17 @@ func (o *registration) check(v *ledger.View) error {
 		return &Problem{Code: api.CategoryUnavailable, Detail: "No further category can be opened. Choose one that /api/categories lists."}
 	}
 	return nil
+}
+
+func (o *registration) ranks(st *core.State) error {
+	if o.OnlyIfRank == 0 {
+		return nil
+	}
+	need := st.TotalForRank(core.Ordinal(st.Rows()), o.OnlyIfRank)
+	if o.cents() >= need {
+		return nil
+	}
+	return rankTaken(o.OnlyIfRank, "join_at_rank_bid_usd", max(need-o.Fee, st.Rules().MinBid), "an opening bid")
 }
 
 func (o *registration) decide(ctx context.Context, client string) error {
@@ -191,6 +211,10 @@ func scoreProblem(err error, required int) error {
 			Detail: "The scoring service is still examining the site. Send the request again a little later."}
 	case errors.As(err, &unavailable):
 		retry = max(retry, int(unavailable.RetryAfter.Seconds()))
+		if unavailable.Busy {
+			return &Problem{Code: api.ScoreUnavailable, RetryAfter: retry,
+				Detail: "The site is not looked at now: scores are limited for each client, for each site and in all, and a service that fails is left alone for a while. Nothing was charged; send the request again later."}
+		}
 	}
 	return &Problem{Code: api.ScoreUnavailable, RetryAfter: retry,
 		Detail: "The scoring service gives no answer at the moment. Nothing was charged; send the request again later."}
@@ -217,7 +241,7 @@ func (o *registration) subject(r *ledger.Reservation) { r.URLKey = o.Key }
 func (o *registration) carryOut(tx *ledger.Tx, payment core.Payment) (effect, error) {
 	slug := o.slug(tx.State(), "")
 	event := &core.Joined{Stamp: tx.Stamp(), Slug: slug, Kind: o.Kind, Category: o.Category, Fee: o.Fee, Bid: o.Bid, Payment: payment,
-		Score: core.Score{Given: true, Value: uint8(o.Score.Score), Provider: o.Score.Provider, Version: o.Score.Version}}
+		Score: core.Score{Given: !o.unscored, Value: uint8(o.Score.Score), Provider: o.Score.Provider, Version: o.Score.Version}}
 	if !o.Score.ScannedAt.IsZero() {
 		event.Score.ScannedAt = o.Score.ScannedAt.UnixMilli()
 	}

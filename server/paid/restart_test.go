@@ -87,7 +87,7 @@ func TestPowerFailsAtEveryStep(t *testing.T) {
 					next()
 					// Before anything was stored, the request has simply failed.
 					if step != "simulated" && step != "commit:1" {
-						r.handle(paid.Call{Operation: op.op, Body: []byte(op.body), IdempotencyKey: "k"}).is2(503, 409)
+						r.handle(keyed(op.op, op.body, "k")).is2(503, 409)
 					}
 					time.Sleep(10 * time.Second)
 
@@ -278,7 +278,7 @@ func TestReservationOfAMethodThatIsGone(t *testing.T) {
 		r.post(paid.OpRegister, ada).is(503, api.PaymentPending)
 		r.post(paid.OpRegister, ada, credential).is(503, api.PaymentPending)
 		r.post(paid.OpRegister, bob, done).is(409, api.CredentialReused)
-		r.post(paid.OpRegister, ada, r.sign(r.unissued(ch), "carol", 100)).is(400, api.UnsupportedMethod)
+		r.post(paid.OpRegister, ada, r.sign(r.unissued(ch), "carol", 100)).is(409, api.PaymentUnapplied)
 
 		r.methods = both
 		r.restart()

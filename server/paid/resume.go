@@ -23,7 +23,7 @@ func (s *Service) resume() {
 		s.Log.Info("open payment taken up", "payment", w.payment)
 		go func() {
 			defer s.group.Done()
-			w.applied, w.err = s.drive(w, false)
+			w.applied, w.err = s.drive(w, nil)
 			s.finish(w)
 		}()
 	}

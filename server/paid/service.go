@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"sync"
 	"time"
 
@@ -23,22 +24,38 @@ type Method interface {
 	// Network names where it pays, such as "tempo:42431". With it, the
 	// reference of a payment is unique for ever.
 	Network() string
+	// Life is how long its challenges may be answered, [ChallengeLife] at the most.
+	Life() time.Duration
 	// Request encodes what is asked for: the request parameter of a challenge.
 	Request(cents int64) (string, error)
-	// Decode reads the credential's payload and checks, without a network,
-	// that it pays cents for the challenge it answers. It refuses with a
-	// *[mpp.Rejection].
-	Decode(c mpp.Credential, cents int64, now time.Time) (mpp.Payment, error)
+	// Decode reads the payment out of a credential whose challenge id has been
+	// verified, and checks, without a network, that it pays what the challenge
+	// asks for, and for that challenge. When it is valid is not looked at. It
+	// refuses with a *[mpp.Rejection].
+	Decode(c mpp.Credential) (mpp.Payment, error)
+	// InTime says why a payment cannot be sent now, for a challenge that expires
+	// then; nil when it can.
+	InTime(p mpp.Payment, now, expires time.Time) *mpp.Rejection
 	// Simulate asks the network whether the payment would go through. It
 	// refuses with a *[mpp.Rejection] or, when the network gives no answer,
 	// [mpp.ErrUnavailable].
 	Simulate(ctx context.Context, p mpp.Payment) error
+	// Holds asks whether the account that pays has so many cents of what it pays in.
+	// It refuses as Simulate does.
+	Holds(ctx context.Context, p mpp.Payment, cents int64) error
 	// Broadcast sends the payment; sending it again is harmless.
 	Broadcast(ctx context.Context, p mpp.Payment) (mpp.Outcome, error)
 	// Outcome asks what became of a payment that may have been sent.
 	Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error)
+	// Seen asks, with a bounded number of questions however long ago it was, what the
+	// network has of a payment that this process knows nothing of, and that was not asked
+	// for before an instant. Settled is what
+	// Outcome says; Gone is that it can never be mined, Failed and Mismatched as what it
+	// was, each as far as is known now. It refuses with [mpp.ErrUnavailable].
+	Seen(ctx context.Context, p mpp.Payment, since time.Time) (mpp.Outcome, error)
 	// Clock is the instant of the network's newest block. It refuses with
-	// [mpp.ErrUnavailable] when nothing could be settled now.
+	// [mpp.ErrUnavailable] when nothing could be settled now, and gives the instant
+	// all the same where it knows it.
 	Clock(ctx context.Context) (time.Time, error)
 	// Transfers finds what the recipient was paid since an instant, for
 	// whatever, in blocks that stay, oldest first, and gives up to when it has looked.
@@ -55,7 +72,8 @@ type Method interface {
 }
 
 // Config is what a [Service] is made of. Methods, in the order of the offers,
-// may be empty: then every call is answered with payments_unconfigured.
+// may be empty: then a call that is otherwise right, as far as this can be known
+// without a score, is answered with payments_unconfigured.
 type Config struct {
 	Ledger  *ledger.Ledger
 	Methods []Method
@@ -64,10 +82,14 @@ type Config struct {
 	// does.
 	DraftScorer Scorer
 	Sites       SitePolicy
+	Names       NamePolicy
 	Realm       string
 	Keys        mpp.Keys
 	Now         func() time.Time
 	Log         *slog.Logger
+	// GasBudget is how much gas a method may waste in an hour on payments that fail
+	// once they are mined; beyond it, the method is not offered. 0: any.
+	GasBudget uint64
 	// Ready says why no payment may be taken at the moment, such as a disk that
 	// is nearly full. It is asked before each challenge and before each payment is
 	// simulated, so it must be quick. nil: always ready.
@@ -85,8 +107,8 @@ type Scorer interface {
 
 // Timing of the workflow.
 const (
-	// ChallengeLife is how long a challenge may be answered. Methods take no payment
-	// that can be sent for longer.
+	// ChallengeLife is how long a challenge may be answered, unless its method says
+	// less. Methods take no payment that can be sent for longer.
 	ChallengeLife = 5 * time.Minute
 	// holdAfter is how long after the end of a transaction's validity its
 	// request is still held for the outcome.
@@ -98,17 +120,14 @@ const (
 	maxSkew = 60 * time.Second
 )
 
-// maxOpenPerPayer is how many payments of one account may be open. Each is
-// simulated for itself, so an account may have signed for more than it has: what is
-// then not mined is held for minutes, here and at the edges that it came by.
-const maxOpenPerPayer = 8
-
 // Service takes paid operations from the first request to the stored effect.
 // It is safe for concurrent use.
 type Service struct {
 	Config
 	operations map[string]operation
 	networks   []*network
+	wastes     wastes
+	domains    domains
 
 	ctx     context.Context // ends when the service closes
 	cancel  context.CancelFunc
@@ -122,7 +141,7 @@ type Service struct {
 }
 
 // New starts a service on its ledger and takes up every reservation that the
-// last process left open.
+// last process left open. It waits a moment for networks that do not answer.
 func New(cfg Config) (*Service, error) {
 	if len(cfg.Methods) > 0 {
 		if err := mpp.CheckRealm(cfg.Realm); err != nil {
@@ -141,23 +160,36 @@ func New(cfg Config) (*Service, error) {
 	s := &Service{Config: cfg, work: map[string]*work{}, given: map[string]bool{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for _, m := range cfg.Methods {
-		n := &network{Method: m, requests: requests{by: map[int64]string{}, method: m.Request}}
+		n := newNetwork(m)
 		if err := s.rememberPayee(n); err != nil {
 			s.cancel()
 			return nil, err
 		}
 		s.networks = append(s.networks, n)
 	}
+	if err := s.recallWaste(); err != nil {
+		s.cancel()
+		return nil, err
+	}
 	s.operations = map[string]operation{
 		OpRegister: &registering{s},
 		OpBid:      bidding{},
 	}
+	for _, n := range s.networks {
+		s.group.Add(2)
+		go s.watch(n)
+		go s.confirmAll(n)
+	}
 	s.resume()
 	if len(s.networks) > 0 {
 		s.group.Add(2)
-		go s.confirmAll()
+		go func() {
+			defer s.group.Done()
+			s.domains.learn(s.ctx, s.Ledger)
+		}()
 		go s.scanAll()
 	}
+	s.hear()
 	return s, nil
 }
 
@@ -195,12 +227,23 @@ const (
 // Call is one request of a paid operation, whatever carried it here.
 type Call struct {
 	Operation      string   // OpRegister or OpBid
-	Body           []byte   // JSON, as sent
+	Body           []byte   // JSON, without a content coding
+	Received       []byte   // Body as it was received; nil where it is the same
 	Authorization  []string // values of all Authorization fields
 	AcceptPayment  string   // Accept-Payment field, or ""
 	IdempotencyKey string   // Idempotency-Key field, or ""; kept for 24 hours
 	Client         string   // who asks, as the rate limiter knows them
 	Secure         bool     // came over TLS, or a connection as good
+
+	payer string // the account of its credential, once that was read
+}
+
+// digest is the digest of the body, as a challenge binds it: of the bytes received.
+func (c *Call) digest() string {
+	if c.Received != nil {
+		return mpp.Digest(c.Received)
+	}
+	return mpp.Digest(c.Body)
 }
 
 // Answer is what is to be sent back. Header values are complete; a name may
@@ -217,12 +260,15 @@ type Answer struct {
 func (s *Service) Handle(ctx context.Context, c Call) Answer {
 	op := s.operations[c.Operation]
 	switch {
-	case len(s.Methods) == 0:
-		return s.problem(unconfigured)
-	case !c.Secure:
+	case !c.Secure && len(s.Methods) > 0:
 		return s.problem(&Problem{Code: api.TLSRequired, Detail: "Challenges are issued and credentials taken only over TLS. Use https."})
-	case len(c.IdempotencyKey) > 255:
-		return s.problem(invalidRequest("the Idempotency-Key is longer than 255 characters"))
+	case c.IdempotencyKey != "" && !idempotencyKey.MatchString(c.IdempotencyKey):
+		return s.problem(&Problem{Code: api.InvalidIdempotencyKey,
+			Detail: "An Idempotency-Key has 16 to 255 visible ASCII characters, so that no two clients choose the same by chance. Send a random one, such as a UUID."})
+	case len(s.Methods) == 0:
+		// Nothing can be paid, over whatever connection, but a request that is not
+		// right is told so.
+		return s.offer(ctx, op, c, nil)
 	}
 	cred, found, err := mpp.ParseAuthorization(c.Authorization)
 	switch {
@@ -238,17 +284,9 @@ func (s *Service) Handle(ctx context.Context, c Call) Answer {
 	return s.pay(ctx, op, c, cred)
 }
 
-// network is a payment method with what was last known of its clock.
-type network struct {
-	Method
-	payees []string // all that the ring ever had there, today's first
-
-	mu    sync.Mutex
-	asked time.Time
-	err   error
-
-	requests requests
-}
+// idempotencyKey is what keys look like. An unpaid request has no payer to whom
+// its key could belong, so keys must be too long to be shared by chance.
+var idempotencyKey = regexp.MustCompile(`^[!-~]{16,255}$`)
 
 // requests remembers what a method asks for an amount: most ask for the same
 // few, and nothing else goes into it.
@@ -281,34 +319,10 @@ func (r *requests) get(cents int64) (string, error) {
 // Request is what the method asks for an amount in cents.
 func (n *network) Request(cents int64) (string, error) { return n.requests.get(cents) }
 
-// clockFresh is how long an answer about a network's clock is believed.
-const clockFresh = 5 * time.Second
-
-// ready says whether payments can be taken by this method now: its network
-// answers, and its newest block and our clock agree. Anything else would let
-// somebody pay into a challenge whose times mean nothing.
-func (n *network) ready(ctx context.Context, now time.Time) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if age := now.Sub(n.asked); age >= 0 && age < clockFresh {
-		return n.err
-	}
-	ctx, cancel := context.WithTimeout(ctx, clockFresh)
-	defer cancel()
-	block, err := n.Clock(ctx)
-	if skew := now.Sub(block).Abs(); err == nil && skew > maxSkew {
-		err = errSkew
-	}
-	n.asked, n.err = now, err
-	return err
-}
-
-var errSkew = errors.New("paid: our clock and the newest block are more than 60 s apart")
-
 // inTime says whether a payment on network n could be taken now: this machine
 // is ready, our clock has not gone back behind the ledger, and the network is
 // ready.
-func (s *Service) inTime(ctx context.Context, n *network) error {
+func (s *Service) inTime(n *network) error {
 	if err := s.Ready(); err != nil {
 		s.Log.Error("payments refused: this machine is not ready", "err", err)
 		return errUnavailable
@@ -320,17 +334,19 @@ func (s *Service) inTime(ctx context.Context, n *network) error {
 		s.Log.Error("payments refused: the clock is before the last event's stamp")
 		return errUnavailable
 	}
-	if err := n.ready(ctx, now); err != nil {
-		s.Log.Warn("payment network not ready", "method", n.Name(), "err", err)
+	if s.withinBudget(n, now) != nil || n.ready(now) != nil { // both are logged once, when they begin
 		return errUnavailable
 	}
 	return nil
 }
 
 // ready gives the networks that can be paid on now.
-func (s *Service) ready(ctx context.Context) (up []*network, err error) {
+func (s *Service) ready() (up []*network, err error) {
+	if len(s.networks) == 0 {
+		return nil, unconfigured
+	}
 	for _, n := range s.networks {
-		if s.inTime(ctx, n) == nil {
+		if s.inTime(n) == nil {
 			up = append(up, n)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"webring/core"
+	"webring/core/idn"
 	"webring/server/hosts"
 )
 
@@ -46,7 +47,7 @@ type SitePolicy struct {
 // Validate reports the first pattern that could never admit anything.
 func (p SitePolicy) Validate() error {
 	for _, pattern := range p.AllowHosts {
-		if !hosts.IsName(strings.TrimPrefix(pattern, "*.")) {
+		if !idn.IsName(strings.TrimPrefix(pattern, "*.")) {
 			return fmt.Errorf("allowed host %q is neither an ASCII host name nor one after \"*.\"", pattern)
 		}
 	}
@@ -88,40 +89,15 @@ func spell(raw string) (url, key string, err error) {
 			return "", "", core.ErrURLSpace
 		}
 	}
-	if raw, err = asciiHost(raw); err != nil {
-		return "", "", err
+	ascii, ok := idn.URL(raw)
+	if !ok {
+		return "", "", core.ErrURLHost
 	}
-	canonical, err := core.AppendURL(nil, []byte(raw))
+	canonical, err := core.AppendURL(nil, []byte(ascii))
 	if err != nil {
 		return "", "", err
 	}
 	return string(canonical), string(core.AppendKey(nil, canonical)), nil
-}
-
-// asciiHost replaces the host name in raw by its A-labels. Where raw has no
-// host name it stays as it is, for [core.AppendURL] to say what is wrong.
-func asciiHost(raw string) (string, error) {
-	head, rest, ok := strings.Cut(raw, "://")
-	if !ok || strings.ContainsAny(head, "/?#") {
-		return raw, nil
-	}
-	end := strings.IndexAny(rest, "/?#")
-	if end < 0 {
-		end = len(rest)
-	}
-	authority, tail := rest[:end], rest[end:]
-	host, port := authority, ""
-	if i := strings.IndexByte(authority, ':'); i >= 0 {
-		host, port = authority[:i], authority[i:]
-	}
-	if host == "" || strings.ContainsAny(authority, "@[") {
-		return raw, nil
-	}
-	ascii, ok := hosts.ToASCII(host)
-	if !ok {
-		return "", core.ErrURLHost
-	}
-	return head + "://" + ascii + port + tail, nil
 }
 
 // admit applies the policy to a canonical URL. It sees the host after its

@@ -16,9 +16,16 @@ type work struct {
 	network     *network
 	order       order
 	payment     mpp.Payment
+	client      string // who brought it, "" where that is not known any more
 	reservation *ledger.Reservation
+	// refused is why the payment may not be sent any more, such as an expired
+	// challenge; nil when it may. Money that came already counts all the same.
+	refused *Problem
+	expires time.Time // of the challenge
+	realm   string    // of the challenge
 
-	held bool // its first request is still waiting; guarded by Service.mu
+	held  bool          // its first request is still waiting; guarded by Service.mu
+	letGo chan struct{} // closed when that is let go; nil for work that no request began
 
 	// The result, to be read after done is closed: an applied reservation, or
 	// the reason why there is none.
@@ -41,14 +48,16 @@ func (s *Service) begin(ctx context.Context, op operation, c Call, w *work) Answ
 	}()
 	// Work on a credential ends in the truth about it or in errPending: a
 	// client that is told less loses its credential and signs another payment.
-	hold := time.NewTimer(w.payment.ValidBefore.Add(holdAfter).Sub(s.Now()))
+	hold := time.NewTimer(min(max(w.payment.ValidBefore.Sub(s.Now()), 0), ChallengeLife) + holdAfter)
 	defer hold.Stop()
 	select {
 	case <-w.done:
+	case <-w.letGo:
 	case <-hold.C:
-		if s.letGo(w) {
-			return s.problem(errPending)
-		}
+		s.letGo(w)
+	}
+	if !s.holds(w) {
+		return s.problem(errPending)
 	}
 	if w.err == nil {
 		s.mu.Lock()
@@ -75,19 +84,6 @@ func (s *Service) finish(w *work) {
 	s.mu.Unlock()
 	if !held {
 		s.release(w)
-	}
-}
-
-// letGo stops holding the request of w, unless w has just ended.
-func (s *Service) letGo(w *work) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	select {
-	case <-w.done:
-		return false
-	default:
-		w.held = false
-		return true
 	}
 }
 
@@ -123,35 +119,82 @@ func (s *Service) release(w *work) {
 	}
 }
 
-// settle takes claimed work to its end: admit, simulate, reserve, then drive.
-// Until the reservation is stored nothing has happened that would need undoing.
+// settle takes claimed work to its end: simulate, reserve, then drive. Until the
+// reservation is stored nothing has happened that would need undoing. A payment that
+// may not be sent, or not for this order any more, may have been made already: it is
+// refused only after its network was asked.
 func (s *Service) settle(w *work) (*ledger.Reservation, error) {
-	if err := s.admit(w); err != nil {
+	if err := s.unknown(w); err != nil {
 		return nil, err
 	}
-	if err := w.network.Simulate(s.ctx, w.payment); err != nil {
-		s.Log.Warn("payment not simulated", "payment", w.payment, "err", err)
-		var r *mpp.Rejection
-		if errors.As(err, &r) {
-			return nil, refusal(api.Code(r.Code), r.Detail)
-		}
-		return nil, errUnavailable
-	}
-	s.Failpoint("simulated")
-	if !s.Now().Before(w.payment.ValidBefore) {
-		return nil, refusal(api.PaymentExpired, "The transaction ran out of time before it was sent. Nothing was charged; pay the new challenge.")
-	}
-	if err := s.reserve(w); err != nil {
+	var refused *Problem
+	switch err := s.prepare(w); {
+	case err == nil:
+		s.Failpoint("reserved")
+		return s.drive(w, &mpp.Outcome{Detail: "not sent yet"})
+	case !errors.As(err, &refused) || !refused.final():
 		return nil, err
 	}
-	s.Failpoint("reserved")
-	return s.drive(w, true)
+	return s.settleSeen(w, refused)
 }
 
-// admit says whether there is any use in asking the network about w. Under the
-// claim nobody else works on this payment, so what the ledger knows of it is
-// the last word: another copy may have come and gone since [Service.consumed].
-func (s *Service) admit(w *work) error {
+// prepare stores the reservation of a payment that is worth being sent.
+func (s *Service) prepare(w *work) error {
+	if w.refused != nil {
+		return w.refused
+	}
+	if s.refuses(w.network, w.payment.Payer, w.client) {
+		return errWasted
+	}
+	var err error
+	s.Ledger.View(func(v *ledger.View) { err = w.payable(v) })
+	if err != nil {
+		return err
+	}
+	// The challenge may be five minutes old: what was ready then is asked again.
+	if err := s.inTime(w.network); err != nil {
+		return err
+	}
+	if err := w.network.Simulate(s.ctx, w.payment); err != nil {
+		return s.notSimulated(w, err)
+	}
+	s.Failpoint("simulated")
+	for {
+		open, err := s.covered(w)
+		if err != nil {
+			return s.notSimulated(w, err)
+		}
+		if !s.Now().Before(w.payment.ValidBefore) {
+			return &Problem{Code: api.PaymentExpired, Reason: mpp.ReasonExpired,
+				Detail: "The transaction ran out of time before it was sent. Nothing was charged; pay the new challenge."}
+		}
+		if err := s.reserve(w, open); !errors.Is(err, errOpened) {
+			return err
+		}
+	}
+}
+
+// notSimulated answers for a payment to which its network says no, or nothing.
+func (s *Service) notSimulated(w *work, err error) error {
+	s.Log.Warn("payment not simulated", "payment", w.payment, "err", err)
+	if r, ok := errors.AsType[*mpp.Rejection](err); ok {
+		return rejection(r)
+	}
+	return errUnavailable
+}
+
+// payable asks the ledger whether the order could be carried out now, for its payer.
+func (w *work) payable(v *ledger.View) error {
+	if err := possible(w.order, v); err != nil {
+		return err
+	}
+	return w.order.payableBy(v, w.reservation.Payer)
+}
+
+// unknown makes sure that the ledger knows nothing of the payment of w. Under the
+// claim nobody else works on it, so what the ledger says is the last word: another
+// copy may have come and gone since [Service.consumed].
+func (s *Service) unknown(w *work) error {
 	for _, k := range w.reservation.ReplayKeys {
 		r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) { return v.ByReplayKey(k) })
 		if err != nil {
@@ -164,14 +207,26 @@ func (s *Service) admit(w *work) error {
 	if known, err := s.credited(w); err != nil {
 		return err
 	} else if known {
-		// An event that came back from an edge, without the memory of its payment.
-		return errKnown
+		// An event that came back from an edge, without the memory of its payment,
+		// or one that the operator wrote.
+		return s.accounted(w.network, w.payment.Reference)
 	}
-	if err := s.check(w.order); err != nil {
+	return nil
+}
+
+// accounted answers for a payment whose transaction events account for already.
+func (s *Service) accounted(n *network, reference string) error {
+	var adjusted bool
+	var err error
+	s.Ledger.View(func(v *ledger.View) { adjusted, err = v.Adjusted(n.Network(), reference) })
+	switch {
+	case err != nil:
 		return err
+	case adjusted:
+		return &Problem{Code: api.PaymentUnapplied, More: map[string]any{"reference": reference},
+			Detail: "The operator has accounted for the transaction of this credential. It has no effect of its own; the reference names it. Do not pay again."}
 	}
-	// The challenge may be five minutes old: what was ready then is asked again.
-	return s.inTime(s.ctx, w.network)
+	return errKnown
 }
 
 // errKnown answers for a transaction that has its event already, and of which
@@ -189,38 +244,47 @@ func (s *Service) credited(w *work) (known bool, err error) {
 	return known, err
 }
 
+// errKeyUsed says that the payer has paid under the same Idempotency-Key.
+var errKeyUsed = errors.New("paid: the idempotency key was used")
+
 // reserve stores the reservation of w, if the order can still be carried out,
-// nobody has paid for the same, and its payer has not too many open.
-func (s *Service) reserve(w *work) error {
+// nobody has paid for the same, and not too many are open, of its payer no more than the
+// cents for which [Service.covered] was asked.
+func (s *Service) reserve(w *work, open int64) error {
+	var second *ledger.Reservation // of the payer, under the Idempotency-Key
 	err := s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
-		if err := w.order.check(tx.View()); err != nil {
+		if err := w.payable(tx.View()); err != nil {
 			return err
 		}
-		// A second credential under one Idempotency-Key is one too many.
+		// A second credential of one payer under one Idempotency-Key is one too many.
 		if key := w.reservation.Idempotency; key != "" {
-			r, err := tx.ByIdempotency(key)
-			switch {
-			case err == nil && s.keepsKey(r):
-				return &ledger.ReplayedError{Reservation: r.ID}
-			case err != nil && !errors.Is(err, ledger.ErrNoReservation):
+			some, err := tx.View().ByIdempotency(key)
+			if err != nil {
 				return err
 			}
+			for _, r := range some {
+				if r.Payer == w.reservation.Payer && s.keepsKey(r) {
+					second = r
+					return errKeyUsed
+				}
+			}
 		}
-		if tx.View().OpenOfPayer(w.reservation.Payer) >= maxOpenPerPayer {
-			return errManyOpen
+		if err := roomFor(tx.View(), w.reservation.Payer); err != nil {
+			return err
+		}
+		if _, cents := tx.View().OpenOfPayer(w.reservation.Payer); cents > open {
+			return errOpened
+		}
+		if err := s.mayHold(tx.View(), w.reservation); err != nil {
+			return err
 		}
 		return tx.Reserve(w.reservation)
 	})
-	var replayed *ledger.ReplayedError
 	switch {
-	case errors.As(err, &replayed):
-		r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) { return v.Get(replayed.Reservation) })
-		if err != nil {
-			return err
-		}
-		return s.reused(r)
-	case errors.Is(err, ledger.ErrURLPending):
-		return errPending
+	case errors.Is(err, errKeyUsed):
+		return s.keyUsed(second)
+	case errors.As(err, new(*ledger.ReplayedError)):
+		return s.replayed(err)
 	case errors.Is(err, ledger.ErrBarred):
 		return s.barred(w.reservation)
 	case errors.Is(err, ledger.ErrBroken):
@@ -235,6 +299,18 @@ func (s *Service) reserve(w *work) error {
 	return err
 }
 
+// replayed answers for a payment that the ledger knows already, as err, which holds a
+// [*ledger.ReplayedError], says.
+func (s *Service) replayed(err error) error {
+	var known *ledger.ReplayedError
+	errors.As(err, &known)
+	r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) { return v.Get(known.Reservation) })
+	if err != nil {
+		return err
+	}
+	return s.reused(r)
+}
+
 // barred tells a payer when it may pay for this URL again.
 func (s *Service) barred(r *ledger.Reservation) *Problem {
 	var rest time.Duration
@@ -243,40 +319,63 @@ func (s *Service) barred(r *ledger.Reservation) *Problem {
 			rest = until.Sub(s.Now())
 		}
 	})
-	return &Problem{Code: api.PaymentPending, RetryAfter: max(1, int((rest+time.Second-1)/time.Second)),
+	return &Problem{Code: api.PaymentPending, RetryAfter: seconds(rest),
 		Detail: "A payment of this account for this URL failed a moment ago. Nothing was charged; try again later."}
 }
 
-// poll is how long to wait before the payment is asked for again, growing
-// while nothing is known, but not by much while its request is held.
-func (s *Service) poll(w *work, attempt int) time.Duration {
-	longest := 30 * time.Second
-	if s.Now().Before(w.payment.ValidBefore.Add(holdAfter)) {
-		longest = 2 * time.Second
+// poll is how long to wait at least before the payment is asked for again, growing
+// while nothing is known, but not by much while its request is held. The block that
+// decides is asked for when it is due, and then at intervals no longer than it is late.
+func (s *Service) poll(w *work, attempt int, due time.Time) time.Duration {
+	const least, most = 2 * time.Second, 30 * time.Second
+	now, released := s.Now(), w.payment.ValidBefore.Add(holdAfter)
+	longest := least
+	switch wait := due.Sub(now); {
+	case now.Before(released):
+		if attempt > 4 {
+			longest = 2 * least // it has been open for six seconds
+		}
+	case wait > 0:
+		longest = min(most, wait)
+	default:
+		late := now.Sub(released)
+		if !due.IsZero() {
+			late = min(late, -wait)
+		}
+		longest = min(most, max(least, late))
 	}
 	return min(250*time.Millisecond<<min(attempt, 7), longest)
 }
 
 // drive brings a stored reservation to its end, however long that takes. It is
-// the only way from a reservation to an effect: a request just reserved comes
-// here with fresh set, one found open by a new process without.
+// the only way from a reservation to an effect, for a request that was just reserved
+// and for one found open by a new process.
 //
-// Each round asks what became of the transaction, unless it was never sent,
-// and sends it (again) while it can still be mined. The same bytes have the
-// same hash, so sending twice cannot pay twice.
-func (s *Service) drive(w *work, fresh bool) (*ledger.Reservation, error) {
+// Each round asks what became of the transaction, and sends it (again) while it can
+// still be mined. The same bytes have the same hash, so sending twice cannot pay
+// twice. What is known already is not asked for in the first round; nil stands for
+// nothing. A payment whose transaction has wasted gas is not sent again, nor is any
+// other of its account. Between two blocks nothing can become known, so rounds wait for
+// blocks.
+func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error) {
 	said, overdue := "", false
+	seen := w.network.now().block // the newest when it was last asked for
 	for attempt := 0; ; attempt++ {
 		var o mpp.Outcome
 		var err error
-		if !fresh {
+		if known != nil {
+			o = *known
+		} else {
 			o, err = w.network.Outcome(s.ctx, w.payment)
 		}
-		if o.State == mpp.Pending && s.Now().Before(w.payment.ValidBefore) {
+		if o.State == mpp.Pending && o.Wasted == nil && s.Now().Before(w.payment.ValidBefore) && !s.refuses(w.network, w.payment.Payer, "") {
 			o, err = w.network.Broadcast(s.ctx, w.payment)
 			s.Failpoint("broadcast")
 		}
-		fresh = false
+		known = nil
+		if o.Wasted != nil {
+			s.noteWaste(w, o.Wasted)
+		}
 		if err != nil {
 			s.Log.Warn("payment without an answer", "payment", w.payment, "err", err)
 		}
@@ -298,7 +397,7 @@ func (s *Service) drive(w *work, fresh bool) (*ledger.Reservation, error) {
 			// settled is never given up.
 			s.Log.Error("outcome of a payment not stored", "payment", w.payment, "outcome", o.State.String(), "err", err)
 		}
-		if !s.sleep(s.poll(w, attempt)) {
+		if !s.nextBlock(w.network, &seen, s.poll(w, attempt, o.Due)) {
 			return nil, errPending
 		}
 	}

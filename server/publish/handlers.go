@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -265,9 +266,10 @@ func answer(ctx *fasthttp.RequestCtx, media, cache string) {
 	ctx.Response.Header.Set("Cache-Control", cache)
 }
 
-// parameter gives the value of a query parameter that may be given once.
+// parameter gives the value of a query parameter that may be given once. Without a
+// value it is absent.
 func parameter(ctx *fasthttp.RequestCtx, name string) (value string, given, ok bool) {
-	values := ctx.QueryArgs().PeekMulti(name)
+	values := slices.DeleteFunc(ctx.QueryArgs().PeekMulti(name), func(v []byte) bool { return len(v) == 0 })
 	switch len(values) {
 	case 0:
 		return "", false, true

@@ -47,7 +47,7 @@ func OpenKey(path, name string) (*Key, error) {
 // ReadKey reads the key at path. Without a file, the error wraps
 // [fs.ErrNotExist].
 func ReadKey(path string) (*Key, error) {
-	text, err := os.ReadFile(path)
+	text, err := durable.ReadSecret(path)
 	if err != nil {
 		return nil, fmt.Errorf("publish: read the key: %w", err)
 	}

@@ -27,7 +27,7 @@ func always(score int, err error) *asker {
 	return &asker{answer: func(context.Context, string) (Result, error) { return Result{Score: score}, err }}
 }
 
-var open = Limits{Pass: 40, PerClient: -1, InAll: -1, AtOnce: -1}
+var open = Limits{Pass: 40, InAll: -1}
 
 func TestPassesAreKeptTenMinutesFailsOneErrorsNever(t *testing.T) {
 	for _, c := range []struct {
@@ -107,7 +107,7 @@ func TestConcurrentAsksShareOneCall(t *testing.T) {
 			<-release
 			return Result{Score: 72}, nil
 		}}
-		g := NewGuard(a, Limits{PerClient: -1, InAll: 1})
+		g := NewGuard(a, Limits{InAll: 1})
 		var wg sync.WaitGroup
 		for i := range 20 {
 			wg.Go(func() {
@@ -229,16 +229,21 @@ func TestBreakerOpensAfterFiveFailedAsksForThirtySeconds(t *testing.T) {
 	})
 }
 
+// failsAtBad is a service that always fails at some sites.
+func failsAtBad() *asker {
+	return &asker{answer: func(_ context.Context, url string) (Result, error) {
+		if strings.HasPrefix(url, "https://bad") {
+			return Result{}, &Unavailable{RetryAfter: time.Second, Err: errors.New("down")}
+		}
+		return Result{Score: 72}, nil
+	}}
+}
+
 // TestOneClientsBadTargetsKeepNobodyElseAway has one client name sites at which
 // the service always fails.
 func TestOneClientsBadTargetsKeepNobodyElseAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &asker{answer: func(_ context.Context, url string) (Result, error) {
-			if strings.HasPrefix(url, "https://bad") {
-				return Result{}, &Unavailable{RetryAfter: time.Second, Err: errors.New("down")}
-			}
-			return Result{Score: 72}, nil
-		}}
+		a := failsAtBad()
 		g := NewGuard(a, open)
 		for i := range 20 {
 			_, err := g.Score(t.Context(), "one", fmt.Sprint("https://bad.com/", i))
@@ -322,4 +327,29 @@ func TestScorerThatBreaksItsContractIsUnavailable(t *testing.T) {
 			t.Errorf("%s: remembered", name)
 		}
 	}
+}
+
+// TestFailuresOfOthersKeepNobodyAway has clients of many networks name sites at which the
+// service fails, without end, and others who had no part in that.
+func TestFailuresOfOthersKeepNobodyAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := failsAtBad()
+		g := NewGuard(a, open)
+		for i := range 20 {
+			for j := range 10 {
+				g.Score(t.Context(), fmt.Sprintf("198.51.%d.1", j), fmt.Sprint("https://bad.com/", i, j))
+			}
+			if _, err := g.Score(t.Context(), fmt.Sprintf("203.0.%d.1", i), fmt.Sprint("https://good.com/", i)); err != nil {
+				t.Errorf("newcomer %d: %v", i, err)
+			}
+		}
+		// A service that is down is left alone but for one question of each network.
+		before := a.asked.Load()
+		for i := range 100 {
+			g.Score(t.Context(), fmt.Sprintf("198.51.%d.1", i%10), fmt.Sprint("https://bad.com/more/", i))
+		}
+		if n := a.asked.Load() - before; n > 10+tripAfter {
+			t.Errorf("a service that is down was asked %d times by ten networks", n)
+		}
+	})
 }

@@ -4,18 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"webring/server/fair"
 )
 
 func TestGuardBesideHasLimitsOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := always(72, nil)
-		g := NewGuard(a, Limits{PerClient: 10, InAll: 10})
-		drafts := g.Beside(2, 3)
+		g := NewGuard(a, Limits{InAll: 10})
+		drafts := g.Beside(3)
 		ask := func(g *Guard, client, url string) bool {
 			_, err := g.Score(t.Context(), client, url)
 			return err == nil
@@ -41,10 +44,10 @@ func TestGuardBesideHasLimitsOfItsOwn(t *testing.T) {
 	})
 }
 
-func TestLimitsPerClientAndInAll(t *testing.T) {
+func TestOneClientLeavesRoomToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := always(72, nil)
-		g := NewGuard(a, Limits{PerClient: 3, InAll: 5})
+		g := NewGuard(a, Limits{InAll: 12})
 		n := 0
 		ask := func(client string) error {
 			n++
@@ -53,26 +56,26 @@ func TestLimitsPerClientAndInAll(t *testing.T) {
 		}
 		refused := func(err error) bool {
 			var u *Unavailable
-			return errors.As(err, &u) && u.RetryAfter == time.Minute
+			return errors.As(err, &u) && u.Busy && u.RetryAfter == time.Minute
 		}
-		for range 3 {
+		for range 6 {
 			if err := ask("a"); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if err := ask("a"); !refused(err) {
-			t.Errorf("the fourth of one client: %v", err)
+			t.Errorf("the seventh of one client: %v", err)
 		}
 		if _, err := g.Score(t.Context(), "a", "https://a.com/1"); err != nil {
 			t.Errorf("what is remembered costs nothing: %v", err)
 		}
-		for range 2 {
-			if err := ask("b"); err != nil {
+		for i := range 6 {
+			if err := ask(fmt.Sprint(i)); err != nil {
 				t.Errorf("another client: %v", err)
 			}
 		}
-		if err := ask("c"); !refused(err) || a.asked.Load() != 5 {
-			t.Errorf("the sixth in all: %v, asked %d times", err, a.asked.Load())
+		if err := ask("c"); !refused(err) || a.asked.Load() != 12 {
+			t.Errorf("the thirteenth in all: %v, asked %d times", err, a.asked.Load())
 		}
 		time.Sleep(time.Minute)
 		if err := ask("a"); err != nil {
@@ -81,66 +84,84 @@ func TestLimitsPerClientAndInAll(t *testing.T) {
 	})
 }
 
-// Three clients that ask as much as they may, also for drafts, leave room for those who
-// ask little.
-func TestThoseWhoAskMuchLeaveRoom(t *testing.T) {
+// TestRoomForNewcomersGrowsWithTheAskers has askers of many networks ask as much as they
+// may, sites that lead nowhere among others, and with each of them somebody who asks for
+// the first time.
+func TestRoomForNewcomersGrowsWithTheAskers(t *testing.T) {
+	for name, attacker := range map[string]func(i, j int) string{
+		"addresses":           func(i, _ int) string { return fmt.Sprintf("198.51.%d.1", i) },
+		"/24s":                func(i, j int) string { return fmt.Sprintf("198.51.%d.%d", i, j) },
+		"/48s":                func(i, j int) string { return fmt.Sprintf("2001:db8:%x:%x::/64", i, j) },
+		"many /64s of a /48":  func(i, j int) string { return fmt.Sprintf("2001:db8:1:%x::/64", 100*i+j) },
+		"names without sites": func(i, _ int) string { return fmt.Sprint("attacker ", i) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := &asker{answer: func(_ context.Context, url string) (Result, error) {
+					if name == "names without sites" && strings.Contains(url, "attacked") {
+						return Result{}, &NotScorable{Unreached: true}
+					}
+					return Result{Score: 72}, nil
+				}}
+				g := NewGuard(a, Limits{InAll: 100})
+				answered := 0
+				for i := range 12 {
+					for j := range 50 {
+						if _, err := g.Score(t.Context(), attacker(i, j), fmt.Sprintf("https://attacked%d.com/%d", i, j)); err == nil {
+							answered++
+						}
+					}
+					if _, err := g.Score(t.Context(), fmt.Sprintf("203.0.%d.1", i), fmt.Sprintf("https://honest%d.com/", i)); err != nil {
+						t.Fatalf("newcomer %d is refused after %d questions of others: %v", i, answered, err)
+					}
+				}
+				if answered+12 > 100 {
+					t.Errorf("%d questions of attackers are answered", answered)
+				}
+			})
+		})
+	}
+}
+
+// TestLimitsOfAnotherDoNotBind has somebody share the question of a client that is
+// about to meet a limit of its own.
+func TestLimitsOfAnotherDoNotBind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := always(72, nil)
-		g := NewGuard(a, Limits{PerClient: 20, InAll: 60})
-		drafts := g.Beside(6, 20)
-		n := 0
-		ask := func(g *Guard, client string, times int) (answered int) {
-			for range times {
-				n++
-				if _, err := g.Score(t.Context(), client, fmt.Sprint("https://a.com/", n)); err == nil {
-					answered++
-				}
+		release := make(chan struct{})
+		g := NewGuard(&asker{answer: func(ctx context.Context, _ string) (Result, error) {
+			<-release
+			if fair.FromContext(ctx).Client() == "greedy" {
+				return Result{}, &Unavailable{RetryAfter: time.Minute, Err: errors.New("enough"), Busy: true}
 			}
-			return answered
+			return Result{Score: 72}, nil
+		}}, Limits{})
+		var wg sync.WaitGroup
+		for _, client := range []string{"greedy", "modest", "another"} {
+			wg.Go(func() {
+				if _, err := g.Score(t.Context(), client, site); (err == nil) != (client != "greedy") {
+					t.Errorf("%s: %v", client, err)
+				}
+			})
+			synctest.Wait()
 		}
-		for minute := range 2 {
-			for _, client := range []string{"x", "y", "z"} {
-				ask(drafts, client, 30)
-			}
-			if got := a.asked.Swap(0); got != 14 {
-				t.Errorf("%d drafts of three clients are answered", got)
-			}
-			for i := range 3 {
-				if got := ask(drafts, fmt.Sprint("author ", i), 3); got != 2 {
-					t.Errorf("author %d has %d of 3 answers", i, got)
-				}
-			}
-			for _, client := range []string{"x", "y", "z"} {
-				ask(g, client, 30)
-			}
-			if got := a.asked.Load(); got != 40-14 {
-				t.Errorf("%d questions of three clients are answered", got)
-			}
-			for i := range 10 {
-				if got := ask(g, fmt.Sprint("visitor ", i), 3); got != 2 {
-					t.Errorf("visitor %d has %d of 3 answers", i, got)
-				}
-			}
-			if got := ask(g, "one more", 1); got != 0 || a.asked.Swap(0) != 60-14 {
-				t.Errorf("minute %d: more are answered than may be in all", minute)
-			}
-			time.Sleep(time.Minute)
-		}
+		close(release)
+		wg.Wait()
 	})
 }
 
 // TestOneClientHoldsFewPlaces has a client name slow sites, and hang up.
 func TestOneClientHoldsFewPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const few = 7 // of 48
 		release := make(chan struct{})
 		a := &asker{answer: func(context.Context, string) (Result, error) {
 			<-release
 			return Result{Score: 72}, nil
 		}}
-		g := NewGuard(a, Limits{PerClient: -1, InAll: -1, AtOnce: 3})
+		g := NewGuard(a, Limits{InAll: 10_000})
 		gone, hangUp := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
-		for i := range 3 {
+		for i := range few {
 			wg.Go(func() { g.Score(gone, "greedy", fmt.Sprint("https://slow.com/", i)) })
 		}
 		synctest.Wait()
@@ -148,7 +169,7 @@ func TestOneClientHoldsFewPlaces(t *testing.T) {
 		wg.Wait()
 		for i := range 10 {
 			var u *Unavailable
-			if _, err := g.Score(t.Context(), "greedy", fmt.Sprint("https://slow.com/more/", i)); !errors.As(err, &u) || u.RetryAfter != crowded || a.asked.Load() != 3 {
+			if _, err := g.Score(t.Context(), "greedy", fmt.Sprint("https://slow.com/more/", i)); !errors.As(err, &u) || u.RetryAfter != crowded || a.asked.Load() != few {
 				t.Errorf("%v, asked %d times", err, a.asked.Load())
 			}
 		}
@@ -161,8 +182,8 @@ func TestOneClientHoldsFewPlaces(t *testing.T) {
 		close(release)
 		wg.Wait()
 		synctest.Wait()
-		if _, err := g.Score(t.Context(), "greedy", "https://b.com/"); err != nil || len(g.underWay) != 0 {
-			t.Errorf("afterwards: %v, under way %v", err, g.underWay)
+		if _, err := g.Score(t.Context(), "greedy", "https://b.com/"); err != nil || g.underWay.Taken() != 0 {
+			t.Errorf("afterwards: %v, under way %d", err, g.underWay.Taken())
 		}
 	})
 }
@@ -176,7 +197,7 @@ func TestAllClientsTogetherHoldABoundedNumberOfPlaces(t *testing.T) {
 				<-release
 				return Result{Score: 72}, nil
 			}}
-			g := NewGuard(a, Limits{PerClient: -1, InAll: -1})
+			g := NewGuard(a, Limits{InAll: 10_000})
 			var wg sync.WaitGroup
 			var refused atomic.Int64
 			for i := range 2 * MaxUnderWay {
@@ -196,49 +217,9 @@ func TestAllClientsTogetherHoldABoundedNumberOfPlaces(t *testing.T) {
 			}
 			close(release)
 			wg.Wait()
-			if _, err := g.Score(t.Context(), "late", "https://a.com/"); err != nil || g.all != 0 {
-				t.Errorf("%d sites: afterwards %v, under way %d", sites, err, g.all)
+			if _, err := g.Score(t.Context(), "late", "https://a.com/"); err != nil || g.underWay.Taken() != 0 {
+				t.Errorf("%d sites: afterwards %v, under way %d", sites, err, g.underWay.Taken())
 			}
 		})
-	}
-}
-
-func TestClientBeyondItsLimitDoesNotRefuseForOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
-		g := NewGuard(&asker{answer: func(context.Context, string) (Result, error) {
-			<-release
-			return Result{Score: 72}, nil
-		}}, Limits{PerClient: 1, InAll: -1})
-		var wg sync.WaitGroup
-		wg.Go(func() { g.Score(t.Context(), "greedy", "https://a.com") })
-		synctest.Wait()
-		if _, err := g.Score(t.Context(), "greedy", "https://b.com"); !down(err) {
-			t.Errorf("greedy: %v", err)
-		}
-		wg.Go(func() {
-			if _, err := g.Score(t.Context(), "modest", "https://b.com"); err != nil {
-				t.Errorf("modest: %v", err)
-			}
-		})
-		synctest.Wait()
-		close(release)
-		wg.Wait()
-	})
-}
-
-func TestClientsInAWindowAreBounded(t *testing.T) {
-	now := time.Now()
-	w := newWindow(1, -1)
-	for i := range maxClients {
-		if wait := w.client(fmt.Sprint(i), now); wait != 0 {
-			t.Fatalf("client %d waits %v", i, wait)
-		}
-	}
-	if wait := w.client("new", now.Add(20*time.Second)); wait != 40*time.Second {
-		t.Errorf("a new client waits %v", wait)
-	}
-	if wait := w.client("new", now.Add(time.Minute)); wait != 0 || len(w.clients) != 1 {
-		t.Errorf("in the next window it waits %v among %d", wait, len(w.clients))
 	}
 }

@@ -4,8 +4,8 @@
 // [New] makes one from the operator's flags: a fixed number for development, or
 // a service asked over HTTP, with presets for services whose answers are known.
 // Package local is one more, which looks at sites itself.
-// [Guard] stands before any of them: it shares and remembers answers, and keeps
-// one client from using up the service for all.
+// [Guard] stands before any of them: it shares and remembers answers, and gives
+// each client its share of the questions that may be put, as package fair says.
 //
 // A score decides whether money may be asked for, so nothing here ever makes
 // one up: an answer that cannot be read, from a service that cannot be reached,
@@ -45,9 +45,12 @@ var ErrBadTarget = errors.New("score: bad target")
 // NotScorable says that the service has no score for this site, and what the
 // site's owner can do.
 type NotScorable struct {
-	Never  bool   // whether the site was never scanned, rather than found unfit for a score
-	Where  string // a page on which the site can be scanned
-	Reason string // the rest of a sentence about the site, instead of one made of the others
+	Never bool // whether the site was never scanned, rather than found unfit for a score
+	// Unreached is whether nothing was sent to the site, as its name has no address
+	// or none that takes connections: the question is not charged to all.
+	Unreached bool
+	Where     string // a page on which the site can be scanned
+	Reason    string // the rest of a sentence about the site, instead of one made of the others
 }
 
 // Error is fit for callers: the rest of a sentence about the site.
@@ -74,8 +77,8 @@ func (e *Pending) Error() string { return "score: pending" }
 type Unavailable struct {
 	RetryAfter time.Duration
 	Err        error
-	// Busy says that a limit was met, so that the question was not put: no
-	// failure of the service.
+	// Busy says that a limit was met, so that the question was not put, or not to
+	// its end, for this client: no failure of the service.
 	Busy bool
 }
 

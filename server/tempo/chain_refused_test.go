@@ -71,7 +71,7 @@ func (m *market) refused(method *tempo.Method, w tempotest.Wallet, changes ...te
 	if err != nil {
 		m.Fatal(err)
 	}
-	p, err := method.Decode(cred, 100, time.Now())
+	p, err := method.Decode(cred)
 	if err == nil {
 		err = method.Simulate(m.Context(), p)
 	}
@@ -249,5 +249,31 @@ func TestWhatNoBlockTakesIsRefused(t *testing.T) {
 		if m.call(&mined, "eth_getTransactionReceipt", hash); mined != nil {
 			t.Errorf("%s: the chain mined it: this row shows nothing", name)
 		}
+	}
+}
+
+// What keeps a payment from going through is told by its reason, as the chain shows
+// it. Nothing is seen of a payment that was not sent: that is open until its time is
+// over.
+func TestARealChainSaysWhyNot(t *testing.T) {
+	m := open(t)
+	method := m.method(devchain.PathUSD)
+	poor := tempotest.Wallet{Key: newKey(t)}
+	rich := tempotest.Wallet{Key: m.chain.Accounts[20].Key}
+	for reason, p := range map[string]mpp.Payment{
+		mpp.ReasonFunds: m.decode(method, poor),
+		mpp.ReasonFee:   m.decode(method, rich, func(d *draft) { d.MaxFee, d.MaxPriorityFee = uint64(1), uint64(0) }),
+	} {
+		no, ok := errors.AsType[*mpp.Rejection](method.Simulate(t.Context(), p))
+		if !ok || no.Reason != reason {
+			t.Errorf("%v, want %s", no, reason)
+		}
+		if o, err := method.Seen(t.Context(), p, time.Now().Add(-5*time.Minute)); err != nil || o.State != mpp.Pending {
+			t.Errorf("%s: seen as %v, %v", reason, o.State, err)
+		}
+	}
+	over := m.decode(method, rich, func(d *draft) { d.ValidBefore = uint64(time.Now().Unix() - 60) })
+	if o, err := method.Seen(t.Context(), over, time.Now().Add(-5*time.Minute)); err != nil || o.State != mpp.Gone {
+		t.Errorf("after its time: seen as %v, %v", o.State, err)
 	}
 }

@@ -76,7 +76,7 @@ func (m *market) decode(method *tempo.Method, w tempotest.Wallet, changes ...tem
 	if err != nil {
 		m.Fatal(err)
 	}
-	p, err := method.Decode(cred, 100, time.Now())
+	p, err := method.Decode(cred)
 	if err != nil {
 		m.Fatal(err)
 	}
@@ -131,6 +131,9 @@ func (m *market) settle(name string, method *tempo.Method, p mpp.Payment) {
 		if got, err := step.do(); err != nil || got.State != mpp.Settled {
 			m.Fatalf("%s: %s: %v, %v: %s", name, step.name, got.State, err, got.Detail)
 		}
+	}
+	if got, err := method.Seen(m.Context(), p, time.Now().Add(-5*time.Minute)); err != nil || got.State != mpp.Settled {
+		m.Errorf("%s: seen as %v, %v: %s", name, got.State, err, got.Detail)
 	}
 	// Sent again, it stays one payment.
 	if got, err := method.Broadcast(m.Context(), p); err != nil || got.State != mpp.Settled && got.State != mpp.Pending {

@@ -3,6 +3,7 @@ package tempo
 import (
 	"bytes"
 	"crypto/ecdsa"
+	"encoding/json"
 	"errors"
 	"math/big"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/ethereum/go-ethereum/rlp"
 
 	"webring/server/mpp"
+	"webring/server/node"
 	"webring/server/tempo/tempotest"
 )
 
@@ -47,6 +49,22 @@ func challenge(t testing.TB, m *Method) mpp.Challenge {
 		Expires: now.Add(5 * time.Minute).Format(time.RFC3339)}
 	mpp.Keys{Current: make([]byte, 32)}.Sign(&c)
 	return c
+}
+
+// take is what the service asks a method about a credential, without a network.
+func take(m *Method, c mpp.Credential, now time.Time) (mpp.Payment, error) {
+	p, err := m.Decode(c)
+	if err != nil {
+		return mpp.Payment{}, err
+	}
+	expires, err := c.Challenge.ExpiresAt()
+	if err != nil {
+		return mpp.Payment{}, err
+	}
+	if no := m.InTime(p, now, expires); no != nil {
+		return mpp.Payment{}, no
+	}
+	return p, nil
 }
 
 // after is n seconds after the tests' now, as a field of a transaction.
@@ -126,7 +144,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"34: validBefore missing", verify, "no usable validBefore", func(d *d) { d.ValidBefore = uint64(0) }},
 		{"34: validBefore past", mpp.CodeExpired, "too soon", func(d *d) { d.ValidBefore = after(-1) }},
 		{"34: validBefore in 4 s", mpp.CodeExpired, "too soon", func(d *d) { d.ValidBefore = after(4) }},
-		{"34: validBefore in 91 s", verify, "valid for too long", func(d *d) { d.ValidBefore = after(91) }},
+		{"34: validBefore in 91 s", verify, "for longer than it may", func(d *d) { d.ValidBefore = after(91) }},
 		{"34: validBefore beyond time", verify, "no usable validBefore", func(d *d) { d.ValidBefore = ^uint64(0) }},
 		{"35: validAfter in the future", verify, "not valid yet", func(d *d) { d.ValidAfter = after(1) }},
 		{"35: validAfter beyond time", verify, "not valid yet", func(d *d) { d.ValidAfter = ^uint64(0) }},
@@ -169,7 +187,7 @@ func TestDecodeRefuses(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			p, err := m.Decode(w.Pay(c, tc.change), 100, now)
+			p, err := take(m, w.Pay(c, tc.change), now)
 			var no *mpp.Rejection
 			if !errors.As(err, &no) {
 				t.Fatalf("not refused: %v, error %v", p, err)
@@ -191,38 +209,57 @@ func lengthen(raw []byte) []byte {
 }
 
 // The same signed transaction stands or falls with the challenge around it.
-func TestDecodeHoldsTheChallengeToTheRoute(t *testing.T) {
+func TestDecodeHoldsThePaymentToTheChallenge(t *testing.T) {
 	m := newMethod(t, Config{Currency: token, Recipient: recipient})
 	c := challenge(t, m)
-	other := newMethod(t, Config{Currency: token, Recipient: stranger})
 	for _, tc := range []struct {
 		name   string
-		method *Method
-		cents  int64
 		now    time.Time
 		change func(*mpp.Challenge)
 		code   string
 	}{
-		{"as asked", m, 100, now, func(*mpp.Challenge) {}, ""},
-		{"19: other method", m, 100, now, func(c *mpp.Challenge) { c.Method = "evm" }, mpp.CodeUnsupported},
-		{"other intent", m, 100, now, func(c *mpp.Challenge) { c.Intent = "session" }, mpp.CodeUnsupported},
-		{"8: route asks for more", m, 101, now, func(*mpp.Challenge) {}, mpp.CodeChallenge},
-		{"9: route pays somebody else", other, 100, now, func(*mpp.Challenge) {}, mpp.CodeChallenge},
-		{"route asks for nothing", m, 0, now, func(c *mpp.Challenge) { c.Request = "" }, mpp.CodeChallenge},
-		{"11: no expiry", m, 100, now, func(c *mpp.Challenge) { c.Expires = "" }, mpp.CodeChallenge},
-		{"15: expired", m, 100, now.Add(5 * time.Minute), func(*mpp.Challenge) {}, mpp.CodeExpired},
-		{"34: valid beyond expires", m, 100, now, func(c *mpp.Challenge) { c.Expires = now.Add(24 * time.Second).Format(time.RFC3339) }, mpp.CodeVerify},
-		{"until expires", m, 100, now, func(c *mpp.Challenge) { c.Expires = now.Add(25 * time.Second).Format(time.RFC3339) }, ""},
-		{"42: under a second challenge", m, 100, now, func(c *mpp.Challenge) { c.ID = "second" }, mpp.CodeVerify},
-		{"32: under another realm", m, 100, now, func(c *mpp.Challenge) { c.Realm = "other.example" }, mpp.CodeVerify},
+		{"as asked", now, func(*mpp.Challenge) {}, ""},
+		{"8: asks for more", now, asks(m, 101, token, recipient), mpp.CodeVerify},
+		{"9: pays somebody else", now, asks(m, 100, token, stranger), mpp.CodeVerify},
+		{"9: in another token", now, asks(m, 100, stranger, recipient), mpp.CodeVerify},
+		{"9: on another chain", now, asks(newMethod(t, Config{ChainID: 4217, Currency: token, Recipient: recipient}), 100, token, recipient), mpp.CodeUnapplied},
+		{"asks for nothing", now, func(c *mpp.Challenge) { c.Request = "" }, mpp.CodeUnapplied},
+		{"asks for less than a cent", now, requests(`{"amount":"1","currency":"` + node.LowerHex(token) + `","methodDetails":{"chainId":42431,"supportedModes":["pull"]},"recipient":"` + node.LowerHex(recipient) + `"}`), mpp.CodeUnapplied},
+		{"asks in other words", now, requests(`{"amount":"1000000","currency":"` + node.LowerHex(token) + `","methodDetails":{"chainId":42431,"supportedModes":["pull"]},"recipient":"` + node.LowerHex(recipient) + `","memo":""}`), mpp.CodeUnapplied},
+		{"15: expired", now.Add(5 * time.Minute), func(*mpp.Challenge) {}, mpp.CodeExpired},
+		{"34: valid beyond expires", now, func(c *mpp.Challenge) { c.Expires = now.Add(24 * time.Second).Format(time.RFC3339) }, mpp.CodeVerify},
+		{"until expires", now, func(c *mpp.Challenge) { c.Expires = now.Add(25 * time.Second).Format(time.RFC3339) }, ""},
+		{"42: under a second challenge", now, func(c *mpp.Challenge) { c.ID = "second" }, mpp.CodeVerify},
+		{"32: under another realm", now, func(c *mpp.Challenge) { c.Realm = "other.example" }, mpp.CodeVerify},
 	} {
 		cred := wallet(7).Pay(c)
 		tc.change(&cred.Challenge)
-		_, err := tc.method.Decode(cred, tc.cents, tc.now)
+		_, err := take(m, cred, tc.now)
 		var no *mpp.Rejection
 		if tc.code == "" && err != nil || tc.code != "" && (!errors.As(err, &no) || no.Code != tc.code) {
 			t.Errorf("%s: %v, want %q", tc.name, err, tc.code)
 		}
+	}
+}
+
+// asks has a challenge ask for something else, as m would have under another
+// configuration.
+func asks(m *Method, cents int64, currency, recipient common.Address) func(*mpp.Challenge) {
+	return func(c *mpp.Challenge) { c.Request, _ = m.request(cents, currency, recipient) }
+}
+
+// requests has a challenge ask for what some JSON says.
+func requests(text string) func(*mpp.Challenge) {
+	return func(c *mpp.Challenge) { c.Request, _ = mpp.EncodeJSON(json.RawMessage(text)) }
+}
+
+// A payment to an earlier recipient, or in an earlier token, is read by its own
+// challenge, and says so.
+func TestDecodeNamesThePayee(t *testing.T) {
+	before, today := newMethod(t, Config{Currency: token, Recipient: recipient}), newMethod(t, Config{Currency: stranger, Recipient: stranger})
+	p, err := take(today, wallet(7).Pay(challenge(t, before)), now)
+	if err != nil || p.Payee != before.Payee() || p.Cents != 100 {
+		t.Errorf("%+v, %v; want %s", p, err, before.Payee())
 	}
 }
 
@@ -241,7 +278,7 @@ func TestDecodeAccepts(t *testing.T) {
 		"source in lower": func(d *tempotest.Draft) { d.Source = strings.ToLower(d.Source) },
 		"fee of 16 bytes": func(d *tempotest.Draft) { d.MaxFee = bytes.Repeat([]byte{1}, 16) },
 	} {
-		if _, err := m.Decode(wallet(7).Pay(c, change), 100, now); err != nil {
+		if _, err := take(m, wallet(7).Pay(c, change), now); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -253,7 +290,7 @@ func TestOneTransactionHasOneReplayKey(t *testing.T) {
 	m := newMethod(t, Config{Currency: token, Recipient: recipient})
 	c := challenge(t, m)
 	w := wallet(7)
-	honest, err := m.Decode(w.Pay(c), 100, now)
+	honest, err := take(m, w.Pay(c), now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,9 +310,9 @@ func TestOneTransactionHasOneReplayKey(t *testing.T) {
 		},
 	} {
 		var spelt []byte
-		p, err := m.Decode(w.Pay(c, func(d *tempotest.Draft) {
+		p, err := take(m, w.Pay(c, func(d *tempotest.Draft) {
 			d.Sign = func(digest []byte) []byte { spelt = w.Sign(digest); spell(spelt); return spelt }
-		}), 100, now)
+		}), now)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -288,12 +325,12 @@ func TestOneTransactionHasOneReplayKey(t *testing.T) {
 	upper := w.Pay(c)
 	text := strings.Replace(string(upper.Payload), "0x76", "0X76", 1)
 	upper.Payload = []byte(text)
-	if _, err := m.Decode(upper, 100, now); err == nil {
+	if _, err := take(m, upper, now); err == nil {
 		t.Error("0X is taken for 0x")
 	}
 	upper.Payload = []byte(strings.Replace(strings.ToUpper(string(w.Pay(c).Payload)), `{"SIGNATURE":"0X`, `{"signature":"0x`, 1))
 	upper.Payload = []byte(strings.Replace(string(upper.Payload), `"TYPE":"TRANSACTION"`, `"type":"transaction"`, 1))
-	if p, err := m.Decode(upper, 100, now); err != nil || p.ReplayKey != honest.ReplayKey {
+	if p, err := take(m, upper, now); err != nil || p.ReplayKey != honest.ReplayKey {
 		t.Errorf("upper-case digits: %v", err)
 	}
 }

@@ -133,7 +133,7 @@ func newFake(t *testing.T) (*fakeNode, *Method, mpp.Payment) {
 	server := httptest.NewServer(n)
 	t.Cleanup(server.Close)
 	m := newMethod(t, Config{RPC: server.URL, Currency: token, Recipient: recipient, Depth: 2, Timeout: 5 * time.Second})
-	p, err := m.Decode(wallet(7).Pay(challenge(t, m)), 100, now)
+	p, err := take(m, wallet(7).Pay(challenge(t, m)), now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -136,7 +136,7 @@ func FuzzSignedTransaction(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, part1 uint8, value1 []byte, raw1 bool, part2 uint8, value2 []byte, raw2 bool) {
 		credential := w.Pay(c, alter(part1, value1, raw1), alter(part2, value2, raw2))
-		p, err := m.Decode(credential, 100, now)
+		p, err := take(m, credential, now)
 		if err != nil {
 			var no *mpp.Rejection
 			if !errors.As(err, &no) {
@@ -251,7 +251,7 @@ func FuzzSignature(f *testing.F) {
 // logs show it.
 func FuzzReceipt(f *testing.F) {
 	m := newMethod(f, Config{Currency: token, Recipient: recipient})
-	p, err := m.Decode(wallet(7).Pay(challenge(f, m)), 100, now)
+	p, err := take(m, wallet(7).Pay(challenge(f, m)), now)
 	if err != nil {
 		f.Fatal(err)
 	}

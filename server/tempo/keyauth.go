@@ -9,6 +9,8 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/rlp"
+
+	"webring/server/mpp"
 )
 
 // permission is what the account's own key lets an access key do. It comes
@@ -60,7 +62,7 @@ var kinds = []string{"secp256k1", "p256", "webAuthn"}
 // permission for any key. No client pays that way, and every flaw of such a
 // permission would be as fatal, so it is refused.
 func (tx *transaction) readPermission(field []byte) error {
-	bad := refuse("the key authorization does not fit the transaction")
+	bad := refuse(mpp.ReasonKey, "the key authorization does not fit the transaction")
 	parts, err := readList(field)
 	if err != nil || len(parts) != 2 || tx.accessKey == nil {
 		return bad

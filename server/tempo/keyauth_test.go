@@ -92,9 +92,9 @@ func TestKeyAuthorizationMustFitTheTransaction(t *testing.T) {
 		{"no terms", []any{[]any{}, []byte{}}, false},
 		{"terms no list", []any{uint64(1), []byte{}}, false},
 	} {
-		_, err := m.Decode(root.Pay(c, func(d *tempotest.Draft) {
+		_, err := take(m, root.Pay(c, func(d *tempotest.Draft) {
 			d.KeyAuthorization, d.Sign = tc.auth, underKeychain(root.Address(), access)
-		}), 100, now)
+		}), now)
 		var no *mpp.Rejection
 		if tc.taken && err != nil || !tc.taken && (!errors.As(err, &no) || !strings.Contains(no.Detail, "key authorization")) {
 			t.Errorf("%s: %v", tc.name, err)
@@ -102,9 +102,9 @@ func TestKeyAuthorizationMustFitTheTransaction(t *testing.T) {
 	}
 	// Where the account signs itself, a permission has no business.
 	var no *mpp.Rejection
-	if _, err := m.Decode(root.Pay(c, func(d *tempotest.Draft) {
+	if _, err := take(m, root.Pay(c, func(d *tempotest.Draft) {
 		d.KeyAuthorization = permit(root, 42431, access.Address())
-	}), 100, now); !errors.As(err, &no) || !strings.Contains(no.Detail, "key authorization") {
+	}), now); !errors.As(err, &no) || !strings.Contains(no.Detail, "key authorization") {
 		t.Errorf("root signs and authorizes: %v", err)
 	}
 }

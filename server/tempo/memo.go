@@ -6,6 +6,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
+
+	"webring/server/mpp"
 )
 
 // memo is the 32 bytes that bind a transfer to one challenge of one server:
@@ -36,14 +38,14 @@ var selector = []byte{0x95, 0x77, 0x7d, 0x59}
 // address without dirt in its upper bytes, an amount that fits 64 bits.
 func readTransfer(data []byte) (to common.Address, amount uint64, m memo, err error) {
 	if len(data) < 4 || !bytes.Equal(data[:4], selector) {
-		return to, 0, m, refuse("the call must be transferWithMemo")
+		return to, 0, m, refuse(mpp.ReasonForm, "the call must be transferWithMemo")
 	}
 	if len(data) != 100 {
-		return to, 0, m, refuse("the transfer's calldata must have exactly 100 bytes")
+		return to, 0, m, refuse(mpp.ReasonForm, "the transfer's calldata must have exactly 100 bytes")
 	}
 	var zero [24]byte
 	if !bytes.Equal(data[4:16], zero[:12]) || !bytes.Equal(data[36:60], zero[:24]) {
-		return to, 0, m, refuse("the transfer's recipient or amount is out of range")
+		return to, 0, m, refuse(mpp.ReasonForm, "the transfer's recipient or amount is out of range")
 	}
 	return common.Address(data[16:36]), binary.BigEndian.Uint64(data[60:68]), memo(data[68:]), nil
 }

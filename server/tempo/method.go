@@ -39,13 +39,10 @@ type Method struct {
 // unitsPerCent is how many base units of a six-decimal token make a US cent.
 const unitsPerCent = 10_000
 
-// Bounds on how far ahead of now a transaction's validBefore may lie. Clients
-// give about 25 seconds. Below the lower one it could expire on its way; the
-// upper one bounds how long a reservation can be held without being paid.
-const (
-	minAhead = 5 * time.Second
-	maxAhead = 90 * time.Second
-)
+// maxAhead is how far ahead of now a transaction's validBefore may lie: it bounds
+// how long a reservation can be held without being paid. Clients give about 25
+// seconds.
+const maxAhead = 90 * time.Second
 
 // Bounds on a transaction's gas. A plain transfer of a token takes about
 // 50 000, and one to a fresh account half a million more, as clients estimate
@@ -110,37 +107,63 @@ func (m *Method) payments() node.Payments {
 		UnitsPerCent: unitsPerCent, Account: "did:pkh:eip155:" + m.chain() + ":"}
 }
 
+// terms are what a challenge asks for: the members of its request parameter.
+type terms struct {
+	Amount        string  `json:"amount"` // base units
+	Currency      string  `json:"currency"`
+	Recipient     string  `json:"recipient"`
+	MethodDetails details `json:"methodDetails"`
+}
+
+type details struct {
+	ChainID        uint64   `json:"chainId"`
+	SupportedModes []string `json:"supportedModes"`
+}
+
 // Request is the request parameter of a challenge for cents US cents: no memo
 // and no splits, which lets the client bind the transfer to the challenge, and
 // no fee payer.
 func (m *Method) Request(cents int64) (string, error) {
+	return m.request(cents, m.cfg.Currency, m.cfg.Recipient)
+}
+
+func (m *Method) request(cents int64, currency, recipient common.Address) (string, error) {
 	if cents <= 0 {
 		return "", errors.New("tempo: a charge must be positive")
 	}
-	type details struct {
-		ChainID        uint64   `json:"chainId"`
-		SupportedModes []string `json:"supportedModes"`
-	}
-	return mpp.EncodeJSON(struct {
-		Amount        string  `json:"amount"`
-		Currency      string  `json:"currency"`
-		Recipient     string  `json:"recipient"`
-		MethodDetails details `json:"methodDetails"`
-	}{
-		strconv.FormatUint(units(cents), 10), node.LowerHex(m.cfg.Currency), node.LowerHex(m.cfg.Recipient),
+	return mpp.EncodeJSON(terms{
+		strconv.FormatUint(units(cents), 10), node.LowerHex(currency), node.LowerHex(recipient),
 		details{m.cfg.ChainID, []string{"pull"}},
 	})
 }
 
 func units(cents int64) uint64 { return uint64(cents) * unitsPerCent }
 
-// Decode checks a credential as far as that goes without a network: steps 4
-// and 5 of the order of checks, for a challenge whose id has been verified and
-// which asks for cents. It checks the whole of it again rather than trust that
-// somebody did. Refusals are *mpp.Rejection; there is no other error.
-func (m *Method) Decode(c mpp.Credential, cents int64, now time.Time) (mpp.Payment, error) {
-	request, _ := m.Request(cents) // "" for what cannot be asked for
-	expires, err := c.Answers(m.Name(), mpp.Charge, request, now)
+// asked reads the request parameter of a challenge that this ring has issued, now
+// or under an earlier configuration. It takes what request writes and nothing else:
+// anything else was issued for another chain.
+func (m *Method) asked(c mpp.Challenge) (cents int64, currency, recipient common.Address, err error) {
+	var t terms
+	err = mpp.DecodeJSON(c.Request, &t)
+	if amount, e := strconv.ParseInt(t.Amount, 10, 64); e == nil {
+		cents = amount / unitsPerCent
+	}
+	currency, recipient = common.HexToAddress(t.Currency), common.HexToAddress(t.Recipient)
+	if text, e := m.request(cents, currency, recipient); err != nil || e != nil || text != c.Request {
+		return 0, currency, recipient, errElsewhere
+	}
+	return cents, currency, recipient, nil
+}
+
+var errElsewhere = &mpp.Rejection{Code: mpp.CodeUnapplied, Detail: "the challenge was issued for another chain than this ring is paid on"}
+
+// Decode reads the payment out of a credential whose challenge id has been
+// verified, and checks without a network that it pays what that challenge asks
+// for, and for that challenge; whom, is told by its payee. When it is valid is not
+// looked at: see [Method.InTime]. Refusals are *mpp.Rejection; there is no other
+// error.
+func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
+	cents, currency, recipient, err := m.asked(c.Challenge)
 	if err != nil {
 		return mpp.Payment{}, err
 	}
@@ -152,28 +175,41 @@ func (m *Method) Decode(c mpp.Credential, cents int64, now time.Time) (mpp.Payme
 	if err != nil {
 		return mpp.Payment{}, err
 	}
-	if err := m.checkTransfer(tx, c.Challenge, cents); err != nil {
+	if err := m.checkTransfer(tx, c.Challenge, cents, currency, recipient); err != nil {
 		return mpp.Payment{}, err
 	}
-	if err := checkTimes(tx, now, expires); err != nil {
-		return mpp.Payment{}, err
+	if tx.validBefore == 0 || tx.validBefore > mpp.LastSecond {
+		return mpp.Payment{}, refuse(mpp.ReasonLong, "the transaction has no usable validBefore")
 	}
 	if tx.gas < minGas || tx.gas > maxGas {
-		return mpp.Payment{}, refuse("the transaction's gas is out of range")
+		return mpp.Payment{}, refuse(mpp.ReasonGas, "the transaction's gas is out of range")
 	}
 	if tx.maxFee.Sign() == 0 {
-		return mpp.Payment{}, refuse("the transaction offers no fee")
+		return mpp.Payment{}, refuse(mpp.ReasonFee, "the transaction offers no fee")
 	}
 	payer := "did:pkh:eip155:" + m.chain() + ":" + node.LowerHex(tx.sender)
 	// Addresses are hex in any case; the rest of a DID is exact.
 	if c.Source != "" && !strings.EqualFold(c.Source, payer) {
-		return mpp.Payment{}, refuse("the source is not the signer")
+		return mpp.Payment{}, refuse(mpp.ReasonSigner, "the source is not the signer")
 	}
+	payments := m.payments()
+	payments.Token, payments.Recipient = currency, recipient
 	return mpp.Payment{
 		Method: m.Name(), ChallengeID: c.Challenge.ID, Realm: c.Challenge.Realm, Cents: cents,
 		Raw: tx.raw, Reference: tx.hash.Hex(), ReplayKey: m.Network() + ":" + hex.EncodeToString(tx.hash[:]),
-		Payer: payer, ValidBefore: time.Unix(int64(tx.validBefore), 0).UTC(),
+		Payer: payer, Payee: payments.Payee(), ValidFrom: time.Unix(int64(min(tx.validAfter, mpp.LastSecond)), 0).UTC(),
+		ValidBefore: time.Unix(int64(tx.validBefore), 0).UTC(),
 	}, nil
+}
+
+// Life is how long its challenges may be answered. The transaction has an end of its
+// own, within maxAhead.
+func (m *Method) Life() time.Duration { return 5 * time.Minute }
+
+// InTime says whether a payment can be sent now, for a challenge that expires then.
+// Clients draw validAfter at random from the past.
+func (m *Method) InTime(p mpp.Payment, now, expires time.Time) *mpp.Rejection {
+	return p.InTime(now, expires, maxAhead)
 }
 
 // payload takes the signed transaction out of the credential. The field is
@@ -190,7 +226,7 @@ func payload(c mpp.Credential) ([]byte, error) {
 	switch p.Type {
 	case "transaction":
 	case "hash", "proof":
-		return nil, refuse("only signed transactions are taken")
+		return nil, refuse(mpp.ReasonForm, "only signed transactions are taken")
 	default:
 		return nil, malformed
 	}
@@ -204,41 +240,20 @@ func payload(c mpp.Credential) ([]byte, error) {
 
 // checkTransfer checks that the transaction pays what the challenge asks for,
 // and for that challenge.
-func (m *Method) checkTransfer(tx *transaction, c mpp.Challenge, cents int64) error {
+func (m *Method) checkTransfer(tx *transaction, c mpp.Challenge, cents int64, currency, recipient common.Address) error {
 	switch {
 	case tx.chainID != m.cfg.ChainID:
-		return refuse("the transaction is for another chain")
-	case tx.token != m.cfg.Currency:
-		return refuse("the transaction pays in another token")
-	case tx.recipient != m.cfg.Recipient:
-		return refuse("the transaction pays somebody else")
+		return refuse(mpp.ReasonChain, "the transaction is for another chain")
+	case tx.token != currency:
+		return refuse(mpp.ReasonToken, "the transaction pays in another token")
+	case tx.recipient != recipient:
+		return refuse(mpp.ReasonRecipient, "the transaction pays somebody else")
 	case tx.amount != units(cents):
-		return refuse("the transaction pays another amount")
+		return refuse(mpp.ReasonAmount, "the transaction pays another amount")
 	case !tx.memo.ours(c.Realm):
-		return refuse("the transfer's memo is not for this realm")
+		return refuse(mpp.ReasonChallenge, "the transfer's memo is not for this realm")
 	case !tx.memo.answers(c.ID):
-		return refuse("the transfer's memo is not for this challenge")
-	}
-	return nil
-}
-
-// checkTimes checks the window in which the chain will take the transaction.
-// Clients draw validAfter at random from the past.
-func checkTimes(tx *transaction, now, expires time.Time) error {
-	const year10000 = 253402300800
-	if tx.validBefore == 0 || tx.validBefore > year10000 {
-		return refuse("the transaction has no usable validBefore")
-	}
-	before := time.Unix(int64(tx.validBefore), 0)
-	switch ahead := before.Sub(now); {
-	case ahead < minAhead:
-		return &mpp.Rejection{Code: mpp.CodeExpired, Detail: "the transaction expires too soon"}
-	case ahead > maxAhead:
-		return refuse("the transaction is valid for too long")
-	case before.After(expires):
-		return refuse("the transaction is valid for longer than the challenge")
-	case tx.validAfter > uint64(now.Unix()):
-		return refuse("the transaction is not valid yet")
+		return refuse(mpp.ReasonChallenge, "the transfer's memo is not for this challenge")
 	}
 	return nil
 }

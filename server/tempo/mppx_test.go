@@ -82,7 +82,7 @@ func TestDecodeReferenceClient(t *testing.T) {
 			if !strings.Contains(v.Challenge, cred.Challenge.ID) {
 				t.Error("the credential echoes another challenge")
 			}
-			p, err := m.Decode(cred, 100, time.Unix(r.Now, 0))
+			p, err := take(m, cred, time.Unix(r.Now, 0))
 			if v.Name == oldForm {
 				var no *mpp.Rejection
 				if !errors.As(err, &no) {

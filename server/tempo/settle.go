@@ -71,13 +71,12 @@ const searchBack = 15 * time.Minute
 // Outcome asks what became of a payment that was sent or may have been.
 //
 // Settled is said as soon as a receipt with the right logs is seen, and is
-// deep when its block is. Everything else that is final needs proof that no
-// later block can say otherwise: a block later than validBefore that is deep
-// itself; after that, no log of the same transfer under another hash up to the
-// first such block and, from a node that has the deep one, still no receipt that
-// pays us. Then the payment is Failed, Mismatched or Gone, by its receipt or the
-// lack of one; until then it is Pending. A matching log under another hash leaves it
-// Pending for ever, for the operator.
+// deep when its block is. Another receipt is Failed or Mismatched as soon as its block
+// is deep: the chain takes a transaction once. Without one, the payment is Gone when a
+// block later than validBefore is deep and a node that has it still knows no receipt.
+// Until then it is Pending. None of the three is said where a log shows the same
+// transfer under another hash: that leaves the payment Pending for ever, for the
+// operator.
 //
 // Errors are ErrUnavailable or a damaged record.
 func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
@@ -85,7 +84,7 @@ func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	newest, got, err := m.receipt(ctx, tx)
+	newest, got, err := m.receipt(ctx, tx, m.node.RecentReceipt)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
@@ -94,19 +93,65 @@ func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error
 	}
 	pending := mpp.Outcome{Detail: "not mined yet"}
 	if got != nil {
+		stays, err := m.node.Stays(ctx, newest, &got.Receipt, m.cfg.Depth)
+		if err != nil {
+			return mpp.Outcome{}, err
+		}
+		if stays {
+			elsewhere, err := m.elsewhere(ctx, tx, newest.Height()-m.cfg.Depth)
+			if err != nil {
+				return mpp.Outcome{}, err
+			}
+			return got.unpaid(elsewhere), nil
+		}
 		pending.Detail = got.complaint() + ", not final yet"
 	}
-	after, err := m.node.DeepAfter(ctx, newest, tx.validBefore, m.cfg.Depth)
+	after, due, err := m.node.DeepAfter(ctx, newest, tx.validBefore, m.cfg.Depth)
 	if err != nil || after == nil {
+		pending.Due = due
 		return pending, err
 	}
 	return m.final(ctx, tx, after)
 }
 
-// receipt asks for the newest block and then the receipt, as [node.Node.ReceiptOf]
-// does.
-func (m *Method) receipt(ctx context.Context, tx *transaction) (*node.Block, *receipt, error) {
-	newest, r, err := m.node.ReceiptOf(ctx, tx.hash)
+// Seen asks, with a bounded number of questions however long ago it was, what the
+// chain has of a transaction that this process knows nothing of: Settled as
+// [Method.Outcome] says it, Failed or Mismatched as soon as a receipt shows it. Gone
+// needs a deep block later than validBefore without one, and, where that is not of the
+// last minutes, the proof that Outcome wants: a node may have forgotten the receipts of
+// then, and not those of now.
+func (m *Method) Seen(ctx context.Context, p mpp.Payment, _ time.Time) (mpp.Outcome, error) {
+	tx, err := m.reopen(p)
+	if err != nil {
+		return mpp.Outcome{}, err
+	}
+	newest, got, err := m.receipt(ctx, tx, m.node.ReceiptOf)
+	switch {
+	case err != nil:
+		return mpp.Outcome{}, err
+	case got == nil:
+		after, _, err := m.node.DeepAfter(ctx, newest, tx.validBefore, m.cfg.Depth)
+		switch {
+		case err != nil || after == nil:
+			return mpp.Outcome{Detail: "not mined yet"}, err
+		case uint64(*newest.Timestamp) < tx.validBefore+surelyKept:
+			return mpp.Outcome{State: mpp.Gone, Detail: "not mined in its time"}, nil
+		}
+		return m.final(ctx, tx, after)
+	case got.paid(tx):
+		return m.settled(ctx, newest, got)
+	case *got.Status == 0:
+		return mpp.Outcome{State: mpp.Failed, Detail: got.complaint()}, nil
+	}
+	return mpp.Outcome{State: mpp.Mismatched, Detail: got.complaint()}, nil
+}
+
+// surelyKept is for how many seconds every node has receipts that could be paid with.
+const surelyKept = 15 * 60
+
+// receipt asks for a receipt in one of the ways in which a node can be asked for it.
+func (m *Method) receipt(ctx context.Context, tx *transaction, ask func(context.Context, common.Hash) (*node.Block, *node.Receipt, error)) (*node.Block, *receipt, error) {
+	newest, r, err := ask(ctx, tx.hash)
 	if err != nil || r == nil {
 		return newest, nil, err
 	}
@@ -130,11 +175,11 @@ func (m *Method) settled(ctx context.Context, newest *node.Block, got *receipt) 
 // final decides about a transaction that can no longer be mined, as the deep
 // block after shows, but may have been.
 func (m *Method) final(ctx context.Context, tx *transaction, after *node.Block) (mpp.Outcome, error) {
-	elsewhere, err := m.elsewhere(ctx, tx, after)
+	elsewhere, err := m.elsewhere(ctx, tx, after.Height())
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	newest, got, err := m.receipt(ctx, tx)
+	newest, got, err := m.receipt(ctx, tx, m.node.ReceiptOf)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
@@ -143,22 +188,30 @@ func (m *Method) final(ctx context.Context, tx *transaction, after *node.Block) 
 		return mpp.Outcome{}, node.Unavailable(errors.New("the node has gone back before the block that decides"))
 	case got != nil && got.paid(tx):
 		return m.settled(ctx, newest, got)
-	case elsewhere:
-		return mpp.Outcome{Detail: "a transfer that answers the challenge was mined under another hash"}, nil
-	case got == nil:
-		return mpp.Outcome{State: mpp.Gone, Deep: true, Detail: "never mined"}, nil
-	case *got.Status == 0:
-		return mpp.Outcome{State: mpp.Failed, Deep: true, Detail: got.complaint()}, nil
 	}
-	return mpp.Outcome{State: mpp.Mismatched, Deep: true, Detail: got.complaint()}, nil
+	return got.unpaid(elsewhere), nil
 }
 
-// elsewhere looks for the transfer under whatever hash, in the blocks in which the
-// transaction can have been mined: as long as its payment is open, these are the
-// same, and no more for a node to search. It is one that has them deep: another may
-// have followed a branch that was left.
-func (m *Method) elsewhere(ctx context.Context, tx *transaction, after *node.Block) (found bool, err error) {
-	to, err := m.node.FirstSince(ctx, after.Height(), int64(tx.validBefore)+1)
+// unpaid is the outcome that a deep receipt which does not pay us means, or the proven
+// lack of one, which is nil. Elsewhere says that the transfer was mined all the same.
+func (r *receipt) unpaid(elsewhere bool) mpp.Outcome {
+	switch {
+	case elsewhere:
+		return mpp.Outcome{Detail: "a transfer that answers the challenge was mined under another hash"}
+	case r == nil:
+		return mpp.Outcome{State: mpp.Gone, Deep: true, Detail: "never mined"}
+	case *r.Status == 0:
+		return mpp.Outcome{State: mpp.Failed, Deep: true, Detail: r.complaint()}
+	}
+	return mpp.Outcome{State: mpp.Mismatched, Deep: true, Detail: r.complaint()}
+}
+
+// elsewhere looks for the transfer under whatever hash, up to the deep block last, in
+// the blocks in which the transaction can have been mined: as long as its payment is
+// open, these grow no more for a node to search once its time is over. It is one that
+// has them deep: another may have followed a branch that was left.
+func (m *Method) elsewhere(ctx context.Context, tx *transaction, last uint64) (found bool, err error) {
+	to, err := m.node.FirstSince(ctx, last, int64(tx.validBefore)+1)
 	if err != nil {
 		return false, err
 	}

@@ -46,10 +46,12 @@ func TestOutcome(t *testing.T) {
 		{"paid in a block that is no longer there", []int64{1, 2}, func(p mpp.Payment) any {
 			return with(paidReceipt(p, 9), set("blockHash", blockHash(77)))
 		}, mpp.Settled, false},
-		{"38: reverted, still valid", []int64{1, 2, 3}, func(p mpp.Payment) any { return with(paidReceipt(p, 9), set("status", "0x0")) }, mpp.Pending, false},
-		{"38: reverted, expired but not deep", []int64{26, 27}, func(p mpp.Payment) any { return with(paidReceipt(p, 9), set("status", "0x0")) }, mpp.Pending, false},
+		{"38: reverted, not deep", []int64{1}, func(p mpp.Payment) any { return with(paidReceipt(p, 9), set("status", "0x0")) }, mpp.Pending, false},
+		{"38: reverted in a block that is no longer there", []int64{1, 2, 3}, func(p mpp.Payment) any {
+			return with(paidReceipt(p, 9), func(r fields, logs []fields) { r["status"], r["blockHash"] = "0x0", blockHash(77) })
+		}, mpp.Pending, false},
 		{"38: reverted for good", long, func(p mpp.Payment) any { return with(paidReceipt(p, 9), set("status", "0x0")) }, mpp.Failed, true},
-		{"39: no logs, still valid", []int64{1, 2, 3}, func(p mpp.Payment) any { return with(paidReceipt(p, 9), set("logs", []fields{})) }, mpp.Pending, false},
+		{"39: no logs, not deep", []int64{1}, func(p mpp.Payment) any { return with(paidReceipt(p, 9), set("logs", []fields{})) }, mpp.Pending, false},
 		{"39: no logs", long, func(p mpp.Payment) any { return with(paidReceipt(p, 9), set("logs", []fields{})) }, mpp.Mismatched, true},
 		{"39: another token", long, func(p mpp.Payment) any { return with(paidReceipt(p, 9), setLog(2, "address", stranger)) }, mpp.Mismatched, true},
 		{"39: transfer of another token", long, func(p mpp.Payment) any { return with(paidReceipt(p, 9), setLog(1, "address", stranger)) }, mpp.Mismatched, true},
@@ -80,6 +82,54 @@ func TestOutcome(t *testing.T) {
 				t.Errorf("%v (deep %v), %v: %s; want %v (deep %v)", got.State, got.Deep, err, got.Detail, tc.want, tc.deep)
 			}
 		})
+	}
+}
+
+// A payment that is known to have come to nothing is told of as soon as the block that
+// says so is deep, long before it could no longer be mined; but not if the transfer was
+// mined all the same.
+func TestRevertedPaymentIsKnownAsSoonAsItsBlockIsDeep(t *testing.T) {
+	for blocks, want := range []mpp.State{mpp.Pending, mpp.Pending, mpp.Failed} {
+		n, m, p := newFake(t)
+		n.mine([]int64{1, 2}[:blocks]...)
+		n.receipt = with(paidReceipt(p, 9), func(r fields, _ []fields) { r["status"] = "0x0" })
+		if got, err := m.Outcome(t.Context(), p); err != nil || got.State != want || got.Deep != (want == mpp.Failed) {
+			t.Errorf("%d blocks on top: %v (deep %v), %v: %s; want %v", blocks, got.State, got.Deep, err, got.Detail, want)
+		}
+		log := paidReceipt(p, 9)["logs"].([]fields)[2]
+		log["transactionHash"] = common.HexToHash("0x01")
+		n.logs = []any{log}
+		if got, err := m.Outcome(t.Context(), p); err != nil || got.State != mpp.Pending {
+			t.Errorf("%d blocks on top, and the transfer under another hash: %v, %v: %s", blocks, got.State, err, got.Detail)
+		}
+		n.bend["eth_getLogs"] = func([]json.RawMessage) any { return nodeError{-32005, "limit exceeded"} }
+		if got, err := m.Outcome(t.Context(), p); want == mpp.Failed && !isUnavailable(err) || got.State != mpp.Pending {
+			t.Errorf("%d blocks on top, and no logs: %v, %v: %s", blocks, got.State, err, got.Detail)
+		}
+	}
+}
+
+// Of a payment that was not mined it is said when the block is due that decides.
+func TestOutcomeSaysWhenItsBlockIsDue(t *testing.T) {
+	for _, c := range []struct {
+		mined []int64
+		due   int64 // seconds from now; 0: not known
+	}{
+		{nil, 0},
+		{[]int64{25}, 0},
+		{[]int64{22, 24, 26}, 30}, // two blocks take four seconds
+		{[]int64{22, 24, 26, 28}, 30},
+		{[]int64{24, 25, 26, 27}, 28},
+	} {
+		n, m, p := newFake(t)
+		n.mine(c.mined...)
+		var want time.Time
+		if c.due > 0 {
+			want = p.ValidBefore.Add(time.Duration(c.due-25) * time.Second)
+		}
+		if got, err := m.Outcome(t.Context(), p); err != nil || got.State != mpp.Pending || !got.Due.Equal(want) {
+			t.Errorf("%v: %v, %v, due %v, want %v", c.mined, got.State, err, got.Due, want)
+		}
 	}
 }
 
@@ -274,6 +324,39 @@ func TestOutcomeFromANodeWithoutOldReceipts(t *testing.T) {
 		if isUnavailable(err) != unavailable || !unavailable && got.State != mpp.Gone {
 			t.Errorf("receipts from block %d on: %v, %v: %s", kept, got.State, err, got.Detail)
 		}
+		// Nor is a payment of long ago taken to be none when nothing else is known of it.
+		n.mine(surelyKept+26, surelyKept+27, surelyKept+28)
+		got, err = m.Seen(t.Context(), p, now)
+		if isUnavailable(err) != unavailable || !unavailable && got.State != mpp.Gone {
+			t.Errorf("receipts from block %d on, long ago: %v, %v: %s", kept, got.State, err, got.Detail)
+		}
+	}
+}
+
+// What a node says of a transaction that nothing else is known of.
+func TestSeen(t *testing.T) {
+	for name, c := range map[string]struct {
+		mined []int64
+		spoil func(*fakeNode, mpp.Payment)
+		want  mpp.State
+	}{
+		"not yet":            {nil, func(*fakeNode, mpp.Payment) {}, mpp.Pending},
+		"over, and not deep": {[]int64{26, 27}, func(*fakeNode, mpp.Payment) {}, mpp.Pending},
+		"over":               {[]int64{26, 27, 28}, func(*fakeNode, mpp.Payment) {}, mpp.Gone},
+		"mined":              {nil, func(n *fakeNode, p mpp.Payment) { n.receipt = paidReceipt(p, 9) }, mpp.Settled},
+		"mined and reverted": {nil, func(n *fakeNode, p mpp.Payment) {
+			n.receipt = with(paidReceipt(p, 9), func(r fields, _ []fields) { r["status"] = "0x0" })
+		}, mpp.Failed},
+		"mined, and diverted": {nil, func(n *fakeNode, p mpp.Payment) {
+			n.receipt = with(paidReceipt(p, 9), func(r fields, _ []fields) { r["logs"] = []fields{} })
+		}, mpp.Mismatched},
+	} {
+		n, m, p := newFake(t)
+		n.mine(c.mined...)
+		c.spoil(n, p)
+		if got, err := m.Seen(t.Context(), p, now); err != nil || got.State != c.want {
+			t.Errorf("%s: %v, %v: %s; want %v", name, got.State, err, got.Detail, c.want)
+		}
 	}
 }
 
@@ -357,7 +440,7 @@ func TestSilentAndBrokenNodes(t *testing.T) {
 				defer close(hang)
 			}
 			m := newMethod(t, Config{RPC: server.URL + "/secret-key", Currency: token, Recipient: recipient, Timeout: 200 * time.Millisecond})
-			p, err := m.Decode(wallet(7).Pay(challenge(t, m)), 100, now)
+			p, err := take(m, wallet(7).Pay(challenge(t, m)), now)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,6 +14,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
+
+	"webring/server/mpp"
 )
 
 // signed is what a signature says: who pays, which key signed, and the one
@@ -38,7 +40,7 @@ const (
 // maxWebAuthn bounds a WebAuthn signature, in bytes, as the chain does.
 const maxWebAuthn = 2048
 
-var errSignature = refuse("the signature does not verify")
+var errSignature = refuse(mpp.ReasonSigner, "the signature does not verify")
 
 // readSignature checks a signature over digest, of any kind the chain knows
 // but multisig:
@@ -58,7 +60,7 @@ func readSignature(sig []byte, digest common.Hash) (signed, error) {
 	case len(sig) == 65 || len(sig) <= head:
 		return readPrimitive(sig, digest)
 	case sig[0] == prefixKeychainOld:
-		return signed{}, refuse("the chain takes this form of an access key's signature no longer")
+		return signed{}, refuse(mpp.ReasonForm, "the chain takes this form of an access key's signature no longer")
 	case sig[0] != prefixKeychain:
 		return readPrimitive(sig, digest)
 	}
@@ -98,7 +100,7 @@ func readPrimitive(sig []byte, digest common.Hash) (signed, error) {
 		by.assertion = sig[1 : len(sig)-128]
 		return by, err
 	}
-	return signed{}, refuse("the transaction's kind of signature is not known")
+	return signed{}, refuse(mpp.ReasonForm, "the transaction's kind of signature is not known")
 }
 
 var halfSecp256k1 = new(big.Int).Rsh(crypto.S256().Params().N, 1)

@@ -2,7 +2,9 @@ package tempo
 
 import (
 	"context"
+	"errors"
 	"math/big"
+	"regexp"
 	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -30,24 +32,30 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 	if err != nil {
 		return err
 	}
-	var ignored, key, left hexutil.Bytes
+	var ignored, holds, key, left hexutil.Bytes
 	questions := []rpc.BatchElem{
 		{Method: "eth_call", Args: []any{envelope(tx), "latest"}, Result: &ignored},
 		{Method: "eth_call", Args: []any{transfer(tx), "latest"}, Result: &ignored},
+		{Method: "eth_call", Args: []any{ask(tx.token, balanceOf, tx.sender), "latest"}, Result: &holds},
 	}
 	if tx.accessKey != nil {
 		questions = append(questions,
-			rpc.BatchElem{Method: "eth_call", Args: []any{askKeychain(getKey, tx.sender, *tx.accessKey), "latest"}, Result: &key},
-			rpc.BatchElem{Method: "eth_call", Args: []any{askKeychain(getRemaining, tx.sender, *tx.accessKey, tx.token), "latest"}, Result: &left})
+			rpc.BatchElem{Method: "eth_call", Args: []any{ask(keychain, getKey, tx.sender, *tx.accessKey), "latest"}, Result: &key},
+			rpc.BatchElem{Method: "eth_call", Args: []any{ask(keychain, getRemaining, tx.sender, *tx.accessKey, tx.token), "latest"}, Result: &left})
 	}
 	newest, err := m.node.Head(ctx, questions...)
 	if err != nil {
 		return err
 	}
 	for _, q := range questions {
-		if err := node.Judge(q.Error); err != nil {
-			return err
+		err := node.Judge(q.Error)
+		switch {
+		case err == nil:
+			continue
+		case errors.As(err, new(*mpp.Rejection)) && (node.Short(holds, tx.amount) || shortOfFee(q.Error)):
+			return node.Because(err, mpp.ReasonFunds, "the account holds less than is to be paid with the network's fee")
 		}
+		return err
 	}
 	if tx.accessKey != nil {
 		if err := tx.checkKey(key, left); err != nil {
@@ -57,13 +65,32 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 	// Nodes lift the block's limit in a simulation, and not every one compares
 	// the cap; a transaction beyond either would wait in vain until validBefore.
 	if newest.GasLimit != nil && tx.gas > uint64(*newest.GasLimit) {
-		return refuse("the transaction's gas does not fit a block")
+		return refuse(mpp.ReasonGas, "the transaction's gas does not fit a block")
 	}
 	if newest.BaseFee != nil && tx.maxFee.Cmp((*big.Int)(newest.BaseFee)) < 0 {
-		return refuse("the fee cap is below the network's base fee")
+		return refuse(mpp.ReasonFee, "the fee cap is below the network's base fee")
 	}
 	return nil
 }
+
+// Holds asks whether the account that pays holds so many cents of what it pays in. It
+// refuses with a *[mpp.Rejection].
+func (m *Method) Holds(ctx context.Context, p mpp.Payment, cents int64) error {
+	tx, err := m.reopen(p)
+	if err != nil {
+		return err
+	}
+	return m.node.Holds(ctx, tx.token, tx.sender, units(cents))
+}
+
+// shortOfFee says that a node refuses a simulation because the account cannot pay
+// the fee. The fee may be paid in another token than the payment, so only the node's
+// words tell.
+func shortOfFee(err error) bool {
+	return err != nil && feeWords.MatchString(err.Error())
+}
+
+var feeWords = regexp.MustCompile(`(?i)insufficient *(funds|balance|fee token balance)`)
 
 // envelope is the transaction as Tempo nodes take it for eth_call.
 func envelope(tx *transaction) map[string]any {
@@ -104,19 +131,20 @@ func transfer(tx *transaction) map[string]any {
 // keychain is the precompile that knows the access keys of all accounts.
 var keychain = common.HexToAddress("0xaaaaaaaa00000000000000000000000000000000")
 
-// Functions of the keychain that are asked.
+// Functions that are asked, of tokens and of the keychain.
 const (
+	balanceOf    = "balanceOf(address)"                                   // account
 	getKey       = "getKey(address,address)"                              // account, key
 	getRemaining = "getRemainingLimitWithPeriod(address,address,address)" // account, key, token
 )
 
-// askKeychain is a call of one of them.
-func askKeychain(function string, arguments ...common.Address) map[string]any {
+// ask is a call of one of them.
+func ask(contract common.Address, function string, arguments ...common.Address) map[string]any {
 	data := crypto.Keccak256([]byte(function))[:4]
 	for _, a := range arguments {
 		data = append(data, common.LeftPadBytes(a[:], 32)...)
 	}
-	return map[string]any{"to": keychain, "data": hexutil.Bytes(data)}
+	return map[string]any{"to": contract, "data": hexutil.Bytes(data)}
 }
 
 // checkKey reads what the keychain says of the access key: five words, which
@@ -127,14 +155,14 @@ func askKeychain(function string, arguments ...common.Address) map[string]any {
 // fees, or not even those.
 func (tx *transaction) checkKey(words, left []byte) error {
 	if len(words) < 5*32 || len(left) < 32 {
-		return refuse("the account has no such access key")
+		return refuse(mpp.ReasonKey, "the account has no such access key")
 	}
 	word := func(i int) *big.Int { return new(big.Int).SetBytes(words[i*32 : i*32+32]) }
 	kind, key, expiry := word(0), word(1), word(2)
 	limited, revoked := word(3).Sign() != 0, word(4).Sign() != 0
 	if tx.permission != nil {
 		if key.Sign() != 0 || revoked {
-			return refuse("the key authorization has been used already")
+			return refuse(mpp.ReasonKey, "the key authorization has been used already")
 		}
 		return nil
 	}
@@ -142,10 +170,10 @@ func (tx *transaction) checkKey(words, left []byte) error {
 		kind.Cmp(big.NewInt(int64(slices.Index(kinds, tx.keyKind)))) == 0 &&
 		expiry.Cmp(new(big.Int).SetUint64(tx.validBefore)) >= 0
 	if !known {
-		return refuse("the account has no such access key")
+		return refuse(mpp.ReasonKey, "the account has no such access key")
 	}
 	if limited && new(big.Int).SetBytes(left[:32]).Cmp(tx.spends()[tx.token]) < 0 {
-		return refuse("the access key may not spend as much")
+		return refuse(mpp.ReasonKey, "the access key may not spend as much")
 	}
 	return nil
 }

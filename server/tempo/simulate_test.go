@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,7 +28,7 @@ func TestSimulate(t *testing.T) {
 		{"37: the transfer reverts", func(n *fakeNode) {
 			n.bendTo("eth_call", nodeError{3, "execution reverted: 0x" + strings.Repeat("ab", 200)})
 		}, "would not go through"},
-		{"37: no balance for the fee", func(n *fakeNode) { n.bendTo("eth_call", nodeError{-32003, "insufficient funds"}) }, "would not go through"},
+		{"37: no balance for the fee", func(n *fakeNode) { n.bendTo("eth_call", nodeError{-32003, "insufficient funds"}) }, "holds less than is to be paid"},
 		{"a node that ignores calls", func(n *fakeNode) {
 			n.bend["eth_call"] = func(params []json.RawMessage) any {
 				if strings.Contains(string(params[0]), `"calls"`) {
@@ -85,7 +87,7 @@ func checkSimulation(t *testing.T, name string, err error, want string) {
 // fees, and no signature.
 func TestSimulationSaysWhatWasSigned(t *testing.T) {
 	n, m, _ := newFake(t)
-	p, err := m.Decode(wallet(7).Pay(challenge(t, m), func(d *tempotest.Draft) { d.FeeToken = token[:] }), 100, now)
+	p, err := take(m, wallet(7).Pay(challenge(t, m), func(d *tempotest.Draft) { d.FeeToken = token[:] }), now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +107,8 @@ func TestSimulationSaysWhatWasSigned(t *testing.T) {
 			data, to, to, sender, strings.Repeat("ff", 32), hexutil.EncodeUint64(after(-3600)), hexutil.EncodeUint64(after(25))),
 		fmt.Sprintf(`{"data":"%s","from":"%s","gas":"0x1e8480","to":"%s"}`, data, sender, to),
 	}
-	if len(sent) != 2 || sent[0] != want[0] || sent[1] != want[1] {
+	want = append(want, fmt.Sprintf(`{"data":"0x70a08231%064s","to":"%s"}`, sender[2:], to))
+	if !slices.Equal(sent, want) {
 		t.Errorf("asked\n%s\nwant\n%s", strings.Join(sent, "\n"), strings.Join(want, "\n"))
 	}
 }
@@ -190,12 +193,12 @@ func TestSimulateAsksForTheAccessKey(t *testing.T) {
 		{name: "authorized, a node without the keychain", words: "", authorized: true, want: "no such access key"},
 	} {
 		n, m, _ := newFake(t)
-		p, err := m.Decode(root.Pay(challenge(t, m), func(d *tempotest.Draft) {
+		p, err := take(m, root.Pay(challenge(t, m), func(d *tempotest.Draft) {
 			d.Sign = underKeychain(root.Address(), access)
 			if tc.authorized {
 				d.KeyAuthorization = permit(root, 42431, access.Address())
 			}
-		}), 100, now)
+		}), now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,5 +216,34 @@ func TestSimulateAsksForTheAccessKey(t *testing.T) {
 			return "0x"
 		}
 		checkSimulation(t, tc.name, m.Simulate(t.Context(), p), tc.want)
+	}
+}
+
+// What an account holds is the token's to say; nonsense and silence are no answer.
+func TestHoldsIsTheTokensToSay(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		answer any
+		want   string
+	}{
+		{"exactly as much", common.BigToHash(big.NewInt(2_150_000)), ""},
+		{"a unit less", common.BigToHash(big.NewInt(2_149_999)), "the account holds less than this payment and its others"},
+		{"nothing", common.Hash{}, "the account holds less"},
+		{"more than 64 bits", common.MaxHash, ""},
+		{"no word", "0x", "unavailable"},
+		{"no number", 7, "unavailable"},
+		{"an error", nodeError{3, "execution reverted"}, "unavailable"},
+	} {
+		n, m, p := newFake(t)
+		var asked string
+		n.bend["eth_call"] = func(params []json.RawMessage) any {
+			asked = string(params[0])
+			return tc.answer
+		}
+		checkSimulation(t, tc.name, m.Holds(t.Context(), p, 215), tc.want)
+		tx, _ := readTransaction(p.Raw)
+		if want := fmt.Sprintf(`{"data":"0x70a08231%064s","to":"%s"}`, node.LowerHex(tx.sender)[2:], node.LowerHex(token)); asked != want {
+			t.Errorf("asked %s, want %s", asked, want)
+		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 
 // refuse is a rejection on the transaction's own merits. The text is fixed and
 // may be shown.
-func refuse(detail string) *mpp.Rejection {
-	return &mpp.Rejection{Code: mpp.CodeVerify, Detail: detail}
+func refuse(reason, detail string) *mpp.Rejection {
+	return &mpp.Rejection{Code: mpp.CodeVerify, Reason: reason, Detail: detail}
 }
 
 // transaction is the one kind of Tempo transaction that pays here: a single
@@ -80,14 +80,14 @@ var emptyList = []byte{0xc0}
 // knows nothing of any challenge. The error is always a *mpp.Rejection.
 func readTransaction(raw []byte) (*transaction, error) {
 	if len(raw) == 0 || len(raw) > maxRaw {
-		return nil, refuse("the transaction is empty or too large")
+		return nil, refuse(mpp.ReasonForm, "the transaction is empty or too large")
 	}
 	switch raw[0] {
 	case typeByte:
 	case 0x78:
-		return nil, refuse("this service pays no fees for others")
+		return nil, refuse(mpp.ReasonForm, "this service pays no fees for others")
 	default:
-		return nil, refuse("the transaction must be of type 0x76")
+		return nil, refuse(mpp.ReasonForm, "the transaction must be of type 0x76")
 	}
 	fields, err := readList(raw[1:])
 	if err != nil {
@@ -95,15 +95,15 @@ func readTransaction(raw []byte) (*transaction, error) {
 	}
 	n := len(fields)
 	if n < 13 || n > 15 {
-		return nil, refuse("the transaction has a wrong number of fields")
+		return nil, refuse(mpp.ReasonForm, "the transaction has a wrong number of fields")
 	}
 	// Fourteen fields are signed if the last is a string; a list there is a
 	// key authorization that nobody signed.
 	if n == 13 || isList(fields[n-1]) {
-		return nil, refuse("the transaction is not signed")
+		return nil, refuse(mpp.ReasonForm, "the transaction is not signed")
 	}
 	if n == 15 && !isList(fields[fieldKeyAuth]) {
-		return nil, refuse("the key authorization must be a list")
+		return nil, refuse(mpp.ReasonForm, "the key authorization must be a list")
 	}
 	tx := new(transaction)
 	if err := tx.readFields(fields); err != nil {
@@ -132,7 +132,7 @@ func (tx *transaction) readFields(fields [][]byte) error {
 	}{{0, &tx.chainID}, {3, &tx.gas}, {7, &nonce}, {8, &tx.validBefore}, {9, &tx.validAfter}} {
 		value, rest, err := rlp.SplitUint64(fields[f.at])
 		if err != nil || len(rest) != 0 {
-			return refuse("the transaction's integers are not canonical")
+			return refuse(mpp.ReasonForm, "the transaction's integers are not canonical")
 		}
 		*f.into = value
 	}
@@ -144,22 +144,22 @@ func (tx *transaction) readFields(fields [][]byte) error {
 		return err
 	}
 	if tx.maxPriorityFee.Cmp(tx.maxFee) > 0 {
-		return refuse("the priority fee exceeds the fee cap")
+		return refuse(mpp.ReasonForm, "the priority fee exceeds the fee cap")
 	}
 	if err := tx.readCall(fields[fieldCalls]); err != nil {
 		return err
 	}
 	if !bytes.Equal(fields[fieldAccessList], emptyList) || !bytes.Equal(fields[fieldAuthList], emptyList) {
-		return refuse("access and authorization lists must be empty")
+		return refuse(mpp.ReasonForm, "access and authorization lists must be empty")
 	}
 	if key, err := readString(fields[fieldNonceKey]); err != nil || !bytes.Equal(key, expiringNonce) || nonce != 0 {
-		return refuse("the transaction must use the expiring nonce")
+		return refuse(mpp.ReasonForm, "the transaction must use the expiring nonce")
 	}
 	if tx.feeToken, err = readString(fields[fieldFeeToken]); err != nil || len(tx.feeToken) != 0 && len(tx.feeToken) != common.AddressLength {
-		return refuse("the fee token is no address")
+		return refuse(mpp.ReasonForm, "the fee token is no address")
 	}
 	if !bytes.Equal(fields[fieldFeePayer], []byte{0x80}) {
-		return refuse("this service pays no fees for others")
+		return refuse(mpp.ReasonForm, "this service pays no fees for others")
 	}
 	return nil
 }
@@ -171,18 +171,18 @@ func (tx *transaction) readCall(field []byte) error {
 		return err
 	}
 	if len(calls) != 1 {
-		return refuse("the transaction must make exactly one call")
+		return refuse(mpp.ReasonForm, "the transaction must make exactly one call")
 	}
 	call, err := readList(calls[0])
 	if err != nil || len(call) != 3 {
-		return refuse("the transaction's call is malformed")
+		return refuse(mpp.ReasonForm, "the transaction's call is malformed")
 	}
 	to, err := readString(call[0])
 	if err != nil || len(to) != common.AddressLength {
-		return refuse("the transaction's call is malformed")
+		return refuse(mpp.ReasonForm, "the transaction's call is malformed")
 	}
 	if !bytes.Equal(call[1], []byte{0x80}) {
-		return refuse("the transaction's call must carry no value")
+		return refuse(mpp.ReasonForm, "the transaction's call must carry no value")
 	}
 	tx.token = common.Address(to)
 	tx.data, err = readString(call[2])
@@ -209,7 +209,7 @@ func (tx *transaction) readSignature(fields [][]byte) error {
 	}
 	encoded, err := rlp.EncodeToBytes(signed.canonical)
 	if err != nil {
-		return refuse("the signature does not encode")
+		return refuse(mpp.ReasonForm, "the signature does not encode")
 	}
 	tx.raw = append([]byte{typeByte}, writeList(append(fields[:last:last], encoded))...)
 	return nil
@@ -234,7 +234,7 @@ func readList(b []byte) ([][]byte, error) {
 	return members, nil
 }
 
-var errNotCanonical = refuse("the transaction is not canonical RLP, or has trailing bytes")
+var errNotCanonical = refuse(mpp.ReasonForm, "the transaction is not canonical RLP, or has trailing bytes")
 
 // readString returns the content of the RLP string that fills all of b.
 func readString(b []byte) ([]byte, error) {
@@ -249,7 +249,7 @@ func readString(b []byte) ([]byte, error) {
 func readFee(field []byte) (*big.Int, error) {
 	b, err := readString(field)
 	if err != nil || len(b) > 16 || len(b) > 0 && b[0] == 0 {
-		return nil, refuse("the transaction's integers are not canonical")
+		return nil, refuse(mpp.ReasonForm, "the transaction's integers are not canonical")
 	}
 	return new(big.Int).SetBytes(b), nil
 }

@@ -214,7 +214,7 @@ func TestTypeScriptClientAndInspectorCallEveryTool(t *testing.T) {
 	}
 
 	inspect := func(args ...string) any {
-		return value(t, []byte(runNode(t, dir, append([]string{"node_modules/@modelcontextprotocol/inspector/cli/build/cli.js", "--cli", o.base + "/mcp", "--transport", "http"}, args...)...)))
+		return value(t, []byte(runNode(t, dir, append([]string{"node_modules/@modelcontextprotocol/inspector/clients/cli/build/index.js", "--cli", o.base + "/mcp", "--transport", "http"}, args...)...)))
 	}
 	var shown []string
 	for _, tool := range at(t, inspect("--method", "tools/list"), "tools").([]any) {

@@ -27,12 +27,20 @@ import (
 	readiness "webring/server/score/report"
 )
 
+// backupOptions are the flags of `webring backup`.
+type backupOptions struct{ data string }
+
+func (o *backupOptions) flags() *flag.FlagSet {
+	fs := flag.NewFlagSet("webring backup", flag.ContinueOnError)
+	fs.StringVar(&o.data, "data", "./data", "`folder` of the running origin")
+	return fs
+}
+
 // backupOrigin asks the running origin for a backup. The file has its name only
 // when it is whole.
 func backupOrigin(args []string, out io.Writer) error {
-	fs := flag.NewFlagSet("webring backup", flag.ContinueOnError)
-	data := fs.String("data", "./data", "`folder` of the running origin")
-	words, err := parseMixed(fs, args)
+	var o backupOptions
+	words, err := parseMixed(o.flags(), args)
 	if err != nil {
 		return err
 	}
@@ -55,7 +63,7 @@ func backupOrigin(args []string, out io.Writer) error {
 	_, end := removeOnSignal(f.Name())
 	defer end()
 	defer f.Close()
-	err = operator(*data).send(http.MethodGet, "/backup", nil, func(answer io.Reader) error {
+	err = operator(o.data).send(http.MethodGet, "/backup", nil, func(answer io.Reader) error {
 		_, err := io.Copy(f, answer)
 		return err
 	})
@@ -130,47 +138,59 @@ func tellLeft(folder, before, after string) {
 	}
 }
 
+// restoreOptions are the flags of `webring restore`.
+type restoreOptions struct {
+	data, from string
+	alone      bool
+	capacity   int
+}
+
+func (o *restoreOptions) flags() *flag.FlagSet {
+	fs := flag.NewFlagSet("webring restore", flag.ContinueOnError)
+	fs.StringVar(&o.data, "data", "./data", "`folder` to be made; it must not hold a ledger")
+	fs.StringVar(&o.from, "from", "", "`URL` of any edge, or of the old origin, that may have seen what came after the backup")
+	fs.BoolVar(&o.alone, "alone", false, "nobody has seen what came after the backup: no edge ever followed this origin, or all are to be set up anew")
+	fs.IntVar(&o.capacity, "capacity", 1_000_000, "`members` that can ever join, as for serve")
+	return fs
+}
+
 // restoreOrigin makes a data folder of a backup.
 func restoreOrigin(args []string, out io.Writer) error {
-	fs := flag.NewFlagSet("webring restore", flag.ContinueOnError)
-	data := fs.String("data", "./data", "`folder` to be made; it must not hold a ledger")
-	from := fs.String("from", "", "`URL` of any edge, or of the old origin, that may have seen what came after the backup")
-	alone := fs.Bool("alone", false, "nobody has seen what came after the backup: no edge ever followed this origin, or all are to be set up anew")
-	capacity := fs.Int("capacity", 1_000_000, "`members` that can ever join, as for serve")
-	words, err := parseMixed(fs, args)
+	var o restoreOptions
+	words, err := parseMixed(o.flags(), args)
 	if err != nil {
 		return err
 	}
 	if len(words) != 1 {
 		return misused("restore")
 	}
-	if (*from != "") == *alone {
+	if (o.from != "") == o.alone {
 		return errors.New("restore needs either --from URL, an edge that may have newer events, or --alone: an origin that signs again without what its edges have seen would be another one to them")
 	}
-	for _, name := range []string{"ledger", "head", filepath.Base(reportsPath(*data))} {
-		if _, err := os.Lstat(filepath.Join(*data, name)); !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("%s already holds %s; keep that aside and restore into a new folder", *data, name)
+	for _, name := range []string{"ledger", "head", filepath.Base(reportsPath(o.data))} {
+		if _, err := os.Lstat(filepath.Join(o.data, name)); !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("%s already holds %s; keep that aside and restore into a new folder", o.data, name)
 		}
 	}
-	if err := os.MkdirAll(*data, 0o700); err != nil {
+	if err := os.MkdirAll(o.data, 0o700); err != nil {
 		return err
 	}
-	if err := room(*data, startFloor); err != nil {
+	if err := room(o.data, startFloor); err != nil {
 		return err
 	}
 	// Everything is checked there, so that no serve can begin on a part.
-	work, keep, end, err := workFolder(*data, ".restoring-")
+	work, keep, end, err := workFolder(o.data, ".restoring-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(work)
 	defer end()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	books, closeBooks, err := unpack(words[0], work, *capacity, log)
+	books, closeBooks, err := unpack(words[0], work, o.capacity, log)
 	if err != nil {
 		return err
 	}
-	added, err := catchUp(books, work, *from)
+	added, err := catchUp(books, work, o.from)
 	if err == nil {
 		err = audit(books, out)
 	}
@@ -178,10 +198,10 @@ func restoreOrigin(args []string, out io.Writer) error {
 		return err
 	}
 	keep() // what has its place stays
-	if err := moveAll(work, *data); err != nil {
+	if err := moveAll(work, o.data); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "restored to %s, with %d events that the backup lacked\n", *data, added)
+	_, err = fmt.Fprintf(out, "restored to %s, with %d events that the backup lacked\n", o.data, added)
 	return err
 }
 
@@ -254,28 +274,40 @@ func moveAll(work, data string) error {
 	return nil
 }
 
+// verifyOptions are the flags of `webring verify`.
+type verifyOptions struct {
+	data     string
+	chain    bool
+	capacity int
+}
+
+func (o *verifyOptions) flags() *flag.FlagSet {
+	fs := flag.NewFlagSet("webring verify", flag.ContinueOnError)
+	fs.StringVar(&o.data, "data", "./data", "`folder` of the origin, running or not")
+	fs.BoolVar(&o.chain, "chain", false, "ask the payment networks about every transaction; needs the running origin")
+	fs.IntVar(&o.capacity, "capacity", 1_000_000, "`members` that can ever join, as for serve")
+	return fs
+}
+
 // verifyOrigin recomputes everything: of the running origin through its socket,
 // of a stopped one or a backup on a copy, so that nothing is changed.
 func verifyOrigin(args []string, out io.Writer) error {
-	fs := flag.NewFlagSet("webring verify", flag.ContinueOnError)
-	data := fs.String("data", "./data", "`folder` of the origin, running or not")
-	chain := fs.Bool("chain", false, "ask the payment networks about every transaction; needs the running origin")
-	capacity := fs.Int("capacity", 1_000_000, "`members` that can ever join, as for serve")
-	words, err := parseMixed(fs, args)
+	var o verifyOptions
+	words, err := parseMixed(o.flags(), args)
 	switch {
 	case err != nil:
 		return err
 	case len(words) > 1:
 		return misused("verify")
-	case len(words) == 1 && *chain:
+	case len(words) == 1 && o.chain:
 		return errors.New("--chain needs the running origin, which knows the payment networks; a backup is verified without it")
 	case len(words) == 0:
 		path := "/verify"
-		if *chain {
+		if o.chain {
 			path += "?chain=yes"
 		}
 		var v server.Verified
-		if err := operator(*data).ask(http.MethodGet, path, nil, &v); !errors.Is(err, errNotRunning) || *chain {
+		if err := operator(o.data).ask(http.MethodGet, path, nil, &v); !errors.Is(err, errNotRunning) || o.chain {
 			if err != nil {
 				return err
 			}
@@ -296,9 +328,9 @@ func verifyOrigin(args []string, out io.Writer) error {
 	var books *ledger.Ledger
 	var closeBooks func() error
 	if len(words) == 1 {
-		books, closeBooks, err = unpack(words[0], work, *capacity, log)
+		books, closeBooks, err = unpack(words[0], work, o.capacity, log)
 	} else {
-		books, closeBooks, err = openCopy(*data, work, *capacity, log)
+		books, closeBooks, err = openCopy(o.data, work, o.capacity, log)
 	}
 	if err != nil {
 		return err
@@ -353,7 +385,7 @@ func workFolder(data, before string) (work string, keep, end func(), err error) 
 // on as ever. Neither returns once the process was told to end: what is removed is used
 // no further.
 func removeOnSignal(path string) (keep, end func()) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	ended := context.AfterFunc(ctx, func() {
 		// Whoever writes there goes on until the process has ended. A moment shows
 		// whether it was being made anew.

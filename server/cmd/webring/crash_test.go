@@ -256,6 +256,11 @@ func TestDamagedLedgerIsRefused(t *testing.T) {
 			if err := os.CopyFS(o.data, os.DirFS(whole)); err != nil {
 				t.Fatal(err)
 			}
+			for name := range keyFiles(&options{data: o.data}) { // the copy is made for everybody to read
+				if err := os.Chmod(filepath.Join(o.data, name), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if text == nil {
 				if err := os.Remove(filepath.Join(o.data, file)); err != nil {
 					t.Fatal(err)

@@ -72,6 +72,7 @@ func (o *edgeOptions) validate() error {
 }
 
 func runEdge(args []string, out io.Writer) error {
+	hangups := catchHangups()
 	var o edgeOptions
 	if err := parse(o.flags(), args); err != nil {
 		return err
@@ -83,6 +84,7 @@ func runEdge(args []string, out io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	logHangups(ctx, hangups, log)
 	return interrupted(ctx, follow(ctx, &o, log, out))
 }
 
@@ -94,6 +96,10 @@ func follow(ctx context.Context, o *edgeOptions, log *slog.Logger, out io.Writer
 	}
 	if secret == nil {
 		log.Warn("the origin takes all who pay through this edge for one client: give both --edge-secret-file")
+	}
+	front := edge.Config{EdgeSecret: secret, Log: log}
+	if err := o.shell.fill(&front); err != nil {
+		return err
 	}
 	folder, err := holdFolder(o.data, log)
 	if err != nil {
@@ -136,7 +142,7 @@ func follow(ctx context.Context, o *edgeOptions, log *slog.Logger, out io.Writer
 			return nil
 		}
 	}
-	return o.answer(ctx, r, run, surface.answers, secret, log, out)
+	return o.answer(ctx, r, run, surface.answers, front, log, out)
 }
 
 // holdFolder takes an edge's folder for this process, since two edges would remove each
@@ -158,26 +164,22 @@ func holdFolder(dir string, log *slog.Logger) (*os.File, error) {
 	return lock, nil
 }
 
-// answer serves a replica that has something to show, and has it run from then on.
-func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func(), answers *edge.Swappable, secret []byte, log *slog.Logger, out io.Writer) error {
-	forwarder, err := edge.NewForwarder(edge.ForwardConfig{Origin: o.origin, Secret: secret, Reach: r.Reach, Answered: r.Nudge, BaseURL: answers.BaseURL, Log: log})
+// answer serves a replica that has something to show, and has it run from then on. cfg
+// is what the flags say of the shell.
+func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func(), answers *edge.Swappable, cfg edge.Config, log *slog.Logger, out io.Writer) error {
+	forwarder, err := edge.NewForwarder(edge.ForwardConfig{Origin: o.origin, Secret: cfg.EdgeSecret, Reach: r.Reach, Answered: r.Nudge,
+		TrustedProxies: cfg.TrustedProxies, BaseURL: answers.BaseURL, Log: log})
 	if err != nil {
 		return err
 	}
 	defer forwarder.Close()
-	cfg := edge.Config{
-		Core: answers, EdgeSecret: secret, Stale: r.Stale, Log: log,
-		Paid: map[string]edge.Handler{}, Others: map[string]edge.Handler{},
-		Sync: publish.Handlers(r, answers.BaseURL),
-	}
+	cfg.Core, cfg.Stale, cfg.Sync = answers, r.Stale, publish.Handlers(r, answers.BaseURL)
+	cfg.Paid, cfg.Others = map[string]edge.Handler{}, map[string]edge.Handler{}
 	for _, path := range paidAtOrigin {
 		cfg.Paid[path] = forwarder.Paid
 	}
 	for _, pattern := range onlyAtOrigin {
 		cfg.Others[pattern] = forwarder.Pass
-	}
-	if err := o.shell.fill(&cfg); err != nil {
-		return err
 	}
 	shell, err := edge.New(cfg)
 	if err != nil {

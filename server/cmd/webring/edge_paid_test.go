@@ -128,11 +128,19 @@ func TestRecipientMayChange(t *testing.T) {
 		}
 	}
 	o.launch()
-	// A challenge names whom it pays; one of before is replaced.
-	r := o.post("/api/bid", `{"member":"mover","amount":"1.00"}`, "Authorization", signedBy(wallet(t), late))
-	if r.Status != 402 || r.code(t) != "invalid_challenge" {
-		t.Errorf("a challenge of before: %d %s", r.Status, r.Body)
-	}
+	// A challenge names whom it pays; one of before is replaced, once it is known that
+	// what answers it was not sent before.
+	credential := signedBy(wallet(t), late, func(d *draft) { d.ValidBefore = uint64(time.Now().Add(6 * time.Second).Unix()) })
+	eventually(t, "a block that decides", longEnough, func() bool {
+		r := o.post("/api/bid", `{"member":"mover","amount":"1.00"}`, "Authorization", credential)
+		if r.code(t) == "payment_pending" {
+			return false
+		}
+		if r.Status != 402 || r.code(t) != "invalid_challenge" {
+			t.Fatalf("a challenge of before: %d %s", r.Status, r.Body)
+		}
+		return true
+	})
 	o.bid("mover", "1.00")
 	o.confirmed()
 	if out, err := o.operate("verify", "--chain"); err != nil || !strings.Contains(out, "everything agrees") || !strings.Contains(out, "5 transactions asked for, 0 without an answer") {

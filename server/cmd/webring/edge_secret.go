@@ -3,8 +3,9 @@ package main
 import (
 	"encoding/hex"
 	"fmt"
-	"os"
 	"strings"
+
+	"webring/server/durable"
 )
 
 const edgeSecretUsage = "`file` with the secret that origin and edges share: a line of at least 64 hex digits"
@@ -15,7 +16,7 @@ func edgeSecret(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
 	}
-	text, err := os.ReadFile(path)
+	text, err := durable.ReadSecret(path)
 	if err != nil {
 		return nil, fmt.Errorf("--edge-secret-file: %w", err)
 	}

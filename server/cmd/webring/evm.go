@@ -5,13 +5,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"webring/core"
+	"webring/server/durable"
 	"webring/server/evm"
 	"webring/server/node"
 	"webring/server/paid"
@@ -20,24 +20,28 @@ import (
 // evmFlags configure the offer on an Ethereum-like chain. Their defaults are USDC
 // on Base.
 type evmFlags struct {
-	rpc, currency, name, version, recipient, gasKeyFile string
-	chainID, depth, maxFee                              uint64
+	rpc, name, version, gasKeyFile string
+	currency, recipient            address
+	chainID, depth                 uint64
+	maxFee, gasBudget              uint64
 }
 
 func (f *evmFlags) define(fs *flag.FlagSet) {
-	fs.StringVar(&f.rpc, "evm-rpc", "", "JSON-RPC `URL` of a node of an Ethereum-like chain; with it, payments by EIP-3009 authorisation are taken there")
+	fs.StringVar(&f.rpc, "evm-rpc", "", "JSON-RPC `URL` of a node of an Ethereum-like chain; with it, payments by EIP-3009 authorisation are taken there; one that holds a key belongs in the variable, since others see flags")
 	fs.Uint64Var(&f.chainID, "evm-chain-id", 8453, "`id` of the Ethereum-like chain")
-	fs.StringVar(&f.currency, "evm-currency", "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", "token `address` that is taken; it must have six decimals and EIP-3009")
+	f.currency = address(common.HexToAddress("0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"))
+	fs.Var(&f.currency, "evm-currency", "token `address` that is taken; it must have six decimals and EIP-3009")
 	fs.StringVar(&f.name, "evm-currency-name", "USD Coin", "`name` in the token's EIP-712 domain")
 	fs.StringVar(&f.version, "evm-currency-version", "2", "`version` in the token's EIP-712 domain")
-	fs.StringVar(&f.recipient, "evm-recipient", "", "account `address` that is paid")
+	fs.Var(&f.recipient, "evm-recipient", "account `address` that is paid")
 	fs.StringVar(&f.gasKeyFile, "evm-gas-key-file", "", "`file` with the private key, 64 hex digits, of the account that pays the chain for submitting; nothing else may use that account")
 	fs.Uint64Var(&f.maxFee, "evm-max-fee", 5_000_000_000, "most that is paid for a unit of gas, in `wei`; while it costs more, no payments are taken there")
+	fs.Uint64Var(&f.gasBudget, "evm-gas-budget", 5_000_000, "most `gas` that may be wasted within an hour on payments that fail once they are mined, some 50 000 each; beyond it none are taken there until that hour is over; 0 for any")
 	fs.Uint64Var(&f.depth, "evm-depth", 12, "`blocks` on top after which a block counts as final")
 }
 
 func (f *evmFlags) validate() error {
-	if f.rpc != "" && (f.recipient == "" || f.gasKeyFile == "") {
+	if f.rpc != "" && (f.recipient == (address{}) || f.gasKeyFile == "") {
 		return errors.New("--evm-rpc needs --evm-recipient, the account to be paid, and --evm-gas-key-file, the account that submits")
 	}
 	return nil
@@ -49,43 +53,27 @@ func (f *evmFlags) method() (paid.Method, core.Network, error) {
 	if f.rpc == "" {
 		return nil, core.Network{}, nil
 	}
-	currency, err := accountAddress("--evm-currency", f.currency)
-	if err != nil {
-		return nil, core.Network{}, err
-	}
-	recipient, err := accountAddress("--evm-recipient", f.recipient)
-	if err != nil {
-		return nil, core.Network{}, err
-	}
 	key, err := gasKey(f.gasKeyFile)
 	if err != nil {
 		return nil, core.Network{}, err
 	}
-	m, err := evm.New(evm.Config{RPC: f.rpc, ChainID: f.chainID, Currency: currency, Name: f.name, Version: f.version,
-		Recipient: recipient, Depth: f.depth, GasKey: key, MaxFee: f.maxFee})
+	m, err := evm.New(evm.Config{RPC: f.rpc, ChainID: f.chainID, Currency: common.Address(f.currency), Name: f.name, Version: f.version,
+		Recipient: common.Address(f.recipient), Depth: f.depth, GasKey: key, MaxFee: f.maxFee})
 	if err != nil {
 		return nil, core.Network{}, err
 	}
-	return m, core.Network{Name: m.Network(), Method: m.Name(), Currency: node.LowerHex(currency)}, nil
-}
-
-// accountAddress reads the address that a flag holds.
-func accountAddress(flag, address string) (common.Address, error) {
-	if !common.IsHexAddress(address) {
-		return common.Address{}, fmt.Errorf("%s %q is not an account address", flag, address)
-	}
-	return common.HexToAddress(address), nil
+	return m, core.Network{Name: m.Network(), Method: m.Name(), Currency: node.LowerHex(common.Address(f.currency))}, nil
 }
 
 // gasKey reads a private key. Errors never repeat what the file holds.
 func gasKey(path string) (*ecdsa.PrivateKey, error) {
-	text, err := os.ReadFile(path)
+	text, err := durable.ReadSecret(path)
 	if err != nil {
-		return nil, fmt.Errorf("gas key: %w", err)
+		return nil, fmt.Errorf("--evm-gas-key-file: %w", err)
 	}
 	key, err := crypto.HexToECDSA(strings.TrimPrefix(strings.TrimSpace(string(text)), "0x"))
 	if err != nil {
-		return nil, fmt.Errorf("gas key: %s must hold a private key of 64 hex digits", path)
+		return nil, fmt.Errorf("--evm-gas-key-file: %s must hold a private key of 64 hex digits", path)
 	}
 	return key, nil
 }

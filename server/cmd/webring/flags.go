@@ -6,11 +6,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/netip"
 	"net/url"
 	"os"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/ethereum/go-ethereum/common"
 
 	"webring/core"
 	"webring/core/snap"
@@ -21,18 +24,20 @@ import (
 // options are the flags of `webring serve`.
 type options struct {
 	data, baseURL, name, realm string
+	names                      list
 
-	mppSecretFile, edgeSecretFile           string
-	tempoRPC, tempoCurrency, tempoRecipient string
-	tempoChainID, tempoDepth                uint64
-	evm                                     evmFlags
-	score                                   scoreFlags
-	sites                                   sitesFlags
-	fee, minBid                             cents
-	grace, decay                            time.Duration
-	capacity                                int
-	shell                                   shellFlags
-	core                                    coreFlags
+	mppSecretFile, edgeSecretFile string
+	tempoRPC                      string
+	tempoCurrency, tempoRecipient address
+	tempoChainID, tempoDepth      uint64
+	evm                           evmFlags
+	score                         scoreFlags
+	sites                         sitesFlags
+	fee, minBid                   cents
+	grace, decay                  time.Duration
+	capacity                      int
+	shell                         shellFlags
+	core                          coreFlags
 }
 
 func (o *options) flags() *flag.FlagSet {
@@ -40,13 +45,15 @@ func (o *options) flags() *flag.FlagSet {
 	fs.StringVar(&o.data, "data", "./data", "`folder` of the ledger; made if absent")
 	fs.StringVar(&o.baseURL, "base-url", "http://127.0.0.1:8402", "`URL` under which clients reach the ring; links begin with it, and a proxy must strip its path")
 	fs.StringVar(&o.name, "name", "Webring", "`name` of the ring")
+	fs.Var(&o.names, "allow-name", "`words` that members' names may hold although they are reserved: official, verified, admin, rank with a number, and the ring's name (repeatable)")
 	fs.StringVar(&o.realm, "realm", "", "`host` name in payment challenges (default: the host of the base URL)")
-	fs.StringVar(&o.mppSecretFile, "mpp-secret-file", "", "`file` with the challenge key: a line of at least 64 hex digits, and on a second line the previous key while it is still to be accepted (default: made in the data folder)")
+	fs.StringVar(&o.mppSecretFile, "mpp-secret-file", "", "`file` with the challenge key: a line of at least 64 hex digits, on a second line the previous key, and below it retired ones, which are believed of payments that were made already (default: made in the data folder)")
 	fs.StringVar(&o.edgeSecretFile, "edge-secret-file", "", edgeSecretUsage)
-	fs.StringVar(&o.tempoRPC, "tempo-rpc", "", "JSON-RPC `URL` of a Tempo node; with it, payments by Tempo charge are taken there")
+	fs.StringVar(&o.tempoRPC, "tempo-rpc", "", "JSON-RPC `URL` of a Tempo node; with it, payments by Tempo charge are taken there; one that holds a key belongs in the variable, since others see flags")
 	fs.Uint64Var(&o.tempoChainID, "tempo-chain-id", 42431, "Tempo chain `id`")
-	fs.StringVar(&o.tempoCurrency, "tempo-currency", "0x20c0000000000000000000000000000000000000", "token `address` that is taken")
-	fs.StringVar(&o.tempoRecipient, "tempo-recipient", "", "account `address` that is paid")
+	o.tempoCurrency = address(common.HexToAddress("0x20c0000000000000000000000000000000000000"))
+	fs.Var(&o.tempoCurrency, "tempo-currency", "token `address` that is taken")
+	fs.Var(&o.tempoRecipient, "tempo-recipient", "account `address` that is paid")
 	fs.Uint64Var(&o.tempoDepth, "tempo-depth", 2, "`blocks` on top after which a block counts as final")
 	o.evm.define(fs)
 	o.score.define(fs)
@@ -54,8 +61,9 @@ func (o *options) flags() *flag.FlagSet {
 	o.fee, o.minBid = 100, 100
 	fs.Var(&o.fee, "fee", "registration fee in `USD`")
 	fs.Var(&o.minBid, "min-bid", "least bid in `USD`")
-	fs.DurationVar(&o.grace, "grace", 720*time.Hour, "`time` after a bid before standing decays")
-	fs.DurationVar(&o.decay, "decay", 2160*time.Hour, "`time` over which standing decays to nothing")
+	o.grace, o.decay = 30*day, 90*day
+	fs.Var((*duration)(&o.grace), "grace", "`time` after a bid before standing decays")
+	fs.Var((*duration)(&o.decay), "decay", "`time` over which standing decays to nothing")
 	fs.IntVar(&o.capacity, "capacity", 1_000_000, "`members` that can ever join")
 	o.shell.define(fs)
 	o.core.define(fs)
@@ -74,7 +82,7 @@ func parse(fs *flag.FlagSet, args []string) error {
 		// What stands behind a stray word would not be read as flags.
 		return fmt.Errorf("%q is not a flag; repeatable flags are repeated, as in --trusted-proxy A --trusted-proxy B", fs.Arg(0))
 	}
-	return nil
+	return checkVariables()
 }
 
 // parseFlags parses the flags at the beginning of args. Asked for help, it prints
@@ -87,41 +95,6 @@ func parseFlags(fs *flag.FlagSet, args []string) error {
 		explain(os.Stdout, fs)
 	case err != nil:
 		err = fmt.Errorf("%w; %s --help lists the flags", err, fs.Name())
-	}
-	return err
-}
-
-// environment sets each flag whose twin is set: --base-url is WEBRING_BASE_URL.
-func environment(fs *flag.FlagSet) (err error) {
-	fs.VisitAll(func(f *flag.Flag) {
-		twin := twin(f.Name)
-		f.Usage += " [" + twin + "]"
-		if v, ok := os.LookupEnv(twin); ok && err == nil {
-			if e := fs.Set(f.Name, v); e != nil {
-				err = fmt.Errorf("%s is %q: %w", twin, v, taken(f.Value, e))
-			}
-		}
-	})
-	return err
-}
-
-// twin is the environment variable that sets a flag, too.
-func twin(name string) string {
-	return "WEBRING_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
-}
-
-// taken is why a flag did not take a value: what it takes, where package flag says
-// nothing of it.
-func taken(v flag.Value, err error) error {
-	if get, ok := v.(flag.Getter); ok {
-		switch get.Get().(type) {
-		case bool:
-			return errors.New("it must be true or false")
-		case int, uint64:
-			return errors.New("it must be a whole number")
-		case time.Duration:
-			return errors.New("it must be a time such as 720h or 90s")
-		}
 	}
 	return err
 }
@@ -148,15 +121,18 @@ func (o *options) validate() error {
 		return errors.New("--decay must be whole seconds, from one to a hundred years")
 	case o.capacity < 1 || o.capacity > 50_000_000:
 		return errors.New("--capacity must be from 1 to 50000000")
-	case o.tempoRPC != "" && o.tempoRecipient == "":
+	case o.tempoRPC != "" && o.tempoRecipient == (address{}):
 		return errors.New("--tempo-rpc needs --tempo-recipient, the account to be paid")
 	}
 	if o.tempoRPC != "" || o.evm.rpc != "" {
+		if onlyHere(base.Hostname()) && !o.sites.dev {
+			return fmt.Errorf("--base-url %q reaches no further than this machine, and nobody else could pay: give the URL under which clients reach the ring, or --dev", o.baseURL)
+		}
 		if err := mpp.CheckRealm(o.realm); err != nil {
 			return fmt.Errorf("--realm %q: %w", o.realm, err)
 		}
 	}
-	return errors.Join(checkName(o.name), o.evm.validate(), o.shell.validate(), o.core.validate(), o.sites.validate())
+	return errors.Join(checkName(o.name), o.namePolicy().Validate(), o.evm.validate(), o.shell.validate(), o.core.validate(), o.sites.validate())
 }
 
 // ringURL reads the base URL, in the canonical spelling, which members' URLs have, too.
@@ -180,6 +156,16 @@ func ringURL(raw string) (*url.URL, error) {
 	return base, nil
 }
 
+// onlyHere says whether a host leads every machine to itself.
+func onlyHere(host string) bool {
+	if at, err := netip.ParseAddr(host); err == nil {
+		at = at.Unmap()
+		return at.IsLoopback() || at.IsUnspecified()
+	}
+	host = strings.TrimSuffix(host, ".")
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
 // checkName holds the ring's name to what members' names are held to, and to the
 // form in which those are kept.
 func checkName(name string) error {
@@ -190,7 +176,7 @@ func checkName(name string) error {
 	if err != nil {
 		return err
 	}
-	member, err := paid.ParseRegister(body, paid.SitePolicy{}.Canonical, 1)
+	member, err := paid.ParseRegister(body, paid.SitePolicy{}.Canonical, nil, 1)
 	var input *paid.InputError
 	switch {
 	case errors.As(err, &input):
@@ -202,6 +188,9 @@ func checkName(name string) error {
 	}
 	return nil
 }
+
+// namePolicy says which words members' names may not hold.
+func (o *options) namePolicy() paid.NamePolicy { return paid.NamePolicy{Allow: o.names} }
 
 // list is a repeatable flag; its environment twin separates with commas.
 type list []string

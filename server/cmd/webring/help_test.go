@@ -77,7 +77,7 @@ func TestHelp(t *testing.T) {
 	}
 	for twin, says := range map[string]string{
 		"WEBRING_DEV=maybe": `WEBRING_DEV is "maybe": it must be true or false`,
-		"WEBRING_GRACE=1d":  `WEBRING_GRACE is "1d": it must be a time such as`,
+		"WEBRING_GRACE=1w":  `WEBRING_GRACE is "1w": it must be a time such as`,
 		"WEBRING_CAPACITY=": `WEBRING_CAPACITY is "": it must be a whole number`,
 		"WEBRING_FEE=1.234": `WEBRING_FEE is "1.234": `,
 	} {

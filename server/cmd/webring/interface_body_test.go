@@ -1,9 +1,16 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"webring/core/api"
+	"webring/server/mpp"
 )
 
 // TestInterfaceBodies holds the line on bodies, for both paid operations: the
@@ -76,6 +83,62 @@ func TestInterfaceBodies(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestInterfaceBodyCodings holds that a body may come in gzip or zstd, at the origin and
+// through an edge, that its challenge is about the bytes that came, and 415.
+func TestInterfaceBodyCodings(t *testing.T) {
+	t.Parallel()
+	c, _ := chain(t)
+	secret := secretFile(t)
+	o := start(t, "--tempo-rpc", c.RPC, "--core", "native", "--edge-secret-file", secret)
+	near := o.follow(t, o.verifier(), "--core", "native", "--edge-secret-file", secret)
+	packer, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	if _, err := w.Write([]byte(`{"name":"Coded","url":"https://coded.dev/","kind":"agent"}`)); err != nil || w.Close() != nil {
+		t.Fatal(err)
+	}
+	for _, b := range []struct {
+		node   *origin
+		coding string
+		body   []byte
+	}{
+		{o, "gzip", packed.Bytes()},
+		{near, "zstd", packer.EncodeAll([]byte(`{"name":"Coded too","url":"https://coded-too.dev/","kind":"agent"}`), nil)},
+	} {
+		send := func(body []byte, header ...string) reply {
+			return b.node.send("POST", "/api/register", body, append(header, "Content-Type", "application/json")...)
+		}
+		ch := b.node.challenge(send(b.body, "Content-Encoding", b.coding))
+		if ch.Digest != mpp.Digest(b.body) {
+			t.Errorf("%s: the challenge is about %s", b.coding, ch.Digest)
+		}
+		credential := signedBy(wallet(t), ch)
+		if r := send(append(slices.Clone(b.body), b.body...), "Content-Encoding", b.coding, "Authorization", credential); r.Status != 422 {
+			t.Errorf("%s: two documents: %d %s", b.coding, r.Status, r.Body)
+		}
+		if r := send(b.body, "Content-Encoding", b.coding, "Authorization", credential); r.Status != 201 {
+			t.Errorf("%s: %d %s", b.coding, r.Status, r.Body)
+		}
+		r := send([]byte("{}"), "Content-Encoding", "br")
+		b.node.fields(r, "Accept-Encoding", "gzip, zstd")
+		for code, refused := range map[string]reply{
+			"unsupported_encoding": r,
+			"invalid_request":      send([]byte("{}"), "Content-Encoding", b.coding),
+			"body_too_large":       send(packer.EncodeAll(make([]byte, 16<<10+1), nil), "Content-Encoding", "zstd"),
+		} {
+			if got := refused.code(t); got != code || refused.Status != api.Code(code).Status() {
+				t.Errorf("%s: %d %s, want %s", b.coding, refused.Status, got, code)
+			}
+		}
+	}
+	if got := o.received(); got != 200 {
+		t.Errorf("%d cents were received", got)
 	}
 }
 

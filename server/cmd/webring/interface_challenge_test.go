@@ -137,6 +137,14 @@ func TestInterfaceCredentials(t *testing.T) {
 		}
 		return field
 	}
+	// reissued answers a challenge that the origin might have issued.
+	payer := wallet(t)
+	reissued := func(change func(*mpp.Challenge)) string {
+		ch := o.challenge(o.post("/api/bid", body))
+		change(&ch)
+		mpp.Keys{Current: key}.Sign(&ch)
+		return signedBy(payer, ch)
+	}
 	for _, q := range []struct {
 		rule, path, body string
 		authorization    []string
@@ -151,12 +159,12 @@ func TestInterfaceCredentials(t *testing.T) {
 		{"a payload of no known type", "/api/bid", body, []string{bent(false, func(c *mpp.Credential) { c.Payload = []byte(`{"type":"iou"}`) })}, 402, "malformed_credential"},
 		{"a forged id", "/api/bid", body, []string{bent(false, func(c *mpp.Credential) { c.Challenge.ID = strings.Repeat("A", 43) })}, 402, "invalid_challenge"},
 		{"a changed request", "/api/bid", body, []string{bent(false, func(c *mpp.Credential) { c.Challenge.Request += "A" })}, 402, "invalid_challenge"},
-		{"another realm", "/api/bid", body, []string{bent(true, func(c *mpp.Credential) { c.Challenge.Realm = "other.dev" })}, 402, "invalid_challenge"},
+		{"another realm", "/api/bid", body, []string{reissued(func(c *mpp.Challenge) { c.Realm = "other.dev" })}, 402, "invalid_challenge"},
 		{"another body", "/api/bid", `{"member":"alpha","amount":"1.00"}`, []string{signed}, 402, "invalid_challenge"},
 		{"a dearer body", "/api/bid", `{"member":"beta","amount":"2.00"}`, []string{signed}, 402, "invalid_challenge"},
 		{"the same body spelled otherwise", "/api/bid", body + " ", []string{signed}, 402, "invalid_challenge"},
 		{"another operation", "/api/register", registration(t, nil), []string{signed}, 402, "invalid_challenge"},
-		{"an expired challenge", "/api/bid", body, []string{bent(true, func(c *mpp.Credential) { c.Challenge.Expires = "2025-01-01T00:00:00Z" })}, 402, "payment_expired"},
+		{"an expired challenge", "/api/bid", body, []string{reissued(func(c *mpp.Challenge) { c.Expires = "2025-01-01T00:00:00Z" })}, 402, "payment_expired"},
 		{"a transaction that is none", "/api/bid", body, []string{bent(false, func(c *mpp.Credential) { c.Payload = []byte(`{"type":"transaction","signature":"0x76c0"}`) })}, 402, "verification_failed"},
 		{"a transaction for another challenge", "/api/bid", body, []string{bent(true, func(c *mpp.Credential) {
 			c.Challenge.Expires = time.Now().Add(4 * time.Minute).UTC().Format(time.RFC3339)
@@ -205,6 +213,7 @@ func TestInterfacePaymentsNeedTLS(t *testing.T) {
 	c, _ := chain(t)
 	direct := founded(t, reference, append(freely, "--tempo-rpc", c.RPC)...)
 	proxied := founded(t, reference, append(freely, "--tempo-rpc", c.RPC, "--trusted-proxy", "127.0.0.1")...)
+	elements := founded(t, reference, append(freely, "--tempo-rpc", c.RPC, "--trusted-proxy", "127.0.0.1", "--client-ip-header", "Forwarded")...)
 	secret := signedFor(t, direct, wallet(t))
 	for _, q := range []struct {
 		rule   string
@@ -218,7 +227,10 @@ func TestInterfacePaymentsNeedTLS(t *testing.T) {
 		{"a loopback peer with Forwarded", direct, []string{"Forwarded", "for=203.0.113.1;proto=https"}, false},
 		{"a loopback peer with Via", direct, []string{"Via", "1.1 proxy"}, false},
 		{"a trusted proxy that says https", proxied, []string{"X-Forwarded-For", "203.0.113.1", "X-Forwarded-Proto", "https"}, true},
-		{"a trusted proxy that says https in Forwarded", proxied, []string{"Forwarded", "for=203.0.113.1;proto=https"}, true},
+		{"a trusted proxy that says https in Forwarded, where that is believed", elements, []string{"Forwarded", "for=203.0.113.1;proto=https"}, true},
+		{"in X-Forwarded-Proto instead", elements, []string{"Forwarded", "for=203.0.113.1", "X-Forwarded-Proto", "https"}, false},
+		{"in Forwarded, where that is not believed", proxied, []string{"Forwarded", "for=203.0.113.1;proto=https"}, false},
+		{"a loopback peer with CF-Connecting-IP", direct, []string{"CF-Connecting-IP", "203.0.113.1"}, false},
 		{"a trusted proxy that says http", proxied, []string{"X-Forwarded-For", "203.0.113.1", "X-Forwarded-Proto", "http"}, false},
 		{"a trusted proxy that says nothing", proxied, []string{"X-Forwarded-For", "203.0.113.1"}, false},
 		{"a trusted proxy without any field", proxied, nil, false},
@@ -280,10 +292,15 @@ func TestInterfaceWithoutPayments(t *testing.T) {
 			t.Errorf("networks %v", n)
 		}
 	})
-	t.Run("validation comes before the network", func(t *testing.T) {
-		o := unavailable.in(t)
-		o.refused(o.post("/api/register", registration(t, map[string]any{"kind": "x"})), 422, "invalid_request")
-		o.refused(o.post("/api/register", registration(t, map[string]any{"url": "http://alpha.dev"})), 409, "already_registered")
-		o.refused(o.post("/api/bid", `{"member":"nobody","amount":"1.00"}`), 404, "unknown_member")
-	})
+	for code, o := range map[string]*origin{"payments_unconfigured": unconfigured, "payments_unavailable": unavailable} {
+		t.Run(code+": an invalid request is told so", func(t *testing.T) {
+			o := o.in(t)
+			o.refused(o.post("/api/register", registration(t, map[string]any{"kind": "x"})), 422, "invalid_request")
+			o.refused(o.post("/api/register", registration(t, map[string]any{"bid": "0.99"})), 422, "bid_too_low")
+			o.refused(o.post("/api/register", registration(t, map[string]any{"url": "http://alpha.dev"})), 409, "already_registered")
+			o.refused(o.post("/api/bid", ""), 422, "invalid_request")
+			o.refused(o.post("/api/bid", `{"member":"nobody","amount":"1.00"}`), 404, "unknown_member")
+			o.refused(o.post("/api/bid", `{"member":"eta","amount":"1.00"}`), 410, "member_removed")
+		})
+	}
 }

@@ -79,8 +79,6 @@ func prepared(t *testing.T, args ...string) *origin {
 	return o
 }
 
-const day = 24 * time.Hour
-
 // ago moves the clock of the history; it may only go forwards.
 func (f *founding) ago(d time.Duration) { f.now = time.Now().Add(-d) }
 
@@ -194,31 +192,42 @@ var freely = []string{"--rate-limit", "1000000"}
 // raw sends bytes on a connection of their own and reads one answer.
 func (o *origin) raw(request string) reply {
 	o.t.Helper()
-	c, err := net.Dial("tcp", strings.TrimPrefix(o.base, "http://"))
+	r := exchange(o.t, nil, strings.TrimPrefix(o.base, "http://"), request)
+	method, target, _ := strings.Cut(request, " ")
+	target, _, _ = strings.Cut(target, " ")
+	held(o.t, method, target, r)
+	return r
+}
+
+// exchange sends bytes to an address, from one of this machine's that may be chosen,
+// and reads one answer.
+func exchange(t *testing.T, from net.IP, address, request string) reply {
+	t.Helper()
+	d := net.Dialer{Timeout: longEnough}
+	if from != nil {
+		d.LocalAddr = &net.TCPAddr{IP: from}
+	}
+	c, err := d.Dial("tcp", address)
 	if err != nil {
-		o.t.Fatal(err)
+		t.Fatal(err)
 	}
 	defer c.Close()
 	if err := c.SetDeadline(time.Now().Add(longEnough)); err != nil {
-		o.t.Fatal(err)
+		t.Fatal(err)
 	}
 	// The server may refuse before it has read all; what it says still counts.
 	go func() { _, _ = io.WriteString(c, request) }()
 	method, _, _ := strings.Cut(request, " ")
 	res, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: method})
 	if err != nil {
-		o.t.Fatalf("%.60q: %v", request, err)
+		t.Fatalf("%.60q: %v", request, err)
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	if err != nil {
-		o.t.Fatalf("%.60q: %v", request, err)
+		t.Fatalf("%.60q: %v", request, err)
 	}
-	r := reply{res.StatusCode, res.Header, body}
-	_, target, _ := strings.Cut(request, " ")
-	target, _, _ = strings.Cut(target, " ")
-	held(o.t, method, target, r)
-	return r
+	return reply{res.StatusCode, res.Header, body}
 }
 
 // read gets a document and checks what every answer with one has.

@@ -1,12 +1,17 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"io"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
 
 	"webring/core/api"
 )
@@ -36,9 +41,10 @@ func TestInterfaceEveryAnswerHasItsHeaders(t *testing.T) {
 		{"no such method", 405, func(o *origin) reply { return o.send("DELETE", "/api/ring", nil) }},
 		{"a removed member", 410, func(o *origin) reply { return o.get("/api/ring/eta") }},
 		{"a long body", 413, func(o *origin) reply { return o.post("/api/bid", strings.Repeat(" ", 16<<10+1)) }},
+		{"a body in a coding that is not read", 415, func(o *origin) reply { return o.post("/api/bid", "{}", "Content-Encoding", "br") }},
 		{"a body that is no JSON", 422, func(o *origin) reply { return o.send("POST", "/api/bid", []byte("{}"), "Content-Type", "text/plain") }},
 		{"a long header", 431, func(o *origin) reply { return o.get("/api", "X-Long", strings.Repeat("x", 32<<10)) }},
-		{"no payments", 503, func(o *origin) reply { return o.post("/api/bid", "{}") }},
+		{"no payments", 503, func(o *origin) reply { return o.post("/api/bid", `{"member":"beta","amount":"1.00"}`) }},
 	} {
 		t.Run(strconv.Itoa(c.status)+" "+c.kind, func(t *testing.T) {
 			o := o.in(t)
@@ -145,7 +151,7 @@ func TestInterfaceUnknownPaths(t *testing.T) {
 	t.Parallel()
 	o := founded(t, reference, freely...)
 	for _, path := range []string{"/nowhere", "/api/", "/api/rings", "/api/ring/", "/api/ring/beta/x", "/API/ring", "/api/ring/beta/", "//api", "/next/",
-		"/api/register/", "/problems", "/problems/no_such_code"} {
+		"/api/register/", "/problems", "/problems/no_such_code", "/api%2Fring", "/api%2fregister", "/api/ring%2Fbeta", "/api/ring/beta%2Fx", "/%2Fapi", "/sync%2Fcheckpoint"} {
 		t.Run(path, func(t *testing.T) {
 			o := o.in(t)
 			o.refused(o.raw("GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n"), 404, "not_found")
@@ -231,6 +237,54 @@ func TestInterfaceNotModified(t *testing.T) {
 				t.Errorf("another tag: status %d", r.Status)
 			}
 		})
+	}
+}
+
+// TestInterfaceJSONIsCompressedWhenAskedFor holds that long documents come in the coding
+// that is asked for, natively and from the module, each with a tag of its own.
+func TestInterfaceJSONIsCompressedWhenAskedFor(t *testing.T) {
+	t.Parallel()
+	members := func(f *founding) { f.join(manyMembers(120)...) }
+	nodes := map[string]*origin{"native": founded(t, members, append(freely, "--core", "native")...), "wasm": founded(t, members, append(freely, "--core", "wasm")...)}
+	for name, o := range nodes {
+		for _, path := range []string{"/api/ring", "/api/leaderboard", "/api/categories", "/api", "/openapi.json"} {
+			t.Run(name+" "+path, func(t *testing.T) {
+				get := func(coding, tag string) reply {
+					r := o.in(t).raw("GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAccept-Encoding: " + coding + "\r\nIf-None-Match: " + tag + "\r\n\r\n")
+					if r.Header.Get("Vary") != "Accept-Encoding" {
+						t.Errorf("in %q: status %d, Vary %q", coding, r.Status, r.Header.Get("Vary"))
+					}
+					return r
+				}
+				plain := get("identity", `"none"`)
+				tags := map[string]bool{plain.Header.Get("ETag"): true}
+				for coding, open := range map[string]func(io.Reader) (io.Reader, error){
+					"gzip": func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) },
+					"zstd": func(r io.Reader) (io.Reader, error) { return zstd.NewReader(r) },
+					"br":   func(r io.Reader) (io.Reader, error) { return brotli.NewReader(r), nil },
+				} {
+					r := get(coding, `"none"`)
+					in, err := open(bytes.NewReader(r.Body))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if text, err := io.ReadAll(in); err != nil || !bytes.Equal(text, plain.Body) || r.Header.Get("Content-Encoding") != coding || len(r.Body) > len(plain.Body)*2/3 {
+						t.Errorf("%s: %v, %d bytes in %q that decode to %d of %d", coding, err, len(r.Body), r.Header.Get("Content-Encoding"), len(text), len(plain.Body))
+					}
+					tag := r.Header.Get("ETag")
+					if tags[tag] {
+						t.Errorf("%s: the tag %s is another form's", coding, tag)
+					}
+					tags[tag] = true
+					if again := get(coding, tag); again.Status != 304 || len(again.Body) > 0 {
+						t.Errorf("%s: its own tag: %d", coding, again.Status)
+					}
+					if other := get("identity", tag); other.Status != 200 {
+						t.Errorf("%s: its tag, asked for plain: %d", coding, other.Status)
+					}
+				}
+			})
+		}
 	}
 }
 

@@ -154,16 +154,16 @@ func TestInterfaceBid(t *testing.T) {
 		o := o.in(t)
 		body := `{"member":"alpha","amount":"1"}`
 		credential := o.sign(wallet(t), "/api/bid", body)
-		first := o.post("/api/bid", body, "Authorization", credential, "Idempotency-Key", "k")
-		again := o.post("/api/bid", body, "Authorization", credential, "Idempotency-Key", "k")
+		first := o.post("/api/bid", body, "Authorization", credential, "Idempotency-Key", "a-key-of-the-tests")
+		again := o.post("/api/bid", body, "Authorization", credential, "Idempotency-Key", "a-key-of-the-tests")
 		if first.Status != 200 || again.Status != 200 || string(first.Body) != string(again.Body) {
 			t.Errorf("%d %s, then %d %s", first.Status, first.Body, again.Status, again.Body)
 		}
 		o.fields(again, "Payment-Receipt", first.Header.Get("Payment-Receipt"))
-		other := o.post("/api/bid", `{"member":"alpha","amount":"2"}`, "Authorization", credential, "Idempotency-Key", "k")
+		other := o.post("/api/bid", `{"member":"alpha","amount":"2"}`, "Authorization", credential, "Idempotency-Key", "a-key-of-the-tests")
 		o.refused(other, 422, "invalid_request")
 		o.refused(o.post("/api/bid", body, "Authorization", credential), 409, "credential_reused")
-		o.refused(o.post("/api/bid", body, "Idempotency-Key", "k"), 409, "credential_reused")
+		o.refused(o.post("/api/bid", body, "Idempotency-Key", "a-key-of-the-tests"), 409, "idempotency_key_used")
 	})
 }
 

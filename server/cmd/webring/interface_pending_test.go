@@ -27,8 +27,9 @@ import (
 // that are sent wait in it.
 type gate struct {
 	*httptest.Server
-	mu   sync.Mutex
-	open chan struct{} // closed when transactions pass
+	waits func(request []byte) bool // which transactions do; nil: all
+	mu    sync.Mutex
+	open  chan struct{} // closed when transactions pass
 }
 
 func newGate(t *testing.T) *gate {
@@ -45,7 +46,7 @@ func newGate(t *testing.T) *gate {
 		if err != nil {
 			return
 		}
-		if bytes.Contains(body, []byte("eth_sendRawTransaction")) {
+		if bytes.Contains(body, []byte("eth_sendRawTransaction")) && (g.waits == nil || g.waits(body)) {
 			g.mu.Lock()
 			open := g.open
 			g.mu.Unlock()

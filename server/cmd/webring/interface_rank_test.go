@@ -201,3 +201,33 @@ func TestInterfaceRulesAreConfiguration(t *testing.T) {
 	check("2.50 0.50 P2D P30D")
 	events("4")
 }
+
+// TestInterfaceOnlyIfRank holds only_if_rank: a 402 promises no rank, and whoever
+// names one pays for that, or not at all.
+func TestInterfaceOnlyIfRank(t *testing.T) {
+	t.Parallel()
+	c, _ := chain(t)
+	o := founded(t, reference, append(freely, "--tempo-rpc", c.RPC)...)
+	const bid = `{"member":"alpha","amount":"%s","only_if_rank":1}`
+	if doc := o.refused(o.post("/api/bid", fmt.Sprintf(bid, "4.99")), 409, "rank_taken"); doc["to_take_rank_usd"] != "5.00" {
+		t.Errorf("%v", doc)
+	}
+	enough := fmt.Sprintf(bid, "5.00")
+	credential := o.sign(wallet(t), "/api/bid", enough)
+	// Between the 402 and its payment, a newcomer takes the rank.
+	join := registration(t, map[string]any{"bid": "5.01", "only_if_rank": 1})
+	paidDocument(t, o.pay(wallet(t), "/api/register", join))
+	received := o.received()
+	if doc := o.refused(o.post("/api/bid", enough, "Authorization", credential), 409, "rank_taken"); doc["to_take_rank_usd"] != "5.01" {
+		t.Errorf("%v", doc)
+	}
+	if got := o.received() - received; got != 0 {
+		t.Errorf("%d cents were charged", got)
+	}
+	if doc := o.refused(o.post("/api/register", registration(t, map[string]any{"url": "https://late.dev/", "only_if_rank": 1})), 409, "rank_taken"); doc["join_at_rank_bid_usd"] != "5.02" {
+		t.Errorf("%v", doc)
+	}
+	if doc := paidDocument(t, o.pay(wallet(t), "/api/bid", fmt.Sprintf(bid, "5.01"))); doc["leaderboard_rank"] != 1.0 {
+		t.Errorf("%v", doc)
+	}
+}

@@ -56,6 +56,10 @@ func TestInterfaceRateLimit(t *testing.T) {
 			}
 		}
 	})
+	named := map[string]*origin{"X-Forwarded-For": o}
+	for _, field := range []string{"Forwarded", "CF-Connecting-IP"} {
+		named[field] = founded(t, reference, "--trusted-proxy", "127.0.0.1", "--client-ip-header", field)
+	}
 	for _, c := range []struct {
 		rule, field, first, second string
 		same                       bool
@@ -65,10 +69,12 @@ func TestInterfaceRateLimit(t *testing.T) {
 		{"an IPv6 /64 is a client", "X-Forwarded-For", "2001:db8:1:1::1", "2001:db8:1:1:ffff::2", true},
 		{"another /64 is another client", "X-Forwarded-For", "2001:db8:1:2::1", "2001:db8:1:3::1", false},
 		{"the last untrusted hop counts, not what it claims", "X-Forwarded-For", "192.0.2.1, 198.51.100.5", "192.0.2.2, 198.51.100.5, 127.0.0.1", true},
-		{"Forwarded is read as well", "Forwarded", `for="[2001:db8:1:4::1]:4711";proto=https`, `for=192.0.2.3, For="[2001:db8:1:4::9]"`, true},
+		{"Forwarded, where that field is chosen", "Forwarded", `for="[2001:db8:1:4::1]:4711";proto=https`, `for=192.0.2.3, For="[2001:db8:1:4::9]"`, true},
+		{"a field that holds one address, where that is chosen", "CF-Connecting-IP", "198.51.100.1", "198.51.100.2", false},
+		{"those whom it does not name are one client", "CF-Connecting-IP", "198.51.100.1, 198.51.100.2", "unknown", true},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			o := o.in(t)
+			o := named[c.field].in(t)
 			if n := number(t, o.get("/api", c.field, c.first), "RateLimit-Remaining"); n != 119 {
 				t.Errorf("first: %d remain", n)
 			}
@@ -81,6 +87,26 @@ func TestInterfaceRateLimit(t *testing.T) {
 			}
 		})
 	}
+	t.Run("no other field than the chosen one counts", func(t *testing.T) {
+		for _, c := range [][4]string{
+			{"X-Forwarded-For", "198.51.100.9", "Forwarded", "for=198.51.100.10"},
+			{"Forwarded", "for=198.51.100.9", "X-Forwarded-For", "198.51.100.10"},
+			{"CF-Connecting-IP", "198.51.100.9", "X-Forwarded-For", "unknown"},
+		} {
+			o := named[c[0]].in(t)
+			first := number(t, o.get("/api", c[:2]...), "RateLimit-Remaining")
+			if second := number(t, o.get("/api", c[:]...), "RateLimit-Remaining"); second != first-1 {
+				t.Errorf("%q: %d, then %d remain", c, first, second)
+			}
+		}
+	})
+	t.Run("a trusted proxy itself has ten times as many", func(t *testing.T) {
+		o := o.in(t)
+		own := o.get("/api")
+		o.fields(own, "RateLimit-Policy", "1200;w=60", "RateLimit-Limit", "1200")
+		o.fields(o.get("/api", "X-Forwarded-For", "unknown"), "RateLimit-Policy", "120;w=60", "RateLimit-Remaining", "119")
+		o.fields(o.get("/api"), "RateLimit-Remaining", strconv.Itoa(number(t, own, "RateLimit-Remaining")-1))
+	})
 	t.Run("a peer that is no trusted proxy is not believed", func(t *testing.T) {
 		o := start(t, "--rate-limit", "120")
 		first := number(t, o.get("/api", "X-Forwarded-For", "203.0.113.1"), "RateLimit-Remaining")

@@ -221,6 +221,33 @@ func TestInterfaceAllowHost(t *testing.T) {
 	}
 }
 
+// TestInterfaceReservedNames holds which words names may not hold, and what
+// --allow-name admits.
+func TestInterfaceReservedNames(t *testing.T) {
+	t.Parallel()
+	o := ring(t, append(freely, "--name", "Northern Lights", "--allow-name", "Official Gazette", "--allow-name", "admin")...)
+	for name, ok := range map[string]bool{
+		"Official Newcomer": false, "Ver\u3164ified Newcomer": false, "Newcomer, rank #1": false, "Northern Lights Newcomer": false,
+		"The official gazette": true, "Admin": true, "Newcomer of high rank": true, "Northern Newcomer": true,
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := o.in(t)
+			r := o.post("/api/register", registration(t, map[string]any{"name": name}))
+			if ok {
+				o.offered(r, "payment_required")
+			} else if got := errorPointers(t, o.refused(r, 422, "invalid_request")); !slices.Equal(got, []string{"/name"}) {
+				t.Errorf("found at %q", got)
+			}
+		})
+	}
+	t.Run("what is never drawn is no part of a name", func(t *testing.T) {
+		doc := o.in(t).joined(map[string]any{"name": "New\u034fcomer\u3164 \ufe0f\u115f"})
+		if got := at(t, doc, "member", "name"); got != "Newcomer" {
+			t.Errorf("the name is %+q", got)
+		}
+	})
+}
+
 // TestInterfaceIdentity holds which spellings are one site: 409
 // already_registered without a challenge, or another site.
 func TestInterfaceIdentity(t *testing.T) {

@@ -18,21 +18,22 @@ import (
 // command is one word after webring.
 type command struct {
 	name, usage, summary string
+	flags                func() *flag.FlagSet
 	run                  func(args []string, out io.Writer) error
 }
 
 func commands() []command {
 	return []command{
-		{"serve", "serve [flags]", "run the origin: ring, ledger, payments and reads", serve},
-		{"edge", "edge --origin URL --origin-key VERIFIER [flags]", "follow an origin: reads from here, payments passed on", runEdge},
-		{"seed", "seed --members N --data DIR [--seed S]", "write a synthetic ledger, for development and measurement only", seed},
-		{"score", "score [--json] [--dev --fetch-map HOST=ADDR:PORT] URL", "scan a site and print its readiness report", scoreSite},
-		{"members", "members [--data DIR] list | show SLUG | remove SLUG --reason TEXT [--redact]", "list, show or remove members of the running origin", members},
-		{"payments", "payments [--data DIR] list [--all] | show ID|TRANSACTION | scan [--since 720h|INSTANT] | adjust TRANSACTION --credit SLUG | --void [--member SLUG] | --unclaimed --reason TEXT", "look at payments, find money without an event, put one right", payments},
-		{"backup", "backup [--data DIR] FILE", "write ledger, keys and members' reports of the running origin into a file, while it serves", backupOrigin},
-		{"restore", "restore [--data DIR] FILE --from URL | --alone", "make a data folder of a backup, and of what an edge has beyond it", restoreOrigin},
-		{"verify", "verify [--data DIR] [--chain] | verify FILE", "recompute everything from the events, of the running origin, a data folder or a backup", verifyOrigin},
-		{"version", "version [--data DIR]", "print versions, and the state of the running origin", version},
+		{"serve", "serve [flags]", "run the origin: ring, ledger, payments and reads", new(options).flags, serve},
+		{"edge", "edge --origin URL --origin-key VERIFIER [flags]", "follow an origin: reads from here, payments passed on", new(edgeOptions).flags, runEdge},
+		{"seed", "seed --members N --data DIR [--seed S]", "write a synthetic ledger, for development and measurement only", new(seedOptions).flags, seed},
+		{"score", "score [--json] [--dev --fetch-map HOST=ADDR:PORT] URL", "scan a site and print its readiness report", new(scoreOptions).flags, scoreSite},
+		{"members", "members [--data DIR] list | show SLUG | remove SLUG --reason TEXT [--redact]", "list, show or remove members of the running origin", new(membersOptions).flags, members},
+		{"payments", "payments [--data DIR] list [--all] | show ID|TRANSACTION | gas | scan [--since 30d|INSTANT] | adjust TRANSACTION --credit SLUG | --register JSON | --void [--member SLUG] | --unclaimed --reason TEXT", "look at payments and at the gas they wasted, find money without an event, put one right", new(paymentsOptions).flags, payments},
+		{"backup", "backup [--data DIR] FILE", "write ledger, keys and members' reports of the running origin into a file, while it serves", new(backupOptions).flags, backupOrigin},
+		{"restore", "restore [--data DIR] FILE --from URL | --alone", "make a data folder of a backup, and of what an edge has beyond it", new(restoreOptions).flags, restoreOrigin},
+		{"verify", "verify [--data DIR] [--chain] | verify FILE", "recompute everything from the events, of the running origin, a data folder or a backup", new(verifyOptions).flags, verifyOrigin},
+		{"version", "version [--data DIR]", "print versions, and the state of the running origin", new(versionOptions).flags, version},
 	}
 }
 

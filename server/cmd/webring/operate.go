@@ -23,12 +23,24 @@ import (
 	"webring/server/paid"
 )
 
+// membersOptions are the flags of `webring members`.
+type membersOptions struct {
+	data, reason string
+	redact       bool
+}
+
+func (o *membersOptions) flags() *flag.FlagSet {
+	fs := flag.NewFlagSet("webring members", flag.ContinueOnError)
+	fs.StringVar(&o.data, "data", "./data", "`folder` of the running origin")
+	fs.StringVar(&o.reason, "reason", "", "remove: why a member is removed; it is kept in the ledger, which is public")
+	fs.BoolVar(&o.redact, "redact", false, "remove: delete the removed member's name, URL, description and report: they are never served or passed on again, and leave the disk as storage is compacted")
+	return fs
+}
+
 // members lists, shows and removes members of the running origin.
 func members(args []string, out io.Writer) error {
-	fs := flag.NewFlagSet("webring members", flag.ContinueOnError)
-	data := fs.String("data", "./data", "`folder` of the running origin")
-	reason := fs.String("reason", "", "remove: why a member is removed; it is kept in the ledger, which is public")
-	redact := fs.Bool("redact", false, "remove: delete the removed member's name, URL, description and report: they are never served or passed on again, and leave the disk as storage is compacted")
+	var given membersOptions
+	fs := given.flags()
 	words, err := parseMixed(fs, args)
 	if err != nil {
 		return err
@@ -36,7 +48,7 @@ func members(args []string, out io.Writer) error {
 	if err := belong(fs, words, map[string]string{"reason": "remove", "redact": "remove"}); err != nil {
 		return err
 	}
-	o := operator(*data)
+	o := operator(given.data)
 	switch {
 	case len(words) == 1 && words[0] == "list":
 		return o.list(out)
@@ -47,7 +59,7 @@ func members(args []string, out io.Writer) error {
 		}
 		return printRow(out, row)
 	case len(words) == 2 && words[0] == "remove":
-		if *reason == "" {
+		if given.reason == "" {
 			return errors.New("members remove needs --reason")
 		}
 		path := "/members/" + url.PathEscape(words[1])
@@ -58,7 +70,7 @@ func members(args []string, out io.Writer) error {
 		if row.Open > 0 {
 			fmt.Fprintf(os.Stderr, "webring: waiting, for %s at most, until what is being paid for %s is settled (payments: %d); it takes no new bids meanwhile\n", server.RemovalWait, row.Slug, row.Open)
 		}
-		if err := o.ask(http.MethodPost, path+"/removal", server.Removal{Reason: *reason, Redact: *redact}, &row); err != nil {
+		if err := o.ask(http.MethodPost, path+"/removal", server.Removal{Reason: given.reason, Redact: given.redact}, &row); err != nil {
 			return err
 		}
 		fmt.Fprintf(out, "%s was removed\n", row.Slug)
@@ -79,7 +91,7 @@ func parseMixed(fs *flag.FlagSet, args []string, ahead ...string) (words []strin
 			return nil, err
 		}
 		if args = fs.Args(); len(args) == 0 {
-			return words, nil
+			return words, checkVariables()
 		}
 		words, args = append(words, args[0]), args[1:]
 		if len(words) == 1 && slices.Contains(ahead, words[0]) && len(args) > 0 && !isFlag(fs, args[0]) {
@@ -119,12 +131,20 @@ func printRow(out io.Writer, row any) error {
 	return err
 }
 
+// versionOptions are the flags of `webring version`.
+type versionOptions struct{ data string }
+
+func (o *versionOptions) flags() *flag.FlagSet {
+	fs := flag.NewFlagSet("webring version", flag.ContinueOnError)
+	fs.StringVar(&o.data, "data", "./data", "`folder` of the running origin")
+	return fs
+}
+
 // version prints what this binary is, and what the origin on the data folder is
 // at, when one is running.
 func version(args []string, out io.Writer) error {
-	fs := flag.NewFlagSet("webring version", flag.ContinueOnError)
-	data := fs.String("data", "./data", "`folder` of the running origin")
-	if err := parse(fs, args); err != nil {
+	var given versionOptions
+	if err := parse(given.flags(), args); err != nil {
 		return err
 	}
 	revision := "unknown"
@@ -139,13 +159,13 @@ func version(args []string, out io.Writer) error {
 	if err := printModule(out); err != nil {
 		return err
 	}
-	if err := printVerifier(out, *data); err != nil {
+	if err := printVerifier(out, given.data); err != nil {
 		return err
 	}
 	var s server.Status
-	err := operator(*data).ask(http.MethodGet, "/status", nil, &s)
+	err := operator(given.data).ask(http.MethodGet, "/status", nil, &s)
 	if errors.Is(err, errNotRunning) {
-		fmt.Fprintf(out, "no origin is running on %s\n", *data)
+		fmt.Fprintf(out, "no origin is running on %s\n", given.data)
 		return nil
 	}
 	if err != nil {

@@ -243,7 +243,7 @@ func TestUsedCredentialIsRefusedWithItsOutcome(t *testing.T) {
 	body := `{"name":"Once","url":"https://once.dev/","kind":"agent"}`
 	credential := o.sign(wallet(t), "/api/register", body)
 
-	first := o.post("/api/register", body, "Authorization", credential, "Idempotency-Key", "k-1")
+	first := o.post("/api/register", body, "Authorization", credential, "Idempotency-Key", "a-key-of-the-tests")
 	if first.Status != 201 {
 		t.Fatalf("%d %s", first.Status, first.Body)
 	}
@@ -258,16 +258,16 @@ func TestUsedCredentialIsRefusedWithItsOutcome(t *testing.T) {
 	if at(t, doc, "outcome") != "applied" || at(t, doc, "links", "self") != o.base+"/api/ring/once" {
 		t.Errorf("again: %s", again.Body)
 	}
-	stored := o.post("/api/register", body, "Authorization", credential, "Idempotency-Key", "k-1")
+	stored := o.post("/api/register", body, "Authorization", credential, "Idempotency-Key", "a-key-of-the-tests")
 	if stored.Status != 201 || string(stored.Body) != string(first.Body) ||
 		stored.Header.Get("Payment-Receipt") != first.Header.Get("Payment-Receipt") {
 		t.Errorf("stored: %d %s", stored.Status, stored.Body)
 	}
-	other := o.post("/api/register", strings.Replace(body, "Once", "Twice", 1), "Authorization", credential, "Idempotency-Key", "k-1")
+	other := o.post("/api/register", strings.Replace(body, "Once", "Twice", 1), "Authorization", credential, "Idempotency-Key", "a-key-of-the-tests")
 	if other.Status != 422 {
 		t.Errorf("the key with another body: %d %s", other.Status, other.Body)
 	}
-	if unpaid := o.post("/api/register", body, "Idempotency-Key", "k-1"); unpaid.Status != 409 || unpaid.code(t) != "credential_reused" {
+	if unpaid := o.post("/api/register", body, "Idempotency-Key", "a-key-of-the-tests"); unpaid.Status != 409 || unpaid.code(t) != "idempotency_key_used" {
 		t.Errorf("the key without the credential: %d %s", unpaid.Status, unpaid.Body)
 	}
 	if n := o.received(); n != 100 {

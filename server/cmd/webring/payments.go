@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -17,75 +18,101 @@ import (
 
 // lookBack is the instant that --since names.
 func lookBack(since string, now time.Time) (time.Time, error) {
-	if d, err := time.ParseDuration(since); err == nil && d > 0 {
+	if d, err := parseDuration(since); err == nil && d > 0 {
 		return now.Add(-d), nil
 	}
 	if at, err := time.Parse(time.RFC3339, since); err == nil && at.Before(now) {
 		return at, nil
 	}
-	return time.Time{}, errors.New("--since must be a time to look back, such as 720h, or an instant that is past, such as 2026-11-20T08:00:00Z")
+	return time.Time{}, errors.New("--since must be a time to look back, such as 30d, or an instant that is past, such as 2026-11-20T08:00:00Z")
+}
+
+// paymentsOptions are the flags of `webring payments`.
+type paymentsOptions struct {
+	data, since, credit, register, member, reason string
+	all, goOn, void, unclaimed                    bool
+}
+
+func (o *paymentsOptions) flags() *flag.FlagSet {
+	fs := flag.NewFlagSet("webring payments", flag.ContinueOnError)
+	fs.StringVar(&o.data, "data", "./data", "`folder` of the running origin")
+	fs.BoolVar(&o.all, "all", false, "list: payments that are in order, too")
+	fs.StringVar(&o.since, "since", "30d", "scan: how far to look back, or from which `instant` on, such as 2026-11-20T08:00:00Z")
+	fs.BoolVar(&o.goOn, "go-on", false, "scan: where the daily look cannot go on from where it stands, it goes on where this scan ends")
+	fs.StringVar(&o.credit, "credit", "", "adjust: the member, by its `slug`, to which the transaction's money is credited, as a bid")
+	fs.StringVar(&o.register, "register", "", "adjust: the registration that the transaction paid for and that was lost, as the `JSON` that POST /api/register takes; it joins now, without a score")
+	fs.BoolVar(&o.void, "void", false, "adjust: the transaction vanished from its chain; the books say so, and the member keeps its total")
+	fs.StringVar(&o.member, "member", "", "adjust --void: the member, by its `slug`, where no stored payment names it")
+	fs.BoolVar(&o.unclaimed, "unclaimed", false, "adjust: the transaction's money belongs to nobody in the ring")
+	fs.StringVar(&o.reason, "reason", "", "adjust: why; it is kept in the ledger, which is public")
+	return fs
 }
 
 // payments shows the payments of the running origin, looks for money without an
 // event, and puts single ones right.
 func payments(args []string, out io.Writer) error {
-	fs := flag.NewFlagSet("webring payments", flag.ContinueOnError)
-	data := fs.String("data", "./data", "`folder` of the running origin")
-	all := fs.Bool("all", false, "list: payments that are in order, too")
-	since := fs.String("since", "720h", "scan: how far to look back, or from which `instant` on, such as 2026-11-20T08:00:00Z")
-	goOn := fs.Bool("go-on", false, "scan: where the daily look cannot go on from where it stands, it goes on where this scan ends")
-	credit := fs.String("credit", "", "adjust: the member, by its `slug`, to which the transaction's money is credited, as a bid")
-	void := fs.Bool("void", false, "adjust: the transaction vanished from its chain; the books say so, and the member keeps its total")
-	member := fs.String("member", "", "adjust --void: the member, by its `slug`, where no stored payment names it")
-	unclaimed := fs.Bool("unclaimed", false, "adjust: the transaction's money belongs to nobody in the ring")
-	reason := fs.String("reason", "", "adjust: why; it is kept in the ledger, which is public")
+	var given paymentsOptions
+	fs := given.flags()
 	words, err := parseMixed(fs, args, "show") // one payment's id in 64 begins like a flag
 	if err != nil {
 		return err
 	}
-	err = belong(fs, words, map[string]string{"all": "list", "since": "scan", "go-on": "scan", "credit": "adjust", "void": "adjust", "member": "adjust", "unclaimed": "adjust", "reason": "adjust"})
+	err = belong(fs, words, map[string]string{"all": "list", "since": "scan", "go-on": "scan", "credit": "adjust", "register": "adjust", "void": "adjust", "member": "adjust", "unclaimed": "adjust", "reason": "adjust"})
 	if err != nil {
 		return err
 	}
-	o := operator(*data)
+	o := operator(given.data)
 	switch {
 	case len(words) == 1 && words[0] == "list":
-		return o.listPayments(out, *all)
+		return o.listPayments(out, given.all)
 	case len(words) == 2 && words[0] == "show":
 		var row server.PaymentRow
 		if err := o.ask(http.MethodGet, "/payments/"+url.PathEscape(words[1]), nil, &row); err != nil {
 			return err
 		}
 		return printRow(out, row)
+	case len(words) == 1 && words[0] == "gas":
+		return o.gasWasted(out)
 	case len(words) == 1 && words[0] == "scan":
-		from, err := lookBack(*since, time.Now())
+		from, err := lookBack(given.since, time.Now())
 		if err != nil {
 			return err
 		}
-		return o.scan(out, from, *goOn)
+		return o.scan(out, from, given.goOn)
 	case len(words) == 2 && words[0] == "adjust":
-		a := paid.Adjustment{Transaction: words[1], Member: *member, Reason: *reason}
+		a := paid.Adjustment{Transaction: words[1], Member: given.member, Reason: given.reason}
 		chosen := 0
-		for kind, on := range map[core.Adjustment]bool{core.Credit: *credit != "", core.Void: *void, core.Unclaimed: *unclaimed} {
-			if on {
-				a.Kind = kind
+		for _, choice := range []struct {
+			kind core.Adjustment
+			on   bool
+		}{{core.Credit, given.credit != ""}, {core.Credit, given.register != ""}, {core.Void, given.void}, {core.Unclaimed, given.unclaimed}} {
+			if choice.on {
+				a.Kind = choice.kind
 				chosen++
 			}
 		}
-		if chosen != 1 || *reason == "" {
-			return errors.New("payments adjust needs one of --credit SLUG, --void and --unclaimed, and --reason")
+		if chosen != 1 || given.reason == "" {
+			return errors.New("payments adjust needs one of --credit SLUG, --register JSON, --void and --unclaimed, and --reason")
 		}
 		switch {
-		case *member != "" && a.Kind != core.Void:
+		case given.member != "" && a.Kind != core.Void:
 			return errors.New("--member belongs to payments adjust --void; --credit takes the member itself")
+		case given.register != "" && !json.Valid([]byte(given.register)):
+			return errors.New("--register must be a JSON object, such as '{\"name\":\"My Agent\",\"url\":\"https://my-agent.dev/\",\"kind\":\"agent\"}'")
+		case given.register != "":
+			a.Register = json.RawMessage(given.register)
 		case a.Kind == core.Credit:
-			a.Member = *credit
+			a.Member = given.credit
 		}
 		var done server.Adjusted
 		if err := o.ask(http.MethodPost, "/adjustments", a, &done); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(out, "%s USD of %s: adjusted\n", paid.FormatUSD(done.Cents), done.Transaction)
+		what := "adjusted"
+		if a.Register != nil {
+			what = done.Member + " joined"
+		}
+		_, err := fmt.Fprintf(out, "%s USD of %s: %s\n", paid.FormatUSD(done.Cents), done.Transaction, what)
 		return err
 	}
 	return misused("payments")
@@ -134,6 +161,29 @@ func describePayment(r server.PaymentRow) (state string, odd bool) {
 		return "adjusted", false
 	}
 	return r.State, false
+}
+
+// gasWasted prints what payments have cost for nothing, and whose they were.
+func (o operator) gasWasted(out io.Writer) error {
+	var g paid.Gas
+	if err := o.ask(http.MethodGet, "/gas", nil, &g); err != nil {
+		return err
+	}
+	most := "without a bound"
+	if g.Budget > 0 {
+		most = fmt.Sprintf("of at most %d", g.Budget)
+	}
+	fmt.Fprintf(out, "%d gas wasted within the last hour, %s; within a week by\n", g.LastHour, most)
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "GAS\tWEI\tTIMES\tLAST\tREFUSED UNTIL\tCLIENT\tPAYER\tLAST TRANSACTION")
+	for _, x := range g.Wasters {
+		until := "not to blame"
+		if !x.Until.IsZero() {
+			until = x.Until.Format(time.RFC3339)
+		}
+		fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", x.Gas, x.Wei, x.Times, x.Last.Format(time.RFC3339), until, x.Client, x.Payer, x.Transaction)
+	}
+	return w.Flush()
 }
 
 func (o operator) scan(out io.Writer, since time.Time, goOn bool) error {

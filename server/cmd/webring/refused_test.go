@@ -208,7 +208,7 @@ var refusals = []struct {
 	{18, "dear body, challenge of another price", 402, "invalid_challenge", one(func(s *stage) string {
 		return signedBy(s.wallet, s.challenge(s.post("/api/bid", strings.Replace(s.body, "1.00", "1.01", 1))))
 	})},
-	{19, "unknown method", 400, "unsupported_method", one(func(s *stage) string { return s.reissued(func(c *mpp.Challenge) { c.Method = "card" }) })},
+	{19, "unknown method", 400, "unsupported_method", one(func(s *stage) string { return s.bent(func(c *mpp.Credential) { c.Challenge.Method = "card" }) })},
 	{20, "proof", 402, "verification_failed", one(func(s *stage) string { return s.bent(payload(`{"type":"proof","signature":"0x00"}`)) })},
 	{21, "hash", 402, "verification_failed", one(func(s *stage) string {
 		return s.bent(payload(`{"type":"hash","signature":"0x` + strings.Repeat("ab", 32) + `"}`))
@@ -242,7 +242,7 @@ var refusals = []struct {
 		d.Data = append(tempotest.TransferWithMemo(d.Recipient, d.Amount, d.Memo), make([]byte, 32)...)
 	})},
 	{34, "validBefore missing", 402, "verification_failed", altered(func(d *draft) { d.ValidBefore = uint64(0) })},
-	{34, "validBefore past", 402, "payment_expired", altered(func(d *draft) { d.ValidBefore = uint64(time.Now().Unix() - 1) })},
+	{34, "validBefore past", 402, "payment_expired", altered(func(d *draft) { d.ValidBefore = uint64(time.Now().Unix() - 60) })},
 	{34, "validBefore beyond expires", 402, "verification_failed", one(func(s *stage) string {
 		return s.reissued(func(c *mpp.Challenge) { c.Expires = time.Now().Add(40 * time.Second).UTC().Format(time.RFC3339) },
 			func(d *draft) { d.ValidBefore = uint64(time.Now().Unix() + 60) })

@@ -16,38 +16,47 @@ import (
 	"webring/server/score/local"
 )
 
+// scoreOptions are the flags of `webring score`.
+type scoreOptions struct {
+	sites sitesFlags
+	json  bool
+}
+
+func (o *scoreOptions) flags() *flag.FlagSet {
+	fs := flag.NewFlagSet("webring score", flag.ContinueOnError)
+	o.sites.define(fs)
+	fs.BoolVar(&o.json, "json", false, "print the report as JSON")
+	return fs
+}
+
 // scoreSite scans a site and prints its report. Nothing is stored.
 func scoreSite(args []string, out io.Writer) error {
-	var sites sitesFlags
-	var asJSON bool
-	fs := flag.NewFlagSet("webring score", flag.ContinueOnError)
-	sites.define(fs)
-	fs.BoolVar(&asJSON, "json", false, "print the report as JSON")
-	words, err := parseMixed(fs, args)
+	var o scoreOptions
+	words, err := parseMixed(o.flags(), args)
 	if err != nil {
 		return err
 	}
 	if len(words) != 1 {
 		return misused("score")
 	}
-	if err := sites.validate(); err != nil {
+	if err := o.sites.validate(); err != nil {
 		return err
 	}
-	url, _, err := sites.policy().Canonical(words[0])
+	url, _, err := o.sites.policy().Canonical(words[0])
 	if err != nil {
 		return err
 	}
-	cfg, err := sites.fetch()
+	cfg, err := o.sites.fetch()
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, local.ScanTime+10*time.Second)
 	defer cancel()
 	client := fetch.New(cfg)
 	defer client.Close()
-	r, err := local.New(client, nil).Scan(ctx, url)
+	r, err := local.New(client, requiredScore, nil).Scan(ctx, url)
 	switch {
 	case errors.As(err, new(*score.NotScorable)):
 		return fmt.Errorf("%s has no score: %w", url, err)
@@ -55,7 +64,7 @@ func scoreSite(args []string, out io.Writer) error {
 		return err
 	}
 	text := r.Markdown()
-	if asJSON {
+	if o.json {
 		text = r.JSON()
 	}
 	_, err = out.Write(text)

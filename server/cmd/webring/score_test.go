@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -20,8 +22,11 @@ import (
 	"testing"
 	"time"
 
+	"webring/server/paid"
+	"webring/server/score"
 	"webring/server/score/exemplar"
 	"webring/server/score/local"
+	readiness "webring/server/score/report"
 )
 
 // scored starts a ring that scores sites itself, and what is at every host below
@@ -173,6 +178,39 @@ func TestReportsComeBackWithTheRing(t *testing.T) {
 	}
 }
 
+// TestOldDraftsStopNoRegistration fills the store of reports with such as nobody paid
+// for, none of them an hour old.
+func TestOldDraftsStopNoRegistration(t *testing.T) {
+	t.Parallel()
+	c, _ := chain(t)
+	o, _ := scored(t, &exemplar.Site{Name: "Site", About: "A site to be read."}, "--tempo-rpc", c.RPC)
+	o.stop()
+	made := time.Now().Add(-readiness.InChallenges - time.Minute)
+	for range readiness.MaxDrafts {
+		r := readiness.Report{ID: strings.ToLower(rand.Text()), URL: "https://draft.scored.test/", Note: readiness.Note}
+		file := filepath.Join(reportsPath(o.data), "drafts", r.ID)
+		if err := errors.Join(os.WriteFile(file, r.JSON(), 0o600), os.Chtimes(file, made, made)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.launch()
+	if r := o.post("/api/register", `{"name":"Next","url":"https://next.scored.test/","kind":"website"}`); r.Status != http.StatusPaymentRequired {
+		t.Errorf("%d %s", r.Status, r.Body)
+	}
+}
+
+// What challenges may name fits into the store of reports twice, however many scans are
+// asked for, and stays for as long as it may be paid for.
+func TestReportsStayWhileChallengesNameThem(t *testing.T) {
+	if named := score.KeptFor(requiredScore, requiredScore) + paid.ChallengeLife; named+localLimits.Ask >= readiness.InChallenges {
+		t.Errorf("a report is named for %s, and kept for %s", named, readiness.InChallenges)
+	}
+	minutes := int(readiness.InChallenges/time.Minute) + 1
+	if scans := minutes * localLimits.InAll; scans >= readiness.MaxDrafts/2 {
+		t.Errorf("%d scans may be made in %d minutes, and %d drafts are stored", scans, minutes, readiness.MaxDrafts)
+	}
+}
+
 // TestSitesDoNotWriteTheLog has sites that send more than they were asked for.
 func TestSitesDoNotWriteTheLog(t *testing.T) {
 	t.Parallel()
@@ -278,7 +316,7 @@ func TestManyScoringsAtOnce(t *testing.T) {
 				return
 			}
 			req.Header.Set("Content-Type", "application/json")
-			req.Header.Set("X-Forwarded-For", fmt.Sprintf("203.0.%d.%d", i/200, i%200+1))
+			req.Header.Set("X-Forwarded-For", fmt.Sprintf("203.%d.%d.1", i/200, i%200))
 			req.Header.Set("X-Forwarded-Proto", "https")
 			res, err := client.Do(req)
 			if err != nil {

@@ -112,16 +112,12 @@ type sitesScorer struct {
 	log     *slog.Logger
 }
 
-// Limits of the local scorer. A scan takes up to twenty seconds, and sixteen are
-// under way at a time, four of them for one client: most places are left to
-// others, even when each of its sites is as slow as can be.
-var localLimits = score.Limits{Pass: requiredScore, PerClient: 20, InAll: 60, Ask: local.WaitTime + local.ScanTime + 2*local.TurnTime + 2*time.Second}
+// Limits of the local scorer: what challenges may name of what it scores has to fit
+// into the folder of reports.
+var localLimits = score.Limits{Pass: requiredScore, InAll: 180, Ask: local.WaitTime + local.ScanTime + 2*local.TurnTime + 2*time.Second}
 
-// The free check costs nobody anything, so it is kept tighter.
-const (
-	draftsPerClient = 6 // a minute
-	draftsInAll     = 20
-)
+// The free check costs nobody anything, so it is kept tighter: drafts a minute.
+const draftsInAll = 40
 
 // openScorer makes the scorer that the flags name.
 func openScorer(o *options, books *ledger.Ledger, log *slog.Logger) (*sitesScorer, error) {
@@ -135,7 +131,7 @@ func openScorer(o *options, books *ledger.Ledger, log *slog.Logger) (*sitesScore
 		if err != nil {
 			return nil, err
 		}
-		scorer := local.New(fetch.New(cfg), func(r *readiness.Report) (string, error) {
+		scorer := local.New(fetch.New(cfg), requiredScore, func(r *readiness.Report) (string, error) {
 			if err := s.reports.Put(r); err != nil {
 				return "", err
 			}
@@ -155,13 +151,13 @@ func openScorer(o *options, books *ledger.Ledger, log *slog.Logger) (*sitesScore
 		}
 		limits := score.Limits{Pass: requiredScore}
 		if f.fixed() {
-			limits.PerClient, limits.InAll, limits.AtOnce = -1, -1, -1 // there is no service to spare
+			limits.InAll = -1 // there is no service to spare
 		}
 		s.registrations = score.NewGuard(scorer, limits)
 	}
 	s.drafts = s.registrations
 	if !o.score.fixed() {
-		s.drafts = s.registrations.Beside(draftsPerClient, draftsInAll)
+		s.drafts = s.registrations.Beside(draftsInAll)
 	}
 	return s, nil
 }
@@ -189,8 +185,6 @@ func (s *sitesScorer) ring() (name, base string) {
 // sweep keeps the folder of reports small until ctx ends. What members' scores
 // rested on and does no longer, it looks for at the start and once a day.
 func (s *sitesScorer) sweep(ctx context.Context) {
-	// In this time and the hour for which all are kept, the limits of the scorer
-	// let fewer be made than there is room for.
 	const every = 5 * time.Minute
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -213,7 +207,8 @@ func (s *sitesScorer) rests(r *readiness.Report) (needed bool) {
 		if at, ok := v.State().ByKey(key); ok {
 			needed = strings.HasSuffix(v.State().Member(at).Report, server.ReportsPath+r.ID)
 		}
-		needed = needed || v.URLPending(string(key))
+		_, pending := v.URLPending(string(key))
+		needed = needed || pending
 	})
 	return needed
 }

@@ -16,29 +16,41 @@ import (
 // challengeKeys reads the key that signs challenges, none when the data folder is
 // to hold it and does not yet: see [makeChallengeKey]. The file holds a line of at
 // least 64 hex digits; a second line is the previous key, whose challenges are
-// still taken. Errors never repeat what the file holds.
+// still taken; those below are retired, and are believed of payments that were made
+// already. Errors never repeat what the file holds.
 func challengeKeys(o *options) (mpp.Keys, error) {
 	path := secretPath(o)
 	// A link to a file that is not there is no reason to make another.
 	if _, err := os.Lstat(path); o.mppSecretFile == "" && errors.Is(err, os.ErrNotExist) {
 		return mpp.Keys{}, nil
 	}
-	text, err := os.ReadFile(path)
+	text, err := durable.ReadSecret(path)
 	if err != nil {
-		return mpp.Keys{}, fmt.Errorf("challenge key: %w", err)
+		return mpp.Keys{}, fmt.Errorf("--mpp-secret-file: %w", err)
 	}
 	lines := strings.Fields(string(text))
-	if len(lines) < 1 || len(lines) > 2 {
-		return mpp.Keys{}, fmt.Errorf("challenge key: %s must hold one or two lines of hex digits", path)
+	if len(lines) < 1 || len(lines) > maxChallengeKeys {
+		return mpp.Keys{}, fmt.Errorf("--mpp-secret-file: %s must hold one to %d lines of hex digits", path, maxChallengeKeys)
 	}
-	var keys [2][]byte
+	var keys mpp.Keys
 	for i, line := range lines {
-		if keys[i], err = hex.DecodeString(line); err != nil || len(keys[i]) < mpp.MinKey {
-			return mpp.Keys{}, fmt.Errorf("challenge key: line %d of %s is not at least %d hex digits", i+1, path, hex.EncodedLen(mpp.MinKey))
+		key, err := hex.DecodeString(line)
+		switch {
+		case err != nil || len(key) < mpp.MinKey:
+			return mpp.Keys{}, fmt.Errorf("--mpp-secret-file: line %d of %s is not at least %d hex digits", i+1, path, hex.EncodedLen(mpp.MinKey))
+		case i == 0:
+			keys.Current = key
+		case i == 1:
+			keys.Previous = key
+		default:
+			keys.Retired = append(keys.Retired, key)
 		}
 	}
-	return mpp.Keys{Current: keys[0], Previous: keys[1]}, nil
+	return keys, nil
 }
+
+// maxChallengeKeys bounds how many keys a credential is held against.
+const maxChallengeKeys = 16
 
 // secretName is the challenge key's file in the data folder and in backups.
 const secretName = "mpp-secret"
@@ -62,7 +74,7 @@ func makeChallengeKey(o *options) (mpp.Keys, error) {
 	key := make([]byte, mpp.MinKey)
 	rand.Read(key) // never fails
 	if err := durable.Write(secretPath(o), []byte(hex.EncodeToString(key)+"\n"), 0o600); err != nil {
-		return mpp.Keys{}, fmt.Errorf("challenge key: %w", err)
+		return mpp.Keys{}, fmt.Errorf("--mpp-secret-file: %w", err)
 	}
 	return mpp.Keys{Current: key}, nil
 }

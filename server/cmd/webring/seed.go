@@ -28,6 +28,21 @@ const (
 	seedTurn = 1000
 )
 
+// seedOptions are the flags of `webring seed`.
+type seedOptions struct {
+	members int
+	data    string
+	number  uint64
+}
+
+func (o *seedOptions) flags() *flag.FlagSet {
+	fs := flag.NewFlagSet("webring seed", flag.ContinueOnError)
+	fs.IntVar(&o.members, "members", 1000, "`number` of members")
+	fs.StringVar(&o.data, "data", "./data", "`folder` of the ledger to be made; it must not hold one")
+	fs.Uint64Var(&o.number, "seed", 1, "`number` that decides everything but the present time")
+	return fs
+}
+
 // seed writes a ledger of made-up members and bids, for development and
 // measurement.
 func seed(args []string, out io.Writer) error {
@@ -36,43 +51,40 @@ func seed(args []string, out io.Writer) error {
 	if err := parse(defaults, nil); err != nil {
 		return err
 	}
-	fs := flag.NewFlagSet("webring seed", flag.ContinueOnError)
-	count := fs.Int("members", 1000, "`number` of members")
-	data := fs.String("data", "./data", "`folder` of the ledger to be made; it must not hold one")
-	number := fs.Uint64("seed", 1, "`number` that decides everything but the present time")
-	if err := parse(fs, args); err != nil {
+	var given seedOptions
+	if err := parse(given.flags(), args); err != nil {
 		return err
 	}
-	if *count < 1 || *count > 50_000_000 {
+	if given.members < 1 || given.members > 50_000_000 {
 		return errors.New("--members must be from 1 to 50000000")
 	}
-	if err := vacant(*data); err != nil {
+	if err := vacant(given.data); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(*data, 0o700); err != nil {
+	if err := os.MkdirAll(given.data, 0o700); err != nil {
 		return err
 	}
 	// Half a history is nothing to serve or to measure.
-	work, keep, end, err := workFolder(*data, ".seeding-")
+	work, keep, end, err := workFolder(given.data, ".seeding-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(work)
 	defer end()
 	began := time.Now()
-	w, err := makeLedger(work, *number, *count, began)
+	w, err := makeLedger(work, given.number, given.members, began)
 	if err != nil {
 		return err
 	}
-	err = w.write(&o, *count)
+	err = w.write(&o, given.members)
 	if err := errors.Join(err, w.close()); err != nil {
 		return err
 	}
 	keep() // what has its place stays
-	if err := place(work, *data); err != nil {
+	if err := place(work, given.data); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s holds a synthetic ring of %d members, %d events, made in %s\n", *data, *count, w.events, time.Since(began).Round(time.Millisecond))
+	fmt.Fprintf(out, "%s holds a synthetic ring of %d members, %d events, made in %s\n", given.data, given.members, w.events, time.Since(began).Round(time.Millisecond))
 	return nil
 }
 

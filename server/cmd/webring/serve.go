@@ -22,6 +22,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
+
 	"webring/core"
 	"webring/core/snap"
 	"webring/edge"
@@ -43,6 +45,7 @@ const requiredScore = 40
 const closeTime = 20 * time.Second
 
 func serve(args []string, out io.Writer) error {
+	hangups := catchHangups()
 	var o options
 	if err := parse(o.flags(), args); err != nil {
 		return err
@@ -54,6 +57,7 @@ func serve(args []string, out io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	logHangups(ctx, hangups, log)
 	return interrupted(ctx, runOrigin(ctx, &o, log, out))
 }
 
@@ -100,6 +104,10 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 	// is written: rules, and the name of the key that signs, are there for ever.
 	methods, networks, err := paymentMethods(o)
 	if err != nil {
+		return err
+	}
+	offers := o.offers()
+	if err := checkOffers(ctx, offers, log); err != nil {
 		return err
 	}
 	scorer, err := openScorer(o, books, log)
@@ -149,8 +157,9 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 	go settle(ctx)
 	go scorer.sweep(ctx)
 	payments, err := paid.New(paid.Config{
-		Ledger: books, Methods: methods, Scorer: scorer.registrations, DraftScorer: scorer.drafts, Sites: o.sites.policy(),
+		Ledger: books, Methods: methods, Scorer: scorer.registrations, DraftScorer: scorer.drafts, Sites: o.sites.policy(), Names: o.namePolicy(),
 		Realm: o.realm, Keys: keys, Now: time.Now, Log: log, Ready: disk.atLeast(payFloor), Failpoint: failpoint,
+		GasBudget: o.evm.gasBudget,
 	})
 	if err != nil {
 		return err
@@ -179,6 +188,7 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 	if len(methods) == 0 {
 		log.Warn("no payments are taken: give --tempo-rpc and --tempo-recipient, or --evm-rpc and what it needs")
 	}
+	announceTests(offers, log)
 
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
@@ -322,15 +332,8 @@ func checkClock(ctx context.Context, methods []paid.Method) error {
 // their offers, and says how they are to be named.
 func paymentMethods(o *options) (methods []paid.Method, networks []core.Network, err error) {
 	if o.tempoRPC != "" {
-		currency, err := accountAddress("--tempo-currency", o.tempoCurrency)
-		if err != nil {
-			return nil, nil, err
-		}
-		recipient, err := accountAddress("--tempo-recipient", o.tempoRecipient)
-		if err != nil {
-			return nil, nil, err
-		}
-		m, err := tempo.New(tempo.Config{RPC: o.tempoRPC, ChainID: o.tempoChainID, Depth: o.tempoDepth, Currency: currency, Recipient: recipient})
+		currency := common.Address(o.tempoCurrency)
+		m, err := tempo.New(tempo.Config{RPC: o.tempoRPC, ChainID: o.tempoChainID, Depth: o.tempoDepth, Currency: currency, Recipient: common.Address(o.tempoRecipient)})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -359,8 +362,8 @@ func shellConfig(o *options) (cfg edge.Config, err error) {
 func openShell(o *options, cfg edge.Config, answers reads, build string, payments *paid.Service, scorer *sitesScorer, publisher *publish.Publisher, log *slog.Logger) (*edge.Shell, error) {
 	cfg.Core, cfg.CoreDigest, cfg.ExampleSite, cfg.Log = answers, build, o.exampleSite(), log
 	cfg.Paid = map[string]edge.Handler{
-		"/api/register": server.Paid(payments, paid.OpRegister),
-		"/api/bid":      server.Paid(payments, paid.OpBid),
+		"/api/register": server.Paid(payments, paid.OpRegister, edge.Body),
+		"/api/bid":      server.Paid(payments, paid.OpBid, edge.Body),
 	}
 	cfg.Check = server.Check(payments, answers.BaseURL, o.payingWords())
 	cfg.Sync = publish.Handlers(publisher, answers.BaseURL)

@@ -83,6 +83,8 @@ func TestAStartThatRefusesLeavesNoRules(t *testing.T) {
 		{"--edge-secret-file", missing},
 		{"--listen", taken.Addr().String()},
 		{"--trusted-proxy", "foo"},
+		{"--client-ip-header", "X-Real-IP"},
+		{"--trusted-proxy", "127.0.0.1", "--client-ip-header", "X Real IP"},
 		{"--realm", "a|b", "--tempo-rpc", "http://127.0.0.1:1", "--tempo-recipient", recipient},
 		{"--tempo-currency", "usd", "--tempo-rpc", "http://127.0.0.1:1", "--tempo-recipient", recipient},
 	} {

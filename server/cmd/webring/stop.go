@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"webring/edge"
@@ -17,6 +20,29 @@ const stopTime = 110 * time.Second
 // answerTime is what a stop then has for the answers to those who still wait: they
 // are told to ask again.
 const answerTime = 5 * time.Second
+
+// catchHangups keeps a hangup, which a terminal that closes or a supervisor sends, from
+// ending the process, from now on.
+func catchHangups() (hangups chan os.Signal) {
+	hangups = make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	return hangups
+}
+
+// logHangups says until ctx is done that there is nothing that the process could read
+// anew.
+func logHangups(ctx context.Context, hangups <-chan os.Signal, log *slog.Logger) {
+	go func() {
+		for {
+			select {
+			case <-hangups:
+				log.Info("hangup: there is nothing to reload; what has changed is read at the next start")
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+}
 
 // stopOrigin closes the service of payments, and then shell, which answers reads until
 // then.

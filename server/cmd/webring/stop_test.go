@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -100,4 +101,26 @@ func TestAStopOfAnEdgeAnswersWhoWaitsForTheOrigin(t *testing.T) {
 	if got := await(t, "the answer", answered); !strings.Contains(got, "payment_pending") || !strings.Contains(got, "This node ends") {
 		t.Errorf("the payer got %s", got)
 	}
+}
+
+// A hangup ends neither an origin nor an edge, at whatever time it comes.
+func TestAHangupEndsNoProcess(t *testing.T) {
+	t.Parallel()
+	o := start(t, "--core", "native")
+	e := o.follow(t, o.verifier(), "--core", "native")
+	for _, process := range []*origin{o, e} {
+		for n := 1; n <= 2; n++ {
+			if err := process.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "a line about the hangup", time.Minute, func() bool {
+				return strings.Count(process.log.String(), "nothing to reload") == n
+			})
+		}
+		if r := process.get("/api/categories"); r.Status != http.StatusOK {
+			t.Errorf("%d %s", r.Status, r.Body)
+		}
+	}
+	e.stop()
+	o.stop()
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,8 +14,12 @@ import (
 // offerOnBase starts a second chain, which passes for Base, and gives the flags
 // with which the ring is paid there too. The gas account is the last but one of
 // the development accounts; its key, which everybody knows, is written below folder.
-func offerOnBase(ctx context.Context, folder string, out io.Writer) (args []string, stop func(), err error) {
-	chain, err := devchain.StartBase(ctx, devchain.Options{Accounts: accounts})
+// The chain is kept in data.
+func offerOnBase(ctx context.Context, folder, data string, out io.Writer) (args []string, stop func(), err error) {
+	chain, err := devchain.StartBase(ctx, devchain.Options{Accounts: accounts, Kept: filepath.Join(data, baseKept)})
+	if errors.Is(err, devchain.ErrKept) {
+		return nil, nil, beginAgain(err, data)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

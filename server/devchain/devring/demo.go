@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"webring/server/devchain"
@@ -37,18 +39,22 @@ var demoMembers = []joining{
 	{"Kiln", "https://kiln.studio/", "website", "craft", "Glazes, tested and photographed.", ""},
 }
 
-// demoBids come after everybody has joined: by slug and by URL.
-var demoBids = []struct{ Member, Amount string }{
-	{"tidewater-notes", "4.00"},
-	{"https://atlas-mcp.dev/", "2.00"},
-	{"kiln", "1.00"},
-	{"patchwork", "1.75"},
-	{"https://weatherglass.io/mcp", "6.25"},
+// demoBids come after everybody has joined: by slug and by URL. With them, all bids on
+// the member are Total.
+var demoBids = []struct{ Slug, Member, Amount, Total string }{
+	{"tidewater-notes", "tidewater-notes", "4.00", "4.00"},
+	{"atlas-mcp", "https://atlas-mcp.dev/", "2.00", "2.00"},
+	{"kiln", "kiln", "1.00", "1.00"},
+	{"patchwork", "patchwork", "1.75", "7.25"},
+	{"weatherglass", "https://weatherglass.io/mcp", "6.25", "6.25"},
 }
 
 // demo fills the ring that is running, each step really paid by a wallet of its
-// own. Members that are there already are not paid for again; the bids are.
+// own. What is there already is not paid for again.
 func demo(ctx context.Context, data string) error {
+	if err := devchain.FindNode(); err != nil {
+		return err
+	}
 	n, err := findNote(data)
 	if err != nil {
 		return err
@@ -67,8 +73,17 @@ func demo(ctx context.Context, data string) error {
 		}
 	}
 	for i, b := range demoBids {
+		what := "bid of " + b.Amount + " on " + b.Member
+		there, err := hasBids(ctx, n.Base, b.Slug, b.Total)
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		if there {
+			fmt.Printf("is there  %s\n", what)
+			continue
+		}
 		body := map[string]string{"member": b.Member, "amount": b.Amount}
-		if err := pay(ctx, client, n.Keys[40+i], n.Base+"/api/bid", body, "bid of "+b.Amount+" on "+b.Member); err != nil {
+		if err := pay(ctx, client, n.Keys[40+i], n.Base+"/api/bid", body, what); err != nil {
 			return err
 		}
 	}
@@ -98,8 +113,32 @@ func pay(ctx context.Context, client *devchain.Client, key string, url string, b
 	return nil
 }
 
-func showLeaderboard(ctx context.Context, base string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/api/leaderboard?limit=20", nil)
+// hasBids says whether the bids on a member are worth as much as total, in dollars.
+func hasBids(ctx context.Context, base, slug, total string) (bool, error) {
+	var detail struct {
+		Member struct {
+			Bids string `json:"bid_total_usd"`
+		} `json:"member"`
+	}
+	if err := read(ctx, base+"/api/ring/"+slug, &detail); err != nil {
+		return false, err
+	}
+	has, err := cents(detail.Member.Bids)
+	if err != nil {
+		return false, err
+	}
+	wanted, err := cents(total)
+	return has >= wanted, err
+}
+
+// cents reads an amount as the ring writes it, with two decimals.
+func cents(amount string) (int64, error) {
+	return strconv.ParseInt(strings.Replace(amount, ".", "", 1), 10, 64)
+}
+
+// read gets a document of the ring.
+func read(ctx context.Context, url string, document any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
@@ -108,6 +147,13 @@ func showLeaderboard(ctx context.Context, base string) error {
 		return err
 	}
 	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: status %d", url, res.StatusCode)
+	}
+	return json.NewDecoder(res.Body).Decode(document)
+}
+
+func showLeaderboard(ctx context.Context, base string) error {
 	var board struct {
 		Leaderboard []struct {
 			Rank      int    `json:"rank"`
@@ -116,7 +162,7 @@ func showLeaderboard(ctx context.Context, base string) error {
 			Effective string `json:"effective_bid_usd"`
 		} `json:"leaderboard"`
 	}
-	if err := json.NewDecoder(res.Body).Decode(&board); err != nil {
+	if err := read(ctx, base+"/api/leaderboard?limit=20", &board); err != nil {
 		return err
 	}
 	fmt.Println()

@@ -15,8 +15,10 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
+	"time"
 
 	"webring/server/devchain"
 )
@@ -38,7 +40,7 @@ const accounts = 100
 const usage = "usage: devring run | demo; devring run --help lists its flags"
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "devring:", err)
@@ -81,10 +83,53 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return serve(ctx, webring, listen, *data, out)
 }
 
+// The files in the data folder that the chains are kept in. A ring and the chains that
+// it was paid on belong together: whoever removes the folder begins again with both.
+const (
+	tempoKept = "chains/tempo.json.gz"
+	baseKept  = "chains/base.json.gz"
+)
+
+// patience is how long a run waits for the one before it, which may just have been
+// killed, to give the folder back.
+const patience = 3 * time.Second
+
+// claim takes the data folder for this run: two of them would keep their chains in the
+// same files. What an earlier run, which was killed, left for the demonstration goes.
+func claim(data string) (release func(), err error) {
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return nil, err
+	}
+	d, err := os.Open(data)
+	if err != nil {
+		return nil, err
+	}
+	for until := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		err := syscall.Flock(int(d.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			break
+		}
+		if time.Now().After(until) {
+			d.Close()
+			return nil, fmt.Errorf("another run has the folder %s: %w", data, err)
+		}
+	}
+	os.Remove(filepath.Join(data, noteFile))
+	return func() {
+		os.Remove(data) // which fails when anything is in it
+		d.Close()
+	}, nil
+}
+
 // serve runs the ring until it is told to stop. Without Node there is no chain,
 // and the ring serves reads. What the ring is given lies in a folder of this run:
 // until the ring has opened its own, data may be another's.
 func serve(ctx context.Context, webring, listen, data string, out io.Writer) error {
+	release, err := claim(data)
+	if err != nil {
+		return err
+	}
+	defer release()
 	own, err := os.MkdirTemp("", "devring")
 	if err != nil {
 		return err
@@ -97,8 +142,10 @@ func serve(ctx context.Context, webring, listen, data string, out io.Writer) err
 	}
 	defer stopSites()
 	args := append([]string{"serve", "--dev", "--listen", listen, "--base-url", base, "--data", data}, sites...)
-	chain, err := devchain.Start(ctx, devchain.Options{Accounts: accounts})
+	chain, err := devchain.Start(ctx, devchain.Options{Accounts: accounts, Kept: filepath.Join(data, tempoKept)})
 	switch {
+	case errors.Is(err, devchain.ErrKept):
+		return beginAgain(err, data)
 	case errors.Is(err, devchain.ErrNoNode):
 		fmt.Fprintf(os.Stderr, "No payments: %v. The ring serves reads; run this again when Node is there.\n", err)
 	case err != nil:
@@ -106,7 +153,7 @@ func serve(ctx context.Context, webring, listen, data string, out io.Writer) err
 	default:
 		defer chain.Stop()
 		args = append(args, "--tempo-rpc", chain.RPC, "--tempo-recipient", chain.Accounts[accounts-1].Address.Hex())
-		second, stop, err := offerOnBase(ctx, own, out)
+		second, stop, err := offerOnBase(ctx, own, data, out)
 		if err != nil {
 			return err
 		}
@@ -116,9 +163,14 @@ func serve(ctx context.Context, webring, listen, data string, out io.Writer) err
 	cmd := exec.Command(webring, args...)
 	cmd.Stderr = os.Stderr
 	cmd.Env = append(os.Environ(), env...)
+	// When this process is killed, the ring ends as its chains do: the next run wants
+	// the folder. The kernel watches the thread that started it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr = devchain.DieWithParent()
 	// A group of its own: the terminal's interrupt comes here, and the chain
 	// must outlive the last payment.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr.Setpgid = true
 	said, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -151,6 +203,11 @@ func serve(ctx context.Context, webring, listen, data string, out io.Writer) err
 		return nil
 	}
 	return err
+}
+
+// beginAgain says what to do about a chain that does not load.
+func beginAgain(err error, data string) error {
+	return fmt.Errorf("%w\nTo begin again, remove the folder %s: the ring in it was paid on that chain", err, data)
 }
 
 // announce says how to pay.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -17,36 +16,58 @@ import (
 
 // output is what a run prints; it may be read while it grows.
 type output struct {
-	mu   sync.Mutex
-	text strings.Builder
-	told chan struct{} // closed once it has said how to join
+	mu    sync.Mutex
+	text  strings.Builder
+	grown chan struct{} // closed when there is more, and made anew
 }
 
-func newOutput() *output { return &output{told: make(chan struct{})} }
+func newOutput() *output { return &output{grown: make(chan struct{})} }
 
 func (o *output) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	before := o.announced()
 	o.text.Write(b)
-	if o.announced() && !before {
-		close(o.told)
-	}
+	close(o.grown)
+	o.grown = make(chan struct{})
 	return len(b), nil
 }
 
-func (o *output) announced() bool { return strings.Contains(o.text.String(), "To join with") }
+// String is what was printed until now.
+func (o *output) String() string {
+	text, _ := o.now()
+	return text
+}
+
+func (o *output) now() (text string, grown <-chan struct{}) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String(), o.grown
+}
+
+// announcement is how a run says how to join.
+const announcement = "To join with"
+
+// await returns when a text was printed. A run that ends before sends on ended.
+func (o *output) await(t *testing.T, text string, ended <-chan error) {
+	t.Helper()
+	late := time.After(2 * time.Minute)
+	for {
+		printed, grown := o.now()
+		if strings.Contains(printed, text) {
+			return
+		}
+		select {
+		case <-grown:
+		case err := <-ended:
+			t.Fatalf("the run ended before it said %q: %v: %s", text, err, o)
+		case <-late:
+			t.Fatalf("the run does not say %q: %s", text, o)
+		}
+	}
+}
 
 func TestASecondRunLeavesTheFirstAlone(t *testing.T) {
-	if err := devchain.Install(t.Context()); errors.Is(err, devchain.ErrNoNode) {
-		t.Skip(err)
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	webring := filepath.Join(t.TempDir(), "webring")
-	if said, err := exec.Command("go", "build", "-o", webring, "webring/server/cmd/webring").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, said)
-	}
+	webring := filepath.Join(build(t), "webring")
 	t.Setenv("WEBRING_CORE", "native") // which is ready at once
 	data, listen := t.TempDir(), devchain.FreeAddress()
 	ctx, stop := context.WithCancel(t.Context())
@@ -55,13 +76,7 @@ func TestASecondRunLeavesTheFirstAlone(t *testing.T) {
 	go func() {
 		ended <- run(ctx, []string{"run", "--webring", webring, "--listen", listen, "--data", data}, first)
 	}()
-	select {
-	case <-first.told:
-	case err := <-ended:
-		t.Fatalf("%v: %s", err, first.text.String())
-	case <-time.After(2 * time.Minute):
-		t.Fatal("the ring does not say how to join it")
-	}
+	first.await(t, announcement, ended)
 	left, err := findNote(data)
 	if err != nil || left.Base != "http://"+listen || len(left.Keys) != accounts {
 		t.Fatalf("%+v, %v", left, err)
@@ -72,8 +87,8 @@ func TestASecondRunLeavesTheFirstAlone(t *testing.T) {
 		"its port":   {"--webring", webring, "--listen", listen, "--data", t.TempDir()},
 	} {
 		second := newOutput()
-		if err := run(t.Context(), append([]string{"run"}, args...), second); err == nil || second.announced() {
-			t.Errorf("a second run with %s: %v: %s", what, err, second.text.String())
+		if err := run(t.Context(), append([]string{"run"}, args...), second); err == nil || strings.Contains(second.String(), announcement) {
+			t.Errorf("a second run with %s: %v: %s", what, err, second.String())
 		}
 		if now, err := findNote(data); err != nil || !reflect.DeepEqual(now, left) {
 			t.Errorf("after a second run with %s: %+v, %v", what, now, err)
@@ -103,8 +118,8 @@ func TestTheFolderOfARingThatDoesNotStartStaysAsItWas(t *testing.T) {
 func TestHelpIsNoMistake(t *testing.T) {
 	for _, args := range []string{"help", "-h", "--help", "run --help", "run --data x -h", "demo --help"} {
 		out := newOutput()
-		if err := run(t.Context(), strings.Fields(args), out); err != nil || !strings.Contains(strings.ToLower(out.text.String()), "usage") {
-			t.Errorf("%s: %v: %s", args, err, out.text.String())
+		if err := run(t.Context(), strings.Fields(args), out); err != nil || !strings.Contains(strings.ToLower(out.String()), "usage") {
+			t.Errorf("%s: %v: %s", args, err, out.String())
 		}
 	}
 	// Arguments that are no flags are not passed over, and so nothing is started.

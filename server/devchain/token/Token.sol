@@ -2,9 +2,11 @@
 pragma solidity 0.8.30;
 
 /// A stand-in for USDC on development chains and in tests: as much of ERC-20 as
-/// a test looks at, and transfers by authorisation (EIP-3009) for accounts that
-/// sign with secp256k1. It works under any address where its code is put, and
-/// money is made by writing into slot 0, the balances.
+/// a test looks at, and transfers by authorisation (EIP-3009). As with USDC, an
+/// account without code signs with secp256k1, and one with code, be it a contract
+/// or an account that has delegated to one (EIP-7702), is asked itself whether a
+/// signature is its own (ERC-1271). The token works under any address where its code
+/// is put, and money is made by writing into slot 0, the balances.
 contract Token {
     string public constant name = "USD Coin";
     string public constant version = "2";
@@ -66,10 +68,19 @@ contract Token {
 
     function consume(address signer, bytes32 nonce, bytes32 message, uint8 v, bytes32 r, bytes32 s) private {
         require(!authorizationState[signer][nonce], "authorization is used or canceled");
-        require(uint256(s) <= HALF_ORDER && (v == 27 || v == 28), "invalid signature");
-        address recovered = ecrecover(keccak256(abi.encodePacked(hex"1901", DOMAIN_SEPARATOR(), message)), v, r, s);
-        require(recovered != address(0) && recovered == signer, "invalid signature");
+        require(signed(signer, keccak256(abi.encodePacked(hex"1901", DOMAIN_SEPARATOR(), message)), v, r, s), "invalid signature");
         authorizationState[signer][nonce] = true;
+    }
+
+    function signed(address signer, bytes32 digest, uint8 v, bytes32 r, bytes32 s) private view returns (bool) {
+        if (signer.code.length > 0) {
+            (bool ok, bytes memory answer) = signer.staticcall(
+                abi.encodeWithSignature("isValidSignature(bytes32,bytes)", digest, abi.encodePacked(r, s, v))
+            );
+            return ok && answer.length >= 32 && abi.decode(answer, (bytes32)) == bytes32(bytes4(0x1626ba7e));
+        }
+        address recovered = ecrecover(digest, v, r, s);
+        return uint256(s) <= HALF_ORDER && (v == 27 || v == 28) && recovered != address(0) && recovered == signer;
     }
 
     function move(address from, address to, uint256 value) private {

@@ -82,8 +82,8 @@ func TestReadersTakeLargeDocuments(t *testing.T) {
 func TestOneScanReadsAtATime(t *testing.T) {
 	t.Parallel()
 	w := serve(t, &exemplar.Site{Name: "x", About: "y"})
-	if err := w.turn.Acquire(t.Context(), 1); err != nil {
-		t.Fatal(err)
+	if !w.turns.take(t.Context(), 0) {
+		t.Fatal("it is nobody's turn")
 	}
 	var down *score.Unavailable
 	if got, err := w.Score(t.Context(), "https://site.dev/"); !errors.As(err, &down) || !down.Busy {
@@ -96,7 +96,7 @@ func TestOneScanReadsAtATime(t *testing.T) {
 	if got, err := w.Score(ctx, "https://site.dev/"); !errors.As(err, &down) || !down.Busy {
 		t.Errorf("%+v, %v", got, err)
 	}
-	w.turn.Release(1)
+	w.turns.pass()
 	if got, err := w.Score(t.Context(), "https://site.dev/"); err != nil || got.Score != 100 {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -106,8 +106,8 @@ func TestOneScanReadsAtATime(t *testing.T) {
 // in a goroutine of its own it would end the process.
 func TestPanicOfAReaderIsTheCallers(t *testing.T) {
 	w := serve(t, &exemplar.Site{Name: "x", About: "y"})
-	s := begin(t.Context(), w.client, w.turn, "https://site.dev/")
-	s.turn = nil // whose first use panics
+	s := begin(t.Context(), w.cache, w.turns, "https://site.dev/")
+	s.turns = nil // whose first use panics
 	defer func() {
 		if recover() == nil {
 			t.Error("nothing panicked")

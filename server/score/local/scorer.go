@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
+	"webring/server/fair"
 	"webring/server/fetch"
 	"webring/server/score"
 	"webring/server/score/report"
@@ -16,15 +15,9 @@ import (
 const (
 	// ScanTime bounds one scan.
 	ScanTime = 20 * time.Second
-	// WaitTime bounds how long a scan waits for its turn.
-	WaitTime = 3 * time.Second
 	// TurnTime bounds how long it waits for its turn to read what was sent. It
 	// may wait twice when all else has ended.
 	TurnTime = 2 * time.Second
-	// maxScans is how many scans are under way at a time. With it and the
-	// client's limits, sockets and memory are bounded: a scan holds a few
-	// megabytes of what it read.
-	maxScans = 16
 	// busyRetry is when to come back when all are.
 	busyRetry = 10 * time.Second
 )
@@ -32,20 +25,22 @@ const (
 // Provider is the name under which scores are given.
 const Provider = "local"
 
-// Scorer is the local scorer. It is a [score.Scorer], safe for concurrent use.
+// Scorer is the local scorer. It is a [score.Scorer], safe for concurrent use. What
+// it may use is shared between those for whom it scans: see [fair.NewContext].
 type Scorer struct {
-	client *fetch.Client
+	cache *cache
 	// keep stores a report and gives the address under which it is served. nil:
 	// there are no reports to link to.
 	keep  func(*report.Report) (string, error)
-	scans *semaphore.Weighted
-	turn  *semaphore.Weighted // of the scan that reads
-	time  time.Duration       // for one scan
+	scans *scans
+	turns *turns        // of the scan that reads
+	time  time.Duration // for one scan
 }
 
-// New makes a scorer that fetches with client.
-func New(client *fetch.Client, keep func(*report.Report) (string, error)) *Scorer {
-	return &Scorer{client: client, keep: keep, scans: semaphore.NewWeighted(maxScans), turn: semaphore.NewWeighted(1), time: ScanTime}
+// New makes a scorer that fetches with client. pass is the least passing score: what
+// a site sent is remembered for as long as a [score.Guard] remembers its score.
+func New(client *fetch.Client, pass int, keep func(*report.Report) (string, error)) *Scorer {
+	return &Scorer{cache: newCache(client, pass), keep: keep, scans: newScans(), turns: &turns{}, time: ScanTime}
 }
 
 // Score scans a site. What is wrong with the site is a low score, or, when it
@@ -68,27 +63,26 @@ func (l *Scorer) Score(ctx context.Context, url string) (score.Result, error) {
 // Scan examines a site and reports, without storing anything. The errors are
 // those of Score.
 func (l *Scorer) Scan(ctx context.Context, url string) (*report.Report, error) {
-	waiting, cancel := context.WithTimeout(ctx, WaitTime)
-	err := l.scans.Acquire(waiting, 1)
-	cancel()
+	placed, leave, err := l.scans.enter(ctx, fair.FromContext(ctx))
 	if err != nil {
-		return nil, busy(busyRetry, errors.New("local: all scans are taken"))
+		return nil, busy(busyRetry, err)
 	}
-	defer l.scans.Release(1)
-	bounded, cancel := context.WithTimeoutCause(ctx, l.time, fetch.ErrTooSlow)
+	defer leave()
+	bounded, cancel := context.WithTimeoutCause(placed, l.time, fetch.ErrTooSlow)
 	defer cancel()
-	s := begin(bounded, l.client, l.turn, url)
+	s := begin(bounded, l.cache, l.turns, url)
 	switch err := s.home.err; {
 	case s.busy != nil:
 		return nil, busy(s.busy.RetryAfter, s.busy)
-	case ctx.Err() != nil:
-		return nil, fmt.Errorf("local: %w", context.Cause(ctx))
+	case placed.Err() != nil:
+		return nil, cutShort(placed)
 	case errors.Is(err, fetch.ErrTarget):
 		return nil, fmt.Errorf("%w: %w", score.ErrBadTarget, err)
 	case errors.Is(err, fetch.ErrRedirect):
 		// The site answers: the report says what is wrong with that.
 	case err != nil:
-		return nil, &score.NotScorable{Reason: "it could not be reached over the network, or did not answer in time; make its home page answer and send the request again"}
+		return nil, &score.NotScorable{Unreached: errors.Is(err, fetch.ErrNoConnection),
+			Reason: "it could not be reached over the network, or did not answer in time; make its home page answer and send the request again"}
 	}
 	s.explore(bounded)
 	var r *report.Report
@@ -97,11 +91,21 @@ func (l *Scorer) Scan(ctx context.Context, url string) (*report.Report, error) {
 	case s.busy != nil:
 		// A limit of ours must not cost the site points, nor count as a failure.
 		return nil, busy(s.busy.RetryAfter, s.busy)
-	case ctx.Err() != nil:
-		return nil, fmt.Errorf("local: %w", context.Cause(ctx))
+	case placed.Err() != nil:
+		return nil, cutShort(placed)
 	}
+	l.cache.scored(s.entry(), r.Score)
+	l.cache.scored(s.at("/"), r.Score)
 	r.ScannedAt = time.Now().UTC().Truncate(time.Millisecond)
 	return r, nil
+}
+
+// cutShort says why a scan did not come to its end.
+func cutShort(ctx context.Context) error {
+	if err := context.Cause(ctx); !errors.Is(err, errGaveWay) {
+		return fmt.Errorf("local: %w", err)
+	}
+	return busy(busyRetry, errGaveWay)
 }
 
 // busy is no failure of the service.

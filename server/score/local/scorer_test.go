@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"webring/server/fair"
 	"webring/server/fetch"
 	"webring/server/score"
 	"webring/server/score/exemplar"
@@ -30,6 +31,9 @@ type world struct {
 	*Scorer
 	sent atomic.Int64
 }
+
+// least is the least passing score.
+const least = 40
 
 func serve(t *testing.T, h http.Handler) *world {
 	t.Helper()
@@ -50,7 +54,7 @@ func serve(t *testing.T, h http.Handler) *world {
 	client := fetch.New(fetch.Config{Map: map[string]netip.AddrPort{"site.dev": secure.Addr, "plain.dev": netip.MustParseAddrPort(plain.Listener.Addr().String())},
 		Roots: roots, Limits: fetch.Limits{PerMinute: -1}})
 	t.Cleanup(client.Close)
-	w.Scorer = New(client, nil)
+	w.Scorer = New(client, least, nil)
 	return w
 }
 
@@ -214,7 +218,7 @@ func TestSitesThatCannotBeScored(t *testing.T) {
 	}{
 		"an address":                {w.Scorer, "https://127.0.0.1/", true},
 		"a private name":            {w.Scorer, "https://printer.local/", true},
-		"nothing listens":           {New(gone, nil), "https://site.dev/", false},
+		"nothing listens":           {New(gone, least, nil), "https://site.dev/", false},
 		"a certificate for another": {w.Scorer, "https://plain.dev/", false},
 	} {
 		got, err := c.s.Score(t.Context(), c.url)
@@ -308,14 +312,15 @@ func TestManyScansAtOnce(t *testing.T) {
 	defer slow.Close()
 	client := fetch.New(fetch.Config{Map: map[string]netip.AddrPort{"*.dev": netip.MustParseAddrPort(slow.Listener.Addr().String())}})
 	defer client.Close()
-	l := New(client, nil)
+	l := New(client, least, nil)
 	var busy, other atomic.Int64
 	var group sync.WaitGroup
 	began := time.Now()
 	for i := range 500 {
 		group.Go(func() {
 			var down *score.Unavailable
-			if _, err := l.Score(context.Background(), fmt.Sprintf("http://slow%d.dev/", i)); errors.As(err, &down) && down.Busy {
+			ctx := fair.NewContext(context.Background(), fair.AskerOf(fmt.Sprint("client ", i)))
+			if _, err := l.Score(ctx, fmt.Sprintf("http://slow%d.dev/", i)); errors.As(err, &down) && down.Busy {
 				busy.Add(1)
 			} else {
 				other.Add(1)
@@ -333,14 +338,14 @@ func TestManyScansAtOnce(t *testing.T) {
 	close(release)
 	group.Wait()
 	t.Logf("%d scanned, %d told to come back, at most %d requests at once", other.Load(), busy.Load(), most.Load())
-	if !l.scans.TryAcquire(maxScans) {
-		t.Error("places are not free")
+	if n := l.scans.shares.Taken(); n != 0 || len(l.scans.running) != 0 {
+		t.Errorf("%d places are not free", n)
 	}
 }
 
 func TestLimitOfOursCostsTheSiteNothing(t *testing.T) {
 	to := netip.MustParseAddrPort(httptest.NewServer(&exemplar.Site{Name: "x", About: "y"}).Listener.Addr().String())
-	l := New(fetch.New(fetch.Config{Map: map[string]netip.AddrPort{"site.dev": to}, Limits: fetch.Limits{PerMinute: 10}}), nil)
+	l := New(fetch.New(fetch.Config{Map: map[string]netip.AddrPort{"site.dev": to}, Limits: fetch.Limits{PerMinute: 10}}), least, nil)
 	_, err := l.Score(t.Context(), "http://site.dev/")
 	var down *score.Unavailable
 	if !errors.As(err, &down) || !down.Busy || down.RetryAfter < time.Second || down.RetryAfter > 61*time.Second {

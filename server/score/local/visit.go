@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"net/url"
 	"path"
@@ -10,9 +9,9 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/semaphore"
 
 	"webring/server/fetch"
 	"webring/server/score/robots"
@@ -48,9 +47,9 @@ func (a answer) ok() bool { return a.err == nil && a.Response != nil && a.Status
 // site is what a scan saw. Answers are written once each, by different
 // goroutines, and read when all have ended.
 type site struct {
-	asked  string
-	client *fetch.Client
-	sent   atomic.Int64 // with the redirects that led somewhere
+	asked string
+	cache *cache
+	sent  atomic.Int64 // with the redirects that led somewhere
 
 	home     answer
 	page     *page             // of home; empty when there is none
@@ -66,29 +65,39 @@ type site struct {
 	mailto   bool
 	found    map[string]*document // by id of check
 
-	turn *semaphore.Weighted // to read what was sent
+	turns *turns // to read what was sent
 
 	mu    sync.Mutex
-	busy  *fetch.Busy // a limit of our own cut the scan short
-	fault any         // what a reader panicked with
+	spent time.Duration // reading
+	busy  *fetch.Busy   // a limit of our own cut the scan short
+	fault any           // what a reader panicked with
+}
+
+// entry is where the home page of the site is fetched, whatever the query of what was
+// asked for: those who write addresses choose it freely, and a site has a page for each.
+func (s *site) entry() string {
+	page, _, _ := strings.Cut(s.asked, "?")
+	return page
 }
 
 func (s *site) requests() int { return int(s.sent.Load()) }
 
-// get sends one request, unless the scan is of no use any more.
+// get gives the answer to one request, unless the scan is of no use any more.
 func (s *site) get(ctx context.Context, r fetch.Request) answer {
 	if busy := s.limit(); busy != nil {
 		return answer{err: busy}
 	}
-	s.sent.Add(1)
-	got, err := s.client.Get(ctx, r)
-	if busy, ok := errors.AsType[*fetch.Busy](err); ok {
+	a, sent := s.cache.get(ctx, r)
+	if busy, ok := errors.AsType[*fetch.Busy](a.err); ok {
 		s.limited(busy)
 	}
-	if err == nil {
-		s.sent.Add(int64(got.Redirects))
+	if sent {
+		s.sent.Add(1)
+		if a.err == nil {
+			s.sent.Add(int64(a.Redirects))
+		}
 	}
-	return answer{got, err}
+	return a
 }
 
 func (s *site) limited(busy *fetch.Busy) {
@@ -104,10 +113,7 @@ func (s *site) limit() *fetch.Busy {
 	return s.busy
 }
 
-// read calls f, which reads what the site sent, when it is its turn. A megabyte
-// can be written so that it takes fifty to read, and many scans may be of one
-// stranger's sites: so only one scan reads at a time, in one processor, and the
-// rest is left to those who pay. Ordinary sites are read in milliseconds.
+// read calls f, which reads what the site sent, when it is its turn.
 func (s *site) read(ctx context.Context, f func()) {
 	// The time of the scan is the site's, and this is ours.
 	waiting, cancel := context.WithTimeout(context.WithoutCancel(ctx), TurnTime)
@@ -115,21 +121,28 @@ func (s *site) read(ctx context.Context, f func()) {
 	if s.limit() != nil {
 		return
 	}
-	if s.turn.Acquire(waiting, 1) != nil {
+	s.mu.Lock()
+	spent := s.spent
+	s.mu.Unlock()
+	if !s.turns.take(waiting, spent) {
 		s.limited(&fetch.Busy{RetryAfter: busyRetry})
 		return
 	}
-	defer s.turn.Release(1)
+	defer s.turns.pass()
+	began := time.Now()
 	f()
+	s.mu.Lock()
+	s.spent += time.Since(began)
+	s.mu.Unlock()
 }
 
 const acceptHTML = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"
 
 // begin reads the page itself, on which the rest depends.
-func begin(ctx context.Context, client *fetch.Client, turn *semaphore.Weighted, address string) *site {
-	s := &site{asked: address, client: client, turn: turn, page: &page{}, byAgent: map[string]answer{}, pages: map[string]*page{},
+func begin(ctx context.Context, cache *cache, turns *turns, address string) *site {
+	s := &site{asked: address, cache: cache, turns: turns, page: &page{}, byAgent: map[string]answer{}, pages: map[string]*page{},
 		linked: map[string]answer{}, found: map[string]*document{}}
-	s.home = s.get(ctx, fetch.Request{URL: address, Accept: acceptHTML})
+	s.home = s.get(ctx, fetch.Request{URL: s.entry(), Accept: acceptHTML})
 	if s.home.ok() {
 		s.read(ctx, func() { s.page = readPage(s.home.Body) })
 	}
@@ -141,7 +154,7 @@ func (s *site) base() *url.URL {
 	if s.home.err == nil {
 		return s.home.URL
 	}
-	u, err := url.Parse(s.asked)
+	u, err := url.Parse(s.entry())
 	if err != nil {
 		panic(err) // it was fetched
 	}
@@ -180,7 +193,7 @@ func (s *site) explore(ctx context.Context) {
 	})
 	for _, agent := range agents {
 		do(func() {
-			a := s.get(ctx, fetch.Request{URL: s.asked, Accept: acceptHTML, UserAgent: agent.field})
+			a := s.get(ctx, fetch.Request{URL: s.entry(), Accept: acceptHTML, UserAgent: agent.field})
 			p := &page{}
 			if a.ok() {
 				s.read(ctx, func() { p = readPage(a.Body) })
@@ -192,11 +205,11 @@ func (s *site) explore(ctx context.Context) {
 		})
 	}
 	do(func() {
-		// A path that no site has, and that no cache has seen.
-		s.missing = s.get(ctx, fetch.Request{URL: s.at("/" + strings.ToLower(rand.Text())), Accept: acceptHTML})
+		// A path that no site has, and that no cache of its own has seen.
+		s.missing = s.get(ctx, fetch.Request{URL: s.cache.missing(s.at("/")), Accept: acceptHTML})
 	})
 	do(func() {
-		s.markdown = s.get(ctx, fetch.Request{URL: s.asked, Accept: "text/markdown", MaxBody: maxPresent})
+		s.markdown = s.get(ctx, fetch.Request{URL: s.entry(), Accept: "text/markdown", MaxBody: maxPresent})
 	})
 	do(func() { s.llms = s.get(ctx, fetch.Request{URL: s.at("/llms.txt"), Accept: "text/plain,text/markdown"}) })
 	for _, kind := range documents {

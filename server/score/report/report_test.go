@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -92,7 +93,7 @@ func TestWhatIsWantedStaysAndTheRestGoes(t *testing.T) {
 	}
 	there := func(id string) bool { _, err := s.Get(id); return err == nil }
 
-	sweep(safeTime/2, true)
+	sweep(InChallenges/2, true)
 	sweep(draftTime-time.Minute, true)
 	if !there(member) || !there(other) || s.count.Load() != 1 {
 		t.Errorf("too early: %v %v, %d drafts", there(member), there(other), s.count.Load())
@@ -116,34 +117,71 @@ func TestWhatIsWantedStaysAndTheRestGoes(t *testing.T) {
 	}
 }
 
-func TestDraftsAreBounded(t *testing.T) {
+// TestAFullStoreMakesRoomForTheNextReport holds that drafts of earlier, however many,
+// refuse nobody a scan: the oldest go, but none that a challenge may name, nor one that
+// a score or an open payment rests on.
+func TestAFullStoreMakesRoomForTheNextReport(t *testing.T) {
 	const most = 60
-	dir := t.TempDir()
+	dir, wanted := t.TempDir(), ""
 	open := func() *Store {
-		s, err := Open(dir, func(*Report) bool { return false })
-		if err != nil || s.most != maxDrafts {
+		s, err := Open(dir, func(r *Report) bool { return r.ID == wanted })
+		if err != nil || s.most != MaxDrafts {
 			t.Fatal(err)
 		}
 		s.most = most
 		return s
 	}
-	s := open()
-	for range most {
-		if err := s.Put(example()); err != nil {
+	s, now := open(), time.Now()
+	put := func(age time.Duration) string {
+		t.Helper()
+		r := example()
+		if err := s.Put(r); err != nil {
 			t.Fatal(err)
 		}
+		at := now.Add(-age)
+		if err := os.Chtimes(filepath.Join(s.drafts, r.ID), at, at); err != nil {
+			t.Fatal(err)
+		}
+		return r.ID
 	}
-	if err := s.Put(example()); !errors.Is(err, ErrFull) {
-		t.Errorf("%v", err)
+	there := func(id string) bool { _, err := s.Get(id); return err == nil }
+
+	var old []string // the oldest first
+	for i := range most / 2 {
+		old = append(old, put(InChallenges+time.Duration(most-i)*time.Second))
 	}
-	if s = open(); !errors.Is(s.Put(example()), ErrFull) {
-		t.Error("after a restart there is room")
+	wanted = old[0]
+	var young []string
+	for range most / 2 {
+		young = append(young, put(InChallenges-time.Minute))
 	}
-	if err := s.Sweep(time.Now(), false); err != nil || s.count.Load() != most {
-		t.Errorf("what may be in a challenge went: %v, %d left", err, s.count.Load())
+	s = open() // a restart makes no room
+	newest := put(0)
+	if n := s.count.Load(); n > most {
+		t.Errorf("%d drafts are stored, of %d", n, most)
 	}
-	if err := s.Sweep(time.Now().Add(2*safeTime), false); err != nil || s.count.Load() != most/2 {
-		t.Errorf("%v, %d left", err, s.count.Load())
+	for i, id := range old {
+		if want := i == 0; there(id) != want {
+			t.Errorf("old draft %d is there: %t, want %t", i, !want, want)
+		}
+	}
+	for _, id := range append(young, newest) {
+		if !there(id) {
+			t.Error("a draft that a challenge may name is gone")
+		}
+	}
+	// As many at the same time as are scanned at the same time.
+	var scans sync.WaitGroup
+	for range 4 * most {
+		scans.Go(func() {
+			if err := s.Put(example()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	scans.Wait()
+	if err := s.Sweep(time.Now().Add(2*InChallenges), false); err != nil || s.count.Load() != most/2 {
+		t.Errorf("%v, %d drafts are left", err, s.count.Load())
 	}
 }
 
@@ -169,7 +207,7 @@ func TestKeptReportsComeBack(t *testing.T) {
 		wanted[r.ID] = i%2 == 0
 		reports[r.ID] = r
 		if i == 2 { // those before it are held, those after it drafts
-			if err := from.Sweep(time.Now().Add(safeTime), true); err != nil {
+			if err := from.Sweep(time.Now().Add(InChallenges), true); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -204,7 +242,7 @@ func TestRemovedReportsAreGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		if held {
-			if err := s.Sweep(time.Now().Add(safeTime), false); err != nil {
+			if err := s.Sweep(time.Now().Add(InChallenges), false); err != nil {
 				t.Fatal(err)
 			}
 		}

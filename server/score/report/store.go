@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,25 +18,25 @@ import (
 )
 
 // Which reports are kept: one that a member's score rests on, or an open
-// payment's, for as long as that is so. The others are drafts. A draft may be
-// in a challenge that somebody is about to pay, so none goes before safeTime;
-// all go after draftTime; and in between the oldest go while there are more
-// than half of maxDrafts. At maxDrafts no scan is stored, so the disk is
+// payment's, for as long as that is so. The others are drafts. A draft may be in a
+// challenge that somebody is about to pay, so none goes before InChallenges; all go
+// after draftTime; and in between the oldest go while there are more than half of
+// MaxDrafts: at the next sweep, or at once for a report beyond MaxDrafts.
+//
+// InChallenges is longer than a score is remembered and a challenge is then good, and
+// in that time fewer sites are scanned than half of MaxDrafts: a test in
+// server/cmd/webring has it. So there are always drafts that may go, and the disk is
 // bounded: a report has a few kilobytes.
 const (
-	maxDrafts = 4096
-	safeTime  = time.Hour
-	draftTime = 24 * time.Hour
+	MaxDrafts    = 12288
+	InChallenges = 20 * time.Minute
+	draftTime    = 24 * time.Hour
 
 	idLength = 26 // characters of base32, 128 bits
 )
 
-var (
-	// ErrNotFound: there is no report with that id.
-	ErrNotFound = errors.New("report: not found")
-	// ErrFull: as many drafts are stored as fit.
-	ErrFull = errors.New("report: no room for more")
-)
+// ErrNotFound: there is no report with that id.
+var ErrNotFound = errors.New("report: not found")
 
 // Store keeps reports in a folder, drafts in one below it and those that are
 // held in another. It is safe for concurrent use, but not by two processes.
@@ -44,12 +45,13 @@ type Store struct {
 	wanted       func(*Report) bool
 	most         int64
 	count        atomic.Int64 // of drafts
+	sweeping     sync.Mutex   // one sweep of the drafts at a time
 }
 
 // Open opens the store in folder, which is made if absent. wanted says whether a
 // member's score, or an open payment, rests on a report.
 func Open(folder string, wanted func(*Report) bool) (*Store, error) {
-	s := &Store{drafts: filepath.Join(folder, "drafts"), held: filepath.Join(folder, "held"), wanted: wanted, most: maxDrafts}
+	s := &Store{drafts: filepath.Join(folder, "drafts"), held: filepath.Join(folder, "held"), wanted: wanted, most: MaxDrafts}
 	for _, dir := range []string{s.drafts, s.held} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, err
@@ -60,11 +62,11 @@ func Open(folder string, wanted func(*Report) bool) (*Store, error) {
 	return s, err
 }
 
-// Put gives the report an id and stores it as a draft.
+// Put gives the report an id and stores it as a draft. Where there are too many,
+// older ones make room for it.
 func (s *Store) Put(r *Report) error {
 	if s.count.Add(1) > s.most {
-		s.count.Add(-1)
-		return ErrFull
+		s.makeRoom()
 	}
 	r.ID = newID()
 	text, err := json.Marshal(r)
@@ -75,6 +77,16 @@ func (s *Store) Put(r *Report) error {
 		s.count.Add(-1)
 	}
 	return err
+}
+
+// makeRoom sweeps the drafts, unless another has just done so.
+func (s *Store) makeRoom() {
+	s.sweeping.Lock()
+	defer s.sweeping.Unlock()
+	if s.count.Load() > s.most {
+		// No reason to refuse a report: the next [Store.Sweep] meets the same error.
+		_ = s.sweepDrafts(time.Now())
+	}
 }
 
 // Restore stores a report that [Store.Kept] gave, as one that is held.
@@ -174,6 +186,13 @@ func (s *Store) Sweep(now time.Time, all bool) error {
 			return err
 		}
 	}
+	s.sweeping.Lock()
+	defer s.sweeping.Unlock()
+	return s.sweepDrafts(now)
+}
+
+// sweepDrafts is Sweep for drafts alone. The caller holds sweeping.
+func (s *Store) sweepDrafts(now time.Time) error {
 	entries, err := os.ReadDir(s.drafts)
 	if err != nil {
 		return err
@@ -188,7 +207,7 @@ func (s *Store) Sweep(now time.Time, all bool) error {
 		if err != nil {
 			continue // gone meanwhile
 		}
-		if now.Sub(info.ModTime()) >= safeTime {
+		if now.Sub(info.ModTime()) >= InChallenges {
 			old = append(old, draft{filepath.Join(s.drafts, e.Name()), info.ModTime()})
 		}
 	}
@@ -208,11 +227,14 @@ func (s *Store) Sweep(now time.Time, all bool) error {
 		default:
 			continue
 		}
-		if err != nil {
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // [Store.Remove] was first, and counted it
+		case err != nil:
 			return err
+		default:
+			s.count.Add(-1)
 		}
 		left--
-		s.count.Add(-1)
 	}
 	return nil
 }

@@ -1,0 +1,176 @@
+package edge
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"sync"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
+)
+
+// coding is a content coding that answers come in. Each has validators of its own:
+// the bytes differ (RFC 9110, 8.8.3).
+type coding struct {
+	name, suffix string // suffix ends the entity tag
+	pack         func(body []byte) []byte
+}
+
+// codings are those offered, the better ones first.
+type codings [3]coding
+
+var (
+	// lastingCodings are the codings of what is packed once, and sent often.
+	lastingCodings = codings{
+		{"br", brotliSuffix, packBrotli(6)},
+		{"zstd", zstdSuffix, packZstd},
+		{"gzip", gzipSuffix, packGzip(7)},
+	}
+	// passingCodings are those of what is packed anew as often as a number in it changes:
+	// here zstd is smaller than the others are at several times its cost.
+	passingCodings = codings{
+		{"zstd", zstdSuffix, packZstd},
+		{"br", brotliSuffix, packBrotli(1)},
+		{"gzip", gzipSuffix, packGzip(1)},
+	}
+)
+
+const brotliSuffix, zstdSuffix, gzipSuffix = "-br", "-zstd", "-gz"
+
+func packBrotli(level int) func([]byte) []byte {
+	return packWith(func() compressor { return brotli.NewWriterLevel(nil, level) })
+}
+
+func packGzip(level int) func([]byte) []byte {
+	return packWith(func() compressor {
+		w, _ := gzip.NewWriterLevel(nil, level) // the level exists
+		return w
+	})
+}
+
+// compressor is a writer that can be used again.
+type compressor interface {
+	io.WriteCloser
+	Reset(io.Writer)
+}
+
+// packWith gives a function that packs with such writers.
+func packWith(open func() compressor) func(body []byte) []byte {
+	pool := sync.Pool{New: func() any { return open() }}
+	return func(body []byte) []byte {
+		w := pool.Get().(compressor)
+		defer pool.Put(w)
+		var b bytes.Buffer
+		w.Reset(&b)
+		// Neither fails on a buffer.
+		_, _ = w.Write(body)
+		_ = w.Close()
+		return b.Bytes()
+	}
+}
+
+// zstdWriter may be used concurrently.
+var zstdWriter = func() *zstd.Encoder {
+	w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithLowerEncoderMem(true))
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	return w
+}()
+
+func packZstd(body []byte) []byte { return zstdWriter.EncodeAll(body, nil) }
+
+// forms are a body in the codings of a table. Each is made when it is first asked for
+// and kept as long as the body. They must not be copied, and may be used concurrently.
+type forms [len(codings{})]struct {
+	once sync.Once
+	body []byte // nil when it is not shorter
+}
+
+// form is the body of one answer: as it is, or in a coding.
+type form struct {
+	body   []byte
+	coding *coding // nil for none
+	varies bool    // Accept-Encoding decides which it is
+}
+
+// pick gives a body in the first coding of the table that h accepts, or as it is when
+// there is none or that makes it no shorter. made is how many bytes are kept since this
+// call and were not before.
+func (all *forms) pick(table *codings, body []byte, h fields) (f form, made int) {
+	f = form{body: body, varies: true}
+	accepted := listField(h, "Accept-Encoding")
+	for i := range table {
+		if !accepts(accepted, table[i].name) {
+			continue
+		}
+		packed := &all[i]
+		packed.once.Do(func() {
+			if b := table[i].pack(body); len(b) < len(body) {
+				packed.body = bytes.Clone(b) // without the room that packing took
+				made = len(b)
+			}
+		})
+		if packed.body != nil {
+			f.body, f.coding = packed.body, &table[i]
+		}
+		break
+	}
+	return f, made
+}
+
+// suffix ends the entity tag of the body in this form.
+func (f *form) suffix() string {
+	if f.coding == nil {
+		return ""
+	}
+	return f.coding.suffix
+}
+
+// appendFields appends the fields that say which form it is: of a 304 those alone that
+// a cache needs to know whose it is.
+func (f *form) appendFields(dst []byte, notModified bool) []byte {
+	if f.varies {
+		dst = append(dst, "Vary: Accept-Encoding\r\n"...)
+	}
+	if f.coding != nil && !notModified {
+		dst = appendField(dst, "Content-Encoding", f.coding.name)
+	}
+	return dst
+}
+
+// asksCoding says whether a client accepts any coding.
+func asksCoding(h fields) bool {
+	accepted := listField(h, "Accept-Encoding")
+	for i := range passingCodings {
+		if accepts(accepted, passingCodings[i].name) {
+			return true
+		}
+	}
+	return false
+}
+
+// listField gives the value of a field that is a list, whose lines are one (RFC
+// 9110, 5.3).
+func listField(h fields, name string) []byte {
+	lines := h.PeekAll(name)
+	if len(lines) == 1 {
+		return lines[0]
+	}
+	return bytes.Join(lines, []byte(","))
+}
+
+// accepts says whether the list in an Accept-Encoding names the coding with a weight
+// above 0 (RFC 9110, 12.5.3). "*" is not taken up: who means brotli says so.
+func accepts(list []byte, coding string) bool {
+	for len(list) > 0 {
+		var element []byte
+		element, list, _ = bytes.Cut(list, []byte(","))
+		name, parameters, _ := bytes.Cut(element, []byte(";"))
+		if bytes.EqualFold(trim(name), []byte(coding)) {
+			return weight(parameters) > 0
+		}
+	}
+	return false
+}

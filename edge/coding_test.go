@@ -1,0 +1,226 @@
+package edge
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
+	"github.com/valyala/fasthttp"
+
+	"webring/core"
+	"webring/core/api"
+	"webring/core/coretest"
+	"webring/wasm/host"
+)
+
+// decodedAs undoes a coding, "" for none.
+func decodedAs(t testing.TB, coding, body string) string {
+	t.Helper()
+	var r io.Reader = strings.NewReader(body)
+	var err error
+	switch coding {
+	case "br":
+		r = brotli.NewReader(r)
+	case "gzip":
+		r, err = gzip.NewReader(r)
+	case "zstd":
+		r, err = zstd.NewReader(r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatalf("%s: %v", coding, err)
+	}
+	return string(b)
+}
+
+// crowded gives a core of a ring of n members.
+func crowded(t testing.TB, n int) *host.Native {
+	t.Helper()
+	ring := openedRing(t)
+	for i := range n {
+		texts := &core.Texts{Name: core.Text{Value: fmt.Sprintf("Member %d", i)}, URL: core.Text{Value: fmt.Sprintf("https://m%d.example/", i)}}
+		apply(t, ring, coretest.NewStep(&core.Joined{Stamp: (epoch + 1) * 1000, Slug: fmt.Sprintf("m%d", i), Kind: core.Agent, Category: fmt.Sprintf("c%d", i),
+			Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL), Fee: 100, Bid: 100}, texts))
+	}
+	ring.Tick(time.Unix(epoch+2, 0))
+	return ring
+}
+
+func TestJSONDocumentsAreSentInTheCodingThatIsAsked(t *testing.T) {
+	s := serve(t, Config{Core: crowded(t, 20)})
+	for _, path := range []string{"/api", "/api/ring", "/api/ring?limit=3&offset=1", "/api/leaderboard", "/api/categories", "/openapi.json"} {
+		plain := s.get(path)
+		wantFields(t, plain, "Content-Encoding", "", "Vary", "Accept-Encoding")
+		tags := map[string]string{"": plain.header.Get("ETag")}
+		for _, c := range []struct{ accept, coding string }{
+			{"zstd", "zstd"}, {"br", "br"}, {"gzip", "gzip"}, {"gzip, deflate", "gzip"}, {"GZIP;q=0.1", "gzip"}, {"zstd;q=0, br;q=0.0, gzip", "gzip"},
+			{"identity", ""}, {"*", ""}, {"zstdx", ""}, {"zstd;q=0", ""}, {"", ""},
+		} {
+			// One connection by the fast path, and one that fasthttp serves.
+			for _, more := range [][]string{nil, {"Upgrade", "x"}} {
+				r := s.get(path, append(more, "Accept-Encoding", c.accept)...)
+				wantFields(t, r, "Content-Encoding", c.coding, "Vary", "Accept-Encoding", "Content-Type", plain.header.Get("Content-Type"), "Content-Length", fmt.Sprint(len(r.body)))
+				if decodedAs(t, c.coding, r.body) != plain.body {
+					t.Errorf("%s in %q is another document", path, c.accept)
+				}
+				if c.coding != "" && len(r.body) >= len(plain.body) {
+					t.Errorf("%s in %s: %d bytes instead of %d", path, c.coding, len(r.body), len(plain.body))
+				}
+				tag := r.header.Get("ETag")
+				if known, there := tags[c.coding]; there && known != tag {
+					t.Errorf("%s in %q has the tags %s and %s", path, c.coding, known, tag)
+				}
+				tags[c.coding] = tag
+			}
+		}
+		for one, a := range tags {
+			for other, b := range tags {
+				if one != other && a == b {
+					t.Errorf("%s has the tag %s in %q and %q", path, a, one, other)
+				}
+				// A 304 is for whoever has what would be sent, and says so to caches.
+				for _, more := range [][]string{nil, {"Upgrade", "x"}} {
+					r, want := s.get(path, append(more, "Accept-Encoding", one, "If-None-Match", b)...), 200
+					if one == other {
+						want = 304
+					}
+					if r.status != want || r.status == 304 && (r.body != "" || r.header.Get("Content-Encoding") != "") {
+						t.Errorf("%s: %s asked for in %q: status %d, want %d", path, b, one, r.status, want)
+					}
+					wantFields(t, r, "Vary", "Accept-Encoding", "ETag", a)
+				}
+			}
+		}
+		if len(tags) != 4 {
+			t.Errorf("%s was sent as %v", path, tags)
+		}
+		head := s.do("HEAD", path, "", "Accept-Encoding", "zstd")
+		wantFields(t, head, "Content-Encoding", "zstd", "ETag", tags["zstd"], "Vary", "Accept-Encoding")
+	}
+}
+
+// What fits into a packet, what there is one of for each member, and what nobody keeps
+// goes out as it is.
+func TestShortDocumentsAreNotCompressed(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": paidOK}})
+	for _, path := range []string{"/api/ring?limit=1", "/api/categories", "/api/ring/alpha", "/api/widget?from=alpha", "/api/ring/next?from=alpha", "/next", "/api/ring?limit=x", "/api/ring/nobody"} {
+		for _, more := range [][]string{nil, {"Upgrade", "x"}} {
+			wantFields(t, s.get(path, append(more, "Accept-Encoding", "gzip, br, zstd")...), "Content-Encoding", "", "Vary", "")
+		}
+	}
+	wantFields(t, s.do("POST", "/api/bid", "{}", "Accept-Encoding", "gzip"), "Content-Encoding", "", "Vary", "")
+}
+
+func TestAListIsCompressedOnceAsLongAsItHolds(t *testing.T) {
+	asked := 0
+	c := &fakeCore{second: 150, serve: func(_ []byte, r *api.Response) {
+		asked++
+		*r = api.Response{Status: 200, Validity: api.Timed, Seq: 7, Since: 100, Until: 200, Body: append(r.Body[:0], strings.Repeat(fmt.Sprint(asked), leastCoded)...)}
+	}}
+	n := newTenure(c, "")
+	var r api.Response
+	get := func(accept string) []byte {
+		_, f := n.serve([]byte("/api/ring"), fieldsOf{"Accept-Encoding": accept}, &r)
+		return f.body
+	}
+	first := get("zstd")
+	if again := get("zstd"); &again[0] != &first[0] || asked != 1 {
+		t.Errorf("made anew, and the core was asked %d times", asked)
+	}
+	if other := get("gzip"); asked != 1 || bytes.Equal(other, first) {
+		t.Errorf("another coding: the core was asked %d times", asked)
+	}
+	c.second = 200
+	if next := get("zstd"); asked != 2 || bytes.Equal(next, first) {
+		t.Errorf("when it holds no more: the core was asked %d times", asked)
+	}
+}
+
+// However long lists are and however many are asked for in whichever coding, they take
+// a bounded number of bytes, and what was counted is what is kept.
+func TestListsTakeABoundedNumberOfBytes(t *testing.T) {
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	c := &fakeCore{second: 150, serve: func(target []byte, r *api.Response) {
+		// Letters of six bits each, so that they compress, and not by much.
+		body := r.Body[:0]
+		for range longestList / 8 {
+			body = fmt.Appendf(body, "%08x", rand.Uint32())
+		}
+		*r = api.Response{Status: 200, Validity: api.Position, Seq: 7, Body: body}
+	}}
+	n := newTenure(c, "")
+	var wait sync.WaitGroup
+	for range 2 {
+		targets := random.Perm(120)[:24]
+		wait.Go(func() {
+			var r api.Response
+			for i, at := range targets {
+				n.serve(fmt.Appendf(nil, "/api/ring?limit=%d", at), fieldsOf{"Accept-Encoding": []string{"zstd", "gzip", ""}[i%3]}, &r)
+			}
+		})
+	}
+	wait.Wait()
+	kept, size := 0, 0
+	for i := range n.lists.kept {
+		l := n.lists.kept[i].Load()
+		if l == nil {
+			continue
+		}
+		kept++
+		size += len(l.target) + len(l.response.Body)
+		for i := range l.forms {
+			size += len(l.forms[i].body)
+		}
+	}
+	if size != n.lists.bytes || size > maxListBytes || kept < maxListBytes/longestList/3 {
+		t.Errorf("seed %d: %d lists of %d bytes, counted as %d", seed, kept, size, n.lists.bytes)
+	}
+}
+
+func TestCodedListsAllocateNothing(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector makes pools forget")
+	}
+	s, err := New(Config{Core: crowded(t, 20), RateLimit: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{"/api", "/api/ring", "/api/leaderboard?limit=10"} {
+		ctx := newCtx(target, "Accept-Encoding", "gzip, deflate, br, zstd", "If-None-Match", `"old"`)
+		request(s, ctx)
+		if n := testing.AllocsPerRun(500, func() { request(s, ctx) }); n > 0 || string(ctx.Response.Header.ContentEncoding()) != "zstd" {
+			t.Errorf("%s: %v allocations (status %d, %s)", target, n, ctx.Response.StatusCode(), ctx.Response.Header.ContentEncoding())
+		}
+	}
+}
+
+func BenchmarkLists(b *testing.B) {
+	s, err := New(Config{Core: crowded(b, 90), RateLimit: 1 << 30})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, accept := range []string{"", "gzip", "gzip, deflate, br, zstd"} {
+		b.Run(accept, func(b *testing.B) {
+			b.ReportAllocs()
+			ctx := newCtx("/api/leaderboard", "Accept-Encoding", accept)
+			for b.Loop() {
+				request(s, ctx)
+			}
+			if ctx.Response.StatusCode() != fasthttp.StatusOK {
+				b.Error(ctx.Response.StatusCode())
+			}
+		})
+	}
+}

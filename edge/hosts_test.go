@@ -1,0 +1,145 @@
+package edge
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"webring/core"
+	"webring/core/coretest"
+	"webring/wasm/host"
+)
+
+// foreignHosts are spellings of the address of one member, as they stand in a query,
+// with and without scheme, and of a page below it.
+var foreignHosts = []string{
+	"müller.example", "m%C3%BCller.example", "m%c3%bcller.example.", "MÜLLER.Example", "www.müller.example", "mu\u0308ller.example", "mu%CC%88ller.example",
+	"müller。example", "ｍüller．example", "m%25C3%25BCller.example", "xn--mller-kva.example", "%78n--mller-kva.example",
+	"https://müller.example", "https%3A%2F%2Fm%C3%BCller.example%2F", "http://www.m%C3%BCller.example/index.html", "https%3a%2f%2fm%25c3%25bcller.example%3a443%2f",
+	"HTTPS://MÜLLER.EXAMPLE/", "https%3A%2F%2Fwww%EF%BC%8Emu%CC%88ller%E3%80%82example%2Fk%C3%A4se%3Fq%3D%C3%BC", "https://m%C3%BCller.example/caf%E9",
+}
+
+// foreignRing gives a core in which müller.example stands between two others.
+func foreignRing(t testing.TB) *host.Native {
+	t.Helper()
+	n := newRing(t)
+	texts := &core.Texts{Name: core.Text{Value: "Müller"}, URL: core.Text{Value: "https://xn--mller-kva.example/"}}
+	apply(t, n, coretest.NewStep(&core.Joined{Stamp: (epoch + 3) * 1000, Slug: "muller", Kind: core.Website, Category: "general",
+		Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL), Fee: 100}, texts))
+	return n
+}
+
+// TestHostsBeyondASCIIResolve holds it for every way in which a request brings one to
+// the core: in a lane and by fasthttp, on pages, and as a tool's argument.
+func TestHostsBeyondASCIIResolve(t *testing.T) {
+	s := serve(t, Config{Core: foreignRing(t)})
+	for _, from := range foreignHosts {
+		for target, want := range map[string]string{
+			"/api/ring/next?from=" + from:         `"slug":"alpha"`,
+			"/api/ring/prev?x&from=" + from:       `"slug":"gamma"`,
+			"/api/widget?from=" + from + "&y=%C3": `"member":{"slug":"muller"`,
+			"/next?fr%6Fm=" + from:                "https://alpha.example/",
+			"/prev?kind=website&from=" + from:     "https://gamma.example/",
+			"/embed?from=" + from:                 "webring-online from=&#34;muller&#34;",
+		} {
+			c := dial(t, s)
+			r := bufio.NewReader(c)
+			for _, fields := range []string{"", unusual} {
+				if got := ask(t, s, c, r, "GET "+target+" HTTP/1.1\r\nHost: x\r\n"+fields+"\r\n"); !strings.Contains(got.body, want) || got.header.Get("Webring-From") != "" {
+					t.Errorf("%s: %d %q %.200s", target, got.status, got.header.Get("Webring-From"), got.body)
+				}
+			}
+			c.Close()
+		}
+	}
+	for _, from := range []string{"müller.example", "https://MU\u0308LLER.example/x", "www.m%C3%BCller.example"} {
+		call, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+			"params": map[string]any{"name": "get_widget", "arguments": map[string]any{"from": from}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := s.do("POST", "/mcp", string(call)); !strings.Contains(r.body, `"member":{"slug":"muller"`) {
+			t.Errorf("a tool asked from %s: %d %s", from, r.status, r.body)
+		}
+	}
+}
+
+// What has the letters of a host and is none, or has them elsewhere, names whom it named
+// before.
+func TestOtherReferencesStayAsTheyAre(t *testing.T) {
+	s := serve(t, Config{Core: foreignRing(t)})
+	for from, member := range map[string]string{
+		"ａｌｐｈａ": "null", "alpha%E3%80%82": "null", "müller": "null", "müller.example:443": "null", "müller.example/x": "null", "mü_ller.example": "null",
+		"https://ü@müller.example/": "null", "müller.example%00": "null", "%ff.example": "null", "https://müller／.example": "null",
+		"https://alpha.example/%C3%BC%25C3%25BC?q=m%C3%BCller.example": `{"slug":"alpha"`, "https%3A%2F%2Fbeta.example%2Fcaf%25E9": `{"slug":"beta"`,
+	} {
+		if r := s.get("/api/widget?from=" + from); !strings.Contains(r.body, `"member":`+member) {
+			t.Errorf("%s: %d %s", from, r.status, r.body)
+		}
+	}
+	if r := s.get("/api/widget?from=alpha&from=m%C3%BCller.example"); !strings.Contains(r.body, `"member":{"slug":"alpha"`) {
+		t.Errorf("the first from counts: %s", r.body)
+	}
+}
+
+func TestTargetsWithoutForeignHostsCostNothing(t *testing.T) {
+	for _, target := range []string{"/next?from=alpha", "/api/ring", "/api/widget?from=https%3A%2F%2Falpha.example%2Fk%25C3%25A4se%3Fx%3D%C3%BC", "/next?category=%C3%BC&from=a.example&x=%zz",
+		"/prev?from=xn--mller-kva.example", "/api/widget?fromage=m%C3%BCller.example"} {
+		b := []byte(target)
+		if n := testing.AllocsPerRun(100, func() {
+			if got := asciiHosts(b); &got[0] != &b[0] {
+				t.Fatalf("%s becomes %s", target, got)
+			}
+		}); n > 0 {
+			t.Errorf("%s: %v allocations", target, n)
+		}
+	}
+}
+
+// What is kept of the answer to one spelling is never the answer to another host's.
+func TestSpellingsOfAHostShareNoAnswerWithOtherHosts(t *testing.T) {
+	s := serve(t, Config{Core: foreignRing(t)})
+	for range 3 {
+		for from, known := range map[string]bool{"m%C3%BCller.example": true, "mu%CC%88ller.example": true, "m%C3%B6ller.example": false, "muller.example": false, "m%FCller.example": false} {
+			if r := s.get("/api/widget?from=" + from); strings.Contains(r.body, `"member":{"slug":"muller"`) != known {
+				t.Errorf("%s: %s", from, r.body)
+			}
+			if r := s.get("/next?from=" + from); (r.header.Get("Webring-From") == "") != known {
+				t.Errorf("%s leads to %s", from, r.header.Get("Location"))
+			}
+			if r := s.get("/embed?from=" + from); strings.Contains(r.body, "from=&#34;muller&#34;") != known {
+				t.Errorf("the page for %s: %s", from, r.body)
+			}
+		}
+	}
+}
+
+func FuzzASCIIHosts(f *testing.F) {
+	for _, from := range foreignHosts {
+		f.Add([]byte("/next?kind=x&from=" + from + "&y"))
+	}
+	f.Add([]byte("/next?from=%&from=%25&&=&from"))
+	f.Fuzz(func(t *testing.T, target []byte) {
+		given := bytes.Clone(target)
+		once := asciiHosts(target)
+		if !bytes.Equal(given, target) {
+			t.Fatalf("%q was changed to %q", given, target)
+		}
+		if twice := asciiHosts(once); !bytes.Equal(twice, once) {
+			t.Errorf("%q becomes %q, and that %q", given, once, twice)
+		}
+		path, query, _ := bytes.Cut(given, []byte("?"))
+		newPath, newQuery, _ := bytes.Cut(once, []byte("?"))
+		before, _ := url.ParseQuery(string(query))
+		after, _ := url.ParseQuery(string(newQuery))
+		delete(before, "from")
+		delete(after, "from")
+		if !bytes.Equal(path, newPath) || fmt.Sprint(before) != fmt.Sprint(after) {
+			t.Errorf("%q becomes %q: more than from has changed", given, once)
+		}
+	})
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"math/big"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"webring/server/devchain"
+	"webring/server/devchain/faults"
+	"webring/server/mpp"
+	"webring/server/tempo/tempotest"
+)
+
+// endow gives an account so many base units of the currency, for a challenge of this
+// ring's.
+func (o *origin) endow(to devchain.Account, units int64) {
+	o.t.Helper()
+	c, _ := chain(o.t)
+	give := tempotest.Wallet{Key: wallet(o.t).Key}.Transaction(o.challenge(o.post("/api/register", registration(o.t, nil))),
+		func(d *draft) { d.Recipient, d.Amount = to.Address, big.NewInt(units) })
+	var receipt struct{ Status string }
+	if err := c.Call(o.t.Context(), &receipt, "eth_sendRawTransactionSync", hexutil.Bytes(give)); err != nil || receipt.Status != "0x1" {
+		o.t.Fatalf("%v, %v", receipt, err)
+	}
+}
+
+// TestOneWalletDoesNotHoldManyURLs has one wallet sign eight registrations that are
+// valid for nearly as long as they may be, and somebody else ask for each URL. With money
+// for one of them it holds that one until its payment is mined. With money for the fees
+// alone and a node that says yes to whatever is simulated, it holds one until the block
+// is deep in which the payment is mined as a revert, not until that has run out.
+func TestOneWalletDoesNotHoldManyURLs(t *testing.T) {
+	t.Parallel()
+	for _, attack := range []struct {
+		name  string
+		units int64
+		fault faults.Fault
+	}{{"money for one", 1_350_000, faults.None}, {"money for the fees, and a node that says yes", 900_000, faults.Assent}} {
+		t.Run(attack.name, func(t *testing.T) {
+			t.Parallel()
+			c, _ := chain(t)
+			p, err := faults.New(c.RPC)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(p.Close)
+			o := start(t, append(freely, "--tempo-rpc", p.URL)...)
+			mallory := freshAccount(t)
+			o.endow(mallory, attack.units)
+			var bodies []string
+			var challenges []mpp.Challenge
+			for i := range 8 {
+				bodies = append(bodies, registration(t, map[string]any{"url": fmt.Sprintf("https://site-%d.dev/", i)}))
+				challenges = append(challenges, o.challenge(o.post("/api/register", bodies[i])))
+			}
+			p.Follow(faults.All(attack.fault))
+
+			var all sync.WaitGroup
+			held := make([]time.Duration, len(bodies))
+			began := time.Now()
+			for i, body := range bodies {
+				all.Go(func() {
+					// Tempo mines no transaction of this kind more than 30 s before its end.
+					long := func(d *draft) { d.ValidBefore = uint64(time.Now().Unix() + 29) }
+					o.post("/api/register", body, "Authorization", signedBy(mallory, challenges[i], long))
+				})
+				all.Go(func() {
+					last := began
+					for time.Since(began) < 8*time.Second || time.Since(last) > time.Second && time.Since(began) < 2*time.Minute {
+						switch r := o.post("/api/register", body); {
+						case r.Status == 402 || r.Status == 409 && r.code(t) == "already_registered":
+							last = time.Now()
+						case r.Status != 503 || strings.Contains(string(r.Body), "not pay again") || !strings.Contains(string(r.Body), "Somebody else is registering this address"):
+							t.Errorf("%d %s", r.Status, r.Body)
+						}
+						held[i] = max(held[i], time.Since(last))
+						time.Sleep(250 * time.Millisecond)
+					}
+				})
+			}
+			all.Wait()
+			many, longest := 0, time.Duration(0)
+			for _, d := range held {
+				longest = max(longest, d)
+				if d > time.Second {
+					many++
+				}
+			}
+			t.Logf("%d URLs were without a 402 for more than a second; the longest for %v", many, longest.Round(100*time.Millisecond))
+			if longest > 12*time.Second || many > 1 {
+				t.Errorf("held: %v\n%s", held, o.log)
+			}
+		})
+	}
+}

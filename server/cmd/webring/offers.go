@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"webring/server/evm"
+	"webring/server/node"
+)
+
+// offer is what the flags of a payment method say of its node, whose chain and token
+// they name.
+type offer struct {
+	flags  string // how they begin
+	rpc    string
+	chain  uint64
+	token  address
+	domain *common.Hash // the token's EIP-712 domain, nil when none is needed
+}
+
+// offers are those that the flags configure.
+func (o *options) offers() (all []offer) {
+	if o.tempoRPC != "" {
+		all = append(all, offer{flags: "--tempo", rpc: o.tempoRPC, chain: o.tempoChainID, token: o.tempoCurrency})
+	}
+	if f := &o.evm; f.rpc != "" {
+		domain := evm.Domain(f.name, f.version, f.chainID, common.Address(f.currency))
+		all = append(all, offer{flags: "--evm", rpc: f.rpc, chain: f.chainID, token: f.currency, domain: &domain})
+	}
+	return all
+}
+
+// nodeTime is how long a start waits for what the nodes say.
+const nodeTime = 5 * time.Second
+
+// checkOffers compares the flags of all offers with what their nodes say. A node that
+// does not answer contradicts nothing: the ring starts, and reads work.
+func checkOffers(ctx context.Context, offers []offer, log *slog.Logger) error {
+	ctx, cancel := context.WithTimeout(ctx, nodeTime)
+	defer cancel()
+	differences := make([]error, len(offers))
+	var done sync.WaitGroup
+	for i, f := range offers {
+		done.Go(func() { differences[i] = f.check(ctx, log) })
+	}
+	done.Wait()
+	return errors.Join(differences...)
+}
+
+// decimals are those of every token that is taken.
+const decimals = 6
+
+// check names the difference, if there is one, between the flags and the node.
+func (f offer) check(ctx context.Context, log *slog.Logger) error {
+	n, err := node.Dial(f.rpc, f.chain, nodeTime)
+	if err != nil {
+		return fmt.Errorf("%s-rpc: %w", f.flags, err)
+	}
+	has, err := n.Token(ctx, common.Address(f.token))
+	switch {
+	case err != nil:
+		log.Warn("chain and token of "+f.flags+"-rpc could not be compared with the flags", "err", err)
+		return nil
+	case has.Chain != f.chain:
+		return fmt.Errorf("%s-chain-id is %d, and the node of %[1]s-rpc is on chain %[3]d: change one of the two", f.flags, f.chain, has.Chain)
+	case !has.Contract:
+		return fmt.Errorf("%s-currency is %s, and chain %d has no contract there: give the address of the token on that chain", f.flags, f.token.String(), f.chain)
+	case has.Decimals < 0:
+		return fmt.Errorf("%s-currency is %s, and the contract there names no decimals, so it is no token: give the address of the token", f.flags, f.token.String())
+	case has.Decimals != decimals:
+		return fmt.Errorf("%s-currency is %s, a token with %d decimals: give a token with %d", f.flags, f.token.String(), has.Decimals, decimals)
+	case f.domain != nil && has.Domain != nil && *has.Domain != *f.domain:
+		return fmt.Errorf("%s-currency-name and %[1]s-currency-version are not those of the EIP-712 domain of the token %[2]s, and no payment would hold: give those that it has", f.flags, f.token.String())
+	}
+	return nil
+}
+
+// testNetworks are public ones, by chain id.
+var testNetworks = map[uint64]string{42431: "Tempo", 84532: "Base", 11155111: "Ethereum"}
+
+// announceTests says when payments are taken in the money of public test networks.
+func announceTests(offers []offer, log *slog.Logger) {
+	var names []string
+	for _, f := range offers {
+		if name, ok := testNetworks[f.chain]; ok {
+			names = append(names, fmt.Sprintf("%s (%s-chain-id %d)", name, f.flags, f.chain))
+		}
+	}
+	if len(names) > 0 {
+		log.Warn("payments are taken by the chain id of the public test network of " + strings.Join(names, " and of ") + ", whose money is worth nothing")
+	}
+}

@@ -1,0 +1,134 @@
+package devchain
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"webring/server/durable"
+)
+
+// ErrKept says that a chain cannot go on from the file that it was kept in.
+var ErrKept = errors.New("devchain: the kept chain does not load; its file is damaged, or written by another release of anvil")
+
+// unpack writes the chain that was kept in a file where anvil can load it, if there
+// is one. anvil gives its state compressed and loads it plain.
+func unpack(file, to string) (found bool, err error) {
+	packed, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("devchain: %w", err)
+	}
+	defer packed.Close()
+	plain, err := os.Create(to)
+	if err != nil {
+		return false, fmt.Errorf("devchain: %w", err)
+	}
+	defer plain.Close()
+	unzip, err := gzip.NewReader(packed)
+	if err == nil {
+		_, err = io.Copy(plain, unzip)
+	}
+	if err != nil {
+		return false, fmt.Errorf("%w: %s: %w", ErrKept, file, err)
+	}
+	return true, nil
+}
+
+// keeper is the way to a chain that is kept. No answer leaves the chain before
+// everything mined by then is on disk, as a real chain loses no block when a machine
+// fails: whoever has seen a payment finds it on the next chain, whatever ended this
+// one. anvil itself writes its state every so often, in place, and a kill would lose
+// blocks or the file.
+type keeper struct {
+	chain  *Chain
+	file   string
+	server *http.Server
+
+	mu    sync.Mutex
+	saved uint64 // no transaction up to this block is missing from the file
+}
+
+// keep puts a keeper in front of the chain, whose last block is given: whatever it
+// holds came from the file.
+func (c *Chain) keep(file string, head uint64) error {
+	node, err := url.Parse(c.RPC)
+	if err != nil {
+		return fmt.Errorf("devchain: %w", err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("devchain: %w", err)
+	}
+	k := &keeper{chain: c, file: file, saved: head}
+	k.server = &http.Server{Handler: &httputil.ReverseProxy{
+		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(node) },
+		ModifyResponse: func(r *http.Response) error { return k.save(r.Request.Context()) },
+	}}
+	c.keeper, c.RPC = k, "http://"+listener.Addr().String()
+	go k.server.Serve(listener)
+	go k.follow()
+	return nil
+}
+
+// follow saves what nobody asks about, so that there are never many blocks to look
+// through when somebody does.
+func (k *keeper) follow() {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			// The next answer that cannot be saved says so.
+			_ = k.save(context.Background())
+		case <-k.chain.gone:
+			return
+		}
+	}
+}
+
+// save writes the chain if anything was mined since it last was. Empty blocks are
+// not worth it: without them, the next chain has fewer.
+func (k *keeper) save(ctx context.Context) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var head hexutil.Uint64
+	if err := k.chain.Call(ctx, &head, "eth_blockNumber"); err != nil {
+		return fmt.Errorf("devchain: keep the chain: %w", err)
+	}
+	var mined hexutil.Uint64
+	for n := k.saved + 1; n <= uint64(head) && mined == 0; n++ {
+		if err := k.chain.Call(ctx, &mined, "eth_getBlockTransactionCountByNumber", hexutil.Uint64(n)); err != nil {
+			return fmt.Errorf("devchain: keep the chain: %w", err)
+		}
+	}
+	if mined > 0 {
+		var state hexutil.Bytes
+		if err := k.chain.Call(ctx, &state, "anvil_dumpState"); err != nil {
+			return fmt.Errorf("devchain: keep the chain: %w", err)
+		}
+		if err := os.MkdirAll(filepath.Dir(k.file), 0o700); err != nil {
+			return fmt.Errorf("devchain: keep the chain: %w", err)
+		}
+		if err := durable.Write(k.file, state, 0o600); err != nil {
+			return fmt.Errorf("devchain: keep the chain: %w", err)
+		}
+	}
+	k.saved = uint64(head)
+	return nil
+}

@@ -1,0 +1,51 @@
+package durable
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestASecretIsReadOnlyWhereNobodyElseCanReadIt(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key")
+	if _, err := ReadSecret(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	if err := Write(path, []byte("s3cret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for mode, open := range map[fs.FileMode]bool{0o600: false, 0o400: false, 0o700: false, 0o640: true, 0o604: true, 0o644: true, 0o620: true} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		b, err := ReadSecret(path)
+		if open && (b != nil || err == nil || !strings.HasSuffix(err.Error(), "chmod 600 '"+path+"'")) || !open && (string(b) != "s3cret" || err != nil) {
+			t.Errorf("mode %o: %q, %v", mode, b, err)
+		}
+	}
+	if err := Write(path, bytes.Repeat([]byte("x"), maxSecret+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadSecret(path); err == nil {
+		t.Error("a file without an end in sight is read")
+	}
+}
+
+func TestRootCanGiveASecretToAGroup(t *testing.T) {
+	for _, c := range []struct {
+		mode        fs.FileMode
+		owner, user int
+		shared      bool
+	}{
+		{0o640, 0, 1000, false}, {0o440, 0, 1000, false}, {0o660, 0, 1000, true}, {0o444, 0, 1000, true},
+		{0o640, 1000, 1000, true}, {0o640, 1000, 0, true}, {0o640, 0, 0, true}, {0o640, 1001, 1000, true},
+	} {
+		if got := shared(c.mode, c.owner, c.user); got != c.shared {
+			t.Errorf("%+v: %t", c, got)
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package fair
+
+import (
+	"context"
+	"net/netip"
+)
+
+// Asker is who uses something up. The zero value is this process itself.
+type Asker struct {
+	client  string
+	network string // around the client; the client itself where there is none
+}
+
+// AskerOf takes a client as the limiter of requests names it: an IPv4 address, an
+// IPv6 /64, or any other name, which stands for itself.
+func AskerOf(client string) Asker {
+	address, err := netip.ParseAddr(client)
+	if err != nil {
+		prefix, err := netip.ParsePrefix(client)
+		if err != nil {
+			return Asker{client, client}
+		}
+		address = prefix.Addr()
+	}
+	bits := 48
+	if address.Is4() {
+		bits = 24
+	}
+	network, err := address.Prefix(bits)
+	if err != nil {
+		return Asker{client, client}
+	}
+	return Asker{client, network.String()}
+}
+
+// Client is the asker by the name that [AskerOf] took.
+func (a Asker) Client() string { return a.client }
+
+// Network is the network around the asker, or the asker where there is none.
+func (a Asker) Network() string { return a.network }
+
+type contextKey struct{}
+
+// NewContext gives a context of work that is done for an asker.
+func NewContext(ctx context.Context, a Asker) context.Context {
+	return context.WithValue(ctx, contextKey{}, a)
+}
+
+// FromContext says for whom work is done.
+func FromContext(ctx context.Context) Asker {
+	a, _ := ctx.Value(contextKey{}).(Asker)
+	return a
+}

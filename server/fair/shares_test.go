@@ -1,0 +1,140 @@
+package fair
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func TestAskersAreClientsAndNetworks(t *testing.T) {
+	for client, network := range map[string]string{
+		"198.51.100.7":      "198.51.100.0/24",
+		"2001:db8:1:2::/64": "2001:db8:1::/48",
+		"local":             "local",
+		"":                  "",
+	} {
+		if a := AskerOf(client); a.Client() != client || a.Network() != network {
+			t.Errorf("%q: %q of %q", client, a.Client(), a.Network())
+		}
+	}
+	a := AskerOf("198.51.100.7")
+	if FromContext(NewContext(t.Context(), a)) != a || FromContext(t.Context()) != (Asker{}) {
+		t.Error("a context does not say for whom work is done")
+	}
+}
+
+// each takes for n askers in turn until none has room, and gives what the first has.
+func each(s *Shares, n int, asker func(i int) Asker) int {
+	for more := true; more; {
+		more = false
+		for i := range n {
+			more = s.Take(asker(i)) || more
+		}
+	}
+	return s.Had(asker(0))
+}
+
+func TestSharesOfTheTableInThePackagesComment(t *testing.T) {
+	for n, want := range map[int]int{1: 25, 2: 18, 4: 12, 8: 8, 16: 5, 64: 2} {
+		s := NewShares(Rule{Most: 180, Half: 4})
+		if got := each(s, n, func(i int) Asker { return AskerOf(fmt.Sprint("asker ", i)) }); got != want {
+			t.Errorf("each of %d askers has %d, want %d", n, got, want)
+		}
+	}
+}
+
+// TestNoAskerIsRefusedWhatOthersWhoHadMoreAreGiven is the rule, in any order of asking:
+// who is refused has had more than everybody who is not, and nobody is given more than
+// there is.
+func TestNoAskerIsRefusedWhatOthersWhoHadMoreAreGiven(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		r := Rule{Most: 1 + random.IntN(100), Half: 1 + random.IntN(8), Step: 1 + random.IntN(8)}
+		s := NewShares(r)
+		askers := 1 + random.IntN(30)
+		for range 500 {
+			a, b := AskerOf(fmt.Sprint(random.IntN(askers))), AskerOf(fmt.Sprint(random.IntN(askers)))
+			if s.Had(a) >= s.Had(b) && s.Room(a) && !s.Room(b) {
+				t.Fatalf("%+v: room for who had %d, and none for who had %d", r, s.Had(a), s.Had(b))
+			}
+			had, taken := s.Had(a), s.Taken()
+			if room := s.Room(a); s.Take(a) != room || room != (s.Taken() == taken+1) {
+				t.Fatalf("%+v: room %t, and %d after %d", r, room, s.Taken(), taken)
+			} else if !room && had < r.Step && taken < r.Most {
+				t.Fatalf("%+v: who had %d is refused when %d are taken", r, had, taken)
+			}
+		}
+		if s.Taken() > r.Most {
+			t.Errorf("%+v: %d are taken", r, s.Taken())
+		}
+	}
+}
+
+func TestClientsOfOneNetworkShare(t *testing.T) {
+	for name, client := range map[string]func(i int) string{
+		"a /48": func(i int) string { return fmt.Sprintf("2001:db8:1:%x::/64", i) },
+		"a /24": func(i int) string { return fmt.Sprintf("198.51.100.%d", i) },
+	} {
+		s := NewShares(Rule{Most: 100, Half: 4})
+		each(s, 200, func(i int) Asker { return AskerOf(client(i)) })
+		if s.Taken() > 30 {
+			t.Errorf("%s has %d of 100", name, s.Taken())
+		}
+		if !s.Room(AskerOf("203.0.113.1")) {
+			t.Errorf("%s leaves nobody room", name)
+		}
+	}
+	// One client does not keep its neighbours out.
+	s := NewShares(Rule{Most: 100, Half: 4})
+	each(s, 1, func(int) Asker { return AskerOf("198.51.100.1") })
+	if !s.Room(AskerOf("198.51.100.2")) {
+		t.Error("one client takes all that its network may have")
+	}
+}
+
+func TestWhatIsReturnedIsFree(t *testing.T) {
+	s := NewShares(Rule{Most: 6})
+	a, b := AskerOf("198.51.100.1"), AskerOf("198.51.100.2")
+	for range 10 {
+		var got []bool
+		for _, asker := range []Asker{a, a, a, b} {
+			got = append(got, s.Take(asker))
+		}
+		if !slices.Equal(got, []bool{true, true, false, true}) {
+			t.Fatalf("two of one client, and one of a neighbour: %v", got)
+		}
+		for _, asker := range []Asker{a, a, b} {
+			s.Return(asker)
+		}
+		if s.Taken() != 0 || len(s.had) != 0 {
+			t.Fatalf("%d are taken by %v", s.Taken(), s.had)
+		}
+	}
+	s.Take(a)
+	s.Clear()
+	if s.Taken() != 0 || s.Had(a) != 0 {
+		t.Error("something is left")
+	}
+}
+
+func TestNoLimit(t *testing.T) {
+	s := NewShares(Rule{Most: -1})
+	for range 1000 {
+		if !s.Take(Asker{}) {
+			t.Fatal("refused")
+		}
+	}
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	s := NewShares(Rule{Most: 1 << 30})
+	for i := range 3 * maxKnown {
+		if !s.Take(AskerOf(fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255))) {
+			t.Fatal("refused")
+		}
+	}
+	if len(s.had) > maxKnown || s.Taken() != 3*maxKnown {
+		t.Errorf("%d are remembered, %d taken", len(s.had), s.Taken())
+	}
+}

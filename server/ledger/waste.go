@@ -1,0 +1,58 @@
+package ledger
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Waste is what submitting a payment has cost the operator for nothing. It is kept for
+// as long as whoever caused it is to be recognised.
+type Waste struct {
+	At          time.Time `json:"at"`
+	Network     string    `json:"network"`
+	Transaction string    `json:"transaction"`
+	Payer       string    `json:"payer"`
+	Client      string    `json:"client,omitempty"` // who brought the payment, where that is known
+	Gas         uint64    `json:"gas"`              // units
+	Wei         string    `json:"wei"`              // what they cost
+	Late        bool      `json:"late,omitempty"`   // the payer is not to blame
+}
+
+// AddWaste remembers what [View.Wastes] gives. It may fail with [ErrNoRoom].
+func (tx *Tx) AddWaste(w Waste) error {
+	if tx.room != nil {
+		return tx.room
+	}
+	row, err := json.Marshal(w)
+	if err != nil {
+		return err
+	}
+	tx.rows[string(wasteKey(w.Network, w.Transaction))] = row
+	return nil
+}
+
+// ForgetWaste undoes [Tx.AddWaste].
+func (tx *Tx) ForgetWaste(w Waste) { tx.rows[string(wasteKey(w.Network, w.Transaction))] = nil }
+
+// Wastes gives all waste that is remembered, the oldest first.
+func (v *View) Wastes() ([]Waste, error) {
+	rows, err := v.rowsUnder([]byte{prefixWaste})
+	if err != nil {
+		return nil, err
+	}
+	var all []Waste
+	for key, row := range rows {
+		var w Waste
+		if err := json.Unmarshal(row, &w); err != nil {
+			return nil, fmt.Errorf("ledger: the row of the waste %q: %w", key, err)
+		}
+		all = append(all, w)
+	}
+	slices.SortFunc(all, func(a, b Waste) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Transaction, b.Transaction))
+	})
+	return all, nil
+}

@@ -1,0 +1,105 @@
+package paid
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"webring/core"
+	"webring/core/api"
+	"webring/server/hosts"
+	"webring/server/ledger"
+)
+
+// What an account may have is asked when a payment says which account it is, and not
+// before the challenge. Nothing is charged for what is refused then; a payment that has
+// come already is not asked for it.
+
+const (
+	// maxAccounts is how many members by different accounts may be on one registrable
+	// domain. Beyond them only the account that came first there has more.
+	maxAccounts = 3
+	// maxCategories is how many new categories one account opens in categoriesSpan.
+	maxCategories  = 3
+	categoriesSpan = 24 * time.Hour
+)
+
+func (*bid) payableBy(*ledger.View, string) error { return nil }
+
+func (o *registration) payableBy(v *ledger.View, payer string) error {
+	if err := o.sharesDomain(v, core.PayerOf(payer)); err != nil {
+		return err
+	}
+	return o.opensCategory(v, core.PayerOf(payer))
+}
+
+// sharesDomain refuses one account too many on a registrable domain: a stranger pays a
+// dollar for a name that readers take for its owner's.
+//
+// The root of the domain itself is open to everybody: there is one, so strangers below
+// it cannot keep its owner away.
+func (o *registration) sharesDomain(v *ledger.View, payer core.Payer) error {
+	st, domain := v.State(), domainOf(o.Key)
+	if o.Key == domain {
+		return nil
+	}
+	first, taken := payer, 0 // members by others than the first, and one for all of the first
+	o.service.domains.members(st, domain, func(at core.Ordinal) (more bool) {
+		by := st.Payer(at)
+		switch {
+		case taken == 0:
+			first, taken = by, 1
+		case !by.Is(first):
+			taken++
+		}
+		return !first.Is(payer) && taken < maxAccounts
+	})
+	if taken > 0 && first.Is(payer) {
+		return nil
+	}
+	v.Registrations(func(r *ledger.Reservation) {
+		if domainOf(r.URLKey) == domain && !core.PayerOf(r.Payer).Is(first) {
+			taken++
+		}
+	})
+	if taken < maxAccounts {
+		return nil
+	}
+	return accountProblem(api.InvalidRequest, "/url", fmt.Sprintf("lies on %s, where another account was first; at most %d members by different accounts are taken on one domain. Nothing was charged", domain, maxAccounts))
+}
+
+// opensCategory refuses an account that opens one new category after another: there are
+// only so many. The one of those who name none does not count.
+func (o *registration) opensCategory(v *ledger.View, payer core.Payer) error {
+	st := v.State()
+	if o.Category == defaultCategory || st.Select(0, []byte(o.Category)).Len() > 0 {
+		return nil
+	}
+	opened := map[string]bool{}
+	since := o.service.Now().Add(-categoriesSpan).UnixMilli()
+	for _, category := range st.Categories() {
+		first := st.Select(0, []byte(category)).At(0)
+		if st.Payer(first).Is(payer) && st.Row(first).Joined() > since {
+			opened[category] = true
+		}
+	}
+	v.Registrations(func(r *ledger.Reservation) {
+		var open struct{ Category string }
+		if core.PayerOf(r.Payer).Is(payer) && json.Unmarshal(r.Pinned, &open) == nil && st.Select(0, []byte(open.Category)).Len() == 0 {
+			opened[open.Category] = true
+		}
+	})
+	delete(opened, defaultCategory)
+	if opened[o.Category] || len(opened) < maxCategories {
+		return nil
+	}
+	return accountProblem(api.CategoryUnavailable, "/category", fmt.Sprintf("is new, and an account opens at most %d new categories a day. Choose one that /api/categories lists, or come back tomorrow. Nothing was charged", maxCategories))
+}
+
+// accountProblem says what of a request this account may not have.
+func accountProblem(code api.Code, pointer, detail string) *Problem {
+	return &Problem{Code: code, Detail: "The field " + pointer[1:] + " " + detail + ".", More: map[string]any{"errors": []FieldError{{pointer, detail}}}}
+}
+
+// domainOf gives the registrable domain of a site by its identity key.
+func domainOf(key string) string { return hosts.Domain(string(core.KeyHost([]byte(key)))) }

@@ -1,0 +1,80 @@
+package paid
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+
+	"webring/core"
+	"webring/server/hosts"
+	"webring/server/ledger"
+)
+
+// domains finds the members on a registrable domain: public suffixes are no business of
+// the core, whose index is by host. It takes some 20 bytes for each member. Its zero
+// value knows nobody yet.
+type domains struct {
+	mu   sync.Mutex
+	seed maphash.Seed
+	last map[uint32]core.Ordinal // by a hash of the domain: who joined last there
+	next []core.Ordinal          // by ordinal: who joined next on the domain, after the last the first
+}
+
+// members calls f with the members that stand on a domain, in the order in which they
+// joined, until it returns false.
+func (d *domains) members(st *core.State, domain string, f func(core.Ordinal) (more bool)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.reach(st, st.Rows())
+	last, ok := d.last[d.hash(domain)]
+	if !ok {
+		return
+	}
+	for at := d.next[last]; ; at = d.next[at] {
+		m := st.Member(at)
+		// Hashes of 32 bits meet now and then.
+		if !m.Removed && isOrBelow(hostOf(m.URL), domain) && !f(at) || at == last {
+			return
+		}
+	}
+}
+
+// reach takes in the members that joined since, as far as the first rows in all.
+func (d *domains) reach(st *core.State, rows int) {
+	if d.last == nil {
+		d.seed, d.last = maphash.MakeSeed(), map[uint32]core.Ordinal{}
+	}
+	for o := core.Ordinal(len(d.next)); int(o) < min(rows, st.Rows()); o++ {
+		d.next = append(d.next, o)
+		m := st.Member(o)
+		if m.URL == "" {
+			continue // redacted
+		}
+		hash := d.hash(hosts.Domain(hostOf(m.URL)))
+		if last, ok := d.last[hash]; ok {
+			d.next[o], d.next[last] = d.next[last], o
+		}
+		d.last[hash] = o
+	}
+}
+
+// learn takes in the members of a ledger a few at a time, so that nobody waits for all
+// of them. It ends early when ctx is done.
+func (d *domains) learn(ctx context.Context, books *ledger.Ledger) {
+	const atOnce = 4096
+	for rows, done := atOnce, false; !done && ctx.Err() == nil; rows += atOnce {
+		books.View(func(v *ledger.View) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.reach(v.State(), rows)
+			done = rows >= v.State().Rows()
+		})
+	}
+}
+
+// hostOf gives the host of a member's URL as identity has it, without "www.".
+func hostOf(url string) string {
+	return string(core.KeyHost(core.AppendKey(nil, []byte(url))))
+}
+
+func (d *domains) hash(domain string) uint32 { return uint32(maphash.String(d.seed, domain)) }

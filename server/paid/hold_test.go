@@ -1,0 +1,237 @@
+package paid_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"webring/core/api"
+	"webring/server/mpp"
+	"webring/server/paid"
+)
+
+// victim is what an honest client that wants to register a URL meets: it asks for a
+// challenge each second.
+type victim struct {
+	longest time.Duration // in which no 402 came
+	last    time.Time     // when one came
+}
+
+// ask asks once. It fails unless the refusal is the one that is meant for whoever has
+// not paid.
+func (v *victim) ask(r *ring, body string) {
+	r.t.Helper()
+	a := r.post(paid.OpRegister, body)
+	switch a.Status {
+	case 402:
+		v.last = time.Now()
+	case 503:
+		wait, err := strconv.Atoi(a.field("Retry-After"))
+		want := fmt.Sprintf("Somebody else is registering this address; ask again in %d s.", wait)
+		if err != nil || wait < 1 || !strings.Contains(string(a.Body), want) || strings.Contains(string(a.Body), "not pay again") {
+			r.t.Fatalf("Retry-After %q: %s", a.field("Retry-After"), a.Body)
+		}
+	default:
+		r.t.Fatalf("%d %s", a.Status, a.Body)
+	}
+	v.longest = max(v.longest, time.Since(v.last))
+}
+
+// Wallets whose payments cannot be settled hold a URL twice: for the validity of the
+// first payment, and for a minute. After that none does that has not paid here before.
+// One of them is always quicker than whoever asks each second.
+func TestWalletsThatCannotPayDoNotHoldAURL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const depth = 24 * time.Second
+		r := newRing(t)
+		var wallets []string
+		for i := range 8 {
+			wallets = append(wallets, fmt.Sprint("mallory-", i))
+			r.network.fates[wallets[i]] = fate{lost: true, depth: depth}
+		}
+		long := func(tx *transaction) { tx.ValidBefore = time.Now().Add(paid.ChallengeLife).Unix() }
+		v := victim{last: time.Now()}
+		began, held := time.Now(), map[int]int{}
+		for range 3000 {
+			a := r.post(paid.OpRegister, bob)
+			if a.Status == 402 && len(wallets) > 0 {
+				ch := a.challenges()[0]
+				expires, err := ch.ExpiresAt()
+				r.must(err)
+				credential := r.sign(ch, wallets[0], 100, long, func(tx *transaction) { tx.ValidBefore = min(tx.ValidBefore, expires.Unix()) })
+				h := r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(bob), Authorization: []string{credential}})
+				synctest.Wait()
+				if h.answered() {
+					held[h.wait().Status]++
+				}
+				wallets = wallets[1:]
+			}
+			v.ask(r, bob)
+			time.Sleep(time.Second)
+		}
+		const late = 3 * time.Second // in which the block that decides is asked for
+		if most := paid.ChallengeLife + depth + late + time.Minute + depth + late; v.longest > most || v.longest < time.Minute {
+			t.Errorf("no 402 for %v, want %v at most", v.longest, most)
+		}
+		// After the second, every wallet that has not paid is turned away at once.
+		if held[503] != 6 {
+			t.Errorf("answers at once, by status: %v; want 503 for six wallets", held)
+		}
+		t.Logf("eight wallets: %v without a 402 at most, in %v", v.longest, time.Since(began))
+	})
+}
+
+// After one failure a URL is held for a minute at most, and after two only by accounts
+// that have paid here before; each for an hour.
+func TestHoldsOnAURLAreShortAfterAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		fail := func(payer string) {
+			t.Helper()
+			r.network.change(func() { r.network.fates[payer] = fate{state: mpp.Failed} })
+			r.post(paid.OpRegister, bob, r.sign(r.challenge(paid.OpRegister, bob), payer, 100)).is(402, api.VerificationFailed)
+		}
+		life := func() time.Duration {
+			t.Helper()
+			expires, err := r.challenge(paid.OpRegister, bob).ExpiresAt()
+			r.must(err)
+			return expires.Sub(r.now().Truncate(time.Second))
+		}
+		early := r.challenge(paid.OpRegister, bob)
+		if life() != paid.ChallengeLife {
+			t.Fatalf("a challenge lives %v", life())
+		}
+		fail("mallory")
+		if life() != time.Minute {
+			t.Fatalf("after a failure a challenge lives %v", life())
+		}
+		// A challenge of before does not hold the URL for longer either.
+		long := r.sign(early, "carol", 100, func(tx *transaction) { tx.ValidBefore = time.Now().Add(61 * time.Second).Unix() })
+		if a := r.post(paid.OpRegister, bob, long).is(402, api.VerificationFailed); a.member("reason") != mpp.ReasonLong || r.network.charged("carol") != 0 {
+			t.Fatalf("%s", a.Body)
+		}
+		// Other URLs are held as before.
+		if expires, err := r.challenge(paid.OpRegister, cyn).ExpiresAt(); err != nil || expires.Sub(r.now()) < paid.ChallengeLife-time.Second {
+			t.Errorf("another URL's challenge expires at %v, %v", expires, err)
+		}
+
+		fail("mallory-2")
+		failed := r.now()
+		for range 2 {
+			offered := r.post(paid.OpRegister, bob).is(402, api.PaymentRequired)
+			if !strings.Contains(string(offered.Body), "only an account that has paid here before") {
+				t.Errorf("the 402 does not say who can pay it: %s", offered.Body)
+			}
+			a := r.post(paid.OpRegister, bob, r.sign(offered.challenges()[0], "dave", 100)).is(503, api.PaymentPending)
+			wait, _ := strconv.Atoi(a.field("Retry-After"))
+			if until := r.now().Add(time.Duration(wait) * time.Second); until.Sub(failed) < time.Hour || until.Sub(failed) > time.Hour+time.Second || r.network.charged("dave") != 0 {
+				t.Errorf("Retry-After %d, %v after the failure: %s", wait, r.now().Sub(failed), a.Body)
+			}
+			time.Sleep(20 * time.Minute)
+			r.restart()
+		}
+		in := r.sign(r.challenge(paid.OpRegister, bob), "alice", 100)
+		r.post(paid.OpRegister, bob, in).is(201, "")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		for i := range 2 {
+			payer := fmt.Sprint("mallory-", i)
+			r.network.fates[payer] = fate{state: mpp.Failed}
+			r.post(paid.OpRegister, bob, r.sign(r.challenge(paid.OpRegister, bob), payer, 100)).is(402, api.VerificationFailed)
+		}
+		time.Sleep(time.Hour)
+		r.join(bob, "dave")
+	})
+}
+
+// An account's open payments together must fit what it holds.
+func TestOpenPaymentsTogetherFitTheBalance(t *testing.T) {
+	urls := func(i int) string {
+		return fmt.Sprintf(`{"name":"Site %d","url":"https://site-%d.dev","kind":"agent"}`, i, i)
+	}
+	for _, c := range []struct {
+		balance int64
+		open    int
+	}{{115, 1}, {199, 1}, {200, 2}, {799, 7}, {10_000, 8}} {
+		in(t, fmt.Sprint(c.balance, " cents"), func(t *testing.T) {
+			r := newRing(t)
+			r.network.balances["mallory"] = c.balance
+			r.network.fates["mallory"] = fate{lost: true}
+			var all []*held
+			for i := range 8 {
+				credential := r.sign(r.challenge(paid.OpRegister, urls(i)), "mallory", 100)
+				all = append(all, r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(urls(i)), Authorization: []string{credential}}))
+			}
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			if got := len(r.open()); got != c.open {
+				t.Errorf("%d are open, want %d", got, c.open)
+			}
+			refused := 0
+			for _, h := range all {
+				if h.answered() {
+					h.wait().is(402, api.VerificationFailed)
+					refused++
+				}
+			}
+			if refused != 8-c.open {
+				t.Errorf("%d are refused", refused)
+			}
+		})
+	}
+	// What is mined and has no effect yet does not count twice for long.
+	in(t, "an honest account that spends its last cent at once", func(t *testing.T) {
+		r := newRing(t)
+		r.network.balances["carol"] = 800
+		r.network.fates["carol"] = fate{after: 500 * time.Millisecond, mute: true}
+		var all []*held
+		for i := range 8 {
+			credential := r.sign(r.challenge(paid.OpRegister, urls(i)), "carol", 100)
+			all = append(all, r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(urls(i)), Authorization: []string{credential}}))
+			time.Sleep(100 * time.Millisecond)
+		}
+		for _, h := range all {
+			h.wait().is(201, "")
+		}
+	})
+}
+
+// A payment that is known to have failed releases its URL at once.
+func TestFailedPaymentReleasesItsURLAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.network.fates["mallory"] = fate{state: mpp.Failed, after: time.Second}
+		credential := r.sign(r.challenge(paid.OpRegister, bob), "mallory", 100, func(tx *transaction) { tx.ValidBefore = time.Now().Add(90 * time.Second).Unix() })
+		began := time.Now()
+		r.post(paid.OpRegister, bob, credential).is(402, api.VerificationFailed)
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("released after %v", took)
+		}
+		r.join(bob, "alice")
+	})
+}
+
+// The block that decides about a payment is asked for when it is due, however long
+// after the end of its validity that is.
+func TestDecidingBlockIsAskedForWhenItIsDue(t *testing.T) {
+	for _, depth := range []time.Duration{0, 12 * time.Second, 40 * time.Second, 150 * time.Second} {
+		in(t, depth.String(), func(t *testing.T) {
+			r := newRing(t)
+			r.network.fates["mallory"] = fate{lost: true, depth: depth}
+			began := time.Now()
+			r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(bob), Authorization: []string{r.sign(r.challenge(paid.OpRegister, bob), "mallory", 100)}})
+			synctest.Wait()
+			for len(r.open()) > 0 {
+				time.Sleep(100 * time.Millisecond)
+			}
+			if late := time.Since(began) - 25*time.Second - depth; late > 3*time.Second {
+				t.Errorf("released %v after the block that decides", late)
+			}
+		})
+	}
+}

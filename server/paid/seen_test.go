@@ -1,0 +1,582 @@
+package paid_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"webring/core"
+	"webring/core/api"
+	"webring/server/ledger"
+	"webring/server/mpp"
+	"webring/server/paid"
+)
+
+// orders are the two kinds, as bob pays for them.
+var orders = []struct {
+	op, body, slug string
+	cents, total   int64
+	status         int
+}{
+	{paid.OpRegister, bob, "bob", 100, 100, 201},
+	{paid.OpBid, fund, "ada", 150, 250, 200},
+}
+
+// lose has bob pay, and the ring lose all memory of it: what was on the disk before
+// is restored alone. It gives the challenge and the credential.
+func (r *ring) lose(op, body string, cents int64) (mpp.Challenge, string) {
+	r.t.Helper()
+	rows := r.rows()
+	ch := r.challenge(op, body)
+	credential := r.sign(ch, "bob", cents)
+	if a := r.post(op, body, credential); a.Status >= 300 {
+		r.t.Fatalf("%d %s", a.Status, a.Body)
+	}
+	r.restore(rows, 0)
+	if r.stored(ch) != nil || r.network.charged("bob") != cents {
+		r.t.Fatal("the record was not lost")
+	}
+	return ch, credential
+}
+
+// A payment whose record was lost with a disk has its effect when its credential is
+// shown again, however late, once; and never is its payer told to pay anew.
+func TestLostPaymentHasItsEffectHoweverLate(t *testing.T) {
+	for _, o := range orders {
+		for _, late := range []time.Duration{time.Second, time.Minute, time.Hour, 300 * 24 * time.Hour} {
+			in(t, fmt.Sprint(o.op, " ", late), func(t *testing.T) {
+				r := newRing(t)
+				r.join(ada, "alice")
+				_, credential := r.lose(o.op, o.body, o.cents)
+				time.Sleep(late)
+				r.network.simulate = refuse // what was spent cannot be spent again
+				r.handle(keyed(o.op, o.body, "k", credential)).is(o.status, "")
+				r.post(o.op, o.body, credential).is(409, api.CredentialReused)
+				r.handle(keyed(o.op, o.body, "k", credential)).is(o.status, "")
+				r.restart()
+				r.post(o.op, o.body, credential).is(409, api.CredentialReused)
+				if r.total(o.slug) != o.total || r.network.charged("bob") != o.cents {
+					t.Errorf("%s has %d, bob paid %d", o.slug, r.total(o.slug), r.network.charged("bob"))
+				}
+			})
+		}
+	}
+}
+
+// Where the network is silent nothing is concluded. What was not mined is refused as
+// before, and only when the network has passed its end.
+func TestLatePaymentOfWhichNothingIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		_, credential := r.lose(paid.OpBid, fund, 150)
+		time.Sleep(time.Hour)
+		r.network.change(func() { r.network.silent = "seen" })
+		for range 2 {
+			r.post(paid.OpBid, fund, credential).is(503, api.PaymentPending)
+		}
+		r.network.change(func() { r.network.silent = "" })
+		r.post(paid.OpBid, fund, credential).is(200, "")
+
+		unsent := r.sign(r.challenge(paid.OpBid, fund), "carol", 150)
+		time.Sleep(26 * time.Second)
+		r.network.change(func() { r.network.skew = -10 * time.Second })
+		r.post(paid.OpBid, fund, unsent).is(503, api.PaymentPending)
+		r.network.change(func() { r.network.skew = 0 })
+		a := r.post(paid.OpBid, fund, unsent).is(402, api.PaymentExpired)
+		if a.member("reason") != "expired" {
+			t.Errorf("%s", a.Body)
+		}
+		if r.total("ada") != 250 || r.network.charged("carol") != 0 {
+			t.Errorf("ada has %d, carol paid %d", r.total("ada"), r.network.charged("carol"))
+		}
+	})
+}
+
+// Keys that were rotated out, and recipients that were changed, count for payments that
+// were made, and for no others. A key that was thrown away does not. One under another
+// realm may be another ring's, so it is the operator's to credit.
+func TestLatePaymentUnderAnEarlierConfiguration(t *testing.T) {
+	another := bytes.Repeat([]byte("new--key"), 4)
+	for name, tc := range map[string]struct {
+		change func(r *ring)
+		status int
+		code   api.Code
+		// unsent is the answer to a payment of then that was never made, while it may
+		// yet be mined.
+		unsent api.Code
+	}{
+		"retired key":       {func(r *ring) { r.config = keys(another, another, challengeKey) }, 200, "", api.PaymentPending},
+		"key thrown away":   {func(r *ring) { r.config = keys(another) }, 402, api.InvalidChallenge, api.InvalidChallenge},
+		"another realm":     {func(r *ring) { r.config = func(c *paid.Config) { c.Realm = "other.example" } }, 409, api.PaymentUnapplied, api.InvalidChallenge},
+		"another recipient": {func(r *ring) { r.network.change(func() { r.network.payee = "new" }) }, 200, "", api.PaymentPending},
+	} {
+		in(t, name, func(t *testing.T) {
+			r := newRing(t)
+			r.join(ada, "alice")
+			_, credential := r.lose(paid.OpBid, fund, 150)
+			unsent := r.sign(r.challenge(paid.OpBid, fund), "carol", 150)
+			tc.change(r)
+			r.restart()
+			if a := r.post(paid.OpBid, fund, unsent); a.code() != string(tc.unsent) {
+				t.Errorf("%d %s, want %s", a.Status, a.Body, tc.unsent)
+			}
+			time.Sleep(26 * time.Second)
+			r.post(paid.OpBid, fund, unsent).is(402, api.InvalidChallenge)
+			r.post(paid.OpBid, fund, credential).is(tc.status, tc.code)
+			want := int64(100)
+			if tc.status == 200 {
+				want = 250
+			}
+			if r.total("ada") != want || r.network.charged("carol") != 0 {
+				t.Errorf("ada has %d, want %d; carol paid %d", r.total("ada"), want, r.network.charged("carol"))
+			}
+		})
+	}
+}
+
+// keys has a service sign with one key and know others.
+func keys(current []byte, others ...[]byte) func(*paid.Config) {
+	return func(c *paid.Config) {
+		c.Keys = mpp.Keys{Current: current}
+		if len(others) > 0 {
+			c.Keys.Previous, c.Keys.Retired = others[0], others[1:]
+		}
+	}
+}
+
+// A payment that came and can have no effect any more is kept for the operator, and
+// its payer is told by what reference, each time and after a restart. Nothing of it
+// is granted, and the transaction can be used by no other credential.
+func TestPaymentThatCanHaveNoEffectIsKept(t *testing.T) {
+	for _, tc := range []struct {
+		name, op, body string
+		cents          int64
+		meanwhile      func(r *ring)
+		why            api.Code
+	}{
+		{"the URL was registered", paid.OpRegister, bob, 100, func(r *ring) { r.join(strings.Replace(bob, "Bob", "Mallory", 1), "mallory") }, api.AlreadyRegistered},
+		{"the member was removed", paid.OpBid, fund, 150, func(r *ring) { r.must(r.remove("ada", false)) }, api.MemberRemoved},
+		{"the member is full", paid.OpBid, fund, 150, func(r *ring) { r.credit("ada", 1<<36-1-100) }, api.TotalTooHigh},
+	} {
+		in(t, tc.name, func(t *testing.T) {
+			r := newRing(t)
+			r.join(ada, "alice")
+			ch, credential := r.lose(tc.op, tc.body, tc.cents)
+			tc.meanwhile(r)
+			time.Sleep(time.Hour)
+
+			r.network.change(func() { r.network.fates["bob"] = fate{shallow: true} })
+			r.post(tc.op, tc.body, credential).is(503, api.PaymentPending) // the block may be dropped
+			if r.stored(ch) != nil {
+				t.Error("kept although its block may be dropped")
+			}
+			r.network.change(func() { delete(r.network.fates, "bob") })
+			credited := r.credited()
+			for range 2 {
+				a := r.post(tc.op, tc.body, credential).is(409, api.PaymentUnapplied)
+				if detail, _ := a.member("detail").(string); a.member("reference") == "" || a.member("reference") == nil || !strings.Contains(detail, string(tc.why)) {
+					t.Errorf("%s", a.Body)
+				}
+				r.restart()
+			}
+			kept := r.stored(ch)
+			if kept.State != ledger.Failed || kept.Outcome != "settled" || kept.Reason != string(tc.why) || len(kept.Body)+len(kept.Pinned) != 0 || len(r.open()) != 0 {
+				t.Errorf("kept as %+v, %d open", kept, len(r.open()))
+			}
+			if r.credited() != credited {
+				t.Errorf("credited %d, before %d", r.credited(), credited)
+			}
+			if a, err := r.books.Audit(context.Background()); err != nil || len(a.Findings) != 0 {
+				t.Errorf("%v, %+v", err, a)
+			}
+			if p, err := paid.StoredPayment(kept); err != nil || p.Raw != nil {
+				t.Errorf("the transaction is kept: %v, %v", p, err)
+			}
+		})
+	}
+}
+
+// What would hinder the next payment of an account does not hinder one that came.
+func TestLostPaymentIsNotHinderedByOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		_, lost := r.lose(paid.OpRegister, bob, 100)
+		r.network.change(func() { r.network.fates["bob"] = fate{state: mpp.Failed} })
+		r.post(paid.OpRegister, bob, r.sign(r.challenge(paid.OpRegister, bob), "bob", 100)).is(402, api.VerificationFailed)
+		r.network.change(func() { r.network.fates["bob"] = fate{} })
+		barred := r.sign(r.challenge(paid.OpRegister, bob), "bob", 100)
+		r.post(paid.OpRegister, bob, barred).is(503, api.PaymentPending)
+		r.network.simulate = refuse // what was spent cannot be spent again
+		r.post(paid.OpRegister, bob, lost).is(201, "")
+	})
+}
+
+// While somebody else pays for the same URL it is not known yet whether the lost
+// payment can have its effect.
+func TestLostPaymentWaitsForAnotherOnItsURL(t *testing.T) {
+	for _, state := range []mpp.State{mpp.Settled, mpp.Failed} {
+		in(t, state.String(), func(t *testing.T) {
+			r := newRing(t)
+			_, lost := r.lose(paid.OpRegister, bob, 100)
+			r.network.change(func() { r.network.fates["mallory"] = fate{state: state, after: 10 * time.Second} })
+			other := r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(bob),
+				Authorization: []string{r.sign(r.challenge(paid.OpRegister, bob), "mallory", 100)}})
+			synctest.Wait()
+			r.post(paid.OpRegister, bob, lost).is(503, api.PaymentPending)
+			other.wait()
+			if a := r.post(paid.OpRegister, bob, lost); state == mpp.Settled {
+				a.is(409, api.PaymentUnapplied)
+			} else {
+				a.is(201, "")
+			}
+		})
+	}
+}
+
+// A payment that was made for another request is not asked for again, and has its
+// effect when that request comes. One that did not pay this ring has none.
+func TestPaymentShownWithAnotherRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		_, credential := r.lose(paid.OpRegister, bob, 100)
+		for op, body := range map[string]string{paid.OpRegister: cyn, paid.OpBid: fund} {
+			a := r.post(op, body, credential).is(409, api.PaymentUnapplied)
+			if a.member("reference") == nil {
+				t.Errorf("%s", a.Body)
+			}
+		}
+		r.post(paid.OpRegister, bob, credential).is(201, "")
+
+		diverted := r.sign(r.challenge(paid.OpBid, fund), "dora", 150)
+		r.network.change(func() { r.network.fates["dora"] = fate{state: mpp.Mismatched} })
+		rows := r.rows()
+		r.post(paid.OpBid, fund, diverted).is(409, api.PaymentMismatch)
+		r.restore(rows, 0)
+		r.post(paid.OpBid, fund, diverted).is(409, api.PaymentMismatch)
+		if r.total("ada") != 100 {
+			t.Errorf("ada has %d", r.total("ada"))
+		}
+	})
+}
+
+// The power may fail at every step of a late payment: the next process ends it.
+func TestPowerFailsWhileALostPaymentIsTakenUp(t *testing.T) {
+	for _, o := range orders {
+		for _, step := range []string{"commit:1", "head:1", "publish:1", "reserved", "receipt", "commit:2", "head:2", "publish:2", "applied"} {
+			in(t, o.op+" at "+step, func(t *testing.T) {
+				r := newRing(t)
+				r.join(ada, "alice")
+				_, credential := r.lose(o.op, o.body, o.cents)
+				time.Sleep(time.Hour)
+				next := r.failAt(step)
+				r.begin(keyed(o.op, o.body, "k", credential))
+				time.Sleep(time.Second)
+				next()
+				time.Sleep(time.Minute)
+				r.post(o.op, o.body, credential).is(o.status, "")
+				r.post(o.op, o.body, credential).is(409, api.CredentialReused)
+				if r.total(o.slug) != o.total || len(r.open()) != 0 || r.network.charged("bob") != o.cents {
+					t.Errorf("%s has %d, %d open, bob paid %d", o.slug, r.total(o.slug), len(r.open()), r.network.charged("bob"))
+				}
+			})
+		}
+	}
+}
+
+// Fifty copies of a late credential have one effect.
+func TestFiftyCopiesOfALatePayment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		_, credential := r.lose(paid.OpBid, fund, 150)
+		time.Sleep(time.Hour)
+		var all []*held
+		for range 50 {
+			all = append(all, r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{credential}}))
+		}
+		counts := map[int]int{}
+		for _, h := range all {
+			counts[h.wait().Status]++
+		}
+		if counts[200] != 1 || counts[409] != 49 || r.total("ada") != 250 {
+			t.Errorf("answers by status: %v; ada has %d", counts, r.total("ada"))
+		}
+	})
+}
+
+// The operator can give a lost registration its effect, with the money that its
+// transaction brought. The credential that comes after all gets no second one.
+func TestOperatorGivesALostRegistrationItsEffect(t *testing.T) {
+	const body = `{"name":"Bob","url":"https://bob.dev","kind":"mcp","category":"tools","bid":"2.50"}`
+	adjust := func(r *ring, transaction, register string) (*core.Adjusted, error) {
+		return r.service.Adjust(context.Background(), paid.Adjustment{Kind: core.Credit, Transaction: transaction, Register: json.RawMessage(register), Reason: "test"})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		_, credential := r.lose(paid.OpRegister, body, 350)
+		transaction := r.reference("bob")
+		for register, want := range map[string]string{
+			`{"name":"Bob"}`: "the registration is not what /api/register takes",
+			strings.Replace(body, "bob.dev", "ada.dev", 1): "already in the ring",
+			strings.Replace(body, "2.50", "3.50", 1):       "leaves 3.50 USD",
+		} {
+			if _, err := adjust(r, transaction, register); !errors.Is(err, paid.ErrAdjustment) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", register, err, want)
+			}
+		}
+		r.network.change(func() { r.network.senders = 2 })
+		if _, err := adjust(r, transaction, body); !errors.Is(err, paid.ErrAdjustment) || !strings.Contains(err.Error(), "does not say who joins") {
+			t.Errorf("a transaction in which several paid: %v", err)
+		}
+		r.network.change(func() { r.network.senders = 1 })
+		if _, err := adjust(r, "0xfeed", body); !errors.Is(err, paid.ErrAdjustment) {
+			t.Errorf("a transaction that is not there: %v", err)
+		}
+		e, err := adjust(r, transaction, body)
+		if err != nil || e.Member != "bob" || e.Amount != 350 {
+			t.Fatalf("%+v, %v", e, err)
+		}
+		var m core.Member
+		r.look(func(v *ledger.View) {
+			at, _ := v.State().BySlug([]byte("bob"))
+			m = v.State().Member(at)
+		})
+		if m.Bids != 250 || m.Total() != 350 || m.Category != "tools" || m.Score.Given {
+			t.Errorf("%+v", m)
+		}
+		if _, err := adjust(r, transaction, strings.Replace(body, "bob.dev", "bob.com", 1)); !errors.Is(err, paid.ErrAdjustment) {
+			t.Errorf("given twice: %v", err)
+		}
+		r.post(paid.OpRegister, body, credential).is(409, api.CredentialReused)
+		if a, err := r.service.VerifyChain(context.Background()); err != nil || len(a.Findings) != 0 {
+			t.Errorf("%+v, %v", a, err)
+		}
+	})
+	// One whose URL is another's meanwhile is kept; adjusted, it needs no look any more.
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		ch, credential := r.lose(paid.OpRegister, bob, 100)
+		r.join(bob, "mallory")
+		r.post(paid.OpRegister, bob, credential).is(409, api.PaymentUnapplied)
+		if e, err := adjust(r, r.reference("bob"), strings.Replace(bob, "bob.dev", "bob.com", 1)); err != nil || e.Member != "bob-2" || e.Amount != 100 {
+			t.Fatalf("%+v, %v", e, err)
+		}
+		if kept := r.stored(ch); kept.Reason != paid.ReasonAdjusted {
+			t.Errorf("%q", kept.Reason)
+		}
+		r.post(paid.OpRegister, bob, credential).is(409, api.PaymentUnapplied)
+	})
+}
+
+// reference names the one transaction of a payer.
+func (r *ring) reference(payer string) (reference string) {
+	r.network.change(func() {
+		for name, s := range r.network.sent {
+			if s.payment.Payer == payer {
+				reference = name
+			}
+		}
+	})
+	return reference
+}
+
+// A payment that was sent and of which nothing is known here is not refused in the last
+// seconds of its time either: it may yet be mined. One that could never have been sent
+// from here is.
+func TestPaymentInItsLastSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		r.network.change(func() { r.network.fates["bob"] = fate{after: 24 * time.Second} })
+		credential := r.sign(r.challenge(paid.OpBid, fund), "bob", 150)
+		r.send(credential)
+		time.Sleep(21 * time.Second)
+		r.post(paid.OpBid, fund, credential).is(503, api.PaymentPending)
+		time.Sleep(5 * time.Second)
+		r.post(paid.OpBid, fund, credential).is(200, "")
+		if r.total("ada") != 250 || r.network.charged("bob") != 150 {
+			t.Errorf("ada has %d, bob paid %d", r.total("ada"), r.network.charged("bob"))
+		}
+		ch := r.challenge(paid.OpBid, fund)
+		time.Sleep(paid.ChallengeLife)
+		r.post(paid.OpBid, fund, r.sign(ch, "carol", 150)).is(402, api.PaymentExpired)
+	})
+}
+
+// send has the payer of a credential send its transaction alone.
+func (r *ring) send(authorization string) {
+	r.t.Helper()
+	cred, _, err := mpp.ParseAuthorization([]string{authorization})
+	r.must(err)
+	p, err := (&method{node{r.network, &r.dead}, "coin"}).Decode(cred)
+	r.must(err)
+	r.network.change(func() { r.network.sent[p.Reference] = sent{p, r.now(), r.network.payee} })
+}
+
+// On a network where only the transaction that settled a payment names it, an event that
+// is there already is found by that: no payment that had its effect is kept as one that
+// had none.
+func TestLatePaymentWhoseEventIsThere(t *testing.T) {
+	in(t, "back from an edge", func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		r.network.change(func() { r.network.fates["bob"] = fate{by: "0xbatch", brought: 100} })
+		rows := r.rows()
+		ch := r.challenge(paid.OpRegister, bob)
+		credential := r.sign(ch, "bob", 100)
+		r.post(paid.OpRegister, bob, credential).is(201, "")
+		r.restore(rows)
+		time.Sleep(time.Hour)
+		r.post(paid.OpRegister, bob, credential).is(409, api.CredentialReused)
+		if r.stored(ch) != nil || r.credited() != 200 {
+			t.Errorf("kept %v, credited %d", r.stored(ch), r.credited())
+		}
+	})
+	in(t, "the operator's", func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		r.network.change(func() { r.network.fates["bob"] = fate{by: "0xbatch", brought: 100} })
+		ch, credential := r.lose(paid.OpRegister, bob, 100)
+		if _, err := r.service.Adjust(context.Background(), paid.Adjustment{Kind: core.Credit, Transaction: "0xbatch", Register: json.RawMessage(bob), Reason: "test"}); err != nil {
+			t.Fatal(err)
+		}
+		r.post(paid.OpRegister, bob, credential).is(409, api.CredentialReused)
+		if r.stored(ch) != nil || r.credited() != 200 {
+			t.Errorf("kept %v, credited %d", r.stored(ch), r.credited())
+		}
+	})
+}
+
+// A payment to a recipient that this ring knows nothing of has no effect and leaves no
+// trace: the key may have signed for another ring, such as one that was restored from
+// this one's backup for a trial. Once the ring knows the recipient, it has its effect.
+func TestLatePaymentToARecipientOfAnotherRing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		rows := r.rows()
+		r.network.change(func() { r.network.payee = "between" })
+		r.restart()
+		ch := r.challenge(paid.OpRegister, bob)
+		credential := r.sign(ch, "bob", 100)
+		r.post(paid.OpRegister, bob, credential).is(201, "")
+		r.network.change(func() { r.network.payee = "today" })
+		r.restore(rows, 0)
+		a := r.post(paid.OpRegister, bob, credential).is(409, api.PaymentUnapplied)
+		if a.member("reference") != r.reference("bob") || r.stored(ch) != nil || r.credited() != 0 {
+			t.Errorf("%s; kept %v, credited %d", a.Body, r.stored(ch), r.credited())
+		}
+		r.network.change(func() { r.network.payee = "between" })
+		r.restart()
+		r.network.change(func() { r.network.payee = "today" })
+		r.restart()
+		r.post(paid.OpRegister, bob, credential).is(201, "")
+	})
+}
+
+// A payment whose validity has no end in sight is refused, and not held.
+func TestPaymentThatIsValidForAges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		credential := r.sign(r.challenge(paid.OpBid, fund), "bob", 150, func(tx *transaction) { tx.ValidBefore = mpp.LastSecond })
+		a := r.post(paid.OpBid, fund, credential).is(402, api.VerificationFailed)
+		if a.member("reason") != "valid_too_long" {
+			t.Errorf("%s", a.Body)
+		}
+	})
+}
+
+// Two payments of one account under one key are one too many, unless the second came
+// all the same.
+func TestSecondPaymentUnderAKeyThatCame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		second := r.sign(r.challenge(paid.OpBid, fund), "bob", 150)
+		r.handle(keyed(paid.OpBid, fund, "k", r.sign(r.challenge(paid.OpBid, fund), "bob", 150))).is(200, "")
+		r.send(second)
+		r.handle(keyed(paid.OpBid, fund, "k", second)).is(200, "")
+		if r.total("ada") != 400 || r.network.charged("bob") != 300 {
+			t.Errorf("ada has %d, bob paid %d", r.total("ada"), r.network.charged("bob"))
+		}
+	})
+}
+
+// A payment whose request is not taken any more is kept for the operator.
+func TestPaymentWhoseRequestIsNotTakenAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		const body = `{"member":"ada","amount":"1.50"}`
+		ch := r.challenge(paid.OpBid, body)
+		// As if an earlier version had pinned what this one does not know.
+		ch.Opaque, _ = mpp.EncodeJSON(map[string]string{"op": paid.OpBid, "nonce": "n"})
+		mpp.Keys{Current: challengeKey}.Sign(&ch)
+		credential := r.sign(ch, "bob", 150)
+		r.post(paid.OpBid, body, credential).is(422, api.InvalidRequest)
+		r.send(credential)
+		a := r.post(paid.OpBid, body, credential).is(409, api.PaymentUnapplied)
+		if a.member("reference") != r.reference("bob") {
+			t.Errorf("%s", a.Body)
+		}
+	})
+}
+
+// A challenge for a network that is not configured any more is not answered with
+// another: whether it was paid cannot be asked.
+func TestLatePaymentOnANetworkThatWent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t, two)
+		r.join(ada, "alice")
+		var other mpp.Challenge
+		for _, c := range r.post(paid.OpBid, fund).is(402, api.PaymentRequired).challenges() {
+			if c.Method == "token" {
+				other = c
+			}
+		}
+		credential := r.sign(other, "bob", 150)
+		r.methods = func(dead *atomic.Bool) []paid.Method { return []paid.Method{&method{node{r.network, dead}, "coin"}} }
+		r.restart()
+		if a := r.post(paid.OpBid, fund, credential).is(409, api.PaymentUnapplied); a.member("reference") != other.ID {
+			t.Errorf("%s", a.Body)
+		}
+		other.ID = strings.Repeat("A", 43)
+		r.post(paid.OpBid, fund, r.sign(other, "bob", 150)).is(400, api.UnsupportedMethod)
+	})
+}
+
+// A credential that is refused costs the network a bounded number of look-ups at a time.
+func TestLookUpsOfRefusedPaymentsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		var credentials []string
+		for range 50 {
+			credentials = append(credentials, r.sign(r.challenge(paid.OpBid, fund), "bob", 150))
+		}
+		time.Sleep(time.Hour)
+		r.network.change(func() { r.network.seen = func(ctx context.Context) { <-ctx.Done() } })
+		var all []*held
+		for _, c := range credentials {
+			all = append(all, r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{c}}))
+		}
+		synctest.Wait()
+		if n := r.network.questions("seen"); n > 4 {
+			t.Errorf("%d at a time", n)
+		}
+		for _, h := range all {
+			h.wait().is(503, api.PaymentPending)
+		}
+	})
+}

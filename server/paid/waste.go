@@ -1,0 +1,263 @@
+package paid
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/big"
+	"slices"
+	"sync"
+	"time"
+
+	"webring/core/api"
+	"webring/server/ledger"
+	"webring/server/mpp"
+)
+
+// A payment that this service submits at its own expense can fail once it is mined, and
+// its payer can see to that. Whoever did is refused for a while, and when too much was
+// wasted within an hour, nobody pays in that way.
+
+const (
+	// firstRefusal is for how long the account and the client of a payment that wasted
+	// gas are refused on its network. Each further time it is twice as long.
+	firstRefusal = time.Hour
+	// wasteKept is how long waste is remembered. Nobody is refused for longer.
+	wasteKept = 7 * 24 * time.Hour
+	// budgetPeriod is what [Config.GasBudget] is for.
+	budgetPeriod = time.Hour
+)
+
+// wastes is the waste that is remembered, as the ledger has it. It is safe for
+// concurrent use.
+type wastes struct {
+	mu    sync.Mutex
+	all   []ledger.Waste    // the oldest first
+	known map[string]bool   // by transaction
+	bars  map[[2]string]bar // by network and account, and by network and client
+}
+
+// bar is what somebody has come to by waste.
+type bar struct {
+	times int
+	until time.Time
+}
+
+// set replaces everything. The caller holds mu, or has the only reference.
+func (x *wastes) set(all []ledger.Waste) {
+	x.all, x.known, x.bars = nil, map[string]bool{}, map[[2]string]bar{}
+	for _, w := range all {
+		x.put(w)
+	}
+}
+
+// put adds w. The caller holds mu.
+func (x *wastes) put(w ledger.Waste) {
+	x.all = append(x.all, w)
+	x.known[w.Transaction] = true
+	if w.Late {
+		return
+	}
+	for _, who := range []string{w.Payer, w.Client} {
+		key := [2]string{w.Network, who}
+		b := x.bars[key]
+		// What fails while somebody is refused was open before.
+		if who == "" || w.At.Before(b.until) {
+			continue
+		}
+		b.until = w.At.Add(min(firstRefusal<<min(b.times, 10), wasteKept))
+		b.times++
+		x.bars[key] = b
+	}
+}
+
+// add adds w unless it is known, and gives what is too old to be remembered, and what
+// was spent on that network within the budget's period before and after.
+func (x *wastes) add(w ledger.Waste) (old []ledger.Waste, before, after uint64, added bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.known[w.Transaction] {
+		return nil, 0, 0, false
+	}
+	before = x.sum(w.Network, w.At)
+	if n := slices.IndexFunc(x.all, func(o ledger.Waste) bool { return w.At.Sub(o.At) < wasteKept }); n != 0 {
+		if n < 0 {
+			n = len(x.all)
+		}
+		old = x.all[:n]
+		x.set(x.all[n:])
+	}
+	x.put(w)
+	return old, before, x.sum(w.Network, w.At), true
+}
+
+// spent is how much gas was wasted on a network within the last [budgetPeriod].
+func (x *wastes) spent(network string, now time.Time) uint64 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.sum(network, now)
+}
+
+// sum is spent for who holds mu. The budget bounds how many it looks at.
+func (x *wastes) sum(network string, now time.Time) (gas uint64) {
+	for _, w := range slices.Backward(x.all) {
+		if now.Sub(w.At) >= budgetPeriod {
+			break
+		}
+		if w.Network == network {
+			gas += w.Gas
+		}
+	}
+	return gas
+}
+
+// until is when the last of these is not refused any more; an instant that is past
+// where none of them is.
+func (x *wastes) until(network string, who ...string) (until time.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, name := range who {
+		if b := x.bars[[2]string{network, name}]; b.until.After(until) {
+			until = b.until
+		}
+	}
+	return until
+}
+
+// recallWaste reads what earlier processes have noted.
+func (s *Service) recallWaste() error {
+	var all []ledger.Waste
+	var err error
+	s.Ledger.View(func(v *ledger.View) { all, err = v.Wastes() })
+	if err != nil {
+		return err
+	}
+	s.wastes.set(all)
+	for _, n := range s.networks {
+		if err := s.withinBudget(n, s.Now()); err != nil {
+			s.Log.Error("no payments are taken by this method", "method", n.Name(), "err", err)
+		}
+	}
+	return nil
+}
+
+// noteWaste remembers what w has cost, once.
+func (s *Service) noteWaste(w *work, cost *mpp.Waste) {
+	x := ledger.Waste{At: s.Now().UTC(), Network: w.network.Network(), Transaction: cost.Transaction, Payer: w.payment.Payer,
+		Client: w.client, Gas: cost.Gas, Wei: cost.Wei, Late: cost.Late}
+	old, before, after, added := s.wastes.add(x)
+	if !added {
+		return
+	}
+	s.Log.Warn("gas wasted on a payment", "payment", w.payment, "payer", x.Payer, "transaction", x.Transaction, "gas", x.Gas, "late", x.Late)
+	if before < s.GasBudget && s.GasBudget <= after {
+		s.Log.Error("no payments are taken by this method", "method", w.network.Name(), "err", s.withinBudget(w.network, x.At))
+	}
+	err := s.Ledger.Do(context.Background(), func(tx *ledger.Tx) error {
+		for _, o := range old {
+			tx.ForgetWaste(o)
+		}
+		return tx.AddWaste(x)
+	})
+	if err != nil {
+		s.Log.Error("wasted gas not stored; a restart forgets it", "transaction", x.Transaction, "err", err)
+	}
+}
+
+// withinBudget says why payments on network n cost too much now.
+func (s *Service) withinBudget(n *network, now time.Time) error {
+	if spent := s.wastes.spent(n.Network(), now); s.GasBudget > 0 && spent >= s.GasBudget {
+		return fmt.Errorf("paid: %d gas was wasted within an hour, and %d is the most; webring payments gas says by whom", spent, s.GasBudget)
+	}
+	return nil
+}
+
+// refuses says whether an account or a client is refused on a network.
+func (s *Service) refuses(n *network, payer, client string) bool {
+	return s.wastes.until(n.Network(), payer, client).After(s.Now())
+}
+
+var errWasted = &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonWaste,
+	Detail: "A payment of this account or client that this ring had submitted failed at the ring's expense, so no such payment is taken from it for a while. Nothing was charged."}
+
+// open gives those of the networks on which the account and the client of c can pay. The
+// account is known when c has brought a credential.
+func (s *Service) open(networks []*network, c Call) (open []*network, err error) {
+	var until time.Time
+	for _, n := range networks {
+		if at := s.wastes.until(n.Network(), c.payer, c.Client); at.After(s.Now()) {
+			if until.IsZero() || at.Before(until) {
+				until = at
+			}
+		} else {
+			open = append(open, n)
+		}
+	}
+	if len(open) == 0 {
+		return nil, &Problem{Code: api.PaymentsUnavailable, Reason: mpp.ReasonWaste,
+			RetryAfter: int((until.Sub(s.Now()) + time.Second - 1) / time.Second), Detail: errWasted.Detail}
+	}
+	return open, nil
+}
+
+// Gas is what payments have cost this service for nothing.
+type Gas struct {
+	Budget   uint64   `json:"budget"`    // units an hour, 0 for any
+	LastHour uint64   `json:"last_hour"` // units
+	Wasters  []Waster `json:"wasters"`   // who wasted most first, at most a thousand
+}
+
+// Waster is one account with what its payments have cost.
+type Waster struct {
+	Network     string    `json:"network"`
+	Payer       string    `json:"payer"`
+	Client      string    `json:"client,omitempty"` // of the last payment
+	Times       int       `json:"times"`
+	Gas         uint64    `json:"gas"` // units
+	Wei         string    `json:"wei"`
+	Last        time.Time `json:"last"`
+	Transaction string    `json:"transaction"` // the last
+	// Until is when its payments are taken again; the zero time where it is not to blame.
+	Until time.Time `json:"until,omitzero"`
+}
+
+// maxWasters bounds what is listed.
+const maxWasters = 1000
+
+// GasWasted says what was wasted in the days that are remembered, and by whom.
+func (s *Service) GasWasted() Gas {
+	s.wastes.mu.Lock()
+	all := slices.Clone(s.wastes.all)
+	s.wastes.mu.Unlock()
+	by, wei := map[[2]string]*Waster{}, map[[2]string]*big.Int{}
+	g := Gas{Budget: s.GasBudget, Wasters: []Waster{}}
+	now := s.Now()
+	for _, w := range all {
+		if now.Sub(w.At) >= wasteKept {
+			continue
+		}
+		if now.Sub(w.At) < budgetPeriod {
+			g.LastHour += w.Gas
+		}
+		key := [2]string{w.Network, w.Payer}
+		if by[key] == nil {
+			by[key], wei[key] = &Waster{Network: w.Network, Payer: w.Payer, Until: s.wastes.until(w.Network, w.Payer)}, new(big.Int)
+		}
+		x := by[key]
+		x.Client, x.Last, x.Transaction = w.Client, w.At, w.Transaction
+		x.Times++
+		x.Gas += w.Gas
+		if cost, ok := new(big.Int).SetString(w.Wei, 10); ok {
+			wei[key].Add(wei[key], cost)
+		}
+	}
+	for key, x := range by {
+		x.Wei = wei[key].String()
+		g.Wasters = append(g.Wasters, *x)
+	}
+	slices.SortFunc(g.Wasters, func(a, b Waster) int {
+		return cmp.Or(cmp.Compare(b.Gas, a.Gas), cmp.Compare(a.Network, b.Network), cmp.Compare(a.Payer, b.Payer))
+	})
+	g.Wasters = g.Wasters[:min(len(g.Wasters), maxWasters)]
+	return g
+}

@@ -1,0 +1,200 @@
+package paid_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"webring/core/api"
+	"webring/server/mpp"
+	"webring/server/paid"
+)
+
+// burning is a ring with a second method that submits at the ring's expense; what
+// mallory and malcolm pay by it fails, at 60000 gas each time.
+func burning(t *testing.T, budget uint64) *ring {
+	return newRing(t, two, func(r *ring) {
+		r.second.fates["mallory"], r.second.fates["malcolm"] = fate{burns: 60_000}, fate{burns: 60_000}
+		r.config = func(c *paid.Config) { c.GasBudget = budget }
+	})
+}
+
+// by is a request of bob's registration by a client.
+func (r *ring) by(client string, authorization ...string) answer {
+	r.t.Helper()
+	return r.handle(paid.Call{Operation: paid.OpRegister, Body: []byte(bob), Client: client, Authorization: authorization})
+}
+
+// offers names the methods that a client is offered.
+func (r *ring) offers(client string) string {
+	r.t.Helper()
+	return r.by(client).methods()
+}
+
+func (a answer) methods() string {
+	a.t.Helper()
+	var names []string
+	for _, c := range a.challenges() {
+		names = append(names, c.Method)
+	}
+	return strings.Join(names, " ")
+}
+
+// token answers the second offer that a client gets.
+func (r *ring) token(client, payer string) (credential string) {
+	r.t.Helper()
+	for _, c := range r.by(client).is(402, api.PaymentRequired).challenges() {
+		if c.Method == "token" {
+			return r.sign(c, payer, 100)
+		}
+	}
+	r.t.Fatalf("%s is not offered to pay by token", client)
+	return ""
+}
+
+// A payment that was submitted and failed is not submitted again, and its account and
+// its client are refused by that method alone, for an hour, twice as long the next time,
+// and by the next process too.
+func TestWhoWastesGasIsRefusedForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := burning(t, 0)
+		for turn, refused := range []time.Duration{time.Hour, 2 * time.Hour, 4 * time.Hour} {
+			sent, began := r.second.questions("broadcast"), time.Now()
+			first := r.by("192.0.2.66", r.token("192.0.2.66", "mallory")).is(402, api.VerificationFailed)
+			if first.member("reason") != mpp.ReasonNotMined || first.methods() != "coin" {
+				t.Errorf("offered %q: %s", first.methods(), first.Body)
+			}
+			if n := r.second.questions("broadcast") - sent; n != 1 {
+				t.Errorf("submitted %d times", n)
+			}
+			if turn == 1 {
+				r.restart()
+			}
+			for name, got := range map[string]string{"to its client": r.offers("192.0.2.66"), "to others": r.offers("192.0.2.7")} {
+				if want := map[string]string{"to its client": "coin", "to others": "coin token"}[name]; got != want {
+					t.Errorf("offered %s: %q, want %q", name, got, want)
+				}
+			}
+			asked := r.second.questions("simulate")
+			elsewhere := r.by("192.0.2.67", r.token("192.0.2.67", "mallory")).is(402, api.VerificationFailed)
+			if elsewhere.member("reason") != mpp.ReasonWaste || elsewhere.methods() != "coin" || r.second.questions("simulate") != asked {
+				t.Errorf("the account by another client, offered %q: %s", elsewhere.methods(), elsewhere.Body)
+			}
+			if r.offers("192.0.2.67") != "coin token" {
+				t.Error("a client is refused for an account that was refused before")
+			}
+			time.Sleep(time.Until(began.Add(refused - time.Second)))
+			if got := r.offers("192.0.2.66"); got != "coin" {
+				t.Errorf("a second before its end: %q", got)
+			}
+			time.Sleep(3 * time.Second)
+			if got := r.offers("192.0.2.66"); got != "coin token" {
+				t.Errorf("after %v: %q", refused, got)
+			}
+		}
+		r.by("192.0.2.7", r.token("192.0.2.7", "honest")).is(201, "")
+	})
+}
+
+// Payments that an account had open when it wasted gas are not submitted any more.
+func TestWhatAWasterHadOpenIsNotSubmitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := burning(t, 0)
+		r.second.fates["mallory"] = fate{lost: true}
+		pay := func(body string) *held {
+			c := paid.Call{Operation: paid.OpRegister, Body: []byte(body), AcceptPayment: "token/charge"}
+			c.Authorization = []string{r.sign(r.handle(c).challenges()[0], "mallory", 100)}
+			return r.begin(c)
+		}
+		first := pay(bob)
+		time.Sleep(9600 * time.Millisecond) // the first is sent again before the second is
+		second := pay(ada)
+		synctest.Wait()
+		var sent int
+		r.second.change(func() { r.second.fates["mallory"], sent = fate{burns: 60_000}, r.second.asked["broadcast"] })
+		first.wait().is(402, api.VerificationFailed)
+		second.wait().is(402, api.VerificationFailed)
+		if n := r.second.questions("broadcast") - sent; n != 1 {
+			t.Errorf("submitted %d times", n)
+		}
+	})
+}
+
+// Without another method, whoever is refused is told until when.
+func TestARefusedClientIsToldUntilWhen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t, func(r *ring) { r.network.fates["mallory"] = fate{burns: 60_000} })
+		a := r.post(paid.OpRegister, bob, r.sign(r.challenge(paid.OpRegister, bob), "mallory", 100)).is(503, api.PaymentsUnavailable)
+		if wait, err := strconv.Atoi(a.field("Retry-After")); err != nil || wait < 3500 || wait > 3600 || a.member("reason") != mpp.ReasonWaste {
+			t.Errorf("Retry-After %s: %s", a.field("Retry-After"), a.Body)
+		}
+	})
+}
+
+// A transaction that the chain was late with counts in the budget and for nobody.
+func TestNobodyIsRefusedForALateBlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := burning(t, 0)
+		r.second.fates["unlucky"] = fate{burns: 30_000, late: true}
+		r.by("192.0.2.8", r.token("192.0.2.8", "unlucky")).is(402, api.VerificationFailed)
+		if got := r.offers("192.0.2.8"); got != "coin token" {
+			t.Errorf("offered %q", got)
+		}
+		if g := r.service.GasWasted(); g.LastHour != 30_000 || len(g.Wasters) != 1 || !g.Wasters[0].Until.IsZero() {
+			t.Errorf("%+v", g)
+		}
+	})
+}
+
+// When an hour's budget is wasted the offer is withdrawn, which the log says once, until
+// what was wasted is an hour old; a restart changes nothing.
+func TestTheOfferIsWithdrawnWhenTheGasBudgetIsWasted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := burning(t, 120_000)
+		began := time.Now()
+		r.by("192.0.2.66", r.token("192.0.2.66", "mallory")).is(402, api.VerificationFailed)
+		if got := r.offers("192.0.2.7"); got != "coin token" {
+			t.Errorf("below the budget: %q", got)
+		}
+		time.Sleep(30 * time.Minute)
+		r.by("192.0.2.67", r.token("192.0.2.67", "malcolm")).is(402, api.VerificationFailed)
+		const says = "level=ERROR msg=\"no payments are taken by this method\" method=token err=\"paid: 120000 gas was wasted within an hour, and 120000 is the most"
+		if n := strings.Count(r.log.String(), says); n != 1 {
+			t.Errorf("the log says so %d times: %s", n, r.log)
+		}
+		for range 2 {
+			if got := r.offers("192.0.2.7"); got != "coin" {
+				t.Errorf("over the budget: %q", got)
+			}
+			r.restart()
+		}
+		g := r.service.GasWasted()
+		if g.LastHour != 120_000 || g.Budget != 120_000 || len(g.Wasters) != 2 {
+			t.Errorf("%+v", g)
+		}
+		for _, w := range g.Wasters {
+			client := map[string]string{"mallory": "192.0.2.66", "malcolm": "192.0.2.67"}[w.Payer]
+			if w.Network != "token:test" || w.Client != client || w.Times != 1 || w.Gas != 60_000 || w.Wei != "60000000" || w.Until.Sub(w.Last) != time.Hour {
+				t.Errorf("%+v", w)
+			}
+		}
+		time.Sleep(time.Until(began.Add(time.Hour + time.Minute)))
+		if got := r.offers("192.0.2.7"); got != "coin token" {
+			t.Errorf("an hour later: %q", got)
+		}
+		time.Sleep(7 * 24 * time.Hour)
+		if g := r.service.GasWasted(); len(g.Wasters) != 0 {
+			t.Errorf("a week later: %+v", g)
+		}
+		r.by("192.0.2.66", r.token("192.0.2.66", "mallory")).is(402, api.VerificationFailed)
+		if g := r.service.GasWasted(); len(g.Wasters) != 1 || g.Wasters[0].Times != 1 {
+			t.Errorf("and then once more: %+v", g)
+		}
+		r.restart()
+		if g := r.service.GasWasted(); len(g.Wasters) != 1 || g.LastHour != 60_000 {
+			t.Errorf("a week later, after a restart: %+v", g)
+		}
+	})
+}
