@@ -59,13 +59,15 @@ func (c *coin) Decode(cred mpp.Credential) (mpp.Payment, error) {
 		ReplayKey: "coin:" + cred.Challenge.ID, Payer: "payer of " + cred.Challenge.ID, Payee: c.Payee(), ValidBefore: time.Now().Add(cmp.Or(c.life, 25*time.Second))}, nil
 }
 
+func (c *coin) PaysGas() bool { return false }
+
 func (c *coin) InTime(mpp.Payment, time.Time, time.Time) *mpp.Rejection { return nil }
 
 func (c *coin) Simulate(context.Context, mpp.Payment) error { return nil }
 
 func (c *coin) Holds(context.Context, mpp.Payment, int64) error { return nil }
 
-func (c *coin) Broadcast(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
+func (c *coin) Broadcast(ctx context.Context, p mpp.Payment, _ mpp.Expenses) (mpp.Outcome, error) {
 	return c.Outcome(ctx, p)
 }
 

@@ -30,7 +30,7 @@ func (m *market) settles() {
 	if m.balance(method.cfg.Recipient) != 1_000_000 || m.status(common.HexToHash(o.Reference)) != 1 {
 		m.Errorf("%d paid by %s", m.balance(method.cfg.Recipient), o.Reference)
 	}
-	if again, err := method.Broadcast(m.Context(), p); err != nil || again.State != mpp.Settled || again.Reference != o.Reference {
+	if again, err := method.Broadcast(m.Context(), p, &account{}); err != nil || again.State != mpp.Settled || again.Reference != o.Reference {
 		m.Errorf("submitted once more: %+v, %v", again, err)
 	}
 	if no, ok := errors.AsType[*mpp.Rejection](method.Simulate(m.Context(), p)); !ok || no.Reason != mpp.ReasonUsed {
@@ -92,15 +92,23 @@ func (m *market) overtaken() {
 		w, ch := m.payer(), challenge(m.T, method)
 		p := m.decode(method, w, ch)
 		m.submit(method, p, "submitted")
+		ours := last(method, p)
 		m.stranger(c.data(w, ch), 40e9)
 		m.mine(1)
 		o := m.becomes(method, p, mpp.Pending, false)
 		if !strings.HasSuffix(o.Detail, "not final yet") {
 			m.Errorf("%s: %s", name, o.Detail)
 		}
+		wasted := func(o mpp.Outcome) {
+			m.Helper()
+			if o.Wasted == nil || o.Wasted.Transaction != ours.Hex() || o.Wasted.Late {
+				m.Errorf("%s, and we were late: wasted %+v", name, o.Wasted)
+			}
+		}
+		wasted(o)
 		m.submit(method, p, o.Detail)
 		m.mine(2)
-		m.becomes(method, p, c.state, true)
+		wasted(m.becomes(method, p, c.state, true))
 		var no *mpp.Rejection
 		if err := method.Simulate(m.Context(), p); !errors.As(err, &no) {
 			m.Errorf("%s: simulated: %v", name, err)
@@ -195,7 +203,7 @@ func (m *market) feesRise() {
 	if err := cheap.Simulate(m.Context(), q); !errors.Is(err, mpp.ErrUnavailable) {
 		m.Errorf("simulated while gas is dear: %v", err)
 	}
-	if o, err := cheap.Broadcast(m.Context(), q); !errors.Is(err, mpp.ErrUnavailable) {
+	if o, err := cheap.Broadcast(m.Context(), q, &account{}); !errors.Is(err, mpp.ErrUnavailable) {
 		m.Errorf("submitted while gas is dear: %+v, %v", o, err)
 	}
 	if _, err := cheap.Clock(m.Context()); !errors.Is(err, mpp.ErrUnavailable) {

@@ -62,10 +62,10 @@ func (a *authorization) earliest() int64 {
 }
 
 // find looks for the event with which the token came to know the nonce, and says
-// what it means. It looks through the blocks in which the authorisation could be
+// what it means; lost says that it was not used to pay us. It looks through the blocks in which the authorisation could be
 // used, from a second on, and then, if cancelled is set, for a cancellation in those
 // after them.
-func (m *Method) find(ctx context.Context, a *authorization, newest *node.Block, since int64, cancelled bool) (mpp.Outcome, error) {
+func (m *Method) find(ctx context.Context, a *authorization, newest *node.Block, since int64, cancelled bool) (o mpp.Outcome, lost bool, err error) {
 	last, depth := newest.Height(), uint64(0)
 	after, _, err := m.node.DeepAfter(ctx, newest, a.validBefore, m.cfg.Depth)
 	if err == nil && after != nil {
@@ -73,46 +73,47 @@ func (m *Method) find(ctx context.Context, a *authorization, newest *node.Block,
 		last, err = m.node.FirstSince(ctx, after.Height(), int64(a.validBefore))
 	}
 	if err != nil {
-		return mpp.Outcome{}, err
+		return o, false, err
 	}
 	from, err := m.node.FirstSince(ctx, last, since)
 	if err != nil {
-		return mpp.Outcome{}, err
+		return o, false, err
 	}
 	mark, err := m.mark(ctx, a, from, last, depth)
 	if err == nil && mark == nil && cancelled && last < newest.Height() {
 		mark, err = m.mark(ctx, a, last+1, newest.Height(), 0)
 	}
 	if err != nil {
-		return mpp.Outcome{}, err
+		return o, false, err
 	}
 	switch {
 	case mark == nil && !cancelled && after != nil:
-		return mpp.Outcome{State: mpp.Gone, Deep: true, Detail: "not used in its time"}, nil
+		return mpp.Outcome{State: mpp.Gone, Deep: true, Detail: "not used in its time"}, true, nil
 	case mark == nil:
-		return mpp.Outcome{Detail: "the token knows the authorisation, and the node shows no event of it"}, nil
+		return mpp.Outcome{Detail: "the token knows the authorisation, and the node shows no event of it"}, false, nil
 	}
 	newest, r, err := m.node.ReceiptOf(ctx, *mark.TxHash)
 	if err != nil {
-		return mpp.Outcome{}, err
+		return o, false, err
 	}
 	if r == nil {
-		return mpp.Outcome{}, node.Unavailable(errors.New("the node has an event and not its transaction"))
+		return o, false, node.Unavailable(errors.New("the node has an event and not its transaction"))
 	}
 	if *r.Status != 1 || !slices.ContainsFunc(r.Logs, func(l node.Log) bool { return a.marks(l, m.cfg.Currency, mark.Topics[0]) }) {
-		return mpp.Outcome{}, node.Unavailable(errors.New("the node's receipt lacks the event that led to it"))
+		return o, false, node.Unavailable(errors.New("the node's receipt lacks the event that led to it"))
 	}
 	if a.paidIn(r, m.cfg.Currency) {
-		return m.settled(ctx, a, newest, r)
+		o, err = m.settled(ctx, a, newest, r)
+		return o, false, err
 	}
 	end := mpp.Outcome{State: mpp.Mismatched, Deep: true, Detail: "its nonce was used for another transfer, in " + r.Hash.Hex()}
 	if a.marks(*mark, m.cfg.Currency, cancelledTopic) {
 		end = mpp.Outcome{State: mpp.Gone, Deep: true, Detail: "cancelled by the payer, in " + r.Hash.Hex()}
 	}
 	if stays, err := m.node.Stays(ctx, newest, r, m.cfg.Depth); err != nil || !stays {
-		return mpp.Outcome{Detail: end.Detail + "; not final yet"}, err
+		return mpp.Outcome{Detail: end.Detail + "; not final yet"}, err == nil, err
 	}
-	return end, nil
+	return end, true, nil
 }
 
 // mark gives the first event of the authorisation's nonce in these blocks, nil where

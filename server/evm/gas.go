@@ -4,12 +4,14 @@ import (
 	"crypto/ecdsa"
 	"errors"
 	"math/big"
+	"slices"
 	"sync"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/rlp"
 
+	"webring/server/mpp"
 	"webring/server/node"
 )
 
@@ -173,11 +175,14 @@ func (g *gasAccount) inFlight(a *authorization, st *standing) *submission {
 	return &again
 }
 
-// submit gives a first transaction for a, which takes so much gas.
-func (g *gasAccount) submit(a *authorization, gas uint64, st *standing) *submission {
+// limit is the gas limit of a transaction that takes so much gas in a trial.
+func limit(gas uint64) uint64 { return min(gas+gas/4, maxGas) }
+
+// submit gives a transaction for a, which has none in flight, with this gas limit.
+func (g *gasAccount) submit(a *authorization, limit uint64, st *standing) *submission {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.sign(a, g.free(st), min(gas+gas/4, maxGas), st)
+	return g.sign(a, g.free(st), limit, st)
 }
 
 // free is the lowest nonce that no transaction has which can still settle something.
@@ -245,6 +250,30 @@ func (g *gasAccount) transactions(a *authorization) []submission {
 		all = append(all, *s)
 	}
 	return all
+}
+
+// record is what is stored of s.
+func (s *submission) record() mpp.Submission {
+	return mpp.Submission{Transaction: s.hash.Hex(), Nonce: s.nonce, Gas: s.gas, Price: s.fees.most.String()}
+}
+
+// signed gives all transactions that were signed for a: those that an earlier process
+// has stored with its payment, and those of this one.
+func (m *Method) signed(a *authorization, p mpp.Payment) []submission {
+	var all []submission
+	own := m.gas.transactions(a)
+	for _, x := range p.Submissions {
+		hash := common.HexToHash(x.Transaction)
+		if slices.ContainsFunc(own, func(s submission) bool { return s.hash == hash }) {
+			continue
+		}
+		price, ok := new(big.Int).SetString(x.Price, 10)
+		if !ok {
+			price = new(big.Int)
+		}
+		all = append(all, submission{nonce: x.Nonce, gas: x.Gas, fees: fees{most: price}, hash: hash})
+	}
+	return append(all, own...)
 }
 
 // note keeps which of the transactions for a are mined, as a node has just said.

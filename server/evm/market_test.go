@@ -126,7 +126,7 @@ func (m *market) becomes(method *Method, p mpp.Payment, state mpp.State, deep bo
 
 func (m *market) submit(method *Method, p mpp.Payment, detail string) {
 	m.Helper()
-	if o, err := method.Broadcast(m.Context(), p); err != nil || o.State != mpp.Pending || !strings.HasPrefix(o.Detail, detail) {
+	if o, err := method.Broadcast(m.Context(), p, &account{}); err != nil || o.State != mpp.Pending || !strings.HasPrefix(o.Detail, detail) {
 		m.Fatalf("submitted: %v, %v: %s; want %q", o.State, err, o.Detail, detail)
 	}
 }

@@ -233,10 +233,20 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	}, nil
 }
 
+// PaysGas says that this service pays for the gas of what it submits.
+func (m *Method) PaysGas() bool { return true }
+
 // InTime says whether a payment can be sent now, for a challenge that expires then.
 // Clients let an authorisation begin with the epoch, and end with the challenge.
 func (m *Method) InTime(p mpp.Payment, now, expires time.Time) *mpp.Rejection {
-	return p.InTime(now, expires, expires.Sub(now))
+	if no := p.InTime(now, expires, expires.Sub(now)); no != nil {
+		return no
+	}
+	if p.ValidBefore.Sub(now) < ample {
+		return &mpp.Rejection{Code: mpp.CodeExpired, Reason: mpp.ReasonExpired,
+			Detail: fmt.Sprintf("the authorisation ends too soon: it must be valid for %v more", ample)}
+	}
+	return nil
 }
 
 // reopen reads a stored payment's authorisation again, by the same functions.

@@ -76,7 +76,7 @@ func TestSubmissionThatWaitsCostsOneQuestion(t *testing.T) {
 			t.Fatalf("%v: %s, %v", o.State, o.Detail, err)
 		}
 		if o.State == mpp.Pending {
-			if o, err = m.Broadcast(t.Context(), p); err != nil || o.Detail != "submitted" {
+			if o, err = m.Broadcast(t.Context(), p, &account{}); err != nil || o.Detail != "submitted" {
 				t.Fatalf("%s, %v", o.Detail, err)
 			}
 		}

@@ -17,10 +17,11 @@ import (
 // Broadcast submits the authorisation. It may be repeated at will: while our
 // transaction is in flight the same one is sent again, after a while with higher
 // fees, and once it is mined there is no other, whatever came of it. What would
-// revert is not sent: it would cost gas for nothing. Everything but a token that knows
+// revert is not sent, nor what has hardly time left: it would cost gas for nothing.
+// x is asked for all that is. Everything but a token that knows
 // the authorisation already is Pending, and [Method.Outcome] has the last word. The
 // error is only ever a damaged record or ErrUnavailable.
-func (m *Method) Broadcast(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
+func (m *Method) Broadcast(ctx context.Context, p mpp.Payment, x mpp.Expenses) (mpp.Outcome, error) {
 	a, err := m.reopen(p)
 	if err != nil {
 		return mpp.Outcome{}, err
@@ -29,7 +30,7 @@ func (m *Method) Broadcast(ctx context.Context, p mpp.Payment) (mpp.Outcome, err
 		return mpp.Outcome{Detail: "submitted"}, nil
 	}
 	var hashes []common.Hash
-	for _, s := range m.gas.transactions(a) {
+	for _, s := range m.signed(a, p) {
 		if s.mined {
 			return m.Outcome(ctx, p)
 		}
@@ -39,7 +40,7 @@ func (m *Method) Broadcast(ctx context.Context, p mpp.Payment) (mpp.Outcome, err
 	var pending *node.Block
 	receipts, questions := askReceipts(hashes)
 	questions = append(questions, m.used(&known, a))
-	if len(hashes) == 0 { // else it was tried already
+	if len(m.gas.transactions(a)) == 0 { // else it was tried already
 		questions = append(questions, pendingBlock(&pending))
 	}
 	st, err := m.standing(ctx, questions...)
@@ -58,15 +59,26 @@ func (m *Method) Broadcast(ctx context.Context, p mpp.Payment) (mpp.Outcome, err
 	}
 	tx := m.gas.inFlight(a, st)
 	if tx == nil {
+		if st.clock()+enough > a.validBefore {
+			return mpp.Outcome{Detail: "not submitted: too little of its time is left"}, nil
+		}
 		var gas uint64
 		if st, gas, err = m.trial(ctx, a, st, pending); errors.As(err, new(*mpp.Rejection)) {
 			return mpp.Outcome{Detail: "not submitted: " + err.Error()}, nil
 		} else if err != nil {
 			return mpp.Outcome{}, err
 		}
-		tx = m.gas.submit(a, gas, st)
+		if err := x.Allow(limit(gas)); err != nil {
+			return mpp.Outcome{Detail: "not submitted: " + err.Error()}, nil
+		}
+		tx = m.gas.submit(a, limit(gas), st)
 	}
 	if !tx.taken {
+		if record := tx.record(); !slices.Contains(p.Submissions, record) {
+			if err := x.Store(record); err != nil {
+				return mpp.Outcome{Detail: "not submitted: " + err.Error()}, nil
+			}
+		}
 		ctx, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
 		defer cancel()
 		var hash common.Hash
@@ -98,7 +110,7 @@ func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error
 	if reference := common.HexToHash(p.Reference); reference != a.nonce {
 		hints = append(hints, reference) // the transaction that has settled it
 	}
-	o, err := m.outcome(ctx, a, hints)
+	o, err := m.outcome(ctx, a, m.signed(a, p), hints)
 	if sent := m.gas.transactions(a); len(sent) > 0 && err == nil && o.State != mpp.Pending {
 		m.gas.ended(a)
 		m.last.Store(nil) // its nonce may have been used since
@@ -106,14 +118,17 @@ func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error
 	return o, err
 }
 
-func (m *Method) outcome(ctx context.Context, a *authorization, hints []common.Hash) (mpp.Outcome, error) {
+func (m *Method) outcome(ctx context.Context, a *authorization, sent []submission, hints []common.Hash) (mpp.Outcome, error) {
 	newest, known, receipts, err := m.look(ctx, m.node.Recent, a, hints)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
+	if r := m.payment(a, receipts); r != nil {
+		return m.settled(ctx, a, newest, r)
+	}
 	// Our transactions have no receipt before their nonce is mined, or another's has
 	// used the authorisation.
-	if sent := m.gas.transactions(a); len(sent) > 0 {
+	if len(sent) > 0 {
 		st, err := m.standing(ctx)
 		if err != nil {
 			return mpp.Outcome{}, err
@@ -128,42 +143,51 @@ func (m *Method) outcome(ctx context.Context, a *authorization, hints []common.H
 		}
 	}
 	m.gas.note(a, receipts)
-	for _, r := range receipts {
-		if a.paidIn(r, m.cfg.Currency) {
-			return m.settled(ctx, a, newest, r)
-		}
+	if r := m.payment(a, receipts); r != nil {
+		return m.settled(ctx, a, newest, r)
 	}
-	o, err := m.unpaid(ctx, a, newest, known)
-	if err != nil || o.State == mpp.Settled || known && o.State == mpp.Pending {
+	o, lost, err := m.unpaid(ctx, a, newest, known)
+	if err != nil || !lost {
 		return o, err // it has paid us by another transaction than ours, or may have
 	}
-	if o.Wasted, err = m.wasted(ctx, a, newest, receipts); o.Wasted != nil && o.State == mpp.Pending {
+	if o.Wasted, err = m.wasted(ctx, a, newest, sent, receipts); o.Wasted != nil && !known && o.State == mpp.Pending {
 		o.Detail = "mined and reverted in " + o.Wasted.Transaction + ", and not submitted again"
 	}
 	return o, err
 }
 
+// payment gives the receipt of these that shows that a was used to pay us; nil where
+// none does.
+func (m *Method) payment(a *authorization, receipts map[common.Hash]*node.Receipt) *node.Receipt {
+	for _, r := range receipts {
+		if a.paidIn(r, m.cfg.Currency) {
+			return r
+		}
+	}
+	return nil
+}
+
 // unpaid says what became of an authorisation that none of the transactions known here
-// has used to pay us.
-func (m *Method) unpaid(ctx context.Context, a *authorization, newest *node.Block, known bool) (mpp.Outcome, error) {
+// has used to pay us; lost says that no other has done so either.
+func (m *Method) unpaid(ctx context.Context, a *authorization, newest *node.Block, known bool) (o mpp.Outcome, lost bool, err error) {
 	if known {
 		return m.find(ctx, a, newest, a.earliest(), true)
 	}
 	after, due, err := m.node.DeepAfter(ctx, newest, a.validBefore, m.cfg.Depth)
 	if err != nil || after == nil {
-		return mpp.Outcome{Detail: "not used yet", Due: due}, err
+		return mpp.Outcome{Detail: "not used yet", Due: due}, err == nil, err
 	}
 	// Once more, from a node that has the block that decides.
 	newest, known, _, err = m.look(ctx, m.node.Head, a, nil)
 	switch {
 	case err != nil:
-		return mpp.Outcome{}, err
+		return o, false, err
 	case newest.Height() < after.Height():
-		return mpp.Outcome{}, node.Unavailable(errors.New("the node has gone back before the block that decides"))
+		return o, false, node.Unavailable(errors.New("the node has gone back before the block that decides"))
 	case known:
 		return m.find(ctx, a, newest, a.earliest(), true)
 	}
-	return mpp.Outcome{State: mpp.Gone, Deep: true, Detail: "never used in its time"}, nil
+	return mpp.Outcome{State: mpp.Gone, Deep: true, Detail: "never used in its time"}, true, nil
 }
 
 // Seen asks, with a bounded number of questions however long ago it was, what the
@@ -182,7 +206,7 @@ func (m *Method) Seen(ctx context.Context, p mpp.Payment, since time.Time) (mpp.
 		return mpp.Outcome{}, err
 	}
 	if known {
-		o, err := m.find(ctx, a, newest, since.Unix(), false)
+		o, _, err := m.find(ctx, a, newest, since.Unix(), false)
 		if err == nil && o.State == mpp.Pending {
 			err = node.Unavailable(errors.New(o.Detail))
 		}

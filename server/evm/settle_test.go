@@ -316,7 +316,7 @@ func TestNodesThatLieAboutGas(t *testing.T) {
 		for method, a := range answers {
 			n.bend[method] = a
 		}
-		if o, err := m.Broadcast(t.Context(), p); !errors.Is(err, mpp.ErrUnavailable) || strings.Contains(err.Error(), hex.EncodeToString(crypto.FromECDSA(wallet(99).Key))) {
+		if o, err := m.Broadcast(t.Context(), p, &account{}); !errors.Is(err, mpp.ErrUnavailable) || strings.Contains(err.Error(), hex.EncodeToString(crypto.FromECDSA(wallet(99).Key))) {
 			t.Errorf("%s: %+v, %v", name, o, err)
 		}
 	}

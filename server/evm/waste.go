@@ -3,6 +3,7 @@ package evm
 import (
 	"context"
 	"math/big"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 
@@ -10,15 +11,20 @@ import (
 	"webring/server/node"
 )
 
-// ample is how long, in seconds, an authorisation must have been valid when it was
-// submitted for a transaction that was mined after its end to be the chain's fault.
-const ample = 20
+// A transaction that is mined after the end of its authorisation reverts, and the chain
+// is to blame for it, because none is sent that has hardly time.
+const (
+	// ample is for how long an authorisation must be valid when it is presented.
+	ample = 20 * time.Second
+	// enough is for how long it must be, in seconds by the chain's clock, when it is
+	// submitted.
+	enough = 10
+)
 
-// wasted says what a transaction of ours for a has cost that was mined and reverted, as
-// these receipts show; nil where there is none. The node's figures are believed up to
-// what we have signed for.
-func (m *Method) wasted(ctx context.Context, a *authorization, newest *node.Block, receipts map[common.Hash]*node.Receipt) (*mpp.Waste, error) {
-	signed := m.gas.transactions(a)
+// wasted says what a transaction of these, ours for a, has cost that was mined and
+// reverted, as the receipts show; nil where there is none. The node's figures are
+// believed up to what we have signed for.
+func (m *Method) wasted(ctx context.Context, a *authorization, newest *node.Block, signed []submission, receipts map[common.Hash]*node.Receipt) (*mpp.Waste, error) {
 	for _, s := range signed {
 		r := receipts[s.hash]
 		if r == nil || *r.Status == 1 {
@@ -33,7 +39,7 @@ func (m *Method) wasted(ctx context.Context, a *authorization, newest *node.Bloc
 			price = least(price, (*big.Int)(r.GasPrice))
 		}
 		w.Wei = new(big.Int).Mul(price, new(big.Int).SetUint64(w.Gas)).String()
-		if signed[0].signed+ample <= a.validBefore && (uint64(*newest.Timestamp) >= a.validBefore || uint64(*r.BlockNumber) > newest.Height()) {
+		if uint64(*newest.Timestamp) >= a.validBefore || uint64(*r.BlockNumber) > newest.Height() {
 			b, err := m.node.BlockAt(ctx, uint64(*r.BlockNumber))
 			if err != nil {
 				return nil, err

@@ -83,22 +83,25 @@ func TestAnAuthorizationThatNeverWasMinedIsSubmittedAgain(t *testing.T) {
 	m.becomes(method, other, mpp.Settled, false)
 }
 
-// A revert after the authorisation's end is the chain's fault, unless there was hardly
-// time; and one that somebody else made to pay us has not cost gas for nothing.
+// A revert after the authorisation's end is the chain's fault, as nothing is submitted
+// that has hardly time; and one that somebody else made to pay us has not cost gas for nothing.
 func TestWhoIsToBlameForARevert(t *testing.T) {
 	m := open(t)
-	for valid, late := range map[time.Duration]bool{10 * time.Second: false, time.Minute: true} {
+	brief := m.shop()
+	p := m.decode(brief, m.payer(), challenge(t, brief), m.validFor((enough-1)*time.Second))
+	m.submit(brief, p, "not submitted: too little of its time is left")
+	for _, valid := range []time.Duration{enough * time.Second, time.Minute} {
 		method := m.shop()
 		p := m.decode(method, m.payer(), challenge(t, method), m.validFor(valid))
 		m.submit(method, p, "submitted")
 		m.wait(90)
-		if o := m.becomes(method, p, mpp.Pending, false); o.Wasted == nil || o.Wasted.Late != late {
+		if o := m.becomes(method, p, mpp.Pending, false); o.Wasted == nil || !o.Wasted.Late {
 			t.Errorf("valid for %v: %+v", valid, o.Wasted)
 		}
 	}
 	method, w := m.shop(), m.payer()
 	c := challenge(t, method)
-	p := m.decode(method, w, c, m.validFor(time.Minute))
+	p = m.decode(method, w, c, m.validFor(time.Minute))
 	m.submit(method, p, "submitted")
 	m.stranger(w.Submission(c, m.validFor(time.Minute)), 40e9)
 	m.mine(1)
@@ -169,5 +172,69 @@ func TestSimulationsAreOfWhatWouldBeMined(t *testing.T) {
 	q := m.decode(fickle, m.payer(), challenge(t, fickle))
 	if err := fickle.Simulate(t.Context(), q); !errors.As(err, new(*mpp.Rejection)) {
 		t.Errorf("where only simulations go through: %v", err)
+	}
+}
+
+// submitFor is Broadcast at the expense of x.
+func (m *market) submitFor(x *account, method *Method, p mpp.Payment, detail string) {
+	m.Helper()
+	p.Submissions = x.stored
+	if o, err := method.Broadcast(m.Context(), p, x); err != nil || o.State != mpp.Pending || !strings.HasPrefix(o.Detail, detail) {
+		m.Fatalf("submitted: %v, %v: %s; want %q", o.State, err, o.Detail, detail)
+	}
+}
+
+// Nothing is sent that is not allowed and stored. A replacement is stored as well, and
+// needs no other leave: what is in flight has to be mined.
+func TestSubmissionsAreAllowedAndStoredBeforeTheyAreSent(t *testing.T) {
+	m := open(t)
+	method := m.method
+	p := m.decode(method, m.payer(), challenge(t, method))
+	x := &account{closed: true}
+	m.submitFor(x, method, p, "not submitted: the account is closed")
+	x.closed, x.full = false, true
+	m.submitFor(x, method, p, "not submitted: the disk is full")
+	m.submitFor(x, method, p, "not submitted: the disk is full")
+	m.mine(1)
+	if n := m.mined(method); n != 0 || len(x.allowed) != 1 {
+		t.Fatalf("%d mined, %d allowed", n, len(x.allowed))
+	}
+	x.full = false
+	m.submitFor(x, method, p, "submitted")
+	x.closed = true
+	m.call(nil, "anvil_setNextBlockBaseFeePerGas", "0x861c46800") // 36 gwei, more than is bid
+	m.mine(1)
+	m.wait(patience)
+	m.submitFor(x, method, p, "submitted")
+	m.mine(1)
+	m.becomes(method, p, mpp.Settled, false)
+	if len(x.allowed) != 1 || len(x.stored) != 2 || x.stored[0].Nonce != x.stored[1].Nonce || x.stored[0].Gas != x.allowed[0] {
+		t.Fatalf("allowed %v, stored %+v", x.allowed, x.stored)
+	}
+	if _, limit, _ := m.costs(common.HexToHash(x.stored[1].Transaction)); limit != x.allowed[0] {
+		t.Errorf("allowed %d gas, and the limit is %d", x.allowed[0], limit)
+	}
+}
+
+// The next process knows from what was stored that a submission of the last one was mined
+// and reverted, and submits no other.
+func TestARestartDoesNotHideARevert(t *testing.T) {
+	m := open(t)
+	method, w, x := m.method, m.payer(), &account{}
+	p := m.decode(method, w, challenge(t, method), evmtest.ValidFor(4*time.Minute))
+	m.submitFor(x, method, p, "submitted")
+	m.endow(w, 0)
+	m.mine(1)
+	m.endow(w, 1_000_000)
+	was := m.becomes(method, p, mpp.Pending, false).Wasted
+	restarted := newMethod(t, func(c *Config) { *c = method.cfg })
+	p.Submissions = x.stored
+	m.submitFor(x, restarted, p, "mined and reverted")
+	if o := m.becomes(restarted, p, mpp.Pending, false); was == nil || o.Wasted == nil || *o.Wasted != *was {
+		t.Errorf("wasted %+v, and before the restart %+v", o.Wasted, was)
+	}
+	m.mine(1)
+	if n := m.mined(method); n != 1 {
+		t.Errorf("%d submissions", n)
 	}
 }

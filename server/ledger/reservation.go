@@ -50,6 +50,9 @@ type Reservation struct {
 	Member    string           `json:",omitempty"` // slug; for register once applied
 	Cents     int64            // the whole payment
 	Payer     string           // account that pays
+	// Client is who brought the payment, where that may matter as long as its outcome is
+	// not final. Update deletes it then.
+	Client string `json:",omitempty"`
 
 	// ReplayKeys are claimed for ever: no two reservations share one.
 	ReplayKeys []string
@@ -158,6 +161,8 @@ func (r *Reservation) check() error {
 		return wrong("idempotency hash")
 	case r.Cents <= 0:
 		return wrong("amount")
+	case len(r.Client) > maxKey:
+		return wrong("client")
 	case len(r.ReplayKeys) == 0:
 		return wrong("replay keys")
 	}
@@ -228,7 +233,7 @@ func (r *Reservation) checkChange(to *Reservation) error {
 
 // redact deletes whatever may hold the member's texts.
 func (r *Reservation) redact() {
-	r.Body, r.Pinned, r.URLKey, r.Redacted = nil, nil, "", true
+	r.Body, r.Pinned, r.URLKey, r.Client, r.Redacted = nil, nil, "", "", true
 	if r.Response != nil {
 		kept := *r.Response
 		kept.Body = nil

@@ -260,7 +260,7 @@ func (tx *Tx) Keep(r *Reservation) error {
 	if err != nil {
 		return err
 	}
-	kept.FailedAt, kept.URLKey, kept.Body, kept.Pinned = kept.Created, "", nil, nil
+	kept.FailedAt, kept.URLKey, kept.Client, kept.Body, kept.Pinned = kept.Created, "", "", nil, nil
 	if err := tx.put(kept); err != nil {
 		return err
 	}
@@ -367,6 +367,9 @@ func (tx *Tx) Update(r *Reservation) error {
 	kept.Created, kept.FailedAt, kept.Bar, kept.URLMark = old.Created, old.FailedAt, old.Bar, old.URLMark
 	if old.State == Reserved && kept.State == Failed {
 		kept.fail(time.UnixMilli(tx.stamp).UTC())
+	}
+	if kept.State == Failed || kept.Confirmed {
+		kept.Client = ""
 	}
 	if at, ok := tx.l.state.BySlug([]byte(kept.Member)); ok && kept.State == Applied && tx.l.state.Member(at).Redacted {
 		// Its event came back from an edge, and with it the redaction.

@@ -23,6 +23,29 @@ type Payment struct {
 	Payee       string    `json:"payee,omitempty"`     // whom it pays in what, as its method names it
 	ValidFrom   time.Time `json:"valid_from,omitzero"` // the first second in which it can be mined
 	ValidBefore time.Time `json:"valid_before"`
+	// Submissions are the transactions that this service has signed for it at its own
+	// expense, the oldest first; see [Expenses].
+	Submissions []Submission `json:"submissions,omitempty"`
+}
+
+// Submission is a transaction with which this service submits a payment and pays for the
+// gas. Of those with one nonce, one at the most is ever mined.
+type Submission struct {
+	Transaction string `json:"transaction"` // lower-case 0x hash
+	Nonce       uint64 `json:"nonce"`       // of the account that pays for the gas
+	Gas         uint64 `json:"gas"`         // units that it can use at the most
+	Price       string `json:"price"`       // wei for a unit at the most, decimal
+}
+
+// Expenses decides what a method may submit for one payment at this service's expense,
+// and remembers what it has submitted.
+type Expenses interface {
+	// Allow says why the payment may not be submitted now by a transaction that can use
+	// so much gas; nil when it may. It is not asked about the replacement of one that
+	// waits to be mined: that has to be mined for those after it.
+	Allow(gas uint64) error
+	// Store remembers a transaction before it is sent. Without that it must not be sent.
+	Store(s Submission) error
 }
 
 // LastSecond is the last of the year 9999, as Unix time: no JSON holds a later one.

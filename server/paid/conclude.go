@@ -250,7 +250,7 @@ func (s *Service) fail(w *work, o mpp.Outcome) error {
 // needs them any more, and no redaction would find them here. The transaction
 // goes too, being final: what costs its sender nothing must not fill the disk.
 func end(tx *ledger.Tx, r *ledger.Reservation, payment mpp.Payment) (err error) {
-	payment.Raw = nil
+	payment.Raw, payment.Submissions = nil, nil
 	r.State, r.Body, r.Pinned = ledger.Failed, nil, nil
 	if r.Payment, err = json.Marshal(payment); err != nil {
 		return err

@@ -100,7 +100,7 @@ func (s *Service) confirmEach(n *network, some []unconfirmed, asked map[string]t
 		asked[u.ID] = s.Now()
 		asking.Go(func() {
 			defer func() { <-room }()
-			err := s.confirm(n, u.ID, u.payment)
+			err := s.confirm(n, u)
 			if errors.Is(err, mpp.ErrUnavailable) {
 				faults.Add(1)
 			}
@@ -130,10 +130,12 @@ func (s *Service) wait(d time.Duration, early <-chan struct{}) bool {
 }
 
 // confirm asks once. A payment that vanished is sent again while it can be
-// mined; one that is gone for good keeps its effect, and is the operator's to
-// adjust.
-func (s *Service) confirm(n *network, id string, p mpp.Payment) error {
+// mined, unless that would cost more gas than may be wasted on it; one that is gone for
+// good keeps its effect, and is the operator's to adjust.
+func (s *Service) confirm(n *network, u unconfirmed) error {
+	p := u.payment
 	o, err := n.Outcome(s.ctx, p)
+	s.account(n, u.ID, u.Client, p, o)
 	switch {
 	case err != nil:
 		return err
@@ -141,15 +143,16 @@ func (s *Service) confirm(n *network, id string, p mpp.Payment) error {
 		return nil
 	case o.State == mpp.Pending:
 		s.Log.Warn("an applied payment is not on its network any more", "payment", p, "detail", o.Detail)
-		if s.Now().Before(p.ValidBefore) {
-			_, err = n.Broadcast(s.ctx, p)
+		if o.Wasted == nil && s.Now().Before(p.ValidBefore) {
+			o, err = n.Broadcast(s.ctx, p, &expenses{s, n, u.ID, &p})
+			s.account(n, u.ID, u.Client, p, o)
 		}
 		return err
 	case o.State != mpp.Settled:
 		s.Log.Error("an applied payment has vanished for good; record it with: webring payments adjust --void", "payment", p, "outcome", o.State.String(), "detail", o.Detail)
 	}
 	return s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
-		r, err := tx.Get(id)
+		r, err := tx.Get(u.ID)
 		if err != nil {
 			return err
 		}

@@ -59,6 +59,9 @@ func (s *Service) pay(ctx context.Context, op operation, c Call, cred mpp.Creden
 		Payment: record, Body: c.Body, BodyDigest: digest,
 		Idempotency: idempotency(c, digest), Created: s.Now(), ValidBefore: payment.ValidBefore,
 	}}
+	if n.PaysGas() {
+		w.reservation.Client = c.Client
+	}
 	w.expires, err = ch.ExpiresAt()
 	if err != nil { // no challenge of ours is without
 		return s.offer(ctx, op, c, refusal(api.InvalidChallenge, "The challenge in the credential has no valid expiry. Pay the new one."))

@@ -29,6 +29,9 @@ type network struct {
 	silent    string                                   // the question that nobody answers
 	patience  int                                      // how many transfers it tells of before it is silent about blocks; 0: any number
 	backwards bool                                     // tells of the newest transfer first
+	gas       bool                                     // the service pays for what it sends
+	submitted map[string]bool                          // by reference, where it does
+	step      func()                                   // called when the service has stored a submission
 	oldest    time.Time                                // of the blocks that it still has
 	simulate  func(context.Context, mpp.Payment) error // nil: everybody can pay
 	decoding  func()                                   // called when a transaction is looked at
@@ -61,6 +64,10 @@ type fate struct {
 	// [mpp.Waste].
 	burns uint64
 	late  bool
+	// limit is how much gas its submission can use at the most; 0: as much as it burns.
+	limit uint64
+	// untimely: a trial says that it would fail now, so it is not submitted.
+	untimely bool
 	// by names the transaction that settled the payment, with others: brought
 	// is what it brought the same payee in all, in cents.
 	by      string
@@ -80,7 +87,7 @@ func (n *network) arrives(reference, payer string, cents int64, at time.Time) {
 }
 
 func newNetwork() *network {
-	return &network{now: time.Now, fates: map[string]fate{}, balances: map[string]int64{}, sent: map[string]sent{}, burnt: map[string]uint64{}, asked: map[string]int{}}
+	return &network{now: time.Now, fates: map[string]fate{}, balances: map[string]int64{}, sent: map[string]sent{}, burnt: map[string]uint64{}, submitted: map[string]bool{}, asked: map[string]int{}}
 }
 
 // change alters the network while a service may be asking it.
@@ -209,8 +216,44 @@ func (n node) Holds(_ context.Context, p mpp.Payment, cents int64) error {
 	return nil
 }
 
-func (n node) Broadcast(_ context.Context, p mpp.Payment) (mpp.Outcome, error) {
+// submits asks for what a submission of p costs, if the service pays for that, and says
+// why there is none.
+func (n node) submits(p mpp.Payment, x mpp.Expenses) error {
+	n.mu.Lock()
+	f, again := n.fates[p.Payer], n.submitted[p.Reference]
+	n.mu.Unlock()
+	if !n.gas || again {
+		return nil
+	}
+	if f.untimely {
+		return errors.New("it would fail now")
+	}
+	limit := max(f.limit, f.burns)
+	if err := x.Allow(limit); err != nil {
+		return err
+	}
+	if err := x.Store(mpp.Submission{Transaction: p.Reference, Gas: limit, Price: "1000"}); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	n.submitted[p.Reference] = true
+	n.asked["submit"]++
+	step := n.step
+	n.mu.Unlock()
+	if step != nil {
+		step()
+	}
+	return nil
+}
+
+func (n node) Broadcast(_ context.Context, p mpp.Payment, x mpp.Expenses) (mpp.Outcome, error) {
 	silent := n.ask("broadcast")
+	n.change(func() { n.asked["broadcast "+p.Reference]++ })
+	if silent == nil {
+		if err := n.submits(p, x); err != nil {
+			return mpp.Outcome{Detail: "not submitted: " + err.Error()}, nil
+		}
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	f := n.fates[p.Payer]
@@ -436,6 +479,8 @@ func (m *method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	return mpp.Payment{Method: m.name, ChallengeID: c.Challenge.ID, Realm: c.Challenge.Realm, Cents: asked.Cents, Raw: c.Payload,
 		Reference: reference, ReplayKey: m.name + ":" + reference, Payer: t.Payer, Payee: asked.To, ValidBefore: before}, nil
 }
+
+func (m *method) PaysGas() bool { return m.gas }
 
 func (m *method) InTime(p mpp.Payment, now, expires time.Time) *mpp.Rejection {
 	return p.InTime(now, expires, time.Hour)

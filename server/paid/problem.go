@@ -36,6 +36,8 @@ var (
 		Detail: "A payment for this is being settled and its outcome is not known yet. Do not pay again: repeat this request later."}
 	errManyOpen = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
 		Detail: fmt.Sprintf("%d payments of this account are being settled, and no more may be at a time. Nothing was sent or charged by this request; repeat it later.", maxOpenPerPayer)}
+	errFirstOpen = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
+		Detail: "A payment of this account is being settled, and an account that has never paid here may have one at a time by this method. Nothing was sent or charged by this request; repeat it later."}
 	errAllOpen = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
 		Detail: "As many payments are being settled as may be at a time. Nothing was sent or charged by this request; repeat it later."}
 	errConfiguration = &Problem{Code: api.InvalidChallenge,

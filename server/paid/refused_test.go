@@ -47,6 +47,8 @@ func (m *tempoCharge) Network() string { return m.tempo.Network() }
 
 func (m *tempoCharge) Life() time.Duration { return m.tempo.Life() }
 
+func (m *tempoCharge) PaysGas() bool { return m.tempo.PaysGas() }
+
 func (m *tempoCharge) Request(cents int64) (string, error) { return m.tempo.Request(cents) }
 
 func (m *tempoCharge) Payee() string { return m.tempo.Payee() }

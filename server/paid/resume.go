@@ -21,6 +21,7 @@ func (s *Service) resume() {
 			continue
 		}
 		s.Log.Info("open payment taken up", "payment", w.payment)
+		s.recallFlight(w)
 		go func() {
 			defer s.group.Done()
 			w.applied, w.err = s.drive(w, nil)
@@ -31,7 +32,7 @@ func (s *Service) resume() {
 
 // reopen rebuilds the work of a stored reservation.
 func (s *Service) reopen(r *ledger.Reservation) (*work, error) {
-	w := &work{reservation: r, done: make(chan struct{})}
+	w := &work{reservation: r, client: r.Client, done: make(chan struct{})}
 	if err := json.Unmarshal(r.Payment, &w.payment); err != nil {
 		return nil, err
 	}

@@ -43,8 +43,11 @@ type Method interface {
 	// Holds asks whether the account that pays has so many cents of what it pays in.
 	// It refuses as Simulate does.
 	Holds(ctx context.Context, p mpp.Payment, cents int64) error
-	// Broadcast sends the payment; sending it again is harmless.
-	Broadcast(ctx context.Context, p mpp.Payment) (mpp.Outcome, error)
+	// PaysGas says that this service pays for what Broadcast sends, whatever comes of it.
+	PaysGas() bool
+	// Broadcast sends the payment; sending it again is harmless. Where this service pays
+	// for that, x is asked first, before Broadcast returns.
+	Broadcast(ctx context.Context, p mpp.Payment, x mpp.Expenses) (mpp.Outcome, error)
 	// Outcome asks what became of a payment that may have been sent.
 	Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error)
 	// Seen asks, with a bounded number of questions however long ago it was, what the
@@ -88,7 +91,8 @@ type Config struct {
 	Now         func() time.Time
 	Log         *slog.Logger
 	// GasBudget is how much gas a method may waste in an hour on payments that fail
-	// once they are mined; beyond it, the method is not offered. 0: any.
+	// once they are mined; beyond it, the method is not offered. What is in flight for
+	// accounts that have never paid here is kept within it, too. 0: any.
 	GasBudget uint64
 	// Ready says why no payment may be taken at the moment, such as a disk that
 	// is nearly full. It is asked before each challenge and before each payment is

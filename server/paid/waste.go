@@ -35,6 +35,15 @@ type wastes struct {
 	all   []ledger.Waste    // the oldest first
 	known map[string]bool   // by transaction
 	bars  map[[2]string]bar // by network and account, and by network and client
+	// flights are what was submitted for accounts that have never paid, and may yet be
+	// wasted, by reservation.
+	flights map[string]flight
+}
+
+// flight is gas that a transaction which is not mined yet can use.
+type flight struct {
+	network string
+	gas     uint64
 }
 
 // bar is what somebody has come to by waste.
@@ -98,13 +107,65 @@ func (x *wastes) spent(network string, now time.Time) uint64 {
 	return x.sum(network, now)
 }
 
-// sum is spent for who holds mu. The budget bounds how many it looks at.
+// forget forgets the waste of these transactions, and gives what of it was known.
+func (x *wastes) forget(network string, transactions []string) (gone []ledger.Waste) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !slices.ContainsFunc(transactions, func(t string) bool { return x.known[t] }) {
+		return nil
+	}
+	var kept []ledger.Waste
+	for _, w := range x.all {
+		if w.Network == network && slices.Contains(transactions, w.Transaction) {
+			gone = append(gone, w)
+		} else {
+			kept = append(kept, w)
+		}
+	}
+	x.set(kept)
+	return gone
+}
+
+// launch notes what is in flight for a reservation.
+func (x *wastes) launch(id string, f flight) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.flights[id] = f
+}
+
+// launchWithin is launch unless more than the budget might be wasted by it. One is
+// always let go, however little the budget is.
+func (x *wastes) launchWithin(budget uint64, id string, f flight, now time.Time) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	used := x.sum(f.network, now)
+	for other, o := range x.flights {
+		if o.network == f.network && other != id {
+			used += o.gas
+		}
+	}
+	if budget > 0 && used > 0 && used+f.gas > budget {
+		return false
+	}
+	x.flights[id] = f
+	return true
+}
+
+// land ends what is in flight for a reservation.
+func (x *wastes) land(id string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.flights, id)
+}
+
+// sum is spent for who holds mu. The budget bounds how many it looks at. What was wasted
+// by a late chain is left out: nobody can be kept from it.
 func (x *wastes) sum(network string, now time.Time) (gas uint64) {
 	for _, w := range slices.Backward(x.all) {
 		if now.Sub(w.At) >= budgetPeriod {
 			break
 		}
-		if w.Network == network {
+		if w.Network == network && !w.Late {
 			gas += w.Gas
 		}
 	}
@@ -133,6 +194,7 @@ func (s *Service) recallWaste() error {
 		return err
 	}
 	s.wastes.set(all)
+	s.wastes.flights = map[string]flight{}
 	for _, n := range s.networks {
 		if err := s.withinBudget(n, s.Now()); err != nil {
 			s.Log.Error("no payments are taken by this method", "method", n.Name(), "err", err)
@@ -141,17 +203,28 @@ func (s *Service) recallWaste() error {
 	return nil
 }
 
-// noteWaste remembers what w has cost, once.
-func (s *Service) noteWaste(w *work, cost *mpp.Waste) {
-	x := ledger.Waste{At: s.Now().UTC(), Network: w.network.Network(), Transaction: cost.Transaction, Payer: w.payment.Payer,
-		Client: w.client, Gas: cost.Gas, Wei: cost.Wei, Late: cost.Late}
+// account notes what the outcome of a payment says about waste.
+func (s *Service) account(n *network, id, client string, p mpp.Payment, o mpp.Outcome) {
+	if o.Wasted != nil {
+		s.noteWaste(n, client, p, o.Wasted)
+		s.wastes.land(id)
+	}
+	if o.State == mpp.Settled {
+		s.forgive(n, p, o)
+	}
+}
+
+// noteWaste remembers what a payment has cost, once.
+func (s *Service) noteWaste(n *network, client string, p mpp.Payment, cost *mpp.Waste) {
+	x := ledger.Waste{At: s.Now().UTC(), Network: n.Network(), Transaction: cost.Transaction, Payer: p.Payer,
+		Client: client, Gas: cost.Gas, Wei: cost.Wei, Late: cost.Late}
 	old, before, after, added := s.wastes.add(x)
 	if !added {
 		return
 	}
-	s.Log.Warn("gas wasted on a payment", "payment", w.payment, "payer", x.Payer, "transaction", x.Transaction, "gas", x.Gas, "late", x.Late)
+	s.Log.Warn("gas wasted on a payment", "payment", p, "payer", x.Payer, "transaction", x.Transaction, "gas", x.Gas, "late", x.Late)
 	if before < s.GasBudget && s.GasBudget <= after {
-		s.Log.Error("no payments are taken by this method", "method", w.network.Name(), "err", s.withinBudget(w.network, x.At))
+		s.Log.Error("no payments are taken by this method", "method", n.Name(), "err", s.withinBudget(n, x.At))
 	}
 	err := s.Ledger.Do(context.Background(), func(tx *ledger.Tx) error {
 		for _, o := range old {
@@ -161,6 +234,34 @@ func (s *Service) noteWaste(w *work, cost *mpp.Waste) {
 	})
 	if err != nil {
 		s.Log.Error("wasted gas not stored; a restart forgets it", "transaction", x.Transaction, "err", err)
+	}
+}
+
+// forgive forgets the waste of the transaction that has settled a payment after all, the
+// block of before being dropped, and of those that it has replaced.
+func (s *Service) forgive(n *network, p mpp.Payment, o mpp.Outcome) {
+	settled := cmp.Or(o.Reference, p.Reference)
+	transactions := []string{settled}
+	if at := slices.IndexFunc(p.Submissions, func(x mpp.Submission) bool { return x.Transaction == settled }); at >= 0 {
+		for _, x := range p.Submissions {
+			if x.Nonce == p.Submissions[at].Nonce {
+				transactions = append(transactions, x.Transaction)
+			}
+		}
+	}
+	gone := s.wastes.forget(n.Network(), transactions)
+	if len(gone) == 0 {
+		return
+	}
+	s.Log.Info("a payment has settled whose gas was wasted in a block that was dropped", "payment", p, "transaction", settled)
+	err := s.Ledger.Do(context.Background(), func(tx *ledger.Tx) error {
+		for _, w := range gone {
+			tx.ForgetWaste(w)
+		}
+		return nil
+	})
+	if err != nil {
+		s.Log.Error("forgiven gas still stored; a restart remembers it", "transaction", settled, "err", err)
 	}
 }
 
@@ -203,7 +304,7 @@ func (s *Service) open(networks []*network, c Call) (open []*network, err error)
 // Gas is what payments have cost this service for nothing.
 type Gas struct {
 	Budget   uint64   `json:"budget"`    // units an hour, 0 for any
-	LastHour uint64   `json:"last_hour"` // units
+	LastHour uint64   `json:"last_hour"` // units, of those that count in the budget
 	Wasters  []Waster `json:"wasters"`   // who wasted most first, at most a thousand
 }
 
@@ -237,7 +338,9 @@ func (s *Service) GasWasted() Gas {
 			continue
 		}
 		if now.Sub(w.At) < budgetPeriod {
-			g.LastHour += w.Gas
+			if !w.Late {
+				g.LastHour += w.Gas
+			}
 		}
 		key := [2]string{w.Network, w.Payer}
 		if by[key] == nil {

@@ -272,6 +272,9 @@ func (s *Service) reserve(w *work, open int64) error {
 		if err := roomFor(tx.View(), w.reservation.Payer); err != nil {
 			return err
 		}
+		if err := w.oneAtFirst(tx.View()); err != nil {
+			return err
+		}
 		if _, cents := tx.View().OpenOfPayer(w.reservation.Payer); cents > open {
 			return errOpened
 		}
@@ -354,10 +357,12 @@ func (s *Service) poll(w *work, attempt int, due time.Time) time.Duration {
 // Each round asks what became of the transaction, and sends it (again) while it can
 // still be mined. The same bytes have the same hash, so sending twice cannot pay
 // twice. What is known already is not asked for in the first round; nil stands for
-// nothing. A payment whose transaction has wasted gas is not sent again, nor is any
-// other of its account. Between two blocks nothing can become known, so rounds wait for
-// blocks.
+// nothing. A payment whose transaction has wasted gas is not sent again, and what else
+// its account has open is not submitted at our expense; what was before is sent until it
+// is mined, because others may wait for that. Between two blocks nothing can become
+// known, so rounds wait for blocks.
 func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error) {
+	defer s.wastes.land(w.reservation.ID)
 	said, overdue := "", false
 	seen := w.network.now().block // the newest when it was last asked for
 	for attempt := 0; ; attempt++ {
@@ -368,14 +373,13 @@ func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error
 		} else {
 			o, err = w.network.Outcome(s.ctx, w.payment)
 		}
-		if o.State == mpp.Pending && o.Wasted == nil && s.Now().Before(w.payment.ValidBefore) && !s.refuses(w.network, w.payment.Payer, "") {
-			o, err = w.network.Broadcast(s.ctx, w.payment)
+		submitted := len(w.payment.Submissions) > 0
+		if o.State == mpp.Pending && o.Wasted == nil && s.Now().Before(w.payment.ValidBefore) && (submitted || !s.refuses(w.network, w.payment.Payer, "")) {
+			o, err = w.network.Broadcast(s.ctx, w.payment, &expenses{s, w.network, w.reservation.ID, &w.payment})
 			s.Failpoint("broadcast")
 		}
 		known = nil
-		if o.Wasted != nil {
-			s.noteWaste(w, o.Wasted)
-		}
+		s.account(w.network, w.reservation.ID, w.client, w.payment, o)
 		if err != nil {
 			s.Log.Warn("payment without an answer", "payment", w.payment, "err", err)
 		}

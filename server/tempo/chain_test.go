@@ -125,7 +125,7 @@ func (m *market) settle(name string, method *tempo.Method, p mpp.Payment) {
 		name string
 		do   func() (mpp.Outcome, error)
 	}{
-		{"broadcast", func() (mpp.Outcome, error) { return method.Broadcast(m.Context(), p) }},
+		{"broadcast", func() (mpp.Outcome, error) { return method.Broadcast(m.Context(), p, nil) }},
 		{"outcome", func() (mpp.Outcome, error) { return method.Outcome(m.Context(), p) }},
 	} {
 		if got, err := step.do(); err != nil || got.State != mpp.Settled {
@@ -136,7 +136,7 @@ func (m *market) settle(name string, method *tempo.Method, p mpp.Payment) {
 		m.Errorf("%s: seen as %v, %v: %s", name, got.State, err, got.Detail)
 	}
 	// Sent again, it stays one payment.
-	if got, err := method.Broadcast(m.Context(), p); err != nil || got.State != mpp.Settled && got.State != mpp.Pending {
+	if got, err := method.Broadcast(m.Context(), p, nil); err != nil || got.State != mpp.Settled && got.State != mpp.Pending {
 		m.Errorf("%s: sent again: %v, %v: %s", name, got.State, err, got.Detail)
 	}
 	if grown := m.balance(m.recipient) - before; grown != 1_000_000 {
@@ -238,7 +238,7 @@ func TestOnARealChain(t *testing.T) {
 	}
 	for state, p := range unpaid {
 		if state != mpp.Gone {
-			if got, err := method.Broadcast(t.Context(), p); err != nil || got.State != mpp.Pending {
+			if got, err := method.Broadcast(t.Context(), p, nil); err != nil || got.State != mpp.Pending {
 				t.Errorf("%v: broadcast: %v, %v: %s", state, got.State, err, got.Detail)
 			}
 		}
@@ -260,7 +260,7 @@ func TestOnARealChain(t *testing.T) {
 		t.Errorf("settled long ago: %v (deep %v), %v: %s", got.State, got.Deep, err, got.Detail)
 	}
 	// Too late, it is not taken any more.
-	if got, err := method.Broadcast(t.Context(), unpaid[mpp.Gone]); err != nil || got.State != mpp.Pending {
+	if got, err := method.Broadcast(t.Context(), unpaid[mpp.Gone], nil); err != nil || got.State != mpp.Pending {
 		t.Errorf("sent too late: %v, %v: %s", got.State, err, got.Detail)
 	}
 	if got, err := method.Outcome(t.Context(), unpaid[mpp.Gone]); err != nil || got.State != mpp.Gone {

@@ -206,6 +206,9 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 // own, within maxAhead.
 func (m *Method) Life() time.Duration { return 5 * time.Minute }
 
+// PaysGas says that payers pay for their gas.
+func (m *Method) PaysGas() bool { return false }
+
 // InTime says whether a payment can be sent now, for a challenge that expires then.
 // Clients draw validAfter at random from the past.
 func (m *Method) InTime(p mpp.Payment, now, expires time.Time) *mpp.Rejection {

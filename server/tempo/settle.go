@@ -21,7 +21,7 @@ import (
 // last word; from a failure here alone nothing may be concluded, since the
 // node may have passed the transaction on before it failed. The error is only
 // ever a damaged record.
-func (m *Method) Broadcast(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
+func (m *Method) Broadcast(ctx context.Context, p mpp.Payment, _ mpp.Expenses) (mpp.Outcome, error) {
 	tx, err := m.reopen(p)
 	if err != nil {
 		return mpp.Outcome{}, err

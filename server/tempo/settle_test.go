@@ -453,7 +453,7 @@ func TestSilentAndBrokenNodes(t *testing.T) {
 					t.Errorf("the error names the node: %v", err)
 				}
 			}
-			got, err := m.Broadcast(t.Context(), p)
+			got, err := m.Broadcast(t.Context(), p, nil)
 			if err != nil || got.State != mpp.Pending || got.Detail == "" || strings.Contains(got.Detail, "secret-key") {
 				t.Errorf("broadcast: %v, %v: %s", got.State, err, got.Detail)
 			}
@@ -487,7 +487,7 @@ func TestBroadcast(t *testing.T) {
 	} {
 		n, m, p := newFake(t)
 		tc.spoil(n, p)
-		got, err := m.Broadcast(t.Context(), p)
+		got, err := m.Broadcast(t.Context(), p, nil)
 		if err != nil || got.State != tc.want || got.Deep || got.Detail == "" {
 			t.Errorf("%s: %v, %v: %s", tc.name, got.State, err, got.Detail)
 		}
@@ -509,7 +509,7 @@ func TestDamagedRecordsAreErrors(t *testing.T) {
 		"not canonical": {Reference: good.Reference, Raw: append(good.Raw[:len(good.Raw):len(good.Raw)], 0)},
 	} {
 		_, outcome := m.Outcome(context.Background(), p)
-		_, broadcast := m.Broadcast(context.Background(), p)
+		_, broadcast := m.Broadcast(context.Background(), p, nil)
 		for _, err := range []error{outcome, broadcast, m.Simulate(context.Background(), p)} {
 			if err == nil || isUnavailable(err) {
 				t.Errorf("%s: %v", name, err)

@@ -134,7 +134,7 @@ func TestAuthorizationsOvertakenByTheirPayers(t *testing.T) {
 	}{
 		"cancelled":                           {nil, func(s *shop, _ evmtest.Wallet, cancellation, _ []byte) { s.submit(cancellation) }},
 		"its nonce used to pay somebody else": {nil, func(s *shop, _ evmtest.Wallet, _, diverted []byte) { s.submit(diverted) }},
-		"run out, its money gone": {[]evmtest.Alter{evmtest.ValidFor(12 * time.Second)}, func(s *shop, payer evmtest.Wallet, _, _ []byte) {
+		"run out, its money gone": {[]evmtest.Alter{evmtest.ValidFor(30 * time.Second)}, func(s *shop, payer evmtest.Wallet, _, _ []byte) {
 			s.endow(payer, 0)
 		}},
 	} {

@@ -111,7 +111,7 @@ func TestAPlainAccountWastesGasOnceAnHour(t *testing.T) {
 	eventually(t, "a reverted submission", longEnough, func() bool {
 		tries++
 		body = fmt.Sprintf(`{"name":"Juggler","url":"https://juggler-%d.dev/","kind":"agent"}`, tries)
-		if r := attack(attacker, evmtest.ValidFor(15*time.Second)); r.Status == http.StatusCreated {
+		if r := attack(attacker, evmtest.ValidFor(30*time.Second)); r.Status == http.StatusCreated {
 			s.endow(thief, juggledUnits)
 		}
 		count, gas = s.reverted(uint64(began))
@@ -166,7 +166,7 @@ func TestAccountsWithCodeWasteNoGas(t *testing.T) {
 		if err := s.chain.Call(t.Context(), nil, "anvil_setCode", payer.Address(), code); err != nil {
 			t.Fatal(err)
 		}
-		r := s.present(path, body, payer.Header(s.offer(path, body), evmtest.ValidFor(15*time.Second)))
+		r := s.present(path, body, payer.Header(s.offer(path, body), evmtest.ValidFor(30*time.Second)))
 		if r.Status != http.StatusPaymentRequired || r.document(t)["reason"] != "account_has_code" {
 			t.Errorf("%s: %d %s", name, r.Status, r.Body)
 		}

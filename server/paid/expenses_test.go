@@ -1,0 +1,394 @@
+package paid_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"webring/core/api"
+	"webring/server/ledger"
+	"webring/server/mpp"
+	"webring/server/paid"
+)
+
+// place is the registration of some site.
+func place(n int) string {
+	return fmt.Sprintf(`{"name":"Site %d","url":"https://site-%d.dev","kind":"agent"}`, n, n)
+}
+
+// paying has a payer pay by token for a registration, from a client of its own.
+func (r *ring) paying(body, payer string) *held {
+	r.t.Helper()
+	c := paid.Call{Operation: paid.OpRegister, Body: []byte(body), AcceptPayment: "token/charge", Client: "client of " + payer}
+	c.Authorization = []string{r.sign(r.handle(c).is(402, api.PaymentRequired).challenges()[0], payer, 100)}
+	return r.begin(c)
+}
+
+// payment is an open payment of a payer, or one that is not confirmed yet, by what it
+// registers.
+func (r *ring) payment(payer, body string) (p mpp.Payment) {
+	r.t.Helper()
+	r.look(func(v *ledger.View) {
+		for _, x := range append(v.Open(), v.Unconfirmed()...) {
+			if x.Payer == payer && string(x.Body) == body {
+				if err := json.Unmarshal(x.Payment, &p); err != nil {
+					r.t.Error(err)
+				}
+			}
+		}
+	})
+	if p.Reference == "" {
+		r.t.Fatalf("no payment of %s for %s", payer, body)
+	}
+	return p
+}
+
+// abandon ends the process without waiting for payments, and starts the next one.
+func (r *ring) abandon() {
+	r.t.Helper()
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := r.service.Close(ended); err != nil && !errors.Is(err, context.Canceled) {
+		r.t.Error(err)
+	}
+	if err := r.books.Close(); err != nil {
+		r.t.Error(err)
+	}
+	r.start(r.store, r.headBytes(r.process))
+}
+
+// Where the service pays for gas, an account that has never paid here has one open
+// payment, however many it brings at a time; one that has paid has more.
+func TestAnAccountThatNeverPaidHasOneOpenPaymentWhereGasIsPaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := burning(t, 0)
+		r.second.fates["novice"] = fate{after: 10 * time.Second}
+		open := func() (joined int) {
+			t.Helper()
+			var all []*held
+			for n := range 5 {
+				all = append(all, r.paying(place(n), "novice"))
+			}
+			synctest.Wait()
+			for _, h := range all {
+				if a := h.wait(); a.Status == 201 {
+					joined++
+				} else if a.is(503, api.PaymentPending); !strings.Contains(string(a.Body), "Nothing was sent or charged") {
+					t.Errorf("%s", a.Body)
+				}
+			}
+			return joined
+		}
+		if n := open(); n != 1 || r.second.charged("novice") != 100 || r.second.questions("submit") != 1 {
+			t.Errorf("%d joined, %d paid, %d submitted", n, r.second.charged("novice"), r.second.questions("submit"))
+		}
+		second, third := r.paying(place(5), "novice"), r.paying(place(6), "novice")
+		second.wait().is(201, "")
+		third.wait().is(201, "")
+	})
+}
+
+// However many accounts that never paid have a payment reserved, no more of their gas is
+// in flight than the budget has left. The others wait, in the next process too, the
+// offer stays, and accounts that have paid do not wait.
+func TestGasInFlightCountsInTheBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := burning(t, 120_000)
+		r.paying(place(0), "patron").wait().is(201, "")
+		slow := fate{after: 8 * time.Second, limit: 50_000}
+		r.second.change(func() {
+			for _, payer := range []string{"patron", "anne", "ben", "cleo"} {
+				r.second.fates[payer] = slow
+			}
+		})
+		before := r.second.questions("submit")
+		first := r.paying(place(1), "anne")
+		synctest.Wait()
+		r.paying(place(2), "ben")
+		synctest.Wait()
+		r.abandon()
+		first.wait()
+		r.paying(place(3), "cleo")
+		patron := r.paying(place(4), "patron")
+		time.Sleep(4 * time.Second)
+		if n := r.second.questions("submit") - before; n != 3 {
+			t.Errorf("%d submitted, want those of anne, ben and the patron", n)
+		}
+		if got := r.offers("192.0.2.7"); got != "coin token" {
+			t.Errorf("offered %q", got)
+		}
+		patron.wait().is(201, "")
+		time.Sleep(20 * time.Second)
+		if n := r.second.questions("submit") - before; n != 4 || r.second.charged("cleo") != 100 || len(r.open()) != 0 {
+			t.Errorf("%d submitted, cleo paid %d, %d open", n, r.second.charged("cleo"), len(r.open()))
+		}
+	})
+}
+
+// Accounts that were opened for it waste no more than the budget together.
+func TestManyAccountsAtOnceWasteNoMoreThanTheBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := burning(t, 200_000)
+		var all []*held
+		for n := range 20 {
+			payer := fmt.Sprintf("mallory-%d", n)
+			r.second.change(func() { r.second.fates[payer] = fate{burns: 60_000} })
+			all = append(all, r.paying(place(n), payer))
+		}
+		for _, h := range all {
+			h.wait()
+		}
+		if g := r.service.GasWasted(); g.LastHour != 180_000 {
+			t.Errorf("%d gas wasted, of at most %d", g.LastHour, g.Budget)
+		}
+	})
+}
+
+// What an account had open when it wasted gas is not submitted any more; what was
+// submitted is sent on until it is mined, as others may wait for its turn.
+func TestWhatAWasterHadOpenIsNotSubmitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := burning(t, 0)
+		r.second.change(func() { r.second.fates["mallory"] = fate{} })
+		r.paying(place(0), "mallory").wait().is(201, "")
+		becomes := func(f fate) { r.second.change(func() { r.second.fates["mallory"] = f }) }
+		becomes(fate{lost: true})
+		first, second := r.paying(place(1), "mallory"), r.paying(place(2), "mallory")
+		synctest.Wait()
+		becomes(fate{lost: true, untimely: true})
+		third := r.paying(place(3), "mallory")
+		synctest.Wait()
+		submitted := r.second.questions("submit")
+		one, two, three := r.payment("mallory", place(1)), r.payment("mallory", place(2)), r.payment("mallory", place(3))
+		r.second.change(func() { r.second.burnt[one.Reference] = 60_000 })
+		time.Sleep(5 * time.Second)
+		if g := r.service.GasWasted(); g.LastHour != 60_000 {
+			t.Fatalf("%+v", g)
+		}
+		becomes(fate{lost: true})
+		count := func(p mpp.Payment) int { return r.second.questions("broadcast " + p.Reference) }
+		was := []int{count(one), count(two), count(three)}
+		time.Sleep(20 * time.Second)
+		if now := []int{count(one), count(two), count(three)}; now[0] != was[0] || now[1] == was[1] || now[2] != was[2] {
+			t.Errorf("sent %v times, and %v times before", now, was)
+		}
+		if n := r.second.questions("submit"); n != submitted {
+			t.Errorf("%d submitted, and %d before", n, submitted)
+		}
+		for _, h := range []*held{first, second, third} {
+			h.wait().is(402, api.VerificationFailed)
+		}
+	})
+}
+
+// dropped is a reorganisation after which a wasted payment is mined and pays.
+func (n *network) dropped(p mpp.Payment) {
+	n.change(func() {
+		delete(n.burnt, p.Reference)
+		n.fates[p.Payer] = fate{}
+		n.sent[p.Reference] = sent{p, n.now(), n.payee}
+	})
+}
+
+// Waste in a block that is dropped is forgotten when the same transaction settles the
+// payment after all, by the next process too; other waste is not.
+func TestWasteInADroppedBlockIsForgiven(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := burning(t, 0)
+		r.paying(place(0), "malcolm").wait().is(402, api.VerificationFailed)
+		h := r.paying(place(1), "mallory")
+		time.Sleep(3 * time.Second)
+		if got := r.offers("client of mallory"); got != "coin" {
+			t.Errorf("offered %q", got)
+		}
+		r.second.dropped(r.payment("mallory", place(1)))
+		h.wait().is(201, "")
+		for range 2 {
+			if g := r.service.GasWasted(); g.LastHour != 60_000 || len(g.Wasters) != 1 || g.Wasters[0].Payer != "malcolm" {
+				t.Errorf("%+v", g)
+			}
+			if got := r.offers("client of mallory"); got != "coin token" {
+				t.Errorf("offered %q", got)
+			}
+			r.restart()
+		}
+		r.paying(place(2), "mallory").wait().is(201, "")
+	})
+}
+
+// An applied payment whose block is dropped, and whose transaction then fails, has wasted
+// gas: its account and its client are refused, and it is not sent again. When it settles
+// all the same, that is forgiven.
+func TestWasteOfAnAppliedPaymentIsNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := burning(t, 0)
+		r.second.change(func() { r.second.fates["mallory"] = fate{shallow: true} })
+		r.paying(place(1), "mallory").wait().is(201, "")
+		p := r.payment("mallory", place(1))
+		r.restart()
+		r.second.change(func() {
+			delete(r.second.sent, p.Reference)
+			r.second.burnt[p.Reference] = 60_000
+		})
+		sent := r.second.questions("broadcast")
+		time.Sleep(20 * time.Second)
+		if g := r.service.GasWasted(); g.LastHour != 60_000 || len(g.Wasters) != 1 || g.Wasters[0].Client != "client of mallory" {
+			t.Errorf("%+v", g)
+		}
+		if got := r.offers("client of mallory"); got != "coin" || r.second.questions("broadcast") != sent {
+			t.Errorf("offered %q; sent %d times", got, r.second.questions("broadcast")-sent)
+		}
+		r.second.dropped(p)
+		time.Sleep(20 * time.Second)
+		if g := r.service.GasWasted(); g.LastHour != 0 || r.unconfirmed() != 0 || r.total("site-1") != 100 {
+			t.Errorf("%+v, %d to confirm, %d paid", g, r.unconfirmed(), r.total("site-1"))
+		}
+	})
+}
+
+// An applied payment that has vanished is not submitted anew for an account that is
+// refused, nor beyond the budget.
+func TestAVanishedPaymentIsSubmittedWithinBounds(t *testing.T) {
+	for name, c := range map[string]struct {
+		waster string
+		budget uint64
+		again  int
+	}{
+		"nobody has wasted gas":       {"", 60_000, 1},
+		"its account has":             {"anne", 0, 0},
+		"others have used the budget": {"mallory", 60_000, 0},
+	} {
+		in(t, name, func(t *testing.T) {
+			r := burning(t, c.budget)
+			r.second.change(func() { r.second.fates["anne"] = fate{shallow: true} })
+			r.paying(place(1), "anne").wait().is(201, "")
+			p := r.payment("anne", place(1))
+			if c.waster != "" {
+				was := r.second.fates["anne"]
+				r.second.change(func() { r.second.fates[c.waster] = fate{burns: 60_000} })
+				h := r.paying(place(2), c.waster)
+				time.Sleep(time.Second)
+				r.second.change(func() { r.second.fates["anne"] = was })
+				defer h.wait()
+			}
+			submitted := r.second.questions("submit")
+			r.second.change(func() { // the method has forgotten it, too
+				delete(r.second.sent, p.Reference)
+				delete(r.second.submitted, p.Reference)
+			})
+			time.Sleep(20 * time.Second)
+			if n := r.second.questions("submit") - submitted; n != c.again || r.second.charged("anne") != int64(c.again)*100 {
+				t.Errorf("submitted %d times, anne paid %d", n, r.second.charged("anne"))
+			}
+		})
+	}
+}
+
+// The next process refuses the client, too, of a payment that wasted gas after the last
+// one had ended, and knows what was submitted for it before it was sent.
+func TestTheNextProcessKnowsWhatWasSubmittedForWhom(t *testing.T) {
+	for _, step := range []string{"submitted", "broadcast"} {
+		in(t, step, func(t *testing.T) {
+			r := burning(t, 0)
+			r.second.change(func() { r.second.fates["mallory"] = fate{lost: true} })
+			r.second.step = func() {
+				r.mu.Lock()
+				fn := r.steps
+				r.mu.Unlock()
+				if fn != nil {
+					fn("submitted")
+				}
+			}
+			next := r.failAt(step)
+			r.paying(place(1), "mallory")
+			time.Sleep(3 * time.Second)
+			p := r.payment("mallory", place(1))
+			if len(p.Submissions) != 1 || p.Submissions[0].Transaction != p.Reference {
+				t.Errorf("submissions %+v", p.Submissions)
+			}
+			r.second.change(func() {
+				r.second.step = nil
+				r.second.burnt[p.Reference] = 60_000
+			})
+			next()
+			time.Sleep(5 * time.Second)
+			if got := r.payment("mallory", place(1)).Submissions; len(got) != 1 {
+				t.Errorf("submissions %+v", got)
+			}
+			if got := r.offers("client of mallory"); got != "coin" {
+				t.Errorf("offered %q", got)
+			}
+			if g := r.service.GasWasted(); len(g.Wasters) != 1 || g.Wasters[0].Client != "client of mallory" {
+				t.Errorf("%+v", g)
+			}
+		})
+	}
+}
+
+// Where payers pay for their gas, or the outcome is final, no client is kept.
+func TestClientsAreKeptNoLongerThanNeeded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := burning(t, 0)
+		r.network.fates["alice"] = fate{shallow: true}
+		r.join(ada, "alice")
+		r.paying(place(1), "anne").wait().is(201, "")
+		r.paying(place(2), "mallory").wait().is(402, api.VerificationFailed)
+		synctest.Wait()
+		all, err := r.books.Reservations("", 10)
+		clients := map[string]string{}
+		for _, x := range all {
+			clients[x.Payer] = x.Client
+			if x.State == ledger.Failed && strings.Contains(string(x.Payment), "submissions") {
+				t.Errorf("kept of a failed payment: %s", x.Payment)
+			}
+		}
+		if want := map[string]string{"alice": "", "anne": "", "mallory": ""}; err != nil || !maps.Equal(clients, want) {
+			t.Errorf("%v, %v", clients, err)
+		}
+	})
+}
+
+// A reservation that an earlier version has stored, without client and submissions, is
+// taken up: what it says settles once, and what it wastes is noted.
+func TestAReservationOfAnEarlierVersionIsTakenUp(t *testing.T) {
+	row, err := os.ReadFile("testdata/reservation-without-submissions.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for burns, want := range map[uint64]struct {
+		state ledger.ReservationState
+		gas   uint64
+		paid  int64
+	}{0: {ledger.Applied, 0, 100}, 60_000: {ledger.Failed, 60_000, 0}} {
+		in(t, fmt.Sprintf("%d gas wasted", burns), func(t *testing.T) {
+			r := burning(t, 0)
+			r.second.change(func() { r.second.fates["mallory"] = fate{burns: burns} })
+			var x ledger.Reservation
+			r.must(json.Unmarshal(row, &x))
+			r.stop()
+			batch := ledger.Batch{"r" + x.ID: bytes.TrimSpace(row), "o" + x.ID: {}}
+			for _, key := range x.ReplayKeys {
+				batch["k"+key] = []byte(x.ID)
+			}
+			r.must(r.store.Commit(batch))
+			r.start(r.store, r.headBytes(r.process))
+			time.Sleep(time.Minute)
+			r.look(func(v *ledger.View) {
+				if got, err := v.Get(x.ID); err != nil || got.State != want.state || got.Client != "" {
+					t.Errorf("%+v, %v", got, err)
+				}
+			})
+			if g := r.service.GasWasted(); g.LastHour != want.gas || r.second.charged("mallory") != want.paid || r.total("bob") != want.paid {
+				t.Errorf("%+v, paid %d, credited %d", g, r.second.charged("mallory"), r.total("bob"))
+			}
+		})
+	}
+}
