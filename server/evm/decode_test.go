@@ -176,6 +176,7 @@ func TestDecodeChecksTheChallengeAgain(t *testing.T) {
 		"nothing":           {func(c *mpp.Challenge) { c.Request = "" }, now, mpp.CodeUnapplied},
 		"expired":           {func(*mpp.Challenge) {}, now.Add(5 * time.Minute), mpp.CodeExpired},
 		"about to expire":   {func(*mpp.Challenge) {}, now.Add(5*time.Minute - 5*time.Second), mpp.CodeExpired},
+		"about to be late":  {func(*mpp.Challenge) {}, now.Add(5*time.Minute - 20*time.Second), mpp.CodeExpired},
 	} {
 		ch := challenge(t, m)
 		cred := wallet(1).Pay(ch)
@@ -185,6 +186,9 @@ func TestDecodeChecksTheChallengeAgain(t *testing.T) {
 		if !errors.As(err, &no) || no.Code != c.code {
 			t.Errorf("%s: %v, want %s", name, err, c.code)
 		}
+	}
+	if _, err := take(m, wallet(1).Pay(challenge(t, m)), now.Add(5*time.Minute-22*time.Second)); err != nil {
+		t.Errorf("in time: %v", err)
 	}
 	before := newMethod(t, func(c *Config) { c.Recipient = wallet(2).Address() })
 	if p, err := take(m, wallet(1).Pay(challenge(t, before)), now); err != nil || p.Payee != before.Payee() {
