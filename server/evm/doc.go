@@ -36,8 +36,9 @@
 //
 // # The gas account
 //
-// No nonce of it is stored. What was in flight when a process died is asked of
-// the token, by Outcome, as before; what it does not know is submitted once more,
-// unless the payer is known to have wasted gas, which costs gas at the worst. One
-// origin alone may use the account.
+// Each transaction is stored with its payment before it is sent ([mpp.Expenses]), so
+// the next process asks what became of it, and what it has cost. An authorisation of
+// which nothing was mined when a process died is submitted once more, unless the payer
+// is known to have wasted gas, which costs gas at the worst. One origin alone may use
+// the account.
 package evm

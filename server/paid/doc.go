@@ -15,6 +15,8 @@
 //   - work.go: claim, simulate, reserve, broadcast; conclude.go: append and answer,
 //     or fail
 //   - hold.go: what a reservation may keep others from, and for how long
+//   - expenses.go: what may be submitted at this service's expense before it is known to
+//     pay; waste.go: what was wasted so, and whoever did that is refused for a while
 //   - letgo.go: how many payments may be open, and requests that are not waited for
 //   - seen.go: a payment that is refused, and was made already
 //   - resume.go: how an open reservation is taken up by the next process

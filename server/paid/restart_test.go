@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,9 +20,13 @@ import (
 )
 
 // steps are the places at which the power may fail on the way of one payment,
-// in order. The ledger's own come twice: for the reservation and for the event.
-var steps = []string{"simulated", "commit:1", "head:1", "publish:1", "reserved", "broadcast", "receipt",
-	"commit:2", "head:2", "publish:2", "applied"}
+// in order. The ledger's own come twice: for the reservation and for the event; and in
+// between for the submission, where the service pays for that.
+var (
+	steps = []string{"simulated", "commit:1", "head:1", "publish:1", "reserved", "broadcast", "receipt",
+		"commit:2", "head:2", "publish:2", "applied"}
+	stepsWithGas = append(slices.Clone(steps), "commit:3", "head:3", "publish:3")
+)
 
 // failAt has the power fail when a payment comes to a step. What was on the
 // disk then is kept; the process that goes on is cut off from the network, and
@@ -29,8 +35,8 @@ func (r *ring) failAt(step string) (next func()) {
 	name, turn, _ := strings.Cut(step, ":")
 	left := atomic.Int32{}
 	left.Store(1)
-	if turn == "2" {
-		left.Store(2)
+	if n, err := strconv.Atoi(turn); err == nil {
+		left.Store(int32(n))
 	}
 	p := r.process
 	var disk *memstore.Store
@@ -72,11 +78,20 @@ func TestPowerFailsAtEveryStep(t *testing.T) {
 		{"register", paid.OpRegister, bob, "bob", 100, 201, 100},
 		{"bid", paid.OpBid, fund, "ada", 150, 200, 250},
 	} {
-		for _, after := range []time.Duration{0, 4 * time.Second} {
-			for _, step := range steps {
-				in(t, fmt.Sprintf("%s, mined after %v, at %s", op.name, after, step), func(t *testing.T) {
+		type way struct {
+			after time.Duration
+			gas   bool // the service pays for it
+		}
+		for _, by := range []way{{0, false}, {4 * time.Second, false}, {0, true}, {4 * time.Second, true}} {
+			after, all := by.after, steps
+			if by.gas {
+				all = stepsWithGas
+			}
+			for _, step := range all {
+				in(t, fmt.Sprintf("%s, mined after %v, gas %t, at %s", op.name, after, by.gas, step), func(t *testing.T) {
 					r := newRing(t)
 					r.join(ada, "alice")
+					r.network.gas = by.gas
 					r.network.fates["bob"] = fate{after: after}
 					synctest.Wait()
 					ch := r.challenge(op.op, op.body)
@@ -84,6 +99,7 @@ func TestPowerFailsAtEveryStep(t *testing.T) {
 					next := r.failAt(step)
 					r.begin(keyed(op.op, op.body, "k", credential))
 					time.Sleep(6 * time.Second)
+					r.network.change(func() { clear(r.network.submitted) })
 					next()
 					// Before anything was stored, the request has simply failed.
 					if step != "simulated" && step != "commit:1" {
