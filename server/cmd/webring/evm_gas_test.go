@@ -149,6 +149,75 @@ func TestAPlainAccountWastesGasOnceAnHour(t *testing.T) {
 	}
 }
 
+// TestManyAccountsWasteNoMoreThanTheGasBudget: twelve accounts that never paid have a
+// payment open each, and their money away in the block that counts. What they waste
+// together stays within the budget, and those that it does not concern pay after that.
+func TestManyAccountsWasteNoMoreThanTheGasBudget(t *testing.T) {
+	t.Parallel()
+	chain(t)
+	own, err := devchain.StartBase(t.Context(), devchain.Options{Accounts: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(own.Stop)
+	const (
+		path         = "/api/register"
+		many, budget = 12, 250_000
+	)
+	s := evmShopOn(t, own, "--trusted-proxy", "127.0.0.1", "--evm-gas-budget", fmt.Sprint(budget))
+	call := func(method string, args ...any) {
+		t.Helper()
+		if err := own.Call(t.Context(), nil, method, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	call("evm_setIntervalMining", 0)
+	var payers []evmtest.Wallet
+	replies := make(chan reply, many)
+	for n := range many {
+		client, body := fmt.Sprintf("198.51.100.%d", n+1), fmt.Sprintf(`{"name":"Legion","url":"https://legion-%d.dev/","kind":"agent"}`, n)
+		payer := freshWallet(t)
+		s.endow(payer, juggledUnits)
+		payers = append(payers, payer)
+		unpaid := s.send(http.MethodPost, path, []byte(body), by(client)...)
+		header := payer.Header(s.challenge(unpaid))
+		go func() {
+			r, err := s.try(http.MethodPost, path, []byte(body), by(client, "Authorization", header)...)
+			if err != nil {
+				t.Error(err)
+			}
+			replies <- r
+		}()
+	}
+	eventually(t, "a decision about each submission", longEnough, func() bool {
+		return strings.Count(s.log.String(), `msg="payment open"`) >= many
+	})
+	for _, payer := range payers {
+		s.endow(payer, 0)
+	}
+	call("anvil_mine", 1, 1)
+	count, gas := s.reverted(0)
+	t.Logf("%d submissions reverted, %d gas of at most %d", count, gas, budget)
+	if count == 0 || gas > budget {
+		t.Errorf("%d submissions reverted, %d gas", count, gas)
+	}
+	for _, payer := range payers {
+		s.endow(payer, juggledUnits)
+	}
+	call("evm_setIntervalMining", 1)
+	statuses := map[int]int{}
+	for range many {
+		statuses[(<-replies).Status]++
+	}
+	t.Logf("statuses %v", statuses)
+	if statuses[http.StatusCreated] == 0 || statuses[http.StatusCreated]+statuses[http.StatusPaymentRequired]+statuses[http.StatusServiceUnavailable] != many {
+		t.Errorf("statuses %v", statuses)
+	}
+	if again, _ := s.reverted(0); again != count {
+		t.Errorf("%d submissions were reverted, and %d before", again, count)
+	}
+}
+
 // TestAccountsWithCodeWasteNoGas: a contract, or an account that has delegated to one,
 // that agrees to simulations and not to submissions never comes to be submitted.
 func TestAccountsWithCodeWasteNoGas(t *testing.T) {

@@ -54,7 +54,11 @@ type shop struct {
 // evmShop starts one with a gas account of its own.
 func evmShop(t *testing.T, args ...string) *shop {
 	t.Helper()
-	c := baseChain(t)
+	return evmShopOn(t, baseChain(t), args...)
+}
+
+func evmShopOn(t *testing.T, c *devchain.Chain, args ...string) *shop {
+	t.Helper()
 	key, err := crypto.GenerateKey()
 	if err != nil {
 		t.Fatal(err)
