@@ -62,9 +62,9 @@ func (a *authorization) earliest() int64 {
 }
 
 // find looks for the event with which the token came to know the nonce, and says
-// what it means; lost says that it was not used to pay us. It looks through the blocks in which the authorisation could be
-// used, from a second on, and then, if cancelled is set, for a cancellation in those
-// after them.
+// what it means; lost says that it was not used to pay us. It looks through the blocks
+// in which the authorisation could be used, from a second on, and then, if cancelled is
+// set, for a cancellation in those after them.
 func (m *Method) find(ctx context.Context, a *authorization, newest *node.Block, since int64, cancelled bool) (o mpp.Outcome, lost bool, err error) {
 	last, depth := newest.Height(), uint64(0)
 	after, _, err := m.node.DeepAfter(ctx, newest, a.validBefore, m.cfg.Depth)

@@ -17,10 +17,10 @@ import (
 // Broadcast submits the authorisation. It may be repeated at will: while our
 // transaction is in flight the same one is sent again, after a while with higher
 // fees, and once it is mined there is no other, whatever came of it. What would
-// revert is not sent, nor what has hardly time left: it would cost gas for nothing.
-// x is asked for all that is. Everything but a token that knows
-// the authorisation already is Pending, and [Method.Outcome] has the last word. The
-// error is only ever a damaged record or ErrUnavailable.
+// revert is not sent, nor what has hardly time left: it would cost gas for nothing. Nor
+// is anything that x does not allow and store. Everything but a token that knows the
+// authorisation already is Pending, and [Method.Outcome] has the last word. The error is
+// only ever a damaged record or ErrUnavailable.
 func (m *Method) Broadcast(ctx context.Context, p mpp.Payment, x mpp.Expenses) (mpp.Outcome, error) {
 	a, err := m.reopen(p)
 	if err != nil {
