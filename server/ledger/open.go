@@ -71,6 +71,10 @@ func Open(c Config) (*Ledger, error) {
 	}
 	l.state.Advance(l.state.Clock())
 	l.durable.Store(&end)
+	if err := l.addPayers(); err != nil {
+		l.head.file.Close()
+		return nil, fmt.Errorf("ledger: note the accounts that have paid: %w", err)
+	}
 	go l.run()
 	return l, nil
 }

@@ -430,35 +430,3 @@ func TestFailedRegistrationsCountAgainstTheirURLForAnHour(t *testing.T) {
 	fail("three")
 	expect(1)
 }
-
-// An account has paid when an event says so, in whatever case it is spelled, and for
-// ever.
-func TestAccountsThatHavePaidAreKnown(t *testing.T) {
-	r := openedRing(t)
-	paid := func(payer string) (paid bool) {
-		r.View(func(v *ledger.View) {
-			var err error
-			if paid, err = v.HasPaid(payer); err != nil {
-				t.Error(err)
-			}
-		})
-		return paid
-	}
-	v := registration("new", "did:pkh:eip155:1:0xab")
-	r.must(func(tx *ledger.Tx) error { return tx.Reserve(v) })
-	if paid(v.Payer) {
-		t.Error("paid by a reservation")
-	}
-	r.must(func(tx *ledger.Tx) error {
-		e := &core.Joined{Stamp: tx.Stamp(), Slug: "new", Kind: core.Website, Category: "general", Fee: 100,
-			Payment: core.Payment{Method: "evm", Network: "evm:1", Transaction: "0x1", Payer: v.Payer}}
-		_, err := tx.Append(e, &core.Texts{Name: core.Text{Value: "New"}, URL: core.Text{Value: "https://new.org"}})
-		return err
-	})
-	for range 2 {
-		if !paid(v.Payer) || !paid("did:pkh:eip155:1:0xAB") || paid("did:pkh:eip155:2:0xab") || paid("did:pkh:eip155:1:0xabc") || paid("did:pkh:eip155:1:0xa") {
-			t.Error("not this account alone has paid")
-		}
-		r.reopen()
-	}
-}

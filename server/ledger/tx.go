@@ -128,9 +128,10 @@ func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {
 	}
 	if p, cents := PaymentOf(e); p.Transaction != "" && cents != 0 {
 		rows[string(paymentKey(p.Network, p.Transaction, seq))] = numberValue(uint64(cents))
-		if p.Payer != "" && cents > 0 {
-			rows[string(payerKey(p.Payer))] = []byte{}
-		}
+	}
+	addPayer(rows, e)
+	if seq == 0 {
+		rows[payersKey] = []byte{}
 	}
 	switch e := e.(type) {
 	case *core.Joined:

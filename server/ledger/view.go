@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"cmp"
-	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -45,15 +44,6 @@ func (v *View) URLPending(urlKey string) (until time.Time, pending bool) {
 // [FailurePeriod] from the last. Two that are farther apart do not count together.
 func (v *View) URLFailures(urlKey string) (count int, until time.Time) {
 	return v.l.index.failures(urlKey, v.l.now())
-}
-
-// HasPaid says whether an event names a payment by this account.
-func (v *View) HasPaid(payer string) (bool, error) {
-	_, err := v.get(payerKey(payer))
-	if errors.Is(err, ErrNotFound) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // OpenOnMember says how many payments for a member are open, and their sum in
