@@ -26,8 +26,8 @@ const (
 	OperationBid      = "bid"
 )
 
-// BarPeriod is how long the payer of a failed reservation cannot reserve the
-// same URL again.
+// BarPeriod is how long the payer of a failed registration cannot reserve the
+// same URL again, at least: see [View.Barred].
 const BarPeriod = 10 * time.Minute
 
 // FailurePeriod is for how long a failed registration counts against its URL,
@@ -47,6 +47,7 @@ type Reservation struct {
 	URLKey    string           `json:",omitempty"` // register: identity key of the URL, until it fails
 	Bar       []byte           `json:",omitempty"` // set by Update when a registration fails; see barKey
 	URLMark   []byte           `json:",omitempty"` // set with Bar; see urlMark
+	HadPaid   bool             `json:",omitempty"` // set with Bar: the payer had paid here before
 	Member    string           `json:",omitempty"` // slug; for register once applied
 	Cents     int64            // the whole payment
 	Payer     string           // account that pays
@@ -91,8 +92,8 @@ var (
 	ErrNoReservation = errors.New("ledger: no such reservation")
 	// ErrURLPending says that another payment for the same URL is open.
 	ErrURLPending = errors.New("ledger: the URL is being paid for")
-	// ErrBarred says that this payer's last payment for the URL failed less
-	// than [BarPeriod] ago.
+	// ErrBarred says that this payer's last payment for the URL failed a short time
+	// ago: see [View.Barred].
 	ErrBarred = errors.New("ledger: the payer's last payment for this URL failed a moment ago")
 	// ErrReservation says that a reservation is malformed, or that a change
 	// of it is not one that a reservation can go through.
@@ -202,10 +203,11 @@ func barKey(payer, urlKey string) []byte {
 func urlMark(urlKey string) []byte { return barKey("", urlKey) }
 
 // fail ends r at this instant, and replaces its URL by what is needed to recognise it.
-func (r *Reservation) fail(at time.Time) {
+// hadPaid says whether its payer has paid here before.
+func (r *Reservation) fail(at time.Time, hadPaid bool) {
 	r.FailedAt = at
 	if r.Operation == OperationRegister {
-		r.Bar, r.URLMark, r.URLKey = barKey(r.Payer, r.URLKey), urlMark(r.URLKey), ""
+		r.Bar, r.URLMark, r.URLKey, r.HadPaid = barKey(r.Payer, r.URLKey), urlMark(r.URLKey), "", hadPaid
 	}
 }
 

@@ -365,9 +365,13 @@ func (tx *Tx) Update(r *Reservation) error {
 	if err := old.checkChange(&kept); err != nil {
 		return err
 	}
-	kept.Created, kept.FailedAt, kept.Bar, kept.URLMark = old.Created, old.FailedAt, old.Bar, old.URLMark
+	kept.Created, kept.FailedAt, kept.Bar, kept.URLMark, kept.HadPaid = old.Created, old.FailedAt, old.Bar, old.URLMark, old.HadPaid
 	if old.State == Reserved && kept.State == Failed {
-		kept.fail(time.UnixMilli(tx.stamp).UTC())
+		hadPaid, err := tx.View().HasPaid(kept.Payer)
+		if err != nil {
+			return err
+		}
+		kept.fail(time.UnixMilli(tx.stamp).UTC(), hadPaid)
 	}
 	if at, ok := tx.l.state.BySlug([]byte(kept.Member)); ok && kept.State == Applied && tx.l.state.Member(at).Redacted {
 		// Its event came back from an edge, and with it the redaction.

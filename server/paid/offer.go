@@ -136,7 +136,7 @@ func idempotency(c Call, digest string) string {
 func (s *Service) challenge(c Call, o order, networks []*network, why *Problem) Answer {
 	var life time.Duration
 	var note string
-	s.Ledger.View(func(v *ledger.View) { life, note = challengeLife(v, o) })
+	s.Ledger.View(func(v *ledger.View) { life, note = s.challengeLife(v, o) })
 	now, shortest := s.Now(), life
 	pinned := o.pin()
 	pinned[pinOperation] = c.Operation

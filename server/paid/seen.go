@@ -87,8 +87,8 @@ func (n *network) seen(ctx context.Context, p mpp.Payment, since time.Time) (mpp
 	ctx, cancel := context.WithTimeout(ctx, seenTimeout)
 	defer cancel()
 	select {
-	case n.looking <- struct{}{}:
-		defer func() { <-n.looking }()
+	case n.lookups <- struct{}{}:
+		defer func() { <-n.lookups }()
 		return n.Seen(ctx, p, since)
 	case <-ctx.Done():
 		return mpp.Outcome{}, fmt.Errorf("%w: too many look-ups are under way", mpp.ErrUnavailable)

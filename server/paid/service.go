@@ -340,13 +340,13 @@ func (s *Service) inTime(n *network) error {
 	return nil
 }
 
-// ready gives the networks that can be paid on now.
+// ready gives the networks on which a payment can be offered now.
 func (s *Service) ready() (up []*network, err error) {
 	if len(s.networks) == 0 {
 		return nil, unconfigured
 	}
 	for _, n := range s.networks {
-		if s.inTime(n) == nil {
+		if n.offered() && s.inTime(n) == nil {
 			up = append(up, n)
 		}
 	}
