@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// index is what of the reservations is kept in memory: those that are open or
-// to be confirmed, and what follows from those that failed a while ago. All else is
-// asked of the store.
+// index is the part of the reservations that is kept in memory: those that are open or to
+// be confirmed, and when others have failed in the last hour. All else is read from the
+// store.
 type index struct {
 	open     map[string]*Reservation
 	urls     map[string]*Reservation // open registrations, by URL key

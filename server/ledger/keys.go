@@ -127,8 +127,7 @@ func parseTransaction(key, value []byte) (p position, err error) {
 	return p, nil
 }
 
-// treeReader reads stored hashes through get, which may lay rows that are not
-// stored yet over those that are.
+// treeReader reads stored hashes by get, which may also give rows that are not stored yet.
 func treeReader(get func(key []byte) ([]byte, error)) tlog.HashReader {
 	return tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
 		hashes := make([]tlog.Hash, len(indexes))

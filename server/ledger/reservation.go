@@ -34,9 +34,9 @@ const BarPeriod = 10 * time.Minute
 // whoever paid: see [View.URLFailures].
 const FailurePeriod = time.Hour
 
-// Reservation is a verified payment on its way into the ledger, and the memory
-// of it afterwards. It is stored before anything is sent, because what has
-// been sent can charge somebody.
+// Reservation is a verified payment on its way into the ledger, and the record of it
+// afterwards. It is stored before the payment is sent, because a payment that was sent
+// can charge its payer.
 //
 // Byte slices of a reservation that came from a ledger are shared with it and
 // must not be changed; the struct is the caller's own.
@@ -191,9 +191,8 @@ func (r *Reservation) check() error {
 	return nil
 }
 
-// barKey stands for a payer and a URL after a payment has come to nothing. A
-// bar needs no more than to be recognised, and whoever never paid has no claim
-// to have an address kept here for ever.
+// barKey stands for a payer and a URL after a payment has failed. A hash is enough to
+// recognise them, and the URL of a payment that failed must not be stored for ever.
 func barKey(payer, urlKey string) []byte {
 	sum := sha256.Sum256([]byte(payer + "\x00" + urlKey))
 	return sum[:]

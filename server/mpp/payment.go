@@ -139,7 +139,6 @@ var ErrUnavailable = errors.New("mpp: payment network unavailable")
 // The codes of rejections; they are codes of the problem table.
 const (
 	CodeMalformed = "malformed_credential"
-	CodeChallenge = "invalid_challenge"
 	CodeExpired   = "payment_expired"
 	CodeVerify    = "verification_failed"
 	CodeUnapplied = "payment_unapplied"

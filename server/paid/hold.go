@@ -35,7 +35,7 @@ func (s *Service) heldURL(until time.Time) *Problem {
 		Detail: fmt.Sprintf("Somebody else is registering this address; ask again in %d s. Nothing was charged by this request.", wait)}
 }
 
-// mayHold says why a payment may not hold the URL that it is for.
+// mayHold says why a payment may not hold its URL.
 func (s *Service) mayHold(v *ledger.View, r *ledger.Reservation) error {
 	count, until := v.URLFailures(r.URLKey)
 	if count > 1 && until.After(s.Now()) {
@@ -64,7 +64,7 @@ func (s *Service) barredFor(r *ledger.Reservation) (rest time.Duration) {
 	return rest
 }
 
-// onlyPayers says who can register a URL for which two payments have failed.
+// onlyPayers says which accounts can register a URL for which two payments have failed.
 func onlyPayers(until time.Time) string {
 	return "Payments for this address have failed twice; until " + until.UTC().Format(time.RFC3339) +
 		" only an account that has paid here before can register it. Any bid makes an account one."
@@ -96,8 +96,8 @@ const (
 	coverEvery = 250 * time.Millisecond
 )
 
-// errOpened says that the payer has opened other payments since it was asked what it
-// holds.
+// errOpened says that the payer has opened other payments since its balance was asked
+// for.
 var errOpened = errors.New("paid: the payer has opened other payments")
 
 // covered makes sure that the payer of w holds enough for its open payments and this

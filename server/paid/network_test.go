@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"webring/core/api"
 	"webring/server/mpp"
 	"webring/server/paid"
 )
@@ -444,7 +445,7 @@ func (m *method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	before := time.Unix(t.ValidBefore, 0).UTC()
 	switch {
 	case mpp.DecodeJSON(c.Challenge.Request, &asked) != nil:
-		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeChallenge, Detail: "the challenge asks for something else"}
+		return mpp.Payment{}, &mpp.Rejection{Code: string(api.InvalidChallenge), Detail: "the challenge asks for something else"}
 	case t.Cents != asked.Cents:
 		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeVerify, Detail: "the transaction pays another amount"}
 	case t.Challenge != "" && t.Challenge != c.Challenge.ID:
