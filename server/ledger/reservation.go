@@ -30,8 +30,8 @@ const (
 // same URL again, at least: see [View.Barred].
 const BarPeriod = 10 * time.Minute
 
-// FailurePeriod is for how long a failed registration counts against its URL,
-// whoever paid: see [View.URLFailures].
+// FailurePeriod is how long a failed registration counts against its URL, for all
+// payers: see [View.URLFailures].
 const FailurePeriod = time.Hour
 
 // Reservation is a verified payment on its way into the ledger, and the record of it
@@ -109,7 +109,7 @@ type ReplayedError struct {
 	Reservation string // its id
 }
 
-// Error does not repeat the id: it belongs to whoever paid.
+// Error does not repeat the id: it belongs to the payer.
 func (e *ReplayedError) Error() string { return "ledger: payment was reserved before" }
 
 // reservationFormat is the version of the stored JSON.
@@ -198,7 +198,7 @@ func barKey(payer, urlKey string) []byte {
 	return sum[:]
 }
 
-// urlMark stands for a URL in the same way, whoever paid.
+// urlMark stands for a URL in the same way, for all payers.
 func urlMark(urlKey string) []byte { return barKey("", urlKey) }
 
 // fail ends r at this instant, and replaces its URL by what is needed to recognise it.

@@ -1,6 +1,7 @@
 package paid
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -86,15 +87,9 @@ func (s *Service) challengeLife(v *ledger.View, o order) (life time.Duration, no
 	}
 }
 
-// Timing of [Service.covered].
-const (
-	// coverWait is how long a refusal is doubted while the payer has open payments. It
-	// takes a few seconds from the block of a payment to its effect.
-	coverWait = 10 * time.Second
-	// coverEvery is how often the ledger is asked meanwhile. The network is asked again
-	// when the payer's open payments have changed.
-	coverEvery = 250 * time.Millisecond
-)
+// coverTries is how often the network is asked whether an account holds what its open
+// payments come to, a second apart: a block can come between two questions.
+const coverTries = 3
 
 // errOpened says that the payer has opened other payments since its balance was asked
 // for.
@@ -102,25 +97,47 @@ var errOpened = errors.New("paid: the payer has opened other payments")
 
 // covered makes sure that the payer of w holds enough for its open payments and this
 // one, and gives what was open. Each payment is simulated alone, so one balance would
-// otherwise do for any number. A payment that is mined and has no effect yet counts
-// twice: it is open, and gone from the balance. So a refusal stands only when the open
-// payments have not become less for coverWait.
+// otherwise do for any number.
 func (s *Service) covered(w *work) (open int64, err error) {
-	opened := func() (cents int64) {
-		s.Ledger.View(func(v *ledger.View) { _, cents = v.OpenOfPayer(w.payment.Payer) })
-		return cents
-	}
-	open = opened()
-	for until := s.Now().Add(coverWait); open > 0; {
-		err = w.network.holds(s.ctx, w.payment, open+w.payment.Cents)
-		if !errors.As(err, new(*mpp.Rejection)) {
-			return open, err
+	for try := 1; ; try++ {
+		s.Ledger.View(func(v *ledger.View) { _, open = v.OpenOfPayer(w.payment.Payer) })
+		if open == 0 {
+			return 0, nil // its own simulation says enough
 		}
-		for before := open; open == before; open = opened() {
-			if !s.Now().Before(until) || !s.sleep(coverEvery) {
-				return open, err
+		err = w.network.holds(s.ctx, w.payment, open+w.payment.Cents)
+		if errors.As(err, new(*mpp.Rejection)) {
+			// A payment that is mined and has no effect yet is open, and gone from the
+			// balance.
+			var mined int64
+			if open, mined = s.openAndMined(w); mined > 0 {
+				err = w.network.holds(s.ctx, w.payment, open-mined+w.payment.Cents)
 			}
 		}
+		if !errors.As(err, new(*mpp.Rejection)) || try == coverTries || !s.sleep(time.Second) {
+			return open, err
+		}
 	}
-	return 0, nil // its own simulation says enough
+}
+
+// openAndMined gives what the payer of w has open, and what of that the network says it
+// has paid already, in cents.
+func (s *Service) openAndMined(w *work) (open, mined int64) {
+	var all []*ledger.Reservation
+	s.Ledger.View(func(v *ledger.View) { all = v.Open() })
+	ctx, cancel := context.WithTimeout(s.ctx, questionTimeout)
+	defer cancel()
+	for _, r := range all {
+		if r.Payer != w.payment.Payer {
+			continue
+		}
+		open += r.Cents
+		p, err := StoredPayment(r)
+		if err != nil || p.Method != w.network.Name() {
+			continue
+		}
+		if o, err := w.network.Outcome(ctx, p); err == nil && o.State == mpp.Settled {
+			mined += r.Cents
+		}
+	}
+	return open, mined
 }

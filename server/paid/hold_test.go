@@ -207,7 +207,7 @@ func TestOpenPaymentsTogetherFitTheBalance(t *testing.T) {
 				credential := r.sign(r.challenge(paid.OpRegister, urls(i)), "mallory", 100)
 				all = append(all, r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(urls(i)), Authorization: []string{credential}}))
 			}
-			time.Sleep(12 * time.Second)
+			time.Sleep(5 * time.Second)
 			synctest.Wait()
 			if got := len(r.open()); got != c.open {
 				t.Errorf("%d are open, want %d", got, c.open)
@@ -224,8 +224,8 @@ func TestOpenPaymentsTogetherFitTheBalance(t *testing.T) {
 			}
 		})
 	}
-	// What is mined and has no effect yet does not make anybody seem poor, however long
-	// it takes until that is known.
+	// What is mined and has no effect yet does not make an account seem poor, however long
+	// it has no effect.
 	for _, block := range []time.Duration{0, 2 * time.Second, 12 * time.Second} {
 		in(t, "an honest account that spends its last cent at once, blocks of "+block.String(), func(t *testing.T) {
 			r := newRing(t)

@@ -36,7 +36,7 @@ type order interface {
 	// but not of money that has come already: that cannot be left unpaid.
 	ranks(st *core.State) error
 	// payableBy asks the ledger whether this account may have the order carried out. It
-	// is asked with check once it is known who pays, but not of a payment that has come.
+	// is asked with check once the account is known, but not for a payment that has come.
 	payableBy(v *ledger.View, payer string) error
 	// pin gives what restore needs besides the body. The map is the caller's.
 	pin() map[string]string

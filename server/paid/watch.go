@@ -45,8 +45,8 @@ const (
 	// clockLate is how long its answer is awaited before the network is no longer
 	// offered. A network that is slower has twice the time that its last answer took.
 	clockLate = time.Second
-	// questionTimeout is how long a network has for a simulation or a balance. It is
-	// asked several things for that, and a client waits.
+	// questionTimeout is how long a network has for a simulation or a balance, which take
+	// several questions while a client waits.
 	questionTimeout = 8 * time.Second
 	// clockAgain is how soon a network that takes no payments is asked again.
 	clockAgain = 2 * time.Second
@@ -59,7 +59,7 @@ const (
 	// block. The longer there is none, the longer that becomes, up to blockRarely.
 	blockEvery  = 250 * time.Millisecond
 	blockRarely = 2 * time.Second
-	// blockFresh is how long an answer counts for those who wait for a block.
+	// blockFresh is how long an answer counts for payments that wait for a block.
 	blockFresh = time.Second
 	// blockPatience is how long payments wait for a block before they are asked for
 	// without one.
@@ -82,7 +82,7 @@ func (s *Service) watch(n *network) {
 			return // the service has ended, and with it the question
 		}
 		select {
-		case <-n.wanted: // this answer is for those who wanted one
+		case <-n.wanted: // this is the answer
 		default:
 		}
 		n.publish(a)
