@@ -50,7 +50,7 @@ func (c *coin) Request(cents int64) (string, error) { return mpp.EncodeJSON(cent
 func (c *coin) Decode(cred mpp.Credential) (mpp.Payment, error) {
 	var cents int64
 	if err := mpp.DecodeJSON(cred.Challenge.Request, &cents); err != nil {
-		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeChallenge, Detail: "no good"}
+		return mpp.Payment{}, &mpp.Rejection{Code: "invalid_challenge", Detail: "no good"}
 	}
 	if c.refuses {
 		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeVerify, Detail: "no good"}

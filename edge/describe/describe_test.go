@@ -269,6 +269,13 @@ func TestLLMsLinksWhatAGetAnswers(t *testing.T) {
 	}
 }
 
+// Whoever reads how to join reads that the root of a domain is open to every account.
+func TestLlmsTextSaysWhoMayRegisterTheRootOfADomain(t *testing.T) {
+	if text := build(t, coretest.NewRing(t), "/llms.txt", Site{}); !strings.Contains(text, "can be registered by every account, whoever has registered below it") {
+		t.Error("llms.txt does not say so")
+	}
+}
+
 // Whoever reads how to pay reads that a 402 promises no rank, and how to name one.
 func TestOnlyIfRankIsDescribed(t *testing.T) {
 	r := coretest.NewRing(t)

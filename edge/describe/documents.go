@@ -82,7 +82,8 @@ func llms(s *Source) ([]byte, error) {
 		"`description` and `bid`. To raise a member, `POST %[1]s/api/bid` with `member` (slug or URL) and `amount` (USD as a string). %[2]s "+
 		"Joining costs %[3]s USD, a bid at least %[4]s USD. %[5]s "+
 		"One domain takes at most three members by different accounts, and an account opens at most three new categories a day: "+
-		"only a payment says which account it is, so a 422 can follow a 402 for these two, and nothing is charged then.\n\n"+
+		"only a payment says which account it is, so a 422 can follow a 402 for these two, and nothing is charged then. "+
+		"The root of a domain, such as `https://example.org/`, can be registered by every account, whoever has registered below it.\n\n"+
 		"A 402 promises no rank: others may pay first. With `only_if_rank` in the body of either (a number: the rank wanted, or better) nothing is charged "+
 		"unless the payment gives that rank in the moment before it is sent; otherwise the answer is 409 `rank_taken`, with what the rank costs now.\n\n"+
 		"The reads are tools of an MCP server (streamable HTTP, no authentication) at `%[1]s/mcp`.\n\n"+

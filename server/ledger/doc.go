@@ -22,7 +22,7 @@
 // # Reading in this order
 //
 // store.go (what is asked of a store), keys.go (what lies in it),
-// reservation.go, index.go (what of them is kept in memory), payments.go, writer.go
-// (the group commit), tx.go, view.go, records.go (what is durable), removal.go,
+// reservation.go, index.go (what of them is kept in memory), payments.go,
+// payers.go, writer.go (the group commit), tx.go, view.go, records.go (what is durable), removal.go,
 // head.go, open.go (the checks), audit.go (a second reading of everything), restore.go.
 package ledger

@@ -5,19 +5,27 @@ import (
 	"time"
 )
 
-// index is what of the reservations is kept in memory: those that are open or
-// to be confirmed, and what follows from those that failed a while ago. All else is
-// asked of the store.
+// index is the part of the reservations that is kept in memory: those that are open or to
+// be confirmed, and when others have failed in the last hour. All else is read from the
+// store.
 type index struct {
 	open     map[string]*Reservation
 	urls     map[string]*Reservation // open registrations, by URL key
 	onMember map[string]sum          // open reservations
 	ofPayer  map[string]sum          // open reservations
-	bars     map[string]time.Time    // by [barKey], until when
-	failed   map[string][]time.Time  // when registrations failed, in order, by [urlMark]
+	bars     map[string]time.Time    // when the payer's last registration of the URL failed, by [barKey]
+	failed   map[string][]failure    // of registrations, in order, by [urlMark]
 	// unconfirmed are the applied ones that are to be asked for again.
 	unconfirmed map[string]*Reservation
 }
+
+// failure is of one registration.
+type failure struct {
+	at       time.Time
+	stranger bool // its payer had never paid here
+}
+
+func (f failure) compare(at time.Time) int { return f.at.Compare(at) }
 
 // sum is of some open reservations.
 type sum struct {
@@ -37,7 +45,7 @@ func add(sums map[string]sum, name string, count int, cents int64) {
 
 func newIndex() index {
 	return index{map[string]*Reservation{}, map[string]*Reservation{}, map[string]sum{}, map[string]sum{},
-		map[string]time.Time{}, map[string][]time.Time{}, map[string]*Reservation{}}
+		map[string]time.Time{}, map[string][]failure{}, map[string]*Reservation{}}
 }
 
 // change replaces old by new; nil stands for none. With the arguments
@@ -62,10 +70,10 @@ func (x *index) change(old, new *Reservation) {
 		}
 	case Failed:
 		if new.Operation == OperationRegister {
-			x.bars[string(new.Bar)] = new.FailedAt.Add(BarPeriod)
-			times := x.failed[string(new.URLMark)]
-			at, _ := slices.BinarySearchFunc(times, new.FailedAt, time.Time.Compare)
-			x.failed[string(new.URLMark)] = slices.Insert(times, at, new.FailedAt)
+			x.bars[string(new.Bar)] = new.FailedAt
+			all := x.failed[string(new.URLMark)]
+			at, _ := slices.BinarySearchFunc(all, new.FailedAt, failure.compare)
+			x.failed[string(new.URLMark)] = slices.Insert(all, at, failure{new.FailedAt, !new.HadPaid})
 		}
 	}
 }
@@ -87,22 +95,22 @@ func (x *index) drop(r *Reservation) {
 		delete(x.unconfirmed, r.ID)
 	case Failed:
 		delete(x.bars, string(r.Bar))
-		times := x.failed[string(r.URLMark)]
-		if at, found := slices.BinarySearchFunc(times, r.FailedAt, time.Time.Compare); found {
-			x.failed[string(r.URLMark)] = slices.Delete(times, at, at+1)
+		all := x.failed[string(r.URLMark)]
+		if at, found := slices.BinarySearchFunc(all, r.FailedAt, failure.compare); found {
+			x.failed[string(r.URLMark)] = slices.Delete(all, at, at+1)
 		}
 	}
 }
 
 // expire forgets what has run out.
 func (x *index) expire(now time.Time) {
-	for k, until := range x.bars {
-		if !now.Before(until) {
+	for k, at := range x.bars {
+		if !now.Before(at.Add(FailurePeriod)) {
 			delete(x.bars, k)
 		}
 	}
-	for k, times := range x.failed {
-		if n := len(times); n == 0 || !now.Before(times[n-1].Add(FailurePeriod)) {
+	for k, all := range x.failed {
+		if n := len(all); n == 0 || !now.Before(all[n-1].at.Add(FailurePeriod)) {
 			delete(x.failed, k)
 		}
 	}
@@ -110,20 +118,32 @@ func (x *index) expire(now time.Time) {
 
 // barred gives the end of the bar on this payer for this URL.
 func (x *index) barred(payer, urlKey string, now time.Time) (until time.Time, ok bool) {
-	until, ok = x.bars[string(barKey(payer, urlKey))]
-	return until, ok && now.Before(until)
+	at, ok := x.bars[string(barKey(payer, urlKey))]
+	if !ok {
+		return until, false
+	}
+	until = at.Add(BarPeriod)
+	if count, _ := x.failures(urlKey, now); count > 1 {
+		until = at.Add(FailurePeriod)
+	}
+	return until, now.Before(until)
 }
 
 // failures is described at [View.URLFailures].
 func (x *index) failures(urlKey string, now time.Time) (count int, until time.Time) {
-	times := x.failed[string(urlMark(urlKey))]
-	n := len(times)
-	if n == 0 || !now.Before(times[n-1].Add(FailurePeriod)) {
+	all := x.failed[string(urlMark(urlKey))]
+	n := len(all)
+	if n == 0 || !now.Before(all[n-1].at.Add(FailurePeriod)) {
 		return 0, time.Time{}
 	}
 	count = 1
-	if n > 1 && times[n-1].Sub(times[n-2]) < FailurePeriod {
+	if n > 1 && all[n-1].at.Sub(all[n-2].at) < FailurePeriod {
 		count = 2
 	}
-	return count, times[n-1].Add(FailurePeriod)
+	for _, f := range slices.Backward(all) {
+		if f.stranger {
+			return count, f.at.Add(FailurePeriod)
+		}
+	}
+	return count, time.Time{}
 }

@@ -5,25 +5,19 @@ import (
 	"time"
 )
 
-// Bars and failures that have run out are forgotten, so that memory holds ten minutes,
-// or an hour, of them and not all there ever were.
+// Bars and failures that have run out are forgotten, so that memory holds an hour of
+// them and not all there ever were.
 func TestBarsAndFailuresAreForgotten(t *testing.T) {
 	x, now := newIndex(), time.Unix(1000, 0)
 	for i := range 100 {
 		failed := &Reservation{State: Failed, Operation: OperationRegister, URLKey: string(rune('a' + i))}
-		failed.fail(now.Add(time.Duration(i) * time.Second))
+		failed.fail(now.Add(time.Duration(i)*time.Second), false)
 		x.change(nil, failed)
 	}
 	for i, want := range []int{100, 99, 98, 97} {
-		x.expire(now.Add(BarPeriod + time.Duration(i)*time.Second - time.Second))
-		if len(x.bars) != want {
-			t.Errorf("at %d: %d bars, want %d", i, len(x.bars), want)
-		}
-	}
-	for i, want := range []int{100, 99, 98, 97} {
 		x.expire(now.Add(FailurePeriod + time.Duration(i)*time.Second - time.Second))
-		if len(x.failed) != want {
-			t.Errorf("at %d: failures of %d URLs, want %d", i, len(x.failed), want)
+		if len(x.bars) != want || len(x.failed) != want {
+			t.Errorf("at %d: %d bars and failures of %d URLs, want %d", i, len(x.bars), len(x.failed), want)
 		}
 	}
 }

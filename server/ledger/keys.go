@@ -29,6 +29,7 @@ import (
 //	'b' payer 0 seq           nothing; the event came back from an edge, about a payment of which
 //	                          no reservation is known to be the one
 //	'y' payer                 nothing; an event names a payment by this account, in lower case
+//	'y' 0                     nothing; every event with a payment has its row of the kind above
 //	's' network               Unix time in ms up to which its transfers were looked through
 //	'a' network 0 payee       nothing; payments were taken there to this payee
 //	'g' network 0 tx          gas that was wasted on a payment, JSON; for some days
@@ -79,6 +80,9 @@ func returnedKey(payer string, seq uint64) []byte {
 
 func payerKey(payer string) []byte { return stringKey(prefixPayer, strings.ToLower(payer)) }
 
+// payersKey is that of no payer: an account holds no zero byte.
+var payersKey = string([]byte{prefixPayer, 0})
+
 // payeeKey needs no escape either.
 func payeeKey(network, payee string) []byte {
 	return append(append(stringKey(prefixPayee, network), 0), payee...)
@@ -123,8 +127,7 @@ func parseTransaction(key, value []byte) (p position, err error) {
 	return p, nil
 }
 
-// treeReader reads stored hashes through get, which may lay rows that are not
-// stored yet over those that are.
+// treeReader reads stored hashes by get, which may also give rows that are not stored yet.
 func treeReader(get func(key []byte) ([]byte, error)) tlog.HashReader {
 	return tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
 		hashes := make([]tlog.Hash, len(indexes))

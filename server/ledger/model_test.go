@@ -43,8 +43,12 @@ func (m *model) openURL(key string) *ledger.Reservation {
 }
 
 func (m *model) barred(payer, key string, now time.Time) bool {
+	period := ledger.BarPeriod
+	if m.failures(key, now) > 1 {
+		period = ledger.FailurePeriod
+	}
 	return m.find(func(v *ledger.Reservation) bool {
-		return v.State == ledger.Failed && v.Payer == payer && m.urls[v.ID] == key && now.Sub(v.FailedAt) < ledger.BarPeriod
+		return v.State == ledger.Failed && v.Payer == payer && m.urls[v.ID] == key && now.Sub(v.FailedAt) < period
 	}) != nil
 }
 

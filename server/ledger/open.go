@@ -38,8 +38,7 @@ func refuse(kind error, format string, args ...any) error {
 //
 // It refuses with [ErrDamaged], [ErrBehindHead] or [ErrNoHead], in words that
 // say what was found and what to do. [core.ErrCapacity] means that
-// [Config.Capacity] is below the number of those who have joined or whose
-// registration is open. The store stays the caller's, also after an error.
+// [Config.Capacity] is below the number of members and open registrations. The store stays the caller's, also after an error.
 func Open(c Config) (*Ledger, error) {
 	if c.Store == nil || c.HeadPath == "" || c.Capacity <= 0 {
 		return nil, errors.New("ledger: store, head and capacity must be given")
@@ -71,6 +70,10 @@ func Open(c Config) (*Ledger, error) {
 	}
 	l.state.Advance(l.state.Clock())
 	l.durable.Store(&end)
+	if err := l.addPayers(); err != nil {
+		l.head.file.Close()
+		return nil, fmt.Errorf("ledger: note the accounts that have paid: %w", err)
+	}
 	go l.run()
 	return l, nil
 }
@@ -165,7 +168,7 @@ func (l *Ledger) load(end, seen position) error {
 	if err := l.loadIndex(); err != nil {
 		return refuse(ErrDamaged, "%w", err)
 	}
-	// Each open registration was promised a place, and may have been paid for.
+	// Each open registration needs room, and may have been paid for.
 	if rows, open := l.state.Rows(), len(l.index.urls); rows+open > l.state.Capacity() {
 		return fmt.Errorf("ledger: %d members have joined and %d registrations are being paid for, more than the capacity of %d allows: %w",
 			rows, open, l.state.Capacity(), core.ErrCapacity)

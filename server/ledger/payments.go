@@ -13,8 +13,8 @@ import (
 	"webring/core"
 )
 
-// Events name the payments they are about, and are found by them: so it can be
-// said of any transaction of a network what the ring has given for it.
+// Events name their payments, and are found by them. So the ledger can say what the ring
+// has given for any transaction of a network.
 
 // PaymentOf gives what an event says of a payment: what it gave for it in cents,
 // or, negative, took back. Events about none give zero values.
@@ -104,9 +104,8 @@ type Returned struct {
 	Cents   int64        // that it gave for that
 }
 
-// Returned gives the events about payments of an account that [Tx.Adopt] added and
-// to which no reservation has come since, from an instant on, in order. All others
-// are the operator's, or have their reservation. Those of before are not read.
+// Returned gives, in order, the events about payments of an account that [Tx.Adopt] added
+// and that have no reservation, from an instant on. Earlier events are not read.
 func (v *View) Returned(payer string, since time.Time) (found []Returned, err error) {
 	prefix := returnedKey(payer, 0)[:len(payer)+2]
 	// Few accounts have any.
@@ -209,7 +208,7 @@ func (v *View) hasUnder(prefix []byte) (some bool, err error) {
 	return some, err
 }
 
-// Scanned is up to when the transfers on a network were held against the
+// Scanned is the instant up to which the transfers on a network were compared with the
 // events; the zero time when they never were.
 func (v *View) Scanned(network string) (time.Time, error) {
 	b, err := v.get(stringKey(prefixScanned, network))
@@ -233,9 +232,9 @@ func (tx *Tx) SetScanned(network string, until time.Time) error {
 	return nil
 }
 
-// Payees gives whom payments on a network were to reach, now or earlier, in no
-// order of time. Events do not name them, and transactions of long ago do not
-// count for less because the operator is paid elsewhere today.
+// Payees gives the payees of a network, the present one and all earlier, sorted by name.
+// Events do not name them, and old transactions count after the operator has changed the
+// payee.
 func (v *View) Payees(network string) ([]string, error) {
 	rows, err := v.rowsUnder(payeeKey(network, ""))
 	return slices.Sorted(maps.Keys(rows)), err

@@ -7,7 +7,7 @@ import "sync"
 // ends, [View.RemovalAnnounced] reports it, and no new payment for the member
 // should begin: while others keep coming, there may never be a moment without
 // one. It is remembered in memory only. Announcements of one member are
-// counted, so that one who gives up does not speak for another who still waits.
+// counted, so that a caller that gives up does not end the wait of another.
 //
 // It must not be called from inside [Ledger.Do] or [Ledger.View].
 func (l *Ledger) AnnounceRemoval(slug string) (withdraw func()) {

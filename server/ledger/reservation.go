@@ -26,17 +26,17 @@ const (
 	OperationBid      = "bid"
 )
 
-// BarPeriod is how long the payer of a failed reservation cannot reserve the
-// same URL again.
+// BarPeriod is how long the payer of a failed registration cannot reserve the
+// same URL again, at least: see [View.Barred].
 const BarPeriod = 10 * time.Minute
 
-// FailurePeriod is for how long a failed registration counts against its URL,
-// whoever paid: see [View.URLFailures].
+// FailurePeriod is how long a failed registration counts against its URL, for all
+// payers: see [View.URLFailures].
 const FailurePeriod = time.Hour
 
-// Reservation is a verified payment on its way into the ledger, and the memory
-// of it afterwards. It is stored before anything is sent, because what has
-// been sent can charge somebody.
+// Reservation is a verified payment on its way into the ledger, and the record of it
+// afterwards. It is stored before the payment is sent, because a payment that was sent
+// can charge its payer.
 //
 // Byte slices of a reservation that came from a ledger are shared with it and
 // must not be changed; the struct is the caller's own.
@@ -47,6 +47,7 @@ type Reservation struct {
 	URLKey    string           `json:",omitempty"` // register: identity key of the URL, until it fails
 	Bar       []byte           `json:",omitempty"` // set by Update when a registration fails; see barKey
 	URLMark   []byte           `json:",omitempty"` // set with Bar; see urlMark
+	HadPaid   bool             `json:",omitempty"` // set with Bar: the payer had paid here before
 	Member    string           `json:",omitempty"` // slug; for register once applied
 	Cents     int64            // the whole payment
 	Payer     string           // account that pays
@@ -94,8 +95,8 @@ var (
 	ErrNoReservation = errors.New("ledger: no such reservation")
 	// ErrURLPending says that another payment for the same URL is open.
 	ErrURLPending = errors.New("ledger: the URL is being paid for")
-	// ErrBarred says that this payer's last payment for the URL failed less
-	// than [BarPeriod] ago.
+	// ErrBarred says that this payer's last payment for the URL failed a short time
+	// ago: see [View.Barred].
 	ErrBarred = errors.New("ledger: the payer's last payment for this URL failed a moment ago")
 	// ErrReservation says that a reservation is malformed, or that a change
 	// of it is not one that a reservation can go through.
@@ -111,7 +112,7 @@ type ReplayedError struct {
 	Reservation string // its id
 }
 
-// Error does not repeat the id: it belongs to whoever paid.
+// Error does not repeat the id: it belongs to the payer.
 func (e *ReplayedError) Error() string { return "ledger: payment was reserved before" }
 
 // reservationFormat is the version of the stored JSON.
@@ -195,22 +196,22 @@ func (r *Reservation) check() error {
 	return nil
 }
 
-// barKey stands for a payer and a URL after a payment has come to nothing. A
-// bar needs no more than to be recognised, and whoever never paid has no claim
-// to have an address kept here for ever.
+// barKey stands for a payer and a URL after a payment has failed. A hash is enough to
+// recognise them, and the URL of a payment that failed must not be stored for ever.
 func barKey(payer, urlKey string) []byte {
 	sum := sha256.Sum256([]byte(payer + "\x00" + urlKey))
 	return sum[:]
 }
 
-// urlMark stands for a URL in the same way, whoever paid.
+// urlMark stands for a URL in the same way, for all payers.
 func urlMark(urlKey string) []byte { return barKey("", urlKey) }
 
 // fail ends r at this instant, and replaces its URL by what is needed to recognise it.
-func (r *Reservation) fail(at time.Time) {
+// hadPaid says whether its payer has paid here before.
+func (r *Reservation) fail(at time.Time, hadPaid bool) {
 	r.FailedAt = at
 	if r.Operation == OperationRegister {
-		r.Bar, r.URLMark, r.URLKey = barKey(r.Payer, r.URLKey), urlMark(r.URLKey), ""
+		r.Bar, r.URLMark, r.URLKey, r.HadPaid = barKey(r.Payer, r.URLKey), urlMark(r.URLKey), "", hadPaid
 	}
 }
 

@@ -431,34 +431,66 @@ func TestFailedRegistrationsCountAgainstTheirURLForAnHour(t *testing.T) {
 	expect(1)
 }
 
-// An account has paid when an event says so, in whatever case it is spelled, and for
-// ever.
-func TestAccountsThatHavePaidAreKnown(t *testing.T) {
-	r := openedRing(t)
-	paid := func(payer string) (paid bool) {
-		r.View(func(v *ledger.View) {
-			var err error
-			if paid, err = v.HasPaid(payer); err != nil {
-				t.Error(err)
-			}
-		})
-		return paid
-	}
-	v := registration("new", "did:pkh:eip155:1:0xab")
-	r.must(func(tx *ledger.Tx) error { return tx.Reserve(v) })
-	if paid(v.Payer) {
-		t.Error("paid by a reservation")
-	}
+// paysOnce gives an account the event that makes it one that has paid.
+func (r *ring) paysOnce(payer string) {
+	r.t.Helper()
 	r.must(func(tx *ledger.Tx) error {
-		e := &core.Joined{Stamp: tx.Stamp(), Slug: "new", Kind: core.Website, Category: "general", Fee: 100,
-			Payment: core.Payment{Method: "evm", Network: "evm:1", Transaction: "0x1", Payer: v.Payer}}
-		_, err := tx.Append(e, &core.Texts{Name: core.Text{Value: "New"}, URL: core.Text{Value: "https://new.org"}})
-		return err
+		e := bid(tx, "ada", 100)
+		e.Payment = core.Payment{Method: "evm", Network: "evm:1", Transaction: "0x" + payer, Payer: payer}
+		return appendEvent(tx, e)
 	})
-	for range 2 {
-		if !paid(v.Payer) || !paid("did:pkh:eip155:1:0xAB") || paid("did:pkh:eip155:2:0xab") || paid("did:pkh:eip155:1:0xabc") || paid("did:pkh:eip155:1:0xa") {
-			t.Error("not this account alone has paid")
-		}
+}
+
+// Once two registrations of a URL have failed, whoever paid for one of them is barred
+// from the URL for an hour. For that long accounts that never paid here are kept out
+// after a failure of their like, but not after one of an account that has paid: ten
+// that have bid once would otherwise hold a URL for ever, each for a minute.
+func TestAccountsThatHavePaidDoNotHoldAURLByTurns(t *testing.T) {
+	r := openedRing(t, "ada")
+	for _, payer := range []string{"paid-1", "paid-2", "paid-3"} {
+		r.paysOnce(payer)
+	}
+	n := 0
+	fail := func(payer string) {
+		t.Helper()
+		v := registration("new", payer)
+		n++
+		v.ID = fmt.Sprint(n)
+		v.ReplayKeys = []string{v.ID}
+		r.must(func(tx *ledger.Tx) error { return tx.Reserve(v) })
+		r.must(func(tx *ledger.Tx) error {
+			v.State = ledger.Failed
+			return tx.Update(v)
+		})
 		r.reopen()
 	}
+	expect := func(count int, until time.Duration, bars map[string]time.Duration) {
+		t.Helper()
+		r.View(func(v *ledger.View) {
+			got, to := v.URLFailures("new.org")
+			if want := start.Add(until); got != count || !to.Equal(want) && (until != 0 || !to.IsZero()) {
+				t.Errorf("%d failures, kept out until %v; want %d, %v", got, to, count, want)
+			}
+			for _, payer := range []string{"new-1", "paid-1", "paid-2", "paid-3"} {
+				to, barred := v.Barred(payer, "new.org")
+				if want, is := bars[payer]; barred != is || is && !to.Equal(start.Add(want)) {
+					t.Errorf("%s is barred: %v, until %v; want %v, %v", payer, barred, to, is, start.Add(want))
+				}
+			}
+		})
+	}
+	const m = time.Minute
+	fail("paid-1")
+	expect(1, 0, map[string]time.Duration{"paid-1": 10 * m})
+	r.pass(5 * m)
+	fail("paid-2")
+	expect(2, 0, map[string]time.Duration{"paid-1": 60 * m, "paid-2": 65 * m})
+	r.pass(5 * m)
+	fail("new-1")
+	expect(2, 70*m, map[string]time.Duration{"paid-1": 60 * m, "paid-2": 65 * m, "new-1": 70 * m})
+	r.pass(5 * m)
+	fail("paid-3")
+	expect(2, 70*m, map[string]time.Duration{"paid-1": 60 * m, "paid-2": 65 * m, "new-1": 70 * m, "paid-3": 75 * m})
+	r.pass(50 * m)
+	expect(2, 70*m, map[string]time.Duration{"new-1": 70 * m, "paid-3": 75 * m})
 }

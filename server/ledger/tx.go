@@ -93,10 +93,10 @@ func (tx *Tx) Append(e core.Event, t *core.Texts) (seq uint64, err error) {
 	return tx.add(e, event, texts)
 }
 
-// Adopt adds an event that this ledger has signed before and lost since, as an
-// edge kept it: its encoding, and that of its texts. It fails as [Tx.Append]
-// does, but open payments are no obstacle: whether the event was for one of
-// them shows when that is settled ([View.Returned]).
+// Adopt adds an event that this ledger has signed before and lost since: its encoding and
+// that of its texts, from an edge. It fails as [Tx.Append] does, but not for open
+// payments: the event may be for one of them, which [View.Returned] shows when that has
+// settled.
 func (tx *Tx) Adopt(r Record) error {
 	if err := snap.Verify(r.Event, r.Texts); err != nil {
 		return err
@@ -128,9 +128,10 @@ func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {
 	}
 	if p, cents := PaymentOf(e); p.Transaction != "" && cents != 0 {
 		rows[string(paymentKey(p.Network, p.Transaction, seq))] = numberValue(uint64(cents))
-		if p.Payer != "" && cents > 0 {
-			rows[string(payerKey(p.Payer))] = []byte{}
-		}
+	}
+	addPayer(rows, e)
+	if seq == 0 {
+		rows[payersKey] = []byte{}
 	}
 	switch e := e.(type) {
 	case *core.Joined:
@@ -364,9 +365,13 @@ func (tx *Tx) Update(r *Reservation) error {
 	if err := old.checkChange(&kept); err != nil {
 		return err
 	}
-	kept.Created, kept.FailedAt, kept.Bar, kept.URLMark = old.Created, old.FailedAt, old.Bar, old.URLMark
+	kept.Created, kept.FailedAt, kept.Bar, kept.URLMark, kept.HadPaid = old.Created, old.FailedAt, old.Bar, old.URLMark, old.HadPaid
 	if old.State == Reserved && kept.State == Failed {
-		kept.fail(time.UnixMilli(tx.stamp).UTC())
+		hadPaid, err := tx.View().HasPaid(kept.Payer)
+		if err != nil {
+			return err
+		}
+		kept.fail(time.UnixMilli(tx.stamp).UTC(), hadPaid)
 	}
 	if kept.State == Failed || kept.Confirmed {
 		kept.Client = ""
@@ -404,9 +409,9 @@ func (tx *Tx) Update(r *Reservation) error {
 	return nil
 }
 
-// claimReturned has an event be no longer one that came back without its
-// reservation. Almost none is: what is not there is not deleted, for a store may
-// keep a trace of every deletion, over which [View.Returned] would have to go.
+// claimReturned notes that an event that came back has its reservation. Almost every event
+// never came back. A row that is not there is not deleted: a store may keep a mark for
+// each deletion, which [View.Returned] would have to skip.
 func (tx *Tx) claimReturned(payer string, seq uint64) error {
 	key := returnedKey(payer, seq)
 	_, err := tx.get(key)

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"cmp"
-	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -41,19 +40,12 @@ func (v *View) URLPending(urlKey string) (until time.Time, pending bool) {
 }
 
 // URLFailures says how many registrations of the URL with this identity key have
-// failed of late, which is 0, 1, or 2 for more, and until when that counts: for
-// [FailurePeriod] from the last. Two that are farther apart do not count together.
+// failed in the last hour ([FailurePeriod]): 0, 1, or 2 for more. Two that are farther
+// apart do not count together. until is an hour after the last failure of an account
+// that had not paid here, or zero without one: failures of accounts that have paid must
+// not keep out the others.
 func (v *View) URLFailures(urlKey string) (count int, until time.Time) {
 	return v.l.index.failures(urlKey, v.l.now())
-}
-
-// HasPaid says whether an event names a payment by this account.
-func (v *View) HasPaid(payer string) (bool, error) {
-	_, err := v.get(payerKey(payer))
-	if errors.Is(err, ErrNotFound) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // OpenOnMember says how many payments for a member are open, and their sum in
@@ -103,8 +95,10 @@ func oldestFirst(some map[string]*Reservation) []*Reservation {
 // oldest first.
 func (v *View) Unconfirmed() []*Reservation { return oldestFirst(v.l.index.unconfirmed) }
 
-// Barred says until when this payer cannot reserve the URL with this identity
-// key, because its last payment for it failed.
+// Barred says until when this payer cannot reserve the URL with this identity key,
+// because its last payment for it failed: for [BarPeriod], or for [FailurePeriod] while
+// more than one registration of the URL has failed, so that few accounts cannot hold it
+// by turns.
 func (v *View) Barred(payer, urlKey string) (until time.Time, barred bool) {
 	return v.l.index.barred(payer, urlKey, v.l.now())
 }

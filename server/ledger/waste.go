@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Waste is what submitting a payment has cost the operator for nothing. It is kept for
-// as long as whoever caused it is to be recognised.
+// Waste is what submitting a payment has cost the operator for nothing. It is kept as long
+// as its payer and client are refused for it.
 type Waste struct {
 	At          time.Time `json:"at"`
 	Network     string    `json:"network"`
 	Transaction string    `json:"transaction"`
 	Payer       string    `json:"payer"`
-	Client      string    `json:"client,omitempty"` // who brought the payment, where that is known
+	Client      string    `json:"client,omitempty"` // that brought the payment; "" if not known
 	Gas         uint64    `json:"gas"`              // units
 	Wei         string    `json:"wei"`              // what they cost
 	Late        bool      `json:"late,omitempty"`   // the payer is not to blame

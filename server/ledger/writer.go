@@ -16,8 +16,7 @@ import (
 	"webring/core"
 )
 
-// One group is at most so much: beyond it, those who wait longest wait too
-// long for those who came last.
+// Bounds of one group: in a larger one, the first callers would wait too long for the last.
 const (
 	maxGroupItems = 256
 	maxGroupBytes = 1 << 20
@@ -270,7 +269,7 @@ func (l *Ledger) idle() bool {
 	return false
 }
 
-// end lets nothing happen any more, and says so to everybody who waits.
+// end ends the ledger, and answers all callers that wait with err.
 func (l *Ledger) end(err error, running []*item) {
 	l.queueing.Lock()
 	l.err = err

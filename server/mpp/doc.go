@@ -4,8 +4,8 @@
 // in Accept-Payment. It follows draft-httpauth-payment-00, and where that is
 // silent or widely ignored, the reference client (npm mppx 0.11.0).
 //
-// The package touches no network, clock or disk. Whoever takes payments asks
-// it, in this order: [ParseAuthorization], [Keys.Verify], the comparison of
+// The package touches no network, clock or disk. A service that takes payments
+// calls, in this order: [ParseAuthorization], [Keys.Verify], the comparison of
 // every echoed parameter with what the route would ask for now,
 // [Challenge.ExpiresAt] and [Digest]; only then the payment method named by
 // the challenge, which turns the credential into a [Payment].

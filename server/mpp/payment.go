@@ -20,7 +20,7 @@ type Payment struct {
 	Reference   string    `json:"reference"`           // lower-case 0x transaction hash; before there is one, another name of 32 bytes
 	ReplayKey   string    `json:"replay_key"`          // one spelling for ever of what can pay once: "tempo:42431:<64 hex digits>"
 	Payer       string    `json:"payer"`               // "did:pkh:eip155:42431:0x…", lower case
-	Payee       string    `json:"payee,omitempty"`     // whom it pays in what, as its method names it
+	Payee       string    `json:"payee,omitempty"`     // recipient and currency, as its method names them
 	ValidFrom   time.Time `json:"valid_from,omitzero"` // the first second in which it can be mined
 	ValidBefore time.Time `json:"valid_before"`
 	// Submissions are the transactions that this service has signed for it at its own
@@ -162,7 +162,6 @@ var ErrUnavailable = errors.New("mpp: payment network unavailable")
 // The codes of rejections; they are codes of the problem table.
 const (
 	CodeMalformed = "malformed_credential"
-	CodeChallenge = "invalid_challenge"
 	CodeExpired   = "payment_expired"
 	CodeVerify    = "verification_failed"
 	CodeUnapplied = "payment_unapplied"

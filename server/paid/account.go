@@ -69,7 +69,7 @@ func (o *registration) sharesDomain(v *ledger.View, payer core.Payer) error {
 }
 
 // opensCategory refuses an account that opens one new category after another: there are
-// only so many. The one of those who name none does not count.
+// only so many. The category of registrations that name none does not count.
 func (o *registration) opensCategory(v *ledger.View, payer core.Payer) error {
 	st := v.State()
 	if o.Category == defaultCategory || st.Select(0, []byte(o.Category)).Len() > 0 {

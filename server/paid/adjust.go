@@ -29,16 +29,15 @@ type Adjustment struct {
 // kinds are the names of adjustments in the log: those of their flags.
 var kinds = map[core.Adjustment]string{core.Credit: "credit", core.Void: "void", core.Unclaimed: "unclaimed"}
 
-// Adjust appends the event of an adjustment. The amount is never the operator's
-// to say: a credit gives what the transaction brought and no event accounts
-// for, a void takes back what events gave for a transaction that is not there.
-// Both ask the chain, and its silence ([mpp.ErrUnavailable]) refuses. It is asked
-// about all payees that the ring ever had, and of a stored payment by what was
-// signed: a recipient that was changed makes no payment vanish.
+// Adjust appends the event of an adjustment. The operator does not choose the amount: a
+// credit gives what the transaction brought and no event accounts for, a void takes back
+// what events gave for a transaction that is not on the chain. Both ask the network, and
+// fail with [mpp.ErrUnavailable] when it is silent. It is asked about all payees that the
+// ring ever had, and about a stored payment as it was signed: a change of the payee
+// makes no payment vanish.
 //
-// A credit can be for a registration that was lost, which then has its effect: the
-// account that paid joins with what Register says, without a score. What Adjust gives
-// names the new member.
+// A credit can be for a lost registration: the account that paid then joins with the
+// words in Register, without a score. The result names the new member.
 func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, error) {
 	a.Transaction = strings.ToLower(strings.TrimSpace(a.Transaction))
 	if a.Reason == "" {
@@ -95,7 +94,7 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 		if e.Amount <= 0 {
 			return fmt.Errorf("%w: the events account for this transaction already", ErrAdjustment)
 		}
-		// Who has been voided keeps its total: it would be given twice.
+		// A voided member keeps its total: it would be given twice.
 		member, err := v.CreditedTo(e.Payment.Network, a.Transaction)
 		if err != nil {
 			return err
@@ -142,8 +141,8 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 	return e, nil
 }
 
-// lostRegistration reads the registration of an adjustment. It was promised long
-// ago, so the limits of today's promises do not hold for it.
+// lostRegistration reads the registration of an adjustment. Its challenge was issued long
+// ago, so the limits for new challenges do not hold for it.
 func (s *Service) lostRegistration(a Adjustment) (*registration, error) {
 	if a.Kind != core.Credit || a.Member != "" {
 		return nil, fmt.Errorf("%w: a registration is credited, and names its member itself", ErrAdjustment)
@@ -155,9 +154,9 @@ func (s *Service) lostRegistration(a Adjustment) (*registration, error) {
 	return &registration{service: s, promised: true, unscored: true, RegisterRequest: r}, nil
 }
 
-// admit has a lost registration join for the money of an adjustment, and names the
-// member in it. The fee is what the opening bid leaves of the money; where none was
-// named, all beyond today's fee was bid.
+// admit appends the event of a lost registration for the money of an adjustment, and names
+// the member in the adjustment. The fee is what the opening bid leaves of the money; if
+// no bid was named, the bid is all above today's fee.
 func (o *registration) admit(tx *ledger.Tx, e *core.Adjusted) error {
 	if err := o.check(tx.View()); err != nil {
 		return err
@@ -173,8 +172,8 @@ func (o *registration) admit(tx *ledger.Tx, e *core.Adjusted) error {
 	return err
 }
 
-// withoutEffect gives the payments that this transaction settled and that had no
-// effect: what is adjusted now was meant for them.
+// withoutEffect gives the payments that this transaction settled without an effect: the
+// adjustment accounts for them.
 func (s *Service) withoutEffect(transaction string) (some []*ledger.Reservation, err error) {
 	err = s.each(func(r *ledger.Reservation) bool {
 		p, err := StoredPayment(r)
@@ -203,11 +202,11 @@ func (s *Service) each(fn func(*ledger.Reservation) (more bool)) error {
 	}
 }
 
-// awaits refuses while there is a payment that the transaction has settled and that
-// is open, or is to move there: its money is not the operator's to give. There may
-// be others in the transaction, so neither its payer nor its sum tells. It gives the
-// ids of those that are of another chain or token than the method has now: they are
-// no part of what this transaction brought.
+// awaits refuses while an open payment has settled in the transaction, or will move there:
+// the operator must not give its money away. Other payments can be in the transaction, so
+// neither its payer nor its sum decides. It gives the ids of open payments of another
+// chain or token than the method has now: they are no part of what this transaction
+// brought.
 func (s *Service) awaits(ctx context.Context, n *network, transaction string) (foreign map[string]bool, err error) {
 	foreign = map[string]bool{}
 	var some []*ledger.Reservation
@@ -234,9 +233,8 @@ func (s *Service) awaits(ctx context.Context, n *network, transaction string) (f
 	return foreign, nil
 }
 
-// receivedBy asks every network what a transaction brought all payees, as events
-// speak of all. Without an error it is on the one given; [mpp.ErrNoTransfer] says
-// that it is on none.
+// receivedBy asks every network what a transaction brought all payees, and gives the
+// network that it is on. [mpp.ErrNoTransfer] says that it is on none.
 func (s *Service) receivedBy(ctx context.Context, transaction string) (*network, mpp.Transfer, error) {
 	err := mpp.ErrNoTransfer
 	for _, n := range s.networks {
@@ -312,7 +310,7 @@ func (s *Service) vanished(ctx context.Context, r *ledger.Reservation) error {
 	return nil
 }
 
-// findPage is how many reservations are looked at in one piece.
+// findPage is how many rows are read at a time.
 const findPage = 1000
 
 // Find gives the reservation with this id, or with this transaction, or

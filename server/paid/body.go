@@ -62,7 +62,7 @@ type RegisterRequest struct {
 	OnlyIfRank  int    `json:",omitempty"` // the rank wanted or better; 0 when absent
 }
 
-// BidRequest is a valid request to fund a member, who need not exist.
+// BidRequest is a valid request to fund a member, which need not exist.
 type BidRequest struct {
 	// Member is the reference as sent, trimmed.
 	Member string
@@ -85,7 +85,7 @@ type BidRequest struct {
 // All fields are checked, whatever is wrong with the first; the error is always
 // an *[InputError].
 //
-// The length of body is bounded by whoever read it.
+// The caller bounds the length of body.
 func ParseRegister(body []byte, canonical func(raw string) (url, key string, err error), named func(string) error, minimum int64) (RegisterRequest, error) {
 	var f findings
 	fields := f.object(body, "name", "url", "kind", "category", "description", "bid", onlyIfRank)

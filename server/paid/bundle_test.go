@@ -193,7 +193,7 @@ func TestPaymentStaysOpenWhileItIsNotKnownWhatItsTransactionBrought(t *testing.T
 		said    string
 	}{
 		"silent":  {silent: "received", said: "what 0xb0b brought in all is not known"},
-		"shallow": {shallow: true, said: "payment waits for its block to be final: others are in its transaction"},
+		"shallow": {shallow: true, said: "payment waits for its block to be final: events may account for its money"},
 	} {
 		in(t, name, func(t *testing.T) {
 			r := newRing(t)

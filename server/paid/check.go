@@ -63,6 +63,12 @@ func (s *Service) Check(ctx context.Context, client string, body []byte) Draft {
 	return d
 }
 
+// check says why a payment for an order may not be made now.
+func (s *Service) check(o order) (err error) {
+	s.Ledger.View(func(v *ledger.View) { err = possible(o, v) })
+	return err
+}
+
 // refusal gives err as the problem that a paid request would be answered with.
 func (s *Service) refusal(err error) *Problem {
 	var p *Problem

@@ -12,21 +12,20 @@ import (
 	"webring/server/mpp"
 )
 
-// pay answers a request that carries a credential. The checks go from cheap to
-// dear, and nothing that costs more than a hash happens before the challenge
-// has proved to be our own:
+// pay answers a request that carries a credential. Cheap checks come first, and nothing
+// that costs more than a hash happens before the challenge has proved to be our own:
 //
 //  1. the credential can be read (done by Handle)
-//  2. its challenge was not consumed before; that comes ahead of everything
-//     that may have changed since, because a client that is told "expired" or
-//     "not issued here" pays again
+//  2. its challenge was not consumed before; this comes before everything that may
+//     have changed since, because a client that is told "expired" or "not issued
+//     here" pays again
 //  3. its challenge is one of ours, signed by any key that was ever in use
 //  4. the transaction in it pays exactly what the challenge asks for
 //  5. the challenge asks what this route would ask for this body, in time
 //
-// What fails the first four is no payment to this ring. What fails the fifth may
-// be one that was made already, so its network is asked before it is refused.
-// What then follows, from the claim to the stored answer, is [work].
+// A credential that fails one of the first four is no payment to this ring. One that
+// fails the fifth may be of a payment that was made already, so its network is asked
+// before it is refused. The rest, from the claim to the stored answer, is [work].
 func (s *Service) pay(ctx context.Context, op operation, c Call, cred mpp.Credential) Answer {
 	ch, n := cred.Challenge, s.network(cred.Challenge.Method)
 	ours := ch.Intent == mpp.Charge && s.Keys.Signed(ch)
@@ -52,12 +51,11 @@ func (s *Service) pay(ctx context.Context, op operation, c Call, cred mpp.Creden
 	if err != nil {
 		return s.problem(err)
 	}
-	digest := c.digest()
 	w := &work{network: n, payment: payment, client: c.Client, held: true, letGo: make(chan struct{}), done: make(chan struct{}), reservation: &ledger.Reservation{
 		ID: ch.ID, State: ledger.Reserved, Operation: c.Operation,
 		Cents: payment.Cents, Payer: payment.Payer, ReplayKeys: []string{challengeKey(ch.ID), payment.ReplayKey},
-		Payment: record, Body: c.Body, BodyDigest: digest,
-		Idempotency: idempotency(c, digest), Created: s.Now(), ValidBefore: payment.ValidBefore,
+		Payment: record, Body: c.Body, BodyDigest: c.digest,
+		Idempotency: idempotency(c, c.digest), Created: s.Now(), ValidBefore: payment.ValidBefore,
 	}}
 	if n.PaysGas() {
 		w.reservation.Client = c.Client
@@ -108,9 +106,9 @@ func foreign(ch mpp.Challenge) *Problem {
 		Detail: "The challenge of this credential was issued for a network or token that this ring takes no longer. If its payment was made, do not pay again: give the operator its transaction and the reference. If it was not, send the request without a credential."}
 }
 
-// answered gives the order that ch, which is our own, was issued for, and why its
-// payment may not be sent any more. Without an order, ch was issued for another
-// request than this.
+// answered gives the order that ch, which is our own, was issued for, and the reason why
+// its payment may not be sent any more. Without an order, ch was issued for another
+// request.
 func (s *Service) answered(op operation, c Call, ch mpp.Challenge, w *work) (order, *Problem) {
 	mismatch := refusal(api.InvalidChallenge, "The challenge in the credential was issued for another request. Send the request that it was issued for, or pay the new one.")
 	pinned := map[string]string{}
@@ -148,12 +146,11 @@ func (s *Service) answered(op operation, c Call, ch mpp.Challenge, w *work) (ord
 // still has its answer to come. An Idempotency-Key gives it out any number of
 // times.
 //
-// A challenge that is not ours, or whose key is not known any more, tells what
-// became of the payment and nothing else: whoever merely knows the id is not given
-// the answer, and does not take it from whom it belongs to.
+// A challenge that is not ours, or whose key is not known any more, tells what became of
+// the payment and nothing else: a client that merely knows the id does not get the
+// answer, and does not take it away from the client that paid.
 func (s *Service) consumed(c Call, id string, ours bool) (*Answer, error) {
-	// Work, what was given out, and the ledger are looked at as one: between
-	// two looks the first copy could come to its end.
+	// Under one lock: work could end between a look at s.work and one at the ledger.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.work[challengeKey(id)]
@@ -169,17 +166,16 @@ func (s *Service) consumed(c Call, id string, ours bool) (*Answer, error) {
 	case r == nil: // not reserved yet, and its request was let go
 		return nil, errPending
 	}
-	digest := c.digest()
 	if key := idempotency(c, r.BodyDigest); ours && key != "" && key == r.Idempotency {
 		switch {
-		case digest != r.BodyDigest:
+		case c.digest != r.BodyDigest:
 			return nil, invalidRequest("this Idempotency-Key was used with another body; send the body it was used with, or another key")
 		case r.State == ledger.Applied:
 			return s.stored(r), nil
 		}
 	}
 	switch {
-	case held || r.Operation != c.Operation || digest != r.BodyDigest || r.State == ledger.Failed:
+	case held || r.Operation != c.Operation || c.digest != r.BodyDigest || r.State == ledger.Failed:
 		return nil, s.reused(r)
 	case r.State == ledger.Reserved:
 		return nil, errPending
@@ -189,9 +185,8 @@ func (s *Service) consumed(c Call, id string, ours bool) (*Answer, error) {
 	return s.stored(r), nil
 }
 
-// durable lets an answer out that was read from the ledger, once it cannot be
-// lost any more: a look at the ledger sees the writer's work before it is on
-// the disk, and an empty turn ends after it is.
+// durable gives an answer that was read from the ledger once it cannot be lost any more:
+// a view sees the writer's work before it is on the disk, and an empty turn ends after.
 func (s *Service) durable(a Answer) Answer {
 	if err := s.Ledger.Do(context.Background(), func(*ledger.Tx) error { return nil }); err != nil {
 		return s.problem(errPending)
@@ -210,10 +205,10 @@ func (s *Service) stored(r *ledger.Reservation) *Answer {
 	return &Answer{Status: r.Response.Status, Header: r.Response.Header, Body: r.Response.Body}
 }
 
-// give notes that the 2xx of r is handed out, and says whether this is the
-// first time. From here on the credential counts as consumed. The ledger hears
-// of it a moment later: should the process end in between, the answer is given
-// once more, which costs nobody anything. The caller holds mu.
+// give notes that the 2xx of r is given to a client, and says whether this is the first
+// time. From here on the credential counts as consumed. The ledger stores that a moment
+// later: if the process ends in between, the answer is given once more, which does no
+// harm. The caller holds mu.
 func (s *Service) give(r *ledger.Reservation) bool {
 	if r.Delivered || s.given[r.ID] {
 		return false

@@ -16,8 +16,8 @@ import (
 type domains struct {
 	mu   sync.Mutex
 	seed maphash.Seed
-	last map[uint32]core.Ordinal // by a hash of the domain: who joined last there
-	next []core.Ordinal          // by ordinal: who joined next on the domain, after the last the first
+	last map[uint32]core.Ordinal // by a hash of the domain: the member that joined last there
+	next []core.Ordinal          // by ordinal: the next member on the domain, after the last the first
 }
 
 // members calls f with the members that stand on a domain, in the order in which they

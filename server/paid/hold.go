@@ -1,6 +1,7 @@
 package paid
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -12,29 +13,33 @@ import (
 
 // A registration holds its URL from its reservation until it is known what became of
 // its payment, and nobody else can register the URL meanwhile. Payments that come to
-// nothing cost little, so holds must not add up: an account's open payments together
-// have to fit what it holds, and once registrations of a URL have failed, others hold
-// it for a short time only, and in the end none but accounts that have paid here.
+// nothing cost little, so holds must not add up:
+//
+//   - an account must have enough money for all its open payments together;
+//   - after one failed registration of a URL, the next payment for it is valid for a
+//     minute at most;
+//   - after two, each account whose payment failed is barred from the URL for an hour,
+//     and accounts that have never paid here for an hour after one of them failed.
 
-// shortHold is the longest validity of a payment for a URL for which one has failed
-// in the last hour.
+// shortHold is the longest validity of a payment for a URL if another payment for it
+// failed in the last hour.
 const shortHold = 60 * time.Second
 
 // seconds is a time to wait as clients are told it.
 func seconds(d time.Duration) int { return max(1, int((d+time.Second-1)/time.Second)) }
 
-// heldURL refuses a registration whose URL somebody else is paying for, until when
-// that can be mined. Who is told so has paid nothing by the same request.
+// heldURL refuses a registration while another payment for its URL is open. That payment
+// can be mined until the given time.
 func (s *Service) heldURL(until time.Time) *Problem {
 	wait := max(pendingRetry, seconds(until.Sub(s.Now())))
 	return &Problem{Code: api.PaymentPending, RetryAfter: wait,
 		Detail: fmt.Sprintf("Somebody else is registering this address; ask again in %d s. Nothing was charged by this request.", wait)}
 }
 
-// mayHold says why a payment may not hold the URL that it is for.
+// mayHold says why a payment may not hold its URL.
 func (s *Service) mayHold(v *ledger.View, r *ledger.Reservation) error {
 	count, until := v.URLFailures(r.URLKey)
-	if count > 1 {
+	if count > 1 && until.After(s.Now()) {
 		paid, err := v.HasPaid(r.Payer)
 		if err != nil {
 			return err
@@ -50,49 +55,89 @@ func (s *Service) mayHold(v *ledger.View, r *ledger.Reservation) error {
 	return nil
 }
 
-// onlyPayers says who can register a URL for which two payments have failed.
+// barredFor is how long the payer of r cannot reserve its URL.
+func (s *Service) barredFor(r *ledger.Reservation) (rest time.Duration) {
+	s.Ledger.View(func(v *ledger.View) {
+		if until, barred := v.Barred(r.Payer, r.URLKey); barred {
+			rest = until.Sub(s.Now())
+		}
+	})
+	return rest
+}
+
+// onlyPayers says which accounts can register a URL for which two payments have failed.
 func onlyPayers(until time.Time) string {
 	return "Payments for this address have failed twice; until " + until.UTC().Format(time.RFC3339) +
 		" only an account that has paid here before can register it. Any bid makes an account one."
 }
 
-// challengeLife is for how long an order may be paid, so that no payment for it is
-// refused by [Service.mayHold] for its validity, and what its payer has to know beside
-// the price.
-func challengeLife(v *ledger.View, o order) (life time.Duration, note string) {
+// challengeLife says how long an order may be paid, so that [Service.mayHold] refuses no
+// payment for its validity, and gives a note for the 402 document.
+func (s *Service) challengeLife(v *ledger.View, o order) (life time.Duration, note string) {
 	var r ledger.Reservation
 	o.subject(&r)
-	switch count, until := v.URLFailures(r.URLKey); count {
-	case 0:
+	count, until := v.URLFailures(r.URLKey)
+	switch {
+	case count == 0:
 		return ChallengeLife, ""
-	case 1:
-		return shortHold, ""
-	default:
+	case count > 1 && until.After(s.Now()):
 		return shortHold, " " + onlyPayers(until)
+	default:
+		return shortHold, ""
 	}
 }
 
-// coverTries is how often an account is asked whether it holds what its open payments
-// come to, a second apart.
+// coverTries is how often the network is asked whether an account holds what its open
+// payments come to, a second apart: a block can come between two questions.
 const coverTries = 3
 
-// errOpened says that the payer has opened other payments since it was asked what it
-// holds.
+// errOpened says that the payer has opened other payments since its balance was asked
+// for.
 var errOpened = errors.New("paid: the payer has opened other payments")
 
 // covered makes sure that the payer of w holds enough for its open payments and this
-// one, and gives what was open. Each is simulated for itself, so one balance would
-// otherwise do for any number. A payment that is mined and has no effect yet counts
-// twice, as open and as gone from the balance, so a refusal is not believed at once.
+// one, and gives what was open. Each payment is simulated alone, so one balance would
+// otherwise do for any number.
 func (s *Service) covered(w *work) (open int64, err error) {
 	for try := 1; ; try++ {
 		s.Ledger.View(func(v *ledger.View) { _, open = v.OpenOfPayer(w.payment.Payer) })
 		if open == 0 {
 			return 0, nil // its own simulation says enough
 		}
-		err = w.network.Holds(s.ctx, w.payment, open+w.payment.Cents)
-		if err == nil || !errors.As(err, new(*mpp.Rejection)) || try == coverTries || !s.sleep(time.Second) {
+		err = w.network.holds(s.ctx, w.payment, open+w.payment.Cents)
+		if errors.As(err, new(*mpp.Rejection)) {
+			// A payment that is mined and has no effect yet is open, and gone from the
+			// balance.
+			var mined int64
+			if open, mined = s.openAndMined(w); mined > 0 {
+				err = w.network.holds(s.ctx, w.payment, open-mined+w.payment.Cents)
+			}
+		}
+		if !errors.As(err, new(*mpp.Rejection)) || try == coverTries || !s.sleep(time.Second) {
 			return open, err
 		}
 	}
+}
+
+// openAndMined gives what the payer of w has open, and what of that the network says it
+// has paid already, in cents.
+func (s *Service) openAndMined(w *work) (open, mined int64) {
+	var all []*ledger.Reservation
+	s.Ledger.View(func(v *ledger.View) { all = v.Open() })
+	ctx, cancel := context.WithTimeout(s.ctx, questionTimeout)
+	defer cancel()
+	for _, r := range all {
+		if r.Payer != w.payment.Payer {
+			continue
+		}
+		open += r.Cents
+		p, err := StoredPayment(r)
+		if err != nil || p.Method != w.network.Name() {
+			continue
+		}
+		if o, err := w.network.Outcome(ctx, p); err == nil && o.State == mpp.Settled {
+			mined += r.Cents
+		}
+	}
+	return open, mined
 }

@@ -84,6 +84,46 @@ func TestWalletsThatCannotPayDoNotHoldAURL(t *testing.T) {
 	})
 }
 
+// Accounts that have bid once, and whose payments come to nothing, cannot hold a URL by
+// turns: each gets it once an hour. Nor do they keep out those that have never paid.
+func TestAccountsThatHaveBidDoNotHoldAURLByTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		var payers []string
+		for i := range 10 {
+			payers = append(payers, fmt.Sprint("mallory-", i))
+			r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), payers[i], 150)).is(200, "")
+		}
+		r.network.change(func() {
+			for _, payer := range payers {
+				r.network.fates[payer] = fate{lost: true}
+			}
+		})
+		began := time.Now()
+		var held []time.Duration // when one had the URL to itself
+		for next := 0; time.Since(began) < 50*time.Minute; {
+			if a := r.post(paid.OpRegister, bob); a.Status == 402 {
+				if strings.Contains(string(a.Body), "only an account that has paid here") {
+					t.Fatalf("those who never paid are kept out: %s", a.Body)
+				}
+				credential := r.sign(a.challenges()[0], payers[next], 100, func(tx *transaction) { tx.ValidBefore += 30 })
+				next = (next + 1) % len(payers)
+				h := r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(bob), Authorization: []string{credential}})
+				synctest.Wait()
+				if !h.answered() {
+					held = append(held, time.Since(began))
+				}
+			}
+			time.Sleep(10 * time.Second)
+		}
+		if len(held) != len(payers) {
+			t.Errorf("they had the URL %d times, at %v", len(held), held)
+		}
+		r.join(bob, "an account that never paid")
+	})
+}
+
 // After one failure a URL is held for a minute at most, and after two only by accounts
 // that have paid here before; each for an hour.
 func TestHoldsOnAURLAreShortAfterAFailure(t *testing.T) {
@@ -184,21 +224,25 @@ func TestOpenPaymentsTogetherFitTheBalance(t *testing.T) {
 			}
 		})
 	}
-	// What is mined and has no effect yet does not count twice for long.
-	in(t, "an honest account that spends its last cent at once", func(t *testing.T) {
-		r := newRing(t)
-		r.network.balances["carol"] = 800
-		r.network.fates["carol"] = fate{after: 500 * time.Millisecond, mute: true}
-		var all []*held
-		for i := range 8 {
-			credential := r.sign(r.challenge(paid.OpRegister, urls(i)), "carol", 100)
-			all = append(all, r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(urls(i)), Authorization: []string{credential}}))
-			time.Sleep(100 * time.Millisecond)
-		}
-		for _, h := range all {
-			h.wait().is(201, "")
-		}
-	})
+	// What is mined and has no effect yet does not make an account seem poor, however long
+	// it has no effect.
+	for _, block := range []time.Duration{0, 2 * time.Second, 12 * time.Second} {
+		in(t, "an honest account that spends its last cent at once, blocks of "+block.String(), func(t *testing.T) {
+			r := newRing(t)
+			r.network.balances["carol"] = 800
+			r.network.fates["carol"] = fate{after: 500*time.Millisecond + block/2, mute: true}
+			r.network.block = block
+			var all []*held
+			for i := range 8 {
+				credential := r.sign(r.challenge(paid.OpRegister, urls(i)), "carol", 100)
+				all = append(all, r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(urls(i)), Authorization: []string{credential}}))
+				time.Sleep(100*time.Millisecond + block/4)
+			}
+			for _, h := range all {
+				h.wait().is(201, "")
+			}
+		})
+	}
 }
 
 // A payment that is known to have failed releases its URL at once.

@@ -10,17 +10,16 @@ import (
 
 // Bounds of the payments that are open at a time.
 const (
-	// maxOpenPerPayer is how many payments of one account may be open. Who has opened
-	// them may have moved the money since: what is then not mined is held for minutes,
-	// here and at the edges that it came by.
+	// maxOpenPerPayer is how many payments of one account may be open. An account can
+	// move its money after it has opened them: they are then never mined, and take up
+	// memory here and requests at edges for minutes.
 	maxOpenPerPayer = 8
 	// maxOpen is how many may be open in all. The last keptOpen of them are for
-	// accounts that have none: a few that open as many as they may leave room for the
-	// others.
+	// accounts without an open payment: a few accounts cannot take all.
 	maxOpen, keptOpen = 1024, 256
 )
 
-// roomFor refuses another open payment of a payer where there are too many.
+// roomFor refuses another open payment of a payer when too many are open.
 func roomFor(v *ledger.View, payer string) error {
 	own, _ := v.OpenOfPayer(payer)
 	switch all := v.OpenPayments(); {
@@ -32,13 +31,13 @@ func roomFor(v *ledger.View, payer string) error {
 	return nil
 }
 
-// LetGo answers the request that began work on this credential, if it is held: its
-// payment is pending. What becomes of that is then for whoever shows the credential
-// next. Edges ask for it when they need the place of the request. c is the same request
-// again, so nobody has another's let go.
+// LetGo ends the wait of the request that brought this credential: it is answered that
+// its payment is pending. The next request with the credential gets the outcome. Edges
+// call this when they hold too many requests. c must be the same request again, so no
+// client can end the wait of another.
 func (s *Service) LetGo(c Call) Answer {
 	cred, found, err := mpp.ParseAuthorization(c.Authorization)
-	if err == nil && found && s.Keys.Signed(cred.Challenge) && cred.Challenge.Digest == c.digest() {
+	if err == nil && found && s.Keys.Signed(cred.Challenge) && cred.Challenge.Digest == c.bodyDigest() {
 		s.mu.Lock()
 		w := s.work[challengeKey(cred.Challenge.ID)]
 		s.mu.Unlock()
@@ -49,7 +48,8 @@ func (s *Service) LetGo(c Call) Answer {
 	return s.problem(&Problem{Code: api.NotFound, Detail: "No request with this credential is held here."})
 }
 
-// letGo stops holding the request of w, unless there is none or w has just ended.
+// letGo stops holding the request of w. It is false when no request is held, or w has
+// just ended.
 func (s *Service) letGo(w *work) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -45,7 +45,7 @@ func (p NamePolicy) check(name, ring string) error {
 	return nil
 }
 
-// cut gives the words with an empty one in the place of each that is allowed.
+// cut gives the words with an empty one instead of each that is allowed.
 func (p NamePolicy) cut(all []string) []string {
 	left := slices.Clone(all)
 	for _, allowed := range p.Allow {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"webring/core/api"
 	"webring/server/mpp"
 	"webring/server/paid"
 )
@@ -26,7 +27,9 @@ type network struct {
 	down      bool                                     // nobody answers, but what is sent still arrives
 	hanging   bool                                     // asked for its clock, it neither answers nor refuses
 	block     time.Duration                            // between two blocks; 0: there is always a newer one
+	slow      time.Duration                            // how long it takes to answer for its clock
 	silent    string                                   // the question that nobody answers
+	stuck     string                                   // the question to which there is neither an answer nor a refusal
 	patience  int                                      // how many transfers it tells of before it is silent about blocks; 0: any number
 	backwards bool                                     // tells of the newest transfer first
 	gas       bool                                     // the service pays for what it sends
@@ -184,8 +187,20 @@ func (n node) ask(question string) error {
 	return nil
 }
 
+// hang does not return before ctx is done when the network is stuck at a question.
+func (n node) hang(ctx context.Context, question string) error {
+	n.mu.Lock()
+	stuck := n.stuck == question
+	n.mu.Unlock()
+	if !stuck {
+		return nil
+	}
+	<-ctx.Done()
+	return errors.Join(mpp.ErrUnavailable, ctx.Err())
+}
+
 func (n node) Simulate(ctx context.Context, p mpp.Payment) error {
-	if err := n.ask("simulate"); err != nil {
+	if err := errors.Join(n.ask("simulate"), n.hang(ctx, "simulate")); err != nil {
 		return err
 	}
 	n.mu.Lock()
@@ -198,8 +213,8 @@ func (n node) Simulate(ctx context.Context, p mpp.Payment) error {
 }
 
 // Holds knows the balances of those who have one; all others hold enough for anything.
-func (n node) Holds(_ context.Context, p mpp.Payment, cents int64) error {
-	if err := n.ask("holds"); err != nil {
+func (n node) Holds(ctx context.Context, p mpp.Payment, cents int64) error {
+	if err := errors.Join(n.ask("holds"), n.hang(ctx, "holds")); err != nil {
 		return err
 	}
 	n.mu.Lock()
@@ -345,6 +360,11 @@ func (n node) Clock(ctx context.Context) (time.Time, error) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if slow := n.slow; slow > 0 {
+		n.mu.Unlock()
+		time.Sleep(slow)
+		n.mu.Lock()
+	}
 	if n.hanging {
 		n.mu.Unlock()
 		<-ctx.Done()
@@ -468,7 +488,7 @@ func (m *method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	before := time.Unix(t.ValidBefore, 0).UTC()
 	switch {
 	case mpp.DecodeJSON(c.Challenge.Request, &asked) != nil:
-		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeChallenge, Detail: "the challenge asks for something else"}
+		return mpp.Payment{}, &mpp.Rejection{Code: string(api.InvalidChallenge), Detail: "the challenge asks for something else"}
 	case t.Cents != asked.Cents:
 		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeVerify, Detail: "the transaction pays another amount"}
 	case t.Challenge != "" && t.Challenge != c.Challenge.ID:

@@ -24,8 +24,8 @@ type operation interface {
 // order is one request of an operation: what somebody wants to pay for. It can be
 // stored as JSON.
 type order interface {
-	// decide settles everything that is to be pinned in the challenge: it
-	// asks the ledger, and whoever else must be asked, for the first time.
+	// decide finds everything that is to be pinned in the challenge, such as a site's
+	// score.
 	decide(ctx context.Context, client string) error
 	// check asks the ledger whether the order could be carried out now. It is
 	// asked before the challenge, before the simulation, and once more in the
@@ -36,7 +36,7 @@ type order interface {
 	// but not of money that has come already: that cannot be left unpaid.
 	ranks(st *core.State) error
 	// payableBy asks the ledger whether this account may have the order carried out. It
-	// is asked with check once it is known who pays, but not of a payment that has come.
+	// is asked with check once the account is known, but not for a payment that has come.
 	payableBy(v *ledger.View, payer string) error
 	// pin gives what restore needs besides the body. The map is the caller's.
 	pin() map[string]string
@@ -46,12 +46,20 @@ type order interface {
 	describe() string
 	// subject fills in what the reservation blocks while it is open.
 	subject(r *ledger.Reservation)
-	// carryOut appends the event and renders the answer. It runs in the
-	// writer's transaction, after the payment has settled.
+	// carryOut appends the event and renders the answer. It runs in the writer's
+	// transaction after the payment has settled.
 	carryOut(tx *ledger.Tx, payment core.Payment) (effect, error)
 	// carriedOut names the member of e if e is an event that carryOut may have
 	// appended for this order, by all that is still known of it, and is "" otherwise.
 	carriedOut(st *core.State, e core.Event) (slug string)
+}
+
+// possible says why a payment for an order may not be made.
+func possible(o order, v *ledger.View) error {
+	if err := o.check(v); err != nil {
+		return err
+	}
+	return o.ranks(v.State())
 }
 
 // effect is what an order has done.

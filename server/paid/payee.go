@@ -10,12 +10,12 @@ import (
 	"webring/server/mpp"
 )
 
-// Who is paid may change, and what was paid before stays paid. Stored payments
-// say whom they were signed for. Events that came back from an edge, and those
-// about money that nobody asked for, have none: so the ledger knows all payees.
+// The operator can change the payee, and earlier payments still count. A stored payment
+// names the payee that it was signed for. Events that came back from an edge, and events
+// about money without a request, have no stored payment. So the ledger keeps all payees.
 
-// rememberPayee has the ledger know whom payments on n reach from now on, before
-// the first one is asked for, and n whom they ever reached.
+// rememberPayee stores the payee of n before the first payment to it, and gives n all
+// payees that it ever had.
 func (s *Service) rememberPayee(n *network) error {
 	today := n.Payee()
 	var known []string
@@ -31,8 +31,8 @@ func (s *Service) rememberPayee(n *network) error {
 // everything is more than any transaction brings, in cents.
 const everything = math.MaxInt64
 
-// received says what a transaction brought today's payee and, while that is not
-// enough cents, those of earlier. It refuses as [Method.Received] does.
+// received says what a transaction brought today's payee and, while that is not enough
+// cents, earlier payees. It refuses as [Method.Received] does.
 func (n *network) received(ctx context.Context, reference string, enough int64) (all mpp.Transfer, err error) {
 	for _, payee := range n.payees {
 		t, err := n.Received(ctx, payee, reference)

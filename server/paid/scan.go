@@ -53,10 +53,10 @@ func (s *Service) scanAll() {
 	}
 }
 
-// scanOn tells of the strays from an instant on, or from that which is stored if that
-// is later. For the zero time nothing is done if it is of the last day. How far it told
-// is stored after each look, and given with an error for the next call: a fault
-// has nothing told again, also when it is the storing that fails.
+// scanOn logs the strays from an instant on, or from the stored instant if that is later.
+// With the zero time it does nothing if the stored instant is of the last day. After each
+// look it stores how far it came, and gives that with an error for the next call: after a
+// fault no stray is logged again, even if the fault was in storing.
 func (s *Service) scanOn(n *network, from time.Time) (since time.Time, err error) {
 	since, err = s.scanned(n)
 	if err != nil || from.IsZero() && s.Now().Sub(since) < scanEvery {
@@ -126,8 +126,8 @@ func (s *Service) Scan(ctx context.Context, since time.Time, goOn bool) (all []S
 	return all, err
 }
 
-// goOn has the daily look on a network go on at an instant up to which all from since
-// on was looked through, unless it can go on from where it stands.
+// goOn moves the daily look on a network to an instant, up to which everything from since
+// on was looked through, unless the daily look can go on from its own instant.
 func (s *Service) goOn(ctx context.Context, n *network, since, until time.Time) error {
 	stands, err := s.scanned(n)
 	if err != nil || !stands.Before(since) {
@@ -148,7 +148,7 @@ func (s *Service) goOn(ctx context.Context, n *network, since, until time.Time) 
 	return err
 }
 
-// scanned is where the daily look on a network stands.
+// scanned is the instant up to which the daily look on a network has come.
 func (s *Service) scanned(n *network) (stands time.Time, err error) {
 	s.Ledger.View(func(v *ledger.View) { stands, err = v.Scanned(n.Network()) })
 	if err == nil && stands.IsZero() {
@@ -158,8 +158,8 @@ func (s *Service) scanned(n *network) (stands time.Time, err error) {
 	return stands, err
 }
 
-// tellable is up to when strays are told of. Blocks know seconds only: with a part of
-// one, what is of this second would be told both now and by the next scan.
+// tellable is the instant up to which strays are reported, in whole seconds as blocks have
+// them: with a part of a second, a stray of it would be reported by the next scan too.
 func (s *Service) tellable() time.Time { return s.Now().Add(-scanAge).Truncate(time.Second) }
 
 // look is what was found in transfers, oldest first.
@@ -169,8 +169,8 @@ type look struct {
 	until  time.Time // all strays before this instant are among these
 }
 
-// errMore ends a search at the first stray that is not told of, or transfer that is
-// not looked at: there may be any number of them, and each costs a question.
+// errMore ends a search when enough strays are found or enough transfers are looked at:
+// there may be any number of them, and each costs a question.
 var errMore = errors.New("paid: more strays than one look tells of")
 
 // look looks at most transfers, and the rest of those of one instant. See missing for
@@ -202,11 +202,11 @@ func (s *Service) look(ctx context.Context, n *network, since time.Time, most in
 	return l, err
 }
 
-// missing is what of a transfer is neither in an event nor, as far as can be said, on
-// its way into one. Each open payment accounts for one transfer, and is among taken then,
-// by its id. What it brought is known only when it has ended: so of several that are alike
-// the wrong one may be told, and what a payment accounted for that then brought nothing
-// is found by a scan that the operator asks for.
+// missing is the part of a transfer for which there is no event, and no open payment that
+// may have brought it. Each open payment accounts for one transfer; its id is then in
+// taken. What a payment brought is known only when it has ended. So of several equal
+// transfers the wrong one may be reported. If a payment then turns out to have brought
+// nothing, a scan by the operator finds the transfer that it accounted for.
 func (s *Service) missing(n *network, t mpp.Transfer, taken map[string]bool) (cents int64, err error) {
 	s.Ledger.View(func(v *ledger.View) {
 		var credited int64
@@ -225,9 +225,9 @@ func (s *Service) missing(n *network, t mpp.Transfer, taken map[string]bool) (ce
 }
 
 // mayBring says whether a payment may have brought a transfer, by its payer, whose name
-// has the chain in it, and its time: not before it was reserved, or when it could no
-// longer be mined. Clocks differ, and some payers submit theirs themselves before they
-// show it, within [ChallengeLife].
+// contains the chain, and by its time: not before the reservation, nor when the payment
+// could no longer be mined. Clocks differ, and some payers submit a payment themselves
+// before they send its credential, within [ChallengeLife].
 func mayBring(r *ledger.Reservation, t mpp.Transfer) bool {
 	const apart = ChallengeLife + 5*time.Minute
 	return r.Payer == t.Payer && r.Created.Before(t.At.Add(apart)) && t.At.Before(r.ValidBefore.Add(apart))

@@ -13,15 +13,15 @@ import (
 	"webring/server/mpp"
 )
 
-// A payment can be made without this process knowing: its record was lost with a
-// disk, or its payer sent the transaction alone. Its credential then comes late, or
-// what it would do is refused. Money that came in time has its effect all the same,
-// for as long as its network tells of it; and where that cannot be given any more,
-// the payment is kept for the operator. No answer to it is a 402, on which clients
-// pay again.
+// A payment can be made without this process knowing: its record was lost with a disk,
+// or its payer sent the transaction without us. Its credential can come too late, or for
+// an order that is refused by now. Money that came in time has its effect all the same,
+// as long as its network still knows the transaction. If the effect is not possible any
+// more, the payment is kept for the operator. No answer to it is a 402, because clients
+// pay again on one.
 
-// settleSeen ends work on a payment that is refused, unless its network has the
-// payment already.
+// settleSeen ends work on a payment that is refused: with the refusal, unless its network
+// has the payment already.
 func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, error) {
 	o, err := w.network.seen(s.ctx, w.payment, w.expires.Add(-ChallengeLife-maxSkew))
 	over := !s.Now().Before(w.payment.ValidBefore)
@@ -33,7 +33,7 @@ func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, er
 	case o.State == mpp.Mismatched:
 		return nil, errMismatched
 	case o.State == mpp.Pending && (over || w.mayBeUnderWay(refused)):
-		return nil, errPending // its network has not reached its end
+		return nil, errPending // it can still be mined
 	default:
 		return nil, refused
 	}
@@ -41,7 +41,7 @@ func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, er
 	reference := map[string]any{"reference": settledBy(w, o)}
 	switch {
 	case !slices.Contains(w.network.payees, w.payment.Payee):
-		// The key that signed the challenge may serve another ring, too, as after a backup
+		// Another ring can have the key that signed the challenge, for example a backup that
 		// was restored for a trial.
 		s.Log.Error("payment settled to a recipient that this ring never had", "payment", w.payment, "payee", w.payment.Payee)
 		return nil, &Problem{Code: api.PaymentUnapplied, More: reference,
@@ -66,37 +66,36 @@ func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, er
 	}
 }
 
-// mayBeUnderWay says of a payment that is refused and not mined yet that an earlier
-// process may have sent it, whose record of it was lost: what is refused is its time, or
-// the configuration that it was asked under, and not the payment.
+// mayBeUnderWay says that an earlier process may have sent a payment that is refused and
+// not mined yet: only its time has passed, or the configuration has changed since its
+// challenge. The record of that process was lost.
 func (w *work) mayBeUnderWay(refused *Problem) bool {
 	return w.refused == refused && w.order != nil && !w.payment.ValidBefore.After(w.expires) &&
 		(refused.Code == api.PaymentExpired || refused == errConfiguration)
 }
 
-// Bounds on the look-ups of refused payments: how many of a network are under way,
-// and for how long each may be.
+// Bounds on the look-ups of refused payments: how many run at a time on a network, and how
+// long each may take.
 const (
 	seenAtOnce  = 4
 	seenTimeout = 8 * time.Second
 )
 
-// seen is [Method.Seen] within bounds: a credential that is refused costs whoever
-// shows it nothing.
+// seen is [Method.Seen] within bounds: refused credentials cost their senders nothing.
 func (n *network) seen(ctx context.Context, p mpp.Payment, since time.Time) (mpp.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, seenTimeout)
 	defer cancel()
 	select {
-	case n.looking <- struct{}{}:
-		defer func() { <-n.looking }()
+	case n.lookups <- struct{}{}:
+		defer func() { <-n.lookups }()
 		return n.Seen(ctx, p, since)
 	case <-ctx.Done():
 		return mpp.Outcome{}, fmt.Errorf("%w: too many look-ups are under way", mpp.ErrUnavailable)
 	}
 }
 
-// reserveSettled stores the reservation of a payment whose money has come. Its
-// payer's other payments, and those that failed, are no reason to refuse it.
+// reserveSettled stores the reservation of a payment whose money has come. It is not
+// refused for other payments of its payer, open or failed.
 func (s *Service) reserveSettled(w *work) error {
 	err := s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
 		if err := w.order.check(tx.View()); err != nil {
@@ -128,7 +127,7 @@ func (s *Service) keep(w *work, o mpp.Outcome, why api.Code) error {
 		return err
 	}
 	err = s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
-		// Its event may be there already: back from an edge, or written by the operator.
+		// It can have an event already: one that came back from an edge, or the operator's.
 		switch had, err := tx.View().Credited(w.network.Network(), payment.Reference); {
 		case err != nil:
 			return err
@@ -147,7 +146,7 @@ func (s *Service) keep(w *work, o mpp.Outcome, why api.Code) error {
 	return unapplied(&r)
 }
 
-// notStored answers for a settled payment of which the ledger has taken no record.
+// notStored is the answer to a settled payment that could not be stored.
 func (s *Service) notStored(w *work, err error) error {
 	var waits *Problem
 	switch {
@@ -157,16 +156,4 @@ func (s *Service) notStored(w *work, err error) error {
 		s.Log.Error("settled payment not stored", "payment", w.payment, "err", err)
 	}
 	return errPending
-}
-
-// unapplied is the answer to a credential whose payment has come and has no effect
-// of its own.
-func unapplied(r *ledger.Reservation) *Problem {
-	p, _ := StoredPayment(r) // without a reference if it cannot be read
-	why := "what it brought was accounted for before"
-	if code := api.Code(r.Reason); slices.Contains(api.Codes(), code) {
-		why = "what it pays for cannot be done any more (" + r.Reason + ")"
-	}
-	return &Problem{Code: api.PaymentUnapplied, More: map[string]any{"reference": p.Reference},
-		Detail: "The transaction of this credential has paid this ring and has no effect: " + why + ". The payment is kept for the operator, who can clear that up by its reference. Do not pay again."}
 }

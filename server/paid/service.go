@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"sync"
 	"time"
 
@@ -50,39 +49,38 @@ type Method interface {
 	Broadcast(ctx context.Context, p mpp.Payment, x mpp.Expenses) (mpp.Outcome, error)
 	// Outcome asks what became of a payment that may have been sent.
 	Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error)
-	// Seen asks, with a bounded number of questions however long ago it was, what the
-	// network has of a payment that this process knows nothing of, and that was not asked
-	// for before an instant. Settled is what
-	// Outcome says; Gone is that it can never be mined, Failed and Mismatched as what it
-	// was, each as far as is known now. It refuses with [mpp.ErrUnavailable].
+	// Seen asks what became of a payment that this process did not send. Its challenge is
+	// not older than since. The number of questions is bounded, however long ago that is.
+	// Settled means what it means in Outcome; Gone, Failed and Mismatched are what the
+	// newest block says. It refuses with [mpp.ErrUnavailable].
 	Seen(ctx context.Context, p mpp.Payment, since time.Time) (mpp.Outcome, error)
 	// Clock is the instant of the network's newest block. It refuses with
-	// [mpp.ErrUnavailable] when nothing could be settled now, and gives the instant
-	// all the same where it knows it.
+	// [mpp.ErrUnavailable] when no payment could be settled now; the instant is given
+	// all the same if it is known.
 	Clock(ctx context.Context) (time.Time, error)
-	// Transfers finds what the recipient was paid since an instant, for
-	// whatever, in blocks that stay, oldest first, and gives up to when it has looked.
-	// An error of found ends it, and is its own. After another error there may be
-	// more than was found, earlier ones too.
+	// Transfers calls found with each transfer to the recipient since an instant, in
+	// blocks that are final, oldest first, and gives the instant up to which there are no
+	// others. It ends with an error of found. After another error, transfers may be
+	// missing, earlier ones too.
 	Transfers(ctx context.Context, since time.Time, found func(mpp.Transfer) error) (until time.Time, err error)
-	// Payee names what is paid in and who is paid, for [Method.Received] of this
-	// network in any later process. It holds no zero byte.
+	// Payee names the currency and the recipient, for [Method.Received] of this network
+	// in any later process. It holds no zero byte.
 	Payee() string
-	// Received says what a transaction brought a payee, which may be one of
-	// earlier. It refuses with [mpp.ErrNoTransfer], or with [mpp.ErrUnavailable]
-	// while that may change.
+	// Received says what a transaction brought a payee, the present or an earlier one. It
+	// refuses with [mpp.ErrNoTransfer], or with [mpp.ErrUnavailable] while that may
+	// change.
 	Received(ctx context.Context, payee, reference string) (mpp.Transfer, error)
 }
 
-// Config is what a [Service] is made of. Methods, in the order of the offers,
-// may be empty: then a call that is otherwise right, as far as this can be known
-// without a score, is answered with payments_unconfigured.
+// Config is what a [Service] is made of. Methods are in the order of the offers. Without
+// any, a call that is otherwise right (except for its score, which is not asked for) is
+// answered with payments_unconfigured.
 type Config struct {
 	Ledger  *ledger.Ledger
 	Methods []Method
 	Scorer  Scorer
-	// DraftScorer scores what is only checked, with limits of its own; nil: Scorer
-	// does.
+	// DraftScorer scores sites for [Service.Check], with limits of its own; nil stands
+	// for Scorer.
 	DraftScorer Scorer
 	Sites       SitePolicy
 	Names       NamePolicy
@@ -90,9 +88,9 @@ type Config struct {
 	Keys        mpp.Keys
 	Now         func() time.Time
 	Log         *slog.Logger
-	// GasBudget is how much gas a method may waste in an hour on payments that fail
-	// once they are mined; beyond it, the method is not offered. What is in flight for
-	// accounts that have never paid here is kept within it, too. 0: any.
+	// GasBudget is how much gas a method may waste in an hour on payments that are mined
+	// and fail; beyond it, the method is not offered. Gas in flight for accounts that
+	// have never paid here is kept within it, too. 0: any.
 	GasBudget uint64
 	// Ready says why no payment may be taken at the moment, such as a disk that
 	// is nearly full. It is asked before each challenge and before each payment is
@@ -103,8 +101,8 @@ type Config struct {
 	Failpoint func(step string)
 }
 
-// Scorer gives the agent-readiness score of a site. The client is whoever
-// asks, so that one of them cannot use up the service for all.
+// Scorer gives the agent-readiness score of a site. It limits each client, so that one
+// cannot use up the scoring service for all.
 type Scorer interface {
 	Score(ctx context.Context, client, url string) (score.Result, error)
 }
@@ -112,7 +110,7 @@ type Scorer interface {
 // Timing of the workflow.
 const (
 	// ChallengeLife is how long a challenge may be answered, unless its method says
-	// less. Methods take no payment that can be sent for longer.
+	// less. No method takes a payment that can be sent later than that.
 	ChallengeLife = 5 * time.Minute
 	// holdAfter is how long after the end of a transaction's validity its
 	// request is still held for the outcome.
@@ -144,8 +142,8 @@ type Service struct {
 	given  map[string]bool  // challenge ids whose 2xx was handed out, until the ledger knows
 }
 
-// New starts a service on its ledger and takes up every reservation that the
-// last process left open. It waits a moment for networks that do not answer.
+// New starts a service on its ledger and goes on with every reservation that the last
+// process left open. It waits up to two seconds for the networks' first answers.
 func New(cfg Config) (*Service, error) {
 	if len(cfg.Methods) > 0 {
 		if err := mpp.CheckRealm(cfg.Realm); err != nil {
@@ -197,9 +195,8 @@ func New(cfg Config) (*Service, error) {
 	return s, nil
 }
 
-// Close lets no new work begin and waits until every request that is held has
-// its answer, or ctx is done. Reservations still open then are taken up by the
-// next process.
+// Close lets no new work begin and waits until every held request has its answer, or ctx
+// is done. The next process goes on with reservations that are still open then.
 func (s *Service) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
@@ -228,7 +225,7 @@ const (
 	OpBid      = ledger.OperationBid
 )
 
-// Call is one request of a paid operation, whatever carried it here.
+// Call is one request of a paid operation, over any transport.
 type Call struct {
 	Operation      string   // OpRegister or OpBid
 	Body           []byte   // JSON, without a content coding
@@ -236,14 +233,14 @@ type Call struct {
 	Authorization  []string // values of all Authorization fields
 	AcceptPayment  string   // Accept-Payment field, or ""
 	IdempotencyKey string   // Idempotency-Key field, or ""; kept for 24 hours
-	Client         string   // who asks, as the rate limiter knows them
-	Secure         bool     // came over TLS, or a connection as good
+	Client         string   // the client, as the rate limiter names it
+	Secure         bool     // came over TLS, or a connection that is as safe
 
-	payer string // the account of its credential, once that was read
+	digest string // of the body as it was received; a challenge binds it
+	payer  string // the account of its credential, once that was read
 }
 
-// digest is the digest of the body, as a challenge binds it: of the bytes received.
-func (c *Call) digest() string {
+func (c *Call) bodyDigest() string {
 	if c.Received != nil {
 		return mpp.Digest(c.Received)
 	}
@@ -258,11 +255,12 @@ type Answer struct {
 	Body   []byte
 }
 
-// Handle answers one call. It returns early only with what is certain: a
-// payment that was sent is waited for, and ctx does not cut that short, because
-// work on a credential is not tied to the connection that brought it.
+// Handle answers one call. It waits for the outcome of a payment that was sent, at most
+// until a short time after the payment's end. ctx does not end that wait: work on a
+// credential does not depend on the connection that brought it.
 func (s *Service) Handle(ctx context.Context, c Call) Answer {
 	op := s.operations[c.Operation]
+	c.digest = c.bodyDigest()
 	switch {
 	case !c.Secure && len(s.Methods) > 0:
 		return s.problem(&Problem{Code: api.TLSRequired, Detail: "Challenges are issued and credentials taken only over TLS. Use https."})
@@ -270,8 +268,7 @@ func (s *Service) Handle(ctx context.Context, c Call) Answer {
 		return s.problem(&Problem{Code: api.InvalidIdempotencyKey,
 			Detail: "An Idempotency-Key has 16 to 255 visible ASCII characters, so that no two clients choose the same by chance. Send a random one, such as a UUID."})
 	case len(s.Methods) == 0:
-		// Nothing can be paid, over whatever connection, but a request that is not
-		// right is told so.
+		// Nothing can be paid, but a wrong request is told what is wrong.
 		return s.offer(ctx, op, c, nil)
 	}
 	cred, found, err := mpp.ParseAuthorization(c.Authorization)
@@ -288,12 +285,8 @@ func (s *Service) Handle(ctx context.Context, c Call) Answer {
 	return s.pay(ctx, op, c, cred)
 }
 
-// idempotencyKey is what keys look like. An unpaid request has no payer to whom
-// its key could belong, so keys must be too long to be shared by chance.
-var idempotencyKey = regexp.MustCompile(`^[!-~]{16,255}$`)
-
-// requests remembers what a method asks for an amount: most ask for the same
-// few, and nothing else goes into it.
+// requests caches the request parameters of a method by amount: most challenges are for
+// the same few amounts, and depend on nothing else.
 type requests struct {
 	mu     sync.Mutex
 	by     map[int64]string // by cents
@@ -323,9 +316,8 @@ func (r *requests) get(cents int64) (string, error) {
 // Request is what the method asks for an amount in cents.
 func (n *network) Request(cents int64) (string, error) { return n.requests.get(cents) }
 
-// inTime says whether a payment on network n could be taken now: this machine
-// is ready, our clock has not gone back behind the ledger, and the network is
-// ready.
+// inTime says why no payment on network n can be taken now; nil when one can. This machine
+// and the network must be ready, and our clock not behind the last event.
 func (s *Service) inTime(n *network) error {
 	if err := s.Ready(); err != nil {
 		s.Log.Error("payments refused: this machine is not ready", "err", err)
@@ -344,13 +336,22 @@ func (s *Service) inTime(n *network) error {
 	return nil
 }
 
-// ready gives the networks that can be paid on now.
+// reservation gives the reservation that find finds, nil where there is none.
+func (s *Service) reservation(find func(*ledger.View) (*ledger.Reservation, error)) (r *ledger.Reservation, err error) {
+	s.Ledger.View(func(v *ledger.View) { r, err = find(v) })
+	if errors.Is(err, ledger.ErrNoReservation) {
+		return nil, nil
+	}
+	return r, err
+}
+
+// ready gives the networks on which a payment can be offered now.
 func (s *Service) ready() (up []*network, err error) {
 	if len(s.networks) == 0 {
 		return nil, unconfigured
 	}
 	for _, n := range s.networks {
-		if s.inTime(n) == nil {
+		if n.offered() && s.inTime(n) == nil {
 			up = append(up, n)
 		}
 	}

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"webring/server/mpp"
 )
 
-// network is a payment method with what was last heard of its newest block. One
+// network is a payment method with the last answer about its newest block. One
 // goroutine asks for that, see [Service.watch], so that no request for a challenge
 // waits for a node.
 type network struct {
@@ -16,33 +18,40 @@ type network struct {
 
 	requests requests
 
-	looking chan struct{} // holds one for each look-up of a refused payment
-	wanted  chan struct{} // holds one when somebody waits for a block
+	lookups chan struct{} // semaphore of the look-ups of refused payments
+	wanted  chan struct{} // holds a token while somebody waits for a block
 	heard   chan struct{} // closed with the first answer
 
 	mu   sync.Mutex
 	last answer
+	late bool          // the answer to the last question is overdue
 	next chan struct{} // closed with the next answer
 }
 
-// answer is what a network says of its newest block, or that it says nothing.
+// answer is what a network said when it was asked for its newest block.
 type answer struct {
 	asked time.Time // by our clock
+	took  time.Duration
 	block time.Time // of the newest block; zero when that is not known
 	err   error     // why no payment may be taken; nil when one may
 }
 
 // Timing of the questions for the newest block.
 const (
-	// clockEvery is how often a network is asked while nobody waits for a block, and
-	// clockTimeout how long it has to answer: together they are how soon a silent one
-	// is noticed.
-	clockEvery   = 10 * time.Second
+	// clockEvery is how often a network is asked while nobody waits for a block.
+	clockEvery = 10 * time.Second
+	// clockTimeout is how long it has to answer.
 	clockTimeout = 5 * time.Second
+	// clockLate is how long its answer is awaited before the network is no longer
+	// offered. A network that is slower has twice the time that its last answer took.
+	clockLate = time.Second
+	// questionTimeout is how long a network has for a simulation or a balance, which take
+	// several questions while a client waits.
+	questionTimeout = 8 * time.Second
 	// clockAgain is how soon a network that takes no payments is asked again.
 	clockAgain = 2 * time.Second
-	// clockFresh is how long an answer counts. It is longer than two take to come, for
-	// a machine that is slow.
+	// clockFresh is how long an answer counts. Two answers come in less time, even on a
+	// slow machine.
 	clockFresh = clockEvery + 2*clockTimeout
 	// firstAnswer is how long a start waits for the first answers.
 	firstAnswer = 2 * time.Second
@@ -50,30 +59,30 @@ const (
 	// block. The longer there is none, the longer that becomes, up to blockRarely.
 	blockEvery  = 250 * time.Millisecond
 	blockRarely = 2 * time.Second
-	// blockFresh is how long an answer counts for those who wait for a block.
+	// blockFresh is how long an answer counts for payments that wait for a block.
 	blockFresh = time.Second
-	// blockPatience is after how long without a block payments are asked for all the
-	// same.
+	// blockPatience is how long payments wait for a block before they are asked for
+	// without one.
 	blockPatience = 15 * time.Second
 )
 
 func newNetwork(m Method) *network {
 	return &network{Method: m, requests: requests{by: map[int64]string{}, method: m.Request},
-		looking: make(chan struct{}, seenAtOnce), wanted: make(chan struct{}, 1), heard: make(chan struct{}), next: make(chan struct{})}
+		lookups: make(chan struct{}, seenAtOnce), wanted: make(chan struct{}, 1), heard: make(chan struct{}), next: make(chan struct{})}
 }
 
-// watch asks a network for its newest block: now and then, and often while payments
-// wait for one.
+// watch asks a network for its newest block: every [clockEvery], and more often while
+// payments wait for a block.
 func (s *Service) watch(n *network) {
 	defer s.group.Done()
-	for moved := s.Now(); ; { // when it was last heard of another block
+	for moved := s.Now(); ; { // when the newest block last changed
 		before := n.now()
-		a := s.ask(n)
+		a := s.ask(n, before)
 		if s.ctx.Err() != nil {
-			return // what it says is that we have ended
+			return // the service has ended, and with it the question
 		}
 		select {
-		case <-n.wanted: // by those who have their answer now
+		case <-n.wanted: // this is the answer
 		default:
 		}
 		n.publish(a)
@@ -97,16 +106,21 @@ func (s *Service) watch(n *network) {
 	}
 }
 
-// ask asks a network for its newest block. Payments can be taken when it answers, and
-// that block and our clock agree: anything else would let somebody pay into a
-// challenge whose times mean nothing.
-func (s *Service) ask(n *network) answer {
+// ask asks a network for its newest block; before is its last answer. Payments can be
+// taken when it answers, and that block and our clock agree: anything else would let
+// somebody pay into a challenge whose times mean nothing.
+func (s *Service) ask(n *network, before answer) answer {
 	ctx, cancel := context.WithTimeout(s.ctx, clockTimeout)
 	defer cancel()
+	overdue := time.AfterFunc(max(clockLate, 2*before.took), func() { n.overdue(before) })
+	defer overdue.Stop()
 	a := answer{asked: s.Now()}
 	a.block, a.err = n.Clock(ctx)
-	if a.err == nil && a.asked.Sub(a.block).Abs() > maxSkew {
-		a.err = errSkew
+	if a.err == nil {
+		a.took = s.Now().Sub(a.asked)
+		if a.asked.Sub(a.block).Abs() > maxSkew {
+			a.err = errSkew
+		}
 	}
 	return a
 }
@@ -122,9 +136,38 @@ func (n *network) publish(a answer) {
 	if n.last.asked.IsZero() {
 		close(n.heard)
 	}
-	n.last = a
+	n.last, n.late = a, false
 	close(n.next)
 	n.next = make(chan struct{})
+}
+
+// overdue notes that there is no answer yet after the last one.
+func (n *network) overdue(last answer) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.late = n.late || n.last == last
+}
+
+// offered says whether new challenges may name this network: a payment that has a
+// challenge already is tried even if the network is late.
+func (n *network) offered() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.late
+}
+
+// simulate is [Method.Simulate] within [questionTimeout].
+func (n *network) simulate(ctx context.Context, p mpp.Payment) error {
+	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
+	defer cancel()
+	return n.Simulate(ctx, p)
+}
+
+// holds is [Method.Holds] within [questionTimeout].
+func (n *network) holds(ctx context.Context, p mpp.Payment, cents int64) error {
+	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
+	defer cancel()
+	return n.Holds(ctx, p, cents)
 }
 
 func (n *network) now() answer {
@@ -133,8 +176,8 @@ func (n *network) now() answer {
 	return n.last
 }
 
-// ready says why no payments can be taken by this method, nil when they can, from
-// what was last heard.
+// ready says why no payments can be taken by this method, nil when they can, by its last
+// answer.
 func (n *network) ready(now time.Time) error {
 	a := n.now()
 	if a.err == nil && now.Sub(a.asked).Abs() > clockFresh {
@@ -143,8 +186,8 @@ func (n *network) ready(now time.Time) error {
 	return a.err
 }
 
-// hear waits, not for long, until each network has answered once: the first request
-// is to find all offers.
+// hear waits until each network has answered once, for [firstAnswer] at most, so that the
+// first request gets all offers.
 func (s *Service) hear() {
 	t := time.NewTimer(firstAnswer)
 	defer t.Stop()
@@ -157,8 +200,8 @@ func (s *Service) hear() {
 	}
 }
 
-// nextBlock waits for a pause, and then for another block than the one seen, or for
-// blockPatience. It says whether there is any use in going on.
+// nextBlock waits for a pause, and then for another block than seen, which it sets, or for
+// blockPatience. It is false when the service has ended.
 func (s *Service) nextBlock(n *network, seen *time.Time, pause time.Duration) bool {
 	if !s.sleep(pause) {
 		return false

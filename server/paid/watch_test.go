@@ -36,7 +36,7 @@ func TestHangingNetworkDoesNotSlowBuyersOfTheOther(t *testing.T) {
 			if took != 0 {
 				t.Errorf("a 402 took %v", took)
 			}
-			if since := time.Since(hung); since > 15*time.Second && methods != "coin" {
+			if since := time.Since(hung); since > 11*time.Second && methods != "coin" {
 				t.Errorf("%v after it hung, the offers are %q", since, methods)
 			}
 			time.Sleep(700 * time.Millisecond)
@@ -67,6 +67,52 @@ func TestHangingNetworkDoesNotSlowBuyersOfTheOther(t *testing.T) {
 			t.Errorf("the answer took %v", took)
 		}
 	})
+}
+
+// A node that is slow as ever goes on being offered: it is late when it takes twice as
+// long as the last time.
+func TestSlowNetworkIsOffered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t, two, func(r *ring) { r.second.slow = 900 * time.Millisecond })
+		offered := func(want string) {
+			t.Helper()
+			for began := time.Now(); time.Since(began) < 30*time.Second; time.Sleep(100 * time.Millisecond) {
+				if methods, _ := r.networksOffered(); methods != want {
+					t.Fatalf("after %v, the offers are %q", time.Since(began), methods)
+				}
+			}
+		}
+		offered("coin token")
+		r.second.change(func() { r.second.slow = 1700 * time.Millisecond })
+		offered("coin token")
+	})
+}
+
+// A node that stops answering when it is to simulate a payment, or to say what its payer
+// holds, is not waited for: the payer is told that nothing was charged, and the same
+// credential can be sent again.
+func TestHangingSimulationIsNotWaitedFor(t *testing.T) {
+	for _, question := range []string{"simulate", "holds"} {
+		in(t, question, func(t *testing.T) {
+			r := newRing(t)
+			r.join(ada, "alice")
+			r.network.fates["bob"] = fate{after: 20 * time.Second}
+			r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), "bob", 150)}})
+			synctest.Wait()
+			credential := r.sign(r.challenge(paid.OpBid, fund), "bob", 150)
+			r.network.change(func() { r.network.stuck = question })
+			began := time.Now()
+			a := r.post(paid.OpBid, fund, credential).is(503, api.PaymentsUnavailable)
+			if took := time.Since(began); took > 10*time.Second || !strings.Contains(string(a.Body), "Nothing was charged") {
+				t.Errorf("after %v: %s", took, a.Body)
+			}
+			if n := len(r.open()); n != 1 {
+				t.Errorf("%d payments are open, want the first", n)
+			}
+			r.network.change(func() { r.network.stuck = ""; delete(r.network.fates, "bob") })
+			r.post(paid.OpBid, fund, credential).is(200, "")
+		})
+	}
 }
 
 // The log says within 15 seconds that a network is silent, or has stopped, and once,

@@ -155,7 +155,7 @@ func (s *Service) prepare(w *work) error {
 	if err := s.inTime(w.network); err != nil {
 		return err
 	}
-	if err := w.network.Simulate(s.ctx, w.payment); err != nil {
+	if err := w.network.simulate(s.ctx, w.payment); err != nil {
 		return s.notSimulated(w, err)
 	}
 	s.Failpoint("simulated")
@@ -316,14 +316,8 @@ func (s *Service) replayed(err error) error {
 
 // barred tells a payer when it may pay for this URL again.
 func (s *Service) barred(r *ledger.Reservation) *Problem {
-	var rest time.Duration
-	s.Ledger.View(func(v *ledger.View) {
-		if until, barred := v.Barred(r.Payer, r.URLKey); barred {
-			rest = until.Sub(s.Now())
-		}
-	})
-	return &Problem{Code: api.PaymentPending, RetryAfter: seconds(rest),
-		Detail: "A payment of this account for this URL failed a moment ago. Nothing was charged; try again later."}
+	return &Problem{Code: api.PaymentPending, RetryAfter: seconds(s.barredFor(r)),
+		Detail: "A payment of this account for this URL failed a short time ago. Nothing was charged; try again later."}
 }
 
 // poll is how long to wait at least before the payment is asked for again, growing

@@ -159,8 +159,8 @@ var errElsewhere = &mpp.Rejection{Code: mpp.CodeUnapplied, Detail: "the challeng
 
 // Decode reads the payment out of a credential whose challenge id has been
 // verified, and checks without a network that it pays what that challenge asks
-// for, and for that challenge; whom, is told by its payee. When it is valid is not
-// looked at: see [Method.InTime]. Refusals are *mpp.Rejection; there is no other
+// for, and for that challenge; its payee names the recipient. Its validity is not
+// checked: see [Method.InTime]. Refusals are *mpp.Rejection; there is no other
 // error.
 func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	cents, currency, recipient, err := m.asked(c.Challenge)

@@ -18,7 +18,7 @@ import (
 	"webring/server/mpp"
 )
 
-// signed is what a signature says: who pays, which key signed, and the one
+// signed is what a signature says: the payer, the key that signed, and the one
 // spelling of the signature that the chain hashes.
 type signed struct {
 	sender    common.Address

@@ -1,0 +1,74 @@
+package paid
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
+	"time"
+
+	"webring/core/api"
+	"webring/server/ledger"
+	"webring/server/mpp"
+)
+
+// A client that lost its credential repeats its request with the same Idempotency-Key,
+// and must not pay twice. The credential of the payment always gets its answer.
+
+// idempotencyKey is the form of a key. A request without a payment has no payer that its
+// key could belong to, so keys must be too long to be equal by chance.
+var idempotencyKey = regexp.MustCompile(`^[!-~]{16,255}$`)
+
+// keyLife is how long a payment stands for its Idempotency-Key, from its reservation on.
+const keyLife = 24 * time.Hour
+
+// idempotency binds an Idempotency-Key to the operation and the body it came with, so
+// that the key itself is never stored.
+func idempotency(c Call, digest string) string {
+	if c.IdempotencyKey == "" {
+		return ""
+	}
+	h := sha256.Sum256([]byte(c.Operation + "\x00" + digest + "\x00" + c.IdempotencyKey))
+	return hex.EncodeToString(h[:])
+}
+
+// alreadyPaid refuses another challenge to a request that repeats the key and the body of
+// one with a payment, while its key is kept.
+func (s *Service) alreadyPaid(c Call) error {
+	key := idempotency(c, c.digest)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.work {
+		if w.reservation.Idempotency == key {
+			return errPending
+		}
+	}
+	var some []*ledger.Reservation
+	var err error
+	s.Ledger.View(func(v *ledger.View) { some, err = v.ByIdempotency(key) })
+	for _, r := range some {
+		switch {
+		case !s.keepsKey(r):
+		case r.State == ledger.Reserved:
+			return errPending
+		default:
+			return s.keyUsed(r)
+		}
+	}
+	return err
+}
+
+// keyUsed is the answer to a request under an Idempotency-Key that has brought a
+// payment already, unless the credential of that payment comes with it.
+func (s *Service) keyUsed(r *ledger.Reservation) *Problem {
+	p := s.reused(r)
+	return &Problem{Code: api.IdempotencyKeyUsed, More: p.More, Detail: "A payment was made under this Idempotency-Key for the same request, so this one was not carried out. " +
+		"Send the credential of that payment to get its answer again, or another key to pay once more."}
+}
+
+// keepsKey says whether a second payment under the Idempotency-Key of r is one too many.
+// A payment whose outcome is not known keeps its key however long it takes. A failed one
+// gives it up, unless its money came.
+func (s *Service) keepsKey(r *ledger.Reservation) bool {
+	came := r.State == ledger.Applied || r.Outcome == mpp.Settled.String()
+	return r.State == ledger.Reserved || came && s.Now().Before(r.Created.Add(keyLife))
+}
