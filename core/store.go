@@ -232,10 +232,10 @@ func (s *store) Row(o Ordinal) Row { return Row{s.read(o)} }
 // Size is the length of all fields together.
 func (r Row) Size() int { return int(r.at.Uint16()) & headLength }
 
-// Plain says whether name, description and report stand for themselves in JSON.
+// Plain reports whether name, description and report need no escapes in JSON.
 func (r Row) Plain() bool { return r.at.Uint16()&unescaped != 0 }
 
-// Verbatim says whether name and URL stand for themselves in HTML.
+// Verbatim reports whether name and URL need no escapes in HTML.
 func (r Row) Verbatim() bool { return r.at.Uint16()&verbatim != 0 }
 
 // Fee is the fee in cents.
@@ -262,7 +262,7 @@ func (s *State) Member(o Ordinal) (m Member) {
 	return m
 }
 
-// Read is [State.Member] into m, which spares a copy.
+// Read is [State.Member], but writes into m instead of returning a copy.
 func (s *State) Read(o Ordinal, m *Member) {
 	row := s.Row(o)
 	m.Fee, m.Joined = row.Fee(), row.Joined()

@@ -60,7 +60,7 @@ type Guard struct {
 type shared struct {
 	scorer  Scorer
 	limits  Limits
-	answers *memory[Result]
+	answers *cache[Result]
 	window  *window
 	flight  singleflight.Group
 	breaker *breaker
@@ -84,7 +84,7 @@ func NewGuard(scorer Scorer, limits Limits) *Guard {
 	s := &shared{
 		scorer:   scorer,
 		limits:   limits,
-		answers:  newMemory[Result](maxCached),
+		answers:  newCache[Result](maxCached),
 		window:   newWindow(limits.InAll),
 		breaker:  newBreaker(),
 		underWay: fair.NewShares(fair.Rule{Most: atOnce}),

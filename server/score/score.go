@@ -11,7 +11,7 @@
 // service that cannot be reached, or an answer that cannot be read, is an error.
 //
 // To read the package: score.go has the contract; guard.go, window.go, breaker.go and
-// memory.go wrap it with limits and a cache; config.go has the presets, remote.go and
+// cache.go wrap it with limits and a cache; config.go has the presets, remote.go and
 // answer.go ask a service over HTTP.
 package score
 
