@@ -17,9 +17,10 @@ type Document struct {
 	Path  string
 	Media string // Content-Type
 	About string
-	// MaxAge is for how many seconds it may be cached, if its facts hold as long.
+	// MaxAge is for how many seconds it may be kept unasked, if its facts hold
+	// as long.
 	MaxAge int
-	// Link is the Link field of the answer, or "".
+	// Link is what the answer says in its Link field, or "".
 	Link  string
 	Build func(*Source) ([]byte, error)
 
