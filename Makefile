@@ -13,7 +13,7 @@ CORE    := wasm/module/built/core.wasm
 # machine, so nothing of the checkout may get in.
 BUILD_CORE = GOOS=wasip1 GOARCH=wasm GOWASM= $(GO) build -buildmode=c-shared -trimpath -buildvcs=false -ldflags="-s -w -buildid=" -o
 
-.PHONY: all build wasm profile generate run demo test test-wasm bench bench-large check format vet lint fresh clean-tree race fuzz ordeal clean
+.PHONY: all build wasm profile generate run demo test test-wasm bench bench-large check format vet lint fresh clean-tree race fuzz soak clean
 
 all: build
 
@@ -108,7 +108,7 @@ clean-tree:
 # What make test does a little of: every cell of the crash matrix twice, half an
 # hour of payments through a faulty chain with an origin that keeps dying, 201
 # payments through three edges, and all histories in the interpreter, too.
-ordeal: wasm
+soak: wasm
 	$(GO) test -count=1 -timeout 100m -run 'TestPowerFailsOnThePaidPath' -v ./server/cmd/webring -crash.runs 330 -crash.workers 8
 	$(GO) test -count=1 -timeout 60m -run 'TestChaos' -v ./server/cmd/webring -chaos.time 30m
 	$(GO) test -count=1 -timeout 20m -run 'TestPayersReadTheirOwnWritesAtEveryEdge' -v ./server/cmd/webring -edge-payments 67

@@ -4,19 +4,21 @@ package core
 // for a [Joined] the encoding of its [Texts], which is empty when they were
 // redacted. Whether texts match their commitments is the caller's to verify.
 //
-// Any bytes may be given. On an error, which says why, the state is as it was.
-// A stamp later than the clock raises it; an earlier one is taken as it is.
-// Ranks and standings are behind until the next [State.Advance].
+// Any bytes may be given. On an error, which says why, the state is unchanged.
+// A stamp later than the clock raises the clock; an earlier one leaves it. Ranks
+// and standings may only be read after the next [State.Advance].
+//
+// Errors wrap [ErrEvent] or [ErrTexts], or are one of the errors of state.go.
 func (s *State) Apply(event, texts []byte) error {
 	e, err := decodeEvent(event, &s.reading)
 	if err == nil {
 		err = s.fold(e, texts)
 	}
-	// What was given is the caller's again.
+	// The decoded event aliases event and texts, which the caller may change now.
 	if _, bids := e.(*Bid); bids {
 		s.reading.bid = Bid{}
 	} else {
-		s.reading = frequent{}
+		s.reading = reused{}
 	}
 	return err
 }
@@ -95,15 +97,16 @@ func (s *State) join(e *Joined, texts []byte) error {
 	return nil
 }
 
-// place is where a new row belongs in the indexes.
+// place holds the hashes under which a new row goes into the indexes.
 type place struct {
 	slug uint64 // hash of the slug
 	key         // of the URL, if the row has one
 }
 
-// add puts a new row, which may stand there, into the state with everything
-// that follows from it but digest and rank; head is what [Member.appendHead]
-// writes for it. [Restore] does the same for many at once.
+// add puts a new row into the state, and into all indexes that follow from it,
+// but not into digest and ranking. The caller has checked that slug and URL are
+// free; head is what [Member.appendHead] writes. [Restore] does the same for many
+// rows at once.
 func (s *State) add(m *Member, head []byte, in *place) Ordinal {
 	s.reserve(s.rows+1, s.used+rowSize(len(head)))
 	o := s.put(head, m)
@@ -116,7 +119,7 @@ func (s *State) add(m *Member, head []byte, in *place) Ordinal {
 	return o
 }
 
-// set writes what of a row changes.
+// set writes the columns of a row that later events can change.
 func (s *State) set(o Ordinal, m *Member) {
 	a := &s.accounts[o]
 	a.total, a.lastBid = m.Total(), m.LastBid
@@ -157,7 +160,7 @@ func (s *State) pay(slug string, amount, stamp int64) error {
 func (s *State) remove(e *Removed) error {
 	o, err := s.standingMember(e.Member)
 	if err == ErrRemoved && e.Redacted && !s.has(o, redacted) {
-		err = nil // only its words are left to go
+		err = nil // it was removed before, and only its words are redacted now
 	}
 	if err != nil {
 		return err
@@ -191,8 +194,8 @@ func (s *State) adjust(e *Adjusted) error {
 	return nil
 }
 
-// standingMember finds a member that was not removed. One whose texts were
-// redacted counts: its removal is still to come.
+// standingMember finds a member that was not removed. A member without texts
+// counts: they were redacted, and the event that removes it comes later.
 func (s *State) standingMember(slug string) (Ordinal, error) {
 	o, ok := s.bySlug(slug)
 	switch {

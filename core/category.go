@@ -48,7 +48,7 @@ func (c *categories) join(name string, kind Kind) (id int) {
 	return id
 }
 
-// restore adds the category with the next id, whose members are counted already.
+// restore adds the category with the next id. Its members are counted already.
 func (c *categories) restore(of category) {
 	id := len(c.all)
 	c.all = append(c.all, of)

@@ -8,11 +8,11 @@ import (
 	"webring/core/flat"
 )
 
-// The encoding of events, a format for ever. One event has one encoding, and
-// bytes that are not an encoding are refused, so that a hash of the bytes is
-// a hash of the event. The rules by which [State.Apply] takes events, the
-// spelling of [AppendURL] among them, are part of it: what was taken once must
-// be taken for ever.
+// The encoding of events never changes. One event has one encoding, and bytes
+// that are not an encoding are refused, so a hash of the bytes is a hash of the
+// event. The rules by which [State.Apply] accepts events are part of the format,
+// the spelling of [AppendURL] among them: what was accepted once must always be
+// accepted.
 //
 //	event      = version type stamp body
 //	version    = byte, 1
@@ -52,7 +52,7 @@ func AppendEvent(dst []byte, e Event) ([]byte, error) {
 	if len(out)-len(dst) > MaxEvent {
 		return dst, bad("length")
 	}
-	// The reader is the judge of strings (UTF-8); asking it here keeps one rule.
+	// The decoder checks strings (UTF-8). Asking it here keeps one rule.
 	if _, err := DecodeEvent(out[len(dst):]); err != nil {
 		return dst, err
 	}
@@ -63,16 +63,16 @@ func AppendEvent(dst []byte, e Event) ([]byte, error) {
 // Nothing in the result aliases b.
 func DecodeEvent(b []byte) (Event, error) { return decodeEvent(b, nil) }
 
-// frequent are what the events that are most of a ledger are read into by who folds
-// them: they leave nothing behind for the collector so.
-type frequent struct {
+// reused holds events of the two most frequent types. [State.Apply] decodes into
+// it, so that folding them allocates nothing.
+type reused struct {
 	bid    Bid
 	joined Joined
 }
 
-// decodeEvent is [DecodeEvent], but bids and registrations are read into those that
-// are given, if any, and then alias b.
-func decodeEvent(b []byte, into *frequent) (Event, error) {
+// decodeEvent is [DecodeEvent]. If into is not nil, bids and registrations are
+// decoded into it, and their strings alias b.
+func decodeEvent(b []byte, into *reused) (Event, error) {
 	if len(b) > MaxEvent {
 		return nil, bad("length")
 	}
@@ -236,8 +236,8 @@ func appendPayment(b []byte, p Payment) []byte {
 	return appendString(b, p.Payer)
 }
 
-// reader takes fields off the front of rest. After the first one that is not
-// there it has failed and gives zero values.
+// reader takes fields off the front of rest. Once a field is missing, failed is
+// set and all further fields are zero values.
 type reader struct {
 	rest    []byte
 	failed  bool

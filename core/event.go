@@ -120,7 +120,7 @@ type Commitment [32]byte
 // Given says whether the commitment stands for a text.
 func (c Commitment) Given() bool { return c != Commitment{} }
 
-// When gives the writer's stamp.
+// When gives the writer's stamp in milliseconds.
 func (e *Rules) When() int64    { return e.Stamp }
 func (e *Joined) When() int64   { return e.Stamp }
 func (e *Bid) When() int64      { return e.Stamp }

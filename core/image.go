@@ -11,15 +11,15 @@ import (
 // change to the sections, to what stands in them, or to the head below.
 const imageLayout = 8
 
-// Image gives the state as it lies in memory, from which [Attach] makes another
-// one in constant time: memory, which is all that grows with the members, and
-// head, which is the rest, appended to dst. Rankings are brought up to date.
+// Image gives the memory of the state, from which [Attach] makes another state in
+// constant time. memory is everything that grows with the members; head is the
+// rest, appended to dst. The ranking is brought up to date first.
 //
-// memory stays the state's: it holds, unchanged, until the next call of anything
-// that changes the state. A copy of it is valid anywhere.
+// memory belongs to the state and is valid until the state's next change. A copy of
+// it is valid anywhere.
 //
-// Images are for cores in one process, and never for strangers: what lies in an
-// image is not checked again.
+// Images are for cores of one process. [Attach] does not check what lies in one, so
+// an image must never come from a stranger.
 //
 // In the terms of encoding.go, a word being 8 bytes of any value:
 //
@@ -30,8 +30,8 @@ const imageLayout = 8
 //	recent   = floor(number) count(number) (second(number) count(number))…
 //	category = name members(number)…
 //
-// The first section of the memory has a hash of the head, so that a head does not
-// find itself with the memory of another.
+// The first section of the memory holds a hash of the head, so that a head is not
+// attached to the memory of another.
 func (s *State) Image(dst []byte) (head, memory []byte) {
 	s.Advance(s.clock)
 	head = appendNumber(dst, imageLayout)
@@ -64,8 +64,9 @@ func (s *State) Image(dst []byte) (head, memory []byte) {
 	return head, s.region.All()
 }
 
-// Lasting is how much of the memory of an image, from its beginning on, only
-// those change who join or leave. What lies behind it, bids and seconds write to.
+// Lasting is the length in bytes of the part of an image's memory, from its
+// beginning, that changes only when members join or leave. Bids and the clock write
+// behind it.
 func (s *State) Lasting() int { return s.region.Offset(ofAccounts) }
 
 // counts are the numbers that go with what stands in the region.
@@ -87,10 +88,10 @@ func (s *State) counts() []*int {
 // state of this build.
 var ErrImage = errors.New("core: no image of a state")
 
-// Attach makes the state that an image is of, with room for capacity members.
-// memory is a copy of the image's, at a multiple of 8 bytes; it belongs to the
-// state from now on, unless it is refused. Only what is cheap to check is checked:
-// that head and memory belong together, and that all sizes fit.
+// Attach makes a state from an image, with room for capacity members. memory is a
+// copy of the image's memory at an address that is a multiple of 8; the state owns
+// it from now on, unless Attach fails. Attach checks only that head and memory
+// belong together and that all sizes fit. Errors wrap [ErrImage].
 func Attach(capacity int, head, memory []byte) (*State, error) {
 	r := reader{rest: head}
 	if r.number() != imageLayout || r.failed {

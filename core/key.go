@@ -56,7 +56,7 @@ func isCanonical(url string) bool {
 	return err == nil && string(canonical) == url
 }
 
-// What bytes are in a URL as plain as most are.
+// The places in a plain URL where a byte may stand.
 const (
 	inHost = 1 << iota
 	inPath

@@ -60,8 +60,8 @@ func (s *State) findHost(hash uint64, host string) (Ordinal, bool) {
 	}
 }
 
-// Named finds the member in the ring with exactly this slug: what [State.Resolve]
-// tries first.
+// Named finds the member in the ring with exactly this slug. [State.Resolve] tries
+// it first.
 func (s *State) Named(slug []byte) (Ordinal, bool) {
 	if len(slug) > MaxSlug {
 		return 0, false
@@ -70,18 +70,21 @@ func (s *State) Named(slug []byte) (Ordinal, bool) {
 	return o, ok && s.stands(o)
 }
 
-// Resolve finds the member in the ring that from means, the way a visitor's
-// page names itself. In this order: an exact slug; a canonical URL; the
-// longest member URL that is a path-segment prefix of the given one on the
-// same host; a bare host, when from has no scheme, port or path, as the
-// member at its root, or else the one with the shortest path, and of several the
-// earliest. Where a member stands at the root, one below it means pages other than
-// its own address only if the same account paid for both: strangers do not name other
-// people's pages.
+// Resolve finds the member in the ring that from names, as a visitor's page names
+// itself. It tries, in this order:
 //
-// Hosts compare without "www.". Host names must have been converted to A-labels: a host
-// with other characters is unknown. A URL may have up to 2048 bytes without its query,
-// in which whatever is malformed does not count.
+//   - an exact slug
+//   - a canonical URL
+//   - the longest member URL that is a prefix of from, by whole path segments, on the
+//     same host. If a member stands at the root of the host, one below it is found for
+//     pages other than its own address only if the same account paid for both:
+//     strangers do not name other people's pages
+//   - a bare host, if from has no scheme, port or path: the member at the root of the
+//     host, or else the one with the shortest path, and of several the earliest
+//
+// Hosts compare without "www.". Host names must be A-labels: a host with other
+// characters is unknown. A URL may have up to 2048 bytes without its query; a
+// malformed query is ignored.
 //
 // scratch is overwritten and may grow; passing the same one again makes the
 // call free of allocations.
@@ -104,7 +107,7 @@ func (s *State) Resolve(from []byte, scratch *[]byte) (Ordinal, bool) {
 		buf, err = appendURL(buf, from)
 	}
 	if err != nil {
-		// Whatever follows the path, the page lies where that says.
+		// The query or fragment is malformed: the path alone says which page it is.
 		if i := bytes.IndexAny(from, "?#"); i >= 0 && i <= maxPage {
 			buf, err = appendURL(buf, from[:i])
 		}
@@ -135,8 +138,9 @@ func (s *State) Resolve(from []byte, scratch *[]byte) (Ordinal, bool) {
 	return 0, false
 }
 
-// holdsBelow says whether the member with this key means the pages below its address,
-// too: where there is a member at the root, only if one account paid for both.
+// holdsBelow reports whether the member with this key is found for the pages below
+// its address, too: if another member stands at the root of the host, only if one
+// account paid for both.
 func (s *State) holdsBelow(o Ordinal, key []byte) bool {
 	end := bytes.IndexAny(key, "/?")
 	if end < 0 {
@@ -146,9 +150,9 @@ func (s *State) holdsBelow(o Ordinal, key []byte) bool {
 	return !ok || s.Payer(o).Is(s.Payer(root))
 }
 
-// maxPage is the longest address of a page that is read, in bytes, without its query
-// or with it: many times a member's, as pages lie below that, and no longer than what
-// most servers take.
+// maxPage is the longest address of a page that is read, in bytes. Pages lie below
+// members' addresses, so it is much longer than one of these; most servers take no
+// longer one.
 const maxPage = 2048
 
 var dot = []byte(".")

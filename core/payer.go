@@ -6,10 +6,10 @@ import (
 	"webring/core/flat"
 )
 
-// Payer is the account that paid a registration, whichever network it paid on: the last
-// 12 of the 20 bytes of its address. Addresses are hashes, so to find a key whose address
-// ends as one of a million members' does takes 2^76 attempts, and a row is shorter so.
-// The zero value stands for an account that is not known, which is the same as no other.
+// Payer is the account that paid a registration, on whichever network: the last 12
+// of the 20 bytes of its address, which keeps rows short. Addresses are hashes: to
+// find a key for one that ends like one of a million members' takes 2^76 attempts.
+// The zero value is an unknown account, which is equal to no other.
 type Payer [12]byte
 
 const addressBytes = 20
@@ -34,7 +34,7 @@ func PayerOf(payer string) (p Payer) {
 	return p
 }
 
-// Is says whether both are one account that is known.
+// Is reports whether both are the same known account.
 func (p Payer) Is(other Payer) bool { return p == other && p != Payer{} }
 
 // Payer gives the account that paid the registration of o.

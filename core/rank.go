@@ -10,9 +10,9 @@ import (
 // never is the second of a change that will not come.
 const never = 1<<63 - 1
 
-// standing gives what a member with this full total is worth, in cents, when
-// elapsed seconds have passed since its grace period ended: the total until
-// then, falling in a straight line to nothing over decay seconds.
+// standing gives the standing in cents of a member with this full total, elapsed
+// seconds after its grace period ended: the total until then, then a straight line
+// down to 0 over decay seconds, rounded down.
 func standing(total, elapsed, decay int64) int64 {
 	switch {
 	case elapsed <= 0:
@@ -28,9 +28,9 @@ func standing(total, elapsed, decay int64) int64 {
 	return int64(cents)
 }
 
-// stepBelow gives the first elapsed second at which the standing is below
-// cents, which lies between 1 and total. Standings are a staircase; this is
-// where its next step is.
+// stepBelow gives the first elapsed second at which the standing is below cents,
+// for cents from 1 to total. It is where the staircase of standings has its next
+// step.
 func stepBelow(total, cents, decay int64) int64 {
 	// The longest remainder r with total×r < cents×decay, counted from the end.
 	if uint64(cents)|uint64(decay) < 1<<32 {
@@ -68,8 +68,7 @@ func (d decline) worth(now int64) (cents int64) {
 	return standing(d.total, now-d.start, d.decay)
 }
 
-// since is when the standing came to be cents by the passing of time, 0 if it did
-// not.
+// since is the second at which time made the standing cents, 0 if it is the total.
 func (d decline) since(cents int64) (second int64) {
 	if cents >= d.total {
 		return 0
@@ -77,7 +76,7 @@ func (d decline) since(cents int64) (second int64) {
 	return d.start + stepBelow(d.total, cents+1, d.decay)
 }
 
-// until is when a standing of cents next falls.
+// until is the second at which a standing of cents next falls, never if it does not.
 func (d decline) until(cents int64) (second int64) {
 	if d.start == never || cents == 0 {
 		return never
@@ -88,9 +87,9 @@ func (d decline) until(cents int64) (second int64) {
 // ranking is the order of the members in the ring by standing at one second,
 // descending, then by join. It is derived: the rows and the clock determine it.
 //
-// The order is a counted tree of standing and ordinal, and whose standing
-// changes when is a heap, both in the store. Seconds in which nothing changes
-// cost nothing, others a few steps down tree and heap for each change.
+// The order is a counted tree of standing and ordinal. A heap holds the second of
+// each member's next change. Both lie in the store. A second without changes costs
+// nothing, and each change a few steps in tree and heap.
 type ranking struct {
 	pending []Ordinal // rows that events touched since the last Advance
 	stale   bool      // everything must be derived anew
@@ -112,7 +111,7 @@ func (s *State) touch(o Ordinal) {
 	}
 }
 
-// many is how many changes are left one by one: for more, all is derived anew.
+// many is the most changes that are made one by one; for more, all is sorted anew.
 func (s *State) many() int { return s.rows/8 + 64 }
 
 // rankKey orders by standing, descending, and then by join.
@@ -150,10 +149,9 @@ func (s *State) Advance(now int64) {
 	k.recent.complete(s)
 }
 
-// Behind says how much an [State.Advance] to second now has to do, or a
-// [State.Rewind] to an earlier one: the number of members that it moves, but no
-// more than limit. Deriving everything anew counts as much as moving a quarter of
-// all.
+// Behind estimates the work of [State.Advance] to second now, or of [State.Rewind]
+// to an earlier one: the number of members that it moves, at most limit. Sorting
+// everything anew counts as moving a quarter of all.
 func (s *State) Behind(now int64, limit int) int {
 	if s.ranking.stale || now < s.clock {
 		return min(s.rows/4, limit)
@@ -169,7 +167,7 @@ func (s *State) Rewind(now int64) {
 	s.rankAll()
 }
 
-// step brings a member whose standing has changed by time to where it now is.
+// step moves a member whose standing time has changed to its place at the clock.
 func (s *State) step(o Ordinal) {
 	was, d := s.accounts[o].standing, s.decline(o)
 	s.ranking.recent.drop(d.since(was))
@@ -255,8 +253,9 @@ func (s *State) rankAll() {
 	s.lead()
 }
 
-// sortKeys sorts keys whose ordinals rise: by standings alone, therefore, twelve
-// bits at a time from the lowest on. spare is as long and is overwritten.
+// sortKeys sorts rank keys. Their ordinals rise already, so a stable radix sort by
+// standing is enough, twelve bits at a time. spare is as long as keys, and is
+// overwritten.
 func sortKeys(keys, spare []uint64) {
 	const digits, width, mask = 3, 12, 1<<12 - 1
 	if len(keys) <= 512 {
@@ -292,7 +291,7 @@ func sortKeys(keys, spare []uint64) {
 	}
 }
 
-// lead notes who leads.
+// lead notes the leader and its standing.
 func (s *State) lead() {
 	if s.ranks.Len > 0 {
 		s.ranking.leading, s.ranking.first = rankedAs(s.ranks.At(0))

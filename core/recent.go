@@ -5,14 +5,14 @@ import "slices"
 // recentSeconds is how many of the last seconds with changes are known.
 const recentSeconds = 64
 
-// recent knows the last seconds at which standings changed by time, with how
-// many members' standings are as they became then: the latest of them is when
-// documents last changed. A member counts for one second; events and further
-// steps take it away from there.
+// recent counts members by the second at which time gave them their present
+// standing. The latest such second is when documents last changed without an
+// event. A member counts for one second at most; a bid or a further step takes it
+// out.
 //
-// Only so many seconds are known. When all of them have lost their members, to
-// bids on each, they are found anew from the rows; it takes at least as many
-// events as there are seconds.
+// Only the latest [recentSeconds] are kept. When bids have emptied all of them,
+// they are counted anew from the rows, which takes at least as many events as
+// there are seconds.
 type recent struct {
 	seconds [recentSeconds]int64 // rising
 	counts  [recentSeconds]int

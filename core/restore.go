@@ -6,16 +6,15 @@ import (
 	"webring/core/flat"
 )
 
-// Means are what a host may lend to whoever restores a state. The core has no
-// processors of its own; without means it works one step after another.
+// Means are what a host can lend to [Restore]: the core itself starts no
+// goroutines. The zero value restores one step after another.
 type Means struct {
-	// Beside runs all steps, in any order or at a time, and returns when they have
-	// ended. None of them writes what another reads.
+	// Beside runs all steps, in any order or in parallel, and returns when they have
+	// ended. No step writes what another reads.
 	Beside func(steps ...func())
-	// Memory gives memory of nothing but zeros, at a multiple of 64 bytes, in which
-	// the state will lie, or none. It is asked at most once, and the state moves away
-	// when it grows: whether it still lies there [State.Image] shows. Without Memory,
-	// the collector's is used.
+	// Memory gives zeroed memory for the state, at a multiple of 64 bytes, or nil. It
+	// is called at most once. The state moves elsewhere when it grows: [State.Image]
+	// shows where it lies. Without Memory the state lies in Go's own heap.
 	Memory func(size int) []byte
 }
 
@@ -38,20 +37,20 @@ const (
 	warmed = 64
 )
 
-// Restore makes the state that had this base and count rows: their encodings in
-// order, each behind its length in 4 bytes, big endian. The clock stands at the last
-// event; ranks are to be read after the next [State.Advance]. Nothing in the state
-// aliases rows.
+// Restore makes the state with this base and count rows. rows holds their encodings
+// in order, each behind its length in 4 bytes, big endian; the state does not alias
+// it. The clock stands at the last event, and ranks may only be read after the next
+// [State.Advance].
 //
-// Rows are checked as events are, but whether they are the right ones only
-// [State.Digest] can say. Errors wrap [ErrRow], are [ErrRows], or say why two rows
-// cannot stand in one ring.
+// Each row is checked as an event is. Whether the rows are the right ones, only the
+// comparison of [State.Digest] shows. Errors wrap [ErrRow], are [ErrRows], or are
+// errors of [State.Apply] where two rows exclude each other.
 func Restore(capacity int, secret uint64, b Base, count uint32, rows []byte, means Means) (*State, error) {
 	s := NewState(capacity, secret)
 	s.seq, s.stamp, s.paid, s.voided, s.rules = b.Seq, b.Stamp, b.Paid, b.Voided, b.Rules
 	s.clock = b.Stamp / 1000
 	s.ranking.stale = true
-	// What is claimed of rows is not believed beyond what the bytes can hold.
+	// No more room is reserved than rows of this length can need.
 	expected := min(int(count), len(rows)/leastRow, s.capacity)
 	s.lent = means.Memory
 	s.Expect(expected, len(rows))

@@ -121,13 +121,13 @@ func (l List) Before(o Ordinal) (Ordinal, bool) {
 	return l.At(i - 1), true
 }
 
-// stands says whether a row is of a member in the ring. Its flags say so, too, but
-// take eight times the memory, so that fewer of them stay in the processor's cache.
+// stands reports whether a row is of a member in the ring. The flags say the same,
+// but take eight times the memory, so fewer of them stay in the processor's cache.
 func (s *State) stands(o Ordinal) bool { return s.marks[0].Has(uint32(o)) }
 
 // Next is After in the list of all members, for one of them.
 func (s *State) Next(o Ordinal) Ordinal {
-	// Only of rows that there are is it known whether they stand.
+	// stands may only be asked about rows that exist.
 	if next := o + 1; int(next) < s.rows && s.stands(next) {
 		return next
 	}
@@ -170,8 +170,7 @@ func (l List) RandomOther(random uint64, o Ordinal) (Ordinal, bool) {
 	return l.At(int(i)), true
 }
 
-// enter puts the newest row, of a member that stands in the ring, into it and
-// the indexes.
+// enter puts the newest row into the ring and its indexes.
 func (s *State) enter(o Ordinal, kind Kind, name string, k *key) {
 	s.flags[o] |= live
 	s.keys.Insert(k.hash, uint32(o))
@@ -181,9 +180,9 @@ func (s *State) enter(o Ordinal, kind Kind, name string, k *key) {
 	s.lists.Insert(listKey(category, 0, o))
 	s.lists.Insert(listKey(category, kind, o))
 
-	// The members on one host are a circle. The index has the one that the bare host
-	// means: the least deep, and of several the earliest. One that leaves is sought
-	// along the circle: that is rare, and the operator's to wait for.
+	// The members on one host are linked in a circle. The index holds the one that the
+	// bare host names: the least deep, and of several the earliest. A member that leaves
+	// is searched along the circle, which is rare, and only the operator waits for it.
 	first, ok := s.findHost(k.host, k.hostText())
 	if !ok {
 		s.hosts.Insert(k.host, uint32(o))
@@ -193,8 +192,8 @@ func (s *State) enter(o Ordinal, kind Kind, name string, k *key) {
 	s.link(k.host, first, o)
 }
 
-// link adds the newest row to the members of a host with this hash, of which the index
-// has first.
+// link adds the newest row to the circle of a host with this hash. first is the
+// member that the index holds for it.
 func (s *State) link(host uint64, first, o Ordinal) {
 	s.hostNext[o], s.hostNext[first] = s.hostNext[first], uint32(o)
 	if s.depth(o) < s.depth(first) {
@@ -202,7 +201,7 @@ func (s *State) link(host uint64, first, o Ordinal) {
 	}
 }
 
-// unlink takes a member off its host, for which its key is.
+// unlink takes a member with this key out of the circle of its host.
 func (s *State) unlink(k *key, o Ordinal) {
 	before := o
 	for s.hostNext[before] != uint32(o) {
@@ -219,7 +218,7 @@ func (s *State) unlink(k *key, o Ordinal) {
 	}
 }
 
-// leastDeep gives the member that the index has to have of the host of this one.
+// leastDeep gives the member that the index must hold for the host of this one.
 func (s *State) leastDeep(of Ordinal) Ordinal {
 	first, least := of, s.depth(of)
 	for o := Ordinal(s.hostNext[of]); o != of; o = Ordinal(s.hostNext[o]) {
@@ -230,7 +229,7 @@ func (s *State) leastDeep(of Ordinal) Ordinal {
 	return first
 }
 
-// depth is that of a member's key.
+// depth is the depth of a member's key.
 func (s *State) depth(o Ordinal) int {
 	var k key
 	k.spell(s.url(o))

@@ -36,8 +36,8 @@ func AppendBase(dst []byte, b Base) []byte {
 	return dst
 }
 
-// ErrRow is wrapped by every error about rows that are not those of any state, and
-// ErrRows says that there are more or fewer of them than it was said.
+// ErrRow is wrapped by every error about a base or a row that no state has. ErrRows
+// says that there are more or fewer rows than announced.
 var (
 	ErrRow  = errors.New("core: malformed row")
 	ErrRows = errors.New("core: another number of rows")
@@ -77,12 +77,11 @@ func (s *State) AppendRow(dst []byte, o Ordinal) []byte {
 	return appendFlag(dst, s.has(o, redacted))
 }
 
-// tail is the length of what of a row may change, and of its fee: of all from
-// last-bid on.
+// tail is the length of a row's encoding from last-bid on: the fields that may
+// change, and the fee.
 const tail = 3*8 + 2
 
-// decodeRow reads and checks one row from all of b into m, whose strings then alias
-// b.
+// decodeRow reads and checks one row from all of b into m. The strings of m alias b.
 func decodeRow(b []byte, m *Member) error {
 	r := reader{rest: b}
 	m.Slug, m.Kind = r.view(), Kind(r.byte())

@@ -10,16 +10,16 @@ import (
 // ever joined. It never changes and is never reused.
 type Ordinal uint32
 
-// maxRows is what a state can hold, whatever its capacity: ordinals share words
-// with standings and seconds.
+// maxRows is the most members of any state: an ordinal shares a 64-bit word with
+// a standing or a second.
 const maxRows = 1 << flat.HeapBits
 
-// Member is one row of the state. What events determine stands in it; rank
-// and standing are functions of the state ([State.Rank], [State.Standing]).
-// Strings of a removed and redacted member are empty.
+// Member is one row of the state. It holds what events determine; rank and
+// standing are functions of the state ([State.Rank], [State.Standing]). The texts
+// of a redacted member are empty.
 //
-// Strings of a Member lie in the state's memory, and hold until its next change:
-// whoever keeps one clones it.
+// Strings of a Member lie in the state's memory and are valid until the state's
+// next change. A caller that keeps one clones it.
 type Member struct {
 	Slug        string
 	Name        string
@@ -60,13 +60,13 @@ type State struct {
 	ranking    ranking
 
 	digest  sum      // of the hashes of all rows
-	reading frequent // what is being applied
-	touched [3]uint8 // means nothing
+	reading reused   // the event that is being applied
+	touched [3]uint8 // written so that the compiler keeps loads that fetch memory
 	scratch []byte   // for hashing, and for keys while the state changes
 }
 
 // NewState gives the state of an empty ledger. No more than capacity members
-// can ever join, those that were removed included. secret seeds the indexes:
+// can ever join, removed ones included. secret seeds the indexes:
 // 64 bits that strangers do not know, so that they cannot choose names that
 // collide. Nothing that the state shows depends on it.
 func NewState(capacity int, secret uint64) *State {
@@ -76,9 +76,10 @@ func NewState(capacity int, secret uint64) *State {
 	return s
 }
 
-// Expect makes room at once for rows whose encodings take size bytes together, in
-// a state that has none. It changes no answer: a state finds room by itself for
-// what comes, but moves each time, and for as long takes twice the memory.
+// Expect reserves room for rows whose encodings take size bytes together. It has
+// an effect only in a state without rows, and changes no answer: without it, the
+// state's memory moves to a bigger region whenever it is full, which takes twice
+// the memory meanwhile.
 func (s *State) Expect(rows, size int) {
 	if s.rows > 0 || rows > s.capacity {
 		return
@@ -96,7 +97,7 @@ func (s *State) Secret() uint64 { return s.secret }
 func (s *State) Seq() uint64 { return s.seq }
 
 // Clock is the state's own instant in whole seconds since 1970, UTC: the
-// latest of all advances and stamps. Every reading function speaks of it.
+// latest of all advances and stamps. All functions that read answer for it.
 func (s *State) Clock() int64 { return s.clock }
 
 // LastStamp is the stamp of the last event in milliseconds.
@@ -106,11 +107,10 @@ func (s *State) LastStamp() int64 { return s.stamp }
 // not change them.
 func (s *State) Rules() *Rules { return s.rules }
 
-// Rows is how many members ever joined, those that were removed included;
-// Capacity is how many can.
+// Rows is how many members ever joined, removed ones included.
 func (s *State) Rows() int { return s.rows }
 
-// Capacity is the bound on [State.Rows] given at the start.
+// Capacity is the bound on [State.Rows] that [NewState] was given.
 func (s *State) Capacity() int { return s.capacity }
 
 // Books gives the sum of all payments credited and of all that were voided,
@@ -120,10 +120,10 @@ func (s *State) Books() (paid, voided int64) { return s.paid, s.voided }
 // Len is the number of members in the ring.
 func (s *State) Len() int { return s.marks[0].Len }
 
-// Categories are the categories in use, sorted. The slice stays the state's.
+// Categories are the categories in use, sorted. The caller must not change the slice.
 func (s *State) Categories() []string { return s.categories.names }
 
-// Errors of [State.Apply]. An event that meets one leaves the state as it was.
+// Errors of [State.Apply]. On any of them the state is unchanged.
 var (
 	ErrNotOpened  = errors.New("core: the first event of a ledger must be rules")
 	ErrStampOrder = errors.New("core: stamp before the previous event's")

@@ -40,8 +40,8 @@ const (
 	funded   // has bids, and so decays
 )
 
-// account is what bids and time change of a row. It is read and written together, and
-// so stands together: memory is waited for once.
+// account is the part of a row that bids and time change. Its fields are used
+// together, and so lie together: one load from memory brings them all.
 type account struct {
 	total    int64 // in cents, the fee included
 	lastBid  int64 // in milliseconds
@@ -69,9 +69,9 @@ type store struct {
 	ranks              flat.Tree
 }
 
-// reserve makes room for rows in all, with texts bytes of texts in all, and for
-// what one event or step changes. When something must grow, all gets room to
-// spare, so that moving costs little for each row.
+// reserve makes room for rows rows and texts bytes of texts in all, and for what
+// one event or step changes. When one section must grow, all get room to spare, so
+// that the cost of moving is small for each row.
 func (s *store) reserve(rows, texts int) {
 	if rows <= len(s.accounts) && texts <= len(s.texts) && s.roomy() {
 		return
@@ -106,10 +106,9 @@ func (s *store) reserve(rows, texts int) {
 		want(ofSlugs+2*i, buckets*flat.BucketSize)
 		want(ofSlugs+2*i+1, max(x.Spare+8, buckets/5)*flat.BucketSize)
 	}
-	// Nodes of lists are two thirds full where members join in many categories by
-	// turns, and steps leave those of ranks half full in the end. Room that is not
-	// used takes no memory, but a region that moves later is copied, and is shared
-	// with nobody.
+	// Nodes of lists are two thirds full when members join in many categories in
+	// turn, and nodes of ranks are half full after many steps. Room that is not used
+	// takes no memory; a region that has to move later is copied and no longer shared.
 	want(ofLists, max(s.lists.Used+2*(s.lists.Depth+3), flat.NodesFor(2*rows)*4/3)*node)
 	want(ofRanks, max(s.ranks.Used+s.ranks.Depth+3, flat.NodesFor(room+64)*7/4)*node)
 	s.region.Resize(sizes[:], s.lent)
@@ -151,9 +150,8 @@ func (s *store) view() {
 //	size(2 bytes) fee(4 bytes) head
 //
 // little-endian, at a multiple of 4 bytes. head is the encoding of the row as
-// far as it does not change: see [State.AppendRow]. size is its length, and has two
-// bits that spare those who write the row out a look at each byte: they stand here
-// because they are needed when the row is.
+// far as it does not change: see [State.AppendRow]. size is its length, and two
+// more bits, by which a writer of documents knows that nothing needs an escape.
 const rowHead = 2 + 4
 
 const (
@@ -223,8 +221,9 @@ func (s *store) url(o Ordinal) string {
 	return url.String()
 }
 
-// Row is what of a row only a redaction changes, as it stands in memory: for those
-// who write many out, to whom the copy in a [Member] would be half of their work.
+// Row is the part of a row that only a redaction changes, as it lies in memory. It
+// is for writing many rows out, where copying each into a [Member] would be half of
+// the work.
 type Row struct{ at flat.Reader }
 
 // Row gives the row of o: see [State.Member] for how long it holds.
@@ -233,10 +232,10 @@ func (s *store) Row(o Ordinal) Row { return Row{s.read(o)} }
 // Size is the length of all fields together.
 func (r Row) Size() int { return int(r.at.Uint16()) & headLength }
 
-// Plain says whether name, description and report stand for themselves in JSON.
+// Plain reports whether name, description and report need no escapes in JSON.
 func (r Row) Plain() bool { return r.at.Uint16()&unescaped != 0 }
 
-// Verbatim says whether name and URL stand for themselves in HTML.
+// Verbatim reports whether name and URL need no escapes in HTML.
 func (r Row) Verbatim() bool { return r.at.Uint16()&verbatim != 0 }
 
 // Fee is the fee in cents.
@@ -263,7 +262,7 @@ func (s *State) Member(o Ordinal) (m Member) {
 	return m
 }
 
-// Read is [State.Member] into m, which spares a copy.
+// Read is [State.Member], but writes into m instead of returning a copy.
 func (s *State) Read(o Ordinal, m *Member) {
 	row := s.Row(o)
 	m.Fee, m.Joined = row.Fee(), row.Joined()

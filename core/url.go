@@ -51,8 +51,8 @@ const (
 // characters are decoded and all others written in capitals, and every byte
 // that RFC 3986 does not allow in a path or query is escaped.
 //
-// The host must be ASCII: whoever takes host names from people converts them
-// (UTS 46) first. IP literals, reserved names and unusual ports are accepted
+// The host must be ASCII: callers convert host names from people (UTS 46)
+// first. IP literals, reserved names and unusual ports are accepted
 // here; which hosts may join is not a question of spelling.
 //
 // Both raw and the canonical spelling, which is ASCII, are at most [MaxURL]

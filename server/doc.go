@@ -5,11 +5,11 @@
 // The packages below it, in the order in which a payment meets them:
 //
 //   - mpp: challenges, credentials and receipts
-//   - hosts: which names are those of public sites, once core/idn has put them into ASCII
-//   - fair: what is scarce, shared between those who ask for it
+//   - hosts: which host names are those of public sites
+//   - fair: limits that are shared fairly between clients
 //   - fetch: reading strangers' sites, safely
-//   - score: whether a site is ready for agents, by services or, in score/local,
-//     by looking; score/robots, score/report and score/exemplar belong to it
+//   - score: how ready a site is for agents, by asking a service or, in score/local, by
+//     fetching the site; score/robots, score/report and score/exemplar belong to it
 //   - tempo: charges on a Tempo chain; evm: charges by authorisation on an
 //     Ethereum-like chain; node: how such chains are asked
 //   - paid: the workflow from a request to its stored effect
@@ -17,6 +17,10 @@
 //   - publish: what edges follow, signed
 //   - backup: the whole origin in one file, and back
 //   - durable: files that are there whole or not at all
+//
+// README.md is the handbook for operators, and tells what happens to a payment and to
+// an event. Beside these packages:
+//
 //   - cmd/webring: the binary; cmd/bench: what its answers cost
 //   - devchain: a real chain and a real payer for development and tests
 package server

@@ -18,8 +18,8 @@ type Badge struct {
 // longestRing is the most characters of a ring's name on a badge.
 const longestRing = 28
 
-// inXML replaces the characters that XML has no way to write, with which nothing
-// of a document would be shown.
+// inXML replaces characters that XML cannot write. With one of them in it, nothing of
+// a document would be shown.
 func inXML(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == '\ufffe' || r == '\uffff' {
@@ -37,8 +37,8 @@ func (v Badge) text() string {
 	return string(name) + " · " + grouped(v.Position) + " of " + grouped(v.Members)
 }
 
-// length is how wide the text is drawn: what it would take at this size is not
-// known here, so it is set.
+// length sets the width at which the text is drawn, because its natural width is not
+// known here.
 func (v Badge) length() string { return strconv.Itoa(7 * utf8.RuneCountInString(v.text())) }
 
 func (v Badge) width() string { return strconv.Itoa(37 + 7*utf8.RuneCountInString(v.text()) + 10) }

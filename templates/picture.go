@@ -12,8 +12,8 @@ import (
 type Picture struct {
 	Members  int    // in the ring
 	Marks    []Mark // in ring order
-	First    *Mark  // who holds rank 1, sampled or not
-	Here     *Mark  // whose page it is, or nil
+	First    *Mark  // the member at rank 1, sampled or not
+	Here     *Mark  // the member of the page, or nil
 	From, To int    // the part of the ring that a page lists; 0 for none
 }
 
@@ -32,13 +32,13 @@ const (
 	middle  = 200.0
 	radius  = 122.0
 	longest = 66.0 // ray
-	// Up to so many marks each is a link of its own; more would be too small
+	// Up to this number of marks, each is a link of its own. More would be too small
 	// to hit, and are drawn together.
 	linked = 60
 )
 
-// point gives a place at a distance from the middle, in the direction of a
-// position of the ring, whose first member stands at the top.
+// point gives the point at a distance from the middle, in the direction of a position
+// of the ring. The first position is at the top.
 func (p Picture) point(position int, distance float64) (x, y string) {
 	angle := 2*math.Pi*float64(position-1)/float64(max(p.Members, 1)) - math.Pi/2
 	return unit(middle + distance*math.Cos(angle)), unit(middle + distance*math.Sin(angle))
@@ -46,9 +46,9 @@ func (p Picture) point(position int, distance float64) (x, y string) {
 
 func unit(f float64) string { return strconv.FormatFloat(math.Round(f*10)/10, 'f', -1, 64) }
 
-// length is how long a ray is: the logarithm of what was paid, compared with the
-// most that anyone in the picture did. Where the fee is less than a dollar, none
-// turns inwards.
+// length is the length of a ray: the logarithm of what was paid for the member, in
+// relation to the most paid in the picture. It is never negative, also where the fee
+// is less than a dollar.
 func (p Picture) length(m Mark) float64 {
 	most := int64(2000)
 	for _, other := range p.Marks {
@@ -78,8 +78,8 @@ func (p Picture) rays(kind string) string {
 	return b.String()
 }
 
-// dots are the marks of all members of one kind: lines without length, whose
-// round ends are dots.
+// dots are the marks of all members of one kind: lines of length 0 with round ends,
+// which show as dots.
 func (p Picture) dots(kind string) string {
 	var b strings.Builder
 	for _, m := range p.Marks {

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// Statuses by code, as the interface ("Errors", "Endpoints") and the decisions
-// ("Requests", "Paid requests") have them.
+// Statuses by code, as the service interface and /openapi.json have them.
 var documented = map[int][]Code{
 	400: {"invalid_parameter", "unsupported_api_version", "unsupported_method", "multiple_credentials"},
 	402: {"payment_required", "payment_expired", "malformed_credential", "invalid_challenge", "verification_failed"},

@@ -157,7 +157,7 @@ func (m *Model) Ring(kind core.Kind, category *string) []int {
 	return ring
 }
 
-// Standing is the decision "Money and rank" word by word.
+// Standing follows core/README.md, "Money and rank", word by word.
 func (m *Model) Standing(i int) int64 {
 	member := m.Members[i]
 	if member.Bids == 0 {

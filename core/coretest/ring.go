@@ -18,7 +18,7 @@ type Ring struct {
 // Start is the second of a Ring's first event: 2026-01-31T08:00:00Z.
 const Start = 1769846400
 
-// NewRing opens a ring with the defaults of the decisions: a fee and a minimum
+// NewRing opens a ring with the default rules: a fee and a minimum
 // of 1.00, grace of 30 days, decay over 90. edit may change the rules.
 func NewRing(t testing.TB, edit ...func(*core.Rules)) *Ring {
 	r := &Ring{State: core.NewState(1<<20, 1), t: t, Stamp: Start * 1000}

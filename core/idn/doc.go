@@ -1,5 +1,4 @@
-// Package idn turns names of hosts into those that the domain name system has: one
-// answer for the URLs that may join, for those that are fetched, and for the
-// references by which members are asked for. The ring itself knows the result alone,
-// which is ASCII.
+// Package idn converts host names into A-labels, the ASCII form in the domain name
+// system. One conversion serves URLs that join, URLs that are fetched, and
+// references to members. The core sees only the result.
 package idn

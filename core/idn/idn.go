@@ -8,23 +8,23 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// names converts as browsers do (UTS 46, non-transitional), with two differences:
-// letters, digits and hyphens only, so that what a browser would pass on as a strange
-// name is refused; and hyphens anywhere, because names with two of them in the third
-// place exist.
+// names converts as browsers do (UTS 46, non-transitional), with two differences. It
+// allows letters, digits and hyphens only, where browsers pass on other characters.
+// And it allows hyphens anywhere, because names with two of them at the third place
+// exist.
 var names = idna.New(
 	idna.MapForLookup(), idna.BidiRule(), idna.Transitional(false),
 	idna.StrictDomainName(true), idna.CheckHyphens(false),
 )
 
-// longest is the longest name that is converted, in bytes: twice what the domain name
-// system has room for, as letters beyond ASCII take up to four bytes, or nine in pieces,
-// and become two or more. The time for a label grows with the square of its length, and
-// one as long as this takes half a millisecond.
+// longest is the longest name that is converted, in bytes: twice the limit of the
+// domain name system, since a letter beyond ASCII takes more bytes in UTF-8 than it
+// adds to an A-label. The time for a label grows with the square of its length; one as
+// long as this takes half a millisecond.
 const longest = 512
 
-// ToASCII gives a host name in A-labels, in lower case. What the conversion made must
-// be a name by itself: no mapped character may turn into a delimiter, no label may
+// ToASCII gives a host name in A-labels, in lower case. It is not ok if the result is
+// no host name: a mapped character must not become a delimiter, and no label may
 // decode to another host's. A dot at the end stays.
 func ToASCII(host string) (ascii string, ok bool) {
 	if len(host) > longest {
@@ -54,9 +54,9 @@ func IsName(s string) bool {
 	return true
 }
 
-// URL replaces the host name in raw, a URL, by its A-labels, whether its letters are
-// written as they are or as percent escapes. Where raw has no host name it stays as it
-// is; it is not ok when the name is none.
+// URL replaces the host name in the URL raw by its A-labels. Letters of the name may
+// be written as they are or as percent escapes. A raw without a host name is returned
+// unchanged. It is not ok if the host name cannot be converted.
 func URL(raw string) (ascii string, ok bool) {
 	head, rest, ok := strings.Cut(raw, "://")
 	if !ok || strings.ContainsAny(head, "/?#") {
@@ -80,7 +80,7 @@ func URL(raw string) (ascii string, ok bool) {
 	return head + "://" + host + port + tail, true
 }
 
-// unescapedToASCII is [ToASCII] for a host in which letters may be escaped.
+// unescapedToASCII is [ToASCII] for a host that may contain percent escapes.
 func unescapedToASCII(host string) (ascii string, ok bool) {
 	if strings.IndexByte(host, '%') >= 0 {
 		var err error
@@ -91,9 +91,9 @@ func unescapedToASCII(host string) (ascii string, ok bool) {
 	return ToASCII(host)
 }
 
-// Reference is [URL] for what names a member: the URL of a page, or the bare name of a
-// host, which has a dot. Anything else stays as it is, and so does what has no host
-// name where one belongs.
+// Reference is [URL] for a reference to a member: the URL of a page, or a bare host
+// name with a dot. Anything else is returned unchanged, as is a reference whose host
+// name cannot be converted.
 func Reference(ref string) string {
 	if ascii, ok := URL(ref); ok && ascii != ref {
 		return ascii

@@ -10,8 +10,8 @@ import (
 	"webring/core"
 )
 
-// Checkpoint is what an origin signs about its ledger: enough to know, of
-// everything else that travels, whether it is the origin's.
+// Checkpoint is what an origin signs about its ledger. By it a follower knows of
+// everything else that travels whether it is the origin's.
 type Checkpoint struct {
 	// Origin names the ledger; it is the name of the key that signs.
 	Origin string
@@ -20,10 +20,10 @@ type Checkpoint struct {
 	Root [32]byte
 	// Time is when it was signed, in milliseconds since 1970, UTC.
 	Time int64
-	// State is what a fold of those events must come to: [core.State.Digest].
+	// State is the [core.State.Digest] of the state after those events.
 	State [16]byte
-	// Core is the SHA-256 of the module that answers reads, zero when none is
-	// offered; ABI is the version of its entry.
+	// Core is the SHA-256 of the core module in the origin's binary, zero when it has
+	// none; ABI is the version of the core's entry.
 	Core [32]byte
 	ABI  int
 	// Snapshot is the newest snapshot.
@@ -70,8 +70,8 @@ func ValidOrigin(name string) bool {
 //	core {SHA-256, hexadecimal} abi {version}
 //	snapshot {SHA-256, hexadecimal} bytes {length} size {events}
 //
-// Numbers are decimal. Each checkpoint has this one text. One whose fields are
-// beyond their bounds has none that [ParseCheckpoint] takes.
+// Numbers are decimal. A checkpoint has this one text. [ParseCheckpoint] refuses the
+// text of a checkpoint with fields beyond their bounds.
 func (c Checkpoint) Text() string {
 	b := make([]byte, 0, 512)
 	b = append(append(b, c.Origin...), '\n')
@@ -90,8 +90,8 @@ func (c Checkpoint) Text() string {
 	return string(b)
 }
 
-// ParseCheckpoint reads the text of a checkpoint in its one spelling. Whether
-// it was signed is the caller's to know. Errors wrap [ErrCheckpoint].
+// ParseCheckpoint reads the text of a checkpoint, in its one spelling. The caller has
+// verified the signature. Errors wrap [ErrCheckpoint].
 func ParseCheckpoint(text string) (Checkpoint, error) {
 	malformed := func(what string) (Checkpoint, error) {
 		return Checkpoint{}, &flaw{sentinel: ErrCheckpoint, detail: what}

@@ -11,22 +11,22 @@ import (
 // the ones an event commits to.
 var ErrCommitment = errors.New("snap: texts do not match the event")
 
-// Commit gives SHA-256(salt ‖ text). A text that was not given has no
-// commitment: the zero value stands for it, not the hash of nothing.
+// Commit gives SHA-256(salt ‖ text). A text that was not given has the zero
+// commitment, which is not the hash of the empty text.
 func Commit(salt [16]byte, text string) core.Commitment {
 	return sha256.Sum256(append(salt[:], text...))
 }
 
-// Seal writes into e the commitments to t, under the salts that t holds.
+// Seal writes the commitments to t into e, with the salts in t.
 func Seal(e *core.Joined, t *core.Texts) {
 	for _, p := range pairs(e, t) {
 		*p.commitment = commitment(p.text)
 	}
 }
 
-// Verify says whether texts are what event commits to. No texts at all are
-// always right: a registration's may have been redacted, and other events
-// have none. Errors wrap [ErrCommitment], [core.ErrEvent] or [core.ErrTexts].
+// Verify checks that texts are those that event commits to. Empty texts always
+// pass: those of a registration may have been redacted, and other events have none.
+// Errors wrap [ErrCommitment], [core.ErrEvent] or [core.ErrTexts].
 func Verify(event, texts []byte) error {
 	e, err := core.DecodeEvent(event)
 	if err != nil {

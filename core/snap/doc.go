@@ -1,31 +1,30 @@
-// Package snap holds what is said about a state and its events so that those
-// who follow an origin can check it without trusting whoever sent it.
+// Package snap holds the formats by which a follower checks an origin without
+// trusting the sender of the bytes.
 //
-//   - commitment.go: the words of a member do not stand in its registration but
-//     travel beside it; the event keeps a salted hash of each, so that a text
-//     can be redacted everywhere while the hash of the event, and every tree
-//     above it, stands
+//   - commitment.go: salted hashes of members' words. The words travel beside a
+//     registration, and the event holds only the hashes, so a text can be redacted
+//     everywhere while the hash of the event, and every tree above it, stays
 //   - record.go: events and their texts as they travel
-//   - tree.go: the RFC 6962 tree over the events, as far as it takes to go on
-//     from its end
-//   - rows.go: a state as bytes, the snapshot, and the file that brings it to
-//     those who follow
+//   - tree.go: the RFC 6962 tree over the events, reduced to what adding further
+//     events needs
+//   - rows.go: the snapshot, which is a state as bytes, and the file in which it
+//     travels
 //   - checkpoint.go: what an origin signs
 //
-// The package performs no I/O, compresses nothing and knows no keys.
+// The package performs no I/O, compresses nothing and holds no keys.
 package snap
 
 import "errors"
 
-// ErrNotHeld is what whoever hands out events, snapshots and modules answers
-// when asked for one that it does not have, not yet or no longer.
+// ErrNotHeld says that a source of events and snapshots does not have the one that
+// was asked for, not yet or no longer.
 var ErrNotHeld = errors.New("snap: not held here")
 
-// ErrBusy is what they answer when they would first have to fetch it, and have
-// fetched as much for others as they may for now.
+// ErrBusy says that a source would have to fetch the answer first, and that its
+// limit on fetching for others is used up for now.
 var ErrBusy = errors.New("snap: too much is being fetched")
 
-// flaw is an error that says more than the sentinel it wraps.
+// flaw adds a detail or a cause to the sentinel that it wraps.
 type flaw struct {
 	sentinel, cause error
 	detail          string

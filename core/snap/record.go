@@ -15,9 +15,9 @@ type Record struct {
 }
 
 const (
-	// BlockEvents is how many events lie in one block. A range of events never
-	// crosses the end of a block, so a range that reaches it has one answer
-	// for ever, but for texts that are redacted later.
+	// BlockEvents is the number of events in one block. A range of events never
+	// crosses the end of a block, so a range that reaches that end never changes,
+	// apart from texts that are redacted later.
 	BlockEvents = 1024
 	// MaxRecord is the longest encoding of a record in bytes, and MaxRange
 	// that of a range.
@@ -37,11 +37,10 @@ func AppendRecord(dst []byte, r Record) []byte {
 }
 
 // DecodeRecords reads a range of at most [BlockEvents] records from all of b.
-// The records alias b. Whether they are events that apply is not its business,
-// but none is longer than one can be.
+// The records alias b. Their lengths are checked, and the events themselves are not.
 func DecodeRecords(b []byte) ([]Record, error) { return AppendRecords(nil, b) }
 
-// AppendRecords is [DecodeRecords] to the end of dst, which it gives longer.
+// AppendRecords is [DecodeRecords], but appends the records to dst.
 func AppendRecords(dst []Record, b []byte) (records []Record, err error) {
 	records = dst
 	for len(b) > 0 {
@@ -66,8 +65,8 @@ func appendBlock(dst, block []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(dst, uint32(len(block))), block...)
 }
 
-// takeBlock takes what appendBlock appended off the front of b. It is not ok
-// when that is not all there, or longer than limit.
+// takeBlock takes a block of appendBlock off the front of b. It is not ok if the
+// block is incomplete or longer than limit.
 func takeBlock(b []byte, limit int) (block, rest []byte, ok bool) {
 	if len(b) < 4 {
 		return nil, nil, false

@@ -13,13 +13,13 @@ import (
 // of any state.
 var ErrSnapshot = errors.New("snap: malformed snapshot")
 
-// magic begins every snapshot and names its version, that of the rows and of their digest.
+// magic begins every snapshot. The number in it is the version of rows and digest.
 const magic = "webring snapshot 3\n"
 
 // maxBlock is longer than any base or row can be.
 const maxBlock = 64 << 10
 
-// Append appends the snapshot of st: everything that events determine, and
+// Append appends the snapshot of st to dst: everything that events determine, and
 // nothing else. States with equal rows have equal snapshots.
 //
 //	snapshot = "webring snapshot 3\n" digest(16 bytes) block(base)
@@ -27,7 +27,8 @@ const maxBlock = 64 << 10
 //	block(x) = length(4 bytes, big endian) x
 //
 // Base and rows are those of [core.AppendBase] and [core.State.AppendRow], in
-// join order, the digest that of [core.State.Digest]. st must not be in use.
+// join order, the digest that of [core.State.Digest]. Nothing else may use st
+// during the call.
 func Append(dst []byte, st *core.State) []byte {
 	// Growing by doubling would take up to three times the memory, and a guest
 	// never gives memory back.
@@ -53,14 +54,14 @@ func appendRow(dst []byte, st *core.State, o core.Ordinal) []byte {
 	return dst
 }
 
-// Open makes the state that a snapshot is of, at the instant of its last event,
-// and checks it against the digest that the snapshot carries. Whether that
-// digest is the right one is for a signature to say.
+// Open makes the state of a snapshot, at the instant of its last event, and checks
+// it against the digest in the snapshot. Only a signature can say whether that
+// digest is the right one.
 //
-// Nothing in the state aliases b. Ranks are to be read after the next
-// [core.State.Advance]; secret is that of [core.NewState], means are those of
-// [core.Restore]. Errors wrap [ErrSnapshot], and [core.ErrCapacity] when more members
-// have joined than capacity.
+// The state does not alias b. Ranks may only be read after the next
+// [core.State.Advance]. For secret see [core.NewState], for means [core.Restore].
+// Errors wrap [ErrSnapshot], and also [core.ErrCapacity] if more members have joined
+// than capacity.
 func Open(capacity int, secret uint64, b []byte, means core.Means) (*core.State, error) {
 	h, err := open(b)
 	if err != nil {
@@ -78,16 +79,15 @@ func Open(capacity int, secret uint64, b []byte, means core.Means) (*core.State,
 	return st, nil
 }
 
-// WriteFile gives write the file that brings a state to those who follow, before
-// it is compressed with zstd (RFC 8878): the snapshot of st, and behind it the
-// right edge of the tree over its events ([Tree.Append]), from which further
-// events can be checked.
+// WriteFile writes the file in which a state travels, before it is compressed with
+// zstd (RFC 8878): the snapshot of st, and behind it the right edge of the tree over
+// its events ([Tree.Append]), from which further events can be checked.
 //
 //	file = snapshot hash(32 bytes)…
 //
-// The tree must have as many events as the state. The file comes piece by piece: a
-// large one takes as much memory as a state. Pieces are valid during the call only.
-// An error of write ends it and is returned.
+// The tree must have as many events as the state. write is called with one piece of
+// the file after another, since a whole file takes as much memory as a state. It must
+// not keep a piece. Its first error ends WriteFile and is returned.
 func WriteFile(write func(piece []byte) (int, error), st *core.State, tree *Tree) error {
 	const piece = 64 << 10
 	b := appendHeader(make([]byte, 0, piece+maxBlock), st)
@@ -104,9 +104,9 @@ func WriteFile(write func(piece []byte) (int, error), st *core.State, tree *Tree
 	return err
 }
 
-// CutFile takes a file of [WriteFile] apart. The snapshot aliases b and has
-// yet to be opened; the tree's root is to be held against a signed one, or the
-// file against a signed hash of it. Errors wrap [ErrSnapshot].
+// CutFile splits a file of [WriteFile]. The snapshot aliases b and is not checked
+// yet: that is for [Open]. The caller compares the root of the tree with a signed
+// root, or the file with a signed hash. Errors wrap [ErrSnapshot].
 func CutFile(b []byte) (snapshot []byte, tree Tree, err error) {
 	h, err := open(b)
 	if err != nil {
@@ -120,11 +120,11 @@ func CutFile(b []byte) (snapshot []byte, tree Tree, err error) {
 	return b[:at:at], tree, nil
 }
 
-// HeadSize is longer than what stands before the rows of any snapshot, in bytes.
+// HeadSize bytes of any snapshot hold all that comes before its rows.
 const HeadSize = 128 + maxBlock
 
-// Seq gives the position of the state whose snapshot begins with b, which is whole
-// or has [HeadSize] bytes. Errors wrap [ErrSnapshot].
+// Seq gives the number of events in a snapshot's state. b is the whole snapshot, or
+// its first [HeadSize] bytes. Errors wrap [ErrSnapshot].
 func Seq(b []byte) (uint64, error) {
 	h, err := open(b)
 	return h.base.Seq, err

@@ -5,18 +5,17 @@ import (
 	"math/bits"
 )
 
-// Tree is an RFC 6962 tree over the bytes of events, reduced to its right
-// edge: the roots of its full subtrees, which is all that it takes to add
-// events and to give the root. The zero value is the empty tree. A Tree is
-// copied by assignment and compared with ==.
+// Tree is an RFC 6962 tree over the bytes of events, reduced to its right edge: the
+// roots of its full subtrees. They are enough to add events and to compute the
+// root. The zero value is the empty tree. Assignment copies a Tree, and == compares.
 type Tree struct {
 	size uint64
 	full [64][32]byte // by level; zero where size has no bit
 }
 
-// OpenTree gives the tree of this size with these full subtrees, in the order
-// of [Tree.Append]. It is not ok when their number does not belong to the size.
-// Whether they are the right ones only the root can say.
+// OpenTree gives the tree of this size with these roots of full subtrees, in the
+// order of [Tree.Append]. It is not ok if the size has another number of them. Only
+// the root of the tree shows whether they are the right ones.
 func OpenTree(size uint64, edge []byte) (t Tree, ok bool) {
 	if len(edge) != bits.OnesCount64(size)*sha256.Size {
 		return Tree{}, false

@@ -1,31 +1,33 @@
-// Package describe is the one description of the service, and every document
-// made from it: the OpenAPI document, llms.txt, robots.txt, sitemaps, feeds, what
-// lies under /.well-known, the Markdown of pages, and the tools of the MCP
-// server. None of them can say something that another does not know.
+// Package describe makes all documents that describe the service to programs, from one
+// description: the OpenAPI document, llms.txt, robots.txt, sitemaps, feeds, the
+// documents under /.well-known, the Markdown of pages, and the tools of the MCP
+// server. So they cannot contradict each other.
 //
-// A tour: operations.go is the table of what the service does, schema.go what
-// its documents look like. openapi.go, tools.go and documents.go make of these
-// what programs read; wellknown.go, feeds.go, sitemap.go and markdown.go the
-// rest. source.go brings the facts: it asks the read surface of the node, the
-// same that answers readers, so a document says what a read would have said.
-// Problem codes come from the table in [webring/core/api], and so do the words
-// of the directory.
+//   - operations.go: the table of operations; schema.go: the schemas of their
+//     documents; reasons.go: why payments are refused
+//   - openapi.go, tools.go, documents.go: the OpenAPI document, the MCP tools, and the
+//     list of published documents, made from these tables
+//   - wellknown.go, feeds.go, sitemap.go, markdown.go: the other documents
+//   - source.go: the facts, read from the same read surface that answers readers, so
+//     a document says what a read says
 //
-// The package knows no HTTP server: edge keeps, compresses and sends what is
-// made here.
+// Problem codes and the words of the directory come from [webring/core/api].
+//
+// The package contains no HTTP server: package edge caches, compresses and sends the
+// documents.
 //
 // # What is decided here
 //
-//   - Documents lead only to what the node answers.
-//   - Examples can be paid for: a bid names the earliest member, a registration
-//     an address that nobody has, because the ledger position is part of it. In
-//     an empty ring nobody can be bid on, and the operation carries no offer.
-//   - What a paid operation costs depends on its body, so offers state no
-//     amount, and say in words what it is.
-//   - The feeds of the lead tell who leads now, since which payment. Who led
-//     before would have to be kept by the ledger, which does not: decay changes
-//     the lead without an event.
-//   - Nothing is O(members) but the parts of sitemap and OPML, which are bounded
-//     in size.
-//   - No A2A agent card: the service is no A2A agent.
+//   - Documents link only to paths that the node answers.
+//   - Examples can be paid: that of a bid names the earliest member, that of a
+//     registration an address with the ledger position in it, which nobody has. In an
+//     empty ring there is nobody to bid on, and the operation carries no offer.
+//   - The price of a paid operation depends on its body. So offers state no amount, and
+//     say in words what it is.
+//   - The feeds of the lead name the present leader and the payment since which it
+//     leads. Earlier leaders are not in them: decay changes the lead without an event,
+//     so the ledger does not hold them.
+//   - Only the parts of sitemap and OPML take time in proportion to the members, and
+//     the size of a part is bounded.
+//   - There is no A2A agent card, because the service is no A2A agent.
 package describe

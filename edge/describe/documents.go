@@ -10,9 +10,9 @@ import (
 	"webring/core/api"
 )
 
-// Document is one published document. Build makes it from facts that it reads.
-// It gives no bytes, and no error, where there is nothing to publish, and
-// refuses with a *[Problem] where the read surface does.
+// Document is one published document. Build makes its bytes from the facts that it
+// reads. Without bytes and without an error there is nothing to publish. If the read
+// surface refuses a read, the error is a *[Problem].
 type Document struct {
 	Path  string
 	Media string // Content-Type
@@ -28,10 +28,10 @@ type Document struct {
 }
 
 const (
-	// settledAge is for what changes with the rules of the ring, or names a
-	// member as an example.
+	// settledAge is for documents that change with the rules of the ring, or name a
+	// member only as an example.
 	settledAge = 300
-	// movingAge is for what lists members: as the reads have it.
+	// movingAge is for documents that list members, as in the reads.
 	movingAge = 5
 )
 
@@ -61,7 +61,7 @@ func Documents() []Document {
 	}
 }
 
-// securityPath is the one document that there may be nothing for.
+// securityPath is the path of the one document that may be missing.
 const securityPath = "/.well-known/security.txt"
 
 // llms is the page for language models (llmstxt.org). It links only what a GET

@@ -65,11 +65,11 @@ func joined(s *Source) ([]entry, error) {
 	return all, nil
 }
 
-// leads gives who holds rank 1 now. The state of the ring has no memory of who
-// held it before, and decay moves members without any event, so the feed tells
-// of one lead at a time; readers keep the ones before. The entry changes with
-// the leader and with the leader's last payment. A lead that comes back because
-// another's standing decayed is the entry that it was.
+// leads gives the member at rank 1 now. The state does not hold earlier leaders, and
+// decay changes the lead without an event, so the feed has one entry; feed readers keep
+// earlier ones. The id of the entry changes with the leader and with the leader's last
+// payment. If a member leads again because another's standing decayed, its entry has the
+// id that it had before.
 func leads(s *Source) ([]entry, error) {
 	list, _, _, err := s.leaders(1)
 	if err != nil || len(list) == 0 {

@@ -36,15 +36,15 @@ func Page(path, query string) (d Document, ok bool) {
 // and as Markdown alike: they are one page in two forms.
 const ListRows = 50
 
-// CategoryInUse is the target of a read that is refused when no member is in a
-// category. Without it any words in a path would come back as the heading of a
-// page of the ring's.
+// CategoryInUse is the target of a read that is refused if no member is in a category.
+// The page of a category asks it first: otherwise it would show any words in its path
+// as a heading.
 func CategoryInUse(category string) string {
 	return "/api/ring/next?category=" + url.QueryEscape(category)
 }
 
-// inMarkdown escapes members' words: nothing in them is markup or becomes a
-// link, and no line of theirs ends one of ours.
+// inMarkdown escapes members' words, so that nothing in them is markup, a link, or the
+// end of a line.
 func inMarkdown(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	var b strings.Builder

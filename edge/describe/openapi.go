@@ -85,7 +85,7 @@ func openAPI(s *Source) ([]byte, error) {
 type openapi struct {
 	source             *Source
 	ring               Ring
-	member             string // whom the example of a bid names, "" in an empty ring
+	member             string // slug in the example of a bid, "" in an empty ring
 	schemas, responses node
 	named              map[string]string // component of a response, by what it says
 }

@@ -103,7 +103,7 @@ func document(name string, more ...string) []success {
 	}
 }
 
-// notModified is the answer to whoever has what would be sent.
+// notModified is the answer to a client that has the present document.
 var notModified = success{status: 304, about: "Not modified.", headers: []string{"ETag"}, shared: "NotModified"}
 
 func redirect() success {

@@ -28,8 +28,6 @@ type Tool struct {
 }
 
 // Tools lists the tools: one for each read. The caller owns them.
-//
-// Document: the decisions, "Documents".
 func Tools() (all []Tool) {
 	for _, op := range Operations() {
 		if op.Tool == "" {

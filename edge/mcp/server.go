@@ -18,8 +18,8 @@ import (
 	"webring/edge/describe"
 )
 
-// Reader is the read surface that the tools ask. Its functions are called
-// concurrently.
+// Reader is the read surface that the tools call. Its functions must be safe for
+// concurrent use.
 type Reader interface {
 	Serve(target []byte, r *api.Response)
 	BaseURL() string
@@ -28,26 +28,24 @@ type Reader interface {
 // callTime bounds one message: tools answer at once, and nothing is streamed.
 const callTime = 10 * time.Second
 
-// Server answers messages of MCP clients. Its functions may be called
-// concurrently.
+// Server answers messages of MCP clients. It is safe for concurrent use.
 type Server struct {
 	reader Reader
 	log    *slog.Logger
 	latest atomic.Pointer[endpoint]
 }
 
-// endpoint is the SDK's server, which introduces itself by one name as long as it
-// lives.
+// endpoint is a server of the SDK. Its name and address cannot change.
 type endpoint struct {
 	as   describe.Server
 	http http.Handler
 }
 
-// New makes a server of the tools that describe lists.
+// New makes a server of the tools of package describe.
 func New(r Reader, log *slog.Logger) *Server { return &Server{reader: r, log: log} }
 
-// endpoint gives the one under the ring's name and address as they are now: an
-// event may change both.
+// endpoint gives the endpoint for the present name and address of the ring, which an
+// event may change.
 func (s *Server) endpoint() (*endpoint, error) {
 	as, err := describe.NewSource(s.reader, describe.Site{}, time.Time{}).Server()
 	if err != nil {
@@ -77,7 +75,7 @@ func (s *Server) handler(as describe.Server) http.Handler {
 			Annotations: &sdk.ToolAnnotations{Title: t.Title, ReadOnlyHint: true, IdempotentHint: !t.Varies, OpenWorldHint: &closed},
 		}, s.tool(t))
 	}
-	// The shell in front has checked the origin; there is no cookie to abuse.
+	// Package edge has checked the Origin field, and there are no cookies to abuse.
 	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true, DisableLocalhostProtection: true, PropagateRequestCancellation: true,
 	})
@@ -93,7 +91,7 @@ func noSubscriptions(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// tool answers calls of one tool with the document of its read.
+// tool gives the handler of a tool, which answers with the document of its read.
 func (s *Server) tool(t describe.Tool) sdk.ToolHandler {
 	return func(_ context.Context, call *sdk.CallToolRequest) (result *sdk.CallToolResult, err error) {
 		// The SDK runs this on a goroutine of its own, where a panic would end the
@@ -124,31 +122,31 @@ func (s *Server) tool(t describe.Tool) sdk.ToolHandler {
 	}
 }
 
-// refused is a tool error: a problem document as its text. It is no structured
-// content, which would have to be the tool's document.
+// refused is a tool error with a problem document as its text. It has no structured
+// content, which would have to follow the tool's output schema.
 func (s *Server) refused(code api.Code, detail string) *sdk.CallToolResult {
 	problem := api.AppendProblem(nil, s.reader.BaseURL(), code, detail, nil)
 	return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: string(problem)}}}
 }
 
-// Answer is what is sent back over HTTP. An empty Body has no Media.
+// Answer is an answer over HTTP. Without a Body there is no Media.
 type Answer struct {
 	Status int
 	Media  string
 	Body   []byte
 }
 
-// MessageError says that the protocol cannot take a message. Detail is for the client.
+// MessageError refuses a message that the protocol does not allow. Detail is for the
+// client.
 type MessageError struct{ Detail string }
 
-// Error is for logs.
+// Error gives the text for logs.
 func (e *MessageError) Error() string { return "mcp: " + e.Detail }
 
-// Handle answers the body of one POST. fields are its header fields whose names
-// begin with "Mcp-", in canonical spelling; Handle takes them over. Whatever media
-// the client accepts, the answer is JSON: a client that cannot read that has no
-// use for one. A message that is refused as a whole, and not by JSON-RPC, is a
-// *[MessageError].
+// Handle answers the body of one POST. fields holds its header fields that begin with
+// "Mcp-", in canonical spelling; Handle may change it. The answer is always JSON,
+// whatever the client accepts. A message that is refused as a whole, rather than by a
+// JSON-RPC error, is a *[MessageError].
 func (s *Server) Handle(ctx context.Context, fields http.Header, body []byte) (Answer, error) {
 	if text := bytes.TrimLeft(body, " \t\r\n"); len(text) > 0 && text[0] == '[' {
 		// One request would cost as much as the many in it.

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// The ports of [FreeAddress] lie below those that systems give to whoever asks for
-// any: a program that opens connections does not take one by chance.
+// The ports of [FreeAddress] lie below the ephemeral ports, so that a program that opens
+// connections does not take one by chance.
 const (
 	firstPort = 10_000
 	ports     = 32_768 - firstPort
@@ -16,10 +16,10 @@ const (
 
 var lastPort = rand.Uint32N(ports)
 
-// FreeAddress gives an address of loopback at which nobody listens, for a process
-// that is about to be started to do so. It gives each once before any again, and
+// FreeAddress gives a loopback address at which nothing listens, for a process that is
+// about to start there. It gives every address once before it repeats one, and
 // programs that use it at the same time most likely begin at different ones. It panics
-// when every port is taken.
+// if every port is taken.
 func FreeAddress() string {
 	for range ports {
 		address := net.JoinHostPort("127.0.0.1", strconv.FormatUint(uint64(firstPort+atomic.AddUint32(&lastPort, 1)%ports), 10))

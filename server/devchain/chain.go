@@ -59,7 +59,7 @@ type Chain struct {
 	cmd     *exec.Cmd
 	gone    chan struct{} // closed when the process has ended
 	resumed bool          // whether it went on from a file
-	keeper  *keeper       // nil unless the chain is kept
+	saver   *saver        // nil unless the chain is kept
 }
 
 // startTimeout bounds how long a chain may take to mine its first block.
@@ -256,8 +256,8 @@ func (c *Chain) Balance(ctx context.Context, token, addr common.Address) (*big.I
 // Stop ends the chain and returns when its process is gone. It may be called
 // more than once. What was mined and told to nobody yet is not kept.
 func (c *Chain) Stop() {
-	if c.keeper != nil {
-		c.keeper.server.Close()
+	if c.saver != nil {
+		c.saver.server.Close()
 	}
 	if c.client != nil {
 		c.client.Close()

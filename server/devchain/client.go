@@ -179,7 +179,7 @@ func (c *Client) ask(ctx context.Context, request map[string]any) (answer, error
 
 var errEnded = errors.New("devchain: the client process has ended")
 
-// read hands answers to whoever waits for them until the process ends.
+// read hands each answer to the call that waits for it, until the process ends.
 func (c *Client) read(stdout io.Reader) {
 	lines := bufio.NewReader(stdout)
 	for {

@@ -1,14 +1,14 @@
 // Package devchain runs a real Tempo chain and the reference MPP client on one
 // machine, for development and tests; no part of the service imports it.
 //
-// [Install] brings the programs in with npm, once. [Start] runs the chain and
-// tells its address and its funded accounts; [StartBase] does it for a chain in
-// ordinary Ethereum mode, with a token that takes authorisations. Either can be kept
-// in a file, from which the next one goes on. [StartClient] runs the reference client
-// as a long-lived process that pays or only signs, many payments at once; [CLI] is the
-// command a person would type instead. Everything listens on loopback, and everything
-// dies with the process that started it.
+// [Install] installs the programs with npm, once. [Start] runs a Tempo chain and gives
+// its address and its funded accounts. [StartBase] runs a chain in ordinary Ethereum
+// mode, with a token that takes authorisations. Either chain can be saved in a file,
+// from which a later one continues. [StartClient] runs the reference client as a
+// process that makes or only signs many payments at a time; [CLI] is the command that
+// a person would type. Everything listens on loopback, and ends with the process that
+// started it.
 //
-// README.md says how the recorded test vectors of server/mpp, server/tempo
-// and server/evm are made, and token/compile.mjs how the token's code is.
+// README.md says how the recorded test vectors of server/mpp, server/tempo and
+// server/evm are made, and token/compile.mjs how the code of the token is made.
 package devchain

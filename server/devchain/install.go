@@ -41,8 +41,8 @@ func Install(ctx context.Context) error {
 
 // InstallIn makes sure that what package.json in a folder lists is there, and
 // runs "npm ci" if it is not or belongs to another lock file. Test packages run
-// at the same time, so the work is done under a file lock; whoever comes second
-// finds it done.
+// at the same time, so the work is done under a file lock, and the second finds it
+// done.
 func InstallIn(ctx context.Context, dir string) error {
 	if err := FindNode(); err != nil {
 		return err

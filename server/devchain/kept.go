@@ -50,12 +50,12 @@ func unpack(file, to string) (found bool, err error) {
 	return true, nil
 }
 
-// keeper is the way to a chain that is kept. No answer leaves the chain before
-// everything mined by then is on disk, as a real chain loses no block when a machine
-// fails: whoever has seen a payment finds it on the next chain, whatever ended this
-// one. anvil itself writes its state every so often, in place, and a kill would lose
-// blocks or the file.
-type keeper struct {
+// saver is a proxy in front of a chain that is saved in a file. It lets no answer out
+// before everything mined by then is on disk, because a real chain loses no block when
+// a machine fails: a payment that a client has seen is on the next chain, whatever
+// ended this one. anvil's own state file is written now and then, in place, and a kill
+// would lose blocks or the file.
+type saver struct {
 	chain  *Chain
 	file   string
 	server *http.Server
@@ -64,8 +64,7 @@ type keeper struct {
 	saved uint64 // no transaction up to this block is missing from the file
 }
 
-// keep puts a keeper in front of the chain, whose last block is given: whatever it
-// holds came from the file.
+// keep puts a saver in front of the chain. All blocks up to head are in the file.
 func (c *Chain) keep(file string, head uint64) error {
 	node, err := url.Parse(c.RPC)
 	if err != nil {
@@ -75,12 +74,12 @@ func (c *Chain) keep(file string, head uint64) error {
 	if err != nil {
 		return fmt.Errorf("devchain: %w", err)
 	}
-	k := &keeper{chain: c, file: file, saved: head}
+	k := &saver{chain: c, file: file, saved: head}
 	k.server = &http.Server{Handler: &httputil.ReverseProxy{
 		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(node) },
 		ModifyResponse: func(r *http.Response) error { return k.save(r.Request.Context()) },
 	}}
-	c.keeper, c.RPC = k, "http://"+listener.Addr().String()
+	c.saver, c.RPC = k, "http://"+listener.Addr().String()
 	go k.server.Serve(listener)
 	go k.follow()
 	return nil
@@ -88,7 +87,7 @@ func (c *Chain) keep(file string, head uint64) error {
 
 // follow saves what nobody asks about, so that there are never many blocks to look
 // through when somebody does.
-func (k *keeper) follow() {
+func (k *saver) follow() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -104,7 +103,7 @@ func (k *keeper) follow() {
 
 // save writes the chain if anything was mined since it last was. Empty blocks are
 // not worth it: without them, the next chain has fewer.
-func (k *keeper) save(ctx context.Context) error {
+func (k *saver) save(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var head hexutil.Uint64

@@ -1,6 +1,6 @@
-// Package durable makes files that are there whole or not at all, whatever ends the
-// process or the machine, and that are still there afterwards. Those that hold secrets
-// it also reads, as long as nobody else can.
+// Package durable writes files that survive a crash: a file is there whole or not at
+// all, and once a function has returned, it stays. It also reads files with secrets, and
+// refuses those that other users can read.
 package durable
 
 import (
@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 )
 
-// Write writes a file, in the place of one of that name.
+// Write writes a file, and replaces one of that name.
 func Write(path string, b []byte, mode fs.FileMode) error {
 	return Create(filepath.Dir(path), mode, func(w io.Writer) (name string, err error) {
 		_, err = w.Write(b)
@@ -19,8 +19,8 @@ func Write(path string, b []byte, mode fs.FileMode) error {
 	})
 }
 
-// Create makes a file in a folder. fill writes it, and then gives it its name. Until it
-// has that it is called .new- and a number, which is what a crash may leave.
+// Create makes a file in a folder. fill writes the contents and returns the file's
+// name. Until then the file is called .new- and a number; a crash may leave that.
 func Create(folder string, mode fs.FileMode, fill func(io.Writer) (name string, err error)) (err error) {
 	f, err := os.CreateTemp(folder, ".new-*")
 	if err != nil {
@@ -41,7 +41,7 @@ func Create(folder string, mode fs.FileMode, fill func(io.Writer) (name string, 
 	return SyncFolder(folder)
 }
 
-// SyncFolder has the names in a folder survive a crash.
+// SyncFolder syncs a folder, so that the names in it survive a crash.
 func SyncFolder(path string) error {
 	d, err := os.Open(path)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 // maxSecret bounds what [ReadSecret] reads, in bytes.
 const maxSecret = 1 << 20
 
-// ReadSecret reads a file that holds a secret. One that is open to others than its
-// owner is refused, with the command that mends it.
+// ReadSecret reads a file that holds a secret, of at most 1 MiB. It refuses a file that
+// others than its owner can access; the error names the command that mends that.
 func ReadSecret(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -33,9 +33,9 @@ func ReadSecret(path string) ([]byte, error) {
 	return b, err
 }
 
-// shared says whether the mode of a file lets others at it than its owner. A file of
-// root's reaches another user's process only through a group that may read it, which
-// is how clusters hand out secrets.
+// shared reports whether others than the owner can access a file of this mode. If root
+// owns it and the process runs as another user, the group may read it: clusters hand
+// out secrets so.
 func shared(mode fs.FileMode, owner, user int) bool {
 	others := fs.FileMode(0o077)
 	if owner == 0 && user != 0 {

@@ -194,7 +194,7 @@ func (m *Method) trial(ctx context.Context, a *authorization, st *standing, pend
 	case len(code) > 0:
 		return nil, 0, refuse(mpp.ReasonCode, "the account has code, which could agree now and refuse when it is submitted")
 	case questions[0].Error != nil:
-		return nil, 0, node.Judge(questions[0].Error)
+		return nil, 0, node.Refused(questions[0].Error)
 	case gas == 0 || gas > maxGas:
 		return nil, 0, node.Unavailable(errors.New("the node's estimate of gas cannot be true"))
 	}

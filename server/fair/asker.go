@@ -5,14 +5,15 @@ import (
 	"net/netip"
 )
 
-// Asker is who uses something up. The zero value is this process itself.
+// Asker names the client that uses up a resource. The zero value is this process
+// itself.
 type Asker struct {
 	client  string
 	network string // around the client; the client itself where there is none
 }
 
-// AskerOf takes a client as the limiter of requests names it: an IPv4 address, an
-// IPv6 /64, or any other name, which stands for itself.
+// AskerOf gives the asker for a client as the limiter of requests names it: an IPv4
+// address, an IPv6 /64, or any other name.
 func AskerOf(client string) Asker {
 	address, err := netip.ParseAddr(client)
 	if err != nil {
@@ -33,20 +34,21 @@ func AskerOf(client string) Asker {
 	return Asker{client, network.String()}
 }
 
-// Client is the asker by the name that [AskerOf] took.
+// Client is the name that [AskerOf] was given.
 func (a Asker) Client() string { return a.client }
 
-// Network is the network around the asker, or the asker where there is none.
+// Network is the /24 or /48 around the client, or the client's name if it is no
+// address.
 func (a Asker) Network() string { return a.network }
 
 type contextKey struct{}
 
-// NewContext gives a context of work that is done for an asker.
+// NewContext gives a context for work that is done for an asker.
 func NewContext(ctx context.Context, a Asker) context.Context {
 	return context.WithValue(ctx, contextKey{}, a)
 }
 
-// FromContext says for whom work is done.
+// FromContext gives the asker of [NewContext], or the zero value.
 func FromContext(ctx context.Context) Asker {
 	a, _ := ctx.Value(contextKey{}).(Asker)
 	return a

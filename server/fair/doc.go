@@ -1,27 +1,25 @@
-// Package fair shares what is scarce between those who ask for it.
+// Package fair shares a limited resource between askers.
 //
-// What a ring gives away free of charge, looks at sites above all, is limited in
-// all. Without more, whoever asks most has all of it, and nobody else can join. So
-// each such limit is a [Shares], and one rule holds for all of them:
+// What a ring gives away free of charge, such as scans of sites, is limited in all. A
+// plain limit would let the busiest client take everything, and nobody else could
+// join. So each such limit is a [Shares], with one rule:
 //
 // An asker that has had u may have another while less than Most · Half/(Half+u) is
 // taken in all.
 //
-// An asker that has had nothing is refused only when all is taken; one that has had
-// Half, when half of it is; one that has had three times Half, when a quarter is. So
-// nobody is refused what somebody is given who has had more. And what askers have
-// taken counts against those among them who ask again: the more there are, the less
-// each takes, and the room for those who have yet to ask stays.
+// So an asker that has had nothing is refused only when all is taken, one that has had
+// Half when half of it is taken, and one that has had three times Half when a quarter
+// is. An asker is never refused while another that has had more is admitted. The more
+// askers there are, the less each gets, and there is always room for a new one.
 //
-//	askers that ask as much as they may           1    2    4    8    16   64
-//	each has, of 180 a minute with a Half of 4    25   18   12   8    5    2
+//	busy askers                                   1    2    4    8    16   64
+//	each gets, of 180 a minute with a Half of 4   25   18   12   8    5    2
 //
-// An asker is an IPv4 address or an IPv6 /64, as the limiter of requests counts
-// them. Addresses and /64s come by the hundred to whoever has one IPv4 /24 or IPv6
-// /48. So what is used up counts for that network, too, in which two clients weigh as
-// one: a client cannot get more by changing its address, nor take all from its
-// neighbours.
+// An asker is an IPv4 address or an IPv6 /64, as in the limiter of requests. Somebody
+// with an IPv4 /24 or an IPv6 /48 has hundreds of these. So what an asker takes counts
+// for that network, too, and two clients of a network weigh as one: a client gets no
+// more by changing its address, and cannot take everything from its neighbours.
 //
-// The rule suits what is counted anew each minute, such as requests to a site, and
-// what is given back, such as places of scans.
+// [Shares] is for what is counted anew each minute, such as requests to a site.
+// [Semaphore] is for what is given back, such as room for scans.
 package fair

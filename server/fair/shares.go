@@ -1,34 +1,33 @@
 package fair
 
-// Rule says how much there is and how it is shared, as the package's comment
-// explains.
+// Rule says how much there is and how it is shared: see the package comment.
 type Rule struct {
 	// Most is how much there is. A negative number is no limit.
 	Most int
 	// Half is how much an asker must have had to be refused when half of Most is
 	// taken. By default 1.
 	Half int
-	// Step is how much one asker needs at a time. What it has had counts in whole
-	// steps, so that nobody is refused in the middle of the first. By default 1.
+	// Step is how much one piece of work needs. What an asker has had counts in whole
+	// steps, so that it is not refused in the middle of its first. By default 1.
 	Step int
 }
 
-// neighbours is how many clients of one network weigh as one.
+// neighbours is the number of clients of one network that weigh as one.
 const neighbours = 2
 
-// maxKnown bounds how many clients and networks are remembered at a time. Those that
-// are forgotten may ask as if they had had nothing; what they took still counts in
-// all.
+// maxKnown bounds how many clients and networks have a count at a time. One that is
+// forgotten begins anew; what it took still counts in all.
 const maxKnown = 8192
 
-// Shares counts what askers have of one thing. The caller locks.
+// Shares counts what askers have taken of one resource. It is not safe for concurrent
+// use.
 type Shares struct {
 	rule  Rule
 	taken int            // in all
 	had   map[string]int // by client, and by network
 }
 
-// NewShares gives shares of which nothing is taken.
+// NewShares gives shares of a resource of which nothing is taken.
 func NewShares(r Rule) *Shares {
 	r.Half, r.Step = max(r.Half, 1), max(r.Step, 1)
 	return &Shares{rule: r, had: map[string]int{}}
@@ -47,7 +46,7 @@ func (s *Shares) Room(a Asker) bool {
 	return s.taken*(s.rule.Half+had) < s.rule.Most*s.rule.Half
 }
 
-// Take counts another of a, if it may have one.
+// Take gives a another one, and reports whether it could.
 func (s *Shares) Take(a Asker) bool {
 	if !s.Room(a) {
 		return false
@@ -88,7 +87,7 @@ func (s *Shares) uncount(name string) {
 // Taken is how much is taken in all.
 func (s *Shares) Taken() int { return s.taken }
 
-// Had is how much a has had.
+// Had is how much a has taken and not returned.
 func (s *Shares) Had(a Asker) int { return s.had[a.client] }
 
 // Clear makes all of it free again.

@@ -35,20 +35,20 @@ const (
 
 // Config is what a [Client] is made of. The zero value fetches public sites.
 type Config struct {
-	// Map sends fetches of hosts to one address and port each, which may be any.
-	// Its keys are patterns as [hosts.Matches] takes them, in lower case. Development
+	// Map gives hosts an address and port to be fetched from, which need not be
+	// public. Its keys are patterns of [hosts.Matches], in lower case. For development
 	// only.
 	Map map[string]netip.AddrPort
-	// Allow are such patterns of hosts that are fetched although their names
-	// are not public. Their addresses must be. Development only.
+	// Allow holds patterns of hosts that are fetched although their names are not
+	// public; their addresses must be. For development only.
 	Allow []string
 	// Own are public addresses that lead back to the operator's machines, beside
 	// those of this machine's interfaces. They are never connected to.
 	Own    []netip.Addr
 	Limits Limits
 
-	// Resolver finds addresses of names; nil is the system's. Its answers need
-	// no trust.
+	// Resolver finds the addresses of names; nil stands for the system's. Its answers
+	// are checked.
 	Resolver *net.Resolver
 	// Roots verify certificates; nil is the system's.
 	Roots *x509.CertPool
@@ -64,7 +64,7 @@ type Client struct {
 	transport *http.Transport
 }
 
-// New prepares a client.
+// New makes a client.
 func New(cfg Config) *Client { return newClient(cfg, 80, 443) }
 
 func newClient(cfg Config, ports ...uint16) *Client {
@@ -90,10 +90,10 @@ func newClient(cfg Config, ports ...uint16) *Client {
 	return c
 }
 
-// Close gives idle connections up.
+// Close closes idle connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// Request is one thing to read, by GET.
+// Request is a GET request.
 type Request struct {
 	URL       string
 	Accept    string // the Accept field; "" for anything
@@ -101,10 +101,10 @@ type Request struct {
 	MaxBody   int64  // bytes of the decoded body; 0 for [MaxBody]
 }
 
-// Agent is the User-Agent field of requests that speak for nobody else.
+// Agent is the User-Agent field of a [Request] that names none.
 const Agent = "webring/1 (agent-readiness)"
 
-// Response is what came. The body is decoded and ends where the limit was met.
+// Response is an answer. Its body is decoded, and cut at the limit of its request.
 type Response struct {
 	Status    int
 	Header    http.Header
@@ -114,8 +114,8 @@ type Response struct {
 	Redirects int
 }
 
-// Get reads what r asks for. It follows redirects and returns whatever status
-// ends them.
+// Get sends a request. It follows redirects within one site, and returns the last
+// answer whatever its status. See the errors of this package.
 func (c *Client) Get(ctx context.Context, r Request) (*Response, error) {
 	u, err := c.target(r.URL)
 	if err != nil {
@@ -126,13 +126,13 @@ func (c *Client) Get(ctx context.Context, r Request) (*Response, error) {
 	defer cancel()
 	leave, err := c.limits.enter(bounded, c.counted(u.Hostname()))
 	if err != nil {
-		return nil, c.judge(ctx, err)
+		return nil, c.public(ctx, err)
 	}
 	defer leave()
 	for hops := 0; ; hops++ {
 		resp, next, err := c.once(bounded, u, r)
 		if err != nil {
-			err = c.judge(ctx, err)
+			err = c.public(ctx, err)
 			if hops > 0 && errors.Is(err, ErrNoConnection) {
 				err = ErrUnreachable // something was sent
 			}
@@ -151,7 +151,7 @@ func (c *Client) Get(ctx context.Context, r Request) (*Response, error) {
 	}
 }
 
-// once sends one request. When the answer leads elsewhere it gives where.
+// once sends one request. If the answer is a redirect, next is its target.
 func (c *Client) once(ctx context.Context, u *url.URL, r Request) (*Response, string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
@@ -174,8 +174,8 @@ func (c *Client) once(ctx context.Context, u *url.URL, r Request) (*Response, st
 	defer resp.Body.Close()
 	switch resp.StatusCode {
 	case http.StatusSwitchingProtocols:
-		// Nobody asked for it, and what follows is a bare connection that no
-		// context ends.
+		// Switching protocols was not asked for, and no context would end the bare
+		// connection that follows.
 		return nil, "", errNoAnswer
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 		if next := resp.Header.Get("Location"); next != "" {
@@ -214,9 +214,9 @@ func (c *Client) count(ctx context.Context, host string, conn net.Conn) error {
 	return c.limits.send(fair.FromContext(ctx), c.counted(host), address)
 }
 
-// send sends a request, unless enough were sent to the site or to the address that
-// it leads to. The dialer counts the first request of each connection, so that what
-// never connects costs nothing.
+// send sends a request, unless the site or its address has had as many as it may. The
+// dialer counts the first request of each connection, so a request that finds no
+// connection is not counted.
 func (c *Client) send(req *http.Request) (*http.Response, error) {
 	var refused error
 	ctx := httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
@@ -238,12 +238,12 @@ func (c *Client) send(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// maxPacked is by how much a body may be longer as it comes than decoded.
+// maxPacked is by how many bytes a body may be longer compressed than decoded.
 const maxPacked = 64 << 10
 
-// decoded reads the first bytes of a body. Both what comes and what it decodes to
-// are bounded: zeros by the gigabyte come in a megabyte, and nothing at all in
-// pieces of gzip without end.
+// decoded reads the first most bytes of a body. It bounds the bytes that it reads and
+// those that they decode to: a megabyte can decode to gigabytes of zeros, and endless
+// empty gzip members to nothing.
 func decoded(resp *http.Response, most int64) ([]byte, error) {
 	var body io.Reader = resp.Body
 	if strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") {
@@ -259,7 +259,7 @@ func decoded(resp *http.Response, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(body, most))
 }
 
-// follow says where a redirect leads, if it may.
+// follow gives the target of a redirect, or refuses it.
 func (c *Client) follow(from *url.URL, location, site string) (*url.URL, error) {
 	ref, err := url.Parse(location)
 	if err != nil {
@@ -277,9 +277,9 @@ func (c *Client) follow(from *url.URL, location, site string) (*url.URL, error) 
 	return to, nil
 }
 
-// judge turns what went wrong into what callers may know. What stands behind an
-// address that answers in no way is nobody's business.
-func (c *Client) judge(ctx context.Context, err error) error {
+// public turns an error into one of those that callers may see. They must not learn
+// what is behind an address that gave no whole answer.
+func (c *Client) public(ctx context.Context, err error) error {
 	var timeout interface{ Timeout() bool }
 	switch {
 	case ctx.Err() != nil:

@@ -16,15 +16,15 @@ import (
 	"webring/server/hosts"
 )
 
-// azureHost is the address at which Azure's machines find the services of their
-// host. No registry lists it: it is public by its form.
+// azureHost is the address of the host's own services on Azure's machines. By the
+// registries it is an ordinary public address.
 var azureHost = netip.MustParsePrefix("168.63.129.16/32")
 
-// maxSockets is how many addresses of a name are tried for one connection. Its
-// owner may name thousands, none of them its own.
+// maxSockets is how many addresses of a name are tried for one connection. The owner of
+// a name may list thousands that are not its own.
 const maxSockets = 8
 
-// errForbidden stays inside: to callers it is [ErrUnreachable].
+// errForbidden is for this package alone: callers get [ErrUnreachable].
 var errForbidden = errors.New("fetch: a forbidden address")
 
 // socketsKey is where a context has the number of sockets of its connection.
@@ -52,8 +52,8 @@ func newDialer(c *Client) *dialer {
 	return d
 }
 
-// dial is the transport's: address is a host name and a port. It counts the request
-// for which there is to be a connection, once there is one.
+// dial makes a connection for the transport; address is a host name and a port. Once
+// connected, it counts the request that the connection is for.
 func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -77,7 +77,7 @@ func (d *dialer) connect(ctx context.Context, network, host, address string) (ne
 	return d.DialContext(context.WithValue(ctx, socketsKey{}, new(atomic.Int32)), network, address)
 }
 
-// control is called for each socket, after the name was resolved and before
+// control checks the address of each socket, after the name was resolved and before
 // anything is sent.
 func (d *dialer) control(ctx context.Context, network, address string, raw syscall.RawConn) error {
 	if n, counted := ctx.Value(socketsKey{}).(*atomic.Int32); counted && n.Add(1) > maxSockets {
@@ -93,8 +93,8 @@ func (d *dialer) control(ctx context.Context, network, address string, raw sysca
 	return nil
 }
 
-// ours reports whether an address leads back to this machine: those of its
-// interfaces, and those that the operator names.
+// ours reports whether an address leads back to this machine: it is that of an
+// interface, or one that the operator named.
 func (d *dialer) ours(a netip.Addr) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -12,54 +12,54 @@ import (
 	"webring/server/fair"
 )
 
-// Limits of a client. A zero field stands for its default; a negative PerMinute
-// or PerAddress for no limit. What a minute has is shared between those for whom
-// requests are sent, as package fair says: see [fair.NewContext].
+// Limits of a client. A zero field stands for its default, a negative PerMinute or
+// PerAddress for no limit. Requests a minute are shared between askers by the rule of
+// package fair; the asker of a request is that of its context ([fair.NewContext]).
 type Limits struct {
-	// InAll and PerSite are fetches at the same time. By default 64, and 8, of
-	// which one asker has 4.
+	// InAll and PerSite bound the fetches that run at a time: by default 64, and 8
+	// for each site, of which one asker has 4.
 	InAll, PerSite int
-	// PerMinute is requests to one site in a minute, each redirect that is
-	// followed being one. By default 120: five scorings, or one of a site that
-	// does nothing but redirect.
+	// PerMinute bounds requests to one site in a minute. Each redirect that is
+	// followed is a request. By default 120: enough for five scorings, or for one
+	// of a site that only redirects.
 	PerMinute int
-	// PerAddress is requests to one address in a minute, an IPv6 address being
-	// its /64. By default 300. Names cost nothing, and whoever has many may have
-	// them all lead to somebody else's machine. Many sites share an address
-	// honestly, so it is more than PerMinute.
+	// PerAddress bounds requests to one address in a minute; an IPv6 address counts
+	// as its /64. By default 300. Names cost nothing, and somebody could point many
+	// at another's machine. It is more than PerMinute because many sites share an
+	// address.
 	PerAddress int
 }
 
-// oneScoring is how many requests look at one site: who has had fewer in a minute
-// has not had one scoring yet.
+// oneScoring is how many requests one scoring of a site takes. An asker with fewer
+// in this minute has not finished its first.
 const oneScoring = 24
 
-// share is how requests to one site, or one address, are shared.
+// share makes the shares of requests to one site or one address.
 func share(most int) *fair.Shares {
 	return fair.NewShares(fair.Rule{Most: most, Half: oneScoring, Step: oneScoring})
 }
 
-// maxSites and maxAddresses bound how many are counted at a time.
+// maxSites and maxAddresses bound how many have a count at a time.
 const (
 	maxSites     = 4096
 	maxAddresses = 4 * maxSites
 )
 
-// limiter gives places. Sites nobody asks for are forgotten.
+// limiter applies the [Limits]. It forgets sites that nobody fetches from.
 type limiter struct {
 	limits Limits
 	all    *semaphore.Weighted
 
 	mu        sync.Mutex
-	ends      time.Time // of the minute that is counted
+	ends      time.Time // end of the present minute
 	sites     map[string]*siteLimit
 	addresses map[netip.Prefix]*fair.Shares // of the requests of this minute
 }
 
 type siteLimit struct {
-	places *fair.Places
-	users  int          // that hold or wait for a place
-	sent   *fair.Shares // of the requests of this minute
+	room  *fair.Semaphore // of the fetches that run
+	users int             // fetches that run or wait
+	sent  *fair.Shares    // of the requests of this minute
 }
 
 func newLimiter(l Limits) *limiter {
@@ -78,32 +78,33 @@ func newLimiter(l Limits) *limiter {
 	return &limiter{limits: l, all: semaphore.NewWeighted(int64(l.InAll)), sites: map[string]*siteLimit{}, addresses: map[netip.Prefix]*fair.Shares{}}
 }
 
-// enter waits for a place, first among those of the site, so that a slow site
-// does not hold places of others. The place is given back by leave. Its errors
-// are *[Busy], also when ctx ends: the site was not slow, it was not asked.
+// enter waits until a fetch from the site may run: first for the site's own limit,
+// so that a slow site takes nothing from others, then for the limit of all. leave
+// ends the fetch. Errors are *[Busy], also when ctx ends, since the site was not
+// asked.
 func (l *limiter) enter(ctx context.Context, site string) (leave func(), err error) {
 	asker := fair.FromContext(ctx)
 	s, err := l.use(asker, site)
 	if err != nil {
 		return nil, err
 	}
-	if s.places.Enter(ctx, asker) != nil {
-		l.release(site, s)
+	if s.room.Acquire(ctx, asker) != nil {
+		l.unuse(site, s)
 		return nil, &Busy{RetryAfter: wholeTime}
 	}
 	if l.all.Acquire(ctx, 1) != nil {
-		s.places.Leave(asker)
-		l.release(site, s)
+		s.room.Release(asker)
+		l.unuse(site, s)
 		return nil, &Busy{RetryAfter: wholeTime}
 	}
 	return func() {
 		l.all.Release(1)
-		s.places.Leave(asker)
-		l.release(site, s)
+		s.room.Release(asker)
+		l.unuse(site, s)
 	}, nil
 }
 
-// use remembers that there is somebody who is about to ask a site, if the asker may.
+// use counts a fetch that is about to run or wait, if the asker may send a request.
 func (l *limiter) use(asker fair.Asker, site string) (*siteLimit, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,11 +118,12 @@ func (l *limiter) use(asker fair.Asker, site string) (*siteLimit, error) {
 	return s, nil
 }
 
-// site gives what is counted of a site, or nil when too many are. The caller holds mu.
+// site gives the counts of a site, or nil if too many sites have one. The caller
+// holds mu.
 func (l *limiter) site(name string) *siteLimit {
 	s := l.sites[name]
 	if s == nil && len(l.sites) < maxSites {
-		s = &siteLimit{places: fair.NewPlaces(fair.Rule{Most: l.limits.PerSite, Half: 2}), sent: share(l.limits.PerMinute)}
+		s = &siteLimit{room: fair.NewSemaphore(fair.Rule{Most: l.limits.PerSite, Half: 2}), sent: share(l.limits.PerMinute)}
 		l.sites[name] = s
 	}
 	return s
@@ -142,13 +144,13 @@ func (l *limiter) turn(now time.Time) {
 	}
 }
 
-// busy is the answer until the minute ends. The caller holds mu.
+// busy is the error that lasts until the minute ends. The caller holds mu.
 func (l *limiter) busy(now time.Time) error {
 	return &Busy{RetryAfter: max(0, l.ends.Sub(now))}
 }
 
-// send counts a request that is about to be sent to a site, and to the address that
-// it has; nil where no address is counted.
+// send counts a request that is about to be sent to a site, and to its address
+// unless that is nil. It refuses one beyond a limit.
 func (l *limiter) send(asker fair.Asker, site string, address net.Addr) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -178,7 +180,7 @@ func (l *limiter) send(asker fair.Asker, site string, address net.Addr) error {
 	return nil
 }
 
-// networkOf is what counts as one address.
+// networkOf gives the network that counts as one address.
 func networkOf(a netip.Addr) netip.Prefix {
 	a = a.Unmap().WithZone("")
 	if a.Is6() {
@@ -187,9 +189,8 @@ func networkOf(a netip.Addr) netip.Prefix {
 	return netip.PrefixFrom(a, a.BitLen())
 }
 
-// release gives back a use of the site. What was sent to it is remembered until
-// the minute ends.
-func (l *limiter) release(site string, s *siteLimit) {
+// unuse takes back one use. What was sent to the site counts until the minute ends.
+func (l *limiter) unuse(site string, s *siteLimit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s.users--; s.users == 0 && s.sent.Taken() == 0 {

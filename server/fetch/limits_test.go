@@ -47,11 +47,11 @@ func TestPlacesAreBoundedAndGivenBack(t *testing.T) {
 		t.Errorf("%d at once", most.Load())
 	}
 	if !c.limits.all.TryAcquire(6) {
-		t.Error("places are not free")
+		t.Error("room is not free")
 	}
 	for site, s := range c.limits.sites {
-		if s.users != 0 || s.places.Taken() != 0 {
-			t.Errorf("%s: places are not free", site)
+		if s.users != 0 || s.room.Taken() != 0 {
+			t.Errorf("%s: room is not free", site)
 		}
 	}
 }

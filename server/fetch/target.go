@@ -17,9 +17,9 @@ import (
 // maxTarget is the longest URL that is fetched, in bytes.
 const maxTarget = 2048
 
-// target brings a URL into the form in which it is fetched, or refuses it with
-// [ErrTarget]. The host is checked after its conversion: net/http converts too,
-// and would reach 127.0.0.1 through ①②⑦.⓪.⓪.①.
+// target gives the URL in the form in which it is fetched, or [ErrTarget]. The host is
+// checked after its conversion to A-labels: net/http converts too, and would reach
+// 127.0.0.1 through ①②⑦.⓪.⓪.①.
 func (c *Client) target(raw string) (*url.URL, error) {
 	if len(raw) > maxTarget {
 		return nil, fmt.Errorf("%w: too long", ErrTarget)
@@ -56,8 +56,8 @@ func (c *Client) target(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// Site is the name that limits go by, and that redirects must not leave: the
-// registrable domain of host, or host itself when it has none.
+// Site is the registrable domain of host, or host itself when it has none. Limits are
+// counted for each site, and redirects must stay within one.
 func Site(host string) string {
 	if site, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
 		return site
@@ -65,8 +65,8 @@ func Site(host string) string {
 	return host
 }
 
-// ParseMap reads one HOST=ADDR:PORT of the development map: HOST as in [Config],
-// ADDR a literal address.
+// ParseMap reads one HOST=ADDR:PORT for [Config.Map]. HOST is a pattern, ADDR a literal
+// address.
 func ParseMap(s string) (pattern string, to netip.AddrPort, err error) {
 	pattern, address, ok := strings.Cut(s, "=")
 	if !ok || strings.Trim(strings.TrimPrefix(pattern, "*."), ".") == "" {

@@ -1,5 +1,5 @@
-// Package hosts says which names of hosts, in A-labels, are those of public sites: one
-// answer for the URLs that may join and for those that are fetched.
+// Package hosts decides which host names, in A-labels, are names of public sites. URLs
+// that join and URLs that are fetched use the same rules.
 package hosts
 
 import (
@@ -18,9 +18,9 @@ func EndsInNumber(host string) bool {
 	return strings.Trim(last, "0123456789") == ""
 }
 
-// Public reports whether host is a name below a suffix that ICANN delegated.
-// Suffixes that companies entered in the list (github.io) lie below such a one and
-// are sites themselves, so they count as names.
+// Public reports whether host is a name below a suffix that ICANN delegated. Suffixes
+// that companies entered in the public suffix list, such as github.io, lie below one
+// of these and are sites themselves, so they count as names.
 func Public(host string) bool {
 	suffix, icann := publicsuffix.PublicSuffix(host)
 	if icann {
@@ -30,9 +30,9 @@ func Public(host string) bool {
 	return strings.Contains(suffix, ".")
 }
 
-// Domain gives the registrable domain of host, which its owner has with all names
-// below: one label more than the suffix of the public suffix list, those of companies
-// included. A host that lies below no such suffix is a domain by itself.
+// Domain gives the registrable domain of host: one label more than its suffix in the
+// public suffix list, companies' suffixes included. A host that lies below no such
+// suffix is a domain by itself.
 func Domain(host string) string {
 	suffix, _ := publicsuffix.PublicSuffix(host)
 	above, ok := strings.CutSuffix(host, "."+suffix)
@@ -42,8 +42,8 @@ func Domain(host string) string {
 	return host[strings.LastIndexByte(above, '.')+1:]
 }
 
-// Matches reports whether a pattern stands for host, which is in lower case: a host
-// name, or "*." before one, which stands for every name below it at any depth.
+// Matches reports whether pattern matches host, which is in lower case. A pattern is a
+// host name, or "*." and a host name, which matches every name below it at any depth.
 func Matches(pattern, host string) bool {
 	pattern = strings.ToLower(pattern)
 	return pattern == host || strings.HasPrefix(pattern, "*.") && strings.HasSuffix(host, pattern[1:])

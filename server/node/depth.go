@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Stays says whether the block of a receipt that passed [Receipt.Check] has
-// depth blocks on top, newest being the last of them, and is still on the chain.
+// Stays reports whether the block of a receipt has depth blocks on top, up to newest,
+// and is still on the chain. The receipt has passed [Receipt.Check].
 func (n *Node) Stays(ctx context.Context, newest *Block, r *Receipt, depth uint64) (bool, error) {
 	at := uint64(*r.BlockNumber)
 	if newest.Height() < at || newest.Height()-at < depth {
@@ -19,9 +19,9 @@ func (n *Node) Stays(ctx context.Context, newest *Block, r *Receipt, depth uint6
 	return *b.Hash == *r.BlockHash, nil
 }
 
-// DeepAfter gives a block later than second (Unix time) with depth blocks on top. While
-// there is none it gives nil and, once a block is later than second, when those on top
-// of it are to be expected, as far apart as the last ones were.
+// DeepAfter gives a block later than second (Unix time) with depth blocks on top, or
+// nil if there is none yet. Once a block is later than second, due is when depth
+// blocks on top of it are to be expected, by the pace of the last ones.
 func (n *Node) DeepAfter(ctx context.Context, newest *Block, second, depth uint64) (b *Block, due time.Time, err error) {
 	if uint64(*newest.Timestamp) <= second || newest.Height() < depth {
 		return nil, due, nil

@@ -1,10 +1,13 @@
-// Package node asks an Ethereum-like node over JSON-RPC, for the payment methods
-// that settle on such chains, and believes it as little as possible: whatever it
-// says that cannot be true, and all silence, is [mpp.ErrUnavailable].
+// Package node asks a node of an Ethereum-like chain over JSON-RPC, for the payment
+// methods that settle there. It believes the node as little as possible: a missing
+// answer, or one that cannot be true, is [mpp.ErrUnavailable].
 //
-// node.go asks, token.go about a token and the chain it is on, judge.go tells no
-// from silence, receipt.go asks for a receipt and says what it must hold to be looked
-// at, depth.go what can change no more, logs.go searches events, and transfers.go
-// finds the transfers of a token to an account, which is how money without an event is
-// found.
+//   - node.go: batches of questions, blocks, the newest block
+//   - refusal.go: a refused simulation, apart from a node that does not answer
+//   - receipt.go: the receipt of a transaction, and what it must hold
+//   - depth.go: whether a block can still be undone
+//   - token.go: a token, and the chain that it is on
+//   - logs.go: search for events, on nodes that keep the receipts of the time only
+//   - transfers.go: the transfers of a token to an account, by which money without an
+//     event is found
 package node

@@ -9,32 +9,31 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 )
 
-// longestRange is how many blocks one search asks for; nodes have such limits.
+// longestRange is how many blocks one search covers at most; nodes have such limits.
 const longestRange = 2000
 
-// goodSearches are as many as go well before the next is longer: what had them made
-// shorter may have been a fault.
+// goodSearches is the number of successful searches after which the next one covers
+// twice as many blocks: the failure that made them shorter may have been a fault.
 const goodSearches = 16
 
 // ErrEnough is what the receiver of [Node.Logs] returns to end the search
 // without an error.
 var ErrEnough = errors.New("node: enough")
 
-// Logs gives found the logs of one contract with these topics, as eth_getLogs
-// takes them, in the blocks from and to and all between them: many at a time,
-// oldest first. An error of found ends it, and is given when all until then was
-// searched. Other errors are [mpp.ErrUnavailable], among them that a node which
-// was asked has not all of the blocks yet, and depth more on top of them, or that
-// it has forgotten the receipts of the first: there may be more in them than it
-// said, or others in their place.
+// Logs calls found with the logs of one contract with these topics, as eth_getLogs
+// takes them, in the blocks from, to and all between: many logs at a time, oldest
+// first. An error of found ends the search and is returned. All other errors are
+// [mpp.ErrUnavailable]. It is one also if the node does not yet have all the blocks
+// and depth more on top, or has dropped the receipts of the first blocks: its answer
+// may then be incomplete.
 func (n *Node) Logs(ctx context.Context, from, to, depth uint64, contract common.Address, topics []any, found func([]Log) error) error {
-	witness, err := n.witness(ctx, from, to)
+	probe, err := n.retentionProbe(ctx, from, to)
 	if err != nil {
 		return err
 	}
 	for step, good := uint64(longestRange), 0; from <= to; {
 		last := min(from+step-1, to)
-		newest, logs, kept, err := n.logs(ctx, from, last, contract, topics, witness)
+		newest, logs, kept, err := n.logs(ctx, from, last, contract, topics, probe)
 		switch {
 		case err != nil && step > 1 && ctx.Err() == nil:
 			step, good = step/2, 0 // too many blocks, or too many logs in them, for this node
@@ -45,7 +44,7 @@ func (n *Node) Logs(ctx context.Context, from, to, depth uint64, contract common
 		err = found(logs)
 		switch {
 		case errors.Is(err, ErrEnough):
-			return nil // what it looked for is there, whatever is missing
+			return nil // found is content, even if logs are missing
 		case newest.Height() < last+depth:
 			return Unavailable(errors.New("the node has gone back before the end of what is searched"))
 		case !kept:
@@ -61,27 +60,27 @@ func (n *Node) Logs(ctx context.Context, from, to, depth uint64, contract common
 	return nil
 }
 
-// logs also says whether the node that answers has kept the receipt of witness.
-func (n *Node) logs(ctx context.Context, from, to uint64, contract common.Address, topics []any, witness *common.Hash) (newest *Block, logs []Log, kept bool, err error) {
+// logs is one search. kept reports whether the same node has the receipt of probe.
+func (n *Node) logs(ctx context.Context, from, to uint64, contract common.Address, topics []any, probe *common.Hash) (newest *Block, logs []Log, kept bool, err error) {
 	questions := []rpc.BatchElem{{Method: "eth_getLogs", Result: &logs, Args: []any{map[string]any{
 		"fromBlock": hexutil.Uint64(from), "toBlock": hexutil.Uint64(to), "address": contract, "topics": topics,
 	}}}}
 	var receipt *Receipt
-	if witness != nil {
-		questions = append(questions, rpc.BatchElem{Method: "eth_getTransactionReceipt", Args: []any{*witness}, Result: &receipt})
+	if probe != nil {
+		questions = append(questions, rpc.BatchElem{Method: "eth_getTransactionReceipt", Args: []any{*probe}, Result: &receipt})
 	}
 	if newest, err = n.Head(ctx, questions...); err != nil {
 		return nil, nil, false, err
 	}
-	return newest, logs, witness == nil || receipt != nil, FirstError(questions...)
+	return newest, logs, probe == nil || receipt != nil, FirstError(questions...)
 }
 
-// witness names a transaction in the first blocks of a range, or none if they are
-// empty. Nodes that keep the receipts, and with them the logs, of some time only
-// answer as if there were none in older blocks, but forget the oldest first: one
-// that has this receipt has all of the range.
-func (n *Node) witness(ctx context.Context, from, to uint64) (*common.Hash, error) {
-	// The first block alone, since on a busy chain that is enough, and large.
+// retentionProbe gives a transaction in the first blocks of a range, or nil if they
+// are empty. A pruned node answers as if older blocks had no logs. It drops the
+// oldest receipts first, so a node that has the receipt of this transaction has all
+// logs of the range.
+func (n *Node) retentionProbe(ctx context.Context, from, to uint64) (*common.Hash, error) {
+	// The first block alone first: on a busy chain it is large, and enough.
 	many := uint64(1)
 	for first := from; first <= min(to, from+32); first, many = first+many, 8 {
 		blocks := make([]*struct {

@@ -31,15 +31,15 @@ type Node struct {
 	shared atomic.Pointer[sharedBlock]
 }
 
-// sharedBlock is the newest block as [Node.Newest] heard of it.
+// sharedBlock is the newest block that [Node.Newest] got.
 type sharedBlock struct {
 	*Block
 	until time.Time // when it is too old to be shared
 }
 
-// Dial makes a client for the node at address, an http or https URL, which must
-// be on the chain with this id. It connects when first used. The timeout bounds
-// each question.
+// Dial makes a client for the node at address, an http or https URL. The node must be
+// on the chain with this id. The client connects when first used; timeout bounds each
+// batch of questions.
 func Dial(address string, chain uint64, timeout time.Duration) (*Node, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -60,8 +60,8 @@ func Dial(address string, chain uint64, timeout time.Duration) (*Node, error) {
 	return &Node{client: connection, chain: chain, timeout: timeout}, nil
 }
 
-// Call asks one question and gives the error as it came: what was sent may have
-// arrived all the same.
+// Call asks one question and returns the error unchanged. After an error, the
+// question may have reached the node all the same.
 func (n *Node) Call(ctx context.Context, result any, method string, args ...any) error {
 	return n.client.CallContext(ctx, result, method, args...)
 }
@@ -80,10 +80,9 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// Ask sends questions as one batch: the client matches a batch's answers to
-// its questions by id, and it is one node that answers all of them. Each
-// question's own error is left in it; an error here, or no answer to one of
-// them, is [mpp.ErrUnavailable].
+// Ask sends questions as one batch, so one node answers all of them. The client
+// matches answers to questions by id. A question's own error stays in it. Ask returns
+// [mpp.ErrUnavailable] if the batch failed or a question got no answer.
 func (n *Node) Ask(ctx context.Context, questions ...rpc.BatchElem) error {
 	ctx, cancel := context.WithTimeout(ctx, n.timeout)
 	defer cancel()
@@ -99,16 +98,17 @@ func (n *Node) Ask(ctx context.Context, questions ...rpc.BatchElem) error {
 	return nil
 }
 
-// Unavailable wraps what went wrong with the node for the log.
+// Unavailable gives an error that wraps [mpp.ErrUnavailable] and has the text of err
+// for the log: see [Text].
 func Unavailable(err error) error {
 	return fmt.Errorf("node: %w: %s", mpp.ErrUnavailable, Text(err))
 }
 
 var longHex = regexp.MustCompile(`0x[0-9a-fA-F]{65,}`)
 
-// Text is what an error of the node may say in a log: shortened, without
-// the node's address, which can carry a key, and without the transactions that
-// some nodes quote.
+// Text is the text of a node's error as it may stand in a log: shortened, without
+// the node's address, which can hold a key, and without the transactions that some
+// nodes quote.
 func Text(err error) string {
 	text := longHex.ReplaceAllString(withoutAddress(err).Error(), "0x…")
 	if len(text) > 300 {
@@ -125,7 +125,7 @@ func withoutAddress(err error) error {
 	return err
 }
 
-// FirstError is the first error among the questions' own, as ErrUnavailable.
+// FirstError gives the first error that a question holds, as [mpp.ErrUnavailable].
 func FirstError(questions ...rpc.BatchElem) error {
 	for _, q := range questions {
 		if q.Error != nil {
@@ -135,8 +135,8 @@ func FirstError(questions ...rpc.BatchElem) error {
 	return nil
 }
 
-// Block is what is used of a block. One that [Node.Head] or [Node.BlockAt] gave
-// has number, hash and timestamp.
+// Block has the fields of a block that are used here. A block from [Node.Head] or
+// [Node.BlockAt] has number, hash and timestamp.
 type Block struct {
 	Number    *hexutil.Uint64 `json:"number"`
 	Hash      *common.Hash    `json:"hash"`
@@ -152,12 +152,12 @@ func (b *Block) whole() bool {
 // Height is the number of the block.
 func (b *Block) Height() uint64 { return uint64(*b.Number) }
 
-// Time is the block's own, in whole seconds, UTC.
+// Time is the timestamp of the block, in whole seconds, UTC.
 func (b *Block) Time() time.Time { return time.Unix(int64(*b.Timestamp), 0).UTC() }
 
-// Head asks for the newest block and then the other questions, in one batch,
-// and makes sure that the node is on our chain. The others are answered by a
-// node that has at least that block: it is named before they are looked up.
+// Head asks for the newest block and then the other questions, in one batch, and
+// checks that the node is on our chain. The node names its newest block before it
+// looks up the others, so their answers are no older than that block.
 func (n *Node) Head(ctx context.Context, others ...rpc.BatchElem) (*Block, error) {
 	var chain hexutil.Uint64
 	var newest *Block
@@ -181,8 +181,8 @@ func (n *Node) Head(ctx context.Context, others ...rpc.BatchElem) (*Block, error
 	return newest, nil
 }
 
-// errNoBlock is what a node without a block comes to. Some say so by null, others by
-// the code for history that they have dropped.
+// errNoBlock says that the node does not have a block. Some nodes answer null then,
+// others the code for pruned history.
 var errNoBlock = Unavailable(errors.New("the node has no such block"))
 
 const prunedHistory = 4444
@@ -208,10 +208,10 @@ func (n *Node) BlockAt(ctx context.Context, number uint64) (*Block, error) {
 	return b, nil
 }
 
-// sharedFor is how long a block is called the newest without the node being asked.
+// sharedFor is for how long [Node.Recent] gives a block without asking again.
 const sharedFor = time.Second
 
-// Newest is Head, and shares its block with Recent for a second.
+// Newest is [Node.Head]. [Node.Recent] gives its block for a second.
 func (n *Node) Newest(ctx context.Context, others ...rpc.BatchElem) (*Block, error) {
 	until := time.Now().Add(sharedFor)
 	newest, err := n.Head(ctx, others...)
@@ -221,9 +221,9 @@ func (n *Node) Newest(ctx context.Context, others ...rpc.BatchElem) (*Block, err
 	return newest, err
 }
 
-// Recent is Head where a block that was the newest a moment ago will do: for all that
-// ask within a second of Newest, the node is asked for it once. The others may be
-// answered by a node that has not got it.
+// Recent is [Node.Head] for callers that can use a block that was the newest up to a
+// second ago: within a second of a Newest the node is not asked for it again. The
+// other questions may be answered by a node that does not have that block.
 func (n *Node) Recent(ctx context.Context, others ...rpc.BatchElem) (*Block, error) {
 	s := n.shared.Load()
 	switch {
@@ -235,7 +235,7 @@ func (n *Node) Recent(ctx context.Context, others ...rpc.BatchElem) (*Block, err
 	return s.Block, n.Ask(ctx, others...)
 }
 
-// Clock is the time of the newest block, for Recent, too.
+// Clock is the time of the newest block. [Node.Recent] gives that block for a second.
 func (n *Node) Clock(ctx context.Context) (time.Time, error) {
 	newest, err := n.Newest(ctx)
 	if err != nil {
@@ -247,10 +247,10 @@ func (n *Node) Clock(ctx context.Context) (time.Time, error) {
 // firstStep is by how many blocks [Node.FirstSince] first goes back.
 const firstStep = 64
 
-// FirstSince finds the first block, up to last, that is not older than second
-// (Unix time): timestamps do not decrease. It goes back from last in steps that
-// double until it meets an older block, or one that the node has not got, and then
-// halves. Of older blocks, it need only have the one before the first.
+// FirstSince finds the first block, up to last, that is not older than second (Unix
+// time). Timestamps do not decrease, so it goes back from last in doubling steps until
+// it meets an older block, or one that the node does not have, and then bisects. Of
+// older blocks the node needs only the one before the result.
 func (n *Node) FirstSince(ctx context.Context, last uint64, second int64) (uint64, error) {
 	var missing error // the block before low is not there to show that it is older
 	older := func(number uint64) (bool, error) {

@@ -9,8 +9,8 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 )
 
-// Receipt is what is used of a transaction's receipt. One that passed
-// [Receipt.Check] has all four pointers.
+// Receipt has the fields of a transaction's receipt that are used here. One that
+// passed [Receipt.Check] has its own and its block's hash, block number and status.
 type Receipt struct {
 	Hash        *common.Hash    `json:"transactionHash"`
 	BlockHash   *common.Hash    `json:"blockHash"`
@@ -32,12 +32,12 @@ type Log struct {
 	Removed     bool            `json:"removed"`
 }
 
-// ReceiptOf asks for the newest block and then the receipt of a transaction, which
-// has passed [Receipt.Check]; nil is for one that is not mined. A node that has the
-// transaction in a block and not its receipt has forgotten that: it is
-// [mpp.ErrUnavailable], as every other error.
+// ReceiptOf asks for the newest block and then for the receipt of a transaction. The
+// receipt has passed [Receipt.Check]; it is nil if the transaction is not mined. All
+// errors are [mpp.ErrUnavailable], also for a node that has the transaction in a block
+// and has dropped its receipt.
 func (n *Node) ReceiptOf(ctx context.Context, hash common.Hash) (newest *Block, got *Receipt, err error) {
-	// In this order: what is mined in between has a receipt.
+	// In this order, a transaction that is mined in between has a receipt.
 	var tx struct {
 		BlockNumber *hexutil.Uint64 `json:"blockNumber"`
 	}
@@ -66,9 +66,9 @@ func (n *Node) ReceiptOf(ctx context.Context, hash common.Hash) (newest *Block, 
 	return newest, got, nil
 }
 
-// RecentReceipt asks, with one question, for the receipt of a transaction, which has
-// passed [Receipt.Check], and gives a block that was the newest a moment ago. nil says
-// only that the node shows no receipt now.
+// RecentReceipt asks for the receipt of a transaction with one question, and gives a
+// block that was the newest up to a second ago. The receipt has passed
+// [Receipt.Check]; nil says only that the node has none now.
 func (n *Node) RecentReceipt(ctx context.Context, hash common.Hash) (newest *Block, got *Receipt, err error) {
 	question := []rpc.BatchElem{{Method: "eth_getTransactionReceipt", Args: []any{hash}, Result: &got}}
 	if newest, err = n.Recent(ctx, question...); err != nil {
@@ -83,8 +83,8 @@ func (n *Node) RecentReceipt(ctx context.Context, hash common.Hash) (newest *Blo
 	return newest, got, nil
 }
 
-// Check says what makes r unbelievable as the receipt of a transaction: a node
-// that answers with another one's, or with half of one, knows nothing.
+// Check refuses a receipt that cannot be that of the transaction with this hash: one
+// of another transaction, or one that lacks fields.
 func (r *Receipt) Check(hash common.Hash) error {
 	switch {
 	case r.Hash == nil || r.BlockHash == nil || r.BlockNumber == nil || r.Status == nil:

@@ -14,8 +14,8 @@ import (
 	"webring/server/mpp"
 )
 
-// Token is what a node says of the chain that it is on and of a token there. Of a
-// token on another chain than ours, nothing is said.
+// Token is what a node says about its chain and about a token there. If the chain is
+// not ours, only Chain is set.
 type Token struct {
 	Chain    uint64
 	Contract bool         // there is one at the token's address
@@ -23,8 +23,8 @@ type Token struct {
 	Domain   *common.Hash // EIP-712 domain separator, nil when the contract names none
 }
 
-// Holds asks whether an account has so many base units of the token at an address. It
-// refuses with a *[mpp.Rejection].
+// Holds checks that account has at least units base units of token. If it has less,
+// the error is a *[mpp.Rejection].
 func (n *Node) Holds(ctx context.Context, token, account common.Address, units uint64) error {
 	data := append(crypto.Keccak256([]byte("balanceOf(address)"))[:4], common.LeftPadBytes(account[:], 32)...)
 	var balance hexutil.Bytes
@@ -85,8 +85,8 @@ func (n *Node) Token(ctx context.Context, address common.Address) (Token, error)
 	return t, nil
 }
 
-// reverted says whether an error is the contract's no rather than the node's silence.
-// Most nodes have a code for it, the others say it.
+// reverted reports whether an error says that the contract reverted. Most nodes have
+// a code for it, the others say it in words.
 func reverted(err error) bool {
 	var spoken rpc.Error
 	return errors.As(err, &spoken) && (spoken.ErrorCode() == 3 || strings.Contains(strings.ToLower(spoken.Error()), "revert"))

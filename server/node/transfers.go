@@ -20,8 +20,8 @@ import (
 // tokens; the first two are indexed.
 var TransferTopic = crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))
 
-// Payments are the transfers of one token to one account. The zero value of no
-// field but Depth is of use.
+// Payments are the transfers of one token to one account. All fields but Depth must be
+// set.
 type Payments struct {
 	Node             *Node
 	Token, Recipient common.Address
@@ -33,7 +33,7 @@ type Payments struct {
 // Payee names the token and the account: "0x…/0x…".
 func (p Payments) Payee() string { return LowerHex(p.Token) + "/" + LowerHex(p.Recipient) }
 
-// To is [Payments.By] for a payee as [Payments.Payee] named it, perhaps years ago.
+// To is [Payments.By] for another payee, in the form of [Payments.Payee].
 func (p Payments) To(ctx context.Context, payee, reference string) (mpp.Transfer, error) {
 	p, err := p.at(payee)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // NamePolicy says which words names may not hold, because a member would pass for the
-// ring, or for what the ring says of it (decisions.md, "Requests"): "official",
+// ring, or for what the ring says of it (server/README.md, "Members"): "official",
 // "verified", "admin", "rank" with a number, and the ring's own name. It is
 // read-only and safe for concurrent use.
 type NamePolicy struct {

@@ -34,7 +34,7 @@ var reservedNames = []string{
 	"internal", "invalid", "local", "localhost", "onion", "test",
 }
 
-// SitePolicy says which sites may join (decisions.md, "Identity"). Its zero
+// SitePolicy says which sites may join (server/README.md, "Rules of paid requests"). Its zero
 // value admits public names only. It is read-only after [SitePolicy.Validate]
 // and safe for concurrent use.
 type SitePolicy struct {

@@ -16,7 +16,7 @@ var reservedSlugs = map[string]bool{"next": true, "prev": true, "random": true}
 
 // slugBase derives the slug that a member would like to have from its name, or
 // from the host of its URL when the name has no letter or digit that can be
-// spelled in ASCII (decisions.md, "Identity"). The result matches
+// spelled in ASCII (core/README.md, "Identity"). The result matches
 // ^[a-z0-9]+(-[a-z0-9]+)*$ and has at most [core.MaxSlug] bytes; it may be
 // reserved or taken.
 func slugBase(name, host string) string {

@@ -9,39 +9,40 @@ import (
 
 const (
 	tripAfter = 5 // failures since the last success
-	// mostOfOne is how many of them may be those of one network.
+	// mostOfOne is how many of them one network can contribute.
 	mostOfOne = 3
 	openFor   = 30 * time.Second
-	// maxProbes is how many questions of others are put at a time meanwhile.
+	// maxProbes bounds the questions at a time while the breaker is open.
 	maxProbes = 4
-	// maxFailures bounds the clients whose failures are remembered.
+	// maxFailures bounds the clients with a count of failures.
 	maxFailures = 256
 )
 
-// breaker keeps questions from a service that fails. One that fails at one site
-// cannot be told from one that fails at all, and a client chooses its sites. So a
-// client that alone has failed [tripAfter] times rests. When as many failures are of
-// several networks, those networks rest for half a minute; each of the others may ask
-// one question at a time meanwhile, and the first answer ends the rest of all. So
-// clients that know sites at which a service fails keep nobody else from it.
+// breaker is a circuit breaker in front of a scoring service. A client chooses the
+// sites that it asks about, and may know sites at which a working service fails; so
+// the failures of a single client stop that client only. A client with [tripAfter]
+// failures since the last success is refused for half a minute. When [tripAfter]
+// failures are of several networks, the breaker opens: for half a minute it refuses
+// those networks, and lets each other client ask one question at a time. The first
+// success closes it for all.
 type breaker struct {
 	mu      sync.Mutex
 	clients map[fair.Asker]*failures // since the last success
 	open    bool
-	until   time.Time // when it is open: who failed rests
+	until   time.Time // while open: networks that failed are refused until then
 	probes  *fair.Shares
 }
 
 type failures struct {
 	n     int
-	until time.Time // the client rests
+	until time.Time // the client is refused until then
 }
 
 func newBreaker() *breaker {
 	return &breaker{clients: map[fair.Asker]*failures{}, probes: fair.NewShares(fair.Rule{Most: maxProbes})}
 }
 
-// rest is how long a client has to stay away by itself, or 0.
+// rest is how long a client is still refused for its own failures, or 0.
 func (b *breaker) rest(client fair.Asker, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -52,7 +53,8 @@ func (b *breaker) rest(client fair.Asker, now time.Time) time.Duration {
 	return max(0, f.until.Sub(now))
 }
 
-// admit says whether a question of a client may be put, or when it may.
+// admit decides about a question of a client: wait is 0 if it may be put now. probe
+// says that it counts against maxProbes until done.
 func (b *breaker) admit(client fair.Asker, now time.Time) (probe bool, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -66,8 +68,8 @@ func (b *breaker) admit(client fair.Asker, now time.Time) (probe bool, wait time
 	return true, 0
 }
 
-// done takes the outcome of a question that was admitted. One that was not put says
-// nothing.
+// done counts the outcome of a question that was admitted. One that was not put counts
+// as none.
 func (b *breaker) done(client fair.Asker, probe, put, failed bool, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

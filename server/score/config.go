@@ -175,7 +175,7 @@ func newRemote(cfg Config, p preset, origin *url.URL) (_ Scorer, err error) {
 		header:   cfg.Header.Clone(),
 		client:   newClient(),
 		timing:   defaultTiming,
-		polls:    newMemory[string](maxCached),
+		polls:    newCache[string](maxCached),
 	}
 	if cfg.Spec == "http" {
 		r.provider = origin.Hostname()
@@ -203,9 +203,9 @@ func newRemote(cfg Config, p preset, origin *url.URL) (_ Scorer, err error) {
 	return r, nil
 }
 
-// checkTemplate refuses what would ask the same of every site, or let a site's
-// URL choose whom to ask. It gives the origin that is asked. Where the body says
-// which site is meant, the URL need not.
+// checkTemplate refuses a template that would give the same question for every site,
+// unless the site is in the body, and one in which a site's URL could change the
+// service's scheme, host or port. It returns the URL of the service.
 func checkTemplate(template string, inBody bool) (*url.URL, error) {
 	if !inBody && !strings.Contains(template, "{url}") && !strings.Contains(template, "{host}") {
 		return nil, fmt.Errorf("score: the URL %q contains neither {url} nor {host}", template)

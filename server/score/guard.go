@@ -22,44 +22,45 @@ const (
 	maxCached = 4096 // answers, of a few hundred bytes each
 )
 
-// MaxUnderWay is how many questions of all clients may be under way: fewer than the
-// requests for challenges, and than the payments, that an edge has on the way here at a
-// time, as a test in server/cmd/webring has it. Each question holds one of these, also
-// if it waits for the answer to another.
+// MaxUnderWay bounds the questions that are under way at a time, those included that
+// wait for another's answer. It is less than the unpaid requests, and than the
+// payments, that an edge forwards at a time, so that slow sites leave room for both; a
+// test in server/cmd/webring compares the numbers.
 const MaxUnderWay = 48
 
-// Limits bound what a [Guard] lets through and remembers. A zero field but Pass
-// stands for its default.
+// Limits of a [Guard]. A zero field stands for its default, except Pass.
 type Limits struct {
 	// Pass is the least passing score.
 	Pass int
-	// InAll is questions a minute, shared between the clients as package fair says.
-	// By default 100: is-agentic allows 120 requests, and the rest is for second
-	// tries. A negative number stands for no limit, also of what is under way.
+	// InAll bounds questions a minute, shared between the clients by the rule of
+	// package fair. By default 100: is-agentic allows 120 requests, and the rest is
+	// for retries. A negative number removes this limit and MaxUnderWay.
 	InAll int
-	// Ask is the longest that one question may take; by default 15 s.
+	// Ask is the longest time for one question; by default 15 s.
 	Ask time.Duration
 }
 
-// Guard stands before a [Scorer]. It remembers scores (passing ones for ten
-// minutes, others for one, errors never), lets all who ask about one site at
-// the same time share one answer, limits the questions of all together, in a
-// minute and at the same time, so that each client has its share, and leaves a
-// service alone for half a minute when five questions in a row found it
-// unavailable, but for those who had no part in that. It is safe for concurrent
-// use.
+// Guard wraps a [Scorer]. It is safe for concurrent use.
 //
-// Time is that of package time, so testing/synctest governs it.
+//   - It caches scores: passing ones for ten minutes, others for one, errors never.
+//   - Questions about one site at the same time share one answer.
+//   - It limits the questions in a minute and at a time, in all, and shares both
+//     between the clients.
+//   - When five questions in a row found the service unavailable, it asks nothing for
+//     half a minute on behalf of the networks whose questions failed; the others may
+//     ask one question at a time.
+//
+// It uses the clock of package time, so tests can run it under testing/synctest.
 type Guard struct {
 	*shared
 	own *window
 }
 
-// shared is what guards of one scorer have in common.
+// shared is the part that guards of one scorer share.
 type shared struct {
 	scorer  Scorer
 	limits  Limits
-	answers *memory[Result]
+	answers *cache[Result]
 	window  *window
 	flight  singleflight.Group
 	breaker *breaker
@@ -68,7 +69,7 @@ type shared struct {
 	underWay *fair.Shares // questions
 }
 
-// NewGuard guards scorer.
+// NewGuard makes a guard of scorer.
 func NewGuard(scorer Scorer, limits Limits) *Guard {
 	if limits.InAll == 0 {
 		limits.InAll = 100
@@ -83,7 +84,7 @@ func NewGuard(scorer Scorer, limits Limits) *Guard {
 	s := &shared{
 		scorer:   scorer,
 		limits:   limits,
-		answers:  newMemory[Result](maxCached),
+		answers:  newCache[Result](maxCached),
 		window:   newWindow(limits.InAll),
 		breaker:  newBreaker(),
 		underWay: fair.NewShares(fair.Rule{Most: atOnce}),
@@ -91,15 +92,15 @@ func NewGuard(scorer Scorer, limits Limits) *Guard {
 	return &Guard{s, s.window}
 }
 
-// Beside gives a guard of the same scorer with a limit of its own before the
-// common one: who asks through it shares memory and answers, and can use up no
-// more than that. It is as in [Limits].
+// Beside gives a guard of the same scorer with a further limit of questions a minute,
+// as in [Limits.InAll]. Its questions share cache and answers with the first guard, and
+// count against the limit of both.
 func (g *Guard) Beside(inAll int) *Guard {
 	return &Guard{g.shared, newWindow(inAll)}
 }
 
-// failure reports whether err is the service's: the other outcomes are a service
-// at work.
+// failure reports whether err is a failure of the service. With all other outcomes the
+// service works.
 func failure(err error) bool {
 	down, ok := errors.AsType[*Unavailable](err)
 	return ok && !down.Busy
@@ -116,9 +117,9 @@ func unreached(err error) bool {
 	return ok && not.Unreached
 }
 
-// Score answers client about the site at a canonical URL, with the errors of
-// [Scorer]. When ctx ends first it returns ctx's error, and the question goes
-// on for the others who wait for it and for the memory.
+// Score gives the score of the site at a canonical URL, on behalf of client, with the
+// errors of [Scorer]. When ctx ends first it returns ctx's cause; the question goes on
+// for others that wait for it, and for the cache.
 func (g *Guard) Score(ctx context.Context, client, url string) (Result, error) {
 	began, asker := time.Now(), fair.AskerOf(client)
 	if result, ok := g.answers.get(url, began); ok {
@@ -142,14 +143,14 @@ func (g *Guard) Score(ctx context.Context, client, url string) (Result, error) {
 	return result, err
 }
 
-// answer is what a question brought that was put for an asker.
+// answer is the result of a question, and the asker that it was put for.
 type answer struct {
 	Result
 	asker fair.Asker
 }
 
-// share has the question put, or shares the answer if it is being put for another.
-// It holds a place, which it gives back.
+// share puts the question, or waits for its answer if it is under way. It ends what
+// begin counted.
 func (g *Guard) share(ctx context.Context, asker fair.Asker, url string) (Result, error) {
 	for {
 		asked := g.flight.DoChan(url, func() (any, error) {
@@ -160,12 +161,12 @@ func (g *Guard) share(ctx context.Context, asker fair.Asker, url string) (Result
 		case shared := <-asked:
 			got := shared.Val.(answer)
 			if isBusy(shared.Err) && got.asker != asker && ctx.Err() == nil {
-				continue // what limits another does not limit this one
+				continue // another asker's limit was reached; this one's may not be
 			}
 			g.end(asker)
 			return got.Result, shared.Err
 		case <-ctx.Done():
-			// Going away does not free the place that the question holds.
+			// The question is under way until it is answered, whoever hangs up.
 			go func() {
 				<-asked
 				g.end(asker)
@@ -175,7 +176,7 @@ func (g *Guard) share(ctx context.Context, asker fair.Asker, url string) (Result
 	}
 }
 
-// begin counts a question that is under way, if it may be.
+// begin counts a question as under way, and reports whether the limit allows it.
 func (g *shared) begin(asker fair.Asker) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -188,11 +189,11 @@ func (g *shared) end(asker fair.Asker) {
 	g.underWay.Return(asker)
 }
 
-// ask puts the question for everybody who waits, detached from all of them. It
-// counts for the asker, who asked first.
+// ask puts the question, detached from the requests that wait for it. It counts for
+// asker, the first that asked.
 func (g *shared) ask(asker fair.Asker, url string) (Result, error) {
 	began := time.Now()
-	// A shared call may have ended between the look above and this one.
+	// Another call may have stored an answer since Score looked.
 	if result, ok := g.answers.get(url, began); ok {
 		return result, nil
 	}
@@ -218,14 +219,14 @@ func (g *shared) ask(asker fair.Asker, url string) (Result, error) {
 	return result, nil
 }
 
-// refused is the answer to a question that a limit keeps from being put.
+// refused is the error for a question that a limit does not allow.
 func refused(wait time.Duration, why string) error {
 	err := unavailable(wait, errors.New(why))
 	err.Busy = true
 	return err
 }
 
-// KeptFor is how long a score is remembered, where pass is the least that passes.
+// KeptFor is for how long a score is cached, if pass is the least that passes.
 func KeptFor(points, pass int) time.Duration {
 	if points >= pass {
 		return passFor
@@ -233,9 +234,9 @@ func KeptFor(points, pass int) time.Duration {
 	return failFor
 }
 
-// scoreSafely holds the scorer to its contract: a panic, an unknown error, or a
-// score that is none, is an unavailable service. A scorer reads what strangers
-// wrote, and the process holds payments.
+// scoreSafely calls the scorer and enforces its contract: a panic, an unknown error or
+// a score out of range becomes an unavailable service. A scorer reads what strangers
+// wrote, in the process that holds payments.
 func (g *shared) scoreSafely(ctx context.Context, url string) (result Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {

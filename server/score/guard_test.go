@@ -81,7 +81,7 @@ func TestAnswersOfOneSiteAreNotThoseOfAnother(t *testing.T) {
 
 func TestMemoryIsBoundedAndTheOldestGoesFirst(t *testing.T) {
 	now := time.Now()
-	a := newMemory[Result](3)
+	a := newCache[Result](3)
 	for i := range 100 {
 		a.put(fmt.Sprint(i), Result{Score: i}, now.Add(time.Hour))
 	}

@@ -20,13 +20,13 @@ import (
 const (
 	maxAnswer       = 2 << 20  // bytes, decoded
 	maxAnswerHeader = 64 << 10 // bytes
-	// tries is how often one request is sent at most.
+	// tries bounds how often one request is sent.
 	tries = 3
 	// maxCalls is how many requests one score may cost: three tries of the
 	// question, three to start a scan, and looks at how it goes.
 	maxCalls = 12
-	// pollFor is how long it is remembered where a scan that did not end in
-	// time can be looked at.
+	// pollFor is for how long the address of a scan that did not end in time is
+	// kept, so that the next question can ask there.
 	pollFor = 10 * time.Minute
 	// maxVersion is the longest name of a rubric, in bytes.
 	maxVersion = 64
@@ -50,11 +50,11 @@ type remote struct {
 	header   http.Header
 	client   *http.Client
 	timing   timing
-	polls    *memory[string] // where scans can be looked at, by site
+	polls    *cache[string] // where scans can be looked at, by site
 }
 
-// newClient gives a client that does not follow redirects: where the operator's
-// key goes is the operator's choice.
+// newClient gives a client that does not follow redirects: the operator's key goes only
+// where the operator sends it.
 func newClient() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxResponseHeaderBytes = maxAnswerHeader
@@ -64,8 +64,8 @@ func newClient() *http.Client {
 	}
 }
 
-// Score asks, has the site scanned where that is configured, and looks on until
-// there is a score or the time is over.
+// Score asks the service for a score. If there is none, and scans are configured, it
+// starts one, and asks on until there is a score or the time is over.
 func (r *remote) Score(ctx context.Context, site string) (Result, error) {
 	bounded, cancel := context.WithTimeout(ctx, r.timing.all)
 	defer cancel()
@@ -263,8 +263,8 @@ func (r *remote) read(asked *url.URL, resp *http.Response, body []byte, site str
 	return Result{}, broken(fmt.Errorf("the service answered %s", resp.Status))
 }
 
-// look says where a scan that was accepted can be looked at, or "". The key that
-// goes with each request goes nowhere else.
+// look gives the address at which the state of an accepted scan can be asked for, or ""
+// if it is not of this service, which alone gets the operator's key.
 func (r *remote) look(asked *url.URL, location string, body []byte) (string, error) {
 	if location == "" && r.at.poll != nil {
 		if document, err := decodeJSON(body); err == nil {
@@ -286,7 +286,7 @@ func (r *remote) look(asked *url.URL, location string, body []byte) (string, err
 	return u.String(), nil
 }
 
-// finished says whether a successful answer is that of a scan that has ended.
+// finished reports whether a successful answer is that of a scan that has ended.
 func (r *remote) finished(body []byte, site string) (bool, error) {
 	if r.at.state == nil {
 		return true, nil
@@ -335,7 +335,7 @@ func (r *remote) result(asked *url.URL, body []byte, site string) (Result, error
 			return Result{}, broken(err)
 		}
 	}
-	// The rest is only told, never decided by: what cannot be read is as none.
+	// Nothing is decided by the rest, so what cannot be read counts as absent.
 	if value, ok := r.at.scanned.find(document); ok {
 		text, _ := value.(string)
 		if at, err := time.Parse(time.RFC3339, text); err == nil {
@@ -350,8 +350,8 @@ func (r *remote) result(asked *url.URL, body []byte, site string) (Result, error
 	return result, nil
 }
 
-// broken is an answer that breaks the contract. Asking again at once would not
-// mend it; a minute later it may be mended.
+// broken is the error for an answer that breaks the contract. It may be asked for again
+// in a minute, and not at once.
 func broken(err error) error { return unavailable(time.Minute, err) }
 
 // problemCode gives the "code" member of a problem document (RFC 9457), or "".

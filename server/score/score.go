@@ -1,15 +1,18 @@
-// Package score asks how ready a site is for agents.
+// Package score finds out how ready a site is for agents.
 //
 // A [Scorer] answers with a score from 0 to 100, or says why there is none.
 // [New] makes one from the operator's flags: a fixed number for development, or
 // a service asked over HTTP, with presets for services whose answers are known.
 // Package local is one more, which looks at sites itself.
-// [Guard] stands before any of them: it shares and remembers answers, and gives
-// each client its share of the questions that may be put, as package fair says.
+// [Guard] wraps a scorer: it shares and caches answers, and shares the number of
+// questions between clients by the rule of package fair.
 //
-// A score decides whether money may be asked for, so nothing here ever makes
-// one up: an answer that cannot be read, from a service that cannot be reached,
-// is an error.
+// A score decides whether a client is asked for money, so nothing here makes one up: a
+// service that cannot be reached, or an answer that cannot be read, is an error.
+//
+// To read the package: score.go has the contract; guard.go, window.go, breaker.go and
+// cache.go wrap it with limits and a cache; config.go has the presets, remote.go and
+// answer.go ask a service over HTTP.
 package score
 
 import (

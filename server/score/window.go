@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// fewQuestions is how many an asker has put who is refused when half of what a
-	// minute has room for is put.
+	// fewQuestions is the number of questions after which an asker is refused once
+	// half of the minute's questions are put.
 	fewQuestions = 4
-	// attempts is how many times as many questions may be tried as put: those about
-	// names that lead nowhere are not charged to all, and still cost something.
+	// attempts is by which factor more questions may be tried than put. A question
+	// about a name without a site is not charged as put, and still costs something.
 	attempts = 4
 )
 
-// window counts the questions of a minute. A limit below zero is none.
+// window counts the questions of a minute. A negative limit stands for none.
 type window struct {
 	mu    sync.Mutex
 	began time.Time
@@ -31,8 +31,8 @@ func newWindow(most int) *window {
 	}
 }
 
-// take counts a question that is about to be put. It gives the time until there is
-// room for it, or 0 when there is room now.
+// take counts a question that is about to be put. If there is no room for it, the
+// result is the time until there may be; otherwise it is 0.
 func (w *window) take(asker fair.Asker, now time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -48,7 +48,7 @@ func (w *window) take(asker fair.Asker, now time.Time) time.Duration {
 	return 0
 }
 
-// waive gives back a question that was taken at a time and cost nobody anything.
+// waive gives back a question that was taken at that time and sent nothing.
 func (w *window) waive(asker fair.Asker, taken time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

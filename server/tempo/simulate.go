@@ -48,7 +48,7 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 		return err
 	}
 	for _, q := range questions {
-		err := node.Judge(q.Error)
+		err := node.Refused(q.Error)
 		switch {
 		case err == nil:
 			continue

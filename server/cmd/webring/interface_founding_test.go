@@ -21,9 +21,9 @@ import (
 	"webring/server/ledger/badgerstore"
 )
 
-// The tests named TestInterface… go through the service interface and the
-// decisions line by line, over the real binary; the name of each case quotes
-// its line shortly. Lines about payments pay on the chain. The others ask rings
+// The tests named TestInterface… go through the service interface, and the rules that
+// the READMEs of core, edge and server add to it, line by line, over the real binary;
+// the name of each case says its line in short. Lines about payments pay on the chain. The others ask rings
 // with a history: months of bids, or a thousand members, written into the
 // ledger by the origin's own writer before the binary starts on it.
 

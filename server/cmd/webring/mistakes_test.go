@@ -405,13 +405,13 @@ func TestKeyFilesThatOthersCanReadAreRefusedWithTheCommandThatMendsThem(t *testi
 // Flags are seen by all users of a machine. Of what serve takes, the URL of a node may
 // hold a key.
 func TestExampleCommandsPutNoSecretIntoFlags(t *testing.T) {
-	readme, err := os.ReadFile("../../../README.md")
-	if err != nil {
-		t.Fatal(err)
+	example := regexp.MustCompile("(?s)```sh\n(.*?)```")
+	var blocks [][]string
+	for _, text := range papers(t) {
+		blocks = append(blocks, example.FindAllStringSubmatch(text, -1)...)
 	}
-	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
-	if len(blocks) < 4 {
-		t.Fatalf("the README has %d examples", len(blocks))
+	if len(blocks) < 5 {
+		t.Fatalf("the papers have %d examples", len(blocks))
 	}
 	secret := regexp.MustCompile(`--[a-z-]*(rpc|header|password|token|secret)[ =]|0x[0-9a-fA-F]{64}|://[^/\s]*@|Bearer`)
 	for _, b := range blocks {

@@ -387,7 +387,7 @@ func TestStandingDecaysByTheClock(t *testing.T) {
 	}
 }
 
-// TestMembersAreRemovedByTheOperator holds "Removal" of the decisions.
+// TestMembersAreRemovedByTheOperator holds what server/README.md says of removal.
 func TestMembersAreRemovedByTheOperator(t *testing.T) {
 	t.Parallel()
 	o := ring(t)

@@ -84,7 +84,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 }
 
 // The files in the data folder that the chains are kept in. A ring and the chains that
-// it was paid on belong together: whoever removes the folder begins again with both.
+// it was paid on belong together: removing the folder begins again with both.
 const (
 	tempoKept = "chains/tempo.json.gz"
 	baseKept  = "chains/base.json.gz"

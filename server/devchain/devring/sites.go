@@ -32,8 +32,8 @@ var myAgent = joining{Name: "My Agent", URL: "https://my-agent.dev/", Descriptio
 
 // serveSites serves the sites that join the ring here: those of the
 // demonstration, the one in the printed command, and any below webring.test. The
-// names are all taken to this machine, so whoever has them elsewhere is never
-// asked. Whom to trust about them is written below folder.
+// names all lead to this machine, so sites elsewhere with these names are never
+// asked. The certificates to trust about them are written below folder.
 func serveSites(folder string) (args, env []string, stop func(), err error) {
 	sites := map[string]*exemplar.Site{}
 	hosts := []string{anyHosts}

@@ -1,8 +1,7 @@
-// Package faults stands between a program and a JSON-RPC node and spoils what
-// goes through: it delays, drops, answers nonsense, answers late, and lies. For
-// tests only.
+// Package faults is a proxy between a program and a JSON-RPC node that injects faults: it
+// delays and drops requests, and answers late, wrongly or with nonsense. For tests only.
 //
-// A [Proxy] asks its plan what to do with each request. A plan is a function, so
-// a test can be exact about one request ([On]) or throw dice over all of them
-// ([Dice]); [Pass] lets everything through.
+// A plan decides what a [Proxy] does with each request. A plan is a function: [On] is
+// exact about one request, [Dice] throws dice over all of them, and [Pass] lets
+// everything through.
 package faults

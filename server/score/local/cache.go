@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// maxCached and maxCachedOfSite bound what is remembered, in bytes.
+	// maxCached and maxCachedOfSite bound the cache, in bytes.
 	maxCached       = 32 << 20
 	maxCachedOfSite = 4 << 20
-	// cachedSize is about what an answer takes beside its body.
+	// cachedSize is about the size of an answer without its body, in bytes.
 	cachedSize = 4 << 10
 )
 
-// cache remembers what sites sent for as long as their scores are remembered. Scans
-// of many URLs of one site share what they have in common, so that one more of them
-// costs the site a few requests, and none where its URL differs in the query alone.
-// Scans that need the same at the same time share the request for it. A cache may be
-// used concurrently.
+// cache holds answers of sites for as long as their scores are cached. Scans of
+// several URLs of one site share the answers that they have in common: a further scan
+// costs the site a few requests, and none if its URL differs in the query alone. Scans
+// that need the same answer at the same time share the request. It is safe for
+// concurrent use.
 type cache struct {
 	client *fetch.Client
 	pass   int // the least passing score
@@ -37,7 +37,7 @@ type cache struct {
 	size  int                    // in bytes
 }
 
-// cachedSite is what one site sent since a time.
+// cachedSite is what one site has sent since a time.
 type cachedSite struct {
 	name    string
 	since   time.Time
@@ -51,14 +51,14 @@ type cachedSite struct {
 type cachedAnswer struct {
 	done chan struct{}
 	answer
-	cut bool // by the limits or the time of the scan that asked, which bind no other
+	cut bool // cut short by limits of the scan that asked, which bind no other scan
 }
 
 func newCache(client *fetch.Client, pass int) *cache {
 	return &cache{client: client, pass: pass, sites: map[string]*cachedSite{}}
 }
 
-// site gives what is remembered of the site at an address. The caller holds mu.
+// site gives the cached answers of the site at an address. The caller holds mu.
 func (c *cache) site(address string) *cachedSite {
 	name, now := origin(address), time.Now()
 	if s := c.sites[name]; s != nil {
@@ -76,22 +76,22 @@ func (c *cache) site(address string) *cachedSite {
 	return s
 }
 
-// drop forgets a site. The caller holds mu.
+// drop removes a site. The caller holds mu.
 func (c *cache) drop(s *cachedSite) {
 	delete(c.sites, s.name)
 	c.order = slices.DeleteFunc(c.order, func(other *cachedSite) bool { return other == s })
 	c.size -= s.size
 }
 
-// shrink forgets the oldest sites until the rest fits. The caller holds mu.
+// shrink removes the oldest sites until the rest fits. The caller holds mu.
 func (c *cache) shrink() {
 	for c.size > maxCached {
 		c.drop(c.order[0])
 	}
 }
 
-// get gives the answer to a request, which it sends unless the answer is remembered or
-// on its way. sent says whether it was sent. The caller may change the fields of the
+// get gives the answer to a request. It sends the request unless the answer is cached or
+// on its way; sent reports whether it did. The caller may change the fields of the
 // answer, but not what they point to.
 func (c *cache) get(ctx context.Context, r fetch.Request) (a answer, sent bool) {
 	for {
@@ -119,8 +119,8 @@ func (c *cache) get(ctx context.Context, r fetch.Request) (a answer, sent bool) 
 	}
 }
 
-// keep shows an answer to the scans that wait for it, and remembers it unless there
-// was none or no room for it.
+// keep gives an answer to the scans that wait for it, and caches it if there was one and
+// there is room.
 func (c *cache) keep(s *cachedSite, r fetch.Request, a *cachedAnswer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,8 +141,8 @@ func (c *cache) keep(s *cachedSite, r fetch.Request, a *cachedAnswer) {
 	}
 }
 
-// scored has what a site sent remembered for as long as its score is, since it began
-// to send it.
+// scored sets until when the answers of a site are cached: for as long as its score, from
+// its first answer on.
 func (c *cache) scored(address string, points int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,7 +151,7 @@ func (c *cache) scored(address string, points int) {
 	}
 }
 
-// missing gives an address of the site that leads nowhere.
+// missing gives an address of the site at which there is nothing.
 func (c *cache) missing(address string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,14 +1,17 @@
-// Package local scores how ready a site is for agents by really looking at it:
-// about twenty requests, four at once, twenty seconds in all, and a published
-// rubric whose points are the same for every site. Each check leaves evidence
-// and, where it failed, what would mend it, in a report under an id of its own.
+// Package local scores how ready a site is for agents by fetching it: about twenty
+// requests, four at once, twenty seconds in all. The rubric is published, and its
+// points are the same for every site. Each check leaves evidence in a report and, if
+// it failed, says what would mend it.
 //
-// What a scan needs is shared between those who ask, as package fair says: places of
-// scans (scans.go), the turn to read (turns.go), and requests to sites (package
-// fetch). What a site sent serves all scans of it for as long as its score is
-// remembered (cache.go); the query of a site's URL does not count.
+//   - scorer.go: [Scorer], one scan from start to report
+//   - rubric.go, checks.go: the table of checks, and the checks
+//   - visit.go, page.go, documents.go: the requests, and reading what comes
+//   - scans.go: how many scans run at a time, shared between clients
+//   - turns.go: one scan at a time reads, so that reading leaves processors free
+//   - cache.go: answers of sites, which serve all scans of a site while its score is
+//     cached; the query of a site's URL does not count
 //
-// Everything a site sends is data from a stranger. It is fetched by package
-// fetch, read by readers whose time and memory grow with the input at most
-// linearly, and never repeated in a report.
+// Everything that a site sends is data from a stranger. Package fetch fetches it,
+// reading it takes time and memory at most linear in its size, and no report repeats
+// it.
 package local

@@ -26,8 +26,8 @@ type page struct {
 // maxLinks bounds the anchors that are kept.
 const maxLinks = 2000
 
-// hidden are elements whose text nobody sees who runs no scripts, or who is told
-// only to run them.
+// hidden are elements whose text a reader without scripts does not see, or that only
+// tells the reader to run scripts.
 var hidden = map[atom.Atom]bool{atom.Script: true, atom.Style: true, atom.Noscript: true, atom.Template: true, atom.Title: true, atom.Textarea: true, atom.Iframe: true}
 
 // readPage reads a document of any shape.

@@ -15,15 +15,16 @@ const (
 	// client's limits, sockets and memory are bounded: a scan holds a few
 	// megabytes of what it read.
 	maxScans = 16
-	// ownTime is how long nobody takes a scan's place. Ordinary sites are scanned
-	// in less.
+	// ownTime is for how long a scan is not ended for another. Ordinary sites are
+	// scanned in less.
 	ownTime = 5 * time.Second
-	// WaitTime bounds how long a scan waits for a place: longer than ownTime, after
-	// which there is one for newcomers.
+	// WaitTime bounds how long a scan waits to start. It is longer than ownTime, after
+	// which a running scan can be ended for a newcomer.
 	WaitTime = 8 * time.Second
-	// newAfter is how long a network has had no place whose scans are newcomers.
+	// newAfter is for how long a network must have started no scan for its next one to
+	// be a newcomer.
 	newAfter = time.Minute
-	// maxLast bounds how many networks are remembered.
+	// maxLast bounds how many networks have a time of their last scan.
 	maxLast = 1024
 )
 
@@ -32,36 +33,36 @@ var (
 	errGaveWay = errors.New("local: the scan gave its place to a newcomer")
 )
 
-// scans are the places of scans. They are shared as package fair says, so that one
-// asker holds few of them, and of those that wait, the one goes first whose network
-// has had none for the longest time. A site that hangs holds its place for as long as
-// a scan may take, and whoever has many such sites, and many networks to ask from, has
-// all places. So when a newcomer waits, the oldest scan of more than [ownTime] gives
-// way. The places may be used concurrently.
+// scans bounds how many scans run at a time. Package fair shares them between askers,
+// and of the scans that wait, the one starts first whose network has started none for
+// the longest time. Somebody with many sites that hang, and many networks to ask from,
+// could still occupy all of them. So when a newcomer waits, the oldest scan that has
+// run for more than [ownTime] is ended. It is safe for concurrent use.
 type scans struct {
 	mu      sync.Mutex
 	shares  *fair.Shares
 	running []*place             // oldest first
 	waiting []*place             // in the order in which they came
-	last    map[string]time.Time // that a network was given one
+	last    map[string]time.Time // when a network last started a scan
 }
 
-// place is that of one scan, or the wait for it.
+// place is a scan that runs or waits.
 type place struct {
 	asker fair.Asker
-	ready chan struct{} // closed when it is there
+	ready chan struct{} // closed when the scan may start
 	end   context.CancelCauseFunc
 	aging *time.Timer
-	old   bool // it was held for ownTime
-	gone  bool // it was given to a newcomer; the scan ends
+	old   bool // the scan has run for ownTime
+	gone  bool // the scan was ended for a newcomer
 }
 
 func newScans() *scans {
 	return &scans{shares: fair.NewShares(fair.Rule{Most: maxScans}), last: map[string]time.Time{}}
 }
 
-// enter waits for a place. The scan is to end with the context that it gives, whose
-// cause is errGaveWay when the place is needed; leave gives it back.
+// enter waits until a scan may start. The scan must run under the context that enter
+// returns: it ends with the cause errGaveWay when a newcomer needs the room. leave ends
+// the scan.
 func (s *scans) enter(ctx context.Context, asker fair.Asker) (scan context.Context, leave func(), err error) {
 	scan, end := context.WithCancelCause(ctx)
 	p := &place{asker: asker, ready: make(chan struct{}), end: end}
@@ -100,8 +101,7 @@ func (s *scans) leave(p *place) {
 	s.admit()
 }
 
-// admit gives places to those that wait, as far as there are any for them. The
-// caller holds mu.
+// admit starts scans that wait, as far as there is room for them. The caller holds mu.
 func (s *scans) admit() {
 	for {
 		next := -1
@@ -120,7 +120,7 @@ func (s *scans) admit() {
 	s.makeWay()
 }
 
-// start gives a scan its place. The caller holds mu.
+// start starts a scan. The caller holds mu.
 func (s *scans) start(p *place) {
 	s.shares.Take(p.asker)
 	s.running = append(s.running, p)
@@ -137,10 +137,10 @@ func (s *scans) start(p *place) {
 	close(p.ready)
 }
 
-// lastOf is when the network of a scan was given a place.
+// lastOf is when the network of a scan last started one.
 func (s *scans) lastOf(p *place) time.Time { return s.last[p.asker.Network()] }
 
-// makeWay ends as many old scans as newcomers wait. The caller holds mu.
+// makeWay ends as many old scans as newcomers wait, if there are. The caller holds mu.
 func (s *scans) makeWay() {
 	wanted := 0
 	for _, p := range s.waiting {

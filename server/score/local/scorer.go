@@ -15,18 +15,19 @@ import (
 const (
 	// ScanTime bounds one scan.
 	ScanTime = 20 * time.Second
-	// TurnTime bounds how long it waits for its turn to read what was sent. It
-	// may wait twice when all else has ended.
+	// TurnTime bounds how long a scan waits for its turn to read. It may wait twice
+	// after all its requests have ended.
 	TurnTime = 2 * time.Second
-	// busyRetry is when to come back when all are.
+	// busyRetry is when a client may try again if no scan could start.
 	busyRetry = 10 * time.Second
 )
 
 // Provider is the name under which scores are given.
 const Provider = "local"
 
-// Scorer is the local scorer. It is a [score.Scorer], safe for concurrent use. What
-// it may use is shared between those for whom it scans: see [fair.NewContext].
+// Scorer is the local scorer. It is a [score.Scorer], safe for concurrent use. Its
+// limits are shared between askers; the asker of a scan is that of its context
+// ([fair.NewContext]).
 type Scorer struct {
 	cache *cache
 	// keep stores a report and gives the address under which it is served. nil:
@@ -37,15 +38,14 @@ type Scorer struct {
 	time  time.Duration // for one scan
 }
 
-// New makes a scorer that fetches with client. pass is the least passing score: what
-// a site sent is remembered for as long as a [score.Guard] remembers its score.
+// New makes a scorer that fetches with client. pass is the least passing score: the
+// answers of a site are cached for as long as a [score.Guard] caches its score.
 func New(client *fetch.Client, pass int, keep func(*report.Report) (string, error)) *Scorer {
 	return &Scorer{cache: newCache(client, pass), keep: keep, scans: newScans(), turns: &turns{}, time: ScanTime}
 }
 
-// Score scans a site. What is wrong with the site is a low score, or, when it
-// does not answer at all, [*score.NotScorable]; only what is wrong here makes
-// the scorer unavailable.
+// Score scans a site. A bad site has a low score, and one that does not answer at all
+// is [*score.NotScorable]. The scorer is unavailable only for reasons of its own.
 func (l *Scorer) Score(ctx context.Context, url string) (score.Result, error) {
 	r, err := l.Scan(ctx, url)
 	if err != nil {
@@ -60,8 +60,8 @@ func (l *Scorer) Score(ctx context.Context, url string) (score.Result, error) {
 	return result, nil
 }
 
-// Scan examines a site and reports, without storing anything. The errors are
-// those of Score.
+// Scan scans a site and gives the report, without storing it. Its errors are those of
+// [Scorer.Score].
 func (l *Scorer) Scan(ctx context.Context, url string) (*report.Report, error) {
 	placed, leave, err := l.scans.enter(ctx, fair.FromContext(ctx))
 	if err != nil {

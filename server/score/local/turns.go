@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// turns let one scan read at a time, in one processor: a megabyte can be written so
-// that it takes fifty to read, many scans may be of one stranger's sites, and the
-// rest is left to those who pay. Of those that wait, the scan that has read for the
-// shortest time is next, so that ordinary sites, which are read in milliseconds, do
-// not wait for those others. Turns may be used concurrently; the zero value is ready.
+// turns lets one scan read at a time, so that reading takes no more than one
+// processor and payments have the others: a stranger can write a megabyte that takes
+// long to read, on many sites. Of the scans that wait, the one that has read for the
+// shortest time is next, so ordinary sites, which take milliseconds, do not wait for
+// those. It is safe for concurrent use; the zero value is ready.
 type turns struct {
 	mu      sync.Mutex
 	taken   bool
@@ -23,7 +23,7 @@ type turn struct {
 	ready chan struct{}
 }
 
-// take waits for the turn of a scan, and says whether it came before ctx ended.
+// take waits for the turn of a scan, and reports whether it came before ctx ended.
 func (t *turns) take(ctx context.Context, spent time.Duration) bool {
 	t.mu.Lock()
 	if !t.taken {

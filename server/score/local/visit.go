@@ -26,8 +26,7 @@ const (
 	maxPresent = 64 << 10 // of what only has to be there
 )
 
-// agents are the crawlers for whom a site must be open, and how they call
-// themselves.
+// agents are the crawlers that a site must admit, with their User-Agent fields.
 var agents = []struct{ name, field string }{
 	{"GPTBot", "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; GPTBot/1.2; +https://openai.com/gptbot)"},
 	{"ClaudeBot", "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; ClaudeBot/1.0; +claudebot@anthropic.com)"},
@@ -73,8 +72,8 @@ type site struct {
 	fault any           // what a reader panicked with
 }
 
-// entry is where the home page of the site is fetched, whatever the query of what was
-// asked for: those who write addresses choose it freely, and a site has a page for each.
+// entry is the address at which the home page of the site is fetched: without a query,
+// because anybody can make up queries, and a site answers each of them.
 func (s *site) entry() string {
 	page, _, _ := strings.Cut(s.asked, "?")
 	return page

@@ -1,10 +1,9 @@
-// Package report is what a readiness scan leaves behind: what was checked, what
-// was found, and what would mend it. A report is stored under an id that nobody
-// can guess and never changes.
+// Package report holds readiness reports: what a scan checked, what it found, and what
+// would mend it. A report is stored under an id that nobody can guess, and never
+// changes.
 //
-// The words in a report are this project's own. Of the site that was scanned it
-// holds the URL, status codes and counts, so that a report can be shown anywhere
-// without showing what a stranger wrote.
+// All words in a report are this project's own. Of the site it holds only the URL,
+// status codes and counts, so it can be shown without showing what a stranger wrote.
 package report
 
 import (

@@ -17,16 +17,19 @@ import (
 	"webring/server/durable"
 )
 
-// Which reports are kept: one that a member's score rests on, or an open
-// payment's, for as long as that is so. The others are drafts. A draft may be in a
-// challenge that somebody is about to pay, so none goes before InChallenges; all go
-// after draftTime; and in between the oldest go while there are more than half of
-// MaxDrafts: at the next sweep, or at once for a report beyond MaxDrafts.
+// Which reports are kept. A report that the score of a member or of an open payment
+// rests on is held for as long as that is so. All others are drafts:
 //
-// InChallenges is longer than a score is remembered and a challenge is then good, and
-// in that time fewer sites are scanned than half of MaxDrafts: a test in
-// server/cmd/webring has it. So there are always drafts that may go, and the disk is
-// bounded: a report has a few kilobytes.
+//   - A draft younger than InChallenges stays: a challenge that is about to be paid
+//     may name it. InChallenges is longer than a score is cached and a challenge is
+//     then valid.
+//   - A draft older than draftTime goes.
+//   - Of those between, the oldest go while there are more than half of MaxDrafts: at
+//     the next sweep, or at once when a report beyond MaxDrafts comes.
+//
+// Fewer than half of MaxDrafts sites can be scanned within InChallenges, which a test in
+// server/cmd/webring checks. So there is always a draft that may go, and the disk space
+// is bounded: a report has a few kilobytes.
 const (
 	MaxDrafts    = 12288
 	InChallenges = 20 * time.Minute
@@ -35,7 +38,7 @@ const (
 	idLength = 26 // characters of base32, 128 bits
 )
 
-// ErrNotFound: there is no report with that id.
+// ErrNotFound says that there is no report with an id.
 var ErrNotFound = errors.New("report: not found")
 
 // Store keeps reports in a folder, drafts in one below it and those that are
@@ -48,8 +51,8 @@ type Store struct {
 	sweeping     sync.Mutex   // one sweep of the drafts at a time
 }
 
-// Open opens the store in folder, which is made if absent. wanted says whether a
-// member's score, or an open payment, rests on a report.
+// Open opens the store in folder, which is made if absent. wanted reports whether the
+// score of a member or of an open payment rests on a report.
 func Open(folder string, wanted func(*Report) bool) (*Store, error) {
 	s := &Store{drafts: filepath.Join(folder, "drafts"), held: filepath.Join(folder, "held"), wanted: wanted, most: MaxDrafts}
 	for _, dir := range []string{s.drafts, s.held} {
@@ -62,8 +65,8 @@ func Open(folder string, wanted func(*Report) bool) (*Store, error) {
 	return s, err
 }
 
-// Put gives the report an id and stores it as a draft. Where there are too many,
-// older ones make room for it.
+// Put gives the report an id and stores it as a draft. If there are too many drafts,
+// the oldest ones are removed.
 func (s *Store) Put(r *Report) error {
 	if s.count.Add(1) > s.most {
 		s.makeRoom()
@@ -89,7 +92,7 @@ func (s *Store) makeRoom() {
 	}
 }
 
-// Restore stores a report that [Store.Kept] gave, as one that is held.
+// Restore stores a report of [Store.Kept] as held.
 func (s *Store) Restore(id string, text []byte) error {
 	r := new(Report)
 	if !validID(id) || json.Unmarshal(text, r) != nil || r.ID != id {
@@ -101,13 +104,12 @@ func (s *Store) Restore(id string, text []byte) error {
 // newID makes an id.
 func newID() string { return strings.ToLower(rand.Text()) }
 
-// write is durable: a payment may rest on the report a moment later, and a scan is
-// not made again for it.
+// write stores a report durably: a payment may rest on it a moment later.
 func write(dir, id string, text []byte) error {
 	return durable.Write(filepath.Join(dir, id), text, 0o600)
 }
 
-// Get reads a report, or says [ErrNotFound].
+// Get reads a report. It fails with [ErrNotFound] if there is none.
 func (s *Store) Get(id string) (*Report, error) {
 	if !validID(id) {
 		return nil, ErrNotFound
@@ -130,7 +132,7 @@ func read(path string) (*Report, error) {
 	return r, json.Unmarshal(text, r)
 }
 
-// Kept gives id and text of each report that is held, or will be, until f fails.
+// Kept calls f with id and text of each report that is held or will be, until f fails.
 func (s *Store) Kept(f func(id string, text []byte) error) error {
 	// In this order, a report that moves meanwhile may come twice.
 	for _, dir := range []string{s.drafts, s.held} {
@@ -178,8 +180,8 @@ func (s *Store) Remove(id string) error {
 	return nil
 }
 
-// Sweep holds drafts that are wanted, and removes those that are old. With all it
-// also removes what is held and wanted no longer.
+// Sweep holds drafts that are wanted, and removes old ones. With all it also removes
+// held reports that are no longer wanted.
 func (s *Store) Sweep(now time.Time, all bool) error {
 	if all {
 		if err := s.release(); err != nil {

@@ -42,7 +42,7 @@ type rule struct {
 // Groups is how many groups the file has. None: it says nothing about anybody.
 func (f *File) Groups() int { return len(f.groups) }
 
-// Parse reads a file. There is none that cannot be read: lines that make no
+// Parse reads a file. It accepts every input: lines that make no
 // sense say nothing.
 func Parse(text []byte) *File {
 	if len(text) > MaxSize {

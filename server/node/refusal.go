@@ -10,18 +10,18 @@ import (
 	"webring/server/mpp"
 )
 
-// Codes with which a JSON-RPC node says that it cannot answer, rather than
-// that the answer is no.
+// Codes with which a JSON-RPC node says that it cannot answer. Other codes mean that
+// the answer is no.
 var unanswered = map[int]bool{
 	-32700: true, -32600: true, -32601: true, // did not understand
 	-32005: true, // limit exceeded
 	429:    true,
 }
 
-// Judge tells a node that says no to a simulation, a *[mpp.Rejection] that has
-// the node's words for the log alone, from one that does not answer, which is
-// [mpp.ErrUnavailable].
-func Judge(err error) error {
+// Refused classifies the error of a simulation. If the node refused the payment, the
+// result wraps a *[mpp.Rejection], and its text holds the node's words, for the log
+// alone. If the node did not answer, the result wraps [mpp.ErrUnavailable].
+func Refused(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -33,7 +33,7 @@ func Judge(err error) error {
 	return &refusal{no, Text(err)}
 }
 
-// Because gives a refusal of [Judge] the reason that the caller has found for it.
+// Because replaces the reason of a refusal of [Refused] by one that the caller found.
 func Because(refused error, reason, detail string) error {
 	no := &mpp.Rejection{Code: mpp.CodeVerify, Reason: reason, Detail: detail}
 	if r, ok := errors.AsType[*refusal](refused); ok {
@@ -42,7 +42,7 @@ func Because(refused error, reason, detail string) error {
 	return no
 }
 
-// Short says that a token's answer to balanceOf is less than so many base units.
+// Short reports whether a token's answer to balanceOf is less than units base units.
 func Short(balance []byte, units uint64) bool {
 	return len(balance) == 32 && new(big.Int).SetBytes(balance).Cmp(new(big.Int).SetUint64(units)) < 0
 }

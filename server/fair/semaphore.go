@@ -1,0 +1,73 @@
+package fair
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// Semaphore bounds how many pieces of work run at a time, and shares the room
+// between askers by a [Rule]. It may be used concurrently.
+type Semaphore struct {
+	mu      sync.Mutex
+	shares  *Shares
+	waiting []*waiter // the oldest first
+}
+
+type waiter struct {
+	asker Asker
+	ready chan struct{}
+}
+
+// NewSemaphore gives a semaphore that nobody holds.
+func NewSemaphore(r Rule) *Semaphore { return &Semaphore{shares: NewShares(r)} }
+
+// Acquire waits until there is room for a, or until ctx ends; then it returns the
+// cause of that. Release gives the room back.
+func (s *Semaphore) Acquire(ctx context.Context, a Asker) error {
+	w := &waiter{a, make(chan struct{})}
+	s.mu.Lock()
+	s.waiting = append(s.waiting, w)
+	s.admit()
+	s.mu.Unlock()
+	select {
+	case <-w.ready:
+		return nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.Index(s.waiting, w)
+	if i < 0 {
+		return nil // admitted just as ctx ended
+	}
+	s.waiting = slices.Delete(s.waiting, i, i+1)
+	return context.Cause(ctx)
+}
+
+// Release gives back what an Acquire for a got.
+func (s *Semaphore) Release(a Asker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shares.Return(a)
+	s.admit()
+}
+
+// admit lets waiters go on for which there is room, the oldest first. The caller
+// holds mu.
+func (s *Semaphore) admit() {
+	s.waiting = slices.DeleteFunc(s.waiting, func(w *waiter) bool {
+		if !s.shares.Take(w.asker) {
+			return false
+		}
+		close(w.ready)
+		return true
+	})
+}
+
+// Taken is how many hold the semaphore.
+func (s *Semaphore) Taken() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shares.Taken()
+}

@@ -1,0 +1,48 @@
+package fair
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+)
+
+func TestTheSemaphoreAdmitsAskersThatHoldLess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := NewSemaphore(Rule{Most: 6})
+		a, b, c := AskerOf("198.51.100.1"), AskerOf("203.0.113.1"), AskerOf("2001:db8:1:1::/64")
+		for range 2 {
+			if err := p.Acquire(t.Context(), a); err != nil {
+				t.Fatal(err)
+			}
+		}
+		third := make(chan error)
+		go func() { third <- p.Acquire(t.Context(), a) }()
+		synctest.Wait()
+		for _, asker := range []Asker{b, c} { // they came later and do not wait
+			if err := p.Acquire(t.Context(), asker); err != nil {
+				t.Fatal(err)
+			}
+			p.Release(asker)
+		}
+		select {
+		case err := <-third:
+			t.Fatalf("one asker acquired it three times: %v", err)
+		default:
+		}
+		impatient, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := p.Acquire(impatient, a); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+		p.Release(a)
+		if err := <-third; err != nil {
+			t.Error(err)
+		}
+		p.Release(a)
+		p.Release(a)
+		if p.Taken() != 0 || len(p.waiting) != 0 {
+			t.Errorf("%d hold it, %d wait", p.Taken(), len(p.waiting))
+		}
+	})
+}
