@@ -1,0 +1,194 @@
+package host
+
+import (
+	"fmt"
+	"time"
+
+	"webring/core/abi"
+)
+
+// How long moving the head waits for an instance. Records that no instance takes by
+// then are applied by the native core; a second comes again soon.
+const (
+	waitApply = 2 * time.Second
+	waitTick  = 500 * time.Millisecond
+)
+
+// nearPause is how long to wait before looking again for an instance near the head.
+const nearPause = time.Millisecond
+
+// Apply folds records, which follow the ones applied before, and then publishes them
+// all at once. Errors are those of [Native.Apply]; after [ErrNoInstance], which a
+// closed pool gives, nothing has been applied.
+func (p *Pool) Apply(records []Record) error {
+	encoded := make([][]byte, len(records))
+	for i, r := range records {
+		encoded[i] = abi.AppendRecord(nil, r)
+	}
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	if p.cache.full(2) { // a new image is late: the records must not grow for ever
+		if _, err := p.newImage(); err != nil {
+			p.log.Error("no new image of the core's memory can be made", "err", err)
+		}
+		go p.renew()
+	}
+	if n := p.fallback.Load(); n != nil {
+		return p.applyFallback(n, records, encoded)
+	}
+	err := p.advance(waitApply, func(in *instance) error { return p.fold(in, encoded) })
+	if err == nil || p.closed.Load() {
+		return err
+	}
+	n, err := p.startFallback()
+	if err != nil {
+		return err
+	}
+	return p.applyFallback(n, records, encoded)
+}
+
+// advance has an instance at the head make the step that move is, which ends with the
+// new head published. An instance that traps may have been ill, so a second one tries;
+// if that traps too, the step is at fault. The caller holds writing.
+func (p *Pool) advance(wait time.Duration, move func(in *instance) error) error {
+	p.keepOneNear()
+	for range 2 {
+		in := p.acquire(&p.free.writers, wait)
+		if in == nil {
+			break
+		}
+		err := move(in)
+		if err == nil {
+			p.free.put(in)
+			return nil
+		}
+		p.replace(in, err)
+	}
+	return ErrNoInstance
+}
+
+// keepOneNear makes sure that another instance is near the head before one goes ahead,
+// which may take long: requests need one meanwhile. It waits for one that is on its
+// way, as long as a request would, and brings free ones there itself. The caller
+// holds writing.
+func (p *Pool) keepOneNear() {
+	h := p.head.Load()
+	for began := time.Now(); p.ctx.Err() == nil && time.Since(began) < waitServe; time.Sleep(nearPause) {
+		for slot := range p.config.Instances {
+			if p.free.near(h) >= int(min(2, p.working.Load())) {
+				return
+			}
+			if in := p.free.getFrom(slot); in != nil && p.catchUpTo(in, h) {
+				p.free.put(in)
+			}
+		}
+	}
+}
+
+// fold applies records in an instance at the head and publishes where it gets.
+func (p *Pool) fold(in *instance, records [][]byte) error {
+	h, began := p.head.Load(), time.Now()
+	for rest := records; len(rest) > 0; {
+		n := min(len(rest), abi.MaxRecords)
+		reply, err := in.apply(rest[:n])
+		if err != nil {
+			return err
+		}
+		if reply.Refused { // whether that is right, the native core decides
+			return fmt.Errorf("host: record %d: %s", reply.Seq, reply.Rest)
+		}
+		rest = rest[n:]
+	}
+	if err := in.advance(p.clock.second); err != nil {
+		return err
+	}
+	next, err := in.head(h.rewinds)
+	if err != nil {
+		return err
+	}
+	if next.seq != h.seq+uint64(len(records)) {
+		return fmt.Errorf("%w: it stands at a record that it was not given", errTrap)
+	}
+	next.cost = h.cost + time.Since(began)
+	in.at = next
+	p.publish(next, records)
+	return nil
+}
+
+// publish moves the head, to which records lead. Nothing fails from here on, so head
+// and cached records move together.
+func (p *Pool) publish(next *head, records [][]byte) {
+	p.cache.append(records)
+	p.head.Store(next)
+	if p.cache.full(1) {
+		go p.renew()
+	}
+}
+
+// Tick tells the wall clock, at least once a second; see [Native.Tick]. Then it brings
+// the free instances to the new second. When none gets there, because no call ends
+// within half a second or two trap on their way, the second stays what it was until
+// another Tick.
+func (p *Pool) Tick(now time.Time) {
+	p.writing.Lock()
+	p.tick(now)
+	p.writing.Unlock()
+
+	p.endFallback()
+	for slot := range p.config.Instances {
+		if in := p.free.getFrom(slot); in != nil && p.catchUp(in) {
+			p.free.put(in)
+		}
+	}
+}
+
+// tick moves the head to a reading of the clock. The caller holds writing.
+func (p *Pool) tick(now time.Time) {
+	next, clock := *p.head.Load(), p.clock
+	rewound := clock.tick(now)
+	second := max(next.second, clock.second)
+	if rewound {
+		second = max(clock.second, next.last)
+		next.rewinds++
+	}
+	moves := rewound || second != next.second
+	next.second = second
+	began := time.Now()
+	if n := p.fallback.Load(); n != nil {
+		n.Tick(now)
+		next.cost += time.Since(began)
+		p.clock = clock
+		if moves {
+			p.publish(&next, nil)
+		}
+		return
+	}
+	if !moves {
+		p.clock = clock
+		return
+	}
+	// The instance is not free before the head is published, or answers could go back
+	// in time.
+	_ = p.advance(waitTick, func(in *instance) error {
+		began := time.Now()
+		if err := in.setSecond(&next); err != nil {
+			return err
+		}
+		next.cost += time.Since(began)
+		in.at, p.clock = &next, clock
+		p.publish(&next, nil)
+		return nil
+	})
+}
+
+// setSecond takes an instance with the records of h to its second.
+func (in *instance) setSecond(h *head) error {
+	if in.rewinds == h.rewinds {
+		return in.advance(h.second)
+	}
+	if _, err := in.must(abi.OpRewind, uint64(max(h.second, 0)), nil); err != nil {
+		return err
+	}
+	in.rewinds = h.rewinds
+	return nil
+}
