@@ -5,9 +5,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"webring/core"
 	"webring/core/abi"
@@ -132,4 +134,57 @@ func TestBidsAndSecondsLeaveWhatIsSharedAlone(t *testing.T) {
 	if after := mapped(t, in.shared, "Anonymous"); after != before {
 		t.Errorf("%d bytes of what was shared have been written to", after-before)
 	}
+}
+
+// BenchmarkSharing starts eight instances in a ring of a million members, or SCALE of
+// them, with shared memory and with copies. It reports how long that takes until the
+// first answers and until all do, and what memory of the machine the process takes
+// more than before: at first, and after each instance has seen bids and seconds.
+func BenchmarkSharing(b *testing.B) {
+	const instances = 8
+	n := scale()
+	snapshot, now := realistic(b, n)
+	newPool(b, PoolConfig{Capacity: 1 << 24, Instances: 1}) // compiles
+	for name, copies := range map[string]bool{"shared": false, "copies": true} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				before, began := proportional(b), time.Now()
+				p := newPool(b, PoolConfig{Capacity: 1 << 24, Instances: instances, Snapshot: snapshot, Now: time.Unix(now, 0), Copies: copies})
+				b.ReportMetric(time.Since(began).Seconds()*1000, "first-ms")
+				for p.working.Load() < instances {
+					time.Sleep(time.Millisecond)
+				}
+				b.ReportMetric(time.Since(began).Seconds()*1000, "all-ms")
+				b.ReportMetric(float64(proportional(b)-before)/(1<<20), "MiB")
+				for i := range int64(1000) {
+					bid := record(&core.Bid{Stamp: (now + i) * 1000, Member: fmt.Sprintf("member-%d", i*7919%int64(n)), Amount: 100}, nil)
+					if err := p.Apply([]Record{bid}); err != nil {
+						b.Fatal(err)
+					}
+				}
+				for range instances {
+					in := anyOf(p)
+					if err := p.follow(in, p.head.Load()); err != nil {
+						b.Fatal(err)
+					}
+					defer p.free.put(in)
+				}
+				b.ReportMetric(float64(proportional(b)-before)/(1<<20), "later-MiB")
+			}
+		})
+	}
+}
+
+// proportional is the memory of the machine that this process takes, each page once.
+func proportional(b *testing.B) (bytes int) {
+	debug.FreeOSMemory()
+	rollup, err := os.ReadFile("/proc/self/smaps_rollup")
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(rollup), "\nPss:")
+	if _, err := fmt.Sscan(rest, &bytes); err != nil {
+		b.Fatal(err)
+	}
+	return bytes << 10
 }
