@@ -27,11 +27,10 @@ func (p *Pool) Apply(records []Record) error {
 	}
 	p.writing.Lock()
 	defer p.writing.Unlock()
-	if p.cache.full(2) { // a new image is late: the records must not grow for ever
+	if p.cache.overlong() { // they came faster than renew looks
 		if _, err := p.newImage(); err != nil {
 			p.log.Error("no new image of the core's memory can be made", "err", err)
 		}
-		go p.renew()
 	}
 	if n := p.fallback.Load(); n != nil {
 		return p.applyFallback(n, records, encoded)
@@ -120,9 +119,6 @@ func (p *Pool) fold(in *instance, records [][]byte) error {
 func (p *Pool) publish(next *head, records [][]byte) {
 	p.cache.append(records)
 	p.head.Store(next)
-	if p.cache.full(1) {
-		go p.renew()
-	}
 }
 
 // Tick tells the wall clock, at least once a second; see [Native.Tick]. Then it brings
@@ -132,6 +128,10 @@ func (p *Pool) publish(next *head, records [][]byte) {
 func (p *Pool) Tick(now time.Time) {
 	p.writing.Lock()
 	p.tick(now)
+	p.ticks++
+	if p.ticks%renewTicks == 0 {
+		go p.renew()
+	}
 	p.writing.Unlock()
 
 	p.endFallback()

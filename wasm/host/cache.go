@@ -15,10 +15,10 @@ import (
 const recordsBefore = 256
 
 // The cached records may grow to a sixteenth of the image's length, within these bounds
-// in bytes; then it is time for a new image. The sixteenth is what about 7 % more members take:
-// the core has room for 10 % more, and when a ring needs more than that, each instance
-// moves its ring to memory of its own and shares nothing any more. The upper bound is
-// on how long it takes to build an instance, which folds all of these records.
+// in bytes; then it is time for a new image. When 7 % more members have joined, their
+// records are that long. An image has room for 10 % more: after that, each instance
+// moves its ring to memory of its own, and shares nothing any more. The upper bound
+// limits how long it takes to build an instance, which folds all of these records.
 const (
 	leastRecords = 1 << 20
 	mostRecords  = 32 << 20
@@ -34,7 +34,7 @@ type cache struct {
 	from    uint64 // position of the first record
 	records [][]byte
 	bytes   int // of records from the image's position on
-	least   int // see leastRecords
+	most    int // mostRecords, except in tests
 }
 
 // append adds encoded records, which follow the last ones.
@@ -47,11 +47,18 @@ func (c *cache) append(records [][]byte) {
 	}
 }
 
-// full says whether the records since the image are times as long as they should get.
-func (c *cache) full(times int) bool {
+// full says whether it is time for a new image.
+func (c *cache) full() bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.bytes > times*max(c.least, min(c.image.memory.Len()/16, mostRecords))
+	return c.bytes > min(max(c.image.memory.Len()/16, leastRecords), mostRecords)
+}
+
+// overlong says whether no more records may be cached before there is a new image.
+func (c *cache) overlong() bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.bytes > c.most
 }
 
 // replace takes an image at a position that the records reach, and drops the records

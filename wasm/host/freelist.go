@@ -90,7 +90,6 @@ func (l *freeList) put(in *instance) {
 			if in = slot.in.Swap(nil); in == nil {
 				return
 			}
-			slot = &l.slots[in.slot]
 		}
 		q.handed <- in
 		if q.waiting.Load() > 0 {

@@ -32,8 +32,8 @@ func TestNoInstanceIsLostBetweenThoseWhoWait(t *testing.T) {
 	const seed = 3
 	t.Logf("seed %d", seed)
 	l := newFreeList(2)
-	for place := range l.slots {
-		l.put(&instance{slot: place})
+	for slot := range l.slots {
+		l.put(&instance{slot: slot})
 	}
 	over := make(chan time.Time)
 	close(over)
@@ -62,10 +62,10 @@ func TestNoInstanceIsLostBetweenThoseWhoWait(t *testing.T) {
 			})
 		}
 		workers.Wait()
-		for place := range l.slots {
-			in := l.getFrom(place)
+		for slot := range l.slots {
+			in := l.getFrom(slot)
 			if in == nil {
-				t.Fatalf("round %d: no instance in place %d, and %d handed to nobody", round, place, len(l.readers.handed)+len(l.writers.handed))
+				t.Fatalf("round %d: no instance in slot %d, and %d handed to nobody", round, slot, len(l.readers.handed)+len(l.writers.handed))
 			}
 			l.put(in)
 		}
@@ -91,7 +91,7 @@ func TestWaitingHasOneEnd(t *testing.T) {
 			}
 			// The pool is to wait for its own when it closes, and these count as such.
 			p.stop()
-			until(t, "whoever builds those that were handed out ends", func() bool {
+			until(t, "those that build what was handed out end", func() bool {
 				select {
 				case <-p.free.readers.handed:
 					handed--

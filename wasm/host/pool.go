@@ -115,6 +115,7 @@ type Pool struct {
 
 	writing sync.Mutex // held while the head moves
 	clock   clock
+	ticks   int
 }
 
 // head is a position and second that is published. It is replaced, never changed.
@@ -175,7 +176,7 @@ func (p *Pool) begin() (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.cache.capacity, p.cache.least = p.config.Capacity, leastRecords
+	p.cache.capacity, p.cache.most = p.config.Capacity, mostRecords
 	p.cache.image, p.cache.from, p.renewed = from, from.at, from
 	first, err := p.build(0)
 	if err != nil {

@@ -162,7 +162,7 @@ func follow(t *testing.T, records []Record) *Native {
 // still build instances and bring old ones along.
 func TestCachedRecordsAreBounded(t *testing.T) {
 	p := newPool(t, PoolConfig{Capacity: 1 << 20, Instances: 2})
-	p.cache.least = 64 << 10
+	p.cache.most = 64 << 10
 	records := ring(10_000)
 	for from := 0; from < len(records); from += 777 {
 		if err := p.Apply(records[from:min(from+777, len(records))]); err != nil {
@@ -173,7 +173,7 @@ func TestCachedRecordsAreBounded(t *testing.T) {
 	if at := p.cache.image.at; at < 2*recordsBefore || p.cache.from+recordsBefore != at {
 		t.Errorf("records from %d, image at %d", p.cache.from, at)
 	}
-	if limit := max(64<<10, p.cache.image.memory.Len()/16); p.cache.bytes > 2*limit+200*777 {
+	if p.cache.bytes > p.cache.most+300*777 {
 		t.Errorf("%d bytes of records are cached", p.cache.bytes)
 	}
 	p.cache.mu.RUnlock()
@@ -197,11 +197,11 @@ func TestCachedRecordsGrowWithTheImage(t *testing.T) {
 	for _, c := range []struct{ image, most int }{
 		{0, leastRecords}, {16*leastRecords + 80, leastRecords + 5}, {16 * mostRecords, mostRecords}, {1 << 32, mostRecords},
 	} {
-		k := cache{image: &image{memory: long{length: c.image}}, least: leastRecords}
+		k := cache{image: &image{memory: long{length: c.image}}, most: mostRecords}
 		k.append([][]byte{make([]byte, c.most)})
-		before := k.full(1)
+		before := k.full()
 		k.append([][]byte{{1}})
-		if before || !k.full(1) || k.full(2) {
+		if before || !k.full() || k.overlong() != (c.most == mostRecords) {
 			t.Errorf("for an image of %d bytes, %d of records are not the most", c.image, c.most)
 		}
 	}

@@ -88,7 +88,6 @@ func TestNothingThatIsBuiltWaitsForTheWriter(t *testing.T) {
 func TestInstancesCatchUpByTurns(t *testing.T) {
 	p, taken := pair(t, PoolConfig{})
 	far := taken[1]
-	p.cache.least = mostRecords // none begins anew meanwhile
 	p.free.put(taken[0])
 	if err := p.Apply(ring(30_000)); err != nil {
 		t.Fatal(err)
@@ -122,13 +121,12 @@ func TestInstancesCatchUpByTurns(t *testing.T) {
 // to it.
 func TestNoImageIsBeyondTheHead(t *testing.T) {
 	p := newPool(t, PoolConfig{Capacity: 1000, Instances: 1})
-	p.cache.least = 0
 	applied := make(chan error, 1)
 	go func() {
 		var err error
 		for n := 0; n < 300 && err == nil; n++ {
 			p.cache.mu.Lock()
-			p.cache.bytes = mostRecords // with another record, it is time for an image
+			p.cache.bytes = mostRecords + 1 // there must be an image first
 			p.cache.mu.Unlock()
 			err = p.Apply(ring(n)[n:])
 		}

@@ -6,19 +6,23 @@ import (
 	"webring/wasm/host/sharedmem"
 )
 
-// renewPause is how long to wait for the instance of a slot to be free.
-const renewPause = 10 * time.Millisecond
+const (
+	// renewTicks is how many ticks lie between two calls of renew.
+	renewTicks = 16
+	// renewPause is how long to wait for the instance of a slot to be free.
+	renewPause = 10 * time.Millisecond
+)
 
 // renew makes a new image when the records since the last one have become many, and
-// has all instances begin from the newest, one at a time. The members that joined are why: an
-// instance writes to the memory that it shares with others when one does, and moves
-// its ring out of it in the end.
+// has all instances begin from the newest, one at a time. Members that join are why:
+// for each, an instance writes to memory that it shares with others, and in the end it
+// moves its ring out of that memory.
 func (p *Pool) renew() {
 	if !p.renewing.TryLock() {
 		return
 	}
 	defer p.renewing.Unlock()
-	if p.cache.full(1) {
+	if p.cache.full() {
 		if _, err := p.newImage(); err != nil {
 			p.log.Error("no new image of the core's memory can be made", "err", err)
 			return

@@ -57,7 +57,6 @@ func (p *Pool) restore(in *instance) {
 			// An instance that grows needs memory for the ring as it was and as it is,
 			// and one that begins from a newer image only for the latter.
 			if made, _ := p.newImage(); made {
-				go p.renew()
 				continue
 			}
 		}
