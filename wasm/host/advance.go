@@ -18,8 +18,8 @@ const (
 const nearPause = time.Millisecond
 
 // Apply folds records, which follow the ones applied before, and then publishes them
-// all at once. Errors are those of [Native.Apply]; after [ErrNoInstance], which a
-// closed pool gives, nothing has been applied.
+// all at once. Errors are those of [Native.Apply]. A closed pool applies nothing and
+// returns [ErrNoInstance].
 func (p *Pool) Apply(records []Record) error {
 	encoded := make([][]byte, len(records))
 	for i, r := range records {
@@ -46,9 +46,9 @@ func (p *Pool) Apply(records []Record) error {
 	return p.applyFallback(n, records, encoded)
 }
 
-// advance has an instance at the head make the step that move is, which ends with the
-// new head published. An instance that traps may have been ill, so a second one tries;
-// if that traps too, the step is at fault. The caller holds writing.
+// advance runs move on an instance at the head. move takes the instance to the next head
+// and publishes that. If the instance traps, it may be damaged, so move is run on another;
+// if that traps too, the fault is not the instances'. The caller holds writing.
 func (p *Pool) advance(wait time.Duration, move func(in *instance) error) error {
 	p.keepOneNear()
 	for range 2 {
@@ -66,9 +66,9 @@ func (p *Pool) advance(wait time.Duration, move func(in *instance) error) error 
 	return ErrNoInstance
 }
 
-// keepOneNear makes sure that another instance is near the head before one goes ahead,
-// which may take long: requests need one meanwhile. It waits for one that is on its
-// way, as long as a request would, and brings free ones there itself. The caller
+// keepOneNear makes sure that two instances are near the head before one of them goes
+// ahead: that may take long, and requests need the other meanwhile. It brings free
+// instances there itself, and waits for others as long as a request would. The caller
 // holds writing.
 func (p *Pool) keepOneNear() {
 	h := p.head.Load()

@@ -89,7 +89,7 @@ func TestOneInstanceIsLeftNearTheHead(t *testing.T) {
 			h := costly(p)
 			taken[0].at = h
 			put(p, taken)
-			for range cap(p.turns) { // outside the pool, nobody gets anywhere
+			for range cap(p.turns) { // in the background, none gets anywhere
 				p.turns <- struct{}{}
 			}
 			err := move(p)
@@ -135,8 +135,8 @@ func TestTheSecondWaitsForAnInstance(t *testing.T) {
 	put(p, taken)
 }
 
-// The native core stands down only when every instance is at the head.
-func TestTheNativeCoreStandsDownAtTheHead(t *testing.T) {
+// The native core stops answering only when every instance is at the head.
+func TestTheFallbackEndsAtTheHead(t *testing.T) {
 	p, taken := pair(t, PoolConfig{})
 	put(p, taken)
 	p.writing.Lock()
@@ -152,12 +152,12 @@ func TestTheNativeCoreStandsDownAtTheHead(t *testing.T) {
 	away := anyOf(p)
 	p.endFallback()
 	if p.fallback.Load() == nil {
-		t.Error("it stood down while an instance is away")
+		t.Error("it stopped answering while an instance is away")
 	}
 	p.free.put(away)
 	p.endFallback()
 	if p.fallback.Load() != nil {
-		t.Error("it stands in though all are there")
+		t.Error("it answers though all are there")
 	}
 	for _, in := range all(t, p) {
 		if in.at != h {

@@ -29,7 +29,7 @@ func TestATimeLeapIsCaughtUpOutsideThePool(t *testing.T) {
 	p := newPool(t, PoolConfig{Capacity: 1 << 20, Instances: 2, Snapshot: follow(t, records).Snapshot()})
 	put(p, all(t, p)) // both are built
 	p.Tick(time.Unix(epoch+10, 0))
-	put(p, all(t, p)) // all at the head: who was far has come back
+	put(p, all(t, p)) // all at the head
 	want := follow(t, records)
 	want.Tick(time.Unix(epoch+10+3600, 0))
 
@@ -69,7 +69,7 @@ func TestATimeLeapIsCaughtUpOutsideThePool(t *testing.T) {
 }
 
 // While the instance that leads is on its way, the other answers at the old head:
-// the head is not shown before.
+// the head is not published before.
 func TestTheHeadWaitsForTheInstanceThatLeads(t *testing.T) {
 	p := newPool(t, PoolConfig{Capacity: 1 << 20, Instances: 2, Snapshot: follow(t, decaying(3000)).Snapshot()})
 	put(p, all(t, p))

@@ -49,9 +49,9 @@ func beside(steps ...func()) {
 	all.Wait()
 }
 
-// Apply folds records, which follow the ones applied before, and then shows
+// Apply folds records, which follow the ones applied before, and then publishes
 // them, all at once. On an error, which names the position, the records before
-// it have been applied and shown, and the host must not go on: either it holds
+// it have been applied and published, and the host must not go on: either it holds
 // another ledger than the writer, or one of them is wrong.
 func (n *Native) Apply(records []Record) error {
 	n.mu.Lock()

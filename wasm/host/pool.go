@@ -28,7 +28,8 @@ var (
 const (
 	// waitServe is how long a request waits for an instance.
 	waitServe = 2 * time.Second
-	// waitDigest and waitRenew are how long those wait that nothing waits for.
+	// waitDigest is how long Digest waits for an instance, and waitRenew how long renew
+	// waits until one is free.
 	waitDigest = time.Minute
 	waitRenew  = time.Minute
 	// closePause is how long Close waits for one instance before it looks for slots

@@ -389,7 +389,7 @@ func until(t *testing.T, what string, holds func() bool) {
 
 // With a native core beside them, readers and the writer notice nothing when
 // every instance is lost at once.
-func TestTheNativeCoreStandsInUntilInstancesAreBuilt(t *testing.T) {
+func TestTheNativeCoreAnswersUntilInstancesAreBuilt(t *testing.T) {
 	for _, instances := range []int{1, 3} {
 		p := newPool(t, PoolConfig{Capacity: 1000, Instances: instances})
 		records := ring(30)

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Who moves the head waits behind nobody, or seconds would stand still for as long as
+// What moves the head waits behind no reader, or seconds would stand still for as long as
 // more is asked than can be answered.
-func TestWhoMovesTheHeadIsFirst(t *testing.T) {
+func TestWritersGoFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFreeList(1)
 		wait := func(q *queue) chan *instance {
@@ -33,9 +33,8 @@ func TestWhoMovesTheHeadIsFirst(t *testing.T) {
 	})
 }
 
-// That the native core answers reaches all who wait for an instance, whoever else
-// does.
-func TestWhoBorrowsDoesNotKeepTheWordThatItIsOver(t *testing.T) {
+// When the native core answers, every caller that waits for an instance stops waiting.
+func TestTheFallbackEndsAllWaiting(t *testing.T) {
 	p := newPool(t, PoolConfig{Capacity: 1000, Instances: 1})
 	in := anyOf(p)
 	defer p.free.put(in)
@@ -95,7 +94,7 @@ func TestInstancesCatchUpByTurns(t *testing.T) {
 	near := anyOf(p)
 	p.turns = make(chan struct{}, 1)
 	p.turns <- struct{}{}
-	turn := func() { // for who has waited longest, and then it is ours again
+	turn := func() { // for the one that has waited longest, and then it is ours again
 		<-p.turns
 		p.turns <- struct{}{}
 		runtime.Gosched()
@@ -134,7 +133,7 @@ func TestNoImageIsBeyondTheHead(t *testing.T) {
 	}()
 	for {
 		if !p.cache.mu.TryRLock() {
-			continue // who waits is too late for what comes right after
+			continue // waiting for the lock would be too late for what comes right after
 		}
 		img := p.cache.image // first: the head only goes on
 		p.cache.mu.RUnlock()

@@ -41,9 +41,9 @@ func (p *Pool) renew() {
 	p.renewed = image
 }
 
-// renewInstance replaces the instance of a slot by one from the newest image. That is
-// built beside it, so requests notice nothing. When the old one is not free for long,
-// it is being built anew, from the new image.
+// renewInstance replaces the instance of a slot by one from the newest image. The new one
+// is built first, so no request waits for it. When the old one is not free for a minute,
+// restore is building another in its place, which begins from the new image too.
 func (p *Pool) renewInstance(slot int) error {
 	fresh, err := p.build(slot)
 	if err != nil {

@@ -27,9 +27,9 @@ func (p *Pool) lost(slot int) {
 	}
 }
 
-// restore brings an instance that is far behind to the head, or builds one for a slot
-// without, and frees it. It works in the background. If that fails, it begins again, until
-// the pool is closed.
+// restore brings an instance that is far behind to the head, or builds one if in is an
+// empty slot, and puts it into the free list. It runs in the background, and tries until
+// it succeeds or the pool is closed.
 func (p *Pool) restore(in *instance) {
 	slot, pause := in.slot, leastPause
 	for p.ctx.Err() == nil {
