@@ -21,21 +21,14 @@ const nearPause = time.Millisecond
 // all at once. Errors are those of [Native.Apply]. A closed pool applies nothing and
 // returns [ErrNoInstance].
 func (p *Pool) Apply(records []Record) error {
-	encoded := make([][]byte, len(records))
-	for i, r := range records {
-		encoded[i] = abi.AppendRecord(nil, r)
-	}
+	encoded := encodeRecords(records)
 	p.writing.Lock()
 	defer p.writing.Unlock()
-	if p.cache.overlong() { // they came faster than renew looks
-		if _, err := p.newImage(); err != nil {
-			p.log.Error("no new image of the core's memory can be made", "err", err)
-		}
-	}
+	p.boundRecords()
 	if n := p.fallback.Load(); n != nil {
 		return p.applyFallback(n, records, encoded)
 	}
-	err := p.advance(waitApply, func(in *instance) error { return p.fold(in, encoded) })
+	err := p.advance(waitApply, func(in *instance) error { return p.fold(in, encoded, nil) })
 	if err == nil || p.closed.Load() {
 		return err
 	}
@@ -44,6 +37,24 @@ func (p *Pool) Apply(records []Record) error {
 		return err
 	}
 	return p.applyFallback(n, records, encoded)
+}
+
+func encodeRecords(records []Record) [][]byte {
+	encoded := make([][]byte, len(records))
+	for i, r := range records {
+		encoded[i] = abi.AppendRecord(nil, r)
+	}
+	return encoded
+}
+
+// boundRecords makes a new image when records come faster than renew looks.
+func (p *Pool) boundRecords() {
+	if !p.cache.overlong() {
+		return
+	}
+	if _, err := p.newImage(); err != nil {
+		p.log.Error("no new image of the core's memory can be made", "err", err)
+	}
 }
 
 // advance runs move on an instance at the head. move takes the instance to the next head
@@ -84,8 +95,10 @@ func (p *Pool) keepOneNear() {
 	}
 }
 
-// fold applies records in an instance at the head and publishes where it gets.
-func (p *Pool) fold(in *instance, records [][]byte) error {
+// fold applies records in an instance at the head and publishes where it gets. Where a
+// digest is given, the records must lead to that. After an error the instance must be
+// replaced; one that does not wrap errTrap is a refusal of the records.
+func (p *Pool) fold(in *instance, records [][]byte, digest *[16]byte) error {
 	h, began := p.head.Load(), time.Now()
 	for rest := records; len(rest) > 0; {
 		n := min(len(rest), abi.MaxRecords)
@@ -97,6 +110,13 @@ func (p *Pool) fold(in *instance, records [][]byte) error {
 			return fmt.Errorf("host: record %d: %s", reply.Seq, reply.Rest)
 		}
 		rest = rest[n:]
+	}
+	if digest != nil {
+		if _, got, err := in.digest(); err != nil {
+			return err
+		} else if got != *digest {
+			return errDigest
+		}
 	}
 	if err := in.advance(p.clock.second); err != nil {
 		return err

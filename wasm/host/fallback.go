@@ -12,7 +12,7 @@ func (p *Pool) startFallback() (*Native, error) {
 	if n := p.fallback.Load(); n != nil {
 		return n, nil
 	}
-	began, n := time.Now(), &Native{clock: p.clock}
+	began, n := time.Now(), &Native{clock: p.clock, capacity: p.config.Capacity}
 	for n.core == nil {
 		from, err := p.cache.newest(), error(nil)
 		n.core, err = p.cache.core(from, from.memory.AppendTo(nil), p.head.Load())
@@ -75,12 +75,19 @@ func (p *Pool) endFallback() {
 // applyFallback has the native core apply records, and moves the head with it. The
 // caller holds writing.
 func (p *Pool) applyFallback(n *Native, records []Record, encoded [][]byte) error {
-	h, began := p.head.Load(), time.Now()
+	began := time.Now()
 	err := n.Apply(records)
+	p.publishFallback(n, encoded, began)
+	return err
+}
+
+// publishFallback publishes where the native core has come since began, by some of the
+// records. The caller holds writing.
+func (p *Pool) publishFallback(n *Native, encoded [][]byte, began time.Time) {
+	h := p.head.Load()
 	next := n.head(h.rewinds)
 	next.cost = h.cost + time.Since(began)
 	p.publish(next, encoded[:next.seq-h.seq])
-	return err
 }
 
 // head gives the head at which the core is.
