@@ -15,7 +15,7 @@
 //     memory, verified once by the native core, and the records since.
 //   - catchup.go acquires an instance for a caller and brings it to the head.
 //   - advance.go moves the head: records or a second first happen in one instance, and then
-//     the new head is published.
+//     the new head is published; verified.go, only if records lead to a digest.
 //   - replace.go builds another instance for one that trapped, in the background; fallback.go
 //     has the native core answer while there is none; renew.go has instances begin anew
 //     from a newer image.
