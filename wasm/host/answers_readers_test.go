@@ -79,20 +79,20 @@ func TestReadersGetKeptAnswersThatCount(t *testing.T) {
 		case 3:
 			now += random.Int64N(5000)
 		case 4:
-			if in := p.rack.take(); in != nil && traps < 2 {
+			if in := p.free.get(); in != nil && traps < 2 {
 				traps++
 				broken(t, p, in)
 			} else if in != nil {
-				p.rack.put(in)
+				p.free.put(in)
 			}
 		case 5:
 			if images++; images > 4 {
 				break
 			}
-			if err := p.reimage(); err != nil {
+			if _, err := p.newImage(); err != nil {
 				t.Fatal(err)
 			}
-			if err := p.replace(random.IntN(instances)); err != nil {
+			if err := p.renewInstance(random.IntN(instances)); err != nil {
 				t.Fatal(err)
 			}
 		default:

@@ -41,7 +41,7 @@ func TestKeptAnswersAreNeverStale(t *testing.T) {
 	for seed := range uint64(30) {
 		random := rand.New(rand.NewPCG(seed, 3))
 		direct := NewNative(24)
-		if err := in.attach(p.nativeImage(direct, 0), 24); err != nil {
+		if err := in.attach(nativeImage(p, direct), 24); err != nil {
 			t.Fatal(err)
 		}
 		in.answers = newAnswers()
@@ -101,7 +101,7 @@ func TestKeptAnswersAreNeverStale(t *testing.T) {
 			}
 		}
 		direct.core.Advance(now)
-		if err := in.attach(p.nativeImage(direct, 0), 24); err != nil {
+		if err := in.attach(nativeImage(p, direct), 24); err != nil {
 			t.Fatal(err)
 		}
 		in.answers = newAnswers()
@@ -157,10 +157,10 @@ func TestAPoolThatKeepsAnswersIsNeverStale(t *testing.T) {
 			traps++
 			losesOne(t, p, func() { tick(1) })
 		case 5:
-			if err := p.reimage(); err != nil {
+			if _, err := p.newImage(); err != nil {
 				t.Fatal(err)
 			}
-			if err := p.replace(random.IntN(instances)); err != nil {
+			if err := p.renewInstance(random.IntN(instances)); err != nil {
 				t.Fatal(err)
 			}
 		default:
@@ -187,6 +187,12 @@ func TestAPoolThatKeepsAnswersIsNeverStale(t *testing.T) {
 	}
 }
 
+// nativeImage is an image of another core than the pool's.
+func nativeImage(p *Pool, n *Native) *image {
+	head, ring := n.core.Image(nil)
+	return &image{head: head, memory: p.share(ring), lasting: n.core.Lasting(), at: n.core.Seq()}
+}
+
 // losesOne has one instance trap, which whoever ticks finds out and not who asks, and
 // waits until it is there again.
 func losesOne(t *testing.T, p *Pool, tick func()) {
@@ -195,14 +201,14 @@ func losesOne(t *testing.T, p *Pool, tick func()) {
 	p.renewing.Lock()
 	defer p.renewing.Unlock()
 	put(p, all(t, p))
-	in := p.rack.take()
+	in := p.free.get()
 	if in == nil {
 		t.Fatal("no instance in the rack")
 	}
 	before := p.Traps()
 	broken(t, p, in)
 	until(t, "the instance traps", func() bool { tick(); return p.Traps() > before })
-	until(t, "all are there again", func() bool { return p.whole.Load() == int64(p.config.Instances) })
+	until(t, "all are there again", func() bool { return p.working.Load() == int64(p.config.Instances) })
 }
 
 // encoded is a response that says no more than the ones here, as the guest spells it.
@@ -300,9 +306,9 @@ func TestATargetOfTheSameHashIsAnother(t *testing.T) {
 	}
 }
 
-// What is asked for once, as on a walk through a large ring, displaces nothing;
+// What is asked for once, as on a walk through a large ring, disslots nothing;
 // and what is asked for again, the widgets of some thousand pages, has room.
-func TestAWalkDisplacesNoAnswers(t *testing.T) {
+func TestAWalkDisslotsNoAnswers(t *testing.T) {
 	k := newAnswers()
 	r := Response{Status: 200, Seq: 1, Body: bytes.Repeat([]byte("x"), 2500)}
 	ask := func(target string) bool {
@@ -352,7 +358,7 @@ func TestAPoolThatKeepsNoAnswersGivesTheSame(t *testing.T) {
 		}
 	}
 	in := anyOf(forgets)
-	defer forgets.rack.put(in)
+	defer forgets.free.put(in)
 	if in.answers != nil {
 		t.Error("it has room for answers")
 	}

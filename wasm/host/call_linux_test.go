@@ -70,7 +70,7 @@ func compareCalls(b *testing.B, native *Native, wasm *Pool, targets [][]byte, ca
 			if anew {
 				in := anyOf(wasm)
 				in.answers.seed = maphash.MakeSeed() // so none of them is found
-				wasm.rack.put(in)
+				wasm.free.put(in)
 			}
 			began := processorTime()
 			for _, target := range some {

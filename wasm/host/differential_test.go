@@ -58,7 +58,7 @@ func nativeLeg(name string) *leg {
 func wasmLeg(t testing.TB, name string, interpreter bool) *leg {
 	p := newPool(t, PoolConfig{Instances: 1, Interpreter: interpreter})
 	in := anyOf(p)
-	t.Cleanup(func() { p.rack.put(in) })
+	t.Cleanup(func() { p.free.put(in) })
 	return &leg{name: name, digest: sha256.New(), call: func(q call) ([]byte, error) {
 		// The head of the reply was decoded from the same bytes.
 		reply, err := in.do(q.op, q.arg, q.in)

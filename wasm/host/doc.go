@@ -1,33 +1,38 @@
-// Package host runs the core for a process that serves it. It keeps the rules
-// of time, whichever build of the core is inside: one head for the process,
-// ledger position and second, that never decreases, unless the wall clock
-// turns out to have been wrong.
+// Package host runs the core for a process that serves it. It keeps the rules of time,
+// whichever build of the core is inside: one head for the process, ledger position and
+// second, that never decreases, unless the wall clock turns out to have been wrong.
 //
-// [Native] in native.go holds the core as it was compiled into the process, [Pool] a
-// number of instances of the core as WebAssembly under wazero, behind the same
-// functions. clock.go is the wall clock as both take it.
+// [Native], in native.go, holds the core as it was compiled into the process. [Pool] holds
+// a number of instances of the core as WebAssembly under wazero, behind the same
+// functions. clock.go has the wall clock as both read it.
 //
-// Of the pool, read instance.go first, one guest and how bytes get in and out
-// of it; then answers.go, what it gave before and need not be asked for again;
-// image.go, the ring in memory that instances begin from, and
-// share_linux.go, by which they share it; then pool.go, where requests and the
-// writer take instances from the rack of rack.go; ahead.go has one of them move the
-// head, by records or a second; catchup.go brings the others there and mends those
-// that trapped; renew.go has them share memory again when they have written to too
-// much of it; standin.go has the native core answer when none
-// is left; kept.go holds what they are built from; engine.go compiles and starts
-// modules.
+// To read the pool, begin with instance.go: one guest, and how bytes get in and out of
+// it. Then pool.go: what a pool is made of, and how a request is served. The rest is
+// five jobs:
 //
-// An instance takes what it has written of the guest's memory, up to the limit on
-// that, and 10 MiB beside it for answers, which it has from the start, unless the pool
-// is to keep none.
+//   - freelist.go holds the free instances, each in a slot, and lets callers wait for one.
+//   - build.go makes an instance, from the image in cache.go and image.go: the ring in
+//     memory, verified once by the native core, and the records since.
+//   - catchup.go acquires an instance for a caller and brings it to the head.
+//   - advance.go moves the head: records or a second first happen in one instance, and then
+//     the new head is published; verified.go, only if records lead to a digest.
+//   - replace.go builds another instance for one that trapped, in the background; fallback.go
+//     has the native core answer while there is none; renew.go has instances begin anew
+//     from a newer image.
 //
-// An instance is out of the pool, and catches up beside it, while the way to the
-// head is one that took the instance which went ahead more than half a millisecond:
-// what a request may wait for. A bound of 2000 events or steps would be laxer, since
-// that many bids take 10 ms or more, and still none, since a single event can take
-// longer than they do.
+// engine.go compiles the module. Package sharedmem has instances share the image's memory.
+// Without it, each has a copy: that works just as well, but eight instances then take
+// 3.3 GiB in a ring of a million members instead of 0.7, and three times as long to begin.
 //
-// The differential test holds the two builds together: whole scripts of calls,
-// damage included, must give the same bytes in every engine.
+// An instance takes what it has written to of the guest's memory, up to the limit on that,
+// and 10 MiB beside it for answers, which it has from the start, unless the pool is to
+// keep none.
+//
+// An instance that is far behind catches up in the background, while others answer. Far is
+// half a millisecond, measured in the instance that went ahead: what a request may wait
+// for. A number of events would not do: 2000 bids take 10 ms or more, and a single event
+// can take longer than they do.
+//
+// The differential test holds the two builds together: whole scripts of calls, damage
+// included, must give the same bytes in every engine.
 package host

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/tetratelabs/wazero"
+
+	"webring/wasm/host/sharedmem"
 )
 
 // heard is a log that counts lines with some words in them.
@@ -30,7 +32,7 @@ func (h heard) Write(line []byte) (int, error) {
 // refusing is memory whose mapping the kernel refuses, with the room in ruins.
 type refusing struct{ copies }
 
-func (refusing) lay(room []byte, _ int, _ *linear) (int, error) {
+func (refusing) Place(room []byte, _ *sharedmem.Memory, _ int) (int, error) {
 	clear(room)
 	return 0, errors.New("no more mappings")
 }
@@ -47,16 +49,16 @@ func TestInstancesThatCannotMapTheImageGetCopies(t *testing.T) {
 	taken := all(t, p)
 	p.log = slog.New(slog.NewTextHandler(log, nil))
 	put(p, taken)
-	from := p.kept.start()
+	from := p.cache.newest()
 	refused := *from
-	refused.memory = refusing{copies(from.memory.append(nil))}
-	p.kept.replace(&refused)
+	refused.memory = refusing{copies(from.memory.AppendTo(nil))}
+	p.cache.replace(&refused)
 	for range 2 {
 		fresh, err := p.build(0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := p.kept.start().memory.(copies); !ok || len(fresh.shared) > 0 {
+		if _, ok := p.cache.newest().memory.(copies); !ok || len(fresh.shared) > 0 {
 			t.Error("the image is still one to be mapped")
 		}
 		fresh.close()
@@ -73,35 +75,38 @@ func TestInstancesThatCannotMapTheImageGetCopies(t *testing.T) {
 	}
 }
 
-// bare is memory that is never laid down, so that nothing is built from it; the
-// native core reads it all the same.
-type bare struct{ copies }
-
-func (bare) lay([]byte, int, *linear) (int, error) { return 0, nil }
+// buildNone has no instance be built from now on.
+func buildNone(t *testing.T, p *Pool) {
+	t.Helper()
+	var err error
+	if p.compiled, err = p.runtime.CompileModule(t.Context(), []byte("\x00asm\x01\x00\x00\x00")); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // Instances that trap on their way to the head are missed like any others: when
 // they are the last and none can be built, the native core answers readers.
 func TestTheNativeCoreAnswersWhenAllTrapWhileTheyCatchUp(t *testing.T) {
-	p := newPool(t, PoolConfig{Capacity: 1000, Instances: 2, Native: true})
+	p := newPool(t, PoolConfig{Capacity: 1000, Instances: 2})
+	taken := all(t, p)
+	p.free.put(taken[0])
 	if err := p.Apply(ring(50)); err != nil {
 		t.Fatal(err)
 	}
 	want := get(p, "/api/leaderboard")
-	taken := all(t, p)
-	blank := *p.kept.start()
-	blank.memory = bare{copies(blank.memory.append(nil))}
-	p.kept.replace(&blank)
+	taken[0] = anyOf(p)
+	buildNone(t, p)
+	h := costly(p)
 	for _, in := range taken {
 		if err := in.module.CloseWithExitCode(background, 2); err != nil {
 			t.Fatal(err)
 		}
-		p.heal(in)
-	}
-	for deadline := time.Now().Add(time.Minute); p.native.Load() == nil; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("nobody answers")
+		if !in.at.far(h) {
+			t.Error("it would catch up in a request")
 		}
+		go p.restore(in)
 	}
+	until(t, "the native core answers", func() bool { return p.fallback.Load() != nil })
 	if got := get(p, "/api/leaderboard"); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
@@ -114,7 +119,7 @@ func TestInstancesThatNeverRestBeginAnew(t *testing.T) {
 	if err := p.Apply(ring(50)); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.reimage(); err != nil {
+	if _, err := p.newImage(); err != nil {
 		t.Fatal(err)
 	}
 	var busy sync.WaitGroup
@@ -124,10 +129,10 @@ func TestInstancesThatNeverRestBeginAnew(t *testing.T) {
 		busy.Go(func() {
 			for !stop.Load() {
 				in := anyOf(p)
-				for p.rack.others.waiting.Load() == 0 && !stop.Load() {
+				for p.free.readers.waiting.Load() == 0 && !stop.Load() {
 					runtime.Gosched()
 				}
-				p.rack.put(in)
+				p.free.put(in)
 				passed.Add(1)
 			}
 		})
@@ -136,7 +141,7 @@ func TestInstancesThatNeverRestBeginAnew(t *testing.T) {
 		runtime.Gosched()
 	}
 	done := make(chan error, 1)
-	go func() { done <- p.replace(0) }()
+	go func() { done <- p.renewInstance(0) }()
 	select {
 	case err := <-done:
 		if err != nil {
@@ -148,8 +153,8 @@ func TestInstancesThatNeverRestBeginAnew(t *testing.T) {
 	stop.Store(true)
 	busy.Wait()
 	in := anyOf(p)
-	defer p.rack.put(in)
-	if in.from != p.kept.start() {
+	defer p.free.put(in)
+	if in.from != p.cache.newest() {
 		t.Error("the instance is the old one")
 	}
 }
@@ -166,7 +171,7 @@ func TestMemoryThatDoesNotSufficeIsRefusedAtTheBeginning(t *testing.T) {
 	began, refused := 0, 0
 	for _, mib := range []uint32{6, 8, 10, 12, 14, 16, 20, 64} {
 		p, err := NewPool(t.Context(), PoolConfig{Module: guest(t), CacheDir: compiled(), Capacity: 1 << 20, Instances: 1, MemoryPages: mib << 4,
-			Snapshot: append([]byte(nil), snapshot...), Native: true, Log: slog.New(slog.DiscardHandler)})
+			Snapshot: append([]byte(nil), snapshot...), Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			if t.Logf("%d MiB: %v", mib, err); !errors.Is(err, ErrMemory) {
 				t.Errorf("%d MiB: %v", mib, err)
@@ -207,7 +212,7 @@ func TestWithoutARuntimeTheCacheIsReleased(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := (&Pool{cache: cache}).release(); err != nil {
+	if err := (&Pool{compilation: cache}).closeRuntime(); err != nil {
 		t.Error(err)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"webring/core"
 	"webring/core/abi"
 )
 
@@ -15,9 +14,9 @@ import (
 // copies.
 func eachMemory(t *testing.T, test func(t *testing.T, c PoolConfig)) {
 	for _, c := range []PoolConfig{
-		{}, {Native: true}, {Copies: true},
+		{}, {Copies: true},
 	} {
-		t.Run(fmt.Sprintf("native %t, copies %t", c.Native, c.Copies), func(t *testing.T) { test(t, c) })
+		t.Run(fmt.Sprintf("copies %t", c.Copies), func(t *testing.T) { test(t, c) })
 	}
 }
 
@@ -111,21 +110,21 @@ func TestAWrongImageIsRefused(t *testing.T) {
 	eachMemory(t, func(t *testing.T, c PoolConfig) {
 		c.Capacity, c.Instances = 1000, 1
 		p := newPool(t, c)
-		from := *p.kept.start()
+		from := p.cache.newest()
 		if err := p.Apply(ring(20)); err != nil {
 			t.Fatal(err)
 		}
 		in := anyOf(p)
-		defer p.rack.put(in)
-		later, err := p.image(in)
-		if err != nil {
-			t.Fatal(err)
+		defer p.free.put(in)
+		if made, err := p.newImage(); !made || err != nil {
+			t.Fatal(made, err)
 		}
+		later := p.cache.newest()
 		for _, wrong := range []*image{
 			{head: later.head, memory: from.memory},
 			{head: from.head, memory: later.memory},
 			{head: later.head[:10], memory: later.memory},
-			{head: later.head, memory: p.keep(make([]byte, later.memory.len()))},
+			{head: later.head, memory: p.share(make([]byte, later.memory.Len()))},
 		} {
 			fresh, err := p.launch(0)
 			if err != nil {
@@ -166,34 +165,5 @@ func TestAnInstanceOutgrowsItsImage(t *testing.T) {
 	}
 	if !bytes.Contains([]byte(get(p, "/api/ring/m29999")), []byte(`"slug":"m29999"`)) {
 		t.Error("the last member is not there")
-	}
-}
-
-// Bids and seconds write to nothing that instances share, wherever they fall: so
-// they never wait for a page.
-func TestBidsAndSecondsLeaveWhatIsSharedAlone(t *testing.T) {
-	const members = 20_000
-	p := newPool(t, PoolConfig{Capacity: 1 << 20, Instances: 1, Snapshot: follow(t, ring(members)).Snapshot()})
-	in := anyOf(p)
-	defer p.rack.put(in)
-	if len(in.shared) == 0 {
-		t.Skip("memory is not shared here: that is for Linux alone")
-	}
-	if _, err := in.outgrown(); err != nil { // marks the first page
-		t.Fatal(err)
-	}
-	before := in.from.memory.private(in.shared)
-	for i := range int64(2000) {
-		now := epoch + 100 + 1000*i
-		bid := &core.Bid{Stamp: now * 1000, Member: fmt.Sprintf("m%d", i*7919%members), Amount: 100 + i}
-		if reply, err := in.apply(encode([]Record{record(bid, nil)})); err != nil || reply.Refused {
-			t.Fatalf("%v %s", err, reply.Rest)
-		}
-		if err := in.advance(now); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if after := in.from.memory.private(in.shared); after != before {
-		t.Errorf("%d bytes of what was shared have been written to", after-before)
 	}
 }

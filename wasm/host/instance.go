@@ -6,22 +6,18 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/tetratelabs/wazero/api"
 
 	"webring/core/abi"
+	"webring/wasm/host/sharedmem"
 )
 
 // errTrap is wrapped by the errors of calls after which an instance must not be
 // used again.
 var errTrap = errors.New("host: the module trapped")
 
-// errLate is wrapped by the errors of calls that were ended because they took
-// too long.
-var errLate = errors.New("a call took too long")
-
-// background is what calls run under where nothing can end one.
+// background is the context of calls, which nothing ends.
 var background = context.Background()
 
 // smallInput is how much every call may pass without asking the guest for
@@ -31,18 +27,17 @@ const smallInput = 64 << 10
 // instance is one copy of the guest with memory of its own. It has one user at
 // a time.
 type instance struct {
-	place       int           // in the pool's rack, for life
-	patience    time.Duration // see [PoolConfig.Patience]
+	slot        int // of the free list, for life
 	module      api.Module
 	memory      api.Memory
 	call, input api.Function // each with a stack of its own, so looked up once
 	stack       [3]uint64    // parameters and results
 	small       uint32       // where inputs of up to smallInput bytes go
-	said        words        // on standard error: what a Go program says when it dies
+	stderr      firstBytes   // why it died, if it did
 
-	linear *linear // its memory, nil where wazero made it
-	from   *image  // what it began from
-	shared []byte  // what of its memory it shared with others then
+	linear *sharedmem.Memory // its memory, nil where wazero made it
+	from   *image            // that it began from
+	shared []byte            // the part of its memory that it then shared with others
 
 	answers *answers // that it gave since it took over the image
 
@@ -51,9 +46,9 @@ type instance struct {
 	seq     uint64 // records applied
 	second  int64  // the clock
 	last    int64  // second of the last event
-	rewinds uint64 // of the pool's, that it has followed
+	rewinds uint64 // how often its second was set back
 
-	at *head // the last head that it was at, which need not be the last shown
+	at *head // the last published head that it was at, nil before the first
 }
 
 // bind looks up what the guest must export.
@@ -89,28 +84,7 @@ func (in *instance) bind(module api.Module) error {
 
 // run calls a function of the guest with what is on the stack.
 func (in *instance) run(f api.Function) error {
-	if in.patience == 0 {
-		return f.CallWithStack(background, in.stack[:])
-	}
-	ctx, cancel := in.limited()
-	defer cancel()
-	return in.late(ctx, f.CallWithStack(ctx, in.stack[:]))
-}
-
-// limited is what a call runs under that may not take for ever.
-func (in *instance) limited() (context.Context, context.CancelFunc) {
-	if in.patience == 0 {
-		return background, func() {}
-	}
-	return context.WithTimeout(background, in.patience)
-}
-
-// late names the reason when a call failed because its time was over.
-func (in *instance) late(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("%w: more than %s", errLate, in.patience)
-	}
-	return err
+	return f.CallWithStack(background, in.stack[:])
 }
 
 // do performs one operation. The reply's rest lies in the guest's memory: it
@@ -189,7 +163,7 @@ func (in *instance) advance(second int64) error {
 	return err
 }
 
-// head is where the instance stands, for all to see.
+// head gives the head at which the instance is.
 func (in *instance) head(rewinds uint64) (*head, error) {
 	reply, err := in.must(abi.OpBaseURL, 0, nil)
 	if err != nil {
@@ -206,31 +180,26 @@ func (in *instance) digest() (seq uint64, digest [16]byte, err error) {
 	return reply.Seq, digest, err
 }
 
-func (in *instance) snapshot() ([]byte, error) {
-	reply, err := in.must(abi.OpSnapshot, 0, nil)
-	return append([]byte(nil), reply.Rest...), err
-}
-
 func (in *instance) trapped(err error) error {
-	if bytes.Contains(in.said.text, []byte("out of memory")) {
+	if bytes.Contains(in.stderr.text, []byte("out of memory")) {
 		err = fmt.Errorf("%w: %w", ErrMemory, err)
 	}
-	return fmt.Errorf("%w: %w; it said: %s", errTrap, err, in.said.text)
+	return fmt.Errorf("%w: %w; it said: %s", errTrap, err, in.stderr.text)
 }
 
 func (in *instance) close() {
 	if in.module != nil {
 		_ = in.module.Close(background)
 	}
-	in.linear.unmap()
+	in.linear.Unmap()
 	in.linear = nil
 }
 
-// words keeps the beginning of what is written to it. A dying Go program names
-// the reason first.
-type words struct{ text []byte }
+// firstBytes keeps the beginning of what is written to it. A dying Go program
+// gives the reason first.
+type firstBytes struct{ text []byte }
 
-func (t *words) Write(p []byte) (int, error) {
+func (t *firstBytes) Write(p []byte) (int, error) {
 	t.text = append(t.text, p[:min(len(p), 1024-len(t.text))]...)
 	return len(p), nil
 }

@@ -25,15 +25,15 @@ var (
 	ErrNoInstance = errors.New("host: no instance of the module is free")
 )
 
-// How long a request, the clock and the writer wait for an instance. The writer
-// must not give up before a rebuilt one can be there; the clock may, because
-// there is another second soon.
 const (
+	// waitServe is how long a request waits for an instance.
 	waitServe = 2 * time.Second
-	waitLead  = 500 * time.Millisecond
-	waitWrite = time.Minute
-	// closePause is how long Close waits for one instance before it looks for
-	// those that were given up instead.
+	// waitDigest is how long Digest waits for an instance, and waitRenew how long renew
+	// waits until one is free.
+	waitDigest = time.Minute
+	waitRenew  = time.Minute
+	// closePause is how long Close waits for one instance before it looks for slots
+	// that have been given up instead.
 	closePause = 10 * time.Millisecond
 )
 
@@ -41,115 +41,110 @@ const (
 type PoolConfig struct {
 	// Module is the core as WebAssembly; see [webring/wasm].
 	Module []byte
-	// CacheDir keeps compiled code from start to start, when it is not empty.
-	// Nobody else may write there: what lies in it is run. A folder that does
-	// not work is done without.
+	// CacheDir keeps compiled code from start to start, when it is not empty. Nothing
+	// else may write there: what lies in it is run. The pool does without a folder that
+	// does not work.
 	CacheDir string
-	// Instances is how many requests are answered at a time; 0 stands for as
-	// many as Go uses processors, but at least two: when time leaps, one can
-	// catch up while another answers.
+	// Instances is how many requests are answered at a time; 0 stands for as many as Go
+	// uses processors, but at least two: one can catch up while another answers.
 	Instances int
-	// MemoryPages bounds the memory of each instance, in pages of 64 KiB; 0
-	// stands for 4 GiB. The answers that an instance keeps lie outside of it.
+	// MemoryPages bounds the memory of each instance, in pages of 64 KiB; 0 stands for
+	// 4 GiB. The answers that an instance keeps lie outside of it.
 	MemoryPages uint32
 	// Forgetful instances keep no answers, which spares 10 MiB for each.
 	Forgetful bool
+	// Copies gives each instance all of the ring for itself. Otherwise instances share
+	// the memory that they have not written to, on Linux.
+	Copies bool
 	// Capacity is how many members can ever join.
 	Capacity int
-	// Snapshot is where the ledger begins, nil for an empty one. It must not be
-	// changed before the pool is there.
+	// Snapshot is where the ledger begins, nil for an empty one. It must not be changed
+	// before NewPool returns.
 	Snapshot []byte
-	// Now is the time of day, as a first [Pool.Tick] would tell it, or zero: the
-	// ring is ranked for it once, and not by each instance that begins.
+	// Now is the time of day, as a first [Pool.Tick] would tell it, or zero: the ring is
+	// ranked for it once, and not by each instance that begins.
 	Now time.Time
-	// Native says that the module is the core that is compiled into this process,
-	// too. Then it stands in when no instance works.
-	Native bool
-	// Patience bounds each call of the module, for one of which it is not known
-	// that its calls return; 0 stands for no bound. To be interrupted, code takes
-	// about four times as long.
-	Patience time.Duration
-	// Interpreter runs the module without compiling it, and Copies gives every
-	// instance all of its memory for itself, for tests.
+	// Interpreter runs the module without compiling it, for tests.
 	Interpreter bool
-	Copies      bool
 	// Log receives what operators should see, [slog.Default] when nil.
 	Log *slog.Logger
 }
 
-// Pool is a number of instances of the guest, each with the whole ring, and one
-// head for all. All its functions may be called concurrently.
+// Pool answers requests with a number of instances of the guest, each with the whole
+// ring, and one head for all. All its functions may be called concurrently.
 //
-// The ring is loaded and verified once, and instances begin from an image of it in
-// memory: on Linux they share that until they write to it.
+// The native core loads and verifies the ring once, and instances begin from an image
+// of it in memory. It answers in their stead when none is left or none takes a record,
+// until all are there again. So the module must be the core that is compiled into the
+// process.
 //
-// Whatever moves the head, records or a second, does so in one instance before any
-// request sees that it did, and it is noted how long that took. An instance that a
-// request takes is first brought to the head; one for which that would take more
-// than half a millisecond, by those notes, catches up outside the pool. Before one
-// instance goes ahead, another is seen to be near the head: so there is always one
-// that answers and need not catch up, if the pool has two. One that traps is built
-// anew, from the last image and the records since, which the pool keeps. When none
-// is left, or none takes a record, the native core answers until all are there
-// again, if the pool may have it.
+// What moves the head, records or a second, first happens in one instance, which takes
+// some time, and then the head is published with its cost so far. A request brings the
+// instance that it gets to the head. If, by the costs, that takes more than half a
+// millisecond, the instance catches up in the background, and the request gets
+// another: before an instance goes ahead, a second one is near the head, if the pool
+// has two. An instance that traps is replaced by one that is built from the last image
+// and the records since.
 type Pool struct {
 	ctx    context.Context
 	stop   context.CancelFunc
 	config PoolConfig
 	log    *slog.Logger
 
-	runtime  wazero.Runtime
-	cache    wazero.CompilationCache
-	compiled wazero.CompiledModule
+	runtime     wazero.Runtime
+	compilation wazero.CompilationCache
+	compiled    wazero.CompiledModule
 
-	rack    *rack        // instances to be brought to the head and used
-	whole   atomic.Int64 // instances that are not being built
-	retired atomic.Int64 // instances that were not built in the end
+	free    *freeList
+	working atomic.Int64 // instances that are not being built
+	ended   atomic.Int64 // slots whose instance will never be built, as the pool is closed
 	timers  sync.Pool
 	traps   atomic.Uint64
 	closed  atomic.Bool
 
-	native atomic.Pointer[Native] // nil unless it stands in; at the head
+	fallback atomic.Pointer[Native] // at the head; nil while instances answer
+	replaced atomic.Value           // a chan struct{} that is closed when fallback is set
 
-	head atomic.Pointer[head]
-	kept kept
+	head  atomic.Pointer[head]
+	cache cache
 
-	catching chan struct{} // room for those that may catch up at a time
-	renewing sync.Mutex    // held by what has instances that are not of the pool
-	unshared sync.Once     // said that instances do not share memory
+	turns    chan struct{} // has room for the instances that may catch up at a time
+	imaging  sync.Mutex    // held while an image is made
+	renewing sync.Mutex    // held while there are instances beside those of the pool
+	renewed  *image        // the last one from which all instances were to begin; under renewing
+	unshared sync.Once     // logged that instances do not share memory
 
-	writing sync.Mutex // held by what moves the head
+	writing sync.Mutex // held while the head moves
 	clock   clock
 	ticks   int
 }
 
-// head is what is served. It is replaced, never changed.
+// head is a position and second that is published. It is replaced, never changed.
 type head struct {
 	seq     uint64
 	second  int64
 	last    int64  // second of the last event
 	rewinds uint64 // how often the second was set back
 	baseURL string
-	// way is how long it took the instances that went ahead to come here from the
-	// first head: what lies between two heads costs any other instance about the
+	// cost is how long it took the instances that went ahead to come here from the
+	// first head. What lies between two heads takes any other instance about the
 	// difference.
-	way time.Duration
+	cost time.Duration
 }
 
-// NewPool compiles the module and builds the first instance. ctx ends the compiling.
-// Others follow in the background, all at once.
+// NewPool compiles the module and builds the first instance. The others follow in the
+// background. ctx ends the compiling.
 func NewPool(ctx context.Context, c PoolConfig) (*Pool, error) {
 	if c.Instances <= 0 {
 		c.Instances = max(runtime.GOMAXPROCS(0), 2)
 	}
 	p := &Pool{
 		config: c, log: c.Log,
-		rack: newRack(c.Instances),
-		// The module's code cannot be interrupted for a request: so processors are
-		// left for those.
-		catching: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)),
-		timers:   sync.Pool{New: func() any { return time.NewTimer(time.Hour) }},
+		free:   newFreeList(c.Instances),
+		turns:  make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)),
+		timers: sync.Pool{New: func() any { return time.NewTimer(time.Hour) }},
 	}
+	p.replaced.Store(make(chan struct{}))
 	if p.log == nil {
 		p.log = slog.Default()
 	}
@@ -162,128 +157,76 @@ func NewPool(ctx context.Context, c PoolConfig) (*Pool, error) {
 	first, err := p.begin()
 	if err != nil {
 		p.stop()
-		p.release()
+		p.closeRuntime()
 		return nil, err
 	}
-	p.whole.Store(1)
-	p.rack.put(first)
-	for place := 1; place < c.Instances; place++ {
-		p.heal(&instance{place: place})
+	p.working.Store(1)
+	p.free.put(first)
+	for slot := 1; slot < c.Instances; slot++ {
+		go p.restore(&instance{slot: slot})
 	}
 	return p, nil
 }
 
-// begin makes the first image and the first instance, at the head from then on.
-func (p *Pool) begin() (first *instance, err error) {
-	p.kept.least = keptBytes
+// begin makes the first image and the first instance, and publishes its head.
+func (p *Pool) begin() (*instance, error) {
 	if !p.config.Now.IsZero() {
 		p.clock.tick(p.config.Now)
 	}
-	if p.kept.image, err = p.prime(); err != nil {
-		return nil, err
-	}
-	p.kept.from = p.kept.image.at
-	if first, err = p.build(0); err != nil {
-		return nil, err
-	}
-	h, err := first.head(0)
+	from, err := p.firstImage()
 	if err != nil {
+		return nil, err
+	}
+	p.cache.capacity, p.cache.most = p.config.Capacity, mostRecords
+	p.cache.image, p.cache.from, p.renewed = from, from.at, from
+	first, err := p.build(0)
+	if err != nil {
+		return nil, err
+	}
+	if first.at, err = first.head(0); err != nil {
 		first.close()
 		return nil, err
 	}
-	first.at = h
-	p.head.Store(h)
+	p.head.Store(first.at)
 	return first, nil
 }
 
-// Apply folds records, which follow the ones applied before, and then shows
-// them, all at once. Errors are those of [Native.Apply], in words alone, and
-// where the native core may not stand in [ErrNoInstance] or a trap; after these
-// two nothing has been applied.
-func (p *Pool) Apply(records []Record) error {
-	encoded := make([][]byte, len(records))
-	for i, r := range records {
-		encoded[i] = abi.AppendRecord(nil, r)
-	}
-	p.writing.Lock()
-	defer p.writing.Unlock()
-	if n := p.native.Load(); n != nil {
-		return p.writeNative(n, records, encoded)
-	}
-	wait := waitWrite
-	if p.config.Native {
-		wait = waitServe
-	}
-	p.leaveOne()
-	var err error
-	// An instance that traps may have been ill; if the next one does, the
-	// records are what it cannot take.
-	for range 2 {
-		in := p.take(&p.rack.movers, wait)
-		if in == nil {
-			err = ErrNoInstance
-			break
-		}
-		var refusal error
-		if refusal, err = p.write(in, encoded); err == nil && (refusal == nil || !p.config.Native) {
-			p.rack.put(in)
-			return refusal
-		}
-		p.discard(in, errors.Join(err, refusal))
-		if errors.Is(err, errLate) {
-			break // once is long enough
-		}
-	}
-	if !p.config.Native || p.closed.Load() {
-		return err
-	}
-	n, err := p.standIn()
-	if err != nil {
-		return err
-	}
-	return p.writeNative(n, records, encoded)
-}
-
-// Serve answers a GET for target at the head; see [abi.Core.Serve]. If the
-// instance traps, or none becomes free within 2 seconds, and the native core
-// does not stand in, the answer is the problem internal. No call may begin after
-// Close.
+// Serve answers a GET for target at the head; see [abi.Core.Serve]. If the instance
+// traps, or none is free within 2 seconds, and the native core does not answer instead,
+// the answer is the problem internal. No call may begin after Close.
 func (p *Pool) Serve(target []byte, r *Response) {
-	if n := p.native.Load(); n != nil {
+	if n := p.fallback.Load(); n != nil {
 		n.Serve(target, r)
 		return
 	}
-	if in := p.take(&p.rack.others, waitServe); in != nil && p.serve(in, target, r) {
+	if in := p.acquire(&p.free.readers, waitServe); in != nil && p.serve(in, target, r) {
 		return
 	}
-	if n := p.native.Load(); n != nil {
+	if n := p.fallback.Load(); n != nil {
 		n.Serve(target, r)
 		return
 	}
-	p.fail(r)
+	h := p.head.Load()
+	abi.Fail(h.seq, h.baseURL, r)
 }
 
-// serve has an instance answer. One that fails is given up, whatever happened.
+// serve has an instance answer, and puts it back. One that fails, or panics, is
+// replaced.
 func (p *Pool) serve(in *instance, target []byte, r *Response) bool {
 	err := errTrap
 	defer func() {
 		if err != nil {
-			p.discard(in, err)
+			p.replace(in, err)
 		} else {
-			p.rack.put(in)
+			p.free.put(in)
 		}
 	}()
 	err = in.serve(target, rand.Uint64(), r)
 	return err == nil
 }
 
-func (p *Pool) fail(r *Response) {
-	h := p.head.Load()
-	abi.Fail(h.seq, h.baseURL, r)
-}
-
-// Head gives what is served: the number of records applied, and the second
-// since 1970, UTC.
+// Head gives what is served: the number of records applied, and the second since 1970,
+// UTC.
 func (p *Pool) Head() (seq uint64, second int64) {
 	h := p.head.Load()
 	return h.seq, h.second
@@ -295,54 +238,44 @@ func (p *Pool) BaseURL() string { return p.head.Load().baseURL }
 // Traps is how many instances have trapped and been given up.
 func (p *Pool) Traps() uint64 { return p.traps.Load() }
 
-// Digest gives 128 bits over all that the records applied determine, and their
-// number. Both are zero when there is no core to ask.
+// Digest gives 128 bits over all that the records applied determine, and their number.
+// An instance is asked, and another if it traps. Both are zero when there is none.
 func (p *Pool) Digest() (seq uint64, digest [16]byte) {
-	n := p.ask(func(in *instance) (err error) { seq, digest, err = in.digest(); return err })
-	if n != nil {
-		return n.Digest()
-	}
-	return seq, digest
-}
-
-// Snapshot gives a snapshot at the present position, which the caller owns, or
-// nil when there is no core to ask.
-func (p *Pool) Snapshot() (snapshot []byte) {
-	if p.config.Native && p.native.Load() == nil {
-		// An instance never gives back the memory that a snapshot takes, and may not
-		// have as much: it is two thirds of what the ring takes.
-		snapshot, err := p.kept.snapshot(p.config.Capacity, p.head.Load())
-		if err == nil {
-			return snapshot
-		}
-		p.log.Warn("an instance of the core is asked for a snapshot", "err", err)
-	}
-	n := p.ask(func(in *instance) (err error) { snapshot, err = in.snapshot(); return err })
-	if n != nil {
-		return n.Snapshot()
-	}
-	return snapshot
-}
-
-// ask puts a question to one instance, and to others if it traps. It gives the
-// native core when that is to be asked.
-func (p *Pool) ask(question func(*instance) error) *Native {
 	for range p.config.Instances + 1 {
-		if n := p.native.Load(); n != nil {
-			return n
-		}
-		in := p.take(&p.rack.others, waitWrite)
+		in := p.acquire(&p.free.readers, waitDigest)
 		if in == nil {
 			break
 		}
-		err := question(in)
+		seq, digest, err := in.digest()
 		if err == nil {
-			p.rack.put(in)
-			return nil
+			p.free.put(in)
+			return seq, digest
 		}
-		p.discard(in, err)
+		p.replace(in, err)
 	}
-	return p.native.Load()
+	if n := p.fallback.Load(); n != nil {
+		return n.Digest()
+	}
+	return 0, [16]byte{}
+}
+
+// Snapshot gives a snapshot at the present position, which the caller owns, or nil when
+// none can be made. It takes no memory of an instance, which would never give it back.
+func (p *Pool) Snapshot() (snapshot []byte) {
+	p.imaging.Lock() // so the records since the image stay
+	defer p.imaging.Unlock()
+	from, h := p.cache.newest(), p.head.Load()
+	err := from.memory.View(func(b []byte) error {
+		c, err := p.cache.core(from, b, h)
+		if err == nil {
+			snapshot = c.AppendSnapshot(nil)
+		}
+		return err
+	})
+	if err != nil {
+		p.log.Error("no snapshot can be made", "err", err)
+	}
+	return snapshot
 }
 
 // Close waits until no call is under way, and gives all memory and code back.
@@ -352,25 +285,13 @@ func (p *Pool) Close() error {
 	}
 	p.stop()
 	p.renewing.Lock() // for good
-	// Code and memory must not be unmapped under a call, so every instance comes
-	// home.
-	for home := int64(0); home+p.retired.Load() < int64(p.config.Instances); {
-		if in := p.rack.await(&p.rack.others, time.After(closePause), nil, func() bool { return false }); in != nil {
+	// Code and memory must not be unmapped under a call, so Close collects the instance
+	// of every slot.
+	for closed := int64(0); closed+p.ended.Load() < int64(p.config.Instances); {
+		if in := p.free.wait(&p.free.readers, time.After(closePause), nil, nil); in != nil {
 			in.close()
-			home++
+			closed++
 		}
 	}
-	return p.release()
-}
-
-func (p *Pool) release() error {
-	ctx := context.Background()
-	var err error
-	if p.runtime != nil { // there is none where wazero cannot compile
-		err = p.runtime.Close(ctx)
-	}
-	if p.cache != nil {
-		err = errors.Join(err, p.cache.Close(ctx))
-	}
-	return err
+	return p.closeRuntime()
 }

@@ -24,7 +24,7 @@ func ring(n int) []Record {
 
 // anyOf takes an instance out of the pool, when there is one.
 func anyOf(p *Pool) *instance {
-	return p.rack.await(&p.rack.others, time.After(time.Minute), nil, func() bool { return false })
+	return p.free.wait(&p.free.readers, time.After(time.Minute), nil, nil)
 }
 
 // all takes every instance out of the pool, when all have been built.
@@ -51,7 +51,7 @@ func toHead(t *testing.T, p *Pool, in *instance) {
 
 func put(p *Pool, instances []*instance) {
 	for _, in := range instances {
-		p.rack.put(in)
+		p.free.put(in)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestServingAllocatesNothingInTheHost(t *testing.T) {
 }
 
 func TestATrapIsAnsweredCountedAndMended(t *testing.T) {
-	for _, instances := range []int{1, 3} {
+	for _, instances := range []int{2, 3} { // the native core answers after the last one
 		t.Run(fmt.Sprint(instances), func(t *testing.T) {
 			p := newPool(t, PoolConfig{Capacity: 1000, Instances: instances})
 			if err := p.Apply(ring(5)); err != nil {
@@ -111,7 +111,7 @@ func TestATrapIsAnsweredCountedAndMended(t *testing.T) {
 				if in = anyOf(p); in == nil {
 					t.Fatal("it is not mended")
 				}
-				p.rack.put(in)
+				p.free.put(in)
 				if got := get(p, "/api/leaderboard"); got != want {
 					t.Errorf("after mending: %s", got)
 				}
@@ -135,7 +135,7 @@ func TestATrapInTheWriterLosesNothing(t *testing.T) {
 	if err := p.Apply(records[20:]); err != nil {
 		t.Fatal(err)
 	}
-	p.rack.put(taken[1])
+	p.free.put(taken[1])
 	_, want := follow(t, records).Digest()
 	for _, in := range all(t, p) { // the one that was mended, too
 		toHead(t, p, in)
@@ -158,46 +158,25 @@ func follow(t *testing.T, records []Record) *Native {
 	return n
 }
 
-func TestRecordsThatEveryInstanceTrapsOnAreNotShown(t *testing.T) {
-	p := newPool(t, PoolConfig{Capacity: 1 << 20, Instances: 2, MemoryPages: 256}) // 16 MiB
-	if err := p.Apply(ring(10)); err != nil {
-		t.Fatal(err)
-	}
-	want := get(p, "/api/leaderboard")
-	many := ring(100_000)[11:]
-	if err := p.Apply(many); !errors.Is(err, errTrap) || !strings.Contains(err.Error(), "out of memory") {
-		t.Errorf("error %v", err)
-	}
-	if p.Traps() != 2 {
-		t.Errorf("%d traps", p.Traps())
-	}
-	wantHead(t, p, 11, epoch)
-	put(p, all(t, p)) // both are there again
-	if got := get(p, "/api/leaderboard"); got != want {
-		t.Error(got)
-	}
-	if err := p.Apply(many[:10]); err != nil {
-		t.Errorf("afterwards: %v", err)
-	}
-}
-
-// A pool that has kept many records takes an image in their place, and can
+// A pool that has cached many records takes an image in their place, and can
 // still build instances and bring old ones along.
-func TestKeptRecordsAreBounded(t *testing.T) {
+func TestCachedRecordsAreBounded(t *testing.T) {
 	p := newPool(t, PoolConfig{Capacity: 1 << 20, Instances: 2})
-	p.kept.least = 64 << 10
+	p.cache.most = 64 << 10
 	records := ring(10_000)
 	for from := 0; from < len(records); from += 777 {
 		if err := p.Apply(records[from:min(from+777, len(records))]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if at := p.kept.image.at; at < 2*keptBefore || p.kept.from+keptBefore != at {
-		t.Errorf("records from %d, image at %d", p.kept.from, at)
+	p.cache.mu.RLock()
+	if at := p.cache.image.at; at < 2*recordsBefore || p.cache.from+recordsBefore != at {
+		t.Errorf("records from %d, image at %d", p.cache.from, at)
 	}
-	if p.kept.bytes > max(64<<10, p.kept.image.memory.len()) {
-		t.Errorf("%d bytes of records are kept", p.kept.bytes)
+	if p.cache.bytes > p.cache.most+300*777 {
+		t.Errorf("%d bytes of records are cached", p.cache.bytes)
 	}
+	p.cache.mu.RUnlock()
 	breakAll(t, p)
 	_, want := follow(t, records).Digest()
 	if seq, digest := p.Digest(); seq != 10_001 || digest != want {
@@ -205,22 +184,24 @@ func TestKeptRecordsAreBounded(t *testing.T) {
 	}
 }
 
-// long is memory of an image of any length, which nobody looks at.
+// long is memory of an image of any length, which nothing looks at.
 type long struct {
 	copies
 	length int
 }
 
-func (l long) len() int { return l.length }
+func (l long) Len() int { return l.length }
 
-// Records may grow as long as an image, within bounds.
-func TestKeptRecordsGrowWithTheImage(t *testing.T) {
+// Records may grow with the image, within bounds.
+func TestCachedRecordsGrowWithTheImage(t *testing.T) {
 	for _, c := range []struct{ image, most int }{
-		{0, keptBytes}, {keptBytes + 5, keptBytes + 5}, {mostKept, mostKept}, {350 << 20, mostKept}, {1 << 32, mostKept},
+		{0, leastRecords}, {16*leastRecords + 80, leastRecords + 5}, {16 * mostRecords, mostRecords}, {1 << 32, mostRecords},
 	} {
-		k := kept{image: &image{memory: long{length: c.image}}, least: keptBytes}
-		k.append([][]byte{make([]byte, c.most-1)})
-		if k.full([][]byte{{1}}) || !k.full([][]byte{{1}, {2}}) {
+		k := cache{image: &image{memory: long{length: c.image}}, most: mostRecords}
+		k.append([][]byte{make([]byte, c.most)})
+		before := k.full()
+		k.append([][]byte{{1}})
+		if before || !k.full() || k.overlong() != (c.most == mostRecords) {
 			t.Errorf("for an image of %d bytes, %d of records are not the most", c.image, c.most)
 		}
 	}
@@ -392,7 +373,7 @@ func broken(t *testing.T, p *Pool, in *instance) {
 	if err := in.module.CloseWithExitCode(background, 2); err != nil {
 		t.Fatal(err)
 	}
-	p.rack.put(in)
+	p.free.put(in)
 }
 
 func until(t *testing.T, what string, holds func() bool) {
@@ -408,9 +389,9 @@ func until(t *testing.T, what string, holds func() bool) {
 
 // With a native core beside them, readers and the writer notice nothing when
 // every instance is lost at once.
-func TestTheNativeCoreStandsInUntilInstancesAreBuilt(t *testing.T) {
+func TestTheNativeCoreAnswersUntilInstancesAreBuilt(t *testing.T) {
 	for _, instances := range []int{1, 3} {
-		p := newPool(t, PoolConfig{Capacity: 1000, Instances: instances, Native: true})
+		p := newPool(t, PoolConfig{Capacity: 1000, Instances: instances})
 		records := ring(30)
 		if err := p.Apply(records[:20]); err != nil {
 			t.Fatal(err)
@@ -437,7 +418,7 @@ func TestTheNativeCoreStandsInUntilInstancesAreBuilt(t *testing.T) {
 		}
 		until(t, "instances answer again", func() bool {
 			p.Tick(time.Unix(epoch+6, 0))
-			return p.native.Load() == nil && p.whole.Load() == int64(instances)
+			return p.fallback.Load() == nil && p.working.Load() == int64(instances)
 		})
 		want.Tick(time.Unix(epoch+6, 0))
 		for _, in := range all(t, p) {
@@ -452,7 +433,7 @@ func TestTheNativeCoreStandsInUntilInstancesAreBuilt(t *testing.T) {
 
 // Readers of a pool that has lost every instance do not wait for a writer.
 func TestReadersFindTheNativeCore(t *testing.T) {
-	p := newPool(t, PoolConfig{Capacity: 1000, Instances: 2, Native: true})
+	p := newPool(t, PoolConfig{Capacity: 1000, Instances: 2})
 	if err := p.Apply(ring(20)); err != nil {
 		t.Fatal(err)
 	}
@@ -473,7 +454,7 @@ func TestReadersFindTheNativeCore(t *testing.T) {
 // Records that trap in the module and not natively are shown all the same; and
 // when instances had only not had room to grow, they begin anew behind them.
 func TestRecordsThatOnlyTheNativeCoreTakesAreShown(t *testing.T) {
-	p := newPool(t, PoolConfig{Capacity: 1 << 20, Instances: 2, MemoryPages: 256, Native: true}) // 16 MiB
+	p := newPool(t, PoolConfig{Capacity: 1 << 20, Instances: 2, MemoryPages: 256}) // 16 MiB
 	records := ring(20_000)
 	if err := p.Apply(records[:11]); err != nil {
 		t.Fatal(err)
@@ -495,7 +476,7 @@ func TestRecordsThatOnlyTheNativeCoreTakesAreShown(t *testing.T) {
 	}
 	put(p, all(t, p))
 	p.Tick(time.Unix(epoch+201, 0))
-	if p.native.Load() != nil {
+	if p.fallback.Load() != nil {
 		t.Error("the native core answers, though all instances are there")
 	}
 	if got := get(p, "/api/ring/later"); !strings.Contains(got, `"slug":"later"`) {
@@ -505,11 +486,12 @@ func TestRecordsThatOnlyTheNativeCoreTakesAreShown(t *testing.T) {
 
 // A panic in the middle of an answer loses no instance.
 func TestAPanicGivesTheInstanceUp(t *testing.T) {
-	p := newPool(t, PoolConfig{Capacity: 100, Instances: 1})
+	p := newPool(t, PoolConfig{Capacity: 100, Instances: 2})
 	if err := p.Apply(ring(3)); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
+		put(p, all(t, p))
 		func() {
 			defer func() {
 				if recover() == nil {
@@ -530,7 +512,7 @@ func TestAPanicGivesTheInstanceUp(t *testing.T) {
 // Answers go back neither when the native core takes over nor when it stands
 // down again, under traps, records and ticks.
 func TestAnswersNeverGoBackThroughTraps(t *testing.T) {
-	p := newPool(t, PoolConfig{Capacity: 100_000, Instances: 2, Native: true})
+	p := newPool(t, PoolConfig{Capacity: 100_000, Instances: 2})
 	if err := p.Apply([]Record{rules(), join("lead", 5_000_000, epoch*1000)}); err != nil {
 		t.Fatal(err)
 	}
@@ -557,16 +539,16 @@ func TestAnswersNeverGoBackThroughTraps(t *testing.T) {
 					return
 				}
 				seq, since = r.Seq, r.Since
-				if p.native.Load() != nil {
+				if p.fallback.Load() != nil {
 					stood.Add(1)
 				}
 			}
 		})
 	}
 	for i := range int64(60) {
-		if i%20 == 10 && p.native.Load() == nil {
+		if i%20 == 10 && p.fallback.Load() == nil {
 			for range 2 {
-				if in := p.rack.take(); in != nil {
+				if in := p.free.get(); in != nil {
 					broken(t, p, in)
 				}
 			}
@@ -577,7 +559,7 @@ func TestAnswersNeverGoBackThroughTraps(t *testing.T) {
 		p.Tick(time.Unix(epoch+20+i, 0))
 		p.Tick(time.Unix(epoch+20+i-i%5, 0))
 	}
-	until(t, "instances answer again", func() bool { p.Tick(time.Unix(epoch+80, 0)); return p.native.Load() == nil })
+	until(t, "instances answer again", func() bool { p.Tick(time.Unix(epoch+80, 0)); return p.fallback.Load() == nil })
 	close(stop)
 	readers.Wait()
 	wantHead(t, p, 62, epoch+80)

@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// Who moves the head waits behind nobody, or seconds would stand still for as long as
+// What moves the head waits behind no reader, or seconds would stand still for as long as
 // more is asked than can be answered.
-func TestWhoMovesTheHeadIsFirst(t *testing.T) {
+func TestWritersGoFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRack(1)
-		await := func(line *queue) chan *instance {
+		l := newFreeList(1)
+		wait := func(q *queue) chan *instance {
 			got := make(chan *instance, 1)
-			go func() { got <- r.await(line, nil, nil, func() bool { return false }) }()
+			go func() { got <- l.wait(q, nil, nil, nil) }()
 			synctest.Wait() // so the next one comes behind it
 			return got
 		}
-		others := []chan *instance{await(&r.others), await(&r.others), await(&r.others)}
-		turns := append([]chan *instance{await(&r.movers)}, others...)
-		in := &instance{place: 0}
+		others := []chan *instance{wait(&l.readers), wait(&l.readers), wait(&l.readers)}
+		turns := append([]chan *instance{wait(&l.writers)}, others...)
+		in := &instance{slot: 0}
 		for n, turn := range turns {
-			r.put(in)
+			l.put(in)
 			synctest.Wait()
 			select {
 			case <-turn:
@@ -33,40 +33,38 @@ func TestWhoMovesTheHeadIsFirst(t *testing.T) {
 	})
 }
 
-// That the native core answers reaches all who wait for an instance, whoever else
-// does.
-func TestWhoBorrowsDoesNotKeepTheWordThatItIsOver(t *testing.T) {
+// When the native core answers, every caller that waits for an instance stops waiting.
+func TestTheFallbackEndsAllWaiting(t *testing.T) {
 	p := newPool(t, PoolConfig{Capacity: 1000, Instances: 1})
 	in := anyOf(p)
-	defer p.rack.put(in)
+	defer p.free.put(in)
 	for round := range 5 {
 		borrowed := make(chan *instance, 1)
-		go func() { borrowed <- p.borrow(0) }()
+		go func() { borrowed <- p.getFrom(0) }()
 		// One that waited too early or too late is none that could keep it: another
 		// round, then.
-		for p.rack.others.waiting.Load() < 1 && len(borrowed) == 0 {
+		for p.free.readers.waiting.Load() < 1 && len(borrowed) == 0 {
 			runtime.Gosched()
 		}
 		taken := make(chan *instance, 1)
-		go func() { taken <- p.take(&p.rack.others, waitWrite) }()
-		for p.rack.others.waiting.Load() < 2 && len(borrowed) == 0 {
+		go func() { taken <- p.acquire(&p.free.readers, waitDigest) }()
+		for p.free.readers.waiting.Load() < 2 && len(borrowed) == 0 {
 			runtime.Gosched()
 		}
-		p.native.Store(NewNative(1))
-		p.rack.wake()
+		p.setFallback(NewNative(1))
 		select {
 		case <-taken:
-		case <-time.After(waitWrite / 2):
+		case <-time.After(waitDigest / 2):
 			t.Fatalf("round %d: it still waits", round)
 		}
 		<-borrowed
-		p.native.Store(nil)
+		p.setFallback(nil)
 	}
 }
 
 // An instance that is built anew while the writer waits for one does not wait for the
 // writer, even if it traps once more on its way.
-func TestNothingThatHealsWaitsForTheWriter(t *testing.T) {
+func TestNothingThatIsBuiltWaitsForTheWriter(t *testing.T) {
 	p := newPool(t, PoolConfig{Capacity: 1000, Instances: 1})
 	if err := p.Apply(ring(50)); err != nil {
 		t.Fatal(err)
@@ -75,9 +73,12 @@ func TestNothingThatHealsWaitsForTheWriter(t *testing.T) {
 	if err := in.module.CloseWithExitCode(background, 2); err != nil {
 		t.Fatal(err)
 	}
-	p.heal(in)
+	go p.restore(in)
 	if err := p.Apply([]Record{join("later", 100, epoch*1000+2000)}); err != nil {
 		t.Error(err)
+	}
+	if p.fallback.Load() != nil {
+		t.Error("the writer got no instance")
 	}
 }
 
@@ -86,31 +87,32 @@ func TestNothingThatHealsWaitsForTheWriter(t *testing.T) {
 func TestInstancesCatchUpByTurns(t *testing.T) {
 	p, taken := pair(t, PoolConfig{})
 	far := taken[1]
-	p.rack.put(taken[0])
+	p.free.put(taken[0])
 	if err := p.Apply(ring(30_000)); err != nil {
 		t.Fatal(err)
 	}
 	near := anyOf(p)
-	p.catching = make(chan struct{}, 1)
-	p.catching <- struct{}{}
-	turn := func() { // for who has waited longest, and then it is ours again
-		<-p.catching
-		p.catching <- struct{}{}
+	p.turns = make(chan struct{}, 1)
+	p.turns <- struct{}{}
+	turn := func() { // for the one that has waited longest, and then it is ours again
+		<-p.turns
+		p.turns <- struct{}{}
 		runtime.Gosched()
 	}
-	for p.heal(far); far.seq == 0; {
+	go p.restore(far)
+	for far.seq == 0 {
 		turn()
 	}
-	p.heal(near)
-	first := p.rack.take()
-	for ; first == nil; first = p.rack.take() {
+	go p.restore(near)
+	first := p.free.get()
+	for ; first == nil; first = p.free.get() {
 		turn()
 	}
 	if first != near {
 		t.Error("one that has to go far was there before one that is near")
 	}
-	<-p.catching
-	p.rack.put(first)
+	<-p.turns
+	p.free.put(first)
 	put(p, all(t, p))
 }
 
@@ -118,24 +120,23 @@ func TestInstancesCatchUpByTurns(t *testing.T) {
 // to it.
 func TestNoImageIsBeyondTheHead(t *testing.T) {
 	p := newPool(t, PoolConfig{Capacity: 1000, Instances: 1})
-	p.kept.least = 0
 	applied := make(chan error, 1)
 	go func() {
 		var err error
 		for n := 0; n < 300 && err == nil; n++ {
-			p.kept.mu.Lock()
-			p.kept.bytes = mostKept // with another record, it is time for an image
-			p.kept.mu.Unlock()
+			p.cache.mu.Lock()
+			p.cache.bytes = mostRecords + 1 // there must be an image first
+			p.cache.mu.Unlock()
 			err = p.Apply(ring(n)[n:])
 		}
 		applied <- err
 	}()
 	for {
-		if !p.kept.mu.TryRLock() {
-			continue // who waits is too late for what comes right after
+		if !p.cache.mu.TryRLock() {
+			continue // waiting for the lock would be too late for what comes right after
 		}
-		img := p.kept.image // first: the head only goes on
-		p.kept.mu.RUnlock()
+		img := p.cache.image // first: the head only goes on
+		p.cache.mu.RUnlock()
 		h := p.head.Load()
 		if img.at > h.seq {
 			t.Fatalf("an image at %d, and the head at %d", img.at, h.seq)
@@ -145,7 +146,7 @@ func TestNoImageIsBeyondTheHead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if at := p.kept.start().at; at != 300 {
+			if at := p.cache.newest().at; at < 299 {
 				t.Errorf("the image is at %d", at)
 			}
 			return

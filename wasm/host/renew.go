@@ -2,124 +2,64 @@ package host
 
 import (
 	"time"
+
+	"webring/wasm/host/sharedmem"
 )
 
 const (
-	// renewTicks is how many ticks lie between two looks at what instances still
-	// share.
-	renewTicks = 64
-	// privateShare is the part of what it began to share, in percent, that an
-	// instance may have to itself before a new image is made. What bids and
-	// seconds write to is not among that: each instance has its own from the
-	// beginning. So it is those who join that make images old.
-	privateShare = 25
-	// leastShared is the least memory that is worth the trouble, in bytes.
-	leastShared = 2 << 20
-	// renewPause is how long to wait for an instance to come back into the rack.
+	// renewTicks is how many ticks lie between two calls of renew.
+	renewTicks = 16
+	// renewPause is how long to wait for the instance of a slot to be free.
 	renewPause = 10 * time.Millisecond
 )
 
-// renew sees to it that instances share memory: when one has written to more than
-// a quarter of what it shared, it makes a new image, and when there is a new one,
-// has all begin from it, one at a time. It works beside everything else: what it
-// makes, it makes of instances that are not in the pool.
+// renew makes a new image when the records since the last one have become many, and
+// has all instances begin from the newest, one at a time. Members that join are why:
+// for each, an instance writes to memory that it shares with others, and in the end it
+// moves its ring out of that memory.
 func (p *Pool) renew() {
 	if !p.renewing.TryLock() {
 		return
 	}
 	defer p.renewing.Unlock()
-	stale, private := p.sharing()
-	if !stale && private <= privateShare {
-		return
-	}
-	if private > privateShare {
-		if err := p.reimage(); err != nil {
+	if p.cache.full() {
+		if _, err := p.newImage(); err != nil {
 			p.log.Error("no new image of the core's memory can be made", "err", err)
 			return
 		}
-		p.log.Info("instances of the core begin anew from a new image", "private_percent", private)
 	}
-	for place := range p.config.Instances {
-		if err := p.replace(place); err != nil {
+	image := p.cache.newest()
+	if _, shared := image.memory.(*sharedmem.Image); !shared || image == p.renewed {
+		return
+	}
+	for slot := range p.config.Instances {
+		if err := p.renewInstance(slot); err != nil {
 			p.log.Error("an instance of the core does not begin anew", "err", err)
 			return
 		}
 	}
+	p.renewed = image
 }
 
-// sharing says whether an instance has begun from an older image than the newest,
-// and, of those that began from the newest, the largest share of its memory that one
-// has to itself, in percent.
-func (p *Pool) sharing() (stale bool, private int) {
-	newest := p.kept.start()
-	for place := range p.config.Instances {
-		in := p.borrow(place)
-		if in == nil {
-			continue
-		}
-		if in.from != newest {
-			stale = true
-			p.rack.put(in)
-			continue
-		}
-		outgrown, err := in.outgrown()
-		if err != nil {
-			p.discard(in, err)
-			continue
-		}
-		shared := in.shared
-		p.rack.put(in)
-		if outgrown {
-			private = 100
-		} else {
-			private = max(private, newest.private(shared))
-		}
-	}
-	return stale, private
-}
-
-// reimage makes an image at the head, of an instance of its own.
-func (p *Pool) reimage() error {
-	in, err := p.atHead(-1)
+// renewInstance replaces the instance of a slot by one from the newest image. The new one
+// is built first, so no request waits for it. When the old one is not free for a minute,
+// restore is building another in its place, which begins from the new image too.
+func (p *Pool) renewInstance(slot int) error {
+	fresh, err := p.build(slot)
 	if err != nil {
 		return err
 	}
-	defer in.close()
-	made, err := p.image(in)
-	if err == nil {
-		p.kept.replace(made)
-	}
-	return err
-}
-
-// atHead builds an instance and takes it to the head.
-func (p *Pool) atHead(place int) (*instance, error) {
-	in, err := p.build(place)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.follow(in, p.head.Load()); err != nil {
-		in.close()
-		return nil, err
-	}
-	return in, nil
-}
-
-// replace has a new instance take the place of one that began from an older
-// image. When that one does not come back for long, it is being built anew, and from
-// the new image at that.
-func (p *Pool) replace(place int) error {
-	fresh, err := p.atHead(place)
-	if err != nil {
+	if err := p.follow(fresh, p.head.Load()); err != nil {
+		fresh.close()
 		return err
 	}
-	for began := time.Now(); p.ctx.Err() == nil && time.Since(began) < waitWrite; {
-		if in := p.borrow(place); in != nil {
-			if in.from == fresh.from { // a trap was faster
-				in, fresh = fresh, in
+	for began := time.Now(); p.ctx.Err() == nil && time.Since(began) < waitRenew; {
+		if old := p.getFrom(slot); old != nil {
+			if old.from == fresh.from { // a trap was faster
+				old, fresh = fresh, old
 			}
-			p.rack.put(fresh)
-			in.close()
+			p.free.put(fresh)
+			old.close()
 			return nil
 		}
 		select {
@@ -131,16 +71,16 @@ func (p *Pool) replace(place int) error {
 	return nil
 }
 
-// borrow takes the instance of a place. It never lies there while there are more
-// requests than instances: then borrow waits its turn among them, and has to be
-// lucky. It gives nil when it is not.
-func (p *Pool) borrow(place int) *instance {
-	in := p.rack.takeFrom(place)
+// getFrom gives the instance of a slot, or nil when it is not free. While there are
+// more requests than instances, none is ever free: then getFrom waits among the
+// requests, and may be lucky.
+func (p *Pool) getFrom(slot int) *instance {
+	in := p.free.getFrom(slot)
 	if in == nil {
-		in = p.wait(&p.rack.others, renewPause)
+		in = p.wait(&p.free.readers, renewPause)
 	}
-	if in != nil && in.place != place {
-		p.rack.put(in)
+	if in != nil && in.slot != slot {
+		p.free.put(in)
 		return nil
 	}
 	return in

@@ -1,19 +1,17 @@
 package host
 
 import (
-	"bufio"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -109,7 +107,7 @@ type lives struct {
 func (p *lives) start(starts *rounds, snapshot []byte) {
 	const instances = 3
 	starts.next().measure(p.B, func() error {
-		p.pool = newPool(p.B, PoolConfig{Capacity: 1 << 24, Instances: instances, Snapshot: snapshot, Native: true})
+		p.pool = newPool(p.B, PoolConfig{Capacity: 1 << 24, Instances: instances, Snapshot: snapshot})
 		var r Response
 		if p.pool.Serve([]byte("/next?from=member-7"), &r); r.Status != 302 {
 			return fmt.Errorf("status %d", r.Status)
@@ -119,8 +117,9 @@ func (p *lives) start(starts *rounds, snapshot []byte) {
 	for range instances {
 		p.taken = append(p.taken, anyOf(p.pool))
 	}
-	p.each(resident(p.B, p.pool.kept.start()), "shared-B/member")
-	p.each(dirty(p.B, p.taken[0]), "fresh-B/member")
+	in := p.taken[0]
+	p.each(mapped(p.B, in.shared, "Rss")-mapped(p.B, in.shared, "Anonymous"), "shared-B/member")
+	p.each(private(p.B, in), "fresh-B/member")
 }
 
 // each reports so many bytes as what there are for a member.
@@ -146,7 +145,7 @@ func (p *lives) hour(seconds, bids, atOnce *times) {
 			p.apply(bids, in, at, record(&core.Bid{Stamp: at * 1000, Member: fmt.Sprintf("member-%d", random.IntN(p.n)), Amount: 100}, nil))
 		}
 	}
-	p.each(dirty(p.B, in), "worn-B/member")
+	p.each(private(p.B, in), "worn-B/member")
 	atOnce.measure(p.B, func() error { return second.advance(p.now + 3600) })
 }
 
@@ -155,7 +154,7 @@ func (p *lives) hour(seconds, bids, atOnce *times) {
 // instance takes longest, as the heap of the module gets its first spans.
 func (p *lives) joins(joins *times) {
 	in := p.taken[2]
-	if err := unix.Madvise(in.linear.all[:in.linear.used], unix.MADV_POPULATE_WRITE); err != nil {
+	if err := unix.Madvise(linear(in), unix.MADV_POPULATE_WRITE); err != nil {
 		p.Fatal(err)
 	}
 	for i := range int64(5000) {
@@ -214,7 +213,7 @@ func (w *walk) steps() error {
 
 func (p *lives) end() {
 	for _, in := range p.taken {
-		p.pool.rack.put(in)
+		p.pool.free.put(in)
 	}
 	if err := p.pool.Close(); err != nil {
 		p.Fatal(err)
@@ -342,51 +341,12 @@ func threadTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// resident is how much memory the file of an image takes. It has all of it mapped
-// from then on, like an instance that has read everything, so that the kernel
-// does not count what only one other has read as private.
-func resident(b *testing.B, of *image) int {
+// private is how much of its memory an instance has to itself, guest and all, and the
+// answers that it keeps.
+func private(b *testing.B, in *instance) (bytes int) {
 	b.Helper()
-	s, ok := of.memory.(*sealed)
-	if !ok {
-		b.Fatal("memory is not shared")
-	}
-	info, err := s.file.Stat()
-	if err != nil {
-		b.Fatal(err)
-	}
-	blocks := int(info.Sys().(*syscall.Stat_t).Blocks) * 512
-	all, err := syscall.Mmap(int(s.file.Fd()), 0, s.size, syscall.PROT_READ, syscall.MAP_PRIVATE|syscall.MAP_POPULATE)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = syscall.Munmap(all) })
-	return blocks
-}
-
-// dirty is how much of its memory an instance has written to, guest and all, and
-// the answers that it keeps.
-func dirty(b *testing.B, in *instance) (bytes int) {
-	b.Helper()
-	f, err := os.Open("/proc/self/smaps")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer f.Close()
-	least := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(in.linear.all))))
-	inside := false
-	for s := bufio.NewScanner(f); s.Scan(); {
-		var from, to uint64
-		if n, _ := fmt.Sscanf(s.Text(), "%x-%x ", &from, &to); n == 2 {
-			inside = from >= least && to <= least+uint64(len(in.linear.all))
-		}
-		if size, ok := strings.CutPrefix(s.Text(), "Private_Dirty:"); ok && inside {
-			kilo, _ := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(size), " kB"))
-			bytes += kilo << 10
-		}
-	}
 	k := in.answers
-	return bytes + len(k.log) + len(k.sets)*int(unsafe.Sizeof(k.sets[0])) + len(k.places)*int(unsafe.Sizeof(k.places[0]))
+	return mapped(b, linear(in), "Anonymous") + len(k.log) + len(k.sets)*int(reflect.TypeOf(k.sets).Elem().Size()) + len(k.places)*int(reflect.TypeOf(k.places).Elem().Size())
 }
 
 // scale is how many members there are.

@@ -22,7 +22,7 @@ import (
 func BenchmarkScaleWaits(b *testing.B) {
 	n := scale()
 	snapshot, now := realistic(b, n)
-	p := newPool(b, PoolConfig{Capacity: 1 << 24, Instances: 2, Snapshot: snapshot, Native: true})
+	p := newPool(b, PoolConfig{Capacity: 1 << 24, Instances: 2, Snapshot: snapshot})
 	taken := []*instance{anyOf(p), anyOf(p)} // so both are there
 	put(p, taken)
 	p.Tick(time.Unix(now, 0))
@@ -94,7 +94,7 @@ type asker struct {
 	b     *testing.B
 	p     *Pool
 	r     Response
-	twins []*instance // by place: each has done what the pool's there has, and is no further on
+	twins []*instance // by slot: each has done what the pool's there has, and is no further on
 
 	took     times
 	waited   []time.Duration // for an instance, of those who had to
@@ -115,18 +115,18 @@ func (a *asker) ask(target []byte) {
 	began, used := time.Now(), threadTime()
 	var waited time.Duration
 	for {
-		in := a.p.rack.take()
+		in := a.p.free.get()
 		if in == nil {
 			waits, before := time.Now(), threadTime()
-			if in = a.p.wait(&a.p.rack.others, waitServe); in == nil {
+			if in = a.p.wait(&a.p.free.readers, waitServe); in == nil {
 				a.b.Error("no instance is free")
 				return
 			}
 			waited += time.Since(waits)
 			used += threadTime() - before
 		}
-		place, from := in.place, in.at
-		if !a.p.bring(in) {
+		slot, from := in.slot, in.at
+		if !a.p.catchUp(in) {
 			continue
 		}
 		to := in.at
@@ -141,7 +141,7 @@ func (a *asker) ask(target []byte) {
 			a.waited = append(a.waited, waited)
 		}
 		if work > suspicious {
-			work = min(work, a.repeat(place, from, to, target))
+			work = min(work, a.repeat(slot, from, to, target))
 		}
 		a.due = append(a.due, waited+work)
 		return
@@ -150,19 +150,19 @@ func (a *asker) ask(target []byte) {
 
 // repeat has the twin of an instance go from one head to another and answer, and says
 // how long that takes. It gives no bound when the twin cannot be where that began.
-func (a *asker) repeat(place int, from, to *head, target []byte) time.Duration {
+func (a *asker) repeat(slot int, from, to *head, target []byte) time.Duration {
 	const unknown = time.Hour
 	a.repeated++
-	twin := a.twins[place]
+	twin := a.twins[slot]
 	var err error
 	if twin != nil {
 		if err = a.p.follow(twin, from); err != nil {
 			twin.close()
 		}
 	}
-	if twin == nil || errors.Is(err, errGone) {
-		if twin, err = a.p.build(place); err == nil {
-			a.twins[place] = twin
+	if twin == nil || errors.Is(err, errRecords) {
+		if twin, err = a.p.build(slot); err == nil {
+			a.twins[slot] = twin
 			if twin.seq > from.seq {
 				return unknown // there is an image from further on
 			}

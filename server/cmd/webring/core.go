@@ -31,12 +31,14 @@ type coreFlags struct {
 	kind   string
 	memory int // MiB
 	keep   bool
+	share  bool
 }
 
 func (c *coreFlags) define(fs *flag.FlagSet) {
 	fs.StringVar(&c.kind, "core", "wasm", "`build` of the core that answers reads: wasm or native")
 	fs.IntVar(&c.memory, "memory-limit", 2048, "`MiB` that each instance of the core may take, one for each processor and two at least: 1024 suffice for some 2500000 members; wasm only")
 	fs.BoolVar(&c.keep, "keep-answers", true, "keep answers that are asked for again until they change, in 10 MiB for each instance of the core; wasm only")
+	fs.BoolVar(&c.share, "shared-memory", true, "have instances of the core share the memory that they have not written to, on Linux; wasm only")
 }
 
 func (c *coreFlags) validate() error {
@@ -95,7 +97,7 @@ func (c *coreFlags) open(capacity int, data string, snapshot []byte, log *slog.L
 	}
 	dropCompiled(data, digest)
 	pool, err := host.NewPool(context.Background(), host.PoolConfig{Module: guest, CacheDir: compiled(data, digest),
-		MemoryPages: uint32(c.memory) << 4, Forgetful: !c.keep, Capacity: capacity, Snapshot: snapshot, Now: time.Now(), Native: true, Log: log})
+		MemoryPages: uint32(c.memory) << 4, Forgetful: !c.keep, Copies: !c.share, Capacity: capacity, Snapshot: snapshot, Now: time.Now(), Log: log})
 	if err != nil {
 		return nil, "", c.explain(err)
 	}

@@ -23,12 +23,15 @@ func TestBothBuildsOfTheCoreAnswerTheSame(t *testing.T) {
 		return bodies
 	}
 	native := read()
-	o.stop()
 	o.args[len(o.args)-1] = "wasm"
-	o.launch()
-	for i, body := range read() {
-		if !bytes.Equal(body, native[i]) {
-			t.Errorf("%s: wasm %s, native %s", targets[i], body, native[i])
+	for _, more := range [][]string{nil, {"--shared-memory=false"}} {
+		o.stop()
+		o.args = append(o.args, more...)
+		o.launch()
+		for i, body := range read() {
+			if !bytes.Equal(body, native[i]) {
+				t.Errorf("%s: wasm %v %s, native %s", targets[i], more, body, native[i])
+			}
 		}
 	}
 	if out, err := o.operate("version"); err != nil || !strings.Contains(out, "core.wasm sha256:") {

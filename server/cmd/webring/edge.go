@@ -232,12 +232,9 @@ func (s *surface) open(ctx context.Context, m replica.Module, snapshot []byte, r
 	switch {
 	case len(m.Code) > 0:
 		c := host.PoolConfig{Module: m.Code, CacheDir: compiled(s.o.data, m.Digest), MemoryPages: uint32(s.o.core.memory) << 4, Forgetful: !s.o.core.keep,
-			Capacity: edgeCapacity, Snapshot: snapshot, Now: time.Now(), Native: m.Digest == s.own.Digest, Log: s.log}
+			Copies: !s.o.core.share, Capacity: edgeCapacity, Snapshot: snapshot, Now: time.Now(), Log: s.log}
 		if !readers {
 			c.Instances = 1
-		}
-		if !readers && !c.Native {
-			c.Patience = patience(len(snapshot))
 		}
 		pool, err := host.NewPool(ctx, c)
 		if err != nil {
@@ -252,13 +249,6 @@ func (s *surface) open(ctx context.Context, m replica.Module, snapshot []byte, r
 		return nil, err
 	}
 	return native, nil
-}
-
-// patience is how long a call of a module may take that came from elsewhere and
-// is not for readers. The longest loads all members: at a quarter of the speed
-// with which readers' code runs, that takes some 200 ms for each MiB of them.
-func patience(snapshot int) time.Duration {
-	return 5*time.Second + time.Duration(snapshot>>20)*2*time.Second
 }
 
 // show is [replica.Config.Show].

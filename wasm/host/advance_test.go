@@ -20,7 +20,7 @@ func pair(t *testing.T, c PoolConfig) (p *Pool, taken []*instance) {
 // costly has the way to the head become longer than any request may go.
 func costly(p *Pool) *head {
 	h := *p.head.Load()
-	h.way += mostWay + 1
+	h.cost += mostLag + 1
 	p.head.Store(&h)
 	return &h
 }
@@ -31,45 +31,45 @@ func costly(p *Pool) *head {
 func TestARequestGoesNoCostlyWay(t *testing.T) {
 	records := ring(2000)
 	p, taken := pair(t, PoolConfig{})
-	p.rack.put(taken[0])
+	p.free.put(taken[0])
 	if err := p.Apply(records[:1000]); err != nil {
 		t.Fatal(err)
 	}
-	if p.head.Load().way <= 0 {
+	if p.head.Load().cost <= 0 {
 		t.Error("how long records took is not noted")
 	}
 	near := *p.head.Load()
-	near.way = taken[1].at.way + mostWay
+	near.cost = taken[1].at.cost + mostLag
 	p.head.Store(&near)
-	if !p.bring(taken[1]) || taken[1].seq != 1000 {
+	if !p.catchUp(taken[1]) || taken[1].seq != 1000 {
 		t.Error("a thousand records that took little are not caught up with at once")
 	}
-	p.rack.put(taken[1])
+	p.free.put(taken[1])
 
 	p, taken = pair(t, PoolConfig{})
-	p.rack.put(taken[0])
+	p.free.put(taken[0])
 	if err := p.Apply(records[:1]); err != nil {
 		t.Fatal(err)
 	}
 	h := costly(p)
-	for range cap(p.catching) { // as many as may catch up at a time
-		p.catching <- struct{}{}
+	for range cap(p.turns) { // as many as may catch up at a time
+		p.turns <- struct{}{}
 	}
-	if p.bring(taken[1]) {
+	if p.catchUp(taken[1]) {
 		t.Error("a record that took long is caught up with in a request")
-		p.rack.put(taken[1])
+		p.free.put(taken[1])
 	}
 	if seq := taken[1].seq; seq != 0 {
 		t.Errorf("it is at %d, though others are on their way", seq)
 	}
-	for range cap(p.catching) {
-		<-p.catching
+	for range cap(p.turns) {
+		<-p.turns
 	}
 	for _, in := range all(t, p) {
 		if in == taken[1] && in.at != h {
 			t.Error("it has not caught up")
 		}
-		defer p.rack.put(in)
+		defer p.free.put(in)
 	}
 	if p.Traps() != 0 {
 		t.Errorf("%d traps", p.Traps())
@@ -89,12 +89,12 @@ func TestOneInstanceIsLeftNearTheHead(t *testing.T) {
 			h := costly(p)
 			taken[0].at = h
 			put(p, taken)
-			for range cap(p.catching) { // outside the pool, nobody gets anywhere
-				p.catching <- struct{}{}
+			for range cap(p.turns) { // in the background, none gets anywhere
+				p.turns <- struct{}{}
 			}
 			err := move(p)
-			for range cap(p.catching) {
-				<-p.catching
+			for range cap(p.turns) {
+				<-p.turns
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -108,7 +108,7 @@ func TestOneInstanceIsLeftNearTheHead(t *testing.T) {
 				default:
 					t.Error("an instance was left behind")
 				}
-				defer p.rack.put(in)
+				defer p.free.put(in)
 			}
 			if ahead != 1 || p.head.Load() == h {
 				t.Errorf("%d instances are ahead", ahead)
@@ -135,12 +135,12 @@ func TestTheSecondWaitsForAnInstance(t *testing.T) {
 	put(p, taken)
 }
 
-// The native core stands down only when every instance is at the head.
-func TestTheNativeCoreStandsDownAtTheHead(t *testing.T) {
-	p, taken := pair(t, PoolConfig{Native: true})
+// The native core stops answering only when every instance is at the head.
+func TestTheFallbackEndsAtTheHead(t *testing.T) {
+	p, taken := pair(t, PoolConfig{})
 	put(p, taken)
 	p.writing.Lock()
-	_, err := p.standIn()
+	_, err := p.startFallback()
 	p.writing.Unlock()
 	if err != nil {
 		t.Fatal(err)
@@ -150,19 +150,19 @@ func TestTheNativeCoreStandsDownAtTheHead(t *testing.T) {
 	}
 	h := costly(p)
 	away := anyOf(p)
-	p.standDown()
-	if p.native.Load() == nil {
-		t.Error("it stood down while an instance is away")
+	p.endFallback()
+	if p.fallback.Load() == nil {
+		t.Error("it stopped answering while an instance is away")
 	}
-	p.rack.put(away)
-	p.standDown()
-	if p.native.Load() != nil {
-		t.Error("it stands in though all are there")
+	p.free.put(away)
+	p.endFallback()
+	if p.fallback.Load() != nil {
+		t.Error("it answers though all are there")
 	}
 	for _, in := range all(t, p) {
 		if in.at != h {
 			t.Error("an instance is behind")
 		}
-		defer p.rack.put(in)
+		defer p.free.put(in)
 	}
 }

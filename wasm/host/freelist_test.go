@@ -8,25 +8,21 @@ import (
 	"time"
 )
 
-// Two instances that come back while one waits are one for it and one for its
-// place: none is left where nobody looks for it.
-func TestWhatIsHandedToNobodyComesToItsPlace(t *testing.T) {
-	r := newRack(2)
-	a, b := &instance{place: 0}, &instance{place: 1}
-	laid, got := make(chan struct{}), make(chan *instance)
-	go func() { got <- r.await(&r.others, nil, nil, func() bool { <-laid; return false }) }()
-	for r.others.waiting.Load() == 0 {
-		runtime.Gosched()
-	}
-	r.put(a)
-	r.put(b)
-	close(laid)
+// Two instances that come back while one worker waits are one for it and one for its
+// slot: none is left where nothing looks for it.
+func TestWhatIsHandedToNoWorkerComesToItsSlot(t *testing.T) {
+	l := newFreeList(2)
+	a, b := &instance{slot: 0}, &instance{slot: 1}
+	l.readers.waiting.Add(1)
+	l.put(a)
+	l.put(b)
 	other := a
-	if <-got == a {
+	if <-l.readers.handed == a {
 		other = b
 	}
-	if in := r.takeFrom(other.place); in != other {
-		t.Error("the other one is not in its place")
+	l.leave(&l.readers)
+	if in := l.getFrom(other.slot); in != other {
+		t.Error("the other one is not in its slot")
 	}
 }
 
@@ -35,9 +31,9 @@ func TestWhatIsHandedToNobodyComesToItsPlace(t *testing.T) {
 func TestNoInstanceIsLostBetweenThoseWhoWait(t *testing.T) {
 	const seed = 3
 	t.Logf("seed %d", seed)
-	r := newRack(2)
-	for place := range r.places {
-		r.put(&instance{place: place})
+	l := newFreeList(2)
+	for slot := range l.slots {
+		l.put(&instance{slot: slot})
 	}
 	over := make(chan time.Time)
 	close(over)
@@ -51,27 +47,27 @@ func TestNoInstanceIsLostBetweenThoseWhoWait(t *testing.T) {
 					if random.IntN(2) == 0 {
 						late = over // gives up at once, or takes what just came
 					}
-					line := &r.others
+					q := &l.readers
 					if random.IntN(4) == 0 {
-						line = &r.movers
+						q = &l.writers
 					}
-					in := r.await(line, late, nil, func() bool { return false })
+					in := l.wait(q, late, nil, nil)
 					if random.IntN(4) == 0 {
 						runtime.Gosched()
 					}
 					if in != nil {
-						r.put(in)
+						l.put(in)
 					}
 				}
 			})
 		}
 		workers.Wait()
-		for place := range r.places {
-			in := r.takeFrom(place)
+		for slot := range l.slots {
+			in := l.getFrom(slot)
 			if in == nil {
-				t.Fatalf("round %d: no instance in place %d, and %d handed to nobody", round, place, len(r.others.handed)+len(r.movers.handed))
+				t.Fatalf("round %d: no instance in slot %d, and %d handed to nobody", round, slot, len(l.readers.handed)+len(l.writers.handed))
 			}
-			r.put(in)
+			l.put(in)
 		}
 	}
 }
@@ -81,12 +77,10 @@ func TestNoInstanceIsLostBetweenThoseWhoWait(t *testing.T) {
 func TestWaitingHasOneEnd(t *testing.T) {
 	p, taken := pair(t, PoolConfig{})
 	defer put(p, taken)
-	unbuilt := *p.kept.start()
-	unbuilt.memory = bare{copies(unbuilt.memory.append(nil))} // nothing is built from it
-	p.kept.replace(&unbuilt)
+	buildNone(t, p)
 	done := make(chan *instance)
 	const wait = 200 * time.Millisecond
-	go func() { done <- p.take(&p.rack.others, wait) }()
+	go func() { done <- p.acquire(&p.free.readers, wait) }()
 	useless, handed := time.NewTicker(wait/4), int64(0)
 	defer useless.Stop()
 	for late := time.After(time.Minute); ; {
@@ -97,22 +91,22 @@ func TestWaitingHasOneEnd(t *testing.T) {
 			}
 			// The pool is to wait for its own when it closes, and these count as such.
 			p.stop()
-			until(t, "whoever builds those that were handed out ends", func() bool {
+			until(t, "those that build what was handed out end", func() bool {
 				select {
-				case <-p.rack.others.handed:
+				case <-p.free.readers.handed:
 					handed--
 				default:
 				}
-				if p.rack.takeFrom(0) != nil {
+				if p.free.getFrom(0) != nil {
 					handed--
 				}
-				return p.retired.Load() == handed
+				return p.ended.Load() == handed
 			})
-			p.retired.Store(0)
+			p.ended.Store(0)
 			return
 		case <-useless.C:
 			select {
-			case p.rack.others.handed <- &instance{place: 0}:
+			case p.free.readers.handed <- &instance{slot: 0}:
 				handed++
 			default: // it has given up, and nobody takes them
 			}

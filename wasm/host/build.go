@@ -1,0 +1,87 @@
+package host
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/experimental"
+
+	"webring/core/abi"
+	"webring/wasm/host/sharedmem"
+)
+
+const pageSize = 64 << 10 // of a module's memory
+
+// build makes an instance at the position of the newest image.
+func (p *Pool) build(slot int) (*instance, error) {
+	for {
+		in, err := p.launch(slot)
+		if err != nil {
+			return nil, err
+		}
+		from := p.cache.newest()
+		if most, has := p.mostMemory(), uint64(in.memory.Size()); has+uint64(from.memory.Len()) > most {
+			in.close()
+			return nil, fmt.Errorf("%w: it takes %d MiB beside %d of the module's own, and an instance may have %d",
+				ErrMemory, from.memory.Len()>>20+1, has>>20+1, most>>20)
+		}
+		if err = in.attach(from, p.config.Capacity); err == nil {
+			if !p.config.Forgetful {
+				in.answers = newAnswers()
+			}
+			// The first answer takes memory for all that follow. Where there is not as
+			// much, that must show here and not in a request.
+			_, err = in.must(abi.OpServe, 0, []byte("/api"))
+		}
+		if err == nil {
+			return in, nil
+		}
+		in.close()
+		if !errors.Is(err, errPlace) {
+			return nil, err
+		}
+		p.notShared(err)
+		copied := *from
+		copied.memory = copies(from.memory.AppendTo(nil))
+		p.cache.replace(&copied)
+	}
+}
+
+// launch starts the module, with an empty ring.
+func (p *Pool) launch(slot int) (*instance, error) {
+	in, ctx := &instance{slot: slot}, background
+	if own := p.compiled.ExportedMemories()["memory"]; own != nil {
+		var err error
+		if in.linear, err = sharedmem.Reserve(uint64(own.Min())*pageSize, p.mostMemory()); err == nil {
+			ctx = experimental.WithMemoryAllocator(ctx, experimental.MemoryAllocatorFunc(func(_, _ uint64) experimental.LinearMemory { return in.linear }))
+		} else {
+			p.notShared(err)
+		}
+	}
+	// The clock stays wazero's false one: the core gets time and random bits as
+	// arguments. The random source is real, because the guest's runtime seeds its
+	// hash tables from it, and no client may know how to make keys collide.
+	module, err := p.runtime.InstantiateModule(ctx, p.compiled, wazero.NewModuleConfig().WithName("").
+		WithStartFunctions("_initialize").WithRandSource(rand.Reader).WithStderr(&in.stderr))
+	if err == nil {
+		err = in.bind(module)
+	} else {
+		err = fmt.Errorf("host: starting the module: %w", err)
+	}
+	if err != nil {
+		in.close()
+		return nil, err
+	}
+	return in, nil
+}
+
+// mostMemory is how many bytes an instance may have.
+func (p *Pool) mostMemory() uint64 {
+	const pages = 1 << 16 // all that 32 bits can address
+	if p.config.MemoryPages > 0 {
+		return pageSize * uint64(min(p.config.MemoryPages, pages))
+	}
+	return pageSize * pages
+}
