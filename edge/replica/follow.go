@@ -103,14 +103,14 @@ func (r *Replica) complain(err error) {
 	}
 	r.lastComplaint, r.complained = err.Error(), time.Now()
 	if errors.Is(err, errNotShown) {
-		r.log.Error("replica: the core that is shown could not be replaced; it is tried again", "err", err)
+		r.log.Error("replica: no core here takes what was signed; it is tried again", "err", err)
 		return
 	}
 	served := "serving the last good state"
 	if r.newest() == "" {
 		served = "there is nothing to serve yet"
 	}
-	for _, refusal := range []error{ErrSignature, ErrOrigin, ErrShrunk, ErrOlder, ErrForked, ErrEvents, ErrState, ErrSnapshot, ErrModule} {
+	for _, refusal := range []error{ErrSignature, ErrOrigin, ErrShrunk, ErrOlder, ErrForked, ErrEvents, ErrState, ErrSnapshot} {
 		if errors.Is(err, refusal) {
 			r.log.Error("replica: refused; "+served, "err", err)
 			return

@@ -3,7 +3,6 @@ package replica
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -11,14 +10,15 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"webring/core/snap"
 )
 
 // What follows makes a replica something that others can follow, as they would
 // its origin: they check everything themselves. What they can cause to be asked
 // upstream is bounded by [pace.spare], and it is asked once for all of them.
+
+// fetchAgain is how long a file that could not be had is left alone.
+const fetchAgain = time.Minute
 
 // passOn bounds how long a follower waits for what has to be asked for first.
 const passOn = 20 * time.Second
@@ -196,7 +196,7 @@ func (r *Replica) anticipate(ctx context.Context) {
 		if r.files.lacks(named) && (named.Digest != failed || time.Now().After(rested)) {
 			if err := r.hold(ctx, named, named.Digest == failed); err != nil && ctx.Err() == nil {
 				r.log.Info("replica: the newest snapshot could not be had for followers", "err", err)
-				failed, rested = named.Digest, time.Now().Add(refusedForNow)
+				failed, rested = named.Digest, time.Now().Add(fetchAgain)
 				r.files.end(func(f *files) { f.tried = failed })
 			}
 		}
@@ -206,65 +206,4 @@ func (r *Replica) anticipate(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// passedModule is a module that is not run here, for followers.
-type passedModule struct {
-	flights singleflight.Group
-
-	mu     sync.Mutex
-	digest [32]byte
-	code   []byte    // nil for one that could not be had
-	again  time.Time // when it may be tried again
-}
-
-// Core gives the module that is shown, the one of this process, or the one that
-// the newest checkpoint names, which is asked for upstream and kept. For others
-// the error wraps [snap.ErrNotHeld].
-func (r *Replica) Core(digest [32]byte) ([]byte, error) {
-	r.mu.RLock()
-	here := []Module{r.module, r.cfg.Own}
-	named := r.at.Core
-	r.mu.RUnlock()
-	for _, m := range here {
-		if m.Digest == digest && len(m.Code) > 0 {
-			return m.Code, nil
-		}
-	}
-	if digest != named || digest == [32]byte{} {
-		return nil, snap.ErrNotHeld
-	}
-	code, err, _ := r.passed.flights.Do(string(digest[:]), func() (any, error) { return r.passModule(digest) })
-	if err != nil {
-		return nil, err
-	}
-	return code.([]byte), nil
-}
-
-func (r *Replica) passModule(digest [32]byte) ([]byte, error) {
-	p := &r.passed
-	p.mu.Lock()
-	known, code, again := p.digest == digest, p.code, p.again
-	p.mu.Unlock()
-	switch {
-	case known && code != nil:
-		return code, nil
-	case known && time.Now().Before(again):
-		return nil, snap.ErrNotHeld
-	case !r.pace.spare():
-		return nil, snap.ErrBusy
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), passOn)
-	defer cancel()
-	code, err := r.get(ctx, fmt.Sprintf("/sync/core/%x", digest), maxModule, known)
-	if err == nil && sha256.Sum256(code) != digest {
-		err = ErrModule
-	}
-	if err != nil {
-		code, err = nil, errors.Join(snap.ErrNotHeld, err)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.digest, p.code, p.again = digest, code, time.Now().Add(refusedForNow)
-	return code, err
 }

@@ -43,8 +43,9 @@ func (p *Pool) leaveOne() {
 }
 
 // write has in, which stands at the head, apply records, and moves the head to
-// where it gets.
-func (p *Pool) write(in *instance, records [][]byte) (refusal, trap error) {
+// where it gets. With a digest, the head stays, and the records are refused, unless
+// all of them lead to that; in must not be used any more then.
+func (p *Pool) write(in *instance, records [][]byte, digest *[16]byte) (refusal, trap error) {
 	h, began := p.head.Load(), time.Now()
 	for rest := records; len(rest) > 0; {
 		n := min(len(rest), abi.MaxRecords)
@@ -54,12 +55,21 @@ func (p *Pool) write(in *instance, records [][]byte) (refusal, trap error) {
 		}
 		if reply.Refused {
 			refusal = fmt.Errorf("host: record %d: %s", reply.Seq, reply.Rest)
-			if p.config.Native {
+			if p.config.Native || digest != nil {
 				return refusal, nil // there is another opinion
 			}
 			break
 		}
 		rest = rest[n:]
+	}
+	if digest != nil {
+		_, got, err := in.digest()
+		if err != nil {
+			return nil, err
+		}
+		if got != *digest {
+			return errDigest, nil
+		}
 	}
 	if err := in.advance(p.clock.second); err != nil {
 		return nil, err

@@ -17,11 +17,16 @@ type Native struct {
 	mu    sync.RWMutex
 	core  *abi.Core
 	clock clock
+
+	capacity int
+	astray   bool // the core is not where it was before records that were refused
 }
 
 // NewNative gives an empty core, in which no more than capacity members can
 // ever join.
-func NewNative(capacity int) *Native { return &Native{core: abi.New(capacity, rand.Uint64())} }
+func NewNative(capacity int) *Native {
+	return &Native{core: abi.New(capacity, rand.Uint64()), capacity: capacity}
+}
 
 // LoadNative gives the core that a snapshot was taken of, after checking it
 // whole. The snapshot is not kept.
@@ -37,7 +42,7 @@ func loadNative(capacity int, snapshot []byte, second int64, memory func(size in
 		return nil, fmt.Errorf("host: %w", err)
 	}
 	c.Advance(second)
-	return &Native{core: c}, nil
+	return &Native{core: c, capacity: capacity}, nil
 }
 
 // beside runs steps on as many processors as there are.
@@ -57,9 +62,13 @@ func (n *Native) Apply(records []Record) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	defer func() { n.core.Advance(n.clock.second) }()
+	return fold(n.core, records)
+}
+
+func fold(c *abi.Core, records []Record) error {
 	for _, r := range records {
-		if err := n.core.Apply(r.Event, r.Texts); err != nil {
-			return fmt.Errorf("host: record %d: %w", n.core.Seq(), err)
+		if err := c.Apply(r.Event, r.Texts); err != nil {
+			return fmt.Errorf("host: record %d: %w", c.Seq(), err)
 		}
 	}
 	return nil
@@ -86,6 +95,10 @@ func (n *Native) Serve(target []byte, r *Response) {
 	random := rand.Uint64()
 	n.mu.RLock()
 	defer n.mu.RUnlock()
+	if n.astray {
+		abi.Fail(n.core.Seq(), n.core.BaseURL(), r)
+		return
+	}
 	n.core.Serve(target, random, r)
 }
 

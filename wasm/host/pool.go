@@ -225,7 +225,7 @@ func (p *Pool) Apply(records []Record) error {
 			break
 		}
 		var refusal error
-		if refusal, err = p.write(in, encoded); err == nil && (refusal == nil || !p.config.Native) {
+		if refusal, err = p.write(in, encoded, nil); err == nil && (refusal == nil || !p.config.Native) {
 			p.rack.put(in)
 			return refusal
 		}

@@ -64,8 +64,16 @@ func (p *Pool) standDown() {
 // writeNative has the core that stands in apply records, and moves the head with
 // it. The caller holds writing.
 func (p *Pool) writeNative(n *Native, records []Record, encoded [][]byte) error {
-	h, began := p.head.Load(), time.Now()
+	began := time.Now()
 	err := n.Apply(records)
+	p.moveNative(n, encoded, began)
+	return err
+}
+
+// moveNative moves the head to where the core that stands in has come since began by
+// some of the records. The caller holds writing.
+func (p *Pool) moveNative(n *Native, encoded [][]byte, began time.Time) {
+	h := p.head.Load()
 	next := n.head(h.rewinds)
 	next.way = h.way + time.Since(began)
 	encoded = encoded[:next.seq-h.seq]
@@ -75,7 +83,6 @@ func (p *Pool) writeNative(n *Native, records []Record, encoded [][]byte) error 
 	if full {
 		p.kept.replace(p.nativeImage(n, h.rewinds))
 	}
-	return err
 }
 
 // head is where the core stands.
@@ -98,7 +105,7 @@ func (k *kept) native(capacity int, h *head) (*Native, error) {
 	} else {
 		c.Advance(h.second)
 	}
-	return &Native{core: c}, nil
+	return &Native{core: c, capacity: capacity}, nil
 }
 
 // core gives a core with the records of h in memory that holds what an image's does.
