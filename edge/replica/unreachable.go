@@ -71,10 +71,10 @@ func (r *Replica) unreached(to snap.Checkpoint, err error) error {
 }
 
 // reached notes that the newest checkpoint was reached.
-func (r *Replica) reached() {
+func (r *Replica) reached(at snap.Checkpoint) {
 	r.failed = nil
 	if r.behind.Swap(false) {
-		r.log.Info("replica: what the origin signs is reached again", "events", r.at.Size)
+		r.log.Info("replica: what the origin signs is reached again", "events", at.Size)
 	}
 	if r.marked {
 		_ = os.Remove(r.store.path(unreachableName))

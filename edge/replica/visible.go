@@ -107,8 +107,8 @@ func (r *Replica) show(c Core) {
 // record notes where the replica is, after that is shown, and then on disk. With anew
 // the folder begins with a whole new state.
 func (r *Replica) record(signed []byte, at snap.Checkpoint, tree snap.Tree, records []snap.Record, anew bool) {
+	r.reached(at)
 	r.settle(signed, at, tree, records, time.Now().UnixMilli())
-	r.reached()
 	if r.forget(records) {
 		r.blocks.forget()
 		anew = true // without the words
