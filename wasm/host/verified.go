@@ -44,6 +44,7 @@ func (p *Pool) ApplyTo(records []Record, digest [16]byte, _ func() ([]byte, []Re
 			return nil, nil
 		}
 		p.discard(in, errors.Join(err, refusal))
+		p.awaitWhole()
 	}
 	if err == nil || !p.config.Native || p.closed.Load() {
 		return refusal, err
@@ -53,6 +54,14 @@ func (p *Pool) ApplyTo(records []Record, digest [16]byte, _ func() ([]byte, []Re
 		return nil, err
 	}
 	return p.writeNativeTo(n, records, encoded, digest)
+}
+
+// awaitWhole waits until no instance is being built, for as long as a request would
+// wait: records that are refused cost two instances, and readers need one meanwhile.
+func (p *Pool) awaitWhole() {
+	for began := time.Now(); p.whole.Load() < int64(p.config.Instances) && p.ctx.Err() == nil && time.Since(began) < waitServe; {
+		time.Sleep(leavePause)
+	}
 }
 
 // writeNativeTo is [Pool.writeNative] to a digest.
