@@ -13,8 +13,7 @@ import (
 	"webring/core/snap"
 )
 
-// Why something that came in is not shown. Everything else that goes wrong is
-// the network's.
+// Why something that came in is not shown. Other errors are the network's.
 var (
 	// ErrSignature: the text is not signed with the pinned key.
 	ErrSignature = errors.New("replica: checkpoint not signed with the origin's key")
@@ -34,8 +33,8 @@ var (
 	ErrSnapshot = errors.New("replica: snapshot refused")
 )
 
-// maxGap is how many records are held in memory before it is known whether they
-// are the signed ones.
+// maxGap is how many records are held in memory before the root shows whether they are
+// signed.
 const maxGap = 8 * snap.BlockEvents
 
 // accept takes a signed checkpoint: it checks it, fetches what leads there, checks

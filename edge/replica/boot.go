@@ -58,9 +58,9 @@ func (r *Replica) boot(ctx context.Context, to snap.Checkpoint, signed []byte) e
 // errOpen: a core could not be opened.
 var errOpen = errors.New("no core can be opened from it")
 
-// replay folds the records from the end of the tree to the checkpoint into c,
-// and gives the last of them. What c cannot fold is held against it only if it
-// turns out to be what was signed.
+// replay folds the records from the end of the tree to the checkpoint into c, and gives
+// the last of them. If c cannot fold one, that is an [ErrState] only after the root has
+// shown that the record is signed.
 func (r *Replica) replay(ctx context.Context, c Core, tree *snap.Tree, to snap.Checkpoint) (last []snap.Record, err error) {
 	var refusal error
 	meet := func() {
@@ -108,8 +108,8 @@ func (r *Replica) begin(c Core, base uint64) {
 	r.show(c)
 }
 
-// snapshot fetches the snapshot that a checkpoint names, unless a boot before this
-// one, which came no further, has kept its file.
+// snapshot gives the snapshot that a checkpoint names. It fetches the file unless an
+// earlier boot, which failed later, has kept it.
 func (r *Replica) snapshot(ctx context.Context, named snap.Snapshot) (rows []byte, tree snap.Tree, err error) {
 	file, err := r.kept(named)
 	fetched := err != nil

@@ -195,12 +195,12 @@ func (r *Replica) Position() uint64 {
 	return r.at.Size
 }
 
-// Reach waits until position seq is shown, and says whether that came before
-// ctx ended. It has the replica ask the origin if the origin does not tell.
+// Reach waits until position seq is shown, and says whether that came before ctx ended.
+// If the origin does not tell, the replica asks it.
 func (r *Replica) Reach(ctx context.Context, seq uint64) bool {
 	r.Nudge()
-	patience := time.NewTimer(250 * time.Millisecond)
-	defer patience.Stop()
+	late := time.NewTimer(250 * time.Millisecond)
+	defer late.Stop()
 	for {
 		changed := r.Changed()
 		if r.Position() >= seq {
@@ -208,7 +208,7 @@ func (r *Replica) Reach(ctx context.Context, seq uint64) bool {
 		}
 		select {
 		case <-changed:
-		case <-patience.C:
+		case <-late.C:
 			r.reconnect()
 		case <-ctx.Done():
 			return false

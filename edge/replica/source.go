@@ -13,9 +13,9 @@ import (
 	"webring/core/snap"
 )
 
-// What follows makes a replica something that others can follow, as they would
-// its origin: they check everything themselves. What they can cause to be asked
-// upstream is bounded by [pace.spare], and it is asked once for all of them.
+// Others can follow a replica as they would its origin; they check everything
+// themselves. [pace.spare] bounds what they can cause to be asked upstream, and each
+// thing is asked once for all of them.
 
 // fetchAgain is how long a file that could not be had is left alone.
 const fetchAgain = time.Minute
@@ -38,10 +38,10 @@ func (r *Replica) Changed() <-chan struct{} {
 	return r.changed
 }
 
-// Events gives up to n records from event number from on, none beyond the end
-// of its block. Those from before the ones at hand are asked for upstream, and
-// kept for a while; when too many are, the error wraps [snap.ErrBusy]. Beyond
-// the newest checkpoint it wraps [snap.ErrNotHeld].
+// Events gives up to n records from event number from on, none beyond the end of its
+// block. Earlier ones than those in memory are asked for upstream and kept for a while.
+// The error wraps [snap.ErrBusy] when too many are asked for, and [snap.ErrNotHeld]
+// beyond the newest checkpoint.
 func (r *Replica) Events(from uint64, n int) ([]snap.Record, error) {
 	r.mu.RLock()
 	base, tail, size := r.base, r.tail, r.at.Size
@@ -93,10 +93,10 @@ func (h *heldFile) open() (io.ReadCloser, int64, error) {
 	return f, h.Bytes, nil
 }
 
-// Snapshot gives the file of the snapshot that the newest checkpoint names, or
-// the one that was held before it; the caller closes it. It waits for one that
-// is on its way here, but has nothing asked for. For others, and for one with words
-// that were redacted since, the error wraps [snap.ErrNotHeld].
+// Snapshot gives the file of the snapshot that the newest checkpoint names, or of the
+// one before it. The caller closes the file. Snapshot waits for a file that is being
+// fetched, but fetches none. For other snapshots, and for one with words that were
+// redacted since, the error wraps [snap.ErrNotHeld].
 func (r *Replica) Snapshot(digest [32]byte) (file io.ReadCloser, length int64, err error) {
 	late := time.NewTimer(passOn)
 	defer late.Stop()
@@ -143,8 +143,8 @@ func (r *Replica) hold(ctx context.Context, named snap.Snapshot, again bool) err
 	return nil
 }
 
-// keepFile keeps a snapshot's file in place of the one before, which whoever
-// reads it can read to its end.
+// keepFile keeps a snapshot's file in place of the one before. Readers of that one can
+// read it to its end.
 func (r *Replica) keepFile(named snap.Snapshot, file []byte) {
 	held := heldFile{Snapshot: named, file: file}
 	if r.store != nil {
@@ -182,9 +182,8 @@ func (f *files) lacks(named snap.Snapshot) bool {
 	return named.Size > 0 && named.Size >= f.least && named.Digest != f.held.Digest
 }
 
-// anticipate has each new snapshot at hand before a follower asks for it: it
-// may do so when the origin is gone. One that could not be had is tried again
-// after a minute.
+// anticipate fetches each new snapshot before a follower asks for it: the origin may be
+// gone by then. A snapshot that could not be fetched is tried again after a minute.
 func (r *Replica) anticipate(ctx context.Context) {
 	var failed [32]byte
 	var rested time.Time

@@ -33,10 +33,10 @@ import (
 // Numbers are big endian. replayed is 1 if every event was folded to get there.
 // The entries are those from event F on, F ≤ N: those before N are for followers.
 //
-// Events are written before the checkpoint that vouches for them, so whatever a
-// crash leaves is either right or shown wrong by the checkpoint. When the events
-// outgrow the core beside them, a new file begins, which is there whole or not at
-// all. A failure costs the folder its use for a while, and nothing else.
+// Events are written before the checkpoint that vouches for them, so the checkpoint
+// shows whether what a crash left is right. When the events outgrow the core beside
+// them, a new file begins, which is written whole or not at all. After a failure the
+// folder is left alone for a while; nothing else happens.
 type store struct {
 	dir      string
 	log      *slog.Logger
@@ -54,7 +54,7 @@ const (
 	stateHead = 1 + 8 + 8
 	// minJournal is how long events may grow behind a small core.
 	minJournal = 4 << 20
-	// storeRest is how long a folder is left alone that could not be written.
+	// storeRest is how long a folder that could not be written is left alone.
 	storeRest = 30 * time.Second
 )
 
@@ -196,8 +196,8 @@ func (s *store) replace(name string, content []byte) error {
 	return s.commit(name, errors.Join(err, f.Close()))
 }
 
-// commit puts a file that was written, without an error, in place of the one before,
-// to be found after a crash from then on.
+// commit puts a file that was written without an error in place of the one before. It
+// lasts over a crash from then on.
 func (s *store) commit(name string, err error) error {
 	if err == nil {
 		err = os.Rename(s.path(name+".new"), s.path(name))
@@ -269,8 +269,8 @@ func (s *store) load(base uint64) (*state, error) {
 	return readState(f, info.Size(), base)
 }
 
-// readState reads a file of this size. Entries are kept for followers, the core is
-// not: so they have memory of their own.
+// readState reads a file of this size. The entries have memory of their own, because
+// they are kept for followers, and the core is not.
 func readState(r io.Reader, size int64, base uint64) (*state, error) {
 	var head [stateHead]byte
 	if size < stateHead {
@@ -319,7 +319,7 @@ func (k *state) records(n uint64) (records []snap.Record, length int64, err erro
 	return records, int64(len(k.entries) - len(b)), nil
 }
 
-// keepSnapshot keeps a signed snapshot's file, and says where.
+// keepSnapshot writes a signed snapshot's file and gives its path.
 func (s *store) keepSnapshot(digest [32]byte, file []byte) (path string, err error) {
 	name := fmt.Sprintf("snapshot-%x", digest)
 	if err := s.replace(name, file); err != nil {
@@ -329,8 +329,8 @@ func (s *store) keepSnapshot(digest [32]byte, file []byte) (path string, err err
 	return s.path(name), nil
 }
 
-// heldSnapshot says where the snapshot's file is that was kept before, by this process
-// or another, if it is still as it was signed.
+// heldSnapshot gives the path of the snapshot's file, which this process or an earlier
+// one wrote, if it still has the signed digest.
 func (s *store) heldSnapshot(named snap.Snapshot) (path string, err error) {
 	name := fmt.Sprintf("snapshot-%x", named.Digest)
 	f, err := os.Open(s.path(name))
