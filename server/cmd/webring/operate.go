@@ -181,16 +181,16 @@ func version(args []string, out io.Writer) error {
 	return nil
 }
 
-// printEdge says whether the edge on a folder reaches what its origin signs.
+// printEdge says whether the edge on a folder comes to what its origin signs.
 func printEdge(out io.Writer, data string) error {
 	what, err := replica.Unreachable(replicaPath(data))
 	switch {
 	case err != nil:
 		return err
 	case what != "":
-		_, err = fmt.Fprintf(out, "the edge on %s serves its last good state: %s\n", data, what)
+		_, err = fmt.Fprintf(out, "the edge on %s does not come to what its origin signs: %s\n", data, what)
 	default:
-		_, err = fmt.Fprintf(out, "the edge on %s reached all that it saw signed\n", data)
+		_, err = fmt.Fprintf(out, "the edge on %s came to all that it saw signed\n", data)
 	}
 	return err
 }
