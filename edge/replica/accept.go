@@ -60,10 +60,10 @@ func (r *Replica) acceptWith(ctx context.Context, signed []byte, with carried) (
 	}
 	err = r.reach(ctx, to, signed, with)
 	switch {
-	case errors.Is(err, ErrState), errors.Is(err, errOpen) && to.Core != r.cfg.Module:
-		return r.unreached(to, err)
 	case errors.Is(err, errNotShown):
 		r.pause(to, err, mostRest)
+	case errors.Is(err, ErrState), errors.Is(err, errOpen) && to.Core != r.cfg.Module:
+		return r.unreached(to, err)
 	}
 	return err
 }
@@ -120,7 +120,7 @@ func follows(to, at snap.Checkpoint) error {
 func (r *Replica) leap(ctx context.Context, to snap.Checkpoint, signed []byte) error {
 	c, err := r.reopen(ctx)
 	if err != nil {
-		return fmt.Errorf("replica: %w", err)
+		return fmt.Errorf("%w: %w", errNotShown, err)
 	}
 	tree := r.tree
 	last, err := r.replay(ctx, c, &tree, to)

@@ -340,6 +340,19 @@ func TestAnEdgeThatIsToBeUpgradedSaysSo(t *testing.T) {
 	}
 }
 
+// An edge that has lost what it could go back to is not said to need an upgrade for
+// that: the state on disk is of other rows than those that were signed.
+func TestAnEdgeThatCannotGoBackIsNotToBeUpgraded(t *testing.T) {
+	o := newOrigin(t)
+	s := strayingFrom(t, o, "other")
+	s.Replica.cfg.Open = func(ctx context.Context, snapshot []byte) (Core, error) { return openCore(ctx, nil) }
+	s.applying = 1
+	o.join("c")
+	if err := s.accept(t.Context(), o.sign(func(c *snap.Checkpoint) { c.Core = [32]byte{9} })); !errors.Is(err, errNotShown) || errors.Is(err, errUpgrade) || s.behind.Load() {
+		t.Errorf("%v", err)
+	}
+}
+
 // An edge that has the very core of its origin is not helped by an upgrade.
 func TestTheSameCoreIsNotToBeUpgraded(t *testing.T) {
 	o := newOrigin(t)
