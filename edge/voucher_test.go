@@ -223,7 +223,7 @@ func TestFollowersAreCountedApartAndInSilence(t *testing.T) {
 	var named []string
 	s := serve(t, Config{Core: newRing(t), RateLimit: 2, Now: clock.Now, Sync: map[string]SyncHandler{
 		"/sync/events": func(ctx *fasthttp.RequestCtx, _ string, _ bool) { ctx.SetBodyString("events") },
-		"/sync/core/{sha256}": func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
+		"/sync/snapshot/{sha256}": func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
 			named = append(named, strings.Clone(ctx.UserValue("sha256").(string)))
 		},
 	}})
@@ -239,10 +239,10 @@ func TestFollowersAreCountedApartAndInSilence(t *testing.T) {
 	wantFields(t, r, "Retry-After", "60", "RateLimit-Limit", "")
 	wantFields(t, s.get("/api"), "RateLimit-Remaining", "1")
 	clock.Move(time.Minute)
-	if s.get("/sync/core/abc"); len(named) != 1 || named[0] != "abc" {
+	if s.get("/sync/snapshot/abc"); len(named) != 1 || named[0] != "abc" {
 		t.Errorf("names: %q", named)
 	}
-	wantProblem(t, s.get("/sync/core/abc/d"), api.NotFound)
+	wantProblem(t, s.get("/sync/snapshot/abc/d"), api.NotFound)
 	wantProblem(t, s.get("/sync/none"), api.NotFound)
 	wantProblem(t, s.do("POST", "/sync/events", "{}"), api.MethodNotAllowed)
 }

@@ -235,7 +235,7 @@ func TestRedactedTextsAreDoneWithout(t *testing.T) {
 
 func TestNewRefusesWhatCannotBeFollowed(t *testing.T) {
 	o := newOrigin(t)
-	good := Config{Origin: "http://x", Key: o.key, Open: openCore, Show: func(Core, Module) {}}
+	good := Config{Origin: "http://x", Key: o.key, Open: openCore, Show: func(Core) {}}
 	for name, change := range map[string]func(*Config){
 		"no origin": func(c *Config) { c.Origin = "" }, "no URL": func(c *Config) { c.Origin = "x:80" },
 		"a path": func(c *Config) { c.Origin = "http://x/y" }, "a query": func(c *Config) { c.Origin = "http://x?y" },

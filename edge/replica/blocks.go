@@ -20,15 +20,15 @@ const (
 	// maxBlocks is how many bytes of early events are kept on disk for
 	// followers.
 	maxBlocks = 256 << 20
-	// blockLife is for how long. Whether a block is one that was signed is seen by
-	// whoever has all that leads to it, who asks again if it is not: so a wrong one
-	// must not be for long. Nor must words beside events, which may be redacted.
+	// blockLife is for how long. Only a follower with all that leads to a block can see
+	// that it is not the signed one, and then asks again: so a wrong block must not be
+	// kept for long. Nor must words beside events, which may be redacted.
 	blockLife = time.Minute
 )
 
-// blocks keeps early events that were asked for upstream, whole blocks or as
-// much of one as was signed, each in a file of its number. Whoever follows
-// checks them against a signed root, as it would if they came from the origin.
+// blocks keeps early events that were asked for upstream: whole blocks, or as much of
+// one as was signed, each in a file with its number for a name. Followers check them
+// against a signed root, as they would if they came from the origin.
 type blocks struct {
 	dir     string // "" keeps none
 	most    int64  // bytes
@@ -38,8 +38,8 @@ type blocks struct {
 	forgot uint64 // how often everything was
 }
 
-// block gives a block of events, at least as far as they are needed. It asks
-// upstream once for all who want it at a time.
+// block gives at least the first events of a block that are needed. It asks upstream
+// once for all followers that want the block at a time.
 func (r *Replica) block(n, need uint64) ([]snap.Record, error) {
 	v, err, _ := r.blocks.flights.Do(strconv.FormatUint(n, 10), func() (any, error) {
 		if records, ok := r.blocks.kept(n); ok && uint64(len(records)) >= need {
@@ -96,8 +96,8 @@ func (b *blocks) times() uint64 {
 	return b.forgot
 }
 
-// keep keeps a block, unless everything was forgotten since it was asked for.
-// On a disk that has no room it is not kept.
+// keep writes a block to disk if there is room, unless all blocks were forgotten since
+// it was asked for.
 func (b *blocks) keep(n uint64, text []byte, asked uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

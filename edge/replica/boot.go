@@ -14,43 +14,20 @@ import (
 	"webring/core/snap"
 )
 
-// boot makes the first state: from the snapshot that the checkpoint names, or
-// from nothing, and the events after it. Nothing is shown before the end, so
-// the core of this process, if that will be shown, is its own judge. What was
-// signed before a restart binds it, also where the state on disk is lost; but where it
-// begins from a snapshot of later events, whoever signed that is believed that it goes on.
+// boot makes the first state: from the snapshot that the checkpoint names, or from
+// nothing, and the events after it. Nothing is shown before the end. What was signed
+// before a restart binds it, also where the state on disk is lost. Only where it begins
+// from a snapshot of later events is the signer believed that the history goes on.
 func (r *Replica) boot(ctx context.Context, to snap.Checkpoint, signed []byte) error {
-	if floor := r.floor; floor != nil {
-		// Its state may have been reckoned as an earlier version does. Which is right
-		// will show.
-		bound := *floor
+	if r.floor != nil {
+		// An earlier version may have reckoned its state otherwise. The replay shows
+		// which is right.
+		bound := *r.floor
 		bound.State = to.State
 		if err := follows(to, bound); err != nil {
 			return err
 		}
 	}
-	err := r.bootWith(ctx, r.module, to, signed)
-	if (errors.Is(err, ErrState) || errors.Is(err, errOpen)) && r.offers(to) {
-		// Rows or events of a kind that only the newer core knows.
-		m, missing := r.obtain(ctx, to)
-		if missing != nil {
-			return errors.Join(err, missing)
-		}
-		if err = r.bootWith(ctx, m, to, signed); err != nil {
-			r.refuse(m.Digest, refusedForNow)
-		}
-	}
-	if err == nil {
-		r.floor = nil
-		r.renew(ctx, to)
-	}
-	return err
-}
-
-// errOpen: a core could not be opened.
-var errOpen = errors.New("no core can be opened from it")
-
-func (r *Replica) bootWith(ctx context.Context, m Module, to snap.Checkpoint, signed []byte) error {
 	var rows []byte
 	var tree snap.Tree
 	if to.Snapshot.Size > 0 && !r.cfg.Replay {
@@ -59,9 +36,7 @@ func (r *Replica) bootWith(ctx context.Context, m Module, to snap.Checkpoint, si
 			return err
 		}
 	}
-	// What another module comes to is seen where it can be interrupted.
-	own := !r.foreign(m)
-	c, err := r.cfg.Open(ctx, m, rows, own)
+	c, err := r.cfg.Open(ctx, rows)
 	if err != nil {
 		return fmt.Errorf("%w: %w: %w", ErrSnapshot, errOpen, err)
 	}
@@ -70,33 +45,22 @@ func (r *Replica) bootWith(ctx context.Context, m Module, to snap.Checkpoint, si
 	if err != nil {
 		return errors.Join(err, c.Close())
 	}
-	if !own {
-		judge := c
-		if c, err = r.reopen(ctx, m, judge, true); err == nil {
-			if err = checkState(c, to); err != nil {
-				err = errors.Join(err, c.Close())
-			}
-		}
-		if err != nil {
-			return errors.Join(fmt.Errorf("%w: %w", errOpen, err), judge.Close())
-		}
-		r.judge = judge
-	}
-	r.begin(c, m, tree.Size()-uint64(len(records)))
+	r.floor = nil
+	r.begin(c, tree.Size()-uint64(len(records)))
 	if r.store != nil {
 		r.store.replayed = r.cfg.Replay
-		if !own {
-			r.store.keepModule(m) // before the rows, of which no other core may make sense
-		}
 	}
 	r.record(signed, to, tree, records, true)
 	r.log.Info("replica: booted", "events", to.Size, "snapshot", base, "replay", r.cfg.Replay)
 	return nil
 }
 
-// replay folds the records from the end of the tree to the checkpoint into c,
-// and gives the last of them. What c cannot fold is held against it only if it
-// turns out to be what was signed.
+// errOpen: a core could not be opened.
+var errOpen = errors.New("no core can be opened from it")
+
+// replay folds the records from the end of the tree to the checkpoint into c, and gives
+// the last of them. If c cannot fold one, that is an [ErrState] only after the root has
+// shown that the record is signed.
 func (r *Replica) replay(ctx context.Context, c Core, tree *snap.Tree, to snap.Checkpoint) (last []snap.Record, err error) {
 	var refusal error
 	meet := func() {
@@ -110,10 +74,13 @@ func (r *Replica) replay(ctx context.Context, c Core, tree *snap.Tree, to snap.C
 			end = r.floor.Size // to see what has become of it
 		}
 		some, err := r.events(ctx, tree, end)
-		if err != nil {
+		if err != nil && !errors.Is(err, errUnknown) {
 			return nil, err
 		}
 		if meet(); refusal == nil {
+			refusal = err
+		}
+		if refusal == nil {
 			refusal = apply(c, some)
 		}
 		if last = append(last, some...); len(last) > 2*maxTail {
@@ -134,15 +101,15 @@ func (r *Replica) replay(ctx context.Context, c Core, tree *snap.Tree, to snap.C
 
 // begin shows the first core, or, after a leap, a later one. Records are kept from base
 // on.
-func (r *Replica) begin(c Core, m Module, base uint64) {
+func (r *Replica) begin(c Core, base uint64) {
 	r.mu.Lock()
 	r.base, r.tail = base, nil
 	r.mu.Unlock()
-	r.show(c, m)
+	r.show(c)
 }
 
-// snapshot fetches the snapshot that a checkpoint names, unless a boot before this
-// one, which came no further, has kept its file.
+// snapshot gives the snapshot that a checkpoint names. It fetches the file unless an
+// earlier boot, which failed later, has kept it.
 func (r *Replica) snapshot(ctx context.Context, named snap.Snapshot) (rows []byte, tree snap.Tree, err error) {
 	file, err := r.kept(named)
 	fetched := err != nil
@@ -210,90 +177,90 @@ func (r *Replica) file(ctx context.Context, named snap.Snapshot, again bool) ([]
 
 // restore shows the last good state from disk, checked like any other.
 func (r *Replica) restore(ctx context.Context) error {
-	signed, err := r.store.checkpoint()
+	signed, to, err := r.onDisk()
 	if err != nil {
 		return err
 	}
-	to, err := r.open(signed)
-	if err != nil {
-		return err
-	}
-	for _, m := range r.stored(to) {
-		for _, at := range r.store.bases() {
-			if at > to.Size {
-				continue
-			}
-			if err = r.restoreFrom(ctx, at, m, to, signed); err == nil {
-				r.log.Info("replica: serving the last good state from disk", "events", to.Size)
-				return nil
-			}
-			r.log.Warn("replica: a state on disk is not used", "events", at, "core", fmt.Sprintf("%x", m.Digest), "err", err)
+	err = errNoState
+	for _, at := range r.store.bases() {
+		if at > to.Size {
+			continue
 		}
-	}
-	if err == nil {
-		err = errors.New("replica: no state on disk")
+		if err = r.restoreFrom(ctx, at, to, signed); err == nil {
+			r.log.Info("replica: serving the last good state from disk", "events", to.Size)
+			return nil
+		}
+		r.log.Warn("replica: a state on disk is not used", "events", at, "err", err)
 	}
 	r.floor = &to
 	return err
 }
 
-func (r *Replica) restoreFrom(ctx context.Context, at uint64, m Module, to snap.Checkpoint, signed []byte) error {
-	kept, err := r.store.load(at)
-	if err != nil {
-		return err
+var errNoState = errors.New("replica: no state on disk")
+
+// onDisk gives the checkpoint on disk.
+func (r *Replica) onDisk() (signed []byte, to snap.Checkpoint, err error) {
+	if signed, err = r.store.checkpoint(); err != nil {
+		return nil, to, err
 	}
-	if r.cfg.Replay && !kept.replayed {
-		return errors.New("replica: it came from a snapshot")
-	}
-	rows, tree, err := snap.CutFile(kept.contents)
-	if err != nil {
-		return err
-	}
-	if tree.Size() != at {
-		return fmt.Errorf("replica: it is of %d events", tree.Size())
-	}
-	tail, length, err := kept.records(to.Size - kept.from)
-	if err != nil {
-		return err
-	}
-	records := tail[at-kept.from:]
-	if err := add(&tree, records); err != nil {
-		return err
-	}
-	if err := checkRoot(&tree, to); err != nil {
-		return err
-	}
-	r.read = &diskState{rows, records}
-	c, err := r.read.open(ctx, &r.cfg, m, to, true)
-	if err != nil {
-		r.read = nil
-		return err
-	}
-	r.begin(c, m, kept.from)
-	r.settle(signed, to, tree, tail, to.Time)
-	r.forget(tail) // on disk they are without the words, but a snapshot may not be
-	r.store.resume(at, kept, length)
-	return nil
+	to, err = r.open(signed)
+	return signed, to, err
 }
 
-// diskState is what was read from disk to be shown: a snapshot and the records
-// after it.
-type diskState struct {
-	rows    []byte
-	records []snap.Record
-}
-
-// open opens a core that holds it, at the checkpoint.
-func (s *diskState) open(ctx context.Context, cfg *Config, m Module, to snap.Checkpoint, readers bool) (Core, error) {
-	c, err := cfg.Open(ctx, m, s.rows, readers)
+func (r *Replica) restoreFrom(ctx context.Context, at uint64, to snap.Checkpoint, signed []byte) error {
+	s, err := r.read(at, to)
 	if err != nil {
-		return nil, err
+		return err
+	}
+	c, err := r.cfg.Open(ctx, s.rows)
+	if err != nil {
+		return err
 	}
 	if err = apply(c, s.records); err == nil {
 		err = checkState(c, to)
 	}
 	if err != nil {
-		return nil, errors.Join(err, c.Close())
+		return errors.Join(err, c.Close())
 	}
-	return c, nil
+	r.begin(c, s.kept.from)
+	r.settle(signed, to, s.tree, s.tail, to.Time)
+	r.forget(s.tail) // on disk they are without the words, but a snapshot may not be
+	r.store.resume(at, s.kept, s.length)
+	return nil
+}
+
+// stored is a state on disk that leads to the root of a checkpoint.
+type stored struct {
+	kept    *state
+	rows    []byte
+	tree    snap.Tree
+	tail    []snap.Record // from kept.from on, for followers
+	length  int64         // of tail on disk
+	records []snap.Record // those of tail that follow the rows
+}
+
+// read reads the state of at events, with the records from there to a checkpoint.
+func (r *Replica) read(at uint64, to snap.Checkpoint) (*stored, error) {
+	kept, err := r.store.load(at)
+	if err != nil {
+		return nil, err
+	}
+	if r.cfg.Replay && !kept.replayed {
+		return nil, errors.New("replica: it came from a snapshot")
+	}
+	s := &stored{kept: kept}
+	if s.rows, s.tree, err = snap.CutFile(kept.contents); err != nil {
+		return nil, err
+	}
+	if s.tree.Size() != at {
+		return nil, fmt.Errorf("replica: it is of %d events", s.tree.Size())
+	}
+	if s.tail, s.length, err = kept.records(to.Size - kept.from); err != nil {
+		return nil, err
+	}
+	s.records = s.tail[at-kept.from:]
+	if err := add(&s.tree, s.records); err != nil {
+		return nil, err
+	}
+	return s, checkRoot(&s.tree, to)
 }

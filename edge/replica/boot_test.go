@@ -2,7 +2,6 @@ package replica
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -80,7 +79,7 @@ func TestSnapshotsThatAreRefused(t *testing.T) {
 			if err := f.accept(t.Context(), o.signed); !errors.Is(err, c.want) {
 				t.Errorf("%v, want %v", err, c.want)
 			}
-			if len(f.shown) != 0 || f.Checkpoint() != nil {
+			if f.shown.Load() != 0 || f.Checkpoint() != nil {
 				t.Error("something is shown")
 			}
 			select {
@@ -139,54 +138,12 @@ func TestARestartServesFromDiskWithoutTheOrigin(t *testing.T) {
 	f.agrees(o)
 }
 
-// unasked is a core that counts how often it has to give a snapshot of itself.
-type unasked struct {
-	Core
-	snapshots *int
-}
-
-func (c unasked) Snapshot() []byte {
-	*c.snapshots++
-	return c.Core.Snapshot()
-}
-
-// The judge begins from what was read from disk, so that the core that is shown is
-// there for readers, or from that one if it cannot.
-func TestTheJudgeBeginsFromDisk(t *testing.T) {
-	o := newOrigin(t)
-	dir := onDisk(t, o)
-	for _, broken := range []bool{false, true} {
-		snapshots, failures := 0, 0
-		f := o.newReplica(func(c *Config) {
-			c.Dir = dir
-			c.Open = func(ctx context.Context, m Module, snapshot []byte, readers bool) (Core, error) {
-				if broken && !readers && failures == 0 {
-					failures++
-					return nil, errors.New("no memory")
-				}
-				core, err := openCore(ctx, m, snapshot, readers)
-				return unasked{core, &snapshots}, err
-			}
-		})
-		f.prepareJudge(t.Context())
-		if f.judge == nil || f.read != nil || checkState(f.judge, f.at) != nil {
-			t.Fatalf("broken %t: no judge\n%s", broken, f.log)
-		}
-		if snapshots != failures || broken != (failures > 0) {
-			t.Errorf("broken %t: the core that is shown gave %d snapshots", broken, snapshots)
-		}
-		o.join(fmt.Sprint("new-", failures))
-		f.takes(o.sign())
-		f.agrees(o)
-	}
-}
-
 func TestARestartWithReplayTrustsNoSnapshot(t *testing.T) {
 	o := newOrigin(t)
 	dir := onDisk(t, o)
 	replay := func(c *Config) { c.Dir, c.Replay = dir, true }
 	f := o.newReplica(replay)
-	if len(f.shown) != 0 {
+	if f.shown.Load() != 0 {
 		t.Error("a state from a snapshot is shown")
 	}
 	f.takes(o.signed)

@@ -10,15 +10,15 @@ import (
 // maxCarried is how many bytes of records may come with a checkpoint.
 const maxCarried = 1 << 20
 
-// carried are records that came with a checkpoint, for which nobody vouches, from
-// event number from on: where they lead from the tree at hand to what was signed, they
-// need not be asked for.
+// carried are records that came with a checkpoint, from event number from on. They are
+// not signed. If they lead from the tree at hand to the signed root, they need not be
+// fetched.
 type carried struct {
 	from    uint64
 	records []snap.Record
 }
 
-// decodeCarried gives none where there are none, or no such ones.
+// decodeCarried gives no records if there are none, or if they are malformed.
 func decodeCarried(from, events []byte) carried {
 	at, err := strconv.ParseUint(string(from), 10, 63)
 	if err != nil {
@@ -31,8 +31,8 @@ func decodeCarried(from, events []byte) carried {
 	return carried{at, records}
 }
 
-// then gives all of two, if the second begins where the first ends, and otherwise the
-// second, if there is one.
+// then gives both together, if next begins where c ends. Otherwise it gives next, or c
+// if next is empty.
 func (c carried) then(next carried) carried {
 	switch {
 	case len(next.records) == 0:
@@ -43,8 +43,8 @@ func (c carried) then(next carried) carried {
 	return carried{c.from, append(c.records, next.records...)}
 }
 
-// lead adds the records to a tree that they lead from to a checkpoint, and gives
-// those; otherwise it gives none and leaves the tree alone.
+// lead adds the records that the tree lacks, and gives them, if they lead to the
+// checkpoint. Otherwise it gives none and leaves the tree alone.
 func (c carried) lead(tree *snap.Tree, to snap.Checkpoint) []snap.Record {
 	at, end := tree.Size(), c.from+uint64(len(c.records))
 	if at < c.from || at >= end || end != to.Size {
@@ -61,8 +61,8 @@ func (c carried) lead(tree *snap.Tree, to snap.Checkpoint) []snap.Record {
 	return records
 }
 
-// apart gives records with memory of their own. Those that are decoded alias all that
-// they came with: where some of it is left out, it would be held for as long as they are.
+// apart gives records with memory of their own. Decoded records share the memory of all
+// that they came with, and would keep what was left out of it from being freed.
 func apart(records []snap.Record) []snap.Record {
 	own := make([]snap.Record, len(records))
 	for i, r := range records {

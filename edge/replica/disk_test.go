@@ -48,7 +48,7 @@ func TestDamagedFoldersAreNeverServed(t *testing.T) {
 				}
 			}
 			f := o.newReplica(func(c *Config) { c.Dir = dir })
-			if len(f.shown) > 0 {
+			if f.shown.Load() > 0 {
 				served++
 				f.agrees(o)
 			} else {
@@ -61,7 +61,7 @@ func TestDamagedFoldersAreNeverServed(t *testing.T) {
 			}
 			// And what it leaves is whole again.
 			again := o.newReplica(func(c *Config) { c.Dir = dir })
-			if len(again.shown) == 0 {
+			if again.shown.Load() == 0 {
 				t.Fatalf("%s %s: not served again\n%s", filepath.Base(name), damage, again.log)
 			}
 		}

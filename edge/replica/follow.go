@@ -69,8 +69,8 @@ func (r *Replica) newest() string {
 	return fmt.Sprintf("%d-%d", r.at.Size, r.at.Time)
 }
 
-// connect follows over one connection, until it ends or something is refused.
-// Who ends the connection does not end what has begun to be accepted.
+// connect follows over one connection, until that ends or something is refused. To end
+// the connection does not end the checkpoint that is being accepted.
 func (r *Replica) connect(ctx context.Context) error {
 	line, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -103,14 +103,14 @@ func (r *Replica) complain(err error) {
 	}
 	r.lastComplaint, r.complained = err.Error(), time.Now()
 	if errors.Is(err, errNotShown) {
-		r.log.Error("replica: the core that is shown could not be replaced; it is tried again", "err", err)
+		r.log.Error("replica: no core here takes what was signed; it is tried again", "err", err)
 		return
 	}
 	served := "serving the last good state"
 	if r.newest() == "" {
 		served = "there is nothing to serve yet"
 	}
-	for _, refusal := range []error{ErrSignature, ErrOrigin, ErrShrunk, ErrOlder, ErrForked, ErrEvents, ErrState, ErrSnapshot, ErrModule} {
+	for _, refusal := range []error{ErrSignature, ErrOrigin, ErrShrunk, ErrOlder, ErrForked, ErrEvents, ErrState, ErrSnapshot} {
 		if errors.Is(err, refusal) {
 			r.log.Error("replica: refused; "+served, "err", err)
 			return
@@ -119,10 +119,10 @@ func (r *Replica) complain(err error) {
 	r.log.Warn("replica: not connected", "err", err)
 }
 
-// stream follows by an event stream. It goes on being read while a checkpoint
-// is being accepted, and only the newest of those that came meanwhile is next. One
-// without any for [StaleAfter] is given up, however alive: what it comes from may be
-// gone for whoever hands it on, and another may come from elsewhere.
+// stream follows by an event stream. The stream is read while a checkpoint is being
+// accepted, and only the newest checkpoint that came meanwhile is next. A stream without
+// a checkpoint for [StaleAfter] is given up, however alive it is: its source may have
+// lost the origin, and another connection may lead to another source.
 func (r *Replica) stream(ctx, line context.Context) error {
 	header := map[string]string{"Accept": "text/event-stream", "Cache-Control": "no-cache"}
 	if id := r.newest(); id != "" {
@@ -167,8 +167,8 @@ func (r *Replica) stream(ctx, line context.Context) error {
 	}
 }
 
-// readEvents has the newest event in news until the stream ends, with what came with
-// those that it overtook.
+// readEvents keeps the newest event in news until the stream ends. Records that came
+// with events which it overtook are kept with it.
 func readEvents(body io.Reader, news chan event) error {
 	lines := bufio.NewReaderSize(body, maxNote)
 	for heard := false; ; heard = true {

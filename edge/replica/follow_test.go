@@ -279,7 +279,7 @@ func TestALongDownloadMayTakeItsTime(t *testing.T) {
 		f := o.newReplica(func(c *Config) {
 			c.Client = &http.Client{Transport: steady{file}}
 		})
-		got, err := f.Replica.get(t.Context(), "/sync/core/x", maxModule, false)
+		got, err := f.Replica.get(t.Context(), "/sync/snapshot/x", 64<<20, false)
 		if err != nil || len(got) != len(file) {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}

@@ -19,8 +19,6 @@ func TestAReplicaCanBeFollowed(t *testing.T) {
 	o.join("a", "b", "c")
 	o.snapshot()
 	o.join("d", "e")
-	named := o.module("module")
-	o.at.Core = named
 	o.sign()
 	for _, dir := range []string{"", t.TempDir()} {
 		f := o.booted(func(c *Config) { c.Dir = dir })
@@ -48,16 +46,10 @@ func TestAReplicaCanBeFollowed(t *testing.T) {
 			t.Errorf("another file, %v", err)
 		}
 		file.Close()
-		if code, err := f.Core(named); err != nil || string(code) != "module" {
-			t.Errorf("module %q, %v", code, err)
-		}
 		asked := len(o.asked)
 		for _, none := range [][32]byte{{}, {1}} {
 			if _, _, err := f.Snapshot(none); !errors.Is(err, snap.ErrNotHeld) {
 				t.Errorf("a snapshot of no name: %v", err)
-			}
-			if _, err := f.Core(none); !errors.Is(err, snap.ErrNotHeld) {
-				t.Errorf("a module of no name: %v", err)
 			}
 		}
 		if len(o.asked) != asked {

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// patience is how long a transfer may stand still.
-	patience = 10 * time.Second
-	// slack is what one may take beyond its length at slowest, in bytes a second.
-	// Origins have as much.
+	// stillFor is how long a transfer may stand still.
+	stillFor = 10 * time.Second
+	// slack is what a transfer may take beyond its length at the slowest rate, in
+	// bytes a second. Origins allow the same.
 	slack   = 30 * time.Second
 	slowest = 16 << 10
 )
@@ -38,14 +38,14 @@ func newClient() *http.Client {
 	}
 }
 
-// get fetches at most limit bytes. A cache on the way, for which they are the same
-// for an hour or for ever, is passed by when what came before may be its fault.
+// get fetches at most limit bytes. With again, caches on the way are asked for nothing:
+// what came before was wrong, and may have come from one.
 func (r *Replica) get(ctx context.Context, path string, limit int64, again bool) ([]byte, error) {
 	var header map[string]string
 	if again {
 		header = map[string]string{"Cache-Control": "no-cache"}
 	}
-	res, err := r.request(ctx, path, patience, slack, header)
+	res, err := r.request(ctx, path, stillFor, slack, header)
 	if err != nil {
 		return nil, r.heed(err)
 	}
@@ -63,7 +63,7 @@ func (r *Replica) get(ctx context.Context, path string, limit int64, again bool)
 	return b, nil
 }
 
-// heed has nothing asked for as long as an answer wanted.
+// heed makes the pace rest for as long as an answer with 429 asks.
 func (r *Replica) heed(err error) error {
 	if l, ok := errors.AsType[*laterError](err); ok {
 		r.pace.rest(l.after)
@@ -71,9 +71,10 @@ func (r *Replica) heed(err error) error {
 	return err
 }
 
-// request asks for a path when it may, and fails unless the answer is 200 or when nothing
-// comes for as long as stall, at any moment until its body is closed. The body may take
-// as long as slack beyond its length at the slowest rate; if that is 0, it has no end.
+// request asks for a path as soon as the pace allows. It fails unless the answer is 200,
+// and when nothing comes for as long as stall, until the body is closed. The body may
+// take as long as its length takes at the slowest rate, and slack more; with a slack of 0
+// it may take any time.
 func (r *Replica) request(ctx context.Context, path string, stall, slack time.Duration, header map[string]string) (*http.Response, error) {
 	if err := r.pace.wait(ctx); err != nil {
 		return nil, fmt.Errorf("replica: %s: %w", path, err)
@@ -120,7 +121,7 @@ var (
 	errStatus  = errors.New("status")
 )
 
-// watched puts the end of patience off with each read.
+// watched is a body whose reader waits a while longer after each read.
 type watched struct {
 	io.ReadCloser
 	watch        *time.Timer
@@ -134,15 +135,15 @@ func (w *watched) Read(p []byte) (int, error) {
 	n, err := w.ReadCloser.Read(p)
 	w.read += int64(n)
 	if err == nil {
-		w.watch.Reset(w.patience())
+		w.watch.Reset(w.wait())
 	} else if err != io.EOF {
 		err = w.end(err)
 	}
 	return n, err
 }
 
-// patience is how long the next read may take.
-func (w *watched) patience() time.Duration {
+// wait is how long the next read may take.
+func (w *watched) wait() time.Duration {
 	if w.slack == 0 {
 		return w.stall
 	}

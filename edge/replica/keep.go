@@ -7,9 +7,9 @@ import (
 	"webring/core/snap"
 )
 
-// keeping is what has yet to be written to disk. That takes three syncs, which is
-// longer than all else that is done for a checkpoint. So what comes next is accepted
-// meanwhile, and whatever has come when one write ends is the next one.
+// keeping is what has yet to be written to disk. A write takes three syncs, which is
+// longer than all else that is done for a checkpoint. So checkpoints are accepted
+// meanwhile, and the next write takes all that have come until then.
 type keeping struct {
 	mu      sync.Mutex
 	next    *news
@@ -62,9 +62,8 @@ func (r *Replica) write() {
 }
 
 // keepAnew writes what a restart begins with: the core, and the records that followers
-// may ask for, who begin with the newest snapshot. It gives the checkpoint of both.
-// Nothing is accepted meanwhile: the core is as large as the ring, and the next
-// one to be copied would double that.
+// of the newest snapshot ask for. It gives the checkpoint of both. Nothing is accepted
+// meanwhile: a copy of the core is as large as the ring, and there is to be only one.
 func (r *Replica) keepAnew() (signed []byte, err error) {
 	r.accepting.Lock()
 	defer r.accepting.Unlock()

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -140,12 +141,6 @@ func (o *fakeOrigin) offer(plain []byte, size uint64) {
 	digest := sha256.Sum256(file)
 	o.files["/sync/snapshot/"+hex.EncodeToString(digest[:])] = file
 	o.at.Snapshot = snap.Snapshot{Digest: digest, Bytes: int64(len(file)), Size: size}
-}
-
-func (o *fakeOrigin) module(code string) (digest [32]byte) {
-	digest = sha256.Sum256([]byte(code))
-	o.files["/sync/core/"+hex.EncodeToString(digest[:])] = []byte(code)
-	return digest
 }
 
 // RoundTrip answers as the handlers of an origin do.
@@ -289,8 +284,7 @@ type follower struct {
 	*Replica
 	t     testing.TB
 	log   *logBuffer
-	mu    sync.Mutex
-	shown []Module
+	shown atomic.Int32 // how many cores
 }
 
 type logBuffer struct {
@@ -317,7 +311,7 @@ func (o *fakeOrigin) newReplica(change ...func(*Config)) *follower {
 	f := &follower{t: o.t, log: &logBuffer{}}
 	cfg := Config{Origin: "http://origin.test", Key: o.key, Client: &http.Client{Transport: o}, Log: slog.New(slog.NewTextHandler(f.log, nil)),
 		Open: openCore,
-		Show: func(_ Core, m Module) { f.mu.Lock(); f.shown = append(f.shown, m); f.mu.Unlock() },
+		Show: func(Core) { f.shown.Add(1) },
 	}
 	for _, c := range change {
 		c(&cfg)
@@ -380,26 +374,21 @@ func (f *follower) agrees(o *fakeOrigin) {
 	}
 }
 
-// testCore is a core that a module in words makes.
+// testCore is a core that notices when it is used after its end.
 type testCore struct {
 	*host.Native
-	module string
 	closed bool
 }
 
-func openCore(_ context.Context, m Module, snapshot []byte, readers bool) (Core, error) {
-	module := string(m.Code)
-	if module == "broken" {
-		return nil, errors.New("no module")
-	}
+func openCore(_ context.Context, snapshot []byte) (Core, error) {
 	if snapshot == nil {
-		return &testCore{Native: host.NewNative(capacity), module: module}, nil
+		return &testCore{Native: host.NewNative(capacity)}, nil
 	}
 	n, err := host.LoadNative(capacity, snapshot)
 	if err != nil {
 		return nil, err
 	}
-	return &testCore{Native: n, module: module}, nil
+	return &testCore{Native: n}, nil
 }
 
 func (c *testCore) Serve(target []byte, r *api.Response) {
@@ -407,58 +396,6 @@ func (c *testCore) Serve(target []byte, r *api.Response) {
 		panic("a core is read after its end")
 	}
 	c.Native.Serve(target, r)
-	switch {
-	case c.module == "traps":
-		*r = api.Response{Status: 500, Body: []byte("{}"), Media: api.Problem}
-	case c.module == "panics":
-		panic("in a module")
-	case c.module == "lies" && strings.HasPrefix(string(target), "/next?from="):
-		r.Location = append(r.Location, 'x')
-	case c.module == "says more" && r.Status == 200:
-		r.Body = append(bytes.TrimSuffix(r.Body, []byte("}")), `,"more":1}`...)
-	case c.module == "says otherwise":
-		// What it is for, not what it is.
-		for _, words := range []string{"A ring of agents", "The higher effective_bid_usd ranks first", "No such member"} {
-			r.Body = bytes.ReplaceAll(r.Body, []byte(words), []byte("In other words"))
-		}
-	case c.module == "empties "+string(target):
-		r.Body = append(r.Body[:0], "{}"...)
-	case c.module == "lists nobody" && bytes.HasPrefix(target, []byte("/api/ring")):
-		if before, _, found := bytes.Cut(r.Body, []byte(`"members":[`)); found {
-			r.Body = append(before, `"members":[]}`...)
-		}
-	case c.module == "turns around" && bytes.HasPrefix(target, []byte("/api/leaderboard")):
-		r.Body = swap(r.Body, `"slug":"a"`, `"slug":"b"`)
-	case c.module == "counts" && bytes.HasPrefix(target, []byte("/api/widget")):
-		r.Body = bytes.Replace(r.Body, []byte(`"count":2`), []byte(`"count":3`), 1)
-	case c.module == "ponders":
-		time.Sleep(time.Second)
-	case c.module == "says too much" && r.Status == 200:
-		r.Body = append(r.Body, '}')
-	}
-}
-
-// swap puts each of two words where the other one stands.
-func swap(b []byte, x, y string) []byte {
-	return []byte(strings.NewReplacer(x, y, y, x).Replace(string(b)))
-}
-
-func (c *testCore) Digest() (uint64, [16]byte) {
-	seq, digest := c.Native.Digest()
-	if c.module == "folds otherwise" || c.module == "folds another third" && seq > 2 {
-		digest[0] ^= 1
-	}
-	return seq, digest
-}
-
-func (c *testCore) Apply(records []snap.Record) error {
-	if c.module == "slow" {
-		time.Sleep(300 * time.Millisecond)
-	}
-	if seq, _ := c.Head(); c.module == "folds no more than 2" && seq+uint64(len(records)) > 2 {
-		return core.ErrEvent
-	}
-	return c.Native.Apply(records)
 }
 
 func (c *testCore) Close() error {

@@ -11,10 +11,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// An origin lets one client ask 1 200 times a minute below /sync/ where it lets
-// the public ask 120 times. A replica stays within that whatever it has to
-// catch up with, and keeps nearly all of it for itself: those who follow it
-// can cause no more questions than the small share, however many they are.
+// An origin lets one client ask 1 200 times a minute below /sync/. A replica stays
+// within that whatever it has to catch up with. Its followers, however many, can cause
+// no more questions than a small share.
 const (
 	paceBurst, pacePerSecond   = 600, 8
 	shareBurst, sharePerSecond = 30, 1
@@ -34,7 +33,7 @@ func newPace() *pace {
 	return &pace{all: rate.NewLimiter(pacePerSecond, paceBurst), share: rate.NewLimiter(sharePerSecond, shareBurst)}
 }
 
-// wait returns when a question may be asked, or with the error of ctx.
+// wait returns nil when a question may be asked, or the error of ctx.
 func (p *pace) wait(ctx context.Context) error {
 	p.mu.Lock()
 	quiet := time.Until(p.until)
@@ -47,8 +46,7 @@ func (p *pace) wait(ctx context.Context) error {
 	return p.all.Wait(ctx)
 }
 
-// spare says whether a question may be asked now for somebody else, and counts
-// it.
+// spare says whether a question may be asked now for a follower, and counts it.
 func (p *pace) spare() bool {
 	p.mu.Lock()
 	quiet := time.Until(p.until) > 0
@@ -56,7 +54,7 @@ func (p *pace) spare() bool {
 	return !quiet && p.share.Allow()
 }
 
-// rest has nothing asked for a while.
+// rest lets no question be asked for a while.
 func (p *pace) rest(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

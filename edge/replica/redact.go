@@ -8,9 +8,9 @@ import (
 	"webring/core/snap"
 )
 
-// forget drops the words of members that records, the last ones, redact from the
-// records that are kept for followers, and the snapshots that hold them. It says
-// whether there were any. What has been handed out is not changed.
+// forget looks through the last records for redactions. It drops the redacted words
+// from the records that are kept for followers, and the snapshots that hold them, and
+// says whether there were any. Records that were handed out do not change.
 func (r *Replica) forget(records []snap.Record) (some bool) {
 	redacted, least := map[string]bool{}, uint64(0)
 	for i, record := range records {
@@ -41,9 +41,9 @@ func (r *Replica) forget(records []snap.Record) (some bool) {
 	return true
 }
 
-// forgetSnapshots drops the snapshots of fewer events, and takes none. No restart
-// needs them. Followers that would begin with one wait for the next, which an origin
-// makes after a redaction.
+// forgetSnapshots drops the snapshots of fewer events, and takes none from then on. No
+// restart needs them. Followers that would begin with one wait for the next, which an
+// origin makes after a redaction.
 func (r *Replica) forgetSnapshots(least uint64) {
 	r.files.end(func(f *files) {
 		f.least = max(f.least, least)

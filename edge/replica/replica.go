@@ -23,6 +23,12 @@ import (
 type Core interface {
 	// Apply folds in the records that follow and shows them.
 	Apply(records []snap.Record) error
+	// ApplyTo folds in the records that follow, where no reader sees it, and shows
+	// them if that leads to the digest. If it does not, refusal says why. With a
+	// refusal or an error, readers go on seeing what they saw. A core that cannot
+	// go back by itself asks last for what it held: a snapshot, and the records
+	// after it.
+	ApplyTo(records []snap.Record, digest [16]byte, last func() (snapshot []byte, records []snap.Record, err error)) (refusal, err error)
 	// Tick tells the time of day, once a second.
 	Tick(now time.Time)
 	// Serve answers a GET for target.
@@ -33,21 +39,14 @@ type Core interface {
 	BaseURL() string
 	// Digest gives the digest of the rows, and the position that it is of.
 	Digest() (seq uint64, digest [16]byte)
-	// Snapshot gives what a core can be opened from.
+	// Snapshot gives what a core can be opened from, nil when nothing in it can be
+	// asked.
 	Snapshot() []byte
 	// Close frees what the core holds.
 	Close() error
 }
 
-// Module is a build of the core that a host can load. Without code it is the
-// one compiled into this process.
-type Module struct {
-	Code   []byte
-	Digest [32]byte // SHA-256 of Code
-	ABI    int      // version of the entry, 0 if there is no code
-}
-
-// Config says whom to follow and how. Origin, Key, Open and Show are needed.
+// Config says which origin to follow and how. Origin, Key, Open and Show are needed.
 type Config struct {
 	// Origin is the URL of the origin, or of an edge that follows it.
 	Origin string
@@ -57,16 +56,14 @@ type Config struct {
 	Dir string
 	// Replay folds every event instead of trusting a snapshot.
 	Replay bool
-	// Own is the module to use unless a checkpoint names another one of the
-	// same ABI. Without code, other modules are never loaded.
-	Own Module
-	// Open makes a core from a snapshot, or of an empty ledger when that is
-	// nil. One that is not for readers has one user at a time. If its module is
-	// not the own one, it must fail where the module does not return.
-	Open func(ctx context.Context, m Module, snapshot []byte, readers bool) (Core, error)
+	// Module is the SHA-256 of the core's module in this process, as checkpoints
+	// name the origin's. The log tells both when they come to different states.
+	Module [32]byte
+	// Open makes a core from a snapshot, or of an empty ledger when that is nil.
+	Open func(ctx context.Context, snapshot []byte) (Core, error)
 	// Show makes c what readers see from now on, and returns when nobody uses
 	// the one before any more. That one is closed afterwards.
-	Show func(c Core, m Module)
+	Show func(c Core)
 	// MaxSnapshot is the longest snapshot that is taken, in bytes before it is
 	// compressed; 0 stands for 4 GiB.
 	MaxSnapshot int64
@@ -91,23 +88,19 @@ type Replica struct {
 	verifiers note.Verifiers
 	name      string
 
-	// What a checkpoint changes is changed by whoever holds accepting.
+	// The caller that holds accepting may change what a checkpoint changes.
 	accepting sync.Mutex
-	judge     Core             // nil until it is needed; at the position of the checkpoint, or of what is due
-	due       *due             // nil unless it could not be shown
-	read      *diskState       // what the first judge begins from, nil afterwards
 	floor     *snap.Checkpoint // of a state on disk that could not be shown, until one is
-	module    Module
 	tree      snap.Tree
 	store     *store
-	refused   map[[32]byte]time.Time // modules, until when
-	proven    map[[32]byte]bool      // that of this process, and those that were shown
+	failed    *failed // nil unless the last checkpoint could not be reached
+	marked    bool    // the folder says that this edge is to be upgraded
 
-	// ticking is held by who has the core that is shown pass time, and by who puts
-	// another one in its place.
+	// ticking is held while the core that is shown is told the time, and while
+	// another one takes its place.
 	ticking sync.Mutex
 
-	// What others read besides.
+	// mu guards what is read without accepting.
 	mu      sync.RWMutex
 	shown   Core
 	signed  []byte // the checkpoint as it came
@@ -121,7 +114,6 @@ type Replica struct {
 	pace    *pace
 	files   files
 	blocks  blocks
-	passed  passedModule
 	keeping keeping
 
 	settled sync.Once
@@ -130,6 +122,7 @@ type Replica struct {
 	heard   atomic.Int64 // when the newest checkpoint came, ms
 	stamped atomic.Int64 // and when it was signed, ms
 	doubt   atomic.Bool  // what came last was not what was signed
+	behind  atomic.Bool  // what was signed last cannot be reached here
 
 	lastComplaint string
 	complained    time.Time
@@ -156,7 +149,7 @@ func New(ctx context.Context, cfg Config) (*Replica, error) {
 	}
 	r := &Replica{
 		cfg: cfg, log: cfg.Log, client: cfg.Client, verifiers: note.VerifierList(verifier), name: verifier.Name(),
-		module: cfg.Own, refused: map[[32]byte]time.Time{}, proven: map[[32]byte]bool{cfg.Own.Digest: true}, pace: newPace(), files: files{ended: make(chan struct{})},
+		pace: newPace(), files: files{ended: make(chan struct{})},
 		changed: make(chan struct{}), ready: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 	if r.log == nil {
@@ -168,6 +161,7 @@ func New(ctx context.Context, cfg Config) (*Replica, error) {
 	if cfg.Dir != "" {
 		r.store = &store{dir: cfg.Dir, log: r.log}
 		r.store.clean()
+		r.marked = true // perhaps, by the process before
 		r.blocks.dir, r.blocks.most = filepath.Join(cfg.Dir, "blocks"), maxBlocks
 		r.accepting.Lock()
 		defer r.accepting.Unlock()
@@ -181,10 +175,14 @@ func New(ctx context.Context, cfg Config) (*Replica, error) {
 // Ready is closed when there is a state to show.
 func (r *Replica) Ready() <-chan struct{} { return r.ready }
 
-// Stale says whether the origin has not been heard from for [StaleAfter], going
-// by when its newest checkpoint came and by when that was signed: an origin, or
-// whoever stands before it, that repeats itself is as good as gone.
+// Stale says whether what is shown is behind the origin: no new checkpoint came for
+// [StaleAfter], the newest one is older than that, or this edge cannot reach the state
+// that it signs. The age counts because an origin, or a cache before it, that repeats
+// an old checkpoint is as good as gone.
 func (r *Replica) Stale() bool {
+	if r.behind.Load() {
+		return true
+	}
 	now := time.Now().UnixMilli()
 	limit := StaleAfter.Milliseconds()
 	return now-r.heard.Load() > limit || now-r.stamped.Load() > limit
@@ -197,12 +195,12 @@ func (r *Replica) Position() uint64 {
 	return r.at.Size
 }
 
-// Reach waits until position seq is shown, and says whether that came before
-// ctx ended. It has the replica ask the origin if the origin does not tell.
+// Reach waits until position seq is shown, and says whether that came before ctx ended.
+// If the origin does not tell, the replica asks it.
 func (r *Replica) Reach(ctx context.Context, seq uint64) bool {
 	r.Nudge()
-	patience := time.NewTimer(250 * time.Millisecond)
-	defer patience.Stop()
+	late := time.NewTimer(250 * time.Millisecond)
+	defer late.Stop()
 	for {
 		changed := r.Changed()
 		if r.Position() >= seq {
@@ -210,7 +208,7 @@ func (r *Replica) Reach(ctx context.Context, seq uint64) bool {
 		}
 		select {
 		case <-changed:
-		case <-patience.C:
+		case <-late.C:
 			r.reconnect()
 		case <-ctx.Done():
 			return false
@@ -246,7 +244,6 @@ func (r *Replica) Run(ctx context.Context) {
 	beside.Go(func() { r.anticipate(ctx) })
 	defer beside.Wait()
 	defer cancel()
-	r.prepareJudge(ctx)
 	r.follow(ctx)
 }
 
@@ -260,8 +257,8 @@ func (r *Replica) tick(ctx context.Context) {
 			return
 		case now := <-second.C:
 			r.pass(now)
-			if r.stamped.Load() == 0 {
-				continue // nothing is shown that could be stale
+			if r.stamped.Load() == 0 || r.behind.Load() {
+				continue // nothing is shown, or the log has said why it is stale
 			}
 			if was := stale; r.Stale() != was {
 				if stale = !was; stale {
@@ -274,8 +271,8 @@ func (r *Replica) tick(ctx context.Context) {
 	}
 }
 
-// pass tells the core that is shown the time. That may take it milliseconds, for
-// which nobody waits who asks where the replica is.
+// pass tells the core that is shown the time. That may take milliseconds, so mu is not
+// held meanwhile.
 func (r *Replica) pass(now time.Time) {
 	r.ticking.Lock()
 	defer r.ticking.Unlock()
@@ -287,8 +284,8 @@ func (r *Replica) pass(now time.Time) {
 	}
 }
 
-// Close ends what is being written to disk and frees the cores. It is called after Run has returned and when nobody
-// reads any more.
+// Close ends what is being written to disk and frees the core. It is called after Run
+// has returned and when nobody reads any more.
 func (r *Replica) Close() error {
 	r.keeping.writing.Wait()
 	r.accepting.Lock()
@@ -296,14 +293,12 @@ func (r *Replica) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var errs []error
-	for _, c := range []Core{r.judge, r.shown} {
-		if c != nil {
-			errs = append(errs, c.Close())
-		}
+	if r.shown != nil {
+		errs = append(errs, r.shown.Close())
 	}
 	if r.store != nil {
 		errs = append(errs, r.store.close())
 	}
-	r.judge, r.shown = nil, nil
+	r.shown = nil
 	return errors.Join(errs...)
 }

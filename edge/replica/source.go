@@ -3,7 +3,6 @@ package replica
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -11,14 +10,15 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"webring/core/snap"
 )
 
-// What follows makes a replica something that others can follow, as they would
-// its origin: they check everything themselves. What they can cause to be asked
-// upstream is bounded by [pace.spare], and it is asked once for all of them.
+// Others can follow a replica as they would its origin; they check everything
+// themselves. [pace.spare] bounds what they can cause to be asked upstream, and each
+// thing is asked once for all of them.
+
+// fetchAgain is how long a file that could not be had is left alone.
+const fetchAgain = time.Minute
 
 // passOn bounds how long a follower waits for what has to be asked for first.
 const passOn = 20 * time.Second
@@ -38,10 +38,10 @@ func (r *Replica) Changed() <-chan struct{} {
 	return r.changed
 }
 
-// Events gives up to n records from event number from on, none beyond the end
-// of its block. Those from before the ones at hand are asked for upstream, and
-// kept for a while; when too many are, the error wraps [snap.ErrBusy]. Beyond
-// the newest checkpoint it wraps [snap.ErrNotHeld].
+// Events gives up to n records from event number from on, none beyond the end of its
+// block. Earlier ones than those in memory are asked for upstream and kept for a while.
+// The error wraps [snap.ErrBusy] when too many are asked for, and [snap.ErrNotHeld]
+// beyond the newest checkpoint.
 func (r *Replica) Events(from uint64, n int) ([]snap.Record, error) {
 	r.mu.RLock()
 	base, tail, size := r.base, r.tail, r.at.Size
@@ -93,10 +93,10 @@ func (h *heldFile) open() (io.ReadCloser, int64, error) {
 	return f, h.Bytes, nil
 }
 
-// Snapshot gives the file of the snapshot that the newest checkpoint names, or
-// the one that was held before it; the caller closes it. It waits for one that
-// is on its way here, but has nothing asked for. For others, and for one with words
-// that were redacted since, the error wraps [snap.ErrNotHeld].
+// Snapshot gives the file of the snapshot that the newest checkpoint names, or of the
+// one before it. The caller closes the file. Snapshot waits for a file that is being
+// fetched, but fetches none. For other snapshots, and for one with words that were
+// redacted since, the error wraps [snap.ErrNotHeld].
 func (r *Replica) Snapshot(digest [32]byte) (file io.ReadCloser, length int64, err error) {
 	late := time.NewTimer(passOn)
 	defer late.Stop()
@@ -143,8 +143,8 @@ func (r *Replica) hold(ctx context.Context, named snap.Snapshot, again bool) err
 	return nil
 }
 
-// keepFile keeps a snapshot's file in place of the one before, which whoever
-// reads it can read to its end.
+// keepFile keeps a snapshot's file in place of the one before. Readers of that one can
+// read it to its end.
 func (r *Replica) keepFile(named snap.Snapshot, file []byte) {
 	held := heldFile{Snapshot: named, file: file}
 	if r.store != nil {
@@ -182,9 +182,8 @@ func (f *files) lacks(named snap.Snapshot) bool {
 	return named.Size > 0 && named.Size >= f.least && named.Digest != f.held.Digest
 }
 
-// anticipate has each new snapshot at hand before a follower asks for it: it
-// may do so when the origin is gone. One that could not be had is tried again
-// after a minute.
+// anticipate fetches each new snapshot before a follower asks for it: the origin may be
+// gone by then. A snapshot that could not be fetched is tried again after a minute.
 func (r *Replica) anticipate(ctx context.Context) {
 	var failed [32]byte
 	var rested time.Time
@@ -196,7 +195,7 @@ func (r *Replica) anticipate(ctx context.Context) {
 		if r.files.lacks(named) && (named.Digest != failed || time.Now().After(rested)) {
 			if err := r.hold(ctx, named, named.Digest == failed); err != nil && ctx.Err() == nil {
 				r.log.Info("replica: the newest snapshot could not be had for followers", "err", err)
-				failed, rested = named.Digest, time.Now().Add(refusedForNow)
+				failed, rested = named.Digest, time.Now().Add(fetchAgain)
 				r.files.end(func(f *files) { f.tried = failed })
 			}
 		}
@@ -206,65 +205,4 @@ func (r *Replica) anticipate(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// passedModule is a module that is not run here, for followers.
-type passedModule struct {
-	flights singleflight.Group
-
-	mu     sync.Mutex
-	digest [32]byte
-	code   []byte    // nil for one that could not be had
-	again  time.Time // when it may be tried again
-}
-
-// Core gives the module that is shown, the one of this process, or the one that
-// the newest checkpoint names, which is asked for upstream and kept. For others
-// the error wraps [snap.ErrNotHeld].
-func (r *Replica) Core(digest [32]byte) ([]byte, error) {
-	r.mu.RLock()
-	here := []Module{r.module, r.cfg.Own}
-	named := r.at.Core
-	r.mu.RUnlock()
-	for _, m := range here {
-		if m.Digest == digest && len(m.Code) > 0 {
-			return m.Code, nil
-		}
-	}
-	if digest != named || digest == [32]byte{} {
-		return nil, snap.ErrNotHeld
-	}
-	code, err, _ := r.passed.flights.Do(string(digest[:]), func() (any, error) { return r.passModule(digest) })
-	if err != nil {
-		return nil, err
-	}
-	return code.([]byte), nil
-}
-
-func (r *Replica) passModule(digest [32]byte) ([]byte, error) {
-	p := &r.passed
-	p.mu.Lock()
-	known, code, again := p.digest == digest, p.code, p.again
-	p.mu.Unlock()
-	switch {
-	case known && code != nil:
-		return code, nil
-	case known && time.Now().Before(again):
-		return nil, snap.ErrNotHeld
-	case !r.pace.spare():
-		return nil, snap.ErrBusy
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), passOn)
-	defer cancel()
-	code, err := r.get(ctx, fmt.Sprintf("/sync/core/%x", digest), maxModule, known)
-	if err == nil && sha256.Sum256(code) != digest {
-		err = ErrModule
-	}
-	if err != nil {
-		code, err = nil, errors.Join(snap.ErrNotHeld, err)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.digest, p.code, p.again = digest, code, time.Now().Add(refusedForNow)
-	return code, err
 }

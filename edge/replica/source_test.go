@@ -3,7 +3,6 @@ package replica
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -123,32 +122,6 @@ func TestASpoiledCacheIsPassedBy(t *testing.T) {
 	}
 }
 
-// So is a module, which caches have for ever, once it may be tried again; for who
-// runs it as for who passes it on.
-func TestASpoiledModuleIsHadFromBehindTheCache(t *testing.T) {
-	for name, abi := range map[string]int{"to run": 1, "to pass on": 2} {
-		synctest.Test(t, func(t *testing.T) {
-			o := newOrigin(t)
-			o.at.ABI = abi
-			digest := o.module("newer")
-			o.at.Core = digest
-			f := o.newReplica(own, func(c *Config) { c.Client = &http.Client{Transport: spoiled{o, "/sync/core/"}} })
-			f.takes(o.sign())
-			if code, err := f.Core(digest); err == nil {
-				t.Errorf("%s: %q is passed on", name, code)
-			}
-			time.Sleep(refusedForNow + time.Second)
-			f.takes(o.sign())
-			if code, err := f.Core(digest); err != nil || string(code) != "newer" {
-				t.Errorf("%s: %q, %v\n%s", name, code, err, f.log)
-			}
-			if abi == 1 && f.module() != "newer" {
-				t.Errorf("%s is shown\n%s", f.module(), f.log)
-			}
-		})
-	}
-}
-
 // cautious counts what is asked for past caches.
 type cautious struct {
 	http.RoundTripper
@@ -172,7 +145,7 @@ func TestACacheIsNotBlamedForACore(t *testing.T) {
 	asks := &cautious{RoundTripper: o}
 	f := o.newReplica(func(c *Config) {
 		c.Client, c.Dir = &http.Client{Transport: asks}, t.TempDir()
-		c.Open = func(context.Context, Module, []byte, bool) (Core, error) { return nil, errors.New("no memory") }
+		c.Open = func(context.Context, []byte) (Core, error) { return nil, errors.New("no memory") }
 	})
 	for range 3 {
 		if err := f.accept(t.Context(), o.signed); !errors.Is(err, errOpen) {
@@ -243,34 +216,6 @@ func TestKeptBlocksAreBounded(t *testing.T) {
 	entries, err := os.ReadDir(b.dir)
 	if err != nil || len(entries) != 4 || entries[0].Name() != "5" {
 		t.Errorf("%v, %v", entries, err)
-	}
-}
-
-// A module that this replica does not run is asked for once, and one that
-// cannot be had once a minute.
-func TestModulesForFollowersAreAskedForOnce(t *testing.T) {
-	for _, damaged := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			o := newOrigin(t)
-			o.at.Core, o.at.ABI = o.module("module"), 1
-			o.sign()
-			f := o.booted() // runs what was compiled in
-			if damaged {
-				o.bend = func(string, []byte) []byte { return []byte("another") }
-			}
-			for range 3 {
-				for range 50 {
-					code, err := f.Core(o.at.Core)
-					if damaged != errors.Is(err, snap.ErrNotHeld) || !damaged && string(code) != "module" {
-						t.Fatalf("%q, %v", code, err)
-					}
-				}
-				time.Sleep(refusedForNow / 2)
-			}
-			if n, want := o.questions("/sync/core/"), map[bool]int{false: 1, true: 2}[damaged]; n != want {
-				t.Errorf("asked %d times, want %d", n, want)
-			}
-		})
 	}
 }
 
@@ -437,17 +382,25 @@ func TestALongGapIsFoldedAsItComes(t *testing.T) {
 	o.join("a")
 	o.sign()
 	dir := t.TempDir()
-	f := o.booted(func(c *Config) { c.Dir = dir })
+	var opened Core // last
+	f := o.booted(func(c *Config) {
+		c.Dir = dir
+		c.Open = func(ctx context.Context, snapshot []byte) (Core, error) {
+			c, err := openCore(ctx, snapshot)
+			opened = c
+			return c, err
+		}
+	})
 	want := f.get("/api/ring")
 	far(o)
 	o.snapshot() // says nothing about how the history at hand goes on
 	ranges := 0
 	watch := func(path string, b []byte) []byte {
 		if path == "/sync/events" {
-			if at, _ := f.judge.Head(); at != f.at.Size && at%snap.BlockEvents != 0 {
-				t.Errorf("the judge is at %d", at)
+			if at, _ := opened.Head(); at != f.at.Size && at%snap.BlockEvents != 0 {
+				t.Errorf("the next core is at %d", at)
 			} else if ranges > 0 && at < uint64(ranges)*snap.BlockEvents {
-				t.Errorf("the judge is at %d when range %d is asked for", at, ranges)
+				t.Errorf("the next core is at %d when range %d is asked for", at, ranges)
 			}
 			ranges++
 		}
@@ -487,21 +440,12 @@ func TestALongGapIsFoldedAsItComes(t *testing.T) {
 	again.agrees(o)
 }
 
-func TestALongGapThatOnlyTheNewerCoreFolds(t *testing.T) {
-	o := newOrigin(t)
-	o.join("a")
-	o.at.ABI = 1
-	o.sign()
-	f := o.booted(own, func(c *Config) {
-		c.Own = Module{Code: []byte("folds no more than 2"), Digest: sha256.Sum256([]byte("folds no more than 2")), ABI: 1}
-	})
-	far(o)
-	o.at.Core = o.module("newer")
-	f.takes(o.sign())
-	f.agrees(o)
-	if f.module() != "newer" {
-		t.Errorf("%s is shown\n%s", f.module(), f.log)
-	}
+// slow is a core that takes its time.
+type slow struct{ Core }
+
+func (c slow) Apply(records []snap.Record) error {
+	time.Sleep(300 * time.Millisecond)
+	return c.Core.Apply(records)
 }
 
 // Who waits for a position may end a connection, but not what came over it.
@@ -509,7 +453,12 @@ func TestWhoWaitsDoesNotEndWhatIsBeingAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOrigin(t)
 		o.sign()
-		f := o.newReplica(func(c *Config) { c.Own = Module{Code: []byte("slow"), ABI: 1} })
+		f := o.newReplica(func(c *Config) {
+			c.Open = func(ctx context.Context, snapshot []byte) (Core, error) {
+				c, err := openCore(ctx, snapshot)
+				return slow{c}, err
+			}
+		})
 		defer f.following(t)()
 		synctest.Wait()
 		far(o)

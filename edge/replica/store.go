@@ -3,7 +3,6 @@ package replica
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -14,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"webring/core/snap"
@@ -24,7 +22,7 @@ import (
 //
 //	checkpoint        the newest one, as it was signed
 //	state-N           the core at event N, and the events since
-//	core-SHA256       the module of another build that is shown
+//	unreachable       what cannot be reached here, if this edge is to be upgraded
 //	snapshot-SHA256   a signed snapshot's file, for followers
 //	blocks/           events from before those, for followers; see blocks.go
 //
@@ -35,10 +33,10 @@ import (
 // Numbers are big endian. replayed is 1 if every event was folded to get there.
 // The entries are those from event F on, F ≤ N: those before N are for followers.
 //
-// Events are written before the checkpoint that vouches for them, so whatever a
-// crash leaves is either right or shown wrong by the checkpoint. When the events
-// outgrow the core beside them, a new file begins, which is there whole or not at
-// all. A failure costs the folder its use for a while, and nothing else.
+// Events are written before the checkpoint that vouches for them, so the checkpoint
+// shows whether what a crash left is right. When the events outgrow the core beside
+// them, a new file begins, which is written whole or not at all. After a failure the
+// folder is left alone for a while; nothing else happens.
 type store struct {
 	dir      string
 	log      *slog.Logger
@@ -49,10 +47,6 @@ type store struct {
 	written int64 // of events into it
 	state0  int64 // length of the core before them
 	resting time.Time
-
-	keepingModule sync.Mutex
-	owed          *Module // the last one, if it could not be kept
-	retried       time.Time
 }
 
 const (
@@ -60,7 +54,7 @@ const (
 	stateHead = 1 + 8 + 8
 	// minJournal is how long events may grow behind a small core.
 	minJournal = 4 << 20
-	// storeRest is how long a folder is left alone that could not be written.
+	// storeRest is how long a folder that could not be written is left alone.
 	storeRest = 30 * time.Second
 )
 
@@ -70,7 +64,8 @@ func (s *store) path(name string) string { return filepath.Join(s.dir, name) }
 
 func stateName(base uint64) string { return "state-" + strconv.FormatUint(base, 10) }
 
-// clean removes what a crash left half written. Nothing may be in use.
+// clean removes what a crash left half written, and the modules that earlier versions
+// fetched and kept. Nothing may be in use.
 func (s *store) clean() {
 	entries, _ := os.ReadDir(s.dir)
 	for _, e := range entries {
@@ -78,6 +73,7 @@ func (s *store) clean() {
 			os.Remove(s.path(e.Name()))
 		}
 	}
+	s.remove("core-", "")
 }
 
 // keep notes a position. If there is no journal, or it has become too long, anew writes
@@ -98,7 +94,6 @@ func (s *store) keep(n *news, anew func() (signed []byte, err error)) {
 	}
 	if err == nil {
 		s.sweep()
-		s.keepOwed()
 		return
 	}
 	s.log.Error("replica: the last good state cannot be kept on disk; serving goes on", "err", err)
@@ -201,8 +196,8 @@ func (s *store) replace(name string, content []byte) error {
 	return s.commit(name, errors.Join(err, f.Close()))
 }
 
-// commit puts a file that was written, without an error, in place of the one before,
-// to be found after a crash from then on.
+// commit puts a file that was written without an error in place of the one before. It
+// lasts over a crash from then on.
 func (s *store) commit(name string, err error) error {
 	if err == nil {
 		err = os.Rename(s.path(name+".new"), s.path(name))
@@ -274,8 +269,8 @@ func (s *store) load(base uint64) (*state, error) {
 	return readState(f, info.Size(), base)
 }
 
-// readState reads a file of this size. Entries are kept for followers, the core is
-// not: so they have memory of their own.
+// readState reads a file of this size. The entries have memory of their own, because
+// they are kept for followers, and the core is not.
 func readState(r io.Reader, size int64, base uint64) (*state, error) {
 	var head [stateHead]byte
 	if size < stateHead {
@@ -324,62 +319,7 @@ func (k *state) records(n uint64) (records []snap.Record, length int64, err erro
 	return records, int64(len(k.entries) - len(b)), nil
 }
 
-// modules gives the digests of the modules that are kept.
-func (s *store) modules() (digests [][32]byte) {
-	entries, _ := os.ReadDir(s.dir)
-	for _, e := range entries {
-		word, ok := strings.CutPrefix(e.Name(), "core-")
-		if b, err := hex.DecodeString(word); ok && err == nil && len(b) == sha256.Size {
-			digests = append(digests, [32]byte(b))
-		}
-	}
-	return digests
-}
-
-// module reads the module with this digest, which may have been damaged since.
-func (s *store) module(digest [32]byte) ([]byte, error) {
-	return os.ReadFile(s.path(fmt.Sprintf("core-%x", digest)))
-}
-
-// keepModule keeps the code of a module in place of the one before, or when the folder
-// can be written again.
-func (s *store) keepModule(m Module) {
-	s.keepingModule.Lock()
-	defer s.keepingModule.Unlock()
-	s.owed = &m
-	s.settle()
-}
-
-// keepOwed keeps the module that could not be kept before, if there is one.
-func (s *store) keepOwed() {
-	s.keepingModule.Lock()
-	defer s.keepingModule.Unlock()
-	if s.owed != nil && time.Since(s.retried) >= storeRest {
-		s.settle()
-	}
-}
-
-// forgetModules keeps none.
-func (s *store) forgetModules() {
-	s.keepingModule.Lock()
-	defer s.keepingModule.Unlock()
-	s.owed = nil
-	s.remove("core-", "")
-}
-
-// settle keeps the module that is owed. The caller holds keepingModule.
-func (s *store) settle() {
-	name := fmt.Sprintf("core-%x", s.owed.Digest)
-	if err := s.replace(name, s.owed.Code); err != nil {
-		s.retried = time.Now()
-		s.log.Warn("replica: the core cannot be kept on disk; serving goes on", "err", err)
-		return
-	}
-	s.owed = nil
-	s.remove("core-", name)
-}
-
-// keepSnapshot keeps a signed snapshot's file, and says where.
+// keepSnapshot writes a signed snapshot's file and gives its path.
 func (s *store) keepSnapshot(digest [32]byte, file []byte) (path string, err error) {
 	name := fmt.Sprintf("snapshot-%x", digest)
 	if err := s.replace(name, file); err != nil {
@@ -389,8 +329,8 @@ func (s *store) keepSnapshot(digest [32]byte, file []byte) (path string, err err
 	return s.path(name), nil
 }
 
-// heldSnapshot says where the snapshot's file is that was kept before, by this process
-// or another, if it is still as it was signed.
+// heldSnapshot gives the path of the snapshot's file, which this process or an earlier
+// one wrote, if it still has the signed digest.
 func (s *store) heldSnapshot(named snap.Snapshot) (path string, err error) {
 	name := fmt.Sprintf("snapshot-%x", named.Digest)
 	f, err := os.Open(s.path(name))

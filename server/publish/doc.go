@@ -1,6 +1,5 @@
 // Package publish is what edges follow: it signs what the ledger holds, keeps
-// snapshots of it, and hands out both, with the events and the module that
-// answers reads.
+// snapshots of it, and hands out both, with the events.
 //
 // A [Publisher] sits beside the writer. After each group of events it is told
 // ([Publisher.Published]) and notes the position: size, root and state digest,

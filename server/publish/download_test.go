@@ -42,12 +42,10 @@ const long = 32 << 20
 func TestASlowLinkGetsAllOfALongAnswer(t *testing.T) {
 	s := newHeld(t)
 	s.file = bytes.Repeat([]byte("file"), long/4)
-	s.module = bytes.Repeat([]byte("code"), long/4)
 	routes, _, downloads := publish.Bounded(s, publish.Bounds{})
 	n := serve(t, routes)
 	for path, want := range map[string][]byte{
 		fmt.Sprintf("/sync/snapshot/%x", sha256.Sum256(s.file)): s.file,
-		fmt.Sprintf("/sync/core/%x", sha256.Sum256(s.module)):   s.module,
 	} {
 		res := n.narrow(path)
 		var got bytes.Buffer

@@ -18,7 +18,7 @@ import (
 
 const (
 	// maxFollowers is how many may wait for checkpoints at a time, and
-	// maxDownloads how many may be sent events, snapshots and modules. Each
+	// maxDownloads how many may be sent events and snapshots. Each
 	// holds a connection. A quarter is for edges of this ring alone, and a
 	// stranger has a share.
 	maxFollowers, followersEach = 1024, 16
@@ -34,13 +34,12 @@ const (
 	sendTime = 10 * time.Second
 )
 
-// Cache-Control of what is handed out. What is named by its digest never
-// changes. Nor do the events of a range that is whole; but words beside them
-// may be redacted, so neither ranges nor snapshots are for long memories.
+// Cache-Control of what is handed out. A snapshot, which is named by its digest, and
+// the events of a whole range never change; but words in them may be redacted, so
+// caches keep neither for long.
 const (
 	forNobody = "no-store"
 	forAWhile = "public, max-age=3600"
-	forEver   = "public, max-age=31536000, immutable"
 )
 
 // handlers answer for a source.
@@ -61,7 +60,6 @@ type handlers struct {
 //	GET /sync/events?from=N      records from event number N to the end of its
 //	                             block, or as far as they are signed
 //	GET /sync/snapshot/{sha256}  a snapshot's file
-//	GET /sync/core/{sha256}      the module that answers reads
 //
 // A checkpoint's id is {size}-{time}. Who accepts text/event-stream gets a
 // stream of them, each as it comes: id, and as data the signed note without its
@@ -93,7 +91,6 @@ func (h *handlers) routes() map[string]func(*fasthttp.RequestCtx, string, bool) 
 		"/sync/checkpoint":        h.checkpoint,
 		"/sync/events":            h.events,
 		"/sync/snapshot/{sha256}": h.snapshot,
-		"/sync/core/{sha256}":     h.core,
 	}
 }
 
@@ -191,18 +188,6 @@ func (h *handlers) snapshot(ctx *fasthttp.RequestCtx, client string, known bool)
 	h.deliver(ctx, client, known, func() (content, error) {
 		file, length, err := h.source.Snapshot(digest)
 		return content{"application/zstd", forAWhile, file, int(length)}, err
-	})
-}
-
-func (h *handlers) core(ctx *fasthttp.RequestCtx, client string, known bool) {
-	digest, ok := pathDigest(ctx)
-	if !ok {
-		h.failed(ctx, snap.ErrNotHeld)
-		return
-	}
-	h.deliver(ctx, client, known, func() (content, error) {
-		module, err := h.source.Core(digest)
-		return content{"application/wasm", forEver, io.NopCloser(bytes.NewReader(module)), len(module)}, err
 	})
 }
 

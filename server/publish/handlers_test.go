@@ -27,7 +27,6 @@ type held struct {
 	key    *publish.Key
 	events []snap.Record
 	file   []byte
-	module []byte
 
 	mu      sync.Mutex
 	note    []byte
@@ -84,13 +83,6 @@ func (s *held) Snapshot(digest [32]byte) (io.ReadCloser, int64, error) {
 	return io.NopCloser(bytes.NewReader(s.file)), int64(len(s.file)), nil
 }
 
-func (s *held) Core(digest [32]byte) ([]byte, error) {
-	if digest != sha256.Sum256(s.module) {
-		return nil, snap.ErrNotHeld
-	}
-	return s.module, nil
-}
-
 // node serves handlers on this machine.
 type node struct {
 	t      testing.TB
@@ -112,10 +104,8 @@ func serve(t testing.TB, routes routes) *node {
 	n := &node{t: t, base: "http://" + l.Addr().String(), ended: make(chan error, 1)}
 	n.server = &fasthttp.Server{CloseOnShutdown: true, WriteTimeout: 300 * time.Millisecond, Handler: func(ctx *fasthttp.RequestCtx) {
 		path := string(ctx.Path())
-		for _, pattern := range []string{"/sync/snapshot/", "/sync/core/"} {
-			if strings.HasPrefix(path, pattern) {
-				path = pattern + "{sha256}"
-			}
+		if pattern := "/sync/snapshot/"; strings.HasPrefix(path, pattern) {
+			path = pattern + "{sha256}"
 		}
 		h := &ctx.Request.Header
 		routes[path](ctx, string(h.Peek("Client")), len(h.Peek("Known")) > 0)
@@ -170,14 +160,11 @@ func (n *node) get(path string, header ...string) (status int, media, cache, bod
 	return res.StatusCode, res.Header.Get("Content-Type"), res.Header.Get("Cache-Control"), string(b)
 }
 
-const (
-	brief   = "public, max-age=3600"
-	forEver = "public, max-age=31536000, immutable"
-)
+const brief = "public, max-age=3600"
 
 func TestWhatIsHeldIsHandedOut(t *testing.T) {
 	s := newHeld(t)
-	s.file, s.module = bytes.Repeat([]byte("file"), 100_000), []byte("module")
+	s.file = bytes.Repeat([]byte("file"), 100_000)
 	for i := range snap.BlockEvents + 3 {
 		s.events = append(s.events, snap.Record{Event: fmt.Appendf(nil, "event %d", i), Texts: fmt.Appendf(nil, "%d", i)})
 	}
@@ -203,7 +190,6 @@ func TestWhatIsHeldIsHandedOut(t *testing.T) {
 		{"/sync/events?from=1026", "application/octet-stream", "no-store", records(1026, end)},
 		{"/sync/events?from=1027", "application/octet-stream", "no-store", ""},
 		{fmt.Sprintf("/sync/snapshot/%x", sha256.Sum256(s.file)), "application/zstd", brief, string(s.file)},
-		{fmt.Sprintf("/sync/core/%x", sha256.Sum256(s.module)), "application/wasm", forEver, "module"},
 	} {
 		status, media, cache, body := n.get(c.path)
 		if status != 200 || media != c.media || cache != c.cache || body != c.body {
@@ -223,10 +209,10 @@ func TestWhatIsHeldIsHandedOut(t *testing.T) {
 
 func TestQuestionsThatMakeNoSenseAreProblems(t *testing.T) {
 	s := newHeld(t)
-	s.file, s.module, s.events = []byte("file"), []byte("module"), make([]snap.Record, 3)
+	s.file, s.events = []byte("file"), make([]snap.Record, 3)
 	s.sign(t, 3, 1)
 	n := serve(t, publish.Handlers(s, func() string { return "https://ring.test" }))
-	digest := fmt.Sprintf("%x", sha256.Sum256(s.module))
+	digest := fmt.Sprintf("%x", sha256.Sum256(s.file))
 	for path, want := range map[string]int{
 		"/sync/events":                                    400,
 		"/sync/events?from=":                              400,
@@ -248,11 +234,11 @@ func TestQuestionsThatMakeNoSenseAreProblems(t *testing.T) {
 		"/sync/checkpoint?after=03-1":                     400,
 		"/sync/checkpoint?after=3-1&after=3-1":            400,
 		"/sync/checkpoint?after=3-99999999999999999999":   400,
-		"/sync/snapshot/" + digest:                        404,
+		"/sync/snapshot/" + strings.Repeat("0", 64):       404,
 		"/sync/snapshot/x":                                404,
-		"/sync/core/" + strings.ToUpper(digest):           404,
-		"/sync/core/" + digest[1:]:                        404,
-		"/sync/core/" + digest + "00":                     404,
+		"/sync/snapshot/" + strings.ToUpper(digest):       404,
+		"/sync/snapshot/" + digest[1:]:                    404,
+		"/sync/snapshot/" + digest + "00":                 404,
 	} {
 		status, media, cache, body := n.get(path)
 		var doc struct {

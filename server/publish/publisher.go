@@ -3,7 +3,6 @@ package publish
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,9 +22,10 @@ type Config struct {
 	Dir string
 	// Key signs.
 	Key *Key
-	// Core is the module that answers reads, nil when none is offered, and ABI
-	// the version of its entry.
-	Core []byte
+	// Core is the SHA-256 of the module that answers reads, zero if this process has
+	// none, and ABI the version of its entry. Checkpoints name both, so that an edge
+	// which comes to another state can say which core it lacks.
+	Core [32]byte
 	ABI  int
 	// Capacity bounds how many members can ever join.
 	Capacity int
@@ -57,8 +57,7 @@ const (
 
 // Publisher is the [Source] at the origin.
 type Publisher struct {
-	c      Config
-	digest [32]byte // of Core
+	c Config
 
 	wake    chan struct{} // holds a token when there may be something to sign
 	stop    context.CancelFunc
@@ -102,11 +101,7 @@ func New(c Config) (*Publisher, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	p := &Publisher{c: c, wake: make(chan struct{}, 1), changed: make(chan struct{})}
-	if c.Core != nil {
-		p.digest = sha256.Sum256(c.Core)
-	}
-	return p, nil
+	return &Publisher{c: c, wake: make(chan struct{}, 1), changed: make(chan struct{})}, nil
 }
 
 // Published is the ledger's hook ([ledger.Config.Publish]). Before Start it
@@ -243,7 +238,7 @@ func (p *Publisher) sign() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := snap.Checkpoint{Origin: p.c.Key.Name(), Size: p.at.size, Root: p.at.root, State: p.at.state,
-		Time: max(p.c.Now().UnixMilli(), p.last.Time), Core: p.digest, ABI: p.c.ABI}
+		Time: max(p.c.Now().UnixMilli(), p.last.Time), Core: p.c.Core, ABI: p.c.ABI}
 	if n := len(p.kept); n > 0 {
 		c.Snapshot = p.kept[n-1].Snapshot
 	}
@@ -297,12 +292,4 @@ func (p *Publisher) Events(from uint64, n int) ([]snap.Record, error) {
 		return nil, fmt.Errorf("publish: %w", err)
 	}
 	return records, nil
-}
-
-// Core implements [Source].
-func (p *Publisher) Core(digest [32]byte) ([]byte, error) {
-	if p.c.Core == nil || digest != p.digest {
-		return nil, fmt.Errorf("publish: module %x: %w", digest, snap.ErrNotHeld)
-	}
-	return p.c.Core, nil
 }

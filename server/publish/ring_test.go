@@ -48,7 +48,7 @@ type ring struct {
 // published how; snapshots are made at the start alone unless it does.
 func newRing(t testing.TB, store ledger.Store, edit ...func(*publish.Config)) *ring {
 	r := &ring{t: t, dir: t.TempDir(), store: store}
-	r.config = publish.Config{Dir: filepath.Join(r.dir, "sync"), Core: []byte("module"), ABI: 7, Capacity: capacity,
+	r.config = publish.Config{Dir: filepath.Join(r.dir, "sync"), Core: sha256.Sum256([]byte("module")), ABI: 7, Capacity: capacity,
 		Interval: time.Hour, SnapshotEvery: 1 << 40, Now: r.now, Log: slog.New(slog.NewTextHandler(&r.log, nil))}
 	for _, f := range edit {
 		f(&r.config)

@@ -25,7 +25,4 @@ type Source interface {
 	// The caller closes it. The error wraps [snap.ErrNotHeld] when there is
 	// no such file.
 	Snapshot(digest [32]byte) (file io.ReadCloser, length int64, err error)
-	// Core gives the module with this SHA-256, or an error that wraps
-	// [snap.ErrNotHeld].
-	Core(digest [32]byte) ([]byte, error)
 }

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"webring/edge"
@@ -110,14 +109,14 @@ func compiled(data string, digest [32]byte) string {
 	return filepath.Join(data, "core", hex.EncodeToString(digest[:]))
 }
 
-// dropCompiled removes the compiled code of all modules but these, and nothing that
+// dropCompiled removes the compiled code of all modules but this one, and nothing that
 // has another name: the folder core may be somebody else's, too. What is left over
 // costs room on disk alone.
-func dropCompiled(data string, but ...[32]byte) {
+func dropCompiled(data string, but [32]byte) {
 	entries, _ := os.ReadDir(filepath.Join(data, "core"))
 	for _, e := range entries {
 		b, err := hex.DecodeString(e.Name())
-		if err == nil && len(b) == 32 && !slices.Contains(but, [32]byte(b)) {
+		if err == nil && len(b) == 32 && [32]byte(b) != but {
 			_ = os.RemoveAll(compiled(data, [32]byte(b)))
 		}
 	}

@@ -16,7 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	"webring/core/abi"
 	"webring/edge"
 	"webring/edge/replica"
 	"webring/server/ledger/badgerstore"
@@ -111,8 +110,8 @@ func follow(ctx context.Context, o *edgeOptions, log *slog.Logger, out io.Writer
 		return err
 	}
 	cfg := replica.Config{
-		Origin: o.origin, Key: o.originKey, Dir: filepath.Join(o.data, "replica"), Replay: o.replay,
-		Own: surface.own, Open: surface.open, Show: surface.show, Log: log,
+		Origin: o.origin, Key: o.originKey, Dir: replicaPath(o.data), Replay: o.replay,
+		Module: surface.digest, Open: surface.open, Show: surface.show, Log: log,
 		MaxSnapshot: o.core.mostSnapshot(),
 	}
 	if secret != nil {
@@ -144,6 +143,9 @@ func follow(ctx context.Context, o *edgeOptions, log *slog.Logger, out io.Writer
 	}
 	return o.answer(ctx, r, run, surface.answers, front, log, out)
 }
+
+// replicaPath is where an edge keeps its last good state.
+func replicaPath(data string) string { return filepath.Join(data, "replica") }
 
 // holdFolder takes an edge's folder for this process, since two edges would remove each
 // other's files. Where the folder cannot be locked the log says so, and the edge goes on:
@@ -203,40 +205,40 @@ func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func()
 	}
 }
 
-// surface is what readers of an edge see, whichever core answers.
+// surface is what readers of an edge see.
 type surface struct {
 	o       *edgeOptions
 	log     *slog.Logger
-	own     replica.Module
-	native  string          // name of this build, for the native core
+	module  []byte          // nil for the native core
+	digest  [32]byte        // of the module that this binary carries, zero if it carries none
+	build   string          // name of the core's build, for validators
 	answers *edge.Swappable // nil until there is a core
 }
 
 func newSurface(o *edgeOptions, log *slog.Logger) (*surface, error) {
 	s := &surface{o: o, log: log}
 	var err error
+	if s.digest, err = module.Digest(); err != nil && !errors.Is(err, module.ErrMissing) {
+		return nil, err
+	}
 	if o.core.kind == "native" {
-		s.native, err = buildDigest()
+		s.build, err = buildDigest()
 		return s, err
 	}
-	if s.own.Code, err = module.Core(); err != nil {
+	if s.module, err = module.Core(); err != nil {
 		return nil, fmt.Errorf("%w, or use --core native", err)
 	}
-	s.own.ABI = abi.Version
-	s.own.Digest, err = module.Digest()
-	return s, err
+	s.build = hex.EncodeToString(s.digest[:])
+	dropCompiled(o.data, s.digest)
+	return s, nil
 }
 
 // open is [replica.Config.Open].
-func (s *surface) open(ctx context.Context, m replica.Module, snapshot []byte, readers bool) (replica.Core, error) {
+func (s *surface) open(ctx context.Context, snapshot []byte) (replica.Core, error) {
 	switch {
-	case len(m.Code) > 0:
-		c := host.PoolConfig{Module: m.Code, CacheDir: compiled(s.o.data, m.Digest), MemoryPages: uint32(s.o.core.memory) << 4, Forgetful: !s.o.core.keep,
-			Copies: !s.o.core.share, Capacity: edgeCapacity, Snapshot: snapshot, Now: time.Now(), Log: s.log}
-		if !readers {
-			c.Instances = 1
-		}
-		pool, err := host.NewPool(ctx, c)
+	case s.module != nil:
+		pool, err := host.NewPool(ctx, host.PoolConfig{Module: s.module, CacheDir: compiled(s.o.data, s.digest), MemoryPages: uint32(s.o.core.memory) << 4,
+			Forgetful: !s.o.core.keep, Copies: !s.o.core.share, Capacity: edgeCapacity, Snapshot: snapshot, Now: time.Now(), Log: s.log})
 		if err != nil {
 			return nil, s.o.core.explain(err)
 		}
@@ -252,17 +254,12 @@ func (s *surface) open(ctx context.Context, m replica.Module, snapshot []byte, r
 }
 
 // show is [replica.Config.Show].
-func (s *surface) show(c replica.Core, m replica.Module) {
-	build := s.native
-	if len(m.Code) > 0 {
-		build = hex.EncodeToString(m.Digest[:])
-		dropCompiled(s.o.data, m.Digest, s.own.Digest)
-	}
+func (s *surface) show(c replica.Core) {
 	if s.answers == nil {
-		s.answers = edge.NewSwappable(c, build)
+		s.answers = edge.NewSwappable(c, s.build)
 		return
 	}
 	began := time.Now()
-	s.answers.Swap(c, build)
+	s.answers.Swap(c, s.build)
 	s.log.Info("edge: another core answers", "drained", time.Since(began).Round(time.Microsecond))
 }

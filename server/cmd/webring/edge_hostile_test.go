@@ -7,16 +7,12 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -187,155 +183,66 @@ func TestAnEdgeSaysWhenItIsBehind(t *testing.T) {
 	e.says(0, "fresh again")
 }
 
-// buildCore builds the module from sources of which one has some text replaced.
-func buildCore(t *testing.T, file, from, to string) []byte {
-	t.Helper()
-	dir := t.TempDir()
-	root, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	file = filepath.Join(root, file)
-	source, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Contains(source, []byte(from)) {
-		t.Fatalf("%s has no %q any more: this test must replace something else", file, from)
-	}
-	bent := filepath.Join(dir, "bent.go")
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{file: bent}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = errors.Join(os.WriteFile(bent, bytes.Replace(source, []byte(from), []byte(to), 1), 0o600),
-		os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-overlay", filepath.Join(dir, "overlay.json"), "-trimpath", "-buildvcs=false",
-		"-ldflags", "-s -w -buildid=", "-o", filepath.Join(dir, "core.wasm"), "./wasm")
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOWASM=")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	code, err := os.ReadFile(filepath.Join(dir, "core.wasm"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return code
-}
-
-// TestAnEdgeChangesItsCoreUnderLoad offers a running edge modules: one that says
-// something else where it may, and some that do not answer as they should.
-func TestAnEdgeChangesItsCoreUnderLoad(t *testing.T) {
+// TestAnEdgeThatIsToBeUpgradedSaysSo has the origin run a newer core: as long as that
+// comes to the same states, an edge just serves. When it does not, the edge serves its
+// last good state under a load of reads, marks it stale, and says what to do, until what
+// is signed is reached again.
+func TestAnEdgeThatIsToBeUpgradedSaysSo(t *testing.T) {
 	t.Parallel()
-	const guest, answers, does = "wasm/guest.go", "reply := core.Answer(arg, small[:size])", "reply = core.Call(op, arg, in[:size])"
-	const said, says = "A ring of agents", "A loop of agents"
-	var good, traps, lies, fails, hangs, spins []byte
-	var builds sync.WaitGroup
-	builds.Go(func() { good = buildCore(t, "core/api/directory.go", said, says) })
-	builds.Go(func() {
-		traps = buildCore(t, guest, answers, `if op == abi.OpServe {
-		panic("trap")
-	}
-	`+answers)
-	})
-	builds.Go(func() {
-		// The status is the first number of a response, after the head of the reply.
-		lies = buildCore(t, guest, answers, answers+"\nreply[25]++")
-	})
-	builds.Go(func() {
-		fails = buildCore(t, guest, does, `if op == abi.OpApply {
-		panic("trap")
-	}
-	`+does)
-	})
-	// Neither comes back: one from any question, one from any event.
-	builds.Go(func() { hangs = buildCore(t, guest, answers, "for op == abi.OpServe {\n}\n"+answers) })
-	builds.Go(func() { spins = buildCore(t, guest, does, "for op == abi.OpApply {\n}\n"+does) })
-	builds.Wait()
+	for _, build := range []string{"wasm", "native"} {
+		t.Run(build, func(t *testing.T) {
+			t.Parallel()
+			h := newHostile(t)
+			h.join("a", "b", "c")
+			h.sign()
+			e := h.edge(h.base, true, "--core", build)
+			h.reached(e)
+			stop := e.reading("/next?from=a", "/api/leaderboard", "/api/widget?from=b", "/", "/api/ring/c")
+			version := func() string {
+				out, err := e.operate("version")
+				if err != nil {
+					t.Errorf("%v\n%s", err, out)
+				}
+				return out
+			}
 
-	h := newHostile(t)
-	h.join("a", "b", "c")
-	h.sign()
-	e := h.edge(h.base, true)
-	h.reached(e)
-	build := func() string {
-		tag, _, _ := strings.Cut(e.get("/api/ring").Header.Get("ETag"), "-")
-		return tag
-	}
-	own := build()
-	stop := e.reading("/next?from=a", "/api/leaderboard", "/api/widget?from=b", "/", "/api/ring/c")
-	refused := func(rule, want string) {
-		t.Helper()
-		before := build()
-		mark := len(e.log.String())
-		h.sign()
-		e.says(mark, want)
-		if log := e.log.String()[mark:]; !strings.Contains(log, "refused; going on with the core at hand") || build() != before {
-			t.Errorf("%s: %s\n%s", rule, build(), log)
-		}
-		if got := string(e.get("/api").Body); !strings.Contains(got, said) {
-			t.Errorf("%s: the directory is %s", rule, got)
-		}
-		h.join(rule)
-		h.sign()
-		h.reached(e)
-	}
-	h.module([]byte("no module"))
-	refused("bytes", "module refused")
-	h.module(good)
-	h.bent(func(path string, b []byte) []byte {
-		if strings.HasPrefix(path, "/sync/core/") {
-			return traps
-		}
-		return b
-	})
-	refused("other", "not the one that was signed")
-	h.bent(nil)
-	h.module(traps)
-	refused("traps", "module refused")
-	h.module(lies)
-	refused("lies", "it answers")
+			newer := func(c *snap.Checkpoint) { c.Core = [32]byte{9} }
+			h.join("d")
+			h.sign(newer)
+			h.reached(e)
+			if r := e.get("/api"); r.Header.Get("Webring-Stale") != "" || strings.Contains(e.log.String(), "level=ERROR") || !strings.Contains(version(), "came to all that it saw signed") {
+				t.Errorf("a newer core that comes to the same state: stale %q\n%s", r.Header.Get("Webring-Stale"), e.log)
+			}
 
-	h.module(hangs)
-	refused("hangs", "a call took too long")
+			want, mark := e.get("/api/ring"), len(e.log.String())
+			for i := range 5 {
+				h.join(fmt.Sprint("later-", i))
+				h.sign(newer, func(c *snap.Checkpoint) { c.State[0] ^= 1 })
+			}
+			e.says(mark, `refused; serving the last good state" err="upgrade this edge: `)
+			r := e.get("/api/ring")
+			if string(r.Body) != string(want.Body) || r.Header.Get("ETag") != want.Header.Get("ETag") || r.Header.Get("Webring-Stale") != "true" {
+				t.Errorf("stale %q: it shows %s", r.Header.Get("Webring-Stale"), r.Body)
+			}
+			eventually(t, "the word of its folder", time.Minute, func() bool {
+				return strings.Contains(version(), "does not come to what its origin signs: upgrade this edge: ")
+			})
 
-	for name, code := range map[string][]byte{"fails": fails, "spins": spins} {
-		h.module(code)
-		mark := len(e.log.String())
-		h.sign()
-		e.says(mark, "another core answers from now on")
-		h.join(name)
-		h.sign()
-		h.reached(e)
-		if log := e.log.String()[mark:]; !strings.Contains(log, "going back to the core of this process") || build() != own {
-			t.Errorf("%s: the build %s, that was %s\n%s", name, build(), own, log)
-		}
-	}
-
-	h.module(slices.Concat(good, []byte{0, 2, 1, 'x'})) // with a section more: not the bytes refused above
-	mark := len(e.log.String())
-	h.sign()
-	e.says(mark, "another core answers from now on")
-	if got := string(e.get("/api").Body); build() == own || !strings.Contains(got, says) {
-		t.Errorf("the build %s, that was %s, says %s", build(), own, got)
-	}
-	h.join("after")
-	h.sign()
-	h.reached(e)
-	if n := stop(); n < 500 {
-		t.Errorf("only %d reads meanwhile", n)
-	}
-	if got := e.get("/next?from=c").Header.Get("Location"); got != "https://bytes.test/" {
-		t.Errorf("the new core sends readers to %s", got)
-	}
-	// Of all these modules, two are there at the next start.
-	kept, err := os.ReadDir(filepath.Join(e.data, "core"))
-	if err != nil || len(kept) != 2 {
-		t.Errorf("compiled code is kept in %v, %v", kept, err)
+			// A restart, too, serves that, and comes to what is signed.
+			if stop() == 0 {
+				t.Error("nobody read meanwhile")
+			}
+			e.kill()
+			e.launch()
+			if r := e.get("/api/ring"); string(r.Body) != string(want.Body) {
+				t.Errorf("after a restart it shows %s", r.Body)
+			}
+			h.sign(newer)
+			h.reached(e)
+			if out := version(); !strings.Contains(out, "came to all that it saw signed") || e.get("/api").Header.Get("Webring-Stale") != "" {
+				t.Errorf("it says\n%s", out)
+			}
+		})
 	}
 }
 

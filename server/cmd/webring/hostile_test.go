@@ -22,7 +22,6 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"webring/core"
-	"webring/core/abi"
 	"webring/core/coretest"
 	"webring/core/snap"
 	"webring/server/devchain"
@@ -160,14 +159,6 @@ func (h *hostile) offer(plain []byte) {
 	digest := sha256.Sum256(file)
 	h.files["/sync/snapshot/"+hex.EncodeToString(digest[:])] = file
 	h.at.Snapshot = snap.Snapshot{Digest: digest, Bytes: int64(len(file)), Size: h.tree.Size()}
-}
-
-// module makes code the module that checkpoints name from now on.
-func (h *hostile) module(code []byte) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.at.Core, h.at.ABI = sha256.Sum256(code), abi.Version
-	h.files["/sync/core/"+hex.EncodeToString(h.at.Core[:])] = code
 }
 
 func (h *hostile) bent(bend func(path string, b []byte) []byte) {

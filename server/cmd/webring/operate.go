@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"text/tabwriter"
 
+	"webring/edge/replica"
 	"webring/server"
 	"webring/server/paid"
 )
@@ -136,12 +137,13 @@ type versionOptions struct{ data string }
 
 func (o *versionOptions) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring version", flag.ContinueOnError)
-	fs.StringVar(&o.data, "data", "./data", "`folder` of the running origin")
+	fs.StringVar(&o.data, "data", "./data", "`folder` of the running origin, or of an edge")
 	return fs
 }
 
 // version prints what this binary is, and what the origin on the data folder is
-// at, when one is running.
+// at, when one is running. Of an edge's folder it says whether that edge is to be
+// upgraded.
 func version(args []string, out io.Writer) error {
 	var given versionOptions
 	if err := parse(given.flags(), args); err != nil {
@@ -162,6 +164,9 @@ func version(args []string, out io.Writer) error {
 	if err := printVerifier(out, given.data); err != nil {
 		return err
 	}
+	if _, err := os.Stat(replicaPath(given.data)); err == nil {
+		return printEdge(out, given.data)
+	}
 	var s server.Status
 	err := operator(given.data).ask(http.MethodGet, "/status", nil, &s)
 	if errors.Is(err, errNotRunning) {
@@ -174,6 +179,20 @@ func version(args []string, out io.Writer) error {
 	fmt.Fprintf(out, "%s at %s: %d members, %d events, tree %s, paid %s USD, voided %s USD, %d open reservations, %d payments to confirm\n",
 		s.Name, s.BaseURL, s.Members, s.Events, s.Root, paid.FormatUSD(s.PaidCents), paid.FormatUSD(s.VoidedCents), s.Open, s.Unconfirmed)
 	return nil
+}
+
+// printEdge says whether the edge on a folder comes to what its origin signs.
+func printEdge(out io.Writer, data string) error {
+	what, err := replica.Unreachable(replicaPath(data))
+	switch {
+	case err != nil:
+		return err
+	case what != "":
+		_, err = fmt.Fprintf(out, "the edge on %s does not come to what its origin signs: %s\n", data, what)
+	default:
+		_, err = fmt.Fprintf(out, "the edge on %s came to all that it saw signed\n", data)
+	}
+	return err
 }
 
 // operator asks the running origin on a data folder.

@@ -21,9 +21,9 @@ func openPublisher(o *options, log *slog.Logger) (*publish.Publisher, *publish.K
 	if err != nil {
 		return nil, nil, err
 	}
-	core, err := module.Core()
+	core, err := module.Digest()
 	if errors.Is(err, module.ErrMissing) {
-		log.Warn("edges are offered no core and go on with their own", "err", err)
+		log.Warn("checkpoints name no core", "err", err)
 	} else if err != nil {
 		return nil, nil, err
 	}

@@ -2,13 +2,15 @@ package replica
 
 import (
 	"context"
-	"crypto/sha256"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"webring/core/snap"
 )
 
 // ticked is a core that does something when it has been told the time.
@@ -24,6 +26,32 @@ func (c ticked) Tick(now time.Time) {
 	}
 }
 
+// gone is a core that takes no records any more.
+type gone struct{ Core }
+
+func (gone) ApplyTo([]snap.Record, [16]byte, func() ([]byte, []snap.Record, error)) (refusal, err error) {
+	return nil, errors.New("host: no instance of the module is free")
+}
+
+func (gone) Digest() (uint64, [16]byte) { return 0, [16]byte{} }
+
+// replaces has a core take the place of the one that is shown, as when no instance of
+// that is left. It holds that the next checkpoint comes then.
+func (f *follower) replaces(o *fakeOrigin) {
+	f.t.Helper()
+	was := f.shown.Load()
+	f.accepting.Lock()
+	f.mu.Lock()
+	f.Replica.shown = gone{f.Replica.shown}
+	f.mu.Unlock()
+	f.accepting.Unlock()
+	o.sign()
+	f.takes(o.signed)
+	if f.shown.Load() != was+1 {
+		f.t.Fatalf("%d cores were shown, and then %d\n%s", was, f.shown.Load(), f.log)
+	}
+}
+
 // From one core to the next, readers do not go back in time: not when the clock
 // has stepped back by less than a core follows, and not when the core before has a
 // tick while the next one has its first.
@@ -36,13 +64,13 @@ func TestACoreBeginsNoEarlierThanTheOneBefore(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // the clock stands still
 				o := newOrigin(t)
 				o.join("a")
-				o.at.ABI = 1
 				o.sign()
 				var f *follower
-				f = o.newReplica(own, func(c *Config) {
-					c.Open = func(ctx context.Context, m Module, snapshot []byte, readers bool) (Core, error) {
-						core, err := openCore(ctx, m, snapshot, readers)
-						if err != nil || !readers || string(m.Code) != "newer" || ahead != nil {
+				f = o.newReplica(func(c *Config) {
+					c.Dir = t.TempDir()
+					c.Open = func(ctx context.Context, snapshot []byte) (Core, error) {
+						core, err := openCore(ctx, snapshot)
+						if err != nil || f == nil || f.Replica.shown == nil || ahead != nil {
 							return core, err
 						}
 						tick := sync.OnceFunc(func() { f.Replica.shown.Tick(time.Now().Add(2 * time.Second)) })
@@ -54,8 +82,7 @@ func TestACoreBeginsNoEarlierThanTheOneBefore(t *testing.T) {
 				if ahead != nil {
 					ahead(f)
 				}
-				o.at.Core = o.module("newer")
-				f.takes(o.sign())
+				f.replaces(o)
 				_, was := before.Head()
 				if _, second := f.Replica.shown.Head(); f.Replica.shown == before || second < was || was <= time.Now().Unix() {
 					t.Errorf("readers saw second %d, and then %d\n%s", was, second, f.log)
@@ -72,17 +99,17 @@ func TestACoreBeginsNoEarlierThanTheOneBefore(t *testing.T) {
 }
 
 // Whatever comes, readers see positions and seconds that never decrease: events,
-// ticks of a clock that steps back a little now and then, and other cores.
+// ticks of a clock that steps back a little now and then, refusals, and other cores.
 func TestReadersNeverGoBack(t *testing.T) {
 	o := newOrigin(t)
 	o.join("a")
-	o.at.ABI = 1
 	o.sign()
 	type shownCore struct{ Core }
 	var present atomic.Pointer[shownCore]
-	f := o.newReplica(own, func(c *Config) {
+	f := o.newReplica(func(c *Config) {
+		c.Dir = t.TempDir()
 		show := c.Show
-		c.Show = func(core Core, m Module) { present.Store(&shownCore{core}); show(core, m) }
+		c.Show = func(core Core) { present.Store(&shownCore{core}); show(core) }
 	})
 	f.takes(o.signed)
 	stop := make(chan struct{})
@@ -118,51 +145,15 @@ func TestReadersNeverGoBack(t *testing.T) {
 	})
 	for n := range 30 {
 		o.join(fmt.Sprint("m", n))
-		o.at.Core = o.module(fmt.Sprint("build ", n))
-		f.takes(o.sign())
-		if f.module() != fmt.Sprint("build ", n) {
-			t.Fatalf("%s is shown\n%s", f.module(), f.log)
+		if n%3 == 0 {
+			if err := f.accept(t.Context(), o.sign(func(c *snap.Checkpoint) { c.State[0] ^= 1 })); !errors.Is(err, ErrState) {
+				t.Errorf("a state that nobody reaches: %v", err)
+			}
 		}
+		f.takes(o.sign())
+		f.replaces(o)
 	}
 	close(stop)
 	beside.Wait()
 	f.agrees(o)
-}
-
-// A module without which nothing could be shown is there after a restart, too, also
-// when the origin has come to name another that cannot be run here.
-func TestTheModuleOfABootIsKept(t *testing.T) {
-	for _, named := range []string{"newer", "broken"} {
-		t.Run("then "+named, func(t *testing.T) { keptOverARestart(t, named) })
-	}
-}
-
-func keptOverARestart(t *testing.T, named string) {
-	o := newOrigin(t)
-	o.join("a", "b")
-	o.at.ABI = 1
-	o.at.Core = o.module("newer")
-	o.sign()
-	dir := t.TempDir()
-	change := func(c *Config) {
-		own(c)
-		c.Dir = dir
-		c.Own = Module{Code: []byte("folds no more than 2"), Digest: sha256.Sum256([]byte("folds no more than 2")), ABI: 1}
-	}
-	f := o.booted(change)
-	if f.module() != "newer" {
-		t.Fatalf("%s is shown\n%s", f.module(), f.log)
-	}
-	o.join("c")
-	o.at.Core = o.module(named)
-	f.takes(o.sign())
-	o.leave(true)
-	f = o.newReplica(change)
-	if len(f.shown) == 0 {
-		t.Fatalf("nothing is shown after a restart\n%s", f.log)
-	}
-	f.agrees(o)
-	if f.module() != "newer" {
-		t.Errorf("%s is shown after a restart\n%s", f.module(), f.log)
-	}
 }
