@@ -153,6 +153,9 @@ func (a *answer) members() {
 	list, l := a.st.Select(a.q.kind, a.q.category), a.links.of(a.st)
 	offset, count := a.page("/api/ring", list.Len())
 	a.found = list.Append(a.found[:0], offset, count)
+	if len(a.q.category) > 0 {
+		a.st.Prefetch(a.found) // otherwise they lie close together
+	}
 	a.Body = append(a.Body, `,"members":[`...)
 	for i, o := range a.found {
 		a.Body = appendMember(comma(a.Body, i), a.st, o, false, l)
