@@ -71,7 +71,12 @@ func (a *answer) locate() (o core.Ordinal, known bool) {
 	if len(a.q.from) == 0 {
 		return 0, false
 	}
-	o, known = a.st.Resolve(a.q.from, &a.key)
+	if a.plain && len(a.q.from) == a.unnamed {
+		// As long and from the same place: these bytes are known to be no slug.
+		o, known = a.st.ResolveAddress(a.q.from, &a.key)
+	} else {
+		o, known = a.st.Resolve(a.q.from, &a.key)
+	}
 	a.Unknown = !known
 	return o, known
 }
