@@ -23,6 +23,7 @@
 //   - url.go: one spelling and one identity for each site
 //   - key.go: the identity key of a member, and a quick look at its URL
 //   - lookup.go: whom a reference means
+//   - prefetch.go: rows fetched from memory together, for pages of many members
 //   - payer.go: which account paid for a member
 //   - image.go: a state as it lies in memory, from which others begin at once
 //   - row.go, digest.go: the rows as bytes, and one number over all of them
