@@ -23,6 +23,7 @@
 //   - url.go: one spelling and one identity for each site
 //   - key.go: the identity key of a member, and a fast test for plain URLs
 //   - lookup.go: the member that a reference names
+//   - prefetch.go: rows fetched from memory together, for pages of many members
 //   - payer.go: which account paid for a member
 //   - image.go: the memory of a state, which another state can start from at once
 //   - row.go, digest.go: the rows as bytes, and one number over all of them

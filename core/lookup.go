@@ -92,6 +92,12 @@ func (s *State) Resolve(from []byte, scratch *[]byte) (Ordinal, bool) {
 	if o, ok := s.Named(from); ok {
 		return o, true
 	}
+	return s.ResolveAddress(from, scratch)
+}
+
+// ResolveAddress is [State.Resolve] for what is known to be no slug of a member in
+// the ring.
+func (s *State) ResolveAddress(from []byte, scratch *[]byte) (Ordinal, bool) {
 	if bareHost(from) {
 		host := appendLower((*scratch)[:0], bytes.TrimSuffix(from, dot))
 		n := len(host)

@@ -6,9 +6,9 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
-	"unsafe"
 
 	"webring/core/abi"
+	"webring/core/flat"
 )
 
 var (
@@ -47,12 +47,12 @@ var (
 func init() { debug.SetGCPercent(collectorOff) }
 
 //go:wasmexport input
-func input(size uint32) unsafe.Pointer {
+func input(size uint32) uint32 {
 	if size <= uint32(len(small)) {
-		return unsafe.Pointer(&small)
+		return address(small[:])
 	}
 	large = make([]byte, size)
-	return unsafe.Pointer(&large[0])
+	return address(large)
 }
 
 //go:wasmexport call
@@ -66,8 +66,11 @@ func call(op uint32, arg uint64, size uint32) uint64 {
 
 // where says where a reply lies.
 func where(reply []byte) uint64 {
-	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(reply))))<<32 | uint64(len(reply))
+	return uint64(address(reply))<<32 | uint64(len(reply))
 }
+
+// address is where b lies in the memory of the module.
+func address(b []byte) uint32 { return uint32(flat.Address(b)) }
 
 // perform is call for all else. It is apart because its variables would have
 // answers pay for room on the stack.

@@ -11,6 +11,7 @@ func (a *answer) leaderboard() {
 	a.timed(a.st)
 	from, count := a.page("/api/leaderboard", a.st.Len())
 	a.found = a.st.AppendRanked(a.found[:0], from, count)
+	a.st.Prefetch(a.found)
 	a.Body = append(a.Body, `,"rules":`...)
 	a.leaderboardRules()
 	a.Body = append(a.Body, `,"leaderboard":[`...)

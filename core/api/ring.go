@@ -71,7 +71,12 @@ func (a *answer) locate() (o core.Ordinal, known bool) {
 	if len(a.q.from) == 0 {
 		return 0, false
 	}
-	o, known = a.st.Resolve(a.q.from, &a.key)
+	if a.plain && len(a.q.from) == a.unnamed {
+		// As long and from the same place: these bytes are known to be no slug.
+		o, known = a.st.ResolveAddress(a.q.from, &a.key)
+	} else {
+		o, known = a.st.Resolve(a.q.from, &a.key)
+	}
 	a.Unknown = !known
 	return o, known
 }
@@ -153,6 +158,9 @@ func (a *answer) members() {
 	list, l := a.st.Select(a.q.kind, a.q.category), a.links.of(a.st)
 	offset, count := a.page("/api/ring", list.Len())
 	a.found = list.Append(a.found[:0], offset, count)
+	if len(a.q.category) > 0 {
+		a.st.Prefetch(a.found) // otherwise they lie close together
+	}
 	a.Body = append(a.Body, `,"members":[`...)
 	for i, o := range a.found {
 		a.Body = appendMember(comma(a.Body, i), a.st, o, false, l)

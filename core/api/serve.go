@@ -22,7 +22,8 @@ import (
 // Documents: the service interface, "Endpoints".
 func Serve(st *core.State, target []byte, random uint64, r *Response) {
 	r.Seq = st.Seq()
-	if straight(st, target, r) {
+	unnamed, ok := straight(st, target, r)
+	if ok {
 		if !r.lean {
 			r.rest()
 			r.lean = true
@@ -32,12 +33,13 @@ func Serve(st *core.State, target []byte, random uint64, r *Response) {
 	r.lean = false
 	r.rest()
 	r.begin(0, JSON, Never)
-	general(st, target, random, r)
+	general(st, target, random, unnamed, r)
 }
 
-// general answers any target, into a Response that is empty.
-func general(st *core.State, target []byte, random uint64, r *Response) {
-	a := answer{Response: r, st: st, rules: st.Rules(), random: random}
+// general answers any target, into a Response that is empty. unnamed is described at
+// [straight]; 0 says nothing.
+func general(st *core.State, target []byte, random uint64, unnamed int, r *Response) {
+	a := answer{Response: r, st: st, rules: st.Rules(), random: random, unnamed: unnamed}
 	if a.rules == nil {
 		a.rules = &unopened
 		a.problem(Internal, "This ring has not been opened.")
@@ -159,6 +161,8 @@ type answer struct {
 	random uint64
 	plain  bool // the target has nothing to decode
 	q      query
+
+	unnamed int // see straight
 }
 
 // split cuts a target at its first '?'.

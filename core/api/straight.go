@@ -13,53 +13,65 @@ import (
 // Nothing has to be decoded, or to be looked for an end: what stands behind one
 // of these beginnings and is the slug of a member, letter for letter, has nothing
 // in it that could mean anything else. Whoever asks in other words, or for
-// somebody who is not in the ring, goes the general way.
-func straight(st *core.State, target []byte, r *Response) bool {
+// somebody who is not in the ring, goes the general way. So that nothing is looked
+// up twice, unnamed then is how many bytes at the end of the target were looked up as
+// a slug, and are that of no member in the ring.
+//
+// Without it, an answer to /next takes 1350 ns in the module instead of 550, one to
+// /api/ring/next 1850 instead of 1150, and natively both take 60 more: at an edge that
+// is an eighth of what a request takes.
+func straight(st *core.State, target []byte, r *Response) (unnamed int, ok bool) {
+	var from []byte
 	switch {
 	case flat.Begins(target, "/next?from="):
-		if o, ok := st.Named(target[len("/next?from="):]); ok {
+		from = target[len("/next?from="):]
+		if o, ok := st.Named(from); ok {
 			redirect(r, st, st.Next(o))
-			return true
+			return 0, true
 		}
 	case flat.Begins(target, "/prev?from="):
-		if o, ok := st.Named(target[len("/prev?from="):]); ok {
+		from = target[len("/prev?from="):]
+		if o, ok := st.Named(from); ok {
 			redirect(r, st, st.Prev(o))
-			return true
+			return 0, true
 		}
 	case flat.Begins(target, "/api/ring/"):
 		return straightRing(st, target[len("/api/ring/"):], r)
 	case flat.Begins(target, "/api/widget") && flat.Begins(target[len("/api/"):], "widget?from="):
-		if o, ok := st.Named(target[len("/api/widget?from="):]); ok {
+		from = target[len("/api/widget?from="):]
+		if o, ok := st.Named(from); ok {
 			widget(r, st, o, true)
-			return true
+			return 0, true
 		}
 	}
-	return false
+	return len(from), false
 }
 
 // straightRing is straight for what stands below /api/ring/.
-func straightRing(st *core.State, target []byte, r *Response) bool {
+func straightRing(st *core.State, target []byte, r *Response) (unnamed int, ok bool) {
 	switch {
 	case flat.Begins(target, "next?from="):
-		if o, ok := st.Named(target[len("next?from="):]); ok {
+		from := target[len("next?from="):]
+		if o, ok := st.Named(from); ok {
 			traversal(r, st, next, st.Next(o))
-			return true
+			return 0, true
 		}
-		return false
+		return len(from), false
 	case flat.Begins(target, "prev?from="):
-		if o, ok := st.Named(target[len("prev?from="):]); ok {
+		from := target[len("prev?from="):]
+		if o, ok := st.Named(from); ok {
 			traversal(r, st, prev, st.Prev(o))
-			return true
+			return 0, true
 		}
-		return false
+		return len(from), false
 	}
 	switch string(target) {
 	case "next", "prev", "random": // endpoints, whatever members are called
-		return false
+		return 0, false
 	}
 	o, ok := st.Named(target)
 	if ok {
 		detail(r, st, o)
 	}
-	return ok
+	return 0, ok
 }

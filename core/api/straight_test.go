@@ -23,11 +23,12 @@ func agree(t *testing.T, st *core.State, target string, random uint64, used *Res
 	t.Helper()
 	Serve(st, []byte(target), random, used)
 	want := &Response{Seq: st.Seq()}
-	general(st, []byte(target), random, want)
+	general(st, []byte(target), random, 0, want)
 	if got := answered(used); got != answered(want) {
 		t.Fatalf("%q:\n got %s\nwant %s", target, got, answered(want))
 	}
-	return straight(st, []byte(target), new(Response))
+	_, straightly = straight(st, []byte(target), new(Response))
+	return straightly
 }
 
 // Whatever the history and the target, the straight way gives what the general

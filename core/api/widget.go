@@ -16,9 +16,11 @@ func widget(r *Response, st *core.State, o core.Ordinal, known bool) {
 	b = w.Lit16(`},"member":`).Bytes(b)
 	switch {
 	case known:
+		before, after := st.Prev(o), st.Next(o)
+		st.Prefetch([]core.Ordinal{before, o, after})
 		b = appendMember(b, st, o, false, l)
-		b = appendNeighbour(b, `,"prev":`, st, st.Prev(o), l)
-		b = appendNeighbour(b, `,"next":`, st, st.Next(o), l)
+		b = appendNeighbour(b, `,"prev":`, st, before, l)
+		b = appendNeighbour(b, `,"next":`, st, after, l)
 	case st.Len() > 0:
 		ring := st.Select(0, nil)
 		b = append(b, `null`...)

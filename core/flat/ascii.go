@@ -1,12 +1,12 @@
 package flat
 
-import "unsafe"
+import "encoding/binary"
 
 // ASCII says whether s has no other characters. It is asked of every text that is
 // loaded, ahead of whether it is valid UTF-8, which takes several times as long.
 func ASCII(s []byte) bool {
 	const other = 0x8080808080808080
-	n, p := len(s), unsafe.Pointer(unsafe.SliceData(s))
+	n := len(s)
 	if n < 8 {
 		all := byte(0)
 		for _, c := range s {
@@ -14,9 +14,9 @@ func ASCII(s []byte) bool {
 		}
 		return all < 0x80
 	}
-	all := load64(p, n-8)
+	all := binary.LittleEndian.Uint64(s[n-8:])
 	for i := 0; i < n-8; i += 8 {
-		all |= load64(p, i)
+		all |= binary.LittleEndian.Uint64(s[i:])
 	}
 	return all&other == 0
 }

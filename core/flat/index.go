@@ -58,7 +58,7 @@ type bucket struct {
 // BucketsFor is how many buckets an index of count entries uses.
 func BucketsFor(count int) int { return max(count/full+1, LeastBuckets) }
 
-func at(b []byte, i int) *bucket { return (*bucket)(unsafe.Pointer(&b[i*BucketSize])) }
+func at(b []byte, i int) *bucket { return &Records[bucket](b)[i] }
 
 // Room says whether an insertion has the room that it may need: one more bucket
 // and as many of the extra ones as it could take.
@@ -111,7 +111,8 @@ func (x *Index) Probe(hash uint64) Probe {
 	return marked(at(x.Buckets, x.home(hash)), ones*uint64(tag(hash)))
 }
 
-// marked finds the entries of a bucket that have the tag.
+// marked finds the entries of a bucket that have the tag. Read by encoding/binary, the
+// tags have an answer to /next take 60 ns more in the module, a tenth of it.
 func marked(b *bucket, pattern uint64) Probe {
 	return Probe{
 		b:       b,

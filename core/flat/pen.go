@@ -14,6 +14,11 @@ const Slack = 64
 // that is for its user to see to, once for many pieces. It is a value: each
 // function gives the pen behind what it wrote.
 //
+// It does not look because that costs more than 5 % of a request: with one comparison
+// ahead of each piece, and nothing else, a widget takes 580 ns natively instead of 370
+// and 4.8 µs in the module instead of 2.4, a page of 100 members 22 µs instead of 13 and
+// 126 instead of 72. A request at an edge takes some 6 µs beside its document.
+//
 // There are several functions for literals because the compiler then makes a
 // few stores of constants out of one: in WebAssembly, where a call costs as much
 // as a dozen instructions, that is what documents are fast by.

@@ -51,7 +51,7 @@ func programs(rings string) []program {
 	}
 	return []program{
 		{alone: true, args: benchmarks("^Benchmark(Call|Scale)$", "./wasm/host"), goals: []goal{
-			{"Call/", "ratio", atMost(2.5)}, {"Call/", "host-allocs/call", atMost(0)},
+			{"Call/", "native-ns/call", told}, {"Call/", "wasm-ns/call", told}, {"Call/", "host-allocs/call", atMost(0)},
 			{"Call/1000000/next/anew", "wasm-ns/call", than("Call/1000/next/anew")},
 			{"Call/1000000/api-next/anew", "wasm-ns/call", than("Call/1000/api-next/anew")},
 			{"Call/1000000/widget/anew", "wasm-ns/call", than("Call/1000/widget/anew")},

@@ -33,8 +33,9 @@ type coreFlags struct {
 	share  bool
 }
 
-func (c *coreFlags) define(fs *flag.FlagSet) {
-	fs.StringVar(&c.kind, "core", "wasm", "`build` of the core that answers reads: wasm or native")
+// define defines the flags. Without --core, reads are answered by the build usual.
+func (c *coreFlags) define(fs *flag.FlagSet, usual string) {
+	fs.StringVar(&c.kind, "core", usual, "`build` of the core that answers reads: native or wasm")
 	fs.IntVar(&c.memory, "memory-limit", 2048, "`MiB` that each instance of the core may take, one for each processor and two at least: 1024 suffice for some 2500000 members; wasm only")
 	fs.BoolVar(&c.keep, "keep-answers", true, "keep answers that are asked for again until they change, in 10 MiB for each instance of the core; wasm only")
 	fs.BoolVar(&c.share, "shared-memory", true, "have instances of the core share the memory that they have not written to, on Linux; wasm only")
@@ -43,7 +44,7 @@ func (c *coreFlags) define(fs *flag.FlagSet) {
 func (c *coreFlags) validate() error {
 	switch {
 	case c.kind != "wasm" && c.kind != "native":
-		return fmt.Errorf("--core %q: there are wasm and native", c.kind)
+		return fmt.Errorf("--core %q: there are native and wasm", c.kind)
 	case c.memory < 16 || c.memory > mostMemory:
 		return fmt.Errorf("--memory-limit must be from 16 to %d MiB", mostMemory)
 	}
@@ -72,12 +73,12 @@ func (c *coreFlags) mostSnapshot() int64 {
 const mostMemory = 4096
 
 // open gives a core with room for capacity members, at a snapshot or empty when
-// there is none, and the name of the build that is part of every validator: for
-// the module its digest, so that all nodes give a document the same one.
+// there is none, and the name of the build that is part of every validator, which
+// is [nativeBuild] for the native core, and for the module its digest.
 // Compiled code is kept as [compiled] says.
 func (c *coreFlags) open(capacity int, data string, snapshot []byte, log *slog.Logger) (core reads, build string, err error) {
 	if c.kind == "native" {
-		if build, err = buildDigest(); err != nil {
+		if build, err = nativeBuild(); err != nil {
 			return nil, "", err
 		}
 		if snapshot == nil {
@@ -101,6 +102,18 @@ func (c *coreFlags) open(capacity int, data string, snapshot []byte, log *slog.L
 		return nil, "", c.explain(err)
 	}
 	return pool, hex.EncodeToString(digest[:]), nil
+}
+
+// nativeBuild names the native core. It is the digest of the module in this binary,
+// which is made of the same sources and answers the same bytes: a client then gets
+// the same validator from an origin that reads natively and from its edges. Without
+// a module it is the digest of the binary.
+func nativeBuild() (string, error) {
+	digest, err := module.Digest()
+	if errors.Is(err, module.ErrMissing) {
+		return buildDigest()
+	}
+	return hex.EncodeToString(digest[:]), err
 }
 
 // compiled is the folder in which the compiled code of a module is kept from start

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,11 +17,11 @@ func TestBothBuildsOfTheCoreAnswerTheSame(t *testing.T) {
 	o.join("Bob", "website", "")
 	targets := []string{"/api", "/api/ring", "/api/ring/next?from=ada", "/api/ring/bob", "/api/leaderboard", "/api/categories",
 		"/api/widget?from=bob", "/next?from=ada", "/prev?from=nobody", "/api/ring?limit=0", "/api/ring/nobody", "/"}
-	read := func() (bodies [][]byte) {
+	read := func() (replies []reply) {
 		for _, target := range targets {
-			bodies = append(bodies, o.get(target).Body)
+			replies = append(replies, o.get(target))
 		}
-		return bodies
+		return replies
 	}
 	native := read()
 	o.args[len(o.args)-1] = "wasm"
@@ -28,14 +29,34 @@ func TestBothBuildsOfTheCoreAnswerTheSame(t *testing.T) {
 		o.stop()
 		o.args = append(o.args, more...)
 		o.launch()
-		for i, body := range read() {
-			if !bytes.Equal(body, native[i]) {
-				t.Errorf("%s: wasm %v %s, native %s", targets[i], more, body, native[i])
+		for i, wasm := range read() {
+			if !bytes.Equal(wasm.Body, native[i].Body) {
+				t.Errorf("%s: wasm %v %s, native %s", targets[i], more, wasm.Body, native[i].Body)
+			}
+			// Whoever asks an origin and then an edge gets its copy confirmed.
+			if got, want := wasm.Header.Get("ETag"), native[i].Header.Get("ETag"); got != want {
+				t.Errorf("%s: the validator is %s in wasm, %s natively", targets[i], got, want)
 			}
 		}
 	}
 	if out, err := o.operate("version"); err != nil || !strings.Contains(out, "core.wasm sha256:") {
 		t.Errorf("version: %v: %s", err, out)
+	}
+}
+
+// An origin reads natively, an edge through the module, and either does what it is told.
+func TestTheBuildOfTheCoreIsChosen(t *testing.T) {
+	for args, want := range map[string][2]string{"": {"native", "wasm"}, "--core=native": {"native", "native"}, "--core=wasm": {"wasm", "wasm"}} {
+		var o options
+		var e edgeOptions
+		for _, fs := range []*flag.FlagSet{o.flags(), e.flags()} {
+			if err := parse(fs, strings.Fields(args)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := [2]string{o.core.kind, e.core.kind}; got != want {
+			t.Errorf("%q: the origin's and the edge's are %q, want %q", args, got, want)
+		}
 	}
 }
 

@@ -54,7 +54,7 @@ func (o *edgeOptions) flags() *flag.FlagSet {
 	fs.StringVar(&o.edgeSecretFile, "edge-secret-file", "", edgeSecretUsage)
 	fs.BoolVar(&o.replay, "replay", false, "fold every event instead of trusting a snapshot")
 	o.shell.define(fs)
-	o.core.define(fs)
+	o.core.define(fs, "wasm")
 	return fs
 }
 

@@ -66,7 +66,7 @@ func (o *options) flags() *flag.FlagSet {
 	fs.Var((*duration)(&o.decay), "decay", "`time` over which standing decays to nothing")
 	fs.IntVar(&o.capacity, "capacity", 1_000_000, "`members` that can ever join")
 	o.shell.define(fs)
-	o.core.define(fs)
+	o.core.define(fs, "native")
 	return fs
 }
 

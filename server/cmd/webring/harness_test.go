@@ -100,7 +100,7 @@ func folder(t *testing.T) string {
 	shared.compileOnce.Do(func() {
 		listen := devchain.FreeAddress()
 		o := &origin{t: t, data: compiled, base: "http://" + listen}
-		o.args = []string{"serve", "--dev", "--scorer", "fixed:72", "--listen", listen, "--base-url", o.base}
+		o.args = []string{"serve", "--dev", "--core", "wasm", "--scorer", "fixed:72", "--listen", listen, "--base-url", o.base}
 		o.launch()
 		o.stop()
 	})
