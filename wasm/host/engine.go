@@ -103,9 +103,6 @@ func (p *Pool) build(place int) (*instance, error) {
 				ErrMemory, from.memory.len()>>20+1, has>>20+1, most>>20)
 		}
 		if err = in.attach(from, p.config.Capacity); err == nil {
-			if !p.config.Forgetful {
-				in.answers = newAnswers()
-			}
 			// Its first answer takes memory for all that follow. Where there is
 			// not as much, that shows here and not to who asks first.
 			_, err = in.must(abi.OpServe, 0, []byte("/api"))

@@ -50,10 +50,8 @@ type PoolConfig struct {
 	// catch up while another answers.
 	Instances int
 	// MemoryPages bounds the memory of each instance, in pages of 64 KiB; 0
-	// stands for 4 GiB. The answers that an instance keeps lie outside of it.
+	// stands for 4 GiB.
 	MemoryPages uint32
-	// Forgetful instances keep no answers, which spares 10 MiB for each.
-	Forgetful bool
 	// Capacity is how many members can ever join.
 	Capacity int
 	// Snapshot is where the ledger begins, nil for an empty one. It must not be
@@ -266,15 +264,18 @@ func (p *Pool) Serve(target []byte, r *Response) {
 // serve has an instance answer. One that fails is given up, whatever happened.
 func (p *Pool) serve(in *instance, target []byte, r *Response) bool {
 	err := errTrap
-	defer func() {
-		if err != nil {
-			p.discard(in, err)
-		} else {
-			p.rack.put(in)
-		}
-	}()
+	defer func() { p.done(in, err) }()
 	err = in.serve(target, rand.Uint64(), r)
 	return err == nil
+}
+
+// done gives an instance back, or gives it up when a call to it failed.
+func (p *Pool) done(in *instance, err error) {
+	if err != nil {
+		p.discard(in, err)
+	} else {
+		p.rack.put(in)
+	}
 }
 
 func (p *Pool) fail(r *Response) {

@@ -95,7 +95,7 @@ func (c *coreFlags) open(capacity int, data string, snapshot []byte, log *slog.L
 	}
 	dropCompiled(data, digest)
 	pool, err := host.NewPool(context.Background(), host.PoolConfig{Module: guest, CacheDir: compiled(data, digest),
-		MemoryPages: uint32(c.memory) << 4, Forgetful: !c.keep, Capacity: capacity, Snapshot: snapshot, Now: time.Now(), Native: true, Log: log})
+		MemoryPages: uint32(c.memory) << 4, Capacity: capacity, Snapshot: snapshot, Now: time.Now(), Native: true, Log: log})
 	if err != nil {
 		return nil, "", c.explain(err)
 	}

@@ -231,7 +231,7 @@ func newSurface(o *edgeOptions, log *slog.Logger) (*surface, error) {
 func (s *surface) open(ctx context.Context, m replica.Module, snapshot []byte, readers bool) (replica.Core, error) {
 	switch {
 	case len(m.Code) > 0:
-		c := host.PoolConfig{Module: m.Code, CacheDir: compiled(s.o.data, m.Digest), MemoryPages: uint32(s.o.core.memory) << 4, Forgetful: !s.o.core.keep,
+		c := host.PoolConfig{Module: m.Code, CacheDir: compiled(s.o.data, m.Digest), MemoryPages: uint32(s.o.core.memory) << 4,
 			Capacity: edgeCapacity, Snapshot: snapshot, Now: time.Now(), Native: m.Digest == s.own.Digest, Log: s.log}
 		if !readers {
 			c.Instances = 1
