@@ -12,6 +12,7 @@ const Forever = math.MaxInt64
 
 // Entry is one answer. Nothing in it changes once it is in a cache.
 type Entry struct {
+	Build        string // build of the core that made it
 	Seq          uint64 // ledger position at which it was made
 	Since, Until int64  // it holds from the second Since to the one before Until
 	Value        any    // the answer
@@ -20,9 +21,9 @@ type Entry struct {
 	size   int // in bytes, under the cache's mutex
 }
 
-// Holds says whether e is the answer at a ledger position and a second.
-func (e *Entry) Holds(seq uint64, second int64) bool {
-	return e.Seq == seq && e.Since <= second && second < e.Until
+// Holds says whether e is the answer of a build at a ledger position and a second.
+func (e *Entry) Holds(build string, seq uint64, second int64) bool {
+	return e.Seq == seq && e.Build == build && e.Since <= second && second < e.Until
 }
 
 const (
@@ -71,6 +72,9 @@ type Key struct {
 func (c *Cache) Key(target []byte) Key { return Key{target, maphash.Bytes(c.seed, target)} }
 
 func (k Key) tag() uint32 { return uint32(k.hash >> 32) }
+
+// Stripe spreads keys over so many locks.
+func (k Key) Stripe(locks int) int { return int(k.hash % uint64(locks)) }
 
 func (c *Cache) set(k Key) *set { return &c.sets[k.hash%sets] }
 

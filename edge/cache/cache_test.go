@@ -17,7 +17,7 @@ func BenchmarkHit(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for i := 0; pb.Next(); i++ {
-			if e := c.Get(c.Key(targets[i%len(targets)])); e == nil || !e.Holds(1, 5) {
+			if e := c.Get(c.Key(targets[i%len(targets)])); e == nil || !e.Holds("", 1, 5) {
 				wrong.Add(1)
 			}
 		}
