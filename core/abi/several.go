@@ -2,12 +2,14 @@ package abi
 
 import (
 	"encoding/binary"
-	"math"
 	"slices"
 
 	"webring/core/api"
 	"webring/core/flat"
 )
+
+// longestTarget is the longest target that OpServeAll takes, in bytes.
+const longestTarget = 1<<16 - 1
 
 // AppendTarget appends a target to the input of [OpServeAll]. Integers are
 // little-endian:
@@ -16,7 +18,7 @@ import (
 //
 // It reports false, and appends nothing, when the target is too long.
 func AppendTarget(dst, target []byte) ([]byte, bool) {
-	if len(target) > math.MaxUint16 {
+	if len(target) > longestTarget {
 		return dst, false
 	}
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(target)))

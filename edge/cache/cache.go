@@ -168,12 +168,13 @@ func (s *set) place(k Key) int {
 }
 
 // evict removes entries other than but until what is left fits. The hand goes around
-// the sets and spares an entry once when it was used since the last round.
+// the sets, twice at most, and spares an entry once when it was used since the last round.
 func (c *Cache) evict(but *Entry) {
-	for ; c.bytes > c.max; c.hand = (c.hand + 1) % sets {
+	for steps := 0; c.bytes > c.max && steps < 2*sets; steps++ {
+		c.hand = (c.hand + 1) % sets
 		s := &c.sets[c.hand]
 		for i := range s.entries {
-			if s.used[i].Swap(0) == 0 && s.entries[i].Load() != but {
+			if e := s.entries[i].Load(); e != nil && e != but && s.used[i].Swap(0) == 0 {
 				c.remove(s, i)
 			}
 		}

@@ -8,7 +8,7 @@
 // functions. clock.go is the wall clock as both take it.
 //
 // Of the pool, read instance.go first, one guest and how bytes get in and out
-// of it; then answers.go, what it gave before and need not be asked for again;
+// of it; then several.go, several answers in one call;
 // image.go, the ring in memory that instances begin from, and
 // share_linux.go, by which they share it; then pool.go, where requests and the
 // writer take instances from the rack of rack.go; ahead.go has one of them move the
@@ -19,8 +19,7 @@
 // modules.
 //
 // An instance takes what it has written of the guest's memory, up to the limit on
-// that, and 10 MiB beside it for answers, which it has from the start, unless the pool
-// is to keep none.
+// that.
 //
 // An instance is out of the pool, and catches up beside it, while the way to the
 // head is one that took the instance which went ahead more than half a millisecond:

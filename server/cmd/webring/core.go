@@ -36,7 +36,7 @@ type coreFlags struct {
 func (c *coreFlags) define(fs *flag.FlagSet) {
 	fs.StringVar(&c.kind, "core", "wasm", "`build` of the core that answers reads: wasm or native")
 	fs.IntVar(&c.memory, "memory-limit", 2048, "`MiB` that each instance of the core may take, one for each processor and two at least: 1024 suffice for some 2500000 members; wasm only")
-	fs.BoolVar(&c.keep, "keep-answers", true, "keep answers that are asked for again until they change, in 10 MiB for each instance of the core; wasm only")
+	fs.BoolVar(&c.keep, "keep-answers", true, "keep answers that are asked for again until they change, in 32 MiB at most")
 }
 
 func (c *coreFlags) validate() error {

@@ -97,7 +97,7 @@ func follow(ctx context.Context, o *edgeOptions, log *slog.Logger, out io.Writer
 	if secret == nil {
 		log.Warn("the origin takes all who pay through this edge for one client: give both --edge-secret-file")
 	}
-	front := edge.Config{EdgeSecret: secret, Log: log}
+	front := edge.Config{EdgeSecret: secret, NoCache: !o.core.keep, Log: log}
 	if err := o.shell.fill(&front); err != nil {
 		return err
 	}
