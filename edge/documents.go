@@ -66,8 +66,8 @@ func (s *Shell) publish(ctx *fasthttp.RequestCtx, key string, d describe.Documen
 // drawDocument draws what describe makes.
 func drawDocument(d describe.Document) draw {
 	return func(r *reader, path string, _ *fasthttp.Args) *content {
-		for _, target := range d.Reads {
-			r.want(target)
+		if r.read == nil { // later rounds read what Build asks for
+			r.wanted = append(r.wanted, d.Reads...)
 		}
 		source := describe.NewSource(&factReader{r}, r.shell.site, r.shell.now())
 		body, err := d.Build(source)

@@ -68,16 +68,9 @@ func (r *reader) ask() {
 	r.seq = all[0].Seq
 }
 
-// want has a target read in the next round, if there is one.
-func (r *reader) want(target string) {
-	if !slices.Contains(r.wanted, target) {
-		r.wanted = append(r.wanted, target)
-	}
-}
-
 // answerTo gives what the core answered, nil when it has not been asked.
 func (r *reader) answerTo(target string) *api.Response {
-	r.want(target)
+	r.wanted = append(r.wanted, target)
 	a := r.read[target]
 	if a == nil {
 		r.missing = true

@@ -34,34 +34,47 @@ const surveyTarget = " survey"
 func (r *reader) survey() (*survey, bool) {
 	kept := r.tenure.cache()
 	key := kept.Key([]byte(surveyTarget))
-	if e := kept.Get(key); e != nil && e.Holds(r.tenure.build, r.seq, 0) {
-		return e.Value.(*survey), true
+	last := 0
+	if e := kept.Get(key); e != nil {
+		if e.Holds(r.tenure.build, r.seq, 0) {
+			return e.Value.(*survey), true
+		}
+		last = e.Value.(*survey).members
 	}
-	v := new(survey)
-	if !r.fillSurvey(v) {
+	v, before := new(survey), len(r.wanted)
+	if !r.fillSurvey(v, last) {
 		return nil, false
 	}
+	r.wanted = r.wanted[:before] // at this position its documents are not needed again
 	e := r.tenure.entry(r.seq, api.Position, 0, 0)
 	e.Value = v
 	kept.Put(key, e, 1<<10*(len(v.marks)+len(v.categories)))
 	return v, true
 }
 
-func (r *reader) fillSurvey(v *survey) bool {
+// fillSurvey takes a survey. last is how many members there were at an earlier position,
+// which says what to read before it is known how many there are.
+func (r *reader) fillSurvey(v *survey, last int) bool {
 	var all listDocument
 	var categories categoriesDocument
-	there := every(r.document("/api", &v.about), r.document(fmt.Sprintf("/api/ring?limit=%d", sampled), &all), r.document("/api/categories", &categories))
+	there := every(r.document("/api", &v.about), r.document("/api/categories", &categories))
+	if r.document(fmt.Sprintf("/api/ring?limit=%d", sampled), &all) {
+		last = all.Total
+	} else {
+		there = false
+	}
 	for _, kind := range [...]string{"agent", "mcp", "website"} {
 		var some listDocument
 		there = every(r.document("/api/ring?limit=1&kind="+kind, &some), there)
 		v.kinds = append(v.kinds, templates.Kind{Kind: kind, Members: some.Total})
 	}
-	if all.Total > sampled {
+	if last > sampled {
 		// A member at each of so many places, evenly spread.
-		for i := range all.Members {
+		for i := range sampled {
 			var one listDocument
-			there = every(r.document(fmt.Sprintf("/api/ring?limit=1&offset=%d", i*all.Total/sampled), &one), there)
-			if len(one.Members) > 0 {
+			if !r.document(fmt.Sprintf("/api/ring?limit=1&offset=%d", i*last/sampled), &one) {
+				there = false
+			} else if len(all.Members) > i && len(one.Members) > 0 {
 				all.Members[i] = one.Members[0]
 			}
 		}
