@@ -24,6 +24,7 @@ type reader struct {
 	wanted  []string                 // targets that the page has asked for, in this round
 	missing bool                     // some of them have not been read
 	read    map[string]*api.Response // by target
+	room    []api.Response           // what read points to
 	seq     uint64                   // position of all that was read
 
 	// For how long the page is true, by what it has asked for.
@@ -45,6 +46,7 @@ const maxRounds = 10
 
 // complete fills a page with documents until none is missing, or reading one failed.
 func (r *reader) complete(fill func()) {
+	defer r.release()
 	for range maxRounds {
 		r.wanted, r.missing, r.failed = nil, false, nil
 		r.validity, r.since, r.until = api.Position, 0, cache.Forever
@@ -59,13 +61,39 @@ func (r *reader) complete(fill func()) {
 
 // ask reads all that is wanted in one call.
 func (r *reader) ask() {
-	targets, all := make([][]byte, len(r.wanted)), make([]api.Response, len(r.wanted))
+	r.release()
+	targets, all := make([][]byte, len(r.wanted)), r.shell.responses(len(r.wanted))
+	r.room = all
 	r.read = make(map[string]*api.Response, len(r.wanted))
 	for i, target := range r.wanted {
 		targets[i], r.read[target] = []byte(target), &all[i]
 	}
 	r.tenure.askAll(targets, all)
 	r.seq = all[0].Seq
+}
+
+// responses gives room for so many answers.
+func (s *Shell) responses(n int) []api.Response {
+	if room, ok := s.rooms.Get().(*[]api.Response); ok && cap(*room) >= n {
+		return (*room)[:n]
+	}
+	return make([]api.Response, n, max(n, 160))
+}
+
+// release gives the room back for another page, without long buffers. Nothing of what
+// was read is used any more.
+func (r *reader) release() {
+	if r.room == nil {
+		return
+	}
+	for i := range r.room {
+		if r.room[i].Kept() > keepBody {
+			r.room[i] = api.Response{}
+		}
+	}
+	room := r.room
+	r.shell.rooms.Put(&room)
+	r.room, r.read = nil, nil
 }
 
 // answerTo gives what the core answered, nil when it has not been asked.
@@ -90,7 +118,7 @@ func (r *reader) document(target string, doc any) bool {
 		return false
 	case a.Status != fasthttp.StatusOK:
 		if r.failed == nil {
-			r.failed = &answer{Response: *a}
+			r.failed = &answer{Response: newDocument(a, false).response}
 		}
 		return false
 	}

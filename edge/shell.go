@@ -57,6 +57,7 @@ type Shell struct {
 	plain      *plainPaths
 	answers    sync.Pool // of *answer
 	works      sync.Pool // of *work
+	rooms      sync.Pool // of *[]api.Response, for pages
 	lanes      *lanes
 	server     fasthttp.Server
 

@@ -1,8 +1,6 @@
 package abi
 
 import (
-	"bytes"
-
 	"webring/core"
 	"webring/core/api"
 	"webring/core/snap"
@@ -70,16 +68,11 @@ func (c *Core) Serve(target []byte, random uint64, r *Response) {
 }
 
 // ServeAll answers a GET for each of the targets, at one position and second, into
-// the response in the same place; random are 64 uniformly random bits for all. Buffers of
-// the responses are not reused. It may run beside Serve.
+// the response in the same place; random are 64 uniformly random bits for all. It may
+// run beside Serve.
 func (c *Core) ServeAll(targets [][]byte, random uint64, all []Response) {
-	var r Response
 	for i, target := range targets {
-		c.Serve(target, random, &r)
-		all[i] = Response{
-			Status: r.Status, Media: r.Media, Validity: r.Validity, Seq: r.Seq, Since: r.Since, Until: r.Until, Unknown: r.Unknown, Drawn: r.Drawn,
-			Location: bytes.Clone(r.Location), Next: bytes.Clone(r.Next), Prev: bytes.Clone(r.Prev), Body: bytes.Clone(r.Body),
-		}
+		c.Serve(target, random, &all[i])
 	}
 }
 
