@@ -55,7 +55,8 @@ func (t *tenure) serve(target []byte, h fields, r *api.Response) (*api.Response,
 		again := e != nil || kept.Again(key)
 		t.ask(target, r)
 		coded := len(r.Body) >= leastCoded && r.Status == fasthttp.StatusOK && isList(target)
-		if r.Drawn || r.Status >= 500 || len(r.Body) > longestKept || !again && len(r.Body) < leastList && !(coded && asksCoding(h)) {
+		keep := kept.Keeps() && (again || len(r.Body) >= leastList) || coded && asksCoding(h)
+		if r.Drawn || r.Status >= 500 || len(r.Body) > longestKept || !keep {
 			return r, form{body: r.Body, varies: coded}
 		}
 		e = t.entry(r.Seq, r.Validity, r.Since, r.Until)

@@ -62,6 +62,9 @@ func New(max int) *Cache {
 	return &Cache{seed: maphash.MakeSeed(), sets: make([]set, sets), asked: make([]atomic.Uint32, asked), max: max}
 }
 
+// Keeps reports whether the cache keeps anything.
+func (c *Cache) Keeps() bool { return c.max > 0 }
+
 // Key is a target and its hash.
 type Key struct {
 	target []byte
