@@ -128,7 +128,7 @@ func TestAListIsCompressedOnceAsLongAsItHolds(t *testing.T) {
 		asked++
 		*r = api.Response{Status: 200, Validity: api.Timed, Seq: 7, Since: 100, Until: 200, Body: append(r.Body[:0], strings.Repeat(fmt.Sprint(asked), leastCoded)...)}
 	}}
-	n := newTenure(c, "")
+	n := NewSwappable(c, "").enter()
 	var r api.Response
 	get := func(accept string) []byte {
 		_, f := n.serve([]byte("/api/ring"), fieldsOf{"Accept-Encoding": accept}, &r)
@@ -147,45 +147,47 @@ func TestAListIsCompressedOnceAsLongAsItHolds(t *testing.T) {
 	}
 }
 
-// However long lists are and however many are asked for in whichever coding, they take
-// a bounded number of bytes, and what was counted is what is kept.
-func TestListsTakeABoundedNumberOfBytes(t *testing.T) {
+// However long documents are and however many are asked for in whichever coding, they
+// take a bounded number of bytes.
+func TestDocumentsTakeABoundedNumberOfBytes(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
 	c := &fakeCore{second: 150, serve: func(target []byte, r *api.Response) {
 		// Letters of six bits each, so that they compress, and not by much.
 		body := r.Body[:0]
-		for range longestList / 8 {
+		for range longestKept / 8 {
 			body = fmt.Appendf(body, "%08x", rand.Uint32())
 		}
 		*r = api.Response{Status: 200, Validity: api.Position, Seq: 7, Body: body}
 	}}
-	n := newTenure(c, "")
+	n := NewSwappable(c, "").enter()
 	var wait sync.WaitGroup
+	target := func(i int) []byte { return fmt.Appendf(nil, "/api/ring?limit=%d", i) }
 	for range 2 {
 		targets := random.Perm(120)[:24]
 		wait.Go(func() {
 			var r api.Response
 			for i, at := range targets {
-				n.serve(fmt.Appendf(nil, "/api/ring?limit=%d", at), fieldsOf{"Accept-Encoding": []string{"zstd", "gzip", ""}[i%3]}, &r)
+				n.serve(target(at), fieldsOf{"Accept-Encoding": []string{"zstd", "gzip", ""}[i%3]}, &r)
 			}
 		})
 	}
 	wait.Wait()
 	kept, size := 0, 0
-	for i := range n.lists.kept {
-		l := n.lists.kept[i].Load()
-		if l == nil {
+	for i := range 120 {
+		e := n.cache().Get(n.cache().Key(target(i)))
+		if e == nil {
 			continue
 		}
 		kept++
-		size += len(l.target) + len(l.response.Body)
-		for i := range l.forms {
-			size += len(l.forms[i].body)
+		d := e.Value.(*document)
+		size += d.size()
+		for i := range d.forms {
+			size += len(d.forms[i].body)
 		}
 	}
-	if size != n.lists.bytes || size > maxListBytes || kept < maxListBytes/longestList/3 {
-		t.Errorf("seed %d: %d lists of %d bytes, counted as %d", seed, kept, size, n.lists.bytes)
+	if size > cacheBytes || kept < cacheBytes/longestKept/3 {
+		t.Errorf("seed %d: %d documents of %d bytes", seed, kept, size)
 	}
 }
 

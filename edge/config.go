@@ -20,6 +20,9 @@ type Core interface {
 	// Serve answers a GET request for target, in origin form, as it was sent.
 	// It overwrites r and keeps neither argument.
 	Serve(target []byte, r *api.Response)
+	// ServeAll answers a GET for each of the targets, at most 256, into the response in
+	// the same place: all at one position and second, which Head gave or will give.
+	ServeAll(targets [][]byte, all []api.Response)
 	// Head gives the ledger position and the second, since 1970, UTC, that
 	// answers speak of.
 	Head() (seq uint64, second int64)
@@ -58,6 +61,9 @@ type Config struct {
 	// so that no cache takes documents of two builds for the same. A
 	// [Swappable] brings its own.
 	CoreDigest string
+	// NoCache makes the shell ask the core for every answer anew. Otherwise it keeps
+	// what is asked for again, in 32 MiB at most.
+	NoCache bool
 	// Paid are the paid operations by path, such as "/api/register": POSTs whose
 	// body is JSON, or does not say what it is; any other is refused before.
 	Paid map[string]Handler

@@ -3,6 +3,7 @@ package edge
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"sync/atomic"
 
 	"github.com/valyala/fasthttp"
 )
@@ -14,7 +15,8 @@ type content struct {
 	body    []byte
 	hash    string // of body
 	forms   forms
-	sharing bool // whether pages of other sites load it
+	packed  atomic.Int64 // bytes of all forms
+	sharing bool         // whether pages of other sites load it
 }
 
 func newContent(media string, body []byte) *content {
@@ -24,9 +26,12 @@ func newContent(media string, body []byte) *content {
 
 // appendAnswer appends the fields of an answer with the content to what h asks
 // for, and gives its status and body: in the best coding that the client takes, or
-// none with 304.
-func (c *content) appendAnswer(dst []byte, h fields, cache string) (_ []byte, status int, body []byte) {
-	f, _ := c.forms.pick(&lastingCodings, c.body, h)
+// none with 304. made is how many bytes the content has grown by.
+func (c *content) appendAnswer(dst []byte, h fields, cache string) (_ []byte, status int, body []byte, made int) {
+	f, made := c.forms.pick(&lastingCodings, c.body, h)
+	if made > 0 {
+		c.packed.Add(int64(made))
+	}
 	dst = append(dst, "ETag: \""...)
 	at := len(dst) - 1
 	dst = append(dst, c.hash...)
@@ -39,16 +44,17 @@ func (c *content) appendAnswer(dst []byte, h fields, cache string) (_ []byte, st
 		dst = appendField(dst, "Cross-Origin-Resource-Policy", "cross-origin")
 	}
 	if same {
-		return dst, fasthttp.StatusNotModified, nil
+		return dst, fasthttp.StatusNotModified, nil, made
 	}
-	return appendField(dst, "Content-Type", c.media), fasthttp.StatusOK, f.body
+	return appendField(dst, "Content-Type", c.media), fasthttp.StatusOK, f.body, made
 }
 
-// send answers with the content.
-func (c *content) send(ctx *fasthttp.RequestCtx, cache string) {
+// send answers with the content, and gives how many bytes it has grown by.
+func (c *content) send(ctx *fasthttp.RequestCtx, cache string) (made int) {
 	var room [512]byte
-	lines, status, body := c.appendAnswer(room[:0], &ctx.Request.Header, cache)
+	lines, status, body, made := c.appendAnswer(room[:0], &ctx.Request.Header, cache)
 	setFields(ctx, lines)
 	ctx.SetStatusCode(status)
 	ctx.Response.SetBodyRaw(body)
+	return made
 }

@@ -19,16 +19,19 @@
 // and route, with panics contained around all of it, of which log.go tells. config.go
 // says what a shell is made of; routes.go finds the handler; read.go turns an answer
 // of the core into HTTP, hosts.go puts hosts in what it is asked into A-labels;
-// lists.go keeps long documents as long as they hold, in the codings of coding.go;
+// cached.go keeps documents in [webring/edge/cache] for as long as they hold, long ones in
+// the codings of coding.go;
 // validator.go knows entity tags; body.go undoes the coding of what is posted, and
 // paid.go lets a payment handler in; problem.go
 // writes problems, those of requests that could not be read among them, and
 // explanations.go says what their codes mean; headers.go adds what every answer
 // carries. limiter.go counts requests, client.go and proxies.go say whose they are,
 // listener.go bounds connections. pages.go shows decoded documents to people:
+// page_reader.go reads all that one page shows in one call of the core,
 // page_documents.go has what they show of them, page_views.go and page_join.go say
 // what is on each page, page_survey.go looks at the whole ring for them,
-// page_cache.go keeps what was drawn until a number on it can change, content.go
+// page_cache.go keeps what was drawn in the same cache until a number on it can change,
+// content.go
 // sends it in the coding that is asked for; the tests in edge/browser look at them as people do.
 // documents.go publishes what [webring/edge/describe] makes for programs, markdown.go
 // pages for them, and mcp.go lets [webring/edge/mcp] answer. swap.go replaces the
@@ -59,6 +62,8 @@
 //     be.
 //   - A page is drawn again when a document it shows may have changed. While that
 //     is done, others get the one before, if nothing but a second has passed.
+//   - All documents of a page are of one position and second: one call of the core gives
+//     them.
 //   - The form of the join page is answered with 200 whatever it finds: the check
 //     is what was asked for.
 //   - An answer that may be behind the ring carries "Webring-Stale: true": the

@@ -46,7 +46,7 @@ func (s *Shell) describedSite(cfg *Config) describe.Site {
 func (s *Shell) publish(ctx *fasthttp.RequestCtx, key string, d describe.Document) {
 	t := s.core.enter()
 	defer t.leave()
-	l, failed := s.leaf(drawDocument(d), t, key, d.Path, &noQuery)
+	p, failed := s.cachedPage(drawDocument(d), t, key, d.Path, &noQuery)
 	if failed != nil {
 		s.write(ctx, t, failed)
 		return
@@ -54,25 +54,30 @@ func (s *Shell) publish(ctx *fasthttp.RequestCtx, key string, d describe.Documen
 	if d.Link != "" {
 		setHeader(ctx, "Link", d.Link)
 	}
-	setHeader(ctx, "Webring-Seq", strconv.FormatUint(l.seq, 10))
-	cache := l.age(t)
+	setHeader(ctx, "Webring-Seq", strconv.FormatUint(p.entry.Seq, 10))
+	cache := p.age(t)
 	if d.MaxAge > maxAge {
 		_, now := t.core.Head()
-		cache = "public, max-age=" + strconv.FormatInt(max(min(int64(d.MaxAge), l.until-now-1), 0), 10)
+		cache = "public, max-age=" + strconv.FormatInt(max(min(int64(d.MaxAge), p.entry.Until-now-1), 0), 10)
 	}
-	l.send(ctx, cache)
+	p.grow(t, p.send(ctx, cache))
 }
 
 // drawDocument draws what describe makes.
 func drawDocument(d describe.Document) draw {
 	return func(r *reader, path string, _ *fasthttp.Args) *content {
+		if r.read == nil { // later rounds read what Build asks for
+			r.wanted = append(r.wanted, d.Reads...)
+		}
 		source := describe.NewSource(&factReader{r}, r.shell.site, r.shell.now())
 		body, err := d.Build(source)
 		var refused *describe.Problem
 		switch {
+		case r.missing:
+			return nil
 		case errors.As(err, &refused):
 			r.failed = &answer{Response: api.Response{Status: refused.Status, Media: api.Problem, Body: refused.Body}}
-			r.failed.Seq, _ = r.tenure.core.Head()
+			r.failed.Seq = r.seq
 			return nil
 		case err != nil:
 			panic(err) // a document of the core that does not have its form
@@ -80,19 +85,20 @@ func drawDocument(d describe.Document) draw {
 			return r.fail(api.NotFound, noSuchPath.detail)
 		}
 		if until := source.Until(); !until.IsZero() {
-			r.depend(r.seq, api.Timed, 0, until.Unix())
+			r.validity, r.until = api.Timed, min(r.until, until.Unix())
 		}
 		return newContent(d.Media, body)
 	}
 }
 
-// factReader lets describe read, and keeps how long what it reads holds.
+// factReader lets describe read.
 type factReader struct{ *reader }
 
-// Serve is [describe.Reader]'s.
+// Serve is [describe.Reader]'s. What has not been read yet has the status 0.
 func (f *factReader) Serve(target []byte, r *api.Response) {
-	f.tenure.ask(target, r)
-	if r.Status == fasthttp.StatusOK {
-		f.depend(r.Seq, r.Validity, r.Since, r.Until)
+	if a := f.answerTo(string(target)); a != nil {
+		*r = *a
+	} else {
+		*r = api.Response{}
 	}
 }

@@ -294,7 +294,7 @@ func (s *Shell) plainAnswer(w *work, t *tenure) (status int, body []byte) {
 	r, f := &w.answer.Response, form{}
 	front := w.read.front()
 	if front {
-		l, failed := s.leaf(drawHome, t, "/", "/", &noQuery)
+		l, failed := s.cachedPage(drawHome, t, "/", "/", &noQuery)
 		if failed == nil {
 			w.answer.fields, status, body = l.appendAnswer(w.answer.fields[:0], &w.read, t)
 			w.answer.fields = append(w.answer.fields, varyAccept...)

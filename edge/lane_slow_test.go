@@ -35,6 +35,12 @@ func (c *turningCore) Serve(target []byte, r *api.Response) {
 	}
 }
 
+func (c *turningCore) ServeAll(targets [][]byte, all []api.Response) {
+	for i, target := range targets {
+		c.Serve(target, &all[i])
+	}
+}
+
 func (c *turningCore) Head() (uint64, int64) { return c.seq.Load(), epoch }
 func (c *turningCore) BaseURL() string       { return base }
 

@@ -1,114 +1,100 @@
 package edge
 
 import (
-	"hash/maphash"
-	"sync"
-	"sync/atomic"
+	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/cache"
 )
 
-// leaf is a page as it was drawn, and for how long it is true.
-type leaf struct {
+// page is a page as it was drawn. Nothing in it changes.
+type page struct {
 	*content
-	build    string // of the core that gave its documents
-	seq      uint64
+	entry    *cache.Entry // for how long it is true
 	validity api.Validity
-	since    int64 // for api.Timed: seconds between which it holds
-	until    int64
-}
-
-// holds says whether the leaf is still what would be drawn.
-func (l *leaf) holds(t *tenure) bool {
-	seq, second := t.core.Head()
-	return l.build == t.build && l.seq == seq && (l.validity == api.Position || l.since <= second && second < l.until)
 }
 
 // lateBy is for how many seconds a page may be sent while its successor is being
 // drawn.
 const lateBy = 2
 
-// held says whether the leaf was true a moment ago and nothing but time has passed
+// late says whether the page was true a moment ago and nothing but time has passed
 // since. In a large ring some standing changes each second: who asks meanwhile need
 // not wait for the drawing.
-func (l *leaf) held(t *tenure) bool {
+func (p *page) late(t *tenure) bool {
 	seq, second := t.core.Head()
-	return l.build == t.build && l.seq == seq && l.since <= second && second < min(l.until, never-lateBy)+lateBy
+	late := *p.entry
+	late.Until = min(late.Until, cache.Forever-lateBy) + lateBy
+	return late.Holds(t.build, seq, second)
 }
 
-// age is the max-age of the leaf.
-func (l *leaf) age(t *tenure) string {
-	r := api.Response{Validity: l.validity, Until: l.until}
+func (p *page) holds(t *tenure) bool {
+	seq, second := t.core.Head()
+	return p.entry.Holds(t.build, seq, second)
+}
+
+// age is the max-age of the page.
+func (p *page) age(t *tenure) string {
+	r := api.Response{Validity: p.validity, Until: p.entry.Until}
 	return cacheControls[t.lifetime(&r)]
 }
 
-// Bounds of the pages that are kept, for each of two generations: their number,
-// and their bytes before compression.
-const (
-	maxLeaves     = 2048
-	maxLeafBytes  = 16 << 20
-	drawingStripe = 16
-)
-
-// leaves keeps pages that were drawn. When a generation is full, the one before
-// it is forgotten, and what is asked for again moves into the new one: a stranger
-// who walks through all pages costs memory that is bounded, and the pages that
-// are read stay. Reading takes no lock.
-type leaves struct {
-	young, old atomic.Pointer[generation]
-	turn       sync.Mutex // while generations change
-
-	// Who draws holds one of these, so that a page that everybody asks for is
-	// drawn once.
-	seed    maphash.Seed
-	drawing [drawingStripe]sync.Mutex
-}
-
-type generation struct {
-	pages sync.Map // by target: *leaf
-	count atomic.Int64
-	bytes atomic.Int64
-}
-
-func newLeaves() *leaves {
-	c := &leaves{seed: maphash.MakeSeed()}
-	c.young.Store(new(generation))
-	c.old.Store(new(generation))
-	return c
-}
-
-// get gives the page that was drawn for a target, which may not hold any more.
-func (c *leaves) get(target string) *leaf {
-	if l, ok := c.young.Load().pages.Load(target); ok {
-		return l.(*leaf)
+// grow counts a form of the content that was made.
+func (p *page) grow(t *tenure, made int) {
+	if made > 0 {
+		t.cache().Grow(p.entry, made)
 	}
-	if l, ok := c.old.Load().pages.Load(target); ok {
-		c.put(target, l.(*leaf))
-		return l.(*leaf)
+}
+
+// drawingStripes is how many pages are drawn at a time.
+const drawingStripes = 16
+
+// find gives the page that was drawn for a target, which may no longer hold.
+func (t *tenure) find(key cache.Key) *page {
+	if e := t.cache().Get(key); e != nil {
+		return e.Value.(*page)
 	}
 	return nil
 }
 
-func (c *leaves) put(target string, l *leaf) {
-	g := c.young.Load()
-	size := int64(len(l.body) + len(target))
-	if before, replaced := g.pages.Swap(target, l); replaced {
-		size -= int64(len(before.(*leaf).body) + len(target))
-	} else {
-		g.count.Add(1)
+// cachedPage gives a page, from memory as long as it holds, or what the core answered
+// instead of a document.
+func (s *Shell) cachedPage(d draw, t *tenure, target, path string, query *fasthttp.Args) (*page, *answer) {
+	key := t.cache().Key([]byte(target))
+	if p := t.find(key); p != nil && p.holds(t) {
+		return p, nil
 	}
-	if g.bytes.Add(size) <= maxLeafBytes && g.count.Load() <= maxLeaves {
-		return
-	}
-	c.turn.Lock()
-	defer c.turn.Unlock()
-	if c.young.Load() == g {
-		c.old.Store(g)
-		c.young.Store(new(generation))
-	}
+	return s.draw(d, t, target, path, query)
 }
 
-// drawingOf gives what is locked while a page is drawn.
-func (c *leaves) drawingOf(target string) *sync.Mutex {
-	return &c.drawing[maphash.String(c.seed, target)%drawingStripe]
+// draw draws a page, unless somebody else just has or, when only time has passed
+// since the one before, is about to.
+func (s *Shell) draw(d draw, t *tenure, target, path string, query *fasthttp.Args) (*page, *answer) {
+	key := t.cache().Key([]byte(target))
+	drawing := &s.drawing[key.Stripe(drawingStripes)]
+	before := t.find(key)
+	if !drawing.TryLock() {
+		if before != nil && before.late(t) {
+			return before, nil
+		}
+		drawing.Lock()
+		before = t.find(key)
+	}
+	defer drawing.Unlock()
+	if before != nil && before.holds(t) {
+		return before, nil
+	}
+	r := newReader(s, t)
+	var c *content
+	r.complete(func() { c = d(r, path, query) })
+	if r.failed != nil {
+		return nil, r.failed
+	}
+	if before != nil && before.hash == c.hash {
+		c = before.content // which may have been packed already
+	}
+	p := &page{content: c, entry: t.entry(r.seq, r.validity, r.since, r.until), validity: r.validity}
+	p.entry.Value = p
+	t.cache().Put(key, p.entry, len(c.body)+int(c.packed.Load()))
+	return p, nil
 }

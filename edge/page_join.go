@@ -3,6 +3,7 @@ package edge
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"sort"
 	"strconv"
 	"time"
@@ -35,7 +36,7 @@ func drawJoin(r *reader, path string, _ *fasthttp.Args) *content {
 func (r *reader) join(path string) (templates.Join, bool) {
 	var board boardDocument
 	v, ok := r.survey()
-	if !ok || !r.document("/api/leaderboard?limit=1", &board) {
+	if !every(ok, r.document("/api/leaderboard?limit=1", &board)) {
 		return templates.Join{}, false
 	}
 	return templates.Join{
@@ -65,14 +66,15 @@ func (s *Shell) check(check func(context.Context, string, templates.Draft) templ
 
 		t := s.core.enter()
 		defer t.leave()
-		r := reader{shell: s, tenure: t, until: never}
-		view, ok := r.join(joinPath)
-		if !ok {
+		r := newReader(s, t)
+		var view templates.Join
+		r.complete(func() { view, _ = r.join(joinPath) })
+		if r.failed != nil {
 			s.write(ctx, t, r.failed)
 			return
 		}
 		if checked.Command != "" {
-			checked.Rank = r.rankOf(cents(checked.Price))
+			checked.Rank = t.rankOf(cents(checked.Price))
 		}
 		view.Draft, view.Checked = draft, &checked
 		setFields(ctx, []byte(pageFields))
@@ -83,15 +85,20 @@ func (s *Shell) check(check func(context.Context, string, templates.Draft) templ
 
 // rankOf gives the rank at which a new member with this standing, in cents, would
 // join: after all who stand as high, as the earlier join wins ties. It is found by
-// halving, as the leaderboard is sorted by standing.
-func (r *reader) rankOf(standing int64) int {
-	var board boardDocument
-	if !r.document("/api/leaderboard?limit=1", &board) {
+// halving, as the leaderboard is sorted by standing. It is an estimate: the ring may
+// move meanwhile.
+func (t *tenure) rankOf(standing int64) int {
+	var a api.Response
+	row := func(i int) (board boardDocument, ok bool) {
+		t.ask([]byte("/api/leaderboard?limit=1&offset="+strconv.Itoa(i)), &a)
+		return board, a.Status == fasthttp.StatusOK && json.Unmarshal(a.Body, &board) == nil
+	}
+	board, ok := row(0)
+	if !ok {
 		return 0
 	}
 	return 1 + sort.Search(board.Total, func(i int) bool {
-		var one boardDocument
-		return !r.document("/api/leaderboard?limit=1&offset="+strconv.Itoa(i), &one) ||
-			len(one.Leaderboard) == 0 || cents(one.Leaderboard[0].Standing) < standing
+		one, ok := row(i)
+		return !ok || len(one.Leaderboard) == 0 || cents(one.Leaderboard[0].Standing) < standing
 	})
 }

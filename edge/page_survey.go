@@ -12,8 +12,6 @@ import (
 // survey is what several pages show of the whole ring. It depends on the ledger
 // position alone, and is taken once for each.
 type survey struct {
-	build      string
-	seq        uint64
 	about      directoryDocument
 	members    int
 	kinds      []templates.Kind
@@ -28,65 +26,66 @@ const (
 	listedCategories = 40
 )
 
-// survey gives the survey of the present position, or reports false when the
-// core has none to give.
+// surveyTarget is the key of the survey in the cache. No target begins with a space.
+const surveyTarget = " survey"
+
+// survey gives the survey of the position that is read, or reports false when the
+// documents for it are not there.
 func (r *reader) survey() (*survey, bool) {
-	seq, _ := r.tenure.core.Head()
-	if v := r.shell.surveyed.Load(); v != nil && v.seq == seq && v.build == r.tenure.build {
-		r.depend(seq, api.Position, 0, 0)
-		return v, true
+	kept := r.tenure.cache()
+	key := kept.Key([]byte(surveyTarget))
+	last := 0
+	if e := kept.Get(key); e != nil {
+		if e.Holds(r.tenure.build, r.seq, 0) {
+			return e.Value.(*survey), true
+		}
+		last = e.Value.(*survey).members
 	}
-	// What it rests on is told apart from what the page has read before.
-	own := reader{shell: r.shell, tenure: r.tenure}
-	v := &survey{build: r.tenure.build}
-	if !own.take(v) {
-		r.failed = own.failed
+	v, before := new(survey), len(r.wanted)
+	if !r.fillSurvey(v, last) {
 		return nil, false
 	}
-	v.seq = own.seq
-	r.depend(own.seq, api.Position, 0, 0)
-	if r.torn = r.torn || own.torn; !own.torn {
-		r.shell.surveyed.Store(v)
-	}
+	r.wanted = r.wanted[:before] // at this position its documents are not needed again
+	e := r.tenure.entry(r.seq, api.Position, 0, 0)
+	e.Value = v
+	kept.Put(key, e, 1<<10*(len(v.marks)+len(v.categories)))
 	return v, true
 }
 
-// take fills a survey from the documents of this moment.
-func (r *reader) take(v *survey) bool {
-	if !r.document("/api", &v.about) {
-		return false
-	}
+// fillSurvey takes a survey. last is how many members there were at an earlier position,
+// which says what to read before it is known how many there are.
+func (r *reader) fillSurvey(v *survey, last int) bool {
 	var all listDocument
-	if !r.document(fmt.Sprintf("/api/ring?limit=%d", sampled), &all) {
+	var categories categoriesDocument
+	there := every(r.document("/api", &v.about), r.document("/api/categories", &categories))
+	if r.document(fmt.Sprintf("/api/ring?limit=%d", sampled), &all) {
+		last = all.Total
+	} else {
+		there = false
+	}
+	for _, kind := range [...]string{"agent", "mcp", "website"} {
+		var some listDocument
+		there = every(r.document("/api/ring?limit=1&kind="+kind, &some), there)
+		v.kinds = append(v.kinds, templates.Kind{Kind: kind, Members: some.Total})
+	}
+	if last > sampled {
+		// A member at each of so many places, evenly spread.
+		for i := range sampled {
+			var one listDocument
+			if !r.document(fmt.Sprintf("/api/ring?limit=1&offset=%d", i*last/sampled), &one) {
+				there = false
+			} else if len(all.Members) > i && len(one.Members) > 0 {
+				all.Members[i] = one.Members[0]
+			}
+		}
+	}
+	if !there {
 		return false
 	}
 	v.members = all.Total
 	fee := cents(v.about.Payments.Fee)
 	for i := range all.Members {
-		if all.Total > sampled {
-			// A member at each of so many places, evenly spread.
-			offset := i * all.Total / sampled
-			var one listDocument
-			if !r.document(fmt.Sprintf("/api/ring?limit=1&offset=%d", offset), &one) {
-				return false
-			}
-			if len(one.Members) == 0 {
-				continue // the ring became smaller meanwhile
-			}
-			all.Members[i] = one.Members[0]
-		}
 		v.marks = append(v.marks, all.Members[i].mark(fee))
-	}
-	for _, kind := range [...]string{"agent", "mcp", "website"} {
-		var some listDocument
-		if !r.document("/api/ring?limit=1&kind="+kind, &some) {
-			return false
-		}
-		v.kinds = append(v.kinds, templates.Kind{Kind: kind, Members: some.Total})
-	}
-	var categories categoriesDocument
-	if !r.document("/api/categories", &categories) {
-		return false
 	}
 	for _, c := range categories.Categories {
 		v.categories = append(v.categories, templates.Category{Name: c.Category, Members: c.Members})

@@ -23,7 +23,7 @@ const noSuchMember = "No member of the ring has this slug. GET /api/ring lists t
 func drawHome(r *reader, path string, _ *fasthttp.Args) *content {
 	var board boardDocument
 	v, ok := r.survey()
-	if !ok || !r.document(fmt.Sprintf("/api/leaderboard?limit=%d", topRows), &board) {
+	if !every(ok, r.document(fmt.Sprintf("/api/leaderboard?limit=%d", topRows), &board)) {
 		return nil
 	}
 	home := templates.Home{
@@ -74,7 +74,7 @@ func (r *reader) list(path, category string, query *fasthttp.Args) *content {
 	var some listDocument
 	var board boardDocument
 	v, ok := r.survey()
-	if !ok || category != "" && !r.document(describe.CategoryInUse(category), &struct{}{}) || !r.document("/api/ring?"+filter.Encode(), &some) || !r.document("/api/leaderboard?limit=1", &board) {
+	if !every(ok, category == "" || r.document(describe.CategoryInUse(category), &struct{}{}), r.document("/api/ring?"+filter.Encode(), &some), r.document("/api/leaderboard?limit=1", &board)) {
 		return nil
 	}
 	title := "The ring"
@@ -127,22 +127,24 @@ func drawMember(r *reader, path string, _ *fasthttp.Args) *content {
 	var detail struct{ Member memberDocument }
 	var around widgetDocument
 	var first, own boardDocument
-	if !r.document("/api/ring/"+url.PathEscape(slug), &detail) {
-		return nil
-	}
+	there := r.document("/api/ring/"+url.PathEscape(slug), &detail)
 	m := &detail.Member
-	if m.Slug != slug { // another document has this address: the way to a neighbour
+	if there && m.Slug != slug { // another document has this address: the way to a neighbour
 		return r.fail(api.UnknownMember, noSuchMember)
 	}
 	v, ok := r.survey()
-	if !ok || !r.document("/api/widget?from="+m.Slug, &around) || !r.document("/api/leaderboard?limit=1", &first) ||
-		!r.document(fmt.Sprintf("/api/leaderboard?limit=1&offset=%d", m.BoardRank-1), &own) {
+	there = every(there, ok, r.document("/api/widget?from="+url.QueryEscape(slug), &around), r.document("/api/leaderboard?limit=1", &first))
+	if m.BoardRank > 0 {
+		// A part of the leaderboard that it stays in while its rank moves by a little.
+		there = every(there, r.document(fmt.Sprintf("/api/leaderboard?limit=%d&offset=%d", topRows, (m.BoardRank-1)/topRows*topRows), &own))
+	}
+	if !there {
 		return nil
 	}
-	if o := leader(&own); o != nil && o.Slug == m.Slug {
-		m.TakeFirst = o.TakeFirst
-	} else {
-		r.torn = true // the ranks moved in between
+	for i := range own.Leaderboard {
+		if row := &own.Leaderboard[i]; row.Slug == m.Slug {
+			m.TakeFirst = row.TakeFirst
+		}
 	}
 	view := templates.Member{
 		Page: v.about.frame(path, m.Name+" ("+templates.Where(m.URL)+") – "+v.about.Name, m.Description),
@@ -161,7 +163,7 @@ func drawEmbed(r *reader, path string, query *fasthttp.Args) *content {
 	from := strings.ToValidUTF8(string(query.Peek("from")), "\ufffd")
 	var around widgetDocument
 	v, ok := r.survey()
-	if !ok || !r.document("/api/widget?from="+url.QueryEscape(from), &around) {
+	if !every(ok, r.document("/api/widget?from="+url.QueryEscape(from), &around)) {
 		return nil
 	}
 	view := templates.Embed{
@@ -219,7 +221,7 @@ func drawBadge(r *reader, path string, _ *fasthttp.Args) *content {
 	}
 	var around widgetDocument
 	var about directoryDocument
-	if !r.document("/api", &about) || !r.document("/api/widget?from="+url.QueryEscape(slug), &around) {
+	if !every(r.document("/api", &about), r.document("/api/widget?from="+url.QueryEscape(slug), &around)) {
 		return nil
 	}
 	m := around.Member

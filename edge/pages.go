@@ -2,7 +2,6 @@ package edge
 
 import (
 	"bytes"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -88,38 +87,31 @@ func (s *Shell) page(d draw) fasthttp.RequestHandler {
 		t := s.core.enter()
 		defer t.leave()
 		target, path, query := s.pageTarget(ctx)
-		l, failed := s.leaf(d, t, target, path, query)
+		p, failed := s.cachedPage(d, t, target, path, query)
 		if failed != nil {
 			s.write(ctx, t, failed)
 			return
 		}
 		var room [1024]byte
-		lines, status, body := l.appendAnswer(room[:0], &ctx.Request.Header, t)
+		lines, status, body := p.appendAnswer(room[:0], &ctx.Request.Header, t)
 		setFields(ctx, lines)
 		ctx.SetStatusCode(status)
 		ctx.Response.SetBodyRaw(body)
 	}
 }
 
-// leaf gives a page, from memory as long as it holds, or what the core answered
-// instead of a document.
-func (s *Shell) leaf(d draw, t *tenure, target, path string, query *fasthttp.Args) (*leaf, *answer) {
-	if l := s.leaves.get(target); l != nil && l.holds(t) {
-		return l, nil
-	}
-	return s.draw(d, t, target, path, query)
-}
-
 // pageFields are what every page carries.
 const pageFields = "Content-Security-Policy: " + templates.Policy + "\r\nReferrer-Policy: strict-origin-when-cross-origin\r\n"
 
 // appendAnswer is that of the content, with what goes with a page.
-func (l *leaf) appendAnswer(dst []byte, h fields, t *tenure) (_ []byte, status int, body []byte) {
-	if l.media == pageMedia {
+func (p *page) appendAnswer(dst []byte, h fields, t *tenure) (_ []byte, status int, body []byte) {
+	if p.media == pageMedia {
 		dst = append(dst, pageFields...)
 	}
-	dst = appendNumberField(dst, "Webring-Seq", int64(l.seq))
-	return l.content.appendAnswer(dst, h, l.age(t))
+	dst = appendNumberField(dst, "Webring-Seq", int64(p.entry.Seq))
+	dst, status, body, made := p.content.appendAnswer(dst, h, p.age(t))
+	p.grow(t, made)
+	return dst, status, body
 }
 
 // pageTarget gives the name under which a page is kept, its path and its query:
@@ -151,103 +143,6 @@ func (s *Shell) pageTarget(ctx *fasthttp.RequestCtx) (target, path string, query
 }
 
 var noQuery fasthttp.Args
-
-// drawAttempts is how often a page is drawn anew because the ring changed
-// meanwhile, before one is sent whose parts are of two instants.
-const drawAttempts = 3
-
-// draw draws a page, unless somebody else just has or, when only time has passed
-// since the one before, is about to. It gives a leaf, or what the
-// core answered instead of a document.
-func (s *Shell) draw(d draw, t *tenure, target, path string, query *fasthttp.Args) (*leaf, *answer) {
-	drawing := s.leaves.drawingOf(target)
-	before := s.leaves.get(target)
-	if !drawing.TryLock() {
-		if before != nil && before.held(t) {
-			return before, nil
-		}
-		drawing.Lock()
-		before = s.leaves.get(target)
-	}
-	defer drawing.Unlock()
-	if before != nil && before.holds(t) {
-		return before, nil
-	}
-	for attempt := 1; ; attempt++ {
-		r := reader{shell: s, tenure: t, until: never}
-		c := d(&r, path, query)
-		if c == nil {
-			return nil, r.failed
-		}
-		if r.validity == api.Never { // nothing of the ring is in it
-			seq, _ := t.core.Head()
-			r.depend(seq, api.Position, 0, 0)
-		}
-		if r.torn && attempt < drawAttempts {
-			continue
-		}
-		if before != nil && before.hash == c.hash {
-			c = before.content // which may have been packed already
-		}
-		l := &leaf{content: c, build: t.build, seq: r.seq, validity: r.validity, since: r.since, until: r.until}
-		if r.torn {
-			l.validity, l.since, l.until = api.Timed, 0, 0 // holds no longer
-		} else {
-			s.leaves.put(target, l)
-		}
-		return l, nil
-	}
-}
-
-const never = 1<<63 - 1
-
-// reader reads the documents of one page, and keeps how long all of them hold.
-type reader struct {
-	shell    *Shell
-	tenure   *tenure
-	validity api.Validity // api.Never until something was read
-	seq      uint64
-	since    int64
-	until    int64
-	torn     bool // the documents are of more than one ledger position
-	failed   *answer
-}
-
-// document reads one, and decodes it into doc. It reports false, and keeps the
-// answer, when that is no document.
-func (r *reader) document(target string, doc any) bool {
-	a := r.shell.answers.Get().(*answer)
-	r.tenure.ask([]byte(target), &a.Response)
-	if a.Status != fasthttp.StatusOK {
-		r.failed = a
-		return false
-	}
-	r.depend(a.Seq, a.Validity, a.Since, a.Until)
-	if err := json.Unmarshal(a.Body, doc); err != nil {
-		panic(err) // a document of the core that does not have its form
-	}
-	r.shell.giveBack(a)
-	return true
-}
-
-// depend makes the page hold no longer than what it shows.
-func (r *reader) depend(seq uint64, v api.Validity, since, until int64) {
-	if r.validity != api.Never && r.seq != seq {
-		r.torn = true
-	}
-	r.seq, r.validity = seq, max(r.validity, v)
-	if v == api.Timed {
-		r.since, r.until = max(r.since, since), min(r.until, until)
-	}
-}
-
-// fail makes the answer a problem.
-func (r *reader) fail(code api.Code, detail string) *content {
-	r.failed = &answer{Response: api.Response{Status: code.Status(), Media: api.Problem,
-		Body: api.AppendProblem(nil, r.tenure.core.BaseURL(), code, detail, nil)}}
-	r.failed.Seq, _ = r.tenure.core.Head()
-	return nil
-}
 
 // drawn makes a page the content of an answer.
 func drawn(body []byte) *content { return newContent(pageMedia, body) }

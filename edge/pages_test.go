@@ -91,9 +91,10 @@ func TestNobodyWaitsForADrawingThatTimeAskedFor(t *testing.T) {
 	s := serve(t, Config{Core: ring})
 	ring.Tick(time.Unix(epoch+500, 0))
 	before := s.get("/")
-	drawing := s.leaves.drawingOf("/")
+	key := s.core.cache.Key([]byte("/"))
+	drawing := &s.drawing[key.Stripe(drawingStripes)]
 	drawing.Lock()
-	until := s.leaves.get("/").until
+	until := s.core.cache.Get(key).Until
 	ring.Tick(time.Unix(until+1, 0))
 	r := s.get("/")
 	wantFields(t, r, "Cache-Control", "public, max-age=0, stale-while-revalidate=30, stale-if-error=86400")
@@ -208,51 +209,35 @@ func TestPagesThatAreNotThereAreProblems(t *testing.T) {
 	}
 }
 
-// Strangers may ask for as many pages as there are: what is kept is bounded.
-func TestKeptPagesAreBounded(t *testing.T) {
-	c := newLeaves()
-	c.put("kept", &leaf{content: newContent("", []byte("kept"))})
-	for i := range 10 * maxLeaves {
-		c.put(strconv.Itoa(i), &leaf{content: newContent("", make([]byte, 100))})
-		if i%100 == 0 && c.get("kept") == nil {
-			t.Fatalf("a page that is read was forgotten after %d others", i)
-		}
-	}
-	count := func(g *generation) (n int) {
-		g.pages.Range(func(any, any) bool { n++; return true })
-		return n
-	}
-	if n := count(c.young.Load()) + count(c.old.Load()); n > 2*maxLeaves+2 {
-		t.Errorf("%d pages are kept", n)
-	}
-	for i := range 100 {
-		c.put("big "+strconv.Itoa(i), &leaf{content: newContent("", make([]byte, 1<<20))})
-	}
-	if b := c.young.Load().bytes.Load() + c.old.Load().bytes.Load(); b > 2*maxLeafBytes+2<<20 {
-		t.Errorf("%d bytes are kept", b)
-	}
-}
-
 // What a page does not look at makes no further page of it.
 func TestParametersThatAPageDoesNotKnowMakeNoPage(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
-	kept := func() (n int) {
-		s.leaves.young.Load().pages.Range(func(any, any) bool { n++; return true })
-		return n
-	}
+	var drawn []*page
 	paths := []string{"/", "/ring", "/join", "/docs", "/embed", "/members/alpha", "/categories/general", "/badge/alpha.svg", "/problems/empty_ring"}
 	for _, path := range paths {
 		for _, query := range []string{"", "?", "?x=1", "?from=", "?page=&kind="} {
 			if r := s.get(path + query); r.status != 200 {
 				t.Errorf("%s%s: status %d", path, query, r.status)
 			}
+			p := s.core.current.Load().find(s.core.cache.Key([]byte(path)))
+			if p == nil || query != "" && p != drawn[len(drawn)-1] {
+				t.Errorf("%s%s: drawn again", path, query)
+			}
+			if query == "" {
+				drawn = append(drawn, p)
+			}
 		}
 	}
 	for _, target := range []string{"/?from=alpha", "/?page=2&kind=mcp", "/members/alpha?page=3", "/join?from=a", "/ring?from=a", "/embed?page=2"} {
 		s.get(target)
+		if s.core.cache.Get(s.core.cache.Key([]byte(target))) != nil {
+			t.Errorf("%s is another page", target)
+		}
 	}
-	if n := kept(); n != len(paths) {
-		t.Errorf("%d pages are kept of %d", n, len(paths))
+	for i, path := range paths {
+		if s.core.current.Load().find(s.core.cache.Key([]byte(path))) != drawn[i] {
+			t.Errorf("%s was drawn again", path)
+		}
 	}
 }
 

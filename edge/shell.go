@@ -16,6 +16,7 @@ import (
 	"github.com/fasthttp/router"
 	"github.com/valyala/fasthttp"
 
+	"webring/edge/cache"
 	"webring/edge/describe"
 	"webring/edge/mcp"
 )
@@ -50,13 +51,13 @@ type Shell struct {
 
 	router     *router.Router
 	deprecated map[string]describe.Deprecation
-	leaves     *leaves // pages that were drawn
 	site       describe.Site
 	mcp        *mcp.Server
-	surveyed   atomic.Pointer[survey]
+	drawing    [drawingStripes]sync.Mutex // held by who draws a page, by its key
 	plain      *plainPaths
 	answers    sync.Pool // of *answer
 	works      sync.Pool // of *work
+	rooms      sync.Pool // of *[]api.Response, for pages
 	lanes      *lanes
 	server     fasthttp.Server
 
@@ -85,6 +86,9 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 	if !ok {
 		core = NewSwappable(cfg.Core, cfg.CoreDigest)
 	}
+	if cfg.NoCache {
+		core.cache = cache.New(0)
+	}
 	s := &Shell{
 		core:       core,
 		proxies:    cfg.TrustedProxies,
@@ -96,7 +100,6 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 		deprecated: deprecated,
 		plain:      newPlainPaths(deprecated),
 		answers:    sync.Pool{New: func() any { return new(answer) }},
-		leaves:     newLeaves(),
 		works:      sync.Pool{New: func() any { return new(work) }},
 		lanes:      newLanes(),
 	}

@@ -67,8 +67,13 @@ type fakeCore struct {
 }
 
 func (f *fakeCore) Serve(target []byte, r *api.Response) { f.serve(target, r) }
-func (f *fakeCore) Head() (uint64, int64)                { return 7, f.second }
-func (f *fakeCore) BaseURL() string                      { return base }
+func (f *fakeCore) ServeAll(targets [][]byte, all []api.Response) {
+	for i, target := range targets {
+		f.serve(target, &all[i])
+	}
+}
+func (f *fakeCore) Head() (uint64, int64) { return 7, f.second }
+func (f *fakeCore) BaseURL() string       { return base }
 
 // documentCore answers everything with one document.
 func documentCore(v api.Validity, since, until, second int64, body string) *fakeCore {

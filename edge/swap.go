@@ -1,22 +1,25 @@
 package edge
 
 import (
-	"hash/maphash"
 	"sync"
 	"sync/atomic"
 
 	"webring/core/api"
+	"webring/edge/cache"
 )
 
 // Swappable is a core that can be replaced by another while it is read. The
 // zero value is not usable. Its functions may be called concurrently.
-type Swappable struct{ current atomic.Pointer[tenure] }
+type Swappable struct {
+	current atomic.Pointer[tenure]
+	cache   *cache.Cache // the answers of all its cores
+}
 
 // tenure is one core's time of being read.
 type tenure struct {
 	core  Core
 	build string // first part of validators
-	lists lists  // what it has answered
+	of    *Swappable
 	// state counts the readers; over is added to it when the tenure ends. One
 	// word, because a reader that leaves must know both at the same instant.
 	state   atomic.Int64
@@ -29,19 +32,21 @@ const over = 1 << 62
 // NewSwappable begins with a core; digest names its build as
 // [Config.CoreDigest] says.
 func NewSwappable(c Core, digest string) *Swappable {
-	s := new(Swappable)
-	s.current.Store(newTenure(c, digest))
+	s := &Swappable{cache: cache.New(cacheBytes)}
+	s.current.Store(s.newTenure(c, digest))
 	return s
 }
 
-func newTenure(c Core, digest string) *tenure {
-	return &tenure{core: c, build: buildTag(digest), left: make(chan struct{}), lists: lists{seed: maphash.MakeSeed()}}
+func (s *Swappable) newTenure(c Core, digest string) *tenure {
+	return &tenure{core: c, build: buildTag(digest), of: s, left: make(chan struct{})}
 }
+
+func (t *tenure) cache() *cache.Cache { return t.of.cache }
 
 // Swap puts another core in place and returns when nobody reads the one before
 // any more. A request reads one core from its beginning to its end.
 func (s *Swappable) Swap(c Core, digest string) {
-	before := s.current.Swap(newTenure(c, digest))
+	before := s.current.Swap(s.newTenure(c, digest))
 	before.count(over)
 	<-before.left
 }
@@ -59,8 +64,16 @@ func (s *Swappable) enter() *tenure {
 }
 
 // ask has the core answer a GET for target. Whatever the shell asks of a core goes
-// through here.
+// through here and askAll.
 func (t *tenure) ask(target []byte, r *api.Response) { t.core.Serve(asciiHosts(target), r) }
+
+// askAll has the core answer several targets at one head.
+func (t *tenure) askAll(targets [][]byte, all []api.Response) {
+	for i, target := range targets {
+		targets[i] = asciiHosts(target)
+	}
+	t.core.ServeAll(targets, all)
+}
 
 func (t *tenure) leave() { t.count(-1) }
 
@@ -78,6 +91,13 @@ func (s *Swappable) Serve(target []byte, r *api.Response) {
 	t := s.enter()
 	defer t.leave()
 	t.ask(target, r)
+}
+
+// ServeAll answers from the present core.
+func (s *Swappable) ServeAll(targets [][]byte, all []api.Response) {
+	t := s.enter()
+	defer t.leave()
+	t.askAll(targets, all)
 }
 
 // Head is the present core's.

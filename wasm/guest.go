@@ -95,7 +95,7 @@ func perform(op uint32, arg uint64, size uint32) uint64 {
 		// What lies in the region holds no pointers: the collector neither reads
 		// nor writes it, and so it stays shared with other instances.
 		collect()
-	case abi.OpApply, abi.OpSnapshot, abi.OpImage:
+	case abi.OpApply, abi.OpSnapshot, abi.OpImage, abi.OpServeAll:
 		// To ask takes as long as to apply ten records, so not each time: most
 		// records leave nothing behind, and others a few times their length.
 		if unasked += size; op == abi.OpApply && unasked < askEach {

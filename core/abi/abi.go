@@ -33,6 +33,7 @@ type Core struct {
 	records []Record
 	room    []byte // for the memory of an image
 	reply   []byte
+	each    Response // of OpServeAll
 
 	// Of Answer alone: the reply to OpServe, in which the body of response lies, and
 	// whether its head is that of the state.
@@ -64,6 +65,15 @@ func (c *Core) Rewind(second int64) { c.state.Rewind(second) }
 // random are 64 uniformly random bits. See [api.Serve].
 func (c *Core) Serve(target []byte, random uint64, r *Response) {
 	api.Serve(c.state, target, random, r)
+}
+
+// ServeAll answers a GET for each of the targets, at one position and second, into
+// the response in the same place; random are 64 uniformly random bits for all. It may
+// run beside Serve.
+func (c *Core) ServeAll(targets [][]byte, random uint64, all []Response) {
+	for i, target := range targets {
+		c.Serve(target, random, &all[i])
+	}
 }
 
 // Digest gives 128 bits over all that the records applied determine, and their

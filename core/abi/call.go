@@ -12,7 +12,7 @@ import (
 // Version is the version of what [Core.Call] takes and gives. A host drives
 // only modules of its own version; it grows with any change to an operation or
 // to an encoding here, and not with the documents themselves.
-const Version = 4
+const Version = 5
 
 // The operations of [Core.Call], by what they take in arg and in, and what
 // follows the head in their reply.
@@ -54,6 +54,17 @@ const (
 	// OpBehind: rest is how much OpAdvance to second arg, or OpRewind to an
 	// earlier one, has to do, as u32, up to [MostBehind]; see [core.State.Behind].
 	OpBehind
+	// OpServeAll: answers a GET for each of the targets in, at most [MaxTargets], with
+	// the random bits arg for all; rest are as many responses. Refused when they would
+	// take more than [MaxAnswers] bytes.
+	OpServeAll
+)
+
+// Bounds of one OpServeAll: the number of targets, and the bytes of all responses. A
+// sitemap reads the most: ten documents of 500 members with the longest words fit in.
+const (
+	MaxTargets = 256
+	MaxAnswers = 48 << 20
 )
 
 // MostBehind is as far as OpBehind counts.
@@ -107,8 +118,8 @@ func DecodeReply(b []byte) (r Reply, ok bool) {
 //
 //	reply = refused(u8, 0 or 1) seq(u64) second(i64) last(i64) rest
 //
-// [AppendRecord] writes records, [DecodeReply] and [DecodeResponse] read what
-// comes back.
+// [AppendRecord] writes records and [AppendTarget] targets; [DecodeReply],
+// [DecodeResponse] and [DecodeResponses] read what comes back.
 func (c *Core) Call(op uint32, arg uint64, in []byte) []byte {
 	if op == OpServe {
 		return c.Answer(arg, in)
@@ -250,6 +261,8 @@ func (c *Core) do(op uint32, arg uint64, in []byte) (why string) {
 			return "abi: second out of range"
 		}
 		c.reply = binary.LittleEndian.AppendUint32(c.reply, uint32(c.state.Behind(int64(arg), MostBehind)))
+	case OpServeAll:
+		return c.serveAll(arg, in)
 	default:
 		return "abi: no such operation"
 	}

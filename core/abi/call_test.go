@@ -119,6 +119,9 @@ func TestWhatCannotBeDoneIsRefusedAndChangesNothing(t *testing.T) {
 		"garbage for a snapshot":   {op: abi.OpOpen, arg: 10, in: []byte("garbage")},
 		"records cut short":        {op: abi.OpApply, in: abi.AppendRecord(nil, abi.Record{Event: []byte("x")})[:6]},
 		"an event that is none":    {op: abi.OpApply, in: abi.AppendRecord(nil, abi.Record{Event: []byte("x")})},
+		"a target cut short":       {op: abi.OpServeAll, in: []byte{3, 0, '/', 'a'}},
+		"a length cut short":       {op: abi.OpServeAll, in: []byte{1}},
+		"too many targets":         {op: abi.OpServeAll, in: make([]byte, 2*(abi.MaxTargets+1))},
 		"more records than one op": {op: abi.OpApply, in: bytes.Repeat(abi.AppendRecord(nil, abi.Record{Event: []byte("x")}), abi.MaxRecords+1)},
 	} {
 		r, ok := abi.DecodeReply(c.Call(q.op, q.arg, q.in))
@@ -212,9 +215,11 @@ func TestTheEncodingBelongsToTheVersion(t *testing.T) {
 	r := api.Response{Status: 302, Media: api.HTML, Validity: api.Timed, Since: 1, Until: -2, Unknown: true, Drawn: true,
 		Location: []byte("location"), Next: []byte("next"), Prev: []byte("prev"), Body: []byte("body")}
 	c := opened(t)
-	got := fmt.Sprintf("version %d\nresponse %x\nreply %x\nrefusal %x\nrecord %x\n", abi.Version, encoded(&r),
+	target, _ := abi.AppendTarget(nil, []byte("/nothing"))
+	got := fmt.Sprintf("version %d\nresponse %x\nreply %x\nrefusal %x\nrecord %x\ntarget %x\nresponses %x\n", abi.Version, encoded(&r),
 		bytes.Clone(c.Call(abi.OpBaseURL, 0, nil)), bytes.Clone(c.Call(77, 0, nil)),
-		abi.AppendRecord(nil, abi.Record{Event: []byte("event"), Texts: []byte("texts")}))
+		abi.AppendRecord(nil, abi.Record{Event: []byte("event"), Texts: []byte("texts")}),
+		target, do(t, c, abi.OpServeAll, 0, slices.Concat(target, target)).Rest)
 	path := filepath.Join("testdata", "encoding.txt")
 	if *update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
@@ -263,6 +268,7 @@ func TestFail(t *testing.T) {
 func FuzzCall(f *testing.F) {
 	c := opened(f)
 	f.Add(abi.OpServe, uint64(1), []byte("/api/ring?limit=2&from=%41"))
+	f.Add(abi.OpServeAll, uint64(1), []byte("\x04\x00/api\x05\x00/next"))
 	f.Add(abi.OpOpen, uint64(10), bytes.Clone(do(f, c, abi.OpSnapshot, 0, nil).Rest))
 	f.Add(abi.OpAdvance, uint64(core.MaxStamp/1000), []byte(nil))
 	for _, s := range coretest.Generate(1, 10) {

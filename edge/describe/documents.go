@@ -20,6 +20,9 @@ type Document struct {
 	// MaxAge is for how many seconds it may be kept unasked, if its facts hold
 	// as long.
 	MaxAge int
+	// Reads are targets that Build reads one after the other, if there are several: a
+	// host may read them in one call.
+	Reads []string
 	// Link is what the answer says in its Link field, or "".
 	Link  string
 	Build func(*Source) ([]byte, error)

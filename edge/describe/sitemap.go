@@ -111,6 +111,14 @@ func (s *Source) part(n, size int) (list []Member, err error) {
 	return list, nil
 }
 
+// partReads are the targets that part reads.
+func partReads(n, size int) (targets []string) {
+	for at := (n - 1) * size; at < n*size; at += readSize {
+		targets = append(targets, membersTarget(at, min(readSize, n*size-at)))
+	}
+	return targets
+}
+
 // maxPart bounds the number in the path of a part; no ring has so many.
 const maxPart = 100_000
 
@@ -127,8 +135,11 @@ func Part(path string) (d Document, ok bool) {
 	if name, is := strings.CutPrefix(path, "/sitemaps/members-"); is {
 		name, is = strings.CutSuffix(name, ".xml")
 		n, number := partNumber(name)
+		if is = is && number && n <= maxPart; is {
+			d.Reads = partReads(n, sitemapSize)
+		}
 		d.Build = func(s *Source) ([]byte, error) { return sitemapMembers(s, n) }
-		return d, is && number && n <= maxPart
+		return d, is
 	}
 	name, is := strings.CutPrefix(path, "/opml/")
 	if !is {
@@ -137,8 +148,11 @@ func Part(path string) (d Document, ok bool) {
 	name, is = strings.CutSuffix(name, ".opml")
 	n, number := partNumber(name)
 	d.Media, d.MaxAge = opmlMedia, movingAge
+	if is = is && number && n <= maxPart; is {
+		d.Reads = partReads(n, opmlSize)
+	}
 	d.Build = func(s *Source) ([]byte, error) { return opmlPart(s, n) }
-	return d, is && number && n <= maxPart
+	return d, is
 }
 
 // asXML encodes a document with its declaration. Members' words are escaped by

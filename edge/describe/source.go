@@ -151,8 +151,12 @@ func (s *Source) members(offset, limit int) (list []Member, total int, err error
 		Total   int
 		Members []Member
 	}
-	err = s.read(fmt.Sprintf("/api/ring?limit=%d&offset=%d", limit, offset), &doc)
+	err = s.read(membersTarget(offset, limit), &doc)
 	return doc.Members, doc.Total, err
+}
+
+func membersTarget(offset, limit int) string {
+	return fmt.Sprintf("/api/ring?limit=%d&offset=%d", limit, offset)
 }
 
 // leaders reads the head of the leaderboard, and what it costs to join before

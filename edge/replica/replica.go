@@ -33,6 +33,8 @@ type Core interface {
 	Tick(now time.Time)
 	// Serve answers a GET for target.
 	Serve(target []byte, r *api.Response)
+	// ServeAll answers several at one head.
+	ServeAll(targets [][]byte, all []api.Response)
 	// Head gives position and second of what is served.
 	Head() (seq uint64, second int64)
 	// BaseURL is what links begin with.

@@ -14,7 +14,7 @@ import (
 // However records, seconds, clocks that are set back, traps and new images fall
 // between readers, each gets an answer that counted while it asked, and the same
 // bytes as all others who got one that counts then.
-func TestReadersGetKeptAnswersThatCount(t *testing.T) {
+func TestReadersGetAnswersThatCount(t *testing.T) {
 	const seed, instances, readers = 8, 3, 3
 	t.Logf("seed %d", seed)
 	p := newPool(t, PoolConfig{Capacity: 1000, Instances: instances})

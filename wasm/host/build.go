@@ -28,9 +28,6 @@ func (p *Pool) build(slot int) (*instance, error) {
 				ErrMemory, from.memory.Len()>>20+1, has>>20+1, most>>20)
 		}
 		if err = in.attach(from, p.config.Capacity); err == nil {
-			if !p.config.Forgetful {
-				in.answers = newAnswers()
-			}
 			// The first answer takes memory for all that follow. Where there is not as
 			// much, that must show here and not in a request.
 			_, err = in.must(abi.OpServe, 0, []byte("/api"))

@@ -7,8 +7,8 @@
 // functions. clock.go has the wall clock as both read it.
 //
 // To read the pool, begin with instance.go: one guest, and how bytes get in and out of
-// it. Then pool.go: what a pool is made of, and how a request is served. The rest is
-// five jobs:
+// it; several.go is several answers in one call. Then pool.go: what a pool is made of, and
+// how a request is served. The rest is five jobs:
 //
 //   - freelist.go holds the free instances, each in a slot, and lets callers wait for one.
 //   - build.go makes an instance, from the image in cache.go and image.go: the ring in
@@ -24,9 +24,7 @@
 // Without it, each has a copy: that works just as well, but eight instances then take
 // 3.3 GiB in a ring of a million members instead of 0.7, and three times as long to begin.
 //
-// An instance takes what it has written to of the guest's memory, up to the limit on that,
-// and 10 MiB beside it for answers, which it has from the start, unless the pool is to
-// keep none.
+// An instance takes what it has written to of the guest's memory, up to the limit on that.
 //
 // An instance that is far behind catches up in the background, while others answer. Far is
 // half a millisecond, measured in the instance that went ahead: what a request may wait

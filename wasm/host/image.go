@@ -151,6 +151,6 @@ func (in *instance) attach(from *image, capacity int) error {
 	if _, err := in.must(abi.OpAttach, uint64(capacity), from.head); err != nil {
 		return err
 	}
-	in.from, in.shared, in.rewinds, in.answers = from, room[:shared], from.rewinds, nil
+	in.from, in.shared, in.rewinds = from, room[:shared], from.rewinds
 	return nil
 }

@@ -39,8 +39,6 @@ type instance struct {
 	from   *image            // that it began from
 	shared []byte            // the part of its memory that it then shared with others
 
-	answers *answers // that it gave since it took over the image
-
 	batch []byte // records on their way in
 
 	seq     uint64 // records applied
@@ -129,10 +127,6 @@ func (in *instance) must(op uint32, arg uint64, data []byte) (abi.Reply, error) 
 // serve answers one request, at the position and second where the instance
 // stands.
 func (in *instance) serve(target []byte, random uint64, r *Response) error {
-	found, hash, place := in.answers.find(target, in.seq, in.second, r)
-	if found {
-		return nil
-	}
 	reply, err := in.must(abi.OpServe, random, target)
 	if err != nil {
 		return err
@@ -141,7 +135,6 @@ func (in *instance) serve(target []byte, random uint64, r *Response) error {
 		return fmt.Errorf("%w: its response is none", errTrap)
 	}
 	r.Seq = reply.Seq
-	in.answers.keep(target, hash, place, reply.Rest, r)
 	return nil
 }
 

@@ -10,9 +10,7 @@ import (
 )
 
 // Native is one core, compiled in, behind a lock that readers share. All its
-// functions may be called concurrently. It keeps no answers, as instances of
-// a [Pool] do: many readers are in it at a time and would have to lock what it
-// keeps, and an answer costs it little to make.
+// functions may be called concurrently.
 type Native struct {
 	mu    sync.RWMutex
 	core  *abi.Core

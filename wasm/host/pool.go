@@ -49,10 +49,8 @@ type PoolConfig struct {
 	// uses processors, but at least two: one can catch up while another answers.
 	Instances int
 	// MemoryPages bounds the memory of each instance, in pages of 64 KiB; 0 stands for
-	// 4 GiB. The answers that an instance keeps lie outside of it.
+	// 4 GiB.
 	MemoryPages uint32
-	// Forgetful instances keep no answers, which spares 10 MiB for each.
-	Forgetful bool
 	// Copies gives each instance all of the ring for itself. Otherwise instances share
 	// the memory that they have not written to, on Linux.
 	Copies bool
@@ -214,15 +212,18 @@ func (p *Pool) Serve(target []byte, r *Response) {
 // replaced.
 func (p *Pool) serve(in *instance, target []byte, r *Response) bool {
 	err := errTrap
-	defer func() {
-		if err != nil {
-			p.replace(in, err)
-		} else {
-			p.free.put(in)
-		}
-	}()
+	defer func() { p.done(in, err) }()
 	err = in.serve(target, rand.Uint64(), r)
 	return err == nil
+}
+
+// done puts an instance back, or has it replaced when a call to it failed.
+func (p *Pool) done(in *instance, err error) {
+	if err != nil {
+		p.replace(in, err)
+	} else {
+		p.free.put(in)
+	}
 }
 
 // Head gives what is served: the number of records applied, and the second since 1970,

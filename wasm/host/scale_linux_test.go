@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"reflect"
 	"runtime"
 	"slices"
 	"strconv"
@@ -345,8 +344,7 @@ func threadTime() time.Duration {
 // answers that it keeps.
 func private(b *testing.B, in *instance) (bytes int) {
 	b.Helper()
-	k := in.answers
-	return mapped(b, linear(in), "Anonymous") + len(k.log) + len(k.sets)*int(reflect.TypeOf(k.sets).Elem().Size()) + len(k.places)*int(reflect.TypeOf(k.places).Elem().Size())
+	return mapped(b, linear(in), "Anonymous")
 }
 
 // scale is how many members there are.

@@ -66,6 +66,8 @@ func newScript(seed uint64) *script {
 	s.call(abi.OpRewind, 1_760_000_000+uint64(s.IntN(1e6)), nil)
 	s.call(abi.OpServe, s.Uint64(), []byte("/api/leaderboard"))
 	s.call(abi.OpServe, s.Uint64(), []byte("/api/ring"))
+	s.call(abi.OpServeAll, s.Uint64(), s.several())
+	s.call(abi.OpServeAll, s.Uint64(), s.damage(s.several()))
 	s.call(abi.OpBaseURL, 0, nil)
 	s.call(abi.OpDigest, 0, nil)
 	s.call(99, 0, nil)
@@ -151,6 +153,14 @@ func (s *script) target() []byte {
 		b = s.damage(b)
 	}
 	return b
+}
+
+// several makes the input of an OpServeAll.
+func (s *script) several() (in []byte) {
+	for range s.IntN(8) {
+		in, _ = abi.AppendTarget(in, s.target())
+	}
+	return in
 }
 
 func (s *script) reference() string {

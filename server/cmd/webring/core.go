@@ -37,7 +37,7 @@ type coreFlags struct {
 func (c *coreFlags) define(fs *flag.FlagSet, usual string) {
 	fs.StringVar(&c.kind, "core", usual, "`build` of the core that answers reads: native or wasm")
 	fs.IntVar(&c.memory, "memory-limit", 2048, "`MiB` that each instance of the core may take, one for each processor and two at least: 1024 suffice for some 2500000 members; wasm only")
-	fs.BoolVar(&c.keep, "keep-answers", true, "keep answers that are asked for again until they change, in 10 MiB for each instance of the core; wasm only")
+	fs.BoolVar(&c.keep, "keep-answers", true, "keep answers that are asked for again until they change, in 32 MiB at most")
 	fs.BoolVar(&c.share, "shared-memory", true, "have instances of the core share the memory that they have not written to, on Linux; wasm only")
 }
 
@@ -97,7 +97,7 @@ func (c *coreFlags) open(capacity int, data string, snapshot []byte, log *slog.L
 	}
 	dropCompiled(data, digest)
 	pool, err := host.NewPool(context.Background(), host.PoolConfig{Module: guest, CacheDir: compiled(data, digest),
-		MemoryPages: uint32(c.memory) << 4, Forgetful: !c.keep, Copies: !c.share, Capacity: capacity, Snapshot: snapshot, Now: time.Now(), Log: log})
+		MemoryPages: uint32(c.memory) << 4, Copies: !c.share, Capacity: capacity, Snapshot: snapshot, Now: time.Now(), Log: log})
 	if err != nil {
 		return nil, "", c.explain(err)
 	}

@@ -96,7 +96,7 @@ func follow(ctx context.Context, o *edgeOptions, log *slog.Logger, out io.Writer
 	if secret == nil {
 		log.Warn("the origin takes all who pay through this edge for one client: give both --edge-secret-file")
 	}
-	front := edge.Config{EdgeSecret: secret, Log: log}
+	front := edge.Config{EdgeSecret: secret, NoCache: !o.core.keep, Log: log}
 	if err := o.shell.fill(&front); err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func (s *surface) open(ctx context.Context, snapshot []byte) (replica.Core, erro
 	switch {
 	case s.module != nil:
 		pool, err := host.NewPool(ctx, host.PoolConfig{Module: s.module, CacheDir: compiled(s.o.data, s.digest), MemoryPages: uint32(s.o.core.memory) << 4,
-			Forgetful: !s.o.core.keep, Copies: !s.o.core.share, Capacity: edgeCapacity, Snapshot: snapshot, Now: time.Now(), Log: s.log})
+			Copies: !s.o.core.share, Capacity: edgeCapacity, Snapshot: snapshot, Now: time.Now(), Log: s.log})
 		if err != nil {
 			return nil, s.o.core.explain(err)
 		}

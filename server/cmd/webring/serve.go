@@ -361,6 +361,7 @@ func shellConfig(o *options) (cfg edge.Config, err error) {
 // openShell makes the shell of what the flags say of it and of what it answers with.
 func openShell(o *options, cfg edge.Config, answers reads, build string, payments *paid.Service, scorer *sitesScorer, publisher *publish.Publisher, log *slog.Logger) (*edge.Shell, error) {
 	cfg.Core, cfg.CoreDigest, cfg.ExampleSite, cfg.Log = answers, build, o.exampleSite(), log
+	cfg.NoCache = !o.core.keep
 	cfg.Paid = map[string]edge.Handler{
 		"/api/register": server.Paid(payments, paid.OpRegister, edge.Body),
 		"/api/bid":      server.Paid(payments, paid.OpBid, edge.Body),

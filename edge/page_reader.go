@@ -1,0 +1,141 @@
+package edge
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/core/api"
+	"webring/edge/cache"
+)
+
+// reader gives the documents that one page shows. They come from one call of the
+// core, so all are of one ledger position and second.
+//
+// A page does not say in advance what it reads. It is filled once without any
+// document, which shows what it asks for first; these are read, and it is filled anew.
+// That ends when nothing it asked for was missing. Each call reads everything again, so
+// a page never mixes what two calls gave.
+type reader struct {
+	shell  *Shell
+	tenure *tenure
+
+	wanted  []string                 // targets that the page has asked for, in this round
+	missing bool                     // some of them have not been read
+	read    map[string]*api.Response // by target
+	room    []api.Response           // what read points to
+	seq     uint64                   // position of all that was read
+
+	// For how long the page is true, by what it has asked for.
+	validity     api.Validity
+	since, until int64
+
+	failed *answer // what the core answered instead of a document
+}
+
+func newReader(s *Shell, t *tenure) *reader {
+	r := &reader{shell: s, tenure: t}
+	r.seq, _ = t.core.Head()
+	return r
+}
+
+// maxRounds bounds how often a page is filled. Where a document leads to is known from
+// another one, which takes a round more, and the ring may have moved on by then.
+const maxRounds = 10
+
+// complete fills a page with documents until none is missing, or reading one failed.
+func (r *reader) complete(fill func()) {
+	defer r.release()
+	for range maxRounds {
+		r.wanted, r.missing, r.failed = nil, false, nil
+		r.validity, r.since, r.until = api.Position, 0, cache.Forever
+		fill()
+		if !r.missing || r.failed != nil {
+			return
+		}
+		r.ask()
+	}
+	r.fail(api.Internal, internal.detail)
+}
+
+// ask reads all that is wanted in one call.
+func (r *reader) ask() {
+	r.release()
+	targets, all := make([][]byte, len(r.wanted)), r.shell.responses(len(r.wanted))
+	r.room = all
+	r.read = make(map[string]*api.Response, len(r.wanted))
+	for i, target := range r.wanted {
+		targets[i], r.read[target] = []byte(target), &all[i]
+	}
+	r.tenure.askAll(targets, all)
+	r.seq = all[0].Seq
+}
+
+// responses gives room for so many answers.
+func (s *Shell) responses(n int) []api.Response {
+	if room, ok := s.rooms.Get().(*[]api.Response); ok && cap(*room) >= n {
+		return (*room)[:n]
+	}
+	return make([]api.Response, n, max(n, 160))
+}
+
+// release gives the room back for another page, without long buffers. Nothing of what
+// was read is used any more.
+func (r *reader) release() {
+	if r.room == nil {
+		return
+	}
+	for i := range r.room {
+		if r.room[i].Kept() > keepBody {
+			r.room[i] = api.Response{}
+		}
+	}
+	room := r.room
+	r.shell.rooms.Put(&room)
+	r.room, r.read = nil, nil
+}
+
+// answerTo gives what the core answered, nil when it has not been asked.
+func (r *reader) answerTo(target string) *api.Response {
+	r.wanted = append(r.wanted, target)
+	a := r.read[target]
+	if a == nil {
+		r.missing = true
+	} else if a.Status == fasthttp.StatusOK && a.Validity == api.Timed {
+		r.validity = api.Timed
+		r.since, r.until = max(r.since, a.Since), min(r.until, a.Until)
+	}
+	return a
+}
+
+// document decodes the document at a target into doc. It reports false when that has
+// not been read, and when the answer is no document; the first such answer is kept.
+func (r *reader) document(target string, doc any) bool {
+	a := r.answerTo(target)
+	switch {
+	case a == nil:
+		return false
+	case a.Status != fasthttp.StatusOK:
+		if r.failed == nil {
+			r.failed = &answer{Response: newDocument(a, false).response}
+		}
+		return false
+	}
+	if err := json.Unmarshal(a.Body, doc); err != nil {
+		panic(err) // a document of the core that does not have its form
+	}
+	return true
+}
+
+// every reports whether all documents of a page are there. Its arguments are read
+// first, so all that are missing are found in one round.
+func every(there ...bool) bool { return !slices.Contains(there, false) }
+
+// fail makes the answer a problem.
+func (r *reader) fail(code api.Code, detail string) *content {
+	r.failed = &answer{Response: api.Response{Status: code.Status(), Media: api.Problem,
+		Body: api.AppendProblem(nil, r.tenure.core.BaseURL(), code, detail, nil)}}
+	r.failed.Seq = r.seq
+	return nil
+}

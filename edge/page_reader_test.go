@@ -1,0 +1,96 @@
+package edge
+
+import (
+	"regexp"
+	"strconv"
+	"sync"
+	"testing"
+
+	"webring/core"
+	"webring/core/api"
+	"webring/core/coretest"
+	"webring/wasm/host"
+)
+
+// restlessCore moves on before every call: somebody joins.
+type restlessCore struct {
+	*host.Native
+	t     *testing.T
+	mu    sync.Mutex
+	calls int // of ServeAll
+	moves int
+}
+
+func (c *restlessCore) ServeAll(targets [][]byte, all []api.Response) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(targets) > 256 {
+		c.t.Errorf("%d targets in one call", len(targets))
+	}
+	if c.calls++; c.moves > 0 {
+		c.moves--
+		slug := "joins-" + strconv.Itoa(c.moves)
+		texts := &core.Texts{Name: core.Text{Value: slug}, URL: core.Text{Value: "https://" + slug + ".example/"}}
+		apply(c.t, c.Native, coretest.NewStep(&core.Joined{Stamp: (epoch+10)*1000 + int64(c.calls), Slug: slug, Kind: core.Agent, Category: "general",
+			Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL), Fee: 100}, texts))
+	}
+	c.Native.ServeAll(targets, all)
+}
+
+// However often the ring moves while a page reads it, all that the page shows is of the
+// position of its last call.
+func TestAPageIsOfOnePositionWhileTheRingMoves(t *testing.T) {
+	ring := &restlessCore{Native: newRing(t), t: t, moves: 60}
+	s := serve(t, Config{Core: ring})
+	sizes := regexp.MustCompile(`data-live="members">([0-9]+)<|text class="count" x="200" y="206">([0-9]+)<`)
+	for range 30 {
+		r := s.get("/")
+		found := sizes.FindAllStringSubmatch(r.body, -1)
+		if r.status != 200 || len(found) != 2 || found[0][2] != found[1][1] {
+			t.Fatalf("status %d, one page, two sizes: %q", r.status, found)
+		}
+		for _, path := range []string{"/members/alpha", "/ring", "/feeds/joins.atom", "/opml/1.opml", "/llms.txt", "/join", "/badge/alpha.svg"} {
+			if r := s.get(path); r.status != 200 {
+				t.Errorf("%s: status %d", path, r.status)
+			}
+		}
+	}
+	if ring.moves > 0 {
+		t.Errorf("%d moves are left", ring.moves)
+	}
+}
+
+// A page asks for everything in one call when it knows what it needs, and is sent from
+// the cache afterwards.
+func TestAPageTakesOneCall(t *testing.T) {
+	ring := &restlessCore{Native: newRing(t), t: t}
+	s := serve(t, Config{Core: ring})
+	for _, c := range []struct {
+		path  string
+		calls int
+	}{
+		{"/", 1}, {"/", 0}, {"/ring", 1}, {"/docs", 0}, {"/embed?from=alpha", 1}, {"/badge/alpha.svg", 1}, {"/problems/empty_ring", 0},
+		{"/members/alpha", 2}, {"/members/alpha", 0}, {"/members/nobody", 1},
+	} {
+		before := ring.calls
+		s.get(c.path)
+		if got := ring.calls - before; got != c.calls {
+			t.Errorf("%s took %d calls, want %d", c.path, got, c.calls)
+		}
+	}
+}
+
+// A ring that never stands still for a page that needs it to is an error, and no hang.
+func TestAPageThatIsNeverCompleteIsAProblem(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t)})
+	tenure := s.core.enter()
+	defer tenure.leave()
+	r, round := newReader(s.Shell, tenure), 0
+	r.complete(func() {
+		round++
+		r.document("/api/ring?limit="+strconv.Itoa(round), new(listDocument))
+	})
+	if r.failed == nil || r.failed.Status != 500 || round != maxRounds {
+		t.Errorf("after %d rounds: %v", round, r.failed)
+	}
+}
