@@ -24,7 +24,7 @@
 // paid.go lets a payment handler in; problem.go
 // writes problems, those of requests that could not be read among them, and
 // explanations.go says what their codes mean; headers.go adds what every answer
-// carries. limiter.go counts requests, client.go and proxies.go say whose they are,
+// carries. [webring/edge/limit] counts requests, [webring/edge/clientaddr] says whose they are,
 // listener.go bounds connections. pages.go shows decoded documents to people:
 // page_documents.go has what they show of them, page_views.go and page_join.go say
 // what is on each page, page_survey.go looks at the whole ring for them,

@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/limit"
 )
 
 // Header fields are put together once, as they stand on the wire: lines that
@@ -135,24 +136,12 @@ func appendLinks(dst []byte, r *api.Response) []byte {
 }
 
 // appendCommon appends what every answer carries, whoever made it.
-func (s *Shell) appendCommon(dst []byte, w window, now time.Time) []byte {
+func (s *Shell) appendCommon(dst []byte, w limit.Window, now time.Time) []byte {
 	dst = append(dst, commonFields...)
 	if s.stale != nil && s.stale() {
 		dst = append(dst, staleField+": true\r\n"...)
 	}
-	if w.from == nil {
-		return dst
-	}
-	remaining, seconds := w.from.reset(w, now)
-	if w.exceeded {
-		dst = appendNumberField(dst, "Retry-After", seconds)
-	}
-	if w.from.quiet {
-		return dst
-	}
-	dst = append(dst, w.from.fields...)
-	dst = appendNumberField(dst, "RateLimit-Remaining", int64(remaining))
-	return appendNumberField(dst, "RateLimit-Reset", seconds)
+	return w.AppendFields(dst, now)
 }
 
 // printable says whether b has no bytes but those from space to tilde. It

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"webring/core/api"
+	"webring/edge/clientaddr"
 )
 
 const (
@@ -71,7 +72,7 @@ type ForwardConfig struct {
 	Answered func()
 	// TrustedProxies are those of this node's [Config]. The field in which they name
 	// their clients is not passed on.
-	TrustedProxies Proxies
+	TrustedProxies clientaddr.Proxies
 	// BaseURL is what the types of problem documents begin with.
 	BaseURL func() string
 	// Log receives what operators should see, [slog.Default] when nil.
@@ -254,7 +255,7 @@ func (f *Forwarder) request(ctx *fasthttp.RequestCtx, client string, secure bool
 			return nil, false
 		}
 		name := http.CanonicalHeaderKey(string(raw))
-		if hopByHop(name) || f.cfg.TrustedProxies.tells(name) {
+		if hopByHop(name) || f.cfg.TrustedProxies.IsProxyField(name) {
 			continue
 		}
 		req.Header[name] = append(req.Header[name], string(value))

@@ -85,7 +85,7 @@ func TestForwardedRequestsTravelByteForByte(t *testing.T) {
 		return "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nPayment-Receipt: a=b, c\r\nWWW-Authenticate: Payment x\r\nWWW-Authenticate: Payment y\r\n" +
 			"RateLimit-Limit: 7\r\nCache-Control: private\r\nContent-Length: 4\r\n\r\n{ä}"
 	})
-	s := edgeTo(t, ForwardConfig{Origin: url, Secret: sharedSecret, TrustedProxies: *proxies(t, "X-Asker")}, Config{RateLimit: 50})
+	s := edgeTo(t, ForwardConfig{Origin: url, Secret: sharedSecret, TrustedProxies: proxies(t, "X-Asker")}, Config{RateLimit: 50})
 	sent := "{\"name\" :\t\"ä\\u0000\"}\n\n"
 	r := s.raw("POST /api/register?x=%41%2f&y HTTP/1.1\r\nHost: ring.example\r\ncontent-type:  application/json ;charset=UTF-8\r\n" +
 		"Authorization: Payment eyJ+/=  , x\r\nIdempotency-Key: \"k 1\"\r\nAccept-Payment: a;q=0.5\r\naccept-payment: b\r\nCookie: a=b;;c ; d\r\n" +
@@ -120,10 +120,7 @@ func TestForwardedRequestsTravelByteForByte(t *testing.T) {
 }
 
 func TestTheOriginSeesWhoStandsBehindEdges(t *testing.T) {
-	p, err := ParseProxies([]string{"127.0.0.1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := proxies(t, "", "127.0.0.1")
 	origin := serve(t, Config{Core: newRing(t), EdgeSecret: sharedSecret, Paid: map[string]Handler{"/api/bid": tellSender}})
 	inner := edgeTo(t, ForwardConfig{Origin: "http://" + origin.addr, Secret: sharedSecret}, Config{EdgeSecret: sharedSecret})
 	outer := edgeTo(t, ForwardConfig{Origin: "http://" + inner.addr, Secret: sharedSecret}, Config{EdgeSecret: sharedSecret, TrustedProxies: p})
@@ -297,10 +294,7 @@ func passing(t *testing.T, cfg ForwardConfig, shell Config) *site {
 }
 
 func TestPagesOfTheOriginAreReadAtEdges(t *testing.T) {
-	p, err := ParseProxies([]string{"127.0.0.1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := proxies(t, "", "127.0.0.1")
 	tell := func(ctx *fasthttp.RequestCtx, client string, secure bool) {
 		h := &ctx.Response.Header
 		h.Set("Cache-Control", "public, max-age=60")

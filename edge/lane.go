@@ -9,6 +9,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/clientaddr"
+	"webring/edge/limit"
 )
 
 // A lane serves one connection from its beginning. It answers plain reads by
@@ -27,8 +29,8 @@ import (
 type lane struct {
 	s      *Shell
 	conn   net.Conn
-	client client // the peer, or the proxy that it is
-	named  string // the field in which it names its client, if it is a trusted proxy
+	client clientaddr.Client // the peer, or the proxy that it is
+	named  string            // the field in which it names its client, if it is a trusted proxy
 	to     *laneListener
 
 	state atomic.Int32
@@ -184,8 +186,8 @@ func (l *lane) batch(w *work, n int) (left int, f fate) {
 		// counted in a window that has passed.
 		now := l.s.now()
 		client := l.asks(w)
-		win := l.s.limiterOf(client).take(client, now)
-		if win.exceeded {
+		win := l.s.limiterOf(client).Take(client, now)
+		if win.Exceeded() {
 			what = isOther // refused by those who say such things
 			break
 		}
@@ -213,11 +215,11 @@ func (l *lane) batch(w *work, n int) (left int, f fate) {
 }
 
 // asks says whose request was read.
-func (l *lane) asks(w *work) client {
+func (l *lane) asks(w *work) clientaddr.Client {
 	if l.named == "" {
 		return l.client
 	}
-	return l.s.proxies.behind(l.client, w.read.client)
+	return l.s.proxies.Behind(l.client, w.read.client)
 }
 
 // send writes what has been put together, and what is lent: the end of the
@@ -269,7 +271,7 @@ func (s *Shell) rest(w *work) {
 }
 
 // answerPlain appends the answer to the read in w, or lends its body.
-func (s *Shell) answerPlain(w *work, win window, now time.Time, last bool) {
+func (s *Shell) answerPlain(w *work, win limit.Window, now time.Time, last bool) {
 	before := len(w.out)
 	defer func() {
 		if v := recover(); v != nil {
@@ -319,13 +321,13 @@ func (s *Shell) plainAnswer(w *work, t *tenure) (status int, body []byte) {
 const varyAccept = "Vary: Accept\r\n"
 
 // appendInternal appends the answer to a read that could not be given.
-func (s *Shell) appendInternal(dst []byte, win window, now time.Time, last bool) []byte {
+func (s *Shell) appendInternal(dst []byte, win limit.Window, now time.Time, last bool) []byte {
 	body := api.AppendProblem(nil, s.core.BaseURL(), internal.code, internal.detail, nil)
 	return append(s.appendHead(dst, internal.code.Status(), []byte(notStored+problemFields), len(body), win, now, last), body...)
 }
 
 // appendHead appends an answer up to its body.
-func (s *Shell) appendHead(dst []byte, status int, fields []byte, length int, win window, now time.Time, last bool) []byte {
+func (s *Shell) appendHead(dst []byte, status int, fields []byte, length int, win limit.Window, now time.Time, last bool) []byte {
 	dst = append(dst, statusLines[status]...)
 	dst = appendDate(dst, now)
 	dst = append(dst, fields...)

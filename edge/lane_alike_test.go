@@ -18,6 +18,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/clientaddr"
 	"webring/wasm/host"
 )
 
@@ -53,7 +54,7 @@ func newTrio(t testing.TB, core Core, field string) *trio {
 		tell := func(ctx *fasthttp.RequestCtx, client string, secure bool) {
 			fmt.Fprintf(ctx, "%s %x %s %t %x", ctx.Method(), ctx.RequestURI(), client, secure, ctx.Request.Body())
 		}
-		s, err := New(Config{Core: core, RateLimit: 8, Now: three.clock.Now, TrustedProxies: *proxies(t, field, "unix", "10.0.0.0/8"), EdgeSecret: sharedSecret,
+		s, err := New(Config{Core: core, RateLimit: 8, Now: three.clock.Now, TrustedProxies: proxies(t, field, "unix", "10.0.0.0/8"), EdgeSecret: sharedSecret,
 			Paid: map[string]Handler{"/api/bid": tell}, Others: map[string]Handler{"GET /reports/{id}": tell},
 			Sync: map[string]SyncHandler{"/sync/events": func(ctx *fasthttp.RequestCtx, client string, known bool) { fmt.Fprint(ctx, client, known) }},
 			Log:  slog.New(slog.DiscardHandler)})
@@ -71,7 +72,7 @@ func newTrio(t testing.TB, core Core, field string) *trio {
 		case 1:
 			l = noSockets{l}
 		case 2:
-			l = fastServed{&boundedListener{Listener: l, proxies: &s.proxies, max: 100, each: 100, by: map[client]int{}}}
+			l = fastServed{&boundedListener{Listener: l, proxies: &s.proxies, max: 100, each: 100, by: map[clientaddr.Client]int{}}}
 		}
 		go func() {
 			if _, alone := l.(fastServed); alone {
@@ -265,7 +266,7 @@ func (d dialect) pieces(text string) (pieces [][]byte) {
 // end.
 func TestALaneAnswersWhateverComesAsHandlersDo(t *testing.T) {
 	core := &fakeCore{serve: echo, second: epoch}
-	trios := []*trio{newTrio(t, core, ""), newTrio(t, core, forwarded), newTrio(t, core, "CF-Connecting-IP")}
+	trios := []*trio{newTrio(t, core, ""), newTrio(t, core, "Forwarded"), newTrio(t, core, "CF-Connecting-IP")}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	d := dialect{rand.New(rand.NewPCG(seed, 0))}

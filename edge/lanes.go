@@ -6,6 +6,8 @@ import (
 	"net"
 	"os"
 	"sync"
+
+	"webring/edge/clientaddr"
 )
 
 // lanes are those of a shell that are in work.
@@ -87,10 +89,10 @@ func (l *laneListener) begin() {
 			}
 			return
 		}
-		peer := remoteAddr(c.RemoteAddr())
-		one := &lane{s: l.s, conn: c, fd: -1, client: clientOf(peer), to: l}
-		if l.s.proxies.trusts(peer) {
-			one.named = l.s.proxies.field()
+		peer := clientaddr.Peer(c.RemoteAddr())
+		one := &lane{s: l.s, conn: c, fd: -1, client: clientaddr.Of(peer), to: l}
+		if l.s.proxies.Trusts(peer) {
+			one.named = l.s.proxies.Field()
 		}
 		if !l.s.lanes.enter(one) {
 			c.Close()

@@ -28,7 +28,7 @@ func (s *Shell) other(h Handler) fasthttp.RequestHandler {
 		if from, ok := ctx.UserValue(senderKey{}).(sender); ok {
 			h(ctx, from.client.String(), from.https)
 		} else {
-			h(ctx, s.proxies.client(ctx).String(), s.proxies.secure(ctx))
+			h(ctx, s.proxies.Client(ctx).String(), s.proxies.Secure(ctx))
 		}
 		if len(ctx.Response.Header.Peek("Cache-Control")) == 0 {
 			setHeader(ctx, "Cache-Control", "no-store")
@@ -40,7 +40,7 @@ func (s *Shell) other(h Handler) fasthttp.RequestHandler {
 func (s *Shell) sync(h SyncHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		_, vouched := ctx.UserValue(senderKey{}).(sender)
-		h(ctx, s.proxies.client(ctx).String(), vouched)
+		h(ctx, s.proxies.Client(ctx).String(), vouched)
 	}
 }
 

@@ -173,10 +173,6 @@ func fullEdge(t *testing.T, test func(t *testing.T, origin *heldOrigin, public *
 	// What fasthttp starts once, for all servers of the process, is no part of
 	// the bubble.
 	serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": paidOK}}).do("POST", "/api/bid", "{}")
-	proxies, err := ParseProxies([]string{"unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
 	synctest.Test(t, func(t *testing.T) {
 		origin, public := &heldOrigin{pipes: newPipes()}, newPipes()
 		go origin.serve()
@@ -185,7 +181,7 @@ func fullEdge(t *testing.T, test func(t *testing.T, origin *heldOrigin, public *
 			t.Fatal(err)
 		}
 		f.payments.DialContext = func(context.Context, string, string) (net.Conn, error) { return origin.dial() }
-		shell, err := New(Config{Core: newRing(t), TrustedProxies: proxies, Paid: map[string]Handler{"/api/bid": f.Paid}, Log: slog.New(slog.DiscardHandler)})
+		shell, err := New(Config{Core: newRing(t), TrustedProxies: proxies(t, "", "unix"), Paid: map[string]Handler{"/api/bid": f.Paid}, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

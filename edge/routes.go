@@ -150,7 +150,7 @@ func requestTarget(h *fasthttp.RequestHeader) (target []byte, ok bool) {
 		return target, true
 	}
 	scheme, rest, found := bytes.Cut(target, []byte("://"))
-	if !found || !bytes.EqualFold(scheme, []byte("http")) && !bytes.EqualFold(scheme, protoHTTPS) {
+	if !found || !bytes.EqualFold(scheme, []byte("http")) && !bytes.EqualFold(scheme, []byte("https")) {
 		return target, false
 	}
 	at := bytes.IndexAny(rest, "/?")

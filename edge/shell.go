@@ -16,7 +16,9 @@ import (
 	"github.com/fasthttp/router"
 	"github.com/valyala/fasthttp"
 
+	"webring/edge/clientaddr"
 	"webring/edge/describe"
+	"webring/edge/limit"
 	"webring/edge/mcp"
 )
 
@@ -35,14 +37,14 @@ var ErrClosed = errors.New("edge: the shell was shut down")
 // Shell is the HTTP server. Its functions may be called concurrently.
 type Shell struct {
 	core    *Swappable
-	proxies Proxies
+	proxies clientaddr.Proxies
 	stale   func() bool
 	log     *slog.Logger
 	tls     *tls.Config
 
 	// Each request is counted by one of these: everyone's, those of trusted proxies
 	// themselves, those that edges follow this node with, those that edges forward.
-	limiter, proxied, followers, forwarded *limiter
+	limiter, proxied, followers, forwarded *limit.Limiter
 
 	now        func() time.Time // the limiters' clock
 	vouchers   *vouchers        // nil: none are taken
@@ -89,8 +91,8 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 		core:       core,
 		proxies:    cfg.TrustedProxies,
 		stale:      cfg.Stale,
-		limiter:    newLimiter(cfg.RateLimit, now),
-		proxied:    newLimiter(10*cfg.RateLimit, now),
+		limiter:    limit.New(cfg.RateLimit, now()),
+		proxied:    limit.New(10*cfg.RateLimit, now()),
 		now:        now,
 		log:        cfg.Log,
 		deprecated: deprecated,
@@ -110,15 +112,13 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 		s.tls.NextProtos = []string{"http/1.1"}
 	}
 	if len(cfg.Sync) > 0 {
-		if s.followers = newLimiter(10*cfg.RateLimit, now); s.followers != nil {
-			s.followers.quiet = true
-		}
+		s.followers = limit.NewSilent(10*cfg.RateLimit, now())
 	}
 	if cfg.EdgeSecret != nil {
 		if err := checkSecret(cfg.EdgeSecret); err != nil {
 			return nil, err
 		}
-		s.forwarded = newLimiter(cfg.RateLimit, now)
+		s.forwarded = limit.New(cfg.RateLimit, now())
 		s.vouchers = newVouchers(cfg.EdgeSecret, now)
 	}
 	if err := s.routes(cfg); err != nil {
@@ -154,7 +154,7 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 // while requests may still be in work. It closes l. It may be called for
 // several listeners.
 func (s *Shell) Serve(l net.Listener) error {
-	l = &boundedListener{Listener: l, proxies: &s.proxies, max: maxConns, each: maxConnsPerClient, by: map[client]int{}}
+	l = &boundedListener{Listener: l, proxies: &s.proxies, max: maxConns, each: maxConnsPerClient, by: map[clientaddr.Client]int{}}
 	if s.tls != nil {
 		l = tls.NewListener(l, s.tls)
 	}
@@ -237,12 +237,12 @@ func dropTrailers(h *fasthttp.RequestHeader, name string) {
 
 // handle takes a request that was read whole through everything.
 func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
-	var w window
+	var w limit.Window
 	defer s.contain(ctx, &w)
-	dropTrailers(&ctx.Request.Header, s.proxies.field())
+	dropTrailers(&ctx.Request.Header, s.proxies.Field())
 	w = s.count(ctx)
 	switch {
-	case w.exceeded:
+	case w.Exceeded():
 		s.problem(ctx, tooManyRequests)
 	case !versionServed(&ctx.Request.Header):
 		s.problem(ctx, unsupportedVersion)
@@ -254,7 +254,7 @@ func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 
 // count takes the request from what its client has left, having found out who
 // that is.
-func (s *Shell) count(ctx *fasthttp.RequestCtx) window {
+func (s *Shell) count(ctx *fasthttp.RequestCtx) limit.Window {
 	now := s.now()
 	var from sender
 	vouched := false
@@ -262,24 +262,24 @@ func (s *Shell) count(ctx *fasthttp.RequestCtx) window {
 		from, vouched = s.vouched(ctx)
 	}
 	if s.followers != nil && bytes.HasPrefix(ctx.Request.Header.RequestURI(), syncPrefix) {
-		c := s.proxies.client(ctx)
+		c := s.proxies.Client(ctx)
 		if vouched {
 			// Whoever shares an address with an edge takes nothing from it.
-			c.kind |= known
+			c = c.AsEdge()
 		}
-		return s.followers.take(c, now)
+		return s.followers.Take(c, now)
 	}
 	if vouched {
-		return s.forwarded.take(from.client, now)
+		return s.forwarded.Take(from.client, now)
 	}
-	c := s.proxies.client(ctx)
-	return s.limiterOf(c).take(c, now)
+	c := s.proxies.Client(ctx)
+	return s.limiterOf(c).Take(c, now)
 }
 
 // limiterOf gives the limiter of a client that no edge has named. A trusted proxy asks
 // after the health of this node as often as it likes, whatever others do.
-func (s *Shell) limiterOf(c client) *limiter {
-	if c.kind&itself != 0 {
+func (s *Shell) limiterOf(c clientaddr.Client) *limit.Limiter {
+	if c.IsProxy() {
 		return s.proxied
 	}
 	return s.limiter
@@ -287,7 +287,7 @@ func (s *Shell) limiterOf(c client) *limiter {
 
 // contain answers a request whose handling panicked: the process serves others.
 // It is deferred.
-func (s *Shell) contain(ctx *fasthttp.RequestCtx, w *window) {
+func (s *Shell) contain(ctx *fasthttp.RequestCtx, w *limit.Window) {
 	v := recover()
 	if v == nil {
 		return

@@ -5,15 +5,15 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"webring/edge/clientaddr"
 )
 
 // A voucher is how an edge says for whom it forwards a request: the field
@@ -76,7 +76,7 @@ func Vouch(secret []byte) (func(*http.Request), error) {
 	}
 	return func(r *http.Request) {
 		about := passedOn{[]byte(r.Method), []byte(r.URL.RequestURI()), nil}
-		r.Header.Set(voucherField, newVoucher(secret, time.Now(), client{}.String(), r.URL.Scheme == "https", about))
+		r.Header.Set(voucherField, newVoucher(secret, time.Now(), clientaddr.Client{}.String(), r.URL.Scheme == "https", about))
 	}, nil
 }
 
@@ -99,6 +99,12 @@ func voucherMAC(secret []byte, t, n, client, scheme string, r passedOn) []byte {
 	fmt.Fprintf(h, "webring-edge 1\n%s\n%s\n%s\n%s\n%s\n%s\n%s\n", t, n, client, scheme, r.method, r.target,
 		base64.RawURLEncoding.EncodeToString(body[:]))
 	return h.Sum(nil)
+}
+
+// sender is who sent a request and how, as a voucher says.
+type sender struct {
+	client clientaddr.Client
+	https  bool
 }
 
 // vouchers takes vouchers, each once. It may be used concurrently.
@@ -143,7 +149,7 @@ func (v *vouchers) take(field string, r passedOn) (sender, error) {
 		return sender{}, errVoucherForged
 	}
 	millis, err := strconv.ParseInt(t, 10, 64)
-	c, ok := parseClient(name)
+	c, ok := clientaddr.Parse(name)
 	if err != nil || !ok || scheme != "http" && scheme != "https" {
 		return sender{}, errVoucherForm
 	}
@@ -171,29 +177,4 @@ func (v *vouchers) first(mac [16]byte, now time.Time) bool {
 	_, before := v.before[mac]
 	v.seen[mac] = struct{}{}
 	return !seen && !before
-}
-
-// parseClient reads what [client.String] writes.
-func parseClient(s string) (client, bool) {
-	if proxy, ok := strings.CutPrefix(s, behindProxy); ok {
-		c, ok := parseAddress(proxy)
-		return c.unnamed(), ok
-	}
-	return parseAddress(s)
-}
-
-// parseAddress is parseClient for a client with a name of its own.
-func parseAddress(s string) (client, bool) {
-	if s == (client{}).String() {
-		return client{}, true
-	}
-	if addr, err := netip.ParseAddr(s); err == nil && addr.Is4() {
-		return clientOf(addr), true
-	}
-	prefix, err := netip.ParsePrefix(s)
-	if err != nil || !prefix.Addr().Is6() || prefix.Bits() != 64 || prefix != prefix.Masked() {
-		return client{}, false
-	}
-	b := prefix.Addr().As16()
-	return client{binary.BigEndian.Uint64(b[:8]), ipv6}, true
 }
