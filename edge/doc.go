@@ -18,7 +18,7 @@
 // From there, [Shell] in shell.go takes each request through limiter, version check
 // and route, with panics contained around all of it, of which log.go tells. config.go
 // says what a shell is made of; routes.go finds the handler; read.go turns an answer
-// of the core into HTTP, hosts.go puts hosts in what it is asked into A-labels;
+// of the core into HTTP, [webring/edge/uri] reads what is asked and puts hosts in it into A-labels;
 // lists.go keeps long documents as long as they hold, in the codings of coding.go;
 // validator.go knows entity tags; body.go undoes the coding of what is posted, and
 // paid.go lets a payment handler in; problem.go
@@ -34,9 +34,8 @@
 // pages for them, and mcp.go lets [webring/edge/mcp] answer. swap.go replaces the
 // core while it is read.
 //
-// An edge passes paid operations on to the origin: forward.go sends them, places.go
-// bounds how many at a time, voucher.go is how the origin knows for whom. What an
-// edge reads from is kept by [webring/edge/replica].
+// An edge passes paid operations on to the origin by [webring/edge/forward], and says with
+// [webring/edge/voucher] for whom. What an edge reads from is kept by [webring/edge/replica].
 //
 // # What is decided here
 //
@@ -75,18 +74,5 @@
 //   - Vouchers are taken with every method: readers whom an edge passes on are
 //     counted for themselves too. Below /sync/ a voucher says that an edge of
 //     this ring follows, which has a place whatever strangers do.
-//   - An edge passes a request on as it came or refuses it as a bad_request: one
-//     with a folded field line, which no recipient may take as it is (RFC 9112,
-//     5.2), or with a field name or value that is none.
-//   - An edge never sends a payment twice. If the origin is lost with one, the
-//     answer is payment_pending, and its owner sends the same again.
-//   - Nor does it keep one to send it later: what finds no place within two seconds,
-//     or finds that its client has 16, is refused as payments_unavailable.
-//   - While all places are taken, a payment that waits for half a second has another
-//     let go: of the client, and of its account, that has most, the one held longest.
-//     The origin is told (Webring-Let-Go), answers that one with payment_pending, and
-//     keeps what becomes of it for whoever shows the credential next. A connection that
-//     is merely dropped would not do: the origin would go on holding the request, and
-//     answer nobody.
 //   - A read is the same for everyone, so CORS fields stand on every answer.
 package edge

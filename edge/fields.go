@@ -2,7 +2,6 @@ package edge
 
 import (
 	"bytes"
-	"encoding/binary"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -11,6 +10,7 @@ import (
 
 	"webring/core/api"
 	"webring/edge/limit"
+	"webring/edge/uri"
 )
 
 // Header fields are put together once, as they stand on the wire: lines that
@@ -68,7 +68,7 @@ func appendNumberField(dst []byte, name string, n int64) []byte {
 // appendWord appends what a core wrote to a field that is being put together.
 // The core writes no controls; were one to get here, it would end the field.
 func appendWord(dst, word []byte) []byte {
-	if !printable(word) {
+	if !uri.IsPrintable(word) {
 		panic("edge: the core has written a header field that cannot be sent")
 	}
 	return append(dst, word...)
@@ -142,26 +142,6 @@ func (s *Shell) appendCommon(dst []byte, w limit.Window, now time.Time) []byte {
 		dst = append(dst, staleField+": true\r\n"...)
 	}
 	return w.AppendFields(dst, now)
-}
-
-// printable says whether b has no bytes but those from space to tilde. It
-// looks at eight at a time.
-func printable(b []byte) bool {
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
-	for ; len(b) >= 8; b = b[8:] {
-		x := binary.LittleEndian.Uint64(b)
-		// In a byte below 0x80: less than a space borrows from its top bit, and
-		// a delete is carried into it.
-		if (x|(x-0x20*ones)|(x+ones))&tops != 0 {
-			return false
-		}
-	}
-	for _, c := range b {
-		if c < ' ' || c > '~' {
-			return false
-		}
-	}
-	return true
 }
 
 // statusLines are the first lines of answers by status.

@@ -8,6 +8,7 @@ import (
 
 	"webring/edge/describe"
 	"webring/edge/limit"
+	"webring/edge/uri"
 )
 
 const apiVersion = "1"
@@ -66,8 +67,8 @@ var deprecations = map[string]describe.Deprecation{}
 // replaces the path to an answer if its path is the old surface, whichever layer
 // made it and whatever it says.
 func (s *Shell) markOld(ctx *fasthttp.RequestCtx) {
-	target, _ := requestTarget(&ctx.Request.Header)
-	path := decoded(pathOf(target))
+	target, _ := uri.Target(&ctx.Request.Header)
+	path := uri.Decode(uri.Path(target))
 	d, old := s.deprecated[string(path)]
 	if _, exact := s.plain.exact[string(path)]; !old && !exact && bytes.HasPrefix(path, ringPrefix) {
 		d, old = s.deprecated[string(ringPrefix)+"{slug}"]

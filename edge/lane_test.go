@@ -21,6 +21,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/uri"
+	"webring/edge/voucher"
 )
 
 // unusual makes a request one that no lane takes, and means nothing.
@@ -366,14 +368,14 @@ func FuzzPlainRead(f *testing.F) {
 			t.Errorf("%q: fasthttp reads %d bytes, a lane %d", b, read, n)
 		}
 		h := &req.Header
-		target, ok := requestTarget(h)
-		if !ok || !bytes.Equal(target, q.target) || !h.IsGet() || !h.IsHTTP11() || h.ConnectionClose() || len(req.Body()) > 0 || h.Peek(voucherField) != nil || !versionServed(h) || req.MayContinue() {
+		target, ok := uri.Target(h)
+		if !ok || !bytes.Equal(target, q.target) || !h.IsGet() || !h.IsHTTP11() || h.ConnectionClose() || len(req.Body()) > 0 || h.Peek(voucher.Field) != nil || !versionServed(h) || req.MayContinue() {
 			t.Errorf("%q: fasthttp reads another request", b[:n])
 		}
-		if path := decoded(pathOf(target)); !api.Serves(path) && string(path) != "/" {
+		if path := uri.Decode(uri.Path(target)); !api.Serves(path) && string(path) != "/" {
 			t.Errorf("%q is no path of the core, nor the front page", path)
 		}
-		if string(pathOf(target)) == "/" && (!q.front() || prefersMarkdown(listField(h, "Accept"))) {
+		if string(uri.Path(target)) == "/" && (!q.front() || prefersMarkdown(listField(h, "Accept"))) {
 			t.Errorf("%q: the front page that is asked for is another", b[:n])
 		}
 		equal := func(name string, got [][]byte) {
@@ -429,20 +431,6 @@ func TestAnswersRestWithoutLongBuffers(t *testing.T) {
 				t.Errorf("%s, %s: kept is %t", of, c.name, kept)
 			}
 			runtime.KeepAlive(a)
-		}
-	}
-}
-
-func TestPrintable(t *testing.T) {
-	for length := range 20 {
-		for at := range length {
-			for c := range 256 {
-				b := bytes.Repeat([]byte("~ "), 10)[:length]
-				b[at] = byte(c)
-				if got, want := printable(b), c >= ' ' && c <= '~'; got != want {
-					t.Fatalf("%q: %v", b, got)
-				}
-			}
 		}
 	}
 }

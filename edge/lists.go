@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"webring/core/api"
+	"webring/edge/uri"
 )
 
 const (
@@ -61,7 +62,7 @@ func isList(target []byte) bool {
 	if len(target) > longestTarget {
 		return false
 	}
-	switch path := pathOf(target); string(path) {
+	switch path := uri.Path(target); string(path) {
 	case "/api/leaderboard", "/api/ring", "/api/categories", "/api":
 		return true
 	}

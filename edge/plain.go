@@ -5,6 +5,8 @@ import (
 
 	"webring/core/api"
 	"webring/edge/describe"
+	"webring/edge/uri"
+	"webring/edge/voucher"
 )
 
 // maxPlain is the longest request that a lane takes, in bytes, header included.
@@ -80,7 +82,7 @@ func (q *plainRead) parse(b []byte, paths *plainPaths, named string) (n int, wha
 		return 0, isOther
 	}
 	q.target = line[:len(line)-len(version)]
-	if !printable(q.target) || bytes.IndexByte(q.target, ' ') >= 0 || bytes.IndexByte(q.target, '#') >= 0 || !paths.have(q.target) {
+	if !uri.IsPrintable(q.target) || bytes.IndexByte(q.target, ' ') >= 0 || bytes.IndexByte(q.target, '#') >= 0 || !paths.have(q.target) {
 		return 0, isOther
 	}
 	q.ifNoneMatch, q.client = q.ifNoneMatch[:0], q.client[:0]
@@ -104,7 +106,7 @@ func (q *plainRead) parse(b []byte, paths *plainPaths, named string) (n int, wha
 			}
 			return at, isPlain
 		}
-		if !printable(line) {
+		if !uri.IsPrintable(line) {
 			return 0, isOther
 		}
 		name, value := field(line)
@@ -170,8 +172,8 @@ func (q *plainRead) take(name, value []byte, hosts *int) bool {
 		return !is("Connection") || bytes.EqualFold(value, []byte("keep-alive"))
 	case len("Api-Version"):
 		return !is("Api-Version") || string(value) == apiVersion
-	case len(voucherField):
-		return !is(voucherField)
+	case len(voucher.Field):
+		return !is(voucher.Field)
 	case len("If-None-Match"):
 		if is("If-None-Match") {
 			q.ifNoneMatch = append(q.ifNoneMatch, value)

@@ -20,6 +20,8 @@ import (
 	"webring/edge/describe"
 	"webring/edge/limit"
 	"webring/edge/mcp"
+	"webring/edge/uri"
+	"webring/edge/voucher"
 )
 
 const (
@@ -46,9 +48,9 @@ type Shell struct {
 	// themselves, those that edges follow this node with, those that edges forward.
 	limiter, proxied, followers, forwarded *limit.Limiter
 
-	now        func() time.Time // the limiters' clock
-	vouchers   *vouchers        // nil: none are taken
-	complained atomic.Int64     // second of the last line about one
+	now        func() time.Time  // the limiters' clock
+	vouchers   *voucher.Verifier // nil: none are taken
+	complained atomic.Int64      // second of the last line about one
 
 	router     *router.Router
 	deprecated map[string]describe.Deprecation
@@ -115,11 +117,11 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 		s.followers = limit.NewSilent(10*cfg.RateLimit, now())
 	}
 	if cfg.EdgeSecret != nil {
-		if err := checkSecret(cfg.EdgeSecret); err != nil {
+		var err error
+		if s.vouchers, err = voucher.NewVerifier(cfg.EdgeSecret, now); err != nil {
 			return nil, err
 		}
 		s.forwarded = limit.New(cfg.RateLimit, now())
-		s.vouchers = newVouchers(cfg.EdgeSecret, now)
 	}
 	if err := s.routes(cfg); err != nil {
 		return nil, err
@@ -256,7 +258,7 @@ func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 // that is.
 func (s *Shell) count(ctx *fasthttp.RequestCtx) limit.Window {
 	now := s.now()
-	var from sender
+	var from voucher.Sender
 	vouched := false
 	if s.vouchers != nil || ctx.Request.Header.IsPost() {
 		from, vouched = s.vouched(ctx)
@@ -270,7 +272,7 @@ func (s *Shell) count(ctx *fasthttp.RequestCtx) limit.Window {
 		return s.followers.Take(c, now)
 	}
 	if vouched {
-		return s.forwarded.Take(from.client, now)
+		return s.forwarded.Take(from.Client, now)
 	}
 	c := s.proxies.Client(ctx)
 	return s.limiterOf(c).Take(c, now)
@@ -292,7 +294,7 @@ func (s *Shell) contain(ctx *fasthttp.RequestCtx, w *limit.Window) {
 	if v == nil {
 		return
 	}
-	target, _ := requestTarget(&ctx.Request.Header)
+	target, _ := uri.Target(&ctx.Request.Header)
 	s.logPanic(v, ctx.Method(), target)
 	s.problem(ctx, internal)
 	s.finish(ctx, *w)

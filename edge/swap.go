@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"webring/core/api"
+	"webring/edge/uri"
 )
 
 // Swappable is a core that can be replaced by another while it is read. The
@@ -60,7 +61,7 @@ func (s *Swappable) enter() *tenure {
 
 // ask has the core answer a GET for target. Whatever the shell asks of a core goes
 // through here.
-func (t *tenure) ask(target []byte, r *api.Response) { t.core.Serve(asciiHosts(target), r) }
+func (t *tenure) ask(target []byte, r *api.Response) { t.core.Serve(uri.ASCIIHosts(target), r) }
 
 func (t *tenure) leave() { t.count(-1) }
 
