@@ -3,7 +3,6 @@ package edge
 import (
 	"bytes"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -14,7 +13,7 @@ import (
 )
 
 // Header fields are put together once, as they stand on the wire: lines that
-// each end with CRLF. A lane sends them so, and what fasthttp answers is given
+// each end with CRLF. The fast path sends them so, and what fasthttp answers is given
 // them line by line.
 
 // commonFields are those of every answer.
@@ -142,31 +141,4 @@ func (s *Shell) appendCommon(dst []byte, w limit.Window, now time.Time) []byte {
 		dst = append(dst, staleField+": true\r\n"...)
 	}
 	return w.AppendFields(dst, now)
-}
-
-// statusLines are the first lines of answers by status.
-var statusLines = func() (lines [600]string) {
-	for status := 100; status < len(lines); status++ {
-		lines[status] = "HTTP/1.1 " + strconv.Itoa(status) + " " + fasthttp.StatusMessage(status) + "\r\n"
-	}
-	return lines
-}()
-
-// dateLine is the Date field of one second.
-type dateLine struct {
-	second int64
-	line   []byte
-}
-
-// date is the last one that was put together, for everyone.
-var date atomic.Pointer[dateLine]
-
-func appendDate(dst []byte, now time.Time) []byte {
-	d := date.Load()
-	if d == nil || d.second != now.Unix() {
-		line := append(fasthttp.AppendHTTPDate([]byte("Date: "), now), "\r\n"...)
-		d = &dateLine{now.Unix(), line}
-		date.Store(d)
-	}
-	return append(dst, d.line...)
 }

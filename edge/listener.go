@@ -107,6 +107,14 @@ type boundedConn struct {
 	closed  error
 }
 
+// SyscallConn gives the socket below, if it is one.
+func (c *boundedConn) SyscallConn() (syscall.RawConn, error) {
+	if s, ok := c.Conn.(syscall.Conn); ok {
+		return s.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
+}
+
 // Close sends what has been written on its way before it closes, if the peer
 // is still sending a request that was refused: to close on unread bytes resets
 // a TCP connection, and the peer would never read why.

@@ -18,6 +18,7 @@ import (
 
 	"webring/edge/clientaddr"
 	"webring/edge/describe"
+	"webring/edge/fastpath"
 	"webring/edge/limit"
 	"webring/edge/mcp"
 	"webring/edge/uri"
@@ -60,13 +61,8 @@ type Shell struct {
 	surveyed   atomic.Pointer[survey]
 	plain      *plainPaths
 	answers    sync.Pool // of *answer
-	works      sync.Pool // of *work
-	lanes      *lanes
+	fast       *fastpath.Server
 	server     fasthttp.Server
-
-	mu        sync.Mutex
-	closed    bool
-	listeners []net.Listener
 }
 
 // New prepares a shell. It fails when the configuration contradicts itself.
@@ -101,8 +97,6 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 		plain:      newPlainPaths(deprecated),
 		answers:    sync.Pool{New: func() any { return new(answer) }},
 		leaves:     newLeaves(),
-		works:      sync.Pool{New: func() any { return new(work) }},
-		lanes:      newLanes(),
 	}
 	if s.log == nil {
 		s.log = slog.Default()
@@ -149,6 +143,15 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 		SecureErrorLogMessage:        true,
 		Logger:                       connectionLog{s.log},
 	}
+	s.fast = fastpath.New(fastpath.Config{
+		Serves:      s.plain.have,
+		NewAnswerer: func() fastpath.Answerer { return &plainAnswerer{s: s} },
+		OnPanic:     func(v any) { s.logPanic(v, nil, nil) },
+		Proxies:     &s.proxies,
+		APIVersion:  apiVersion,
+		ReadTimeout: s.server.ReadTimeout, IdleTimeout: s.server.IdleTimeout, WriteTimeout: s.server.WriteTimeout,
+		Now: now,
+	})
 	return s, nil
 }
 
@@ -160,35 +163,20 @@ func (s *Shell) Serve(l net.Listener) error {
 	if s.tls != nil {
 		l = tls.NewListener(l, s.tls)
 	}
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
+	handed := s.fast.Listen(l)
+	if handed == nil {
 		l.Close()
 		return ErrClosed
 	}
-	s.listeners = append(s.listeners, l)
-	s.mu.Unlock()
-	return s.server.Serve(s.lanesOf(l))
-}
-
-func (s *Shell) isClosed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.closed
+	return s.server.Serve(handed)
 }
 
 // Shutdown stops accepting connections and returns when every request in work
 // has been answered, or with ctx's error when it ends before. Idle connections
 // are closed, others after their answer.
 func (s *Shell) Shutdown(ctx context.Context) error {
-	s.mu.Lock()
-	s.closed = true
-	for _, l := range s.listeners {
-		l.Close()
-	}
-	s.mu.Unlock()
-	// Lanes first: they may still hand connections over.
-	return errors.Join(s.lanes.shut(ctx), s.server.ShutdownWithContext(ctx))
+	// The fast path first: it may still hand connections over.
+	return errors.Join(s.fast.Shutdown(ctx), s.server.ShutdownWithContext(ctx))
 }
 
 // inHeader counts the lines of a field in the header as it came: fasthttp keeps
