@@ -9,11 +9,10 @@
 // any layer, is answered by a problem document of the one table in
 // [webring/core/api].
 //
-// Every connection begins in a lane (lane.go), which answers plain reads, and the
-// front page, in one pass: plain.go says which they are, fields.go writes the
-// header fields of all answers; sockets are read and written by
-// [webring/edge/socket]. The first request of any other kind takes the connection
-// over to fasthttp, lanes.go says how.
+// Every connection begins in [webring/edge/fastpath], which answers plain reads and the
+// front page, and hands the connection over to fasthttp with the first request of any
+// other kind: fastpath.go says which reads are plain and answers them, fields.go writes
+// the header fields of all answers.
 //
 // From there, [Shell] in shell.go takes each request through limiter, version check
 // and route, with panics contained around all of it, of which log.go tells. config.go
@@ -63,12 +62,6 @@
 //   - An answer that may be behind the ring carries "Webring-Stale: true": the
 //     node has heard nothing new from its origin for a while, or was not done
 //     in time with showing what the answer says was paid for.
-//   - Of what a request says of proxies, one field is believed, and only from a trusted
-//     proxy. What such a proxy asks without that field is its own, a health check above
-//     all, and has ten times the limit. Requests in which the field, or the whole header,
-//     cannot be read share one limit for each proxy, and share it with no others.
-//   - Any field by which proxies speak, believed or not, makes a request on loopback one
-//     that was forwarded, and no payment is asked for on it.
 //   - A voucher (Webring-Edge) that does not hold is dropped and logged, and
 //     the request is its peer's.
 //   - Vouchers are taken with every method: readers whom an edge passes on are

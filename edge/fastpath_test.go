@@ -16,12 +16,11 @@ import (
 	"time"
 	"weak"
 
-
 	"webring/core/api"
 	"webring/edge/fastpath"
 )
 
-// unusual makes a request one that no lane takes, and means nothing.
+// unusual makes a request one that is not plain, and means nothing.
 const unusual = "Connection: keep-alive, nothing\r\n"
 
 // ask sends one request on an open connection and reads the answer.
@@ -37,8 +36,8 @@ func ask(t *testing.T, s *site, c net.Conn, r *bufio.Reader, request string) rep
 	return s.finishReply(resp)
 }
 
-// What a lane answers is what fasthttp's handlers answer, field by field.
-func TestLanesAnswerAsHandlersDo(t *testing.T) {
+// What the fast path answers is what fasthttp's handlers answer, field by field.
+func TestTheFastPathAnswersAsHandlersDo(t *testing.T) {
 	stale := false
 	s := serve(t, Config{Core: newRing(t), RateLimit: 1000, Now: newClock().Now, Stale: func() bool { return stale }})
 	tag := s.get("/api/ring").header.Get("ETag")
@@ -66,7 +65,7 @@ func TestLanesAnswerAsHandlersDo(t *testing.T) {
 					delete(r.header, "Ratelimit-Remaining")
 				}
 				if fast.status != slow.status || fast.body != slow.body || fmt.Sprint(fast.header) != fmt.Sprint(slow.header) {
-					t.Errorf("%s: a lane answers\n%d %v\n%s\nand a handler\n%d %v\n%s", target, fast.status, fast.header, fast.body, slow.status, slow.header, slow.body)
+					t.Errorf("%s: the fast path answers\n%d %v\n%s\nand a handler\n%d %v\n%s", target, fast.status, fast.header, fast.body, slow.status, slow.header, slow.body)
 				}
 				c.Close()
 				for range 1000 {
@@ -99,7 +98,7 @@ func TestRequestsMayComeInPieces(t *testing.T) {
 	r := bufio.NewReader(c)
 	long := "GET /next HTTP/1.1\r\nHost: x\r\nCookie: " + strings.Repeat("x", 4<<10) + "\r\n\r\n"
 	if got := ask(t, s, c, r, long); got.status != 302 {
-		t.Errorf("a request longer than a lane takes: status %d", got.status)
+		t.Errorf("a request longer than the fast path takes: status %d", got.status)
 	}
 	if got := ask(t, s, c, r, request); got.status != 302 {
 		t.Errorf("afterwards: status %d", got.status)
@@ -207,7 +206,7 @@ func TestNothingIsHeldForWhoIsGone(t *testing.T) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	t.Errorf("%d lanes and %d other connections are in work", s.fast.Open(), s.server.GetOpenConnectionsCount())
+	t.Errorf("%d connections on the fast path and %d others are open", s.fast.Open(), s.server.GetOpenConnectionsCount())
 }
 
 // A shell that is shut down under load cuts no answer short.
@@ -251,7 +250,7 @@ func TestShutdownCutsNoAnswer(t *testing.T) {
 	}
 	clients.Wait()
 	if n := s.fast.Open(); n != 0 {
-		t.Errorf("%d lanes are in work", n)
+		t.Errorf("%d connections are open", n)
 	}
 }
 

@@ -31,7 +31,7 @@ func foreignRing(t testing.TB) *host.Native {
 }
 
 // TestHostsBeyondASCIIResolve holds it for every way in which a request brings one to
-// the core: in a lane and by fasthttp, on pages, and as a tool's argument.
+// the core: on the fast path and by fasthttp, on pages, and as a tool's argument.
 func TestHostsBeyondASCIIResolve(t *testing.T) {
 	s := serve(t, Config{Core: foreignRing(t)})
 	for _, from := range foreignHosts {
