@@ -9,6 +9,7 @@ import (
 	"webring/core/api"
 	"webring/edge/describe"
 	"webring/edge/fastpath"
+	"webring/edge/limit"
 )
 
 // plainPaths are the paths that the fast path answers: those of the core, spelled
@@ -54,8 +55,9 @@ func (p *plainPaths) have(target []byte) bool {
 
 // plainAnswerer answers plain reads for the fast path, as the handlers answer others.
 type plainAnswerer struct {
-	s *Shell
-	a answer
+	s      *Shell
+	a      answer
+	window limit.Window // of the request that is answered
 }
 
 // Answer leaves to fasthttp what is refused for its number, and the front page as
@@ -65,22 +67,21 @@ func (p *plainAnswerer) Answer(r *fastpath.Request, now time.Time) (answer fastp
 	if front && prefersMarkdown(listField(r, "Accept")) {
 		return answer, false
 	}
-	w := p.s.limiterOf(r.Client).Take(r.Client, now)
-	if w.Exceeded() {
+	p.window = p.s.limiterOf(r.Client).Take(r.Client, now)
+	if p.window.Exceeded() {
 		return answer, false
 	}
 	defer func() {
 		if v := recover(); v != nil {
 			p.s.logPanic(v, []byte(fasthttp.MethodGet), r.Target)
-			answer.Status, answer.Body = internal.code.Status(), api.AppendProblem(nil, p.s.core.BaseURL(), internal.code, internal.detail, nil)
-			answer.Fields = p.s.appendCommon([]byte(notStored+problemFields), w, now)
+			answer = fastpath.Answer{Status: internal.code.Status(), Fields: []byte(notStored + problemFields),
+				Body: api.AppendProblem(nil, p.s.core.BaseURL(), internal.code, internal.detail, nil)}
 			ok = true
 		}
 	}()
 	t := p.s.core.enter()
 	defer t.leave()
 	answer.Status, answer.Body = p.read(r, t, front)
-	p.a.fields = p.s.appendCommon(p.a.fields, w, now)
 	answer.Fields = p.a.fields
 	return answer, true
 }
@@ -110,6 +111,11 @@ func (p *plainAnswerer) read(r *fastpath.Request, t *tenure, front bool) (status
 		return status, nil
 	}
 	return status, f.body
+}
+
+// AppendCommon appends the fields of all answers.
+func (p *plainAnswerer) AppendCommon(dst []byte, now time.Time) []byte {
+	return p.s.appendCommon(dst, p.window, now)
 }
 
 // Rest gives up a long buffer.

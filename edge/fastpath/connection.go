@@ -187,7 +187,7 @@ func (c *connection) batch(w *scratch, n int) (left int, what outcome) {
 		at += length
 		c.begun = false
 		closing := c.state.Load() == last
-		w.out = appendHead(w.out, &answer, now, closing)
+		w.out = appendHead(w.out, &answer, w.answerer, now, closing)
 		if len(answer.Body) >= minLent {
 			w.lent = answer.Body
 		} else {
@@ -248,10 +248,11 @@ func (c *connection) end() {
 }
 
 // appendHead appends an answer up to its body.
-func appendHead(dst []byte, a *Answer, now time.Time, closing bool) []byte {
+func appendHead(dst []byte, a *Answer, by Answerer, now time.Time, closing bool) []byte {
 	dst = append(dst, statusLines[a.Status]...)
 	dst = appendDate(dst, now)
 	dst = append(dst, a.Fields...)
+	dst = by.AppendCommon(dst, now)
 	if closing {
 		dst = append(dst, "Connection: close\r\n"...)
 	}

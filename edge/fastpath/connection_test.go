@@ -22,7 +22,8 @@ type constant struct{}
 func (constant) Answer(r *Request, _ time.Time) (Answer, bool) {
 	return Answer{Status: 200, Fields: constantFields, Body: r.Target}, string(r.Target) != "/other"
 }
-func (constant) Rest() {}
+func (constant) AppendCommon(dst []byte, _ time.Time) []byte { return dst }
+func (constant) Rest()                                       {}
 
 var constantFields = []byte("A: b\r\n")
 

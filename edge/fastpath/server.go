@@ -15,14 +15,18 @@ type Answerer interface {
 	// next call. It is not ok where fasthttp is to answer instead; then the call must
 	// have had no effect.
 	Answer(r *Request, now time.Time) (a Answer, ok bool)
+	// AppendCommon appends the header fields that every answer carries, for the answer
+	// just given.
+	AppendCommon(dst []byte, now time.Time) []byte
 	// Rest gives up buffers that are longer than most answers need.
 	Rest()
 }
 
-// Answer is an answer without what belongs to the connection.
+// Answer is an answer without the common fields, and without Date, Connection and
+// Content-Length.
 type Answer struct {
 	Status int
-	Fields []byte // header fields, each line ended with CRLF; neither Date, Connection nor Content-Length
+	Fields []byte // its own header fields, each line ended with CRLF
 	Body   []byte
 }
 

@@ -96,12 +96,10 @@ type pool struct {
 	*semaphore
 }
 
-func newPool(all, perClient int) *pool {
-	return &pool{newTransport(all), newSemaphore(all, perClient)}
-}
-
-func newTransport(conns int) *http.Transport {
-	return &http.Transport{
+// newPool gives a pool for so many requests, and so many of one client, over so many
+// connections.
+func newPool(requests, perClient, conns int) *pool {
+	return &pool{semaphore: newSemaphore(requests, perClient), Transport: &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 10 * time.Second}).DialContext,
 		TLSHandshakeTimeout: 5 * time.Second,
 		// Well below what the origin keeps idle connections for.
@@ -109,7 +107,7 @@ func newTransport(conns int) *http.Transport {
 		MaxIdleConnsPerHost: 32,
 		MaxConnsPerHost:     conns,
 		DisableCompression:  true,
-	}
+	}}
 }
 
 // New prepares a forwarder.
@@ -124,10 +122,14 @@ func New(cfg Config) (*Forwarder, error) {
 			return nil, err
 		}
 	}
-	f := &Forwarder{cfg: cfg, log: cfg.Log, asks: newPool(MaxAsks, othersPerClient), checks: newPool(maxChecks, othersPerClient), reads: newPool(maxReads, othersPerClient),
+	f := &Forwarder{cfg: cfg, log: cfg.Log,
 		// Payments may have more connections than slots, or a credential could wait for
 		// one that is still dialled for a request which another has served.
-		payments: &pool{newTransport(MaxPayments + spareConns), newSemaphore(MaxPayments, paymentsPerClient)}}
+		payments: newPool(MaxPayments, paymentsPerClient, MaxPayments+spareConns),
+		asks:     newPool(MaxAsks, othersPerClient, MaxAsks),
+		checks:   newPool(maxChecks, othersPerClient, maxChecks),
+		reads:    newPool(maxReads, othersPerClient, maxReads),
+	}
 	f.open, f.end = context.WithCancel(context.Background())
 	if f.log == nil {
 		f.log = slog.Default()
