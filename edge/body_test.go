@@ -201,23 +201,6 @@ func FuzzDecodeBody(f *testing.F) {
 	})
 }
 
-// An edge passes on the bytes that came, which the voucher and the challenge are about;
-// what it can refuse by itself it does not.
-func TestCodedBodiesAreForwardedAsTheyCame(t *testing.T) {
-	origin := serve(t, Config{Core: newRing(t), EdgeSecret: sharedSecret, Paid: map[string]Handler{"/api/bid": func(ctx *fasthttp.RequestCtx, client string, secure bool) {
-		fmt.Fprintf(ctx, "%s %q %x %s", client, ctx.Request.Header.Peek("Content-Encoding"), ctx.Request.Body(), Body(ctx))
-	}}})
-	edge := edgeTo(t, ForwardConfig{Origin: "http://" + origin.addr, Secret: sharedSecret}, Config{})
-	for coding, coded := range map[string]string{"gzip": gzipped(t, "{ }"), "zstd": zstded(t, "{ }")} {
-		r := edge.do("POST", "/api/bid", coded, "Content-Encoding", coding)
-		if want := fmt.Sprintf("127.0.0.1 %q %x { }", coding, coded); r.status != 200 || r.body != want {
-			t.Errorf("%s: %d %s, want %s", coding, r.status, r.body, want)
-		}
-	}
-	wantProblem(t, edge.do("POST", "/api/bid", "{}", "Content-Encoding", "br"), api.UnsupportedEncoding)
-	wantProblem(t, edge.do("POST", "/api/bid", "{}", "Content-Encoding", "gzip"), api.InvalidRequest)
-}
-
 // Whoever waits for "100 Continue" before the body is told to go on, in whatever case
 // it was asked for.
 func TestExpectationsHaveNoCase(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"webring/core/api"
 	"webring/edge/cache"
+	"webring/edge/uri"
 )
 
 // cacheBytes is how much the answers take that a shell keeps, in all their codings.
@@ -87,7 +88,7 @@ func (t *tenure) entry(seq uint64, v api.Validity, since, until int64) *cache.En
 // one to three members: they fit into one packet or two, and there are as many of them
 // as members, so compressing them would cost more than it saves.
 func isList(target []byte) bool {
-	switch path := pathOf(target); string(path) {
+	switch path := uri.Path(target); string(path) {
 	case "/api/leaderboard", "/api/ring", "/api/categories", "/api":
 		return true
 	}

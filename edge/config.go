@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/clientaddr"
 	"webring/templates"
 )
 
@@ -114,8 +115,8 @@ type Config struct {
 	// carries RateLimit fields: there is no policy to state.
 	RateLimit int
 	// TrustedProxies are believed when they say for whom they forward, in one field
-	// that they have to set: [Proxies.NameClientsIn].
-	TrustedProxies Proxies
+	// that they have to set: [clientaddr.Proxies.NameClientsIn].
+	TrustedProxies clientaddr.Proxies
 
 	// TLS makes the shell speak TLS, HTTP/1.1 only. It is cloned.
 	TLS *tls.Config

@@ -26,6 +26,8 @@ import (
 	"github.com/valyala/fasthttp/fasthttputil"
 
 	"webring/core/api"
+	"webring/edge/clientaddr"
+	"webring/edge/forward"
 	"webring/templates"
 )
 
@@ -80,13 +82,6 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	}
 }
 
-// count is how many lanes are in work.
-func (ls *lanes) count() int {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	return len(ls.open)
-}
-
 func TestClientsThatDoNotReadAreLetGo(t *testing.T) {
 	body := `"` + strings.Repeat("x", 64<<20) + `"`
 	s := serve(t, Config{Core: documentCore(api.Position, 0, 0, 0, body), WriteTimeout: 50 * time.Millisecond})
@@ -97,7 +92,7 @@ func TestClientsThatDoNotReadAreLetGo(t *testing.T) {
 	}
 	gone := false
 	for range 1000 {
-		if gone = s.lanes.count() == 0 && s.server.GetCurrentConcurrency() == 0; gone {
+		if gone = s.fast.Open() == 0 && s.server.GetCurrentConcurrency() == 0; gone {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -127,7 +122,7 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 // What stands behind a body in chunks is no request, whoever counted its bytes
 // otherwise, and whatever becomes of the one before it.
 func TestNothingIsTakenFromBehindChunks(t *testing.T) {
-	gone, err := NewForwarder(ForwardConfig{Origin: "http://127.0.0.1:1", BaseURL: func() string { return base }, Log: slog.New(slog.DiscardHandler)})
+	gone, err := forward.New(forward.Config{Origin: "http://127.0.0.1:1", BaseURL: func() string { return base }, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,9 +207,9 @@ func TestATrailerIsNoWordOfAProxy(t *testing.T) {
 	} {
 		field, _, _ := strings.Cut(c.trailer, ":")
 		if field == "" {
-			field = forwarded
+			field = "Forwarded"
 		}
-		s := serve(t, Config{Core: documentCore(api.Position, 0, 0, epoch, "{}"), TrustedProxies: *proxies(t, field, "127.0.0.1"), Paid: map[string]Handler{"/api/bid": tell}})
+		s := serve(t, Config{Core: documentCore(api.Position, 0, 0, epoch, "{}"), TrustedProxies: proxies(t, field, "127.0.0.1"), Paid: map[string]Handler{"/api/bid": tell}})
 		r := s.raw("POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n" + c.header + "\r\n2\r\n{}\r\n0\r\n" + c.trailer + "\r\n")
 		if r.body != c.want {
 			t.Errorf("%q and %q behind the body: %s, want %s", c.header, c.trailer, r.body, c.want)
@@ -226,14 +221,14 @@ func TestATrailerIsNoWordOfAProxy(t *testing.T) {
 // any other request is.
 func TestABrokenTrailerIsChargedToWhoSentIt(t *testing.T) {
 	const sender, other = "192.0.2.1", "198.51.100.7"
-	for field, as := range map[string]string{forwarded: "Forwarded: for=", forwardedFor: "X-Forwarded-For: "} {
+	for field, as := range map[string]string{"Forwarded": "Forwarded: for=", "X-Forwarded-For": "X-Forwarded-For: "} {
 		for _, trailer := range []string{
 			"Forwarded: for=" + other + "\r\nHost: x\r\n",
 			"Forwarded: for=" + other + "\r\nno field\r\n",
 			"X-Forwarded-For: " + other + "\r\n",
 			"no field\r\nForwarded: for=" + other + "\r\n",
 		} {
-			s := serve(t, Config{Core: newRing(t), RateLimit: 9, Now: newClock().Now, TrustedProxies: *proxies(t, field, "127.0.0.1")})
+			s := serve(t, Config{Core: newRing(t), RateLimit: 9, Now: newClock().Now, TrustedProxies: proxies(t, field, "127.0.0.1")})
 			r := s.raw("POST /api/bid HTTP/1.1\r\nHost: x\r\n" + as + sender + "\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + trailer + "\r\n")
 			wantProblem(t, r, api.Malformed)
 			wantFields(t, r, "RateLimit-Remaining", "8")
@@ -383,12 +378,9 @@ func (l *listenerOf) connect(addr string) net.Conn {
 }
 
 func TestConnectionsAreBounded(t *testing.T) {
-	p, err := ParseProxies([]string{"10.0.0.1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := proxies(t, "", "10.0.0.1")
 	inner := &listenerOf{conns: make(chan net.Conn, 100), closed: make(chan struct{})}
-	l := &boundedListener{Listener: inner, proxies: &p, max: 6, each: 2, by: map[client]int{}}
+	l := &boundedListener{Listener: inner, proxies: &p, max: 6, each: 2, by: map[clientaddr.Client]int{}}
 	var accepted []net.Conn
 	// take connects, and says whether the connection was accepted; a second
 	// one from the proxy shows that the first was dealt with.
@@ -452,7 +444,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 func TestAShortageDoesNotEndTheServer(t *testing.T) {
 	inner := &listenerOf{conns: make(chan net.Conn, 1), closed: make(chan struct{}),
 		errs: []error{&net.OpError{Op: "accept", Err: syscall.EMFILE}, &net.OpError{Op: "accept", Err: syscall.ECONNABORTED}}}
-	l := &boundedListener{Listener: inner, proxies: &Proxies{}, max: 1, each: 1, by: map[client]int{}}
+	l := &boundedListener{Listener: inner, proxies: &clientaddr.Proxies{}, max: 1, each: 1, by: map[clientaddr.Client]int{}}
 	inner.connect("192.0.2.1")
 	if _, err := l.Accept(); err != nil {
 		t.Errorf("Accept: %v", err)
@@ -580,5 +572,41 @@ func TestTheLastRequestOverTLSIsAnswered(t *testing.T) {
 	}
 	if got := readReply(t, s, c); got.status != 302 {
 		t.Errorf("status %d", got.status)
+	}
+}
+
+// An answer may take longer than a window is open. What was sent with its request is
+// counted when its turn comes: in a window of the past it would open that again, and
+// another after it.
+func TestEachOfManyRequestsIsCountedWhenItIsAnswered(t *testing.T) {
+	clock := newClock()
+	var s *site
+	another := func() int { return s.raw("GET /api/ring HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").status }
+	core := &fakeCore{serve: func(target []byte, r *api.Response) {
+		if string(target) == "/next" {
+			clock.Move(61 * time.Second)
+			if status := another(); status != 200 {
+				t.Errorf("in the next window: status %d", status)
+			}
+		}
+		*r = api.Response{Status: 200, Validity: api.Position, Body: append(r.Body[:0], "{}"...)}
+	}}
+	s = serve(t, Config{Core: core, RateLimit: 1, Now: clock.Now})
+	c := dial(t, s)
+	if _, err := io.WriteString(c, "GET /next HTTP/1.1\r\nHost: x\r\n\r\nGET /prev HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(c)
+	for _, want := range []int{200, 429} {
+		resp, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != want {
+			t.Errorf("status %d, want %d, %v", resp.StatusCode, want, err)
+		}
+	}
+	if status := another(); status != 429 {
+		t.Errorf("one more than the limit: status %d", status)
 	}
 }

@@ -9,23 +9,22 @@
 // any layer, is answered by a problem document of the one table in
 // [webring/core/api].
 //
-// Every connection begins in a lane (lane.go), which answers plain reads, and the
-// front page, in one pass: plain.go says which they are, fields.go writes the
-// header fields of all answers; sockets are read and written by
-// [webring/edge/socket]. The first request of any other kind takes the connection
-// over to fasthttp, lanes.go says how.
+// Every connection begins in [webring/edge/fastpath], which answers plain reads and the
+// front page, and hands the connection over to fasthttp with the first request of any
+// other kind: fastpath.go says which reads are plain and answers them, fields.go writes
+// the header fields of all answers.
 //
 // From there, [Shell] in shell.go takes each request through limiter, version check
 // and route, with panics contained around all of it, of which log.go tells. config.go
 // says what a shell is made of; routes.go finds the handler; read.go turns an answer
-// of the core into HTTP, hosts.go puts hosts in what it is asked into A-labels;
+// of the core into HTTP, [webring/edge/uri] reads what is asked and puts its hosts into A-labels;
 // cached.go keeps documents in [webring/edge/cache] for as long as they hold, long ones in
 // the codings of coding.go;
 // validator.go knows entity tags; body.go undoes the coding of what is posted, and
 // paid.go lets a payment handler in; problem.go
 // writes problems, those of requests that could not be read among them, and
 // explanations.go says what their codes mean; headers.go adds what every answer
-// carries. limiter.go counts requests, client.go and proxies.go say whose they are,
+// carries. [webring/edge/limit] counts requests, [webring/edge/clientaddr] says whose they are,
 // listener.go bounds connections. pages.go shows decoded documents to people:
 // page_reader.go reads all that one page shows in one call of the core,
 // page_documents.go has what they show of them, page_views.go and page_join.go say
@@ -37,9 +36,8 @@
 // pages for them, and mcp.go lets [webring/edge/mcp] answer. swap.go replaces the
 // core while it is read.
 //
-// An edge passes paid operations on to the origin: forward.go sends them, places.go
-// bounds how many at a time, voucher.go is how the origin knows for whom. What an
-// edge reads from is kept by [webring/edge/replica].
+// An edge passes paid operations on to the origin by [webring/edge/forward], and says with
+// [webring/edge/voucher] for whom. What an edge reads from is kept by [webring/edge/replica].
 //
 // # What is decided here
 //
@@ -69,29 +67,10 @@
 //   - An answer that may be behind the ring carries "Webring-Stale: true": the
 //     node has heard nothing new from its origin for a while, or was not done
 //     in time with showing what the answer says was paid for.
-//   - Of what a request says of proxies, one field is believed, and only from a trusted
-//     proxy. What such a proxy asks without that field is its own, a health check above
-//     all, and has ten times the limit. Requests in which the field, or the whole header,
-//     cannot be read share one limit for each proxy, and share it with no others.
-//   - Any field by which proxies speak, believed or not, makes a request on loopback one
-//     that was forwarded, and no payment is asked for on it.
 //   - A voucher (Webring-Edge) that does not hold is dropped and logged, and
 //     the request is its peer's.
 //   - Vouchers are taken with every method: readers whom an edge passes on are
 //     counted for themselves too. Below /sync/ a voucher says that an edge of
 //     this ring follows, which has a place whatever strangers do.
-//   - An edge passes a request on as it came or refuses it as a bad_request: one
-//     with a folded field line, which no recipient may take as it is (RFC 9112,
-//     5.2), or with a field name or value that is none.
-//   - An edge never sends a payment twice. If the origin is lost with one, the
-//     answer is payment_pending, and its owner sends the same again.
-//   - Nor does it keep one to send it later: what finds no place within two seconds,
-//     or finds that its client has 16, is refused as payments_unavailable.
-//   - While all places are taken, a payment that waits for half a second has another
-//     let go: of the client, and of its account, that has most, the one held longest.
-//     The origin is told (Webring-Let-Go), answers that one with payment_pending, and
-//     keeps what becomes of it for whoever shows the credential next. A connection that
-//     is merely dropped would not do: the origin would go on holding the request, and
-//     answer nobody.
 //   - A read is the same for everyone, so CORS fields stand on every answer.
 package edge

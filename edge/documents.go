@@ -8,6 +8,7 @@ import (
 
 	"webring/core/api"
 	"webring/edge/describe"
+	"webring/edge/uri"
 )
 
 // documents adds what is published for programs to the table of paths. It is
@@ -19,8 +20,8 @@ func (s *Shell) documents(get func(path string, h fasthttp.RequestHandler)) {
 	// The parts of documents that a large ring has several of.
 	for _, folder := range []string{"/sitemaps/{name:*}", "/opml/{name:*}"} {
 		get(folder, func(ctx *fasthttp.RequestCtx) {
-			target, _ := requestTarget(&ctx.Request.Header)
-			path := string(decoded(pathOf(target)))
+			target, _ := uri.Target(&ctx.Request.Header)
+			path := string(uri.Decode(uri.Path(target)))
 			d, ok := describe.Part(path)
 			if !ok {
 				s.problem(ctx, noSuchPath)

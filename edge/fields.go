@@ -2,18 +2,18 @@ package edge
 
 import (
 	"bytes"
-	"encoding/binary"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/limit"
+	"webring/edge/uri"
 )
 
 // Header fields are put together once, as they stand on the wire: lines that
-// each end with CRLF. A lane sends them so, and what fasthttp answers is given
+// each end with CRLF. The fast path sends them so, and what fasthttp answers is given
 // them line by line.
 
 // commonFields are those of every answer.
@@ -67,7 +67,7 @@ func appendNumberField(dst []byte, name string, n int64) []byte {
 // appendWord appends what a core wrote to a field that is being put together.
 // The core writes no controls; were one to get here, it would end the field.
 func appendWord(dst, word []byte) []byte {
-	if !printable(word) {
+	if !uri.IsPrintable(word) {
 		panic("edge: the core has written a header field that cannot be sent")
 	}
 	return append(dst, word...)
@@ -135,69 +135,10 @@ func appendLinks(dst []byte, r *api.Response) []byte {
 }
 
 // appendCommon appends what every answer carries, whoever made it.
-func (s *Shell) appendCommon(dst []byte, w window, now time.Time) []byte {
+func (s *Shell) appendCommon(dst []byte, w limit.Window, now time.Time) []byte {
 	dst = append(dst, commonFields...)
 	if s.stale != nil && s.stale() {
 		dst = append(dst, staleField+": true\r\n"...)
 	}
-	if w.from == nil {
-		return dst
-	}
-	remaining, seconds := w.from.reset(w, now)
-	if w.exceeded {
-		dst = appendNumberField(dst, "Retry-After", seconds)
-	}
-	if w.from.quiet {
-		return dst
-	}
-	dst = append(dst, w.from.fields...)
-	dst = appendNumberField(dst, "RateLimit-Remaining", int64(remaining))
-	return appendNumberField(dst, "RateLimit-Reset", seconds)
-}
-
-// printable says whether b has no bytes but those from space to tilde. It
-// looks at eight at a time.
-func printable(b []byte) bool {
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
-	for ; len(b) >= 8; b = b[8:] {
-		x := binary.LittleEndian.Uint64(b)
-		// In a byte below 0x80: less than a space borrows from its top bit, and
-		// a delete is carried into it.
-		if (x|(x-0x20*ones)|(x+ones))&tops != 0 {
-			return false
-		}
-	}
-	for _, c := range b {
-		if c < ' ' || c > '~' {
-			return false
-		}
-	}
-	return true
-}
-
-// statusLines are the first lines of answers by status.
-var statusLines = func() (lines [600]string) {
-	for status := 100; status < len(lines); status++ {
-		lines[status] = "HTTP/1.1 " + strconv.Itoa(status) + " " + fasthttp.StatusMessage(status) + "\r\n"
-	}
-	return lines
-}()
-
-// dateLine is the Date field of one second.
-type dateLine struct {
-	second int64
-	line   []byte
-}
-
-// date is the last one that was put together, for everyone.
-var date atomic.Pointer[dateLine]
-
-func appendDate(dst []byte, now time.Time) []byte {
-	d := date.Load()
-	if d == nil || d.second != now.Unix() {
-		line := append(fasthttp.AppendHTTPDate([]byte("Date: "), now), "\r\n"...)
-		d = &dateLine{now.Unix(), line}
-		date.Store(d)
-	}
-	return append(dst, d.line...)
+	return w.AppendFields(dst, now)
 }

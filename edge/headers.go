@@ -7,6 +7,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/edge/describe"
+	"webring/edge/limit"
+	"webring/edge/uri"
 )
 
 const apiVersion = "1"
@@ -28,7 +30,7 @@ func setHeader(ctx *fasthttp.RequestCtx, name, value string) {
 }
 
 // finish adds what every answer carries, whoever made it.
-func (s *Shell) finish(ctx *fasthttp.RequestCtx, w window) {
+func (s *Shell) finish(ctx *fasthttp.RequestCtx, w limit.Window) {
 	if inHeader(&ctx.Request.Header, "Transfer-Encoding") > 0 {
 		// Whoever passed this on may have gone by a Content-Length beside it, and
 		// so nothing behind it is taken for a request (RFC 9112, 6.1). Said last:
@@ -65,8 +67,8 @@ var deprecations = map[string]describe.Deprecation{}
 // replaces the path to an answer if its path is the old surface, whichever layer
 // made it and whatever it says.
 func (s *Shell) markOld(ctx *fasthttp.RequestCtx) {
-	target, _ := requestTarget(&ctx.Request.Header)
-	path := decoded(pathOf(target))
+	target, _ := uri.Target(&ctx.Request.Header)
+	path := uri.Decode(uri.Path(target))
 	d, old := s.deprecated[string(path)]
 	if _, exact := s.plain.exact[string(path)]; !old && !exact && bytes.HasPrefix(path, ringPrefix) {
 		d, old = s.deprecated[string(ringPrefix)+"{slug}"]
@@ -78,3 +80,9 @@ func (s *Shell) markOld(ctx *fasthttp.RequestCtx) {
 	setHeader(ctx, "Sunset", string(fasthttp.AppendHTTPDate(nil, d.Sunset)))
 	ctx.Response.Header.Add("Link", "<"+d.Successor+`>; rel="successor-version"`)
 }
+
+// fields are those of a request: the lines of one by its canonical name, which
+// hold until the next is asked for.
+type fields interface{ PeekAll(name string) [][]byte }
+
+func trim(b []byte) []byte { return bytes.Trim(b, " \t") }

@@ -8,15 +8,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/valyala/fasthttp"
-
-	"webring/core/api"
 )
 
 // pipes are a listener and its dialer in memory, so that hours pass at once in a
@@ -104,67 +100,4 @@ func TestAHeldRequestOutlastsEveryTimeout(t *testing.T) {
 			t.Errorf("%d %q, %v", res.StatusCode, body, err)
 		}
 	})
-}
-
-// A payment that is paid through an edge is held as long as the origin can hold
-// it, which is the five minutes of a challenge and ten seconds. An origin that is
-// silent for longer is given up, and the payer told to ask again and not to pay.
-func TestAForwardedPaymentIsHeldAsLongAsTheOriginHoldsIt(t *testing.T) {
-	outside(t)
-	for _, c := range []struct {
-		rule   string
-		silent time.Duration
-		status int
-		after  time.Duration
-	}{
-		{"it answers at last", 310 * time.Second, 200, 310 * time.Second},
-		{"it says nothing", time.Hour, 503, 330 * time.Second},
-	} {
-		t.Run(c.rule, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				origin := newPipes()
-				var asked atomic.Int64
-				go func() {
-					for {
-						conn, err := origin.Accept()
-						if err != nil {
-							return
-						}
-						go func() {
-							defer conn.Close()
-							r, err := http.ReadRequest(bufio.NewReader(conn))
-							if err != nil {
-								return
-							}
-							io.Copy(io.Discard, r.Body)
-							asked.Add(1)
-							time.Sleep(c.silent)
-							io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
-						}()
-					}
-				}()
-				f, err := NewForwarder(ForwardConfig{Origin: "http://origin.example", Secret: sharedSecret, BaseURL: func() string { return base }, Log: slog.New(slog.DiscardHandler)})
-				if err != nil {
-					t.Fatal(err)
-				}
-				f.payments.DialContext = func(context.Context, string, string) (net.Conn, error) { return origin.dial() }
-				began := time.Now()
-				conn := inMemory(t, f.Paid)
-				res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				body, err := io.ReadAll(res.Body)
-				if err != nil || res.StatusCode != c.status || time.Since(began) != c.after || asked.Load() != 1 {
-					t.Errorf("%d %s after %s, %v; asked %d times", res.StatusCode, body, time.Since(began), err, asked.Load())
-				}
-				if c.status == 503 && (!strings.Contains(string(body), string(api.PaymentPending)) || res.Header.Get("Retry-After") != "5" || res.Header.Get("WWW-Authenticate") != "") {
-					t.Errorf("%s %v", body, res.Header)
-				}
-				conn.Close()
-				f.Close()
-				origin.Close()
-			})
-		})
-	}
 }

@@ -2,10 +2,7 @@ package edge
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
-	"fmt"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -34,7 +31,7 @@ func foreignRing(t testing.TB) *host.Native {
 }
 
 // TestHostsBeyondASCIIResolve holds it for every way in which a request brings one to
-// the core: in a lane and by fasthttp, on pages, and as a tool's argument.
+// the core: on the fast path and by fasthttp, on pages, and as a tool's argument.
 func TestHostsBeyondASCIIResolve(t *testing.T) {
 	s := serve(t, Config{Core: foreignRing(t)})
 	for _, from := range foreignHosts {
@@ -86,20 +83,6 @@ func TestOtherReferencesStayAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestTargetsWithoutForeignHostsCostNothing(t *testing.T) {
-	for _, target := range []string{"/next?from=alpha", "/api/ring", "/api/widget?from=https%3A%2F%2Falpha.example%2Fk%25C3%25A4se%3Fx%3D%C3%BC", "/next?category=%C3%BC&from=a.example&x=%zz",
-		"/prev?from=xn--mller-kva.example", "/api/widget?fromage=m%C3%BCller.example"} {
-		b := []byte(target)
-		if n := testing.AllocsPerRun(100, func() {
-			if got := asciiHosts(b); &got[0] != &b[0] {
-				t.Fatalf("%s becomes %s", target, got)
-			}
-		}); n > 0 {
-			t.Errorf("%s: %v allocations", target, n)
-		}
-	}
-}
-
 // What is kept of the answer to one spelling is never the answer to another host's.
 func TestSpellingsOfAHostShareNoAnswerWithOtherHosts(t *testing.T) {
 	s := serve(t, Config{Core: foreignRing(t)})
@@ -116,30 +99,4 @@ func TestSpellingsOfAHostShareNoAnswerWithOtherHosts(t *testing.T) {
 			}
 		}
 	}
-}
-
-func FuzzASCIIHosts(f *testing.F) {
-	for _, from := range foreignHosts {
-		f.Add([]byte("/next?kind=x&from=" + from + "&y"))
-	}
-	f.Add([]byte("/next?from=%&from=%25&&=&from"))
-	f.Fuzz(func(t *testing.T, target []byte) {
-		given := bytes.Clone(target)
-		once := asciiHosts(target)
-		if !bytes.Equal(given, target) {
-			t.Fatalf("%q was changed to %q", given, target)
-		}
-		if twice := asciiHosts(once); !bytes.Equal(twice, once) {
-			t.Errorf("%q becomes %q, and that %q", given, once, twice)
-		}
-		path, query, _ := bytes.Cut(given, []byte("?"))
-		newPath, newQuery, _ := bytes.Cut(once, []byte("?"))
-		before, _ := url.ParseQuery(string(query))
-		after, _ := url.ParseQuery(string(newQuery))
-		delete(before, "from")
-		delete(after, "from")
-		if !bytes.Equal(path, newPath) || fmt.Sprint(before) != fmt.Sprint(after) {
-			t.Errorf("%q becomes %q: more than from has changed", given, once)
-		}
-	})
 }

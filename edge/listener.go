@@ -7,6 +7,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"webring/edge/clientaddr"
 )
 
 // How many connections may be open, and how many of one client.
@@ -20,7 +22,7 @@ const (
 // to answer it is what there is no room for.
 type boundedListener struct {
 	net.Listener
-	proxies   *Proxies
+	proxies   *clientaddr.Proxies
 	max, each int
 
 	closing sync.Once
@@ -28,7 +30,7 @@ type boundedListener struct {
 
 	mu   sync.Mutex
 	open int
-	by   map[client]int
+	by   map[clientaddr.Client]int
 }
 
 // Accept also outlasts shortages of descriptors and memory, which would end
@@ -44,11 +46,11 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 			pause = min(2*pause, time.Second)
 			continue
 		}
-		addr := remoteAddr(c.RemoteAddr())
+		addr := clientaddr.Peer(c.RemoteAddr())
 		// A proxy speaks for many, and who is on this machine has other ways
 		// to exhaust it.
-		counted := addr.IsValid() && !addr.IsLoopback() && !l.proxies.trusts(addr)
-		if b := (&boundedConn{Conn: c, from: l, client: clientOf(addr), counted: counted}); l.admit(b) {
+		counted := addr.IsValid() && !addr.IsLoopback() && !l.proxies.Trusts(addr)
+		if b := (&boundedConn{Conn: c, from: l, client: clientaddr.Of(addr), counted: counted}); l.admit(b) {
 			return b, nil
 		}
 		c.Close()
@@ -98,11 +100,19 @@ func (l *boundedListener) Close() error {
 type boundedConn struct {
 	net.Conn
 	from    *boundedListener
-	client  client
+	client  clientaddr.Client
 	counted bool
 	linger  bool // set by the goroutine that serves the connection
 	closing sync.Once
 	closed  error
+}
+
+// SyscallConn gives the socket below, if it is one.
+func (c *boundedConn) SyscallConn() (syscall.RawConn, error) {
+	if s, ok := c.Conn.(syscall.Conn); ok {
+		return s.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
 }
 
 // Close sends what has been written on its way before it closes, if the peer

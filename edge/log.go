@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"runtime"
 	"runtime/debug"
+
+	"webring/edge/uri"
 )
 
 // connectionLog receives what fasthttp has to say of connections. Its
@@ -28,5 +30,5 @@ func (s *Shell) logPanic(v any, method, target []byte) {
 		reason = v
 	}
 	s.log.Error("edge: panic while answering", "reason", reason,
-		"method", string(method), "path", string(pathOf(target)), "stack", string(debug.Stack()))
+		"method", string(method), "path", string(uri.Path(target)), "stack", string(debug.Stack()))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/clientaddr"
 	"webring/edge/mcp"
 )
 
@@ -73,7 +74,7 @@ func (s *Shell) foreignOrigin(ctx *fasthttp.RequestCtx) string {
 	if len(origins) > 1 || err != nil || origin.Scheme == "" || origin.Host == "" {
 		return "The request has an Origin field, which does not name one site. Ask from a page of a site, or without the field."
 	}
-	if s.proxies.trusts(remoteAddr(ctx.RemoteAddr())) {
+	if s.proxies.Trusts(clientaddr.Peer(ctx.RemoteAddr())) {
 		return ""
 	}
 	host := (&url.URL{Host: string(h.Host())}).Hostname()

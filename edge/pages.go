@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/uri"
 	"webring/static"
 	"webring/templates"
 )
@@ -117,9 +118,9 @@ func (p *page) appendAnswer(dst []byte, h fields, t *tenure) (_ []byte, status i
 // pageTarget gives the name under which a page is kept, its path and its query:
 // of the parameters only what the page looks at, so that others make no new page.
 func (s *Shell) pageTarget(ctx *fasthttp.RequestCtx) (target, path string, query *fasthttp.Args) {
-	sent, _ := requestTarget(&ctx.Request.Header)
+	sent, _ := uri.Target(&ctx.Request.Header)
 	at, raw, asked := bytes.Cut(sent, []byte("?"))
-	path = string(decoded(at))
+	path = string(uri.Decode(at))
 	looked := pageParameters(path)
 	if !asked || len(raw) == 0 || len(looked) == 0 {
 		return path, path, &noQuery

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"webring/edge/voucher"
 )
 
 // paid lets the handler of a paid operation answer.
@@ -15,8 +17,8 @@ func (s *Shell) paid(h Handler) fasthttp.RequestHandler {
 			s.problem(ctx, notJSON)
 			return
 		}
-		if _, vouched := ctx.UserValue(senderKey{}).(sender); !vouched {
-			ctx.Request.Header.Del(letGoField)
+		if _, vouched := ctx.UserValue(senderKey{}).(voucher.Sender); !vouched {
+			ctx.Request.Header.Del(voucher.LetGoField)
 		}
 		other(ctx)
 	}
@@ -25,10 +27,10 @@ func (s *Shell) paid(h Handler) fasthttp.RequestHandler {
 // other lets a handler answer that needs to know who asks.
 func (s *Shell) other(h Handler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
-		if from, ok := ctx.UserValue(senderKey{}).(sender); ok {
-			h(ctx, from.client.String(), from.https)
+		if from, ok := ctx.UserValue(senderKey{}).(voucher.Sender); ok {
+			h(ctx, from.Client.String(), from.HTTPS)
 		} else {
-			h(ctx, s.proxies.client(ctx).String(), s.proxies.secure(ctx))
+			h(ctx, s.proxies.Client(ctx).String(), s.proxies.Secure(ctx))
 		}
 		if len(ctx.Response.Header.Peek("Cache-Control")) == 0 {
 			setHeader(ctx, "Cache-Control", "no-store")
@@ -39,8 +41,8 @@ func (s *Shell) other(h Handler) fasthttp.RequestHandler {
 // sync lets a handler answer those who follow this node.
 func (s *Shell) sync(h SyncHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
-		_, vouched := ctx.UserValue(senderKey{}).(sender)
-		h(ctx, s.proxies.client(ctx).String(), vouched)
+		_, vouched := ctx.UserValue(senderKey{}).(voucher.Sender)
+		h(ctx, s.proxies.Client(ctx).String(), vouched)
 	}
 }
 
@@ -49,27 +51,23 @@ type senderKey struct{}
 
 // vouched says who sent a request that comes through an edge. The voucher is
 // taken away, held or not: what is left is the request as the client sent it.
-func (s *Shell) vouched(ctx *fasthttp.RequestCtx) (sender, bool) {
+func (s *Shell) vouched(ctx *fasthttp.RequestCtx) (voucher.Sender, bool) {
 	h := &ctx.Request.Header
-	fields := h.PeekAll(voucherField)
-	if len(fields) == 0 {
-		return sender{}, false
+	lines := h.PeekAll(voucher.Field)
+	if len(lines) == 0 {
+		return voucher.Sender{}, false
 	}
-	field := string(fields[0])
-	h.Del(voucherField)
+	defer h.Del(voucher.Field)
 	if s.vouchers == nil {
-		return sender{}, false
+		return voucher.Sender{}, false
 	}
-	from, err := sender{}, errVoucherForm
-	if len(fields) == 1 {
-		from, err = s.vouchers.take(field, passedOn{h.Method(), h.RequestURI(), ctx.Request.Body()})
-	}
+	from, err := s.vouchers.Take(lines, voucher.Request{Method: h.Method(), Target: h.RequestURI(), Body: ctx.Request.Body()})
 	if err != nil {
 		// Strangers do not fill the log.
 		if now := time.Now().Unix(); s.complained.Swap(now) != now {
 			s.log.Warn("edge: a request is counted as its peer's", "peer", ctx.RemoteAddr().String(), "err", err)
 		}
-		return sender{}, false
+		return voucher.Sender{}, false
 	}
 	ctx.SetUserValue(senderKey{}, from)
 	return from, true

@@ -8,20 +8,18 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/clientaddr"
 )
 
 func TestPaidHandlersHearWhoAsksAndHow(t *testing.T) {
-	p, err := ParseProxies([]string{"127.0.0.1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := proxies(t, "", "127.0.0.1")
 	for _, c := range []struct {
-		trusted Proxies
+		trusted clientaddr.Proxies
 		fields  []string
 		want    string
 	}{
-		{Proxies{}, nil, "127.0.0.1 true"},
-		{Proxies{}, []string{"X-Forwarded-For", "192.0.2.1"}, "127.0.0.1 false"},
+		{clientaddr.Proxies{}, nil, "127.0.0.1 true"},
+		{clientaddr.Proxies{}, []string{"X-Forwarded-For", "192.0.2.1"}, "127.0.0.1 false"},
 		{p, nil, "127.0.0.1 false"},
 		{p, []string{"X-Forwarded-For", "192.0.2.1", "X-Forwarded-Proto", "https"}, "192.0.2.1 true"},
 		{p, []string{"X-Forwarded-For", "2001:db8::1", "X-Forwarded-Proto", "http"}, "2001:db8::/64 false"},
@@ -37,10 +35,7 @@ func TestPaidHandlersHearWhoAsksAndHow(t *testing.T) {
 }
 
 func TestLimitsCountTheClientBehindAProxy(t *testing.T) {
-	p, err := ParseProxies([]string{"127.0.0.1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := proxies(t, "", "127.0.0.1")
 	s := serve(t, Config{Core: newRing(t), TrustedProxies: p, RateLimit: 2, Now: newClock().Now})
 	for i := range 2 {
 		wantFields(t, s.get("/api", "X-Forwarded-For", fmt.Sprintf("203.0.113.%d, 192.0.2.1", i)), "RateLimit-Remaining", fmt.Sprint(1-i))
@@ -50,7 +45,7 @@ func TestLimitsCountTheClientBehindAProxy(t *testing.T) {
 }
 
 // A trusted proxy looks after this node from the address from which it forwards. No
-// request of those behind it is counted as its own, in a lane or by fasthttp: not one
+// request of those behind it is counted as its own, on the fast path or by fasthttp: not one
 // that names nobody, and not one whose header cannot be read.
 func TestWhatStrangersSendTakesNothingFromTheProxysOwnRequests(t *testing.T) {
 	for _, header := range []string{
@@ -60,7 +55,7 @@ func TestWhatStrangersSendTakesNothingFromTheProxysOwnRequests(t *testing.T) {
 		"X-Forwarded-For: 192.0.2.1\r\nX: \x01\r\n",
 		"X-Forwarded-For: 192.0.2.1\r\nX: " + strings.Repeat("x", MaxHeader) + "\r\n",
 	} {
-		s := serve(t, Config{Core: newRing(t), TrustedProxies: *proxies(t, "", "127.0.0.1"), RateLimit: 3, Now: newClock().Now})
+		s := serve(t, Config{Core: newRing(t), TrustedProxies: proxies(t, "", "127.0.0.1"), RateLimit: 3, Now: newClock().Now})
 		for i := range 9 {
 			r := s.raw("GET /api HTTP/1.1\r\nHost: x\r\n" + header + "\r\n")
 			if refused := r.status == 429; refused != (i >= 3) {

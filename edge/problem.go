@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/limit"
 )
 
 // refusal is a problem that the shell itself finds with a request.
@@ -45,13 +46,13 @@ func (p *refusal) write(ctx *fasthttp.RequestCtx, baseURL string) {
 // unread answers a request that could not be read to its end. The connection
 // is closed afterwards. Of such a request nothing may be known but the peer.
 func (s *Shell) unread(ctx *fasthttp.RequestCtx, err error) {
-	var w window
+	var w limit.Window
 	defer s.contain(ctx, &w)
 	lingering(ctx.Conn())
-	dropTrailers(&ctx.Request.Header, s.proxies.field()) // what broke may stand behind it
-	c := s.proxies.clientOfUnread(ctx)
+	dropTrailers(&ctx.Request.Header, s.proxies.Field()) // what broke may stand behind it
+	c := s.proxies.ClientOfUnread(ctx)
 	limiter := s.limiterOf(c)
-	p, count := malformed, limiter.take
+	p, count := malformed, limiter.Take
 	var timeout net.Error
 	switch {
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
@@ -60,9 +61,9 @@ func (s *Shell) unread(ctx *fasthttp.RequestCtx, err error) {
 		p = headerTooLarge
 	case errors.As(err, &timeout) && timeout.Timeout():
 		// A connection on which nothing was ever asked is no request.
-		p, count = tooSlow, limiter.look
+		p, count = tooSlow, limiter.Look
 	}
-	if w = count(c, s.now()); w.exceeded {
+	if w = count(c, s.now()); w.Exceeded() {
 		p = tooManyRequests
 	}
 	s.problem(ctx, p)

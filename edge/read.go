@@ -6,6 +6,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/uri"
 )
 
 // answer is what one read needs, reused from request to request.
@@ -20,7 +21,7 @@ const keepBody = 64 << 10
 
 // read answers a GET from the core.
 func (s *Shell) read(ctx *fasthttp.RequestCtx) {
-	target, _ := requestTarget(&ctx.Request.Header)
+	target, _ := uri.Target(&ctx.Request.Header)
 	a := s.answers.Get().(*answer)
 	t := s.core.enter()
 	defer t.leave()

@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/uri"
 )
 
 // routes builds the table of paths. The router only finds: what it would do by
@@ -57,17 +58,17 @@ var syncPrefix = []byte("/sync/")
 
 // dispatch finds the handler of a request, or says why there is none.
 func (s *Shell) dispatch(ctx *fasthttp.RequestCtx) {
-	target, ok := requestTarget(&ctx.Request.Header)
+	target, ok := uri.Target(&ctx.Request.Header)
 	if !ok {
 		s.problem(ctx, badTarget)
 		return
 	}
-	path := pathOf(target)
-	if escapesSlash(path) {
+	path := uri.Path(target)
+	if uri.EscapesSlash(path) {
 		s.problem(ctx, noSuchPath)
 		return
 	}
-	path = decoded(path)
+	path = uri.Decode(path)
 	reads, posts := s.lookup(ctx, fasthttp.MethodGet, path), s.lookup(ctx, fasthttp.MethodPost, path)
 	if bytes.HasPrefix(path, ringPrefix) && !api.Serves(path) {
 		reads = nil // the wildcard below this prefix takes more than the core has
@@ -132,54 +133,4 @@ func allowed(reads, posts bool) string {
 		return "OPTIONS, POST"
 	}
 	return "GET, HEAD, OPTIONS"
-}
-
-// requestTarget gives the target of a request in origin form, path and query
-// as they were sent, also when it was sent in absolute form (RFC 9112, 3.2).
-// It is not ok when it is in no form that GET has, or has a fragment. "*" is
-// the target of OPTIONS alone.
-func requestTarget(h *fasthttp.RequestHeader) (target []byte, ok bool) {
-	target = h.RequestURI()
-	if bytes.IndexByte(target, '#') >= 0 {
-		return target, false
-	}
-	if target[0] == '/' {
-		return target, true
-	}
-	if h.IsOptions() && string(target) == "*" {
-		return target, true
-	}
-	scheme, rest, found := bytes.Cut(target, []byte("://"))
-	if !found || !bytes.EqualFold(scheme, []byte("http")) && !bytes.EqualFold(scheme, protoHTTPS) {
-		return target, false
-	}
-	at := bytes.IndexAny(rest, "/?")
-	switch {
-	case at < 0:
-		return []byte("/"), len(rest) > 0
-	case rest[at] == '?':
-		return append([]byte("/"), rest[at:]...), at > 0
-	}
-	return rest[at:], at > 0
-}
-
-// pathOf is a target without its query.
-func pathOf(target []byte) []byte {
-	path, _, _ := bytes.Cut(target, []byte("?"))
-	return path
-}
-
-// escapesSlash says whether a slash is escaped in a path. It separates no segments
-// (RFC 3986, 2.2), and no path has a segment with one.
-func escapesSlash(path []byte) bool {
-	return bytes.Contains(path, []byte("%2F")) || bytes.Contains(path, []byte("%2f"))
-}
-
-// decoded resolves the percent escapes of a path, as the core does. Broken ones
-// stay: no path has them.
-func decoded(path []byte) []byte {
-	if bytes.IndexByte(path, '%') < 0 {
-		return path
-	}
-	return fasthttp.AppendUnquotedArg(nil, bytes.ReplaceAll(path, []byte("+"), []byte("%2B")))
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode"
 
 	"github.com/valyala/fasthttp"
 
@@ -294,28 +293,4 @@ func TestFieldNamesAreSpelledAsInTheInterface(t *testing.T) {
 			t.Errorf("no %s in %s", name, head)
 		}
 	}
-}
-
-func FuzzRequestTarget(f *testing.F) {
-	for _, s := range []string{"/next?from=https://a.com", "*", "http://x", "http://x?y", "https://x/y#z", "//x", "://", "http://"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, sent string) {
-		if strings.ContainsFunc(sent, unicode.IsControl) {
-			t.Skip("a request line with controls is not read")
-		}
-		var h fasthttp.RequestHeader
-		h.SetRequestURI(sent)
-		target, ok := requestTarget(&h)
-		if !ok {
-			return
-		}
-		if target[0] != '/' || strings.Contains(string(target), "#") {
-			t.Errorf("%q: target %q", sent, target)
-		}
-		if strings.HasPrefix(sent, "/") && string(target) != sent {
-			t.Errorf("%q became %q", sent, target)
-		}
-		decoded(pathOf(target))
-	})
 }

@@ -17,8 +17,13 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/edge/cache"
+	"webring/edge/clientaddr"
 	"webring/edge/describe"
+	"webring/edge/fastpath"
+	"webring/edge/limit"
 	"webring/edge/mcp"
+	"webring/edge/uri"
+	"webring/edge/voucher"
 )
 
 const (
@@ -36,18 +41,18 @@ var ErrClosed = errors.New("edge: the shell was shut down")
 // Shell is the HTTP server. Its functions may be called concurrently.
 type Shell struct {
 	core    *Swappable
-	proxies Proxies
+	proxies clientaddr.Proxies
 	stale   func() bool
 	log     *slog.Logger
 	tls     *tls.Config
 
 	// Each request is counted by one of these: everyone's, those of trusted proxies
 	// themselves, those that edges follow this node with, those that edges forward.
-	limiter, proxied, followers, forwarded *limiter
+	limiter, proxied, followers, forwarded *limit.Limiter
 
-	now        func() time.Time // the limiters' clock
-	vouchers   *vouchers        // nil: none are taken
-	complained atomic.Int64     // second of the last line about one
+	now        func() time.Time  // the limiters' clock
+	vouchers   *voucher.Verifier // nil: none are taken
+	complained atomic.Int64      // second of the last line about one
 
 	router     *router.Router
 	deprecated map[string]describe.Deprecation
@@ -56,14 +61,9 @@ type Shell struct {
 	drawing    [drawingStripes]sync.Mutex // held by who draws a page, by its key
 	plain      *plainPaths
 	answers    sync.Pool // of *answer
-	works      sync.Pool // of *work
 	rooms      sync.Pool // of *[]api.Response, for pages
-	lanes      *lanes
+	fast       *fastpath.Server
 	server     fasthttp.Server
-
-	mu        sync.Mutex
-	closed    bool
-	listeners []net.Listener
 }
 
 // New prepares a shell. It fails when the configuration contradicts itself.
@@ -93,15 +93,13 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 		core:       core,
 		proxies:    cfg.TrustedProxies,
 		stale:      cfg.Stale,
-		limiter:    newLimiter(cfg.RateLimit, now),
-		proxied:    newLimiter(10*cfg.RateLimit, now),
+		limiter:    limit.New(cfg.RateLimit, now()),
+		proxied:    limit.New(10*cfg.RateLimit, now()),
 		now:        now,
 		log:        cfg.Log,
 		deprecated: deprecated,
 		plain:      newPlainPaths(deprecated),
 		answers:    sync.Pool{New: func() any { return new(answer) }},
-		works:      sync.Pool{New: func() any { return new(work) }},
-		lanes:      newLanes(),
 	}
 	if s.log == nil {
 		s.log = slog.Default()
@@ -113,16 +111,14 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 		s.tls.NextProtos = []string{"http/1.1"}
 	}
 	if len(cfg.Sync) > 0 {
-		if s.followers = newLimiter(10*cfg.RateLimit, now); s.followers != nil {
-			s.followers.quiet = true
-		}
+		s.followers = limit.NewSilent(10*cfg.RateLimit, now())
 	}
 	if cfg.EdgeSecret != nil {
-		if err := checkSecret(cfg.EdgeSecret); err != nil {
+		var err error
+		if s.vouchers, err = voucher.NewVerifier(cfg.EdgeSecret, now); err != nil {
 			return nil, err
 		}
-		s.forwarded = newLimiter(cfg.RateLimit, now)
-		s.vouchers = newVouchers(cfg.EdgeSecret, now)
+		s.forwarded = limit.New(cfg.RateLimit, now())
 	}
 	if err := s.routes(cfg); err != nil {
 		return nil, err
@@ -150,6 +146,15 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 		SecureErrorLogMessage:        true,
 		Logger:                       connectionLog{s.log},
 	}
+	s.fast = fastpath.New(fastpath.Config{
+		Serves:      s.plain.have,
+		NewAnswerer: func() fastpath.Answerer { return &plainAnswerer{s: s} },
+		OnPanic:     func(v any) { s.logPanic(v, nil, nil) },
+		Proxies:     &s.proxies,
+		APIVersion:  apiVersion,
+		ReadTimeout: s.server.ReadTimeout, IdleTimeout: s.server.IdleTimeout, WriteTimeout: s.server.WriteTimeout,
+		Now: now,
+	})
 	return s, nil
 }
 
@@ -157,39 +162,24 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 // while requests may still be in work. It closes l. It may be called for
 // several listeners.
 func (s *Shell) Serve(l net.Listener) error {
-	l = &boundedListener{Listener: l, proxies: &s.proxies, max: maxConns, each: maxConnsPerClient, by: map[client]int{}}
+	l = &boundedListener{Listener: l, proxies: &s.proxies, max: maxConns, each: maxConnsPerClient, by: map[clientaddr.Client]int{}}
 	if s.tls != nil {
 		l = tls.NewListener(l, s.tls)
 	}
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
+	handed := s.fast.Listen(l)
+	if handed == nil {
 		l.Close()
 		return ErrClosed
 	}
-	s.listeners = append(s.listeners, l)
-	s.mu.Unlock()
-	return s.server.Serve(s.lanesOf(l))
-}
-
-func (s *Shell) isClosed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.closed
+	return s.server.Serve(handed)
 }
 
 // Shutdown stops accepting connections and returns when every request in work
 // has been answered, or with ctx's error when it ends before. Idle connections
 // are closed, others after their answer.
 func (s *Shell) Shutdown(ctx context.Context) error {
-	s.mu.Lock()
-	s.closed = true
-	for _, l := range s.listeners {
-		l.Close()
-	}
-	s.mu.Unlock()
-	// Lanes first: they may still hand connections over.
-	return errors.Join(s.lanes.shut(ctx), s.server.ShutdownWithContext(ctx))
+	// The fast path first: it may still hand connections over.
+	return errors.Join(s.fast.Shutdown(ctx), s.server.ShutdownWithContext(ctx))
 }
 
 // inHeader counts the lines of a field in the header as it came: fasthttp keeps
@@ -240,12 +230,12 @@ func dropTrailers(h *fasthttp.RequestHeader, name string) {
 
 // handle takes a request that was read whole through everything.
 func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
-	var w window
+	var w limit.Window
 	defer s.contain(ctx, &w)
-	dropTrailers(&ctx.Request.Header, s.proxies.field())
+	dropTrailers(&ctx.Request.Header, s.proxies.Field())
 	w = s.count(ctx)
 	switch {
-	case w.exceeded:
+	case w.Exceeded():
 		s.problem(ctx, tooManyRequests)
 	case !versionServed(&ctx.Request.Header):
 		s.problem(ctx, unsupportedVersion)
@@ -257,32 +247,32 @@ func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 
 // count takes the request from what its client has left, having found out who
 // that is.
-func (s *Shell) count(ctx *fasthttp.RequestCtx) window {
+func (s *Shell) count(ctx *fasthttp.RequestCtx) limit.Window {
 	now := s.now()
-	var from sender
+	var from voucher.Sender
 	vouched := false
 	if s.vouchers != nil || ctx.Request.Header.IsPost() {
 		from, vouched = s.vouched(ctx)
 	}
 	if s.followers != nil && bytes.HasPrefix(ctx.Request.Header.RequestURI(), syncPrefix) {
-		c := s.proxies.client(ctx)
+		c := s.proxies.Client(ctx)
 		if vouched {
 			// Whoever shares an address with an edge takes nothing from it.
-			c.kind |= known
+			c = c.AsEdge()
 		}
-		return s.followers.take(c, now)
+		return s.followers.Take(c, now)
 	}
 	if vouched {
-		return s.forwarded.take(from.client, now)
+		return s.forwarded.Take(from.Client, now)
 	}
-	c := s.proxies.client(ctx)
-	return s.limiterOf(c).take(c, now)
+	c := s.proxies.Client(ctx)
+	return s.limiterOf(c).Take(c, now)
 }
 
 // limiterOf gives the limiter of a client that no edge has named. A trusted proxy asks
 // after the health of this node as often as it likes, whatever others do.
-func (s *Shell) limiterOf(c client) *limiter {
-	if c.kind&itself != 0 {
+func (s *Shell) limiterOf(c clientaddr.Client) *limit.Limiter {
+	if c.IsProxy() {
 		return s.proxied
 	}
 	return s.limiter
@@ -290,12 +280,12 @@ func (s *Shell) limiterOf(c client) *limiter {
 
 // contain answers a request whose handling panicked: the process serves others.
 // It is deferred.
-func (s *Shell) contain(ctx *fasthttp.RequestCtx, w *window) {
+func (s *Shell) contain(ctx *fasthttp.RequestCtx, w *limit.Window) {
 	v := recover()
 	if v == nil {
 		return
 	}
-	target, _ := requestTarget(&ctx.Request.Header)
+	target, _ := uri.Target(&ctx.Request.Header)
 	s.logPanic(v, ctx.Method(), target)
 	s.problem(ctx, internal)
 	s.finish(ctx, *w)

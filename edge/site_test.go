@@ -18,6 +18,7 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/core/coretest"
+	"webring/edge/clientaddr"
 	"webring/wasm/host"
 )
 
@@ -294,3 +295,24 @@ func wantFields(t testing.TB, r reply, fields ...string) {
 		}
 	}
 }
+
+// proxies gives trusted ones that name their client in a field, "" for the usual one.
+func proxies(t testing.TB, field string, words ...string) clientaddr.Proxies {
+	t.Helper()
+	p, err := clientaddr.ParseProxies(words)
+	if err == nil && field != "" {
+		err = p.NameClientsIn(field)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// peerConn is a connection from an address.
+type peerConn struct {
+	net.Conn
+	remote net.Addr
+}
+
+func (c peerConn) RemoteAddr() net.Addr { return c.remote }

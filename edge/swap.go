@@ -6,6 +6,7 @@ import (
 
 	"webring/core/api"
 	"webring/edge/cache"
+	"webring/edge/uri"
 )
 
 // Swappable is a core that can be replaced by another while it is read. The
@@ -65,12 +66,12 @@ func (s *Swappable) enter() *tenure {
 
 // ask has the core answer a GET for target. Whatever the shell asks of a core goes
 // through here and askAll.
-func (t *tenure) ask(target []byte, r *api.Response) { t.core.Serve(asciiHosts(target), r) }
+func (t *tenure) ask(target []byte, r *api.Response) { t.core.Serve(uri.ASCIIHosts(target), r) }
 
 // askAll has the core answer several targets at one head.
 func (t *tenure) askAll(targets [][]byte, all []api.Response) {
 	for i, target := range targets {
-		targets[i] = asciiHosts(target)
+		targets[i] = uri.ASCIIHosts(target)
 	}
 	t.core.ServeAll(targets, all)
 }

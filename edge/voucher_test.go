@@ -2,6 +2,8 @@ package edge
 
 import (
 	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"net/http"
@@ -12,6 +14,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/voucher"
 )
 
 var sharedSecret = bytes.Repeat([]byte{7}, 32)
@@ -19,7 +22,7 @@ var sharedSecret = bytes.Repeat([]byte{7}, 32)
 // tellSender answers with whom the request is taken to be from.
 func tellSender(ctx *fasthttp.RequestCtx, client string, secure bool) {
 	fmt.Fprint(ctx, client, " ", secure)
-	if v := ctx.Request.Header.Peek(voucherField); v != nil {
+	if v := ctx.Request.Header.Peek(voucher.Field); v != nil {
 		fmt.Fprintf(ctx, " and the voucher %s", v)
 	}
 }
@@ -31,9 +34,9 @@ func TestAVoucherSaysWhoSentTheRequest(t *testing.T) {
 		client string
 		secure bool
 	}{{"192.0.2.1", true}, {"192.0.2.1", false}, {"2001:db8:1:2::/64", true}, {"local", true}, {"behind 192.0.2.1", true}, {"behind 2001:db8:1:2::/64", false}, {"behind local", true}} {
-		v := newVoucher(sharedSecret, clock.Now(), c.client, c.secure, passedOn{[]byte("POST"), []byte("/api/bid?x=%41"), []byte("{}")})
+		v := voucher.New(sharedSecret, clock.Now(), c.client, c.secure, voucher.Request{Method: []byte("POST"), Target: []byte("/api/bid?x=%41"), Body: []byte("{}")})
 		want := fmt.Sprint(c.client, " ", c.secure)
-		if r := s.do("POST", "/api/bid?x=%41", "{}", voucherField, v, "X-Forwarded-For", "198.51.100.9"); r.body != want {
+		if r := s.do("POST", "/api/bid?x=%41", "{}", voucher.Field, v, "X-Forwarded-For", "198.51.100.9"); r.body != want {
 			t.Errorf("%q, want %q", r.body, want)
 		}
 	}
@@ -48,14 +51,15 @@ func TestVouchersThatDoNotHold(t *testing.T) {
 	now := newClock().Now().Add(time.Minute)
 	post, bid, body := []byte("POST"), []byte("/api/bid"), []byte("{}")
 	good := func(at time.Time) string {
-		return newVoucher(sharedSecret, at, "192.0.2.1", true, passedOn{post, bid, body})
+		return voucher.New(sharedSecret, at, "192.0.2.1", true, voucher.Request{Method: post, Target: bid, Body: body})
 	}
 	used := good(now)
 	resign := func(client, scheme string) string {
 		n := strings.Repeat("A", 22)
 		ms := fmt.Sprint(now.UnixMilli())
-		mac := voucherMAC(sharedSecret, ms, n, client, scheme, passedOn{post, bid, body})
-		return strings.Join([]string{"t=" + ms, "n=" + n, "c=" + client, "s=" + scheme, "m=" + b64(mac)}, "; ")
+		digest, mac := sha256.Sum256(body), hmac.New(sha256.New, sharedSecret)
+		fmt.Fprintf(mac, "webring-edge 1\n%s\n%s\n%s\n%s\n%s\n%s\n%s\n", ms, n, client, scheme, post, bid, b64(digest[:]))
+		return strings.Join([]string{"t=" + ms, "n=" + n, "c=" + client, "s=" + scheme, "m=" + b64(mac.Sum(nil))}, "; ")
 	}
 	for _, c := range []struct {
 		rule    string
@@ -68,12 +72,12 @@ func TestVouchersThatDoNotHold(t *testing.T) {
 		{"30 s ahead", good(now.Add(30 * time.Second)), ""},
 		{"stale", good(now.Add(-30*time.Second - time.Millisecond)), "another time"},
 		{"from the future", good(now.Add(30*time.Second + time.Millisecond)), "another time"},
-		{"another secret", newVoucher(bytes.Repeat([]byte{8}, 32), now, "192.0.2.1", true, passedOn{post, bid, body}), "wrong MAC"},
-		{"another method", newVoucher(sharedSecret, now, "192.0.2.1", true, passedOn{[]byte("GET"), bid, body}), "wrong MAC"},
-		{"another target", newVoucher(sharedSecret, now, "192.0.2.1", true, passedOn{post, []byte("/api/register"), body}), "wrong MAC"},
-		{"another body", newVoucher(sharedSecret, now, "192.0.2.1", true, passedOn{post, bid, []byte("{ }")}), "wrong MAC"},
+		{"another secret", voucher.New(bytes.Repeat([]byte{8}, 32), now, "192.0.2.1", true, voucher.Request{Method: post, Target: bid, Body: body}), "wrong MAC"},
+		{"another method", voucher.New(sharedSecret, now, "192.0.2.1", true, voucher.Request{Method: []byte("GET"), Target: bid, Body: body}), "wrong MAC"},
+		{"another target", voucher.New(sharedSecret, now, "192.0.2.1", true, voucher.Request{Method: post, Target: []byte("/api/register"), Body: body}), "wrong MAC"},
+		{"another body", voucher.New(sharedSecret, now, "192.0.2.1", true, voucher.Request{Method: post, Target: bid, Body: []byte("{ }")}), "wrong MAC"},
 		{"another client", strings.Replace(good(now), "192.0.2.1", "192.0.2.2", 1), "wrong MAC"},
-		{"another scheme", strings.Replace(newVoucher(sharedSecret, now, "192.0.2.1", false, passedOn{post, bid, body}), "s=http;", "s=https;", 1), "wrong MAC"},
+		{"another scheme", strings.Replace(voucher.New(sharedSecret, now, "192.0.2.1", false, voucher.Request{Method: post, Target: bid, Body: body}), "s=http;", "s=https;", 1), "wrong MAC"},
 		{"another time", strings.Replace(good(now), "t=1", "t=2", 1), "wrong MAC"},
 		{"empty", "", "malformed"},
 		{"short", "t=1; n=2; c=3; s=4", "malformed"},
@@ -94,9 +98,9 @@ func TestVouchersThatDoNotHold(t *testing.T) {
 				want = "127.0.0.1 true"
 			}
 			if c.rule == "replayed" {
-				s.do("POST", "/api/bid", "{}", voucherField, used)
+				s.do("POST", "/api/bid", "{}", voucher.Field, used)
 			}
-			r := s.do("POST", "/api/bid", "{}", voucherField, c.voucher)
+			r := s.do("POST", "/api/bid", "{}", voucher.Field, c.voucher)
 			if r.body != want {
 				t.Errorf("%q, want %q", r.body, want)
 			}
@@ -111,38 +115,15 @@ func TestVouchersThatDoNotHold(t *testing.T) {
 // none from then.
 func TestVouchersFromBeforeTheStartDoNotHold(t *testing.T) {
 	clock := newClock()
-	r := passedOn{[]byte("POST"), []byte("/api/bid"), []byte("{}")}
-	before := newVoucher(sharedSecret, clock.Now(), "192.0.2.1", true, r)
+	r := voucher.Request{Method: []byte("POST"), Target: []byte("/api/bid"), Body: []byte("{}")}
+	before := voucher.New(sharedSecret, clock.Now(), "192.0.2.1", true, r)
 	clock.Move(time.Millisecond)
 	s := heldServer(t, clock)
-	if r := s.do("POST", "/api/bid", "{}", voucherField, before); r.body != "127.0.0.1 true" || !strings.Contains(s.log.String(), "before this process began") {
+	if r := s.do("POST", "/api/bid", "{}", voucher.Field, before); r.body != "127.0.0.1 true" || !strings.Contains(s.log.String(), "before this process began") {
 		t.Errorf("%q\n%s", r.body, s.log)
 	}
-	if r := s.do("POST", "/api/bid", "{}", voucherField, newVoucher(sharedSecret, clock.Now(), "192.0.2.1", true, r)); r.body != "192.0.2.1 true" {
+	if r := s.do("POST", "/api/bid", "{}", voucher.Field, voucher.New(sharedSecret, clock.Now(), "192.0.2.1", true, r)); r.body != "192.0.2.1 true" {
 		t.Errorf("of now: %q", r.body)
-	}
-}
-
-// A clock that was ahead or behind when the node was started, and was set right since,
-// keeps no honest voucher away, and none from before the start comes in by it.
-func TestTheStartIsWhereTheClockPutsItNow(t *testing.T) {
-	about := passedOn{[]byte("POST"), []byte("/api/bid"), []byte("{}")}
-	for _, wrong := range []time.Duration{time.Hour, 20 * time.Second, time.Second, -time.Second, -20 * time.Second, -time.Hour} {
-		clock := newClock()
-		right := clock.Now()
-		clock.Move(wrong)
-		v := newVouchers(sharedSecret, clock.Now)
-		const up = 10 * time.Second
-		v.now = func() time.Time { return right.Add(up) }
-		v.uptime = func() time.Duration { return up }
-		for _, c := range []struct {
-			written time.Duration // from the start
-			want    error
-		}{{up, nil}, {0, nil}, {-time.Millisecond, errVoucherEarlier}, {-up, errVoucherEarlier}} {
-			if _, err := v.take(newVoucher(sharedSecret, right.Add(c.written), "192.0.2.1", true, about), about); err != c.want {
-				t.Errorf("the clock was %s ahead; a voucher of %s after the start: %v, want %v", wrong, c.written, err, c.want)
-			}
-		}
 	}
 }
 
@@ -156,12 +137,24 @@ func swapFirstTwo(v string) string {
 	return strings.Join(p, "; ")
 }
 
+func TestConfigurationsAreChecked(t *testing.T) {
+	if _, err := New(Config{Core: newRing(t), EdgeSecret: []byte("short")}); err == nil {
+		t.Error("a short secret is taken")
+	}
+	h := func(*fasthttp.RequestCtx, string, bool) {}
+	for _, path := range []string{"/elsewhere", "/sync/a?b", "/sync/{x:*}"} {
+		if _, err := New(Config{Core: newRing(t), Sync: map[string]SyncHandler{path: h}}); err == nil {
+			t.Errorf("%s is followed", path)
+		}
+	}
+}
+
 func TestTwoVouchersAreNone(t *testing.T) {
 	clock := newClock()
 	s := heldServer(t, clock)
-	r := passedOn{[]byte("POST"), []byte("/api/bid"), []byte("{}")}
-	one, two := newVoucher(sharedSecret, clock.Now(), "192.0.2.1", true, r), newVoucher(sharedSecret, clock.Now(), "192.0.2.2", true, r)
-	if r := s.do("POST", "/api/bid", "{}", voucherField, one, voucherField, two); r.body != "127.0.0.1 true" {
+	r := voucher.Request{Method: []byte("POST"), Target: []byte("/api/bid"), Body: []byte("{}")}
+	one, two := voucher.New(sharedSecret, clock.Now(), "192.0.2.1", true, r), voucher.New(sharedSecret, clock.Now(), "192.0.2.2", true, r)
+	if r := s.do("POST", "/api/bid", "{}", voucher.Field, one, voucher.Field, two); r.body != "127.0.0.1 true" {
 		t.Errorf("%q", r.body)
 	}
 }
@@ -169,34 +162,9 @@ func TestTwoVouchersAreNone(t *testing.T) {
 func TestOutsidersCannotVouch(t *testing.T) {
 	clock := newClock()
 	s := serve(t, Config{Core: newRing(t), Now: clock.Now, Paid: map[string]Handler{"/api/bid": tellSender}})
-	v := newVoucher(sharedSecret, clock.Now(), "192.0.2.1", true, passedOn{[]byte("POST"), []byte("/api/bid"), []byte("{}")})
-	if r := s.do("POST", "/api/bid", "{}", voucherField, v); r.body != "127.0.0.1 true" {
+	v := voucher.New(sharedSecret, clock.Now(), "192.0.2.1", true, voucher.Request{Method: []byte("POST"), Target: []byte("/api/bid"), Body: []byte("{}")})
+	if r := s.do("POST", "/api/bid", "{}", voucher.Field, v); r.body != "127.0.0.1 true" {
 		t.Errorf("%q", r.body)
-	}
-}
-
-// However long ago it was seen, a voucher does not count twice.
-func TestAVoucherCountsOnceInAllItsLife(t *testing.T) {
-	clock := newClock()
-	v := newVouchers(sharedSecret, clock.Now)
-	r := passedOn{[]byte("POST"), []byte("/"), nil}
-	clock.Move(time.Minute)
-	for step := range 400 {
-		early := newVoucher(sharedSecret, clock.Now().Add(voucherLife), "192.0.2.1", true, r)
-		if _, err := v.take(early, r); err != nil {
-			t.Fatalf("step %d: %v", step, err)
-		}
-		began := clock.Now()
-		for _, wait := range []time.Duration{0, time.Second, 29 * time.Second, 30 * time.Second} {
-			clock.Move(wait)
-			if _, err := v.take(early, r); err == nil {
-				t.Fatalf("step %d: taken again after %s", step, clock.Now().Sub(began))
-			}
-		}
-		clock.Move(time.Duration(step) * 377 * time.Millisecond)
-	}
-	if n := len(v.seen) + len(v.before); n > 4 {
-		t.Errorf("%d vouchers are remembered", n)
 	}
 }
 
@@ -204,8 +172,8 @@ func TestForwardedRequestsAreCountedApartByClient(t *testing.T) {
 	clock := newClock()
 	s := serve(t, Config{Core: newRing(t), EdgeSecret: sharedSecret, RateLimit: 2, Now: clock.Now, Paid: map[string]Handler{"/api/bid": tellSender}})
 	from := func(client string) reply {
-		v := newVoucher(sharedSecret, clock.Now(), client, true, passedOn{[]byte("POST"), []byte("/api/bid"), []byte("{}")})
-		return s.do("POST", "/api/bid", "{}", voucherField, v)
+		v := voucher.New(sharedSecret, clock.Now(), client, true, voucher.Request{Method: []byte("POST"), Target: []byte("/api/bid"), Body: []byte("{}")})
+		return s.do("POST", "/api/bid", "{}", voucher.Field, v)
 	}
 	wantFields(t, from("192.0.2.1"), "RateLimit-Remaining", "1")
 	wantFields(t, from("192.0.2.2"), "RateLimit-Remaining", "1")
@@ -258,7 +226,7 @@ func TestFollowersThatAreEdgesAreKnown(t *testing.T) {
 		}
 	}
 	wantProblem(t, s.get("/sync/events?from=0"), api.RateLimited)
-	vouch, err := Vouch(sharedSecret)
+	vouch, err := voucher.ForOwn(sharedSecret)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +244,7 @@ func TestFollowersThatAreEdgesAreKnown(t *testing.T) {
 			t.Fatalf("%d %q", r.status, r.body)
 		}
 	}
-	if _, err := Vouch([]byte("short")); err == nil {
+	if _, err := voucher.ForOwn([]byte("short")); err == nil {
 		t.Error("a short secret is taken")
 	}
 }
@@ -291,22 +259,6 @@ func TestStaleAnswersAreMarked(t *testing.T) {
 			wantFields(t, s.get(target), "Webring-Stale", want)
 		}
 	}
-}
-
-func FuzzVoucher(f *testing.F) {
-	clock := newClock()
-	r := passedOn{[]byte("POST"), []byte("/api/bid"), []byte("{}")}
-	f.Add(newVoucher(sharedSecret, clock.Now(), "192.0.2.1", true, r))
-	f.Add("t=; n=; c=; s=; m=")
-	f.Fuzz(func(t *testing.T, field string) {
-		v := newVouchers(sharedSecret, clock.Now)
-		known := newVoucher(sharedSecret, clock.Now(), "192.0.2.1", true, r)
-		_, _ = v.take(field, r)
-		// Whatever came before, one that holds is taken.
-		if _, err := v.take(known, r); err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 func b64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }

@@ -102,12 +102,6 @@ func TestAPoolIsNeverStale(t *testing.T) {
 	}
 }
 
-// nativeImage is an image of another core than the pool's.
-func nativeImage(p *Pool, n *Native) *image {
-	head, ring := n.core.Image(nil)
-	return &image{head: head, memory: p.share(ring), lasting: n.core.Lasting(), at: n.core.Seq()}
-}
-
 // losesOne has one instance trap, which whoever ticks finds out and not who asks, and
 // waits until it is there again.
 func losesOne(t *testing.T, p *Pool, tick func()) {

@@ -17,7 +17,9 @@ import (
 	"time"
 
 	"webring/edge"
+	"webring/edge/forward"
 	"webring/edge/replica"
+	"webring/edge/voucher"
 	"webring/server/ledger/badgerstore"
 	"webring/server/publish"
 	"webring/wasm/host"
@@ -115,7 +117,7 @@ func follow(ctx context.Context, o *edgeOptions, log *slog.Logger, out io.Writer
 		MaxSnapshot: o.core.mostSnapshot(),
 	}
 	if secret != nil {
-		if cfg.Vouch, err = edge.Vouch(secret); err != nil {
+		if cfg.Vouch, err = voucher.ForOwn(secret); err != nil {
 			return err
 		}
 	}
@@ -169,7 +171,7 @@ func holdFolder(dir string, log *slog.Logger) (*os.File, error) {
 // answer serves a replica that has something to show, and has it run from then on. cfg
 // is what the flags say of the shell.
 func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func(), answers *edge.Swappable, cfg edge.Config, log *slog.Logger, out io.Writer) error {
-	forwarder, err := edge.NewForwarder(edge.ForwardConfig{Origin: o.origin, Secret: cfg.EdgeSecret, Reach: r.Reach, Answered: r.Nudge,
+	forwarder, err := forward.New(forward.Config{Origin: o.origin, Secret: cfg.EdgeSecret, Reach: r.Reach, Answered: r.Nudge,
 		TrustedProxies: cfg.TrustedProxies, BaseURL: answers.BaseURL, Log: log})
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
-	"webring/edge"
+	"webring/edge/forward"
 	"webring/server/score"
 	"webring/server/tempo/tempotest"
 )
@@ -20,8 +20,8 @@ import (
 // Clients who have sites scored leave others' payments and requests for challenges
 // places at their edge.
 func TestQuestionsAreFewerThanThePlacesOfAnEdge(t *testing.T) {
-	if score.MaxUnderWay >= min(edge.MaxAsks, edge.MaxPayments) {
-		t.Errorf("%d questions at a time, of %d requests for challenges and %d payments", score.MaxUnderWay, edge.MaxAsks, edge.MaxPayments)
+	if score.MaxUnderWay >= min(forward.MaxAsks, forward.MaxPayments) {
+		t.Errorf("%d questions at a time, of %d requests for challenges and %d payments", score.MaxUnderWay, forward.MaxAsks, forward.MaxPayments)
 	}
 }
 

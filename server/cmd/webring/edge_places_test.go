@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"webring/edge"
+	"webring/edge/forward"
 	"webring/server/devchain"
 	"webring/server/mpp"
 )
@@ -20,7 +20,7 @@ import (
 // while. A payment that is let go for that has its effect, and its answer, later.
 func TestFewPayersDoNotFillAnEdge(t *testing.T) {
 	t.Parallel()
-	const wallets, each, rounds = edge.MaxPayments / 8, 8, 13
+	const wallets, each, rounds = forward.MaxPayments / 8, 8, 13
 	g := newGate(t)
 	var freed sync.Map // transactions that wait no longer
 	g.waits = func(request []byte) bool {
@@ -70,12 +70,12 @@ func TestFewPayersDoNotFillAnEdge(t *testing.T) {
 			}
 		})
 	}
-	for _, a := range all[:edge.MaxPayments] {
+	for _, a := range all[:forward.MaxPayments] {
 		hold(a)
 	}
 	eventually(t, "all places to be taken", time.Minute, func() bool {
 		out, err := o.operate("version")
-		return err == nil && strings.Contains(out, fmt.Sprintf(" %d open reservations", edge.MaxPayments))
+		return err == nil && strings.Contains(out, fmt.Sprintf(" %d open reservations", forward.MaxPayments))
 	})
 
 	payer, refused, most, slowest := wallet(t), 0, 0, time.Duration(0)
@@ -90,7 +90,7 @@ func TestFewPayersDoNotFillAnEdge(t *testing.T) {
 			t.Logf("%d %s", r.Status, r.Body)
 		}
 		most = max(most, refused)
-		hold(all[edge.MaxPayments+i])
+		hold(all[forward.MaxPayments+i])
 		if i > 0 {
 			continue
 		}
@@ -113,7 +113,7 @@ func TestFewPayersDoNotFillAnEdge(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d payments of %d wallets held: %d refusals in a row of %d for another payer, who waited %s at most", edge.MaxPayments, wallets, most, rounds, slowest)
+	t.Logf("%d payments of %d wallets held: %d refusals in a row of %d for another payer, who waited %s at most", forward.MaxPayments, wallets, most, rounds, slowest)
 	if most > 0 {
 		t.Errorf("%d payments in a row were refused", most)
 	}

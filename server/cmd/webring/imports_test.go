@@ -23,16 +23,22 @@ var importLaw = map[string][]string{
 	"webring/core/abi":      append([]string{"webring/core", "webring/core/api", "webring/core/flat", "webring/core/snap"}, pureStd...),
 	"webring/core/coretest": {"std", "webring/core", "webring/core/"},
 
-	"webring/wasm":                {}, // what the guest imports shows when it is listed for its platform
-	"webring/wasm/runtest":        {"std", "github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/"},
-	"webring/wasm/module":         {"std"},
-	"webring/wasm/host":           {"std", "webring/core/abi", "webring/wasm/host/sharedmem", "github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/"},
-	"webring/wasm/host/sharedmem": {"std", "golang.org/x/sys/unix"},
-	"webring/edge/describe":       {"std", "webring/core/api", "github.com/google/jsonschema-go/jsonschema"},
-	"webring/edge/mcp":            {"std", "webring/core/api", "webring/edge/describe", "github.com/modelcontextprotocol/go-sdk/"},
-	"webring/edge/socket":         {"std"},
-	"webring/edge/cache":          {"std"},
-	"webring/edge": {"std", "webring/wasm/host", "webring/edge/cache", "webring/edge/socket", "webring/edge/replica", "webring/edge/describe", "webring/edge/mcp", "webring/core/api", "webring/core/idn", "webring/templates", "webring/static",
+	"webring/wasm":                 {}, // what the guest imports shows when it is listed for its platform
+	"webring/wasm/runtest":         {"std", "github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/"},
+	"webring/wasm/module":          {"std"},
+	"webring/wasm/host":            {"std", "webring/core/abi", "webring/wasm/host/sharedmem", "github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/"},
+	"webring/wasm/host/sharedmem":  {"std", "golang.org/x/sys/unix"},
+	"webring/edge/cache":           {"std"},
+	"webring/edge/describe":        {"std", "webring/core/api", "github.com/google/jsonschema-go/jsonschema"},
+	"webring/edge/mcp":             {"std", "webring/core/api", "webring/edge/describe", "github.com/modelcontextprotocol/go-sdk/"},
+	"webring/edge/fastpath":        {"std", "webring/edge/clientaddr", "webring/edge/fastpath/socket", "webring/edge/uri", "webring/edge/voucher", "github.com/valyala/fasthttp"},
+	"webring/edge/fastpath/socket": {"std"},
+	"webring/edge/clientaddr":      {"std", "github.com/valyala/fasthttp", "github.com/savsgio/gotils/strconv", "golang.org/x/net/http/httpguts"},
+	"webring/edge/forward":         {"std", "webring/edge/clientaddr", "webring/edge/uri", "webring/edge/voucher", "webring/core/api", "github.com/valyala/fasthttp", "golang.org/x/net/http/httpguts"},
+	"webring/edge/limit":           {"std", "webring/edge/clientaddr"},
+	"webring/edge/uri":             {"std", "webring/core/idn", "github.com/valyala/fasthttp"},
+	"webring/edge/voucher":         {"std", "webring/edge/clientaddr"},
+	"webring/edge": {"std", "webring/wasm/host", "webring/edge/cache", "webring/edge/clientaddr", "webring/edge/fastpath", "webring/edge/limit", "webring/edge/uri", "webring/edge/voucher", "webring/edge/replica", "webring/edge/describe", "webring/edge/mcp", "webring/core/api", "webring/templates", "webring/static",
 		"github.com/valyala/fasthttp", "github.com/valyala/fasthttp/", "github.com/fasthttp/router", "github.com/savsgio/gotils/strconv", "github.com/andybalholm/brotli", "github.com/klauspost/compress/zstd", "golang.org/x/net/http/httpguts"},
 	"webring/edge/replica": {"std", "webring/core", "webring/core/api", "webring/core/snap", "golang.org/x/mod/sumdb/note", "github.com/klauspost/compress/zstd",
 		"golang.org/x/sync/singleflight", "golang.org/x/time/rate"},
@@ -99,7 +105,7 @@ func TestTheGuestImportsTheEntryAlone(t *testing.T) {
 
 // unsafe is for the flat region of the core, for mapping it where instances of the
 // guest have it, and for system calls that the scheduler is not told of.
-var unsafePackages = []string{"webring/core/flat", "webring/wasm/host/sharedmem", "webring/edge/socket"}
+var unsafePackages = []string{"webring/core/flat", "webring/wasm/host/sharedmem", "webring/edge/fastpath/socket"}
 
 func TestImportLaw(t *testing.T) {
 	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,Standard", "webring/...")

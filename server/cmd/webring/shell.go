@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"webring/edge"
+	"webring/edge/clientaddr"
 	"webring/server/durable"
 )
 
@@ -60,7 +61,7 @@ func isContact(s string) bool {
 // fill puts what the flags say into the shell's configuration.
 func (f *shellFlags) fill(cfg *edge.Config) (err error) {
 	cfg.RateLimit, cfg.Contact = f.rateLimit, f.contact
-	if cfg.TrustedProxies, err = edge.ParseProxies(f.trustedProxies); err != nil {
+	if cfg.TrustedProxies, err = clientaddr.ParseProxies(f.trustedProxies); err != nil {
 		return fmt.Errorf("--trusted-proxy: %w", err)
 	}
 	if err := cfg.TrustedProxies.NameClientsIn(f.clientIPHeader); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"webring/edge"
+	"webring/edge/forward"
 )
 
 // stopTime bounds how long a stop waits for payments in flight: a Tempo transaction
@@ -59,7 +60,7 @@ func stopOrigin(payments interface{ Close(context.Context) error }, shell *edge.
 
 // stopEdge closes shell, and has forwarder wait no longer for the origin when
 // patience has ended.
-func stopEdge(forwarder *edge.Forwarder, shell *edge.Shell, patience time.Duration, log *slog.Logger) error {
+func stopEdge(forwarder *forward.Forwarder, shell *edge.Shell, patience time.Duration, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience+answerTime)
 	defer cancel()
 	enough := time.AfterFunc(patience, func() {

@@ -16,6 +16,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/edge"
+	"webring/edge/forward"
 	"webring/wasm/host"
 )
 
@@ -89,7 +90,7 @@ func TestAStopOfAnEdgeAnswersWhoWaitsForTheOrigin(t *testing.T) {
 	defer close(over)
 	var said bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&said, nil))
-	forwarder, err := edge.NewForwarder(edge.ForwardConfig{Origin: origin.URL, Secret: make([]byte, 32), BaseURL: func() string { return "https://ring.example" }, Log: log})
+	forwarder, err := forward.New(forward.Config{Origin: origin.URL, Secret: make([]byte, 32), BaseURL: func() string { return "https://ring.example" }, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

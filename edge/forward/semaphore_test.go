@@ -1,4 +1,4 @@
-package edge
+package forward
 
 import (
 	"bufio"
@@ -19,6 +19,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge"
+	"webring/edge/voucher"
 )
 
 // heldOrigin takes payments and answers none before it is told to, or asked to let it
@@ -60,7 +62,7 @@ func (o *heldOrigin) serve() {
 func (o *heldOrigin) take(r *http.Request) (status int, body string) {
 	p := &heldPayment{r.Header.Get("Authorization"), make(chan int, 1)}
 	o.mu.Lock()
-	if letGo := r.Header.Get(letGoField) != ""; letGo {
+	if letGo := r.Header.Get(voucher.LetGoField) != ""; letGo {
 		defer o.mu.Unlock()
 		for _, q := range o.there {
 			if q.credential == p.credential && len(q.answer) == 0 && !o.mute {
@@ -172,28 +174,24 @@ func (p *payerAt) wantRefused(t *testing.T, after time.Duration) {
 func fullEdge(t *testing.T, test func(t *testing.T, origin *heldOrigin, public *pipes, f *Forwarder)) {
 	// What fasthttp starts once, for all servers of the process, is no part of
 	// the bubble.
-	serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": paidOK}}).do("POST", "/api/bid", "{}")
-	proxies, err := ParseProxies([]string{"unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	serve(t, edge.Config{Core: newRing(t), Paid: map[string]edge.Handler{"/api/bid": tellSender}}).do("POST", "/api/bid", "{}")
 	synctest.Test(t, func(t *testing.T) {
 		origin, public := &heldOrigin{pipes: newPipes()}, newPipes()
 		go origin.serve()
-		f, err := NewForwarder(ForwardConfig{Origin: "http://origin.example", Secret: sharedSecret, BaseURL: func() string { return base }, Log: slog.New(slog.DiscardHandler)})
+		f, err := New(Config{Origin: "http://origin.example", Secret: sharedSecret, BaseURL: func() string { return base }, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		f.payments.DialContext = func(context.Context, string, string) (net.Conn, error) { return origin.dial() }
-		shell, err := New(Config{Core: newRing(t), TrustedProxies: proxies, Paid: map[string]Handler{"/api/bid": f.Paid}, Log: slog.New(slog.DiscardHandler)})
+		shell, err := edge.New(edge.Config{Core: newRing(t), TrustedProxies: proxies(t, "", "unix"), Paid: map[string]edge.Handler{"/api/bid": f.Paid}, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		go shell.Serve(public)
 		test(t, origin, public, f)
 		synctest.Wait()
-		if len(f.payments.taken) != 0 || len(f.payments.by) != 0 || len(f.payments.held) != 0 {
-			t.Errorf("%d places are taken, %v, %d held", len(f.payments.taken), f.payments.by, len(f.payments.held))
+		if len(f.payments.slots) != 0 || len(f.payments.byClient) != 0 || len(f.payments.held) != 0 {
+			t.Errorf("%d places are taken, %v, %d held", len(f.payments.slots), f.payments.byClient, len(f.payments.held))
 		}
 		f.Close()
 		origin.Close()
@@ -209,8 +207,8 @@ func fullEdge(t *testing.T, test func(t *testing.T, origin *heldOrigin, public *
 func TestPaymentsThatHaveNoPlaceAreNotDelivered(t *testing.T) {
 	fullEdge(t, func(t *testing.T, origin *heldOrigin, public *pipes, f *Forwarder) {
 		var payers []*payerAt
-		for client := range MaxPayments / maxPaymentsPerClient {
-			for range maxPaymentsPerClient {
+		for client := range MaxPayments / paymentsPerClient {
+			for range paymentsPerClient {
 				payers = append(payers, pay(t, public, client))
 			}
 			pay(t, public, client).wantRefused(t, 0)
@@ -219,7 +217,7 @@ func TestPaymentsThatHaveNoPlaceAreNotDelivered(t *testing.T) {
 
 		// Who waits gets a place that becomes free, and a client another one.
 		late := pay(t, public, 100)
-		time.Sleep(shortAfter / 2)
+		time.Sleep(crowdedTime / 2)
 		origin.answer(0)
 		origin.wantCame(t, MaxPayments+1)
 		origin.answer(1)
@@ -238,7 +236,7 @@ func TestPaymentsThatHaveAPlaceAreSent(t *testing.T) {
 	fullEdge(t, func(t *testing.T, origin *heldOrigin, public *pipes, f *Forwarder) {
 		var payers []*payerAt
 		for i := range MaxPayments - 1 {
-			payers = append(payers, pay(t, public, i/maxPaymentsPerClient))
+			payers = append(payers, pay(t, public, i/paymentsPerClient))
 		}
 		dial, slow := f.payments.DialContext, make(chan struct{})
 		var dialled atomic.Int64
@@ -269,7 +267,7 @@ func TestHeldPaymentsMakeRoomForOthers(t *testing.T) {
 	fullEdge(t, func(t *testing.T, origin *heldOrigin, public *pipes, f *Forwarder) {
 		var held []*payerAt // eight payments of each account, from seven clients
 		hold := func(i int) {
-			held = append(held, payFrom(t, public, i/maxPaymentsPerClient, fmt.Sprint("wallet ", i/8)))
+			held = append(held, payFrom(t, public, i/paymentsPerClient, fmt.Sprint("wallet ", i/8)))
 		}
 		for i := range MaxPayments {
 			hold(i)
@@ -278,7 +276,7 @@ func TestHeldPaymentsMakeRoomForOthers(t *testing.T) {
 		for i := range 13 {
 			came := MaxPayments + 2*i
 			p := pay(t, public, 100)
-			time.Sleep(shortAfter)
+			time.Sleep(crowdedTime)
 			origin.wantCame(t, came+1)
 			if got := <-held[i].said; got.status != 503 || !strings.Contains(got.body, "the origin's word") {
 				t.Errorf("%d is let go with %d %s", i, got.status, got.body)
@@ -304,20 +302,20 @@ func TestPaymentsAreLetGoWithoutTheOrigin(t *testing.T) {
 		origin.mute = true
 		var held, next []*payerAt
 		for i := range MaxPayments {
-			held = append(held, pay(t, public, i/maxPaymentsPerClient))
+			held = append(held, pay(t, public, i/paymentsPerClient))
 		}
 		for i := range MaxPayments {
-			next = append(next, pay(t, public, 100+i/maxPaymentsPerClient))
+			next = append(next, pay(t, public, 100+i/paymentsPerClient))
 		}
 		late := pay(t, public, 200)
 		for _, p := range held {
 			got := <-p.said
-			if got.status != 503 || got.retry != "5" || got.after != shortAfter+letGoTime || !strings.Contains(got.body, string(api.PaymentPending)) || !strings.Contains(got.body, "with the same credential again") {
+			if got.status != 503 || got.retry != "5" || got.after != crowdedTime+letGoTime || !strings.Contains(got.body, string(api.PaymentPending)) || !strings.Contains(got.body, "with the same credential again") {
 				t.Errorf("after %s: %d, Retry-After %q, %s", got.after, got.status, got.retry, got.body)
 			}
 			p.conn.Close()
 		}
-		late.wantRefused(t, waitForPlace)
+		late.wantRefused(t, acquireTime)
 		origin.wantCame(t, 2*MaxPayments)
 		origin.answerFrom(0)
 		for _, p := range next {
@@ -328,21 +326,21 @@ func TestPaymentsAreLetGoWithoutTheOrigin(t *testing.T) {
 
 func TestWhoHoldsMostIsLetGoFirst(t *testing.T) {
 	for rule, c := range map[string]struct {
-		held []place // the longest held first
-		want []int   // who is let go, in turn
+		held []holder // the longest held first
+		want []int    // who is let go, in turn
 	}{
-		"the longest held":                     {[]place{{client: "a"}, {client: "b"}, {client: "c"}}, []int{0, 1, 2, -1}},
-		"of the client that has most":          {[]place{{client: "a"}, {client: "b"}, {client: "b"}, {client: "b"}}, []int{1, 2, 0, 3, -1}},
-		"of its account that has most":         {[]place{{client: "a", account: "x"}, {client: "a", account: "y"}, {client: "a", account: "y"}}, []int{1, 0, 2}},
-		"whatever others name":                 {[]place{{client: "a", account: "x"}, {client: "b", account: "y"}, {client: "c", account: "y"}}, []int{0, 1, 2}},
-		"with an account or without":           {[]place{{client: "a", account: "x"}, {client: "a"}, {client: "a"}}, []int{1, 0, 2}},
-		"many accounts of a client for others": {[]place{{client: "a", account: "x"}, {client: "b", account: "x"}, {client: "b", account: "y"}}, []int{1, 0, 2}},
+		"the longest held":                     {[]holder{{client: "a"}, {client: "b"}, {client: "c"}}, []int{0, 1, 2, -1}},
+		"of the client that has most":          {[]holder{{client: "a"}, {client: "b"}, {client: "b"}, {client: "b"}}, []int{1, 2, 0, 3, -1}},
+		"of its account that has most":         {[]holder{{client: "a", account: "x"}, {client: "a", account: "y"}, {client: "a", account: "y"}}, []int{1, 0, 2}},
+		"whatever others name":                 {[]holder{{client: "a", account: "x"}, {client: "b", account: "y"}, {client: "c", account: "y"}}, []int{0, 1, 2}},
+		"with an account or without":           {[]holder{{client: "a", account: "x"}, {client: "a"}, {client: "a"}}, []int{1, 0, 2}},
+		"many accounts of a client for others": {[]holder{{client: "a", account: "x"}, {client: "b", account: "x"}, {client: "b", account: "y"}}, []int{1, 0, 2}},
 	} {
-		p := newPlaces(len(c.held), len(c.held))
+		p := newSemaphore(len(c.held), len(c.held))
 		got := -1
 		for i := range c.held {
 			c.held[i].letGo = func() { got = i }
-			if !p.take(&c.held[i]) {
+			if !p.acquire(&c.held[i]) {
 				t.Fatal(rule)
 			}
 		}
@@ -353,8 +351,8 @@ func TestWhoHoldsMostIsLetGoFirst(t *testing.T) {
 			}
 		}
 	}
-	p := newPlaces(1, 1)
-	p.take(&place{client: "a"})
+	p := newSemaphore(1, 1)
+	p.acquire(&holder{client: "a"})
 	p.letOneGo() // nothing: what is no payment is held until it is answered
 }
 

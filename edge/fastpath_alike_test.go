@@ -18,6 +18,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/clientaddr"
 	"webring/wasm/host"
 )
 
@@ -39,7 +40,7 @@ func echo(target []byte, r *api.Response) {
 }
 
 // trio is three shells alike. The first serves sockets, and the second
-// connections that are none, in lanes; the third is fasthttp alone, from the
+// connections that are none, on the fast path; the third is fasthttp alone, from the
 // first byte of a connection.
 type trio struct {
 	clock *handClock
@@ -53,7 +54,7 @@ func newTrio(t testing.TB, core Core, field string) *trio {
 		tell := func(ctx *fasthttp.RequestCtx, client string, secure bool) {
 			fmt.Fprintf(ctx, "%s %x %s %t %x", ctx.Method(), ctx.RequestURI(), client, secure, ctx.Request.Body())
 		}
-		s, err := New(Config{Core: core, RateLimit: 8, Now: three.clock.Now, TrustedProxies: *proxies(t, field, "unix", "10.0.0.0/8"), EdgeSecret: sharedSecret,
+		s, err := New(Config{Core: core, RateLimit: 8, Now: three.clock.Now, TrustedProxies: proxies(t, field, "unix", "10.0.0.0/8"), EdgeSecret: sharedSecret,
 			Paid: map[string]Handler{"/api/bid": tell}, Others: map[string]Handler{"GET /reports/{id}": tell},
 			Sync: map[string]SyncHandler{"/sync/events": func(ctx *fasthttp.RequestCtx, client string, known bool) { fmt.Fprint(ctx, client, known) }},
 			Log:  slog.New(slog.DiscardHandler)})
@@ -71,7 +72,7 @@ func newTrio(t testing.TB, core Core, field string) *trio {
 		case 1:
 			l = noSockets{l}
 		case 2:
-			l = fastServed{&boundedListener{Listener: l, proxies: &s.proxies, max: 100, each: 100, by: map[client]int{}}}
+			l = fastServed{&boundedListener{Listener: l, proxies: &s.proxies, max: 100, each: 100, by: map[clientaddr.Client]int{}}}
 		}
 		go func() {
 			if _, alone := l.(fastServed); alone {
@@ -152,7 +153,7 @@ func answersIn(b []byte) (answers []string) {
 }
 
 // lost matches requests with a body. When the end comes in the middle of one,
-// fasthttp does not send what it has already answered; a lane has sent it.
+// fasthttp does not send what it has already answered; the fast path has sent it.
 var lost = regexp.MustCompile(`(?i)content.length|transfer.encoding|expect`)
 
 // alike sends the same bytes to all three and compares what they answer. It
@@ -169,7 +170,7 @@ func (three *trio) alike(t *testing.T, pieces [][]byte) []string {
 		if i == len(three.addrs)-1 {
 			want = got
 		} else if !slices.Equal(got, want) && !(lost.Match(bytes.Join(pieces, nil)) && len(got) > len(want) && slices.Equal(got[:len(want)], want)) {
-			t.Errorf("%q\nlane %d answers\n%s\nand fasthttp\n%s", pieces, i, strings.Join(got, "\n----\n"), strings.Join(want, "\n----\n"))
+			t.Errorf("%q\nshell %d answers\n%s\nand fasthttp\n%s", pieces, i, strings.Join(got, "\n----\n"), strings.Join(want, "\n----\n"))
 		}
 	}
 	return want
@@ -260,12 +261,12 @@ func (d dialect) pieces(text string) (pieces [][]byte) {
 	return pieces
 }
 
-// Whatever a client sends, in however many pieces, its lane answers byte for byte
+// Whatever a client sends, in however many pieces, the fast path answers byte for byte
 // what fasthttp's handlers would: as many answers with the same fields, count and
 // end.
-func TestALaneAnswersWhateverComesAsHandlersDo(t *testing.T) {
+func TestTheFastPathAnswersWhateverComesAsHandlersDo(t *testing.T) {
 	core := &fakeCore{serve: echo, second: epoch}
-	trios := []*trio{newTrio(t, core, ""), newTrio(t, core, forwarded), newTrio(t, core, "CF-Connecting-IP")}
+	trios := []*trio{newTrio(t, core, ""), newTrio(t, core, "Forwarded"), newTrio(t, core, "CF-Connecting-IP")}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	d := dialect{rand.New(rand.NewPCG(seed, 0))}
@@ -296,7 +297,7 @@ func TestALaneAnswersWhateverComesAsHandlersDo(t *testing.T) {
 
 // The front page is no document of the core: it comes in forms and codings, and
 // the ring may not be there yet.
-func TestALaneShowsTheFrontPageAsHandlersDo(t *testing.T) {
+func TestTheFastPathShowsTheFrontPageAsHandlersDo(t *testing.T) {
 	ring := newRing(t)
 	for name, core := range map[string]Core{"a ring": ring, "none": host.NewNative(1)} {
 		three := newTrio(t, core, "")
@@ -344,7 +345,7 @@ func TestALaneShowsTheFrontPageAsHandlersDo(t *testing.T) {
 	}
 }
 
-func FuzzLanesAndHandlers(f *testing.F) {
+func FuzzFastPathAndHandlers(f *testing.F) {
 	three := newTrio(f, &fakeCore{serve: echo, second: epoch}, "")
 	d := dialect{rand.New(rand.NewPCG(1, 0))}
 	for range 200 {

@@ -1,21 +1,25 @@
-package edge
+package forward
 
 import (
 	"bufio"
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge"
 )
 
 // upstream takes requests off the wire as they come and answers each with what
@@ -65,16 +69,16 @@ func upstream(t *testing.T, answer func(head, body string) string) (url string) 
 	return "http://" + l.Addr().String()
 }
 
-func edgeTo(t *testing.T, cfg ForwardConfig, shell Config) *site {
+func edgeTo(t *testing.T, cfg Config, shell edge.Config) *site {
 	t.Helper()
 	cfg.BaseURL = func() string { return base }
-	f, err := NewForwarder(cfg)
+	f, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(f.Close)
 	shell.Core = newRing(t)
-	shell.Paid = map[string]Handler{"/api/register": f.Paid, "/api/bid": f.Paid}
+	shell.Paid = map[string]edge.Handler{"/api/register": f.Paid, "/api/bid": f.Paid}
 	return serve(t, shell)
 }
 
@@ -85,7 +89,7 @@ func TestForwardedRequestsTravelByteForByte(t *testing.T) {
 		return "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nPayment-Receipt: a=b, c\r\nWWW-Authenticate: Payment x\r\nWWW-Authenticate: Payment y\r\n" +
 			"RateLimit-Limit: 7\r\nCache-Control: private\r\nContent-Length: 4\r\n\r\n{ä}"
 	})
-	s := edgeTo(t, ForwardConfig{Origin: url, Secret: sharedSecret, TrustedProxies: *proxies(t, "X-Asker")}, Config{RateLimit: 50})
+	s := edgeTo(t, Config{Origin: url, Secret: sharedSecret, TrustedProxies: proxies(t, "X-Asker")}, edge.Config{RateLimit: 50})
 	sent := "{\"name\" :\t\"ä\\u0000\"}\n\n"
 	r := s.raw("POST /api/register?x=%41%2f&y HTTP/1.1\r\nHost: ring.example\r\ncontent-type:  application/json ;charset=UTF-8\r\n" +
 		"Authorization: Payment eyJ+/=  , x\r\nIdempotency-Key: \"k 1\"\r\nAccept-Payment: a;q=0.5\r\naccept-payment: b\r\nCookie: a=b;;c ; d\r\n" +
@@ -94,8 +98,8 @@ func TestForwardedRequestsTravelByteForByte(t *testing.T) {
 	if r.status != 201 || r.body != "{ä}" {
 		t.Errorf("answer: %d %q", r.status, r.body)
 	}
-	wantFields(t, r, "Payment-Receipt", "a=b, c", "Www-Authenticate", "Payment x | Payment y", "Cache-Control", "private", "RateLimit-Limit", "50", "Content-Type", "application/json")
-	wantCommon(t, r)
+	wantFields(t, r, "Payment-Receipt", "a=b, c", "Www-Authenticate", "Payment x | Payment y", "Cache-Control", "private", "RateLimit-Limit", "50", "Content-Type", "application/json",
+		"Api-Version", "1", "Access-Control-Allow-Origin", "*", "X-Content-Type-Options", "nosniff")
 	if body != sent {
 		t.Errorf("body %q", body)
 	}
@@ -120,13 +124,10 @@ func TestForwardedRequestsTravelByteForByte(t *testing.T) {
 }
 
 func TestTheOriginSeesWhoStandsBehindEdges(t *testing.T) {
-	p, err := ParseProxies([]string{"127.0.0.1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	origin := serve(t, Config{Core: newRing(t), EdgeSecret: sharedSecret, Paid: map[string]Handler{"/api/bid": tellSender}})
-	inner := edgeTo(t, ForwardConfig{Origin: "http://" + origin.addr, Secret: sharedSecret}, Config{EdgeSecret: sharedSecret})
-	outer := edgeTo(t, ForwardConfig{Origin: "http://" + inner.addr, Secret: sharedSecret}, Config{EdgeSecret: sharedSecret, TrustedProxies: p})
+	p := proxies(t, "", "127.0.0.1")
+	origin := serve(t, edge.Config{Core: newRing(t), EdgeSecret: sharedSecret, Paid: map[string]edge.Handler{"/api/bid": tellSender}})
+	inner := edgeTo(t, Config{Origin: "http://" + origin.addr, Secret: sharedSecret}, edge.Config{EdgeSecret: sharedSecret})
+	outer := edgeTo(t, Config{Origin: "http://" + inner.addr, Secret: sharedSecret}, edge.Config{EdgeSecret: sharedSecret, TrustedProxies: p})
 	for _, c := range []struct{ address, proto, want string }{
 		{"192.0.2.7", "https", "192.0.2.7 true"},
 		{"2001:db8::7", "http", "2001:db8::/64 false"},
@@ -142,8 +143,8 @@ func TestTheOriginSeesWhoStandsBehindEdges(t *testing.T) {
 }
 
 func TestWithoutASecretInsecureRequestsStayHere(t *testing.T) {
-	origin := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": tellSender}})
-	s := edgeTo(t, ForwardConfig{Origin: "http://" + origin.addr}, Config{})
+	origin := serve(t, edge.Config{Core: newRing(t), Paid: map[string]edge.Handler{"/api/bid": tellSender}})
+	s := edgeTo(t, Config{Origin: "http://" + origin.addr}, edge.Config{})
 	wantProblem(t, s.do("POST", "/api/bid", "{}", "Via", "1.1 x"), api.TLSRequired)
 	if r := s.do("POST", "/api/bid", "{}"); r.body != "127.0.0.1 true" {
 		t.Errorf("%q", r.body)
@@ -189,7 +190,7 @@ func TestNothingCanBePaidWithoutTheOrigin(t *testing.T) {
 		{lost, []string{"Payment x", ""}, api.PaymentPending, true},
 	} {
 		asked.Store(0)
-		s := edgeTo(t, ForwardConfig{Origin: c.origin, Secret: sharedSecret}, Config{})
+		s := edgeTo(t, Config{Origin: c.origin, Secret: sharedSecret}, edge.Config{})
 		fields := []string{"Idempotency-Key", "k"} // for which some transports would try again
 		for _, line := range c.credentials {
 			fields = append(fields, "Authorization", line)
@@ -221,13 +222,13 @@ func TestAnswersWaitUntilThisNodeSeesWhatWasPaidFor(t *testing.T) {
 		{"no position", "200 OK", "x", false, nil, ""},
 	} {
 		var asked []uint64
-		s := edgeTo(t, ForwardConfig{Origin: upstream(t, answer(c.status, c.seq)), Secret: sharedSecret, Reach: func(ctx context.Context, seq uint64) bool {
+		s := edgeTo(t, Config{Origin: upstream(t, answer(c.status, c.seq)), Secret: sharedSecret, Reach: func(ctx context.Context, seq uint64) bool {
 			asked = append(asked, seq)
 			if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 2*time.Second {
 				t.Errorf("%s: it may wait until %v", c.rule, deadline)
 			}
 			return c.reached
-		}}, Config{})
+		}}, edge.Config{})
 		r := s.do("POST", "/api/bid", "{}")
 		if r.body != "{}" || !slices.Equal(asked, c.asked) {
 			t.Errorf("%s: %d %q, asked for %d", c.rule, r.status, r.body, asked)
@@ -237,19 +238,10 @@ func TestAnswersWaitUntilThisNodeSeesWhatWasPaidFor(t *testing.T) {
 }
 
 func TestForwardersNeedAnOriginAndALongSecret(t *testing.T) {
-	for _, cfg := range []ForwardConfig{{Origin: "ring.example"}, {Origin: "ftp://x"}, {Origin: "http://x/y"}, {Origin: "http://x?y"},
+	for _, cfg := range []Config{{Origin: "ring.example"}, {Origin: "ftp://x"}, {Origin: "http://x/y"}, {Origin: "http://x?y"},
 		{Origin: "http://u@x"}, {Origin: "http://x", Secret: []byte("short")}, {Origin: "http://x", Secret: []byte{}}} {
-		if f, err := NewForwarder(cfg); err == nil {
+		if f, err := New(cfg); err == nil {
 			t.Errorf("%+v: %v", cfg, f)
-		}
-	}
-	if _, err := New(Config{Core: newRing(t), EdgeSecret: []byte("short")}); err == nil {
-		t.Error("a short secret is taken")
-	}
-	h := func(*fasthttp.RequestCtx, string, bool) {}
-	for _, path := range []string{"/elsewhere", "/sync/a?b", "/sync/{x:*}"} {
-		if _, err := New(Config{Core: newRing(t), Sync: map[string]SyncHandler{path: h}}); err == nil {
-			t.Errorf("%s is followed", path)
 		}
 	}
 }
@@ -258,8 +250,8 @@ func TestForwardersNeedAnOriginAndALongSecret(t *testing.T) {
 // and as what it is: not as a payment whose outcome is unknown.
 func TestRequestsThatCannotBePassedOnAreMalformed(t *testing.T) {
 	var asked atomic.Int64
-	s := edgeTo(t, ForwardConfig{Origin: upstream(t, func(_, _ string) string { asked.Add(1); return "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" }),
-		Secret: sharedSecret}, Config{})
+	s := edgeTo(t, Config{Origin: upstream(t, func(_, _ string) string { asked.Add(1); return "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" }),
+		Secret: sharedSecret}, edge.Config{})
 	for _, c := range []struct{ rule, target, line string }{
 		{"a space in a name", "/api/bid", "A b: c"},
 		{"a space behind a name", "/api/bid", "A : c"},
@@ -283,24 +275,21 @@ func TestRequestsThatCannotBePassedOnAreMalformed(t *testing.T) {
 }
 
 // passing is an edge that passes more on than payments.
-func passing(t *testing.T, cfg ForwardConfig, shell Config) *site {
+func passing(t *testing.T, cfg Config, shell edge.Config) *site {
 	cfg.BaseURL = func() string { return base }
-	f, err := NewForwarder(cfg)
+	f, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(f.Close)
 	shell.Core = newRing(t)
-	shell.Paid = map[string]Handler{"/api/bid": f.Paid}
-	shell.Others = map[string]Handler{"POST /join": f.Pass, "GET /reports/{id}": f.Pass}
+	shell.Paid = map[string]edge.Handler{"/api/bid": f.Paid}
+	shell.Others = map[string]edge.Handler{"POST /join": f.Pass, "GET /reports/{id}": f.Pass}
 	return serve(t, shell)
 }
 
 func TestPagesOfTheOriginAreReadAtEdges(t *testing.T) {
-	p, err := ParseProxies([]string{"127.0.0.1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := proxies(t, "", "127.0.0.1")
 	tell := func(ctx *fasthttp.RequestCtx, client string, secure bool) {
 		h := &ctx.Response.Header
 		h.Set("Cache-Control", "public, max-age=60")
@@ -312,9 +301,9 @@ func TestPagesOfTheOriginAreReadAtEdges(t *testing.T) {
 		}
 		fmt.Fprint(ctx, string(ctx.Method()), " ", string(ctx.RequestURI()), " ", client, " ", secure, " ", string(ctx.Request.Body()))
 	}
-	origin := serve(t, Config{Core: newRing(t), EdgeSecret: sharedSecret, RateLimit: 3,
-		Others: map[string]Handler{"POST /join": tell, "GET /reports/{id}": tell}})
-	e := passing(t, ForwardConfig{Origin: "http://" + origin.addr, Secret: sharedSecret}, Config{TrustedProxies: p})
+	origin := serve(t, edge.Config{Core: newRing(t), EdgeSecret: sharedSecret, RateLimit: 3,
+		Others: map[string]edge.Handler{"POST /join": tell, "GET /reports/{id}": tell}})
+	e := passing(t, Config{Origin: "http://" + origin.addr, Secret: sharedSecret}, edge.Config{TrustedProxies: p})
 	as := func(client string, more ...string) []string {
 		return append(more, "X-Forwarded-For", client, "X-Forwarded-Proto", "https")
 	}
@@ -369,7 +358,7 @@ func TestAnAnswerShowsThatTheOriginIsThere(t *testing.T) {
 			}
 			return "HTTP/1.1 " + c.answer + "\r\nContent-Length: 2\r\n\r\n{}"
 		})
-		e := passing(t, ForwardConfig{Origin: url, Secret: sharedSecret, Answered: func() { there.Add(1) }}, Config{})
+		e := passing(t, Config{Origin: url, Secret: sharedSecret, Answered: func() { there.Add(1) }}, edge.Config{})
 		if e.do(c.method, c.target, "{}"); there.Load() != c.there {
 			t.Errorf("%s %s %q: heard of %d times", c.method, c.target, c.answer, there.Load())
 		}
@@ -395,7 +384,7 @@ func TestWhatIsFreeDoesNotStopPayments(t *testing.T) {
 		}
 		return "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 	})
-	e := passing(t, ForwardConfig{Origin: url, Secret: sharedSecret}, Config{})
+	e := passing(t, Config{Origin: url, Secret: sharedSecret}, edge.Config{})
 	var free sync.WaitGroup
 	ask := func(n int, method, target string) {
 		for range n {
@@ -429,8 +418,95 @@ func TestWhatIsFreeDoesNotStopPayments(t *testing.T) {
 	close(release)
 	free.Wait()
 
-	lost := passing(t, ForwardConfig{Origin: upstream(t, func(_, _ string) string { return "" }), Secret: sharedSecret}, Config{})
+	lost := passing(t, Config{Origin: upstream(t, func(_, _ string) string { return "" }), Secret: sharedSecret}, edge.Config{})
 	r := lost.get("/reports/1", "Authorization", "Payment x")
 	wantProblem(t, r, api.PaymentsUnavailable)
 	wantFields(t, r, "Retry-After", "5")
+}
+
+// An edge passes on the bytes that came, which the voucher and the challenge are about;
+// what it can refuse by itself it does not.
+func TestCodedBodiesAreForwardedAsTheyCame(t *testing.T) {
+	origin := serve(t, edge.Config{Core: newRing(t), EdgeSecret: sharedSecret, Paid: map[string]edge.Handler{"/api/bid": func(ctx *fasthttp.RequestCtx, client string, secure bool) {
+		fmt.Fprintf(ctx, "%s %q %x %s", client, ctx.Request.Header.Peek("Content-Encoding"), ctx.Request.Body(), edge.Body(ctx))
+	}}})
+	e := edgeTo(t, Config{Origin: "http://" + origin.addr, Secret: sharedSecret}, edge.Config{})
+	for coding, coded := range map[string]string{"gzip": gzipped(t, "{ }"), "zstd": zstded(t, "{ }")} {
+		r := e.do("POST", "/api/bid", coded, "Content-Encoding", coding)
+		if want := fmt.Sprintf("127.0.0.1 %q %x { }", coding, coded); r.status != 200 || r.body != want {
+			t.Errorf("%s: %d %s, want %s", coding, r.status, r.body, want)
+		}
+	}
+	wantProblem(t, e.do("POST", "/api/bid", "{}", "Content-Encoding", "br"), api.UnsupportedEncoding)
+	wantProblem(t, e.do("POST", "/api/bid", "{}", "Content-Encoding", "gzip"), api.InvalidRequest)
+}
+
+// A payment that is paid through an edge is held as long as the origin can hold
+// it, which is the five minutes of a challenge and ten seconds. An origin that is
+// silent for longer is given up, and the payer told to ask again and not to pay.
+func TestAForwardedPaymentIsHeldAsLongAsTheOriginHoldsIt(t *testing.T) {
+	outside(t)
+	for _, c := range []struct {
+		rule   string
+		silent time.Duration
+		status int
+		after  time.Duration
+	}{
+		{"it answers at last", 310 * time.Second, 200, 310 * time.Second},
+		{"it says nothing", time.Hour, 503, 330 * time.Second},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				origin := newPipes()
+				var asked atomic.Int64
+				go func() {
+					for {
+						conn, err := origin.Accept()
+						if err != nil {
+							return
+						}
+						go func() {
+							defer conn.Close()
+							r, err := http.ReadRequest(bufio.NewReader(conn))
+							if err != nil {
+								return
+							}
+							io.Copy(io.Discard, r.Body)
+							asked.Add(1)
+							time.Sleep(c.silent)
+							io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+						}()
+					}
+				}()
+				f, err := New(Config{Origin: "http://origin.example", Secret: sharedSecret, BaseURL: func() string { return base }, Log: slog.New(slog.DiscardHandler)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				f.payments.DialContext = func(context.Context, string, string) (net.Conn, error) { return origin.dial() }
+				began := time.Now()
+				conn := inMemory(t, f.Paid)
+				res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, err := io.ReadAll(res.Body)
+				if err != nil || res.StatusCode != c.status || time.Since(began) != c.after || asked.Load() != 1 {
+					t.Errorf("%d %s after %s, %v; asked %d times", res.StatusCode, body, time.Since(began), err, asked.Load())
+				}
+				if c.status == 503 && (!strings.Contains(string(body), string(api.PaymentPending)) || res.Header.Get("Retry-After") != "5" || res.Header.Get("WWW-Authenticate") != "") {
+					t.Errorf("%s %v", body, res.Header)
+				}
+				conn.Close()
+				f.Close()
+				origin.Close()
+			})
+		})
+	}
+}
+
+// The origin may not know this node, and then gives it what one client has.
+func TestAForwarderNeedsNoMoreConnectionsThanAClientHas(t *testing.T) {
+	if n := MaxPayments + spareConns + MaxAsks + maxChecks + maxReads; n >= othersPerClient {
+		t.Errorf("%d connections, of %d", n, othersPerClient)
+	}
 }

@@ -7,5 +7,5 @@
 // process that does little else.
 //
 // There is one for Linux, on the processors for which the core is compiled, too.
-// Elsewhere the lanes of [webring/edge] read as every program does.
+// Elsewhere [webring/edge/fastpath] reads as every program does.
 package socket

@@ -7,23 +7,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 	"weak"
 
-	"github.com/valyala/fasthttp"
-
 	"webring/core/api"
+	"webring/edge/fastpath"
 )
 
-// unusual makes a request one that no lane takes, and means nothing.
+// unusual makes a request one that is not plain, and means nothing.
 const unusual = "Connection: keep-alive, nothing\r\n"
 
 // ask sends one request on an open connection and reads the answer.
@@ -39,8 +36,8 @@ func ask(t *testing.T, s *site, c net.Conn, r *bufio.Reader, request string) rep
 	return s.finishReply(resp)
 }
 
-// What a lane answers is what fasthttp's handlers answer, field by field.
-func TestLanesAnswerAsHandlersDo(t *testing.T) {
+// What the fast path answers is what fasthttp's handlers answer, field by field.
+func TestTheFastPathAnswersAsHandlersDo(t *testing.T) {
 	stale := false
 	s := serve(t, Config{Core: newRing(t), RateLimit: 1000, Now: newClock().Now, Stale: func() bool { return stale }})
 	tag := s.get("/api/ring").header.Get("ETag")
@@ -68,7 +65,7 @@ func TestLanesAnswerAsHandlersDo(t *testing.T) {
 					delete(r.header, "Ratelimit-Remaining")
 				}
 				if fast.status != slow.status || fast.body != slow.body || fmt.Sprint(fast.header) != fmt.Sprint(slow.header) {
-					t.Errorf("%s: a lane answers\n%d %v\n%s\nand a handler\n%d %v\n%s", target, fast.status, fast.header, fast.body, slow.status, slow.header, slow.body)
+					t.Errorf("%s: the fast path answers\n%d %v\n%s\nand a handler\n%d %v\n%s", target, fast.status, fast.header, fast.body, slow.status, slow.header, slow.body)
 				}
 				c.Close()
 				for range 1000 {
@@ -99,9 +96,9 @@ func TestRequestsMayComeInPieces(t *testing.T) {
 	}
 	c := dial(t, s)
 	r := bufio.NewReader(c)
-	long := "GET /next HTTP/1.1\r\nHost: x\r\nCookie: " + strings.Repeat("x", maxPlain) + "\r\n\r\n"
+	long := "GET /next HTTP/1.1\r\nHost: x\r\nCookie: " + strings.Repeat("x", 4<<10) + "\r\n\r\n"
 	if got := ask(t, s, c, r, long); got.status != 302 {
-		t.Errorf("a request longer than a lane takes: status %d", got.status)
+		t.Errorf("a request longer than the fast path takes: status %d", got.status)
 	}
 	if got := ask(t, s, c, r, request); got.status != 302 {
 		t.Errorf("afterwards: status %d", got.status)
@@ -204,12 +201,12 @@ func TestNothingIsHeldForWhoIsGone(t *testing.T) {
 		c.Close()
 	}
 	for range 1000 {
-		if s.lanes.count() == 0 && s.server.GetOpenConnectionsCount() == 0 {
+		if s.fast.Open() == 0 && s.server.GetOpenConnectionsCount() == 0 {
 			return
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	t.Errorf("%d lanes and %d other connections are in work", s.lanes.count(), s.server.GetOpenConnectionsCount())
+	t.Errorf("%d connections on the fast path and %d others are open", s.fast.Open(), s.server.GetOpenConnectionsCount())
 }
 
 // A shell that is shut down under load cuts no answer short.
@@ -252,13 +249,8 @@ func TestShutdownCutsNoAnswer(t *testing.T) {
 		t.Error(err)
 	}
 	clients.Wait()
-	if n := s.lanes.count(); n != 0 {
-		t.Errorf("%d lanes are in work", n)
-	}
-	c, server := net.Pipe()
-	defer c.Close()
-	if s.lanes.enter(&lane{s: s.Shell, conn: server}) {
-		t.Error("a lane began after the end")
+	if n := s.fast.Open(); n != 0 {
+		t.Errorf("%d connections are open", n)
 	}
 }
 
@@ -274,127 +266,6 @@ func TestAFieldThatCannotBeSentIsAnErrorOfOurs(t *testing.T) {
 	}
 }
 
-// A lane that fails in the middle of a request, as none should, fails alone.
-func TestAFaultInALaneEndsItsConnectionAlone(t *testing.T) {
-	out := &syncBuffer{}
-	broken, err := New(Config{Core: newRing(t), Log: slog.New(slog.NewTextHandler(out, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	broken.plain = nil
-	s := serveShell(t, broken, out)
-	for range 3 {
-		c := dial(t, s)
-		io.WriteString(c, "GET /api HTTP/1.1\r\nHost: x\r\n\r\n")
-		if b, err := io.ReadAll(c); len(b) > 0 || err != nil {
-			t.Errorf("%q, %v", b, err)
-		}
-	}
-	if r := s.do("HEAD", "/api", ""); r.status != 200 {
-		t.Errorf("afterwards: status %d", r.status)
-	}
-	if log := out.String(); strings.Count(log, "panic while answering") != 3 {
-		t.Errorf("the log says %s", log)
-	}
-	for range 1000 {
-		if s.lanes.count() == 0 {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Errorf("%d lanes are in work", s.lanes.count())
-}
-
-// sink takes what is written.
-type sink struct{ net.Conn }
-
-func (sink) Write(p []byte) (int, error)      { return len(p), nil }
-func (sink) SetReadDeadline(time.Time) error  { return nil }
-func (sink) SetWriteDeadline(time.Time) error { return nil }
-func (sink) Close() error                     { return nil }
-
-func TestLanesAllocateNothing(t *testing.T) {
-	if raceDetector {
-		t.Skip("the race detector allocates")
-	}
-	s, err := New(Config{Core: newRing(t), RateLimit: 1 << 30, Stale: func() bool { return false }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, w := &lane{s: s, conn: sink{}, fd: -1}, new(work)
-	for _, target := range hotTargets {
-		request := "GET " + target + " HTTP/1.1\r\nHost: ring.example\r\nUser-Agent: test\r\nIf-None-Match: \"old\", W/\"older\"\r\n\r\n"
-		batch := func() {
-			if left, f := l.batch(w, copy(w.in[:], request)); left != 0 || f != goesOn {
-				t.Fatalf("%s: %d left, fate %d", target, left, f)
-			}
-		}
-		batch()
-		// A new second has a new Date.
-		if n := testing.AllocsPerRun(1000, batch); n >= 1 {
-			t.Errorf("%s: %v allocations", target, n)
-		}
-	}
-}
-
-// Whatever a lane takes for a plain read, fasthttp reads as the same request of
-// the same length.
-func FuzzPlainRead(f *testing.F) {
-	for _, s := range []string{
-		"GET /next?from=a HTTP/1.1\r\nHost: x\r\n\r\n", "GET /api/ring/a-1 HTTP/1.1\r\nhost: x:80\r\nif-none-match: \"a\"\r\n\r\nGET",
-		"GET /api HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "GET /api HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na",
-		"GET /api HTTP/1.1\nHost: x\n\n", "GET /api HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n", "GET /api HTTP/1.1\r\nHost: x\r\nTransfer-Encoding : chunked\r\n\r\n",
-		"GET /api HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 1.2.3.4\r\nForwarded: for=1.2.3.4\r\nX-Forwarded-Proto: https\r\n\r\n",
-		"GET /api HTTP/1.1\r\nHost: x\r\nWebring-Edge: x\r\n\r\n", "GET /api HTTP/1.1\r\nHost: x:99999\r\nApi-Version: 1\r\n\r\n", "GET /api?x HTTP/1.1\r\nHost: [::1]\r\n\r\n", "GET /api HTTP/1.1\r\nHost: x\r\n: b\r\n\r\n",
-	} {
-		f.Add([]byte(s))
-	}
-	paths := newPlainPaths(nil)
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var q plainRead
-		n, what := q.parse(b, paths, forwardedFor)
-		if what != isPlain {
-			return
-		}
-		var req fasthttp.Request
-		rest := bytes.NewReader(b)
-		in := bufio.NewReaderSize(rest, 64<<10)
-		if err := req.ReadLimitBody(in, MaxBody); err != nil {
-			t.Fatalf("%q: fasthttp refuses it: %v", b[:n], err)
-		}
-		if read := len(b) - rest.Len() - in.Buffered(); read != n {
-			t.Errorf("%q: fasthttp reads %d bytes, a lane %d", b, read, n)
-		}
-		h := &req.Header
-		target, ok := requestTarget(h)
-		if !ok || !bytes.Equal(target, q.target) || !h.IsGet() || !h.IsHTTP11() || h.ConnectionClose() || len(req.Body()) > 0 || h.Peek(voucherField) != nil || !versionServed(h) || req.MayContinue() {
-			t.Errorf("%q: fasthttp reads another request", b[:n])
-		}
-		if path := decoded(pathOf(target)); !api.Serves(path) && string(path) != "/" {
-			t.Errorf("%q is no path of the core, nor the front page", path)
-		}
-		if string(pathOf(target)) == "/" && (!q.front() || prefersMarkdown(listField(h, "Accept"))) {
-			t.Errorf("%q: the front page that is asked for is another", b[:n])
-		}
-		equal := func(name string, got [][]byte) {
-			if want := h.PeekAll(name); !slices.EqualFunc(want, got, bytes.Equal) {
-				t.Errorf("%q: %s is %q, and %q to fasthttp", b[:n], name, got, want)
-			}
-		}
-		equal("If-None-Match", q.ifNoneMatch)
-		equal(forwardedFor, q.client)
-		for _, name := range notedFields {
-			equal(name, q.PeekAll(name))
-		}
-		// No piece of it is a request, and no piece is refused.
-		for cut := range n {
-			if _, what := q.parse(b[:cut], paths, forwardedFor); what != isPart && !(what == isOther && cut >= maxPlain) {
-				t.Fatalf("%q: its first %d bytes are %d", b[:n], cut, what)
-			}
-		}
-	})
-}
-
 // Whoever filled it, an answer that is kept for later has no long buffer, though a short
 // one came last; those that most answers need it keeps.
 func TestAnswersRestWithoutLongBuffers(t *testing.T) {
@@ -402,7 +273,7 @@ func TestAnswersRestWithoutLongBuffers(t *testing.T) {
 	written := func(r *api.Response, n int) { r.Body = append(r.Body[:0], make([]byte, n)...) }
 	redirect := func(r *api.Response, n int) { written(r, n); r.Location = r.Body[:n:n] }
 	s := new(Shell)
-	lanes := func() (*answer, func()) { w := new(work); return &w.answer, func() { s.rest(w) } }
+	plain := func() (*answer, func()) { p := &plainAnswerer{s: s}; return &p.a, p.Rest }
 	reads := func() (*answer, func()) { a := new(answer); return a, func() { s.giveBack(a) } }
 	for _, c := range []struct {
 		name        string
@@ -418,7 +289,7 @@ func TestAnswersRestWithoutLongBuffers(t *testing.T) {
 		{"decoded", decoded, decoded, keepBody, true},
 		{"written", written, redirect, keepBody, true},
 	} {
-		for of, begin := range map[string]func() (a *answer, rest func()){"a lane's": lanes, "a read's": reads} {
+		for of, begin := range map[string]func() (a *answer, rest func()){"the fast path's": plain, "a read's": reads} {
 			a, rest := begin()
 			c.first(&a.Response, c.length)
 			buffer := weak.Make(&a.Body[0])
@@ -429,20 +300,6 @@ func TestAnswersRestWithoutLongBuffers(t *testing.T) {
 				t.Errorf("%s, %s: kept is %t", of, c.name, kept)
 			}
 			runtime.KeepAlive(a)
-		}
-	}
-}
-
-func TestPrintable(t *testing.T) {
-	for length := range 20 {
-		for at := range length {
-			for c := range 256 {
-				b := bytes.Repeat([]byte("~ "), 10)[:length]
-				b[at] = byte(c)
-				if got, want := printable(b), c >= ' ' && c <= '~'; got != want {
-					t.Fatalf("%q: %v", b, got)
-				}
-			}
 		}
 	}
 }
@@ -462,72 +319,25 @@ func TestAFailingListenerEndsServe(t *testing.T) {
 	}
 }
 
-// stuck is a connection that takes until it is told to close.
-type stuck struct {
-	net.Conn
-	free chan struct{}
-}
-
-func (c stuck) Close() error {
-	<-c.free
-	return c.Conn.Close()
-}
-
-// A peer that holds up the end of its own connection holds up no other's.
-func TestLanesEndEachForItself(t *testing.T) {
-	ls := newLanes()
-	free := make(chan struct{})
-	var open []net.Conn
-	for i := range 9 {
-		c, server := net.Pipe()
-		defer c.Close()
-		if i > 0 {
-			open = append(open, c)
-			ls.enter(&lane{conn: server, fd: -1})
-			continue
-		}
-		ls.enter(&lane{conn: stuck{server, free}, fd: -1})
+func TestPlainAnswersAllocateNothing(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector allocates")
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	shut := make(chan error, 1)
-	go func() { shut <- ls.shut(ctx) }()
-	late := time.Now().Add(20 * time.Second)
-	for _, c := range open {
-		c.SetReadDeadline(late)
-		if _, err := c.Read(make([]byte, 1)); err != io.EOF {
-			t.Errorf("it was not closed: %v", err)
-		}
+	s, err := New(Config{Core: newRing(t), RateLimit: 1 << 30, Stale: func() bool { return false }})
+	if err != nil {
+		t.Fatal(err)
 	}
-	cancel()
-	close(free)
-	if err := <-shut; !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-}
-
-// A lane that is told to end just when it has answered ends, too.
-func TestAnEndIsNotLostBetweenTwoRequests(t *testing.T) {
-	const some = 1000
-	for range 1000 {
-		lanes := make([]*lane, some)
-		for i := range lanes {
-			lanes[i] = &lane{conn: sink{}, fd: -1}
-			lanes[i].state.Store(laneBusy)
-		}
-		var answered sync.WaitGroup
-		answered.Go(func() {
-			for _, l := range lanes {
-				l.state.CompareAndSwap(laneBusy, laneIdle)
+	p := &plainAnswerer{s: s}
+	for _, target := range hotTargets {
+		r := &fastpath.Request{Target: []byte(target), IfNoneMatch: [][]byte{[]byte(`"old", W/"older"`)}}
+		answer := func() {
+			if a, ok := p.Answer(r, time.Now()); !ok || a.Status >= 400 {
+				t.Fatalf("%s: %t, status %d", target, ok, a.Status)
 			}
-		})
-		for _, l := range lanes {
-			l.end()
 		}
-		answered.Wait()
-		for _, l := range lanes {
-			if state := l.state.Load(); state != laneEnded && state != laneLast {
-				t.Fatalf("state %d", state)
-			}
+		answer()
+		if n := testing.AllocsPerRun(1000, answer); n > 0 {
+			t.Errorf("%s: %v allocations", target, n)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package edge
+package uri
 
 import (
 	"bytes"
@@ -10,11 +10,10 @@ import (
 	"webring/core/idn"
 )
 
-// asciiHosts gives the target that asks a core what this one asks: a core knows hosts
-// in A-labels alone, and people and programs write them with the letters that they have.
-// Nearly all targets name no such host. These are given as they are, and nothing is
-// allocated.
-func asciiHosts(target []byte) []byte {
+// ASCIIHosts gives a target with the host of its from parameter in A-labels: the core
+// knows no others, and people and programs write hosts in their own letters. It gives
+// nearly all targets as they are, without allocating, and never changes the argument.
+func ASCIIHosts(target []byte) []byte {
 	_, query, _ := bytes.Cut(target, []byte("?"))
 	if isPlainASCII(query) {
 		return target
@@ -32,10 +31,10 @@ func asciiHosts(target []byte) []byte {
 	return target
 }
 
-// isPlainASCII says that a query has nothing but ASCII in it once it is decoded, and no
-// escape that was escaped. Nearly all have not, and it is quick to tell.
+// isPlainASCII reports that a query has nothing but ASCII in it once it is decoded, and no
+// escape that was escaped. This holds for nearly all, and takes little time.
 func isPlainASCII(query []byte) bool {
-	if !printable(query) {
+	if !IsPrintable(query) {
 		return false
 	}
 	for {
@@ -49,7 +48,7 @@ func isPlainASCII(query []byte) bool {
 	}
 }
 
-// isFrom says whether a name in a query is that of the parameter that names a member.
+// isFrom reports whether a name in a query is that of the parameter that names a member.
 func isFrom(name []byte) bool {
 	if bytes.IndexByte(name, '%') < 0 {
 		return string(name) == "from"
@@ -58,7 +57,7 @@ func isFrom(name []byte) bool {
 	return err == nil && decoded == "from"
 }
 
-// namesForeignHost says whether the host in a reference, a URL or a bare name that is
+// namesForeignHost reports whether the host in a reference, a URL or a bare name that is
 // escaped as in a query, has anything but ASCII in it, or escapes of its own.
 func namesForeignHost(value []byte) bool {
 	const (

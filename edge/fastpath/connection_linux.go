@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package edge
+package fastpath
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"webring/edge/socket"
+	"webring/edge/fastpath/socket"
 )
 
 // serve reads and writes a socket itself while it is ready, and leaves the
@@ -19,67 +19,62 @@ import (
 // that has been read: when a read has found nothing. One that was not filled has
 // found nothing more either, but for the end of the connection, if that came
 // together with the last bytes. To read once more each time costs 6 % of an
-// answer; so from its second turn on, a lane does that only when nothing has come
-// for a while. Who says with the request that there will be no other, as programs
-// do that ask once, has the connection closed at once, and who says so later a
-// moment after the answer.
-func (l *lane) serve() (w *work, n int, f fate, expired bool) {
-	raw := l.socket()
+// answer; so from its second turn on, a connection does that only when nothing has
+// come for a while. A client that ends the connection with its first request, as
+// programs do that ask once, has it closed at once, with a later one a moment after
+// the answer.
+func (c *connection) serve() (w *scratch, n int, what outcome, expired bool) {
+	raw := c.socket()
 	if raw == nil {
-		return l.serveSlowly()
+		return c.serveBlocking()
 	}
-	_, tcp := l.conn.RemoteAddr().(*net.TCPAddr)
-	l.looks = tcp
-	l.conn.SetReadDeadline(time.Now().Add(l.s.server.ReadTimeout))
+	_, c.looks = c.RemoteAddr().(*net.TCPAddr)
+	c.SetReadDeadline(time.Now().Add(c.s.cfg.ReadTimeout))
 	turn := func(fd uintptr) (done bool) {
-		l.fd = int(fd) // valid until this function returns
+		c.fd = int(fd) // valid until this function returns
 		if w == nil {
-			w = l.s.works.Get().(*work)
+			w = c.s.scratch.Get().(*scratch)
 		}
 		for drained := false; !drained; {
-			got, err := socket.Read(l.fd, w.in[n:])
+			got, err := socket.Read(c.fd, w.in[n:])
 			switch {
 			case err == syscall.EINTR:
 			case err == syscall.EAGAIN:
 				drained = true
 			case got == 0:
-				f, expired = l.unread(n, err)
+				what, expired = c.unread(n, err)
 				return true
 			default:
-				drained = l.looks && l.spoke && n+got < len(w.in)
-				if n, f = l.batch(w, n+got); f != goesOn {
+				drained = c.looks && c.spoke && n+got < len(w.in)
+				if n, what = c.batch(w, n+got); what != goesOn {
 					return true
 				}
-				l.wait(n)
+				c.wait(n)
 				drained = drained && n == 0
 			}
 		}
 		if n == 0 {
-			l.s.rest(w)
+			c.s.giveBack(w)
 			w = nil
 		}
-		l.fd = -1
+		c.fd = -1
 		return false
 	}
 	err := raw.Read(turn)
-	for l.looks && l.moved != (time.Time{}) && errors.Is(err, os.ErrDeadlineExceeded) {
-		l.look()
+	for c.looks && c.moved != (time.Time{}) && errors.Is(err, os.ErrDeadlineExceeded) {
+		c.look()
 		err = raw.Read(turn)
 	}
-	l.fd = -1
+	c.fd = -1
 	if err != nil {
-		f, expired = l.unread(n, err)
+		what, expired = c.unread(n, err)
 	}
-	return w, n, f, expired
+	return w, n, what, expired
 }
 
 // socket is what lies under the connection, or nil.
-func (l *lane) socket() syscall.RawConn {
-	b, ok := l.conn.(*boundedConn)
-	if !ok {
-		return nil
-	}
-	s, ok := b.Conn.(syscall.Conn)
+func (c *connection) socket() syscall.RawConn {
+	s, ok := c.Conn.(syscall.Conn)
 	if !ok {
 		return nil
 	}
@@ -91,9 +86,9 @@ func (l *lane) socket() syscall.RawConn {
 }
 
 // writeNow writes what can be written without waiting, and gives the rest.
-func (l *lane) writeNow(head, body []byte) (restOfHead, restOfBody []byte) {
-	for l.fd >= 0 && len(head) > 0 {
-		n, err := socket.Write(l.fd, head, body)
+func (c *connection) writeNow(head, body []byte) (restOfHead, restOfBody []byte) {
+	for c.fd >= 0 && len(head) > 0 {
+		n, err := socket.Write(c.fd, head, body)
 		if n > 0 {
 			ofHead := min(n, len(head))
 			head, body = head[ofHead:], body[n-ofHead:]

@@ -1,4 +1,4 @@
-package edge
+package clientaddr
 
 import (
 	"crypto/tls"
@@ -15,12 +15,12 @@ func TestClientsAreAnAddressOrASixtyFour(t *testing.T) {
 		"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7", "255.255.255.255": "255.255.255.255",
 		"2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64", "fe80::1%eth0": "fe80::/64", "::1": "::/64",
 	} {
-		if got := ip(in).String(); got != want {
+		if got := Of(canonical(netip.MustParseAddr(in))).String(); got != want {
 			t.Errorf("%s: %s, want %s", in, got, want)
 		}
 	}
 	for _, a := range []net.Addr{&net.UnixAddr{Name: "/run/x"}, nil, &net.TCPAddr{}, &net.IPAddr{}} {
-		if got := clientOf(remoteAddr(a)).String(); got != "local" {
+		if got := Of(Peer(a)).String(); got != "local" {
 			t.Errorf("%v: %s, want local", a, got)
 		}
 	}
@@ -68,8 +68,8 @@ func proxies(t testing.TB, field string, words ...string) *Proxies {
 }
 
 // asked names a client, and says so of a proxy that asks on its own account.
-func asked(c client) string {
-	if c.kind&itself != 0 {
+func asked(c Client) string {
+	if c.IsProxy() {
 		return c.String() + " itself"
 	}
 	return c.String()
@@ -139,17 +139,17 @@ func TestTheClientIsTheLastUntrustedHopOfOneField(t *testing.T) {
 		{"a Unix socket is no proxy unless named", "", "", []string{"X-Forwarded-For", "192.0.2.1"}, "local"},
 	} {
 		p := proxies(t, c.field, "10.0.0.0/8", "::ffff:172.16.0.0/108", "2001:db8:aaaa::/48", "203.0.113.9")
-		if got := asked(p.client(withPeer(c.peer, false, c.fields...))); got != c.want {
+		if got := asked(p.Client(withPeer(c.peer, false, c.fields...))); got != c.want {
 			t.Errorf("%s: %q from %s: %s, want %s", c.rule, c.fields, c.peer, got, c.want)
 		}
 	}
 	u := proxies(t, "", "unix")
 	for value, want := range map[string]string{"192.0.2.1": "192.0.2.1", "192.0.2.1, unknown": "behind local"} {
-		if got := asked(u.client(withPeer("", false, "X-Forwarded-For", value))); got != want {
+		if got := asked(u.Client(withPeer("", false, "X-Forwarded-For", value))); got != want {
 			t.Errorf("%q from a Unix socket that is named: %s, want %s", value, got, want)
 		}
 	}
-	if got := asked(u.client(withPeer("", false))); got != "local itself" {
+	if got := asked(u.Client(withPeer("", false))); got != "local itself" {
 		t.Errorf("a Unix socket that is named, without the field: %s", got)
 	}
 }
@@ -201,7 +201,7 @@ func TestPaymentsNeedASecureConnection(t *testing.T) {
 		{"a private address is not this machine", "192.168.0.1", false, nil, false},
 	} {
 		p := proxies(t, "", "10.0.0.0/8", "127.0.0.9")
-		if got := p.secure(withPeer(c.peer, c.tls, c.fields...)); got != c.want {
+		if got := p.Secure(withPeer(c.peer, c.tls, c.fields...)); got != c.want {
 			t.Errorf("%s: %q from %s: %v", c.rule, c.fields, c.peer, got)
 		}
 	}
@@ -230,7 +230,7 @@ func TestTheSchemeComesFromTheFieldThatIsBelieved(t *testing.T) {
 		{"with none", "X-Elsewhere", "127.0.0.1", nil, true},
 	} {
 		p := proxies(t, c.field, "10.0.0.0/8")
-		if got := p.secure(withPeer(c.peer, false, c.fields...)); got != c.want {
+		if got := p.Secure(withPeer(c.peer, false, c.fields...)); got != c.want {
 			t.Errorf("%s: %q from %s: %v", c.rule, c.fields, c.peer, got)
 		}
 	}
@@ -269,21 +269,21 @@ func FuzzForwarded(f *testing.F) {
 		const proxy, nobody, want = "10.0.0.1", "behind 10.0.0.1", "198.51.100.7"
 		// Whatever a client sends, it does not choose who it is.
 		x := withPeer(proxy, false, "Forwarded", forwarded, "X-Forwarded-For", forwardedFor+", "+want)
-		if got := p.client(x).String(); got != want {
+		if got := p.Client(x).String(); got != want {
 			t.Errorf("X-Forwarded-For: %s", got)
 		}
-		if p.secure(x) {
+		if p.Secure(x) {
 			t.Error("secure although the proxy did not say so")
 		}
 		one := withPeer(proxy, false, "Forwarded", forwarded+", for="+want+";proto=http")
-		if got := elements.client(one).String(); got != want && got != nobody {
+		if got := elements.Client(one).String(); got != want && got != nobody {
 			t.Errorf("Forwarded: %s", got)
 		}
-		if elements.secure(one) {
+		if elements.Secure(one) {
 			t.Error("secure although the proxy said http")
 		}
 		two := withPeer(proxy, false, "X-Forwarded-For", forwardedFor, "Forwarded", forwarded, "Forwarded", "for="+want)
-		if got := elements.client(two).String(); got != want {
+		if got := elements.Client(two).String(); got != want {
 			t.Errorf("Forwarded on two lines: %s", got)
 		}
 	})

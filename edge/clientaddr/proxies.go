@@ -1,0 +1,193 @@
+package clientaddr
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/savsgio/gotils/strconv"
+	"github.com/valyala/fasthttp"
+	"golang.org/x/net/http/httpguts"
+)
+
+// Proxies are the peers that are believed when they say for whom they forward and
+// whether TLS was spoken with that client. They name the client in one field, which
+// they must set or extend themselves, and the scheme in X-Forwarded-Proto, or with the
+// client where that field is Forwarded. No other field about proxies is believed: a
+// proxy may pass it on as a stranger wrote it. The zero value trusts nobody. The
+// functions but [Proxies.NameClientsIn] may be called concurrently.
+type Proxies struct {
+	prefixes []netip.Prefix
+	unix     bool
+	named    string // set by NameClientsIn
+}
+
+// The fields that list hops, the client first.
+const (
+	forwarded    = "Forwarded"
+	forwardedFor = "X-Forwarded-For"
+)
+
+// ParseProxies reads addresses, prefixes such as 10.0.0.0/8, and the word
+// "unix", which stands for every peer without an address.
+func ParseProxies(words []string) (Proxies, error) {
+	var p Proxies
+	for _, w := range words {
+		if w == "unix" {
+			p.unix = true
+			continue
+		}
+		prefix, err := netip.ParsePrefix(w)
+		if err != nil {
+			addr, err := netip.ParseAddr(w)
+			if err != nil || addr.Zone() != "" {
+				return Proxies{}, fmt.Errorf("clientaddr: trusted proxy %q is no address, prefix or \"unix\"", w)
+			}
+			addr = canonical(addr)
+			prefix = netip.PrefixFrom(addr, addr.BitLen())
+		}
+		if a := prefix.Addr(); a.Is4In6() && prefix.Bits() >= 96 {
+			prefix = netip.PrefixFrom(a.Unmap(), prefix.Bits()-96)
+		}
+		p.prefixes = append(p.prefixes, prefix.Masked())
+	}
+	return p, nil
+}
+
+// NameClientsIn has trusted proxies name their client in another field than
+// X-Forwarded-For: in Forwarded (RFC 7239), or in one that holds a single address, such
+// as CF-Connecting-IP.
+func (p *Proxies) NameClientsIn(field string) error {
+	if !httpguts.ValidHeaderFieldName(field) {
+		return fmt.Errorf("clientaddr: %q is not the name of a header field", field)
+	}
+	p.named = http.CanonicalHeaderKey(field)
+	return nil
+}
+
+// Field is the canonical name of the field in which trusted proxies name their client.
+func (p *Proxies) Field() string { return cmp.Or(p.named, forwardedFor) }
+
+// Trusts reports whether an address from [Peer] is a trusted proxy's.
+func (p *Proxies) Trusts(a netip.Addr) bool {
+	if !a.IsValid() {
+		return p.unix
+	}
+	for i := range p.prefixes {
+		if p.prefixes[i].Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// IsProxyField reports whether proxies say in a field for whom or how they forward: one
+// of the usual fields, or the one that is chosen here. The name is canonical.
+func (p *Proxies) IsProxyField(name string) bool {
+	switch name {
+	case forwarded, "Via", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Forwarded-For", "X-Envoy-External-Address",
+		"True-Client-Ip", "Cf-Connecting-Ip", "Cf-Connecting-Ipv6", "Cf-Visitor", "Fastly-Client-Ip", "Fly-Client-Ip", p.Field():
+		return true
+	}
+	return strings.HasPrefix(name, "X-Forwarded-")
+}
+
+// Client gives the client of a request that was read whole.
+func (p *Proxies) Client(ctx *fasthttp.RequestCtx) Client {
+	peer := Peer(ctx.RemoteAddr())
+	if !p.Trusts(peer) {
+		return Of(peer)
+	}
+	return p.Behind(Of(peer), ctx.Request.Header.PeekAll(p.Field()))
+}
+
+// ClientOfUnread is Client for a request that could not be read to its end. Of a header
+// that cannot be read fasthttp keeps nothing, so a missing field does not mean that the
+// proxy asks on its own account.
+func (p *Proxies) ClientOfUnread(ctx *fasthttp.RequestCtx) Client {
+	peer := Peer(ctx.RemoteAddr())
+	if p.Trusts(peer) && len(ctx.Request.Header.RawHeaders()) == 0 {
+		return Of(peer).asNameless()
+	}
+	return p.Client(ctx)
+}
+
+// Behind gives the client behind a trusted peer that sent these lines of [Proxies.Field].
+// Of a list that is the last hop which is not itself a trusted proxy: what stands
+// further left may be anything that this client wrote.
+//
+// Without the field, the request is the proxy's own. Where the field cannot be read,
+// all such clients of the proxy count as one: they take nothing from the proxy, nor from
+// the clients that it names.
+func (p *Proxies) Behind(peer Client, lines [][]byte) Client {
+	if len(lines) == 0 {
+		return peer.asProxy()
+	}
+	var addr netip.Addr
+	switch p.Field() {
+	case forwarded:
+		addr = p.lastForwarded(lines).addr
+	case forwardedFor:
+		addr = p.lastForwardedFor(lines)
+	default:
+		if len(lines) == 1 {
+			addr = parseNode(lines[0])
+		}
+	}
+	switch {
+	case !addr.IsValid():
+		return peer.asNameless()
+	case p.Trusts(addr): // one proxy behind another, such as a health check of the outer one
+		return Of(addr).asProxy()
+	}
+	return Of(addr)
+}
+
+// Secure reports whether a payment may be asked for and taken on this request: over
+// TLS that ends here or at a trusted proxy that says so; or from this very machine. A
+// forwarded request from this machine is not secure: nobody knows over what it came.
+func (p *Proxies) Secure(ctx *fasthttp.RequestCtx) bool {
+	peer := Peer(ctx.RemoteAddr())
+	forwarded := p.wasForwarded(&ctx.Request.Header)
+	switch {
+	case p.Trusts(peer) && forwarded:
+		return p.https(&ctx.Request.Header)
+	case ctx.IsTLS():
+		return true
+	case p.Trusts(peer):
+		return false
+	}
+	return !forwarded && (peer.IsLoopback() || !peer.IsValid())
+}
+
+// wasForwarded reports whether a request shows any sign of a proxy.
+func (p *Proxies) wasForwarded(h *fasthttp.RequestHeader) bool {
+	for name := range h.All() {
+		if p.IsProxyField(strconv.B2S(name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// https reports whether a trusted peer says that TLS was spoken with its client. With
+// X-Forwarded-Proto, every proxy that says anything must say so.
+func (p *Proxies) https(h *fasthttp.RequestHeader) bool {
+	if p.Field() == forwarded {
+		return bytes.EqualFold(p.lastForwarded(h.PeekAll(forwarded)).proto, protoHTTPS)
+	}
+	said, https := false, true
+	for _, line := range h.PeekAll("X-Forwarded-Proto") {
+		for len(line) > 0 {
+			var word []byte
+			word, line, _ = bytes.Cut(line, []byte(","))
+			said, https = true, https && bytes.EqualFold(trim(word), protoHTTPS)
+		}
+	}
+	return said && https
+}
+
+var protoHTTPS = []byte("https")

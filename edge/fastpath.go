@@ -1,0 +1,125 @@
+package edge
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/core/api"
+	"webring/edge/describe"
+	"webring/edge/fastpath"
+	"webring/edge/limit"
+)
+
+// plainPaths are the paths that the fast path answers: those of the core, spelled
+// without escapes, and the front page, which most people ask for and nothing else.
+type plainPaths struct {
+	exact  map[string]bool
+	detail bool // those below /api/ring/, too
+}
+
+// newPlainPaths leaves out what is deprecated: those answers carry more.
+func newPlainPaths(deprecated map[string]describe.Deprecation) *plainPaths {
+	p := &plainPaths{exact: map[string]bool{"/": true}}
+	for _, path := range api.Paths() {
+		_, old := deprecated[path]
+		if path == string(ringPrefix)+"{slug}" {
+			p.detail = !old
+		} else {
+			p.exact[path] = !old
+		}
+	}
+	return p
+}
+
+// have reports whether the path of a target is one of them.
+func (p *plainPaths) have(target []byte) bool {
+	path := target
+	if i := bytes.IndexByte(target, '?'); i >= 0 {
+		path = target[:i]
+	}
+	if plain, known := p.exact[string(path)]; known {
+		return plain
+	}
+	if !p.detail || len(path) <= len(ringPrefix) || string(path[:len(ringPrefix)]) != string(ringPrefix) {
+		return false
+	}
+	for _, c := range path[len(ringPrefix):] {
+		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || c == '-') {
+			return false
+		}
+	}
+	return true
+}
+
+// plainAnswerer answers plain reads for the fast path, as the handlers answer others.
+type plainAnswerer struct {
+	s      *Shell
+	a      answer
+	window limit.Window // of the request that is answered
+}
+
+// Answer leaves to fasthttp what is refused for its number, and the front page as
+// Markdown.
+func (p *plainAnswerer) Answer(r *fastpath.Request, now time.Time) (answer fastpath.Answer, ok bool) {
+	front := len(r.Target) == 1 || r.Target[1] == '?'
+	if front && prefersMarkdown(listField(r, "Accept")) {
+		return answer, false
+	}
+	p.window = p.s.limiterOf(r.Client).Take(r.Client, now)
+	if p.window.Exceeded() {
+		return answer, false
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			p.s.logPanic(v, []byte(fasthttp.MethodGet), r.Target)
+			answer = fastpath.Answer{Status: internal.code.Status(), Fields: []byte(notStored + problemFields),
+				Body: api.AppendProblem(nil, p.s.core.BaseURL(), internal.code, internal.detail, nil)}
+			ok = true
+		}
+	}()
+	t := p.s.core.enter()
+	defer t.leave()
+	answer.Status, answer.Body = p.read(r, t, front)
+	answer.Fields = p.a.fields
+	return answer, true
+}
+
+// read gives status and body of the answer to r, and puts its own fields together. The
+// body does not change before the next answer.
+func (p *plainAnswerer) read(r *fastpath.Request, t *tenure, front bool) (status int, body []byte) {
+	a := &p.a
+	res, f := &a.Response, form{}
+	if front {
+		l, failed := p.s.cachedPage(drawHome, t, "/", "/", &noQuery)
+		if failed == nil {
+			a.fields, status, body = l.appendAnswer(a.fields[:0], r, t)
+			a.fields = append(a.fields, varyAccept...)
+			return status, body
+		}
+		res = &failed.Response
+		f.body = res.Body
+	} else {
+		res, f = t.serve(r.Target, r, res)
+	}
+	a.fields, status = t.appendAnswer(a.fields[:0], res, &f, r.IfNoneMatch)
+	if front {
+		a.fields = append(a.fields, varyAccept...)
+	}
+	if status == fasthttp.StatusNotModified {
+		return status, nil
+	}
+	return status, f.body
+}
+
+// AppendCommon appends the fields of all answers.
+func (p *plainAnswerer) AppendCommon(dst []byte, now time.Time) []byte {
+	return p.s.appendCommon(dst, p.window, now)
+}
+
+// Rest gives up a long buffer.
+func (p *plainAnswerer) Rest() { p.a.trim() }
+
+// varyAccept is on all answers at the address of a page.
+const varyAccept = "Vary: Accept\r\n"

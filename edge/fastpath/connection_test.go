@@ -1,0 +1,223 @@
+package fastpath
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"webring/edge/clientaddr"
+)
+
+// constant answers every request with the same, but none for /other.
+type constant struct{}
+
+func (constant) Answer(r *Request, _ time.Time) (Answer, bool) {
+	return Answer{Status: 200, Fields: constantFields, Body: r.Target}, string(r.Target) != "/other"
+}
+func (constant) AppendCommon(dst []byte, _ time.Time) []byte { return dst }
+func (constant) Rest()                                       {}
+
+var constantFields = []byte("A: b\r\n")
+
+func newServer(serves func([]byte) bool, onPanic func(any)) *Server {
+	return New(Config{Serves: serves, NewAnswerer: func() Answerer { return constant{} }, OnPanic: onPanic, Proxies: new(clientaddr.Proxies), APIVersion: "1",
+		ReadTimeout: 10 * time.Second, IdleTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, Now: time.Now})
+}
+
+func always([]byte) bool { return true }
+
+// serve has a server serve loopback, and gives the address and the listener of what is
+// handed over.
+func serve(t *testing.T, s *Server) (addr string, handed net.Listener) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	handed = s.Listen(l)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := s.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		handed.Close()
+	})
+	return l.Addr().String(), handed
+}
+
+func dial(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	return c
+}
+
+// The first request that is not plain, or that the answerer leaves, goes to the next
+// server whole, with all that came after it and what comes later.
+func TestOtherRequestsAreHandedOver(t *testing.T) {
+	const plain = "GET /a HTTP/1.1\r\nHost: x\r\n\r\n"
+	for _, other := range []string{"POST /a HTTP/1.1\r\nHost: x\r\n\r\n", "GET /other HTTP/1.1\r\nHost: x\r\n\r\n", "GET /a HTTP/1.0\r\n\r\n"} {
+		addr, handed := serve(t, newServer(always, nil))
+		c := dial(t, addr)
+		if _, err := io.WriteString(c, plain+other+plain); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		if err != nil || res.Header.Get("A") != "b" || string(body) != "/a" {
+			t.Errorf("%v %q, %v", res.Header, body, err)
+		}
+		got, err := handed.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(c, "later"); err != nil {
+			t.Fatal(err)
+		}
+		want := other + plain + "later"
+		b := make([]byte, len(want))
+		got.SetDeadline(time.Now().Add(20 * time.Second))
+		if _, err := io.ReadFull(got, b); err != nil || string(b) != want {
+			t.Errorf("%q was handed over, not %q: %v", b, want, err)
+		}
+		got.Close()
+	}
+}
+
+// A panic ends its connection, and no other.
+func TestAPanicEndsItsConnectionAlone(t *testing.T) {
+	var panics atomic.Int64
+	addr, _ := serve(t, newServer(func(target []byte) bool {
+		if string(target) == "/broken" {
+			panic("broken")
+		}
+		return true
+	}, func(any) { panics.Add(1) }))
+	for range 3 {
+		c := dial(t, addr)
+		io.WriteString(c, "GET /broken HTTP/1.1\r\nHost: x\r\n\r\n")
+		if b, err := io.ReadAll(c); len(b) > 0 || err != nil {
+			t.Errorf("%q, %v", b, err)
+		}
+	}
+	c := dial(t, addr)
+	io.WriteString(c, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n")
+	if res, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || res.StatusCode != 200 {
+		t.Errorf("afterwards: %v", err)
+	}
+	if n := panics.Load(); n != 3 {
+		t.Errorf("%d panics were told of", n)
+	}
+}
+
+// sink takes what is written.
+type sink struct{ net.Conn }
+
+func (sink) Write(p []byte) (int, error)      { return len(p), nil }
+func (sink) SetReadDeadline(time.Time) error  { return nil }
+func (sink) SetWriteDeadline(time.Time) error { return nil }
+func (sink) Close() error                     { return nil }
+
+func TestBatchesAllocateNothing(t *testing.T) {
+	c, w := &connection{s: newServer(always, nil), Conn: sink{}, fd: -1}, &scratch{answerer: constant{}}
+	requests := strings.Repeat("GET /next?from=a HTTP/1.1\r\nHost: x\r\nUser-Agent: test\r\nAccept: */*\r\nIf-None-Match: \"old\"\r\n\r\n", 3)
+	batch := func() {
+		if left, what := c.batch(w, copy(w.in[:], requests)); left != 0 || what != goesOn {
+			t.Fatalf("%d left, outcome %d", left, what)
+		}
+	}
+	batch()
+	// A new second has a new Date.
+	if n := testing.AllocsPerRun(1000, batch); n >= 1 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// stuck is a connection that takes until it is told to close.
+type stuck struct {
+	net.Conn
+	free chan struct{}
+}
+
+func (c stuck) Close() error {
+	<-c.free
+	return c.Conn.Close()
+}
+
+// A peer that holds up the end of its own connection holds up no other's.
+func TestConnectionsEndEachForItself(t *testing.T) {
+	s := New(Config{})
+	free := make(chan struct{})
+	var open []net.Conn
+	for i := range 9 {
+		c, server := net.Pipe()
+		defer c.Close()
+		if i > 0 {
+			open = append(open, c)
+			s.enter(&connection{Conn: server, fd: -1})
+			continue
+		}
+		s.enter(&connection{Conn: stuck{server, free}, fd: -1})
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	shut := make(chan error, 1)
+	go func() { shut <- s.Shutdown(ctx) }()
+	late := time.Now().Add(20 * time.Second)
+	for _, c := range open {
+		c.SetReadDeadline(late)
+		if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("it was not closed: %v", err)
+		}
+	}
+	cancel()
+	close(free)
+	if err := <-shut; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if s.enter(&connection{}) || s.Listen(nil) != nil {
+		t.Error("a connection or a listener began after the end")
+	}
+}
+
+// A connection that is told to end just when it has answered ends, too.
+func TestAnEndIsNotLostBetweenTwoRequests(t *testing.T) {
+	const some = 1000
+	for range 1000 {
+		open := make([]*connection, some)
+		for i := range open {
+			open[i] = &connection{Conn: sink{}, fd: -1}
+			open[i].state.Store(busy)
+		}
+		var answered sync.WaitGroup
+		answered.Go(func() {
+			for _, c := range open {
+				c.state.CompareAndSwap(busy, idle)
+			}
+		})
+		for _, c := range open {
+			c.end()
+		}
+		answered.Wait()
+		for _, c := range open {
+			if state := c.state.Load(); state != ended && state != last {
+				t.Fatalf("state %d", state)
+			}
+		}
+	}
+}

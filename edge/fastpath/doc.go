@@ -1,0 +1,18 @@
+// Package fastpath serves a connection's plain reads, and hands the rest to fasthttp.
+//
+// Every connection begins here. Plain reads, which are nearly all that a ring is asked,
+// are answered in one pass over the request, with one write for all that have arrived
+// together. The first request of any other kind hands the connection over to fasthttp,
+// with what has been read of it; it never comes back. So nothing unusual is decided
+// here, and what is answered here is answered as fasthttp's handlers would: an
+// [Answerer] writes the same header fields.
+//
+// What it is worth: of /next, 7.5 µs of processor instead of 13 one at a time, and
+// 1.1 instead of 4.3 pipelined, kernel included. The goal, which make bench looks
+// at, is 1.15 times what fasthttp takes for a constant. Four fifths of what is left
+// are the kernel's: three for the write, one for the read and for waiting.
+//
+// request.go says which requests are plain, connection.go serves one connection, and
+// server.go takes connections from listeners. Sockets are read and written by
+// [webring/edge/fastpath/socket].
+package fastpath

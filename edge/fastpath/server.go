@@ -1,0 +1,152 @@
+package fastpath
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"webring/edge/clientaddr"
+)
+
+// Answerer answers one request at a time.
+type Answerer interface {
+	// Answer answers r, which has arrived now. The caller uses the answer before the
+	// next call. It is not ok where fasthttp is to answer instead; then the call must
+	// have had no effect.
+	Answer(r *Request, now time.Time) (a Answer, ok bool)
+	// AppendCommon appends the header fields that every answer carries, for the answer
+	// just given.
+	AppendCommon(dst []byte, now time.Time) []byte
+	// Rest gives up buffers that are longer than most answers need.
+	Rest()
+}
+
+// Answer is an answer without the common fields, and without Date, Connection and
+// Content-Length.
+type Answer struct {
+	Status int
+	Fields []byte // its own header fields, each line ended with CRLF
+	Body   []byte
+}
+
+// Config says how connections are served. Every field is needed.
+type Config struct {
+	// Serves reports whether a target may be answered here.
+	Serves func(target []byte) bool
+	// NewAnswerer is called as often as connections answer at a time.
+	NewAnswerer func() Answerer
+	// OnPanic is told of a panic that ended a connection.
+	OnPanic func(v any)
+	// Proxies say whose requests a connection brings.
+	Proxies *clientaddr.Proxies
+	// APIVersion is the one value of Api-Version that is answered here.
+	APIVersion string
+	// ReadTimeout bounds the reading of a request and the wait for the first one,
+	// IdleTimeout the wait for each further one, WriteTimeout each write.
+	ReadTimeout, IdleTimeout, WriteTimeout time.Duration
+	// Now is the clock of answers.
+	Now func() time.Time
+}
+
+// Server serves the connections of listeners. Its functions may be called concurrently.
+type Server struct {
+	cfg     Config
+	scratch sync.Pool // of *scratch
+
+	mu        sync.Mutex
+	open      map[*connection]struct{}
+	listeners []net.Listener
+	closing   bool
+	empty     chan struct{} // closed when closing and none is open
+}
+
+// New prepares a server.
+func New(cfg Config) *Server {
+	return &Server{cfg: cfg, open: map[*connection]struct{}{}, empty: make(chan struct{}),
+		scratch: sync.Pool{New: func() any { return &scratch{answerer: cfg.NewAnswerer()} }}}
+}
+
+// Listen serves the connections of l, and gives the listener of those that are handed
+// over. It gives nil after [Server.Shutdown].
+func (s *Server) Listen(l net.Listener) net.Listener {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return nil
+	}
+	s.listeners = append(s.listeners, l)
+	handed := &listener{Listener: l, s: s, handed: make(chan net.Conn), ended: make(chan struct{})}
+	go handed.accept()
+	return handed
+}
+
+// Open gives how many connections are served.
+func (s *Server) Open() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open)
+}
+
+// Shutdown closes the listeners and makes all connections end, the busy ones with their
+// answers, and waits for that until ctx ends. Connections can be handed over until then.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	if !s.closing {
+		s.closing = true
+		if len(s.open) == 0 {
+			close(s.empty)
+		}
+	}
+	for _, l := range s.listeners {
+		l.Close()
+	}
+	for c := range s.open {
+		go c.end() // to close takes a while when TLS says so to a peer that does not read
+	}
+	s.mu.Unlock()
+	select {
+	case <-s.empty:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// enter reports whether a connection may begin.
+func (s *Server) enter(c *connection) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return false
+	}
+	s.open[c] = struct{}{}
+	return true
+}
+
+func (s *Server) leave(c *connection) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, c)
+	if s.closing && len(s.open) == 0 {
+		close(s.empty)
+	}
+}
+
+func (s *Server) isClosing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closing
+}
+
+// giveBack takes a connection's scratch back, which may be nil.
+func (s *Server) giveBack(w *scratch) {
+	if w == nil {
+		return
+	}
+	if cap(w.out) > 2*maxCopied {
+		w.out = nil
+	}
+	w.answerer.Rest()
+	s.scratch.Put(w)
+}

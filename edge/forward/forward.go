@@ -1,0 +1,265 @@
+package forward
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/core/api"
+	"webring/edge/clientaddr"
+	"webring/edge/voucher"
+)
+
+const (
+	// readOwnWrites bounds how long the answer to a payment waits for this
+	// node to see what was paid for.
+	readOwnWrites = 2 * time.Second
+	// holdPaid bounds how long the origin may hold a paid request: until its
+	// payment can no longer be mined, which may be as late as the end of a
+	// challenge's five minutes, and some.
+	holdPaid = 330 * time.Second
+	// holdCheck bounds how long the check of a draft may take, which looks at a whole
+	// site; the origin gives it 25 seconds. holdRead bounds other requests.
+	holdCheck = 30 * time.Second
+	holdRead  = 15 * time.Second
+	// paymentsPerClient is how many of the payments may be one client's: the
+	// origin holds them for minutes if it is so chosen. Of other requests a client
+	// may have as many as it has connections.
+	paymentsPerClient = 16
+	othersPerClient   = 256
+	// spareConns is how many connections payments may have beyond their number; those
+	// that are let go need one for a moment.
+	spareConns = 24
+	// maxAnswer is the longest answer that is passed on, in bytes.
+	maxAnswer = 1 << 20
+)
+
+// MaxPayments and MaxAsks, and maxChecks and maxReads, are how many requests of each
+// kind are under way at a time. Asks are paid operations without a credential. While a
+// site is scored the origin holds these, and those whose credential is no good, but
+// fewer of them at a time than either number, as a test in server/cmd/webring has it.
+// With spareConns they are fewer connections than one client may have: the origin may
+// not know this node.
+const MaxPayments, MaxAsks, maxChecks, maxReads = 112, 64, 32, 16
+
+// Config says where requests go. Origin and BaseURL are needed.
+type Config struct {
+	// Origin is the URL of the origin, or of an edge that forwards to it.
+	Origin string
+	// Secret is shared with the origin, for vouchers. Without it the origin takes all
+	// requests as this node's own, so those that did not come over a secure connection
+	// are refused here.
+	Secret []byte
+	// Reach waits until this node shows a ledger position, and reports whether it
+	// did before ctx ended. nil does not wait.
+	Reach func(ctx context.Context, seq uint64) bool
+	// Answered is called when the origin has answered a request, of any kind and
+	// before it is passed on: it is there. nil does nothing.
+	Answered func()
+	// TrustedProxies are this node's. The field in which they name their clients is not
+	// passed on.
+	TrustedProxies clientaddr.Proxies
+	// BaseURL is what the types of problem documents begin with.
+	BaseURL func() string
+	// Log receives what operators should see, [slog.Default] when nil.
+	Log *slog.Logger
+}
+
+// Forwarder sends to the origin what only the origin answers: the target, the
+// body and all fields as they came, except those that belong to the connection,
+// and those by which proxies tell for whom they speak, which the voucher
+// replaces: passed on, they would be this node's word. A request that cannot
+// be sent on like this is a bad_request. Nothing is ever sent twice, nor later than
+// within seconds. It may be used concurrently.
+type Forwarder struct {
+	cfg                           Config
+	payments, asks, checks, reads *pool
+	log                           *slog.Logger
+	logged                        atomic.Int64 // second of the last line about places
+	open                          context.Context
+	end                           context.CancelFunc
+}
+
+// pool is what requests of one kind are sent by.
+type pool struct {
+	*http.Transport
+	*semaphore
+}
+
+// newPool gives a pool for so many requests, and so many of one client, over so many
+// connections.
+func newPool(requests, perClient, conns int) *pool {
+	return &pool{semaphore: newSemaphore(requests, perClient), Transport: &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 10 * time.Second}).DialContext,
+		TLSHandshakeTimeout: 5 * time.Second,
+		// Well below what the origin keeps idle connections for.
+		IdleConnTimeout:     5 * time.Second,
+		MaxIdleConnsPerHost: 32,
+		MaxConnsPerHost:     conns,
+		DisableCompression:  true,
+	}}
+}
+
+// New prepares a forwarder.
+func New(cfg Config) (*Forwarder, error) {
+	u, err := url.Parse(cfg.Origin)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.User != nil {
+		return nil, fmt.Errorf("forward: the origin %q is not an http or https URL without path", cfg.Origin)
+	}
+	cfg.Origin = u.Scheme + "://" + u.Host
+	if cfg.Secret != nil {
+		if err := voucher.CheckSecret(cfg.Secret); err != nil {
+			return nil, err
+		}
+	}
+	f := &Forwarder{cfg: cfg, log: cfg.Log,
+		// Payments may have more connections than slots, or a credential could wait for
+		// one that is still dialled for a request which another has served.
+		payments: newPool(MaxPayments, paymentsPerClient, MaxPayments+spareConns),
+		asks:     newPool(MaxAsks, othersPerClient, MaxAsks),
+		checks:   newPool(maxChecks, othersPerClient, maxChecks),
+		reads:    newPool(maxReads, othersPerClient, maxReads),
+	}
+	f.open, f.end = context.WithCancel(context.Background())
+	if f.log == nil {
+		f.log = slog.Default()
+	}
+	return f, nil
+}
+
+// Close has nobody wait for the origin any longer: payers whose payment was sent are told
+// to send it again. It gives idle connections up.
+func (f *Forwarder) Close() {
+	f.end()
+	for _, p := range []*pool{f.payments, f.asks, f.checks, f.reads} {
+		p.CloseIdleConnections()
+	}
+}
+
+// Paid is the handler of every paid operation of an edge. client and secure are what
+// the edge's shell says of the request.
+func (f *Forwarder) Paid(ctx *fasthttp.RequestCtx, client string, secure bool) {
+	if f.cfg.Secret == nil && !secure {
+		f.problem(ctx, api.TLSRequired, "Challenges are issued and credentials taken only over TLS. Use https.")
+		return
+	}
+	if len(ctx.Request.Header.Peek(voucher.LetGoField)) > 0 {
+		f.passLetGo(ctx, client, secure)
+		return
+	}
+	by := f.asks
+	if hasCredential(ctx) {
+		by = f.payments
+	}
+	if res := f.pass(ctx, client, secure, by, holdPaid); res != nil {
+		f.await(ctx, res)
+	}
+}
+
+// Pass is the handler of everything else that only the origin answers. What the origin
+// says of caching is passed on.
+func (f *Forwarder) Pass(ctx *fasthttp.RequestCtx, client string, secure bool) {
+	if ctx.IsPost() {
+		f.pass(ctx, client, secure, f.checks, holdCheck)
+	} else {
+		f.pass(ctx, client, secure, f.reads, holdRead)
+	}
+}
+
+// pass gives the origin's answer, whose body has been read, or nil when there is
+// none.
+func (f *Forwarder) pass(ctx *fasthttp.RequestCtx, client string, secure bool, by *pool, hold time.Duration) *http.Response {
+	req, ok := f.request(ctx, client, secure)
+	if !ok {
+		f.problem(ctx, api.Malformed, cannotBePassedOn)
+		return nil
+	}
+	// Not the client's to end: what has been sent may cost money.
+	open, end := context.WithCancelCause(f.open)
+	defer end(nil)
+	own := &holder{client: client}
+	if by == f.payments {
+		own.account = payingAccount(&ctx.Request.Header)
+		own.letGo = func() { f.letGo(req, func() { end(errLetGo) }) }
+	}
+	if !by.acquire(own) {
+		f.crowded(ctx)
+		return nil
+	}
+	defer by.release(own)
+	held, cancel := context.WithTimeout(open, hold)
+	defer cancel()
+	sent := false // or may have been; nothing is without a connection
+	held = httptrace.WithClientTrace(held, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent = true }})
+	res, err := by.RoundTrip(req.WithContext(held))
+	var body []byte
+	if err == nil {
+		body, err = io.ReadAll(http.MaxBytesReader(nil, res.Body, maxAnswer))
+		res.Body.Close()
+	}
+	if err != nil && context.Cause(held) == errLetGo {
+		f.pushedOut(ctx, sent)
+		return nil
+	}
+	if err != nil {
+		// A restarted origin must not be met through connections to the one before.
+		by.CloseIdleConnections()
+		f.unanswered(ctx, sent, err)
+		return nil
+	}
+	// An answer of 500 or more may come from something that stands before an origin
+	// which is gone.
+	if f.cfg.Answered != nil && res.StatusCode < 500 {
+		f.cfg.Answered()
+	}
+	answer(ctx, res, body)
+	return res
+}
+
+// answer gives the client the origin's answer.
+func answer(ctx *fasthttp.RequestCtx, res *http.Response, body []byte) {
+	ctx.SetStatusCode(res.StatusCode)
+	for name, values := range res.Header {
+		if hopByHop(name) || writtenHere(name) {
+			continue
+		}
+		for _, value := range values {
+			if name == "Content-Type" {
+				ctx.SetContentType(value)
+			} else {
+				ctx.Response.Header.Add(name, value)
+			}
+		}
+	}
+	ctx.Response.SetBodyRaw(body)
+	if ctx.IsHead() && res.ContentLength >= 0 {
+		ctx.Response.Header.SetContentLength(int(res.ContentLength))
+	}
+}
+
+// await has the client see what it paid for when it reads here next.
+func (f *Forwarder) await(ctx *fasthttp.RequestCtx, res *http.Response) {
+	seq, err := strconv.ParseUint(res.Header.Get("Webring-Seq"), 10, 64)
+	if err != nil || res.StatusCode/100 != 2 || f.cfg.Reach == nil {
+		return
+	}
+	// An edge further inside that is behind says so for itself.
+	const stale = "Webring-Stale"
+	ctx.Response.Header.Del(stale)
+	wait, cancel := context.WithTimeout(context.Background(), readOwnWrites)
+	defer cancel()
+	if !f.cfg.Reach(wait, seq) {
+		ctx.Response.Header.Set(stale, "true")
+		f.log.Warn("forward: answered before what was paid for is seen here", "seq", seq)
+	}
+}

@@ -1,0 +1,56 @@
+package forward
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/core/api"
+	"webring/edge/voucher"
+)
+
+// errLetGo is why a request ends that the origin did not answer when it was let go.
+var errLetGo = errors.New("forward: let go")
+
+// letGo has a request end before its outcome is known. Where the origin does not answer
+// it in time, drop ends it.
+func (f *Forwarder) letGo(r *outgoing, drop func()) {
+	if f.mayLog() {
+		f.log.Warn("forward: payments are let go before they have an outcome: others need their places on the way to the origin")
+	}
+	time.AfterFunc(letGoTime, drop)
+	if f.cfg.Secret != nil {
+		go f.askToLetGo(r)
+	}
+}
+
+// askToLetGo tells the origin. Its answer is the one to the request that is let go.
+func (f *Forwarder) askToLetGo(r *outgoing) {
+	ctx, cancel := context.WithTimeout(f.open, letGoTime)
+	defer cancel()
+	ask := r.Clone(ctx)
+	ask.Body = io.NopCloser(bytes.NewReader(r.body))
+	ask.Header.Set(voucher.LetGoField, "1")
+	f.vouch(ask, r)
+	res, err := f.payments.RoundTrip(ask)
+	if err != nil {
+		f.log.Warn("forward: the origin does not let a payment go", "err", err)
+		return
+	}
+	res.Body.Close()
+}
+
+// passLetGo tells the origin what an edge behind this one asks of it.
+func (f *Forwarder) passLetGo(ctx *fasthttp.RequestCtx, client string, secure bool) {
+	r, ok := f.request(ctx, client, secure)
+	if !ok {
+		f.problem(ctx, api.Malformed, cannotBePassedOn)
+		return
+	}
+	f.askToLetGo(r)
+	ctx.SetStatusCode(fasthttp.StatusNoContent)
+}

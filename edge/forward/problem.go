@@ -1,0 +1,83 @@
+package forward
+
+import (
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/core/api"
+)
+
+const (
+	cannotBePassedOn = "The request target or a header field has a form that cannot be passed on as it is."
+
+	sendAgain = "Send the same request with the same credential again: it has one effect, and its answer is kept."
+
+	notDelivered = "so this request was not delivered and charges nothing. " +
+		"If you sent a credential before, do not pay anew: send the same request with the same credential again later. Reads go on."
+)
+
+// crowded refuses a request that has no place. Nothing of it is kept to be sent later.
+func (f *Forwarder) crowded(ctx *fasthttp.RequestCtx) {
+	if f.mayLog() {
+		f.log.Warn("forward: as many requests are on their way to the origin as may be, of one client or of all")
+	}
+	const crowded = "As many requests like this one are on their way to the origin of this ring as may be, of this client or of all"
+	if ctx.IsPost() {
+		f.refuse(ctx, api.PaymentsUnavailable, crowded+", "+notDelivered)
+	} else {
+		f.refuse(ctx, api.PaymentsUnavailable, crowded+". Other reads go on.")
+	}
+}
+
+// pushedOut tells the payer of a request that was let go, and that the origin has not
+// answered, what to do.
+func (f *Forwarder) pushedOut(ctx *fasthttp.RequestCtx, sent bool) {
+	if !sent {
+		f.crowded(ctx)
+		return
+	}
+	f.refuse(ctx, api.PaymentPending, "The outcome of this payment is not known yet, and others need the place of this request on the way to the origin. "+sendAgain)
+}
+
+// unanswered says that the origin did not answer. A payment that has been sent
+// may have been taken, and its credential may be sent again: the origin then
+// gives the answer that was lost.
+func (f *Forwarder) unanswered(ctx *fasthttp.RequestCtx, sent bool, err error) {
+	happened, lost := "forward: the origin does not answer", "The origin of this ring was lost before it answered."
+	if f.open.Err() != nil {
+		happened, lost = "forward: ending before the origin has answered", "This node ends, and the origin of this ring has not answered yet."
+	}
+	f.log.Warn(happened, "err", err)
+	switch {
+	case !ctx.IsPost():
+		f.refuse(ctx, api.PaymentsUnavailable, "Only the origin of this ring has what is at this address, and it cannot be reached. Other reads go on.")
+	case !sent:
+		f.refuse(ctx, api.PaymentsUnavailable, "The origin of this ring cannot be reached, "+notDelivered)
+	case hasCredential(ctx):
+		f.refuse(ctx, api.PaymentPending, lost+" "+sendAgain)
+	default:
+		f.refuse(ctx, api.PaymentsUnavailable, lost+" This request brought no payment and charges nothing. Reads go on.")
+	}
+}
+
+// mayLog reports whether there may be a line about places: at most one a second, so that
+// strangers do not fill the log.
+func (f *Forwarder) mayLog() bool {
+	now := time.Now().Unix()
+	return f.logged.Swap(now) != now
+}
+
+// refuse answers with a problem that may be over in a few seconds.
+func (f *Forwarder) refuse(ctx *fasthttp.RequestCtx, code api.Code, detail string) {
+	f.problem(ctx, code, detail)
+	ctx.Response.Header.Set("Retry-After", "5")
+}
+
+func (f *Forwarder) problem(ctx *fasthttp.RequestCtx, code api.Code, detail string) {
+	ctx.Response.Reset()
+	ctx.SetStatusCode(code.Status())
+	ctx.SetContentType("application/problem+json")
+	ctx.Response.Header.Set("Cache-Control", "no-store")
+	ctx.SetBody(api.AppendProblem(nil, f.cfg.BaseURL(), code, detail, nil))
+}

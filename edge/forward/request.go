@@ -1,0 +1,111 @@
+package forward
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"golang.org/x/net/http/httpguts"
+
+	"webring/edge/uri"
+	"webring/edge/voucher"
+)
+
+// outgoing is a request for the origin, and what a second voucher for it takes.
+type outgoing struct {
+	*http.Request
+	body   []byte
+	client string
+	secure bool
+}
+
+// request copies what came. It is not ok when that cannot be sent on byte for
+// byte. A field line that is folded is one of these: passed on as it is, the
+// next recipient would have to refuse it or change it (RFC 9112, 5.2), and
+// unfolded it would be another.
+func (f *Forwarder) request(ctx *fasthttp.RequestCtx, client string, secure bool) (*outgoing, bool) {
+	in := &ctx.Request
+	target, _ := uri.Target(&in.Header)
+	if bytes.ContainsFunc(target, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return nil, false
+	}
+	r := &outgoing{body: bytes.Clone(in.Body()), client: client, secure: secure}
+	scheme, host, _ := strings.Cut(f.cfg.Origin, "://")
+	// The target is opaque: parsing would spell it anew.
+	req := &http.Request{
+		Method: string(in.Header.Method()), Host: host, URL: &url.URL{Scheme: scheme, Host: host, Opaque: string(target)},
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
+	}
+	if len(r.body) > 0 {
+		// Without a way to read it again, the transport never sends it again.
+		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(r.body)), int64(len(r.body))
+	}
+	for line := range bytes.SplitSeq(in.Header.RawHeaders(), []byte("\r\n")) {
+		if len(line) == 0 {
+			continue // the end
+		}
+		raw, value, found := bytes.Cut(line, []byte(":"))
+		value = bytes.Trim(value, " \t")
+		if !found || !httpguts.ValidHeaderFieldName(string(raw)) || !httpguts.ValidHeaderFieldValue(string(value)) {
+			return nil, false
+		}
+		name := http.CanonicalHeaderKey(string(raw))
+		if hopByHop(name) || f.cfg.TrustedProxies.IsProxyField(name) {
+			continue
+		}
+		req.Header[name] = append(req.Header[name], string(value))
+	}
+	for _, name := range connectionFields(req.Header) {
+		req.Header.Del(name)
+	}
+	if _, has := req.Header["User-Agent"]; !has {
+		req.Header["User-Agent"] = nil // or the transport would make one up
+	}
+	r.Request = req
+	f.vouch(req, r)
+	return r, true
+}
+
+// vouch says on req for whom r is sent.
+func (f *Forwarder) vouch(req *http.Request, r *outgoing) {
+	if f.cfg.Secret != nil {
+		about := voucher.Request{Method: []byte(req.Method), Target: []byte(req.URL.Opaque), Body: r.body}
+		req.Header.Set(voucher.Field, voucher.New(f.cfg.Secret, time.Now(), r.client, r.secure, about))
+	}
+}
+
+// connectionFields gives Connection and the fields that it names.
+func connectionFields(h http.Header) (names []string) {
+	for _, line := range h["Connection"] {
+		for name := range strings.SplitSeq(line, ",") {
+			names = append(names, strings.TrimSpace(name))
+		}
+	}
+	return append(names, "Connection")
+}
+
+// hopByHop reports whether a field belongs to one connection (RFC 9110, 7.6.1).
+// Connection itself is kept until it has been read.
+func hopByHop(name string) bool {
+	switch name {
+	case "Host", "Content-Length", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization",
+		"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Expect", voucher.Field, voucher.LetGoField:
+		return true
+	}
+	return false
+}
+
+// writtenHere reports whether this node writes a field of an answer for itself.
+func writtenHere(name string) bool {
+	return name == "Connection" || name == "Date" || strings.HasPrefix(name, "Ratelimit-")
+}
+
+// hasCredential reports whether any line of a request may bring a payment.
+func hasCredential(ctx *fasthttp.RequestCtx) bool {
+	return slices.ContainsFunc(ctx.Request.Header.PeekAll("Authorization"), func(line []byte) bool { return len(line) > 0 })
+}

@@ -1,0 +1,193 @@
+// Package voucher is how an edge says for whom it forwards a request: the field
+// Webring-Edge, which only holders of the shared secret can write.
+//
+//	Webring-Edge: t=1760000000123; n=NONCE; c=192.0.2.1; s=https; m=MAC
+//
+// t is when it was written, in milliseconds since 1970; n 16 random bytes; c
+// the client as [clientaddr.Client.String] names it; s the scheme that the client
+// spoke. MAC is HMAC-SHA256 over the lines
+//
+//	webring-edge 1
+//	t
+//	n
+//	c
+//	s
+//	method
+//	request target, as it was sent
+//	SHA-256 of the body
+//
+// each ended by a line feed. n, MAC and the body's digest are base64url
+// without padding. The field has this one spelling. It counts once, and until
+// 30 seconds from t, either way, but never if t is before the start of the
+// process that takes it, which does not know what the one before it took. When
+// that was is reckoned back from the present: the clock may have been set since.
+package voucher
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"webring/edge/clientaddr"
+)
+
+const (
+	// Field carries the voucher.
+	Field = "Webring-Edge"
+	// LetGoField counts with a voucher only. It asks the origin to answer now a
+	// payment that it holds: one with the same credential and body came before, and
+	// the edge in between needs its place. The payer is told to send it again, and
+	// gets then what has become of it.
+	LetGoField = "Webring-Let-Go"
+)
+
+// life is how far the clocks of edge and origin may be apart, transit included.
+const life = 30 * time.Second
+
+// Why a voucher does not count.
+var (
+	errForm     = errors.New("voucher: malformed")
+	errForged   = errors.New("voucher: wrong MAC")
+	errStale    = errors.New("voucher: from another time")
+	errReplayed = errors.New("voucher: seen before")
+	errEarlier  = errors.New("voucher: from before this process began, which may have been used then")
+)
+
+const minSecret = 32
+
+// CheckSecret refuses a shared secret of fewer than 32 bytes.
+func CheckSecret(secret []byte) error {
+	if len(secret) < minSecret {
+		return fmt.Errorf("voucher: the secret that edges share must have at least %d bytes", minSecret)
+	}
+	return nil
+}
+
+// Request is what a voucher is about.
+type Request struct{ Method, Target, Body []byte }
+
+// Sender is who sent a request and how, as a voucher says.
+type Sender struct {
+	Client clientaddr.Client
+	HTTPS  bool
+}
+
+// ForOwn gives a function that adds a voucher to a request of this process's own, which
+// has no body. The function may be called concurrently.
+func ForOwn(secret []byte) (func(*http.Request), error) {
+	if err := CheckSecret(secret); err != nil {
+		return nil, err
+	}
+	return func(r *http.Request) {
+		about := Request{[]byte(r.Method), []byte(r.URL.RequestURI()), nil}
+		r.Header.Set(Field, New(secret, time.Now(), clientaddr.Client{}.String(), r.URL.Scheme == "https", about))
+	}, nil
+}
+
+// New writes the field for a request of a client, as [clientaddr.Client.String] names it.
+func New(secret []byte, now time.Time, client string, secure bool, r Request) string {
+	var nonce [16]byte
+	rand.Read(nonce[:]) // never fails
+	scheme := "http"
+	if secure {
+		scheme = "https"
+	}
+	t, n := strconv.FormatInt(now.UnixMilli(), 10), base64.RawURLEncoding.EncodeToString(nonce[:])
+	mac := base64.RawURLEncoding.EncodeToString(sign(secret, t, n, client, scheme, r))
+	return "t=" + t + "; n=" + n + "; c=" + client + "; s=" + scheme + "; m=" + mac
+}
+
+func sign(secret []byte, t, n, client, scheme string, r Request) []byte {
+	body := sha256.Sum256(r.Body)
+	h := hmac.New(sha256.New, secret)
+	fmt.Fprintf(h, "webring-edge 1\n%s\n%s\n%s\n%s\n%s\n%s\n%s\n", t, n, client, scheme, r.Method, r.Target,
+		base64.RawURLEncoding.EncodeToString(body[:]))
+	return h.Sum(nil)
+}
+
+// Verifier takes vouchers, each once. It may be used concurrently.
+type Verifier struct {
+	secret []byte
+	now    func() time.Time
+	uptime func() time.Duration // whatever the clock was set to meanwhile
+
+	mu sync.Mutex
+	// The MACs of vouchers taken lately. Each set is filled for two lifetimes, which
+	// is as long as a voucher can count, and kept for as long again. Only
+	// holders of the secret can fill them.
+	seen, before map[[16]byte]struct{}
+	since        time.Time
+}
+
+// NewVerifier prepares a verifier. The process begins now.
+func NewVerifier(secret []byte, now func() time.Time) (*Verifier, error) {
+	if err := CheckSecret(secret); err != nil {
+		return nil, err
+	}
+	start := now()
+	uptime := func() time.Duration { return now().Sub(start) }
+	return &Verifier{secret: secret, now: now, uptime: uptime, seen: map[[16]byte]struct{}{}, since: start}, nil
+}
+
+// Take gives who sent the request r, which came with these lines of the field.
+func (v *Verifier) Take(lines [][]byte, r Request) (Sender, error) {
+	if len(lines) != 1 {
+		return Sender{}, errForm
+	}
+	parts := strings.Split(string(lines[0]), "; ")
+	if len(parts) != 5 {
+		return Sender{}, errForm
+	}
+	for i, prefix := range [...]string{"t=", "n=", "c=", "s=", "m="} {
+		rest, ok := strings.CutPrefix(parts[i], prefix)
+		if !ok || rest == "" {
+			return Sender{}, errForm
+		}
+		parts[i] = rest
+	}
+	t, n, name, scheme := parts[0], parts[1], parts[2], parts[3]
+	mac, err := base64.RawURLEncoding.Strict().DecodeString(parts[4])
+	if err != nil {
+		return Sender{}, errForm
+	}
+	if !hmac.Equal(mac, sign(v.secret, t, n, name, scheme, r)) {
+		return Sender{}, errForged
+	}
+	millis, err := strconv.ParseInt(t, 10, 64)
+	c, ok := clientaddr.Parse(name)
+	if err != nil || !ok || scheme != "http" && scheme != "https" {
+		return Sender{}, errForm
+	}
+	now := v.now()
+	if age := now.Sub(time.UnixMilli(millis)); age > life || age < -life {
+		return Sender{}, errStale
+	}
+	if millis < now.Add(-v.uptime()).UnixMilli() {
+		return Sender{}, errEarlier
+	}
+	if !v.isNew([16]byte(mac), now) {
+		return Sender{}, errReplayed
+	}
+	return Sender{Client: c, HTTPS: scheme == "https"}, nil
+}
+
+// isNew remembers a MAC, and reports whether it was not there before.
+func (v *Verifier) isNew(mac [16]byte, now time.Time) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if age := now.Sub(v.since); age > 2*life || age < 0 {
+		v.before, v.seen, v.since = v.seen, map[[16]byte]struct{}{}, now
+	}
+	_, seen := v.seen[mac]
+	_, before := v.before[mac]
+	v.seen[mac] = struct{}{}
+	return !seen && !before
+}

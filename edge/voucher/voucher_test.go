@@ -1,0 +1,89 @@
+package voucher
+
+import (
+	"bytes"
+	"testing"
+	"time"
+)
+
+var sharedSecret = bytes.Repeat([]byte{7}, 32)
+
+// handClock is a clock that stands still until it is moved.
+type handClock struct{ now time.Time }
+
+func newClock() *handClock                { return &handClock{time.Unix(1_760_000_000, 0)} }
+func (c *handClock) Now() time.Time       { return c.now }
+func (c *handClock) Move(d time.Duration) { c.now = c.now.Add(d) }
+
+func verifier(t *testing.T, now func() time.Time) *Verifier {
+	t.Helper()
+	v, err := NewVerifier(sharedSecret, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// A clock that was ahead or behind when the node was started, and was set right since,
+// keeps no honest voucher away, and none from before the start comes in by it.
+func TestTheStartIsWhereTheClockPutsItNow(t *testing.T) {
+	about := Request{[]byte("POST"), []byte("/api/bid"), []byte("{}")}
+	for _, wrong := range []time.Duration{time.Hour, 20 * time.Second, time.Second, -time.Second, -20 * time.Second, -time.Hour} {
+		clock := newClock()
+		right := clock.Now()
+		clock.Move(wrong)
+		v := verifier(t, clock.Now)
+		const up = 10 * time.Second
+		v.now = func() time.Time { return right.Add(up) }
+		v.uptime = func() time.Duration { return up }
+		for _, c := range []struct {
+			written time.Duration // from the start
+			want    error
+		}{{up, nil}, {0, nil}, {-time.Millisecond, errEarlier}, {-up, errEarlier}} {
+			if _, err := v.Take([][]byte{[]byte(New(sharedSecret, right.Add(c.written), "192.0.2.1", true, about))}, about); err != c.want {
+				t.Errorf("the clock was %s ahead; a voucher of %s after the start: %v, want %v", wrong, c.written, err, c.want)
+			}
+		}
+	}
+}
+
+// However long ago it was seen, a voucher does not count twice.
+func TestAVoucherCountsOnceInAllItsLife(t *testing.T) {
+	clock := newClock()
+	v := verifier(t, clock.Now)
+	r := Request{[]byte("POST"), []byte("/"), nil}
+	clock.Move(time.Minute)
+	for step := range 400 {
+		early := New(sharedSecret, clock.Now().Add(life), "192.0.2.1", true, r)
+		if _, err := v.Take([][]byte{[]byte(early)}, r); err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+		began := clock.Now()
+		for _, wait := range []time.Duration{0, time.Second, 29 * time.Second, 30 * time.Second} {
+			clock.Move(wait)
+			if _, err := v.Take([][]byte{[]byte(early)}, r); err == nil {
+				t.Fatalf("step %d: taken again after %s", step, clock.Now().Sub(began))
+			}
+		}
+		clock.Move(time.Duration(step) * 377 * time.Millisecond)
+	}
+	if n := len(v.seen) + len(v.before); n > 4 {
+		t.Errorf("%d vouchers are remembered", n)
+	}
+}
+
+func FuzzVoucher(f *testing.F) {
+	clock := newClock()
+	r := Request{[]byte("POST"), []byte("/api/bid"), []byte("{}")}
+	f.Add(New(sharedSecret, clock.Now(), "192.0.2.1", true, r))
+	f.Add("t=; n=; c=; s=; m=")
+	f.Fuzz(func(t *testing.T, field string) {
+		v := verifier(t, clock.Now)
+		known := New(sharedSecret, clock.Now(), "192.0.2.1", true, r)
+		_, _ = v.Take([][]byte{[]byte(field)}, r)
+		// Whatever came before, one that holds is taken.
+		if _, err := v.Take([][]byte{[]byte(known)}, r); err != nil {
+			t.Error(err)
+		}
+	})
+}
