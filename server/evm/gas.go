@@ -286,7 +286,7 @@ func (g *gasAccount) note(a *authorization, receipts map[common.Hash]*node.Recei
 }
 
 // waits says that a node has the transaction for a, and that nothing is to be done for
-// it now: see transaction.
+// it now: see inFlight.
 func (g *gasAccount) waits(a *authorization, st *standing) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

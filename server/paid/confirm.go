@@ -144,7 +144,7 @@ func (s *Service) confirm(n *network, u unconfirmed) error {
 	case o.State == mpp.Pending:
 		s.Log.Warn("an applied payment is not on its network any more", "payment", p, "detail", o.Detail)
 		if o.Wasted == nil && s.Now().Before(p.ValidBefore) {
-			o, err = n.Broadcast(s.ctx, p, &expenses{s, n, u.ID, &p})
+			o, err = n.Broadcast(s.ctx, p, &expenses{s, n, u.ID, u.Client, &p})
 			s.account(n, u.ID, u.Client, p, o)
 		}
 		return err

@@ -11,9 +11,10 @@ import (
 
 // Whoever has never paid here can open any number of accounts, so what is submitted at
 // this service's expense for such accounts is bounded before the first of it is seen to
-// fail: one open payment each, and no more gas in flight than the budget has left. Each
-// account that has paid has cost its owner more than the few submissions that it can
-// waste before it is refused.
+// fail: one open payment each, and no more gas in flight than the budget has left. When
+// waste alone leaves no room for another one, their payments are refused before anything
+// is reserved, and those of accounts that have paid go on: what all have in flight is
+// bounded by twice the budget.
 
 // oneAtFirst refuses a second open payment of an account that has never paid, where this
 // service pays for the gas.
@@ -35,27 +36,30 @@ type expenses struct {
 	s       *Service
 	network *network
 	id      string // of the reservation
+	client  string // which brought the payment, "" where that is not known any more
 	payment *mpp.Payment
 }
 
 var _ mpp.Expenses = (*expenses)(nil)
 
-var errInFlight = errors.New("paid: what is in flight for accounts that have never paid might use up the gas budget")
+var errInFlight = errors.New("paid: what is in flight might use up the gas budget")
 
 // Allow is described at [mpp.Expenses].
 func (x *expenses) Allow(gas uint64) error {
 	s, n := x.s, x.network
-	if s.refuses(n, x.payment.Payer, "") {
-		return errWasted
-	}
 	if err := s.withinBudget(n, s.Now()); err != nil {
 		return err
 	}
 	paid, err := s.hasPaid(x.payment.Payer)
-	if err == nil && !paid && !s.wastes.launchWithin(s.GasBudget, x.id, flight{n.Network(), gas}, s.Now()) {
-		err = errInFlight
+	switch {
+	case err != nil:
+		return err
+	case s.refuses(n, x.payment.Payer, x.client, paid):
+		return errWasted
+	case !s.wastes.launchWithin(s.GasBudget, x.id, flight{n.Network(), gas, paid}, s.Now()):
+		return errInFlight
 	}
-	return err
+	return nil
 }
 
 // Store is described at [mpp.Expenses].
@@ -86,8 +90,8 @@ func (s *Service) recallFlight(w *work) {
 	if n == 0 {
 		return
 	}
-	if paid, err := s.hasPaid(w.payment.Payer); err == nil && !paid {
-		s.wastes.launch(w.reservation.ID, flight{w.network.Network(), w.payment.Submissions[n-1].Gas})
+	if paid, err := s.hasPaid(w.payment.Payer); err == nil {
+		s.wastes.launch(w.reservation.ID, flight{w.network.Network(), w.payment.Submissions[n-1].Gas, paid})
 	}
 }
 

@@ -392,3 +392,115 @@ func TestAReservationOfAnEarlierVersionIsTakenUp(t *testing.T) {
 		})
 	}
 }
+
+// When waste leaves no room in the budget for another new account, such accounts are told
+// so before anything is reserved, and accounts that have paid go on.
+func TestNewAccountsAreRefusedWhenWasteLeavesNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := burning(t, 500_000)
+		r.second.change(func() { r.second.fates["patron"] = fate{limit: 100_000} })
+		r.paying(place(1), "patron").wait().is(201, "")
+		var wasting []*held
+		for n := range 9 {
+			payer := fmt.Sprintf("mallory-%d", n)
+			r.second.change(func() { r.second.fates[payer] = fate{burns: 45_000, limit: 100_000} })
+			wasting = append(wasting, r.paying(place(1000+n), payer))
+		}
+		for _, h := range wasting {
+			h.wait()
+		}
+		if spent := r.service.GasWasted().LastHour; spent <= 400_000 || spent >= 500_000 {
+			t.Fatalf("%d was wasted", spent)
+		}
+		asked := r.second.questions("simulate")
+		for range 2 {
+			a := r.paying(place(2), "newcomer").wait().is(503, api.PaymentsUnavailable)
+			if a.member("reason") != mpp.ReasonWaste || a.field("Retry-After") == "" {
+				t.Errorf("%s", a.Body)
+			}
+		}
+		if r.second.questions("simulate") != asked || r.second.charged("newcomer") != 0 {
+			t.Error("its payment went further")
+		}
+		r.paying(place(2), "patron").wait().is(201, "")
+		time.Sleep(time.Hour)
+		r.paying(place(3), "newcomer").wait().is(201, "")
+	})
+}
+
+// Accounts that have paid waste no more than twice the budget together.
+func TestAccountsThatHavePaidWasteNoMoreThanTwiceTheBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const budget = 500_000
+		r := burning(t, budget)
+		for k := range 5 {
+			r.paying(place(k), fmt.Sprintf("p%d", k)).wait().is(201, "")
+		}
+		// Everything that is sent is lost from sight, until all of it has failed.
+		r.second.change(func() {
+			for k := range 5 {
+				r.second.fates[fmt.Sprintf("p%d", k)] = fate{lost: true, limit: 100_000}
+			}
+		})
+		var all []*held
+		for k := range 5 {
+			for i := range 8 {
+				all = append(all, r.paying(place(100+10*k+i), fmt.Sprintf("p%d", k)))
+			}
+		}
+		synctest.Wait()
+		time.Sleep(5 * time.Second)
+		r.second.change(func() {
+			for reference := range r.second.submitted {
+				if _, sent := r.second.sent[reference]; !sent {
+					r.second.burnt[reference] = 45_000
+				}
+			}
+		})
+		for _, h := range all {
+			h.wait()
+		}
+		if spent := r.service.GasWasted().LastHour; spent == 0 || spent > 2*budget {
+			t.Errorf("%d was wasted", spent)
+		}
+	})
+}
+
+// An account that has paid is not refused for what others have wasted behind its address.
+func TestAccountsThatHavePaidAreNotRefusedForTheirClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := burning(t, 0)
+		const shared = "192.0.2.66"
+		r.paying(place(1), "patron").wait().is(201, "")
+		r.by(shared, r.token(shared, "mallory")).is(402, api.VerificationFailed)
+		if got := r.offers(shared); got != "coin" {
+			t.Errorf("offered %q", got)
+		}
+		pay := func(payer, body string) answer {
+			c := paid.Call{Operation: paid.OpRegister, Body: []byte(body), AcceptPayment: "token/charge", Client: "192.0.2.7"}
+			c.Authorization = []string{r.sign(r.handle(c).is(402, api.PaymentRequired).challenges()[0], payer, 100)}
+			c.Client = shared
+			return r.handle(c)
+		}
+		if a := pay("newcomer", place(2)); a.member("reason") != mpp.ReasonWaste {
+			t.Errorf("%d %s", a.Status, a.Body)
+		}
+		pay("patron", place(3)).is(201, "")
+	})
+}
+
+// What a late chain costs for one account a second time is that account's doing.
+func TestASecondLateBlockCountsAgainstItsAccount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := burning(t, 0)
+		r.second.change(func() { r.second.fates["latecomer"] = fate{burns: 30_000, late: true} })
+		r.paying(place(1), "latecomer").wait()
+		if got := r.offers("client of latecomer"); got != "coin token" {
+			t.Errorf("after the first: %q", got)
+		}
+		r.paying(place(2), "latecomer").wait()
+		if got := r.offers("client of latecomer"); got != "coin" {
+			t.Errorf("after the second: %q", got)
+		}
+	})
+}

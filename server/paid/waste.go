@@ -35,15 +35,17 @@ type wastes struct {
 	all   []ledger.Waste    // the oldest first
 	known map[string]bool   // by transaction
 	bars  map[[2]string]bar // by network and account, and by network and client
-	// flights are what was submitted for accounts that have never paid, and may yet be
-	// wasted, by reservation.
+	// flights are what was submitted and may yet be wasted, by reservation.
 	flights map[string]flight
+	// needs is what the last submission on a network could use.
+	needs map[string]uint64
 }
 
 // flight is gas that a transaction which is not mined yet can use.
 type flight struct {
 	network string
 	gas     uint64
+	paid    bool // its account has paid here before
 }
 
 // bar is what somebody has come to by waste.
@@ -133,22 +135,43 @@ func (x *wastes) launch(id string, f flight) {
 	x.flights[id] = f
 }
 
-// launchWithin is launch unless more than the budget might be wasted by it. One is
-// always let go, however little the budget is.
+// launchWithin is launch unless more than the budget might be wasted by it: of accounts
+// that have never paid together, or twice that by all accounts. The first within an hour
+// is let go however little the budget is.
 func (x *wastes) launchWithin(budget uint64, id string, f flight, now time.Time) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.needs[f.network] = f.gas
 	used := x.sum(f.network, now)
 	for other, o := range x.flights {
-		if o.network == f.network && other != id {
+		if o.network == f.network && other != id && (f.paid || !o.paid) {
 			used += o.gas
 		}
+	}
+	if f.paid {
+		budget *= 2
 	}
 	if budget > 0 && used > 0 && used+f.gas > budget {
 		return false
 	}
 	x.flights[id] = f
 	return true
+}
+
+// full says whether waste leaves no room for another submission of an account that has
+// never paid.
+func (x *wastes) full(budget uint64, network string, now time.Time) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	used := x.sum(network, now)
+	return budget > 0 && used > 0 && used+x.needs[network] > budget
+}
+
+// lateBefore says whether waste of an account was put down to a late chain before.
+func (x *wastes) lateBefore(network, payer string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.ContainsFunc(x.all, func(w ledger.Waste) bool { return w.Late && w.Network == network && w.Payer == payer })
 }
 
 // land ends what is in flight for a reservation.
@@ -194,7 +217,7 @@ func (s *Service) recallWaste() error {
 		return err
 	}
 	s.wastes.set(all)
-	s.wastes.flights = map[string]flight{}
+	s.wastes.flights, s.wastes.needs = map[string]flight{}, map[string]uint64{}
 	for _, n := range s.networks {
 		if err := s.withinBudget(n, s.Now()); err != nil {
 			s.Log.Error("no payments are taken by this method", "method", n.Name(), "err", err)
@@ -217,12 +240,19 @@ func (s *Service) account(n *network, id, client string, p mpp.Payment, o mpp.Ou
 // noteWaste remembers what a payment has cost, once.
 func (s *Service) noteWaste(n *network, client string, p mpp.Payment, cost *mpp.Waste) {
 	x := ledger.Waste{At: s.Now().UTC(), Network: n.Network(), Transaction: cost.Transaction, Payer: p.Payer,
-		Client: client, Gas: cost.Gas, Wei: cost.Wei, Late: cost.Late}
+		Client: client, Gas: cost.Gas, Wei: cost.Wei}
+	// A chain that is late for one account again and again is late because that account
+	// sees to it.
+	x.Late = cost.Late && !s.wastes.lateBefore(x.Network, x.Payer)
+	was := s.wastes.full(s.GasBudget, x.Network, x.At)
 	old, before, after, added := s.wastes.add(x)
 	if !added {
 		return
 	}
 	s.Log.Warn("gas wasted on a payment", "payment", p, "payer", x.Payer, "transaction", x.Transaction, "gas", x.Gas, "late", x.Late)
+	if !was && s.wastes.full(s.GasBudget, x.Network, x.At) {
+		s.Log.Error("no payments of accounts that have never paid are taken by this method", "method", n.Name(), "wasted", after, "budget", s.GasBudget)
+	}
 	if before < s.GasBudget && s.GasBudget <= after {
 		s.Log.Error("no payments are taken by this method", "method", n.Name(), "err", s.withinBudget(n, x.At))
 	}
@@ -273,10 +303,17 @@ func (s *Service) withinBudget(n *network, now time.Time) error {
 	return nil
 }
 
-// refuses says whether an account or a client is refused on a network.
-func (s *Service) refuses(n *network, payer, client string) bool {
+// refuses says whether an account is refused on a network, itself or, as long as it has
+// never paid here, with its client.
+func (s *Service) refuses(n *network, payer, client string, paid bool) bool {
+	if paid {
+		client = ""
+	}
 	return s.wastes.until(n.Network(), payer, client).After(s.Now())
 }
+
+var errOnlyKnown = &Problem{Code: api.PaymentsUnavailable, RetryAfter: int(budgetPeriod / time.Second), Reason: mpp.ReasonWaste,
+	Detail: "Too many such payments of other accounts that were new here have failed at this ring's expense, so for up to an hour they are taken only from accounts that have paid here before. Nothing was charged."}
 
 var errWasted = &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonWaste,
 	Detail: "A payment of this account or client that this ring had submitted failed at the ring's expense, so no such payment is taken from it for a while. Nothing was charged."}
@@ -284,9 +321,19 @@ var errWasted = &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonWaste,
 // open gives those of the networks on which the account and the client of c can pay. The
 // account is known when c has brought a credential.
 func (s *Service) open(networks []*network, c Call) (open []*network, err error) {
+	client := c.Client
+	if c.payer != "" {
+		paid, err := s.hasPaid(c.payer)
+		if err != nil {
+			return nil, err
+		}
+		if paid {
+			client = ""
+		}
+	}
 	var until time.Time
 	for _, n := range networks {
-		if at := s.wastes.until(n.Network(), c.payer, c.Client); at.After(s.Now()) {
+		if at := s.wastes.until(n.Network(), c.payer, client); at.After(s.Now()) {
 			if until.IsZero() || at.Before(until) {
 				until = at
 			}

@@ -143,11 +143,20 @@ func (s *Service) prepare(w *work) error {
 	if w.refused != nil {
 		return w.refused
 	}
-	if s.refuses(w.network, w.payment.Payer, w.client) {
+	paid, err := s.hasPaid(w.payment.Payer)
+	switch {
+	case err != nil:
+		return err
+	case s.refuses(w.network, w.payment.Payer, w.client, paid):
 		return errWasted
+	case !paid && s.wastes.full(s.GasBudget, w.network.Network(), s.Now()):
+		return errOnlyKnown
 	}
-	var err error
-	s.Ledger.View(func(v *ledger.View) { err = w.payable(v) })
+	s.Ledger.View(func(v *ledger.View) {
+		if err = w.payable(v); err == nil {
+			err = w.oneAtFirst(v)
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -368,8 +377,8 @@ func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error
 			o, err = w.network.Outcome(s.ctx, w.payment)
 		}
 		submitted := len(w.payment.Submissions) > 0
-		if o.State == mpp.Pending && o.Wasted == nil && s.Now().Before(w.payment.ValidBefore) && (submitted || !s.refuses(w.network, w.payment.Payer, "")) {
-			o, err = w.network.Broadcast(s.ctx, w.payment, &expenses{s, w.network, w.reservation.ID, &w.payment})
+		if o.State == mpp.Pending && o.Wasted == nil && s.Now().Before(w.payment.ValidBefore) && (submitted || !s.refuses(w.network, w.payment.Payer, "", true)) {
+			o, err = w.network.Broadcast(s.ctx, w.payment, &expenses{s, w.network, w.reservation.ID, w.client, &w.payment})
 			s.Failpoint("broadcast")
 		}
 		known = nil

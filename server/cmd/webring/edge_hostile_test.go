@@ -367,13 +367,13 @@ func TestTheOriginRefusesVouchersThatDoNotHold(t *testing.T) {
 	}
 	o.get("/api") // after that of the launch: the peer is past its second
 	for _, c := range []struct{ rule, voucher, want string }{
-		{"replayed", used, "voucher seen before"},
-		{"forged", voucher(bytes.Repeat([]byte{1}, 32), now, "192.0.2.2", body), "voucher with a wrong MAC"},
-		{"of another body", voucher(secret, now, "192.0.2.2", "{}"), "voucher with a wrong MAC"},
-		{"stale", voucher(secret, now.Add(-time.Minute), "192.0.2.2", body), "voucher from another time"},
-		{"from the future", voucher(secret, now.Add(time.Hour), "192.0.2.2", body), "voucher from another time"},
-		{"from before the start", voucher(secret, before, "192.0.2.2", body), "voucher from before this process began"},
-		{"malformed", "t=1", "malformed voucher"},
+		{"replayed", used, "voucher: seen before"},
+		{"forged", voucher(bytes.Repeat([]byte{1}, 32), now, "192.0.2.2", body), "voucher: wrong MAC"},
+		{"of another body", voucher(secret, now, "192.0.2.2", "{}"), "voucher: wrong MAC"},
+		{"stale", voucher(secret, now.Add(-time.Minute), "192.0.2.2", body), "voucher: from another time"},
+		{"from the future", voucher(secret, now.Add(time.Hour), "192.0.2.2", body), "voucher: from another time"},
+		{"from before the start", voucher(secret, before, "192.0.2.2", body), "voucher: from before this process began"},
+		{"malformed", "t=1", "voucher: malformed"},
 	} {
 		mark := len(o.log.String())
 		// One line a second is written.
