@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/content"
 )
 
 func TestPositionDocumentsHaveAStrongTagOfTheLedgerPosition(t *testing.T) {
@@ -111,11 +112,11 @@ func FuzzIfNoneMatch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, list string) {
 		var h fasthttp.RequestHeader
 		h.Set("If-None-Match", list)
-		if unchanged(h.PeekAll("If-None-Match"), tag) && !strings.Contains(list, string(tag)) && strings.Trim(list, " \t\r\n") != "*" {
+		if content.Unchanged(h.PeekAll("If-None-Match"), tag) && !strings.Contains(list, string(tag)) && strings.Trim(list, " \t\r\n") != "*" {
 			t.Errorf("%q names the tag", list)
 		}
 		h.Set("If-None-Match", "W/"+string(tag)+", "+list)
-		if !unchanged(h.PeekAll("If-None-Match"), tag) {
+		if !content.Unchanged(h.PeekAll("If-None-Match"), tag) {
 			t.Errorf("%q hides the tag before it", list)
 		}
 	})

@@ -22,6 +22,7 @@ import (
 	"webring/edge/fastpath"
 	"webring/edge/limit"
 	"webring/edge/mcp"
+	"webring/edge/pages"
 	"webring/edge/uri"
 	"webring/edge/voucher"
 )
@@ -56,12 +57,10 @@ type Shell struct {
 
 	router     *router.Router
 	deprecated map[string]describe.Deprecation
-	site       describe.Site
+	pages      *pages.Pages
 	mcp        *mcp.Server
-	drawing    [drawingStripes]sync.Mutex // held by who draws a page, by its key
 	plain      *plainPaths
 	answers    sync.Pool // of *answer
-	rooms      sync.Pool // of *[]api.Response, for pages
 	fast       *fastpath.Server
 	server     fasthttp.Server
 }
@@ -104,7 +103,7 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 	if s.log == nil {
 		s.log = slog.Default()
 	}
-	s.site = s.describedSite(&cfg)
+	s.pages = pages.New(s.describedSite(&cfg), now)
 	s.mcp = mcp.New(s.core, s.log)
 	if cfg.TLS != nil {
 		s.tls = cfg.TLS.Clone()
