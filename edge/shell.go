@@ -135,7 +135,7 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 		MaxRequestBodySize: MaxBody,
 		// A front page fits in with its header, and goes out in one piece.
 		WriteBufferSize: 12 << 10,
-		// A worker outlives the place of its connection by a moment.
+		// A worker outlives the slot of its connection by a moment.
 		Concurrency: maxConns + 1024,
 
 		CloseOnShutdown:              true,
@@ -217,12 +217,12 @@ func dropTrailers(h *fasthttp.RequestHeader, name string) {
 	if len(lines) <= header {
 		return
 	}
-	kept := make([]string, header)
-	for i := range kept {
-		kept[i] = string(lines[i])
+	own := make([]string, header)
+	for i := range own {
+		own[i] = string(lines[i])
 	}
 	h.Del(name)
-	for _, line := range kept {
+	for _, line := range own {
 		h.Add(name, line)
 	}
 }
