@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/content"
 )
 
 // bodyCodings are the content codings that bodies of requests may come in, as
@@ -51,7 +52,7 @@ func (s *Shell) post(ctx *fasthttp.RequestCtx, answer fasthttp.RequestHandler) {
 
 // decodeBody undoes the content coding of a body, for [Body], or says why it cannot.
 func decodeBody(ctx *fasthttp.RequestCtx) *refusal {
-	decode, ok := decoderOf(listField(&ctx.Request.Header, "Content-Encoding"))
+	decode, ok := decoderOf(content.List(&ctx.Request.Header, "Content-Encoding"))
 	switch {
 	case !ok:
 		return &unknownCoding

@@ -22,6 +22,15 @@ import (
 	"webring/templates"
 )
 
+// zstdWriter writes frames that say how long the body is. It may be used concurrently.
+var zstdWriter = func() *zstd.Encoder {
+	w, err := zstd.NewWriter(nil)
+	if err != nil {
+		panic(err) // there are no options
+	}
+	return w
+}()
+
 func gzipped(t testing.TB, body string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -180,7 +189,7 @@ func FuzzDecodeBody(f *testing.F) {
 			if body, err := gunzip([]byte(gzipped(t, string(coded)))); err != nil || !bytes.Equal(body, coded) {
 				t.Errorf("there and back: %d bytes of %d, %v", len(body), len(coded), err)
 			}
-			if body, err := unzstd(packZstd(coded)); err != nil || !bytes.Equal(body, coded) {
+			if body, err := unzstd(zstdWriter.EncodeAll(coded, nil)); err != nil || !bytes.Equal(body, coded) {
 				t.Errorf("there and back: %d bytes of %d, %v", len(body), len(coded), err)
 			}
 		}

@@ -1,12 +1,11 @@
 package edge
 
 import (
-	"bytes"
-
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
 	"webring/edge/cache"
+	"webring/edge/content"
 	"webring/edge/uri"
 )
 
@@ -28,11 +27,11 @@ const (
 	leastCoded = 1 << 10
 )
 
-// document is an answer of the core that is kept. Nothing in it changes.
+// document is an answer of the core that is cached. Nothing in it changes.
 type document struct {
 	response api.Response
 	coded    bool // it comes in the codings of forms
-	forms    forms
+	forms    content.Forms
 }
 
 // documentSize is about what a document takes beside its texts, in bytes.
@@ -42,46 +41,46 @@ const documentSize = 512
 // body in the form that h asks for. The caller may change the answer only when it is r.
 //
 // An answer counts at its position, and a timed one while it says that it holds. What
-// random bits have a part in is not kept.
-func (t *tenure) serve(target []byte, h fields, r *api.Response) (*api.Response, form) {
+// random bits have a part in is not cached.
+func (g *generation) serve(target []byte, h content.Fields, r *api.Response) (*api.Response, content.Form) {
 	if len(target) > longestTarget {
-		t.ask(target, r)
-		return r, form{body: r.Body}
+		g.Ask(target, r)
+		return r, content.Form{Body: r.Body}
 	}
-	kept := t.cache()
-	key := kept.Key(target)
-	e := kept.Get(key)
-	seq, second := t.core.Head()
-	if e == nil || !e.Holds(t.build, seq, second) {
-		again := e != nil || kept.Again(key)
-		t.ask(target, r)
+	cached := g.Cache()
+	key := cached.Key(target)
+	e := cached.Get(key)
+	seq, second := g.core.Head()
+	if e == nil || !e.Holds(g.build, seq, second) {
+		again := e != nil || cached.Again(key)
+		g.Ask(target, r)
 		coded := len(r.Body) >= leastCoded && r.Status == fasthttp.StatusOK && isList(target)
-		keep := kept.Keeps() && (again || len(r.Body) >= leastList) || coded && asksCoding(h)
+		keep := cached.Keeps() && (again || len(r.Body) >= leastList) || coded && content.AsksCoding(h)
 		if r.Drawn || r.Status >= 500 || len(r.Body) > longestKept || !keep {
-			return r, form{body: r.Body, varies: coded}
+			return r, content.Form{Body: r.Body, Varies: coded}
 		}
-		e = t.entry(r.Seq, r.Validity, r.Since, r.Until)
+		e = g.entry(r.Seq, r.Validity, r.Since, r.Until)
 		d := newDocument(r, coded)
 		e.Value = d
-		kept.Put(key, e, d.size())
+		cached.Put(key, e, d.size())
 	}
 	d := e.Value.(*document)
 	if !d.coded {
-		return &d.response, form{body: d.response.Body}
+		return &d.response, content.Form{Body: d.response.Body}
 	}
-	f, made := d.forms.pick(&passingCodings, d.response.Body, h)
+	f, made := d.forms.Pick(&content.Passing, d.response.Body, h)
 	if made > 0 {
-		kept.Grow(e, made)
+		cached.Grow(e, made)
 	}
 	return &d.response, f
 }
 
 // entry says how long an answer holds.
-func (t *tenure) entry(seq uint64, v api.Validity, since, until int64) *cache.Entry {
+func (g *generation) entry(seq uint64, v api.Validity, since, until int64) *cache.Entry {
 	if v != api.Timed {
 		since, until = 0, cache.Forever
 	}
-	return &cache.Entry{Build: t.build, Seq: seq, Since: since, Until: until}
+	return &cache.Entry{Build: g.build, Seq: seq, Since: since, Until: until}
 }
 
 // isList says whether the document at a target may be a long one. The others are of
@@ -95,12 +94,9 @@ func isList(target []byte) bool {
 	return false
 }
 
-// newDocument copies an answer, but for what the core keeps in it for itself.
+// newDocument copies an answer.
 func newDocument(r *api.Response, coded bool) *document {
-	return &document{coded: coded, response: api.Response{
-		Status: r.Status, Media: r.Media, Validity: r.Validity, Seq: r.Seq, Since: r.Since, Until: r.Until, Unknown: r.Unknown,
-		Location: bytes.Clone(r.Location), Next: bytes.Clone(r.Next), Prev: bytes.Clone(r.Prev), Body: bytes.Clone(r.Body),
-	}}
+	return &document{coded: coded, response: content.Clone(r)}
 }
 
 func (d *document) size() int {

@@ -108,8 +108,8 @@ func TestAShellWithoutACacheAsksForEachAnswer(t *testing.T) {
 	var r api.Response
 	for i, accept := range []string{"", "zstd", "zstd", ""} {
 		_, f := n.serve([]byte("/api/ring"), fieldsOf{"Accept-Encoding": accept}, &r)
-		if asked != i+1 || (f.coding != nil) != (accept != "") || !f.varies {
-			t.Errorf("answer %d in %q: the core was asked %d times, coding %v", i, accept, asked, f.coding)
+		if asked != i+1 || (f.Coding != nil) != (accept != "") || !f.Varies {
+			t.Errorf("answer %d in %q: the core was asked %d times, coding %v", i, accept, asked, f.Coding)
 		}
 	}
 }

@@ -4,8 +4,8 @@
 // The documents are not made here. A [Core] answers every GET of the service
 // interface with a status, bytes and how long they hold; the shell turns that
 // into header fields and moves the bytes. What is its own: routing and methods,
-// the rate limit, the version check, CORS, validators and caching, the pages
-// for people, sizes and timeouts, and the promise that whatever goes wrong, on
+// the rate limit, the version check, CORS, validators and caching, sizes
+// and timeouts, and the promise that whatever goes wrong, on
 // any layer, is answered by a problem document of the one table in
 // [webring/core/api].
 //
@@ -19,22 +19,14 @@
 // says what a shell is made of; routes.go finds the handler; read.go turns an answer
 // of the core into HTTP, [webring/edge/uri] reads what is asked and puts its hosts into A-labels;
 // cached.go keeps documents in [webring/edge/cache] for as long as they hold, long ones in
-// the codings of coding.go;
-// validator.go knows entity tags; body.go undoes the coding of what is posted, and
-// paid.go lets a payment handler in; problem.go
-// writes problems, those of requests that could not be read among them, and
-// explanations.go says what their codes mean; headers.go adds what every answer
+// the codings of [webring/edge/content];
+// validator.go says which entity tags they have; body.go undoes the coding of what is posted,
+// and paid.go lets a payment handler in; problem.go writes problems, those of requests that
+// could not be read among them; headers.go adds what every answer
 // carries. [webring/edge/limit] counts requests, [webring/edge/clientaddr] says whose they are,
-// listener.go bounds connections. pages.go shows decoded documents to people:
-// page_reader.go reads all that one page shows in one call of the core,
-// page_documents.go has what they show of them, page_views.go and page_join.go say
-// what is on each page, page_survey.go looks at the whole ring for them,
-// page_cache.go keeps what was drawn in the same cache until a number on it can change,
-// content.go
-// sends it in the coding that is asked for; the tests in edge/browser look at them as people do.
-// documents.go publishes what [webring/edge/describe] makes for programs, markdown.go
-// pages for them, and mcp.go lets [webring/edge/mcp] answer. swap.go replaces the
-// core while it is read.
+// listener.go bounds connections. pages.go serves what [webring/edge/pages] draws for people
+// and for programs; the tests in edge/browser look at the pages as people do. mcp.go lets
+// [webring/edge/mcp] answer. swap.go replaces the core while it is read.
 //
 // An edge passes paid operations on to the origin by [webring/edge/forward], and says with
 // [webring/edge/voucher] for whom. What an edge reads from is kept by [webring/edge/replica].
@@ -71,6 +63,6 @@
 //     the request is its peer's.
 //   - Vouchers are taken with every method: readers whom an edge passes on are
 //     counted for themselves too. Below /sync/ a voucher says that an edge of
-//     this ring follows, which has a place whatever strangers do.
+//     this ring follows, which is admitted whatever strangers do.
 //   - A read is the same for everyone, so CORS fields stand on every answer.
 package edge

@@ -11,6 +11,7 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/core/coretest"
+	"webring/edge/content"
 	"webring/edge/describe"
 	"webring/wasm/host"
 )
@@ -25,7 +26,7 @@ func TestDocumentsArePublished(t *testing.T) {
 		}
 		wantCommon(t, r)
 		wantFields(t, r, "Content-Type", d.Media, "Webring-Seq", "4", "Vary", "Accept-Encoding", "Link", d.Link)
-		if age := r.header.Get("Cache-Control"); d.MaxAge > maxAge && age != "public, max-age=300" || d.MaxAge <= maxAge && !strings.HasPrefix(age, "public, max-age=5,") {
+		if age := r.header.Get("Cache-Control"); d.MaxAge > content.MaxAge && age != "public, max-age=300" || d.MaxAge <= content.MaxAge && !strings.HasPrefix(age, "public, max-age=5,") {
 			t.Errorf("%s: %s", d.Path, age)
 		}
 		switch {

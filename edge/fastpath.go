@@ -7,9 +7,11 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/content"
 	"webring/edge/describe"
 	"webring/edge/fastpath"
 	"webring/edge/limit"
+	"webring/edge/pages"
 )
 
 // plainPaths are the paths that the fast path answers: those of the core, spelled
@@ -64,7 +66,7 @@ type plainAnswerer struct {
 // Markdown.
 func (p *plainAnswerer) Answer(r *fastpath.Request, now time.Time) (answer fastpath.Answer, ok bool) {
 	front := len(r.Target) == 1 || r.Target[1] == '?'
-	if front && prefersMarkdown(listField(r, "Accept")) {
+	if front && pages.PrefersMarkdown(content.List(r, "Accept")) {
 		return answer, false
 	}
 	p.window = p.s.limiterOf(r.Client).Take(r.Client, now)
@@ -79,38 +81,38 @@ func (p *plainAnswerer) Answer(r *fastpath.Request, now time.Time) (answer fastp
 			ok = true
 		}
 	}()
-	t := p.s.core.enter()
-	defer t.leave()
-	answer.Status, answer.Body = p.read(r, t, front)
+	g := p.s.core.enter()
+	defer g.leave()
+	answer.Status, answer.Body = p.read(r, g, front)
 	answer.Fields = p.a.fields
 	return answer, true
 }
 
 // read gives status and body of the answer to r, and puts its own fields together. The
 // body does not change before the next answer.
-func (p *plainAnswerer) read(r *fastpath.Request, t *tenure, front bool) (status int, body []byte) {
+func (p *plainAnswerer) read(r *fastpath.Request, g *generation, front bool) (status int, body []byte) {
 	a := &p.a
-	res, f := &a.Response, form{}
+	res, f := &a.Response, content.Form{}
 	if front {
-		l, failed := p.s.cachedPage(drawHome, t, "/", "/", &noQuery)
+		page, failed := p.s.pages.Front(g)
 		if failed == nil {
-			a.fields, status, body = l.appendAnswer(a.fields[:0], r, t)
+			a.fields, status, body = page.AppendAnswer(a.fields[:0], r, g)
 			a.fields = append(a.fields, varyAccept...)
 			return status, body
 		}
-		res = &failed.Response
-		f.body = res.Body
+		res = failed
+		f.Body = res.Body
 	} else {
-		res, f = t.serve(r.Target, r, res)
+		res, f = g.serve(r.Target, r, res)
 	}
-	a.fields, status = t.appendAnswer(a.fields[:0], res, &f, r.IfNoneMatch)
+	a.fields, status = g.appendAnswer(a.fields[:0], res, &f, r.IfNoneMatch)
 	if front {
 		a.fields = append(a.fields, varyAccept...)
 	}
 	if status == fasthttp.StatusNotModified {
 		return status, nil
 	}
-	return status, f.body
+	return status, f.Body
 }
 
 // AppendCommon appends the fields of all answers.

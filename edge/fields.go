@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/content"
 	"webring/edge/limit"
 	"webring/edge/uri"
 )
@@ -50,20 +51,6 @@ var (
 	colon = []byte(": ")
 )
 
-func appendField(dst []byte, name, value string) []byte {
-	dst = append(dst, name...)
-	dst = append(dst, ": "...)
-	dst = append(dst, value...)
-	return append(dst, "\r\n"...)
-}
-
-func appendNumberField(dst []byte, name string, n int64) []byte {
-	dst = append(dst, name...)
-	dst = append(dst, ": "...)
-	dst = strconv.AppendInt(dst, n, 10)
-	return append(dst, "\r\n"...)
-}
-
 // appendWord appends what a core wrote to a field that is being put together.
 // The core writes no controls; were one to get here, it would end the field.
 func appendWord(dst, word []byte) []byte {
@@ -76,7 +63,7 @@ func appendWord(dst, word []byte) []byte {
 // appendAnswer appends the fields of an answer of the core in a form, and gives its
 // status: 304 when one of the If-None-Match lines names the document that the
 // reader would get.
-func (t *tenure) appendAnswer(dst []byte, r *api.Response, f *form, ifNoneMatch [][]byte) ([]byte, int) {
+func (g *generation) appendAnswer(dst []byte, r *api.Response, f *content.Form, ifNoneMatch [][]byte) ([]byte, int) {
 	dst = append(dst, "Webring-Seq: "...)
 	dst = strconv.AppendUint(dst, r.Seq, 10)
 	dst = append(dst, "\r\n"...)
@@ -93,12 +80,12 @@ func (t *tenure) appendAnswer(dst []byte, r *api.Response, f *form, ifNoneMatch 
 		dst = append(dst, notStored...)
 	} else {
 		dst = append(dst, "Cache-Control: "...)
-		dst = append(dst, cacheControls[t.lifetime(r)]...)
+		dst = append(dst, g.cacheControl(r)...)
 		dst = append(dst, "\r\nETag: "...)
 		at := len(dst)
-		dst = t.appendTag(dst, r, f)
-		same := r.Status == fasthttp.StatusOK && unchanged(ifNoneMatch, dst[at:])
-		if dst = f.appendFields(append(dst, "\r\n"...), same); same {
+		dst = g.appendTag(dst, r, f)
+		same := r.Status == fasthttp.StatusOK && content.Unchanged(ifNoneMatch, dst[at:])
+		if dst = f.AppendFields(append(dst, "\r\n"...), same); same {
 			return dst, fasthttp.StatusNotModified
 		}
 	}

@@ -81,8 +81,4 @@ func (s *Shell) markOld(ctx *fasthttp.RequestCtx) {
 	ctx.Response.Header.Add("Link", "<"+d.Successor+`>; rel="successor-version"`)
 }
 
-// fields are those of a request: the lines of one by its canonical name, which
-// hold until the next is asked for.
-type fields interface{ PeekAll(name string) [][]byte }
-
 func trim(b []byte) []byte { return bytes.Trim(b, " \t") }

@@ -96,7 +96,7 @@ func (l *boundedListener) Close() error {
 	return l.closed
 }
 
-// boundedConn gives its place back when it is closed.
+// boundedConn gives its slot back when it is closed.
 type boundedConn struct {
 	net.Conn
 	from    *boundedListener

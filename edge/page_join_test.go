@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"webring/core/api"
+	"webring/edge/pages"
 	"webring/templates"
 )
 
@@ -31,7 +32,7 @@ func TestADraftIsCheckedOnTheJoinPage(t *testing.T) {
 			t.Errorf("status %d, no %s in %s", r.status, want, r.body)
 		}
 	}
-	wantFields(t, r, "Cache-Control", "no-store", "Content-Type", pageMedia, "Content-Security-Policy", templates.Policy, "ETag", "")
+	wantFields(t, r, "Cache-Control", "no-store", "Content-Type", pages.Media, "Content-Security-Policy", templates.Policy, "ETag", "")
 	wantCommon(t, r)
 
 	found = templates.Checked{Price: "1.00", Slug: "x", Command: "pay"}

@@ -79,18 +79,3 @@ func TestAPageTakesOneCall(t *testing.T) {
 		}
 	}
 }
-
-// A ring that never stands still for a page that needs it to is an error, and no hang.
-func TestAPageThatIsNeverCompleteIsAProblem(t *testing.T) {
-	s := serve(t, Config{Core: newRing(t)})
-	tenure := s.core.enter()
-	defer tenure.leave()
-	r, round := newReader(s.Shell, tenure), 0
-	r.complete(func() {
-		round++
-		r.document("/api/ring?limit="+strconv.Itoa(round), new(listDocument))
-	})
-	if r.failed == nil || r.failed.Status != 500 || round != maxRounds {
-		t.Errorf("after %d rounds: %v", round, r.failed)
-	}
-}

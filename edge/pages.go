@@ -2,12 +2,16 @@ package edge
 
 import (
 	"bytes"
-	"slices"
+	"context"
 	"strings"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/content"
+	"webring/edge/describe"
+	"webring/edge/pages"
 	"webring/edge/uri"
 	"webring/static"
 	"webring/templates"
@@ -20,22 +24,10 @@ const (
 	briefly   = "public, max-age=300, stale-while-revalidate=86400, stale-if-error=604800"
 )
 
-const pageMedia = "text/html; charset=utf-8"
-
-// pages adds the pages for people to the table of paths.
-func (s *Shell) pages(get func(path string, h fasthttp.RequestHandler)) {
-	get("/", s.page(drawHome))
-	get("/ring", s.page(drawRing))
-	get("/join", s.page(drawJoin))
-	get("/embed", s.page(drawEmbed))
-	get("/docs", s.page(drawDocs))
-	// What varies in these paths is read where it stands: a parameter would be
-	// copied out of the path.
-	get(membersPath+"{slug:*}", s.page(drawMember))
-	get(categoriesPath+"{category:*}", s.page(drawCategory))
-	get(badgesPath+"{slug:*}", s.page(drawBadge))
-	for _, code := range api.Codes() {
-		get("/problems/"+string(code), s.page(drawProblem))
+// people adds the pages for people, and the files that these load, to the table of paths.
+func (s *Shell) people(get func(path string, h fasthttp.RequestHandler)) {
+	for _, r := range pages.Routes() {
+		s.negotiated(get, r.Pattern, s.page(r.View))
 	}
 	for _, asset := range static.Assets() {
 		get(asset.Path, serveAsset(asset, immutable))
@@ -43,119 +35,147 @@ func (s *Shell) pages(get func(path string, h fasthttp.RequestHandler)) {
 	get("/widget.js", serveAsset(static.Widget, briefly))
 }
 
-// The folders of pages that there is one of for each member or category.
-const (
-	membersPath    = "/members/"
-	categoriesPath = "/categories/"
-	badgesPath     = "/badge/"
-)
-
-// leadsDeeper says whether a path lies below a page, where there is nothing: the
-// wildcards in the table take more than one segment.
-func leadsDeeper(path []byte) bool {
-	for _, folder := range [...]string{membersPath, categoriesPath, badgesPath} {
-		if rest, ok := bytes.CutPrefix(path, []byte(folder)); ok {
-			return len(rest) == 0 || bytes.IndexByte(rest, '/') >= 0
-		}
-	}
-	return false
-}
-
-// A draw draws one page for a path, percent-decoded, and the parameters of its
-// query. It reads documents from r and nothing else, so the page holds as long
-// as they do. It gives nil when r has failed; what r failed with is then the
-// answer.
-type draw func(r *reader, path string, query *fasthttp.Args) *content
-
-// pageParameters are what the page at a path looks at in a query, in the order in
-// which the target of a page that is kept spells them.
-func pageParameters(path string) []string {
-	switch {
-	case path == "/ring", strings.HasPrefix(path, categoriesPath):
-		return []string{"kind", "page"}
-	case path == "/embed":
-		return []string{"from"}
-	}
-	return nil
-}
-
-// maxParameter is the longest value of a parameter that is looked at.
-const maxParameter = 300
-
-// page serves what d draws, from memory as long as it holds.
-func (s *Shell) page(d draw) fasthttp.RequestHandler {
+// page serves a page.
+func (s *Shell) page(v pages.View) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
-		t := s.core.enter()
-		defer t.leave()
-		target, path, query := s.pageTarget(ctx)
-		p, failed := s.cachedPage(d, t, target, path, query)
-		if failed != nil {
-			s.write(ctx, t, failed)
-			return
-		}
-		var room [1024]byte
-		lines, status, body := p.appendAnswer(room[:0], &ctx.Request.Header, t)
+		g := s.core.enter()
+		defer g.leave()
+		sent, _ := uri.Target(&ctx.Request.Header)
+		target, path, query := pages.Target(sent)
+		p, failed := s.pages.Get(g, v, target, path, query)
+		s.sendPage(ctx, g, p, failed)
+	}
+}
+
+// sendPage answers with a page, or with what the core said instead of a document.
+func (s *Shell) sendPage(ctx *fasthttp.RequestCtx, g *generation, p *pages.Page, failed *api.Response) {
+	if failed != nil {
+		s.write(ctx, g, failed)
+		return
+	}
+	var room [1024]byte
+	lines, status, body := p.AppendAnswer(room[:0], &ctx.Request.Header, g)
+	setFields(ctx, lines)
+	ctx.SetStatusCode(status)
+	ctx.Response.SetBodyRaw(body)
+}
+
+func serveAsset(a static.Asset, cache string) fasthttp.RequestHandler {
+	c := content.New(a.Type, a.Body)
+	c.Shared = a.Shared
+	return func(ctx *fasthttp.RequestCtx) {
+		var room [512]byte
+		lines, status, body, _ := c.AppendAnswer(room[:0], &ctx.Request.Header, cache)
 		setFields(ctx, lines)
 		ctx.SetStatusCode(status)
 		ctx.Response.SetBodyRaw(body)
 	}
 }
 
-// pageFields are what every page carries.
-const pageFields = "Content-Security-Policy: " + templates.Policy + "\r\nReferrer-Policy: strict-origin-when-cross-origin\r\n"
-
-// appendAnswer is that of the content, with what goes with a page.
-func (p *page) appendAnswer(dst []byte, h fields, t *tenure) (_ []byte, status int, body []byte) {
-	if p.media == pageMedia {
-		dst = append(dst, pageFields...)
+// negotiated adds a page to the table of paths, as Markdown for those who ask for it.
+// A badge is no page, and comes as it is.
+func (s *Shell) negotiated(get func(path string, h fasthttp.RequestHandler), pattern string, page fasthttp.RequestHandler) {
+	if _, ok := pages.Markdown(strings.NewReplacer("{slug:*}", "x", "{category:*}", "x").Replace(pattern), ""); !ok {
+		get(pattern, page)
+		return
 	}
-	dst = appendNumberField(dst, "Webring-Seq", int64(p.entry.Seq))
-	dst, status, body, made := p.content.appendAnswer(dst, h, p.age(t))
-	p.grow(t, made)
-	return dst, status, body
-}
-
-// pageTarget gives the name under which a page is kept, its path and its query:
-// of the parameters only what the page looks at, so that others make no new page.
-func (s *Shell) pageTarget(ctx *fasthttp.RequestCtx) (target, path string, query *fasthttp.Args) {
-	sent, _ := uri.Target(&ctx.Request.Header)
-	at, raw, asked := bytes.Cut(sent, []byte("?"))
-	path = string(uri.Decode(at))
-	looked := pageParameters(path)
-	if !asked || len(raw) == 0 || len(looked) == 0 {
-		return path, path, &noQuery
-	}
-	var all fasthttp.Args
-	all.ParseBytes(raw)
-	query = new(fasthttp.Args)
-	for _, name := range looked {
-		values := all.PeekMulti(name)
-		// Without a value a parameter is absent.
-		if i := slices.IndexFunc(values, func(v []byte) bool { return len(v) > 0 }); i >= 0 && len(values[i]) <= maxParameter {
-			query.SetBytesV(name, values[i])
+	get(pattern, func(ctx *fasthttp.RequestCtx) {
+		if pages.PrefersMarkdown(content.List(&ctx.Request.Header, "Accept")) {
+			s.markdown(ctx)
+		} else {
+			page(ctx)
 		}
-	}
-	if query.Len() == 0 {
-		return path, path, &noQuery
-	}
-	// A path may have a '?' in it, written as an escape: what is asked for stands
-	// first, where no path begins.
-	return query.String() + " " + path, path, query
+		ctx.Response.Header.Add("Vary", "Accept")
+	})
 }
 
-var noQuery fasthttp.Args
-
-// drawn makes a page the content of an answer.
-func drawn(body []byte) *content { return newContent(pageMedia, body) }
-
-// frame is what a page at a path has around it.
-func (d *directoryDocument) frame(path, title, description string) templates.Page {
-	return templates.Page{Title: title, Ring: d.Name, Description: description, Path: path, Synthetic: d.Synthetic,
-		Root: strings.Repeat("../", strings.Count(path[1:], "/")), Style: static.Style.Path, Script: static.Script.Path, Icon: static.Icon.Path}
+// markdown answers with a page as Markdown.
+func (s *Shell) markdown(ctx *fasthttp.RequestCtx) {
+	sent, _ := uri.Target(&ctx.Request.Header)
+	target, path, query := pages.Target(sent)
+	d, ok := pages.Markdown(path, query.String())
+	if !ok {
+		s.problem(ctx, noSuchPath)
+		return
+	}
+	s.publish(ctx, "markdown "+target, d)
 }
 
-func serveAsset(a static.Asset, cache string) fasthttp.RequestHandler {
-	c := newContent(a.Type, a.Body)
-	c.sharing = a.Shared
-	return func(ctx *fasthttp.RequestCtx) { c.send(ctx, cache) }
+// documents adds what is published for programs to the table of paths.
+func (s *Shell) documents(get func(path string, h fasthttp.RequestHandler)) {
+	for _, d := range describe.Documents() {
+		get(d.Path, func(ctx *fasthttp.RequestCtx) { s.publish(ctx, d.Path, d) })
+	}
+	// The parts of documents that a large ring has several of.
+	for _, folder := range []string{"/sitemaps/{name:*}", "/opml/{name:*}"} {
+		get(folder, func(ctx *fasthttp.RequestCtx) {
+			target, _ := uri.Target(&ctx.Request.Header)
+			path := string(uri.Decode(uri.Path(target)))
+			d, ok := describe.Part(path)
+			if !ok {
+				s.problem(ctx, noSuchPath)
+				return
+			}
+			s.publish(ctx, path, d)
+		})
+	}
+}
+
+// describedSite is what documents rest on besides the ring.
+func (s *Shell) describedSite(cfg *Config) describe.Site {
+	return describe.Site{
+		Has:        func(path string) bool { return s.lookup(nil, fasthttp.MethodGet, []byte(path)) != nil },
+		Contact:    cfg.Contact,
+		Example:    cfg.ExampleSite,
+		Deprecated: s.deprecated,
+	}
+}
+
+// publish sends a document. key names it among everything that is cached.
+func (s *Shell) publish(ctx *fasthttp.RequestCtx, key string, d describe.Document) {
+	g := s.core.enter()
+	defer g.leave()
+	p, failed := s.pages.Document(g, key, d)
+	if failed == nil && d.Link != "" {
+		setHeader(ctx, "Link", d.Link)
+	}
+	s.sendPage(ctx, g, p, failed)
+}
+
+// checkTime bounds how long somebody waits for the check of a draft: a scorer
+// reads a whole site for it.
+const checkTime = 25 * time.Second
+
+var notForm = refusal{api.InvalidRequest, "The body must be a form, sent as application/x-www-form-urlencoded.",
+	`,"errors":[{"pointer":"","detail":"Content-Type must be application/x-www-form-urlencoded."}]`}
+
+// check answers the form of the join page with the page, the draft in it, and
+// what was found.
+func (s *Shell) check(check func(context.Context, string, templates.Draft) templates.Checked) Handler {
+	return func(ctx *fasthttp.RequestCtx, client string, _ bool) {
+		media, _, _ := bytes.Cut(ctx.Request.Header.ContentType(), []byte(";"))
+		if string(bytes.ToLower(trim(media))) != "application/x-www-form-urlencoded" {
+			s.problem(ctx, notForm)
+			return
+		}
+		var form fasthttp.Args
+		form.ParseBytes(Body(ctx))
+		field := func(name string) string { return string(bytes.ToValidUTF8(form.Peek(name), []byte("\ufffd"))) }
+		draft := templates.Draft{Name: field("name"), URL: field("url"), Kind: field("kind"),
+			Category: field("category"), Description: field("description"), Bid: field("bid")}
+		within, cancel := context.WithTimeout(context.Background(), checkTime)
+		defer cancel()
+		checked := check(within, client, draft)
+
+		g := s.core.enter()
+		defer g.leave()
+		body, failed := s.pages.Join(g, draft, checked)
+		if failed != nil {
+			s.write(ctx, g, failed)
+			return
+		}
+		setFields(ctx, []byte(pages.Fields))
+		ctx.Response.Header.SetContentType(pages.Media)
+		ctx.Response.SetBodyRaw(body)
+	}
 }

@@ -17,6 +17,7 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/core/coretest"
+	"webring/edge/cache"
 	"webring/static"
 	"webring/templates"
 	"webring/wasm/host"
@@ -81,37 +82,6 @@ func TestPagesAreDrawnWhenANumberOnThemChanges(t *testing.T) {
 		if r := s.get(target); r.status != 200 || !strings.Contains(r.body, "Delta") && !strings.Contains(r.body, "of 4") {
 			t.Errorf("%s does not know the new member: %d %s", target, r.status, r.body)
 		}
-	}
-}
-
-// While somebody draws a page anew, others get the one before, if only time has
-// passed since, and briefly.
-func TestNobodyWaitsForADrawingThatTimeAskedFor(t *testing.T) {
-	ring := newRing(t)
-	s := serve(t, Config{Core: ring})
-	ring.Tick(time.Unix(epoch+500, 0))
-	before := s.get("/")
-	key := s.core.cache.Key([]byte("/"))
-	drawing := &s.drawing[key.Stripe(drawingStripes)]
-	drawing.Lock()
-	until := s.core.cache.Get(key).Until
-	ring.Tick(time.Unix(until+1, 0))
-	r := s.get("/")
-	wantFields(t, r, "Cache-Control", "public, max-age=0, stale-while-revalidate=30, stale-if-error=86400")
-	if r.body != before.body {
-		t.Error("another page than the one before")
-	}
-	ring.Tick(time.Unix(until+lateBy, 0))
-	late := make(chan reply)
-	go func() { late <- s.get("/") }()
-	select {
-	case <-late:
-		t.Error("a page that is long out of date was sent")
-	case <-time.After(50 * time.Millisecond):
-	}
-	drawing.Unlock()
-	if r := <-late; r.status != 200 || r.body == before.body {
-		t.Errorf("status %d, the page before", r.status)
 	}
 }
 
@@ -212,14 +182,14 @@ func TestPagesThatAreNotThereAreProblems(t *testing.T) {
 // What a page does not look at makes no further page of it.
 func TestParametersThatAPageDoesNotKnowMakeNoPage(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
-	var drawn []*page
+	var drawn []*cache.Entry
 	paths := []string{"/", "/ring", "/join", "/docs", "/embed", "/members/alpha", "/categories/general", "/badge/alpha.svg", "/problems/empty_ring"}
 	for _, path := range paths {
 		for _, query := range []string{"", "?", "?x=1", "?from=", "?page=&kind="} {
 			if r := s.get(path + query); r.status != 200 {
 				t.Errorf("%s%s: status %d", path, query, r.status)
 			}
-			p := s.core.current.Load().find(s.core.cache.Key([]byte(path)))
+			p := s.core.cache.Get(s.core.cache.Key([]byte(path)))
 			if p == nil || query != "" && p != drawn[len(drawn)-1] {
 				t.Errorf("%s%s: drawn again", path, query)
 			}
@@ -235,7 +205,7 @@ func TestParametersThatAPageDoesNotKnowMakeNoPage(t *testing.T) {
 		}
 	}
 	for i, path := range paths {
-		if s.core.current.Load().find(s.core.cache.Key([]byte(path))) != drawn[i] {
+		if s.core.cache.Get(s.core.cache.Key([]byte(path))) != drawn[i] {
 			t.Errorf("%s was drawn again", path)
 		}
 	}
@@ -338,24 +308,12 @@ func TestTheFrontPageOfARingThatIsNotOpenIsAProblem(t *testing.T) {
 
 func TestEveryProblemTypeLeadsToItsPage(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
-	seen := map[string]api.Code{}
 	for _, code := range api.Codes() {
-		e, ok := explanations[code]
-		if !ok || !strings.HasSuffix(e.meaning, ".") || !strings.HasSuffix(e.remedy, ".") {
-			t.Errorf("%s: no explanation: %+v", code, e)
-		}
-		if other, ok := seen[e.meaning]; ok {
-			t.Errorf("%s and %s mean the same", code, other)
-		}
-		seen[e.meaning] = code
 		r := s.get("/problems/" + string(code))
 		if r.status != 200 || !strings.Contains(r.body, "<code>"+string(code)+"</code>") || !strings.Contains(r.body, `href="../static/`) || !strings.Contains(html.UnescapeString(r.body), code.Title()) {
 			t.Errorf("%s: %d %s", code, r.status, r.body)
 		}
 		wantFields(t, r, "Content-Type", "text/html; charset=utf-8", "Content-Security-Policy", templates.Policy)
-	}
-	if len(explanations) != len(api.Codes()) {
-		t.Errorf("%d explanations of %d codes", len(explanations), len(api.Codes()))
 	}
 }
 

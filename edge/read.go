@@ -6,6 +6,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/content"
 	"webring/edge/uri"
 )
 
@@ -23,14 +24,14 @@ const keepBody = 64 << 10
 func (s *Shell) read(ctx *fasthttp.RequestCtx) {
 	target, _ := uri.Target(&ctx.Request.Header)
 	a := s.answers.Get().(*answer)
-	t := s.core.enter()
-	defer t.leave()
-	r, f := t.serve(target, &ctx.Request.Header, &a.Response)
-	status := s.head(ctx, t, a, r, &f)
+	g := s.core.enter()
+	defer g.leave()
+	r, f := g.serve(target, &ctx.Request.Header, &a.Response)
+	status := s.head(ctx, g, a, r, &f)
 	switch {
 	case status == fasthttp.StatusNotModified:
 	case r != &a.Response:
-		ctx.Response.SetBodyRaw(f.body) // it stays as it is
+		ctx.Response.SetBodyRaw(f.Body) // it stays as it is
 	default:
 		copyBody(ctx, r.Body)
 	}
@@ -51,15 +52,17 @@ func (a *answer) trim() {
 }
 
 // write turns an answer of a core into HTTP.
-func (s *Shell) write(ctx *fasthttp.RequestCtx, t *tenure, a *answer) {
-	if s.head(ctx, t, a, &a.Response, &form{}) != fasthttp.StatusNotModified {
-		copyBody(ctx, a.Body)
+func (s *Shell) write(ctx *fasthttp.RequestCtx, g *generation, r *api.Response) {
+	a := s.answers.Get().(*answer)
+	defer s.giveBack(a)
+	if s.head(ctx, g, a, r, &content.Form{}) != fasthttp.StatusNotModified {
+		copyBody(ctx, r.Body)
 	}
 }
 
 // head turns all but the body of an answer into HTTP, with what a has room for.
-func (s *Shell) head(ctx *fasthttp.RequestCtx, t *tenure, a *answer, r *api.Response, f *form) (status int) {
-	a.fields, status = t.appendAnswer(a.fields[:0], r, f, ctx.Request.Header.PeekAll("If-None-Match"))
+func (s *Shell) head(ctx *fasthttp.RequestCtx, g *generation, a *answer, r *api.Response, f *content.Form) (status int) {
+	a.fields, status = g.appendAnswer(a.fields[:0], r, f, ctx.Request.Header.PeekAll("If-None-Match"))
 	ctx.SetStatusCode(status)
 	setFields(ctx, a.fields)
 	return status

@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/pages"
 	"webring/edge/uri"
 )
 
@@ -23,14 +24,14 @@ func (s *Shell) routes(cfg Config) error {
 		// A parameter would be copied out of the path; the core reads it there.
 		get(strings.Replace(path, "{slug}", "{slug:*}", 1), s.read)
 	}
-	s.pages(s.negotiated(get))
+	s.people(get)
 	s.documents(get)
 	s.router.POST(mcpPath, s.callTool)
 	if cfg.Check != nil {
-		if cfg.Others["POST "+joinPath] != nil {
+		if cfg.Others["POST "+pages.JoinPath] != nil {
 			return errors.New("edge: the form of the join page is checked here or passed on, not both")
 		}
-		s.router.POST(joinPath, s.other(s.check(cfg.Check)))
+		s.router.POST(pages.JoinPath, s.other(s.check(cfg.Check)))
 	}
 	for path, h := range cfg.Paid {
 		if h == nil || !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "{}?#%") {
@@ -73,7 +74,7 @@ func (s *Shell) dispatch(ctx *fasthttp.RequestCtx) {
 	if bytes.HasPrefix(path, ringPrefix) && !api.Serves(path) {
 		reads = nil // the wildcard below this prefix takes more than the core has
 	}
-	if leadsDeeper(path) {
+	if pages.LeadsDeeper(path) {
 		reads = nil
 	}
 	switch h := &ctx.Request.Header; {
@@ -93,7 +94,7 @@ func (s *Shell) dispatch(ctx *fasthttp.RequestCtx) {
 
 func (s *Shell) lookup(ctx *fasthttp.RequestCtx, method string, path []byte) fasthttp.RequestHandler {
 	if !bytes.HasPrefix(path, syncPrefix) {
-		ctx = nil // then nothing of the path is kept, which nobody else needs
+		ctx = nil // then nothing of the path is stored, which nobody else needs
 	}
 	h, _ := s.router.Lookup(method, strconv.B2S(path), ctx)
 	return h

@@ -22,6 +22,7 @@ import (
 	"webring/edge/fastpath"
 	"webring/edge/limit"
 	"webring/edge/mcp"
+	"webring/edge/pages"
 	"webring/edge/uri"
 	"webring/edge/voucher"
 )
@@ -56,12 +57,10 @@ type Shell struct {
 
 	router     *router.Router
 	deprecated map[string]describe.Deprecation
-	site       describe.Site
+	pages      *pages.Pages
 	mcp        *mcp.Server
-	drawing    [drawingStripes]sync.Mutex // held by who draws a page, by its key
 	plain      *plainPaths
 	answers    sync.Pool // of *answer
-	rooms      sync.Pool // of *[]api.Response, for pages
 	fast       *fastpath.Server
 	server     fasthttp.Server
 }
@@ -104,7 +103,7 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 	if s.log == nil {
 		s.log = slog.Default()
 	}
-	s.site = s.describedSite(&cfg)
+	s.pages = pages.New(s.describedSite(&cfg), now)
 	s.mcp = mcp.New(s.core, s.log)
 	if cfg.TLS != nil {
 		s.tls = cfg.TLS.Clone()
@@ -136,7 +135,7 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 		MaxRequestBodySize: MaxBody,
 		// A front page fits in with its header, and goes out in one piece.
 		WriteBufferSize: 12 << 10,
-		// A worker outlives the place of its connection by a moment.
+		// A worker outlives the slot of its connection by a moment.
 		Concurrency: maxConns + 1024,
 
 		CloseOnShutdown:              true,
@@ -218,12 +217,12 @@ func dropTrailers(h *fasthttp.RequestHeader, name string) {
 	if len(lines) <= header {
 		return
 	}
-	kept := make([]string, header)
-	for i := range kept {
-		kept[i] = string(lines[i])
+	own := make([]string, header)
+	for i := range own {
+		own[i] = string(lines[i])
 	}
 	h.Del(name)
-	for _, line := range kept {
+	for _, line := range own {
 		h.Add(name, line)
 	}
 }

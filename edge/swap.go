@@ -12,16 +12,16 @@ import (
 // Swappable is a core that can be replaced by another while it is read. The
 // zero value is not usable. Its functions may be called concurrently.
 type Swappable struct {
-	current atomic.Pointer[tenure]
+	current atomic.Pointer[generation]
 	cache   *cache.Cache // the answers of all its cores
 }
 
-// tenure is one core's time of being read.
-type tenure struct {
+// generation is a core while it is read.
+type generation struct {
 	core  Core
 	build string // first part of validators
 	of    *Swappable
-	// state counts the readers; over is added to it when the tenure ends. One
+	// state counts the readers; over is added to it when the generation ends. One
 	// word, because a reader that leaves must know both at the same instant.
 	state   atomic.Int64
 	left    chan struct{} // closed when it is over and nobody reads any more
@@ -34,83 +34,87 @@ const over = 1 << 62
 // [Config.CoreDigest] says.
 func NewSwappable(c Core, digest string) *Swappable {
 	s := &Swappable{cache: cache.New(cacheBytes)}
-	s.current.Store(s.newTenure(c, digest))
+	s.current.Store(s.newGeneration(c, digest))
 	return s
 }
 
-func (s *Swappable) newTenure(c Core, digest string) *tenure {
-	return &tenure{core: c, build: buildTag(digest), of: s, left: make(chan struct{})}
+func (s *Swappable) newGeneration(c Core, digest string) *generation {
+	return &generation{core: c, build: buildTag(digest), of: s, left: make(chan struct{})}
 }
 
-func (t *tenure) cache() *cache.Cache { return t.of.cache }
+// Cache, Build, Head and BaseURL are for [pages.Core], as Ask and AskAll are.
+func (g *generation) Cache() *cache.Cache              { return g.of.cache }
+func (g *generation) Build() string                    { return g.build }
+func (g *generation) Head() (seq uint64, second int64) { return g.core.Head() }
+func (g *generation) BaseURL() string                  { return g.core.BaseURL() }
 
 // Swap puts another core in place and returns when nobody reads the one before
 // any more. A request reads one core from its beginning to its end.
 func (s *Swappable) Swap(c Core, digest string) {
-	before := s.current.Swap(s.newTenure(c, digest))
+	before := s.current.Swap(s.newGeneration(c, digest))
 	before.count(over)
 	<-before.left
 }
 
 // enter gives the present core, which stays usable until leave is called.
-func (s *Swappable) enter() *tenure {
+func (s *Swappable) enter() *generation {
 	for {
-		t := s.current.Load()
-		if t.count(1) < over {
-			return t
+		g := s.current.Load()
+		if g.count(1) < over {
+			return g
 		}
 		// It ended in between: whoever ends it may be waiting for this one.
-		t.leave()
+		g.leave()
 	}
 }
 
-// ask has the core answer a GET for target. Whatever the shell asks of a core goes
-// through here and askAll.
-func (t *tenure) ask(target []byte, r *api.Response) { t.core.Serve(uri.ASCIIHosts(target), r) }
+// Ask has the core answer a GET for target. Whatever the shell asks of a core goes
+// through here and AskAll.
+func (g *generation) Ask(target []byte, r *api.Response) { g.core.Serve(uri.ASCIIHosts(target), r) }
 
-// askAll has the core answer several targets at one head.
-func (t *tenure) askAll(targets [][]byte, all []api.Response) {
+// AskAll has the core answer several targets at one head.
+func (g *generation) AskAll(targets [][]byte, all []api.Response) {
 	for i, target := range targets {
 		targets[i] = uri.ASCIIHosts(target)
 	}
-	t.core.ServeAll(targets, all)
+	g.core.ServeAll(targets, all)
 }
 
-func (t *tenure) leave() { t.count(-1) }
+func (g *generation) leave() { g.count(-1) }
 
-// count adds to the state, and ends the tenure when it is over and nobody reads.
-func (t *tenure) count(n int64) int64 {
-	state := t.state.Add(n)
+// count adds to the state, and ends the generation when it is over and nobody reads.
+func (g *generation) count(n int64) int64 {
+	state := g.state.Add(n)
 	if state == over {
-		t.closing.Do(func() { close(t.left) })
+		g.closing.Do(func() { close(g.left) })
 	}
 	return state
 }
 
 // Serve answers from the present core.
 func (s *Swappable) Serve(target []byte, r *api.Response) {
-	t := s.enter()
-	defer t.leave()
-	t.ask(target, r)
+	g := s.enter()
+	defer g.leave()
+	g.Ask(target, r)
 }
 
 // ServeAll answers from the present core.
 func (s *Swappable) ServeAll(targets [][]byte, all []api.Response) {
-	t := s.enter()
-	defer t.leave()
-	t.askAll(targets, all)
+	g := s.enter()
+	defer g.leave()
+	g.AskAll(targets, all)
 }
 
 // Head is the present core's.
 func (s *Swappable) Head() (seq uint64, second int64) {
-	t := s.enter()
-	defer t.leave()
-	return t.core.Head()
+	g := s.enter()
+	defer g.leave()
+	return g.core.Head()
 }
 
 // BaseURL is the present core's.
 func (s *Swappable) BaseURL() string {
-	t := s.enter()
-	defer t.leave()
-	return t.core.BaseURL()
+	g := s.enter()
+	defer g.leave()
+	return g.core.BaseURL()
 }

@@ -1,12 +1,13 @@
 package edge
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"strconv"
 
 	"webring/core/api"
+	"webring/edge/cache"
+	"webring/edge/content"
 )
 
 // buildTag shortens the name of a build.
@@ -19,63 +20,23 @@ func buildTag(digest string) string {
 // core, the ledger position, for documents that show standings the second since
 // which these have held, and the coding. Together they determine the bytes at one
 // target.
-func (t *tenure) appendTag(dst []byte, r *api.Response, f *form) []byte {
+func (g *generation) appendTag(dst []byte, r *api.Response, f *content.Form) []byte {
 	dst = append(dst, '"')
-	dst = append(dst, t.build...)
+	dst = append(dst, g.build...)
 	dst = append(dst, '-')
 	dst = strconv.AppendUint(dst, r.Seq, 10)
 	if r.Validity == api.Timed {
 		dst = append(dst, '-')
 		dst = strconv.AppendInt(dst, r.Since, 10)
 	}
-	return append(append(dst, f.suffix()...), '"')
+	return append(append(dst, f.Suffix()...), '"')
 }
 
-// maxAge is for how many seconds a document may be kept unasked. It is short,
-// since a payer wants to see what the payment did, and a 304 is cheap.
-const maxAge = 5
-
-// lifetime gives the max-age of an answer. One that holds until some second is
-// let go a second earlier, as the clock may be anywhere within the present one.
-func (t *tenure) lifetime(r *api.Response) int {
+// cacheControl gives the Cache-Control of an answer.
+func (g *generation) cacheControl(r *api.Response) string {
 	if r.Validity != api.Timed {
-		return maxAge
+		return content.CacheControl(cache.Forever, 0)
 	}
-	_, now := t.core.Head()
-	return int(min(max(r.Until-now-1, 0), maxAge))
-}
-
-// cacheControls are the fields by max-age.
-var cacheControls = func() (fields [maxAge + 1]string) {
-	for i := range fields {
-		fields[i] = "public, max-age=" + strconv.Itoa(i) + ", stale-while-revalidate=30, stale-if-error=86400"
-	}
-	return fields
-}()
-
-// unchanged says whether the lines of If-None-Match name the tag: in a list,
-// weakly or strongly, or as "*" (RFC 9110, 13.1.2). What follows a malformed
-// element is not looked at.
-func unchanged(ifNoneMatch [][]byte, tag []byte) bool {
-	for _, list := range ifNoneMatch {
-		if string(trim(list)) == "*" {
-			return true
-		}
-		for {
-			list = bytes.TrimLeft(list, " \t,")
-			list = bytes.TrimPrefix(list, []byte("W/"))
-			if len(list) == 0 || list[0] != '"' {
-				break
-			}
-			end := bytes.IndexByte(list[1:], '"')
-			if end < 0 {
-				break
-			}
-			if bytes.Equal(list[:end+2], tag) {
-				return true
-			}
-			list = list[end+2:]
-		}
-	}
-	return false
+	_, now := g.core.Head()
+	return content.CacheControl(r.Until, now)
 }

@@ -50,7 +50,7 @@ type Cache struct {
 	hand  int        // the set at which eviction goes on
 }
 
-// set is a cache line. A tag is a part of the hash of the target in the same place.
+// set is a cache line. A tag is a part of the hash of the target in the same slot.
 type set struct {
 	tags    [ways]atomic.Uint32
 	used    [ways]atomic.Uint32 // 1 when the entry was taken since eviction last passed
@@ -121,7 +121,7 @@ func (c *Cache) Put(k Key, e *Entry, size int) {
 		return
 	}
 	s := c.set(k)
-	i := s.place(k)
+	i := s.slot(k)
 	c.remove(s, i)
 	c.bytes += e.size
 	s.entries[i].Store(e)
@@ -144,9 +144,9 @@ func (c *Cache) Grow(e *Entry, bytes int) {
 	}
 }
 
-// place finds the place for a target: where its entry is, an empty one, or the first
+// slot finds the slot for a target: where its entry is, an empty one, or the first
 // that was not used since the search before.
-func (s *set) place(k Key) int {
+func (s *set) slot(k Key) int {
 	empty, unused := -1, -1
 	for i := range s.entries {
 		switch e := s.entries[i].Load(); {
@@ -184,7 +184,7 @@ func (c *Cache) evict(but *Entry) {
 	}
 }
 
-// remove empties a place. The mutex is held.
+// remove empties a slot. The mutex is held.
 func (c *Cache) remove(s *set, i int) {
 	if e := s.entries[i].Swap(nil); e != nil {
 		c.bytes -= e.size

@@ -45,7 +45,7 @@ func TestATargetHasTheLastEntryThatWasPut(t *testing.T) {
 	}
 }
 
-// Two targets may have one hash, or one place: neither gets the other's entry.
+// Two targets may have one hash, or one slot: neither gets the other's entry.
 func TestTargetsOfOneHashAreTwo(t *testing.T) {
 	c := New(1 << 20)
 	a, b := c.Key([]byte("a")), c.Key([]byte("b"))

@@ -1,4 +1,4 @@
-package edge
+package pages
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 
 	"webring/core/api"
 	"webring/edge/cache"
+	"webring/edge/content"
 )
 
 // reader gives the documents that one page shows. They come from one call of the
@@ -18,8 +19,8 @@ import (
 // That ends when nothing it asked for was missing. Each call reads everything again, so
 // a page never mixes what two calls gave.
 type reader struct {
-	shell  *Shell
-	tenure *tenure
+	pages *Pages
+	core  Core
 
 	wanted  []string                 // targets that the page has asked for, in this round
 	missing bool                     // some of them have not been read
@@ -28,17 +29,29 @@ type reader struct {
 	seq     uint64                   // position of all that was read
 
 	// For how long the page is true, by what it has asked for.
-	validity     api.Validity
 	since, until int64
 
-	failed *answer // what the core answered instead of a document
+	failed *api.Response // what the core answered instead of a document
 }
 
-func newReader(s *Shell, t *tenure) *reader {
-	r := &reader{shell: s, tenure: t}
-	r.seq, _ = t.core.Head()
+func newReader(s *Pages, c Core) *reader {
+	r := &reader{pages: s, core: c}
+	r.seq, _ = c.Head()
 	return r
 }
+
+// entry says how long what was read holds.
+func (r *reader) entry(since, until int64) *cache.Entry {
+	return &cache.Entry{Build: r.core.Build(), Seq: r.seq, Since: since, Until: until}
+}
+
+const (
+	neverComplete = "The request could not be answered. The fault is not in the request."
+	noSuchPath    = "Nothing has this path. GET /api lists what there is."
+)
+
+// longestRoom is the longest buffer of an answer that is given back for other pages.
+const longestRoom = 64 << 10
 
 // maxRounds bounds how often a page is filled. Where a document leads to is known from
 // another one, which takes a round more, and the ring may have moved on by then.
@@ -49,31 +62,31 @@ func (r *reader) complete(fill func()) {
 	defer r.release()
 	for range maxRounds {
 		r.wanted, r.missing, r.failed = nil, false, nil
-		r.validity, r.since, r.until = api.Position, 0, cache.Forever
+		r.since, r.until = 0, cache.Forever
 		fill()
 		if !r.missing || r.failed != nil {
 			return
 		}
 		r.ask()
 	}
-	r.fail(api.Internal, internal.detail)
+	r.fail(api.Internal, neverComplete)
 }
 
 // ask reads all that is wanted in one call.
 func (r *reader) ask() {
 	r.release()
-	targets, all := make([][]byte, len(r.wanted)), r.shell.responses(len(r.wanted))
+	targets, all := make([][]byte, len(r.wanted)), r.pages.responses(len(r.wanted))
 	r.room = all
 	r.read = make(map[string]*api.Response, len(r.wanted))
 	for i, target := range r.wanted {
 		targets[i], r.read[target] = []byte(target), &all[i]
 	}
-	r.tenure.askAll(targets, all)
+	r.core.AskAll(targets, all)
 	r.seq = all[0].Seq
 }
 
 // responses gives room for so many answers.
-func (s *Shell) responses(n int) []api.Response {
+func (s *Pages) responses(n int) []api.Response {
 	if room, ok := s.rooms.Get().(*[]api.Response); ok && cap(*room) >= n {
 		return (*room)[:n]
 	}
@@ -87,12 +100,12 @@ func (r *reader) release() {
 		return
 	}
 	for i := range r.room {
-		if r.room[i].Kept() > keepBody {
+		if r.room[i].Kept() > longestRoom {
 			r.room[i] = api.Response{}
 		}
 	}
 	room := r.room
-	r.shell.rooms.Put(&room)
+	r.pages.rooms.Put(&room)
 	r.room, r.read = nil, nil
 }
 
@@ -103,14 +116,13 @@ func (r *reader) answerTo(target string) *api.Response {
 	if a == nil {
 		r.missing = true
 	} else if a.Status == fasthttp.StatusOK && a.Validity == api.Timed {
-		r.validity = api.Timed
 		r.since, r.until = max(r.since, a.Since), min(r.until, a.Until)
 	}
 	return a
 }
 
 // document decodes the document at a target into doc. It reports false when that has
-// not been read, and when the answer is no document; the first such answer is kept.
+// not been read, and when the answer is no document; the first such answer is the one that counts.
 func (r *reader) document(target string, doc any) bool {
 	a := r.answerTo(target)
 	switch {
@@ -118,7 +130,8 @@ func (r *reader) document(target string, doc any) bool {
 		return false
 	case a.Status != fasthttp.StatusOK:
 		if r.failed == nil {
-			r.failed = &answer{Response: newDocument(a, false).response}
+			answer := content.Clone(a)
+			r.failed = &answer
 		}
 		return false
 	}
@@ -133,9 +146,8 @@ func (r *reader) document(target string, doc any) bool {
 func every(there ...bool) bool { return !slices.Contains(there, false) }
 
 // fail makes the answer a problem.
-func (r *reader) fail(code api.Code, detail string) *content {
-	r.failed = &answer{Response: api.Response{Status: code.Status(), Media: api.Problem,
-		Body: api.AppendProblem(nil, r.tenure.core.BaseURL(), code, detail, nil)}}
-	r.failed.Seq = r.seq
+func (r *reader) fail(code api.Code, detail string) *content.Content {
+	r.failed = &api.Response{Status: code.Status(), Media: api.Problem, Seq: r.seq,
+		Body: api.AppendProblem(nil, r.core.BaseURL(), code, detail, nil)}
 	return nil
 }

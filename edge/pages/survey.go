@@ -1,11 +1,11 @@
-package edge
+package pages
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
 
-	"webring/core/api"
+	"webring/edge/cache"
 	"webring/templates"
 )
 
@@ -32,11 +32,11 @@ const surveyTarget = " survey"
 // survey gives the survey of the position that is read, or reports false when the
 // documents for it are not there.
 func (r *reader) survey() (*survey, bool) {
-	kept := r.tenure.cache()
-	key := kept.Key([]byte(surveyTarget))
+	cached := r.core.Cache()
+	key := cached.Key([]byte(surveyTarget))
 	last := 0
-	if e := kept.Get(key); e != nil {
-		if e.Holds(r.tenure.build, r.seq, 0) {
+	if e := cached.Get(key); e != nil {
+		if e.Holds(r.core.Build(), r.seq, 0) {
 			return e.Value.(*survey), true
 		}
 		last = e.Value.(*survey).members
@@ -46,9 +46,9 @@ func (r *reader) survey() (*survey, bool) {
 		return nil, false
 	}
 	r.wanted = r.wanted[:before] // at this position its documents are not needed again
-	e := r.tenure.entry(r.seq, api.Position, 0, 0)
+	e := r.entry(0, cache.Forever)
 	e.Value = v
-	kept.Put(key, e, 1<<10*(len(v.marks)+len(v.categories)))
+	cached.Put(key, e, 1<<10*(len(v.marks)+len(v.categories)))
 	return v, true
 }
 
@@ -69,7 +69,7 @@ func (r *reader) fillSurvey(v *survey, last int) bool {
 		v.kinds = append(v.kinds, templates.Kind{Kind: kind, Members: some.Total})
 	}
 	if last > sampled {
-		// A member at each of so many places, evenly spread.
+		// A member at each of so many positions, evenly spread.
 		for i := range sampled {
 			var one listDocument
 			if !r.document(fmt.Sprintf("/api/ring?limit=1&offset=%d", i*last/sampled), &one) {

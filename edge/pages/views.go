@@ -1,4 +1,4 @@
-package edge
+package pages
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/content"
 	"webring/edge/describe"
 	"webring/static"
 	"webring/templates"
@@ -20,7 +21,7 @@ const topRows = 20
 const noSuchMember = "No member of the ring has this slug. GET /api/ring lists the members."
 
 // drawHome draws the front page.
-func drawHome(r *reader, path string, _ *fasthttp.Args) *content {
+func drawHome(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	var board boardDocument
 	v, ok := r.survey()
 	if !every(ok, r.document(fmt.Sprintf("/api/leaderboard?limit=%d", topRows), &board)) {
@@ -29,7 +30,7 @@ func drawHome(r *reader, path string, _ *fasthttp.Args) *content {
 	home := templates.Home{
 		Page: v.about.frame(path, v.about.Name, fmt.Sprintf(
 			"A ring of %d agents, MCP servers and websites. Places are paid for by machines; walking around is free.", v.members)),
-		Base: r.tenure.core.BaseURL(), Members: board.Total, Kinds: v.kinds, Categories: v.categories,
+		Base: r.core.BaseURL(), Members: board.Total, Kinds: v.kinds, Categories: v.categories,
 		Fee: v.about.Payments.Fee, JoinAtFirst: board.Rules.JoinAtFirst,
 	}
 	home.Canonical, home.Feeds = home.Base+"/", feeds
@@ -53,17 +54,17 @@ var feeds = []templates.Feed{
 }
 
 // drawRing draws a page of the ring.
-func drawRing(r *reader, path string, query *fasthttp.Args) *content {
+func drawRing(r *reader, path string, query *fasthttp.Args) *content.Content {
 	return r.list(path, "", query)
 }
 
 // drawCategory draws a page of the members in one category.
-func drawCategory(r *reader, path string, query *fasthttp.Args) *content {
+func drawCategory(r *reader, path string, query *fasthttp.Args) *content.Content {
 	return r.list(path, strings.TrimPrefix(path, categoriesPath), query)
 }
 
 // list draws a page of members in ring order.
-func (r *reader) list(path, category string, query *fasthttp.Args) *content {
+func (r *reader) list(path, category string, query *fasthttp.Args) *content.Content {
 	filter := url.Values{"limit": {strconv.Itoa(describe.ListRows)}}
 	kind, page := string(query.Peek("kind")), string(query.Peek("page"))
 	for name, value := range map[string]string{"category": category, "kind": kind, "page": page} {
@@ -122,7 +123,7 @@ func leader(board *boardDocument) *memberDocument {
 }
 
 // drawMember draws the page of one member.
-func drawMember(r *reader, path string, _ *fasthttp.Args) *content {
+func drawMember(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	slug := strings.TrimPrefix(path, membersPath)
 	var detail struct{ Member memberDocument }
 	var around widgetDocument
@@ -148,7 +149,7 @@ func drawMember(r *reader, path string, _ *fasthttp.Args) *content {
 	}
 	view := templates.Member{
 		Page: v.about.frame(path, m.Name+" ("+templates.Where(m.URL)+") – "+v.about.Name, m.Description),
-		Base: r.tenure.core.BaseURL(), Row: m.aged(&first), Members: first.Total, MinBid: first.Rules.MinBid, Picture: v.picture(leader(&first)),
+		Base: r.core.BaseURL(), Row: m.aged(&first), Members: first.Total, MinBid: first.Rules.MinBid, Picture: v.picture(leader(&first)),
 	}
 	here := m.mark(cents(v.about.Payments.Fee))
 	view.Picture.Here = &here
@@ -159,7 +160,7 @@ func drawMember(r *reader, path string, _ *fasthttp.Args) *content {
 }
 
 // drawEmbed draws the page of snippets, for a member when from names one.
-func drawEmbed(r *reader, path string, query *fasthttp.Args) *content {
+func drawEmbed(r *reader, path string, query *fasthttp.Args) *content.Content {
 	from := strings.ToValidUTF8(string(query.Peek("from")), "\ufffd")
 	var around widgetDocument
 	v, ok := r.survey()
@@ -168,7 +169,7 @@ func drawEmbed(r *reader, path string, query *fasthttp.Args) *content {
 	}
 	view := templates.Embed{
 		Page: v.about.frame(path, "Embed "+v.about.Name, "Widget, badge and links for the pages of members."),
-		Base: r.tenure.core.BaseURL(), From: from, Widget: static.Widget.Path, Integrity: static.Widget.Integrity(),
+		Base: r.core.BaseURL(), From: from, Widget: static.Widget.Path, Integrity: static.Widget.Integrity(),
 	}
 	if around.Member != nil {
 		row := around.Member.row()
@@ -178,7 +179,7 @@ func drawEmbed(r *reader, path string, query *fasthttp.Args) *content {
 }
 
 // drawDocs draws the page about the API.
-func drawDocs(r *reader, path string, _ *fasthttp.Args) *content {
+func drawDocs(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	v, ok := r.survey()
 	if !ok {
 		return nil
@@ -186,7 +187,7 @@ func drawDocs(r *reader, path string, _ *fasthttp.Args) *content {
 	about := &v.about
 	view := templates.Docs{
 		Page: about.frame(path, "API – "+about.Name, "How programs read the ring, join it and bid."),
-		Base: r.tenure.core.BaseURL(), Endpoints: about.Endpoints, Payments: about.Payments.How, Networks: about.Payments.Networks,
+		Base: r.core.BaseURL(), Endpoints: about.Endpoints, Payments: about.Payments.How, Networks: about.Payments.Networks,
 		Fee: about.Payments.Fee, MinBid: about.Payments.MinBid, Rule: about.Validation.Rule,
 	}
 	for _, code := range api.Codes() {
@@ -200,7 +201,7 @@ func drawDocs(r *reader, path string, _ *fasthttp.Args) *content {
 
 // drawProblem draws the page that says what a problem code means. It is there
 // before the ring is open.
-func drawProblem(r *reader, path string, _ *fasthttp.Args) *content {
+func drawProblem(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	code := api.Code(path[strings.LastIndexByte(path, '/')+1:])
 	about := &directoryDocument{}
 	if v, ok := r.survey(); ok {
@@ -214,10 +215,10 @@ func drawProblem(r *reader, path string, _ *fasthttp.Args) *content {
 }
 
 // drawBadge draws the badge of a member.
-func drawBadge(r *reader, path string, _ *fasthttp.Args) *content {
+func drawBadge(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	slug, ok := strings.CutSuffix(strings.TrimPrefix(path, badgesPath), ".svg")
 	if !ok {
-		return r.fail(api.NotFound, noSuchPath.detail)
+		return r.fail(api.NotFound, noSuchPath)
 	}
 	var around widgetDocument
 	var about directoryDocument
@@ -228,7 +229,7 @@ func drawBadge(r *reader, path string, _ *fasthttp.Args) *content {
 	if m == nil || m.Slug != slug {
 		return r.fail(api.UnknownMember, noSuchMember)
 	}
-	c := newContent("image/svg+xml", templates.Badge{Ring: about.Name, Name: m.Name, Position: m.Position, Members: around.Ring.Count}.SVG())
-	c.sharing = true
+	c := content.New("image/svg+xml", templates.Badge{Ring: about.Name, Name: m.Name, Position: m.Position, Members: around.Ring.Count}.SVG())
+	c.Shared = true
 	return c
 }

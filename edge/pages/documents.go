@@ -1,4 +1,4 @@
-package edge
+package pages
 
 import (
 	"bytes"
@@ -82,7 +82,7 @@ type endpointList []templates.Endpoint
 func (l *endpointList) UnmarshalJSON(b []byte) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
-		return errors.New("edge: the endpoints are no object")
+		return errors.New("pages: the endpoints are no object")
 	}
 	for d.More() {
 		name, err := d.Token()

@@ -1,4 +1,4 @@
-package edge
+package content
 
 import (
 	"bytes"
@@ -10,26 +10,26 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// coding is a content coding that answers come in. Each has validators of its own:
+// Coding is a content coding that answers come in. Each has validators of its own:
 // the bytes differ (RFC 9110, 8.8.3).
-type coding struct {
-	name, suffix string // suffix ends the entity tag
+type Coding struct {
+	name, suffix string // Suffix ends the entity tag
 	pack         func(body []byte) []byte
 }
 
-// codings are those offered, the better ones first.
-type codings [3]coding
+// Codings are those offered, the better ones first.
+type Codings [3]Coding
 
 var (
-	// lastingCodings are the codings of what is packed once, and sent often.
-	lastingCodings = codings{
+	// Lasting are the codings of what is packed once, and sent often.
+	Lasting = Codings{
 		{"br", brotliSuffix, packBrotli(6)},
 		{"zstd", zstdSuffix, packZstd},
 		{"gzip", gzipSuffix, packGzip(7)},
 	}
-	// passingCodings are those of what is packed anew as often as a number in it changes:
+	// Passing are those of what is packed anew as often as a number in it changes:
 	// here zstd is smaller than the others are at several times its cost.
-	passingCodings = codings{
+	Passing = Codings{
 		{"zstd", zstdSuffix, packZstd},
 		{"br", brotliSuffix, packBrotli(1)},
 		{"gzip", gzipSuffix, packGzip(1)},
@@ -81,26 +81,26 @@ var zstdWriter = func() *zstd.Encoder {
 
 func packZstd(body []byte) []byte { return zstdWriter.EncodeAll(body, nil) }
 
-// forms are a body in the codings of a table. Each is made when it is first asked for
+// Forms are a body in the codings of a table. Each is made when it is first asked for
 // and kept as long as the body. They must not be copied, and may be used concurrently.
-type forms [len(codings{})]struct {
+type Forms [len(Codings{})]struct {
 	once sync.Once
 	body []byte // nil when it is not shorter
 }
 
-// form is the body of one answer: as it is, or in a coding.
-type form struct {
-	body   []byte
-	coding *coding // nil for none
-	varies bool    // Accept-Encoding decides which it is
+// Form is the body of one answer: as it is, or in a coding.
+type Form struct {
+	Body   []byte
+	Coding *Coding // nil for none
+	Varies bool    // Accept-Encoding decides which it is
 }
 
-// pick gives a body in the first coding of the table that h accepts, or as it is when
+// Pick gives a body in the first coding of the table that h accepts, or as it is when
 // there is none or that makes it no shorter. made is how many bytes are kept since this
 // call and were not before.
-func (all *forms) pick(table *codings, body []byte, h fields) (f form, made int) {
-	f = form{body: body, varies: true}
-	accepted := listField(h, "Accept-Encoding")
+func (all *Forms) Pick(table *Codings, body []byte, h Fields) (f Form, made int) {
+	f = Form{Body: body, Varies: true}
+	accepted := List(h, "Accept-Encoding")
 	for i := range table {
 		if !accepts(accepted, table[i].name) {
 			continue
@@ -113,52 +113,42 @@ func (all *forms) pick(table *codings, body []byte, h fields) (f form, made int)
 			}
 		})
 		if packed.body != nil {
-			f.body, f.coding = packed.body, &table[i]
+			f.Body, f.Coding = packed.body, &table[i]
 		}
 		break
 	}
 	return f, made
 }
 
-// suffix ends the entity tag of the body in this form.
-func (f *form) suffix() string {
-	if f.coding == nil {
+// Suffix ends the entity tag of the body in this form.
+func (f *Form) Suffix() string {
+	if f.Coding == nil {
 		return ""
 	}
-	return f.coding.suffix
+	return f.Coding.suffix
 }
 
-// appendFields appends the fields that say which form it is: of a 304 those alone that
+// AppendFields appends the fields that say which form it is: of a 304 those alone that
 // a cache needs to know whose it is.
-func (f *form) appendFields(dst []byte, notModified bool) []byte {
-	if f.varies {
+func (f *Form) AppendFields(dst []byte, notModified bool) []byte {
+	if f.Varies {
 		dst = append(dst, "Vary: Accept-Encoding\r\n"...)
 	}
-	if f.coding != nil && !notModified {
-		dst = appendField(dst, "Content-Encoding", f.coding.name)
+	if f.Coding != nil && !notModified {
+		dst = AppendField(dst, "Content-Encoding", f.Coding.name)
 	}
 	return dst
 }
 
-// asksCoding says whether a client accepts any coding.
-func asksCoding(h fields) bool {
-	accepted := listField(h, "Accept-Encoding")
-	for i := range passingCodings {
-		if accepts(accepted, passingCodings[i].name) {
+// AsksCoding says whether a client accepts any coding.
+func AsksCoding(h Fields) bool {
+	accepted := List(h, "Accept-Encoding")
+	for i := range Passing {
+		if accepts(accepted, Passing[i].name) {
 			return true
 		}
 	}
 	return false
-}
-
-// listField gives the value of a field that is a list, whose lines are one (RFC
-// 9110, 5.3).
-func listField(h fields, name string) []byte {
-	lines := h.PeekAll(name)
-	if len(lines) == 1 {
-		return lines[0]
-	}
-	return bytes.Join(lines, []byte(","))
 }
 
 // accepts says whether the list in an Accept-Encoding names the coding with a weight
@@ -169,7 +159,7 @@ func accepts(list []byte, coding string) bool {
 		element, list, _ = bytes.Cut(list, []byte(","))
 		name, parameters, _ := bytes.Cut(element, []byte(";"))
 		if bytes.EqualFold(trim(name), []byte(coding)) {
-			return weight(parameters) > 0
+			return Weight(parameters) > 0
 		}
 	}
 	return false

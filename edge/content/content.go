@@ -1,0 +1,60 @@
+package content
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"sync/atomic"
+
+	"github.com/valyala/fasthttp"
+)
+
+// Content is a body that is sent as it is, or compressed. It must not be copied
+// or changed; its functions may be called concurrently.
+type Content struct {
+	media  string
+	body   []byte
+	hash   string // of body
+	forms  Forms
+	packed atomic.Int64 // bytes of all forms
+	Shared bool         // whether pages of other sites load it
+}
+
+// New gives the content of a media type.
+func New(media string, body []byte) *Content {
+	sum := sha256.Sum256(body)
+	return &Content{media: media, body: body, hash: hex.EncodeToString(sum[:8])}
+}
+
+// AppendAnswer appends the fields of an answer with the content to what h asks
+// for, and gives its status and body: in the best coding that the client takes, or
+// none with 304. made is how many bytes the content has grown by.
+func (c *Content) AppendAnswer(dst []byte, h Fields, cache string) (_ []byte, status int, body []byte, made int) {
+	f, made := c.forms.Pick(&Lasting, c.body, h)
+	if made > 0 {
+		c.packed.Add(int64(made))
+	}
+	dst = append(dst, "ETag: \""...)
+	at := len(dst) - 1
+	dst = append(dst, c.hash...)
+	dst = append(append(dst, f.Suffix()...), '"')
+	same := Unchanged(h.PeekAll("If-None-Match"), dst[at:])
+	dst = append(dst, "\r\n"...)
+	dst = AppendField(dst, "Cache-Control", cache)
+	dst = f.AppendFields(dst, same)
+	if c.Shared {
+		dst = AppendField(dst, "Cross-Origin-Resource-Policy", "cross-origin")
+	}
+	if same {
+		return dst, fasthttp.StatusNotModified, nil, made
+	}
+	return AppendField(dst, "Content-Type", c.media), fasthttp.StatusOK, f.Body, made
+}
+
+// Media is its media type.
+func (c *Content) Media() string { return c.media }
+
+// Equal says whether the bodies are the same.
+func (c *Content) Equal(other *Content) bool { return c.hash == other.hash }
+
+// Size is how many bytes it takes in all its forms.
+func (c *Content) Size() int { return len(c.body) + int(c.packed.Load()) }

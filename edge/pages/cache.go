@@ -1,0 +1,124 @@
+package pages
+
+import (
+	"strconv"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/core/api"
+	"webring/edge/cache"
+	"webring/edge/content"
+	"webring/templates"
+)
+
+// Page is a page or a document as it was drawn. Nothing in it changes.
+type Page struct {
+	*content.Content
+	entry  *cache.Entry // for how long it is true
+	maxAge int64        // for how many seconds it may be kept, when that is more than usual
+}
+
+// lateBy is for how many seconds a page may be sent while its successor is being
+// drawn.
+const lateBy = 2
+
+// late says whether the page was true a moment ago and nothing but time has passed
+// since. In a large ring some standing changes each second: who asks meanwhile need
+// not wait for the drawing.
+func (p *Page) late(c Core) bool {
+	seq, second := c.Head()
+	late := *p.entry
+	late.Until = min(late.Until, cache.Forever-lateBy) + lateBy
+	return late.Holds(c.Build(), seq, second)
+}
+
+func (p *Page) holds(c Core) bool {
+	seq, second := c.Head()
+	return p.entry.Holds(c.Build(), seq, second)
+}
+
+// cacheControl is the Cache-Control of the page.
+func (p *Page) cacheControl(c Core) string {
+	_, now := c.Head()
+	if p.maxAge > content.MaxAge {
+		return "public, max-age=" + strconv.FormatInt(max(min(p.maxAge, p.entry.Until-now-1), 0), 10)
+	}
+	return content.CacheControl(p.entry.Until, now)
+}
+
+// Fields are what every page carries.
+const Fields = "Content-Security-Policy: " + templates.Policy + "\r\nReferrer-Policy: strict-origin-when-cross-origin\r\n"
+
+// AppendAnswer appends the fields of the answer to what h asks for, and gives its
+// status and body, which stays as it is.
+func (p *Page) AppendAnswer(dst []byte, h content.Fields, c Core) (_ []byte, status int, body []byte) {
+	if p.Media() == Media {
+		dst = append(dst, Fields...)
+	}
+	dst = content.AppendNumberField(dst, "Webring-Seq", int64(p.entry.Seq))
+	dst, status, body, made := p.Content.AppendAnswer(dst, h, p.cacheControl(c))
+	if made > 0 {
+		c.Cache().Grow(p.entry, made)
+	}
+	return dst, status, body
+}
+
+// drawingStripes is how many pages are drawn at a time.
+const drawingStripes = 16
+
+// find gives the page that was drawn for a target, which may no longer hold.
+func find(c Core, key cache.Key) *Page {
+	if e := c.Cache().Get(key); e != nil {
+		return e.Value.(*Page)
+	}
+	return nil
+}
+
+// Front gives the front page.
+func (s *Pages) Front(c Core) (*Page, *api.Response) { return s.Get(c, drawHome, "/", "/", &noQuery) }
+
+// Get gives a page by what [Target] says of its address, from memory as long as it
+// holds, or what the core answered instead of a document.
+func (s *Pages) Get(c Core, v View, target, path string, query *fasthttp.Args) (*Page, *api.Response) {
+	return s.get(c, v, target, path, query, 0)
+}
+
+func (s *Pages) get(c Core, v View, target, path string, query *fasthttp.Args, maxAge int) (*Page, *api.Response) {
+	key := c.Cache().Key([]byte(target))
+	if p := find(c, key); p != nil && p.holds(c) {
+		return p, nil
+	}
+	return s.draw(c, v, target, path, query, maxAge)
+}
+
+// draw draws a page, unless somebody else just has or, when only time has passed
+// since the one before, is about to.
+func (s *Pages) draw(c Core, v View, target, path string, query *fasthttp.Args, maxAge int) (*Page, *api.Response) {
+	key := c.Cache().Key([]byte(target))
+	drawing := &s.drawing[key.Stripe(drawingStripes)]
+	before := find(c, key)
+	if !drawing.TryLock() {
+		if before != nil && before.late(c) {
+			return before, nil
+		}
+		drawing.Lock()
+		before = find(c, key)
+	}
+	defer drawing.Unlock()
+	if before != nil && before.holds(c) {
+		return before, nil
+	}
+	r := newReader(s, c)
+	var made *content.Content
+	r.complete(func() { made = v(r, path, query) })
+	if r.failed != nil {
+		return nil, r.failed
+	}
+	if before != nil && before.Equal(made) {
+		made = before.Content // which may have been packed already
+	}
+	p := &Page{Content: made, entry: r.entry(r.since, r.until), maxAge: int64(maxAge)}
+	p.entry.Value = p
+	c.Cache().Put(key, p.entry, made.Size())
+	return p, nil
+}

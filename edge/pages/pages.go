@@ -1,0 +1,149 @@
+package pages
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/core/api"
+	"webring/edge/cache"
+	"webring/edge/content"
+	"webring/edge/describe"
+	"webring/edge/uri"
+	"webring/static"
+	"webring/templates"
+)
+
+// Media is the media type of pages.
+const Media = "text/html; charset=utf-8"
+
+// Core is what pages are drawn from while one request is answered.
+type Core interface {
+	// Ask answers a GET for a target, AskAll those for several, at most 256, at one
+	// position and second.
+	Ask(target []byte, r *api.Response)
+	AskAll(targets [][]byte, all []api.Response)
+	// Head gives the ledger position and the second that answers speak of.
+	Head() (seq uint64, second int64)
+	// BaseURL is what links begin with, without a slash at its end.
+	BaseURL() string
+	// Build names the build of the core.
+	Build() string
+	// Cache keeps what was drawn.
+	Cache() *cache.Cache
+}
+
+// Pages draws pages and documents, and keeps them. Its functions may be called
+// concurrently.
+type Pages struct {
+	site    describe.Site
+	now     func() time.Time
+	drawing [drawingStripes]sync.Mutex // held by who draws a page, by its key
+	rooms   sync.Pool                  // of *[]api.Response
+}
+
+// New prepares the pages of a site. now is the clock of documents.
+func New(site describe.Site, now func() time.Time) *Pages { return &Pages{site: site, now: now} }
+
+// Route is the pattern of a path, for the router, and the page there.
+type Route struct {
+	Pattern string
+	View    View
+}
+
+// Routes are all pages.
+func Routes() []Route {
+	routes := []Route{
+		{"/", drawHome}, {"/ring", drawRing}, {JoinPath, drawJoin}, {"/embed", drawEmbed}, {"/docs", drawDocs},
+		// What varies in these paths is read where it stands: a parameter would be
+		// copied out of the path.
+		{membersPath + "{slug:*}", drawMember},
+		{categoriesPath + "{category:*}", drawCategory},
+		{badgesPath + "{slug:*}", drawBadge},
+	}
+	for _, code := range api.Codes() {
+		routes = append(routes, Route{"/problems/" + string(code), drawProblem})
+	}
+	return routes
+}
+
+// The folders of pages that there is one of for each member or category.
+const (
+	membersPath    = "/members/"
+	categoriesPath = "/categories/"
+	badgesPath     = "/badge/"
+)
+
+// LeadsDeeper says whether a path lies below a page, where there is nothing: the
+// wildcards in the table take more than one segment.
+func LeadsDeeper(path []byte) bool {
+	for _, folder := range [...]string{membersPath, categoriesPath, badgesPath} {
+		if rest, ok := bytes.CutPrefix(path, []byte(folder)); ok {
+			return len(rest) == 0 || bytes.IndexByte(rest, '/') >= 0
+		}
+	}
+	return false
+}
+
+// A View draws one page for a path, percent-decoded, and the parameters of its
+// query. It reads documents from r and nothing else, so the page holds as long
+// as they do. It gives nil when r has failed; what r failed with is then the
+// answer.
+type View func(r *reader, path string, query *fasthttp.Args) *content.Content
+
+// pageParameters are what the page at a path looks at in a query, in the order in
+// which the target of a cached page spells them.
+func pageParameters(path string) []string {
+	switch {
+	case path == "/ring", strings.HasPrefix(path, categoriesPath):
+		return []string{"kind", "page"}
+	case path == "/embed":
+		return []string{"from"}
+	}
+	return nil
+}
+
+// maxParameter is the longest value of a parameter that is looked at.
+const maxParameter = 300
+
+// Target gives the name under which the page at a target is cached, its path and its
+// query: of the parameters only what the page looks at, so that others make no new page.
+func Target(sent []byte) (target, path string, query *fasthttp.Args) {
+	at, raw, asked := bytes.Cut(sent, []byte("?"))
+	path = string(uri.Decode(at))
+	looked := pageParameters(path)
+	if !asked || len(raw) == 0 || len(looked) == 0 {
+		return path, path, &noQuery
+	}
+	var all fasthttp.Args
+	all.ParseBytes(raw)
+	query = new(fasthttp.Args)
+	for _, name := range looked {
+		values := all.PeekMulti(name)
+		// Without a value a parameter is absent.
+		if i := slices.IndexFunc(values, func(v []byte) bool { return len(v) > 0 }); i >= 0 && len(values[i]) <= maxParameter {
+			query.SetBytesV(name, values[i])
+		}
+	}
+	if query.Len() == 0 {
+		return path, path, &noQuery
+	}
+	// A path may have a '?' in it, written as an escape: what is asked for stands
+	// first, where no path begins.
+	return query.String() + " " + path, path, query
+}
+
+var noQuery fasthttp.Args
+
+// drawn makes a page the content of an answer.
+func drawn(body []byte) *content.Content { return content.New(Media, body) }
+
+// frame is what a page at a path has around it.
+func (d *directoryDocument) frame(path, title, description string) templates.Page {
+	return templates.Page{Title: title, Ring: d.Name, Description: description, Path: path, Synthetic: d.Synthetic,
+		Root: strings.Repeat("../", strings.Count(path[1:], "/")), Style: static.Style.Path, Script: static.Script.Path, Icon: static.Icon.Path}
+}

@@ -1,0 +1,56 @@
+package pages
+
+import (
+	"errors"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/core/api"
+	"webring/edge/content"
+	"webring/edge/describe"
+)
+
+// Document gives what describe makes, drawn and cached as a page is. key names it
+// among everything that is cached.
+func (s *Pages) Document(c Core, key string, d describe.Document) (*Page, *api.Response) {
+	return s.get(c, drawDocument(d), key, d.Path, &noQuery, d.MaxAge)
+}
+
+// drawDocument draws what describe makes.
+func drawDocument(d describe.Document) View {
+	return func(r *reader, path string, _ *fasthttp.Args) *content.Content {
+		if r.read == nil { // later rounds read what Build asks for
+			r.wanted = append(r.wanted, d.Reads...)
+		}
+		source := describe.NewSource(&factReader{r}, r.pages.site, r.pages.now())
+		body, err := d.Build(source)
+		var refused *describe.Problem
+		switch {
+		case r.missing:
+			return nil
+		case errors.As(err, &refused):
+			r.failed = &api.Response{Status: refused.Status, Media: api.Problem, Seq: r.seq, Body: refused.Body}
+			return nil
+		case err != nil:
+			panic(err) // a document of the core that does not have its form
+		case body == nil:
+			return r.fail(api.NotFound, noSuchPath)
+		}
+		if until := source.Until(); !until.IsZero() {
+			r.until = min(r.until, until.Unix())
+		}
+		return content.New(d.Media, body)
+	}
+}
+
+// factReader lets describe read.
+type factReader struct{ *reader }
+
+// Serve is [describe.Reader]'s. What has not been read yet has the status 0.
+func (f *factReader) Serve(target []byte, r *api.Response) {
+	if a := f.answerTo(string(target)); a != nil {
+		*r = *a
+	} else {
+		*r = api.Response{}
+	}
+}
