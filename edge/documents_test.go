@@ -162,9 +162,9 @@ func TestWhatReadsNothingIsOfThisPosition(t *testing.T) {
 			if age := r.header.Get("Cache-Control"); !strings.HasPrefix(age, "public, max-age=") {
 				t.Errorf("%s at %s: %s", accept, seq, age)
 			}
-			kept := s.core.cache.Get(s.core.cache.Key([]byte(key)))
+			kept := s.core.current.Load().cache.Get(s.core.current.Load().cache.Key([]byte(key)))
 			s.get("/problems/empty_ring", "Accept", accept)
-			if kept == nil || s.core.cache.Get(s.core.cache.Key([]byte(key))) != kept {
+			if kept == nil || s.core.current.Load().cache.Get(s.core.current.Load().cache.Key([]byte(key))) != kept {
 				t.Errorf("%s at %s is drawn again", accept, seq)
 			}
 		}

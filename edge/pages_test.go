@@ -189,7 +189,7 @@ func TestParametersThatAPageDoesNotKnowMakeNoPage(t *testing.T) {
 			if r := s.get(path + query); r.status != 200 {
 				t.Errorf("%s%s: status %d", path, query, r.status)
 			}
-			p := s.core.cache.Get(s.core.cache.Key([]byte(path)))
+			p := s.core.current.Load().cache.Get(s.core.current.Load().cache.Key([]byte(path)))
 			if p == nil || query != "" && p != drawn[len(drawn)-1] {
 				t.Errorf("%s%s: drawn again", path, query)
 			}
@@ -200,12 +200,12 @@ func TestParametersThatAPageDoesNotKnowMakeNoPage(t *testing.T) {
 	}
 	for _, target := range []string{"/?from=alpha", "/?page=2&kind=mcp", "/members/alpha?page=3", "/join?from=a", "/ring?from=a", "/embed?page=2"} {
 		s.get(target)
-		if s.core.cache.Get(s.core.cache.Key([]byte(target))) != nil {
+		if s.core.current.Load().cache.Get(s.core.current.Load().cache.Key([]byte(target))) != nil {
 			t.Errorf("%s is another page", target)
 		}
 	}
 	for i, path := range paths {
-		if s.core.cache.Get(s.core.cache.Key([]byte(path))) != drawn[i] {
+		if s.core.current.Load().cache.Get(s.core.current.Load().cache.Key([]byte(path))) != drawn[i] {
 			t.Errorf("%s was drawn again", path)
 		}
 	}

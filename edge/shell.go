@@ -16,7 +16,6 @@ import (
 	"github.com/fasthttp/router"
 	"github.com/valyala/fasthttp"
 
-	"webring/edge/cache"
 	"webring/edge/clientaddr"
 	"webring/edge/describe"
 	"webring/edge/fastpath"
@@ -86,7 +85,7 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 		core = NewSwappable(cfg.Core, cfg.CoreDigest)
 	}
 	if cfg.NoCache {
-		core.cache = cache.New(0)
+		core.keepNothing()
 	}
 	s := &Shell{
 		core:       core,

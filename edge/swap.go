@@ -13,14 +13,16 @@ import (
 // zero value is not usable. Its functions may be called concurrently.
 type Swappable struct {
 	current atomic.Pointer[generation]
-	cache   *cache.Cache // the answers of all its cores
+	keeps   int // how many bytes of answers each core's cache takes
 }
 
 // generation is a core while it is read.
 type generation struct {
 	core  Core
 	build string // first part of validators
-	of    *Swappable
+	// cache has the answers of this core alone: one of the same build at the same
+	// position may take its place because its state had gone bad.
+	cache *cache.Cache
 	// state counts the readers; over is added to it when the generation ends. One
 	// word, because a reader that leaves must know both at the same instant.
 	state   atomic.Int64
@@ -33,17 +35,23 @@ const over = 1 << 62
 // NewSwappable begins with a core; digest names its build as
 // [Config.CoreDigest] says.
 func NewSwappable(c Core, digest string) *Swappable {
-	s := &Swappable{cache: cache.New(cacheBytes)}
+	s := &Swappable{keeps: cacheBytes}
 	s.current.Store(s.newGeneration(c, digest))
 	return s
 }
 
+// keepNothing has no answers kept. It is called before the first request.
+func (s *Swappable) keepNothing() {
+	s.keeps = 0
+	s.current.Load().cache = cache.New(0)
+}
+
 func (s *Swappable) newGeneration(c Core, digest string) *generation {
-	return &generation{core: c, build: buildTag(digest), of: s, left: make(chan struct{})}
+	return &generation{core: c, build: buildTag(digest), cache: cache.New(s.keeps), left: make(chan struct{})}
 }
 
 // Cache, Build, Head and BaseURL are for [pages.Core], as Ask and AskAll are.
-func (g *generation) Cache() *cache.Cache              { return g.of.cache }
+func (g *generation) Cache() *cache.Cache              { return g.cache }
 func (g *generation) Build() string                    { return g.build }
 func (g *generation) Head() (seq uint64, second int64) { return g.core.Head() }
 func (g *generation) BaseURL() string                  { return g.core.BaseURL() }

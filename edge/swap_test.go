@@ -68,3 +68,17 @@ func TestValidatorsNameTheBuildThatAnswered(t *testing.T) {
 		t.Errorf("after the swap: %d %s %s", r.status, r.header.Get("ETag"), r.body)
 	}
 }
+
+// A core may take the place of one of the same build at the same position, whose state
+// had gone bad: nothing of that is kept.
+func TestAnswersOfAReplacedCoreAreGone(t *testing.T) {
+	core := NewSwappable(documentCore(api.Position, 0, 0, epoch, `{"state":"bad"}`), "one")
+	s := serve(t, Config{Core: core})
+	for range 3 {
+		s.get("/api")
+	}
+	core.Swap(documentCore(api.Position, 0, 0, epoch, `{"state":"good"}`), "one")
+	if r := s.get("/api"); r.body != `{"state":"good"}` {
+		t.Errorf("after the swap: %s", r.body)
+	}
+}

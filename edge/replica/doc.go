@@ -10,7 +10,7 @@
 //
 // The core that is shown folds the events where no reader sees it, and shows them only
 // if they lead to the signed state ([Core].ApplyTo). So each event is folded once, and
-// there is one ring in memory. Whatever is wrong, on the way or at the origin, the last
+// there is one ring in memory, except while a long gap is caught up with (accept.go). Whatever is wrong, on the way or at the origin, the last
 // good state is served on, and a line in the log says what was refused.
 //
 // The core comes with the binary. A checkpoint names the origin's core, but an edge with

@@ -17,7 +17,8 @@ type Native struct {
 	clock clock
 
 	capacity int
-	astray   bool // the core is not where it was before records that were refused
+	astray   bool  // the core is not where it was before records that were refused
+	second   int64 // of the core before those
 }
 
 // NewNative gives an empty core, in which no more than capacity members can

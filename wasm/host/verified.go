@@ -14,8 +14,8 @@ var errDigest = errors.New("host: the records lead to another state")
 
 // ApplyTo folds records, which follow the ones applied before, in one instance, and
 // publishes them if that leads to the digest. Otherwise refusal says why, that instance
-// is replaced, and readers go on seeing what they saw. A second instance is asked
-// before records are refused, since the first may be damaged. Other errors are those of
+// is replaced, and readers go on seeing what they saw. After a refusal or
+// a trap a second instance is asked, since the first may be damaged. Other errors are those of
 // [Pool.Apply]; nothing has been applied then. The pool goes back by itself: it never
 // calls last.
 func (p *Pool) ApplyTo(records []Record, digest [16]byte, _ func() ([]byte, []Record, error)) (refusal, err error) {
@@ -89,6 +89,7 @@ func (n *Native) ApplyTo(records []Record, digest [16]byte, last func() (snapsho
 			return nil, err
 		}
 	}
+	n.second = n.core.Second()
 	refusal = fold(n.core, records)
 	if refusal == nil {
 		if _, got := n.core.Digest(); got != digest {
@@ -119,7 +120,7 @@ func (n *Native) goBack(last func() ([]byte, []Record, error)) error {
 	if err := fold(c, records); err != nil {
 		return fmt.Errorf("host: going back: %w", err)
 	}
-	c.Advance(max(n.clock.second, n.core.Second()))
+	c.Advance(max(n.clock.second, n.second)) // records that were refused may be stamped at any time
 	n.core, n.astray = c, false
 	return nil
 }

@@ -71,6 +71,7 @@ func TestOnlyWhatLeadsToTheDigestIsShown(t *testing.T) {
 			"none":                {nil, next},
 			"what is no event":    {[]Record{good[0], {Event: []byte("x")}}, next},
 			"what cannot be next": {[]Record{good[0], good[0]}, next},
+			"of another time":     {[]Record{join("late", 5000, (epoch+100*86400)*1000)}, next},
 		} {
 			refusal, err := n.ApplyTo(c.records, c.digest, last)
 			if refusal == nil || err != nil {
