@@ -32,9 +32,9 @@ func setHeader(ctx *fasthttp.RequestCtx, name, value string) {
 // finish adds what every answer carries, whoever made it.
 func (s *Shell) finish(ctx *fasthttp.RequestCtx, w limit.Window) {
 	if inHeader(&ctx.Request.Header, "Transfer-Encoding") > 0 {
-		// Whoever passed this on may have gone by a Content-Length beside it, and
-		// so nothing behind it is taken for a request (RFC 9112, 6.1). Said last:
-		// whoever makes an answer a problem forgets what it had been made before.
+		// A proxy before this server may have gone by a Content-Length beside it, so
+		// nothing behind this request is read as a request (RFC 9112, 6.1). This comes
+		// last, because a handler that answers with a problem resets the response.
 		ctx.SetConnectionClose()
 		lingering(ctx.Conn())
 	}

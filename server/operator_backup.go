@@ -34,7 +34,7 @@ func (o *Operator) backup(w http.ResponseWriter, _ *http.Request) {
 		o.Log.Error("backup not finished", "err", err)
 		panic(http.ErrAbortHandler)
 	}
-	// Whether it was kept, whoever asked for it says.
+	// The client says whether it has stored the file.
 	o.Log.Info("backup handed out")
 }
 

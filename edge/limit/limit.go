@@ -31,9 +31,9 @@ const (
 // Its memory is bounded, so under a flood from more clients than it has room
 // for, some must share a slot. A newcomer to a full row takes the slot with the
 // lowest count and continues that count and window. Counts are then too high
-// for some, and, while no window of the row ends, too low for nobody: crowding
-// out one's own entry wins nothing. Rows are chosen by a seeded hash, so nobody
-// can aim at another's.
+// for some clients. While no window of the row ends, no count is too low, so a client
+// wins nothing by crowding out its own entry. A seeded hash chooses the row, so a client
+// cannot aim at another's.
 //
 // A client whose window is open is counted without a lock, by one addition. To give
 // a slot to a client or to open a window takes the lock of the row. A request that is

@@ -115,7 +115,7 @@ func (b *blocks) keep(n uint64, text []byte, asked uint64) {
 	}
 }
 
-// prune makes room: what is too old goes, and then what is oldest.
+// prune deletes the files that are too old, then the oldest until there is room.
 func (b *blocks) prune(room int64) {
 	entries, err := os.ReadDir(b.dir)
 	if err != nil {

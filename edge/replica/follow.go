@@ -30,7 +30,7 @@ const (
 	maxNote = 8 << 10
 )
 
-// errNoStream is what stream gives when something answers that is no stream.
+// errNoStream is returned by stream when the response is not an event stream.
 var errNoStream = errors.New("replica: no event stream")
 
 // follow accepts checkpoints until ctx ends.
@@ -89,8 +89,8 @@ func (r *Replica) connect(ctx context.Context) error {
 		err = r.poll(ctx, line)
 	}
 	if l, ok := errors.AsType[*laterError](err); ok {
-		// There is no place to wait for what is new, but asking takes none.
-		r.log.Info("replica: no place to follow; asking now and then", "err", err)
+		// The origin has no slot for another follower; a plain question needs none.
+		r.log.Info("replica: the origin has no slot for another follower; asking now and then", "err", err)
 		return r.ask(ctx, line, l.after)
 	}
 	return err

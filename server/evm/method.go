@@ -17,8 +17,8 @@ import (
 	"webring/server/node"
 )
 
-// Config says where and in what this service is paid, and what with it pays for
-// the transactions.
+// Config has the chain and token in which this service is paid, and the account that
+// pays for the transactions.
 type Config struct {
 	RPC     string // http or https URL of a node
 	ChainID uint64
@@ -187,10 +187,9 @@ func units(cents int64) uint64 { return uint64(cents) * unitsPerCent }
 var errElsewhere = &mpp.Rejection{Code: mpp.CodeUnapplied, Detail: "the challenge was issued for another chain or token than this ring is paid in"}
 
 // Decode reads the payment out of a credential whose challenge id has been
-// verified, and checks without a network that it pays what that challenge asks
-// for, and for that challenge; whom, is told by its payee. When it is valid is not
-// looked at: see [Method.InTime]. Refusals are *mpp.Rejection; there is no other
-// error.
+// verified. It checks, without a network, that it pays what that challenge asks for,
+// and for that challenge. The payment's payee says who is paid. [Method.InTime] checks
+// when it is valid. Refusals are *mpp.Rejection; there is no other error.
 //
 // The reference of the payment is the authorisation's nonce until a transaction
 // has settled it, for which see [mpp.Outcome].

@@ -75,8 +75,8 @@ type Reservation struct {
 
 	Response  *Response `json:",omitempty"`
 	Delivered bool      `json:",omitempty"` // a 2xx has been written to a payer
-	// Confirmed says of an applied payment that what its network says of it can
-	// no longer change. Outcome then holds what that is.
+	// Confirmed says that the network's outcome of an applied payment is final.
+	// Outcome then holds it.
 	Confirmed bool `json:",omitempty"`
 	// Redacted says that Body, Pinned, URLKey and the body of the response
 	// were deleted with the texts of the member. Set by the ledger.

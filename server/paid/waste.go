@@ -48,7 +48,7 @@ type flight struct {
 	paid    bool // its account has paid here before
 }
 
-// bar is what somebody has come to by waste.
+// bar is how often an account or client has wasted gas, and until when it is refused.
 type bar struct {
 	times int
 	until time.Time
@@ -82,8 +82,8 @@ func (x *wastes) put(w ledger.Waste) {
 	}
 }
 
-// add adds w unless it is known, and gives what is too old to be remembered, and what
-// was spent on that network within the budget's period before and after.
+// add adds w unless it is known. It returns the entries that are too old to be kept, and
+// the gas wasted on that network within the budget's period, before and after.
 func (x *wastes) add(w ledger.Waste) (old []ledger.Waste, before, after uint64, added bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -318,8 +318,8 @@ var errOnlyKnown = &Problem{Code: api.PaymentsUnavailable, RetryAfter: int(budge
 var errWasted = &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonWaste,
 	Detail: "A payment of this account or client that this ring had submitted failed at the ring's expense, so no such payment is taken from it for a while. Nothing was charged."}
 
-// open gives those of the networks on which the account and the client of c can pay. The
-// account is known when c has brought a credential.
+// open returns the networks on which the account and the client of c are not refused. The
+// account is known if c has a credential.
 func (s *Service) open(networks []*network, c Call) (open []*network, err error) {
 	client := c.Client
 	if c.payer != "" {

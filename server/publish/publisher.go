@@ -176,7 +176,7 @@ func (p *Publisher) Start(ctx context.Context, books *ledger.Ledger) error {
 			if p.newest().Size > 0 || books.Size() == 0 {
 				return nil
 			}
-			// Nobody is served yet whom the writer would keep waiting.
+			// No request is served yet, so the writer may take its time.
 			if err := p.keepFirst(tx.State()); err != nil {
 				p.c.Log.Error("the first snapshot could not be made; edges start from all events", "err", err)
 			}

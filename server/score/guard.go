@@ -166,7 +166,7 @@ func (g *Guard) share(ctx context.Context, asker fair.Asker, url string) (Result
 			g.end(asker)
 			return got.Result, shared.Err
 		case <-ctx.Done():
-			// The question is under way until it is answered, whoever hangs up.
+			// The question goes on when the client disconnects.
 			go func() {
 				<-asked
 				g.end(asker)
