@@ -71,7 +71,7 @@ func TestAnswersAreMadeOnceAsLongAsTheyHold(t *testing.T) {
 		{"that again", func() {}, "/api/categories", 18},
 		{"a long target", func() { answer.Body = make([]byte, leastList) }, "/api/ring?" + strings.Repeat("x", longestTarget), 19},
 		{"that again", func() {}, "/api/ring?" + strings.Repeat("x", longestTarget), 20},
-		{"a long document", func() { answer.Body = make([]byte, longestKept+1) }, "/api/ring?limit=500", 21},
+		{"a long document", func() { answer.Body = make([]byte, longestCached+1) }, "/api/ring?limit=500", 21},
 		{"that again", func() {}, "/api/ring?limit=500", 22},
 	} {
 		step.change()

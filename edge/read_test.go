@@ -155,7 +155,7 @@ func TestReadsNeedNoOriginForCORS(t *testing.T) {
 }
 
 func TestLongDocumentsArriveWhole(t *testing.T) {
-	body := `"` + strings.Repeat("x", 4*keepBody) + `"`
+	body := `"` + strings.Repeat("x", 4*maxCopied) + `"`
 	s := serve(t, Config{Core: documentCore(api.Position, 0, 0, 0, body)})
 	for range 3 {
 		if r := s.get("/api/ring"); r.body != body {

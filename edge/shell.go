@@ -86,7 +86,7 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 		core = NewSwappable(cfg.Core, cfg.CoreDigest)
 	}
 	if cfg.NoCache {
-		core.keepNothing()
+		core.cacheNothing()
 	}
 	s := &Shell{
 		core:       core,
