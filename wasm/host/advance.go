@@ -43,7 +43,7 @@ func (p *Pool) apply(records []Record, digest *[16]byte) (refusal, err error) {
 	defer p.writing.Unlock()
 	p.boundRecords()
 	if p.fallback.Load() == nil {
-		refusal, err = p.advance(waitApply, func(in *instance) error { return p.fold(in, encoded, digest) })
+		refusal, err = p.advance(waitApply, digest != nil, func(in *instance) error { return p.fold(in, encoded, digest) })
 		switch {
 		case err == nil && refusal == nil:
 			return nil, nil
@@ -81,12 +81,12 @@ func (p *Pool) boundRecords() {
 
 // advance runs move on an instance at the head. move takes the instance to the next head
 // and publishes that. When it fails, the instance may be damaged: it is replaced, and
-// another one is tried. After a second failure, refusal is the error of move if the
-// instance did not trap, and err says why there is none otherwise. The caller holds
-// writing.
-func (p *Pool) advance(wait time.Duration, move func(in *instance) error) (refusal, err error) {
+// another one is tried, with rebuild only after the first was rebuilt. After a second
+// failure, refusal is the error of move if the instance did not trap, and err says why
+// there is none otherwise. The caller holds writing.
+func (p *Pool) advance(wait time.Duration, rebuild bool, move func(in *instance) error) (refusal, err error) {
 	for try := range 2 {
-		if try > 0 {
+		if try > 0 && rebuild {
 			p.awaitWorking(wait)
 		}
 		p.keepOneNear()
@@ -225,7 +225,7 @@ func (p *Pool) tick(now time.Time) {
 	}
 	// The head is published before the instance is free again. Otherwise a request
 	// could see the new second, and the next one the old one.
-	_, _ = p.advance(waitTick, func(in *instance) error {
+	_, _ = p.advance(waitTick, false, func(in *instance) error {
 		began := time.Now()
 		if err := in.setSecond(&next); err != nil {
 			return err

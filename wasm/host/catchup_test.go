@@ -78,7 +78,7 @@ func TestTheHeadWaitsForTheInstanceThatGoesAhead(t *testing.T) {
 	h.second += 3600
 	var r Response
 	p.writing.Lock()
-	_, err := p.advance(waitTick, func(in *instance) error {
+	_, err := p.advance(waitTick, false, func(in *instance) error {
 		if err := in.setSecond(&h); err != nil {
 			return err
 		}
