@@ -115,7 +115,7 @@ func TestAShellWithoutACacheAsksForEachAnswer(t *testing.T) {
 }
 
 // Whatever happens to a ring, what is answered is what its core would answer now.
-func TestKeptAnswersAreNeverOld(t *testing.T) {
+func TestCachedAnswersAreNeverOld(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 1))
 	ring := openedRing(t)

@@ -182,7 +182,7 @@ func TestTheEndThatCameWithALaterRequestIsSeenSoon(t *testing.T) {
 }
 
 // However a client goes away, nothing is held for it.
-func TestNothingIsHeldForWhoIsGone(t *testing.T) {
+func TestNothingIsHeldForAClientThatLeft(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), IdleTimeout: time.Hour})
 	const request = "GET /next HTTP/1.1\r\nHost: x\r\n\r\n"
 	for i := range 200 {

@@ -55,7 +55,7 @@ func TestTimedDocumentsHaveATagThatChangesWithTheirNumbers(t *testing.T) {
 	}
 }
 
-func TestTimedDocumentsAreNotKeptBeyondTheirNextChange(t *testing.T) {
+func TestTimedDocumentsAreNotCachedBeyondTheirNextChange(t *testing.T) {
 	for _, c := range []struct {
 		until, now int64
 		want       string

@@ -130,7 +130,7 @@ func TestAFullDiskNeverStopsServing(t *testing.T) {
 
 // What was kept before the disk was full stands, and can be served from, also
 // when nothing has come since that must be written anew.
-func TestAFullDiskLeavesWhatWasKept(t *testing.T) {
+func TestAFullDiskLeavesWhatWasWritten(t *testing.T) {
 	o := newOrigin(t)
 	dir := onDisk(t, o)
 	f := o.newReplica(func(c *Config) { c.Dir = dir })
@@ -167,7 +167,7 @@ func TestAFullDiskLeavesWhatWasKept(t *testing.T) {
 
 // When the events outgrow the core before them, a new file begins, and the old
 // one goes. So does what a crash has left.
-func TestWhatIsKeptDoesNotGrowForEver(t *testing.T) {
+func TestTheFolderDoesNotGrowForEver(t *testing.T) {
 	o := newOrigin(t)
 	dir := onDisk(t, o)
 	f := o.newReplica(func(c *Config) { c.Dir = dir })

@@ -313,7 +313,7 @@ func TestHowLongA429MayAskFor(t *testing.T) {
 }
 
 // Where there is no place to wait for news, the replica asks now and then.
-func TestWithoutAPlaceToFollowTheReplicaAsks(t *testing.T) {
+func TestWithoutASlotTheReplicaAsks(t *testing.T) {
 	for _, streams := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			o := newOrigin(t)
@@ -437,7 +437,7 @@ func (c slow) Apply(records []snap.Record) error {
 }
 
 // Who waits for a position may end a connection, but not what came over it.
-func TestWhoWaitsDoesNotEndWhatIsBeingAccepted(t *testing.T) {
+func TestAWaitDoesNotEndWhatIsBeingAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOrigin(t)
 		o.sign()

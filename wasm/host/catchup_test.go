@@ -23,7 +23,7 @@ func decaying(n int) []Record {
 
 // When the clock goes far ahead, the head goes there once an instance has, no request has one
 // catch up, and the pool is never without one that answers.
-func TestATimeLeapIsCaughtUpOutsideThePool(t *testing.T) {
+func TestALargeStepOfTheClockIsCaughtUpInTheBackground(t *testing.T) {
 	const members = 5000
 	records := decaying(members)
 	p := newPool(t, PoolConfig{Capacity: 1 << 20, Instances: 2, Snapshot: follow(t, records).Snapshot()})
