@@ -2,11 +2,11 @@ package core
 
 // Apply folds the next event of the ledger into the state: its encoding, and
 // for a [Joined] the encoding of its [Texts], which is empty when they were
-// redacted. Whether texts match their commitments is the caller's to verify.
+// redacted. The caller verifies that texts match their commitments.
 //
-// Any bytes may be given. On an error, which says why, the state is unchanged.
-// A stamp later than the clock raises the clock; an earlier one leaves it. Ranks
-// and standings may only be read after the next [State.Advance].
+// Any bytes may be given. After an error, the state is unchanged. A stamp later
+// than the clock raises the clock. Ranks and standings may only be read after the
+// next [State.Advance].
 //
 // Errors wrap [ErrEvent] or [ErrTexts], or are one of the errors of state.go.
 func (s *State) Apply(event, texts []byte) error {

@@ -7,10 +7,10 @@ import (
 	"webring/core/flat"
 )
 
-// Digest is 128 bits over everything in the state that events determine: the
-// base, and the sum of the hashes of all rows with their ordinals, which is
-// kept with each event. Two folds that agree on it agree on every answer. It
-// detects folds that went apart, not forgers: those are stopped by signatures.
+// Digest is 128 bits over everything in the state that events determine: the base, and the
+// sum of the hashes of all rows with their ordinals, which each event updates. Two folds
+// with the same digest give the same answers. The digest detects folds that differ. It does
+// not stop forgers, which signatures do.
 func (s *State) Digest() [16]byte {
 	s.scratch = AppendBase(s.scratch[:0], s.Base())
 	h := ended(flat.NewDigest().Bytes(s.scratch))
@@ -27,8 +27,8 @@ func (s *State) hashRow(o Ordinal) sum {
 	return s.hashTail(hashHead(o, head), o, fee)
 }
 
-// hashHead begins the hash of a row with what of it does not change, and
-// hashTail ends it with the rest.
+// hashHead begins the hash of a row with the part that does not change, and hashTail ends
+// it with the rest.
 func hashHead(o Ordinal, head []byte) flat.Digest {
 	return flat.NewDigest().Word(uint64(o)).Bytes(head)
 }

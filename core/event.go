@@ -80,8 +80,8 @@ const (
 	// Void records that a payment vanished from its chain. Totals never
 	// shrink, so it changes the books of the ring and not the member.
 	Void
-	// Unclaimed records a payment that arrived and belongs to nobody in the
-	// ring. It names no member and changes the books alone.
+	// Unclaimed records a payment that arrived and belongs to no member of the ring. It
+	// changes the books only.
 	Unclaimed
 )
 

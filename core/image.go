@@ -142,7 +142,7 @@ func Attach(capacity int, head, memory []byte) (*State, error) {
 		return nil, &reason{ErrImage, "counts"}
 	}
 	if h, mark := ended(flat.NewDigest().Bytes(head)), s.region.Uint64s(ofImage); mark[0] != h.hi || mark[1] != h.lo {
-		return nil, &reason{ErrImage, "the memory is that of another"}
+		return nil, &reason{ErrImage, "head and memory do not belong together"}
 	}
 	s.seed = flat.NewSeed(s.secret)
 	return s, nil

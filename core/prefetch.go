@@ -1,12 +1,11 @@
 package core
 
-// Prefetch reads from what the documents show of these members, and does nothing
-// else. In a large ring each read of another member is a wait for memory. A
-// processor waits for many at a time when little stands between the reads, and for
-// one after another when each member is written before the next is read. What
-// Prefetch gives means nothing.
+// Prefetch reads from the memory that documents show of these members, and does nothing
+// else. In a large ring each read of another member waits for memory. A processor waits for
+// many reads at the same time when they follow each other closely, and for one after another
+// when each member is written before the next is read. The result means nothing.
 //
-// It is not inlined: where nobody uses the result, the compiler would drop the reads.
+// It is not inlined: the compiler would drop reads without a used result.
 //
 //go:noinline
 func (s *State) Prefetch(members []Ordinal) (nothing byte) {

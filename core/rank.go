@@ -149,19 +149,8 @@ func (s *State) Advance(now int64) {
 	k.recent.complete(s)
 }
 
-// Behind estimates the work of [State.Advance] to second now, or of [State.Rewind]
-// to an earlier one: the number of members that it moves, at most limit. Sorting
-// everything anew counts as moving a quarter of all.
-func (s *State) Behind(now int64, limit int) int {
-	if s.ranking.stale || now < s.clock {
-		return min(s.rows/4, limit)
-	}
-	return min(len(s.ranking.pending)+s.due.Due(now, 0, limit), limit)
-}
-
-// Rewind sets the clock back to second now, but not before the last event, for
-// hosts whose wall clock was wrong. Everything that depends on time is derived
-// anew.
+// Rewind sets the clock back to second now, but not before the last event, for a host
+// with a wall clock that was wrong. Everything that depends on time is derived anew.
 func (s *State) Rewind(now int64) {
 	s.clock = max(now, s.stamp/1000)
 	s.rankAll()
@@ -213,8 +202,8 @@ func (s *State) unrank(o Ordinal) {
 	s.due.Remove(uint32(o))
 }
 
-// rankAll derives the whole ranking: the order by a radix sort, without any
-// memory but that of the ranking itself.
+// rankAll derives the whole ranking. It sorts by radix, and takes no memory beside that of
+// the ranking itself.
 func (s *State) rankAll() {
 	k := &s.ranking
 	k.stale, k.pending = false, k.pending[:0]
@@ -237,7 +226,7 @@ func (s *State) rankAll() {
 		s.due.Entries[n] = rankKey(cents, o)
 		n++
 	}
-	// The tree's memory is longer than that of its keys.
+	// The tree's memory, which is longer than its keys, serves as scratch space.
 	sortKeys(s.due.Entries[:n], s.ranks.Nodes[:n])
 	s.ranks.Build(s.due.Entries[:n])
 	n = 0

@@ -102,7 +102,7 @@ func (r *restoring) gather(n int) bool {
 			n = r.n // all there are
 		} else {
 			r.at[r.rows+r.n] = uint32(r.used / 4)
-			if len(row) > tail { // or it is none, and will be refused
+			if len(row) > tail { // a shorter one will be refused
 				r.used += rowSize(len(row) - tail)
 			}
 			rest = after
@@ -112,7 +112,7 @@ func (r *restoring) gather(n int) bool {
 			r.parts, part = append(r.parts, part[:size]), rest
 		}
 	}
-	r.rest, r.touched[0] = rest, ahead // or the compiler would see that nobody asks
+	r.rest, r.touched[0] = rest, ahead // a use, or the compiler would drop the reads
 	return r.n > 0
 }
 
@@ -128,9 +128,8 @@ func cutRow(rows []byte) (row, rest []byte, ok bool) {
 	return rows[:n:n], rows[n:], true
 }
 
-// together puts the rows that were gathered into the state: first the rows
-// themselves, each step some, and then all that leads to them, each step one
-// thing.
+// together puts the rows that were gathered into the state: first the rows themselves, a
+// part in each step, and then the indexes, one in each step.
 func (r *restoring) together(means Means) error {
 	n := len(r.parts)
 	steps, sums, errs := make([]func(), n), make([]sum, n), make([]error, n)
@@ -164,7 +163,7 @@ func (r *restoring) together(means Means) error {
 				return err
 			}
 		}
-		// More rows share a bucket than is likely, if any are left.
+		// Rows are left if an unlikely number shares a bucket, and an index was full.
 		r.reserve(r.rows, r.used)
 		steps = steps[:0]
 	}
@@ -230,15 +229,15 @@ func (r *restoring) index(which int, first Ordinal, from int) (end int, err erro
 	return r.n, nil
 }
 
-// warm has the buckets fetched that the next rows belong into. They lie all over,
-// and to wait for memory is much of what it takes to load a large ring: here a
-// processor waits for many at a time.
+// warm fetches the buckets of the next rows from memory. They lie all over it, and waiting
+// for memory is much of the time that loading a large ring takes. Here the processor waits
+// for many buckets at the same time.
 func (r *restoring) warm(x *flat.Index, which, from int) {
 	tags := uint8(0)
 	for _, found := range r.found[from:min(from+warmed, r.n)] {
 		tags |= x.Touch(found[which])
 	}
-	r.touched[which] = tags // or the compiler would see that nobody asks
+	r.touched[which] = tags // a use, or the compiler would drop the reads
 }
 
 // alike finds the row in an index that has what o has.
@@ -264,9 +263,8 @@ func (r *restoring) alike(x *flat.Index, which int, hash uint64, o Ordinal) (oth
 	}
 }
 
-// enterAll counts the rows that were gathered into the ring, and notes by ordinal,
-// where the places in due will stand, to which list of a category those in the ring
-// belong.
+// enterAll counts the rows that were gathered into the ring. In due.Places, which is not in
+// use yet, it notes by ordinal to which list of a category a member in the ring belongs.
 func (r *restoring) enterAll(first Ordinal) error {
 	for i := range r.n {
 		o := first + Ordinal(i)
@@ -289,9 +287,8 @@ func (r *restoring) enterAll(first Ordinal) error {
 	return nil
 }
 
-// list makes the lists of all categories of what enterAll noted: all at once,
-// which takes a tenth of what it does to insert one after another. What stood in
-// due is overwritten.
+// list makes the lists of all categories of what enterAll noted. To make them at once takes
+// a tenth of the time of single insertions. It overwrites due.
 func (s *State) list() {
 	s.lists.Used = flat.NodesFor(2 * s.marks[0].Len)
 	s.reserve(s.rows, s.used)

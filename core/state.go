@@ -61,14 +61,13 @@ type State struct {
 
 	digest  sum      // of the hashes of all rows
 	reading reused   // the event that is being applied
-	touched [3]uint8 // written so that the compiler keeps loads that fetch memory
+	touched [3]uint8 // written so that the compiler does not drop reads that prefetch
 	scratch []byte   // for hashing, and for keys while the state changes
 }
 
-// NewState gives the state of an empty ledger. No more than capacity members
-// can ever join, removed ones included. secret seeds the indexes:
-// 64 bits that strangers do not know, so that they cannot choose names that
-// collide. Nothing that the state shows depends on it.
+// NewState gives the state of an empty ledger. No more than capacity members can ever
+// join, removed ones included. secret, 64 secret bits, seeds the indexes, so that names
+// cannot be chosen to collide. Nothing that the state shows depends on it.
 func NewState(capacity int, secret uint64) *State {
 	s := &State{capacity: min(capacity, maxRows), categories: newCategories()}
 	s.secret, s.seed = secret, flat.NewSeed(secret)
@@ -76,10 +75,10 @@ func NewState(capacity int, secret uint64) *State {
 	return s
 }
 
-// Expect reserves room for rows whose encodings take size bytes together. It has
-// an effect only in a state without rows, and changes no answer: without it, the
-// state's memory moves to a bigger region whenever it is full, which takes twice
-// the memory meanwhile.
+// Expect reserves room for a number of rows, with encodings of size bytes together. It has
+// an effect only in a state without rows, and changes no answer. Without it, the state's
+// memory moves to a bigger region whenever it is full, which takes twice the memory
+// meanwhile.
 func (s *State) Expect(rows, size int) {
 	if s.rows > 0 || rows > s.capacity {
 		return

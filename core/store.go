@@ -12,21 +12,21 @@ const kinds = int(Website) + 1
 // The sections of the region. Those from ofAccounts on change with bids and with
 // time; those before only when members join or leave.
 const (
-	ofImage    = 0                // what an image is known by: see [State.Image]
+	ofImage    = 0                // a hash of the head of an image: see [State.Image]
 	ofTexts    = ofImage + 1      // rows: what does not change of them, one after another
 	ofRows     = ofTexts + 1      // by ordinal: place of the row in texts, in units of 4 bytes
 	ofHostNext = ofRows + 1       // by ordinal: another member on the same host; see [State.link]
-	ofMarks    = ofHostNext + 1   // by ordinal and kind: who stands in the ring
+	ofMarks    = ofHostNext + 1   // by ordinal and kind: whether a member is in the ring
 	ofBefore   = ofMarks + kinds  // the counts that go with marks
 	ofSlugs    = ofBefore + kinds // buckets of an index, and its extra ones
 	ofKeys     = ofSlugs + 2
 	ofHosts    = ofKeys + 2
-	ofAhead    = ofHosts + 2    // by ordinal: what each of the indexes goes by when it grows
+	ofAhead    = ofHosts + 2    // by ordinal: Index.Ahead of each index
 	ofLists    = ofAhead + 3    // the members of each category and kind, a tree
 	ofAccounts = ofLists + 1    // by ordinal: see account
 	ofFlags    = ofAccounts + 1 // by ordinal
 	ofPlaces   = ofFlags + 1    // by ordinal: place in due
-	ofDue      = ofPlaces + 1   // who steps when, a heap
+	ofDue      = ofPlaces + 1   // when each standing changes next, a heap
 	ofRanks    = ofDue + 1      // the ranked, a tree
 	sections   = ofRanks + 1
 )
@@ -52,7 +52,7 @@ type account struct {
 // anew when it moves.
 type store struct {
 	region flat.Region
-	lent   func(size int) []byte // what gives it memory, if not the collector
+	lent   func(size int) []byte // gives memory instead of the collector, if not nil
 	seed   *flat.Seed
 	rows   int // members that ever joined
 	used   int // bytes of texts
@@ -84,8 +84,8 @@ func (s *store) reserve(rows, texts int) {
 	}
 	room := len(s.accounts)
 	if rows > room || room == 0 {
-		// All columns then fill their lines: accounts, whose length stands for the
-		// room of all, have room for no more rows than the others.
+		// A multiple of 64, so that all columns fill their cache lines. Then no column
+		// has less room than accounts, whose length is taken for the room of all.
 		room = (max(rows+rows/10, 1) + 63) &^ 63
 	}
 	for _, column := range [...]struct{ section, width int }{{ofRows, 4}, {ofHostNext, 4},
@@ -182,10 +182,10 @@ func (s *store) put(head []byte, m *Member) Ordinal {
 // write writes a row to its place.
 func (s *store) write(o Ordinal, head []byte, m *Member) {
 	size := len(head)
-	if flat.Plain(m.Name) && flat.Plain(m.Description) && flat.Plain(m.Report) {
+	if flat.PlainJSON(m.Name) == len(m.Name) && flat.PlainJSON(m.Description) == len(m.Description) && flat.PlainJSON(m.Report) == len(m.Report) {
 		size |= unescaped
 	}
-	if flat.PlainHTML(m.Name) && flat.PlainHTML(m.URL) {
+	if flat.PlainHTML(m.Name) == len(m.Name) && flat.PlainHTML(m.URL) == len(m.URL) {
 		size |= verbatim
 	}
 	b := s.texts[4*int(s.at[o]):]

@@ -32,9 +32,8 @@ var ErrTexts = errors.New("core: malformed texts")
 //	length (2 bytes, big endian) salt (16 bytes) value
 //
 // where a text that was not given is the length 0 alone.
-// Redacted texts are no bytes at all. Values are the caller's to bound: beyond
-// the limits of the interface they do not fold, and beyond 65535 bytes not even
-// their lengths can be written.
+// Redacted texts are no bytes at all. The caller bounds the values: beyond the limits of the
+// interface they do not fold, and beyond 65535 bytes their lengths cannot be written.
 func AppendTexts(dst []byte, t *Texts) []byte {
 	for _, x := range t.all() {
 		dst = binary.BigEndian.AppendUint16(dst, uint16(len(x.Value)))
@@ -45,8 +44,8 @@ func AppendTexts(dst []byte, t *Texts) []byte {
 	return dst
 }
 
-// DecodeTexts reads all of b. Whether the texts match the commitments of an
-// event is not its business: see the snap package.
+// DecodeTexts reads all of b. It does not check that the texts match the commitments of an
+// event: the snap package does.
 func DecodeTexts(b []byte) (t Texts, err error) { return decodeTexts(b, false) }
 
 // decodeTexts is [DecodeTexts], and says whether the values are to alias b.

@@ -62,7 +62,7 @@ const (
 // only to grow dst, which must not overlap raw. On error, always a [URLError],
 // it returns dst as it was given.
 func AppendURL(dst, raw []byte) ([]byte, error) {
-	// Bytes first: counting code points of a megabyte is work for nothing.
+	// Bytes first, so that the code points of a megabyte are not counted.
 	if len(raw) > MaxURL*utf8.UTFMax || utf8.RuneCount(raw) > MaxURL {
 		return dst, ErrURLTooLong
 	}
@@ -209,8 +209,8 @@ func cutScheme(raw []byte) (https bool, rest []byte, err error) {
 	case !bytes.EqualFold(raw[:i], []byte("http")):
 		return false, nil, ErrURLScheme
 	}
-	// "https:a.com" and "https:/a.com" are repaired by browsers, and refused
-	// by most else: nobody should have to guess which host is meant.
+	// Browsers repair "https:a.com" and "https:/a.com", and most other programs refuse
+	// them. They are refused here, so that no host is guessed.
 	rest, ok := bytes.CutPrefix(raw[i+1:], []byte("//"))
 	if !ok {
 		return false, nil, ErrURLNoHost

@@ -98,7 +98,7 @@ func BenchmarkWorst(b *testing.B) {
 			var took time.Duration
 			moved := 0
 			for second := from + 1; second <= from+int64(seconds); second++ {
-				due := st.Behind(second, many+1)
+				due := st.Due(second, many+1)
 				began := time.Now()
 				st.Advance(second)
 				if due > 0 {

@@ -24,7 +24,7 @@ var (
 		`,"errors":[{"pointer":"","detail":"The body does not decode as its Content-Encoding says. Send it as it is, without the field, or encode it anew."}]`}
 )
 
-// bodyKey is where a request keeps its body without the content coding.
+// bodyKey is the key under which a request has its decoded body.
 type bodyKey struct{}
 
 // Body gives the body of a request that a [Handler] answers, without its content
@@ -37,7 +37,7 @@ func Body(ctx *fasthttp.RequestCtx) []byte {
 	return ctx.Request.Body()
 }
 
-// post lets a handler answer that reads the body, once [Body] can give it.
+// post decodes the body and calls a handler, for which [Body] gives it.
 func (s *Shell) post(ctx *fasthttp.RequestCtx, answer fasthttp.RequestHandler) {
 	refused := decodeBody(ctx)
 	if refused == nil {
@@ -50,7 +50,7 @@ func (s *Shell) post(ctx *fasthttp.RequestCtx, answer fasthttp.RequestHandler) {
 	}
 }
 
-// decodeBody undoes the content coding of a body, for [Body], or says why it cannot.
+// decodeBody decodes a body for [Body], or says why it cannot.
 func decodeBody(ctx *fasthttp.RequestCtx) *refusal {
 	decode, ok := decoderOf(content.List(&ctx.Request.Header, "Content-Encoding"))
 	switch {
@@ -70,8 +70,8 @@ func decodeBody(ctx *fasthttp.RequestCtx) *refusal {
 	return nil
 }
 
-// decoderOf gives what undoes the codings in a list: nil for none, and not ok for one
-// that is not known, and for several.
+// decoderOf gives the decoder of the coding in a list, nil for no coding. It is not ok for
+// an unknown coding, and for several.
 func decoderOf(list []byte) (decode func([]byte) ([]byte, error), ok bool) {
 	for name := range bytes.SplitSeq(list, []byte(",")) {
 		name = bytes.ToLower(trim(name))
@@ -93,8 +93,7 @@ func decoderOf(list []byte) (decode func([]byte) ([]byte, error), ok bool) {
 	return decode, true
 }
 
-// errDecodedLong says that a body is longer than MaxBody without its coding. No more
-// of it than that has been decoded.
+// errDecodedLong says that a decoded body is longer than MaxBody. Decoding stopped there.
 var errDecodedLong = errors.New("edge: the decoded body is too long")
 
 var gzipReaders = sync.Pool{New: func() any { return new(gzip.Reader) }}
@@ -112,8 +111,8 @@ func gunzip(coded []byte) ([]byte, error) {
 	return body, err
 }
 
-// zstdWindow is the largest window that the coding may have (RFC 9659). Whoever
-// writes a body without knowing its length beforehand names a large one.
+// zstdWindow is the largest window that the coding may have (RFC 9659). An encoder that
+// does not know the length of a body beforehand asks for a large one.
 const zstdWindow = 8 << 20
 
 // zstdReader may be used concurrently. It gives no more than it is given room for, and

@@ -9,17 +9,17 @@ import (
 	"webring/edge/uri"
 )
 
-// cacheBytes is how much the answers take that a shell keeps, in all their codings.
+// cacheBytes is how many bytes the cached answers of a shell take, in all their codings.
 const cacheBytes = 32 << 20
 
 const (
-	// longestTarget is the longest target whose answer is kept: twice what one with
-	// every parameter of lists takes.
+	// longestTarget is the longest target whose answer is cached: twice the length of one
+	// with every parameter of lists.
 	longestTarget = 256
-	// longestKept is the longest document that is kept: 500 members who say as much of
-	// themselves as they may are not above it.
-	longestKept = 2 << 20
-	// leastList is the length from which a document is kept when it is first asked for.
+	// longestCached is the longest document that is cached: that of 500 members with the
+	// longest words fits in.
+	longestCached = 2 << 20
+	// leastList is the length from which a document is cached when it is first asked for.
 	// To make a shorter one anew costs little more than copying it.
 	leastList = 4 << 10
 	// leastCoded is the length from which a list is compressed. A shorter one is sent in
@@ -34,14 +34,14 @@ type document struct {
 	forms    content.Forms
 }
 
-// documentSize is about what a document takes beside its texts, in bytes.
+// documentSize is about how many bytes a document takes beside its texts.
 const documentSize = 512
 
 // serve answers from the cache, or from the core into r. It gives the answer and its
 // body in the form that h asks for. The caller may change the answer only when it is r.
 //
-// An answer counts at its position, and a timed one while it says that it holds. What
-// random bits have a part in is not cached.
+// A cached answer is valid at its position, and a timed one from Since until Until. An
+// answer that depends on random bits is not cached.
 func (g *generation) serve(target []byte, h content.Fields, r *api.Response) (*api.Response, content.Form) {
 	if len(target) > longestTarget {
 		g.Ask(target, r)
@@ -56,7 +56,7 @@ func (g *generation) serve(target []byte, h content.Fields, r *api.Response) (*a
 		g.Ask(target, r)
 		coded := len(r.Body) >= leastCoded && r.Status == fasthttp.StatusOK && isList(target)
 		keep := cached.Keeps() && (again || len(r.Body) >= leastList) || coded && content.AsksCoding(h)
-		if r.Drawn || r.Status >= 500 || len(r.Body) > longestKept || !keep {
+		if r.Drawn || r.Status >= 500 || len(r.Body) > longestCached || !keep {
 			return r, content.Form{Body: r.Body, Varies: coded}
 		}
 		e = g.entry(r.Seq, r.Validity, r.Since, r.Until)
@@ -83,9 +83,8 @@ func (g *generation) entry(seq uint64, v api.Validity, since, until int64) *cach
 	return &cache.Entry{Build: g.build, Seq: seq, Since: since, Until: until}
 }
 
-// isList says whether the document at a target may be a long one. The others are of
-// one to three members: they fit into one packet or two, and there are as many of them
-// as members, so compressing them would cost more than it saves.
+// isList says whether the document at a target may be long, and is worth compressing. The
+// others show one to three members and fit into one packet or two.
 func isList(target []byte) bool {
 	switch path := uri.Path(target); string(path) {
 	case "/api/leaderboard", "/api/ring", "/api/categories", "/api":

@@ -71,7 +71,7 @@ func TestAnswersAreMadeOnceAsLongAsTheyHold(t *testing.T) {
 		{"that again", func() {}, "/api/categories", 18},
 		{"a long target", func() { answer.Body = make([]byte, leastList) }, "/api/ring?" + strings.Repeat("x", longestTarget), 19},
 		{"that again", func() {}, "/api/ring?" + strings.Repeat("x", longestTarget), 20},
-		{"a long document", func() { answer.Body = make([]byte, longestKept+1) }, "/api/ring?limit=500", 21},
+		{"a long document", func() { answer.Body = make([]byte, longestCached+1) }, "/api/ring?limit=500", 21},
 		{"that again", func() {}, "/api/ring?limit=500", 22},
 	} {
 		step.change()
@@ -115,7 +115,7 @@ func TestAShellWithoutACacheAsksForEachAnswer(t *testing.T) {
 }
 
 // Whatever happens to a ring, what is answered is what its core would answer now.
-func TestKeptAnswersAreNeverOld(t *testing.T) {
+func TestCachedAnswersAreNeverOld(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 1))
 	ring := openedRing(t)

@@ -156,7 +156,7 @@ func TestDocumentsTakeABoundedNumberOfBytes(t *testing.T) {
 	c := &fakeCore{second: 150, serve: func(target []byte, r *api.Response) {
 		// Letters of six bits each, so that they compress, and not by much.
 		body := r.Body[:0]
-		for range longestKept / 8 {
+		for range longestCached / 8 {
 			body = fmt.Appendf(body, "%08x", rand.Uint32())
 		}
 		*r = api.Response{Status: 200, Validity: api.Position, Seq: 7, Body: body}
@@ -189,7 +189,7 @@ func TestDocumentsTakeABoundedNumberOfBytes(t *testing.T) {
 			}
 		}
 	}
-	if size > cacheBytes || kept < cacheBytes/longestKept/3 {
+	if size > cacheBytes || kept < cacheBytes/longestCached/3 {
 		t.Errorf("seed %d: %d documents of %d bytes", seed, kept, size)
 	}
 }

@@ -36,7 +36,7 @@ type Core interface {
 // content coding. It runs inside the shell's limiter, version check and error layer,
 // and may hold the request as long as it needs.
 //
-// client names who sent the request for limits of the handler's own: an IPv4
+// client names the sender of the request, for limits of the handler's own: an IPv4
 // address, an IPv6 /64, or "local" for a peer without an address. "behind " and one of
 // these stands for all clients of a trusted proxy there that it does not name. secure
 // says whether a payment may be asked for and taken on this connection. ctx must
@@ -48,7 +48,7 @@ type Core interface {
 // version and CORS fields are added by the shell.
 type Handler func(ctx *fasthttp.RequestCtx, client string, secure bool)
 
-// SyncHandler answers those who follow this node. client names who asks, as for
+// SyncHandler answers edges that follow this node. client names the sender, as for
 // a [Handler]; known says that a voucher made with [Config.EdgeSecret] came with
 // the request, so it is an edge of this ring and no stranger.
 type SyncHandler = func(ctx *fasthttp.RequestCtx, client string, known bool)

@@ -1,35 +1,36 @@
-// Package edge is the HTTP shell around the read surface: any number of
-// processes may run it, one of them at the origin.
+// Package edge is the HTTP shell around the read surface. The origin runs one, and so
+// does each edge.
 //
-// The documents are not made here. A [Core] answers every GET of the service
-// interface with a status, bytes and how long they hold; the shell turns that
-// into header fields and moves the bytes. What is its own: routing and methods,
-// the rate limit, the version check, CORS, validators and caching, sizes
-// and timeouts, and the promise that whatever goes wrong, on
-// any layer, is answered by a problem document of the one table in
-// [webring/core/api].
+// A [Core] makes the documents: it answers every GET of the service interface with a
+// status, bytes and how long they hold. The shell turns that into header fields and moves
+// the bytes. It does routing and methods, the rate limit, the version check, CORS,
+// validators and caching, sizes and timeouts. Every error, on any layer, is a problem
+// document of the one table in [webring/core/api].
 //
 // Every connection begins in [webring/edge/fastpath], which answers plain reads and the
 // front page, and hands the connection over to fasthttp with the first request of any
 // other kind: fastpath.go says which reads are plain and answers them, fields.go writes
 // the header fields of all answers.
 //
-// From there, [Shell] in shell.go takes each request through limiter, version check
-// and route, with panics contained around all of it, of which log.go tells. config.go
-// says what a shell is made of; routes.go finds the handler; read.go turns an answer
-// of the core into HTTP, [webring/edge/uri] reads what is asked and puts its hosts into A-labels;
-// cached.go keeps documents in [webring/edge/cache] for as long as they hold, long ones in
-// the codings of [webring/edge/content];
-// validator.go says which entity tags they have; body.go undoes the coding of what is posted,
-// and paid.go lets a payment handler in; problem.go writes problems, those of requests that
-// could not be read among them; headers.go adds what every answer
-// carries. [webring/edge/limit] counts requests, [webring/edge/clientaddr] says whose they are,
-// listener.go bounds connections. pages.go serves what [webring/edge/pages] draws for people
-// and for programs; the tests in edge/browser look at the pages as people do. mcp.go lets
-// [webring/edge/mcp] answer. swap.go replaces the core while it is read.
+// From there, [Shell] in shell.go takes each request through limiter, version check and
+// route, and contains panics, which log.go logs:
 //
-// An edge passes paid operations on to the origin by [webring/edge/forward], and says with
-// [webring/edge/voucher] for whom. What an edge reads from is kept by [webring/edge/replica].
+//   - config.go says what a shell is made of; routes.go finds the handler; read.go turns an
+//     answer of the core into HTTP; swap.go replaces the core while it is read
+//   - cached.go caches documents in [webring/edge/cache] for as long as they hold, long ones
+//     in the codings of [webring/edge/content]; validator.go has their entity tags
+//   - body.go decodes what is posted; paid.go calls the handlers of paid operations
+//   - problem.go writes problems, also for requests that could not be read; headers.go adds
+//     the fields of every answer
+//   - [webring/edge/uri] reads targets and puts their hosts into A-labels;
+//     [webring/edge/clientaddr] finds the client of a request, [webring/edge/limit] counts
+//     requests, and listener.go bounds connections
+//   - pages.go serves what [webring/edge/pages] draws for people and for programs; the tests
+//     in edge/browser look at the pages as people do; mcp.go serves [webring/edge/mcp]
+//
+// An edge passes paid operations on to the origin by [webring/edge/forward], with a
+// [webring/edge/voucher] that names the client. [webring/edge/replica] follows the origin
+// and gives the edge its core.
 //
 // # What is decided here
 //
@@ -47,22 +48,20 @@
 //     passes on, are the bytes as they were received.
 //   - A slash that is escaped separates no segments: no path has one.
 //   - A browser may call the MCP server only under a name of the ring's.
-//   - Documents may be kept for 5 seconds, those that show standings no longer
-//     than these hold, and shown stale while they are fetched anew or cannot
-//     be.
-//   - A page is drawn again when a document it shows may have changed. While that
-//     is done, others get the one before, if nothing but a second has passed.
+//   - Clients may cache documents for 5 seconds, but those that show standings no longer
+//     than these hold. They may show them stale while they fetch them anew, or cannot.
+//   - A page is drawn again when a document it shows may have changed. Meanwhile other
+//     requests get the page before, if only time has passed since.
 //   - All documents of a page are of one position and second: one call of the core gives
 //     them.
-//   - The form of the join page is answered with 200 whatever it finds: the check
-//     is what was asked for.
+//   - The form of the join page is answered with 200 whatever the check finds.
 //   - An answer that may be behind the ring carries "Webring-Stale: true": the
-//     node has heard nothing new from its origin for a while, or was not done
-//     in time with showing what the answer says was paid for.
-//   - A voucher (Webring-Edge) that does not hold is dropped and logged, and
-//     the request is its peer's.
-//   - Vouchers are taken with every method: readers whom an edge passes on are
-//     counted for themselves too. Below /sync/ a voucher says that an edge of
-//     this ring follows, which is admitted whatever strangers do.
-//   - A read is the same for everyone, so CORS fields stand on every answer.
+//     node has heard nothing new from its origin for a while, or does not yet show what
+//     the answer says was paid for.
+//   - A voucher (Webring-Edge) that is not valid is dropped and logged, and the request
+//     counts as its peer's.
+//   - Vouchers are taken with every method, so readers whom an edge passes on are counted
+//     by their own addresses. Below /sync/ a voucher says that the peer is an edge of this
+//     ring, which is counted apart from strangers.
+//   - A read is the same for everyone, so every answer carries CORS fields.
 package edge

@@ -21,7 +21,7 @@ type plainPaths struct {
 	detail bool // those below /api/ring/, too
 }
 
-// newPlainPaths leaves out what is deprecated: those answers carry more.
+// newPlainPaths leaves out deprecated paths, whose answers carry more fields.
 func newPlainPaths(deprecated map[string]describe.Deprecation) *plainPaths {
 	p := &plainPaths{exact: map[string]bool{"/": true}}
 	for _, path := range api.Paths() {
@@ -62,7 +62,7 @@ type plainAnswerer struct {
 	window limit.Window // of the request that is answered
 }
 
-// Answer leaves to fasthttp what is refused for its number, and the front page as
+// Answer leaves to fasthttp requests beyond the rate limit, and the front page as
 // Markdown.
 func (p *plainAnswerer) Answer(r *fastpath.Request, now time.Time) (answer fastpath.Answer, ok bool) {
 	front := len(r.Target) == 1 || r.Target[1] == '?'
@@ -88,8 +88,8 @@ func (p *plainAnswerer) Answer(r *fastpath.Request, now time.Time) (answer fastp
 	return answer, true
 }
 
-// read gives status and body of the answer to r, and puts its own fields together. The
-// body does not change before the next answer.
+// read gives status and body of the answer to r, and writes its own fields to p.a.fields.
+// The body does not change before the next answer.
 func (p *plainAnswerer) read(r *fastpath.Request, g *generation, front bool) (status int, body []byte) {
 	a := &p.a
 	res, f := &a.Response, content.Form{}
@@ -120,7 +120,7 @@ func (p *plainAnswerer) AppendCommon(dst []byte, now time.Time) []byte {
 	return p.s.appendCommon(dst, p.window, now)
 }
 
-// Rest gives up a long buffer.
+// Rest drops a long buffer.
 func (p *plainAnswerer) Rest() { p.a.trim() }
 
 // varyAccept is on all answers at the address of a page.

@@ -109,7 +109,7 @@ func TestRequestsMayComeInPieces(t *testing.T) {
 // them, and bodies that are not copied, of lists that are kept: every answer comes,
 // in order, whole.
 func TestManyRequestsAtATimeAreAnsweredInOrder(t *testing.T) {
-	long := strings.Repeat("x", keepBody+1)
+	long := strings.Repeat("x", maxCopied+1)
 	core := &fakeCore{serve: func(target []byte, r *api.Response) {
 		*r = api.Response{Status: 200, Validity: api.Position, Seq: 7, Body: append(append(r.Body[:0], target...), long[:len(target)%2*len(long)]...)}
 	}}
@@ -182,7 +182,7 @@ func TestTheEndThatCameWithALaterRequestIsSeenSoon(t *testing.T) {
 }
 
 // However a client goes away, nothing is held for it.
-func TestNothingIsHeldForWhoIsGone(t *testing.T) {
+func TestNothingIsHeldForAClientThatLeft(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), IdleTimeout: time.Hour})
 	const request = "GET /next HTTP/1.1\r\nHost: x\r\n\r\n"
 	for i := range 200 {
@@ -286,8 +286,8 @@ func TestAnswersRestWithoutLongBuffers(t *testing.T) {
 		{"long, written, and an address within", written, redirect, 3 << 20, false},
 		{"long, decoded, then written", decoded, written, 3 << 20, false},
 		{"long, written, then decoded", written, decoded, 3 << 20, false},
-		{"decoded", decoded, decoded, keepBody, true},
-		{"written", written, redirect, keepBody, true},
+		{"decoded", decoded, decoded, maxCopied, true},
+		{"written", written, redirect, maxCopied, true},
 	} {
 		for of, begin := range map[string]func() (a *answer, rest func()){"the fast path's": plain, "a read's": reads} {
 			a, rest := begin()

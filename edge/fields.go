@@ -13,9 +13,8 @@ import (
 	"webring/edge/uri"
 )
 
-// Header fields are put together once, as they stand on the wire: lines that
-// each end with CRLF. The fast path sends them so, and what fasthttp answers is given
-// them line by line.
+// Header fields are written once, as they stand on the wire: lines that each end with
+// CRLF. The fast path sends them as they are; setFields gives them to fasthttp.
 
 // commonFields are those of every answer.
 const commonFields = "Api-Version: " + apiVersion + "\r\n" +
@@ -32,7 +31,7 @@ const (
 
 const notStored = "Cache-Control: no-store\r\n"
 
-// setFields gives fasthttp's answer the fields in lines.
+// setFields sets the fields in lines on fasthttp's answer.
 func setFields(ctx *fasthttp.RequestCtx, lines []byte) {
 	for len(lines) > 0 {
 		var line []byte
@@ -51,8 +50,8 @@ var (
 	colon = []byte(": ")
 )
 
-// appendWord appends what a core wrote to a field that is being put together.
-// The core writes no controls; were one to get here, it would end the field.
+// appendWord appends a part of a field's value that the core wrote. A control character
+// would end the field, so one is a bug that panics.
 func appendWord(dst, word []byte) []byte {
 	if !uri.IsPrintable(word) {
 		panic("edge: the core has written a header field that cannot be sent")
@@ -61,8 +60,7 @@ func appendWord(dst, word []byte) []byte {
 }
 
 // appendAnswer appends the fields of an answer of the core in a form, and gives its
-// status: 304 when one of the If-None-Match lines names the document that the
-// reader would get.
+// status: 304 when one of the If-None-Match lines names the document in that form.
 func (g *generation) appendAnswer(dst []byte, r *api.Response, f *content.Form, ifNoneMatch [][]byte) ([]byte, int) {
 	dst = append(dst, "Webring-Seq: "...)
 	dst = strconv.AppendUint(dst, r.Seq, 10)
@@ -121,7 +119,7 @@ func appendLinks(dst []byte, r *api.Response) []byte {
 	return dst
 }
 
-// appendCommon appends what every answer carries, whoever made it.
+// appendCommon appends the fields that every answer carries.
 func (s *Shell) appendCommon(dst []byte, w limit.Window, now time.Time) []byte {
 	dst = append(dst, commonFields...)
 	if s.stale != nil && s.stale() {

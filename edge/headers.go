@@ -29,12 +29,13 @@ func setHeader(ctx *fasthttp.RequestCtx, name, value string) {
 	ctx.Response.Header.SetCanonical([]byte(name), []byte(value))
 }
 
-// finish adds what every answer carries, whoever made it.
+// finish adds the fields that every answer carries.
 func (s *Shell) finish(ctx *fasthttp.RequestCtx, w limit.Window) {
 	if inHeader(&ctx.Request.Header, "Transfer-Encoding") > 0 {
-		// A proxy before this server may have gone by a Content-Length beside it, so
-		// nothing behind this request is read as a request (RFC 9112, 6.1). This comes
-		// last, because a handler that answers with a problem resets the response.
+		// A proxy before this server may have read a Content-Length instead, and then
+		// takes other bytes for the next request. So this is the last one that is read
+		// from the connection (RFC 9112, 6.1). This comes last, because a handler that
+		// answers with a problem resets the response.
 		ctx.SetConnectionClose()
 		lingering(ctx.Conn())
 	}
@@ -56,16 +57,15 @@ const staleField = "Webring-Stale"
 const exposed = "ETag, Link, Location, Retry-After, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, RateLimit-Policy, " +
 	"WWW-Authenticate, Payment-Receipt, Api-Version, Webring-Seq, Webring-From, Webring-Stale, Deprecation, Sunset"
 
-// leastNotice is for how many days an old surface stays (the service interface,
+// leastNotice is for how many days a deprecated path stays (the service interface,
 // "Versioning").
 const leastNotice = 90
 
-// deprecations is the old surface, by path: none yet.
+// deprecations are the deprecated paths: none yet.
 var deprecations = map[string]describe.Deprecation{}
 
-// markOld adds Deprecation (RFC 9745), Sunset (RFC 8594) and the link to what
-// replaces the path to an answer if its path is the old surface, whichever layer
-// made it and whatever it says.
+// markOld adds Deprecation (RFC 9745), Sunset (RFC 8594) and a link to the successor to
+// every answer at a deprecated path, problems included.
 func (s *Shell) markOld(ctx *fasthttp.RequestCtx) {
 	target, _ := uri.Target(&ctx.Request.Header)
 	path := uri.Decode(uri.Path(target))

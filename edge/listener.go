@@ -17,9 +17,8 @@ const (
 	maxConnsPerClient = 256
 )
 
-// boundedListener accepts no more connections than a process can hold, and no
-// more from one client than it needs. One beyond a bound is closed unanswered:
-// to answer it is what there is no room for.
+// boundedListener accepts no more connections than a process can hold, and no more from
+// one client than it needs. A connection beyond a bound is closed without an answer.
 type boundedListener struct {
 	net.Listener
 	proxies   *clientaddr.Proxies
@@ -47,8 +46,8 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 			continue
 		}
 		addr := clientaddr.Peer(c.RemoteAddr())
-		// A proxy speaks for many, and who is on this machine has other ways
-		// to exhaust it.
+		// A proxy connects for many clients, and a process on this machine has other
+		// ways to exhaust it.
 		counted := addr.IsValid() && !addr.IsLoopback() && !l.proxies.Trusts(addr)
 		if b := (&boundedConn{Conn: c, from: l, client: clientaddr.Of(addr), counted: counted}); l.admit(b) {
 			return b, nil
@@ -115,9 +114,9 @@ func (c *boundedConn) SyscallConn() (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// Close sends what has been written on its way before it closes, if the peer
-// is still sending a request that was refused: to close on unread bytes resets
-// a TCP connection, and the peer would never read why.
+// Close reads on for a moment if the peer is still sending a request that was refused. To
+// close with unread bytes would reset the TCP connection, and the peer would not get the
+// answer.
 func (c *boundedConn) Close() error {
 	c.closing.Do(func() {
 		if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && c.linger && half.CloseWrite() == nil {
@@ -135,7 +134,7 @@ const (
 	lingerBytes = 256 << 10
 )
 
-// lingering marks the connection under c to be closed with patience.
+// lingering has the connection under c read on for a moment when it is closed.
 func lingering(c net.Conn) {
 	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = t.NetConn()

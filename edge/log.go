@@ -9,9 +9,8 @@ import (
 	"webring/edge/uri"
 )
 
-// connectionLog receives what fasthttp has to say of connections. Its
-// arguments quote what could not be parsed, an Authorization field perhaps, so
-// only the occasion is passed on.
+// connectionLog receives what fasthttp logs about connections. The arguments quote what
+// could not be parsed, which may be an Authorization field. So only the format is logged.
 type connectionLog struct{ log *slog.Logger }
 
 // Printf is what fasthttp calls.
@@ -19,8 +18,8 @@ func (l connectionLog) Printf(format string, _ ...any) {
 	l.log.Debug("edge: connection", "occasion", format)
 }
 
-// logPanic says where a panic came from, and nothing of the request but method
-// and path. Values of other types than these two may hold pieces of it.
+// logPanic logs where a panic came from, and of the request only method and path. A panic
+// value of another type than these two may contain parts of the request.
 func (s *Shell) logPanic(v any, method, target []byte) {
 	reason := fmt.Sprintf("%T", v)
 	switch v := v.(type) {

@@ -34,8 +34,8 @@ func (s *Shell) callTool(ctx *fasthttp.RequestCtx) {
 			fields.Add(string(name), string(value))
 		}
 	}
-	// Not the request's own context, which ends with the request: the SDK has
-	// goroutines that outlive it by a moment.
+	// The request's own context ends with the request, and goroutines of the SDK outlive
+	// it by a moment.
 	a, err := s.mcp.Handle(context.Background(), fields, bytes.Clone(Body(ctx)))
 	var wrong *mcp.MessageError
 	switch {
@@ -55,13 +55,12 @@ func (s *Shell) callTool(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// foreignOrigin says why the browser that sent a request, if one did, may not know
-// that it speaks to this ring; "" when it does. Everything here is public, so pages
-// of any site may ask; but a page that has let a name of its own point here, to
-// reach a server that it could not reach otherwise, says that name in Host. A name
-// of ours is the base URL's host, an address as such, or localhost. Proxies that
-// are trusted are asked by nobody but their own clients. A page that keeps its site
-// to itself, which browsers write as null, is not trusted with any of this.
+// foreignOrigin says why a request from a browser is refused, "" when it is not. Requests
+// without an Origin field do not come from browsers. Everything here is public, so pages
+// of any site may call; but an attacker may let a host name of its own point here, so
+// that its page reaches a server which it could not reach otherwise (DNS rebinding). Then
+// Host has that name. The ring's own names are the host of the base URL, IP addresses and
+// localhost. Requests from trusted proxies are not checked. The Origin null is refused.
 //
 // Document: the Model Context Protocol, "Streamable HTTP", on DNS rebinding.
 func (s *Shell) foreignOrigin(ctx *fasthttp.RequestCtx) string {

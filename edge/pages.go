@@ -17,8 +17,8 @@ import (
 	"webring/templates"
 )
 
-// immutable is the Cache-Control of what is named by its content, and briefly
-// that of what has one name for ever.
+// immutable is the Cache-Control of a file whose name has its hash, and briefly that of a
+// file whose name never changes.
 const (
 	immutable = "public, max-age=31536000, immutable"
 	briefly   = "public, max-age=300, stale-while-revalidate=86400, stale-if-error=604800"
@@ -72,8 +72,8 @@ func serveAsset(a static.Asset, cache string) fasthttp.RequestHandler {
 	}
 }
 
-// negotiated adds a page to the table of paths, as Markdown for those who ask for it.
-// A badge is no page, and comes as it is.
+// negotiated adds a page to the table of paths, as Markdown for clients that ask for it. A
+// badge has no Markdown.
 func (s *Shell) negotiated(get func(path string, h fasthttp.RequestHandler), pattern string, page fasthttp.RequestHandler) {
 	if _, ok := pages.Markdown(strings.NewReplacer("{slug:*}", "x", "{category:*}", "x").Replace(pattern), ""); !ok {
 		get(pattern, page)
@@ -121,7 +121,7 @@ func (s *Shell) documents(get func(path string, h fasthttp.RequestHandler)) {
 	}
 }
 
-// describedSite is what documents rest on besides the ring.
+// describedSite is what documents depend on besides the ring.
 func (s *Shell) describedSite(cfg *Config) describe.Site {
 	return describe.Site{
 		Has:        func(path string) bool { return s.lookup(nil, fasthttp.MethodGet, []byte(path)) != nil },
@@ -142,8 +142,7 @@ func (s *Shell) publish(ctx *fasthttp.RequestCtx, key string, d describe.Documen
 	s.sendPage(ctx, g, p, failed)
 }
 
-// checkTime bounds how long somebody waits for the check of a draft: a scorer
-// reads a whole site for it.
+// checkTime bounds how long the check of a draft takes: a scorer reads a whole site for it.
 const checkTime = 25 * time.Second
 
 var notForm = refusal{api.InvalidRequest, "The body must be a form, sent as application/x-www-form-urlencoded.",

@@ -9,7 +9,7 @@ import (
 	"webring/edge/voucher"
 )
 
-// paid lets the handler of a paid operation answer.
+// paid gives the handler of a paid operation.
 func (s *Shell) paid(h Handler) fasthttp.RequestHandler {
 	other := s.other(h)
 	return func(ctx *fasthttp.RequestCtx) {
@@ -24,7 +24,7 @@ func (s *Shell) paid(h Handler) fasthttp.RequestHandler {
 	}
 }
 
-// other lets a handler answer that needs to know who asks.
+// other gives the handler of a request that the core does not answer.
 func (s *Shell) other(h Handler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		if from, ok := ctx.UserValue(senderKey{}).(voucher.Sender); ok {
@@ -38,7 +38,7 @@ func (s *Shell) other(h Handler) fasthttp.RequestHandler {
 	}
 }
 
-// sync lets a handler answer those who follow this node.
+// sync gives the handler of requests by which edges follow this node.
 func (s *Shell) sync(h SyncHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		_, vouched := ctx.UserValue(senderKey{}).(voucher.Sender)
@@ -46,11 +46,11 @@ func (s *Shell) sync(h SyncHandler) fasthttp.RequestHandler {
 	}
 }
 
-// senderKey is where the request keeps who sent it, as its voucher says.
+// senderKey is the key under which a request has the sender that its voucher names.
 type senderKey struct{}
 
-// vouched says who sent a request that comes through an edge. The voucher is
-// taken away, held or not: what is left is the request as the client sent it.
+// vouched gives the sender of a request that comes through an edge. It removes the voucher
+// field, valid or not: what is left is the request as the client sent it.
 func (s *Shell) vouched(ctx *fasthttp.RequestCtx) (voucher.Sender, bool) {
 	h := &ctx.Request.Header
 	lines := h.PeekAll(voucher.Field)
@@ -63,7 +63,7 @@ func (s *Shell) vouched(ctx *fasthttp.RequestCtx) (voucher.Sender, bool) {
 	}
 	from, err := s.vouchers.Take(lines, voucher.Request{Method: h.Method(), Target: h.RequestURI(), Body: ctx.Request.Body()})
 	if err != nil {
-		// Strangers do not fill the log.
+		// At most one line a second, or strangers could fill the log.
 		if now := time.Now().Unix(); s.complained.Swap(now) != now {
 			s.log.Warn("edge: a request is counted as its peer's", "peer", ctx.RemoteAddr().String(), "err", err)
 		}

@@ -32,7 +32,7 @@ var (
 	tooSlow         = refusal{api.RequestTimeout, "The request did not arrive in time.", ""}
 )
 
-// problem makes the answer this problem, whatever had been made of it before.
+// problem makes p the answer, in place of what has been written to it so far.
 func (s *Shell) problem(ctx *fasthttp.RequestCtx, p refusal) { p.write(ctx, s.core.BaseURL()) }
 
 func (p *refusal) write(ctx *fasthttp.RequestCtx, baseURL string) {
@@ -49,7 +49,7 @@ func (s *Shell) unread(ctx *fasthttp.RequestCtx, err error) {
 	var w limit.Window
 	defer s.contain(ctx, &w)
 	lingering(ctx.Conn())
-	dropTrailers(&ctx.Request.Header, s.proxies.Field()) // what broke may stand behind it
+	dropTrailers(&ctx.Request.Header, s.proxies.Field()) // the error may be in the trailers
 	c := s.proxies.ClientOfUnread(ctx)
 	limiter := s.limiterOf(c)
 	p, count := malformed, limiter.Take
@@ -60,7 +60,7 @@ func (s *Shell) unread(ctx *fasthttp.RequestCtx, err error) {
 	case errors.As(err, new(*fasthttp.ErrSmallBuffer)):
 		p = headerTooLarge
 	case errors.As(err, &timeout) && timeout.Timeout():
-		// A connection on which nothing was ever asked is no request.
+		// A connection on which nothing was asked counts as no request.
 		p, count = tooSlow, limiter.Look
 	}
 	if w = count(c, s.now()); w.Exceeded() {

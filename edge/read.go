@@ -16,9 +16,9 @@ type answer struct {
 	fields []byte // header fields being put together
 }
 
-// keepBody is the longest body that is copied into the buffer of a connection.
-// Longer ones get memory of their own: an idle connection keeps its buffer.
-const keepBody = 64 << 10
+// maxCopied is the longest body that is copied into the buffer of a connection. A longer
+// one gets memory of its own, because an idle connection holds its buffer.
+const maxCopied = 64 << 10
 
 // read answers a GET from the core.
 func (s *Shell) read(ctx *fasthttp.RequestCtx) {
@@ -31,14 +31,14 @@ func (s *Shell) read(ctx *fasthttp.RequestCtx) {
 	switch {
 	case status == fasthttp.StatusNotModified:
 	case r != &a.Response:
-		ctx.Response.SetBodyRaw(f.Body) // it stays as it is
+		ctx.Response.SetBodyRaw(f.Body) // a cached body never changes
 	default:
 		copyBody(ctx, r.Body)
 	}
 	s.giveBack(a)
 }
 
-// giveBack keeps an answer for another request.
+// giveBack puts an answer into the pool.
 func (s *Shell) giveBack(a *answer) {
 	a.trim()
 	s.answers.Put(a)
@@ -46,7 +46,7 @@ func (s *Shell) giveBack(a *answer) {
 
 // trim gives up buffers that are longer than most answers need.
 func (a *answer) trim() {
-	if a.Kept() > 2*keepBody {
+	if a.BufferSize() > 2*maxCopied {
 		a.Response = api.Response{}
 	}
 }
@@ -69,7 +69,7 @@ func (s *Shell) head(ctx *fasthttp.RequestCtx, g *generation, a *answer, r *api.
 }
 
 func copyBody(ctx *fasthttp.RequestCtx, body []byte) {
-	if len(body) > keepBody {
+	if len(body) > maxCopied {
 		ctx.Response.SetBodyRaw(bytes.Clone(body))
 	} else {
 		ctx.Response.SetBody(body)

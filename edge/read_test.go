@@ -55,7 +55,7 @@ func TestTimedDocumentsHaveATagThatChangesWithTheirNumbers(t *testing.T) {
 	}
 }
 
-func TestTimedDocumentsAreNotKeptBeyondTheirNextChange(t *testing.T) {
+func TestTimedDocumentsAreNotCachedBeyondTheirNextChange(t *testing.T) {
 	for _, c := range []struct {
 		until, now int64
 		want       string
@@ -155,7 +155,7 @@ func TestReadsNeedNoOriginForCORS(t *testing.T) {
 }
 
 func TestLongDocumentsArriveWhole(t *testing.T) {
-	body := `"` + strings.Repeat("x", 4*keepBody) + `"`
+	body := `"` + strings.Repeat("x", 4*maxCopied) + `"`
 	s := serve(t, Config{Core: documentCore(api.Position, 0, 0, 0, body)})
 	for range 3 {
 		if r := s.get("/api/ring"); r.body != body {

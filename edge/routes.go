@@ -15,8 +15,8 @@ import (
 	"webring/edge/uri"
 )
 
-// routes builds the table of paths. The router only finds: what it would do by
-// itself about slashes, methods and OPTIONS would not look like the rest.
+// routes builds the table of paths. The router only finds handlers. Its own answers about
+// slashes, methods and OPTIONS are not used: they would not look like the others.
 func (s *Shell) routes(cfg Config) error {
 	s.router = router.New()
 	get := func(path string, h fasthttp.RequestHandler) { s.router.GET(path, h) }
@@ -94,7 +94,7 @@ func (s *Shell) dispatch(ctx *fasthttp.RequestCtx) {
 
 func (s *Shell) lookup(ctx *fasthttp.RequestCtx, method string, path []byte) fasthttp.RequestHandler {
 	if !bytes.HasPrefix(path, syncPrefix) {
-		ctx = nil // then nothing of the path is stored, which nobody else needs
+		ctx = nil // store no parameters: only handlers below /sync/ read them
 	}
 	h, _ := s.router.Lookup(method, strconv.B2S(path), ctx)
 	return h
@@ -102,7 +102,7 @@ func (s *Shell) lookup(ctx *fasthttp.RequestCtx, method string, path []byte) fas
 
 var ringPrefix = []byte("/api/ring/")
 
-// options answers a preflight, and whoever asks what a path can do.
+// options answers a preflight, and says which methods a path has.
 func (s *Shell) options(ctx *fasthttp.RequestCtx, path []byte, reads, posts bool) {
 	if string(path) == "*" {
 		reads, posts = true, true

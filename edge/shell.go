@@ -30,8 +30,8 @@ const (
 	// MaxBody is the longest request body in bytes.
 	MaxBody = 16 << 10
 	// MaxHeader is the longest request header in bytes, request line included.
-	// A payment credential of 16 KiB fits in with room to spare: one that is
-	// longer is refused by whoever reads it, with a code of its own.
+	// A payment credential of 16 KiB fits in with room to spare. The payment code
+	// refuses a longer one with a code of its own.
 	MaxHeader = 24 << 10
 )
 
@@ -46,13 +46,14 @@ type Shell struct {
 	log     *slog.Logger
 	tls     *tls.Config
 
-	// Each request is counted by one of these: everyone's, those of trusted proxies
-	// themselves, those that edges follow this node with, those that edges forward.
+	// Each request is counted by one of these. proxied counts the requests of trusted
+	// proxies themselves, followers those below /sync/, forwarded those that edges pass
+	// on, and limiter all others.
 	limiter, proxied, followers, forwarded *limit.Limiter
 
 	now        func() time.Time  // the limiters' clock
 	vouchers   *voucher.Verifier // nil: none are taken
-	complained atomic.Int64      // second of the last line about one
+	complained atomic.Int64      // second of the last log line about one
 
 	router     *router.Router
 	deprecated map[string]describe.Deprecation
@@ -85,7 +86,7 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 		core = NewSwappable(cfg.Core, cfg.CoreDigest)
 	}
 	if cfg.NoCache {
-		core.keepNothing()
+		core.cacheNothing()
 	}
 	s := &Shell{
 		core:       core,
@@ -180,9 +181,8 @@ func (s *Shell) Shutdown(ctx context.Context) error {
 	return errors.Join(s.fast.Shutdown(ctx), s.server.ShutdownWithContext(ctx))
 }
 
-// inHeader counts the lines of a field in the header as it came: fasthttp keeps
-// nothing of a Transfer-Encoding once it has read the body, and takes what stands
-// behind that for fields, too.
+// inHeader counts the lines of a field in the header as it was received. fasthttp drops
+// Transfer-Encoding when it has read the body, and adds trailers to the header.
 func inHeader(h *fasthttp.RequestHeader, name string) (lines int) {
 	for line := range bytes.SplitSeq(h.RawHeaders(), []byte("\n")) {
 		// What begins with white space goes on with the line before it.
@@ -193,9 +193,8 @@ func inHeader(h *fasthttp.RequestHeader, name string) (lines int) {
 	return lines
 }
 
-// readExpectation spells the one expectation that there is as fasthttp knows it: what
-// is expected has no case (RFC 9110, 10.1.1), and a client may wait for the answer before
-// it sends its body.
+// readExpectation spells the expectation 100-continue as fasthttp knows it. Its case does
+// not count (RFC 9110, 10.1.1), and a client may not send its body until it is answered.
 func readExpectation(h *fasthttp.RequestHeader) (bounds fasthttp.RequestConfig) {
 	const known = "100-continue"
 	if sent := h.Peek("Expect"); len(sent) > 0 && bytes.EqualFold(sent, []byte(known)) {
@@ -204,9 +203,8 @@ func readExpectation(h *fasthttp.RequestHeader) (bounds fasthttp.RequestConfig) 
 	return bounds
 }
 
-// dropTrailers leaves those lines of a field that stand in the header: a proxy that
-// passes on what stands behind a body has neither written nor read it. X-Forwarded is
-// refused there.
+// dropTrailers removes the lines of a field that came as trailers: a proxy may pass
+// trailers on without reading them. fasthttp itself refuses trailers of X-Forwarded.
 func dropTrailers(h *fasthttp.RequestHeader, name string) {
 	lines := h.PeekAll(name)
 	if len(lines) == 0 {
@@ -226,7 +224,7 @@ func dropTrailers(h *fasthttp.RequestHeader, name string) {
 	}
 }
 
-// handle takes a request that was read whole through everything.
+// handle answers a request that was read whole.
 func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 	var w limit.Window
 	defer s.contain(ctx, &w)
@@ -243,8 +241,7 @@ func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 	s.finish(ctx, w)
 }
 
-// count takes the request from what its client has left, having found out who
-// that is.
+// count finds the client of a request, and counts the request in one of the limiters.
 func (s *Shell) count(ctx *fasthttp.RequestCtx) limit.Window {
 	now := s.now()
 	var from voucher.Sender
@@ -255,7 +252,7 @@ func (s *Shell) count(ctx *fasthttp.RequestCtx) limit.Window {
 	if s.followers != nil && bytes.HasPrefix(ctx.Request.Header.RequestURI(), syncPrefix) {
 		c := s.proxies.Client(ctx)
 		if vouched {
-			// Whoever shares an address with an edge takes nothing from it.
+			// A stranger at the edge's address does not use up its requests.
 			c = c.AsEdge()
 		}
 		return s.followers.Take(c, now)
@@ -267,8 +264,8 @@ func (s *Shell) count(ctx *fasthttp.RequestCtx) limit.Window {
 	return s.limiterOf(c).Take(c, now)
 }
 
-// limiterOf gives the limiter of a client that no edge has named. A trusted proxy asks
-// after the health of this node as often as it likes, whatever others do.
+// limiterOf gives the limiter of a client that no edge has named. Trusted proxies have
+// one of their own, so their health checks pass whatever other clients do.
 func (s *Shell) limiterOf(c clientaddr.Client) *limit.Limiter {
 	if c.IsProxy() {
 		return s.proxied
@@ -276,8 +273,8 @@ func (s *Shell) limiterOf(c clientaddr.Client) *limit.Limiter {
 	return s.limiter
 }
 
-// contain answers a request whose handling panicked: the process serves others.
-// It is deferred.
+// contain answers a request whose handling panicked, and the process goes on. It is
+// deferred.
 func (s *Shell) contain(ctx *fasthttp.RequestCtx, w *limit.Window) {
 	v := recover()
 	if v == nil {

@@ -12,22 +12,22 @@ import (
 // Swappable is a core that can be replaced by another while it is read. The
 // zero value is not usable. Its functions may be called concurrently.
 type Swappable struct {
-	current atomic.Pointer[generation]
-	keeps   int // how many bytes of answers each core's cache takes
+	current  atomic.Pointer[generation]
+	cacheMax int // how many bytes of answers the cache of each core takes
 }
 
 // generation is a core while it is read.
 type generation struct {
 	core  Core
 	build string // first part of validators
-	// cache has the answers of this core alone: one of the same build at the same
-	// position may take its place because its state had gone bad.
+	// cache has the answers of this core alone. The next core may have the same build and
+	// position, and replace this one because its memory went bad.
 	cache *cache.Cache
-	// state counts the readers; over is added to it when the generation ends. One
-	// word, because a reader that leaves must know both at the same instant.
+	// state counts the requests that read the core. When the generation ends, over is
+	// added. Both are in one word, so that a request that leaves sees both at once.
 	state   atomic.Int64
-	left    chan struct{} // closed when it is over and nobody reads any more
-	closing sync.Once     // late comers make the count reach zero again
+	drained chan struct{} // closed when the generation is over and no request reads
+	closing sync.Once     // a late enter can make the count reach zero again
 }
 
 const over = 1 << 62
@@ -35,19 +35,19 @@ const over = 1 << 62
 // NewSwappable begins with a core; digest names its build as
 // [Config.CoreDigest] says.
 func NewSwappable(c Core, digest string) *Swappable {
-	s := &Swappable{keeps: cacheBytes}
+	s := &Swappable{cacheMax: cacheBytes}
 	s.current.Store(s.newGeneration(c, digest))
 	return s
 }
 
-// keepNothing has no answers kept. It is called before the first request.
-func (s *Swappable) keepNothing() {
-	s.keeps = 0
+// cacheNothing turns the cache off. It is called before the first request.
+func (s *Swappable) cacheNothing() {
+	s.cacheMax = 0
 	s.current.Load().cache = cache.New(0)
 }
 
 func (s *Swappable) newGeneration(c Core, digest string) *generation {
-	return &generation{core: c, build: buildTag(digest), cache: cache.New(s.keeps), left: make(chan struct{})}
+	return &generation{core: c, build: buildTag(digest), cache: cache.New(s.cacheMax), drained: make(chan struct{})}
 }
 
 // Cache, Build, Head and BaseURL are for [pages.Core], as Ask and AskAll are.
@@ -56,12 +56,12 @@ func (g *generation) Build() string                    { return g.build }
 func (g *generation) Head() (seq uint64, second int64) { return g.core.Head() }
 func (g *generation) BaseURL() string                  { return g.core.BaseURL() }
 
-// Swap puts another core in place and returns when nobody reads the one before
-// any more. A request reads one core from its beginning to its end.
+// Swap replaces the core and returns when no request reads the one before any more. A
+// request reads one core from its beginning to its end.
 func (s *Swappable) Swap(c Core, digest string) {
 	before := s.current.Swap(s.newGeneration(c, digest))
 	before.count(over)
-	<-before.left
+	<-before.drained
 }
 
 // enter gives the present core, which stays usable until leave is called.
@@ -71,13 +71,13 @@ func (s *Swappable) enter() *generation {
 		if g.count(1) < over {
 			return g
 		}
-		// It ended in between: whoever ends it may be waiting for this one.
+		// It ended in between, and Swap may be waiting for this count.
 		g.leave()
 	}
 }
 
-// Ask has the core answer a GET for target. Whatever the shell asks of a core goes
-// through here and AskAll.
+// Ask has the core answer a GET for target. All reads of the shell go through here and
+// AskAll.
 func (g *generation) Ask(target []byte, r *api.Response) { g.core.Serve(uri.ASCIIHosts(target), r) }
 
 // AskAll has the core answer several targets at one head.
@@ -90,11 +90,12 @@ func (g *generation) AskAll(targets [][]byte, all []api.Response) {
 
 func (g *generation) leave() { g.count(-1) }
 
-// count adds to the state, and ends the generation when it is over and nobody reads.
+// count adds to the state, and closes drained when the generation is over and no request
+// reads.
 func (g *generation) count(n int64) int64 {
 	state := g.state.Add(n)
 	if state == over {
-		g.closing.Do(func() { close(g.left) })
+		g.closing.Do(func() { close(g.drained) })
 	}
 	return state
 }

@@ -71,7 +71,7 @@ func TestValidatorsNameTheBuildThatAnswered(t *testing.T) {
 
 // A core may take the place of one of the same build at the same position, whose state
 // had gone bad: nothing of that is kept.
-func TestAnswersOfAReplacedCoreAreGone(t *testing.T) {
+func TestAnswersOfAReplacedCoreAreDropped(t *testing.T) {
 	core := NewSwappable(documentCore(api.Position, 0, 0, epoch, `{"state":"bad"}`), "one")
 	s := serve(t, Config{Core: core})
 	for range 3 {

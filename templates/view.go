@@ -6,8 +6,8 @@ import (
 	"github.com/a-h/templ"
 )
 
-// Policy is the Content-Security-Policy of every page: what it needs comes from
-// the node that sent it, nothing is inline, and nobody frames it.
+// Policy is the Content-Security-Policy of every page: all that it loads comes from the
+// node that sent it, nothing is inline, and no site may frame it.
 const Policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 

@@ -18,14 +18,14 @@ var (
 	small [64 << 10]byte
 	// large is what one bigger input, records or a snapshot, lies in.
 	large []byte
-	// reply keeps what the host has still to read.
+	// reply is what the host has still to read.
 	reply []byte
 )
 
-// The collector works beside the program, but here the program stands still
-// between two calls: a collection that one call began would go on in all that
-// follow, and slow every store of a pointer down. So it is off, and calls that
-// allocate collect at their end. Answers allocate nothing.
+// Go's collector runs beside the program, but a guest runs only during calls: a collection
+// that one call began would go on in the calls that follow, and slow down every store of a
+// pointer. So the collector is off, and calls that allocate collect at their end. Answers
+// allocate nothing.
 const (
 	collectorOff = -1
 	// growth is how much the heap may grow between two collections, in percent
@@ -33,14 +33,14 @@ const (
 	growth      = 25
 	leastGrowth = 4 << 20
 
-	// askEach is after how many bytes of records to ask how large the heap is.
+	// askEach is after how many bytes of records to measure the heap.
 	askEach = 1 << 20
 )
 
 var (
 	// collectAt is the size of the heap at which to collect.
 	collectAt uint64 = leastGrowth
-	// unasked is how many bytes of records were applied since that was asked.
+	// unasked is how many bytes of records were applied since it was measured.
 	unasked uint32
 )
 
@@ -72,8 +72,8 @@ func where(reply []byte) uint64 {
 // address is where b lies in the memory of the module.
 func address(b []byte) uint32 { return uint32(flat.Address(b)) }
 
-// perform is call for all else. It is apart because its variables would have
-// answers pay for room on the stack.
+// perform is call for all other operations. It is apart, because its variables on the stack
+// would slow answers down.
 //
 //go:noinline
 func perform(op uint32, arg uint64, size uint32) uint64 {
@@ -95,9 +95,9 @@ func perform(op uint32, arg uint64, size uint32) uint64 {
 		// What lies in the region holds no pointers: the collector neither reads
 		// nor writes it, and so it stays shared with other instances.
 		collect()
-	case abi.OpApply, abi.OpSnapshot, abi.OpImage, abi.OpServeAll:
-		// To ask takes as long as to apply ten records, so not each time: most
-		// records leave nothing behind, and others a few times their length.
+	case abi.OpApply, abi.OpSnapshot, abi.OpServeAll:
+		// To measure the heap takes as long as to apply ten records, so it is not done
+		// each time: most records leave no garbage, and others a few times their length.
 		if unasked += size; op == abi.OpApply && unasked < askEach {
 			break
 		}

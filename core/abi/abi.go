@@ -27,7 +27,7 @@ type Record = snap.Record
 type Core struct {
 	state *core.State
 
-	settled bool // ranks are up to date; known of what Call did
+	settled bool // ranks are up to date after what Call did
 
 	// Of Call alone: its buffers.
 	records []Record
@@ -36,7 +36,7 @@ type Core struct {
 	each    Response // of OpServeAll
 
 	// Of Answer alone: the reply to OpServe, in which the body of response lies, and
-	// whether its head is that of the state.
+	// whether the head of that reply is up to date.
 	ready    bool
 	response Response
 	answer   []byte
@@ -61,8 +61,8 @@ func (c *Core) Advance(second int64) { c.state.Advance(second) }
 // Rewind sets the clock back to second, but not before the last event.
 func (c *Core) Rewind(second int64) { c.state.Rewind(second) }
 
-// Serve answers a GET request for target, the request target as it was sent;
-// random are 64 uniformly random bits. See [api.Serve].
+// Serve answers a GET for target, the request target as it was sent; random are 64
+// uniformly random bits. See [api.Serve].
 func (c *Core) Serve(target []byte, random uint64, r *Response) {
 	api.Serve(c.state, target, random, r)
 }

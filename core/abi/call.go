@@ -12,7 +12,7 @@ import (
 // Version is the version of what [Core.Call] takes and gives. A host drives
 // only modules of its own version; it grows with any change to an operation or
 // to an encoding here, and not with the documents themselves.
-const Version = 5
+const Version = 6
 
 // The operations of [Core.Call], by what they take in arg and in, and what
 // follows the head in their reply.
@@ -20,8 +20,8 @@ const (
 	// OpVersion: rest is [Version] as u32. It is the one operation that every
 	// version has.
 	OpVersion uint32 = iota
-	// OpOpen: starts anew with capacity arg, at the snapshot in, or empty when
-	// in is. Refused, the core is as it was.
+	// OpOpen: starts with capacity arg from the snapshot in, or from an empty ledger
+	// when in is empty. Refused, the core is as it was.
 	OpOpen
 	// OpApply: folds the records in, at most [MaxRecords], in order. Refused,
 	// the records before the one at the position of the head have been applied.
@@ -39,21 +39,13 @@ const (
 	OpDigest
 	// OpSnapshot: rest is a snapshot of the state.
 	OpSnapshot
-	// OpImage: rest is the address of the memory in which the state lies as u64,
-	// its length as u64, how much of it lasts as u64, and the head of its image;
-	// see [core.State.Image] and [core.State.Lasting]. The memory stays as it is
-	// until the next operation but OpServe.
-	OpImage
-	// OpRoom: makes room for the memory of an image, arg bytes; rest is its
-	// address as u64. The host is to put the memory there.
+	// OpRoom: allocates room for the memory of an image, arg bytes; rest is its address
+	// as u64. The host writes the memory there.
 	OpRoom
-	// OpAttach: goes on from the image with the head in, whose memory lies in the
-	// room, with capacity arg; see [core.Attach]. Refused, the core is as it was,
-	// and the room is no longer there.
+	// OpAttach: starts from the image with the head in and the memory in the room, with
+	// capacity arg; see [core.Attach]. Refused, the core is as it was. The room is freed
+	// in any case.
 	OpAttach
-	// OpBehind: rest is how much OpAdvance to second arg, or OpRewind to an
-	// earlier one, has to do, as u32, up to [MostBehind]; see [core.State.Behind].
-	OpBehind
 	// OpServeAll: answers a GET for each of the targets in, at most [MaxTargets], with
 	// the random bits arg for all; rest are as many responses. Refused when they would
 	// take more than [MaxAnswers] bytes.
@@ -67,15 +59,12 @@ const (
 	MaxAnswers = 48 << 20
 )
 
-// MostBehind is as far as OpBehind counts.
-const MostBehind = 1024
-
 // MaxRecords is how many records one OpApply takes.
 const MaxRecords = snap.BlockEvents
 
-// keptReply is the longest buffer that is kept from answer to answer: room for the
+// maxReused is the longest buffer that is reused for the next answer: long enough for the
 // longest document, 500 members with the longest words, but not for a snapshot.
-const keptReply = 8 << 20
+const maxReused = 8 << 20
 
 // maxCapacity is what an [core.Ordinal] can count.
 const maxCapacity = 1<<32 - 1
@@ -109,10 +98,10 @@ func DecodeReply(b []byte) (r Reply, ok bool) {
 	return r, true
 }
 
-// Call is the single entry by which a host drives a core whose memory it does
-// not share: an operation, a number and bytes in, bytes out. It must not run
-// beside anything else on the same core. Whatever is given, it answers and the
-// core stays usable: what it cannot do it refuses.
+// Call is the single entry by which a host drives a core whose memory it does not share:
+// an operation, a number and bytes in, bytes out. It must not run beside any other call on
+// the same core. It answers any input, and the core stays usable: it refuses what it
+// cannot do.
 //
 // The reply holds until the next call. Integers are little-endian:
 //
@@ -125,7 +114,7 @@ func (c *Core) Call(op uint32, arg uint64, in []byte) []byte {
 		return c.Answer(arg, in)
 	}
 	c.ready = false
-	if cap(c.reply) > keptReply {
+	if cap(c.reply) > maxReused {
 		c.reply = nil
 	}
 	c.reply = append(c.reply[:0], make([]byte, replyHead)...)
@@ -142,15 +131,15 @@ func (c *Core) putHead(w flat.Pen) {
 	w.Put(c.Seq(), 8).Put(uint64(c.Second()), 8).Put(uint64(c.Last()), 8)
 }
 
-// ahead is what stands ahead of the texts in the reply to OpServe.
+// ahead is the length of what stands before the texts in the reply to OpServe.
 const ahead = replyHead + responseHead
 
 // leastAnswer is the length of the first buffer for answers.
 const leastAnswer = 64 << 10
 
-// Answer is Call for OpServe, which nearly all calls are. The body is written
-// where it lies in the reply, and so is never copied, and the head of the reply is
-// written once for all answers between two other operations.
+// Answer is Call for OpServe, which nearly all calls are. The body is written in its place
+// in the reply and is not copied. The head of the reply is written once for all answers
+// between two other operations.
 func (c *Core) Answer(random uint64, target []byte) []byte {
 	if !c.ready {
 		c.prepare()
@@ -166,34 +155,34 @@ func (c *Core) Answer(random uint64, target []byte) []byte {
 	return c.answer[:ahead+n]
 }
 
-// prepare makes ready for answers.
+// prepare brings ranks up to date, makes a buffer for answers, and begins them.
 func (c *Core) prepare() {
 	if !c.settled {
 		c.Advance(0)
 		c.settled = true
 	}
-	if len(c.answer) == 0 || len(c.answer) > keptReply {
+	if len(c.answer) == 0 || len(c.answer) > maxReused {
 		c.newAnswer(leastAnswer)
 	}
 	c.beginAnswers()
 }
 
-// beginAnswers writes the head of the replies to come. A buffer that is too long to
-// be kept is for one alone.
+// beginAnswers writes the head of the next replies. A buffer longer than maxReused serves
+// one reply only.
 func (c *Core) beginAnswers() {
 	c.putHead(flat.Write(c.answer[:0]).Byte(0))
-	c.ready = len(c.answer) <= keptReply
+	c.ready = len(c.answer) <= maxReused
 }
 
-// newAnswer makes a buffer for answers of so many bytes, and has bodies written there.
+// newAnswer makes a buffer of size bytes for answers, in which bodies are written.
 func (c *Core) newAnswer(size int) {
 	c.answer = make([]byte, size)
 	c.response.Body = c.answer[ahead:ahead]
 }
 
-// gather brings the texts of an answer into the reply that do not lie there yet,
-// and gives the length of all, and where Location now lies among them, which is at
-// when it lies within the body.
+// gather copies into the reply the texts of an answer that do not lie there yet. It gives
+// the length of all texts, and where Location lies among them. If Location lies within the
+// body, that is at.
 func (c *Core) gather(at int, within bool) (now, length int) {
 	r := &c.response
 	body := r.Body
@@ -206,7 +195,7 @@ func (c *Core) gather(at int, within bool) (now, length int) {
 		length += len(part)
 	}
 	if flat.Address(body) != flat.Address(c.answer)+ahead || length > len(c.answer)-ahead {
-		// The next one will have room for as much.
+		// The buffer is long enough for the next answer of this length.
 		c.newAnswer(ahead + max(length, cap(body)))
 		c.beginAnswers()
 	}
@@ -219,8 +208,8 @@ func (c *Core) gather(at int, within bool) (now, length int) {
 	return at, length
 }
 
-// do performs an operation, appends what follows the head to the reply, or says
-// why it refuses.
+// do performs an operation and appends to the reply what follows the head, or says why it
+// refuses.
 func (c *Core) do(op uint32, arg uint64, in []byte) (why string) {
 	switch op {
 	case OpVersion:
@@ -246,8 +235,6 @@ func (c *Core) do(op uint32, arg uint64, in []byte) (why string) {
 		c.reply = append(c.reply, digest[:]...)
 	case OpSnapshot:
 		c.reply = c.AppendSnapshot(c.reply)
-	case OpImage:
-		return c.image()
 	case OpRoom:
 		if arg > maxRoom {
 			return "abi: room out of range"
@@ -256,11 +243,6 @@ func (c *Core) do(op uint32, arg uint64, in []byte) (why string) {
 		c.reply = binary.LittleEndian.AppendUint64(c.reply, flat.Address(c.room))
 	case OpAttach:
 		return c.attach(arg, in)
-	case OpBehind:
-		if arg > core.MaxStamp/1000 {
-			return "abi: second out of range"
-		}
-		c.reply = binary.LittleEndian.AppendUint32(c.reply, uint32(c.state.Behind(int64(arg), MostBehind)))
 	case OpServeAll:
 		return c.serveAll(arg, in)
 	default:
@@ -281,16 +263,6 @@ func (c *Core) open(capacity uint64, snapshot []byte) (why string) {
 		}
 	}
 	c.state, c.settled = opened.state, false
-	return ""
-}
-
-func (c *Core) image() (why string) {
-	head, memory := c.Image(nil)
-	c.settled = true
-	c.reply = binary.LittleEndian.AppendUint64(c.reply, flat.Address(memory))
-	c.reply = binary.LittleEndian.AppendUint64(c.reply, uint64(len(memory)))
-	c.reply = binary.LittleEndian.AppendUint64(c.reply, uint64(c.Lasting()))
-	c.reply = append(c.reply, head...)
 	return ""
 }
 

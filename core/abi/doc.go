@@ -1,7 +1,6 @@
-// Package abi is the single entry to the core that every host calls: the
-// native one at the origin, and the exports of the WASM guest at the edges.
-// What is not here, a host cannot do, so both builds can only differ in how
-// bytes get in and out.
+// Package abi is the single entry to the core for every host: the native host calls it,
+// and so do the exports of the WASM guest. A host can do nothing with a core but what is
+// here, so both builds can only differ in how bytes get in and out.
 //
 // [Core] has the functions themselves, for hosts that share its memory.
 // [Core.Call] in call.go is the same with bytes in and bytes out, for hosts that

@@ -16,9 +16,9 @@ const (
 	flagDrawn
 )
 
-// putResponse writes the head of a response whose Location lies at that place of
-// its texts, in words: WebAssembly would write numbers byte by byte. The last word ends
-// where the texts begin, which are there already.
+// putResponse writes the head of a response with Location at that place of its texts. It
+// writes whole words, since WebAssembly would write smaller numbers byte by byte. The last
+// word ends where the texts begin, which are there already.
 func putResponse(w flat.Pen, r *Response, at int) {
 	flags := uint64(0)
 	if r.Unknown {
@@ -34,17 +34,17 @@ func putResponse(w flat.Pen, r *Response, at int) {
 	w.Put(uint64(uint32(len(r.Prev)))|flags<<32, 8)
 }
 
-// DecodeResponse reads all of b into r, whose buffers it reuses, and leaves
-// r.Seq alone: the position of an answer stands in the reply's head. It reports
-// false, with r in pieces, for what is no response. Integers are little-endian:
+// DecodeResponse reads all of b into r and reuses the buffers of r. It does not set r.Seq:
+// the position of an answer stands in the reply's head. It reports false for anything but a
+// response, and then r means nothing. Integers are little-endian:
 //
 //	response = status(u16) media(u8) validity(u8) since(i64) until(i64)
 //	           body(u32) at(u32) location(u32) next(u32) prev(u32) flags(u32)
 //	           and then the texts
 //
-// where flags are 1 for Unknown and 2 for Drawn. The texts are the body, and behind
-// it a location that is not a part of it, and next and prev; of each the length is
-// given, and of the location where it begins among them, which is 0 if it is empty.
+// where flags are 1 for Unknown and 2 for Drawn. The texts are the body, then the location
+// unless it is a part of the body, then next and prev. The head gives the length of each,
+// and in at where the location begins among the texts, 0 if it is empty.
 func DecodeResponse(b []byte, r *Response) bool {
 	if len(b) < responseHead || b[2] > byte(api.HTML) || b[3] > byte(api.Timed) {
 		return false

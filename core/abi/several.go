@@ -26,8 +26,8 @@ func AppendTarget(dst, target []byte) ([]byte, bool) {
 }
 
 // DecodeResponses reads all of b, what [OpServeAll] answered, into as many responses as
-// there were targets, as [DecodeResponse] does each. It reports false, with the responses
-// in pieces, for anything else.
+// there were targets, as [DecodeResponse] does each. It reports false for anything else,
+// and then the responses mean nothing.
 //
 //	responses = (length(u32) response)...
 func DecodeResponses(b []byte, all []Response) bool {

@@ -4,17 +4,16 @@
 // of a GET as it stood on the wire, and 64 random bits, and fills a
 // [Response]. It has no clock, no randomness and no network of its own, so the
 // same three inputs give the same bytes wherever it runs: natively beside the
-// ledger, or as WebAssembly at an edge. Whatever hosts it routes to it
-// ([Serves], [Paths]), turns a Response into header fields, and moves bytes.
+// ledger, or as WebAssembly at an edge. A host routes requests to it ([Serves],
+// [Paths]), turns a Response into header fields, and moves bytes.
 //
-// To read the package, begin with serve.go, which routes; straight.go is a short
-// cut past routing and parameters for the few targets that most requests have;
-// response.go is what is filled;
-// query.go reads the parameters; member.go is the Member object that nearly
-// every document contains; ring.go, leaderboard.go, widget.go and directory.go
-// each write the documents of their name. problem.go is the one table of
-// problems for the whole service, the paid operations included. json.go,
-// money.go and time.go spell strings, amounts and instants.
+// To read the package, begin with serve.go, which routes. straight.go is a short cut past
+// routing and parameters for the few targets that most requests have. response.go has the
+// Response; query.go reads parameters; member.go writes the Member object that nearly
+// every document contains; ring.go, leaderboard.go, widget.go and directory.go write the
+// documents of their names. problem.go is the one table of problems for the whole service,
+// the paid operations included. json.go, money.go and time.go write strings, amounts and
+// instants.
 //
 // The paid operations render their answers with the same functions:
 // [AppendMember], [AppendUSD], [AppendString], [AppendProblem].
@@ -32,11 +31,11 @@
 //
 //   - A parameter without a value counts as absent.
 //   - Of a repeated parameter the first that has a value counts; the others are
-//     not looked at.
+//     ignored.
 //   - Parameters that an endpoint does not know are ignored, format on /next
-//     among them, whatever they contain.
+//     among them.
 //   - A from that is not UTF-8 is taken as it was sent, and mostly unknown.
-//   - When offset is there, page is not looked at, not even to find it invalid.
+//   - With offset, page is ignored, even an invalid one.
 //   - An offset beyond 2^53 is invalid. A page that would begin beyond it is as
 //     empty as any beyond the end, and begins there.
 //   - Beyond the last page, links.prev leads back to the last page that has

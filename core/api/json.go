@@ -39,7 +39,8 @@ func room(dst []byte, n int) []byte {
 // text writes s as the inside of a JSON string, which takes up to escaped times
 // its length.
 func text(w flat.Pen, s string) flat.Pen {
-	w, n := w.JSON(s)
+	n := flat.PlainJSON(s)
+	w = w.Copy(s[:n])
 	if n < len(s) {
 		return slowText(w, s[n:])
 	}

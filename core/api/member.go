@@ -30,10 +30,9 @@ func memberRoom(row core.Row, l *links) int {
 	return around + 2*escaped*row.Size() + 3*l.base.Len()
 }
 
-// links keeps the base URL of a ring as it stands in JSON: each member has it
-// three times.
+// links has the base URL of a ring as it stands in JSON: each member has it three times.
 type links struct {
-	rules  *core.Rules // whose it is; they never change
+	rules  *core.Rules // that the base URL is of; they never change
 	base   flat.Text
 	memory []byte // of base
 }
@@ -50,11 +49,10 @@ func (l *links) of(st *core.State) *links {
 // member writes a Member, o with its row, and leaves the object open for further
 // members. The pen needs the room of memberRoom.
 //
-// Most answers are made of it, and what it takes in WebAssembly are accesses to
-// memory and jumps. Arguments lie in memory there, and so does all that is kept
-// over a call: so each part below is one straight piece without calls, but for
-// what is rare, and reads the row again instead of being handed what another part
-// found.
+// Most answers consist of members, and in WebAssembly their cost is memory accesses and
+// jumps. Arguments lie in memory there, and so do variables that live across a call. So
+// each function below is straight code without calls, except in rare cases, and reads the
+// row again instead of taking arguments.
 func member(w flat.Pen, st *core.State, o core.Ordinal, row core.Row, timed bool, l *links) flat.Pen {
 	w = identity(w, row).Decimal(flat.Digits(uint64(st.Position(o))))
 	w = instant(w.Lit16(`,"joined_at":"`), row.Joined())
@@ -146,9 +144,9 @@ func (l *links) write(w flat.Pen, row core.Row) flat.Pen {
 	return w.Lit16(`","site":"`).UpTo48(url).Byte('"').Byte('}')
 }
 
-// longLinks is write for any lengths. Calls that may come in between, however
-// rare, have all the rest kept in memory: without them a page of members takes
-// WebAssembly a tenth less.
+// longLinks is write for any lengths. It is apart because of its calls: with them in write,
+// even if they are rare, variables lie in memory, and a page of members takes WebAssembly a
+// tenth more.
 func longLinks(w flat.Pen, base, slug, url flat.Text) flat.Pen {
 	w = w.Lit32(`,"links":{"self":"`).Line(base).Lit16(`/api/ring/`).Word(slug)
 	w = w.Lit16(`","next":"`).Line(base).Lit32(`/api/ring/next?from=`).Word(slug)

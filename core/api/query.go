@@ -87,9 +87,8 @@ func (a *answer) read(raw []byte, known params) bool {
 		sent := value
 		value, ok := a.decode(value, true)
 		if p == fromParam && !ok {
-			// A page says who it is, and not always in UTF-8. As it was sent it
-			// may still be the address of a site; otherwise it names nobody,
-			// which is no reason to stop a visitor.
+			// Pages do not always send UTF-8. As it was sent, from may still be the
+			// address of a site. Otherwise it names no member, and the request goes on.
 			value, ok = sent, true
 		}
 		if p == pageParam {

@@ -16,8 +16,8 @@ const (
 type Validity uint8
 
 const (
-	// Never: the answer is a redirect, one of several, or an error, and must not be
-	// kept by those who asked.
+	// Never: the answer is a redirect, a random one, or an error, and clients must not
+	// cache it.
 	Never Validity = iota
 	// Position: the answer depends on the ledger position alone.
 	Position
@@ -52,19 +52,19 @@ type Response struct {
 	links   links
 }
 
-// Kept is the length of the longest buffer that r keeps for bodies, in bytes. Texts of
-// the answer before may lie in any of them: only a zero Response keeps none.
-func (r *Response) Kept() int { return max(cap(r.Body), cap(r.texts)) }
+// BufferSize is the length in bytes of the longest buffer that r has for bodies. To free
+// the buffers, set r to its zero value: texts of the last answer may lie in any of them.
+func (r *Response) BufferSize() int { return max(cap(r.Body), cap(r.texts)) }
 
-// begin begins an answer with an empty body. What is not set here most answers leave
-// as rest leaves it.
+// begin begins an answer with an empty body. It does not set the fields that rest sets.
 func (r *Response) begin(status int, m Media, v Validity) {
-	// Field by field, here and below, which writes no pointer anew.
+	// Field by field, here and below: that writes no pointers, which the collector would
+	// have to track.
 	r.Status, r.Media, r.Validity, r.Since, r.Until = status, m, v, 0, 0
 	r.Location, r.Body = r.Location[:0], r.Body[:0]
 }
 
-// rest clears what begin leaves.
+// rest clears the fields that begin does not set. Most answers leave them clear.
 func (r *Response) rest() {
 	r.Unknown, r.Drawn, r.Next, r.Prev, r.scratch = false, false, r.Next[:0], r.Prev[:0], r.scratch[:0]
 }

@@ -132,7 +132,8 @@ const htmlEscaped = len("&#34;")
 // html writes text for an element or a quoted attribute, which takes up to
 // htmlEscaped times its length.
 func html(w flat.Pen, s string) flat.Pen {
-	w, n := w.HTML(s)
+	n := flat.PlainHTML(s)
+	w = w.Copy(s[:n])
 	for ; n < len(s); n++ {
 		switch c := s[n]; c {
 		case '&':

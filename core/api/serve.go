@@ -94,10 +94,9 @@ func (a *answer) route(path, query []byte) {
 		if a.read(query, pageParams) {
 			a.leaderboard()
 		}
-	// Links that strangers click on a member's page: a redirect, and no dead end
-	// because that page misspells itself. A kind that there is not, and a filter that
-	// nobody matches, are refused all the same: to lead elsewhere would not be what
-	// was asked for.
+	// Links that visitors click on a member's page. They redirect also when that page
+	// misspells its own name. An invalid kind, and a filter that no member matches, are
+	// refused: another member would not be what was asked for.
 	case "/next":
 		if a.read(query, fromParam|filterParams) {
 			a.q.redirect = true
@@ -129,9 +128,8 @@ func detailSlug(path []byte) ([]byte, bool) {
 	return slug, ok && len(slug) > 0 && bytes.IndexByte(slug, '/') < 0
 }
 
-// Serves says whether path, percent-decoded and without a query, is one that
-// [Serve] answers with something other than not_found. A slash that was escaped
-// stays so. For such a path a host
+// Serves says whether [Serve] answers path with something other than not_found. path is
+// percent-decoded, but for escaped slashes, and without a query. For such a path a host
 // refuses methods other than GET and HEAD with 405.
 func Serves(path []byte) bool {
 	for i := range endpoints[:served] {
@@ -173,10 +171,10 @@ func split(target []byte) (path, query []byte) {
 	return target, nil
 }
 
-// decode resolves percent escapes, and in a query '+' to a space, into the
-// scratch buffer; what has none is given as it is. It reports false for a broken
-// escape, for what is not UTF-8 afterwards, and for a path with a slash that is
-// escaped: it does not separate segments (RFC 3986, 2.2), and none has one.
+// decode resolves percent escapes, and in a query '+' to a space, into the scratch buffer.
+// Without any, it gives raw. It reports false for a broken escape, for a result that is not
+// UTF-8, and for a path with an escaped slash: that does not separate segments (RFC 3986,
+// 2.2), and no path has one in a segment.
 func (a *answer) decode(raw []byte, query bool) ([]byte, bool) {
 	if a.plain {
 		return raw, true

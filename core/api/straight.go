@@ -5,17 +5,14 @@ import (
 	"webring/core/flat"
 )
 
-// straight answers the requests that nearly all are, and gives false for any
-// other: a member's page asks for its neighbours by its slug, and links lead to
-// members by theirs. It decides nothing: what the general way finds in many steps
-// it recognises in a few, and the same functions write the answer.
+// straight answers the most frequent requests, those that name a member by its slug, and
+// gives false for any other. It decides nothing: it recognises in a few steps what general
+// finds in many, and the same functions write the answer.
 //
-// Nothing has to be decoded, or to be looked for an end: what stands behind one
-// of these beginnings and is the slug of a member, letter for letter, has nothing
-// in it that could mean anything else. Whoever asks in other words, or for
-// somebody who is not in the ring, goes the general way. So that nothing is looked
-// up twice, unnamed then is how many bytes at the end of the target were looked up as
-// a slug, and are that of no member in the ring.
+// It decodes nothing and looks for no end of a value: if the rest of the target after one
+// of these prefixes is exactly the slug of a member in the ring, it cannot mean anything
+// else. All other requests go to general. unnamed is how many bytes at the end of the
+// target are known to be no such slug, so general does not look them up again.
 //
 // Without it, an answer to /next takes 1350 ns in the module instead of 550, one to
 // /api/ring/next 1850 instead of 1150, and natively both take 60 more: at an edge that

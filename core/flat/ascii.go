@@ -2,8 +2,8 @@ package flat
 
 import "encoding/binary"
 
-// ASCII says whether s has no other characters. It is asked of every text that is
-// loaded, ahead of whether it is valid UTF-8, which takes several times as long.
+// ASCII says whether all of s is ASCII. Loading a ring calls it for every text before the
+// check for valid UTF-8, which takes several times as long.
 func ASCII(s []byte) bool {
 	const other = 0x8080808080808080
 	n := len(s)

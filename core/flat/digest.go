@@ -2,16 +2,16 @@ package flat
 
 import "math/bits"
 
-// Digest is a hash of 128 bits without a key, of words one after another. It is for
-// finding mistakes: whoever wants two that are equal can make them. It takes three
-// multiplications of 64 bits for 8 bytes, which WebAssembly has.
+// Digest is a hash of 128 bits without a key, over words. It detects mistakes, not attacks:
+// collisions can be made on purpose. It takes three multiplications of 64 bits for 8 bytes,
+// which WebAssembly has.
 type Digest struct{ High, Low uint64 }
 
 // NewDigest is the digest of nothing.
 func NewDigest() Digest { return Digest{0x243f6a8885a308d3, 0x13198a2e03707344} }
 
-// Word goes on with x. Each step can be undone in either half, so words that differ
-// in one place never come to the same.
+// Word goes on with x. Each step is invertible in either half, so sequences that differ in
+// one word never have the same digest.
 func (d Digest) Word(x uint64) Digest {
 	// The lower half of the product holds too little of the upper bits of x.
 	x *= 0x9e3779b97f4a7c15

@@ -9,15 +9,14 @@
 //   - ascii.go: [ASCII], whether a text has no other characters; [Unhex]
 //   - index.go: [Index], a hash table of numbers that grows bucket by bucket
 //   - tree.go: [Tree], a counted B+-tree of numbers
-//   - heap.go: [Heap], who is due first
+//   - heap.go: [Heap], a priority queue of numbers by time
 //   - marks.go: [Marks], a set of small numbers that knows the place of each
 //   - reader.go: [Reader], which reads fields that were checked before
-//   - pen.go: [Pen], which writes a document piece by piece into room that was
-//     made before
+//   - pen.go: [Pen], which writes a document piece by piece into memory that was
+//     reserved before
 //
-// Nothing here knows what the numbers mean. The structures live in memory that
-// they are given, and never ask for more: their owner sees to it that there is
-// room before it changes one, and gives them their memory anew when it moved.
-// Each is for one writer, or any number of readers. Words are read and written as
-// little-endian processors do, which all are that this was made for.
+// Nothing here knows what the numbers mean. The structures lie in memory that they are
+// given, and never ask for more: their owner makes sure that there is room before it
+// changes one, and gives them their memory again after it moved. Each is for one writer, or
+// any number of readers. Words are little-endian, as on all processors that this runs on.
 package flat

@@ -5,9 +5,8 @@ import "unsafe"
 // MaxHashed is the longest text in bytes that [Seed.Hash] takes.
 const MaxHashed = 320
 
-// Seed keys the hash. Who does not know it cannot choose texts that collide more
-// often than chance has it, so it must come from a secret source, and nothing
-// that is shown may depend on it.
+// Seed keys the hash. Without the seed, texts cannot be chosen so that they collide more
+// often than by chance. So it must be secret, and nothing that is shown may depend on it.
 type Seed [MaxHashed / 8]uint64
 
 // NewSeed makes a seed of 64 secret bits.
@@ -37,7 +36,7 @@ func (s *Seed) Hash(text string) uint64 {
 	n, from := len(text), data(text)
 	sum, k := uint64(n)*0x9e3779b97f4a7c15, 0
 	if n-8 <= 8 && n >= 8 {
-		// Most are as long as this, and jumps are what the rest costs in WebAssembly.
+		// Most texts have this length, and in WebAssembly the jumps below are the cost.
 		return mix(sum + product(load64(from, 0), s[0]) + product(load64(from, n-8), s[1]))
 	}
 	for i := 0; i < n-8; i, k = i+8, k+1 {

@@ -1,7 +1,7 @@
 package flat
 
-// Heap knows who of many is due first. Its members are numbers below 2^[HeapBits];
-// each has a time below 2^(64−HeapBits), and any can be taken out.
+// Heap is a priority queue. Its members are numbers below 2^[HeapBits]; each has a time
+// below 2^(64−HeapBits), and any can be moved or removed.
 type Heap struct {
 	Entries []uint64 // time << HeapBits | member; the first Len are in use
 	Places  []uint32 // by member: place in Entries + 1, 0 for those not in it

@@ -9,13 +9,12 @@ import (
 // buckets that grows by linear hashing: when it gets full, one bucket is split
 // in two, so that no insertion pays for more than the few entries of one.
 //
-// A bucket has room for 12 entries in a line of 64 bytes; what does not fit
-// stands in further buckets that it leads to. Eight bits of each hash stand
-// beside the entries, so that few others than the one that is sought are
-// looked at. Of the rest of the hashes, what splits will go by is kept apart, by
-// entry: to hash what the entries of a bucket stand for anew took a hundred times
-// as long as all else that a split does, for whoever happened to insert. It does
-// not stand in the buckets, because they are read at each look, and it is not.
+// A bucket has room for 12 entries in a line of 64 bytes; further ones stand in extra
+// buckets that it links to. Eight bits of each hash stand beside the entries, so few entries
+// with another hash are looked at. Ahead has, by entry, the bits of the hash by which later
+// splits divide buckets: to hash all entries of a bucket again would take a hundred times
+// as long as the rest of a split. It is apart from the buckets because lookups, which read
+// the buckets, do not need it.
 type Index struct {
 	Buckets []byte   // for buckets in use, [BucketSize] bytes each
 	Extra   []byte   // for those that buckets lead to
@@ -24,16 +23,16 @@ type Index struct {
 	Used    int      // of Buckets, in buckets; at least [LeastBuckets]
 	Spare   int      // of Extra, in buckets: how many were ever used
 	Free    int      // of Extra: the first of a chain of free ones, + 1
-	// Late is by how many entries splits come later. Indexes that grow together are
-	// to have it differ, so that no insertion into all has to wait for a split in each.
+	// Late delays splits by so many entries. Indexes that grow together have different
+	// ones, so that one insertion into all does not split a bucket in each.
 	Late int
 }
 
 // BucketSize is the size of a bucket in bytes.
 const BucketSize = 64
 
-// LeastBuckets is how many buckets are in use from the beginning: those are told
-// apart by bits of hashes that are not kept.
+// LeastBuckets is how many buckets are in use from the beginning: Ahead does not have the
+// bits of hashes that tell these apart.
 const LeastBuckets = 1 << firstAhead
 
 const (
@@ -41,9 +40,9 @@ const (
 	// full is how many entries there are for each bucket before one is split.
 	full = 8
 
-	// firstAhead is the first bit of a hash that is kept, and mostBuckets how many
-	// buckets those that are kept can tell apart: enough for 2^27 entries. With more,
-	// buckets would not be split any more.
+	// firstAhead is the first bit of a hash in Ahead, and mostBuckets how many buckets the
+	// bits there can tell apart: enough for 2^27 entries. Beyond that, buckets are not
+	// split.
 	firstAhead  = 8
 	mostBuckets = 1 << (firstAhead + 16)
 )
@@ -91,9 +90,8 @@ func (x *Index) home(hash uint64) int {
 	return h
 }
 
-// Probe walks through the entries whose hash may be the one sought. It is a
-// value of few words, passed and given, so that the compiler can keep it in
-// registers.
+// Probe walks through the entries whose hash may be the one sought. It is a small value,
+// passed and returned, so that it stays in registers.
 type Probe struct {
 	b       *bucket
 	marked  uint64 // entries of b that are still to be looked at, 8 bits each
@@ -101,9 +99,9 @@ type Probe struct {
 	pattern uint64 // the tag, eight times
 }
 
-// Touch reads from the bucket that a hash belongs to, and does nothing else: who
-// will ask for many can have them all fetched from memory at a time. What it
-// gives means nothing.
+// Touch reads from the bucket that a hash belongs to, and does nothing else. A caller that
+// is about to look up many hashes touches them first, so that they are fetched from memory
+// at the same time. The result means nothing.
 func (x *Index) Touch(hash uint64) uint8 { return at(x.Buckets, x.home(hash)).tags[0] }
 
 // Probe begins a walk; [Index.Next] goes on.
@@ -200,8 +198,8 @@ func (x *Index) split() {
 	x.Used++
 	shift := level - firstAhead
 	for {
-		// All are read before any is moved: where each goes cannot be foreseen, and
-		// what is read next is not to wait for that.
+		// All are read before any is moved. The processor cannot predict where each goes,
+		// and the next read should not wait for that.
 		var upper [bucketEntries]uint8
 		for i, t := range old.tags {
 			if t != 0 {

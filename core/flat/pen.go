@@ -6,22 +6,22 @@ import (
 	"unsafe"
 )
 
-// Slack is how much room behind its last byte a [Pen] may overwrite with
-// anything: whoever makes room for n bytes makes room for n + Slack.
+// Slack is how many bytes behind its last byte a [Pen] may overwrite: for n bytes, n + Slack
+// must be reserved.
 const Slack = 64
 
-// Pen writes bytes one after another, without looking whether there is room:
-// that is for its user to see to, once for many pieces. It is a value: each
-// function gives the pen behind what it wrote.
+// Pen writes bytes one after another and does not check that there is room: its user
+// reserves the room, once for many pieces. It is a value: each function returns the pen
+// behind what it wrote.
 //
-// It does not look because that costs more than 5 % of a request: with one comparison
-// ahead of each piece, and nothing else, a widget takes 580 ns natively instead of 370
-// and 4.8 µs in the module instead of 2.4, a page of 100 members 22 µs instead of 13 and
-// 126 instead of 72. A request at an edge takes some 6 µs beside its document.
+// A check costs more than 5 % of a request: with one comparison before each piece, a widget
+// takes 580 ns natively instead of 370 and 4.8 µs in the module instead of 2.4, a page of
+// 100 members 22 µs instead of 13 and 126 instead of 72. A request at an edge takes some
+// 6 µs beside its document.
 //
-// There are several functions for literals because the compiler then makes a
-// few stores of constants out of one: in WebAssembly, where a call costs as much
-// as a dozen instructions, that is what documents are fast by.
+// There are several functions for literals, by length, because the compiler turns each
+// into a few stores of constants. In WebAssembly a call costs as much as a dozen
+// instructions, so this is what makes documents fast.
 type Pen struct{ at unsafe.Pointer }
 
 // Write gives a pen at the end of b, which must have room: see [Slack].
@@ -72,8 +72,7 @@ func (w Pen) Lit16(s string) Pen {
 	return Pen{unsafe.Add(w.at, len(s))}
 }
 
-// sixteen are 16 bytes that the compiler keeps in registers, which of an array
-// it does not.
+// sixteen are 16 bytes that the compiler holds in registers, unlike an array.
 type sixteen struct{ a, b uint64 }
 
 // Lit32 writes a literal of 16 to 32 bytes.
@@ -140,8 +139,8 @@ func (w Pen) Line(t Text) Pen {
 	return Pen{unsafe.Add(w.at, t.n)}
 }
 
-// long writes t at the pen. It is a call for the compiler's sake, which takes
-// calls for rare, and so has all else go straight on.
+// long writes t at the pen. It is not inlined: the compiler takes a branch with a call for
+// the rare one, and lays out the other one straight.
 //
 //go:noinline
 func (w Pen) long(t Text) { w.Passage(t) }
@@ -176,64 +175,26 @@ func notJSON(x uint64) uint64 {
 	return (x | (x - ones*' ') | (quote - ones) | (backslash - ones) | (less - ones) | (x + ones)) & highs
 }
 
-// Plain says whether s stands for itself in a string of JSON as this service
-// writes it: see [Pen.JSON].
-func Plain(s string) bool {
-	n, i, from := len(s), 0, data(s)
-	for ; i+8 <= n; i += 8 {
-		if notJSON(load64(from, i)) != 0 {
-			return false
+// PlainJSON gives how many bytes of s, from its beginning on, stand for themselves in a
+// string of JSON as this service writes it: printable ASCII but '"', '\\' and '<'. The
+// first byte that does not lies at most seven bytes further on.
+func PlainJSON(s string) (n int) {
+	from := data(s)
+	for ; n+8 <= len(s); n += 8 {
+		if notJSON(load64(from, n)) != 0 {
+			return n
 		}
 	}
-	for ; i < n; i++ {
-		if notJSON(uint64(s[i])|Zeros&^255) != 0 {
-			return false
-		}
+	for n < len(s) && notJSON(uint64(s[n])|Zeros&^255) == 0 {
+		n++
 	}
-	return true
+	return n
 }
 
 // ends are the first four of n bytes, which are at least as many, and the last
 // four.
 func ends(p unsafe.Pointer, n int) uint64 {
 	return uint64(load32(p, 0)) | uint64(load32(p, n-4))<<32
-}
-
-// JSON writes s as long as its bytes stand for themselves in a string of JSON:
-// printable ASCII but '"', '\\' and '<'. It gives how many bytes of s it wrote;
-// the first that it did not lies at most seven further on.
-func (w Pen) JSON(s string) (Pen, int) {
-	n, i, from := len(s), 0, data(s)
-	if n >= 8 {
-		for ; i < n-8; i += 8 {
-			x := load64(from, i)
-			if notJSON(x) != 0 {
-				return Pen{unsafe.Add(w.at, i)}, i
-			}
-			store64(w.at, i, x)
-		}
-		x := load64(from, n-8)
-		if notJSON(x) != 0 {
-			return Pen{unsafe.Add(w.at, i)}, i
-		}
-		store64(w.at, n-8, x)
-		return Pen{unsafe.Add(w.at, n)}, n
-	}
-	if n >= 4 {
-		if x := ends(from, n); notJSON(x) == 0 {
-			store32(w.at, 0, uint32(x))
-			store32(w.at, n-4, uint32(x>>32))
-			return Pen{unsafe.Add(w.at, n)}, n
-		}
-	}
-	for ; i < n; i++ {
-		c := s[i]
-		if c < ' ' || c == '"' || c == '\\' || c == '<' || c >= 0x7f {
-			break
-		}
-		*(*byte)(unsafe.Add(w.at, i)) = c
-	}
-	return Pen{unsafe.Add(w.at, i)}, i
 }
 
 // notHTML is notJSON for what must be escaped in HTML: the ampersand, angle
@@ -244,59 +205,18 @@ func notHTML(x uint64) uint64 {
 	return ((amp-ones)&^amp | (quote-ones)&^quote | (single-ones)&^single | (angle-ones)&^angle) & highs
 }
 
-// PlainHTML says whether s stands for itself in the text of HTML and in quoted
-// attributes: see [Pen.HTML].
-func PlainHTML(s string) bool {
-	n, i, from := len(s), 0, data(s)
-	for ; i+8 <= n; i += 8 {
-		if notHTML(load64(from, i)) != 0 {
-			return false
+// PlainHTML is [PlainJSON] for the text of HTML and for quoted attributes.
+func PlainHTML(s string) (n int) {
+	from := data(s)
+	for ; n+8 <= len(s); n += 8 {
+		if notHTML(load64(from, n)) != 0 {
+			return n
 		}
 	}
-	for ; i < n; i++ {
-		if notHTML(uint64(s[i])|Zeros&^255) != 0 {
-			return false
-		}
+	for n < len(s) && notHTML(uint64(s[n])|Zeros&^255) == 0 {
+		n++
 	}
-	return true
-}
-
-// HTML writes s as long as its bytes stand for themselves in the text of HTML
-// and in quoted attributes, and gives how many bytes of s it wrote, like
-// [Pen.JSON].
-func (w Pen) HTML(s string) (Pen, int) {
-	n, i, from := len(s), 0, data(s)
-	if n >= 8 {
-		for ; i < n-8; i += 8 {
-			x := load64(from, i)
-			if notHTML(x) != 0 {
-				return Pen{unsafe.Add(w.at, i)}, i
-			}
-			store64(w.at, i, x)
-		}
-		x := load64(from, n-8)
-		if notHTML(x) != 0 {
-			return Pen{unsafe.Add(w.at, i)}, i
-		}
-		store64(w.at, n-8, x)
-		return Pen{unsafe.Add(w.at, n)}, n
-	}
-	if n >= 4 {
-		if x := ends(from, n); notHTML(x) == 0 {
-			store32(w.at, 0, uint32(x))
-			store32(w.at, n-4, uint32(x>>32))
-			return Pen{unsafe.Add(w.at, n)}, n
-		}
-	}
-	for ; i < n; i++ {
-		switch c := s[i]; c {
-		case '&', '<', '>', '"', '\'':
-			return Pen{unsafe.Add(w.at, i)}, i
-		default:
-			*(*byte)(unsafe.Add(w.at, i)) = c
-		}
-	}
-	return Pen{unsafe.Add(w.at, i)}, i
+	return n
 }
 
 // Number writes n in decimal digits, without leading zeros: up to 20 bytes.
@@ -326,8 +246,8 @@ const Zeros = ones * '0'
 // Digits are the eight digits of n, which is below 10^8, in a byte each, the
 // first of them lowest.
 //
-// They are divided by multiplying: in lanes of 32 bits by 100, in lanes of 16 by
-// 10. The factors are such that quotients come out right in the bits that count.
+// Multiplications divide them: parts of 32 bits by 100, parts of 16 bits by 10. The factors
+// are such that quotients are right in the bits that are used.
 func Digits(n uint64) uint64 {
 	const tenThousand = 10_000
 	high := n * 109_951_163 >> 40

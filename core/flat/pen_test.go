@@ -44,9 +44,8 @@ func TestLiteralsOfEveryLength(t *testing.T) {
 	}
 }
 
-// Every byte at every place of texts of all lengths: what JSON and HTML write is
-// the text up to a place at most seven bytes before the first that needs
-// escaping.
+// Every byte at every place of texts of all lengths: what is plain is the text up to a
+// place at most seven bytes before the first that needs escaping.
 func TestTextsStopBeforeWhatNeedsEscaping(t *testing.T) {
 	inJSON := func(c byte) bool { return c >= ' ' && c < 0x7f && !strings.ContainsRune(`"\<`, rune(c)) }
 	inHTML := func(c byte) bool { return !(c < 0x80 && strings.ContainsRune(`&<>"'`, rune(c))) }
@@ -61,22 +60,14 @@ func TestTextsStopBeforeWhatNeedsEscaping(t *testing.T) {
 					b[i] = " azAZ~09!#]["[random.IntN(12)]
 				}
 				b[at] = byte(c)
-				check := func(stands func(byte) bool, write func(flat.Pen, string) (flat.Pen, int)) {
+				check := func(stands func(byte) bool, plain func(string) int) {
 					t.Helper()
-					var wrote int
-					got := written(t, n, func(w flat.Pen) flat.Pen {
-						w, wrote = write(w, string(b))
-						return w
-					})
-					if got != string(b[:wrote]) {
-						t.Fatalf("%q: wrote %q, and says %d bytes", b, got, wrote)
-					}
-					if stands(byte(c)) && wrote != n || !stands(byte(c)) && (wrote > at || wrote < at-7) {
-						t.Fatalf("%q: wrote %d bytes, and %q is at %d", b, wrote, byte(c), at)
+					if n, to := len(b), plain(string(b)); stands(byte(c)) && to != n || !stands(byte(c)) && (to > at || to < at-7) {
+						t.Fatalf("%q: %d bytes are plain, and %q is at %d", b, to, byte(c), at)
 					}
 				}
-				check(inJSON, flat.Pen.JSON)
-				check(inHTML, flat.Pen.HTML)
+				check(inJSON, flat.PlainJSON)
+				check(inHTML, flat.PlainHTML)
 				if want := c == '%' || c == '+' || c >= 0x80; flat.Escapes(b) != want {
 					t.Fatalf("%q has escapes: %t", b, !want)
 				}

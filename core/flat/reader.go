@@ -5,11 +5,10 @@ import (
 	"unsafe"
 )
 
-// Reader reads fields one after another, without looking where their memory
-// ends: it is for what was checked when it was written, and lies in a [Region],
-// where each length says where the next field begins. It is a value, like a
-// [Pen]. A field costs a few instructions, and no branch: those are what reading
-// costs in WebAssembly.
+// Reader reads fields one after another and does not check where their memory ends: it is
+// for fields that were checked when they were written to a [Region]. It is a value, like a
+// [Pen]. A field costs a few instructions and no branch, which would be the cost in
+// WebAssembly.
 type Reader struct{ at unsafe.Pointer }
 
 // Read gives a reader at the beginning of b.

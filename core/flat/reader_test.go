@@ -43,7 +43,7 @@ func TestPlainTextsAreThoseOfPrintableASCII(t *testing.T) {
 			for c := range 256 {
 				b := []byte(strings.Repeat("x", n))
 				b[at] = byte(c)
-				if want := c >= ' ' && c < 0x7f && c != '"' && c != '\\' && c != '<'; flat.Plain(string(b)) != want {
+				if want := c >= ' ' && c < 0x7f && c != '"' && c != '\\' && c != '<'; (flat.PlainJSON(string(b)) == n) != want {
 					t.Fatalf("%q is plain: %t", b, !want)
 				}
 			}

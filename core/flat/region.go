@@ -15,10 +15,9 @@ type section struct{ at, size int }
 // align is what sections begin at a multiple of: a line of a processor's cache.
 const align = 64
 
-// Resize makes sections at least as long as sizes says, in bytes; what is new is
-// zero. The region moves to memory that it is given, of nothing but zeros, or where
-// that gives none, to the collector's: views taken before are of memory that no
-// longer counts.
+// Resize makes sections at least as long as sizes says, in bytes; new bytes are zero. The
+// region moves to memory that given returns, which must be zero, or to the collector's if
+// given is nil or returns none. Views taken before are no longer of the region.
 func (r *Region) Resize(sizes []int, given func(size int) []byte) {
 	next := make([]section, len(sizes))
 	total := 0
@@ -45,9 +44,9 @@ func (r *Region) Resize(sizes []int, given func(size int) []byte) {
 	r.bytes, r.sections = memory, next
 }
 
-// Adopt makes a region of memory whose sections are as long as sizes says, like
-// those of [Region.Size]. Memory belongs to the region from now on. It reports
-// false, with the region as it was, when that cannot be.
+// Adopt makes memory the region, with sections of these sizes, as [Region.Size] gives them.
+// The memory belongs to the region from now on. Adopt reports false, with the region as it
+// was, when sizes and memory do not fit.
 func (r *Region) Adopt(memory []byte, sizes []int) bool {
 	if Address(memory)%8 != 0 {
 		return false
@@ -112,7 +111,7 @@ func RecordSize[T any]() int {
 	return int(unsafe.Sizeof(one))
 }
 
-// Bytes is s as bytes without a copy: nobody may change them.
+// Bytes is s as bytes without a copy. They must not be changed.
 func Bytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
 // View is s as a string without a copy: it holds as long as s does not change.

@@ -269,7 +269,7 @@ func TestBuiltTreesOfAllSizes(t *testing.T) {
 	}
 }
 
-func TestAHeapKnowsWhoIsDueFirst(t *testing.T) {
+func TestAHeapGivesTheEarliestFirst(t *testing.T) {
 	random := seeded(t, 13)
 	const members = 500
 	h := flat.Heap{Entries: make([]uint64, members), Places: make([]uint32, members)}

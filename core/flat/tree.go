@@ -236,7 +236,7 @@ func (t *Tree) delete(n, depth int, key uint64) {
 		limit = children
 	}
 	if left := t.node(below)[0]; left*4 < limit && node[0] > 1 {
-		// With the neighbour that has less, if both then leave some room.
+		// Merge with a neighbour, if the merged node has some room left.
 		if at > 0 {
 			at--
 		}

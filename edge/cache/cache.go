@@ -33,7 +33,7 @@ const (
 	sets = 1 << 12
 	// asked is how many targets that were asked for once the cache remembers.
 	asked = 1 << 15
-	// overhead is about what an entry takes beside its target and its value, in bytes.
+	// overhead is about how many bytes an entry takes beside its target and its value.
 	overhead = 128
 )
 
@@ -53,16 +53,16 @@ type Cache struct {
 // set is a cache line. A tag is a part of the hash of the target in the same slot.
 type set struct {
 	tags    [ways]atomic.Uint32
-	used    [ways]atomic.Uint32 // 1 when the entry was taken since eviction last passed
+	used    [ways]atomic.Uint32 // 1 when the entry was read since eviction last passed
 	entries [ways]atomic.Pointer[Entry]
 }
 
-// New gives a cache that keeps at most so many bytes, and nothing when max is 0.
+// New gives a cache of at most max bytes, which caches nothing when max is 0.
 func New(max int) *Cache {
 	return &Cache{seed: maphash.MakeSeed(), sets: make([]set, sets), asked: make([]atomic.Uint32, asked), max: max}
 }
 
-// Keeps reports whether the cache keeps anything.
+// Keeps reports whether the cache is on.
 func (c *Cache) Keeps() bool { return c.max > 0 }
 
 // Key is a target and its hash.
@@ -98,9 +98,9 @@ func (c *Cache) Get(k Key) *Entry {
 	return nil
 }
 
-// Again reports whether a target was asked for before, as far as the cache remembers,
-// and remembers that it now was. What is cheap to make is put only then: a walk through
-// the whole ring evicts nothing.
+// Again reports whether a target was asked for before, as far as the cache remembers, and
+// remembers it from now on. Callers put a cheap answer only when Again is true, so a walk
+// through the whole ring evicts nothing.
 func (c *Cache) Again(k Key) bool {
 	last := &c.asked[k.hash%asked]
 	if last.Load() == k.tag() {
@@ -110,8 +110,8 @@ func (c *Cache) Again(k Key) bool {
 	return false
 }
 
-// Put keeps e under a target in place of what was kept there. size is how many bytes
-// the value takes. An entry that takes more than an eighth of the cache is not kept.
+// Put caches e under a target in place of the entry there. size is how many bytes the
+// value takes. An entry of more than an eighth of the cache is not cached.
 func (c *Cache) Put(k Key, e *Entry, size int) {
 	e.target = string(k.target)
 	e.size = size + len(k.target) + overhead
@@ -130,7 +130,7 @@ func (c *Cache) Put(k Key, e *Entry, size int) {
 	c.evict(e)
 }
 
-// Grow counts bytes that were added to the value of an entry, if it is still kept.
+// Grow counts bytes that were added to the value of an entry, if it is still cached.
 func (c *Cache) Grow(e *Entry, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,8 +144,8 @@ func (c *Cache) Grow(e *Entry, bytes int) {
 	}
 }
 
-// slot finds the slot for a target: where its entry is, an empty one, or the first
-// that was not used since the search before.
+// slot finds the slot for a target: that of its entry, an empty one, or the first one that
+// was not used since the search before.
 func (s *set) slot(k Key) int {
 	empty, unused := -1, -1
 	for i := range s.entries {

@@ -118,7 +118,7 @@ func TestWhatIsAskedForOnceIsNotRemembered(t *testing.T) {
 	}
 }
 
-func TestWhatIsTooLargeIsNotKept(t *testing.T) {
+func TestAnEntryThatIsTooLargeIsNotCached(t *testing.T) {
 	c := New(1 << 20)
 	put(c, "small", 100)
 	if put(c, "large", 1<<18); get(c, "large") != nil || get(c, "small") == nil {

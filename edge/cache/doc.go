@@ -1,10 +1,10 @@
-// Package cache keeps the answers of a node, documents and pages alike, for as long
-// as they hold.
+// Package cache caches the answers of a node, documents and pages alike, for as long as
+// they hold.
 //
 // An [Entry] says at which ledger position it was made, and between which seconds it
-// holds. Whoever takes one checks both against the head of the core, so an event or a
-// step of the clock invalidates entries without anything being removed. All entries
-// together are bounded in bytes.
+// holds. The caller of Get checks both against the head of the core. So an event or a step
+// of the clock invalidates entries, and nothing has to remove them. All entries together
+// are bounded in bytes.
 //
 // The cache is this package's own because libraries cost more on the path of every
 // read. The best of several runs of a hit, on one processor and on two: 15 and 7 ns here,

@@ -32,8 +32,8 @@ const KindBits = 5
 // Key gives two numbers that together identify the client.
 func (c Client) Key() (net uint64, kind uint8) { return c.net, c.kind }
 
-// AsEdge gives the client for an edge of this ring at this address: whoever shares the
-// address takes nothing from it.
+// AsEdge gives the client for an edge of this ring at this address. It is counted apart
+// from other clients at the address.
 func (c Client) AsEdge() Client { return Client{c.net, c.kind | edge} }
 
 // IsProxy reports whether this is a trusted proxy that asks on its own account.

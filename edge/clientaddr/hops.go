@@ -7,7 +7,8 @@ import (
 	"github.com/savsgio/gotils/strconv"
 )
 
-// hop is one element of Forwarded: who handed the request on, and over which protocol.
+// hop is one element of Forwarded: the address that sent the request on, and by which
+// protocol.
 type hop struct {
 	addr  netip.Addr // not valid when it cannot be told
 	proto []byte
@@ -32,9 +33,9 @@ func (p *Proxies) lastForwardedFor(lines [][]byte) (addr netip.Addr) {
 	return addr
 }
 
-// lastForwarded is the same for Forwarded, whose elements carry parameters.
-// Values are tokens or quoted strings; backslashes, which no address needs,
-// and unbalanced quotes make a line unreadable as a whole.
+// lastForwarded is the same for Forwarded, in which elements have parameters. Values are
+// tokens or quoted strings. A line with a backslash, which no address needs, or with
+// unbalanced quotes is unreadable as a whole.
 func (p *Proxies) lastForwarded(lines [][]byte) (h hop) {
 	for i := len(lines) - 1; i >= 0; i-- {
 		rest := lines[i]

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// Proxies are the peers that are believed when they say for whom they forward and
-// whether TLS was spoken with that client. They name the client in one field, which
-// they must set or extend themselves, and the scheme in X-Forwarded-Proto, or with the
-// client where that field is Forwarded. No other field about proxies is believed: a
-// proxy may pass it on as a stranger wrote it. The zero value trusts nobody. The
-// functions but [Proxies.NameClientsIn] may be called concurrently.
+// Proxies are the trusted peers: those that are believed when they name the client of a
+// request, and say whether that client used TLS. They name the client in one field, which
+// they must set or extend themselves, and the scheme in X-Forwarded-Proto, or in Forwarded
+// where that is the field. No other field about proxies is believed: a proxy may pass it on
+// as a stranger wrote it. The zero value trusts no peer. The functions but
+// [Proxies.NameClientsIn] may be called concurrently.
 type Proxies struct {
 	prefixes []netip.Prefix
 	unix     bool
@@ -84,8 +84,8 @@ func (p *Proxies) Trusts(a netip.Addr) bool {
 	return false
 }
 
-// IsProxyField reports whether proxies say in a field for whom or how they forward: one
-// of the usual fields, or the one that is chosen here. The name is canonical.
+// IsProxyField reports whether proxies name clients or schemes in a field: one of the usual
+// fields, or the one that is chosen here. The name is canonical.
 func (p *Proxies) IsProxyField(name string) bool {
 	switch name {
 	case forwarded, "Via", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Forwarded-For", "X-Envoy-External-Address",
@@ -116,12 +116,12 @@ func (p *Proxies) ClientOfUnread(ctx *fasthttp.RequestCtx) Client {
 }
 
 // Behind gives the client behind a trusted peer that sent these lines of [Proxies.Field].
-// Of a list that is the last hop which is not itself a trusted proxy: what stands
-// further left may be anything that this client wrote.
+// In a list, it is the last hop that is not itself a trusted proxy: the client may have
+// written anything further left.
 //
-// Without the field, the request is the proxy's own. Where the field cannot be read,
-// all such clients of the proxy count as one: they take nothing from the proxy, nor from
-// the clients that it names.
+// Without the field, the request is the proxy's own. Where the field cannot be read, all
+// such clients of the proxy are counted together, apart from the proxy and from the clients
+// that it names.
 func (p *Proxies) Behind(peer Client, lines [][]byte) Client {
 	if len(lines) == 0 {
 		return peer.asProxy()
@@ -146,9 +146,9 @@ func (p *Proxies) Behind(peer Client, lines [][]byte) Client {
 	return Of(addr)
 }
 
-// Secure reports whether a payment may be asked for and taken on this request: over
-// TLS that ends here or at a trusted proxy that says so; or from this very machine. A
-// forwarded request from this machine is not secure: nobody knows over what it came.
+// Secure reports whether a payment may be asked for and taken on this request: over TLS
+// that ends here or at a trusted proxy that says so, or from this machine. A forwarded
+// request from this machine is not secure: it may have come over any connection.
 func (p *Proxies) Secure(ctx *fasthttp.RequestCtx) bool {
 	peer := Peer(ctx.RemoteAddr())
 	forwarded := p.wasForwarded(&ctx.Request.Header)

@@ -21,14 +21,14 @@ type Coding struct {
 type Codings [3]Coding
 
 var (
-	// Lasting are the codings of what is packed once, and sent often.
+	// Lasting are the codings of a body that is compressed once and sent often.
 	Lasting = Codings{
 		{"br", brotliSuffix, packBrotli(6)},
 		{"zstd", zstdSuffix, packZstd},
 		{"gzip", gzipSuffix, packGzip(7)},
 	}
-	// Passing are those of what is packed anew as often as a number in it changes:
-	// here zstd is smaller than the others are at several times its cost.
+	// Passing are those of a body that is compressed anew whenever a number in it
+	// changes. Here zstd is smaller than the others are at several times its cost.
 	Passing = Codings{
 		{"zstd", zstdSuffix, packZstd},
 		{"br", brotliSuffix, packBrotli(1)},
@@ -81,8 +81,8 @@ var zstdWriter = func() *zstd.Encoder {
 
 func packZstd(body []byte) []byte { return zstdWriter.EncodeAll(body, nil) }
 
-// Forms are a body in the codings of a table. Each is made when it is first asked for
-// and kept as long as the body. They must not be copied, and may be used concurrently.
+// Forms are a body in the codings of a table. Each is made when it is first asked for, and
+// lives as long as the body. Forms must not be copied, and may be used concurrently.
 type Forms [len(Codings{})]struct {
 	once sync.Once
 	body []byte // nil when it is not shorter
@@ -95,9 +95,9 @@ type Form struct {
 	Varies bool    // Accept-Encoding decides which it is
 }
 
-// Pick gives a body in the first coding of the table that h accepts, or as it is when
-// there is none or that makes it no shorter. made is how many bytes are kept since this
-// call and were not before.
+// Pick gives a body in the first coding of the table that h accepts. It gives the body as
+// it is when h accepts none, or when the coding makes it no shorter. made is how many bytes
+// this call has added to the forms.
 func (all *Forms) Pick(table *Codings, body []byte, h Fields) (f Form, made int) {
 	f = Form{Body: body, Varies: true}
 	accepted := List(h, "Accept-Encoding")
@@ -108,7 +108,7 @@ func (all *Forms) Pick(table *Codings, body []byte, h Fields) (f Form, made int)
 		packed := &all[i]
 		packed.once.Do(func() {
 			if b := table[i].pack(body); len(b) < len(body) {
-				packed.body = bytes.Clone(b) // without the room that packing took
+				packed.body = bytes.Clone(b) // b has spare capacity
 				made = len(b)
 			}
 		})
@@ -128,8 +128,8 @@ func (f *Form) Suffix() string {
 	return f.Coding.suffix
 }
 
-// AppendFields appends the fields that say which form it is: of a 304 those alone that
-// a cache needs to know whose it is.
+// AppendFields appends the fields that say which form it is. A 304 has only the one by
+// which a cache finds the stored answer.
 func (f *Form) AppendFields(dst []byte, notModified bool) []byte {
 	if f.Varies {
 		dst = append(dst, "Vary: Accept-Encoding\r\n"...)
@@ -152,7 +152,7 @@ func AsksCoding(h Fields) bool {
 }
 
 // accepts says whether the list in an Accept-Encoding names the coding with a weight
-// above 0 (RFC 9110, 12.5.3). "*" is not taken up: who means brotli says so.
+// above 0 (RFC 9110, 12.5.3). "*" names no coding here: clients name those they decode.
 func accepts(list []byte, coding string) bool {
 	for len(list) > 0 {
 		var element []byte

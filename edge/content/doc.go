@@ -1,4 +1,4 @@
-// Package content holds what header fields say of a body, and the bodies that are made of
-// it: its content codings, the best of which a client gets, its entity tag, and for how
-// long it may be kept. It knows of no routes and no documents.
+// Package content has bodies in their content codings, of which a client gets the best
+// that it accepts, and the header fields about them: entity tag, caching, content coding.
+// It knows no routes and no documents.
 package content

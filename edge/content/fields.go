@@ -27,8 +27,8 @@ func AppendNumberField(dst []byte, name string, n int64) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// List gives the value of a field that is a list, whose lines are one (RFC
-// 9110, 5.3).
+// List gives the value of a field that is a list: several lines are one list (RFC 9110,
+// 5.3).
 func List(h Fields, name string) []byte {
 	lines := h.PeekAll(name)
 	if len(lines) == 1 {
@@ -37,8 +37,7 @@ func List(h Fields, name string) []byte {
 	return bytes.Join(lines, []byte(","))
 }
 
-// Weight reads the q of an element in thousandths, 1000 where there is none. What
-// has not its form weighs nothing.
+// Weight gives the q of an element in thousandths, 1000 without one, 0 for a malformed one.
 func Weight(parameters []byte) int {
 	for p := range bytes.SplitSeq(parameters, []byte(";")) {
 		name, value, _ := bytes.Cut(trim(p), []byte("="))
@@ -63,12 +62,12 @@ func Weight(parameters []byte) int {
 
 func trim(b []byte) []byte { return bytes.Trim(b, " \t") }
 
-// MaxAge is for how many seconds a document may be kept unasked. It is short,
-// since a payer wants to see what the payment did, and a 304 is cheap.
+// MaxAge is for how many seconds a client may use a document without asking again. It is
+// short, since a payer wants to see what the payment did, and a 304 is cheap.
 const MaxAge = 5
 
-// CacheControl gives the Cache-Control of an answer that holds until a second. It is
-// let go a second earlier, as the clock may be anywhere within the present one.
+// CacheControl gives the Cache-Control of an answer that holds until a second. max-age is a
+// second less, because part of the present second may be over.
 func CacheControl(until, now int64) string {
 	return cacheControls[min(max(until-now-1, 0), MaxAge)]
 }
@@ -108,7 +107,7 @@ func Unchanged(ifNoneMatch [][]byte, tag []byte) bool {
 	return false
 }
 
-// Clone copies an answer, but for what the core keeps in it for itself.
+// Clone copies the exported fields of an answer.
 func Clone(r *api.Response) api.Response {
 	return api.Response{
 		Status: r.Status, Media: r.Media, Validity: r.Validity, Seq: r.Seq, Since: r.Since, Until: r.Until, Unknown: r.Unknown,

@@ -28,7 +28,7 @@ type connection struct {
 	// is set once: more of it gives no more time.
 	moved time.Time // zero where none for an idle connection is set
 	begun bool
-	looks bool // it looks for the end when nothing has come for a pause
+	looks bool // it looks for the end of the connection after each pause
 }
 
 // The states of a connection.
@@ -89,9 +89,9 @@ func (c *connection) run() {
 	c.s.giveBack(w)
 }
 
-// serveBlocking reads with calls that block: for connections that are no sockets
-// of this system, as with TLS. It gives what has been read and not answered.
-// While the connection is idle, it holds no more than room for a short request.
+// serveBlocking reads with calls that block, for connections that are not plain sockets,
+// such as TLS. It gives what has been read and not answered. While the connection is
+// idle, it holds room for a short request only.
 func (c *connection) serveBlocking() (w *scratch, n int, what outcome, expired bool) {
 	first := make([]byte, 512)
 	c.SetReadDeadline(time.Now().Add(c.s.cfg.ReadTimeout))
@@ -100,7 +100,7 @@ func (c *connection) serveBlocking() (w *scratch, n int, what outcome, expired b
 		if w != nil {
 			into = w.in[n:]
 		}
-		// What comes together with an error counts; the error comes again.
+		// Bytes that come with an error count; the next read gives the error again.
 		got, err := c.Read(into)
 		if got == 0 {
 			what, expired = c.unread(n, err)
@@ -121,9 +121,9 @@ func (c *connection) serveBlocking() (w *scratch, n int, what outcome, expired b
 	}
 }
 
-// unread says what becomes of a connection from which n bytes have been read
-// and no more can be. Where somebody may read a refusal, fasthttp writes it, and counts
-// half a request.
+// unread says what becomes of a connection that has ended after n unanswered bytes. If
+// the client may still read a refusal, the connection goes to fasthttp, which writes the
+// refusal and counts the incomplete request.
 func (c *connection) unread(n int, err error) (what outcome, expired bool) {
 	t, ok := err.(net.Error)
 	if expired = ok && t.Timeout(); n > 0 || expired && !c.spoke {
@@ -132,9 +132,8 @@ func (c *connection) unread(n int, err error) (what outcome, expired bool) {
 	return ends, false
 }
 
-// wait moves the deadline for the next bytes: of a request of which some have
-// come it is near and exact, of one that has not begun it may be early by an
-// eighth.
+// wait moves the deadline for the next bytes. In the middle of a request, of which some
+// bytes have come, it is exact. Between requests it may be early by an eighth.
 func (c *connection) wait(some int) {
 	timeout := c.s.cfg.IdleTimeout
 	switch {
@@ -150,10 +149,11 @@ func (c *connection) wait(some int) {
 	}
 }
 
-// pause is for how long nothing comes until a connection looks whether the end has come.
+// pause is how long an idle connection waits before it looks whether the client has
+// closed it.
 func (c *connection) pause() time.Duration { return min(c.s.cfg.IdleTimeout/2, 2*time.Second) }
 
-// look moves the deadline after such a pause to where it would be without.
+// look moves the deadline, after a pause, to the end of the idle timeout.
 func (c *connection) look() {
 	c.SetReadDeadline(time.Now().Add(c.s.cfg.IdleTimeout - c.pause()))
 	c.moved = time.Time{}

@@ -15,14 +15,12 @@ import (
 // serve reads and writes a socket itself while it is ready, and leaves the
 // waiting to Go: then nothing is held for a connection that is idle.
 //
-// Go hears once of what is new about a socket, so to wait is right when all of
-// that has been read: when a read has found nothing. One that was not filled has
-// found nothing more either, but for the end of the connection, if that came
-// together with the last bytes. To read once more each time costs 6 % of an
-// answer; so from its second turn on, a connection does that only when nothing has
-// come for a while. A client that ends the connection with its first request, as
-// programs do that ask once, has it closed at once, with a later one a moment after
-// the answer.
+// Go's poller reports each change of a socket once. So a connection may wait only after
+// a read that found nothing. A read that did not fill its buffer has found all bytes too,
+// but not the end of the connection, if that came with them. One more read each time
+// would cost 6 % of an answer, so from its second turn on a connection makes it only
+// after a pause. A client that ends the connection with its first request, as programs
+// do that ask once, sees it closed at once; with a later request, after the pause.
 func (c *connection) serve() (w *scratch, n int, what outcome, expired bool) {
 	raw := c.socket()
 	if raw == nil {

@@ -38,7 +38,7 @@ type Config struct {
 	NewAnswerer func() Answerer
 	// OnPanic is told of a panic that ended a connection.
 	OnPanic func(v any)
-	// Proxies say whose requests a connection brings.
+	// Proxies name the client of a request that a trusted proxy sends.
 	Proxies *clientaddr.Proxies
 	// APIVersion is the one value of Api-Version that is answered here.
 	APIVersion string

@@ -13,9 +13,9 @@ const (
 	maxAccount    = 128      // longer than the name of any account on a payment network
 )
 
-// payingAccount gives the account that the credential of a request names as its payer,
-// "" where it names none or cannot be read. Nothing of it is verified: the origin
-// refuses at once a credential whose payer is another than it names.
+// payingAccount gives the account that the credential of a request names as its payer, ""
+// where it names none or cannot be read. It is not verified here: the origin refuses at
+// once a credential that names another account than the one that pays.
 //
 // Document: draft-httpauth-payment-00, "source".
 func payingAccount(h *fasthttp.RequestHeader) string {

@@ -24,17 +24,17 @@ const (
 	// readOwnWrites bounds how long the answer to a payment waits for this
 	// node to see what was paid for.
 	readOwnWrites = 2 * time.Second
-	// holdPaid bounds how long the origin may hold a paid request: until its
-	// payment can no longer be mined, which may be as late as the end of a
-	// challenge's five minutes, and some.
+	// holdPaid bounds how long the origin may hold a paid request: until its payment can
+	// no longer be mined, which is at the end of a challenge's five minutes at the latest,
+	// and some seconds more.
 	holdPaid = 330 * time.Second
 	// holdCheck bounds how long the check of a draft may take, which looks at a whole
 	// site; the origin gives it 25 seconds. holdRead bounds other requests.
 	holdCheck = 30 * time.Second
 	holdRead  = 15 * time.Second
-	// paymentsPerClient is how many of the payments may be one client's: the
-	// origin holds them for minutes if it is so chosen. Of other requests a client
-	// may have as many as it has connections.
+	// paymentsPerClient is how many payments of one client may be under way: a client can
+	// make the origin hold them for minutes. othersPerClient, for other requests, is how
+	// many connections a client may have.
 	paymentsPerClient = 16
 	othersPerClient   = 256
 	// spareConns is how many connections payments may have beyond their number; those
@@ -44,12 +44,12 @@ const (
 	maxAnswer = 1 << 20
 )
 
-// MaxPayments and MaxAsks, and maxChecks and maxReads, are how many requests of each
-// kind are under way at a time. Asks are paid operations without a credential. While a
-// site is scored the origin holds these, and those whose credential is no good, but
-// fewer of them at a time than either number, as a test in server/cmd/webring has it.
-// With spareConns they are fewer connections than one client may have: the origin may
-// not know this node.
+// MaxPayments and MaxAsks, and maxChecks and maxReads, are how many requests of each kind
+// are under way at a time. Asks are paid operations without a credential. The origin holds
+// asks, and payments with a bad credential, while it scores a site, but fewer at a time
+// than either number: a test in server/cmd/webring checks that. All numbers and spareConns
+// together are fewer connections than one client may have, because the origin may not
+// know that this node is an edge.
 const MaxPayments, MaxAsks, maxChecks, maxReads = 112, 64, 32, 16
 
 // Config says where requests go. Origin and BaseURL are needed.
@@ -75,22 +75,22 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Forwarder sends to the origin what only the origin answers: the target, the
-// body and all fields as they came, except those that belong to the connection,
-// and those by which proxies tell for whom they speak, which the voucher
-// replaces: passed on, they would be this node's word. A request that cannot
-// be sent on like this is a bad_request. Nothing is ever sent twice, nor later than
-// within seconds. It may be used concurrently.
+// Forwarder sends to the origin what only the origin answers: the target, the body and all
+// fields as they came. It leaves out fields that belong to the connection, and those in
+// which proxies name their clients: the origin would take them for this node's word, and
+// the voucher replaces them. A request that cannot be sent on like this is a bad_request.
+// Nothing is sent twice, and nothing is queued for more than seconds. It may be used
+// concurrently.
 type Forwarder struct {
 	cfg                           Config
 	payments, asks, checks, reads *pool
 	log                           *slog.Logger
-	logged                        atomic.Int64 // second of the last line about places
+	logged                        atomic.Int64 // second of the last log line about slots
 	open                          context.Context
 	end                           context.CancelFunc
 }
 
-// pool is what requests of one kind are sent by.
+// pool sends requests of one kind.
 type pool struct {
 	*http.Transport
 	*semaphore
@@ -123,8 +123,8 @@ func New(cfg Config) (*Forwarder, error) {
 		}
 	}
 	f := &Forwarder{cfg: cfg, log: cfg.Log,
-		// Payments may have more connections than slots, or a credential could wait for
-		// one that is still dialled for a request which another has served.
+		// Payments have more connections than slots. Otherwise a payment could wait for a
+		// connection that is being dialled for a request which another one has served.
 		payments: newPool(MaxPayments, paymentsPerClient, MaxPayments+spareConns),
 		asks:     newPool(MaxAsks, othersPerClient, MaxAsks),
 		checks:   newPool(maxChecks, othersPerClient, maxChecks),
@@ -137,8 +137,8 @@ func New(cfg Config) (*Forwarder, error) {
 	return f, nil
 }
 
-// Close has nobody wait for the origin any longer: payers whose payment was sent are told
-// to send it again. It gives idle connections up.
+// Close ends all requests under way: payers whose payment was sent are told to send it
+// again. It closes idle connections.
 func (f *Forwarder) Close() {
 	f.end()
 	for _, p := range []*pool{f.payments, f.asks, f.checks, f.reads} {
@@ -184,7 +184,7 @@ func (f *Forwarder) pass(ctx *fasthttp.RequestCtx, client string, secure bool, b
 		f.problem(ctx, api.Malformed, cannotBePassedOn)
 		return nil
 	}
-	// Not the client's to end: what has been sent may cost money.
+	// The request does not end with its client: what has been sent may cost money.
 	open, end := context.WithCancelCause(f.open)
 	defer end(nil)
 	own := &holder{client: client}
@@ -199,7 +199,7 @@ func (f *Forwarder) pass(ctx *fasthttp.RequestCtx, client string, secure bool, b
 	defer by.release(own)
 	held, cancel := context.WithTimeout(open, hold)
 	defer cancel()
-	sent := false // or may have been; nothing is without a connection
+	sent := false // true once there is a connection: then the request may have been sent
 	held = httptrace.WithClientTrace(held, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent = true }})
 	res, err := by.RoundTrip(req.WithContext(held))
 	var body []byte
@@ -212,13 +212,12 @@ func (f *Forwarder) pass(ctx *fasthttp.RequestCtx, client string, secure bool, b
 		return nil
 	}
 	if err != nil {
-		// A restarted origin must not be met through connections to the one before.
+		// After a restart of the origin, its old connections must not be used.
 		by.CloseIdleConnections()
 		f.unanswered(ctx, sent, err)
 		return nil
 	}
-	// An answer of 500 or more may come from something that stands before an origin
-	// which is gone.
+	// An answer of 500 or more may come from a proxy of an origin that is down.
 	if f.cfg.Answered != nil && res.StatusCode < 500 {
 		f.cfg.Answered()
 	}
@@ -247,13 +246,13 @@ func answer(ctx *fasthttp.RequestCtx, res *http.Response, body []byte) {
 	}
 }
 
-// await has the client see what it paid for when it reads here next.
+// await waits until this node shows what the client paid for.
 func (f *Forwarder) await(ctx *fasthttp.RequestCtx, res *http.Response) {
 	seq, err := strconv.ParseUint(res.Header.Get("Webring-Seq"), 10, 64)
 	if err != nil || res.StatusCode/100 != 2 || f.cfg.Reach == nil {
 		return
 	}
-	// An edge further inside that is behind says so for itself.
+	// An edge between this node and the origin may have set the field for itself.
 	const stale = "Webring-Stale"
 	ctx.Response.Header.Del(stale)
 	wait, cancel := context.WithTimeout(context.Background(), readOwnWrites)

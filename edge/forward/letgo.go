@@ -13,14 +13,14 @@ import (
 	"webring/edge/voucher"
 )
 
-// errLetGo is why a request ends that the origin did not answer when it was let go.
+// errLetGo ends a request that was let go, and that the origin did not answer in time.
 var errLetGo = errors.New("forward: let go")
 
-// letGo has a request end before its outcome is known. Where the origin does not answer
-// it in time, drop ends it.
+// letGo has a request end before its outcome is known. If the origin does not answer it in
+// time, drop ends it.
 func (f *Forwarder) letGo(r *outgoing, drop func()) {
 	if f.mayLog() {
-		f.log.Warn("forward: payments are let go before they have an outcome: others need their places on the way to the origin")
+		f.log.Warn("forward: payments are let go before they have an outcome: others need their slots on the way to the origin")
 	}
 	time.AfterFunc(letGoTime, drop)
 	if f.cfg.Secret != nil {
@@ -44,7 +44,7 @@ func (f *Forwarder) askToLetGo(r *outgoing) {
 	res.Body.Close()
 }
 
-// passLetGo tells the origin what an edge behind this one asks of it.
+// passLetGo passes on the request of an edge that follows this one to let a payment go.
 func (f *Forwarder) passLetGo(ctx *fasthttp.RequestCtx, client string, secure bool) {
 	r, ok := f.request(ctx, client, secure)
 	if !ok {

@@ -17,7 +17,7 @@ const (
 		"If you sent a credential before, do not pay anew: send the same request with the same credential again later. Reads go on."
 )
 
-// crowded refuses a request that has no place. Nothing of it is kept to be sent later.
+// crowded refuses a request that gets no slot. It is not sent later.
 func (f *Forwarder) crowded(ctx *fasthttp.RequestCtx) {
 	if f.mayLog() {
 		f.log.Warn("forward: as many requests are on their way to the origin as may be, of one client or of all")
@@ -30,8 +30,7 @@ func (f *Forwarder) crowded(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// pushedOut tells the payer of a request that was let go, and that the origin has not
-// answered, what to do.
+// pushedOut answers a request that was let go and that the origin has not answered.
 func (f *Forwarder) pushedOut(ctx *fasthttp.RequestCtx, sent bool) {
 	if !sent {
 		f.crowded(ctx)
@@ -61,8 +60,8 @@ func (f *Forwarder) unanswered(ctx *fasthttp.RequestCtx, sent bool, err error) {
 	}
 }
 
-// mayLog reports whether there may be a line about places: at most one a second, so that
-// strangers do not fill the log.
+// mayLog reports whether there may be a log line about slots: at most one a second, so
+// that strangers do not fill the log.
 func (f *Forwarder) mayLog() bool {
 	now := time.Now().Unix()
 	return f.logged.Swap(now) != now

@@ -16,7 +16,7 @@ import (
 	"webring/edge/voucher"
 )
 
-// outgoing is a request for the origin, and what a second voucher for it takes.
+// outgoing is a request for the origin, with what a second voucher for it needs.
 type outgoing struct {
 	*http.Request
 	body   []byte
@@ -24,10 +24,9 @@ type outgoing struct {
 	secure bool
 }
 
-// request copies what came. It is not ok when that cannot be sent on byte for
-// byte. A field line that is folded is one of these: passed on as it is, the
-// next recipient would have to refuse it or change it (RFC 9112, 5.2), and
-// unfolded it would be another.
+// request copies a request. It is not ok when the request cannot be sent on byte for byte,
+// for example with a folded field line: the next recipient would have to refuse or change
+// that (RFC 9112, 5.2).
 func (f *Forwarder) request(ctx *fasthttp.RequestCtx, client string, secure bool) (*outgoing, bool) {
 	in := &ctx.Request
 	target, _ := uri.Target(&in.Header)
@@ -36,13 +35,13 @@ func (f *Forwarder) request(ctx *fasthttp.RequestCtx, client string, secure bool
 	}
 	r := &outgoing{body: bytes.Clone(in.Body()), client: client, secure: secure}
 	scheme, host, _ := strings.Cut(f.cfg.Origin, "://")
-	// The target is opaque: parsing would spell it anew.
+	// The target is opaque, because parsing could change its spelling.
 	req := &http.Request{
 		Method: string(in.Header.Method()), Host: host, URL: &url.URL{Scheme: scheme, Host: host, Opaque: string(target)},
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
 	}
 	if len(r.body) > 0 {
-		// Without a way to read it again, the transport never sends it again.
+		// Without GetBody, the transport never sends the request a second time.
 		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(r.body)), int64(len(r.body))
 	}
 	for line := range bytes.SplitSeq(in.Header.RawHeaders(), []byte("\r\n")) {
@@ -71,7 +70,7 @@ func (f *Forwarder) request(ctx *fasthttp.RequestCtx, client string, secure bool
 	return r, true
 }
 
-// vouch says on req for whom r is sent.
+// vouch adds to req the voucher of r.
 func (f *Forwarder) vouch(req *http.Request, r *outgoing) {
 	if f.cfg.Secret != nil {
 		about := voucher.Request{Method: []byte(req.Method), Target: []byte(req.URL.Opaque), Body: r.body}
@@ -90,7 +89,7 @@ func connectionFields(h http.Header) (names []string) {
 }
 
 // hopByHop reports whether a field belongs to one connection (RFC 9110, 7.6.1).
-// Connection itself is kept until it has been read.
+// Connection itself is removed later, after it has been read.
 func hopByHop(name string) bool {
 	switch name {
 	case "Host", "Content-Length", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization",

@@ -88,12 +88,13 @@ func (s *semaphore) uncount(h *holder) {
 	}
 }
 
-// letOneGo has a request end for another: of the client that has most, and of
-// the account that has most of these, the one held longest. So a few clients that
-// hold all slots make room for each other, and those that hold one keep it.
+// letOneGo ends a request early: of the client with most slots, and of its account with
+// most, the one held longest. So a few clients that hold all slots make room for each
+// other, and a client with one slot keeps it.
 //
-// An account counts only within its client. What a request names is not verified:
-// nobody must bring another's requests to an end by naming that account.
+// Accounts are counted within a client only. The account that a request names is not
+// verified, and a client must not be able to end the requests of another one by naming its
+// account.
 func (s *semaphore) letOneGo() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -204,7 +204,7 @@ func fullEdge(t *testing.T, test func(t *testing.T, origin *heldOrigin, public *
 
 // A credential is on its way within seconds or never: its owner may have paid anew
 // by then. Nor does one client take the places of all.
-func TestPaymentsThatHaveNoPlaceAreNotDelivered(t *testing.T) {
+func TestPaymentsWithoutASlotAreNotDelivered(t *testing.T) {
 	fullEdge(t, func(t *testing.T, origin *heldOrigin, public *pipes, f *Forwarder) {
 		var payers []*payerAt
 		for client := range MaxPayments / paymentsPerClient {
@@ -232,7 +232,7 @@ func TestPaymentsThatHaveNoPlaceAreNotDelivered(t *testing.T) {
 
 // A place is enough to be sent: no connection of the forwarder's keeps a credential
 // back, nor one that is still dialled for a request that has been answered.
-func TestPaymentsThatHaveAPlaceAreSent(t *testing.T) {
+func TestPaymentsWithASlotAreSent(t *testing.T) {
 	fullEdge(t, func(t *testing.T, origin *heldOrigin, public *pipes, f *Forwarder) {
 		var payers []*payerAt
 		for i := range MaxPayments - 1 {
@@ -324,7 +324,7 @@ func TestPaymentsAreLetGoWithoutTheOrigin(t *testing.T) {
 	})
 }
 
-func TestWhoHoldsMostIsLetGoFirst(t *testing.T) {
+func TestTheClientWithMostSlotsIsLetGoFirst(t *testing.T) {
 	for rule, c := range map[string]struct {
 		held []holder // the longest held first
 		want []int    // who is let go, in turn

@@ -28,12 +28,11 @@ const (
 // that the client's first request opens. It may be used concurrently. A nil Limiter
 // sets no limit.
 //
-// Its memory is bounded, so under a flood from more clients than it has room
-// for, some must share a slot. A newcomer to a full row takes the slot with the
-// lowest count and continues that count and window. Counts are then too high
-// for some clients. While no window of the row ends, no count is too low, so a client
-// wins nothing by crowding out its own entry. A seeded hash chooses the row, so a client
-// cannot aim at another's.
+// Its memory is bounded, so under a flood from more clients than it has slots, some must
+// share a slot. A newcomer to a full row takes the slot with the lowest count and continues
+// that count and window. Counts are then too high for some clients. While no window of the
+// row ends, no count is too low, so a client gains nothing by crowding out its own slot. A
+// seeded hash chooses the row, so a client cannot aim at the row of another.
 //
 // A client whose window is open is counted without a lock, by one addition. To give
 // a slot to a client or to open a window takes the lock of the row. A request that is
@@ -85,7 +84,7 @@ func New(limit int, now time.Time) *Limiter {
 		fields: fmt.Appendf(nil, "RateLimit-Limit: %[1]d\r\nRateLimit-Policy: %[1]d;w=60\r\n", limit)}
 }
 
-// NewSilent gives a limiter whose windows say nothing but when to retry.
+// NewSilent gives a limiter whose windows write no field but Retry-After.
 func NewSilent(limit int, now time.Time) *Limiter {
 	l := New(limit, now)
 	if l != nil {

@@ -173,8 +173,8 @@ func (s *Server) Handle(ctx context.Context, fields http.Header, body []byte) (A
 	at.http.ServeHTTP(&w, req)
 	a := Answer{Status: w.status, Media: w.header.Get("Content-Type"), Body: w.body.Bytes()}
 	if a.Media == "text/event-stream" {
-		// For a subscription the SDK begins a stream whatever it was told; what was
-		// refused is its one event.
+		// For a subscription the SDK begins a stream all the same, with the refusal as
+		// its one event.
 		_, event, _ := bytes.Cut(a.Body, []byte("data: "))
 		a.Body, _, _ = bytes.Cut(event, []byte("\n"))
 		a.Media = "application/json"
@@ -198,16 +198,15 @@ func (s *Server) Handle(ctx context.Context, fields http.Header, body []byte) (A
 	return a, nil
 }
 
-// asText has how what the SDK refuses as text begins, without the id by which a client
-// would know which of its calls that answers: a method that it does not know, and a call
-// that is none of its method.
+// asText has the beginnings of refusals that the SDK writes as text, and their codes: of an
+// unknown method, and of a malformed call. As text they lack the id of the call.
 var asText = map[string]int64{
 	"JSON RPC not handled:": jsonrpc.CodeMethodNotFound,
 	"invalid request:":      jsonrpc.CodeInvalidRequest,
 }
 
-// misreadParams says whether an answer is that params could not be read, which the SDK
-// says in names of its own types.
+// misreadParams says whether an answer is that params could not be read. The SDK writes
+// that with the names of its own types.
 func misreadParams(answer []byte) bool {
 	if !bytes.Contains(answer, []byte("unmarshaling ")) {
 		return false

@@ -22,9 +22,9 @@ type Page struct {
 // drawn.
 const lateBy = 2
 
-// late says whether the page was true a moment ago and nothing but time has passed
-// since. In a large ring some standing changes each second: who asks meanwhile need
-// not wait for the drawing.
+// late says whether the page was true a moment ago and only time has passed since. In a
+// large ring some standing changes each second, and then requests need not wait for the
+// next drawing.
 func (p *Page) late(c Core) bool {
 	seq, second := c.Head()
 	late := *p.entry
@@ -66,7 +66,7 @@ func (p *Page) AppendAnswer(dst []byte, h content.Fields, c Core) (_ []byte, sta
 // drawingStripes is how many pages are drawn at a time.
 const drawingStripes = 16
 
-// find gives the page that was drawn for a target, which may no longer hold.
+// find gives the cached page of a target, which may no longer hold.
 func find(c Core, key cache.Key) *Page {
 	if e := c.Cache().Get(key); e != nil {
 		return e.Value.(*Page)
@@ -77,7 +77,7 @@ func find(c Core, key cache.Key) *Page {
 // Front gives the front page.
 func (s *Pages) Front(c Core) (*Page, *api.Response) { return s.Get(c, drawHome, "/", "/", &noQuery) }
 
-// Get gives a page by what [Target] says of its address, from memory as long as it
+// Get gives a page by what [Target] says of its address, from the cache as long as it
 // holds, or what the core answered instead of a document.
 func (s *Pages) Get(c Core, v View, target, path string, query *fasthttp.Args) (*Page, *api.Response) {
 	return s.get(c, v, target, path, query, 0)
@@ -91,8 +91,8 @@ func (s *Pages) get(c Core, v View, target, path string, query *fasthttp.Args, m
 	return s.draw(c, v, target, path, query, maxAge)
 }
 
-// draw draws a page, unless somebody else just has or, when only time has passed
-// since the one before, is about to.
+// draw draws a page. If another request is drawing it, draw gives the page before, when
+// only time has passed since that, or waits.
 func (s *Pages) draw(c Core, v View, target, path string, query *fasthttp.Args, maxAge int) (*Page, *api.Response) {
 	key := c.Cache().Key([]byte(target))
 	drawing := &s.drawing[key.Stripe(drawingStripes)]
@@ -115,7 +115,7 @@ func (s *Pages) draw(c Core, v View, target, path string, query *fasthttp.Args, 
 		return nil, r.failed
 	}
 	if before != nil && before.Equal(made) {
-		made = before.Content // which may have been packed already
+		made = before.Content // it may have been compressed already
 	}
 	p := &Page{Content: made, entry: r.entry(r.since, r.until), maxAge: int64(maxAge)}
 	p.entry.Value = p

@@ -1,13 +1,13 @@
 // Package pages draws the pages for people, and what is published for programs, from
 // documents of the core, and caches them until a number on them can change.
 //
-// A [View] fills a page: views.go and join.go say what is on each, survey.go looks at the
-// whole ring for them, documents.go has the parts of documents that they show. reader.go
-// reads all documents of a page in one call of the [Core], so a page is of one position and
-// one second. cache.go draws a page once, whoever asks, and sends the page before while its
-// successor is drawn if only time has passed. markdown.go gives the same pages as
-// Markdown, published.go what [webring/edge/describe] makes, and explanations.go says what
-// problem codes mean.
+// A [View] fills a page. views.go and join.go say what is on each page, survey.go reads
+// what pages show of the whole ring, and documents.go has the parts of documents that they
+// show. reader.go reads all documents of a page in one call of the [Core], so a page is of
+// one position and one second. cache.go draws a page once for all requests. While it draws
+// a page again, other requests get the page before, if only time has passed. markdown.go
+// gives the same pages as Markdown, published.go what [webring/edge/describe] makes, and
+// explanations.go says what problem codes mean.
 //
 // Routes are listed here and served by package edge, which also writes the header fields
 // that are not of the page.

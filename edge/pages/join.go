@@ -53,10 +53,10 @@ func (s *Pages) Join(c Core, draft templates.Draft, checked templates.Checked) (
 	return view.HTML(), nil
 }
 
-// rankOf gives the rank at which a new member with this standing, in cents, would
-// join: after all who stand as high, as the earlier join wins ties. It is found by
-// halving, as the leaderboard is sorted by standing. It is an estimate: the ring may
-// move meanwhile.
+// rankOf gives the rank at which a new member with this standing, in cents, would join:
+// after all members with the same standing, as the earlier join wins ties. It is a binary
+// search in the leaderboard, with one read a step, and an estimate: the ring may change
+// between the steps.
 func rankOf(c Core, standing int64) int {
 	var a api.Response
 	row := func(i int) (board boardDocument, ok bool) {

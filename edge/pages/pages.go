@@ -33,16 +33,15 @@ type Core interface {
 	BaseURL() string
 	// Build names the build of the core.
 	Build() string
-	// Cache keeps what was drawn.
+	// Cache is where pages are cached.
 	Cache() *cache.Cache
 }
 
-// Pages draws pages and documents, and keeps them. Its functions may be called
-// concurrently.
+// Pages draws and caches pages and documents. Its functions may be called concurrently.
 type Pages struct {
 	site    describe.Site
 	now     func() time.Time
-	drawing [drawingStripes]sync.Mutex // held by who draws a page, by its key
+	drawing [drawingStripes]sync.Mutex // held while a page is drawn, by its key
 	rooms   sync.Pool                  // of *[]api.Response
 }
 
@@ -59,8 +58,7 @@ type Route struct {
 func Routes() []Route {
 	routes := []Route{
 		{"/", drawHome}, {"/ring", drawRing}, {JoinPath, drawJoin}, {"/embed", drawEmbed}, {"/docs", drawDocs},
-		// What varies in these paths is read where it stands: a parameter would be
-		// copied out of the path.
+		// Views read the last segment from the path: a parameter would be a copy of it.
 		{membersPath + "{slug:*}", drawMember},
 		{categoriesPath + "{category:*}", drawCategory},
 		{badgesPath + "{slug:*}", drawBadge},
@@ -132,8 +130,8 @@ func Target(sent []byte) (target, path string, query *fasthttp.Args) {
 	if query.Len() == 0 {
 		return path, path, &noQuery
 	}
-	// A path may have a '?' in it, written as an escape: what is asked for stands
-	// first, where no path begins.
+	// A path may contain an escaped '?'. So the query comes first, which no path can be
+	// mistaken for.
 	return query.String() + " " + path, path, query
 }
 
@@ -142,7 +140,7 @@ var noQuery fasthttp.Args
 // drawn makes a page the content of an answer.
 func drawn(body []byte) *content.Content { return content.New(Media, body) }
 
-// frame is what a page at a path has around it.
+// frame gives what every page has, for the page at a path.
 func (d *directoryDocument) frame(path, title, description string) templates.Page {
 	return templates.Page{Title: title, Ring: d.Name, Description: description, Path: path, Synthetic: d.Synthetic,
 		Root: strings.Repeat("../", strings.Count(path[1:], "/")), Style: static.Style.Path, Script: static.Script.Path, Icon: static.Icon.Path}

@@ -14,10 +14,10 @@ import (
 // reader gives the documents that one page shows. They come from one call of the
 // core, so all are of one ledger position and second.
 //
-// A page does not say in advance what it reads. It is filled once without any
-// document, which shows what it asks for first; these are read, and it is filled anew.
-// That ends when nothing it asked for was missing. Each call reads everything again, so
-// a page never mixes what two calls gave.
+// A page does not say in advance what it reads. It is filled once without any document,
+// which shows what it asks for. Then these documents are read, and it is filled anew, until
+// nothing that it asked for is missing. Each call reads everything again, so a page never
+// mixes what two calls gave.
 type reader struct {
 	pages *Pages
 	core  Core
@@ -93,14 +93,14 @@ func (s *Pages) responses(n int) []api.Response {
 	return make([]api.Response, n, max(n, 160))
 }
 
-// release gives the room back for another page, without long buffers. Nothing of what
-// was read is used any more.
+// release puts the room back into the pool, without long buffers. Nothing that was read
+// may be used from then on.
 func (r *reader) release() {
 	if r.room == nil {
 		return
 	}
 	for i := range r.room {
-		if r.room[i].Kept() > longestRoom {
+		if r.room[i].BufferSize() > longestRoom {
 			r.room[i] = api.Response{}
 		}
 	}
@@ -121,8 +121,9 @@ func (r *reader) answerTo(target string) *api.Response {
 	return a
 }
 
-// document decodes the document at a target into doc. It reports false when that has
-// not been read, and when the answer is no document; the first such answer is the one that counts.
+// document decodes the document at a target into doc. It reports false when that has not
+// been read, and when the core answered with something else. The page fails with the first
+// such answer.
 func (r *reader) document(target string, doc any) bool {
 	a := r.answerTo(target)
 	switch {

@@ -95,13 +95,13 @@ func (r *reader) fillSurvey(v *survey, last int) bool {
 	return true
 }
 
-// mark is a member in the picture. A list does not show what was paid in all;
-// the fee that is asked for now stands in for the one that was paid.
+// mark is a member in the picture. A list does not show what was paid in all, so the
+// present fee is taken for the one that was paid.
 func (m *memberDocument) mark(fee int64) templates.Mark {
 	return templates.Mark{Slug: m.Slug, Name: m.Name, URL: m.URL, Kind: m.Kind, Position: m.Position, Total: fee + cents(m.Bids)}
 }
 
-// picture draws the ring with the member at rank 1, who may be nil.
+// picture gives the picture of the ring with the member at rank 1, which may be nil.
 func (v *survey) picture(first *memberDocument) templates.Picture {
 	p := templates.Picture{Members: v.members, Marks: v.marks}
 	if first != nil {

@@ -130,13 +130,13 @@ func drawMember(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	var first, own boardDocument
 	there := r.document("/api/ring/"+url.PathEscape(slug), &detail)
 	m := &detail.Member
-	if there && m.Slug != slug { // another document has this address: the way to a neighbour
+	if there && m.Slug != slug { // the address is another document's, such as /api/ring/next
 		return r.fail(api.UnknownMember, noSuchMember)
 	}
 	v, ok := r.survey()
 	there = every(there, ok, r.document("/api/widget?from="+url.QueryEscape(slug), &around), r.document("/api/leaderboard?limit=1", &first))
 	if m.BoardRank > 0 {
-		// A part of the leaderboard that it stays in while its rank moves by a little.
+		// A part of the leaderboard in which the member mostly stays when its rank changes.
 		there = every(there, r.document(fmt.Sprintf("/api/leaderboard?limit=%d&offset=%d", topRows, (m.BoardRank-1)/topRows*topRows), &own))
 	}
 	if !there {

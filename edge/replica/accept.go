@@ -15,13 +15,13 @@ import (
 
 // Why something that came in is not shown. Other errors are the network's.
 var (
-	// ErrSignature: the text is not signed with the pinned key.
+	// ErrSignature: the checkpoint is not signed with the pinned key.
 	ErrSignature = errors.New("replica: checkpoint not signed with the origin's key")
-	// ErrOrigin: it speaks of another ledger than the key.
+	// ErrOrigin: the checkpoint is of another ledger than the key.
 	ErrOrigin = errors.New("replica: checkpoint of another origin")
 	// ErrShrunk: the ledger has lost events.
 	ErrShrunk = errors.New("replica: checkpoint of a smaller ledger")
-	// ErrOlder: a checkpoint of earlier is sent again.
+	// ErrOlder: an earlier checkpoint was sent again.
 	ErrOlder = errors.New("replica: checkpoint older than the one at hand")
 	// ErrForked: another history of the same length.
 	ErrForked = errors.New("replica: checkpoint of another history")
@@ -33,12 +33,12 @@ var (
 	ErrSnapshot = errors.New("replica: snapshot refused")
 )
 
-// maxGap is how many records are held in memory before the root shows whether they are
-// signed.
+// maxGap is how many records are held in memory until the root shows whether they are
+// signed. A replica that lacks more of them catches up with a second core.
 const maxGap = 8 * snap.BlockEvents
 
-// accept takes a signed checkpoint: it checks it, fetches what leads there, checks
-// that, and shows it. On an error nothing has changed for readers.
+// accept checks a signed checkpoint, fetches what leads there, checks that, and shows it.
+// After an error, readers see what they saw.
 func (r *Replica) accept(ctx context.Context, signed []byte) error {
 	return r.acceptWith(ctx, signed, carried{})
 }
@@ -55,7 +55,7 @@ func (r *Replica) acceptWith(ctx context.Context, signed []byte, with carried) (
 	if err != nil {
 		return err
 	}
-	if err := r.waits(to); err != nil {
+	if err := r.tooSoon(to); err != nil {
 		return err
 	}
 	err = r.reach(ctx, to, signed, with)
@@ -77,10 +77,10 @@ func (r *Replica) reach(ctx context.Context, to snap.Checkpoint, signed []byte, 
 		return err
 	}
 	if to.Size-r.at.Size > maxGap {
-		return r.leap(ctx, to, signed)
+		return r.catchUp(ctx, to, signed)
 	}
 	tree := r.tree
-	records := with.lead(&tree, to)
+	records := with.extend(&tree, to)
 	if records == nil {
 		var err error
 		if records, err = r.collect(ctx, &tree, to); err != nil {
@@ -90,11 +90,11 @@ func (r *Replica) reach(ctx context.Context, to snap.Checkpoint, signed []byte, 
 	if err := r.advance(ctx, records, to); err != nil {
 		return err
 	}
-	r.record(signed, to, tree, records, false)
+	r.moveTo(signed, to, tree, records, false)
 	return nil
 }
 
-// follows says why a checkpoint cannot come after another, as far as both show it.
+// follows says why a checkpoint cannot come after another, as far as the two texts show.
 func follows(to, at snap.Checkpoint) error {
 	switch {
 	case to.Size < at.Size:
@@ -109,15 +109,15 @@ func follows(to, at snap.Checkpoint) error {
 	return nil
 }
 
-// leap takes a checkpoint far ahead: another core, which begins where readers are,
-// folds the records as they come. When it has come to what was signed, it takes the
-// place of the one that is shown. Until then there are two rings in memory.
+// catchUp takes a checkpoint far ahead. Another core, which begins where readers are,
+// folds the records as they come. When it has come to the signed state, it replaces the
+// core that is shown. Until then there are two rings in memory.
 //
-// A snapshot never takes the place of the records, however far ahead it is: only they
-// show that the history which was shown goes on in the one that is signed. Nor would it
-// save much. [pace] lets six hundred thousand of them come as fast as they can and half
-// a million a minute after that, and readers are served meanwhile.
-func (r *Replica) leap(ctx context.Context, to snap.Checkpoint, signed []byte) error {
+// catchUp needs the records, and takes no snapshot in their place: only they show that
+// the signed history continues the one that was shown. A snapshot would not save much
+// either. [pace] lets six hundred thousand records come at once and half a million a
+// minute after that, and readers are served meanwhile.
+func (r *Replica) catchUp(ctx context.Context, to snap.Checkpoint, signed []byte) error {
 	c, err := r.reopen(ctx)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNotShown, err)
@@ -128,8 +128,8 @@ func (r *Replica) leap(ctx context.Context, to snap.Checkpoint, signed []byte) e
 		return errors.Join(err, c.Close())
 	}
 	r.begin(c, to.Size-uint64(len(last)))
-	r.blocks.forget() // they were not searched for redactions on the way
-	r.record(signed, to, tree, last, true)
+	r.blocks.forget() // the records were not searched for redactions
+	r.moveTo(signed, to, tree, last, true)
 	r.forgetSnapshots(to.Snapshot.Size)
 	return nil
 }
@@ -150,8 +150,8 @@ func (r *Replica) open(signed []byte) (snap.Checkpoint, error) {
 	return to, nil
 }
 
-// collect fetches the records from the end of the tree to the checkpoint, and
-// adds them to the tree.
+// collect fetches the records from the end of the tree to the checkpoint, and adds them
+// to the tree.
 func (r *Replica) collect(ctx context.Context, tree *snap.Tree, to snap.Checkpoint) (records []snap.Record, err error) {
 	var unknown error
 	for tree.Size() < to.Size {
@@ -196,13 +196,13 @@ func (r *Replica) events(ctx context.Context, tree *snap.Tree, size uint64) ([]s
 		return nil, fmt.Errorf("replica: no events from %d", tree.Size())
 	}
 	if more := size - tree.Size(); uint64(len(records)) > more {
-		records = apart(records[:more])
+		records = cloneRecords(records[:more])
 	}
 	return records, add(tree, records)
 }
 
-// errUnknown says that an event is of a kind that the core of this process does not
-// know. All the same the tree shows whether it is signed.
+// errUnknown says that the core of this process does not know the kind of an event. The
+// tree still shows whether the event is signed.
 var errUnknown = errors.New("replica: an event of an unknown kind")
 
 func add(tree *snap.Tree, records []snap.Record) (unknown error) {

@@ -14,14 +14,13 @@ import (
 	"webring/core/snap"
 )
 
-// boot makes the first state: from the snapshot that the checkpoint names, or from
-// nothing, and the events after it. Nothing is shown before the end. What was signed
-// before a restart binds it, also where the state on disk is lost. Only where it begins
-// from a snapshot of later events is the signer believed that the history goes on.
+// boot makes the first state: from the snapshot that the checkpoint names, or from an
+// empty ring, and the events after it. Nothing is shown before the end. The ledger must
+// continue what was signed before a restart, even if the state on disk is lost. A
+// snapshot of later events cannot show that: then the signer is trusted.
 func (r *Replica) boot(ctx context.Context, to snap.Checkpoint, signed []byte) error {
 	if r.floor != nil {
-		// An earlier version may have reckoned its state otherwise. The replay shows
-		// which is right.
+		// An earlier version may have computed the state otherwise, so it is not compared.
 		bound := *r.floor
 		bound.State = to.State
 		if err := follows(to, bound); err != nil {
@@ -50,7 +49,7 @@ func (r *Replica) boot(ctx context.Context, to snap.Checkpoint, signed []byte) e
 	if r.store != nil {
 		r.store.replayed = r.cfg.Replay
 	}
-	r.record(signed, to, tree, records, true)
+	r.moveTo(signed, to, tree, records, true)
 	r.log.Info("replica: booted", "events", to.Size, "snapshot", base, "replay", r.cfg.Replay)
 	return nil
 }
@@ -59,25 +58,25 @@ func (r *Replica) boot(ctx context.Context, to snap.Checkpoint, signed []byte) e
 var errOpen = errors.New("no core can be opened from it")
 
 // replay folds the records from the end of the tree to the checkpoint into c, and gives
-// the last of them. If c cannot fold one, that is an [ErrState] only after the root has
+// the last of them. If c does not fold a record, that is an [ErrState] once the root has
 // shown that the record is signed.
 func (r *Replica) replay(ctx context.Context, c Core, tree *snap.Tree, to snap.Checkpoint) (last []snap.Record, err error) {
 	var refusal error
-	meet := func() {
+	checkFloor := func() {
 		if r.floor != nil && tree.Size() == r.floor.Size && tree.Root() != r.floor.Root {
 			refusal = fmt.Errorf("%w of %d events", ErrForked, r.floor.Size)
 		}
 	}
-	for meet(); tree.Size() < to.Size; {
+	for checkFloor(); tree.Size() < to.Size; {
 		end := to.Size
 		if r.floor != nil && tree.Size() < r.floor.Size {
-			end = r.floor.Size // to see what has become of it
+			end = r.floor.Size // so that the root there can be compared
 		}
 		some, err := r.events(ctx, tree, end)
 		if err != nil && !errors.Is(err, errUnknown) {
 			return nil, err
 		}
-		if meet(); refusal == nil {
+		if checkFloor(); refusal == nil {
 			refusal = err
 		}
 		if refusal == nil {
@@ -99,8 +98,8 @@ func (r *Replica) replay(ctx context.Context, c Core, tree *snap.Tree, to snap.C
 	return last, checkState(c, to)
 }
 
-// begin shows the first core, or, after a leap, a later one. Records are kept from base
-// on.
+// begin shows the first core, or the one that caught up over a long gap. The tail begins
+// at base.
 func (r *Replica) begin(c Core, base uint64) {
 	r.mu.Lock()
 	r.base, r.tail = base, nil
@@ -108,10 +107,10 @@ func (r *Replica) begin(c Core, base uint64) {
 	r.show(c)
 }
 
-// snapshot gives the snapshot that a checkpoint names. It fetches the file unless an
-// earlier boot, which failed later, has kept it.
+// snapshot gives the snapshot that a checkpoint names. It fetches the file unless a boot
+// before, which failed later, has saved it.
 func (r *Replica) snapshot(ctx context.Context, named snap.Snapshot) (rows []byte, tree snap.Tree, err error) {
-	file, err := r.kept(named)
+	file, err := r.savedFile(named)
 	fetched := err != nil
 	if fetched {
 		file, err = r.file(ctx, named, r.doubt.Load())
@@ -138,7 +137,7 @@ func (r *Replica) snapshot(ctx context.Context, named snap.Snapshot) (rows []byt
 		return refuse(err)
 	}
 	if fetched {
-		r.keepFile(named, file)
+		r.saveFile(named, file)
 	}
 	if tree.Size() != named.Size {
 		return refuse(fmt.Errorf("of %d events, not %d", tree.Size(), named.Size))
@@ -146,19 +145,19 @@ func (r *Replica) snapshot(ctx context.Context, named snap.Snapshot) (rows []byt
 	return rows, tree, nil
 }
 
-// kept reads the file of a snapshot from disk.
-func (r *Replica) kept(named snap.Snapshot) ([]byte, error) {
+// savedFile reads the file of a snapshot from disk.
+func (r *Replica) savedFile(named snap.Snapshot) ([]byte, error) {
 	if r.store == nil {
 		return nil, snap.ErrNotHeld
 	}
-	path, err := r.store.heldSnapshot(named)
+	path, err := r.store.savedSnapshot(named)
 	if err != nil {
 		return nil, err
 	}
 	return os.ReadFile(path)
 }
 
-// file fetches the file of a snapshot and holds it against its name.
+// file fetches the file of a snapshot and compares its digest.
 func (r *Replica) file(ctx context.Context, named snap.Snapshot, again bool) ([]byte, error) {
 	if named.Bytes > r.cfg.MaxSnapshot {
 		return nil, fmt.Errorf("%w: %d bytes, more than the %d that a core has", ErrSnapshot, named.Bytes, r.cfg.MaxSnapshot)
@@ -222,43 +221,43 @@ func (r *Replica) restoreFrom(ctx context.Context, at uint64, to snap.Checkpoint
 	if err != nil {
 		return errors.Join(err, c.Close())
 	}
-	r.begin(c, s.kept.from)
-	r.settle(signed, to, s.tree, s.tail, to.Time)
-	r.forget(s.tail) // on disk they are without the words, but a snapshot may not be
-	r.store.resume(at, s.kept, s.length)
+	r.begin(c, s.saved.from)
+	r.setPosition(signed, to, s.tree, s.tail, to.Time)
+	r.forget(s.tail) // a snapshot's file on disk may still have the redacted words
+	r.store.resume(at, s.saved, s.length)
 	return nil
 }
 
 // stored is a state on disk that leads to the root of a checkpoint.
 type stored struct {
-	kept    *state
+	saved   *state
 	rows    []byte
 	tree    snap.Tree
-	tail    []snap.Record // from kept.from on, for followers
+	tail    []snap.Record // from saved.from on, for followers
 	length  int64         // of tail on disk
 	records []snap.Record // those of tail that follow the rows
 }
 
 // read reads the state of at events, with the records from there to a checkpoint.
 func (r *Replica) read(at uint64, to snap.Checkpoint) (*stored, error) {
-	kept, err := r.store.load(at)
+	saved, err := r.store.load(at)
 	if err != nil {
 		return nil, err
 	}
-	if r.cfg.Replay && !kept.replayed {
+	if r.cfg.Replay && !saved.replayed {
 		return nil, errors.New("replica: it came from a snapshot")
 	}
-	s := &stored{kept: kept}
-	if s.rows, s.tree, err = snap.CutFile(kept.contents); err != nil {
+	s := &stored{saved: saved}
+	if s.rows, s.tree, err = snap.CutFile(saved.contents); err != nil {
 		return nil, err
 	}
 	if s.tree.Size() != at {
 		return nil, fmt.Errorf("replica: it is of %d events", s.tree.Size())
 	}
-	if s.tail, s.length, err = kept.records(to.Size - kept.from); err != nil {
+	if s.tail, s.length, err = saved.records(to.Size - saved.from); err != nil {
 		return nil, err
 	}
-	s.records = s.tail[at-kept.from:]
+	s.records = s.tail[at-saved.from:]
 	if err := add(&s.tree, s.records); err != nil {
 		return nil, err
 	}

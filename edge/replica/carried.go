@@ -10,9 +10,8 @@ import (
 // maxCarried is how many bytes of records may come with a checkpoint.
 const maxCarried = 1 << 20
 
-// carried are records that came with a checkpoint, from event number from on. They are
-// not signed. If they lead from the tree at hand to the signed root, they need not be
-// fetched.
+// carried are records that came with a checkpoint, from event number from on. If they lead
+// from the tree at hand to the signed root, nothing needs to be fetched.
 type carried struct {
 	from    uint64
 	records []snap.Record
@@ -43,9 +42,9 @@ func (c carried) then(next carried) carried {
 	return carried{c.from, append(c.records, next.records...)}
 }
 
-// lead adds the records that the tree lacks, and gives them, if they lead to the
-// checkpoint. Otherwise it gives none and leaves the tree alone.
-func (c carried) lead(tree *snap.Tree, to snap.Checkpoint) []snap.Record {
+// extend adds to the tree the records that it lacks, and gives them, if that leads to the
+// checkpoint. Otherwise it gives nil and does not change the tree.
+func (c carried) extend(tree *snap.Tree, to snap.Checkpoint) []snap.Record {
 	at, end := tree.Size(), c.from+uint64(len(c.records))
 	if at < c.from || at >= end || end != to.Size {
 		return nil
@@ -56,14 +55,14 @@ func (c carried) lead(tree *snap.Tree, to snap.Checkpoint) []snap.Record {
 	}
 	*tree = ahead
 	if at > c.from {
-		records = apart(records)
+		records = cloneRecords(records)
 	}
 	return records
 }
 
-// apart gives records with memory of their own. Decoded records share the memory of all
-// that they came with, and would keep what was left out of it from being freed.
-func apart(records []snap.Record) []snap.Record {
+// cloneRecords gives records memory of their own. Decoded records alias the memory of the
+// whole range that they came in, which could not be freed before all of them.
+func cloneRecords(records []snap.Record) []snap.Record {
 	own := make([]snap.Record, len(records))
 	for i, r := range records {
 		own[i] = snap.Record{Event: bytes.Clone(r.Event), Texts: bytes.Clone(r.Texts)}

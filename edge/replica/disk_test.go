@@ -130,7 +130,7 @@ func TestAFullDiskNeverStopsServing(t *testing.T) {
 
 // What was kept before the disk was full stands, and can be served from, also
 // when nothing has come since that must be written anew.
-func TestAFullDiskLeavesWhatWasKept(t *testing.T) {
+func TestAFullDiskLeavesWhatWasWritten(t *testing.T) {
 	o := newOrigin(t)
 	dir := onDisk(t, o)
 	f := o.newReplica(func(c *Config) { c.Dir = dir })
@@ -167,7 +167,7 @@ func TestAFullDiskLeavesWhatWasKept(t *testing.T) {
 
 // When the events outgrow the core before them, a new file begins, and the old
 // one goes. So does what a crash has left.
-func TestWhatIsKeptDoesNotGrowForEver(t *testing.T) {
+func TestTheFolderDoesNotGrowForEver(t *testing.T) {
 	o := newOrigin(t)
 	dir := onDisk(t, o)
 	f := o.newReplica(func(c *Config) { c.Dir = dir })
@@ -212,22 +212,22 @@ func FuzzState(f *testing.F) {
 	f.Add(whole, uint64(2))
 	f.Add(whole[:20], uint64(0))
 	f.Fuzz(func(t *testing.T, b []byte, n uint64) {
-		kept, err := readState(bytes.NewReader(b), int64(len(b)), 3)
+		saved, err := readState(bytes.NewReader(b), int64(len(b)), 3)
 		if err != nil {
 			return
 		}
-		records, length, err := kept.records(n)
+		records, length, err := saved.records(n)
 		if err != nil {
 			return
 		}
-		again := binary.BigEndian.AppendUint64(append(b[:0:0], b[0]), kept.from)
-		again = append(binary.BigEndian.AppendUint64(again, uint64(len(kept.contents))), kept.contents...)
+		again := binary.BigEndian.AppendUint64(append(b[:0:0], b[0]), saved.from)
+		again = append(binary.BigEndian.AppendUint64(again, uint64(len(saved.contents))), saved.contents...)
 		for _, r := range records {
 			one := snap.AppendRecord(nil, r)
 			again = binary.BigEndian.AppendUint32(again, uint32(len(one)))
 			again = append(binary.BigEndian.AppendUint32(again, crc32.Checksum(one, castagnoli)), one...)
 		}
-		if uint64(len(records)) != n || !bytes.Equal(again, b[:stateHead+len(kept.contents)+int(length)]) {
+		if uint64(len(records)) != n || !bytes.Equal(again, b[:stateHead+len(saved.contents)+int(length)]) {
 			t.Errorf("%x reads as %d records in %d bytes", b, len(records), length)
 		}
 	})

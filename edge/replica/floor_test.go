@@ -119,7 +119,7 @@ func TestAStateThatIsReckonedAnewIsNoOtherHistory(t *testing.T) {
 // upgrade for events that somebody on the way made up.
 func TestACoreIsNotBlamedForWhatNobodySigned(t *testing.T) {
 	for name, begin := range map[string]func(o *fakeOrigin, f *follower){
-		"in a leap": func(o *fakeOrigin, f *follower) {
+		"over a long gap": func(o *fakeOrigin, f *follower) {
 			o.join("a")
 			f.takes(o.sign())
 			far(o)

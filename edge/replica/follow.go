@@ -19,12 +19,12 @@ import (
 const (
 	// minPause and maxPause bound the wait before the next attempt.
 	minPause, maxPause = 50 * time.Millisecond, 2 * time.Second
-	// silence is the longest that a stream, which says at least something
-	// every 10 seconds, may be quiet; a long poll is held for 30.
+	// silence is how long a stream, which carries something every 10 seconds, may be
+	// quiet, and pollSilence how long a long poll, which is held for 30 seconds.
 	silence, pollSilence = 25 * time.Second, 45 * time.Second
 	// pollFor is for how long polls are used where streams do not get through.
 	pollFor = 5 * time.Minute
-	// askEvery is the time between questions where there is no place to follow.
+	// askEvery is the time between questions while the origin has no slot for a follower.
 	askEvery = 2 * time.Second
 	// maxNote is the longest signed checkpoint in bytes.
 	maxNote = 8 << 10
@@ -46,7 +46,7 @@ func (r *Replica) follow(ctx context.Context) {
 			pause = minPause
 		}
 		r.complain(err)
-		// Between half and all of it, so that edges do not return as one.
+		// Between half and all of the pause, so that edges do not return all at once.
 		wait := time.NewTimer(pause/2 + rand.N(pause/2))
 		select {
 		case <-wait.C:
@@ -69,13 +69,13 @@ func (r *Replica) newest() string {
 	return fmt.Sprintf("%d-%d", r.at.Size, r.at.Time)
 }
 
-// connect follows over one connection, until that ends or something is refused. To end
-// the connection does not end the checkpoint that is being accepted.
+// connect follows over one connection, until that ends or something is refused. A
+// checkpoint that is being accepted is not interrupted when the connection ends.
 func (r *Replica) connect(ctx context.Context) error {
 	line, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.mu.Lock()
-	r.kick = cancel
+	r.disconnect = cancel
 	r.mu.Unlock()
 	var err error
 	if time.Now().After(r.pollUntil) {
@@ -120,9 +120,9 @@ func (r *Replica) complain(err error) {
 }
 
 // stream follows by an event stream. The stream is read while a checkpoint is being
-// accepted, and only the newest checkpoint that came meanwhile is next. A stream without
-// a checkpoint for [StaleAfter] is given up, however alive it is: its source may have
-// lost the origin, and another connection may lead to another source.
+// accepted, and of those that come meanwhile only the newest is accepted next. A stream
+// without a checkpoint for [StaleAfter] is closed, even if other lines come: its source
+// may have lost the origin, and another connection may lead to another source.
 func (r *Replica) stream(ctx, line context.Context) error {
 	header := map[string]string{"Accept": "text/event-stream", "Cache-Control": "no-cache"}
 	if id := r.newest(); id != "" {
@@ -167,8 +167,8 @@ func (r *Replica) stream(ctx, line context.Context) error {
 	}
 }
 
-// readEvents keeps the newest event in news until the stream ends. Records that came
-// with events which it overtook are kept with it.
+// readEvents puts the newest event into news, in place of one that was not taken, until
+// the stream ends. The records of both are joined.
 func readEvents(body io.Reader, news chan event) error {
 	lines := bufio.NewReaderSize(body, maxNote)
 	for heard := false; ; heard = true {
@@ -233,7 +233,7 @@ func readEvent(r *bufio.Reader) (event, error) {
 			from = append(from[:0], value...)
 		case "events:":
 			if events, err = base64.StdEncoding.AppendDecode(events, value); err != nil {
-				from = nil // it will be asked for
+				from = nil // the records will be fetched
 			}
 		}
 		if len(line) == 0 && len(data) > 0 {
@@ -261,8 +261,7 @@ func (r *Replica) poll(ctx, line context.Context) error {
 			return err
 		}
 		if strings.HasSuffix(path, r.newest()) {
-			// Something that does not hold the answer must not be asked at
-			// full speed.
+			// A server that answers at once must not be asked in a tight loop.
 			if err := rest(line, time.Second); err != nil {
 				return err
 			}

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// stillFor is how long a transfer may stand still.
+	// stillFor is how long a transfer may go without a byte.
 	stillFor = 10 * time.Second
-	// slack is what a transfer may take beyond its length at the slowest rate, in
-	// bytes a second. Origins allow the same.
+	// A transfer may take its length divided by slowest, in bytes a second, and slack
+	// more. Origins allow the same.
 	slack   = 30 * time.Second
 	slowest = 16 << 10
 )
@@ -22,7 +22,7 @@ const (
 var (
 	// errTooLong is what get gives instead of more bytes than asked for.
 	errTooLong = errors.New("replica: longer than it may be")
-	// errAltered: a file has not the digest that was signed.
+	// errAltered: a file does not have the digest that was signed.
 	errAltered = errors.New("not the one that was signed")
 )
 
@@ -38,8 +38,8 @@ func newClient() *http.Client {
 	}
 }
 
-// get fetches at most limit bytes. With again, caches on the way are asked for nothing:
-// what came before was wrong, and may have come from one.
+// get fetches at most limit bytes. With again, caches on the way are bypassed: what came
+// before was wrong, and may have come from one.
 func (r *Replica) get(ctx context.Context, path string, limit int64, again bool) ([]byte, error) {
 	var header map[string]string
 	if again {
@@ -71,10 +71,9 @@ func (r *Replica) heed(err error) error {
 	return err
 }
 
-// request asks for a path as soon as the pace allows. It fails unless the answer is 200,
-// and when nothing comes for as long as stall, until the body is closed. The body may
-// take as long as its length takes at the slowest rate, and slack more; with a slack of 0
-// it may take any time.
+// request sends a GET as soon as the pace allows. It fails unless the status is 200, and
+// when nothing comes for as long as stall, until the body is closed. The body may take its
+// length divided by slowest, and slack more; with a slack of 0 it may take any time.
 func (r *Replica) request(ctx context.Context, path string, stall, slack time.Duration, header map[string]string) (*http.Response, error) {
 	if err := r.pace.wait(ctx); err != nil {
 		return nil, fmt.Errorf("replica: %s: %w", path, err)
@@ -121,7 +120,7 @@ var (
 	errStatus  = errors.New("status")
 )
 
-// watched is a body whose reader waits a while longer after each read.
+// watched is a body that moves the deadline of its transfer with each read.
 type watched struct {
 	io.ReadCloser
 	watch        *time.Timer

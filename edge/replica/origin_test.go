@@ -341,7 +341,7 @@ func (f *follower) takes(signed []byte) {
 	if err := f.accept(f.t.Context(), signed); err != nil {
 		f.t.Fatal(err)
 	}
-	f.keeping.writing.Wait()
+	f.writes.writing.Wait()
 }
 
 // get asks the core that is shown.

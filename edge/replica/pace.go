@@ -11,9 +11,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// An origin lets one client ask 1 200 times a minute below /sync/. A replica stays
-// within that whatever it has to catch up with. Its followers, however many, can cause
-// no more questions than a small share.
+// An origin answers one client 1 200 times a minute below /sync/. A replica stays within
+// that whatever it has to catch up with. Its followers, however many, cause a small share
+// of the requests at most.
 const (
 	paceBurst, pacePerSecond   = 600, 8
 	shareBurst, sharePerSecond = 30, 1
@@ -26,7 +26,7 @@ type pace struct {
 	all, share *rate.Limiter
 
 	mu    sync.Mutex
-	until time.Time // the origin wants to be left alone
+	until time.Time // no request before this, as the origin asked
 }
 
 func newPace() *pace {

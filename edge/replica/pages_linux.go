@@ -5,9 +5,9 @@ import (
 	"syscall"
 )
 
-// bigPages asks for large memory, to which nobody has written yet, to be given in
-// big pages: to give it in small ones takes longer than to fill it. Where kernels
-// have none, or large memory does not begin with a page, it gets what there is.
+// bigPages asks the kernel to back b with huge pages. b must not have been written to yet.
+// Small pages would take longer to map than to fill. Without huge pages, or if b does not
+// begin at a page, nothing changes.
 func bigPages(b []byte) {
 	_ = syscall.Madvise(b[:len(b)&-os.Getpagesize()], syscall.MADV_HUGEPAGE)
 }

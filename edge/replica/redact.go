@@ -41,9 +41,9 @@ func (r *Replica) forget(records []snap.Record) (some bool) {
 	return true
 }
 
-// forgetSnapshots drops the snapshots of fewer events, and takes none from then on. No
-// restart needs them. Followers that would begin with one wait for the next, which an
-// origin makes after a redaction.
+// forgetSnapshots drops the snapshots of fewer events, and takes no such ones from then
+// on. A restart does not need them. Followers that would begin with one wait for the next,
+// which an origin makes after a redaction.
 func (r *Replica) forgetSnapshots(least uint64) {
 	r.files.end(func(f *files) {
 		f.least = max(f.least, least)

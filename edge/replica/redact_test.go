@@ -68,7 +68,7 @@ func TestSnapshotsWithRedactedWordsAreForgotten(t *testing.T) {
 		"on disk":   {true, redact},
 		"in memory": {false, redact},
 		// Of which nobody has looked at each event.
-		"in a leap": {true, func(o *fakeOrigin) { far(o); o.snapshot() }},
+		"over a long gap": {true, func(o *fakeOrigin) { far(o); o.snapshot() }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newOrigin(t)
@@ -107,7 +107,7 @@ func TestSnapshotsWithRedactedWordsAreForgotten(t *testing.T) {
 				}
 			}
 			gone(f)
-			f.keepFile(old, b) // one that was asked for before, and comes now
+			f.saveFile(old, b) // one that was asked for before, and comes now
 			gone(f)
 			if c.onDisk {
 				o.leave(true)
@@ -118,7 +118,7 @@ func TestSnapshotsWithRedactedWordsAreForgotten(t *testing.T) {
 			}
 			o.snapshot()
 			f.takes(o.sign())
-			if err := f.hold(t.Context(), o.at.Snapshot, false); err != nil {
+			if err := f.fetchFile(t.Context(), o.at.Snapshot, false); err != nil {
 				t.Fatal(err)
 			}
 			file, _, err := f.Snapshot(o.at.Snapshot.Digest)

@@ -140,7 +140,7 @@ func TestReadersNeverGoBack(t *testing.T) {
 				return
 			default:
 			}
-			f.pass(time.Now().Add(time.Duration(n%5-2) * time.Second))
+			f.tickCore(time.Now().Add(time.Duration(n%5-2) * time.Second))
 		}
 	})
 	for n := range 30 {

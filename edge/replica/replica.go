@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,9 +23,9 @@ type Core interface {
 	// Apply folds in the records that follow and shows them.
 	Apply(records []snap.Record) error
 	// ApplyTo folds in the records that follow, where no reader sees it, and shows
-	// them if that leads to the digest. If it does not, refusal says why. With a
+	// them if they lead to the digest. If they do not, refusal says why. With a
 	// refusal or an error, readers go on seeing what they saw. A core that cannot
-	// go back by itself asks last for what it held: a snapshot, and the records
+	// roll back by itself calls last for what it held: a snapshot, and the records
 	// after it.
 	ApplyTo(records []snap.Record, digest [16]byte, last func() (snapshot []byte, records []snap.Record, err error)) (refusal, err error)
 	// Tick tells the time of day, once a second.
@@ -41,8 +40,7 @@ type Core interface {
 	BaseURL() string
 	// Digest gives the digest of the rows, and the position that it is of.
 	Digest() (seq uint64, digest [16]byte)
-	// Snapshot gives what a core can be opened from, nil when nothing in it can be
-	// asked.
+	// Snapshot gives what a core can be opened from, nil when there is none just now.
 	Snapshot() []byte
 	// Close frees what the core holds.
 	Close() error
@@ -63,14 +61,14 @@ type Config struct {
 	Module [32]byte
 	// Open makes a core from a snapshot, or of an empty ledger when that is nil.
 	Open func(ctx context.Context, snapshot []byte) (Core, error)
-	// Show makes c what readers see from now on, and returns when nobody uses
-	// the one before any more. That one is closed afterwards.
+	// Show makes c what readers see from now on, and returns when no request uses
+	// the core before any more. That one is closed afterwards.
 	Show func(c Core)
 	// MaxSnapshot is the longest snapshot that is taken, in bytes before it is
 	// compressed; 0 stands for 4 GiB.
 	MaxSnapshot int64
-	// Vouch shows with a request that it comes from an edge of this ring, for
-	// which an origin that shares its secret keeps room; nil for a stranger.
+	// Vouch adds to a request the proof that it comes from an edge of this ring. An
+	// origin that shares the secret has slots for such edges. nil adds none.
 	Vouch func(*http.Request)
 	// Client is used for every request, nil for one of its own. It must not
 	// follow redirects or time out.
@@ -92,39 +90,39 @@ type Replica struct {
 
 	// The caller that holds accepting may change what a checkpoint changes.
 	accepting sync.Mutex
-	floor     *snap.Checkpoint // of a state on disk that could not be shown, until one is
+	floor     *snap.Checkpoint // of a state on disk that could not be shown; nil once one is shown
 	tree      snap.Tree
 	store     *store
 	failed    *failed // nil unless the last checkpoint could not be reached
 	marked    bool    // the folder says that this edge is to be upgraded
 
-	// ticking is held while the core that is shown is told the time, and while
-	// another one takes its place.
+	// ticking is held while the core that is shown gets the time, and while it is
+	// replaced.
 	ticking sync.Mutex
 
 	// mu guards what is read without accepting.
-	mu      sync.RWMutex
-	shown   Core
-	signed  []byte // the checkpoint as it came
-	at      snap.Checkpoint
-	base    uint64 // position of tail[0]
-	tail    []snap.Record
-	changed chan struct{}
-	kick    context.CancelFunc // ends the connection at hand
-	kicked  time.Time
+	mu           sync.RWMutex
+	shown        Core
+	signed       []byte // the checkpoint as it came
+	at           snap.Checkpoint
+	base         uint64 // position of tail[0]
+	tail         []snap.Record
+	changed      chan struct{}
+	disconnect   context.CancelFunc // ends the connection at hand
+	disconnected time.Time
 
-	pace    *pace
-	files   files
-	blocks  blocks
-	keeping keeping
+	pace   *pace
+	files  files
+	blocks blocks
+	writes writes
 
-	settled sync.Once
-	ready   chan struct{} // closed when settled
+	readied sync.Once
+	ready   chan struct{} // closed by readied
 	wake    chan struct{}
 	heard   atomic.Int64 // when the newest checkpoint came, ms
 	stamped atomic.Int64 // and when it was signed, ms
-	doubt   atomic.Bool  // what came last was not what was signed
-	behind  atomic.Bool  // what was signed last cannot be reached here
+	doubt   atomic.Bool  // what came last was not what was signed, so caches are bypassed
+	behind  atomic.Bool  // the core here does not come to the state that was signed last
 
 	lastComplaint string
 	complained    time.Time
@@ -163,8 +161,7 @@ func New(ctx context.Context, cfg Config) (*Replica, error) {
 	if cfg.Dir != "" {
 		r.store = &store{dir: cfg.Dir, log: r.log}
 		r.store.clean()
-		r.marked = true // perhaps, by the process before
-		r.blocks.dir, r.blocks.most = filepath.Join(cfg.Dir, "blocks"), maxBlocks
+		r.marked = true // an earlier process may have marked it
 		r.accepting.Lock()
 		defer r.accepting.Unlock()
 		if err := r.restore(ctx); err != nil {
@@ -179,8 +176,8 @@ func (r *Replica) Ready() <-chan struct{} { return r.ready }
 
 // Stale says whether what is shown is behind the origin: no new checkpoint came for
 // [StaleAfter], the newest one is older than that, or this edge cannot reach the state
-// that it signs. The age counts because an origin, or a cache before it, that repeats
-// an old checkpoint is as good as gone.
+// that it signs. The age counts too, because an origin, or a cache before it, may repeat
+// an old checkpoint.
 func (r *Replica) Stale() bool {
 	if r.behind.Load() {
 		return true
@@ -197,8 +194,8 @@ func (r *Replica) Position() uint64 {
 	return r.at.Size
 }
 
-// Reach waits until position seq is shown, and says whether that came before ctx ended.
-// If the origin does not tell, the replica asks it.
+// Reach waits until position seq is shown, and says whether that was before ctx ended. If
+// no checkpoint comes by itself, the replica connects anew.
 func (r *Replica) Reach(ctx context.Context, seq uint64) bool {
 	r.Nudge()
 	late := time.NewTimer(250 * time.Millisecond)
@@ -226,16 +223,16 @@ func (r *Replica) Nudge() {
 	}
 }
 
-// reconnect ends the connection at hand, which may be dead without showing it,
-// at most once a second.
+// reconnect ends the connection at hand, which may be dead without an error, at most once
+// a second.
 func (r *Replica) reconnect() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.kick == nil || time.Since(r.kicked) < time.Second {
+	if r.disconnect == nil || time.Since(r.disconnected) < time.Second {
 		return
 	}
-	r.kicked = time.Now()
-	r.kick()
+	r.disconnected = time.Now()
+	r.disconnect()
 }
 
 // Run follows the origin until ctx ends. It is called once.
@@ -258,7 +255,7 @@ func (r *Replica) tick(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-second.C:
-			r.pass(now)
+			r.tickCore(now)
 			if r.stamped.Load() == 0 || r.behind.Load() {
 				continue // nothing is shown, or the log has said why it is stale
 			}
@@ -273,9 +270,9 @@ func (r *Replica) tick(ctx context.Context) {
 	}
 }
 
-// pass tells the core that is shown the time. That may take milliseconds, so mu is not
-// held meanwhile.
-func (r *Replica) pass(now time.Time) {
+// tickCore tells the core that is shown the time. That may take milliseconds, so it does
+// not hold mu.
+func (r *Replica) tickCore(now time.Time) {
 	r.ticking.Lock()
 	defer r.ticking.Unlock()
 	r.mu.RLock()
@@ -286,10 +283,10 @@ func (r *Replica) pass(now time.Time) {
 	}
 }
 
-// Close ends what is being written to disk and frees the core. It is called after Run
-// has returned and when nobody reads any more.
+// Close waits for writes to disk and frees the core. It is called after Run has returned
+// and when no request uses the core any more.
 func (r *Replica) Close() error {
-	r.keeping.writing.Wait()
+	r.writes.writing.Wait()
 	r.accepting.Lock()
 	defer r.accepting.Unlock()
 	r.mu.Lock()

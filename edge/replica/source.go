@@ -17,10 +17,10 @@ import (
 // themselves. [pace.spare] bounds what they can cause to be asked upstream, and each
 // thing is asked once for all of them.
 
-// fetchAgain is how long a file that could not be had is left alone.
+// fetchAgain is how long to wait after fetching a file failed.
 const fetchAgain = time.Minute
 
-// passOn bounds how long a follower waits for what has to be asked for first.
+// passOn bounds how long a follower waits for what this replica fetches upstream.
 const passOn = 20 * time.Second
 
 // Checkpoint gives the newest checkpoint as it was signed, nil before the
@@ -39,7 +39,7 @@ func (r *Replica) Changed() <-chan struct{} {
 }
 
 // Events gives up to n records from event number from on, none beyond the end of its
-// block. Earlier ones than those in memory are asked for upstream and kept for a while.
+// block. Earlier ones than those in memory are fetched upstream and cached for a while.
 // The error wraps [snap.ErrBusy] when too many are asked for, and [snap.ErrNotHeld]
 // beyond the newest checkpoint.
 func (r *Replica) Events(from uint64, n int) ([]snap.Record, error) {
@@ -66,13 +66,13 @@ func (r *Replica) Events(from uint64, n int) ([]snap.Record, error) {
 	return records[:min(n, len(records))], nil
 }
 
-// files is the snapshot's file that is kept for followers.
+// files holds the file of one snapshot, for followers.
 type files struct {
 	mu    sync.Mutex
 	held  heldFile
-	least uint64        // one of fewer events has words that were redacted since
-	tried [32]byte      // the last that could not be had
-	ended chan struct{} // closed when an attempt to have one ends
+	least uint64        // snapshots of fewer events have words that were redacted since
+	tried [32]byte      // the last that could not be fetched
+	ended chan struct{} // closed when an attempt to fetch one ends
 }
 
 // heldFile is a snapshot's file on disk or, when there is no path, in memory.
@@ -126,12 +126,13 @@ func (r *Replica) Snapshot(digest [32]byte) (file io.ReadCloser, length int64, e
 	}
 }
 
-// hold fetches a snapshot's file, for the first time or again, and keeps it.
-func (r *Replica) hold(ctx context.Context, named snap.Snapshot, again bool) error {
+// fetchFile fetches a snapshot's file for followers. With again, caches on the way are
+// bypassed.
+func (r *Replica) fetchFile(ctx context.Context, named snap.Snapshot, again bool) error {
 	if r.store != nil {
 		// From before a restart.
-		if path, err := r.store.heldSnapshot(named); err == nil {
-			r.holds(heldFile{Snapshot: named, path: path})
+		if path, err := r.store.savedSnapshot(named); err == nil {
+			r.offer(heldFile{Snapshot: named, path: path})
 			return nil
 		}
 	}
@@ -139,24 +140,24 @@ func (r *Replica) hold(ctx context.Context, named snap.Snapshot, again bool) err
 	if err != nil {
 		return err
 	}
-	r.keepFile(named, b)
+	r.saveFile(named, b)
 	return nil
 }
 
-// keepFile keeps a snapshot's file in place of the one before. Readers of that one can
-// read it to its end.
-func (r *Replica) keepFile(named snap.Snapshot, file []byte) {
+// saveFile saves a snapshot's file in place of the one before, and offers it to
+// followers. A follower that reads the one before can read it to its end.
+func (r *Replica) saveFile(named snap.Snapshot, file []byte) {
 	held := heldFile{Snapshot: named, file: file}
 	if r.store != nil {
-		if path, err := r.store.keepSnapshot(named.Digest, file); err == nil {
+		if path, err := r.store.saveSnapshot(named.Digest, file); err == nil {
 			held.path, held.file = path, nil
 		}
 	}
-	r.holds(held)
+	r.offer(held)
 }
 
-// holds notes which file is held, unless it must not be any more.
-func (r *Replica) holds(held heldFile) {
+// offer makes a file the one for followers, unless words in it were redacted meanwhile.
+func (r *Replica) offer(held heldFile) {
 	r.files.end(func(f *files) {
 		if held.Size >= f.least {
 			f.held = held
@@ -182,8 +183,8 @@ func (f *files) lacks(named snap.Snapshot) bool {
 	return named.Size > 0 && named.Size >= f.least && named.Digest != f.held.Digest
 }
 
-// anticipate fetches each new snapshot before a follower asks for it: the origin may be
-// gone by then. A snapshot that could not be fetched is tried again after a minute.
+// anticipate fetches each new snapshot before a follower asks for it, because the origin
+// may be gone by then. After a failure it tries again a minute later.
 func (r *Replica) anticipate(ctx context.Context) {
 	var failed [32]byte
 	var rested time.Time
@@ -193,8 +194,8 @@ func (r *Replica) anticipate(ctx context.Context) {
 		named := r.at.Snapshot
 		r.mu.RUnlock()
 		if r.files.lacks(named) && (named.Digest != failed || time.Now().After(rested)) {
-			if err := r.hold(ctx, named, named.Digest == failed); err != nil && ctx.Err() == nil {
-				r.log.Info("replica: the newest snapshot could not be had for followers", "err", err)
+			if err := r.fetchFile(ctx, named, named.Digest == failed); err != nil && ctx.Err() == nil {
+				r.log.Info("replica: the newest snapshot could not be fetched for followers", "err", err)
 				failed, rested = named.Digest, time.Now().Add(fetchAgain)
 				r.files.end(func(f *files) { f.tried = failed })
 			}

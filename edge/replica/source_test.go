@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -58,14 +57,9 @@ func TestEarlyEventsAreAskedForOnce(t *testing.T) {
 	if _, err := f.Events(0, 5); err != nil {
 		t.Error(err)
 	}
-	for _, age := range []time.Duration{blockLife + time.Minute, -time.Hour} { // by a clock that stepped back since
-		kept := time.Now().Add(-age)
-		if err := os.Chtimes(f.blocks.path(0), kept, kept); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.Events(0, 5); !errors.Is(err, snap.ErrNotHeld) {
-			t.Errorf("what is %s old: %v", age, err)
-		}
+	f.blocks.cached[0].came = time.Now().Add(-blockLife - time.Second)
+	if _, err := f.Events(0, 5); !errors.Is(err, snap.ErrNotHeld) {
+		t.Errorf("a block that is too old: %v", err)
 	}
 }
 
@@ -81,10 +75,7 @@ func TestAWrongBlockIsNotHandedOnForLong(t *testing.T) {
 			t.Errorf("%q, %v", records, err)
 		}
 		o.records[3] = good
-		old := time.Now().Add(-61 * time.Second)
-		if err := os.Chtimes(f.blocks.path(0), old, old); err != nil {
-			t.Fatal(err)
-		}
+		f.blocks.cached[0].came = time.Now().Add(-blockLife - time.Second)
 	}
 }
 
@@ -162,9 +153,10 @@ func TestACacheIsNotBlamedForACore(t *testing.T) {
 
 // Whatever followers ask for, the replica can ask for what it needs itself.
 func TestFollowersDoNotUseUpWhatAReplicaMayAsk(t *testing.T) {
-	o, f := behind(t, "") // which keeps nothing
+	o, f := behind(t, "")
 	busy := 0
 	for i := range 1000 {
+		f.blocks.forget()
 		if _, err := f.Events(uint64(i%9), 5); errors.Is(err, snap.ErrBusy) {
 			busy++
 		} else if err != nil {
@@ -179,43 +171,39 @@ func TestFollowersDoNotUseUpWhatAReplicaMayAsk(t *testing.T) {
 	f.agrees(o)
 }
 
-func TestWordsThatWereRedactedAreNotKeptInBlocks(t *testing.T) {
-	dir := t.TempDir()
-	o, f := behind(t, dir)
+func TestWordsThatWereRedactedAreNotCachedInBlocks(t *testing.T) {
+	o, f := behind(t, t.TempDir())
 	if records, err := f.Events(3, 1); err != nil || !bytes.Contains(records[0].Texts, []byte("c.test")) {
 		t.Fatalf("%q %v", records, err)
 	}
-	asked := f.blocks.times()
-	text, err := os.ReadFile(f.blocks.path(0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, asked := f.blocks.get(0)
+	before := f.blocks.cached[0]
 	o.add(&core.Removed{Stamp: time.Now().UnixMilli(), Member: "c", Reason: "asked", Redacted: true}, nil)
 	o.records[3].Texts = nil
 	f.takes(o.sign())
 	// One that was asked for before, and comes now.
-	f.blocks.keep(0, text, asked)
-	if _, err := os.Stat(f.blocks.path(0)); !os.IsNotExist(err) {
-		t.Errorf("the block is still there: %v", err)
+	f.blocks.put(before, asked)
+	if n := len(f.blocks.cached); n != 0 {
+		t.Errorf("%d blocks are still there", n)
 	}
 	if records, err := f.Events(3, 1); err != nil || len(records[0].Texts) != 0 {
 		t.Errorf("%q %v", records, err)
 	}
 }
 
-func TestKeptBlocksAreBounded(t *testing.T) {
-	b := &blocks{dir: t.TempDir(), most: 4000}
-	text := make([]byte, 1000)
+func TestCachedBlocksAreBounded(t *testing.T) {
+	var b blocks
 	for n := range uint64(9) {
-		b.keep(n, text, 0)
-		at := time.Now().Add(time.Duration(n-20) * time.Second)
-		if err := os.Chtimes(b.path(n), at, at); err != nil {
-			t.Fatal(err)
-		}
+		b.put(block{number: n, records: []snap.Record{{}}, size: maxBlocks / 4, came: time.Now()}, 0)
 	}
-	entries, err := os.ReadDir(b.dir)
-	if err != nil || len(entries) != 4 || entries[0].Name() != "5" {
-		t.Errorf("%v, %v", entries, err)
+	if len(b.cached) != 4 || b.cached[0].number != 5 || b.bytes != maxBlocks {
+		t.Errorf("%d blocks of %d bytes, from %d on", len(b.cached), b.bytes, b.cached[0].number)
+	}
+	if records, _ := b.get(4); records != nil {
+		t.Error("the oldest is still there")
+	}
+	if records, _ := b.get(8); records == nil {
+		t.Error("the newest is gone")
 	}
 }
 
@@ -265,7 +253,7 @@ func TestFollowersWaitForTheSnapshotThatIsFetched(t *testing.T) {
 		f.files.mu.Lock()
 		f.files.held, f.files.tried = heldFile{}, [32]byte{}
 		f.files.mu.Unlock()
-		time.AfterFunc(time.Second, func() { f.keepFile(o.at.Snapshot, []byte("file")) })
+		time.AfterFunc(time.Second, func() { f.saveFile(o.at.Snapshot, []byte("file")) })
 		if file, _, err = f.Snapshot(o.at.Snapshot.Digest); err != nil {
 			t.Fatal(err)
 		}
@@ -325,7 +313,7 @@ func TestHowLongA429MayAskFor(t *testing.T) {
 }
 
 // Where there is no place to wait for news, the replica asks now and then.
-func TestWithoutAPlaceToFollowTheReplicaAsks(t *testing.T) {
+func TestWithoutASlotTheReplicaAsks(t *testing.T) {
 	for _, streams := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			o := newOrigin(t)
@@ -449,7 +437,7 @@ func (c slow) Apply(records []snap.Record) error {
 }
 
 // Who waits for a position may end a connection, but not what came over it.
-func TestWhoWaitsDoesNotEndWhatIsBeingAccepted(t *testing.T) {
+func TestAWaitDoesNotEndWhatIsBeingAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOrigin(t)
 		o.sign()

@@ -18,13 +18,12 @@ import (
 	"webring/core/snap"
 )
 
-// store keeps the last good state in a folder:
+// store writes the last good state to a folder:
 //
 //	checkpoint        the newest one, as it was signed
 //	state-N           the core at event N, and the events since
-//	unreachable       what cannot be reached here, if this edge is to be upgraded
+//	unreachable       why the signed state is not reached, if this edge is to be upgraded
 //	snapshot-SHA256   a signed snapshot's file, for followers
-//	blocks/           events from before those, for followers; see blocks.go
 //
 //	state  = replayed(1 byte) F(8 bytes) length(8 bytes) core entry…
 //	core   as snap.WriteFile has it, not compressed
@@ -33,14 +32,14 @@ import (
 // Numbers are big endian. replayed is 1 if every event was folded to get there.
 // The entries are those from event F on, F ≤ N: those before N are for followers.
 //
-// Events are written before the checkpoint that vouches for them, so the checkpoint
-// shows whether what a crash left is right. When the events outgrow the core beside
-// them, a new file begins, which is written whole or not at all. After a failure the
-// folder is left alone for a while; nothing else happens.
+// Events are written before the checkpoint that signs them, so the checkpoint shows
+// whether what a crash left is right. When the events outgrow the core before them, a new
+// file begins, which is written whole or not at all. After a failure nothing is written
+// for a while.
 type store struct {
 	dir      string
 	log      *slog.Logger
-	replayed bool // every event of what is kept was folded
+	replayed bool // every event up to here was folded
 
 	base    uint64 // of the state in use
 	journal *os.File
@@ -54,7 +53,7 @@ const (
 	stateHead = 1 + 8 + 8
 	// minJournal is how long events may grow behind a small core.
 	minJournal = 4 << 20
-	// storeRest is how long a folder that could not be written is left alone.
+	// storeRest is how long to wait after a write failed.
 	storeRest = 30 * time.Second
 )
 
@@ -64,8 +63,8 @@ func (s *store) path(name string) string { return filepath.Join(s.dir, name) }
 
 func stateName(base uint64) string { return "state-" + strconv.FormatUint(base, 10) }
 
-// clean removes what a crash left half written, and the modules that earlier versions
-// fetched and kept. Nothing may be in use.
+// clean removes what a crash left half written, and the modules and blocks that earlier
+// versions kept. Nothing may be in use.
 func (s *store) clean() {
 	entries, _ := os.ReadDir(s.dir)
 	for _, e := range entries {
@@ -74,11 +73,12 @@ func (s *store) clean() {
 		}
 	}
 	s.remove("core-", "")
+	_ = os.RemoveAll(s.path("blocks"))
 }
 
-// keep notes a position. If there is no journal, or it has become too long, anew writes
-// a whole file and gives the checkpoint of that, which may be further on.
-func (s *store) keep(n *news, anew func() (signed []byte, err error)) {
+// save writes a position. If there is no journal, or it has become too long, anew writes
+// a whole file and gives its checkpoint, which may be a later one.
+func (s *store) save(n *update, anew func() (signed []byte, err error)) {
 	if n.anew {
 		_ = s.close()
 	}
@@ -97,7 +97,7 @@ func (s *store) keep(n *news, anew func() (signed []byte, err error)) {
 		return
 	}
 	s.log.Error("replica: the last good state cannot be kept on disk; serving goes on", "err", err)
-	// What was kept before stands; a gap must not come behind it.
+	// What was written before is still good. The journal ends there: it must have no gap.
 	_ = s.close()
 	s.resting = time.Now().Add(storeRest)
 }
@@ -122,7 +122,7 @@ func (s *store) append(records []snap.Record) error {
 	return s.journal.Sync()
 }
 
-// begin starts a new file. One that cannot be written leaves what there was.
+// begin starts a new file. If it cannot be written, the file before stays.
 func (s *store) begin(base uint64, contents []byte, from uint64, tail []snap.Record) error {
 	if err := s.close(); err != nil {
 		return err
@@ -160,15 +160,15 @@ func (s *store) begin(base uint64, contents []byte, from uint64, tail []snap.Rec
 	return nil
 }
 
-// resume goes on behind the events that restore has read.
-func (s *store) resume(base uint64, kept *state, length int64) {
-	s.replayed = kept.replayed
+// resume appends to the file that restore has read.
+func (s *store) resume(base uint64, saved *state, length int64) {
+	s.replayed = saved.replayed
 	f, err := os.OpenFile(s.path(stateName(base)), os.O_WRONLY, 0o600)
 	if err != nil {
 		return // the next checkpoint begins a new file
 	}
 	// A half-written entry may stand behind the last good one.
-	end := stateHead + int64(len(kept.contents)) + length
+	end := stateHead + int64(len(saved.contents)) + length
 	if err := f.Truncate(end); err != nil {
 		f.Close()
 		return
@@ -177,8 +177,8 @@ func (s *store) resume(base uint64, kept *state, length int64) {
 		f.Close()
 		return
 	}
-	// Begins anew soon, if the events are many.
-	s.base, s.journal, s.written, s.state0 = base, f, length, int64(len(kept.contents))
+	// With many events, the next checkpoint begins a new file.
+	s.base, s.journal, s.written, s.state0 = base, f, length, int64(len(saved.contents))
 }
 
 // replace writes a file whole or not at all.
@@ -196,8 +196,8 @@ func (s *store) replace(name string, content []byte) error {
 	return s.commit(name, errors.Join(err, f.Close()))
 }
 
-// commit puts a file that was written without an error in place of the one before. It
-// lasts over a crash from then on.
+// commit puts a file that was written without an error in place of the one before. From
+// then on it survives a crash.
 func (s *store) commit(name string, err error) error {
 	if err == nil {
 		err = os.Rename(s.path(name+".new"), s.path(name))
@@ -222,7 +222,7 @@ func (s *store) sweep() {
 	}
 }
 
-// bases gives where the states begin, the last first.
+// bases gives the positions of the states on disk, the last first.
 func (s *store) bases() (bases []uint64) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -248,7 +248,7 @@ func (s *store) checkpoint() ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxNote))
 }
 
-// state is what was kept: the core at a position, and what stands behind it.
+// state is a file of a state: the core at a position, and the entries after it.
 type state struct {
 	contents []byte
 	replayed bool   // every event was folded to get there
@@ -269,8 +269,8 @@ func (s *store) load(base uint64) (*state, error) {
 	return readState(f, info.Size(), base)
 }
 
-// readState reads a file of this size. The entries have memory of their own, because
-// they are kept for followers, and the core is not.
+// readState reads a file of this size. The entries have memory of their own, because the
+// replica holds them for followers, and drops the core.
 func readState(r io.Reader, size int64, base uint64) (*state, error) {
 	var head [stateHead]byte
 	if size < stateHead {
@@ -319,8 +319,8 @@ func (k *state) records(n uint64) (records []snap.Record, length int64, err erro
 	return records, int64(len(k.entries) - len(b)), nil
 }
 
-// keepSnapshot writes a signed snapshot's file and gives its path.
-func (s *store) keepSnapshot(digest [32]byte, file []byte) (path string, err error) {
+// saveSnapshot writes a signed snapshot's file and gives its path.
+func (s *store) saveSnapshot(digest [32]byte, file []byte) (path string, err error) {
 	name := fmt.Sprintf("snapshot-%x", digest)
 	if err := s.replace(name, file); err != nil {
 		return "", err
@@ -329,9 +329,9 @@ func (s *store) keepSnapshot(digest [32]byte, file []byte) (path string, err err
 	return s.path(name), nil
 }
 
-// heldSnapshot gives the path of the snapshot's file, which this process or an earlier
+// savedSnapshot gives the path of the snapshot's file, which this process or an earlier
 // one wrote, if it still has the signed digest.
-func (s *store) heldSnapshot(named snap.Snapshot) (path string, err error) {
+func (s *store) savedSnapshot(named snap.Snapshot) (path string, err error) {
 	name := fmt.Sprintf("snapshot-%x", named.Digest)
 	f, err := os.Open(s.path(name))
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"webring/core/snap"
 )
 
-// errUpgrade says that the core of this process does not come to what was signed, and
-// is another than the origin's: a newer one folds events otherwise.
+// errUpgrade says that the core of this process does not come to the signed state, and
+// that the origin has another core, which may fold events otherwise.
 var errUpgrade = errors.New("upgrade this edge")
 
 const (
-	// leastRest is how long to wait before a second attempt that failed is repeated.
-	// The wait doubles up to mostRest, or up to longRest if the core of this process
-	// does not reach the state. Each attempt costs an instance of the core, or a core.
+	// leastRest is how long to wait after a second attempt that failed. The wait doubles
+	// up to mostRest, or up to longRest if the core of this process does not come to the
+	// state. Each attempt costs an instance of the core, or a core.
 	leastRest, mostRest, longRest = time.Second, time.Minute, 10 * time.Minute
 )
 
@@ -31,16 +31,16 @@ type failed struct {
 	again time.Time // no attempt before this, unless another core is named
 }
 
-// waits gives why a checkpoint is not tried yet.
-func (r *Replica) waits(to snap.Checkpoint) error {
+// tooSoon gives an error while a checkpoint is not to be tried again yet.
+func (r *Replica) tooSoon(to snap.Checkpoint) error {
 	if f := r.failed; f != nil && to.Core == f.core && time.Now().Before(f.again) {
 		return f.why
 	}
 	return nil
 }
 
-// pause notes that a checkpoint could not be reached. The next attempt may come at once,
-// later ones not.
+// pause notes that a checkpoint could not be reached. A second attempt may come at once,
+// later ones after a wait.
 func (r *Replica) pause(to snap.Checkpoint, why error, most time.Duration) {
 	before := r.failed
 	r.failed = &failed{core: to.Core, why: why}
@@ -50,8 +50,8 @@ func (r *Replica) pause(to snap.Checkpoint, why error, most time.Duration) {
 	}
 }
 
-// unreached notes that the core of this process does not come to what was signed.
-// Answers are stale from now on, and the folder says so for `webring version`.
+// unreached notes that the core of this process does not come to the signed state.
+// Answers are stale from now on, and a file says so for `webring version`.
 func (r *Replica) unreached(to snap.Checkpoint, err error) error {
 	if to.Core == r.cfg.Module && to.Core != [32]byte{} {
 		err = fmt.Errorf("%w; the origin has the same core, so memory has gone bad, here or there", err)

@@ -9,7 +9,7 @@ import (
 	"webring/core/snap"
 )
 
-// batch is how many records are applied at a time where no reader sees it.
+// batch is how many records are applied at a time to a core that is not shown.
 const batch = snap.BlockEvents
 
 func apply(c Core, records []snap.Record) error {
@@ -30,14 +30,14 @@ func checkState(c Core, to snap.Checkpoint) error {
 	return nil
 }
 
-// errNotShown says that no core here takes what was signed, though the core's code is
-// not known to be wrong. Readers keep what they have.
+// errNotShown says that the signed state cannot be shown now, for a reason that may pass,
+// such as a lack of memory. Readers see what they saw.
 var errNotShown = errors.New("replica: what was signed cannot be shown")
 
-// advance has the core that is shown fold the records, which must bring it to the
-// signed state. On an error readers keep what they have.
+// advance has the core that is shown fold the records, which must bring it to the signed
+// state. After an error, readers see what they saw.
 func (r *Replica) advance(ctx context.Context, records []snap.Record, to snap.Checkpoint) error {
-	if err := r.mend(ctx); err != nil {
+	if err := r.repair(ctx); err != nil {
 		return fmt.Errorf("%w: %w", errNotShown, err)
 	}
 	if len(records) == 0 {
@@ -48,9 +48,9 @@ func (r *Replica) advance(ctx context.Context, records []snap.Record, to snap.Ch
 		if seq, state := r.shown.Digest(); seq == to.Size && state == to.State {
 			return nil
 		}
-		err = errors.New("the core that is shown went astray")
+		err = errors.New("the core that is shown has another state than it says")
 	}
-	if failed := r.mend(ctx); failed != nil {
+	if failed := r.repair(ctx); failed != nil {
 		err = failed
 	}
 	switch {
@@ -62,31 +62,31 @@ func (r *Replica) advance(ctx context.Context, records []snap.Record, to snap.Ch
 	return fmt.Errorf("%w of %d events: %w", ErrState, to.Size, refusal)
 }
 
-// mend shows another core if the one that is shown does not stand where readers should
-// be any more: memory has gone bad, or no instance is left.
-func (r *Replica) mend(ctx context.Context) error {
+// repair replaces the core that is shown if it does not have the signed state any more:
+// memory has gone bad, or no instance is left.
+func (r *Replica) repair(ctx context.Context) error {
 	why := checkState(r.shown, r.at)
 	if why == nil {
 		return nil
 	}
 	c, err := r.reopen(ctx)
 	if err != nil {
-		return fmt.Errorf("no other core takes the place of the one that is shown: %w", err)
+		return fmt.Errorf("the core that is shown cannot be replaced: %w", err)
 	}
-	r.log.Error("replica: the core that is shown went astray and was replaced", "err", why)
+	r.log.Error("replica: the core that is shown did not have the signed state and was replaced", "err", why)
 	r.show(c)
 	return nil
 }
 
-// show makes c, which stands where readers are or further on, what they see. Its
-// second is no earlier than that of the core before.
+// show makes c what readers see. c is at their position or beyond, and its second is no
+// earlier than that of the core before.
 func (r *Replica) show(c Core) {
 	c.Tick(time.Now())
 	r.ticking.Lock()
 	before := r.shown
 	if before != nil {
-		// The core before may have had a tick since, or the clock may have stepped
-		// back a little. If it stepped back far, the next tick says so.
+		// The core before may have had a later tick, or the clock may have stepped back
+		// a little. If it stepped back far, the next tick rewinds.
 		_, was := before.Head()
 		if _, second := c.Head(); second < was {
 			c.Tick(time.Unix(was, 0))
@@ -104,20 +104,20 @@ func (r *Replica) show(c Core) {
 	}
 }
 
-// record notes where the replica is, after that is shown, and then on disk. With anew
-// the folder begins with a whole new state.
-func (r *Replica) record(signed []byte, at snap.Checkpoint, tree snap.Tree, records []snap.Record, anew bool) {
+// moveTo notes the position that is shown now, and has it written to disk. With anew, a
+// whole new state is written.
+func (r *Replica) moveTo(signed []byte, at snap.Checkpoint, tree snap.Tree, records []snap.Record, anew bool) {
 	r.reached(at)
-	r.settle(signed, at, tree, records, time.Now().UnixMilli())
+	r.setPosition(signed, at, tree, records, time.Now().UnixMilli())
 	if r.forget(records) {
 		r.blocks.forget()
-		anew = true // without the words
+		anew = true // the state on disk has the redacted words
 	}
-	r.keep(news{signed, records, anew})
+	r.persist(update{signed, records, anew})
 }
 
-// settle notes where the replica is, and since when it knows.
-func (r *Replica) settle(signed []byte, at snap.Checkpoint, tree snap.Tree, records []snap.Record, heard int64) {
+// setPosition notes the position that is shown, and when its checkpoint came.
+func (r *Replica) setPosition(signed []byte, at snap.Checkpoint, tree snap.Tree, records []snap.Record, heard int64) {
 	r.tree = tree
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,27 +128,27 @@ func (r *Replica) settle(signed []byte, at snap.Checkpoint, tree snap.Tree, reco
 	r.stamped.Store(at.Time)
 	close(r.changed)
 	r.changed = make(chan struct{})
-	r.settled.Do(func() { close(r.ready) })
+	r.readied.Do(func() { close(r.ready) })
 }
 
-// maxTail is how many records are kept for those who follow this replica; for
-// earlier ones it asks its own origin.
+// maxTail is how many records are held in memory for followers. Earlier ones are fetched
+// upstream.
 const maxTail = 64 * snap.BlockEvents
 
 func (r *Replica) trim() {
 	if excess := len(r.tail) - maxTail; excess > 0 {
-		// Copied, so that what is left out is given back.
+		// Copied, so that the memory of the dropped records is freed.
 		r.tail = append([]snap.Record(nil), r.tail[excess:]...)
 		r.base += uint64(excess)
 	}
 }
 
-// errNoSnapshot says that a core gives none: nothing in it can be asked just now.
-// Without one, Open would make the core of an empty ledger.
+// errNoSnapshot says that a core gives no snapshot just now. Without this error, Open
+// would be given nil and make the core of an empty ledger.
 var errNoSnapshot = errors.New("replica: the core gives no snapshot of itself")
 
-// reopen opens another core at the position that readers are at: from the core that is
-// shown, or from disk if that went astray.
+// reopen opens another core at the position of readers: from the core that is shown, or
+// from disk if that does not have the signed state.
 func (r *Replica) reopen(ctx context.Context) (Core, error) {
 	rows, records, err := r.present()
 	if err != nil {
@@ -167,7 +167,7 @@ func (r *Replica) reopen(ctx context.Context) (Core, error) {
 	return c, nil
 }
 
-// present gives what a core can be opened from at the position that readers are at.
+// present gives what a core can be opened from at the position of readers.
 func (r *Replica) present() (rows []byte, records []snap.Record, err error) {
 	if checkState(r.shown, r.at) != nil {
 		return r.lastGood()
@@ -179,8 +179,8 @@ func (r *Replica) present() (rows []byte, records []snap.Record, err error) {
 }
 
 // lastGood gives what readers see, from disk: a snapshot, and the records after it. The
-// newest may not have been written yet; those are in memory. The caller holds accepting,
-// so that no other state takes the place of the one that is read.
+// newest records may not have been written yet: those come from memory. The caller holds
+// accepting, so no other state is written meanwhile.
 func (r *Replica) lastGood() (rows []byte, records []snap.Record, err error) {
 	if r.store == nil {
 		return nil, nil, errors.New("replica: nothing is kept on disk to go back to")

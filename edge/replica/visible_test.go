@@ -139,7 +139,7 @@ func TestWhatCannotBeShownIsShownLater(t *testing.T) {
 }
 
 // What is on disk stays as good as it was, also when another file is due just then.
-func TestACoreThatWentAstrayIsNotKept(t *testing.T) {
+func TestACoreWithAnotherStateIsNotWrittenToDisk(t *testing.T) {
 	for _, takes := range []string{"half", "all", "other"} {
 		synctest.Test(t, func(t *testing.T) {
 			o := newOrigin(t)
@@ -150,9 +150,9 @@ func TestACoreThatWentAstrayIsNotKept(t *testing.T) {
 			s.isBehind(o, s.accept(t.Context(), o.sign()))
 			s.store.written = minJournal + 1
 			s.accepting.Lock()
-			s.keep(news{signed: s.signed})
+			s.persist(update{signed: s.signed})
 			s.accepting.Unlock()
-			s.keeping.writing.Wait()
+			s.writes.writing.Wait()
 			if now := s.store.bases(); len(now) != 1 || now[0] != bases[0] {
 				t.Errorf("states at %d, and at %d before", now, bases)
 			}

@@ -10,9 +10,9 @@ import (
 	"webring/core/idn"
 )
 
-// ASCIIHosts gives a target with the host of its from parameter in A-labels: the core
-// knows no others, and people and programs write hosts in their own letters. It gives
-// nearly all targets as they are, without allocating, and never changes the argument.
+// ASCIIHosts gives a target with the host of its from parameter in A-labels, the only form
+// that the core knows. It gives nearly all targets as they are, without allocating, and
+// never changes the argument.
 func ASCIIHosts(target []byte) []byte {
 	_, query, _ := bytes.Cut(target, []byte("?"))
 	if isPlainASCII(query) {
@@ -24,7 +24,7 @@ func ASCIIHosts(target []byte) []byte {
 		name, value, _ := bytes.Cut(pair, []byte("="))
 		if isFrom(name) && namesForeignHost(value) {
 			before := at - len(value)
-			// A core looks at one from alone. The target itself is the caller's.
+			// The core reads one from only.
 			return slices.Concat(target[:before], asciiReference(value), target[at:])
 		}
 	}

@@ -1,5 +1,5 @@
-// Package voucher is how an edge says for whom it forwards a request: the field
-// Webring-Edge, which only holders of the shared secret can write.
+// Package voucher has the field Webring-Edge, by which an edge names the client of a
+// request that it forwards. Only holders of the shared secret can write it.
 //
 //	Webring-Edge: t=1760000000123; n=NONCE; c=192.0.2.1; s=https; m=MAC
 //
@@ -16,11 +16,11 @@
 //	request target, as it was sent
 //	SHA-256 of the body
 //
-// each ended by a line feed. n, MAC and the body's digest are base64url
-// without padding. The field has this one spelling. It counts once, and until
-// 30 seconds from t, either way, but never if t is before the start of the
-// process that takes it, which does not know what the one before it took. When
-// that was is reckoned back from the present: the clock may have been set since.
+// each ended by a line feed. n, MAC and the body's digest are base64url without padding.
+// The field has this one spelling. A voucher is valid once, and within 30 seconds of t. It
+// is not valid if t is before the start of the process that takes it, which does not know
+// what an earlier process took. The start is computed from the present time and the
+// uptime, as the clock may have been set since.
 package voucher
 
 import (
@@ -42,10 +42,9 @@ import (
 const (
 	// Field carries the voucher.
 	Field = "Webring-Edge"
-	// LetGoField counts with a voucher only. It asks the origin to answer now a
-	// payment that it holds: one with the same credential and body came before, and
-	// the edge in between needs its place. The payer is told to send it again, and
-	// gets then what has become of it.
+	// LetGoField is read with a voucher only. It asks the origin to answer now a payment
+	// that it holds, the one with the same credential and body, because the edge needs its
+	// slot. The payer is told to send the request again, and then gets the outcome.
 	LetGoField = "Webring-Let-Go"
 )
 
@@ -74,7 +73,7 @@ func CheckSecret(secret []byte) error {
 // Request is what a voucher is about.
 type Request struct{ Method, Target, Body []byte }
 
-// Sender is who sent a request and how, as a voucher says.
+// Sender is the client of a request and its scheme, as a voucher says.
 type Sender struct {
 	Client clientaddr.Client
 	HTTPS  bool
@@ -117,12 +116,12 @@ func sign(secret []byte, t, n, client, scheme string, r Request) []byte {
 type Verifier struct {
 	secret []byte
 	now    func() time.Time
-	uptime func() time.Duration // whatever the clock was set to meanwhile
+	uptime func() time.Duration // by the monotonic clock
 
 	mu sync.Mutex
-	// The MACs of vouchers taken lately. Each set is filled for two lifetimes, which
-	// is as long as a voucher can count, and kept for as long again. Only
-	// holders of the secret can fill them.
+	// The MACs of vouchers taken lately. seen is filled for two lifetimes, which is as long
+	// as a voucher can be valid, and then is before for as long again. Only holders of the
+	// secret can fill them.
 	seen, before map[[16]byte]struct{}
 	since        time.Time
 }
@@ -137,7 +136,7 @@ func NewVerifier(secret []byte, now func() time.Time) (*Verifier, error) {
 	return &Verifier{secret: secret, now: now, uptime: uptime, seen: map[[16]byte]struct{}{}, since: start}, nil
 }
 
-// Take gives who sent the request r, which came with these lines of the field.
+// Take gives the sender of the request r, which came with these lines of the field.
 func (v *Verifier) Take(lines [][]byte, r Request) (Sender, error) {
 	if len(lines) != 1 {
 		return Sender{}, errForm

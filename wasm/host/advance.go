@@ -1,14 +1,15 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
 	"webring/core/abi"
 )
 
-// How long moving the head waits for an instance. Records that no instance takes by
-// then are applied by the native core; a second comes again soon.
+// How long moving the head waits for an instance. After that the native core applies the
+// records; a second is left to the next Tick.
 const (
 	waitApply = 2 * time.Second
 	waitTick  = 500 * time.Millisecond
@@ -21,22 +22,43 @@ const nearPause = time.Millisecond
 // all at once. Errors are those of [Native.Apply]. A closed pool applies nothing and
 // returns [ErrNoInstance].
 func (p *Pool) Apply(records []Record) error {
+	_, err := p.apply(records, nil)
+	return err
+}
+
+// ApplyTo folds records, which follow the ones applied before, in one instance, and
+// publishes them if they lead to the digest. Otherwise refusal says why, that instance
+// is replaced, and readers go on seeing what they saw. With an error, which is one of
+// [Pool.Apply], nothing has been applied. The pool goes back by itself: it never calls
+// last.
+func (p *Pool) ApplyTo(records []Record, digest [16]byte, _ func() ([]byte, []Record, error)) (refusal, err error) {
+	return p.apply(records, &digest)
+}
+
+// apply is ApplyTo, or Apply if digest is nil. Apply refuses nothing: if instances do not
+// fold the records, the native core decides.
+func (p *Pool) apply(records []Record, digest *[16]byte) (refusal, err error) {
 	encoded := encodeRecords(records)
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	p.boundRecords()
-	if n := p.fallback.Load(); n != nil {
-		return p.applyFallback(n, records, encoded)
-	}
-	err := p.advance(waitApply, func(in *instance) error { return p.fold(in, encoded, nil) })
-	if err == nil || p.closed.Load() {
-		return err
+	if p.fallback.Load() == nil {
+		refusal, err = p.advance(waitApply, digest != nil, func(in *instance) error { return p.fold(in, encoded, digest) })
+		switch {
+		case err == nil && refusal == nil:
+			return nil, nil
+		case err == nil && digest != nil:
+			p.awaitWorking(waitApply) // the same records may come again, and readers need an instance
+			return refusal, nil
+		case p.closed.Load():
+			return nil, ErrNoInstance
+		}
 	}
 	n, err := p.startFallback()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return p.applyFallback(n, records, encoded)
+	return p.applyFallback(n, records, encoded, digest)
 }
 
 func encodeRecords(records []Record) [][]byte {
@@ -58,29 +80,45 @@ func (p *Pool) boundRecords() {
 }
 
 // advance runs move on an instance at the head. move takes the instance to the next head
-// and publishes that. If the instance traps, it may be damaged, so move is run on another;
-// if that traps too, the fault is not the instances'. The caller holds writing.
-func (p *Pool) advance(wait time.Duration, move func(in *instance) error) error {
-	p.keepOneNear()
-	for range 2 {
+// and publishes that. When it fails, the instance may be damaged: it is replaced, and
+// another one is tried, with rebuild only after the first was rebuilt. After a second
+// failure, refusal is the error of move if the instance did not trap, and err says why
+// there is none otherwise. The caller holds writing.
+func (p *Pool) advance(wait time.Duration, rebuild bool, move func(in *instance) error) (refusal, err error) {
+	for try := range 2 {
+		if try > 0 && rebuild {
+			p.awaitWorking(wait)
+		}
+		p.keepOneNear()
 		in := p.acquire(&p.free.writers, wait)
 		if in == nil {
-			break
+			return nil, ErrNoInstance
 		}
-		err := move(in)
-		if err == nil {
+		failed := move(in)
+		if failed == nil {
 			p.free.put(in)
-			return nil
+			return nil, nil
 		}
-		p.replace(in, err)
+		p.replace(in, failed)
+		if refusal, err = failed, nil; errors.Is(failed, errTrap) {
+			refusal, err = nil, failed
+		}
 	}
-	return ErrNoInstance
+	return refusal, err
+}
+
+// awaitWorking waits until no instance is being built, but no longer than wait: another
+// one is about to go ahead, and requests need one meanwhile.
+func (p *Pool) awaitWorking(wait time.Duration) {
+	for began := time.Now(); p.working.Load() < int64(p.config.Instances) && p.ctx.Err() == nil && time.Since(began) < wait; {
+		time.Sleep(nearPause)
+	}
 }
 
 // keepOneNear makes sure that two instances are near the head before one of them goes
-// ahead: that may take long, and requests need the other meanwhile. It brings free
-// instances there itself, and waits for others as long as a request would. The caller
-// holds writing.
+// ahead: that may take long, and requests need the other meanwhile. It has free instances
+// catch up, and waits for the others as long as a request would. The caller holds
+// writing.
 func (p *Pool) keepOneNear() {
 	h := p.head.Load()
 	for began := time.Now(); p.ctx.Err() == nil && time.Since(began) < waitServe; time.Sleep(nearPause) {
@@ -95,9 +133,9 @@ func (p *Pool) keepOneNear() {
 	}
 }
 
-// fold applies records in an instance at the head and publishes where it gets. Where a
-// digest is given, the records must lead to that. After an error the instance must be
-// replaced; one that does not wrap errTrap is a refusal of the records.
+// fold applies records in an instance at the head and publishes the new head. If digest
+// is not nil, the records must lead to it. After an error the instance must be replaced.
+// An error that does not wrap errTrap is a refusal of the records.
 func (p *Pool) fold(in *instance, records [][]byte, digest *[16]byte) error {
 	h, began := p.head.Load(), time.Now()
 	for rest := records; len(rest) > 0; {
@@ -106,7 +144,7 @@ func (p *Pool) fold(in *instance, records [][]byte, digest *[16]byte) error {
 		if err != nil {
 			return err
 		}
-		if reply.Refused { // whether that is right, the native core decides
+		if reply.Refused {
 			return fmt.Errorf("host: record %d: %s", reply.Seq, reply.Rest)
 		}
 		rest = rest[n:]
@@ -126,7 +164,7 @@ func (p *Pool) fold(in *instance, records [][]byte, digest *[16]byte) error {
 		return err
 	}
 	if next.seq != h.seq+uint64(len(records)) {
-		return fmt.Errorf("%w: it stands at a record that it was not given", errTrap)
+		return fmt.Errorf("%w: it is at position %d, not %d", errTrap, next.seq, h.seq+uint64(len(records)))
 	}
 	next.cost = h.cost + time.Since(began)
 	in.at = next
@@ -134,17 +172,15 @@ func (p *Pool) fold(in *instance, records [][]byte, digest *[16]byte) error {
 	return nil
 }
 
-// publish moves the head, to which records lead. Nothing fails from here on, so head
-// and cached records move together.
+// publish moves the head, and caches the records that lead there.
 func (p *Pool) publish(next *head, records [][]byte) {
 	p.cache.append(records)
 	p.head.Store(next)
 }
 
-// Tick tells the wall clock, at least once a second; see [Native.Tick]. Then it brings
-// the free instances to the new second. When none gets there, because no call ends
-// within half a second or two trap on their way, the second stays what it was until
-// another Tick.
+// Tick tells the wall clock, at least once a second; see [Native.Tick]. Then it has the
+// free instances catch up. If no instance gets to the new second, because none is free
+// within half a second or because two trap, the second stays until the next Tick.
 func (p *Pool) Tick(now time.Time) {
 	p.writing.Lock()
 	p.tick(now)
@@ -187,9 +223,9 @@ func (p *Pool) tick(now time.Time) {
 		p.clock = clock
 		return
 	}
-	// The instance is not free before the head is published, or answers could go back
-	// in time.
-	_ = p.advance(waitTick, func(in *instance) error {
+	// The head is published before the instance is free again. Otherwise a request
+	// could see the new second, and the next one the old one.
+	_, _ = p.advance(waitTick, false, func(in *instance) error {
 		began := time.Now()
 		if err := in.setSecond(&next); err != nil {
 			return err

@@ -112,7 +112,7 @@ func losesOne(t *testing.T, p *Pool, tick func()) {
 	put(p, all(t, p))
 	in := p.free.get()
 	if in == nil {
-		t.Fatal("no instance in the rack")
+		t.Fatal("no instance is free")
 	}
 	before := p.Traps()
 	broken(t, p, in)

@@ -28,8 +28,8 @@ func (p *Pool) build(slot int) (*instance, error) {
 				ErrMemory, from.memory.Len()>>20+1, has>>20+1, most>>20)
 		}
 		if err = in.attach(from, p.config.Capacity); err == nil {
-			// The first answer takes memory for all that follow. Where there is not as
-			// much, that must show here and not in a request.
+			// The first answer allocates what later answers use. A lack of memory must
+			// show here and not in a request.
 			_, err = in.must(abi.OpServe, 0, []byte("/api"))
 		}
 		if err == nil {
@@ -57,9 +57,9 @@ func (p *Pool) launch(slot int) (*instance, error) {
 			p.notShared(err)
 		}
 	}
-	// The clock stays wazero's false one: the core gets time and random bits as
-	// arguments. The random source is real, because the guest's runtime seeds its
-	// hash tables from it, and no client may know how to make keys collide.
+	// The clock stays wazero's fake one: the core gets time and random bits as
+	// arguments. The random source is real, because the guest's runtime seeds its hash
+	// tables from it: clients must not be able to make keys collide.
 	module, err := p.runtime.InstantiateModule(ctx, p.compiled, wazero.NewModuleConfig().WithName("").
 		WithStartFunctions("_initialize").WithRandSource(rand.Reader).WithStderr(&in.stderr))
 	if err == nil {

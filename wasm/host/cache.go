@@ -9,16 +9,15 @@ import (
 	"webring/core/abi"
 )
 
-// recordsBefore is how many records from before the image the cache holds, for
-// instances that lack them when there is a new one: more than a request may have an
-// instance catch up with.
+// recordsBefore is how many records from before the image the cache holds. Instances that
+// are a little behind when there is a new image still need them.
 const recordsBefore = 256
 
 // The cached records may grow to a sixteenth of the image's length, within these bounds
-// in bytes; then it is time for a new image. When 7 % more members have joined, their
-// records are that long. An image has room for 10 % more: after that, each instance
-// moves its ring to memory of its own, and shares nothing any more. The upper bound
-// limits how long it takes to build an instance, which folds all of these records.
+// in bytes. Then it is time for a new image. The records of 7 % more members are that
+// long. An image has room for 10 % more: after that, each instance moves its ring to
+// memory of its own, and shares nothing any more. The upper bound limits how long it
+// takes to build an instance, which folds all of these records.
 const (
 	leastRecords = 1 << 20
 	mostRecords  = 32 << 20
@@ -54,7 +53,7 @@ func (c *cache) full() bool {
 	return c.bytes > min(max(c.image.memory.Len()/16, leastRecords), mostRecords)
 }
 
-// overlong says whether no more records may be cached before there is a new image.
+// overlong says whether there must be a new image before more records are cached.
 func (c *cache) overlong() bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -68,7 +67,7 @@ func (c *cache) replace(with *image) {
 	defer c.mu.Unlock()
 	at := with.at
 	if at < c.image.at {
-		return // another was faster
+		return // there is a newer one
 	}
 	c.image, c.bytes = with, 0
 	if at-c.from > recordsBefore {
@@ -104,7 +103,7 @@ func (c *cache) after(seq, end uint64) (records [][]byte, ok bool) {
 // errRecords says that the cache no longer has the records that an instance lacks.
 var errRecords = errors.New("host: the records are gone")
 
-// core gives the native core at h, in memory that holds what the image's does.
+// core gives the native core at h. memory is a copy of the image's.
 func (c *cache) core(from *image, memory []byte, h *head) (*abi.Core, error) {
 	core, err := abi.Attach(c.capacity, from.head, memory)
 	if err != nil {

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// mostLag is how far, by [head.cost], a request may have an instance catch up: about
-// half of the millisecond that a request may wait for all that records and seconds
-// cost. A count of records or steps would not do: most bids are folded in some 10 µs,
-// while one record of a member that joins may have the memory of the whole ring
-// copied. A cost that was measured too high, because another process had the
-// processor, does no harm: the other instances catch up in the background once.
+// mostLag is how far, by [head.cost], an instance may catch up while a request waits:
+// about half of the millisecond that records and seconds may cost a request. A count of
+// records would not do: most bids are folded in some 10 µs, while one member that joins
+// may have the memory of the whole ring copied. A cost that was measured too high,
+// because another process had the processor, does no harm: the other instances catch up
+// in the background once.
 const mostLag = 500 * time.Microsecond
 
 // far says whether catching up from at to h takes too long for a request. An instance
 // that is being built has no head, and is far from any.
 func (at *head) far(h *head) bool { return at == nil || h.cost-at.cost > mostLag }
 
-// acquire gives an instance at the head to the caller alone, who puts it back into the
-// free list or replaces it. It gives nil when none comes within the time, and when the
-// fallback answers instead.
+// acquire gives an instance at the head to the caller alone. The caller puts it back into
+// the free list or replaces it. acquire gives nil when none comes within the time, and
+// when the fallback answers instead.
 func (p *Pool) acquire(q *queue, wait time.Duration) *instance {
-	var end time.Time // one for all instances that come and cannot be used
+	var end time.Time // of all waiting together: instances may come that are too far behind
 	for {
 		in := p.free.get()
 		if in == nil {
@@ -48,9 +48,9 @@ func (p *Pool) wait(q *queue, most time.Duration) *instance {
 	return p.free.wait(q, timer.C, p.ctx.Done(), p.replaced.Load().(chan struct{}))
 }
 
-// catchUp brings an instance to the head if that takes no longer than a request may
-// wait. Otherwise, and after a trap, it returns false, and the instance is no longer
-// the caller's: it catches up, or is replaced, in the background.
+// catchUp brings an instance to the head if that takes no longer than a request may wait.
+// Otherwise, and after a trap, it returns false. Then the instance is no longer the
+// caller's: it catches up, or is replaced, in the background.
 func (p *Pool) catchUp(in *instance) bool {
 	h := p.head.Load()
 	if in.at == h {
@@ -85,8 +85,8 @@ func (p *Pool) follow(in *instance, h *head) error {
 	return nil
 }
 
-// step takes an instance on its way to h: by as many records as one call takes, or
-// when it has them all, to the second of h, where in.at is h.
+// step takes an instance towards h: by as many records as one call takes, or, when it has
+// them all, to the second of h. Then in.at is h.
 func (p *Pool) step(in *instance, h *head) error {
 	from := in.seq
 	if from >= h.seq {

@@ -21,9 +21,9 @@ func decaying(n int) []Record {
 	return records
 }
 
-// When time leaps, the head goes there once an instance has, no request has one
+// When the clock goes far ahead, the head goes there once an instance has, no request has one
 // catch up, and the pool is never without one that answers.
-func TestATimeLeapIsCaughtUpOutsideThePool(t *testing.T) {
+func TestALargeStepOfTheClockIsCaughtUpInTheBackground(t *testing.T) {
 	const members = 5000
 	records := decaying(members)
 	p := newPool(t, PoolConfig{Capacity: 1 << 20, Instances: 2, Snapshot: follow(t, records).Snapshot()})
@@ -68,9 +68,9 @@ func TestATimeLeapIsCaughtUpOutsideThePool(t *testing.T) {
 	}
 }
 
-// While the instance that leads is on its way, the other answers at the old head:
+// While the instance that goes ahead is on its way, the other answers at the old head:
 // the head is not published before.
-func TestTheHeadWaitsForTheInstanceThatLeads(t *testing.T) {
+func TestTheHeadWaitsForTheInstanceThatGoesAhead(t *testing.T) {
 	p := newPool(t, PoolConfig{Capacity: 1 << 20, Instances: 2, Snapshot: follow(t, decaying(3000)).Snapshot()})
 	put(p, all(t, p))
 	p.Tick(time.Unix(epoch+10, 0))
@@ -78,7 +78,7 @@ func TestTheHeadWaitsForTheInstanceThatLeads(t *testing.T) {
 	h.second += 3600
 	var r Response
 	p.writing.Lock()
-	err := p.advance(waitTick, func(in *instance) error {
+	_, err := p.advance(waitTick, false, func(in *instance) error {
 		if err := in.setSecond(&h); err != nil {
 			return err
 		}

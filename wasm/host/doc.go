@@ -1,6 +1,6 @@
-// Package host runs the core for a process that serves it. It keeps the rules of time,
-// whichever build of the core is inside: one head for the process, ledger position and
-// second, that never decreases, unless the wall clock turns out to have been wrong.
+// Package host runs the core for a process that serves it. The process has one head, a
+// ledger position and a second. It never decreases, unless the wall clock turns out to
+// have been wrong.
 //
 // [Native], in native.go, holds the core as it was compiled into the process. [Pool] holds
 // a number of instances of the core as WebAssembly under wazero, behind the same
@@ -14,8 +14,9 @@
 //   - build.go makes an instance, from the image in cache.go and image.go: the ring in
 //     memory, verified once by the native core, and the records since.
 //   - catchup.go acquires an instance for a caller and brings it to the head.
-//   - advance.go moves the head: records or a second first happen in one instance, and then
-//     the new head is published; verified.go, only if records lead to a digest.
+//   - advance.go moves the head: records and seconds are first applied in one instance, and
+//     then the new head is published. verified.go has the native core apply records only if
+//     they lead to a digest.
 //   - replace.go builds another instance for one that trapped, in the background; fallback.go
 //     has the native core answer while there is none; renew.go has instances begin anew
 //     from a newer image.
@@ -26,10 +27,8 @@
 //
 // An instance takes what it has written to of the guest's memory, up to the limit on that.
 //
-// An instance that is far behind catches up in the background, while others answer. Far is
-// half a millisecond, measured in the instance that went ahead: what a request may wait
-// for. A number of events would not do: 2000 bids take 10 ms or more, and a single event
-// can take longer than they do.
+// An instance that is far behind catches up in the background, while others answer. Far
+// means more than half a millisecond, as measured in the instance that went ahead.
 //
 // The differential test holds the two builds together: whole scripts of calls, damage
 // included, must give the same bytes in every engine.

@@ -14,9 +14,10 @@ func (p *Pool) startFallback() (*Native, error) {
 	}
 	began, n := time.Now(), &Native{clock: p.clock, capacity: p.config.Capacity}
 	for n.core == nil {
-		from, err := p.cache.newest(), error(nil)
+		from := p.cache.newest()
+		var err error
 		n.core, err = p.cache.core(from, from.memory.AppendTo(nil), p.head.Load())
-		if err != nil && !errors.Is(err, errRecords) { // then there is a newer image
+		if err != nil && !errors.Is(err, errRecords) { // after errRecords there is a newer image
 			return nil, fmt.Errorf("host: the native core cannot answer: %w", err)
 		}
 	}
@@ -54,7 +55,7 @@ func (p *Pool) endFallback() {
 	if p.fallback.Load() == nil || p.working.Load() < int64(p.config.Instances) {
 		return
 	}
-	// Head and native core move together, so answers do not go back.
+	// Nothing moves the head meanwhile, so no answer is older than one before.
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	if p.fallback.Load() == nil || p.working.Load() < int64(p.config.Instances) {
@@ -64,7 +65,7 @@ func (p *Pool) endFallback() {
 	for slot := range p.config.Instances {
 		in := p.free.getFrom(slot)
 		if in == nil || !p.catchUpTo(in, h) {
-			return // it is on its way: another time
+			return // it is catching up: the next Tick tries again
 		}
 		p.free.put(in)
 	}
@@ -72,22 +73,28 @@ func (p *Pool) endFallback() {
 	p.log.Info("all instances of the core are there again")
 }
 
-// applyFallback has the native core apply records, and moves the head with it. The
-// caller holds writing.
-func (p *Pool) applyFallback(n *Native, records []Record, encoded [][]byte) error {
+// applyFallback has the native core apply records, to the digest if one is given, and
+// publishes where that leads. The caller holds writing.
+func (p *Pool) applyFallback(n *Native, records []Record, encoded [][]byte, digest *[16]byte) (refusal, err error) {
 	began := time.Now()
-	err := n.Apply(records)
-	p.publishFallback(n, encoded, began)
-	return err
-}
-
-// publishFallback publishes where the native core has come since began, by some of the
-// records. The caller holds writing.
-func (p *Pool) publishFallback(n *Native, encoded [][]byte, began time.Time) {
+	if digest == nil {
+		err = n.Apply(records) // with an error, those before the one at fault are applied
+	} else if refusal, err = n.ApplyTo(records, *digest, p.present); refusal != nil || err != nil {
+		return refusal, err
+	}
 	h := p.head.Load()
 	next := n.head(h.rewinds)
 	next.cost = h.cost + time.Since(began)
 	p.publish(next, encoded[:next.seq-h.seq])
+	return nil, err
+}
+
+// present gives what a native core is loaded from at the head.
+func (p *Pool) present() (snapshot []byte, records []Record, err error) {
+	if snapshot = p.Snapshot(); snapshot == nil {
+		err = errors.New("no snapshot can be made")
+	}
+	return snapshot, nil, err
 }
 
 // head gives the head at which the core is.

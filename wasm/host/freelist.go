@@ -95,8 +95,8 @@ func (l *freeList) put(in *instance) {
 		if q.waiting.Load() > 0 {
 			return
 		}
-		// The worker may have left with another instance. Then this one would lie
-		// where nothing looks for it.
+		// The worker may have left with another instance. Then nothing would take this
+		// one out of the channel.
 		select {
 		case in = <-q.handed:
 			slot = &l.slots[in.slot]
@@ -106,7 +106,7 @@ func (l *freeList) put(in *instance) {
 	}
 }
 
-// leave ends waiting. The last worker to leave puts back what was handed to none.
+// leave ends waiting. The last worker to leave puts back instances that none took.
 func (l *freeList) leave(q *queue) {
 	q.waiting.Add(-1)
 	for q.waiting.Load() == 0 {
@@ -119,8 +119,8 @@ func (l *freeList) leave(q *queue) {
 	}
 }
 
-// wait gives the first instance that comes to the queue, or nil as soon as one of the
-// channels says so.
+// wait gives the first instance that comes to the queue, or nil once a channel is closed
+// or sends.
 func (l *freeList) wait(q *queue, late <-chan time.Time, ended, replaced <-chan struct{}) *instance {
 	q.waiting.Add(1)
 	defer l.leave(q)

@@ -28,7 +28,7 @@ func TestWhatIsHandedToNoWorkerComesToItsSlot(t *testing.T) {
 
 // However many take instances, wait for them and give up, in the end each lies in
 // its place.
-func TestNoInstanceIsLostBetweenThoseWhoWait(t *testing.T) {
+func TestNoInstanceIsLostBetweenWaiters(t *testing.T) {
 	const seed = 3
 	t.Logf("seed %d", seed)
 	l := newFreeList(2)

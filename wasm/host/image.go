@@ -11,13 +11,13 @@ import (
 	"webring/wasm/host/sharedmem"
 )
 
-// image is what instances begin from: a ring in memory with all that is derived
-// from it, verified once. Instances take it over without loading a row. The native
-// core makes images, several times as fast as an instance could.
+// image is what instances begin from: a ring in memory with all that is derived from it.
+// The native core makes and verifies it, several times as fast as an instance could.
+// Instances take it over without loading a row.
 type image struct {
 	head    []byte
 	memory  memory
-	lasting int    // how much of the memory, from its beginning, bids and seconds never change
+	lasting int    // length of the beginning of memory that bids and seconds never change
 	at      uint64 // its position
 	rewinds uint64 // how often the second had been set back
 }
@@ -25,8 +25,8 @@ type image struct {
 // memory is the memory of an image: [sharedmem.Image], or copies where none can be
 // shared. It never changes.
 type memory interface {
-	// Place puts all of it into room, which is as long and all zeros, of an instance
-	// with that memory, and says how much of that is shared.
+	// Place puts all of it into room, which is as long and all zeros, in the memory of
+	// an instance. shared is how many bytes from the beginning of room are shared.
 	Place(room []byte, of *sharedmem.Memory, lasting int) (shared int, err error)
 	AppendTo(dst []byte) []byte
 	// View calls f with all of it in memory that f may write to until it returns.

@@ -20,8 +20,7 @@ var errTrap = errors.New("host: the module trapped")
 // background is the context of calls, which nothing ends.
 var background = context.Background()
 
-// smallInput is how much every call may pass without asking the guest for
-// memory.
+// smallInput is how many bytes a call may pass without asking the guest for memory.
 const smallInput = 64 << 10
 
 // instance is one copy of the guest with memory of its own. It has one user at
@@ -33,7 +32,7 @@ type instance struct {
 	call, input api.Function // each with a stack of its own, so looked up once
 	stack       [3]uint64    // parameters and results
 	small       uint32       // where inputs of up to smallInput bytes go
-	stderr      firstBytes   // why it died, if it did
+	stderr      firstBytes   // what the guest printed when it crashed
 
 	linear *sharedmem.Memory // its memory, nil where wazero made it
 	from   *image            // that it began from
@@ -115,7 +114,7 @@ func (in *instance) do(op uint32, arg uint64, data []byte) (abi.Reply, error) {
 	return reply, nil
 }
 
-// must performs an operation that a sound core never refuses.
+// must performs an operation that only a broken core refuses.
 func (in *instance) must(op uint32, arg uint64, data []byte) (abi.Reply, error) {
 	reply, err := in.do(op, arg, data)
 	if err == nil && reply.Refused {
@@ -188,8 +187,8 @@ func (in *instance) close() {
 	in.linear = nil
 }
 
-// firstBytes keeps the beginning of what is written to it. A dying Go program
-// gives the reason first.
+// firstBytes holds the beginning of what is written to it: a Go program that crashes
+// prints the reason first.
 type firstBytes struct{ text []byte }
 
 func (t *firstBytes) Write(p []byte) (int, error) {

@@ -17,8 +17,8 @@ type Native struct {
 	clock clock
 
 	capacity int
-	astray   bool  // the core is not where it was before records that were refused
-	second   int64 // of the core before those
+	dirty    bool  // the core has folded records that were refused; readers must not see it
+	second   int64 // of the core before those records
 }
 
 // NewNative gives an empty core, in which no more than capacity members can
@@ -27,14 +27,14 @@ func NewNative(capacity int) *Native {
 	return &Native{core: abi.New(capacity, rand.Uint64()), capacity: capacity}
 }
 
-// LoadNative gives the core that a snapshot was taken of, after checking it
-// whole. The snapshot is not kept.
+// LoadNative gives the core that a snapshot was taken of, after checking all of it. The
+// core does not refer to the snapshot.
 func LoadNative(capacity int, snapshot []byte) (*Native, error) {
 	return loadNative(capacity, snapshot, 0, nil)
 }
 
-// loadNative is [LoadNative] at a second, unless the last event is later, with
-// memory for the core; see [abi.Means].
+// loadNative is [LoadNative], and advances the core to a second. The core lies in what
+// memory gives; see [abi.Means].
 func loadNative(capacity int, snapshot []byte, second int64, memory func(size int) []byte) (*Native, error) {
 	c, err := abi.Load(capacity, rand.Uint64(), snapshot, abi.Means{Beside: beside, Memory: memory})
 	if err != nil {
@@ -53,10 +53,10 @@ func beside(steps ...func()) {
 	all.Wait()
 }
 
-// Apply folds records, which follow the ones applied before, and then publishes
-// them, all at once. On an error, which names the position, the records before
-// it have been applied and published, and the host must not go on: either it holds
-// another ledger than the writer, or one of them is wrong.
+// Apply folds records, which follow the ones applied before, and then publishes them all
+// at once. An error names the position of the record at fault. The records before it have
+// then been applied and published, and the caller must not go on: it has another ledger
+// than the writer, or one of them is wrong.
 func (n *Native) Apply(records []Record) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -89,12 +89,11 @@ func (n *Native) Tick(now time.Time) {
 
 // Serve answers a GET for target at the head; see [abi.Core.Serve].
 func (n *Native) Serve(target []byte, r *Response) {
-	// The runtime seeds this generator from the system and keeps one for each
-	// thread, so that workers do not meet here.
+	// The runtime has a generator for each thread, so goroutines do not contend for one.
 	random := rand.Uint64()
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	if n.astray {
+	if n.dirty {
 		abi.Fail(n.core.Seq(), n.core.BaseURL(), r)
 		return
 	}
@@ -124,8 +123,8 @@ func (n *Native) Digest() (seq uint64, digest [16]byte) {
 	return n.core.Digest()
 }
 
-// Snapshot gives a snapshot at the present position, which the caller owns. It
-// holds up whoever applies and, in this host, readers.
+// Snapshot gives a snapshot at the present position, which the caller owns. Apply, Tick
+// and readers wait meanwhile.
 func (n *Native) Snapshot() []byte {
 	n.mu.Lock()
 	defer n.mu.Unlock()

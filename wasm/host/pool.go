@@ -56,11 +56,11 @@ type PoolConfig struct {
 	Copies bool
 	// Capacity is how many members can ever join.
 	Capacity int
-	// Snapshot is where the ledger begins, nil for an empty one. It must not be changed
-	// before NewPool returns.
+	// Snapshot is where the ledger begins, nil for an empty one. The caller must not
+	// change it before NewPool returns.
 	Snapshot []byte
-	// Now is the time of day, as a first [Pool.Tick] would tell it, or zero: the ring is
-	// ranked for it once, and not by each instance that begins.
+	// Now is the time of day, as a first [Pool.Tick] would tell it, or zero. The ring is
+	// ranked for it once, and not again by each instance.
 	Now time.Time
 	// Interpreter runs the module without compiling it, for tests.
 	Interpreter bool
@@ -71,18 +71,17 @@ type PoolConfig struct {
 // Pool answers requests with a number of instances of the guest, each with the whole
 // ring, and one head for all. All its functions may be called concurrently.
 //
-// The native core loads and verifies the ring once, and instances begin from an image
-// of it in memory. It answers in their stead when none is left or none takes a record,
-// until all are there again. So the module must be the core that is compiled into the
-// process.
+// The native core loads and verifies the ring once, and instances begin from an image of
+// it in memory. When no instance is left, or none folds a record, the native core answers
+// until all instances are there again. So the module must be the core that is compiled
+// into the process.
 //
-// What moves the head, records or a second, first happens in one instance, which takes
-// some time, and then the head is published with its cost so far. A request brings the
-// instance that it gets to the head. If, by the costs, that takes more than half a
-// millisecond, the instance catches up in the background, and the request gets
-// another: before an instance goes ahead, a second one is near the head, if the pool
-// has two. An instance that traps is replaced by one that is built from the last image
-// and the records since.
+// Records and seconds are first applied in one instance. Then the new head is published,
+// with what it has cost so far. A request brings the instance that it gets to the head.
+// If, by the costs, that takes more than half a millisecond, the instance catches up in
+// the background, and the request gets another one: before an instance goes ahead, a
+// second one is near the head, if the pool has two. An instance that traps is replaced by
+// one that is built from the last image and the records since.
 type Pool struct {
 	ctx    context.Context
 	stop   context.CancelFunc
@@ -106,11 +105,11 @@ type Pool struct {
 	head  atomic.Pointer[head]
 	cache cache
 
-	turns    chan struct{} // has room for the instances that may catch up at a time
+	turns    chan struct{} // a semaphore: instances that catch up in the background
 	imaging  sync.Mutex    // held while an image is made
-	renewing sync.Mutex    // held while there are instances beside those of the pool
-	renewed  *image        // the last one from which all instances were to begin; under renewing
-	unshared sync.Once     // logged that instances do not share memory
+	renewing sync.Mutex    // held while renew builds instances beside those of the pool
+	renewed  *image        // from which renew last had all instances begin; under renewing
+	unshared sync.Once     // logs that instances do not share memory
 
 	writing sync.Mutex // held while the head moves
 	clock   clock
@@ -124,9 +123,8 @@ type head struct {
 	last    int64  // second of the last event
 	rewinds uint64 // how often the second was set back
 	baseURL string
-	// cost is how long it took the instances that went ahead to come here from the
-	// first head. What lies between two heads takes any other instance about the
-	// difference.
+	// cost is how long the instances that went ahead took from the first head to this
+	// one. To go from one head to another takes any instance about the difference.
 	cost time.Duration
 }
 
@@ -189,9 +187,9 @@ func (p *Pool) begin() (*instance, error) {
 	return first, nil
 }
 
-// Serve answers a GET for target at the head; see [abi.Core.Serve]. If the instance
-// traps, or none is free within 2 seconds, and the native core does not answer instead,
-// the answer is the problem internal. No call may begin after Close.
+// Serve answers a GET for target at the head; see [abi.Core.Serve]. The answer is the
+// problem internal if the instance traps, or none is free within 2 seconds, and the native
+// core does not answer instead. No call may begin after Close.
 func (p *Pool) Serve(target []byte, r *Response) {
 	if n := p.fallback.Load(); n != nil {
 		n.Serve(target, r)
@@ -236,7 +234,7 @@ func (p *Pool) Head() (seq uint64, second int64) {
 // BaseURL is what links begin with; see [abi.Core.BaseURL].
 func (p *Pool) BaseURL() string { return p.head.Load().baseURL }
 
-// Traps is how many instances have trapped and been given up.
+// Traps is how many instances have trapped.
 func (p *Pool) Traps() uint64 { return p.traps.Load() }
 
 // Digest gives 128 bits over all that the records applied determine, and their number.
@@ -261,9 +259,9 @@ func (p *Pool) Digest() (seq uint64, digest [16]byte) {
 }
 
 // Snapshot gives a snapshot at the present position, which the caller owns, or nil when
-// none can be made. It takes no memory of an instance, which would never give it back.
+// none can be made. The native core makes it: the memory of an instance never shrinks.
 func (p *Pool) Snapshot() (snapshot []byte) {
-	p.imaging.Lock() // so the records since the image stay
+	p.imaging.Lock() // no newer image drops the records since this one
 	defer p.imaging.Unlock()
 	from, h := p.cache.newest(), p.head.Load()
 	err := from.memory.View(func(b []byte) error {
@@ -279,7 +277,7 @@ func (p *Pool) Snapshot() (snapshot []byte) {
 	return snapshot
 }
 
-// Close waits until no call is under way, and gives all memory and code back.
+// Close waits until no call is under way, and frees all memory and code.
 func (p *Pool) Close() error {
 	if p.closed.Swap(true) {
 		return nil

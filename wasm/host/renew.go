@@ -13,10 +13,10 @@ const (
 	renewPause = 10 * time.Millisecond
 )
 
-// renew makes a new image when the records since the last one have become many, and
-// has all instances begin from the newest, one at a time. Members that join are why:
-// for each, an instance writes to memory that it shares with others, and in the end it
-// moves its ring out of that memory.
+// renew makes a new image when there are many records since the last one, and has all
+// instances begin from the newest, one at a time. The reason is members that join: for
+// each, an instance writes to memory that it shares with others, and in the end it moves
+// its ring out of that memory.
 func (p *Pool) renew() {
 	if !p.renewing.TryLock() {
 		return
@@ -55,7 +55,7 @@ func (p *Pool) renewInstance(slot int) error {
 	}
 	for began := time.Now(); p.ctx.Err() == nil && time.Since(began) < waitRenew; {
 		if old := p.getFrom(slot); old != nil {
-			if old.from == fresh.from { // a trap was faster
+			if old.from == fresh.from { // it was replaced after a trap, from the new image
 				old, fresh = fresh, old
 			}
 			p.free.put(fresh)
@@ -71,9 +71,9 @@ func (p *Pool) renewInstance(slot int) error {
 	return nil
 }
 
-// getFrom gives the instance of a slot, or nil when it is not free. While there are
-// more requests than instances, none is ever free: then getFrom waits among the
-// requests, and may be lucky.
+// getFrom gives the instance of a slot, or nil when it is not free. While there are more
+// requests than instances, none is ever free. Then getFrom waits in line with the
+// requests, and may get the instance of another slot, which it puts back.
 func (p *Pool) getFrom(slot int) *instance {
 	in := p.free.getFrom(slot)
 	if in == nil {

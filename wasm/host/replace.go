@@ -11,7 +11,7 @@ const (
 	mostPause  = time.Minute
 )
 
-// replace gives up an instance that trapped, and has another built for its slot.
+// replace closes an instance that trapped, and has another one built for its slot.
 func (p *Pool) replace(in *instance, err error) {
 	p.log.Error("an instance of the core is built anew", "err", err, "traps", p.traps.Add(1))
 	in.close()
@@ -19,7 +19,7 @@ func (p *Pool) replace(in *instance, err error) {
 	go p.restore(&instance{slot: in.slot})
 }
 
-// lost counts an instance that is given up. After the last one, the native core answers.
+// lost counts an instance that was closed. After the last one, the native core answers.
 func (p *Pool) lost(slot int) {
 	p.free.slots[slot].at.Store(nil)
 	if p.working.Add(-1) == 0 {
@@ -71,9 +71,9 @@ func (p *Pool) restore(in *instance) {
 	p.ended.Add(1)
 }
 
-// followByTurns brings an instance to the head. Instances take turns, so one that has
-// far to go does not hold up one for which the writer waits, and processors are left
-// for requests: the module's code cannot be interrupted.
+// followByTurns brings an instance to the head. Instances take turns. So one that is far
+// behind does not hold up one for which the writer waits, and processors are left for
+// requests: the module's code cannot be interrupted.
 func (p *Pool) followByTurns(in *instance) error {
 	for h := p.head.Load(); in.at != h; {
 		p.turns <- struct{}{}

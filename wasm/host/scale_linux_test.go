@@ -1,7 +1,6 @@
 package host
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -228,13 +227,10 @@ func natively(b *testing.B, n int, now int64, snapshot []byte) {
 	}
 	native.core.Advance(now)
 	var seconds, sorts rounds
-	steps, one := 0, seconds.next()
+	one := seconds.next()
 	for at := now + 1; at <= now+3600; at++ {
-		reply, _ := abi.DecodeReply(native.core.Call(abi.OpBehind, uint64(at), nil))
-		steps += int(binary.LittleEndian.Uint32(reply.Rest))
 		one.measure(b, func() error { native.core.Advance(at); return nil })
 	}
-	b.ReportMetric(float64(steps), "steps/hour")
 	seconds.report(b, "native-second")
 	random := rand.New(rand.NewPCG(1, 1))
 	keys, spare := make([]uint64, n), make([]uint64, n)

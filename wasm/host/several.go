@@ -13,7 +13,7 @@ func (n *Native) ServeAll(targets [][]byte, all []Response) {
 	random := rand.Uint64()
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	if n.astray {
+	if n.dirty {
 		failAll(n.core.Seq(), n.core.BaseURL(), all)
 		return
 	}

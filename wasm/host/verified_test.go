@@ -149,7 +149,7 @@ func TestAnIllInstanceRefusesNothing(t *testing.T) {
 
 // A native core that cannot go back answers nothing that was not signed, and answers
 // again as soon as it can.
-func TestANativeCoreThatIsAstrayAnswersNothing(t *testing.T) {
+func TestADirtyNativeCoreAnswersNothing(t *testing.T) {
 	records := ring(20)
 	n := follow(t, records)
 	lost := func() ([]byte, []Record, error) { return nil, nil, errors.New("the disk is gone") }

@@ -1,7 +1,7 @@
-// Package module carries the core as WebAssembly in every binary: what `make
-// wasm` builds into the folder built is embedded. The module is not kept in
-// the repository, since it can be built again to the same bytes; a binary that
-// was built without it works, and says what is missing when it is asked for.
+// Package module embeds the core as WebAssembly in every binary: the file that `make wasm`
+// builds into the folder built. The file is not in the repository, since every build gives
+// the same bytes. A binary that was built without it works, and gives [ErrMissing] when the
+// module is needed.
 package module
 
 import (
@@ -25,7 +25,7 @@ var load = sync.OnceValues(func() ([]byte, error) {
 	return b, nil
 })
 
-// Core gives the module. The bytes are shared: nobody may change them.
+// Core gives the module. The bytes are shared and must not be changed.
 func Core() ([]byte, error) { return load() }
 
 var digest = sync.OnceValues(func() ([32]byte, error) {

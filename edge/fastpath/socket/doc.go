@@ -1,11 +1,10 @@
 // Package socket reads and writes connected sockets that do not block, by system
 // calls alone.
 //
-// Go's own calls tell its scheduler that the thread may be away for long. These
-// never are: what cannot be done at once they leave. So they say nothing, which
-// saves what the telling costs, and has no watchdog of the scheduler look after a
-// process that does little else.
+// Go's own system calls tell the scheduler that the thread may block. These never block,
+// so they do not tell it. That saves the cost of telling, and keeps the scheduler's
+// monitor from looking at a thread that does little else.
 //
-// There is one for Linux, on the processors for which the core is compiled, too.
-// Elsewhere [webring/edge/fastpath] reads as every program does.
+// The package exists for Linux on amd64 and arm64. Elsewhere [webring/edge/fastpath]
+// reads with Go's own calls.
 package socket

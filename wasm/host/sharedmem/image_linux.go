@@ -12,7 +12,7 @@ import (
 
 // Image is bytes that never change. Its functions may be called concurrently.
 type Image struct {
-	file *os.File // closed by the collector: a guest may still be about to map an image that another has replaced
+	file *os.File // never closed by hand: a guest may still be about to map a replaced image
 	size int
 }
 
@@ -113,12 +113,11 @@ func (i *Image) View(f func(b []byte) error) error {
 	return f(b)
 }
 
-// leastShared is the least number of bytes for which a guest must begin its room at a
-// page. For less, a copy costs nothing worth an error.
+// leastShared is the number of bytes from which on room must begin at a page. Less than
+// that is copied instead.
 const leastShared = 2 << 20
 
-// hugePage is the length of the pages that most processors find without a walk
-// through their tables.
+// hugePage is the length of a huge page.
 const hugePage = 2 << 20
 
 // Place puts the image where a guest has made room for it: as many zeros. If room lies
@@ -144,7 +143,7 @@ func (i *Image) Place(room []byte, m *Memory, lasting int) (shared int, err erro
 	}
 	return shared, i.data(len(room), func(from, to int) error {
 		if from < shared {
-			// Reading these pages will not fault either. Older kernels cannot do this.
+			// Then reading these pages does not fault either. Older kernels cannot do this.
 			end := min((to+page-1)/page*page, shared)
 			_ = unix.Madvise(room[from/page*page:end], unix.MADV_POPULATE_READ)
 		}
@@ -152,8 +151,8 @@ func (i *Image) Place(room []byte, m *Memory, lasting int) (shared int, err erro
 			return nil
 		}
 		if shared > 0 && to-from >= hugePage {
-			// Only for what is written now: to find a large page takes milliseconds,
-			// which no later write should wait for. Some kernels have none.
+			// Only for what is written now: to find a huge page takes milliseconds, which
+			// a later write should not wait for. Some kernels have none.
 			_ = unix.Madvise(room[from/page*page:to/page*page], unix.MADV_HUGEPAGE)
 		}
 		_, err := i.file.ReadAt(room[from:to], int64(from))

@@ -29,18 +29,18 @@ func TestADiskIsNotWaitedFor(t *testing.T) {
 		f.agrees(o)
 	}
 	f.accepting.Lock()
-	f.keep(news{f.signed, make([]snap.Record, maxTail+1), false})
+	f.persist(update{f.signed, make([]snap.Record, maxTail+1), false})
 	f.accepting.Unlock()
-	f.keeping.mu.Lock()
-	if next := f.keeping.next; !f.keeping.busy || next == nil || len(next.records) != 0 || !next.anew {
-		t.Errorf("busy %v with %+v to come", f.keeping.busy, next)
+	f.writes.mu.Lock()
+	if next := f.writes.next; !f.writes.busy || next == nil || len(next.records) != 0 || !next.anew {
+		t.Errorf("busy %v with %+v to come", f.writes.busy, next)
 	}
-	f.keeping.mu.Unlock()
+	f.writes.mu.Unlock()
 	reader, err := os.Open(pipe)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.keeping.writing.Wait() // a pipe cannot be synced, which is a disk that fails
+	f.writes.writing.Wait() // a pipe cannot be synced, which is a disk that fails
 	if err := reader.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -7,29 +7,29 @@ import (
 	"webring/core/snap"
 )
 
-// keeping is what has yet to be written to disk. A write takes three syncs, which is
-// longer than all else that is done for a checkpoint. So checkpoints are accepted
-// meanwhile, and the next write takes all that have come until then.
-type keeping struct {
+// writes is what has yet to be written to disk. A write takes three syncs, which is longer
+// than all else that a checkpoint takes. So checkpoints are accepted meanwhile, and the
+// next write takes all that have come until then.
+type writes struct {
 	mu      sync.Mutex
-	next    *news
+	next    *update
 	busy    bool
 	writing sync.WaitGroup
 }
 
-// news is a position that was come to, by the records from the one before it.
-type news struct {
+// update is a new position, and the records from the one before.
+type update struct {
 	signed  []byte
 	records []snap.Record
-	anew    bool // what is on disk is no beginning for them
+	anew    bool // the records do not follow what is on disk
 }
 
-// keep has a position written to disk soon. The caller holds accepting.
-func (r *Replica) keep(n news) {
+// persist has a position written to disk soon. The caller holds accepting.
+func (r *Replica) persist(n update) {
 	if r.store == nil {
 		return
 	}
-	k := &r.keeping
+	k := &r.writes
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.next != nil {
@@ -49,7 +49,7 @@ func (r *Replica) keep(n news) {
 // write writes until nothing is left to be written.
 func (r *Replica) write() {
 	for {
-		k := &r.keeping
+		k := &r.writes
 		k.mu.Lock()
 		n := k.next
 		k.next, k.busy = nil, n != nil
@@ -57,19 +57,19 @@ func (r *Replica) write() {
 		if n == nil {
 			return
 		}
-		r.store.keep(n, r.keepAnew)
+		r.store.save(n, r.rewrite)
 	}
 }
 
-// keepAnew writes what a restart begins with: the core, and the records that followers
-// of the newest snapshot ask for. It gives the checkpoint of both. Nothing is accepted
-// meanwhile: a copy of the core is as large as the ring, and there is to be only one.
-func (r *Replica) keepAnew() (signed []byte, err error) {
+// rewrite writes a whole state: the core, and the records that followers of the newest
+// snapshot ask for. It gives the checkpoint of both. Nothing is accepted meanwhile: a
+// copy of the core is as large as the ring, and there is to be only one at a time.
+func (r *Replica) rewrite() (signed []byte, err error) {
 	r.accepting.Lock()
 	defer r.accepting.Unlock()
-	r.keeping.mu.Lock()
-	r.keeping.next = nil // it leads to here
-	r.keeping.mu.Unlock()
+	r.writes.mu.Lock()
+	r.writes.next = nil // it leads to here
+	r.writes.mu.Unlock()
 	if err := checkState(r.shown, r.at); err != nil {
 		return nil, fmt.Errorf("replica: the core that is shown is not where the checkpoint is: %w", err)
 	}
