@@ -205,9 +205,9 @@ func (g *gasAccount) sign(a *authorization, nonce, gas uint64, st *standing) *su
 	raw := g.encode(nonce, gas, f, a.calldata())
 	s := submission{of: a.name(), nonce: nonce, validBefore: a.validBefore, signed: st.clock(), gas: gas, fees: f,
 		raw: raw, hash: crypto.Keccak256Hash(raw)}
-	kept := s
-	g.sent[nonce] = &kept
-	g.signed[s.of] = append(g.signed[s.of], &kept)
+	signed := s
+	g.sent[nonce] = &signed
+	g.signed[s.of] = append(g.signed[s.of], &signed)
 	return &s
 }
 

@@ -270,5 +270,5 @@ func (m *Method) settled(ctx context.Context, a *authorization, newest *node.Blo
 	// pay whom they were signed for, today's recipient or not.
 	signed := m.payments()
 	signed.Recipient = a.to
-	return mpp.Outcome{State: mpp.Settled, Deep: deep, Reference: r.Hash.Hex(), Brought: signed.In(r), Detail: "used to pay us"}, nil
+	return mpp.Outcome{State: mpp.Settled, Deep: deep, Reference: r.Hash.Hex(), Received: signed.In(r), Detail: "used to pay us"}, nil
 }

@@ -284,8 +284,8 @@ func TestWhatATransactionBroughtIsWhatItPaidTheSignedRecipient(t *testing.T) {
 	m.cfg.Recipient = common.Address{1}
 	for _, reference := range []string{p.Reference, tx.Hex()} {
 		p.Reference = reference
-		if o, err := m.Outcome(t.Context(), p); err != nil || o.State != mpp.Settled || o.Brought != 2*p.Cents {
-			t.Errorf("%v: %s, %v; %d cents", o.State, o.Detail, err, o.Brought)
+		if o, err := m.Outcome(t.Context(), p); err != nil || o.State != mpp.Settled || o.Received != 2*p.Cents {
+			t.Errorf("%v: %s, %v; %d cents", o.State, o.Detail, err, o.Received)
 		}
 	}
 }

@@ -96,18 +96,18 @@ func (v *View) CreditedTo(network, transaction string) (member string, err error
 	return member, err
 }
 
-// Returned is an event that came back without its reservation.
-type Returned struct {
+// Restored is an event that came back without its reservation.
+type Restored struct {
 	Seq     uint64
 	Event   core.Event
 	Payment core.Payment // that it is about
 	Cents   int64        // that it gave for that
 }
 
-// Returned gives, in order, the events about payments of an account that [Tx.Adopt] added
+// Restored gives, in order, the events about payments of an account that [Tx.Adopt] added
 // and that have no reservation, from an instant on. Earlier events are not read.
-func (v *View) Returned(payer string, since time.Time) (found []Returned, err error) {
-	prefix := returnedKey(payer, 0)[:len(payer)+2]
+func (v *View) Restored(payer string, since time.Time) (found []Restored, err error) {
+	prefix := restoredKey(payer, 0)[:len(payer)+2]
 	// Few accounts have any.
 	some, err := v.hasUnder(prefix)
 	if err != nil || !some {
@@ -117,14 +117,14 @@ func (v *View) Returned(payer string, since time.Time) (found []Returned, err er
 	if err != nil {
 		return nil, err
 	}
-	numbers, err := v.numbersFrom(prefix, returnedKey(payer, first))
+	numbers, err := v.numbersFrom(prefix, restoredKey(payer, first))
 	for _, seq := range numbers {
 		e, err := v.event(seq)
 		if err != nil {
 			return nil, err
 		}
 		p, cents := PaymentOf(e)
-		found = append(found, Returned{seq, e, p, cents})
+		found = append(found, Restored{seq, e, p, cents})
 	}
 	return found, err
 }

@@ -95,7 +95,7 @@ func (tx *Tx) Append(e core.Event, t *core.Texts) (seq uint64, err error) {
 
 // Adopt adds an event that this ledger has signed before and lost since: its encoding and
 // that of its texts, from an edge. It fails as [Tx.Append] does, but not for open
-// payments: the event may be for one of them, which [View.Returned] shows when that has
+// payments: the event may be for one of them, which [View.Restored] shows when that has
 // settled.
 func (tx *Tx) Adopt(r Record) error {
 	if err := snap.Verify(r.Event, r.Texts); err != nil {
@@ -110,7 +110,7 @@ func (tx *Tx) Adopt(r Record) error {
 		return err
 	}
 	if p, _ := PaymentOf(e); p.Transaction != "" {
-		tx.rows[string(returnedKey(p.Payer, seq))] = []byte{}
+		tx.rows[string(restoredKey(p.Payer, seq))] = []byte{}
 	}
 	return nil
 }
@@ -391,7 +391,7 @@ func (tx *Tx) Update(r *Reservation) error {
 			tx.rows[string(failedKey(tx.stamp, r.ID))] = []byte{}
 		} else {
 			tx.rows[string(paidKey(kept.Member, r.ID))] = []byte{}
-			if err := tx.claimReturned(kept.Payer, kept.Seq); err != nil {
+			if err := tx.claimRestored(kept.Payer, kept.Seq); err != nil {
 				return err
 			}
 		}
@@ -409,11 +409,11 @@ func (tx *Tx) Update(r *Reservation) error {
 	return nil
 }
 
-// claimReturned notes that an event that came back has its reservation. Almost every event
+// claimRestored notes that an event that came back has its reservation. Almost every event
 // never came back. A row that is not there is not deleted: a store may keep a mark for
-// each deletion, which [View.Returned] would have to skip.
-func (tx *Tx) claimReturned(payer string, seq uint64) error {
-	key := returnedKey(payer, seq)
+// each deletion, which [View.Restored] would have to skip.
+func (tx *Tx) claimRestored(payer string, seq uint64) error {
+	key := restoredKey(payer, seq)
 	_, err := tx.get(key)
 	if errors.Is(err, ErrNotFound) {
 		return nil

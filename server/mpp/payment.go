@@ -120,10 +120,10 @@ type Outcome struct {
 	// Reference names the transaction that settled the payment, where that is
 	// known only then; "" stands for the payment's own.
 	Reference string
-	// Brought is what that transaction brought the recipient that was signed for
+	// Received is what that transaction brought the recipient that was signed for
 	// in all, in US cents, where it can have settled more than this payment; 0
 	// stands for the payment's own amount.
-	Brought int64
+	Received int64
 	// Wasted is what submitting the payment has cost this service for nothing, nil
 	// where that is not known. It is said each time the payment is asked for.
 	Wasted *Waste

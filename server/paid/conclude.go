@@ -81,7 +81,7 @@ func settledBy(w *work, o mpp.Outcome) string { return cmp.Or(o.Reference, w.pay
 
 // settlement is what a settled payment comes to; see the package documentation.
 type settlement struct {
-	restored *ledger.Returned // the event that it has already
+	restored *ledger.Restored // the event that it has already
 	usedUp   string           // why its money can have no effect
 	// Without either, it gets a new event.
 }
@@ -100,7 +100,7 @@ var errEvidence = errors.New("paid: the network must be asked what became of a p
 // settlement finds what a payment that was settled by o comes to, in the order of the
 // table in the package documentation. It fails with errEvidence.
 func (w *work) settlement(v *ledger.View, o mpp.Outcome, known evidence) (settlement, error) {
-	events, err := w.returned(v)
+	events, err := w.restoredEvents(v)
 	if err != nil {
 		return settlement{}, err
 	}
@@ -123,7 +123,7 @@ func (w *work) settlement(v *ledger.View, o mpp.Outcome, known evidence) (settle
 	}
 	credited, err := v.Credited(w.network.Network(), transaction)
 	switch {
-	case err != nil || credited+w.reservation.Cents <= max(w.brought(o), known.cents):
+	case err != nil || credited+w.reservation.Cents <= max(w.received(o), known.cents):
 		return settlement{}, err
 	case known.cents == 0:
 		return settlement{}, errEvidence
@@ -135,19 +135,19 @@ func (w *work) settlement(v *ledger.View, o mpp.Outcome, known evidence) (settle
 	return settlement{usedUp: fmt.Sprintf("events gave %d cents for its transaction, which brought %d", credited, known.cents)}, err
 }
 
-// brought is what the transaction of a settled payment brought its own payee, in cents.
-func (w *work) brought(o mpp.Outcome) int64 { return max(o.Brought, w.reservation.Cents) }
+// received is what the transaction of a settled payment brought its own payee, in cents.
+func (w *work) received(o mpp.Outcome) int64 { return max(o.Received, w.reservation.Cents) }
 
 // ReasonAdjusted is why a payment that has settled ended without effect: the operator
 // has given what its transaction brought. Any other reason needs a look.
 const ReasonAdjusted = "the operator has adjusted its transaction"
 
-// returned gives the events that came back which may be for the payment of w. Of equal
+// restoredEvents gives the events that came back which may be for the payment of w. Of equal
 // payments each takes one. An event from before the challenge cannot be for it.
-func (w *work) returned(v *ledger.View) ([]ledger.Returned, error) {
+func (w *work) restoredEvents(v *ledger.View) ([]ledger.Restored, error) {
 	asked := w.payment.ValidBefore.Add(-ChallengeLife) // or later
-	events, err := v.Returned(w.reservation.Payer, asked)
-	return slices.DeleteFunc(events, func(e ledger.Returned) bool {
+	events, err := v.Restored(w.reservation.Payer, asked)
+	return slices.DeleteFunc(events, func(e ledger.Restored) bool {
 		return e.Payment.Network != w.network.Network() || e.Cents != w.reservation.Cents || w.order.carriedOut(v.State(), e.Event) == ""
 	}), err
 }
@@ -157,8 +157,8 @@ func (w *work) returned(v *ledger.View) ([]ledger.Returned, error) {
 // that the ring ever had. One transaction can pay several of them, and events do not say
 // which payee they were paid to.
 func (s *Service) evidence(w *work, o mpp.Outcome) (e evidence, err error) {
-	var events []ledger.Returned
-	s.Ledger.View(func(v *ledger.View) { events, err = w.returned(v) })
+	var events []ledger.Restored
+	s.Ledger.View(func(v *ledger.View) { events, err = w.restoredEvents(v) })
 	if err != nil {
 		return e, err
 	}
@@ -178,8 +178,8 @@ func (s *Service) evidence(w *work, o mpp.Outcome) (e evidence, err error) {
 		return e, err
 	}
 	t, err := w.network.received(s.ctx, settledBy(w, o), everything)
-	if err == nil && t.Cents < w.brought(o) {
-		err = fmt.Errorf("all payees together got %d cents, and that of the payment %d", t.Cents, w.brought(o))
+	if err == nil && t.Cents < w.received(o) {
+		err = fmt.Errorf("all payees together got %d cents, and that of the payment %d", t.Cents, w.received(o))
 	}
 	if err != nil {
 		return e, fmt.Errorf("paid: what %s brought in all is not known: %w", settledBy(w, o), err)

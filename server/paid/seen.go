@@ -131,7 +131,7 @@ func (s *Service) keep(w *work, o mpp.Outcome, why api.Code) error {
 		switch had, err := tx.View().Credited(w.network.Network(), payment.Reference); {
 		case err != nil:
 			return err
-		case had+r.Cents > max(o.Brought, r.Cents):
+		case had+r.Cents > max(o.Received, r.Cents):
 			return errKnown
 		}
 		return tx.Keep(&r)

@@ -134,7 +134,7 @@ func (m *Method) Seen(ctx context.Context, p mpp.Payment, _ time.Time) (mpp.Outc
 		switch {
 		case err != nil || after == nil:
 			return mpp.Outcome{Detail: "not mined yet"}, err
-		case uint64(*newest.Timestamp) < tx.validBefore+surelyKept:
+		case uint64(*newest.Timestamp) < tx.validBefore+receiptsFor:
 			return mpp.Outcome{State: mpp.Gone, Detail: "not mined in its time"}, nil
 		}
 		return m.final(ctx, tx, after)
@@ -146,8 +146,8 @@ func (m *Method) Seen(ctx context.Context, p mpp.Payment, _ time.Time) (mpp.Outc
 	return mpp.Outcome{State: mpp.Mismatched, Detail: got.complaint()}, nil
 }
 
-// surelyKept is for how many seconds every node has receipts that could be paid with.
-const surelyKept = 15 * 60
+// receiptsFor is for how many seconds every node has receipts that could be paid with.
+const receiptsFor = 15 * 60
 
 // receipt asks for a receipt in one of the ways in which a node can be asked for it.
 func (m *Method) receipt(ctx context.Context, tx *transaction, ask func(context.Context, common.Hash) (*node.Block, *node.Receipt, error)) (*node.Block, *receipt, error) {
