@@ -38,7 +38,7 @@ var (
 type Options struct {
 	Port     int    // 0: any free one
 	Accounts int    // 0: 100
-	Saved     string // the file that the chain is saved in, so that the next one goes on from it; "": it ends with Stop
+	Saved    string // the file that the chain is saved in, so that the next one goes on from it; "": it ends with Stop
 }
 
 // Account is one funded account of the well-known development mnemonic.

@@ -63,13 +63,13 @@ type Publisher struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
-	mu      sync.Mutex
-	books   *ledger.Ledger
-	at      position
-	signed  []byte
-	last    snap.Checkpoint
-	until   int64 // no checkpoint is signed for later than this is on disk
-	changed chan struct{}
+	mu        sync.Mutex
+	books     *ledger.Ledger
+	at        position
+	signed    []byte
+	last      snap.Checkpoint
+	until     int64 // no checkpoint is signed for later than this is on disk
+	changed   chan struct{}
 	snapshots []snapshot // on disk, the newest last
 }
 
