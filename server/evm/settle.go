@@ -82,7 +82,7 @@ func (m *Method) Broadcast(ctx context.Context, p mpp.Payment, x mpp.Expenses) (
 		ctx, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
 		defer cancel()
 		var hash common.Hash
-		if err := m.node.Call(ctx, &hash, "eth_sendRawTransaction", hexutil.Bytes(tx.raw)); err != nil {
+		if err := m.Node.Call(ctx, &hash, "eth_sendRawTransaction", hexutil.Bytes(tx.raw)); err != nil {
 			return mpp.Outcome{Detail: "not known to be submitted: " + node.Text(err)}, nil
 		}
 		m.gas.taken(tx.hash)
@@ -119,7 +119,7 @@ func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error
 }
 
 func (m *Method) outcome(ctx context.Context, a *authorization, sent []submission, hints []common.Hash) (mpp.Outcome, error) {
-	newest, known, receipts, err := m.look(ctx, m.node.Recent, a, hints)
+	newest, known, receipts, err := m.look(ctx, m.Node.Recent, a, hints)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
@@ -137,7 +137,7 @@ func (m *Method) outcome(ctx context.Context, a *authorization, sent []submissio
 			for _, s := range sent {
 				hints = append(hints, s.hash)
 			}
-			if newest, known, receipts, err = m.look(ctx, m.node.Recent, a, hints); err != nil {
+			if newest, known, receipts, err = m.look(ctx, m.Node.Recent, a, hints); err != nil {
 				return mpp.Outcome{}, err
 			}
 		}
@@ -160,7 +160,7 @@ func (m *Method) outcome(ctx context.Context, a *authorization, sent []submissio
 // none does.
 func (m *Method) payment(a *authorization, receipts map[common.Hash]*node.Receipt) *node.Receipt {
 	for _, r := range receipts {
-		if a.paidIn(r, m.cfg.Currency) {
+		if a.paidIn(r, m.Token) {
 			return r
 		}
 	}
@@ -173,12 +173,12 @@ func (m *Method) unpaid(ctx context.Context, a *authorization, newest *node.Bloc
 	if known {
 		return m.find(ctx, a, newest, a.earliest(), true)
 	}
-	after, due, err := m.node.DeepAfter(ctx, newest, a.validBefore, m.cfg.Depth)
+	after, due, err := m.Node.DeepAfter(ctx, newest, a.validBefore, m.Depth)
 	if err != nil || after == nil {
 		return mpp.Outcome{Detail: "not used yet", Due: due}, err == nil, err
 	}
 	// Once more, from a node that has the block that decides.
-	newest, known, _, err = m.look(ctx, m.node.Head, a, nil)
+	newest, known, _, err = m.look(ctx, m.Node.Head, a, nil)
 	switch {
 	case err != nil:
 		return o, false, err
@@ -201,7 +201,7 @@ func (m *Method) Seen(ctx context.Context, p mpp.Payment, since time.Time) (mpp.
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	newest, known, _, err := m.look(ctx, m.node.Head, a, nil)
+	newest, known, _, err := m.look(ctx, m.Node.Head, a, nil)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
@@ -213,7 +213,7 @@ func (m *Method) Seen(ctx context.Context, p mpp.Payment, since time.Time) (mpp.
 		return o, err
 	}
 	// The token itself says that it does not know the nonce, so no receipts need be kept.
-	after, _, err := m.node.DeepAfter(ctx, newest, a.validBefore, m.cfg.Depth)
+	after, _, err := m.Node.DeepAfter(ctx, newest, a.validBefore, m.Depth)
 	if err != nil || after == nil {
 		return mpp.Outcome{Detail: "not used yet"}, err
 	}
@@ -262,13 +262,13 @@ func askReceipts(hashes []common.Hash) ([]*node.Receipt, []rpc.BatchElem) {
 }
 
 func (m *Method) settled(ctx context.Context, a *authorization, newest *node.Block, r *node.Receipt) (mpp.Outcome, error) {
-	deep, err := m.node.Stays(ctx, newest, r, m.cfg.Depth)
+	deep, err := m.Node.Stays(ctx, newest, r, m.Depth)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
 	// Whoever submits can put several authorisations into one transaction, which
 	// pay whom they were signed for, today's recipient or not.
-	signed := m.payments()
+	signed := m.Payments
 	signed.Recipient = a.to
 	return mpp.Outcome{State: mpp.Settled, Deep: deep, Reference: r.Hash.Hex(), Received: signed.In(r), Detail: "used to pay us"}, nil
 }

@@ -18,7 +18,7 @@ import (
 // standing says how the chain and the gas account stand, as of a block that was the
 // newest a moment ago, and asks the node the other questions.
 func (m *Method) standing(ctx context.Context, others ...rpc.BatchElem) (*standing, error) {
-	newest, err := m.node.Recent(ctx, others...)
+	newest, err := m.Node.Recent(ctx, others...)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (m *Method) at(ctx context.Context, newest *node.Block) (*standing, error) 
 		{Method: "eth_getBalance", Args: []any{m.gas.address, "latest"}, Result: &balance},
 		{Method: "eth_maxPriorityFeePerGas", Args: []any{}, Result: &tip},
 	}
-	if err := m.node.Ask(ctx, questions...); err != nil {
+	if err := m.Node.Ask(ctx, questions...); err != nil {
 		return nil, err
 	}
 	if err := node.FirstError(questions...); err != nil {
@@ -72,14 +72,14 @@ func (m *Method) Clock(ctx context.Context) (time.Time, error) {
 	if now >= m.tokenSeen.Load()+tokenEvery {
 		questions = []rpc.BatchElem{m.ask(&separator, "DOMAIN_SEPARATOR()"), m.ask(&places, "decimals()")}
 	}
-	newest, err := m.node.Newest(ctx, questions...)
+	newest, err := m.Node.Newest(ctx, questions...)
 	switch {
 	case err != nil:
 		return time.Time{}, err
 	case len(questions) == 0:
 	case questions[0].Error != nil || !bytes.Equal(separator, m.domain[:]):
 		return newest.Time(), node.Unavailable(errors.New("the currency has no EIP-712 domain, or one of another name or version than configured"))
-	case questions[1].Error != nil || !bytes.Equal(places, number(decimals)):
+	case questions[1].Error != nil || !bytes.Equal(places, number(node.Decimals)):
 		return newest.Time(), node.Unavailable(errors.New("the currency has not six decimals"))
 	default:
 		m.tokenSeen.Store(now)
@@ -95,7 +95,7 @@ func (m *Method) Clock(ctx context.Context) (time.Time, error) {
 func (m *Method) ask(result any, function string, words ...[]byte) rpc.BatchElem {
 	data := crypto.Keccak256([]byte(function))[:4]
 	return rpc.BatchElem{Method: "eth_call", Result: result, Args: []any{
-		map[string]any{"to": m.cfg.Currency, "data": hexutil.Bytes(append(data, join(words...)...))}, "latest",
+		map[string]any{"to": m.Token, "data": hexutil.Bytes(append(data, join(words...)...))}, "latest",
 	}}
 }
 
@@ -153,7 +153,7 @@ func (m *Method) Holds(ctx context.Context, p mpp.Payment, cents int64) error {
 	if err != nil {
 		return err
 	}
-	return m.node.Holds(ctx, m.cfg.Currency, a.from, units(cents))
+	return m.Node.Holds(ctx, m.Token, a.from, node.Units(cents))
 }
 
 // pendingBlock asks for what is waiting to be mined.
@@ -180,7 +180,7 @@ func (m *Method) trial(ctx context.Context, a *authorization, st *standing, pend
 	var code hexutil.Bytes
 	questions := []rpc.BatchElem{
 		{Method: "eth_estimateGas", Result: &gas, Args: []any{map[string]any{
-			"from": m.gas.address, "to": m.cfg.Currency, "data": hexutil.Bytes(a.calldata()), "gas": hexutil.Uint64(maxGas),
+			"from": m.gas.address, "to": m.Token, "data": hexutil.Bytes(a.calldata()), "gas": hexutil.Uint64(maxGas),
 			"maxFeePerGas": (*hexutil.Big)(bid.most), "maxPriorityFeePerGas": (*hexutil.Big)(bid.tip)}, at}},
 		{Method: "eth_getCode", Result: &code, Args: []any{a.from, at}},
 	}

@@ -40,7 +40,7 @@ func (m *Method) wasted(ctx context.Context, a *authorization, newest *node.Bloc
 		}
 		w.Wei = new(big.Int).Mul(price, new(big.Int).SetUint64(w.Gas)).String()
 		if uint64(*newest.Timestamp) >= a.validBefore || uint64(*r.BlockNumber) > newest.Height() {
-			b, err := m.node.BlockAt(ctx, uint64(*r.BlockNumber))
+			b, err := m.Node.BlockAt(ctx, uint64(*r.BlockNumber))
 			if err != nil {
 				return nil, err
 			}

@@ -13,8 +13,6 @@ import (
 // to go on is in it.
 type Payment struct {
 	Method      string    `json:"method"`
-	ChallengeID string    `json:"challenge_id"`
-	Realm       string    `json:"realm"`
 	Cents       int64     `json:"cents"`               // US cents
 	Raw         []byte    `json:"raw"`                 // canonical bytes of what was signed
 	Reference   string    `json:"reference"`           // lower-case 0x transaction hash; before there is one, another name of 32 bytes

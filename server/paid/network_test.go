@@ -496,7 +496,7 @@ func (m *method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	}
 	hash := sha256.Sum256(c.Payload)
 	reference := "0x" + hex.EncodeToString(hash[:])
-	return mpp.Payment{Method: m.name, ChallengeID: c.Challenge.ID, Realm: c.Challenge.Realm, Cents: asked.Cents, Raw: c.Payload,
+	return mpp.Payment{Method: m.name, Cents: asked.Cents, Raw: c.Payload,
 		Reference: reference, ReplayKey: m.name + ":" + reference, Payer: t.Payer, Payee: asked.To, ValidBefore: before}, nil
 }
 

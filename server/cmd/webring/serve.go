@@ -27,6 +27,7 @@ import (
 	"webring/core"
 	"webring/core/snap"
 	"webring/edge"
+	"webring/edge/replica"
 	"webring/server"
 	"webring/server/ledger"
 	"webring/server/ledger/badgerstore"
@@ -80,7 +81,7 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 		return err
 	}
 	disk, failpoint := &volume{dir: o.data}, failpoints(o, log)
-	var answers reads // these are there before the first event is published
+	var answers replica.Core // these are there before the first event is published
 	var publisher *publish.Publisher
 	books, closeBooks, err := openLedger(o, func(records []ledger.Record) {
 		if err := answers.Apply(records); err != nil {
@@ -93,7 +94,7 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 	if err != nil {
 		return err
 	}
-	answers, build, err := openReads(ctx, o, books, log)
+	answers, err = openReads(ctx, o, books, log)
 	if err != nil {
 		return errors.Join(err, closeBooks())
 	}
@@ -173,7 +174,7 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 	}()
 	operator.Payments = payments
 
-	shell, err := openShell(o, front, answers, build, payments, scorer, publisher, log)
+	shell, err := openShell(o, front, answers, payments, scorer, publisher, log)
 	if err != nil {
 		return err
 	}
@@ -258,22 +259,23 @@ func openBooks(store *badgerstore.Store, c ledger.Config) (*ledger.Ledger, func(
 
 // openReads opens the read surface where the ledger stands, from where published
 // events go on: from the rows, which costs much less than all events again.
-func openReads(ctx context.Context, o *options, books *ledger.Ledger, log *slog.Logger) (answers reads, build string, err error) {
+func openReads(ctx context.Context, o *options, books *ledger.Ledger, log *slog.Logger) (replica.Core, error) {
 	var snapshot []byte
-	err = books.Do(ctx, func(tx *ledger.Tx) error {
+	err := books.Do(ctx, func(tx *ledger.Tx) error {
 		if tx.State().Seq() > 0 {
 			snapshot = snap.Append(nil, tx.State())
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	if answers, build, err = o.core.open(o.capacity, o.data, snapshot, log); err != nil {
-		return nil, "", err
+	answers, err := o.core.open(context.Background(), o.capacity, o.data, snapshot, log)
+	if err != nil {
+		return nil, err
 	}
 	answers.Tick(time.Now())
-	return answers, build, nil
+	return answers, nil
 }
 
 // newRules gives the rules that the flags describe, nil when they have not changed
@@ -359,8 +361,12 @@ func shellConfig(o *options) (cfg edge.Config, err error) {
 }
 
 // openShell makes the shell of what the flags say of it and of what it answers with.
-func openShell(o *options, cfg edge.Config, answers reads, build string, payments *paid.Service, scorer *sitesScorer, publisher *publish.Publisher, log *slog.Logger) (*edge.Shell, error) {
-	cfg.Core, cfg.CoreDigest, cfg.ExampleSite, cfg.Log = answers, build, o.exampleSite(), log
+func openShell(o *options, cfg edge.Config, answers replica.Core, payments *paid.Service, scorer *sitesScorer, publisher *publish.Publisher, log *slog.Logger) (*edge.Shell, error) {
+	var err error
+	if cfg.CoreDigest, err = buildName(); err != nil {
+		return nil, err
+	}
+	cfg.Core, cfg.ExampleSite, cfg.Log = answers, o.exampleSite(), log
 	cfg.NoCache = !o.core.keep
 	cfg.Paid = map[string]edge.Handler{
 		"/api/register": server.Paid(payments, paid.OpRegister, edge.Body),
