@@ -39,9 +39,9 @@ type Config struct {
 	Timeout time.Duration
 }
 
-// Method is the evm charge. It is safe for concurrent use. What it remembers, of
-// the transactions that it has signed, saves gas and nothing more: everything
-// that matters is in the [mpp.Payment] and on the chain.
+// Method is the evm charge. It is safe for concurrent use. It remembers the transactions
+// that it has signed only to save gas: everything that matters is in the [mpp.Payment] and
+// on the chain.
 type Method struct {
 	node.Payments
 	cfg    Config
@@ -98,8 +98,8 @@ func (m *Method) Name() string { return "evm" }
 // chain id.
 func (m *Method) Network() string { return "evm:" + strconv.FormatUint(m.cfg.ChainID, 10) }
 
-// Life is how long its challenges may be answered. Clients let an authorisation end with
-// its challenge, and until then it can hold what it is for.
+// Life is how long its challenges may be answered. Clients let an authorisation end with its
+// challenge, and until then it can hold the URL that it is for.
 func (m *Method) Life() time.Duration { return time.Minute }
 
 // Request is the request parameter of a challenge for cents US cents. Addresses
@@ -127,8 +127,8 @@ func (m *Method) request(cents int64, currency, recipient common.Address) (strin
 
 // Decode reads the payment out of a credential whose challenge id has been
 // verified. It checks, without a network, that it pays what that challenge asks for,
-// and for that challenge. The payment's payee says who is paid. [Method.InTime] checks
-// when it is valid. Refusals are *mpp.Rejection; there is no other error.
+// and for that challenge. The payment's payee names the recipient. [Method.InTime] checks
+// its validity. Refusals are *mpp.Rejection; there is no other error.
 //
 // The reference of the payment is the authorisation's nonce until a transaction
 // has settled it, for which see [mpp.Outcome].
@@ -177,7 +177,7 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 // PaysGas says that this service pays for the gas of what it submits.
 func (m *Method) PaysGas() bool { return true }
 
-// InTime says whether a payment can be sent now, for a challenge that expires then.
+// InTime says why a payment for a challenge that ends at expires cannot be sent now, or nil.
 // Clients let an authorisation begin with the epoch, and end with the challenge.
 func (m *Method) InTime(p mpp.Payment, now, expires time.Time) *mpp.Rejection {
 	if no := p.InTime(now, expires, expires.Sub(now)); no != nil {

@@ -159,7 +159,7 @@ func (m *Method) Life() time.Duration { return 5 * time.Minute }
 // PaysGas says that payers pay for their gas.
 func (m *Method) PaysGas() bool { return false }
 
-// InTime says whether a payment can be sent now, for a challenge that expires then.
+// InTime says why a payment for a challenge that ends at expires cannot be sent now, or nil.
 // Clients draw validAfter at random from the past.
 func (m *Method) InTime(p mpp.Payment, now, expires time.Time) *mpp.Rejection {
 	return p.InTime(now, expires, maxAhead)

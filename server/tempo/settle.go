@@ -63,9 +63,8 @@ func (r *receipt) complaint() string {
 	return "mined, but the logs show no payment to us"
 }
 
-// searchBack is how long before validBefore the transaction may at the
-// earliest have been mined, with much to spare: it answers a challenge that
-// lives five minutes and expires no earlier than the transaction.
+// searchBack is longer than the time from the challenge to the transaction's validBefore:
+// the challenge lives five minutes, and the transaction ends no later.
 const searchBack = 15 * time.Minute
 
 // Outcome asks what became of a payment that was sent or may have been.
@@ -146,7 +145,7 @@ func (m *Method) Seen(ctx context.Context, p mpp.Payment, _ time.Time) (mpp.Outc
 	return mpp.Outcome{State: mpp.Mismatched, Detail: got.complaint()}, nil
 }
 
-// receiptsFor is for how many seconds every node has receipts that could be paid with.
+// receiptsFor is for how many seconds every node has the receipts of a block.
 const receiptsFor = 15 * 60
 
 // receipt asks for a receipt in one of the ways in which a node can be asked for it.

@@ -18,7 +18,7 @@ import (
 
 // Simulate asks the node whether the payment would go through now. It sends no
 // signature, so nothing can come of it. nil means yes, a *mpp.Rejection means
-// no, ErrUnavailable means that nobody knows; any other error is a damaged
+// no, ErrUnavailable means that this is not known; any other error is a damaged
 // record. It keeps wallets that cannot pay from holding a reservation, and
 // promises nothing: only the logs of the mined transaction count.
 //

@@ -24,7 +24,7 @@ import (
 	"webring/wasm/module"
 )
 
-// edgeCapacity is no bound: the origin's is what counts.
+// edgeCapacity is more than any origin's, which is the bound that counts.
 const edgeCapacity = 50_000_000
 
 // What an edge passes on to the origin: paid operations, and other requests,
@@ -150,7 +150,7 @@ func follow(ctx context.Context, o *edgeOptions, log *slog.Logger, out io.Writer
 	return o.answer(ctx, r, run, surface.answers, front, log, out)
 }
 
-// replicaPath is where an edge keeps its last good state.
+// replicaPath is the folder of an edge's last good state.
 func replicaPath(data string) string { return filepath.Join(data, "replica") }
 
 // holdFolder takes an edge's folder for this process, since two edges would remove each
@@ -172,8 +172,8 @@ func holdFolder(dir string, log *slog.Logger) (*os.File, error) {
 	return lock, nil
 }
 
-// answer serves a replica that has something to show, and has it run from then on. cfg
-// is what the flags say of the shell.
+// answer serves a replica that has a state, and starts run once it listens. cfg is the
+// shell's configuration by the flags.
 func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func(), answers *edge.Swappable, cfg edge.Config, log *slog.Logger, out io.Writer) error {
 	forwarder, err := forward.New(forward.Config{Origin: o.origin, Secret: cfg.EdgeSecret, Reach: r.Reach, Answered: r.Nudge,
 		TrustedProxies: cfg.TrustedProxies, BaseURL: answers.BaseURL, Log: log})
