@@ -94,6 +94,15 @@ const coverTries = 3
 // for.
 var errOpened = errors.New("paid: the payer has opened other payments")
 
+// covers says whether the payer has nothing open but the cents for which [Service.covered]
+// has asked.
+func covers(v *ledger.View, payer string, asked int64) error {
+	if _, open := v.OpenOfPayer(payer); open > asked {
+		return errOpened
+	}
+	return nil
+}
+
 // covered makes sure that the payer of w holds enough for its open payments and this
 // one, and gives what was open. Each payment is simulated alone, so one balance would
 // otherwise do for any number.

@@ -57,6 +57,26 @@ func (s *Service) alreadyPaid(c Call) error {
 	return err
 }
 
+// keyUsedError holds the payment that blocks an Idempotency-Key.
+type keyUsedError struct{ *ledger.Reservation }
+
+func (keyUsedError) Error() string { return "paid: the idempotency key was used" }
+
+// keyFree refuses a second payment of one payer under one Idempotency-Key, with a
+// [keyUsedError].
+func (s *Service) keyFree(v *ledger.View, r *ledger.Reservation) error {
+	if r.Idempotency == "" {
+		return nil
+	}
+	some, err := v.ByIdempotency(r.Idempotency)
+	for _, other := range some {
+		if err == nil && other.Payer == r.Payer && s.blocksKey(other) {
+			return keyUsedError{other}
+		}
+	}
+	return err
+}
+
 // keyUsed is the answer to a request under an Idempotency-Key with which r was paid, if it
 // does not carry the credential of r.
 func (s *Service) keyUsed(r *ledger.Reservation) *Problem {

@@ -1,6 +1,7 @@
 package paid
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 
@@ -53,10 +54,7 @@ type order interface {
 // possible says why a payment for an order may not be made. payer is "" if it is not
 // known yet.
 func possible(o order, v *ledger.View, payer string) error {
-	if err := o.check(v); err != nil {
-		return err
-	}
-	return o.checkUnpaid(v, payer)
+	return cmp.Or(o.check(v), o.checkUnpaid(v, payer))
 }
 
 // effect is what an order has done.

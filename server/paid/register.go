@@ -1,6 +1,7 @@
 package paid
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -144,10 +145,7 @@ func (o *registration) checkUnpaid(v *ledger.View, payer string) error {
 	if payer == "" {
 		return nil
 	}
-	if err := o.sharesDomain(v, core.PayerOf(payer)); err != nil {
-		return err
-	}
-	return o.opensCategory(v, core.PayerOf(payer))
+	return cmp.Or(o.sharesDomain(v, core.PayerOf(payer)), o.opensCategory(v, core.PayerOf(payer)))
 }
 
 func (o *registration) decide(ctx context.Context, client string) error {

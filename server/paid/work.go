@@ -1,6 +1,7 @@
 package paid
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -233,48 +234,28 @@ func (s *Service) accounted(n *network, reference string) error {
 var errKnown = &Problem{Code: api.CredentialReused, More: map[string]any{"outcome": "applied"},
 	Detail: "The transaction of this credential was applied before. Do not pay again."}
 
-// errKeyUsed says that the payer has paid under the same Idempotency-Key.
-var errKeyUsed = errors.New("paid: the idempotency key was used")
-
 // reserve stores the reservation of w if the order can still be carried out, there is no
 // other payment for it, and not too many payments are open. open is what the payer had
 // open, in cents, when [Service.covered] asked for its balance.
 func (s *Service) reserve(w *work, open int64) error {
-	var second *ledger.Reservation // of the payer, under the Idempotency-Key
+	var second keyUsedError
 	err := s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
-		if err := possible(w.order, tx.View(), w.reservation.Payer); err != nil {
-			return err
-		}
-		// A second credential of one payer under one Idempotency-Key is one too many.
-		if key := w.reservation.Idempotency; key != "" {
-			some, err := tx.View().ByIdempotency(key)
-			if err != nil {
-				return err
-			}
-			for _, r := range some {
-				if r.Payer == w.reservation.Payer && s.blocksKey(r) {
-					second = r
-					return errKeyUsed
-				}
-			}
-		}
-		if err := roomFor(tx.View(), w.reservation.Payer); err != nil {
-			return err
-		}
-		if err := w.oneAtFirst(tx.View()); err != nil {
-			return err
-		}
-		if _, cents := tx.View().OpenOfPayer(w.reservation.Payer); cents > open {
-			return errOpened
-		}
-		if err := s.mayHold(tx.View(), w.reservation); err != nil {
+		v := tx.View()
+		err := cmp.Or(
+			possible(w.order, v, w.reservation.Payer),
+			s.keyFree(v, w.reservation),
+			roomFor(v, w.reservation.Payer),
+			w.oneAtFirst(v),
+			covers(v, w.reservation.Payer, open),
+			s.mayHold(v, w.reservation))
+		if err != nil {
 			return err
 		}
 		return tx.Reserve(w.reservation)
 	})
 	switch {
-	case errors.Is(err, errKeyUsed):
-		return s.keyUsed(second)
+	case errors.As(err, &second):
+		return s.keyUsed(second.Reservation)
 	case errors.As(err, new(*ledger.ReplayedError)):
 		return s.replayed(err)
 	case errors.Is(err, ledger.ErrBarred):
