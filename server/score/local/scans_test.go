@@ -94,7 +94,7 @@ func TestScansOfThoseWhoHaveSomeWaitInVain(t *testing.T) {
 		s := newScans()
 		scanning := occupy(t, s, maxScans)
 		began := time.Now()
-		if _, _, err := s.enter(t.Context(), fair.AskerOf("198.51.0.1")); !errors.Is(err, errNoPlace) || time.Since(began) != WaitTime {
+		if _, _, err := s.enter(t.Context(), fair.AskerOf("198.51.0.1")); !errors.Is(err, errNoRoom) || time.Since(began) != WaitTime {
 			t.Errorf("%v after %s", err, time.Since(began))
 		}
 		for _, ctx := range scanning {
