@@ -19,9 +19,9 @@ import (
 	"webring/server/score/report"
 )
 
-// Operator is the running origin as its operator sees it: HTTP on a socket in
-// the data folder, which the file system guards. A second process cannot open
-// the ledger, so every operator command comes in here.
+// Operator is the running origin's interface for its operator: HTTP on a socket in the
+// data folder, which the permissions of the folder protect. A second process cannot open
+// the ledger, so the operator's commands use this socket.
 type Operator struct {
 	Ledger   *ledger.Ledger
 	Payments *paid.Service
@@ -74,13 +74,13 @@ const maxOperatorBody = 16 << 10
 // rowsPerAnswer bounds one page of the members' list.
 const rowsPerAnswer = 1000
 
-// Listen opens the socket at path, replacing one that a dead process left.
-// The caller has the ledger open, so no other origin can be using it.
+// Listen opens the socket at path, and replaces one that an ended process has left. The
+// caller has the ledger open, so no other origin can use that.
 func (o *Operator) Listen(path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	// The address of a socket has room for so much.
+	// The kernel bounds the length of a socket's address.
 	if len(path) > 100 {
 		return nil, fmt.Errorf("server: the operator socket %s has a path of more than 100 bytes; choose a data folder with a shorter one", path)
 	}
@@ -140,7 +140,7 @@ func (o *Operator) status(w http.ResponseWriter, _ *http.Request) {
 	reply(w, s)
 }
 
-// now brings the writer's clock to the present, so that ranks are today's.
+// now advances the state to the present second, so that ranks are up to date.
 func (o *Operator) now(ctx context.Context) error {
 	return o.Ledger.Do(ctx, func(*ledger.Tx) error { return nil })
 }
@@ -194,8 +194,8 @@ func row(v *ledger.View, at core.Ordinal) Row {
 		Rank: v.State().Rank(at), TotalCents: m.Total(), Joined: time.UnixMilli(m.Joined).UTC(), Open: open}
 }
 
-// remove waits for open reservations on the member, because nothing may make a
-// settled payment inapplicable. While it waits, no new ones are made.
+// remove waits until no payment for the member is open, because a settled payment must
+// find its member. Meanwhile no new payment for it begins.
 func (o *Operator) remove(w http.ResponseWriter, r *http.Request) {
 	var req Removal
 	if !readOrder(w, r, &req, &req.Reason, "{reason, redact}") {
@@ -209,7 +209,7 @@ func (o *Operator) remove(w http.ResponseWriter, r *http.Request) {
 	shown := o.reportOf(slug)
 	err := o.removeWhenFree(r.Context(), slug, req)
 	if err == nil && req.Redact {
-		// It names the site, which is to be nowhere any more.
+		// The report names the site, too.
 		err = o.Reports.Remove(shown)
 	}
 	switch {
@@ -244,8 +244,7 @@ func readOrder(w http.ResponseWriter, r *http.Request, order any, reason *string
 	return true
 }
 
-// reportOf is the id of the report that a member's score rests on, if it is one
-// of those that are served here.
+// reportOf is the id of the report behind a member's score, if this origin serves it.
 func (o *Operator) reportOf(slug string) (id string) {
 	o.Ledger.View(func(v *ledger.View) {
 		if at, ok := v.State().BySlug([]byte(slug)); ok {
@@ -255,11 +254,10 @@ func (o *Operator) reportOf(slug string) (id string) {
 	return id
 }
 
-// RemovalWait is how long a removal waits for open payments: longer than they can be
-// open while their chain answers. None can be sent when its challenge has ended, by
-// the chain's clock, which may be a minute behind; it is given up when the first block
-// after that counts as final, on Base after half a minute, and on the slowest chains
-// after 13 (64 blocks of 12 s).
+// RemovalWait is how long a removal waits for open payments: longer than one can be open
+// while its chain answers. A payment ends with its challenge, by the chain's clock, which
+// may be a minute behind. It has failed when the first block after that is final: on Base
+// after half a minute, on the slowest chains after 13 minutes (64 blocks of 12 s).
 const RemovalWait = paid.ChallengeLife + 15*time.Minute
 
 func (o *Operator) removeWhenFree(ctx context.Context, slug string, req Removal) error {

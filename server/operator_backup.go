@@ -11,14 +11,13 @@ import (
 	"webring/server/paid"
 )
 
-// Verified is what a second reading of everything came to.
+// Verified is the result of a verification.
 type Verified struct {
 	ledger.Audit
 	Chain *paid.ChainAudit `json:"chain,omitempty"` // on request
 }
 
-// backup streams. A stream that breaks lacks its end, by which whoever reads it
-// knows.
+// backup streams the backup. If the stream breaks it lacks its end, so the reader knows.
 func (o *Operator) backup(w http.ResponseWriter, _ *http.Request) {
 	var keys []backup.File
 	for _, name := range slices.Sorted(maps.Keys(o.Keys)) {

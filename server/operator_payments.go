@@ -10,8 +10,8 @@ import (
 	"webring/server/paid"
 )
 
-// PaymentRow is a payment as the operator sees it. It shows nothing that could
-// be sent to a chain or presented by anybody.
+// PaymentRow is a payment as the operator sees it. It has neither the signed transaction
+// nor the credential.
 type PaymentRow struct {
 	ID          string    `json:"id"`
 	State       string    `json:"state"`
@@ -46,7 +46,7 @@ type Adjusted struct {
 	Transaction string `json:"transaction"`
 }
 
-// overdueAfter is how long after its time an open payment is still on its way.
+// overdueAfter is how long after its validity an open payment counts as overdue.
 const overdueAfter = time.Minute
 
 func (o *Operator) paymentRow(r *ledger.Reservation) PaymentRow {

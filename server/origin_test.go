@@ -55,7 +55,7 @@ func (c *coin) Decode(cred mpp.Credential) (mpp.Payment, error) {
 	if c.refuses {
 		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeVerify, Detail: "no good"}
 	}
-	return mpp.Payment{Method: "coin", ChallengeID: cred.Challenge.ID, Cents: cents, Raw: cred.Payload, Reference: cred.Challenge.ID,
+	return mpp.Payment{Method: "coin", Cents: cents, Raw: cred.Payload, Reference: cred.Challenge.ID,
 		ReplayKey: "coin:" + cred.Challenge.ID, Payer: "payer of " + cred.Challenge.ID, Payee: c.Payee(), ValidBefore: time.Now().Add(cmp.Or(c.life, 25*time.Second))}, nil
 }
 

@@ -9,8 +9,8 @@ import (
 	"webring/server/paid"
 )
 
-// letGo is the field by which an edge asks that a request be let go, as the shell lets
-// it through from edges alone.
+// letGo is the field by which an edge ends the wait of a request ([paid.Service.LetGo]).
+// The shell accepts it from edges only.
 const letGo = "Webring-Let-Go"
 
 // Paid gives the handler of one paid operation. The shell calls it with the

@@ -16,8 +16,8 @@ import (
 	"webring/templates"
 )
 
-// ReportsPath is below what reports are served. The last segment is the id, with
-// ".json" or ".md" for one form; without, Accept decides.
+// ReportsPath is the path below which reports are served. The last segment is the id, with
+// ".json" or ".md" for one form; without either, Accept decides.
 const ReportsPath = "/reports/"
 
 // Reports shows stored readiness reports. name gives the ring's name and URL.
@@ -52,8 +52,8 @@ func Reports(store *report.Store, name func() (ring, base string), log *slog.Log
 		tag := `"` + hex.EncodeToString(sum[:8]) + `"`
 		h := &ctx.Response.Header
 		h.Set("ETag", tag)
-		// What a report says never changes, but it may be taken away: with a member's
-		// words, or a day after a check that nobody paid for. Caches give it up soon.
+		// A report never changes, but it may be removed: with a member's words, or a day
+		// after a check without a payment. So caches may keep it for an hour only.
 		h.Set("Cache-Control", "public, max-age=3600")
 		h.Set("X-Content-Type-Options", "nosniff")
 		if strings.Contains(string(ctx.Request.Header.Peek("If-None-Match")), tag) {

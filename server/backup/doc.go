@@ -10,10 +10,10 @@
 //	reports/ID …   reports as they are stored
 //	end            SHA-256 over all before it, in hexadecimal
 //
-// A piece is a sequence of rows: length(4 bytes, big endian) key, length value.
-// Whoever holds the file can sign as the origin.
+// A piece is a sequence of rows: length(4 bytes, big endian) key, length value. The file
+// holds the keys, so its reader can sign as the origin.
 //
-// [Write] and [Read] are the two directions, [CatchUp] fetches from an edge what
-// the ledger lacks: edges have seen what the origin signed, and an origin that
-// signed anything else after it would be another one.
+// [Write] and [Read] are the two directions. [CatchUp] fetches from an edge the events that
+// the ledger lacks: edges have seen what the origin signed, and refuse an origin that
+// signs another history.
 package backup

@@ -38,7 +38,7 @@ var (
 type Options struct {
 	Port     int    // 0: any free one
 	Accounts int    // 0: 100
-	Kept     string // the file that the chain is kept in, so that the next one goes on from it; "": it ends with Stop
+	Saved    string // the file that the chain is saved in, so that the next one goes on from it; "": it ends with Stop
 }
 
 // Account is one funded account of the well-known development mnemonic.
@@ -59,7 +59,7 @@ type Chain struct {
 	cmd     *exec.Cmd
 	gone    chan struct{} // closed when the process has ended
 	resumed bool          // whether it went on from a file
-	saver   *saver        // nil unless the chain is kept
+	saver   *saver        // nil unless the chain is saved
 }
 
 // startTimeout bounds how long a chain may take to mine its first block.
@@ -101,9 +101,9 @@ func launch(ctx context.Context, o Options, kind ...string) (*Chain, error) {
 		"--accounts", strconv.Itoa(o.Accounts), "--host", "127.0.0.1",
 		"--port", strconv.Itoa(o.Port), "--config-out", config)
 	c := &Chain{gone: make(chan struct{})}
-	if o.Kept != "" {
+	if o.Saved != "" {
 		state := filepath.Join(scratch, "state.json")
-		if c.resumed, err = unpack(o.Kept, state); err != nil {
+		if c.resumed, err = unpack(o.Saved, state); err != nil {
 			return nil, err
 		}
 		if c.resumed {
@@ -112,13 +112,13 @@ func launch(ctx context.Context, o Options, kind ...string) (*Chain, error) {
 	}
 	c.cmd = exec.Command(program, args...)
 	if err := c.run(ctx); c.resumed && errors.Is(err, errEndedAtOnce) {
-		return nil, fmt.Errorf("%w: %s: %w", ErrKept, o.Kept, err)
+		return nil, fmt.Errorf("%w: %s: %w", ErrSaved, o.Saved, err)
 	} else if err != nil {
 		return nil, err
 	}
 	head, err := c.ready(ctx, config)
-	if err == nil && o.Kept != "" {
-		err = c.keep(o.Kept, head)
+	if err == nil && o.Saved != "" {
+		err = c.saveTo(o.Saved, head)
 	}
 	if err != nil {
 		c.Stop()
@@ -254,7 +254,7 @@ func (c *Chain) Balance(ctx context.Context, token, addr common.Address) (*big.I
 }
 
 // Stop ends the chain and returns when its process is gone. It may be called
-// more than once. What was mined and told to nobody yet is not kept.
+// more than once. What was mined and told to nobody yet is not saved.
 func (c *Chain) Stop() {
 	if c.saver != nil {
 		c.saver.server.Close()

@@ -1,6 +1,6 @@
-// Package durable writes files that survive a crash: a file is there whole or not at
-// all, and once a function has returned, it stays. It also reads files with secrets, and
-// refuses those that other users can read.
+// Package durable writes files that survive a crash: after it, a file is whole or absent,
+// and it is there if the function that wrote it has returned. The package also reads files
+// with secrets, and refuses those that other users can read.
 package durable
 
 import (

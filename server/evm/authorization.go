@@ -90,9 +90,9 @@ func readCalldata(data []byte) (*authorization, error) {
 	return a, nil
 }
 
-// signedBy says whether the signature is from's. Tokens refuse the second
-// spelling that every signature has, with a high s, and v other than 27 and 28;
-// so does this.
+// signedBy says whether the signature is valid and of the account from. As tokens do, it
+// refuses the second form that every signature has, with a high s, and v other than 27
+// and 28.
 func (a *authorization) signedBy(domain common.Hash) bool {
 	r, s := new(big.Int).SetBytes(a.r[:]), new(big.Int).SetBytes(a.s[:])
 	if !crypto.ValidateSignatureValues(a.v-27, r, s, true) {
@@ -109,8 +109,7 @@ func refuse(reason, detail string) *mpp.Rejection {
 var errMalformed = &mpp.Rejection{Code: mpp.CodeMalformed, Detail: "the payload is malformed"}
 
 // readPayload takes the authorisation out of a credential (draft-evm-charge-00,
-// "Authorization Payload"). Its errors are *mpp.Rejection. Who signed is not
-// looked at.
+// "Authorization Payload"). Its errors are *mpp.Rejection. It does not check the signature.
 func readPayload(c mpp.Credential) (*authorization, error) {
 	var p struct {
 		Type        string `json:"type"`

@@ -27,8 +27,8 @@ func (m *market) settles() {
 	m.becomes(method, p, mpp.Pending, false)
 	m.mine(1)
 	o := m.becomes(method, p, mpp.Settled, false)
-	if m.balance(method.cfg.Recipient) != 1_000_000 || m.status(common.HexToHash(o.Reference)) != 1 {
-		m.Errorf("%d paid by %s", m.balance(method.cfg.Recipient), o.Reference)
+	if m.balance(method.Recipient) != 1_000_000 || m.status(common.HexToHash(o.Reference)) != 1 {
+		m.Errorf("%d paid by %s", m.balance(method.Recipient), o.Reference)
 	}
 	if again, err := method.Broadcast(m.Context(), p, &account{}); err != nil || again.State != mpp.Settled || again.Reference != o.Reference {
 		m.Errorf("submitted once more: %+v, %v", again, err)
@@ -67,7 +67,7 @@ func (m *market) frontRun() {
 	if o := m.becomes(method, p, mpp.Settled, false); o.Reference != theirs.Hex() {
 		m.Errorf("settled by %s, want %s", o.Reference, theirs)
 	}
-	if m.balance(method.cfg.Recipient) != 1_000_000 {
+	if m.balance(method.Recipient) != 1_000_000 {
 		m.Error("paid more or less than once")
 	}
 	m.mine(2)
@@ -150,8 +150,8 @@ func (m *market) manyAtOnce() {
 	for _, p := range ps {
 		m.becomes(method, p, mpp.Settled, false)
 	}
-	if n := m.mined(method); n != payments || m.balance(method.cfg.Recipient) != payments*1_000_000 {
-		m.Errorf("%d transactions paid %d", n, m.balance(method.cfg.Recipient))
+	if n := m.mined(method); n != payments || m.balance(method.Recipient) != payments*1_000_000 {
+		m.Errorf("%d transactions paid %d", n, m.balance(method.Recipient))
 	}
 }
 
@@ -172,8 +172,8 @@ func (m *market) gapCloses() {
 	m.submit(method, stuck, "submitted")
 	m.mine(1)
 	m.becomes(method, stuck, mpp.Settled, false)
-	if m.balance(method.cfg.Recipient) != 2_000_000 {
-		m.Errorf("%d paid", m.balance(method.cfg.Recipient))
+	if m.balance(method.Recipient) != 2_000_000 {
+		m.Errorf("%d paid", m.balance(method.Recipient))
 	}
 }
 

@@ -8,37 +8,35 @@
 // step needs only what the one before it stored in the [mpp.Payment]:
 //
 //	Decode     no network: ours in chain, token, recipient, amount and challenge,
-//	           signed by who is to pay (method.go, authorization.go)
+//	           signed by the payer (method.go, authorization.go)
 //	Simulate   would it go through now, and can we pay for it? (simulate.go)
 //	Broadcast  submit it with the next nonce of the gas account (settle.go, gas.go)
-//	Outcome    what became of it, and what it has cost for nothing (settle.go, find.go, waste.go)
+//	Outcome    what became of it, and what gas it has wasted (settle.go, find.go, waste.go)
 //
 // # What settles an authorisation
 //
-// An authorisation is not a transaction: once it is known, anyone can submit it,
-// and the payer can cancel it. So nothing depends on which transaction did it.
-// The token notes authorisations as used; the event AuthorizationUsed, together
-// with the Transfer that the token logs right after it, is the payment, whoever
-// sent it and whatever became of ours. Nor can it count twice: the nonce is the
-// challenge's, the token takes it once, and one reservation holds the challenge.
+// An authorisation is not a transaction: once it is public, any account can submit it, and
+// the payer can cancel it. So it does not matter which transaction used it. The token marks
+// authorisations as used. The payment is the token's event AuthorizationUsed together with
+// the Transfer that it logs right after it, in whatever transaction. It cannot count twice:
+// its nonce is derived from the challenge, the token accepts it once, and one reservation
+// holds the challenge.
 //
-// For the same reason a transaction of ours that reverts ends nothing. The
-// authorisation is given up only when a block that stays is later than its
-// validBefore and the token still does not know it, or when its cancellation
-// stays.
+// For the same reason, the payment does not end when our transaction reverts. It ends
+// without money when a final block is later than validBefore and the token does not know
+// the nonce, or when a cancellation is final.
 //
-// But it is submitted once, unless that transaction never was mined: a payer can have
-// its money away in the one block that counts, and each time we would pay for the gas.
-// What it has cost is told with the outcome, for the workflow to draw its conclusions.
-// Accounts with code are refused, those that have delegated to code (EIP-7702)
-// included: the token asks them for their signature (ERC-1271), and they can tell a
-// simulation from the block that counts.
+// An authorisation is submitted once; a second time only if the first transaction was
+// never mined. A payer can move its money away just before the block with the submission,
+// and each attempt would cost us gas. The outcome says what gas was wasted, and package
+// paid refuses such payers. Accounts with code are refused, also those that have delegated
+// to code (EIP-7702): the token asks their code for the signature (ERC-1271), and the code
+// can answer differently in a simulation.
 //
 // # The gas account
 //
-// Each transaction is stored with its payment before it is sent ([mpp.Expenses]), so
-// the next process asks what became of it, and what it has cost. An authorisation of
-// which nothing was mined when a process died is submitted once more, unless the payer
-// is known to have wasted gas, which costs gas at the worst. One origin alone may use
-// the account.
+// Each transaction is stored with its payment before it is sent ([mpp.Expenses]), so the
+// next process knows what to ask for, and what it has cost. If nothing of an authorisation
+// was mined when a process died, the next one submits it again, unless its payer has wasted
+// gas. Only one origin may use the account.
 package evm

@@ -67,15 +67,15 @@ func (a *authorization) earliest() int64 {
 // set, for a cancellation in those after them.
 func (m *Method) find(ctx context.Context, a *authorization, newest *node.Block, since int64, cancelled bool) (o mpp.Outcome, lost bool, err error) {
 	last, depth := newest.Height(), uint64(0)
-	after, _, err := m.node.DeepAfter(ctx, newest, a.validBefore, m.cfg.Depth)
+	after, _, err := m.Node.DeepAfter(ctx, newest, a.validBefore, m.Depth)
 	if err == nil && after != nil {
-		depth = m.cfg.Depth
-		last, err = m.node.FirstSince(ctx, after.Height(), int64(a.validBefore))
+		depth = m.Depth
+		last, err = m.Node.FirstSince(ctx, after.Height(), int64(a.validBefore))
 	}
 	if err != nil {
 		return o, false, err
 	}
-	from, err := m.node.FirstSince(ctx, last, since)
+	from, err := m.Node.FirstSince(ctx, last, since)
 	if err != nil {
 		return o, false, err
 	}
@@ -92,25 +92,25 @@ func (m *Method) find(ctx context.Context, a *authorization, newest *node.Block,
 	case mark == nil:
 		return mpp.Outcome{Detail: "the token knows the authorisation, and the node shows no event of it"}, false, nil
 	}
-	newest, r, err := m.node.ReceiptOf(ctx, *mark.TxHash)
+	newest, r, err := m.Node.ReceiptOf(ctx, *mark.TxHash)
 	if err != nil {
 		return o, false, err
 	}
 	if r == nil {
 		return o, false, node.Unavailable(errors.New("the node has an event and not its transaction"))
 	}
-	if *r.Status != 1 || !slices.ContainsFunc(r.Logs, func(l node.Log) bool { return a.marks(l, m.cfg.Currency, mark.Topics[0]) }) {
+	if *r.Status != 1 || !slices.ContainsFunc(r.Logs, func(l node.Log) bool { return a.marks(l, m.Token, mark.Topics[0]) }) {
 		return o, false, node.Unavailable(errors.New("the node's receipt lacks the event that led to it"))
 	}
-	if a.paidIn(r, m.cfg.Currency) {
+	if a.paidIn(r, m.Token) {
 		o, err = m.settled(ctx, a, newest, r)
 		return o, false, err
 	}
 	end := mpp.Outcome{State: mpp.Mismatched, Deep: true, Detail: "its nonce was used for another transfer, in " + r.Hash.Hex()}
-	if a.marks(*mark, m.cfg.Currency, cancelledTopic) {
+	if a.marks(*mark, m.Token, cancelledTopic) {
 		end = mpp.Outcome{State: mpp.Gone, Deep: true, Detail: "cancelled by the payer, in " + r.Hash.Hex()}
 	}
-	if stays, err := m.node.Stays(ctx, newest, r, m.cfg.Depth); err != nil || !stays {
+	if stays, err := m.Node.Stays(ctx, newest, r, m.Depth); err != nil || !stays {
 		return mpp.Outcome{Detail: end.Detail + "; not final yet"}, err == nil, err
 	}
 	return end, true, nil
@@ -120,9 +120,9 @@ func (m *Method) find(ctx context.Context, a *authorization, newest *node.Block,
 // there is none.
 func (m *Method) mark(ctx context.Context, a *authorization, from, to, depth uint64) (mark *node.Log, err error) {
 	topics := []any{[]common.Hash{usedTopic, cancelledTopic}, common.Hash(address(a.from)), a.nonce}
-	err = m.node.Logs(ctx, from, to, depth, m.cfg.Currency, topics, func(logs []node.Log) error {
+	err = m.Node.Logs(ctx, from, to, depth, m.Token, topics, func(logs []node.Log) error {
 		for _, l := range logs {
-			if l.TxHash != nil && (a.marks(l, m.cfg.Currency, usedTopic) || a.marks(l, m.cfg.Currency, cancelledTopic)) {
+			if l.TxHash != nil && (a.marks(l, m.Token, usedTopic) || a.marks(l, m.Token, cancelledTopic)) {
 				mark = &l
 				return node.ErrEnough
 			}

@@ -145,9 +145,9 @@ func most(a, b *big.Int) *big.Int {
 	return b
 }
 
-// inFlight gives the transaction for a that may yet be mined, to be sent (again) now
-// unless it is taken, nil where there is none. It replaces one that was waited for in
-// vain, or that waits behind a nonce that nothing will use.
+// inFlight gives the transaction for a that may yet be mined, or nil. It is to be sent
+// (again) unless it is taken. inFlight replaces a transaction that was not mined in time,
+// and one whose nonce comes after a nonce that no transaction will use.
 func (g *gasAccount) inFlight(a *authorization, st *standing) *submission {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -185,8 +185,8 @@ func (g *gasAccount) submit(a *authorization, limit uint64, st *standing) *submi
 	return g.sign(a, g.free(st), limit, st)
 }
 
-// free is the lowest nonce that no transaction has which can still settle something.
-// The caller holds mu.
+// free is the lowest nonce without a transaction that can still settle an authorisation. The
+// caller holds mu.
 func (g *gasAccount) free(st *standing) uint64 {
 	nonce := st.nonce
 	for s := g.sent[nonce]; s != nil && st.clock() < s.validBefore; s = g.sent[nonce] {
@@ -205,9 +205,9 @@ func (g *gasAccount) sign(a *authorization, nonce, gas uint64, st *standing) *su
 	raw := g.encode(nonce, gas, f, a.calldata())
 	s := submission{of: a.name(), nonce: nonce, validBefore: a.validBefore, signed: st.clock(), gas: gas, fees: f,
 		raw: raw, hash: crypto.Keccak256Hash(raw)}
-	kept := s
-	g.sent[nonce] = &kept
-	g.signed[s.of] = append(g.signed[s.of], &kept)
+	signed := s
+	g.sent[nonce] = &signed
+	g.signed[s.of] = append(g.signed[s.of], &signed)
 	return &s
 }
 
@@ -276,7 +276,7 @@ func (m *Method) signed(a *authorization, p mpp.Payment) []submission {
 	return append(all, own...)
 }
 
-// note keeps which of the transactions for a are mined, as a node has just said.
+// note stores which of the transactions for a are mined, by a node's receipts.
 func (g *gasAccount) note(a *authorization, receipts map[common.Hash]*node.Receipt) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -285,8 +285,8 @@ func (g *gasAccount) note(a *authorization, receipts map[common.Hash]*node.Recei
 	}
 }
 
-// waits says that a node has the transaction for a, and that nothing is to be done for
-// it now: see inFlight.
+// waits says that a node has the transaction for a, and that inFlight would not replace it
+// now.
 func (g *gasAccount) waits(a *authorization, st *standing) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -14,13 +14,12 @@ import (
 	"webring/server/node"
 )
 
-// Broadcast submits the authorisation. It may be repeated at will: while our
-// transaction is in flight the same one is sent again, after a while with higher
-// fees, and once it is mined there is no other, whatever came of it. What would
-// revert is not sent, nor what has hardly time left: it would cost gas for nothing. Nor
-// is anything that x does not allow and store. Everything but a token that knows the
-// authorisation already is Pending, and [Method.Outcome] has the last word. The error is
-// only ever a damaged record or ErrUnavailable.
+// Broadcast submits the authorisation. It may be repeated: while our transaction is in
+// flight the same one is sent again, after a while with higher fees, and once one is mined
+// there is no other. It sends nothing that would revert or has hardly any time left, and
+// nothing that x does not allow and store. Unless the token knows the authorisation
+// already, the outcome is Pending, and [Method.Outcome] says what became of it. The error
+// is a damaged record or ErrUnavailable.
 func (m *Method) Broadcast(ctx context.Context, p mpp.Payment, x mpp.Expenses) (mpp.Outcome, error) {
 	a, err := m.reopen(p)
 	if err != nil {
@@ -82,7 +81,7 @@ func (m *Method) Broadcast(ctx context.Context, p mpp.Payment, x mpp.Expenses) (
 		ctx, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
 		defer cancel()
 		var hash common.Hash
-		if err := m.node.Call(ctx, &hash, "eth_sendRawTransaction", hexutil.Bytes(tx.raw)); err != nil {
+		if err := m.Node.Call(ctx, &hash, "eth_sendRawTransaction", hexutil.Bytes(tx.raw)); err != nil {
 			return mpp.Outcome{Detail: "not known to be submitted: " + node.Text(err)}, nil
 		}
 		m.gas.taken(tx.hash)
@@ -90,15 +89,14 @@ func (m *Method) Broadcast(ctx context.Context, p mpp.Payment, x mpp.Expenses) (
 	return mpp.Outcome{Detail: "submitted"}, nil
 }
 
-// Outcome asks what became of an authorisation that was submitted or may have
-// been, by whomever.
+// Outcome asks what became of an authorisation that was submitted or may have been, by any
+// account.
 //
-// Settled is said as soon as the token's own logs show that the authorisation was
-// used to pay us, with the transaction in which that was, and is deep when its
-// block is. Everything else needs a block that is deep: Mismatched, one in which
-// the nonce was used for something else; Gone, one in which it was cancelled, or
-// one later than validBefore while the token does not know the nonce. Until then
-// the payment is Pending.
+// It is Settled, with the transaction, as soon as the token's logs show that the
+// authorisation was used to pay us, and deep when that block is deep. Everything else needs
+// a deep block: Mismatched, one in which the nonce was used for something else; Gone, one
+// in which it was cancelled, or one later than validBefore while the token does not know
+// the nonce. Until then the payment is Pending.
 //
 // Errors are ErrUnavailable or a damaged record.
 func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
@@ -119,7 +117,7 @@ func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error
 }
 
 func (m *Method) outcome(ctx context.Context, a *authorization, sent []submission, hints []common.Hash) (mpp.Outcome, error) {
-	newest, known, receipts, err := m.look(ctx, m.node.Recent, a, hints)
+	newest, known, receipts, err := m.look(ctx, m.Node.Recent, a, hints)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
@@ -137,7 +135,7 @@ func (m *Method) outcome(ctx context.Context, a *authorization, sent []submissio
 			for _, s := range sent {
 				hints = append(hints, s.hash)
 			}
-			if newest, known, receipts, err = m.look(ctx, m.node.Recent, a, hints); err != nil {
+			if newest, known, receipts, err = m.look(ctx, m.Node.Recent, a, hints); err != nil {
 				return mpp.Outcome{}, err
 			}
 		}
@@ -156,29 +154,28 @@ func (m *Method) outcome(ctx context.Context, a *authorization, sent []submissio
 	return o, err
 }
 
-// payment gives the receipt of these that shows that a was used to pay us; nil where
-// none does.
+// payment gives the receipt that shows that a was used to pay us, or nil.
 func (m *Method) payment(a *authorization, receipts map[common.Hash]*node.Receipt) *node.Receipt {
 	for _, r := range receipts {
-		if a.paidIn(r, m.cfg.Currency) {
+		if a.paidIn(r, m.Token) {
 			return r
 		}
 	}
 	return nil
 }
 
-// unpaid says what became of an authorisation that none of the transactions known here
-// has used to pay us; lost says that no other has done so either.
+// unpaid says what became of an authorisation that no transaction known here has used to
+// pay us. lost says that no other transaction has done so either.
 func (m *Method) unpaid(ctx context.Context, a *authorization, newest *node.Block, known bool) (o mpp.Outcome, lost bool, err error) {
 	if known {
 		return m.find(ctx, a, newest, a.earliest(), true)
 	}
-	after, due, err := m.node.DeepAfter(ctx, newest, a.validBefore, m.cfg.Depth)
+	after, due, err := m.Node.DeepAfter(ctx, newest, a.validBefore, m.Depth)
 	if err != nil || after == nil {
 		return mpp.Outcome{Detail: "not used yet", Due: due}, err == nil, err
 	}
 	// Once more, from a node that has the block that decides.
-	newest, known, _, err = m.look(ctx, m.node.Head, a, nil)
+	newest, known, _, err = m.look(ctx, m.Node.Head, a, nil)
 	switch {
 	case err != nil:
 		return o, false, err
@@ -190,18 +187,17 @@ func (m *Method) unpaid(ctx context.Context, a *authorization, newest *node.Bloc
 	return mpp.Outcome{State: mpp.Gone, Deep: true, Detail: "never used in its time"}, true, nil
 }
 
-// Seen asks, with a bounded number of questions however long ago it was, what the
-// chain has of an authorisation that this process knows nothing of, and that was not
-// asked for before the instant since. It says what [Method.Outcome] does, but is
-// ErrUnavailable where the token knows the nonce and nothing follows from that yet: a
-// node may show what the token knows before it shows its events. A nonce that was not
-// used in time, and is known since, is Gone.
+// Seen asks what the chain has of an authorisation that this process knows nothing of. Its
+// challenge is not older than since. The number of questions is bounded, however long ago
+// that is. Seen says what [Method.Outcome] does, but fails with ErrUnavailable if the token
+// knows the nonce and no event explains that yet: a node may show what the token knows
+// before it shows its events. A nonce that was first used after its time is Gone.
 func (m *Method) Seen(ctx context.Context, p mpp.Payment, since time.Time) (mpp.Outcome, error) {
 	a, err := m.reopen(p)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	newest, known, _, err := m.look(ctx, m.node.Head, a, nil)
+	newest, known, _, err := m.look(ctx, m.Node.Head, a, nil)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
@@ -212,17 +208,17 @@ func (m *Method) Seen(ctx context.Context, p mpp.Payment, since time.Time) (mpp.
 		}
 		return o, err
 	}
-	// The token itself says that it does not know the nonce, so no receipts need be kept.
-	after, _, err := m.node.DeepAfter(ctx, newest, a.validBefore, m.cfg.Depth)
+	// The token itself says that it does not know the nonce, so no receipts are needed.
+	after, _, err := m.Node.DeepAfter(ctx, newest, a.validBefore, m.Depth)
 	if err != nil || after == nil {
 		return mpp.Outcome{Detail: "not used yet"}, err
 	}
 	return mpp.Outcome{State: mpp.Gone, Detail: "not used in its time"}, nil
 }
 
-// look asks for the newest block, in one of the ways in which a node can be asked for
-// it, whether the token knows the nonce, and for the receipts of the transactions in
-// which it may have been used, of those that are mined.
+// look asks for the newest block, by ask; whether the token knows the nonce; and for the
+// receipts of the transactions that may have used it, which it gives for those that are
+// mined.
 func (m *Method) look(ctx context.Context, ask func(context.Context, ...rpc.BatchElem) (*node.Block, error), a *authorization, hints []common.Hash) (newest *node.Block, known bool, mined map[common.Hash]*node.Receipt, err error) {
 	var word hexutil.Bytes
 	receipts, questions := askReceipts(hints)
@@ -250,8 +246,8 @@ func (m *Method) look(ctx context.Context, ask func(context.Context, ...rpc.Batc
 	return newest, known, mined, nil
 }
 
-// askReceipts are the questions for the receipts of transactions, and where the answers
-// will be.
+// askReceipts gives the questions for the receipts of transactions, and the variables that
+// the answers are put in.
 func askReceipts(hashes []common.Hash) ([]*node.Receipt, []rpc.BatchElem) {
 	receipts := make([]*node.Receipt, len(hashes))
 	questions := make([]rpc.BatchElem, len(hashes))
@@ -262,13 +258,13 @@ func askReceipts(hashes []common.Hash) ([]*node.Receipt, []rpc.BatchElem) {
 }
 
 func (m *Method) settled(ctx context.Context, a *authorization, newest *node.Block, r *node.Receipt) (mpp.Outcome, error) {
-	deep, err := m.node.Stays(ctx, newest, r, m.cfg.Depth)
+	deep, err := m.Node.Stays(ctx, newest, r, m.Depth)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	// Whoever submits can put several authorisations into one transaction, which
-	// pay whom they were signed for, today's recipient or not.
-	signed := m.payments()
+	// One transaction can use several authorisations, and each pays the recipient that it
+	// was signed for, today's or an earlier one.
+	signed := m.Payments
 	signed.Recipient = a.to
-	return mpp.Outcome{State: mpp.Settled, Deep: deep, Reference: r.Hash.Hex(), Brought: signed.In(r), Detail: "used to pay us"}, nil
+	return mpp.Outcome{State: mpp.Settled, Deep: deep, Reference: r.Hash.Hex(), Received: signed.In(r), Detail: "used to pay us"}, nil
 }

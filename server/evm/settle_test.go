@@ -281,11 +281,11 @@ func TestSeen(t *testing.T) {
 func TestWhatATransactionBroughtIsWhatItPaidTheSignedRecipient(t *testing.T) {
 	n, m, p, a := fake(t, -60)
 	n.receipt(a, logOf(a, usedTopic), transferTo(a, a.to, a.value), transferTo(a, a.to, a.value), transferTo(a, common.Address{1}, 7*a.value))
-	m.cfg.Recipient = common.Address{1}
+	m.Recipient = common.Address{1}
 	for _, reference := range []string{p.Reference, tx.Hex()} {
 		p.Reference = reference
-		if o, err := m.Outcome(t.Context(), p); err != nil || o.State != mpp.Settled || o.Brought != 2*p.Cents {
-			t.Errorf("%v: %s, %v; %d cents", o.State, o.Detail, err, o.Brought)
+		if o, err := m.Outcome(t.Context(), p); err != nil || o.State != mpp.Settled || o.Received != 2*p.Cents {
+			t.Errorf("%v: %s, %v; %d cents", o.State, o.Detail, err, o.Received)
 		}
 	}
 }

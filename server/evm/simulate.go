@@ -15,17 +15,17 @@ import (
 	"webring/server/node"
 )
 
-// standing says how the chain and the gas account stand, as of a block that was the
-// newest a moment ago, and asks the node the other questions.
+// standing gives the state of the chain and the gas account as of a block that was the
+// newest up to a second ago. It also asks the node the other questions.
 func (m *Method) standing(ctx context.Context, others ...rpc.BatchElem) (*standing, error) {
-	newest, err := m.node.Recent(ctx, others...)
+	newest, err := m.Node.Recent(ctx, others...)
 	if err != nil {
 		return nil, err
 	}
 	return m.at(ctx, newest)
 }
 
-// at asks how the gas account stands, once a block for all that want to know.
+// at gives the state of the gas account at a block. It asks the node once for each block.
 func (m *Method) at(ctx context.Context, newest *node.Block) (*standing, error) {
 	select {
 	case m.asking <- struct{}{}:
@@ -43,7 +43,7 @@ func (m *Method) at(ctx context.Context, newest *node.Block) (*standing, error) 
 		{Method: "eth_getBalance", Args: []any{m.gas.address, "latest"}, Result: &balance},
 		{Method: "eth_maxPriorityFeePerGas", Args: []any{}, Result: &tip},
 	}
-	if err := m.node.Ask(ctx, questions...); err != nil {
+	if err := m.Node.Ask(ctx, questions...); err != nil {
 		return nil, err
 	}
 	if err := node.FirstError(questions...); err != nil {
@@ -60,11 +60,11 @@ func (m *Method) at(ctx context.Context, newest *node.Block) (*standing, error) 
 // tokenEvery is how often the token is compared with the configuration, in seconds.
 const tokenEvery = 10 * 60
 
-// Clock is the time of the newest block, which it also gives with an error as soon as
-// it is known. It refuses with ErrUnavailable when no authorisation could be settled
-// now: gas costs more than is to be paid for it, the gas account is empty, or the
-// token at the currency's address is not the one that was configured, so that
-// nobody's signature would hold.
+// Clock is the time of the newest block. It fails with ErrUnavailable if no authorisation
+// could be settled now: gas costs more than the configured bound, the gas account has too
+// little, or the token at the currency's address has another EIP-712 domain than
+// configured, so that no signature would be valid. It then still gives the time if it is
+// known.
 func (m *Method) Clock(ctx context.Context) (time.Time, error) {
 	var separator, places hexutil.Bytes
 	var questions []rpc.BatchElem
@@ -72,14 +72,14 @@ func (m *Method) Clock(ctx context.Context) (time.Time, error) {
 	if now >= m.tokenSeen.Load()+tokenEvery {
 		questions = []rpc.BatchElem{m.ask(&separator, "DOMAIN_SEPARATOR()"), m.ask(&places, "decimals()")}
 	}
-	newest, err := m.node.Newest(ctx, questions...)
+	newest, err := m.Node.Newest(ctx, questions...)
 	switch {
 	case err != nil:
 		return time.Time{}, err
 	case len(questions) == 0:
 	case questions[0].Error != nil || !bytes.Equal(separator, m.domain[:]):
 		return newest.Time(), node.Unavailable(errors.New("the currency has no EIP-712 domain, or one of another name or version than configured"))
-	case questions[1].Error != nil || !bytes.Equal(places, number(decimals)):
+	case questions[1].Error != nil || !bytes.Equal(places, number(node.Decimals)):
 		return newest.Time(), node.Unavailable(errors.New("the currency has not six decimals"))
 	default:
 		m.tokenSeen.Store(now)
@@ -95,12 +95,11 @@ func (m *Method) Clock(ctx context.Context) (time.Time, error) {
 func (m *Method) ask(result any, function string, words ...[]byte) rpc.BatchElem {
 	data := crypto.Keccak256([]byte(function))[:4]
 	return rpc.BatchElem{Method: "eth_call", Result: result, Args: []any{
-		map[string]any{"to": m.cfg.Currency, "data": hexutil.Bytes(append(data, join(words...)...))}, "latest",
+		map[string]any{"to": m.Token, "data": hexutil.Bytes(append(data, join(words...)...))}, "latest",
 	}}
 }
 
-// used asks whether the token has seen the authorisation's nonce: used or
-// cancelled.
+// used asks whether the token knows the authorisation's nonce, as used or cancelled.
 func (m *Method) used(result any, a *authorization) rpc.BatchElem {
 	return m.ask(result, "authorizationState(address,bytes32)", address(a.from), a.nonce[:])
 }
@@ -113,11 +112,10 @@ func isTrue(word []byte) (yes, ok bool) {
 	return word[31] == 1, true
 }
 
-// Simulate asks the node whether the authorisation would go through now, and
-// makes sure that we can submit it: nobody is to be bound by a reservation that we
-// cannot afford. nil means yes, a *mpp.Rejection means no, ErrUnavailable means
-// that nobody knows or that we cannot pay for the gas; any other error is a
-// damaged record.
+// Simulate asks the node whether the authorisation would go through now, and whether we can
+// pay for submitting it. nil means yes, a *mpp.Rejection means no; ErrUnavailable means
+// that this is not known or that we cannot pay for the gas; any other error is a damaged
+// record.
 func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 	a, err := m.reopen(p)
 	if err != nil {
@@ -153,20 +151,20 @@ func (m *Method) Holds(ctx context.Context, p mpp.Payment, cents int64) error {
 	if err != nil {
 		return err
 	}
-	return m.node.Holds(ctx, m.cfg.Currency, a.from, units(cents))
+	return m.Node.Holds(ctx, m.Token, a.from, node.Units(cents))
 }
 
-// pendingBlock asks for what is waiting to be mined.
+// pendingBlock asks for the pending block.
 func pendingBlock(result **node.Block) rpc.BatchElem {
 	return rpc.BatchElem{Method: "eth_getBlockByNumber", Args: []any{"pending", false}, Result: result}
 }
 
-// trial has the node execute the transaction that would submit the authorisation, from
-// our account and with the fees that would be bid, on top of what is waiting to be mined
-// where the node has that. It gives how much gas that takes, and how chain and account
-// stand at that time. It refuses with a *mpp.Rejection, also accounts with code: the
-// token asks such an account itself whether it has signed, and the answer may be another
-// one when it costs us gas. ErrUnavailable means that nobody knows.
+// trial has the node execute the transaction that would submit the authorisation, from our
+// account and with the fees that would be bid, on the pending block if the node has one. It
+// gives the gas that this takes, and the state of chain and account at that time. It
+// refuses with a *mpp.Rejection. It also refuses accounts with code: the token asks the
+// code whether it has signed, and the answer can differ when it costs us gas.
+// ErrUnavailable means that the result is not known.
 func (m *Method) trial(ctx context.Context, a *authorization, st *standing, pending *node.Block) (*standing, uint64, error) {
 	at, block := "latest", st.block
 	if pending != nil && pending.Number != nil && pending.Height() > block.Height() {
@@ -180,7 +178,7 @@ func (m *Method) trial(ctx context.Context, a *authorization, st *standing, pend
 	var code hexutil.Bytes
 	questions := []rpc.BatchElem{
 		{Method: "eth_estimateGas", Result: &gas, Args: []any{map[string]any{
-			"from": m.gas.address, "to": m.cfg.Currency, "data": hexutil.Bytes(a.calldata()), "gas": hexutil.Uint64(maxGas),
+			"from": m.gas.address, "to": m.Token, "data": hexutil.Bytes(a.calldata()), "gas": hexutil.Uint64(maxGas),
 			"maxFeePerGas": (*hexutil.Big)(bid.most), "maxPriorityFeePerGas": (*hexutil.Big)(bid.tip)}, at}},
 		{Method: "eth_getCode", Result: &code, Args: []any{a.from, at}},
 	}

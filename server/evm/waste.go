@@ -11,8 +11,8 @@ import (
 	"webring/server/node"
 )
 
-// A transaction that is mined after the end of its authorisation reverts, and the chain
-// is to blame for it, because none is sent that has hardly time.
+// A transaction that is mined after the end of its authorisation reverts. The chain is to
+// blame for that, because transactions are sent only while there is enough time.
 const (
 	// ample is for how long an authorisation must be valid when it is presented.
 	ample = 20 * time.Second
@@ -21,9 +21,9 @@ const (
 	enough = 10
 )
 
-// wasted says what a transaction of these, ours for a, has cost that was mined and
-// reverted, as the receipts show; nil where there is none. The node's figures are
-// believed up to what we have signed for.
+// wasted gives what the first of our transactions for a that was mined and reverted has
+// cost, by the receipts; nil if none has. The node's figures count up to what we have
+// signed for.
 func (m *Method) wasted(ctx context.Context, a *authorization, newest *node.Block, signed []submission, receipts map[common.Hash]*node.Receipt) (*mpp.Waste, error) {
 	for _, s := range signed {
 		r := receipts[s.hash]
@@ -40,7 +40,7 @@ func (m *Method) wasted(ctx context.Context, a *authorization, newest *node.Bloc
 		}
 		w.Wei = new(big.Int).Mul(price, new(big.Int).SetUint64(w.Gas)).String()
 		if uint64(*newest.Timestamp) >= a.validBefore || uint64(*r.BlockNumber) > newest.Height() {
-			b, err := m.node.BlockAt(ctx, uint64(*r.BlockNumber))
+			b, err := m.Node.BlockAt(ctx, uint64(*r.BlockNumber))
 			if err != nil {
 				return nil, err
 			}

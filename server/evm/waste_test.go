@@ -145,7 +145,7 @@ func TestAccountsWithCodeAreRefused(t *testing.T) {
 		foreign := w.Submission(c, func(d *evmtest.Draft) { d.Sign = freshKey(t).Sign })
 		hash := m.stranger(foreign, 1e9)
 		m.mine(1)
-		if m.status(hash) != 1 || m.balance(method.cfg.Recipient) != 1_000_000 {
+		if m.status(hash) != 1 || m.balance(method.Recipient) != 1_000_000 {
 			t.Errorf("%s: the token did not ask the account", name)
 		}
 	}

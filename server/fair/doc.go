@@ -1,8 +1,8 @@
 // Package fair shares a limited resource between askers.
 //
 // What a ring gives away free of charge, such as scans of sites, is limited in all. A
-// plain limit would let the busiest client take everything, and nobody else could
-// join. So each such limit is a [Shares], with one rule:
+// plain limit would let the busiest client take everything, and no other could join. So
+// each such limit is a [Shares], with one rule:
 //
 // An asker that has had u may have another while less than Most · Half/(Half+u) is
 // taken in all.
@@ -15,8 +15,8 @@
 //	busy askers                                   1    2    4    8    16   64
 //	each gets, of 180 a minute with a Half of 4   25   18   12   8    5    2
 //
-// An asker is an IPv4 address or an IPv6 /64, as in the limiter of requests. Somebody
-// with an IPv4 /24 or an IPv6 /48 has hundreds of these. So what an asker takes counts
+// An asker is an IPv4 address or an IPv6 /64, as in the limiter of requests. A client with
+// an IPv4 /24 or an IPv6 /48 has hundreds of these. So what an asker takes counts
 // for that network, too, and two clients of a network weigh as one: a client gets no
 // more by changing its address, and cannot take everything from its neighbours.
 //

@@ -19,7 +19,7 @@ type waiter struct {
 	ready chan struct{}
 }
 
-// NewSemaphore gives a semaphore that nobody holds.
+// NewSemaphore makes a semaphore with all its room free.
 func NewSemaphore(r Rule) *Semaphore { return &Semaphore{shares: NewShares(r)} }
 
 // Acquire waits until there is room for a, or until ctx ends; then it returns the

@@ -13,8 +13,8 @@
 //     one registrable domain and never from https to http; a time for each step and
 //     for the whole
 //   - how many there are: fetches at a time, in all and for each site, and requests a
-//     minute for each site and each address, so that nobody can aim the origin at a
-//     third party. Package fair shares these, so one client cannot use up a site's
+//     minute for each site and each address, so that the origin cannot be used to flood
+//     a third party. Package fair shares these, so one client cannot use up a site's
 //     requests
 //
 // Errors say what kind of thing went wrong, and not what was found at an address: a

@@ -24,9 +24,9 @@ type Limits struct {
 	// of a site that only redirects.
 	PerMinute int
 	// PerAddress bounds requests to one address in a minute; an IPv6 address counts
-	// as its /64. By default 300. Names cost nothing, and somebody could point many
-	// at another's machine. It is more than PerMinute because many sites share an
-	// address.
+	// as its /64. By default 300. Names cost nothing, and an attacker could point many
+	// of them at a victim's machine. It is more than PerMinute because many sites share
+	// an address.
 	PerAddress int
 }
 
@@ -45,7 +45,7 @@ const (
 	maxAddresses = 4 * maxSites
 )
 
-// limiter applies the [Limits]. It forgets sites that nobody fetches from.
+// limiter applies the [Limits]. It forgets sites without requests.
 type limiter struct {
 	limits Limits
 	all    *semaphore.Weighted

@@ -15,7 +15,7 @@ import (
 	"webring/server/fair"
 )
 
-func TestPlacesAreBoundedAndGivenBack(t *testing.T) {
+func TestFetchesAtATimeAreBounded(t *testing.T) {
 	var now, most atomic.Int64
 	release := make(chan struct{})
 	l := listen(t, "127.0.0.1:0", func(http.ResponseWriter, *http.Request) {
@@ -221,9 +221,9 @@ func TestOneAskerLeavesASharedAddressToOthers(t *testing.T) {
 	}
 }
 
-// TestWhoHasASiteHangLeavesPlacesToOthers has one asker ask for pages of a site that do not
+// TestAHangingSiteLeavesRoomToOthers has one asker ask for pages of a site that do not
 // come, as often at a time as it may.
-func TestWhoHasASiteHangLeavesPlacesToOthers(t *testing.T) {
+func TestAHangingSiteLeavesRoomToOthers(t *testing.T) {
 	var hanging atomic.Int64
 	l := listen(t, "127.0.0.1:0", func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/hang" {
@@ -283,8 +283,8 @@ func TestRedirectsCountAsRequests(t *testing.T) {
 	}
 }
 
-// TestWaitingForAPlaceIsNoSlowness: a limit of ours is not the site's fault.
-func TestWaitingForAPlaceIsNoSlowness(t *testing.T) {
+// TestWaitingForRoomIsNoSlowness: a limit of ours is not the site's fault.
+func TestWaitingForRoomIsNoSlowness(t *testing.T) {
 	c := New(Config{Limits: Limits{PerSite: 1}})
 	c.whole = 20 * time.Millisecond
 	leave, err := c.limits.enter(t.Context(), "acme.com")

@@ -13,7 +13,7 @@ import (
 	"webring/core/snap"
 )
 
-// Audit is what a second reading of everything came to.
+// Audit is the result of [Ledger.Audit].
 type Audit struct {
 	Events  uint64 `json:"events"`
 	Root    string `json:"root"` // RFC 6962 tree hash, base64
@@ -39,7 +39,7 @@ const maxFindings = 100
 // auditPage is how many rows are taken in one reading.
 const auditPage = 1024
 
-// auditor holds what is recomputed.
+// auditor is what an audit has recomputed so far.
 type auditor struct {
 	Audit
 	l     *Ledger
@@ -63,8 +63,8 @@ func (l *Ledger) Audit(ctx context.Context) (*Audit, error) {
 	if err := a.reservations(ctx); err != nil {
 		return nil, err
 	}
-	// The ledger goes on while it is read: what is compared is a moment at
-	// which the reading has caught up with it.
+	// The ledger works while it is read: the comparison is at a moment at which the
+	// reading has caught up.
 	for caught := false; !caught; {
 		if err := a.events(ctx); err != nil {
 			return nil, err
@@ -74,7 +74,7 @@ func (l *Ledger) Audit(ctx context.Context) (*Audit, error) {
 				a.compare(v.l.state)
 			}
 		})
-		// What is in the state already becomes durable at the end of this turn.
+		// At the end of this turn, all that is in the state is durable.
 		if err := l.Do(ctx, func(*Tx) error { return nil }); err != nil {
 			return nil, err
 		}
@@ -184,7 +184,7 @@ func (a *auditor) reservations(ctx context.Context) error {
 	}
 }
 
-// applied holds an applied payment against its event.
+// applied compares an applied payment with its event.
 func (a *auditor) applied(ctx context.Context, r *Reservation) error {
 	records, err := a.l.Records(r.Seq, 1)
 	if err == nil && len(records) == 0 {
@@ -217,7 +217,7 @@ func (a *auditor) applied(ctx context.Context, r *Reservation) error {
 	return nil
 }
 
-// compare holds what was recomputed against what the ledger works with.
+// compare compares what was recomputed with the ledger's state.
 func (a *auditor) compare(live *core.State) {
 	a.Events = a.tree.Size()
 	root := a.tree.Root()

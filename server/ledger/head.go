@@ -12,10 +12,10 @@ import (
 	"webring/server/durable"
 )
 
-// The head lies outside the store and says how far the store must have come
-// at least: a store that lost its last transactions is otherwise whole, and
-// would sign a second history. It is a file of two slots. The slot of a serial
-// is serial mod 2, so a write that tears leaves the head before it.
+// The head lies outside the store and says which transactions the store must have at
+// least: a store that has lost its last transactions looks whole, and would sign a second
+// history. The head is a file of two slots. A serial is written to slot serial mod 2, so
+// a torn write leaves the head before it.
 //
 //	slot     = magic (8 bytes) serial size root checksum, zeros up to 4096
 //	serial   = 8 bytes, big endian

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// index is the part of the reservations that is kept in memory: those that are open or to
-// be confirmed, and when others have failed in the last hour. All else is read from the
-// store.
+// index is what memory holds of the reservations: those that are open or to be confirmed,
+// and when others have failed in the last hour. All else is read from the store.
 type index struct {
 	open     map[string]*Reservation
 	urls     map[string]*Reservation // open registrations, by URL key

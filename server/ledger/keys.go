@@ -46,7 +46,7 @@ const (
 	prefixPaid        = 'p'
 	prefixConfirm     = 'c'
 	prefixPayment     = 'x'
-	prefixReturned    = 'b'
+	prefixRestored    = 'b'
 	prefixPayer       = 'y'
 	prefixScanned     = 's'
 	prefixPayee       = 'a'
@@ -73,9 +73,9 @@ func paidKey(slug, id string) []byte {
 	return append(append(stringKey(prefixPaid, slug), 0), id...)
 }
 
-// returnedKey needs no escape either: an account holds no zero byte.
-func returnedKey(payer string, seq uint64) []byte {
-	return binary.BigEndian.AppendUint64(append(stringKey(prefixReturned, payer), 0), seq)
+// restoredKey needs no escape either: an account holds no zero byte.
+func restoredKey(payer string, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(stringKey(prefixRestored, payer), 0), seq)
 }
 
 func payerKey(payer string) []byte { return stringKey(prefixPayer, strings.ToLower(payer)) }

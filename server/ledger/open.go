@@ -24,9 +24,9 @@ var (
 	ErrNoHead = errors.New("ledger: the head is missing")
 )
 
-// Remedy ends the message of every refusal, those of a store included. Nothing
-// less is safe: from here on the program would sign another history than the one
-// that edges have seen, or take a payment twice.
+// Remedy ends the message of every refusal, also of a store's. Nothing less is safe: a
+// ledger that went on from a damaged store would sign another history than the one that
+// edges have seen, or take a payment twice.
 const Remedy = "nothing was started, and the data folder is as it was; move it aside and restore a backup whole, with webring restore, into a new folder"
 
 func refuse(kind error, format string, args ...any) error {
@@ -38,7 +38,8 @@ func refuse(kind error, format string, args ...any) error {
 //
 // It refuses with [ErrDamaged], [ErrBehindHead] or [ErrNoHead], in words that
 // say what was found and what to do. [core.ErrCapacity] means that
-// [Config.Capacity] is below the number of members and open registrations. The store stays the caller's, also after an error.
+// [Config.Capacity] is below the number of members and open registrations. The caller
+// closes the store, also after an error.
 func Open(c Config) (*Ledger, error) {
 	if c.Store == nil || c.HeadPath == "" || c.Capacity <= 0 {
 		return nil, errors.New("ledger: store, head and capacity must be given")
@@ -78,9 +79,9 @@ func Open(c Config) (*Ledger, error) {
 	return l, nil
 }
 
-// BeginHead makes the head of an empty ledger, unless it is there. [Open] takes it for
-// that of any store, and brings it up to it. One that has seen a transaction is refused
-// with [ErrBehindHead], and what is none with [ErrDamaged].
+// BeginHead makes the head of an empty ledger, unless there is one. [Open] accepts such a
+// head with any store, and updates it. BeginHead refuses a head that has seen a transaction
+// with [ErrBehindHead], and a file that is no head with [ErrDamaged].
 func BeginHead(path string) error {
 	var l Ledger
 	if _, err := l.openHead(path, beginning()); err != nil {
@@ -142,8 +143,7 @@ func (l *Ledger) transactions() (end position, err error) {
 	return end, err
 }
 
-// load folds the events into the state and reads the index, and holds both
-// against the tree.
+// load folds the events into the state, compares them with the tree, and reads the index.
 func (l *Ledger) load(end, seen position) error {
 	f := fold{state: l.state, leaves: sha256.New(), wordless: map[string]bool{}}
 	err := l.expect()
@@ -176,8 +176,8 @@ func (l *Ledger) load(end, seen position) error {
 	return nil
 }
 
-// expect has the state make room at once for the members that are stored. What
-// their rows take besides their texts is about as long as the salts among these.
+// expect reserves room in the state for all stored members at once. Besides their texts,
+// their rows need about as much room as the salts in these.
 func (l *Ledger) expect() error {
 	rows, size := 0, 0
 	err := l.store.Scan([]byte{prefixEvent}, nil, func(key, value []byte) error {
@@ -191,8 +191,8 @@ func (l *Ledger) expect() error {
 	return err
 }
 
-// checkTree holds the stored hashes against those of the events, and the
-// roots against the hashes.
+// checkTree compares the stored hashes with those of the events, and the roots with the
+// hashes.
 func (l *Ledger) checkTree(f *fold, points ...position) error {
 	stored, count := sha256.New(), uint64(0)
 	err := l.store.Scan([]byte{prefixHash}, nil, func(key, value []byte) error {

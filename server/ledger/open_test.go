@@ -273,7 +273,7 @@ func TestOpenWithTooLittleCapacityIsNoDamage(t *testing.T) {
 
 // A registration that is open may have been paid for: a capacity without a
 // place for it would leave settled money without its effect.
-func TestOpenKeepsPlacesForOpenRegistrations(t *testing.T) {
+func TestOpenKeepsRoomForOpenRegistrations(t *testing.T) {
 	r := openedRing(t, "ada", "bob")
 	r.must(func(tx *ledger.Tx) error { return tx.Reserve(registration("new", "payer")) })
 	r.must(func(tx *ledger.Tx) error { return tx.Reserve(bidReservation("b", "ada", 100)) })

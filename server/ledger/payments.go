@@ -70,15 +70,19 @@ func (v *View) Adjusted(network, transaction string) (bool, error) {
 // of a network than the one it names: [View.Credited] counts it for both. It may
 // fail with [ErrNoRoom].
 func (tx *Tx) MovePayment(network, transaction string, seq uint64, cents int64) error {
-	if tx.room != nil {
-		return tx.room
-	}
-	tx.rows[string(paymentKey(network, transaction, seq))] = numberValue(uint64(cents))
-	return nil
+	return tx.set(paymentKey(network, transaction, seq), numberValue(uint64(cents)))
 }
 
-// CreditedTo gives the member that the first event about a transaction of a
-// network names, "" when there is none.
+// set adds a row, or fails with [ErrNoRoom].
+func (tx *Tx) set(key, value []byte) error {
+	if tx.room == nil {
+		tx.rows[string(key)] = value
+	}
+	return tx.room
+}
+
+// CreditedTo gives the member that the first event about a transaction of a network names,
+// and "" without one.
 func (v *View) CreditedTo(network, transaction string) (member string, err error) {
 	numbers, err := v.numbersUnder(paymentKey(network, transaction))
 	if err != nil || len(numbers) == 0 {
@@ -96,18 +100,18 @@ func (v *View) CreditedTo(network, transaction string) (member string, err error
 	return member, err
 }
 
-// Returned is an event that came back without its reservation.
-type Returned struct {
+// Restored is an event that came back from an edge without its reservation.
+type Restored struct {
 	Seq     uint64
 	Event   core.Event
 	Payment core.Payment // that it is about
 	Cents   int64        // that it gave for that
 }
 
-// Returned gives, in order, the events about payments of an account that [Tx.Adopt] added
+// Restored gives, in order, the events about payments of an account that [Tx.Adopt] added
 // and that have no reservation, from an instant on. Earlier events are not read.
-func (v *View) Returned(payer string, since time.Time) (found []Returned, err error) {
-	prefix := returnedKey(payer, 0)[:len(payer)+2]
+func (v *View) Restored(payer string, since time.Time) (found []Restored, err error) {
+	prefix := restoredKey(payer, 0)[:len(payer)+2]
 	// Few accounts have any.
 	some, err := v.hasUnder(prefix)
 	if err != nil || !some {
@@ -117,14 +121,14 @@ func (v *View) Returned(payer string, since time.Time) (found []Returned, err er
 	if err != nil {
 		return nil, err
 	}
-	numbers, err := v.numbersFrom(prefix, returnedKey(payer, first))
+	numbers, err := v.numbersFrom(prefix, restoredKey(payer, first))
 	for _, seq := range numbers {
 		e, err := v.event(seq)
 		if err != nil {
 			return nil, err
 		}
 		p, cents := PaymentOf(e)
-		found = append(found, Returned{seq, e, p, cents})
+		found = append(found, Restored{seq, e, p, cents})
 	}
 	return found, err
 }
@@ -193,7 +197,7 @@ func (v *View) rowsFrom(prefix, from []byte) (Batch, error) {
 	return rows, err
 }
 
-// hasUnder says whether there may be rows whose keys begin with prefix: one that the
+// hasUnder says whether there may be rows whose keys begin with prefix. A row that the
 // group in work deletes still counts.
 func (v *View) hasUnder(prefix []byte) (some bool, err error) {
 	err = v.l.store.Scan(prefix, prefix, func(_, _ []byte) error {
@@ -225,15 +229,11 @@ func (v *View) Scanned(network string) (time.Time, error) {
 
 // SetScanned remembers what [View.Scanned] gives. It may fail with [ErrNoRoom].
 func (tx *Tx) SetScanned(network string, until time.Time) error {
-	if tx.room != nil {
-		return tx.room
-	}
-	tx.rows[string(stringKey(prefixScanned, network))] = numberValue(uint64(until.UnixMilli()))
-	return nil
+	return tx.set(stringKey(prefixScanned, network), numberValue(uint64(until.UnixMilli())))
 }
 
-// Payees gives the payees of a network, the present one and all earlier, sorted by name.
-// Events do not name them, and old transactions count after the operator has changed the
+// Payees gives the payees of a network, the present and all earlier ones, sorted by name.
+// Events name none, and old transactions still count after the operator has changed the
 // payee.
 func (v *View) Payees(network string) ([]string, error) {
 	rows, err := v.rowsUnder(payeeKey(network, ""))
@@ -243,11 +243,7 @@ func (v *View) Payees(network string) ([]string, error) {
 // AddPayee remembers what [View.Payees] gives, for ever. Neither name may hold a
 // zero byte. It may fail with [ErrNoRoom].
 func (tx *Tx) AddPayee(network, payee string) error {
-	if tx.room != nil {
-		return tx.room
-	}
-	tx.rows[string(payeeKey(network, payee))] = []byte{}
-	return nil
+	return tx.set(payeeKey(network, payee), []byte{})
 }
 
 // Reservations gives up to n durable reservations in the order of their ids,

@@ -51,8 +51,8 @@ type Reservation struct {
 	Member    string           `json:",omitempty"` // slug; for register once applied
 	Cents     int64            // the whole payment
 	Payer     string           // account that pays
-	// Client is who brought the payment, where that may matter as long as its outcome is
-	// not final. Update deletes it then.
+	// Client is the client that brought the payment, or "" if that does not matter.
+	// Update deletes it once the outcome is final.
 	Client string `json:",omitempty"`
 
 	// ReplayKeys are claimed for ever: no two reservations share one.
@@ -83,7 +83,7 @@ type Reservation struct {
 	Redacted bool `json:",omitempty"`
 }
 
-// Response is what the payer is told, kept so that it can be told again.
+// Response is the answer to the payer, stored so that it can be given again.
 type Response struct {
 	Status int
 	Header [][2]string `json:",omitempty"`
@@ -152,7 +152,7 @@ func decodeReservation(b []byte) (*Reservation, error) {
 	return s.Reservation, nil
 }
 
-// check holds what every reservation must meet by itself.
+// check says what is wrong with a reservation by itself.
 func (r *Reservation) check() error {
 	wrong := func(what string) error { return fmt.Errorf("%w: %s", ErrReservation, what) }
 	switch {
@@ -196,14 +196,14 @@ func (r *Reservation) check() error {
 	return nil
 }
 
-// barKey stands for a payer and a URL after a payment has failed. A hash is enough to
-// recognise them, and the URL of a payment that failed must not be stored for ever.
+// barKey replaces a payer and a URL after a payment has failed. A hash recognises them, and
+// the URL of a failed payment must not be stored for ever.
 func barKey(payer, urlKey string) []byte {
 	sum := sha256.Sum256([]byte(payer + "\x00" + urlKey))
 	return sum[:]
 }
 
-// urlMark stands for a URL in the same way, for all payers.
+// urlMark replaces a URL in the same way, for all payers.
 func urlMark(urlKey string) []byte { return barKey("", urlKey) }
 
 // fail ends r at this instant, and replaces its URL by what is needed to recognise it.
@@ -236,8 +236,8 @@ func (r *Reservation) checkChange(to *Reservation) error {
 func (r *Reservation) redact() {
 	r.Body, r.Pinned, r.URLKey, r.Client, r.Redacted = nil, nil, "", "", true
 	if r.Response != nil {
-		kept := *r.Response
-		kept.Body = nil
-		r.Response = &kept
+		changed := *r.Response
+		changed.Body = nil
+		r.Response = &changed
 	}
 }

@@ -18,16 +18,15 @@ type Store interface {
 	// ErrStop ends it without one. fn may call Get and Scan, not Commit.
 	Scan(prefix, from []byte, fn func(key, value []byte) error) error
 
-	// Accept says that what is stored was found whole. It is called once after
-	// opening, before the first Commit, while nobody else uses the store. A
-	// store that is closed without it is left as it was found. After an error
-	// the store can only be closed.
+	// Accept says that the ledger has found everything stored whole. It is called once
+	// after opening, before the first Commit, while the store is not in use. A store that
+	// is closed without it stays as it was found. After an error the store can only be
+	// closed.
 	Accept() error
 
-	// Commit applies the batch as one: all of it or nothing, and durably when
-	// it returns nil. After any error the outcome is unknown. Batches of up
-	// to MaxBatch bytes and MaxBatchRows rows are taken. The batch is not
-	// kept, and not changed.
+	// Commit applies the whole batch or nothing; when it returns nil, the batch is
+	// durable. After any error the outcome is unknown. A batch may have up to MaxBatch
+	// bytes and MaxBatchRows rows. Commit neither changes nor retains it.
 	Commit(b Batch) error
 
 	// Verify reads everything stored and checks whatever the store has to

@@ -55,24 +55,24 @@ func (tx *Tx) undo() {
 func (tx *Tx) Stamp() int64 { return tx.stamp }
 
 // State is the state with every event so far, at the instant of this turn.
-// Nothing of it that answers depend on may be changed, nor may it be kept.
+// The function must not change it, but for [core.State.Expect], and must not retain it.
 func (tx *Tx) State() *core.State { return tx.l.state }
 
-// View reads everything with the work of this turn, for checks that are made
-// outside of turns too. It is valid as long as the turn.
+// View reads everything with the work of this turn, for checks that also run outside of
+// turns. It is valid as long as the turn.
 func (tx *Tx) View() *View { return &View{tx.l, tx.get, tx.rows} }
 
 // Append adds an event and gives its number, counted from 0. For a
 // registration, t holds the words; their salts are drawn here, and the
 // commitments written into the event. For all others t is nil.
 //
-// Afterwards [Tx.State] has the event, with ranks, and the function must not
-// fail. When Append itself fails, nothing has happened: the event is beyond a
-// limit or does not apply ([core.State.Apply]), it removes a member for which a
-// payment is open ([ErrOpenReservation]), or nothing can be written ([ErrNoRoom]).
+// Afterwards [Tx.State] has the event, with ranks, and the function must not fail. If
+// Append itself fails, it has done nothing: the event is beyond a limit or does not apply
+// ([core.State.Apply]), it removes a member for which a payment is open
+// ([ErrOpenReservation]), or nothing can be written ([ErrNoRoom]).
 //
-// Removing a member with redaction deletes the texts beside its registration
-// and everything in the reservations that paid for it which may hold them.
+// A removal with redaction deletes the texts beside the member's registration, and
+// whatever may hold them in the reservations that paid for the member.
 func (tx *Tx) Append(e core.Event, t *core.Texts) (seq uint64, err error) {
 	var texts []byte
 	if joined, ok := e.(*core.Joined); ok != (t != nil) {
@@ -93,10 +93,9 @@ func (tx *Tx) Append(e core.Event, t *core.Texts) (seq uint64, err error) {
 	return tx.add(e, event, texts)
 }
 
-// Adopt adds an event that this ledger has signed before and lost since: its encoding and
-// that of its texts, from an edge. It fails as [Tx.Append] does, but not for open
-// payments: the event may be for one of them, which [View.Returned] shows when that has
-// settled.
+// Adopt adds an event that this ledger has signed and lost: its encoding and that of its
+// texts come from an edge. It fails as [Tx.Append] does, but not for open payments: the
+// event may be for one of them, which finds it by [View.Restored] once it has settled.
 func (tx *Tx) Adopt(r Record) error {
 	if err := snap.Verify(r.Event, r.Texts); err != nil {
 		return err
@@ -110,7 +109,7 @@ func (tx *Tx) Adopt(r Record) error {
 		return err
 	}
 	if p, _ := PaymentOf(e); p.Transaction != "" {
-		tx.rows[string(returnedKey(p.Payer, seq))] = []byte{}
+		tx.rows[string(restoredKey(p.Payer, seq))] = []byte{}
 	}
 	return nil
 }
@@ -166,7 +165,7 @@ func (tx *Tx) seal(e *core.Joined, t *core.Texts) error {
 	return nil
 }
 
-// addHashes adds what the tree stores for event number seq.
+// addHashes adds the tree's stored hashes for event number seq.
 func (tx *Tx) addHashes(rows Batch, seq uint64, event []byte) error {
 	hashes, err := tlog.StoredHashes(int64(seq), event, treeReader(tx.get))
 	if err != nil {
@@ -179,7 +178,7 @@ func (tx *Tx) addHashes(rows Batch, seq uint64, event []byte) error {
 	return nil
 }
 
-// addRedactions adds the deletion of a member's texts wherever they lie.
+// addRedactions adds the deletion of a member's texts, wherever they are stored.
 func (tx *Tx) addRedactions(rows Batch, slug string) error {
 	seq, err := tx.get(stringKey(prefixJoin, slug))
 	if errors.Is(err, ErrNotFound) {
@@ -231,41 +230,41 @@ func (tx *Tx) reserve(r *Reservation, came bool) error {
 	if r.State != Reserved {
 		return fmt.Errorf("%w: a new one is not %s", ErrReservation, r.State)
 	}
-	kept, err := tx.admit(r)
+	stored, err := tx.admit(r)
 	if err != nil {
 		return err
 	}
-	if err := tx.checkApplicable(kept); err != nil {
+	if err := tx.checkApplicable(stored); err != nil {
 		return err
 	}
-	if _, barred := tx.l.index.barred(kept.Payer, kept.URLKey, kept.Created); barred && !came {
+	if _, barred := tx.l.index.barred(stored.Payer, stored.URLKey, stored.Created); barred && !came {
 		return ErrBarred
 	}
-	if err := tx.put(kept); err != nil {
+	if err := tx.put(stored); err != nil {
 		return err
 	}
 	tx.rows[string(stringKey(prefixOpen, r.ID))] = []byte{}
-	tx.reindex(nil, kept)
-	r.Created = kept.Created
+	tx.reindex(nil, stored)
+	r.Created = stored.Created
 	return nil
 }
 
-// Keep stores a payment whose money has come and which can have no effect: as one
-// that has [Failed] already, without the request's words. It bars nobody. It fails
-// as [Tx.Reserve] does where the payment is known, and with [ErrNoRoom].
-func (tx *Tx) Keep(r *Reservation) error {
+// StoreUnapplied stores a payment whose money has come and which can have no effect: as one
+// that has [Failed] already, without the request's words. It bars no payer. It fails as
+// [Tx.Reserve] does if the payment is known, and with [ErrNoRoom].
+func (tx *Tx) StoreUnapplied(r *Reservation) error {
 	if r.State != Failed {
-		return fmt.Errorf("%w: what is kept has not %s", ErrReservation, Failed)
+		return fmt.Errorf("%w: a payment without effect is not %s", ErrReservation, Failed)
 	}
-	kept, err := tx.admit(r)
+	stored, err := tx.admit(r)
 	if err != nil {
 		return err
 	}
-	kept.FailedAt, kept.URLKey, kept.Client, kept.Body, kept.Pinned = kept.Created, "", "", nil, nil
-	if err := tx.put(kept); err != nil {
+	stored.FailedAt, stored.URLKey, stored.Client, stored.Body, stored.Pinned = stored.Created, "", "", nil, nil
+	if err := tx.put(stored); err != nil {
 		return err
 	}
-	*r = *kept
+	*r = *stored
 	return nil
 }
 
@@ -275,9 +274,9 @@ func (tx *Tx) admit(r *Reservation) (*Reservation, error) {
 	if tx.room != nil {
 		return nil, tx.room
 	}
-	kept := *r
-	kept.Created = time.UnixMilli(tx.stamp).UTC()
-	if err := kept.check(); err != nil {
+	stored := *r
+	stored.Created = time.UnixMilli(tx.stamp).UTC()
+	if err := stored.check(); err != nil {
 		return nil, err
 	}
 	if _, err := tx.get(stringKey(prefixReservation, r.ID)); err == nil {
@@ -292,7 +291,7 @@ func (tx *Tx) admit(r *Reservation) (*Reservation, error) {
 			return nil, err
 		}
 	}
-	return &kept, nil
+	return &stored, nil
 }
 
 // put stores a new reservation with the rows by which it is found.
@@ -311,10 +310,9 @@ func (tx *Tx) put(r *Reservation) error {
 	return nil
 }
 
-// checkApplicable says whether nothing stands in the way of the event that a
-// new reservation pays for. Nothing that comes later can: registrations of one
-// URL exclude each other, removal waits for open bids, and what is open counts
-// towards the limits.
+// checkApplicable says why the event that a new reservation pays for could not be applied.
+// If it can be now, it can be later: registrations of one URL exclude each other, removal
+// waits for open bids, and open reservations count towards the limits.
 func (tx *Tx) checkApplicable(r *Reservation) error {
 	s, x := tx.l.state, &tx.l.index
 	if r.Operation == OperationBid {
@@ -343,10 +341,9 @@ func (tx *Tx) checkApplicable(r *Reservation) error {
 
 // Update stores a reservation anew. What was reserved (operation, URL, amount,
 // payer, keys) stays; the state goes from [Reserved] to [Applied] or [Failed]
-// or stays. When it fails, FailedAt is set, and of a registration's URL only
-// what is needed to recognise it is kept. What was deleted stays deleted, whatever r holds,
-// and what would have been deleted with a member's texts is not kept.
-// It may fail with [ErrNoRoom].
+// or stays. If the reservation fails, Update sets FailedAt, and replaces a registration's
+// URL by hashes that recognise it. What was deleted stays deleted, whatever r holds, and
+// what a redaction would have deleted is not stored. It may fail with [ErrNoRoom].
 func (tx *Tx) Update(r *Reservation) error {
 	if tx.room != nil {
 		return tx.room
@@ -355,65 +352,65 @@ func (tx *Tx) Update(r *Reservation) error {
 	if err != nil {
 		return err
 	}
-	kept := *r
+	stored := *r
 	if old.Redacted {
-		kept.redact()
+		stored.redact()
 	}
 	if old.State == Failed {
-		kept.URLKey = ""
+		stored.URLKey = ""
 	}
-	if err := old.checkChange(&kept); err != nil {
+	if err := old.checkChange(&stored); err != nil {
 		return err
 	}
-	kept.Created, kept.FailedAt, kept.Bar, kept.URLMark, kept.HadPaid = old.Created, old.FailedAt, old.Bar, old.URLMark, old.HadPaid
-	if old.State == Reserved && kept.State == Failed {
-		hadPaid, err := tx.View().HasPaid(kept.Payer)
+	stored.Created, stored.FailedAt, stored.Bar, stored.URLMark, stored.HadPaid = old.Created, old.FailedAt, old.Bar, old.URLMark, old.HadPaid
+	if old.State == Reserved && stored.State == Failed {
+		hadPaid, err := tx.View().HasPaid(stored.Payer)
 		if err != nil {
 			return err
 		}
-		kept.fail(time.UnixMilli(tx.stamp).UTC(), hadPaid)
+		stored.fail(time.UnixMilli(tx.stamp).UTC(), hadPaid)
 	}
-	if kept.State == Failed || kept.Confirmed {
-		kept.Client = ""
+	if stored.State == Failed || stored.Confirmed {
+		stored.Client = ""
 	}
-	if at, ok := tx.l.state.BySlug([]byte(kept.Member)); ok && kept.State == Applied && tx.l.state.Member(at).Redacted {
+	if at, ok := tx.l.state.BySlug([]byte(stored.Member)); ok && stored.State == Applied && tx.l.state.Member(at).Redacted {
 		// Its event came back from an edge, and with it the redaction.
-		kept.redact()
+		stored.redact()
 	}
-	b, err := encodeReservation(&kept)
+	b, err := encodeReservation(&stored)
 	if err != nil {
 		return err
 	}
 	tx.rows[string(stringKey(prefixReservation, r.ID))] = b
-	if old.State != kept.State {
+	if old.State != stored.State {
 		tx.rows[string(stringKey(prefixOpen, r.ID))] = nil
-		if kept.State == Failed {
+		if stored.State == Failed {
 			tx.rows[string(failedKey(tx.stamp, r.ID))] = []byte{}
 		} else {
-			tx.rows[string(paidKey(kept.Member, r.ID))] = []byte{}
-			if err := tx.claimReturned(kept.Payer, kept.Seq); err != nil {
+			tx.rows[string(paidKey(stored.Member, r.ID))] = []byte{}
+			if err := tx.claimRestored(stored.Payer, stored.Seq); err != nil {
 				return err
 			}
 		}
 	}
-	if kept.State == Applied {
+	if stored.State == Applied {
 		// nil deletes, and an empty value does not.
 		var row []byte
-		if !kept.Confirmed {
+		if !stored.Confirmed {
 			row = []byte{}
 		}
 		tx.rows[string(stringKey(prefixConfirm, r.ID))] = row
 	}
-	tx.reindex(old, &kept)
-	*r = kept
+	tx.reindex(old, &stored)
+	*r = stored
 	return nil
 }
 
-// claimReturned notes that an event that came back has its reservation. Almost every event
-// never came back. A row that is not there is not deleted: a store may keep a mark for
-// each deletion, which [View.Returned] would have to skip.
-func (tx *Tx) claimReturned(payer string, seq uint64) error {
-	key := returnedKey(payer, seq)
+// claimRestored notes that a restored event has its reservation. Hardly any event is a
+// restored one. A row that does not exist is not deleted, because a store may keep a mark
+// for each deletion, which [View.Restored] would have to skip.
+func (tx *Tx) claimRestored(payer string, seq uint64) error {
+	key := restoredKey(payer, seq)
 	_, err := tx.get(key)
 	if errors.Is(err, ErrNotFound) {
 		return nil
@@ -422,7 +419,7 @@ func (tx *Tx) claimReturned(payer string, seq uint64) error {
 	return err
 }
 
-// reindex changes the index now, so that this turn sees its own work.
+// reindex changes the index at once, so that this turn sees its own work.
 func (tx *Tx) reindex(old, new *Reservation) {
 	x := &tx.l.index
 	x.expire(time.UnixMilli(tx.stamp))

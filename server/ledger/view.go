@@ -9,13 +9,13 @@ import (
 	"webring/core"
 )
 
-// View reads what the writer has applied, the group in work included: should
-// that group fail to become durable, the process ends. It is valid until the
-// function that was given it returns.
+// View reads what the writer has applied, including the group that it is working on: if
+// that group fails to become durable, the process ends. A view is valid until the function
+// that got it returns.
 type View struct {
 	l   *Ledger
 	get func(key []byte) ([]byte, error)
-	own Batch // rows of the turn that looks, if one does
+	own Batch // rows of the turn that the view belongs to, if any
 }
 
 // View calls fn with the present state. Any number of views run at once; the
@@ -27,7 +27,7 @@ func (l *Ledger) View(fn func(v *View)) {
 }
 
 // State is the state with every event so far, at the instant of the writer's
-// last turn. It must not be changed, nor kept.
+// last turn. The caller must neither change nor retain it.
 func (v *View) State() *core.State { return v.l.state }
 
 // URLPending says whether a registration of the URL with this identity key is open,
@@ -82,8 +82,8 @@ func (v *View) Open() []*Reservation { return oldestFirst(v.l.index.open) }
 func oldestFirst(some map[string]*Reservation) []*Reservation {
 	all := make([]*Reservation, 0, len(some))
 	for _, r := range some {
-		kept := *r
-		all = append(all, &kept)
+		copied := *r
+		all = append(all, &copied)
 	}
 	slices.SortFunc(all, func(a, b *Reservation) int {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))

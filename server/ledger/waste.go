@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Waste is what submitting a payment has cost the operator for nothing. It is kept as long
-// as its payer and client are refused for it.
+// Waste is gas that the operator has paid for a payment that failed. It is stored as long as
+// its payer and client are refused for it.
 type Waste struct {
 	At          time.Time `json:"at"`
 	Network     string    `json:"network"`
@@ -23,15 +23,11 @@ type Waste struct {
 
 // AddWaste remembers what [View.Wastes] gives. It may fail with [ErrNoRoom].
 func (tx *Tx) AddWaste(w Waste) error {
-	if tx.room != nil {
-		return tx.room
-	}
 	row, err := json.Marshal(w)
 	if err != nil {
 		return err
 	}
-	tx.rows[string(wasteKey(w.Network, w.Transaction))] = row
-	return nil
+	return tx.set(wasteKey(w.Network, w.Transaction), row)
 }
 
 // ForgetWaste undoes [Tx.AddWaste].

@@ -16,7 +16,7 @@ import (
 	"webring/core"
 )
 
-// Bounds of one group: in a larger one, the first callers would wait too long for the last.
+// Bounds of one group. In a larger group, the first caller would wait too long.
 const (
 	maxGroupItems = 256
 	maxGroupBytes = 1 << 20
@@ -134,8 +134,8 @@ func newLedger(c Config) *Ledger {
 // alone at its time; it must be quick, must not wait for anything, and must
 // not use its [Tx] afterwards.
 //
-// ctx bounds the wait for fn's turn only. Its error means that fn was not
-// run. [ErrBroken] means that the outcome is unknown.
+// ctx bounds the wait for fn's turn only: its error means that fn has not run. [ErrBroken]
+// means that the outcome is unknown.
 func (l *Ledger) Do(ctx context.Context, fn func(*Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -316,7 +316,7 @@ func (l *Ledger) gather() *group {
 	return g
 }
 
-// execute runs one item and stages what it did, or takes it back.
+// execute runs one item, and stages or undoes its changes.
 func (l *Ledger) execute(it *item, g *group) {
 	tx := l.begin()
 	it.err = it.fn(tx)
@@ -335,8 +335,8 @@ func (l *Ledger) execute(it *item, g *group) {
 	tx.end()
 }
 
-// persist makes the group durable and publishes it. After an error nobody
-// knows what is stored.
+// persist makes the group durable and publishes it. After an error it is not known what is
+// stored.
 func (l *Ledger) persist(g *group) error {
 	if len(l.staged) == 0 {
 		return nil
@@ -360,10 +360,10 @@ func (l *Ledger) persist(g *group) error {
 	return nil
 }
 
-// get reads a row through what is staged. The caller holds mu.
+// get reads a row as it is after the staged changes. The caller holds mu.
 func (l *Ledger) get(key []byte) ([]byte, error) { return l.staged.over(l.store.Get, key) }
 
-// over reads a row as it will be when the batch is stored, all others by get.
+// over reads a row from the batch, or by get if the batch does not have it.
 func (b Batch) over(get func(key []byte) ([]byte, error), key []byte) ([]byte, error) {
 	if value, ok := b[string(key)]; !ok {
 		return get(key)

@@ -36,12 +36,12 @@ func Accept(header string, offers []Offer) []Offer {
 	for _, o := range all {
 		weights[o] = weigh(o, ranges)
 	}
-	kept := slices.DeleteFunc(slices.Clone(all), func(o Offer) bool { return weights[o] == 0 })
-	if len(kept) == 0 {
+	wanted := slices.DeleteFunc(slices.Clone(all), func(o Offer) bool { return weights[o] == 0 })
+	if len(wanted) == 0 {
 		return all
 	}
-	slices.SortStableFunc(kept, func(a, b Offer) int { return weights[b] - weights[a] })
-	return kept
+	slices.SortStableFunc(wanted, func(a, b Offer) int { return weights[b] - weights[a] })
+	return wanted
 }
 
 func weigh(o Offer, ranges []payRange) int {

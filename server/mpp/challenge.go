@@ -129,7 +129,7 @@ func (c Challenge) ExpiresAt() (time.Time, error) {
 // keys are believed of payments that were made already, and of nothing else: money
 // that came in time keeps its effect. A key that leaked belongs in neither. Each
 // has at least [MinKey] bytes; a shorter one verifies nothing, and signing with it
-// panics. Keys are safe for concurrent use as long as nobody changes the slices.
+// panics. Keys are safe for concurrent use; the slices must not be changed.
 type Keys struct {
 	Current, Previous []byte
 	Retired           [][]byte
@@ -205,8 +205,8 @@ type keyedHash struct {
 
 var keyedHashes = sync.Pool{New: func() any { return new(keyedHash) }}
 
-// separable says that no slot contains the separator. Then the input has one
-// reading, and nobody can move text from one field to its neighbour.
+// separable says that no slot contains the separator. Then the input has one reading, and
+// no text can be moved from one field to the next.
 func (c Challenge) separable() bool {
 	for _, s := range c.slots() {
 		if strings.Contains(s, "|") {

@@ -13,8 +13,6 @@ import (
 // to go on is in it.
 type Payment struct {
 	Method      string    `json:"method"`
-	ChallengeID string    `json:"challenge_id"`
-	Realm       string    `json:"realm"`
 	Cents       int64     `json:"cents"`               // US cents
 	Raw         []byte    `json:"raw"`                 // canonical bytes of what was signed
 	Reference   string    `json:"reference"`           // lower-case 0x transaction hash; before there is one, another name of 32 bytes
@@ -87,7 +85,7 @@ func (p Payment) LogValue() slog.Value {
 // State is what is known about a payment that was sent, or may have been.
 type State uint8
 
-// The zero State is Pending: what nobody said is not known.
+// The zero State is Pending: nothing is known.
 const (
 	Pending    State = iota // nothing final is known
 	Settled                 // mined, and it paid us
@@ -109,23 +107,22 @@ var stateNames = [...]string{"pending", "settled", "failed", "mismatched", "gone
 // Outcome is a payment method's answer to "what became of it".
 type Outcome struct {
 	State State
-	// Deep is set when no reorganisation that the method's depth provides
-	// for can change State any more. Failed, Mismatched and Gone are only
-	// ever said when that is so; Settled is said at once, and may be
-	// asked for again until it is deep.
+	// Deep says that no reorganisation within the method's depth can change State any
+	// more. Failed, Mismatched and Gone are always deep, but for a method's Seen; Settled
+	// comes at once, and may be asked for again until it is deep.
 	Deep bool
-	// Due is when the block is to be expected that decides about a Pending
-	// payment; the zero time where that is not known.
+	// Due is when the block that decides about a Pending payment is expected; the zero
+	// time if that is not known.
 	Due time.Time
 	// Reference names the transaction that settled the payment, where that is
 	// known only then; "" stands for the payment's own.
 	Reference string
-	// Brought is what that transaction brought the recipient that was signed for
-	// in all, in US cents, where it can have settled more than this payment; 0
-	// stands for the payment's own amount.
-	Brought int64
-	// Wasted is what submitting the payment has cost this service for nothing, nil
-	// where that is not known. It is said each time the payment is asked for.
+	// Received is all that the transaction brought the payment's recipient, in US cents,
+	// if it may have settled more than this payment; 0 stands for the payment's own
+	// amount.
+	Received int64
+	// Wasted is gas that this service has paid for the payment for nothing; nil if none is
+	// known. Each outcome of the payment repeats it.
 	Wasted *Waste
 	Detail string // for the operator's log; never for a caller
 }

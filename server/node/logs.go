@@ -44,7 +44,7 @@ func (n *Node) Logs(ctx context.Context, from, to, depth uint64, contract common
 		err = found(logs)
 		switch {
 		case errors.Is(err, ErrEnough):
-			return nil // found is content, even if logs are missing
+			return nil // found needs no more, even if logs are missing
 		case newest.Height() < last+depth:
 			return Unavailable(errors.New("the node has gone back before the end of what is searched"))
 		case !kept:

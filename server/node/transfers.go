@@ -21,20 +21,19 @@ import (
 var TransferTopic = crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))
 
 // Payments are the transfers of one token to one account. All fields but Depth must be
-// set.
+// set. Payment methods embed it.
 type Payments struct {
 	Node             *Node
 	Token, Recipient common.Address
 	Depth            uint64 // blocks on top after which a block is taken to stay
-	UnitsPerCent     int64
 	Account          string // what stands before an address to name an account: "did:pkh:eip155:1:"
 }
 
-// Payee names the token and the account: "0x…/0x…".
+// Payee names the token and the account: "0x…/0x…", in lower case.
 func (p Payments) Payee() string { return LowerHex(p.Token) + "/" + LowerHex(p.Recipient) }
 
-// To is [Payments.By] for another payee, in the form of [Payments.Payee].
-func (p Payments) To(ctx context.Context, payee, reference string) (mpp.Transfer, error) {
+// Received is [Payments.By] for another payee, in the form of [Payments.Payee].
+func (p Payments) Received(ctx context.Context, payee, reference string) (mpp.Transfer, error) {
 	p, err := p.at(payee)
 	if err != nil {
 		return mpp.Transfer{}, err
@@ -54,11 +53,11 @@ func (p Payments) at(payee string) (Payments, error) {
 // LowerHex spells an address without the checksum that its case can carry.
 func LowerHex(a common.Address) string { return "0x" + hex.EncodeToString(a[:]) }
 
-// Since calls found for each transaction that paid the recipient in deep blocks
-// from the instant since on, oldest first, and gives the time of the last block
-// that was searched. Transfers of less than a cent are passed over. An error of
-// found ends it; others are [mpp.ErrUnavailable].
-func (p Payments) Since(ctx context.Context, since time.Time, found func(mpp.Transfer) error) (until time.Time, err error) {
+// Transfers calls found for each transaction that paid the recipient in deep blocks from
+// the instant since on, oldest first, and gives the time of the last block that was
+// searched. Transfers of less than a cent are skipped. An error of found ends it; others
+// are [mpp.ErrUnavailable].
+func (p Payments) Transfers(ctx context.Context, since time.Time, found func(mpp.Transfer) error) (until time.Time, err error) {
 	newest, err := p.Node.Head(ctx)
 	if err != nil {
 		return until, err
@@ -135,7 +134,7 @@ func (p Payments) sum(hash common.Hash, logs []Log) (t mpp.Transfer, paid bool) 
 		senders[l.Topics[1]] = true
 		units.Add(units, new(big.Int).SetBytes(l.Data))
 	}
-	units.Quo(units, big.NewInt(p.UnitsPerCent))
+	units.Quo(units, big.NewInt(UnitsPerCent))
 	if !units.IsInt64() {
 		return t, false // no token has so much of it
 	}
@@ -145,7 +144,7 @@ func (p Payments) sum(hash common.Hash, logs []Log) (t mpp.Transfer, paid bool) 
 
 // By says what one transaction, named by its hash, paid to the recipient. It is
 // [mpp.ErrNoTransfer] when the chain has no such transaction or it paid nothing,
-// and [mpp.ErrUnavailable] when nobody knows or its block is not deep yet.
+// and [mpp.ErrUnavailable] when that is not known or its block is not deep yet.
 func (p Payments) By(ctx context.Context, reference string) (mpp.Transfer, error) {
 	b, err := hexutil.Decode(strings.ToLower(reference))
 	if err != nil || len(b) != common.HashLength {

@@ -177,7 +177,7 @@ func open(t *testing.T) (*chain, node.Payments) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c, node.Payments{Node: n, Token: token, Recipient: recipient, Depth: 2, UnitsPerCent: 10_000, Account: "did:"}
+	return c, node.Payments{Node: n, Token: token, Recipient: recipient, Depth: 2, Account: "did:"}
 }
 
 func at(block uint64) time.Time { return time.Unix(1_000_000+int64(block), 0).UTC() }
@@ -200,7 +200,7 @@ func TestTransfersAreFound(t *testing.T) {
 		{4999, common.Hash{6}, recipient, 30_000_000}, // not deep yet
 	}
 	var got []string
-	until, err := p.Since(t.Context(), at(100), func(x mpp.Transfer) error {
+	until, err := p.Transfers(t.Context(), at(100), func(x mpp.Transfer) error {
 		got = append(got, fmt.Sprint(x.Reference[:4], x.Payer, " ", x.Cents, " ", x.At.Equal(at(100)) || x.At.Equal(at(2500)) || x.At.Equal(at(4998))))
 		return nil
 	})
@@ -212,15 +212,15 @@ func TestTransfersAreFound(t *testing.T) {
 		t.Errorf("%d searches", c.searches)
 	}
 	c.searches = 0
-	if _, err := p.Since(t.Context(), at(100), func(mpp.Transfer) error { return errEnough }); !errors.Is(err, errEnough) || c.searches > 5 {
+	if _, err := p.Transfers(t.Context(), at(100), func(mpp.Transfer) error { return errEnough }); !errors.Is(err, errEnough) || c.searches > 5 {
 		t.Errorf("who had enough got %v after %d searches", err, c.searches)
 	}
 	none := func(x mpp.Transfer) error { t.Errorf("found %+v", x); return nil }
-	if until, err := p.Since(t.Context(), at(6000), none); err != nil || !until.Equal(at(6000)) {
+	if until, err := p.Transfers(t.Context(), at(6000), none); err != nil || !until.Equal(at(6000)) {
 		t.Errorf("%v, %v", until, err)
 	}
 	c.silent = true
-	if _, err := p.Since(t.Context(), at(100), none); !errors.Is(err, mpp.ErrUnavailable) {
+	if _, err := p.Transfers(t.Context(), at(100), none); !errors.Is(err, mpp.ErrUnavailable) {
 		t.Errorf("a silent node: %v", err)
 	}
 }
@@ -232,13 +232,13 @@ func TestTransfersAreFoundOnANodeWithoutOldBlocks(t *testing.T) {
 		c.spoken, c.oldest, c.transfers = spoken, 3000, []transfer{{4500, common.Hash{1}, recipient, 1_000_000}}
 		for since, found := range map[uint64]int{4990: 0, 4501: 0, 4500: 1, 4400: 1, 4000: 1, 3500: 1, 3001: 1} {
 			n := 0
-			if _, err := p.Since(t.Context(), at(since), func(mpp.Transfer) error { n++; return nil }); err != nil || n != found {
+			if _, err := p.Transfers(t.Context(), at(since), func(mpp.Transfer) error { n++; return nil }); err != nil || n != found {
 				t.Errorf("since block %d: %d found, %v", since, n, err)
 			}
 		}
 		// Of what it had before, nothing is said.
 		for _, since := range []uint64{3000, 2999, 2000, 0} {
-			if until, err := p.Since(t.Context(), at(since), func(mpp.Transfer) error { return nil }); !errors.Is(err, mpp.ErrUnavailable) {
+			if until, err := p.Transfers(t.Context(), at(since), func(mpp.Transfer) error { return nil }); !errors.Is(err, mpp.ErrUnavailable) {
 				t.Errorf("since block %d: until %v, %v", since, until, err)
 			}
 		}
@@ -258,7 +258,7 @@ func TestTransfersAreNotFoundOnANodeWithoutOldReceipts(t *testing.T) {
 	} {
 		c, p := open(t)
 		c.receipts, c.others = 3000, tc.others
-		until, err := p.Since(t.Context(), at(tc.since), func(mpp.Transfer) error { t.Error("found"); return nil })
+		until, err := p.Transfers(t.Context(), at(tc.since), func(mpp.Transfer) error { t.Error("found"); return nil })
 		if !errors.Is(err, tc.err) || until.IsZero() == (tc.err == nil) {
 			t.Errorf("transactions in one block of %d, since block %d: until %v, %v", tc.others, tc.since, until, err)
 		}
@@ -267,7 +267,7 @@ func TestTransfersAreNotFoundOnANodeWithoutOldReceipts(t *testing.T) {
 	c, p := open(t)
 	c.receipts, c.others, c.transfers = 3000, 1, []transfer{{3050, common.Hash{1}, recipient, 1_000_000}}
 	for since, want := range map[uint64]error{3000: errEnough, 2900: mpp.ErrUnavailable} {
-		if _, err := p.Since(t.Context(), at(since), func(mpp.Transfer) error { return errEnough }); !errors.Is(err, want) {
+		if _, err := p.Transfers(t.Context(), at(since), func(mpp.Transfer) error { return errEnough }); !errors.Is(err, want) {
 			t.Errorf("since block %d: who had enough got %v", since, err)
 		}
 	}
@@ -283,7 +283,7 @@ func TestSearchesGrowAgain(t *testing.T) {
 	}{{10, 5000, 50_000, 160}, {1, 100_000, 50_000, 70}, {0, 100_000, 1000, 110}} {
 		c, p := open(t)
 		c.busy, c.height, c.most = tc.busy, tc.height, tc.most
-		_, err := p.Since(t.Context(), at(1), func(mpp.Transfer) error { return nil })
+		_, err := p.Transfers(t.Context(), at(1), func(mpp.Transfer) error { return nil })
 		if err != nil || c.searches > tc.searches || c.longest > 2000 {
 			t.Errorf("%+v: %d searches of up to %d blocks, %v", tc, c.searches, c.longest, err)
 		}
@@ -311,7 +311,7 @@ func TestNodeThatIsBehindHasNotSearchedEverything(t *testing.T) {
 	for behind, want := range map[uint64]error{0: nil, 2: nil, 3: mpp.ErrUnavailable} {
 		c.behind = behind
 		n := 0
-		if _, err := p.Since(t.Context(), at(4000), func(mpp.Transfer) error { n++; return nil }); !errors.Is(err, want) || n != 1 {
+		if _, err := p.Transfers(t.Context(), at(4000), func(mpp.Transfer) error { n++; return nil }); !errors.Is(err, want) || n != 1 {
 			t.Errorf("%d blocks behind: %d found, %v", behind, n, err)
 		}
 	}
@@ -351,11 +351,11 @@ func TestReceivedByATransaction(t *testing.T) {
 	}
 	c.unlisted = false
 	earlier := node.Payments{Token: token, Recipient: payer}.Payee()
-	if got, err := p.To(context.Background(), earlier, common.Hash{3}.Hex()); err != nil || got.Cents != 100 {
+	if got, err := p.Received(context.Background(), earlier, common.Hash{3}.Hex()); err != nil || got.Cents != 100 {
 		t.Errorf("to a payee of earlier: %+v, %v", got, err)
 	}
 	for _, bad := range []string{"", "/", payer.Hex(), token.Hex() + "/0x1", token.Hex() + "/" + payer.Hex() + "/"} {
-		if _, err := p.To(context.Background(), bad, common.Hash{3}.Hex()); err == nil || errors.Is(err, mpp.ErrNoTransfer) {
+		if _, err := p.Received(context.Background(), bad, common.Hash{3}.Hex()); err == nil || errors.Is(err, mpp.ErrNoTransfer) {
 			t.Errorf("%q is a payee", bad)
 		}
 	}

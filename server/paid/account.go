@@ -11,9 +11,8 @@ import (
 	"webring/server/ledger"
 )
 
-// What an account may have is asked when a payment says which account it is, and not
-// before the challenge. Nothing is charged for what is refused then; a payment that has
-// come already is not asked for it.
+// Limits for each account. They are checked when a credential names the account, before
+// anything is charged. A payment that has come already is not refused for them.
 
 const (
 	// maxAccounts is how many members by different accounts may be on one registrable
@@ -24,20 +23,11 @@ const (
 	categoriesSpan = 24 * time.Hour
 )
 
-func (*bid) payableBy(*ledger.View, string) error { return nil }
-
-func (o *registration) payableBy(v *ledger.View, payer string) error {
-	if err := o.sharesDomain(v, core.PayerOf(payer)); err != nil {
-		return err
-	}
-	return o.opensCategory(v, core.PayerOf(payer))
-}
-
-// sharesDomain refuses one account too many on a registrable domain: a stranger pays a
-// dollar for a name that readers take for its owner's.
+// sharesDomain refuses one account too many on a registrable domain: for a dollar, a
+// stranger could have a name that readers take for one of the domain's owner.
 //
-// The root of the domain itself is open to everybody: there is one, so strangers below
-// it cannot keep its owner away.
+// The root of the domain itself is open to every account, so strangers below it cannot
+// keep its owner away.
 func (o *registration) sharesDomain(v *ledger.View, payer core.Payer) error {
 	st, domain := v.State(), domainOf(o.Key)
 	if o.Key == domain {
@@ -68,8 +58,8 @@ func (o *registration) sharesDomain(v *ledger.View, payer core.Payer) error {
 	return accountProblem(api.InvalidRequest, "/url", fmt.Sprintf("lies on %s, where another account was first; at most %d members by different accounts are taken on one domain. Nothing was charged", domain, maxAccounts))
 }
 
-// opensCategory refuses an account that opens one new category after another: there are
-// only so many. The category of registrations that name none does not count.
+// opensCategory refuses an account that opens one new category after another, because
+// their number is bounded. The default category does not count.
 func (o *registration) opensCategory(v *ledger.View, payer core.Payer) error {
 	st := v.State()
 	if o.Category == defaultCategory || st.Select(0, []byte(o.Category)).Len() > 0 {
@@ -96,7 +86,7 @@ func (o *registration) opensCategory(v *ledger.View, payer core.Payer) error {
 	return accountProblem(api.CategoryUnavailable, "/category", fmt.Sprintf("is new, and an account opens at most %d new categories a day. Choose one that /api/categories lists, or come back tomorrow. Nothing was charged", maxCategories))
 }
 
-// accountProblem says what of a request this account may not have.
+// accountProblem says which field of a request this account may not have.
 func accountProblem(code api.Code, pointer, detail string) *Problem {
 	return &Problem{Code: code, Detail: "The field " + pointer[1:] + " " + detail + ".", More: map[string]any{"errors": []FieldError{{pointer, detail}}}}
 }

@@ -141,8 +141,8 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 	return e, nil
 }
 
-// lostRegistration reads the registration of an adjustment. Its challenge was issued long
-// ago, so the limits for new challenges do not hold for it.
+// lostRegistration reads the registration of an adjustment. The limits for new challenges
+// do not apply to it.
 func (s *Service) lostRegistration(a Adjustment) (*registration, error) {
 	if a.Kind != core.Credit || a.Member != "" {
 		return nil, fmt.Errorf("%w: a registration is credited, and names its member itself", ErrAdjustment)
@@ -172,8 +172,8 @@ func (o *registration) admit(tx *ledger.Tx, e *core.Adjusted) error {
 	return err
 }
 
-// withoutEffect gives the payments that this transaction settled without an effect: the
-// adjustment accounts for them.
+// withoutEffect gives the payments that this transaction settled without an effect, for
+// which the adjustment then accounts.
 func (s *Service) withoutEffect(transaction string) (some []*ledger.Reservation, err error) {
 	err = s.each(func(r *ledger.Reservation) bool {
 		p, err := StoredPayment(r)
@@ -203,10 +203,10 @@ func (s *Service) each(fn func(*ledger.Reservation) (more bool)) error {
 }
 
 // awaits refuses while an open payment has settled in the transaction, or will move there:
-// the operator must not give its money away. Other payments can be in the transaction, so
-// neither its payer nor its sum decides. It gives the ids of open payments of another
-// chain or token than the method has now: they are no part of what this transaction
-// brought.
+// the operator must not give away its money. Neither payer nor sum of the transaction
+// decides, because it can hold other payments too. foreign has the ids of open payments of
+// another chain or token than the method has now; this transaction brought nothing for
+// them.
 func (s *Service) awaits(ctx context.Context, n *network, transaction string) (foreign map[string]bool, err error) {
 	foreign = map[string]bool{}
 	var some []*ledger.Reservation
@@ -217,7 +217,7 @@ func (s *Service) awaits(ctx context.Context, n *network, transaction string) (f
 			return nil, err
 		}
 		if p.Method != n.Name() || r.State == ledger.Applied && strings.EqualFold(p.Reference, transaction) {
-			continue // elsewhere, or credited for it already
+			continue // of another method, or applied by this transaction
 		}
 		o, err := n.Outcome(ctx, p)
 		switch {
@@ -233,8 +233,8 @@ func (s *Service) awaits(ctx context.Context, n *network, transaction string) (f
 	return foreign, nil
 }
 
-// receivedBy asks every network what a transaction brought all payees, and gives the
-// network that it is on. [mpp.ErrNoTransfer] says that it is on none.
+// receivedBy asks the networks what a transaction brought all payees, and gives the network
+// that it is on. It fails with [mpp.ErrNoTransfer] if it is on none.
 func (s *Service) receivedBy(ctx context.Context, transaction string) (*network, mpp.Transfer, error) {
 	err := mpp.ErrNoTransfer
 	for _, n := range s.networks {
@@ -313,8 +313,8 @@ func (s *Service) vanished(ctx context.Context, r *ledger.Reservation) error {
 // findPage is how many rows are read at a time.
 const findPage = 1000
 
-// Find gives the reservation with this id, or with this transaction, or
-// [ledger.ErrNoReservation]. Of several it gives one that was applied.
+// Find gives the reservation with this id or transaction. Of several it gives an applied
+// one; without any it fails with [ledger.ErrNoReservation].
 func (s *Service) Find(reference string) (*ledger.Reservation, error) {
 	r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) { return v.Get(reference) })
 	if err != nil || r != nil {
@@ -339,8 +339,8 @@ func StoredPayment(r *ledger.Reservation) (p mpp.Payment, err error) {
 	return p, err
 }
 
-// Stands says whether events still give something for a payment: not after it
-// was voided.
+// Stands says whether events still give something for a payment: they do not once it was
+// voided.
 func (s *Service) Stands(p mpp.Payment) (stands bool) {
 	n := s.network(p.Method)
 	s.Ledger.View(func(v *ledger.View) {

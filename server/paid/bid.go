@@ -32,8 +32,8 @@ func (bidding) read(body []byte, rules *core.Rules) (order, error) {
 	return &bid{ref: r, Amount: r.Amount, OnlyIfRank: r.OnlyIfRank}, nil
 }
 
-// pinMember names the slug in the opaque parameter: a URL in the body may by
-// then be somebody else's.
+// pinMember names the slug in the opaque parameter: a URL in the body may be another
+// member's by the time of the payment.
 const pinMember = "member"
 
 func (o *bid) pin() map[string]string { return map[string]string{pinMember: o.Slug} }
@@ -65,7 +65,7 @@ func (o *bid) check(v *ledger.View) error {
 		return &Problem{Code: api.MemberRemoved, Detail: "This member was removed from the ring and takes no bids. Nothing was charged."}
 	}
 	if v.RemovalAnnounced(m.Slug) {
-		// Said before the member is gone, because it may yet stay.
+		// The member may yet stay, so this is no [api.MemberRemoved].
 		return &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
 			Detail: "This member is being removed from the ring as soon as the last payment for it is settled, and takes no new bids. Nothing was charged for this one; send the request again later to learn what became of the member."}
 	}
@@ -76,7 +76,8 @@ func (o *bid) check(v *ledger.View) error {
 	return nil
 }
 
-func (o *bid) ranks(st *core.State) error {
+func (o *bid) checkUnpaid(v *ledger.View, _ string) error {
+	st := v.State()
 	at, err := o.find(st)
 	if err != nil || o.OnlyIfRank == 0 {
 		return err
@@ -88,9 +89,9 @@ func (o *bid) ranks(st *core.State) error {
 	return rankTaken(o.OnlyIfRank, "to_take_rank_usd", max(need, st.Rules().MinBid), "a bid")
 }
 
-// find gives the member by the slug that is settled or, before, by the exact
-// slug or canonical URL that was sent. Nothing looser: money must not land on
-// a neighbour.
+// find gives the member: by the slug that the challenge pinned or, before the challenge,
+// by the exact slug or canonical URL that was sent. Money must not go to a member with a
+// similar name.
 func (o *bid) find(st *core.State) (core.Ordinal, error) {
 	slug := o.Slug
 	if slug == "" {

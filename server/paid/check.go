@@ -25,14 +25,13 @@ type Draft struct {
 	Required int
 	// Price is the fee and the opening bid in cents.
 	Price int64
-	// Slug is what the member would be known by if it joined now.
+	// Slug is the slug that the member would get if it joined now.
 	Slug string
 }
 
-// Check says what the body of a registration would come to, by the same
-// validation, limits and scores as a request that is meant to be paid, free of
-// charge and without side effects: no challenge is made and nothing reserved.
-// Whether a payment network answers at the moment is not asked.
+// Check says what would become of a registration with this body. It applies the
+// validation, limits and scores of a request that is to be paid, but makes no challenge
+// and reserves nothing. It does not ask whether a payment network answers at the moment.
 func (s *Service) Check(ctx context.Context, client string, body []byte) Draft {
 	var rules *core.Rules
 	s.Ledger.View(func(v *ledger.View) { rules = v.State().Rules() })
@@ -65,7 +64,7 @@ func (s *Service) Check(ctx context.Context, client string, body []byte) Draft {
 
 // check says why a payment for an order may not be made now.
 func (s *Service) check(o order) (err error) {
-	s.Ledger.View(func(v *ledger.View) { err = possible(o, v) })
+	s.Ledger.View(func(v *ledger.View) { err = possible(o, v, "") })
 	return err
 }
 

@@ -17,8 +17,8 @@ import (
 	"webring/server/mpp"
 )
 
-// conclude stores what a final outcome means. It is not done while the outcome
-// is open, or could not be stored.
+// conclude stores what a final outcome means. done is false while the outcome is open, and
+// if it could not be stored.
 func (s *Service) conclude(w *work, o mpp.Outcome) (applied *ledger.Reservation, done bool, err error) {
 	switch o.State {
 	case mpp.Pending:
@@ -81,16 +81,15 @@ func settledBy(w *work, o mpp.Outcome) string { return cmp.Or(o.Reference, w.pay
 
 // settlement is what a settled payment comes to; see the package documentation.
 type settlement struct {
-	restored *ledger.Returned // the event that it has already
+	restored *ledger.Restored // the event that it has already
 	usedUp   string           // why its money can have no effect
 	// Without either, it gets a new event.
 }
 
-// evidence is what the network said of transactions beside the payment's own outcome. It
-// is asked only where the ledger cannot decide alone, and once the payment's block is
-// final.
+// evidence is what the network said of other things than the payment's outcome. It is
+// asked only where the ledger cannot decide alone, and once the payment's block is final.
 type evidence struct {
-	gone  map[string]bool // transactions of events that came back: they are not on the network any more
+	gone  map[string]bool // by transaction of a restored event: it is not on the network any more
 	cents int64           // what the payment's transaction brought all payees; 0: not asked
 }
 
@@ -98,9 +97,9 @@ type evidence struct {
 var errEvidence = errors.New("paid: the network must be asked what became of a payment's money")
 
 // settlement finds what a payment that was settled by o comes to, in the order of the
-// table in the package documentation. It fails with errEvidence.
+// table in the package documentation. It may fail with errEvidence.
 func (w *work) settlement(v *ledger.View, o mpp.Outcome, known evidence) (settlement, error) {
-	events, err := w.returned(v)
+	events, err := w.restoredEvents(v)
 	if err != nil {
 		return settlement{}, err
 	}
@@ -110,7 +109,7 @@ func (w *work) settlement(v *ledger.View, o mpp.Outcome, known evidence) (settle
 			return settlement{restored: &events[i]}, nil
 		}
 	}
-	// The transaction of a payment without o.Reference is the only one that it can have.
+	// Without o.Reference the payment can have no other transaction than its own.
 	if o.Reference != "" {
 		for i, e := range events {
 			switch gone, asked := known.gone[e.Payment.Transaction]; {
@@ -123,7 +122,7 @@ func (w *work) settlement(v *ledger.View, o mpp.Outcome, known evidence) (settle
 	}
 	credited, err := v.Credited(w.network.Network(), transaction)
 	switch {
-	case err != nil || credited+w.reservation.Cents <= max(w.brought(o), known.cents):
+	case err != nil || credited+w.reservation.Cents <= max(w.received(o), known.cents):
 		return settlement{}, err
 	case known.cents == 0:
 		return settlement{}, errEvidence
@@ -135,30 +134,30 @@ func (w *work) settlement(v *ledger.View, o mpp.Outcome, known evidence) (settle
 	return settlement{usedUp: fmt.Sprintf("events gave %d cents for its transaction, which brought %d", credited, known.cents)}, err
 }
 
-// brought is what the transaction of a settled payment brought its own payee, in cents.
-func (w *work) brought(o mpp.Outcome) int64 { return max(o.Brought, w.reservation.Cents) }
+// received is what the transaction of a settled payment brought its own payee, in cents.
+func (w *work) received(o mpp.Outcome) int64 { return max(o.Received, w.reservation.Cents) }
 
-// ReasonAdjusted is why a payment that has settled ended without effect: the operator
-// has given what its transaction brought. Any other reason needs a look.
+// ReasonAdjusted is the reason of a payment that has settled without effect because the
+// operator has adjusted its transaction. Any other reason needs the operator's attention.
 const ReasonAdjusted = "the operator has adjusted its transaction"
 
-// returned gives the events that came back which may be for the payment of w. Of equal
-// payments each takes one. An event from before the challenge cannot be for it.
-func (w *work) returned(v *ledger.View) ([]ledger.Returned, error) {
+// restoredEvents gives the events that came back from an edge and may be for the payment
+// of w. Of equal payments each takes one. An event from before the challenge cannot be
+// for it.
+func (w *work) restoredEvents(v *ledger.View) ([]ledger.Restored, error) {
 	asked := w.payment.ValidBefore.Add(-ChallengeLife) // or later
-	events, err := v.Returned(w.reservation.Payer, asked)
-	return slices.DeleteFunc(events, func(e ledger.Returned) bool {
+	events, err := v.Restored(w.reservation.Payer, asked)
+	return slices.DeleteFunc(events, func(e ledger.Restored) bool {
 		return e.Payment.Network != w.network.Network() || e.Cents != w.reservation.Cents || w.order.carriedOut(v.State(), e.Event) == ""
 	}), err
 }
 
 // evidence asks the network for what [work.settlement] needs: which transactions of
-// events that came back are gone, and what the payment's transaction brought all payees
-// that the ring ever had. One transaction can pay several of them, and events do not say
-// which payee they were paid to.
+// restored events are gone, and what the payment's transaction brought all payees that
+// the ring ever had. One transaction can pay several payees, and events name none.
 func (s *Service) evidence(w *work, o mpp.Outcome) (e evidence, err error) {
-	var events []ledger.Returned
-	s.Ledger.View(func(v *ledger.View) { events, err = w.returned(v) })
+	var events []ledger.Restored
+	s.Ledger.View(func(v *ledger.View) { events, err = w.restoredEvents(v) })
 	if err != nil {
 		return e, err
 	}
@@ -178,8 +177,8 @@ func (s *Service) evidence(w *work, o mpp.Outcome) (e evidence, err error) {
 		return e, err
 	}
 	t, err := w.network.received(s.ctx, settledBy(w, o), everything)
-	if err == nil && t.Cents < w.brought(o) {
-		err = fmt.Errorf("all payees together got %d cents, and that of the payment %d", t.Cents, w.brought(o))
+	if err == nil && t.Cents < w.received(o) {
+		err = fmt.Errorf("all payees together got %d cents, and that of the payment %d", t.Cents, w.received(o))
 	}
 	if err != nil {
 		return e, fmt.Errorf("paid: what %s brought in all is not known: %w", settledBy(w, o), err)
@@ -188,9 +187,9 @@ func (s *Service) evidence(w *work, o mpp.Outcome) (e evidence, err error) {
 	return e, nil
 }
 
-// apply stores what a settled payment comes to in one transaction: the event and the
-// answer to its request, the event that it has already, or that it has no effect. It may
-// fail with errEvidence.
+// apply stores what a settled payment comes to, in one turn of the writer: the event and
+// the answer to its request, the event that it has already, or that it has no effect. It
+// may fail with errEvidence.
 func (s *Service) apply(w *work, o mpp.Outcome, known evidence) (applied *ledger.Reservation, err error) {
 	err = s.Ledger.Do(context.Background(), func(tx *ledger.Tx) error {
 		r, err := tx.Get(w.reservation.ID)
@@ -207,10 +206,10 @@ func (s *Service) apply(w *work, o mpp.Outcome, known evidence) (applied *ledger
 		paid := w.payment
 		paid.Reference, r.Outcome = settledBy(w, o), mpp.Settled.String()
 		if is.restored != nil {
-			// As one whose block is dropped later: see [Service.confirm].
+			// If the money came in another transaction, [Service.confirm] finds it.
 			paid.Reference = is.restored.Payment.Transaction
 		}
-		if r.Payment, err = json.Marshal(paid); err != nil {
+		if err := setPayment(r, paid); err != nil {
 			return err
 		}
 		switch {
@@ -219,12 +218,13 @@ func (s *Service) apply(w *work, o mpp.Outcome, known evidence) (applied *ledger
 			r.Seq, r.Member = is.restored.Seq, w.order.carriedOut(tx.State(), is.restored.Event)
 		case is.usedUp != "":
 			r.Reason = is.usedUp
-			return end(tx, r, paid)
+			err = end(r, paid)
 		default:
-			if err := w.carryOut(tx, r, paid); err != nil {
-				return err
-			}
 			r.Confirmed = o.Deep
+			err = w.carryOut(tx, r, paid)
+		}
+		if err != nil {
+			return err
 		}
 		return tx.Update(r)
 	})
@@ -234,7 +234,7 @@ func (s *Service) apply(w *work, o mpp.Outcome, known evidence) (applied *ledger
 	return applied, err
 }
 
-// carryOut appends the event that was paid for, and puts it and the answer into r.
+// carryOut appends the event that was paid for, and puts its number and the answer into r.
 func (w *work) carryOut(tx *ledger.Tx, r *ledger.Reservation, paid mpp.Payment) error {
 	e, err := w.order.carryOut(tx, core.Payment{
 		Method: paid.Method, Network: w.network.Network(), Transaction: paid.Reference, Payer: paid.Payer})
@@ -258,25 +258,37 @@ func (w *work) carryOut(tx *ledger.Tx, r *ledger.Reservation, paid mpp.Payment) 
 // fail stores that a payment had no effect.
 func (s *Service) fail(w *work, o mpp.Outcome) error {
 	s.Log.Warn("payment failed", "payment", w.payment, "outcome", o.State.String(), "detail", o.Detail)
-	return s.Ledger.Do(context.Background(), func(tx *ledger.Tx) error {
-		r, err := tx.Get(w.reservation.ID)
-		if err != nil {
-			return err
-		}
+	return s.update(context.Background(), w.reservation.ID, func(_ *ledger.Tx, r *ledger.Reservation) error {
 		r.Outcome, r.Reason = o.State.String(), o.Detail
-		return end(tx, r, w.payment)
+		return end(r, w.payment)
 	})
 }
 
-// end stores that a reservation has no effect. It deletes the request's words: nobody
-// needs them any more, and no redaction would find them here. It deletes the signed
-// transaction, which is final: payments that cost their sender nothing must not fill the
-// disk.
-func end(tx *ledger.Tx, r *ledger.Reservation, payment mpp.Payment) (err error) {
+// end makes r a reservation without effect. It deletes the words of the request, because a
+// redaction would not find them here, and the signed transaction, because payments that
+// cost their sender nothing must not fill the disk.
+func end(r *ledger.Reservation, payment mpp.Payment) error {
 	payment.Raw, payment.Submissions = nil, nil
 	r.State, r.Body, r.Pinned = ledger.Failed, nil, nil
-	if r.Payment, err = json.Marshal(payment); err != nil {
-		return err
-	}
-	return tx.Update(r)
+	return setPayment(r, payment)
+}
+
+// update changes a stored reservation in a turn of the writer.
+func (s *Service) update(ctx context.Context, id string, change func(*ledger.Tx, *ledger.Reservation) error) error {
+	return s.Ledger.Do(ctx, func(tx *ledger.Tx) error {
+		r, err := tx.Get(id)
+		if err == nil {
+			err = change(tx, r)
+		}
+		if err != nil {
+			return err
+		}
+		return tx.Update(r)
+	})
+}
+
+// setPayment puts the payment into r, as [StoredPayment] reads it.
+func setPayment(r *ledger.Reservation, p mpp.Payment) (err error) {
+	r.Payment, err = json.Marshal(p)
+	return err
 }

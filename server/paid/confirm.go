@@ -12,9 +12,9 @@ import (
 	"webring/server/mpp"
 )
 
-// confirmEvery is how often a payment that may still be undone is asked for at first;
-// as it ages, that becomes as rare as confirmRarely. lookEvery is how often it is
-// looked whether there are any.
+// confirmEvery is the first interval between two questions about a payment that may still
+// be undone; it grows to confirmRarely as the payment ages. lookEvery is the interval
+// between two looks for such payments.
 const (
 	confirmEvery  = 2 * time.Second
 	confirmRarely = 30 * time.Second
@@ -27,9 +27,9 @@ type unconfirmed struct {
 	payment mpp.Payment
 }
 
-// confirmAll asks for every applied payment of a network again until nothing can
-// change any more what that says: an effect is granted as soon as a payment is seen,
-// and a network may yet drop the block in which that was.
+// confirmAll asks a network again for each applied payment until the answer is final: the
+// effect is granted as soon as the payment is seen, and the network may yet drop the
+// block.
 func (s *Service) confirmAll(n *network) {
 	defer s.group.Done()
 	asked := map[string]time.Time{} // when, by reservation
@@ -51,8 +51,8 @@ func (s *Service) confirmAll(n *network) {
 			asked[u.ID] = before[u.ID]
 		}
 		due := slices.DeleteFunc(slices.Clone(some), func(u unconfirmed) bool { return rest(u) > 0 })
-		// Those that have waited longest come first, or as many as a network is left
-		// alone for would keep all others from ever being asked for.
+		// The longest waiting come first: otherwise as many as confirmFaults that fail
+		// each time would keep the others from being asked for.
 		slices.SortStableFunc(due, func(a, b unconfirmed) int { return asked[a.ID].Compare(asked[b.ID]) })
 		s.confirmEach(n, due, asked)
 		pause := lookEvery
@@ -78,9 +78,8 @@ func (s *Service) unconfirmed(n *network) (some []unconfirmed) {
 	return some
 }
 
-// Bounds on one round of confirmations: how many are asked for at a time, and
-// how many must fail before a network is left alone until the next round. One
-// that fails now and then must not keep the others waiting.
+// Bounds on one round of confirmations: how many questions run at a time, and how many
+// must fail before the network is left alone until the next round.
 const (
 	confirmAtOnce = 8
 	confirmFaults = 16
@@ -111,10 +110,10 @@ func (s *Service) confirmEach(n *network, some []unconfirmed, asked map[string]t
 	}
 }
 
-// sleep waits, and says whether there is any use in going on.
+// sleep waits. It returns false when the service or the ledger has ended.
 func (s *Service) sleep(d time.Duration) bool { return s.wait(d, nil) }
 
-// wait is sleep that ends early when something comes.
+// wait is sleep that also ends when early delivers.
 func (s *Service) wait(d time.Duration, early <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -129,9 +128,9 @@ func (s *Service) wait(d time.Duration, early <-chan struct{}) bool {
 	return false
 }
 
-// confirm asks once. A payment that vanished is sent again while it can be
-// mined, unless that would cost more gas than may be wasted on it; one that is gone for
-// good keeps its effect, and is the operator's to adjust.
+// confirm asks for a payment once. One that vanished is sent again while it can be mined
+// and the gas budget allows it. One that vanished for good keeps its effect, and the
+// operator is told to adjust it.
 func (s *Service) confirm(n *network, u unconfirmed) error {
 	p := u.payment
 	o, err := n.Outcome(s.ctx, p)
@@ -151,19 +150,13 @@ func (s *Service) confirm(n *network, u unconfirmed) error {
 	case o.State != mpp.Settled:
 		s.Log.Error("an applied payment has vanished for good; record it with: webring payments adjust --void", "payment", p, "outcome", o.State.String(), "detail", o.Detail)
 	}
-	return s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
-		r, err := tx.Get(u.ID)
-		if err != nil {
-			return err
-		}
-		if o.State == mpp.Settled && o.Reference != "" && !strings.EqualFold(o.Reference, p.Reference) {
-			// The block of before was dropped, and somebody submitted it anew. Its
-			// event speaks of this money, too: nobody is to be credited with it again.
-			if err := tx.MovePayment(n.Network(), o.Reference, r.Seq, r.Cents); err != nil {
-				return err
-			}
-		}
+	return s.update(s.ctx, u.ID, func(tx *ledger.Tx, r *ledger.Reservation) error {
 		r.Confirmed, r.Outcome, r.Reason = true, o.State.String(), o.Detail
-		return tx.Update(r)
+		if o.State == mpp.Settled && o.Reference != "" && !strings.EqualFold(o.Reference, p.Reference) {
+			// Its first block was dropped, and the payment was submitted again in another
+			// transaction. The event accounts for the money of that one, too.
+			return tx.MovePayment(n.Network(), o.Reference, r.Seq, r.Cents)
+		}
+		return nil
 	})
 }

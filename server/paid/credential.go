@@ -23,9 +23,9 @@ import (
 //  4. the transaction in it pays exactly what the challenge asks for
 //  5. the challenge asks what this route would ask for this body, in time
 //
-// A credential that fails one of the first four is no payment to this ring. One that
-// fails the fifth may be of a payment that was made already, so its network is asked
-// before it is refused. The rest, from the claim to the stored answer, is [work].
+// A credential that fails one of the first four is no payment to this ring. The payment of
+// one that fails the fifth may have been made already, so its network is asked before the
+// refusal. The rest, from the claim to the stored answer, is [work].
 func (s *Service) pay(ctx context.Context, op operation, c Call, cred mpp.Credential) Answer {
 	ch, n := cred.Challenge, s.network(cred.Challenge.Method)
 	ours := ch.Intent == mpp.Charge && s.Keys.Signed(ch)
@@ -100,15 +100,15 @@ func (s *Service) rejected(ctx context.Context, op operation, c Call, ch mpp.Cha
 }
 
 // foreign is the answer to a credential for a challenge of ours on a network, or in a
-// token, that is not configured any more: whether it was paid cannot be asked.
+// token, that is not configured any more. Nothing can be asked about its payment.
 func foreign(ch mpp.Challenge) *Problem {
 	return &Problem{Code: api.PaymentUnapplied, More: map[string]any{"reference": ch.ID},
 		Detail: "The challenge of this credential was issued for a network or token that this ring takes no longer. If its payment was made, do not pay again: give the operator its transaction and the reference. If it was not, send the request without a credential."}
 }
 
-// answered gives the order that ch, which is our own, was issued for, and the reason why
-// its payment may not be sent any more. Without an order, ch was issued for another
-// request.
+// answered gives the order that ch, a challenge of ours, was issued for, and the reason why
+// its payment may not be sent any more. The order is nil if ch was issued for another
+// request, or if its body is not accepted any more.
 func (s *Service) answered(op operation, c Call, ch mpp.Challenge, w *work) (order, *Problem) {
 	mismatch := refusal(api.InvalidChallenge, "The challenge in the credential was issued for another request. Send the request that it was issued for, or pay the new one.")
 	pinned := map[string]string{}
@@ -118,7 +118,7 @@ func (s *Service) answered(op operation, c Call, ch mpp.Challenge, w *work) (ord
 	w.reservation.Member = pinned[pinMember]
 	o, err := op.restore(c.Body, pinned)
 	if err != nil || o.cents() != w.payment.Cents {
-		// What it was issued for cannot be read any more.
+		// The rules for bodies have changed since.
 		return nil, errUnreadable
 	}
 	switch {
@@ -138,16 +138,15 @@ func (s *Service) answered(op operation, c Call, ch mpp.Challenge, w *work) (ord
 	}
 }
 
-// consumed answers a credential whose challenge was claimed or reserved before,
-// or gives nil for one that was not.
+// consumed answers a credential whose challenge was claimed or reserved before. It gives
+// nil for any other credential.
 //
-// While the first request is held, and once a 2xx was given out, that is 409.
-// In between, after an answer of 503 or the end of the process, the credential
-// still has its answer to come. An Idempotency-Key gives it out any number of
-// times.
+// The answer is 409 while the first request is held, and once a 2xx was given out. In
+// between, after a 503 or the end of the process, the credential gets the answer of its
+// payment. With an Idempotency-Key it gets that any number of times.
 //
-// A challenge that is not ours, or whose key is not known any more, tells what became of
-// the payment and nothing else: a client that merely knows the id does not get the
+// If the challenge is not ours, or its key is not known any more, the answer only says
+// what became of the payment: a client that merely knows the id does not get the stored
 // answer, and does not take it away from the client that paid.
 func (s *Service) consumed(c Call, id string, ours bool) (*Answer, error) {
 	// Under one lock: work could end between a look at s.work and one at the ledger.
@@ -185,8 +184,8 @@ func (s *Service) consumed(c Call, id string, ours bool) (*Answer, error) {
 	return s.stored(r), nil
 }
 
-// durable gives an answer that was read from the ledger once it cannot be lost any more:
-// a view sees the writer's work before it is on the disk, and an empty turn ends after.
+// durable returns an answer that was read from the ledger once it is on disk: a view sees
+// the writer's work before that, and an empty turn ends after it.
 func (s *Service) durable(a Answer) Answer {
 	if err := s.Ledger.Do(context.Background(), func(*ledger.Tx) error { return nil }); err != nil {
 		return s.problem(errPending)
@@ -196,19 +195,19 @@ func (s *Service) durable(a Answer) Answer {
 
 func challengeKey(id string) string { return "challenge:" + id }
 
-// stored is the answer kept with an applied reservation.
+// stored is the answer in an applied reservation.
 func (s *Service) stored(r *ledger.Reservation) *Answer {
-	if r.Redacted || r.Response == nil { // it held the member's words, or was lost
+	if r.Redacted || r.Response == nil { // the answer held the member's words, or was lost
 		a := s.problem(s.reused(r))
 		return &a
 	}
 	return &Answer{Status: r.Response.Status, Header: r.Response.Header, Body: r.Response.Body}
 }
 
-// give notes that the 2xx of r is given to a client, and says whether this is the first
-// time. From here on the credential counts as consumed. The ledger stores that a moment
-// later: if the process ends in between, the answer is given once more, which does no
-// harm. The caller holds mu.
+// give notes that the 2xx of r goes to a client, and returns whether this is the first
+// time. The credential then counts as consumed. The ledger stores that a moment later: if
+// the process ends in between, the answer is given again, which is harmless. The caller
+// holds mu.
 func (s *Service) give(r *ledger.Reservation) bool {
 	if r.Delivered || s.given[r.ID] {
 		return false
@@ -220,13 +219,9 @@ func (s *Service) give(r *ledger.Reservation) bool {
 	s.group.Add(1)
 	go func() {
 		defer s.group.Done()
-		err := s.Ledger.Do(context.Background(), func(tx *ledger.Tx) error {
-			stored, err := tx.Get(r.ID)
-			if err != nil {
-				return err
-			}
-			stored.Delivered = true
-			return tx.Update(stored)
+		err := s.update(context.Background(), r.ID, func(_ *ledger.Tx, r *ledger.Reservation) error {
+			r.Delivered = true
+			return nil
 		})
 		if err != nil {
 			s.Log.Error("noting a delivered answer", "err", err)

@@ -10,9 +10,9 @@ import (
 	"webring/server/ledger"
 )
 
-// domains finds the members on a registrable domain: public suffixes are no business of
-// the core, whose index is by host. It takes some 20 bytes for each member. Its zero
-// value knows nobody yet.
+// domains finds the members on a registrable domain. The core's index is by host, because
+// the core has no list of public suffixes. domains takes some 20 bytes for each member;
+// its zero value has no members.
 type domains struct {
 	mu   sync.Mutex
 	seed maphash.Seed
@@ -20,8 +20,8 @@ type domains struct {
 	next []core.Ordinal          // by ordinal: the next member on the domain, after the last the first
 }
 
-// members calls f with the members that stand on a domain, in the order in which they
-// joined, until it returns false.
+// members calls f with the members on a domain, in the order in which they joined, until
+// it returns false.
 func (d *domains) members(st *core.State, domain string, f func(core.Ordinal) (more bool)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -32,14 +32,14 @@ func (d *domains) members(st *core.State, domain string, f func(core.Ordinal) (m
 	}
 	for at := d.next[last]; ; at = d.next[at] {
 		m := st.Member(at)
-		// Hashes of 32 bits meet now and then.
+		// Two domains can have the same 32-bit hash.
 		if !m.Removed && isOrBelow(hostOf(m.URL), domain) && !f(at) || at == last {
 			return
 		}
 	}
 }
 
-// reach takes in the members that joined since, as far as the first rows in all.
+// reach adds the members that joined since the last call, up to a number of rows.
 func (d *domains) reach(st *core.State, rows int) {
 	if d.last == nil {
 		d.seed, d.last = maphash.MakeSeed(), map[uint32]core.Ordinal{}
@@ -58,8 +58,8 @@ func (d *domains) reach(st *core.State, rows int) {
 	}
 }
 
-// learn takes in the members of a ledger a few at a time, so that nobody waits for all
-// of them. It ends early when ctx is done.
+// learn adds the members of a ledger a few at a time, so that no request waits for all of
+// them. It ends early when ctx is done.
 func (d *domains) learn(ctx context.Context, books *ledger.Ledger) {
 	const atOnce = 4096
 	for rows, done := atOnce, false; !done && ctx.Err() == nil; rows += atOnce {

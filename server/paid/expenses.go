@@ -1,7 +1,6 @@
 package paid
 
 import (
-	"encoding/json"
 	"errors"
 	"slices"
 
@@ -9,12 +8,12 @@ import (
 	"webring/server/mpp"
 )
 
-// Whoever has never paid here can open any number of accounts, so what is submitted at
-// this service's expense for such accounts is bounded before the first of it is seen to
-// fail: one open payment each, and no more gas in flight than the budget has left. When
-// waste alone leaves no room for another one, their payments are refused before anything
-// is reserved, and those of accounts that have paid go on: what all have in flight is
-// bounded by twice the budget.
+// An attacker can make any number of accounts that have never paid here. So their
+// submissions at this service's expense are bounded before the first one fails: each such
+// account has one open payment at a time, and together they have no more gas in flight
+// than the budget has left. If waste leaves no room for another submission, their payments
+// are refused before anything is reserved. Accounts that have paid go on: all accounts
+// together have at most twice the budget in flight.
 
 // oneAtFirst refuses a second open payment of an account that has never paid, where this
 // service pays for the gas.
@@ -36,7 +35,7 @@ type expenses struct {
 	s       *Service
 	network *network
 	id      string // of the reservation
-	client  string // which brought the payment, "" where that is not known any more
+	client  string // that brought the payment; "" if not known any more
 	payment *mpp.Payment
 }
 
@@ -66,18 +65,7 @@ func (x *expenses) Allow(gas uint64) error {
 func (x *expenses) Store(t mpp.Submission) error {
 	p := *x.payment
 	p.Submissions = append(slices.Clip(p.Submissions), t)
-	record, err := json.Marshal(p)
-	if err != nil {
-		return err
-	}
-	err = x.s.Ledger.Do(x.s.ctx, func(tx *ledger.Tx) error {
-		r, err := tx.Get(x.id)
-		if err != nil {
-			return err
-		}
-		r.Payment = record
-		return tx.Update(r)
-	})
+	err := x.s.update(x.s.ctx, x.id, func(_ *ledger.Tx, r *ledger.Reservation) error { return setPayment(r, p) })
 	if err == nil {
 		x.payment.Submissions = p.Submissions
 	}

@@ -11,9 +11,9 @@ import (
 	"webring/server/mpp"
 )
 
-// A registration holds its URL from its reservation until it is known what became of
-// its payment, and nobody else can register the URL meanwhile. Payments that come to
-// nothing cost little, so holds must not add up:
+// A registration holds its URL from its reservation until the outcome of its payment is
+// final: meanwhile no other account can register the URL. A payment that fails costs
+// little, so holds must not add up:
 //
 //   - an account must have enough money for all its open payments together;
 //   - after one failed registration of a URL, the next payment for it is valid for a
@@ -21,11 +21,10 @@ import (
 //   - after two, each account whose payment failed is barred from the URL for an hour,
 //     and accounts that have never paid here for an hour after one of them failed.
 
-// shortHold is the longest validity of a payment for a URL if another payment for it
-// failed in the last hour.
+// shortHold is the longest validity of a payment for a URL if one failed in the last hour.
 const shortHold = 60 * time.Second
 
-// seconds is a time to wait as clients are told it.
+// seconds is a wait in whole seconds, for Retry-After.
 func seconds(d time.Duration) int { return max(1, int((d+time.Second-1)/time.Second)) }
 
 // heldURL refuses a registration while another payment for its URL is open. That payment
@@ -71,8 +70,8 @@ func onlyPayers(until time.Time) string {
 		" only an account that has paid here before can register it. Any bid makes an account one."
 }
 
-// challengeLife says how long an order may be paid, so that [Service.mayHold] refuses no
-// payment for its validity, and gives a note for the 402 document.
+// challengeLife says how long an order may be paid: no longer than [Service.mayHold] allows.
+// note is for the 402 document.
 func (s *Service) challengeLife(v *ledger.View, o order) (life time.Duration, note string) {
 	var r ledger.Reservation
 	o.subject(&r)
@@ -87,13 +86,22 @@ func (s *Service) challengeLife(v *ledger.View, o order) (life time.Duration, no
 	}
 }
 
-// coverTries is how often the network is asked whether an account holds what its open
-// payments come to, a second apart: a block can come between two questions.
+// coverTries is how often the network is asked whether an account holds enough for its
+// open payments, a second apart: a block can come between two questions.
 const coverTries = 3
 
 // errOpened says that the payer has opened other payments since its balance was asked
 // for.
 var errOpened = errors.New("paid: the payer has opened other payments")
+
+// covers says whether the payer has nothing open but the cents for which [Service.covered]
+// has asked.
+func covers(v *ledger.View, payer string, asked int64) error {
+	if _, open := v.OpenOfPayer(payer); open > asked {
+		return errOpened
+	}
+	return nil
+}
 
 // covered makes sure that the payer of w holds enough for its open payments and this
 // one, and gives what was open. Each payment is simulated alone, so one balance would
@@ -119,8 +127,8 @@ func (s *Service) covered(w *work) (open int64, err error) {
 	}
 }
 
-// openAndMined gives what the payer of w has open, and what of that the network says it
-// has paid already, in cents.
+// openAndMined gives what the payer of w has open, and how much of that is settled by what
+// the network says, in cents.
 func (s *Service) openAndMined(w *work) (open, mined int64) {
 	var all []*ledger.Reservation
 	s.Ledger.View(func(v *ledger.View) { all = v.Open() })

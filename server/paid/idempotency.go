@@ -11,14 +11,14 @@ import (
 	"webring/server/mpp"
 )
 
-// A client that lost its credential repeats its request with the same Idempotency-Key,
-// and must not pay twice. The credential of the payment always gets its answer.
+// A client that has lost its credential repeats its request with the same Idempotency-Key,
+// and must not pay twice. A request with the credential always gets its answer.
 
-// idempotencyKey is the form of a key. A request without a payment has no payer that its
-// key could belong to, so keys must be too long to be equal by chance.
+// idempotencyKey is the form of a key. An unpaid request names no payer, so keys must be
+// long enough that no two clients choose the same by chance.
 var idempotencyKey = regexp.MustCompile(`^[!-~]{16,255}$`)
 
-// keyLife is how long a payment stands for its Idempotency-Key, from its reservation on.
+// keyLife is how long a payment blocks its Idempotency-Key, from its reservation on.
 const keyLife = 24 * time.Hour
 
 // idempotency binds an Idempotency-Key to the operation and the body it came with, so
@@ -31,8 +31,8 @@ func idempotency(c Call, digest string) string {
 	return hex.EncodeToString(h[:])
 }
 
-// alreadyPaid refuses another challenge to a request that repeats the key and the body of
-// one with a payment, while its key is kept.
+// alreadyPaid refuses a challenge for a request that repeats the key and the body of one
+// with a payment.
 func (s *Service) alreadyPaid(c Call) error {
 	key := idempotency(c, c.digest)
 	s.mu.Lock()
@@ -47,7 +47,7 @@ func (s *Service) alreadyPaid(c Call) error {
 	s.Ledger.View(func(v *ledger.View) { some, err = v.ByIdempotency(key) })
 	for _, r := range some {
 		switch {
-		case !s.keepsKey(r):
+		case !s.blocksKey(r):
 		case r.State == ledger.Reserved:
 			return errPending
 		default:
@@ -57,18 +57,37 @@ func (s *Service) alreadyPaid(c Call) error {
 	return err
 }
 
-// keyUsed is the answer to a request under an Idempotency-Key that has brought a
-// payment already, unless the credential of that payment comes with it.
+// keyUsedError holds the payment that blocks an Idempotency-Key.
+type keyUsedError struct{ *ledger.Reservation }
+
+func (keyUsedError) Error() string { return "paid: the idempotency key was used" }
+
+// keyFree refuses a second payment of one payer under one Idempotency-Key, with a
+// [keyUsedError].
+func (s *Service) keyFree(v *ledger.View, r *ledger.Reservation) error {
+	if r.Idempotency == "" {
+		return nil
+	}
+	some, err := v.ByIdempotency(r.Idempotency)
+	for _, other := range some {
+		if err == nil && other.Payer == r.Payer && s.blocksKey(other) {
+			return keyUsedError{other}
+		}
+	}
+	return err
+}
+
+// keyUsed is the answer to a request under an Idempotency-Key with which r was paid, if it
+// does not carry the credential of r.
 func (s *Service) keyUsed(r *ledger.Reservation) *Problem {
 	p := s.reused(r)
 	return &Problem{Code: api.IdempotencyKeyUsed, More: p.More, Detail: "A payment was made under this Idempotency-Key for the same request, so this one was not carried out. " +
 		"Send the credential of that payment to get its answer again, or another key to pay once more."}
 }
 
-// keepsKey says whether a second payment under the Idempotency-Key of r is one too many.
-// A payment whose outcome is not known keeps its key however long it takes. A failed one
-// gives it up, unless its money came.
-func (s *Service) keepsKey(r *ledger.Reservation) bool {
+// blocksKey says whether r forbids a second payment under its Idempotency-Key. An open
+// payment does, however long it takes, and a failed one only if its money came.
+func (s *Service) blocksKey(r *ledger.Reservation) bool {
 	came := r.State == ledger.Applied || r.Outcome == mpp.Settled.String()
 	return r.State == ledger.Reserved || came && s.Now().Before(r.Created.Add(keyLife))
 }

@@ -10,13 +10,13 @@ import (
 
 // Bounds of the payments that are open at a time.
 const (
-	// maxOpenPerPayer is how many payments of one account may be open. An account can
-	// move its money after it has opened them: they are then never mined, and take up
-	// memory here and requests at edges for minutes.
+	// maxOpenPerPayer is how many payments of one account may be open. If the account
+	// moves its money away they are never mined, and occupy memory here and requests at
+	// edges for minutes.
 	maxOpenPerPayer = 8
-	// maxOpen is how many may be open in all. The last keptOpen of them are for
-	// accounts without an open payment: a few accounts cannot take all.
-	maxOpen, keptOpen = 1024, 256
+	// maxOpen is how many may be open in all. The last reservedOpen are for accounts
+	// without an open payment, so that a few accounts cannot take all.
+	maxOpen, reservedOpen = 1024, 256
 )
 
 // roomFor refuses another open payment of a payer when too many are open.
@@ -25,16 +25,16 @@ func roomFor(v *ledger.View, payer string) error {
 	switch all := v.OpenPayments(); {
 	case own >= maxOpenPerPayer:
 		return errManyOpen
-	case all >= maxOpen || own > 0 && all >= maxOpen-keptOpen:
+	case all >= maxOpen || own > 0 && all >= maxOpen-reservedOpen:
 		return errAllOpen
 	}
 	return nil
 }
 
-// LetGo ends the wait of the request that brought this credential: it is answered that
-// its payment is pending. The next request with the credential gets the outcome. Edges
-// call this when they hold too many requests. c must be the same request again, so no
-// client can end the wait of another.
+// LetGo ends the wait of the request that brought this credential: its answer is that the
+// payment is pending. The next request with the credential gets the outcome. Edges call
+// this when they hold too many requests. c must be the same request again, so no client
+// can end the wait of another.
 func (s *Service) LetGo(c Call) Answer {
 	cred, found, err := mpp.ParseAuthorization(c.Authorization)
 	if err == nil && found && s.Keys.Signed(cred.Challenge) && cred.Challenge.Digest == c.bodyDigest() {
@@ -48,8 +48,8 @@ func (s *Service) LetGo(c Call) Answer {
 	return s.problem(&Problem{Code: api.NotFound, Detail: "No request with this credential is held here."})
 }
 
-// letGo stops holding the request of w. It is false when no request is held, or w has
-// just ended.
+// letGo stops holding the request of w. It returns false if no request is held, or w has
+// ended.
 func (s *Service) letGo(w *work) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

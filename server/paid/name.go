@@ -11,12 +11,12 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// NamePolicy says which words names may not hold, because a member would pass for the
-// ring, or for what the ring says of it (server/README.md, "Members"): "official",
-// "verified", "admin", "rank" with a number, and the ring's own name. It is
-// read-only and safe for concurrent use.
+// NamePolicy refuses names with words by which a member would pass for the ring, or claim
+// what only the ring can say (server/README.md, "Members"): "official", "verified",
+// "admin", "rank" with a number, and the ring's own name. It is read-only and safe for
+// concurrent use.
 type NamePolicy struct {
-	// Allow are words, or several in a row, that names may hold all the same.
+	// Allow are words, or sequences of words, that names may hold nevertheless.
 	Allow []string
 }
 
@@ -36,7 +36,7 @@ func (p NamePolicy) Validate() error {
 // check refuses a name that holds a reserved word, in the ring with this name. Its
 // errors go on after the name of the field.
 func (p NamePolicy) check(name, ring string) error {
-	// A slug is read, too, and spells in ASCII what a name spells in any script.
+	// The slug is shown too, and spells in ASCII what the name spells in any script.
 	for _, text := range [...]string{name, slugify(name)} {
 		if err := p.checkWords(p.cut(words(text)), ring); err != nil {
 			return err
@@ -45,7 +45,7 @@ func (p NamePolicy) check(name, ring string) error {
 	return nil
 }
 
-// cut gives the words with an empty one instead of each that is allowed.
+// cut gives the words with each allowed one replaced by an empty one.
 func (p NamePolicy) cut(all []string) []string {
 	left := slices.Clone(all)
 	for _, allowed := range p.Allow {
@@ -76,8 +76,8 @@ func (p NamePolicy) checkWords(all []string, ring string) error {
 	return nil
 }
 
-// begins says how many words, at the beginning of all, are the letters of together,
-// as folded by [joined], wherever they are set apart; 0 for none.
+// begins says how many words at the beginning of all spell together, which [joined] has
+// folded, wherever spaces divide them; 0 if they do not.
 func begins(all []string, together string) int {
 	for n, word := range all {
 		rest, ok := strings.CutPrefix(together, alike.Replace(word))
@@ -92,8 +92,7 @@ func begins(all []string, together string) int {
 	return 0
 }
 
-// joined gives the words of a text written together, with one letter for all that
-// are drawn alike.
+// joined gives the words of a text without spaces, folded by [alike].
 func joined(text string) string { return alike.Replace(strings.Join(words(text), "")) }
 
 // words gives the words of a text without regard to case, accents and compatibility

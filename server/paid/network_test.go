@@ -284,7 +284,7 @@ func (n node) Broadcast(_ context.Context, p mpp.Payment, x mpp.Expenses) (mpp.O
 		return mpp.Outcome{Detail: "no answer"}, silent
 	}
 	if n.mined(p.Reference) == mpp.Settled {
-		return mpp.Outcome{State: mpp.Settled, Deep: !f.shallow, Reference: f.by, Brought: f.brought}, nil
+		return mpp.Outcome{State: mpp.Settled, Deep: !f.shallow, Reference: f.by, Received: f.brought}, nil
 	}
 	return mpp.Outcome{Detail: "sent"}, nil
 }
@@ -310,7 +310,7 @@ func (n node) Outcome(_ context.Context, p mpp.Payment) (mpp.Outcome, error) {
 	state := n.mined(reference)
 	switch {
 	case state == mpp.Settled:
-		return mpp.Outcome{State: state, Deep: !f.shallow, Reference: f.by, Brought: f.brought}, nil
+		return mpp.Outcome{State: state, Deep: !f.shallow, Reference: f.by, Received: f.brought}, nil
 	case state != mpp.Pending && !f.shallow:
 	case !n.now().After(p.ValidBefore.Add(f.depth)):
 		o := mpp.Outcome{Wasted: n.wasted(p), Detail: "not known yet"}
@@ -347,7 +347,7 @@ func (n node) Seen(ctx context.Context, p mpp.Payment, _ time.Time) (mpp.Outcome
 	o := mpp.Outcome{State: n.mined(reference)}
 	switch {
 	case o.State == mpp.Settled:
-		o.Deep, o.Reference, o.Brought = !f.shallow, f.by, f.brought
+		o.Deep, o.Reference, o.Received = !f.shallow, f.by, f.brought
 	case o.State == mpp.Pending && !n.now().Add(n.skew).Before(p.ValidBefore):
 		o.State = mpp.Gone
 	}
@@ -496,7 +496,7 @@ func (m *method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	}
 	hash := sha256.Sum256(c.Payload)
 	reference := "0x" + hex.EncodeToString(hash[:])
-	return mpp.Payment{Method: m.name, ChallengeID: c.Challenge.ID, Realm: c.Challenge.Realm, Cents: asked.Cents, Raw: c.Payload,
+	return mpp.Payment{Method: m.name, Cents: asked.Cents, Raw: c.Payload,
 		Reference: reference, ReplayKey: m.name + ":" + reference, Payer: t.Payer, Payee: asked.To, ValidBefore: before}, nil
 }
 

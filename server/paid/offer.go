@@ -36,9 +36,9 @@ func (s *Service) offer(ctx context.Context, op operation, c Call, why *Problem)
 	if err := s.check(o); err != nil {
 		return s.problem(err)
 	}
-	networks, err := s.ready()
+	networks, err := s.readyNetworks()
 	if err == nil {
-		networks, err = s.open(networks, c)
+		networks, err = s.allowed(networks, c)
 	}
 	if err != nil {
 		return s.problem(err)

@@ -11,8 +11,9 @@ import (
 )
 
 // The operator can change the payee, and earlier payments still count. A stored payment
-// names the payee that it was signed for. Events that came back from an edge, and events
-// about money without a request, have no stored payment. So the ledger keeps all payees.
+// names the payee that it was signed for. But events that came back from an edge, and
+// events about money without a request, have no stored payment. So the ledger stores all
+// payees.
 
 // rememberPayee stores the payee of n before the first payment to it, and gives n all
 // payees that it ever had.

@@ -1,6 +1,7 @@
 package paid
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,9 +23,8 @@ type registering struct{ *Service }
 // it; it is stored as JSON with the reservation.
 type registration struct {
 	service *Service
-	// promised is set once a challenge was issued for the order. What was
-	// promised is kept: limits that were met since no longer refuse it, as
-	// long as the fold can take it.
+	// promised is set once a challenge was issued for the order. Limits for new
+	// challenges then no longer refuse it, as long as the state has room.
 	promised bool
 	// unscored is set for a registration that the operator gives its effect.
 	unscored bool
@@ -42,7 +42,7 @@ func (p *registering) read(body []byte, rules *core.Rules) (order, error) {
 	return &registration{service: p.Service, RegisterRequest: r, Fee: rules.Fee}, nil
 }
 
-// first parses a registration that was never seen before, under the rules in force.
+// first parses a registration without a challenge, under the rules in force.
 func (s *Service) first(body []byte, rules *core.Rules) (RegisterRequest, error) {
 	named := func(name string) error { return s.Names.check(name, rules.Name) }
 	return ParseRegister(body, s.Sites.Canonical, named, rules.MinBid)
@@ -81,8 +81,7 @@ func (o *registration) pin() map[string]string {
 var errPinned = errors.New("paid: the body is not what the challenge was issued for")
 
 func (p *registering) restore(body []byte, pinned map[string]string) (order, error) {
-	// Which sites may join, by which names and for how much, was asked before the
-	// challenge.
+	// The policies for sites, names and amounts were applied before the challenge.
 	r, err := ParseRegister(body, spell, nil, 1)
 	if err != nil {
 		return nil, err
@@ -119,9 +118,9 @@ func (o *registration) check(v *ledger.View) error {
 	}
 	rows, categories, limit := st.Rows()+v.OpenRegistrations(), len(st.Categories()), core.MaxCategories
 	if o.promised {
-		// Four times as many fit into the fold; the rest of the way is for
-		// registrations that were promised before the limit was met. Each one
-		// that is open may be opening a category.
+		// The state has room for four times as many. The registrations that were
+		// promised before the limit was met may use some of that. Each open one may
+		// open a category.
 		categories += v.OpenRegistrations()
 		limit *= 2
 	} else {
@@ -136,22 +135,24 @@ func (o *registration) check(v *ledger.View) error {
 	return nil
 }
 
-func (o *registration) ranks(st *core.State) error {
-	if o.OnlyIfRank == 0 {
+func (o *registration) checkUnpaid(v *ledger.View, payer string) error {
+	st := v.State()
+	if o.OnlyIfRank > 0 {
+		if need := st.TotalForRank(core.Ordinal(st.Rows()), o.OnlyIfRank); o.cents() < need {
+			return rankTaken(o.OnlyIfRank, "join_at_rank_bid_usd", max(need-o.Fee, st.Rules().MinBid), "an opening bid")
+		}
+	}
+	if payer == "" {
 		return nil
 	}
-	need := st.TotalForRank(core.Ordinal(st.Rows()), o.OnlyIfRank)
-	if o.cents() >= need {
-		return nil
-	}
-	return rankTaken(o.OnlyIfRank, "join_at_rank_bid_usd", max(need-o.Fee, st.Rules().MinBid), "an opening bid")
+	return cmp.Or(o.sharesDomain(v, core.PayerOf(payer)), o.opensCategory(v, core.PayerOf(payer)))
 }
 
 func (o *registration) decide(ctx context.Context, client string) error {
 	return o.measure(ctx, client, o.service.Scorer)
 }
 
-// measure asks the scorer, keeps its answer, and refuses a score that is too low.
+// measure asks the scorer, puts its answer into o, and refuses a score that is too low.
 func (o *registration) measure(ctx context.Context, client string, scorer Scorer) error {
 	var required int
 	o.service.Ledger.View(func(v *ledger.View) { required = int(v.State().Rules().RequiredScore) })
@@ -175,14 +176,14 @@ func (o *registration) measure(ctx context.Context, client string, scorer Scorer
 // maxScorerWords bounds provider and rubric version, in bytes.
 const maxScorerWords = 256
 
-// notInReport are characters that no URL has and that JSON writes as several:
-// a report full of them would make a challenge of more than 8 KiB, under which
-// the draft wants it to stay.
+// notInReport says whether c is a character that no URL has and that JSON escapes: a
+// report full of them would make a challenge longer than the 8 KiB that the draft
+// recommends as a bound.
 func notInReport(c rune) bool { return c < ' ' || c == '"' || c == '\\' }
 
-// fits makes sure that a challenge and an event can hold the score, for the
-// event is written when the payment has gone through. When the site was scanned
-// is only told, never decided by: an instant that no stamp can hold is as none.
+// fits makes sure that a challenge and an event can hold the score, because the event is
+// written only once the payment has gone through. Nothing depends on when the site was
+// scanned, so an instant that no stamp can hold is dropped.
 func fits(r *score.Result) error {
 	if at := r.ScannedAt.UnixMilli(); at < 0 || at > core.MaxStamp {
 		r.ScannedAt = time.Time{}
@@ -194,8 +195,7 @@ func fits(r *score.Result) error {
 	return nil
 }
 
-// scoreProblem says to the caller why there is no score. Never does a doubt
-// about the score lead to a challenge.
+// scoreProblem says to the caller why there is no score, and so no challenge.
 func scoreProblem(err error, required int) error {
 	retry := 1
 	var pending *score.Pending
@@ -265,8 +265,8 @@ func (o *registration) carryOut(tx *ledger.Tx, payment core.Payment) (effect, er
 	return effect{status: 201, slug: slug, location: self, body: append(body, '}')}, nil
 }
 
-// carriedOut knows the member by its URL. Once that is redacted the slug is left,
-// which has to be the one that was free for the order.
+// carriedOut recognises the member by its URL. If that is redacted it compares the slug
+// with the one that the order would have got.
 func (o *registration) carriedOut(st *core.State, e core.Event) string {
 	j, ok := e.(*core.Joined)
 	if !ok || j.Kind != o.Kind || j.Category != o.Category || j.Fee != o.Fee || j.Bid != o.Bid {
@@ -282,8 +282,8 @@ func (o *registration) carriedOut(st *core.State, e core.Event) string {
 	return ""
 }
 
-// slug is what the member will be known by if it joins now, or would be if free
-// were not taken.
+// slug is the slug that the member gets if it joins now. The slug free counts as not
+// taken.
 func (o *registration) slug(st *core.State, free string) string {
 	return uniqueSlug(slugBase(o.Name, string(core.KeyHost([]byte(o.Key)))), func(slug string) bool {
 		_, taken := st.BySlug([]byte(slug))

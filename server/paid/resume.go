@@ -1,7 +1,6 @@
 package paid
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"webring/server/ledger"
@@ -32,10 +31,11 @@ func (s *Service) resume() {
 
 // reopen rebuilds the work of a stored reservation.
 func (s *Service) reopen(r *ledger.Reservation) (*work, error) {
-	w := &work{reservation: r, client: r.Client, done: make(chan struct{})}
-	if err := json.Unmarshal(r.Payment, &w.payment); err != nil {
+	payment, err := StoredPayment(r)
+	if err != nil {
 		return nil, err
 	}
+	w := &work{reservation: r, payment: payment, client: r.Client, done: make(chan struct{})}
 	if w.network = s.network(w.payment.Method); w.network == nil {
 		return nil, fmt.Errorf("paid: payment method %q is not configured", w.payment.Method)
 	}
@@ -43,7 +43,6 @@ func (s *Service) reopen(r *ledger.Reservation) (*work, error) {
 	if op == nil {
 		return nil, fmt.Errorf("paid: no operation %q", r.Operation)
 	}
-	var err error
 	w.order, err = op.load(r.Pinned)
 	return w, err
 }

@@ -12,21 +12,21 @@ import (
 	"webring/server/mpp"
 )
 
-// Scanning for money that nobody asked for.
+// Scanning for money without an event.
 const (
 	scanEvery = 24 * time.Hour
 	// scanAfterStart keeps a scan out of the way of a start.
 	scanAfterStart = time.Minute
 	// scanAgain is how long a network is left alone that gave no answer.
 	scanAgain = 10 * time.Minute
-	// scanAge is how old money must be: an open payment may account for what is
-	// younger, which is left to the next scan.
+	// scanAge is how old money must be. Younger money may be that of an open payment; the
+	// next scan looks at it.
 	scanAge = 10 * time.Minute
-	// maxStrays bounds what one look reports. Those of the instant of the last one are
-	// reported too, as the next look begins after it.
+	// maxStrays bounds the strays that one look reports. All of the last one's instant
+	// are reported, because the next look begins after that.
 	maxStrays = 1000
-	// maxLooked bounds in the same way how many transfers a daily look is about: each is
-	// a question, and one that fails has the look begin anew.
+	// maxLooked bounds in the same way the transfers of a daily look. Each is a question
+	// to the node, and after a question that fails the look begins again.
 	maxLooked = 250
 )
 
@@ -55,8 +55,8 @@ func (s *Service) scanAll() {
 
 // scanOn logs the strays from an instant on, or from the stored instant if that is later.
 // With the zero time it does nothing if the stored instant is of the last day. After each
-// look it stores how far it came, and gives that with an error for the next call: after a
-// fault no stray is logged again, even if the fault was in storing.
+// look it stores the instant up to which it came. After an error it returns that instant
+// for the next call, so that no stray is logged twice even if storing has failed.
 func (s *Service) scanOn(n *network, from time.Time) (since time.Time, err error) {
 	since, err = s.scanned(n)
 	if err != nil || from.IsZero() && s.Now().Sub(since) < scanEvery {
@@ -105,10 +105,10 @@ func (s *Service) opened() (time.Time, error) {
 	return time.UnixMilli(e.When()).UTC(), nil
 }
 
-// Scan looks for strays on every network from an instant on. A network that does
-// not answer, or has more than one look tells of, is an error, and what was found
-// until then is given with it. So it is when there is no network to ask. With goOn,
-// the daily look goes on where this one ended wherever it cannot from where it stands.
+// Scan looks for strays on every network from an instant on. It returns what it found also
+// with an error: for a network that does not answer, one with more strays than a look
+// reports, or if there is no network. With goOn, a daily look that cannot continue from
+// its own instant continues where this scan ends.
 func (s *Service) Scan(ctx context.Context, since time.Time, goOn bool) (all []Stray, err error) {
 	if len(s.networks) == 0 {
 		return nil, errors.New("no payment network is configured that could be asked")
@@ -126,18 +126,18 @@ func (s *Service) Scan(ctx context.Context, since time.Time, goOn bool) (all []S
 	return all, err
 }
 
-// goOn moves the daily look on a network to an instant, up to which everything from since
-// on was looked through, unless the daily look can go on from its own instant.
+// goOn moves the daily look on a network to until, unless it can continue from its own
+// instant. Everything between since and until was looked through.
 func (s *Service) goOn(ctx context.Context, n *network, since, until time.Time) error {
 	stands, err := s.scanned(n)
 	if err != nil || !stands.Before(since) {
 		return err
 	}
-	// A network that has forgotten what was then says so at the first question.
+	// A node that has dropped the receipts of that time says so at the first question.
 	if _, err := s.look(ctx, n, stands, 1, map[string]bool{}); err == nil {
 		return nil
 	}
-	// What is younger is yet to be told.
+	// Younger strays are not reported yet.
 	if end := s.tellable(); end.Before(until) {
 		until = end
 	}
@@ -158,8 +158,8 @@ func (s *Service) scanned(n *network) (stands time.Time, err error) {
 	return stands, err
 }
 
-// tellable is the instant up to which strays are reported, in whole seconds as blocks have
-// them: with a part of a second, a stray of it would be reported by the next scan too.
+// tellable is the instant up to which strays are reported. It is a whole second, as the
+// times of blocks are; otherwise the next scan would report the strays of that second too.
 func (s *Service) tellable() time.Time { return s.Now().Add(-scanAge).Truncate(time.Second) }
 
 // look is what was found in transfers, oldest first.
@@ -169,12 +169,11 @@ type look struct {
 	until  time.Time // all strays before this instant are among these
 }
 
-// errMore ends a search when enough strays are found or enough transfers are looked at:
-// there may be any number of them, and each costs a question.
+// errMore ends a search when enough strays are found or enough transfers were looked at.
 var errMore = errors.New("paid: more strays than one look tells of")
 
-// look looks at most transfers, and the rest of those of one instant. See missing for
-// taken, which looks that follow one another share.
+// look looks at up to most transfers, and at all others of the last one's instant. taken is
+// described at missing; looks that follow one another share it.
 func (s *Service) look(ctx context.Context, n *network, since time.Time, most int, taken map[string]bool) (l look, err error) {
 	var newest time.Time
 	looked := 0
@@ -202,11 +201,11 @@ func (s *Service) look(ctx context.Context, n *network, since time.Time, most in
 	return l, err
 }
 
-// missing is the part of a transfer for which there is no event, and no open payment that
-// may have brought it. Each open payment accounts for one transfer; its id is then in
-// taken. What a payment brought is known only when it has ended. So of several equal
-// transfers the wrong one may be reported. If a payment then turns out to have brought
-// nothing, a scan by the operator finds the transfer that it accounted for.
+// missing is the part of a transfer for which there is neither an event nor an open payment
+// that may have brought it. Each open payment accounts for one transfer; its id is then in
+// taken. What a payment brought is known only when it has ended, so of several equal
+// transfers the wrong one may be reported. If a payment turns out to have brought nothing,
+// a scan by the operator finds the transfer that it accounted for.
 func (s *Service) missing(n *network, t mpp.Transfer, taken map[string]bool) (cents int64, err error) {
 	s.Ledger.View(func(v *ledger.View) {
 		var credited int64
@@ -224,10 +223,10 @@ func (s *Service) missing(n *network, t mpp.Transfer, taken map[string]bool) (ce
 	return cents, err
 }
 
-// mayBring says whether a payment may have brought a transfer, by its payer, whose name
-// contains the chain, and by its time: not before the reservation, nor when the payment
-// could no longer be mined. Clocks differ, and some payers submit a payment themselves
-// before they send its credential, within [ChallengeLife].
+// mayBring says whether a payment may have brought a transfer: it has the same payer, whose
+// name contains the chain, and the transfer is neither from before the reservation nor from
+// a time when the payment could no longer be mined. Clocks differ, and a payer may submit
+// a payment itself before it sends the credential, within [ChallengeLife].
 func mayBring(r *ledger.Reservation, t mpp.Transfer) bool {
 	const apart = ChallengeLife + 5*time.Minute
 	return r.Payer == t.Payer && r.Created.Before(t.At.Add(apart)) && t.At.Before(r.ValidBefore.Add(apart))

@@ -2,7 +2,6 @@ package paid
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,15 +12,15 @@ import (
 	"webring/server/mpp"
 )
 
-// A payment can be made without this process knowing: its record was lost with a disk,
-// or its payer sent the transaction without us. Its credential can come too late, or for
-// an order that is refused by now. Money that came in time has its effect all the same,
-// as long as its network still knows the transaction. If the effect is not possible any
-// more, the payment is kept for the operator. No answer to it is a 402, because clients
-// pay again on one.
+// A payment can be made without this process knowing: its record was lost with a disk, or
+// its payer sent the transaction. Its credential can come too late, or for an order that
+// is refused by now. Money that came in time still has its effect, as long as its network
+// knows the transaction. If the effect is not possible any more, the payment is stored for
+// the operator. No answer to it is a 402, because clients pay again on one.
 
-// settleSeen ends work on a payment that is refused: with the refusal, unless its network
-// has the payment already.
+// settleSeen ends work on a payment that is refused. If its network has the payment
+// already, the payment takes effect or is stored for the operator; otherwise the refusal
+// is the answer.
 func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, error) {
 	o, err := w.network.seen(s.ctx, w.payment, w.expires.Add(-ChallengeLife-maxSkew))
 	over := !s.Now().Before(w.payment.ValidBefore)
@@ -41,15 +40,15 @@ func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, er
 	reference := map[string]any{"reference": settledBy(w, o)}
 	switch {
 	case !slices.Contains(w.network.payees, w.payment.Payee):
-		// Another ring can have the key that signed the challenge, for example a backup that
-		// was restored for a trial.
+		// Another ring can have the key that signed the challenge, such as one that was
+		// restored from a backup as a trial.
 		s.Log.Error("payment settled to a recipient that this ring never had", "payment", w.payment, "payee", w.payment.Payee)
 		return nil, &Problem{Code: api.PaymentUnapplied, More: reference,
 			Detail: "The transaction of this credential has paid a recipient that this ring knows nothing of, so it has no effect here. Do not pay again before the operator has cleared that up; give the reference."}
 	case w.realm != s.Realm:
-		return nil, s.keep(w, o, api.InvalidChallenge)
+		return nil, s.storeUnapplied(w, o, api.InvalidChallenge)
 	case refused == errUnreadable:
-		return nil, s.keep(w, o, refused.Code)
+		return nil, s.storeUnapplied(w, o, refused.Code)
 	case w.order == nil:
 		return nil, &Problem{Code: api.PaymentUnapplied, More: reference,
 			Detail: "The transaction of this credential has paid this ring, for another request than this one. Send that request, unchanged, with this credential. Do not pay again."}
@@ -60,22 +59,22 @@ func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, er
 		s.Failpoint("reserved")
 		return s.drive(w, &o)
 	case errors.As(err, &never) && never.final():
-		return nil, s.keep(w, o, never.Code)
+		return nil, s.storeUnapplied(w, o, never.Code)
 	default:
 		return nil, err
 	}
 }
 
-// mayBeUnderWay says that an earlier process may have sent a payment that is refused and
-// not mined yet: only its time has passed, or the configuration has changed since its
-// challenge. The record of that process was lost.
+// mayBeUnderWay says whether an earlier process, whose record was lost, may have sent a
+// payment that is refused and not mined yet: the refusal is only that its time has passed,
+// or that the configuration has changed since its challenge.
 func (w *work) mayBeUnderWay(refused *Problem) bool {
 	return w.refused == refused && w.order != nil && !w.payment.ValidBefore.After(w.expires) &&
 		(refused.Code == api.PaymentExpired || refused == errConfiguration)
 }
 
-// Bounds on the look-ups of refused payments: how many run at a time on a network, and how
-// long each may take.
+// Bounds on the look-ups of refused payments: how many run at a time on a network, and the
+// time for each.
 const (
 	seenAtOnce  = 4
 	seenTimeout = 8 * time.Second
@@ -104,17 +103,14 @@ func (s *Service) reserveSettled(w *work) error {
 		return tx.ReserveSettled(w.reservation)
 	})
 	var never *Problem
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &never) && never.final():
-		return never
+	if err == nil || errors.As(err, &never) && never.final() {
+		return err
 	}
 	return s.notStored(w, err)
 }
 
-// keep stores a settled payment that can have no effect, for the operator.
-func (s *Service) keep(w *work, o mpp.Outcome, why api.Code) error {
+// storeUnapplied stores a settled payment that can have no effect, for the operator.
+func (s *Service) storeUnapplied(w *work, o mpp.Outcome, why api.Code) error {
 	if !o.Deep {
 		return errPending // its block may yet be dropped
 	}
@@ -122,19 +118,18 @@ func (s *Service) keep(w *work, o mpp.Outcome, why api.Code) error {
 	payment.Reference, payment.Raw = settledBy(w, o), nil
 	r := *w.reservation
 	r.State, r.Outcome, r.Reason = ledger.Failed, mpp.Settled.String(), string(why)
-	var err error
-	if r.Payment, err = json.Marshal(payment); err != nil {
+	if err := setPayment(&r, payment); err != nil {
 		return err
 	}
-	err = s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
+	err := s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
 		// It can have an event already: one that came back from an edge, or the operator's.
 		switch had, err := tx.View().Credited(w.network.Network(), payment.Reference); {
 		case err != nil:
 			return err
-		case had+r.Cents > max(o.Brought, r.Cents):
+		case had+r.Cents > max(o.Received, r.Cents):
 			return errKnown
 		}
-		return tx.Keep(&r)
+		return tx.StoreUnapplied(&r)
 	})
 	switch {
 	case errors.Is(err, errKnown):

@@ -20,32 +20,32 @@ import (
 type Method interface {
 	// Name is the method's name in challenges, such as "tempo".
 	Name() string
-	// Network names where it pays, such as "tempo:42431". With it, the
-	// reference of a payment is unique for ever.
+	// Network names the chain, such as "tempo:42431". Together with it, the reference of
+	// a payment is unique for ever.
 	Network() string
 	// Life is how long its challenges may be answered, [ChallengeLife] at the most.
 	Life() time.Duration
 	// Request encodes what is asked for: the request parameter of a challenge.
 	Request(cents int64) (string, error)
 	// Decode reads the payment out of a credential whose challenge id has been
-	// verified, and checks, without a network, that it pays what the challenge
-	// asks for, and for that challenge. When it is valid is not looked at. It
-	// refuses with a *[mpp.Rejection].
+	// verified. Without a network, it checks that the payment is for that challenge
+	// and pays what the challenge asks for. InTime checks its validity. Decode refuses
+	// with a *[mpp.Rejection].
 	Decode(c mpp.Credential) (mpp.Payment, error)
-	// InTime says why a payment cannot be sent now, for a challenge that expires
-	// then; nil when it can.
+	// InTime says why a payment for a challenge that ends at expires cannot be sent
+	// now; nil if it can.
 	InTime(p mpp.Payment, now, expires time.Time) *mpp.Rejection
 	// Simulate asks the network whether the payment would go through. It
 	// refuses with a *[mpp.Rejection] or, when the network gives no answer,
 	// [mpp.ErrUnavailable].
 	Simulate(ctx context.Context, p mpp.Payment) error
-	// Holds asks whether the account that pays has so many cents of what it pays in.
-	// It refuses as Simulate does.
+	// Holds asks whether the payer's account holds so many cents of the token that it
+	// pays in. It refuses as Simulate does.
 	Holds(ctx context.Context, p mpp.Payment, cents int64) error
-	// PaysGas says that this service pays for what Broadcast sends, whatever comes of it.
+	// PaysGas says whether this service pays the network for what Broadcast sends.
 	PaysGas() bool
-	// Broadcast sends the payment; sending it again is harmless. Where this service pays
-	// for that, x is asked first, before Broadcast returns.
+	// Broadcast sends the payment; sending it again is harmless. If this service pays for
+	// that, Broadcast asks x first. It does not use x after it has returned.
 	Broadcast(ctx context.Context, p mpp.Payment, x mpp.Expenses) (mpp.Outcome, error)
 	// Outcome asks what became of a payment that may have been sent.
 	Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error)
@@ -54,27 +54,27 @@ type Method interface {
 	// Settled means what it means in Outcome; Gone, Failed and Mismatched are what the
 	// newest block says. It refuses with [mpp.ErrUnavailable].
 	Seen(ctx context.Context, p mpp.Payment, since time.Time) (mpp.Outcome, error)
-	// Clock is the instant of the network's newest block. It refuses with
-	// [mpp.ErrUnavailable] when no payment could be settled now; the instant is given
-	// all the same if it is known.
+	// Clock is the instant of the network's newest block. It fails with
+	// [mpp.ErrUnavailable] if no payment could be settled now, and then still gives the
+	// instant if it is known.
 	Clock(ctx context.Context) (time.Time, error)
 	// Transfers calls found with each transfer to the recipient since an instant, in
-	// blocks that are final, oldest first, and gives the instant up to which there are no
-	// others. It ends with an error of found. After another error, transfers may be
-	// missing, earlier ones too.
+	// final blocks, oldest first. until is the instant up to which these are all. An
+	// error of found ends it and is returned. After another error, any transfers may be
+	// missing.
 	Transfers(ctx context.Context, since time.Time, found func(mpp.Transfer) error) (until time.Time, err error)
 	// Payee names the currency and the recipient, for [Method.Received] of this network
 	// in any later process. It holds no zero byte.
 	Payee() string
 	// Received says what a transaction brought a payee, the present or an earlier one. It
-	// refuses with [mpp.ErrNoTransfer], or with [mpp.ErrUnavailable] while that may
-	// change.
+	// fails with [mpp.ErrNoTransfer] if that was nothing, and with [mpp.ErrUnavailable]
+	// while that may change.
 	Received(ctx context.Context, payee, reference string) (mpp.Transfer, error)
 }
 
 // Config is what a [Service] is made of. Methods are in the order of the offers. Without
-// any, a call that is otherwise right (except for its score, which is not asked for) is
-// answered with payments_unconfigured.
+// methods, a valid request is answered with payments_unconfigured, and no score is asked
+// for.
 type Config struct {
 	Ledger  *ledger.Ledger
 	Methods []Method
@@ -88,21 +88,21 @@ type Config struct {
 	Keys        mpp.Keys
 	Now         func() time.Time
 	Log         *slog.Logger
-	// GasBudget is how much gas a method may waste in an hour on payments that are mined
-	// and fail; beyond it, the method is not offered. Gas in flight for accounts that
-	// have never paid here is kept within it, too. 0: any.
+	// GasBudget bounds the gas that a method may waste in an hour on payments that are
+	// mined and fail; beyond it, the method is not offered. It also bounds the gas in
+	// flight for accounts that have never paid here. 0: no bound.
 	GasBudget uint64
-	// Ready says why no payment may be taken at the moment, such as a disk that
-	// is nearly full. It is asked before each challenge and before each payment is
-	// simulated, so it must be quick. nil: always ready.
+	// Ready says why no payment may be taken at the moment, such as a disk that is
+	// nearly full. It is called before each challenge and each simulation, so it must
+	// be quick. nil: always ready.
 	Ready func() error
 	// Failpoint is called at named steps of the workflow; tests end the
 	// process there. It may be nil.
 	Failpoint func(step string)
 }
 
-// Scorer gives the agent-readiness score of a site. It limits each client, so that one
-// cannot use up the scoring service for all.
+// Scorer gives the agent-readiness score of a site, with the errors of [score.Scorer]. It
+// limits each client, so that one client cannot use up the scoring service.
 type Scorer interface {
 	Score(ctx context.Context, client, url string) (score.Result, error)
 }
@@ -112,8 +112,7 @@ const (
 	// ChallengeLife is how long a challenge may be answered, unless its method says
 	// less. No method takes a payment that can be sent later than that.
 	ChallengeLife = 5 * time.Minute
-	// holdAfter is how long after the end of a transaction's validity its
-	// request is still held for the outcome.
+	// holdAfter is how long a request is still held after its transaction's validity.
 	holdAfter = 10 * time.Second
 	// pendingRetry is what clients are told to wait for an open payment.
 	pendingRetry = 5
@@ -255,9 +254,9 @@ type Answer struct {
 	Body   []byte
 }
 
-// Handle answers one call. It waits for the outcome of a payment that was sent, at most
-// until a short time after the payment's end. ctx does not end that wait: work on a
-// credential does not depend on the connection that brought it.
+// Handle answers one call. It waits for the outcome of a payment that was sent, until a
+// short time after the end of the payment's validity. ctx does not end that wait: work on
+// a credential does not depend on the connection that brought it.
 func (s *Service) Handle(ctx context.Context, c Call) Answer {
 	op := s.operations[c.Operation]
 	c.digest = c.bodyDigest()
@@ -285,15 +284,16 @@ func (s *Service) Handle(ctx context.Context, c Call) Answer {
 	return s.pay(ctx, op, c, cred)
 }
 
-// requests caches the request parameters of a method by amount: most challenges are for
-// the same few amounts, and depend on nothing else.
+// requests caches the request parameters of a method's challenges by amount. They depend
+// on nothing else, and most challenges are for a few amounts: a 402 takes 10 µs so, and
+// 19 µs without.
 type requests struct {
 	mu     sync.Mutex
 	by     map[int64]string // by cents
 	method func(cents int64) (string, error)
 }
 
-// maxRequests bounds how many are remembered.
+// maxRequests bounds the cache.
 const maxRequests = 1024
 
 func (r *requests) get(cents int64) (string, error) {
@@ -316,9 +316,9 @@ func (r *requests) get(cents int64) (string, error) {
 // Request is what the method asks for an amount in cents.
 func (n *network) Request(cents int64) (string, error) { return n.requests.get(cents) }
 
-// inTime says why no payment on network n can be taken now; nil when one can. This machine
-// and the network must be ready, and our clock not behind the last event.
-func (s *Service) inTime(n *network) error {
+// checkReady says why no payment can be taken on network n now: this machine or the network
+// is not ready, our clock is behind the last event, or too much gas was wasted.
+func (s *Service) checkReady(n *network) error {
 	if err := s.Ready(); err != nil {
 		s.Log.Error("payments refused: this machine is not ready", "err", err)
 		return errUnavailable
@@ -330,7 +330,7 @@ func (s *Service) inTime(n *network) error {
 		s.Log.Error("payments refused: the clock is before the last event's stamp")
 		return errUnavailable
 	}
-	if s.withinBudget(n, now) != nil || n.ready(now) != nil { // both are logged once, when they begin
+	if s.withinBudget(n, now) != nil || n.ready(now) != nil { // each is logged when it begins
 		return errUnavailable
 	}
 	return nil
@@ -345,20 +345,20 @@ func (s *Service) reservation(find func(*ledger.View) (*ledger.Reservation, erro
 	return r, err
 }
 
-// ready gives the networks on which a payment can be offered now.
-func (s *Service) ready() (up []*network, err error) {
+// readyNetworks gives the networks on which a payment can be offered now.
+func (s *Service) readyNetworks() (ready []*network, err error) {
 	if len(s.networks) == 0 {
 		return nil, unconfigured
 	}
 	for _, n := range s.networks {
-		if n.offered() && s.inTime(n) == nil {
-			up = append(up, n)
+		if n.offered() && s.checkReady(n) == nil {
+			ready = append(ready, n)
 		}
 	}
-	if len(up) == 0 {
+	if len(ready) == 0 {
 		return nil, errUnavailable
 	}
-	return up, nil
+	return ready, nil
 }
 
 func (s *Service) network(method string) *network {

@@ -13,9 +13,9 @@ import (
 // characters (Cf) and all else that is not drawn, and without white space at either
 // end. A control character that stands for white space, and a line or paragraph
 // separator, becomes a space unless one is there already, so that words on two lines
-// do not grow together. Joiners inside emoji and the marks that turn text around are
-// format characters: nothing in a name reorders the page that shows it, and no two
-// names look alike for a character that nobody sees.
+// do not grow together. Joiners inside emoji and direction marks are format characters, so
+// no name reorders the page that shows it, and no two names differ only by an invisible
+// character.
 //
 // It reports false when s is not UTF-8. cleanText(cleanText(s)) = cleanText(s).
 func cleanText(s string) (string, bool) {

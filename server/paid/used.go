@@ -9,7 +9,7 @@ import (
 )
 
 // reused is the answer to a credential that was used before. It says what became of the
-// payment, so that nobody pays again to find out.
+// payment, so that the client does not pay again.
 func (s *Service) reused(r *ledger.Reservation) *Problem {
 	outcome, detail := "pending", "Its payment is being settled. Do not pay again."
 	switch r.State {

@@ -96,27 +96,22 @@ func (s *Service) VerifyChain(ctx context.Context) (a ChainAudit, err error) {
 // idsByTransaction gives the ids of the applied payments by their transactions.
 func (s *Service) idsByTransaction() (map[string][]string, error) {
 	ids := map[string][]string{}
-	for after := ""; ; {
-		page, err := s.Ledger.Reservations(after, findPage)
-		if err != nil || len(page) == 0 {
-			return ids, err
+	var unreadable error
+	err := s.each(func(r *ledger.Reservation) (more bool) {
+		if r.State != ledger.Applied {
+			return true
 		}
-		for _, r := range page {
-			after = r.ID
-			if r.State != ledger.Applied {
-				continue
-			}
-			p, err := StoredPayment(r)
-			if err != nil {
-				return nil, err
-			}
-			ids[strings.ToLower(p.Reference)] = append(ids[strings.ToLower(p.Reference)], r.ID)
-		}
-	}
+		var p mpp.Payment
+		p, unreadable = StoredPayment(r)
+		transaction := strings.ToLower(p.Reference)
+		ids[transaction] = append(ids[transaction], r.ID)
+		return unreadable == nil
+	})
+	return ids, errors.Join(err, unreadable)
 }
 
-// signed asks a network about a transaction by what the stored payments in it
-// say, and gives no transfer when it is known that none of them was settled.
+// signed asks a network what became of the stored payments of a transaction, as they were
+// signed, and sums those that are settled. It fails with [mpp.ErrNoTransfer] if none is.
 func (s *Service) signed(ctx context.Context, n *network, ids []string) (t mpp.Transfer, err error) {
 	for _, id := range ids {
 		r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) { return v.Get(id) })
@@ -134,7 +129,7 @@ func (s *Service) signed(ctx context.Context, n *network, ids []string) (t mpp.T
 		switch {
 		case err != nil:
 			return t, err
-		case o.State == mpp.Pending: // its block was dropped, or the node has forgotten it: nobody knows
+		case o.State == mpp.Pending: // its block was dropped, or the node has dropped the receipt
 			return t, mpp.ErrUnavailable
 		case o.State == mpp.Settled:
 			t.Cents += p.Cents

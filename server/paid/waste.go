@@ -15,15 +15,15 @@ import (
 )
 
 // A payment that this service submits at its own expense can fail once it is mined, and
-// its payer can see to that. Whoever did is refused for a while, and when too much was
-// wasted within an hour, nobody pays in that way.
+// its payer can bring that about. The account and the client of such a payment are refused
+// for a while. If too much gas was wasted within an hour, the method is not offered.
 
 const (
 	// firstRefusal is for how long the account and the client of a payment that wasted
 	// gas are refused on its network. Each further time it is twice as long.
 	firstRefusal = time.Hour
-	// wasteKept is how long waste is remembered. Nobody is refused for longer.
-	wasteKept = 7 * 24 * time.Hour
+	// wasteMemory is how long waste is remembered. No refusal is longer.
+	wasteMemory = 7 * 24 * time.Hour
 	// budgetPeriod is what [Config.GasBudget] is for.
 	budgetPeriod = time.Hour
 )
@@ -69,14 +69,14 @@ func (x *wastes) put(w ledger.Waste) {
 	if w.Late {
 		return
 	}
-	for _, who := range []string{w.Payer, w.Client} {
-		key := [2]string{w.Network, who}
+	for _, name := range []string{w.Payer, w.Client} {
+		key := [2]string{w.Network, name}
 		b := x.bars[key]
-		// What fails while somebody is refused was open before.
-		if who == "" || w.At.Before(b.until) {
+		// A payment that fails during a refusal was open before it.
+		if name == "" || w.At.Before(b.until) {
 			continue
 		}
-		b.until = w.At.Add(min(firstRefusal<<min(b.times, 10), wasteKept))
+		b.until = w.At.Add(min(firstRefusal<<min(b.times, 10), wasteMemory))
 		b.times++
 		x.bars[key] = b
 	}
@@ -91,7 +91,7 @@ func (x *wastes) add(w ledger.Waste) (old []ledger.Waste, before, after uint64, 
 		return nil, 0, 0, false
 	}
 	before = x.sum(w.Network, w.At)
-	if n := slices.IndexFunc(x.all, func(o ledger.Waste) bool { return w.At.Sub(o.At) < wasteKept }); n != 0 {
+	if n := slices.IndexFunc(x.all, func(o ledger.Waste) bool { return w.At.Sub(o.At) < wasteMemory }); n != 0 {
 		if n < 0 {
 			n = len(x.all)
 		}
@@ -116,15 +116,15 @@ func (x *wastes) forget(network string, transactions []string) (gone []ledger.Wa
 	if !slices.ContainsFunc(transactions, func(t string) bool { return x.known[t] }) {
 		return nil
 	}
-	var kept []ledger.Waste
+	var left []ledger.Waste
 	for _, w := range x.all {
 		if w.Network == network && slices.Contains(transactions, w.Transaction) {
 			gone = append(gone, w)
 		} else {
-			kept = append(kept, w)
+			left = append(left, w)
 		}
 	}
-	x.set(kept)
+	x.set(left)
 	return gone
 }
 
@@ -135,9 +135,9 @@ func (x *wastes) launch(id string, f flight) {
 	x.flights[id] = f
 }
 
-// launchWithin is launch unless more than the budget might be wasted by it: of accounts
-// that have never paid together, or twice that by all accounts. The first within an hour
-// is let go however little the budget is.
+// launchWithin is launch, unless more than the budget might then be wasted: the budget by
+// all accounts that have never paid, or twice the budget by all accounts. The first
+// submission within an hour is allowed however small the budget is.
 func (x *wastes) launchWithin(budget uint64, id string, f flight, now time.Time) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -181,8 +181,8 @@ func (x *wastes) land(id string) {
 	delete(x.flights, id)
 }
 
-// sum is spent for who holds mu. The budget bounds how many it looks at. What was wasted
-// by a late chain is left out: nobody can be kept from it.
+// sum is spent for a caller that holds mu. The budget bounds how many entries it reads.
+// Waste by a late chain is left out, because no refusal can prevent it.
 func (x *wastes) sum(network string, now time.Time) (gas uint64) {
 	for _, w := range slices.Backward(x.all) {
 		if now.Sub(w.At) >= budgetPeriod {
@@ -195,12 +195,12 @@ func (x *wastes) sum(network string, now time.Time) (gas uint64) {
 	return gas
 }
 
-// until is when the last of these is not refused any more; an instant that is past
-// where none of them is.
-func (x *wastes) until(network string, who ...string) (until time.Time) {
+// until is when none of these accounts and clients is refused any more; an instant in the
+// past if none is.
+func (x *wastes) until(network string, names ...string) (until time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for _, name := range who {
+	for _, name := range names {
 		if b := x.bars[[2]string{network, name}]; b.until.After(until) {
 			until = b.until
 		}
@@ -241,8 +241,7 @@ func (s *Service) account(n *network, id, client string, p mpp.Payment, o mpp.Ou
 func (s *Service) noteWaste(n *network, client string, p mpp.Payment, cost *mpp.Waste) {
 	x := ledger.Waste{At: s.Now().UTC(), Network: n.Network(), Transaction: cost.Transaction, Payer: p.Payer,
 		Client: client, Gas: cost.Gas, Wei: cost.Wei}
-	// A chain that is late for one account again and again is late because that account
-	// sees to it.
+	// If the chain is late for one account a second time, the account is to blame.
 	x.Late = cost.Late && !s.wastes.lateBefore(x.Network, x.Payer)
 	was := s.wastes.full(s.GasBudget, x.Network, x.At)
 	old, before, after, added := s.wastes.add(x)
@@ -267,8 +266,8 @@ func (s *Service) noteWaste(n *network, client string, p mpp.Payment, cost *mpp.
 	}
 }
 
-// forgive forgets the waste of the transaction that has settled a payment after all, the
-// block of before being dropped, and of those that it has replaced.
+// forgive forgets the waste of a transaction that has settled a payment after all, because
+// the block in which it failed was dropped, and of the transactions that it replaced.
 func (s *Service) forgive(n *network, p mpp.Payment, o mpp.Outcome) {
 	settled := cmp.Or(o.Reference, p.Reference)
 	transactions := []string{settled}
@@ -318,9 +317,9 @@ var errOnlyKnown = &Problem{Code: api.PaymentsUnavailable, RetryAfter: int(budge
 var errWasted = &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonWaste,
 	Detail: "A payment of this account or client that this ring had submitted failed at the ring's expense, so no such payment is taken from it for a while. Nothing was charged."}
 
-// open returns the networks on which the account and the client of c are not refused. The
-// account is known if c has a credential.
-func (s *Service) open(networks []*network, c Call) (open []*network, err error) {
+// allowed returns the networks on which the account and the client of c are not refused.
+// The account is known if c has a credential.
+func (s *Service) allowed(networks []*network, c Call) (allowed []*network, err error) {
 	client := c.Client
 	if c.payer != "" {
 		paid, err := s.hasPaid(c.payer)
@@ -338,21 +337,20 @@ func (s *Service) open(networks []*network, c Call) (open []*network, err error)
 				until = at
 			}
 		} else {
-			open = append(open, n)
+			allowed = append(allowed, n)
 		}
 	}
-	if len(open) == 0 {
-		return nil, &Problem{Code: api.PaymentsUnavailable, Reason: mpp.ReasonWaste,
-			RetryAfter: int((until.Sub(s.Now()) + time.Second - 1) / time.Second), Detail: errWasted.Detail}
+	if len(allowed) == 0 {
+		return nil, &Problem{Code: api.PaymentsUnavailable, Reason: mpp.ReasonWaste, RetryAfter: seconds(until.Sub(s.Now())), Detail: errWasted.Detail}
 	}
-	return open, nil
+	return allowed, nil
 }
 
 // Gas is what payments have cost this service for nothing.
 type Gas struct {
 	Budget   uint64   `json:"budget"`    // units an hour, 0 for any
 	LastHour uint64   `json:"last_hour"` // units, of those that count in the budget
-	Wasters  []Waster `json:"wasters"`   // who wasted most first, at most a thousand
+	Wasters  []Waster `json:"wasters"`   // the largest first, at most a thousand
 }
 
 // Waster is one account with what its payments have cost.
@@ -365,14 +363,14 @@ type Waster struct {
 	Wei         string    `json:"wei"`
 	Last        time.Time `json:"last"`
 	Transaction string    `json:"transaction"` // the last
-	// Until is when its payments are taken again; the zero time where it is not to blame.
+	// Until is when its payments are taken again; the zero time if it is not to blame.
 	Until time.Time `json:"until,omitzero"`
 }
 
 // maxWasters bounds what is listed.
 const maxWasters = 1000
 
-// GasWasted says what was wasted in the days that are remembered, and by whom.
+// GasWasted gives the waste that is remembered, by account.
 func (s *Service) GasWasted() Gas {
 	s.wastes.mu.Lock()
 	all := slices.Clone(s.wastes.all)
@@ -381,13 +379,11 @@ func (s *Service) GasWasted() Gas {
 	g := Gas{Budget: s.GasBudget, Wasters: []Waster{}}
 	now := s.Now()
 	for _, w := range all {
-		if now.Sub(w.At) >= wasteKept {
+		if now.Sub(w.At) >= wasteMemory {
 			continue
 		}
-		if now.Sub(w.At) < budgetPeriod {
-			if !w.Late {
-				g.LastHour += w.Gas
-			}
+		if now.Sub(w.At) < budgetPeriod && !w.Late {
+			g.LastHour += w.Gas
 		}
 		key := [2]string{w.Network, w.Payer}
 		if by[key] == nil {

@@ -19,7 +19,7 @@ type network struct {
 	requests requests
 
 	lookups chan struct{} // semaphore of the look-ups of refused payments
-	wanted  chan struct{} // holds a token while somebody waits for a block
+	wanted  chan struct{} // holds a token while work waits for a block
 	heard   chan struct{} // closed with the first answer
 
 	mu   sync.Mutex
@@ -38,31 +38,29 @@ type answer struct {
 
 // Timing of the questions for the newest block.
 const (
-	// clockEvery is how often a network is asked while nobody waits for a block.
+	// clockEvery is how often a network is asked while no work waits for a block.
 	clockEvery = 10 * time.Second
 	// clockTimeout is how long it has to answer.
 	clockTimeout = 5 * time.Second
-	// clockLate is how long its answer is awaited before the network is no longer
-	// offered. A network that is slower has twice the time that its last answer took.
+	// clockLate is how late the answer may be before the network is no longer offered. A
+	// slow network has twice the time that its last answer took.
 	clockLate = time.Second
 	// questionTimeout is how long a network has for a simulation or a balance, which take
 	// several questions while a client waits.
 	questionTimeout = 8 * time.Second
 	// clockAgain is how soon a network that takes no payments is asked again.
 	clockAgain = 2 * time.Second
-	// clockFresh is how long an answer counts. Two answers come in less time, even on a
-	// slow machine.
+	// clockFresh is how long an answer counts. Two answers come in less time than that.
 	clockFresh = clockEvery + 2*clockTimeout
 	// firstAnswer is how long a start waits for the first answers.
 	firstAnswer = 2 * time.Second
-	// blockEvery is how soon a network is asked again while somebody waits for a
-	// block. The longer there is none, the longer that becomes, up to blockRarely.
+	// blockEvery is how soon a network is asked again while work waits for a block. The
+	// interval grows to blockRarely while there is none.
 	blockEvery  = 250 * time.Millisecond
 	blockRarely = 2 * time.Second
 	// blockFresh is how long an answer counts for payments that wait for a block.
 	blockFresh = time.Second
-	// blockPatience is how long payments wait for a block before they are asked for
-	// without one.
+	// blockPatience bounds the wait for a block.
 	blockPatience = 15 * time.Second
 )
 
@@ -106,9 +104,9 @@ func (s *Service) watch(n *network) {
 	}
 }
 
-// ask asks a network for its newest block; before is its last answer. Payments can be
-// taken when it answers, and that block and our clock agree: anything else would let
-// somebody pay into a challenge whose times mean nothing.
+// ask asks a network for its newest block; before is its last answer. Payments can be taken
+// if it answers and the time of the block agrees with our clock: otherwise the times in a
+// challenge would mean nothing.
 func (s *Service) ask(n *network, before answer) answer {
 	ctx, cancel := context.WithTimeout(s.ctx, clockTimeout)
 	defer cancel()
@@ -148,8 +146,8 @@ func (n *network) overdue(last answer) {
 	n.late = n.late || n.last == last
 }
 
-// offered says whether new challenges may name this network: a payment that has a
-// challenge already is tried even if the network is late.
+// offered says whether new challenges may name this network. It is false while the network
+// is late; a payment that has a challenge already is tried even then.
 func (n *network) offered() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -176,8 +174,7 @@ func (n *network) now() answer {
 	return n.last
 }
 
-// ready says why no payments can be taken by this method, nil when they can, by its last
-// answer.
+// ready says why, by the network's last answer, no payments can be taken; nil if they can.
 func (n *network) ready(now time.Time) error {
 	a := n.now()
 	if a.err == nil && now.Sub(a.asked).Abs() > clockFresh {
@@ -200,8 +197,8 @@ func (s *Service) hear() {
 	}
 }
 
-// nextBlock waits for a pause, and then for another block than seen, which it sets, or for
-// blockPatience. It is false when the service has ended.
+// nextBlock waits for the pause, and then until there is another block than seen, which it
+// updates, or for blockPatience. It returns false when the service has ended.
 func (s *Service) nextBlock(n *network, seen *time.Time, pause time.Duration) bool {
 	if !s.sleep(pause) {
 		return false

@@ -1,6 +1,7 @@
 package paid
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -16,7 +17,7 @@ type work struct {
 	network     *network
 	order       order
 	payment     mpp.Payment
-	client      string // who brought it, "" where that is not known any more
+	client      string // that brought the credential; "" if not known any more
 	reservation *ledger.Reservation
 	// refused is why the payment may not be sent any more, such as an expired
 	// challenge; nil when it may. Money that came already counts all the same.
@@ -34,8 +35,8 @@ type work struct {
 	err     error
 }
 
-// begin claims the payment, starts its work and waits for it, at most until
-// the transaction can no longer be mined.
+// begin claims the payment, starts its work, and waits for that until the transaction can
+// no longer be mined.
 func (s *Service) begin(ctx context.Context, op operation, c Call, w *work) Answer {
 	if err := s.claim(w); err != nil {
 		return s.problem(err)
@@ -46,8 +47,8 @@ func (s *Service) begin(ctx context.Context, op operation, c Call, w *work) Answ
 		w.applied, w.err = s.settle(w)
 		s.finish(w)
 	}()
-	// Work on a credential ends in the truth about it or in errPending: a
-	// client that is told less loses its credential and signs another payment.
+	// Without an outcome the answer is errPending. After anything else, a client drops
+	// its credential and signs another payment.
 	hold := time.NewTimer(min(max(w.payment.ValidBefore.Sub(s.Now()), 0), ChallengeLife) + holdAfter)
 	defer hold.Stop()
 	select {
@@ -75,8 +76,8 @@ func (s *Service) begin(ctx context.Context, op operation, c Call, w *work) Answ
 	return s.problem(w.err)
 }
 
-// finish ends work. As long as its request is held, the claims stay: no copy of
-// the credential may take the answer before it.
+// finish ends work. While its request is held the claims stay, so that no copy of the
+// credential takes the answer.
 func (s *Service) finish(w *work) {
 	s.mu.Lock()
 	close(w.done)
@@ -87,9 +88,8 @@ func (s *Service) finish(w *work) {
 	}
 }
 
-// claim takes the challenge and the transaction for this work alone, in
-// memory: a claim costs an empty wallet a signature, so it must cost us no
-// more than that.
+// claim reserves the challenge and the transaction for this work, in memory only: a claim
+// costs an empty wallet one signature, so it must be as cheap here.
 func (s *Service) claim(w *work) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,10 +119,9 @@ func (s *Service) release(w *work) {
 	}
 }
 
-// settle takes claimed work to its end: simulate, reserve, then drive. Until the
-// reservation is stored nothing has happened that would need undoing. A payment that
-// may not be sent, or not for this order any more, may have been made already: it is
-// refused only after its network was asked.
+// settle takes claimed work to its end: simulate, reserve, then drive. Nothing has to be
+// undone before the reservation is stored. A payment that may not be sent any more may
+// have been made already, so it is refused only after its network was asked.
 func (s *Service) settle(w *work) (*ledger.Reservation, error) {
 	if err := s.unknown(w); err != nil {
 		return nil, err
@@ -153,7 +152,7 @@ func (s *Service) prepare(w *work) error {
 		return errOnlyKnown
 	}
 	s.Ledger.View(func(v *ledger.View) {
-		if err = w.payable(v); err == nil {
+		if err = possible(w.order, v, w.payment.Payer); err == nil {
 			err = w.oneAtFirst(v)
 		}
 	})
@@ -161,7 +160,7 @@ func (s *Service) prepare(w *work) error {
 		return err
 	}
 	// The challenge may be five minutes old: what was ready then is asked again.
-	if err := s.inTime(w.network); err != nil {
+	if err := s.checkReady(w.network); err != nil {
 		return err
 	}
 	if err := w.network.simulate(s.ctx, w.payment); err != nil {
@@ -183,7 +182,7 @@ func (s *Service) prepare(w *work) error {
 	}
 }
 
-// notSimulated answers for a payment to which its network says no, or nothing.
+// notSimulated is the answer to a payment that its network refuses, or says nothing of.
 func (s *Service) notSimulated(w *work, err error) error {
 	s.Log.Warn("payment not simulated", "payment", w.payment, "err", err)
 	if r, ok := errors.AsType[*mpp.Rejection](err); ok {
@@ -192,17 +191,8 @@ func (s *Service) notSimulated(w *work, err error) error {
 	return errUnavailable
 }
 
-// payable asks the ledger whether the order could be carried out now, for its payer.
-func (w *work) payable(v *ledger.View) error {
-	if err := possible(w.order, v); err != nil {
-		return err
-	}
-	return w.order.payableBy(v, w.reservation.Payer)
-}
-
-// unknown makes sure that the ledger knows nothing of the payment of w. Under the
-// claim nobody else works on it, so what the ledger says is the last word: another
-// copy may have come and gone since [Service.consumed].
+// unknown refuses a payment that the ledger knows. Another copy of the credential may have
+// been through since [Service.consumed]; none can be now, under the claim.
 func (s *Service) unknown(w *work) error {
 	for _, k := range w.reservation.ReplayKeys {
 		r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) { return v.ByReplayKey(k) })
@@ -213,17 +203,18 @@ func (s *Service) unknown(w *work) error {
 			return s.reused(r)
 		}
 	}
-	if known, err := s.credited(w); err != nil {
-		return err
-	} else if known {
-		// An event that came back from an edge, without the memory of its payment,
-		// or one that the operator wrote.
-		return s.accounted(w.network, w.payment.Reference)
+	var cents int64
+	var err error
+	s.Ledger.View(func(v *ledger.View) { cents, err = v.Credited(w.network.Network(), w.payment.Reference) })
+	if err == nil && cents > 0 {
+		// By an event that came back from an edge without its reservation, or by one of
+		// the operator's.
+		err = s.accounted(w.network, w.payment.Reference)
 	}
-	return nil
+	return err
 }
 
-// accounted answers for a payment whose transaction events account for already.
+// accounted is the answer to a payment whose transaction events account for already.
 func (s *Service) accounted(n *network, reference string) error {
 	var adjusted bool
 	var err error
@@ -238,63 +229,33 @@ func (s *Service) accounted(n *network, reference string) error {
 	return errKnown
 }
 
-// errKnown answers for a transaction that has its event already, and of which
-// no more is known.
+// errKnown is the answer to a transaction that has its event already, if no more is known
+// of it.
 var errKnown = &Problem{Code: api.CredentialReused, More: map[string]any{"outcome": "applied"},
 	Detail: "The transaction of this credential was applied before. Do not pay again."}
 
-// credited says whether an event names the transaction of w.
-func (s *Service) credited(w *work) (known bool, err error) {
-	s.Ledger.View(func(v *ledger.View) {
-		var cents int64
-		cents, err = v.Credited(w.network.Network(), w.payment.Reference)
-		known = cents > 0
-	})
-	return known, err
-}
-
-// errKeyUsed says that the payer has paid under the same Idempotency-Key.
-var errKeyUsed = errors.New("paid: the idempotency key was used")
-
-// reserve stores the reservation of w, if the order can still be carried out,
-// nobody has paid for the same, and not too many are open, of its payer no more than the
-// cents for which [Service.covered] was asked.
+// reserve stores the reservation of w if the order can still be carried out, there is no
+// other payment for it, and not too many payments are open. open is what the payer had
+// open, in cents, when [Service.covered] asked for its balance.
 func (s *Service) reserve(w *work, open int64) error {
-	var second *ledger.Reservation // of the payer, under the Idempotency-Key
+	var second keyUsedError
 	err := s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
-		if err := w.payable(tx.View()); err != nil {
-			return err
-		}
-		// A second credential of one payer under one Idempotency-Key is one too many.
-		if key := w.reservation.Idempotency; key != "" {
-			some, err := tx.View().ByIdempotency(key)
-			if err != nil {
-				return err
-			}
-			for _, r := range some {
-				if r.Payer == w.reservation.Payer && s.keepsKey(r) {
-					second = r
-					return errKeyUsed
-				}
-			}
-		}
-		if err := roomFor(tx.View(), w.reservation.Payer); err != nil {
-			return err
-		}
-		if err := w.oneAtFirst(tx.View()); err != nil {
-			return err
-		}
-		if _, cents := tx.View().OpenOfPayer(w.reservation.Payer); cents > open {
-			return errOpened
-		}
-		if err := s.mayHold(tx.View(), w.reservation); err != nil {
+		v := tx.View()
+		err := cmp.Or(
+			possible(w.order, v, w.reservation.Payer),
+			s.keyFree(v, w.reservation),
+			roomFor(v, w.reservation.Payer),
+			w.oneAtFirst(v),
+			covers(v, w.reservation.Payer, open),
+			s.mayHold(v, w.reservation))
+		if err != nil {
 			return err
 		}
 		return tx.Reserve(w.reservation)
 	})
 	switch {
-	case errors.Is(err, errKeyUsed):
-		return s.keyUsed(second)
+	case errors.As(err, &second):
+		return s.keyUsed(second.Reservation)
 	case errors.As(err, new(*ledger.ReplayedError)):
 		return s.replayed(err)
 	case errors.Is(err, ledger.ErrBarred):
@@ -311,8 +272,8 @@ func (s *Service) reserve(w *work, open int64) error {
 	return err
 }
 
-// replayed answers for a payment that the ledger knows already, as err, which holds a
-// [*ledger.ReplayedError], says.
+// replayed is the answer to a payment that the ledger knows already. err holds a
+// [*ledger.ReplayedError].
 func (s *Service) replayed(err error) error {
 	var known *ledger.ReplayedError
 	errors.As(err, &known)
@@ -329,9 +290,9 @@ func (s *Service) barred(r *ledger.Reservation) *Problem {
 		Detail: "A payment of this account for this URL failed a short time ago. Nothing was charged; try again later."}
 }
 
-// poll is how long to wait at least before the payment is asked for again, growing
-// while nothing is known, but not by much while its request is held. The block that
-// decides is asked for when it is due, and then at intervals no longer than it is late.
+// poll is the least time before the payment is asked for again. It grows while nothing is
+// known, but little while the request is held. due is when the block that decides is
+// expected: then it is asked for, and after that at intervals no longer than it is late.
 func (s *Service) poll(w *work, attempt int, due time.Time) time.Duration {
 	const least, most = 2 * time.Second, 30 * time.Second
 	now, released := s.Now(), w.payment.ValidBefore.Add(holdAfter)
@@ -353,17 +314,17 @@ func (s *Service) poll(w *work, attempt int, due time.Time) time.Duration {
 	return min(250*time.Millisecond<<min(attempt, 7), longest)
 }
 
-// drive brings a stored reservation to its end, however long that takes. It is
-// the only way from a reservation to an effect, for a request that was just reserved
-// and for one found open by a new process.
+// drive brings a stored reservation to its end, however long that takes. It is the only
+// way from a reservation to an effect, both for a request that was just reserved and for
+// a reservation that a new process finds open.
 //
-// Each round asks what became of the transaction, and sends it (again) while it can
-// still be mined. The same bytes have the same hash, so sending twice cannot pay
-// twice. What is known already is not asked for in the first round; nil stands for
-// nothing. A payment whose transaction has wasted gas is not sent again, and what else
-// its account has open is not submitted at our expense; what was before is sent until it
-// is mined, because others may wait for that. Between two blocks nothing can become
-// known, so rounds wait for blocks.
+// Each round asks what became of the transaction, and sends it (again) while it can still
+// be mined. The same bytes have the same hash, so sending twice cannot pay twice. In the
+// first round, known replaces the question; nil: nothing is known. A payment whose
+// transaction has wasted gas is not sent again, and no other payment of its account is
+// submitted for the first time. One that was submitted before is sent until it is mined,
+// because transactions with later nonces wait for it. Nothing becomes known between two
+// blocks, so rounds wait for blocks.
 func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error) {
 	defer s.wastes.land(w.reservation.ID)
 	said, overdue := "", false
@@ -400,8 +361,8 @@ func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error
 			return applied, err
 		case err != nil:
 			// Either the ledger has ended, and the next process goes on; or an
-			// invariant is broken, and the operator must hear of it. What has
-			// settled is never given up.
+			// invariant is broken, which the operator must learn. A settled payment
+			// is never given up.
 			s.Log.Error("outcome of a payment not stored", "payment", w.payment, "outcome", o.State.String(), "err", err)
 		}
 		if !s.nextBlock(w.network, &seen, s.poll(w, attempt, o.Due)) {

@@ -1,16 +1,16 @@
-// Package publish is what edges follow: it signs what the ledger holds, keeps
-// snapshots of it, and hands out both, with the events.
+// Package publish is what edges follow: it signs checkpoints of the ledger, makes
+// snapshots of the state, and serves both over HTTP, with the events.
 //
-// A [Publisher] sits beside the writer. After each group of events it is told
-// ([Publisher.Published]) and notes the position: size, root and state digest,
-// taken together while the writer stands still. Signing and snapshots happen
-// in goroutines of their own, for the newest position noted; groups that came
-// in between are covered by it.
+// The ledger's writer calls [Publisher.Published] after each group of events. The
+// publisher notes the position: size, root and state digest, taken together while the
+// writer stands still. Two goroutines sign and make snapshots, always of the newest
+// position, which covers all groups before it.
 //
-// [Handlers] serve a [Source] over HTTP. The publisher is one, and so is a
-// replica of it: an edge can be the origin of further edges.
+// [Handlers] serve a [Source]. The publisher is one, and so is an edge's replica, so
+// further edges can follow an edge.
 //
-// A tour: source.go and handlers.go (what is asked and answered), stream.go (the
-// push), download.go and places.go (who may be sent how much, and how slowly),
-// key.go, publisher.go, until.go (signed times never go back), snapshots.go.
+// The files: source.go and handlers.go (what is asked and answered), stream.go (the
+// event stream), download.go and semaphore.go (bounds on long answers), key.go (the
+// signing key), publisher.go (checkpoints), until.go (signed times never go back),
+// snapshots.go.
 package publish

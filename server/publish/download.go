@@ -13,9 +13,9 @@ const (
 	slowestRate = 16 << 10
 )
 
-// download is the body of a long answer. The server's bound on writing is for
-// short ones, so this body puts it off as it is read, as far as a link of the
-// slowest rate needs: what is slower, or stands still, is cut.
+// download is the body of a long answer. The server's write deadline is for short
+// answers, so Read moves it as far ahead as a link of the slowest rate needs. A
+// connection that is slower than that, or stands still, is cut.
 type download struct {
 	io.ReadCloser
 	conn    net.Conn
@@ -26,7 +26,7 @@ type download struct {
 	release func()
 }
 
-// Read is called for what is to be written next.
+// Read gives the next bytes to be written and sets the deadline for writing them.
 func (d *download) Read(b []byte) (int, error) {
 	n, err := d.ReadCloser.Read(b)
 	d.read += int64(n)
@@ -44,7 +44,7 @@ func (d *download) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Close gives the place back.
+// Close ends the download and releases the semaphore.
 func (d *download) Close() error {
 	d.release()
 	return d.ReadCloser.Close()

@@ -91,7 +91,7 @@ func TestALinkThatIsTooSlowIsCut(t *testing.T) {
 
 // One client has a share, all strangers together have no more than leaves some
 // for edges of this ring, and these have no share.
-func TestPlacesAreShared(t *testing.T) {
+func TestRoomIsShared(t *testing.T) {
 	s := newHeld(t)
 	s.sign(t, 1, 1)
 	routes, followers, _ := publish.Bounded(s, publish.Bounds{All: 8, Reserved: 3, Each: 2, Poll: time.Hour, Silence: time.Hour})

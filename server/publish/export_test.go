@@ -9,27 +9,27 @@ import (
 
 // Bounds are those that a test can reach.
 type Bounds struct {
-	All, Reserved, Each int // places of followers, and of downloads
+	All, Reserved, Each int // of both semaphores
 	Poll, Silence       time.Duration
 	Stall               time.Duration
 	Rate                int64
 }
 
 // Bounded gives the handlers with bounds that a test can reach, 0 for the usual
-// ones, and functions that say how many followers and downloads hold a place.
+// ones, and functions that count the followers and the downloads under way.
 func Bounded(s Source, b Bounds) (routes map[string]func(*fasthttp.RequestCtx, string, bool), followers, downloads func() int) {
 	h := newHandlers(s, func() string { return "https://ring.test" })
 	h.pollTime, h.heartbeat = cmp.Or(b.Poll, h.pollTime), cmp.Or(b.Silence, h.heartbeat)
 	h.stall, h.rate = cmp.Or(b.Stall, h.stall), cmp.Or(b.Rate, h.rate)
 	if b.All > 0 {
-		h.followers, h.downloads = newPlaces(b.All, b.Reserved, b.Each), newPlaces(b.All, b.Reserved, b.Each)
+		h.followers, h.downloads = newSemaphore(b.All, b.Reserved, b.Each), newSemaphore(b.All, b.Reserved, b.Each)
 	}
 	return h.routes(), h.followers.taken, h.downloads.taken
 }
 
-// taken is how many places are taken.
-func (p *places) taken() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.known + p.strangers
+// taken is how many hold the semaphore.
+func (s *semaphore) taken() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known + s.strangers
 }

@@ -17,26 +17,25 @@ import (
 )
 
 const (
-	// maxFollowers is how many may wait for checkpoints at a time, and
-	// maxDownloads how many may be sent events and snapshots. Each
-	// holds a connection. A quarter is for edges of this ring alone, and a
-	// stranger has a share.
+	// maxFollowers bounds the clients that wait for checkpoints, and maxDownloads the
+	// answers with events and snapshots under way. Each holds a connection. A quarter
+	// is reserved for edges of this ring, and each stranger has a bound of its own.
 	maxFollowers, followersEach = 1024, 16
 	maxDownloads, downloadsEach = 512, 8
-	// retryAfter429 is after how many seconds there may be a place again.
+	// retryAfter429 is in how many seconds there may be room again.
 	retryAfter429 = "10"
 	// pollTime bounds how long a long poll is held.
 	pollTime = 30 * time.Second
-	// heartbeat is the longest silence on an event stream. A follower that is
-	// gone is noticed by it.
+	// heartbeat is the longest silence on an event stream. Writing it shows that a
+	// follower has gone.
 	heartbeat = 10 * time.Second
 	// sendTime bounds the writing of each piece of an event to a follower.
 	sendTime = 10 * time.Second
 )
 
-// Cache-Control of what is handed out. A snapshot, which is named by its digest, and
-// the events of a whole range never change; but words in them may be redacted, so
-// caches keep neither for long.
+// Cache-Control of the answers. A snapshot, which is named by its digest, and a whole
+// range of events never change. But words in them may be redacted, so caches may keep
+// them for an hour only.
 const (
 	forNobody = "no-store"
 	forAWhile = "public, max-age=3600"
@@ -47,7 +46,7 @@ type handlers struct {
 	source  Source
 	baseURL func() string
 
-	followers, downloads *places
+	followers, downloads *semaphore
 	pollTime, heartbeat  time.Duration
 	stall                time.Duration
 	rate                 int64
@@ -61,29 +60,29 @@ type handlers struct {
 //	                             block, or as far as they are signed
 //	GET /sync/snapshot/{sha256}  a snapshot's file
 //
-// A checkpoint's id is {size}-{time}. Who accepts text/event-stream gets a
-// stream of them, each as it comes: id, and as data the signed note without its
-// last line end. With the Last-Event-ID of the newest, the stream begins with
-// the next. If few events of the ledger lie between two checkpoints of a stream,
-// they come with the later one: the number of the first in the field from, and their
-// records, as a range has them, in fields events, each a piece in base64. Without a
-// stream, ?after={id} holds the answer until another checkpoint is newest, at most 30
-// seconds, and gives the newest in any case.
+// A checkpoint's id is {size}-{time}. A client that accepts text/event-stream gets a
+// stream of checkpoints as they come: the id, and as data the signed note without its
+// last line end. With the Last-Event-ID of the newest checkpoint, the stream begins
+// with the next. If few events of the ledger lie between two checkpoints of a stream,
+// the later one carries them: the field from holds the number of the first, and the
+// fields events their records, as a range has them, in pieces of base64. Without a
+// stream, ?after={id} holds the answer until there is another checkpoint, for 30
+// seconds at most, and then gives the newest.
 //
-// Errors are problem documents, whose types begin with what baseURL gives. A
-// client for which there is no place, or what must not be fetched for it now,
-// gets a 429 with Retry-After; the newest checkpoint, asked for without waiting,
-// takes no place. The handlers answer HEAD too.
+// Errors are problem documents, whose types begin with what baseURL gives. A client
+// gets a 429 with Retry-After if there is no room for it, or if the source is busy.
+// The newest checkpoint, asked for without waiting, needs no room. The handlers answer
+// HEAD too.
 //
-// A handler is told who asks, and whether that is known to be an edge of this
-// ring.
+// Each handler is given the client's name, and whether the client is known to be an
+// edge of this ring.
 func Handlers(s Source, baseURL func() string) map[string]func(ctx *fasthttp.RequestCtx, client string, known bool) {
 	return newHandlers(s, baseURL).routes()
 }
 
 func newHandlers(s Source, baseURL func() string) *handlers {
 	return &handlers{source: s, baseURL: baseURL, pollTime: pollTime, heartbeat: heartbeat, stall: stallTime, rate: slowestRate,
-		followers: newPlaces(maxFollowers, maxFollowers/4, followersEach), downloads: newPlaces(maxDownloads, maxDownloads/4, downloadsEach)}
+		followers: newSemaphore(maxFollowers, maxFollowers/4, followersEach), downloads: newSemaphore(maxDownloads, maxDownloads/4, downloadsEach)}
 }
 
 func (h *handlers) routes() map[string]func(*fasthttp.RequestCtx, string, bool) {
@@ -119,8 +118,8 @@ func (h *handlers) checkpoint(ctx *fasthttp.RequestCtx, client string, known boo
 	h.send(ctx, h.poll(after, ctx.Done()))
 }
 
-// poll waits until the newest checkpoint is another than the one with this id,
-// and gives the newest.
+// poll waits until there is another checkpoint than the one with this id, or until the
+// wait is over, and gives the newest.
 func (h *handlers) poll(after string, stopping <-chan struct{}) []byte {
 	over := time.NewTimer(h.pollTime)
 	defer over.Stop()
@@ -198,7 +197,7 @@ type content struct {
 	length       int
 }
 
-// deliver answers with what find gives, if there is a place for it.
+// deliver answers with what find gives, if there is room for another download.
 func (h *handlers) deliver(ctx *fasthttp.RequestCtx, client string, known bool, find func() (content, error)) {
 	release, ok := h.downloads.take(client, known)
 	if !ok {
@@ -221,8 +220,8 @@ func (h *handlers) deliver(ctx *fasthttp.RequestCtx, client string, known bool, 
 	ctx.Response.SetBodyStream(&download{ReadCloser: c.body, conn: ctx.Conn(), stall: h.stall, rate: h.rate, release: release}, c.length)
 }
 
-// failed answers for a source that could not. What is not foreseen is the
-// shell's to contain, as any fault of a handler is.
+// failed answers when the source has failed. It panics with an error that is not
+// foreseen: the shell recovers from that, as from any fault of a handler.
 func (h *handlers) failed(ctx *fasthttp.RequestCtx, err error) {
 	switch {
 	case errors.Is(err, snap.ErrBusy):
@@ -234,7 +233,7 @@ func (h *handlers) failed(ctx *fasthttp.RequestCtx, err error) {
 	}
 }
 
-// later refuses for now.
+// later answers that there is no room now.
 func (h *handlers) later(ctx *fasthttp.RequestCtx, detail string) {
 	h.problem(ctx, api.RateLimited, detail)
 	ctx.Response.Header.Set("Retry-After", retryAfter429)
@@ -251,8 +250,8 @@ func answer(ctx *fasthttp.RequestCtx, media, cache string) {
 	ctx.Response.Header.Set("Cache-Control", cache)
 }
 
-// parameter gives the value of a query parameter that may be given once. Without a
-// value it is absent.
+// parameter gives the value of a query parameter. An empty value counts as absent. ok is
+// false if there are several.
 func parameter(ctx *fasthttp.RequestCtx, name string) (value string, given, ok bool) {
 	values := slices.DeleteFunc(ctx.QueryArgs().PeekMulti(name), func(v []byte) bool { return len(v) == 0 })
 	switch len(values) {
@@ -264,7 +263,7 @@ func parameter(ctx *fasthttp.RequestCtx, name string) (value string, given, ok b
 	return "", true, false
 }
 
-// parseNumber reads a decimal number in its one spelling.
+// parseNumber reads a decimal number without sign and leading zeros.
 func parseNumber(word string) (uint64, bool) {
 	n, err := strconv.ParseUint(word, 10, 63)
 	return n, err == nil && strconv.FormatUint(n, 10) == word

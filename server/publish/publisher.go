@@ -38,8 +38,8 @@ type Config struct {
 	// as soon as a member's words are to be forgotten. If there is none yet, the
 	// first checkpoint waits for it.
 	SnapshotEvery uint64
-	// Grace is how long a snapshot is kept after its successor was made, for
-	// those who are fetching it; 0 stands for an hour.
+	// Grace is how long a snapshot is kept after the next one was made, for downloads
+	// that are under way; 0 stands for an hour.
 	Grace time.Duration
 
 	// Now is the clock; nil stands for [time.Now].
@@ -48,8 +48,8 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// snapshotAge is how old a snapshot of fewer events may get, and retryAfter how
-// long a failed one is not tried again.
+// snapshotAge is after how long a new snapshot is made although few events have come,
+// and retryAfter how long the publisher waits after a failure to make one.
 const (
 	snapshotAge = 24 * time.Hour
 	retryAfter  = time.Minute
@@ -63,14 +63,14 @@ type Publisher struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
-	mu      sync.Mutex
-	books   *ledger.Ledger
-	at      position
-	signed  []byte
-	last    snap.Checkpoint
-	until   int64 // no checkpoint is signed for later than this is on disk
-	changed chan struct{}
-	kept    []snapshot // the newest last
+	mu        sync.Mutex
+	books     *ledger.Ledger
+	at        position
+	signed    []byte
+	last      snap.Checkpoint
+	until     int64 // no checkpoint is signed for later than this is on disk
+	changed   chan struct{}
+	snapshots []snapshot // on disk, the newest last
 }
 
 var _ Source = (*Publisher)(nil)
@@ -117,8 +117,8 @@ func (p *Publisher) Published(records []ledger.Record) {
 	books.View(func(v *ledger.View) { p.note(books, v.State(), redacts(records)) })
 }
 
-// note remembers where the ledger is. It runs in the writer, with nothing
-// applied that is not durable.
+// note stores the position of the ledger. It runs in the writer, when all that is
+// applied is durable.
 func (p *Publisher) note(books *ledger.Ledger, st *core.State, redaction bool) {
 	size, root := books.Root()
 	if st.Seq() != size {
@@ -232,20 +232,20 @@ func (p *Publisher) keepSigning(ctx context.Context, due chan<- struct{}) {
 	}
 }
 
-// sign makes the checkpoint of the newest position, unless the last one says
-// the same. Its time never goes back, over restarts neither.
+// sign makes the checkpoint of the newest position, unless the last one says the same.
+// Times of checkpoints never go back, not even over a restart.
 func (p *Publisher) sign() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := snap.Checkpoint{Origin: p.c.Key.Name(), Size: p.at.size, Root: p.at.root, State: p.at.state,
 		Time: max(p.c.Now().UnixMilli(), p.last.Time), Core: p.c.Core, ABI: p.c.ABI}
-	if n := len(p.kept); n > 0 {
-		c.Snapshot = p.kept[n-1].Snapshot
+	if n := len(p.snapshots); n > 0 {
+		c.Snapshot = p.snapshots[n-1].Snapshot
 	}
 	if c == p.last {
 		return nil
 	}
-	// Who resumes goes by size and time, so they must not be those of the last.
+	// A follower resumes by size and time, so two checkpoints must not share both.
 	if c.Size == p.last.Size && c.Time == p.last.Time {
 		c.Time++
 	}

@@ -28,12 +28,12 @@ import (
 	"webring/server/ledger"
 )
 
-// snapshot is one that is kept, in a file that never changes.
+// snapshot is one that lies in a file, which never changes.
 type snapshot struct {
 	snap.Snapshot
 	made time.Time
-	// superseded holds from when on there was a newer one, but the zero time
-	// for the newest. forget says that it holds words that were redacted.
+	// superseded is since when there is a newer one; zero for the newest. forget says
+	// that the file holds words that were redacted.
 	superseded time.Time
 	forget     bool
 }
@@ -56,8 +56,8 @@ func parseFileName(name string) (s snap.Snapshot, ok bool) {
 	return s, fileName(s) == name
 }
 
-// openSnapshots takes up the newest snapshot that belongs to the ledger, and
-// removes everything else in the folder but what says until when was signed.
+// openSnapshots finds the newest snapshot that belongs to the ledger. It removes
+// everything else in the folder but the file of [untilName].
 func (p *Publisher) openSnapshots(books *ledger.Ledger) error {
 	entries, err := os.ReadDir(p.c.Dir)
 	if err != nil {
@@ -68,10 +68,10 @@ func (p *Publisher) openSnapshots(books *ledger.Ledger) error {
 		if e.Name() == untilName {
 			continue
 		}
-		if s, ok := parseFileName(e.Name()); ok && len(p.kept) == 0 {
-			kept, err := p.check(books, s)
+		if s, ok := parseFileName(e.Name()); ok && len(p.snapshots) == 0 {
+			found, err := p.check(books, s)
 			if err == nil {
-				p.kept = append(p.kept, kept)
+				p.snapshots = append(p.snapshots, found)
 				continue
 			}
 			p.c.Log.Warn("a snapshot is not used and removed", "file", e.Name(), "err", err)
@@ -136,7 +136,7 @@ func (p *Publisher) read(s snap.Snapshot, size int) (rows []byte, tree snap.Tree
 	return snap.CutFile(b.Bytes())
 }
 
-// unpack writes what is in a file to w, once it has seen that it is the file.
+// unpack checks the digest of a file and then writes its decompressed contents to w.
 func (p *Publisher) unpack(s snap.Snapshot, w io.Writer) error {
 	f, err := os.Open(p.path(s))
 	if err != nil {
@@ -166,10 +166,10 @@ func (p *Publisher) unpack(s snap.Snapshot, w io.Writer) error {
 func (p *Publisher) newest() snapshot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.kept) == 0 {
+	if len(p.snapshots) == 0 {
 		return snapshot{}
 	}
-	return p.kept[len(p.kept)-1]
+	return p.snapshots[len(p.snapshots)-1]
 }
 
 func (p *Publisher) position() position {
@@ -214,9 +214,9 @@ func (p *Publisher) keepSnapshots(ctx context.Context, due <-chan struct{}) {
 // read them.
 var errOvertaken = errors.New("publish: a redaction came in between")
 
-// makeSnapshot makes a snapshot of the newest position. It asks the writer for
-// nothing but how large the ring is: it goes on from the last snapshot with the
-// events since, as an edge would, and holds the outcome against what was signed.
+// makeSnapshot makes a snapshot of the newest position. It asks the writer only how large
+// the ring is. As an edge would, it folds the events since the last snapshot into that,
+// and compares the outcome with the position that the writer noted.
 func (p *Publisher) makeSnapshot(ctx context.Context) error {
 	for {
 		at, last := p.position(), p.newest()
@@ -263,7 +263,7 @@ func (p *Publisher) snapshotAt(ctx context.Context, at position, last snapshot) 
 	if err := p.keep(st, &tree, forgets); err != nil {
 		return err
 	}
-	err = p.sign() // nobody is sent to a file that is about to go
+	err = p.sign() // before prune, so that no checkpoint names a file that is removed
 	p.prune()
 	return err
 }
@@ -290,10 +290,10 @@ func (p *Publisher) fold(ctx context.Context, st *core.State, tree *snap.Tree, s
 	return forgets, nil
 }
 
-// keepFirst makes a snapshot of the state at the position that was noted. A start
-// makes the first one so, before it signs anything: folding a large ledger takes
-// long, and an edge that began meanwhile would fetch every event, at the rate that
-// strangers may.
+// keepFirst makes a snapshot of the state at the position that was noted. A start without
+// a snapshot makes one so before it signs anything. Otherwise it would fold the ledger,
+// which takes long if that is large, and an edge that begins meanwhile would fetch every
+// event at the rate for strangers.
 func (p *Publisher) keepFirst(st *core.State) error {
 	at := p.position()
 	tree, err := rightEdge(p.books.HashReader(), at.size)
@@ -308,13 +308,13 @@ func (p *Publisher) keepFirst(st *core.State) error {
 
 // rightEdge reads the right edge of the tree over the first events of a ledger.
 func rightEdge(hashes tlog.HashReader, size uint64) (snap.Tree, error) {
-	var places []int64
+	var indexes []int64
 	for level := bits.Len64(size) - 1; level >= 0; level-- {
 		if n := size >> level; n&1 == 1 {
-			places = append(places, tlog.StoredHashIndex(level, int64(n-1)))
+			indexes = append(indexes, tlog.StoredHashIndex(level, int64(n-1)))
 		}
 	}
-	full, err := hashes.ReadHashes(places)
+	full, err := hashes.ReadHashes(indexes)
 	if err != nil {
 		return snap.Tree{}, err
 	}
@@ -345,13 +345,13 @@ func (p *Publisher) keep(st *core.State, tree *snap.Tree, forgets bool) error {
 	}
 	now := p.c.Now()
 	p.mu.Lock()
-	for i := range p.kept {
-		p.kept[i].forget = p.kept[i].forget || forgets
-		if p.kept[i].superseded.IsZero() {
-			p.kept[i].superseded = now
+	for i := range p.snapshots {
+		p.snapshots[i].forget = p.snapshots[i].forget || forgets
+		if p.snapshots[i].superseded.IsZero() {
+			p.snapshots[i].superseded = now
 		}
 	}
-	p.kept = append(p.kept, snapshot{Snapshot: s, made: now})
+	p.snapshots = append(p.snapshots, snapshot{Snapshot: s, made: now})
 	p.mu.Unlock()
 	return nil
 }
@@ -369,12 +369,12 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// prune removes the files whose time is over.
+// prune removes the files of old snapshots.
 func (p *Publisher) prune() {
 	now := p.c.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.kept = slices.DeleteFunc(p.kept, func(s snapshot) bool {
+	p.snapshots = slices.DeleteFunc(p.snapshots, func(s snapshot) bool {
 		if s.superseded.IsZero() || !s.forget && now.Sub(s.superseded) < p.c.Grace {
 			return false
 		}
@@ -390,7 +390,7 @@ func (p *Publisher) prune() {
 func (p *Publisher) Snapshot(digest [32]byte) (file io.ReadCloser, length int64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, s := range p.kept {
+	for _, s := range p.snapshots {
 		if s.Digest != digest {
 			continue
 		}

@@ -14,10 +14,9 @@ import (
 	"webring/core/snap"
 )
 
-// stream is the body of an event stream (WHATWG HTML, "Server-sent events").
-// The connection's own goroutine reads it, and sends what it has read at once,
-// so a follower costs no goroutine besides, and one that is gone is noticed by
-// the write that fails.
+// stream is the body of an event stream (WHATWG HTML, "Server-sent events"). The
+// connection's goroutine reads it and sends each piece at once, so a follower needs no
+// goroutine of its own. When the follower has gone, the write fails.
 type stream struct {
 	source    Source
 	stopping  <-chan struct{}
@@ -30,7 +29,7 @@ type stream struct {
 	pending []byte // read next
 }
 
-// stream answers with the checkpoints as they come.
+// stream answers with checkpoints as they come.
 func (h *handlers) stream(ctx *fasthttp.RequestCtx, release func()) {
 	answer(ctx, "text/event-stream", forNobody)
 	ctx.Response.Header.Set("X-Accel-Buffering", "no") // for proxies that would wait for more
@@ -57,14 +56,14 @@ func (s *stream) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Close gives the follower's place back.
+// Close ends the stream and releases the semaphore.
 func (s *stream) Close() error {
 	s.release()
 	return nil
 }
 
-// wait fills pending with the next checkpoint, or with a comment after too long
-// a silence. It reports false when the server stops.
+// wait fills pending with the next checkpoint, or with a comment after a silence of
+// [heartbeat]. It returns false when the server stops.
 func (s *stream) wait() bool {
 	silence := time.NewTimer(s.heartbeat)
 	defer silence.Stop()
@@ -96,9 +95,9 @@ const (
 	carriedLine = 3 << 10
 )
 
-// appendEvents appends the ledger's events since the checkpoint that was sent before,
-// if they are few: so who follows need not ask for them, which takes as long again as
-// the checkpoint took to get there. Who does not know these fields passes over them.
+// appendEvents appends the ledger's events since the checkpoint that was sent before, if
+// they are few. A follower then needs no further request for them, which would take as
+// long again. Clients that do not know these fields skip them.
 func (s *stream) appendEvents(b []byte, id string) []byte {
 	word, _, _ := strings.Cut(id, "-")
 	size, _ := parseNumber(word)
@@ -112,7 +111,7 @@ func (s *stream) appendEvents(b []byte, id string) []byte {
 		// A range ends with its block.
 		records, err := s.source.Events(at, int(min(size-at, snap.BlockEvents-at%snap.BlockEvents)))
 		if err != nil || len(records) == 0 {
-			return b // it may be asked for
+			return b // the follower asks for them
 		}
 		for _, r := range records {
 			if carried = snap.AppendRecord(carried, r); len(carried) > mostCarriedBytes {

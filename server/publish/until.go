@@ -14,10 +14,10 @@ import (
 )
 
 // untilName is the file that says up to which time, in milliseconds since 1970,
-// checkpoints may have been signed. A start that finds the clock set back signs
-// for no earlier time, which edges would refuse. It is written some time ahead,
-// so that not every checkpoint waits for the disk; a restart is ahead of the
-// clock for no longer than that.
+// checkpoints may have been signed. Edges refuse a checkpoint that is older than the
+// last, so a process whose clock was set back signs for no earlier time than that. The
+// file is written some time ahead, so that few checkpoints wait for the disk; after a
+// restart, checkpoints are ahead of the clock for no longer than that.
 const (
 	untilName = "signed-until"
 	ahead     = 5 * time.Second
@@ -44,8 +44,7 @@ func (p *Publisher) readUntil() (int64, error) {
 	return until, nil
 }
 
-// maySign sees to it that the file covers a time, in milliseconds. The caller
-// holds mu.
+// maySign writes the file unless it covers a time, in milliseconds. The caller holds mu.
 func (p *Publisher) maySign(ms int64) error {
 	if ms <= p.until {
 		return nil

@@ -97,9 +97,9 @@ func readScore(value any) (int, error) {
 	return int(d.Floor().IntPart()), nil
 }
 
-// readReport resolves a report's address against the question's and checks that
-// it may be shown: a link under our name must not lead anywhere a scoring
-// service, or somebody in its place, likes.
+// readReport resolves a report's address against the question's and checks that it may be
+// shown: a scoring service, or an attacker in its place, must not choose where a link under
+// our name leads.
 func readReport(value any, asked *url.URL, hosts []string) (string, error) {
 	text, ok := value.(string)
 	if !ok {

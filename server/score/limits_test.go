@@ -149,8 +149,8 @@ func TestLimitsOfAnotherDoNotBind(t *testing.T) {
 	})
 }
 
-// TestOneClientHoldsFewPlaces has a client name slow sites, and hang up.
-func TestOneClientHoldsFewPlaces(t *testing.T) {
+// TestOneClientHasFewQuestions has a client name slow sites, and hang up.
+func TestOneClientHasFewQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const few = 7 // of 48
 		release := make(chan struct{})
@@ -189,7 +189,7 @@ func TestOneClientHoldsFewPlaces(t *testing.T) {
 }
 
 // Many who wait for one answer hold no place of the scorer's, but a request each.
-func TestAllClientsTogetherHoldABoundedNumberOfPlaces(t *testing.T) {
+func TestAllClientsTogetherHaveABoundedNumberOfQuestions(t *testing.T) {
 	for _, sites := range []int{1, 2 * MaxUnderWay} {
 		synctest.Test(t, func(t *testing.T) {
 			release := make(chan struct{})

@@ -356,12 +356,9 @@ func broken(err error) error { return unavailable(time.Minute, err) }
 
 // problemCode gives the "code" member of a problem document (RFC 9457), or "".
 func problemCode(body []byte) string {
-	document, err := decodeJSON(body)
-	if err != nil {
-		return ""
-	}
-	members, _ := document.(map[string]any)
-	code, _ := members["code"].(string)
+	document, _ := decodeJSON(body)
+	value, _ := pointer{"code"}.find(document)
+	code, _ := value.(string)
 	return code
 }
 

@@ -80,8 +80,8 @@ func (e *Pending) Error() string { return "score: pending" }
 type Unavailable struct {
 	RetryAfter time.Duration
 	Err        error
-	// Busy says that a limit was met, so that the question was not put, or not to
-	// its end, for this client: no failure of the service.
+	// Busy says that a limit ended the question, or refused it, for this client. It is no
+	// failure of the service.
 	Busy bool
 }
 
@@ -91,7 +91,7 @@ func (e *Unavailable) Error() string { return fmt.Sprintf("score: unavailable: %
 // Unwrap gives the cause.
 func (e *Unavailable) Unwrap() error { return e.Err }
 
-// unavailable rounds wait up to seconds, so that nobody is sent back too early.
+// unavailable makes the error, with wait rounded up to whole seconds.
 func unavailable(wait time.Duration, err error) *Unavailable {
 	return &Unavailable{RetryAfter: max(time.Second, (wait + time.Second - 1).Truncate(time.Second)), Err: err}
 }

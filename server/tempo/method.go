@@ -29,15 +29,12 @@ type Config struct {
 	Timeout time.Duration
 }
 
-// Method is the Tempo charge. It is safe for concurrent use and keeps no
-// state: everything it has to remember is in the [mpp.Payment].
+// Method is the Tempo charge. It is safe for concurrent use and has no state: everything
+// that it has to remember is in the [mpp.Payment].
 type Method struct {
-	cfg  Config
-	node *node.Node
+	node.Payments
+	cfg Config
 }
-
-// unitsPerCent is how many base units of a six-decimal token make a US cent.
-const unitsPerCent = 10_000
 
 // maxAhead is how far ahead of now a transaction's validBefore may lie: it bounds
 // how long a reservation can be held without being paid. Clients give about 25
@@ -73,7 +70,10 @@ func New(cfg Config) (*Method, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Method{cfg: cfg, node: connection}, nil
+	return &Method{
+		Payments: node.Payments{Node: connection, Token: cfg.Currency, Recipient: cfg.Recipient, Depth: cfg.Depth, Account: fmt.Sprintf("did:pkh:eip155:%d:", cfg.ChainID)},
+		cfg:      cfg,
+	}, nil
 }
 
 // Name is the method's name in challenges and receipts.
@@ -81,39 +81,10 @@ func (m *Method) Name() string { return "tempo" }
 
 // Network names the chain for the directory document. draft-payment-discovery
 // names no networks, so this is the method's name and the chain id.
-func (m *Method) Network() string { return "tempo:" + m.chain() }
-
-func (m *Method) chain() string { return strconv.FormatUint(m.cfg.ChainID, 10) }
+func (m *Method) Network() string { return "tempo:" + strconv.FormatUint(m.cfg.ChainID, 10) }
 
 // Clock is the time of the newest block.
-func (m *Method) Clock(ctx context.Context) (time.Time, error) { return m.node.Clock(ctx) }
-
-// Transfers finds what the recipient was paid from the instant since on, in the
-// blocks that are deep; see [node.Payments.Since].
-func (m *Method) Transfers(ctx context.Context, since time.Time, found func(mpp.Transfer) error) (time.Time, error) {
-	return m.payments().Since(ctx, since, found)
-}
-
-// Payee names the currency and the recipient; see [node.Payments.Payee].
-func (m *Method) Payee() string { return m.payments().Payee() }
-
-// Received says what a transaction paid to a payee; see [node.Payments.To].
-func (m *Method) Received(ctx context.Context, payee, reference string) (mpp.Transfer, error) {
-	return m.payments().To(ctx, payee, reference)
-}
-
-func (m *Method) payments() node.Payments {
-	return node.Payments{Node: m.node, Token: m.cfg.Currency, Recipient: m.cfg.Recipient, Depth: m.cfg.Depth,
-		UnitsPerCent: unitsPerCent, Account: "did:pkh:eip155:" + m.chain() + ":"}
-}
-
-// terms are what a challenge asks for: the members of its request parameter.
-type terms struct {
-	Amount        string  `json:"amount"` // base units
-	Currency      string  `json:"currency"`
-	Recipient     string  `json:"recipient"`
-	MethodDetails details `json:"methodDetails"`
-}
+func (m *Method) Clock(ctx context.Context) (time.Time, error) { return m.Node.Clock(ctx) }
 
 type details struct {
 	ChainID        uint64   `json:"chainId"`
@@ -124,38 +95,18 @@ type details struct {
 // and no splits, which lets the client bind the transfer to the challenge, and
 // no fee payer.
 func (m *Method) Request(cents int64) (string, error) {
-	return m.request(cents, m.cfg.Currency, m.cfg.Recipient)
+	return m.request(cents, m.Token, m.Recipient)
 }
 
 func (m *Method) request(cents int64, currency, recipient common.Address) (string, error) {
 	if cents <= 0 {
 		return "", errors.New("tempo: a charge must be positive")
 	}
-	return mpp.EncodeJSON(terms{
-		strconv.FormatUint(units(cents), 10), node.LowerHex(currency), node.LowerHex(recipient),
-		details{m.cfg.ChainID, []string{"pull"}},
+	return mpp.EncodeJSON(node.Terms{
+		Amount: strconv.FormatUint(node.Units(cents), 10), Currency: node.LowerHex(currency), Recipient: node.LowerHex(recipient),
+		MethodDetails: details{m.cfg.ChainID, []string{"pull"}},
 	})
 }
-
-func units(cents int64) uint64 { return uint64(cents) * unitsPerCent }
-
-// asked reads the request parameter of a challenge that this ring has issued, now
-// or under an earlier configuration. It takes what request writes and nothing else:
-// anything else was issued for another chain.
-func (m *Method) asked(c mpp.Challenge) (cents int64, currency, recipient common.Address, err error) {
-	var t terms
-	err = mpp.DecodeJSON(c.Request, &t)
-	if amount, e := strconv.ParseInt(t.Amount, 10, 64); e == nil {
-		cents = amount / unitsPerCent
-	}
-	currency, recipient = common.HexToAddress(t.Currency), common.HexToAddress(t.Recipient)
-	if text, e := m.request(cents, currency, recipient); err != nil || e != nil || text != c.Request {
-		return 0, currency, recipient, errElsewhere
-	}
-	return cents, currency, recipient, nil
-}
-
-var errElsewhere = &mpp.Rejection{Code: mpp.CodeUnapplied, Detail: "the challenge was issued for another chain than this ring is paid on"}
 
 // Decode reads the payment out of a credential whose challenge id has been
 // verified, and checks without a network that it pays what that challenge asks
@@ -163,7 +114,7 @@ var errElsewhere = &mpp.Rejection{Code: mpp.CodeUnapplied, Detail: "the challeng
 // checked: see [Method.InTime]. Refusals are *mpp.Rejection; there is no other
 // error.
 func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
-	cents, currency, recipient, err := m.asked(c.Challenge)
+	cents, currency, recipient, err := node.Asked(c.Challenge.Request, m.request)
 	if err != nil {
 		return mpp.Payment{}, err
 	}
@@ -187,17 +138,16 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	if tx.maxFee.Sign() == 0 {
 		return mpp.Payment{}, refuse(mpp.ReasonFee, "the transaction offers no fee")
 	}
-	payer := "did:pkh:eip155:" + m.chain() + ":" + node.LowerHex(tx.sender)
+	payer := m.Account + node.LowerHex(tx.sender)
 	// Addresses are hex in any case; the rest of a DID is exact.
 	if c.Source != "" && !strings.EqualFold(c.Source, payer) {
 		return mpp.Payment{}, refuse(mpp.ReasonSigner, "the source is not the signer")
 	}
-	payments := m.payments()
-	payments.Token, payments.Recipient = currency, recipient
+	signed := m.Payments
+	signed.Token, signed.Recipient = currency, recipient
 	return mpp.Payment{
-		Method: m.Name(), ChallengeID: c.Challenge.ID, Realm: c.Challenge.Realm, Cents: cents,
-		Raw: tx.raw, Reference: tx.hash.Hex(), ReplayKey: m.Network() + ":" + hex.EncodeToString(tx.hash[:]),
-		Payer: payer, Payee: payments.Payee(), ValidFrom: time.Unix(int64(min(tx.validAfter, mpp.LastSecond)), 0).UTC(),
+		Method: m.Name(), Cents: cents, Raw: tx.raw, Reference: tx.hash.Hex(), ReplayKey: m.Network() + ":" + hex.EncodeToString(tx.hash[:]),
+		Payer: payer, Payee: signed.Payee(), ValidFrom: time.Unix(int64(min(tx.validAfter, mpp.LastSecond)), 0).UTC(),
 		ValidBefore: time.Unix(int64(tx.validBefore), 0).UTC(),
 	}, nil
 }
@@ -209,7 +159,7 @@ func (m *Method) Life() time.Duration { return 5 * time.Minute }
 // PaysGas says that payers pay for their gas.
 func (m *Method) PaysGas() bool { return false }
 
-// InTime says whether a payment can be sent now, for a challenge that expires then.
+// InTime says why a payment for a challenge that ends at expires cannot be sent now, or nil.
 // Clients draw validAfter at random from the past.
 func (m *Method) InTime(p mpp.Payment, now, expires time.Time) *mpp.Rejection {
 	return p.InTime(now, expires, maxAhead)
@@ -251,7 +201,7 @@ func (m *Method) checkTransfer(tx *transaction, c mpp.Challenge, cents int64, cu
 		return refuse(mpp.ReasonToken, "the transaction pays in another token")
 	case tx.recipient != recipient:
 		return refuse(mpp.ReasonRecipient, "the transaction pays somebody else")
-	case tx.amount != units(cents):
+	case tx.amount != node.Units(cents):
 		return refuse(mpp.ReasonAmount, "the transaction pays another amount")
 	case !tx.memo.ours(c.Realm):
 		return refuse(mpp.ReasonChallenge, "the transfer's memo is not for this realm")

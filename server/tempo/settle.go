@@ -29,11 +29,11 @@ func (m *Method) Broadcast(ctx context.Context, p mpp.Payment, _ mpp.Expenses) (
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
 	defer cancel()
 	var got *receipt
-	err = m.node.Call(ctx, &got, "eth_sendRawTransactionSync", hexutil.Bytes(tx.raw))
+	err = m.Node.Call(ctx, &got, "eth_sendRawTransactionSync", hexutil.Bytes(tx.raw))
 	var spoken rpc.Error
 	if errors.As(err, &spoken) && spoken.ErrorCode() == methodNotFound {
 		var hash common.Hash
-		if err = m.node.Call(ctx, &hash, "eth_sendRawTransaction", hexutil.Bytes(tx.raw)); err == nil {
+		if err = m.Node.Call(ctx, &hash, "eth_sendRawTransaction", hexutil.Bytes(tx.raw)); err == nil {
 			return mpp.Outcome{Detail: "sent"}, nil
 		}
 	}
@@ -63,9 +63,8 @@ func (r *receipt) complaint() string {
 	return "mined, but the logs show no payment to us"
 }
 
-// searchBack is how long before validBefore the transaction may at the
-// earliest have been mined, with much to spare: it answers a challenge that
-// lives five minutes and expires no earlier than the transaction.
+// searchBack is longer than the time from the challenge to the transaction's validBefore:
+// the challenge lives five minutes, and the transaction ends no later.
 const searchBack = 15 * time.Minute
 
 // Outcome asks what became of a payment that was sent or may have been.
@@ -84,7 +83,7 @@ func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	newest, got, err := m.receipt(ctx, tx, m.node.RecentReceipt)
+	newest, got, err := m.receipt(ctx, tx, m.Node.RecentReceipt)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
@@ -93,12 +92,12 @@ func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error
 	}
 	pending := mpp.Outcome{Detail: "not mined yet"}
 	if got != nil {
-		stays, err := m.node.Stays(ctx, newest, &got.Receipt, m.cfg.Depth)
+		stays, err := m.Node.Stays(ctx, newest, &got.Receipt, m.Depth)
 		if err != nil {
 			return mpp.Outcome{}, err
 		}
 		if stays {
-			elsewhere, err := m.elsewhere(ctx, tx, newest.Height()-m.cfg.Depth)
+			elsewhere, err := m.elsewhere(ctx, tx, newest.Height()-m.Depth)
 			if err != nil {
 				return mpp.Outcome{}, err
 			}
@@ -106,7 +105,7 @@ func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error
 		}
 		pending.Detail = got.complaint() + ", not final yet"
 	}
-	after, due, err := m.node.DeepAfter(ctx, newest, tx.validBefore, m.cfg.Depth)
+	after, due, err := m.Node.DeepAfter(ctx, newest, tx.validBefore, m.Depth)
 	if err != nil || after == nil {
 		pending.Due = due
 		return pending, err
@@ -125,16 +124,16 @@ func (m *Method) Seen(ctx context.Context, p mpp.Payment, _ time.Time) (mpp.Outc
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	newest, got, err := m.receipt(ctx, tx, m.node.ReceiptOf)
+	newest, got, err := m.receipt(ctx, tx, m.Node.ReceiptOf)
 	switch {
 	case err != nil:
 		return mpp.Outcome{}, err
 	case got == nil:
-		after, _, err := m.node.DeepAfter(ctx, newest, tx.validBefore, m.cfg.Depth)
+		after, _, err := m.Node.DeepAfter(ctx, newest, tx.validBefore, m.Depth)
 		switch {
 		case err != nil || after == nil:
 			return mpp.Outcome{Detail: "not mined yet"}, err
-		case uint64(*newest.Timestamp) < tx.validBefore+surelyKept:
+		case uint64(*newest.Timestamp) < tx.validBefore+receiptsFor:
 			return mpp.Outcome{State: mpp.Gone, Detail: "not mined in its time"}, nil
 		}
 		return m.final(ctx, tx, after)
@@ -146,8 +145,8 @@ func (m *Method) Seen(ctx context.Context, p mpp.Payment, _ time.Time) (mpp.Outc
 	return mpp.Outcome{State: mpp.Mismatched, Detail: got.complaint()}, nil
 }
 
-// surelyKept is for how many seconds every node has receipts that could be paid with.
-const surelyKept = 15 * 60
+// receiptsFor is for how many seconds every node has the receipts of a block.
+const receiptsFor = 15 * 60
 
 // receipt asks for a receipt in one of the ways in which a node can be asked for it.
 func (m *Method) receipt(ctx context.Context, tx *transaction, ask func(context.Context, common.Hash) (*node.Block, *node.Receipt, error)) (*node.Block, *receipt, error) {
@@ -165,7 +164,7 @@ func (m *Method) receipt(ctx context.Context, tx *transaction, ask func(context.
 // settled looks whether the block of a good receipt is deep, and still on the
 // chain.
 func (m *Method) settled(ctx context.Context, newest *node.Block, got *receipt) (mpp.Outcome, error) {
-	deep, err := m.node.Stays(ctx, newest, &got.Receipt, m.cfg.Depth)
+	deep, err := m.Node.Stays(ctx, newest, &got.Receipt, m.Depth)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
@@ -179,7 +178,7 @@ func (m *Method) final(ctx context.Context, tx *transaction, after *node.Block) 
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	newest, got, err := m.receipt(ctx, tx, m.node.ReceiptOf)
+	newest, got, err := m.receipt(ctx, tx, m.Node.ReceiptOf)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
@@ -211,15 +210,15 @@ func (r *receipt) unpaid(elsewhere bool) mpp.Outcome {
 // open, these grow no more for a node to search once its time is over. It is one that
 // has them deep: another may have followed a branch that was left.
 func (m *Method) elsewhere(ctx context.Context, tx *transaction, last uint64) (found bool, err error) {
-	to, err := m.node.FirstSince(ctx, last, int64(tx.validBefore)+1)
+	to, err := m.Node.FirstSince(ctx, last, int64(tx.validBefore)+1)
 	if err != nil {
 		return false, err
 	}
-	from, err := m.node.FirstSince(ctx, to, int64(tx.validBefore)-int64(searchBack/time.Second))
+	from, err := m.Node.FirstSince(ctx, to, int64(tx.validBefore)-int64(searchBack/time.Second))
 	if err != nil {
 		return false, err
 	}
-	err = m.node.Logs(ctx, from, to, m.cfg.Depth, tx.token, tx.topics(), func(logs []node.Log) error {
+	err = m.Node.Logs(ctx, from, to, m.Depth, tx.token, tx.topics(), func(logs []node.Log) error {
 		if found = slices.ContainsFunc(logs, tx.isTransferWithMemo); found {
 			return node.ErrEnough
 		}

@@ -325,7 +325,7 @@ func TestOutcomeFromANodeWithoutOldReceipts(t *testing.T) {
 			t.Errorf("receipts from block %d on: %v, %v: %s", kept, got.State, err, got.Detail)
 		}
 		// Nor is a payment of long ago taken to be none when nothing else is known of it.
-		n.mine(surelyKept+26, surelyKept+27, surelyKept+28)
+		n.mine(receiptsFor+26, receiptsFor+27, receiptsFor+28)
 		got, err = m.Seen(t.Context(), p, now)
 		if isUnavailable(err) != unavailable || !unavailable && got.State != mpp.Gone {
 			t.Errorf("receipts from block %d on, long ago: %v, %v: %s", kept, got.State, err, got.Detail)

@@ -18,7 +18,7 @@ import (
 
 // Simulate asks the node whether the payment would go through now. It sends no
 // signature, so nothing can come of it. nil means yes, a *mpp.Rejection means
-// no, ErrUnavailable means that nobody knows; any other error is a damaged
+// no, ErrUnavailable means that this is not known; any other error is a damaged
 // record. It keeps wallets that cannot pay from holding a reservation, and
 // promises nothing: only the logs of the mined transaction count.
 //
@@ -43,7 +43,7 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 			rpc.BatchElem{Method: "eth_call", Args: []any{ask(keychain, getKey, tx.sender, *tx.accessKey), "latest"}, Result: &key},
 			rpc.BatchElem{Method: "eth_call", Args: []any{ask(keychain, getRemaining, tx.sender, *tx.accessKey, tx.token), "latest"}, Result: &left})
 	}
-	newest, err := m.node.Head(ctx, questions...)
+	newest, err := m.Node.Head(ctx, questions...)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (m *Method) Holds(ctx context.Context, p mpp.Payment, cents int64) error {
 	if err != nil {
 		return err
 	}
-	return m.node.Holds(ctx, tx.token, tx.sender, units(cents))
+	return m.Node.Holds(ctx, tx.token, tx.sender, node.Units(cents))
 }
 
 // shortOfFee says that a node refuses a simulation because the account cannot pay

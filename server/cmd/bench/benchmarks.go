@@ -69,8 +69,8 @@ func programs(rings string) []program {
 			// median is the machine's.
 			{"Scale", "bid-p50-µs", told}, {"Scale", "join-p50-µs", told}, {"Scale", "walk-p50-µs", told}, {"Scale", "walk-p99-µs", told},
 		}},
-		// Code of the module cannot be interrupted: on one processor nobody would ask
-		// while it works.
+		// The module's code cannot be interrupted: on one processor no request would come
+		// while it runs.
 		{args: benchmarks("^BenchmarkScaleWaits$", "./wasm/host"), goals: []goal{
 			// What an answer took, which the machine has a part in, and what of that was
 			// due to work.

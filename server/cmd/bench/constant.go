@@ -11,8 +11,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// kept is an answer that is given again and again.
-type kept struct {
+// repeated is an answer that a constant server gives to each request.
+type repeated struct {
 	status int
 	media  string
 	header http.Header // without own fields
@@ -21,8 +21,8 @@ type kept struct {
 	length []string // of that, as a field
 }
 
-// readKept reads the answers of a folder.
-func readKept(dir string) (answers []*kept, err error) {
+// readAnswers reads the answers of a folder.
+func readAnswers(dir string) (answers []*repeated, err error) {
 	for n := 0; ; n++ {
 		raw, err := os.ReadFile(answerFile(dir, n))
 		if os.IsNotExist(err) {
@@ -35,7 +35,7 @@ func readKept(dir string) (answers []*kept, err error) {
 		if err != nil {
 			return nil, err
 		}
-		k := &kept{status: res.StatusCode, media: res.Header.Get("Content-Type"), header: http.Header{}}
+		k := &repeated{status: res.StatusCode, media: res.Header.Get("Content-Type"), header: http.Header{}}
 		if k.body, err = io.ReadAll(res.Body); err != nil {
 			return nil, err
 		}
@@ -58,11 +58,11 @@ func readKept(dir string) (answers []*kept, err error) {
 // constant serves the answers of a folder: to a request whose target ends with a
 // digit the one of that number, and to others the first.
 func constant(kind, dir, address string) error {
-	answers, err := readKept(dir)
+	answers, err := readAnswers(dir)
 	if err != nil {
 		return err
 	}
-	of := func(last byte) *kept {
+	of := func(last byte) *repeated {
 		if n := int(last) - '0'; n >= 0 && n < len(answers) {
 			return answers[n]
 		}

@@ -42,7 +42,7 @@ type bench struct {
 // start runs the ring, takes answers of it, and runs the others with these.
 func (b *bench) start() error {
 	address := free()
-	// The limiter works and refuses nobody.
+	// The limiter works and refuses no request.
 	s, err := b.run(ring, address, b.o.webring, "serve", "--data", b.data, "--listen", address, "--base-url", "http://"+address,
 		"--rate-limit", "2000000000", "--scorer", "is-agentic", "--capacity", fmt.Sprint(max(1_000_000, 2*b.members)), "--memory-limit", "4096")
 	if err != nil {
@@ -118,7 +118,7 @@ func (b *bench) askRing(s *server) {
 	b.askAbout(s, 1, "api next", "widget")
 	b.ask(s, "top 100", 1, gets("/api/leaderboard?limit=100", []string{""}))
 	b.ask(s, "page of 100", 1, gets(pagePath, offsets(b.members)))
-	// The front page as a browser gets it, against those who only ever redirect.
+	// The front page as a browser gets it, compared with servers that only redirect.
 	b.ask(s, "home", 1, gets("/", []string{""}, "Accept-Encoding: gzip, deflate, br, zstd")).like = "/next"
 }
 
@@ -131,7 +131,7 @@ func (b *bench) mixed() []string {
 		"/api/leaderboard?limit=10", "/api/ring?limit=10", "/api/categories"}
 }
 
-// startConstants runs those who answer what the ring has answered once.
+// startConstants runs the servers that repeat answers of the ring.
 func (b *bench) startConstants(address string) error {
 	var answers []*http.Response
 	middle := pagePath + strconv.Itoa(max(0, b.members/2-50))
@@ -210,7 +210,7 @@ func (b *bench) stop() {
 	}
 }
 
-// free gives an address that nobody listens at.
+// free gives an address at which no process listens.
 func free() string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -53,8 +53,7 @@ func backupOrigin(args []string, out io.Writer) error {
 	}
 	folder, before, after := filepath.Dir(path), filepath.Base(path)+".", ".part"
 	tellLeft(folder, before, after)
-	// A file of its own, whatever else writes to that name, and for its owner's eyes
-	// only: it holds the keys.
+	// A temporary file that only its owner can read: it holds the keys.
 	f, err := os.CreateTemp(folder, before+"*"+after)
 	if err != nil {
 		return err
@@ -80,7 +79,7 @@ func backupOrigin(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// It takes the place of an earlier one, and so not before it is on the disk.
+	// It replaces an earlier backup, so it must be on disk first.
 	if err := f.Sync(); err != nil {
 		return err
 	}
@@ -125,8 +124,8 @@ func readThrough(f io.Reader) (rows int, err error) {
 	}
 }
 
-// tellLeft tells of what processes that were killed left in a folder, under names that
-// begin and end so. It stays: it may be another one's, which is at work.
+// tellLeft names the files and folders, with names that begin and end so, that killed
+// processes may have left. It removes none: another process may be at work there.
 func tellLeft(folder, before, after string) {
 	entries, _ := os.ReadDir(folder) // one that cannot be listed can be written to
 	for _, e := range entries {
@@ -197,7 +196,7 @@ func restoreOrigin(args []string, out io.Writer) error {
 	if err := errors.Join(err, closeBooks()); err != nil {
 		return err
 	}
-	keep() // what has its place stays
+	keep() // from here on a signal must not remove what was moved
 	if err := moveAll(work, o.data); err != nil {
 		return err
 	}
@@ -251,8 +250,8 @@ func catchUp(books *ledger.Ledger, dir, from string) (added uint64, err error) {
 	return backup.CatchUp(context.Background(), books, from, key.Verifier())
 }
 
-// moveAll gives what was made its place; the head, without which nothing opens,
-// comes last.
+// moveAll moves everything to the data folder. The head comes last, because nothing opens
+// without it.
 func moveAll(work, data string) error {
 	entries, err := os.ReadDir(work)
 	if err != nil {
@@ -349,8 +348,7 @@ func openCopy(data, work string, capacity int, log *slog.Logger) (*ledger.Ledger
 	return openBooks(store, ledger.Config{HeadPath: filepath.Join(work, "head"), Capacity: capacity})
 }
 
-// copyStore copies head and store, and opens the copy. Only meanwhile no origin can
-// start.
+// copyStore copies head and store, and opens the copy. No origin can start while it copies.
 func copyStore(data, work string, log *slog.Logger) (_ *badgerstore.Store, err error) {
 	lock, err := badgerstore.Lock(filepath.Join(data, "ledger"))
 	if err != nil {
@@ -367,9 +365,9 @@ func copyStore(data, work string, log *slog.Logger) (_ *badgerstore.Store, err e
 	return badgerstore.OpenCopy(filepath.Join(data, "ledger"), filepath.Join(work, "ledger"), log)
 }
 
-// workFolder makes a folder in data, under a name that begins so, for what gets its
-// place there once it is whole. It tells of what is left of others, and gives what
-// [removeOnSignal] gives.
+// workFolder makes a folder in data, with a name that begins so, for what is moved to data
+// once it is whole. It names what other processes have left, and returns the functions of
+// [removeOnSignal].
 func workFolder(data, before string) (work string, keep, end func(), err error) {
 	tellLeft(data, before, "")
 	if work, err = os.MkdirTemp(data, before); err != nil {
@@ -379,16 +377,15 @@ func workFolder(data, before string) (work string, keep, end func(), err error) 
 	return work, keep, end, nil
 }
 
-// removeOnSignal has the process end at once when it is told to, and takes the
-// folder or file with it, which is as large as the ledger. From keep on the process is
-// not ended any more, for the moment that it takes to give all its place, and from end
-// on as ever. Neither returns once the process was told to end: what is removed is used
-// no further.
+// removeOnSignal makes the process end at once on a signal, and then removes the file or
+// folder, which is as large as the ledger. After keep, a signal no longer ends the process,
+// for the moment that moving the result takes; end restores the default. Once a signal has
+// come, neither returns, so that nothing uses what is removed.
 func removeOnSignal(path string) (keep, end func()) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	ended := context.AfterFunc(ctx, func() {
-		// Whoever writes there goes on until the process has ended. A moment shows
-		// whether it was being made anew.
+		// Other goroutines write there until the process has ended, so it is removed
+		// until it does not come back.
 		for range 10 {
 			_ = os.RemoveAll(path)
 			time.Sleep(10 * time.Millisecond)
@@ -415,10 +412,10 @@ func audit(books *ledger.Ledger, out io.Writer) error {
 	return report(&server.Verified{Audit: *a}, out)
 }
 
-// errFindings is the status of a verification that found something.
+// errFindings is the error of a verification that found something.
 var errFindings = errors.New("what is stored does not agree with itself, or with the chain")
 
-// errUnanswered is the status of one that could not look at everything.
+// errUnanswered is the error of one that could not look at everything.
 var errUnanswered = errors.New("a payment network that is needed gave no answer, has not decided, or is not configured; verify again when that is put right")
 
 func report(v *server.Verified, out io.Writer) error {

@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// A ring is a few pieces of memory, as large as it is and without pointers: the
-// collector passes over them at no cost, but lets as much garbage lie as there is
-// memory in use, so that a large ring would take twice the memory that it needs.
+// A ring's state is a few large allocations without pointers. The collector scans them at no
+// cost, but by default it lets garbage grow to the size of the live heap, so a large ring
+// would take twice the memory that it needs.
 const (
-	// openingPercent is how much garbage may lie while a ring is opened, of the
-	// memory in use: GOGC.
+	// openingPercent is GOGC while a ring is opened: garbage as a percentage of the live
+	// heap.
 	openingPercent = 20
-	// garbage is how much may lie while one is served, in bytes, unless the usual
+	// garbage bounds the garbage while a ring is served, in bytes, unless the usual
 	// percentage allows less.
 	garbage = 256 << 20
 )
 
-// collectOften is for commands until they have opened what they serve, if they do.
+// collectOften sets the percentage for opening a ring.
 func collectOften() { collectAt(openingPercent) }
 
-// settle collects what was needed to open a ring, and gives it back to the system.
-// Until ctx is done it has the collector go at a pace that goes with what is in use,
-// and gives back again when that has come to be much less.
+// settle frees the memory that opening a ring has needed. Until ctx is done it adjusts the
+// collector's percentage to the live heap, and frees memory again when that has shrunk by
+// much.
 func settle(ctx context.Context) {
 	debug.FreeOSMemory()
 	again := time.NewTicker(10 * time.Second)
@@ -49,15 +49,14 @@ func settle(ctx context.Context) {
 	}
 }
 
-// inUse gives the bytes that were in use when the collector last looked. To ask
-// stops nobody.
+// inUse gives the live heap of the last collection, in bytes. It stops no goroutine.
 func inUse() uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(s)
 	return s[0].Value.Uint64()
 }
 
-// collectAt sets the percentage unless whoever runs the process has.
+// collectAt sets the percentage unless GOGC is set.
 func collectAt(percent int) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(max(percent, 1))

@@ -12,18 +12,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"webring/edge"
+	"webring/edge/replica"
 	"webring/wasm/host"
 	"webring/wasm/module"
 )
-
-// reads is a core that answers reads; see [host.Native] and [host.Pool].
-type reads interface {
-	edge.Core
-	Apply(records []host.Record) error
-	Tick(now time.Time)
-	Close() error
-}
 
 // coreFlags say which build of the core answers reads, and within which bounds.
 type coreFlags struct {
@@ -59,9 +51,8 @@ func (c *coreFlags) explain(err error) error {
 	return err
 }
 
-// mostSnapshot is the length of a snapshot, in bytes, from which on no core can be
-// opened from it: it takes less than the ring in memory. 0 leaves the bound to
-// [replica.Config.MaxSnapshot].
+// mostSnapshot is the longest snapshot, in bytes, that can fit into a core's memory. 0
+// leaves the bound to [replica.Config.MaxSnapshot].
 func (c *coreFlags) mostSnapshot() int64 {
 	if c.kind == "native" {
 		return 0
@@ -69,46 +60,44 @@ func (c *coreFlags) mostSnapshot() int64 {
 	return int64(c.memory) << 20
 }
 
-// mostMemory is what 32 bits can tell apart, in MiB.
+// mostMemory is the memory that 32 bits can address, in MiB.
 const mostMemory = 4096
 
-// open gives a core with room for capacity members, at a snapshot or empty when
-// there is none, and the name of the build that is part of every validator, which
-// is [nativeBuild] for the native core, and for the module its digest.
-// Compiled code is kept as [compiled] says.
-func (c *coreFlags) open(capacity int, data string, snapshot []byte, log *slog.Logger) (core reads, build string, err error) {
+// open gives a core with room for capacity members, at a snapshot or, without one, empty.
+// Compiled code is stored below data as [compiled] says.
+func (c *coreFlags) open(ctx context.Context, capacity int, data string, snapshot []byte, log *slog.Logger) (replica.Core, error) {
 	if c.kind == "native" {
-		if build, err = nativeBuild(); err != nil {
-			return nil, "", err
-		}
 		if snapshot == nil {
-			return host.NewNative(capacity), build, nil
+			return host.NewNative(capacity), nil
 		}
 		native, err := host.LoadNative(capacity, snapshot)
-		return native, build, err
+		if err != nil {
+			return nil, err
+		}
+		return native, nil
 	}
 	guest, err := module.Core()
 	if err != nil {
-		return nil, "", fmt.Errorf("%w, or use --core native", err)
+		return nil, fmt.Errorf("%w, or use --core native", err)
 	}
 	digest, err := module.Digest()
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	dropCompiled(data, digest)
-	pool, err := host.NewPool(context.Background(), host.PoolConfig{Module: guest, CacheDir: compiled(data, digest),
+	pool, err := host.NewPool(ctx, host.PoolConfig{Module: guest, CacheDir: compiled(data, digest),
 		MemoryPages: uint32(c.memory) << 4, Copies: !c.share, Capacity: capacity, Snapshot: snapshot, Now: time.Now(), Log: log})
 	if err != nil {
-		return nil, "", c.explain(err)
+		return nil, c.explain(err)
 	}
-	return pool, hex.EncodeToString(digest[:]), nil
+	return pool, nil
 }
 
-// nativeBuild names the native core. It is the digest of the module in this binary,
-// which is made of the same sources and answers the same bytes: a client then gets
-// the same validator from an origin that reads natively and from its edges. Without
-// a module it is the digest of the binary.
-func nativeBuild() (string, error) {
+// buildName names the core, as part of every validator: by the digest of the module in this
+// binary, also for the native core. That is made of the same sources and answers the same
+// bytes, so a client gets the same validators from an origin that reads natively and from
+// its edges. Without a module the name is the digest of the binary.
+func buildName() (string, error) {
 	digest, err := module.Digest()
 	if errors.Is(err, module.ErrMissing) {
 		return buildDigest()
@@ -116,15 +105,14 @@ func nativeBuild() (string, error) {
 	return hex.EncodeToString(digest[:]), err
 }
 
-// compiled is the folder in which the compiled code of a module is kept from start
-// to start.
+// compiled is the folder of a module's compiled code, which later starts use again.
 func compiled(data string, digest [32]byte) string {
 	return filepath.Join(data, "core", hex.EncodeToString(digest[:]))
 }
 
-// dropCompiled removes the compiled code of all modules but this one, and nothing that
-// has another name: the folder core may be somebody else's, too. What is left over
-// costs room on disk alone.
+// dropCompiled removes the compiled code of all other modules. It removes nothing with
+// another form of name, because other programs may use the folder core too. It ignores
+// errors: what remains costs only disk space.
 func dropCompiled(data string, but [32]byte) {
 	entries, _ := os.ReadDir(filepath.Join(data, "core"))
 	for _, e := range entries {

@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// The ledger maps its files into memory, so a disk that fills up under it can end
-// the process instead of failing a write. What it writes within the second that
-// may pass until that is seen has its room already; the floors are for the rest,
-// and reading needs none.
+// The ledger maps its files into memory, so a full disk can end the process instead of
+// failing a write. The disk is measured once a second, and the store has allocated room for
+// what it writes in that time. The floors are for everything else. Reading needs no room.
 const (
 	// payFloor is the free space in bytes below which no payment is taken.
 	payFloor = 256 << 20

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
@@ -22,11 +21,10 @@ import (
 	"webring/edge/voucher"
 	"webring/server/ledger/badgerstore"
 	"webring/server/publish"
-	"webring/wasm/host"
 	"webring/wasm/module"
 )
 
-// edgeCapacity is no bound: the origin's is what counts.
+// edgeCapacity is more than any origin's, which is the bound that counts.
 const edgeCapacity = 50_000_000
 
 // What an edge passes on to the origin: paid operations, and other requests,
@@ -107,14 +105,20 @@ func follow(ctx context.Context, o *edgeOptions, log *slog.Logger, out io.Writer
 		return err
 	}
 	defer folder.Close()
-	surface, err := newSurface(o, log)
-	if err != nil {
+	digest, err := module.Digest()
+	if err != nil && !errors.Is(err, module.ErrMissing) {
+		return err
+	}
+	surface := &surface{log: log}
+	if surface.build, err = buildName(); err != nil {
 		return err
 	}
 	cfg := replica.Config{
 		Origin: o.origin, Key: o.originKey, Dir: replicaPath(o.data), Replay: o.replay,
-		Module: surface.digest, Open: surface.open, Show: surface.show, Log: log,
-		MaxSnapshot: o.core.mostSnapshot(),
+		Module: digest, Show: surface.show, Log: log, MaxSnapshot: o.core.mostSnapshot(),
+		Open: func(ctx context.Context, snapshot []byte) (replica.Core, error) {
+			return o.core.open(ctx, edgeCapacity, o.data, snapshot, log)
+		},
 	}
 	if secret != nil {
 		if cfg.Vouch, err = voucher.ForOwn(secret); err != nil {
@@ -146,7 +150,7 @@ func follow(ctx context.Context, o *edgeOptions, log *slog.Logger, out io.Writer
 	return o.answer(ctx, r, run, surface.answers, front, log, out)
 }
 
-// replicaPath is where an edge keeps its last good state.
+// replicaPath is the folder of an edge's last good state.
 func replicaPath(data string) string { return filepath.Join(data, "replica") }
 
 // holdFolder takes an edge's folder for this process, since two edges would remove each
@@ -168,8 +172,8 @@ func holdFolder(dir string, log *slog.Logger) (*os.File, error) {
 	return lock, nil
 }
 
-// answer serves a replica that has something to show, and has it run from then on. cfg
-// is what the flags say of the shell.
+// answer serves a replica that has a state, and starts run once it listens. cfg is the
+// shell's configuration by the flags.
 func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func(), answers *edge.Swappable, cfg edge.Config, log *slog.Logger, out io.Writer) error {
 	forwarder, err := forward.New(forward.Config{Origin: o.origin, Secret: cfg.EdgeSecret, Reach: r.Reach, Answered: r.Nudge,
 		TrustedProxies: cfg.TrustedProxies, BaseURL: answers.BaseURL, Log: log})
@@ -209,50 +213,9 @@ func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func()
 
 // surface is what readers of an edge see.
 type surface struct {
-	o       *edgeOptions
 	log     *slog.Logger
-	module  []byte          // nil for the native core
-	digest  [32]byte        // of the module that this binary carries, zero if it carries none
 	build   string          // name of the core's build, for validators
 	answers *edge.Swappable // nil until there is a core
-}
-
-func newSurface(o *edgeOptions, log *slog.Logger) (*surface, error) {
-	s := &surface{o: o, log: log}
-	var err error
-	if s.digest, err = module.Digest(); err != nil && !errors.Is(err, module.ErrMissing) {
-		return nil, err
-	}
-	if o.core.kind == "native" {
-		s.build, err = buildDigest()
-		return s, err
-	}
-	if s.module, err = module.Core(); err != nil {
-		return nil, fmt.Errorf("%w, or use --core native", err)
-	}
-	s.build = hex.EncodeToString(s.digest[:])
-	dropCompiled(o.data, s.digest)
-	return s, nil
-}
-
-// open is [replica.Config.Open].
-func (s *surface) open(ctx context.Context, snapshot []byte) (replica.Core, error) {
-	switch {
-	case s.module != nil:
-		pool, err := host.NewPool(ctx, host.PoolConfig{Module: s.module, CacheDir: compiled(s.o.data, s.digest), MemoryPages: uint32(s.o.core.memory) << 4,
-			Copies: !s.o.core.share, Capacity: edgeCapacity, Snapshot: snapshot, Now: time.Now(), Log: s.log})
-		if err != nil {
-			return nil, s.o.core.explain(err)
-		}
-		return pool, nil
-	case snapshot == nil:
-		return host.NewNative(edgeCapacity), nil
-	}
-	native, err := host.LoadNative(edgeCapacity, snapshot)
-	if err != nil {
-		return nil, err
-	}
-	return native, nil
 }
 
 // show is [replica.Config.Show].

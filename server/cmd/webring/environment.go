@@ -75,8 +75,8 @@ func strange(environ []string) (names []string) {
 	return names
 }
 
-// taken is why a flag did not take a value: what it takes, where package flag says
-// nothing of it.
+// taken is why a flag did not accept a value. For types of package flag it says what they
+// accept.
 func taken(v flag.Value, err error) error {
 	if get, ok := v.(flag.Getter); ok {
 		switch get.Get().(type) {

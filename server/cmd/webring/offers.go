@@ -54,9 +54,6 @@ func checkOffers(ctx context.Context, offers []offer, log *slog.Logger) error {
 	return errors.Join(differences...)
 }
 
-// decimals are those of every token that is taken.
-const decimals = 6
-
 // check names the difference, if there is one, between the flags and the node.
 func (f offer) check(ctx context.Context, log *slog.Logger) error {
 	n, err := node.Dial(f.rpc, f.chain, nodeTime)
@@ -74,8 +71,8 @@ func (f offer) check(ctx context.Context, log *slog.Logger) error {
 		return fmt.Errorf("%s-currency is %s, and chain %d has no contract there: give the address of the token on that chain", f.flags, f.token.String(), f.chain)
 	case has.Decimals < 0:
 		return fmt.Errorf("%s-currency is %s, and the contract there names no decimals, so it is no token: give the address of the token", f.flags, f.token.String())
-	case has.Decimals != decimals:
-		return fmt.Errorf("%s-currency is %s, a token with %d decimals: give a token with %d", f.flags, f.token.String(), has.Decimals, decimals)
+	case has.Decimals != node.Decimals:
+		return fmt.Errorf("%s-currency is %s, a token with %d decimals: give a token with %d", f.flags, f.token.String(), has.Decimals, node.Decimals)
 	case f.domain != nil && has.Domain != nil && *has.Domain != *f.domain:
 		return fmt.Errorf("%s-currency-name and %[1]s-currency-version are not those of the EIP-712 domain of the token %[2]s, and no payment would hold: give those that it has", f.flags, f.token.String())
 	}

@@ -5,10 +5,9 @@ import (
 	"io"
 )
 
-// packagesLog is where packages write that know no other log than that of the
-// standard library. The client of net/http repeats there, four kilobytes at a
-// time, what a server sends before it is asked: sites that are scored could fill
-// the disk with it. These lines are left out.
+// packagesLog receives what packages write to the standard library's log. It drops the lines
+// in which the client of net/http quotes up to four kilobytes that a server has sent without
+// a request: sites that are scored could fill the disk with them.
 type packagesLog struct{ to io.Writer }
 
 func (l packagesLog) Write(line []byte) (int, error) {

@@ -80,7 +80,7 @@ func (f *sitesFlags) fetch() (fetch.Config, error) {
 	return cfg, nil
 }
 
-// scoreFlags say who scores sites.
+// scoreFlags say which service scores sites, and how to ask it.
 type scoreFlags struct {
 	spec                                 string
 	url, method, start, startURL         string
@@ -112,11 +112,12 @@ type sitesScorer struct {
 	log     *slog.Logger
 }
 
-// Limits of the local scorer: what challenges may name of what it scores has to fit
-// into the folder of reports.
+// Limits of the local scorer. The folder of reports must have room for all that challenges
+// may name.
 var localLimits = score.Limits{Pass: requiredScore, InAll: 180, Ask: local.WaitTime + local.ScanTime + 2*local.TurnTime + 2*time.Second}
 
-// The free check costs nobody anything, so it is kept tighter: drafts a minute.
+// draftsInAll is how many drafts are scored in a minute. It is less than for registrations,
+// because a check costs its client nothing.
 const draftsInAll = 40
 
 // openScorer makes the scorer that the flags name.
@@ -182,8 +183,8 @@ func (s *sitesScorer) ring() (name, base string) {
 	return name, base
 }
 
-// sweep keeps the folder of reports small until ctx ends. What members' scores
-// rested on and does no longer, it looks for at the start and once a day.
+// sweep removes old reports until ctx ends. At the start and once a day it also looks for
+// reports that a member's score no longer rests on.
 func (s *sitesScorer) sweep(ctx context.Context) {
 	const every = 5 * time.Minute
 	tick := time.NewTicker(every)

@@ -49,7 +49,7 @@ func challengeKeys(o *options) (mpp.Keys, error) {
 	return keys, nil
 }
 
-// maxChallengeKeys bounds how many keys a credential is held against.
+// maxChallengeKeys bounds how many keys a credential is verified with.
 const maxChallengeKeys = 16
 
 // secretName is the challenge key's file in the data folder and in backups.

@@ -64,7 +64,7 @@ func seed(args []string, out io.Writer) error {
 	if err := os.MkdirAll(given.data, 0o700); err != nil {
 		return err
 	}
-	// Half a history is nothing to serve or to measure.
+	// Half a history is of no use.
 	work, keep, end, err := workFolder(given.data, ".seeding-")
 	if err != nil {
 		return err
@@ -80,8 +80,8 @@ func seed(args []string, out io.Writer) error {
 	if err := errors.Join(err, w.close()); err != nil {
 		return err
 	}
-	keep() // what has its place stays
-	if err := place(work, given.data); err != nil {
+	keep() // from here on a signal must not remove what was moved
+	if err := install(work, given.data); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "%s holds a synthetic ring of %d members, %d events, made in %s\n", given.data, given.members, w.events, time.Since(began).Round(time.Millisecond))
@@ -89,7 +89,7 @@ func seed(args []string, out io.Writer) error {
 }
 
 // vacant refuses a folder that holds a ledger. The head of an empty one may be there:
-// see [place].
+// see [install].
 func vacant(data string) error {
 	holds := fmt.Errorf("%s holds a ledger already; seed writes to a folder that has none", data)
 	if _, err := os.Lstat(filepath.Join(data, "ledger")); err == nil {
@@ -108,10 +108,9 @@ func vacant(data string) error {
 	return err
 }
 
-// place gives the ledger that was made its place. Whatever ends it, there is the head
-// of an empty ledger at most, with which serve and seed begin as without, or a whole
-// one: its own head is not needed until it is opened.
-func place(work, data string) error {
+// install moves the ledger that was made to the data folder. If that is cut short, there is
+// at most the head of an empty ledger, with which serve and seed begin as without one.
+func install(work, data string) error {
 	err := ledger.BeginHead(filepath.Join(data, "head"))
 	if err == nil {
 		err = os.Rename(filepath.Join(work, "ledger"), filepath.Join(data, "ledger"))
@@ -157,12 +156,12 @@ func makeLedger(dir string, number uint64, capacity int, end time.Time) (*seeder
 func (s *seeder) write(o *options, members int) error {
 	rules := core.Rules{Name: o.name, BaseURL: o.baseURL, Fee: int64(o.fee), MinBid: int64(o.minBid), Decay: seconds(o.decay),
 		Scorer: o.score.spec, RequiredScore: requiredScore, Synthetic: true}
-	// Nothing decays while the history is written: the windows come into force
-	// at its end, and spare the writer a new order with each second of it.
+	// Standings do not decay while the history is written; the windows come into force at
+	// its end. Otherwise the writer would reorder the ranks with each second.
 	rules.Grace = core.MaxWindow
 	s.add(s.rules(rules))
 
-	// What a state has to find room for one by one, it copies each time.
+	// A state that grows member by member copies its rows again and again.
 	const texts = 256 // bytes, on average
 	room := func(tx *ledger.Tx) error { tx.State().Expect(members, members*texts); return nil }
 	if err := s.books.Do(context.Background(), room); err != nil {

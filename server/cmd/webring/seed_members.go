@@ -47,7 +47,7 @@ var (
 		"Made and run by two people and a cat.", "Results as JSON, CSV or prose."}
 )
 
-// member makes up the next member: a name that is nobody's slug yet, a host of
+// member makes up the next member: a name that is no member's slug yet, a host of
 // its own, and mostly a description.
 func (s *seeder) member() synthetic {
 	pick := func(words []string) string { return words[s.IntN(len(words))] }

@@ -126,7 +126,7 @@ func TestSeedLeavesALedgerAsItIs(t *testing.T) {
 // an empty ring.
 func TestSeedThatEndsBetweenItsStepsLeavesNoRing(t *testing.T) {
 	data := t.TempDir()
-	if err := place(t.TempDir(), data); !errors.Is(err, os.ErrNotExist) {
+	if err := install(t.TempDir(), data); !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("without a ledger to be placed: %v", err)
 	}
 	if entries, err := os.ReadDir(data); err != nil || len(entries) != 1 || entries[0].Name() != "head" {
@@ -158,7 +158,7 @@ func TestSeedLeavesALedgerThatCameMeanwhile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := place(work, data); !errors.Is(err, os.ErrExist) {
+	if err := install(work, data); !errors.Is(err, os.ErrExist) {
 		t.Errorf("a ledger took the place of another: %v", err)
 	}
 }

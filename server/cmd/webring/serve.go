@@ -27,6 +27,7 @@ import (
 	"webring/core"
 	"webring/core/snap"
 	"webring/edge"
+	"webring/edge/replica"
 	"webring/server"
 	"webring/server/ledger"
 	"webring/server/ledger/badgerstore"
@@ -39,9 +40,9 @@ import (
 // requiredScore is the least agent-readiness score that may join.
 const requiredScore = 40
 
-// closeTime bounds how long a stop waits at last for the ledger's files to be closed.
-// The store brings them into order meanwhile, and where that cannot be done it tries
-// again for ever. The next start can do without: what was answered for is on the disk.
+// closeTime bounds how long a stop waits until the ledger's files are closed. The store
+// compacts them meanwhile, and retries for ever if it cannot. The next start does not need
+// that: everything that was answered is on disk.
 const closeTime = 20 * time.Second
 
 func serve(args []string, out io.Writer) error {
@@ -61,8 +62,8 @@ func serve(args []string, out io.Writer) error {
 	return interrupted(ctx, runOrigin(ctx, &o, log, out))
 }
 
-// interrupted says so of an error that comes of ctx, which has ended because the process
-// was told to end.
+// interrupted wraps an error that comes from the end of ctx, which ends when the process is
+// told to.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return fmt.Errorf("interrupted: %w", err)
@@ -80,12 +81,12 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 		return err
 	}
 	disk, failpoint := &volume{dir: o.data}, failpoints(o, log)
-	var answers reads // these are there before the first event is published
+	var answers replica.Core // these are there before the first event is published
 	var publisher *publish.Publisher
 	books, closeBooks, err := openLedger(o, func(records []ledger.Record) {
 		if err := answers.Apply(records); err != nil {
-			// The writer's own state took these events, and a module that does
-			// not is stood in for: these are two ledgers.
+			// The writer's state has taken these events, and the pool falls back to
+			// the native core if a module does not. So the two have diverged.
 			panic(err)
 		}
 		publisher.Published(records)
@@ -93,15 +94,15 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 	if err != nil {
 		return err
 	}
-	answers, build, err := openReads(ctx, o, books, log)
+	answers, err = openReads(ctx, o, books, log)
 	if err != nil {
 		return errors.Join(err, closeBooks())
 	}
 	defer func() { err = errors.Join(err, closeBooks(), answers.Close()) }()
 	debug.FreeOSMemory() // of what it took to open them, before a first snapshot is made
 
-	// What is wrong with the flags or with what they name is found before any of it
-	// is written: rules, and the name of the key that signs, are there for ever.
+	// Mistakes in the flags must be found before anything is written: the rules, and the
+	// name of the key that signs, stay for ever.
 	methods, networks, err := paymentMethods(o)
 	if err != nil {
 		return err
@@ -173,7 +174,7 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 	}()
 	operator.Payments = payments
 
-	shell, err := openShell(o, front, answers, build, payments, scorer, publisher, log)
+	shell, err := openShell(o, front, answers, payments, scorer, publisher, log)
 	if err != nil {
 		return err
 	}
@@ -215,9 +216,8 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 	}
 }
 
-// openLedger opens the ledger, which gives what it has made durable to publish,
-// and writes only while there is room; nil stands for always. It also gives what
-// closes it, within [closeTime].
+// openLedger opens the ledger. It calls publish with durable events, and writes only while
+// room allows it; nil: always. The second result closes the ledger, within [closeTime].
 func openLedger(o *options, publish func([]ledger.Record), room func() error, log *slog.Logger, failpoint func(string)) (*ledger.Ledger, func() error, error) {
 	store, err := badgerstore.Open(filepath.Join(o.data, "ledger"), log)
 	if err != nil {
@@ -238,9 +238,9 @@ func openLedger(o *options, publish func([]ledger.Record), room func() error, lo
 	}, err
 }
 
-// openBooks opens the ledger of a store, and gives what closes both. When it cannot
-// be opened, the store is closed. That of a ledger that broke is left as it is: what
-// failed there would fail again, and the next start reads what there is.
+// openBooks opens the ledger of a store, and gives the function that closes both. It closes
+// the store after an error. The store of a ledger that broke is not closed: what failed
+// would fail again, and the next start reads what is stored.
 func openBooks(store *badgerstore.Store, c ledger.Config) (*ledger.Ledger, func() error, error) {
 	c.Store = store
 	books, err := ledger.Open(c)
@@ -256,24 +256,25 @@ func openBooks(store *badgerstore.Store, c ledger.Config) (*ledger.Ledger, func(
 	}, nil
 }
 
-// openReads opens the read surface where the ledger stands, from where published
-// events go on: from the rows, which costs much less than all events again.
-func openReads(ctx context.Context, o *options, books *ledger.Ledger, log *slog.Logger) (answers reads, build string, err error) {
+// openReads opens the core that answers reads, at the ledger's position. It opens it from
+// the rows of the ledger's state, which costs much less than folding all events again.
+func openReads(ctx context.Context, o *options, books *ledger.Ledger, log *slog.Logger) (replica.Core, error) {
 	var snapshot []byte
-	err = books.Do(ctx, func(tx *ledger.Tx) error {
+	err := books.Do(ctx, func(tx *ledger.Tx) error {
 		if tx.State().Seq() > 0 {
 			snapshot = snap.Append(nil, tx.State())
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	if answers, build, err = o.core.open(o.capacity, o.data, snapshot, log); err != nil {
-		return nil, "", err
+	answers, err := o.core.open(context.Background(), o.capacity, o.data, snapshot, log)
+	if err != nil {
+		return nil, err
 	}
 	answers.Tick(time.Now())
-	return answers, build, nil
+	return answers, nil
 }
 
 // newRules gives the rules that the flags describe, nil when they have not changed
@@ -308,10 +309,9 @@ func setRules(ctx context.Context, books *ledger.Ledger, rules *core.Rules) erro
 	})
 }
 
-// checkClock keeps a wrong clock from stamping an event: one in the future
-// would keep payments out until then. A network that does not answer
-// contradicts nothing, unless it was not waited for: whoever stops a start may
-// have seen that its flags are wrong.
+// checkClock keeps a wrong clock from stamping an event: after an event in the future, no
+// payment is taken until then. A network that does not answer is ignored. If ctx has ended,
+// checkClock fails: an operator who stops a start may have seen that its flags are wrong.
 func checkClock(ctx context.Context, methods []paid.Method) error {
 	const tolerated = 10 * time.Minute // networks stall, too
 	for _, m := range methods {
@@ -359,8 +359,12 @@ func shellConfig(o *options) (cfg edge.Config, err error) {
 }
 
 // openShell makes the shell of what the flags say of it and of what it answers with.
-func openShell(o *options, cfg edge.Config, answers reads, build string, payments *paid.Service, scorer *sitesScorer, publisher *publish.Publisher, log *slog.Logger) (*edge.Shell, error) {
-	cfg.Core, cfg.CoreDigest, cfg.ExampleSite, cfg.Log = answers, build, o.exampleSite(), log
+func openShell(o *options, cfg edge.Config, answers replica.Core, payments *paid.Service, scorer *sitesScorer, publisher *publish.Publisher, log *slog.Logger) (*edge.Shell, error) {
+	var err error
+	if cfg.CoreDigest, err = buildName(); err != nil {
+		return nil, err
+	}
+	cfg.Core, cfg.ExampleSite, cfg.Log = answers, o.exampleSite(), log
 	cfg.NoCache = !o.core.keep
 	cfg.Paid = map[string]edge.Handler{
 		"/api/register": server.Paid(payments, paid.OpRegister, edge.Body),
@@ -372,9 +376,8 @@ func openShell(o *options, cfg edge.Config, answers reads, build string, payment
 	return edge.New(cfg)
 }
 
-// payingWords are what the command line that pays needs beside the request: where
-// the chain is, if it is one of this machine. A node that is elsewhere may be
-// nobody else's business.
+// payingWords are what the command line that pays needs beside the request: the address of
+// the chain's node, if it is on this machine. Another node's address may be secret.
 func (o *options) payingWords() string {
 	address, found := strings.CutPrefix(strings.TrimRight(o.tempoRPC, "/"), "http://")
 	at, err := netip.ParseAddrPort(address)
@@ -397,7 +400,7 @@ func (o *options) exampleSite() string {
 	return "https://my-agent.dev"
 }
 
-// buildDigest names this build: two that answer differently are two files.
+// buildDigest is the SHA-256 of this binary, in hexadecimal.
 func buildDigest() (string, error) {
 	path, err := os.Executable()
 	if err != nil {

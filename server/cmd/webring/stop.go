@@ -18,20 +18,19 @@ import (
 // longer, as an authorisation may, stays reserved for the next start.
 const stopTime = 110 * time.Second
 
-// answerTime is what a stop then has for the answers to those who still wait: they
-// are told to ask again.
+// answerTime is how long a stop then has to answer the requests that still wait: their
+// clients are told to ask again.
 const answerTime = 5 * time.Second
 
-// catchHangups keeps a hangup, which a terminal that closes or a supervisor sends, from
-// ending the process, from now on.
+// catchHangups keeps hangups from ending the process from now on. A terminal that closes
+// sends one, or a supervisor.
 func catchHangups() (hangups chan os.Signal) {
 	hangups = make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	return hangups
 }
 
-// logHangups says until ctx is done that there is nothing that the process could read
-// anew.
+// logHangups answers hangups in the log until ctx is done: there is nothing to reload.
 func logHangups(ctx context.Context, hangups <-chan os.Signal, log *slog.Logger) {
 	go func() {
 		for {
@@ -71,8 +70,8 @@ func stopEdge(forwarder *forward.Forwarder, shell *edge.Shell, patience time.Dur
 	return shut(ctx, shell, log)
 }
 
-// shut closes shell. Whoever is too slow to take an answer until ctx ends makes no
-// stop a failure.
+// shut closes shell. A client that is too slow to take its answer before ctx ends is no
+// error.
 func shut(ctx context.Context, shell *edge.Shell, log *slog.Logger) error {
 	err := shell.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {

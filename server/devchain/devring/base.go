@@ -14,10 +14,10 @@ import (
 // offerOnBase starts a second chain, which passes for Base, and gives the flags
 // with which the ring is paid there too. The gas account is the last but one of
 // the development accounts; its key, which everybody knows, is written below folder.
-// The chain is kept in data.
+// The chain is saved in data.
 func offerOnBase(ctx context.Context, folder, data string, out io.Writer) (args []string, stop func(), err error) {
-	chain, err := devchain.StartBase(ctx, devchain.Options{Accounts: accounts, Kept: filepath.Join(data, baseKept)})
-	if errors.Is(err, devchain.ErrKept) {
+	chain, err := devchain.StartBase(ctx, devchain.Options{Accounts: accounts, Saved: filepath.Join(data, baseSaved)})
+	if errors.Is(err, devchain.ErrSaved) {
 		return nil, nil, beginAgain(err, data)
 	}
 	if err != nil {

@@ -83,11 +83,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return serve(ctx, webring, listen, *data, out)
 }
 
-// The files in the data folder that the chains are kept in. A ring and the chains that
+// The files in the data folder that the chains are saved in. A ring and the chains that
 // it was paid on belong together: removing the folder begins again with both.
 const (
-	tempoKept = "chains/tempo.json.gz"
-	baseKept  = "chains/base.json.gz"
+	tempoSaved = "chains/tempo.json.gz"
+	baseSaved  = "chains/base.json.gz"
 )
 
 // patience is how long a run waits for the one before it, which may just have been
@@ -142,9 +142,9 @@ func serve(ctx context.Context, webring, listen, data string, out io.Writer) err
 	}
 	defer stopSites()
 	args := append([]string{"serve", "--dev", "--listen", listen, "--base-url", base, "--data", data}, sites...)
-	chain, err := devchain.Start(ctx, devchain.Options{Accounts: accounts, Kept: filepath.Join(data, tempoKept)})
+	chain, err := devchain.Start(ctx, devchain.Options{Accounts: accounts, Saved: filepath.Join(data, tempoSaved)})
 	switch {
-	case errors.Is(err, devchain.ErrKept):
+	case errors.Is(err, devchain.ErrSaved):
 		return beginAgain(err, data)
 	case errors.Is(err, devchain.ErrNoNode):
 		fmt.Fprintf(os.Stderr, "No payments: %v. The ring serves reads; run this again when Node is there.\n", err)

@@ -77,8 +77,8 @@ func (w Wallet) Header(c mpp.Challenge, changes ...Alter) string {
 	return header
 }
 
-// Submission is the calldata with which anybody can submit the authorisation that
-// Pay makes of the same.
+// Submission is the calldata with which any account can submit the authorisation that Pay
+// makes with the same arguments.
 func (w Wallet) Submission(c mpp.Challenge, changes ...Alter) []byte {
 	d, sig := w.sign(c, changes)
 	return call("transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)",

@@ -1,13 +1,12 @@
 // Package badgerstore keeps a ledger's rows in Badger.
 //
-// Values always stay in Badger's tree: its value log is never used, so there
-// is nothing in it to collect. Blocks are not compressed and carry checksums
-// that every reading verifies. Whatever Badger would meet with a crash, or
-// pass over in silence, is looked for before it is opened: see inspect.go. What
-// it would change by opening is tried on a copy: see trial.go. A disk that fills up
-// while it commits must not end the process: see reserve.go. What no single file
-// can show, such as a transaction that was cut off a write-ahead file, is the
-// ledger's to find.
+// Values always stay in Badger's tree; its value log is not used, so it needs no garbage
+// collection. Blocks are not compressed and carry checksums that every read verifies.
+// Before Badger opens the files, the package looks for damage that would make Badger crash
+// or that Badger would ignore: see inspect.go. Opening changes files, so it is tried on a
+// copy first: see trial.go. A disk that fills up during a commit must not end the process:
+// see reserve.go. Damage that no single file shows, such as a transaction that was cut off
+// a write-ahead file, is found by the ledger.
 package badgerstore
 
 import (
@@ -28,8 +27,8 @@ import (
 	"webring/server/ledger"
 )
 
-// ErrLocked says that another process has the store open, or the lock of the folder
-// that [Lock] was to take. A second one cannot open a store, not even to read.
+// ErrLocked says that another process has the lock of a folder: it has the store there
+// open. A second process cannot open a store, not even to read.
 var ErrLocked = errors.New("badgerstore: another process has the store open; operator commands go through the running origin")
 
 // memTable is the size of Badger's table in memory. A transaction may fill
@@ -76,10 +75,9 @@ func Open(dir string, log *slog.Logger) (*Store, error) {
 	return s, nil
 }
 
-// OpenCopy opens a copy of the store in dir, which it makes in a new folder, for
-// whoever only reads: nothing can be committed, and accepting it changes nothing. The
-// caller holds the lock of dir ([Lock]) meanwhile, and removes the folder after all.
-// Errors are those of [Open].
+// OpenCopy makes a copy of the store in dir in a new folder and opens it for reading:
+// [Store.Commit] fails, and [Store.Accept] does nothing. The caller holds the lock of dir
+// ([Lock]) meanwhile, and removes the folder afterwards. Errors are those of [Open].
 func OpenCopy(dir, folder string, log *slog.Logger) (*Store, error) {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("badgerstore: %w", err)
@@ -120,9 +118,9 @@ func (s *Store) openFound(folder, dir string) error {
 	return fmt.Errorf("%w: %w; %s", ledger.ErrDamaged, err, ledger.Remedy)
 }
 
-// denials are what the system refuses whatever the files hold. Whoever then put
-// an older ledger in the place of this one, as the remedy for damage has it,
-// would lose payments. They are told by their words: Badger keeps no more of them.
+// denials are errors of the system that say nothing about the files. They must not count as
+// damage: the remedy for that is an older ledger, and would lose payments. They are
+// recognised by their text, because Badger keeps nothing else of them.
 var denials = []error{unix.EACCES, unix.EPERM, unix.EROFS, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOSPC, unix.EDQUOT, unix.EFBIG}
 
 // open opens Badger in the store's folder, or in that of its copy. There nothing
@@ -166,12 +164,12 @@ func configuration(dir string, log *slog.Logger) badger.Options {
 		WithValueLogFileSize(1 << 20)
 }
 
-// Lock takes the lock of a folder, and fails with [ErrLocked] while somebody else has
-// it: that of a store's folder, which [Open] holds, for whoever reads the files in it,
-// and an edge's, where there is no store. Closing the file gives it back.
+// Lock takes the lock of a folder, and fails with [ErrLocked] while another process has it.
+// [Open] holds the lock of a store's folder; other callers need it to read the files
+// there, or for a folder without a store. Closing the file releases the lock.
 //
-// It is the lock that Badger would take itself. Held here, it also covers trial
-// and inspection, and its error can be told from others.
+// It is the lock that Badger would take itself. Taken here, it also covers trial and
+// inspection, and its error is distinct.
 func Lock(dir string) (*os.File, error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -291,7 +289,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// logger takes Badger's lines. What it merely tells is for the debug level.
+// logger writes Badger's lines to the log, its information at the debug level.
 type logger struct{ log *slog.Logger }
 
 func (l logger) line(f func(string, ...any), format string, args []any) {

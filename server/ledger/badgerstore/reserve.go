@@ -10,14 +10,13 @@ import (
 	"webring/server/ledger"
 )
 
-// Badger maps its write-ahead file into memory, as one large hole. To write into
-// a hole when another program has just filled the disk ends the process, so the
-// disk sets aside beforehand what the file can come to hold: commits go on then
-// until it is seen that there is no room. Tables are mapped, too, and are made
-// beside everything else, but only once in thousands of commits.
+// Badger maps its write-ahead file into memory as one large hole. A write into a hole on a
+// full disk ends the process. So the blocks of the whole file are allocated in advance, and
+// commits go on until the lack of room is noticed. Tables are mapped too, but are made only
+// once in thousands of commits.
 
-// walRoom is how far Badger fills a write-ahead file, in bytes: it begins a new
-// one when a commit ends beyond a table's size. Entries have heads of their own.
+// walRoom is how far Badger fills a write-ahead file, in bytes: it begins a new one after a
+// commit that ends beyond a table's size. Entries have headers.
 const walRoom = memTable + 2*ledger.MaxBatch
 
 // reserve sets aside room for the newest write-ahead file.

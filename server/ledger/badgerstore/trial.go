@@ -9,22 +9,20 @@ import (
 	"path/filepath"
 )
 
-// Opening changes files: Badger cuts a write-ahead file at the first entry that
-// it cannot read and removes tables that its manifest does not name, and what was
-// cut off may be all that a restoration could have used. So a start tries a copy
-// first, in a folder beside, and touches the store only when it is accepted: when
-// the ledger has found everything in the copy whole. Whoever closes before, could
-// not open, or dies leaves the store as it was found, and at most a copy that the
-// next start removes.
+// Opening changes files: Badger cuts a write-ahead file at the first entry that it cannot
+// read, and removes tables that its manifest does not name. What it removes may be all that
+// could repair the store. So a start opens a copy first, in a folder beside the files, and
+// changes the store only when the ledger has found the copy whole and accepts it. A
+// process that closes, fails or dies before that leaves the store as it was found, and at
+// most a copy, which the next start removes.
 const (
 	trialName = "trial"
-	// foundName is the folder in which versions before the first release kept what
-	// they found, until it was accepted.
+	// foundName is the folder into which versions before the first release moved the
+	// files until the store was accepted.
 	foundName = "found"
 )
 
-// makeTrial copies what lies in dir, if that is anything, and gives the copy's
-// folder.
+// makeTrial copies the files in dir and gives the copy's folder, or "" if there are none.
 func makeTrial(dir string) (trial string, err error) {
 	names, err := filesIn(dir)
 	if err == nil {
@@ -49,8 +47,8 @@ func endTrial(dir string) error { return os.RemoveAll(filepath.Join(dir, trialNa
 
 // filesIn names the files in dir, but no folders.
 func filesIn(dir string) (names []string, err error) {
-	// What lies beside it may be a part, or cut. Who takes that for damage, and
-	// restores a backup, loses what is whole in there.
+	// The files beside it may be a part of the store, or cut. They must not count as
+	// damage: restoring a backup would lose the whole store in that folder.
 	found := filepath.Join(dir, foundName)
 	if _, err := os.Lstat(found); !errors.Is(err, os.ErrNotExist) {
 		return nil, errors.Join(err, fmt.Errorf("a start of an earlier version was cut short and left the whole store in %s: "+
@@ -65,8 +63,8 @@ func filesIn(dir string) (names []string, err error) {
 	return names, err
 }
 
-// copyFiles copies files from one folder to another. Tables are not written to as
-// long as none are merged: a second name for them will do, if it may be given.
+// copyFiles copies files from one folder to another. Tables are written only when they are
+// merged, so with link they get a second name instead, if the file system allows that.
 func copyFiles(names []string, from, to string, link bool) error {
 	for _, name := range names {
 		from, to := filepath.Join(from, name), filepath.Join(to, name)

@@ -29,25 +29,25 @@ const (
 )
 
 var (
-	errNoPlace = errors.New("local: all scans are taken")
-	errGaveWay = errors.New("local: the scan gave its place to a newcomer")
+	errNoRoom  = errors.New("local: no scan could start in time")
+	errGaveWay = errors.New("local: the scan was ended for a newcomer")
 )
 
-// scans bounds how many scans run at a time. Package fair shares them between askers,
-// and of the scans that wait, the one starts first whose network has started none for
-// the longest time. Somebody with many sites that hang, and many networks to ask from,
-// could still occupy all of them. So when a newcomer waits, the oldest scan that has
-// run for more than [ownTime] is ended. It is safe for concurrent use.
+// scans bounds how many scans run at a time. Package fair shares them between askers. Of the
+// scans that wait, the one of the network that has started none for the longest time starts
+// first. An attacker with many sites that hang, and many networks to ask from, could still
+// occupy all. So when a newcomer waits, the oldest scan that has run for more than [ownTime]
+// is ended. It is safe for concurrent use.
 type scans struct {
 	mu      sync.Mutex
 	shares  *fair.Shares
-	running []*place             // oldest first
-	waiting []*place             // in the order in which they came
+	running []*entrant           // oldest first
+	waiting []*entrant           // in the order in which they came
 	last    map[string]time.Time // when a network last started a scan
 }
 
-// place is a scan that runs or waits.
-type place struct {
+// entrant is a scan that runs or waits.
+type entrant struct {
 	asker fair.Asker
 	ready chan struct{} // closed when the scan may start
 	end   context.CancelCauseFunc
@@ -65,7 +65,7 @@ func newScans() *scans {
 // the scan.
 func (s *scans) enter(ctx context.Context, asker fair.Asker) (scan context.Context, leave func(), err error) {
 	scan, end := context.WithCancelCause(ctx)
-	p := &place{asker: asker, ready: make(chan struct{}), end: end}
+	p := &entrant{asker: asker, ready: make(chan struct{}), end: end}
 	s.mu.Lock()
 	s.waiting = append(s.waiting, p)
 	s.admit()
@@ -76,7 +76,7 @@ func (s *scans) enter(ctx context.Context, asker fair.Asker) (scan context.Conte
 	case <-p.ready:
 		return scan, func() { s.leave(p) }, nil
 	case <-patience.C:
-		err = errNoPlace
+		err = errNoRoom
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
@@ -91,12 +91,12 @@ func (s *scans) enter(ctx context.Context, asker fair.Asker) (scan context.Conte
 	return nil, nil, err
 }
 
-func (s *scans) leave(p *place) {
+func (s *scans) leave(p *entrant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.aging.Stop()
 	p.end(nil)
-	s.running = slices.DeleteFunc(s.running, func(other *place) bool { return other == p })
+	s.running = slices.DeleteFunc(s.running, func(other *entrant) bool { return other == p })
 	s.shares.Return(p.asker)
 	s.admit()
 }
@@ -121,7 +121,7 @@ func (s *scans) admit() {
 }
 
 // start starts a scan. The caller holds mu.
-func (s *scans) start(p *place) {
+func (s *scans) start(p *entrant) {
 	s.shares.Take(p.asker)
 	s.running = append(s.running, p)
 	if len(s.last) >= maxLast {
@@ -138,7 +138,7 @@ func (s *scans) start(p *place) {
 }
 
 // lastOf is when the network of a scan last started one.
-func (s *scans) lastOf(p *place) time.Time { return s.last[p.asker.Network()] }
+func (s *scans) lastOf(p *entrant) time.Time { return s.last[p.asker.Network()] }
 
 // makeWay ends as many old scans as newcomers wait, if there are. The caller holds mu.
 func (s *scans) makeWay() {

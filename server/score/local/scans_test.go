@@ -38,11 +38,11 @@ func occupy(t *testing.T, s *scans, networks int) (scanning []context.Context) {
 	return scanning[:len(scanning):len(scanning)]
 }
 
-func TestOneAskerHoldsFewPlacesOfScans(t *testing.T) {
+func TestOneAskerHasFewScans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScans()
 		if n := len(occupy(t, s, 1)); n != 4 {
-			t.Errorf("one asker holds %d places", n)
+			t.Errorf("one asker holds %d scans", n)
 		}
 		for i := range 8 {
 			_, leave, err := s.enter(t.Context(), fair.AskerOf(fmt.Sprintf("203.0.%d.1", i)))
@@ -64,7 +64,7 @@ func TestOldScansGiveWayToNewcomers(t *testing.T) {
 		s := newScans()
 		scanning := occupy(t, s, maxScans)
 		if len(scanning) != maxScans {
-			t.Fatalf("%d places are taken", len(scanning))
+			t.Fatalf("%d scans run", len(scanning))
 		}
 		began := time.Now()
 		var newcomers sync.WaitGroup
@@ -94,7 +94,7 @@ func TestScansOfThoseWhoHaveSomeWaitInVain(t *testing.T) {
 		s := newScans()
 		scanning := occupy(t, s, maxScans)
 		began := time.Now()
-		if _, _, err := s.enter(t.Context(), fair.AskerOf("198.51.0.1")); !errors.Is(err, errNoPlace) || time.Since(began) != WaitTime {
+		if _, _, err := s.enter(t.Context(), fair.AskerOf("198.51.0.1")); !errors.Is(err, errNoRoom) || time.Since(began) != WaitTime {
 			t.Errorf("%v after %s", err, time.Since(began))
 		}
 		for _, ctx := range scanning {
@@ -127,7 +127,7 @@ func TestNobodyGivesWayWhileThereIsRoom(t *testing.T) {
 		}
 		leave()
 		if s.shares.Taken() != 0 || len(s.running) != 0 {
-			t.Error("the place is not free")
+			t.Error("no scan can start")
 		}
 	})
 }

@@ -72,8 +72,8 @@ type site struct {
 	fault any           // what a reader panicked with
 }
 
-// entry is the address at which the home page of the site is fetched: without a query,
-// because anybody can make up queries, and a site answers each of them.
+// entry is the address at which the home page of the site is fetched. It has no query: a
+// client can invent any number of queries, and a site answers each of them.
 func (s *site) entry() string {
 	page, _, _ := strings.Cut(s.asked, "?")
 	return page

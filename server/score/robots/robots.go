@@ -39,7 +39,7 @@ type rule struct {
 	pattern string // normalised, as paths are
 }
 
-// Groups is how many groups the file has. None: it says nothing about anybody.
+// Groups is how many groups the file has. Without groups it has no rules for any crawler.
 func (f *File) Groups() int { return len(f.groups) }
 
 // Parse reads a file. It accepts every input: lines that make no
@@ -74,8 +74,8 @@ func Parse(text []byte) *File {
 			}
 		case "allow", "disallow":
 			naming = false
-			// Rules before the first group belong to nobody, and an empty
-			// pattern matches nothing.
+			// Rules before the first group apply to no crawler, and an empty pattern
+			// matches nothing.
 			if len(f.groups) > 0 && value != "" {
 				g := &f.groups[len(f.groups)-1]
 				allow := before[0] == 'a' || before[0] == 'A'

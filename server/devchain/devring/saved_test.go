@@ -242,7 +242,7 @@ func TestAChainThatDoesNotLoadSaysWhatToRemove(t *testing.T) {
 	if err := devchain.Install(t.Context()); errors.Is(err, devchain.ErrNoNode) {
 		t.Skip(err)
 	}
-	for _, kept := range []string{tempoKept, baseKept} {
+	for _, kept := range []string{tempoSaved, baseSaved} {
 		data := filepath.Join(t.TempDir(), "data")
 		if err := os.MkdirAll(filepath.Join(data, filepath.Dir(kept)), 0o700); err != nil {
 			t.Fatal(err)

@@ -22,10 +22,10 @@ import (
 	"webring/server/devchain"
 )
 
-// startKept starts a chain of one kind that is kept in a file.
-func startKept(t *testing.T, start func(context.Context, devchain.Options) (*devchain.Chain, error), file string) *devchain.Chain {
+// startSaved starts a chain of one kind that is saved in a file.
+func startSaved(t *testing.T, start func(context.Context, devchain.Options) (*devchain.Chain, error), file string) *devchain.Chain {
 	t.Helper()
-	chain, err := start(t.Context(), devchain.Options{Accounts: 4, Kept: file})
+	chain, err := start(t.Context(), devchain.Options{Accounts: 4, Saved: file})
 	if errors.Is(err, devchain.ErrNoNode) {
 		t.Skip(err)
 	}
@@ -59,7 +59,7 @@ func transfer(chain *devchain.Chain, token common.Address, units int64) map[stri
 
 // A chain that is killed at the moment at which it has told of a transaction has it
 // when it goes on, and everything else that was.
-func TestWhatAKeptChainHasToldIsOnTheNextOne(t *testing.T) {
+func TestWhatASavedChainHasToldIsOnTheNextOne(t *testing.T) {
 	for name, kind := range map[string]struct {
 		start func(context.Context, devchain.Options) (*devchain.Chain, error)
 		token common.Address
@@ -75,7 +75,7 @@ func TestWhatAKeptChainHasToldIsOnTheNextOne(t *testing.T) {
 			var given int64
 			had := new(big.Int)
 			for round := range 4 {
-				chain := startKept(t, kind.start, file)
+				chain := startSaved(t, kind.start, file)
 				has, err := chain.Balance(t.Context(), kind.token, chain.Accounts[1].Address)
 				if err != nil {
 					t.Fatal(err)
@@ -110,9 +110,9 @@ func TestWhatAKeptChainHasToldIsOnTheNextOne(t *testing.T) {
 }
 
 // Before anything is paid on it, a chain leaves nothing behind.
-func TestAKeptChainWithoutTransactionsWritesNoFile(t *testing.T) {
+func TestASavedChainWithoutTransactionsWritesNoFile(t *testing.T) {
 	folder := t.TempDir()
-	chain := startKept(t, devchain.Start, filepath.Join(folder, "kept"))
+	chain := startSaved(t, devchain.Start, filepath.Join(folder, "kept"))
 	var head hexutil.Uint64
 	ask(t, chain, &head, "eth_blockNumber")
 	chain.Stop()
@@ -121,7 +121,7 @@ func TestAKeptChainWithoutTransactionsWritesNoFile(t *testing.T) {
 	}
 }
 
-func TestAKeptChainThatDoesNotLoadIsNamed(t *testing.T) {
+func TestASavedChainThatDoesNotLoadIsNamed(t *testing.T) {
 	if err := devchain.Install(t.Context()); errors.Is(err, devchain.ErrNoNode) {
 		t.Skip(err)
 	}
@@ -145,11 +145,11 @@ func TestAKeptChainThatDoesNotLoadIsNamed(t *testing.T) {
 		} else if err := os.WriteFile(file, held, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		chain, err := devchain.Start(t.Context(), devchain.Options{Accounts: 1, Kept: file})
+		chain, err := devchain.Start(t.Context(), devchain.Options{Accounts: 1, Saved: file})
 		if err == nil {
 			chain.Stop()
 		}
-		if !errors.Is(err, devchain.ErrKept) || !strings.Contains(err.Error(), file) {
+		if !errors.Is(err, devchain.ErrSaved) || !strings.Contains(err.Error(), file) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

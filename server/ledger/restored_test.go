@@ -68,7 +68,7 @@ func (r *ring) adopt(n int, payer string) (last uint64) {
 func (r *ring) returned(payer string, since time.Time) (numbers []uint64) {
 	r.t.Helper()
 	r.View(func(v *ledger.View) {
-		events, err := v.Returned(payer, since)
+		events, err := v.Restored(payer, since)
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -80,7 +80,7 @@ func (r *ring) returned(payer string, since time.Time) (numbers []uint64) {
 }
 
 // What came back long ago is not read again for every payment, however much it is.
-func TestReturnedReadsNothingOfLongAgo(t *testing.T) {
+func TestRestoredReadsNothingOfLongAgo(t *testing.T) {
 	r := openedRing(t, "ada")
 	r.adopt(1500, "payer")
 	r.adopt(1, "another")
@@ -128,7 +128,7 @@ func TestPaymentsLeaveNothingForLaterOnesToRead(t *testing.T) {
 }
 
 // An event that came back is taken by one reservation, from its own turn on.
-func TestReturnedEventIsTakenOnce(t *testing.T) {
+func TestRestoredEventIsTakenOnce(t *testing.T) {
 	r := openedRing(t, "ada")
 	last := r.adopt(2, "payer")
 	v := bidReservation("bid", "ada", 100)
@@ -138,7 +138,7 @@ func TestReturnedEventIsTakenOnce(t *testing.T) {
 		if err := tx.Update(v); err != nil {
 			return err
 		}
-		if events, err := tx.View().Returned("payer", time.Time{}); err != nil || len(events) != 1 || events[0].Seq != last {
+		if events, err := tx.View().Restored("payer", time.Time{}); err != nil || len(events) != 1 || events[0].Seq != last {
 			t.Errorf("in its own turn: %v, %v", events, err)
 		}
 		return nil

@@ -21,10 +21,10 @@ import (
 	"webring/server/durable"
 )
 
-// ErrKept says that a chain cannot go on from the file that it was kept in.
-var ErrKept = errors.New("devchain: the kept chain does not load; its file is damaged, or written by another release of anvil")
+// ErrSaved says that a chain cannot go on from the file that it was saved in.
+var ErrSaved = errors.New("devchain: the saved chain does not load; its file is damaged, or written by another release of anvil")
 
-// unpack writes the chain that was kept in a file where anvil can load it, if there
+// unpack writes the chain that was saved in a file where anvil can load it, if there
 // is one. anvil gives its state compressed and loads it plain.
 func unpack(file, to string) (found bool, err error) {
 	packed, err := os.Open(file)
@@ -45,7 +45,7 @@ func unpack(file, to string) (found bool, err error) {
 		_, err = io.Copy(plain, unzip)
 	}
 	if err != nil {
-		return false, fmt.Errorf("%w: %s: %w", ErrKept, file, err)
+		return false, fmt.Errorf("%w: %s: %w", ErrSaved, file, err)
 	}
 	return true, nil
 }
@@ -64,8 +64,8 @@ type saver struct {
 	saved uint64 // no transaction up to this block is missing from the file
 }
 
-// keep puts a saver in front of the chain. All blocks up to head are in the file.
-func (c *Chain) keep(file string, head uint64) error {
+// saveTo puts a saver in front of the chain. All blocks up to head are in the file.
+func (c *Chain) saveTo(file string, head uint64) error {
 	node, err := url.Parse(c.RPC)
 	if err != nil {
 		return fmt.Errorf("devchain: %w", err)
@@ -85,8 +85,8 @@ func (c *Chain) keep(file string, head uint64) error {
 	return nil
 }
 
-// follow saves what nobody asks about, so that there are never many blocks to look
-// through when somebody does.
+// follow saves the chain once a second, so that a call never has many blocks to look
+// through.
 func (k *saver) follow() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -108,24 +108,24 @@ func (k *saver) save(ctx context.Context) error {
 	defer k.mu.Unlock()
 	var head hexutil.Uint64
 	if err := k.chain.Call(ctx, &head, "eth_blockNumber"); err != nil {
-		return fmt.Errorf("devchain: keep the chain: %w", err)
+		return fmt.Errorf("devchain: save the chain: %w", err)
 	}
 	var mined hexutil.Uint64
 	for n := k.saved + 1; n <= uint64(head) && mined == 0; n++ {
 		if err := k.chain.Call(ctx, &mined, "eth_getBlockTransactionCountByNumber", hexutil.Uint64(n)); err != nil {
-			return fmt.Errorf("devchain: keep the chain: %w", err)
+			return fmt.Errorf("devchain: save the chain: %w", err)
 		}
 	}
 	if mined > 0 {
 		var state hexutil.Bytes
 		if err := k.chain.Call(ctx, &state, "anvil_dumpState"); err != nil {
-			return fmt.Errorf("devchain: keep the chain: %w", err)
+			return fmt.Errorf("devchain: save the chain: %w", err)
 		}
 		if err := os.MkdirAll(filepath.Dir(k.file), 0o700); err != nil {
-			return fmt.Errorf("devchain: keep the chain: %w", err)
+			return fmt.Errorf("devchain: save the chain: %w", err)
 		}
 		if err := durable.Write(k.file, state, 0o600); err != nil {
-			return fmt.Errorf("devchain: keep the chain: %w", err)
+			return fmt.Errorf("devchain: save the chain: %w", err)
 		}
 	}
 	k.saved = uint64(head)
