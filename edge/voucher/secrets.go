@@ -9,20 +9,20 @@ import (
 
 const minSecret = 32
 
-// Secrets are what origin and edges share: vouchers are made with the first, and those
-// made with any of them count, so that one can take the place of another while requests
-// are under way. They may be used concurrently, and replaced meanwhile. The zero value
-// has none.
+// Secrets are shared by origin and edges. Vouchers are made with the first of them, and a
+// voucher made with any of them is valid, so a secret can be rotated while requests are
+// under way. Functions may be called concurrently. The zero value has no secret.
 type Secrets struct{ all atomic.Pointer[[][]byte] }
 
-// NewSecrets refuses secrets of fewer than 32 bytes, and to do without any.
+// NewSecrets gives the secrets in this order. It fails without any, and if one has fewer
+// than 32 bytes.
 func NewSecrets(all ...[]byte) (*Secrets, error) {
 	s := new(Secrets)
 	return s, s.Replace(all...)
 }
 
-// Replace has others take the place of the secrets, under the conditions of
-// [NewSecrets]. It keeps what it is given.
+// Replace replaces all secrets. It fails as [NewSecrets] does, and then changes nothing. The
+// caller must not change the slices afterwards.
 func (s *Secrets) Replace(all ...[]byte) error {
 	if len(all) == 0 {
 		return errNoSecret
@@ -56,7 +56,7 @@ func (s *Secrets) each() [][]byte {
 	return nil
 }
 
-// Check refuses secrets that are the zero value.
+// Check fails for the zero value.
 func (s *Secrets) Check() error {
 	if s.Current() == nil {
 		return errNoSecret
@@ -64,5 +64,5 @@ func (s *Secrets) Check() error {
 	return nil
 }
 
-// Format keeps secrets out of whatever prints them.
+// Format prints no secret.
 func (*Secrets) Format(f fmt.State, _ rune) { fmt.Fprint(f, "voucher.Secrets(redacted)") }

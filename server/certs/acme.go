@@ -46,8 +46,8 @@ type ACME struct {
 	http    net.Listener // nil without HTTPListen
 }
 
-// NewACME prepares what [ACME.Run] has issued. Whoever calls it agrees to the terms of
-// the authority.
+// NewACME prepares what [ACME.Run] has issued. The caller agrees to the terms of the
+// authority.
 func NewACME(cfg ACMEConfig) (*ACME, error) {
 	client, err := cfg.client()
 	if err != nil {

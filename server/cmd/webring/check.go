@@ -36,13 +36,12 @@ func (c *checks) ok(what, format string, args ...any) {
 	c.line("ok", what, fmt.Sprintf(format, args...))
 }
 
-// note is about what is right so, if it is meant so.
+// note adds a line about something that works, but may not be what the operator wants.
 func (c *checks) note(what, format string, args ...any) {
 	c.line("note", what, fmt.Sprintf(format, args...))
 }
 
-// fail says what has to be changed, and reports whether there is anything. Each of several
-// errors has a line.
+// fail adds a line for each of the joined errors, and reports whether there are any.
 func (c *checks) fail(what string, err error) bool {
 	if err == nil {
 		return false
@@ -54,7 +53,7 @@ func (c *checks) fail(what string, err error) bool {
 	return true
 }
 
-// end is the error of a list on which something is wrong.
+// end gives an error if a check is wrong.
 func (c *checks) end() error {
 	if c.wrong == 0 {
 		return nil
@@ -62,8 +61,8 @@ func (c *checks) end() error {
 	return fmt.Errorf("%d of %d checks are wrong", c.wrong, c.count)
 }
 
-// configuration checks the flags of a command. Where they cannot be read, nothing else
-// is checked.
+// configuration reads the flags of a command, and reports whether that worked: without
+// them nothing else can be checked.
 func (c *checks) configuration(flags *flag.FlagSet, args []string) bool {
 	if c.fail("configuration", parse(flags, args)) {
 		c.note("configuration", "the rest is checked once this is right")
@@ -91,7 +90,7 @@ func (c *checks) configuration(flags *flag.FlagSet, args []string) bool {
 	return true
 }
 
-// folder checks a data folder, or where it is going to be, and the room on its disk.
+// folder checks that a data folder can be written or made, and the room on its disk.
 func (c *checks) folder(dir string, floor uint64) {
 	const writable = 2 | 1 // and searchable, as access(2) has it
 	at := dir
@@ -119,8 +118,8 @@ func (c *checks) folder(dir string, floor uint64) {
 	}
 }
 
-// listening checks that an address can be listened on. What runs on the same data folder
-// may have it.
+// listening checks that an address can be listened on. If a process runs on the same data
+// folder, that process may hold the address.
 func (c *checks) listening(name, address string, running bool) {
 	l, err := net.Listen("tcp", address)
 	switch {
@@ -137,8 +136,8 @@ func (c *checks) listening(name, address string, running bool) {
 // soon is how long before its end a certificate is worth a note.
 const soon = 14 * 24 * time.Hour
 
-// front checks what origin and edges meet the outside with. host is the name under which
-// clients come, "" where that is not known.
+// front checks listeners, proxies and TLS. host is the host name that clients use, "" if
+// that is not known.
 func (c *checks) front(f *shellFlags, data, host string, running bool) {
 	if _, err := f.proxies(); !c.fail("proxies", err) {
 		if n := len(f.trustedProxies); n > 0 {

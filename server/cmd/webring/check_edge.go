@@ -126,9 +126,10 @@ func (q *questioner) ask(ctx context.Context, vouch func(*http.Request)) (left i
 	return left, apart, nil
 }
 
-// knows reports whether the origin knows a secret, if that can be told: a request that
-// counts as a client's that was never there has all of the limit left but itself, and one
-// that counts as this machine's has less after two others.
+// knows reports whether the origin accepts a secret, and whether its answers tell. A
+// voucher for a client that never sent a request leaves that client the limit less one. If
+// the origin does not accept the voucher, it counts the request for this machine, which
+// has sent two before and has less left.
 func (q *questioner) knows(ctx context.Context, secrets *voucher.Secrets) (known, told bool, err error) {
 	least := -1
 	for range 2 {
@@ -143,7 +144,7 @@ func (q *questioner) knows(ctx context.Context, secrets *voucher.Secrets) (known
 	return left > least, left >= 0 && least > 0, err
 }
 
-// nobody is a client that never asks, of the addresses for documents (RFC 3849).
+// nobody gives a client that sends no requests: an address for documentation (RFC 3849).
 func nobody() clientaddr.Client {
 	at := [16]byte{0x20, 0x01, 0x0d, 0xb8}
 	rand.Read(at[4:8]) // never fails

@@ -91,7 +91,7 @@ func runEdge(args []string, out io.Writer) error {
 	return interrupted(ctx, follow(ctx, o, reload, log, out))
 }
 
-// front is what of the flags an origin has, too, and can be reloaded.
+// front gives the flags that [reloadFront] needs.
 func (o *edgeOptions) front() (*shellFlags, string) { return &o.shell, o.edgeSecretFile }
 
 // follow serves what the origin publishes until ctx is done.

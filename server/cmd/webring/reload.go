@@ -20,19 +20,18 @@ func catchHangups() (hangups chan os.Signal) {
 	return hangups
 }
 
-// errRestart is the error of a part whose flags have come to differ in a way that takes a
-// restart.
+// errRestart is the error of a part that cannot change to its new flags without a restart.
 var errRestart = errors.New("it takes a restart")
 
-// change is what a part does when everything else can be reloaded, too. The zero value
-// is for a part that has not changed.
+// change is the second step of a part's reload. apply runs once all parts are prepared, and
+// said goes into the log. The zero value stands for a part that has not changed.
 type change struct {
-	said  string // of the log
+	said  string
 	apply func() error
 }
 
-// part is what can be reloaded together. flags are those that it reloads. prepare reads
-// what its files hold now, by the flags in next, and leaves the process as it is.
+// part is something that a process can reload. flags are the names of its flags. prepare
+// reads its files by the flags in next, and changes nothing yet.
 type part[O any] struct {
 	name    string
 	flags   []string
@@ -97,7 +96,7 @@ func (r *reloader[O]) run(ctx context.Context) {
 	}
 }
 
-// reload reads everything, and changes nothing unless all of it is right.
+// reload prepares all parts, and applies their changes if none fails.
 func (r *reloader[O]) reload() {
 	next, fs, err := r.read()
 	if err != nil {

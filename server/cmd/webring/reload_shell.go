@@ -12,8 +12,7 @@ import (
 	"webring/server/paid"
 )
 
-// front is what an origin or an edge meets the outside with, as far as it can be
-// reloaded.
+// front is what an origin and an edge have in common and can reload.
 type front struct {
 	shell        *edge.Shell
 	proxies      clientaddr.Proxies
@@ -22,8 +21,8 @@ type front struct {
 }
 
 // reloadFront has a process reload its certificate, its edge secrets, its rate limit and
-// its trusted proxies. o are the flags in force; of gives what of a command's flags is
-// about these.
+// its trusted proxies. o are the flags in force; of gives those flags of a command that
+// belong to the front.
 func reloadFront[O any](r *reloader[O], now front, o *O, of func(*O) (*shellFlags, string)) {
 	r.add(part[O]{"the certificate", []string{"tls-cert", "tls-key"}, func(next *O) (change, error) {
 		shell, _ := of(next)

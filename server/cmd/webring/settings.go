@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// sources says where flags have their values from, by their names. A flag that it does
-// not name has its default.
+// sources gives the source of each flag's value, by the flag's name. A flag that is missing
+// has its default.
 type sources map[string]string
 
 // The sources beside a file, of which [readFile] gives the line.
@@ -18,14 +18,14 @@ const (
 	fromEnvironment = "environment " // and the variable
 )
 
-// parse gives the flags of fs what the arguments, the environment and the file that
-// --config names say.
+// parse sets the flags of fs from the arguments, the environment, and the file that
+// --config names.
 func parse(fs *flag.FlagSet, args []string) error {
 	_, err := configure(fs, args)
 	return err
 }
 
-// configure is parse, and says where each value is from.
+// configure is parse, and gives the source of each value.
 func configure(fs *flag.FlagSet, args []string) (sources, error) {
 	nameTwins(fs)
 	if err := parseFlags(fs, args); err != nil {
@@ -52,9 +52,9 @@ func parseFlags(fs *flag.FlagSet, args []string) error {
 	return err
 }
 
-// layer sets the flags that the arguments did not: from the environment, and where that
-// has nothing, from the file of --config. A repeatable flag has the whole list from one of
-// the three. All mistakes of environment and file are told together.
+// layer sets the flags that the arguments did not set: from the environment, or else from
+// the file of --config. A repeatable flag has its whole list from one of the three. The
+// error joins all mistakes of environment and file.
 func layer(fs *flag.FlagSet) (sources, error) {
 	from := sources{}
 	fs.Visit(func(f *flag.Flag) { from[f.Name] = fromFlag })

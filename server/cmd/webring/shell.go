@@ -91,5 +91,5 @@ func shellConfig(o *options, log *slog.Logger) (cfg edge.Config, certificates ce
 	return cfg, certificates, err
 }
 
-// front is what of the flags an edge has, too, and can be reloaded.
+// front gives the flags that [reloadFront] needs.
 func (o *options) front() (*shellFlags, string) { return &o.shell, o.edgeSecretFile }
