@@ -10,6 +10,7 @@ import (
 
 	"webring/core/api"
 	"webring/edge/clientaddr"
+	"webring/edge/voucher"
 	"webring/templates"
 )
 
@@ -49,7 +50,7 @@ type Core interface {
 type Handler func(ctx *fasthttp.RequestCtx, client string, secure bool)
 
 // SyncHandler answers edges that follow this node. client names the sender, as for
-// a [Handler]; known says that a voucher made with [Config.EdgeSecret] came with
+// a [Handler]; known says that a voucher made with [Config.EdgeSecrets] came with
 // the request, so it is an edge of this ring and no stranger.
 type SyncHandler = func(ctx *fasthttp.RequestCtx, client string, known bool)
 
@@ -97,13 +98,13 @@ type Config struct {
 	// OpenAPI document, without a slash at its end.
 	ExampleSite string
 
-	// EdgeSecret is what this node and the edges that forward to it share, at
-	// least 32 bytes. A request whose Webring-Edge field was made with it comes
+	// EdgeSecrets are what this node and the edges that forward to it share. A
+	// request whose Webring-Edge field was made with one of them comes
 	// from the client, and over the scheme, that the field names, and is
 	// counted apart, as many for each client as RateLimit. Without a secret,
 	// and without a field that holds, a request is its peer's. One below /sync/
 	// is its peer's in any case; the field shows that the peer is an edge.
-	EdgeSecret []byte
+	EdgeSecrets *voucher.Secrets
 
 	// Stale says whether what Core shows may be behind the ring. Then every
 	// answer carries "Webring-Stale: true". nil stands for never. It is called
@@ -112,13 +113,16 @@ type Config struct {
 
 	// RateLimit is how many requests a client may send in 60 seconds, and a trusted
 	// proxy itself ten times as many. 0 switches the limiter off, and then no answer
-	// carries RateLimit fields: there is no policy to state.
+	// carries RateLimit fields: there is no policy to state. [Shell.SetRateLimit]
+	// changes it.
 	RateLimit int
 	// TrustedProxies are believed when they say for whom they forward, in one field
 	// that they have to set: [clientaddr.Proxies.NameClientsIn].
 	TrustedProxies clientaddr.Proxies
 
-	// TLS makes the shell speak TLS, HTTP/1.1 only. It is cloned.
+	// TLS makes the shell speak TLS, HTTP/1.1 only, and of the protocols that it names
+	// "acme-tls/1" (RFC 8737), by which an authority sees that a name is this node's.
+	// It is cloned.
 	TLS *tls.Config
 
 	// ReadTimeout bounds the reading of one request from its first byte to

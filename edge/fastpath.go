@@ -69,7 +69,7 @@ func (p *plainAnswerer) Answer(r *fastpath.Request, now time.Time) (answer fastp
 	if front && pages.PrefersMarkdown(content.List(r, "Accept")) {
 		return answer, false
 	}
-	p.window = p.s.limiterOf(r.Client).Take(r.Client, now)
+	p.window = p.s.limits.Load().of(r.Client).Take(r.Client, now)
 	if p.window.Exceeded() {
 		return answer, false
 	}

@@ -54,7 +54,7 @@ func newTrio(t testing.TB, core Core, field string) *trio {
 		tell := func(ctx *fasthttp.RequestCtx, client string, secure bool) {
 			fmt.Fprintf(ctx, "%s %x %s %t %x", ctx.Method(), ctx.RequestURI(), client, secure, ctx.Request.Body())
 		}
-		s, err := New(Config{Core: core, RateLimit: 8, Now: three.clock.Now, TrustedProxies: proxies(t, field, "unix", "10.0.0.0/8"), EdgeSecret: sharedSecret,
+		s, err := New(Config{Core: core, RateLimit: 8, Now: three.clock.Now, TrustedProxies: proxies(t, field, "unix", "10.0.0.0/8"), EdgeSecrets: sharedSecrets,
 			Paid: map[string]Handler{"/api/bid": tell}, Others: map[string]Handler{"GET /reports/{id}": tell},
 			Sync: map[string]SyncHandler{"/sync/events": func(ctx *fasthttp.RequestCtx, client string, known bool) { fmt.Fprint(ctx, client, known) }},
 			Log:  slog.New(slog.DiscardHandler)})

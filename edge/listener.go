@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -142,4 +143,18 @@ func lingering(c net.Conn) {
 	if b, ok := c.(*boundedConn); ok {
 		b.linger = true
 	}
+}
+
+// acmeProtocol is what an authority speaks to see that a name is this node's (RFC 8737).
+// It asks for nothing more once TLS has been agreed on.
+const acmeProtocol = "acme-tls/1"
+
+// spoken gives the protocols of which TLS may agree on one, of those that a
+// configuration names.
+func spoken(named []string) []string {
+	protocols := []string{"http/1.1"}
+	if slices.Contains(named, acmeProtocol) {
+		protocols = append(protocols, acmeProtocol)
+	}
+	return protocols
 }

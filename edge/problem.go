@@ -51,7 +51,7 @@ func (s *Shell) unread(ctx *fasthttp.RequestCtx, err error) {
 	lingering(ctx.Conn())
 	dropTrailers(&ctx.Request.Header, s.proxies.Field()) // the error may be in the trailers
 	c := s.proxies.ClientOfUnread(ctx)
-	limiter := s.limiterOf(c)
+	limiter := s.limits.Load().of(c)
 	p, count := malformed, limiter.Take
 	var timeout net.Error
 	switch {

@@ -40,16 +40,14 @@ var ErrClosed = errors.New("edge: the shell was shut down")
 
 // Shell is the HTTP server. Its functions may be called concurrently.
 type Shell struct {
-	core    *Swappable
-	proxies clientaddr.Proxies
-	stale   func() bool
-	log     *slog.Logger
-	tls     *tls.Config
+	core     *Swappable
+	proxies  clientaddr.Proxies
+	stale    func() bool
+	followed bool // by edges
+	log      *slog.Logger
+	tls      *tls.Config
 
-	// Each request is counted by one of these. proxied counts the requests of trusted
-	// proxies themselves, followers those below /sync/, forwarded those that edges pass
-	// on, and limiter all others.
-	limiter, proxied, followers, forwarded *limit.Limiter
+	limits atomic.Pointer[limiters]
 
 	now        func() time.Time  // the limiters' clock
 	vouchers   *voucher.Verifier // nil: none are taken
@@ -92,8 +90,7 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 		core:       core,
 		proxies:    cfg.TrustedProxies,
 		stale:      cfg.Stale,
-		limiter:    limit.New(cfg.RateLimit, now()),
-		proxied:    limit.New(10*cfg.RateLimit, now()),
+		followed:   len(cfg.Sync) > 0,
 		now:        now,
 		log:        cfg.Log,
 		deprecated: deprecated,
@@ -107,18 +104,15 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 	s.mcp = mcp.New(s.core, s.log)
 	if cfg.TLS != nil {
 		s.tls = cfg.TLS.Clone()
-		s.tls.NextProtos = []string{"http/1.1"}
+		s.tls.NextProtos = spoken(cfg.TLS.NextProtos)
 	}
-	if len(cfg.Sync) > 0 {
-		s.followers = limit.NewSilent(10*cfg.RateLimit, now())
-	}
-	if cfg.EdgeSecret != nil {
+	if cfg.EdgeSecrets != nil {
 		var err error
-		if s.vouchers, err = voucher.NewVerifier(cfg.EdgeSecret, now); err != nil {
+		if s.vouchers, err = voucher.NewVerifier(cfg.EdgeSecrets, now); err != nil {
 			return nil, err
 		}
-		s.forwarded = limit.New(cfg.RateLimit, now())
 	}
+	s.SetRateLimit(cfg.RateLimit)
 	if err := s.routes(cfg); err != nil {
 		return nil, err
 	}
@@ -239,38 +233,6 @@ func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 		s.dispatch(ctx)
 	}
 	s.finish(ctx, w)
-}
-
-// count finds the client of a request, and counts the request in one of the limiters.
-func (s *Shell) count(ctx *fasthttp.RequestCtx) limit.Window {
-	now := s.now()
-	var from voucher.Sender
-	vouched := false
-	if s.vouchers != nil || ctx.Request.Header.IsPost() {
-		from, vouched = s.vouched(ctx)
-	}
-	if s.followers != nil && bytes.HasPrefix(ctx.Request.Header.RequestURI(), syncPrefix) {
-		c := s.proxies.Client(ctx)
-		if vouched {
-			// A stranger at the edge's address does not use up its requests.
-			c = c.AsEdge()
-		}
-		return s.followers.Take(c, now)
-	}
-	if vouched {
-		return s.forwarded.Take(from.Client, now)
-	}
-	c := s.proxies.Client(ctx)
-	return s.limiterOf(c).Take(c, now)
-}
-
-// limiterOf gives the limiter of a client that no edge has named. Trusted proxies have
-// one of their own, so their health checks pass whatever other clients do.
-func (s *Shell) limiterOf(c clientaddr.Client) *limit.Limiter {
-	if c.IsProxy() {
-		return s.proxied
-	}
-	return s.limiter
 }
 
 // contain answers a request whose handling panicked, and the process goes on. It is

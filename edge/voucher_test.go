@@ -17,7 +17,10 @@ import (
 	"webring/edge/voucher"
 )
 
-var sharedSecret = bytes.Repeat([]byte{7}, 32)
+var (
+	sharedSecret     = bytes.Repeat([]byte{7}, 32)
+	sharedSecrets, _ = voucher.NewSecrets(sharedSecret)
+)
 
 // tellSender answers with whom the request is taken to be from.
 func tellSender(ctx *fasthttp.RequestCtx, client string, secure bool) {
@@ -29,7 +32,7 @@ func tellSender(ctx *fasthttp.RequestCtx, client string, secure bool) {
 
 func TestAVoucherSaysWhoSentTheRequest(t *testing.T) {
 	clock := newClock()
-	s := serve(t, Config{Core: newRing(t), EdgeSecret: sharedSecret, Now: clock.Now, Paid: map[string]Handler{"/api/bid": tellSender}})
+	s := serve(t, Config{Core: newRing(t), EdgeSecrets: sharedSecrets, Now: clock.Now, Paid: map[string]Handler{"/api/bid": tellSender}})
 	for _, c := range []struct {
 		client string
 		secure bool
@@ -128,7 +131,7 @@ func TestVouchersFromBeforeTheStartDoNotHold(t *testing.T) {
 }
 
 func heldServer(t *testing.T, clock *handClock) *site {
-	return serve(t, Config{Core: newRing(t), EdgeSecret: sharedSecret, Now: clock.Now, Paid: map[string]Handler{"/api/bid": tellSender}})
+	return serve(t, Config{Core: newRing(t), EdgeSecrets: sharedSecrets, Now: clock.Now, Paid: map[string]Handler{"/api/bid": tellSender}})
 }
 
 func swapFirstTwo(v string) string {
@@ -138,8 +141,8 @@ func swapFirstTwo(v string) string {
 }
 
 func TestConfigurationsAreChecked(t *testing.T) {
-	if _, err := New(Config{Core: newRing(t), EdgeSecret: []byte("short")}); err == nil {
-		t.Error("a short secret is taken")
+	if _, err := New(Config{Core: newRing(t), EdgeSecrets: new(voucher.Secrets)}); err == nil {
+		t.Error("no secret is taken for one")
 	}
 	h := func(*fasthttp.RequestCtx, string, bool) {}
 	for _, path := range []string{"/elsewhere", "/sync/a?b", "/sync/{x:*}"} {
@@ -170,7 +173,7 @@ func TestOutsidersCannotVouch(t *testing.T) {
 
 func TestForwardedRequestsAreCountedApartByClient(t *testing.T) {
 	clock := newClock()
-	s := serve(t, Config{Core: newRing(t), EdgeSecret: sharedSecret, RateLimit: 2, Now: clock.Now, Paid: map[string]Handler{"/api/bid": tellSender}})
+	s := serve(t, Config{Core: newRing(t), EdgeSecrets: sharedSecrets, RateLimit: 2, Now: clock.Now, Paid: map[string]Handler{"/api/bid": tellSender}})
 	from := func(client string) reply {
 		v := voucher.New(sharedSecret, clock.Now(), client, true, voucher.Request{Method: []byte("POST"), Target: []byte("/api/bid"), Body: []byte("{}")})
 		return s.do("POST", "/api/bid", "{}", voucher.Field, v)
@@ -219,14 +222,14 @@ func TestFollowersAreCountedApartAndInSilence(t *testing.T) {
 // address ask does not count against it.
 func TestFollowersThatAreEdgesAreKnown(t *testing.T) {
 	tell := func(ctx *fasthttp.RequestCtx, client string, known bool) { fmt.Fprint(ctx, client, " ", known) }
-	s := serve(t, Config{Core: newRing(t), RateLimit: 1, EdgeSecret: sharedSecret, Sync: map[string]SyncHandler{"/sync/events": tell}})
+	s := serve(t, Config{Core: newRing(t), RateLimit: 1, EdgeSecrets: sharedSecrets, Sync: map[string]SyncHandler{"/sync/events": tell}})
 	for range 10 {
 		if r := s.get("/sync/events?from=0"); r.body != "127.0.0.1 false" {
 			t.Fatalf("%q", r.body)
 		}
 	}
 	wantProblem(t, s.get("/sync/events?from=0"), api.RateLimited)
-	vouch, err := voucher.ForOwn(sharedSecret)
+	vouch, err := voucher.ForOwn(sharedSecrets)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,8 +247,8 @@ func TestFollowersThatAreEdgesAreKnown(t *testing.T) {
 			t.Fatalf("%d %q", r.status, r.body)
 		}
 	}
-	if _, err := voucher.ForOwn([]byte("short")); err == nil {
-		t.Error("a short secret is taken")
+	if _, err := voucher.ForOwn(new(voucher.Secrets)); err == nil {
+		t.Error("no secret is taken for one")
 	}
 }
 

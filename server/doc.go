@@ -16,6 +16,7 @@
 //   - ledger, and ledger/badgerstore under it: the one writer
 //   - publish: what edges follow, signed
 //   - backup: the whole origin in one file, and back
+//   - certs: the certificate that a listener shows, of files or by ACME
 //   - durable: files that are there whole or not at all
 //
 // README.md is the handbook for operators, and tells what happens to a payment and to

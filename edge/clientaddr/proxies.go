@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 
 	"github.com/savsgio/gotils/strconv"
 	"github.com/valyala/fasthttp"
@@ -17,12 +18,18 @@ import (
 // request, and say whether that client used TLS. They name the client in one field, which
 // they must set or extend themselves, and the scheme in X-Forwarded-Proto, or in Forwarded
 // where that is the field. No other field about proxies is believed: a proxy may pass it on
-// as a stranger wrote it. The zero value trusts no peer. The functions but
-// [Proxies.NameClientsIn] may be called concurrently.
+// as a stranger wrote it. The zero value trusts no peer and cannot be replaced; copies of
+// any other are replaced together. The functions but [Proxies.NameClientsIn] may be called
+// concurrently.
 type Proxies struct {
+	trusted *atomic.Pointer[trusted]
+	named   string // set by NameClientsIn
+}
+
+// trusted are the peers that are believed.
+type trusted struct {
 	prefixes []netip.Prefix
 	unix     bool
-	named    string // set by NameClientsIn
 }
 
 // The fields that list hops, the client first.
@@ -34,10 +41,10 @@ const (
 // ParseProxies reads addresses, prefixes such as 10.0.0.0/8, and the word
 // "unix", which stands for every peer without an address.
 func ParseProxies(words []string) (Proxies, error) {
-	var p Proxies
+	var t trusted
 	for _, w := range words {
 		if w == "unix" {
-			p.unix = true
+			t.unix = true
 			continue
 		}
 		prefix, err := netip.ParsePrefix(w)
@@ -52,10 +59,17 @@ func ParseProxies(words []string) (Proxies, error) {
 		if a := prefix.Addr(); a.Is4In6() && prefix.Bits() >= 96 {
 			prefix = netip.PrefixFrom(a.Unmap(), prefix.Bits()-96)
 		}
-		p.prefixes = append(p.prefixes, prefix.Masked())
+		t.prefixes = append(t.prefixes, prefix.Masked())
 	}
+	p := Proxies{trusted: new(atomic.Pointer[trusted])}
+	p.trusted.Store(&t)
 	return p, nil
 }
+
+// Replace has the peers of other take the place of those that this and its copies trust,
+// for connections that come from now on. Both are of [ParseProxies]. The field in which
+// they name their client stays.
+func (p *Proxies) Replace(other Proxies) { p.trusted.Store(other.trusted.Load()) }
 
 // NameClientsIn has trusted proxies name their client in another field than
 // X-Forwarded-For: in Forwarded (RFC 7239), or in one that holds a single address, such
@@ -73,11 +87,15 @@ func (p *Proxies) Field() string { return cmp.Or(p.named, forwardedFor) }
 
 // Trusts reports whether an address from [Peer] is a trusted proxy's.
 func (p *Proxies) Trusts(a netip.Addr) bool {
-	if !a.IsValid() {
-		return p.unix
+	if p.trusted == nil {
+		return false
 	}
-	for i := range p.prefixes {
-		if p.prefixes[i].Contains(a) {
+	t := p.trusted.Load()
+	if !a.IsValid() {
+		return t.unix
+	}
+	for i := range t.prefixes {
+		if t.prefixes[i].Contains(a) {
 			return true
 		}
 	}

@@ -56,10 +56,10 @@ const MaxPayments, MaxAsks, maxChecks, maxReads = 112, 64, 32, 16
 type Config struct {
 	// Origin is the URL of the origin, or of an edge that forwards to it.
 	Origin string
-	// Secret is shared with the origin, for vouchers. Without it the origin takes all
-	// requests as this node's own, so those that did not come over a secure connection
-	// are refused here.
-	Secret []byte
+	// Secrets are shared with the origin, for vouchers. Without them the origin takes
+	// all requests as this node's own, so those that did not come over a secure
+	// connection are refused here.
+	Secrets *voucher.Secrets
 	// Reach waits until this node shows a ledger position, and reports whether it
 	// did before ctx ended. nil does not wait.
 	Reach func(ctx context.Context, seq uint64) bool
@@ -117,8 +117,8 @@ func New(cfg Config) (*Forwarder, error) {
 		return nil, fmt.Errorf("forward: the origin %q is not an http or https URL without path", cfg.Origin)
 	}
 	cfg.Origin = u.Scheme + "://" + u.Host
-	if cfg.Secret != nil {
-		if err := voucher.CheckSecret(cfg.Secret); err != nil {
+	if cfg.Secrets != nil {
+		if err := cfg.Secrets.Check(); err != nil {
 			return nil, err
 		}
 	}
@@ -149,7 +149,7 @@ func (f *Forwarder) Close() {
 // Paid is the handler of every paid operation of an edge. client and secure are what
 // the edge's shell says of the request.
 func (f *Forwarder) Paid(ctx *fasthttp.RequestCtx, client string, secure bool) {
-	if f.cfg.Secret == nil && !secure {
+	if f.cfg.Secrets == nil && !secure {
 		f.problem(ctx, api.TLSRequired, "Challenges are issued and credentials taken only over TLS. Use https.")
 		return
 	}

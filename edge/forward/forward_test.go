@@ -20,6 +20,7 @@ import (
 
 	"webring/core/api"
 	"webring/edge"
+	"webring/edge/voucher"
 )
 
 // upstream takes requests off the wire as they come and answers each with what
@@ -89,7 +90,7 @@ func TestForwardedRequestsTravelByteForByte(t *testing.T) {
 		return "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nPayment-Receipt: a=b, c\r\nWWW-Authenticate: Payment x\r\nWWW-Authenticate: Payment y\r\n" +
 			"RateLimit-Limit: 7\r\nCache-Control: private\r\nContent-Length: 4\r\n\r\n{ä}"
 	})
-	s := edgeTo(t, Config{Origin: url, Secret: sharedSecret, TrustedProxies: proxies(t, "X-Asker")}, edge.Config{RateLimit: 50})
+	s := edgeTo(t, Config{Origin: url, Secrets: sharedSecrets, TrustedProxies: proxies(t, "X-Asker")}, edge.Config{RateLimit: 50})
 	sent := "{\"name\" :\t\"ä\\u0000\"}\n\n"
 	r := s.raw("POST /api/register?x=%41%2f&y HTTP/1.1\r\nHost: ring.example\r\ncontent-type:  application/json ;charset=UTF-8\r\n" +
 		"Authorization: Payment eyJ+/=  , x\r\nIdempotency-Key: \"k 1\"\r\nAccept-Payment: a;q=0.5\r\naccept-payment: b\r\nCookie: a=b;;c ; d\r\n" +
@@ -125,9 +126,9 @@ func TestForwardedRequestsTravelByteForByte(t *testing.T) {
 
 func TestTheOriginSeesWhoStandsBehindEdges(t *testing.T) {
 	p := proxies(t, "", "127.0.0.1")
-	origin := serve(t, edge.Config{Core: newRing(t), EdgeSecret: sharedSecret, Paid: map[string]edge.Handler{"/api/bid": tellSender}})
-	inner := edgeTo(t, Config{Origin: "http://" + origin.addr, Secret: sharedSecret}, edge.Config{EdgeSecret: sharedSecret})
-	outer := edgeTo(t, Config{Origin: "http://" + inner.addr, Secret: sharedSecret}, edge.Config{EdgeSecret: sharedSecret, TrustedProxies: p})
+	origin := serve(t, edge.Config{Core: newRing(t), EdgeSecrets: sharedSecrets, Paid: map[string]edge.Handler{"/api/bid": tellSender}})
+	inner := edgeTo(t, Config{Origin: "http://" + origin.addr, Secrets: sharedSecrets}, edge.Config{EdgeSecrets: sharedSecrets})
+	outer := edgeTo(t, Config{Origin: "http://" + inner.addr, Secrets: sharedSecrets}, edge.Config{EdgeSecrets: sharedSecrets, TrustedProxies: p})
 	for _, c := range []struct{ address, proto, want string }{
 		{"192.0.2.7", "https", "192.0.2.7 true"},
 		{"2001:db8::7", "http", "2001:db8::/64 false"},
@@ -190,7 +191,7 @@ func TestNothingCanBePaidWithoutTheOrigin(t *testing.T) {
 		{lost, []string{"Payment x", ""}, api.PaymentPending, true},
 	} {
 		asked.Store(0)
-		s := edgeTo(t, Config{Origin: c.origin, Secret: sharedSecret}, edge.Config{})
+		s := edgeTo(t, Config{Origin: c.origin, Secrets: sharedSecrets}, edge.Config{})
 		fields := []string{"Idempotency-Key", "k"} // for which some transports would try again
 		for _, line := range c.credentials {
 			fields = append(fields, "Authorization", line)
@@ -222,7 +223,7 @@ func TestAnswersWaitUntilThisNodeSeesWhatWasPaidFor(t *testing.T) {
 		{"no position", "200 OK", "x", false, nil, ""},
 	} {
 		var asked []uint64
-		s := edgeTo(t, Config{Origin: upstream(t, answer(c.status, c.seq)), Secret: sharedSecret, Reach: func(ctx context.Context, seq uint64) bool {
+		s := edgeTo(t, Config{Origin: upstream(t, answer(c.status, c.seq)), Secrets: sharedSecrets, Reach: func(ctx context.Context, seq uint64) bool {
 			asked = append(asked, seq)
 			if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 2*time.Second {
 				t.Errorf("%s: it may wait until %v", c.rule, deadline)
@@ -239,7 +240,7 @@ func TestAnswersWaitUntilThisNodeSeesWhatWasPaidFor(t *testing.T) {
 
 func TestForwardersNeedAnOriginAndALongSecret(t *testing.T) {
 	for _, cfg := range []Config{{Origin: "ring.example"}, {Origin: "ftp://x"}, {Origin: "http://x/y"}, {Origin: "http://x?y"},
-		{Origin: "http://u@x"}, {Origin: "http://x", Secret: []byte("short")}, {Origin: "http://x", Secret: []byte{}}} {
+		{Origin: "http://u@x"}, {Origin: "http://x", Secrets: new(voucher.Secrets)}} {
 		if f, err := New(cfg); err == nil {
 			t.Errorf("%+v: %v", cfg, f)
 		}
@@ -251,7 +252,7 @@ func TestForwardersNeedAnOriginAndALongSecret(t *testing.T) {
 func TestRequestsThatCannotBePassedOnAreMalformed(t *testing.T) {
 	var asked atomic.Int64
 	s := edgeTo(t, Config{Origin: upstream(t, func(_, _ string) string { asked.Add(1); return "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" }),
-		Secret: sharedSecret}, edge.Config{})
+		Secrets: sharedSecrets}, edge.Config{})
 	for _, c := range []struct{ rule, target, line string }{
 		{"a space in a name", "/api/bid", "A b: c"},
 		{"a space behind a name", "/api/bid", "A : c"},
@@ -301,9 +302,9 @@ func TestPagesOfTheOriginAreReadAtEdges(t *testing.T) {
 		}
 		fmt.Fprint(ctx, string(ctx.Method()), " ", string(ctx.RequestURI()), " ", client, " ", secure, " ", string(ctx.Request.Body()))
 	}
-	origin := serve(t, edge.Config{Core: newRing(t), EdgeSecret: sharedSecret, RateLimit: 3,
+	origin := serve(t, edge.Config{Core: newRing(t), EdgeSecrets: sharedSecrets, RateLimit: 3,
 		Others: map[string]edge.Handler{"POST /join": tell, "GET /reports/{id}": tell}})
-	e := passing(t, Config{Origin: "http://" + origin.addr, Secret: sharedSecret}, edge.Config{TrustedProxies: p})
+	e := passing(t, Config{Origin: "http://" + origin.addr, Secrets: sharedSecrets}, edge.Config{TrustedProxies: p})
 	as := func(client string, more ...string) []string {
 		return append(more, "X-Forwarded-For", client, "X-Forwarded-Proto", "https")
 	}
@@ -358,7 +359,7 @@ func TestAnAnswerShowsThatTheOriginIsThere(t *testing.T) {
 			}
 			return "HTTP/1.1 " + c.answer + "\r\nContent-Length: 2\r\n\r\n{}"
 		})
-		e := passing(t, Config{Origin: url, Secret: sharedSecret, Answered: func() { there.Add(1) }}, edge.Config{})
+		e := passing(t, Config{Origin: url, Secrets: sharedSecrets, Answered: func() { there.Add(1) }}, edge.Config{})
 		if e.do(c.method, c.target, "{}"); there.Load() != c.there {
 			t.Errorf("%s %s %q: heard of %d times", c.method, c.target, c.answer, there.Load())
 		}
@@ -384,7 +385,7 @@ func TestWhatIsFreeDoesNotStopPayments(t *testing.T) {
 		}
 		return "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 	})
-	e := passing(t, Config{Origin: url, Secret: sharedSecret}, edge.Config{})
+	e := passing(t, Config{Origin: url, Secrets: sharedSecrets}, edge.Config{})
 	var free sync.WaitGroup
 	ask := func(n int, method, target string) {
 		for range n {
@@ -418,7 +419,7 @@ func TestWhatIsFreeDoesNotStopPayments(t *testing.T) {
 	close(release)
 	free.Wait()
 
-	lost := passing(t, Config{Origin: upstream(t, func(_, _ string) string { return "" }), Secret: sharedSecret}, edge.Config{})
+	lost := passing(t, Config{Origin: upstream(t, func(_, _ string) string { return "" }), Secrets: sharedSecrets}, edge.Config{})
 	r := lost.get("/reports/1", "Authorization", "Payment x")
 	wantProblem(t, r, api.PaymentsUnavailable)
 	wantFields(t, r, "Retry-After", "5")
@@ -427,10 +428,10 @@ func TestWhatIsFreeDoesNotStopPayments(t *testing.T) {
 // An edge passes on the bytes that came, which the voucher and the challenge are about;
 // what it can refuse by itself it does not.
 func TestCodedBodiesAreForwardedAsTheyCame(t *testing.T) {
-	origin := serve(t, edge.Config{Core: newRing(t), EdgeSecret: sharedSecret, Paid: map[string]edge.Handler{"/api/bid": func(ctx *fasthttp.RequestCtx, client string, secure bool) {
+	origin := serve(t, edge.Config{Core: newRing(t), EdgeSecrets: sharedSecrets, Paid: map[string]edge.Handler{"/api/bid": func(ctx *fasthttp.RequestCtx, client string, secure bool) {
 		fmt.Fprintf(ctx, "%s %q %x %s", client, ctx.Request.Header.Peek("Content-Encoding"), ctx.Request.Body(), edge.Body(ctx))
 	}}})
-	e := edgeTo(t, Config{Origin: "http://" + origin.addr, Secret: sharedSecret}, edge.Config{})
+	e := edgeTo(t, Config{Origin: "http://" + origin.addr, Secrets: sharedSecrets}, edge.Config{})
 	for coding, coded := range map[string]string{"gzip": gzipped(t, "{ }"), "zstd": zstded(t, "{ }")} {
 		r := e.do("POST", "/api/bid", coded, "Content-Encoding", coding)
 		if want := fmt.Sprintf("127.0.0.1 %q %x { }", coding, coded); r.status != 200 || r.body != want {
@@ -478,7 +479,7 @@ func TestAForwardedPaymentIsHeldAsLongAsTheOriginHoldsIt(t *testing.T) {
 						}()
 					}
 				}()
-				f, err := New(Config{Origin: "http://origin.example", Secret: sharedSecret, BaseURL: func() string { return base }, Log: slog.New(slog.DiscardHandler)})
+				f, err := New(Config{Origin: "http://origin.example", Secrets: sharedSecrets, BaseURL: func() string { return base }, Log: slog.New(slog.DiscardHandler)})
 				if err != nil {
 					t.Fatal(err)
 				}

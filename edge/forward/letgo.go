@@ -23,7 +23,7 @@ func (f *Forwarder) letGo(r *outgoing, drop func()) {
 		f.log.Warn("forward: payments are let go before they have an outcome: others need their slots on the way to the origin")
 	}
 	time.AfterFunc(letGoTime, drop)
-	if f.cfg.Secret != nil {
+	if f.cfg.Secrets != nil {
 		go f.askToLetGo(r)
 	}
 }

@@ -17,11 +17,11 @@ var about = voucher.Request{Method: []byte("POST"), Target: []byte("/api/bid"), 
 
 // An origin, and an edge in between, hears of payments to be let go from edges alone.
 func TestOnlyEdgesHavePaymentsLetGo(t *testing.T) {
-	origin := serve(t, edge.Config{Core: newRing(t), EdgeSecret: sharedSecret, Paid: map[string]edge.Handler{"/api/bid": func(ctx *fasthttp.RequestCtx, client string, _ bool) {
+	origin := serve(t, edge.Config{Core: newRing(t), EdgeSecrets: sharedSecrets, Paid: map[string]edge.Handler{"/api/bid": func(ctx *fasthttp.RequestCtx, client string, _ bool) {
 		h := &ctx.Request.Header
 		fmt.Fprintf(ctx, "%s %s %q %s", client, h.Peek("Authorization"), h.Peek(voucher.LetGoField), ctx.Request.Body())
 	}}})
-	near := edgeTo(t, Config{Origin: "http://" + origin.addr, Secret: sharedSecret}, edge.Config{EdgeSecret: sharedSecret})
+	near := edgeTo(t, Config{Origin: "http://" + origin.addr, Secrets: sharedSecrets}, edge.Config{EdgeSecrets: sharedSecrets})
 	vouched := func() string {
 		return voucher.New(sharedSecret, time.Now(), "192.0.2.1", true, about)
 	}
@@ -50,11 +50,11 @@ func TestOnlyEdgesHavePaymentsLetGo(t *testing.T) {
 // An edge that is asked by one behind it asks the origin, and takes no place for it.
 func TestEdgesPassOnWhatIsToBeLetGo(t *testing.T) {
 	var heard []string
-	origin := serve(t, edge.Config{Core: newRing(t), EdgeSecret: sharedSecret, Paid: map[string]edge.Handler{"/api/bid": func(ctx *fasthttp.RequestCtx, client string, secure bool) {
+	origin := serve(t, edge.Config{Core: newRing(t), EdgeSecrets: sharedSecrets, Paid: map[string]edge.Handler{"/api/bid": func(ctx *fasthttp.RequestCtx, client string, secure bool) {
 		h := &ctx.Request.Header
 		heard = append(heard, fmt.Sprintf("%s %t %s %q %s", client, secure, h.Peek("Authorization"), h.Peek(voucher.LetGoField), ctx.Request.Body()))
 	}}})
-	f, err := New(Config{Origin: "http://" + origin.addr, Secret: sharedSecret, BaseURL: func() string { return base }})
+	f, err := New(Config{Origin: "http://" + origin.addr, Secrets: sharedSecrets, BaseURL: func() string { return base }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestEdgesPassOnWhatIsToBeLetGo(t *testing.T) {
 	for range MaxPayments {
 		f.payments.slots <- struct{}{}
 	}
-	near := serve(t, edge.Config{Core: newRing(t), EdgeSecret: sharedSecret, Paid: map[string]edge.Handler{"/api/bid": f.Paid}})
+	near := serve(t, edge.Config{Core: newRing(t), EdgeSecrets: sharedSecrets, Paid: map[string]edge.Handler{"/api/bid": f.Paid}})
 	fresh := voucher.New(sharedSecret, time.Now(), "192.0.2.1", true, about)
 	r := near.do("POST", "/api/bid", "{}", "Authorization", "Payment x", voucher.LetGoField, "1", voucher.Field, fresh)
 	if r.status != 204 || len(heard) != 1 || heard[0] != `192.0.2.1 true Payment x "1" {}` {

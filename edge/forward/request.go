@@ -72,9 +72,9 @@ func (f *Forwarder) request(ctx *fasthttp.RequestCtx, client string, secure bool
 
 // vouch adds to req the voucher of r.
 func (f *Forwarder) vouch(req *http.Request, r *outgoing) {
-	if f.cfg.Secret != nil {
+	if f.cfg.Secrets != nil {
 		about := voucher.Request{Method: []byte(req.Method), Target: []byte(req.URL.Opaque), Body: r.body}
-		req.Header.Set(voucher.Field, voucher.New(f.cfg.Secret, time.Now(), r.client, r.secure, about))
+		req.Header.Set(voucher.Field, voucher.New(f.cfg.Secrets.Current(), time.Now(), r.client, r.secure, about))
 	}
 }
 

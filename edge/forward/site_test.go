@@ -29,7 +29,10 @@ import (
 
 const base = "https://ring.example"
 
-var sharedSecret = bytes.Repeat([]byte{7}, 32)
+var (
+	sharedSecret     = bytes.Repeat([]byte{7}, 32)
+	sharedSecrets, _ = voucher.NewSecrets(sharedSecret)
+)
 
 // newRing gives a core of a ring that nobody has joined.
 func newRing(t testing.TB) *host.Native {

@@ -20,7 +20,8 @@
 // The field has this one spelling. A voucher is valid once, and within 30 seconds of t. It
 // is not valid if t is before the start of the process that takes it, which does not know
 // what an earlier process took. The start is computed from the present time and the
-// uptime, as the clock may have been set since.
+// uptime, as the clock may have been set since. While [Secrets] are rotated, a voucher made
+// with either of them is valid.
 package voucher
 
 import (
@@ -31,6 +32,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -48,8 +50,8 @@ const (
 	LetGoField = "Webring-Let-Go"
 )
 
-// life is how far the clocks of edge and origin may be apart, transit included.
-const life = 30 * time.Second
+// Life is how far the clocks of edge and origin may be apart, transit included.
+const Life = 30 * time.Second
 
 // Why a voucher does not count.
 var (
@@ -59,16 +61,6 @@ var (
 	errReplayed = errors.New("voucher: seen before")
 	errEarlier  = errors.New("voucher: from before this process began, which may have been used then")
 )
-
-const minSecret = 32
-
-// CheckSecret refuses a shared secret of fewer than 32 bytes.
-func CheckSecret(secret []byte) error {
-	if len(secret) < minSecret {
-		return fmt.Errorf("voucher: the secret that edges share must have at least %d bytes", minSecret)
-	}
-	return nil
-}
 
 // Request is what a voucher is about.
 type Request struct{ Method, Target, Body []byte }
@@ -81,13 +73,13 @@ type Sender struct {
 
 // ForOwn gives a function that adds a voucher to a request of this process's own, which
 // has no body. The function may be called concurrently.
-func ForOwn(secret []byte) (func(*http.Request), error) {
-	if err := CheckSecret(secret); err != nil {
+func ForOwn(secrets *Secrets) (func(*http.Request), error) {
+	if err := secrets.Check(); err != nil {
 		return nil, err
 	}
 	return func(r *http.Request) {
 		about := Request{[]byte(r.Method), []byte(r.URL.RequestURI()), nil}
-		r.Header.Set(Field, New(secret, time.Now(), clientaddr.Client{}.String(), r.URL.Scheme == "https", about))
+		r.Header.Set(Field, New(secrets.Current(), time.Now(), clientaddr.Client{}.String(), r.URL.Scheme == "https", about))
 	}, nil
 }
 
@@ -114,9 +106,9 @@ func sign(secret []byte, t, n, client, scheme string, r Request) []byte {
 
 // Verifier takes vouchers, each once. It may be used concurrently.
 type Verifier struct {
-	secret []byte
-	now    func() time.Time
-	uptime func() time.Duration // by the monotonic clock
+	secrets *Secrets
+	now     func() time.Time
+	uptime  func() time.Duration // by the monotonic clock
 
 	mu sync.Mutex
 	// The MACs of vouchers taken lately. seen is filled for two lifetimes, which is as long
@@ -127,13 +119,13 @@ type Verifier struct {
 }
 
 // NewVerifier prepares a verifier. The process begins now.
-func NewVerifier(secret []byte, now func() time.Time) (*Verifier, error) {
-	if err := CheckSecret(secret); err != nil {
+func NewVerifier(secrets *Secrets, now func() time.Time) (*Verifier, error) {
+	if err := secrets.Check(); err != nil {
 		return nil, err
 	}
 	start := now()
 	uptime := func() time.Duration { return now().Sub(start) }
-	return &Verifier{secret: secret, now: now, uptime: uptime, seen: map[[16]byte]struct{}{}, since: start}, nil
+	return &Verifier{secrets: secrets, now: now, uptime: uptime, seen: map[[16]byte]struct{}{}, since: start}, nil
 }
 
 // Take gives the sender of the request r, which came with these lines of the field.
@@ -157,7 +149,7 @@ func (v *Verifier) Take(lines [][]byte, r Request) (Sender, error) {
 	if err != nil {
 		return Sender{}, errForm
 	}
-	if !hmac.Equal(mac, sign(v.secret, t, n, name, scheme, r)) {
+	if !slices.ContainsFunc(v.secrets.each(), func(secret []byte) bool { return hmac.Equal(mac, sign(secret, t, n, name, scheme, r)) }) {
 		return Sender{}, errForged
 	}
 	millis, err := strconv.ParseInt(t, 10, 64)
@@ -166,7 +158,7 @@ func (v *Verifier) Take(lines [][]byte, r Request) (Sender, error) {
 		return Sender{}, errForm
 	}
 	now := v.now()
-	if age := now.Sub(time.UnixMilli(millis)); age > life || age < -life {
+	if age := now.Sub(time.UnixMilli(millis)); age > Life || age < -Life {
 		return Sender{}, errStale
 	}
 	if millis < now.Add(-v.uptime()).UnixMilli() {
@@ -182,7 +174,7 @@ func (v *Verifier) Take(lines [][]byte, r Request) (Sender, error) {
 func (v *Verifier) isNew(mac [16]byte, now time.Time) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if age := now.Sub(v.since); age > 2*life || age < 0 {
+	if age := now.Sub(v.since); age > 2*Life || age < 0 {
 		v.before, v.seen, v.since = v.seen, map[[16]byte]struct{}{}, now
 	}
 	_, seen := v.seen[mac]

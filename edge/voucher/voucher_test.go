@@ -6,7 +6,10 @@ import (
 	"time"
 )
 
-var sharedSecret = bytes.Repeat([]byte{7}, 32)
+var (
+	sharedSecret     = bytes.Repeat([]byte{7}, 32)
+	sharedSecrets, _ = NewSecrets(sharedSecret)
+)
 
 // handClock is a clock that stands still until it is moved.
 type handClock struct{ now time.Time }
@@ -17,7 +20,7 @@ func (c *handClock) Move(d time.Duration) { c.now = c.now.Add(d) }
 
 func verifier(t *testing.T, now func() time.Time) *Verifier {
 	t.Helper()
-	v, err := NewVerifier(sharedSecret, now)
+	v, err := NewVerifier(sharedSecrets, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +57,7 @@ func TestAVoucherCountsOnceInAllItsLife(t *testing.T) {
 	r := Request{[]byte("POST"), []byte("/"), nil}
 	clock.Move(time.Minute)
 	for step := range 400 {
-		early := New(sharedSecret, clock.Now().Add(life), "192.0.2.1", true, r)
+		early := New(sharedSecret, clock.Now().Add(Life), "192.0.2.1", true, r)
 		if _, err := v.Take([][]byte{[]byte(early)}, r); err != nil {
 			t.Fatalf("step %d: %v", step, err)
 		}

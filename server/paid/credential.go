@@ -28,7 +28,7 @@ import (
 // refusal. The rest, from the claim to the stored answer, is [work].
 func (s *Service) pay(ctx context.Context, op operation, c Call, cred mpp.Credential) Answer {
 	ch, n := cred.Challenge, s.network(cred.Challenge.Method)
-	ours := ch.Intent == mpp.Charge && s.Keys.Signed(ch)
+	ours := ch.Intent == mpp.Charge && s.keys.Load().Signed(ch)
 	answer, err := s.consumed(c, ch.ID, ours)
 	switch {
 	case err != nil:
@@ -124,7 +124,7 @@ func (s *Service) answered(op operation, c Call, ch mpp.Challenge, w *work) (ord
 	switch {
 	case ch.Realm != s.Realm:
 		return o, refusal(api.InvalidChallenge, errConfiguration.Detail)
-	case !s.Keys.Verify(ch), w.payment.Payee != w.network.Payee():
+	case !s.keys.Load().Verify(ch), w.payment.Payee != w.network.Payee():
 		return o, errConfiguration
 	}
 	switch no := w.network.InTime(w.payment, s.Now(), w.expires); {

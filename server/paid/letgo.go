@@ -37,7 +37,7 @@ func roomFor(v *ledger.View, payer string) error {
 // can end the wait of another.
 func (s *Service) LetGo(c Call) Answer {
 	cred, found, err := mpp.ParseAuthorization(c.Authorization)
-	if err == nil && found && s.Keys.Signed(cred.Challenge) && cred.Challenge.Digest == c.bodyDigest() {
+	if err == nil && found && s.keys.Load().Signed(cred.Challenge) && cred.Challenge.Digest == c.bodyDigest() {
 		s.mu.Lock()
 		w := s.work[challengeKey(cred.Challenge.ID)]
 		s.mu.Unlock()

@@ -85,7 +85,7 @@ func (s *Service) challenge(c Call, o order, networks []*network, why *Problem) 
 		}
 		ch := mpp.Challenge{Realm: s.Realm, Method: offer.Method, Intent: offer.Intent, Request: request,
 			Expires: expiry(now, min(life, n.Life())), Digest: c.digest, Opaque: opaque, Description: description}
-		s.Keys.Sign(&ch)
+		s.keys.Load().Sign(&ch)
 		a.Header = append(a.Header, [2]string{"WWW-Authenticate", ch.Header()})
 	}
 	return a

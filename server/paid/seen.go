@@ -22,7 +22,7 @@ import (
 // already, the payment takes effect or is stored for the operator; otherwise the refusal
 // is the answer.
 func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, error) {
-	o, err := w.network.seen(s.ctx, w.payment, w.expires.Add(-ChallengeLife-maxSkew))
+	o, err := w.network.seen(s.ctx, w.payment, w.expires.Add(-ChallengeLife-MaxSkew))
 	over := !s.Now().Before(w.payment.ValidBefore)
 	switch {
 	case err != nil:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"webring/core/api"
@@ -85,7 +86,7 @@ type Config struct {
 	Sites       SitePolicy
 	Names       NamePolicy
 	Realm       string
-	Keys        mpp.Keys
+	Keys        mpp.Keys // at first: see SetKeys
 	Now         func() time.Time
 	Log         *slog.Logger
 	// GasBudget bounds the gas that a method may waste in an hour on payments that are
@@ -116,15 +117,16 @@ const (
 	holdAfter = 10 * time.Second
 	// pendingRetry is what clients are told to wait for an open payment.
 	pendingRetry = 5
-	// maxSkew is how far our clock and a chain's newest block may be apart
+	// MaxSkew is how far our clock and a chain's newest block may be apart
 	// while payments are taken.
-	maxSkew = 60 * time.Second
+	MaxSkew = 60 * time.Second
 )
 
 // Service takes paid operations from the first request to the stored effect.
 // It is safe for concurrent use.
 type Service struct {
 	Config
+	keys       atomic.Pointer[mpp.Keys]
 	operations map[string]operation
 	networks   []*network
 	wastes     wastes
@@ -148,8 +150,8 @@ func New(cfg Config) (*Service, error) {
 		if err := mpp.CheckRealm(cfg.Realm); err != nil {
 			return nil, err
 		}
-		if len(cfg.Keys.Current) < mpp.MinKey {
-			return nil, fmt.Errorf("paid: the challenge key must have at least %d bytes", mpp.MinKey)
+		if err := checkKeys(cfg.Keys); err != nil {
+			return nil, err
 		}
 	}
 	if cfg.Ready == nil {
@@ -159,6 +161,7 @@ func New(cfg Config) (*Service, error) {
 		cfg.Failpoint = func(string) {}
 	}
 	s := &Service{Config: cfg, work: map[string]*work{}, given: map[string]bool{}}
+	s.keys.Store(&cfg.Keys)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for _, m := range cfg.Methods {
 		n := newNetwork(m)
@@ -192,6 +195,23 @@ func New(cfg Config) (*Service, error) {
 	}
 	s.hear()
 	return s, nil
+}
+
+// SetKeys has other keys take the place of the present ones. What is in flight goes on
+// with those that it comes upon.
+func (s *Service) SetKeys(keys mpp.Keys) error {
+	err := checkKeys(keys)
+	if err == nil {
+		s.keys.Store(&keys)
+	}
+	return err
+}
+
+func checkKeys(keys mpp.Keys) error {
+	if len(keys.Current) < mpp.MinKey {
+		return fmt.Errorf("paid: the challenge key must have at least %d bytes", mpp.MinKey)
+	}
+	return nil
 }
 
 // Close lets no new work begin and waits until every held request has its answer, or ctx

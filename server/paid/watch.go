@@ -116,7 +116,7 @@ func (s *Service) ask(n *network, before answer) answer {
 	a.block, a.err = n.Clock(ctx)
 	if a.err == nil {
 		a.took = s.Now().Sub(a.asked)
-		if a.asked.Sub(a.block).Abs() > maxSkew {
+		if a.asked.Sub(a.block).Abs() > MaxSkew {
 			a.err = errSkew
 		}
 	}

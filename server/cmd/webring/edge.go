@@ -41,13 +41,16 @@ var (
 type edgeOptions struct {
 	data, origin, originKey, edgeSecretFile string
 
-	replay bool
-	shell  shellFlags
-	core   coreFlags
+	replay, check bool
+
+	shell shellFlags
+	core  coreFlags
 }
 
 func (o *edgeOptions) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring edge", flag.ContinueOnError)
+	defineConfig(fs)
+	defineCheck(fs, &o.check)
 	fs.StringVar(&o.data, "data", "./edge-data", "`folder` of the last good state; made if absent")
 	fs.StringVar(&o.origin, "origin", "", "`URL` of the origin, or of an edge that follows it")
 	fs.StringVar(&o.originKey, "origin-key", "", "`verifier` of the origin's checkpoints, as webring serve prints it")
@@ -59,45 +62,50 @@ func (o *edgeOptions) flags() *flag.FlagSet {
 }
 
 func (o *edgeOptions) validate() error {
-	switch {
-	case o.origin == "":
-		return errors.New("--origin is needed: the URL to follow")
-	case o.originKey == "":
-		return errors.New("--origin-key is needed: webring serve prints it at every start, and webring version --data DIR")
-	case o.data == "":
-		return errors.New("--data must not be empty")
+	var errs []error
+	if o.origin == "" {
+		errs = append(errs, errors.New("--origin is needed: the URL to follow"))
 	}
-	return errors.Join(o.shell.validate(), o.core.validate())
+	if o.originKey == "" {
+		errs = append(errs, errors.New("--origin-key is needed: webring serve prints it at every start, and webring version --data DIR"))
+	}
+	if o.data == "" {
+		errs = append(errs, errors.New("--data must not be empty"))
+	}
+	return errors.Join(append(errs, o.shell.validate(), o.core.validate())...)
 }
 
 func runEdge(args []string, out io.Writer) error {
-	hangups := catchHangups()
-	var o edgeOptions
-	if err := parse(o.flags(), args); err != nil {
-		return err
+	o, reload, err := loadOptions[edgeOptions](args)
+	if o.check && !errors.Is(err, flag.ErrHelp) {
+		return checkEdge(args, out)
 	}
-	if err := o.validate(); err != nil {
-		return err
-	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	logHangups(ctx, hangups, log)
-	return interrupted(ctx, follow(ctx, &o, log, out))
-}
-
-// follow serves what the origin publishes until ctx is done.
-func follow(ctx context.Context, o *edgeOptions, log *slog.Logger, out io.Writer) (err error) {
-	secret, err := edgeSecret(o.edgeSecretFile)
 	if err != nil {
 		return err
 	}
-	if secret == nil {
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	reload.log = log
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	return interrupted(ctx, follow(ctx, o, reload, log, out))
+}
+
+// front gives the flags that [reloadFront] needs.
+func (o *edgeOptions) front() (*shellFlags, string) { return &o.shell, o.edgeSecretFile }
+
+// follow serves what the origin publishes until ctx is done.
+func follow(ctx context.Context, o *edgeOptions, reload *reloader[edgeOptions], log *slog.Logger, out io.Writer) (err error) {
+	secrets, err := openEdgeSecrets(o.edgeSecretFile)
+	if err != nil {
+		return err
+	}
+	if secrets == nil {
 		log.Warn("the origin takes all who pay through this edge for one client: give both --edge-secret-file")
 	}
-	front := edge.Config{EdgeSecret: secret, NoCache: !o.core.keep, Log: log}
-	if err := o.shell.fill(&front); err != nil {
+	config := edge.Config{EdgeSecrets: secrets, NoCache: !o.core.keep, Log: log}
+	certificates, err := o.shell.fill(&config, o.data, log)
+	if err != nil {
 		return err
 	}
 	folder, err := holdFolder(o.data, log)
@@ -120,8 +128,8 @@ func follow(ctx context.Context, o *edgeOptions, log *slog.Logger, out io.Writer
 			return o.core.open(ctx, edgeCapacity, o.data, snapshot, log)
 		},
 	}
-	if secret != nil {
-		if cfg.Vouch, err = voucher.ForOwn(secret); err != nil {
+	if secrets != nil {
+		if cfg.Vouch, err = voucher.ForOwn(secrets); err != nil {
 			return err
 		}
 	}
@@ -147,7 +155,7 @@ func follow(ctx context.Context, o *edgeOptions, log *slog.Logger, out io.Writer
 			return nil
 		}
 	}
-	return o.answer(ctx, r, run, surface.answers, front, log, out)
+	return o.answer(ctx, r, run, surface.answers, config, certificates, reload, log, out)
 }
 
 // replicaPath is the folder of an edge's last good state.
@@ -174,8 +182,8 @@ func holdFolder(dir string, log *slog.Logger) (*os.File, error) {
 
 // answer serves a replica that has a state, and starts run once it listens. cfg is the
 // shell's configuration by the flags.
-func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func(), answers *edge.Swappable, cfg edge.Config, log *slog.Logger, out io.Writer) error {
-	forwarder, err := forward.New(forward.Config{Origin: o.origin, Secret: cfg.EdgeSecret, Reach: r.Reach, Answered: r.Nudge,
+func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func(), answers *edge.Swappable, cfg edge.Config, certificates certificates, reload *reloader[edgeOptions], log *slog.Logger, out io.Writer) error {
+	forwarder, err := forward.New(forward.Config{Origin: o.origin, Secrets: cfg.EdgeSecrets, Reach: r.Reach, Answered: r.Nudge,
 		TrustedProxies: cfg.TrustedProxies, BaseURL: answers.BaseURL, Log: log})
 	if err != nil {
 		return err
@@ -200,6 +208,11 @@ func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func()
 	ended := make(chan error, 1)
 	go func() { ended <- shell.Serve(listener) }()
 	run()
+	if certificates != nil {
+		go certificates.Run(ctx)
+	}
+	reloadFront(reload, front{shell, cfg.TrustedProxies, cfg.EdgeSecrets, certificates}, o, (*edgeOptions).front)
+	go reload.run(ctx)
 	fmt.Fprintf(out, "webring follows %s at %s\n", o.origin, listener.Addr())
 	go settle(ctx)
 	select {

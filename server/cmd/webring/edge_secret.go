@@ -5,24 +5,60 @@ import (
 	"fmt"
 	"strings"
 
+	"webring/edge/voucher"
 	"webring/server/durable"
 )
 
-const edgeSecretUsage = "`file` with the secret that origin and edges share: a line of at least 64 hex digits"
+const edgeSecretUsage = "`file` with the secret that origin and edges share: a line of at least 64 hex digits, and on a second line the previous one, which still counts"
 
-// edgeSecret reads what origin and edges share, nil when no file is named.
-// Errors never repeat what the file holds.
-func edgeSecret(path string) ([]byte, error) {
-	if path == "" {
-		return nil, nil
-	}
+// maxEdgeSecrets is how many secrets count at a time: the current one and the previous.
+const maxEdgeSecrets = 2
+
+// readEdgeSecrets reads what origin and edges share. Errors never repeat what the file
+// holds.
+func readEdgeSecrets(path string) ([][]byte, error) {
 	text, err := durable.ReadSecret(path)
 	if err != nil {
 		return nil, fmt.Errorf("--edge-secret-file: %w", err)
 	}
-	secret, err := hex.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil || len(secret) < 32 {
-		return nil, fmt.Errorf("--edge-secret-file: %s is not a line of at least 64 hex digits", path)
+	lines := strings.Fields(string(text))
+	if len(lines) < 1 || len(lines) > maxEdgeSecrets {
+		return nil, fmt.Errorf("--edge-secret-file: %s must hold a line of at least 64 hex digits, and may hold a second one", path)
 	}
-	return secret, nil
+	var secrets [][]byte
+	for i, line := range lines {
+		secret, err := hex.DecodeString(line)
+		if err != nil || len(secret) < 32 {
+			return nil, fmt.Errorf("--edge-secret-file: line %d of %s is not at least 64 hex digits", i+1, path)
+		}
+		secrets = append(secrets, secret)
+	}
+	return secrets, nil
+}
+
+// openEdgeSecrets gives what origin and edges share, nil when no file is named.
+func openEdgeSecrets(path string) (*voucher.Secrets, error) {
+	if path == "" {
+		return nil, nil
+	}
+	all, err := readEdgeSecrets(path)
+	if err != nil {
+		return nil, err
+	}
+	return voucher.NewSecrets(all...)
+}
+
+// reloadEdgeSecrets prepares to take the secrets that the file at path holds now.
+func reloadEdgeSecrets(secrets *voucher.Secrets, path string) (change, error) {
+	if secrets == nil || path == "" {
+		return change{}, errRestart
+	}
+	all, err := readEdgeSecrets(path)
+	if err != nil {
+		return change{}, err
+	}
+	if secrets.Are(all...) {
+		return change{}, nil
+	}
+	return change{said: fmt.Sprintf("secrets that count: %d", len(all)), apply: func() error { return secrets.Replace(all...) }}, nil
 }

@@ -13,20 +13,6 @@ import (
 // variable is how the names of all the project's environment variables begin.
 const variable = "WEBRING_"
 
-// environment sets each flag whose twin is set: --base-url is WEBRING_BASE_URL.
-func environment(fs *flag.FlagSet) (err error) {
-	fs.VisitAll(func(f *flag.Flag) {
-		twin := twin(f.Name)
-		f.Usage += " [" + twin + "]"
-		if v, ok := os.LookupEnv(twin); ok && err == nil {
-			if e := fs.Set(f.Name, v); e != nil {
-				err = fmt.Errorf("%s is %q: %w", twin, v, taken(f.Value, e))
-			}
-		}
-	})
-	return err
-}
-
 // twin is the environment variable that sets a flag, too.
 func twin(name string) string {
 	return variable + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"net/netip"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -25,6 +23,7 @@ import (
 type options struct {
 	data, baseURL, name, realm string
 	names                      list
+	check                      bool
 
 	mppSecretFile, edgeSecretFile string
 	tempoRPC                      string
@@ -42,6 +41,8 @@ type options struct {
 
 func (o *options) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring serve", flag.ContinueOnError)
+	defineConfig(fs)
+	defineCheck(fs, &o.check)
 	fs.StringVar(&o.data, "data", "./data", "`folder` of the ledger; made if absent")
 	fs.StringVar(&o.baseURL, "base-url", "http://127.0.0.1:8402", "`URL` under which clients reach the ring; links begin with it, and a proxy must strip its path")
 	fs.StringVar(&o.name, "name", "Webring", "`name` of the ring")
@@ -70,35 +71,6 @@ func (o *options) flags() *flag.FlagSet {
 	return fs
 }
 
-// parse reads the environment, then the arguments, into the flags of fs.
-func parse(fs *flag.FlagSet, args []string) error {
-	if err := environment(fs); err != nil {
-		return err
-	}
-	if err := parseFlags(fs, args); err != nil {
-		return err
-	}
-	if fs.NArg() > 0 {
-		// What stands behind a stray word would not be read as flags.
-		return fmt.Errorf("%q is not a flag; repeatable flags are repeated, as in --trusted-proxy A --trusted-proxy B", fs.Arg(0))
-	}
-	return checkVariables()
-}
-
-// parseFlags parses the flags at the beginning of args. Asked for help, it prints
-// that and fails with [flag.ErrHelp].
-func parseFlags(fs *flag.FlagSet, args []string) error {
-	fs.SetOutput(io.Discard) // errors are told once, by main
-	err := fs.Parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		explain(os.Stdout, fs)
-	case err != nil:
-		err = fmt.Errorf("%w; %s --help lists the flags", err, fs.Name())
-	}
-	return err
-}
-
 // validate checks what the flags say together.
 func (o *options) validate() error {
 	base, err := ringURL(o.baseURL)
@@ -109,30 +81,25 @@ func (o *options) validate() error {
 	if o.realm == "" {
 		o.realm = base.Hostname()
 	}
-	if !o.sites.dev && o.score.fixed() {
-		return errors.New("--scorer fixed:N scores nothing and needs --dev")
+	var errs []error
+	refuse := func(wrong bool, why string) {
+		if wrong {
+			errs = append(errs, errors.New(why))
+		}
 	}
-	switch {
-	case o.fee < 1 || o.minBid < 1:
-		return errors.New("--fee and --min-bid must be at least 0.01")
-	case o.grace < 0 || o.grace%time.Second != 0 || o.grace/time.Second > core.MaxWindow:
-		return errors.New("--grace must be whole seconds, up to a hundred years")
-	case o.decay < time.Second || o.decay%time.Second != 0 || o.decay/time.Second > core.MaxWindow:
-		return errors.New("--decay must be whole seconds, from one to a hundred years")
-	case o.capacity < 1 || o.capacity > 50_000_000:
-		return errors.New("--capacity must be from 1 to 50000000")
-	case o.tempoRPC != "" && o.tempoRecipient == (address{}):
-		return errors.New("--tempo-rpc needs --tempo-recipient, the account to be paid")
-	}
+	refuse(!o.sites.dev && o.score.fixed(), "--scorer fixed:N scores nothing and needs --dev")
+	refuse(o.fee < 1 || o.minBid < 1, "--fee and --min-bid must be at least 0.01")
+	refuse(o.grace < 0 || o.grace%time.Second != 0 || o.grace/time.Second > core.MaxWindow, "--grace must be whole seconds, up to a hundred years")
+	refuse(o.decay < time.Second || o.decay%time.Second != 0 || o.decay/time.Second > core.MaxWindow, "--decay must be whole seconds, from one to a hundred years")
+	refuse(o.capacity < 1 || o.capacity > 50_000_000, "--capacity must be from 1 to 50000000")
+	refuse(o.tempoRPC != "" && o.tempoRecipient == (address{}), "--tempo-rpc needs --tempo-recipient, the account to be paid")
 	if o.tempoRPC != "" || o.evm.rpc != "" {
-		if onlyHere(base.Hostname()) && !o.sites.dev {
-			return fmt.Errorf("--base-url %q reaches no further than this machine, and nobody else could pay: give the URL under which clients reach the ring, or --dev", o.baseURL)
-		}
+		refuse(onlyHere(base.Hostname()) && !o.sites.dev, fmt.Sprintf("--base-url %q reaches no further than this machine, and nobody else could pay: give the URL under which clients reach the ring, or --dev", o.baseURL))
 		if err := mpp.CheckRealm(o.realm); err != nil {
-			return fmt.Errorf("--realm %q: %w", o.realm, err)
+			errs = append(errs, fmt.Errorf("--realm %q: %w", o.realm, err))
 		}
 	}
-	return errors.Join(checkName(o.name), o.namePolicy().Validate(), o.evm.validate(), o.shell.validate(), o.core.validate(), o.sites.validate())
+	return errors.Join(append(errs, checkName(o.name), o.namePolicy().Validate(), o.evm.validate(), o.shell.validate(), o.core.validate(), o.sites.validate())...)
 }
 
 // ringURL reads the base URL, in the canonical spelling, which members' URLs have, too.

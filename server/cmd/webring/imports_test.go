@@ -77,11 +77,13 @@ var importLaw = map[string][]string{
 	"webring/server/publish": {"std", "webring/server/durable", "webring/server/ledger", "webring/core", "webring/core/api", "webring/core/snap", "github.com/valyala/fasthttp",
 		"golang.org/x/mod/sumdb/note", "golang.org/x/mod/sumdb/tlog", "github.com/klauspost/compress/zstd"},
 	"webring/server":                  {"std", "webring/server/", "webring/core", "webring/core/api", "webring/templates", "webring/static", "github.com/valyala/fasthttp"},
+	"webring/server/certs":            {"std", "webring/server/durable", "golang.org/x/crypto/acme", "golang.org/x/crypto/acme/autocert"},
+	"webring/server/certs/certstest":  {"std"},
 	"webring/server/devchain":         {"std", "webring/server/durable", "webring/server/mpp", "github.com/ethereum/go-ethereum/"},
 	"webring/server/devchain/faults":  {"std"},
 	"webring/server/devchain/devring": {"std", "webring/server/devchain", "webring/server/score/exemplar"},
 	"webring/server/cmd/bench":        {"std", "github.com/valyala/fasthttp"},
-	"webring/server/cmd/webring":      {"std", "webring/", "github.com/valyala/fasthttp", "github.com/ethereum/go-ethereum/"},
+	"webring/server/cmd/webring":      {"std", "webring/", "github.com/valyala/fasthttp", "github.com/ethereum/go-ethereum/", "github.com/pelletier/go-toml/v2", "golang.org/x/crypto/acme"},
 }
 
 // pureStd is the part of the standard library that the core is made of: none of

@@ -26,6 +26,7 @@ func commands() []command {
 	return []command{
 		{"serve", "serve [flags]", "run the origin: ring, ledger, payments and reads", new(options).flags, serve},
 		{"edge", "edge --origin URL --origin-key VERIFIER [flags]", "follow an origin: reads from here, payments passed on", new(edgeOptions).flags, runEdge},
+		{"config", "config [serve | edge] [flags]", "print what is in force for an origin or an edge, and where each value is from; secrets are left out", configFlags, printConfig},
 		{"seed", "seed --members N --data DIR [--seed S]", "write a synthetic ledger, for development and measurement only", new(seedOptions).flags, seed},
 		{"score", "score [--json] [--dev --fetch-map HOST=ADDR:PORT] URL", "scan a site and print its readiness report", new(scoreOptions).flags, scoreSite},
 		{"members", "members [--data DIR] list | show SLUG | remove SLUG --reason TEXT [--redact]", "list, show or remove members of the running origin", new(membersOptions).flags, members},
@@ -88,8 +89,9 @@ func misused(name string) error {
 
 // explain prints what a command does, and its flags.
 func explain(w io.Writer, fs *flag.FlagSet) {
+	name, _, _ := strings.Cut(strings.TrimPrefix(fs.Name(), "webring "), " ")
 	for _, c := range commands() {
-		if fs.Name() == "webring "+c.name {
+		if name == c.name {
 			fmt.Fprintf(w, "Usage: webring %s\n  %s\n", c.usage, c.summary)
 		}
 	}

@@ -18,21 +18,22 @@ import (
 // offer is what the flags of a payment method say of its node, whose chain and token
 // they name.
 type offer struct {
-	flags  string // how they begin
-	rpc    string
-	chain  uint64
-	token  address
-	domain *common.Hash // the token's EIP-712 domain, nil when none is needed
+	flags     string // how they begin
+	rpc       string
+	chain     uint64
+	token     address
+	recipient address
+	domain    *common.Hash // the token's EIP-712 domain, nil when none is needed
 }
 
 // offers are those that the flags configure.
 func (o *options) offers() (all []offer) {
 	if o.tempoRPC != "" {
-		all = append(all, offer{flags: "--tempo", rpc: o.tempoRPC, chain: o.tempoChainID, token: o.tempoCurrency})
+		all = append(all, offer{flags: "--tempo", rpc: o.tempoRPC, chain: o.tempoChainID, token: o.tempoCurrency, recipient: o.tempoRecipient})
 	}
 	if f := &o.evm; f.rpc != "" {
 		domain := evm.Domain(f.name, f.version, f.chainID, common.Address(f.currency))
-		all = append(all, offer{flags: "--evm", rpc: f.rpc, chain: f.chainID, token: f.currency, domain: &domain})
+		all = append(all, offer{flags: "--evm", rpc: f.rpc, chain: f.chainID, token: f.currency, recipient: f.recipient, domain: &domain})
 	}
 	return all
 }
@@ -56,27 +57,36 @@ func checkOffers(ctx context.Context, offers []offer, log *slog.Logger) error {
 
 // check names the difference, if there is one, between the flags and the node.
 func (f offer) check(ctx context.Context, log *slog.Logger) error {
+	unknown, difference := f.compare(ctx)
+	if unknown != nil {
+		log.Warn("chain and token of "+f.flags+"-rpc could not be compared with the flags", "err", unknown)
+	}
+	return difference
+}
+
+// compare names the difference between the flags and the node, or says why it is not
+// known.
+func (f offer) compare(ctx context.Context) (unknown, difference error) {
 	n, err := node.Dial(f.rpc, f.chain, nodeTime)
 	if err != nil {
-		return fmt.Errorf("%s-rpc: %w", f.flags, err)
+		return nil, fmt.Errorf("%s-rpc: %w", f.flags, err)
 	}
 	has, err := n.Token(ctx, common.Address(f.token))
 	switch {
 	case err != nil:
-		log.Warn("chain and token of "+f.flags+"-rpc could not be compared with the flags", "err", err)
-		return nil
+		return err, nil
 	case has.Chain != f.chain:
-		return fmt.Errorf("%s-chain-id is %d, and the node of %[1]s-rpc is on chain %[3]d: change one of the two", f.flags, f.chain, has.Chain)
+		difference = fmt.Errorf("%s-chain-id is %d, and the node of %[1]s-rpc is on chain %[3]d: change one of the two", f.flags, f.chain, has.Chain)
 	case !has.Contract:
-		return fmt.Errorf("%s-currency is %s, and chain %d has no contract there: give the address of the token on that chain", f.flags, f.token.String(), f.chain)
+		difference = fmt.Errorf("%s-currency is %s, and chain %d has no contract there: give the address of the token on that chain", f.flags, f.token.String(), f.chain)
 	case has.Decimals < 0:
-		return fmt.Errorf("%s-currency is %s, and the contract there names no decimals, so it is no token: give the address of the token", f.flags, f.token.String())
+		difference = fmt.Errorf("%s-currency is %s, and the contract there names no decimals, so it is no token: give the address of the token", f.flags, f.token.String())
 	case has.Decimals != node.Decimals:
-		return fmt.Errorf("%s-currency is %s, a token with %d decimals: give a token with %d", f.flags, f.token.String(), has.Decimals, node.Decimals)
+		difference = fmt.Errorf("%s-currency is %s, a token with %d decimals: give a token with %d", f.flags, f.token.String(), has.Decimals, node.Decimals)
 	case f.domain != nil && has.Domain != nil && *has.Domain != *f.domain:
-		return fmt.Errorf("%s-currency-name and %[1]s-currency-version are not those of the EIP-712 domain of the token %[2]s, and no payment would hold: give those that it has", f.flags, f.token.String())
+		difference = fmt.Errorf("%s-currency-name and %[1]s-currency-version are not those of the EIP-712 domain of the token %[2]s, and no payment would hold: give those that it has", f.flags, f.token.String())
 	}
-	return nil
+	return nil, difference
 }
 
 // testNetworks are public ones, by chain id.

@@ -32,6 +32,7 @@ type membersOptions struct {
 
 func (o *membersOptions) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring members", flag.ContinueOnError)
+	defineDataConfig(fs)
 	fs.StringVar(&o.data, "data", "./data", "`folder` of the running origin")
 	fs.StringVar(&o.reason, "reason", "", "remove: why a member is removed; it is kept in the ledger, which is public")
 	fs.BoolVar(&o.redact, "redact", false, "remove: delete the removed member's name, URL, description and report: they are never served or passed on again, and leave the disk as storage is compacted")
@@ -84,15 +85,14 @@ func members(args []string, out io.Writer) error {
 // follows at once, when the first word is one of ahead, is a word also if it begins like
 // a flag, unless there is such a flag.
 func parseMixed(fs *flag.FlagSet, args []string, ahead ...string) (words []string, err error) {
-	if err := environment(fs); err != nil {
-		return nil, err
-	}
+	nameTwins(fs)
 	for {
 		if err := parseFlags(fs, args); err != nil {
 			return nil, err
 		}
 		if args = fs.Args(); len(args) == 0 {
-			return words, checkVariables()
+			_, err := layer(fs)
+			return words, err
 		}
 		words, args = append(words, args[0]), args[1:]
 		if len(words) == 1 && slices.Contains(ahead, words[0]) && len(args) > 0 && !isFlag(fs, args[0]) {
@@ -137,6 +137,7 @@ type versionOptions struct{ data string }
 
 func (o *versionOptions) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring version", flag.ContinueOnError)
+	defineDataConfig(fs)
 	fs.StringVar(&o.data, "data", "./data", "`folder` of the running origin, or of an edge")
 	return fs
 }

@@ -35,6 +35,7 @@ type paymentsOptions struct {
 
 func (o *paymentsOptions) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring payments", flag.ContinueOnError)
+	defineDataConfig(fs)
 	fs.StringVar(&o.data, "data", "./data", "`folder` of the running origin")
 	fs.BoolVar(&o.all, "all", false, "list: payments that are in order, too")
 	fs.StringVar(&o.since, "since", "30d", "scan: how far to look back, or from which `instant` on, such as 2026-11-20T08:00:00Z")

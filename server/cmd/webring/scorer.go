@@ -103,6 +103,16 @@ func (f *scoreFlags) define(fs *flag.FlagSet) {
 
 func (f *scoreFlags) fixed() bool { return strings.HasPrefix(f.spec, "fixed:") }
 
+// remote makes the scorer of a service, or the one of fixed:N.
+func (f *scoreFlags) remote() (score.Scorer, error) {
+	header, err := score.HeaderFromEnviron(os.Environ())
+	if err != nil {
+		return nil, err
+	}
+	return score.New(score.Config{Spec: f.spec, URL: f.url, Method: f.method, Start: f.start, StartURL: f.startURL, Pointer: f.pointer,
+		ReportPointer: f.reportAt, TimePointer: f.timeAt, VersionPointer: f.versionAt, ReportHosts: f.reportHosts, Header: header})
+}
+
 // sitesScorer is the scorer with what belongs to it.
 type sitesScorer struct {
 	registrations, drafts *score.Guard
@@ -140,13 +150,8 @@ func openScorer(o *options, books *ledger.Ledger, log *slog.Logger) (*sitesScore
 		})
 		s.registrations = score.NewGuard(scorer, localLimits)
 	} else {
-		header, err := score.HeaderFromEnviron(os.Environ())
-		if err != nil {
-			return nil, err
-		}
 		f := &o.score
-		scorer, err := score.New(score.Config{Spec: f.spec, URL: f.url, Method: f.method, Start: f.start, StartURL: f.startURL, Pointer: f.pointer,
-			ReportPointer: f.reportAt, TimePointer: f.timeAt, VersionPointer: f.versionAt, ReportHosts: f.reportHosts, Header: header})
+		scorer, err := f.remote()
 		if err != nil {
 			return nil, err
 		}

@@ -78,3 +78,12 @@ func makeChallengeKey(o *options) (mpp.Keys, error) {
 	}
 	return mpp.Keys{Current: key}, nil
 }
+
+// describeKeys counts keys.
+func describeKeys(keys mpp.Keys) string {
+	previous := 0
+	if keys.Previous != nil {
+		previous = 1
+	}
+	return fmt.Sprintf("a current, %d previous, %d retired", previous, len(keys.Retired))
+}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -46,20 +47,19 @@ const requiredScore = 40
 const closeTime = 20 * time.Second
 
 func serve(args []string, out io.Writer) error {
-	hangups := catchHangups()
-	var o options
-	if err := parse(o.flags(), args); err != nil {
-		return err
+	o, reload, err := loadOptions[options](args)
+	if o.check && !errors.Is(err, flag.ErrHelp) {
+		return checkOrigin(args, out)
 	}
-	if err := o.validate(); err != nil {
+	if err != nil {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	reload.log = log
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	logHangups(ctx, hangups, log)
-	return interrupted(ctx, runOrigin(ctx, &o, log, out))
+	return interrupted(ctx, runOrigin(ctx, o, reload, log, out))
 }
 
 // interrupted wraps an error that comes from the end of ctx, which ends when the process is
@@ -73,7 +73,7 @@ func interrupted(ctx context.Context, err error) error {
 
 // runOrigin opens everything from the ledger outwards, serves until ctx is
 // done, and closes it in the opposite order.
-func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer) (err error) {
+func runOrigin(ctx context.Context, o *options, reload *reloader[options], log *slog.Logger, out io.Writer) (err error) {
 	if err := os.MkdirAll(o.data, 0o700); err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 	if err != nil {
 		return err
 	}
-	front, err := shellConfig(o)
+	config, certificates, err := shellConfig(o, log)
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 	}()
 	operator.Payments = payments
 
-	shell, err := openShell(o, front, answers, payments, scorer, publisher, log)
+	shell, err := openShell(o, config, answers, payments, scorer, publisher, log)
 	if err != nil {
 		return err
 	}
@@ -184,6 +184,12 @@ func runOrigin(ctx context.Context, o *options, log *slog.Logger, out io.Writer)
 	ended := make(chan error, 2)
 	go func() { ended <- shell.Serve(listener) }()
 	go func() { ended <- control.Serve(socket) }()
+	if certificates != nil {
+		go certificates.Run(ctx)
+	}
+	reloadFront(reload, front{shell, config.TrustedProxies, config.EdgeSecrets, certificates}, o, (*options).front)
+	reloadKeys(reload, o, keys, payments)
+	go reload.run(ctx)
 	fmt.Fprintf(out, "webring serves %s at %s\n", o.baseURL, listener.Addr())
 	fmt.Fprintf(out, "edges follow with --origin-key %s\n", key.Verifier())
 	if len(methods) == 0 {
@@ -348,14 +354,6 @@ func paymentMethods(o *options) (methods []paid.Method, networks []core.Network,
 		methods, networks = append(methods, m), append(networks, network)
 	}
 	return methods, networks, nil
-}
-
-// shellConfig is what the flags say of the shell.
-func shellConfig(o *options) (cfg edge.Config, err error) {
-	if cfg.EdgeSecret, err = edgeSecret(o.edgeSecretFile); err != nil {
-		return cfg, err
-	}
-	return cfg, o.shell.fill(&cfg)
 }
 
 // openShell makes the shell of what the flags say of it and of what it answers with.

@@ -1,28 +1,26 @@
 package main
 
 import (
-	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"net/url"
-	"os"
 	"strings"
 	"unicode"
 
 	"webring/edge"
 	"webring/edge/clientaddr"
-	"webring/server/durable"
 )
 
 // shellFlags say how the shell meets the outside, at the origin and at an edge.
 type shellFlags struct {
-	listen          string
-	rateLimit       int
-	trustedProxies  list
-	clientIPHeader  string
-	tlsCert, tlsKey string
-	contact         string
+	listen         string
+	rateLimit      int
+	trustedProxies list
+	clientIPHeader string
+	tls            tlsFlags
+	contact        string
 }
 
 // usualClientIPHeader is the field that most proxies write.
@@ -33,23 +31,22 @@ func (f *shellFlags) define(fs *flag.FlagSet) {
 	fs.IntVar(&f.rateLimit, "rate-limit", 120, "`requests` a minute for each client; 0 for no limit")
 	fs.Var(&f.trustedProxies, "trusted-proxy", "`network` or address of proxies that are believed when they say for whom they ask, or unix for peers on a socket (repeatable)")
 	fs.StringVar(&f.clientIPHeader, "client-ip-header", usualClientIPHeader, "`field` in which trusted proxies name the client: X-Forwarded-For, Forwarded, or one that holds a single address, such as CF-Connecting-IP; the proxies must set it themselves, and no other is believed")
-	fs.StringVar(&f.tlsCert, "tls-cert", "", "`file` with the TLS certificate chain")
-	fs.StringVar(&f.tlsKey, "tls-key", "", "`file` with the TLS key")
+	f.tls.define(fs)
 	fs.StringVar(&f.contact, "contact", "", "`address` for security reports, mailto: or https:, published in security.txt")
 }
 
 func (f *shellFlags) validate() error {
-	switch {
-	case f.rateLimit < 0:
-		return errors.New("--rate-limit must not be negative")
-	case f.clientIPHeader != usualClientIPHeader && len(f.trustedProxies) == 0:
-		return errors.New("--client-ip-header: only trusted proxies are believed when they name a client; name them with --trusted-proxy")
-	case (f.tlsCert == "") != (f.tlsKey == ""):
-		return errors.New("--tls-cert and --tls-key go together")
-	case f.contact != "" && !isContact(f.contact):
-		return fmt.Errorf("--contact %q is neither a mailto: nor an https: address", f.contact)
+	var errs []error
+	if f.rateLimit < 0 {
+		errs = append(errs, errors.New("--rate-limit must not be negative"))
 	}
-	return nil
+	if f.clientIPHeader != usualClientIPHeader && len(f.trustedProxies) == 0 {
+		errs = append(errs, errors.New("--client-ip-header: only trusted proxies are believed when they name a client; name them with --trusted-proxy"))
+	}
+	if f.contact != "" && !isContact(f.contact) {
+		errs = append(errs, fmt.Errorf("--contact %q is neither a mailto: nor an https: address", f.contact))
+	}
+	return errors.Join(append(errs, f.tls.validate())...)
 }
 
 // isContact says whether s can stand in a line of security.txt (RFC 9116).
@@ -58,30 +55,41 @@ func isContact(s string) bool {
 	return err == nil && (u.Scheme == "mailto" && u.Opaque != "" || u.Scheme == "https" && u.Host != "") && !strings.ContainsFunc(s, unicode.IsSpace)
 }
 
-// fill puts what the flags say into the shell's configuration.
-func (f *shellFlags) fill(cfg *edge.Config) (err error) {
+// fill puts what the flags say into the shell's configuration, and gives the
+// certificates that are to be kept fresh, nil without TLS.
+func (f *shellFlags) fill(cfg *edge.Config, data string, log *slog.Logger) (certificates, error) {
 	cfg.RateLimit, cfg.Contact = f.rateLimit, f.contact
-	if cfg.TrustedProxies, err = clientaddr.ParseProxies(f.trustedProxies); err != nil {
-		return fmt.Errorf("--trusted-proxy: %w", err)
+	var err error
+	if cfg.TrustedProxies, err = f.proxies(); err != nil {
+		return nil, err
 	}
-	if err := cfg.TrustedProxies.NameClientsIn(f.clientIPHeader); err != nil {
-		return fmt.Errorf("--client-ip-header: %w", err)
+	certificates, err := f.tls.open(data, log)
+	if err == nil && certificates != nil {
+		cfg.TLS = certificates.TLS()
 	}
-	if f.tlsCert == "" {
-		return nil
-	}
-	chain, err := os.ReadFile(f.tlsCert)
-	if err != nil {
-		return fmt.Errorf("--tls-cert: %w", err)
-	}
-	key, err := durable.ReadSecret(f.tlsKey)
-	if err != nil {
-		return fmt.Errorf("--tls-key: %w", err)
-	}
-	pair, err := tls.X509KeyPair(chain, key)
-	if err != nil {
-		return fmt.Errorf("--tls-cert and --tls-key: %w", err)
-	}
-	cfg.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
-	return nil
+	return certificates, err
 }
+
+// proxies gives the proxies that are believed.
+func (f *shellFlags) proxies() (clientaddr.Proxies, error) {
+	p, err := clientaddr.ParseProxies(f.trustedProxies)
+	if err != nil {
+		return p, fmt.Errorf("--trusted-proxy: %w", err)
+	}
+	if err := p.NameClientsIn(f.clientIPHeader); err != nil {
+		return p, fmt.Errorf("--client-ip-header: %w", err)
+	}
+	return p, nil
+}
+
+// shellConfig is what the flags say of the shell, and of the certificates that it shows.
+func shellConfig(o *options, log *slog.Logger) (cfg edge.Config, certificates certificates, err error) {
+	if cfg.EdgeSecrets, err = openEdgeSecrets(o.edgeSecretFile); err != nil {
+		return cfg, nil, err
+	}
+	certificates, err = o.shell.fill(&cfg, o.data, log)
+	return cfg, certificates, err
+}
+
+// front gives the flags that [reloadFront] needs.
+func (o *options) front() (*shellFlags, string) { return &o.shell, o.edgeSecretFile }

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"webring/edge"
@@ -21,28 +18,6 @@ const stopTime = 110 * time.Second
 // answerTime is how long a stop then has to answer the requests that still wait: their
 // clients are told to ask again.
 const answerTime = 5 * time.Second
-
-// catchHangups keeps hangups from ending the process from now on. A terminal that closes
-// sends one, or a supervisor.
-func catchHangups() (hangups chan os.Signal) {
-	hangups = make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	return hangups
-}
-
-// logHangups answers hangups in the log until ctx is done: there is nothing to reload.
-func logHangups(ctx context.Context, hangups <-chan os.Signal, log *slog.Logger) {
-	go func() {
-		for {
-			select {
-			case <-hangups:
-				log.Info("hangup: there is nothing to reload; what has changed is read at the next start")
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-}
 
 // stopOrigin closes the service of payments, and then shell, which answers reads until
 // then.

@@ -17,6 +17,7 @@ import (
 
 	"webring/edge"
 	"webring/edge/forward"
+	"webring/edge/voucher"
 	"webring/wasm/host"
 )
 
@@ -90,7 +91,11 @@ func TestAStopOfAnEdgeAnswersWhoWaitsForTheOrigin(t *testing.T) {
 	defer close(over)
 	var said bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&said, nil))
-	forwarder, err := forward.New(forward.Config{Origin: origin.URL, Secret: make([]byte, 32), BaseURL: func() string { return "https://ring.example" }, Log: log})
+	secrets, err := voucher.NewSecrets(make([]byte, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	forwarder, err := forward.New(forward.Config{Origin: origin.URL, Secrets: secrets, BaseURL: func() string { return "https://ring.example" }, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,62 @@
+package edge
+
+import (
+	"bytes"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/edge/clientaddr"
+	"webring/edge/limit"
+	"webring/edge/voucher"
+)
+
+// limiters count requests, each request in one of them. proxied counts the requests of
+// trusted proxies themselves, followers those below /sync/, forwarded those that edges pass
+// on, and all the others.
+type limiters struct{ all, proxied, followers, forwarded *limit.Limiter }
+
+// SetRateLimit changes [Config.RateLimit] while requests are answered. All counts begin
+// anew.
+func (s *Shell) SetRateLimit(requests int) {
+	now := s.now()
+	l := &limiters{all: limit.New(requests, now), proxied: limit.New(10*requests, now)}
+	if s.followed {
+		l.followers = limit.NewSilent(10*requests, now)
+	}
+	if s.vouchers != nil {
+		l.forwarded = limit.New(requests, now)
+	}
+	s.limits.Store(l)
+}
+
+// count finds the client of a request, and counts the request in one of the limiters.
+func (s *Shell) count(ctx *fasthttp.RequestCtx) limit.Window {
+	now, limits := s.now(), s.limits.Load()
+	var from voucher.Sender
+	vouched := false
+	if s.vouchers != nil || ctx.Request.Header.IsPost() {
+		from, vouched = s.vouched(ctx)
+	}
+	if limits.followers != nil && bytes.HasPrefix(ctx.Request.Header.RequestURI(), syncPrefix) {
+		c := s.proxies.Client(ctx)
+		if vouched {
+			// A stranger at the edge's address does not use up its requests.
+			c = c.AsEdge()
+		}
+		return limits.followers.Take(c, now)
+	}
+	if vouched {
+		return limits.forwarded.Take(from.Client, now)
+	}
+	c := s.proxies.Client(ctx)
+	return limits.of(c).Take(c, now)
+}
+
+// of gives the limiter of a client that no edge has named. Trusted proxies have one of
+// their own, so their health checks pass whatever other clients do.
+func (l *limiters) of(c clientaddr.Client) *limit.Limiter {
+	if c.IsProxy() {
+		return l.proxied
+	}
+	return l.all
+}

@@ -1,0 +1,85 @@
+package edge
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/core/api"
+	"webring/edge/clientaddr"
+	"webring/edge/voucher"
+)
+
+// Another rate limit counts from then on for everybody: on the fast path and beside it,
+// for whom edges forward, and for those that follow.
+func TestTheRateLimitIsReplaced(t *testing.T) {
+	clock := newClock()
+	s := serve(t, Config{Core: newRing(t), RateLimit: 50, EdgeSecrets: sharedSecrets, Now: clock.Now, Paid: map[string]Handler{"/api/bid": tellSender},
+		Sync: map[string]SyncHandler{"/sync/events": func(ctx *fasthttp.RequestCtx, _ string, _ bool) { ctx.SetBodyString("events") }}})
+	forwarded := func() reply {
+		v := voucher.New(sharedSecret, clock.Now(), "192.0.2.1", true, voucher.Request{Method: []byte("POST"), Target: []byte("/api/bid"), Body: []byte("{}")})
+		return s.do("POST", "/api/bid", "{}", voucher.Field, v)
+	}
+	wantFields(t, s.get("/api/categories"), "RateLimit-Limit", "50", "RateLimit-Remaining", "49")
+	wantFields(t, forwarded(), "RateLimit-Limit", "50", "RateLimit-Remaining", "49")
+	s.SetRateLimit(2)
+	wantFields(t, s.get("/api/categories"), "RateLimit-Limit", "2", "RateLimit-Remaining", "1") // the fast path
+	wantFields(t, s.do("POST", "/api/bid", "{}"), "RateLimit-Limit", "2", "RateLimit-Remaining", "0")
+	wantProblem(t, s.get("/api/categories"), api.RateLimited)
+	wantFields(t, forwarded(), "RateLimit-Limit", "2", "RateLimit-Remaining", "1")
+	for range 20 {
+		if r := s.get("/sync/events"); r.status != 200 {
+			t.Fatalf("a follower: %d %s", r.status, r.body)
+		}
+	}
+	wantProblem(t, s.get("/sync/events"), api.RateLimited)
+	s.SetRateLimit(0)
+	for range 5 {
+		if r := s.get("/api/categories"); r.status != 200 || r.header.Get("RateLimit-Limit") != "" {
+			t.Fatalf("without a limit: %d %v", r.status, r.header)
+		}
+	}
+}
+
+// Limits and proxies are replaced while requests are answered.
+func TestLimitsAndProxiesAreReplacedUnderLoad(t *testing.T) {
+	trusting, nobody := proxies(t, "X-Forwarded-For", "127.0.0.1"), proxies(t, "X-Forwarded-For")
+	s := serve(t, Config{Core: newRing(t), RateLimit: 1000, TrustedProxies: proxies(t, "X-Forwarded-For")})
+	var load sync.WaitGroup
+	for _, path := range []string{"/api/categories", "/docs"} {
+		load.Go(func() {
+			for range 200 {
+				if r := s.get(path, "X-Forwarded-For", "192.0.2.7"); r.status != 200 {
+					t.Errorf("%s: %d", path, r.status)
+					return
+				}
+			}
+		})
+	}
+	for i := range 100 {
+		s.SetRateLimit(1000 + i)
+		s.proxies.Replace([]clientaddr.Proxies{trusting, nobody}[i%2])
+	}
+	load.Wait()
+	s.SetRateLimit(100)
+	s.proxies.Replace(trusting)
+	s.client.CloseIdleConnections()
+	wantFields(t, s.get("/api/categories", "X-Forwarded-For", "192.0.2.8"), "RateLimit-Remaining", "99")
+	wantFields(t, s.get("/api/categories", "X-Forwarded-For", "192.0.2.9"), "RateLimit-Remaining", "99")
+	s.proxies.Replace(nobody)
+	s.client.CloseIdleConnections()
+	s.get("/api/categories", "X-Forwarded-For", "192.0.2.10")
+	wantFields(t, s.get("/api/categories", "X-Forwarded-For", "192.0.2.11"), "RateLimit-Remaining", "98")
+}
+
+// Of the protocols of TLS that a configuration names, only the one by which an authority
+// asks is spoken beside HTTP/1.1.
+func TestTheProtocolsOfTLS(t *testing.T) {
+	for want, named := range map[string][]string{"[http/1.1]": {"h2", "http/1.1"}, "[http/1.1 acme-tls/1]": {"h2", "acme-tls/1"}} {
+		if got := fmt.Sprint(spoken(named)); got != want {
+			t.Errorf("of %v, %s", named, got)
+		}
+	}
+}

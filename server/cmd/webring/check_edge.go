@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"webring/edge/clientaddr"
+	"webring/edge/replica"
+	"webring/edge/voucher"
+	"webring/server/ledger/badgerstore"
+)
+
+// checkEdge checks what `webring edge` needs with these arguments.
+func checkEdge(args []string, out io.Writer) error {
+	o, c := new(edgeOptions), &checks{out: out}
+	if !c.configuration(o.flags(), args) {
+		return c.end()
+	}
+	if !c.fail("flags", o.validate()) {
+		c.ok("flags", "they agree")
+	}
+	running := false
+	if o.data != "" {
+		c.folder(o.data, writeFloor)
+		running = c.held(o.data)
+	}
+	c.edgeSecrets(o.edgeSecretFile)
+	c.front(&o.shell, o.data, "", running)
+	c.core(&o.core)
+	if o.origin != "" && o.originKey != "" {
+		c.origin(o)
+	}
+	return c.end()
+}
+
+// held reports whether an edge has this folder.
+func (c *checks) held(data string) bool {
+	lock, err := badgerstore.Lock(data)
+	if err == nil {
+		lock.Close()
+		return false
+	}
+	if !errors.Is(err, badgerstore.ErrLocked) {
+		return false
+	}
+	c.note("data", "an edge runs on %s", data)
+	return true
+}
+
+// origin checks that the origin answers, signs with the pinned key, and knows the
+// secret.
+func (c *checks) origin(o *edgeOptions) {
+	ctx, cancel := waiting()
+	defer cancel()
+	events, signed, err := replica.Probe(ctx, replica.Config{Origin: o.origin, Key: o.originKey})
+	if err != nil {
+		c.fail("origin", fmt.Errorf("--origin %s, --origin-key: %w: correct these, or have the origin answer", o.origin, err))
+		return
+	}
+	c.ok("origin", "%s signs with the pinned key, at %d events", o.origin, events)
+	if age := time.Since(signed).Round(time.Second); age > replica.StaleAfter {
+		c.note("origin", "its checkpoint is %s old: clocks differ, or the origin stands still", age)
+	}
+	q := questioner{origin: o.origin, client: &http.Client{Timeout: patience}}
+	_, apart, err := q.ask(ctx, nil)
+	if c.fail("origin", err) {
+		return
+	}
+	const tolerated = voucher.Life - 5*time.Second
+	if apart.Abs() > tolerated {
+		c.fail("clock", fmt.Errorf("this clock is %s from the origin's, and vouchers count for %s: set the clock", apart.Abs(), voucher.Life))
+	} else {
+		c.ok("clock", "within %s of the origin's", max(apart.Abs(), time.Second))
+	}
+	secrets, err := openEdgeSecrets(o.edgeSecretFile)
+	if secrets == nil || err != nil {
+		return // told of before
+	}
+	switch known, told, err := q.knows(ctx, secrets); {
+	case c.fail("edge secret", err):
+	case !told:
+		c.note("edge secret", "whether the origin knows it cannot be told: its answers name no rate limit")
+	case !known:
+		c.fail("edge secret", errors.New("the origin does not know the first line of --edge-secret-file: give both the same, the origin first"))
+	default:
+		c.ok("edge secret", "the origin knows it")
+	}
+}
+
+// questioner asks an origin what its rate limit leaves.
+type questioner struct {
+	origin string
+	client *http.Client
+}
+
+// ask gives what is left, -1 where the answer does not say, and how far the origin's clock
+// is from this one. vouch adds to the request.
+func (q *questioner) ask(ctx context.Context, vouch func(*http.Request)) (left int, apart time.Duration, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, q.origin+"/api", nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	req.Header.Set("Cache-Control", "no-cache")
+	if vouch != nil {
+		vouch(req)
+	}
+	res, err := q.client.Do(req)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer res.Body.Close()
+	if at, err := http.ParseTime(res.Header.Get("Date")); err == nil {
+		apart = time.Since(at).Truncate(time.Second)
+	}
+	left, err = strconv.Atoi(res.Header.Get("RateLimit-Remaining"))
+	if err != nil {
+		left = -1
+	}
+	return left, apart, nil
+}
+
+// knows reports whether the origin accepts a secret, and whether its answers tell. A
+// voucher for a client that never sent a request leaves that client the limit less one. If
+// the origin does not accept the voucher, it counts the request for this machine, which
+// has sent two before and has less left.
+func (q *questioner) knows(ctx context.Context, secrets *voucher.Secrets) (known, told bool, err error) {
+	least := -1
+	for range 2 {
+		if least, _, err = q.ask(ctx, nil); err != nil || least < 0 {
+			return false, false, err
+		}
+	}
+	left, _, err := q.ask(ctx, func(r *http.Request) {
+		about := voucher.Request{Method: []byte(r.Method), Target: []byte(r.URL.RequestURI())}
+		r.Header.Set(voucher.Field, voucher.New(secrets.Current(), time.Now(), nobody().String(), r.URL.Scheme == "https", about))
+	})
+	return left > least, left >= 0 && least > 0, err
+}
+
+// nobody gives a client that sends no requests: an address for documentation (RFC 3849).
+func nobody() clientaddr.Client {
+	at := [16]byte{0x20, 0x01, 0x0d, 0xb8}
+	rand.Read(at[4:8]) // never fails
+	return clientaddr.Of(netip.AddrFrom16(at))
+}
