@@ -217,10 +217,10 @@ func TestOperatorHearsWhatIsWrong(t *testing.T) {
 		{"GET", "/members/nobody", "", 404, "no member has the slug nobody"},
 		{"GET", "/members?after=-1", "", 400, "after must be a row number"},
 		{"GET", "/members?after=1x", "", 400, "after must be a row number"},
-		{"POST", "/members/ada/removal", "", 400, "the body must be {reason, redact}"},
-		{"POST", "/members/ada/removal", `{"reason":"x","redact":"yes"}`, 400, "the body must be {reason, redact}"},
-		{"POST", "/members/ada/removal", `{"reason":"x","force":true}`, 400, "the body must be {reason, redact}"},
-		{"POST", "/members/ada/removal", `{"reason":"` + strings.Repeat("x", 20000) + `"}`, 400, "the body must be {reason, redact}"},
+		{"POST", "/members/ada/removal", "", 400, "the body must be {reason, redact, block, by}"},
+		{"POST", "/members/ada/removal", `{"reason":"x","redact":"yes"}`, 400, "the body must be {reason, redact, block, by}"},
+		{"POST", "/members/ada/removal", `{"reason":"x","force":true}`, 400, "the body must be {reason, redact, block, by}"},
+		{"POST", "/members/ada/removal", `{"reason":"` + strings.Repeat("x", 20000) + `"}`, 400, "the body must be {reason, redact, block, by}"},
 		{"POST", "/members/ada/removal", `{"redact":true}`, 400, "a reason is required"},
 		{"POST", "/members/ada/removal", `{"reason":"` + tooLong + `"}`, 400, kept},
 		{"POST", "/adjustments", `{"kind":3,"transaction":"0x00","reason":"` + tooLong + `"}`, 400, kept},
@@ -271,7 +271,7 @@ func TestRemovalWaitsForOpenPayments(t *testing.T) {
 	o.waitLeaving("ada")
 	// Meanwhile it takes no new bids, or the removal might wait for ever.
 	for _, c := range []paid.Call{{Operation: paid.OpBid, Body: []byte(fund), Secure: true}, paying} {
-		if a := o.service.Handle(context.Background(), c); a.Status != 503 || !bytes.Contains(a.Body, []byte("being removed")) {
+		if a := o.service.Handle(context.Background(), c); a.Status != 503 || !bytes.Contains(a.Body, []byte("being taken out of the ring")) {
 			t.Errorf("a new bid: %d %s", a.Status, a.Body)
 		}
 	}
