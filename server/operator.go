@@ -211,11 +211,7 @@ func row(v *ledger.View, at core.Ordinal) Row {
 // find its member. Meanwhile no new payment for it begins.
 func (o *Operator) remove(w http.ResponseWriter, r *http.Request) {
 	var req Removal
-	if !readOrder(w, r, &req, &req.Reason, "{reason, redact, block, by}") {
-		return
-	}
-	if req.Reason == "" {
-		http.Error(w, "a reason is required", http.StatusBadRequest)
+	if !readReasoned(w, r, &req, &req.Reason, "{reason, redact, block, by}") {
 		return
 	}
 	slug := r.PathValue("slug")
@@ -239,6 +235,17 @@ func (o *Operator) remove(w http.ResponseWriter, r *http.Request) {
 	}
 	o.Log.Info("member removed", "member", slug, "redacted", req.Redact, "blocked", req.Block, "by", req.By)
 	o.member(w, r)
+}
+
+// readReasoned is [readOrder] for orders that need a reason.
+func readReasoned(w http.ResponseWriter, r *http.Request, order any, reason *string, form string) bool {
+	if !readOrder(w, r, order, reason, form) {
+		return false
+	}
+	if *reason == "" {
+		http.Error(w, "a reason is required", http.StatusBadRequest)
+	}
+	return *reason != ""
 }
 
 // readOrder decodes the body into order, whose reason it also gets by itself. It answers

@@ -47,11 +47,7 @@ func (o *Operator) show(w http.ResponseWriter, r *http.Request) {
 
 func (o *Operator) moderate(w http.ResponseWriter, r *http.Request, what string, act func(slug string, req Moderation) error) {
 	var req Moderation
-	if !readOrder(w, r, &req, &req.Reason, "{reason, by}") {
-		return
-	}
-	if req.Reason == "" {
-		http.Error(w, "a reason is required", http.StatusBadRequest)
+	if !readReasoned(w, r, &req, &req.Reason, "{reason, by}") {
 		return
 	}
 	slug := r.PathValue("slug")
@@ -87,6 +83,9 @@ func (o *Operator) notModerated(w http.ResponseWriter, slug string, err error) {
 	}
 }
 
+// blocking is the form of a [Blocking].
+const blocking = "{kind, text, reason, by}"
+
 const blocklistFull = "the blocklist is full; remove entries that are not needed any more"
 
 func (o *Operator) blocklist(w http.ResponseWriter, _ *http.Request) {
@@ -96,29 +95,33 @@ func (o *Operator) blocklist(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (o *Operator) block(w http.ResponseWriter, r *http.Request) {
-	o.changeBlocklist(w, r, "added to", func(tx *ledger.Tx, b *ledger.Block, req Blocking) error {
+	var req Blocking
+	if !readReasoned(w, r, &req, &req.Reason, blocking) {
+		return
+	}
+	o.changeBlocklist(w, r, req, "added to", func(tx *ledger.Tx, b *ledger.Block) error {
 		b.Reason, b.By = req.Reason, req.By
 		return tx.Block(b)
 	})
 }
 
 func (o *Operator) unblock(w http.ResponseWriter, r *http.Request) {
-	o.changeBlocklist(w, r, "removed from", func(tx *ledger.Tx, b *ledger.Block, _ Blocking) error { return tx.Unblock(b.Kind, b.Value) })
+	var req Blocking
+	if !readOrder(w, r, &req, &req.Reason, blocking) {
+		return
+	}
+	o.changeBlocklist(w, r, req, "removed from", func(tx *ledger.Tx, b *ledger.Block) error { return tx.Unblock(b.Kind, b.Value) })
 }
 
 // changeBlocklist answers with the entry in the form in which requests are compared with
 // it.
-func (o *Operator) changeBlocklist(w http.ResponseWriter, r *http.Request, done string, change func(*ledger.Tx, *ledger.Block, Blocking) error) {
-	var req Blocking
-	if !readOrder(w, r, &req, &req.Reason, "{kind, text, reason, by}") {
-		return
-	}
+func (o *Operator) changeBlocklist(w http.ResponseWriter, r *http.Request, req Blocking, done string, change func(*ledger.Tx, *ledger.Block) error) {
 	b, err := paid.NewBlock(req.Kind, req.Text)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	err = o.Ledger.Do(r.Context(), func(tx *ledger.Tx) error { return change(tx, &b, req) })
+	err = o.Ledger.Do(r.Context(), func(tx *ledger.Tx) error { return change(tx, &b) })
 	switch {
 	case errors.Is(err, ledger.ErrBlocked):
 		http.Error(w, b.Text+" is on the blocklist already", http.StatusConflict)

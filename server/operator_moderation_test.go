@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"webring/core"
 	"webring/server"
 	"webring/server/ledger"
-	"webring/server/mpp"
 	"webring/server/paid"
 )
 
@@ -82,45 +80,6 @@ func TestOperatorHidesAndShowsMembers(t *testing.T) {
 	}
 }
 
-// A payment that is open is credited before its member is hidden.
-func TestHidingWaitsForOpenPayments(t *testing.T) {
-	o := newOrigin(t)
-	ask := o.listen()
-	o.pay(paid.OpRegister, ada, "")
-	o.coin.becomes(mpp.Pending)
-	call := paid.Call{Operation: paid.OpBid, Body: []byte(fund), Secure: true, Authorization: []string{o.credential(paid.OpBid, fund)}}
-	paying := paid.Call{Operation: paid.OpBid, Body: []byte(fund), Secure: true, Authorization: []string{o.credential(paid.OpBid, fund)}}
-	bid := make(chan paid.Answer, 1)
-	go func() { bid <- o.service.Handle(context.Background(), call) }()
-	o.waitOpen("ada")
-	type result struct {
-		status int
-		text   []byte
-	}
-	hiding := make(chan result, 1)
-	go func() {
-		status, text := ask("POST", "/members/ada/hiding", `{"reason":"reported"}`)
-		hiding <- result{status, text}
-	}()
-	o.waitLeaving("ada")
-	for _, c := range []paid.Call{{Operation: paid.OpBid, Body: []byte(fund), Secure: true}, paying} {
-		if a := o.service.Handle(context.Background(), c); a.Status != 503 || !bytes.Contains(a.Body, []byte("being taken out of the ring")) {
-			t.Errorf("a new bid: %d %s", a.Status, a.Body)
-		}
-	}
-	o.coin.becomes(mpp.Settled)
-	if a := <-bid; a.Status != 200 {
-		t.Errorf("the bid: %d %s", a.Status, a.Body)
-	}
-	got := <-hiding
-	if row := read[server.Row](t, got.text); got.status != 200 || !row.Hidden || row.TotalCents != 250 || row.Open != 0 {
-		t.Errorf("%d %s", got.status, got.text)
-	}
-	if a := o.service.Handle(context.Background(), paying); a.Status != 403 || !bytes.Contains(a.Body, []byte("not_admitted")) {
-		t.Errorf("a bid on the hidden member: %d %s", a.Status, a.Body)
-	}
-}
-
 func TestOperatorKeepsABlocklist(t *testing.T) {
 	o := newOrigin(t)
 	ask := o.listen()
@@ -146,7 +105,8 @@ func TestOperatorKeepsABlocklist(t *testing.T) {
 		{"/blocklist/additions", order("payer", "olga"), 400, "is no account"},
 		{"/blocklist/additions", order("name", "olga"), 400, "is no kind of entry"},
 		{"/blocklist/additions", `{"kind":"word","text":"casino","since":1}`, 400, "unknown field"},
-		{"/blocklist/additions", `{"kind":"word","text":"casino","by":"` + strings.Repeat("x", 300) + `"}`, 400, "reason or operator"},
+		{"/blocklist/additions", `{"kind":"word","text":"casino","reason":"x","by":"` + strings.Repeat("x", 300) + `"}`, 400, "reason or operator"},
+		{"/blocklist/additions", `{"kind":"word","text":"casino"}`, 400, "a reason is required"},
 		{"/blocklist/additions", order("word", "Casino"), 200, `"text": "Casino"`},
 		{"/blocklist/removals", order("host", "other.dev"), 404, "other.dev is not on the blocklist"},
 		{"/blocklist/removals", order("word", "cas1no"), 200, `"kind": "word"`},
