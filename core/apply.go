@@ -46,6 +46,10 @@ func (s *State) fold(e Event, texts []byte) (err error) {
 		err = s.remove(e)
 	case *Adjusted:
 		err = s.adjust(e)
+	case *Hidden:
+		err = s.hide(e.Member)
+	case *Shown:
+		err = s.show(e.Member)
 	}
 	if err != nil {
 		return err
@@ -113,6 +117,7 @@ func (s *State) add(m *Member, head []byte, in *place) Ordinal {
 	s.set(o, m)
 	s.slugs.Insert(in.slug, uint32(o))
 	if m.URL != "" && !m.Removed {
+		s.keys.Insert(in.hash, uint32(o))
 		s.enter(o, m.Kind, m.Category, &in.key)
 	}
 	s.touch(o)
@@ -131,6 +136,9 @@ func (s *State) set(o Ordinal, m *Member) {
 	}
 	if m.Redacted {
 		s.flags[o] |= redacted
+	}
+	if m.Hidden {
+		s.flags[o] |= hidden
 	}
 }
 
@@ -166,16 +174,64 @@ func (s *State) remove(e *Removed) error {
 		return err
 	}
 	s.unrank(o)
-	if s.has(o, live) {
-		s.leave(o)
-	}
 	s.digest.sub(s.hashRow(o))
-	s.flags[o] |= removed
+	s.giveUp(o)
+	s.flags[o] = s.flags[o]&^hidden | removed
 	if e.Redacted {
 		s.flags[o] |= redacted
 		s.forget(o)
 	}
 	s.digest.add(s.hashRow(o))
+	return nil
+}
+
+// hide takes a member out of the ring. Whatever was paid for it, and its URL, stay
+// with it.
+func (s *State) hide(slug string) error {
+	o, err := s.standingMember(slug)
+	switch {
+	case err != nil:
+		return err
+	case s.has(o, hidden):
+		return ErrHidden
+	}
+	s.unrank(o)
+	if s.has(o, live) {
+		m := s.Member(o)
+		var k key
+		k.of(s.seed, m.URL)
+		s.leave(o, &m, &k)
+	}
+	s.digest.sub(s.hashRow(o))
+	s.flags[o] |= hidden
+	s.digest.add(s.hashRow(o))
+	return nil
+}
+
+// show puts a hidden member back into the ring. One without texts was redacted: the
+// event that removes it comes later.
+func (s *State) show(slug string) error {
+	o, err := s.standingMember(slug)
+	switch {
+	case err != nil:
+		return err
+	case !s.has(o, hidden):
+		return ErrShown
+	}
+	if m := s.Member(o); m.URL != "" {
+		if _, used := s.categories.find(m.Category); !used && len(s.categories.names) >= maxCategoriesFold {
+			return ErrCategories
+		}
+		var k key
+		k.of(s.seed, m.URL)
+		s.reserve(s.rows, s.used)
+		m = s.Member(o) // its strings lie where the state lies now
+		s.enter(o, m.Kind, m.Category, &k)
+	}
+	s.digest.sub(s.hashRow(o))
+	s.flags[o] &^= hidden
+	s.digest.add(s.hashRow(o))
+	s.touch(o)
 	return nil
 }
 
@@ -194,8 +250,9 @@ func (s *State) adjust(e *Adjusted) error {
 	return nil
 }
 
-// standingMember finds a member that was not removed. A member without texts
-// counts: they were redacted, and the event that removes it comes later.
+// standingMember finds a member that was not removed. A hidden one counts: it keeps
+// what is paid for it. So does a member without texts: they were redacted, and the
+// event that removes it comes later.
 func (s *State) standingMember(slug string) (Ordinal, error) {
 	o, ok := s.bySlug(slug)
 	switch {

@@ -64,6 +64,8 @@ func TestWhatCannotApplyIsRefusedAndChangesNothing(t *testing.T) {
 	r.Join("one", "https://one.example/")
 	r.Join("gone", "https://gone.example/")
 	r.Remove("gone", false)
+	r.Join("hidden", "https://hidden.example/")
+	r.Hide("hidden")
 	now, st := r.Stamp, r.State
 	pay := func(e core.Event) coretest.Step { return coretest.NewStep(e, nil) }
 	refuse(t, st, "stamps do not go back", pay(&core.Bid{Stamp: now - 1001, Member: "one", Amount: 100}), core.ErrStampOrder)
@@ -77,6 +79,14 @@ func TestWhatCannotApplyIsRefusedAndChangesNothing(t *testing.T) {
 	refuse(t, st, "a void needs a member", pay(&core.Adjusted{Stamp: now, Adjustment: core.Void, Member: "two", Amount: 1}), core.ErrUnknown)
 	refuse(t, st, "slugs are unique", joining(now, "one", "https://two.example/"), core.ErrSlugTaken)
 	refuse(t, st, "slugs of removed members too", joining(now, "gone", "https://two.example/"), core.ErrSlugTaken)
+	refuse(t, st, "hiding needs a member", pay(&core.Hidden{Stamp: now, Member: "two"}), core.ErrUnknown)
+	refuse(t, st, "hiding needs a member that stands", pay(&core.Hidden{Stamp: now, Member: "gone"}), core.ErrRemoved)
+	refuse(t, st, "nobody is hidden twice", pay(&core.Hidden{Stamp: now, Member: "hidden"}), core.ErrHidden)
+	refuse(t, st, "showing needs a member", pay(&core.Shown{Stamp: now, Member: "two"}), core.ErrUnknown)
+	refuse(t, st, "removed members are not shown", pay(&core.Shown{Stamp: now, Member: "gone"}), core.ErrRemoved)
+	refuse(t, st, "only hidden members are shown", pay(&core.Shown{Stamp: now, Member: "one"}), core.ErrShown)
+	refuse(t, st, "slugs of hidden members are taken", joining(now, "hidden", "https://two.example/"), core.ErrSlugTaken)
+	refuse(t, st, "URLs of hidden members are taken", joining(now, "two", "http://www.hidden.example"), core.ErrURLTaken)
 	refuse(t, st, "URLs are unique", joining(now, "two", "https://one.example/"), core.ErrURLTaken)
 	refuse(t, st, "URLs are unique by their key", joining(now, "two", "http://www.one.example/index.html"), core.ErrURLTaken)
 	refuse(t, st, "only a registration has texts", coretest.Step{EventBytes: pay(&core.Bid{Stamp: now, Member: "one", Amount: 100}).EventBytes, TextBytes: []byte{0}}, core.ErrTexts)

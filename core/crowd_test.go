@@ -23,6 +23,7 @@ func TestAGrowingRingIsWhatItsRowsSay(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, seed))
 	r := coretest.NewRing(t, func(e *core.Rules) { e.Grace, e.Decay = 300, 4000 })
 	var slugs []string
+	hidden := map[string]bool{}
 	check := func() {
 		t.Helper()
 		b := snap.Append(nil, r.State)
@@ -39,7 +40,15 @@ func TestAGrowingRingIsWhatItsRowsSay(t *testing.T) {
 				if at, ok := st.BySlug([]byte(m.Slug)); !ok || at != o {
 					t.Fatalf("%s is not found", m.Slug)
 				}
-				if m.Removed {
+				if m.URL != "" && !m.Removed {
+					if holder, ok := st.Holder(core.AppendKey(nil, []byte(m.URL))); !ok || holder != o {
+						t.Fatalf("%s is not held", m.URL)
+					}
+				}
+				if m.Removed || m.Hidden {
+					if _, ok := st.ByKey(core.AppendKey(nil, []byte(m.URL))); m.Hidden && ok || st.Rank(o) != 0 {
+						t.Fatalf("%s is in the ring", m.Slug)
+					}
 					continue
 				}
 				if ring = append(ring, o); st.Position(o) != len(ring) {
@@ -104,6 +113,15 @@ func TestAGrowingRingIsWhatItsRowsSay(t *testing.T) {
 			r.Remove(slugs[at], random.IntN(2) == 0)
 			slugs = slices.Delete(slugs, at, at+1)
 		}
+		if len(slugs) > 0 && random.IntN(3) == 0 {
+			slug := slugs[random.IntN(len(slugs))]
+			if hidden[slug] {
+				r.Show(slug)
+			} else {
+				r.Hide(slug)
+			}
+			hidden[slug] = !hidden[slug]
+		}
 		if random.IntN(50) == 0 {
 			r.Wait(random.Int64N(100))
 		}
@@ -120,7 +138,7 @@ func TestAGrowingRingIsWhatItsRowsSay(t *testing.T) {
 			changed := r.ChangedAt()
 			for _, slug := range slugs {
 				o, _ := r.BySlug([]byte(slug))
-				if m := r.Member(o); m.Bids > 0 && r.Standing(o) < m.Total() {
+				if m := r.Member(o); !m.Hidden && m.Bids > 0 && r.Standing(o) < m.Total() {
 					r.Stamp = stamp
 					step := coretest.NewStep(&core.Bid{Stamp: stamp, Member: slug, Amount: 1}, nil)
 					if err := r.Apply(step.EventBytes, nil); err != nil {

@@ -37,7 +37,7 @@ func hashHead(o Ordinal, head []byte) flat.Digest {
 func (s *State) hashTail(head flat.Digest, o Ordinal, fee int64) sum {
 	total, lastBid := s.Paid(o)
 	d := head.Word(uint64(fee)).Word(uint64(total)).Word(uint64(lastBid))
-	return ended(d.Word(uint64(s.flags[o] & (removed | redacted))))
+	return ended(d.Word(uint64(s.flags[o] & digested)))
 }
 
 // sum is a number modulo 2^128.

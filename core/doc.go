@@ -63,10 +63,11 @@
 // region moves to a bigger one with a tenth to spare, which costs one copy. The
 // strings of a [Member] lie in the region, too.
 //
-// # Removal
+// # Removal and hiding
 //
 // Rows are never deleted. A removed member leaves ring, indexes and ranking; its
-// slug stays taken and its payments stay in the books. A registration whose texts
+// slug stays taken and its payments stay in the books. A hidden member leaves them
+// until it is shown, except for the index of keys: its URL stays taken ([State.Holder]). A registration whose texts
 // were redacted applies without them: the member has only its slug, and is never
 // served; the event that removes it follows later in the ledger.
 package core

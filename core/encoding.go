@@ -16,7 +16,7 @@ import (
 //
 //	event      = version type stamp body
 //	version    = byte, 1
-//	type       = byte: 1 rules, 2 joined, 3 bid, 4 removed, 5 adjusted
+//	type       = byte: 1 rules, 2 joined, 3 bid, 4 removed, 5 adjusted, 6 hidden, 7 shown
 //	stamp      = number, milliseconds
 //	number     = 8 bytes, big endian, below 2^63
 //	string     = length (2 bytes, big endian) bytes, valid UTF-8
@@ -25,6 +25,8 @@ import (
 //
 //	rules      = name base-url fee min-bid grace decay
 //	             count(byte) (name method currency)… scorer required-score(byte) synthetic(flag)
+//	             policies
+//	policies   = nothing when all three are empty, or else terms privacy report
 //	joined     = slug kind(byte) category
 //	             commitment(name) commitment(url)
 //	             optional commitment(description) optional commitment(report)
@@ -33,6 +35,8 @@ import (
 //	bid        = member amount payment
 //	removed    = member reason redacted(flag)
 //	adjusted   = adjustment(byte) member amount payment reason
+//	hidden     = member reason
+//	shown      = member reason
 //	payment    = method network transaction payer
 //	commitment = 32 bytes, not all zero
 const formatVersion = 1
@@ -109,6 +113,10 @@ func decodeEvent(b []byte, into *reused) (Event, error) {
 	case 5:
 		e = &Adjusted{Stamp: when, Adjustment: Adjustment(r.byte()), Member: r.string(), Amount: r.number(),
 			Payment: r.payment(), Reason: r.string()}
+	case 6:
+		e = &Hidden{Stamp: when, Member: r.string(), Reason: r.string()}
+	case 7:
+		e = &Shown{Stamp: when, Member: r.string(), Reason: r.string()}
 	default:
 		return nil, bad("type")
 	}
@@ -139,9 +147,16 @@ func (e *Rules) appendBody(b []byte) []byte {
 	}
 	b = appendString(b, e.Scorer)
 	b = append(b, e.RequiredScore)
-	return appendFlag(b, e.Synthetic)
+	b = appendFlag(b, e.Synthetic)
+	if e.Policies != (Policies{}) {
+		b = appendString(b, e.Terms)
+		b = appendString(b, e.Privacy)
+		b = appendString(b, e.Report)
+	}
+	return b
 }
 
+// rules reads rules, behind which nothing else stands.
 func (r *reader) rules(when int64) *Rules {
 	e := &Rules{Stamp: when, Name: r.string(), BaseURL: r.string(),
 		Fee: r.number(), MinBid: r.number(), Grace: r.number(), Decay: r.number()}
@@ -153,6 +168,10 @@ func (r *reader) rules(when int64) *Rules {
 		e.Networks = append(e.Networks, Network{r.string(), r.string(), r.string()})
 	}
 	e.Scorer, e.RequiredScore, e.Synthetic = r.string(), r.byte(), r.flag()
+	if len(r.rest) > 0 {
+		e.Policies = Policies{r.string(), r.string(), r.string()}
+		r.failed = r.failed || e.Policies == Policies{}
+	}
 	return e
 }
 
@@ -188,6 +207,11 @@ func (e *Removed) appendBody(b []byte) []byte {
 	b = appendString(b, e.Reason)
 	return appendFlag(b, e.Redacted)
 }
+
+func (e *Hidden) appendBody(b []byte) []byte {
+	return appendString(appendString(b, e.Member), e.Reason)
+}
+func (e *Shown) appendBody(b []byte) []byte { return appendString(appendString(b, e.Member), e.Reason) }
 
 func (e *Adjusted) appendBody(b []byte) []byte {
 	b = append(b, byte(e.Adjustment))

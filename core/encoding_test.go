@@ -77,6 +77,13 @@ func TestEventsAtTheirLimitsEncodeAndDecode(t *testing.T) {
 		removed(func(e *core.Removed) { e.Reason = note(1024) }),
 		adjusted(func(e *core.Adjusted) { e.Adjustment, e.Amount, e.Reason = core.Void, core.MaxTotal, note(1024) }),
 		adjusted(func(e *core.Adjusted) { e.Adjustment, e.Member = core.Unclaimed, "" }),
+		&core.Hidden{Member: strings.Repeat("a", core.MaxSlug), Reason: note(1024)},
+		&core.Hidden{Stamp: core.MaxStamp, Member: "a"},
+		&core.Shown{Member: strings.Repeat("a", core.MaxSlug), Reason: note(1024)},
+		&core.Shown{Stamp: core.MaxStamp, Member: "a"},
+		policies(core.Policies{Terms: "https://" + note(1016), Privacy: "http://" + note(1017), Report: "mailto:" + note(1017)}),
+		policies(core.Policies{Privacy: "http://a/"}),
+		policies(core.Policies{Report: "https://a/日本"}),
 	} {
 		encoded, err := core.AppendEvent([]byte("kept"), e)
 		if err != nil || string(encoded[:4]) != "kept" {
@@ -158,6 +165,21 @@ func TestEventsBeyondALimitAreNotEncoded(t *testing.T) {
 		adjusted(func(e *core.Adjusted) { e.Member = "x y" }),
 		adjusted(func(e *core.Adjusted) { e.Reason = note(1025) }),
 		adjusted(func(e *core.Adjusted) { e.Payment.Method = note(1025) }),
+		&core.Hidden{Member: ""},
+		&core.Hidden{Member: "A"},
+		&core.Hidden{Member: "a", Reason: note(1025)},
+		&core.Hidden{Member: "a", Reason: "\xff"},
+		&core.Hidden{Stamp: -1, Member: "a"},
+		&core.Shown{Member: "-a"},
+		&core.Shown{Member: "a", Reason: note(1025)},
+		&core.Shown{Stamp: core.MaxStamp + 1, Member: "a"},
+		policies(core.Policies{Terms: "https://" + note(1017)}),
+		policies(core.Policies{Terms: "mailto:a@b.example"}),
+		policies(core.Policies{Privacy: "javascript:alert(1)"}),
+		policies(core.Policies{Privacy: "/privacy"}),
+		policies(core.Policies{Report: "javascript:alert(1)"}),
+		policies(core.Policies{Report: "mailto:" + note(1018)}),
+		policies(core.Policies{Report: "https://\xff/"}),
 	} {
 		got, err := core.AppendEvent([]byte("kept"), e)
 		if !errors.Is(err, core.ErrEvent) || string(got) != "kept" {
@@ -165,6 +187,9 @@ func TestEventsBeyondALimitAreNotEncoded(t *testing.T) {
 		}
 	}
 }
+
+// policies are rules with these pages.
+func policies(p core.Policies) core.Event { return rules(func(e *core.Rules) { e.Policies = p }) }
 
 func slicesOf(s string, n int) []string {
 	var all []string
@@ -206,7 +231,7 @@ func TestOtherSpellingsOfAnEventAreRefused(t *testing.T) {
 		"version 0":      func(b []byte) []byte { b[0] = 0; return b },
 		"version 2":      func(b []byte) []byte { b[0] = 2; return b },
 		"type 0":         func(b []byte) []byte { b[1] = 0; return b },
-		"type 6":         func(b []byte) []byte { b[1] = 6; return b },
+		"type 8":         func(b []byte) []byte { b[1] = 8; return b },
 		"negative stamp": func(b []byte) []byte { b[2] = 0x80; return b },
 		"flag 2":         func(b []byte) []byte { b[flags] = 2; return b },
 		"given, and all zero": func(b []byte) []byte {
@@ -215,6 +240,33 @@ func TestOtherSpellingsOfAnEventAreRefused(t *testing.T) {
 		"a score of which no is": func(b []byte) []byte { b[flags+2] = 0; return b },
 	} {
 		if e, err := core.DecodeEvent(edit(bytes.Clone(encoded))); !errors.Is(err, core.ErrEvent) {
+			t.Errorf("%s: %#v, %v", name, e, err)
+		}
+	}
+}
+
+// Rules without policies have one spelling, and rules with some cannot be cut into
+// others but those without.
+func TestOtherSpellingsOfPoliciesAreRefused(t *testing.T) {
+	bare, err := core.AppendEvent(nil, rules(func(*core.Rules) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := core.AppendEvent(nil, policies(core.Policies{Terms: "https://a/", Privacy: "https://b/", Report: "mailto:c@d"}))
+	if err != nil || !bytes.HasPrefix(whole, bare) {
+		t.Fatalf("%x does not go on %x: %v", whole, bare, err)
+	}
+	for n := range whole {
+		if e, err := core.DecodeEvent(whole[:n]); n != len(bare) && !errors.Is(err, core.ErrEvent) {
+			t.Errorf("%d of %d bytes: %#v, %v", n, len(whole), e, err)
+		}
+	}
+	for name, b := range map[string][]byte{
+		"three that are empty": append(bytes.Clone(bare), make([]byte, 6)...),
+		"a fourth":             append(bytes.Clone(whole), 0, 0),
+		"a byte more":          append(bytes.Clone(whole), 0),
+	} {
+		if e, err := core.DecodeEvent(b); !errors.Is(err, core.ErrEvent) {
 			t.Errorf("%s: %#v, %v", name, e, err)
 		}
 	}
@@ -245,6 +297,14 @@ func FuzzDecodeEvent(f *testing.F) {
 				f.Add(step.EventBytes)
 			}
 		}
+	}
+	for _, e := range []core.Event{&core.Hidden{Stamp: 1, Member: "a", Reason: "why"}, &core.Shown{Stamp: 1, Member: "a"},
+		policies(core.Policies{Terms: "https://a/"}), policies(core.Policies{Report: "mailto:a@b"})} {
+		b, err := core.AppendEvent(nil, e)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := core.DecodeEvent(b)

@@ -1,10 +1,13 @@
 package core
 
-import "errors"
+import (
+	"errors"
+	"strings"
+)
 
-// Event is one entry of the ledger: [*Rules], [*Joined], [*Bid], [*Removed]
-// or [*Adjusted]. Events carry the writer's stamp in milliseconds since 1970,
-// UTC, and never the address of a client.
+// Event is one entry of the ledger: [*Rules], [*Joined], [*Bid], [*Removed],
+// [*Adjusted], [*Hidden] or [*Shown]. Events carry the writer's stamp in
+// milliseconds since 1970, UTC, and never the address of a client.
 type Event interface {
 	// When gives the writer's stamp in milliseconds.
 	When() int64
@@ -26,6 +29,15 @@ type Rules struct {
 	Scorer        string    // name of the scoring service
 	RequiredScore uint8     // least score that may join, 0 to 100
 	Synthetic     bool      // made for measurement, not by payments
+	Policies
+}
+
+// Policies are the operator's own pages, which every page and document names. A
+// field is empty when there is no such page.
+type Policies struct {
+	Terms   string // http or https URL
+	Privacy string // http or https URL
+	Report  string // where to report a member: http, https or mailto URL
 }
 
 // Network is one way to pay, as documents name it.
@@ -68,6 +80,21 @@ type Removed struct {
 	Member   string // slug
 	Reason   string
 	Redacted bool
+}
+
+// Hidden takes a member out of the ring until it is [Shown] again. Its slug, URL
+// and payments stay with it, and payments that settle meanwhile still count.
+type Hidden struct {
+	Stamp  int64
+	Member string // slug
+	Reason string
+}
+
+// Shown puts a hidden member back at its place in join order.
+type Shown struct {
+	Stamp  int64
+	Member string // slug
+	Reason string
 }
 
 // Adjustment says what an [Adjusted] event does.
@@ -126,12 +153,16 @@ func (e *Joined) When() int64   { return e.Stamp }
 func (e *Bid) When() int64      { return e.Stamp }
 func (e *Removed) When() int64  { return e.Stamp }
 func (e *Adjusted) When() int64 { return e.Stamp }
+func (e *Hidden) When() int64   { return e.Stamp }
+func (e *Shown) When() int64    { return e.Stamp }
 
 func (*Rules) eventType() byte    { return 1 }
 func (*Joined) eventType() byte   { return 2 }
 func (*Bid) eventType() byte      { return 3 }
 func (*Removed) eventType() byte  { return 4 }
 func (*Adjusted) eventType() byte { return 5 }
+func (*Hidden) eventType() byte   { return 6 }
+func (*Shown) eventType() byte    { return 7 }
 
 // ErrEvent is wrapped by every error that says an event's bytes are not the
 // encoding of any event.
@@ -159,7 +190,23 @@ func (e *Rules) check() error {
 			return bad("network")
 		}
 	}
+	return e.Policies.check()
+}
+
+func (p *Policies) check() error {
+	if !policy(p.Terms) || !policy(p.Privacy) || !policy(p.Report) && !mail(p.Report) {
+		return bad("policies")
+	}
 	return nil
+}
+
+// policy says whether address may stand for a page, or for none.
+func policy(address string) bool {
+	return address == "" || len(address) <= MaxNote && (strings.HasPrefix(address, "https://") || strings.HasPrefix(address, "http://"))
+}
+
+func mail(address string) bool {
+	return len(address) <= MaxNote && strings.HasPrefix(address, "mailto:")
 }
 
 func (e *Joined) check() error {
@@ -190,11 +237,16 @@ func (e *Bid) check() error {
 	return e.Payment.check()
 }
 
-func (e *Removed) check() error {
-	if !validSlug(e.Member) {
+func (e *Removed) check() error { return moderation(e.Member, e.Reason) }
+func (e *Hidden) check() error  { return moderation(e.Member, e.Reason) }
+func (e *Shown) check() error   { return moderation(e.Member, e.Reason) }
+
+// moderation checks what the operator's events about a member have in common.
+func moderation(member, reason string) error {
+	if !validSlug(member) {
 		return bad("member")
 	}
-	if len(e.Reason) > MaxNote {
+	if len(reason) > MaxNote {
 		return bad("reason")
 	}
 	return nil

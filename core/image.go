@@ -9,7 +9,7 @@ import (
 
 // imageLayout is the version of how a state lies in memory. It grows with any
 // change to the sections, to what stands in them, or to the head below.
-const imageLayout = 8
+const imageLayout = 9
 
 // Image gives the memory of the state, from which [Attach] makes another state in
 // constant time. memory is everything that grows with the members; head is the

@@ -30,13 +30,28 @@ func (s *State) findSlug(hash uint64, slug string) (Ordinal, bool) {
 
 // ByKey finds the member in the ring with this identity key ([AppendKey]).
 func (s *State) ByKey(key []byte) (Ordinal, bool) {
+	o, ok := s.Holder(key)
+	return o, ok && s.stands(o)
+}
+
+// Holder finds the member that has the URL with this identity key, in the ring or
+// hidden. As long as there is one, nobody else can register the URL.
+func (s *State) Holder(key []byte) (Ordinal, bool) {
 	if len(key) > MaxURL {
 		return 0, false
 	}
 	return s.findKey(s.seed.Hash(flat.View(key)), flat.View(key))
 }
 
-// findKey finds a member by its key and the key's hash.
+// holdsURL says whether a row has a URL that nobody else can register.
+func (s *State) holdsURL(o Ordinal) bool {
+	return s.has(o, live) || s.has(o, hidden) && s.url(o) != ""
+}
+
+// Hidden says whether a row is of a member that is hidden and was not removed since.
+func (s *State) Hidden(o Ordinal) bool { return s.has(o, hidden) }
+
+// findKey finds the holder of a key by the key's hash, too.
 func (s *State) findKey(hash uint64, key string) (Ordinal, bool) {
 	var buf [MaxURL]byte
 	for p := s.keys.Probe(hash); ; {

@@ -186,7 +186,9 @@ func (r *restoring) put(from int, part []byte) (all sum, err error) {
 		r.set(o, &m)
 		r.found[i][0] = r.seed.Hash(m.Slug)
 		if m.URL != "" && !m.Removed {
-			r.flags[o] |= live
+			if !m.Hidden {
+				r.flags[o] |= live
+			}
 			k.of(r.seed, m.URL)
 			r.found[i][1], r.found[i][2] = k.hash, k.host
 		}
@@ -204,7 +206,7 @@ func (r *restoring) index(which int, first Ordinal, from int) (end int, err erro
 			r.warm(x, which, i)
 		}
 		o := first + Ordinal(i)
-		if which > 0 && !r.has(o, live) {
+		if which == byKey && !r.holdsURL(o) || which == byHost && !r.has(o, live) {
 			continue
 		}
 		if buckets, extra := x.Room(); !buckets || !extra {
@@ -215,12 +217,12 @@ func (r *restoring) index(which int, first Ordinal, from int) (end int, err erro
 		switch {
 		case !taken:
 			x.Insert(hash, uint32(o))
-			if which == 2 {
+			if which == byHost {
 				r.hostNext[o] = uint32(o)
 			}
-		case which == 0:
+		case which == bySlug:
 			return i, ErrSlugTaken
-		case which == 1:
+		case which == byKey:
 			return i, ErrURLTaken
 		default:
 			r.link(hash, other, o)
@@ -249,7 +251,7 @@ func (r *restoring) alike(x *flat.Index, which int, hash uint64, o Ordinal) (oth
 			return 0, false
 		}
 		other = Ordinal(entry)
-		if which == 0 {
+		if which == bySlug {
 			if flat.Equal(r.Slug(o), r.Slug(other)) {
 				return other, true
 			}
@@ -257,7 +259,7 @@ func (r *restoring) alike(x *flat.Index, which int, hash uint64, o Ordinal) (oth
 		}
 		a.spell(r.url(o))
 		b.spell(r.url(other))
-		if which == 1 && a.text() == b.text() || which == 2 && a.hostText() == b.hostText() {
+		if which == byKey && a.text() == b.text() || which == byHost && a.hostText() == b.hostText() {
 			return other, true
 		}
 	}

@@ -50,6 +50,8 @@ func TestManyRowsAreRestoredByAnyMeans(t *testing.T) {
 		})
 		if random.IntN(50) == 0 {
 			r.Remove(slug, random.IntN(2) == 0)
+		} else if random.IntN(20) == 0 {
+			r.Hide(slug)
 		}
 	}
 	b := snap.Append(nil, r.State)
@@ -92,13 +94,16 @@ func alike(t *testing.T, how string, a, b *core.State) {
 		if at, ok := b.BySlug([]byte(m.Slug)); !ok || at != o {
 			t.Fatalf("%s: %s is not found", how, m.Slug)
 		}
-		if m.Removed {
+		key := core.AppendKey(nil, []byte(m.URL))
+		if at, ok := b.Holder(key); m.URL != "" && !m.Removed && (!ok || at != o) {
+			t.Fatalf("%s: %s is not held", how, m.URL)
+		}
+		if m.Removed || m.Hidden {
 			continue
 		}
 		if a.Position(o) != b.Position(o) {
 			t.Fatalf("%s: %s has the position %d", how, m.Slug, b.Position(o))
 		}
-		key := core.AppendKey(nil, []byte(m.URL))
 		if at, ok := b.ByKey(key); !ok || at != o {
 			t.Fatalf("%s: %s is not found", how, m.URL)
 		}
@@ -153,19 +158,28 @@ func TestRowsThatExcludeOneAnotherAreRefused(t *testing.T) {
 		row := other.AppendRow(nil, 0)
 		return append(append(slices.Clone(rows), 0, 0, 0, byte(len(row))), row...)
 	}
+	// The last two bytes of a row say whether its member is removed or hidden, and redacted.
+	ending := func(rows []byte, standing, redacted byte) []byte {
+		return append(slices.Clone(rows[:len(rows)-2]), standing, redacted)
+	}
 	for name, c := range map[string]struct {
 		rows []byte
 		want error
 	}{
-		"fits":      {with("other", "https://other.example/"), nil},
-		"slug":      {with("member-17", "https://other.example/"), core.ErrSlugTaken},
-		"URL":       {with("other", "http://www.17.example/index.html"), core.ErrURLTaken},
-		"malformed": {append(slices.Clone(rows), make([]byte, 60)...), core.ErrRow},
-		"too short": {append(slices.Clone(rows), 0, 0, 0, 1, 1), core.ErrRow},
-		"empty":     {append(make([]byte, 4*members), rows...), core.ErrRow},
-		"cut":       {with("other", "https://other.example/")[:len(rows)+9], core.ErrRows},
-		"too few":   {rows, core.ErrRows},
-		"too many":  {append(with("other", "https://other.example/"), 0), core.ErrRows},
+		"hidden":                   {ending(with("other", "https://other.example/"), 2, 0), nil},
+		"removed":                  {ending(with("other", "http://www.17.example/index.html"), 1, 0), nil},
+		"URL of a hidden member":   {ending(with("other", "http://www.17.example/index.html"), 2, 0), core.ErrURLTaken},
+		"neither hidden nor shown": {ending(with("other", "https://other.example/"), 3, 0), core.ErrRow},
+		"hidden and redacted":      {ending(with("other", "https://other.example/"), 2, 1), core.ErrRow},
+		"fits":                     {with("other", "https://other.example/"), nil},
+		"slug":                     {with("member-17", "https://other.example/"), core.ErrSlugTaken},
+		"URL":                      {with("other", "http://www.17.example/index.html"), core.ErrURLTaken},
+		"malformed":                {append(slices.Clone(rows), make([]byte, 60)...), core.ErrRow},
+		"too short":                {append(slices.Clone(rows), 0, 0, 0, 1, 1), core.ErrRow},
+		"empty":                    {append(make([]byte, 4*members), rows...), core.ErrRow},
+		"cut":                      {with("other", "https://other.example/")[:len(rows)+9], core.ErrRows},
+		"too few":                  {rows, core.ErrRows},
+		"too many":                 {append(with("other", "https://other.example/"), 0), core.ErrRows},
 	} {
 		for how, with := range means {
 			if _, err := core.Restore(members+1, 1, r.Base(), members+1, c.rows, with); !errors.Is(err, c.want) {

@@ -170,12 +170,11 @@ func (l List) RandomOther(random uint64, o Ordinal) (Ordinal, bool) {
 	return l.At(int(i)), true
 }
 
-// enter puts the newest row into the ring and its indexes.
+// enter puts a row with this key into the ring, and into the indexes of the ring.
 func (s *State) enter(o Ordinal, kind Kind, name string, k *key) {
 	s.flags[o] |= live
-	s.keys.Insert(k.hash, uint32(o))
-	s.marks[0].Add(uint32(o))
-	s.marks[kind].Add(uint32(o))
+	s.marks[0].Insert(uint32(o), s.rows)
+	s.marks[kind].Insert(uint32(o), s.rows)
 	category := s.categories.join(name, kind)
 	s.lists.Insert(listKey(category, 0, o))
 	s.lists.Insert(listKey(category, kind, o))
@@ -192,11 +191,11 @@ func (s *State) enter(o Ordinal, kind Kind, name string, k *key) {
 	s.link(k.host, first, o)
 }
 
-// link adds the newest row to the circle of a host with this hash. first is the
-// member that the index holds for it.
+// link adds a row to the circle of a host with this hash. first is the member that
+// the index holds for it.
 func (s *State) link(host uint64, first, o Ordinal) {
 	s.hostNext[o], s.hostNext[first] = s.hostNext[first], uint32(o)
-	if s.depth(o) < s.depth(first) {
+	if depth, least := s.depth(o), s.depth(first); depth < least || depth == least && o < first {
 		s.hosts.Replace(host, uint32(first), uint32(o))
 	}
 }
@@ -236,13 +235,25 @@ func (s *State) depth(o Ordinal) int {
 	return k.depth()
 }
 
-// leave takes a live member out of the ring and its indexes.
-func (s *State) leave(o Ordinal) {
+// giveUp takes a member that is removed out of the ring, if it is there, and frees its
+// URL.
+func (s *State) giveUp(o Ordinal) {
+	if !s.holdsURL(o) {
+		return
+	}
 	m := s.Member(o)
 	var k key
 	k.of(s.seed, m.URL)
 	s.keys.Remove(k.hash, uint32(o))
-	s.unlink(&k, o)
+	if s.has(o, live) {
+		s.leave(o, &m, &k)
+	}
+}
+
+// leave takes a live member with this key out of the ring, and out of the indexes of
+// the ring.
+func (s *State) leave(o Ordinal, m *Member, k *key) {
+	s.unlink(k, o)
 	category := s.categories.leave(m.Category, m.Kind)
 	s.lists.Delete(listKey(category, 0, o))
 	s.lists.Delete(listKey(category, m.Kind, o))

@@ -63,7 +63,8 @@ func DecodeBase(b []byte) (Base, error) {
 //
 //	row = slug kind(byte) category name url description report
 //	      optional (value(byte) provider version scanned-at)
-//	      payer(12 bytes) joined last-bid fee bids removed(flag) redacted(flag)
+//	      payer(12 bytes) joined last-bid fee bids standing(byte) redacted(flag)
+//	standing = 0, or 1 when removed, or 2 when hidden
 //
 // Equal rows have equal encodings.
 func (s *State) AppendRow(dst []byte, o Ordinal) []byte {
@@ -73,9 +74,22 @@ func (s *State) AppendRow(dst []byte, o Ordinal) []byte {
 	dst = appendNumber(dst, lastBid)
 	dst = appendNumber(dst, fee)
 	dst = appendNumber(dst, total-fee)
-	dst = appendFlag(dst, s.has(o, removed))
+	switch {
+	case s.has(o, removed):
+		dst = append(dst, isRemoved)
+	case s.has(o, hidden):
+		dst = append(dst, isHidden)
+	default:
+		dst = append(dst, 0)
+	}
 	return appendFlag(dst, s.has(o, redacted))
 }
+
+// How a row says that its member is not in the ring.
+const (
+	isRemoved = 1
+	isHidden  = 2
+)
 
 // tail is the length of a row's encoding from last-bid on: the fields that may
 // change, and the fee.
@@ -91,9 +105,10 @@ func decodeRow(b []byte, m *Member) error {
 	}
 	copy(m.Payer[:], r.take(len(m.Payer)))
 	m.Joined, m.LastBid, m.Fee, m.Bids = r.number(), r.number(), r.number(), r.number()
-	m.Removed, m.Redacted = r.flag(), r.flag()
+	standing := r.byte()
+	m.Removed, m.Hidden, m.Redacted = standing == isRemoved, standing == isHidden, r.flag()
 	switch {
-	case r.failed || len(r.rest) != 0:
+	case r.failed || len(r.rest) != 0 || standing > isHidden:
 		return &reason{ErrRow, "encoding"}
 	case !validSlug(m.Slug) || m.Kind.String() == "" || !ValidCategory(m.Category) || m.Score.check() != nil,
 		!stamp(m.Joined) || !stamp(m.LastBid) || m.Bids == 0 && m.LastBid != 0,

@@ -35,6 +35,7 @@ type Member struct {
 	Fee, Bids   int64 // cents
 	Removed     bool
 	Redacted    bool // by a removal
+	Hidden      bool // and not removed since
 }
 
 // Total is the full total in cents: the fee and every bid. It never shrinks.
@@ -132,5 +133,7 @@ var (
 	ErrURLTaken   = errors.New("core: URL is registered")
 	ErrUnknown    = errors.New("core: no such member")
 	ErrRemoved    = errors.New("core: member was removed")
+	ErrHidden     = errors.New("core: member is hidden")
+	ErrShown      = errors.New("core: member is not hidden")
 	ErrTotal      = errors.New("core: total beyond its limit")
 )

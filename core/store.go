@@ -31,13 +31,17 @@ const (
 	sections   = ofRanks + 1
 )
 
-// The flags of a row. The first two have a part in digests.
+// The flags of a row.
 const (
 	removed  = 1 << iota
 	redacted // by a removal
 	ranked   // stands in the ranking
 	live     // stands in the ring
 	funded   // has bids, and so decays
+	hidden   // by the operator, and not removed since
+
+	// digested are the flags that events determine and digests cover.
+	digested = removed | redacted | hidden
 )
 
 // account is the part of a row that bids and time change. Its fields are used
@@ -124,6 +128,13 @@ func (s *store) roomy() bool {
 	}
 	return len(s.lists.Nodes) >= (s.lists.Used+2*(s.lists.Depth+3))*flat.NodeWords && s.ranks.Room()
 }
+
+// The places of the indexes in [store.indexes].
+const (
+	bySlug = iota
+	byKey
+	byHost
+)
 
 // indexes are in the order of their sections.
 func (s *store) indexes() [3]*flat.Index { return [...]*flat.Index{&s.slugs, &s.keys, &s.hosts} }
@@ -284,7 +295,7 @@ func (s *State) Read(o Ordinal, m *Member) {
 	m.Payer = s.Payer(o)
 	total, lastBid := s.Paid(o)
 	m.LastBid, m.Bids = lastBid, total-m.Fee
-	m.Removed, m.Redacted = s.has(o, removed), s.has(o, redacted)
+	m.Removed, m.Redacted, m.Hidden = s.has(o, removed), s.has(o, redacted), s.has(o, hidden)
 }
 
 // appendHead appends the encoding of the row as far as it does not change; see

@@ -48,13 +48,14 @@ type Status struct {
 	VoidedCents int64 `json:"voided_cents"`
 }
 
-// Row is a member as its operator sees it, removed ones too.
+// Row is a member as its operator sees it, hidden and removed ones too.
 type Row struct {
 	Slug       string    `json:"slug"`
 	Name       string    `json:"name"`
 	URL        string    `json:"url"`
 	Kind       string    `json:"kind"`
 	Category   string    `json:"category"`
+	Hidden     bool      `json:"hidden"`
 	Removed    bool      `json:"removed"`
 	Rank       int       `json:"rank"` // 0 when not in the ring
 	TotalCents int64     `json:"total_cents"`
@@ -66,6 +67,8 @@ type Row struct {
 type Removal struct {
 	Reason string `json:"reason"`
 	Redact bool   `json:"redact"`
+	Block  bool   `json:"block"` // put the site's host on the blocklist, too
+	By     string `json:"by"`    // who asks
 }
 
 // maxOperatorBody bounds what the socket reads, in bytes.
@@ -101,6 +104,11 @@ func (o *Operator) Listen(path string) (net.Listener, error) {
 //	GET  /members?after=N         up to 1000 Rows in join order, from row N
 //	GET  /members/{slug}          Row
 //	POST /members/{slug}/removal  Removal → Row
+//	POST /members/{slug}/hiding   Moderation → Row
+//	POST /members/{slug}/showing  Moderation → Row
+//	GET  /blocklist               ledger.Block rows by kind and value
+//	POST /blocklist/additions     Blocking → ledger.Block
+//	POST /blocklist/removals      Blocking → ledger.Block
 //	GET  /payments?after=ID       up to 1000 PaymentRows in the order of ids
 //	GET  /payments/{reference}    PaymentRow by id or transaction
 //	GET  /gas                     paid.Gas
@@ -117,6 +125,11 @@ func (o *Operator) Handler() http.Handler {
 	mux.HandleFunc("GET /members", o.members)
 	mux.HandleFunc("GET /members/{slug}", o.member)
 	mux.HandleFunc("POST /members/{slug}/removal", o.remove)
+	mux.HandleFunc("POST /members/{slug}/hiding", o.hide)
+	mux.HandleFunc("POST /members/{slug}/showing", o.show)
+	mux.HandleFunc("GET /blocklist", o.blocklist)
+	mux.HandleFunc("POST /blocklist/additions", o.block)
+	mux.HandleFunc("POST /blocklist/removals", o.unblock)
 	mux.HandleFunc("GET /payments", o.payments)
 	mux.HandleFunc("GET /payments/{reference}", o.payment)
 	mux.HandleFunc("GET /gas", func(w http.ResponseWriter, _ *http.Request) { reply(w, o.Payments.GasWasted()) })
@@ -190,7 +203,7 @@ func row(v *ledger.View, at core.Ordinal) Row {
 	m := v.State().Member(at)
 	open, _ := v.OpenOnMember(m.Slug)
 	return Row{Slug: strings.Clone(m.Slug), Name: strings.Clone(m.Name), URL: strings.Clone(m.URL), Kind: m.Kind.String(),
-		Category: strings.Clone(m.Category), Removed: m.Removed,
+		Category: strings.Clone(m.Category), Hidden: m.Hidden, Removed: m.Removed,
 		Rank: v.State().Rank(at), TotalCents: m.Total(), Joined: time.UnixMilli(m.Joined).UTC(), Open: open}
 }
 
@@ -198,33 +211,41 @@ func row(v *ledger.View, at core.Ordinal) Row {
 // find its member. Meanwhile no new payment for it begins.
 func (o *Operator) remove(w http.ResponseWriter, r *http.Request) {
 	var req Removal
-	if !readOrder(w, r, &req, &req.Reason, "{reason, redact}") {
-		return
-	}
-	if req.Reason == "" {
-		http.Error(w, "a reason is required", http.StatusBadRequest)
+	if !readReasoned(w, r, &req, &req.Reason, "{reason, redact, block, by}") {
 		return
 	}
 	slug := r.PathValue("slug")
 	shown := o.reportOf(slug)
-	err := o.removeWhenFree(r.Context(), slug, req)
+	err := o.whenFree(r.Context(), slug, func(tx *ledger.Tx) error {
+		if req.Block {
+			if err := keepOut(tx, slug, req); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Append(&core.Removed{Stamp: tx.Stamp(), Member: slug, Reason: req.Reason, Redacted: req.Redact}, nil)
+		return err
+	})
 	if err == nil && req.Redact {
 		// The report names the site, too.
 		err = o.Reports.Remove(shown)
 	}
-	switch {
-	case errors.Is(err, core.ErrEvent), errors.Is(err, core.ErrUnknown): // the first: it is no slug
-		http.Error(w, "no member has the slug "+slug, http.StatusNotFound)
-	case errors.Is(err, core.ErrRemoved):
-		http.Error(w, slug+" was removed before", http.StatusConflict)
-	case errors.Is(err, ledger.ErrOpenReservation):
-		http.Error(w, "a payment for "+slug+" is still being settled; try again later", http.StatusConflict)
-	case err != nil:
-		o.failed(w, "removing a member", err, "member", slug)
-	default:
-		o.Log.Info("member removed", "member", slug, "redacted", req.Redact)
-		o.member(w, r)
+	if err != nil {
+		o.notModerated(w, slug, err)
+		return
 	}
+	o.Log.Info("member removed", "member", slug, "redacted", req.Redact, "blocked", req.Block, "by", req.By)
+	o.member(w, r)
+}
+
+// readReasoned is [readOrder] for orders that need a reason.
+func readReasoned(w http.ResponseWriter, r *http.Request, order any, reason *string, form string) bool {
+	if !readOrder(w, r, order, reason, form) {
+		return false
+	}
+	if *reason == "" {
+		http.Error(w, "a reason is required", http.StatusBadRequest)
+	}
+	return *reason != ""
 }
 
 // readOrder decodes the body into order, whose reason it also gets by itself. It answers
@@ -254,21 +275,20 @@ func (o *Operator) reportOf(slug string) (id string) {
 	return id
 }
 
-// RemovalWait is how long a removal waits for open payments: longer than one can be open
-// while its chain answers. A payment ends with its challenge, by the chain's clock, which
+// RemovalWait is how long removing and hiding wait for open payments: longer than one can
+// be open while its chain answers. A payment ends with its challenge, by the chain's clock, which
 // may be a minute behind. It has failed when the first block after that is final: on Base
 // after half a minute, on the slowest chains after 13 minutes (64 blocks of 12 s).
 const RemovalWait = paid.ChallengeLife + 15*time.Minute
 
-func (o *Operator) removeWhenFree(ctx context.Context, slug string, req Removal) error {
+// whenFree calls do, which takes a member out of the ring, in the writer's turn as soon as
+// no payment for the member is open.
+func (o *Operator) whenFree(ctx context.Context, slug string, do func(*ledger.Tx) error) error {
 	over := time.NewTimer(RemovalWait)
 	defer over.Stop()
 	defer o.Ledger.AnnounceRemoval(slug)()
 	for {
-		err := o.Ledger.Do(ctx, func(tx *ledger.Tx) error {
-			_, err := tx.Append(&core.Removed{Stamp: tx.Stamp(), Member: slug, Reason: req.Reason, Redacted: req.Redact}, nil)
-			return err
-		})
+		err := o.Ledger.Do(ctx, do)
 		if !errors.Is(err, ledger.ErrOpenReservation) {
 			return err
 		}

@@ -217,10 +217,10 @@ func TestOperatorHearsWhatIsWrong(t *testing.T) {
 		{"GET", "/members/nobody", "", 404, "no member has the slug nobody"},
 		{"GET", "/members?after=-1", "", 400, "after must be a row number"},
 		{"GET", "/members?after=1x", "", 400, "after must be a row number"},
-		{"POST", "/members/ada/removal", "", 400, "the body must be {reason, redact}"},
-		{"POST", "/members/ada/removal", `{"reason":"x","redact":"yes"}`, 400, "the body must be {reason, redact}"},
-		{"POST", "/members/ada/removal", `{"reason":"x","force":true}`, 400, "the body must be {reason, redact}"},
-		{"POST", "/members/ada/removal", `{"reason":"` + strings.Repeat("x", 20000) + `"}`, 400, "the body must be {reason, redact}"},
+		{"POST", "/members/ada/removal", "", 400, "the body must be {reason, redact, block, by}"},
+		{"POST", "/members/ada/removal", `{"reason":"x","redact":"yes"}`, 400, "the body must be {reason, redact, block, by}"},
+		{"POST", "/members/ada/removal", `{"reason":"x","force":true}`, 400, "the body must be {reason, redact, block, by}"},
+		{"POST", "/members/ada/removal", `{"reason":"` + strings.Repeat("x", 20000) + `"}`, 400, "the body must be {reason, redact, block, by}"},
 		{"POST", "/members/ada/removal", `{"redact":true}`, 400, "a reason is required"},
 		{"POST", "/members/ada/removal", `{"reason":"` + tooLong + `"}`, 400, kept},
 		{"POST", "/adjustments", `{"kind":3,"transaction":"0x00","reason":"` + tooLong + `"}`, 400, kept},
@@ -247,8 +247,15 @@ func TestOperatorHearsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// A payment that is open is credited before its member goes.
-func TestRemovalWaitsForOpenPayments(t *testing.T) {
+// A payment that is open is credited before its member is removed or hidden.
+func TestRemovalAndHidingWaitForOpenPayments(t *testing.T) {
+	t.Run("removal", func(t *testing.T) { waitsForOpenPayments(t, "removal", 410) })
+	t.Run("hiding", func(t *testing.T) { waitsForOpenPayments(t, "hiding", 403) })
+}
+
+// waitsForOpenPayments has the operator take a member out while it is paid for. status is
+// what a bid gets afterwards.
+func waitsForOpenPayments(t *testing.T, how string, status int) {
 	o := newOrigin(t)
 	ask := o.listen()
 	o.pay(paid.OpRegister, ada, "")
@@ -265,17 +272,17 @@ func TestRemovalWaitsForOpenPayments(t *testing.T) {
 	paying := paid.Call{Operation: paid.OpBid, Body: []byte(fund), Secure: true, Authorization: []string{o.credential(paid.OpBid, fund)}}
 	removal := make(chan result, 1)
 	go func() {
-		status, text := ask("POST", "/members/ada/removal", `{"reason":"asked for"}`)
+		status, text := ask("POST", "/members/ada/"+how, `{"reason":"asked for"}`)
 		removal <- result{status, text}
 	}()
 	o.waitLeaving("ada")
 	// Meanwhile it takes no new bids, or the removal might wait for ever.
 	for _, c := range []paid.Call{{Operation: paid.OpBid, Body: []byte(fund), Secure: true}, paying} {
-		if a := o.service.Handle(context.Background(), c); a.Status != 503 || !bytes.Contains(a.Body, []byte("being removed")) {
+		if a := o.service.Handle(context.Background(), c); a.Status != 503 || !bytes.Contains(a.Body, []byte("being taken out of the ring")) {
 			t.Errorf("a new bid: %d %s", a.Status, a.Body)
 		}
 	}
-	if _, text := ask("GET", "/members/ada", ""); read[server.Row](t, text).Removed || read[server.Row](t, text).Open != 1 {
+	if _, text := ask("GET", "/members/ada", ""); read[server.Row](t, text).Rank != 1 || read[server.Row](t, text).Open != 1 {
 		t.Errorf("while a payment is open: %s", text)
 	}
 	o.coin.becomes(mpp.Settled)
@@ -283,8 +290,11 @@ func TestRemovalWaitsForOpenPayments(t *testing.T) {
 		t.Errorf("the bid: %d %s", a.Status, a.Body)
 	}
 	got := <-removal
-	if row := read[server.Row](t, got.text); got.status != 200 || !row.Removed || row.TotalCents != 250 || row.Open != 0 {
+	if row := read[server.Row](t, got.text); got.status != 200 || row.Removed != (how == "removal") || row.Hidden != (how == "hiding") || row.TotalCents != 250 || row.Open != 0 {
 		t.Errorf("%d %s", got.status, got.text)
+	}
+	if a := o.service.Handle(context.Background(), paying); a.Status != status {
+		t.Errorf("a bid afterwards: %d %s", a.Status, a.Body)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"webring/core"
 	"webring/core/api"
 	"webring/server/score/report"
 	"webring/static"
@@ -20,8 +21,9 @@ import (
 // ".json" or ".md" for one form; without either, Accept decides.
 const ReportsPath = "/reports/"
 
-// Reports shows stored readiness reports. name gives the ring's name and URL.
-func Reports(store *report.Store, name func() (ring, base string), log *slog.Logger) func(ctx *fasthttp.RequestCtx, client string, secure bool) {
+// Reports shows stored readiness reports. rules gives those in force, nil before there are
+// any.
+func Reports(store *report.Store, rules func() *core.Rules, log *slog.Logger) func(ctx *fasthttp.RequestCtx, client string, secure bool) {
 	return func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
 		id := strings.TrimPrefix(string(ctx.Path()), ReportsPath)
 		media := ""
@@ -33,7 +35,10 @@ func Reports(store *report.Store, name func() (ring, base string), log *slog.Log
 			media = preferred(string(ctx.Request.Header.Peek("Accept")), mediaHTML, mediaJSON, mediaMarkdown)
 			ctx.Response.Header.Set("Vary", "Accept")
 		}
-		ring, base := name()
+		ring := rules()
+		if ring == nil {
+			ring = &core.Rules{}
+		}
 		r, err := store.Get(id)
 		if err != nil {
 			code, detail := api.Internal, "The report cannot be read."
@@ -44,7 +49,7 @@ func Reports(store *report.Store, name func() (ring, base string), log *slog.Log
 			}
 			ctx.SetStatusCode(code.Status())
 			ctx.SetContentType("application/problem+json")
-			ctx.SetBody(api.AppendProblem(nil, base, code, detail, nil))
+			ctx.SetBody(api.AppendProblem(nil, ring.BaseURL, code, detail, nil))
 			return
 		}
 		body := form(r, media, ring)
@@ -79,7 +84,7 @@ const (
 )
 
 // form draws a report in one of its forms.
-func form(r *report.Report, media, ring string) []byte {
+func form(r *report.Report, media string, ring *core.Rules) []byte {
 	switch media {
 	case mediaJSON:
 		return r.JSON()
@@ -87,8 +92,8 @@ func form(r *report.Report, media, ring string) []byte {
 		return r.Markdown()
 	}
 	v := templates.Report{
-		Page: templates.Page{Title: "Agent readiness: " + strconv.Itoa(r.Score) + " of 100", Ring: ring, Root: "../",
-			Style: static.Style.Path, Icon: static.Icon.Path},
+		Page: templates.Page{Title: "Agent readiness: " + strconv.Itoa(r.Score) + " of 100", Ring: ring.Name, Root: "../",
+			Style: static.Style.Path, Icon: static.Icon.Path, Policies: templates.Policies(ring.Policies)},
 		ID: r.ID, Site: r.URL, Score: r.Score, Rubric: r.Rubric, Note: r.Note, Requests: r.Requests, Scanned: r.ScannedAt,
 	}
 	for _, g := range r.Groups {

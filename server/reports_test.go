@@ -8,6 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"webring/core"
 	"webring/server/score/report"
 	"webring/templates"
 )
@@ -21,7 +22,7 @@ func TestReportsInTheirForms(t *testing.T) {
 	if err := store.Put(r); err != nil {
 		t.Fatal(err)
 	}
-	h := Reports(store, func() (string, string) { return "Ring", "https://ring.dev" }, slog.New(slog.DiscardHandler))
+	h := Reports(store, func() *core.Rules { return &core.Rules{Name: "Ring", BaseURL: "https://ring.dev"} }, slog.New(slog.DiscardHandler))
 	get := func(path string, header ...string) *fasthttp.Response {
 		ctx := &fasthttp.RequestCtx{}
 		ctx.Request.SetRequestURI(path)

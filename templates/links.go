@@ -3,6 +3,7 @@ package templates
 import (
 	"html"
 	"net/url"
+	"strings"
 
 	"github.com/a-h/templ"
 )
@@ -17,6 +18,24 @@ func (v Ring) list(kind string) string {
 		path += "?kind=" + kind
 	}
 	return path
+}
+
+// report is where the member is reported: the operator's address with the slug in the
+// subject of a letter, or in the parameter member.
+func (v Member) report() string {
+	u, err := url.Parse(v.Policies.Report)
+	if err != nil {
+		return v.Policies.Report
+	}
+	query := u.Query()
+	if u.Scheme == "mailto" {
+		query.Set("subject", "Report of the member "+v.Row.Slug)
+	} else {
+		query.Set("member", v.Row.Slug)
+	}
+	// Mail programs take a plus sign as it is.
+	u.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20")
+	return u.String()
 }
 
 // described ties a field of the form to what is said about it.

@@ -90,6 +90,34 @@ func TestThePagesOfARing(t *testing.T) {
 	golden(t, "embed", string(Embed{Page: page, Base: "https://ring.example", From: "second", Member: &rows[1], Prev: rows[2], Next: rows[0], Widget: "/widget-1.js", Integrity: "sha384-x"}.HTML()))
 }
 
+// The operator's pages stand at the foot of every page, and a member's page leads to a
+// report of it.
+func TestThePagesOfTheOperator(t *testing.T) {
+	rows := hostile()
+	p := below("/members/second")
+	p.Policies = Policies{Terms: "https://operator.example/terms?a=1&b=2", Privacy: "https://operator.example/privacy", Report: "mailto:abuse@operator.example"}
+	golden(t, "member-policies", string(Member{Page: p, Base: "https://ring.example", Row: rows[1], Members: 3, Prev: rows[2], Next: rows[0], MinBid: "1.00", Picture: drawing(rows)}.HTML()))
+	for address, want := range map[string]string{
+		"mailto:abuse@operator.example":                  "mailto:abuse@operator.example?subject=Report%20of%20the%20member%20second",
+		"mailto:a+b@operator.example?cc=c%2Bd@e.example": "mailto:a+b@operator.example?cc=c%2Bd%40e.example&subject=Report%20of%20the%20member%20second",
+		"https://operator.example/report":                "https://operator.example/report?member=second",
+		"http://operator.example/r?form=7&member=x#top":  "http://operator.example/r?form=7&member=second#top",
+		"https://operator.example?q=a+b":                 "https://operator.example?member=second&q=a%20b",
+	} {
+		if got := (Member{Page: Page{Policies: Policies{Report: address}}, Row: rows[1]}).report(); got != want {
+			t.Errorf("%s leads to %s, want %s", address, got, want)
+		}
+	}
+	for _, part := range []Policies{{Terms: "https://operator.example/"}, {Privacy: "https://operator.example/"}, {Report: "https://operator.example/"}} {
+		front := page
+		front.Policies = part
+		html := string(Home{Page: front, Fee: "1.00"}.HTML())
+		if n := strings.Count(html, "https://operator.example/"); n != 1 {
+			t.Errorf("%+v stands %d times on a page", part, n)
+		}
+	}
+}
+
 func TestJoin(t *testing.T) {
 	v := Join{Page: page, Fee: "1.00", MinBid: "1.00", JoinAtFirst: "11.01", Rule: "A rule.", Payments: true}
 	golden(t, "join", string(v.HTML()))

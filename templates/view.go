@@ -23,7 +23,14 @@ type Page struct {
 	Script      string // path of the script that refreshes numbers, or ""
 	Icon        string // path of the icon, or ""
 	Synthetic   bool   // the ring was made for measurement, not by payments
+	Policies    Policies
 	Feeds       []Feed
+}
+
+// Policies are pages of the operator; a field is "" when there is none.
+type Policies struct {
+	Terms, Privacy string
+	Report         string // where to report a member: a page, or a mailto address
 }
 
 // Feed is another form of what the page shows.

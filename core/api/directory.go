@@ -3,6 +3,8 @@ package api
 import (
 	"slices"
 	"strconv"
+
+	"webring/core"
 )
 
 // Endpoint is one row of the directory: what there is at an address.
@@ -43,6 +45,26 @@ var endpoints = [...]Endpoint{
 // served is how many of them [Serve] answers.
 const served = 12
 
+// appendPolicies appends the member policies with the pages that there are, if any.
+func appendPolicies(dst []byte, p *core.Policies) []byte {
+	if *p == (core.Policies{}) {
+		return dst
+	}
+	dst = append(dst, `,"policies":{`...)
+	n := 0
+	for _, page := range [...]struct{ name, address string }{{"terms", p.Terms}, {"privacy", p.Privacy}, {"report", p.Report}} {
+		if page.address == "" {
+			continue
+		}
+		dst = append(comma(dst, n), '"')
+		dst = append(dst, page.name...)
+		dst = append(dst, `":`...)
+		dst = AppendString(dst, page.address)
+		n++
+	}
+	return append(dst, '}')
+}
+
 // directory writes the document that tells an agent what there is and what
 // it costs.
 func (a *answer) directory() {
@@ -58,6 +80,7 @@ func (a *answer) directory() {
 	if rules.Synthetic {
 		b = append(b, `,"synthetic":true`...)
 	}
+	b = appendPolicies(b, &rules.Policies)
 	b = append(b, `,"payments":{"protocol":"MPP (Machine Payments Protocol): a 402 with a WWW-Authenticate: Payment challenge. `+
 		`A challenge can carry several offers; any one of them may be paid.","how":"`...)
 	if len(rules.Networks) > 0 {

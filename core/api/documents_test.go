@@ -10,6 +10,7 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/core/coretest"
+	"webring/core/snap"
 )
 
 // The members of each object, in the order of the interface's tables.
@@ -282,6 +283,51 @@ func TestTheDirectoryFollowsTheRules(t *testing.T) {
 	d = object(t, get(t, r, "/api"))
 	if d["synthetic"] != true || len(at(t, d, "payments", "networks").([]any)) != 0 || !strings.Contains(at(t, d, "payments", "how").(string), "payments_unconfigured") {
 		t.Errorf("synthetic, without networks: %v", d)
+	}
+}
+
+// The directory names the pages that the operator has, and no others, also after a
+// snapshot.
+func TestTheDirectoryNamesTheOperatorsPages(t *testing.T) {
+	pages := core.Policies{Terms: `https://operator.example/?a="b"`, Privacy: "https://operator.example/privacy", Report: "mailto:a@operator.example"}
+	for _, c := range []struct {
+		policies core.Policies
+		want     string
+	}{
+		{core.Policies{}, ""},
+		{core.Policies{Terms: pages.Terms}, `{"terms":"https://operator.example/?a=\"b\""}`},
+		{core.Policies{Report: pages.Report}, `{"report":"mailto:a@operator.example"}`},
+		{pages, `{"terms":"https://operator.example/?a=\"b\"","privacy":"https://operator.example/privacy","report":"mailto:a@operator.example"}`},
+	} {
+		r := coretest.NewRing(t, func(e *core.Rules) { e.Policies = c.policies })
+		restored, err := snap.Open(1, 1, snap.Append(nil, r.State), core.Means{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		restored.Advance(r.Clock())
+		for _, st := range []*core.State{r.State, restored} {
+			var res api.Response
+			api.Serve(st, []byte("/api"), 0, &res)
+			var doc struct{ Policies json.RawMessage }
+			if err := json.Unmarshal(res.Body, &doc); err != nil || string(doc.Policies) != c.want {
+				t.Errorf("%+v: %s, %v", c.policies, doc.Policies, err)
+			}
+		}
+	}
+}
+
+// A hidden member is no member to any read.
+func TestAHiddenMemberIsInNoDocument(t *testing.T) {
+	r := sample(t)
+	r.Hide("beta")
+	for _, target := range every {
+		if res := get(t, r, target); strings.Contains(string(res.Body)+string(res.Location), "beta.example") {
+			t.Errorf("%s: %s", target, res.Body)
+		}
+	}
+	want := get(t, r, "/api/ring/nobody")
+	if got := get(t, r, "/api/ring/beta"); got.Status != 404 || string(got.Body) != string(want.Body) {
+		t.Errorf("%d %s, and of a stranger %d %s", got.Status, got.Body, want.Status, want.Body)
 	}
 }
 

@@ -37,6 +37,7 @@ const (
 	CategoryUnavailable Code = "category_unavailable"
 	RingFull            Code = "ring_full"
 
+	NotAdmitted         Code = "not_admitted"
 	TLSRequired         Code = "tls_required"
 	PaymentRequired     Code = "payment_required"
 	PaymentExpired      Code = "payment_expired"
@@ -81,6 +82,7 @@ var problems = [...]problem{
 	{InvalidChallenge, 402, "The credential answers no challenge for this request", "invalid-challenge"},
 	{VerificationFailed, 402, "The payment does not pay what was asked", "verification-failed"},
 	{TLSRequired, 403, "Payments need a secure connection", ""},
+	{NotAdmitted, 403, "The operator does not admit this", ""},
 	{OriginNotAllowed, 403, "Pages of this origin may not call here", ""},
 	{NotFound, 404, "Nothing is at this address", ""},
 	{UnknownMember, 404, "No such member", ""},

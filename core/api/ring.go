@@ -245,6 +245,11 @@ func (a *answer) details(slug []byte) {
 		a.problem(UnknownMember, "No member has this slug. GET /api/ring lists the members.")
 		return
 	}
+	if a.st.Hidden(o) {
+		// Nothing more is said of it: it may come back.
+		a.problem(UnknownMember, "No member has this slug. GET /api/ring lists the members.")
+		return
+	}
 	if a.st.Rank(o) == 0 {
 		a.problem(MemberRemoved, "This member was removed from the ring. Its slug is not given again.")
 		return

@@ -31,7 +31,7 @@ func TestCoreAndModelAgreeOnAThousandHistories(t *testing.T) {
 		}
 		compare(t, st, m, random)
 	})
-	for _, err := range []error{nil, core.ErrNotOpened, core.ErrStampOrder, core.ErrCapacity, core.ErrSlugTaken, core.ErrURLTaken, core.ErrUnknown, core.ErrRemoved} {
+	for _, err := range []error{nil, core.ErrNotOpened, core.ErrStampOrder, core.ErrCapacity, core.ErrSlugTaken, core.ErrURLTaken, core.ErrUnknown, core.ErrRemoved, core.ErrHidden, core.ErrShown} {
 		if met[err] == 0 {
 			t.Errorf("no history meets the outcome %v", err)
 		}
@@ -81,8 +81,13 @@ func compare(t *testing.T, st *core.State, m *Model, random *rand.Rand) {
 	for i, member := range m.Members {
 		o := core.Ordinal(i)
 		row := st.Member(o)
-		if row.Total() != member.Total() || row.Removed != member.Removed {
-			t.Fatalf("member %d: total %d removed %t, want %d %t", i, row.Total(), row.Removed, member.Total(), member.Removed)
+		if row.Total() != member.Total() || row.Removed != member.Removed || row.Hidden != member.Hidden || st.Hidden(o) != member.Hidden {
+			t.Fatalf("member %d: total %d removed %t hidden %t, want %d %t %t", i, row.Total(), row.Removed, row.Hidden, member.Total(), member.Removed, member.Hidden)
+		}
+		if member.holdsURL() {
+			if holder, ok := st.Holder(core.AppendKey(nil, []byte(row.URL))); !ok || holder != o {
+				t.Fatalf("member %d: its URL is held by %d %t", i, holder, ok)
+			}
 		}
 		if st.Rank(o) != ranks[i] {
 			t.Fatalf("member %d: rank %d, want %d", i, st.Rank(o), ranks[i])

@@ -24,7 +24,8 @@ func examples() (names []string, events []core.Event, texts *core.Texts) {
 	payment := core.Payment{Method: "tempo", Network: "tempo:42431", Transaction: "0x" + strings.Repeat("ab", 32), Payer: "0x" + strings.Repeat("cd", 20)}
 	texts = &core.Texts{Name: text(0x10, "Ünï & Co"), URL: text(0x30, "https://uni.example/a"),
 		Description: text(0x50, "Eine Beschreibung."), Report: text(0x70, "https://scores.example/1")}
-	return []string{"rules", "joined", "joined bare", "bid", "removed", "removed redacted", "adjusted credit", "adjusted void", "adjusted unclaimed"},
+	return []string{"rules", "joined", "joined bare", "bid", "removed", "removed redacted", "adjusted credit", "adjusted void", "adjusted unclaimed",
+			"hidden", "shown", "rules with policies", "rules with one policy"},
 		[]core.Event{
 			&core.Rules{Stamp: 1769846400000, Name: "Ring", BaseURL: "https://ring.example", Fee: 100, MinBid: 100, Grace: 2592000,
 				Decay: 7776000, Networks: []core.Network{{Name: "tempo:42431", Method: "tempo", Currency: "0x20c0"}, {Name: "eip155:8453", Method: "evm", Currency: "0x8335"}}, Scorer: "is-agentic", RequiredScore: 40, Synthetic: true},
@@ -39,6 +40,12 @@ func examples() (names []string, events []core.Event, texts *core.Texts) {
 			&core.Adjusted{Stamp: 1769846406000, Adjustment: core.Credit, Member: "uni-co", Amount: 1, Payment: payment, Reason: "found later"},
 			&core.Adjusted{Stamp: core.MaxStamp, Adjustment: core.Void, Member: "uni-co", Amount: 100, Payment: payment, Reason: "reorganised"},
 			&core.Adjusted{Stamp: core.MaxStamp, Adjustment: core.Unclaimed, Amount: core.MaxTotal, Payment: payment, Reason: "nobody's"},
+			&core.Hidden{Stamp: 1769846407000, Member: "uni-co", Reason: "reported"},
+			&core.Shown{Stamp: 1769846408000, Member: "uni-co", Reason: "answered"},
+			&core.Rules{Stamp: 1769846409000, Name: "Ring", BaseURL: "https://ring.example", Fee: 100, MinBid: 100, Decay: 1, Scorer: "is-agentic",
+				Policies: core.Policies{Terms: "https://ring.example/terms", Privacy: "http://ring.example/privacy", Report: "mailto:abuse@ring.example"}},
+			&core.Rules{Stamp: 1769846410000, Name: "Ring", BaseURL: "https://ring.example", Fee: 100, MinBid: 100, Decay: 1, Scorer: "is-agentic",
+				Policies: core.Policies{Report: "https://ring.example/report"}},
 		}, texts
 }
 

@@ -43,12 +43,13 @@ func (s Step) Without() Step {
 // events apply.
 type generator struct {
 	*rand.Rand
-	seed  uint64
-	fast  bool // windows of seconds, otherwise of days
-	stamp int64
-	ahead int64 // clock, seconds
-	slugs []string
-	steps []Step
+	seed   uint64
+	fast   bool // windows of seconds, otherwise of days
+	stamp  int64
+	ahead  int64 // clock, seconds
+	slugs  []string
+	hidden []string // at some time
+	steps  []Step
 }
 
 // Generate gives the history of a seed: n steps after the first, which opens
@@ -77,6 +78,10 @@ func Generate(seed uint64, n int) []Step {
 			g.adjust()
 		case p < 74:
 			g.rules()
+		case p < 80:
+			g.hide()
+		case p < 85:
+			g.show()
 		default:
 			g.clock()
 		}
@@ -183,6 +188,21 @@ func (g *generator) remove() {
 	g.add(&core.Removed{Stamp: g.when(), Member: g.member(), Reason: "spam", Redacted: g.IntN(2) == 0}, nil)
 }
 
+func (g *generator) hide() {
+	slug := g.member()
+	g.hidden = append(g.hidden, slug)
+	g.add(&core.Hidden{Stamp: g.when(), Member: slug, Reason: "reported"}, nil)
+}
+
+// show draws from those that were hidden once, so that most of these events apply.
+func (g *generator) show() {
+	slug := g.member()
+	if len(g.hidden) > 0 && g.IntN(6) > 0 {
+		slug = g.hidden[g.IntN(len(g.hidden))]
+	}
+	g.add(&core.Shown{Stamp: g.when(), Member: slug, Reason: "answered"}, nil)
+}
+
 func (g *generator) adjust() {
 	e := &core.Adjusted{Stamp: g.when(), Adjustment: core.Adjustment(1 + g.IntN(3)), Member: g.member(),
 		Amount: g.amount(), Payment: g.payment(), Reason: "reorganised"}
@@ -241,14 +261,16 @@ func Commit(t core.Text) core.Commitment {
 	return sha256.Sum256(append(t.Salt[:], t.Value...))
 }
 
-// References gives spellings of from to try on a ring: what its members
-// are called, neighbours of it, and strangers.
+// References gives spellings of from to try on a ring: what its members, hidden
+// ones too, are called, neighbours of it, and strangers.
 func References(m *Model) []string {
 	refs := []string{"nobody", "a.com", "A.COM.", "www.a.com", "ta.com", "com", "www.com", "h1.example", "https://a.com",
 		"https://a.com:80/", "http://a.com:80/foo", "https://a.com/foobar", "https://a.com/foob", "https://a.com/foo/b",
 		"https://a.com/foo/./x/../bar", "https://a.com/foo?q=2", "https://nobody.example/", "ftp://a.com/", "//a.com/", "/foo", "a.com/foo", "a.com:443", "https:///", "-"}
-	for _, i := range m.Ring(0, nil) {
-		member := m.Members[i]
+	for _, member := range m.Members {
+		if !member.holdsURL() {
+			continue
+		}
 		raw := member.Texts.URL.Value
 		u := member.site
 		refs = append(refs, member.Event.Slug, strings.ToUpper(member.Event.Slug), raw, "HTTP"+strings.TrimPrefix(strings.TrimPrefix(raw, "https"), "http"),

@@ -31,12 +31,16 @@ type Member struct {
 	LastBid  int64 // milliseconds
 	Removed  bool
 	Redacted bool // by a removal
+	Hidden   bool // and not removed since
 
 	site *site // what Texts.URL says
 }
 
 // Live says whether the member stands in the ring.
-func (m *Member) Live() bool { return !m.Removed && m.Texts != nil }
+func (m *Member) Live() bool { return m.holdsURL() && !m.Hidden }
+
+// holdsURL says whether nobody else can register the member's URL.
+func (m *Member) holdsURL() bool { return !m.Removed && m.Texts != nil }
 
 // Total is the fee and every bid, in cents.
 func (m *Member) Total() int64 { return m.Event.Fee + m.Bids }
@@ -70,8 +74,26 @@ func (m *Model) Apply(e core.Event, texts *core.Texts) error {
 		if err != nil {
 			return err
 		}
-		member.Removed = true
+		member.Removed, member.Hidden = true, false
 		member.Redacted = member.Redacted || e.Redacted
+	case *core.Hidden:
+		member, err := m.find(e.Member)
+		if err == nil && member.Hidden {
+			err = core.ErrHidden
+		}
+		if err != nil {
+			return err
+		}
+		member.Hidden = true
+	case *core.Shown:
+		member, err := m.find(e.Member)
+		if err == nil && !member.Hidden {
+			err = core.ErrShown
+		}
+		if err != nil {
+			return err
+		}
+		member.Hidden = false
 	case *core.Adjusted:
 		switch e.Adjustment {
 		case core.Credit:
@@ -110,7 +132,7 @@ func (m *Model) join(e *core.Joined, texts *core.Texts) error {
 	if texts != nil {
 		joining.site = parseSite(texts.URL.Value)
 		for _, other := range m.Members {
-			if other.Live() && other.site.is(joining.site) {
+			if other.holdsURL() && other.site.is(joining.site) {
 				return core.ErrURLTaken
 			}
 		}

@@ -69,6 +69,18 @@ func (r *Ring) Remove(slug string, redacted bool) {
 	r.apply(&core.Removed{Stamp: r.Stamp, Member: slug, Reason: "asked for", Redacted: redacted}, nil)
 }
 
+// Hide takes a member out until it is shown.
+func (r *Ring) Hide(slug string) {
+	r.t.Helper()
+	r.apply(&core.Hidden{Stamp: r.Stamp, Member: slug, Reason: "reported"}, nil)
+}
+
+// Show puts a hidden member back.
+func (r *Ring) Show(slug string) {
+	r.t.Helper()
+	r.apply(&core.Shown{Stamp: r.Stamp, Member: slug, Reason: "answered"}, nil)
+}
+
 // Wait lets seconds pass, for the state and for the stamps to come.
 func (r *Ring) Wait(seconds int64) {
 	r.Stamp += seconds * 1000

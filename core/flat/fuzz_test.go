@@ -199,7 +199,7 @@ func FuzzIndex(f *testing.F) {
 
 // FuzzMarks adds, removes and asks for places.
 func FuzzMarks(f *testing.F) {
-	f.Add([]byte{1, 1, 0, 1, 200, 1, 1, 210})
+	f.Add([]byte{1, 1, 0, 1, 200, 1, 1, 210, 120, 0, 102})
 	f.Fuzz(func(t *testing.T, steps []byte) {
 		steps = steps[:min(len(steps), 2000)]
 		m := flat.Marks{Bits: make([]uint64, len(steps)/64+1), Before: make([]uint32, len(steps)/64+1)}
@@ -210,6 +210,11 @@ func FuzzMarks(f *testing.F) {
 			if step%2 == 1 {
 				m.Add(n)
 				in = append(in, n)
+			}
+			if back := uint32(step) * n / 256; step >= 100 && step < 150 && !m.Has(back) {
+				m.Insert(back, i+1)
+				at, _ := slices.BinarySearch(in, back)
+				in = slices.Insert(in, at, back)
 			}
 			if step >= 200 && len(in) > 0 {
 				at := int(step-200) * len(in) / 56

@@ -6,8 +6,8 @@ import "math/bits"
 // smaller ones are in it, and for each place the number that has it: a bit for
 // each number, and a count for each 64.
 //
-// Adding at the end and asking take constant or logarithmic time; adding and
-// removing elsewhere takes one step for each 64 numbers above.
+// Asking takes constant or logarithmic time; inserting and removing takes one step for
+// each 64 numbers above.
 type Marks struct {
 	Bits   []uint64 // bit n%64 of word n/64
 	Before []uint32 // how many are in the words before
@@ -26,6 +26,15 @@ func (m *Marks) Add(n uint32) {
 func (m *Marks) Reach(n uint32) {
 	if n%64 == 0 {
 		m.Before[n/64] = uint32(m.Len)
+	}
+}
+
+// Insert is [Marks.Add] for any n that is not in the set; reached is how many numbers
+// have been reached.
+func (m *Marks) Insert(n uint32, reached int) {
+	m.Add(n)
+	for w := int(n/64) + 1; w*64 < reached; w++ {
+		m.Before[w]++
 	}
 }
 

@@ -344,6 +344,11 @@ func TestMarksKnowPlacesAndNumbers(t *testing.T) {
 				m.Remove(in[at], int(i)+1)
 				in = slices.Delete(in, at, at+1)
 			}
+			if back := uint32(random.IntN(int(i) + 1)); !m.Has(back) && random.IntN(10*density) == 0 {
+				m.Insert(back, int(i)+1)
+				at, _ := slices.BinarySearch(in, back)
+				in = slices.Insert(in, at, back)
+			}
 		}
 		if got := flat.AppendMarked[uint32](&m, nil, 0, len(in), n); m.Len != len(in) || !slices.Equal(got, in) {
 			t.Fatalf("%d numbers, want %d", m.Len, len(in))

@@ -13,7 +13,9 @@ import (
 // of any state.
 var ErrSnapshot = errors.New("snap: malformed snapshot")
 
-// magic begins every snapshot. The number in it is the version of rows and digest.
+// magic begins every snapshot. The number in it is the version of rows and digest. It has
+// stayed since members can be hidden: only snapshots with hidden members have rows that
+// earlier programs refuse.
 const magic = "webring snapshot 3\n"
 
 // maxBlock is longer than any base or row can be.

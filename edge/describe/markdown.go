@@ -199,5 +199,6 @@ func markdownMember(s *Source, slug string) ([]byte, error) {
 		fmt.Fprintf(&b, "- %s: <%s/%s?from=%s>\n", to, ring.Base, to, m.Slug)
 	}
 	fmt.Fprintf(&b, "- As JSON: <%s/api/ring/%s>\n", ring.Base, m.Slug)
+	b.WriteString(ring.Policies.lines())
 	return []byte(b.String()), nil
 }

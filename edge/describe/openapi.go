@@ -3,6 +3,7 @@ package describe
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,18 +47,26 @@ func openAPI(s *Source) ([]byte, error) {
 		}
 		at[strings.ToLower(op.Method)] = b.operation(&op)
 	}
+	info := node{
+		"title": ring.Name, "version": "1",
+		"summary": ring.Description,
+		"license": node{"name": "Apache License 2.0", "identifier": "Apache-2.0"},
+		"description": "Reads need no authentication. Paid operations answer 402 with a `WWW-Authenticate: Payment` challenge (MPP); " +
+			"pay one offer and send the identical request again with an `Authorization: Payment` credential. " + ring.How + " " + ring.Rule +
+			" Answers to HEAD are those to GET without the body; OPTIONS answers 204. Every error is a Problem. " +
+			"A parameter without a value counts as absent. " +
+			"Every answer carries Api-Version and, where a limit is set, the RateLimit fields; Webring-Stale: true where it may be behind the ring." +
+			ring.Policies.lines(),
+	}
+	if p := ring.Policies; p.Terms != "" {
+		info["termsOfService"] = p.Terms
+	}
+	if contact := ring.Policies.contact(); contact != nil {
+		info["contact"] = contact
+	}
 	return json.Marshal(node{
-		"openapi": "3.1.0",
-		"info": node{
-			"title": ring.Name, "version": "1",
-			"summary": ring.Description,
-			"license": node{"name": "Apache License 2.0", "identifier": "Apache-2.0"},
-			"description": "Reads need no authentication. Paid operations answer 402 with a `WWW-Authenticate: Payment` challenge (MPP); " +
-				"pay one offer and send the identical request again with an `Authorization: Payment` credential. " + ring.How + " " + ring.Rule +
-				" Answers to HEAD are those to GET without the body; OPTIONS answers 204. Every error is a Problem. " +
-				"A parameter without a value counts as absent. " +
-				"Every answer carries Api-Version and, where a limit is set, the RateLimit fields; Webring-Stale: true where it may be behind the ring.",
-		},
+		"openapi":  "3.1.0",
+		"info":     info,
 		"servers":  []node{{"url": ring.Base}},
 		"security": []node{},
 		"tags": []node{
@@ -79,6 +88,18 @@ func openAPI(s *Source) ([]byte, error) {
 			"docs":       b.docs(),
 		},
 	})
+}
+
+// contact is whom the document names for reports, nil for nobody.
+func (p Policies) contact() node {
+	u, err := url.Parse(p.Report)
+	switch {
+	case p.Report == "" || err != nil:
+		return nil
+	case u.Scheme == "mailto":
+		return node{"name": "Reports of members", "email": u.Opaque}
+	}
+	return node{"name": "Reports of members", "url": p.Report}
 }
 
 // openapi is one document being put together.

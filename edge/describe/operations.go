@@ -90,7 +90,7 @@ var (
 	bodyCodes = []api.Code{api.UnsupportedEncoding, api.InvalidRequest} // of what reads a body
 
 	paidCodes = []api.Code{api.UnsupportedMethod, api.MultipleCredentials, api.InvalidIdempotencyKey,
-		api.PaymentRequired, api.PaymentExpired, api.MalformedCredential, api.InvalidChallenge, api.VerificationFailed, api.TLSRequired,
+		api.PaymentRequired, api.PaymentExpired, api.MalformedCredential, api.InvalidChallenge, api.VerificationFailed, api.TLSRequired, api.NotAdmitted,
 		api.CredentialReused, api.IdempotencyKeyUsed, api.PaymentMismatch, api.PaymentUnapplied, api.RankTaken, api.BidTooLow, api.BidTooHigh, api.TotalTooHigh, api.CredentialTooLarge,
 		api.PaymentPending, api.PaymentsUnavailable, api.PaymentsUnconfigured}
 )
@@ -153,7 +153,7 @@ func Operations() []Operation {
 			success: []success{redirect()}, codes: []api.Code{api.InvalidParameter, api.EmptyRing}},
 		{ID: "goRandom", More: "For links on a page.", Path: "/random", Tag: linksTag, params: links,
 			success: []success{redirect()}, codes: []api.Code{api.InvalidParameter, api.EmptyRing}},
-		{ID: "register", More: "Everything is validated before the 402, the score too: paying a 402 joins. The challenge binds the body as it is sent.", Method: "POST", Path: "/api/register", Tag: "paid", body: "RegisterRequest", paid: true,
+		{ID: "register", More: "Everything is validated before the 402, the score too: paying a 402 joins, unless the operator keeps the site or the payer out meanwhile (403, nothing charged). The challenge binds the body as it is sent.", Method: "POST", Path: "/api/register", Tag: "paid", body: "RegisterRequest", paid: true,
 			success: []success{{201, "Joined and paid.", jsonMedia, ref("RegisterResponse"), []string{"Location", "Payment-Receipt", "Webring-Seq"}, ""}},
 			codes: slices.Concat(bodyCodes, paidCodes, []api.Code{api.AlreadyRegistered, api.InvalidURL, api.ScoreTooLow,
 				api.CategoryUnavailable, api.ScoreUnavailable, api.ScorePending, api.RingFull})},

@@ -170,6 +170,8 @@ func schemas() map[string]*schema {
 		"Directory": object(
 			field{"name", text("")}, field{"description", text("")}, field{"openapi", link("")}, field{"llms", link("")},
 			field{"synthetic?", &schema{Type: "boolean", Description: "True for a ring that was made for measurement."}},
+			field{"policies?", &schema{Type: "object", Description: "Pages of the operator, as far as there are any.", Properties: map[string]*schema{
+				"terms": link("Terms of service."), "privacy": link("Privacy policy."), "report": link("Where to report a member: a web page, or a mailto address.")}}},
 			field{"payments", object(
 				field{"protocol", text("")}, field{"how", text("")}, field{"networks", list(text(""))},
 				field{"offers", list(object(field{"method", text("")}, field{"intent", text("")}, field{"network", text("")}, field{"currency", text("")}))},

@@ -94,7 +94,11 @@ type Ring struct {
 	Offers      []Offer
 	Fee, MinBid string
 	Rule        string // which score joins
+	Policies    Policies
 }
+
+// Policies are pages of the operator; a field is "" when there is none.
+type Policies struct{ Terms, Privacy, Report string }
 
 // Offer is one way to pay.
 type Offer struct{ Method, Intent, Currency string }
@@ -113,6 +117,7 @@ func (s *Source) ring() (Ring, error) {
 			MinBid string `json:"min_bid_usd"`
 		}
 		Validation struct{ Rule string }
+		Policies   Policies
 	}
 	if err := s.read("/api", &doc); err != nil {
 		return Ring{}, err
@@ -120,7 +125,7 @@ func (s *Source) ring() (Ring, error) {
 	return Ring{
 		Name: doc.Name, Base: strings.TrimSuffix(doc.OpenAPI, "/openapi.json"), Description: doc.Description, Synthetic: doc.Synthetic,
 		How: doc.Payments.How, Offers: doc.Payments.Offers, Fee: doc.Payments.Fee, MinBid: doc.Payments.MinBid,
-		Rule: doc.Validation.Rule,
+		Rule: doc.Validation.Rule, Policies: doc.Policies,
 	}, nil
 }
 

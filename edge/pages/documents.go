@@ -24,6 +24,7 @@ type directoryDocument struct {
 		MinBid   string `json:"min_bid_usd"`
 	}
 	Validation struct{ Rule string }
+	Policies   templates.Policies
 	Endpoints  endpointList
 }
 

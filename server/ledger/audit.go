@@ -127,7 +127,7 @@ func (a *auditor) event(r Record) error {
 	case *core.Bid:
 		a.totals[e.Member] += e.Amount
 		a.Paid += e.Amount
-	case *core.Removed:
+	case *core.Removed, *core.Hidden, *core.Shown:
 	case *core.Adjusted:
 		switch e.Adjustment {
 		case core.Credit:

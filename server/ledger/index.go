@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// index is what memory holds of the reservations: those that are open or to be confirmed,
-// and when others have failed in the last hour. All else is read from the store.
+// index is what memory holds besides the state: the blocklist, the reservations that are
+// open or to be confirmed, and when others have failed in the last hour. All else is read
+// from the store.
 type index struct {
 	open     map[string]*Reservation
 	urls     map[string]*Reservation // open registrations, by URL key
@@ -16,6 +17,7 @@ type index struct {
 	failed   map[string][]failure    // of registrations, in order, by [urlMark]
 	// unconfirmed are the applied ones that are to be asked for again.
 	unconfirmed map[string]*Reservation
+	blocks      blocks
 }
 
 // failure is of one registration.
@@ -44,7 +46,7 @@ func add(sums map[string]sum, name string, count int, cents int64) {
 
 func newIndex() index {
 	return index{map[string]*Reservation{}, map[string]*Reservation{}, map[string]sum{}, map[string]sum{},
-		map[string]time.Time{}, map[string][]failure{}, map[string]*Reservation{}}
+		map[string]time.Time{}, map[string][]failure{}, map[string]*Reservation{}, blocks{}}
 }
 
 // change replaces old by new; nil stands for none. With the arguments

@@ -33,6 +33,7 @@ import (
 //	's' network               Unix time in ms up to which its transfers were looked through
 //	'a' network 0 payee       nothing; payments were taken there to this payee
 //	'g' network 0 tx          gas that was wasted on a payment, JSON; for some days
+//	'l' kind 0 value          entry of the blocklist, JSON
 const (
 	prefixEvent       = 'e'
 	prefixHash        = 'h'
@@ -51,6 +52,7 @@ const (
 	prefixScanned     = 's'
 	prefixPayee       = 'a'
 	prefixWaste       = 'g'
+	prefixBlock       = 'l'
 
 	rowEvent = 0
 	rowTexts = 1
@@ -91,6 +93,11 @@ func payeeKey(network, payee string) []byte {
 // wasteKey needs no escape either.
 func wasteKey(network, transaction string) []byte {
 	return append(append(stringKey(prefixWaste, network), 0), transaction...)
+}
+
+// blockKey needs no escape either: a kind holds no zero byte.
+func blockKey(kind BlockKind, value string) []byte {
+	return append(append(stringKey(prefixBlock, string(kind)), 0), value...)
 }
 
 // paymentKey is of one event about a payment; without the number, it begins all

@@ -20,6 +20,8 @@ type model struct {
 	all     []*ledger.Reservation
 	urls    map[string]string // by id, for those that failed too
 	removed map[string]bool
+	hidden  map[string]bool
+	blocked map[string]bool // hosts
 }
 
 func (m *model) find(ok func(*ledger.Reservation) bool) *ledger.Reservation {
@@ -99,12 +101,12 @@ func runHistory(t *testing.T, rnd *rand.Rand) {
 	urls := []string{"u0.org", "u1.org", "u2.org"}
 	payers := []string{"p0", "p1"}
 	r := openedRing(t, slugs...)
-	m := &model{urls: map[string]string{}, removed: map[string]bool{}}
+	m := &model{urls: map[string]string{}, removed: map[string]bool{}, hidden: map[string]bool{}, blocked: map[string]bool{}}
 	pick := func(s []string) string { return s[rnd.IntN(len(s))] }
 
 	for step := range 120 {
 		now := r.now()
-		switch op := rnd.IntN(10); {
+		switch op := rnd.IntN(12); {
 		case op < 4: // reserve
 			v := &ledger.Reservation{ID: fmt.Sprint("id", rnd.IntN(60)), State: ledger.Reserved, Cents: 1 + rnd.Int64N(500),
 				Payer: pick(payers), ReplayKeys: []string{fmt.Sprint("tx", rnd.IntN(60))}}
@@ -173,7 +175,7 @@ func runHistory(t *testing.T, rnd *rand.Rand) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m.removed[slug] = true
+			m.removed[slug], m.hidden[slug] = true, false
 			for _, v := range m.all {
 				if redacted && v.State == ledger.Applied && v.Member == slug {
 					v.Body, v.Pinned, v.URLKey, v.Redacted = nil, nil, "", true
@@ -182,7 +184,36 @@ func runHistory(t *testing.T, rnd *rand.Rand) {
 					}
 				}
 			}
-		case op < 9:
+		case op < 9: // hide or show
+			slug := pick(slugs)
+			if m.removed[slug] {
+				continue
+			}
+			var e core.Event = &core.Hidden{Stamp: now.UnixMilli(), Member: slug, Reason: "reported"}
+			if m.hidden[slug] {
+				e = &core.Shown{Stamp: now.UnixMilli(), Member: slug, Reason: "answered"}
+			}
+			err := r.do(func(tx *ledger.Tx) error { return appendEvent(tx, e) })
+			if open, _ := m.openOn(slug); open > 0 && !m.hidden[slug] {
+				if err != ledger.ErrOpenReservation {
+					t.Fatalf("step %d: hiding a member with %d open: %v", step, open, err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.hidden[slug] = !m.hidden[slug]
+		case op < 10: // block or unblock
+			host := pick(urls)
+			r.must(func(tx *ledger.Tx) error {
+				if m.blocked[host] {
+					return tx.Unblock(ledger.BlockHost, host)
+				}
+				return tx.Block(entry(ledger.BlockHost, host))
+			})
+			m.blocked[host] = !m.blocked[host]
+		case op < 11:
 			r.pass(time.Duration(rnd.IntN(240)) * time.Second)
 		default:
 			r.reopen()
@@ -242,7 +273,16 @@ func compare(t *testing.T, step int, r *ring, m *model, urls, payers []string) {
 				t.Fatalf("step %d: %d payments of %s are open, of %d cents, want %d of %d", step, n, p, cents, want, wantCents)
 			}
 		}
+		for slug := range m.hidden {
+			at, _ := view.State().BySlug([]byte(slug))
+			if view.State().Hidden(at) != m.hidden[slug] {
+				t.Fatalf("step %d: %s is hidden: %t", step, slug, !m.hidden[slug])
+			}
+		}
 		for _, key := range urls {
+			if view.Blocked(ledger.BlockHost, key) != m.blocked[key] {
+				t.Fatalf("step %d: %s is blocked: %t", step, key, !m.blocked[key])
+			}
 			if _, got := view.URLPending(key); got != (m.openURL(key) != nil) {
 				t.Fatalf("step %d: %s pending is %t", step, key, got)
 			}

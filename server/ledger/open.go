@@ -221,8 +221,8 @@ func (l *Ledger) checkTree(f *fold, points ...position) error {
 	return nil
 }
 
-// loadIndex reads the reservations that are open, to be confirmed, or failed a
-// moment ago.
+// loadIndex reads the blocklist, and the reservations that are open, to be confirmed, or
+// failed a moment ago.
 func (l *Ledger) loadIndex() error {
 	add := func(id string, want ReservationState) error {
 		r, err := reservation(l.store.Get, id)
@@ -257,6 +257,9 @@ func (l *Ledger) loadIndex() error {
 	})
 	if err != nil {
 		return fmt.Errorf("failed reservations: %w", err)
+	}
+	if err := l.loadBlocks(); err != nil {
+		return fmt.Errorf("blocklist: %w", err)
 	}
 	return nil
 }

@@ -101,7 +101,7 @@ var (
 	// ErrReservation says that a reservation is malformed, or that a change
 	// of it is not one that a reservation can go through.
 	ErrReservation = errors.New("ledger: invalid reservation")
-	// ErrOpenReservation refuses the removal of a member while a payment for
+	// ErrOpenReservation refuses to remove or hide a member while a payment for
 	// it is open. The caller waits and tries again.
 	ErrOpenReservation = errors.New("ledger: a payment for this member is open")
 )

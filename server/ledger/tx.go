@@ -68,8 +68,8 @@ func (tx *Tx) View() *View { return &View{tx.l, tx.get, tx.rows} }
 //
 // Afterwards [Tx.State] has the event, with ranks, and the function must not fail. If
 // Append itself fails, it has done nothing: the event is beyond a limit or does not apply
-// ([core.State.Apply]), it removes a member for which a payment is open
-// ([ErrOpenReservation]), or nothing can be written ([ErrNoRoom]).
+// ([core.State.Apply]), it removes or hides a member for which a payment is
+// open ([ErrOpenReservation]), or nothing can be written ([ErrNoRoom]).
 //
 // A removal with redaction deletes the texts beside the member's registration, and
 // whatever may hold them in the reservations that paid for the member.
@@ -87,10 +87,21 @@ func (tx *Tx) Append(e core.Event, t *core.Texts) (seq uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if removed, ok := e.(*core.Removed); ok && tx.l.index.onMember[removed.Member].count > 0 {
+	if tx.l.index.onMember[leaving(e)].count > 0 {
 		return 0, ErrOpenReservation
 	}
 	return tx.add(e, event, texts)
+}
+
+// leaving gives the slug of the member that an event takes out of the ring, or "".
+func leaving(e core.Event) string {
+	switch e := e.(type) {
+	case *core.Removed:
+		return e.Member
+	case *core.Hidden:
+		return e.Member
+	}
+	return ""
 }
 
 // Adopt adds an event that this ledger has signed and lost: its encoding and that of its
@@ -312,7 +323,7 @@ func (tx *Tx) put(r *Reservation) error {
 
 // checkApplicable says why the event that a new reservation pays for could not be applied.
 // If it can be now, it can be later: registrations of one URL exclude each other, removal
-// waits for open bids, and open reservations count towards the limits.
+// waits for open bids, bids on hidden members apply, and open reservations count towards the limits.
 func (tx *Tx) checkApplicable(r *Reservation) error {
 	s, x := tx.l.state, &tx.l.index
 	if r.Operation == OperationBid {
@@ -327,7 +338,7 @@ func (tx *Tx) checkApplicable(r *Reservation) error {
 		}
 		return nil
 	}
-	if _, taken := s.ByKey([]byte(r.URLKey)); taken {
+	if _, taken := s.Holder([]byte(r.URLKey)); taken {
 		return core.ErrURLTaken
 	}
 	if x.urls[r.URLKey] != nil {

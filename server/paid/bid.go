@@ -67,7 +67,7 @@ func (o *bid) check(v *ledger.View) error {
 	if v.RemovalAnnounced(m.Slug) {
 		// The member may yet stay, so this is no [api.MemberRemoved].
 		return &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
-			Detail: "This member is being removed from the ring as soon as the last payment for it is settled, and takes no new bids. Nothing was charged for this one; send the request again later to learn what became of the member."}
+			Detail: "This member is being taken out of the ring as soon as the last payment for it is settled, and takes no new bids. Nothing was charged for this one; send the request again later to learn what became of the member."}
 	}
 	if _, open := v.OpenOnMember(m.Slug); m.Total()+open+o.Amount > core.MaxTotal {
 		return &Problem{Code: api.TotalTooHigh, Detail: "The member's total may not go beyond " + FormatUSD(core.MaxTotal) + " USD."}
@@ -76,13 +76,25 @@ func (o *bid) check(v *ledger.View) error {
 	return nil
 }
 
-func (o *bid) checkUnpaid(v *ledger.View, _ string) error {
+// checkUnpaid refuses bids on members that are hidden, or that could not join any more.
+func (o *bid) checkUnpaid(v *ledger.View, payer string) error {
 	st := v.State()
 	at, err := o.find(st)
-	if err != nil || o.OnlyIfRank == 0 {
+	if err != nil {
 		return err
 	}
-	need := st.TotalForRank(at, o.OnlyIfRank) - st.Member(at).Total()
+	m := st.Member(at)
+	switch {
+	case m.Hidden:
+		return notAdmitted("The operator has taken this member out of the ring for now, and it takes no bids.")
+	case blockedSite(v, m.URL), blockedWords(v, m.Name, m.Description):
+		return notAdmitted("The operator of this ring takes no payments for this member.")
+	case blockedPayer(v, payer):
+		return errPayerBlocked
+	case o.OnlyIfRank == 0:
+		return nil
+	}
+	need := st.TotalForRank(at, o.OnlyIfRank) - m.Total()
 	if o.Amount >= need {
 		return nil
 	}
@@ -100,7 +112,7 @@ func (o *bid) find(st *core.State) (core.Ordinal, error) {
 	if at, ok := st.BySlug([]byte(slug)); ok {
 		return at, nil
 	}
-	if at, ok := st.ByKey([]byte(o.ref.Key)); ok && o.ref.Key != "" {
+	if at, ok := st.Holder([]byte(o.ref.Key)); ok && o.ref.Key != "" {
 		return at, nil
 	}
 	return 0, &Problem{Code: api.UnknownMember, Detail: "No member has this slug or URL. /api/ring lists the members."}
@@ -134,7 +146,11 @@ func (o *bid) carryOut(tx *ledger.Tx, payment core.Payment) (effect, error) {
 	body = append(body, `"},"bid_total_usd":"`...)
 	body = api.AppendUSD(body, m.Bids)
 	body = append(body, `","leaderboard_rank":`...)
-	body = strconv.AppendInt(body, int64(st.Rank(at)), 10)
+	if rank := st.Rank(at); rank > 0 {
+		body = strconv.AppendInt(body, int64(rank), 10)
+	} else {
+		body = append(body, "null"...) // hidden: the money had come before that was asked
+	}
 	body = appendToTakeFirst(body, st, at)
 	body = append(body, `,"links":{"self":`...)
 	body = api.AppendString(body, base+"/api/ring/"+m.Slug)

@@ -16,6 +16,7 @@
 //     answer to a credential that was used before
 //   - work.go: claim, simulate, reserve, broadcast; conclude.go: append and answer,
 //     or fail
+//   - blocklist.go: what the operator keeps out
 //   - account.go, domains.go: limits for each account; hold.go: limits for each URL
 //   - expenses.go: what may be submitted at this service's expense; waste.go: what was
 //     wasted so, and which accounts and clients are refused for it

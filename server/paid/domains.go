@@ -21,7 +21,7 @@ type domains struct {
 }
 
 // members calls f with the members on a domain, in the order in which they joined, until
-// it returns false.
+// it returns false. Hidden ones count: they keep their URLs.
 func (d *domains) members(st *core.State, domain string, f func(core.Ordinal) (more bool)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

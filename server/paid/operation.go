@@ -31,9 +31,10 @@ type order interface {
 	// runs before the challenge, before the simulation, and again in the turn of the
 	// writer that reserves.
 	check(v *ledger.View) error
-	// checkUnpaid says what else stands against a payment that is not made yet: it would
-	// not give the rank that was wanted, or its account may not have the order. payer is
-	// "" until the account is known. Money that has come already is not refused so.
+	// checkUnpaid says what else stands against a payment that is not made yet: the operator
+	// keeps it out, it would not give the rank that was wanted, or its account may not have
+	// the order. payer is "" until the account is known. Money that has come already is not
+	// refused so.
 	checkUnpaid(v *ledger.View, payer string) error
 	// pin gives what restore needs besides the body. The map is the caller's.
 	pin() map[string]string

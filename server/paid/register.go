@@ -109,7 +109,9 @@ func (p *registering) load(stored json.RawMessage) (order, error) {
 
 func (o *registration) check(v *ledger.View) error {
 	st := v.State()
-	if at, taken := st.ByKey([]byte(o.Key)); taken {
+	if at, taken := st.Holder([]byte(o.Key)); taken && st.Hidden(at) {
+		return notAdmitted("The operator has taken the member with this URL out of the ring for now, and the URL stays with it.")
+	} else if taken {
 		return &Problem{Code: api.AlreadyRegistered, Detail: "This URL is already in the ring. Bid on the member to raise its rank.",
 			More: map[string]any{"links": map[string]string{"self": st.Rules().BaseURL + "/api/ring/" + st.Member(at).Slug}}}
 	}
@@ -136,6 +138,14 @@ func (o *registration) check(v *ledger.View) error {
 }
 
 func (o *registration) checkUnpaid(v *ledger.View, payer string) error {
+	switch {
+	case blockedSite(v, o.URL):
+		return notAdmitted("The operator of this ring does not admit sites on this host.")
+	case blockedWords(v, o.Name, o.Description):
+		return notAdmitted("The name or the description holds a word that the operator of this ring does not admit.")
+	case blockedPayer(v, payer):
+		return errPayerBlocked
+	}
 	st := v.State()
 	if o.OnlyIfRank > 0 {
 		if need := st.TotalForRank(core.Ordinal(st.Rows()), o.OnlyIfRank); o.cents() < need {

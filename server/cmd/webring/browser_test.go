@@ -92,12 +92,13 @@ func look(t *testing.T, program string, plan map[string]any) {
 }
 
 // syntheticRing starts an origin with made-up members.
-func syntheticRing(t *testing.T, members string) *origin {
+func syntheticRing(t *testing.T, members string, args ...string) *origin {
 	t.Helper()
 	o := &origin{t: t, data: folder(t)}
 	listen := devchain.FreeAddress()
 	o.base = "http://" + listen
 	o.args = []string{"serve", "--dev", "--scorer", "fixed:72", "--listen", listen, "--base-url", o.base, "--rate-limit", "0"}
+	o.args = append(o.args, args...)
 	if err := seed([]string{"--members", members, "--data", o.data, "--seed", "4"}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func syntheticRing(t *testing.T, members string) *origin {
 
 func TestPagesInABrowser(t *testing.T) {
 	chromium := browser(t)
-	o := syntheticRing(t, "300")
+	o := syntheticRing(t, "300", "--terms", "https://operator.dev/terms", "--privacy", "https://operator.dev/privacy", "--report", "mailto:abuse@operator.dev")
 	type page struct {
 		Name string            `json:"name"`
 		Path string            `json:"path"`

@@ -35,6 +35,7 @@ type options struct {
 	fee, minBid                   cents
 	grace, decay                  time.Duration
 	capacity                      int
+	policies                      policyFlags
 	shell                         shellFlags
 	core                          coreFlags
 }
@@ -66,6 +67,7 @@ func (o *options) flags() *flag.FlagSet {
 	fs.Var((*duration)(&o.grace), "grace", "`time` after a bid before standing decays")
 	fs.Var((*duration)(&o.decay), "decay", "`time` over which standing decays to nothing")
 	fs.IntVar(&o.capacity, "capacity", 1_000_000, "`members` that can ever join")
+	o.policies.define(fs)
 	o.shell.define(fs)
 	o.core.define(fs, "native")
 	return fs
@@ -99,7 +101,7 @@ func (o *options) validate() error {
 			errs = append(errs, fmt.Errorf("--realm %q: %w", o.realm, err))
 		}
 	}
-	return errors.Join(append(errs, checkName(o.name), o.namePolicy().Validate(), o.evm.validate(), o.shell.validate(), o.core.validate(), o.sites.validate())...)
+	return errors.Join(append(errs, checkName(o.name), o.namePolicy().Validate(), o.evm.validate(), o.policies.validate(), o.shell.validate(), o.core.validate(), o.sites.validate())...)
 }
 
 // ringURL reads the base URL, in the canonical spelling, which members' URLs have, too.

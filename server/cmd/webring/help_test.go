@@ -52,7 +52,12 @@ func TestHelp(t *testing.T) {
 		says string
 	}{
 		{"members list --redact", "--redact belongs to webring members remove"},
-		{"members show ada --reason x", "--reason belongs to webring members remove"},
+		{"members show ada --reason x", "--reason belongs to webring members hide, unhide, remove"},
+		{"members hide ada --redact --reason x", "--redact belongs to webring members remove"},
+		{"members unhide ada --block --reason x", "--block belongs to webring members remove"},
+		{"blocklist remove host bad.dev --reason x", "--reason belongs to webring blocklist add"},
+		{"blocklist add host bad.dev --data /nowhere", "blocklist add needs --reason"},
+		{"blocklist list --data /nowhere", "no origin is running on this data folder: /nowhere"},
 		{"payments list --void", "--void belongs to webring payments adjust"},
 		{"payments scan --all", "--all belongs to webring payments list"},
 		{"payments scan --since -5h", "--since must be a time to look back"},

@@ -63,33 +63,35 @@ func (g *gate) shut() (open func()) {
 	return sync.OnceFunc(func() { close(held) })
 }
 
+// underWay sends a credential and waits until its payment is reserved.
+func (o *origin) underWay(path, body, credential string) chan reply {
+	o.t.Helper()
+	answered := make(chan reply, 1)
+	go func() {
+		r, err := o.try("POST", path, []byte(body), "Content-Type", "application/json", "Authorization", credential)
+		if err != nil {
+			r = reply{}
+		}
+		answered <- r
+	}()
+	eventually(o.t, "a reservation", time.Minute, func() bool {
+		select {
+		case r := <-answered:
+			o.t.Fatalf("answered at once: %d %s\n%s", r.Status, r.Body, o.log)
+		default:
+		}
+		out, err := o.operate("version")
+		return err == nil && strings.Contains(out, " 1 open reservations")
+	})
+	return answered
+}
+
 // TestInterfacePending holds what others are answered while a payment is being
 // settled: 503 payment_pending with Retry-After, no challenge, nothing charged.
 func TestInterfacePending(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
 	o := founded(t, reference, append(freely, "--tempo-rpc", g.URL)...)
-	// underWay sends the credential and waits until its payment is reserved.
-	underWay := func(path, body, credential string) chan reply {
-		answered := make(chan reply, 1)
-		go func() {
-			r, err := o.try("POST", path, []byte(body), "Content-Type", "application/json", "Authorization", credential)
-			if err != nil {
-				r = reply{}
-			}
-			answered <- r
-		}()
-		eventually(t, "a reservation", time.Minute, func() bool {
-			select {
-			case r := <-answered:
-				t.Fatalf("answered at once: %d %s\n%s", r.Status, r.Body, o.log)
-			default:
-			}
-			out, err := o.operate("version")
-			return err == nil && strings.Contains(out, " 1 open reservations")
-		})
-		return answered
-	}
 	pending := func(r reply) {
 		t.Helper()
 		if o.refused(r, 503, "payment_pending"); r.Header.Get("Retry-After") == "" {
@@ -101,7 +103,7 @@ func TestInterfacePending(t *testing.T) {
 	first, second := o.sign(wallet(t), "/api/register", join), o.sign(wallet(t), "/api/register", join)
 	open := g.shut()
 	defer open()
-	answered := underWay("/api/register", join, first)
+	answered := o.underWay("/api/register", join, first)
 	pending(o.post("/api/register", join))
 	pending(o.post("/api/register", registration(t, map[string]any{"name": "Rival", "url": "http://www.newcomer.dev/index.html"})))
 	pending(o.post("/api/register", join, "Authorization", second))
@@ -126,7 +128,7 @@ func TestInterfacePending(t *testing.T) {
 	credential := o.sign(wallet(t), "/api/bid", bid)
 	open = g.shut()
 	defer open()
-	answered = underWay("/api/bid", bid, credential)
+	answered = o.underWay("/api/bid", bid, credential)
 	removed := make(chan string, 1)
 	go func() {
 		out, err := o.operate("members", "remove", "delta", "--reason", "asked to")

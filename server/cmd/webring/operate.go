@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/user"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -26,20 +27,21 @@ import (
 
 // membersOptions are the flags of `webring members`.
 type membersOptions struct {
-	data, reason string
-	redact       bool
+	data, reason  string
+	redact, block bool
 }
 
 func (o *membersOptions) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring members", flag.ContinueOnError)
 	defineDataConfig(fs)
 	fs.StringVar(&o.data, "data", "./data", "`folder` of the running origin")
-	fs.StringVar(&o.reason, "reason", "", "remove: why a member is removed; it is kept in the ledger, which is public")
+	fs.StringVar(&o.reason, "reason", "", "hide, unhide, remove: why; it is kept in the ledger, which is public")
 	fs.BoolVar(&o.redact, "redact", false, "remove: delete the removed member's name, URL, description and report: they are never served or passed on again, and leave the disk as storage is compacted")
+	fs.BoolVar(&o.block, "block", false, "remove: put the host of the removed member's site on the blocklist, too, so that it cannot join again")
 	return fs
 }
 
-// members lists, shows and removes members of the running origin.
+// members lists, shows, hides and removes members of the running origin.
 func members(args []string, out io.Writer) error {
 	var given membersOptions
 	fs := given.flags()
@@ -47,7 +49,7 @@ func members(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := belong(fs, words, map[string]string{"reason": "remove", "redact": "remove"}); err != nil {
+	if err := belong(fs, words, map[string]string{"reason": "hide unhide remove", "redact": "remove", "block": "remove"}); err != nil {
 		return err
 	}
 	o := operator(given.data)
@@ -60,25 +62,55 @@ func members(args []string, out io.Writer) error {
 			return err
 		}
 		return printRow(out, row)
-	case len(words) == 2 && words[0] == "remove":
-		if given.reason == "" {
-			return errors.New("members remove needs --reason")
-		}
-		path := "/members/" + url.PathEscape(words[1])
-		var row server.Row
-		if err := o.ask(http.MethodGet, path, nil, &row); err != nil {
-			return err
-		}
-		if row.Open > 0 {
-			fmt.Fprintf(os.Stderr, "webring: waiting, for %s at most, until what is being paid for %s is settled (payments: %d); it takes no new bids meanwhile\n", server.RemovalWait, row.Slug, row.Open)
-		}
-		if err := o.ask(http.MethodPost, path+"/removal", server.Removal{Reason: given.reason, Redact: given.redact}, &row); err != nil {
-			return err
-		}
-		fmt.Fprintf(out, "%s was removed\n", row.Slug)
-		return nil
+	case len(words) == 2 && moderations[words[0]].done != "":
+		return o.moderate(out, words[0], words[1], given)
 	}
 	return misused("members")
+}
+
+// moderations are the words that change a member: what each asks the origin for, and
+// what it says when that is done.
+var moderations = map[string]struct{ path, done string }{
+	"hide":   {"/hiding", "is hidden"},
+	"unhide": {"/showing", "is in the ring again"},
+	"remove": {"/removal", "was removed"},
+}
+
+// moderate hides, shows or removes a member.
+func (o operator) moderate(out io.Writer, word, slug string, given membersOptions) error {
+	if given.reason == "" {
+		return fmt.Errorf("members %s needs --reason", word)
+	}
+	path, to := "/members/"+url.PathEscape(slug), moderations[word]
+	var row server.Row
+	if err := o.ask(http.MethodGet, path, nil, &row); err != nil {
+		return err
+	}
+	if row.Open > 0 && word != "unhide" {
+		fmt.Fprintf(os.Stderr, "webring: waiting, for %s at most, until what is being paid for %s is settled (payments: %d); it takes no new bids meanwhile\n", server.RemovalWait, row.Slug, row.Open)
+	}
+	var order any = server.Moderation{Reason: given.reason, By: asking()}
+	if word == "remove" {
+		order = server.Removal{Reason: given.reason, Redact: given.redact, Block: given.block, By: asking()}
+	}
+	if err := o.ask(http.MethodPost, path+to.path, order, &row); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "%s %s\n", row.Slug, to.done)
+	return err
+}
+
+// asking names who asks the origin: the account that called sudo, or else the one that
+// this process runs as. The socket lets in none but the origin's own account and root,
+// so the name is a note and no proof.
+func asking() string {
+	if name := os.Getenv("SUDO_USER"); name != "" {
+		return name
+	}
+	if own, err := user.Current(); err == nil {
+		return own.Username
+	}
+	return os.Getenv("USER")
 }
 
 // parseMixed parses flags that may stand before, between and after the words. What
@@ -112,13 +144,14 @@ func isFlag(fs *flag.FlagSet, arg string) bool {
 	return dash && (fs.Lookup(name) != nil || name == "h" || name == "help")
 }
 
-// belong refuses flags that the first word does not take; of gives theirs by the
-// flag. What the environment sets is for every word.
+// belong refuses flags that the first word does not take; of gives the words that take
+// a flag, by the flag. What the environment sets is for every word.
 func belong(fs *flag.FlagSet, words []string, of map[string]string) (err error) {
 	fs.Visit(func(f *flag.Flag) {
 		_, everywhere := os.LookupEnv(twin(f.Name))
-		if word, has := of[f.Name]; has && !everywhere && len(words) > 0 && words[0] != word {
-			err = fmt.Errorf("--%s belongs to %s %s", f.Name, fs.Name(), word)
+		takers := strings.Fields(of[f.Name])
+		if len(takers) > 0 && !everywhere && len(words) > 0 && !slices.Contains(takers, words[0]) {
+			err = fmt.Errorf("--%s belongs to %s %s", f.Name, fs.Name(), strings.Join(takers, ", "))
 		}
 	})
 	return err
@@ -253,8 +286,11 @@ func (o operator) list(out io.Writer) error {
 		}
 		for _, r := range rows {
 			rank := fmt.Sprint(r.Rank)
-			if r.Removed {
+			switch {
+			case r.Removed:
 				rank = "removed"
+			case r.Hidden:
+				rank = "hidden"
 			}
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", rank, r.Slug, r.Kind, paid.FormatUSD(r.TotalCents), r.URL)
 		}

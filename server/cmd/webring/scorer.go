@@ -175,17 +175,13 @@ func (s *sitesScorer) serve(cfg *edge.Config) {
 	if cfg.Others == nil {
 		cfg.Others = map[string]edge.Handler{}
 	}
-	cfg.Others["GET "+server.ReportsPath+"{id}"] = server.Reports(s.reports, s.ring, s.log)
+	cfg.Others["GET "+server.ReportsPath+"{id}"] = server.Reports(s.reports, s.rules, s.log)
 }
 
-// ring gives the ring's name and URL.
-func (s *sitesScorer) ring() (name, base string) {
-	s.books.View(func(v *ledger.View) {
-		if r := v.State().Rules(); r != nil {
-			name, base = r.Name, r.BaseURL
-		}
-	})
-	return name, base
+// rules gives the ring's rules, nil before there are any.
+func (s *sitesScorer) rules() (r *core.Rules) {
+	s.books.View(func(v *ledger.View) { r = v.State().Rules() })
+	return r
 }
 
 // sweep removes old reports until ctx ends. At the start and once a day it also looks for
@@ -210,7 +206,7 @@ func (s *sitesScorer) sweep(ctx context.Context) {
 func (s *sitesScorer) rests(r *readiness.Report) (needed bool) {
 	key := core.AppendKey(nil, []byte(r.URL))
 	s.books.View(func(v *ledger.View) {
-		if at, ok := v.State().ByKey(key); ok {
+		if at, ok := v.State().Holder(key); ok {
 			needed = strings.HasSuffix(v.State().Member(at).Report, server.ReportsPath+r.ID)
 		}
 		_, pending := v.URLPending(string(key))

@@ -287,7 +287,7 @@ func openReads(ctx context.Context, o *options, books *ledger.Ledger, log *slog.
 // since the last event of them, and refuses to change them by a wrong clock.
 func newRules(ctx context.Context, o *options, books *ledger.Ledger, methods []paid.Method, networks []core.Network) (*core.Rules, error) {
 	want := &core.Rules{Name: o.name, BaseURL: o.baseURL, Fee: int64(o.fee), MinBid: int64(o.minBid),
-		Grace: seconds(o.grace), Decay: seconds(o.decay), Networks: networks, Scorer: o.score.spec, RequiredScore: requiredScore}
+		Grace: seconds(o.grace), Decay: seconds(o.decay), Networks: networks, Scorer: o.score.spec, RequiredScore: requiredScore, Policies: o.policies.Policies}
 	changed := true
 	books.View(func(v *ledger.View) {
 		if have := v.State().Rules(); have != nil {

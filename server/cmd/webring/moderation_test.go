@@ -1,0 +1,314 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// everywhere are all kinds of documents and pages that show members.
+var everywhere = []string{"/api", "/api/ring?limit=500", "/api/ring/next?from=gamma", "/api/ring/prev?from=epsilon", "/api/categories", "/api/leaderboard",
+	"/api/widget", "/api/widget?from=gamma", "/", "/ring", "/categories/general", "/join", "/embed", "/members/gamma", "/feeds/joins.atom", "/feeds/joins.json",
+	"/feeds/lead.atom", "/feeds/lead.json", "/ring.opml", "/opml/members-1.opml", "/sitemap.xml", "/sitemaps/members-1.xml", "/openapi.json", "/llms.txt"}
+
+// mentions gives the documents and pages of a node that hold a word.
+func (o *origin) mentions(word string) (where []string) {
+	o.t.Helper()
+	for _, target := range everywhere {
+		for _, accept := range []string{"text/html", "text/markdown", "application/json"} {
+			if r := o.get(target, "Accept", accept); strings.Contains(string(r.Body)+r.Header.Get("Location"), word) {
+				where = append(where, target+" as "+accept)
+			}
+		}
+	}
+	return where
+}
+
+// TestHiddenMembersAreNowhereAndComeBack holds that hiding waits for what is being paid,
+// that nothing at origin and edges shows a hidden member or takes money for it, and
+// that it comes back as it was.
+func TestHiddenMembersAreNowhereAndComeBack(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	o := founded(t, reference, append(freely, "--tempo-rpc", g.URL)...)
+	e := o.follow(t, o.verifier())
+	const site, page = "shared.dev/foo/bar", "https://shared.dev/foo/bar/page"
+	if len(o.mentions(site)) < 15 {
+		t.Fatalf("only %v show the member at all", o.mentions(site))
+	}
+	if out, err := o.operate("members", "hide", "delta"); err == nil || !strings.Contains(out, "needs --reason") {
+		t.Errorf("hidden without a reason: %v %s", err, out)
+	}
+
+	body := `{"member":"delta","amount":"1.00"}`
+	credential, late := o.sign(wallet(t), "/api/bid", body), o.sign(wallet(t), "/api/bid", body)
+	open := g.shut()
+	defer open()
+	answered := o.underWay("/api/bid", body, credential)
+	hidden := make(chan string, 1)
+	go func() {
+		out, err := o.operate("members", "hide", "delta", "--reason", "reported")
+		if err != nil {
+			out = err.Error() + out
+		}
+		hidden <- out
+	}()
+	eventually(t, "a hiding that waits", time.Minute, func() bool { return o.post("/api/bid", body).Status == 503 })
+	open()
+	if r := await(t, "the answer to the bid", answered); r.Status != 200 {
+		t.Errorf("the bid that was under way: %d %s", r.Status, r.Body)
+	}
+	if out := await(t, "the hiding", hidden); !strings.Contains(out, "(payments: 1)") || !strings.Contains(out, "delta is hidden") {
+		t.Errorf("the hiding: %s", out)
+	}
+	received := o.received()
+
+	check := func(nodes ...*origin) {
+		t.Helper()
+		alike(t, nodes...)
+		for _, n := range nodes {
+			if where := n.mentions(site); len(where) > 0 {
+				t.Errorf("the hidden member stands in %v", where)
+			}
+			for _, target := range []string{"/api/ring/delta", "/api/ring/next?from=delta"} {
+				if r := n.get(target); r.Status != 404 || r.code(t) != "unknown_member" {
+					t.Errorf("%s: %d %s", target, r.Status, r.Body)
+				}
+			}
+			if r := n.get("/next?from=delta"); r.Status != 302 || r.Header.Get("Location") != "https://alpha.dev/" || r.Header.Get("Webring-From") != "unknown" {
+				t.Errorf("/next from it: %d %v", r.Status, r.Header)
+			}
+			widget := n.get("/api/widget?from=delta").document(t)
+			if widget["member"] != nil || at(t, widget, "ring", "count") != 5.0 || at(t, widget, "next", "slug") != "alpha" || at(t, widget, "prev", "slug") != "zeta" {
+				t.Errorf("its widget: %v", widget)
+			}
+			if got := at(t, n.get("/api/ring/next?from=gamma").document(t), "member", "slug"); got != "epsilon" {
+				t.Errorf("after gamma comes %v", got)
+			}
+			if got := at(t, n.get("/api/ring/epsilon").document(t), "member", "ring_position"); got != 4.0 {
+				t.Errorf("epsilon has the position %v", got)
+			}
+			for _, target := range []string{"/members/delta", "/badge/delta.svg"} {
+				if r := n.get(target, "Accept", "text/html"); r.Status != 404 {
+					t.Errorf("%s: %d", target, r.Status)
+				}
+			}
+		}
+	}
+	check(o, e)
+	for _, request := range [][]string{{body}, {`{"member":"https://shared.dev/foo/bar","amount":"1.00"}`}, {body, "Authorization", late}} {
+		o.refused(o.post("/api/bid", request[0], request[1:]...), 403, "not_admitted")
+	}
+	o.refused(o.post("/api/register", registration(t, map[string]any{"url": "https://shared.dev/foo/bar/"})), 403, "not_admitted")
+	if out, err := o.operate("members", "list"); err != nil || !strings.Contains(out, "hidden   delta") && !strings.Contains(out, "hidden  delta") {
+		t.Errorf("the list: %v\n%s", err, out)
+	}
+	if out, err := o.operate("members", "show", "delta"); err != nil || !strings.Contains(out, `"hidden": true`) {
+		t.Errorf("the row: %v\n%s", err, out)
+	}
+	if out, err := o.operate("members", "hide", "eta", "--reason", "x"); err == nil || !strings.Contains(out, "eta was removed before") {
+		t.Errorf("hiding a removed member: %v %s", err, out)
+	}
+
+	// An edge that starts anew, from a snapshot or its own disk, and a restart.
+	fresh := o.follow(t, o.verifier())
+	e.kill()
+	e.launch()
+	o.stop()
+	o.launch()
+	check(o, e, fresh)
+	file := filepath.Join(t.TempDir(), "backup.tar")
+	if out, err := o.operate("backup", file); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if out, err := o.operate("verify", file); err != nil || !strings.Contains(out, "everything agrees") {
+		t.Errorf("the backup: %v\n%s", err, out)
+	}
+
+	if out, err := o.operate("members", "unhide", "delta", "--reason", "answered"); err != nil || !strings.Contains(out, "delta is in the ring again") {
+		t.Fatalf("%v %s", err, out)
+	}
+	alike(t, o, e, fresh)
+	for _, n := range []*origin{o, e, fresh} {
+		member := at(t, n.get("/api/ring/delta").document(t), "member").(map[string]any)
+		if member["ring_position"] != 4.0 || member["paid_total_usd"] != "2.00" || member["leaderboard_rank"] == nil {
+			t.Errorf("it came back as %v", member)
+		}
+		if got := at(t, n.get("/api/ring/next?from="+page).document(t), "member", "slug"); got != "epsilon" {
+			t.Errorf("from its page comes %v", got)
+		}
+	}
+	o.offered(o.post("/api/bid", body), "payment_required")
+	if o.received() != received {
+		t.Errorf("%d cents were paid since, want none", o.received()-received)
+	}
+	o.confirmed()
+	if out, err := o.operate("verify"); err != nil || !strings.Contains(out, "everything agrees") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestBlocklistKeepsOut holds that hosts, words and payers on the blocklist get neither a
+// challenge nor anything for a payment, that nothing is charged, and that the list
+// comes back with a restart and with a backup.
+func TestBlocklistKeepsOut(t *testing.T) {
+	t.Parallel()
+	o := ring(t)
+	ada := o.join("Ada", "agent", "1.00")
+	spam := o.join("Spam", "agent", "")
+	received := o.received()
+	block := func(words ...string) {
+		t.Helper()
+		if out, err := o.operate(append([]string{"blocklist", "add", "--reason", "spam and fraud"}, words...)...); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	for _, wrong := range [][]string{{"add", "host", "bad.dev"}, {"add", "--reason", "x", "host"}, {"add", "--reason", "x", "host", "https://bad.dev/"}, {"add", "--reason", "x", "site", "bad.dev"},
+		{"remove", "host", "bad.dev"}, {"remove", "--reason", "x", "host", "bad.dev"}, {"list", "host"}, {}} {
+		if out, err := o.operate(append([]string{"blocklist"}, wrong...)...); err == nil {
+			t.Errorf("blocklist %v: %s", wrong, out)
+		}
+	}
+
+	// What was signed before an entry came is refused, too, and nothing is sent.
+	register := func(name, url string) string {
+		return fmt.Sprintf(`{"name":%q,"url":%q,"kind":"agent"}`, name, url)
+	}
+	bidOnAda := fmt.Sprintf(`{"member":%q,"amount":"1.00"}`, ada)
+	banned, other := wallet(t), wallet(t)
+	signed := map[string]string{
+		register("One", "https://deep.bad.dev/"):      o.sign(other, "/api/register", register("One", "https://deep.bad.dev/")),
+		register("Big Casino", "https://casino.dev/"): o.sign(other, "/api/register", register("Big Casino", "https://casino.dev/")),
+		register("Two", "https://two.dev/"):           o.sign(banned, "/api/register", register("Two", "https://two.dev/")),
+	}
+	bannedBid := o.sign(banned, "/api/bid", bidOnAda)
+	bidOnSpam := fmt.Sprintf(`{"member":%q,"amount":"1.00"}`, spam)
+	signedBid := o.sign(other, "/api/bid", bidOnSpam)
+	block("host", "WWW.bad.dev")
+	block("word", "casino")
+	block("payer", banned.Address.Hex())
+	if out, err := o.operate("members", "remove", spam, "--reason", "spam", "--block"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	check := func() {
+		t.Helper()
+		for body, credential := range signed {
+			o.refused(o.post("/api/register", body, "Authorization", credential), 403, "not_admitted")
+			if !strings.Contains(body, "two.dev") {
+				o.refused(o.post("/api/register", body), 403, "not_admitted")
+			}
+		}
+		o.offered(o.post("/api/register", register("Two", "https://two.dev/")), "payment_required")
+		o.refused(o.post("/api/register", register("Spam", "https://spam.dev/")), 403, "not_admitted")
+		o.refused(o.post("/api/bid", bidOnAda, "Authorization", bannedBid), 403, "not_admitted")
+		o.refused(o.post("/api/bid", bidOnSpam, "Authorization", signedBid), 410, "member_removed")
+		if p, err := o.tryPay(banned, "/api/bid", bidOnAda); err == nil && p.Status != 403 {
+			t.Errorf("a payer who is kept out: %d %s", p.Status, p.Body)
+		}
+		if r := o.send(http.MethodPost, "/join", []byte("name=Big+Casino&url=https%3A%2F%2Fcasino.dev%2F&kind=agent"), "Content-Type", "application/x-www-form-urlencoded"); !strings.Contains(string(r.Body), "does not admit") {
+			t.Errorf("the join page: %d %s", r.Status, r.Body)
+		}
+		if o.received() != received {
+			t.Errorf("%d cents came, want %d", o.received(), received)
+		}
+		out, err := o.operate("blocklist", "list")
+		for _, line := range []string{"host   bad.dev", "host   spam.dev", "payer  " + strings.ToLower(banned.Address.Hex()), `word   "casino"`, `"spam and fraud"`} {
+			if err != nil || !strings.Contains(out, line) {
+				t.Errorf("the list lacks %s: %v\n%s", line, err, out)
+			}
+		}
+	}
+	check()
+	o.stop()
+	o.launch()
+	check()
+	file := filepath.Join(t.TempDir(), "backup.tar")
+	if out, err := o.operate("backup", file); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	o.kill()
+	restored := filepath.Join(t.TempDir(), "data")
+	if out, err := o.operate("restore", file, "--data", restored, "--alone"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	o.data = restored
+	o.launch()
+	check()
+
+	for _, words := range [][]string{{"host", "bad.dev"}, {"word", "Casino"}, {"payer", banned.Address.Hex()}} {
+		if out, err := o.operate(append([]string{"blocklist", "remove"}, words...)...); err != nil || !strings.Contains(out, "no longer") {
+			t.Errorf("%v: %s", err, out)
+		}
+	}
+	if p := o.pay(banned, "/api/register", register("Big Casino", "https://deep.bad.dev/")); p.Status != 201 {
+		t.Errorf("once the entries are gone: %d %s", p.Status, p.Body)
+	}
+	o.refused(o.post("/api/register", register("Spam", "https://spam.dev/")), 403, "not_admitted")
+	o.confirmed()
+	o.balanced()
+}
+
+// TestPoliciesStandEverywhere holds that the operator's pages are shown by origin and
+// edges, and that they change with the flags.
+func TestPoliciesStandEverywhere(t *testing.T) {
+	t.Parallel()
+	const terms, privacy, report = "https://operator.dev/terms?lang=en", "https://operator.dev/privacy", "mailto:abuse@operator.dev"
+	o := founded(t, reference, append(freely, "--terms", terms, "--privacy", privacy, "--report", report)...)
+	e := o.follow(t, o.verifier())
+	alike(t, o, e)
+	for _, n := range []*origin{o, e} {
+		policies := at(t, n.get("/api").document(t), "policies").(map[string]any)
+		if len(policies) != 3 || policies["terms"] != terms || policies["privacy"] != privacy || policies["report"] != report {
+			t.Errorf("/api: %v", policies)
+		}
+		info := at(t, n.get("/openapi.json").document(t), "info").(map[string]any)
+		if info["termsOfService"] != terms || at(t, info, "contact", "email") != "abuse@operator.dev" || !strings.Contains(info["description"].(string), privacy) {
+			t.Errorf("/openapi.json: %v", info)
+		}
+		for _, target := range []string{"/llms.txt", "/", "/ring", "/members/alpha", "/join", "/embed", "/docs", "/problems/not_admitted"} {
+			body := strings.ReplaceAll(string(n.get(target, "Accept", "text/html").Body), "&amp;", "&")
+			for _, address := range []string{terms, privacy, report} {
+				if !strings.Contains(body, address) {
+					t.Errorf("%s lacks %s", target, address)
+				}
+			}
+		}
+		for _, accept := range []string{"text/html", "text/markdown"} {
+			page := string(n.get("/members/alpha", "Accept", accept).Body)
+			if !strings.Contains(page, report) || accept == "text/html" && !strings.Contains(page, report+"?subject=Report%20of%20the%20member%20alpha") {
+				t.Errorf("the member's page as %s: %s", accept, page)
+			}
+		}
+	}
+	before := o.position()
+	o.stop()
+	o.args = append(o.args, "--report", "https://operator.dev/report?form=1", "--privacy", "")
+	o.launch()
+	if after := o.position(); after == before {
+		t.Error("no event says that the flags have changed")
+	}
+	alike(t, o, e)
+	policies := at(t, e.get("/api").document(t), "policies").(map[string]any)
+	if len(policies) != 2 || policies["report"] != "https://operator.dev/report?form=1" {
+		t.Errorf("after the change: %v", policies)
+	}
+	if page := string(e.get("/members/alpha", "Accept", "text/html").Body); !strings.Contains(page, "https://operator.dev/report?form=1&amp;member=alpha") {
+		t.Errorf("the member's page: %s", page)
+	}
+	position := o.position()
+	o.stop()
+	o.launch()
+	if o.position() != position {
+		t.Error("a start without a change wrote an event")
+	}
+	for _, wrong := range [][]string{{"--terms", "operator.dev/terms"}, {"--terms", "mailto:a@operator.dev"}, {"--privacy", "javascript:alert(1)"}, {"--report", "mailto:"},
+		{"--report", "https:///x"}, {"--report", "https://operator.dev/a b"}, {"--terms", "https://operator.dev/" + strings.Repeat("x", 1024)}} {
+		out, err := o.operate(append([]string{"serve"}, wrong...)...)
+		if err == nil || !strings.Contains(out, wrong[0]) {
+			t.Errorf("%v: %v %s", wrong, err, out)
+		}
+	}
+}
