@@ -21,21 +21,16 @@ type build struct{ version, revision, date string }
 // thisBuild says what this binary was built from: what make set, and else what the go
 // command saw.
 func thisBuild() build {
-	b := build{buildVersion, buildRevision, buildDate}
-	if info, ok := debug.ReadBuildInfo(); ok && b == (build{}) {
-		modified := ""
+	b, seen := build{buildVersion, buildRevision, buildDate}, map[string]string{}
+	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
-			switch {
-			case s.Key == "vcs.revision":
-				b.revision = s.Value
-			case s.Key == "vcs.time":
-				b.date = s.Value
-			case s.Key == "vcs.modified" && s.Value == "true":
-				modified = "-modified"
-			}
+			seen[s.Key] = s.Value
 		}
-		if b.revision != "" {
-			b.revision += modified
+	}
+	if b.revision == "" {
+		b.revision, b.date = seen["vcs.revision"], seen["vcs.time"]
+		if seen["vcs.modified"] == "true" {
+			b.revision += "-modified"
 		}
 	}
 	for _, field := range []struct {

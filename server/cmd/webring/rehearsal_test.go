@@ -26,7 +26,7 @@ func TestRehearsal(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(node.Close)
-	f, secret := newFront(t), secretFile(t)
+	f, secret := newGateway(t), secretFile(t)
 
 	t.Log("a first deployment, and a payment through it")
 	o := start(t, "--tempo-rpc", node.URL, "--edge-secret-file", secret, "--base-url", f.site)

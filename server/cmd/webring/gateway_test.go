@@ -93,9 +93,9 @@ func (a *authority) write(file, kind string, der []byte) {
 	}
 }
 
-// front is nginx with TLS before the nodes of a ring, and who comes to it: readers, and
+// gateway is nginx with TLS before the nodes of a ring, and who comes to it: readers, and
 // payers with the reference client.
-type front struct {
+type gateway struct {
 	t         *testing.T
 	dir       string
 	site      string // https://localhost:PORT
@@ -105,10 +105,10 @@ type front struct {
 	nodes     []*origin
 }
 
-// newFront gives a front that has yet to begin.
-func newFront(t *testing.T) *front {
+// newGateway gives a gateway that has yet to begin.
+func newGateway(t *testing.T) *gateway {
 	t.Helper()
-	f := &front{t: t, dir: t.TempDir(), authority: newAuthority(t)}
+	f := &gateway{t: t, dir: t.TempDir(), authority: newAuthority(t)}
 	_, port, err := net.SplitHostPort(devchain.FreeAddress())
 	if err != nil {
 		t.Fatal(err)
@@ -125,15 +125,15 @@ func newFront(t *testing.T) *front {
 	return f
 }
 
-func (f *front) file(name string) string { return filepath.Join(f.dir, name) }
+func (f *gateway) file(name string) string { return filepath.Join(f.dir, name) }
 
 // certify gives nginx another certificate, which it has yet to read.
-func (f *front) certify(serial int64) {
+func (f *gateway) certify(serial int64) {
 	f.authority.issue(f.file("cert.pem"), f.file("key.pem"), serial)
 }
 
 // begin starts nginx before these nodes.
-func (f *front) begin(nodes ...*origin) {
+func (f *gateway) begin(nodes ...*origin) {
 	f.t.Helper()
 	f.configure(nodes...)
 	address := strings.TrimPrefix(f.site, "https://")
@@ -174,7 +174,7 @@ http {
 }
 
 // configure says which nodes nginx is before, from its next reload on.
-func (f *front) configure(nodes ...*origin) {
+func (f *gateway) configure(nodes ...*origin) {
 	f.t.Helper()
 	f.nodes = nodes
 	var lines strings.Builder
@@ -186,7 +186,7 @@ func (f *front) configure(nodes ...*origin) {
 	}
 }
 
-func (f *front) signal(s syscall.Signal) {
+func (f *gateway) signal(s syscall.Signal) {
 	f.t.Helper()
 	text, err := os.ReadFile(f.file("pid"))
 	if err != nil {
@@ -202,10 +202,10 @@ func (f *front) signal(s syscall.Signal) {
 }
 
 // reload has nginx read its configuration and certificates again.
-func (f *front) reload() { f.signal(syscall.SIGHUP) }
+func (f *gateway) reload() { f.signal(syscall.SIGHUP) }
 
 // serial is that of the certificate which a new connection is shown.
-func (f *front) serial() int64 {
+func (f *gateway) serial() int64 {
 	f.t.Helper()
 	conn, err := tls.Dial("tcp", strings.TrimPrefix(f.site, "https://"), &tls.Config{RootCAs: f.authority.pool, ServerName: "localhost"})
 	if err != nil {
@@ -216,7 +216,7 @@ func (f *front) serial() int64 {
 }
 
 // read gets a document by way of nginx.
-func (f *front) read(path string) (reply, error) {
+func (f *gateway) read(path string) (reply, error) {
 	res, err := f.reader.Get(f.site + path)
 	if err != nil {
 		return reply{}, err
@@ -227,7 +227,7 @@ func (f *front) read(path string) (reply, error) {
 }
 
 // pay has the reference client pay by way of nginx.
-func (f *front) pay(path, body string) (devchain.Payment, error) {
+func (f *gateway) pay(path, body string) (devchain.Payment, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	return f.payer.Pay(ctx, wallet(f.t).HexKey(), devchain.Request{Method: http.MethodPost, URL: f.site + path,
@@ -236,7 +236,7 @@ func (f *front) pay(path, body string) (devchain.Payment, error) {
 
 // load reads, and so many pay, without a pause until the function that it gives is called,
 // which says how much of both there was. The test fails if a read or a payment does.
-func (f *front) load(slug string, payers int) (stop func() (reads, payments int64)) {
+func (f *gateway) load(slug string, payers int) (stop func() (reads, payments int64)) {
 	ctx, cancel := context.WithCancel(f.t.Context())
 	var done sync.WaitGroup
 	var reads, payments atomic.Int64
