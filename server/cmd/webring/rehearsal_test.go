@@ -80,6 +80,19 @@ func TestRehearsal(t *testing.T) {
 	o.balanced()
 	alike(t, append([]*origin{o}, f.nodes...)...)
 
+	t.Log("a member is hidden, and shown again")
+	for _, step := range []struct {
+		word   string
+		status int
+	}{{"hide", http.StatusNotFound}, {"unhide", http.StatusOK}} {
+		if out, err := o.operate("members", step.word, "first", "--reason", "a rehearsal"); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		for _, e := range f.nodes {
+			eventually(t, step.word+" at every edge", time.Minute, func() bool { return e.get("/api/ring/first").Status == step.status })
+		}
+	}
+
 	t.Log("a backup, restored beside the running ring and verified")
 	file, beside := filepath.Join(t.TempDir(), "backup.tar"), filepath.Join(t.TempDir(), "data")
 	if out, err := o.operate("backup", file); err != nil {
