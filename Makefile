@@ -13,7 +13,21 @@ CORE    := wasm/module/built/core.wasm
 # machine, so nothing of the checkout may get in.
 BUILD_CORE = GOOS=wasip1 GOARCH=wasm GOWASM= $(GO) build -buildmode=c-shared -trimpath -buildvcs=false -ldflags="-s -w -buildid=" -o
 
-.PHONY: all build wasm profile generate run demo test test-wasm bench bench-large check format vet lint fresh clean-tree race fuzz soak clean
+# What a binary says of its sources: the newest heading of the changelog, the commit and
+# its time. Time of the build and names of folders stay out, since builds must repeat.
+VERSION  = $(shell awk '/^\#\# /{print $$2; exit}' CHANGELOG.md)
+REVISION = $(shell git describe --always --abbrev=40 --exclude='*' --dirty=-modified 2>/dev/null)
+DATE     = $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null)
+STAMP    = -X main.buildVersion=$(VERSION) -X main.buildRevision=$(REVISION) -X main.buildDate=$(DATE)
+
+# A release: one static binary for each platform, what it consists of, and checksums. Two
+# builds of one commit with one version of Go are the same bytes, on any machine.
+RELEASE   := bin/release
+PLATFORMS := linux/amd64 linux/arm64 darwin/arm64
+SBOM      := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
+BUILD_RELEASE = CGO_ENABLED=0 GOFLAGS= GOEXPERIMENT= GOAMD64=v1 GOARM64=v8.0 $(GO) build -trimpath -buildvcs=false -ldflags="-s -w -buildid= $(STAMP)"
+
+.PHONY: all build wasm profile generate run demo test test-wasm bench bench-large check format vet lint fresh reproducible clean-tree race fuzz soak release container clean
 
 all: build
 
@@ -31,7 +45,7 @@ profile:
 	$(GO) test -trimpath -run '^$$' -bench BenchmarkServe -cpuprofile wasm/default.pgo -o bin/abi.test ./core/abi
 
 build: wasm
-	$(GO) build -trimpath -o $(BIN) ./server/cmd/webring
+	$(GO) build -trimpath -ldflags="$(STAMP)" -o $(BIN) ./server/cmd/webring
 	$(GO) build -trimpath -o $(DEVRING) ./server/devchain/devring
 
 # Pages are written in templ; what it generates is committed.
@@ -72,7 +86,7 @@ bench-large: build
 	bin/bench -members 1000,1000000,10000000 -json bin/bench-large.json -go ''
 
 # The gate. It changes nothing and leaves a clean tree.
-check: format vet lint fresh race test-wasm clean-tree
+check: format vet lint fresh reproducible race test-wasm clean-tree
 
 format:
 	@out=$$(gofmt -l core wasm edge server templates static); \
@@ -99,6 +113,14 @@ fresh: wasm
 	  diff -q "$$f" "templates/$$(basename "$$f")" >/dev/null || { echo "stale: templates/$$(basename "$$f"); run make generate"; exit 1; }; \
 	done
 
+# A release built here and one built in another folder are the same bytes.
+reproducible: wasm
+	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && mkdir "$$tmp/tree" && \
+	tar -c --exclude=node_modules go.mod go.sum core edge server static templates wasm | tar -x -C "$$tmp/tree" && \
+	GOOS=linux GOARCH=amd64 $(BUILD_RELEASE) -o "$$tmp/here" ./server/cmd/webring && \
+	(cd "$$tmp/tree" && GOOS=linux GOARCH=amd64 $(BUILD_RELEASE) -o "$$tmp/there" ./server/cmd/webring) && \
+	cmp "$$tmp/here" "$$tmp/there" || { echo "a release does not build again to the same bytes"; exit 1; }
+
 race: wasm
 	$(GO) test -race -timeout 30m ./...
 
@@ -122,6 +144,29 @@ fuzz: wasm
 	    echo "fuzz $$p $$t"; $(GO) test -run '^$$' -fuzz "^$$t$$" -fuzztime $(FUZZ) $$p || exit 1; \
 	  done; \
 	done
+
+# All in bin/release: webring_VERSION_OS_ARCH, beside each its bill of materials
+# (CycloneDX), the handbook with what it has operators copy, as committed, and SHA256SUMS.
+release: wasm
+	@case "$(VERSION)" in [0-9]*.[0-9]*.[0-9]*) ;; *) echo "name the version in the newest heading of CHANGELOG.md, which is $(VERSION)"; exit 1;; esac
+	@mkdir -p bin && GOBIN="$(CURDIR)/bin" $(GO) install -trimpath $(SBOM)
+	@rm -rf $(RELEASE) && mkdir $(RELEASE)
+	@set -e; for platform in $(PLATFORMS); do \
+	  export GOOS=$${platform%/*} GOARCH=$${platform#*/}; file=$(RELEASE)/webring_$(VERSION)_$${GOOS}_$${GOARCH}; \
+	  echo "$$file"; \
+	  $(BUILD_RELEASE) -o "$$file" ./server/cmd/webring; \
+	  bin/cyclonedx-gomod bin -json -std -noserial -notimestamp -version $(VERSION) -output "$$file.cdx.json" "$$file"; \
+	done
+	@git archive --format=tar --prefix=webring_$(VERSION)/ HEAD server/README.md CHANGELOG.md LICENSE server/deploy ':!*.go' ':!*/rehearse' | gzip -n >$(RELEASE)/webring_$(VERSION)_deploy.tar.gz
+	@cd $(RELEASE) && sha256sum webring_* >SHA256SUMS
+
+# What server/deploy/Containerfile is built from, for both processors:
+#   podman build --tag webring bin/container
+container: release
+	@rm -rf bin/container && mkdir -p bin/container/data
+	@cp server/deploy/Containerfile bin/container
+	@for arch in amd64 arm64; do cp $(RELEASE)/webring_$(VERSION)_linux_$$arch bin/container/webring_$$arch; done
+	@cp /etc/ssl/certs/ca-certificates.crt bin/container
 
 clean:
 	rm -rf bin $(CORE)

@@ -23,5 +23,6 @@
 // an event. Beside these packages:
 //
 //   - cmd/webring: the binary; cmd/bench: what its answers cost
+//   - deploy: what operators copy: units, an image, proxies, alerts
 //   - devchain: a real chain and a real payer for development and tests
 package server

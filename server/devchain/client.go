@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
@@ -62,8 +63,9 @@ type answer struct {
 }
 
 // StartClient installs what is needed and runs the reference client against
-// the node at rpc.
-func StartClient(ctx context.Context, rpc string) (*Client, error) {
+// the node at rpc, with more in its environment: NODE_EXTRA_CA_CERTS=FILE has it trust
+// another authority.
+func StartClient(ctx context.Context, rpc string, env ...string) (*Client, error) {
 	if err := Install(ctx); err != nil {
 		return nil, err
 	}
@@ -72,6 +74,7 @@ func StartClient(ctx context.Context, rpc string) (*Client, error) {
 		return nil, err
 	}
 	cmd := exec.Command("node", filepath.Join(dir, "pay.mjs"), rpc)
+	cmd.Env = append(os.Environ(), env...)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("devchain: %w", err)

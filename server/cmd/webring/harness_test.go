@@ -158,6 +158,7 @@ type origin struct {
 	recipient common.Address
 	args      []string
 	env       []string
+	program   string // the binary; that of all tests unless it is set
 
 	cmd  *exec.Cmd
 	log  *logBuffer
@@ -227,7 +228,11 @@ func (o *origin) launch() {
 // boot starts the process.
 func (o *origin) boot() {
 	o.t.Helper()
-	o.cmd = exec.Command(binary(o.t), append(o.args, "--data", o.data)...)
+	program := o.program
+	if program == "" {
+		program = binary(o.t)
+	}
+	o.cmd = exec.Command(program, append(o.args, "--data", o.data)...)
 	o.cmd.Env = append(os.Environ(), o.env...)
 	o.log = &logBuffer{}
 	o.cmd.Stdout, o.cmd.Stderr = o.log, o.log

@@ -79,6 +79,7 @@ var importLaw = map[string][]string{
 	"webring/server":                  {"std", "webring/server/", "webring/core", "webring/core/api", "webring/templates", "webring/static", "github.com/valyala/fasthttp"},
 	"webring/server/certs":            {"std", "webring/server/durable", "golang.org/x/crypto/acme", "golang.org/x/crypto/acme/autocert"},
 	"webring/server/certs/certstest":  {"std"},
+	"webring/server/deploy":           {},
 	"webring/server/devchain":         {"std", "webring/server/durable", "webring/server/mpp", "github.com/ethereum/go-ethereum/"},
 	"webring/server/devchain/faults":  {"std"},
 	"webring/server/devchain/devring": {"std", "webring/server/devchain", "webring/server/score/exemplar"},

@@ -13,8 +13,6 @@ import (
 	"net/url"
 	"os"
 	"os/user"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -183,15 +181,9 @@ func version(args []string, out io.Writer) error {
 	if err := parse(given.flags(), args); err != nil {
 		return err
 	}
-	revision := "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				revision = s.Value
-			}
-		}
+	if err := thisBuild().print(out); err != nil {
+		return err
 	}
-	fmt.Fprintf(out, "webring %s, %s %s/%s\n", revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	if err := printModule(out); err != nil {
 		return err
 	}
