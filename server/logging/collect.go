@@ -13,7 +13,7 @@ const Audit = "audit"
 
 const (
 	// burst is how many lines of a kind are written in its first window.
-	burst  = 10
+	burst  = 20
 	window = time.Minute
 	// maxKinds bounds the kinds that are counted at a time.
 	maxKinds = 256

@@ -42,7 +42,7 @@ func TestRepeatingLinesAreCollected(t *testing.T) {
 		}
 		out.Reset()
 		time.Sleep(time.Minute)
-		if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `level=WARN msg="no block" more=219 in=59s`) {
+		if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `level=WARN msg="no block" more=209 in=58s`) {
 			t.Errorf("the sum is %s", got)
 		}
 		out.Reset()
