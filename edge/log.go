@@ -18,9 +18,8 @@ func (l connectionLog) Printf(format string, _ ...any) {
 	l.log.Debug("edge: connection", "occasion", format)
 }
 
-// logPanic logs where a panic came from, and of the request only method, path
-// and id. A panic
-// value of another type than these two may contain parts of the request.
+// logPanic logs where a panic came from, and of the request only method, path and id. A
+// panic value of another type than these two may contain parts of the request.
 func (s *Shell) logPanic(v any, method, target, id []byte) {
 	reason := fmt.Sprintf("%T", v)
 	switch v := v.(type) {

@@ -254,7 +254,7 @@ func TestOneRequestIDStandsInTheLogsOfAllNodes(t *testing.T) {
 	s := edgeTo(t, Config{Origin: upstream(t, func(h, _ string) string {
 		head = h
 		return "HTTP/1.1 200 OK\r\nX-Request-Id: the-origins\r\nContent-Length: 0\r\n\r\n"
-	}), Secret: sharedSecret}, edge.Config{})
+	}), Secrets: sharedSecrets}, edge.Config{})
 	for _, c := range []struct{ fields, want string }{
 		{"", ""},
 		{"X-Request-Id: my-request\r\n", "my-request"},
