@@ -87,7 +87,7 @@ func parseExact(word string) (netip.Addr, bool) {
 // receipt and challenge, and a credential of any content.
 var forms = map[string]*regexp.Regexp{
 	"a credential, a receipt or a challenge": regexp.MustCompile(`eyJ[A-Za-z0-9_-]{16,}`),
-	"a credential":                           regexp.MustCompile(`(?i)\bpayment [A-Za-z0-9_=-]{24,}`),
+	"a credential":                           regexp.MustCompile(`(?i)\bpayment [A-Za-z0-9_-]{24,}`),
 }
 
 // Scan gives what is in a log that must not be there, each with its line. It does not
