@@ -30,6 +30,17 @@ func logLines(t *testing.T, log, piece string) (found []map[string]any) {
 	return found
 }
 
+// lines is logLines of what a process has written, once there is one: what it writes can
+// come later than what it answers.
+func (o *origin) lines(piece string) (found []map[string]any) {
+	o.t.Helper()
+	eventually(o.t, "a line with "+piece, time.Minute, func() bool {
+		found = logLines(o.t, o.log.String(), piece)
+		return len(found) > 0
+	})
+	return found
+}
+
 // fileLines is logLines of a file, once it has so many.
 func fileLines(t *testing.T, path, piece string, many int) (found []map[string]any) {
 	t.Helper()
@@ -66,7 +77,7 @@ func TestAPaymentIsFoundInAllLogs(t *testing.T) {
 	if p.Status != http.StatusCreated || p.Header.Get("X-Request-Id") != mine {
 		t.Fatalf("status %d, id %q: %s", p.Status, p.Header.Get("X-Request-Id"), p.Body)
 	}
-	lines := logLines(t, o.log.String(), `"audit":"payment"`)
+	lines := o.lines(`"audit":"payment"`)
 	if len(lines) != 1 {
 		t.Fatalf("the payment has %d lines:\n%s", len(lines), o.log)
 	}
@@ -98,7 +109,7 @@ func TestAPaymentIsFoundInAllLogs(t *testing.T) {
 	// The same credential once more is refused, in one line.
 	credential := p.Authorization
 	r := o.post("/api/register", `{"name":"Logged","url":"https://logged.dev/","kind":"agent","bid":"1.50"}`, "Authorization", credential, "X-Request-Id", "again-and-again")
-	if refused := logLines(t, o.log.String(), "again-and-again"); r.Status != 409 || len(refused) != 1 || refused[0]["code"] != "credential_reused" || refused[0]["payment"] != id {
+	if refused := o.lines("again-and-again"); r.Status != 409 || len(refused) != 1 || refused[0]["code"] != "credential_reused" || refused[0]["payment"] != id {
 		t.Errorf("status %d: %v", r.Status, refused)
 	}
 	// Readers are named by their network.
@@ -142,9 +153,10 @@ func TestLogLevelChanges(t *testing.T) {
 		t.Errorf("at the level error the log says\n%s", o.log)
 	}
 	o.post("/api/bid", `{"member":"nobody","amount":"1.00"}`, "X-Request-Id", "to-be-seen")
-	if log := o.log.String(); !strings.Contains(log, `level=DEBUG msg="paid operation refused"`) || !strings.Contains(log, "request=to-be-seen") {
-		t.Errorf("at the level debug the log says\n%s", log)
-	}
+	eventually(t, "a line at the level debug", time.Minute, func() bool {
+		log := o.log.String()
+		return strings.Contains(log, `level=DEBUG msg="paid operation refused"`) && strings.Contains(log, "request=to-be-seen")
+	})
 	if out, err := o.operate("log-level", "loud"); err == nil || !strings.Contains(out, `"loud" is no level of logs`) {
 		t.Errorf("%v, %s", err, out)
 	}
