@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/accesslog"
 	"webring/edge/clientaddr"
 	"webring/edge/voucher"
 	"webring/templates"
@@ -137,4 +138,6 @@ type Config struct {
 	// Log receives what operators should see, [slog.Default] when nil. Header
 	// values, queries and bodies are never written to it.
 	Log *slog.Logger
+	// Access gets a line for each request that is answered. nil: none are written.
+	Access *accesslog.Log
 }

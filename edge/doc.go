@@ -22,6 +22,8 @@
 //   - body.go decodes what is posted; paid.go calls the handlers of paid operations
 //   - problem.go writes problems, also for requests that could not be read; headers.go adds
 //     the fields of every answer
+//   - requests.go gives each request its id by [webring/edge/requestid], and
+//     [webring/edge/accesslog] its line
 //   - [webring/edge/uri] reads targets and puts their hosts into A-labels;
 //     [webring/edge/clientaddr] finds the client of a request, [webring/edge/limit] counts
 //     requests, and listener.go bounds connections

@@ -75,11 +75,12 @@ func (p *plainAnswerer) Answer(r *fastpath.Request, now time.Time) (answer fastp
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			p.s.logPanic(v, []byte(fasthttp.MethodGet), r.Target)
+			p.s.logPanic(v, methodGet, r.Target, r.ID)
 			answer = fastpath.Answer{Status: internal.code.Status(), Fields: []byte(notStored + problemFields),
 				Body: api.AppendProblem(nil, p.s.core.BaseURL(), internal.code, internal.detail, nil)}
 			ok = true
 		}
+		p.noteAccess(r, &answer, now)
 	}()
 	g := p.s.core.enter()
 	defer g.leave()

@@ -131,6 +131,9 @@ func talk(addr string, pieces [][]byte) ([]byte, error) {
 
 var statusLine = regexp.MustCompile(`HTTP/1\.1 \d\d\d `)
 
+// madeID matches the line of an id that no client has chosen.
+var madeID = regexp.MustCompile(`^X-Request-Id: [a-z2-7]{12}-[0-9a-z]+$`)
+
 // answersIn takes what came over a connection apart: each answer with its
 // fields in order, but the time.
 func answersIn(b []byte) (answers []string) {
@@ -143,6 +146,9 @@ func answersIn(b []byte) (answers []string) {
 		head, body, _ := bytes.Cut(b[at[0]:end], []byte("\r\n\r\n"))
 		lines := strings.Split(string(head), "\r\n")
 		lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "Date: ") })
+		for i := range lines {
+			lines[i] = madeID.ReplaceAllString(lines[i], "X-Request-Id: made")
+		}
 		slices.Sort(lines[1:])
 		answers = append(answers, strings.Join(lines, "\n")+"\n\n"+string(body))
 	}
@@ -203,7 +209,8 @@ func (d dialect) request() string {
 		"Host: [::1]:80"+end, "Host: x:999999"+end, "Host: x@y"+end, "Host: x\x00"+end, " Host: x"+end, "Host: \t x \t"+end, "Host: x:"+end, "Host: a_b"+end, "Host: x,y"+end))
 	body := ""
 	for range d.IntN(4) {
-		line := d.pick("User-Agent: x", "Accept: */*", "If-None-Match: *", "If-None-Match: \"a\", W/\"b\"", "X-Forwarded-For: 192.0.2."+fmt.Sprint(d.IntN(9)), "Cookie: a=b; c", "Api-Version: 1", "Connection: keep-alive", "Accept-Encoding: gzip", "accept-encoding: gzip, deflate, br, zstd", "Accept-Encoding: zstd;q=0, br")
+		line := d.pick("User-Agent: x", "Accept: */*", "If-None-Match: *", "If-None-Match: \"a\", W/\"b\"", "X-Forwarded-For: 192.0.2."+fmt.Sprint(d.IntN(9)), "Cookie: a=b; c", "Api-Version: 1", "Connection: keep-alive", "Accept-Encoding: gzip", "accept-encoding: gzip, deflate, br, zstd", "Accept-Encoding: zstd;q=0, br",
+			"X-Request-Id: Abc_1234.x-9", "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
 		which := d.IntN(8)
 		if calm {
 			which = 8
@@ -220,7 +227,9 @@ func (d dialect) request() string {
 		case 2:
 			line = d.pick("Connection: close", "Connection: Keep-Alive, close", "Connection: upgrade\r\nUpgrade: h2c", "Connection:", "Connection: keep-alive\r\nConnection: close", "Connection: Host", "Keep-Alive: timeout=1", "Proxy-Connection: close", "Connection: CLOSE", "Upgrade: websocket")
 		case 3:
-			line = d.pick("Expect: 100-continue", "Expect: 100-Continue", "Expect: x", "expect:", "Api-Version: 2", "Api-Version: 1\r\nApi-Version: 2", "Api-Version:", "Api-Version: 1 ", "api-version:1", "Api-Version: 1, 1", "Webring-Edge: t=1", "webring-edge:", "If-None-Match: *", "If-None-Match:", "If-None-Match: \"a", "If-None-Match: x\r\nif-none-match: *")
+			line = d.pick("Expect: 100-continue", "Expect: 100-Continue", "Expect: x", "expect:", "Api-Version: 2", "Api-Version: 1\r\nApi-Version: 2", "Api-Version:", "Api-Version: 1 ", "api-version:1", "Api-Version: 1, 1", "Webring-Edge: t=1", "webring-edge:", "If-None-Match: *", "If-None-Match:", "If-None-Match: \"a", "If-None-Match: x\r\nif-none-match: *",
+				"X-Request-Id: short", "X-Request-Id: abcdefgh\r\nx-request-id: abcdefgi", "x-request-id: abcdefg\xff", "X-Request-Id: abcd efgh", "X-Request-Id:", "X-Request-Id: "+strings.Repeat("x", 60+d.IntN(9)), "X-Request-Id:\tabcdefgh\t",
+				"Traceparent: 00-00000000000000000000000000000000-00f067aa0ba902b7-01", "TRACEPARENT: ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "Traceparent: x", "Traceparent: 01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-y")
 		case 4:
 			line = d.pick("Forwarded: for=192.0.2.1", "Forwarded: for=\"[2001:db8::1]:80\";proto=https", "Forwarded: for=\"", "forwarded: for=10.0.0.1, for=192.0.2.3", "X-Forwarded-For: 192.0.2.1, 10.0.0.1", "X-Forwarded-For:", "X-Forwarded-For: 192.0.2.1\r\nx-forwarded-for: 192.0.2.2",
 				"X-Forwarded-Proto: https", "X-Forwarded-For: unknown", "X-Forwarded-For: 192.0.2.1\r\nForwarded: for=192.0.2.2", "X-Forwarded-For: \t192.0.2.4 ", "X_Forwarded_For: 192.0.2.9", "X-Forwarded-For : 192.0.2.9",

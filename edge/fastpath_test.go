@@ -44,7 +44,7 @@ func TestTheFastPathAnswersAsHandlersDo(t *testing.T) {
 	for _, target := range []string{"/api", "/api/ring", "/api/ring?limit=1&offset=1", "/api/ring?limit=0", "/api/ring/next?from=alpha", "/api/ring/next",
 		"/api/ring/beta", "/api/ring/nobody", "/api/categories", "/api/widget?from=beta", "/api/leaderboard?limit=2", "/next?from=alpha",
 		"/next?from=https%3A%2F%2Fbeta.example%2Fa", "/prev?from=nobody", "/next?from=+%zz&&", "/api/ring/next?format=redirect&kind=mcp"} {
-		for _, fields := range []string{"", "If-None-Match: \"a\", " + tag + "\r\nUser-Agent: x\r\nAccept: */*\r\n", "Api-Version: 1\r\nConnection: Keep-Alive\r\n"} {
+		for _, fields := range []string{"", "If-None-Match: \"a\", " + tag + "\r\nUser-Agent: x\r\nAccept: */*\r\n", "Api-Version: 1\r\nConnection: Keep-Alive\r\nX-Request-Id: my-request.1\r\n"} {
 			for _, stale = range []bool{false, true} {
 				request := "GET " + target + " HTTP/1.1\r\nHost: ring.example:80\r\n" + fields
 				c := dial(t, s)
@@ -60,6 +60,11 @@ func TestTheFastPathAnswersAsHandlersDo(t *testing.T) {
 				for _, r := range []reply{fast, slow} {
 					if date, err := http.ParseTime(r.header.Get("Date")); err != nil || date.IsZero() {
 						t.Errorf("%s: Date %q", target, r.header.Get("Date"))
+					}
+					if madeID.MatchString("X-Request-Id: "+r.header.Get("X-Request-Id")) == strings.Contains(fields, "X-Request-Id") {
+						t.Errorf("%s with %q: X-Request-Id %q", target, fields, r.header.Get("X-Request-Id"))
+					} else if !strings.Contains(fields, "X-Request-Id") {
+						delete(r.header, "X-Request-Id")
 					}
 					delete(r.header, "Date")
 					delete(r.header, "Ratelimit-Remaining")

@@ -8,6 +8,7 @@ import (
 
 	"webring/edge/describe"
 	"webring/edge/limit"
+	"webring/edge/requestid"
 	"webring/edge/uri"
 )
 
@@ -44,8 +45,10 @@ func (s *Shell) finish(ctx *fasthttp.RequestCtx, w limit.Window) {
 	}
 	a := s.answers.Get().(*answer)
 	a.fields = s.appendCommon(a.fields[:0], w, s.now())
+	a.fields = append(append(append(a.fields, requestid.Field+": "...), ctx.Request.Header.Peek(requestid.Field)...), "\r\n"...)
 	setFields(ctx, a.fields)
 	s.giveBack(a)
+	s.noteAccess(ctx)
 }
 
 // staleField marks an answer of a node that may be behind the ring: it has
@@ -55,7 +58,7 @@ const staleField = "Webring-Stale"
 
 // exposed are the fields that a script of another site may read.
 const exposed = "ETag, Link, Location, Retry-After, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, RateLimit-Policy, " +
-	"WWW-Authenticate, Payment-Receipt, Api-Version, Webring-Seq, Webring-From, Webring-Stale, Deprecation, Sunset"
+	"WWW-Authenticate, Payment-Receipt, Api-Version, X-Request-Id, Webring-Seq, Webring-From, Webring-Stale, Deprecation, Sunset"
 
 // leastNotice is for how many days a deprecated path stays (the service interface,
 // "Versioning").

@@ -18,9 +18,9 @@ func (l connectionLog) Printf(format string, _ ...any) {
 	l.log.Debug("edge: connection", "occasion", format)
 }
 
-// logPanic logs where a panic came from, and of the request only method and path. A panic
-// value of another type than these two may contain parts of the request.
-func (s *Shell) logPanic(v any, method, target []byte) {
+// logPanic logs where a panic came from, and of the request only method, path and id. A
+// panic value of another type than these two may contain parts of the request.
+func (s *Shell) logPanic(v any, method, target, id []byte) {
 	reason := fmt.Sprintf("%T", v)
 	switch v := v.(type) {
 	case runtime.Error:
@@ -29,5 +29,5 @@ func (s *Shell) logPanic(v any, method, target []byte) {
 		reason = v
 	}
 	s.log.Error("edge: panic while answering", "reason", reason,
-		"method", string(method), "path", string(uri.Path(target)), "stack", string(debug.Stack()))
+		"method", string(method), "path", string(uri.Path(target)), "request", string(id), "stack", string(debug.Stack()))
 }

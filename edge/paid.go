@@ -6,6 +6,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"webring/edge/clientaddr"
 	"webring/edge/voucher"
 )
 
@@ -65,7 +66,7 @@ func (s *Shell) vouched(ctx *fasthttp.RequestCtx) (voucher.Sender, bool) {
 	if err != nil {
 		// At most one line a second, or strangers could fill the log.
 		if now := time.Now().Unix(); s.complained.Swap(now) != now {
-			s.log.Warn("edge: a request is counted as its peer's", "peer", ctx.RemoteAddr().String(), "err", err)
+			s.log.Warn("edge: a request is counted as its peer's", "peer", string(clientaddr.Of(clientaddr.Peer(ctx.RemoteAddr())).AppendNetwork(nil)), "request", string(RequestID(ctx)), "err", err)
 		}
 		return voucher.Sender{}, false
 	}

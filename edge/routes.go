@@ -111,12 +111,12 @@ func (s *Shell) options(ctx *fasthttp.RequestCtx, path []byte, reads, posts bool
 		s.problem(ctx, noSuchPath)
 		return
 	}
-	methods, fields := allowed(reads, posts), "Api-Version, If-None-Match"
+	methods, fields := allowed(reads, posts), "Api-Version, If-None-Match, X-Request-Id"
 	if posts {
-		fields = "Authorization, Content-Type, Idempotency-Key, Accept-Payment, Api-Version"
+		fields = "Authorization, Content-Type, Idempotency-Key, Accept-Payment, Api-Version, X-Request-Id"
 	}
 	if string(path) == mcpPath {
-		fields = "Content-Type, Api-Version, Mcp-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Last-Event-Id"
+		fields = "Content-Type, Api-Version, X-Request-Id, Mcp-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Last-Event-Id"
 	}
 	ctx.SetStatusCode(fasthttp.StatusNoContent)
 	setHeader(ctx, "Allow", methods)

@@ -16,6 +16,7 @@ import (
 	"github.com/fasthttp/router"
 	"github.com/valyala/fasthttp"
 
+	"webring/edge/accesslog"
 	"webring/edge/clientaddr"
 	"webring/edge/describe"
 	"webring/edge/fastpath"
@@ -45,6 +46,7 @@ type Shell struct {
 	stale    func() bool
 	followed bool // by edges
 	log      *slog.Logger
+	access   *accesslog.Log // nil: none is kept
 	tls      *tls.Config
 
 	limits atomic.Pointer[limiters]
@@ -93,6 +95,7 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 		followed:   len(cfg.Sync) > 0,
 		now:        now,
 		log:        cfg.Log,
+		access:     cfg.Access,
 		deprecated: deprecated,
 		plain:      newPlainPaths(deprecated),
 		answers:    sync.Pool{New: func() any { return new(answer) }},
@@ -142,7 +145,7 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 	s.fast = fastpath.New(fastpath.Config{
 		Serves:      s.plain.have,
 		NewAnswerer: func() fastpath.Answerer { return &plainAnswerer{s: s} },
-		OnPanic:     func(v any) { s.logPanic(v, nil, nil) },
+		OnPanic:     func(v any) { s.logPanic(v, nil, nil, nil) },
 		Proxies:     &s.proxies,
 		APIVersion:  apiVersion,
 		ReadTimeout: s.server.ReadTimeout, IdleTimeout: s.server.IdleTimeout, WriteTimeout: s.server.WriteTimeout,
@@ -223,6 +226,7 @@ func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 	var w limit.Window
 	defer s.contain(ctx, &w)
 	dropTrailers(&ctx.Request.Header, s.proxies.Field())
+	identify(&ctx.Request.Header)
 	w = s.count(ctx)
 	switch {
 	case w.Exceeded():
@@ -243,7 +247,7 @@ func (s *Shell) contain(ctx *fasthttp.RequestCtx, w *limit.Window) {
 		return
 	}
 	target, _ := uri.Target(&ctx.Request.Header)
-	s.logPanic(v, ctx.Method(), target)
+	s.logPanic(v, ctx.Method(), target, RequestID(ctx))
 	s.problem(ctx, internal)
 	s.finish(ctx, *w)
 }

@@ -19,6 +19,7 @@ import (
 	"webring/core/api"
 	"webring/core/coretest"
 	"webring/edge/clientaddr"
+	"webring/edge/requestid"
 	"webring/wasm/host"
 )
 
@@ -280,10 +281,13 @@ func wantCommon(t testing.TB, r reply) {
 	t.Helper()
 	wantFields(t, r, "Api-Version", "1", "Access-Control-Allow-Origin", "*", "X-Content-Type-Options", "nosniff", "Server", "")
 	for _, name := range []string{"ETag", "Link", "Location", "Retry-After", "RateLimit-Limit", "RateLimit-Remaining",
-		"RateLimit-Reset", "RateLimit-Policy", "WWW-Authenticate", "Payment-Receipt", "Api-Version"} {
+		"RateLimit-Reset", "RateLimit-Policy", "WWW-Authenticate", "Payment-Receipt", "Api-Version", "X-Request-Id"} {
 		if !strings.Contains(r.header.Get("Access-Control-Expose-Headers"), name) {
 			t.Errorf("%s is not exposed to scripts", name)
 		}
+	}
+	if ids := r.header.Values("X-Request-Id"); len(ids) != 1 || !requestid.Valid([]byte(ids[0])) {
+		t.Errorf("status %d: the request's ids are %q", r.status, ids)
 	}
 }
 

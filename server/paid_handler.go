@@ -27,6 +27,7 @@ func Paid(s *paid.Service, operation string, body func(*fasthttp.RequestCtx) []b
 			IdempotencyKey: string(h.Peek("Idempotency-Key")),
 			Client:         client,
 			Secure:         secure,
+			Request:        string(h.Peek("X-Request-Id")), // as the shell has it
 		}
 		if received := ctx.PostBody(); !bytes.Equal(received, call.Body) {
 			call.Received = bytes.Clone(received)

@@ -77,6 +77,26 @@ func (c Client) String() string {
 	return "local"
 }
 
+// AppendNetwork appends a name of the network that the client is in: of String's names,
+// an address is cut to its /24, or /48.
+func (c Client) AppendNetwork(dst []byte) []byte {
+	if c.kind&nameless != 0 {
+		dst = append(dst, behind...)
+	}
+	switch c.kind & (ipv4 | ipv6) {
+	case ipv4:
+		var b [4]byte
+		binary.BigEndian.PutUint32(b[:], uint32(c.net))
+		b[3] = 0
+		return append(netip.AddrFrom4(b).AppendTo(dst), "/24"...)
+	case ipv6:
+		var b [16]byte
+		binary.BigEndian.PutUint64(b[:8], c.net&^0xffff)
+		return append(netip.AddrFrom16(b).AppendTo(dst), "/48"...)
+	}
+	return append(dst, Client{}.String()...)
+}
+
 // Parse reads what [Client.String] writes, in that spelling alone.
 func Parse(s string) (Client, bool) {
 	if rest, ok := strings.CutPrefix(s, behind); ok {

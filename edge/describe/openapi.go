@@ -55,7 +55,7 @@ func openAPI(s *Source) ([]byte, error) {
 			"pay one offer and send the identical request again with an `Authorization: Payment` credential. " + ring.How + " " + ring.Rule +
 			" Answers to HEAD are those to GET without the body; OPTIONS answers 204. Every error is a Problem. " +
 			"A parameter without a value counts as absent. " +
-			"Every answer carries Api-Version and, where a limit is set, the RateLimit fields; Webring-Stale: true where it may be behind the ring." +
+			"Every answer carries Api-Version, X-Request-Id and, where a limit is set, the RateLimit fields; Webring-Stale: true where it may be behind the ring." +
 			ring.Policies.lines(),
 	}
 	if p := ring.Policies; p.Terms != "" {
@@ -194,6 +194,9 @@ func (b *openapi) parameters(op *Operation) []node {
 		}
 		list = append(list, node{"$ref": "#/components/parameters/" + p.name})
 	}
+	if op.Tag != documentsTag {
+		list = append(list, node{"$ref": "#/components/parameters/X-Request-Id"})
+	}
 	if op.body != "" {
 		list = append(list, node{"$ref": "#/components/parameters/Content-Encoding"})
 	}
@@ -216,6 +219,7 @@ func parameters() node {
 		schema      *schema
 	}{
 		{"Api-Version", "The version of the API.", withDefault(oneOf("1"), "1")},
+		{"X-Request-Id", "What the client calls this request. One that it does not name gets the trace id of its traceparent, or an id of its own.", withPattern(bounded(text(""), 8, 64), requestIDPattern)},
 		{"Content-Encoding", "Coding of the body, if it has one. A challenge binds the bytes as they are sent.", oneOf("gzip", "zstd")},
 		{"Idempotency-Key", "Random, such as a UUID. Kept for 24 hours for the account that pays: repeats with it and the same body are not charged again.", withPattern(bounded(text(""), 16, 255), "^[!-~]{16,255}$")},
 		{"Accept-Payment", "Which offers the client can pay, such as tempo/charge;q=0.5.", text("")},
@@ -229,9 +233,12 @@ func parameters() node {
 // repeat them for each problem would take a fifth of the document.
 var (
 	everyHeader      = []string{"Api-Version"}
-	rateHeader       = []string{"RateLimit-Limit", "RateLimit-Policy", "RateLimit-Remaining", "RateLimit-Reset"}
+	successHeader    = []string{"X-Request-Id", "RateLimit-Limit", "RateLimit-Policy", "RateLimit-Remaining", "RateLimit-Reset"}
 	deprecatedHeader = []string{"Deprecation", "Sunset", "Link"}
 )
+
+// requestIDPattern is the form of an X-Request-Id.
+const requestIDPattern = "^[A-Za-z0-9._-]{8,64}$"
 
 func headers() node {
 	required := func(about string, s *schema) node {
@@ -240,6 +247,7 @@ func headers() node {
 	optional := func(about string, s *schema) node { return node{"description": about, "schema": s} }
 	return node{
 		"Api-Version":         required("The version of the API that answered.", oneOf("1")),
+		"X-Request-Id":        required("What this request is called in the logs.", withPattern(text(""), requestIDPattern)),
 		"RateLimit-Limit":     optional("Requests in a window.", number("")),
 		"RateLimit-Remaining": optional("Requests left in this one.", number("")),
 		"RateLimit-Reset":     optional("Seconds until it ends.", number("")),
@@ -274,7 +282,7 @@ func (b *openapi) answers(op *Operation) node {
 	for _, a := range op.success {
 		names := slices.Concat(everyHeader, a.headers)
 		if op.Tag != documentsTag {
-			names = append(names, rateHeader...)
+			names = append(names, successHeader...)
 		}
 		if old {
 			names = append(names, deprecatedHeader...)
@@ -343,7 +351,7 @@ func (b *openapi) problem(status int, codes []api.Code, old bool) string {
 	case 415:
 		names = append(names, "Accept-Encoding")
 	case 429:
-		names = append(append(names, rateHeader...), "Retry-After")
+		names = append(append(names, successHeader...), "Retry-After")
 	case 503:
 		names = append(names, "Retry-After")
 	}

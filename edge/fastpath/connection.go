@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/edge/clientaddr"
+	"webring/edge/requestid"
 )
 
 // connection serves one connection from its beginning until it ends or is handed over.
@@ -187,7 +188,7 @@ func (c *connection) batch(w *scratch, n int) (left int, what outcome) {
 		at += length
 		c.begun = false
 		closing := c.state.Load() == last
-		w.out = appendHead(w.out, &answer, w.answerer, now, closing)
+		w.out = appendHead(w.out, &answer, w.request.ID, w.answerer, now, closing)
 		if len(answer.Body) >= minLent {
 			w.lent = answer.Body
 		} else {
@@ -247,11 +248,12 @@ func (c *connection) end() {
 	}
 }
 
-// appendHead appends an answer up to its body.
-func appendHead(dst []byte, a *Answer, by Answerer, now time.Time, closing bool) []byte {
+// appendHead appends the answer to the request with this id, up to its body.
+func appendHead(dst []byte, a *Answer, id []byte, by Answerer, now time.Time, closing bool) []byte {
 	dst = append(dst, statusLines[a.Status]...)
 	dst = appendDate(dst, now)
 	dst = append(dst, a.Fields...)
+	dst = append(append(append(dst, requestid.Field+": "...), id...), "\r\n"...)
 	dst = by.AppendCommon(dst, now)
 	if closing {
 		dst = append(dst, "Connection: close\r\n"...)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"webring/edge/clientaddr"
+	"webring/edge/requestid"
 	"webring/edge/uri"
 	"webring/edge/voucher"
 )
@@ -17,7 +18,12 @@ type Request struct {
 	Target      []byte
 	Client      clientaddr.Client
 	IfNoneMatch [][]byte // its lines
+	UserAgent   []byte   // the last line of it
+	ID          []byte   // what it is called in answers and logs
 
+	ids, traces            [][]byte // lines of the fields that may name it
+	madeID                 []byte
+	maker                  requestid.Maker
 	accept, acceptEncoding [][]byte
 	proxyLines             [][]byte // of the field in which a proxy names its client
 }
@@ -71,6 +77,7 @@ func (r *Request) parse(b []byte, cfg *Config, proxyField string) (n int, what r
 		return 0, isOther
 	}
 	r.IfNoneMatch, r.accept, r.acceptEncoding, r.proxyLines = r.IfNoneMatch[:0], r.accept[:0], r.acceptEncoding[:0], r.proxyLines[:0]
+	r.UserAgent, r.ids, r.traces = nil, r.ids[:0], r.traces[:0]
 	hosts := 0
 	for at := end + 1; ; {
 		length := bytes.IndexByte(b[at:], '\n')
@@ -86,6 +93,7 @@ func (r *Request) parse(b []byte, cfg *Config, proxyField string) (n int, what r
 			if hosts != 1 {
 				return 0, isOther
 			}
+			r.identify()
 			return at, isPlain
 		}
 		if !uri.IsPrintable(line) {
@@ -98,6 +106,14 @@ func (r *Request) parse(b []byte, cfg *Config, proxyField string) (n int, what r
 		if len(name) == len(proxyField) && bytes.EqualFold(name, []byte(proxyField)) {
 			r.proxyLines = append(r.proxyLines, value)
 		}
+	}
+}
+
+// identify finds what the request is called, or makes it up.
+func (r *Request) identify() {
+	if r.ID = requestid.Of(r.ids, r.traces); r.ID == nil {
+		r.madeID = r.maker.Append(r.madeID[:0])
+		r.ID = r.madeID
 	}
 }
 
@@ -161,11 +177,23 @@ func (r *Request) take(name, value []byte, cfg *Config, hosts *int) bool {
 		return !is("Expect")
 	case len("Upgrade"): // and Trailer
 		return !is("Upgrade") && !is("Trailer")
-	case len("Connection"):
+	case len("Connection"): // and User-Agent
+		if is("User-Agent") {
+			r.UserAgent = value
+			return true
+		}
 		return !is("Connection") || bytes.EqualFold(value, []byte("keep-alive"))
-	case len("Api-Version"):
+	case len("Api-Version"): // and Traceparent
+		if is(requestid.TraceField) {
+			r.traces = append(r.traces, value)
+			return true
+		}
 		return !is("Api-Version") || string(value) == cfg.APIVersion
-	case len(voucher.Field):
+	case len(voucher.Field): // and X-Request-Id
+		if is(requestid.Field) {
+			r.ids = append(r.ids, value)
+			return true
+		}
 		return !is(voucher.Field)
 	case len("If-None-Match"):
 		if is("If-None-Match") {

@@ -22,8 +22,8 @@ type Answerer interface {
 	Rest()
 }
 
-// Answer is an answer without the common fields, and without Date, Connection and
-// Content-Length.
+// Answer is an answer without the common fields, and without Date, Connection,
+// Content-Length and X-Request-Id.
 type Answer struct {
 	Status int
 	Fields []byte // its own header fields, each line ended with CRLF

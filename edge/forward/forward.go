@@ -259,6 +259,6 @@ func (f *Forwarder) await(ctx *fasthttp.RequestCtx, res *http.Response) {
 	defer cancel()
 	if !f.cfg.Reach(wait, seq) {
 		ctx.Response.Header.Set(stale, "true")
-		f.log.Warn("forward: answered before what was paid for is seen here", "seq", seq)
+		f.log.Warn("forward: answered before what was paid for is seen here", requestOf(ctx), "seq", seq)
 	}
 }

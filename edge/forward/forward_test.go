@@ -93,7 +93,7 @@ func TestForwardedRequestsTravelByteForByte(t *testing.T) {
 	s := edgeTo(t, Config{Origin: url, Secrets: sharedSecrets, TrustedProxies: proxies(t, "X-Asker")}, edge.Config{RateLimit: 50})
 	sent := "{\"name\" :\t\"ä\\u0000\"}\n\n"
 	r := s.raw("POST /api/register?x=%41%2f&y HTTP/1.1\r\nHost: ring.example\r\ncontent-type:  application/json ;charset=UTF-8\r\n" +
-		"Authorization: Payment eyJ+/=  , x\r\nIdempotency-Key: \"k 1\"\r\nAccept-Payment: a;q=0.5\r\naccept-payment: b\r\nCookie: a=b;;c ; d\r\n" +
+		"Authorization: Payment eyJ+/=  , x\r\nIdempotency-Key: \"k 1\"\r\nX-Request-Id: as-sent.1\r\nAccept-Payment: a;q=0.5\r\naccept-payment: b\r\nCookie: a=b;;c ; d\r\n" +
 		"X-Forwarded-For: 1.2.3.4\r\nForwarded: for=1.2.3.4\r\nVia: 1.1 x\r\nx-asker: 1.2.3.4\r\nCF-Connecting-IP: 1.2.3.4\r\nWebring-Edge: forged\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\nTE: trailers\r\n" +
 		"Content-Length: " + fmt.Sprint(len(sent)) + "\r\n\r\n" + sent)
 	if r.status != 201 || r.body != "{ä}" {
@@ -116,7 +116,7 @@ func TestForwardedRequestsTravelByteForByte(t *testing.T) {
 		return false
 	})
 	want := []string{"Host: " + strings.TrimPrefix(url, "http://"), "Content-Length: " + fmt.Sprint(len(sent)), "Accept-Payment: a;q=0.5", "Accept-Payment: b",
-		"Authorization: Payment eyJ+/=  , x", "Content-Type: application/json ;charset=UTF-8", "Cookie: a=b;;c ; d", "Idempotency-Key: \"k 1\""}
+		"Authorization: Payment eyJ+/=  , x", "Content-Type: application/json ;charset=UTF-8", "Cookie: a=b;;c ; d", "Idempotency-Key: \"k 1\"", "X-Request-Id: as-sent.1"}
 	slices.Sort(lines)
 	slices.Sort(want)
 	if !slices.Equal(lines, want) {
@@ -243,6 +243,29 @@ func TestForwardersNeedAnOriginAndALongSecret(t *testing.T) {
 		{Origin: "http://u@x"}, {Origin: "http://x", Secrets: new(voucher.Secrets)}} {
 		if f, err := New(cfg); err == nil {
 			t.Errorf("%+v: %v", cfg, f)
+		}
+	}
+}
+
+// The origin is told the one id under which this node answers, whatever the client has
+// sent and whatever the origin calls it.
+func TestOneRequestIDStandsInTheLogsOfAllNodes(t *testing.T) {
+	var head string
+	s := edgeTo(t, Config{Origin: upstream(t, func(h, _ string) string {
+		head = h
+		return "HTTP/1.1 200 OK\r\nX-Request-Id: the-origins\r\nContent-Length: 0\r\n\r\n"
+	}), Secrets: sharedSecrets}, edge.Config{})
+	for _, c := range []struct{ fields, want string }{
+		{"", ""},
+		{"X-Request-Id: my-request\r\n", "my-request"},
+		{"X-Request-Id: no\r\nX-Request-Id: my-request\r\n", ""},
+		{"X-Request-Id: a b c d e f g\r\n", ""},
+		{"Traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n", "4bf92f3577b34da6a3ce929d0e0e4736"},
+	} {
+		r := s.raw("POST /api/bid HTTP/1.1\r\nHost: x\r\n" + c.fields + "Content-Length: 2\r\n\r\n{}")
+		got := r.header.Values("X-Request-Id")
+		if len(got) != 1 || c.want != "" && got[0] != c.want || strings.Count(head, "X-Request-Id") != 1 || !strings.Contains(head, "X-Request-Id: "+got[0]+"\r\n") {
+			t.Errorf("%q: the answer has %q, and the origin got %q", c.fields, got, head)
 		}
 	}
 }

@@ -1,11 +1,13 @@
 package forward
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/requestid"
 )
 
 const (
@@ -20,7 +22,7 @@ const (
 // crowded refuses a request that gets no slot. It is not sent later.
 func (f *Forwarder) crowded(ctx *fasthttp.RequestCtx) {
 	if f.mayLog() {
-		f.log.Warn("forward: as many requests are on their way to the origin as may be, of one client or of all")
+		f.log.Warn("forward: as many requests are on their way to the origin as may be, of one client or of all", requestOf(ctx))
 	}
 	const crowded = "As many requests like this one are on their way to the origin of this ring as may be, of this client or of all"
 	if ctx.IsPost() {
@@ -47,7 +49,7 @@ func (f *Forwarder) unanswered(ctx *fasthttp.RequestCtx, sent bool, err error) {
 	if f.open.Err() != nil {
 		happened, lost = "forward: ending before the origin has answered", "This node ends, and the origin of this ring has not answered yet."
 	}
-	f.log.Warn(happened, "err", err)
+	f.log.Warn(happened, requestOf(ctx), "err", err)
 	switch {
 	case !ctx.IsPost():
 		f.refuse(ctx, api.PaymentsUnavailable, "Only the origin of this ring has what is at this address, and it cannot be reached. Other reads go on.")
@@ -58,6 +60,11 @@ func (f *Forwarder) unanswered(ctx *fasthttp.RequestCtx, sent bool, err error) {
 	default:
 		f.refuse(ctx, api.PaymentsUnavailable, lost+" This request brought no payment and charges nothing. Reads go on.")
 	}
+}
+
+// requestOf names a request in the log.
+func requestOf(ctx *fasthttp.RequestCtx) slog.Attr {
+	return slog.String("request", string(ctx.Request.Header.Peek(requestid.Field)))
 }
 
 // mayLog reports whether there may be a log line about slots: at most one a second, so

@@ -12,6 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 	"golang.org/x/net/http/httpguts"
 
+	"webring/edge/requestid"
 	"webring/edge/uri"
 	"webring/edge/voucher"
 )
@@ -65,6 +66,10 @@ func (f *Forwarder) request(ctx *fasthttp.RequestCtx, client string, secure bool
 	if _, has := req.Header["User-Agent"]; !has {
 		req.Header["User-Agent"] = nil // or the transport would make one up
 	}
+	// One id stands in the logs of all nodes, whatever the client has sent.
+	if id := in.Header.Peek(requestid.Field); len(id) > 0 {
+		req.Header[requestid.Field] = []string{string(id)}
+	}
 	r.Request = req
 	f.vouch(req, r)
 	return r, true
@@ -101,7 +106,7 @@ func hopByHop(name string) bool {
 
 // writtenHere reports whether this node writes a field of an answer for itself.
 func writtenHere(name string) bool {
-	return name == "Connection" || name == "Date" || strings.HasPrefix(name, "Ratelimit-")
+	return name == "Connection" || name == "Date" || name == requestid.Field || strings.HasPrefix(name, "Ratelimit-")
 }
 
 // hasCredential reports whether any line of a request may bring a payment.

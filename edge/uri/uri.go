@@ -44,6 +44,19 @@ func Path(target []byte) []byte {
 	return path
 }
 
+// Parameter gives the value of the first parameter with this name in a query, as it was
+// sent.
+func Parameter(query []byte, name string) []byte {
+	for len(query) > 0 {
+		var one []byte
+		one, query, _ = bytes.Cut(query, []byte("&"))
+		if key, value, _ := bytes.Cut(one, []byte("=")); string(key) == name {
+			return value
+		}
+	}
+	return nil
+}
+
 // EscapesSlash reports whether a slash is escaped in a path. It separates no segments
 // (RFC 3986, 2.2), and no path has a segment with one.
 func EscapesSlash(path []byte) bool {

@@ -54,6 +54,9 @@ type Reservation struct {
 	// Client is the client that brought the payment, or "" if that does not matter.
 	// Update deletes it once the outcome is final.
 	Client string `json:",omitempty"`
+	// Request is what the request that brought it is called in logs. It is deleted with
+	// Client.
+	Request string `json:",omitempty"`
 
 	// ReplayKeys are claimed for ever: no two reservations share one.
 	ReplayKeys []string

@@ -382,7 +382,7 @@ func (tx *Tx) Update(r *Reservation) error {
 		stored.fail(time.UnixMilli(tx.stamp).UTC(), hadPaid)
 	}
 	if stored.State == Failed || stored.Confirmed {
-		stored.Client = ""
+		stored.Client, stored.Request = "", ""
 	}
 	if at, ok := tx.l.state.BySlug([]byte(stored.Member)); ok && stored.State == Applied && tx.l.state.Member(at).Redacted {
 		// Its event came back from an edge, and with it the redaction.

@@ -79,7 +79,7 @@ func (p Payment) Format(s fmt.State, _ rune) {
 
 // LogValue is what structured logs show of p.
 func (p Payment) LogValue() slog.Value {
-	return slog.GroupValue(slog.String("method", p.Method), slog.String("reference", p.Reference), slog.Int64("cents", p.Cents))
+	return slog.GroupValue(slog.String("method", p.Method), slog.String("transaction", p.Reference), slog.Int64("cents", p.Cents))
 }
 
 // State is what is known about a payment that was sent, or may have been.

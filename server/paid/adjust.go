@@ -137,7 +137,7 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 	case err != nil:
 		return nil, err
 	}
-	s.Log.Info("payment adjusted", "kind", kinds[a.Kind], "reason", a.Reason, "transaction", a.Transaction, "member", e.Member, "cents", e.Amount)
+	s.Log.Info("payment adjusted", "kind", kinds[a.Kind], "reason", a.Reason, "transaction", a.Transaction, "member", e.Member, "amount_usd", FormatUSD(e.Amount), Audit, "adjustment")
 	return e, nil
 }
 
@@ -224,7 +224,7 @@ func (s *Service) awaits(ctx context.Context, n *network, transaction string) (f
 		case errors.Is(err, mpp.ErrUnavailable):
 			return nil, fmt.Errorf("what became of payment %s: %w", r.ID, err)
 		case err != nil:
-			s.Log.Warn("a payment that cannot be asked for does not keep from adjusting", "reservation", r.ID, "err", err)
+			s.Log.Warn("a payment that cannot be asked for does not keep from adjusting", "payment", r.ID, "err", err)
 			foreign[r.ID] = true
 		case o.State == mpp.Settled && strings.EqualFold(cmp.Or(o.Reference, p.Reference), transaction):
 			return nil, fmt.Errorf("%w: a payment in this transaction is still being settled", ErrAdjustment)

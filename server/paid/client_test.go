@@ -21,6 +21,9 @@ type answer struct {
 	paid.Answer
 }
 
+// clientAddress is that of clients that have no other.
+const clientAddress = "192.0.2.1"
+
 // post sends one request as a client behind TLS.
 func (r *ring) post(op, body string, authorization ...string) answer {
 	r.t.Helper()
@@ -35,7 +38,7 @@ func (r *ring) handle(c paid.Call) answer {
 // handleBy is handle by the service of one process, whatever comes after it.
 func (r *ring) handleBy(s *paid.Service, c paid.Call) answer {
 	r.t.Helper()
-	c.Secure, c.Client = true, cmp.Or(c.Client, "192.0.2.1")
+	c.Secure, c.Client = true, cmp.Or(c.Client, clientAddress)
 	a := answer{r.t, s.Handle(context.Background(), c)}
 	a.form()
 	text := fmt.Sprint(a.Status, a.Header, string(a.Body))

@@ -54,7 +54,7 @@ func (s *Service) concludeSettled(w *work, o mpp.Outcome) (applied *ledger.Reser
 	applied, err = s.apply(w, o, evidence{})
 	if errors.Is(err, errEvidence) {
 		if !o.Deep {
-			s.Log.Info("payment waits for its block to be final: events may account for its money", "payment", w.payment, "transaction", settledBy(w, o))
+			s.Log.Info("payment waits for its block to be final: events may account for its money", w.log(), "settled_by", settledBy(w, o))
 			return nil, false, nil
 		}
 		var e evidence
@@ -72,7 +72,7 @@ func (s *Service) concludeSettled(w *work, o mpp.Outcome) (applied *ledger.Reser
 	if applied.Reason == ReasonAdjusted {
 		level = slog.LevelWarn
 	}
-	s.Log.Log(s.ctx, level, "payment settled and has no effect", "payment", w.payment, "transaction", settledBy(w, o), "reason", applied.Reason)
+	s.recordUnapplied(w, o, level, "payment settled and has no effect", applied.Reason)
 	return nil, true, s.reused(applied)
 }
 
@@ -257,7 +257,6 @@ func (w *work) carryOut(tx *ledger.Tx, r *ledger.Reservation, paid mpp.Payment) 
 
 // fail stores that a payment had no effect.
 func (s *Service) fail(w *work, o mpp.Outcome) error {
-	s.Log.Warn("payment failed", "payment", w.payment, "outcome", o.State.String(), "detail", o.Detail)
 	return s.update(context.Background(), w.reservation.ID, func(_ *ledger.Tx, r *ledger.Reservation) error {
 		r.Outcome, r.Reason = o.State.String(), o.Detail
 		return end(r, w.payment)

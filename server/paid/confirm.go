@@ -70,7 +70,7 @@ func (s *Service) unconfirmed(n *network) (some []unconfirmed) {
 	for _, r := range all {
 		switch p, err := StoredPayment(r); {
 		case err != nil:
-			s.Log.Error("applied payment cannot be read", "reservation", r.ID, "err", err)
+			s.Log.Error("applied payment cannot be read", "payment", r.ID, "err", err)
 		case p.Method == n.Name(): // that of another may be configured again
 			some = append(some, unconfirmed{r, p})
 		}
@@ -104,7 +104,7 @@ func (s *Service) confirmEach(n *network, some []unconfirmed, asked map[string]t
 				faults.Add(1)
 			}
 			if err != nil {
-				s.Log.Warn("applied payment not confirmed yet", "payment", u.payment, "err", err)
+				s.Log.Warn("applied payment not confirmed yet", logged(u.ID, u.payment), "err", err)
 			}
 		})
 	}
@@ -141,14 +141,14 @@ func (s *Service) confirm(n *network, u unconfirmed) error {
 	case o.State == mpp.Settled && !o.Deep:
 		return nil
 	case o.State == mpp.Pending:
-		s.Log.Warn("an applied payment is not on its network any more", "payment", p, "detail", o.Detail)
+		s.Log.Warn("an applied payment is not on its network any more", logged(u.ID, p), "detail", o.Detail)
 		if o.Wasted == nil && s.Now().Before(p.ValidBefore) {
 			o, err = n.Broadcast(s.ctx, p, &expenses{s, n, u.ID, u.Client, &p})
 			s.account(n, u.ID, u.Client, p, o)
 		}
 		return err
 	case o.State != mpp.Settled:
-		s.Log.Error("an applied payment has vanished for good; record it with: webring payments adjust --void", "payment", p, "outcome", o.State.String(), "detail", o.Detail)
+		s.Log.Error("an applied payment has vanished for good; record it with: webring payments adjust --void", logged(u.ID, p), "outcome", o.State.String(), "detail", o.Detail, Audit, "money")
 	}
 	return s.update(s.ctx, u.ID, func(tx *ledger.Tx, r *ledger.Reservation) error {
 		r.Confirmed, r.Outcome, r.Reason = true, o.State.String(), o.Detail

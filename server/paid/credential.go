@@ -29,6 +29,9 @@ import (
 func (s *Service) pay(ctx context.Context, op operation, c Call, cred mpp.Credential) Answer {
 	ch, n := cred.Challenge, s.network(cred.Challenge.Method)
 	ours := ch.Intent == mpp.Charge && s.keys.Load().Signed(ch)
+	if ours {
+		c.about.id = ch.ID
+	}
 	answer, err := s.consumed(c, ch.ID, ours)
 	switch {
 	case err != nil:
@@ -47,15 +50,16 @@ func (s *Service) pay(ctx context.Context, op operation, c Call, cred mpp.Creden
 		return s.rejected(ctx, op, c, ch, err)
 	}
 	c.payer = payment.Payer
+	c.about.network, c.about.payment, c.about.cents = n.Network(), &payment, payment.Cents
 	record, err := json.Marshal(payment)
 	if err != nil {
 		return s.problem(err)
 	}
-	w := &work{network: n, payment: payment, client: c.Client, held: true, letGo: make(chan struct{}), done: make(chan struct{}), reservation: &ledger.Reservation{
+	w := &work{network: n, payment: payment, client: c.Client, began: c.about.began, held: true, letGo: make(chan struct{}), done: make(chan struct{}), reservation: &ledger.Reservation{
 		ID: ch.ID, State: ledger.Reserved, Operation: c.Operation,
 		Cents: payment.Cents, Payer: payment.Payer, ReplayKeys: []string{challengeKey(ch.ID), payment.ReplayKey},
 		Payment: record, Body: c.Body, BodyDigest: c.digest,
-		Idempotency: idempotency(c, c.digest), Created: s.Now(), ValidBefore: payment.ValidBefore,
+		Idempotency: idempotency(c, c.digest), Created: s.Now(), ValidBefore: payment.ValidBefore, Request: c.Request,
 	}}
 	if n.PaysGas() {
 		w.reservation.Client = c.Client
@@ -224,7 +228,7 @@ func (s *Service) give(r *ledger.Reservation) bool {
 			return nil
 		})
 		if err != nil {
-			s.Log.Error("noting a delivered answer", "err", err)
+			s.Log.Error("an answer that was delivered is not noted as such", "payment", r.ID, "err", err)
 			return
 		}
 		s.mu.Lock()

@@ -27,6 +27,7 @@
 //     money without an event; adjust.go: the operator credits and voids; verify.go:
 //     compares all events with the networks; payee.go: all payees that the ring ever had
 //   - check.go: whether a registration would get a 402, without a payment
+//   - record.go: the lines of the log about payments
 //   - problem.go: every error becomes a document in one place
 //
 // # Reservations

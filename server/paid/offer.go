@@ -71,6 +71,7 @@ func (s *Service) challenge(c Call, o order, networks []*network, why *Problem) 
 	more = append(append(more, expiry(now, shortest)...), '"')
 	told := *why
 	told.Detail += note
+	c.about.cents = o.cents()
 	a := told.document(s.base(), more)
 	for _, offer := range offers {
 		pinned[pinNonce] = nonce()

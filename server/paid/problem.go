@@ -100,6 +100,7 @@ func (p *Problem) document(base string, more []byte) Answer {
 	if p.Reason != "" {
 		more = append(append(append(more, `,"reason":"`...), p.Reason...), '"')
 	}
+	a.problem = p
 	// To write it takes room for being escaped, which it seldom is.
 	a.Body = bytes.Clone(api.AppendProblem(make([]byte, 0, 1024), base, p.Code, p.Detail, more))
 	return a

@@ -16,10 +16,10 @@ func (s *Service) resume() {
 			err = s.claim(w)
 		}
 		if err != nil {
-			s.Log.Error("open payment cannot be taken up; it stays reserved", "reservation", r.ID, "err", err)
+			s.Log.Error("open payment cannot be taken up; it stays reserved", "payment", r.ID, "err", err)
 			continue
 		}
-		s.Log.Info("open payment taken up", "payment", w.payment)
+		s.Log.Info("open payment taken up", w.log())
 		s.recallFlight(w)
 		go func() {
 			defer s.group.Done()
@@ -35,7 +35,7 @@ func (s *Service) reopen(r *ledger.Reservation) (*work, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &work{reservation: r, payment: payment, client: r.Client, done: make(chan struct{})}
+	w := &work{reservation: r, payment: payment, client: r.Client, began: r.Created, done: make(chan struct{})}
 	if w.network = s.network(w.payment.Method); w.network == nil {
 		return nil, fmt.Errorf("paid: payment method %q is not configured", w.payment.Method)
 	}

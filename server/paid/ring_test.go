@@ -215,6 +215,9 @@ func (r *ring) end() {
 	}
 	r.clients.Wait()
 	r.keepsSecrets("the log", r.log.String())
+	if strings.Contains(r.log.String(), clientAddress) {
+		r.t.Errorf("the log has the address of a client: %s", r.log)
+	}
 }
 
 // keepsSecrets fails when text holds a credential, a transaction or the key in

@@ -79,7 +79,7 @@ func (s *Service) scanOn(n *network, from time.Time) (since time.Time, err error
 		}
 		for _, x := range l.strays {
 			if x.Transfer.At.Before(since) {
-				s.Log.Error("money without an event; see: webring payments scan", "network", x.Network, "reference", x.Transfer.Reference, "payer", x.Transfer.Payer, "cents", x.Missing)
+				s.Log.Error("money without an event; see: webring payments scan", "network", x.Network, "transaction", x.Transfer.Reference, "payer", x.Transfer.Payer, "amount_usd", FormatUSD(x.Missing), Audit, "money")
 			}
 		}
 		if err := s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error { return tx.SetScanned(n.Network(), since) }); err != nil {

@@ -112,7 +112,7 @@ func TestMoneyWithoutAnEventIsAllTold(t *testing.T) {
 		}
 		time.Sleep(25 * time.Hour)
 		for reference := range told {
-			if n := strings.Count(r.log.String(), "reference="+reference+" "); n != 1 {
+			if n := strings.Count(r.log.String(), "transaction="+reference+" "); n != 1 {
 				t.Fatalf("the log tells %d times of %s", n, reference)
 			}
 		}
@@ -122,7 +122,7 @@ func TestMoneyWithoutAnEventIsAllTold(t *testing.T) {
 // tells fails unless the log tells so often of money that no event accounts for.
 func (r *ring) tells(reference string, times int) {
 	r.t.Helper()
-	if n := strings.Count(r.log.String(), "reference="+reference+" "); n != times {
+	if n := strings.Count(r.log.String(), "transaction="+reference+" "); n != times {
 		r.t.Errorf("the log tells %d times of %s, not %d", n, reference, times)
 	}
 }
@@ -444,7 +444,7 @@ func TestScanGoesOnAfterAFault(t *testing.T) {
 			told := map[string]int{}
 			for _, line := range strings.Split(r.log.String(), "\n") {
 				if _, rest, stray := strings.Cut(line, `msg="money without an event`); stray {
-					_, rest, _ = strings.Cut(rest, " reference=")
+					_, rest, _ = strings.Cut(rest, " transaction=")
 					reference, _, _ := strings.Cut(rest, " ")
 					told[reference]++
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -26,7 +27,7 @@ func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, er
 	over := !s.Now().Before(w.payment.ValidBefore)
 	switch {
 	case err != nil:
-		s.Log.Warn("refused payment without an answer from its network", "payment", w.payment, "err", err)
+		s.Log.Warn("refused payment without an answer from its network", w.log(), "err", err)
 		return nil, errPending
 	case o.State == mpp.Settled:
 	case o.State == mpp.Mismatched:
@@ -36,13 +37,13 @@ func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, er
 	default:
 		return nil, refused
 	}
-	s.Log.Warn("payment had settled before its credential came", "payment", w.payment, "transaction", settledBy(w, o))
+	s.Log.Warn("payment had settled before its credential came", w.log(), "settled_by", settledBy(w, o))
 	reference := map[string]any{"reference": settledBy(w, o)}
 	switch {
 	case !slices.Contains(w.network.payees, w.payment.Payee):
 		// Another ring can have the key that signed the challenge, such as one that was
 		// restored from a backup as a trial.
-		s.Log.Error("payment settled to a recipient that this ring never had", "payment", w.payment, "payee", w.payment.Payee)
+		s.Log.Error("payment settled to a recipient that this ring never had", w.log(), "payee", w.payment.Payee, Audit, "money")
 		return nil, &Problem{Code: api.PaymentUnapplied, More: reference,
 			Detail: "The transaction of this credential has paid a recipient that this ring knows nothing of, so it has no effect here. Do not pay again before the operator has cleared that up; give the reference."}
 	case w.realm != s.Realm:
@@ -137,7 +138,7 @@ func (s *Service) storeUnapplied(w *work, o mpp.Outcome, why api.Code) error {
 	case err != nil:
 		return s.notStored(w, err)
 	}
-	s.Log.Error("payment settled and can have no effect; credit it with: webring payments adjust", "payment", payment, "why", why)
+	s.recordUnapplied(w, o, slog.LevelError, "payment settled and can have no effect; credit it with: webring payments adjust", string(why))
 	return unapplied(&r)
 }
 
@@ -148,7 +149,7 @@ func (s *Service) notStored(w *work, err error) error {
 	case errors.As(err, new(*ledger.ReplayedError)):
 		return s.replayed(err)
 	case !errors.As(err, &waits) && !errors.Is(err, ledger.ErrURLPending) && !errors.Is(err, context.Canceled):
-		s.Log.Error("settled payment not stored", "payment", w.payment, "err", err)
+		s.Log.Error("settled payment not stored", w.log(), "err", err)
 	}
 	return errPending
 }

@@ -88,7 +88,7 @@ type Config struct {
 	Realm       string
 	Keys        mpp.Keys // at first: see SetKeys
 	Now         func() time.Time
-	Log         *slog.Logger
+	Log         *slog.Logger // [slog.Default] when nil
 	// GasBudget bounds the gas that a method may waste in an hour on payments that are
 	// mined and fail; beyond it, the method is not offered. It also bounds the gas in
 	// flight for accounts that have never paid here. 0: no bound.
@@ -153,6 +153,9 @@ func New(cfg Config) (*Service, error) {
 		if err := checkKeys(cfg.Keys); err != nil {
 			return nil, err
 		}
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
 	}
 	if cfg.Ready == nil {
 		cfg.Ready = func() error { return nil }
@@ -254,9 +257,11 @@ type Call struct {
 	IdempotencyKey string   // Idempotency-Key field, or ""; kept for 24 hours
 	Client         string   // the client, as the rate limiter names it
 	Secure         bool     // came over TLS, or a connection that is as safe
+	Request        string   // what it is called in logs, "" for nothing
 
 	digest string // of the body as it was received; a challenge binds it
 	payer  string // the account of its credential, once that was read
+	about  *about // what the log says of it
 }
 
 func (c *Call) bodyDigest() string {
@@ -272,12 +277,21 @@ type Answer struct {
 	Status int
 	Header [][2]string
 	Body   []byte
+
+	problem *Problem // that it shows; nil for another answer
 }
 
 // Handle answers one call. It waits for the outcome of a payment that was sent, until a
 // short time after the end of the payment's validity. ctx does not end that wait: work on
 // a credential does not depend on the connection that brought it.
 func (s *Service) Handle(ctx context.Context, c Call) Answer {
+	c.about = &about{began: s.Now(), credential: len(c.Authorization) > 0}
+	a := s.handle(ctx, c)
+	s.recordAnswer(&c, a.problem)
+	return a
+}
+
+func (s *Service) handle(ctx context.Context, c Call) Answer {
 	op := s.operations[c.Operation]
 	c.digest = c.bodyDigest()
 	switch {
@@ -291,6 +305,7 @@ func (s *Service) Handle(ctx context.Context, c Call) Answer {
 		return s.offer(ctx, op, c, nil)
 	}
 	cred, found, err := mpp.ParseAuthorization(c.Authorization)
+	c.about.credential = found || err != nil
 	switch {
 	case errors.Is(err, mpp.ErrMultiple):
 		return s.problem(&Problem{Code: api.MultipleCredentials, Detail: "Send exactly one Payment credential."})

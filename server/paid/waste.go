@@ -229,16 +229,16 @@ func (s *Service) recallWaste() error {
 // account notes what the outcome of a payment says about waste.
 func (s *Service) account(n *network, id, client string, p mpp.Payment, o mpp.Outcome) {
 	if o.Wasted != nil {
-		s.noteWaste(n, client, p, o.Wasted)
+		s.noteWaste(n, id, client, p, o.Wasted)
 		s.wastes.land(id)
 	}
 	if o.State == mpp.Settled {
-		s.forgive(n, p, o)
+		s.forgive(n, id, p, o)
 	}
 }
 
 // noteWaste remembers what a payment has cost, once.
-func (s *Service) noteWaste(n *network, client string, p mpp.Payment, cost *mpp.Waste) {
+func (s *Service) noteWaste(n *network, id, client string, p mpp.Payment, cost *mpp.Waste) {
 	x := ledger.Waste{At: s.Now().UTC(), Network: n.Network(), Transaction: cost.Transaction, Payer: p.Payer,
 		Client: client, Gas: cost.Gas, Wei: cost.Wei}
 	// If the chain is late for one account a second time, the account is to blame.
@@ -248,7 +248,7 @@ func (s *Service) noteWaste(n *network, client string, p mpp.Payment, cost *mpp.
 	if !added {
 		return
 	}
-	s.Log.Warn("gas wasted on a payment", "payment", p, "payer", x.Payer, "transaction", x.Transaction, "gas", x.Gas, "late", x.Late)
+	s.Log.Warn("gas wasted on a payment", logged(id, p), "payer", x.Payer, "wasted_by", x.Transaction, "gas", x.Gas, "late", x.Late)
 	if !was && s.wastes.full(s.GasBudget, x.Network, x.At) {
 		s.Log.Error("no payments of accounts that have never paid are taken by this method", "method", n.Name(), "wasted", after, "budget", s.GasBudget)
 	}
@@ -268,7 +268,7 @@ func (s *Service) noteWaste(n *network, client string, p mpp.Payment, cost *mpp.
 
 // forgive forgets the waste of a transaction that has settled a payment after all, because
 // the block in which it failed was dropped, and of the transactions that it replaced.
-func (s *Service) forgive(n *network, p mpp.Payment, o mpp.Outcome) {
+func (s *Service) forgive(n *network, id string, p mpp.Payment, o mpp.Outcome) {
 	settled := cmp.Or(o.Reference, p.Reference)
 	transactions := []string{settled}
 	if at := slices.IndexFunc(p.Submissions, func(x mpp.Submission) bool { return x.Transaction == settled }); at >= 0 {
@@ -282,7 +282,7 @@ func (s *Service) forgive(n *network, p mpp.Payment, o mpp.Outcome) {
 	if len(gone) == 0 {
 		return
 	}
-	s.Log.Info("a payment has settled whose gas was wasted in a block that was dropped", "payment", p, "transaction", settled)
+	s.Log.Info("a payment has settled whose gas was wasted in a block that was dropped", logged(id, p), "settled_by", settled)
 	err := s.Ledger.Do(context.Background(), func(tx *ledger.Tx) error {
 		for _, w := range gone {
 			tx.ForgetWaste(w)

@@ -17,7 +17,8 @@ type work struct {
 	network     *network
 	order       order
 	payment     mpp.Payment
-	client      string // that brought the credential; "" if not known any more
+	client      string    // that brought the credential; "" if not known any more
+	began       time.Time // when its request, or that of an earlier process, came
 	reservation *ledger.Reservation
 	// refused is why the payment may not be sent any more, such as an expired
 	// challenge; nil when it may. Money that came already counts all the same.
@@ -33,6 +34,7 @@ type work struct {
 	done    chan struct{}
 	applied *ledger.Reservation
 	err     error
+	decided bool // its outcome is known, and in the log
 }
 
 // begin claims the payment, starts its work, and waits for that until the transaction can
@@ -60,6 +62,7 @@ func (s *Service) begin(ctx context.Context, op operation, c Call, w *work) Answ
 	if !s.holds(w) {
 		return s.problem(errPending)
 	}
+	c.about.decided = w.decided
 	if w.err == nil {
 		s.mu.Lock()
 		s.give(w.applied)
@@ -184,7 +187,7 @@ func (s *Service) prepare(w *work) error {
 
 // notSimulated is the answer to a payment that its network refuses, or says nothing of.
 func (s *Service) notSimulated(w *work, err error) error {
-	s.Log.Warn("payment not simulated", "payment", w.payment, "err", err)
+	s.Log.Warn("payment not simulated", w.log(), "err", err)
 	if r, ok := errors.AsType[*mpp.Rejection](err); ok {
 		return rejection(r)
 	}
@@ -345,25 +348,26 @@ func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error
 		known = nil
 		s.account(w.network, w.reservation.ID, w.client, w.payment, o)
 		if err != nil {
-			s.Log.Warn("payment without an answer", "payment", w.payment, "err", err)
+			s.Log.Warn("payment without an answer", w.log(), "err", err)
 		}
 		if o.State == mpp.Pending && o.Detail != said {
 			said = o.Detail
-			s.Log.Info("payment open", "payment", w.payment, "detail", said)
+			s.Log.Info("payment open", w.log(), "detail", said)
 		}
 		if !overdue && s.Now().After(w.payment.ValidBefore.Add(holdAfter)) {
 			overdue = true
-			s.Log.Error("payment open beyond its time; it stays reserved until its outcome is proven", "payment", w.payment, "detail", said)
+			s.Log.Error("payment open beyond its time; it stays reserved until its outcome is proven", w.log(), "detail", said)
 		}
 		applied, done, err := s.conclude(w, o)
 		switch {
 		case done:
+			s.recordOutcome(w, o, applied)
 			return applied, err
 		case err != nil:
 			// Either the ledger has ended, and the next process goes on; or an
 			// invariant is broken, which the operator must learn. A settled payment
 			// is never given up.
-			s.Log.Error("outcome of a payment not stored", "payment", w.payment, "outcome", o.State.String(), "err", err)
+			s.Log.Error("outcome of a payment not stored", w.log(), "outcome", o.State.String(), "err", err)
 		}
 		if !s.nextBlock(w.network, &seen, s.poll(w, attempt, o.Due)) {
 			return nil, errPending

@@ -83,19 +83,24 @@ func runEdge(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	reload.log = log
+	logs, err := o.shell.logs.open(os.Stderr)
+	if err != nil {
+		return err
+	}
+	defer logs.close()
+	reload.log = logs.Logger
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	return interrupted(ctx, follow(ctx, o, reload, log, out))
+	return interrupted(ctx, follow(ctx, o, reload, logs, out))
 }
 
 // front gives the flags that [reloadFront] needs.
 func (o *edgeOptions) front() (*shellFlags, string) { return &o.shell, o.edgeSecretFile }
 
 // follow serves what the origin publishes until ctx is done.
-func follow(ctx context.Context, o *edgeOptions, reload *reloader[edgeOptions], log *slog.Logger, out io.Writer) (err error) {
+func follow(ctx context.Context, o *edgeOptions, reload *reloader[edgeOptions], logs *logs, out io.Writer) (err error) {
+	log := logs.Logger
 	secrets, err := openEdgeSecrets(o.edgeSecretFile)
 	if err != nil {
 		return err
@@ -103,7 +108,7 @@ func follow(ctx context.Context, o *edgeOptions, reload *reloader[edgeOptions], 
 	if secrets == nil {
 		log.Warn("the origin takes all who pay through this edge for one client: give both --edge-secret-file")
 	}
-	config := edge.Config{EdgeSecrets: secrets, NoCache: !o.core.keep, Log: log}
+	config := edge.Config{EdgeSecrets: secrets, NoCache: !o.core.keep, Log: log, Access: logs.access}
 	certificates, err := o.shell.fill(&config, o.data, log)
 	if err != nil {
 		return err
@@ -113,6 +118,7 @@ func follow(ctx context.Context, o *edgeOptions, reload *reloader[edgeOptions], 
 		return err
 	}
 	defer folder.Close()
+	defer logs.listenEdge(o.data)()
 	digest, err := module.Digest()
 	if err != nil && !errors.Is(err, module.ErrMissing) {
 		return err
@@ -155,7 +161,7 @@ func follow(ctx context.Context, o *edgeOptions, reload *reloader[edgeOptions], 
 			return nil
 		}
 	}
-	return o.answer(ctx, r, run, surface.answers, config, certificates, reload, log, out)
+	return o.answer(ctx, r, run, surface.answers, config, certificates, reload, logs, out)
 }
 
 // replicaPath is the folder of an edge's last good state.
@@ -182,7 +188,8 @@ func holdFolder(dir string, log *slog.Logger) (*os.File, error) {
 
 // answer serves a replica that has a state, and starts run once it listens. cfg is the
 // shell's configuration by the flags.
-func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func(), answers *edge.Swappable, cfg edge.Config, certificates certificates, reload *reloader[edgeOptions], log *slog.Logger, out io.Writer) error {
+func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func(), answers *edge.Swappable, cfg edge.Config, certificates certificates, reload *reloader[edgeOptions], logs *logs, out io.Writer) error {
+	log := logs.Logger
 	forwarder, err := forward.New(forward.Config{Origin: o.origin, Secrets: cfg.EdgeSecrets, Reach: r.Reach, Answered: r.Nudge,
 		TrustedProxies: cfg.TrustedProxies, BaseURL: answers.BaseURL, Log: log})
 	if err != nil {
@@ -211,7 +218,7 @@ func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func()
 	if certificates != nil {
 		go certificates.Run(ctx)
 	}
-	reloadFront(reload, front{shell, cfg.TrustedProxies, cfg.EdgeSecrets, certificates}, o, (*edgeOptions).front)
+	reloadFront(reload, front{shell, cfg.TrustedProxies, cfg.EdgeSecrets, certificates, logs}, o, (*edgeOptions).front)
 	go reload.run(ctx)
 	fmt.Fprintf(out, "webring follows %s at %s\n", o.origin, listener.Addr())
 	go settle(ctx)

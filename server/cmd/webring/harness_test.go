@@ -54,6 +54,9 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
+	if !logsAreClean() {
+		code = max(code, 1)
+	}
 	if testing.Verbose() {
 		fmt.Printf("held to the OpenAPI document: %d answers of operations, %d problems of others\n", described.operations.Load(), described.problems.Load())
 	}
@@ -235,7 +238,9 @@ func (o *origin) boot() {
 	o.cmd = exec.Command(program, append(o.args, "--data", o.data)...)
 	o.cmd.Env = append(os.Environ(), o.env...)
 	o.log = &logBuffer{}
-	o.cmd.Stdout, o.cmd.Stderr = o.log, o.log
+	said := keepLog(o)
+	out := io.MultiWriter(o.log, said)
+	o.cmd.Stdout, o.cmd.Stderr = out, out
 	if err := o.cmd.Start(); err != nil {
 		o.t.Fatal(err)
 	}
@@ -244,6 +249,7 @@ func (o *origin) boot() {
 	cmd := o.cmd
 	go func() {
 		_ = cmd.Wait()
+		said.Close()
 		close(gone)
 	}()
 }
@@ -398,6 +404,7 @@ func (o *origin) try(method, path string, body []byte, header ...string) (reply,
 	}
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Add(header[i], header[i+1])
+		sentField(header[i], header[i+1])
 	}
 	res, err := noRedirects.Do(req)
 	if err != nil {
@@ -406,6 +413,7 @@ func (o *origin) try(method, path string, body []byte, header ...string) (reply,
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
 	r := reply{res.StatusCode, res.Header, text}
+	sentField(receiptField, res.Header.Get(receiptField))
 	if err == nil {
 		held(o.t, method, path, r)
 	}
@@ -438,10 +446,16 @@ func (o *origin) tryPay(w devchain.Account, path, body string, header ...string)
 	fields := map[string]string{"Content-Type": "application/json"}
 	for i := 0; i+1 < len(header); i += 2 {
 		fields[header[i]] = header[i+1]
+		sentField(header[i], header[i+1])
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
+	unloggable.Secret("the key of a wallet", w.HexKey())
 	p, err := client.Pay(ctx, w.HexKey(), devchain.Request{Method: http.MethodPost, URL: o.base + path, Header: fields, Body: []byte(body)})
+	for _, x := range append(p.Earlier, p.Exchange) {
+		sentField("Authorization", x.Authorization)
+		sentField(receiptField, x.Header.Get(receiptField))
+	}
 	if err == nil {
 		held(o.t, http.MethodPost, path, reply{p.Status, p.Header, p.Body})
 	}
@@ -463,6 +477,7 @@ func (o *origin) sign(w devchain.Account, path, body string) string {
 	if err != nil {
 		o.t.Fatal(err)
 	}
+	sentField("Authorization", credential)
 	return credential
 }
 

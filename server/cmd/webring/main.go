@@ -36,6 +36,7 @@ func commands() []command {
 		{"restore", "restore [--data DIR] FILE --from URL | --alone", "make a data folder of a backup, and of what an edge has beyond it", new(restoreOptions).flags, restoreOrigin},
 		{"verify", "verify [--data DIR] [--chain] | verify FILE", "recompute everything from the events, of the running origin, a data folder or a backup", new(verifyOptions).flags, verifyOrigin},
 		{"health", "health [--admin-listen ADDRESS]", "ask a running origin or edge whether it is well; fails if it is not", new(healthOptions).flags, askHealth},
+		{"log-level", "log-level [--data DIR] [debug | info | warn | error]", "change the level of the log of the running origin or edge, or print it", new(logLevelOptions).flags, changeLogLevel},
 		{"version", "version [--data DIR]", "print versions, and the state of the running origin", new(versionOptions).flags, version},
 	}
 }

@@ -119,7 +119,7 @@ func TestPapersNameWhatExists(t *testing.T) {
 		flagName = regexp.MustCompile(`--[a-z][a-z-]*[a-z]`)
 		variable = regexp.MustCompile(`WEBRING_[A-Z_]+`)
 		target   = regexp.MustCompile("make ([a-z-]+)`|(?m)^make ([a-z-]+)")
-		run      = regexp.MustCompile("(?m)(?:^|[` /])webring ([a-zA-Z]+)((?: [^`\n]*?(?:\\\\\n[^`\n]*?)*)?)(?:`|$)")
+		run      = regexp.MustCompile("(?m)(?:^|[` /])webring ([a-zA-Z]+(?:-[a-z]+)*)((?: [^`\n]*?(?:\\\\\n[^`\n]*?)*)?)(?:`|$)")
 	)
 	said := map[string]int{}
 	for name, text := range papers(t) {

@@ -18,10 +18,11 @@ type front struct {
 	proxies      clientaddr.Proxies
 	secrets      *voucher.Secrets // nil without
 	certificates certificates     // nil without
+	logs         *logs
 }
 
-// reloadFront has a process reload its certificate, its edge secrets, its rate limit and
-// its trusted proxies. o are the flags in force; of gives those flags of a command that
+// reloadFront has a process reload its certificate, its edge secrets, its rate limit, its
+// trusted proxies and its logs. o are the flags in force; of gives those flags of a command that
 // belong to the front.
 func reloadFront[O any](r *reloader[O], now front, o *O, of func(*O) (*shellFlags, string)) {
 	r.add(part[O]{"the certificate", []string{"tls-cert", "tls-key"}, func(next *O) (change, error) {
@@ -63,6 +64,10 @@ func reloadFront[O any](r *reloader[O], now front, o *O, of func(*O) (*shellFlag
 			return nil
 		}}, err
 	}})
+	reloadLogs(r, now.logs, &shell.logs, func(next *O) *logFlags {
+		shell, _ := of(next)
+		return &shell.logs
+	})
 }
 
 // reloadKeys has an origin reload the keys of its challenges, from the file that it began

@@ -297,6 +297,11 @@ func TestAHangupReadsTheConfigurationAgain(t *testing.T) {
 	if got := limit(); got != "50 49" {
 		t.Errorf("the limit is %s", got)
 	}
+	write("rate-limit = 50\nfee = '2'\nlog-level = 'debug'\n")
+	o.hangup(`reloaded the level of the log" now=debug`)
+	if level, err := o.operate("log-level"); err != nil || level != "debug\n" {
+		t.Errorf("the level is %s: %v", level, err)
+	}
 	write("rate-limit = 70\nfees = '3'\n")
 	o.hangup("all stays as it was")
 	if got := limit(); got != "50 48" || !strings.Contains(o.log.String(), config+`:2: \"fees\" is unknown`) {

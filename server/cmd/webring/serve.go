@@ -46,6 +46,9 @@ const requiredScore = 40
 // that: everything that was answered is on disk.
 const closeTime = 20 * time.Second
 
+// controlHeaderTime bounds the reading of a header on the operator's socket.
+const controlHeaderTime = 5 * time.Second
+
 func serve(args []string, out io.Writer) error {
 	o, reload, err := loadOptions[options](args)
 	if o.check && !errors.Is(err, flag.ErrHelp) {
@@ -54,12 +57,16 @@ func serve(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	reload.log = log
+	logs, err := o.shell.logs.open(os.Stderr)
+	if err != nil {
+		return err
+	}
+	defer logs.close()
+	reload.log = logs.Logger
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	return interrupted(ctx, runOrigin(ctx, o, reload, log, out))
+	return interrupted(ctx, runOrigin(ctx, o, reload, logs, out))
 }
 
 // interrupted wraps an error that comes from the end of ctx, which ends when the process is
@@ -73,7 +80,8 @@ func interrupted(ctx context.Context, err error) error {
 
 // runOrigin opens everything from the ledger outwards, serves until ctx is
 // done, and closes it in the opposite order.
-func runOrigin(ctx context.Context, o *options, reload *reloader[options], log *slog.Logger, out io.Writer) (err error) {
+func runOrigin(ctx context.Context, o *options, reload *reloader[options], logs *logs, out io.Writer) (err error) {
+	log := logs.Logger
 	if err := os.MkdirAll(o.data, 0o700); err != nil {
 		return err
 	}
@@ -123,6 +131,7 @@ func runOrigin(ctx context.Context, o *options, reload *reloader[options], log *
 	if err != nil {
 		return err
 	}
+	config.Access = logs.access
 	listener, err := net.Listen("tcp", o.shell.listen)
 	if err != nil {
 		return err
@@ -178,7 +187,7 @@ func runOrigin(ctx context.Context, o *options, reload *reloader[options], log *
 	if err != nil {
 		return err
 	}
-	control := &http.Server{Handler: operator.Handler(), ReadHeaderTimeout: 5 * time.Second}
+	control := &http.Server{Handler: logs.controls(operator.Handler()), ReadHeaderTimeout: controlHeaderTime}
 	defer control.Close()
 
 	ended := make(chan error, 2)
@@ -187,7 +196,7 @@ func runOrigin(ctx context.Context, o *options, reload *reloader[options], log *
 	if certificates != nil {
 		go certificates.Run(ctx)
 	}
-	reloadFront(reload, front{shell, config.TrustedProxies, config.EdgeSecrets, certificates}, o, (*options).front)
+	reloadFront(reload, front{shell, config.TrustedProxies, config.EdgeSecrets, certificates, logs}, o, (*options).front)
 	reloadKeys(reload, o, keys, payments)
 	go reload.run(ctx)
 	fmt.Fprintf(out, "webring serves %s at %s\n", o.baseURL, listener.Addr())

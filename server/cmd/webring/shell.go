@@ -21,6 +21,7 @@ type shellFlags struct {
 	clientIPHeader string
 	tls            tlsFlags
 	contact        string
+	logs           logFlags
 }
 
 // usualClientIPHeader is the field that most proxies write.
@@ -32,6 +33,7 @@ func (f *shellFlags) define(fs *flag.FlagSet) {
 	fs.Var(&f.trustedProxies, "trusted-proxy", "`network` or address of proxies that are believed when they say for whom they ask, or unix for peers on a socket (repeatable)")
 	fs.StringVar(&f.clientIPHeader, "client-ip-header", usualClientIPHeader, "`field` in which trusted proxies name the client: X-Forwarded-For, Forwarded, or one that holds a single address, such as CF-Connecting-IP; the proxies must set it themselves, and no other is believed")
 	f.tls.define(fs)
+	f.logs.define(fs)
 	fs.StringVar(&f.contact, "contact", "", "`address` for security reports, mailto: or https:, published in security.txt")
 }
 
@@ -46,7 +48,7 @@ func (f *shellFlags) validate() error {
 	if f.contact != "" && !isContact(f.contact) {
 		errs = append(errs, fmt.Errorf("--contact %q is neither a mailto: nor an https: address", f.contact))
 	}
-	return errors.Join(append(errs, f.tls.validate())...)
+	return errors.Join(append(errs, f.tls.validate(), f.logs.validate())...)
 }
 
 // isContact says whether s can stand in a line of security.txt (RFC 9116).

@@ -293,7 +293,7 @@ func (s *Store) Close() error {
 type logger struct{ log *slog.Logger }
 
 func (l logger) line(f func(string, ...any), format string, args []any) {
-	f("badger: " + strings.TrimSpace(fmt.Sprintf(format, args...)))
+	f("badger: the store of the ledger has something to say", "detail", strings.TrimSpace(fmt.Sprintf(format, args...)))
 }
 
 func (l logger) Errorf(format string, args ...any)   { l.line(l.log.Error, format, args) }

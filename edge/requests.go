@@ -1,0 +1,63 @@
+package edge
+
+import (
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/edge/accesslog"
+	"webring/edge/fastpath"
+	"webring/edge/requestid"
+	"webring/edge/voucher"
+)
+
+// identify gives a request the one X-Request-Id under which it is answered, passed on and
+// logged, whatever the client has sent.
+func identify(h *fasthttp.RequestHeader) {
+	ids := h.PeekAll(requestid.Field)
+	if len(ids) == 1 && requestid.Valid(ids[0]) {
+		return
+	}
+	var room [64]byte
+	id := append(room[:0], requestid.Of(nil, h.PeekAll(requestid.TraceField))...)
+	if len(id) == 0 {
+		id = requestid.Append(id)
+	}
+	h.Del(requestid.Field)
+	h.SetBytesV(requestid.Field, id)
+}
+
+// RequestID gives the id of a request that a [Handler] answers. It is valid as long as
+// the request.
+func RequestID(ctx *fasthttp.RequestCtx) []byte { return ctx.Request.Header.Peek(requestid.Field) }
+
+// noteAccess writes the access log's line of a request that fasthttp has read.
+func (s *Shell) noteAccess(ctx *fasthttp.RequestCtx) {
+	if s.access == nil {
+		return
+	}
+	h, answer, began := &ctx.Request.Header, &ctx.Response, ctx.Time()
+	if began.IsZero() {
+		began = time.Now() // it was not read to its end
+	}
+	line := accesslog.Line{At: began, Took: time.Since(began), ID: RequestID(ctx), Client: s.proxies.ClientOfUnread(ctx),
+		Method: h.Method(), Target: h.RequestURI(), UserAgent: h.UserAgent(), Status: answer.StatusCode()}
+	if from, ok := ctx.UserValue(senderKey{}).(voucher.Sender); ok {
+		line.Client = from.Client
+	}
+	if !h.IsHead() && !answer.IsBodyStream() {
+		line.Bytes = len(answer.Body())
+	}
+	s.access.Add(&line)
+}
+
+// noteAccess writes the access log's line of a plain read.
+func (p *plainAnswerer) noteAccess(r *fastpath.Request, a *fastpath.Answer, began time.Time) {
+	if p.s.access == nil {
+		return
+	}
+	p.s.access.Add(&accesslog.Line{At: began, Took: p.s.now().Sub(began), ID: r.ID, Client: r.Client,
+		Method: methodGet, Target: r.Target, UserAgent: r.UserAgent, Status: a.Status, Bytes: len(a.Body)})
+}
+
+var methodGet = []byte(fasthttp.MethodGet)
