@@ -194,14 +194,11 @@ func (b *openapi) parameters(op *Operation) []node {
 		}
 		list = append(list, node{"$ref": "#/components/parameters/" + p.name})
 	}
-	if op.Tag != documentsTag {
-		list = append(list, node{"$ref": "#/components/parameters/X-Request-Id"})
-	}
 	if op.body != "" {
 		list = append(list, node{"$ref": "#/components/parameters/Content-Encoding"})
 	}
 	if op.paid {
-		for _, name := range []string{"Idempotency-Key", "Accept-Payment"} {
+		for _, name := range []string{"Idempotency-Key", "Accept-Payment", "X-Request-Id"} {
 			list = append(list, node{"$ref": "#/components/parameters/" + name})
 		}
 	}
@@ -219,7 +216,7 @@ func parameters() node {
 		schema      *schema
 	}{
 		{"Api-Version", "The version of the API.", withDefault(oneOf("1"), "1")},
-		{"X-Request-Id", "What the client calls this request. One that it does not name gets the trace id of its traceparent, or an id of its own.", withPattern(bounded(text(""), 8, 64), requestIDPattern)},
+		{"X-Request-Id", "What the client calls this request, which may be any. One that it does not name gets the trace id of its traceparent, or an id of its own.", withPattern(bounded(text(""), 8, 64), requestIDPattern)},
 		{"Content-Encoding", "Coding of the body, if it has one. A challenge binds the bytes as they are sent.", oneOf("gzip", "zstd")},
 		{"Idempotency-Key", "Random, such as a UUID. Kept for 24 hours for the account that pays: repeats with it and the same body are not charged again.", withPattern(bounded(text(""), 16, 255), "^[!-~]{16,255}$")},
 		{"Accept-Payment", "Which offers the client can pay, such as tempo/charge;q=0.5.", text("")},
