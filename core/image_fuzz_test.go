@@ -7,8 +7,8 @@ import (
 	"webring/core/flat"
 )
 
-// Whatever a header says of a memory that is its own, Attach answers. Who damages
-// heads here makes the mark that goes with them, as if they had been written so.
+// Attach answers whatever the header of an image says. The test damages headers, and gives
+// each the mark that belongs to it, so that Attach reads it.
 func FuzzAttach(f *testing.F) {
 	s := pair()
 	header, lies := s.Image(nil)

@@ -10,12 +10,14 @@
 //     order. offers.go, scorer.go and publish.go open its payment methods, its scorer and
 //     what edges follow
 //   - edge.go: an edge, which is a replica, a shell before it, and a forwarder
-//   - core.go: which build of the core answers reads; shell.go: how both meet the outside;
-//     stop.go: how both end
+//   - core.go: which build of the core answers reads; shell.go: how an origin and an edge
+//     meet the outside; tls.go, reload.go and stop.go: the certificate, what SIGHUP reloads,
+//     and how they stop
 //
 // operate.go, payments.go and backup.go talk to a running origin, or work on a folder or a
 // file that no origin uses. score.go scans a site, and seed.go makes a synthetic ledger.
-// flags.go and environment.go read what a command is given.
+// flags.go, environment.go and config_file.go read what a command is given, config.go prints
+// it, and check.go tries it without starting.
 //
 // The tests start the binary itself. Three of them are about the whole repository:
 // imports_test.go lists what each package may import, papers_test.go checks that the READMEs
