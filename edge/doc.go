@@ -17,7 +17,7 @@
 //
 //   - config.go says what a shell is made of; routes.go finds the handler; read.go turns an
 //     answer of the core into HTTP; swap.go replaces the core while it is read
-//   - cached.go caches documents in [webring/edge/cache] for as long as they hold, long ones
+//   - cached.go caches documents in [webring/edge/cache] while they are valid, long ones
 //     in the codings of [webring/edge/content]; validator.go has their entity tags
 //   - body.go decodes what is posted; paid.go calls the handlers of paid operations
 //   - problem.go writes problems, also for requests that could not be read; headers.go adds
@@ -25,8 +25,8 @@
 //   - requests.go gives each request its id by [webring/edge/requestid], and
 //     [webring/edge/accesslog] its line
 //   - [webring/edge/uri] reads targets and puts their hosts into A-labels;
-//     [webring/edge/clientaddr] finds the client of a request, [webring/edge/limit] counts
-//     requests, and listener.go bounds connections
+//     [webring/edge/clientaddr] finds the client of a request, limits.go counts it with
+//     [webring/edge/limit], and listener.go bounds connections
 //   - pages.go serves what [webring/edge/pages] draws for people and for programs; the tests
 //     in edge/browser look at the pages as people do; mcp.go serves [webring/edge/mcp]
 //
