@@ -12,8 +12,8 @@
 // other kind: fastpath.go says which reads are plain and answers them, fields.go writes
 // the header fields of all answers.
 //
-// From there, [Shell] in shell.go takes each request through limiter, version check and
-// route, and contains panics, which log.go logs:
+// From there, [Shell] in shell.go takes each request through a limiter (limits.go), version
+// check and route, and contains panics, which log.go logs:
 //
 //   - config.go says what a shell is made of; routes.go finds the handler; read.go turns an
 //     answer of the core into HTTP; swap.go replaces the core while it is read
@@ -25,8 +25,8 @@
 //   - requests.go gives each request its id by [webring/edge/requestid], and
 //     [webring/edge/accesslog] its line
 //   - [webring/edge/uri] reads targets and puts their hosts into A-labels;
-//     [webring/edge/clientaddr] finds the client of a request, limits.go counts it with
-//     [webring/edge/limit], and listener.go bounds connections
+//     [webring/edge/clientaddr] finds the client of a request, [webring/edge/limit] counts
+//     requests, and listener.go bounds connections
 //   - pages.go serves what [webring/edge/pages] draws for people and for programs; the tests
 //     in edge/browser look at the pages as people do; mcp.go serves [webring/edge/mcp]
 //
