@@ -168,8 +168,8 @@ func (*Shown) eventType() byte    { return 7 }
 // encoding of any event.
 var ErrEvent = errors.New("core: malformed event")
 
-// check holds the limits that an event must meet by itself, whatever the
-// state. Encoding and decoding both ask it, so nothing can be written that
+// check enforces the limits that an event must meet by itself, whatever the
+// state. Encoding and decoding both call it, so nothing can be written that
 // could not be read.
 
 func (e *Rules) check() error {

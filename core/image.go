@@ -8,11 +8,11 @@ import (
 )
 
 // imageLayout is the version of how a state lies in memory. It grows with any
-// change to the sections, to what stands in them, or to the head below.
+// change to the sections, to what stands in them, or to the header below.
 const imageLayout = 9
 
 // Image gives the memory of the state, from which [Attach] makes another state in
-// constant time. memory is everything that grows with the members; head is the
+// constant time. memory is everything that grows with the members; header is the
 // rest, appended to dst. The ranking is brought up to date first.
 //
 // memory belongs to the state and is valid until the state's next change. A copy of
@@ -23,45 +23,45 @@ const imageLayout = 9
 //
 // In the terms of encoding.go, a word being 8 bytes of any value:
 //
-//	head = layout(number) secret(word) size(number)… count(number)…
+//	header = layout(number) secret(word) size(number)… count(number)…
 //	       digest(2 words) clock(number) leading(number) first(number) recent
 //	       count(number) category…
 //	       base
 //	recent   = floor(number) count(number) (second(number) count(number))…
 //	category = name members(number)…
 //
-// The first section of the memory holds a hash of the head, so that a head is not
+// The first section of the memory holds a hash of the header, so that a header is not
 // attached to the memory of another.
-func (s *State) Image(dst []byte) (head, memory []byte) {
+func (s *State) Image(dst []byte) (header, memory []byte) {
 	s.Advance(s.clock)
-	head = appendNumber(dst, imageLayout)
-	head = binary.BigEndian.AppendUint64(head, s.secret)
+	header = appendNumber(dst, imageLayout)
+	header = binary.BigEndian.AppendUint64(header, s.secret)
 	for i := range sections {
-		head = appendNumber(head, int64(s.region.Size(i)))
+		header = appendNumber(header, int64(s.region.Size(i)))
 	}
 	for _, n := range s.counts() {
-		head = appendNumber(head, int64(*n))
+		header = appendNumber(header, int64(*n))
 	}
-	head = binary.BigEndian.AppendUint64(head, s.digest.hi)
-	head = binary.BigEndian.AppendUint64(head, s.digest.lo)
+	header = binary.BigEndian.AppendUint64(header, s.digest.hi)
+	header = binary.BigEndian.AppendUint64(header, s.digest.lo)
 	k := &s.ranking
 	for _, n := range [...]int64{s.clock, k.leading, int64(k.first), k.recent.floor, int64(k.recent.len)} {
-		head = appendNumber(head, n)
+		header = appendNumber(header, n)
 	}
 	for i := range k.recent.len {
-		head = appendNumber(appendNumber(head, k.recent.seconds[i]), int64(k.recent.counts[i]))
+		header = appendNumber(appendNumber(header, k.recent.seconds[i]), int64(k.recent.counts[i]))
 	}
-	head = appendNumber(head, int64(len(s.categories.all)))
+	header = appendNumber(header, int64(len(s.categories.all)))
 	for _, c := range s.categories.all {
-		head = appendString(head, c.name)
+		header = appendString(header, c.name)
 		for _, n := range c.members {
-			head = appendNumber(head, int64(n))
+			header = appendNumber(header, int64(n))
 		}
 	}
-	head = AppendBase(head, s.Base())
-	h, mark := ended(flat.NewDigest().Bytes(head[len(dst):])), s.region.Uint64s(ofImage)
+	header = AppendBase(header, s.Base())
+	h, mark := ended(flat.NewDigest().Bytes(header[len(dst):])), s.region.Uint64s(ofImage)
 	mark[0], mark[1] = h.hi, h.lo
-	return head, s.region.All()
+	return header, s.region.All()
 }
 
 // Lasting is the length in bytes of the part of an image's memory, from its
@@ -90,10 +90,10 @@ var ErrImage = errors.New("core: no image of a state")
 
 // Attach makes a state from an image, with room for capacity members. memory is a
 // copy of the image's memory at an address that is a multiple of 8; the state owns
-// it from now on, unless Attach fails. Attach checks only that head and memory
+// it from now on, unless Attach fails. Attach checks only that header and memory
 // belong together and that all sizes fit. Errors wrap [ErrImage].
-func Attach(capacity int, head, memory []byte) (*State, error) {
-	r := reader{rest: head}
+func Attach(capacity int, header, memory []byte) (*State, error) {
+	r := reader{rest: header}
 	if r.number() != imageLayout || r.failed {
 		return nil, &reason{ErrImage, "layout"}
 	}
@@ -128,7 +128,7 @@ func Attach(capacity int, head, memory []byte) (*State, error) {
 		s.categories.restore(c)
 	}
 	if r.failed {
-		return nil, &reason{ErrImage, "head"}
+		return nil, &reason{ErrImage, "header"}
 	}
 	base, err := DecodeBase(r.rest)
 	if err != nil {
@@ -141,8 +141,8 @@ func Attach(capacity int, head, memory []byte) (*State, error) {
 	case all > int64(s.rows) || !s.fits():
 		return nil, &reason{ErrImage, "counts"}
 	}
-	if h, mark := ended(flat.NewDigest().Bytes(head)), s.region.Uint64s(ofImage); mark[0] != h.hi || mark[1] != h.lo {
-		return nil, &reason{ErrImage, "head and memory do not belong together"}
+	if h, mark := ended(flat.NewDigest().Bytes(header)), s.region.Uint64s(ofImage); mark[0] != h.hi || mark[1] != h.lo {
+		return nil, &reason{ErrImage, "header and memory do not belong together"}
 	}
 	s.seed = flat.NewSeed(s.secret)
 	return s, nil

@@ -7,37 +7,37 @@ import (
 	"webring/core/flat"
 )
 
-// Whatever a head says of a memory that is its own, Attach answers. Who damages
-// heads here makes the mark that goes with them, as if they had been written so.
+// Attach answers whatever the header of an image says. The test damages headers, and gives
+// each the mark that belongs to it, so that Attach reads it.
 func FuzzAttach(f *testing.F) {
 	s := pair()
-	head, lies := s.Image(nil)
-	f.Add(head, 0, int64(0))
-	f.Add(head[:40], 3, int64(-1))
-	for at := 16; at < len(head); at += 8 {
-		f.Add(head, at, int64(1)<<40)
+	header, lies := s.Image(nil)
+	f.Add(header, 0, int64(0))
+	f.Add(header[:40], 3, int64(-1))
+	for at := 16; at < len(header); at += 8 {
+		f.Add(header, at, int64(1)<<40)
 	}
 	// More categories than can be read, of as many rows.
 	rows := 8 + 8 + 8*sections
 	categories := rows + 8*len(s.counts()) + 16 + 5*8
-	many := append([]byte(nil), head...)
+	many := append([]byte(nil), header...)
 	binary.BigEndian.PutUint64(many[rows:], 1<<60)
 	f.Add(many, categories, int64(1)<<60)
 	// No room ahead of the heap, which the rows have.
-	moved := append([]byte(nil), head...)
+	moved := append([]byte(nil), header...)
 	binary.BigEndian.PutUint64(moved[16+8*ofTexts:], uint64(s.region.Size(ofTexts)+s.region.Size(ofDue)))
 	f.Add(moved, 16+8*ofDue, int64(0))
-	f.Fuzz(func(t *testing.T, head []byte, at int, value int64) {
+	f.Fuzz(func(t *testing.T, header []byte, at int, value int64) {
 		memory := make([]byte, len(lies))
 		copy(memory, lies)
-		if at >= 0 && at+8 <= len(head) {
-			head = append([]byte(nil), head...)
-			binary.BigEndian.PutUint64(head[at:], uint64(value))
+		if at >= 0 && at+8 <= len(header) {
+			header = append([]byte(nil), header...)
+			binary.BigEndian.PutUint64(header[at:], uint64(value))
 		}
-		h := ended(flat.NewDigest().Bytes(head))
+		h := ended(flat.NewDigest().Bytes(header))
 		binary.LittleEndian.PutUint64(memory, h.hi)
 		binary.LittleEndian.PutUint64(memory[8:], h.lo)
-		attached, err := Attach(100, head, memory)
+		attached, err := Attach(100, header, memory)
 		if err == nil && (attached.rows > 100 || attached.rows > len(attached.accounts) || attached.rows > len(attached.flags)) {
 			t.Errorf("%d rows", attached.rows)
 		}

@@ -48,8 +48,8 @@ const (
 // Kind says what a member is.
 type Kind uint8
 
-// The kinds of members. The zero Kind is none of them; in a [Filter] it
-// stands for all.
+// The kinds of members. The zero Kind is none of them; [State.Select]
+// takes it for all.
 const (
 	Agent Kind = 1 + iota
 	MCP

@@ -388,7 +388,7 @@ func (s *State) ChangedAt() int64 {
 	return s.ranking.recent.last()
 }
 
-// NextChange is described at [State.ChangedAt].
+// NextChange is the next second at which time changes a standing; see [State.ChangedAt].
 func (s *State) NextChange() int64 {
 	s.settled()
 	if s.due.Len == 0 {

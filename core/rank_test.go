@@ -121,8 +121,8 @@ func TestReadingRanksBeforeAdvancePanics(t *testing.T) {
 	s.AppendRanked(nil, 0, 1)
 }
 
-// Who folds a long ledger asks for no rank before its end, and is not to keep a note
-// of each event until then.
+// While a long ledger is folded, no rank is asked for before its end. Memory must not grow
+// with the events until then.
 func TestALongLedgerIsFoldedWithoutANoteOfEachEvent(t *testing.T) {
 	s := pair()
 	s.Advance(1)

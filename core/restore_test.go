@@ -15,7 +15,7 @@ import (
 	"webring/core/snap"
 )
 
-// means are ways in which hosts may run the steps of those who restore.
+// means are ways in which hosts may run the steps of a restore.
 var means = map[string]core.Means{
 	"in order": {},
 	"in reverse": {Beside: func(steps ...func()) {

@@ -6,8 +6,8 @@ import (
 	"webring/core/flat"
 )
 
-// List is a set of members in ring order. Lists taken from a state hold until
-// its next change. All functions are O(log n) or better, and none allocates.
+// List is a set of members in ring order. Lists taken from a state are valid
+// until its next change. All functions are O(log n) or better, and none allocates.
 type List struct {
 	s    *State
 	len  int

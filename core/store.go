@@ -218,7 +218,7 @@ func (s *store) has(o Ordinal, flag byte) bool { return s.flags[o]&flag != 0 }
 func (s *store) read(o Ordinal) flat.Reader { return flat.Read(s.texts[4*int(s.at[o]):]) }
 
 // Slug gives the slug of a row, its first field: see [State.Member] for how long
-// it holds.
+// it is valid.
 func (s *store) Slug(o Ordinal) string {
 	slug, _ := s.read(o).Skip(rowHead).Text()
 	return slug.String()
@@ -237,7 +237,7 @@ func (s *store) url(o Ordinal) string {
 // the work.
 type Row struct{ at flat.Reader }
 
-// Row gives the row of o: see [State.Member] for how long it holds.
+// Row gives the row of o: see [State.Member] for how long it is valid.
 func (s *store) Row(o Ordinal) Row { return Row{s.read(o)} }
 
 // Size is the length of all fields together.

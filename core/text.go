@@ -78,7 +78,7 @@ func decodeTexts(b []byte, aliases bool) (t Texts, err error) {
 
 func (t *Texts) all() [4]*Text { return [4]*Text{&t.Name, &t.URL, &t.Description, &t.Report} }
 
-// check holds the texts against their event and the limits of the interface.
+// check compares the texts with their event and with the limits of the interface.
 func (t *Texts) check(e *Joined) error {
 	switch {
 	case t.Name.Value == "" || utf8.RuneCountInString(t.Name.Value) > MaxName,

@@ -192,8 +192,7 @@ func TestNothingIsTakenFromBehindChunks(t *testing.T) {
 	}
 }
 
-// A proxy sets the header. What its client sends behind the body says nothing of who
-// that is.
+// A proxy sets the header. A trailer comes from the proxy's client, so it names no client.
 func TestATrailerIsNoWordOfAProxy(t *testing.T) {
 	tell := func(ctx *fasthttp.RequestCtx, client string, secure bool) { fmt.Fprint(ctx, client, " ", secure) }
 	for _, c := range []struct{ header, trailer, want string }{
@@ -217,8 +216,8 @@ func TestATrailerIsNoWordOfAProxy(t *testing.T) {
 	}
 }
 
-// Nor where it cannot be read to its end: that is charged to whom the proxy names, as
-// any other request is.
+// A trailer that cannot be read to its end names no client either: the request counts for
+// the client that the proxy names, as any other does.
 func TestABrokenTrailerIsChargedToWhoSentIt(t *testing.T) {
 	const sender, other = "192.0.2.1", "198.51.100.7"
 	for field, as := range map[string]string{"Forwarded": "Forwarded: for=", "X-Forwarded-For": "X-Forwarded-For: "} {

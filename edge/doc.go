@@ -12,12 +12,12 @@
 // other kind: fastpath.go says which reads are plain and answers them, fields.go writes
 // the header fields of all answers.
 //
-// From there, [Shell] in shell.go takes each request through limiter, version check and
-// route, and contains panics, which log.go logs:
+// From there, [Shell] in shell.go takes each request through a limiter (limits.go), version
+// check and route, and contains panics, which log.go logs:
 //
 //   - config.go says what a shell is made of; routes.go finds the handler; read.go turns an
 //     answer of the core into HTTP; swap.go replaces the core while it is read
-//   - cached.go caches documents in [webring/edge/cache] for as long as they hold, long ones
+//   - cached.go caches documents in [webring/edge/cache] while they are valid, long ones
 //     in the codings of [webring/edge/content]; validator.go has their entity tags
 //   - body.go decodes what is posted; paid.go calls the handlers of paid operations
 //   - problem.go writes problems, also for requests that could not be read; headers.go adds
@@ -50,8 +50,9 @@
 //     passes on, are the bytes as they were received.
 //   - A slash that is escaped separates no segments: no path has one.
 //   - A browser may call the MCP server only under a name of the ring's.
-//   - Clients may cache documents for 5 seconds, but those that show standings no longer
-//     than these hold. They may show them stale while they fetch them anew, or cannot.
+//   - Clients may cache a document for 5 seconds, or for less if it shows standings that
+//     change earlier. They may show a stale one while they fetch it anew, and when they
+//     cannot.
 //   - A page is drawn again when a document it shows may have changed. Meanwhile other
 //     requests get the page before, if only time has passed since.
 //   - All documents of a page are of one position and second: one call of the core gives
@@ -62,8 +63,8 @@
 //     the answer says was paid for.
 //   - A voucher (Webring-Edge) that is not valid is dropped and logged, and the request
 //     counts as its peer's.
-//   - Vouchers are taken with every method, so readers whom an edge passes on are counted
-//     by their own addresses. Below /sync/ a voucher says that the peer is an edge of this
+//   - Vouchers are taken with every method, so readers behind an edge are counted by
+//     their own addresses. Below /sync/ a voucher says that the peer is an edge of this
 //     ring, which is counted apart from strangers.
 //   - A read is the same for everyone, so every answer carries CORS fields.
 package edge

@@ -65,8 +65,8 @@ func TestHostsBeyondASCIIResolve(t *testing.T) {
 	}
 }
 
-// What has the letters of a host and is none, or has them elsewhere, names whom it named
-// before.
+// A reference that only looks like a host name, or has one elsewhere, names the same member
+// as before.
 func TestOtherReferencesStayAsTheyAre(t *testing.T) {
 	s := serve(t, Config{Core: foreignRing(t)})
 	for from, member := range map[string]string{

@@ -36,7 +36,7 @@ type Core struct {
 	each    Response // of OpServeAll
 
 	// Of Answer alone: the reply to OpServe, in which the body of response lies, and
-	// whether the head of that reply is up to date.
+	// whether the header of that reply is up to date.
 	ready    bool
 	response Response
 	answer   []byte

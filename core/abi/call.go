@@ -15,7 +15,7 @@ import (
 const Version = 6
 
 // The operations of [Core.Call], by what they take in arg and in, and what
-// follows the head in their reply.
+// follows the header in their reply.
 const (
 	// OpVersion: rest is [Version] as u32. It is the one operation that every
 	// version has.
@@ -24,7 +24,7 @@ const (
 	// when in is empty. Refused, the core is as it was.
 	OpOpen
 	// OpApply: folds the records in, at most [MaxRecords], in order. Refused,
-	// the records before the one at the position of the head have been applied.
+	// the records before the one at the position in the header have been applied.
 	OpApply
 	// OpAdvance: brings the clock to second arg, unless it is there already.
 	OpAdvance
@@ -42,7 +42,7 @@ const (
 	// OpRoom: allocates room for the memory of an image, arg bytes; rest is its address
 	// as u64. The host writes the memory there.
 	OpRoom
-	// OpAttach: starts from the image with the head in and the memory in the room, with
+	// OpAttach: starts from the image with the header in and the memory in the room, with
 	// capacity arg; see [core.Attach]. Refused, the core is as it was. The room is freed
 	// in any case.
 	OpAttach
@@ -81,20 +81,20 @@ type Reply struct {
 	Rest    []byte
 }
 
-// replyHead is the length of a reply without its rest.
-const replyHead = 1 + 8 + 8 + 8
+// replyHeader is the length of a reply without its rest.
+const replyHeader = 1 + 8 + 8 + 8
 
 // DecodeReply reads all of b. Rest aliases b. It reports false for what is no
 // reply.
 func DecodeReply(b []byte) (r Reply, ok bool) {
-	if len(b) < replyHead || b[0] > 1 {
+	if len(b) < replyHeader || b[0] > 1 {
 		return r, false
 	}
 	r.Refused = b[0] == 1
 	r.Seq = binary.LittleEndian.Uint64(b[1:])
 	r.Second = int64(binary.LittleEndian.Uint64(b[9:]))
 	r.Last = int64(binary.LittleEndian.Uint64(b[17:]))
-	r.Rest = b[replyHead:]
+	r.Rest = b[replyHeader:]
 	return r, true
 }
 
@@ -103,7 +103,7 @@ func DecodeReply(b []byte) (r Reply, ok bool) {
 // the same core. It answers any input, and the core stays usable: it refuses what it
 // cannot do.
 //
-// The reply holds until the next call. Integers are little-endian:
+// The reply is valid until the next call. Integers are little-endian:
 //
 //	reply = refused(u8, 0 or 1) seq(u64) second(i64) last(i64) rest
 //
@@ -117,28 +117,28 @@ func (c *Core) Call(op uint32, arg uint64, in []byte) []byte {
 	if cap(c.reply) > maxReused {
 		c.reply = nil
 	}
-	c.reply = append(c.reply[:0], make([]byte, replyHead)...)
+	c.reply = append(c.reply[:0], make([]byte, replyHeader)...)
 	if why := c.do(op, arg, in); why != "" {
-		c.reply = append(c.reply[:replyHead], why...)
+		c.reply = append(c.reply[:replyHeader], why...)
 		c.reply[0] = 1
 	}
-	c.putHead(flat.Write(c.reply[:1]))
+	c.putHeader(flat.Write(c.reply[:1]))
 	return c.reply
 }
 
-// putHead writes the head of a reply, but for its first byte.
-func (c *Core) putHead(w flat.Pen) {
+// putHeader writes the header of a reply, but for its first byte.
+func (c *Core) putHeader(w flat.Pen) {
 	w.Put(c.Seq(), 8).Put(uint64(c.Second()), 8).Put(uint64(c.Last()), 8)
 }
 
 // ahead is the length of what stands before the texts in the reply to OpServe.
-const ahead = replyHead + responseHead
+const ahead = replyHeader + responseHeader
 
 // leastAnswer is the length of the first buffer for answers.
 const leastAnswer = 64 << 10
 
 // Answer is Call for OpServe, which nearly all calls are. The body is written in its place
-// in the reply and is not copied. The head of the reply is written once for all answers
+// in the reply and is not copied. The header of the reply is written once for all answers
 // between two other operations.
 func (c *Core) Answer(random uint64, target []byte) []byte {
 	if !c.ready {
@@ -151,7 +151,7 @@ func (c *Core) Answer(random uint64, target []byte) []byte {
 	if !within || len(r.Next)+len(r.Prev) > 0 || flat.Address(r.Body) != flat.Address(c.answer)+ahead {
 		at, n = c.gather(at, within)
 	}
-	putResponse(flat.Write(c.answer[:replyHead]), r, at)
+	putResponse(flat.Write(c.answer[:replyHeader]), r, at)
 	return c.answer[:ahead+n]
 }
 
@@ -167,10 +167,10 @@ func (c *Core) prepare() {
 	c.beginAnswers()
 }
 
-// beginAnswers writes the head of the next replies. A buffer longer than maxReused serves
+// beginAnswers writes the header of the next replies. A buffer longer than maxReused serves
 // one reply only.
 func (c *Core) beginAnswers() {
-	c.putHead(flat.Write(c.answer[:0]).Byte(0))
+	c.putHeader(flat.Write(c.answer[:0]).Byte(0))
 	c.ready = len(c.answer) <= maxReused
 }
 
@@ -208,7 +208,7 @@ func (c *Core) gather(at int, within bool) (now, length int) {
 	return at, length
 }
 
-// do performs an operation and appends to the reply what follows the head, or says why it
+// do performs an operation and appends to the reply what follows the header, or says why it
 // refuses.
 func (c *Core) do(op uint32, arg uint64, in []byte) (why string) {
 	switch op {
@@ -266,13 +266,13 @@ func (c *Core) open(capacity uint64, snapshot []byte) (why string) {
 	return ""
 }
 
-func (c *Core) attach(capacity uint64, head []byte) (why string) {
+func (c *Core) attach(capacity uint64, header []byte) (why string) {
 	memory := c.room
 	c.room = nil
 	if capacity > maxCapacity {
 		return "abi: capacity out of range"
 	}
-	attached, err := Attach(int(capacity), head, memory)
+	attached, err := Attach(int(capacity), header, memory)
 	if err != nil {
 		return err.Error()
 	}

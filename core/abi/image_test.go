@@ -14,11 +14,11 @@ import (
 
 // copied gives an image as another core gets it. make gives memory at a multiple
 // of 8 bytes.
-func copied(c *abi.Core) (head, memory []byte) {
-	head, lies := c.Image(nil)
+func copied(c *abi.Core) (header, memory []byte) {
+	header, lies := c.Image(nil)
 	memory = make([]byte, len(lies))
 	copy(memory, lies)
-	return head, memory
+	return header, memory
 }
 
 // A core that was attached goes on like the one it is an image of: at any point
@@ -31,9 +31,9 @@ func TestAnImageGoesOnLikeItsOriginal(t *testing.T) {
 		var slugs []string
 		for _, s := range coretest.Generate(seed, 120) {
 			if random.IntN(12) == 0 {
-				head, memory := copied(attached)
+				header, memory := copied(attached)
 				var err error
-				if attached, err = abi.Attach(1000, head, memory); err != nil {
+				if attached, err = abi.Attach(1000, header, memory); err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
 			}
@@ -85,39 +85,39 @@ func ringOf(t *testing.T, seed uint64) *abi.Core {
 }
 
 func TestImagesOfAnotherAreRefused(t *testing.T) {
-	head, memory := copied(ringOf(t, 1))
-	otherHead, otherMemory := copied(ringOf(t, 2))
+	header, memory := copied(ringOf(t, 1))
+	otherHeader, otherMemory := copied(ringOf(t, 2))
 	short, unaligned := memory[:len(memory)-64], make([]byte, len(memory)+1)[1:]
 	copy(unaligned, memory)
 	for name, c := range map[string]struct {
-		capacity     int
-		head, memory []byte
+		capacity       int
+		header, memory []byte
 	}{
-		"another head":         {1000, otherHead, memory},
-		"another memory":       {1000, head, otherMemory},
-		"memory of nothing":    {1000, head, make([]byte, len(memory))},
-		"no memory":            {1000, head, nil},
-		"no head":              {1000, nil, memory},
-		"a head cut short":     {1000, head[:len(head)-1], memory},
-		"a head too long":      {1000, append(bytes.Clone(head), 0), memory},
-		"memory cut short":     {1000, head, short},
-		"memory out of line":   {1000, head, unaligned},
-		"a capacity too small": {1, head, memory},
+		"another header":       {1000, otherHeader, memory},
+		"another memory":       {1000, header, otherMemory},
+		"memory of nothing":    {1000, header, make([]byte, len(memory))},
+		"no memory":            {1000, header, nil},
+		"no header":            {1000, nil, memory},
+		"a header cut short":   {1000, header[:len(header)-1], memory},
+		"a header too long":    {1000, append(bytes.Clone(header), 0), memory},
+		"memory cut short":     {1000, header, short},
+		"memory out of line":   {1000, header, unaligned},
+		"a capacity too small": {1, header, memory},
 	} {
-		if _, err := abi.Attach(c.capacity, c.head, c.memory); !errors.Is(err, core.ErrImage) {
+		if _, err := abi.Attach(c.capacity, c.header, c.memory); !errors.Is(err, core.ErrImage) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for i := range head {
+	for i := range header {
 		for _, bit := range []byte{1, 128} {
-			bad := bytes.Clone(head)
+			bad := bytes.Clone(header)
 			bad[i] ^= bit
 			if _, err := abi.Attach(1000, bad, memory); !errors.Is(err, core.ErrImage) {
-				t.Errorf("byte %d of the head changed: %v", i, err)
+				t.Errorf("byte %d of the header changed: %v", i, err)
 			}
 		}
 	}
-	if _, err := abi.Attach(1000, head, memory); err != nil {
+	if _, err := abi.Attach(1000, header, memory); err != nil {
 		t.Errorf("after all these: %v", err)
 	}
 }
@@ -125,15 +125,15 @@ func TestImagesOfAnotherAreRefused(t *testing.T) {
 // The operations do what the functions do, and a refusal leaves the core as it
 // was.
 func TestImagesPassThroughTheEntry(t *testing.T) {
-	head, memory := ringOf(t, 3).Image(nil)
+	header, memory := ringOf(t, 3).Image(nil)
 	c := ringOf(t, 4)
 	before := do(t, c, abi.OpDigest, 0, nil)
 	do(t, c, abi.OpRoom, uint64(len(memory)), nil)
 	// Nothing was put into the room.
-	if r, ok := abi.DecodeReply(c.Call(abi.OpAttach, 1000, head)); !ok || !r.Refused || r.Seq != before.Seq {
+	if r, ok := abi.DecodeReply(c.Call(abi.OpAttach, 1000, header)); !ok || !r.Refused || r.Seq != before.Seq {
 		t.Errorf("an empty room: %+v", r)
 	}
-	if r, ok := abi.DecodeReply(c.Call(abi.OpAttach, 1000, head)); !ok || !r.Refused {
+	if r, ok := abi.DecodeReply(c.Call(abi.OpAttach, 1000, header)); !ok || !r.Refused {
 		t.Errorf("no room: %+v", r)
 	}
 	if r, ok := abi.DecodeReply(c.Call(abi.OpRoom, 1<<32, nil)); !ok || !r.Refused {

@@ -7,8 +7,8 @@ import (
 	"webring/core/flat"
 )
 
-// responseHead is the length of an encoded response without its texts.
-const responseHead = 4 + 8 + 8 + 6*4
+// responseHeader is the length of an encoded response without its texts.
+const responseHeader = 4 + 8 + 8 + 6*4
 
 // The flags of an encoded response.
 const (
@@ -16,7 +16,7 @@ const (
 	flagDrawn
 )
 
-// putResponse writes the head of a response with Location at that place of its texts. It
+// putResponse writes the header of a response with Location at that place of its texts. It
 // writes whole words, since WebAssembly would write smaller numbers byte by byte. The last
 // word ends where the texts begin, which are there already.
 func putResponse(w flat.Pen, r *Response, at int) {
@@ -35,7 +35,7 @@ func putResponse(w flat.Pen, r *Response, at int) {
 }
 
 // DecodeResponse reads all of b into r and reuses the buffers of r. It does not set r.Seq:
-// the position of an answer stands in the reply's head. It reports false for anything but a
+// the position of an answer stands in the reply's header. It reports false for anything but a
 // response, and then r means nothing. Integers are little-endian:
 //
 //	response = status(u16) media(u8) validity(u8) since(i64) until(i64)
@@ -43,15 +43,15 @@ func putResponse(w flat.Pen, r *Response, at int) {
 //	           and then the texts
 //
 // where flags are 1 for Unknown and 2 for Drawn. The texts are the body, then the location
-// unless it is a part of the body, then next and prev. The head gives the length of each,
+// unless it is a part of the body, then next and prev. The header gives the length of each,
 // and in at where the location begins among the texts, 0 if it is empty.
 func DecodeResponse(b []byte, r *Response) bool {
-	if len(b) < responseHead || b[2] > byte(api.HTML) || b[3] > byte(api.Timed) {
+	if len(b) < responseHeader || b[2] > byte(api.HTML) || b[3] > byte(api.Timed) {
 		return false
 	}
 	u32 := func(at int) uint32 { return binary.LittleEndian.Uint32(b[at:]) }
 	at, flags := api.Texts{Body: u32(20), LocationAt: u32(24), Location: u32(28), Next: u32(32), Prev: u32(36)}, u32(40)
-	texts := b[responseHead:]
+	texts := b[responseHeader:]
 	if flags > flagUnknown|flagDrawn || !at.Fit(len(texts)) {
 		return false
 	}

@@ -64,7 +64,7 @@ func (c *Core) serveAll(random uint64, in []byte) (why string) {
 		}
 		api.Serve(c.state, in[:length], random, &c.each)
 		in = in[length:]
-		if c.reply = appendResponse(c.reply, &c.each); len(c.reply) > replyHead+MaxAnswers {
+		if c.reply = appendResponse(c.reply, &c.each); len(c.reply) > replyHeader+MaxAnswers {
 			return "abi: the answers are too long"
 		}
 	}
@@ -80,14 +80,14 @@ func appendResponse(dst []byte, r *Response) []byte {
 	} else {
 		at = len(r.Body)
 	}
-	length := responseHead
+	length := responseHeader
 	for _, text := range texts {
 		length += len(text)
 	}
 	dst = slices.Grow(dst, 4+length)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(length))
 	putResponse(flat.Write(dst), r, at)
-	dst = dst[:len(dst)+responseHead]
+	dst = dst[:len(dst)+responseHeader]
 	for _, text := range texts {
 		dst = append(dst, text...)
 	}

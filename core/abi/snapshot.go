@@ -23,15 +23,15 @@ func Load(capacity int, secret uint64, snapshot []byte, means Means) (*Core, err
 func (c *Core) AppendSnapshot(dst []byte) []byte { return snap.Append(dst, c.state) }
 
 // Image gives the state as it lies in memory; see [core.State.Image].
-func (c *Core) Image(dst []byte) (head, memory []byte) { return c.state.Image(dst) }
+func (c *Core) Image(dst []byte) (header, memory []byte) { return c.state.Image(dst) }
 
 // Lasting is how much of an image's memory bids and seconds leave as it is; see
 // [core.State.Lasting].
 func (c *Core) Lasting() int { return c.state.Lasting() }
 
 // Attach gives the core that an image was taken of; see [core.Attach].
-func Attach(capacity int, head, memory []byte) (*Core, error) {
-	st, err := core.Attach(capacity, head, memory)
+func Attach(capacity int, header, memory []byte) (*Core, error) {
+	st, err := core.Attach(capacity, header, memory)
 	if err != nil {
 		return nil, err
 	}

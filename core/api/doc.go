@@ -24,7 +24,7 @@
 // Absent optional strings are left out; agentic_score, agentic_report and
 // last_bid_at are null instead. Every link is absolute and begins with the
 // base URL of the rules. Documents that show a standing, a rank or a quote say
-// from which second until which they hold ([Timed]); the others depend on the
+// from which second until which they are valid ([Timed]); the others depend on the
 // ledger position alone ([Position]).
 //
 // # What the interface leaves open, as this package has it

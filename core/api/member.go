@@ -37,7 +37,7 @@ type links struct {
 	memory []byte // of base
 }
 
-// of gives the links of a state; they hold until those of another are asked for.
+// of gives the links of a state. They are valid until those of another are asked for.
 func (l *links) of(st *core.State) *links {
 	if rules := st.Rules(); l.rules != rules {
 		l.memory = appendEscaped(l.memory[:0], rules.BaseURL)

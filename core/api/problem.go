@@ -136,11 +136,10 @@ func row(code Code) *problem {
 	return row(Internal)
 }
 
-// Status is the HTTP status of a problem, and Title its one-line description,
-// which does not vary with the occasion.
+// Status is the HTTP status of a problem.
 func (c Code) Status() int { return row(c).status }
 
-// Title is described at [Code.Status].
+// Title describes a problem in one line, which does not vary with the occasion.
 func (c Code) Title() string { return row(c).title }
 
 // AppendProblem appends a problem document (RFC 9457). Its type is

@@ -21,13 +21,13 @@ const (
 	Never Validity = iota
 	// Position: the answer depends on the ledger position alone.
 	Position
-	// Timed: the answer also shows standings, ranks or quotes, and holds from
+	// Timed: the answer also shows standings, ranks or quotes, and is valid from
 	// Response.Since until Response.Until.
 	Timed
 )
 
 // Response is what [Serve] writes. The caller owns it and passes it again to
-// reuse its buffers; slices in it hold until then. They are not to be appended to:
+// reuse its buffers; slices in it are valid until then. They are not to be appended to:
 // Location may lie within Body.
 type Response struct {
 	Status   int

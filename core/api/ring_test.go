@@ -372,8 +372,8 @@ func TestRedirectsEscapeWhateverTheirStateWasMadeOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, memory := restored.Image(nil)
-	attached, err := core.Attach(100, head, bytes.Clone(memory))
+	header, memory := restored.Image(nil)
+	attached, err := core.Attach(100, header, bytes.Clone(memory))
 	if err != nil {
 		t.Fatal(err)
 	}

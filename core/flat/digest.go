@@ -13,7 +13,7 @@ func NewDigest() Digest { return Digest{0x243f6a8885a308d3, 0x13198a2e03707344} 
 // Word goes on with x. Each step is invertible in either half, so sequences that differ in
 // one word never have the same digest.
 func (d Digest) Word(x uint64) Digest {
-	// The lower half of the product holds too little of the upper bits of x.
+	// The lower half of the product depends too little on the upper bits of x.
 	x *= 0x9e3779b97f4a7c15
 	x ^= x >> 32
 	high := (d.High ^ x) * 0xff51afd7ed558ccd

@@ -11,7 +11,7 @@
 //   - tree.go: [Tree], a counted B+-tree of numbers
 //   - heap.go: [Heap], a priority queue of numbers by time
 //   - marks.go: [Marks], a set of small numbers that knows the place of each
-//   - reader.go: [Reader], which reads fields that were checked before
+//   - reader.go: [Reader], which reads fields that were checked when they were written
 //   - pen.go: [Pen], which writes a document piece by piece into memory that was
 //     reserved before
 //

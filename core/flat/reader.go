@@ -20,10 +20,10 @@ func (r Reader) Skip(n int) Reader { return Reader{unsafe.Add(r.at, n)} }
 // Byte is the next byte.
 func (r Reader) Byte() byte { return *(*byte)(r.at) }
 
-// Uint16 is the next number of 16 bits, little-endian; Uint32 likewise.
+// Uint16 is the next number of 16 bits, little-endian.
 func (r Reader) Uint16() uint16 { return *(*uint16)(r.at) }
 
-// Uint32 is described at [Reader.Uint16].
+// Uint32 is the next number of 32 bits, little-endian.
 func (r Reader) Uint32() uint32 { return load32(r.at, 0) }
 
 // Big64 is the next number of 64 bits, big-endian.
@@ -37,7 +37,7 @@ func (r Reader) Text() (Text, Reader) {
 }
 
 // Text is a text behind which [Slack] bytes can be read, whatever they are: so
-// that a [Pen] can copy it in large pieces. It holds as long as its memory does.
+// that a [Pen] can copy it in large pieces. It is valid as long as its memory is.
 type Text struct {
 	at unsafe.Pointer
 	n  int

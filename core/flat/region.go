@@ -16,8 +16,9 @@ type section struct{ at, size int }
 const align = 64
 
 // Resize makes sections at least as long as sizes says, in bytes; new bytes are zero. The
-// region moves to memory that given returns, which must be zero, or to the collector's if
-// given is nil or returns none. Views taken before are no longer of the region.
+// region moves to the memory that given returns, which must be zero. If given is nil, or
+// what it returns does not fit, the region moves to memory from Go's heap. Views taken
+// before are no longer of the region.
 func (r *Region) Resize(sizes []int, given func(size int) []byte) {
 	next := make([]section, len(sizes))
 	total := 0
@@ -67,18 +68,18 @@ func (r *Region) Adopt(memory []byte, sizes []int) bool {
 	return true
 }
 
-// All is the whole region, Address where memory lies.
+// All is the whole region.
 func (r *Region) All() []byte { return r.bytes }
 
-// Address is described at [Region.All].
+// Address is where memory lies.
 func Address(memory []byte) uint64 {
 	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(memory))))
 }
 
-// Size is the length of section i in bytes, and Len that of the region.
+// Size is the length of section i in bytes.
 func (r *Region) Size(i int) int { return r.sections[i].size }
 
-// Len is described at [Region.Size].
+// Len is the length of the region in bytes.
 func (r *Region) Len() int { return len(r.bytes) }
 
 // Offset is where section i begins.
@@ -90,13 +91,13 @@ func (r *Region) Bytes(i int) []byte {
 	return r.bytes[s.at : s.at+s.size : s.at+s.size]
 }
 
-// Uint64s gives section i as numbers of 64 bits; the other views likewise.
+// Uint64s gives section i as numbers of 64 bits.
 func (r *Region) Uint64s(i int) []uint64 { return Records[uint64](r.Bytes(i)) }
 
-// Uint32s is described at [Region.Uint64s].
+// Uint32s gives section i as numbers of 32 bits.
 func (r *Region) Uint32s(i int) []uint32 { return Records[uint32](r.Bytes(i)) }
 
-// Uint16s is described at [Region.Uint64s].
+// Uint16s gives section i as numbers of 16 bits.
 func (r *Region) Uint16s(i int) []uint16 { return Records[uint16](r.Bytes(i)) }
 
 // Records reads b, which begins where a section does, as numbers or structs of
@@ -114,7 +115,7 @@ func RecordSize[T any]() int {
 // Bytes is s as bytes without a copy. They must not be changed.
 func Bytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
-// View is s as a string without a copy: it holds as long as s does not change.
+// View is s as a string without a copy. It is valid as long as s does not change.
 func View[S ~string | ~[]byte](s S) string {
 	return *(*string)(unsafe.Pointer(&s)) // a slice begins with what a string is
 }

@@ -14,7 +14,7 @@ const Forever = math.MaxInt64
 type Entry struct {
 	Build        string // build of the core that made it
 	Seq          uint64 // ledger position at which it was made
-	Since, Until int64  // it holds from the second Since to the one before Until
+	Since, Until int64  // it is valid from the second Since to the one before Until
 	Value        any    // the answer
 
 	target string
@@ -81,7 +81,7 @@ func (k Key) Stripe(locks int) int { return int(k.hash % uint64(locks)) }
 
 func (c *Cache) set(k Key) *set { return &c.sets[k.hash%sets] }
 
-// Get gives the entry of a target, nil when there is none. It may no longer hold.
+// Get gives the entry of a target, nil when there is none. It may not be valid any more.
 func (c *Cache) Get(k Key) *Entry {
 	s := c.set(k)
 	for i := range s.tags {

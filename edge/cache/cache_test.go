@@ -90,7 +90,7 @@ func TestTheBytesAreBounded(t *testing.T) {
 	}
 }
 
-// Who walks through everything evicts nothing that others read.
+// A walk through everything evicts nothing that is read again.
 func TestWhatIsReadStays(t *testing.T) {
 	c := New(1 << 20)
 	put(c, "read", 100)

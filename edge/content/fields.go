@@ -7,8 +7,8 @@ import (
 	"webring/core/api"
 )
 
-// Fields are those of a request: the lines of one by its canonical name, which
-// hold until the next is asked for.
+// Fields are the header fields of a request. PeekAll gives the lines of a field by its
+// canonical name; they are valid until the next call.
 type Fields interface{ PeekAll(name string) [][]byte }
 
 // AppendField appends one line of a header.
@@ -66,7 +66,7 @@ func trim(b []byte) []byte { return bytes.Trim(b, " \t") }
 // short, since a payer wants to see what the payment did, and a 304 is cheap.
 const MaxAge = 5
 
-// CacheControl gives the Cache-Control of an answer that holds until a second. max-age is a
+// CacheControl gives the Cache-Control of an answer that is valid until a second. max-age is a
 // second less, because part of the present second may be over.
 func CacheControl(until, now int64) string {
 	return cacheControls[min(max(until-now-1, 0), MaxAge)]

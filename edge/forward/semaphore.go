@@ -15,7 +15,7 @@ const (
 	// crowdedTime is after how much of that another request is let go for it: crowds
 	// that are answered soon end nobody's request early.
 	crowdedTime = acquireTime / 4
-	// letGoTime is how long a request that is let go keeps its place if the origin does
+	// letGoTime is how long a request that is let go keeps its slot if the origin does
 	// not answer it. With crowdedTime that is less than acquireTime.
 	letGoTime = acquireTime / 2
 )

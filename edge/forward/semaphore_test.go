@@ -191,7 +191,7 @@ func fullEdge(t *testing.T, test func(t *testing.T, origin *heldOrigin, public *
 		test(t, origin, public, f)
 		synctest.Wait()
 		if len(f.payments.slots) != 0 || len(f.payments.byClient) != 0 || len(f.payments.held) != 0 {
-			t.Errorf("%d places are taken, %v, %d held", len(f.payments.slots), f.payments.byClient, len(f.payments.held))
+			t.Errorf("%d slots are taken, %v, %d held", len(f.payments.slots), f.payments.byClient, len(f.payments.held))
 		}
 		f.Close()
 		origin.Close()
@@ -203,7 +203,7 @@ func fullEdge(t *testing.T, test func(t *testing.T, origin *heldOrigin, public *
 }
 
 // A credential is on its way within seconds or never: its owner may have paid anew
-// by then. Nor does one client take the places of all.
+// by then. Nor does one client take the slots of all.
 func TestPaymentsWithoutASlotAreNotDelivered(t *testing.T) {
 	fullEdge(t, func(t *testing.T, origin *heldOrigin, public *pipes, f *Forwarder) {
 		var payers []*payerAt
@@ -215,7 +215,7 @@ func TestPaymentsWithoutASlotAreNotDelivered(t *testing.T) {
 		}
 		origin.wantCame(t, MaxPayments)
 
-		// Who waits gets a place that becomes free, and a client another one.
+		// A payment that waits gets a slot that becomes free, and its client another one.
 		late := pay(t, public, 100)
 		time.Sleep(crowdedTime / 2)
 		origin.answer(0)
@@ -260,9 +260,9 @@ func TestPaymentsWithASlotAreSent(t *testing.T) {
 	})
 }
 
-// Few accounts that hold all places of an edge for minutes keep nobody from paying
-// there: each who comes has one of theirs let go, the longest held, whose payer may ask
-// again. Nor do they when they send the next one as soon as there is a place.
+// A few accounts that hold all slots of an edge for minutes keep nobody from paying there:
+// each payment that comes has one of theirs let go, the one held longest, and its payer may
+// ask again. That is so even if they send the next one as soon as a slot is free.
 func TestHeldPaymentsMakeRoomForOthers(t *testing.T) {
 	fullEdge(t, func(t *testing.T, origin *heldOrigin, public *pipes, f *Forwarder) {
 		var held []*payerAt // eight payments of each account, from seven clients

@@ -28,7 +28,7 @@ type reader struct {
 	room    []api.Response           // what read points to
 	seq     uint64                   // position of all that was read
 
-	// For how long the page is true, by what it has asked for.
+	// For how long the page is valid, by what it has asked for.
 	since, until int64
 
 	failed *api.Response // what the core answered instead of a document
@@ -40,7 +40,7 @@ func newReader(s *Pages, c Core) *reader {
 	return r
 }
 
-// entry says how long what was read holds.
+// entry says how long what was read is valid.
 func (r *reader) entry(since, until int64) *cache.Entry {
 	return &cache.Entry{Build: r.core.Build(), Seq: r.seq, Since: since, Until: until}
 }

@@ -189,7 +189,7 @@ func TestTheFolderDoesNotGrowForEver(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(dir, "*.new")); len(left) > 0 || err != nil {
 		t.Errorf("%q is left, %v", left, err)
 	}
-	// Who follows it can still begin at the snapshot.
+	// A follower of this replica can still begin at the snapshot.
 	records, err := f.Events(o.at.Snapshot.Size, 100)
 	if err != nil || uint64(len(records)) != o.tree.Size()-o.at.Snapshot.Size {
 		t.Errorf("%d records, %v", len(records), err)

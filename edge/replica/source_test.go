@@ -436,7 +436,7 @@ func (c slow) Apply(records []snap.Record) error {
 	return c.Core.Apply(records)
 }
 
-// Who waits for a position may end a connection, but not what came over it.
+// A wait for a position may end a connection, but not the checkpoint that came over it.
 func TestAWaitDoesNotEndWhatIsBeingAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOrigin(t)

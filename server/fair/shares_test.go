@@ -45,8 +45,8 @@ func TestSharesOfTheTableInThePackagesComment(t *testing.T) {
 }
 
 // TestNoAskerIsRefusedWhatOthersWhoHadMoreAreGiven is the rule, in any order of asking:
-// who is refused has had more than everybody who is not, and nobody is given more than
-// there is.
+// an asker that is refused has had more than every asker that is not, and no more is given
+// than there is.
 func TestNoAskerIsRefusedWhatOthersWhoHadMoreAreGiven(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {

@@ -125,8 +125,8 @@ func TestAccountsThatHavePaidAreKnownInLedgersOfBefore(t *testing.T) {
 	}
 }
 
-// A ledger of an earlier version opens on a full disk. Who has paid is known from the
-// next opening on that can write.
+// A ledger of an earlier version opens on a full disk. The accounts that have
+// paid are known from the next opening on that can write.
 func TestLedgerOfBeforeOpensWithoutRoom(t *testing.T) {
 	r := earlier(t, 1)
 	full := r.config()

@@ -130,8 +130,8 @@ func newLedger(c Config) *Ledger {
 //
 // An error from fn is returned as it is; unless fn had appended an event,
 // nothing of what it did remains. After an event was appended fn must not
-// fail: that ends the ledger. fn may be run with others in one group, but
-// alone at its time; it must be quick, must not wait for anything, and must
+// fail: that ends the ledger. While fn runs, no other function does, even if
+// both are in one group. fn must be quick, must not wait for anything, and must
 // not use its [Tx] afterwards.
 //
 // ctx bounds the wait for fn's turn only: its error means that fn has not run. [ErrBroken]

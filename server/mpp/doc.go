@@ -5,10 +5,11 @@
 // silent or widely ignored, the reference client (npm mppx 0.11.0).
 //
 // The package touches no network, clock or disk. A service that takes payments
-// calls, in this order: [ParseAuthorization], [Keys.Verify], the comparison of
-// every echoed parameter with what the route would ask for now,
-// [Challenge.ExpiresAt] and [Digest]; only then the payment method named by
-// the challenge, which turns the credential into a [Payment].
+// calls [ParseAuthorization] and [Keys.Signed] first: until the challenge has proved
+// to be one of ours, nothing that costs more than a hash may happen. Then the payment
+// method that the challenge names turns the credential into a [Payment]. What the route
+// would ask for now, [Digest], [Keys.Verify] and [Challenge.ExpiresAt] come last,
+// because a payment that fails one of these may have been made already.
 //
 // Everything that comes from outside is bounded before it is decoded. No error
 // made here contains any part of a credential or a key, and the types that

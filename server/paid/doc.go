@@ -6,8 +6,8 @@
 //   - service.go: what a service is made of, and [Service.Handle], where every
 //     request comes in
 //   - operation.go: what an operation must do; register.go and bid.go are the two that
-//     exist, body.go, site.go, text.go, money.go and slug.go the rules for what people
-//     send
+//     exist, body.go, site.go, text.go, name.go, money.go and slug.go the rules for what
+//     people send
 //   - watch.go: each network is asked for its newest block in the background, so that no
 //     offer waits for a node, and open payments can wait for blocks
 //   - offer.go: a request without a credential gets a challenge, or the reason why it

@@ -105,7 +105,7 @@ var errRecords = errors.New("host: the records are gone")
 
 // core gives the native core at h. memory is a copy of the image's.
 func (c *cache) core(from *image, memory []byte, h *head) (*abi.Core, error) {
-	core, err := abi.Attach(c.capacity, from.head, memory)
+	core, err := abi.Attach(c.capacity, from.header, memory)
 	if err != nil {
 		return nil, err
 	}

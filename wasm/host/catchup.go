@@ -45,7 +45,7 @@ func (p *Pool) wait(q *queue, most time.Duration) *instance {
 	defer p.timers.Put(timer)
 	timer.Reset(most)
 	defer timer.Stop()
-	return p.free.wait(q, timer.C, p.ctx.Done(), p.replaced.Load().(chan struct{}))
+	return p.free.wait(q, timer.C, p.ctx.Done(), p.fellBack.Load().(chan struct{}))
 }
 
 // catchUp brings an instance to the head if that takes no longer than a request may wait.

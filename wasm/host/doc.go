@@ -10,25 +10,28 @@
 // it; several.go is several answers in one call. Then pool.go: what a pool is made of, and
 // how a request is served. The rest is five jobs:
 //
-//   - freelist.go holds the free instances, each in a slot, and lets callers wait for one.
-//   - build.go makes an instance, from the image in cache.go and image.go: the ring in
-//     memory, verified once by the native core, and the records since.
-//   - catchup.go acquires an instance for a caller and brings it to the head.
-//   - advance.go moves the head: records and seconds are first applied in one instance, and
-//     then the new head is published. verified.go has the native core apply records only if
-//     they lead to a digest.
+//   - freelist.go: the free instances, each in a slot, and the callers that wait for one
+//   - build.go makes an instance. It begins from the image (image.go), which is the ring in
+//     memory as the native core has verified it once, and applies the records since, which
+//     cache.go has
+//   - catchup.go acquires an instance for a caller and brings it to the head
+//   - advance.go moves the head: one instance applies records and seconds, and then the new
+//     head is published. verified.go is the native core's ApplyTo
 //   - replace.go builds another instance for one that trapped, in the background; fallback.go
 //     has the native core answer while there is none; renew.go has instances begin anew
-//     from a newer image.
+//     from a newer image
 //
-// engine.go compiles the module. Package sharedmem has instances share the image's memory.
-// Without it, each has a copy: that works just as well, but eight instances then take
-// 3.3 GiB in a ring of a million members instead of 0.7, and three times as long to begin.
+// engine.go compiles the module, and host.go names what both builds share. Package sharedmem
+// has instances share the image's memory. Without it, each has a copy, which answers the
+// same; but eight instances of a ring of a million members then take 3.3 GiB instead of 0.7,
+// and three times as long to begin.
 //
-// An instance takes what it has written to of the guest's memory, up to the limit on that.
+// An instance takes as much memory as it has written to, and at most
+// [PoolConfig.MemoryPages].
 //
-// An instance that is far behind catches up in the background, while others answer. Far
-// means more than half a millisecond, as measured in the instance that went ahead.
+// An instance that is far behind the head catches up in the background, while others
+// answer. Far means more than half a millisecond of work, as measured in the instance that
+// went ahead.
 //
 // The differential test holds the two builds together: whole scripts of calls, damage
 // included, must give the same bytes in every engine.

@@ -30,16 +30,16 @@ func (p *Pool) startFallback() (*Native, error) {
 // Setting it ends all waiting for instances.
 func (p *Pool) setFallback(n *Native) {
 	if n == nil {
-		p.replaced.Store(make(chan struct{}))
+		p.fellBack.Store(make(chan struct{}))
 	}
 	p.fallback.Store(n)
 	if n != nil {
-		close(p.replaced.Load().(chan struct{}))
+		close(p.fellBack.Load().(chan struct{}))
 	}
 }
 
-// replaceAll is startFallback for when there is no instance left to answer.
-func (p *Pool) replaceAll() {
+// fallBack is startFallback for when no instance is left to answer.
+func (p *Pool) fallBack() {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	if p.working.Load() > 0 || p.closed.Load() {

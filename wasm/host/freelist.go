@@ -121,7 +121,7 @@ func (l *freeList) leave(q *queue) {
 
 // wait gives the first instance that comes to the queue, or nil once a channel is closed
 // or sends.
-func (l *freeList) wait(q *queue, late <-chan time.Time, ended, replaced <-chan struct{}) *instance {
+func (l *freeList) wait(q *queue, late <-chan time.Time, ended, fellBack <-chan struct{}) *instance {
 	q.waiting.Add(1)
 	defer l.leave(q)
 	if in := l.get(); in != nil {
@@ -132,7 +132,7 @@ func (l *freeList) wait(q *queue, late <-chan time.Time, ended, replaced <-chan 
 		return in
 	case <-late:
 	case <-ended:
-	case <-replaced:
+	case <-fellBack:
 	}
 	return nil
 }

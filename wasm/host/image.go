@@ -15,7 +15,7 @@ import (
 // The native core makes and verifies it, several times as fast as an instance could.
 // Instances take it over without loading a row.
 type image struct {
-	head    []byte
+	header  []byte
 	memory  memory
 	lasting int    // length of the beginning of memory that bids and seconds never change
 	at      uint64 // its position
@@ -72,8 +72,8 @@ func (p *Pool) firstImage() (*image, error) {
 		}
 		c = n.core
 	}
-	head, ring := c.Image(nil)
-	made := &image{head: head, lasting: c.Lasting(), at: c.Seq()}
+	header, ring := c.Image(nil)
+	made := &image{header: header, lasting: c.Lasting(), at: c.Seq()}
 	if b := draft.Bytes(); len(b) == 0 || len(ring) != len(b) || &ring[0] != &b[0] {
 		made.memory = p.share(ring)
 		return made, nil
@@ -100,8 +100,8 @@ func (p *Pool) newImage() (made bool, err error) {
 		if err != nil {
 			return err
 		}
-		head, ring := c.Image(nil)
-		p.cache.replace(&image{head: head, memory: p.share(ring), lasting: c.Lasting(), at: h.seq, rewinds: h.rewinds})
+		header, ring := c.Image(nil)
+		p.cache.replace(&image{header: header, memory: p.share(ring), lasting: c.Lasting(), at: h.seq, rewinds: h.rewinds})
 		return nil
 	})
 	return err == nil, err
@@ -148,7 +148,7 @@ func (in *instance) attach(from *image, capacity int) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errPlace, err)
 	}
-	if _, err := in.must(abi.OpAttach, uint64(capacity), from.head); err != nil {
+	if _, err := in.must(abi.OpAttach, uint64(capacity), from.header); err != nil {
 		return err
 	}
 	in.from, in.shared, in.rewinds = from, room[:shared], from.rewinds

@@ -104,7 +104,7 @@ func encode(records []Record) (encoded [][]byte) {
 	return encoded
 }
 
-// An image with the head of another is refused by the guest, and so is one that
+// An image with the header of another is refused by the guest, and so is one that
 // was never laid down.
 func TestAWrongImageIsRefused(t *testing.T) {
 	eachMemory(t, func(t *testing.T, c PoolConfig) {
@@ -121,10 +121,10 @@ func TestAWrongImageIsRefused(t *testing.T) {
 		}
 		later := p.cache.newest()
 		for _, wrong := range []*image{
-			{head: later.head, memory: from.memory},
-			{head: from.head, memory: later.memory},
-			{head: later.head[:10], memory: later.memory},
-			{head: later.head, memory: p.share(make([]byte, later.memory.Len()))},
+			{header: later.header, memory: from.memory},
+			{header: from.header, memory: later.memory},
+			{header: later.header[:10], memory: later.memory},
+			{header: later.header, memory: p.share(make([]byte, later.memory.Len()))},
 		} {
 			fresh, err := p.launch(0)
 			if err != nil {

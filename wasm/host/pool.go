@@ -100,7 +100,7 @@ type Pool struct {
 	closed  atomic.Bool
 
 	fallback atomic.Pointer[Native] // at the head; nil while instances answer
-	replaced atomic.Value           // a chan struct{} that is closed when fallback is set
+	fellBack atomic.Value           // a chan struct{} that is closed when fallback is set
 
 	head  atomic.Pointer[head]
 	cache cache
@@ -140,7 +140,7 @@ func NewPool(ctx context.Context, c PoolConfig) (*Pool, error) {
 		turns:  make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)),
 		timers: sync.Pool{New: func() any { return time.NewTimer(time.Hour) }},
 	}
-	p.replaced.Store(make(chan struct{}))
+	p.fellBack.Store(make(chan struct{}))
 	if p.log == nil {
 		p.log = slog.Default()
 	}

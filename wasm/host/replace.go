@@ -23,7 +23,7 @@ func (p *Pool) replace(in *instance, err error) {
 func (p *Pool) lost(slot int) {
 	p.free.slots[slot].at.Store(nil)
 	if p.working.Add(-1) == 0 {
-		go p.replaceAll()
+		go p.fallBack()
 	}
 }
 

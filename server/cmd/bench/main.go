@@ -3,9 +3,9 @@
 // constants with the same header fields and bodies, and against Redis, which is
 // asked the same questions about the same leaderboard. `make bench` runs it.
 //
-// Of as many members as there are, up to 262144, each is asked about in turn, so
-// that what is measured of a large ring is how answers are made and not how they
-// are kept; a small ring is asked the same again, and keeps its answers.
+// Requests are about each member in turn, up to 262144 of them. So in a large ring the
+// cache has no answer that is asked for, and what is measured is how answers are made. A
+// small ring is asked the same again, and answers from the cache.
 //
 // Servers have one processor and the load another, so it needs two and the
 // program taskset; nginx and redis-server are measured where they are installed.

@@ -7,14 +7,14 @@ import (
 	"sync/atomic"
 )
 
-// mostTargets is how many members a question is about at most: many times those
-// whose answers an instance of the core keeps, so that none of them is kept.
+// mostTargets is how many members a question is about at most: many times as many
+// as the cache of a node has room for, so that it has none of the answers.
 const mostTargets = 1 << 18
 
 // targets are the requests of a question. They are asked in turn and not at
-// random: whatever was asked is asked again only after all others, which a cache
-// of some of them is no help against. Questions may share them and go on where
-// the other has stopped.
+// random: each is asked again only after all others, when a cache of some of them
+// does not have it any more. Questions may share them and go on where the other
+// has stopped.
 type targets struct {
 	names   []string                            // what differs from one to the next
 	request func(to []byte, name string) []byte // appends the request for a name
@@ -43,7 +43,7 @@ func sampled(i, members int) bool {
 }
 
 // offsets gives up to a thousand offsets of whole pages of the leaderboard: more
-// than an instance has room for.
+// than the cache of a node has room for.
 func offsets(members int) (names []string) {
 	places := max(members-100, 0) + 1
 	n := min(places, 1000)

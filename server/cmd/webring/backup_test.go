@@ -293,8 +293,8 @@ func TestAnOriginMayStartWhileItsCopyIsVerified(t *testing.T) {
 	lock.Close()
 }
 
-// TestWhatNoNetworkAnsweredIsNotVerified: who asks for the chain is not told that it
-// agrees when it was silent.
+// TestWhatNoNetworkAnsweredIsNotVerified: verify --chain does not say that the chain agrees
+// when its node was silent.
 func TestWhatNoNetworkAnsweredIsNotVerified(t *testing.T) {
 	for _, c := range []struct {
 		chain *paid.ChainAudit

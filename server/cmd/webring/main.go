@@ -1,7 +1,3 @@
-// Command webring runs a paid webring: the origin with its ledger, payments and
-// read surface, edges that follow it, and the operator's commands. Every flag has
-// an environment twin: --base-url is WEBRING_BASE_URL. Secrets come from files or
-// the environment.
 package main
 
 import (

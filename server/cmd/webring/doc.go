@@ -1,0 +1,26 @@
+// Command webring runs a paid webring: the origin with its ledger, payments and
+// read surface, edges that follow it, and the operator's commands. Every flag has
+// an environment twin: --base-url is WEBRING_BASE_URL. Secrets come from files or
+// the environment.
+//
+// main.go has the table of commands. Two of them run until they are stopped, and here all
+// other packages are put together:
+//
+//   - serve.go: the origin, opened from the ledger outwards and closed in the opposite
+//     order. offers.go, scorer.go and publish.go open its payment methods, its scorer and
+//     what edges follow
+//   - edge.go: an edge, which is a replica, a shell before it, and a forwarder
+//   - core.go: which build of the core answers reads; shell.go: how an origin and an edge
+//     meet the outside; tls.go, reload.go and stop.go: the certificate, what SIGHUP reloads,
+//     and how they stop
+//
+// operate.go, payments.go, blocklist.go and backup.go talk to a running origin, or work on
+// a folder or a file that no origin uses. score.go scans a site, and seed.go makes a
+// synthetic ledger.
+// flags.go, environment.go and config_file.go read what a command is given, config.go prints
+// it, and check.go tries it without starting.
+//
+// The tests start the binary itself. Three of them are about the whole repository:
+// imports_test.go lists what each package may import, papers_test.go checks that the READMEs
+// name only what exists, and help_test.go does so for what the commands say of themselves.
+package main
