@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -105,7 +106,7 @@ func counting(r, bare *row) *figure {
 	}
 	slices.Sort(of)
 	g := goal{bound: atMost(mostForCounting)}
-	return g.figure(reading{fmt.Sprintf("Counting/members=%d", r.Members), "CPU-of-bare", of[len(of)/2]}, nil)
+	return g.figure(reading{fmt.Sprintf("Counting/members=%d", r.Members), "CPU-of-bare", math.Round(1000*of[len(of)/2]) / 1000}, nil)
 }
 
 func (t *table) print(out io.Writer) {

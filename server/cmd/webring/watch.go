@@ -152,14 +152,14 @@ func checkOwnClock(books *ledger.Ledger, payments *paid.Service) (string, error)
 	}
 	told := ""
 	for _, n := range payments.Networks() {
-		if n.Block.IsZero() || n.Asked.IsZero() || n.Still > 0 {
-			continue
+		skewed := errors.Is(n.Err, paid.ErrSkew)
+		if n.Block.IsZero() || n.Still > 0 || n.Err != nil && !skewed {
+			continue // it does not tell the time
 		}
-		apart := n.Asked.Sub(n.Block)
-		if errors.Is(n.Err, paid.ErrSkew) {
-			return "", fmt.Errorf("the clock is %s away from the newest block of %s: set it", apart.Abs().Round(time.Second), n.Network)
+		told = fmt.Sprintf("%s away from the newest block of %s", n.Asked.Sub(n.Block).Abs().Round(time.Second), n.Network)
+		if skewed {
+			return "", fmt.Errorf("the clock is %s: set it, unless that chain stands still", told)
 		}
-		told = fmt.Sprintf("%s away from the newest block of %s", apart.Abs().Round(time.Second), n.Network)
 	}
 	if told == "" {
 		told = "after the last event; no chain tells the time"
