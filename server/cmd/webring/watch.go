@@ -113,17 +113,7 @@ const turnTime = 2 * time.Second
 // originChecks are what an origin's readiness depends on.
 func originChecks(books *ledger.Ledger, payments *paid.Service, disk *volume) []admin.Check {
 	checks := []admin.Check{
-		{Name: "ledger", Ask: func() (string, error) {
-			ctx, cancel := context.WithTimeout(context.Background(), turnTime)
-			defer cancel()
-			err := books.Do(ctx, func(*ledger.Tx) error { return nil })
-			if errors.Is(err, context.DeadlineExceeded) {
-				err = fmt.Errorf("the writer of the ledger has had no turn for %s", turnTime)
-			}
-			var events uint64
-			books.View(func(v *ledger.View) { events = v.State().Seq() })
-			return fmt.Sprintf("%d events; the writer answers", events), err
-		}},
+		{Name: "ledger", Ask: func() (string, error) { return checkWriter(books) }},
 		{Name: "disk", Ask: func() (string, error) {
 			if err := disk.atLeast(payFloor)(); err != nil {
 				return "", err
@@ -140,6 +130,27 @@ func originChecks(books *ledger.Ledger, payments *paid.Service, disk *volume) []
 		}})
 	}
 	return checks
+}
+
+// checkWriter asks the ledger's writer for an empty turn. One that hangs in a commit does not
+// come to it, or to its answer.
+func checkWriter(books *ledger.Ledger) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), turnTime)
+	defer cancel()
+	answer := make(chan error, 1)
+	go func() { answer <- books.Do(ctx, func(*ledger.Tx) error { return nil }) }()
+	var err error
+	select {
+	case err = <-answer:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "", fmt.Errorf("the ledger's writer gives no answer within %s", turnTime)
+	}
+	var events uint64
+	books.View(func(v *ledger.View) { events = v.State().Seq() })
+	return fmt.Sprintf("%d events; the writer answers", events), err
 }
 
 // checkOwnClock holds this machine's clock against the ledger and against the chains that

@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os/exec"
 	"regexp"
@@ -18,6 +21,7 @@ import (
 	"webring/server/admin"
 	"webring/server/devchain"
 	"webring/server/devchain/faults"
+	"webring/server/ledger"
 )
 
 var watchedLine = regexp.MustCompile(`(?m)^webring is watched at (\S+)$`)
@@ -292,5 +296,44 @@ func TestNothingIsWatchedUnasked(t *testing.T) {
 	at := watchedLine.FindStringSubmatch(other.log.String())[1]
 	if out, err := o.operate("serve", "--core", "native", "--listen", "127.0.0.1:0", "--admin-listen", at, "--data", t.TempDir()); err == nil || !strings.Contains(out, "--admin-listen") {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// A writer that hangs in a commit, and one that has ended, are found out.
+func TestReadinessFindsOutAWriterThatHangs(t *testing.T) {
+	t.Parallel()
+	goOn, hangs := make(chan struct{}), make(chan struct{})
+	books, end, err := openLedger(&options{data: t.TempDir(), capacity: 1}, nil, nil, slog.New(slog.DiscardHandler), func(at string) {
+		if at == "commit" {
+			close(hangs)
+			<-goOn
+		}
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found, err := checkWriter(books); err != nil || !strings.Contains(found, "0 events") {
+		t.Errorf("%s, %v", found, err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		done <- books.Do(context.Background(), func(tx *ledger.Tx) error { return tx.SetScanned("coin:1", time.Now()) })
+	}()
+	await(t, "a commit", hangs)
+	if _, err := checkWriter(books); err == nil || !strings.Contains(err.Error(), "gives no answer") {
+		t.Errorf("while it hangs: %v", err)
+	}
+	close(goOn)
+	if err := await(t, "the end of the commit", done); err != nil {
+		t.Error(err)
+	}
+	if _, err := checkWriter(books); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	if _, err := checkWriter(books); !errors.Is(err, ledger.ErrClosed) {
+		t.Errorf("once it has ended: %v", err)
 	}
 }
