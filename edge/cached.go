@@ -6,6 +6,7 @@ import (
 	"webring/core/api"
 	"webring/edge/cache"
 	"webring/edge/content"
+	"webring/edge/metrics"
 	"webring/edge/uri"
 )
 
@@ -41,8 +42,8 @@ const documentSize = 512
 // body in the form that h asks for. The caller may change the answer only when it is r.
 //
 // A cached answer is valid at its position, and a timed one from Since until Until. An
-// answer that depends on random bits is not cached.
-func (g *generation) serve(target []byte, h content.Fields, r *api.Response) (*api.Response, content.Form) {
+// answer that depends on random bits is not cached. counts says how often an answer was found.
+func (g *generation) serve(target []byte, h content.Fields, r *api.Response, counts *metrics.Shard) (*api.Response, content.Form) {
 	if len(target) > longestTarget {
 		g.Ask(target, r)
 		return r, content.Form{Body: r.Body}
@@ -51,7 +52,9 @@ func (g *generation) serve(target []byte, h content.Fields, r *api.Response) (*a
 	key := cached.Key(target)
 	e := cached.Get(key)
 	seq, second := g.core.Head()
-	if e == nil || !e.Holds(g.build, seq, second) {
+	found := e != nil && e.Holds(g.build, seq, second)
+	counts.Cached(found)
+	if !found {
 		again := e != nil || cached.Again(key)
 		g.Ask(target, r)
 		coded := len(r.Body) >= leastCoded && r.Status == fasthttp.StatusOK && isList(target)

@@ -107,6 +107,9 @@ type Config struct {
 	// is its peer's in any case; the field shows that the peer is an edge.
 	EdgeSecrets *voucher.Secrets
 
+	// Count has the shell count what it answers, for [Shell.Metrics].
+	Count bool
+
 	// Stale says whether what Core shows may be behind the ring. Then every
 	// answer carries "Webring-Stale: true". nil stands for never. It is called
 	// for each request.

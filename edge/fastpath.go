@@ -11,53 +11,61 @@ import (
 	"webring/edge/describe"
 	"webring/edge/fastpath"
 	"webring/edge/limit"
+	"webring/edge/metrics"
 	"webring/edge/pages"
 )
 
 // plainPaths are the paths that the fast path answers: those of the core, spelled
 // without escapes, and the front page, which most people ask for and nothing else.
 type plainPaths struct {
-	exact  map[string]bool
-	detail bool // those below /api/ring/, too
+	exact  map[string]plainPath
+	detail plainPath // those below /api/ring/
+}
+
+// plainPath says of a path, or of several, whether the fast path answers, and the route.
+type plainPath struct {
+	plain bool
+	route int
 }
 
 // newPlainPaths leaves out deprecated paths, whose answers carry more fields.
 func newPlainPaths(deprecated map[string]describe.Deprecation) *plainPaths {
-	p := &plainPaths{exact: map[string]bool{"/": true}}
+	p := &plainPaths{exact: map[string]plainPath{"/": {plain: true}}}
 	for _, path := range api.Paths() {
 		_, old := deprecated[path]
 		if path == string(ringPrefix)+"{slug}" {
-			p.detail = !old
+			p.detail.plain = !old
 		} else {
-			p.exact[path] = !old
+			p.exact[path] = plainPath{plain: !old}
 		}
 	}
 	return p
 }
 
-// have reports whether the path of a target is one of them.
-func (p *plainPaths) have(target []byte) bool {
+// have reports whether the path of a target is one of them, and gives its route.
+func (p *plainPaths) have(target []byte) (route int, plain bool) {
 	path := target
 	if i := bytes.IndexByte(target, '?'); i >= 0 {
 		path = target[:i]
 	}
-	if plain, known := p.exact[string(path)]; known {
-		return plain
+	if x, known := p.exact[string(path)]; known {
+		return x.route, x.plain
 	}
-	if !p.detail || len(path) <= len(ringPrefix) || string(path[:len(ringPrefix)]) != string(ringPrefix) {
-		return false
+	if !p.detail.plain || len(path) <= len(ringPrefix) || string(path[:len(ringPrefix)]) != string(ringPrefix) {
+		return 0, false
 	}
 	for _, c := range path[len(ringPrefix):] {
 		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || c == '-') {
-			return false
+			return 0, false
 		}
 	}
-	return true
+	return p.detail.route, true
 }
 
 // plainAnswerer answers plain reads for the fast path, as the handlers answer others.
 type plainAnswerer struct {
 	s      *Shell
+	counts *metrics.Shard // nil: nothing is counted
 	a      answer
 	window limit.Window // of the request that is answered
 }
@@ -79,6 +87,7 @@ func (p *plainAnswerer) Answer(r *fastpath.Request, now time.Time) (answer fastp
 			answer = fastpath.Answer{Status: internal.code.Status(), Fields: []byte(notStored + problemFields),
 				Body: api.AppendProblem(nil, p.s.core.BaseURL(), internal.code, internal.detail, nil)}
 			ok = true
+			p.count(r, answer.Status, now)
 		}
 		p.noteAccess(r, &answer, now)
 	}()
@@ -86,7 +95,15 @@ func (p *plainAnswerer) Answer(r *fastpath.Request, now time.Time) (answer fastp
 	defer g.leave()
 	answer.Status, answer.Body = p.read(r, g, front)
 	answer.Fields = p.a.fields
+	p.count(r, answer.Status, now)
 	return answer, true
+}
+
+// count counts the answer to r, which had arrived then.
+func (p *plainAnswerer) count(r *fastpath.Request, status int, then time.Time) {
+	if p.counts != nil {
+		p.counts.Answered(metrics.Route(r.Route), status, time.Since(then))
+	}
 }
 
 // read gives status and body of the answer to r, and writes its own fields to p.a.fields.
@@ -104,7 +121,7 @@ func (p *plainAnswerer) read(r *fastpath.Request, g *generation, front bool) (st
 		res = failed
 		f.Body = res.Body
 	} else {
-		res, f = g.serve(r.Target, r, res)
+		res, f = g.serve(r.Target, r, res, p.counts)
 	}
 	a.fields, status = g.appendAnswer(a.fields[:0], res, &f, r.IfNoneMatch)
 	if front {

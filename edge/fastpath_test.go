@@ -328,11 +328,11 @@ func TestPlainAnswersAllocateNothing(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector allocates")
 	}
-	s, err := New(Config{Core: newRing(t), RateLimit: 1 << 30, Stale: func() bool { return false }})
+	s, err := New(Config{Core: newRing(t), RateLimit: 1 << 30, Stale: func() bool { return false }, Count: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &plainAnswerer{s: s}
+	p := &plainAnswerer{s: s, counts: s.metrics.Shard()}
 	for _, target := range hotTargets {
 		r := &fastpath.Request{Target: []byte(target), IfNoneMatch: [][]byte{[]byte(`"old", W/"older"`)}}
 		answer := func() {

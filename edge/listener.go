@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"webring/edge/clientaddr"
+	"webring/edge/metrics"
 )
 
 // How many connections may be open, and how many of one client.
@@ -24,6 +25,7 @@ type boundedListener struct {
 	net.Listener
 	proxies   *clientaddr.Proxies
 	max, each int
+	metrics   *metrics.Metrics // of refusals
 
 	closing sync.Once
 	closed  error
@@ -53,6 +55,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		if b := (&boundedConn{Conn: c, from: l, client: clientaddr.Of(addr), counted: counted}); l.admit(b) {
 			return b, nil
 		}
+		l.metrics.Any().Refused(metrics.ByConnection)
 		c.Close()
 	}
 }

@@ -47,6 +47,7 @@ func (p *refusal) write(ctx *fasthttp.RequestCtx, baseURL string) {
 // is closed afterwards. Of such a request nothing may be known but the peer.
 func (s *Shell) unread(ctx *fasthttp.RequestCtx, err error) {
 	var w limit.Window
+	defer s.measureUnread(ctx)
 	defer s.contain(ctx, &w)
 	lingering(ctx.Conn())
 	dropTrailers(&ctx.Request.Header, s.proxies.Field()) // the error may be in the trailers
@@ -65,6 +66,7 @@ func (s *Shell) unread(ctx *fasthttp.RequestCtx, err error) {
 		p, count = tooSlow, limiter.Look
 	}
 	if w = count(c, s.now()); w.Exceeded() {
+		s.refused(&w)
 		p = tooManyRequests
 	}
 	s.problem(ctx, p)

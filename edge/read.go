@@ -26,7 +26,7 @@ func (s *Shell) read(ctx *fasthttp.RequestCtx) {
 	a := s.answers.Get().(*answer)
 	g := s.core.enter()
 	defer g.leave()
-	r, f := g.serve(target, &ctx.Request.Header, &a.Response)
+	r, f := g.serve(target, &ctx.Request.Header, &a.Response, s.metrics.Any())
 	status := s.head(ctx, g, a, r, &f)
 	switch {
 	case status == fasthttp.StatusNotModified:

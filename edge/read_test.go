@@ -189,7 +189,7 @@ func TestSteadyReadsAllocateNothing(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector makes pools forget")
 	}
-	s, err := New(Config{Core: newRing(t), RateLimit: 1 << 30})
+	s, err := New(Config{Core: newRing(t), RateLimit: 1 << 30, Count: true})
 	if err != nil {
 		t.Fatal(err)
 	}

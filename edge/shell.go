@@ -22,6 +22,7 @@ import (
 	"webring/edge/fastpath"
 	"webring/edge/limit"
 	"webring/edge/mcp"
+	"webring/edge/metrics"
 	"webring/edge/pages"
 	"webring/edge/uri"
 	"webring/edge/voucher"
@@ -55,6 +56,7 @@ type Shell struct {
 	vouchers   *voucher.Verifier // nil: none are taken
 	complained atomic.Int64      // second of the last log line about one
 
+	metrics    *metrics.Metrics // nil: nothing is counted
 	router     *router.Router
 	deprecated map[string]describe.Deprecation
 	pages      *pages.Pages
@@ -119,6 +121,9 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 	if err := s.routes(cfg); err != nil {
 		return nil, err
 	}
+	if cfg.Count {
+		s.countAll()
+	}
 	s.server = fasthttp.Server{
 		Handler:        s.handle,
 		ErrorHandler:   s.unread,
@@ -144,7 +149,7 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 	}
 	s.fast = fastpath.New(fastpath.Config{
 		Serves:      s.plain.have,
-		NewAnswerer: func() fastpath.Answerer { return &plainAnswerer{s: s} },
+		NewAnswerer: func() fastpath.Answerer { return &plainAnswerer{s: s, counts: s.metrics.Shard()} },
 		OnPanic:     func(v any) { s.logPanic(v, nil, nil, nil) },
 		Proxies:     &s.proxies,
 		APIVersion:  apiVersion,
@@ -158,7 +163,7 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 // while requests may still be in work. It closes l. It may be called for
 // several listeners.
 func (s *Shell) Serve(l net.Listener) error {
-	l = &boundedListener{Listener: l, proxies: &s.proxies, max: maxConns, each: maxConnsPerClient, by: map[clientaddr.Client]int{}}
+	l = &boundedListener{Listener: l, proxies: &s.proxies, max: maxConns, each: maxConnsPerClient, by: map[clientaddr.Client]int{}, metrics: s.metrics}
 	if s.tls != nil {
 		l = tls.NewListener(l, s.tls)
 	}
@@ -224,12 +229,14 @@ func dropTrailers(h *fasthttp.RequestHeader, name string) {
 // handle answers a request that was read whole.
 func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 	var w limit.Window
+	defer s.measure(ctx, s.began())
 	defer s.contain(ctx, &w)
 	dropTrailers(&ctx.Request.Header, s.proxies.Field())
 	identify(&ctx.Request.Header)
 	w = s.count(ctx)
 	switch {
 	case w.Exceeded():
+		s.refused(&w)
 		s.problem(ctx, tooManyRequests)
 	case !versionServed(&ctx.Request.Header):
 		s.problem(ctx, unsupportedVersion)

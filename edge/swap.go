@@ -6,6 +6,7 @@ import (
 
 	"webring/core/api"
 	"webring/edge/cache"
+	"webring/edge/metrics"
 	"webring/edge/uri"
 )
 
@@ -14,12 +15,14 @@ import (
 type Swappable struct {
 	current  atomic.Pointer[generation]
 	cacheMax int // how many bytes of answers the cache of each core takes
+	metrics  *metrics.Metrics
 }
 
 // generation is a core while it is read.
 type generation struct {
-	core  Core
-	build string // first part of validators
+	core    Core
+	metrics *metrics.Metrics
+	build   string // first part of validators
 	// cache has the answers of this core alone. The next core may have the same build and
 	// position, and replace this one because its memory went bad.
 	cache *cache.Cache
@@ -46,12 +49,19 @@ func (s *Swappable) cacheNothing() {
 	s.current.Load().cache = cache.New(0)
 }
 
-func (s *Swappable) newGeneration(c Core, digest string) *generation {
-	return &generation{core: c, build: buildTag(digest), cache: cache.New(s.cacheMax), drained: make(chan struct{})}
+// countIn has the questions to the caches counted. It is called before the first request.
+func (s *Swappable) countIn(m *metrics.Metrics) {
+	s.metrics = m
+	s.current.Load().metrics = m
 }
 
-// Cache, Build, Head and BaseURL are for [pages.Core], as Ask and AskAll are.
+func (s *Swappable) newGeneration(c Core, digest string) *generation {
+	return &generation{core: c, metrics: s.metrics, build: buildTag(digest), cache: cache.New(s.cacheMax), drained: make(chan struct{})}
+}
+
+// Cache, Cached, Build, Head and BaseURL are for [pages.Core], as Ask and AskAll are.
 func (g *generation) Cache() *cache.Cache              { return g.cache }
+func (g *generation) Cached(found bool)                { g.metrics.Any().Cached(found) }
 func (g *generation) Build() string                    { return g.build }
 func (g *generation) Head() (seq uint64, second int64) { return g.core.Head() }
 func (g *generation) BaseURL() string                  { return g.core.BaseURL() }

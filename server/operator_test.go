@@ -194,9 +194,46 @@ func TestOperatorSeesPaymentsWithoutEffect(t *testing.T) {
 		t.Fatalf("%s", text)
 	}
 	for _, row := range rows {
-		if row.NoEffect != want[row.Reason] {
+		if row.NoEffect != want[row.Reason] || row.NeedsAttention() != row.NoEffect {
 			t.Errorf("%+v", row)
 		}
+	}
+}
+
+// What needs attention is counted over all pages of payments.
+func TestPaymentsThatNeedAttentionAreCounted(t *testing.T) {
+	o := newOrigin(t)
+	o.do(func(tx *ledger.Tx) error {
+		for i := range 2500 {
+			id := fmt.Sprintf("%04d", i)
+			r := &ledger.Reservation{ID: id, State: ledger.Reserved, Operation: ledger.OperationRegister, URLKey: id, Cents: 100,
+				Payer: "payer " + id, ReplayKeys: []string{id}, Payment: []byte(`{}`), ValidBefore: time.Now().Add(time.Hour)}
+			if i == 7 {
+				r.ValidBefore = time.Now().Add(-time.Hour) // overdue
+			}
+			if err := tx.Reserve(r); err != nil {
+				return err
+			}
+			switch i % 1000 {
+			case 0:
+				r.State, r.Outcome = ledger.Failed, mpp.Mismatched.String() // diverted
+			case 1:
+				r.State, r.Outcome, r.Reason = ledger.Failed, mpp.Settled.String(), "events gave more"
+			case 2:
+				r.State, r.Outcome, r.Reason = ledger.Failed, mpp.Settled.String(), paid.ReasonAdjusted
+			case 3:
+				r.State, r.Outcome = ledger.Failed, mpp.Gone.String()
+			default:
+				continue
+			}
+			if err := tx.Update(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if n, err := o.operator.Attention(); n != 7 || err != nil {
+		t.Errorf("%d need attention, want 7: %v", n, err)
 	}
 }
 

@@ -61,6 +61,8 @@ func (c *coin) Decode(cred mpp.Credential) (mpp.Payment, error) {
 
 func (c *coin) PaysGas() bool { return false }
 
+func (c *coin) Pace() time.Duration { return 0 }
+
 func (c *coin) InTime(mpp.Payment, time.Time, time.Time) *mpp.Rejection { return nil }
 
 func (c *coin) Simulate(context.Context, mpp.Payment) error { return nil }

@@ -16,6 +16,7 @@ const maxRequest = 4 << 10
 // answer has been given.
 type Request struct {
 	Target      []byte
+	Route       int // as [Config.Serves] gave it
 	Client      clientaddr.Client
 	IfNoneMatch [][]byte // its lines
 	UserAgent   []byte   // the last line of it
@@ -73,7 +74,11 @@ func (r *Request) parse(b []byte, cfg *Config, proxyField string) (n int, what r
 		return 0, isOther
 	}
 	r.Target = line[:len(line)-len(version)]
-	if !uri.IsPrintable(r.Target) || bytes.IndexByte(r.Target, ' ') >= 0 || bytes.IndexByte(r.Target, '#') >= 0 || !cfg.Serves(r.Target) {
+	if !uri.IsPrintable(r.Target) || bytes.IndexByte(r.Target, ' ') >= 0 || bytes.IndexByte(r.Target, '#') >= 0 {
+		return 0, isOther
+	}
+	var served bool
+	if r.Route, served = cfg.Serves(r.Target); !served {
 		return 0, isOther
 	}
 	r.IfNoneMatch, r.accept, r.acceptEncoding, r.proxyLines = r.IfNoneMatch[:0], r.accept[:0], r.acceptEncoding[:0], r.proxyLines[:0]

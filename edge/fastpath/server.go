@@ -32,8 +32,9 @@ type Answer struct {
 
 // Config says how connections are served. Every field is needed.
 type Config struct {
-	// Serves reports whether a target may be answered here.
-	Serves func(target []byte) bool
+	// Serves reports whether a target may be answered here, and gives its route for
+	// [Request.Route].
+	Serves func(target []byte) (route int, ok bool)
 	// NewAnswerer is called as often as connections answer at a time.
 	NewAnswerer func() Answerer
 	// OnPanic is told of a panic that ended a connection.

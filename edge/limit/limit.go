@@ -181,6 +181,9 @@ type Window struct {
 // Exceeded reports whether the request is one too many.
 func (w *Window) Exceeded() bool { return w.exceeded }
 
+// Of reports whether the window is of l.
+func (w *Window) Of(l *Limiter) bool { return w.from == l }
+
 // AppendFields appends the header fields of the answer, each line ended with CRLF.
 func (w *Window) AppendFields(dst []byte, now time.Time) []byte {
 	if w.from == nil {

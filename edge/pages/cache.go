@@ -85,7 +85,10 @@ func (s *Pages) Get(c Core, v View, target, path string, query *fasthttp.Args) (
 
 func (s *Pages) get(c Core, v View, target, path string, query *fasthttp.Args, maxAge int) (*Page, *api.Response) {
 	key := c.Cache().Key([]byte(target))
-	if p := find(c, key); p != nil && p.holds(c) {
+	p := find(c, key)
+	found := p != nil && p.holds(c)
+	c.Cached(found)
+	if found {
 		return p, nil
 	}
 	return s.draw(c, v, target, path, query, maxAge)

@@ -33,8 +33,9 @@ type Core interface {
 	BaseURL() string
 	// Build names the build of the core.
 	Build() string
-	// Cache is where pages are cached.
+	// Cache is where pages are cached, and Cached counts whether something was found there.
 	Cache() *cache.Cache
+	Cached(found bool)
 }
 
 // Pages draws and caches pages and documents. Its functions may be called concurrently.

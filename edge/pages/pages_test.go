@@ -28,6 +28,7 @@ func (c *ringCore) Ask(target []byte, r *api.Response)          { c.Serve(target
 func (c *ringCore) AskAll(targets [][]byte, all []api.Response) { c.ServeAll(targets, all) }
 func (c *ringCore) Build() string                               { return "build" }
 func (c *ringCore) Cache() *cache.Cache                         { return c.cache }
+func (c *ringCore) Cached(bool)                                 {}
 
 func newCore(t *testing.T) *ringCore {
 	t.Helper()

@@ -48,7 +48,7 @@ func (r *Replica) acceptWith(ctx context.Context, signed []byte, with carried) (
 	r.accepting.Lock()
 	defer r.accepting.Unlock()
 	defer func() { r.doubt.Store(errors.Is(err, ErrEvents) || errors.Is(err, errAltered)) }()
-	if bytes.Equal(signed, r.signed) && !r.behind.Load() {
+	if bytes.Equal(signed, r.signed) && r.Unreached() == nil {
 		return nil
 	}
 	to, err := r.open(signed)

@@ -122,7 +122,8 @@ type Replica struct {
 	heard   atomic.Int64 // when the newest checkpoint came, ms
 	stamped atomic.Int64 // and when it was signed, ms
 	doubt   atomic.Bool  // what came last was not what was signed, so caches are bypassed
-	behind  atomic.Bool  // the core here does not come to the state that was signed last
+
+	unreachable atomic.Pointer[error] // why the core here does not come to the state that was signed last
 
 	lastComplaint string
 	complained    time.Time
@@ -179,12 +180,32 @@ func (r *Replica) Ready() <-chan struct{} { return r.ready }
 // that it signs. The age counts too, because an origin, or a cache before it, may repeat
 // an old checkpoint.
 func (r *Replica) Stale() bool {
-	if r.behind.Load() {
+	if r.Unreached() != nil {
 		return true
 	}
 	now := time.Now().UnixMilli()
 	limit := StaleAfter.Milliseconds()
 	return now-r.heard.Load() > limit || now-r.stamped.Load() > limit
+}
+
+// Age is how old what is shown may be: the time since the newest checkpoint came, or since
+// it was signed if that is longer. It is not known before [Replica.Ready].
+func (r *Replica) Age() (age time.Duration, known bool) {
+	stamped := r.stamped.Load()
+	if stamped == 0 {
+		return 0, false
+	}
+	now := time.Now().UnixMilli()
+	return time.Duration(max(now-r.heard.Load(), now-stamped, 0)) * time.Millisecond, true
+}
+
+// Unreached says why the state that was signed last cannot be reached here, as the core of
+// this process is another than the origin's or memory has gone bad; nil when it is reached.
+func (r *Replica) Unreached() error {
+	if why := r.unreachable.Load(); why != nil {
+		return *why
+	}
+	return nil
 }
 
 // Position gives the position that is shown.
@@ -256,7 +277,7 @@ func (r *Replica) tick(ctx context.Context) {
 			return
 		case now := <-second.C:
 			r.tickCore(now)
-			if r.stamped.Load() == 0 || r.behind.Load() {
+			if r.stamped.Load() == 0 || r.Unreached() != nil {
 				continue // nothing is shown, or the log has said why it is stale
 			}
 			if was := stale; r.Stale() != was {

@@ -59,7 +59,7 @@ func (r *Replica) unreached(to snap.Checkpoint, err error) error {
 		err = fmt.Errorf("%w: %w; the origin's core is sha256:%x, the one here sha256:%x", errUpgrade, err, to.Core, r.cfg.Module)
 	}
 	r.pause(to, err, longRest)
-	if r.behind.Swap(true) || r.store == nil {
+	if r.unreachable.Swap(&err) != nil || r.store == nil {
 		return err
 	}
 	if failed := r.store.replace(unreachableName, []byte(err.Error()+"\n")); failed != nil {
@@ -73,7 +73,7 @@ func (r *Replica) unreached(to snap.Checkpoint, err error) error {
 // reached notes that the newest checkpoint was reached.
 func (r *Replica) reached(at snap.Checkpoint) {
 	r.failed = nil
-	if r.behind.Swap(false) {
+	if r.unreachable.Swap(nil) != nil {
 		r.log.Info("replica: what the origin signs is reached again", "events", at.Size)
 	}
 	if r.marked {

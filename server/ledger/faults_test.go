@@ -74,6 +74,11 @@ func TestEveryWriteFault(t *testing.T) {
 				if len(r.published) != published {
 					t.Error("something was published")
 				}
+				for i, err := range r.committed {
+					if last := i == step; last != (err != nil) || len(r.committed) != step+1 {
+						t.Errorf("commit %d of %d was told to end with %v", i+1, len(r.committed), err)
+					}
+				}
 
 				r.reopen()
 				done := step

@@ -34,6 +34,7 @@ type ring struct {
 	failpoint func(string)
 	onPublish func([]ledger.Record)
 	zeroSalts bool
+	committed []error // of each group that was written
 }
 
 const capacity = 50
@@ -74,6 +75,13 @@ func (r *ring) config() ledger.Config {
 			r.published = append(r.published, records...)
 			if r.onPublish != nil {
 				r.onPublish(records)
+			}
+		},
+		Committed: func(took time.Duration, err error) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if r.committed = append(r.committed, err); took < 0 {
+				r.t.Errorf("a commit took %s", took)
 			}
 		},
 		Failpoint: func(name string) {

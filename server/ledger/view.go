@@ -64,6 +64,19 @@ func (v *View) OpenOfPayer(payer string) (count int, cents int64) {
 // OpenPayments is how many payments are open in all.
 func (v *View) OpenPayments() int { return len(v.l.index.open) }
 
+// OpenSince is when the oldest open payment was brought, if one is open.
+func (v *View) OpenSince() (since time.Time, some bool) {
+	for _, r := range v.l.index.open {
+		if !some || r.Created.Before(since) {
+			since, some = r.Created, true
+		}
+	}
+	return since, some
+}
+
+// UnconfirmedPayments is how many applied payments are still to be asked for.
+func (v *View) UnconfirmedPayments() int { return len(v.l.index.unconfirmed) }
+
 // OpenRegistrations is how many registrations are open.
 func (v *View) OpenRegistrations() int { return len(v.l.index.urls) }
 

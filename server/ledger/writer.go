@@ -45,6 +45,9 @@ type Config struct {
 	// a disk that is all but full. It is asked at the beginning of each turn, so
 	// it must be quick.
 	Room func() error
+	// Committed, when given, is told of each group that was written: how long that took,
+	// and why it failed. It must be quick.
+	Committed func(took time.Duration, err error)
 	// Failpoint, when given, is called with the name of each point at which
 	// a crash is worth trying: "commit" before the commit, "head" between
 	// commit and head, "publish" between head and publishing.
@@ -70,6 +73,7 @@ type Ledger struct {
 	random    io.Reader
 	publish   func([]Record)
 	room      func() error
+	committed func(time.Duration, error)
 	failpoint func(string)
 
 	// mu guards what the writer changes in memory and views read. The writer
@@ -103,7 +107,7 @@ type item struct {
 // newLedger makes a ledger that has not loaded anything.
 func newLedger(c Config) *Ledger {
 	l := &Ledger{
-		store: c.Store, now: c.Now, random: c.Random, publish: c.Publish, room: c.Room, failpoint: c.Failpoint,
+		store: c.Store, now: c.Now, random: c.Random, publish: c.Publish, room: c.Room, committed: c.Committed, failpoint: c.Failpoint,
 		state: core.NewState(c.Capacity, mathrand.Uint64()), index: newIndex(), staged: Batch{}, leaving: map[string]int{},
 		wake: make(chan struct{}, 1), done: make(chan struct{}), stopped: make(chan struct{}),
 	}
@@ -118,6 +122,9 @@ func newLedger(c Config) *Ledger {
 	}
 	if l.room == nil {
 		l.room = func() error { return nil }
+	}
+	if l.committed == nil {
+		l.committed = func(time.Duration, error) {}
 	}
 	if l.failpoint == nil {
 		l.failpoint = func(string) {}
@@ -341,12 +348,10 @@ func (l *Ledger) persist(g *group) error {
 	if len(l.staged) == 0 {
 		return nil
 	}
-	l.failpoint("commit")
-	if err := l.store.Commit(l.staged); err != nil {
-		return fmt.Errorf("commit transaction %d: %w", g.next.serial, err)
-	}
-	l.failpoint("head")
-	if err := l.head.write(g.next); err != nil {
+	began := time.Now()
+	err := l.write(g)
+	l.committed(time.Since(began), err)
+	if err != nil {
 		return err
 	}
 	l.durable.Store(&g.next)
@@ -358,6 +363,16 @@ func (l *Ledger) persist(g *group) error {
 	l.staged = Batch{}
 	l.mu.Unlock()
 	return nil
+}
+
+// write stores the group, and then the head.
+func (l *Ledger) write(g *group) error {
+	l.failpoint("commit")
+	if err := l.store.Commit(l.staged); err != nil {
+		return fmt.Errorf("commit transaction %d: %w", g.next.serial, err)
+	}
+	l.failpoint("head")
+	return l.head.write(g.next)
 }
 
 // get reads a row as it is after the staged changes. The caller holds mu.

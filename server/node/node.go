@@ -29,6 +29,7 @@ type Node struct {
 	timeout time.Duration
 
 	shared atomic.Pointer[sharedBlock]
+	pace   pacer
 }
 
 // sharedBlock is the newest block that [Node.Newest] got.
@@ -216,6 +217,7 @@ func (n *Node) Newest(ctx context.Context, others ...rpc.BatchElem) (*Block, err
 	until := time.Now().Add(sharedFor)
 	newest, err := n.Head(ctx, others...)
 	if err == nil {
+		n.pace.saw(newest)
 		n.shared.Store(&sharedBlock{newest, until})
 	}
 	return newest, err

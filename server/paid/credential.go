@@ -39,14 +39,18 @@ func (s *Service) pay(ctx context.Context, op operation, c Call, cred mpp.Creden
 	case answer != nil:
 		return s.durable(*answer)
 	case n == nil && ours:
+		s.tellRefused(c, nil)
 		return s.problem(foreign(ch))
 	case n == nil:
+		s.tellRefused(c, nil)
 		return s.problem(&Problem{Code: api.UnsupportedMethod, Detail: "No offer of this ring uses this payment method."})
 	case !ours:
+		s.tellRefused(c, n)
 		return s.offer(ctx, op, c, refusal(api.InvalidChallenge, "The challenge in the credential was not issued here. Pay the new one."))
 	}
 	payment, err := n.Decode(cred)
 	if err != nil {
+		s.tellRefused(c, n)
 		return s.rejected(ctx, op, c, ch, err)
 	}
 	c.payer = payment.Payer

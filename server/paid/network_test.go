@@ -27,6 +27,7 @@ type network struct {
 	down      bool                                     // nobody answers, but what is sent still arrives
 	hanging   bool                                     // asked for its clock, it neither answers nor refuses
 	block     time.Duration                            // between two blocks; 0: there is always a newer one
+	frozen    time.Time                                // of its newest block, once it makes no more
 	slow      time.Duration                            // how long it takes to answer for its clock
 	silent    string                                   // the question that nobody answers
 	stuck     string                                   // the question to which there is neither an answer nor a refusal
@@ -371,7 +372,17 @@ func (n node) Clock(ctx context.Context) (time.Time, error) {
 		n.mu.Lock()
 		return time.Time{}, errors.Join(mpp.ErrUnavailable, ctx.Err())
 	}
+	if !n.frozen.IsZero() {
+		return n.frozen, nil
+	}
 	return n.now().Add(n.skew).Truncate(max(n.block, 1)), nil
+}
+
+// Pace is what its blocks are made at.
+func (n node) Pace() time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.block
 }
 
 // Transfers asks for the block of each transfer, as those of chains do.

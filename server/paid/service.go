@@ -59,6 +59,9 @@ type Method interface {
 	// [mpp.ErrUnavailable] if no payment could be settled now, and then still gives the
 	// instant if it is known.
 	Clock(ctx context.Context) (time.Time, error)
+	// Pace is the usual time between two blocks, as far as earlier answers of Clock have
+	// shown it; 0 when it is not known.
+	Pace() time.Duration
 	// Transfers calls found with each transfer to the recipient since an instant, in
 	// final blocks, oldest first. until is the instant up to which these are all. An
 	// error of found ends it and is returned. After another error, any transfers may be
@@ -97,6 +100,8 @@ type Config struct {
 	// nearly full. It is called before each challenge and each simulation, so it must
 	// be quick. nil: always ready.
 	Ready func() error
+	// Ended is told what came of each credential. It must be quick. nil: nobody is.
+	Ended func(Ended)
 	// Failpoint is called at named steps of the workflow; tests end the
 	// process there. It may be nil.
 	Failpoint func(step string)

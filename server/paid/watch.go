@@ -22,10 +22,12 @@ type network struct {
 	wanted  chan struct{} // holds a token while work waits for a block
 	heard   chan struct{} // closed with the first answer
 
-	mu   sync.Mutex
-	last answer
-	late bool          // the answer to the last question is overdue
-	next chan struct{} // closed with the next answer
+	mu     sync.Mutex
+	last   answer
+	newest time.Time     // of the newest block of all answers; zero before the first
+	moved  time.Time     // when that was first heard of, by our clock
+	late   bool          // the answer to the last question is overdue
+	next   chan struct{} // closed with the next answer
 }
 
 // answer is what a network said when it was asked for its newest block.
@@ -39,7 +41,7 @@ type answer struct {
 // Timing of the questions for the newest block.
 const (
 	// clockEvery is how often a network is asked while no work waits for a block.
-	clockEvery = 10 * time.Second
+	clockEvery = 4 * time.Second
 	// clockTimeout is how long it has to answer.
 	clockTimeout = 5 * time.Second
 	// clockLate is how late the answer may be before the network is no longer offered. A
@@ -54,6 +56,16 @@ const (
 	clockFresh = clockEvery + 2*clockTimeout
 	// firstAnswer is how long a start waits for the first answers.
 	firstAnswer = 2 * time.Second
+	// stillAgain is how soon a network is asked again that has made no block for half the
+	// time after which it stands still.
+	stillAgain = time.Second
+	// leastStill is the least time without a block after which a chain is said to stand
+	// still, and stillBlocks the number of blocks that have to be missing. Until the pace
+	// of a chain is known, unknownPace stands for it. With clockEvery, a chain of up to
+	// two seconds a block is seen to stand still within 13 seconds.
+	leastStill  = 8 * time.Second
+	stillBlocks = 4
+	unknownPace = 15 * time.Second
 	// blockEvery is how soon a network is asked again while work waits for a block. The
 	// interval grows to blockRarely while there is none.
 	blockEvery  = 250 * time.Millisecond
@@ -70,9 +82,10 @@ func newNetwork(m Method) *network {
 }
 
 // watch asks a network for its newest block: every [clockEvery], and more often while
-// payments wait for a block.
+// payments wait for a block, or none comes.
 func (s *Service) watch(n *network) {
 	defer s.group.Done()
+	stood := time.Duration(0)
 	for moved := s.Now(); ; { // when the newest block last changed
 		before := n.now()
 		a := s.ask(n, before)
@@ -90,13 +103,26 @@ func (s *Service) watch(n *network) {
 		case a.err == nil && before.err != nil:
 			s.Log.Info("payment network takes payments again", "method", n.Name())
 		}
+		still, stands := n.still()
+		switch {
+		case stands && stood == 0:
+			stood = still
+			s.Log.Warn("payment network stands still: its newest block stays the same", "method", n.Name(), "network", n.Network(), "for", still, "block", a.block)
+		case !stands && stood > 0 && !a.block.IsZero():
+			stood = 0
+			s.Log.Info("payment network makes blocks again", "method", n.Name(), "network", n.Network())
+		}
 		if !a.block.Equal(before.block) {
 			moved = a.asked
 		}
 		gap := min(max(a.asked.Sub(moved)/4, blockEvery), blockRarely)
 		rest := clockEvery
-		if a.err != nil {
+		switch {
+		case a.err != nil:
 			rest = clockAgain
+		case still >= n.patience()/2:
+			rest = stillAgain
+			gap = min(gap, rest)
 		}
 		if !s.sleep(gap) || !s.wait(rest-gap, n.wanted) {
 			return
@@ -117,14 +143,16 @@ func (s *Service) ask(n *network, before answer) answer {
 	if a.err == nil {
 		a.took = s.Now().Sub(a.asked)
 		if a.asked.Sub(a.block).Abs() > MaxSkew {
-			a.err = errSkew
+			a.err = ErrSkew
 		}
 	}
 	return a
 }
 
 var (
-	errSkew = errors.New("paid: our clock and the newest block are more than 60 s apart")
+	// ErrSkew is why no payment is taken while a chain and this machine disagree about the
+	// time.
+	ErrSkew = errors.New("paid: our clock and the newest block are more than 60 s apart")
 	errLate = errors.New("paid: the network's last answer is too old")
 )
 
@@ -135,6 +163,9 @@ func (n *network) publish(a answer) {
 		close(n.heard)
 	}
 	n.last, n.late = a, false
+	if a.block.After(n.newest) {
+		n.newest, n.moved = a.block, a.asked
+	}
 	close(n.next)
 	n.next = make(chan struct{})
 }

@@ -26,8 +26,9 @@ type work struct {
 	expires time.Time // of the challenge
 	realm   string    // of the challenge
 
-	held  bool          // its first request is still waiting; guarded by Service.mu
-	letGo chan struct{} // closed when that is let go; nil for work that no request began
+	failed bool          // it ended without its money having come
+	held   bool          // its first request is still waiting; guarded by Service.mu
+	letGo  chan struct{} // closed when that is let go; nil for work that no request began
 
 	// The result, to be read after done is closed: an applied reservation, or
 	// the reason why there is none.
@@ -60,6 +61,7 @@ func (s *Service) begin(ctx context.Context, op operation, c Call, w *work) Answ
 		s.letGo(w)
 	}
 	if !s.holds(w) {
+		s.tell(w, OutcomePending)
 		return s.problem(errPending)
 	}
 	c.about.decided = w.decided
@@ -86,6 +88,9 @@ func (s *Service) finish(w *work) {
 	close(w.done)
 	held := w.held
 	s.mu.Unlock()
+	if o := w.outcome(); held || o != OutcomePending {
+		s.tell(w, o)
+	}
 	if !held {
 		s.release(w)
 	}

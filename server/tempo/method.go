@@ -86,6 +86,9 @@ func (m *Method) Network() string { return "tempo:" + strconv.FormatUint(m.cfg.C
 // Clock is the time of the newest block.
 func (m *Method) Clock(ctx context.Context) (time.Time, error) { return m.Node.Clock(ctx) }
 
+// Pace is the usual time between two blocks; see [node.Node.Pace].
+func (m *Method) Pace() time.Duration { return m.Node.Pace() }
+
 type details struct {
 	ChainID        uint64   `json:"chainId"`
 	SupportedModes []string `json:"supportedModes"`

@@ -15,8 +15,13 @@ const mostAtEdge = 1_000_000
 
 var verifierLine = regexp.MustCompile(`--origin-key (\S+)`)
 
+// mostUncounted is of how many members an edge is measured at most that counts nothing:
+// what counting costs does not depend on them.
+const mostUncounted = 100_000
+
 // startEdge runs an edge that follows the ring, and asks it what readers ask edges
-// most; and another one that keeps no answers. The ring has nothing to do meanwhile.
+// most; another one that counts nothing, just before; and one that keeps no answers. The
+// ring has nothing to do meanwhile.
 func (b *bench) startEdge(origin *server) error {
 	if b.members > mostAtEdge {
 		fmt.Printf("no edge is measured with %d members: memory is for up to %d\n", b.members, mostAtEdge)
@@ -30,23 +35,30 @@ func (b *bench) startEdge(origin *server) error {
 	if key == nil {
 		return fmt.Errorf("no origin's key in %q", out)
 	}
-	run := func(name string, more ...string) (*server, error) {
+	run := func(name, watched string, more ...string) (*server, error) {
 		address := free()
 		// It listens once it has something to show.
 		s, err := b.run(name, address, append([]string{b.o.webring, "edge", "--origin", "http://" + origin.address, "--origin-key", string(key[1]),
-			"--listen", address, "--data", filepath.Join(b.dir, name), "--rate-limit", "2000000000"}, more...)...)
+			"--listen", address, "--admin-listen", watched, "--data", filepath.Join(b.dir, name), "--rate-limit", "2000000000"}, more...)...)
 		if err != nil {
 			return nil, err
 		}
 		return s, s.reach(origin)
 	}
-	s, err := run(edge)
+	s, err := run(edge, someAddress)
 	if err != nil {
 		return err
 	}
+	if b.members <= mostUncounted {
+		bare, err := run(uncounted, "")
+		if err != nil {
+			return err
+		}
+		b.askAbout(bare, 1, "/next")
+	}
 	b.askReads(s)
 	// What small rings keep, this one makes anew like large ones.
-	if s, err = run(forgetful, "--keep-answers=false"); err != nil {
+	if s, err = run(forgetful, someAddress, "--keep-answers=false"); err != nil {
 		return err
 	}
 	b.askAbout(s, 1, "/next", "api next", "widget", "detail")

@@ -21,12 +21,16 @@ type server struct {
 	gone          chan struct{}
 }
 
-// ring and edge are the servers that all others are peers of.
+// ring and edges are the servers that all others are peers of.
 const (
 	ring      = "webring"
 	edge      = "edge"
 	forgetful = "edge anew" // keeps no answers
+	uncounted = "edge bare" // counts nothing
 )
+
+// someAddress has a server choose where it is watched.
+const someAddress = "127.0.0.1:0"
 
 // bench is a ring of one size, its peers, and what they are asked.
 type bench struct {
@@ -43,7 +47,7 @@ type bench struct {
 func (b *bench) start() error {
 	address := free()
 	// The limiter works and refuses no request.
-	s, err := b.run(ring, address, b.o.webring, "serve", "--data", b.data, "--listen", address, "--base-url", "http://"+address,
+	s, err := b.run(ring, address, b.o.webring, "serve", "--data", b.data, "--listen", address, "--admin-listen", someAddress, "--base-url", "http://"+address,
 		"--rate-limit", "2000000000", "--scorer", "is-agentic", "--capacity", fmt.Sprint(max(1_000_000, 2*b.members)), "--memory-limit", "4096")
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -75,6 +76,9 @@ func (t *table) relate() {
 		for _, than := range t.Rows {
 			switch {
 			case than.Depth != r.Depth:
+			case r.Server == edge && than.Server == uncounted && than.Members == r.Members && than.Question == r.Question:
+				r.Ratios = append(r.Ratios, ratio{than.Server, r.CPU / than.CPU, r.Rate / than.Rate})
+				t.Figures = append(t.Figures, counting(r, than))
 			case !than.ours() && than.Members == r.Members && (than.Question == r.Like || r.ours() && than.Question == r.Question):
 				r.Ratios = append(r.Ratios, ratio{than.Server, r.CPU / than.CPU, r.Rate / than.Rate})
 			case r.ours() && than.Server == r.Server && than.Members == 1000 && r.Members > 1000 && than.Question == r.Question:
@@ -85,7 +89,25 @@ func (t *table) relate() {
 }
 
 // ours says whether the row is of what is measured, and not of a peer.
-func (r *row) ours() bool { return r.Server == ring || r.Server == edge || r.Server == forgetful }
+func (r *row) ours() bool {
+	return r.Server == ring || r.Server == edge || r.Server == forgetful || r.Server == uncounted
+}
+
+// mostForCounting is how much of a processor an edge that counts may take for an answer, of
+// what one takes that counts nothing.
+const mostForCounting = 1.03
+
+// counting holds what counting costs against its goal: the median over the rounds, in each
+// of which one is asked right after the other.
+func counting(r, bare *row) *figure {
+	of := make([]float64, min(len(r.taken), len(bare.taken)))
+	for i := range of {
+		of[i] = r.taken[i].cpu / bare.taken[i].cpu
+	}
+	slices.Sort(of)
+	g := goal{bound: atMost(mostForCounting)}
+	return g.figure(reading{fmt.Sprintf("Counting/members=%d", r.Members), "CPU-of-bare", math.Round(1000*of[len(of)/2]) / 1000}, nil)
+}
 
 func (t *table) print(out io.Writer) {
 	fmt.Fprintf(out, "%s, %s, %s, %s; medians of %d rounds over %d connections, one processor for the server\n",

@@ -25,6 +25,7 @@ func TestRowsAreRelatedToThoseWhoWereAskedTheSame(t *testing.T) {
 		add(members, ring, "/next", "", 1, 9*slower, 4*slower, 2*slower) // the median is 4
 		add(members, ring, "/next", "", 16, 1)
 		add(members, edge, "/next", "", 1, 6)
+		add(members, uncounted, "/next", "", 1, 5)
 		add(members, edge, "detail", "rank", 1, 10)
 		add(members, ring, "home", "/next", 1, 20)
 		add(members, "fasthttp", "/next", "", 1, 2)
@@ -42,8 +43,11 @@ func TestRowsAreRelatedToThoseWhoWereAskedTheSame(t *testing.T) {
 	want := []string{
 		"1000 webring /next 1: fasthttp 2.0 2.0",
 		"1000 webring /next 1: nginx 1.0 1.0",
+		"1000 edge /next 1: edge bare 1.2 1.2",
 		"1000 edge /next 1: fasthttp 3.0 3.0",
 		"1000 edge /next 1: nginx 1.5 1.5",
+		"1000 edge bare /next 1: fasthttp 2.5 2.5",
+		"1000 edge bare /next 1: nginx 1.2 1.2",
 		"1000 edge detail 1: fasthttp 1.2 1.2",
 		"1000 edge detail 1: redis 2.0 2.0",
 		"1000 webring home 1: fasthttp 10.0 10.0",
@@ -54,8 +58,12 @@ func TestRowsAreRelatedToThoseWhoWereAskedTheSame(t *testing.T) {
 		"100000 webring /next 1: nginx 100.0 100.0",
 		"100000 webring /next 16: itself at 1000 1.0 1.0",
 		"100000 edge /next 1: itself at 1000 1.0 1.0",
+		"100000 edge /next 1: edge bare 1.2 1.2",
 		"100000 edge /next 1: fasthttp 3.0 3.0",
 		"100000 edge /next 1: nginx 1.5 1.5",
+		"100000 edge bare /next 1: itself at 1000 1.0 1.0",
+		"100000 edge bare /next 1: fasthttp 2.5 2.5",
+		"100000 edge bare /next 1: nginx 1.2 1.2",
 		"100000 edge detail 1: itself at 1000 1.0 1.0",
 		"100000 edge detail 1: fasthttp 1.2 1.2",
 		"100000 edge detail 1: redis 2.0 2.0",
@@ -66,6 +74,11 @@ func TestRowsAreRelatedToThoseWhoWereAskedTheSame(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("related:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	for i, members := range []int{1000, 100_000} {
+		if f := table.Figures[i]; len(table.Figures) != 2 || f.Benchmark != fmt.Sprintf("Counting/members=%d", members) || f.Value != 1.2 || !f.Missed {
+			t.Errorf("what counting costs: %+v of %d figures", f, len(table.Figures))
+		}
 	}
 	var out bytes.Buffer
 	table.print(&out)

@@ -147,6 +147,9 @@ func (c *checks) front(f *shellFlags, data, host string, running bool) {
 		}
 	}
 	c.listening("listen", f.listen, running)
+	if f.adminListen != "" {
+		c.listening("admin-listen", f.adminListen, running)
+	}
 	if f.tls.httpListen != "" {
 		c.listening("acme-http-listen", f.tls.httpListen, running)
 	}

@@ -37,20 +37,23 @@ type volume struct {
 // atLeast gives a function that says whether floor bytes are free.
 func (v *volume) atLeast(floor uint64) func() error {
 	return func() error {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		if now := time.Now(); now.Sub(v.measured) >= time.Second {
-			v.measured = now
-			v.free, v.err = free(v.dir)
+		free, err := v.space()
+		if err == nil && free < floor {
+			err = fmt.Errorf("the disk of %s has %d MiB free, and needs %d MiB: make room", v.dir, free>>20, floor>>20)
 		}
-		if v.err != nil {
-			return v.err
-		}
-		if v.free < floor {
-			return fmt.Errorf("the disk of %s has %d MiB free, and needs %d MiB: make room", v.dir, v.free>>20, floor>>20)
-		}
-		return nil
+		return err
 	}
+}
+
+// space gives the free space in bytes.
+func (v *volume) space() (uint64, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if now := time.Now(); now.Sub(v.measured) >= time.Second {
+		v.measured = now
+		v.free, v.err = free(v.dir)
+	}
+	return v.free, v.err
 }
 
 // room says whether the disk of a folder has at least floor bytes free.

@@ -19,6 +19,7 @@ import (
 	"webring/edge/forward"
 	"webring/edge/replica"
 	"webring/edge/voucher"
+	"webring/server/admin"
 	"webring/server/ledger/badgerstore"
 	"webring/server/publish"
 	"webring/wasm/module"
@@ -42,6 +43,7 @@ type edgeOptions struct {
 	data, origin, originKey, edgeSecretFile string
 
 	replay, check bool
+	readyAge      time.Duration
 
 	shell shellFlags
 	core  coreFlags
@@ -56,6 +58,8 @@ func (o *edgeOptions) flags() *flag.FlagSet {
 	fs.StringVar(&o.originKey, "origin-key", "", "`verifier` of the origin's checkpoints, as webring serve prints it")
 	fs.StringVar(&o.edgeSecretFile, "edge-secret-file", "", edgeSecretUsage)
 	fs.BoolVar(&o.replay, "replay", false, "fold every event instead of trusting a snapshot")
+	o.readyAge = 10 * time.Minute
+	fs.Var((*duration)(&o.readyAge), "ready-age", "`time` since the newest checkpoint after which /readyz says no; 0 for never")
 	o.shell.define(fs)
 	o.core.define(fs, "wasm")
 	return fs
@@ -71,6 +75,9 @@ func (o *edgeOptions) validate() error {
 	}
 	if o.data == "" {
 		errs = append(errs, errors.New("--data must not be empty"))
+	}
+	if o.readyAge < 0 {
+		errs = append(errs, errors.New("--ready-age must not be negative"))
 	}
 	return errors.Join(append(errs, o.shell.validate(), o.core.validate())...)
 }
@@ -113,6 +120,11 @@ func follow(ctx context.Context, o *edgeOptions, reload *reloader[edgeOptions], 
 	if err != nil {
 		return err
 	}
+	watch, err := o.watchEdge(log)
+	if err != nil {
+		return err
+	}
+	defer watch.Close()
 	folder, err := holdFolder(o.data, log)
 	if err != nil {
 		return err
@@ -143,6 +155,7 @@ func follow(ctx context.Context, o *edgeOptions, reload *reloader[edgeOptions], 
 	if err != nil {
 		return err
 	}
+	watch.Add(replicaMetrics{r})
 	following, end := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	run := sync.OnceFunc(func() { done.Go(func() { r.Run(following) }) })
@@ -161,7 +174,7 @@ func follow(ctx context.Context, o *edgeOptions, reload *reloader[edgeOptions], 
 			return nil
 		}
 	}
-	return o.answer(ctx, r, run, surface.answers, config, certificates, reload, logs, out)
+	return o.answer(ctx, r, run, surface, config, certificates, watch, reload, logs, out)
 }
 
 // replicaPath is the folder of an edge's last good state.
@@ -188,8 +201,9 @@ func holdFolder(dir string, log *slog.Logger) (*os.File, error) {
 
 // answer serves a replica that has a state, and starts run once it listens. cfg is the
 // shell's configuration by the flags.
-func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func(), answers *edge.Swappable, cfg edge.Config, certificates certificates, reload *reloader[edgeOptions], logs *logs, out io.Writer) error {
+func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func(), surface *surface, cfg edge.Config, certificates certificates, watch *admin.Server, reload *reloader[edgeOptions], logs *logs, out io.Writer) error {
 	log := logs.Logger
+	answers := surface.answers
 	forwarder, err := forward.New(forward.Config{Origin: o.origin, Secrets: cfg.EdgeSecrets, Reach: r.Reach, Answered: r.Nudge,
 		TrustedProxies: cfg.TrustedProxies, BaseURL: answers.BaseURL, Log: log})
 	if err != nil {
@@ -220,12 +234,14 @@ func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func()
 	}
 	reloadFront(reload, front{shell, cfg.TrustedProxies, cfg.EdgeSecrets, certificates, logs}, o, (*edgeOptions).front)
 	go reload.run(ctx)
+	o.edgeStarted(watch, r, shell, &surface.traps, out)
 	fmt.Fprintf(out, "webring follows %s at %s\n", o.origin, listener.Addr())
 	go settle(ctx)
 	select {
 	case err := <-ended:
 		return err
 	case <-ctx.Done():
+		watch.Stopping()
 		log.Info("stopping; forwarded payments finish first")
 		return stopEdge(forwarder, shell, stopTime, log)
 	}
@@ -236,10 +252,12 @@ type surface struct {
 	log     *slog.Logger
 	build   string          // name of the core's build, for validators
 	answers *edge.Swappable // nil until there is a core
+	traps   traps
 }
 
 // show is [replica.Config.Show].
 func (s *surface) show(c replica.Core) {
+	s.traps.of(c)
 	if s.answers == nil {
 		s.answers = edge.NewSwappable(c, s.build)
 		return

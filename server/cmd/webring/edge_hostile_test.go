@@ -224,6 +224,9 @@ func TestAnEdgeThatIsToBeUpgradedSaysSo(t *testing.T) {
 			if string(r.Body) != string(want.Body) || r.Header.Get("ETag") != want.Header.Get("ETag") || r.Header.Get("Webring-Stale") != "true" {
 				t.Errorf("stale %q: it shows %s", r.Header.Get("Webring-Stale"), r.Body)
 			}
+			if _, rows := e.readiness(); rows["reach"].OK || !strings.HasPrefix(rows["reach"].Detail, "upgrade this edge: ") || e.scrape()["webring_replica_unreachable"] != 1 {
+				t.Errorf("readiness does not say so: %+v", rows)
+			}
 			eventually(t, "the word of its folder", time.Minute, func() bool {
 				return strings.Contains(version(), "does not come to what its origin signs: upgrade this edge: ")
 			})

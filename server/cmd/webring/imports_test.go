@@ -29,6 +29,7 @@ var importLaw = map[string][]string{
 	"webring/wasm/host":           {"std", "webring/core/abi", "webring/wasm/host/sharedmem", "github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/"},
 	"webring/wasm/host/sharedmem": {"std", "golang.org/x/sys/unix"},
 	"webring/edge/cache":          {"std"},
+	"webring/edge/metrics":        {"std"},
 	"webring/edge/content":        {"std", "webring/core/api", "github.com/valyala/fasthttp", "github.com/andybalholm/brotli", "github.com/klauspost/compress/zstd"},
 	"webring/edge/pages": {"std", "webring/core/api", "webring/edge/cache", "webring/edge/content", "webring/edge/describe", "webring/edge/uri", "webring/static", "webring/templates",
 		"github.com/valyala/fasthttp"},
@@ -43,7 +44,7 @@ var importLaw = map[string][]string{
 	"webring/edge/limit":           {"std", "webring/edge/clientaddr"},
 	"webring/edge/uri":             {"std", "webring/core/idn", "github.com/valyala/fasthttp"},
 	"webring/edge/voucher":         {"std", "webring/edge/clientaddr"},
-	"webring/edge": {"std", "webring/wasm/host", "webring/edge/accesslog", "webring/edge/requestid", "webring/edge/cache", "webring/edge/clientaddr", "webring/edge/content", "webring/edge/fastpath", "webring/edge/limit", "webring/edge/pages", "webring/edge/uri", "webring/edge/voucher", "webring/edge/replica", "webring/edge/describe", "webring/edge/mcp", "webring/core/api", "webring/templates", "webring/static",
+	"webring/edge": {"std", "webring/wasm/host", "webring/edge/accesslog", "webring/edge/requestid", "webring/edge/cache", "webring/edge/clientaddr", "webring/edge/content", "webring/edge/fastpath", "webring/edge/limit", "webring/edge/metrics", "webring/edge/pages", "webring/edge/uri", "webring/edge/voucher", "webring/edge/replica", "webring/edge/describe", "webring/edge/mcp", "webring/core/api", "webring/templates", "webring/static",
 		"github.com/valyala/fasthttp", "github.com/valyala/fasthttp/", "github.com/fasthttp/router", "github.com/savsgio/gotils/strconv", "github.com/klauspost/compress/zstd", "golang.org/x/net/http/httpguts"},
 	"webring/edge/replica": {"std", "webring/core", "webring/core/api", "webring/core/snap", "golang.org/x/mod/sumdb/note", "github.com/klauspost/compress/zstd",
 		"golang.org/x/sync/singleflight", "golang.org/x/time/rate"},
@@ -80,6 +81,7 @@ var importLaw = map[string][]string{
 		"golang.org/x/text/"},
 	"webring/server/publish": {"std", "webring/server/durable", "webring/server/ledger", "webring/core", "webring/core/api", "webring/core/snap", "github.com/valyala/fasthttp",
 		"golang.org/x/mod/sumdb/note", "golang.org/x/mod/sumdb/tlog", "github.com/klauspost/compress/zstd"},
+	"webring/server/admin":            {"std", "webring/server/ledger", "webring/server/paid", "webring/server/score", "github.com/prometheus/client_golang/"},
 	"webring/server":                  {"std", "webring/server/", "webring/core", "webring/core/api", "webring/templates", "webring/static", "github.com/valyala/fasthttp"},
 	"webring/server/certs":            {"std", "webring/server/durable", "golang.org/x/crypto/acme", "golang.org/x/crypto/acme/autocert"},
 	"webring/server/certs/certstest":  {"std"},
@@ -88,7 +90,7 @@ var importLaw = map[string][]string{
 	"webring/server/devchain/faults":  {"std"},
 	"webring/server/devchain/devring": {"std", "webring/server/devchain", "webring/server/score/exemplar"},
 	"webring/server/cmd/bench":        {"std", "github.com/valyala/fasthttp"},
-	"webring/server/cmd/webring":      {"std", "webring/", "github.com/valyala/fasthttp", "github.com/ethereum/go-ethereum/", "github.com/pelletier/go-toml/v2", "golang.org/x/crypto/acme"},
+	"webring/server/cmd/webring":      {"std", "webring/", "github.com/valyala/fasthttp", "github.com/ethereum/go-ethereum/", "github.com/pelletier/go-toml/v2", "golang.org/x/crypto/acme", "github.com/prometheus/client_golang/prometheus"},
 }
 
 // pureStd is the part of the standard library that the core is made of: none of

@@ -81,7 +81,7 @@ func (p *plugged) cut() {
 // keysAndReport makes a backup of a ledger, and of a report that is on no member.
 func keysAndReport(t *testing.T, keys []backup.File, r readiness.Report) (path string) {
 	t.Helper()
-	books, closeBooks, err := openLedger(&options{data: t.TempDir(), capacity: 1}, nil, nil, slog.New(slog.DiscardHandler), nil)
+	books, closeBooks, err := openLedger(&options{data: t.TempDir(), capacity: 1}, nil, nil, slog.New(slog.DiscardHandler), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

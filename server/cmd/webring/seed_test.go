@@ -138,7 +138,7 @@ func TestSeedThatEndsBetweenItsStepsLeavesNoRing(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(data, "ledger")); err != nil {
 		t.Fatal(err)
 	}
-	books, end, err := openLedger(&options{data: data, capacity: 1}, nil, nil, slog.New(slog.DiscardHandler), nil)
+	books, end, err := openLedger(&options{data: data, capacity: 1}, nil, nil, slog.New(slog.DiscardHandler), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,6 +88,11 @@ func runOrigin(ctx context.Context, o *options, reload *reloader[options], logs 
 	if err := room(o.data, startFloor); err != nil {
 		return err
 	}
+	watch, err := o.shell.watchOrigin(log)
+	if err != nil {
+		return err
+	}
+	defer watch.Close()
 	disk, failpoint := &volume{dir: o.data}, failpoints(o, log)
 	var answers replica.Core // these are there before the first event is published
 	var publisher *publish.Publisher
@@ -98,7 +103,7 @@ func runOrigin(ctx context.Context, o *options, reload *reloader[options], logs 
 			panic(err)
 		}
 		publisher.Published(records)
-	}, disk.atLeast(writeFloor), log, failpoint)
+	}, disk.atLeast(writeFloor), log, failpoint, watch.committed())
 	if err != nil {
 		return err
 	}
@@ -166,11 +171,13 @@ func runOrigin(ctx context.Context, o *options, reload *reloader[options], logs 
 	defer func() { err = errors.Join(err, publisher.Close()) }()
 	go settle(ctx)
 	go scorer.sweep(ctx)
-	payments, err := paid.New(paid.Config{
+	taking := paid.Config{
 		Ledger: books, Methods: methods, Scorer: scorer.registrations, DraftScorer: scorer.drafts, Sites: o.sites.policy(), Names: o.namePolicy(),
 		Realm: o.realm, Keys: keys, Now: time.Now, Log: log, Ready: disk.atLeast(payFloor), Failpoint: failpoint,
 		GasBudget: o.evm.gasBudget,
-	})
+	}
+	watch.payments(&taking)
+	payments, err := paid.New(taking)
 	if err != nil {
 		return err
 	}
@@ -199,6 +206,7 @@ func runOrigin(ctx context.Context, o *options, reload *reloader[options], logs 
 	reloadFront(reload, front{shell, config.TrustedProxies, config.EdgeSecrets, certificates, logs}, o, (*options).front)
 	reloadKeys(reload, o, keys, payments)
 	go reload.run(ctx)
+	watch.started(ctx, operator, disk, shell, answers, out, log)
 	fmt.Fprintf(out, "webring serves %s at %s\n", o.baseURL, listener.Addr())
 	fmt.Fprintf(out, "edges follow with --origin-key %s\n", key.Verifier())
 	if len(methods) == 0 {
@@ -222,6 +230,7 @@ func runOrigin(ctx context.Context, o *options, reload *reloader[options], logs 
 				return err
 			}
 		case <-stopping:
+			watch.Stopping()
 			log.Info("stopping; payments in flight finish first, and reads are answered until then")
 			stopping, stopped = nil, make(chan error, 1)
 			go func() { stopped <- stopOrigin(payments, shell, stopTime, log) }()
@@ -233,13 +242,13 @@ func runOrigin(ctx context.Context, o *options, reload *reloader[options], logs 
 
 // openLedger opens the ledger. It calls publish with durable events, and writes only while
 // room allows it; nil: always. The second result closes the ledger, within [closeTime].
-func openLedger(o *options, publish func([]ledger.Record), room func() error, log *slog.Logger, failpoint func(string)) (*ledger.Ledger, func() error, error) {
+func openLedger(o *options, publish func([]ledger.Record), room func() error, log *slog.Logger, failpoint func(string), committed func(time.Duration, error)) (*ledger.Ledger, func() error, error) {
 	store, err := badgerstore.Open(filepath.Join(o.data, "ledger"), log)
 	if err != nil {
 		return nil, nil, err
 	}
 	books, closeBooks, err := openBooks(store, ledger.Config{
-		HeadPath: filepath.Join(o.data, "head"), Capacity: o.capacity, Publish: publish, Room: room, Failpoint: failpoint,
+		HeadPath: filepath.Join(o.data, "head"), Capacity: o.capacity, Publish: publish, Room: room, Failpoint: failpoint, Committed: committed,
 	})
 	return books, func() error {
 		closed := make(chan error, 1)

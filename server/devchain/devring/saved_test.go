@@ -49,8 +49,8 @@ func startProcess(t *testing.T, binaries, data string) *process {
 	p.cmd = exec.Command(filepath.Join(binaries, "devring"), "run", "--webring", filepath.Join(binaries, "webring"),
 		"--listen", devchain.FreeAddress(), "--data", data)
 	p.cmd.Stdout, p.cmd.Stderr = p.said, p.said
-	p.cmd.WaitDelay = 30 * time.Second                      // for processes that outlive it, which none should
-	p.cmd.Env = append(os.Environ(), "WEBRING_CORE=native") // which is ready at once
+	p.cmd.WaitDelay = 30 * time.Second                                               // for processes that outlive it, which none should
+	p.cmd.Env = append(os.Environ(), "WEBRING_CORE=native", "WEBRING_ADMIN_LISTEN=") // which is ready at once
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,7 @@ const (
 	Garbage           // JSON that ends in the middle
 	Confused          // an answer with the id of another question
 	Stale             // the answer that the same request had before, if it had one
+	Frozen            // the answer that the same request had last, if it had one
 	Reordered         // answers of a batch in another order, which JSON-RPC allows
 	Reorganised       // receipts that stand in another block than the chain's
 	NoReceipt         // receipts that the node says it has not got
@@ -46,7 +47,7 @@ var Dull = []Fault{Delay, DropBefore, DropAfter, Unwell, Garbage, Reordered, Sta
 // seen through.
 var Lies = []Fault{Confused, Reorganised, NoReceipt, Forged, WrongChain}
 
-var names = [faults]string{"none", "delay", "drop before", "drop after", "unwell", "garbage", "confused", "stale", "reordered",
+var names = [faults]string{"none", "delay", "drop before", "drop after", "unwell", "garbage", "confused", "stale", "frozen", "reordered",
 	"reorganised", "no receipt", "forged", "wrong chain", "swallow", "later", "assent", "diverted"}
 
 // String is the fault's name.
@@ -96,7 +97,8 @@ type Proxy struct {
 
 	mu     sync.Mutex
 	plan   Plan
-	before map[string][]byte // answers by request, without ids
+	before map[string][]byte // the first answers by request, without ids
+	latest map[string][]byte // and the last ones
 	count  [faults]int
 	later  time.Duration
 	wait   time.Duration
@@ -110,7 +112,7 @@ func New(node string) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{URL: "http://" + listener.Addr().String(), node: node, plan: Pass, before: map[string][]byte{},
+	p := &Proxy{URL: "http://" + listener.Addr().String(), node: node, plan: Pass, before: map[string][]byte{}, latest: map[string][]byte{},
 		client: &http.Client{Timeout: time.Minute}, wait: 700 * time.Millisecond, later: 3 * time.Second}
 	p.server = &http.Server{Handler: p, ReadHeaderTimeout: time.Minute}
 	go p.server.Serve(listener)
@@ -208,8 +210,14 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			panic(http.ErrAbortHandler)
 		}
 	case Stale:
-		if before := p.remembered(questions); before != nil {
+		if before := p.remembered(p.before, questions); before != nil {
 			write(w, batch, renumber(before, questions))
+			return
+		}
+	}
+	if f == Frozen {
+		if last := p.remembered(p.latest, questions); last != nil {
+			write(w, batch, renumber(last, questions))
 			return
 		}
 	}
@@ -300,23 +308,28 @@ func key(questions []question) string {
 // mostRemembered bounds how many answers are kept.
 const mostRemembered = 10_000
 
-// remember keeps the first answers to a request: the older, the staler.
+// remember keeps the first answers to a request, the older, the staler, and the last.
 func (p *Proxy) remember(questions []question, answers []response) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := key(questions)
-	if _, known := p.before[k]; known || len(p.before) > mostRemembered || len(answers) != len(questions) {
+	_, known := p.before[k]
+	if !known && len(p.before) > mostRemembered || len(answers) != len(questions) {
 		return
 	}
-	if text, err := json.Marshal(answers); err == nil {
+	text, err := json.Marshal(answers)
+	if err != nil {
+		return
+	}
+	if p.latest[k] = text; !known {
 		p.before[k] = text
 	}
 }
 
-func (p *Proxy) remembered(questions []question) (answers []response) {
+func (p *Proxy) remembered(by map[string][]byte, questions []question) (answers []response) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_ = json.Unmarshal(p.before[key(questions)], &answers)
+	_ = json.Unmarshal(by[key(questions)], &answers)
 	return answers
 }
 

@@ -1,0 +1,140 @@
+package edge
+
+import (
+	"bufio"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/edge/metrics"
+)
+
+// counted gives the answers that were counted: "route status", and how many of it.
+func (s *site) counted() map[string]uint64 {
+	all := map[string]uint64{}
+	s.Metrics().EachStatus(func(route, status string, n uint64) { all[route+" "+status] = n })
+	return all
+}
+
+// Each answer is counted once, by the pattern of its path, whichever path it takes.
+func TestAnswersAreCountedByTheirRoutes(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t), Count: true,
+		Paid:   map[string]Handler{"/api/bid": func(ctx *fasthttp.RequestCtx, _ string, _ bool) { ctx.SetStatusCode(402) }},
+		Others: map[string]Handler{"GET /reports/{id}": func(ctx *fasthttp.RequestCtx, _ string, _ bool) { ctx.SetStatusCode(404) }},
+		Sync:   map[string]SyncHandler{"/sync/snapshot/{sha256}": func(*fasthttp.RequestCtx, string, bool) {}}})
+	want := map[string]uint64{}
+	for _, c := range []struct{ request, route string }{
+		{"GET /next?from=alpha", "/next 302"},
+		{"GET /api/ring/alpha", "/api/ring/{slug} 200"}, {"GET /api/ring/beta", "/api/ring/{slug} 200"}, {"GET /api/ring/nobody", "/api/ring/{slug} 404"},
+		{"GET /api/ring/next?from=alpha", "/api/ring/next 200"}, {"HEAD /api/ring", "/api/ring 200"}, {"DELETE /api/ring", "/api/ring 405"},
+		{"GET /api/ring?limit=x", "/api/ring 400"}, {"GET /", "/ 200"}, {"GET /members/alpha", "/members/{slug} 200"},
+		{"GET /members/alpha/more", "other 404"}, {"GET /members/%61lpha", "/members/{slug} 200"}, {"GET /api%2Fring", "other 404"},
+		{"GET /problems/not_found", "/problems/{code} 200"}, {"GET /nowhere", "other 404"}, {"OPTIONS *", "other 204"},
+		{"POST /api/bid", "/api/bid 402"}, {"GET /reports/abc", "/reports/{id} 404"}, {"GET /sync/snapshot/0f", "/sync/snapshot/{sha256} 200"},
+	} {
+		got := s.raw(c.request + " HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		if !strings.HasSuffix(c.route, fmt.Sprint(" ", got.status)) {
+			t.Errorf("%s: status %d, expected %s", c.request, got.status, c.route)
+		}
+		want[c.route]++
+	}
+	for range 5 { // on the fast path
+		conn := dial(t, s)
+		r := bufio.NewReader(conn)
+		for _, route := range []string{"/next?from=alpha", "/api/ring/alpha", "/", "/api/ring/nobody"} {
+			ask(t, s, conn, r, "GET "+route+" HTTP/1.1\r\nHost: x\r\n\r\n")
+		}
+		for _, route := range []string{"/next 302", "/api/ring/{slug} 200", "/ 200", "/api/ring/{slug} 404"} {
+			want[route]++
+		}
+	}
+	s.raw("what is this\r\n\r\n")
+	want["other 400"]++
+	if got := s.counted(); !maps.Equal(got, want) {
+		for _, route := range slices.Sorted(maps.Keys(got)) {
+			t.Logf("%s: %d, want %d", route, got[route], want[route])
+		}
+		t.Errorf("%d rows were counted, want %d", len(got), len(want))
+	}
+	total, taken := uint64(0), uint64(0)
+	for _, n := range want {
+		total += n
+	}
+	s.Metrics().EachTaken(func(x metrics.Taken) { taken += x.Count })
+	if taken != total {
+		t.Errorf("%d answers have a time, want %d", taken, total)
+	}
+}
+
+// Whatever strangers ask for, no more names are counted than there are routes.
+func TestStrangersMakeNoNames(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t), Count: true})
+	for i := range 300 {
+		path := []string{"/made-up-%d", "/api/ring/x%d", "/members/%d", "/static/%d.css", "/problems/%d", "/api/ring/a/%d", "/%%2e%%2e/%d", "/sitemaps/%d"}[i%8]
+		method := []string{"GET", "BREW", "X-%d", "PUT", "HEAD"}[i%5]
+		if strings.Contains(method, "%") {
+			method = fmt.Sprintf(method, i)
+		}
+		s.raw(method + " " + fmt.Sprintf(path, i) + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+	}
+	routes := map[string]bool{}
+	for row := range s.counted() {
+		route, _, _ := strings.Cut(row, " ")
+		routes[route] = true
+	}
+	want := []string{"/api/ring/{slug}", "/members/{slug}", "/problems/{code}", "/sitemaps/{name}", "other"}
+	for route := range routes {
+		if !slices.Contains(want, route) {
+			t.Errorf("%s was counted", route)
+		}
+	}
+}
+
+func TestRefusalsAreCountedByReason(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t), Count: true, RateLimit: 3, Sync: map[string]SyncHandler{"/sync/x": func(*fasthttp.RequestCtx, string, bool) {}}})
+	for range 5 {
+		s.get("/api")
+	}
+	for range 32 {
+		s.get("/sync/x")
+	}
+	got := map[string]uint64{}
+	s.Metrics().EachRefusal(func(r metrics.Reason, n uint64) { got[r.String()] = n })
+	if want := map[string]uint64{"client": 2, "proxy": 0, "forwarded": 0, "follower": 2, "connections": 0}; !maps.Equal(got, want) {
+		t.Errorf("refused %v, want %v", got, want)
+	}
+	if n := s.counted()["/api 429"]; n != 2 {
+		t.Errorf("%d answers of 429, want 2", n)
+	}
+}
+
+func TestQuestionsToTheCacheAreCounted(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t), Count: true})
+	for range 10 {
+		s.get("/api/ring/alpha")
+	}
+	hits, misses := s.Metrics().Cache()
+	if hits != 8 || misses != 2 { // what is cheap to make is kept when it is asked for again
+		t.Errorf("%d found and %d not, want 8 and 2", hits, misses)
+	}
+	for range 3 {
+		s.get("/ring")
+	}
+	if more, _ := s.Metrics().Cache(); more != hits+2 {
+		t.Errorf("%d of 3 pages were found", more-hits)
+	}
+}
+
+func TestNothingIsCountedUnasked(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t), RateLimit: 1})
+	for range 3 {
+		s.get("/api")
+	}
+	if s.Metrics() != nil || len(s.counted()) > 0 {
+		t.Error("the shell counts")
+	}
+}

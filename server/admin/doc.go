@@ -1,0 +1,11 @@
+// Package admin is the second listener of a process, for whoever watches it: whether it
+// lives, whether it should be sent requests, what it has counted, and what it is doing.
+//
+// [Server] in admin.go has the listener and its addresses; ready.go answers what is asked of
+// readiness, from the checks that a process adds; origin.go collects what a ledger and its
+// payments say of themselves; counters.go counts what they do and nothing else remembers.
+// What a shell counts, and what an edge's replica says, is added by the command.
+//
+// Most of it is collected when it is asked for, from counters and views that are there
+// anyway. The registry is the server's own, so that no library adds to it unasked.
+package admin

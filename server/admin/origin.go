@@ -1,0 +1,81 @@
+package admin
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"webring/server/ledger"
+	"webring/server/paid"
+)
+
+// Origin is what is collected from a running origin when it is asked for.
+type Origin struct {
+	Ledger   *ledger.Ledger
+	Payments *paid.Service
+	// Attention gives how many payments an operator should look at.
+	Attention func() int
+	// Free gives the free space of the disk of the ledger, in bytes.
+	Free func() (uint64, error)
+}
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("webring_"+name, help, labels, nil)
+}
+
+var (
+	membersDesc     = desc("members", "Members in the ring.")
+	sequenceDesc    = desc("ledger_sequence", "Events in the ledger.")
+	openDesc        = desc("reservations_open", "Payments whose outcome is not known yet.")
+	oldestDesc      = desc("reservation_oldest_age_seconds", "Age of the oldest payment whose outcome is not known yet; 0 without one.")
+	unconfirmedDesc = desc("payments_unconfirmed", "Payments that have their effect and that their network could still undo.")
+	attentionDesc   = desc("payments_need_attention", "Payments that are overdue, vanished, diverted or without effect, as webring payments list shows them.")
+	gasDesc         = desc("gas_wasted_last_hour", "Gas wasted within an hour on payments that failed at the ring's expense.")
+	headAgeDesc     = desc("chain_head_age_seconds", "Age of the newest block that the node has told of.", "network")
+	chainUpDesc     = desc("chain_up", "1 while the node answers, payments can be taken and the chain makes blocks, and 0 otherwise.", "network")
+	freeDesc        = desc("disk_free_bytes", "Free space on the disk of the ledger.")
+)
+
+// Describe is for [prometheus.Collector].
+func (o *Origin) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{membersDesc, sequenceDesc, openDesc, oldestDesc, unconfirmedDesc, attentionDesc, gasDesc, headAgeDesc, chainUpDesc, freeDesc} {
+		to <- d
+	}
+}
+
+// Collect is for [prometheus.Collector].
+func (o *Origin) Collect(to chan<- prometheus.Metric) {
+	now := time.Now()
+	o.Ledger.View(func(v *ledger.View) {
+		to <- Gauge(membersDesc, float64(v.State().Len()))
+		to <- Gauge(sequenceDesc, float64(v.State().Seq()))
+		to <- Gauge(openDesc, float64(v.OpenPayments()))
+		to <- Gauge(unconfirmedDesc, float64(v.UnconfirmedPayments()))
+		age := time.Duration(0)
+		if since, some := v.OpenSince(); some {
+			age = max(now.Sub(since), 0)
+		}
+		to <- Gauge(oldestDesc, age.Seconds())
+	})
+	to <- Gauge(attentionDesc, float64(o.Attention()))
+	to <- Gauge(gasDesc, float64(o.Payments.GasWasted().LastHour))
+	for _, n := range o.Payments.Networks() {
+		to <- Gauge(chainUpDesc, number(n.Down() == nil), n.Network)
+		if !n.Block.IsZero() {
+			to <- Gauge(headAgeDesc, now.Sub(n.Block).Seconds(), n.Network)
+		}
+	}
+	if free, err := o.Free(); err == nil {
+		to <- Gauge(freeDesc, float64(free))
+	}
+}
+
+// Gauge makes a sample of a metric that goes up and down.
+func Gauge(d *prometheus.Desc, v float64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+// Counter makes a sample of a metric that only grows.
+func Counter(d *prometheus.Desc, v uint64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"webring/edge"
+	"webring/server"
+	"webring/server/admin"
+	"webring/server/ledger"
+	"webring/server/paid"
+)
+
+const adminListenUsage = "`address` on which whoever watches the process is answered: /healthz, /readyz, /metrics and /debug/pprof/; not for strangers; empty for none, and then nothing is counted"
+
+// watch opens the second listener, if the flags ask for one. Nil stands for none.
+func (f *shellFlags) watch(log *slog.Logger) (*admin.Server, error) {
+	b := thisBuild()
+	s, err := admin.Listen(f.adminListen, admin.Build{Version: b.version, Revision: b.revision}, log)
+	if err != nil {
+		return nil, fmt.Errorf("--admin-listen: %w", err)
+	}
+	return s, nil
+}
+
+// announceWatch prints where the process is watched.
+func announceWatch(s *admin.Server, out io.Writer) {
+	fmt.Fprintf(out, "webring is watched at %s\n", s.Addr())
+}
+
+// originWatch is what is counted and collected of an origin. Its functions work without a
+// listener, too; then they count nothing.
+type originWatch struct {
+	*admin.Server
+	counters *admin.Counters // nil: nothing is counted
+	odd      atomic.Int64    // payments that need attention
+}
+
+func (f *shellFlags) watchOrigin(log *slog.Logger) (*originWatch, error) {
+	s, err := f.watch(log)
+	w := &originWatch{Server: s}
+	if s != nil {
+		w.counters = admin.NewCounters()
+		s.Add(w.counters)
+		s.Starting("the ledger is being opened")
+	}
+	return w, err
+}
+
+// committed is for [ledger.Config.Committed].
+func (w *originWatch) committed() func(time.Duration, error) {
+	if w.counters == nil {
+		return nil
+	}
+	return w.counters.Committed
+}
+
+// payments has the payments of a configuration counted, and the questions to its scorers.
+func (w *originWatch) payments(c *paid.Config) {
+	if w.counters == nil {
+		return
+	}
+	var names []string
+	for _, m := range c.Methods {
+		names = append(names, m.Name())
+	}
+	w.counters.Methods(names...)
+	c.Ended = w.counters.Ended
+	c.Scorer, c.DraftScorer = w.counters.Scorer(c.Scorer), w.counters.Scorer(c.DraftScorer)
+}
+
+// started has the origin collected from, and readiness depend on it. What needs a look at
+// everything is looked at again and again until ctx ends.
+func (w *originWatch) started(ctx context.Context, operator *server.Operator, disk *volume, shell *edge.Shell, answers any, out io.Writer, log *slog.Logger) {
+	if w.Server == nil {
+		return
+	}
+	w.Add(&admin.Origin{Ledger: operator.Ledger, Payments: operator.Payments, Attention: func() int { return int(w.odd.Load()) }, Free: disk.space},
+		&shellMetrics{shell: shell, traps: trapsOf(answers)})
+	w.Started(originChecks(operator.Ledger, operator.Payments, disk)...)
+	announceWatch(w.Server, out)
+	go w.lookForOdd(ctx, operator, log)
+}
+
+// lookForOdd counts the payments that need attention: each minute, and in a ledger of so
+// many that this takes long, for a hundredth of the time.
+func (w *originWatch) lookForOdd(ctx context.Context, operator *server.Operator, log *slog.Logger) {
+	for {
+		began := time.Now()
+		n, err := operator.Attention()
+		if err == nil {
+			w.odd.Store(int64(n))
+		} else if !errors.Is(err, ledger.ErrClosed) {
+			log.Warn("payments that need attention cannot be counted", "err", err)
+		}
+		select {
+		case <-time.After(max(time.Minute, 100*time.Since(began))):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// turnTime is how long the ledger's writer may take to come to a question. A commit takes
+// milliseconds.
+const turnTime = 2 * time.Second
+
+// originChecks are what an origin's readiness depends on.
+func originChecks(books *ledger.Ledger, payments *paid.Service, disk *volume) []admin.Check {
+	checks := []admin.Check{
+		{Name: "ledger", Ask: func() (string, error) { return checkWriter(books) }},
+		{Name: "disk", Ask: func() (string, error) {
+			if err := disk.atLeast(payFloor)(); err != nil {
+				return "", err
+			}
+			free, err := disk.space()
+			return fmt.Sprintf("%d MiB are free, and %d are needed", free>>20, payFloor>>20), err
+		}},
+		{Name: "clock", Ask: func() (string, error) { return checkOwnClock(books, payments) }},
+	}
+	for i, n := range payments.Networks() {
+		checks = append(checks, admin.Check{Name: "chain:" + n.Network, Ask: func() (string, error) {
+			n := payments.Networks()[i]
+			return fmt.Sprintf("the newest block is %s old", time.Since(n.Block).Round(time.Second)), n.Down()
+		}})
+	}
+	return checks
+}
+
+// checkWriter asks the ledger's writer for an empty turn. One that hangs in a commit does not
+// come to it, or to its answer.
+func checkWriter(books *ledger.Ledger) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), turnTime)
+	defer cancel()
+	answer := make(chan error, 1)
+	go func() { answer <- books.Do(ctx, func(*ledger.Tx) error { return nil }) }()
+	var err error
+	select {
+	case err = <-answer:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "", fmt.Errorf("the ledger's writer gives no answer within %s", turnTime)
+	}
+	var events uint64
+	books.View(func(v *ledger.View) { events = v.State().Seq() })
+	return fmt.Sprintf("%d events; the writer answers", events), err
+}
+
+// checkOwnClock holds this machine's clock against the ledger and against the chains that
+// make blocks.
+func checkOwnClock(books *ledger.Ledger, payments *paid.Service) (string, error) {
+	var last int64
+	books.View(func(v *ledger.View) { last = v.State().LastStamp() })
+	if early := time.Until(time.UnixMilli(last)); early > 0 {
+		return "", fmt.Errorf("the clock is %s before the last event: set it", early.Round(time.Second))
+	}
+	told := ""
+	for _, n := range payments.Networks() {
+		skewed := errors.Is(n.Err, paid.ErrSkew)
+		if n.Block.IsZero() || n.Still > 0 || n.Err != nil && !skewed {
+			continue // it does not tell the time
+		}
+		told = fmt.Sprintf("%s away from the newest block of %s", n.Asked.Sub(n.Block).Abs().Round(time.Second), n.Network)
+		if skewed {
+			return "", fmt.Errorf("the clock is %s: set it, unless that chain stands still", told)
+		}
+	}
+	if told == "" {
+		told = "after the last event; no chain tells the time"
+	}
+	return told, nil
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"webring/edge"
+	"webring/edge/replica"
+	"webring/server/admin"
+)
+
+// watchEdge opens the second listener of an edge that has nothing to show yet.
+func (o *edgeOptions) watchEdge(log *slog.Logger) (*admin.Server, error) {
+	s, err := o.shell.watch(log)
+	s.Starting("the replica has nothing to show yet: it asks " + o.origin)
+	return s, err
+}
+
+// edgeStarted has an edge collected from, and readiness depend on it.
+func (o *edgeOptions) edgeStarted(s *admin.Server, r *replica.Replica, shell *edge.Shell, traps *traps, out io.Writer) {
+	if s == nil {
+		return
+	}
+	s.Add(&shellMetrics{shell: shell, traps: traps.sum})
+	s.Started(edgeChecks(r, o.readyAge)...)
+	announceWatch(s, out)
+}
+
+// edgeChecks are what an edge's readiness depends on. A silent origin, and an edge that has
+// to be upgraded, are told of and are no reason by themselves to send requests elsewhere:
+// they concern all edges alike, what these have stays right, and its age counts.
+func edgeChecks(r *replica.Replica, most time.Duration) []admin.Check {
+	age := func() time.Duration {
+		d, _ := r.Age() // it is known: there is something to show
+		return d.Round(time.Second)
+	}
+	return []admin.Check{
+		{Name: "replica", Ask: func() (string, error) { return fmt.Sprintf("it shows %d events", r.Position()), nil }},
+		{Name: "age", Ask: func() (string, error) {
+			if d := age(); most > 0 && d > most {
+				return "", fmt.Errorf("what is shown is as of %s ago, and --ready-age allows %s", d, most)
+			}
+			return fmt.Sprintf("what is shown is as of %s ago", age()), nil
+		}},
+		{Name: "reach", Advisory: true, Ask: func() (string, error) { return "it comes to what the origin signs", r.Unreached() }},
+		{Name: "origin", Advisory: true, Ask: func() (string, error) {
+			if d := age(); d > replica.StaleAfter {
+				return "", fmt.Errorf("no new checkpoint for %s; answers are marked stale", d)
+			}
+			return "its checkpoints come", nil
+		}},
+	}
+}
+
+// replicaMetrics collects what an edge's replica says of itself.
+type replicaMetrics struct{ r *replica.Replica }
+
+var (
+	replicaSequenceDesc    = prometheus.NewDesc("webring_replica_sequence", "Events that this edge shows.", nil, nil)
+	replicaAgeDesc         = prometheus.NewDesc("webring_replica_age_seconds", "Time since the newest checkpoint came, or since it was signed if that is longer.", nil, nil)
+	replicaStaleDesc       = prometheus.NewDesc("webring_replica_stale", "1 while answers are marked as stale, and 0 otherwise.", nil, nil)
+	replicaUnreachableDesc = prometheus.NewDesc("webring_replica_unreachable", "1 while this edge does not come to what its origin signs and must be upgraded, and 0 otherwise.", nil, nil)
+)
+
+// Describe is for [prometheus.Collector].
+func (c replicaMetrics) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{replicaSequenceDesc, replicaAgeDesc, replicaStaleDesc, replicaUnreachableDesc} {
+		to <- d
+	}
+}
+
+// Collect is for [prometheus.Collector].
+func (c replicaMetrics) Collect(to chan<- prometheus.Metric) {
+	yes := func(is bool) float64 {
+		if is {
+			return 1
+		}
+		return 0
+	}
+	to <- admin.Gauge(replicaSequenceDesc, float64(c.r.Position()))
+	if age, known := c.r.Age(); known {
+		to <- admin.Gauge(replicaAgeDesc, age.Seconds())
+	}
+	to <- admin.Gauge(replicaStaleDesc, yes(c.r.Stale()))
+	to <- admin.Gauge(replicaUnreachableDesc, yes(c.r.Unreached() != nil))
+}
+
+// traps counts those of all cores that were shown, one after the other.
+type traps struct {
+	mu     sync.Mutex
+	before uint64
+	now    func() uint64 // nil before the first
+}
+
+// of goes on with another core.
+func (t *traps) of(core any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.now != nil {
+		t.before += t.now()
+	}
+	t.now = trapsOf(core)
+}
+
+func (t *traps) sum() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.now == nil {
+		return t.before
+	}
+	return t.before + t.now()
+}
