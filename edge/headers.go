@@ -40,6 +40,9 @@ func (s *Shell) finish(ctx *fasthttp.RequestCtx, w limit.Window) {
 		ctx.SetConnectionClose()
 		lingering(ctx.Conn())
 	}
+	if s.draining.Load() {
+		ctx.SetConnectionClose()
+	}
 	if len(s.deprecated) > 0 {
 		s.markOld(ctx)
 	}

@@ -63,6 +63,7 @@ type Shell struct {
 	mcp        *mcp.Server
 	plain      *plainPaths
 	answers    sync.Pool // of *answer
+	draining   atomic.Bool
 	fast       *fastpath.Server
 	server     fasthttp.Server
 }
@@ -174,6 +175,19 @@ func (s *Shell) Serve(l net.Listener) error {
 	}
 	return s.server.Serve(handed)
 }
+
+// Drain has every connection end with its next answer, which says so, from now on. New
+// connections are still accepted, and their requests answered, until [Shell.Shutdown]. So
+// clients and proxies that keep connections move to another node without losing a
+// request.
+func (s *Shell) Drain() {
+	s.draining.Store(true)
+	s.fast.Drain()
+}
+
+// StopAccepting closes the listeners. Requests on open connections are answered until
+// [Shell.Shutdown].
+func (s *Shell) StopAccepting() { s.fast.StopAccepting() }
 
 // Shutdown stops accepting connections and returns when every request in work
 // has been answered, or with ctx's error when it ends before. Idle connections

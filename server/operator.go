@@ -16,6 +16,7 @@ import (
 	"webring/core"
 	"webring/server/ledger"
 	"webring/server/paid"
+	"webring/server/publish"
 	"webring/server/score/report"
 )
 
@@ -25,8 +26,10 @@ import (
 type Operator struct {
 	Ledger   *ledger.Ledger
 	Payments *paid.Service
-	// Keys are the files that a backup holds beside the ledger: paths by name.
-	Keys map[string]string
+	// Keys gives the files that a backup holds beside the ledger: paths by name.
+	Keys func() map[string]string
+	// SigningKeys are the keys that sign for edges.
+	SigningKeys *publish.Rotation
 	// Reports are the readiness reports that are served here.
 	Reports *report.Store
 	Log     *slog.Logger
@@ -115,6 +118,8 @@ func (o *Operator) Listen(path string) (net.Listener, error) {
 //	GET  /scan?since=TIME         Scan
 //	POST /scan?since=TIME         Scan; the daily look goes on where it ended
 //	POST /adjustments             paid.Adjustment → Adjusted
+//	POST /keys/next               SigningKeys
+//	POST /keys/switch             SigningKeys
 //	GET  /backup                  a backup, as package backup writes it
 //	GET  /verify[?chain=yes]      Verified
 //
@@ -136,6 +141,8 @@ func (o *Operator) Handler() http.Handler {
 	mux.HandleFunc("GET /scan", o.scan)
 	mux.HandleFunc("POST /scan", o.scan)
 	mux.HandleFunc("POST /adjustments", o.adjust)
+	mux.HandleFunc("POST /keys/next", o.announceKey)
+	mux.HandleFunc("POST /keys/switch", o.switchKey)
 	mux.HandleFunc("GET /backup", o.backup)
 	mux.HandleFunc("GET /verify", o.verify)
 	return mux

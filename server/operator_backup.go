@@ -20,8 +20,9 @@ type Verified struct {
 // backup streams the backup. If the stream breaks it lacks its end, so the reader knows.
 func (o *Operator) backup(w http.ResponseWriter, _ *http.Request) {
 	var keys []backup.File
-	for _, name := range slices.Sorted(maps.Keys(o.Keys)) {
-		data, err := os.ReadFile(o.Keys[name])
+	files := o.Keys()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		data, err := os.ReadFile(files[name])
 		if err != nil {
 			o.failed(w, "reading a key for a backup", err)
 			return

@@ -41,6 +41,9 @@ type Snapshot struct {
 // ErrCheckpoint is wrapped by every error about a text that is no checkpoint.
 var ErrCheckpoint = errors.New("snap: malformed checkpoint")
 
+// ErrKeys is wrapped by every error about a text that is no keys.
+var ErrKeys = errors.New("snap: malformed keys")
+
 // maxCheckpoint is longer than any text of a checkpoint, in bytes, and
 // maxOrigin the longest name of one.
 const (

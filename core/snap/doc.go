@@ -10,6 +10,7 @@
 //   - rows.go: the snapshot, which is a state as bytes, and the file in which it
 //     travels
 //   - checkpoint.go: what an origin signs
+//   - keys.go: what it signs about the keys that sign
 //
 // The package performs no I/O, compresses nothing and holds no keys.
 package snap

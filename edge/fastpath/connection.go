@@ -32,9 +32,14 @@ type connection struct {
 	looks bool // it looks for the end of the connection after each pause
 }
 
+// firstTime is for how long a stop waits for the first request of a connection that was
+// accepted before it.
+const firstTime = 2 * time.Second
+
 // The states of a connection.
 const (
-	idle  int32 = iota // between requests
+	fresh int32 = iota // nothing has come yet
+	idle               // between requests
 	busy               // in the middle of one
 	last               // in the middle of the last one
 	ended              // closed from outside while idle
@@ -95,7 +100,6 @@ func (c *connection) run() {
 // idle, it holds room for a short request only.
 func (c *connection) serveBlocking() (w *scratch, n int, what outcome, expired bool) {
 	first := make([]byte, 512)
-	c.SetReadDeadline(time.Now().Add(c.s.cfg.ReadTimeout))
 	for {
 		into := first
 		if w != nil {
@@ -127,7 +131,7 @@ func (c *connection) serveBlocking() (w *scratch, n int, what outcome, expired b
 // refusal and counts the incomplete request.
 func (c *connection) unread(n int, err error) (what outcome, expired bool) {
 	t, ok := err.(net.Error)
-	if expired = ok && t.Timeout(); n > 0 || expired && !c.spoke {
+	if expired = ok && t.Timeout(); n > 0 || expired && !c.spoke && c.state.Load() == fresh {
 		return handOver, expired
 	}
 	return ends, false
@@ -163,7 +167,7 @@ func (c *connection) look() {
 // batch answers all plain reads of the n bytes in w, and moves what is left to
 // the front.
 func (c *connection) batch(w *scratch, n int) (left int, what outcome) {
-	if !c.state.CompareAndSwap(idle, busy) && c.state.Load() == ended {
+	if !c.state.CompareAndSwap(idle, busy) && !c.state.CompareAndSwap(fresh, busy) && c.state.Load() == ended {
 		return 0, ends
 	}
 	c.spoke = true
@@ -187,7 +191,9 @@ func (c *connection) batch(w *scratch, n int) (left int, what outcome) {
 		}
 		at += length
 		c.begun = false
-		closing := c.state.Load() == last
+		// While the server drains, a connection ends with the last of the requests that
+		// have come together.
+		closing := c.state.Load() == last || at == n && c.s.draining.Load()
 		w.out = appendHead(w.out, &answer, w.request.ID, w.answerer, now, closing)
 		if len(answer.Body) >= minLent {
 			w.lent = answer.Body
@@ -235,10 +241,14 @@ func (c *connection) writeAll(b []byte) bool {
 }
 
 // end makes the connection end: at once when it is idle, otherwise with the answers
-// that it is giving.
+// that it is giving. A client that has just connected is sending its first request, and
+// has [firstTime] for it.
 func (c *connection) end() {
 	for { // it may become idle between the two
 		switch {
+		case c.state.CompareAndSwap(fresh, last):
+			c.SetReadDeadline(time.Now().Add(firstTime))
+			return
 		case c.state.CompareAndSwap(idle, ended):
 			c.Close()
 			return

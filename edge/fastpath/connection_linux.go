@@ -27,7 +27,6 @@ func (c *connection) serve() (w *scratch, n int, what outcome, expired bool) {
 		return c.serveBlocking()
 	}
 	_, c.looks = c.RemoteAddr().(*net.TCPAddr)
-	c.SetReadDeadline(time.Now().Add(c.s.cfg.ReadTimeout))
 	turn := func(fd uintptr) (done bool) {
 		c.fd = int(fd) // valid until this function returns
 		if w == nil {

@@ -7,6 +7,10 @@
 // here, and what is answered here is answered as fasthttp's handlers would: an
 // [Answerer] writes the same header fields.
 //
+// A stop has two parts. While the server drains, each connection ends with its next
+// answer, and new ones are accepted. Then the listeners are closed; a connection that was
+// accepted and has sent nothing yet has a moment for its first request.
+//
 // What it is worth: of /next, 7.5 µs of processor instead of 13 one at a time, and
 // 1.1 instead of 4.3 pipelined, kernel included. The goal, which make bench looks
 // at, is 1.15 times what fasthttp takes for a constant. Four fifths of what is left

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"webring/edge/clientaddr"
 )
@@ -20,12 +21,13 @@ type listener struct {
 }
 
 // accept serves connections until the listener fails. When that is because the server
-// was shut down, connections can still be handed over until Close.
+// closed it, connections can still be handed over until Close.
 func (l *listener) accept() {
+	defer l.s.accepted()
 	for {
 		conn, err := l.Listener.Accept()
 		if err != nil {
-			if !l.s.isClosing() {
+			if !l.s.isDeaf() {
 				l.end(err)
 			}
 			return
@@ -35,10 +37,8 @@ func (l *listener) accept() {
 		if l.s.cfg.Proxies.Trusts(peer) {
 			c.proxyField = l.s.cfg.Proxies.Field()
 		}
-		if !l.s.enter(c) {
-			conn.Close()
-			continue
-		}
+		c.SetReadDeadline(time.Now().Add(l.s.cfg.ReadTimeout))
+		l.s.enter(c)
 		go c.run()
 	}
 }

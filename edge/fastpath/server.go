@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"webring/edge/clientaddr"
@@ -55,11 +56,15 @@ type Server struct {
 	cfg     Config
 	scratch sync.Pool // of *scratch
 
+	draining atomic.Bool
+
 	mu        sync.Mutex
 	open      map[*connection]struct{}
 	listeners []net.Listener
+	accepting int // listeners from which connections may still come
+	deaf      bool
 	closing   bool
-	empty     chan struct{} // closed when closing and none is open
+	empty     chan struct{} // closed when closing, nothing is accepted and none is open
 }
 
 // New prepares a server.
@@ -73,10 +78,11 @@ func New(cfg Config) *Server {
 func (s *Server) Listen(l net.Listener) net.Listener {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closing {
+	if s.deaf {
 		return nil
 	}
 	s.listeners = append(s.listeners, l)
+	s.accepting++
 	handed := &listener{Listener: l, s: s, handed: make(chan net.Conn), ended: make(chan struct{})}
 	go handed.accept()
 	return handed
@@ -89,18 +95,29 @@ func (s *Server) Open() int {
 	return len(s.open)
 }
 
+// Drain has connections end with their next answer, which says so. New ones are still
+// accepted.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// StopAccepting closes the listeners. Connections that are open go on.
+func (s *Server) StopAccepting() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deaf = true
+	for _, l := range s.listeners {
+		l.Close()
+	}
+}
+
 // Shutdown closes the listeners and makes all connections end, the busy ones with their
-// answers, and waits for that until ctx ends. Connections can be handed over until then.
+// answers and new ones with the answer to their first request, and waits for that until
+// ctx ends. Connections can be handed over until then.
 func (s *Server) Shutdown(ctx context.Context) error {
+	s.StopAccepting()
 	s.mu.Lock()
 	if !s.closing {
 		s.closing = true
-		if len(s.open) == 0 {
-			close(s.empty)
-		}
-	}
-	for _, l := range s.listeners {
-		l.Close()
+		s.whenEmpty()
 	}
 	for c := range s.open {
 		go c.end() // to close takes a while when TLS says so to a peer that does not read
@@ -114,30 +131,48 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// enter reports whether a connection may begin.
-func (s *Server) enter(c *connection) bool {
+// enter notes a connection that begins. One that was accepted while the server closes has
+// its first request answered, and no other.
+func (s *Server) enter(c *connection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closing {
-		return false
-	}
 	s.open[c] = struct{}{}
-	return true
+	if s.closing {
+		go c.end()
+	}
+}
+
+// accepted notes that no more connections come from a listener.
+func (s *Server) accepted() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.accepting--
+	s.whenEmpty()
+}
+
+// whenEmpty tells Shutdown that nothing is left to wait for, once. The caller holds mu.
+func (s *Server) whenEmpty() {
+	if !s.closing || s.accepting > 0 || len(s.open) > 0 {
+		return
+	}
+	select {
+	case <-s.empty:
+	default:
+		close(s.empty)
+	}
 }
 
 func (s *Server) leave(c *connection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.open, c)
-	if s.closing && len(s.open) == 0 {
-		close(s.empty)
-	}
+	s.whenEmpty()
 }
 
-func (s *Server) isClosing() bool {
+func (s *Server) isDeaf() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.closing
+	return s.deaf
 }
 
 // giveBack takes a connection's scratch back, which may be nil.

@@ -15,7 +15,7 @@ import (
 
 // Why something that came in is not shown. Other errors are the network's.
 var (
-	// ErrSignature: the checkpoint is not signed with the pinned key.
+	// ErrSignature: the checkpoint is not signed with a key that is trusted.
 	ErrSignature = errors.New("replica: checkpoint not signed with the origin's key")
 	// ErrOrigin: the checkpoint is of another ledger than the key.
 	ErrOrigin = errors.New("replica: checkpoint of another origin")
@@ -136,16 +136,16 @@ func (r *Replica) catchUp(ctx context.Context, to snap.Checkpoint, signed []byte
 
 // open checks a checkpoint by itself.
 func (r *Replica) open(signed []byte) (snap.Checkpoint, error) {
-	n, err := note.Open(signed, r.verifiers)
+	n, err := note.Open(signed, r.keys)
 	if err != nil {
-		return snap.Checkpoint{}, fmt.Errorf("%w: %w", ErrSignature, err)
+		return snap.Checkpoint{}, fmt.Errorf("%w: %w", ErrSignature, r.keys.explain(err))
 	}
 	to, err := snap.ParseCheckpoint(n.Text)
 	if err != nil {
 		return snap.Checkpoint{}, fmt.Errorf("%w: %w", ErrSignature, err)
 	}
-	if to.Origin != r.name {
-		return snap.Checkpoint{}, fmt.Errorf("%w: %q, not %q", ErrOrigin, to.Origin, r.name)
+	if to.Origin != r.keys.name {
+		return snap.Checkpoint{}, fmt.Errorf("%w: %q, not %q", ErrOrigin, to.Origin, r.keys.name)
 	}
 	return to, nil
 }

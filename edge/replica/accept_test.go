@@ -235,11 +235,11 @@ func TestRedactedTextsAreDoneWithout(t *testing.T) {
 
 func TestNewRefusesWhatCannotBeFollowed(t *testing.T) {
 	o := newOrigin(t)
-	good := Config{Origin: "http://x", Key: o.key, Open: openCore, Show: func(Core) {}}
+	good := Config{Origin: "http://x", Keys: []string{o.key}, Open: openCore, Show: func(Core) {}}
 	for name, change := range map[string]func(*Config){
 		"no origin": func(c *Config) { c.Origin = "" }, "no URL": func(c *Config) { c.Origin = "x:80" },
 		"a path": func(c *Config) { c.Origin = "http://x/y" }, "a query": func(c *Config) { c.Origin = "http://x?y" },
-		"no key": func(c *Config) { c.Key = "" }, "half a key": func(c *Config) { c.Key = "ring.test+00000000" },
+		"no key": func(c *Config) { c.Keys = nil }, "half a key": func(c *Config) { c.Keys = []string{"ring.test+00000000"} },
 		"no host": func(c *Config) { c.Open = nil }, "nothing to show to": func(c *Config) { c.Show = nil },
 	} {
 		cfg := good

@@ -3,9 +3,10 @@
 //
 // Checkpoints come by an event stream or, where something on the way holds streams back,
 // by long polling. A checkpoint is a text that is signed with a key which the operator
-// pinned. Everything else is fetched because a checkpoint names it, or comes with it, and
-// the sender need not be trusted: a snapshot must have the named digest, and events must
-// lead from the tree at hand to the signed root, with texts that match their commitments.
+// pinned, or which such a key has announced. Everything else is fetched because a
+// checkpoint names it, or comes with it, and the sender need not be trusted: a
+// snapshot must have the named digest, and events must lead from the tree at hand to the
+// signed root, with texts that match their commitments.
 //
 // The core that is shown folds the events where no reader sees it, and shows them only
 // if they lead to the signed state ([Core].ApplyTo). So each event is folded once, and
@@ -27,10 +28,10 @@
 // that was signed before that checkpoint. If the disk fails, the log says so and serving
 // goes on.
 //
-// A tour: replica.go (the configuration and what a replica holds), accept.go (the
-// checks), boot.go (the first state), visible.go (what readers see), unreachable.go
-// (states that the core here does not come to), follow.go, carried.go, get.go and
-// pace.go (the network, and how often it is asked), persist.go, store.go and pages_linux.go
-// (the disk), source.go and blocks.go (followers of this replica), redact.go (redacted
-// words).
+// A tour: replica.go (the configuration and what a replica holds), keys.go (which keys are
+// trusted), accept.go (the checks), boot.go (the first state), visible.go (what readers
+// see), unreachable.go (states that the core here does not come to), follow.go, carried.go,
+// get.go and pace.go (the network, and how often it is asked), persist.go, store.go and
+// pages_linux.go (the disk), source.go and blocks.go (followers of this replica),
+// redact.go (redacted words).
 package replica

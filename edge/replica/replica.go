@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"webring/core/api"
 	"webring/core/snap"
 )
@@ -46,12 +44,13 @@ type Core interface {
 	Close() error
 }
 
-// Config says which origin to follow and how. Origin, Key, Open and Show are needed.
+// Config says which origin to follow and how. Origin, Keys, Open and Show are needed.
 type Config struct {
 	// Origin is the URL of the origin, or of an edge that follows it.
 	Origin string
-	// Key verifies the origin's checkpoints: name+hash+key.
-	Key string
+	// Keys verify the origin's checkpoints, name+hash+key each: one is enough, and each
+	// of several. What they have signed about other keys counts more.
+	Keys []string
 	// Dir is the folder of the last good state; "" keeps none.
 	Dir string
 	// Replay folds every event instead of trusting a snapshot.
@@ -82,11 +81,10 @@ const StaleAfter = 60 * time.Second
 
 // Replica is a follower. Its functions may be called concurrently.
 type Replica struct {
-	cfg       Config
-	log       *slog.Logger
-	client    *http.Client
-	verifiers note.Verifiers
-	name      string
+	cfg    Config
+	log    *slog.Logger
+	client *http.Client
+	keys   *keyring
 
 	// The caller that holds accepting may change what a checkpoint changes.
 	accepting sync.Mutex
@@ -138,10 +136,6 @@ func New(ctx context.Context, cfg Config) (*Replica, error) {
 		return nil, fmt.Errorf("replica: the origin %q is not an http or https URL without path", cfg.Origin)
 	}
 	cfg.Origin = u.Scheme + "://" + u.Host
-	verifier, err := note.NewVerifier(cfg.Key)
-	if err != nil {
-		return nil, fmt.Errorf("replica: the origin's key: %w", err)
-	}
 	if cfg.Open == nil || cfg.Show == nil {
 		return nil, errors.New("replica: no host to run a core")
 	}
@@ -149,7 +143,7 @@ func New(ctx context.Context, cfg Config) (*Replica, error) {
 		cfg.MaxSnapshot = 4 << 30
 	}
 	r := &Replica{
-		cfg: cfg, log: cfg.Log, client: cfg.Client, verifiers: note.VerifierList(verifier), name: verifier.Name(),
+		cfg: cfg, log: cfg.Log, client: cfg.Client,
 		pace: newPace(), files: files{ended: make(chan struct{})},
 		changed: make(chan struct{}), ready: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
@@ -158,6 +152,9 @@ func New(ctx context.Context, cfg Config) (*Replica, error) {
 	}
 	if r.client == nil {
 		r.client = newClient()
+	}
+	if r.keys, err = newKeyring(cfg.Keys, cfg.Dir, r.log); err != nil {
+		return nil, err
 	}
 	if cfg.Dir != "" {
 		r.store = &store{dir: cfg.Dir, log: r.log}
@@ -262,6 +259,7 @@ func (r *Replica) Run(ctx context.Context) {
 	var beside sync.WaitGroup
 	beside.Go(func() { r.tick(ctx) })
 	beside.Go(func() { r.anticipate(ctx) })
+	beside.Go(func() { r.learnKeys(ctx) })
 	defer beside.Wait()
 	defer cancel()
 	r.follow(ctx)

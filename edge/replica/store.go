@@ -22,6 +22,7 @@ import (
 //
 //	checkpoint        the newest one, as it was signed
 //	state-N           the core at event N, and the events since
+//	keys              what the origin has signed about its keys; see keys.go
 //	unreachable       why the signed state is not reached, if this edge is to be upgraded
 //	snapshot-SHA256   a signed snapshot's file, for followers
 //

@@ -21,7 +21,7 @@ type Build struct{ Version, Revision string }
 // Server answers whoever watches the process. Its functions may be called concurrently. A
 // nil *Server is one that was not asked for: its functions do nothing.
 type Server struct {
-	listener net.Listener
+	listener net.Listener // the first
 	http     *http.Server
 	registry *prometheus.Registry
 
@@ -31,31 +31,26 @@ type Server struct {
 	stopping bool
 }
 
-// Listen opens the listener at address, or gives nil for "", and answers from then on.
-// Until [Server.Started], the process is not ready. Close ends it.
-func Listen(address string, b Build, log *slog.Logger) (*Server, error) {
-	if address == "" {
-		return nil, nil
-	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("admin: %w", err)
-	}
-	s := &Server{listener: listener, registry: prometheus.NewRegistry(), starting: "the process is starting"}
+// Serve answers on listeners, of which there is at least one, from now on. Until
+// [Server.Started], the process is not ready. Close ends it, and them.
+func Serve(listeners []net.Listener, b Build, log *slog.Logger) *Server {
+	s := &Server{listener: listeners[0], registry: prometheus.NewRegistry(), starting: "the process is starting"}
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "webring_build_info", Help: "What is running: always 1."}, []string{"version", "revision"})
 	info.WithLabelValues(b.Version, b.Revision).Set(1)
 	s.Add(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), readiness{s})
 	s.http = &http.Server{Handler: s.handler(log), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
-	go func() {
-		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("admin: nothing can be watched any more", "err", err)
-		}
-	}()
-	return s, nil
+	for _, l := range listeners {
+		go func() {
+			if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				log.Error("admin: nothing can be watched any more", "address", l.Addr().String(), "err", err)
+			}
+		}()
+	}
+	return s
 }
 
-// Addr is where the server listens, "" for nil.
+// Addr is where the server listens first, "" for nil.
 func (s *Server) Addr() string {
 	if s == nil {
 		return ""

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -18,10 +19,11 @@ import (
 
 func listen(t *testing.T) (s *Server, get func(path string) (status int, body string)) {
 	t.Helper()
-	s, err := Listen("127.0.0.1:0", Build{"1.2.3", "0f0f"}, slog.New(slog.DiscardHandler))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	s = Serve([]net.Listener{l}, Build{"1.2.3", "0f0f"}, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() { s.Close() })
 	return s, func(path string) (int, string) {
 		t.Helper()
@@ -109,23 +111,13 @@ func TestTheProcessShowsItself(t *testing.T) {
 
 // A nil server is one that was not asked for.
 func TestNobodyNeedsAListener(t *testing.T) {
-	s, err := Listen("", Build{}, nil)
-	if s != nil || err != nil {
-		t.Fatal(s, err)
-	}
+	var s *Server
 	s.Starting("")
 	s.Started()
 	s.Stopping()
 	s.Add()
 	if s.Addr() != "" || s.Close() != nil {
 		t.Error("it is there")
-	}
-}
-
-func TestAnAddressInUseIsTold(t *testing.T) {
-	s, _ := listen(t)
-	if _, err := Listen(s.Addr(), Build{}, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), s.Addr()) {
-		t.Errorf("%v", err)
 	}
 }
 

@@ -31,13 +31,13 @@ const fetchTime = 30 * time.Second
 const maxNote = 8 << 10
 
 // CatchUp adds to the ledger the events that an edge at base, an http or https
-// URL, has of it beyond its end, and says how many those were. The verifier is
-// that of the origin's own key. Every event is checked against what its origin
+// URL, has of it beyond its end, and says how many those were. The verifiers are
+// those of the origin's own keys, which have one name. Every event is checked against what its origin
 // signed before the ledger is of any use; after an error it must be discarded.
-func CatchUp(ctx context.Context, l *ledger.Ledger, base, verifier string) (added uint64, err error) {
+func CatchUp(ctx context.Context, l *ledger.Ledger, base string, verifiers ...string) (added uint64, err error) {
 	s := source{base: strings.TrimRight(base, "/"), client: &http.Client{Timeout: fetchTime,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
-	at, err := s.checkpoint(ctx, verifier)
+	at, err := s.checkpoint(ctx, verifiers)
 	if err != nil {
 		return 0, err
 	}
@@ -82,21 +82,25 @@ type source struct {
 	client *http.Client
 }
 
-// checkpoint fetches the newest checkpoint that the origin of this key signed.
-func (s source) checkpoint(ctx context.Context, verifier string) (at snap.Checkpoint, err error) {
-	key, err := note.NewVerifier(verifier)
-	if err != nil {
-		return at, fmt.Errorf("backup: the key that signs for edges: %w", err)
+// checkpoint fetches the newest checkpoint that the origin of these keys signed.
+func (s source) checkpoint(ctx context.Context, verifiers []string) (at snap.Checkpoint, err error) {
+	var keys []note.Verifier
+	for _, v := range verifiers {
+		key, err := note.NewVerifier(v)
+		if err != nil {
+			return at, fmt.Errorf("backup: the key that signs for edges: %w", err)
+		}
+		keys = append(keys, key)
 	}
 	signed, err := s.get(ctx, "/sync/checkpoint", maxNote)
 	if err != nil {
 		return at, err
 	}
-	n, err := note.Open(signed, note.VerifierList(key))
+	n, err := note.Open(signed, note.VerifierList(keys...))
 	if err != nil {
-		return at, fmt.Errorf("%w: its checkpoint is not signed with the key of this backup: %w", ErrSource, err)
+		return at, fmt.Errorf("%w: its checkpoint is not signed with a key of this backup: %w", ErrSource, err)
 	}
-	if at, err = snap.ParseCheckpoint(n.Text); err != nil || at.Origin != key.Name() {
+	if at, err = snap.ParseCheckpoint(n.Text); err != nil || at.Origin != n.Sigs[0].Name {
 		return at, fmt.Errorf("%w: its checkpoint is not one of this origin", ErrSource)
 	}
 	return at, nil

@@ -11,6 +11,6 @@
 //
 // The files: source.go and handlers.go (what is asked and answered), stream.go (the
 // event stream), download.go and semaphore.go (bounds on long answers), key.go (the
-// signing key), publisher.go (checkpoints), until.go (signed times never go back),
-// snapshots.go.
+// signing key), rotation.go (another key takes its place), publisher.go (checkpoints),
+// until.go (signed times never go back), snapshots.go.
 package publish

@@ -56,6 +56,7 @@ type handlers struct {
 // {sha256} is in hexadecimal:
 //
 //	GET /sync/checkpoint         the newest signed checkpoint
+//	GET /sync/keys               what the origin has signed about the keys that sign it
 //	GET /sync/events?from=N      records from event number N to the end of its
 //	                             block, or as far as they are signed
 //	GET /sync/snapshot/{sha256}  a snapshot's file
@@ -88,6 +89,7 @@ func newHandlers(s Source, baseURL func() string) *handlers {
 func (h *handlers) routes() map[string]func(*fasthttp.RequestCtx, string, bool) {
 	return map[string]func(*fasthttp.RequestCtx, string, bool){
 		"/sync/checkpoint":        h.checkpoint,
+		"/sync/keys":              h.keys,
 		"/sync/events":            h.events,
 		"/sync/snapshot/{sha256}": h.snapshot,
 	}
@@ -116,6 +118,17 @@ func (h *handlers) checkpoint(ctx *fasthttp.RequestCtx, client string, known boo
 	}
 	defer release()
 	h.send(ctx, h.poll(after, ctx.Done()))
+}
+
+// keys answers with the signed keys.
+func (h *handlers) keys(ctx *fasthttp.RequestCtx, _ string, _ bool) {
+	keys := h.source.Keys()
+	if keys == nil {
+		h.problem(ctx, api.NotFound, "The origin's signed keys are not known here.")
+		return
+	}
+	answer(ctx, "text/plain; charset=utf-8", forNobody)
+	ctx.Response.SetBodyRaw(keys)
 }
 
 // poll waits until there is another checkpoint than the one with this id, or until the

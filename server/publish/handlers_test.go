@@ -62,6 +62,8 @@ func (s *held) Checkpoint() []byte {
 	return s.note
 }
 
+func (s *held) Keys() []byte { return nil }
+
 func (s *held) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -77,6 +77,24 @@ func (k *Key) Name() string { return k.signer.Name() }
 func (k *Key) Verifier() string { return k.verifier }
 
 // Sign gives the signed note of a checkpoint.
-func (k *Key) Sign(c snap.Checkpoint) ([]byte, error) {
-	return note.Sign(&note.Note{Text: c.Text()}, k.signer)
+func (k *Key) Sign(c snap.Checkpoint) ([]byte, error) { return k.signText(c.Text(), nil) }
+
+// signText gives a note with the signature of this key, and of a next one unless that is
+// nil.
+func (k *Key) signText(text string, next *Key) ([]byte, error) {
+	signers := []note.Signer{k.signer}
+	if next != nil {
+		signers = append(signers, next.signer)
+	}
+	return note.Sign(&note.Note{Text: text}, signers...)
+}
+
+// signKeys gives the signed note that names this key as the present one, and a next one
+// unless that is nil. Both sign it: the next one shows that it is there.
+func (k *Key) signKeys(ms int64, next *Key) ([]byte, error) {
+	keys := snap.Keys{Origin: k.Name(), Time: ms, Current: k.verifier}
+	if next != nil {
+		keys.Next = next.verifier
+	}
+	return k.signText(keys.Text(), next)
 }

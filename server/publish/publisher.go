@@ -20,8 +20,8 @@ type Config struct {
 	// Dir is the folder of the snapshots. It is made if absent, and belongs to
 	// the publisher.
 	Dir string
-	// Key signs.
-	Key *Key
+	// Key signs. Next, unless it is nil, is announced and signs beside it.
+	Key, Next *Key
 	// Core is the SHA-256 of the module that answers reads, zero if this process has
 	// none, and ABI the version of its entry. Checkpoints name both, so that an edge
 	// which comes to another state can say which core it lacks.
@@ -67,6 +67,7 @@ type Publisher struct {
 	books     *ledger.Ledger
 	at        position
 	signed    []byte
+	keys      []byte // signed; nil after a change until the next checkpoint is
 	last      snap.Checkpoint
 	until     int64 // no checkpoint is signed for later than this is on disk
 	changed   chan struct{}
@@ -88,6 +89,9 @@ type position struct {
 func New(c Config) (*Publisher, error) {
 	if c.Key == nil || c.Dir == "" || c.Capacity <= 0 {
 		return nil, errors.New("publish: key, folder and capacity must be given")
+	}
+	if c.Next != nil && c.Next.Name() != c.Key.Name() {
+		return nil, fmt.Errorf("publish: the next key is named %s, and the present one %s", c.Next.Name(), c.Key.Name())
 	}
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("publish: %w", err)
@@ -242,7 +246,7 @@ func (p *Publisher) sign() error {
 	if n := len(p.snapshots); n > 0 {
 		c.Snapshot = p.snapshots[n-1].Snapshot
 	}
-	if c == p.last {
+	if c == p.last && p.keys != nil {
 		return nil
 	}
 	// A follower resumes by size and time, so two checkpoints must not share both.
@@ -252,14 +256,34 @@ func (p *Publisher) sign() error {
 	if err := p.maySign(c.Time); err != nil {
 		return err
 	}
-	signed, err := p.c.Key.Sign(c)
+	signed, err := p.c.Key.signText(c.Text(), p.c.Next)
 	if err != nil {
 		return err
+	}
+	if p.keys == nil {
+		if p.keys, err = p.c.Key.signKeys(c.Time, p.c.Next); err != nil {
+			return err
+		}
 	}
 	p.signed, p.last = signed, c
 	close(p.changed)
 	p.changed = make(chan struct{})
 	return nil
+}
+
+// signWith has another key sign from now on, and another one announced.
+func (p *Publisher) signWith(key, next *Key) error {
+	p.mu.Lock()
+	p.c.Key, p.c.Next, p.keys = key, next, nil
+	p.mu.Unlock()
+	return p.sign()
+}
+
+// Keys implements [Source].
+func (p *Publisher) Keys() []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.keys
 }
 
 // Checkpoint implements [Source].

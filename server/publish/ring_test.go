@@ -84,6 +84,9 @@ func (r *ring) prepare() {
 		r.t.Fatal(err)
 	}
 	r.config.Key = r.key
+	if r.config.Next, err = publish.ReadNext(filepath.Join(r.dir, "key-next")); err != nil {
+		r.t.Fatal(err)
+	}
 	if r.Publisher, err = publish.New(r.config); err != nil {
 		r.t.Fatal(err)
 	}

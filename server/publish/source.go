@@ -13,6 +13,8 @@ type Source interface {
 	// Checkpoint gives the newest signed checkpoint, nil as long as there is
 	// none.
 	Checkpoint() []byte
+	// Keys gives the newest signed keys ([snap.Keys]), nil as long as there are none.
+	Keys() []byte
 	// Changed gives a channel that is closed when there is a newer checkpoint. To
 	// miss none, get the channel before the checkpoint.
 	Changed() <-chan struct{}

@@ -249,7 +249,15 @@ func catchUp(books *ledger.Ledger, dir, from string) (added uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return backup.CatchUp(context.Background(), books, from, key.Verifier())
+	next, err := publish.ReadNext(nextKeyPath(dir))
+	if err != nil {
+		return 0, err
+	}
+	keys := []string{key.Verifier()}
+	if next != nil {
+		keys = append(keys, next.Verifier()) // the origin may have changed to it since
+	}
+	return backup.CatchUp(context.Background(), books, from, keys...)
 }
 
 // moveAll moves everything to the data folder. The head comes last, because nothing opens

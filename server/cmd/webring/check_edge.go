@@ -34,7 +34,7 @@ func checkEdge(args []string, out io.Writer) error {
 	c.edgeSecrets(o.edgeSecretFile)
 	c.front(&o.shell, o.data, "", running)
 	c.core(&o.core)
-	if o.origin != "" && o.originKey != "" {
+	if o.origin != "" && len(o.originKeys) > 0 {
 		c.origin(o)
 	}
 	return c.end()
@@ -59,7 +59,7 @@ func (c *checks) held(data string) bool {
 func (c *checks) origin(o *edgeOptions) {
 	ctx, cancel := waiting()
 	defer cancel()
-	events, signed, err := replica.Probe(ctx, replica.Config{Origin: o.origin, Key: o.originKey})
+	events, signed, err := replica.Probe(ctx, replica.Config{Origin: o.origin, Keys: o.originKeys, Dir: replicaPath(o.data)})
 	if err != nil {
 		c.fail("origin", fmt.Errorf("--origin %s, --origin-key: %w: correct these, or have the origin answer", o.origin, err))
 		return

@@ -200,9 +200,10 @@ func TestACheckOfAnEdge(t *testing.T) {
 	away := httptest.NewServer(http.NotFoundHandler())
 	defer away.Close()
 	data, listen := t.TempDir(), devchain.FreeAddress()
-	edge := func(args ...string) []string {
+	pinning := func(key string, args ...string) []string {
 		return append([]string{"edge", "--core", "native", "--data", data, "--listen", listen, "--origin", o.base, "--origin-key", key}, args...)
 	}
+	edge := func(args ...string) []string { return pinning(key, args...) }
 	for _, c := range []struct {
 		what string
 		args []string
@@ -213,9 +214,9 @@ func TestACheckOfAnEdge(t *testing.T) {
 		{"its checkpoint", edge(), `ok     origin +` + regexp.QuoteMeta(o.base) + ` signs with the pinned key, at 1 events`},
 		{"without a secret", edge(), `note   edge secret +without --edge-secret-file`},
 		{"another secret", edge("--edge-secret-file", other), `wrong  edge secret +the origin does not know the first line`},
-		{"an origin without limits", edge("--origin", silent.base, "--origin-key", silent.verifier(), "--edge-secret-file", secret), `note   edge secret +whether the origin knows it cannot be told`},
-		{"another key", edge("--origin-key", silent.verifier()), `wrong  origin +.*not signed with the origin's key`},
-		{"a key that is none", edge("--origin-key", "x"), `wrong  origin +.*the origin's key`},
+		{"an origin without limits", pinning(silent.verifier(), "--origin", silent.base, "--edge-secret-file", secret), `note   edge secret +whether the origin knows it cannot be told`},
+		{"another key", pinning(silent.verifier()), `wrong  origin +.*not signed with the origin's key`},
+		{"a key that is none", pinning("x"), `wrong  origin +.*the origin's key`},
 		{"no origin", edge("--origin", "http://127.0.0.1:1"), `wrong  origin +.*refused`},
 		{"another server", edge("--origin", away.URL), `wrong  origin +.*404`},
 		{"nothing", []string{"edge", "--data", data, "--listen", listen}, `wrong  flags +--origin is needed`},

@@ -241,7 +241,7 @@ func TestConfigIsPrinted(t *testing.T) {
 		t.Errorf("given back, it comes to\n%s\nand not to\n%s", plain(again), plain(out))
 	}
 	out = run(os.Environ(), "edge", "--origin", "https://"+secret+"@ring.example", "--origin-key", "ring.example+1+x")
-	for _, line := range []string{"# origin = 'https://ring.example/…'", "origin-key = 'ring.example+1+x'  # flag", "data = './edge-data'  # default", "core = 'wasm'  # default"} {
+	for _, line := range []string{"# origin = 'https://ring.example/…'", "origin-key = ['ring.example+1+x']  # flag", "data = './edge-data'  # default", "core = 'wasm'  # default"} {
 		if !strings.Contains(out, "\n"+line) {
 			t.Errorf("there is no line %s in\n%s", line, out)
 		}

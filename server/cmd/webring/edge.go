@@ -7,12 +7,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"webring/edge"
@@ -40,7 +37,8 @@ var (
 
 // edgeOptions are the flags of `webring edge`.
 type edgeOptions struct {
-	data, origin, originKey, edgeSecretFile string
+	data, origin, edgeSecretFile string
+	originKeys                   list
 
 	replay, check bool
 	readyAge      time.Duration
@@ -55,7 +53,7 @@ func (o *edgeOptions) flags() *flag.FlagSet {
 	defineCheck(fs, &o.check)
 	fs.StringVar(&o.data, "data", "./edge-data", "`folder` of the last good state; made if absent")
 	fs.StringVar(&o.origin, "origin", "", "`URL` of the origin, or of an edge that follows it")
-	fs.StringVar(&o.originKey, "origin-key", "", "`verifier` of the origin's checkpoints, as webring serve prints it")
+	fs.Var(&o.originKeys, "origin-key", "`verifier` of the origin's checkpoints, as webring serve prints it; while the origin changes its key, the next one too (repeatable)")
 	fs.StringVar(&o.edgeSecretFile, "edge-secret-file", "", edgeSecretUsage)
 	fs.BoolVar(&o.replay, "replay", false, "fold every event instead of trusting a snapshot")
 	o.readyAge = 10 * time.Minute
@@ -70,7 +68,7 @@ func (o *edgeOptions) validate() error {
 	if o.origin == "" {
 		errs = append(errs, errors.New("--origin is needed: the URL to follow"))
 	}
-	if o.originKey == "" {
+	if len(o.originKeys) == 0 {
 		errs = append(errs, errors.New("--origin-key is needed: webring serve prints it at every start, and webring version --data DIR"))
 	}
 	if o.data == "" {
@@ -96,9 +94,8 @@ func runEdge(args []string, out io.Writer) error {
 	}
 	defer logs.close()
 	reload.log = logs.Logger
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	ctx, release := stopSignals(logs.Logger)
+	defer release()
 	return interrupted(ctx, follow(ctx, o, reload, logs, out))
 }
 
@@ -120,7 +117,11 @@ func follow(ctx context.Context, o *edgeOptions, reload *reloader[edgeOptions], 
 	if err != nil {
 		return err
 	}
-	watch, err := o.watchEdge(log)
+	passed, err := takeSockets()
+	if err != nil {
+		return err
+	}
+	watch, err := o.watchEdge(passed, log)
 	if err != nil {
 		return err
 	}
@@ -140,7 +141,7 @@ func follow(ctx context.Context, o *edgeOptions, reload *reloader[edgeOptions], 
 		return err
 	}
 	cfg := replica.Config{
-		Origin: o.origin, Key: o.originKey, Dir: replicaPath(o.data), Replay: o.replay,
+		Origin: o.origin, Keys: o.originKeys, Dir: replicaPath(o.data), Replay: o.replay,
 		Module: digest, Show: surface.show, Log: log, MaxSnapshot: o.core.mostSnapshot(),
 		Open: func(ctx context.Context, snapshot []byte) (replica.Core, error) {
 			return o.core.open(ctx, edgeCapacity, o.data, snapshot, log)
@@ -174,7 +175,7 @@ func follow(ctx context.Context, o *edgeOptions, reload *reloader[edgeOptions], 
 			return nil
 		}
 	}
-	return o.answer(ctx, r, run, surface, config, certificates, watch, reload, logs, out)
+	return o.answer(ctx, r, run, surface, config, certificates, passed, watch, reload, logs, out)
 }
 
 // replicaPath is the folder of an edge's last good state.
@@ -201,7 +202,7 @@ func holdFolder(dir string, log *slog.Logger) (*os.File, error) {
 
 // answer serves a replica that has a state, and starts run once it listens. cfg is the
 // shell's configuration by the flags.
-func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func(), surface *surface, cfg edge.Config, certificates certificates, watch *admin.Server, reload *reloader[edgeOptions], logs *logs, out io.Writer) error {
+func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func(), surface *surface, cfg edge.Config, certificates certificates, passed passedSockets, watch *admin.Server, reload *reloader[edgeOptions], logs *logs, out io.Writer) error {
 	log := logs.Logger
 	answers := surface.answers
 	forwarder, err := forward.New(forward.Config{Origin: o.origin, Secrets: cfg.EdgeSecrets, Reach: r.Reach, Answered: r.Nudge,
@@ -222,12 +223,15 @@ func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func()
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", o.shell.listen)
+	listeners, err := passed.listen(httpSocket, o.shell.listen, log)
 	if err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- shell.Serve(listener) }()
+	defer closeAll(listeners)
+	ended := make(chan error, len(listeners))
+	for _, l := range listeners {
+		go func() { ended <- shell.Serve(l) }()
+	}
 	run()
 	if certificates != nil {
 		go certificates.Run(ctx)
@@ -235,13 +239,16 @@ func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func()
 	reloadFront(reload, front{shell, cfg.TrustedProxies, cfg.EdgeSecrets, certificates, logs}, o, (*edgeOptions).front)
 	go reload.run(ctx)
 	o.edgeStarted(watch, r, shell, &surface.traps, out)
-	fmt.Fprintf(out, "webring follows %s at %s\n", o.origin, listener.Addr())
+	fmt.Fprintf(out, "webring follows %s at %s\n", o.origin, listeners[0].Addr())
+	notifyReady(log)
+	defer keepAlive(answers, log)()
 	go settle(ctx)
 	select {
 	case err := <-ended:
 		return err
 	case <-ctx.Done():
 		watch.Stopping()
+		o.shell.drain.run(shell, log, func() { notifyStopping(log) })
 		log.Info("stopping; forwarded payments finish first")
 		return stopEdge(forwarder, shell, stopTime, log)
 	}

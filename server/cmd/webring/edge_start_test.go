@@ -40,7 +40,7 @@ func TestAnEdgeStartsSoon(t *testing.T) {
 
 	listen = devchain.FreeAddress()
 	e := &origin{t: t, data: t.TempDir(), base: "http://" + listen}
-	e.args = []string{"edge", "--listen", listen, "--origin", o.base, "--origin-key", key, "--rate-limit", "0"}
+	e.args = []string{"edge", "--listen", listen, "--origin", o.base, "--origin-key", key, "--rate-limit", "0", "--drain", "0"}
 	t.Cleanup(e.kill)
 	booted := regexp.MustCompile(`msg="replica: booted" .*\bsnapshot=(\d+)`)
 	fromASnapshot := func(e *origin) {

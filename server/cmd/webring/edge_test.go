@@ -64,7 +64,7 @@ func (o *origin) follow(t *testing.T, key string, args ...string) *origin {
 	t.Helper()
 	listen := devchain.FreeAddress()
 	e := &origin{t: t, data: folder(t), base: "http://" + listen, recipient: o.recipient}
-	e.args = append([]string{"edge", "--listen", listen, "--origin", o.base, "--origin-key", key, "--rate-limit", "0"}, args...)
+	e.args = append([]string{"edge", "--listen", listen, "--origin", o.base, "--origin-key", key, "--rate-limit", "0", "--drain", "0"}, args...)
 	e.launch()
 	t.Cleanup(e.kill)
 	return e

@@ -101,6 +101,9 @@ func (o *options) validate() error {
 			errs = append(errs, fmt.Errorf("--realm %q: %w", o.realm, err))
 		}
 	}
+	if o.sites.dev {
+		o.shell.drain.inDevelopment()
+	}
 	return errors.Join(append(errs, checkName(o.name), o.namePolicy().Validate(), o.evm.validate(), o.policies.validate(), o.shell.validate(), o.core.validate(), o.sites.validate())...)
 }
 

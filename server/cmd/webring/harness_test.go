@@ -163,7 +163,8 @@ type origin struct {
 	recipient common.Address
 	args      []string
 	env       []string
-	program   string // the binary; that of all tests unless it is set
+	socket    *os.File // passed to the process as its listener, nil for none
+	program   string   // the binary; that of all tests unless it is set
 
 	cmd  *exec.Cmd
 	log  *logBuffer
@@ -239,6 +240,9 @@ func (o *origin) boot() {
 	}
 	o.cmd = exec.Command(program, append(o.args, "--data", o.data)...)
 	o.cmd.Env = append(os.Environ(), o.env...)
+	if o.socket != nil {
+		o.pass()
+	}
 	o.log = &logBuffer{}
 	said := keepLog(o)
 	out := io.MultiWriter(o.log, said)

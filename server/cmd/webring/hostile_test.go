@@ -231,7 +231,7 @@ func (h *hostile) edge(at string, ready bool, args ...string) *origin {
 	h.t.Helper()
 	listen := devchain.FreeAddress()
 	e := &origin{t: h.t, data: folder(h.t), base: "http://" + listen}
-	e.args = append([]string{"edge", "--listen", listen, "--origin", at, "--origin-key", h.key, "--rate-limit", "0"}, args...)
+	e.args = append([]string{"edge", "--listen", listen, "--origin", at, "--origin-key", h.key, "--rate-limit", "0", "--drain", "0"}, args...)
 	if ready {
 		e.launch()
 	} else {

@@ -90,7 +90,7 @@ var importLaw = map[string][]string{
 	"webring/server/devchain/faults":  {"std"},
 	"webring/server/devchain/devring": {"std", "webring/server/devchain", "webring/server/score/exemplar"},
 	"webring/server/cmd/bench":        {"std", "github.com/valyala/fasthttp"},
-	"webring/server/cmd/webring":      {"std", "webring/", "github.com/valyala/fasthttp", "github.com/ethereum/go-ethereum/", "github.com/pelletier/go-toml/v2", "golang.org/x/crypto/acme", "github.com/prometheus/client_golang/prometheus"},
+	"webring/server/cmd/webring":      {"std", "webring/", "github.com/valyala/fasthttp", "github.com/ethereum/go-ethereum/", "github.com/pelletier/go-toml/v2", "golang.org/x/crypto/acme", "github.com/coreos/go-systemd/v22/activation", "github.com/coreos/go-systemd/v22/daemon", "github.com/prometheus/client_golang/prometheus"},
 }
 
 // pureStd is the part of the standard library that the core is made of: none of

@@ -218,7 +218,14 @@ func printEdge(out io.Writer, data string) error {
 	default:
 		_, err = fmt.Fprintf(out, "the edge on %s came to all that it saw signed\n", data)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	keys, learned, err := replica.Learned(replicaPath(data))
+	if err != nil || !learned {
+		return err
+	}
+	return printKeys(out, keys.Current, keys.Next)
 }
 
 // operator asks the running origin on a data folder.

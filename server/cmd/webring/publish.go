@@ -16,7 +16,7 @@ import (
 
 // openPublisher prepares what edges follow. The key is made on the first start,
 // under the name that the base URL has then, and keeps it.
-func openPublisher(o *options, log *slog.Logger) (*publish.Publisher, *publish.Key, error) {
+func openPublisher(o *options, log *slog.Logger) (*publish.Publisher, *publish.Rotation, error) {
 	base, err := url.Parse(o.baseURL)
 	if err != nil {
 		return nil, nil, err
@@ -31,8 +31,15 @@ func openPublisher(o *options, log *slog.Logger) (*publish.Publisher, *publish.K
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := publish.New(publish.Config{Dir: filepath.Join(o.data, "sync"), Key: key, Core: core, ABI: abi.Version, Capacity: o.capacity, Log: log})
-	return p, key, err
+	next, err := publish.ReadNext(nextKeyPath(o.data))
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := publish.New(publish.Config{Dir: filepath.Join(o.data, "sync"), Key: key, Next: next, Core: core, ABI: abi.Version, Capacity: o.capacity, Log: log})
+	if err != nil {
+		return nil, nil, err
+	}
+	return p, publish.NewRotation(p, syncKeyPath(o.data), nextKeyPath(o.data)), nil
 }
 
 // keyName is how the key of a ring at this URL is named.
@@ -40,6 +47,9 @@ func keyName(base *url.URL) string { return base.Host + base.EscapedPath() }
 
 // syncKeyPath is where the key lies that signs for edges.
 func syncKeyPath(data string) string { return filepath.Join(data, "sync-key") }
+
+// nextKeyPath is where the key lies that is announced and not yet alone.
+func nextKeyPath(data string) string { return filepath.Join(data, "sync-key-next") }
 
 // printVerifier says what edges pin, if the origin on this folder has a key.
 func printVerifier(out io.Writer, data string) error {
@@ -50,6 +60,22 @@ func printVerifier(out io.Writer, data string) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "edges follow with --origin-key %s\n", key.Verifier())
+	next, err := publish.ReadNext(nextKeyPath(data))
+	if err != nil {
+		return err
+	}
+	announced := ""
+	if next != nil {
+		announced = next.Verifier()
+	}
+	return printKeys(out, key.Verifier(), announced)
+}
+
+// printKeys says which key edges pin, and which one after it.
+func printKeys(out io.Writer, current, next string) error {
+	_, err := fmt.Fprintf(out, "edges follow with --origin-key %s\n", current)
+	if next != "" && err == nil {
+		_, err = fmt.Fprintf(out, "announced as the next key: %s\n", next)
+	}
 	return err
 }

@@ -89,7 +89,9 @@ func (r *reloader[O]) run(ctx context.Context) {
 	for {
 		select {
 		case <-r.hangups:
+			notifyReloading(r.log)
 			r.reload()
+			notifyReady(r.log)
 		case <-ctx.Done():
 			return
 		}

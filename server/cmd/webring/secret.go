@@ -65,7 +65,16 @@ func secretPath(o *options) string {
 // keyFiles are the files that a backup holds beside the ledger, by their names
 // in a data folder.
 func keyFiles(o *options) map[string]string {
-	return map[string]string{secretName: secretPath(o), filepath.Base(syncKeyPath(o.data)): syncKeyPath(o.data)}
+	files := map[string]string{secretName: secretPath(o), filepath.Base(syncKeyPath(o.data)): syncKeyPath(o.data)}
+	if next := nextKeyPath(o.data); exists(next) {
+		files[filepath.Base(next)] = next
+	}
+	return files
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // makeChallengeKey makes the key that signs challenges, in the data folder and for

@@ -9,11 +9,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/netip"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"reflect"
 	"runtime/debug"
@@ -63,9 +61,8 @@ func serve(args []string, out io.Writer) error {
 	}
 	defer logs.close()
 	reload.log = logs.Logger
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	ctx, release := stopSignals(logs.Logger)
+	defer release()
 	return interrupted(ctx, runOrigin(ctx, o, reload, logs, out))
 }
 
@@ -88,7 +85,11 @@ func runOrigin(ctx context.Context, o *options, reload *reloader[options], logs 
 	if err := room(o.data, startFloor); err != nil {
 		return err
 	}
-	watch, err := o.shell.watchOrigin(log)
+	passed, err := takeSockets()
+	if err != nil {
+		return err
+	}
+	watch, err := o.shell.watchOrigin(passed, log)
 	if err != nil {
 		return err
 	}
@@ -137,12 +138,12 @@ func runOrigin(ctx context.Context, o *options, reload *reloader[options], logs 
 		return err
 	}
 	config.Access = logs.access
-	listener, err := net.Listen("tcp", o.shell.listen)
+	listeners, err := passed.listen(httpSocket, o.shell.listen, log)
 	if err != nil {
 		return err
 	}
-	defer listener.Close()
-	operator := &server.Operator{Ledger: books, Keys: keyFiles(o), Reports: scorer.reports, Log: log}
+	defer closeAll(listeners)
+	operator := &server.Operator{Ledger: books, Keys: func() map[string]string { return keyFiles(o) }, Reports: scorer.reports, Log: log}
 	socket, err := operator.Listen(socketPath(o.data))
 	if err != nil {
 		return err
@@ -153,7 +154,7 @@ func runOrigin(ctx context.Context, o *options, reload *reloader[options], logs 
 		return err
 	}
 
-	publisher, key, err := openPublisher(o, log)
+	publisher, rotation, err := openPublisher(o, log)
 	if err != nil {
 		return err
 	}
@@ -188,7 +189,7 @@ func runOrigin(ctx context.Context, o *options, reload *reloader[options], logs 
 			log.Warn("payments in flight stay reserved for the next start", "err", closing)
 		}
 	}()
-	operator.Payments = payments
+	operator.Payments, operator.SigningKeys = payments, rotation
 
 	shell, err := openShell(o, config, answers, payments, scorer, publisher, log)
 	if err != nil {
@@ -197,8 +198,10 @@ func runOrigin(ctx context.Context, o *options, reload *reloader[options], logs 
 	control := &http.Server{Handler: logs.controls(operator.Handler()), ReadHeaderTimeout: controlHeaderTime}
 	defer control.Close()
 
-	ended := make(chan error, 2)
-	go func() { ended <- shell.Serve(listener) }()
+	ended := make(chan error, len(listeners)+1)
+	for _, l := range listeners {
+		go func() { ended <- shell.Serve(l) }()
+	}
 	go func() { ended <- control.Serve(socket) }()
 	if certificates != nil {
 		go certificates.Run(ctx)
@@ -207,12 +210,18 @@ func runOrigin(ctx context.Context, o *options, reload *reloader[options], logs 
 	reloadKeys(reload, o, keys, payments)
 	go reload.run(ctx)
 	watch.started(ctx, operator, disk, shell, answers, out, log)
-	fmt.Fprintf(out, "webring serves %s at %s\n", o.baseURL, listener.Addr())
-	fmt.Fprintf(out, "edges follow with --origin-key %s\n", key.Verifier())
+	fmt.Fprintf(out, "webring serves %s at %s\n", o.baseURL, listeners[0].Addr())
+	current, next := rotation.Keys()
+	if err := printKeys(out, current, next); err != nil {
+		return err
+	}
 	if len(methods) == 0 {
 		log.Warn("no payments are taken: give --tempo-rpc and --tempo-recipient, or --evm-rpc and what it needs")
 	}
 	announceTests(offers, log)
+
+	notifyReady(log)
+	defer keepAlive(answers, log)()
 
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
@@ -230,10 +239,15 @@ func runOrigin(ctx context.Context, o *options, reload *reloader[options], logs 
 				return err
 			}
 		case <-stopping:
-			watch.Stopping()
 			log.Info("stopping; payments in flight finish first, and reads are answered until then")
 			stopping, stopped = nil, make(chan error, 1)
-			go func() { stopped <- stopOrigin(payments, shell, stopTime, log) }()
+			go func() {
+				o.shell.drain.run(shell, log, watch.Stopping, func() { notifyStopping(log) })
+				if passed.outlive(httpSocket) {
+					shell.StopAccepting() // new connections wait for the next process
+				}
+				stopped <- stopOrigin(payments, shell, stopTime, log)
+			}()
 		case err := <-stopped:
 			return err
 		}

@@ -23,6 +23,7 @@ type shellFlags struct {
 	tls            tlsFlags
 	contact        string
 	logs           logFlags
+	drain          drainTime
 }
 
 // usualClientIPHeader is the field that most proxies write.
@@ -36,6 +37,8 @@ func (f *shellFlags) define(fs *flag.FlagSet) {
 	fs.StringVar(&f.clientIPHeader, "client-ip-header", usualClientIPHeader, "`field` in which trusted proxies name the client: X-Forwarded-For, Forwarded, or one that holds a single address, such as CF-Connecting-IP; the proxies must set it themselves, and no other is believed")
 	f.tls.define(fs)
 	f.logs.define(fs)
+	f.drain.time = usualDrain
+	fs.Var(&f.drain, "drain", "`time` for which a node that was told to stop (SIGTERM) goes on accepting requests, after it has said that it is not ready")
 	fs.StringVar(&f.contact, "contact", "", "`address` for security reports, mailto: or https:, published in security.txt")
 }
 
@@ -50,7 +53,7 @@ func (f *shellFlags) validate() error {
 	if f.contact != "" && !isContact(f.contact) {
 		errs = append(errs, fmt.Errorf("--contact %q is neither a mailto: nor an https: address", f.contact))
 	}
-	return errors.Join(append(errs, f.tls.validate(), f.logs.validate())...)
+	return errors.Join(append(errs, f.tls.validate(), f.logs.validate(), f.drain.validate())...)
 }
 
 // isContact says whether s can stand in a line of security.txt (RFC 9116).

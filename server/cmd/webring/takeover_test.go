@@ -44,7 +44,7 @@ func leftEdge(t *testing.T, data, key string, behind *origin) *origin {
 	t.Helper()
 	listen := devchain.FreeAddress()
 	e := &origin{t: t, data: data, base: "http://" + listen}
-	e.args = []string{"edge", "--listen", listen, "--origin", behind.base, "--origin-key", key, "--rate-limit", "0"}
+	e.args = []string{"edge", "--listen", listen, "--origin", behind.base, "--origin-key", key, "--rate-limit", "0", "--drain", "0"}
 	e.launch()
 	t.Cleanup(e.kill)
 	return e

@@ -19,13 +19,16 @@ import (
 const adminListenUsage = "`address` on which whoever watches the process is answered: /healthz, /readyz, /metrics and /debug/pprof/; not for strangers; empty for none, and then nothing is counted"
 
 // watch opens the second listener, if the flags ask for one. Nil stands for none.
-func (f *shellFlags) watch(log *slog.Logger) (*admin.Server, error) {
+func (f *shellFlags) watch(passed passedSockets, log *slog.Logger) (*admin.Server, error) {
 	b := thisBuild()
-	s, err := admin.Listen(f.adminListen, admin.Build{Version: b.version, Revision: b.revision}, log)
+	if f.adminListen == "" {
+		return nil, nil
+	}
+	listeners, err := passed.listen(adminSocket, f.adminListen, log)
 	if err != nil {
 		return nil, fmt.Errorf("--admin-listen: %w", err)
 	}
-	return s, nil
+	return admin.Serve(listeners, admin.Build{Version: b.version, Revision: b.revision}, log), nil
 }
 
 // announceWatch prints where the process is watched.
@@ -41,8 +44,8 @@ type originWatch struct {
 	odd      atomic.Int64    // payments that need attention
 }
 
-func (f *shellFlags) watchOrigin(log *slog.Logger) (*originWatch, error) {
-	s, err := f.watch(log)
+func (f *shellFlags) watchOrigin(passed passedSockets, log *slog.Logger) (*originWatch, error) {
+	s, err := f.watch(passed, log)
 	w := &originWatch{Server: s}
 	if s != nil {
 		w.counters = admin.NewCounters()

@@ -15,8 +15,8 @@ import (
 )
 
 // watchEdge opens the second listener of an edge that has nothing to show yet.
-func (o *edgeOptions) watchEdge(log *slog.Logger) (*admin.Server, error) {
-	s, err := o.shell.watch(log)
+func (o *edgeOptions) watchEdge(passed passedSockets, log *slog.Logger) (*admin.Server, error) {
+	s, err := o.shell.watch(passed, log)
 	s.Starting("the replica has nothing to show yet: it asks " + o.origin)
 	return s, err
 }

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+
+	"webring/server"
+)
+
+// keyOptions are the flags of `webring key`.
+type keyOptions struct{ data string }
+
+func (o *keyOptions) flags() *flag.FlagSet {
+	fs := flag.NewFlagSet("webring key", flag.ContinueOnError)
+	fs.StringVar(&o.data, "data", "./data", "`folder` of the running origin")
+	return fs
+}
+
+// changeKey announces the next key that signs for edges, or has it sign alone.
+func changeKey(args []string, out io.Writer) error {
+	var given keyOptions
+	words, err := parseMixed(given.flags(), args)
+	if err != nil {
+		return err
+	}
+	if len(words) != 1 || words[0] != "next" && words[0] != "switch" {
+		return misused("key")
+	}
+	var keys server.SigningKeys
+	if err := operator(given.data).ask(http.MethodPost, "/keys/"+words[0], nil, &keys); err != nil {
+		return err
+	}
+	if err := printKeys(out, keys.Current, keys.Next); err != nil {
+		return err
+	}
+	if words[0] == "next" {
+		_, err = fmt.Fprintln(out, "checkpoints are signed with both; make a backup now, and switch when webring version --data DIR shows the next key at every edge")
+	} else {
+		_, err = fmt.Fprintln(out, "checkpoints are signed with this key alone; the one before is destroyed; make a backup now, since an older one does not hold this key as the one that signs")
+	}
+	return err
+}

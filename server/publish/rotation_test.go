@@ -1,0 +1,145 @@
+package publish_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"webring/core/snap"
+	"webring/server/ledger/memstore"
+	"webring/server/publish"
+)
+
+// signedWith says with which of the keys a note is signed.
+func signedWith(t *testing.T, signed []byte, keys ...string) (by []string) {
+	t.Helper()
+	for _, key := range keys {
+		v, err := note.NewVerifier(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := note.Open(signed, note.VerifierList(v)); err == nil {
+			by = append(by, key)
+		}
+	}
+	return by
+}
+
+// The next key is announced under the present one, signs beside it, and then alone, over
+// restarts too. The old one is destroyed.
+func TestTheKeyOfAnOriginIsChanged(t *testing.T) {
+	r := newRing(t, memstore.New())
+	path := filepath.Join(r.dir, "key")
+	nextPath := path + "-next"
+	first, next := r.key.Verifier(), ""
+	rotation := publish.NewRotation(r.Publisher, path, nextPath)
+	restart := func() {
+		t.Helper()
+		r.close()
+		r.open()
+		rotation = publish.NewRotation(r.Publisher, path, nextPath)
+	}
+	var since int64
+	says := func(when, current, announced string, signers int) {
+		t.Helper()
+		for what, signed := range map[string][]byte{"keys": r.Keys(), "checkpoint": r.Checkpoint()} {
+			all := []string{first}
+			if next != "" {
+				all = append(all, next)
+			}
+			by := signedWith(t, signed, all...)
+			if len(by) != signers || by[len(by)-1] != current && by[0] != current {
+				t.Errorf("%s: the %s are signed with %q", when, what, by)
+			}
+		}
+		n, err := note.Open(r.Keys(), verifiers(t, current))
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys, err := snap.ParseKeys(n.Text)
+		if err != nil || keys.Current != current || keys.Next != announced || keys.Origin != "ring.test" || keys.Time < since {
+			t.Errorf("%s: %+v, %v; at least at %d", when, keys, err, since)
+		}
+		since = keys.Time
+		if c, a := rotation.Keys(); c != current || a != announced {
+			t.Errorf("%s: %s and %s", when, c, a)
+		}
+	}
+	says("at first", first, "", 1)
+	if _, err := rotation.Switch(); !errors.Is(err, publish.ErrNoNext) {
+		t.Errorf("the key is changed to none: %v", err)
+	}
+
+	changed, id := r.Changed(), string(r.Checkpoint())
+	var err error
+	if _, next, err = rotation.Announce(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-changed:
+	default:
+		t.Error("followers are not told at once")
+	}
+	if string(r.Checkpoint()) == id {
+		t.Error("the checkpoint stays")
+	}
+	says("announced", first, next, 2)
+	if _, again, err := rotation.Announce(); err != nil || again != next {
+		t.Errorf("announced twice: %s, %v", again, err)
+	}
+	r.join("a")
+	r.until("the member", func(c snap.Checkpoint) bool { return c.Size == 2 })
+	says("a checkpoint later", first, next, 2)
+	restart()
+	says("after a restart", first, next, 2)
+	if info, err := os.Stat(nextPath); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file of the next key: %v, %v", info.Mode(), err)
+	}
+
+	if current, err := rotation.Switch(); err != nil || current != next {
+		t.Fatalf("%s, %v", current, err)
+	}
+	says("changed", next, "", 1)
+	if _, err := os.Stat(nextPath); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file of the next key is still there: %v", err)
+	}
+	restart()
+	says("changed, after a restart", next, "", 1)
+}
+
+// A next key of another origin is refused, and so is a file that is none.
+func TestANextKeyIsOfTheSameOrigin(t *testing.T) {
+	r := newRing(t, memstore.New())
+	other, err := publish.OpenKey(filepath.Join(t.TempDir(), "key"), "other.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := r.config
+	c.Next = other
+	if _, err := publish.New(c); err == nil {
+		t.Error("a key of another origin is announced")
+	}
+	path := filepath.Join(t.TempDir(), "key")
+	if key, err := publish.ReadNext(path); key != nil || err != nil {
+		t.Errorf("%v, %v without a file", key, err)
+	}
+	if err := os.WriteFile(path, []byte("x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := publish.ReadNext(path); err == nil {
+		t.Error("a file that is no key is read")
+	}
+}
+
+func verifiers(t *testing.T, key string) note.Verifiers {
+	t.Helper()
+	v, err := note.NewVerifier(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return note.VerifierList(v)
+}
