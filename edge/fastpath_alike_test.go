@@ -159,7 +159,8 @@ func answersIn(b []byte) (answers []string) {
 }
 
 // lost matches requests with a body. When the end comes in the middle of one,
-// fasthttp does not send what it has already answered; the fast path has sent it.
+// fasthttp does not send all that it has already answered, and may cut the last answer
+// short; the fast path has sent it.
 var lost = regexp.MustCompile(`(?i)content.length|transfer.encoding|expect`)
 
 // alike sends the same bytes to all three and compares what they answer. It
@@ -175,7 +176,8 @@ func (three *trio) alike(t *testing.T, pieces [][]byte) []string {
 		got := answersIn(b)
 		if i == len(three.addrs)-1 {
 			want = got
-		} else if !slices.Equal(got, want) && !(lost.Match(bytes.Join(pieces, nil)) && len(got) > len(want) && slices.Equal(got[:len(want)], want)) {
+		} else if whole := max(len(want)-1, 0); !slices.Equal(got, want) &&
+			!(lost.Match(bytes.Join(pieces, nil)) && len(got) >= len(want) && slices.Equal(got[:whole], want[:whole])) {
 			t.Errorf("%q\nshell %d answers\n%s\nand fasthttp\n%s", pieces, i, strings.Join(got, "\n----\n"), strings.Join(want, "\n----\n"))
 		}
 	}

@@ -171,6 +171,16 @@ func TestPagesThatAreNotThereAreProblems(t *testing.T) {
 		}
 		wantFields(t, r, "Content-Type", "application/problem+json", "Cache-Control", "no-store")
 	}
+	for _, folder := range []string{"/members/", "/categories/", "/badge/"} {
+		long := folder + strings.Repeat("\"", MaxHeader-1000) // three times as long when it is escaped
+		for _, accept := range []string{"text/html", "text/markdown"} {
+			wantProblem(t, s.raw("GET "+long+" HTTP/1.1\r\nHost: x\r\nAccept: "+accept+"\r\n\r\n"), api.NotFound)
+		}
+	}
+	// The paths of other reads are no members as Markdown either.
+	for _, slug := range []string{"next", "prev", "random"} {
+		wantProblem(t, s.get("/members/"+slug, "Accept", "text/markdown"), api.NotFound)
+	}
 	if r := s.do("POST", "/members/alpha", ""); r.status != 405 || r.header.Get("Allow") != "GET, HEAD, OPTIONS" {
 		t.Errorf("POST to a page: %d, %s", r.status, r.header.Get("Allow"))
 	}

@@ -179,7 +179,7 @@ func markdownMember(s *Source, slug string) ([]byte, error) {
 		return nil, err
 	}
 	m := doc.Member
-	if m.Slug == "" { // the path of another read
+	if m.Slug != slug { // the path of another read, such as /api/ring/next
 		return nil, nil
 	}
 	var b strings.Builder

@@ -78,11 +78,12 @@ const (
 )
 
 // LeadsDeeper says whether a path lies below a page, where there is nothing: the
-// wildcards in the table take more than one segment.
+// wildcards in the table take more than one segment. A segment that is longer than any
+// name leads nowhere either, and would make targets longer than a core takes.
 func LeadsDeeper(path []byte) bool {
 	for _, folder := range [...]string{membersPath, categoriesPath, badgesPath} {
 		if rest, ok := bytes.CutPrefix(path, []byte(folder)); ok {
-			return len(rest) == 0 || bytes.IndexByte(rest, '/') >= 0
+			return len(rest) == 0 || len(rest) > maxParameter || bytes.IndexByte(rest, '/') >= 0
 		}
 	}
 	return false
@@ -106,7 +107,8 @@ func pageParameters(path string) []string {
 	return nil
 }
 
-// maxParameter is the longest value of a parameter that is looked at.
+// maxParameter is the longest value of a parameter, or of a segment of a path, that is
+// looked at.
 const maxParameter = 300
 
 // Target gives the name under which the page at a target is cached, its path and its

@@ -60,7 +60,7 @@ func (r *Replica) acceptWith(ctx context.Context, signed []byte, with carried) (
 	}
 	err = r.reach(ctx, to, signed, with)
 	switch {
-	case errors.Is(err, errNotShown):
+	case errors.Is(err, errNotShown), errors.Is(err, ErrEvents) && r.isFar(to):
 		r.pause(to, err, mostRest)
 	case errors.Is(err, ErrState), errors.Is(err, errOpen) && to.Core != r.cfg.Module:
 		return r.unreached(to, err)
@@ -76,7 +76,7 @@ func (r *Replica) reach(ctx context.Context, to snap.Checkpoint, signed []byte, 
 	if err := follows(to, r.at); err != nil {
 		return err
 	}
-	if to.Size-r.at.Size > maxGap {
+	if r.isFar(to) {
 		return r.catchUp(ctx, to, signed)
 	}
 	tree := r.tree
@@ -92,6 +92,12 @@ func (r *Replica) reach(ctx context.Context, to snap.Checkpoint, signed []byte, 
 	}
 	r.moveTo(signed, to, tree, records, false)
 	return nil
+}
+
+// isFar reports whether a checkpoint with more events is too far ahead for the core that
+// is shown.
+func (r *Replica) isFar(to snap.Checkpoint) bool {
+	return r.shown != nil && to.Size-r.at.Size > maxGap
 }
 
 // follows says why a checkpoint cannot come after another, as far as the two texts show.

@@ -118,6 +118,20 @@ func (r *Replica) snapshot(ctx context.Context, named snap.Snapshot) (rows []byt
 	if err != nil {
 		return nil, snap.Tree{}, err
 	}
+	if rows, tree, err = r.unpack(file); err != nil {
+		return nil, snap.Tree{}, err
+	}
+	if fetched {
+		r.saveFile(named, file)
+	}
+	if tree.Size() != named.Size {
+		return nil, snap.Tree{}, fmt.Errorf("%w: of %d events, not %d", ErrSnapshot, tree.Size(), named.Size)
+	}
+	return rows, tree, nil
+}
+
+// unpack decompresses the file of a snapshot and splits it.
+func (r *Replica) unpack(file []byte) (rows []byte, tree snap.Tree, err error) {
 	refuse := func(why error) ([]byte, snap.Tree, error) {
 		return nil, snap.Tree{}, fmt.Errorf("%w: %w", ErrSnapshot, why)
 	}
@@ -135,12 +149,6 @@ func (r *Replica) snapshot(ctx context.Context, named snap.Snapshot) (rows []byt
 	}
 	if rows, tree, err = snap.CutFile(plain); err != nil {
 		return refuse(err)
-	}
-	if fetched {
-		r.saveFile(named, file)
-	}
-	if tree.Size() != named.Size {
-		return refuse(fmt.Errorf("of %d events, not %d", tree.Size(), named.Size))
 	}
 	return rows, tree, nil
 }

@@ -3,12 +3,14 @@ package replica
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"webring/core/snap"
@@ -125,6 +127,41 @@ func TestAFullDiskNeverStopsServing(t *testing.T) {
 			<-f.Ready()
 			f.agrees(o)
 		})
+	}
+}
+
+// Without a disk, a refused checkpoint changes nothing for readers either: the core goes
+// back to what is held for followers. Nor does it stop what comes after it.
+func TestARefusalIsUndoneWithoutADisk(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"", filepath.Join(file, "folder")} {
+		for _, snapshot := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				o := newOrigin(t)
+				o.join("a", "b")
+				if snapshot {
+					o.snapshot()
+				}
+				o.join("c")
+				o.sign()
+				f := o.booted(func(c *Config) { c.Dir = dir })
+				o.join("d")
+				f.takes(o.sign())
+				want := f.get("/api/ring")
+				o.join("e")
+				if err := f.accept(t.Context(), o.sign(func(c *snap.Checkpoint) { c.State[0] ^= 1 })); !errors.Is(err, ErrState) {
+					t.Errorf("dir %q, snapshot %v: %v", dir, snapshot, err)
+				}
+				if got := f.get("/api/ring"); got != want {
+					t.Errorf("dir %q, snapshot %v: readers see %s", dir, snapshot, got)
+				}
+				f.takes(o.sign())
+				f.agrees(o)
+			})
+		}
 	}
 }
 

@@ -93,6 +93,13 @@ func (h *heldFile) open() (io.ReadCloser, int64, error) {
 	return f, h.Bytes, nil
 }
 
+// newest gives the file that is held, the zero value for none.
+func (f *files) newest() heldFile {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.held
+}
+
 // Snapshot gives the file of the snapshot that the newest checkpoint names, or of the
 // one before it. The caller closes the file. Snapshot waits for a file that is being
 // fetched, but fetches none. For other snapshots, and for one with words that were

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"webring/core/snap"
@@ -178,10 +179,23 @@ func (r *Replica) present() (rows []byte, records []snap.Record, err error) {
 	return rows, nil, nil
 }
 
-// lastGood gives what readers see, from disk: a snapshot, and the records after it. The
-// newest records may not have been written yet: those come from memory. The caller holds
-// accepting, so no other state is written meanwhile.
+// lastGood gives what readers see: a snapshot, and the records after it. They come from
+// disk or, when the disk has failed, from what is held for followers. The caller holds
+// accepting.
 func (r *Replica) lastGood() (rows []byte, records []snap.Record, err error) {
+	if rows, records, err = r.lastWritten(); err == nil {
+		return rows, records, nil
+	}
+	rows, records, failed := r.lastHeld()
+	if failed != nil {
+		return nil, nil, fmt.Errorf("%w; %w", err, failed)
+	}
+	return rows, records, nil
+}
+
+// lastWritten is lastGood from disk. The newest records may not have been written yet:
+// those come from memory. No other state is written while the caller holds accepting.
+func (r *Replica) lastWritten() (rows []byte, records []snap.Record, err error) {
 	if r.store == nil {
 		return nil, nil, errors.New("replica: nothing is kept on disk to go back to")
 	}
@@ -203,4 +217,26 @@ func (r *Replica) lastGood() (rows []byte, records []snap.Record, err error) {
 		}
 	}
 	return nil, nil, err
+}
+
+// lastHeld is lastGood from a snapshot's file and the last records. A replica that folds
+// every event takes no snapshot for that.
+func (r *Replica) lastHeld() (rows []byte, records []snap.Record, err error) {
+	if r.base == 0 {
+		return nil, r.tail, nil
+	}
+	held := r.files.newest()
+	if r.cfg.Replay || held.Size < r.base || held.Size > r.at.Size {
+		return nil, nil, errors.New("replica: no snapshot is held to go back to")
+	}
+	file, _, err := held.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer file.Close()
+	b, err := io.ReadAll(file)
+	if err == nil {
+		rows, _, err = r.unpack(b)
+	}
+	return rows, r.tail[held.Size-r.base:], err
 }

@@ -209,6 +209,46 @@ func TestACoreIsNotOpenedAgainAndAgain(t *testing.T) {
 	})
 }
 
+// An origin that went on from an older backup signs another history, which no attempt
+// reaches. When it is far ahead, each attempt opens a core, and that is not tried at full
+// speed.
+func TestAnotherHistoryIsNotFoldedAgainAndAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOrigin(t)
+		rules := o.records[0]
+		o.join("a", "b")
+		o.sign()
+		opened := 0
+		f := o.booted(func(c *Config) {
+			c.Open = func(ctx context.Context, snapshot []byte) (Core, error) {
+				opened++
+				return openCore(ctx, snapshot)
+			}
+		})
+		want := f.get("/api/ring")
+		o.records, o.tree, o.state = []snap.Record{rules}, snap.Tree{}, core.NewState(capacity, 1)
+		if err := o.state.Apply(rules.Event, rules.Texts); err != nil {
+			t.Fatal(err)
+		}
+		o.tree.Add(rules.Event)
+		o.join("c", "d", "e")
+		far(o)
+		o.sign()
+		defer f.following(t)()
+		for range 60 {
+			time.Sleep(10 * time.Second)
+			o.sign()
+		}
+		synctest.Wait()
+		if opened < 10 || opened > 20 {
+			t.Errorf("%d cores were opened in ten minutes", opened)
+		}
+		if got := f.get("/api/ring"); got != want || !f.Stale() || !strings.Contains(f.log.String(), "events that the checkpoint does not sign") {
+			t.Errorf("stale %v, readers see %s\n%s", f.Stale(), got, f.log)
+		}
+	})
+}
+
 // counting is a core that counts the records that it folds.
 type counting struct {
 	Core
