@@ -123,8 +123,8 @@ func (i *image) process(command []string, env ...string) *exec.Cmd {
 }
 
 // TestContainer builds the image's root, and has its process serve in there, as its user:
-// the binary needs nothing else, reaches nodes by the authorities that it was given,
-// and keeps its data where the volume is.
+// the binary needs nothing else, reaches nodes by the authorities that it was given, keeps
+// its data where the volume is, and is well by the image's own check.
 func TestContainer(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -160,8 +160,8 @@ func TestContainer(t *testing.T) {
 		t.Fatalf("entry %q, command %q, health %q", i.entry, i.cmd, i.healthy)
 	}
 
-	listen := devchain.FreeAddress()
-	env := []string{"WEBRING_LISTEN=" + listen, "WEBRING_BASE_URL=https://ring.example.org",
+	listen, admin := devchain.FreeAddress(), devchain.FreeAddress()
+	env := []string{"WEBRING_LISTEN=" + listen, "WEBRING_ADMIN_LISTEN=" + admin, "WEBRING_DRAIN=0s", "WEBRING_BASE_URL=https://ring.example.org",
 		"WEBRING_TEMPO_RPC=" + node.URL, "WEBRING_TEMPO_RECIPIENT=0x00000000000000000000000000000000000000aa"}
 	process := i.process(append(i.entry, i.cmd...), env...)
 	said := &output{}
@@ -184,6 +184,9 @@ func TestContainer(t *testing.T) {
 	case <-asked:
 	case <-time.After(time.Minute):
 		t.Errorf("the node was not reached by TLS:\n%s", said)
+	}
+	if out, err := i.process(i.healthy, env...).CombinedOutput(); err != nil {
+		t.Errorf("its own check: %v\n%s", err, out)
 	}
 	info, err := os.Stat(filepath.Join(i.root, "data", "ledger"))
 	if err != nil {
@@ -219,5 +222,8 @@ func TestContainer(t *testing.T) {
 		}
 	case <-time.After(2 * time.Minute):
 		t.Errorf("it does not end:\n%s", said)
+	}
+	if out, err := i.process(i.healthy, env...).CombinedOutput(); err == nil {
+		t.Errorf("it is well although it has ended: %s", out)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
 	"net"
@@ -23,7 +24,8 @@ func Write(t testing.TB, dir, host string, from, until time.Time) (certFile, key
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(until.Unix()), NotBefore: from, NotAfter: until, IsCA: true, BasicConstraintsValid: true}
+	// Who trusts several tells them apart by their names.
+	template := &x509.Certificate{SerialNumber: big.NewInt(until.Unix()), Subject: pkix.Name{CommonName: rand.Text()}, NotBefore: from, NotAfter: until, IsCA: true, BasicConstraintsValid: true}
 	if at := net.ParseIP(host); at != nil {
 		template.IPAddresses = []net.IP{at}
 	} else {

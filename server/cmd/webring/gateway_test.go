@@ -1,18 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -27,142 +21,99 @@ import (
 	"webring/server/devchain"
 )
 
-// authority signs certificates for this machine.
-type authority struct {
-	t    *testing.T
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	pool *x509.CertPool
-	file string // its certificate, PEM
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	a := &authority{t: t, pool: x509.NewCertPool(), file: filepath.Join(t.TempDir(), "authority.pem")}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Rehearsal"}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour)}
-	var der []byte
-	der, a.key = a.sign(template, template, nil)
-	var err error
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
-	a.pool.AddCert(a.cert)
-	a.write(a.file, "CERTIFICATE", der)
-	return a
-}
-
-// sign makes a key and its certificate, signed by the parent's key, or by itself.
-func (a *authority) sign(template, parent *x509.Certificate, by *ecdsa.PrivateKey) (der []byte, key *ecdsa.PrivateKey) {
-	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	if by == nil {
-		by = key
-	}
-	if der, err = x509.CreateCertificate(rand.Reader, template, parent, key.Public(), by); err != nil {
-		a.t.Fatal(err)
-	}
-	return der, key
-}
-
-// issue writes a certificate of this serial number for localhost, and its key, and puts
-// both into place at once each, as renewing programs do.
-func (a *authority) issue(certFile, keyFile string, serial int64) {
-	a.t.Helper()
-	template := &x509.Certificate{SerialNumber: big.NewInt(serial), DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour)}
-	der, key := a.sign(template, a.cert, a.key)
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	a.write(certFile, "CERTIFICATE", der)
-	a.write(keyFile, "PRIVATE KEY", secret)
-}
-
-func (a *authority) write(file, kind string, der []byte) {
-	a.t.Helper()
-	if err := os.WriteFile(file+".new", pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		a.t.Fatal(err)
-	}
-	if err := os.Rename(file+".new", file); err != nil {
-		a.t.Fatal(err)
-	}
-}
-
-// gateway is nginx with TLS before the nodes of a ring, and who comes to it: readers, and
-// payers with the reference client.
+// gateway is nginx with TLS before the edges of a ring, configured as shipped, and who comes
+// to it: readers, and payers with the reference client.
 type gateway struct {
-	t         *testing.T
-	dir       string
-	site      string // https://localhost:PORT
-	authority *authority
-	reader    *http.Client
-	payer     *devchain.Client
-	nodes     []*origin
+	t       *testing.T
+	dir     string
+	address string
+	certs   [][2]string // files of certificates and their keys, of which it has one at a time
+	trusted *x509.CertPool
+	reader  *http.Client
+	payer   *devchain.Client
+	edges   []*origin
 }
 
 // newGateway gives a gateway that has yet to begin.
 func newGateway(t *testing.T) *gateway {
 	t.Helper()
-	f := &gateway{t: t, dir: t.TempDir(), authority: newAuthority(t)}
-	_, port, err := net.SplitHostPort(devchain.FreeAddress())
-	if err != nil {
+	f := &gateway{t: t, dir: t.TempDir(), address: devchain.FreeAddress(), trusted: x509.NewCertPool()}
+	var all []byte
+	for range 2 {
+		cert, key, _ := certificate(t)
+		text, err := os.ReadFile(cert)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.certs, all = append(f.certs, [2]string{cert, key}), append(all, text...)
+	}
+	f.trusted.AppendCertsFromPEM(all)
+	bundle := f.file("trusted.pem")
+	if err := os.WriteFile(bundle, all, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f.site = "https://localhost:" + port
 	f.reader = &http.Client{Timeout: patient, CheckRedirect: noRedirects.CheckRedirect,
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: f.authority.pool}, ForceAttemptHTTP2: true}}
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: f.trusted}, ForceAttemptHTTP2: true}}
 	c, _ := chain(t)
-	if f.payer, err = devchain.StartClient(t.Context(), c.RPC, "NODE_EXTRA_CA_CERTS="+f.authority.file); err != nil {
+	var err error
+	if f.payer, err = devchain.StartClient(t.Context(), c.RPC, "NODE_EXTRA_CA_CERTS="+bundle); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(f.payer.Close)
-	f.certify(1)
+	f.certify(0)
 	return f
 }
 
+func (f *gateway) site() string { return "https://" + f.address }
+
 func (f *gateway) file(name string) string { return filepath.Join(f.dir, name) }
 
-// certify gives nginx another certificate, which it has yet to read.
-func (f *gateway) certify(serial int64) {
-	f.authority.issue(f.file("cert.pem"), f.file("key.pem"), serial)
+// certify puts one of the certificates where nginx looks when it is started or reloaded.
+func (f *gateway) certify(n int) {
+	f.t.Helper()
+	for i, name := range []string{"cert.pem", "key.pem"} {
+		text, err := os.ReadFile(f.certs[n][i])
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if err := os.WriteFile(f.file(name), text, 0o600); err != nil {
+			f.t.Fatal(err)
+		}
+	}
 }
 
-// begin starts nginx before these nodes.
-func (f *gateway) begin(nodes ...*origin) {
+// certified says which of the certificates a new connection is shown.
+func (f *gateway) certified() int {
 	f.t.Helper()
-	f.configure(nodes...)
-	address := strings.TrimPrefix(f.site, "https://")
-	background(f.t, address, fmt.Sprintf(`daemon off; user root; worker_processes 1; pid %[1]s/pid; error_log stderr crit;
+	conn, err := tls.Dial("tcp", f.address, &tls.Config{RootCAs: f.trusted})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer conn.Close()
+	for n, files := range f.certs {
+		pair, err := tls.LoadX509KeyPair(files[0], files[1])
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if bytes.Equal(pair.Certificate[0], conn.ConnectionState().PeerCertificates[0].Raw) {
+			return n
+		}
+	}
+	return -1
+}
+
+// begin starts nginx before these edges.
+func (f *gateway) begin(edges ...*origin) {
+	f.t.Helper()
+	f.configure(edges...)
+	background(f.t, f.address, fmt.Sprintf(`daemon off; user root; worker_processes 1; pid %[1]s/pid; error_log stderr crit;
 events {}
 http {
 	access_log off;
 	client_body_temp_path %[1]s/a; proxy_temp_path %[1]s/b; fastcgi_temp_path %[1]s/c; uwsgi_temp_path %[1]s/d; scgi_temp_path %[1]s/e;
-	upstream ring {
-		include %[1]s/nodes;
-		keepalive 16;
-	}
-	server {
-		listen %[2]s ssl http2;
-		ssl_certificate %[1]s/cert.pem;
-		ssl_certificate_key %[1]s/key.pem;
-		location / {
-			proxy_pass http://ring;
-			proxy_http_version 1.1;
-			proxy_set_header Connection "";
-			proxy_set_header Host $host;
-			proxy_set_header X-Forwarded-For $remote_addr;
-			proxy_set_header X-Forwarded-Proto $scheme;
-			proxy_buffering off;
-			proxy_read_timeout 340s;
-		}
-	}
+	include %[1]s/ring.conf;
 }
-`, f.dir, strings.Replace(address, "localhost", "127.0.0.1", 1)), "nginx", "-e", "stderr", "-c")
+`, f.dir), "nginx", "-e", "stderr", "-c")
 	// The workers of a master that is killed would stay.
 	f.t.Cleanup(func() {
 		f.signal(syscall.SIGTERM)
@@ -173,15 +124,20 @@ http {
 	})
 }
 
-// configure says which nodes nginx is before, from its next reload on.
-func (f *gateway) configure(nodes ...*origin) {
+// configure says which edges nginx is before, from its next reload on.
+func (f *gateway) configure(edges ...*origin) {
 	f.t.Helper()
-	f.nodes = nodes
-	var lines strings.Builder
-	for _, n := range nodes {
-		fmt.Fprintf(&lines, "server %s max_fails=0;\n", strings.TrimPrefix(n.base, "http://"))
+	f.edges = edges
+	const server, rest = "server %s max_fails=1 fail_timeout=2s;\n", "    "
+	var more strings.Builder
+	for _, e := range edges[1:] {
+		fmt.Fprintf(&more, server+rest, strings.TrimPrefix(e.base, "http://"))
 	}
-	if err := os.WriteFile(f.file("nodes"), []byte(lines.String()), 0o600); err != nil {
+	text := deployed(f.t, "nginx/ring.conf",
+		fmt.Sprintf(server, "10.0.0.12:8402"), more.String(), "10.0.0.11:8402", strings.TrimPrefix(edges[0].base, "http://"),
+		"listen 443 ", "listen "+f.address+" ", "listen 80;", "listen "+devchain.FreeAddress()+";", "ring.example.org;", "127.0.0.1;",
+		"/etc/nginx/ring.example.org.pem", f.file("cert.pem"), "/etc/nginx/ring.example.org.key", f.file("key.pem"))
+	if err := os.WriteFile(f.file("ring.conf"), []byte(text), 0o600); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -204,20 +160,9 @@ func (f *gateway) signal(s syscall.Signal) {
 // reload has nginx read its configuration and certificates again.
 func (f *gateway) reload() { f.signal(syscall.SIGHUP) }
 
-// serial is that of the certificate which a new connection is shown.
-func (f *gateway) serial() int64 {
-	f.t.Helper()
-	conn, err := tls.Dial("tcp", strings.TrimPrefix(f.site, "https://"), &tls.Config{RootCAs: f.authority.pool, ServerName: "localhost"})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	defer conn.Close()
-	return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
-}
-
 // read gets a document by way of nginx.
 func (f *gateway) read(path string) (reply, error) {
-	res, err := f.reader.Get(f.site + path)
+	res, err := f.reader.Get(f.site() + path)
 	if err != nil {
 		return reply{}, err
 	}
@@ -230,13 +175,13 @@ func (f *gateway) read(path string) (reply, error) {
 func (f *gateway) pay(path, body string) (devchain.Payment, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	return f.payer.Pay(ctx, wallet(f.t).HexKey(), devchain.Request{Method: http.MethodPost, URL: f.site + path,
+	return f.payer.Pay(ctx, wallet(f.t).HexKey(), devchain.Request{Method: http.MethodPost, URL: f.site() + path,
 		Header: map[string]string{"Content-Type": "application/json"}, Body: []byte(body)})
 }
 
-// load reads, and so many pay, without a pause until the function that it gives is called,
-// which says how much of both there was. The test fails if a read or a payment does.
-func (f *gateway) load(slug string, payers int) (stop func() (reads, payments int64)) {
+// load reads and pays without a pause until the function that it gives is called, which
+// says how much of both there was. The test fails if a read or a payment does.
+func (f *gateway) load(slug string) (stop func() (reads, payments int64)) {
 	ctx, cancel := context.WithCancel(f.t.Context())
 	var done sync.WaitGroup
 	var reads, payments atomic.Int64
@@ -253,7 +198,7 @@ func (f *gateway) load(slug string, payers int) (stop func() (reads, payments in
 			}
 		})
 	}
-	for range payers {
+	for range 2 {
 		done.Go(func() {
 			for ctx.Err() == nil {
 				p, err := f.pay("/api/bid", `{"member":"`+slug+`","amount":"1.00"}`)
