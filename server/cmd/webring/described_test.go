@@ -267,7 +267,7 @@ func TestDescriptionsAreHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	header := func(media string) http.Header {
-		return http.Header{"Content-Type": {media}, "Api-Version": {"1"}, "Etag": {`"x"`}}
+		return http.Header{"Content-Type": {media}, "Api-Version": {"1"}, "X-Request-Id": {"12345678"}, "Etag": {`"x"`}}
 	}
 	list := `{"count":0,"categories":[]}`
 	if err := holds(doc, "GET", "/api/categories", reply{200, header("application/json"), []byte(list)}); err != nil {

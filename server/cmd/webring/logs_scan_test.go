@@ -52,6 +52,9 @@ type keptLog struct {
 // learn reads the secrets of those files that are there.
 func (k *keptLog) learn() {
 	for _, name := range k.secrets {
+		if i, err := os.Stat(name); err != nil || !i.Mode().IsRegular() {
+			continue // not there, or a pipe, which would wait for its other end
+		}
 		text, err := os.ReadFile(name)
 		if err != nil {
 			continue // not made yet, or never
