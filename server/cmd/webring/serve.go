@@ -138,6 +138,7 @@ func runOrigin(ctx context.Context, o *options, reload *reloader[options], logs 
 		return err
 	}
 	config.Access = logs.access
+	watchCertificates(watch.Server, certificates)
 	listeners, err := passed.listen(httpSocket, o.shell.listen, log)
 	if err != nil {
 		return err
