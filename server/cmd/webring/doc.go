@@ -7,8 +7,9 @@
 // other packages are put together:
 //
 //   - serve.go: the origin, opened from the ledger outwards and closed in the opposite
-//     order. offers.go, scorer.go and publish.go open its payment methods, its scorer and
-//     what edges follow
+//     order. ledger.go, offers.go, scorer.go, publish.go and serve_shell.go open its ledger,
+//     its payment methods, its scorer, what edges follow and what clients see; rules.go
+//     records what its flags have changed
 //   - edge.go: an edge, which is a replica, a shell before it, and a forwarder
 //   - core.go: which build of the core answers reads; shell.go: how an origin and an edge
 //     meet the outside; tls.go, reload.go and stop.go: the certificate, what SIGHUP reloads,
