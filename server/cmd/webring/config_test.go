@@ -185,7 +185,7 @@ func TestAnOriginAndAnEdgeRunByFiles(t *testing.T) {
 	t.Cleanup(o.kill)
 	key := o.verifier()
 	e := &origin{t: t, data: folder(t), base: "http://" + devchain.FreeAddress()}
-	e.args = []string{"edge", "--config", configured(t, fmt.Sprintf("listen = '%s'\norigin = '%s'\norigin-key = '%s'\ncore = 'native'\nrate-limit = 0\n",
+	e.args = []string{"edge", "--config", configured(t, fmt.Sprintf("listen = '%s'\norigin = '%s'\norigin-key = ['%s']\ncore = 'native'\nrate-limit = 0\n",
 		strings.TrimPrefix(e.base, "http://"), o.base, key))}
 	e.launch()
 	t.Cleanup(e.kill)
