@@ -15,9 +15,10 @@
 //     meet the outside; tls.go, reload.go and stop.go: the certificate, what SIGHUP reloads,
 //     and how they stop
 //
-// operate.go, payments.go, blocklist.go and backup.go talk to a running origin, or work on
-// a folder or a file that no origin uses. score.go scans a site, and seed.go makes a
-// synthetic ledger.
+// operate.go, payments.go, blocklist.go, key.go, log_level.go, backup.go and verify.go talk
+// to a running process, or work on a folder or a file that none uses. watch.go and logs.go
+// are what an operator sees of one: health, metrics and logs. score.go scans a site, and
+// seed.go makes a synthetic ledger.
 // flags.go, environment.go and config_file.go read what a command is given, config.go prints
 // it, and check.go tries it without starting.
 //
