@@ -23,7 +23,7 @@ func ReadSecret(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if Shared(info) {
+	if owner, ok := info.Sys().(*syscall.Stat_t); ok && shared(info.Mode(), int(owner.Uid), os.Geteuid()) {
 		return nil, fmt.Errorf("%s holds a secret and is open to others than its owner: run chmod 600 '%s'", path, path)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
@@ -31,13 +31,6 @@ func ReadSecret(path string) ([]byte, error) {
 		err = fmt.Errorf("%s is too long for a secret", path)
 	}
 	return b, err
-}
-
-// Shared reports whether others than its owner can access a file that holds a secret. If
-// root owns the file and the process runs as another user, the group may read it.
-func Shared(info fs.FileInfo) bool {
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	return ok && shared(info.Mode(), int(owner.Uid), os.Geteuid())
 }
 
 // shared reports whether others than the owner can access a file of this mode. If root

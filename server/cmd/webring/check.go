@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"webring/server/certs"
-	"webring/server/durable"
 )
 
 // defineCheck defines --check.
@@ -76,7 +75,7 @@ func (c *checks) configuration(flags *flag.FlagSet, args []string) bool {
 	}
 	c.ok("configuration", "of flags, environment and %s", path)
 	info, err := os.Stat(path)
-	if err != nil || !durable.Shared(info) {
+	if err != nil || info.Mode()&0o077 == 0 {
 		return true
 	}
 	for _, name := range secretURLs {
@@ -154,9 +153,6 @@ func (c *checks) front(f *shellFlags, data, host string, running bool) {
 	if f.tls.httpListen != "" {
 		c.listening("acme-http-listen", f.tls.httpListen, running)
 	}
-	if access := f.logs.access; access != "" && !c.fail("access log", appendable(access)) {
-		c.ok("access log", "%s can be written to", access)
-	}
 	switch {
 	case f.tls.cert != "" && f.tls.key != "":
 		c.certificate(&f.tls, host)
@@ -165,27 +161,6 @@ func (c *checks) front(f *shellFlags, data, host string, running bool) {
 	default:
 		c.ok("tls", "none here")
 	}
-}
-
-// appendable says why the access log could not be opened, and does not make it.
-func appendable(path string) error {
-	const writable = 2
-	if path == "-" {
-		return nil
-	}
-	info, err := os.Stat(path)
-	switch {
-	case err == nil && info.IsDir():
-		return fmt.Errorf("--access-log %s is a folder: name a file in it", path)
-	case err == nil:
-		err = syscall.Access(path, writable)
-	case errors.Is(err, fs.ErrNotExist):
-		err = syscall.Access(filepath.Dir(path), writable|1) // and searchable
-	}
-	if err != nil {
-		return fmt.Errorf("--access-log %s: %w: make its folder, and let this user write there", path, err)
-	}
-	return nil
 }
 
 // certificate checks a pair of files.

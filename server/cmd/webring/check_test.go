@@ -76,13 +76,12 @@ func TestACheckOfAnOriginThatIsRight(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "not", "yet")
 	listen := devchain.FreeAddress()
 	args := []string{"serve", "--base-url", "https://127.0.0.1:8402", "--dev", "--realm", "ring.example", "--listen", listen, "--data", data, "--tls-cert", cert, "--tls-key", key,
-		"--edge-secret-file", secretFile(t), "--tempo-rpc", c.RPC, "--tempo-recipient", usdc, "--core", "wasm", "--trusted-proxy", "10.0.0.0/8",
-		"--access-log", filepath.Join(filepath.Dir(cert), "access.log")}
+		"--edge-secret-file", secretFile(t), "--tempo-rpc", c.RPC, "--tempo-recipient", usdc, "--core", "wasm", "--trusted-proxy", "10.0.0.0/8"}
 	said := checked(t, []string{filepath.Dir(filepath.Dir(data))}, nil, args...)
 	for _, want := range []string{
 		"ok     configuration    of flags and environment", `ok     flags            "Webring" at https://127.0.0.1:8402`, "ok     data             " + data + " is made at the start",
 		"MiB free, of 256 that are needed", "ok     ledger           ", "ok     challenge key    ", "ok     signing key      ", "ok     edge secret      ", "holds secrets: 1",
-		"ok     access log       " + filepath.Dir(cert), "ok     proxies          1 trusted", "ok     listen           --listen " + listen + " is free", "note   tls              the certificate expires on", "ok     core             wasm, sha256:",
+		"ok     proxies          1 trusted", "ok     listen           --listen " + listen + " is free", "note   tls              the certificate expires on", "ok     core             wasm, sha256:",
 		"ok     scorer           this ring looks", "is on chain 42431, with the token 0x20C0000000000000000000000000000000000000", "ok     tempo            the newest block is of ",
 		"ok     tempo            " + usdc + " is paid",
 	} {
@@ -157,8 +156,6 @@ func TestACheckFindsEachMistake(t *testing.T) {
 		{"ACME for an address", []string{"--acme-host", "192.0.2.1"}, `flags +--acme-host "192.0.2.1"`},
 		{"ACME without a host", []string{"--acme-email", "a@b.example"}, `flags +--acme-email is for --acme-host`},
 		{"an authority that is away", []string{"--acme-host", "ring.test", "--acme-directory", "https://127.0.0.1:1/dir"}, `acme +--acme-directory https://127.0.0.1:1/dir: .*refused`},
-		{"an access log without a folder", []string{"--access-log", filepath.Join(short, "log")}, `access log +--access-log .*: make its folder`},
-		{"an access log that is one", []string{"--access-log", filepath.Dir(short)}, `access log +--access-log .* is a folder`},
 		{"a proxy", []string{"--trusted-proxy", "proxy.example"}, `proxies +--trusted-proxy`},
 		{"a scorer", []string{"--scorer", "nope"}, `scorer +.*unknown scorer`},
 		{"a scorer that is away", []string{"--scorer", "http", "--score-pointer", "/s", "--score-url", "http://127.0.0.1:1/{host}"}, `scorer +--scorer http: .*refused`},
