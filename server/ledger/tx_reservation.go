@@ -59,7 +59,7 @@ func (tx *Tx) StoreUnapplied(r *Reservation) error {
 	if err != nil {
 		return err
 	}
-	stored.FailedAt, stored.URLKey, stored.Client, stored.Body, stored.Pinned = stored.Created, "", "", nil, nil
+	stored.FailedAt, stored.URLKey, stored.Client, stored.Request, stored.Body, stored.Pinned = stored.Created, "", "", "", nil, nil
 	if err := tx.put(stored); err != nil {
 		return err
 	}
