@@ -139,7 +139,7 @@ func TestEveryPage(t *testing.T) {
 		{"/embed?from=gamma.example", []string{"/prev?from=gamma"}},
 		{"/embed?from=%3Cimg%20src=x%3E", []string{"Nobody in the ring is known as", "&lt;img src=x&gt;"}},
 		{"/embed?from=%FF", []string{"Nobody in the ring is known as"}},
-		{"/docs", []string{"GET /api/ring/{slug}", "POST /api/bid", "unknown_member", "120 requests"}},
+		{"/docs", []string{"GET /api/ring/{slug}", "POST /api/bid", "unknown_member", "120 requests", "X-Request-Id"}},
 	} {
 		r := s.get(c.target)
 		for _, want := range append(c.has, "<!doctype html>", `<a class="skip"`) {

@@ -240,7 +240,7 @@ func (o *Operator) remove(w http.ResponseWriter, r *http.Request) {
 		o.notModerated(w, slug, err)
 		return
 	}
-	o.Log.Info("member removed", "member", slug, "redacted", req.Redact, "blocked", req.Block, "by", req.By)
+	o.Log.Info("member removed", paid.Audit, "moderation", "member", slug, "redacted", req.Redact, "blocked", req.Block, "by", req.By)
 	o.member(w, r)
 }
 

@@ -55,7 +55,7 @@ func (o *Operator) moderate(w http.ResponseWriter, r *http.Request, what string,
 		o.notModerated(w, slug, err)
 		return
 	}
-	o.Log.Info("member "+what, "member", slug, "by", req.By)
+	o.Log.Info("member "+what, paid.Audit, "moderation", "member", slug, "by", req.By)
 	o.member(w, r)
 }
 
@@ -134,7 +134,7 @@ func (o *Operator) changeBlocklist(w http.ResponseWriter, r *http.Request, req B
 	case err != nil:
 		o.failed(w, "changing the blocklist", err)
 	default:
-		o.Log.Info("entry "+done+" the blocklist", "kind", b.Kind, "by", req.By)
+		o.Log.Info("entry "+done+" the blocklist", paid.Audit, "moderation", "kind", b.Kind, "by", req.By)
 		reply(w, b)
 	}
 }

@@ -1,8 +1,10 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -39,7 +41,12 @@ func TestOperatorHidesAndShowsMembers(t *testing.T) {
 	if o.books.Size() != size {
 		t.Error("what was refused left an event")
 	}
+	log := new(bytes.Buffer)
+	o.operator.Log = slog.New(slog.NewTextHandler(log, nil))
 	status, text := ask("POST", "/members/ada/hiding", `{"reason":"reported","by":"olga"}`)
+	if said := log.String(); !strings.Contains(said, `msg="member hidden" audit=moderation member=ada by=olga`) {
+		t.Errorf("the log says %q", said)
+	}
 	if row := read[server.Row](t, text); status != 200 || !row.Hidden || row.Removed || row.Rank != 0 || row.TotalCents != 250 || row.URL == "" {
 		t.Errorf("hidden: %d %s", status, text)
 	}

@@ -20,7 +20,8 @@
 //
 // store.go (what a store must do), keys.go (its rows), reservation.go, index.go (the
 // reservations in memory), payments.go, payers.go and waste.go (what is found by
-// transaction and account), writer.go (the group commit), tx.go, view.go, records.go
-// (durable events), removal.go, blocklist.go, head.go, open.go (the checks), audit.go (reads and checks
+// transaction and account), writer.go (the group commit), tx.go and
+// tx_reservation.go (a turn of the writer), view.go, records.go (durable events),
+// removal.go, blocklist.go, head.go, open.go (the checks), audit.go (reads and checks
 // everything again), restore.go.
 package ledger

@@ -237,7 +237,7 @@ func (r *Reservation) checkChange(to *Reservation) error {
 
 // redact deletes whatever may hold the member's texts.
 func (r *Reservation) redact() {
-	r.Body, r.Pinned, r.URLKey, r.Client, r.Redacted = nil, nil, "", "", true
+	r.Body, r.Pinned, r.URLKey, r.Client, r.Request, r.Redacted = nil, nil, "", "", "", true
 	if r.Response != nil {
 		changed := *r.Response
 		changed.Body = nil

@@ -30,7 +30,6 @@ func (s *Service) conclude(w *work, o mpp.Outcome) (applied *ledger.Reservation,
 	if err := s.fail(w, o); err != nil {
 		return nil, false, err
 	}
-	w.failed = true
 	return nil, true, s.failed(w, o)
 }
 

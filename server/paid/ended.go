@@ -37,7 +37,8 @@ func Outcomes() []Outcome {
 	return []Outcome{OutcomeApplied, OutcomeFailed, OutcomeMismatched, OutcomeUnapplied, OutcomeRefused, OutcomePending}
 }
 
-// outcome is what came of work that has ended.
+// outcome is what came of work that has ended. The log has a line about the outcome of a
+// payment in the same cases: applied, failed, mismatched and unapplied.
 func (w *work) outcome() Outcome {
 	var p *Problem
 	switch {
@@ -47,14 +48,14 @@ func (w *work) outcome() Outcome {
 		return OutcomeRefused
 	case p.Code == api.PaymentPending:
 		return OutcomePending
+	case !w.decided:
+		return OutcomeRefused
 	case p.Code == api.PaymentMismatch:
 		return OutcomeMismatched
 	case p.Code == api.PaymentUnapplied:
 		return OutcomeUnapplied
-	case w.failed:
-		return OutcomeFailed
 	}
-	return OutcomeRefused
+	return OutcomeFailed
 }
 
 // tell tells what came of a payment.

@@ -2,11 +2,14 @@ package paid_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"webring/core"
 	"webring/core/api"
 	"webring/server/mpp"
 	"webring/server/paid"
@@ -119,6 +122,23 @@ func TestWhatCameOfPaymentsIsTold(t *testing.T) {
 		r.post(paid.OpBid, fund, bid())
 		next(paid.OpBid, paid.OutcomeRefused, 0, time.Second)
 		r.network.simulate = nil
+
+		// The operator has accounted for its transaction: nothing comes of it, so however
+		// often it is shown, no payment of this ring has failed.
+		credential = r.sign(r.challenge(paid.OpBid, fund), "dora", 150)
+		cred, _, err := mpp.ParseAuthorization([]string{credential})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reference := fmt.Sprintf("0x%x", sha256.Sum256(cred.Payload))
+		r.network.change(func() { r.network.arrives(reference, "dora", 150, time.Now()) })
+		if _, err := r.service.Adjust(t.Context(), paid.Adjustment{Kind: core.Unclaimed, Transaction: reference, Reason: "test"}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			r.post(paid.OpBid, fund, credential).is(409, api.PaymentUnapplied)
+			next(paid.OpBid, paid.OutcomeRefused, 0, time.Second)
+		}
 
 		r.network.fates["bob"] = fate{after: 20 * time.Second}
 		credential = bid()

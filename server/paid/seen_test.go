@@ -181,14 +181,14 @@ func TestPaymentThatCanHaveNoEffectIsKept(t *testing.T) {
 			r.network.change(func() { delete(r.network.fates, "bob") })
 			credited := r.credited()
 			for range 2 {
-				a := r.post(tc.op, tc.body, credential).is(409, api.PaymentUnapplied)
+				a := r.handle(paid.Call{Operation: tc.op, Body: []byte(tc.body), Authorization: []string{credential}, Request: "request-1"}).is(409, api.PaymentUnapplied)
 				if detail, _ := a.member("detail").(string); a.member("reference") == "" || a.member("reference") == nil || !strings.Contains(detail, string(tc.why)) {
 					t.Errorf("%s", a.Body)
 				}
 				r.restart()
 			}
 			kept := r.stored(ch)
-			if kept.State != ledger.Failed || kept.Outcome != "settled" || kept.Reason != string(tc.why) || len(kept.Body)+len(kept.Pinned) != 0 || len(r.open()) != 0 {
+			if kept.State != ledger.Failed || kept.Outcome != "settled" || kept.Reason != string(tc.why) || len(kept.Body)+len(kept.Pinned)+len(kept.Request) != 0 || len(r.open()) != 0 {
 				t.Errorf("kept as %+v, %d open", kept, len(r.open()))
 			}
 			if r.credited() != credited {

@@ -26,9 +26,8 @@ type work struct {
 	expires time.Time // of the challenge
 	realm   string    // of the challenge
 
-	failed bool          // it ended without its money having come
-	held   bool          // its first request is still waiting; guarded by Service.mu
-	letGo  chan struct{} // closed when that is let go; nil for work that no request began
+	held  bool          // its first request is still waiting; guarded by Service.mu
+	letGo chan struct{} // closed when that is let go; nil for work that no request began
 
 	// The result, to be read after done is closed: an applied reservation, or
 	// the reason why there is none.

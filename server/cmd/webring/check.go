@@ -129,7 +129,7 @@ func (c *checks) listening(name, address string, running bool) {
 	case running && errors.Is(err, syscall.EADDRINUSE):
 		c.note("listen", "--%s %s is taken, as it must be if the process on this data folder has it", name, address)
 	default:
-		c.fail("listen", fmt.Errorf("--%s: %w: choose another address, or end what has this one", name, err))
+		c.fail("listen", fmt.Errorf("--%s: %w: choose another address, or end what has this one, unless that is the socket unit of this process", name, err))
 	}
 }
 

@@ -104,6 +104,9 @@ func (c *checks) keys(o *options) {
 	default:
 		c.ok("signing key", "edges know this origin as %s", key.Name())
 	}
+	if next, err := publish.ReadNext(nextKeyPath(o.data)); !c.fail("signing key", err) && next != nil {
+		c.note("signing key", "a next one is announced: %s", next.Verifier())
+	}
 	c.edgeSecrets(o.edgeSecretFile)
 }
 

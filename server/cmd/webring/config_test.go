@@ -142,10 +142,10 @@ func TestMistakesInAFile(t *testing.T) {
 // nothing else from it; a name that neither process has is a mistake to them, too.
 func TestOperatorsFindTheDataFolderByTheFile(t *testing.T) {
 	t.Parallel()
-	for _, command := range [][]string{{"members", "list"}, {"payments", "list"}, {"payments", "show", "x"}, {"backup", filepath.Join(t.TempDir(), "b")}} {
+	for _, command := range [][]string{{"members", "list"}, {"payments", "list"}, {"payments", "show", "x"}, {"backup", filepath.Join(t.TempDir(), "b")}, {"key", "next"}, {"log-level"}} {
 		path := configured(t, "base-url = 'https://ring.example.org'\nfee = '2'\norigin = 'x'\ndata = '/nowhere/at all'\n")
 		said := refusal(t, nil, append(command, "--config", path)...)
-		if !strings.Contains(said, "/nowhere/at all") || !strings.Contains(said, "no origin is running") {
+		if !strings.Contains(said, "/nowhere/at all") || !strings.Contains(said, "no origin") || !strings.Contains(said, "running") {
 			t.Errorf("%v: %s", command, said)
 		}
 		if said := refusal(t, nil, append(command, "--config", path, "--data", "/elsewhere")...); !strings.Contains(said, "/elsewhere") {
@@ -185,7 +185,7 @@ func TestAnOriginAndAnEdgeRunByFiles(t *testing.T) {
 	t.Cleanup(o.kill)
 	key := o.verifier()
 	e := &origin{t: t, data: folder(t), base: "http://" + devchain.FreeAddress()}
-	e.args = []string{"edge", "--config", configured(t, fmt.Sprintf("listen = '%s'\norigin = '%s'\norigin-key = '%s'\ncore = 'native'\nrate-limit = 0\n",
+	e.args = []string{"edge", "--config", configured(t, fmt.Sprintf("listen = '%s'\norigin = '%s'\norigin-key = ['%s']\ncore = 'native'\nrate-limit = 0\n",
 		strings.TrimPrefix(e.base, "http://"), o.base, key))}
 	e.launch()
 	t.Cleanup(e.kill)

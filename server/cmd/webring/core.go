@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"flag"
@@ -103,6 +104,24 @@ func buildName() (string, error) {
 		return buildDigest()
 	}
 	return hex.EncodeToString(digest[:]), err
+}
+
+// buildDigest is the SHA-256 of this binary, in hexadecimal.
+func buildDigest() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // compiled is the folder of a module's compiled code, which later starts use again.

@@ -7,16 +7,18 @@
 // other packages are put together:
 //
 //   - serve.go: the origin, opened from the ledger outwards and closed in the opposite
-//     order. offers.go, scorer.go and publish.go open its payment methods, its scorer and
-//     what edges follow
+//     order. ledger.go, offers.go, scorer.go, publish.go and serve_shell.go open its ledger,
+//     its payment methods, its scorer, what edges follow and what clients see; rules.go
+//     records what its flags have changed
 //   - edge.go: an edge, which is a replica, a shell before it, and a forwarder
 //   - core.go: which build of the core answers reads; shell.go: how an origin and an edge
 //     meet the outside; tls.go, reload.go and stop.go: the certificate, what SIGHUP reloads,
 //     and how they stop
 //
-// operate.go, payments.go, blocklist.go and backup.go talk to a running origin, or work on
-// a folder or a file that no origin uses. score.go scans a site, and seed.go makes a
-// synthetic ledger.
+// operate.go, payments.go, blocklist.go, key.go, log_level.go, backup.go and verify.go talk
+// to a running process, or work on a folder or a file that none uses. watch.go and logs.go
+// are what an operator sees of one: health, metrics and logs. score.go scans a site, and
+// seed.go makes a synthetic ledger.
 // flags.go, environment.go and config_file.go read what a command is given, config.go prints
 // it, and check.go tries it without starting.
 //

@@ -157,6 +157,7 @@ func follow(ctx context.Context, o *edgeOptions, reload *reloader[edgeOptions], 
 		return err
 	}
 	watch.Add(replicaMetrics{r})
+	watchCertificates(watch, certificates)
 	following, end := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	run := sync.OnceFunc(func() { done.Go(func() { r.Run(following) }) })

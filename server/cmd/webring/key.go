@@ -14,6 +14,7 @@ type keyOptions struct{ data string }
 
 func (o *keyOptions) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring key", flag.ContinueOnError)
+	defineDataConfig(fs)
 	fs.StringVar(&o.data, "data", "./data", "`folder` of the running origin")
 	return fs
 }

@@ -37,6 +37,9 @@ func TestTheSigningKeyIsChanged(t *testing.T) {
 			return err == nil && strings.Contains(said, "--origin-key "+old) && strings.Contains(said, "announced as the next key: "+next)
 		})
 	}
+	if said := checked(t, nil, nil, append(o.args, "--data", o.data)...); !strings.Contains(said, "note   signing key      a next one is announced: "+next) {
+		t.Errorf("%s", said)
+	}
 	saved := filepath.Join(t.TempDir(), "backup")
 	if out, err := o.operate("backup", saved); err != nil {
 		t.Fatalf("%v: %s", err, out)

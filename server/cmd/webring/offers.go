@@ -11,8 +11,11 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"webring/core"
 	"webring/server/evm"
 	"webring/server/node"
+	"webring/server/paid"
+	"webring/server/tempo"
 )
 
 // offer is what the flags of a payment method say of its node, whose chain and token
@@ -103,4 +106,26 @@ func announceTests(offers []offer, log *slog.Logger) {
 	if len(names) > 0 {
 		log.Warn("payments are taken by the chain id of the public test network of " + strings.Join(names, " and of ") + ", whose money is worth nothing")
 	}
+}
+
+// paymentMethods makes the methods that the flags configure, in the order of
+// their offers, and says how they are to be named.
+func paymentMethods(o *options) (methods []paid.Method, networks []core.Network, err error) {
+	if o.tempoRPC != "" {
+		currency := common.Address(o.tempoCurrency)
+		m, err := tempo.New(tempo.Config{RPC: o.tempoRPC, ChainID: o.tempoChainID, Depth: o.tempoDepth, Currency: currency, Recipient: common.Address(o.tempoRecipient)})
+		if err != nil {
+			return nil, nil, err
+		}
+		methods = append(methods, m)
+		networks = append(networks, core.Network{Name: m.Network(), Method: m.Name(), Currency: node.LowerHex(currency)})
+	}
+	m, network, err := o.evm.method()
+	if err != nil {
+		return nil, nil, err
+	}
+	if m != nil {
+		methods, networks = append(methods, m), append(networks, network)
+	}
+	return methods, networks, nil
 }

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"os/user"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -296,3 +297,6 @@ func (o operator) list(out io.Writer) error {
 		after += len(rows)
 	}
 }
+
+// socketPath is where the operator reaches a running origin.
+func socketPath(data string) string { return filepath.Join(data, "operator.sock") }

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"webring/server/certs/certstest"
 	"webring/server/devchain"
 )
 
@@ -55,14 +56,15 @@ func replaceFile(t *testing.T, path, by string) {
 func TestACertificateIsReplacedUnderLoad(t *testing.T) {
 	t.Parallel()
 	cert, key, pool := certificate(t)
-	nextCert, nextKey, nextPool := certificate(t)
+	nextCert, nextKey := certstest.Write(t, t.TempDir(), "127.0.0.1", time.Now().Add(-time.Hour), time.Now().Add(2*time.Hour))
+	nextPool := x509.NewCertPool()
 	listen := devchain.FreeAddress()
 	o := &origin{t: t, data: folder(t), base: "https://" + listen}
 	o.args = []string{"serve", "--dev", "--core", "native", "--scorer", "fixed:72", "--listen", listen, "--base-url", o.base, "--rate-limit", "0", "--tls-cert", cert, "--tls-key", key}
 	o.boot()
 	t.Cleanup(o.kill)
 	both := pool.Clone()
-	if text, err := os.ReadFile(nextCert); err != nil || !both.AppendCertsFromPEM(text) {
+	if text, err := os.ReadFile(nextCert); err != nil || !both.AppendCertsFromPEM(text) || !nextPool.AppendCertsFromPEM(text) {
 		t.Fatal("no second certificate", err)
 	}
 	client := func(keeps bool) *http.Client {
@@ -88,6 +90,15 @@ func TestACertificateIsReplacedUnderLoad(t *testing.T) {
 		}
 		return pool
 	}
+	// expires holds what whoever watches is told, to within the length of this test.
+	expires := func(in time.Duration) {
+		t.Helper()
+		at := o.scrape()["webring_certificate_expiry_timestamp_seconds"]
+		if left := time.Until(time.Unix(int64(at), 0)); left > in || left < in-30*time.Minute {
+			t.Errorf("the certificate expires in %s by the metrics, and in %s", left, in)
+		}
+	}
+	expires(time.Hour)
 	kept, err := tls.Dial("tcp", listen, &tls.Config{RootCAs: both})
 	if err != nil {
 		t.Fatal(err)
@@ -151,6 +162,7 @@ func TestACertificateIsReplacedUnderLoad(t *testing.T) {
 	if shown() != nextPool {
 		t.Error("the certificate before is shown")
 	}
+	expires(2 * time.Hour)
 	flowing()
 	if err := ask(); err != nil {
 		t.Errorf("the connection that was kept: %v", err)

@@ -48,6 +48,28 @@ func (c *shellMetrics) Collect(to chan<- prometheus.Metric) {
 	to <- admin.Counter(trapsDesc, c.traps())
 }
 
+// certificateMetrics collects how long the certificate of the listener is valid.
+type certificateMetrics struct{ certificates }
+
+var certificateExpiryDesc = prometheus.NewDesc("webring_certificate_expiry_timestamp_seconds", "When the certificate that the listener shows expires; of several the first, and nothing while one is missing.", nil, nil)
+
+// Describe is for [prometheus.Collector].
+func (c certificateMetrics) Describe(to chan<- *prometheus.Desc) { to <- certificateExpiryDesc }
+
+// Collect is for [prometheus.Collector].
+func (c certificateMetrics) Collect(to chan<- prometheus.Metric) {
+	if at := c.NotAfter(); !at.IsZero() {
+		to <- admin.Gauge(certificateExpiryDesc, float64(at.Unix()))
+	}
+}
+
+// watchCertificates has the certificates of a listener collected from, if it speaks TLS.
+func watchCertificates(s *admin.Server, c certificates) {
+	if c != nil {
+		s.Add(certificateMetrics{c})
+	}
+}
+
 // trapsOf gives what counts the traps of a core: the native one has none.
 func trapsOf(core any) func() uint64 {
 	if pool, ok := core.(interface{ Traps() uint64 }); ok {

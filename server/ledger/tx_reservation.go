@@ -1,0 +1,252 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"webring/core"
+)
+
+// Reserve stores a new reservation in the state [Reserved] and claims its
+// replay keys for ever. It sets Created.
+//
+// It fails with a [*ReplayedError] when its id or one of its keys is known,
+// for a registration with [ErrURLPending] or [ErrBarred], with the error of
+// [core.State.Apply] when the event that is paid for could not be applied, and
+// with [ErrNoRoom].
+func (tx *Tx) Reserve(r *Reservation) error {
+	return tx.reserve(r, false)
+}
+
+// ReserveSettled is [Tx.Reserve] for a payment whose money has come already: an
+// earlier one that failed does not bar its payer.
+func (tx *Tx) ReserveSettled(r *Reservation) error {
+	return tx.reserve(r, true)
+}
+
+func (tx *Tx) reserve(r *Reservation, came bool) error {
+	if r.State != Reserved {
+		return fmt.Errorf("%w: a new one is not %s", ErrReservation, r.State)
+	}
+	stored, err := tx.admit(r)
+	if err != nil {
+		return err
+	}
+	if err := tx.checkApplicable(stored); err != nil {
+		return err
+	}
+	if _, barred := tx.l.index.barred(stored.Payer, stored.URLKey, stored.Created); barred && !came {
+		return ErrBarred
+	}
+	if err := tx.put(stored); err != nil {
+		return err
+	}
+	tx.rows[string(stringKey(prefixOpen, r.ID))] = []byte{}
+	tx.reindex(nil, stored)
+	r.Created = stored.Created
+	return nil
+}
+
+// StoreUnapplied stores a payment whose money has come and which can have no effect: as one
+// that has [Failed] already, without the request's words. It bars no payer. It fails as
+// [Tx.Reserve] does if the payment is known, and with [ErrNoRoom].
+func (tx *Tx) StoreUnapplied(r *Reservation) error {
+	if r.State != Failed {
+		return fmt.Errorf("%w: a payment without effect is not %s", ErrReservation, Failed)
+	}
+	stored, err := tx.admit(r)
+	if err != nil {
+		return err
+	}
+	stored.FailedAt, stored.URLKey, stored.Client, stored.Request, stored.Body, stored.Pinned = stored.Created, "", "", "", nil, nil
+	if err := tx.put(stored); err != nil {
+		return err
+	}
+	*r = *stored
+	return nil
+}
+
+// admit gives what is to be stored of a new reservation, if neither its id nor one
+// of its replay keys is known.
+func (tx *Tx) admit(r *Reservation) (*Reservation, error) {
+	if tx.room != nil {
+		return nil, tx.room
+	}
+	stored := *r
+	stored.Created = time.UnixMilli(tx.stamp).UTC()
+	if err := stored.check(); err != nil {
+		return nil, err
+	}
+	if _, err := tx.get(stringKey(prefixReservation, r.ID)); err == nil {
+		return nil, &ReplayedError{r.ID}
+	} else if !errors.Is(err, ErrNotFound) {
+		return nil, err
+	}
+	for _, key := range r.ReplayKeys {
+		if id, err := tx.get(stringKey(prefixReplay, key)); err == nil {
+			return nil, &ReplayedError{string(id)}
+		} else if !errors.Is(err, ErrNotFound) {
+			return nil, err
+		}
+	}
+	return &stored, nil
+}
+
+// put stores a new reservation with the rows by which it is found.
+func (tx *Tx) put(r *Reservation) error {
+	b, err := encodeReservation(r)
+	if err != nil {
+		return err
+	}
+	tx.rows[string(stringKey(prefixReservation, r.ID))] = b
+	for _, key := range r.ReplayKeys {
+		tx.rows[string(stringKey(prefixReplay, key))] = []byte(r.ID)
+	}
+	if r.Idempotency != "" {
+		tx.rows[string(stringKey(prefixIdempotency, r.Idempotency+"\x00"+r.Payer))] = []byte(r.ID)
+	}
+	return nil
+}
+
+// checkApplicable says why the event that a new reservation pays for could not be applied.
+// If it can be now, it can be later: registrations of one URL exclude each other, removal
+// waits for open bids, bids on hidden members apply, and open reservations count towards the limits.
+func (tx *Tx) checkApplicable(r *Reservation) error {
+	s, x := tx.l.state, &tx.l.index
+	if r.Operation == OperationBid {
+		o, ok := s.BySlug([]byte(r.Member))
+		switch {
+		case !ok:
+			return core.ErrUnknown
+		case s.Member(o).Removed:
+			return core.ErrRemoved
+		case s.Member(o).Total()+x.onMember[r.Member].cents+r.Cents > core.MaxTotal:
+			return core.ErrTotal
+		}
+		return nil
+	}
+	if _, taken := s.Holder([]byte(r.URLKey)); taken {
+		return core.ErrURLTaken
+	}
+	if x.urls[r.URLKey] != nil {
+		return ErrURLPending
+	}
+	if s.Rows()+len(x.urls) >= s.Capacity() {
+		return core.ErrCapacity
+	}
+	return nil
+}
+
+// Update stores a reservation anew. What was reserved (operation, URL, amount,
+// payer, keys) stays; the state goes from [Reserved] to [Applied] or [Failed]
+// or stays. If the reservation fails, Update sets FailedAt, and replaces a registration's
+// URL by hashes that recognise it. What was deleted stays deleted, whatever r holds, and
+// what a redaction would have deleted is not stored. It may fail with [ErrNoRoom].
+func (tx *Tx) Update(r *Reservation) error {
+	if tx.room != nil {
+		return tx.room
+	}
+	old, err := tx.Get(r.ID)
+	if err != nil {
+		return err
+	}
+	stored := *r
+	if old.Redacted {
+		stored.redact()
+	}
+	if old.State == Failed {
+		stored.URLKey = ""
+	}
+	if err := old.checkChange(&stored); err != nil {
+		return err
+	}
+	stored.Created, stored.FailedAt, stored.Bar, stored.URLMark, stored.HadPaid = old.Created, old.FailedAt, old.Bar, old.URLMark, old.HadPaid
+	if old.State == Reserved && stored.State == Failed {
+		hadPaid, err := tx.View().HasPaid(stored.Payer)
+		if err != nil {
+			return err
+		}
+		stored.fail(time.UnixMilli(tx.stamp).UTC(), hadPaid)
+	}
+	if stored.State == Failed || stored.Confirmed {
+		stored.Client, stored.Request = "", ""
+	}
+	if at, ok := tx.l.state.BySlug([]byte(stored.Member)); ok && stored.State == Applied && tx.l.state.Member(at).Redacted {
+		// Its event came back from an edge, and with it the redaction.
+		stored.redact()
+	}
+	b, err := encodeReservation(&stored)
+	if err != nil {
+		return err
+	}
+	tx.rows[string(stringKey(prefixReservation, r.ID))] = b
+	if old.State != stored.State {
+		tx.rows[string(stringKey(prefixOpen, r.ID))] = nil
+		if stored.State == Failed {
+			tx.rows[string(failedKey(tx.stamp, r.ID))] = []byte{}
+		} else {
+			tx.rows[string(paidKey(stored.Member, r.ID))] = []byte{}
+			if err := tx.claimRestored(stored.Payer, stored.Seq); err != nil {
+				return err
+			}
+		}
+	}
+	if stored.State == Applied {
+		// nil deletes, and an empty value does not.
+		var row []byte
+		if !stored.Confirmed {
+			row = []byte{}
+		}
+		tx.rows[string(stringKey(prefixConfirm, r.ID))] = row
+	}
+	tx.reindex(old, &stored)
+	*r = stored
+	return nil
+}
+
+// claimRestored notes that a restored event has its reservation. Hardly any event is a
+// restored one. A row that does not exist is not deleted, because a store may keep a mark
+// for each deletion, which [View.Restored] would have to skip.
+func (tx *Tx) claimRestored(payer string, seq uint64) error {
+	key := restoredKey(payer, seq)
+	_, err := tx.get(key)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	tx.rows[string(key)] = nil
+	return err
+}
+
+// reindex changes the index at once, so that this turn sees its own work.
+func (tx *Tx) reindex(old, new *Reservation) {
+	x := &tx.l.index
+	x.expire(time.UnixMilli(tx.stamp))
+	x.change(old, new)
+	tx.undos = append(tx.undos, func() { x.change(new, old) })
+}
+
+// Get gives the reservation with this id, or [ErrNoReservation].
+func (tx *Tx) Get(id string) (*Reservation, error) { return reservation(tx.get, id) }
+
+func reservation(get func([]byte) ([]byte, error), id string) (*Reservation, error) {
+	b, err := get(stringKey(prefixReservation, id))
+	if errors.Is(err, ErrNotFound) {
+		return nil, ErrNoReservation
+	}
+	if err != nil {
+		return nil, err
+	}
+	return decodeReservation(b)
+}
+
+func reservationBy(get func([]byte) ([]byte, error), prefix byte, key string) (*Reservation, error) {
+	id, err := get(stringKey(prefix, key))
+	if errors.Is(err, ErrNotFound) {
+		return nil, ErrNoReservation
+	}
+	if err != nil {
+		return nil, err
+	}
+	return reservation(get, string(id))
+}
