@@ -48,6 +48,20 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// A target in absolute form can hold a password. It stands in the log as its path.
+func TestTargetsAreLoggedAsPaths(t *testing.T) {
+	for target, want := range map[string]string{
+		"http://ada:secret@ring.example/ring?from=ada": "/ring", "foo://ada:secret@ring.example": "/", "HTTP://ada:secret@x?from=y": "/",
+		"*": "*", "/a://b/c": "/a://b/c", "": "",
+	} {
+		l := line("203.0.113.77")
+		l.Target = []byte(target)
+		if got := string(appendLine(nil, l, false, false)); !strings.Contains(got, ` path="`+want+`" `) || strings.Contains(got, "secret") {
+			t.Errorf("%q gives %s", target, got)
+		}
+	}
+}
+
 // Whatever a client sends, it stays in one line, between quotation marks, and is bounded.
 func TestHostileLines(t *testing.T) {
 	for _, hostile := range []string{"a\r\nlevel=ERROR msg=forged", `" status=500 x="`, `\`, "\x00\x7f\xff\xc3\xa4\u2028", strings.Repeat("x", 9999)} {

@@ -84,6 +84,21 @@ func (f *fields) number(name string, n int64) {
 	f.dst = strconv.AppendInt(f.dst, n, 10)
 }
 
+// withoutAuthority cuts scheme and authority off a target in absolute form: a client may
+// write a password there.
+func withoutAuthority(path []byte) []byte {
+	scheme, rest, found := bytes.Cut(path, []byte("://"))
+	if !found || bytes.IndexByte(scheme, '/') >= 0 {
+		return path
+	}
+	if at := bytes.IndexByte(rest, '/'); at >= 0 {
+		return rest[at:]
+	}
+	return root
+}
+
+var root = []byte("/")
+
 // appendLine appends a line as it is written. Clients are named by their networks unless
 // whole is set.
 func appendLine(dst []byte, l *Line, json, whole bool) []byte {
@@ -107,6 +122,7 @@ func appendLine(dst []byte, l *Line, json, whole bool) []byte {
 	}
 	f.quoted("method", l.Method)
 	path, query, _ := bytes.Cut(l.Target, []byte("?"))
+	path = withoutAuthority(path)
 	f.quoted("path", path)
 	if from := uri.Parameter(query, "from"); len(from) > 0 {
 		f.quoted("from", from)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,6 +31,7 @@ type keyring struct {
 
 	mu    sync.Mutex
 	held  map[uint32]heldKey // by hash
+	later map[uint32]heldKey // pinned, and in none of the notes that were read; nil once all are
 	notes []string           // signed keys that led from what is pinned to held, the newest last
 	at    snap.Keys          // the newest
 }
@@ -47,7 +49,9 @@ const keysName = "keys"
 // errKeys: keys that are not to be taken.
 var errKeys = errors.New("replica: keys that no trusted key has signed")
 
-// newKeyring trusts what is pinned, and what the folder has signed by it.
+// newKeyring trusts what is pinned, and what the folder has signed by it. A pinned key of
+// which that says nothing may be newer: it is trusted until the origin says again which
+// keys there are.
 func newKeyring(pinned []string, dir string, log *slog.Logger) (*keyring, error) {
 	if len(pinned) == 0 {
 		return nil, errors.New("replica: no key of the origin is given")
@@ -74,9 +78,11 @@ func newKeyring(pinned []string, dir string, log *slog.Logger) (*keyring, error)
 	if err != nil {
 		log.Error("replica: the keys on disk cannot be read; those that are given are trusted, though the origin may have given them up", "err", err)
 	}
+	k.later = maps.Clone(k.held)
 	for _, signed := range notes {
 		_, _ = k.take([]byte(signed)) // those before what is pinned lead nowhere
 	}
+	k.later = nil
 	for _, word := range pinned {
 		if !k.holds(word) {
 			log.Warn("replica: the origin has given up a key that this edge was started with; it is not trusted", "given_up", word, "give_instead", k.at.Current)
@@ -97,7 +103,7 @@ func (k *keyring) Verifier(name string, hash uint32) (note.Verifier, error) {
 
 // take takes signed keys, if the one that they call the present one is trusted and has
 // signed them. From then on that one and the one that it announces are trusted, and no
-// other. news says whether they are others than before.
+// other but those in later. news says whether they are others than before.
 func (k *keyring) take(signed []byte) (news bool, err error) {
 	n, err := note.Open(signed, k)
 	if err != nil {
@@ -129,13 +135,17 @@ func (k *keyring) take(signed []byte) (news bool, err error) {
 		return false, fmt.Errorf("%w: the present key is not trusted", errKeys)
 	}
 	same := to.Current == k.at.Current
-	if same && to.Time <= k.at.Time {
+	if same && to.Time < k.at.Time {
 		return false, nil // an earlier one is sent again
 	}
 	news = !same || to.Next != k.at.Next
 	if same {
 		k.notes = k.notes[:len(k.notes)-1]
 	}
+	for hash := range held {
+		delete(k.later, hash)
+	}
+	maps.Copy(held, k.later)
 	k.notes, k.held, k.at = append(k.notes, string(signed)), held, to
 	return news, nil
 }

@@ -177,6 +177,51 @@ func TestAnEdgeThatMissedTheChangeSaysSo(t *testing.T) {
 	f.takes(o.signedBy(next))
 }
 
+// An edge that was off while the key changed, and is given both keys, follows: what it has
+// learned before says nothing of the new one.
+func TestAKeyThatIsPinnedLaterCounts(t *testing.T) {
+	o := newOrigin(t)
+	old, next, last := o.own(), newSigner(t, "ring.test"), newSigner(t, "ring.test")
+	dir := t.TempDir()
+	pinned := func(keys ...signer) func(*Config) {
+		return func(c *Config) {
+			c.Dir, c.Keys = dir, nil
+			for _, k := range keys {
+				c.Keys = append(c.Keys, k.word)
+			}
+		}
+	}
+	o.sign()
+	f := o.booted(pinned(old))
+	before := say(t, old, 10, old.word, "")
+	if err := f.keys.learn(before); err != nil {
+		t.Fatal(err)
+	}
+
+	f = o.newReplica(pinned(old, next))
+	f.agrees(o)
+	f.takes(o.signedBy(next))
+	if strings.Contains(f.log.String(), "given up") {
+		t.Errorf("the log says of a key that was never in use: %s", f.log)
+	}
+	if err := f.keys.learn(say(t, next, 20, next.word, "")); err != nil {
+		t.Fatal(err)
+	}
+	f.refuses("the key that was given up", o.signedBy(old))
+
+	// The same with a key that was given up for certain.
+	f = o.newReplica(pinned(old, next, last))
+	f.refuses("the key that was given up before", o.signedBy(old))
+	f.takes(o.signedBy(last))
+
+	// What the origin says decides in the end, and may be what it has said before.
+	if err := f.keys.learn(say(t, next, 20, next.word, "")); err != nil {
+		t.Fatal(err)
+	}
+	f.refuses("a key that the origin does not name", o.signedBy(last))
+	f.takes(o.signedBy(next))
+}
+
 // Keys that are not what they say are not taken, nor is a file that is none.
 func TestOtherKeysAreRefused(t *testing.T) {
 	o := newOrigin(t)

@@ -3,6 +3,8 @@ package main
 import (
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -108,6 +110,25 @@ func TestSignalsThatEndAtOnce(t *testing.T) {
 			o.signal(syscall.SIGINT)
 			o.waitGone()
 		})
+	}
+}
+
+// A shell has what it starts in the background ignore SIGINT. One that comes all the same
+// ends the process: one that had said so, and went on, would take no other signal.
+func TestSIGINTEndsAProcessThatWasToIgnoreIt(t *testing.T) {
+	t.Parallel()
+	o := start(t, "--core", "native")
+	o.stop()
+	script := filepath.Join(t.TempDir(), "background")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\ntrap '' INT\nexec "+binary(t)+` "$@"`+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	o.program = script
+	o.launch()
+	o.signal(syscall.SIGINT)
+	o.waitGone()
+	if code := o.cmd.ProcessState.ExitCode(); code != 128+int(syscall.SIGINT) {
+		t.Errorf("it ended with %v", o.cmd.ProcessState)
 	}
 }
 

@@ -40,7 +40,7 @@ func reloadFront[O any](r *reloader[O], now front, o *O, of func(*O) (*shellFlag
 		return reloadEdgeSecrets(now.secrets, path)
 	}})
 	shell, _ := of(o)
-	rate, trusted := shell.rateLimit, shell.trustedProxies
+	rate, trusted, field := shell.rateLimit, shell.trustedProxies, shell.clientIPHeader
 	r.add(part[O]{"the rate limit", []string{"rate-limit"}, func(next *O) (change, error) {
 		shell, _ := of(next)
 		if shell.rateLimit == rate {
@@ -54,8 +54,11 @@ func reloadFront[O any](r *reloader[O], now front, o *O, of func(*O) (*shellFlag
 	}})
 	r.add(part[O]{"the trusted proxies", []string{"trusted-proxy"}, func(next *O) (change, error) {
 		shell, _ := of(next)
-		if slices.Equal(shell.trustedProxies, trusted) {
+		switch {
+		case slices.Equal(shell.trustedProxies, trusted):
 			return change{}, nil
+		case shell.clientIPHeader != field:
+			return change{}, errRestart // they would be believed in a field that they may not set
 		}
 		proxies, err := shell.proxies()
 		return change{said: shell.trustedProxies.String(), apply: func() error {

@@ -324,6 +324,14 @@ func TestAHangupReadsTheConfigurationAgain(t *testing.T) {
 	if got := limit(); got != "50 47" {
 		t.Errorf("the limit is %s", got)
 	}
+	// A proxy that names clients in another field than is believed now may let through what
+	// they write into that one.
+	write("rate-limit = 50\nfee = '2'\ntrusted-proxy = ['127.0.0.1']\nclient-ip-header = 'CF-Connecting-IP'\n")
+	o.hangup(`takes a restart" flags="--client-ip-header --trusted-proxy"`)
+	noRedirects.CloseIdleConnections()
+	if got := limit("X-Forwarded-For", "192.0.2.9"); got != "50 46" {
+		t.Errorf("a proxy is believed in a field that it may not set: the limit is %s", got)
+	}
 	// A proxy that is trusted from now on, on connections from now on.
 	write("rate-limit = 50\nfee = '2'\ntrusted-proxy = ['127.0.0.1']\n")
 	o.hangup("reloaded the trusted proxies")
@@ -332,7 +340,7 @@ func TestAHangupReadsTheConfigurationAgain(t *testing.T) {
 		t.Errorf("behind a proxy the limit is %s", got)
 	}
 	// What takes a restart is named until it is as it was.
-	if n := strings.Count(o.log.String(), "takes a restart"); n != 1 {
+	if n := strings.Count(o.log.String(), "takes a restart"); n != 2 {
 		t.Errorf("named %d times:\n%s", n, o.log)
 	}
 	write("rate-limit = 0\n")

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 // stopSignals gives a context that ends with the first SIGTERM, which asks for a stop
@@ -27,7 +28,10 @@ func stopSignals(log *slog.Logger) (ctx context.Context, release func()) {
 				log.Warn("this process ends at once; payments in flight stay reserved, the next start goes on with them, and who sends the same credential again gets the outcome", "signal", s.String())
 				signal.Reset(s)
 				_ = syscall.Kill(os.Getpid(), s.(syscall.Signal))
-				select {}
+				// A process can have been started to ignore it, as shells start those in
+				// the background.
+				time.Sleep(time.Second)
+				os.Exit(128 + int(s.(syscall.Signal)))
 			case <-released:
 				return
 			}
