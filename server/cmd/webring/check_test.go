@@ -196,6 +196,7 @@ func TestACheckOfAnEdge(t *testing.T) {
 	secret, other := secretFile(t), secretFile(t)
 	o := start(t, "--core", "native", "--edge-secret-file", secret, "--rate-limit", "500")
 	silent := start(t, "--core", "native", "--edge-secret-file", secret)
+	trusting := start(t, "--core", "native", "--edge-secret-file", secret, "--rate-limit", "500", "--trusted-proxy", "127.0.0.1")
 	key := o.verifier()
 	away := httptest.NewServer(http.NotFoundHandler())
 	defer away.Close()
@@ -214,6 +215,8 @@ func TestACheckOfAnEdge(t *testing.T) {
 		{"its checkpoint", edge(), `ok     origin +` + regexp.QuoteMeta(o.base) + ` signs with the pinned key, at 1 events`},
 		{"without a secret", edge(), `note   edge secret +without --edge-secret-file`},
 		{"another secret", edge("--edge-secret-file", other), `wrong  edge secret +the origin does not know the first line`},
+		{"a proxy that is trusted", pinning(trusting.verifier(), "--origin", trusting.base, "--edge-secret-file", secret), `ok     edge secret +the origin knows it\n`},
+		{"a proxy with another secret", pinning(trusting.verifier(), "--origin", trusting.base, "--edge-secret-file", other), `wrong  edge secret +the origin does not know the first line`},
 		{"an origin without limits", pinning(silent.verifier(), "--origin", silent.base, "--edge-secret-file", secret), `note   edge secret +whether the origin knows it cannot be told`},
 		{"another key", pinning(silent.verifier()), `wrong  origin +.*not signed with the origin's key`},
 		{"a key that is none", pinning("x"), `wrong  origin +.*the origin's key`},
