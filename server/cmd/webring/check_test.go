@@ -76,12 +76,13 @@ func TestACheckOfAnOriginThatIsRight(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "not", "yet")
 	listen := devchain.FreeAddress()
 	args := []string{"serve", "--base-url", "https://127.0.0.1:8402", "--dev", "--realm", "ring.example", "--listen", listen, "--data", data, "--tls-cert", cert, "--tls-key", key,
-		"--edge-secret-file", secretFile(t), "--tempo-rpc", c.RPC, "--tempo-recipient", usdc, "--core", "wasm", "--trusted-proxy", "10.0.0.0/8"}
+		"--edge-secret-file", secretFile(t), "--tempo-rpc", c.RPC, "--tempo-recipient", usdc, "--core", "wasm", "--trusted-proxy", "10.0.0.0/8",
+		"--access-log", filepath.Join(t.TempDir(), "access.log")}
 	said := checked(t, []string{filepath.Dir(filepath.Dir(data))}, nil, args...)
 	for _, want := range []string{
 		"ok     configuration    of flags and environment", `ok     flags            "Webring" at https://127.0.0.1:8402`, "ok     data             " + data + " is made at the start",
 		"MiB free, of 256 that are needed", "ok     ledger           ", "ok     challenge key    ", "ok     signing key      ", "ok     edge secret      ", "holds secrets: 1",
-		"ok     proxies          1 trusted", "ok     listen           --listen " + listen + " is free", "note   tls              the certificate expires on", "ok     core             wasm, sha256:",
+		"ok     proxies          1 trusted", "ok     listen           --listen " + listen + " is free", "note   tls              the certificate expires on", "ok     core             wasm, sha256:", "ok     access log       ",
 		"ok     scorer           this ring looks", "is on chain 42431, with the token 0x20C0000000000000000000000000000000000000", "ok     tempo            the newest block is of ",
 		"ok     tempo            " + usdc + " is paid",
 	} {
@@ -147,6 +148,7 @@ func TestACheckFindsEachMistake(t *testing.T) {
 		{"the name", []string{"--name", "Ring\u200b"}, `flags +--name`},
 		{"the base URL", append(tempo, "--base-url", "http://localhost", "--tempo-rpc", node), `flags +--base-url`},
 		{"the listener", []string{"--listen", taken.Addr().String()}, `listen +--listen: .*in use: choose another`},
+		{"an access log without a folder", []string{"--access-log", short + "x/access.log"}, `access log +--access-log: .*shortx: no such file`},
 		{"a secret that is short", []string{"--edge-secret-file", short}, `edge secret +.*line 1 of .* 64 hex`},
 		{"a secret for all", []string{"--mpp-secret-file", open}, `challenge key +.*chmod 600`},
 		{"a secret that is not there", []string{"--mpp-secret-file", short + "x"}, `challenge key +.*no such file`},
