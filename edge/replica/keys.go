@@ -237,6 +237,21 @@ func Learned(dir string) (keys snap.Keys, ok bool, err error) {
 	return keys, err == nil, err
 }
 
+// Kept gives how many events the state on an edge's folder has, 0 if there is none: those
+// of its newest checkpoint. [Config.Dir] is the folder.
+func Kept(dir string) (events uint64, err error) {
+	signed, err := (&store{dir: dir}).checkpoint()
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	text, _, _ := strings.Cut(string(signed), "\n\n")
+	at, err := snap.ParseCheckpoint(text + "\n")
+	return at.Size, err
+}
+
 // explain adds to the refusal of a checkpoint what its operator can do about it.
 func (k *keyring) explain(err error) error {
 	unknown, ok := errors.AsType[*note.UnverifiedNoteError](err)

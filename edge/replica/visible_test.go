@@ -343,6 +343,9 @@ func TestAnEdgeThatIsToBeUpgradedSaysSo(t *testing.T) {
 				if n := o.questions("/sync/events") - asked; n > 12*9 {
 					t.Errorf("events were asked for %d times in ten minutes", n)
 				}
+				if kept, err := Kept(dir); err != nil || kept != at {
+					t.Errorf("%d events are on the disk, of %d: %v", kept, at, err)
+				}
 				said, err := Unreachable(dir)
 				if err != nil || !strings.HasPrefix(said, "upgrade this edge: ") {
 					t.Errorf("the folder says %q, %v", said, err)

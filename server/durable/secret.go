@@ -23,7 +23,10 @@ func ReadSecret(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if owner, ok := info.Sys().(*syscall.Stat_t); ok && shared(info.Mode(), int(owner.Uid), os.Geteuid()) {
+	if Shared(info) {
+		if os.Geteuid() == 0 && !shared(info.Mode(), owner(info), notRoot) {
+			return nil, fmt.Errorf("%s holds a secret that root has given to a group: run this as the user of the service, or, if it is root's alone, run chmod 600 '%s'", path, path)
+		}
 		return nil, fmt.Errorf("%s holds a secret and is open to others than its owner: run chmod 600 '%s'", path, path)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
@@ -33,9 +36,24 @@ func ReadSecret(path string) ([]byte, error) {
 	return b, err
 }
 
+// Shared reports whether others than the owner of a file can access it. If root owns it
+// and the process runs as another user, the group may read it: clusters and system services
+// are handed secrets so.
+func Shared(info fs.FileInfo) bool { return shared(info.Mode(), owner(info), os.Geteuid()) }
+
+// notRoot is a user that is not root.
+const notRoot = 1
+
+// owner gives the user who owns a file.
+func owner(info fs.FileInfo) int {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(s.Uid)
+	}
+	return notRoot
+}
+
 // shared reports whether others than the owner can access a file of this mode. If root
-// owns it and the process runs as another user, the group may read it: clusters hand
-// out secrets so.
+// owns it and the process runs as another user, the group may read it.
 func shared(mode fs.FileMode, owner, user int) bool {
 	others := fs.FileMode(0o077)
 	if owner == 0 && user != 0 {

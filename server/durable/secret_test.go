@@ -49,3 +49,17 @@ func TestRootCanGiveASecretToAGroup(t *testing.T) {
 		}
 	}
 }
+
+// A service's secret that root itself reads is not to be closed to the service.
+func TestASecretOfAGroupIsNotForRoot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can tell: this process is another user's")
+	}
+	path := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(path, []byte("s3cret"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadSecret(path); err == nil || !strings.Contains(err.Error(), "as the user of the service") {
+		t.Errorf("%v", err)
+	}
+}

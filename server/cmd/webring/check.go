@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"webring/server/certs"
+	"webring/server/durable"
 )
 
 // defineCheck defines --check.
@@ -75,7 +76,7 @@ func (c *checks) configuration(flags *flag.FlagSet, args []string) bool {
 	}
 	c.ok("configuration", "of flags, environment and %s", path)
 	info, err := os.Stat(path)
-	if err != nil || info.Mode()&0o077 == 0 {
+	if err != nil || !durable.Shared(info) {
 		return true
 	}
 	for _, name := range secretURLs {
@@ -84,7 +85,7 @@ func (c *checks) configuration(flags *flag.FlagSet, args []string) bool {
 			continue
 		}
 		if _, secret := blank(name, f.Value.String()); secret {
-			c.note("configuration", "%s is open to others than its owner, and --%s may hold a key: if it is set there, run chmod 600 '%[1]s'", path, name)
+			c.note("configuration", "%s is open to others than its owner, and --%s may hold a key: if it is set there, run chmod 600 '%[1]s', or give it to root and the group of the service, with mode 640", path, name)
 		}
 	}
 	return true
@@ -133,6 +134,24 @@ func (c *checks) listening(name, address string, running bool) {
 	}
 }
 
+// accessLog checks that lines can be appended to the file at path, or that it can be made.
+func (c *checks) accessLog(path string) {
+	const writable, enterable = 2, 1 // as access(2) has it
+	if path == "" || path == "-" {
+		return
+	}
+	err := syscall.Access(path, writable)
+	if errors.Is(err, fs.ErrNotExist) {
+		path = filepath.Dir(path)
+		err = syscall.Access(path, writable|enterable)
+	}
+	if err != nil {
+		c.fail("access log", fmt.Errorf("--access-log: this user cannot write in %s: %w", path, err))
+		return
+	}
+	c.ok("access log", "%s can be written", path)
+}
+
 // soon is how long before its end a certificate is worth a note.
 const soon = 14 * 24 * time.Hour
 
@@ -147,6 +166,7 @@ func (c *checks) front(f *shellFlags, data, host string, running bool) {
 		}
 	}
 	c.listening("listen", f.listen, running)
+	c.accessLog(f.logs.access)
 	if f.adminListen != "" {
 		c.listening("admin-listen", f.adminListen, running)
 	}

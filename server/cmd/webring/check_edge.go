@@ -100,12 +100,16 @@ type questioner struct {
 	client *http.Client
 }
 
-// ask gives what is left, -1 where the answer does not say, and how far the origin's clock
-// is from this one. vouch adds to the request.
-func (q *questioner) ask(ctx context.Context, vouch func(*http.Request)) (left int, apart time.Duration, err error) {
+// allowance is how many requests an origin takes from a client, and how many of them are
+// left: -1 where an answer does not say.
+type allowance struct{ limit, left int }
+
+// ask gives what is left, and how far the origin's clock is from this one. vouch adds to
+// the request.
+func (q *questioner) ask(ctx context.Context, vouch func(*http.Request)) (a allowance, apart time.Duration, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, q.origin+"/api", nil)
 	if err != nil {
-		return 0, 0, err
+		return a, 0, err
 	}
 	req.Header.Set("Cache-Control", "no-cache")
 	if vouch != nil {
@@ -113,35 +117,37 @@ func (q *questioner) ask(ctx context.Context, vouch func(*http.Request)) (left i
 	}
 	res, err := q.client.Do(req)
 	if err != nil {
-		return 0, 0, err
+		return a, 0, err
 	}
 	defer res.Body.Close()
 	if at, err := http.ParseTime(res.Header.Get("Date")); err == nil {
 		apart = time.Since(at).Truncate(time.Second)
 	}
-	left, err = strconv.Atoi(res.Header.Get("RateLimit-Remaining"))
-	if err != nil {
-		left = -1
+	for name, number := range map[string]*int{"RateLimit-Limit": &a.limit, "RateLimit-Remaining": &a.left} {
+		if *number, err = strconv.Atoi(res.Header.Get(name)); err != nil {
+			*number = -1
+		}
 	}
-	return left, apart, nil
+	return a, apart, nil
 }
 
 // knows reports whether the origin accepts a secret, and whether its answers tell. A
 // voucher for a client that never sent a request leaves that client the limit less one. If
 // the origin does not accept the voucher, it counts the request for this machine, which
-// has sent two before and has less left.
+// has sent two before and has less left, of a limit that is higher if it is a proxy that
+// the origin trusts.
 func (q *questioner) knows(ctx context.Context, secrets *voucher.Secrets) (known, told bool, err error) {
-	least := -1
+	var own allowance
 	for range 2 {
-		if least, _, err = q.ask(ctx, nil); err != nil || least < 0 {
+		if own, _, err = q.ask(ctx, nil); err != nil || own.left < 0 {
 			return false, false, err
 		}
 	}
-	left, _, err := q.ask(ctx, func(r *http.Request) {
+	vouched, _, err := q.ask(ctx, func(r *http.Request) {
 		about := voucher.Request{Method: []byte(r.Method), Target: []byte(r.URL.RequestURI())}
 		r.Header.Set(voucher.Field, voucher.New(secrets.Current(), time.Now(), nobody().String(), r.URL.Scheme == "https", about))
 	})
-	return left > least, left >= 0 && least > 0, err
+	return vouched.limit != own.limit || vouched.left > own.left, vouched.left >= 0 && own.left > 0, err
 }
 
 // nobody gives a client that sends no requests: an address for documentation (RFC 3849).

@@ -76,12 +76,13 @@ func TestACheckOfAnOriginThatIsRight(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "not", "yet")
 	listen := devchain.FreeAddress()
 	args := []string{"serve", "--base-url", "https://127.0.0.1:8402", "--dev", "--realm", "ring.example", "--listen", listen, "--data", data, "--tls-cert", cert, "--tls-key", key,
-		"--edge-secret-file", secretFile(t), "--tempo-rpc", c.RPC, "--tempo-recipient", usdc, "--core", "wasm", "--trusted-proxy", "10.0.0.0/8"}
+		"--edge-secret-file", secretFile(t), "--tempo-rpc", c.RPC, "--tempo-recipient", usdc, "--core", "wasm", "--trusted-proxy", "10.0.0.0/8",
+		"--access-log", filepath.Join(t.TempDir(), "access.log")}
 	said := checked(t, []string{filepath.Dir(filepath.Dir(data))}, nil, args...)
 	for _, want := range []string{
 		"ok     configuration    of flags and environment", `ok     flags            "Webring" at https://127.0.0.1:8402`, "ok     data             " + data + " is made at the start",
 		"MiB free, of 256 that are needed", "ok     ledger           ", "ok     challenge key    ", "ok     signing key      ", "ok     edge secret      ", "holds secrets: 1",
-		"ok     proxies          1 trusted", "ok     listen           --listen " + listen + " is free", "note   tls              the certificate expires on", "ok     core             wasm, sha256:",
+		"ok     proxies          1 trusted", "ok     listen           --listen " + listen + " is free", "note   tls              the certificate expires on", "ok     core             wasm, sha256:", "ok     access log       ",
 		"ok     scorer           this ring looks", "is on chain 42431, with the token 0x20C0000000000000000000000000000000000000", "ok     tempo            the newest block is of ",
 		"ok     tempo            " + usdc + " is paid",
 	} {
@@ -147,6 +148,7 @@ func TestACheckFindsEachMistake(t *testing.T) {
 		{"the name", []string{"--name", "Ring\u200b"}, `flags +--name`},
 		{"the base URL", append(tempo, "--base-url", "http://localhost", "--tempo-rpc", node), `flags +--base-url`},
 		{"the listener", []string{"--listen", taken.Addr().String()}, `listen +--listen: .*in use: choose another`},
+		{"an access log without a folder", []string{"--access-log", short + "x/access.log"}, `access log +--access-log: .*shortx: no such file`},
 		{"a secret that is short", []string{"--edge-secret-file", short}, `edge secret +.*line 1 of .* 64 hex`},
 		{"a secret for all", []string{"--mpp-secret-file", open}, `challenge key +.*chmod 600`},
 		{"a secret that is not there", []string{"--mpp-secret-file", short + "x"}, `challenge key +.*no such file`},
@@ -196,6 +198,7 @@ func TestACheckOfAnEdge(t *testing.T) {
 	secret, other := secretFile(t), secretFile(t)
 	o := start(t, "--core", "native", "--edge-secret-file", secret, "--rate-limit", "500")
 	silent := start(t, "--core", "native", "--edge-secret-file", secret)
+	trusting := start(t, "--core", "native", "--edge-secret-file", secret, "--rate-limit", "500", "--trusted-proxy", "127.0.0.1")
 	key := o.verifier()
 	away := httptest.NewServer(http.NotFoundHandler())
 	defer away.Close()
@@ -214,6 +217,8 @@ func TestACheckOfAnEdge(t *testing.T) {
 		{"its checkpoint", edge(), `ok     origin +` + regexp.QuoteMeta(o.base) + ` signs with the pinned key, at 1 events`},
 		{"without a secret", edge(), `note   edge secret +without --edge-secret-file`},
 		{"another secret", edge("--edge-secret-file", other), `wrong  edge secret +the origin does not know the first line`},
+		{"a proxy that is trusted", pinning(trusting.verifier(), "--origin", trusting.base, "--edge-secret-file", secret), `ok     edge secret +the origin knows it\n`},
+		{"a proxy with another secret", pinning(trusting.verifier(), "--origin", trusting.base, "--edge-secret-file", other), `wrong  edge secret +the origin does not know the first line`},
 		{"an origin without limits", pinning(silent.verifier(), "--origin", silent.base, "--edge-secret-file", secret), `note   edge secret +whether the origin knows it cannot be told`},
 		{"another key", pinning(silent.verifier()), `wrong  origin +.*not signed with the origin's key`},
 		{"a key that is none", pinning("x"), `wrong  origin +.*the origin's key`},

@@ -210,7 +210,7 @@ func TestAnEdgeThatIsToBeUpgradedSaysSo(t *testing.T) {
 			h.join("d")
 			h.sign(newer)
 			h.reached(e)
-			if r := e.get("/api"); r.Header.Get("Webring-Stale") != "" || strings.Contains(e.log.String(), "level=ERROR") || !strings.Contains(version(), "came to all that it saw signed") {
+			if r := e.get("/api"); r.Header.Get("Webring-Stale") != "" || strings.Contains(e.log.String(), "level=ERROR") || !strings.Contains(version(), "came to all that it saw signed: ") {
 				t.Errorf("a newer core that comes to the same state: stale %q\n%s", r.Header.Get("Webring-Stale"), e.log)
 			}
 
@@ -228,7 +228,7 @@ func TestAnEdgeThatIsToBeUpgradedSaysSo(t *testing.T) {
 				t.Errorf("readiness does not say so: %+v", rows)
 			}
 			eventually(t, "the word of its folder", time.Minute, func() bool {
-				return strings.Contains(version(), "does not come to what its origin signs: upgrade this edge: ")
+				return strings.Contains(version(), "does not come to what its origin signs, and has 5 events: upgrade this edge: ")
 			})
 
 			// A restart, too, serves that, and comes to what is signed.

@@ -211,13 +211,17 @@ func version(args []string, out io.Writer) error {
 // printEdge says whether the edge on a folder comes to what its origin signs.
 func printEdge(out io.Writer, data string) error {
 	what, err := replica.Unreachable(replicaPath(data))
+	if err != nil {
+		return err
+	}
+	kept, err := replica.Kept(replicaPath(data))
 	switch {
 	case err != nil:
 		return err
 	case what != "":
-		_, err = fmt.Fprintf(out, "the edge on %s does not come to what its origin signs: %s\n", data, what)
+		_, err = fmt.Fprintf(out, "the edge on %s does not come to what its origin signs, and has %d events: %s\n", data, kept, what)
 	default:
-		_, err = fmt.Fprintf(out, "the edge on %s came to all that it saw signed\n", data)
+		_, err = fmt.Fprintf(out, "the edge on %s came to all that it saw signed: %d events\n", data, kept)
 	}
 	if err != nil {
 		return err
