@@ -170,10 +170,11 @@ func TestUnitsServe(t *testing.T) {
 	config := shipped("origin.toml", "https://rpc.example.net", "http://127.0.0.1:1",
 		"0x0000000000000000000000000000000000000000", "0x00000000000000000000000000000000000000aa")
 	origin := startUnit(t, "webring-origin.service", program, config, true)
-	key := regexp.MustCompile(`--origin-key (\S+)`).FindStringSubmatch(origin.said.String())
-	if key == nil {
-		t.Fatalf("it does not say what edges pin:\n%s", &origin.said)
-	}
+	var key []string
+	eventually(t, "what edges pin", origin.ended, &origin.said, func() bool {
+		key = regexp.MustCompile(`--origin-key (\S+)\n`).FindStringSubmatch(origin.said.String())
+		return key != nil
+	})
 	config = shipped("edge.toml", "http://127.0.0.1:8402", origin.base, "ring.example.org+00000000+…", key[1])
 	edge := startUnit(t, "webring-edge@.service", program, config, false)
 	for _, u := range []*unit{origin, edge} {
