@@ -9,6 +9,10 @@ DEVRING := bin/devring
 FUZZ    ?= 30s
 CORE    := wasm/module/built/core.wasm
 
+# How many tests of a package run at a time. The longest ones wait for blocks of their
+# chains and for balancers, not for a processor.
+AT_ONCE ?= 4
+
 # The core as WebAssembly. Two builds of one source are the same bytes, on any
 # machine, so nothing of the checkout may get in.
 BUILD_CORE = GOOS=wasip1 GOARCH=wasm GOWASM= $(GO) build -buildmode=c-shared -trimpath -buildvcs=false -ldflags="-s -w -buildid=" -o
@@ -59,7 +63,7 @@ demo: build
 	$(DEVRING) demo
 
 test: wasm
-	$(GO) test -timeout 20m ./...
+	$(GO) test -timeout 20m -parallel $(AT_ONCE) ./...
 
 # The tests of the core once more, compiled to WebAssembly.
 test-wasm:
@@ -122,7 +126,7 @@ reproducible: wasm
 	cmp "$$tmp/here" "$$tmp/there" || { echo "a release does not build again to the same bytes"; exit 1; }
 
 race: wasm
-	$(GO) test -race -timeout 30m ./...
+	$(GO) test -race -timeout 30m -parallel $(AT_ONCE) ./...
 
 clean-tree:
 	@if git rev-parse --git-dir >/dev/null 2>&1 && [ -n "$$(git status --porcelain)" ]; then echo "the tree is not clean:"; git status --short; exit 1; fi
