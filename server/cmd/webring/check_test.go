@@ -156,6 +156,7 @@ func TestACheckFindsEachMistake(t *testing.T) {
 		{"a certificate alone", []string{"--tls-cert", cert}, `flags +--tls-cert and --tls-key go together`},
 		{"files and ACME", []string{"--tls-cert", cert, "--tls-key", key, "--acme-host", "ring.test"}, `flags +--tls-cert and --acme-host`},
 		{"ACME for an address", []string{"--acme-host", "192.0.2.1"}, `flags +--acme-host "192.0.2.1"`},
+		{"ACME for a name that no client gives", []string{"--acme-host", "ring.test."}, `flags +--acme-host "ring.test."`},
 		{"ACME without a host", []string{"--acme-email", "a@b.example"}, `flags +--acme-email is for --acme-host`},
 		{"an authority that is away", []string{"--acme-host", "ring.test", "--acme-directory", "https://127.0.0.1:1/dir"}, `acme +--acme-directory https://127.0.0.1:1/dir: .*refused`},
 		{"a proxy", []string{"--trusted-proxy", "proxy.example"}, `proxies +--trusted-proxy`},

@@ -97,6 +97,13 @@ func TestPassedSocketsHaveNames(t *testing.T) {
 	if err := c.Run(); err == nil || !strings.Contains(said.String(), `under the name "other"; the names are http and admin`) {
 		t.Errorf("%v: %s", err, said)
 	}
+	// Nobody would answer there.
+	o.args = append(o.args, "--admin-listen", "")
+	c, said = run("admin:http")
+	if err := c.Run(); err == nil || !strings.Contains(said.String(), "--admin-listen is empty") {
+		t.Errorf("%v: %s", err, said)
+	}
+	o.args = o.args[:len(o.args)-2]
 	c, said = run("admin:http")
 	if err := c.Start(); err != nil {
 		t.Fatal(err)

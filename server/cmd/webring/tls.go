@@ -57,8 +57,8 @@ func (f *tlsFlags) validate() error {
 	}
 	for _, host := range f.hosts {
 		_, notAddress := netip.ParseAddr(host)
-		if notAddress == nil || !strings.Contains(strings.Trim(host, "."), ".") || strings.ContainsAny(host, "*:/ ") {
-			errs = append(errs, fmt.Errorf("--acme-host %q must be a host name with a dot, without a star or port", host))
+		if notAddress == nil || !strings.Contains(strings.Trim(host, "."), ".") || strings.HasSuffix(host, ".") || strings.ContainsAny(host, "*:/ ") {
+			errs = append(errs, fmt.Errorf("--acme-host %q must be a host name with a dot inside, without a star or port", host))
 		}
 	}
 	return errors.Join(errs...)

@@ -21,7 +21,10 @@ const adminListenUsage = "`address` on which whoever watches the process is answ
 // watch opens the second listener, if the flags ask for one. Nil stands for none.
 func (f *shellFlags) watch(passed passedSockets, log *slog.Logger) (*admin.Server, error) {
 	b := thisBuild()
-	if f.adminListen == "" {
+	switch {
+	case f.adminListen == "" && len(passed[adminSocket]) > 0:
+		return nil, errors.New("a socket was passed for whoever watches the process, and --admin-listen is empty: give it an address, which is not listened on then, or pass no such socket")
+	case f.adminListen == "":
 		return nil, nil
 	}
 	listeners, err := passed.listen(adminSocket, f.adminListen, log)
