@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"webring/server/durable"
 )
@@ -22,8 +23,16 @@ type Rotation struct {
 	current, next  *Key
 }
 
-// ErrNoNext says that no next key was announced.
-var ErrNoNext = errors.New("publish: no next key is announced")
+var (
+	// ErrNoNext says that no next key was announced.
+	ErrNoNext = errors.New("publish: no next key is announced")
+	// ErrTooSoon says that the next key was announced a moment ago.
+	ErrTooSoon = errors.New("publish: edges may not have learned of the next key")
+)
+
+// LearnTime is how long edges have to learn of the next key before it signs alone. A
+// running edge learns it within seconds; one that is being restarted has as long as this.
+const LearnTime = 10 * time.Minute
 
 // NewRotation gives the rotation of a publisher's keys, which lie at these paths.
 func NewRotation(p *Publisher, path, nextPath string) *Rotation {
@@ -64,12 +73,20 @@ func (r *Rotation) Announce() (current, next string, err error) {
 }
 
 // Switch has the next key sign alone, in the place of the present one, which is
-// destroyed. Without a next key the error wraps [ErrNoNext].
-func (r *Rotation) Switch() (current string, err error) {
+// destroyed. Without a next key the error wraps [ErrNoNext]; when that was made less than
+// wait ago, [ErrTooSoon].
+func (r *Rotation) Switch(wait time.Duration) (current string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.next == nil {
 		return "", ErrNoNext
+	}
+	file, err := os.Stat(r.nextPath)
+	if err != nil {
+		return "", fmt.Errorf("publish: %w", err)
+	}
+	if time.Since(file.ModTime()) < wait {
+		return "", ErrTooSoon
 	}
 	if err := os.Rename(r.nextPath, r.path); err != nil {
 		return "", fmt.Errorf("publish: %w", err)

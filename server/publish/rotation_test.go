@@ -70,7 +70,7 @@ func TestTheKeyOfAnOriginIsChanged(t *testing.T) {
 		}
 	}
 	says("at first", first, "", 1)
-	if _, err := rotation.Switch(); !errors.Is(err, publish.ErrNoNext) {
+	if _, err := rotation.Switch(0); !errors.Is(err, publish.ErrNoNext) {
 		t.Errorf("the key is changed to none: %v", err)
 	}
 
@@ -100,7 +100,10 @@ func TestTheKeyOfAnOriginIsChanged(t *testing.T) {
 		t.Errorf("the file of the next key: %v, %v", info.Mode(), err)
 	}
 
-	if current, err := rotation.Switch(); err != nil || current != next {
+	if _, err := rotation.Switch(publish.LearnTime); !errors.Is(err, publish.ErrTooSoon) {
+		t.Errorf("a switch at once: %v", err)
+	}
+	if current, err := rotation.Switch(0); err != nil || current != next {
 		t.Fatalf("%s, %v", current, err)
 	}
 	says("changed", next, "", 1)

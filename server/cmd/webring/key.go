@@ -10,27 +10,39 @@ import (
 )
 
 // keyOptions are the flags of `webring key`.
-type keyOptions struct{ data string }
+type keyOptions struct {
+	data string
+	now  bool
+}
 
 func (o *keyOptions) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring key", flag.ContinueOnError)
 	defineDataConfig(fs)
 	fs.StringVar(&o.data, "data", "./data", "`folder` of the running origin")
+	fs.BoolVar(&o.now, "now", false, "switch: also in the minutes after the next key was announced, when edges may not have learned of it")
 	return fs
 }
 
 // changeKey announces the next key that signs for edges, or has it sign alone.
 func changeKey(args []string, out io.Writer) error {
 	var given keyOptions
-	words, err := parseMixed(given.flags(), args)
+	fs := given.flags()
+	words, err := parseMixed(fs, args)
 	if err != nil {
+		return err
+	}
+	if err := belong(fs, words, map[string]string{"now": "switch"}); err != nil {
 		return err
 	}
 	if len(words) != 1 || words[0] != "next" && words[0] != "switch" {
 		return misused("key")
 	}
+	path := "/keys/" + words[0]
+	if given.now {
+		path += "?now=yes"
+	}
 	var keys server.SigningKeys
-	if err := operator(given.data).ask(http.MethodPost, "/keys/"+words[0], nil, &keys); err != nil {
+	if err := operator(given.data).ask(http.MethodPost, path, nil, &keys); err != nil {
 		return err
 	}
 	if err := printKeys(out, keys.Current, keys.Next); err != nil {

@@ -52,7 +52,10 @@ func TestTheSigningKeyIsChanged(t *testing.T) {
 	}
 
 	near.stop() // it comes back after the change, with what it has learned
-	if out, err := o.operate("key", "switch"); err != nil || !strings.Contains(out, "--origin-key "+next) || strings.Contains(out, old) {
+	if out, err := o.operate("key", "switch"); err == nil || !strings.Contains(out, "add --now") {
+		t.Errorf("a key that was announced a moment ago signs alone: %v %s", err, out)
+	}
+	if out, err := o.operate("key", "switch", "--now"); err != nil || !strings.Contains(out, "--origin-key "+next) || strings.Contains(out, old) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	o.stop()
