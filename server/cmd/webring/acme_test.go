@@ -197,6 +197,9 @@ func TestACertificateByACME(t *testing.T) {
 		t.Error(err)
 	}
 	serial := conn.ConnectionState().PeerCertificates[0].SerialNumber
+	if at, until := o.scrape()["webring_certificate_expiry_timestamp_seconds"], conn.ConnectionState().PeerCertificates[0].NotAfter; at != float64(until.Unix()) {
+		t.Errorf("the certificate expires at %.0f by the metrics, and at %d", at, until.Unix())
+	}
 	// What is of TLS 1.3 alone is shown the same.
 	modern, err := tls.Dial("tcp", listen, &tls.Config{ServerName: acmeHost, RootCAs: roots, MinVersion: tls.VersionTLS13})
 	if err != nil {

@@ -140,6 +140,10 @@ func (c *checks) accessLog(path string) {
 	if path == "" || path == "-" {
 		return
 	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		c.fail("access log", fmt.Errorf("--access-log: %s is a folder: name a file in it", path))
+		return
+	}
 	err := syscall.Access(path, writable)
 	if errors.Is(err, fs.ErrNotExist) {
 		path = filepath.Dir(path)

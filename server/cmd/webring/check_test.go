@@ -148,6 +148,7 @@ func TestACheckFindsEachMistake(t *testing.T) {
 		{"the name", []string{"--name", "Ring\u200b"}, `flags +--name`},
 		{"the base URL", append(tempo, "--base-url", "http://localhost", "--tempo-rpc", node), `flags +--base-url`},
 		{"the listener", []string{"--listen", taken.Addr().String()}, `listen +--listen: .*in use: choose another`},
+		{"an access log that is a folder", []string{"--access-log", filepath.Dir(short)}, `access log +--access-log: .* is a folder`},
 		{"an access log without a folder", []string{"--access-log", short + "x/access.log"}, `access log +--access-log: .*shortx: no such file`},
 		{"a secret that is short", []string{"--edge-secret-file", short}, `edge secret +.*line 1 of .* 64 hex`},
 		{"a secret for all", []string{"--mpp-secret-file", open}, `challenge key +.*chmod 600`},

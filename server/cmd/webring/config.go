@@ -14,8 +14,10 @@ import (
 
 // configFlags are the flags of `webring config`: those of the origin, unless its first
 // word is edge.
-func configFlags() *flag.FlagSet {
-	fs := new(options).flags()
+func configFlags() *flag.FlagSet { return new(options).configFlags() }
+
+func (o *options) configFlags() *flag.FlagSet {
+	fs := o.flags()
 	fs.Init("webring config", flag.ContinueOnError)
 	return fs
 }
@@ -23,7 +25,8 @@ func configFlags() *flag.FlagSet {
 // printConfig prints, as a file that --config takes, what is in force, and where it is
 // from. Secrets are left out.
 func printConfig(args []string, out io.Writer) error {
-	fs, command := configFlags(), "serve"
+	o := new(options)
+	fs, command := o.configFlags(), "serve"
 	if len(args) > 0 {
 		switch args[0] {
 		case "edge":
@@ -37,6 +40,7 @@ func printConfig(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	o.inDevelopment()
 	fmt.Fprintf(out, "# webring %s, and where each value is from\n", command)
 	fs.VisitAll(func(f *flag.Flag) {
 		if f.Name == configName || f.Name == checkFlag {

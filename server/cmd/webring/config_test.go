@@ -240,6 +240,11 @@ func TestConfigIsPrinted(t *testing.T) {
 	if plain(again) != plain(out) {
 		t.Errorf("given back, it comes to\n%s\nand not to\n%s", plain(again), plain(out))
 	}
+	for args, line := range map[string]string{"--dev": "drain = '0s'  # default", "--dev --drain 3s": "drain = '3s'  # flag", "": "drain = '10s'  # default"} {
+		if out := run(os.Environ(), strings.Fields(args)...); !strings.Contains(out, "\n"+line+"\n") {
+			t.Errorf("config %s has no line %s:\n%s", args, line, out)
+		}
+	}
 	out = run(os.Environ(), "edge", "--origin", "https://"+secret+"@ring.example", "--origin-key", "ring.example+1+x")
 	for _, line := range []string{"# origin = 'https://ring.example/…'", "origin-key = ['ring.example+1+x']  # flag", "data = './edge-data'  # default", "core = 'wasm'  # default"} {
 		if !strings.Contains(out, "\n"+line) {

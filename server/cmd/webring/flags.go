@@ -101,10 +101,15 @@ func (o *options) validate() error {
 			errs = append(errs, fmt.Errorf("--realm %q: %w", o.realm, err))
 		}
 	}
+	o.inDevelopment()
+	return errors.Join(append(errs, checkName(o.name), o.namePolicy().Validate(), o.evm.validate(), o.policies.validate(), o.shell.validate(), o.core.validate(), o.sites.validate())...)
+}
+
+// inDevelopment sets the defaults that --dev changes.
+func (o *options) inDevelopment() {
 	if o.sites.dev {
 		o.shell.drain.inDevelopment()
 	}
-	return errors.Join(append(errs, checkName(o.name), o.namePolicy().Validate(), o.evm.validate(), o.policies.validate(), o.shell.validate(), o.core.validate(), o.sites.validate())...)
 }
 
 // ringURL reads the base URL, in the canonical spelling, which members' URLs have, too.
