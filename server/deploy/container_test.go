@@ -223,6 +223,7 @@ func TestContainer(t *testing.T) {
 	case <-time.After(2 * time.Minute):
 		t.Errorf("it does not end:\n%s", said)
 	}
+	logIsClean(t, said, filepath.Join(i.root, "data"))
 	if out, err := i.process(i.healthy, env...).CombinedOutput(); err == nil {
 		t.Errorf("it is well although it has ended: %s", out)
 	}

@@ -51,6 +51,7 @@ type unit struct {
 	admin   string
 	process *exec.Cmd
 	ended   chan error
+	folders []string // that hold its secrets
 }
 
 // startUnit starts what a unit says, with the program and the folders of a test, and waits
@@ -64,7 +65,8 @@ func startUnit(t *testing.T, name, program, config string, denied bool) *unit {
 	if got := strings.Contains(string(text), "\nMemoryDenyWriteExecute=yes\n"); got != denied {
 		t.Errorf("%s denies executable memory: %t", name, got)
 	}
-	u := &unit{t: t, admin: devchain.FreeAddress(), ended: make(chan error, 1)}
+	dir := t.TempDir()
+	u := &unit{t: t, admin: devchain.FreeAddress(), ended: make(chan error, 1), folders: []string{dir, filepath.Dir(config)}}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +85,6 @@ func startUnit(t *testing.T, name, program, config string, denied bool) *unit {
 	}
 	defer notify.Close()
 
-	dir := t.TempDir()
 	expand := strings.NewReplacer("%S", dir, "%i", "8411", "/usr/local/bin/webring", program, "/etc/webring", filepath.Dir(config))
 	command := regexp.MustCompile(`(?m)^ExecStart=(.*)$`).FindStringSubmatch(string(text))
 	if command == nil {
@@ -132,6 +133,7 @@ func (u *unit) stop() {
 	case <-time.After(2 * time.Minute):
 		u.t.Errorf("it does not end:\n%s", &u.said)
 	}
+	logIsClean(u.t, &u.said, u.folders...)
 }
 
 // TestUnitsServe starts origin and edge as their units do, with the configuration that is

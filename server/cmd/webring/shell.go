@@ -38,7 +38,7 @@ func (f *shellFlags) define(fs *flag.FlagSet) {
 	f.tls.define(fs)
 	f.logs.define(fs)
 	f.drain.time = usualDrain
-	fs.Var(&f.drain, "drain", "`time` for which a node that was told to stop (SIGTERM) goes on accepting requests, after it has said that it is not ready")
+	fs.Var(&f.drain, "drain", "`time` for which a node that was told to stop (SIGTERM) goes on accepting requests, after it has said that it is not ready; with serve --dev 0 unless it is given")
 	fs.StringVar(&f.contact, "contact", "", "`address` for security reports, mailto: or https:, published in security.txt")
 }
 
