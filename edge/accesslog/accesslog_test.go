@@ -214,16 +214,6 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-func TestALineCostsNoMemory(t *testing.T) {
-	l := newLog(Config{Log: slog.New(slog.DiscardHandler)})
-	l.pending = make([]byte, 0, maxPending)
-	one := line("203.0.113.77")
-	l.Add(one)
-	if n := testing.AllocsPerRun(500, func() { l.Add(one) }); n >= 1 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
 func FuzzLine(f *testing.F) {
 	f.Add([]byte("/next?from=a"), []byte("x\xff\""))
 	f.Fuzz(func(t *testing.T, target, agent []byte) {
