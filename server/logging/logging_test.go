@@ -15,14 +15,45 @@ import (
 )
 
 // newLog gives a log and what it has written.
-func newLog(t *testing.T, format string) (*Log, *bytes.Buffer) {
+func newLog(t *testing.T, format string) (*Log, *output) {
 	t.Helper()
-	var out bytes.Buffer
+	var out output
 	l, err := New(&out, format, slog.LevelInfo)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return l, &out
+}
+
+// output is what a log has written. Timers write, too.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+func (o *output) Reset() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.buf.Reset()
+}
+
+// remembered gives how many kinds a log remembers.
+func remembered(l *Log) int {
+	l.all.mu.Lock()
+	defer l.all.mu.Unlock()
+	return len(l.all.kinds)
 }
 
 func TestRepeatingLinesAreCollected(t *testing.T) {
@@ -34,6 +65,7 @@ func TestRepeatingLinesAreCollected(t *testing.T) {
 				t.Error("the first line is late")
 			}
 			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
 		}
 		l.Error("no block")
 		l.Warn("another")
@@ -42,6 +74,7 @@ func TestRepeatingLinesAreCollected(t *testing.T) {
 		}
 		out.Reset()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `level=WARN msg="no block" more=209 in=58s`) {
 			t.Errorf("the sum is %s", got)
 		}
@@ -50,12 +83,14 @@ func TestRepeatingLinesAreCollected(t *testing.T) {
 		for range 600 {
 			l.Warn("no block")
 			time.Sleep(time.Second)
+			synctest.Wait()
 		}
 		if got := strings.Count(out.String(), "\n"); got < 20 || got > 22 {
 			t.Errorf("ten minutes have %d lines:\n%s", got, out)
 		}
 		// After two quiet windows it is as new.
 		time.Sleep(2*window + time.Second)
+		synctest.Wait()
 		out.Reset()
 		for range burst {
 			l.Warn("no block")
@@ -114,11 +149,12 @@ func TestKindsAreBounded(t *testing.T) {
 			l.Info("first")
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		for i := range 3 * maxKinds {
 			l.Info(fmt.Sprint("kind ", i))
 		}
-		if len(l.all.kinds) > maxKinds {
-			t.Errorf("%d kinds are remembered", len(l.all.kinds))
+		if n := remembered(l); n > maxKinds {
+			t.Errorf("%d kinds are remembered", n)
 		}
 		if got := len(regexp.MustCompile(`msg="kind \d+"`).FindAllString(out.String(), -1)); got != 3*maxKinds {
 			t.Errorf("%d first lines of %d", got, 3*maxKinds)
@@ -127,8 +163,9 @@ func TestKindsAreBounded(t *testing.T) {
 			t.Error("the sum of the kind that made room is missing")
 		}
 		time.Sleep(2*window + time.Second)
-		if len(l.all.kinds) != 0 {
-			t.Errorf("%d kinds are remembered after a quiet time", len(l.all.kinds))
+		synctest.Wait()
+		if n := remembered(l); n != 0 {
+			t.Errorf("%d kinds are remembered after a quiet time", n)
 		}
 		l.Close()
 	})
