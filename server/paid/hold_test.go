@@ -228,10 +228,9 @@ func TestOpenPaymentsTogetherFitTheBalance(t *testing.T) {
 	// it has no effect.
 	for _, block := range []time.Duration{0, 2 * time.Second, 12 * time.Second} {
 		in(t, "an honest account that spends its last cent at once, blocks of "+block.String(), func(t *testing.T) {
-			r := newRing(t)
+			r := newRing(t, func(r *ring) { r.network.block = block })
 			r.network.balances["carol"] = 800
 			r.network.fates["carol"] = fate{after: 500*time.Millisecond + block/2, mute: true}
-			r.network.block = block
 			var all []*held
 			for i := range 8 {
 				credential := r.sign(r.challenge(paid.OpRegister, urls(i)), "carol", 100)
