@@ -14,22 +14,23 @@ import (
 // everything is all that a state shows, what is derived included.
 func everything(st *core.State) string {
 	st.Advance(0)
-	s := fmt.Sprintln(st.Seq(), st.Clock(), st.LastStamp(), st.Rows(), st.Len(), st.Categories(), st.Rules())
+	var s strings.Builder
+	fmt.Fprintln(&s, st.Seq(), st.Clock(), st.LastStamp(), st.Rows(), st.Len(), st.Categories(), st.Rules())
 	paid, voided := st.Books()
-	s += fmt.Sprintln(paid, voided, st.AppendRanked(nil, 0, st.Len()), st.ChangedAt(), st.NextChange(), st.Digest())
+	fmt.Fprintln(&s, paid, voided, st.AppendRanked(nil, 0, st.Len()), st.ChangedAt(), st.NextChange(), st.Digest())
 	for kind := range core.Website + 1 {
 		for _, category := range append([]string{"", "unused"}, st.Categories()...) {
 			l := st.Select(kind, []byte(category))
-			s += fmt.Sprintln(l.Append(nil, 0, l.Len()))
+			fmt.Fprintln(&s, l.Append(nil, 0, l.Len()))
 		}
 	}
 	for o := range core.Ordinal(st.Rows()) {
 		m := st.Member(o)
 		at, ok := st.BySlug([]byte(m.Slug))
 		site, lives := st.ByKey(core.AppendKey(nil, []byte(m.URL)))
-		s += fmt.Sprintf("%+v %x %d %t %d %t %d %d\n", m, st.AppendRow(nil, o), at, ok, site, lives, st.Rank(o), st.Standing(o))
+		fmt.Fprintf(&s, "%+v %x %d %t %d %t %d %d\n", m, st.AppendRow(nil, o), at, ok, site, lives, st.Rank(o), st.Standing(o))
 	}
-	return s
+	return s.String()
 }
 
 // refuse applies what must not apply, and checks that nothing changed.
