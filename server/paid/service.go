@@ -100,7 +100,7 @@ type Config struct {
 	// nearly full. It is called before each challenge and each simulation, so it must
 	// be quick. nil: always ready.
 	Ready func() error
-	// Ended is told what came of each credential. It must be quick. nil: nobody is.
+	// Ended is told what came of each credential. It must be quick. It may be nil.
 	Ended func(Ended)
 	// Failpoint is called at named steps of the workflow; tests end the
 	// process there. It may be nil.

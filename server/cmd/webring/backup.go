@@ -30,8 +30,7 @@ type backupOptions struct{ data string }
 
 func (o *backupOptions) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring backup", flag.ContinueOnError)
-	defineDataConfig(fs)
-	fs.StringVar(&o.data, "data", "./data", "`folder` of the running origin")
+	defineData(fs, &o.data, "`folder` of the running origin")
 	return fs
 }
 
@@ -145,8 +144,7 @@ type restoreOptions struct {
 
 func (o *restoreOptions) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring restore", flag.ContinueOnError)
-	defineDataConfig(fs)
-	fs.StringVar(&o.data, "data", "./data", "`folder` to be made; it must not hold a ledger")
+	defineData(fs, &o.data, "`folder` to be made; it must not hold a ledger")
 	fs.StringVar(&o.from, "from", "", "`URL` of any edge, or of the old origin, that may have seen what came after the backup")
 	fs.BoolVar(&o.alone, "alone", false, "nobody has seen what came after the backup: no edge ever followed this origin, or all are to be set up anew")
 	fs.IntVar(&o.capacity, "capacity", 1_000_000, "`members` that can ever join, as for serve")

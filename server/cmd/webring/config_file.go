@@ -40,10 +40,11 @@ func defineConfig(flags *flag.FlagSet) {
 	flags.Var(&configFile{}, configName, "`file` in TOML that sets flags by their names, repeatable ones as arrays; flags and environment come first")
 }
 
-// defineDataConfig defines --config for the operator's commands: they find the data
-// folder by it, and the rest is for the process that they talk to.
-func defineDataConfig(flags *flag.FlagSet) {
+// defineData defines --data for the operator's commands, and --config, by which they find
+// the data folder: the rest of that file is for the process that they talk to.
+func defineData(flags *flag.FlagSet, data *string, usage string) {
 	flags.Var(&configFile{only: []string{"data"}}, configName, "`file` of the process that runs on the data folder, as serve and edge take it: of it, data is read")
+	flags.StringVar(data, "data", "./data", usage)
 }
 
 // maxConfig bounds the length of a file, in bytes.

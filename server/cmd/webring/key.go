@@ -17,8 +17,7 @@ type keyOptions struct {
 
 func (o *keyOptions) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring key", flag.ContinueOnError)
-	defineDataConfig(fs)
-	fs.StringVar(&o.data, "data", "./data", "`folder` of the running origin")
+	defineData(fs, &o.data, "`folder` of the running origin")
 	fs.BoolVar(&o.now, "now", false, "switch: also in the minutes after the next key was announced, when edges may not have learned of it")
 	return fs
 }

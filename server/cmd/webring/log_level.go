@@ -75,8 +75,7 @@ type logLevelOptions struct{ data string }
 
 func (o *logLevelOptions) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring log-level", flag.ContinueOnError)
-	defineDataConfig(fs)
-	fs.StringVar(&o.data, "data", "./data", "`folder` of the running origin or edge")
+	defineData(fs, &o.data, "`folder` of the running origin or edge")
 	return fs
 }
 

@@ -32,8 +32,7 @@ type membersOptions struct {
 
 func (o *membersOptions) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring members", flag.ContinueOnError)
-	defineDataConfig(fs)
-	fs.StringVar(&o.data, "data", "./data", "`folder` of the running origin")
+	defineData(fs, &o.data, "`folder` of the running origin")
 	fs.StringVar(&o.reason, "reason", "", "hide, unhide, remove: why; it is kept in the ledger, which is public")
 	fs.BoolVar(&o.redact, "redact", false, "remove: delete the removed member's name, URL, description and report: they are never served or passed on again, and leave the disk as storage is compacted")
 	fs.BoolVar(&o.block, "block", false, "remove: put the host of the removed member's site on the blocklist, too, so that it cannot join again")
@@ -169,8 +168,7 @@ type versionOptions struct{ data string }
 
 func (o *versionOptions) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring version", flag.ContinueOnError)
-	defineDataConfig(fs)
-	fs.StringVar(&o.data, "data", "./data", "`folder` of the running origin, or of an edge")
+	defineData(fs, &o.data, "`folder` of the running origin, or of an edge")
 	return fs
 }
 

@@ -35,8 +35,7 @@ type paymentsOptions struct {
 
 func (o *paymentsOptions) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring payments", flag.ContinueOnError)
-	defineDataConfig(fs)
-	fs.StringVar(&o.data, "data", "./data", "`folder` of the running origin")
+	defineData(fs, &o.data, "`folder` of the running origin")
 	fs.BoolVar(&o.all, "all", false, "list: payments that are in order, too")
 	fs.StringVar(&o.since, "since", "30d", "scan: how far to look back, or from which `instant` on, such as 2026-11-20T08:00:00Z")
 	fs.BoolVar(&o.goOn, "go-on", false, "scan: where the daily look cannot go on from where it stands, it goes on where this scan ends")

@@ -26,8 +26,7 @@ type verifyOptions struct {
 
 func (o *verifyOptions) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring verify", flag.ContinueOnError)
-	defineDataConfig(fs)
-	fs.StringVar(&o.data, "data", "./data", "`folder` of the origin, running or not")
+	defineData(fs, &o.data, "`folder` of the origin, running or not")
 	fs.BoolVar(&o.chain, "chain", false, "ask the payment networks about every transaction; needs the running origin")
 	fs.IntVar(&o.capacity, "capacity", 1_000_000, "`members` that can ever join, as for serve")
 	return fs
