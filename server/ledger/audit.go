@@ -60,6 +60,9 @@ func (l *Ledger) Audit(ctx context.Context) (*Audit, error) {
 	if err := l.store.Verify(); err != nil {
 		return nil, fmt.Errorf("ledger: checking the store: %w", err)
 	}
+	if err := a.tables(); err != nil {
+		return nil, err
+	}
 	if err := a.reservations(ctx); err != nil {
 		return nil, err
 	}
@@ -155,6 +158,17 @@ func (a *auditor) event(r Record) error {
 		a.Alone++
 	}
 	return nil
+}
+
+// tables looks at the form of their rows: only those who write them know what they mean. A later
+// version of the program may have tables that this one does not know.
+func (a *auditor) tables() error {
+	return a.l.store.Scan([]byte{prefixTable}, nil, func(row, value []byte) error {
+		if name, key, found := bytes.Cut(row[1:], []byte{0}); !found || len(name) == 0 || len(key) > MaxTableKey || len(value) > MaxTableValue {
+			a.find("a table has a row that nothing writes: %d bytes under %q", len(value), row)
+		}
+		return nil
+	})
 }
 
 // reservations reads all of them. Those that are applied later than this are

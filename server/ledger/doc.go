@@ -22,6 +22,6 @@
 // reservations in memory), payments.go, payers.go and waste.go (what is found by
 // transaction and account), writer.go (the group commit), tx.go and
 // tx_reservation.go (a turn of the writer), view.go, records.go (durable events),
-// removal.go, blocklist.go, head.go, open.go (the checks), audit.go (reads and checks
+// removal.go, blocklist.go, table.go (rows of other packages), head.go, open.go (the checks), audit.go (reads and checks
 // everything again), restore.go.
 package ledger

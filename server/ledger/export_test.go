@@ -42,3 +42,10 @@ func (l *Ledger) Queued() int {
 	defer l.queueing.Unlock()
 	return len(l.queue)
 }
+
+// Staged is how many rows the group in work has.
+func (l *Ledger) Staged() int {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return len(l.staged)
+}

@@ -34,6 +34,7 @@ import (
 //	'a' network 0 payee       nothing; payments were taken there to this payee
 //	'g' network 0 tx          gas that was wasted on a payment, JSON; for some days
 //	'l' kind 0 value          entry of the blocklist, JSON
+//	'd' table 0 key           row of a table; see table.go
 const (
 	prefixEvent       = 'e'
 	prefixHash        = 'h'
@@ -53,6 +54,7 @@ const (
 	prefixPayee       = 'a'
 	prefixWaste       = 'g'
 	prefixBlock       = 'l'
+	prefixTable       = 'd'
 
 	rowEvent = 0
 	rowTexts = 1

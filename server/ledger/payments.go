@@ -186,15 +186,25 @@ func (v *View) rowsFrom(prefix, from []byte) (Batch, error) {
 		rows[string(key[len(prefix):])] = append([]byte{}, value...)
 		return nil
 	})
-	for _, later := range []Batch{v.l.staged, v.own} {
-		for key, value := range later {
-			if rest, ok := strings.CutPrefix(key, string(prefix)); ok && key >= string(from) {
-				rows[rest] = value
-			}
-		}
+	for key, value := range v.unstored(prefix, from) {
+		rows[key[len(prefix):]] = value
 	}
 	maps.DeleteFunc(rows, func(_ string, value []byte) bool { return value == nil })
 	return rows, err
+}
+
+// unstored gives the rows of the group in work, and of the view's turn, whose keys begin with
+// prefix and are not before from.
+func (v *View) unstored(prefix, from []byte) Batch {
+	rows := Batch{}
+	for _, later := range []Batch{v.l.staged, v.own} {
+		for key, value := range later {
+			if strings.HasPrefix(key, string(prefix)) && key >= string(from) {
+				rows[key] = value
+			}
+		}
+	}
+	return rows
 }
 
 // hasUnder says whether there may be rows whose keys begin with prefix. A row that the
@@ -204,12 +214,7 @@ func (v *View) hasUnder(prefix []byte) (some bool, err error) {
 		some = true
 		return ErrStop
 	})
-	for _, later := range []Batch{v.l.staged, v.own} {
-		for key := range later {
-			some = some || strings.HasPrefix(key, string(prefix))
-		}
-	}
-	return some, err
+	return some || len(v.unstored(prefix, prefix)) > 0, err
 }
 
 // Scanned is the instant up to which the transfers on a network were compared with the

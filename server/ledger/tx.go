@@ -21,6 +21,8 @@ type Tx struct {
 	rows    Batch
 	records []Record
 	undos   []func()
+	// Rows of tables that the turn has changed, and their bytes.
+	tableRows, tableBytes int
 }
 
 // begin gives a turn at the present instant. The caller holds mu.

@@ -16,9 +16,11 @@ import (
 	"webring/core"
 )
 
-// Bounds of one group. In a larger group, the first caller would wait too long.
+// Bounds of one group. In a larger group, the first caller would wait too long. With what its
+// last turn may add, a group is a batch that a store must take.
 const (
 	maxGroupItems = 256
+	maxGroupRows  = 8 << 10
 	maxGroupBytes = 1 << 20
 )
 
@@ -304,7 +306,7 @@ func (l *Ledger) gather() *group {
 	g := &group{next: *l.durable.Load()}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(g.items) < maxGroupItems && g.bytes < maxGroupBytes && g.err == nil {
+	for len(g.items) < maxGroupItems && len(l.staged) < maxGroupRows && g.bytes < maxGroupBytes && g.err == nil {
 		it := l.next()
 		if it == nil {
 			break
