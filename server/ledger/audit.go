@@ -55,9 +55,10 @@ type auditor struct {
 // them the tree, the state, every total and the books, while the ledger works.
 // An error means that it could not; what does not agree is in the findings.
 func (l *Ledger) Audit(ctx context.Context) (*Audit, error) {
-	a := &auditor{l: l, state: core.NewState(l.state.Capacity(), rand.Uint64()), totals: map[string]int64{}}
+	a := &auditor{l: l, totals: map[string]int64{}}
+	l.View(func(v *View) { a.state = core.NewState(v.l.state.Capacity(), rand.Uint64()) })
 	a.Findings = []string{}
-	if err := l.store.Verify(); err != nil {
+	if err := l.store().Verify(); err != nil {
 		return nil, fmt.Errorf("ledger: checking the store: %w", err)
 	}
 	if err := a.tables(); err != nil {
@@ -77,8 +78,8 @@ func (l *Ledger) Audit(ctx context.Context) (*Audit, error) {
 				a.compare(v.l.state)
 			}
 		})
-		// At the end of this turn, all that is in the state is durable.
-		if err := l.Do(ctx, func(*Tx) error { return nil }); err != nil {
+		// Between groups, all that is in the state is durable.
+		if err := l.settled(); err != nil {
 			return nil, err
 		}
 	}
@@ -147,7 +148,7 @@ func (a *auditor) event(r Record) error {
 	if p.Transaction == "" || cents == 0 {
 		return nil
 	}
-	row, err := a.l.store.Get(paymentKey(p.Network, p.Transaction, seq))
+	row, err := a.l.store().Get(paymentKey(p.Network, p.Transaction, seq))
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
@@ -163,7 +164,7 @@ func (a *auditor) event(r Record) error {
 // tables looks at the form of their rows: only those who write them know what they mean. A later
 // version of the program may have tables that this one does not know.
 func (a *auditor) tables() error {
-	return a.l.store.Scan([]byte{prefixTable}, nil, func(row, value []byte) error {
+	return a.l.store().Scan([]byte{prefixTable}, nil, func(row, value []byte) error {
 		if name, key, found := bytes.Cut(row[1:], []byte{0}); !found || len(name) == 0 || len(key) > MaxTableKey || len(value) > MaxTableValue {
 			a.find("a table has a row that nothing writes: %d bytes under %q", len(value), row)
 		}
@@ -190,7 +191,7 @@ func (a *auditor) reservations(ctx context.Context) error {
 				a.Failed++
 			case Applied:
 				a.Applied++
-				if err := a.applied(ctx, r); err != nil {
+				if err := a.applied(r); err != nil {
 					return err
 				}
 			}
@@ -199,11 +200,11 @@ func (a *auditor) reservations(ctx context.Context) error {
 }
 
 // applied compares an applied payment with its event.
-func (a *auditor) applied(ctx context.Context, r *Reservation) error {
+func (a *auditor) applied(r *Reservation) error {
 	records, err := a.l.Records(r.Seq, 1)
 	if err == nil && len(records) == 0 {
-		// What the store has becomes durable at the end of this turn.
-		if err = a.l.Do(ctx, func(*Tx) error { return nil }); err == nil {
+		// What the store has becomes durable with its group.
+		if err = a.l.settled(); err == nil {
 			records, err = a.l.Records(r.Seq, 1)
 		}
 	}

@@ -149,17 +149,25 @@ func (v *View) Blocks() []Block {
 	return all
 }
 
+// parseBlock reads an 'l' row.
+func parseBlock(key string, value []byte) (b Block, err error) {
+	if err := json.Unmarshal(value, &b); err != nil {
+		return b, err
+	}
+	if string(blockKey(b.Kind, b.Value)) != key {
+		return b, errors.New("an entry stands under another key")
+	}
+	return b, b.check()
+}
+
 // loadBlocks reads the blocklist.
 func (l *Ledger) loadBlocks() error {
-	return l.store.Scan([]byte{prefixBlock}, nil, func(key, value []byte) error {
-		var b Block
-		if err := json.Unmarshal(value, &b); err != nil {
+	return l.store().Scan([]byte{prefixBlock}, nil, func(key, value []byte) error {
+		b, err := parseBlock(string(key), value)
+		if err != nil {
 			return err
 		}
-		if string(blockKey(b.Kind, b.Value)) != string(key) {
-			return errors.New("an entry stands under another key")
-		}
 		l.index.blocks.put(b)
-		return b.check()
+		return nil
 	})
 }

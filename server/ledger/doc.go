@@ -16,12 +16,20 @@
 // Events are leaves of an RFC 6962 tree, whose root is in each of those rows. Open refuses
 // what does not fit, and says what it found and what to do.
 //
+// # Copies
+//
+// A [Follower] takes the batches that a ledger elsewhere gave to its store. It checks them,
+// stores them, and keeps the same state and index in memory. When it is to lead, it starts
+// the writer, and folds nothing again. Of a [Replicated] store, a commit may return before
+// the rows are on this machine's disk: the head is written when they are. So the head is
+// never ahead of the store, and the store never ahead of the copies elsewhere.
+//
 // # The files, in the order to read them
 //
-// store.go (what a store must do), keys.go (its rows), reservation.go, index.go (the
-// reservations in memory), payments.go, payers.go and waste.go (what is found by
-// transaction and account), writer.go (the group commit), tx.go and
-// tx_reservation.go (a turn of the writer), view.go, records.go (durable events),
-// removal.go, blocklist.go, table.go (rows of other packages), head.go, open.go (the checks), audit.go (reads and checks
-// everything again), restore.go.
+// store.go (what a store must do), keys.go (its rows), position.go (a transaction), reservation.go,
+// index.go (the reservations in memory), payments.go, payers.go and waste.go (what is found
+// by transaction and account), writer.go (the group commit), tx.go and tx_reservation.go (a
+// turn of the writer), view.go, records.go (durable events), removal.go, blocklist.go,
+// table.go (rows of other packages), head.go, open.go (the checks), follower.go and replay.go
+// (batches of another writer), audit.go (reads and checks everything again), restore.go.
 package ledger

@@ -1,6 +1,11 @@
 package ledger
 
-import "io"
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+)
 
 // FaultyHead puts itself between a ledger and its head. The n-th write from
 // now on fails after so many of its bytes reached the file; with Sync, the
@@ -48,4 +53,48 @@ func (l *Ledger) Staged() int {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return len(l.staged)
+}
+
+// Dump is everything that memory holds of a ledger, but for its clock.
+type Dump struct {
+	Position Position
+	State    [16]byte
+	Index    index
+}
+
+// Dump gives what memory holds. Nothing may be in work.
+func (l *Ledger) Dump() Dump {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	x := l.index
+	x.failed = map[string][]failure{}
+	for mark, all := range l.index.failed {
+		// Memory may hold some that no longer count.
+		if n := len(all); n == 0 || l.now().Sub(all[n-1].at) >= FailurePeriod {
+			continue
+		}
+		x.failed[mark] = slices.DeleteFunc(slices.Clone(all), func(f failure) bool { return l.now().Sub(f.at) >= 2*FailurePeriod })
+	}
+	x.blocks = blocks{}
+	for kind, some := range l.index.blocks {
+		if len(some) > 0 {
+			x.blocks[kind] = maps.Clone(some)
+		}
+	}
+	x.open, x.urls, x.unconfirmed = maps.Clone(x.open), maps.Clone(x.urls), maps.Clone(x.unconfirmed)
+	x.onMember, x.ofPayer = maps.Clone(x.onMember), maps.Clone(x.ofPayer)
+	return Dump{*l.durable.Load(), l.state.Digest(), x}
+}
+
+// Dump is [Ledger.Dump].
+func (f *Follower) Dump() Dump { return f.l.Dump() }
+
+func (d Dump) String() string {
+	s := fmt.Sprintf("%v %x %v %v %v %v", d.Position, d.State, d.Index.onMember, d.Index.ofPayer, d.Index.failed, d.Index.blocks)
+	for _, some := range []map[string]*Reservation{d.Index.open, d.Index.urls, d.Index.unconfirmed} {
+		for _, id := range slices.Sorted(maps.Keys(some)) {
+			s += fmt.Sprintf("\n%s: %+v", id, *some[id])
+		}
+	}
+	return s
 }

@@ -39,8 +39,8 @@ type headFile interface {
 type head struct{ file headFile }
 
 // write makes p the head, durably.
-func (h head) write(p position) error {
-	if _, err := h.file.WriteAt(appendHead(nil, p), int64(p.serial%2)*headSlot); err != nil {
+func (h head) write(p Position) error {
+	if _, err := h.file.WriteAt(appendHead(nil, p), int64(p.Serial%2)*headSlot); err != nil {
 		return fmt.Errorf("write the head: %w", err)
 	}
 	if err := h.file.Sync(); err != nil {
@@ -50,14 +50,14 @@ func (h head) write(p position) error {
 }
 
 // read gives the later of the slots that are whole.
-func (h head) read() (position, error) {
-	var latest position
+func (h head) read() (Position, error) {
+	var latest Position
 	var found bool
 	for slot := range uint64(2) {
 		b := make([]byte, headBytes)
 		if n, err := h.file.ReadAt(b, int64(slot)*headSlot); err != nil && !errors.Is(err, io.EOF) {
 			return latest, fmt.Errorf("read the head: %w", err)
-		} else if p, ok := parseHead(b[:n], slot); ok && (!found || p.serial > latest.serial) {
+		} else if p, ok := parseHead(b[:n], slot); ok && (!found || p.Serial > latest.Serial) {
 			latest, found = p, true
 		}
 	}
@@ -67,25 +67,25 @@ func (h head) read() (position, error) {
 	return latest, nil
 }
 
-func appendHead(b []byte, p position) []byte {
+func appendHead(b []byte, p Position) []byte {
 	from := len(b)
 	b = append(b, headMagic...)
-	b = p.appendRow(binary.BigEndian.AppendUint64(b, p.serial))
+	b = p.appendRow(binary.BigEndian.AppendUint64(b, p.Serial))
 	sum := sha256.Sum256(b[from:])
 	return append(b, sum[:]...)
 }
 
 // parseHead reads what lies in a slot. It accepts exactly what appendHead
 // writes there.
-func parseHead(b []byte, slot uint64) (p position, ok bool) {
+func parseHead(b []byte, slot uint64) (p Position, ok bool) {
 	if len(b) != headBytes {
 		return p, false
 	}
 	n := len(headMagic)
-	p.serial = binary.BigEndian.Uint64(b[n:])
-	p.size = binary.BigEndian.Uint64(b[n+8:])
-	copy(p.root[:], b[n+16:])
-	return p, p.serial%2 == slot && bytes.Equal(b, appendHead(nil, p))
+	p.Serial = binary.BigEndian.Uint64(b[n:])
+	p.Size = binary.BigEndian.Uint64(b[n+8:])
+	copy(p.Root[:], b[n+16:])
+	return p, p.Serial%2 == slot && bytes.Equal(b, appendHead(nil, p))
 }
 
 // openHead opens the head that is there; the error is [os.ErrNotExist] when
@@ -100,9 +100,9 @@ func openHead(path string) (head, error) {
 
 // createHead makes a head at p where there is none. A crash leaves either no file
 // of that name or a whole one.
-func createHead(path string, p position) (head, error) {
+func createHead(path string, p Position) (head, error) {
 	slots := make([]byte, 2*headSlot)
-	copy(slots[p.serial%2*headSlot:], appendHead(nil, p))
+	copy(slots[p.Serial%2*headSlot:], appendHead(nil, p))
 	if err := durable.Write(path, slots, 0o600); err != nil {
 		return head{}, err
 	}

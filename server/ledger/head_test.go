@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-func makeHead(t *testing.T, positions ...position) (head, string) {
+func makeHead(t *testing.T, positions ...Position) (head, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "head")
-	h, err := createHead(path, position{})
+	h, err := createHead(path, Position{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,8 +24,8 @@ func makeHead(t *testing.T, positions ...position) (head, string) {
 	return h, path
 }
 
-func at(serial uint64) position {
-	return position{serial: serial, size: 3 * serial, root: [32]byte{byte(serial), 1}}
+func at(serial uint64) Position {
+	return Position{Serial: serial, Size: 3 * serial, Root: [32]byte{byte(serial), 1}}
 }
 
 func TestHeadReadsBackTheLastWrite(t *testing.T) {

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -13,7 +14,6 @@ type index struct {
 	urls     map[string]*Reservation // open registrations, by URL key
 	onMember map[string]sum          // open reservations
 	ofPayer  map[string]sum          // open reservations
-	bars     map[string]time.Time    // when the payer's last registration of the URL failed, by [barKey]
 	failed   map[string][]failure    // of registrations, in order, by [urlMark]
 	// unconfirmed are the applied ones that are to be asked for again.
 	unconfirmed map[string]*Reservation
@@ -23,10 +23,19 @@ type index struct {
 // failure is of one registration.
 type failure struct {
 	at       time.Time
-	stranger bool // its payer had never paid here
+	id       string
+	bar      string // [barKey] of its payer
+	stranger bool   // its payer had never paid here
 }
 
-func (f failure) compare(at time.Time) int { return f.at.Compare(at) }
+func (f failure) compare(to failure) int {
+	return cmp.Or(f.at.Compare(to.at), cmp.Compare(f.id, to.id))
+}
+
+// failureOf gives that of a reservation, if it is one of a registration that bars its payer.
+func failureOf(r *Reservation) (f failure, ok bool) {
+	return failure{r.FailedAt, r.ID, string(r.Bar), !r.HadPaid}, r.Operation == OperationRegister && len(r.Bar) > 0
+}
 
 // sum is of some open reservations.
 type sum struct {
@@ -46,7 +55,7 @@ func add(sums map[string]sum, name string, count int, cents int64) {
 
 func newIndex() index {
 	return index{map[string]*Reservation{}, map[string]*Reservation{}, map[string]sum{}, map[string]sum{},
-		map[string]time.Time{}, map[string][]failure{}, map[string]*Reservation{}, blocks{}}
+		map[string][]failure{}, map[string]*Reservation{}, blocks{}}
 }
 
 // change replaces old by new; nil stands for none. With the arguments
@@ -70,11 +79,10 @@ func (x *index) change(old, new *Reservation) {
 			x.unconfirmed[new.ID] = new
 		}
 	case Failed:
-		if new.Operation == OperationRegister {
-			x.bars[string(new.Bar)] = new.FailedAt
+		if f, ok := failureOf(new); ok {
 			all := x.failed[string(new.URLMark)]
-			at, _ := slices.BinarySearchFunc(all, new.FailedAt, failure.compare)
-			x.failed[string(new.URLMark)] = slices.Insert(all, at, failure{new.FailedAt, !new.HadPaid})
+			at, _ := slices.BinarySearchFunc(all, f, failure.compare)
+			x.failed[string(new.URLMark)] = slices.Insert(all, at, f)
 		}
 	}
 }
@@ -95,21 +103,25 @@ func (x *index) drop(r *Reservation) {
 	case Applied:
 		delete(x.unconfirmed, r.ID)
 	case Failed:
-		delete(x.bars, string(r.Bar))
+		f, _ := failureOf(r)
 		all := x.failed[string(r.URLMark)]
-		if at, found := slices.BinarySearchFunc(all, r.FailedAt, failure.compare); found {
+		if at, found := slices.BinarySearchFunc(all, f, failure.compare); found {
 			x.failed[string(r.URLMark)] = slices.Delete(all, at, at+1)
 		}
 	}
 }
 
+// replace takes a reservation as it is stored now, whatever was known of it.
+func (x *index) replace(r *Reservation) {
+	old := cmp.Or(x.open[r.ID], x.unconfirmed[r.ID])
+	if old == nil && r.State == Failed {
+		old = r
+	}
+	x.change(old, r)
+}
+
 // expire forgets what has run out.
 func (x *index) expire(now time.Time) {
-	for k, at := range x.bars {
-		if !now.Before(at.Add(FailurePeriod)) {
-			delete(x.bars, k)
-		}
-	}
 	for k, all := range x.failed {
 		if n := len(all); n == 0 || !now.Before(all[n-1].at.Add(FailurePeriod)) {
 			delete(x.failed, k)
@@ -119,15 +131,18 @@ func (x *index) expire(now time.Time) {
 
 // barred gives the end of the bar on this payer for this URL.
 func (x *index) barred(payer, urlKey string, now time.Time) (until time.Time, ok bool) {
-	at, ok := x.bars[string(barKey(payer, urlKey))]
-	if !ok {
-		return until, false
+	bar := string(barKey(payer, urlKey))
+	for _, f := range slices.Backward(x.failed[string(urlMark(urlKey))]) {
+		if f.bar != bar {
+			continue
+		}
+		until = f.at.Add(BarPeriod)
+		if count, _ := x.failures(urlKey, now); count > 1 {
+			until = f.at.Add(FailurePeriod)
+		}
+		return until, now.Before(until)
 	}
-	until = at.Add(BarPeriod)
-	if count, _ := x.failures(urlKey, now); count > 1 {
-		until = at.Add(FailurePeriod)
-	}
-	return until, now.Before(until)
+	return until, false
 }
 
 // failures is described at [View.URLFailures].

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -66,6 +65,9 @@ func numberKey(prefix byte, n uint64) []byte {
 
 func eventKey(seq uint64, row byte) []byte { return append(numberKey(prefixEvent, seq), row) }
 
+// textsKey is that of the texts of a member, of whom a 'j' row gives seq.
+func textsKey(seq []byte) []byte { return append(append([]byte{prefixEvent}, seq...), rowTexts) }
+
 func stringKey(prefix byte, s string) []byte { return append([]byte{prefix}, s...) }
 
 func failedKey(ms int64, id string) []byte {
@@ -111,29 +113,6 @@ func paymentKey(network, transaction string, seq ...uint64) []byte {
 		key = binary.BigEndian.AppendUint64(key, n)
 	}
 	return key
-}
-
-// position is a point in the history of a store: after how many transactions
-// it is, and the tree that they left.
-type position struct {
-	serial uint64
-	size   uint64 // events
-	root   tlog.Hash
-}
-
-func (p position) appendRow(b []byte) []byte {
-	return append(binary.BigEndian.AppendUint64(b, p.size), p.root[:]...)
-}
-
-// parseTransaction reads a 't' row.
-func parseTransaction(key, value []byte) (p position, err error) {
-	if len(key) != 1+8 || len(value) != 8+tlog.HashSize {
-		return p, errors.New("a transaction row is malformed")
-	}
-	p.serial = binary.BigEndian.Uint64(key[1:])
-	p.size = binary.BigEndian.Uint64(value)
-	copy(p.root[:], value[8:])
-	return p, nil
 }
 
 // treeReader reads stored hashes by get, which may also give rows that are not stored yet.

@@ -87,8 +87,8 @@ func (m *model) reserve(v *ledger.Reservation, now time.Time) error {
 	return nil
 }
 
-// Any history of reservations, removals, failures, restarts and passing time
-// leaves what the obvious account says, after each step.
+// Any history of reservations, removals, failures, restarts, changes of the leader and passing
+// time leaves what the obvious account says, after each step, and the follower holds the same.
 func TestHistoriesAgreeWithTheModel(t *testing.T) {
 	for range 12 {
 		seed := rand.Uint64()
@@ -100,7 +100,13 @@ func runHistory(t *testing.T, rnd *rand.Rand) {
 	slugs := []string{"ada", "bob", "cyn"}
 	urls := []string{"u0.org", "u1.org", "u2.org"}
 	payers := []string{"p0", "p1"}
-	r := openedRing(t, slugs...)
+	r := newRing(t)
+	w := follow(r)
+	bend := w.bender(rnd, foreignBatches(t, 20))
+	r.must(func(tx *ledger.Tx) error { return appendEvent(tx, rules(tx)) })
+	for _, s := range slugs {
+		r.join(s)
+	}
 	m := &model{urls: map[string]string{}, removed: map[string]bool{}, hidden: map[string]bool{}, blocked: map[string]bool{}}
 	pick := func(s []string) string { return s[rnd.IntN(len(s))] }
 
@@ -216,9 +222,20 @@ func runHistory(t *testing.T, rnd *rand.Rand) {
 		case op < 11:
 			r.pass(time.Duration(rnd.IntN(240)) * time.Second)
 		default:
-			r.reopen()
+			switch rnd.IntN(3) {
+			case 0:
+				r.reopen()
+			case 1:
+				w.reopen()
+			default:
+				w.catchUp(bend)
+				w.swap()
+			}
 		}
 		compare(t, step, r, m, urls, payers)
+		if rnd.IntN(2) == 0 {
+			w.catchUp(bend)
+		}
 	}
 }
 

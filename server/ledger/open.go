@@ -41,42 +41,54 @@ func refuse(kind error, format string, args ...any) error {
 // [Config.Capacity] is below the number of members and open registrations. The caller
 // closes the store, also after an error.
 func Open(c Config) (*Ledger, error) {
-	if c.Store == nil || c.HeadPath == "" || c.Capacity <= 0 {
-		return nil, errors.New("ledger: store, head and capacity must be given")
-	}
-	if err := c.Store.Verify(); err != nil {
-		return nil, refuse(ErrDamaged, "checking the store: %w", err)
-	}
-	l := newLedger(c)
-	end, err := l.transactions()
+	f, err := Follow(c)
 	if err != nil {
 		return nil, err
 	}
-	seen, err := l.openHead(c.HeadPath, end)
+	l, err := f.Lead(c.Store)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, f.Close())
 	}
+	return l, nil
+}
+
+// read checks everything that is stored, and folds it.
+func (l *Ledger) read(headPath string) error {
+	if err := l.store().Verify(); err != nil {
+		return refuse(ErrDamaged, "checking the store: %w", err)
+	}
+	end, err := transactions(l.store())
+	if err != nil {
+		return err
+	}
+	seen, err := l.openHead(headPath, end)
+	if err != nil {
+		return err
+	}
+	if err := l.take(end, seen); err != nil {
+		return errors.Join(err, l.head.file.Close())
+	}
+	return nil
+}
+
+// take folds what is stored up to end, and accepts it. seen is what the head saw.
+func (l *Ledger) take(end, seen Position) error {
 	if err := l.load(end, seen); err != nil {
-		l.head.file.Close()
-		return nil, err
+		return err
 	}
-	if err := c.Store.Accept(); err != nil {
-		l.head.file.Close()
-		return nil, err
+	if err := l.store().Accept(); err != nil {
+		return err
 	}
 	// A crash between commit and head leaves the head one behind.
 	if err := l.head.write(end); err != nil {
-		l.head.file.Close()
-		return nil, err
+		return err
 	}
 	l.state.Advance(l.state.Clock())
 	l.durable.Store(&end)
 	if err := l.addPayers(); err != nil {
-		l.head.file.Close()
-		return nil, fmt.Errorf("ledger: note the accounts that have paid: %w", err)
+		return fmt.Errorf("ledger: note the accounts that have paid: %w", err)
 	}
-	go l.run()
-	return l, nil
+	return nil
 }
 
 // BeginHead makes the head of an empty ledger, unless there is one. [Open] accepts such a
@@ -92,11 +104,11 @@ func BeginHead(path string) error {
 
 // openHead opens the head of a store whose last transaction is end, or makes that of a
 // new ledger. It gives the transaction that the head saw.
-func (l *Ledger) openHead(path string, end position) (seen position, err error) {
+func (l *Ledger) openHead(path string, end Position) (seen Position, err error) {
 	l.head, err = openHead(path)
 	if errors.Is(err, os.ErrNotExist) {
-		if end.serial > 0 {
-			return seen, refuse(ErrNoHead, "the store holds %d transactions, but there is no %s", end.serial, path)
+		if end.Serial > 0 {
+			return seen, refuse(ErrNoHead, "the store holds %d transactions, but there is no %s", end.Serial, path)
 		}
 		l.head, err = createHead(path, end)
 	}
@@ -106,9 +118,9 @@ func (l *Ledger) openHead(path string, end position) (seen position, err error) 
 	seen, err = l.head.read()
 	if err != nil {
 		err = refuse(ErrDamaged, "%s: %w", path, err)
-	} else if end.serial < seen.serial {
+	} else if end.Serial < seen.Serial {
 		err = refuse(ErrBehindHead, "the store ends at transaction %d with %d events, but %s says that transaction %d with %d events was durable",
-			end.serial, end.size, path, seen.serial, seen.size)
+			end.Serial, end.Size, path, seen.Serial, seen.Size)
 	}
 	if err != nil {
 		l.head.file.Close()
@@ -116,26 +128,20 @@ func (l *Ledger) openHead(path string, end position) (seen position, err error) 
 	return seen, err
 }
 
-// beginning is where a ledger is without transactions.
-func beginning() (p position) {
-	p.root, _ = tlog.TreeHash(0, nil)
-	return p
-}
-
 // transactions reads the rows of all transactions, which are numbered from 1
 // without a gap, and gives the last.
-func (l *Ledger) transactions() (end position, err error) {
+func transactions(store Store) (end Position, err error) {
 	end = beginning()
-	err = l.store.Scan([]byte{prefixTransaction}, nil, func(key, value []byte) error {
+	err = store.Scan([]byte{prefixTransaction}, nil, func(key, value []byte) error {
 		p, err := parseTransaction(key, value)
 		if err != nil {
-			return refuse(ErrDamaged, "after transaction %d: %w", end.serial, err)
+			return refuse(ErrDamaged, "after transaction %d: %w", end.Serial, err)
 		}
-		if p.serial != end.serial+1 {
-			return refuse(ErrDamaged, "transaction %d is missing", end.serial+1)
+		if p.Serial != end.Serial+1 {
+			return refuse(ErrDamaged, "transaction %d is missing", end.Serial+1)
 		}
-		if p.size < end.size {
-			return refuse(ErrDamaged, "transaction %d shrinks the ledger", p.serial)
+		if p.Size < end.Size {
+			return refuse(ErrDamaged, "transaction %d shrinks the ledger", p.Serial)
 		}
 		end = p
 		return nil
@@ -144,31 +150,42 @@ func (l *Ledger) transactions() (end position, err error) {
 }
 
 // load folds the events into the state, compares them with the tree, and reads the index.
-func (l *Ledger) load(end, seen position) error {
-	f := fold{state: l.state, leaves: sha256.New(), wordless: map[string]bool{}}
-	err := l.expect()
-	if err == nil {
-		err = l.store.Scan([]byte{prefixEvent}, nil, f.row)
-	}
-	if err == nil {
-		err = f.finish()
-	}
+func (l *Ledger) load(end, seen Position) error {
+	f, err := l.foldEvents()
 	if errors.Is(err, core.ErrCapacity) {
 		return fmt.Errorf("ledger: more members have joined than the capacity allows: %w", err)
 	}
 	if err != nil {
 		return refuse(ErrDamaged, "%w", err)
 	}
-	if f.size != end.size {
-		return refuse(ErrDamaged, "there are %d events, but transaction %d left %d", f.size, end.serial, end.size)
+	if f.size != end.Size {
+		return refuse(ErrDamaged, "there are %d events, but transaction %d left %d", f.size, end.Serial, end.Size)
 	}
-	if err := l.checkTree(&f, end, seen); err != nil {
+	if err := l.checkTree(f, end, seen); err != nil {
 		return err
 	}
 	if err := l.loadIndex(); err != nil {
 		return refuse(ErrDamaged, "%w", err)
 	}
-	// Each open registration needs room, and may have been paid for.
+	return l.checkCapacity()
+}
+
+// foldEvents folds the stored events into the state, which is empty.
+func (l *Ledger) foldEvents() (*fold, error) {
+	f := &fold{state: l.state, leaves: sha256.New(), wordless: map[string]bool{}}
+	err := l.expect()
+	if err == nil {
+		err = l.store().Scan([]byte{prefixEvent}, nil, f.row)
+	}
+	if err == nil {
+		err = f.finish()
+	}
+	return f, err
+}
+
+// checkCapacity says whether there is room for all: each open registration needs it, and may
+// have been paid for.
+func (l *Ledger) checkCapacity() error {
 	if rows, open := l.state.Rows(), len(l.index.urls); rows+open > l.state.Capacity() {
 		return fmt.Errorf("ledger: %d members have joined and %d registrations are being paid for, more than the capacity of %d allows: %w",
 			rows, open, l.state.Capacity(), core.ErrCapacity)
@@ -180,7 +197,7 @@ func (l *Ledger) load(end, seen position) error {
 // their rows need about as much room as the salts in these.
 func (l *Ledger) expect() error {
 	rows, size := 0, 0
-	err := l.store.Scan([]byte{prefixEvent}, nil, func(key, value []byte) error {
+	err := l.store().Scan([]byte{prefixEvent}, nil, func(key, value []byte) error {
 		if _, row, err := parseEventKey(key); err != nil || row != rowTexts {
 			return err
 		}
@@ -193,9 +210,9 @@ func (l *Ledger) expect() error {
 
 // checkTree compares the stored hashes with those of the events, and the roots with the
 // hashes.
-func (l *Ledger) checkTree(f *fold, points ...position) error {
+func (l *Ledger) checkTree(f *fold, points ...Position) error {
 	stored, count := sha256.New(), uint64(0)
-	err := l.store.Scan([]byte{prefixHash}, nil, func(key, value []byte) error {
+	err := l.store().Scan([]byte{prefixHash}, nil, func(key, value []byte) error {
 		if len(value) != tlog.HashSize || !bytes.Equal(key, numberKey(prefixHash, count)) {
 			return fmt.Errorf("tree hash %d is missing", count)
 		}
@@ -210,12 +227,12 @@ func (l *Ledger) checkTree(f *fold, points ...position) error {
 		return refuse(ErrDamaged, "the stored tree is not that of the %d events", f.size)
 	}
 	for _, p := range points {
-		root, err := tlog.TreeHash(int64(p.size), l.HashReader())
+		root, err := tlog.TreeHash(int64(p.Size), l.HashReader())
 		if err != nil {
-			return refuse(ErrDamaged, "root at %d events: %w", p.size, err)
+			return refuse(ErrDamaged, "root at %d events: %w", p.Size, err)
 		}
-		if root != p.root {
-			return refuse(ErrDamaged, "the root at %d events is not the one that was stored", p.size)
+		if root != p.Root {
+			return refuse(ErrDamaged, "the root at %d events is not the one that was stored", p.Size)
 		}
 	}
 	return nil
@@ -225,7 +242,7 @@ func (l *Ledger) checkTree(f *fold, points ...position) error {
 // failed a moment ago.
 func (l *Ledger) loadIndex() error {
 	add := func(id string, want ReservationState) error {
-		r, err := reservation(l.store.Get, id)
+		r, err := reservation(l.store().Get, id)
 		if err != nil {
 			return err
 		}
@@ -235,13 +252,13 @@ func (l *Ledger) loadIndex() error {
 		l.index.change(nil, r)
 		return nil
 	}
-	err := l.store.Scan([]byte{prefixOpen}, nil, func(key, _ []byte) error {
+	err := l.store().Scan([]byte{prefixOpen}, nil, func(key, _ []byte) error {
 		return add(string(key[1:]), Reserved)
 	})
 	if err != nil {
 		return fmt.Errorf("open reservations: %w", err)
 	}
-	err = l.store.Scan([]byte{prefixConfirm}, nil, func(key, _ []byte) error {
+	err = l.store().Scan([]byte{prefixConfirm}, nil, func(key, _ []byte) error {
 		return add(string(key[1:]), Applied)
 	})
 	if err != nil {
@@ -249,7 +266,7 @@ func (l *Ledger) loadIndex() error {
 	}
 	// The last failure that counts, and the one before that counts with it.
 	since := max(0, l.now().Add(-2*FailurePeriod).UnixMilli())
-	err = l.store.Scan([]byte{prefixFailed}, failedKey(since, ""), func(key, _ []byte) error {
+	err = l.store().Scan([]byte{prefixFailed}, failedKey(since, ""), func(key, _ []byte) error {
 		if len(key) < 9 {
 			return errors.New("malformed row")
 		}

@@ -33,7 +33,7 @@ const payersPage = 1024
 // that says so is written last, so that an opening after a crash begins anew. While
 // nothing may be written, this is left to a later opening.
 func (l *Ledger) addPayers() error {
-	if _, err := l.store.Get([]byte(payersKey)); !errors.Is(err, ErrNotFound) {
+	if _, err := l.store().Get([]byte(payersKey)); !errors.Is(err, ErrNotFound) {
 		return err
 	}
 	if l.room() != nil {
@@ -55,7 +55,7 @@ func (l *Ledger) addPayers() error {
 		if from+payersPage >= l.Size() {
 			rows[payersKey] = []byte{}
 		}
-		if err := l.store.Commit(rows); err != nil {
+		if err := l.store().Commit(rows); err != nil {
 			return err
 		}
 	}

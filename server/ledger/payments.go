@@ -182,7 +182,7 @@ func (v *View) rowsUnder(prefix []byte) (Batch, error) { return v.rowsFrom(prefi
 // rowsFrom gives those that are not before a key.
 func (v *View) rowsFrom(prefix, from []byte) (Batch, error) {
 	rows := Batch{}
-	err := v.l.store.Scan(prefix, from, func(key, value []byte) error {
+	err := v.l.store().Scan(prefix, from, func(key, value []byte) error {
 		rows[string(key[len(prefix):])] = append([]byte{}, value...)
 		return nil
 	})
@@ -210,7 +210,7 @@ func (v *View) unstored(prefix, from []byte) Batch {
 // hasUnder says whether there may be rows whose keys begin with prefix. A row that the
 // group in work deletes still counts.
 func (v *View) hasUnder(prefix []byte) (some bool, err error) {
-	err = v.l.store.Scan(prefix, prefix, func(_, _ []byte) error {
+	err = v.l.store().Scan(prefix, prefix, func(_, _ []byte) error {
 		some = true
 		return ErrStop
 	})
@@ -256,7 +256,7 @@ func (tx *Tx) AddPayee(network, payee string) error {
 func (l *Ledger) Reservations(after string, n int) ([]*Reservation, error) {
 	var found []*Reservation
 	prefix := []byte{prefixReservation}
-	err := l.store.Scan(prefix, stringKey(prefixReservation, after), func(key, value []byte) error {
+	err := l.store().Scan(prefix, stringKey(prefixReservation, after), func(key, value []byte) error {
 		if string(key[1:]) == after {
 			return nil
 		}

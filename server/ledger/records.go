@@ -14,17 +14,19 @@ import (
 type Record = snap.Record
 
 // Size is the number of durable events.
-func (l *Ledger) Size() uint64 { return l.durable.Load().size }
+func (l *Ledger) Size() uint64 { return l.durable.Load().Size }
 
 // Root is the RFC 6962 root of the durable events, and their number.
 func (l *Ledger) Root() (size uint64, root tlog.Hash) {
 	p := l.durable.Load()
-	return p.size, p.root
+	return p.Size, p.Root
 }
 
 // HashReader reads the stored hashes of the tree, for proofs up to the size
 // that [Ledger.Root] gave.
-func (l *Ledger) HashReader() tlog.HashReader { return treeReader(l.store.Get) }
+func (l *Ledger) HashReader() tlog.HashReader {
+	return treeReader(func(key []byte) ([]byte, error) { return l.store().Get(key) })
+}
 
 // Records gives up to n durable records, the first of which is event number
 // from, counted from 0. Texts that were redacted since are empty.
@@ -35,7 +37,7 @@ func (l *Ledger) Records(from uint64, n int) ([]Record, error) {
 	}
 	to := from + min(uint64(n), size-from)
 	records := make([]Record, 0, to-from)
-	err := l.store.Scan([]byte{prefixEvent}, eventKey(from, rowEvent), func(key, value []byte) error {
+	err := l.store().Scan([]byte{prefixEvent}, eventKey(from, rowEvent), func(key, value []byte) error {
 		seq, row, err := parseEventKey(key)
 		if err != nil {
 			return err

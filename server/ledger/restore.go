@@ -20,7 +20,7 @@ var ErrRow = errors.New("ledger: a row is larger than any that a ledger writes")
 // their keys. It may run while the ledger works. The slices are valid during
 // the call only.
 func (l *Ledger) Rows(fn func(Row) error) error {
-	return l.store.Scan(nil, nil, func(key, value []byte) error { return fn(Row{key, value}) })
+	return l.store().Scan(nil, nil, func(key, value []byte) error { return fn(Row{key, value}) })
 }
 
 // Restore fills an empty store with rows, which next gives until it says that
@@ -63,12 +63,11 @@ func Restore(store Store, headPath string, next func() (r Row, more bool, err er
 	if err := flush(); err != nil {
 		return err
 	}
-	l := &Ledger{store: store}
-	end, err := l.transactions()
+	end, err := transactions(store)
 	if err != nil {
 		return err
 	}
-	if end.serial == 0 {
+	if end.Serial == 0 {
 		return errors.New("ledger: there is no transaction in what is to be restored")
 	}
 	h, err := createHead(headPath, end)

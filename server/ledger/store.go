@@ -37,6 +37,21 @@ type Store interface {
 	Close() error
 }
 
+// Replicated is a Store that makes a batch durable elsewhere before it is durable here.
+type Replicated interface {
+	Store
+
+	// CommitAhead is Commit, but returns as soon as the batch is durable elsewhere; reads
+	// see it from then on. The store calls stored once this batch and all before it are
+	// durable here as well: from another goroutine and in the order of the batches, where
+	// the call of a later batch may stand for it. After an error of stored, or of making
+	// batches durable here, every later commit fails.
+	CommitAhead(b Batch, stored func() error) error
+
+	// Settle waits until all batches are durable here. Its error says why they are not.
+	Settle() error
+}
+
 // Batch is a set of changes by key: the row's new value, or nil to delete it.
 // A value may be empty.
 type Batch map[string][]byte

@@ -76,7 +76,7 @@ func (v *View) Scan(t Table, prefix, from string, n int) ([]TableRow, error) {
 	over := v.unstored(under, start)
 	rows := []TableRow{}
 	name := len(tableKey(t, ""))
-	err := v.l.store.Scan(under, start, func(key, value []byte) error {
+	err := v.l.store().Scan(under, start, func(key, value []byte) error {
 		if len(rows) >= n {
 			return ErrStop
 		}

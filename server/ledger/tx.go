@@ -27,7 +27,17 @@ type Tx struct {
 
 // begin gives a turn at the present instant. The caller holds mu.
 func (l *Ledger) begin() *Tx {
-	stamp := min(max(l.now().UnixMilli(), l.state.LastStamp()), core.MaxStamp)
+	tx := &Tx{l: l, stamp: l.tick(), rows: Batch{}}
+	if err := l.room(); err != nil {
+		tx.room = fmt.Errorf("%w: %w", ErrNoRoom, err)
+	}
+	return tx
+}
+
+// tick brings the state to the present instant, and gives that in milliseconds. The caller
+// holds mu.
+func (l *Ledger) tick() (stamp int64) {
+	stamp = min(max(l.now().UnixMilli(), l.state.LastStamp()), core.MaxStamp)
 	// A clock that was far ahead, and no longer is, must not keep standings
 	// in the future. Small steps back are waited out.
 	const tolerated = 5
@@ -36,11 +46,7 @@ func (l *Ledger) begin() *Tx {
 	} else {
 		l.state.Advance(second)
 	}
-	tx := &Tx{l: l, stamp: stamp, rows: Batch{}}
-	if err := l.room(); err != nil {
-		tx.room = fmt.Errorf("%w: %w", ErrNoRoom, err)
-	}
-	return tx
+	return stamp
 }
 
 func (tx *Tx) end() { tx.l = nil }
@@ -134,6 +140,7 @@ func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {
 	}
 	seq = tx.l.state.Seq()
 	rows := Batch{string(eventKey(seq, rowEvent)): event}
+	var redacted []*Reservation
 	if err := tx.addHashes(rows, seq, event); err != nil {
 		return 0, err
 	}
@@ -152,7 +159,7 @@ func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {
 		rows[string(stringKey(prefixJoin, e.Slug))] = numberKey(prefixEvent, seq)[1:]
 	case *core.Removed:
 		if e.Redacted {
-			if err := tx.addRedactions(rows, e.Member); err != nil {
+			if redacted, err = tx.addRedactions(rows, e.Member); err != nil {
 				return 0, err
 			}
 		}
@@ -162,6 +169,9 @@ func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {
 	}
 
 	tx.l.state.Advance(tx.l.state.Clock())
+	for _, r := range redacted {
+		tx.reindex(r, r)
+	}
 	maps.Copy(tx.rows, rows)
 	tx.records = append(tx.records, Record{Event: event, Texts: texts})
 	return seq, nil
@@ -190,35 +200,36 @@ func (tx *Tx) addHashes(rows Batch, seq uint64, event []byte) error {
 	return nil
 }
 
-// addRedactions adds the deletion of a member's texts, wherever they are stored.
-func (tx *Tx) addRedactions(rows Batch, slug string) error {
+// addRedactions adds the deletion of a member's texts, wherever they are stored, and gives
+// the reservations that held them.
+func (tx *Tx) addRedactions(rows Batch, slug string) (redacted []*Reservation, err error) {
 	seq, err := tx.get(stringKey(prefixJoin, slug))
 	if errors.Is(err, ErrNotFound) {
-		return nil // no such member, as the state will say
+		return nil, nil // no such member, as the state will say
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	texts := append(append([]byte{prefixEvent}, seq...), rowTexts)
-	rows[string(texts)] = nil
+	rows[string(textsKey(seq))] = nil
 
 	paid, err := tx.View().rowsUnder(paidKey(slug, ""))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for id := range paid {
 		r, err := tx.Get(id)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		r.redact()
 		b, err := encodeReservation(r)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		rows[string(stringKey(prefixReservation, id))] = b
+		redacted = append(redacted, r)
 	}
-	return nil
+	return redacted, nil
 }
 
 // get reads a row as it will be after this turn.

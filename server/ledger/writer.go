@@ -69,7 +69,7 @@ var (
 
 // Ledger is the one writer. All methods may be called concurrently.
 type Ledger struct {
-	store     Store
+	stores    atomic.Pointer[Store] // read by [Ledger.store]
 	head      head
 	now       func() time.Time
 	random    io.Reader
@@ -87,7 +87,10 @@ type Ledger struct {
 	// leaving are the members whose removal is announced, and how often.
 	leaving map[string]int
 
-	durable atomic.Pointer[position]
+	durable atomic.Pointer[Position]
+
+	// working is held while a group is in work. Without one, all that is applied is durable.
+	working sync.Mutex
 
 	queueing sync.Mutex // guards the three below
 	queue    []*item
@@ -109,10 +112,11 @@ type item struct {
 // newLedger makes a ledger that has not loaded anything.
 func newLedger(c Config) *Ledger {
 	l := &Ledger{
-		store: c.Store, now: c.Now, random: c.Random, publish: c.Publish, room: c.Room, committed: c.Committed, failpoint: c.Failpoint,
+		now: c.Now, random: c.Random, publish: c.Publish, room: c.Room, committed: c.Committed, failpoint: c.Failpoint,
 		state: core.NewState(c.Capacity, mathrand.Uint64()), index: newIndex(), staged: Batch{}, leaving: map[string]int{},
 		wake: make(chan struct{}, 1), done: make(chan struct{}), stopped: make(chan struct{}),
 	}
+	l.stores.Store(&c.Store)
 	if l.now == nil {
 		l.now = time.Now
 	}
@@ -133,6 +137,9 @@ func newLedger(c Config) *Ledger {
 	}
 	return l
 }
+
+// store is what rows are read from, and what the writer commits to.
+func (l *Ledger) store() Store { return *l.stores.Load() }
 
 // Do runs fn in the writer and returns when what it did is durable and
 // published, or when it is certain that it left no trace.
@@ -177,7 +184,7 @@ func (l *Ledger) Err() error {
 }
 
 // Close lets the writer finish what is queued and ends the ledger. The store
-// stays open: it is the caller's.
+// stays open: it is the caller's. A [Replicated] store has settled when Close returns.
 func (l *Ledger) Close() error {
 	l.queueing.Lock()
 	first := !l.closing
@@ -188,7 +195,11 @@ func (l *Ledger) Close() error {
 	if !first {
 		return nil
 	}
-	return l.head.file.Close()
+	var settling error
+	if r, ok := l.store().(Replicated); ok {
+		settling = r.Settle()
+	}
+	return errors.Join(settling, l.head.file.Close())
 }
 
 func (l *Ledger) enqueue(it *item) error {
@@ -242,16 +253,12 @@ func (l *Ledger) signal() {
 func (l *Ledger) run() {
 	defer close(l.stopped)
 	for {
-		g := l.gather()
-		if len(g.items) == 0 {
+		g, err := l.work()
+		if err == nil && len(g.items) == 0 {
 			if l.idle() {
 				return
 			}
 			continue
-		}
-		err := g.err
-		if err == nil {
-			err = l.persist(g)
 		}
 		if err != nil {
 			l.end(fmt.Errorf("%w: %w", ErrBroken, err), g.items)
@@ -261,6 +268,24 @@ func (l *Ledger) run() {
 			close(it.answer)
 		}
 	}
+}
+
+// work runs what is waiting, and makes it durable.
+func (l *Ledger) work() (*group, error) {
+	l.working.Lock()
+	defer l.working.Unlock()
+	g := l.gather()
+	if g.err != nil || len(g.items) == 0 {
+		return g, g.err
+	}
+	return g, l.persist(g)
+}
+
+// settled waits until no group is in work, or gives the error of a ledger that has ended.
+func (l *Ledger) settled() error {
+	l.working.Lock()
+	defer l.working.Unlock()
+	return l.Err()
 }
 
 // idle waits until the queue has changed. It reports that the ledger was
@@ -297,7 +322,7 @@ type group struct {
 	items   []*item
 	records []Record
 	bytes   int
-	next    position
+	next    Position
 	err     error // a broken invariant: nothing may be committed
 }
 
@@ -317,11 +342,11 @@ func (l *Ledger) gather() *group {
 	if len(l.staged) == 0 || g.err != nil {
 		return g
 	}
-	g.next.serial++
-	if g.next.size = l.state.Seq(); len(g.records) > 0 {
-		g.next.root, g.err = tlog.TreeHash(int64(g.next.size), treeReader(l.get))
+	g.next.Serial++
+	if g.next.Size = l.state.Seq(); len(g.records) > 0 {
+		g.next.Root, g.err = tlog.TreeHash(int64(g.next.Size), treeReader(l.get))
 	}
-	l.staged[string(numberKey(prefixTransaction, g.next.serial))] = g.next.appendRow(nil)
+	l.staged[string(numberKey(prefixTransaction, g.next.Serial))] = g.next.appendRow(nil)
 	return g
 }
 
@@ -367,18 +392,27 @@ func (l *Ledger) persist(g *group) error {
 	return nil
 }
 
-// write stores the group, and then the head.
-func (l *Ledger) write(g *group) error {
+// write stores the group, and then the head. A replicated store may store it later, in
+// its order: the head is never ahead of what is stored here.
+func (l *Ledger) write(g *group) (err error) {
 	l.failpoint("commit")
-	if err := l.store.Commit(l.staged); err != nil {
-		return fmt.Errorf("commit transaction %d: %w", g.next.serial, err)
+	stored := func() error {
+		l.failpoint("head")
+		return l.head.write(g.next)
 	}
-	l.failpoint("head")
-	return l.head.write(g.next)
+	if r, ok := l.store().(Replicated); ok {
+		err = r.CommitAhead(l.staged, stored)
+	} else if err = l.store().Commit(l.staged); err == nil {
+		return stored()
+	}
+	if err != nil {
+		return fmt.Errorf("commit transaction %d: %w", g.next.Serial, err)
+	}
+	return nil
 }
 
 // get reads a row as it is after the staged changes. The caller holds mu.
-func (l *Ledger) get(key []byte) ([]byte, error) { return l.staged.over(l.store.Get, key) }
+func (l *Ledger) get(key []byte) ([]byte, error) { return l.staged.over(l.store().Get, key) }
 
 // over reads a row from the batch, or by get if the batch does not have it.
 func (b Batch) over(get func(key []byte) ([]byte, error), key []byte) ([]byte, error) {

@@ -1,0 +1,147 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// Follower is a copy of a ledger whose writer runs elsewhere. It takes the batches of that
+// writer, checks them, stores them, and has the same state in memory, so that it can take
+// over at once ([Follower.Lead]). Its methods may be called concurrently. Those that read
+// are the methods of [Ledger] with the same names, and go on to read after Lead.
+type Follower struct {
+	l *Ledger
+	// led says that the writer has been started. The ledger's working guards it.
+	led bool
+}
+
+// ErrBatch says that a batch is not the next one of this ledger, or not as its writer made
+// it, or needs a later version of this program or more capacity. Nothing has changed.
+var ErrBatch = errors.New("ledger: the batch cannot be taken")
+
+func refuseBatch(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrBatch, fmt.Errorf(format, args...))
+}
+
+// Follow checks and folds everything that is stored, as [Open] does and with the same
+// errors, and starts no writer.
+func Follow(c Config) (*Follower, error) {
+	if c.Store == nil || c.HeadPath == "" || c.Capacity <= 0 {
+		return nil, errors.New("ledger: store, head and capacity must be given")
+	}
+	l := newLedger(c)
+	if err := l.read(c.HeadPath); err != nil {
+		return nil, err
+	}
+	return &Follower{l: l}, nil
+}
+
+// Position is where the last transaction left the ledger that the store and the head hold
+// durably.
+func (f *Follower) Position() Position { return *f.l.durable.Load() }
+
+// View is [Ledger.View]. The instant of the state is that of the last [Follower.Apply].
+func (f *Follower) View(fn func(v *View)) { f.l.View(fn) }
+
+// Size is [Ledger.Size].
+func (f *Follower) Size() uint64 { return f.l.Size() }
+
+// Root is [Ledger.Root].
+func (f *Follower) Root() (size uint64, root tlog.Hash) { return f.l.Root() }
+
+// RootAt is [Ledger.RootAt].
+func (f *Follower) RootAt(size uint64) (tlog.Hash, error) { return f.l.RootAt(size) }
+
+// HashReader is [Ledger.HashReader].
+func (f *Follower) HashReader() tlog.HashReader { return f.l.HashReader() }
+
+// Records is [Ledger.Records].
+func (f *Follower) Records(from uint64, n int) ([]Record, error) { return f.l.Records(from, n) }
+
+// Reservations is [Ledger.Reservations].
+func (f *Follower) Reservations(after string, n int) ([]*Reservation, error) {
+	return f.l.Reservations(after, n)
+}
+
+// Rows is [Ledger.Rows].
+func (f *Follower) Rows(fn func(Row) error) error { return f.l.Rows(fn) }
+
+// Audit is [Ledger.Audit].
+func (f *Follower) Audit(ctx context.Context) (*Audit, error) { return f.l.Audit(ctx) }
+
+// Apply takes the batch of the next transaction, as the writer gave it to its store, commits it,
+// writes the head, and publishes its events. The caller must not change the batch or its
+// values afterwards.
+//
+// After [ErrBatch] and [ErrNoRoom] nothing has changed, and the right batch may come. After
+// [ErrBroken] it is not known what is stored: the follower has ended, and [Follow] reads
+// the store anew.
+func (f *Follower) Apply(b Batch) error {
+	l := f.l
+	l.working.Lock()
+	defer l.working.Unlock()
+	if err := f.ended(); err != nil {
+		return err
+	}
+	if err := l.room(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNoRoom, err)
+	}
+	g, err := l.examine(b)
+	if err != nil {
+		return err
+	}
+	if err := l.replay(g, b); err != nil {
+		return err
+	}
+	if err := l.persist(&g.group); err != nil {
+		err = fmt.Errorf("%w: %w", ErrBroken, err)
+		l.end(err, nil)
+		return err
+	}
+	return nil
+}
+
+// ended says why nothing can be applied any more. The caller holds working.
+func (f *Follower) ended() error {
+	if f.led {
+		return ErrClosed
+	}
+	return f.l.Err()
+}
+
+// Lead starts the writer, which commits to s: the store that was followed, or one that
+// replicates over it. [Ledger.Close] then ends the ledger, and Close of the follower does
+// nothing. After [core.ErrCapacity], with the meaning that [Open] gives it, the follower
+// goes on.
+func (f *Follower) Lead(s Store) (*Ledger, error) {
+	l := f.l
+	l.working.Lock()
+	defer l.working.Unlock()
+	if err := f.ended(); err != nil {
+		return nil, err
+	}
+	if err := l.checkCapacity(); err != nil {
+		return nil, err
+	}
+	l.stores.Store(&s)
+	f.led = true
+	go l.run()
+	return l, nil
+}
+
+// Close ends a follower that does not lead. The store stays open: it is the caller's.
+func (f *Follower) Close() error {
+	l := f.l
+	l.working.Lock()
+	defer l.working.Unlock()
+	if f.led || errors.Is(l.Err(), ErrClosed) {
+		return nil
+	}
+	if l.Err() == nil {
+		l.end(ErrClosed, nil)
+	}
+	return l.head.file.Close()
+}

@@ -1,0 +1,143 @@
+package ledger_test
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"webring/server/ledger"
+	"webring/server/ledger/memstore"
+)
+
+// ahead is a [ledger.Replicated] whose local commits wait until they are let through.
+type ahead struct {
+	*memstore.Store // what readers see, and what is durable elsewhere
+	local           *memstore.Store
+	pass            chan struct{}
+	behind          chan error // gives the outcome of the last local commit; then it is closed
+	log             recorder
+}
+
+func newAhead(local *memstore.Store) *ahead {
+	a := &ahead{Store: local.Copy(), local: local, pass: make(chan struct{}), behind: make(chan error)}
+	close(a.behind)
+	return a
+}
+
+func (a *ahead) CommitAhead(b ledger.Batch, stored func() error) error {
+	if err := a.log.over(a.Store).Commit(b); err != nil {
+		return err
+	}
+	if err := a.Settle(); err != nil {
+		return err
+	}
+	b = maps.Clone(b)
+	done := make(chan error, 1)
+	a.behind = done
+	go func() {
+		<-a.pass
+		err := a.local.Commit(b)
+		if err == nil {
+			err = stored()
+		}
+		done <- err
+		close(done)
+	}()
+	return nil
+}
+
+func (a *ahead) Settle() error { return <-a.behind }
+
+// A replicated store answers before the rows are on this disk. The head stays behind them,
+// so that the next process begins where the disk is, and goes on from the other copies.
+func TestWriterOverAReplicatedStore(t *testing.T) {
+	r := newRing(t)
+	r.must(func(tx *ledger.Tx) error { return appendEvent(tx, rules(tx)) })
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := ledger.Follow(r.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newAhead(r.store)
+	if r.Ledger, err = f.Lead(a); err != nil {
+		t.Fatal(err)
+	}
+	r.join("ada")
+	if size := r.Size(); size != 2 || f.Size() != 2 {
+		t.Fatalf("%d events, and %d for those who followed", size, f.Size())
+	}
+	if records, err := f.Records(1, 1); err != nil || len(records) != 1 {
+		t.Fatalf("what was answered is read as %v, %v", records, err)
+	}
+
+	crashed := &ring{t: t, dir: t.TempDir(), store: r.store.Copy(), time: start}
+	head, err := os.ReadFile(filepath.Join(r.dir, "head"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(crashed.dir, "head"), head, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g, err := ledger.Follow(crashed.config())
+	if err != nil {
+		t.Fatalf("after a crash in between: %v", err)
+	}
+	defer g.Close()
+	if at := g.Position(); at.Serial != 1 {
+		t.Errorf("the disk is at transaction %d, want 1", at.Serial)
+	}
+	for _, b := range a.log.taken() {
+		if err := g.Apply(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := g.Dump(), r.Dump(); !reflect.DeepEqual(got, want) {
+		t.Errorf("after it has caught up\n%s, want\n%s", got, want)
+	}
+
+	close(a.pass)
+	r.join("bob")
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if digestOf(t, r.store) != digestOf(t, a.Store) {
+		t.Error("the ledger has been closed, and the disk lacks rows")
+	}
+	r.reopen()
+	if r.Size() != 3 {
+		t.Errorf("%d events, want 3", r.Size())
+	}
+}
+
+// If the disk fails behind what was answered, the next commit says so, and Close returns.
+func TestReplicatedStoreWhoseDiskFails(t *testing.T) {
+	r := newRing(t)
+	r.must(func(tx *ledger.Tx) error { return appendEvent(tx, rules(tx)) })
+	r.Close()
+	f, err := ledger.Follow(r.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newAhead(r.store)
+	close(a.pass)
+	if r.Ledger, err = f.Lead(a); err != nil {
+		t.Fatal(err)
+	}
+	r.store.FailAt(1, memstore.FailNotStored)
+	r.join("ada") // the others have it
+	if err := r.do(func(tx *ledger.Tx) error { return joinMember(tx, "bob") }); !errors.Is(err, ledger.ErrBroken) {
+		t.Errorf("after the disk has failed: %v", err)
+	}
+	if err := r.Close(); err != nil && !errors.Is(err, memstore.ErrInjected) {
+		t.Error(err)
+	}
+	r.reopen()
+	if r.Size() != 1 {
+		t.Errorf("%d events on this disk, want 1", r.Size())
+	}
+}
