@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-		"sync"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -145,7 +145,7 @@ func New(ctx context.Context, cfg Config) (*Replica, error) {
 	}
 	r := &Replica{
 		cfg: cfg, log: cfg.Log, client: cfg.Client, origins: origins,
-		files: files{ended: make(chan struct{})},
+		files:   files{ended: make(chan struct{})},
 		changed: make(chan struct{}), ready: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 	if r.log == nil {
