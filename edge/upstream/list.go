@@ -43,6 +43,9 @@ func (l *List) Replace(urls ...string) error {
 	for _, raw := range urls {
 		u, err := url.Parse(raw)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.User != nil {
+			if err == nil {
+				raw = u.Redacted()
+			}
 			return fmt.Errorf("upstream: the origin %q is not an http or https URL without path", raw)
 		}
 		is := func(o *Origin) bool { return o.URL == u.Scheme+"://"+u.Host }
