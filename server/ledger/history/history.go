@@ -15,6 +15,8 @@ type History struct {
 	// replicated log in the order in which an observer got them, repetitions included.
 	Begin ledger.Batch
 	Log   []Entry
+	// Writes are all that was ever written to the log, as an observer of its keys saw it.
+	Writes []Write
 	// Answers are those to paid requests, in any order.
 	Answers []Answer
 	// Reads are positions that readers were shown, and Checkpoints the signed texts that
@@ -42,12 +44,17 @@ type Entry struct {
 	Rows   ledger.Batch
 }
 
+// Write is what was written under the serial number of a group, sealed as it may be.
+type Write struct {
+	Serial uint64
+	Value  string
+}
+
 // Answer is what a client was told about a payment: the answer to a request that brought
 // its credential.
 type Answer struct {
 	Node        string // that answered
 	Payment     string // id of the challenge
-	Network     string // of the payment
 	Transaction string // that the client signed, where that is known to it
 	Cents       int64  // that the client signed for
 	Status      int

@@ -27,7 +27,7 @@ type cluster struct {
 	history.History
 }
 
-// Commit records what the leader writes.
+// commit records what the leader writes.
 func (c *cluster) commit(b ledger.Batch) error {
 	for key := range b {
 		if strings.HasPrefix(key, "t") {
@@ -36,6 +36,7 @@ func (c *cluster) commit(b ledger.Batch) error {
 				rows[k] = slices.Clone(v)
 			}
 			c.Log = append(c.Log, history.Entry{Serial: uint64(key[8]), Rows: rows})
+			c.Writes = append(c.Writes, history.Write{Serial: uint64(key[8]), Value: fmt.Sprint(rows)})
 		}
 	}
 	return c.store.Commit(b)
@@ -175,7 +176,7 @@ func (c *cluster) fork(store *memstore.Store) *cluster {
 	return f
 }
 
-// withoutPayment is the store of a ledger that never knew of the last payment.
+// beforeLast is the store of a ledger that never knew of the last payment.
 func (c *cluster) beforeLast() *memstore.Store {
 	store := memstore.New()
 	if err := store.Accept(); err != nil {
@@ -237,6 +238,11 @@ func TestEachViolationIsFound(t *testing.T) {
 			f := c.fork(c.beforeLast())
 			f.reserve("other", 100)
 			c.Log = append(c.Log, f.Log...)
+		}},
+		{"the log is written over", history.OneContent, func(c *cluster) {
+			f := c.fork(c.beforeLast())
+			f.reserve("other", 100)
+			c.Writes = append(c.Writes, f.Writes...)
 		}},
 		{"the log has a gap", history.OneContent, func(c *cluster) { c.Log = slices.Delete(c.Log, 4, 5) }},
 		{"a store has more than the log", history.OneHistory, func(c *cluster) {

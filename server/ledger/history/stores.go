@@ -150,6 +150,13 @@ func (c *checker) sameEvents(n *found) error {
 // log holds the observer's copy of the log against itself and against every store: each
 // must be what the log comes to at the store's last transaction.
 func (c *checker) log() error {
+	values := map[uint64]string{}
+	for _, w := range c.Writes {
+		if before, seen := values[w.Serial]; seen && before != w.Value {
+			c.violated(OneContent, "transaction %d was written to the log with two contents", w.Serial)
+		}
+		values[w.Serial] = w.Value
+	}
 	groups := map[uint64]ledger.Batch{}
 	for _, e := range c.Log {
 		if before, seen := groups[e.Serial]; seen && !maps.EqualFunc(before, e.Rows, equalRow) {
