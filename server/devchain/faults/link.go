@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -30,7 +31,7 @@ type Link struct {
 	closed  bool
 }
 
-// NewLink starts a link to target, open and without delay. End it with Close.
+// NewLink starts a link to target, host:port or the path of a Unix socket, open and without delay. End it with Close.
 func NewLink(target string) (*Link, error) { return newLink(target, false) }
 
 // NewPeerLink is [NewLink] for the peer address of a member of etcd, which tells the other
@@ -149,7 +150,11 @@ func (l *Link) serve(client net.Conn) {
 	if !l.keep(client, source) || !l.speaks(source) {
 		return
 	}
-	server, err := net.Dial("tcp", l.target)
+	network := "tcp"
+	if strings.HasPrefix(l.target, "/") {
+		network = "unix"
+	}
+	server, err := net.Dial(network, l.target)
 	if err != nil {
 		return
 	}
@@ -231,7 +236,7 @@ func (l *Link) carry(in io.Reader, from, to net.Conn, source string) {
 		to.Close()
 		return
 	}
-	if half, ok := to.(*net.TCPConn); ok {
+	if half, ok := to.(interface{ CloseWrite() error }); ok {
 		half.CloseWrite()
 	}
 }
