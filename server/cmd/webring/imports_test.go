@@ -57,6 +57,7 @@ var importLaw = map[string][]string{
 	"webring/server/ledger":           {"std", "webring/server/durable", "webring/core", "webring/core/api", "webring/core/snap", "golang.org/x/mod/sumdb/tlog"},
 	"webring/server/ledger/memstore":  {"std", "webring/server/ledger"},
 	"webring/server/ledger/storetest": {"std", "webring/server/ledger"},
+	"webring/server/ledger/history":   {"std", "webring/server/ledger", "webring/server/mpp", "webring/core", "webring/core/api", "webring/core/snap"},
 	"webring/server/ledger/badgerstore": {"std", "webring/server/ledger", "github.com/dgraph-io/badger/v4", "github.com/dgraph-io/badger/v4/",
 		"golang.org/x/sys/unix", "google.golang.org/protobuf/proto"},
 	"webring/server/backup":          {"std", "webring/server/ledger", "webring/core/snap", "golang.org/x/mod/sumdb/note"},
