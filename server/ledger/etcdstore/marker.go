@@ -77,21 +77,31 @@ func checkMarker(c Config) error {
 	return nil
 }
 
-// pin compares the etcd cluster that has answered with that of the marker, and writes a
-// marker where there is none.
-func (c *Cluster) pin(etcd uint64) error {
+// checkEtcd compares the etcd cluster that has answered with that of the marker.
+func (c *Cluster) checkEtcd(id uint64) error {
 	if c.c.Dir == "" {
 		return nil
 	}
 	m, err := ReadMarker(c.c.Dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return Marker{Ring: c.c.Ring, Node: c.c.Node, Etcd: etcd}.write(c.c.Dir)
+		return nil
 	case err != nil:
 		return err
-	case m.Etcd != etcd:
+	case m.Etcd != id:
 		return fmt.Errorf("%w: %s belongs to the etcd cluster %x, but %x has answered; if that one takes its place, run webring cluster init on the node with the most transactions, with --force, and on the others without",
-			ErrRefused, c.c.Dir, m.Etcd, etcd)
+			ErrRefused, c.c.Dir, m.Etcd, id)
 	}
 	return nil
+}
+
+// pin writes the marker where there is none.
+func (c *Cluster) pin(id uint64) error {
+	if c.c.Dir == "" {
+		return nil
+	}
+	if _, err := ReadMarker(c.c.Dir); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return Marker{Ring: c.c.Ring, Node: c.c.Node, Etcd: id}.write(c.c.Dir)
 }

@@ -169,7 +169,7 @@ func (s *session) enter(ctx context.Context) (rev int64, h head, err error) {
 	if err != nil {
 		return 0, h, err
 	}
-	if err := c.pin(resp.Header.ClusterId); err != nil {
+	if err := c.checkEtcd(resp.Header.ClusterId); err != nil {
 		return 0, h, err
 	}
 	found := valuesOf(resp)
@@ -192,6 +192,9 @@ func (s *session) enter(ctx context.Context) (rev int64, h head, err error) {
 		return 0, h, errBeyond(at, h.at)
 	case !resp.Succeeded:
 		return 0, h, fmt.Errorf("%w (it has %d transactions)", ErrTooOld, at.Serial)
+	}
+	if err := c.pin(resp.Header.ClusterId); err != nil {
+		return 0, h, err
 	}
 	for _, key := range []string{k.leader(), k.until(), k.next()} {
 		if b, ok := found[key]; ok {

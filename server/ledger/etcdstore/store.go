@@ -30,8 +30,9 @@ type Store struct {
 	under ledger.Store
 
 	// The ledger commits one after the other.
-	head cell
-	at   head
+	head     cell
+	at       head
+	position func(ledger.Batch) (ledger.Position, error)
 
 	local atomic.Uint64 // serial of the last transaction that is stored here
 
@@ -57,7 +58,7 @@ type pending struct {
 }
 
 func newStore(t *Term, head cell) *Store {
-	return &Store{t: t, head: head, moved: make(chan struct{})}
+	return &Store{t: t, head: head, position: ledger.Batch.Position, moved: make(chan struct{})}
 }
 
 // open gives the store what lies under it.
@@ -81,7 +82,7 @@ func (s *Store) CommitAhead(b ledger.Batch, stored func() error) error {
 	if err := s.t.Err(); err != nil {
 		return err
 	}
-	at, err := b.Position()
+	at, err := s.position(b)
 	if err != nil {
 		return err
 	}

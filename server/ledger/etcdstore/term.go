@@ -26,12 +26,13 @@ type Term struct {
 	began    time.Time
 	deadline atomic.Int64
 
-	ctx     context.Context // ends with the term
-	cancel  context.CancelFunc
-	over    sync.Once
-	done    chan struct{}
-	err     error // why done is closed
-	running sync.WaitGroup
+	ctx      context.Context // ends with the term
+	cancel   context.CancelFunc
+	over     sync.Once
+	revoking sync.Once
+	done     chan struct{}
+	err      error // why done is closed
+	running  sync.WaitGroup
 
 	store *Store
 
@@ -266,7 +267,7 @@ func (t *Term) leave(ctx context.Context, ops ...clientv3.Op) error {
 		return client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(k.leader()), "=", t.epoch)).
 			Then(append([]clientv3.Op{clientv3.OpDelete(k.leader()), clientv3.OpDelete(k.handover())}, ops...)...).Commit()
 	})
-	t.c.revoke(t.lease)
+	t.revoking.Do(func() { t.c.revoke(t.lease) })
 	if err != nil {
 		return fmt.Errorf("etcdstore: hand over: %w", err)
 	}
@@ -278,7 +279,7 @@ func (t *Term) Close() error {
 	t.end(ErrResigned)
 	err := t.store.Settle()
 	t.wait()
-	t.c.revoke(t.lease)
+	t.revoking.Do(func() { t.c.revoke(t.lease) })
 	return err
 }
 
