@@ -125,4 +125,3 @@ func testStandby(t *testing.T, e *etcdtest.Cluster) {
 	until(t, "the witness has everything", func() bool { return witness.Position() == at })
 	same(t, bob, witness)
 }
-

@@ -72,14 +72,6 @@ func (f *folder) Apply(b ledger.Batch) error {
 	return f.Commit(b)
 }
 
-// copy is the folder as a crash leaves it.
-func (f *folder) copy() *folder {
-	c := &folder{Store: f.Store.Copy()}
-	c.at.Store(&beginning)
-	c.find()
-	return c
-}
-
 // keyFile makes a key file for a test.
 func keyFile(t testing.TB) string {
 	t.Helper()
