@@ -399,3 +399,62 @@ func TestFollowerBreaks(t *testing.T) {
 		w.catchUp(nil)
 	}
 }
+
+// Those who read a follower go on while it applies, and begins to lead, and see whole
+// transactions.
+func TestReadersOfAFollowerGoOn(t *testing.T) {
+	r := newRing(t)
+	w := follow(r)
+	r.must(func(tx *ledger.Tx) error { return appendEvent(tx, rules(tx)) })
+	w.catchUp(nil)
+	f, stop := w.Follower, make(chan struct{})
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for last := uint64(0); ; {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				f.View(func(v *ledger.View) {
+					if members, hosts := v.State().Rows(), len(v.Blocks()); members != hosts {
+						t.Errorf("%d members and %d blocked hosts, of a transaction of one each", members, hosts)
+					}
+				})
+				size, root := f.Root()
+				again, err := f.RootAt(size)
+				records, failed := f.Records(size-1, 1)
+				if size < last || err != nil || again != root || failed != nil || len(records) != 1 {
+					t.Errorf("%d events after %d: %v %v", size, last, err, failed)
+					return
+				}
+				if a, err := f.Audit(t.Context()); err != nil || len(a.Findings) > 0 {
+					t.Errorf("%+v, %v", a, err)
+					return
+				}
+				last = size
+			}
+		})
+	}
+	both := func(slug string) {
+		r.must(func(tx *ledger.Tx) error {
+			return errors.Join(tx.Block(entry(ledger.BlockHost, slug)), joinMember(tx, slug))
+		})
+	}
+	for i := range 20 {
+		both(fmt.Sprintf("a%d", i))
+		for _, b := range w.made.taken() {
+			if err := w.Apply(b); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	w.swap()
+	for i := range 20 {
+		both(fmt.Sprintf("b%d", i))
+	}
+	close(stop)
+	readers.Wait()
+	w.catchUp(nil)
+}

@@ -127,11 +127,13 @@ func (l *Ledger) examineEvents(g *replayed, b Batch, hashes int) error {
 			return fmt.Errorf("event %d: %w", seq, err)
 		}
 		if removed, ok := e.(*core.Removed); ok && removed.Redacted {
-			joined, err := get(stringKey(prefixJoin, removed.Member))
+			keys, err := (&View{l, get, b}).textsOf(removed.Member)
 			if err != nil {
 				return fmt.Errorf("event %d: %w", seq, err)
 			}
-			redacted[string(textsKey(joined))] = true
+			for _, key := range keys {
+				redacted[key] = true
+			}
 		} else if _, ok := e.(*core.Joined); ok && len(texts) == 0 {
 			g.wordless[string(eventKey(seq, rowTexts))] = true
 		}
