@@ -400,6 +400,51 @@ func TestFollowerBreaks(t *testing.T) {
 	}
 }
 
+// unread is a store that cannot be read any more.
+type unread struct {
+	ledger.Store
+	fails bool
+}
+
+func (s *unread) Get(key []byte) ([]byte, error) {
+	if s.fails {
+		return nil, memstore.ErrInjected
+	}
+	return s.Store.Get(key)
+}
+
+// A store that cannot be read says nothing about the batch.
+func TestFollowerWhoseStoreCannotBeRead(t *testing.T) {
+	r := newRing(t)
+	w := follow(r)
+	for _, slug := range []string{"", "ada", "bob"} {
+		r.must(func(tx *ledger.Tx) error {
+			if slug == "" {
+				return appendEvent(tx, rules(tx))
+			}
+			return joinMember(tx, slug)
+		})
+	}
+	r.must(func(tx *ledger.Tx) error { return remove(tx, "ada", true) })
+	batches := w.made.taken()
+	for n := 1; n < len(batches); n++ {
+		s := &unread{Store: memstore.New()}
+		f, err := ledger.Follow(ledger.Config{Store: s, HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: capacity, Now: r.now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, b := range batches[:n+1] {
+			s.fails = i == n
+			if err := f.Apply(b); s.fails != errors.Is(err, ledger.ErrBroken) || errors.Is(err, ledger.ErrBatch) {
+				t.Errorf("transaction %d: %v", i+1, err)
+			}
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // Those who read a follower go on while it applies, and begins to lead, and see whole
 // transactions.
 func TestReadersOfAFollowerGoOn(t *testing.T) {
