@@ -2,10 +2,12 @@ package ledger_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"sync"
 	"testing"
 
 	"webring/server/ledger"
@@ -139,5 +141,69 @@ func TestReplicatedStoreWhoseDiskFails(t *testing.T) {
 	r.reopen()
 	if r.Size() != 1 {
 		t.Errorf("%d events on this disk, want 1", r.Size())
+	}
+}
+
+// Wherever this machine stops, its disk opens at some transaction, and the rest of the log
+// brings it to where the others are.
+func TestReplicatedStoreAfterACrashAnywhere(t *testing.T) {
+	r := newRing(t)
+	r.must(func(tx *ledger.Tx) error { return appendEvent(tx, rules(tx)) })
+	r.Close()
+	var mu sync.Mutex
+	var crashes []*ring
+	r.failpoint = func(string) { // called by the writer, and behind it
+		mu.Lock()
+		defer mu.Unlock()
+		// The head before the store, as a stop in between leaves them.
+		head, err := os.ReadFile(filepath.Join(r.dir, "head"))
+		if err != nil {
+			t.Error(err)
+		}
+		after := &ring{t: t, dir: t.TempDir(), store: r.store.Copy(), time: start}
+		if err := os.WriteFile(filepath.Join(after.dir, "head"), head, 0o600); err != nil {
+			t.Error(err)
+		}
+		crashes = append(crashes, after)
+	}
+	f, err := ledger.Follow(r.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newAhead(r.store)
+	close(a.pass)
+	if r.Ledger, err = f.Lead(a); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 8 {
+		r.register(fmt.Sprintf("m%d", i))
+		r.must(func(tx *ledger.Tx) error { return tx.Block(entry(ledger.BlockHost, fmt.Sprintf("h%d", i))) })
+	}
+	want, log := r.Dump(), a.log.taken()
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	opened := map[uint64]bool{}
+	for i, after := range crashes {
+		g, err := ledger.Follow(after.config())
+		if err != nil {
+			t.Fatalf("crash %d of %d: %v", i, len(crashes), err)
+		}
+		at := g.Position().Serial
+		opened[at] = true
+		for _, b := range log[at-1:] {
+			if err := g.Apply(b); err != nil {
+				t.Fatalf("crash %d of %d: %v", i, len(crashes), err)
+			}
+		}
+		if got := g.Dump(); !reflect.DeepEqual(got, want) {
+			t.Errorf("crash %d of %d: after it has caught up\n%s, want\n%s", i, len(crashes), got, want)
+		}
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(opened) < len(log) {
+		t.Errorf("the crashes leave %d of %d transactions", len(opened), len(log))
 	}
 }
