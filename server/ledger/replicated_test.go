@@ -53,6 +53,20 @@ func (a *ahead) CommitAhead(b ledger.Batch, stored func() error) error {
 
 func (a *ahead) Settle() error { return <-a.behind }
 
+// leadAhead has the ring, which is closed, led over an [ahead] store.
+func leadAhead(r *ring) (*ledger.Follower, *ahead) {
+	r.t.Helper()
+	f, err := ledger.Follow(r.config())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	a := newAhead(r.store)
+	if r.Ledger, err = f.Lead(a); err != nil {
+		r.t.Fatal(err)
+	}
+	return f, a
+}
+
 // A replicated store answers before the rows are on this disk. The head stays behind them,
 // so that the next process begins where the disk is, and goes on from the other copies.
 func TestWriterOverAReplicatedStore(t *testing.T) {
@@ -61,14 +75,7 @@ func TestWriterOverAReplicatedStore(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	f, err := ledger.Follow(r.config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := newAhead(r.store)
-	if r.Ledger, err = f.Lead(a); err != nil {
-		t.Fatal(err)
-	}
+	f, a := leadAhead(r)
 	r.join("ada")
 	if size := r.Size(); size != 2 || f.Size() != 2 {
 		t.Fatalf("%d events, and %d for those who followed", size, f.Size())
@@ -121,15 +128,8 @@ func TestReplicatedStoreWhoseDiskFails(t *testing.T) {
 	r := newRing(t)
 	r.must(func(tx *ledger.Tx) error { return appendEvent(tx, rules(tx)) })
 	r.Close()
-	f, err := ledger.Follow(r.config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := newAhead(r.store)
+	_, a := leadAhead(r)
 	close(a.pass)
-	if r.Ledger, err = f.Lead(a); err != nil {
-		t.Fatal(err)
-	}
 	r.store.FailAt(1, memstore.FailNotStored)
 	r.join("ada") // the others have it
 	if err := r.do(func(tx *ledger.Tx) error { return joinMember(tx, "bob") }); !errors.Is(err, ledger.ErrBroken) {
@@ -166,15 +166,8 @@ func TestReplicatedStoreAfterACrashAnywhere(t *testing.T) {
 		}
 		crashes = append(crashes, after)
 	}
-	f, err := ledger.Follow(r.config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := newAhead(r.store)
+	_, a := leadAhead(r)
 	close(a.pass)
-	if r.Ledger, err = f.Lead(a); err != nil {
-		t.Fatal(err)
-	}
 	for i := range 8 {
 		r.register(fmt.Sprintf("m%d", i))
 		r.must(func(tx *ledger.Tx) error { return tx.Block(entry(ledger.BlockHost, fmt.Sprintf("h%d", i))) })
