@@ -76,7 +76,7 @@ var importLaw = map[string][]string{
 	"webring/server/fair":                      {"std"},
 	"webring/server/fetch":                     {"std", "webring/server/fair", "webring/server/hosts", "webring/core/idn", "code.dny.dev/ssrf", "golang.org/x/net/publicsuffix", "golang.org/x/sync/semaphore"},
 	"webring/server/score/robots":              {"std"},
-	"webring/server/score/report":              {"std", "webring/server/durable"},
+	"webring/server/score/report":              {"std", "webring/server/durable", "webring/server/ledger"},
 	"webring/server/score/exemplar":            {"std"},
 	"webring/server/score/local": {"std", "webring/server/fair", "webring/server/fetch", "webring/server/score", "webring/server/score/report", "webring/server/score/robots",
 		"github.com/santhosh-tekuri/jsonschema/v6", "golang.org/x/net/html", "golang.org/x/net/html/atom", "golang.org/x/sync/errgroup", "golang.org/x/sync/semaphore"},
