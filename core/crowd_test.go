@@ -69,12 +69,12 @@ func TestAGrowingRingIsWhatItsRowsSay(t *testing.T) {
 					t.Fatalf("%s is %d %t, want %d", host, o, ok, want)
 				}
 			}
-			whole := st.Select(0, nil)
+			whole, walk := st.Select(0, nil), st.Walk(0, nil)
 			if got := whole.Append(nil, 0, whole.Len()); !slices.Equal(got, ring) {
 				t.Fatal("another ring")
 			}
 			for i, o := range ring {
-				if next, _ := whole.After(o); next != ring[(i+1)%len(ring)] {
+				if next, _ := walk.After(o); next != ring[(i+1)%len(ring)] {
 					t.Fatalf("after %d is %d", o, next)
 				}
 			}

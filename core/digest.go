@@ -37,7 +37,13 @@ func hashHead(o Ordinal, head []byte) flat.Digest {
 func (s *State) hashTail(head flat.Digest, o Ordinal, fee int64) sum {
 	total, lastBid := s.Paid(o)
 	d := head.Word(uint64(fee)).Word(uint64(total)).Word(uint64(lastBid))
-	return ended(d.Word(uint64(s.flags[o] & digested)))
+	d = d.Word(uint64(s.flags[o] & digested))
+	// Ledgers without such a status keep the digests that they had before there was one.
+	if told := &s.statuses[o]; s.flags[o]&(claimed|sleeping) != 0 || *told != (status{}) {
+		d = d.Word(uint64(told.since)).Word(uint64(told.verified)).Word(uint64(told.changed))
+		d = d.Bytes(s.texts[4*int(s.at[o])+ownerAt:][:ownerBegin])
+	}
+	return ended(d)
 }
 
 // sum is a number modulo 2^128.

@@ -9,7 +9,7 @@ import (
 
 // imageLayout is the version of how a state lies in memory. It grows with any
 // change to the sections, to what stands in them, or to the header below.
-const imageLayout = 9
+const imageLayout = 10
 
 // Image gives the memory of the state, from which [Attach] makes another state in
 // constant time. memory is everything that grows with the members; header is the
@@ -65,15 +65,15 @@ func (s *State) Image(dst []byte) (header, memory []byte) {
 }
 
 // Lasting is the length in bytes of the part of an image's memory, from its
-// beginning, that changes only when members join or leave. Bids and the clock write
-// behind it.
+// beginning, that changes only when members join, leave or change. Bids, visits and the
+// clock write behind it.
 func (s *State) Lasting() int { return s.region.Offset(ofAccounts) }
 
 // counts are the numbers that go with what stands in the region.
 func (s *State) counts() []*int {
-	list := []*int{&s.rows, &s.used, &s.due.Len}
+	list := []*int{&s.rows, &s.used, &s.waste, &s.due.Len}
 	for k := range s.marks {
-		list = append(list, &s.marks[k].Len)
+		list = append(list, &s.marks[k].Len, &s.asleep[k].Len)
 	}
 	for _, x := range s.indexes() {
 		list = append(list, &x.Count, &x.Used, &x.Spare, &x.Free)
@@ -153,15 +153,17 @@ func Attach(capacity int, header, memory []byte) (*State, error) {
 func (s *State) fits() bool {
 	s.view()
 	rows := s.rows
-	for _, n := range [...]int{len(s.at), len(s.hostNext), len(s.accounts), len(s.flags),
+	for _, n := range [...]int{len(s.at), len(s.hostNext), len(s.accounts), len(s.flags), len(s.statuses),
 		len(s.due.Places), len(s.due.Entries), s.capacity} {
 		if rows > n {
 			return false
 		}
 	}
-	for k := range s.marks {
-		if m := &s.marks[k]; m.Len > rows || len(m.Bits)*64 < rows || len(m.Before)*64 < rows {
-			return false
+	for _, marks := range [...]*[kinds]flat.Marks{&s.marks, &s.asleep} {
+		for k := range marks {
+			if m := &marks[k]; m.Len > rows || len(m.Bits)*64 < rows || len(m.Before)*64 < rows {
+				return false
+			}
 		}
 	}
 	for _, x := range s.indexes() {
@@ -169,7 +171,7 @@ func (s *State) fits() bool {
 			return false
 		}
 	}
-	return s.used <= len(s.texts) && s.due.Len <= rows && s.lists.Sound() && s.ranks.Sound() &&
+	return s.used <= len(s.texts) && s.waste <= s.used && s.due.Len <= rows && s.lists.Sound() && s.ranks.Sound() &&
 		(s.rules != nil || rows == 0) && (rows == 0 || int(s.ranking.first) < rows)
 }
 

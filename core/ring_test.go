@@ -305,7 +305,7 @@ func TestABareHostAfterRemovals(t *testing.T) {
 }
 
 func TestAPayerIsItsAddress(t *testing.T) {
-	want := core.Payer{10: 0xab, 11: 0xcd}
+	want := core.Account{10: 0xab, 11: 0xcd}
 	for payer, known := range map[string]bool{
 		"0x000000000000000000000000000000000000abcd":                      true,
 		"0x000000000000000000000000000000000000ABCD":                      true,
@@ -319,11 +319,11 @@ func TestAPayerIsItsAddress(t *testing.T) {
 		"0x000000000000000000000000000000000000abcd:":                     false,
 		"": false, ":": false, "0x": false, "0xpayer": false,
 	} {
-		if p := core.PayerOf(payer); (p == want) != known || !known && p != (core.Payer{}) {
+		if p := core.AccountOf(payer); (p == want) != known || !known && p != (core.Account{}) {
 			t.Errorf("%q is the account %x", payer, p)
 		}
 	}
-	if !want.Is(want) || want.Is(core.Payer{1}) || (core.Payer{}).Is(core.Payer{}) {
+	if !want.Is(want) || want.Is(core.Account{1}) || (core.Account{}).Is(core.Account{}) {
 		t.Error("which accounts are one is wrong")
 	}
 }

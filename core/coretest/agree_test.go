@@ -133,6 +133,7 @@ func compareLists(t *testing.T, st *core.State, m *Model, random *rand.Rand) {
 				t.Fatalf("kind %d category %q: %s, want %s", kind, c, got, want)
 			}
 			used[c] = used[c] || c != "" && l.Len() > 0
+			w, walk := st.Walk(kind, []byte(c)), m.Walkable(kind, category)
 			bits := random.Uint64()
 			agree := func(what string, o core.Ordinal, ok bool) func(int, bool) {
 				return func(want int, wantOK bool) {
@@ -142,21 +143,27 @@ func compareLists(t *testing.T, st *core.State, m *Model, random *rand.Rand) {
 					}
 				}
 			}
-			o, ok := l.Random(bits)
+			o, ok := w.Random(bits)
 			agree("random", o, ok)(m.Random(bits, -1, kind, category))
 			for _, from := range m.Ring(0, nil) {
-				o, ok := l.After(core.Ordinal(from))
+				o, ok := w.After(core.Ordinal(from))
 				agree(fmt.Sprint("next of ", from), o, ok)(m.Walk(from, 1, kind, category))
-				o, ok = l.Before(core.Ordinal(from))
+				o, ok = w.Before(core.Ordinal(from))
 				agree(fmt.Sprint("prev of ", from), o, ok)(m.Walk(from, -1, kind, category))
-				o, ok = l.RandomOther(bits, core.Ordinal(from))
+				o, ok = w.RandomOther(bits, core.Ordinal(from))
 				agree(fmt.Sprint("random but ", from), o, ok)(m.Random(bits, from, kind, category))
 			}
-			if l.Len() > 0 {
+			if w.Len() != len(walk) {
+				t.Fatalf("kind %d category %q: %d to walk to, want %v", kind, c, w.Len(), walk)
+			}
+			for i, o := range walk {
+				agree(fmt.Sprint("place ", i), w.At(i), true)(o, true)
+			}
+			if w.Len() > 0 {
 				o, ok := m.Walk(-1, 1, kind, category)
-				agree("first", l.At(0), true)(o, ok)
+				agree("first", w.At(0), true)(o, ok)
 				o, ok = m.Walk(-1, -1, kind, category)
-				agree("last", l.At(l.Len()-1), true)(o, ok)
+				agree("last", w.At(w.Len()-1), true)(o, ok)
 			}
 		}
 	}

@@ -13,10 +13,9 @@ import (
 // of any state.
 var ErrSnapshot = errors.New("snap: malformed snapshot")
 
-// magic begins every snapshot. The number in it is the version of rows and digest. It has
-// stayed since members can be hidden: only snapshots with hidden members have rows that
-// earlier programs refuse.
-const magic = "webring snapshot 3\n"
+// magic begins every snapshot. The number in it is the version of the rows. Version 3 had
+// the end of each owner's account only.
+const magic = "webring snapshot 4\n"
 
 // maxBlock is longer than any base or row can be.
 const maxBlock = 64 << 10
@@ -24,7 +23,7 @@ const maxBlock = 64 << 10
 // Append appends the snapshot of st to dst: everything that events determine, and
 // nothing else. States with equal rows have equal snapshots.
 //
-//	snapshot = "webring snapshot 3\n" digest(16 bytes) block(base)
+//	snapshot = "webring snapshot 4\n" digest(16 bytes) block(base)
 //	           count(4 bytes, big endian) block(row)…
 //	block(x) = length(4 bytes, big endian) x
 //

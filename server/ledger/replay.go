@@ -54,7 +54,7 @@ func (l *Ledger) examine(b Batch) (*replayed, error) {
 			err = g.addReservation(key, value)
 		case prefixBlock:
 			err = g.addBlock(key, value)
-		case prefixTransaction, prefixReplay, prefixIdempotency, prefixOpen, prefixFailed, prefixJoin, prefixPaid,
+		case prefixTransaction, prefixReplay, prefixIdempotency, prefixOpen, prefixFailed, prefixJoin, prefixChange, prefixPaid,
 			prefixConfirm, prefixPayment, prefixRestored, prefixPayer, prefixScanned, prefixPayee, prefixWaste, prefixTable:
 		default:
 			err = errors.New("this version of the program does not know such rows")
@@ -132,7 +132,14 @@ func (l *Ledger) examineEvents(g *replayed, b Batch, hashes int) error {
 				return fmt.Errorf("event %d: %w", seq, err)
 			}
 			redacted[string(textsKey(joined))] = true
-		} else if _, ok := e.(*core.Joined); ok && len(texts) == 0 {
+			changes, err := (&View{l, get, b}).numbersUnder(changeKey(removed.Member))
+			if err != nil {
+				return fmt.Errorf("event %d: %w", seq, err)
+			}
+			for _, change := range changes {
+				redacted[string(eventKey(change, rowTexts))] = true
+			}
+		} else if core.CommitmentsOf(e).Some() && len(texts) == 0 {
 			g.wordless[string(eventKey(seq, rowTexts))] = true
 		}
 		if err := snap.Verify(event, texts); err != nil {
