@@ -31,7 +31,8 @@ func TestCoreAndModelAgreeOnAThousandHistories(t *testing.T) {
 		}
 		compare(t, st, m, random)
 	})
-	for _, err := range []error{nil, core.ErrNotOpened, core.ErrStampOrder, core.ErrCapacity, core.ErrSlugTaken, core.ErrURLTaken, core.ErrUnknown, core.ErrRemoved, core.ErrHidden, core.ErrShown} {
+	for _, err := range []error{nil, core.ErrNotOpened, core.ErrStampOrder, core.ErrCapacity, core.ErrSlugTaken, core.ErrURLTaken, core.ErrUnknown, core.ErrRemoved, core.ErrHidden, core.ErrShown,
+		core.ErrVerified, core.ErrUnverified, core.ErrAsleep, core.ErrAwake} {
 		if met[err] == 0 {
 			t.Errorf("no history meets the outcome %v", err)
 		}
@@ -84,6 +85,7 @@ func compare(t *testing.T, st *core.State, m *Model, random *rand.Rand) {
 		if row.Total() != member.Total() || row.Removed != member.Removed || row.Hidden != member.Hidden || st.Hidden(o) != member.Hidden {
 			t.Fatalf("member %d: total %d removed %t hidden %t, want %d %t %t", i, row.Total(), row.Removed, row.Hidden, member.Total(), member.Removed, member.Hidden)
 		}
+		compareOwned(t, i, row, member)
 		if member.holdsURL() {
 			if holder, ok := st.Holder(core.AppendKey(nil, []byte(row.URL))); !ok || holder != o {
 				t.Fatalf("member %d: its URL is held by %d %t", i, holder, ok)
@@ -115,6 +117,23 @@ func compare(t *testing.T, st *core.State, m *Model, random *rand.Rand) {
 		if want := m.Resolve(from); ok != (want >= 0) || ok && int(o) != want {
 			t.Fatalf("from %q resolves to %d %t, want %d", from, o, ok, want)
 		}
+	}
+}
+
+// compareOwned compares what an owner and the visits have made of a row.
+func compareOwned(t *testing.T, i int, row core.Member, member *Member) {
+	t.Helper()
+	want := row
+	want.Kind, want.Category, want.Score = member.Event.Kind, member.Event.Category, member.Event.Score
+	want.Owner, want.Claimed = core.AccountOf(member.owner()), member.Owner != ""
+	want.Proof, want.Verified, want.Changed = member.Proof, member.Verified, member.Changed
+	want.Asleep, want.HealthSince = member.Asleep, member.Since
+	want.Name, want.URL, want.Description, want.Report = "", "", "", ""
+	if member.Texts != nil && !member.Redacted {
+		want.Name, want.URL, want.Description, want.Report = member.Texts.Name.Value, member.Texts.URL.Value, member.Texts.Description.Value, member.Texts.Report.Value
+	}
+	if row != want {
+		t.Fatalf("member %d is %+v, want %+v", i, row, want)
 	}
 }
 
