@@ -48,9 +48,9 @@ func (a Account) appendHex(dst []byte) []byte {
 	return dst
 }
 
-// A row has its owner in two parts. The digest of a row covers the end of the account,
-// and the beginning only when an owner's or a visit's event has changed the row: so
-// ledgers without such events have the digests that they had when rows held the end alone.
+// A row has its owner in two parts. The digest of a state covers the end of the account
+// alone, so that earlier ledgers keep the digests that they had when rows held nothing else
+// of it; that of a snapshot covers the beginning, too.
 const (
 	ownerBegin = 8
 	ownerEnd   = len(Account{}) - ownerBegin
@@ -66,8 +66,11 @@ func (s *store) Owner(o Ordinal) (a Account) {
 }
 
 // own replaces the owner of a row.
-func (s *store) own(o Ordinal, a Account) {
-	copy(s.texts[4*int(s.at[o])+ownerAt:], a[:ownerBegin])
+func (s *State) own(o Ordinal, a Account) {
+	beginning := s.texts[4*int(s.at[o])+ownerAt:][:ownerBegin]
+	s.owners.sub(hashOwner(o, beginning))
+	copy(beginning, a[:ownerBegin])
+	s.owners.add(hashOwner(o, beginning))
 	_, head := s.row(o)
 	copy(head[len(head)-8-ownerEnd:], a[ownerBegin:])
 }

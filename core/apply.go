@@ -93,6 +93,7 @@ func (s *State) join(e *Joined, texts []byte) error {
 	s.scratch = m.appendHead(s.scratch[:0])
 	o := s.add(&m, s.scratch, &found)
 	s.digest.add(s.hashRow(o))
+	s.owners.add(hashOwner(o, m.Owner[:ownerBegin]))
 	s.paid += m.Total()
 	return nil
 }

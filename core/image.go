@@ -24,7 +24,7 @@ const imageLayout = 10
 // In the terms of encoding.go, a word being 8 bytes of any value:
 //
 //	header = layout(number) secret(word) size(number)… count(number)…
-//	       digest(2 words) clock(number) leading(number) first(number) recent
+//	       digest(2 words) owners(2 words) clock(number) leading(number) first(number) recent
 //	       count(number) category…
 //	       base
 //	recent   = floor(number) count(number) (second(number) count(number))…
@@ -42,8 +42,9 @@ func (s *State) Image(dst []byte) (header, memory []byte) {
 	for _, n := range s.counts() {
 		header = appendNumber(header, int64(*n))
 	}
-	header = binary.BigEndian.AppendUint64(header, s.digest.hi)
-	header = binary.BigEndian.AppendUint64(header, s.digest.lo)
+	for _, n := range [...]uint64{s.digest.hi, s.digest.lo, s.owners.hi, s.owners.lo} {
+		header = binary.BigEndian.AppendUint64(header, n)
+	}
 	k := &s.ranking
 	for _, n := range [...]int64{s.clock, k.leading, int64(k.first), k.recent.floor, int64(k.recent.len)} {
 		header = appendNumber(header, n)
@@ -106,7 +107,7 @@ func Attach(capacity int, header, memory []byte) (*State, error) {
 	for _, n := range s.counts() {
 		*n = int(r.number())
 	}
-	s.digest = sum{r.word(), r.word()}
+	s.digest, s.owners = sum{r.word(), r.word()}, sum{r.word(), r.word()}
 	k := &s.ranking
 	s.clock, k.leading, k.first = r.number(), r.number(), Ordinal(r.number())
 	k.recent.floor, k.recent.len = r.number(), int(r.number())

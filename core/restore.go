@@ -132,7 +132,7 @@ func cutRow(rows []byte) (row, rest []byte, ok bool) {
 // part in each step, and then the indexes, one in each step.
 func (r *restoring) together(means Means) error {
 	n := len(r.parts)
-	steps, sums, errs := make([]func(), n), make([]sum, n), make([]error, n)
+	steps, sums, errs := make([]func(), n), make([][2]sum, n), make([]error, n)
 	for i, part := range r.parts {
 		steps[i] = func() { sums[i], errs[i] = r.put(i*stepRows, part) }
 	}
@@ -141,7 +141,8 @@ func (r *restoring) together(means Means) error {
 		if err != nil {
 			return err
 		}
-		r.digest.add(sums[i])
+		r.digest.add(sums[i][0])
+		r.owners.add(sums[i][1])
 	}
 	first := Ordinal(r.rows)
 	r.rows += r.n
@@ -170,15 +171,16 @@ func (r *restoring) together(means Means) error {
 }
 
 // put checks the rows of a part, writes them with what else is known by ordinal,
-// and hashes what they are found by. It gives the sum of the hashes of all.
-func (r *restoring) put(from int, part []byte) (all sum, err error) {
+// and hashes what they are found by. It gives the sums of the hashes of all, and of their
+// owners.
+func (r *restoring) put(from int, part []byte) (all [2]sum, err error) {
 	var k key
 	var m Member
 	for i := from; len(part) > 0; i++ {
 		row, rest, _ := cutRow(part)
 		part = rest
 		if err := decodeRow(row, &m); err != nil {
-			return sum{}, err
+			return all, err
 		}
 		o := Ordinal(r.rows + i)
 		head := row[:len(row)-tail]
@@ -192,7 +194,8 @@ func (r *restoring) put(from int, part []byte) (all sum, err error) {
 			k.of(r.seed, m.URL)
 			r.found[i][1], r.found[i][2] = k.hash, k.host
 		}
-		all.add(r.hashTail(hashHead(o, head), o, m.Fee))
+		all[0].add(r.hashTail(hashHead(o, head), o, m.Fee))
+		all[1].add(hashOwner(o, m.Owner[:ownerBegin]))
 	}
 	return all, nil
 }

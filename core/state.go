@@ -67,6 +67,7 @@ type State struct {
 	ranking    ranking
 
 	digest  sum      // of the hashes of all rows
+	owners  sum      // of the hashes of what the digest does not cover of owners
 	reading reused   // the event that is being applied
 	touched [3]uint8 // written so that the compiler does not drop reads that prefetch
 	scratch []byte   // for hashing, and for keys while the state changes

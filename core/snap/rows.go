@@ -13,6 +13,10 @@ import (
 // of any state.
 var ErrSnapshot = errors.New("snap: malformed snapshot")
 
+// ErrVersion is wrapped, beside [ErrSnapshot], by errors about snapshots that another
+// version of the program has made: of its events, this one makes its own.
+var ErrVersion = errors.New("version")
+
 // magic begins every snapshot. The number in it is the version of the rows. Version 3 had
 // the end of each owner's account only.
 const magic = "webring snapshot 4\n"
@@ -28,7 +32,7 @@ const maxBlock = 64 << 10
 //	block(x) = length(4 bytes, big endian) x
 //
 // Base and rows are those of [core.AppendBase] and [core.State.AppendRow], in
-// join order, the digest that of [core.State.Digest]. Nothing else may use st
+// join order, the digest that of [core.State.SnapshotDigest]. Nothing else may use st
 // during the call.
 func Append(dst []byte, st *core.State) []byte {
 	// Growing by doubling would take up to three times the memory, and a guest
@@ -42,7 +46,7 @@ func Append(dst []byte, st *core.State) []byte {
 }
 
 func appendHeader(dst []byte, st *core.State) []byte {
-	digest := st.Digest()
+	digest := st.SnapshotDigest()
 	dst = append(append(dst, magic...), digest[:]...)
 	dst = appendBlock(dst, core.AppendBase(nil, st.Base()))
 	return binary.BigEndian.AppendUint32(dst, uint32(st.Rows()))
@@ -74,7 +78,7 @@ func Open(capacity int, secret uint64, b []byte, means core.Means) (*core.State,
 		return nil, &flaw{sentinel: ErrSnapshot, detail: "length"}
 	case err != nil:
 		return nil, &flaw{sentinel: ErrSnapshot, cause: err}
-	case st.Digest() != h.digest:
+	case st.SnapshotDigest() != h.digest:
 		return nil, &flaw{sentinel: ErrSnapshot, detail: "the rows are not those of its digest"}
 	}
 	return st, nil
@@ -141,7 +145,7 @@ type header struct {
 
 func open(b []byte) (h header, err error) {
 	if len(b) < len(magic)+len(h.digest) || string(b[:len(magic)]) != magic {
-		return header{}, &flaw{sentinel: ErrSnapshot, detail: "version"}
+		return header{}, &flaw{sentinel: ErrSnapshot, cause: ErrVersion}
 	}
 	b = b[len(magic):]
 	b = b[copy(h.digest[:], b):]
