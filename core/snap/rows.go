@@ -1,6 +1,7 @@
 package snap
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"math/bits"
@@ -19,7 +20,10 @@ var ErrVersion = errors.New("version")
 
 // magic begins every snapshot. The number in it is the version of the rows. Version 3 had
 // the end of each owner's account only.
-const magic = "webring snapshot 4\n"
+const (
+	magic    = anyMagic + "4\n"
+	anyMagic = "webring snapshot "
+)
 
 // maxBlock is longer than any base or row can be.
 const maxBlock = 64 << 10
@@ -144,8 +148,11 @@ type header struct {
 }
 
 func open(b []byte) (h header, err error) {
-	if len(b) < len(magic)+len(h.digest) || string(b[:len(magic)]) != magic {
+	if !bytes.HasPrefix(b, []byte(magic)) && bytes.HasPrefix(b, []byte(anyMagic)) {
 		return header{}, &flaw{sentinel: ErrSnapshot, cause: ErrVersion}
+	}
+	if len(b) < len(magic)+len(h.digest) || string(b[:len(magic)]) != magic {
+		return header{}, &flaw{sentinel: ErrSnapshot, detail: "form"}
 	}
 	b = b[len(magic):]
 	b = b[copy(h.digest[:], b):]
