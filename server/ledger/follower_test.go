@@ -312,7 +312,9 @@ func TestFollowerTakesARedaction(t *testing.T) {
 	r.join("cyn")
 	r.must(func(tx *ledger.Tx) error { return rename(tx, "cyn", "Cynthia") })
 	w.catchUp(nil)
-	r.must(func(tx *ledger.Tx) error { return appendEvent(tx, &core.Changed{Stamp: tx.Stamp(), Member: "cyn", Kind: core.MCP}) })
+	r.must(func(tx *ledger.Tx) error {
+		return appendEvent(tx, &core.Changed{Stamp: tx.Stamp(), Member: "cyn", Kind: core.MCP})
+	})
 	r.must(func(tx *ledger.Tx) error {
 		return errors.Join(moveTo(tx, "cyn", "https://cyn.net"), remove(tx, "cyn", true))
 	})
