@@ -309,9 +309,24 @@ func TestFollowerTakesARedaction(t *testing.T) {
 	r.must(func(tx *ledger.Tx) error {
 		return errors.Join(joinMember(tx, "bob"), remove(tx, "bob", true))
 	})
+	r.join("cyn")
+	r.must(func(tx *ledger.Tx) error { return rename(tx, "cyn", "Cynthia") })
 	w.catchUp(nil)
-	if records, err := w.Records(1, 4); err != nil || len(records) != 4 || len(records[0].Texts)+len(records[2].Texts) != 0 {
-		t.Errorf("%+v, %v", records, err)
+	r.must(func(tx *ledger.Tx) error {
+		return appendEvent(tx, &core.Changed{Stamp: tx.Stamp(), Member: "cyn", Kind: core.MCP})
+	})
+	r.must(func(tx *ledger.Tx) error {
+		return errors.Join(moveTo(tx, "cyn", "https://cyn.net"), remove(tx, "cyn", true))
+	})
+	w.catchUp(nil)
+	records, err := w.Records(1, 9)
+	if err != nil || len(records) != 9 {
+		t.Fatalf("%+v, %v", records, err)
+	}
+	for i, record := range records {
+		if len(record.Texts) > 0 {
+			t.Errorf("event %d has its texts", 1+i)
+		}
 	}
 	w.swap()
 	w.catchUp(nil)

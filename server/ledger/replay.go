@@ -54,7 +54,7 @@ func (l *Ledger) examine(b Batch) (*replayed, error) {
 			err = g.addReservation(key, value)
 		case prefixBlock:
 			err = g.addBlock(key, value)
-		case prefixTransaction, prefixReplay, prefixIdempotency, prefixOpen, prefixFailed, prefixJoin, prefixPaid,
+		case prefixTransaction, prefixReplay, prefixIdempotency, prefixOpen, prefixFailed, prefixJoin, prefixChange, prefixPaid,
 			prefixConfirm, prefixPayment, prefixRestored, prefixPayer, prefixScanned, prefixPayee, prefixWaste, prefixTable:
 		default:
 			err = errors.New("this version of the program does not know such rows")
@@ -139,7 +139,7 @@ func (l *Ledger) examineEvents(g *replayed, b Batch, hashes int) error {
 			for _, key := range keys {
 				redacted[key] = true
 			}
-		} else if _, ok := e.(*core.Joined); ok && len(texts) == 0 {
+		} else if core.CommitmentsOf(e).Some() && len(texts) == 0 {
 			g.wordless[string(eventKey(seq, rowTexts))] = true
 		}
 		if err := snap.Verify(event, texts); err != nil {
