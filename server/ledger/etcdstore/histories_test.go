@@ -128,7 +128,7 @@ func (w *world) run() (violations []string) {
 	more := func() bool {
 		switch took := time.Since(began); {
 		case w.c.Unfenced:
-			return took < time.Minute && w.zombies.Load() == 0 && !w.wrong()
+			return took < *historyTime && w.zombies.Load() == 0 || took < time.Minute && !w.wrong()
 		default:
 			return took < *historyTime || took < *historyTime+time.Minute && (w.terms.Load() < 2 || w.zombies.Load() == 0)
 		}
