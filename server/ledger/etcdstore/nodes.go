@@ -40,6 +40,14 @@ func (c *Cluster) Register(ctx context.Context, at ledger.Position) error {
 	return err
 }
 
+// Admit registers a node that is to be made of a backup, also one that was removed before.
+func (c *Cluster) Admit(ctx context.Context, at ledger.Position) error {
+	if err := c.add(ctx); err != nil {
+		return err
+	}
+	return c.Register(ctx, at)
+}
+
 // Remove ends the part of a node in the ring: it holds the tail back no longer, and is refused
 // until [Init] adds it again.
 func (c *Cluster) Remove(ctx context.Context, node string) error {
