@@ -41,8 +41,10 @@ func (f *Forwarder) request(ctx *fasthttp.RequestCtx, client string, secure bool
 		Method: string(in.Header.Method()), Host: host, URL: &url.URL{Scheme: scheme, Host: host, Opaque: string(target)},
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
 	}
-	if len(r.body) > 0 {
-		// Without GetBody, the transport never sends the request a second time.
+	if len(r.body) > 0 || in.Header.IsDelete() {
+		// With a body and without GetBody, the transport never sends the request a second
+		// time. Without one it would, where an Idempotency-Key is, and a DELETE without a
+		// body has an effect.
 		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(r.body)), int64(len(r.body))
 	}
 	for line := range bytes.SplitSeq(in.Header.RawHeaders(), []byte("\r\n")) {
