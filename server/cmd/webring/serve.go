@@ -17,6 +17,7 @@ import (
 	"webring/edge"
 	"webring/edge/replica"
 	"webring/server"
+	"webring/server/fetch"
 	"webring/server/ledger"
 	"webring/server/mpp"
 	"webring/server/paid"
@@ -74,6 +75,7 @@ type originNode struct {
 
 	// Of prepare.
 	methods      []paid.Method
+	sites        *fetch.Client // reads strangers' sites
 	scorer       *sitesScorer
 	keys         mpp.Keys
 	config       edge.Config
@@ -138,7 +140,13 @@ func (n *originNode) prepare(ctx context.Context) error {
 	if err := checkOffers(ctx, n.o.offers(), n.log); err != nil {
 		return err
 	}
-	if n.scorer, err = openScorer(n.o, n.books, n.log); err != nil {
+	sites, err := n.o.sites.fetch()
+	if err != nil {
+		return err
+	}
+	n.sites = fetch.New(sites)
+	defer n.sites.Close()
+	if n.scorer, err = openScorer(n.o, n.sites, n.books, n.log); err != nil {
 		return err
 	}
 	if n.keys, err = challengeKeys(n.o); err != nil {
@@ -189,7 +197,10 @@ func (n *originNode) begin(ctx context.Context) (err error) {
 	taking := paid.Config{
 		Ledger: n.books, Methods: n.methods, Scorer: n.scorer.registrations, DraftScorer: n.scorer.drafts, Sites: n.o.sites.policy(), Names: n.o.namePolicy(),
 		Realm: n.o.realm, Keys: n.keys, Now: time.Now, Log: n.log, Ready: n.disk.atLeast(payFloor), Failpoint: n.failpoint,
-		GasBudget: n.o.evm.gasBudget,
+		GasBudget: n.o.evm.gasBudget, MemberSites: server.MemberSites{Client: n.sites},
+	}
+	if taking.Prover, err = ownerProofs(n.o); err != nil {
+		return err
 	}
 	n.watch.payments(&taking)
 	if n.payments, err = paid.New(taking); err != nil {

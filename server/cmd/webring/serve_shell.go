@@ -10,6 +10,16 @@ import (
 	"webring/server/publish"
 )
 
+// paidOperations are the operations that are paid for or proved, where [edge.Config] has
+// them. Edges pass their requests on.
+var paidOperations = map[string]string{
+	"POST /api/register":          paid.OpRegister,
+	"POST /api/bid":               paid.OpBid,
+	"PATCH /api/ring/{slug}":      paid.OpChange,
+	"DELETE /api/ring/{slug}":     paid.OpLeave,
+	"POST /api/ring/{slug}/claim": paid.OpClaim,
+}
+
 // openShell makes the shell of what the flags say of it and of what it answers with.
 func (n *originNode) openShell() (*edge.Shell, error) {
 	cfg := n.config
@@ -19,9 +29,9 @@ func (n *originNode) openShell() (*edge.Shell, error) {
 	}
 	cfg.Core, cfg.ExampleSite, cfg.Log = n.answers, n.o.exampleSite(), n.log
 	cfg.NoCache = !n.o.core.keep
-	cfg.Paid = map[string]edge.Handler{
-		"/api/register": server.Paid(n.payments, paid.OpRegister, edge.Body),
-		"/api/bid":      server.Paid(n.payments, paid.OpBid, edge.Body),
+	cfg.Paid = map[string]edge.Handler{}
+	for pattern, operation := range paidOperations {
+		cfg.Paid[pattern] = server.Paid(n.payments, operation, edge.Body)
 	}
 	cfg.Check = server.Check(n.payments, n.answers.BaseURL, n.o.payingWords())
 	cfg.Sync = publish.Handlers(n.publisher, n.answers.BaseURL)
