@@ -76,6 +76,8 @@ func orNull(s *schema) *schema {
 	return either
 }
 
+func ptr(n int) *int { return &n }
+
 func bounded(s *schema, least, most int) *schema {
 	s.MinLength, s.MaxLength = &least, &most
 	return s
@@ -198,6 +200,21 @@ func schemas() map[string]*schema {
 			field{"bid", object(field{"member", text("")}, field{"amount_usd", usd("")})},
 			field{"bid_total_usd", usd("")}, field{"leaderboard_rank", orNull(number(""))},
 			field{"to_take_first_usd", orNull(usd(""))}, field{"links", linkMap()}),
+		"ChangeRequest": {Type: "object", MinProperties: ptr(1), Properties: map[string]*schema{
+			"name": orNull(bounded(text("As when registering."), 1, 80)), "url": orNull(bounded(link("Where the site is now."), 1, 300)), "kind": orNull(kinds()),
+			"category": orNull(withPattern(text(""), categoryPattern)), "description": orNull(bounded(text("Empty: none."), 0, 300))},
+			PropertyOrder: []string{"name", "url", "kind", "category", "description"}},
+		"ChangeResponse": object(field{"changed", list(text("A field of the request."))}, field{"member?", ref("Member")}),
+		"LeaveResponse":  object(field{"left", &schema{Type: "boolean"}}, field{"links", linkMap()}),
+		"ClaimRequest": object(
+			field{"account?", orNull(withPattern(text("Asks for a token."), "^0x[0-9a-fA-F]{40}$"))},
+			field{"token?", orNull(bounded(text("The site shows it."), 48, 48))}),
+		"ClaimToken": object(
+			field{"token", text("")}, field{"account", text("")}, field{"host", text("")},
+			field{"file", object(field{"url", link("")}, field{"content", text("A line of the file.")})},
+			field{"dns", object(field{"type", oneOf("TXT")}, field{"name", text("")}, field{"value", text("")})},
+			field{"then", text("What to do with it.")}),
+		"ClaimResponse": object(field{"claimed", &schema{Type: "boolean"}}, field{"owner", text("The account.")}, field{"member?", ref("Member")}),
 		"Problem": object(
 			field{"type?", link("Resolves to an explanation.")}, field{"title", text("")}, field{"status", number("")},
 			field{"detail", text("")}, field{"code", codeSchema()},
@@ -208,10 +225,11 @@ func schemas() map[string]*schema {
 			field{"reference?", text("The transaction of a payment that came and has no effect; the operator finds it by that.")}, field{"links?", linkMap()},
 			field{"to_take_rank_usd?", usd("Bid that gives the rank wanted now, on rank_taken; above 1000000.00 what several must come to.")},
 			field{"join_at_rank_bid_usd?", usd("Opening bid that gives it; above 1000000.00: no opening bid does.")},
-			field{"score?", orNull(number(""))}, field{"required?", number("")}, field{"report?", orNull(link(""))}),
+			field{"score?", orNull(number(""))}, field{"required?", number("")}, field{"report?", orNull(link(""))},
+			field{"file?", link("Where the token was looked for, on token_not_found.")}, field{"dns?", text("And the name of the TXT record.")}),
 	}
 	all["Problem"].Description = "RFC 9457. Every error is one. Other paths answer not_found, other methods method_not_allowed."
-	for _, name := range []string{"RegisterRequest", "BidRequest"} {
+	for _, name := range []string{"RegisterRequest", "BidRequest", "ChangeRequest", "ClaimRequest"} {
 		all[name].AdditionalProperties = &schema{Not: &schema{}} // unknown fields are refused
 	}
 	return all

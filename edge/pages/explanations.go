@@ -83,8 +83,14 @@ var explanations = map[api.Code]explanation{
 	api.NotAdmitted: {
 		"The operator of this ring keeps out the site, the account that pays, or a word in the name or description, or has taken the member out of the ring for now. This is said before anything is charged, and also where a 402 was answered before the operator decided.",
 		"Nothing was charged. Do not pay another way for the same. If you think that this is a mistake, write to the operator."},
+	api.NotOwner: {
+		"The proof is by another account than the one that may do this: the account that paid for the member's registration, or the one that its site has named since; for a claim, the account that the token names. Nothing was done.",
+		"Send the request with a proof by that account. If the site is yours and somebody else paid for it, have the site name your account: POST /api/ring/{slug}/claim."},
+	api.TokenNotFound: {
+		"The site of the member does not show the token, neither in its file nor in its TXT record. The problem document says in file and dns where it was looked for, and in its detail what was found there.",
+		"Put the token into the file, in a line of its own, or into the TXT record, and send the request again. It is looked for anew each time."},
 	api.MemberRemoved: {
-		"The operator removed this member from the ring.",
+		"The operator removed this member from the ring, or its owner has left.",
 		"Nothing can be read of it or paid for it. Its URL may register again."},
 	api.BodyTooLarge: {
 		"The request body is longer than 16 KiB, as it was sent or without its content coding.",
@@ -114,7 +120,7 @@ var explanations = map[api.Code]explanation{
 		"The category is new, and as many are in use as the ring can have; or the account that pays has opened three within a day, as many as one may.",
 		"Use one of those that /api/categories lists. Nothing was charged."},
 	api.RateLimited: {
-		"This client has sent more requests than a client may in one minute.",
+		"This client has sent more requests than a client may in one minute, or a member was changed as often as it may be in a day, or its site was looked at as often as it may be in a minute. The detail says which.",
 		"Wait as many seconds as Retry-After says. The RateLimit fields of every answer show what is left."},
 	api.CredentialTooLarge: {
 		"The payment credential is longer than 16 KiB. Nothing was charged.",
