@@ -176,8 +176,15 @@ func describedPath(doc *openapi3.T, target string) (string, *openapi3.PathItem) 
 	if item := doc.Paths.Value(u.Path); item != nil {
 		return u.Path, item
 	}
-	if slug, ok := strings.CutPrefix(u.Path, "/api/ring/"); ok && slug != "" && !strings.Contains(slug, "/") {
-		return "/api/ring/{slug}", doc.Paths.Value("/api/ring/{slug}")
+	if below, ok := strings.CutPrefix(u.Path, "/api/ring/"); ok {
+		slug, rest, deeper := strings.Cut(below, "/")
+		path := "/api/ring/{slug}"
+		if deeper {
+			path += "/" + rest
+		}
+		if item := doc.Paths.Value(path); item != nil && slug != "" {
+			return path, item
+		}
 	}
 	return "", nil
 }
