@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -125,6 +126,17 @@ func TestOwnersKeepTheirPlace(t *testing.T) {
 	changed := e.prove(squatter, http.MethodPatch, mine, `{"name":"Mine alone","description":"Bought"}`).does(t, 200, "")
 	if now := e.get(mine).document(t); at(t, now, "member", "name") != "Mine alone" || at(t, now, "member", "description") != "Bought" || changed.Header.Get("Payment-Receipt") == "" {
 		t.Errorf("%v %v", now, changed.Header)
+	}
+
+	// The client's command line does the same, as pages show it.
+	dir, err := devchain.Dir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := devchain.CLI(dir, squatter.HexKey(), c.RPC, e.base+mine, `{"description":"By hand"}`)
+	command.Args = append(command.Args, "-X", http.MethodPatch)
+	if out, err := command.Cmd(os.Environ()).CombinedOutput(); err != nil || at(t, o.get(mine).document(t), "member", "description") != "By hand" {
+		t.Errorf("%v\n%s", err, out)
 	}
 
 	// What is no proof for this leaves no trace.
