@@ -178,6 +178,20 @@ func (o *change) describe() string {
 
 func (o *change) waits() bool { return o.URL != "" }
 
+// says says whether the change is more than a move.
+func (o *change) says() bool {
+	return o.Name != nil || o.Description != nil || o.Category != nil || o.Kind != 0
+}
+
+func (o *change) events() (n int) {
+	for _, part := range [...]bool{o.URL != "", o.says()} {
+		if part {
+			n++
+		}
+	}
+	return n
+}
+
 // carryOut appends a move, a change, or both. The change cannot fail after the move: check
 // has said that its category can be opened.
 func (o *change) carryOut(tx *ledger.Tx, m *member) error {
@@ -187,6 +201,9 @@ func (o *change) carryOut(tx *ledger.Tx, m *member) error {
 			return err
 		}
 		o.service.domains.move(tx.State(), m.at, m.URL)
+	}
+	if !o.says() {
+		return nil
 	}
 	event, texts := &core.Changed{Stamp: tx.Stamp(), Member: m.Slug, Kind: o.Kind}, core.Texts{}
 	if o.Name != nil {
@@ -199,11 +216,8 @@ func (o *change) carryOut(tx *ledger.Tx, m *member) error {
 		event.Category = *o.Category
 	}
 	var worded *core.Texts
-	switch {
-	case texts != core.Texts{}:
+	if texts != (core.Texts{}) {
 		worded = &texts
-	case !event.Cleared && event.Category == "" && event.Kind == 0:
-		return nil // a move alone
 	}
 	_, err := tx.Append(event, worded)
 	return err

@@ -201,6 +201,7 @@ func (o *claim) decide(ctx context.Context, site, client string) error {
 
 func (o *claim) describe() string { return "Own the member: nothing is to be paid" }
 func (o *claim) waits() bool      { return false }
+func (o *claim) events() int      { return 1 }
 
 func (o *claim) carryOut(tx *ledger.Tx, m *member) error {
 	_, err := tx.Append(&core.Claimed{Stamp: tx.Stamp(), Member: m.Slug, Owner: o.account, Proof: o.proof}, nil)

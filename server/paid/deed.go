@@ -39,7 +39,7 @@ func (s *Service) do(c *Call, d deed, p *proof) (a Answer, err error) {
 			return ledger.ErrOpenReservation
 		}
 		// What may fail comes before the first event.
-		p.Seq = tx.State().Seq()
+		p.Seq = tx.State().Seq() + uint64(d.events())
 		if err := s.spend(tx, c.Slug, p); err != nil {
 			return err
 		}
@@ -59,6 +59,9 @@ func (s *Service) do(c *Call, d deed, p *proof) (a Answer, err error) {
 	switch {
 	case err == nil:
 		s.Failpoint("applied")
+		if _, asks := d.(visit); asks {
+			s.Visit(c.Slug)
+		}
 		s.Log.Info("an owner's request was carried out", Audit, "ownership", "operation", c.Operation, "member", c.Slug, "account", p.Account, "proof", p.id, "request", c.Request)
 	case errors.As(err, &known):
 		return a, s.proofReused(c.Slug)
@@ -120,7 +123,7 @@ func (s *Service) deedAnswer(st *core.State, c *Call, d deed, p *proof) Answer {
 		{"Content-Type", "application/json"},
 		{"Cache-Control", "private"},
 		{"Payment-Receipt", receipt.Header()},
-		{"Webring-Seq", strconv.FormatUint(p.Seq+1, 10)},
+		{"Webring-Seq", strconv.FormatUint(p.Seq, 10)},
 	}}
 }
 

@@ -33,6 +33,7 @@ func (leave) decide(context.Context, string, string) error { return nil }
 func (leave) pin() map[string]string                       { return map[string]string{} }
 func (leave) describe() string                             { return "Leave the ring: nothing is to be paid" }
 func (leave) waits() bool                                  { return true }
+func (leave) events() int                                  { return 1 }
 
 func (leave) carryOut(tx *ledger.Tx, m *member) error {
 	_, err := tx.Append(&core.Left{Stamp: tx.Stamp(), Member: m.Slug}, nil)

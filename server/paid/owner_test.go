@@ -88,7 +88,7 @@ var alice, bobby, carol = account(1, 8453), account(2, 8453), account(3, 8453)
 func newOwned(t *testing.T, changes ...func(*ring)) *owned {
 	o := &owned{sites: &sites{shown: map[string][]string{}}}
 	o.ring = newRing(t, append(changes, func(r *ring) {
-		r.config = func(cfg *paid.Config) { cfg.Prover, cfg.MemberSites = signer{}, o.sites }
+		r.config = func(cfg *paid.Config) { cfg.Prover, cfg.MemberSites, cfg.Visit = signer{}, o.sites, r.visit }
 	})...)
 	o.join(ada, alice)
 	o.join(bob, bobby)
@@ -168,7 +168,7 @@ func TestMembersMove(t *testing.T) {
 		o.call(paid.OpChange, "ada", `{"url":"http://localhost/"}`).is(422, api.InvalidURL)
 		a := o.deed(paid.OpChange, "ada", `{"url":"https://ada.example.dev/","name":"Moved"}`, alice).is(200, "")
 		m := o.memberNow("ada")
-		if m.URL != "https://ada.example.dev/" || m.Name != "Moved" || m.Score.Value != 72 || a.member("member", "url") != m.URL {
+		if m.URL != "https://ada.example.dev/" || m.Name != "Moved" || m.Score.Value != 72 || a.member("member", "url") != m.URL || a.field("Webring-Seq") != fmt.Sprint(o.books.Size()) {
 			t.Errorf("%+v %s", m, a.Body)
 		}
 		// The old URL is free, and the new one is not.
@@ -529,6 +529,26 @@ func TestSitesNameTheirOwners(t *testing.T) {
 		old := o.sites.shown["bob.dev"][0]
 		o.deed(paid.OpChange, "bob", `{"url":"https://bob.example.dev/"}`, bobby).is(200, "")
 		o.call(paid.OpClaim, "bob", `{"token":"`+old+`"}`).is(422, api.InvalidRequest)
+	})
+}
+
+// An owner has its site visited at once, at most ten times a day. That is no event.
+func TestOwnersAskForVisits(t *testing.T) {
+	in(t, "", func(t *testing.T) {
+		var visited []string
+		o := newOwned(t, func(r *ring) { r.visit = func(slug string) { visited = append(visited, slug) } })
+		events := o.books.Size()
+		if a := o.deed(paid.OpVisit, "ada", "", alice).is(200, ""); a.member("visiting") != true || a.member("member", "slug") != "ada" || a.field("Webring-Seq") != fmt.Sprint(events) {
+			t.Errorf("%s %v", a.Body, a.Header)
+		}
+		o.deed(paid.OpVisit, "ada", "", bobby).is(403, api.NotOwner)
+		for range 9 {
+			o.deed(paid.OpVisit, "ada", "{}", alice).is(200, "")
+		}
+		o.call(paid.OpVisit, "ada", "").is(429, api.RateLimited)
+		if len(visited) != 10 || o.books.Size() != events {
+			t.Errorf("visited %q, %d events", visited, o.books.Size()-events)
+		}
 	})
 }
 

@@ -55,7 +55,8 @@ type deed interface {
 	describe() string
 	// waits says whether open payments for the member must be settled first.
 	waits() bool
-	// carryOut appends the events. Only its first Append may fail.
+	// events is how many events carryOut appends. Only the first Append may fail.
+	events() int
 	carryOut(tx *ledger.Tx, m *member) error
 	// answer is the body that says what was done. m is nil if the member is in the ring no
 	// longer.

@@ -87,6 +87,9 @@ type Config struct {
 	// nil: no request of an owner is taken.
 	Prover      Prover
 	MemberSites Sites
+	// Visit has the site of a member visited soon, for its owner. It must be quick. nil:
+	// there are no visits.
+	Visit func(slug string)
 	// DraftScorer scores sites for [Service.Check], with limits of its own; nil stands
 	// for Scorer.
 	DraftScorer Scorer
@@ -194,6 +197,9 @@ func New(cfg Config) (*Service, error) {
 	}
 	if cfg.Prover != nil {
 		s.proven = map[string]provenOperation{OpChange: changing{s}, OpLeave: leaving{}, OpClaim: claiming{s}}
+		if cfg.Visit != nil {
+			s.proven[OpVisit] = visiting{s}
+		}
 	}
 	for _, n := range s.networks {
 		s.group.Add(2)
@@ -262,6 +268,7 @@ const (
 	OpChange = "change"
 	OpLeave  = "leave"
 	OpClaim  = "claim"
+	OpVisit  = "visit"
 )
 
 // Call is one request of an operation, over any transport.

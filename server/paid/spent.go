@@ -18,7 +18,7 @@ type spent struct {
 	Account   string
 	Digest    string // of the request's body
 	Key       string `json:",omitempty"` // see idempotency
-	Seq       uint64 // of its first event
+	Seq       uint64 // how many events there were then, with its own
 	At        int64  // milliseconds
 }
 
