@@ -12,8 +12,9 @@ import (
 // with the same digest give the same answers. The digest detects folds that differ. It does
 // not stop forgers, which signatures do.
 func (s *State) Digest() [16]byte {
-	s.scratch = AppendBase(s.scratch[:0], s.Base())
-	h := ended(flat.NewDigest().Bytes(s.scratch))
+	// Not in scratch: any number of readers may ask at once.
+	var buffer [4 << 10]byte
+	h := ended(flat.NewDigest().Bytes(AppendBase(buffer[:0], s.Base())))
 	h.add(s.digest)
 	var d [16]byte
 	binary.BigEndian.PutUint64(d[:8], h.hi)

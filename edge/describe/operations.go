@@ -94,11 +94,11 @@ var (
 	paidCodes = []api.Code{api.UnsupportedMethod, api.MultipleCredentials, api.InvalidIdempotencyKey,
 		api.PaymentRequired, api.PaymentExpired, api.MalformedCredential, api.InvalidChallenge, api.VerificationFailed, api.TLSRequired, api.NotAdmitted,
 		api.CredentialReused, api.IdempotencyKeyUsed, api.PaymentMismatch, api.PaymentUnapplied, api.RankTaken, api.BidTooLow, api.BidTooHigh, api.TotalTooHigh, api.CredentialTooLarge,
-		api.PaymentPending, api.PaymentsUnavailable, api.PaymentsUnconfigured}
+		api.PaymentPending, api.PaymentsUnavailable, api.PaymentsUnconfigured, api.NotLeader}
 
 	provedCodes = []api.Code{api.UnsupportedEncoding, api.InvalidRequest, api.MultipleCredentials, api.InvalidIdempotencyKey,
 		api.PaymentRequired, api.PaymentExpired, api.MalformedCredential, api.InvalidChallenge, api.VerificationFailed, api.TLSRequired, api.NotAdmitted, api.NotOwner,
-		api.UnknownMember, api.MemberRemoved, api.CredentialReused, api.IdempotencyKeyUsed, api.CredentialTooLarge, api.PaymentPending, api.PaymentsUnavailable}
+		api.UnknownMember, api.MemberRemoved, api.CredentialReused, api.IdempotencyKeyUsed, api.CredentialTooLarge, api.PaymentPending, api.PaymentsUnavailable, api.NotLeader}
 )
 
 // done is the answer to a request that was proved.

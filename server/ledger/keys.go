@@ -67,9 +67,6 @@ func numberKey(prefix byte, n uint64) []byte {
 
 func eventKey(seq uint64, row byte) []byte { return append(numberKey(prefixEvent, seq), row) }
 
-// textsKey is that of the texts of a member, of whom a 'j' row gives seq.
-func textsKey(seq []byte) []byte { return append(append([]byte{prefixEvent}, seq...), rowTexts) }
-
 func stringKey(prefix byte, s string) []byte { return append([]byte{prefix}, s...) }
 
 func failedKey(ms int64, id string) []byte {

@@ -63,7 +63,9 @@ func (l *Ledger) examine(b Batch) (*replayed, error) {
 			return nil, refuseBatch("row %.40q: %w", key, err)
 		}
 	}
-	if err := l.examineEvents(g, b, hashes); err != nil {
+	if err := l.examineEvents(g, b, hashes); errors.Is(err, ErrBroken) {
+		return nil, err
+	} else if err != nil {
 		return nil, refuseBatch("%w", err)
 	}
 	return g, nil
@@ -127,17 +129,15 @@ func (l *Ledger) examineEvents(g *replayed, b Batch, hashes int) error {
 			return fmt.Errorf("event %d: %w", seq, err)
 		}
 		if removed, ok := e.(*core.Removed); ok && removed.Redacted {
-			joined, err := get(stringKey(prefixJoin, removed.Member))
-			if err != nil {
-				return fmt.Errorf("event %d: %w", seq, err)
+			keys, err := (&View{l, get, b}).textsOf(removed.Member)
+			if errors.Is(err, ErrNotFound) {
+				return fmt.Errorf("event %d: %w", seq, core.ErrUnknown)
 			}
-			redacted[string(textsKey(joined))] = true
-			changes, err := (&View{l, get, b}).numbersUnder(changeKey(removed.Member))
 			if err != nil {
-				return fmt.Errorf("event %d: %w", seq, err)
+				return broken(err)
 			}
-			for _, change := range changes {
-				redacted[string(eventKey(change, rowTexts))] = true
+			for _, key := range keys {
+				redacted[key] = true
 			}
 		} else if core.CommitmentsOf(e).Some() && len(texts) == 0 {
 			g.wordless[string(eventKey(seq, rowTexts))] = true
@@ -148,7 +148,7 @@ func (l *Ledger) examineEvents(g *replayed, b Batch, hashes int) error {
 		// The hashes of earlier events of the batch have been compared already.
 		want, err := tlog.StoredHashes(int64(seq), event, treeReader(get))
 		if err != nil {
-			return err
+			return broken(err)
 		}
 		first := uint64(tlog.StoredHashIndex(0, int64(seq)))
 		for i := range want {
@@ -169,7 +169,7 @@ func (l *Ledger) examineEvents(g *replayed, b Batch, hashes int) error {
 	if len(g.records) > 0 {
 		var err error
 		if root, err = tlog.TreeHash(int64(g.next.Size), treeReader(get)); err != nil {
-			return err
+			return broken(err)
 		}
 	}
 	if root != g.next.Root {
@@ -215,9 +215,7 @@ func (l *Ledger) foldAgain() error {
 	clock := l.state.Clock()
 	l.state = core.NewState(l.state.Capacity(), mathrand.Uint64())
 	if _, err := l.foldEvents(); err != nil {
-		err = fmt.Errorf("%w: %w", ErrBroken, err)
-		l.end(err, nil)
-		return err
+		return broken(err)
 	}
 	l.state.Advance(max(clock, l.state.Clock()))
 	return nil

@@ -221,22 +221,16 @@ func (tx *Tx) addHashes(rows Batch, seq uint64, event []byte) error {
 // addRedactions adds the deletion of a member's texts, wherever they are stored, and gives
 // the reservations that held them.
 func (tx *Tx) addRedactions(rows Batch, slug string) (redacted []*Reservation, err error) {
-	seq, err := tx.get(stringKey(prefixJoin, slug))
+	texts, err := tx.View().textsOf(slug)
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil // no such member, as the state will say
 	}
 	if err != nil {
 		return nil, err
 	}
-	rows[string(textsKey(seq))] = nil
-	changes, err := tx.View().numbersUnder(changeKey(slug))
-	if err != nil {
-		return nil, err
+	for _, key := range texts {
+		rows[key] = nil
 	}
-	for _, seq := range changes {
-		rows[string(eventKey(seq, rowTexts))] = nil
-	}
-
 	paid, err := tx.View().rowsUnder(paidKey(slug, ""))
 	if err != nil {
 		return nil, err
@@ -255,6 +249,23 @@ func (tx *Tx) addRedactions(rows Batch, slug string) (redacted []*Reservation, e
 		redacted = append(redacted, r)
 	}
 	return redacted, nil
+}
+
+// textsOf gives the keys of all texts of a member, or [ErrNotFound].
+func (v *View) textsOf(slug string) (keys []string, err error) {
+	seq, err := v.get(stringKey(prefixJoin, slug))
+	if err != nil {
+		return nil, err
+	}
+	changes, err := v.numbersUnder(changeKey(slug))
+	if err != nil {
+		return nil, err
+	}
+	keys = []string{string(append(append([]byte{prefixEvent}, seq...), rowTexts))}
+	for _, change := range changes {
+		keys = append(keys, string(eventKey(change, rowTexts)))
+	}
+	return keys, nil
 }
 
 // get reads a row as it will be after this turn.
