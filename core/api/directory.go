@@ -27,7 +27,7 @@ var endpoints = [...]Endpoint{
 	{"GET", "/api/ring/next", "The next member around the ring. Query: from (a member's slug, a member's URL or a bare host name; without it the first member), kind, category, format=redirect for a 302 to the member's site."},
 	{"GET", "/api/ring/prev", "The previous member around the ring. Query as for next; without from the last member."},
 	{"GET", "/api/ring/random", "A random member. Query: from (not that member, when another matches), kind, category, format=redirect."},
-	{"GET", "/api/ring/{slug}", "One member, with its standing and its leaderboard rank."},
+	{"GET", "/api/ring/{slug}", "One member, with its standing, its leaderboard rank and its owner."},
 	{"GET", "/api/categories", "The categories in use, with the number of members in each."},
 	{"GET", "/api/widget", "What a page needs to show its place in the ring. Query: from."},
 	{"GET", "/api/leaderboard", "The members by rank, the rules of ranking, and what it costs to take rank 1. Query: limit, offset, page."},
