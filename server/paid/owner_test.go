@@ -140,7 +140,7 @@ func (o *owned) unchanged(what string, f func()) {
 
 func TestOwnersChangeTheirMembers(t *testing.T) {
 	in(t, "", func(t *testing.T) {
-		o := newOwned(t)
+		o := newOwned(t, func(r *ring) { r.capacity = 2 * core.MaxCategories })
 		a := o.deed(paid.OpChange, "ada", `{"name":" Ada  Lovelace","description":"Counts","category":"people","kind":"website"}`, alice).is(200, "")
 		if got := fmt.Sprint(a.member("changed")); got != "[name kind category description]" || a.member("member", "name") != "Ada  Lovelace" || a.member("member", "slug") != "ada" || a.field("Webring-Seq") != fmt.Sprint(o.books.Size()) {
 			t.Errorf("%s %s %v", got, a.Body, a.Header)
@@ -153,6 +153,14 @@ func TestOwnersChangeTheirMembers(t *testing.T) {
 		if m := o.memberNow("ada"); m.Description != "" || m.Name != "Ada  Lovelace" {
 			t.Errorf("%+v", m)
 		}
+		for _, wrong := range []string{``, `{}`, `[]`, `{"name":""}`, `{"name":"The official Ada"}`, `{"name":null,"kind":null}`, `{"kind":"robot"}`, `{"category":"People"}`, `{"category":""}`,
+			`{"name":"x","bid":"1.00"}`, `{"slug":"x"}`, `{"name":1}`, `{"name":"a","name":"b"}`, `{"description":"` + strings.Repeat("x", 301) + `"}`,
+			`{"name":"Ada  Lovelace","description":"","kind":"website","category":"people"}`} {
+			o.call(paid.OpChange, "ada", wrong).is(422, api.InvalidRequest)
+		}
+		o.fillCategories()
+		o.call(paid.OpChange, "ada", `{"category":"one-more"}`).is(422, api.CategoryUnavailable)
+		o.deed(paid.OpChange, "ada", `{"category":"general"}`, alice).is(200, "")
 		if o.scorer.count() != 2 {
 			t.Error("a site was scored")
 		}
