@@ -194,6 +194,11 @@ func TestOwnersKeepTheirPlace(t *testing.T) {
 	if at(t, claimed, "owner") != strings.ToLower(stranger.Address.Hex()) {
 		t.Errorf("%v", claimed)
 	}
+	for field, want := range map[string]any{"owner": strings.ToLower(stranger.Address.Hex()), "claimed": true, "verified": "file"} {
+		if got := at(t, e.get(mine).document(t), "member", field); got != want {
+			t.Errorf("%s is %v, want %v", field, got, want)
+		}
+	}
 	token, name := claim(o, "also-mine")
 	shown = fmt.Sprintf(`{"token":%q}`, token)
 	sites.show(sites.texts, name, token)
