@@ -42,12 +42,12 @@ func leftOrigin(t *testing.T, data string) *origin {
 	return o
 }
 
-// leftEdge launches the edge of before, behind an origin.
+// leftEdge launches the edge of before, behind an origin, and has it fold all events.
 func leftEdge(t *testing.T, data, key string, behind *origin) *origin {
 	t.Helper()
 	listen := devchain.FreeAddress()
 	e := &origin{t: t, data: data, base: "http://" + listen}
-	e.args = []string{"edge", "--listen", listen, "--origin", behind.base, "--origin-key", key, "--rate-limit", "0", "--drain", "0"}
+	e.args = []string{"edge", "--listen", listen, "--origin", behind.base, "--origin-key", key, "--rate-limit", "0", "--drain", "0", "--replay"}
 	e.launch()
 	t.Cleanup(e.kill)
 	return e
