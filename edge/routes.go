@@ -29,11 +29,8 @@ func (s *Shell) routes(cfg Config) error {
 	s.people(get)
 	s.documents(get)
 	s.router.POST(mcpPath, s.callTool)
-	if cfg.Check != nil {
-		if cfg.Others["POST "+pages.JoinPath] != nil {
-			return errors.New("edge: the form of the join page is checked here or passed on, not both")
-		}
-		s.router.POST(pages.JoinPath, s.other(s.check(cfg.Check)))
+	if err := s.joinForm(&cfg); err != nil {
+		return err
 	}
 	for pattern, h := range cfg.Paid {
 		method, path, named := strings.Cut(pattern, " ")
@@ -50,6 +47,9 @@ func (s *Shell) routes(cfg Config) error {
 		if h == nil || method != fasthttp.MethodGet && method != fasthttp.MethodPost || !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#%:*") {
 			return fmt.Errorf("edge: nothing can be at %q", pattern)
 		}
+		if pattern == joinPattern && cfg.Check != nil {
+			continue // joinForm has it
+		}
 		s.router.Handle(method, path, s.other(h))
 	}
 	for path, h := range cfg.Sync {
@@ -58,6 +58,34 @@ func (s *Shell) routes(cfg Config) error {
 		}
 		s.router.GET(path, s.sync(h))
 	}
+	return nil
+}
+
+// joinPattern is the pattern of the form of the join page.
+const joinPattern = "POST " + pages.JoinPath
+
+// joinForm routes the form of the join page, if this node checks drafts: it does so always,
+// or it passes the form on while it cannot.
+func (s *Shell) joinForm(cfg *Config) error {
+	passOn := cfg.Others[joinPattern]
+	switch {
+	case cfg.Check == nil && cfg.Checks == nil:
+		return nil
+	case cfg.Check == nil || (passOn == nil) != (cfg.Checks == nil):
+		return errors.New("edge: the form of the join page is checked here or passed on, and both only where Checks decides")
+	}
+	handler := s.check(cfg.Check)
+	if passOn != nil {
+		here, checks := handler, cfg.Checks
+		handler = func(ctx *fasthttp.RequestCtx, client string, secure bool) {
+			if checks() {
+				here(ctx, client, secure)
+			} else {
+				passOn(ctx, client, secure)
+			}
+		}
+	}
+	s.router.POST(pages.JoinPath, s.other(handler))
 	return nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"webring/edge"
-	"webring/server"
 	"webring/server/paid"
 	"webring/server/publish"
 )
@@ -29,13 +28,12 @@ func (n *originNode) openShell() (*edge.Shell, error) {
 	}
 	cfg.Core, cfg.ExampleSite, cfg.Log = n.answers, n.o.exampleSite(), n.log
 	cfg.NoCache = !n.o.core.keep
-	cfg.Paid = map[string]edge.Handler{}
-	for pattern, operation := range paidOperations {
-		cfg.Paid[pattern] = server.Paid(n.payments, operation, edge.Body)
+	n.desk.fill(&cfg, n.o.cluster.given())
+	if s := n.desk.source; s != nil {
+		cfg.Sync = publish.Handlers(s, n.answers.BaseURL)
+	} else {
+		cfg.Sync = publish.Handlers(n.desk.now.Load().source, n.answers.BaseURL)
 	}
-	cfg.Check = server.Check(n.payments, n.answers.BaseURL, n.o.payingWords())
-	cfg.Sync = publish.Handlers(n.publisher, n.answers.BaseURL)
-	n.scorer.serve(&cfg)
 	return edge.New(cfg)
 }
 
