@@ -17,6 +17,7 @@ import (
 	"webring/edge"
 	"webring/edge/replica"
 	"webring/server"
+	"webring/server/fetch"
 	"webring/server/ledger"
 	"webring/server/paid"
 )
@@ -76,6 +77,7 @@ type originNode struct {
 
 	// Of prepare.
 	methods      []paid.Method
+	sites        *fetch.Client // reads strangers' sites
 	networks     []core.Network
 	scorer       *sitesScorer
 	keys         challengeKeyring
@@ -141,7 +143,12 @@ func (n *originNode) prepare(ctx context.Context) (err error) {
 	if err := checkOffers(ctx, n.o.offers(), n.log); err != nil {
 		return err
 	}
-	if n.scorer, err = openScorer(n.o, &n.books, n.log); err != nil {
+	sites, err := n.o.sites.fetch()
+	if err != nil {
+		return err
+	}
+	n.sites = fetch.New(sites)
+	if n.scorer, err = openScorer(n.o, n.sites, &n.books, n.log); err != nil {
 		return err
 	}
 	if err := n.keys.open(n.o); err != nil {
@@ -165,6 +172,9 @@ func (n *originNode) release() {
 	closeAll(n.listeners)
 	if n.socket != nil {
 		n.socket.Close()
+	}
+	if n.sites != nil {
+		n.sites.Close()
 	}
 }
 
