@@ -46,21 +46,41 @@ func (r *Replica) boot(ctx context.Context, to snap.Checkpoint, signed []byte) e
 	}
 	base := tree.Size()
 	records, err := r.replay(ctx, c, &tree, to)
+	anew, earlier := true, r.shown != nil
+	if err == nil && earlier {
+		records, anew, err = r.sinceShown(ctx, records, to)
+	}
 	if err != nil {
 		return errors.Join(err, c.Close())
 	}
 	r.floor = nil
-	earlier := r.shown != nil
 	r.show(c)
 	if r.store != nil {
 		r.store.replayed = r.cfg.Replay
 	}
-	r.moveTo(signed, to, tree, records, true)
+	r.moveTo(signed, to, tree, records, anew)
 	if earlier {
 		r.dropUnsearched(to)
 	}
 	r.log.Info("replica: booted", "events", to.Size, "snapshot", base, "replay", r.cfg.Replay)
 	return nil
+}
+
+// sinceShown gives the records up to a checkpoint that followers of a state of the version
+// before need: those after it, unless there are too many. With anew it gives those of a
+// boot as they are, which take the place of all that is held. A backup may be completed
+// from what is held.
+func (r *Replica) sinceShown(ctx context.Context, booted []snap.Record, to snap.Checkpoint) (records []snap.Record, anew bool, err error) {
+	from := to.Size - uint64(len(booted))
+	switch {
+	case from <= r.base, from > r.at.Size && r.isFar(to):
+		return booted, true, nil
+	case from <= r.at.Size:
+		return booted[r.at.Size-from:], false, nil
+	}
+	tree := r.tree
+	records, err = r.collect(ctx, &tree, to)
+	return records, false, err
 }
 
 // errOpen: a core could not be opened.

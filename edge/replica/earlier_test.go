@@ -98,7 +98,7 @@ func TestAStateOfTheVersionBeforeIsServedUntilTheOriginIsReached(t *testing.T) {
 			}
 			f := o.newReplica(func(c *Config) { c.Dir = dir })
 			o.leave(false)
-			at := f.Position()
+			at, held := f.Position(), f.base
 			if next(o); strings.Contains(name, "not reached") {
 				if err := f.accept(t.Context(), o.signed); !errors.Is(err, ErrState) || f.Position() != at || f.Unreached() == nil {
 					t.Errorf("%v at %d", err, f.Position())
@@ -107,9 +107,11 @@ func TestAStateOfTheVersionBeforeIsServedUntilTheOriginIsReached(t *testing.T) {
 			}
 			f.takes(o.signed)
 			f.whole(o)
-			if records, err := f.Events(at, 10); err != nil || uint64(len(records)) != o.tree.Size()-at {
-				t.Errorf("followers get %d records from %d, %v", len(records), at, err)
+			o.leave(true)
+			if records, err := f.Events(held, 10); err != nil || uint64(len(records)) != o.tree.Size()-held {
+				t.Errorf("followers get %d records from %d, %v", len(records), held, err)
 			}
+			o.leave(false)
 			o.pay("f")
 			f.takes(o.sign())
 			o.leave(true)
