@@ -271,7 +271,45 @@ func testBeginnings(t *testing.T, e *etcdtest.Cluster) {
 	if err := Init(t.Context(), c, Start{At: log.at, Force: true}); err != nil {
 		t.Fatal(err)
 	}
-	log.commit(elected(t, opened(t, c), ada).Store(ada), 1, 10)
+	last := elected(t, opened(t, c), ada)
+	log.commit(last.Store(ada), 1, 10)
+
+	// The ring begins anew from a node that lacks what another one has, and goes on beyond that.
+	// What the other one has more is not in it, so that node does not take part.
+	bobs := c.as("bob").in(t.TempDir())
+	bob = copied(ada)
+	ended, stop := standing(t, opened(t, bobs), bob)
+	log.commit(last.store, 2, 10)
+	until(t, "bob has everything", func() bool { return bob.Position() == log.at })
+	stop()
+	<-ended
+	behind := log.at
+	behind.Serial, behind.Size = behind.Serial-1, behind.Size-1
+	if err := Init(t.Context(), c, Start{At: behind, Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	last.Close()
+	log.at = behind
+	cas := newFolder()
+	cas.at.Store(&behind)
+	log.commit(elected(t, opened(t, c), cas).Store(cas), 3, 10)
+	if _, err := opened(t, bobs).Stand(t.Context(), bob); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "anew") {
+		t.Errorf("a node with transactions that the ring has others in place of: %v", err)
+	}
+	if err := Init(t.Context(), bobs, Start{At: bob.Position()}); !errors.Is(err, ErrRefused) {
+		t.Errorf("it is added: %v", err)
+	}
+}
+
+// copied is another folder with the same rows.
+func copied(f *folder) *folder {
+	c, rows := newFolder(), ledger.Batch{}
+	f.Scan(nil, nil, func(key, value []byte) error {
+		rows[string(key)] = append([]byte{}, value...)
+		return nil
+	})
+	c.Commit(rows)
+	return c
 }
 
 // in is the configuration with another data folder.

@@ -68,7 +68,8 @@ func (t *Term) start() {
 func (t *Term) Epoch() int64 { return t.epoch }
 
 // Done is closed when the term is over: when another may lead, when the lease may run out
-// before it can be renewed, when a commit has failed, and when the node has handed over.
+// before it can be renewed, when a commit has failed or the node's own disk hangs, and when the
+// node has handed over.
 // From then on the node must not offer, broadcast or sign.
 func (t *Term) Done() <-chan struct{} { return t.done }
 
@@ -124,6 +125,10 @@ func (t *Term) renew() {
 		left := t.left()
 		if left <= 0 {
 			t.end(fmt.Errorf("%w: etcd has not renewed its lease in time", ErrLost))
+			return
+		}
+		if stalls := t.store.stalls(); stalls > t.c.c.stall {
+			t.end(fmt.Errorf("%w: its own disk has not taken a transaction for %s", ErrLost, stalls.Round(time.Second)))
 			return
 		}
 		if now := time.Since(t.began); sought < 0 || now-sought > 2*lease {
