@@ -11,6 +11,7 @@ import (
 	"webring/core/api"
 	"webring/edge/accesslog"
 	"webring/edge/clientaddr"
+	"webring/edge/hops"
 	"webring/edge/voucher"
 	"webring/templates"
 )
@@ -79,8 +80,8 @@ type Config struct {
 	// as for a [Handler]. An edge has none and passes the form on, as one of
 	// Others.
 	Check func(ctx context.Context, client string, draft templates.Draft) templates.Checked
-	// Sync answers edges that follow this node, GET by path below /sync/. A
-	// segment in braces takes any, as ctx.UserValue gives it while the request
+	// Sync answers edges that follow this node, GET by path below /sync/, or another
+	// method by method and path as in "POST /sync/hops". A segment in braces takes any, as ctx.UserValue gives it while the request
 	// lasts. Other methods and unknown paths are seen to by the shell. Requests
 	// are counted apart from all others, ten times as many as RateLimit, those
 	// of edges of this ring apart from those of strangers, and carry no
@@ -109,6 +110,12 @@ type Config struct {
 
 	// Count has the shell count what it answers, for [Shell.Metrics].
 	Count bool
+
+	// Hops counts redirects, unless it is nil.
+	Hops *hops.Counter
+	// Beside answers what the core does not know: the origin's own, or what an edge has
+	// from its origin. nil: there is nothing at these paths.
+	Beside Beside
 
 	// Stale says whether what Core shows may be behind the ring. Then every
 	// answer carries "Webring-Stale: true". nil stands for never. It is called

@@ -84,6 +84,7 @@ type Config struct {
 type Forwarder struct {
 	cfg                           Config
 	payments, asks, checks, reads *pool
+	own                           *pool
 	log                           *slog.Logger
 	logged                        atomic.Int64 // second of the last log line about slots
 	open                          context.Context
@@ -129,6 +130,7 @@ func New(cfg Config) (*Forwarder, error) {
 		asks:     newPool(MaxAsks, othersPerClient, MaxAsks),
 		checks:   newPool(maxChecks, othersPerClient, maxChecks),
 		reads:    newPool(maxReads, othersPerClient, maxReads),
+		own:      newPool(maxOwn, maxOwn, maxOwn),
 	}
 	f.open, f.end = context.WithCancel(context.Background())
 	if f.log == nil {
@@ -141,7 +143,7 @@ func New(cfg Config) (*Forwarder, error) {
 // again. It closes idle connections.
 func (f *Forwarder) Close() {
 	f.end()
-	for _, p := range []*pool{f.payments, f.asks, f.checks, f.reads} {
+	for _, p := range []*pool{f.payments, f.asks, f.checks, f.reads, f.own} {
 		p.CloseIdleConnections()
 	}
 }

@@ -86,6 +86,7 @@ type originNode struct {
 	// Of begin.
 	publisher *publish.Publisher
 	payments  *paid.Service
+	counting  func(ctx context.Context) // of hops
 }
 
 // run opens the ledger and the core that answers reads.
@@ -213,6 +214,7 @@ func (n *originNode) answer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer inBackground(n.counting)()
 	control := &http.Server{Handler: n.logs.controls(n.operator.Handler()), ReadHeaderTimeout: controlHeaderTime}
 	defer control.Close()
 

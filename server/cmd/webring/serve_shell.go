@@ -26,6 +26,7 @@ func (n *originNode) openShell() (*edge.Shell, error) {
 	cfg.Check = server.Check(n.payments, n.answers.BaseURL, n.o.payingWords())
 	cfg.Sync = publish.Handlers(n.publisher, n.answers.BaseURL)
 	n.scorer.serve(&cfg)
+	n.counting = n.keepHops(&cfg)
 	return edge.New(cfg)
 }
 
