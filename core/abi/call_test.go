@@ -323,7 +323,7 @@ func TestALocationInTheBodyIsNotSentTwice(t *testing.T) {
 	}
 	for _, other := range []int{7, len(body) - 1, len(body), len(body) + 1, 1<<32 - 1} {
 		again := bytes.Clone(b)
-		binary.LittleEndian.PutUint32(again[24:], uint32(other))
+		binary.LittleEndian.PutUint32(again[32:], uint32(other))
 		if ok := abi.DecodeResponse(again, &back); ok != (other == 7) {
 			t.Errorf("at %d: %t, %s", other, ok, back.Location)
 		}
