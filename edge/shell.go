@@ -112,7 +112,7 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 		s.log = slog.Default()
 	}
 	s.pages = pages.New(s.describedSite(&cfg), now)
-	s.mcp = mcp.New(s.core, s.log)
+	s.mcp = mcp.New(toolReader{s}, s.log)
 	if cfg.TLS != nil {
 		s.tls = cfg.TLS.Clone()
 		s.tls.NextProtos = spoken(cfg.TLS.NextProtos)

@@ -148,6 +148,11 @@ func schemas() map[string]*schema {
 		"PageLinks": object(field{"next", orNull(link("The next page, null for none."))}, field{"prev", orNull(link("The page before, null for none."))}),
 		"MemberList": page("Members in ring order.",
 			field{"members", list(ref("Member"))}),
+		"Hops": object(field{"counted", text("What is counted.")}, field{"total", object(field{"hops", number("")})},
+			field{"days", list(object(field{"day", withFormat(text(""), "date")}, field{"hops", number("")}))}),
+		"MemberHops": object(field{"member", text("Its slug.")}, field{"counted", text("What is counted.")},
+			field{"total", object(field{"from", number("Sent on from it.")}, field{"to", number("Sent to it.")})},
+			field{"days", list(object(field{"day", withFormat(text(""), "date")}, field{"from", number("")}, field{"to", number("")}))}),
 		"CategoryList": object(field{"count", number("")}, field{"categories", list(object(
 			field{"category", withPattern(text(""), categoryPattern)}, field{"members", number("")},
 			field{"links?", object(field{"members?", link("")})}))}),
