@@ -208,7 +208,7 @@ func (b *openapi) parameters(op *Operation) []node {
 // parameters are the components that operations refer to.
 func parameters() node {
 	all := node{}
-	for _, p := range slices.Concat([]param{fromParam(), formatParam()}, filters(), pages()) {
+	for _, p := range slices.Concat([]param{fromParam(), formatParam(), daysParam()}, filters(), pages()) {
 		all[p.name] = node{"name": p.name, "in": p.in, "description": p.about, "schema": p.schema}
 	}
 	for _, h := range []struct {

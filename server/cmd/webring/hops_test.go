@@ -84,7 +84,7 @@ func TestHopsAreRightToTheLastMinute(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	o.stop()
-	if out, err := o.operate("restore", file, "--data", restored); err != nil {
+	if out, err := o.operate("restore", file, "--data", restored, "--alone"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	o.data = restored
