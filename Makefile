@@ -101,6 +101,7 @@ vet: wasm
 	GOOS=wasip1 GOARCH=wasm $(GO) vet ./wasm
 	$(GO) mod verify >/dev/null
 	@$(GO) mod tidy -diff >/dev/null || { echo "go.mod is not tidy: run go mod tidy"; exit 1; }
+	@$(GO) -C server/ledger/etcdstore/etcdtest/server mod tidy -diff >/dev/null || { echo "the go.mod of the tests' etcd is not tidy: run go mod tidy there"; exit 1; }
 
 lint:
 	$(GO) tool staticcheck ./...

@@ -1,7 +1,7 @@
 package core
 
 // Apply folds the next event of the ledger into the state: its encoding, and
-// for a [Joined] the encoding of its [Texts], which is empty when they were
+// for one that commits to texts the encoding of its [Texts], which is empty when they were
 // redacted. The caller verifies that texts match their commitments.
 //
 // Any bytes may be given. After an error, the state is unchanged. A stamp later
@@ -25,8 +25,8 @@ func (s *State) Apply(event, texts []byte) error {
 
 // fold is [State.Apply] for an event that has been decoded.
 func (s *State) fold(e Event, texts []byte) (err error) {
-	if _, joins := e.(*Joined); !joins && len(texts) > 0 {
-		return &reason{ErrTexts, "only a registration has texts"}
+	if len(texts) > 0 && !CommitmentsOf(e).Some() {
+		return &reason{ErrTexts, "the event has none"}
 	}
 	if _, rules := e.(*Rules); !rules && s.rules == nil {
 		return ErrNotOpened
@@ -43,13 +43,15 @@ func (s *State) fold(e Event, texts []byte) (err error) {
 	case *Bid:
 		err = s.pay(e.Member, e.Amount, e.Stamp)
 	case *Removed:
-		err = s.remove(e)
+		err = s.remove(e.Member, e.Redacted)
 	case *Adjusted:
 		err = s.adjust(e)
 	case *Hidden:
 		err = s.hide(e.Member)
 	case *Shown:
 		err = s.show(e.Member)
+	default:
+		err = s.foldOwned(e, texts)
 	}
 	if err != nil {
 		return err
@@ -62,7 +64,7 @@ func (s *State) fold(e Event, texts []byte) (err error) {
 
 func (s *State) join(e *Joined, texts []byte) error {
 	m := Member{Slug: e.Slug, Kind: e.Kind, Category: e.Category, Score: e.Score,
-		Payer: PayerOf(e.Payment.Payer), Joined: e.Stamp, Fee: e.Fee, Bids: e.Bid}
+		Owner: AccountOf(e.Payment.Payer), Joined: e.Stamp, Fee: e.Fee, Bids: e.Bid}
 	if e.Bid > 0 {
 		m.LastBid = e.Stamp
 	}
@@ -75,15 +77,9 @@ func (s *State) join(e *Joined, texts []byte) error {
 		return ErrSlugTaken
 	}
 	if len(texts) > 0 {
-		t, err := decodeTexts(texts, true)
+		t, _, err := textsOf(CommitmentsOf(e), texts)
 		if err != nil {
 			return err
-		}
-		if err := t.check(e); err != nil {
-			return err
-		}
-		if !isCanonical(t.URL.Value) {
-			return &reason{ErrTexts, "URL is not canonical"}
 		}
 		found.of(s.seed, t.URL.Value)
 		if _, taken := s.findKey(found.key.hash, found.text()); taken {
@@ -97,6 +93,7 @@ func (s *State) join(e *Joined, texts []byte) error {
 	s.scratch = m.appendHead(s.scratch[:0])
 	o := s.add(&m, s.scratch, &found)
 	s.digest.add(s.hashRow(o))
+	s.owners.add(hashOwner(o, m.Owner[:ownerBegin]))
 	s.paid += m.Total()
 	return nil
 }
@@ -140,6 +137,15 @@ func (s *State) set(o Ordinal, m *Member) {
 	if m.Hidden {
 		s.flags[o] |= hidden
 	}
+	if m.Claimed {
+		s.flags[o] |= claimed
+	}
+	if m.Asleep {
+		s.flags[o] |= sleeping
+	}
+	if told := (status{m.HealthSince, m.verification(), m.Changed}); told != (status{}) {
+		s.statuses[o] = told // memory that is never written takes none
+	}
 }
 
 // pay adds a bid, or a credit that counts as one.
@@ -165,9 +171,9 @@ func (s *State) pay(slug string, amount, stamp int64) error {
 	return nil
 }
 
-func (s *State) remove(e *Removed) error {
-	o, err := s.standingMember(e.Member)
-	if err == ErrRemoved && e.Redacted && !s.has(o, redacted) {
+func (s *State) remove(slug string, redact bool) error {
+	o, err := s.standingMember(slug)
+	if err == ErrRemoved && redact && !s.has(o, redacted) {
 		err = nil // it was removed before, and only its words are redacted now
 	}
 	if err != nil {
@@ -177,9 +183,11 @@ func (s *State) remove(e *Removed) error {
 	s.digest.sub(s.hashRow(o))
 	s.giveUp(o)
 	s.flags[o] = s.flags[o]&^hidden | removed
-	if e.Redacted {
+	if redact {
 		s.flags[o] |= redacted
-		s.forget(o)
+		m := s.Member(o).clone()
+		m.forget()
+		s.rewrite(o, &m)
 	}
 	s.digest.add(s.hashRow(o))
 	return nil

@@ -23,7 +23,7 @@ func TestAGrowingRingIsWhatItsRowsSay(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, seed))
 	r := coretest.NewRing(t, func(e *core.Rules) { e.Grace, e.Decay = 300, 4000 })
 	var slugs []string
-	hidden := map[string]bool{}
+	hidden, asleep := map[string]bool{}, map[string]bool{}
 	check := func() {
 		t.Helper()
 		b := snap.Append(nil, r.State)
@@ -69,12 +69,17 @@ func TestAGrowingRingIsWhatItsRowsSay(t *testing.T) {
 					t.Fatalf("%s is %d %t, want %d", host, o, ok, want)
 				}
 			}
-			whole := st.Select(0, nil)
+			whole, walk := st.Select(0, nil), st.Walk(0, nil)
 			if got := whole.Append(nil, 0, whole.Len()); !slices.Equal(got, ring) {
 				t.Fatal("another ring")
 			}
-			for i, o := range ring {
-				if next, _ := whole.After(o); next != ring[(i+1)%len(ring)] {
+			awake := slices.DeleteFunc(slices.Clone(ring), func(o core.Ordinal) bool { return st.Member(o).Asleep })
+			if len(awake) == 0 {
+				awake = ring
+			}
+			for _, o := range ring {
+				i, _ := slices.BinarySearch(awake, o+1)
+				if next, _ := walk.After(o); next != awake[i%len(awake)] || st.Next(o) != next {
 					t.Fatalf("after %d is %d", o, next)
 				}
 			}
@@ -112,6 +117,26 @@ func TestAGrowingRingIsWhatItsRowsSay(t *testing.T) {
 		} else if random.IntN(8) == 0 {
 			r.Remove(slugs[at], random.IntN(2) == 0)
 			slugs = slices.Delete(slugs, at, at+1)
+		}
+		if len(slugs) > 0 && random.IntN(2) == 0 {
+			slug := slugs[random.IntN(len(slugs))]
+			switch random.IntN(4) {
+			case 0:
+				r.Do(&core.Changed{Member: slug, Category: fmt.Sprint("c", random.IntN(40)), Kind: core.Kind(1 + random.IntN(3))},
+					&core.Texts{Description: core.Text{Value: strings.Repeat("changed ", 1+random.IntN(20))}})
+			case 1:
+				asleep[slug] = false
+				r.Do(&core.Moved{Member: slug}, &core.Texts{URL: core.Text{Value: fmt.Sprintf("https://h%d.example/moved/%d", random.IntN(1+i/3), i)}})
+			case 2:
+				r.Do(&core.Verified{Member: slug, Proof: core.ByLink}, nil)
+				r.Do(&core.Claimed{Member: slug, Owner: core.Account{1, 19: byte(i)}, Proof: core.ByFile}, nil)
+			case 3:
+				if asleep[slug] = !asleep[slug]; asleep[slug] {
+					r.Do(&core.Asleep{Member: slug}, nil)
+				} else {
+					r.Do(&core.Awake{Member: slug}, nil)
+				}
+			}
 		}
 		if len(slugs) > 0 && random.IntN(3) == 0 {
 			slug := slugs[random.IntN(len(slugs))]

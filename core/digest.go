@@ -12,13 +12,29 @@ import (
 // with the same digest give the same answers. The digest detects folds that differ. It does
 // not stop forgers, which signatures do.
 func (s *State) Digest() [16]byte {
-	s.scratch = AppendBase(s.scratch[:0], s.Base())
-	h := ended(flat.NewDigest().Bytes(s.scratch))
+	// Not in scratch: any number of readers may ask at once.
+	var buffer [4 << 10]byte
+	h := ended(flat.NewDigest().Bytes(AppendBase(buffer[:0], s.Base())))
 	h.add(s.digest)
 	var d [16]byte
 	binary.BigEndian.PutUint64(d[:8], h.hi)
 	binary.BigEndian.PutUint64(d[8:], h.lo)
 	return d
+}
+
+// SnapshotDigest is [State.Digest] over the whole of all rows. What that leaves out is the
+// beginnings of owners' accounts: see [State.Owner].
+func (s *State) SnapshotDigest() (d [16]byte) {
+	state := s.Digest()
+	h := ended(flat.NewDigest().Bytes(state[:]).Word(s.owners.hi).Word(s.owners.lo))
+	binary.BigEndian.PutUint64(d[:8], h.hi)
+	binary.BigEndian.PutUint64(d[8:], h.lo)
+	return d
+}
+
+// hashOwner hashes the beginning of an owner's account together with o.
+func hashOwner(o Ordinal, beginning []byte) sum {
+	return ended(flat.NewDigest().Word(uint64(o)).Bytes(beginning))
 }
 
 // hashRow hashes the row of o together with o.
@@ -37,7 +53,12 @@ func hashHead(o Ordinal, head []byte) flat.Digest {
 func (s *State) hashTail(head flat.Digest, o Ordinal, fee int64) sum {
 	total, lastBid := s.Paid(o)
 	d := head.Word(uint64(fee)).Word(uint64(total)).Word(uint64(lastBid))
-	return ended(d.Word(uint64(s.flags[o] & digested)))
+	d = d.Word(uint64(s.flags[o] & digested))
+	// Ledgers without such a status keep the digests that they had before there was one.
+	if told := &s.statuses[o]; s.flags[o]&(claimed|sleeping) != 0 || *told != (status{}) {
+		d = d.Word(uint64(told.since)).Word(uint64(told.verified)).Word(uint64(told.changed))
+	}
+	return ended(d)
 }
 
 // sum is a number modulo 2^128.

@@ -16,7 +16,9 @@ import (
 //
 //	event      = version type stamp body
 //	version    = byte, 1
-//	type       = byte: 1 rules, 2 joined, 3 bid, 4 removed, 5 adjusted, 6 hidden, 7 shown
+//	type       = byte: 1 rules, 2 joined, 3 bid, 4 removed, 5 adjusted, 6 hidden, 7 shown,
+//	             8 claimed, 9 changed, 10 moved, 11 left, 12 verified, 13 unverified,
+//	             14 asleep, 15 awake
 //	stamp      = number, milliseconds
 //	number     = 8 bytes, big endian, below 2^63
 //	string     = length (2 bytes, big endian) bytes, valid UTF-8
@@ -25,8 +27,9 @@ import (
 //
 //	rules      = name base-url fee min-bid grace decay
 //	             count(byte) (name method currency)… scorer required-score(byte) synthetic(flag)
-//	             policies
-//	policies   = nothing when all three are empty, or else terms privacy report
+//	             further
+//	further    = nothing, or policies, or policies 1 when traversal visits sleeping members
+//	policies   = terms privacy report; without the 1, one at least is not empty
 //	joined     = slug kind(byte) category
 //	             commitment(name) commitment(url)
 //	             optional commitment(description) optional commitment(report)
@@ -37,8 +40,21 @@ import (
 //	adjusted   = adjustment(byte) member amount payment reason
 //	hidden     = member reason
 //	shown      = member reason
+//	claimed    = member account proof(byte)
+//	changed    = member optional commitment(name) description category kind(byte)
+//	             with an empty category, and a kind of 0, when they stay
+//	description = 0 when it stays, or 1 when it is cleared, or 2 commitment
+//	moved      = member commitment(url) optional commitment(report)
+//	             optional (value(byte) provider version scanned-at)
+//	left       = member
+//	verified   = member proof(byte)
+//	unverified = member
+//	asleep     = member
+//	awake      = member
 //	payment    = method network transaction payer
 //	commitment = 32 bytes, not all zero
+//	account    = 20 bytes, not all zero
+//	proof      = 1 file, 2 DNS, 3 link; a claim is not proved by a link
 const formatVersion = 1
 
 // AppendEvent appends the encoding of e to dst. It fails, with dst unchanged,
@@ -118,7 +134,9 @@ func decodeEvent(b []byte, into *reused) (Event, error) {
 	case 7:
 		e = &Shown{Stamp: when, Member: r.string(), Reason: r.string()}
 	default:
-		return nil, bad("type")
+		if e = r.owned(typ, when); e == nil {
+			return nil, bad("type")
+		}
 	}
 	if r.failed || len(r.rest) != 0 {
 		return nil, bad("encoding")
@@ -148,10 +166,13 @@ func (e *Rules) appendBody(b []byte) []byte {
 	b = appendString(b, e.Scorer)
 	b = append(b, e.RequiredScore)
 	b = appendFlag(b, e.Synthetic)
-	if e.Policies != (Policies{}) {
+	if e.Policies != (Policies{}) || e.VisitAsleep {
 		b = appendString(b, e.Terms)
 		b = appendString(b, e.Privacy)
 		b = appendString(b, e.Report)
+	}
+	if e.VisitAsleep {
+		b = append(b, 1)
 	}
 	return b
 }
@@ -170,7 +191,11 @@ func (r *reader) rules(when int64) *Rules {
 	e.Scorer, e.RequiredScore, e.Synthetic = r.string(), r.byte(), r.flag()
 	if len(r.rest) > 0 {
 		e.Policies = Policies{r.string(), r.string(), r.string()}
-		r.failed = r.failed || e.Policies == Policies{}
+		if len(r.rest) > 0 {
+			e.VisitAsleep = r.byte() == 1
+			r.failed = r.failed || !e.VisitAsleep
+		}
+		r.failed = r.failed || e.Policies == Policies{} && !e.VisitAsleep
 	}
 	return e
 }

@@ -84,6 +84,25 @@ func TestEventsAtTheirLimitsEncodeAndDecode(t *testing.T) {
 		policies(core.Policies{Terms: "https://" + note(1016), Privacy: "http://" + note(1017), Report: "mailto:" + note(1017)}),
 		policies(core.Policies{Privacy: "http://a/"}),
 		policies(core.Policies{Report: "https://a/日本"}),
+		rules(func(e *core.Rules) { e.VisitAsleep = true }),
+		rules(func(e *core.Rules) { e.VisitAsleep, e.Terms = true, "https://a/" }),
+		&core.Claimed{Member: strings.Repeat("a", core.MaxSlug), Owner: core.Account{19: 1}, Proof: core.ByFile},
+		&core.Claimed{Stamp: core.MaxStamp, Member: "a", Owner: core.Account{0: 255}, Proof: core.ByDNS},
+		&core.Changed{Member: "a", Name: core.Commitment{1}},
+		&core.Changed{Member: "a", Description: core.Commitment{31: 1}},
+		&core.Changed{Member: "a", Cleared: true},
+		&core.Changed{Member: "a", Category: strings.Repeat("0", core.MaxCategory)},
+		&core.Changed{Member: "a", Kind: core.Website},
+		&core.Changed{Stamp: core.MaxStamp, Member: "a", Name: core.Commitment{1}, Cleared: true, Category: "c", Kind: core.Agent},
+		&core.Moved{Member: "a", URL: core.Commitment{1}},
+		&core.Moved{Stamp: core.MaxStamp, Member: "a", URL: core.Commitment{1}, Report: core.Commitment{2},
+			Score: core.Score{Given: true, Value: 100, Provider: note(1024), Version: note(1024), ScannedAt: core.MaxStamp}},
+		&core.Left{Stamp: core.MaxStamp, Member: "a"},
+		&core.Verified{Member: "a", Proof: core.ByFile},
+		&core.Verified{Stamp: core.MaxStamp, Member: "a", Proof: core.ByLink},
+		&core.Unverified{Member: "a"},
+		&core.Asleep{Member: "a"},
+		&core.Awake{Stamp: core.MaxStamp, Member: strings.Repeat("a", core.MaxSlug)},
 	} {
 		encoded, err := core.AppendEvent([]byte("kept"), e)
 		if err != nil || string(encoded[:4]) != "kept" {
@@ -180,6 +199,26 @@ func TestEventsBeyondALimitAreNotEncoded(t *testing.T) {
 		policies(core.Policies{Report: "javascript:alert(1)"}),
 		policies(core.Policies{Report: "mailto:" + note(1018)}),
 		policies(core.Policies{Report: "https://\xff/"}),
+		&core.Claimed{Member: "a", Proof: core.ByFile},
+		&core.Claimed{Member: "a", Owner: core.Account{1}},
+		&core.Claimed{Member: "a", Owner: core.Account{1}, Proof: core.ByLink},
+		&core.Claimed{Member: "", Owner: core.Account{1}, Proof: core.ByFile},
+		&core.Changed{Member: "a"},
+		&core.Changed{Stamp: -1, Member: "a", Kind: core.Agent},
+		&core.Changed{Member: "-a", Kind: core.Agent},
+		&core.Changed{Member: "a", Kind: core.Website + 1},
+		&core.Changed{Member: "a", Category: "-a"},
+		&core.Changed{Member: "a", Cleared: true, Description: core.Commitment{1}},
+		&core.Moved{Member: "a"},
+		&core.Moved{Member: "A", URL: core.Commitment{1}},
+		&core.Moved{Member: "a", URL: core.Commitment{1}, Score: core.Score{Given: true, Value: 101}},
+		&core.Moved{Member: "a", URL: core.Commitment{1}, Score: core.Score{Value: 1}},
+		&core.Left{Member: "a b"},
+		&core.Verified{Member: "a"},
+		&core.Verified{Member: "a", Proof: core.ByLink + 1},
+		&core.Unverified{Member: ""},
+		&core.Asleep{Stamp: core.MaxStamp + 1, Member: "a"},
+		&core.Awake{Member: "ä"},
 	} {
 		got, err := core.AppendEvent([]byte("kept"), e)
 		if !errors.Is(err, core.ErrEvent) || string(got) != "kept" {
@@ -231,7 +270,7 @@ func TestOtherSpellingsOfAnEventAreRefused(t *testing.T) {
 		"version 0":      func(b []byte) []byte { b[0] = 0; return b },
 		"version 2":      func(b []byte) []byte { b[0] = 2; return b },
 		"type 0":         func(b []byte) []byte { b[1] = 0; return b },
-		"type 8":         func(b []byte) []byte { b[1] = 8; return b },
+		"type 16":        func(b []byte) []byte { b[1] = 16; return b },
 		"negative stamp": func(b []byte) []byte { b[2] = 0x80; return b },
 		"flag 2":         func(b []byte) []byte { b[flags] = 2; return b },
 		"given, and all zero": func(b []byte) []byte {
@@ -272,6 +311,59 @@ func TestOtherSpellingsOfPoliciesAreRefused(t *testing.T) {
 	}
 }
 
+// What rules say of sleeping members stands behind pages that may be empty, once.
+func TestOtherSpellingsOfVisitsToSleepersAreRefused(t *testing.T) {
+	bare, err := core.AppendEvent(nil, rules(func(*core.Rules) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	visits, err := core.AppendEvent(nil, rules(func(e *core.Rules) { e.VisitAsleep = true }))
+	if err != nil || !bytes.Equal(visits, append(bytes.Clone(bare), 0, 0, 0, 0, 0, 0, 1)) {
+		t.Fatalf("%x, %v", visits, err)
+	}
+	paged, err := core.AppendEvent(nil, policies(core.Policies{Terms: "https://a/"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string][]byte{
+		"no":          append(bytes.Clone(bare), 0, 0, 0, 0, 0, 0, 0),
+		"no, pages":   append(bytes.Clone(paged), 0),
+		"2":           append(bytes.Clone(bare), 0, 0, 0, 0, 0, 0, 2),
+		"without":     append(bytes.Clone(bare), 1),
+		"a byte more": append(bytes.Clone(visits), 1),
+	} {
+		if e, err := core.DecodeEvent(b); !errors.Is(err, core.ErrEvent) {
+			t.Errorf("%s: %#v, %v", name, e, err)
+		}
+	}
+}
+
+// A change has one spelling, too.
+func TestOtherSpellingsOfAChangeAreRefused(t *testing.T) {
+	encoded, err := core.AppendEvent(nil, &core.Changed{Stamp: 1, Member: "a", Kind: core.Agent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name = 2 + 8 + 3 // after the member
+	for what, edit := range map[string]func([]byte) []byte{
+		"of nothing":    func(b []byte) []byte { b[len(b)-1] = 0; return b },
+		"another kind":  func(b []byte) []byte { b[len(b)-1] = 4; return b },
+		"flag 2":        func(b []byte) []byte { b[name] = 2; return b },
+		"description 3": func(b []byte) []byte { b[name+1] = 3; return b },
+		"a description of all zero": func(b []byte) []byte {
+			return append(append(b[:name+1:name+1], append([]byte{2}, make([]byte, 32)...)...), b[name+2:]...)
+		},
+		"a claim by nobody": func(b []byte) []byte {
+			b[1] = 8
+			return append(append(b[:name:name], make([]byte, 20)...), 1)
+		},
+	} {
+		if e, err := core.DecodeEvent(edit(bytes.Clone(encoded))); !errors.Is(err, core.ErrEvent) {
+			t.Errorf("%s: %#v, %v", what, e, err)
+		}
+	}
+}
+
 // Nothing decoded aliases the bytes it came from.
 func TestDecodedEventsKeepNothingOfTheirBytes(t *testing.T) {
 	for _, step := range coretest.Generate(6, 60) {
@@ -299,7 +391,13 @@ func FuzzDecodeEvent(f *testing.F) {
 		}
 	}
 	for _, e := range []core.Event{&core.Hidden{Stamp: 1, Member: "a", Reason: "why"}, &core.Shown{Stamp: 1, Member: "a"},
-		policies(core.Policies{Terms: "https://a/"}), policies(core.Policies{Report: "mailto:a@b"})} {
+		policies(core.Policies{Terms: "https://a/"}), policies(core.Policies{Report: "mailto:a@b"}),
+		rules(func(e *core.Rules) { e.VisitAsleep = true }),
+		&core.Claimed{Stamp: 1, Member: "a", Owner: core.Account{1}, Proof: core.ByDNS}, &core.Verified{Stamp: 1, Member: "a", Proof: core.ByLink},
+		&core.Changed{Stamp: 1, Member: "a", Name: core.Commitment{1}, Description: core.Commitment{2}, Category: "c", Kind: core.MCP},
+		&core.Changed{Stamp: 1, Member: "a", Cleared: true}, &core.Left{Stamp: 1, Member: "a"}, &core.Unverified{Stamp: 1, Member: "a"},
+		&core.Moved{Stamp: 1, Member: "a", URL: core.Commitment{1}, Report: core.Commitment{2}, Score: core.Score{Given: true}},
+		&core.Asleep{Stamp: 1, Member: "a"}, &core.Awake{Stamp: 1, Member: "a"}} {
 		b, err := core.AppendEvent(nil, e)
 		if err != nil {
 			f.Fatal(err)

@@ -6,7 +6,8 @@ import (
 )
 
 // Event is one entry of the ledger: [*Rules], [*Joined], [*Bid], [*Removed],
-// [*Adjusted], [*Hidden] or [*Shown]. Events carry the writer's stamp in
+// [*Adjusted], [*Hidden], [*Shown], [*Claimed], [*Changed], [*Moved], [*Left],
+// [*Verified], [*Unverified], [*Asleep] or [*Awake]. Events carry the writer's stamp in
 // milliseconds since 1970, UTC, and never the address of a client.
 type Event interface {
 	// When gives the writer's stamp in milliseconds.
@@ -29,6 +30,7 @@ type Rules struct {
 	Scorer        string    // name of the scoring service
 	RequiredScore uint8     // least score that may join, 0 to 100
 	Synthetic     bool      // made for measurement, not by payments
+	VisitAsleep   bool      // traversal leads to members that are asleep, too
 	Policies
 }
 
@@ -155,6 +157,25 @@ func (e *Removed) When() int64  { return e.Stamp }
 func (e *Adjusted) When() int64 { return e.Stamp }
 func (e *Hidden) When() int64   { return e.Stamp }
 func (e *Shown) When() int64    { return e.Stamp }
+
+// MemberOf gives the slug of the member that an event is about, or "" for none.
+func MemberOf(e Event) string {
+	switch e := e.(type) {
+	case *Joined:
+		return e.Slug
+	case *Bid:
+		return e.Member
+	case *Removed:
+		return e.Member
+	case *Adjusted:
+		return e.Member
+	case *Hidden:
+		return e.Member
+	case *Shown:
+		return e.Member
+	}
+	return memberOfOwned(e)
+}
 
 func (*Rules) eventType() byte    { return 1 }
 func (*Joined) eventType() byte   { return 2 }

@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"testing"
@@ -65,9 +66,8 @@ func TestAHiddenMemberIsNowhereAndComesBackToItsPlace(t *testing.T) {
 	if len(before) != len(snap.Append(nil, r.State)) || base.Paid != 900 {
 		t.Error("another snapshot than before")
 	}
-	row := slices.Clone(r.AppendRow(nil, b))
-	if row[len(row)-2] != 0 || row[len(row)-1] != 0 {
-		t.Errorf("its row ends in %x", row[len(row)-2:])
+	if row := r.AppendRow(nil, b); !bytes.Contains(before, row) {
+		t.Errorf("its row is %x", row)
 	}
 }
 

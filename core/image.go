@@ -9,7 +9,7 @@ import (
 
 // imageLayout is the version of how a state lies in memory. It grows with any
 // change to the sections, to what stands in them, or to the header below.
-const imageLayout = 9
+const imageLayout = 10
 
 // Image gives the memory of the state, from which [Attach] makes another state in
 // constant time. memory is everything that grows with the members; header is the
@@ -24,7 +24,7 @@ const imageLayout = 9
 // In the terms of encoding.go, a word being 8 bytes of any value:
 //
 //	header = layout(number) secret(word) size(number)… count(number)…
-//	       digest(2 words) clock(number) leading(number) first(number) recent
+//	       digest(2 words) owners(2 words) clock(number) leading(number) first(number) recent
 //	       count(number) category…
 //	       base
 //	recent   = floor(number) count(number) (second(number) count(number))…
@@ -42,8 +42,9 @@ func (s *State) Image(dst []byte) (header, memory []byte) {
 	for _, n := range s.counts() {
 		header = appendNumber(header, int64(*n))
 	}
-	header = binary.BigEndian.AppendUint64(header, s.digest.hi)
-	header = binary.BigEndian.AppendUint64(header, s.digest.lo)
+	for _, n := range [...]uint64{s.digest.hi, s.digest.lo, s.owners.hi, s.owners.lo} {
+		header = binary.BigEndian.AppendUint64(header, n)
+	}
 	k := &s.ranking
 	for _, n := range [...]int64{s.clock, k.leading, int64(k.first), k.recent.floor, int64(k.recent.len)} {
 		header = appendNumber(header, n)
@@ -65,15 +66,15 @@ func (s *State) Image(dst []byte) (header, memory []byte) {
 }
 
 // Lasting is the length in bytes of the part of an image's memory, from its
-// beginning, that changes only when members join or leave. Bids and the clock write
-// behind it.
+// beginning, that changes only when members join, leave or change. Bids, visits and the
+// clock write behind it.
 func (s *State) Lasting() int { return s.region.Offset(ofAccounts) }
 
 // counts are the numbers that go with what stands in the region.
 func (s *State) counts() []*int {
-	list := []*int{&s.rows, &s.used, &s.due.Len}
+	list := []*int{&s.rows, &s.used, &s.waste, &s.due.Len}
 	for k := range s.marks {
-		list = append(list, &s.marks[k].Len)
+		list = append(list, &s.marks[k].Len, &s.asleep[k].Len)
 	}
 	for _, x := range s.indexes() {
 		list = append(list, &x.Count, &x.Used, &x.Spare, &x.Free)
@@ -106,7 +107,7 @@ func Attach(capacity int, header, memory []byte) (*State, error) {
 	for _, n := range s.counts() {
 		*n = int(r.number())
 	}
-	s.digest = sum{r.word(), r.word()}
+	s.digest, s.owners = sum{r.word(), r.word()}, sum{r.word(), r.word()}
 	k := &s.ranking
 	s.clock, k.leading, k.first = r.number(), r.number(), Ordinal(r.number())
 	k.recent.floor, k.recent.len = r.number(), int(r.number())
@@ -153,15 +154,17 @@ func Attach(capacity int, header, memory []byte) (*State, error) {
 func (s *State) fits() bool {
 	s.view()
 	rows := s.rows
-	for _, n := range [...]int{len(s.at), len(s.hostNext), len(s.accounts), len(s.flags),
+	for _, n := range [...]int{len(s.at), len(s.hostNext), len(s.accounts), len(s.flags), len(s.statuses),
 		len(s.due.Places), len(s.due.Entries), s.capacity} {
 		if rows > n {
 			return false
 		}
 	}
-	for k := range s.marks {
-		if m := &s.marks[k]; m.Len > rows || len(m.Bits)*64 < rows || len(m.Before)*64 < rows {
-			return false
+	for _, marks := range [...]*[kinds]flat.Marks{&s.marks, &s.asleep} {
+		for k := range marks {
+			if m := &marks[k]; m.Len > rows || len(m.Bits)*64 < rows || len(m.Before)*64 < rows {
+				return false
+			}
 		}
 	}
 	for _, x := range s.indexes() {
@@ -169,7 +172,7 @@ func (s *State) fits() bool {
 			return false
 		}
 	}
-	return s.used <= len(s.texts) && s.due.Len <= rows && s.lists.Sound() && s.ranks.Sound() &&
+	return s.used <= len(s.texts) && s.waste <= s.used && s.due.Len <= rows && s.lists.Sound() && s.ranks.Sound() &&
 		(s.rules != nil || rows == 0) && (rows == 0 || int(s.ranking.first) < rows)
 }
 

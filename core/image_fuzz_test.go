@@ -19,7 +19,7 @@ func FuzzAttach(f *testing.F) {
 	}
 	// More categories than can be read, of as many rows.
 	rows := 8 + 8 + 8*sections
-	categories := rows + 8*len(s.counts()) + 16 + 5*8
+	categories := rows + 8*len(s.counts()) + 32 + 5*8
 	many := append([]byte(nil), header...)
 	binary.BigEndian.PutUint64(many[rows:], 1<<60)
 	f.Add(many, categories, int64(1)<<60)

@@ -92,8 +92,8 @@ func (s *State) Named(slug []byte) (Ordinal, bool) {
 //   - a canonical URL
 //   - the longest member URL that is a prefix of from, by whole path segments, on the
 //     same host. If a member stands at the root of the host, one below it is found for
-//     pages other than its own address only if the same account paid for both:
-//     strangers do not name other people's pages
+//     pages other than its own address only if its site is verified or the same account
+//     owns both: strangers do not name other people's pages
 //   - a bare host, if from has no scheme, port or path: the member at the root of the
 //     host, or else the one with the shortest path, and of several the earliest
 //
@@ -160,15 +160,15 @@ func (s *State) ResolveAddress(from []byte, scratch *[]byte) (Ordinal, bool) {
 }
 
 // holdsBelow reports whether the member with this key is found for the pages below
-// its address, too: if another member stands at the root of the host, only if one
-// account paid for both.
+// its address, too: if another member stands at the root of the host, only if its site has
+// proved itself, or one account owns both.
 func (s *State) holdsBelow(o Ordinal, key []byte) bool {
 	end := bytes.IndexAny(key, "/?")
 	if end < 0 {
 		return true
 	}
 	root, ok := s.ByKey(key[:end])
-	return !ok || s.Payer(o).Is(s.Payer(root))
+	return !ok || s.statuses[o].verified != 0 || s.Owner(o).Is(s.Owner(root))
 }
 
 // maxPage is the longest address of a page that is read, in bytes. Pages lie below

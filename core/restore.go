@@ -132,7 +132,7 @@ func cutRow(rows []byte) (row, rest []byte, ok bool) {
 // part in each step, and then the indexes, one in each step.
 func (r *restoring) together(means Means) error {
 	n := len(r.parts)
-	steps, sums, errs := make([]func(), n), make([]sum, n), make([]error, n)
+	steps, sums, errs := make([]func(), n), make([][2]sum, n), make([]error, n)
 	for i, part := range r.parts {
 		steps[i] = func() { sums[i], errs[i] = r.put(i*stepRows, part) }
 	}
@@ -141,7 +141,8 @@ func (r *restoring) together(means Means) error {
 		if err != nil {
 			return err
 		}
-		r.digest.add(sums[i])
+		r.digest.add(sums[i][0])
+		r.owners.add(sums[i][1])
 	}
 	first := Ordinal(r.rows)
 	r.rows += r.n
@@ -170,15 +171,16 @@ func (r *restoring) together(means Means) error {
 }
 
 // put checks the rows of a part, writes them with what else is known by ordinal,
-// and hashes what they are found by. It gives the sum of the hashes of all.
-func (r *restoring) put(from int, part []byte) (all sum, err error) {
+// and hashes what they are found by. It gives the sums of the hashes of all, and of their
+// owners.
+func (r *restoring) put(from int, part []byte) (all [2]sum, err error) {
 	var k key
 	var m Member
 	for i := from; len(part) > 0; i++ {
 		row, rest, _ := cutRow(part)
 		part = rest
 		if err := decodeRow(row, &m); err != nil {
-			return sum{}, err
+			return all, err
 		}
 		o := Ordinal(r.rows + i)
 		head := row[:len(row)-tail]
@@ -192,7 +194,8 @@ func (r *restoring) put(from int, part []byte) (all sum, err error) {
 			k.of(r.seed, m.URL)
 			r.found[i][1], r.found[i][2] = k.hash, k.host
 		}
-		all.add(r.hashTail(hashHead(o, head), o, m.Fee))
+		all[0].add(r.hashTail(hashHead(o, head), o, m.Fee))
+		all[1].add(hashOwner(o, m.Owner[:ownerBegin]))
 	}
 	return all, nil
 }
@@ -272,6 +275,7 @@ func (r *restoring) enterAll(first Ordinal) error {
 		o := first + Ordinal(i)
 		for k := range r.marks {
 			r.marks[k].Reach(uint32(o))
+			r.asleep[k].Reach(uint32(o))
 		}
 		if !r.has(o, live) {
 			continue
@@ -281,6 +285,10 @@ func (r *restoring) enterAll(first Ordinal) error {
 		name, _ := fields.Skip(1).Text()
 		r.marks[0].Add(uint32(o))
 		r.marks[kind].Add(uint32(o))
+		if r.has(o, sleeping) {
+			r.asleep[0].Add(uint32(o))
+			r.asleep[kind].Add(uint32(o))
+		}
 		r.due.Places[o] = uint32(r.categories.join(name.String(), kind)*kinds + int(kind))
 		if len(r.categories.names) > maxCategoriesFold {
 			return ErrCategories
@@ -292,7 +300,7 @@ func (r *restoring) enterAll(first Ordinal) error {
 // list makes the lists of all categories of what enterAll noted. To make them at once takes
 // a tenth of the time of single insertions. It overwrites due.
 func (s *State) list() {
-	s.lists.Used = flat.NodesFor(2 * s.marks[0].Len)
+	s.lists.Used = flat.NodesFor(2*s.marks[0].Len + 2*s.asleep[0].Len)
 	s.reserve(s.rows, s.used)
 	ends := make([]int, len(s.categories.all))
 	for c := 1; c < len(ends); c++ {
@@ -307,12 +315,22 @@ func (s *State) list() {
 		}
 	}
 	b := s.lists.Rebuild()
-	for c, of := range s.categories.all {
-		members := sorted[ends[c]-of.members[0] : ends[c]]
-		for kind := range Kind(kinds) {
-			for _, m := range members {
-				if kind == 0 || Kind(m>>32) == kind {
-					b.Add(listKey(c, kind, Ordinal(uint32(m))))
+	for _, asleep := range [...]bool{false, true} {
+		for c, of := range s.categories.all {
+			members := sorted[ends[c]-of.members[0] : ends[c]]
+			if asleep && s.asleep[0].Len == 0 {
+				break
+			}
+			for kind := range Kind(kinds) {
+				for _, m := range members {
+					o := Ordinal(uint32(m))
+					switch {
+					case kind != 0 && Kind(m>>32) != kind:
+					case !asleep:
+						b.Add(listKey(c, kind, o))
+					case s.has(o, sleeping):
+						b.Add(asleepKey(c, kind, o))
+					}
 				}
 			}
 		}

@@ -158,9 +158,19 @@ func TestRowsThatExcludeOneAnotherAreRefused(t *testing.T) {
 		row := other.AppendRow(nil, 0)
 		return append(append(slices.Clone(rows), 0, 0, 0, byte(len(row))), row...)
 	}
-	// The last two bytes of a row say whether its member is removed or hidden, and redacted.
+	// A row ends in whether its member is removed or hidden, and redacted, and in these.
+	const begin, claimed, sleeps, since, verified, proof, changed = 8, 1, 1, 8, 8, 1, 8
+	const behind = begin + claimed + sleeps + since + verified + proof + changed
 	ending := func(rows []byte, standing, redacted byte) []byte {
-		return append(slices.Clone(rows[:len(rows)-2]), standing, redacted)
+		rows = slices.Clone(rows)
+		rows[len(rows)-behind-2], rows[len(rows)-behind-1] = standing, redacted
+		return rows
+	}
+	// status writes a byte at so many bytes before the end.
+	status := func(at int, b byte) []byte {
+		rows := with("other", "https://other.example/")
+		rows[len(rows)-at] = b
+		return rows
 	}
 	for name, c := range map[string]struct {
 		rows []byte
@@ -171,6 +181,15 @@ func TestRowsThatExcludeOneAnotherAreRefused(t *testing.T) {
 		"URL of a hidden member":   {ending(with("other", "http://www.17.example/index.html"), 2, 0), core.ErrURLTaken},
 		"neither hidden nor shown": {ending(with("other", "https://other.example/"), 3, 0), core.ErrRow},
 		"hidden and redacted":      {ending(with("other", "https://other.example/"), 2, 1), core.ErrRow},
+		"asleep":                   {status(since+verified+proof+changed+sleeps, 1), nil},
+		"half asleep":              {status(since+verified+proof+changed+sleeps, 2), core.ErrRow},
+		"asleep for too long":      {status(since+verified+proof+changed, 1), core.ErrRow},
+		"claimed by nobody":        {status(since+verified+proof+changed+sleeps+claimed, 1), core.ErrRow},
+		"verified by a link":       {status(proof+changed, 3), nil},
+		"verified by no proof":     {status(proof+changed+1, 1), core.ErrRow},
+		"verified by another":      {status(proof+changed, 4), core.ErrRow},
+		"changed":                  {status(1, 1), nil},
+		"changed too late":         {status(changed, 1), core.ErrRow},
 		"fits":                     {with("other", "https://other.example/"), nil},
 		"slug":                     {with("member-17", "https://other.example/"), core.ErrSlugTaken},
 		"URL":                      {with("other", "http://www.17.example/index.html"), core.ErrURLTaken},

@@ -1,19 +1,14 @@
 package core
 
-import (
-	"math/bits"
-
-	"webring/core/flat"
-)
+import "webring/core/flat"
 
 // List is a set of members in ring order. Lists taken from a state are valid
 // until its next change. All functions are O(log n) or better, and none allocates.
 type List struct {
-	s    *State
-	len  int
-	kind Kind
+	s     *State
+	len   int
+	marks *flat.Marks // nil for the list of a category
 	// Of a category: its tree is that of all, in which it takes these places.
-	tree  bool
 	id    uint64
 	first int
 }
@@ -21,27 +16,59 @@ type List struct {
 // Select gives the members in the ring that match. A category that is not in
 // use matches nothing.
 func (s *State) Select(kind Kind, category []byte) List {
-	l := List{s: s, kind: kind}
 	if int(kind) >= kinds {
-		return l
+		return List{s: s}
 	}
 	if len(category) == 0 {
-		l.len = s.marks[kind].Len
-		return l
+		return List{s: s, marks: &s.marks[kind], len: s.marks[kind].Len}
 	}
 	c, ok := s.categories.find(flat.View(category))
 	if !ok {
-		return l
+		return List{s: s}
 	}
-	l.tree, l.id = true, listKey(c, kind, 0)
-	l.len = s.categories.all[c].members[kind]
+	id := listKey(c, kind, 0)
+	return List{s: s, id: id, first: s.lists.Rank(id), len: s.categories.all[c].members[kind]}
+}
+
+// sleepers gives those of [State.Select] that are asleep.
+func (s *State) sleepers(kind Kind, category []byte) List {
+	if int(kind) >= kinds {
+		return List{s: s}
+	}
+	if len(category) == 0 {
+		return List{s: s, marks: &s.asleep[kind], len: s.asleep[kind].Len}
+	}
+	c, ok := s.categories.find(flat.View(category))
+	if !ok {
+		return List{s: s}
+	}
+	l := List{s: s, id: asleepKey(c, kind, 0)}
 	l.first = s.lists.Rank(l.id)
+	l.len = s.lists.Rank(l.id+1<<32) - l.first
 	return l
 }
 
-// listKey is the key of a member in the tree of all lists of categories.
+// listKey is the key of a member in the tree of all lists of categories, and asleepKey
+// that in a list of those that are asleep.
 func listKey(category int, kind Kind, o Ordinal) uint64 {
 	return uint64(category*kinds+int(kind))<<32 | uint64(o)
+}
+
+func asleepKey(category int, kind Kind, o Ordinal) uint64 { return 1<<62 | listKey(category, kind, o) }
+
+// dropOff notes that a member in the ring is asleep, and getUp that it is no longer.
+func (s *State) dropOff(o Ordinal, kind Kind, category int) {
+	for _, k := range [...]Kind{0, kind} {
+		s.asleep[k].Insert(uint32(o), s.rows)
+		s.lists.Insert(asleepKey(category, k, o))
+	}
+}
+
+func (s *State) getUp(o Ordinal, kind Kind, category int) {
+	for _, k := range [...]Kind{0, kind} {
+		s.asleep[k].Remove(uint32(o), s.rows)
+		s.lists.Delete(asleepKey(category, k, o))
+	}
 }
 
 // Position is the 1-based place of a live member in the ring.
@@ -52,17 +79,17 @@ func (l List) Len() int { return l.len }
 
 // At gives the member at place i of the list, from 0 on; there must be one.
 func (l List) At(i int) Ordinal {
-	if l.tree {
+	if l.marks == nil {
 		return Ordinal(uint32(l.s.lists.At(l.first + i)))
 	}
-	return Ordinal(l.s.marks[l.kind].At(i, l.s.rows))
+	return Ordinal(l.marks.At(i, l.s.rows))
 }
 
 // Append appends up to count members from place i on to dst.
 func (l List) Append(dst []Ordinal, i, count int) []Ordinal {
 	for count = min(count, l.len-i); count > 0; {
-		if !l.tree {
-			return flat.AppendMarked(&l.s.marks[l.kind], dst, i, count, l.s.rows)
+		if l.marks != nil {
+			return flat.AppendMarked(l.marks, dst, i, count, l.s.rows)
 		}
 		var some [64]uint64
 		for _, key := range l.s.lists.Append(some[:0], l.first+i, min(count, len(some))) {
@@ -76,99 +103,19 @@ func (l List) Append(dst []Ordinal, i, count int) []Ordinal {
 
 // find gives how many members of the list come before o, and whether o is in it.
 func (l List) find(o Ordinal) (before int, found bool) {
-	if int(o) >= l.s.rows {
+	if int(o) >= l.s.rows || l.len == 0 {
 		return l.len, false
 	}
-	if l.tree {
+	if l.marks == nil {
 		before = l.s.lists.Rank(l.id|uint64(o)) - l.first
 		return before, before < l.len && l.At(before) == o
 	}
-	m := &l.s.marks[l.kind]
-	return m.Rank(uint32(o)), m.Has(uint32(o))
-}
-
-// After gives the nearest member after o in ring order, wrapping around; o
-// need not be in the list. It reports false for an empty list.
-func (l List) After(o Ordinal) (Ordinal, bool) {
-	if l.len == 0 {
-		return 0, false
-	}
-	if next := uint32(o) + 1; !l.tree && int(next) < l.s.rows && l.s.marks[l.kind].Has(next) {
-		return Ordinal(next), true
-	}
-	i, found := l.find(o)
-	if found {
-		i++
-	}
-	if i >= l.len {
-		i = 0
-	}
-	return l.At(i), true
-}
-
-// Before is [List.After] in the other direction.
-func (l List) Before(o Ordinal) (Ordinal, bool) {
-	if l.len == 0 {
-		return 0, false
-	}
-	if prev := uint32(o) - 1; !l.tree && int(o) > 0 && int(prev) < l.s.rows && l.s.marks[l.kind].Has(prev) {
-		return Ordinal(prev), true
-	}
-	i, _ := l.find(o)
-	if i == 0 {
-		i = l.len
-	}
-	return l.At(i - 1), true
+	return l.marks.Rank(uint32(o)), l.marks.Has(uint32(o))
 }
 
 // stands reports whether a row is of a member in the ring. The flags say the same,
 // but take eight times the memory, so fewer of them stay in the processor's cache.
 func (s *State) stands(o Ordinal) bool { return s.marks[0].Has(uint32(o)) }
-
-// Next is After in the list of all members, for one of them.
-func (s *State) Next(o Ordinal) Ordinal {
-	// stands may only be asked about rows that exist.
-	if next := o + 1; int(next) < s.rows && s.stands(next) {
-		return next
-	}
-	next, _ := s.Select(0, nil).After(o)
-	return next
-}
-
-// Prev is [State.Next] in the other direction.
-func (s *State) Prev(o Ordinal) Ordinal {
-	if o > 0 && s.stands(o-1) {
-		return o - 1
-	}
-	prev, _ := s.Select(0, nil).Before(o)
-	return prev
-}
-
-// Random picks uniformly by the 64 random bits given.
-func (l List) Random(random uint64) (Ordinal, bool) {
-	if l.len == 0 {
-		return 0, false
-	}
-	i, _ := bits.Mul64(random, uint64(l.len))
-	return l.At(int(i)), true
-}
-
-// RandomOther is [List.Random] among all but o; o itself is picked only when
-// it is the whole list.
-func (l List) RandomOther(random uint64, o Ordinal) (Ordinal, bool) {
-	if l.len <= 1 {
-		return l.Random(random)
-	}
-	at, found := l.find(o)
-	if !found {
-		return l.Random(random)
-	}
-	i, _ := bits.Mul64(random, uint64(l.len-1))
-	if int(i) >= at {
-		i++
-	}
-	return l.At(int(i)), true
-}
 
 // enter puts a row with this key into the ring, and into the indexes of the ring.
 func (s *State) enter(o Ordinal, kind Kind, name string, k *key) {
@@ -178,6 +125,9 @@ func (s *State) enter(o Ordinal, kind Kind, name string, k *key) {
 	category := s.categories.join(name, kind)
 	s.lists.Insert(listKey(category, 0, o))
 	s.lists.Insert(listKey(category, kind, o))
+	if s.has(o, sleeping) {
+		s.dropOff(o, kind, category)
+	}
 
 	// The members on one host are linked in a circle. The index holds the one that the
 	// bare host names: the least deep, and of several the earliest. A member that leaves
@@ -254,6 +204,10 @@ func (s *State) giveUp(o Ordinal) {
 // the ring.
 func (s *State) leave(o Ordinal, m *Member, k *key) {
 	s.unlink(k, o)
+	if s.has(o, sleeping) {
+		category, _ := s.categories.find(m.Category)
+		s.getUp(o, m.Kind, category)
+	}
 	category := s.categories.leave(m.Category, m.Kind)
 	s.lists.Delete(listKey(category, 0, o))
 	s.lists.Delete(listKey(category, m.Kind, o))

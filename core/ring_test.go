@@ -12,19 +12,28 @@ import (
 	"webring/core/snap"
 )
 
-// lists gives the members of these ordinals, of twelve in a ring, as lists of
-// every sort: by kind, by category, and by both.
-func lists(t *testing.T, members ...core.Ordinal) []core.List {
+// walks gives the members of these ordinals, of twelve in a ring, as walks of
+// every sort: by kind, by category, and by both, and with all others asleep.
+func walks(t *testing.T, members ...core.Ordinal) (all []core.Walk) {
 	t.Helper()
-	r := coretest.NewRing(t)
-	for o := range core.Ordinal(12) {
-		r.Join(fmt.Sprint("m", o), fmt.Sprintf("https://m%d.example/", o), func(e *core.Joined, _ *core.Texts) {
-			if slices.Contains(members, o) {
-				e.Kind, e.Category = core.MCP, "listed"
+	for _, others := range []string{"elsewhere", "asleep"} {
+		r := coretest.NewRing(t)
+		for o := range core.Ordinal(12) {
+			slug, listed := fmt.Sprint("m", o), slices.Contains(members, o)
+			r.Join(slug, fmt.Sprintf("https://m%d.example/", o), func(e *core.Joined, _ *core.Texts) {
+				if listed || others == "asleep" {
+					e.Kind, e.Category = core.MCP, "listed"
+				}
+			})
+			if !listed && others == "asleep" {
+				r.Do(&core.Asleep{Member: slug}, nil)
 			}
-		})
+		}
+		if others == "elsewhere" || len(members) > 0 {
+			all = append(all, r.Walk(core.MCP, nil), r.Walk(0, []byte("listed")), r.Walk(core.MCP, []byte("listed")))
+		}
 	}
-	return []core.List{r.Select(core.MCP, nil), r.Select(0, []byte("listed")), r.Select(core.MCP, []byte("listed"))}
+	return all
 }
 
 // The newest member is followed by the first however little room its state has left
@@ -60,7 +69,7 @@ func TestListsOfNoneOneAndTwo(t *testing.T) {
 		{[]core.Ordinal{3, 5}, 3, 5, 5}, {[]core.Ordinal{3, 5}, 5, 3, 3}, {[]core.Ordinal{3, 5}, 4, 5, 3}, {[]core.Ordinal{3, 5}, 0, 3, 5}, {[]core.Ordinal{3, 5}, 9, 3, 5},
 		{[]core.Ordinal{3, 5, 8}, 5, 8, 3}, {[]core.Ordinal{3, 5, 8}, 8, 3, 5}, {[]core.Ordinal{3, 5, 8}, 3, 5, 8}, {[]core.Ordinal{3, 5, 8}, 6, 8, 5},
 	} {
-		for i, l := range lists(t, c.list...) {
+		for i, l := range walks(t, c.list...) {
 			o, ok := l.After(c.from)
 			if ok != (c.after >= 0) || ok && int(o) != c.after {
 				t.Errorf("list %d: after %d in %d: %d %t, want %d", i, c.from, c.list, o, ok, c.after)
@@ -69,8 +78,12 @@ func TestListsOfNoneOneAndTwo(t *testing.T) {
 			if ok != (c.before >= 0) || ok && int(o) != c.before {
 				t.Errorf("list %d: before %d in %d: %d %t, want %d", i, c.from, c.list, o, ok, c.before)
 			}
-			if got := l.Append(nil, 0, 99); !slices.Equal(got, c.list) || l.Len() != len(c.list) {
-				t.Errorf("list %d: %d of %d, want %d", i, got, l.Len(), c.list)
+			var got []core.Ordinal
+			for at := range l.Len() {
+				got = append(got, l.At(at))
+			}
+			if !slices.Equal(got, c.list) {
+				t.Errorf("list %d: %d, want %d", i, got, c.list)
 			}
 		}
 	}
@@ -80,7 +93,7 @@ func TestListsOfNoneOneAndTwo(t *testing.T) {
 // last's too.
 func TestRandomIsUniform(t *testing.T) {
 	const draws = 100_000
-	for _, l := range lists(t, 2, 3, 5, 7, 11) {
+	for _, l := range walks(t, 2, 3, 5, 7, 11) {
 		for _, c := range []struct {
 			without core.Ordinal
 			among   int
@@ -103,12 +116,14 @@ func TestRandomIsUniform(t *testing.T) {
 			}
 		}
 	}
-	one, none := lists(t, 4), lists(t)
+	one, none := walks(t, 4), walks(t)
 	for _, bits := range []uint64{0, math.MaxUint64} {
 		for i := range one {
 			if o, ok := one[i].RandomOther(bits, 4); !ok || o != 4 {
 				t.Errorf("the only member is itself, not %d %t", o, ok)
 			}
+		}
+		for i := range none {
 			if _, ok := none[i].RandomOther(bits, 4); ok {
 				t.Error("nobody was drawn from nobody")
 			}
@@ -138,6 +153,7 @@ func TestReadingAllocatesNothing(t *testing.T) {
 	for i := range 50 {
 		r.Join(fmt.Sprint("m", i), fmt.Sprintf("https://m%d.example/docs/of-some-length/that-fits-no-small-buffer", i))
 	}
+	r.Do(&core.Asleep{Member: "m20"}, nil)
 	ranked := make([]core.Ordinal, 0, 50)
 	category, scratch := []byte("general"), make([]byte, 0, 1024)
 	refs := [][]byte{[]byte("m7"), []byte("https://WWW.m7.example/docs/of-some-length/that-fits-no-small-buffer/b/?q"), []byte("M7.example."), []byte("nobody"), []byte("https://nobody.example/"), []byte("%%")}
@@ -145,9 +161,11 @@ func TestReadingAllocatesNothing(t *testing.T) {
 		for _, ref := range refs {
 			r.Resolve(ref, &scratch)
 		}
-		l := r.Select(core.Website, category)
-		l.After(3)
-		l.RandomOther(1<<60, 3)
+		l, w := r.Select(core.Website, category), r.Walk(core.Website, category)
+		w.After(3)
+		w.RandomOther(1<<60, 3)
+		r.Next(19)
+		r.Prev(21)
 		r.Position(7)
 		r.ToTakeFirst(7)
 		r.JoinAtFirst()
@@ -304,8 +322,8 @@ func TestABareHostAfterRemovals(t *testing.T) {
 	}
 }
 
-func TestAPayerIsItsAddress(t *testing.T) {
-	want := core.Payer{10: 0xab, 11: 0xcd}
+func TestAnAccountIsItsAddress(t *testing.T) {
+	want := core.Account{18: 0xab, 19: 0xcd}
 	for payer, known := range map[string]bool{
 		"0x000000000000000000000000000000000000abcd":                      true,
 		"0x000000000000000000000000000000000000ABCD":                      true,
@@ -319,11 +337,14 @@ func TestAPayerIsItsAddress(t *testing.T) {
 		"0x000000000000000000000000000000000000abcd:":                     false,
 		"": false, ":": false, "0x": false, "0xpayer": false,
 	} {
-		if p := core.PayerOf(payer); (p == want) != known || !known && p != (core.Payer{}) {
-			t.Errorf("%q is the account %x", payer, p)
+		if p := core.AccountOf(payer); (p == want) != known || !known && p != (core.Account{}) {
+			t.Errorf("%q is the account %v", payer, p)
 		}
 	}
-	if !want.Is(want) || want.Is(core.Payer{1}) || (core.Payer{}).Is(core.Payer{}) {
+	if want.String() != "0x000000000000000000000000000000000000abcd" || (core.Account{}).String() != "" {
+		t.Errorf("accounts are written as %q and %q", want, core.Account{})
+	}
+	if !want.Is(want) || want.Is(core.Account{1}) || (core.Account{}).Is(core.Account{}) {
 		t.Error("which accounts are one is wrong")
 	}
 }

@@ -63,7 +63,9 @@ func DecodeBase(b []byte) (Base, error) {
 //
 //	row = slug kind(byte) category name url description report
 //	      optional (value(byte) provider version scanned-at)
-//	      payer(12 bytes) joined last-bid fee bids standing(byte) redacted(flag)
+//	      end of the owner(12 bytes) joined last-bid fee bids standing(byte) redacted(flag)
+//	      beginning of the owner(8 bytes) claimed(flag)
+//	      asleep(flag) since verified proof(byte) changed
 //	standing = 0, or 1 when removed, or 2 when hidden
 //
 // Equal rows have equal encodings.
@@ -82,7 +84,14 @@ func (s *State) AppendRow(dst []byte, o Ordinal) []byte {
 	default:
 		dst = append(dst, 0)
 	}
-	return appendFlag(dst, s.has(o, redacted))
+	dst = appendFlag(dst, s.has(o, redacted))
+	dst = append(dst, s.texts[4*int(s.at[o])+ownerAt:][:ownerBegin]...)
+	dst = appendFlag(dst, s.has(o, claimed))
+	dst = appendFlag(dst, s.has(o, sleeping))
+	told := &s.statuses[o]
+	verified, proof := told.verification()
+	dst = appendNumber(appendNumber(dst, told.since), verified)
+	return appendNumber(append(dst, byte(proof)), told.changed)
 }
 
 // How a row says that its member is not in the ring.
@@ -93,7 +102,7 @@ const (
 
 // tail is the length of a row's encoding from last-bid on: the fields that may
 // change, and the fee.
-const tail = 3*8 + 2
+const tail = 3*8 + 2 + ownerBegin + 2 + 2*8 + 1 + 8
 
 // decodeRow reads and checks one row from all of b into m. The strings of m alias b.
 func decodeRow(b []byte, m *Member) error {
@@ -103,16 +112,21 @@ func decodeRow(b []byte, m *Member) error {
 	if m.Score = (Score{}); r.flag() {
 		m.Score = Score{Given: true, Value: r.byte(), Provider: r.view(), Version: r.view(), ScannedAt: r.number()}
 	}
-	copy(m.Payer[:], r.take(len(m.Payer)))
+	copy(m.Owner[ownerBegin:], r.take(ownerEnd))
 	m.Joined, m.LastBid, m.Fee, m.Bids = r.number(), r.number(), r.number(), r.number()
 	standing := r.byte()
 	m.Removed, m.Hidden, m.Redacted = standing == isRemoved, standing == isHidden, r.flag()
+	copy(m.Owner[:], r.take(ownerBegin))
+	m.Claimed, m.Asleep = r.flag(), r.flag()
+	m.HealthSince, m.Verified, m.Proof, m.Changed = r.number(), r.number(), Proof(r.byte()), r.number()
 	switch {
 	case r.failed || len(r.rest) != 0 || standing > isHidden:
 		return &reason{ErrRow, "encoding"}
 	case !validSlug(m.Slug) || m.Kind.String() == "" || !ValidCategory(m.Category) || m.Score.check() != nil,
 		!stamp(m.Joined) || !stamp(m.LastBid) || m.Bids == 0 && m.LastBid != 0,
 		m.Fee > MaxAmount || m.Bids > MaxTotal || m.Total() > MaxTotal,
+		!stamp(m.HealthSince) || !stamp(m.Verified) || !stamp(m.Changed),
+		m.Proof > ByLink || m.Proof == 0 && m.Verified != 0 || m.Claimed && m.Owner == Account{},
 		m.Redacted && (!m.Removed || m.Name != ""),
 		(m.Name == "") != (m.URL == "") || m.Name == "" && (m.Description != "" || m.Report != ""),
 		longer(m.Name, MaxName) || longer(m.Description, MaxDescription) || len(m.Report) > MaxReport:

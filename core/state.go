@@ -29,13 +29,19 @@ type Member struct {
 	Report      string
 	Kind        Kind
 	Score       Score
-	Payer       Payer
+	Owner       Account
 	Joined      int64 // milliseconds
 	LastBid     int64 // milliseconds; means nothing while Bids is 0
 	Fee, Bids   int64 // cents
 	Removed     bool
 	Redacted    bool // by a removal
 	Hidden      bool // and not removed since
+	Claimed     bool // the site has named the owner
+	Asleep      bool
+	HealthSince int64 // milliseconds since which it is asleep or awake; 0 stands for Joined
+	Proof       Proof // of the site, 0 when it is not verified
+	Verified    int64 // milliseconds; when it proved itself
+	Changed     int64 // milliseconds of the owner's last change or move; 0 for none
 }
 
 // Total is the full total in cents: the fee and every bid. It never shrinks.
@@ -61,6 +67,7 @@ type State struct {
 	ranking    ranking
 
 	digest  sum      // of the hashes of all rows
+	owners  sum      // of the hashes of what the digest does not cover of owners
 	reading reused   // the event that is being applied
 	touched [3]uint8 // written so that the compiler does not drop reads that prefetch
 	scratch []byte   // for hashing, and for keys while the state changes
@@ -136,4 +143,8 @@ var (
 	ErrHidden     = errors.New("core: member is hidden")
 	ErrShown      = errors.New("core: member is not hidden")
 	ErrTotal      = errors.New("core: total beyond its limit")
+	ErrVerified   = errors.New("core: member is verified by this proof")
+	ErrUnverified = errors.New("core: member is not verified")
+	ErrAsleep     = errors.New("core: member is asleep")
+	ErrAwake      = errors.New("core: member is awake")
 )

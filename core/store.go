@@ -10,7 +10,7 @@ import (
 const kinds = int(Website) + 1
 
 // The sections of the region. Those from ofAccounts on change with bids and with
-// time; those before only when members join or leave.
+// time; those before only when members join, leave or change.
 const (
 	ofImage    = 0                // a hash of the head of an image: see [State.Image]
 	ofTexts    = ofImage + 1      // rows: what does not change of them, one after another
@@ -21,14 +21,17 @@ const (
 	ofSlugs    = ofBefore + kinds // buckets of an index, and its extra ones
 	ofKeys     = ofSlugs + 2
 	ofHosts    = ofKeys + 2
-	ofAhead    = ofHosts + 2    // by ordinal: Index.Ahead of each index
-	ofLists    = ofAhead + 3    // the members of each category and kind, a tree
-	ofAccounts = ofLists + 1    // by ordinal: see account
-	ofFlags    = ofAccounts + 1 // by ordinal
-	ofPlaces   = ofFlags + 1    // by ordinal: place in due
-	ofDue      = ofPlaces + 1   // when each standing changes next, a heap
-	ofRanks    = ofDue + 1      // the ranked, a tree
-	sections   = ofRanks + 1
+	ofAhead    = ofHosts + 2      // by ordinal: Index.Ahead of each index
+	ofLists    = ofAhead + 3      // the members of each category and kind, a tree
+	ofAccounts = ofLists + 1      // by ordinal: see account
+	ofFlags    = ofAccounts + 1   // by ordinal
+	ofPlaces   = ofFlags + 1      // by ordinal: place in due
+	ofDue      = ofPlaces + 1     // when each standing changes next, a heap
+	ofRanks    = ofDue + 1        // the ranked, a tree
+	ofStatuses = ofRanks + 1      // by ordinal: see status
+	ofAsleep   = ofStatuses + 1   // by ordinal and kind: whether a member in the ring is asleep
+	ofSleepers = ofAsleep + kinds // the counts that go with these marks
+	sections   = ofSleepers + kinds
 )
 
 // The flags of a row.
@@ -39,9 +42,11 @@ const (
 	live     // stands in the ring
 	funded   // has bids, and so decays
 	hidden   // by the operator, and not removed since
+	sleeping // does not answer
+	claimed  // has an owner that its site has named
 
 	// digested are the flags that events determine and digests cover.
-	digested = removed | redacted | hidden
+	digested = removed | redacted | hidden | sleeping | claimed
 )
 
 // account is the part of a row that bids and time change. Its fields are used
@@ -52,6 +57,14 @@ type account struct {
 	standing int64 // in cents, as ranked
 }
 
+// status is the part of a row that an owner's and a visit's events change beside its
+// flags. Most rows have a zero one. Instants are in milliseconds.
+type status struct {
+	since    int64 // when it fell asleep or woke; 0 stands for when it joined
+	verified int64 // when its site proved itself, times 4, and the proof; 0 for never
+	changed  int64 // the owner's last change or move
+}
+
 // store is the memory of a state: its region, and views of it, which are taken
 // anew when it moves.
 type store struct {
@@ -60,6 +73,7 @@ type store struct {
 	seed   *flat.Seed
 	rows   int // members that ever joined
 	used   int // bytes of texts
+	waste  int // of these, bytes of rows that lie elsewhere now
 
 	texts              []byte
 	at                 []uint32
@@ -71,12 +85,18 @@ type store struct {
 	flags              []byte
 	due                flat.Heap
 	ranks              flat.Tree
+	statuses           []status
+	asleep             [kinds]flat.Marks
 }
 
 // reserve makes room for rows rows and texts bytes of texts in all, and for what
 // one event or step changes. When one section must grow, all get room to spare, so
 // that the cost of moving is small for each row.
 func (s *store) reserve(rows, texts int) {
+	if texts > len(s.texts) && s.waste > s.used/4 {
+		texts -= s.waste
+		s.compact()
+	}
 	if rows <= len(s.accounts) && texts <= len(s.texts) && s.roomy() {
 		return
 	}
@@ -93,13 +113,14 @@ func (s *store) reserve(rows, texts int) {
 		room = (max(rows+rows/10, 1) + 63) &^ 63
 	}
 	for _, column := range [...]struct{ section, width int }{{ofRows, 4}, {ofHostNext, 4},
-		{ofAhead, 2}, {ofAhead + 1, 2}, {ofAhead + 2, 2}, {ofAccounts, flat.RecordSize[account]()}, {ofFlags, 1}, {ofPlaces, 4}, {ofDue, 8}} {
+		{ofAhead, 2}, {ofAhead + 1, 2}, {ofAhead + 2, 2}, {ofAccounts, flat.RecordSize[account]()}, {ofFlags, 1}, {ofPlaces, 4}, {ofDue, 8}, {ofStatuses, flat.RecordSize[status]()}} {
 		sizes[column.section] = column.width * room
 	}
 	sizes[ofDue] += 8 * flat.HeapAhead
 	for k := range kinds {
 		sizes[ofMarks+k] = 8 * (room/64 + 1)
 		sizes[ofBefore+k] = 4 * (room/64 + 1)
+		sizes[ofAsleep+k], sizes[ofSleepers+k] = sizes[ofMarks+k], sizes[ofBefore+k]
 	}
 	want(ofImage, 16)
 	want(ofTexts, max(texts, 4<<10))
@@ -113,7 +134,7 @@ func (s *store) reserve(rows, texts int) {
 	// Nodes of lists are two thirds full when members join in many categories in
 	// turn, and nodes of ranks are half full after many steps. Room that is not used
 	// takes no memory; a region that has to move later is copied and no longer shared.
-	want(ofLists, max(s.lists.Used+2*(s.lists.Depth+3), flat.NodesFor(2*rows)*4/3)*node)
+	want(ofLists, max(s.lists.Used+changedLists*(s.lists.Depth+3), flat.NodesFor(2*rows)*4/3)*node)
 	want(ofRanks, max(s.ranks.Used+s.ranks.Depth+3, flat.NodesFor(room+64)*7/4)*node)
 	s.region.Resize(sizes[:], s.lent)
 	s.view()
@@ -126,7 +147,23 @@ func (s *store) roomy() bool {
 			return false
 		}
 	}
-	return len(s.lists.Nodes) >= (s.lists.Used+2*(s.lists.Depth+3))*flat.NodeWords && s.ranks.Room()
+	return len(s.lists.Nodes) >= (s.lists.Used+changedLists*(s.lists.Depth+3))*flat.NodeWords && s.ranks.Room()
+}
+
+// changedLists is to how many lists one event can add a member.
+const changedLists = 4
+
+// compact moves the rows together.
+func (s *store) compact() {
+	rows := make([]byte, 0, s.used-s.waste)
+	for o := range Ordinal(s.rows) {
+		_, head := s.row(o)
+		row := s.texts[4*int(s.at[o]):][:rowSize(len(head))]
+		s.at[o] = uint32(len(rows) / 4)
+		rows = append(rows, row...)
+	}
+	clear(s.texts[copy(s.texts, rows):s.used])
+	s.used, s.waste = len(rows), 0
 }
 
 // The places of the indexes in [store.indexes].
@@ -146,6 +183,7 @@ func (s *store) view() {
 	s.hostNext = r.Uint32s(ofHostNext)
 	for k := range s.marks {
 		s.marks[k].Bits, s.marks[k].Before = r.Uint64s(ofMarks+k), r.Uint32s(ofBefore+k)
+		s.asleep[k].Bits, s.asleep[k].Before = r.Uint64s(ofAsleep+k), r.Uint32s(ofSleepers+k)
 	}
 	for i, x := range s.indexes() {
 		x.Buckets, x.Extra = r.Bytes(ofSlugs+2*i), r.Bytes(ofSlugs+2*i+1)
@@ -153,17 +191,21 @@ func (s *store) view() {
 	}
 	s.lists.Nodes, s.ranks.Nodes = r.Uint64s(ofLists), r.Uint64s(ofRanks)
 	s.accounts, s.flags = flat.Records[account](r.Bytes(ofAccounts)), r.Bytes(ofFlags)
+	s.statuses = flat.Records[status](r.Bytes(ofStatuses))
 	s.due.Places, s.due.Entries = r.Uint32s(ofPlaces), r.Uint64s(ofDue)[flat.HeapAhead:]
 }
 
 // What stands in texts for a row:
 //
-//	size(2 bytes) fee(4 bytes) head
+//	size(2 bytes) fee(4 bytes) beginning of the owner(8 bytes) head
 //
 // little-endian, at a multiple of 4 bytes. head is the encoding of the row as
-// far as it does not change: see [State.AppendRow]. size is its length, and two
+// far as only its owner changes it: see [State.AppendRow]. size is its length, and two
 // more bits, by which a writer of documents knows that nothing needs an escape.
-const rowHead = 2 + 4
+const (
+	ownerAt = 2 + 4
+	rowHead = ownerAt + ownerBegin
+)
 
 const (
 	headLength = 1<<14 - 1 // above what a head can be
@@ -171,7 +213,7 @@ const (
 	verbatim   = 1 << 15   // neither name nor URL needs escapes in HTML
 )
 
-// The longest head, with 96 bytes for lengths, numbers and the payer, is shorter.
+// The longest head, with 96 bytes for lengths, numbers and the owner, is shorter.
 const _ = uint(headLength - (MaxSlug + MaxCategory + 4*MaxName + MaxURL + 4*MaxDescription + MaxReport + 2*MaxNote + 96))
 
 // rowSize is what a row with a head of this length takes.
@@ -186,6 +228,7 @@ func (s *store) put(head []byte, m *Member) Ordinal {
 	s.rows++
 	for k := range s.marks {
 		s.marks[k].Reach(uint32(o))
+		s.asleep[k].Reach(uint32(o))
 	}
 	return o
 }
@@ -202,6 +245,7 @@ func (s *store) write(o Ordinal, head []byte, m *Member) {
 	b := s.texts[4*int(s.at[o]):]
 	binary.LittleEndian.PutUint16(b, uint16(size))
 	binary.LittleEndian.PutUint32(b[2:], uint32(m.Fee))
+	copy(b[ownerAt:], m.Owner[:ownerBegin])
 	copy(b[rowHead:], head)
 }
 
@@ -232,7 +276,7 @@ func (s *store) url(o Ordinal) string {
 	return url.String()
 }
 
-// Row is the part of a row that only a redaction changes, as it lies in memory. It
+// Row is the part of a row that only its owner and a redaction change, as it lies in memory. It
 // is for writing many rows out, where copying each into a [Member] would be half of
 // the work.
 type Row struct{ at flat.Reader }
@@ -292,13 +336,17 @@ func (s *State) Read(o Ordinal, m *Member) {
 		m.Score.Provider, m.Score.Version = next(), next()
 		m.Score.ScannedAt = int64(r.Big64())
 	}
-	m.Payer = s.Payer(o)
+	m.Owner = s.Owner(o)
 	total, lastBid := s.Paid(o)
 	m.LastBid, m.Bids = lastBid, total-m.Fee
 	m.Removed, m.Redacted, m.Hidden = s.has(o, removed), s.has(o, redacted), s.has(o, hidden)
+	m.Claimed = s.has(o, claimed)
+	m.Asleep, m.HealthSince = s.has(o, sleeping), s.statuses[o].since
+	m.Verified, m.Proof = s.statuses[o].verification()
+	m.Changed = s.statuses[o].changed
 }
 
-// appendHead appends the encoding of the row as far as it does not change; see
+// appendHead appends the encoding of the row as far as only its owner changes it; see
 // [State.AppendRow].
 func (m *Member) appendHead(dst []byte) []byte {
 	dst = appendString(dst, m.Slug)
@@ -307,20 +355,8 @@ func (m *Member) appendHead(dst []byte) []byte {
 		dst = appendString(dst, text)
 	}
 	dst = appendScore(dst, m.Score)
-	dst = append(dst, m.Payer[:]...)
+	dst = append(dst, m.Owner[ownerBegin:]...)
 	return appendNumber(dst, m.Joined)
-}
-
-// forget deletes the words of a row.
-func (s *State) forget(o Ordinal) {
-	m := s.Member(o)
-	m.Name, m.URL, m.Description, m.Report = "", "", "", ""
-	s.scratch = m.appendHead(s.scratch[:0])
-	b := s.texts[4*int(s.at[o]):]
-	n := int(binary.LittleEndian.Uint16(b)) & headLength
-	binary.LittleEndian.PutUint16(b, uint16(len(s.scratch)))
-	copied := copy(b[rowHead:], s.scratch)
-	clear(b[rowHead+copied : rowHead+n])
 }
 
 // RowsSize is at least the length of all rows together, as [State.AppendRow]

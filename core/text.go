@@ -15,8 +15,8 @@ type Text struct {
 	Value string
 }
 
-// Texts are what a [Joined] event commits to. They are kept beside the event,
-// so that redaction can delete them while the hash of the event stands.
+// Texts are what a [Joined], [Changed] or [Moved] event commits to. They are kept beside
+// the event, so that redaction can delete them while the hash of the event stands.
 // An empty Value is a text that was not given.
 type Texts struct {
 	Name, URL, Description, Report Text
@@ -78,15 +78,68 @@ func decodeTexts(b []byte, aliases bool) (t Texts, err error) {
 
 func (t *Texts) all() [4]*Text { return [4]*Text{&t.Name, &t.URL, &t.Description, &t.Report} }
 
+// Commitments are those of an event to its texts; nil where it never has one, and zero
+// where a text was not given.
+type Commitments struct {
+	Name, URL, Description, Report *Commitment
+}
+
+// CommitmentsOf gives the commitments of an event, which alias it.
+func CommitmentsOf(e Event) (c Commitments) {
+	switch e := e.(type) {
+	case *Joined:
+		return Commitments{&e.Name, &e.URL, &e.Description, &e.Report}
+	case *Changed:
+		return Commitments{Name: &e.Name, Description: &e.Description}
+	case *Moved:
+		return Commitments{URL: &e.URL, Report: &e.Report}
+	}
+	return c
+}
+
+// All gives them in the order of the texts: see [AppendTexts].
+func (c Commitments) All() [4]*Commitment {
+	return [...]*Commitment{c.Name, c.URL, c.Description, c.Report}
+}
+
+// Some says whether a text is committed to: then the event has texts beside it until they
+// are redacted.
+func (c Commitments) Some() bool {
+	for _, x := range c.All() {
+		if x != nil && x.Given() {
+			return true
+		}
+	}
+	return false
+}
+
 // check compares the texts with their event and with the limits of the interface.
-func (t *Texts) check(e *Joined) error {
+func (t *Texts) check(c Commitments) error {
+	texts := t.all()
+	for i, x := range c.All() {
+		if given := x != nil && x.Given(); given != (texts[i].Value != "") {
+			return ErrTexts
+		}
+	}
 	switch {
-	case t.Name.Value == "" || utf8.RuneCountInString(t.Name.Value) > MaxName,
-		utf8.RuneCountInString(t.Description.Value) > MaxDescription,
-		len(t.Report.Value) > MaxReport,
-		(t.Description.Value != "") != e.Description.Given(),
-		(t.Report.Value != "") != e.Report.Given():
+	case longer(t.Name.Value, MaxName), longer(t.Description.Value, MaxDescription), len(t.Report.Value) > MaxReport:
 		return ErrTexts
+	case t.URL.Value != "" && !isCanonical(t.URL.Value):
+		return &reason{ErrTexts, "URL is not canonical"}
 	}
 	return nil
+}
+
+// textsOf reads the texts of an event. They alias b, and are absent when b is empty.
+func textsOf(c Commitments, b []byte) (t Texts, absent bool, err error) {
+	if len(b) == 0 {
+		return t, c.Some(), nil
+	}
+	if !c.Some() {
+		return t, false, &reason{ErrTexts, "the event has none"}
+	}
+	if t, err = decodeTexts(b, true); err == nil {
+		err = t.check(c)
+	}
+	return t, false, err
 }

@@ -122,7 +122,7 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 // What stands behind a body in chunks is no request, whoever counted its bytes
 // otherwise, and whatever becomes of the one before it.
 func TestNothingIsTakenFromBehindChunks(t *testing.T) {
-	gone, err := forward.New(forward.Config{Origin: "http://127.0.0.1:1", BaseURL: func() string { return base }, Log: slog.New(slog.DiscardHandler)})
+	gone, err := forward.New(forward.Config{Origins: []string{"http://127.0.0.1:1"}, BaseURL: func() string { return base }, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,9 +18,6 @@ func (s *Shell) paid(h Handler) fasthttp.RequestHandler {
 			s.problem(ctx, notJSON)
 			return
 		}
-		if _, vouched := ctx.UserValue(senderKey{}).(voucher.Sender); !vouched {
-			ctx.Request.Header.Del(voucher.LetGoField)
-		}
 		other(ctx)
 	}
 }
@@ -31,6 +28,8 @@ func (s *Shell) other(h Handler) fasthttp.RequestHandler {
 		if from, ok := ctx.UserValue(senderKey{}).(voucher.Sender); ok {
 			h(ctx, from.Client.String(), from.HTTPS)
 		} else {
+			ctx.Request.Header.Del(voucher.LetGoField)
+			ctx.Request.Header.Del(voucher.ToLeaderField)
 			h(ctx, s.proxies.Client(ctx).String(), s.proxies.Secure(ctx))
 		}
 		if len(ctx.Response.Header.Peek("Cache-Control")) == 0 {

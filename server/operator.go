@@ -30,9 +30,7 @@ type Operator struct {
 	Keys func() map[string]string
 	// SigningKeys are the keys that sign for edges.
 	SigningKeys *publish.Rotation
-	// Reports are the readiness reports that are served here.
-	Reports *report.Store
-	Log     *slog.Logger
+	Log         *slog.Logger
 }
 
 // Status is what `webring version` shows of a running origin.
@@ -222,20 +220,20 @@ func (o *Operator) remove(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	slug := r.PathValue("slug")
-	shown := o.reportOf(slug)
 	err := o.whenFree(r.Context(), slug, func(tx *ledger.Tx) error {
 		if req.Block {
 			if err := keepOut(tx, slug, req); err != nil {
 				return err
 			}
 		}
+		if req.Redact { // the report names the site, too
+			if err := report.Remove(tx, reportOf(tx.State(), slug)); err != nil {
+				return err
+			}
+		}
 		_, err := tx.Append(&core.Removed{Stamp: tx.Stamp(), Member: slug, Reason: req.Reason, Redacted: req.Redact}, nil)
 		return err
 	})
-	if err == nil && req.Redact {
-		// The report names the site, too.
-		err = o.Reports.Remove(shown)
-	}
 	if err != nil {
 		o.notModerated(w, slug, err)
 		return
@@ -273,12 +271,10 @@ func readOrder(w http.ResponseWriter, r *http.Request, order any, reason *string
 }
 
 // reportOf is the id of the report behind a member's score, if this origin serves it.
-func (o *Operator) reportOf(slug string) (id string) {
-	o.Ledger.View(func(v *ledger.View) {
-		if at, ok := v.State().BySlug([]byte(slug)); ok {
-			_, id, _ = strings.Cut(strings.Clone(v.State().Member(at).Report), ReportsPath)
-		}
-	})
+func reportOf(st *core.State, slug string) (id string) {
+	if at, ok := st.BySlug([]byte(slug)); ok {
+		_, id, _ = strings.Cut(strings.Clone(st.Member(at).Report), ReportsPath)
+	}
 	return id
 }
 

@@ -30,7 +30,7 @@ func (o *Operator) backup(w http.ResponseWriter, _ *http.Request) {
 		keys = append(keys, backup.File{Name: name, Data: data})
 	}
 	w.Header().Set("Content-Type", "application/x-tar")
-	if err := backup.Write(w, o.Ledger, keys, o.Reports.Kept); err != nil {
+	if err := backup.Write(w, o.Ledger, keys); err != nil {
 		o.Log.Error("backup not finished", "err", err)
 		panic(http.ErrAbortHandler)
 	}

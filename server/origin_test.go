@@ -21,7 +21,6 @@ import (
 	"webring/server/mpp"
 	"webring/server/paid"
 	"webring/server/score"
-	"webring/server/score/report"
 )
 
 const (
@@ -148,11 +147,7 @@ func newOrigin(t testing.TB) *origin {
 		cancel()
 		o.service.Close(ended)
 	})
-	reports, err := report.Open(t.TempDir(), func(*report.Report) bool { return true })
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.operator = &server.Operator{Ledger: o.books, Payments: o.service, Reports: reports, Log: quiet}
+	o.operator = &server.Operator{Ledger: o.books, Payments: o.service, Log: quiet}
 	return o
 }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -9,15 +10,19 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core"
+	"webring/server/ledger"
+	"webring/server/ledger/memstore"
 	"webring/server/score/report"
 	"webring/templates"
 )
 
 func TestReportsInTheirForms(t *testing.T) {
-	store, err := report.Open(t.TempDir(), nil)
+	books, err := ledger.Open(ledger.Config{Store: memstore.New(), HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer books.Close()
+	store := report.Open(books, nil)
 	r := &report.Report{URL: "https://acme.com/", Score: 41, Rubric: "webring-1", ScannedAt: time.Now().UTC(), Note: report.Note}
 	if err := store.Put(r); err != nil {
 		t.Fatal(err)

@@ -58,6 +58,7 @@ const (
 	RankTaken            Code = "rank_taken"
 	PaymentsUnavailable  Code = "payments_unavailable"
 	PaymentsUnconfigured Code = "payments_unconfigured"
+	NotLeader            Code = "not_leader"
 )
 
 // A row of the problem table. Title and status belong to the code; the detail
@@ -112,6 +113,7 @@ var problems = [...]problem{
 	{PaymentPending, 503, "A payment is being settled", ""},
 	{PaymentsUnavailable, 503, "Payments are unavailable at the moment", ""},
 	{PaymentsUnconfigured, 503, "This ring takes no payments", ""},
+	{NotLeader, 503, "This node does not take payments at the moment", ""},
 	{ScoreUnavailable, 503, "The scoring service is unavailable", ""},
 	{ScorePending, 503, "The scoring service is still at work", ""},
 	{RingFull, 503, "The ring is full", ""},

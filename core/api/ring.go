@@ -41,7 +41,8 @@ func (a *answer) traverse(to direction, how manner) {
 		return
 	}
 	a.Drawn = to == anywhere
-	o, ok := pick(a.st.Select(a.q.kind, a.q.category), to, from, known, a.random)
+	w := a.st.Walk(a.q.kind, a.q.category)
+	o, ok := pick(&w, to, from, known, a.random)
 	if !ok {
 		a.problem(EmptyRing, "No member of the ring matches.")
 		return
@@ -86,22 +87,22 @@ func (a *answer) locate() (o core.Ordinal, known bool) {
 
 // pick takes the member in the given direction. Without a from, next enters
 // the ring at its first member and prev at its last.
-func pick(l core.List, to direction, from core.Ordinal, known bool, random uint64) (core.Ordinal, bool) {
+func pick(w *core.Walk, to direction, from core.Ordinal, known bool, random uint64) (core.Ordinal, bool) {
 	switch {
-	case l.Len() == 0:
+	case w.Len() == 0:
 		return 0, false
 	case to == anywhere && known:
-		return l.RandomOther(random, from)
+		return w.RandomOther(random, from)
 	case to == anywhere:
-		return l.Random(random)
+		return w.Random(random)
 	case to == next && known:
-		return l.After(from)
+		return w.After(from)
 	case to == next:
-		return l.At(0), true
+		return w.At(0), true
 	case known:
-		return l.Before(from)
+		return w.Before(from)
 	}
-	return l.At(l.Len() - 1), true
+	return w.At(w.Len() - 1), true
 }
 
 // redirect sends the visitor to a member's site, with a page for the clients

@@ -22,7 +22,7 @@ func widget(r *Response, st *core.State, o core.Ordinal, known bool) {
 		b = appendNeighbour(b, `,"prev":`, st, before, l)
 		b = appendNeighbour(b, `,"next":`, st, after, l)
 	case st.Len() > 0:
-		ring := st.Select(0, nil)
+		ring := st.Walk(0, nil)
 		b = append(b, `null`...)
 		b = appendNeighbour(b, `,"prev":`, st, ring.At(ring.Len()-1), l)
 		b = appendNeighbour(b, `,"next":`, st, ring.At(0), l)

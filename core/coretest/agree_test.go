@@ -31,7 +31,8 @@ func TestCoreAndModelAgreeOnAThousandHistories(t *testing.T) {
 		}
 		compare(t, st, m, random)
 	})
-	for _, err := range []error{nil, core.ErrNotOpened, core.ErrStampOrder, core.ErrCapacity, core.ErrSlugTaken, core.ErrURLTaken, core.ErrUnknown, core.ErrRemoved, core.ErrHidden, core.ErrShown} {
+	for _, err := range []error{nil, core.ErrNotOpened, core.ErrStampOrder, core.ErrCapacity, core.ErrSlugTaken, core.ErrURLTaken, core.ErrUnknown, core.ErrRemoved, core.ErrHidden, core.ErrShown,
+		core.ErrVerified, core.ErrUnverified, core.ErrAsleep, core.ErrAwake} {
 		if met[err] == 0 {
 			t.Errorf("no history meets the outcome %v", err)
 		}
@@ -84,6 +85,7 @@ func compare(t *testing.T, st *core.State, m *Model, random *rand.Rand) {
 		if row.Total() != member.Total() || row.Removed != member.Removed || row.Hidden != member.Hidden || st.Hidden(o) != member.Hidden {
 			t.Fatalf("member %d: total %d removed %t hidden %t, want %d %t %t", i, row.Total(), row.Removed, row.Hidden, member.Total(), member.Removed, member.Hidden)
 		}
+		compareOwned(t, i, row, member)
 		if member.holdsURL() {
 			if holder, ok := st.Holder(core.AppendKey(nil, []byte(row.URL))); !ok || holder != o {
 				t.Fatalf("member %d: its URL is held by %d %t", i, holder, ok)
@@ -118,6 +120,23 @@ func compare(t *testing.T, st *core.State, m *Model, random *rand.Rand) {
 	}
 }
 
+// compareOwned compares what an owner and the visits have made of a row.
+func compareOwned(t *testing.T, i int, row core.Member, member *Member) {
+	t.Helper()
+	want := row
+	want.Kind, want.Category, want.Score = member.Event.Kind, member.Event.Category, member.Event.Score
+	want.Owner, want.Claimed = core.AccountOf(member.owner()), member.Owner != ""
+	want.Proof, want.Verified, want.Changed = member.Proof, member.Verified, member.Changed
+	want.Asleep, want.HealthSince = member.Asleep, member.Since
+	want.Name, want.URL, want.Description, want.Report = "", "", "", ""
+	if member.Texts != nil && !member.Redacted {
+		want.Name, want.URL, want.Description, want.Report = member.Texts.Name.Value, member.Texts.URL.Value, member.Texts.Description.Value, member.Texts.Report.Value
+	}
+	if row != want {
+		t.Fatalf("member %d is %+v, want %+v", i, row, want)
+	}
+}
+
 // compareLists walks every filtered ring from everywhere.
 func compareLists(t *testing.T, st *core.State, m *Model, random *rand.Rand) {
 	t.Helper()
@@ -133,6 +152,7 @@ func compareLists(t *testing.T, st *core.State, m *Model, random *rand.Rand) {
 				t.Fatalf("kind %d category %q: %s, want %s", kind, c, got, want)
 			}
 			used[c] = used[c] || c != "" && l.Len() > 0
+			w, walk := st.Walk(kind, []byte(c)), m.Walkable(kind, category)
 			bits := random.Uint64()
 			agree := func(what string, o core.Ordinal, ok bool) func(int, bool) {
 				return func(want int, wantOK bool) {
@@ -142,21 +162,27 @@ func compareLists(t *testing.T, st *core.State, m *Model, random *rand.Rand) {
 					}
 				}
 			}
-			o, ok := l.Random(bits)
+			o, ok := w.Random(bits)
 			agree("random", o, ok)(m.Random(bits, -1, kind, category))
 			for _, from := range m.Ring(0, nil) {
-				o, ok := l.After(core.Ordinal(from))
+				o, ok := w.After(core.Ordinal(from))
 				agree(fmt.Sprint("next of ", from), o, ok)(m.Walk(from, 1, kind, category))
-				o, ok = l.Before(core.Ordinal(from))
+				o, ok = w.Before(core.Ordinal(from))
 				agree(fmt.Sprint("prev of ", from), o, ok)(m.Walk(from, -1, kind, category))
-				o, ok = l.RandomOther(bits, core.Ordinal(from))
+				o, ok = w.RandomOther(bits, core.Ordinal(from))
 				agree(fmt.Sprint("random but ", from), o, ok)(m.Random(bits, from, kind, category))
 			}
-			if l.Len() > 0 {
+			if w.Len() != len(walk) {
+				t.Fatalf("kind %d category %q: %d to walk to, want %v", kind, c, w.Len(), walk)
+			}
+			for i, o := range walk {
+				agree(fmt.Sprint("place ", i), w.At(i), true)(o, true)
+			}
+			if w.Len() > 0 {
 				o, ok := m.Walk(-1, 1, kind, category)
-				agree("first", l.At(0), true)(o, ok)
+				agree("first", w.At(0), true)(o, ok)
 				o, ok = m.Walk(-1, -1, kind, category)
-				agree("last", l.At(l.Len()-1), true)(o, ok)
+				agree("last", w.At(w.Len()-1), true)(o, ok)
 			}
 		}
 	}

@@ -125,9 +125,10 @@ func TestRedactedTextsEndInTheSameAnswers(t *testing.T) {
 			}
 		}
 		redactions += len(redacted)
-		without := core.NewState(capacity, seed)
+		without, random := core.NewState(capacity, seed), rand.New(rand.NewPCG(seed, 4))
 		for _, step := range steps {
-			if e, ok := step.Event.(*core.Joined); ok && redacted[e.Slug] {
+			// An edge may have read some of the texts before they were deleted.
+			if step.Event != nil && redacted[core.MemberOf(step.Event)] && random.IntN(5) > 0 {
 				step = step.Without()
 			}
 			if step.Event == nil {

@@ -13,7 +13,7 @@ import (
 // the clock reaching the second Now.
 type Step struct {
 	Event core.Event
-	Texts *core.Texts // of a registration; nil when they were redacted
+	Texts *core.Texts // that the event commits to; nil when there are none or they were redacted
 	Now   int64
 
 	// What [core.State.Apply] takes.
@@ -53,19 +53,24 @@ type generator struct {
 }
 
 // Generate gives the history of a seed: n steps after the first, which opens
-// the ring. Most events apply; some name what is not there, repeat a slug or a
+// the ring, and about a third as many events of owners and visits. Most events apply; some name what is not there, repeat a slug or a
 // URL, or carry a stamp out of order. In half of the histories the windows of
 // decay are seconds, in half days.
-func Generate(seed uint64, n int) []Step {
+func Generate(seed uint64, n int) []Step { return generate(seed, n, true) }
+
+// generate says whether the history has events of owners and visits. All others are the
+// same in both.
+func generate(seed uint64, n int, withOwned bool) []Step {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0x72696e67)), seed: seed}
 	g.fast = seed%2 == 0
 	g.stamp = 1_760_000_000_000 + g.Int64N(1e9)
 	g.ahead = g.stamp / 1000
+	owned := rand.New(rand.NewPCG(seed, 0x6f776e))
 	if g.IntN(20) == 0 {
 		g.add(&core.Bid{Stamp: g.stamp, Member: "early", Amount: 100, Payment: g.payment()}, nil)
 	}
 	g.rules()
-	for len(g.steps) < n+1 {
+	for n -= len(g.steps) - 1; n > 0; n-- {
 		g.pass()
 		switch p := g.IntN(100); {
 		case p < 30:
@@ -85,8 +90,85 @@ func Generate(seed uint64, n int) []Step {
 		default:
 			g.clock()
 		}
+		if withOwned && owned.IntN(3) == 0 {
+			g.own(owned)
+		}
 	}
 	return g.steps
+}
+
+// own adds an event of an owner or of a visit. It draws from a source of its own, so that
+// the other events of a seed are those that they were before there were such events.
+func (g *generator) own(r *rand.Rand) {
+	if len(g.slugs) == 0 {
+		return
+	}
+	others := g.Rand
+	g.Rand = r
+	defer func() { g.Rand = others }()
+	slug, proof := g.member(), core.Proof(1+g.IntN(3))
+	switch g.IntN(10) {
+	case 0:
+		g.add(&core.Claimed{Stamp: g.when(), Member: slug, Owner: core.Account{19: byte(0xaa + g.IntN(2))}, Proof: 1 + proof%2}, nil)
+	case 1, 2:
+		g.change(slug)
+	case 3, 4:
+		g.move(slug)
+	case 5:
+		if g.IntN(3) == 0 {
+			g.add(&core.Left{Stamp: g.when(), Member: slug}, nil)
+		}
+	case 6:
+		g.add(&core.Verified{Stamp: g.when(), Member: slug, Proof: proof}, nil)
+	case 7:
+		g.add(&core.Unverified{Stamp: g.when(), Member: slug}, nil)
+	case 8:
+		// Now and then the whole ring falls asleep.
+		for _, slug := range g.slugs[g.IntN(len(g.slugs)):] {
+			g.add(&core.Asleep{Stamp: g.when(), Member: slug}, nil)
+		}
+	default:
+		g.add(&core.Awake{Stamp: g.when(), Member: slug}, nil)
+	}
+}
+
+func (g *generator) change(slug string) {
+	e, texts := &core.Changed{Stamp: g.when(), Member: slug}, &core.Texts{}
+	if g.IntN(2) == 0 {
+		texts.Name = g.text(g.pick("Al", "Alpha and all its friends", "\"Changed\" <b>", "Ünï ☃"))
+		e.Name = Commit(texts.Name)
+	}
+	switch g.IntN(3) {
+	case 0:
+		texts.Description = g.text(strings.Repeat(g.pick("longer ", "ß"), 1+g.IntN(40)))
+		e.Description = Commit(texts.Description)
+	case 1:
+		e.Cleared = true
+	}
+	if g.IntN(3) == 0 {
+		e.Category = g.pick("general", "tools", "a", "x-")
+	}
+	if g.IntN(3) == 0 || *e == (core.Changed{Stamp: e.Stamp, Member: slug}) {
+		e.Kind = core.Kind(1 + g.IntN(3))
+	}
+	if !core.CommitmentsOf(e).Some() || g.IntN(25) == 0 {
+		texts = nil
+	}
+	g.add(e, texts)
+}
+
+func (g *generator) move(slug string) {
+	texts := &core.Texts{URL: g.text(g.url())}
+	e := &core.Moved{Stamp: g.when(), Member: slug, URL: Commit(texts.URL)}
+	if g.IntN(2) == 0 {
+		e.Score = core.Score{Given: true, Value: uint8(g.IntN(101)), Provider: "is-agentic", Version: "2"}
+		texts.Report = g.text("https://scores.example/moved/" + slug)
+		e.Report = Commit(texts.Report)
+	}
+	if g.IntN(25) == 0 {
+		texts = nil
+	}
+	g.add(e, texts)
 }
 
 func (g *generator) add(e core.Event, texts *core.Texts) {

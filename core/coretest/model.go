@@ -22,11 +22,18 @@ type Model struct {
 	Clock    int64 // seconds
 }
 
-// Member is one member of a [Model]. Texts is nil when they were redacted
-// before the model saw them.
+// Member is one member of a [Model]. Texts is nil when some of them were redacted
+// before the model saw them. Event and Texts are those of the registration, with what was
+// changed since in its place.
 type Member struct {
 	Event    *core.Joined
 	Texts    *core.Texts
+	Owner    string // account that the site has named, "" for the payer
+	Proof    core.Proof
+	Verified int64 // milliseconds
+	Asleep   bool
+	Since    int64 // milliseconds since which it is asleep or awake, 0 for ever
+	Changed  int64 // milliseconds of the last change or move
 	Bids     int64 // cents
 	LastBid  int64 // milliseconds
 	Removed  bool
@@ -105,6 +112,14 @@ func (m *Model) Apply(e core.Event, texts *core.Texts) error {
 				return err
 			}
 		}
+	default:
+		member, err := m.find(core.MemberOf(e))
+		if err == nil {
+			err = m.revise(member, e, texts)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	m.Seq++
 	m.Stamp = e.When()
@@ -164,6 +179,97 @@ func (m *Model) pay(slug string, amount, stamp int64) error {
 	member.Bids += amount
 	member.LastBid = stamp
 	return nil
+}
+
+// revise applies what an owner or a visit says of a member.
+func (m *Model) revise(member *Member, e core.Event, texts *core.Texts) error {
+	switch e := e.(type) {
+	case *core.Claimed:
+		member.Owner, member.Proof, member.Verified = e.Owner.String(), e.Proof, e.Stamp
+	case *core.Changed:
+		joined := *member.Event
+		if e.Category != "" {
+			joined.Category = e.Category
+		}
+		if e.Kind != 0 {
+			joined.Kind = e.Kind
+		}
+		member.Event, member.Changed = &joined, e.Stamp
+		if texts == nil && (e.Name.Given() || e.Description.Given()) {
+			member.Texts = nil
+		}
+		if member.Texts != nil {
+			words := *member.Texts
+			if e.Name.Given() {
+				words.Name = texts.Name
+			}
+			if e.Description.Given() {
+				words.Description = texts.Description
+			}
+			if e.Cleared {
+				words.Description = core.Text{}
+			}
+			member.Texts = &words
+		}
+	case *core.Moved:
+		if texts != nil && member.Texts != nil {
+			to := parseSite(texts.URL.Value)
+			for _, other := range m.Members {
+				if other != member && other.holdsURL() && other.site.is(to) {
+					return core.ErrURLTaken
+				}
+			}
+			words := *member.Texts
+			words.URL, words.Report = texts.URL, texts.Report
+			member.Texts, member.site = &words, to
+		} else {
+			member.Texts = nil
+		}
+		joined := *member.Event
+		joined.Score = e.Score
+		member.Event, member.Proof, member.Verified, member.Changed = &joined, 0, 0, e.Stamp
+		if member.Asleep {
+			member.Asleep, member.Since = false, e.Stamp
+		}
+	case *core.Left:
+		member.Removed, member.Hidden = true, false
+	case *core.Verified:
+		if member.Proof == e.Proof {
+			return core.ErrVerified
+		}
+		member.Proof, member.Verified = e.Proof, e.Stamp
+	case *core.Unverified:
+		if member.Proof == 0 {
+			return core.ErrUnverified
+		}
+		member.Proof, member.Verified = 0, 0
+	case *core.Asleep:
+		if member.Asleep {
+			return core.ErrAsleep
+		}
+		member.Asleep, member.Since = true, e.Stamp
+	case *core.Awake:
+		if !member.Asleep {
+			return core.ErrAwake
+		}
+		member.Asleep, member.Since = false, e.Stamp
+	}
+	return nil
+}
+
+// Walkable gives those of [Model.Ring] to which traversal leads: the ones that are awake, or
+// all if none is or the rules say so.
+func (m *Model) Walkable(kind core.Kind, category *string) (awake []int) {
+	ring := m.Ring(kind, category)
+	for _, i := range ring {
+		if !m.Members[i].Asleep || m.Rules.VisitAsleep {
+			awake = append(awake, i)
+		}
+	}
+	if len(awake) == 0 {
+		return ring
+	}
+	return awake
 }
 
 // Ring gives the ordinals of the members in the ring that match, in ring
@@ -237,7 +343,7 @@ func (m *Model) least(enough func(cents int64) bool) int64 {
 // Walk goes around the ring from a member, or enters it at its edge with
 // from −1, until a member matches. It reports false when none does.
 func (m *Model) Walk(from, step int, kind core.Kind, category *string) (int, bool) {
-	ring, matching := m.Ring(0, nil), m.Ring(kind, category)
+	ring, matching := m.Ring(0, nil), m.Walkable(kind, category)
 	at := slices.Index(ring, from)
 	if at < 0 && step < 0 {
 		at = 0
@@ -254,7 +360,7 @@ func (m *Model) Walk(from, step int, kind core.Kind, category *string) (int, boo
 // Random picks among the matching members by 64 random bits; from, unless it
 // is −1, only when nothing else matches.
 func (m *Model) Random(random uint64, from int, kind core.Kind, category *string) (int, bool) {
-	matching := m.Ring(kind, category)
+	matching := slices.Clone(m.Walkable(kind, category))
 	if at := slices.Index(matching, from); at >= 0 && len(matching) > 1 {
 		matching = slices.Delete(matching, at, at+1)
 	}
@@ -299,22 +405,29 @@ func (m *Model) Resolve(from string) int {
 	best := -1
 	for _, i := range ring {
 		site := m.Members[i].site
-		if site.holds(given) && m.paidWithRoot(i) && (best < 0 || len(site.path) > len(m.Members[best].site.path)) {
+		if site.holds(given) && (m.Members[i].Proof != 0 || m.ownedWithRoot(i)) && (best < 0 || len(site.path) > len(m.Members[best].site.path)) {
 			best = i
 		}
 	}
 	return best
 }
 
-// paidWithRoot says whether the account of a member is that of the member at the root
+// owner is the account to which a member belongs, "" for an unknown one.
+func (m *Member) owner() string {
+	if m.Owner != "" {
+		return m.Owner
+	}
+	return strings.ToLower(address.FindString(m.Event.Payment.Payer))
+}
+
+// ownedWithRoot says whether the account of a member is that of the member at the root
 // of its site, if there is one.
-func (m *Model) paidWithRoot(i int) bool {
+func (m *Model) ownedWithRoot(i int) bool {
 	own := m.Members[i]
 	for _, j := range m.Ring(0, nil) {
 		root := m.Members[j]
 		if root.site.is(&site{host: own.site.host, port: own.site.port}) && i != j {
-			a, b := address.FindString(own.Event.Payment.Payer), address.FindString(root.Event.Payment.Payer)
-			return a != "" && strings.EqualFold(a, b)
+			return own.owner() != "" && own.owner() == root.owner()
 		}
 	}
 	return true

@@ -81,6 +81,39 @@ func (r *Ring) Show(slug string) {
 	r.apply(&core.Shown{Stamp: r.Stamp, Member: slug, Reason: "answered"}, nil)
 }
 
+// Do adds any other event, which edit may give texts. Its stamp is set, and commitments
+// are made, here.
+func (r *Ring) Do(e core.Event, texts *core.Texts) {
+	r.t.Helper()
+	switch e := e.(type) {
+	case *core.Claimed:
+		e.Stamp = r.Stamp
+	case *core.Changed:
+		e.Stamp = r.Stamp
+	case *core.Moved:
+		e.Stamp = r.Stamp
+	case *core.Left:
+		e.Stamp = r.Stamp
+	case *core.Verified:
+		e.Stamp = r.Stamp
+	case *core.Unverified:
+		e.Stamp = r.Stamp
+	case *core.Asleep:
+		e.Stamp = r.Stamp
+	case *core.Awake:
+		e.Stamp = r.Stamp
+	}
+	if texts != nil {
+		c, words := core.CommitmentsOf(e).All(), [...]core.Text{texts.Name, texts.URL, texts.Description, texts.Report}
+		for i, word := range words {
+			if word.Value != "" {
+				*c[i] = Commit(word)
+			}
+		}
+	}
+	r.apply(e, texts)
+}
+
 // Wait lets seconds pass, for the state and for the stamps to come.
 func (r *Ring) Wait(seconds int64) {
 	r.Stamp += seconds * 1000

@@ -17,34 +17,45 @@ func Commit(salt [16]byte, text string) core.Commitment {
 	return sha256.Sum256(append(salt[:], text...))
 }
 
-// Seal writes the commitments to t into e, with the salts in t.
-func Seal(e *core.Joined, t *core.Texts) {
+// Seal writes the commitments to t into e, with the salts in t. Texts to which such an
+// event does not commit must be empty: see [core.CommitmentsOf].
+func Seal(e core.Event, t *core.Texts) {
 	for _, p := range pairs(e, t) {
-		*p.commitment = commitment(p.text)
+		if p.commitment != nil {
+			*p.commitment = commitment(p.text)
+		}
 	}
 }
 
 // Verify checks that texts are those that event commits to. Empty texts always
-// pass: those of a registration may have been redacted, and other events have none.
+// pass: they may have been redacted, and some events have none.
 // Errors wrap [ErrCommitment], [core.ErrEvent] or [core.ErrTexts].
 func Verify(event, texts []byte) error {
 	e, err := core.DecodeEvent(event)
 	if err != nil {
 		return err
 	}
+	return VerifyTexts(e, texts)
+}
+
+// VerifyTexts is [Verify] for an event that has been decoded.
+func VerifyTexts(e core.Event, texts []byte) error {
 	if len(texts) == 0 {
 		return nil
 	}
-	joined, ok := e.(*core.Joined)
-	if !ok {
-		return &flaw{sentinel: ErrCommitment, detail: "only a registration has texts"}
+	if !core.CommitmentsOf(e).Some() {
+		return &flaw{sentinel: ErrCommitment, detail: "the event has no texts"}
 	}
 	t, err := core.DecodeTexts(texts)
 	if err != nil {
 		return err
 	}
-	for _, p := range pairs(joined, &t) {
-		if *p.commitment != commitment(p.text) {
+	for _, p := range pairs(e, &t) {
+		committed := core.Commitment{}
+		if p.commitment != nil {
+			committed = *p.commitment
+		}
+		if committed != commitment(p.text) {
 			return &flaw{sentinel: ErrCommitment, detail: "the " + p.name + " is another"}
 		}
 	}
@@ -53,16 +64,17 @@ func Verify(event, texts []byte) error {
 
 type pair struct {
 	name       string
-	commitment *core.Commitment
+	commitment *core.Commitment // nil if such an event does not commit to this text
 	text       *core.Text
 }
 
-func pairs(e *core.Joined, t *core.Texts) [4]pair {
+func pairs(e core.Event, t *core.Texts) [4]pair {
+	c := core.CommitmentsOf(e)
 	return [4]pair{
-		{"name", &e.Name, &t.Name},
-		{"URL", &e.URL, &t.URL},
-		{"description", &e.Description, &t.Description},
-		{"report link", &e.Report, &t.Report},
+		{"name", c.Name, &t.Name},
+		{"URL", c.URL, &t.URL},
+		{"description", c.Description, &t.Description},
+		{"report link", c.Report, &t.Report},
 	}
 }
 

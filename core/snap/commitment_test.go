@@ -50,6 +50,17 @@ func TestVerify(t *testing.T) {
 		f(&other)
 		return core.AppendTexts(nil, &other)
 	}
+	changed := &core.Changed{Stamp: 1, Member: "ada", Kind: core.Agent}
+	words := &core.Texts{Description: core.Text{Salt: [16]byte{3}, Value: "Of the engine"}}
+	Seal(changed, words)
+	if changed.Name.Given() || !changed.Description.Given() {
+		t.Fatal("another text of a change has a commitment")
+	}
+	named := *words
+	named.Name = texts.Name
+	bare := encode(t, &core.Changed{Stamp: 1, Member: "ada", Kind: core.Agent})
+	moved := &core.Moved{Stamp: 1, Member: "ada"}
+	Seal(moved, &core.Texts{URL: texts.URL})
 	bid := encode(t, &core.Bid{Stamp: 1, Member: "ada", Amount: 100})
 	for _, c := range []struct {
 		name         string
@@ -63,6 +74,13 @@ func TestVerify(t *testing.T) {
 		{"text never given", event, change(func(t *core.Texts) { t.Report.Value = "https://r.org" }), ErrCommitment},
 		{"text missing", event, change(func(t *core.Texts) { t.URL.Value = "" }), ErrCommitment},
 		{"malformed texts", event, right[:len(right)-1], core.ErrTexts},
+		{"a change", encode(t, changed), core.AppendTexts(nil, words), nil},
+		{"a change that was redacted", encode(t, changed), nil, nil},
+		{"a change with a name never given", encode(t, changed), core.AppendTexts(nil, &named), ErrCommitment},
+		{"a change of no words with words", bare, core.AppendTexts(nil, words), ErrCommitment},
+		{"a change of no words with empty ones", bare, core.AppendTexts(nil, &core.Texts{}), ErrCommitment},
+		{"a move", encode(t, moved), core.AppendTexts(nil, &core.Texts{URL: texts.URL}), nil},
+		{"a move with a name", encode(t, moved), core.AppendTexts(nil, &core.Texts{URL: texts.URL, Name: texts.Name}), ErrCommitment},
 		{"bid without texts", bid, nil, nil},
 		{"bid with texts", bid, right, ErrCommitment},
 		{"malformed event", event[:5], right, core.ErrEvent},

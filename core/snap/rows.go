@@ -1,6 +1,7 @@
 package snap
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"math/bits"
@@ -13,10 +14,16 @@ import (
 // of any state.
 var ErrSnapshot = errors.New("snap: malformed snapshot")
 
-// magic begins every snapshot. The number in it is the version of rows and digest. It has
-// stayed since members can be hidden: only snapshots with hidden members have rows that
-// earlier programs refuse.
-const magic = "webring snapshot 3\n"
+// ErrVersion is wrapped, beside [ErrSnapshot], by errors about snapshots that another
+// version of the program has made: of its events, this one makes its own.
+var ErrVersion = errors.New("version")
+
+// magic begins every snapshot. The number in it is the version of the rows. Version 3 had
+// the end of each owner's account only.
+const (
+	magic    = anyMagic + "4\n"
+	anyMagic = "webring snapshot "
+)
 
 // maxBlock is longer than any base or row can be.
 const maxBlock = 64 << 10
@@ -24,12 +31,12 @@ const maxBlock = 64 << 10
 // Append appends the snapshot of st to dst: everything that events determine, and
 // nothing else. States with equal rows have equal snapshots.
 //
-//	snapshot = "webring snapshot 3\n" digest(16 bytes) block(base)
+//	snapshot = "webring snapshot 4\n" digest(16 bytes) block(base)
 //	           count(4 bytes, big endian) block(row)…
 //	block(x) = length(4 bytes, big endian) x
 //
 // Base and rows are those of [core.AppendBase] and [core.State.AppendRow], in
-// join order, the digest that of [core.State.Digest]. Nothing else may use st
+// join order, the digest that of [core.State.SnapshotDigest]. Nothing else may use st
 // during the call.
 func Append(dst []byte, st *core.State) []byte {
 	// Growing by doubling would take up to three times the memory, and a guest
@@ -43,7 +50,7 @@ func Append(dst []byte, st *core.State) []byte {
 }
 
 func appendHeader(dst []byte, st *core.State) []byte {
-	digest := st.Digest()
+	digest := st.SnapshotDigest()
 	dst = append(append(dst, magic...), digest[:]...)
 	dst = appendBlock(dst, core.AppendBase(nil, st.Base()))
 	return binary.BigEndian.AppendUint32(dst, uint32(st.Rows()))
@@ -75,7 +82,7 @@ func Open(capacity int, secret uint64, b []byte, means core.Means) (*core.State,
 		return nil, &flaw{sentinel: ErrSnapshot, detail: "length"}
 	case err != nil:
 		return nil, &flaw{sentinel: ErrSnapshot, cause: err}
-	case st.Digest() != h.digest:
+	case st.SnapshotDigest() != h.digest:
 		return nil, &flaw{sentinel: ErrSnapshot, detail: "the rows are not those of its digest"}
 	}
 	return st, nil
@@ -141,8 +148,11 @@ type header struct {
 }
 
 func open(b []byte) (h header, err error) {
+	if !bytes.HasPrefix(b, []byte(magic)) && bytes.HasPrefix(b, []byte(anyMagic)) {
+		return header{}, &flaw{sentinel: ErrSnapshot, cause: ErrVersion}
+	}
 	if len(b) < len(magic)+len(h.digest) || string(b[:len(magic)]) != magic {
-		return header{}, &flaw{sentinel: ErrSnapshot, detail: "version"}
+		return header{}, &flaw{sentinel: ErrSnapshot, detail: "form"}
 	}
 	b = b[len(magic):]
 	b = b[copy(h.digest[:], b):]

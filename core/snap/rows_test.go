@@ -60,6 +60,9 @@ func small(t testing.TB) *coretest.Ring {
 	r.Join("gone", "https://gone.example/")
 	r.Bid("bare", 300)
 	r.Remove("gone", true)
+	r.Do(&core.Claimed{Member: "bare", Owner: core.Account{1, 2, 3, 19: 20}, Proof: core.ByDNS}, nil)
+	r.Do(&core.Asleep{Member: "full"}, nil)
+	r.Do(&core.Changed{Member: "full", Cleared: true}, &core.Texts{Name: core.Text{Value: "Fuller"}})
 	return r
 }
 

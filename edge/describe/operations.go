@@ -92,7 +92,7 @@ var (
 	paidCodes = []api.Code{api.UnsupportedMethod, api.MultipleCredentials, api.InvalidIdempotencyKey,
 		api.PaymentRequired, api.PaymentExpired, api.MalformedCredential, api.InvalidChallenge, api.VerificationFailed, api.TLSRequired, api.NotAdmitted,
 		api.CredentialReused, api.IdempotencyKeyUsed, api.PaymentMismatch, api.PaymentUnapplied, api.RankTaken, api.BidTooLow, api.BidTooHigh, api.TotalTooHigh, api.CredentialTooLarge,
-		api.PaymentPending, api.PaymentsUnavailable, api.PaymentsUnconfigured}
+		api.PaymentPending, api.PaymentsUnavailable, api.PaymentsUnconfigured, api.NotLeader}
 )
 
 // document is the answer of a read that may be kept.

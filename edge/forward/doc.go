@@ -1,4 +1,4 @@
-// Package forward passes on to the origin what only the origin answers: paid
+// Package forward passes on to the origin, or to the one of several that leads, what only the origin answers: paid
 // operations above all, and drafts to be checked and reports.
 //
 // A [Forwarder] copies each request byte for byte, adds a voucher (package voucher) and
@@ -13,6 +13,12 @@
 //     5.2), or with a field name or value that is none.
 //   - An edge never sends a payment twice. If the connection to the origin is lost, the
 //     answer is payment_pending, and the client sends the same request again.
+//   - Of several origins an edge asks one, and the next only if that one certainly did
+//     nothing with a request: there was no connection, or it answered not_leader. What
+//     brings no payment has no effect, and goes to the next after any failure (send.go).
+//   - An origin may hold a payment for minutes. So if it holds one of several for more than
+//     five seconds, the edge asks it something small meanwhile; if that is not answered
+//     either, the origin counts as lost (life.go).
 //   - An edge does not queue payments. One that gets no slot within two seconds, and one
 //     of a client that has 16 already, is refused as payments_unavailable.
 //   - While all slots are taken, a payment that has waited for half a second ends another

@@ -2,13 +2,11 @@ package forward
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptrace"
-	"net/url"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -17,6 +15,7 @@ import (
 
 	"webring/core/api"
 	"webring/edge/clientaddr"
+	"webring/edge/upstream"
 	"webring/edge/voucher"
 )
 
@@ -52,10 +51,17 @@ const (
 // know that this node is an edge.
 const MaxPayments, MaxAsks, maxChecks, maxReads = 112, 64, 32, 16
 
-// Config says where requests go. Origin and BaseURL are needed.
+// Config says where requests go. BaseURL is needed.
 type Config struct {
-	// Origin is the URL of the origin, or of an edge that forwards to it.
-	Origin string
+	// Origins are the URLs of the origin's nodes, or of edges that forward to them. One of
+	// them is asked at a time, the first one at first, and the next when that one certainly
+	// did nothing with a request. Without any, requests are refused as not_leader, until
+	// [Forwarder.SetOrigins].
+	Origins []string
+	// ToLeader is for a node of a cluster that does not lead: its requests go to the node
+	// that leads and no further ([voucher.ToLeaderField]), and one that cannot be delivered
+	// is refused as not_leader. It needs Secrets.
+	ToLeader bool
 	// Secrets are shared with the origin, for vouchers. Without them the origin takes
 	// all requests as this node's own, so those that did not come over a secure
 	// connection are refused here.
@@ -79,14 +85,17 @@ type Config struct {
 // fields as they came. It leaves out fields that belong to the connection, and those in
 // which proxies name their clients: the origin would take them for this node's word, and
 // the voucher replaces them. A request that cannot be sent on like this is a bad_request.
-// Nothing is sent twice, and nothing is queued for more than seconds. It may be used
+// No payment is sent twice, and nothing is queued for more than seconds. It may be used
 // concurrently.
 type Forwarder struct {
 	cfg                           Config
 	payments, asks, checks, reads *pool
 	own                           *pool
+	origins                       *upstream.List
+	life                          *life
+	refused                       atomic.Pointer[error] // why no origin took the last request; nil if one did
 	log                           *slog.Logger
-	logged                        atomic.Int64 // second of the last log line about slots
+	crowds, moves                 atomic.Int64 // second of the last log line about slots, and about another origin
 	open                          context.Context
 	end                           context.CancelFunc
 }
@@ -100,7 +109,12 @@ type pool struct {
 // newPool gives a pool for so many requests, and so many of one client, over so many
 // connections.
 func newPool(requests, perClient, conns int) *pool {
-	return &pool{semaphore: newSemaphore(requests, perClient), Transport: &http.Transport{
+	return &pool{semaphore: newSemaphore(requests, perClient), Transport: newTransport(conns)}
+}
+
+// newTransport gives a transport of so many connections to each origin.
+func newTransport(conns int) *http.Transport {
+	return &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 10 * time.Second}).DialContext,
 		TLSHandshakeTimeout: 5 * time.Second,
 		// Well below what the origin keeps idle connections for.
@@ -108,22 +122,24 @@ func newPool(requests, perClient, conns int) *pool {
 		MaxIdleConnsPerHost: 32,
 		MaxConnsPerHost:     conns,
 		DisableCompression:  true,
-	}}
+	}
 }
 
 // New prepares a forwarder.
 func New(cfg Config) (*Forwarder, error) {
-	u, err := url.Parse(cfg.Origin)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.User != nil {
-		return nil, fmt.Errorf("forward: the origin %q is not an http or https URL without path", cfg.Origin)
+	origins, err := upstream.New(cfg.Origins...)
+	if err != nil {
+		return nil, fmt.Errorf("forward: %w", err)
 	}
-	cfg.Origin = u.Scheme + "://" + u.Host
+	if cfg.ToLeader && cfg.Secrets == nil {
+		return nil, errors.New("forward: without a secret the node that leads does not know this one")
+	}
 	if cfg.Secrets != nil {
 		if err := cfg.Secrets.Check(); err != nil {
 			return nil, err
 		}
 	}
-	f := &Forwarder{cfg: cfg, log: cfg.Log,
+	f := &Forwarder{cfg: cfg, log: cfg.Log, origins: origins, life: newLife(),
 		// Payments have more connections than slots. Otherwise a payment could wait for a
 		// connection that is being dialled for a request which another one has served.
 		payments: newPool(MaxPayments, paymentsPerClient, MaxPayments+spareConns),
@@ -146,34 +162,57 @@ func (f *Forwarder) Close() {
 	for _, p := range []*pool{f.payments, f.asks, f.checks, f.reads, f.own} {
 		p.CloseIdleConnections()
 	}
+	f.life.CloseIdleConnections()
+}
+
+// SetOrigins makes these the origins, as [Config.Origins] has them. Requests under way at
+// one that is none of them end: payers whose payment was sent are told to send it again,
+// and what brings no payment goes to the next origin.
+func (f *Forwarder) SetOrigins(urls ...string) error {
+	if err := f.origins.Replace(urls...); err != nil {
+		return fmt.Errorf("forward: %w", err)
+	}
+	return nil
+}
+
+// Asked gives all origins in the order in which they are asked, and why none of them took
+// the last request that no origin answered, nil if one has answered since.
+func (f *Forwarder) Asked() (origins []string, refused error) {
+	for _, o := range f.origins.Round() {
+		origins = append(origins, o.URL)
+	}
+	if why := f.refused.Load(); why != nil {
+		refused = *why
+	}
+	return origins, refused
 }
 
 // Paid is the handler of every paid operation of an edge. client and secure are what
 // the edge's shell says of the request.
 func (f *Forwarder) Paid(ctx *fasthttp.RequestCtx, client string, secure bool) {
-	if f.cfg.Secrets == nil && !secure {
+	switch {
+	case f.cfg.Secrets == nil && !secure:
 		f.problem(ctx, api.TLSRequired, "Challenges are issued and credentials taken only over TLS. Use https.")
-		return
-	}
-	if len(ctx.Request.Header.Peek(voucher.LetGoField)) > 0 {
+	case toLeader(ctx):
+		f.noLeader(ctx)
+	case len(ctx.Request.Header.Peek(voucher.LetGoField)) > 0:
 		f.passLetGo(ctx, client, secure)
-		return
-	}
-	by := f.asks
-	if hasCredential(ctx) {
-		by = f.payments
-	}
-	if res := f.pass(ctx, client, secure, by, holdPaid); res != nil {
-		f.await(ctx, res)
+	case hasCredential(ctx):
+		f.await(ctx, f.pass(ctx, client, secure, f.payments, holdPaid))
+	default:
+		f.await(ctx, f.pass(ctx, client, secure, f.asks, holdPaid))
 	}
 }
 
 // Pass is the handler of everything else that only the origin answers. What the origin
 // says of caching is passed on.
 func (f *Forwarder) Pass(ctx *fasthttp.RequestCtx, client string, secure bool) {
-	if ctx.IsPost() {
+	switch {
+	case toLeader(ctx):
+		f.noLeader(ctx)
+	case ctx.IsPost():
 		f.pass(ctx, client, secure, f.checks, holdCheck)
-	} else {
+	default:
 		f.pass(ctx, client, secure, f.reads, holdRead)
 	}
 }
@@ -201,30 +240,18 @@ func (f *Forwarder) pass(ctx *fasthttp.RequestCtx, client string, secure bool, b
 	defer by.release(own)
 	held, cancel := context.WithTimeout(open, hold)
 	defer cancel()
-	sent := false // true once there is a connection: then the request may have been sent
-	held = httptrace.WithClientTrace(held, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent = true }})
-	res, err := by.RoundTrip(req.WithContext(held))
-	var body []byte
-	if err == nil {
-		body, err = io.ReadAll(http.MaxBytesReader(nil, res.Body, maxAnswer))
-		res.Body.Close()
+	a := f.send(held, by, req)
+	switch {
+	case errors.Is(a.err, errNotLeader), a.err != nil && f.cfg.ToLeader && !a.sent:
+		f.noLeader(ctx)
+	case a.err != nil && context.Cause(held) == errLetGo:
+		f.pushedOut(ctx, a.sent)
+	case a.err != nil:
+		f.unanswered(ctx, a.sent, a.err)
+	default:
+		answer(ctx, a.res, a.body)
 	}
-	if err != nil && context.Cause(held) == errLetGo {
-		f.pushedOut(ctx, sent)
-		return nil
-	}
-	if err != nil {
-		// After a restart of the origin, its old connections must not be used.
-		by.CloseIdleConnections()
-		f.unanswered(ctx, sent, err)
-		return nil
-	}
-	// An answer of 500 or more may come from a proxy of an origin that is down.
-	if f.cfg.Answered != nil && res.StatusCode < 500 {
-		f.cfg.Answered()
-	}
-	answer(ctx, res, body)
-	return res
+	return a.res
 }
 
 // answer gives the client the origin's answer.
@@ -248,8 +275,11 @@ func answer(ctx *fasthttp.RequestCtx, res *http.Response, body []byte) {
 	}
 }
 
-// await waits until this node shows what the client paid for.
+// await waits until this node shows what the client paid for, if there is an answer.
 func (f *Forwarder) await(ctx *fasthttp.RequestCtx, res *http.Response) {
+	if res == nil {
+		return
+	}
 	seq, err := strconv.ParseUint(res.Header.Get("Webring-Seq"), 10, 64)
 	if err != nil || res.StatusCode/100 != 2 || f.cfg.Reach == nil {
 		return

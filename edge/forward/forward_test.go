@@ -23,9 +23,9 @@ import (
 	"webring/edge/voucher"
 )
 
-// upstream takes requests off the wire as they come and answers each with what
+// answering takes requests off the wire as they come and answers each with what
 // answer gives; nothing ends the connection instead.
-func upstream(t *testing.T, answer func(head, body string) string) (url string) {
+func answering(t *testing.T, answer func(head, body string) string) (url string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -85,12 +85,12 @@ func edgeTo(t *testing.T, cfg Config, shell edge.Config) *site {
 
 func TestForwardedRequestsTravelByteForByte(t *testing.T) {
 	var head, body string
-	url := upstream(t, func(h, b string) string {
+	url := answering(t, func(h, b string) string {
 		head, body = h, b
 		return "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nPayment-Receipt: a=b, c\r\nWWW-Authenticate: Payment x\r\nWWW-Authenticate: Payment y\r\n" +
 			"RateLimit-Limit: 7\r\nCache-Control: private\r\nContent-Length: 4\r\n\r\n{ä}"
 	})
-	s := edgeTo(t, Config{Origin: url, Secrets: sharedSecrets, TrustedProxies: proxies(t, "X-Asker")}, edge.Config{RateLimit: 50})
+	s := edgeTo(t, Config{Origins: []string{url}, Secrets: sharedSecrets, TrustedProxies: proxies(t, "X-Asker")}, edge.Config{RateLimit: 50})
 	sent := "{\"name\" :\t\"ä\\u0000\"}\n\n"
 	r := s.raw("POST /api/register?x=%41%2f&y HTTP/1.1\r\nHost: ring.example\r\ncontent-type:  application/json ;charset=UTF-8\r\n" +
 		"Authorization: Payment eyJ+/=  , x\r\nIdempotency-Key: \"k 1\"\r\nX-Request-Id: as-sent.1\r\nAccept-Payment: a;q=0.5\r\naccept-payment: b\r\nCookie: a=b;;c ; d\r\n" +
@@ -127,8 +127,8 @@ func TestForwardedRequestsTravelByteForByte(t *testing.T) {
 func TestTheOriginSeesWhoStandsBehindEdges(t *testing.T) {
 	p := proxies(t, "", "127.0.0.1")
 	origin := serve(t, edge.Config{Core: newRing(t), EdgeSecrets: sharedSecrets, Paid: map[string]edge.Handler{"/api/bid": tellSender}})
-	inner := edgeTo(t, Config{Origin: "http://" + origin.addr, Secrets: sharedSecrets}, edge.Config{EdgeSecrets: sharedSecrets})
-	outer := edgeTo(t, Config{Origin: "http://" + inner.addr, Secrets: sharedSecrets}, edge.Config{EdgeSecrets: sharedSecrets, TrustedProxies: p})
+	inner := edgeTo(t, Config{Origins: []string{"http://" + origin.addr}, Secrets: sharedSecrets}, edge.Config{EdgeSecrets: sharedSecrets})
+	outer := edgeTo(t, Config{Origins: []string{"http://" + inner.addr}, Secrets: sharedSecrets}, edge.Config{EdgeSecrets: sharedSecrets, TrustedProxies: p})
 	for _, c := range []struct{ address, proto, want string }{
 		{"192.0.2.7", "https", "192.0.2.7 true"},
 		{"2001:db8::7", "http", "2001:db8::/64 false"},
@@ -145,7 +145,7 @@ func TestTheOriginSeesWhoStandsBehindEdges(t *testing.T) {
 
 func TestWithoutASecretInsecureRequestsStayHere(t *testing.T) {
 	origin := serve(t, edge.Config{Core: newRing(t), Paid: map[string]edge.Handler{"/api/bid": tellSender}})
-	s := edgeTo(t, Config{Origin: "http://" + origin.addr}, edge.Config{})
+	s := edgeTo(t, Config{Origins: []string{"http://" + origin.addr}}, edge.Config{})
 	wantProblem(t, s.do("POST", "/api/bid", "{}", "Via", "1.1 x"), api.TLSRequired)
 	if r := s.do("POST", "/api/bid", "{}"); r.body != "127.0.0.1 true" {
 		t.Errorf("%q", r.body)
@@ -154,7 +154,7 @@ func TestWithoutASecretInsecureRequestsStayHere(t *testing.T) {
 
 func TestNothingCanBePaidWithoutTheOrigin(t *testing.T) {
 	var asked atomic.Int64
-	lost := upstream(t, func(_, _ string) string { asked.Add(1); return "" })
+	lost := answering(t, func(_, _ string) string { asked.Add(1); return "" })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -186,7 +186,7 @@ func TestNothingCanBePaidWithoutTheOrigin(t *testing.T) {
 		{lost, []string{"Payment x", ""}, api.PaymentPending, true},
 	} {
 		asked.Store(0)
-		s := edgeTo(t, Config{Origin: c.origin, Secrets: sharedSecrets}, edge.Config{})
+		s := edgeTo(t, Config{Origins: []string{c.origin}, Secrets: sharedSecrets}, edge.Config{})
 		fields := []string{"Idempotency-Key", "k"} // for which some transports would try again
 		for _, line := range c.credentials {
 			fields = append(fields, "Authorization", line)
@@ -218,7 +218,7 @@ func TestAnswersWaitUntilThisNodeSeesWhatWasPaidFor(t *testing.T) {
 		{"no position", "200 OK", "x", false, nil, ""},
 	} {
 		var asked []uint64
-		s := edgeTo(t, Config{Origin: upstream(t, answer(c.status, c.seq)), Secrets: sharedSecrets, Reach: func(ctx context.Context, seq uint64) bool {
+		s := edgeTo(t, Config{Origins: []string{answering(t, answer(c.status, c.seq))}, Secrets: sharedSecrets, Reach: func(ctx context.Context, seq uint64) bool {
 			asked = append(asked, seq)
 			if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 2*time.Second {
 				t.Errorf("%s: it may wait until %v", c.rule, deadline)
@@ -233,9 +233,8 @@ func TestAnswersWaitUntilThisNodeSeesWhatWasPaidFor(t *testing.T) {
 	}
 }
 
-func TestForwardersNeedAnOriginAndALongSecret(t *testing.T) {
-	for _, cfg := range []Config{{Origin: "ring.example"}, {Origin: "ftp://x"}, {Origin: "http://x/y"}, {Origin: "http://x?y"},
-		{Origin: "http://u@x"}, {Origin: "http://x", Secrets: new(voucher.Secrets)}} {
+func TestForwardersNeedOriginsThatAreURLsAndALongSecret(t *testing.T) {
+	for _, cfg := range []Config{{Origins: []string{"ring.example"}}, {Origins: []string{"http://x", "ftp://x"}}, {Origins: []string{"http://x"}, Secrets: new(voucher.Secrets)}, {ToLeader: true}} {
 		if f, err := New(cfg); err == nil {
 			t.Errorf("%+v: %v", cfg, f)
 		}
@@ -246,10 +245,10 @@ func TestForwardersNeedAnOriginAndALongSecret(t *testing.T) {
 // sent and whatever the origin calls it.
 func TestOneRequestIDStandsInTheLogsOfAllNodes(t *testing.T) {
 	var head string
-	s := edgeTo(t, Config{Origin: upstream(t, func(h, _ string) string {
+	s := edgeTo(t, Config{Origins: []string{answering(t, func(h, _ string) string {
 		head = h
 		return "HTTP/1.1 200 OK\r\nX-Request-Id: the-origins\r\nContent-Length: 0\r\n\r\n"
-	}), Secrets: sharedSecrets}, edge.Config{})
+	})}, Secrets: sharedSecrets}, edge.Config{})
 	for _, c := range []struct{ fields, want string }{
 		{"", ""},
 		{"X-Request-Id: my-request\r\n", "my-request"},
@@ -269,7 +268,7 @@ func TestOneRequestIDStandsInTheLogsOfAllNodes(t *testing.T) {
 // and as what it is: not as a payment whose outcome is unknown.
 func TestRequestsThatCannotBePassedOnAreMalformed(t *testing.T) {
 	var asked atomic.Int64
-	s := edgeTo(t, Config{Origin: upstream(t, func(_, _ string) string { asked.Add(1); return "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" }),
+	s := edgeTo(t, Config{Origins: []string{answering(t, func(_, _ string) string { asked.Add(1); return "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" })},
 		Secrets: sharedSecrets}, edge.Config{})
 	for _, c := range []struct{ rule, target, line string }{
 		{"a space in a name", "/api/bid", "A b: c"},
@@ -322,7 +321,7 @@ func TestPagesOfTheOriginAreReadAtEdges(t *testing.T) {
 	}
 	origin := serve(t, edge.Config{Core: newRing(t), EdgeSecrets: sharedSecrets, RateLimit: 3,
 		Others: map[string]edge.Handler{"POST /join": tell, "GET /reports/{id}": tell}})
-	e := passing(t, Config{Origin: "http://" + origin.addr, Secrets: sharedSecrets}, edge.Config{TrustedProxies: p})
+	e := passing(t, Config{Origins: []string{"http://" + origin.addr}, Secrets: sharedSecrets}, edge.Config{TrustedProxies: p})
 	as := func(client string, more ...string) []string {
 		return append(more, "X-Forwarded-For", client, "X-Forwarded-Proto", "https")
 	}
@@ -371,13 +370,13 @@ func TestAnAnswerShowsThatTheOriginIsThere(t *testing.T) {
 		{"GET", "/api", "200 OK", 0}, // answered here
 	} {
 		var there atomic.Int64
-		url := upstream(t, func(_, _ string) string {
+		url := answering(t, func(_, _ string) string {
 			if c.answer == "" {
 				return ""
 			}
 			return "HTTP/1.1 " + c.answer + "\r\nContent-Length: 2\r\n\r\n{}"
 		})
-		e := passing(t, Config{Origin: url, Secrets: sharedSecrets, Answered: func() { there.Add(1) }}, edge.Config{})
+		e := passing(t, Config{Origins: []string{url}, Secrets: sharedSecrets, Answered: func() { there.Add(1) }}, edge.Config{})
 		if e.do(c.method, c.target, "{}"); there.Load() != c.there {
 			t.Errorf("%s %s %q: heard of %d times", c.method, c.target, c.answer, there.Load())
 		}
@@ -389,7 +388,7 @@ func TestAnAnswerShowsThatTheOriginIsThere(t *testing.T) {
 func TestWhatIsFreeDoesNotStopPayments(t *testing.T) {
 	var reading, checking, asking atomic.Int64
 	release := make(chan struct{})
-	url := upstream(t, func(head, _ string) string {
+	url := answering(t, func(head, _ string) string {
 		switch {
 		case strings.HasPrefix(head, "GET "):
 			reading.Add(1)
@@ -403,7 +402,7 @@ func TestWhatIsFreeDoesNotStopPayments(t *testing.T) {
 		}
 		return "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 	})
-	e := passing(t, Config{Origin: url, Secrets: sharedSecrets}, edge.Config{})
+	e := passing(t, Config{Origins: []string{url}, Secrets: sharedSecrets}, edge.Config{})
 	var free sync.WaitGroup
 	ask := func(n int, method, target string) {
 		for range n {
@@ -437,7 +436,7 @@ func TestWhatIsFreeDoesNotStopPayments(t *testing.T) {
 	close(release)
 	free.Wait()
 
-	lost := passing(t, Config{Origin: upstream(t, func(_, _ string) string { return "" }), Secrets: sharedSecrets}, edge.Config{})
+	lost := passing(t, Config{Origins: []string{answering(t, func(_, _ string) string { return "" })}, Secrets: sharedSecrets}, edge.Config{})
 	r := lost.get("/reports/1", "Authorization", "Payment x")
 	wantProblem(t, r, api.PaymentsUnavailable)
 	wantFields(t, r, "Retry-After", "5")
@@ -449,7 +448,7 @@ func TestCodedBodiesAreForwardedAsTheyCame(t *testing.T) {
 	origin := serve(t, edge.Config{Core: newRing(t), EdgeSecrets: sharedSecrets, Paid: map[string]edge.Handler{"/api/bid": func(ctx *fasthttp.RequestCtx, client string, secure bool) {
 		fmt.Fprintf(ctx, "%s %q %x %s", client, ctx.Request.Header.Peek("Content-Encoding"), ctx.Request.Body(), edge.Body(ctx))
 	}}})
-	e := edgeTo(t, Config{Origin: "http://" + origin.addr, Secrets: sharedSecrets}, edge.Config{})
+	e := edgeTo(t, Config{Origins: []string{"http://" + origin.addr}, Secrets: sharedSecrets}, edge.Config{})
 	for coding, coded := range map[string]string{"gzip": gzipped(t, "{ }"), "zstd": zstded(t, "{ }")} {
 		r := e.do("POST", "/api/bid", coded, "Content-Encoding", coding)
 		if want := fmt.Sprintf("127.0.0.1 %q %x { }", coding, coded); r.status != 200 || r.body != want {
@@ -497,7 +496,7 @@ func TestAForwardedPaymentIsHeldAsLongAsTheOriginHoldsIt(t *testing.T) {
 						}()
 					}
 				}()
-				f, err := New(Config{Origin: "http://origin.example", Secrets: sharedSecrets, BaseURL: func() string { return base }, Log: slog.New(slog.DiscardHandler)})
+				f, err := New(Config{Origins: []string{"http://origin.example"}, Secrets: sharedSecrets, BaseURL: func() string { return base }, Log: slog.New(slog.DiscardHandler)})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -1,10 +1,8 @@
 package forward
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -19,7 +17,7 @@ var errLetGo = errors.New("forward: let go")
 // letGo has a request end before its outcome is known. If the origin does not answer it in
 // time, drop ends it.
 func (f *Forwarder) letGo(r *outgoing, drop func()) {
-	if f.mayLog() {
+	if mayLog(&f.crowds) {
 		f.log.Warn("forward: payments are let go before they have an outcome: others need their slots on the way to the origin")
 	}
 	time.AfterFunc(letGoTime, drop)
@@ -28,17 +26,23 @@ func (f *Forwarder) letGo(r *outgoing, drop func()) {
 	}
 }
 
-// askToLetGo tells the origin. Its answer is the one to the request that is let go.
+// askToLetGo tells the origin that has the request. Its answer is the one to the request
+// that is let go.
 func (f *Forwarder) askToLetGo(r *outgoing) {
+	at := r.at.Load()
+	if at == nil {
+		at = f.origins.Current()
+	}
+	if at == nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(f.open, letGoTime)
 	defer cancel()
-	ask := r.Clone(ctx)
-	ask.Body = io.NopCloser(bytes.NewReader(r.body))
+	ask := f.to(ctx, at, r)
 	ask.Header.Set(voucher.LetGoField, "1")
-	f.vouch(ask, r)
 	res, err := f.payments.RoundTrip(ask)
 	if err != nil {
-		f.log.Warn("forward: the origin does not let a payment go", "err", err)
+		f.log.Warn("forward: the origin does not let a payment go", "origin", at.URL, "err", err)
 		return
 	}
 	res.Body.Close()

@@ -21,7 +21,7 @@ func TestOnlyEdgesHavePaymentsLetGo(t *testing.T) {
 		h := &ctx.Request.Header
 		fmt.Fprintf(ctx, "%s %s %q %s", client, h.Peek("Authorization"), h.Peek(voucher.LetGoField), ctx.Request.Body())
 	}}})
-	near := edgeTo(t, Config{Origin: "http://" + origin.addr, Secrets: sharedSecrets}, edge.Config{EdgeSecrets: sharedSecrets})
+	near := edgeTo(t, Config{Origins: []string{"http://" + origin.addr}, Secrets: sharedSecrets}, edge.Config{EdgeSecrets: sharedSecrets})
 	vouched := func() string {
 		return voucher.New(sharedSecret, time.Now(), "192.0.2.1", true, about)
 	}
@@ -54,7 +54,7 @@ func TestEdgesPassOnWhatIsToBeLetGo(t *testing.T) {
 		h := &ctx.Request.Header
 		heard = append(heard, fmt.Sprintf("%s %t %s %q %s", client, secure, h.Peek("Authorization"), h.Peek(voucher.LetGoField), ctx.Request.Body()))
 	}}})
-	f, err := New(Config{Origin: "http://" + origin.addr, Secrets: sharedSecrets, BaseURL: func() string { return base }})
+	f, err := New(Config{Origins: []string{"http://" + origin.addr}, Secrets: sharedSecrets, BaseURL: func() string { return base }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package forward
 
 import (
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -21,7 +22,7 @@ const (
 
 // crowded refuses a request that gets no slot. It is not sent later.
 func (f *Forwarder) crowded(ctx *fasthttp.RequestCtx) {
-	if f.mayLog() {
+	if mayLog(&f.crowds) {
 		f.log.Warn("forward: as many requests are on their way to the origin as may be, of one client or of all", requestOf(ctx))
 	}
 	const crowded = "As many requests like this one are on their way to the origin of this ring as may be, of this client or of all"
@@ -67,11 +68,23 @@ func requestOf(ctx *fasthttp.RequestCtx) slog.Attr {
 	return slog.String("request", string(ctx.Request.Header.Peek(requestid.Field)))
 }
 
-// mayLog reports whether there may be a log line about slots: at most one a second, so
-// that strangers do not fill the log.
-func (f *Forwarder) mayLog() bool {
+// mayLog reports whether there may be another log line of a kind: at most one a second, so
+// that strangers do not fill the log. last is the second of the last one.
+func mayLog(last *atomic.Int64) bool {
 	now := time.Now().Unix()
-	return f.logged.Swap(now) != now
+	return last.Swap(now) != now
+}
+
+// noLeader refuses a request that no node has done anything with: none leads now, or it is
+// not known which. A new one leads within seconds.
+func (f *Forwarder) noLeader(ctx *fasthttp.RequestCtx) {
+	const none = "No node of this ring's origin is known to lead"
+	if ctx.IsPost() {
+		f.refuse(ctx, api.NotLeader, none+", "+notDelivered)
+	} else {
+		f.refuse(ctx, api.NotLeader, none+", and only that one has what is at this address. Other reads go on.")
+	}
+	ctx.Response.Header.Set("Retry-After", "2")
 }
 
 // refuse answers with a problem that may be over in a few seconds.

@@ -2,27 +2,33 @@ package forward
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
 	"golang.org/x/net/http/httpguts"
 
 	"webring/edge/requestid"
+	"webring/edge/upstream"
 	"webring/edge/uri"
 	"webring/edge/voucher"
 )
 
-// outgoing is a request for the origin, with what a second voucher for it needs.
+// outgoing is a request for an origin, without what differs for each time that it is sent.
 type outgoing struct {
-	*http.Request
-	body   []byte
-	client string
-	secure bool
+	method, target string
+	header         http.Header
+	body           []byte
+	client         string
+	secure         bool
+	payment        bool                            // it brings a credential
+	at             atomic.Pointer[upstream.Origin] // that it was sent to last
 }
 
 // request copies a request. It is not ok when the request cannot be sent on byte for byte,
@@ -34,17 +40,8 @@ func (f *Forwarder) request(ctx *fasthttp.RequestCtx, client string, secure bool
 	if bytes.ContainsFunc(target, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return nil, false
 	}
-	r := &outgoing{body: bytes.Clone(in.Body()), client: client, secure: secure}
-	scheme, host, _ := strings.Cut(f.cfg.Origin, "://")
-	// The target is opaque, because parsing could change its spelling.
-	req := &http.Request{
-		Method: string(in.Header.Method()), Host: host, URL: &url.URL{Scheme: scheme, Host: host, Opaque: string(target)},
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
-	}
-	if len(r.body) > 0 {
-		// Without GetBody, the transport never sends the request a second time.
-		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(r.body)), int64(len(r.body))
-	}
+	r := &outgoing{method: string(in.Header.Method()), target: string(target), header: http.Header{}, body: bytes.Clone(in.Body()),
+		client: client, secure: secure, payment: hasCredential(ctx)}
 	for line := range bytes.SplitSeq(in.Header.RawHeaders(), []byte("\r\n")) {
 		if len(line) == 0 {
 			continue // the end
@@ -58,29 +55,42 @@ func (f *Forwarder) request(ctx *fasthttp.RequestCtx, client string, secure bool
 		if hopByHop(name) || f.cfg.TrustedProxies.IsProxyField(name) {
 			continue
 		}
-		req.Header[name] = append(req.Header[name], string(value))
+		r.header[name] = append(r.header[name], string(value))
 	}
-	for _, name := range connectionFields(req.Header) {
-		req.Header.Del(name)
+	for _, name := range connectionFields(r.header) {
+		r.header.Del(name)
 	}
-	if _, has := req.Header["User-Agent"]; !has {
-		req.Header["User-Agent"] = nil // or the transport would make one up
+	if _, has := r.header["User-Agent"]; !has {
+		r.header["User-Agent"] = nil // or the transport would make one up
 	}
 	// One id stands in the logs of all nodes, whatever the client has sent.
 	if id := in.Header.Peek(requestid.Field); len(id) > 0 {
-		req.Header[requestid.Field] = []string{string(id)}
+		r.header[requestid.Field] = []string{string(id)}
 	}
-	r.Request = req
-	f.vouch(req, r)
 	return r, true
 }
 
-// vouch adds to req the voucher of r.
-func (f *Forwarder) vouch(req *http.Request, r *outgoing) {
+// to makes of r a request to an origin, with a voucher of its own.
+func (f *Forwarder) to(ctx context.Context, o *upstream.Origin, r *outgoing) *http.Request {
+	r.at.Store(o)
+	scheme, host, _ := strings.Cut(o.URL, "://")
+	req := &http.Request{
+		// The target is opaque, because parsing could change its spelling.
+		Method: r.method, Host: host, URL: &url.URL{Scheme: scheme, Host: host, Opaque: r.target},
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: r.header.Clone(),
+	}
+	if len(r.body) > 0 {
+		// Without GetBody, the transport never sends the request a second time.
+		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(r.body)), int64(len(r.body))
+	}
 	if f.cfg.Secrets != nil {
-		about := voucher.Request{Method: []byte(req.Method), Target: []byte(req.URL.Opaque), Body: r.body}
+		about := voucher.Request{Method: []byte(r.method), Target: []byte(r.target), Body: r.body}
 		req.Header.Set(voucher.Field, voucher.New(f.cfg.Secrets.Current(), time.Now(), r.client, r.secure, about))
 	}
+	if f.cfg.ToLeader {
+		req.Header.Set(voucher.ToLeaderField, "1")
+	}
+	return req.WithContext(ctx)
 }
 
 // connectionFields gives Connection and the fields that it names.
@@ -98,7 +108,7 @@ func connectionFields(h http.Header) (names []string) {
 func hopByHop(name string) bool {
 	switch name {
 	case "Host", "Content-Length", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization",
-		"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Expect", voucher.Field, voucher.LetGoField:
+		"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Expect", voucher.Field, voucher.LetGoField, voucher.ToLeaderField:
 		return true
 	}
 	return false
@@ -107,6 +117,11 @@ func hopByHop(name string) bool {
 // writtenHere reports whether this node writes a field of an answer for itself.
 func writtenHere(name string) bool {
 	return name == "Connection" || name == "Date" || name == requestid.Field || strings.HasPrefix(name, "Ratelimit-")
+}
+
+// toLeader reports whether another node of the cluster took this one for the leader.
+func toLeader(ctx *fasthttp.RequestCtx) bool {
+	return len(ctx.Request.Header.Peek(voucher.ToLeaderField)) > 0
 }
 
 // hasCredential reports whether any line of a request may bring a payment.

@@ -178,7 +178,7 @@ func fullEdge(t *testing.T, test func(t *testing.T, origin *heldOrigin, public *
 	synctest.Test(t, func(t *testing.T) {
 		origin, public := &heldOrigin{pipes: newPipes()}, newPipes()
 		go origin.serve()
-		f, err := New(Config{Origin: "http://origin.example", Secrets: sharedSecrets, BaseURL: func() string { return base }, Log: slog.New(slog.DiscardHandler)})
+		f, err := New(Config{Origins: []string{"http://origin.example"}, Secrets: sharedSecrets, BaseURL: func() string { return base }, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

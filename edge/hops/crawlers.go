@@ -2,7 +2,7 @@ package hops
 
 // A crawler is told by its User-Agent: by one of these words, in any case. They are what
 // names of crawlers have in common on the lists that others keep, such as
-// github.com/monperrus/crawler-user-agents and github.com/omrilotan/isbot; a test compares.
+// github.com/monperrus/crawler-user-agents and github.com/omrilotan/isbot.
 // Programs that fetch pages for their users, such as curl or an agent, are no crawlers.
 var crawlers = []string{
 	// Whoever explains itself by an address is no browser: browsers have none.

@@ -134,6 +134,9 @@ var explanations = map[api.Code]explanation{
 	api.PaymentsUnconfigured: {
 		"This ring has no payment method, so nobody can join it or bid in it.",
 		"Reads work. If this is your ring, configure a payment method."},
+	api.NotLeader: {
+		"The ring's origin runs on several machines, of which one takes payments at a time, and this one does not know which that is: another is about to take over. Nothing was done with the request, and it charges nothing.",
+		"Send it again after the seconds that Retry-After says; a machine takes over within seconds. If you sent a credential before, do not pay anew: send the same request with the same credential."},
 	api.ScoreUnavailable: {
 		"The service that scores sites cannot be reached, and without a score nobody joins. Nothing was charged.",
 		"Try again after the seconds that Retry-After says."},

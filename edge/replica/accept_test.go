@@ -159,7 +159,7 @@ func TestRefusals(t *testing.T) {
 			if !errors.Is(err, c.want) {
 				t.Errorf("%v, want %v", err, c.want)
 			}
-			f.complain(err)
+			f.complain(f.origin(), err)
 			if log := f.log.String(); err == nil || strings.Count(log, "level=ERROR") != 1 || !strings.Contains(log, "refused; serving the last good state") || !strings.Contains(log, c.want.Error()) {
 				t.Errorf("the log says %s", log)
 			}
@@ -235,10 +235,9 @@ func TestRedactedTextsAreDoneWithout(t *testing.T) {
 
 func TestNewRefusesWhatCannotBeFollowed(t *testing.T) {
 	o := newOrigin(t)
-	good := Config{Origin: "http://x", Keys: []string{o.key}, Open: openCore, Show: func(Core) {}}
+	good := Config{Origins: []string{"http://x"}, Keys: []string{o.key}, Open: openCore, Show: func(Core) {}}
 	for name, change := range map[string]func(*Config){
-		"no origin": func(c *Config) { c.Origin = "" }, "no URL": func(c *Config) { c.Origin = "x:80" },
-		"a path": func(c *Config) { c.Origin = "http://x/y" }, "a query": func(c *Config) { c.Origin = "http://x?y" },
+		"an empty origin": func(c *Config) { c.Origins = []string{"http://x", ""} }, "a path": func(c *Config) { c.Origins = []string{"http://x/y"} },
 		"no key": func(c *Config) { c.Keys = nil }, "half a key": func(c *Config) { c.Keys = []string{"ring.test+00000000"} },
 		"no host": func(c *Config) { c.Open = nil }, "nothing to show to": func(c *Config) { c.Show = nil },
 	} {

@@ -51,7 +51,7 @@ func (r *Replica) block(n, need uint64) ([]snap.Record, error) {
 		if records != nil && uint64(len(records)) >= need {
 			return records, nil
 		}
-		if !r.pace.spare() {
+		if from := r.origin(); from == nil || !from.pace.spare() {
 			return nil, snap.ErrBusy
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), passOn)

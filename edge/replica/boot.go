@@ -15,7 +15,7 @@ import (
 )
 
 // boot makes the first state: from the snapshot that the checkpoint names, or from an
-// empty ring, and the events after it. Nothing is shown before the end. The ledger must
+// empty ring if there is none of this version, and the events after it. Nothing is shown before the end. The ledger must
 // continue what was signed before a restart, even if the state on disk is lost. A
 // snapshot of later events cannot show that: then the signer is trusted.
 func (r *Replica) boot(ctx context.Context, to snap.Checkpoint, signed []byte) error {
@@ -31,7 +31,11 @@ func (r *Replica) boot(ctx context.Context, to snap.Checkpoint, signed []byte) e
 	var tree snap.Tree
 	if to.Snapshot.Size > 0 && !r.cfg.Replay {
 		var err error
-		if rows, tree, err = r.snapshot(ctx, to.Snapshot); err != nil {
+		if rows, tree, err = r.snapshot(ctx, to.Snapshot); errors.Is(err, snap.ErrVersion) {
+			// Edges are upgraded before their origin, whose snapshots they may not read yet.
+			r.log.Info("replica: the origin's snapshot is of another version; all events are folded", "events", to.Size)
+			rows, tree = nil, snap.Tree{}
+		} else if err != nil {
 			return err
 		}
 	}

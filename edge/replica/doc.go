@@ -28,6 +28,10 @@
 // that was signed before that checkpoint. If the disk fails, the log says so and serving
 // goes on.
 //
+// Of several origins one is followed, and the next as soon as that one fails, is silent,
+// gives no newer checkpoint for half a minute, or is behind what was shown (upstream.go).
+// What is accepted does not depend on where it came from.
+//
 // A tour: replica.go (the configuration and what a replica holds), keys.go (which keys are
 // trusted), accept.go (the checks), boot.go (the first state), visible.go (what readers
 // see), unreachable.go (states that the core here does not come to), follow.go, carried.go,

@@ -78,7 +78,7 @@ func TestALostStateDoesNotLetAnOlderOneIn(t *testing.T) {
 			if !errors.Is(err, c.want) {
 				t.Errorf("%v, want %v", err, c.want)
 			}
-			f.complain(err)
+			f.complain(f.origin(), err)
 			if log := f.log.String(); !strings.Contains(log, "refused; there is nothing to serve yet") {
 				t.Errorf("the log says %s", log)
 			}

@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"mime"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 )
@@ -33,19 +32,27 @@ const (
 // errNoStream is returned by stream when the response is not an event stream.
 var errNoStream = errors.New("replica: no event stream")
 
-// follow accepts checkpoints until ctx ends.
+// follow accepts checkpoints until ctx ends, from one origin after the other.
 func (r *Replica) follow(ctx context.Context) {
 	pause := minPause
 	for ctx.Err() == nil {
-		before := r.newest()
-		err := r.connect(ctx)
+		before, from := r.newest(), r.origin()
+		if from == nil {
+			select {
+			case <-r.wake:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		err := r.connect(ctx, from)
 		if ctx.Err() != nil {
 			return
 		}
 		if r.newest() != before {
 			pause = minPause
 		}
-		r.complain(err)
+		r.complain(from, err)
+		r.origins.Skip(from.Origin)
 		// Between half and all of the pause, so that edges do not return all at once.
 		wait := time.NewTimer(pause/2 + rand.N(pause/2))
 		select {
@@ -69,41 +76,50 @@ func (r *Replica) newest() string {
 	return fmt.Sprintf("%d-%d", r.at.Size, r.at.Time)
 }
 
-// connect follows over one connection, until that ends or something is refused. A
-// checkpoint that is being accepted is not interrupted when the connection ends.
-func (r *Replica) connect(ctx context.Context) error {
+// connect follows an origin over one connection, until that ends or something is refused.
+// A checkpoint that is being accepted is not interrupted when the connection ends.
+func (r *Replica) connect(ctx context.Context, from *origin) error {
 	line, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer context.AfterFunc(from.Gone(), cancel)()
 	r.mu.Lock()
 	r.disconnect = cancel
 	r.mu.Unlock()
 	var err error
-	if time.Now().After(r.pollUntil) {
-		err = r.stream(ctx, line)
+	if time.Now().After(from.pollUntil) {
+		err = r.stream(ctx, line, from)
 		if errors.Is(err, errNoStream) && line.Err() == nil {
-			r.log.Info("replica: no event stream gets through; polling", "err", err)
-			r.pollUntil = time.Now().Add(pollFor)
-			err = r.poll(ctx, line)
+			from.pollUntil = time.Now().Add(pollFor)
+			if errors.Is(err, errStalled) && r.origins.Several() {
+				return err // it may be dead; it is polled when it is its turn again
+			}
+			r.log.Info("replica: no event stream gets through; polling", "origin", from.URL, "err", err)
+			err = r.poll(ctx, line, from)
 		}
 	} else {
-		err = r.poll(ctx, line)
+		err = r.poll(ctx, line, from)
 	}
 	if l, ok := errors.AsType[*laterError](err); ok {
 		// The origin has no slot for another follower; a plain question needs none.
-		r.log.Info("replica: the origin has no slot for another follower; asking now and then", "err", err)
-		return r.ask(ctx, line, l.after)
+		r.log.Info("replica: the origin has no slot for another follower; asking now and then", "origin", from.URL, "err", err)
+		return r.ask(ctx, line, from, l.after)
 	}
 	return err
 }
 
-// complain logs why following stopped, once for each reason and minute.
-func (r *Replica) complain(err error) {
-	if err == nil || err.Error() == r.lastComplaint && time.Since(r.complained) < time.Minute {
+// complain logs why following an origin stopped, once for each reason and minute.
+func (r *Replica) complain(from *origin, err error) {
+	if err == nil || err.Error() == from.complaint && time.Since(from.complained) < time.Minute {
 		return
 	}
-	r.lastComplaint, r.complained = err.Error(), time.Now()
+	from.complaint, from.complained = err.Error(), time.Now()
+	log := r.log.With("origin", from.URL)
 	if errors.Is(err, errNotShown) {
-		r.log.Error("replica: no core here takes what was signed; it is tried again", "err", err)
+		log.Error("replica: no core here takes what was signed; it is tried again", "err", err)
+		return
+	}
+	if r.origins.Several() && (errors.Is(err, ErrShrunk) || errors.Is(err, ErrOlder)) {
+		log.Warn("replica: this origin is behind what is shown here; the next one is asked", "err", err)
 		return
 	}
 	served := "serving the last good state"
@@ -112,25 +128,26 @@ func (r *Replica) complain(err error) {
 	}
 	for _, refusal := range []error{ErrSignature, ErrOrigin, ErrShrunk, ErrOlder, ErrForked, ErrEvents, ErrState, ErrSnapshot} {
 		if errors.Is(err, refusal) {
-			r.log.Error("replica: refused; "+served, "err", err)
+			log.Error("replica: refused; "+served, "err", err)
 			return
 		}
 	}
-	r.log.Warn("replica: not connected", "err", err)
+	log.Warn("replica: not connected", "err", err)
 }
 
 // stream follows by an event stream. The stream is read while a checkpoint is being
 // accepted, and of those that come meanwhile only the newest is accepted next. A stream
-// without a checkpoint for [StaleAfter] is closed, even if other lines come: its source
-// may have lost the origin, and another connection may lead to another source.
-func (r *Replica) stream(ctx, line context.Context) error {
+// without a checkpoint for [Replica.mostQuiet] is closed, even if other lines come: its
+// source may have lost the origin, and another connection may lead to another source.
+func (r *Replica) stream(ctx, line context.Context, from *origin) error {
 	header := map[string]string{"Accept": "text/event-stream", "Cache-Control": "no-cache"}
 	if id := r.newest(); id != "" {
 		header["Last-Event-ID"] = id
 	}
-	line, cancel := context.WithCancel(line)
-	defer cancel()
+	line, answered, end := r.hurried(line)
+	defer end()
 	res, err := r.request(line, "/sync/checkpoint", silence, 0, header)
+	answered()
 	if errors.Is(err, errStalled) {
 		return errors.Join(errNoStream, err)
 	}
@@ -149,16 +166,16 @@ func (r *Replica) stream(ctx, line context.Context) error {
 		ended <- readEvents(res.Body, news)
 	})
 	defer reading.Wait()
-	defer cancel()
+	defer end()
 	for {
-		late := time.NewTimer(StaleAfter)
+		late := time.NewTimer(r.mostQuiet())
 		select {
 		case e, ok := <-news:
 			late.Stop()
 			if !ok {
 				return <-ended
 			}
-			if err := r.acceptWith(ctx, e.signed, e.carried); err != nil {
+			if err := r.take(ctx, from, e); err != nil {
 				return err
 			}
 		case <-late.C:
@@ -189,13 +206,13 @@ func readEvents(body io.Reader, news chan event) error {
 }
 
 // ask follows by asking for the newest checkpoint now and then, for a while.
-func (r *Replica) ask(ctx, line context.Context, d time.Duration) error {
+func (r *Replica) ask(ctx, line context.Context, from *origin, d time.Duration) error {
 	for until := time.Now().Add(d); time.Now().Before(until); {
 		signed, err := r.getNote(line, "/sync/checkpoint")
 		if err != nil {
 			return r.heed(err)
 		}
-		if err := r.accept(ctx, signed); err != nil {
+		if err := r.take(ctx, from, event{signed: signed}); err != nil {
 			return err
 		}
 		if err := rest(line, askEvery); err != nil {
@@ -247,24 +264,35 @@ func readEvent(r *bufio.Reader) (event, error) {
 
 // poll follows by asking again and again; the answer is held until there is
 // something new.
-func (r *Replica) poll(ctx, line context.Context) error {
-	for time.Now().Before(r.pollUntil) {
+func (r *Replica) poll(ctx, line context.Context, from *origin) error {
+	newest, since := r.newest(), time.Now()
+	for first := r.origins.Several(); time.Now().Before(from.pollUntil); first = false {
 		path := "/sync/checkpoint"
-		if id := r.newest(); id != "" {
-			path += "?after=" + id
+		asking, answered, end := line, func() {}, func() {}
+		if first {
+			asking, answered, end = r.hurried(line)
+		} else if newest != "" {
+			path += "?after=" + newest
 		}
-		signed, err := r.getNote(line, path)
+		signed, err := r.getNote(asking, path)
+		answered()
+		end()
 		if err != nil {
 			return err
 		}
-		if err := r.accept(ctx, signed); err != nil {
+		if err := r.take(ctx, from, event{signed: signed}); err != nil {
 			return err
 		}
-		if strings.HasSuffix(path, r.newest()) {
-			// A server that answers at once must not be asked in a tight loop.
-			if err := rest(line, time.Second); err != nil {
-				return err
-			}
+		if now := r.newest(); now != newest {
+			newest, since = now, time.Now()
+			continue
+		}
+		if r.origins.Several() && time.Since(since) > newsTime {
+			return fmt.Errorf("replica: polls: %w", errStalled)
+		}
+		// A server that answers at once must not be asked in a tight loop.
+		if err := rest(line, time.Second); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -66,16 +66,20 @@ func (r *Replica) get(ctx context.Context, path string, limit int64, again bool)
 // heed makes the pace rest for as long as an answer with 429 asks.
 func (r *Replica) heed(err error) error {
 	if l, ok := errors.AsType[*laterError](err); ok {
-		r.pace.rest(l.after)
+		l.pace.rest(l.after)
 	}
 	return err
 }
 
-// request sends a GET as soon as the pace allows. It fails unless the status is 200, and
+// request sends a GET to the current origin as soon as its pace allows. It fails unless the status is 200, and
 // when nothing comes for as long as stall, until the body is closed. The body may take its
 // length divided by slowest, and slack more; with a slack of 0 it may take any time.
 func (r *Replica) request(ctx context.Context, path string, stall, slack time.Duration, header map[string]string) (*http.Response, error) {
-	if err := r.pace.wait(ctx); err != nil {
+	from := r.origin()
+	if from == nil {
+		return nil, errNoOrigin
+	}
+	if err := from.pace.wait(ctx); err != nil {
 		return nil, fmt.Errorf("replica: %s: %w", path, err)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -88,7 +92,7 @@ func (r *Replica) request(ctx context.Context, path string, stall, slack time.Du
 		cancel(nil)
 		return fmt.Errorf("replica: %s: %w", path, err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.cfg.Origin+path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from.URL+path, nil)
 	if err != nil {
 		return nil, end(err)
 	}
@@ -104,7 +108,7 @@ func (r *Replica) request(ctx context.Context, path string, stall, slack time.Du
 	}
 	if res.StatusCode == http.StatusTooManyRequests {
 		res.Body.Close()
-		return nil, end(later(res.Header))
+		return nil, end(later(from.pace, res.Header))
 	}
 	if res.StatusCode != http.StatusOK {
 		res.Body.Close()

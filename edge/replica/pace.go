@@ -61,8 +61,11 @@ func (p *pace) rest(d time.Duration) {
 	p.until = time.Now().Add(d)
 }
 
-// laterError is what an answer with 429 asks for.
-type laterError struct{ after time.Duration }
+// laterError is what an answer with 429 asks for, of the questions that pace allows.
+type laterError struct {
+	pace  *pace
+	after time.Duration
+}
 
 func (e *laterError) Error() string {
 	return fmt.Sprintf("%v 429: asked to wait for %s", errStatus, e.after)
@@ -70,10 +73,10 @@ func (e *laterError) Error() string {
 
 func (e *laterError) Unwrap() error { return errStatus }
 
-func later(h http.Header) error {
+func later(p *pace, h http.Header) error {
 	seconds, err := strconv.Atoi(h.Get("Retry-After"))
 	if err != nil {
 		seconds = 0 // a date, or nothing
 	}
-	return &laterError{min(max(time.Duration(seconds)*time.Second, restMin), restMax)}
+	return &laterError{p, min(max(time.Duration(seconds)*time.Second, restMin), restMax)}
 }

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Probe asks the origin once for its checkpoint, and gives the events that it speaks of
-// and when it was signed. It fails when the configuration is wrong, when the origin does
-// not answer, and when the checkpoint is not signed with a key that is trusted. It keeps
-// nothing. Of the configuration it needs Origin and Keys; with Dir, what the edge on that
-// folder has learned of the keys counts, too.
+// Probe asks the first of the origins once for its checkpoint, and gives the events that
+// it speaks of and when it was signed. It fails when the configuration is wrong, when the
+// origin does not answer, and when the checkpoint is not signed with a key that is trusted.
+// It keeps nothing. Of the configuration it needs Origins and Keys; with Dir, what the edge
+// on that folder has learned of the keys counts, too.
 func Probe(ctx context.Context, cfg Config) (events uint64, signed time.Time, err error) {
 	dir := cfg.Dir
 	cfg.Dir = ""

@@ -33,7 +33,7 @@ func (r *Replica) forget(records []snap.Record) (some bool) {
 			continue
 		}
 		if e, err := core.DecodeEvent(record.Event); err == nil {
-			if joined, ok := e.(*core.Joined); ok && redacted[joined.Slug] {
+			if redacted[core.MemberOf(e)] {
 				r.tail[i].Texts = nil
 			}
 		}

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"webring/core/api"
 	"webring/core/snap"
+	"webring/edge/upstream"
 )
 
 // Core is a core at one position, as a host runs it. Functions may be called
@@ -44,10 +44,13 @@ type Core interface {
 	Close() error
 }
 
-// Config says which origin to follow and how. Origin, Keys, Open and Show are needed.
+// Config says which origin to follow and how. Origins, Keys, Open and Show are needed.
 type Config struct {
-	// Origin is the URL of the origin, or of an edge that follows it.
-	Origin string
+	// Origins are the URLs of the origin's nodes, or of edges that follow it. One of them
+	// is followed at a time, the first one at first, and the next when that one fails, is
+	// silent or is behind what was shown. Without any, nothing is followed until
+	// [Replica.SetOrigins].
+	Origins []string
 	// Keys verify the origin's checkpoints, name+hash+key each: one is enough, and each
 	// of several. What they have signed about other keys counts more.
 	Keys []string
@@ -86,6 +89,9 @@ type Replica struct {
 	client *http.Client
 	keys   *keyring
 
+	origins  *upstream.List
+	followed atomic.Pointer[upstream.Origin] // whose checkpoint was taken last
+
 	// The caller that holds accepting may change what a checkpoint changes.
 	accepting sync.Mutex
 	floor     *snap.Checkpoint // of a state on disk that could not be shown; nil once one is shown
@@ -108,8 +114,8 @@ type Replica struct {
 	changed      chan struct{}
 	disconnect   context.CancelFunc // ends the connection at hand
 	disconnected time.Time
+	known        []*origin
 
-	pace   *pace
 	files  files
 	blocks blocks
 	writes writes
@@ -122,20 +128,15 @@ type Replica struct {
 	doubt   atomic.Bool  // what came last was not what was signed, so caches are bypassed
 
 	unreachable atomic.Pointer[error] // why the core here does not come to the state that was signed last
-
-	lastComplaint string
-	complained    time.Time
-	pollUntil     time.Time
 }
 
 // New prepares a replica and shows the last good state if the folder has one.
 // It fails when the configuration is wrong, never because of what is on disk.
 func New(ctx context.Context, cfg Config) (*Replica, error) {
-	u, err := url.Parse(cfg.Origin)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.User != nil {
-		return nil, fmt.Errorf("replica: the origin %q is not an http or https URL without path", cfg.Origin)
+	origins, err := upstream.New(cfg.Origins...)
+	if err != nil {
+		return nil, fmt.Errorf("replica: %w", err)
 	}
-	cfg.Origin = u.Scheme + "://" + u.Host
 	if cfg.Open == nil || cfg.Show == nil {
 		return nil, errors.New("replica: no host to run a core")
 	}
@@ -143,8 +144,8 @@ func New(ctx context.Context, cfg Config) (*Replica, error) {
 		cfg.MaxSnapshot = 4 << 30
 	}
 	r := &Replica{
-		cfg: cfg, log: cfg.Log, client: cfg.Client,
-		pace: newPace(), files: files{ended: make(chan struct{})},
+		cfg: cfg, log: cfg.Log, client: cfg.Client, origins: origins,
+		files:   files{ended: make(chan struct{})},
 		changed: make(chan struct{}), ready: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 	if r.log == nil {

@@ -306,7 +306,7 @@ func TestAReplicaWaitsAsLongAsItIsAskedTo(t *testing.T) {
 func TestHowLongA429MayAskFor(t *testing.T) {
 	for in, want := range map[string]time.Duration{"": time.Second, "0": time.Second, "-5": time.Second, "17": 17 * time.Second,
 		"100000": time.Minute, "99999999999999999999": time.Second, "Fri, 01 Jan 2100 00:00:00 GMT": time.Second} {
-		if l := (*laterError)(nil); !errors.As(later(map[string][]string{"Retry-After": {in}}), &l) || l.after != want {
+		if l := (*laterError)(nil); !errors.As(later(nil, map[string][]string{"Retry-After": {in}}), &l) || l.after != want {
 			t.Errorf("%q: %v, want %s", in, l, want)
 		}
 	}

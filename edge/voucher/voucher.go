@@ -48,6 +48,10 @@ const (
 	// that it holds, the one with the same credential and body, because the edge needs its
 	// slot. The payer is told to send the request again, and then gets the outcome.
 	LetGoField = "Webring-Let-Go"
+	// ToLeaderField is read with a voucher only. A node of a cluster sets it when it passes a
+	// request on to the one that leads. A node that does not lead answers not_leader then,
+	// and does not pass the request on again.
+	ToLeaderField = "Webring-To-Leader"
 )
 
 // Life is how far the clocks of edge and origin may be apart, transit included.

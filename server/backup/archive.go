@@ -35,10 +35,15 @@ type File struct {
 	Data []byte
 }
 
-// Write writes a backup of the ledger, the keys, and what reports gives, which
-// is asked when the rows are written: no member of these can rest on a report
-// that is not there yet. The ledger may be in use.
-func Write(w io.Writer, l *ledger.Ledger, keys []File, reports func(add func(id string, text []byte) error) error) error {
+// Rows is what a backup is made of: a [ledger.Ledger], or a [ledger.Follower] of one that
+// works elsewhere. It gives all rows as they are after one transaction.
+type Rows interface {
+	Rows(fn func(ledger.Row) error) error
+}
+
+// Write writes a backup of the ledger and the keys. The ledger may be in use. It can be restored
+// and opened as a ledger, or followed: then the batch of the next transaction fits.
+func Write(w io.Writer, l Rows, keys []File) error {
 	a := archiver{tar: tar.NewWriter(w), sum: sha256.New(), at: time.Now()}
 	for _, f := range keys {
 		if err := a.entry(f.Name, f.Data); err != nil {
@@ -63,9 +68,6 @@ func Write(w io.Writer, l *ledger.Ledger, keys []File, reports func(add func(id 
 		return err
 	}
 	if err := flush(); err != nil {
-		return err
-	}
-	if err := reports(func(id string, text []byte) error { return a.entry(reportsFolder+id, text) }); err != nil {
 		return err
 	}
 	if err := a.entry(endName, []byte(hex.EncodeToString(a.sum.Sum(nil))+"\n")); err != nil {
@@ -103,9 +105,9 @@ type Reader struct {
 	ended       bool
 }
 
-// Read begins to read a backup. Each key is given to key, and each report to
-// report, by the calls of [Reader.Next]. Nothing may be believed before that has
-// said that there is no more.
+// Read begins to read a backup. Each key is given to key, by the calls of [Reader.Next],
+// and to report each report of a backup by an earlier version, which has them beside the rows.
+// Nothing may be believed before Next has said that there is no more.
 func Read(r io.Reader, key, report func(File) error) *Reader {
 	return &Reader{tar: tar.NewReader(r), sum: sha256.New(), key: key, report: report}
 }

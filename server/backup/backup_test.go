@@ -42,20 +42,16 @@ func books(t testing.TB, members int) *ledger.Ledger {
 	return l
 }
 
-// reports gives two reports, of which only the form of the ids is looked at here.
-func reports(add func(id string, text []byte) error) error {
-	return errors.Join(add("aaaa", []byte("{}")), add("bbbb", []byte(`{"score":1}`)))
-}
-
 var keys = []backup.File{{Name: "mpp-secret", Data: []byte("one\n")}, {Name: "sync-key", Data: []byte("two\n")}}
 
-// beside is all that a backup holds beside the rows, as restore gives it.
-var beside = append(slices.Clone(keys), backup.File{Name: "report aaaa", Data: []byte("{}")}, backup.File{Name: "report bbbb", Data: []byte(`{"score":1}`)})
+// earlier is what backups of an earlier version held beside the rows; of the reports, only
+// the form of the ids is looked at here.
+var earlier = append(slices.Clone(keys), backup.File{Name: "reports/aaaa", Data: []byte("{}")}, backup.File{Name: "reports/bbbb", Data: []byte(`{"score":1}`)})
 
 func write(t testing.TB, l *ledger.Ledger) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := backup.Write(&b, l, keys, reports); err != nil {
+	if err := backup.Write(&b, l, earlier); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -70,7 +66,7 @@ func restore(t testing.TB, b []byte) (l *ledger.Ledger, files []backup.File, err
 		return nil
 	}
 	r := backup.Read(bytes.NewReader(b), keep, func(f backup.File) error {
-		f.Name = "report " + f.Name
+		f.Name = "reports/" + f.Name
 		return keep(f)
 	})
 	if err := ledger.Restore(store, head, r.Next); err != nil {
@@ -93,7 +89,7 @@ func TestBackupComesBackWhole(t *testing.T) {
 	if gotSize, gotRoot := got.Root(); gotSize != size || gotRoot != root {
 		t.Errorf("%d events with root %v, want %d with %v", gotSize, gotRoot, size, root)
 	}
-	if fmt.Sprint(files) != fmt.Sprint(beside) {
+	if fmt.Sprint(files) != fmt.Sprint(earlier) {
 		t.Errorf("files: %q", files)
 	}
 	a, err := got.Audit(context.Background())
@@ -126,7 +122,7 @@ func TestDamagedBackupIsRefused(t *testing.T) {
 		// A bit of the padding, or of a time, changes nothing that is restored.
 		got, files, err := restore(t, bent)
 		if err == nil {
-			if gotSize, gotRoot := got.Root(); gotSize != size || gotRoot != root || fmt.Sprint(files) != fmt.Sprint(beside) {
+			if gotSize, gotRoot := got.Root(); gotSize != size || gotRoot != root || fmt.Sprint(files) != fmt.Sprint(earlier) {
 				t.Errorf("a flipped bit at %d was restored", at)
 			}
 		}

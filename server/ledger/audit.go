@@ -131,7 +131,6 @@ func (a *auditor) event(r Record) error {
 	case *core.Bid:
 		a.totals[e.Member] += e.Amount
 		a.Paid += e.Amount
-	case *core.Removed, *core.Hidden, *core.Shown:
 	case *core.Adjusted:
 		switch e.Adjustment {
 		case core.Credit:

@@ -77,8 +77,8 @@ func (f *Follower) Audit(ctx context.Context) (*Audit, error) { return f.l.Audit
 // values afterwards.
 //
 // After [ErrBatch] and [ErrNoRoom] nothing has changed, and the right batch may come. After
-// [ErrBroken] it is not known what is stored: the follower has ended, and [Follow] reads
-// the store anew.
+// [ErrBroken] the store has failed, and it is not known what is stored: the follower has ended,
+// and [Follow] reads the store anew.
 func (f *Follower) Apply(b Batch) error {
 	l := f.l
 	l.working.Lock()
@@ -90,18 +90,24 @@ func (f *Follower) Apply(b Batch) error {
 		return fmt.Errorf("%w: %w", ErrNoRoom, err)
 	}
 	g, err := l.examine(b)
-	if err != nil {
-		return err
+	if err == nil {
+		err = l.replay(g, b)
 	}
-	if err := l.replay(g, b); err != nil {
-		return err
+	if err == nil {
+		err = broken(l.persist(&g.group))
 	}
-	if err := l.persist(&g.group); err != nil {
-		err = fmt.Errorf("%w: %w", ErrBroken, err)
+	if errors.Is(err, ErrBroken) {
 		l.end(err, nil)
-		return err
 	}
-	return nil
+	return err
+}
+
+// broken wraps an error of the follower's own store or head.
+func broken(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrBroken, err)
 }
 
 // ended says why nothing can be applied any more. The caller holds working.

@@ -309,9 +309,24 @@ func TestFollowerTakesARedaction(t *testing.T) {
 	r.must(func(tx *ledger.Tx) error {
 		return errors.Join(joinMember(tx, "bob"), remove(tx, "bob", true))
 	})
+	r.join("cyn")
+	r.must(func(tx *ledger.Tx) error { return rename(tx, "cyn", "Cynthia") })
 	w.catchUp(nil)
-	if records, err := w.Records(1, 4); err != nil || len(records) != 4 || len(records[0].Texts)+len(records[2].Texts) != 0 {
-		t.Errorf("%+v, %v", records, err)
+	r.must(func(tx *ledger.Tx) error {
+		return appendEvent(tx, &core.Changed{Stamp: tx.Stamp(), Member: "cyn", Kind: core.MCP})
+	})
+	r.must(func(tx *ledger.Tx) error {
+		return errors.Join(moveTo(tx, "cyn", "https://cyn.net"), remove(tx, "cyn", true))
+	})
+	w.catchUp(nil)
+	records, err := w.Records(1, 9)
+	if err != nil || len(records) != 9 {
+		t.Fatalf("%+v, %v", records, err)
+	}
+	for i, record := range records {
+		if len(record.Texts) > 0 {
+			t.Errorf("event %d has its texts", 1+i)
+		}
 	}
 	w.swap()
 	w.catchUp(nil)
@@ -398,4 +413,108 @@ func TestFollowerBreaks(t *testing.T) {
 		}
 		w.catchUp(nil)
 	}
+}
+
+// unread is a store that cannot be read any more.
+type unread struct {
+	ledger.Store
+	fails bool
+}
+
+func (s *unread) Get(key []byte) ([]byte, error) {
+	if s.fails {
+		return nil, memstore.ErrInjected
+	}
+	return s.Store.Get(key)
+}
+
+// A store that cannot be read says nothing about the batch.
+func TestFollowerWhoseStoreCannotBeRead(t *testing.T) {
+	r := newRing(t)
+	w := follow(r)
+	for _, slug := range []string{"", "ada", "bob"} {
+		r.must(func(tx *ledger.Tx) error {
+			if slug == "" {
+				return appendEvent(tx, rules(tx))
+			}
+			return joinMember(tx, slug)
+		})
+	}
+	r.must(func(tx *ledger.Tx) error { return remove(tx, "ada", true) })
+	batches := w.made.taken()
+	for n := 1; n < len(batches); n++ {
+		s := &unread{Store: memstore.New()}
+		f, err := ledger.Follow(ledger.Config{Store: s, HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: capacity, Now: r.now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, b := range batches[:n+1] {
+			s.fails = i == n
+			if err := f.Apply(b); s.fails != errors.Is(err, ledger.ErrBroken) || errors.Is(err, ledger.ErrBatch) {
+				t.Errorf("transaction %d: %v", i+1, err)
+			}
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Those who read a follower go on while it applies, and begins to lead, and see whole
+// transactions.
+func TestReadersOfAFollowerGoOn(t *testing.T) {
+	r := newRing(t)
+	w := follow(r)
+	r.must(func(tx *ledger.Tx) error { return appendEvent(tx, rules(tx)) })
+	w.catchUp(nil)
+	f, stop := w.Follower, make(chan struct{})
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for last := uint64(0); ; {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				f.View(func(v *ledger.View) {
+					if members, hosts := v.State().Rows(), len(v.Blocks()); members != hosts {
+						t.Errorf("%d members and %d blocked hosts, of a transaction of one each", members, hosts)
+					}
+				})
+				size, root := f.Root()
+				again, err := f.RootAt(size)
+				records, failed := f.Records(size-1, 1)
+				if size < last || err != nil || again != root || failed != nil || len(records) != 1 {
+					t.Errorf("%d events after %d: %v %v", size, last, err, failed)
+					return
+				}
+				if a, err := f.Audit(t.Context()); err != nil || len(a.Findings) > 0 {
+					t.Errorf("%+v, %v", a, err)
+					return
+				}
+				last = size
+			}
+		})
+	}
+	both := func(slug string) {
+		r.must(func(tx *ledger.Tx) error {
+			return errors.Join(tx.Block(entry(ledger.BlockHost, slug)), joinMember(tx, slug))
+		})
+	}
+	for i := range 20 {
+		both(fmt.Sprintf("a%d", i))
+		for _, b := range w.made.taken() {
+			if err := w.Apply(b); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	w.swap()
+	for i := range 20 {
+		both(fmt.Sprintf("b%d", i))
+	}
+	close(stop)
+	readers.Wait()
+	w.catchUp(nil)
 }

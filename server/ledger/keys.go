@@ -21,6 +21,7 @@ import (
 //	'o' id                    nothing; the reservation is open
 //	'f' failed-at(ms) id      nothing; the reservation failed then
 //	'j' slug                  seq of the event with which the member joined
+//	'w' slug 0 seq            nothing; the event changes the member's words, or moves it
 //	'p' slug 0 id             nothing; the reservation paid for this member
 //	'c' id                    nothing; applied, and not confirmed at depth yet
 //	'x' network 0 tx 0 seq    cents that the event gave (void: took, negative) for a payment;
@@ -44,6 +45,7 @@ const (
 	prefixOpen        = 'o'
 	prefixFailed      = 'f'
 	prefixJoin        = 'j'
+	prefixChange      = 'w'
 	prefixPaid        = 'p'
 	prefixConfirm     = 'c'
 	prefixPayment     = 'x'
@@ -65,9 +67,6 @@ func numberKey(prefix byte, n uint64) []byte {
 
 func eventKey(seq uint64, row byte) []byte { return append(numberKey(prefixEvent, seq), row) }
 
-// textsKey is that of the texts of a member, of whom a 'j' row gives seq.
-func textsKey(seq []byte) []byte { return append(append([]byte{prefixEvent}, seq...), rowTexts) }
-
 func stringKey(prefix byte, s string) []byte { return append([]byte{prefix}, s...) }
 
 func failedKey(ms int64, id string) []byte {
@@ -77,6 +76,15 @@ func failedKey(ms int64, id string) []byte {
 // paidKey needs no escape: a slug holds no zero byte.
 func paidKey(slug, id string) []byte {
 	return append(append(stringKey(prefixPaid, slug), 0), id...)
+}
+
+// changeKey needs no escape either. Without the number, it begins all of a member.
+func changeKey(slug string, seq ...uint64) []byte {
+	key := append(stringKey(prefixChange, slug), 0)
+	for _, n := range seq {
+		key = binary.BigEndian.AppendUint64(key, n)
+	}
+	return key
 }
 
 // restoredKey needs no escape either: an account holds no zero byte.

@@ -21,7 +21,8 @@ type model struct {
 	urls    map[string]string // by id, for those that failed too
 	removed map[string]bool
 	hidden  map[string]bool
-	blocked map[string]bool // hosts
+	blocked map[string]bool   // hosts
+	held    map[string]string // by URL: the member that moved there
 }
 
 func (m *model) find(ok func(*ledger.Reservation) bool) *ledger.Reservation {
@@ -70,6 +71,15 @@ func (m *model) failures(key string, now time.Time) (count int) {
 	return count
 }
 
+// leave notes that a member holds no URL to which it has moved.
+func (m *model) leave(slug string) {
+	for key, holder := range m.held {
+		if holder == slug {
+			delete(m.held, key)
+		}
+	}
+}
+
 func (m *model) reserve(v *ledger.Reservation, now time.Time) error {
 	taken := m.find(func(o *ledger.Reservation) bool {
 		return o.ID == v.ID || slices.ContainsFunc(o.ReplayKeys, func(k string) bool { return slices.Contains(v.ReplayKeys, k) })
@@ -79,6 +89,8 @@ func (m *model) reserve(v *ledger.Reservation, now time.Time) error {
 		return errReplayed
 	case v.Operation == ledger.OperationBid && m.removed[v.Member]:
 		return core.ErrRemoved
+	case m.held[v.URLKey] != "":
+		return core.ErrURLTaken
 	case m.openURL(v.URLKey) != nil:
 		return ledger.ErrURLPending
 	case v.Operation == ledger.OperationRegister && m.barred(v.Payer, v.URLKey, now):
@@ -107,12 +119,12 @@ func runHistory(t *testing.T, rnd *rand.Rand) {
 	for _, s := range slugs {
 		r.join(s)
 	}
-	m := &model{urls: map[string]string{}, removed: map[string]bool{}, hidden: map[string]bool{}, blocked: map[string]bool{}}
+	m := &model{urls: map[string]string{}, removed: map[string]bool{}, hidden: map[string]bool{}, blocked: map[string]bool{}, held: map[string]string{}}
 	pick := func(s []string) string { return s[rnd.IntN(len(s))] }
 
 	for step := range 120 {
 		now := r.now()
-		switch op := rnd.IntN(12); {
+		switch op := rnd.IntN(14); {
 		case op < 4: // reserve
 			v := &ledger.Reservation{ID: fmt.Sprint("id", rnd.IntN(60)), State: ledger.Reserved, Cents: 1 + rnd.Int64N(500),
 				Payer: pick(payers), ReplayKeys: []string{fmt.Sprint("tx", rnd.IntN(60))}}
@@ -182,6 +194,7 @@ func runHistory(t *testing.T, rnd *rand.Rand) {
 				t.Fatal(err)
 			}
 			m.removed[slug], m.hidden[slug] = true, false
+			m.leave(slug)
 			for _, v := range m.all {
 				if redacted && v.State == ledger.Applied && v.Member == slug {
 					v.Body, v.Pinned, v.URLKey, v.Redacted = nil, nil, "", true
@@ -219,7 +232,45 @@ func runHistory(t *testing.T, rnd *rand.Rand) {
 				return tx.Block(entry(ledger.BlockHost, host))
 			})
 			m.blocked[host] = !m.blocked[host]
-		case op < 11:
+		case op < 12: // move, change or leave
+			slug, key := pick(slugs), pick(urls)
+			if m.removed[slug] {
+				continue
+			}
+			open, _ := m.openOn(slug)
+			var want error
+			switch kind := rnd.IntN(5); {
+			case kind == 0:
+				if open > 0 {
+					want = ledger.ErrOpenReservation
+				}
+				if err := r.do(func(tx *ledger.Tx) error { return appendEvent(tx, &core.Left{Stamp: tx.Stamp(), Member: slug}) }); err != want {
+					t.Fatalf("step %d: leaving with %d open: %v", step, open, err)
+				}
+				if want == nil {
+					m.removed[slug], m.hidden[slug] = true, false
+					m.leave(slug)
+				}
+			case kind == 1:
+				r.must(func(tx *ledger.Tx) error { return rename(tx, slug, fmt.Sprint("Name ", step)) })
+			default:
+				switch other := m.held[key]; {
+				case open > 0:
+					want = ledger.ErrOpenReservation
+				case m.openURL(key) != nil:
+					want = ledger.ErrURLPending
+				case other != "" && other != slug:
+					want = core.ErrURLTaken
+				}
+				if err := r.do(func(tx *ledger.Tx) error { return moveTo(tx, slug, "https://"+key) }); err != want {
+					t.Fatalf("step %d: moving %s to %s with %d open: %v, want %v", step, slug, key, open, err, want)
+				}
+				if want == nil {
+					m.leave(slug)
+					m.held[key] = slug
+				}
+			}
+		case op < 13:
 			r.pass(time.Duration(rnd.IntN(240)) * time.Second)
 		default:
 			switch rnd.IntN(3) {

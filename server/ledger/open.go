@@ -172,7 +172,7 @@ func (l *Ledger) load(end, seen Position) error {
 
 // foldEvents folds the stored events into the state, which is empty.
 func (l *Ledger) foldEvents() (*fold, error) {
-	f := &fold{state: l.state, leaves: sha256.New(), wordless: map[string]bool{}}
+	f := &fold{state: l.state, leaves: sha256.New(), wordless: map[string]bool{}, reworded: map[string]bool{}}
 	err := l.expect()
 	if err == nil {
 		err = l.store().Scan([]byte{prefixEvent}, nil, f.row)
@@ -290,8 +290,9 @@ type fold struct {
 	leaves hash.Hash // over all hashes that the tree must store, in their order
 	edge   []tlog.Hash
 	// wordless are the members whose texts are gone although they have not
-	// been removed with redaction.
-	wordless map[string]bool
+	// been removed with redaction; reworded are those with texts beside a later event than
+	// that of their registration.
+	wordless, reworded map[string]bool
 }
 
 func (f *fold) row(key, value []byte) error {
@@ -323,37 +324,38 @@ func (f *fold) apply() error {
 		return nil
 	}
 	seq := f.size - 1
-	if err := snap.Verify(f.event, f.texts); err != nil {
+	e, err := core.DecodeEvent(f.event)
+	if err == nil {
+		err = snap.VerifyTexts(e, f.texts)
+	}
+	if err != nil {
 		return fmt.Errorf("event %d: %w", seq, err)
 	}
 	if err := f.state.Apply(f.event, f.texts); err != nil {
 		return fmt.Errorf("event %d: %w", seq, err)
 	}
-	if len(f.texts) == 0 { // or it is a registration whose words are there
-		if err := f.miss(); err != nil {
-			return fmt.Errorf("event %d: %w", seq, err)
-		}
+	if err := f.words(e); err != nil {
+		return fmt.Errorf("event %d: %w", seq, err)
 	}
 	f.grow(seq, tlog.RecordHash(f.event))
 	return nil
 }
 
-// miss keeps account of members without words.
-func (f *fold) miss() error {
-	e, err := core.DecodeEvent(f.event)
-	if err != nil {
-		return err
-	}
-	switch e := e.(type) {
-	case *core.Joined:
-		f.wordless[e.Slug] = true
-	case *core.Removed:
-		if e.Redacted && !f.wordless[e.Member] {
+// words keeps account of members without words, and of those that were given others.
+func (f *fold) words(e core.Event) error {
+	slug := core.MemberOf(e)
+	_, joins := e.(*core.Joined)
+	removed, removes := e.(*core.Removed)
+	switch {
+	case removes && removed.Redacted:
+		if !f.wordless[slug] || f.reworded[slug] {
 			return errors.New("the texts of a redacted member are still there")
 		}
-		if e.Redacted {
-			delete(f.wordless, e.Member)
-		}
+		delete(f.wordless, slug)
+	case len(f.texts) > 0 && !joins:
+		f.reworded[slug] = true
+	case len(f.texts) == 0 && core.CommitmentsOf(e).Some():
+		f.wordless[slug] = true
 	}
 	return nil
 }

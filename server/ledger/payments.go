@@ -89,15 +89,10 @@ func (v *View) CreditedTo(network, transaction string) (member string, err error
 		return "", err
 	}
 	e, err := v.event(numbers[0])
-	switch e := e.(type) {
-	case *core.Joined:
-		member = e.Slug
-	case *core.Bid:
-		member = e.Member
-	case *core.Adjusted:
-		member = e.Member
+	if err != nil {
+		return "", err
 	}
-	return member, err
+	return core.MemberOf(e), nil
 }
 
 // Restored is an event that came back from an edge without its reservation.

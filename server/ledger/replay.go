@@ -54,7 +54,7 @@ func (l *Ledger) examine(b Batch) (*replayed, error) {
 			err = g.addReservation(key, value)
 		case prefixBlock:
 			err = g.addBlock(key, value)
-		case prefixTransaction, prefixReplay, prefixIdempotency, prefixOpen, prefixFailed, prefixJoin, prefixPaid,
+		case prefixTransaction, prefixReplay, prefixIdempotency, prefixOpen, prefixFailed, prefixJoin, prefixChange, prefixPaid,
 			prefixConfirm, prefixPayment, prefixRestored, prefixPayer, prefixScanned, prefixPayee, prefixWaste, prefixTable:
 		default:
 			err = errors.New("this version of the program does not know such rows")
@@ -63,7 +63,9 @@ func (l *Ledger) examine(b Batch) (*replayed, error) {
 			return nil, refuseBatch("row %.40q: %w", key, err)
 		}
 	}
-	if err := l.examineEvents(g, b, hashes); err != nil {
+	if err := l.examineEvents(g, b, hashes); errors.Is(err, ErrBroken) {
+		return nil, err
+	} else if err != nil {
 		return nil, refuseBatch("%w", err)
 	}
 	return g, nil
@@ -127,12 +129,17 @@ func (l *Ledger) examineEvents(g *replayed, b Batch, hashes int) error {
 			return fmt.Errorf("event %d: %w", seq, err)
 		}
 		if removed, ok := e.(*core.Removed); ok && removed.Redacted {
-			joined, err := get(stringKey(prefixJoin, removed.Member))
-			if err != nil {
-				return fmt.Errorf("event %d: %w", seq, err)
+			keys, err := (&View{l, get, b}).textsOf(removed.Member)
+			if errors.Is(err, ErrNotFound) {
+				return fmt.Errorf("event %d: %w", seq, core.ErrUnknown)
 			}
-			redacted[string(textsKey(joined))] = true
-		} else if _, ok := e.(*core.Joined); ok && len(texts) == 0 {
+			if err != nil {
+				return broken(err)
+			}
+			for _, key := range keys {
+				redacted[key] = true
+			}
+		} else if core.CommitmentsOf(e).Some() && len(texts) == 0 {
 			g.wordless[string(eventKey(seq, rowTexts))] = true
 		}
 		if err := snap.Verify(event, texts); err != nil {
@@ -141,7 +148,7 @@ func (l *Ledger) examineEvents(g *replayed, b Batch, hashes int) error {
 		// The hashes of earlier events of the batch have been compared already.
 		want, err := tlog.StoredHashes(int64(seq), event, treeReader(get))
 		if err != nil {
-			return err
+			return broken(err)
 		}
 		first := uint64(tlog.StoredHashIndex(0, int64(seq)))
 		for i := range want {
@@ -162,7 +169,7 @@ func (l *Ledger) examineEvents(g *replayed, b Batch, hashes int) error {
 	if len(g.records) > 0 {
 		var err error
 		if root, err = tlog.TreeHash(int64(g.next.Size), treeReader(get)); err != nil {
-			return err
+			return broken(err)
 		}
 	}
 	if root != g.next.Root {
@@ -208,9 +215,7 @@ func (l *Ledger) foldAgain() error {
 	clock := l.state.Clock()
 	l.state = core.NewState(l.state.Capacity(), mathrand.Uint64())
 	if _, err := l.foldEvents(); err != nil {
-		err = fmt.Errorf("%w: %w", ErrBroken, err)
-		l.end(err, nil)
-		return err
+		return broken(err)
 	}
 	l.state.Advance(max(clock, l.state.Clock()))
 	return nil

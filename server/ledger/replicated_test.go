@@ -2,10 +2,12 @@ package ledger_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"sync"
 	"testing"
 
 	"webring/server/ledger"
@@ -51,6 +53,20 @@ func (a *ahead) CommitAhead(b ledger.Batch, stored func() error) error {
 
 func (a *ahead) Settle() error { return <-a.behind }
 
+// leadAhead has the ring, which is closed, led over an [ahead] store.
+func leadAhead(r *ring) (*ledger.Follower, *ahead) {
+	r.t.Helper()
+	f, err := ledger.Follow(r.config())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	a := newAhead(r.store)
+	if r.Ledger, err = f.Lead(a); err != nil {
+		r.t.Fatal(err)
+	}
+	return f, a
+}
+
 // A replicated store answers before the rows are on this disk. The head stays behind them,
 // so that the next process begins where the disk is, and goes on from the other copies.
 func TestWriterOverAReplicatedStore(t *testing.T) {
@@ -59,14 +75,7 @@ func TestWriterOverAReplicatedStore(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	f, err := ledger.Follow(r.config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := newAhead(r.store)
-	if r.Ledger, err = f.Lead(a); err != nil {
-		t.Fatal(err)
-	}
+	f, a := leadAhead(r)
 	r.join("ada")
 	if size := r.Size(); size != 2 || f.Size() != 2 {
 		t.Fatalf("%d events, and %d for those who followed", size, f.Size())
@@ -119,15 +128,8 @@ func TestReplicatedStoreWhoseDiskFails(t *testing.T) {
 	r := newRing(t)
 	r.must(func(tx *ledger.Tx) error { return appendEvent(tx, rules(tx)) })
 	r.Close()
-	f, err := ledger.Follow(r.config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := newAhead(r.store)
+	_, a := leadAhead(r)
 	close(a.pass)
-	if r.Ledger, err = f.Lead(a); err != nil {
-		t.Fatal(err)
-	}
 	r.store.FailAt(1, memstore.FailNotStored)
 	r.join("ada") // the others have it
 	if err := r.do(func(tx *ledger.Tx) error { return joinMember(tx, "bob") }); !errors.Is(err, ledger.ErrBroken) {
@@ -139,5 +141,62 @@ func TestReplicatedStoreWhoseDiskFails(t *testing.T) {
 	r.reopen()
 	if r.Size() != 1 {
 		t.Errorf("%d events on this disk, want 1", r.Size())
+	}
+}
+
+// Wherever this machine stops, its disk opens at some transaction, and the rest of the log
+// brings it to where the others are.
+func TestReplicatedStoreAfterACrashAnywhere(t *testing.T) {
+	r := newRing(t)
+	r.must(func(tx *ledger.Tx) error { return appendEvent(tx, rules(tx)) })
+	r.Close()
+	var mu sync.Mutex
+	var crashes []*ring
+	r.failpoint = func(string) { // called by the writer, and behind it
+		mu.Lock()
+		defer mu.Unlock()
+		// The head before the store, as a stop in between leaves them.
+		head, err := os.ReadFile(filepath.Join(r.dir, "head"))
+		if err != nil {
+			t.Error(err)
+		}
+		after := &ring{t: t, dir: t.TempDir(), store: r.store.Copy(), time: start}
+		if err := os.WriteFile(filepath.Join(after.dir, "head"), head, 0o600); err != nil {
+			t.Error(err)
+		}
+		crashes = append(crashes, after)
+	}
+	_, a := leadAhead(r)
+	close(a.pass)
+	for i := range 8 {
+		r.register(fmt.Sprintf("m%d", i))
+		r.must(func(tx *ledger.Tx) error { return tx.Block(entry(ledger.BlockHost, fmt.Sprintf("h%d", i))) })
+	}
+	want, log := r.Dump(), a.log.taken()
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	opened := map[uint64]bool{}
+	for i, after := range crashes {
+		g, err := ledger.Follow(after.config())
+		if err != nil {
+			t.Fatalf("crash %d of %d: %v", i, len(crashes), err)
+		}
+		at := g.Position().Serial
+		opened[at] = true
+		for _, b := range log[at-1:] {
+			if err := g.Apply(b); err != nil {
+				t.Fatalf("crash %d of %d: %v", i, len(crashes), err)
+			}
+		}
+		if got := g.Dump(); !reflect.DeepEqual(got, want) {
+			t.Errorf("crash %d of %d: after it has caught up\n%s, want\n%s", i, len(crashes), got, want)
+		}
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(opened) < len(log) {
+		t.Errorf("the crashes leave %d of %d transactions", len(opened), len(log))
 	}
 }

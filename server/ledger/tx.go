@@ -70,22 +70,25 @@ func (tx *Tx) State() *core.State { return tx.l.state }
 func (tx *Tx) View() *View { return &View{tx.l, tx.get, tx.rows} }
 
 // Append adds an event and gives its number, counted from 0. For a
-// registration, t holds the words; their salts are drawn here, and the
-// commitments written into the event. For all others t is nil.
+// registration, a change or a move, t holds the words to which the event commits; their
+// salts are drawn here, and the commitments written into the event. A change of no words
+// has a nil t, and so have all other events.
 //
 // Afterwards [Tx.State] has the event, with ranks, and the function must not fail. If
 // Append itself fails, it has done nothing: the event is beyond a limit or does not apply
-// ([core.State.Apply]), it removes or hides a member for which a payment is
-// open ([ErrOpenReservation]), or nothing can be written ([ErrNoRoom]).
+// ([core.State.Apply]), it removes, hides or moves a member for which a payment is
+// open, or takes it out of the ring for its owner ([ErrOpenReservation]), it moves a member
+// to a URL that is being paid for ([ErrURLPending]), or nothing can be written
+// ([ErrNoRoom]).
 //
-// A removal with redaction deletes the texts beside the member's registration, and
+// A removal with redaction deletes the texts beside all events of the member, and
 // whatever may hold them in the reservations that paid for the member.
 func (tx *Tx) Append(e core.Event, t *core.Texts) (seq uint64, err error) {
 	var texts []byte
-	if joined, ok := e.(*core.Joined); ok != (t != nil) {
-		return 0, fmt.Errorf("%w: a registration has texts, other events have none", core.ErrTexts)
-	} else if ok {
-		if err := tx.seal(joined, t); err != nil {
+	if !takes(e, t) {
+		return 0, fmt.Errorf("%w: registrations, moves and changes of words have texts, other events have none", core.ErrTexts)
+	} else if t != nil {
+		if err := tx.seal(e, t); err != nil {
 			return 0, err
 		}
 		texts = core.AppendTexts(nil, t)
@@ -94,19 +97,32 @@ func (tx *Tx) Append(e core.Event, t *core.Texts) (seq uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if tx.l.index.onMember[leaving(e)].count > 0 {
+	if tx.l.index.onMember[settling(e)].count > 0 {
 		return 0, ErrOpenReservation
+	}
+	if _, moves := e.(*core.Moved); moves && tx.l.index.urls[string(core.AppendKey(nil, []byte(t.URL.Value)))] != nil {
+		return 0, ErrURLPending
 	}
 	return tx.add(e, event, texts)
 }
 
-// leaving gives the slug of the member that an event takes out of the ring, or "".
-func leaving(e core.Event) string {
-	switch e := e.(type) {
-	case *core.Removed:
-		return e.Member
-	case *core.Hidden:
-		return e.Member
+// takes says whether an event that is yet to be sealed goes with texts, or with none.
+func takes(e core.Event, t *core.Texts) bool {
+	switch e.(type) {
+	case *core.Joined, *core.Moved:
+		return t != nil
+	case *core.Changed:
+		return t == nil || t.Name.Value != "" || t.Description.Value != ""
+	}
+	return t == nil
+}
+
+// settling gives the slug of the member whose open payments an event has to wait for, or
+// "".
+func settling(e core.Event) string {
+	switch e.(type) {
+	case *core.Removed, *core.Hidden, *core.Moved, *core.Left:
+		return core.MemberOf(e)
 	}
 	return ""
 }
@@ -151,12 +167,14 @@ func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {
 	if seq == 0 {
 		rows[payersKey] = []byte{}
 	}
+	if len(texts) > 0 {
+		rows[string(eventKey(seq, rowTexts))] = texts
+	}
 	switch e := e.(type) {
 	case *core.Joined:
-		if len(texts) > 0 {
-			rows[string(eventKey(seq, rowTexts))] = texts
-		}
 		rows[string(stringKey(prefixJoin, e.Slug))] = numberKey(prefixEvent, seq)[1:]
+	case *core.Changed, *core.Moved:
+		rows[string(changeKey(core.MemberOf(e), seq))] = []byte{}
 	case *core.Removed:
 		if e.Redacted {
 			if redacted, err = tx.addRedactions(rows, e.Member); err != nil {
@@ -177,7 +195,7 @@ func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {
 	return seq, nil
 }
 
-func (tx *Tx) seal(e *core.Joined, t *core.Texts) error {
+func (tx *Tx) seal(e core.Event, t *core.Texts) error {
 	for _, x := range []*core.Text{&t.Name, &t.URL, &t.Description, &t.Report} {
 		if _, err := io.ReadFull(tx.l.random, x.Salt[:]); err != nil {
 			return fmt.Errorf("draw a salt: %w", err)
@@ -203,15 +221,16 @@ func (tx *Tx) addHashes(rows Batch, seq uint64, event []byte) error {
 // addRedactions adds the deletion of a member's texts, wherever they are stored, and gives
 // the reservations that held them.
 func (tx *Tx) addRedactions(rows Batch, slug string) (redacted []*Reservation, err error) {
-	seq, err := tx.get(stringKey(prefixJoin, slug))
+	texts, err := tx.View().textsOf(slug)
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil // no such member, as the state will say
 	}
 	if err != nil {
 		return nil, err
 	}
-	rows[string(textsKey(seq))] = nil
-
+	for _, key := range texts {
+		rows[key] = nil
+	}
 	paid, err := tx.View().rowsUnder(paidKey(slug, ""))
 	if err != nil {
 		return nil, err
@@ -230,6 +249,23 @@ func (tx *Tx) addRedactions(rows Batch, slug string) (redacted []*Reservation, e
 		redacted = append(redacted, r)
 	}
 	return redacted, nil
+}
+
+// textsOf gives the keys of all texts of a member, or [ErrNotFound].
+func (v *View) textsOf(slug string) (keys []string, err error) {
+	seq, err := v.get(stringKey(prefixJoin, slug))
+	if err != nil {
+		return nil, err
+	}
+	changes, err := v.numbersUnder(changeKey(slug))
+	if err != nil {
+		return nil, err
+	}
+	keys = []string{string(append(append([]byte{prefixEvent}, seq...), rowTexts))}
+	for _, change := range changes {
+		keys = append(keys, string(eventKey(change, rowTexts)))
+	}
+	return keys, nil
 }
 
 // get reads a row as it will be after this turn.

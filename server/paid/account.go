@@ -28,14 +28,14 @@ const (
 //
 // The root of the domain itself is open to every account, so strangers below it cannot
 // keep its owner away.
-func (o *registration) sharesDomain(v *ledger.View, payer core.Payer) error {
+func (o *registration) sharesDomain(v *ledger.View, payer core.Account) error {
 	st, domain := v.State(), domainOf(o.Key)
 	if o.Key == domain {
 		return nil
 	}
 	first, taken := payer, 0 // members by others than the first, and one for all of the first
 	o.service.domains.members(st, domain, func(at core.Ordinal) (more bool) {
-		by := st.Payer(at)
+		by := st.Owner(at)
 		switch {
 		case taken == 0:
 			first, taken = by, 1
@@ -48,7 +48,7 @@ func (o *registration) sharesDomain(v *ledger.View, payer core.Payer) error {
 		return nil
 	}
 	v.Registrations(func(r *ledger.Reservation) {
-		if domainOf(r.URLKey) == domain && !core.PayerOf(r.Payer).Is(first) {
+		if domainOf(r.URLKey) == domain && !core.AccountOf(r.Payer).Is(first) {
 			taken++
 		}
 	})
@@ -60,7 +60,7 @@ func (o *registration) sharesDomain(v *ledger.View, payer core.Payer) error {
 
 // opensCategory refuses an account that opens one new category after another, because
 // their number is bounded. The default category does not count.
-func (o *registration) opensCategory(v *ledger.View, payer core.Payer) error {
+func (o *registration) opensCategory(v *ledger.View, payer core.Account) error {
 	st := v.State()
 	if o.Category == defaultCategory || st.Select(0, []byte(o.Category)).Len() > 0 {
 		return nil
@@ -69,13 +69,13 @@ func (o *registration) opensCategory(v *ledger.View, payer core.Payer) error {
 	since := o.service.Now().Add(-categoriesSpan).UnixMilli()
 	for _, category := range st.Categories() {
 		first := st.Select(0, []byte(category)).At(0)
-		if st.Payer(first).Is(payer) && st.Row(first).Joined() > since {
+		if st.Owner(first).Is(payer) && st.Row(first).Joined() > since {
 			opened[category] = true
 		}
 	}
 	v.Registrations(func(r *ledger.Reservation) {
 		var open struct{ Category string }
-		if core.PayerOf(r.Payer).Is(payer) && json.Unmarshal(r.Pinned, &open) == nil && st.Select(0, []byte(open.Category)).Len() == 0 {
+		if core.AccountOf(r.Payer).Is(payer) && json.Unmarshal(r.Pinned, &open) == nil && st.Select(0, []byte(open.Category)).Len() == 0 {
 			opened[open.Category] = true
 		}
 	})

@@ -60,7 +60,7 @@ func blockHost(text string) (string, error) {
 
 // addressOf gives the address in the name of an account, in lower case, or "".
 func addressOf(payer string) string {
-	if core.PayerOf(payer) == (core.Payer{}) {
+	if core.AccountOf(payer) == (core.Account{}) {
 		return ""
 	}
 	return strings.ToLower(payer[strings.LastIndexByte(payer, ':')+1:])

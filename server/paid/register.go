@@ -155,7 +155,7 @@ func (o *registration) checkUnpaid(v *ledger.View, payer string) error {
 	if payer == "" {
 		return nil
 	}
-	return cmp.Or(o.sharesDomain(v, core.PayerOf(payer)), o.opensCategory(v, core.PayerOf(payer)))
+	return cmp.Or(o.sharesDomain(v, core.AccountOf(payer)), o.opensCategory(v, core.AccountOf(payer)))
 }
 
 func (o *registration) decide(ctx context.Context, client string) error {
@@ -275,8 +275,8 @@ func (o *registration) carryOut(tx *ledger.Tx, payment core.Payment) (effect, er
 	return effect{status: 201, slug: slug, location: self, body: append(body, '}')}, nil
 }
 
-// carriedOut recognises the member by its URL. If that is redacted it compares the slug
-// with the one that the order would have got.
+// carriedOut recognises the member by its URL. If that is redacted, or the member has moved
+// since, it compares the slug with the one that the order would have got.
 func (o *registration) carriedOut(st *core.State, e core.Event) string {
 	j, ok := e.(*core.Joined)
 	if !ok || j.Kind != o.Kind || j.Category != o.Category || j.Fee != o.Fee || j.Bid != o.Bid {
@@ -286,7 +286,7 @@ func (o *registration) carriedOut(st *core.State, e core.Event) string {
 	if !ok {
 		return ""
 	}
-	if m := st.Member(at); m.URL == o.URL || m.Redacted && o.slug(st, j.Slug) == j.Slug {
+	if m := st.Member(at); m.URL == o.URL || (m.Redacted || m.Changed > 0) && o.slug(st, j.Slug) == j.Slug {
 		return j.Slug
 	}
 	return ""

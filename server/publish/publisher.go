@@ -30,6 +30,8 @@ type Config struct {
 	// Capacity bounds how many members can ever join.
 	Capacity int
 
+	// Until keeps up to which time was signed; nil stands for the file signed-until in Dir.
+	Until Until
 	// Interval is the longest time between checkpoints; 0 stands for 15
 	// seconds.
 	Interval time.Duration
@@ -63,13 +65,15 @@ type Publisher struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
+	signing sync.Mutex // one signature at a time
+	until   int64      // no checkpoint is signed for later than this is covered
+
 	mu        sync.Mutex
 	books     *ledger.Ledger
 	at        position
 	signed    []byte
 	keys      []byte // signed; nil after a change until the next checkpoint is
 	last      snap.Checkpoint
-	until     int64 // no checkpoint is signed for later than this is on disk
 	changed   chan struct{}
 	snapshots []snapshot // on disk, the newest last
 }
@@ -164,15 +168,13 @@ func (p *Publisher) Start(ctx context.Context, books *ledger.Ledger) error {
 	if err := p.openSnapshots(books); err != nil {
 		return err
 	}
-	until, err := p.readUntil()
-	if err != nil {
+	if err := p.beginUntil(); err != nil {
 		return err
 	}
 	p.mu.Lock()
 	p.books = books
-	p.until, p.last.Time = until, until
 	p.mu.Unlock()
-	err = books.Do(ctx, func(tx *ledger.Tx) error {
+	err := books.Do(ctx, func(tx *ledger.Tx) error {
 		// Otherwise another function of this group appended something, and the
 		// hook will be called before this group is answered.
 		if tx.State().Seq() == books.Size() {
@@ -190,7 +192,7 @@ func (p *Publisher) Start(ctx context.Context, books *ledger.Ledger) error {
 	if err != nil {
 		return err
 	}
-	if err := p.sign(); err != nil {
+	if err := p.sign(ctx); err != nil {
 		return err
 	}
 	ctx, p.stop = context.WithCancel(context.Background())
@@ -224,7 +226,7 @@ func (p *Publisher) keepSigning(ctx context.Context, due chan<- struct{}) {
 		case <-p.wake:
 		case <-tick.C:
 		}
-		if err := p.sign(); err != nil {
+		if err := p.sign(ctx); err != nil && ctx.Err() == nil {
 			p.c.Log.Error("the checkpoint could not be signed; edges stay at the last one", "err", err)
 		}
 		if p.snapshotDue() {
@@ -238,45 +240,64 @@ func (p *Publisher) keepSigning(ctx context.Context, due chan<- struct{}) {
 
 // sign makes the checkpoint of the newest position, unless the last one says the same.
 // Times of checkpoints never go back, not even over a restart.
-func (p *Publisher) sign() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	c := snap.Checkpoint{Origin: p.c.Key.Name(), Size: p.at.size, Root: p.at.root, State: p.at.state,
-		Time: max(p.c.Now().UnixMilli(), p.last.Time), Core: p.c.Core, ABI: p.c.ABI}
-	if n := len(p.snapshots); n > 0 {
-		c.Snapshot = p.snapshots[n-1].Snapshot
-	}
-	if c == p.last && p.keys != nil {
+func (p *Publisher) sign(ctx context.Context) error {
+	p.signing.Lock()
+	defer p.signing.Unlock()
+	return p.signNext(ctx)
+}
+
+// signNext is sign for a caller that holds signing.
+func (p *Publisher) signNext(ctx context.Context) error {
+	c, keys, due := p.next()
+	if !due {
 		return nil
 	}
-	// A follower resumes by size and time, so two checkpoints must not share both.
-	if c.Size == p.last.Size && c.Time == p.last.Time {
-		c.Time++
-	}
-	if err := p.maySign(c.Time); err != nil {
+	if err := p.maySign(ctx, c.Time); err != nil {
 		return err
 	}
 	signed, err := p.c.Key.signText(c.Text(), p.c.Next)
+	if err == nil && keys == nil {
+		keys, err = p.c.Key.signKeys(c.Time, p.c.Next)
+	}
 	if err != nil {
 		return err
 	}
-	if p.keys == nil {
-		if p.keys, err = p.c.Key.signKeys(c.Time, p.c.Next); err != nil {
-			return err
-		}
-	}
-	p.signed, p.last = signed, c
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.signed, p.last, p.keys = signed, c, keys
 	close(p.changed)
 	p.changed = make(chan struct{})
 	return nil
 }
 
+// next gives the checkpoint that is due, if one is, and the keys that are published, nil if
+// they are to be signed anew.
+func (p *Publisher) next() (c snap.Checkpoint, keys []byte, due bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c = snap.Checkpoint{Origin: p.c.Key.Name(), Size: p.at.size, Root: p.at.root, State: p.at.state,
+		Time: max(p.c.Now().UnixMilli(), p.last.Time), Core: p.c.Core, ABI: p.c.ABI}
+	if n := len(p.snapshots); n > 0 {
+		c.Snapshot = p.snapshots[n-1].Snapshot
+	}
+	if c == p.last && p.keys != nil {
+		return c, nil, false
+	}
+	// A follower resumes by size and time, so two checkpoints must not share both.
+	if c.Size == p.last.Size && c.Time == p.last.Time {
+		c.Time++
+	}
+	return c, p.keys, true
+}
+
 // signWith has another key sign from now on, and another one announced.
 func (p *Publisher) signWith(key, next *Key) error {
+	p.signing.Lock()
+	defer p.signing.Unlock()
 	p.mu.Lock()
 	p.c.Key, p.c.Next, p.keys = key, next, nil
 	p.mu.Unlock()
-	return p.sign()
+	return p.signNext(context.Background())
 }
 
 // Keys implements [Source].

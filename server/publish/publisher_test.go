@@ -160,6 +160,73 @@ func TestTheTimeOfCheckpointsNeverGoesBackOverARestart(t *testing.T) {
 	}
 }
 
+// sharedUntil is an [publish.Until] that several publishers share, as the nodes of a cluster do. It
+// can fail.
+type sharedUntil struct {
+	mu   sync.Mutex
+	ms   int64
+	fail error
+	hold chan struct{} // when given, moves wait for it
+}
+
+func (u *sharedUntil) Until() int64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.ms
+}
+
+func (u *sharedUntil) MoveUntil(ctx context.Context, ms int64) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.hold != nil {
+		<-u.hold
+	}
+	if u.fail != nil {
+		return u.fail
+	}
+	u.ms = max(u.ms, ms)
+	return nil
+}
+
+// Whoever signs next signs for later times than all before, although its clock is behind, and
+// nobody signs for a time that is not covered. Neither readers nor the writer wait for that.
+func TestTimesAreCoveredBeforeTheyAreSigned(t *testing.T) {
+	u := &sharedUntil{}
+	with := func(c *publish.Config) { c.Until, c.Interval = u, time.Millisecond }
+	first := newRing(t, memstore.New(), with)
+	first.join("a")
+	last := first.present()
+	if last.Time > u.Until() {
+		t.Errorf("signed for %d, and %d is covered", last.Time, u.Until())
+	}
+	second := newRing(t, memstore.New(), with, func(c *publish.Config) {
+		now := c.Now
+		c.Now = func() time.Time { return now().Add(-time.Hour) }
+	})
+	if c, covered := second.checkpoint(second.Checkpoint()), u.Until(); c.Time <= last.Time || c.Time > covered {
+		t.Errorf("the next one signs for %d, after %d; %d is covered", c.Time, last.Time, covered)
+	}
+
+	u.mu.Lock()
+	u.fail, u.hold = errors.New("the lease is over"), make(chan struct{})
+	covered := u.ms
+	u.mu.Unlock()
+	first.setTime(time.UnixMilli(covered).Add(time.Hour))
+	before := first.checkpoint(first.Checkpoint())
+	first.join("b") // returns while the time is still to be covered
+	close(u.hold)
+	first.join("c")
+	if c := first.checkpoint(first.Checkpoint()); c.Time > covered || c.Size != before.Size {
+		t.Errorf("signed %d events for %d without leave", c.Size, c.Time)
+	}
+	u.mu.Lock()
+	u.fail = nil
+	u.mu.Unlock()
+	if c := first.present(); c.Time <= before.Time || c.Time > u.Until() {
+		t.Errorf("later: %d after %d", c.Time, before.Time)
+	}
+}
+
 func TestARestartKeepsKeyAndSnapshot(t *testing.T) {
 	for name, store := range stores {
 		t.Run(name, func(t *testing.T) {

@@ -263,7 +263,7 @@ func (p *Publisher) snapshotAt(ctx context.Context, at position, last snapshot) 
 	if err := p.keep(st, &tree, forgets); err != nil {
 		return err
 	}
-	err = p.sign() // before prune, so that no checkpoint names a file that is removed
+	err = p.sign(ctx) // before prune, so that no checkpoint names a file that is removed
 	p.prune()
 	return err
 }

@@ -162,7 +162,7 @@ func TestFilesThatAreNoSnapshotsOfThisLedgerAreNotTakenUp(t *testing.T) {
 			if err != nil {
 				r.t.Fatal(err)
 			}
-			b := pack.EncodeAll(tree.Append(bytes.Replace(rows, []byte("snapshot 3\n"), []byte("snapshot 2\n"), 1)), nil)
+			b := pack.EncodeAll(tree.Append(bytes.Replace(rows, []byte("snapshot 4\n"), []byte("snapshot 3\n"), 1)), nil)
 			old := s
 			old.Digest = sha256.Sum256(b)
 			if err := errors.Join(pack.Close(), os.WriteFile(r.path(old), b, 0o600), os.Remove(r.path(s))); err != nil {

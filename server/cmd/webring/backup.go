@@ -87,7 +87,7 @@ func backupOrigin(args []string, out io.Writer) error {
 	if err := durable.SyncFolder(folder); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%s holds %d rows, the keys, and what members' scores rest on; whoever reads it can sign as this origin\n", path, rows)
+	_, err = fmt.Fprintf(out, "%s holds %d rows and the keys; whoever reads it can sign as this origin\n", path, rows)
 	return err
 }
 
@@ -213,13 +213,9 @@ func unpack(path, dir string, capacity int, log *slog.Logger) (*ledger.Ledger, f
 	if err != nil {
 		return nil, nil, err
 	}
-	reports, err := readiness.Open(reportsPath(dir), nil)
-	if err != nil {
-		return nil, nil, errors.Join(err, store.Close())
-	}
 	r := backup.Read(bufio.NewReader(f), func(k backup.File) error {
 		return durable.Write(filepath.Join(dir, k.Name), k.Data, 0o600)
-	}, func(f backup.File) error { return reports.Restore(f.Name, f.Data) })
+	}, func(f backup.File) error { return readiness.RestoreFile(reportsPath(dir), f.Name, f.Data) })
 	head := filepath.Join(dir, "head")
 	rows := 0
 	err = ledger.Restore(store, head, func() (ledger.Row, bool, error) {

@@ -43,7 +43,7 @@ func streams(t *testing.T) (data string, begun <-chan *stream) {
 	origin := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var text bytes.Buffer
 		key := backup.File{Name: "key", Data: fmt.Append(nil, number.Add(1))}
-		if err := backup.Write(&text, books, []backup.File{key}, func(func(string, []byte) error) error { return nil }); err != nil {
+		if err := backup.Write(&text, books, []backup.File{key}); err != nil {
 			t.Error(err)
 		}
 		s := &stream{whole: text.Bytes(), on: make(chan bool)}

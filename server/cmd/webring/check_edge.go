@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -34,8 +35,8 @@ func checkEdge(args []string, out io.Writer) error {
 	c.edgeSecrets(o.edgeSecretFile)
 	c.front(&o.shell, o.data, "", running)
 	c.core(&o.core)
-	if o.origin != "" && len(o.originKeys) > 0 {
-		c.origin(o)
+	if len(o.origins) > 0 && len(o.originKeys) > 0 {
+		c.origins(o)
 	}
 	return c.end()
 }
@@ -54,24 +55,44 @@ func (c *checks) held(data string) bool {
 	return true
 }
 
-// origin checks that the origin answers, signs with the pinned key, and knows the
-// secret.
-func (c *checks) origin(o *edgeOptions) {
+// origins checks each origin. One that cannot be reached is no mistake if another answers.
+func (c *checks) origins(o *edgeOptions) {
+	var away []string
+	for _, url := range o.origins {
+		if err := c.origin(o, url); err != nil {
+			away = append(away, fmt.Sprintf("--origin %s, --origin-key: %v: correct these, or have the origin answer", url, err))
+		}
+	}
+	for _, why := range away {
+		if len(away) < len(o.origins) {
+			c.note("origin", "%s", why)
+		} else {
+			c.fail("origin", errors.New(why))
+		}
+	}
+}
+
+// origin checks that an origin signs with the pinned key and knows the secret. The error is
+// of one that cannot be reached.
+func (c *checks) origin(o *edgeOptions, url string) error {
 	ctx, cancel := waiting()
 	defer cancel()
-	events, signed, err := replica.Probe(ctx, replica.Config{Origin: o.origin, Keys: o.originKeys, Dir: replicaPath(o.data)})
-	if err != nil {
-		c.fail("origin", fmt.Errorf("--origin %s, --origin-key: %w: correct these, or have the origin answer", o.origin, err))
-		return
+	events, signed, err := replica.Probe(ctx, replica.Config{Origins: []string{url}, Keys: o.originKeys, Dir: replicaPath(o.data)})
+	if _, away := errors.AsType[*net.OpError](err); away || errors.Is(err, context.DeadlineExceeded) {
+		return err
 	}
-	c.ok("origin", "%s signs with the pinned key, at %d events", o.origin, events)
+	if err != nil {
+		c.fail("origin", fmt.Errorf("--origin %s, --origin-key: %w: correct these, or have the origin answer", url, err))
+		return nil
+	}
+	c.ok("origin", "%s signs with the pinned key, at %d events", url, events)
 	if age := time.Since(signed).Round(time.Second); age > replica.StaleAfter {
 		c.note("origin", "its checkpoint is %s old: clocks differ, or the origin stands still", age)
 	}
-	q := questioner{origin: o.origin, client: &http.Client{Timeout: patience}}
+	q := questioner{origin: url, client: &http.Client{Timeout: patience}}
 	_, apart, err := q.ask(ctx, nil)
 	if c.fail("origin", err) {
-		return
+		return nil
 	}
 	const tolerated = voucher.Life - 5*time.Second
 	if apart.Abs() > tolerated {
@@ -81,7 +102,7 @@ func (c *checks) origin(o *edgeOptions) {
 	}
 	secrets, err := openEdgeSecrets(o.edgeSecretFile)
 	if secrets == nil || err != nil {
-		return // told of before
+		return nil // told of before
 	}
 	switch known, told, err := q.knows(ctx, secrets); {
 	case c.fail("edge secret", err):
@@ -92,6 +113,7 @@ func (c *checks) origin(o *edgeOptions) {
 	default:
 		c.ok("edge secret", "the origin knows it")
 	}
+	return nil
 }
 
 // questioner asks an origin what its rate limit leaves.

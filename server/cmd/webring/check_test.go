@@ -202,13 +202,14 @@ func TestACheckOfAnEdge(t *testing.T) {
 	silent := start(t, "--core", "native", "--edge-secret-file", secret)
 	trusting := start(t, "--core", "native", "--edge-secret-file", secret, "--rate-limit", "500", "--trusted-proxy", "127.0.0.1")
 	key := o.verifier()
-	away := httptest.NewServer(http.NotFoundHandler())
-	defer away.Close()
+	another := httptest.NewServer(http.NotFoundHandler())
+	defer another.Close()
 	data, listen := t.TempDir(), devchain.FreeAddress()
-	pinning := func(key string, args ...string) []string {
-		return append([]string{"edge", "--core", "native", "--data", data, "--listen", listen, "--origin", o.base, "--origin-key", key}, args...)
+	at := func(origin, key string, args ...string) []string {
+		return append([]string{"edge", "--core", "native", "--data", data, "--listen", listen, "--origin", origin, "--origin-key", key}, args...)
 	}
-	edge := func(args ...string) []string { return pinning(key, args...) }
+	edge := func(args ...string) []string { return at(o.base, key, args...) }
+	const away = "http://127.0.0.1:1"
 	for _, c := range []struct {
 		what string
 		args []string
@@ -219,13 +220,14 @@ func TestACheckOfAnEdge(t *testing.T) {
 		{"its checkpoint", edge(), `ok     origin +` + regexp.QuoteMeta(o.base) + ` signs with the pinned key, at 1 events`},
 		{"without a secret", edge(), `note   edge secret +without --edge-secret-file`},
 		{"another secret", edge("--edge-secret-file", other), `wrong  edge secret +the origin does not know the first line`},
-		{"a proxy that is trusted", pinning(trusting.verifier(), "--origin", trusting.base, "--edge-secret-file", secret), `ok     edge secret +the origin knows it\n`},
-		{"a proxy with another secret", pinning(trusting.verifier(), "--origin", trusting.base, "--edge-secret-file", other), `wrong  edge secret +the origin does not know the first line`},
-		{"an origin without limits", pinning(silent.verifier(), "--origin", silent.base, "--edge-secret-file", secret), `note   edge secret +whether the origin knows it cannot be told`},
-		{"another key", pinning(silent.verifier()), `wrong  origin +.*not signed with the origin's key`},
-		{"a key that is none", pinning("x"), `wrong  origin +.*the origin's key`},
-		{"no origin", edge("--origin", "http://127.0.0.1:1"), `wrong  origin +.*refused`},
-		{"another server", edge("--origin", away.URL), `wrong  origin +.*404`},
+		{"a proxy that is trusted", at(trusting.base, trusting.verifier(), "--edge-secret-file", secret), `ok     edge secret +the origin knows it\n`},
+		{"a proxy with another secret", at(trusting.base, trusting.verifier(), "--edge-secret-file", other), `wrong  edge secret +the origin does not know the first line`},
+		{"an origin without limits", at(silent.base, silent.verifier(), "--edge-secret-file", secret), `note   edge secret +whether the origin knows it cannot be told`},
+		{"another key", at(o.base, silent.verifier()), `wrong  origin +.*not signed with the origin's key`},
+		{"a key that is none", at(o.base, "x"), `wrong  origin +.*the origin's key`},
+		{"no origin", at(away, key), `wrong  origin +.*refused`},
+		{"one origin of two", edge("--origin", away), `note   origin +--origin ` + away + `, .*refused`},
+		{"another server", edge("--origin", another.URL), `wrong  origin +.*404`},
 		{"nothing", []string{"edge", "--data", data, "--listen", listen}, `wrong  flags +--origin is needed`},
 		{"no key", []string{"edge", "--data", data, "--listen", listen}, `wrong  flags +--origin-key is needed`},
 	} {

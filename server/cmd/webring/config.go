@@ -94,6 +94,14 @@ var secretURLs = []string{"tempo-rpc", "evm-rpc", "score-url", "score-start-url"
 // blank leaves out of a value what may be a secret: of these URLs all but scheme and
 // host, and of any other its user.
 func blank(name string, value any) (shown any, blanked bool) {
+	if all, repeatable := value.([]string); repeatable {
+		texts := make([]string, len(all))
+		for i, text := range all {
+			one, secret := blank(name, text)
+			texts[i], blanked = one.(string), blanked || secret
+		}
+		return texts, blanked
+	}
 	text, ok := value.(string)
 	if !ok || text == "" {
 		return value, false

@@ -148,6 +148,9 @@ func (e entry) apply(flags *flag.FlagSet, c *configFile, from sources) error {
 // item.
 func (e entry) strings(f *flag.Flag) ([]string, error) {
 	if _, repeatable := f.Value.(*list); repeatable {
+		if s, one := e.value.(string); one {
+			return []string{s}, nil
+		}
 		items, ok := e.value.([]any)
 		if !ok {
 			return nil, fmt.Errorf("%s can be repeated, so it is an array of strings: %[1]s = [\"…\"]", e.name)

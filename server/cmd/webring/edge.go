@@ -9,12 +9,15 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"webring/edge"
 	"webring/edge/forward"
 	"webring/edge/replica"
+	"webring/edge/upstream"
 	"webring/edge/voucher"
 	"webring/server/admin"
 	"webring/server/ledger/badgerstore"
@@ -37,8 +40,8 @@ var (
 
 // edgeOptions are the flags of `webring edge`.
 type edgeOptions struct {
-	data, origin, edgeSecretFile string
-	originKeys                   list
+	data, edgeSecretFile string
+	origins, originKeys  list
 
 	replay, check bool
 	readyAge      time.Duration
@@ -52,7 +55,7 @@ func (o *edgeOptions) flags() *flag.FlagSet {
 	defineConfig(fs)
 	defineCheck(fs, &o.check)
 	fs.StringVar(&o.data, "data", "./edge-data", "`folder` of the last good state; made if absent")
-	fs.StringVar(&o.origin, "origin", "", "`URL` of the origin, or of an edge that follows it")
+	fs.Var(&o.origins, "origin", "`URL` of the origin, or of an edge that follows it; of a cluster's nodes each, of which one is asked and then the next (repeatable)")
 	fs.Var(&o.originKeys, "origin-key", "`verifier` of the origin's checkpoints, as webring serve prints it; while the origin changes its key, the next one too (repeatable)")
 	fs.StringVar(&o.edgeSecretFile, "edge-secret-file", "", edgeSecretUsage)
 	fs.BoolVar(&o.replay, "replay", false, "fold every event instead of trusting a snapshot")
@@ -65,8 +68,11 @@ func (o *edgeOptions) flags() *flag.FlagSet {
 
 func (o *edgeOptions) validate() error {
 	var errs []error
-	if o.origin == "" {
+	if len(o.origins) == 0 {
 		errs = append(errs, errors.New("--origin is needed: the URL to follow"))
+	}
+	if _, err := upstream.New(o.origins...); err != nil {
+		errs = append(errs, fmt.Errorf("--origin: %w", err))
 	}
 	if len(o.originKeys) == 0 {
 		errs = append(errs, errors.New("--origin-key is needed: webring serve prints it at every start, and webring version --data DIR"))
@@ -141,7 +147,7 @@ func follow(ctx context.Context, o *edgeOptions, reload *reloader[edgeOptions], 
 		return err
 	}
 	cfg := replica.Config{
-		Origin: o.origin, Keys: o.originKeys, Dir: replicaPath(o.data), Replay: o.replay,
+		Origins: o.origins, Keys: o.originKeys, Dir: replicaPath(o.data), Replay: o.replay,
 		Module: digest, Show: surface.show, Log: log, MaxSnapshot: o.core.mostSnapshot(),
 		Open: func(ctx context.Context, snapshot []byte) (replica.Core, error) {
 			return o.core.open(ctx, edgeCapacity, o.data, snapshot, log)
@@ -206,7 +212,7 @@ func holdFolder(dir string, log *slog.Logger) (*os.File, error) {
 func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func(), surface *surface, cfg edge.Config, certificates certificates, passed passedSockets, watch *admin.Server, reload *reloader[edgeOptions], logs *logs, out io.Writer) error {
 	log := logs.Logger
 	answers := surface.answers
-	forwarder, err := forward.New(forward.Config{Origin: o.origin, Secrets: cfg.EdgeSecrets, Reach: r.Reach, Answered: r.Nudge,
+	forwarder, err := forward.New(forward.Config{Origins: o.origins, Secrets: cfg.EdgeSecrets, Reach: r.Reach, Answered: r.Nudge,
 		TrustedProxies: cfg.TrustedProxies, BaseURL: answers.BaseURL, Log: log})
 	if err != nil {
 		return err
@@ -240,9 +246,10 @@ func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func()
 		go certificates.Run(ctx)
 	}
 	reloadFront(reload, front{shell, cfg.TrustedProxies, cfg.EdgeSecrets, certificates, logs}, o, (*edgeOptions).front)
+	reloadOrigins(reload, r, forwarder)
 	go reload.run(ctx)
-	o.edgeStarted(watch, r, shell, &surface.traps, out)
-	fmt.Fprintf(out, "webring follows %s at %s\n", o.origin, listeners[0].Addr())
+	o.edgeStarted(watch, r, forwarder, shell, &surface.traps, out)
+	fmt.Fprintf(out, "webring follows %s at %s\n", strings.Join(o.origins, " or "), listeners[0].Addr())
 	notifyReady(log)
 	defer keepAlive(answers, log)()
 	go settle(ctx)
@@ -255,6 +262,27 @@ func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func()
 		log.Info("stopping; forwarded payments finish first")
 		return stopEdge(forwarder, shell, stopTime, log)
 	}
+}
+
+// reloadOrigins has an edge reload its list of origins.
+func reloadOrigins(reload *reloader[edgeOptions], r *replica.Replica, forwarder *forward.Forwarder) {
+	reload.add(part[edgeOptions]{"the origins", []string{"origin"}, func(next *edgeOptions) (change, error) {
+		list, err := upstream.New(next.origins...)
+		if err != nil {
+			return change{}, fmt.Errorf("--origin: %w", err)
+		}
+		var urls []string
+		for _, o := range list.Round() {
+			urls = append(urls, o.URL)
+		}
+		now, _ := r.Followed()
+		if slices.Sort(now); slices.Equal(now, slices.Sorted(slices.Values(urls))) {
+			return change{}, nil
+		}
+		return change{said: strings.Join(urls, ", "), apply: func() error {
+			return errors.Join(r.SetOrigins(urls...), forwarder.SetOrigins(urls...))
+		}}, nil
+	}})
 }
 
 // surface is what readers of an edge see.

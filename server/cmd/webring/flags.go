@@ -35,6 +35,7 @@ type options struct {
 	fee, minBid                   cents
 	grace, decay                  time.Duration
 	capacity                      int
+	skipAsleep                    bool
 	policies                      policyFlags
 	shell                         shellFlags
 	core                          coreFlags
@@ -67,6 +68,7 @@ func (o *options) flags() *flag.FlagSet {
 	fs.Var((*duration)(&o.grace), "grace", "`time` after a bid before standing decays")
 	fs.Var((*duration)(&o.decay), "decay", "`time` over which standing decays to nothing")
 	fs.IntVar(&o.capacity, "capacity", 1_000_000, "`members` that can ever join")
+	fs.BoolVar(&o.skipAsleep, "skip-asleep", true, "traversal passes over members whose site does not answer, unless all of those that match are asleep")
 	o.policies.define(fs)
 	o.shell.define(fs)
 	o.core.define(fs, "native")

@@ -28,7 +28,7 @@ func commands() []command {
 		{"members", "members [--data DIR] list | show SLUG | hide SLUG | unhide SLUG | remove SLUG [--redact] [--block] --reason TEXT", "list, show, hide or remove members of the running origin", new(membersOptions).flags, members},
 		{"blocklist", "blocklist [--data DIR] list | add host|payer|word ENTRY --reason TEXT | remove host|payer|word ENTRY", "keep sites, accounts and words out of the ring of the running origin", new(blocklistOptions).flags, blocklist},
 		{"payments", "payments [--data DIR] list [--all] | show ID|TRANSACTION | gas | scan [--since 30d|INSTANT] | adjust TRANSACTION --credit SLUG | --register JSON | --void [--member SLUG] | --unclaimed --reason TEXT", "look at payments and at the gas they wasted, find money without an event, put one right", new(paymentsOptions).flags, payments},
-		{"backup", "backup [--data DIR] FILE", "write ledger, keys and members' reports of the running origin into a file, while it serves", new(backupOptions).flags, backupOrigin},
+		{"backup", "backup [--data DIR] FILE", "write ledger and keys of the running origin into a file, while it serves", new(backupOptions).flags, backupOrigin},
 		{"restore", "restore [--data DIR] FILE --from URL | --alone", "make a data folder of a backup, and of what an edge has beyond it", new(restoreOptions).flags, restoreOrigin},
 		{"key", "key [--data DIR] next | switch [--now]", "change the key that signs for edges, of the running origin: announce the next one; sign with it alone", new(keyOptions).flags, changeKey},
 		{"verify", "verify [--data DIR] [--chain] | verify FILE", "recompute everything from the events, of the running origin, a data folder or a backup", new(verifyOptions).flags, verifyOrigin},

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,7 +79,8 @@ func (p *plugged) cut() {
 	}
 }
 
-// keysAndReport makes a backup of a ledger, and of a report that is on no member.
+// keysAndReport makes a backup of a ledger as earlier versions did, which had reports beside
+// it: of one that is on no member.
 func keysAndReport(t *testing.T, keys []backup.File, r readiness.Report) (path string) {
 	t.Helper()
 	books, closeBooks, err := openLedger(&options{data: t.TempDir(), capacity: 1}, nil, nil, slog.New(slog.DiscardHandler), nil, nil)
@@ -89,7 +91,7 @@ func keysAndReport(t *testing.T, keys []backup.File, r readiness.Report) (path s
 		t.Fatal(err)
 	}
 	var text bytes.Buffer
-	err = backup.Write(&text, books, keys, func(add func(string, []byte) error) error { return add(r.ID, r.JSON()) })
+	err = backup.Write(&text, books, append(slices.Clone(keys), backup.File{Name: "reports/" + r.ID, Data: r.JSON()}))
 	path = filepath.Join(t.TempDir(), "backup.tar")
 	if err := errors.Join(err, closeBooks(), os.WriteFile(path, text.Bytes(), 0o600)); err != nil {
 		t.Fatal(err)
@@ -115,12 +117,19 @@ func TestWhatIsRestoredOutlastsAPowerCut(t *testing.T) {
 			t.Errorf("%s holds %q, %v", k.Name, text, err)
 		}
 	}
-	reports, err := readiness.Open(reportsPath(data), nil)
+	books, closeBooks, err := openLedger(&options{data: data, capacity: 1}, nil, nil, slog.New(slog.DiscardHandler), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	reports := readiness.Open(books, nil)
+	if n, err := reports.TakeOver(t.Context(), reportsPath(data)); n != 1 || err != nil {
+		t.Errorf("%d reports were taken over: %v", n, err)
+	}
 	if got, err := reports.Get(r.ID); err != nil || got.URL != r.URL {
 		t.Errorf("the report is %+v, %v", got, err)
+	}
+	if err := closeBooks(); err != nil {
+		t.Error(err)
 	}
 	if err := verifyOrigin([]string{"--data", data}, io.Discard); err != nil {
 		t.Error(err)

@@ -18,7 +18,7 @@ const requiredScore = 40
 // since the last event of them, and refuses to change them by a wrong clock.
 func newRules(ctx context.Context, o *options, books *ledger.Ledger, methods []paid.Method, networks []core.Network) (*core.Rules, error) {
 	want := &core.Rules{Name: o.name, BaseURL: o.baseURL, Fee: int64(o.fee), MinBid: int64(o.minBid),
-		Grace: seconds(o.grace), Decay: seconds(o.decay), Networks: networks, Scorer: o.score.spec, RequiredScore: requiredScore, Policies: o.policies.Policies}
+		Grace: seconds(o.grace), Decay: seconds(o.decay), Networks: networks, Scorer: o.score.spec, RequiredScore: requiredScore, VisitAsleep: !o.skipAsleep, Policies: o.policies.Policies}
 	changed := true
 	books.View(func(v *ledger.View) {
 		if have := v.State().Rules(); have != nil {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -171,42 +170,32 @@ func TestReportsComeBackWithTheRing(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	o.data = restored
+	// An earlier version kept reports as files, and one was not taken over yet.
+	earlier := readiness.Report{ID: strings.Repeat("e", 26), URL: "https://earlier.scored.test/", Note: readiness.Note, ScannedAt: time.Now().UTC()}
+	if err := readiness.RestoreFile(reportsPath(o.data), earlier.ID, earlier.JSON()); err != nil {
+		t.Fatal(err)
+	}
 	o.args = append(o.args, "--scorer", "fixed:50")
 	o.launch()
 	if got := o.get(stays); got.Status != 200 || !bytes.Equal(got.Body, want.Body) {
 		t.Errorf("%d %s", got.Status, got.Body)
 	}
-}
-
-// TestOldDraftsStopNoRegistration fills the store of reports with such as nobody paid
-// for, none of them an hour old.
-func TestOldDraftsStopNoRegistration(t *testing.T) {
-	t.Parallel()
-	c, _ := chain(t)
-	o, _ := scored(t, &exemplar.Site{Name: "Site", About: "A site to be read."}, "--tempo-rpc", c.RPC)
-	o.stop()
-	made := time.Now().Add(-readiness.InChallenges - time.Minute)
-	for range readiness.MaxDrafts {
-		r := readiness.Report{ID: strings.ToLower(rand.Text()), URL: "https://draft.scored.test/", Note: readiness.Note}
-		file := filepath.Join(reportsPath(o.data), "drafts", r.ID)
-		if err := errors.Join(os.WriteFile(file, r.JSON(), 0o600), os.Chtimes(file, made, made)); err != nil {
-			t.Fatal(err)
-		}
+	if got := o.get("/reports/" + earlier.ID + ".json"); got.Status != 200 {
+		t.Errorf("a report of an earlier version: %d %s", got.Status, got.Body)
 	}
-	o.launch()
-	if r := o.post("/api/register", `{"name":"Next","url":"https://next.scored.test/","kind":"website"}`); r.Status != http.StatusPaymentRequired {
-		t.Errorf("%d %s", r.Status, r.Body)
+	if _, err := os.Stat(reportsPath(o.data)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder of an earlier version: %v", err)
 	}
 }
 
-// What challenges may name fits into the store of reports twice, however many scans are
-// asked for, and stays for as long as it may be paid for.
+// What challenges may name is less than what the store of reports keeps, however many scans
+// are asked for, and stays for as long as it may be paid for.
 func TestReportsStayWhileChallengesNameThem(t *testing.T) {
 	if named := score.KeptFor(requiredScore, requiredScore) + paid.ChallengeLife; named+localLimits.Ask >= readiness.InChallenges {
 		t.Errorf("a report is named for %s, and kept for %s", named, readiness.InChallenges)
 	}
 	minutes := int(readiness.InChallenges/time.Minute) + 1
-	if scans := minutes * localLimits.InAll; scans >= readiness.MaxDrafts/2 {
+	if scans := minutes * localLimits.InAll; scans >= readiness.MaxDrafts {
 		t.Errorf("%d scans may be made in %d minutes, and %d drafts are stored", scans, minutes, readiness.MaxDrafts)
 	}
 }

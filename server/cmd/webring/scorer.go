@@ -132,11 +132,7 @@ const draftsInAll = 40
 
 // openScorer makes the scorer that the flags name.
 func openScorer(o *options, books *ledger.Ledger, log *slog.Logger) (*sitesScorer, error) {
-	s := &sitesScorer{books: books, log: log}
-	var err error
-	if s.reports, err = readiness.Open(reportsPath(o.data), s.rests); err != nil {
-		return nil, err
-	}
+	s := &sitesScorer{books: books, log: log, reports: readiness.Open(books, rests)}
 	if o.score.spec == local.Provider {
 		cfg, err := o.sites.fetch()
 		if err != nil {
@@ -168,6 +164,7 @@ func openScorer(o *options, books *ledger.Ledger, log *slog.Logger) (*sitesScore
 	return s, nil
 }
 
+// reportsPath is the folder in which earlier versions kept reports.
 func reportsPath(data string) string { return filepath.Join(data, "reports") }
 
 // serve adds the reports to what the shell answers.
@@ -184,6 +181,15 @@ func (s *sitesScorer) rules() (r *core.Rules) {
 	return r
 }
 
+// takeOver stores the reports that an earlier version kept in a folder.
+func (s *sitesScorer) takeOver(ctx context.Context, folder string) error {
+	n, err := s.reports.TakeOver(ctx, folder)
+	if n > 0 {
+		s.log.Info("reports of an earlier version are in the ledger's store now", "reports", n)
+	}
+	return err
+}
+
 // sweep removes old reports until ctx ends. At the start and once a day it also looks for
 // reports that a member's score no longer rests on.
 func (s *sitesScorer) sweep(ctx context.Context) {
@@ -191,7 +197,7 @@ func (s *sitesScorer) sweep(ctx context.Context) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for n := 0; ; n++ {
-		if err := s.reports.Sweep(time.Now(), n%int(24*time.Hour/every) == 0); err != nil {
+		if err := s.reports.Sweep(ctx, n%int(24*time.Hour/every) == 0); err != nil && ctx.Err() == nil {
 			s.log.Error("reports cannot be cleared up", "err", err)
 		}
 		select {
@@ -202,15 +208,12 @@ func (s *sitesScorer) sweep(ctx context.Context) {
 	}
 }
 
-// rests says whether a member's score, or an open payment, rests on a report.
-func (s *sitesScorer) rests(r *readiness.Report) (needed bool) {
-	key := core.AppendKey(nil, []byte(r.URL))
-	s.books.View(func(v *ledger.View) {
-		if at, ok := v.State().Holder(key); ok {
-			needed = strings.HasSuffix(v.State().Member(at).Report, server.ReportsPath+r.ID)
-		}
-		_, pending := v.URLPending(string(key))
-		needed = needed || pending
-	})
-	return needed
+// rests says whether a member's score, or an open payment, rests on the report of a site.
+func rests(v *ledger.View, id, url string) bool {
+	key := core.AppendKey(nil, []byte(url))
+	if at, ok := v.State().Holder(key); ok && strings.HasSuffix(v.State().Member(at).Report, server.ReportsPath+id) {
+		return true
+	}
+	_, pending := v.URLPending(string(key))
+	return pending
 }

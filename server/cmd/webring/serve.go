@@ -154,7 +154,7 @@ func (n *originNode) prepare(ctx context.Context) error {
 		return err
 	}
 	defer closeAll(n.listeners)
-	n.operator = &server.Operator{Ledger: n.books, Keys: func() map[string]string { return keyFiles(n.o) }, Reports: n.scorer.reports, Log: n.log}
+	n.operator = &server.Operator{Ledger: n.books, Keys: func() map[string]string { return keyFiles(n.o) }, Log: n.log}
 	if n.socket, err = n.operator.Listen(socketPath(n.o.data)); err != nil {
 		return err
 	}
@@ -179,6 +179,9 @@ func (n *originNode) begin(ctx context.Context) (err error) {
 		}
 	}
 	if err := setRules(ctx, n.books, n.rules); err != nil {
+		return err
+	}
+	if err := n.scorer.takeOver(ctx, reportsPath(n.o.data)); err != nil {
 		return err
 	}
 	if err := publisher.Start(ctx, n.books); err != nil {

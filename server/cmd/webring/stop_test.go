@@ -95,7 +95,7 @@ func TestAStopOfAnEdgeAnswersWhoWaitsForTheOrigin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	forwarder, err := forward.New(forward.Config{Origin: origin.URL, Secrets: secrets, BaseURL: func() string { return "https://ring.example" }, Log: log})
+	forwarder, err := forward.New(forward.Config{Origins: []string{origin.URL}, Secrets: secrets, BaseURL: func() string { return "https://ring.example" }, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"webring/edge"
+	"webring/edge/forward"
 	"webring/edge/replica"
 	"webring/server/admin"
 )
@@ -17,24 +19,24 @@ import (
 // watchEdge opens the second listener of an edge that has nothing to show yet.
 func (o *edgeOptions) watchEdge(passed passedSockets, log *slog.Logger) (*admin.Server, error) {
 	s, err := o.shell.watch(passed, log)
-	s.Starting("the replica has nothing to show yet: it asks " + o.origin)
+	s.Starting("the replica has nothing to show yet: it asks " + strings.Join(o.origins, " and "))
 	return s, err
 }
 
 // edgeStarted has an edge collected from, and readiness depend on it.
-func (o *edgeOptions) edgeStarted(s *admin.Server, r *replica.Replica, shell *edge.Shell, traps *traps, out io.Writer) {
+func (o *edgeOptions) edgeStarted(s *admin.Server, r *replica.Replica, forwarder *forward.Forwarder, shell *edge.Shell, traps *traps, out io.Writer) {
 	if s == nil {
 		return
 	}
-	s.Add(&shellMetrics{shell: shell, traps: traps.sum})
-	s.Started(edgeChecks(r, o.readyAge)...)
+	s.Add(&shellMetrics{shell: shell, traps: traps.sum}, upstreamMetrics{r, forwarder})
+	s.Started(edgeChecks(r, forwarder, o.readyAge)...)
 	announceWatch(s, out)
 }
 
 // edgeChecks are what an edge's readiness depends on. A silent origin, and an edge that has
 // to be upgraded, are told of and are no reason by themselves to send requests elsewhere:
 // they concern all edges alike, what these have stays right, and its age counts.
-func edgeChecks(r *replica.Replica, most time.Duration) []admin.Check {
+func edgeChecks(r *replica.Replica, forwarder *forward.Forwarder, most time.Duration) []admin.Check {
 	age := func() time.Duration {
 		d, _ := r.Age() // it is known: there is something to show
 		return d.Round(time.Second)
@@ -52,7 +54,18 @@ func edgeChecks(r *replica.Replica, most time.Duration) []admin.Check {
 			if d := age(); d > replica.StaleAfter {
 				return "", fmt.Errorf("no new checkpoint for %s; answers are marked stale", d)
 			}
-			return "its checkpoints come", nil
+			all, followed := r.Followed()
+			if followed == "" {
+				followed = "the folder; none has come since the start"
+			}
+			return fmt.Sprintf("its checkpoints come from %s; of %d that are named", followed, len(all)), nil
+		}},
+		{Name: "payments", Advisory: true, Ask: func() (string, error) {
+			origins, refused := forwarder.Asked()
+			if refused != nil {
+				return "", fmt.Errorf("no origin took the last request that was passed on: %w", refused)
+			}
+			return "passed on to " + origins[0], nil
 		}},
 	}
 }
@@ -76,18 +89,49 @@ func (c replicaMetrics) Describe(to chan<- *prometheus.Desc) {
 
 // Collect is for [prometheus.Collector].
 func (c replicaMetrics) Collect(to chan<- prometheus.Metric) {
-	yes := func(is bool) float64 {
-		if is {
-			return 1
-		}
-		return 0
-	}
 	to <- admin.Gauge(replicaSequenceDesc, float64(c.r.Position()))
 	if age, known := c.r.Age(); known {
 		to <- admin.Gauge(replicaAgeDesc, age.Seconds())
 	}
 	to <- admin.Gauge(replicaStaleDesc, yes(c.r.Stale()))
 	to <- admin.Gauge(replicaUnreachableDesc, yes(c.r.Unreached() != nil))
+}
+
+// upstreamMetrics collects which of its origins an edge asks.
+type upstreamMetrics struct {
+	r         *replica.Replica
+	forwarder *forward.Forwarder
+}
+
+var (
+	replicaOriginDesc = prometheus.NewDesc("webring_replica_origin", "1 for the origin whose checkpoint was taken last, and 0 for others that are named.", []string{"origin"}, nil)
+	forwardOriginDesc = prometheus.NewDesc("webring_forward_origin", "1 for the origin that the next request is passed on to, and 0 for others that are named.", []string{"origin"}, nil)
+)
+
+// Describe is for [prometheus.Collector].
+func (c upstreamMetrics) Describe(to chan<- *prometheus.Desc) {
+	to <- replicaOriginDesc
+	to <- forwardOriginDesc
+}
+
+// Collect is for [prometheus.Collector].
+func (c upstreamMetrics) Collect(to chan<- prometheus.Metric) {
+	all, followed := c.r.Followed()
+	for _, o := range all {
+		to <- admin.Gauge(replicaOriginDesc, yes(o == followed), o)
+	}
+	asked, _ := c.forwarder.Asked()
+	for i, o := range asked {
+		to <- admin.Gauge(forwardOriginDesc, yes(i == 0), o)
+	}
+}
+
+// yes is 1 for true, as metrics have it.
+func yes(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // traps counts those of all cores that were shown, one after the other.

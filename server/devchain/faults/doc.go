@@ -1,7 +1,10 @@
-// Package faults is a proxy between a program and a JSON-RPC node that injects faults: it
-// delays and drops requests, and answers late, wrongly or with nonsense. For tests only.
+// Package faults injects faults between programs that talk to each other. For tests only.
 //
-// A plan decides what a [Proxy] does with each request. A plan is a function: [On] is
-// exact about one request, [Dice] throws dice over all of them, and [Pass] lets
-// everything through.
+// A [Proxy] stands between a program and a JSON-RPC node: it delays and drops requests,
+// and answers late, wrongly or with nonsense. A plan decides what it does with each
+// request. A plan is a function: [On] is exact about one request, [Dice] throws dice over
+// all of them, and [Pass] lets everything through.
+//
+// A [Link] stands between programs and one address, and knows connections only: it is
+// slow, silent or cut.
 package faults

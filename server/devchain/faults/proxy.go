@@ -97,6 +97,7 @@ type Proxy struct {
 
 	mu     sync.Mutex
 	plan   Plan
+	heard  func(method string, params json.RawMessage)
 	before map[string][]byte // the first answers by request, without ids
 	latest map[string][]byte // and the last ones
 	count  [faults]int
@@ -131,6 +132,14 @@ func (p *Proxy) Follow(plan Plan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.plan = plan
+}
+
+// Tell has heard called with each question, before anything becomes of it. It may be
+// called concurrently.
+func (p *Proxy) Tell(heard func(method string, params json.RawMessage)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.heard = heard
 }
 
 // Count is how often a fault has happened.
@@ -181,6 +190,14 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	methods := make([]string, len(questions))
 	for i, q := range questions {
 		methods[i] = q.Method
+	}
+	p.mu.Lock()
+	heard := p.heard
+	p.mu.Unlock()
+	for _, q := range questions {
+		if heard != nil {
+			heard(q.Method, q.Params)
+		}
 	}
 	p.mu.Lock()
 	f := p.plan(methods)

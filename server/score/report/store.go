@@ -1,257 +1,276 @@
 package report
 
 import (
+	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"webring/server/durable"
+	"webring/server/ledger"
 )
 
-// Which reports are kept. A report that the score of a member or of an open payment
-// rests on is held for as long as that is so. All others are drafts:
+// Reports are rows of the ledger's store, so that whatever holds a member or a payment
+// also holds the report behind its score: backups, and other nodes of a cluster. One that no payment
+// has come for yet is such a row, too: the node that is asked for payment may be lost
+// before it is paid.
+//
+// A report that the score of a member or of an open payment rests on is held for as long
+// as that is so. All others are drafts:
 //
 //   - A draft younger than InChallenges stays: a challenge that is about to be paid
 //     may name it. InChallenges is longer than a score is cached and a challenge is
 //     then valid.
 //   - A draft older than draftTime goes.
-//   - Of those between, the oldest go while there are more than half of MaxDrafts: at
-//     the next sweep, or at once when a report beyond MaxDrafts comes.
+//   - Of those between, the oldest go at the next sweep while there are more than
+//     MaxDrafts.
 //
-// Fewer than half of MaxDrafts sites can be scanned within InChallenges, which a test in
-// server/cmd/webring checks. So there is always a draft that may go, and the disk space
-// is bounded: a report has a few kilobytes.
+// Fewer than MaxDrafts sites can be scanned within InChallenges, which a test in
+// server/cmd/webring checks. So the space that drafts take is bounded: a report has a few
+// kilobytes.
 const (
-	MaxDrafts    = 12288
+	MaxDrafts    = 6144
 	InChallenges = 20 * time.Minute
 	draftTime    = 24 * time.Hour
 
 	idLength = 26 // characters of base32, 128 bits
 )
 
+// How many rows are looked at in one turn of the writer, or under one view.
+const (
+	draftsPage = 256
+	heldPage   = 64
+)
+
 // ErrNotFound says that there is no report with an id.
 var ErrNotFound = errors.New("report: not found")
 
-// Store keeps reports in a folder, drafts in one below it and those that are
-// held in another. It is safe for concurrent use, but not by two processes.
+// Books is the ledger whose store has the reports. Its Do fails where another node leads.
+type Books interface {
+	View(fn func(*ledger.View))
+	Do(ctx context.Context, fn func(*ledger.Tx) error) error
+}
+
+// Store keeps reports. It is safe for concurrent use.
 type Store struct {
-	drafts, held string
-	wanted       func(*Report) bool
-	most         int64
-	count        atomic.Int64 // of drafts
-	sweeping     sync.Mutex   // one sweep of the drafts at a time
+	books  Books
+	wanted func(v *ledger.View, id, url string) bool
+	most   int
+
+	sweeping sync.Mutex // one sweep at a time
+	oldest   string     // no draft has a key before it
 }
 
-// Open opens the store in folder, which is made if absent. wanted reports whether the
-// score of a member or of an open payment rests on a report.
-func Open(folder string, wanted func(*Report) bool) (*Store, error) {
-	s := &Store{drafts: filepath.Join(folder, "drafts"), held: filepath.Join(folder, "held"), wanted: wanted, most: MaxDrafts}
-	for _, dir := range []string{s.drafts, s.held} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, err
-		}
-	}
-	entries, err := os.ReadDir(s.drafts)
-	s.count.Store(int64(len(entries)))
-	return s, err
+// Open gives the store. wanted reports whether the score of a member or of an open payment
+// rests on the report with this id, which is of the site at url.
+func Open(books Books, wanted func(v *ledger.View, id, url string) bool) *Store {
+	return &Store{books: books, wanted: wanted, most: MaxDrafts}
 }
 
-// Put gives the report an id and stores it as a draft. If there are too many drafts,
-// the oldest ones are removed.
-func (s *Store) Put(r *Report) error {
-	if s.count.Add(1) > s.most {
-		s.makeRoom()
+// stored is a row of the table of reports.
+type stored struct {
+	Draft int64 `json:"draft,omitempty"` // since when, in Unix milliseconds; it may be held by now
+	*Report
+}
+
+// draftKey orders drafts by their age. The row has the site's URL.
+func draftKey(at int64, id string) string { return fmt.Sprintf("%016x", at) + id }
+
+// cutDraft reads the key of a draft.
+func cutDraft(key string) (at time.Time, id string, err error) {
+	if len(key) != 16+idLength {
+		return at, "", errors.New("report: the row of a draft is malformed")
 	}
-	r.ID = newID()
-	text, err := json.Marshal(r)
+	var ms int64
+	if _, err := fmt.Sscanf(key[:16], "%x", &ms); err != nil {
+		return at, "", fmt.Errorf("report: the row of a draft: %w", err)
+	}
+	return time.UnixMilli(ms), key[16:], nil
+}
+
+// put stores a report as a draft that was made then.
+func put(tx *ledger.Tx, at int64, r *Report) error {
+	text, err := json.Marshal(stored{at, r})
 	if err == nil {
-		err = write(s.drafts, r.ID, text)
+		err = tx.Put(ledger.Reports, r.ID, text)
 	}
-	if err != nil {
-		s.count.Add(-1)
+	if err == nil {
+		err = tx.Put(ledger.Drafts, draftKey(at, r.ID), []byte(r.URL))
 	}
 	return err
 }
 
-// makeRoom sweeps the drafts, unless another has just done so.
-func (s *Store) makeRoom() {
-	s.sweeping.Lock()
-	defer s.sweeping.Unlock()
-	if s.count.Load() > s.most {
-		// No reason to refuse a report: the next [Store.Sweep] meets the same error.
-		_ = s.sweepDrafts(time.Now())
-	}
-}
-
-// Restore stores a report of [Store.Kept] as held.
-func (s *Store) Restore(id string, text []byte) error {
-	r := new(Report)
-	if !validID(id) || json.Unmarshal(text, r) != nil || r.ID != id {
-		return fmt.Errorf("report: %q is not a report", id)
-	}
-	return write(s.held, id, text)
+// Put gives the report an id and stores it as a draft. When it returns, a challenge may name it.
+func (s *Store) Put(r *Report) error {
+	r.ID = newID()
+	return s.books.Do(context.Background(), func(tx *ledger.Tx) error { return put(tx, tx.Stamp(), r) })
 }
 
 // newID makes an id.
 func newID() string { return strings.ToLower(rand.Text()) }
 
-// write stores a report durably: a payment may rest on it a moment later.
-func write(dir, id string, text []byte) error {
-	return durable.Write(filepath.Join(dir, id), text, 0o600)
-}
-
 // Get reads a report. It fails with [ErrNotFound] if there is none.
-func (s *Store) Get(id string) (*Report, error) {
+func (s *Store) Get(id string) (r *Report, err error) {
+	s.books.View(func(v *ledger.View) {
+		var row stored
+		if row, err = get(v, id); err == nil {
+			r = row.Report
+		}
+	})
+	return r, err
+}
+
+func get(v *ledger.View, id string) (row stored, err error) {
 	if !validID(id) {
-		return nil, ErrNotFound
+		return row, ErrNotFound
 	}
-	for _, dir := range []string{s.held, s.drafts, s.held} { // it may move meanwhile
-		r, err := read(filepath.Join(dir, id))
-		if !errors.Is(err, fs.ErrNotExist) {
-			return r, err
-		}
+	text, err := v.Value(ledger.Reports, id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return row, ErrNotFound
 	}
-	return nil, ErrNotFound
+	if err == nil {
+		row.Report = new(Report)
+		err = json.Unmarshal(text, &row)
+	}
+	return row, err
 }
 
-func read(path string) (*Report, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	r := new(Report)
-	return r, json.Unmarshal(text, r)
-}
-
-// Kept calls f with id and text of each report that is held or will be, until f fails.
-func (s *Store) Kept(f func(id string, text []byte) error) error {
-	// In this order, a report that moves meanwhile may come twice.
-	for _, dir := range []string{s.drafts, s.held} {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			if !validID(e.Name()) {
-				continue // being written
-			}
-			text, err := os.ReadFile(filepath.Join(dir, e.Name()))
-			if errors.Is(err, fs.ErrNotExist) {
-				continue // moved or removed meanwhile
-			}
-			if err != nil {
-				return err
-			}
-			r := new(Report)
-			if err := json.Unmarshal(text, r); err != nil || !s.wanted(r) {
-				continue
-			}
-			if err := f(e.Name(), text); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// Remove removes a report for good. There may be none with that id.
-func (s *Store) Remove(id string) error {
-	if !validID(id) {
+// Remove removes a report for good, in the turn that takes away what it rests on. There may be
+// none with that id.
+func Remove(tx *ledger.Tx, id string) error {
+	row, err := get(tx.View(), id)
+	if errors.Is(err, ErrNotFound) {
 		return nil
 	}
-	for _, dir := range []string{s.drafts, s.held} { // it may move meanwhile
-		err := os.Remove(filepath.Join(dir, id))
-		if err == nil && dir == s.drafts {
-			s.count.Add(-1)
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	if err == nil && row.Draft > 0 {
+		err = tx.Put(ledger.Drafts, draftKey(row.Draft, id), nil)
 	}
-	return nil
+	if err == nil {
+		err = tx.Put(ledger.Reports, id, nil)
+	}
+	return err
 }
 
 // Sweep holds drafts that are wanted, and removes old ones. With all it also removes
 // held reports that are no longer wanted.
-func (s *Store) Sweep(now time.Time, all bool) error {
-	if all {
-		if err := s.release(); err != nil {
-			return err
-		}
-	}
+func (s *Store) Sweep(ctx context.Context, all bool) error {
 	s.sweeping.Lock()
 	defer s.sweeping.Unlock()
-	return s.sweepDrafts(now)
+	err := s.sweepDrafts(ctx)
+	if err == nil && all {
+		err = s.release(ctx)
+	}
+	return err
 }
 
-// sweepDrafts is Sweep for drafts alone. The caller holds sweeping.
-func (s *Store) sweepDrafts(now time.Time) error {
-	entries, err := os.ReadDir(s.drafts)
+func (s *Store) sweepDrafts(ctx context.Context) error {
+	left, err := s.countDrafts()
 	if err != nil {
 		return err
 	}
-	type draft struct {
-		path string
-		at   time.Time
-	}
-	var old []draft
-	for _, e := range entries {
-		info, err := e.Info()
-		if err != nil {
-			continue // gone meanwhile
-		}
-		if now.Sub(info.ModTime()) >= InChallenges {
-			old = append(old, draft{filepath.Join(s.drafts, e.Name()), info.ModTime()})
-		}
-	}
-	slices.SortFunc(old, func(a, b draft) int { return a.at.Compare(b.at) })
-	left := int64(len(entries))
-	for _, d := range old {
-		r, err := read(d.path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			continue // removed meanwhile
-		case errors.As(err, new(*fs.PathError)):
-			return err // it may be wanted
-		case err == nil && s.wanted(r):
-			err = os.Rename(d.path, filepath.Join(s.held, r.ID))
-		case left > s.most/2 || now.Sub(d.at) >= draftTime || err != nil:
-			err = os.Remove(d.path)
-		default:
-			continue
-		}
-		switch {
-		case errors.Is(err, fs.ErrNotExist): // [Store.Remove] was first, and counted it
-		case err != nil:
+	first := "" // draft that stays
+	for from, done := s.oldest, false; !done; {
+		next, stay := from, ""
+		swept := 0
+		err := s.books.Do(ctx, func(tx *ledger.Tx) error {
+			rows, err := tx.View().Scan(ledger.Drafts, "", from, draftsPage)
+			done = err != nil || len(rows) < draftsPage
+			for _, row := range rows {
+				at, id, err := cutDraft(row.Key)
+				if err != nil {
+					return err
+				}
+				age := time.UnixMilli(tx.Stamp()).Sub(at)
+				if next = row.Key + "\x00"; age < InChallenges {
+					done = true // and so are all after it
+					if stay == "" {
+						stay = row.Key
+					}
+					break
+				}
+				wanted := s.wanted(tx.View(), id, string(row.Value))
+				if !wanted && age < draftTime && left-swept <= s.most {
+					if stay == "" {
+						stay = row.Key
+					}
+					continue
+				}
+				if err := tx.Put(ledger.Drafts, row.Key, nil); err != nil {
+					return err
+				}
+				if !wanted {
+					if err := tx.Put(ledger.Reports, id, nil); err != nil {
+						return err
+					}
+				}
+				swept++
+			}
 			return err
-		default:
-			s.count.Add(-1)
+		})
+		if err != nil {
+			return err
 		}
-		left--
+		from, left, first = next, left-swept, cmp.Or(first, stay)
 	}
+	s.oldest = first
 	return nil
 }
 
-func (s *Store) release() error {
-	entries, err := os.ReadDir(s.held)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		path := filepath.Join(s.held, e.Name())
-		if r, err := read(path); err == nil && !s.wanted(r) {
-			if err := os.Remove(path); err != nil {
-				return err
+// countDrafts says how many there are.
+func (s *Store) countDrafts() (n int, err error) {
+	for from, more := s.oldest, true; more; {
+		s.books.View(func(v *ledger.View) {
+			var rows []ledger.TableRow
+			rows, err = v.Scan(ledger.Drafts, "", from, draftsPage)
+			if n, more = n+len(rows), len(rows) == draftsPage; more {
+				from = rows[len(rows)-1].Key + "\x00"
 			}
+		})
+	}
+	return n, err
+}
+
+// release removes reports that are no longer wanted. Those of the last day may be drafts.
+func (s *Store) release(ctx context.Context) error {
+	for from, more := "", true; more; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var rows []ledger.TableRow
+		var err error
+		s.books.View(func(v *ledger.View) { rows, err = v.Scan(ledger.Reports, "", from, heldPage) })
+		if err != nil {
+			return err
+		}
+		if more = len(rows) == heldPage; more {
+			from = rows[len(rows)-1].Key + "\x00"
+		}
+		var page []*Report
+		for _, row := range rows {
+			r := new(Report)
+			if err := json.Unmarshal(row.Value, r); err != nil {
+				return fmt.Errorf("report: the row %q: %w", row.Key, err)
+			}
+			page = append(page, r)
+		}
+		err = s.books.Do(ctx, func(tx *ledger.Tx) error {
+			for _, r := range page {
+				age := time.UnixMilli(tx.Stamp()).Sub(r.ScannedAt)
+				if age < draftTime+InChallenges || s.wanted(tx.View(), r.ID, r.URL) {
+					continue
+				}
+				if err := tx.Put(ledger.Reports, r.ID, nil); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil

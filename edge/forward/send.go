@@ -1,0 +1,122 @@
+package forward
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+
+	"webring/core/api"
+	"webring/edge/upstream"
+)
+
+// attempt is what came of sending a request to an origin: an answer, or an error.
+type attempt struct {
+	res  *http.Response
+	body []byte
+	err  error
+	sent bool // the origin may have got the request, and may have done what it asks for
+}
+
+var (
+	// errNotLeader: the origin answered not_leader, so it did nothing with the request, and
+	// nor did any node behind it.
+	errNotLeader = errors.New("forward: the origin does not lead")
+	// errNoOrigin: there is nowhere to send a request to.
+	errNoOrigin = fmt.Errorf("%w: none is known", errNotLeader)
+	// errReplaced ends a request at an origin that is none any more.
+	errReplaced = errors.New("forward: this origin is not to be asked any more")
+	// errGateway: a proxy before the origin answered in its place.
+	errGateway = errors.New("forward: a proxy answers for the origin")
+)
+
+// send sends a request to the origins one after the other, until one of them answers. A
+// payment that an origin may have got is sent to no other: only that origin, or one that
+// has its books, can say what became of it.
+func (f *Forwarder) send(ctx context.Context, by *pool, r *outgoing) attempt {
+	none := attempt{err: errNoOrigin}
+	for i, o := range f.origins.Round() {
+		now := f.sendTo(ctx, o, by, r)
+		if now.err == nil {
+			// An answer of 500 or more may come from a proxy of an origin that is down.
+			if now.res.StatusCode < 500 {
+				f.refused.Store(nil)
+				if f.cfg.Answered != nil {
+					f.cfg.Answered()
+				}
+			}
+			return now
+		}
+		if ctx.Err() != nil {
+			return now
+		}
+		f.skip(o, now.err)
+		if now.sent && r.payment {
+			none = now
+			break
+		}
+		// That an origin does not lead says more than that another cannot be reached.
+		if sent := none.sent || now.sent; i == 0 || !errors.Is(none.err, errNotLeader) {
+			none = attempt{err: now.err, sent: sent}
+		} else {
+			none.sent = sent
+		}
+	}
+	f.refused.Store(&none.err)
+	return none
+}
+
+// sendTo sends a request to an origin. An error closes idle connections: after a restart of
+// the origin, its old ones must not be used.
+func (f *Forwarder) sendTo(ctx context.Context, o *upstream.Origin, by *pool, r *outgoing) (a attempt) {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	defer context.AfterFunc(o.Gone(), func() { end(errReplaced) })()
+	if f.origins.Several() {
+		go f.life.watch(ctx, o, func() { end(errSilent) })
+	}
+	// Once there is a connection, the request may have been sent.
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { a.sent = true }})
+	a.res, a.err = by.RoundTrip(f.to(traced, o, r))
+	if a.err == nil {
+		a.body, a.err = io.ReadAll(http.MaxBytesReader(nil, a.res.Body, maxAnswer))
+		a.res.Body.Close()
+	}
+	if a.err != nil {
+		if why := context.Cause(ctx); errors.Is(why, errSilent) || errors.Is(why, errReplaced) {
+			a.err = why
+		}
+		by.CloseIdleConnections()
+		return attempt{err: a.err, sent: a.sent}
+	}
+	f.life.heard(o)
+	switch code, problem := problemOf(a.res, a.body); {
+	case problem && code == api.NotLeader && a.res.StatusCode == api.NotLeader.Status():
+		return attempt{err: errNotLeader}
+	case !problem && a.res.StatusCode >= 500 && f.origins.Several():
+		return attempt{err: fmt.Errorf("%w: %s", errGateway, a.res.Status), sent: true}
+	}
+	return a
+}
+
+// problemOf gives the code of an answer that is a problem document.
+func problemOf(res *http.Response, body []byte) (code api.Code, problem bool) {
+	if media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); media != "application/problem+json" {
+		return "", false
+	}
+	var p struct {
+		Code api.Code `json:"code"`
+	}
+	return p.Code, json.Unmarshal(body, &p) == nil && p.Code != ""
+}
+
+// skip asks the next origin from now on.
+func (f *Forwarder) skip(o *upstream.Origin, why error) {
+	if next := f.origins.Skip(o); next != nil && mayLog(&f.moves) {
+		f.log.Warn("forward: the next origin is asked", "origin", next.URL, "instead_of", o.URL, "err", why)
+	}
+}

@@ -1,0 +1,153 @@
+package backup_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"webring/core"
+	"webring/server/backup"
+	"webring/server/ledger"
+	"webring/server/ledger/memstore"
+)
+
+// logged is a store that remembers its batches.
+type logged struct {
+	ledger.Store
+	mu      sync.Mutex
+	batches []ledger.Batch
+}
+
+func (l *logged) Commit(b ledger.Batch) error {
+	if err := l.Store.Commit(b); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.batches = append(l.batches, maps.Clone(b))
+	return nil
+}
+
+// after gives the batch of the transaction after this one, if there is one.
+func (l *logged) after(serial uint64) (ledger.Batch, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if serial >= uint64(len(l.batches)) {
+		return nil, false
+	}
+	return l.batches[serial], true
+}
+
+// follower opens a store as a copy of another ledger.
+func follower(t *testing.T, store ledger.Store, head string) *ledger.Follower {
+	t.Helper()
+	f, err := ledger.Follow(ledger.Config{Store: store, HeadPath: head, Capacity: 10_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// catchUp applies the batches that a follower lacks.
+func catchUp(t *testing.T, f *ledger.Follower, log *logged) {
+	t.Helper()
+	for {
+		b, more := log.after(f.Position().Serial)
+		if !more {
+			return
+		}
+		if err := f.Apply(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// slow takes little at a time, and lets the ledger work in between.
+type slow struct {
+	w    io.Writer
+	work func()
+}
+
+func (s slow) Write(p []byte) (n int, err error) {
+	for len(p) > 0 && err == nil {
+		s.work()
+		var m int
+		m, err = s.w.Write(p[:min(len(p), 4<<10)])
+		n, p = n+m, p[m:]
+	}
+	return n, err
+}
+
+// A node that leads, or one that follows, hands out its ledger while it works. Whoever restores
+// that follows from there on, and may lead later.
+func TestANodeJoinsFromABackupOfAnother(t *testing.T) {
+	log := &logged{Store: memstore.New()}
+	leader, err := ledger.Open(ledger.Config{Store: log, HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: 10_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leader.Close()
+	n := 0
+	work := func() {
+		err := leader.Do(context.Background(), func(tx *ledger.Tx) error {
+			if n++; n == 1 {
+				_, err := tx.Append(&core.Rules{Stamp: tx.Stamp(), Name: "Ring", BaseURL: "https://ring.example", Fee: 100, MinBid: 100, Grace: 1, Decay: 1}, nil)
+				return err
+			}
+			name := fmt.Sprint("m-", n)
+			if err := tx.Put(ledger.Reports, name, bytes.Repeat([]byte{byte(n)}, 200)); err != nil {
+				return err
+			}
+			_, err := tx.Append(&core.Joined{Stamp: tx.Stamp(), Slug: name, Kind: core.Agent, Category: "general", Fee: 100},
+				&core.Texts{Name: core.Text{Value: name}, URL: core.Text{Value: "https://" + name + ".dev"}})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 100 {
+		work()
+	}
+	standby := follower(t, memstore.New(), filepath.Join(t.TempDir(), "head"))
+	catchUp(t, standby, log)
+	for name, node := range map[string]backup.Rows{"the leader": leader, "a follower": standby} {
+		var stream bytes.Buffer
+		from := n
+		err := backup.Write(slow{&stream, func() { work(); catchUp(t, standby, log) }}, node, keys)
+		if err != nil || n < from+10 {
+			t.Fatalf("%s: %d transactions meanwhile, %v", name, n-from, err)
+		}
+		store, head := memstore.New(), filepath.Join(t.TempDir(), "head")
+		if err := ledger.Restore(store, head, backup.Read(&stream, ignore, ignore).Next); err != nil {
+			t.Fatal(err)
+		}
+		joined := follower(t, store, head)
+		if at := joined.Position().Serial; at < uint64(from) || at >= uint64(n) {
+			t.Errorf("%s: the backup is of transaction %d, and was made between %d and %d", name, at, from, n)
+		}
+		catchUp(t, joined, log)
+		if size, root := leader.Root(); joined.Position().Size != size || joined.Position().Root != root {
+			t.Errorf("%s: %+v, want %d events with %v", name, joined.Position(), size, root)
+		}
+		if a, err := joined.Audit(t.Context()); err != nil || len(a.Findings) > 0 || a.Members != n-1 {
+			t.Errorf("%s: %+v, %v", name, a, err)
+		}
+		led, err := joined.Lead(store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := led.Do(t.Context(), func(tx *ledger.Tx) error { return tx.AddPayee("network", "payee") }); err != nil {
+			t.Error(err)
+		}
+		if err := led.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+// Package etcdstore replicates a ledger through etcd, so that the loss of a machine costs
+// nothing that was acknowledged.
+//
+// etcd holds a short log of transactions: the rows of each group that the ledger commits,
+// as one sealed value. The store of every node stays its own, and is a prefix of that log.
+// A node calls [Cluster.Stand]: it follows the log into its own store, and stands for
+// election when nobody leads. Stand returns a [Term] to the node that was elected and has
+// the whole log. The ledger then writes to [Term.Store], which sends each group to etcd
+// before it commits it locally.
+//
+// # Keys
+//
+// All keys lie under /ring/{ring}/.
+//
+//	leader         name and URL of the node that leads; on its lease
+//	head           position of the last transaction, its epoch, and what was written so far
+//	tail/{serial}  rows of one transaction, sealed; the serial in 16 hex digits
+//	trimmed        the last serial that is not in the tail any more
+//	until          time up to which checkpoints were signed, ms
+//	node/{node}    URL of a node, and the last transaction that it has durably
+//	alive/{node}   nothing; on a lease of the node
+//	removed/{node} nothing; the node may not take part until it is added again
+//	handover       name of the node that shall lead, empty for any; an operator asks the leader
+//	next           name of the node to which the last leader has handed over
+//	tombstone      nothing; the ring is a single origin again
+//
+// # Safety
+//
+// A transaction is committed by one etcd transaction. It compares the create revision of
+// the leader's key with that of the election (the epoch), and the revision of the head with
+// that of the leader's last write, and then puts tail and head. A leader that was deposed
+// while it slept fails that comparison, whatever its clock says. When the outcome is not
+// known, the identical transaction is sent again: it changes the head that it compares, so
+// it takes effect at most once. The lease serves liveness only.
+//
+// A node commits locally what etcd has committed and nothing else. So a deposed leader only
+// has to follow again; nothing is ever rewound.
+//
+// Reads of etcd on which a decision rests are parts of transactions that write, because a
+// paused member has been seen to answer linearised reads from its past.
+//
+// # What etcd must be started with
+//
+// A group may reach [ledger.MaxBatch], which is more than etcd takes by default, and etcd
+// keeps recent requests in memory:
+//
+//	--max-request-bytes 8388608 --snapshot-count 500
+//
+// The etcd cluster must serve nothing else: trimming compacts all of its history.
+//
+// # The files, in the order to read them
+//
+// config.go, keys.go and group.go (what is stored), seal.go (encryption of values),
+// members.go (which member of etcd is asked), stand.go (following), elect.go, term.go (the
+// lease), cell.go (the fenced write), store.go and overlay.go (the ledger's store), nodes.go
+// (who takes part), trim.go, init.go, status.go, marker.go.
+package etcdstore

@@ -1,0 +1,107 @@
+package etcdstore
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"webring/server/durable"
+)
+
+// MarkerName is the file in the data folder that holds the [Marker].
+const MarkerName = "cluster.json"
+
+// Marker pins a data folder to a ring in an etcd cluster, so that it is neither served as a
+// single origin nor mixed with another ring.
+type Marker struct {
+	Ring string `json:"ring"`
+	Node string `json:"node"`
+	Etcd uint64 `json:"etcd,string"` // the id of the etcd cluster
+}
+
+// ReadMarker reads the marker of a data folder. The error is [os.ErrNotExist] if the folder
+// is that of a single origin.
+func ReadMarker(dir string) (m Marker, err error) {
+	path := filepath.Join(dir, MarkerName)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return m, fmt.Errorf("etcdstore: %w", err)
+	}
+	if err := json.Unmarshal(b, &m); err != nil || m.Ring == "" || m.Etcd == 0 {
+		return m, fmt.Errorf("etcdstore: %s does not name a ring and an etcd cluster", path)
+	}
+	return m, nil
+}
+
+// RemoveMarker makes a data folder that of a single origin.
+func RemoveMarker(dir string) error {
+	err := os.Remove(filepath.Join(dir, MarkerName))
+	if err == nil {
+		err = durable.SyncFolder(dir)
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("etcdstore: %w", err)
+	}
+	return nil
+}
+
+func (m Marker) write(dir string) error {
+	b, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := durable.Write(filepath.Join(dir, MarkerName), append(b, '\n'), 0o600); err != nil {
+		return fmt.Errorf("etcdstore: %w", err)
+	}
+	return nil
+}
+
+// checkMarker refuses a data folder of another ring or node.
+func checkMarker(c Config) error {
+	if c.Dir == "" {
+		return nil
+	}
+	m, err := ReadMarker(c.Dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case m.Ring != c.Ring:
+		return fmt.Errorf("%w: %s belongs to the ring %s, not to %s", ErrRefused, c.Dir, m.Ring, c.Ring)
+	case m.Node != c.Node:
+		return fmt.Errorf("%w: %s is that of the node %s, not of %s", ErrRefused, c.Dir, m.Node, c.Node)
+	}
+	return nil
+}
+
+// checkEtcd compares the etcd cluster that has answered with that of the marker.
+func (c *Cluster) checkEtcd(id uint64) error {
+	if c.c.Dir == "" {
+		return nil
+	}
+	m, err := ReadMarker(c.c.Dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case m.Etcd != id:
+		return fmt.Errorf("%w: %s belongs to the etcd cluster %x, but %x has answered; if that one takes its place, run webring cluster init on the node with the most transactions, with --force, and on the others without",
+			ErrRefused, c.c.Dir, m.Etcd, id)
+	}
+	return nil
+}
+
+// pin writes the marker where there is none.
+func (c *Cluster) pin(id uint64) error {
+	if c.c.Dir == "" {
+		return nil
+	}
+	if _, err := ReadMarker(c.c.Dir); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return Marker{Ring: c.c.Ring, Node: c.c.Node, Etcd: id}.write(c.c.Dir)
+}
