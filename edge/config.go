@@ -80,12 +80,15 @@ type Config struct {
 	// as for a [Handler]. An edge has none and passes the form on, as one of
 	// Others.
 	Check func(ctx context.Context, client string, draft templates.Draft) templates.Checked
+	// Checks says whether Check can be asked now; while it cannot, the form is passed on
+	// as one of Others. It belongs to a node that has both, and is nil for any other.
+	Checks func() bool
 	// Sync answers edges that follow this node, GET by path below /sync/, or another
-	// method by method and path as in "POST /sync/hops". A segment in braces takes any, as ctx.UserValue gives it while the request
-	// lasts. Other methods and unknown paths are seen to by the shell. Requests
-	// are counted apart from all others, ten times as many as RateLimit, those
-	// of edges of this ring apart from those of strangers, and carry no
-	// RateLimit fields.
+	// method by method and path as in "POST /sync/hops". A segment in braces takes any,
+	// as ctx.UserValue gives it while the request lasts. Other methods and unknown paths
+	// are seen to by the shell. Requests are counted apart from all others, ten times as
+	// many as RateLimit, those of edges of this ring apart from those of strangers, and
+	// carry no RateLimit fields.
 	//
 	// A handler may set a body stream and be read from for as long as it
 	// likes. Then it takes ctx.Conn and ctx.Done before it returns, puts off

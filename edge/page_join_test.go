@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/valyala/fasthttp"
+
 	"webring/core/api"
 	"webring/edge/pages"
 	"webring/templates"
@@ -44,6 +46,25 @@ func TestADraftIsCheckedOnTheJoinPage(t *testing.T) {
 	}
 	if r := s.get("/join"); r.status != 200 || strings.Contains(r.body, "aria-invalid") {
 		t.Errorf("the page remembers: %s", r.body)
+	}
+}
+
+// A node that is at one time the origin and at another not checks drafts, or passes them on.
+func TestADraftIsCheckedWhereItCanBe(t *testing.T) {
+	check := func(context.Context, string, templates.Draft) templates.Checked {
+		return templates.Checked{Command: "pay", Price: "1.00"}
+	}
+	passOn := map[string]Handler{"POST /join": func(ctx *fasthttp.RequestCtx, _ string, _ bool) { ctx.SetBodyString("elsewhere") }}
+	here := true
+	s := serve(t, Config{Core: newRing(t), Check: check, Checks: func() bool { return here }, Others: passOn})
+	for _, here = range []bool{true, false, true} {
+		r := s.do("POST", "/join", "name=x", "Content-Type", formType)
+		if r.status != 200 || here == (r.body == "elsewhere") {
+			t.Errorf("checked here: %t; status %d, %s", here, r.status, r.body)
+		}
+	}
+	if _, err := New(Config{Core: newRing(t), Check: check, Checks: func() bool { return true }}); err == nil {
+		t.Error("drafts can be passed on to nobody")
 	}
 }
 

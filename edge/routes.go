@@ -28,11 +28,8 @@ func (s *Shell) routes(cfg Config) error {
 	s.documents(get)
 	s.besides(get)
 	s.router.POST(mcpPath, s.callTool)
-	if cfg.Check != nil {
-		if cfg.Others["POST "+pages.JoinPath] != nil {
-			return errors.New("edge: the form of the join page is checked here or passed on, not both")
-		}
-		s.router.POST(pages.JoinPath, s.other(s.check(cfg.Check)))
+	if err := s.joinForm(&cfg); err != nil {
+		return err
 	}
 	for path, h := range cfg.Paid {
 		if h == nil || !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "{}?#%") {
@@ -44,6 +41,9 @@ func (s *Shell) routes(cfg Config) error {
 		method, path, _ := strings.Cut(pattern, " ")
 		if h == nil || method != fasthttp.MethodGet && method != fasthttp.MethodPost || !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#%:*") {
 			return fmt.Errorf("edge: nothing can be at %q", pattern)
+		}
+		if pattern == joinPattern && cfg.Check != nil {
+			continue // joinForm has it
 		}
 		s.router.Handle(method, path, s.other(h))
 	}
@@ -57,6 +57,34 @@ func (s *Shell) routes(cfg Config) error {
 		}
 		s.router.Handle(method, path, s.sync(h))
 	}
+	return nil
+}
+
+// joinPattern is the pattern of the form of the join page.
+const joinPattern = "POST " + pages.JoinPath
+
+// joinForm routes the form of the join page, if this node checks drafts: it does so always,
+// or it passes the form on while it cannot.
+func (s *Shell) joinForm(cfg *Config) error {
+	passOn := cfg.Others[joinPattern]
+	switch {
+	case cfg.Check == nil && cfg.Checks == nil:
+		return nil
+	case cfg.Check == nil || (passOn == nil) != (cfg.Checks == nil):
+		return errors.New("edge: the form of the join page is checked here or passed on, and both only where Checks decides")
+	}
+	handler := s.check(cfg.Check)
+	if passOn != nil {
+		here, checks := handler, cfg.Checks
+		handler = func(ctx *fasthttp.RequestCtx, client string, secure bool) {
+			if checks() {
+				here(ctx, client, secure)
+			} else {
+				passOn(ctx, client, secure)
+			}
+		}
+	}
+	s.router.POST(pages.JoinPath, s.other(handler))
 	return nil
 }
 

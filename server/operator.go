@@ -30,7 +30,9 @@ type Operator struct {
 	Keys func() map[string]string
 	// SigningKeys are the keys that sign for edges.
 	SigningKeys *publish.Rotation
-	Log         *slog.Logger
+	// Cluster says what the part of this node in a cluster is; nil for the only origin.
+	Cluster func() *ClusterStatus
+	Log     *slog.Logger
 }
 
 // Status is what `webring version` shows of a running origin.
@@ -47,6 +49,8 @@ type Status struct {
 	// it vanished again.
 	PaidCents   int64 `json:"paid_cents"`
 	VoidedCents int64 `json:"voided_cents"`
+	// Cluster is missing for the only origin.
+	Cluster *ClusterStatus `json:"cluster,omitempty"`
 }
 
 // Row is a member as its operator sees it, hidden and removed ones too.
@@ -147,15 +151,26 @@ func (o *Operator) Handler() http.Handler {
 }
 
 func (o *Operator) status(w http.ResponseWriter, _ *http.Request) {
-	var s Status
-	o.Ledger.View(func(v *ledger.View) {
+	var cluster *ClusterStatus
+	if o.Cluster != nil {
+		cluster = o.Cluster()
+	}
+	reply(w, statusOf(o.Ledger, cluster))
+}
+
+// statusOf is what is shown of a ledger, and of the node's part in a cluster.
+func statusOf(books StandbyBooks, cluster *ClusterStatus) (s Status) {
+	books.View(func(v *ledger.View) {
 		st := v.State()
-		s = Status{Name: st.Rules().Name, BaseURL: st.Rules().BaseURL, Members: st.Len(), Events: st.Seq(), Open: len(v.Open()), Unconfirmed: len(v.Unconfirmed())}
+		s = Status{Members: st.Len(), Events: st.Seq(), Open: len(v.Open()), Unconfirmed: len(v.Unconfirmed()), Cluster: cluster}
+		if r := st.Rules(); r != nil { // a node of a new cluster may have none yet
+			s.Name, s.BaseURL = r.Name, r.BaseURL
+		}
 		s.PaidCents, s.VoidedCents = st.Books()
 	})
-	_, root := o.Ledger.Root()
+	_, root := books.Root()
 	s.Root = root.String()
-	reply(w, s)
+	return s
 }
 
 // now advances the state to the present second, so that ranks are up to date.

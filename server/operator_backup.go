@@ -1,6 +1,7 @@
 package server
 
 import (
+	"log/slog"
 	"maps"
 	"net/http"
 	"os"
@@ -17,25 +18,30 @@ type Verified struct {
 	Chain *paid.ChainAudit `json:"chain,omitempty"` // on request
 }
 
-// backup streams the backup. If the stream breaks it lacks its end, so the reader knows.
 func (o *Operator) backup(w http.ResponseWriter, _ *http.Request) {
+	sendBackup(w, o.Ledger, o.Keys(), o.Log)
+}
+
+// sendBackup streams a backup of a ledger and of the files that are kept beside it. If the
+// stream breaks it lacks its end, so the reader knows.
+func sendBackup(w http.ResponseWriter, books backup.Rows, files map[string]string, log *slog.Logger) {
 	var keys []backup.File
-	files := o.Keys()
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		data, err := os.ReadFile(files[name])
 		if err != nil {
-			o.failed(w, "reading a key for a backup", err)
+			log.Error("reading a key for a backup", "err", err)
+			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
 		keys = append(keys, backup.File{Name: name, Data: data})
 	}
 	w.Header().Set("Content-Type", "application/x-tar")
-	if err := backup.Write(w, o.Ledger, keys); err != nil {
-		o.Log.Error("backup not finished", "err", err)
+	if err := backup.Write(w, books, keys); err != nil {
+		log.Error("backup not finished", "err", err)
 		panic(http.ErrAbortHandler)
 	}
 	// The client says whether it has stored the file.
-	o.Log.Info("backup handed out")
+	log.Info("backup handed out")
 }
 
 func (o *Operator) verify(w http.ResponseWriter, r *http.Request) {

@@ -26,8 +26,8 @@ type Server struct {
 	registry *prometheus.Registry
 
 	mu       sync.Mutex
-	checks   []Check // nil until the process has started
-	starting string  // what it is at until then
+	checks   func() []Check // nil until the process has started
+	starting string         // what it is at until then
 	stopping bool
 }
 

@@ -11,8 +11,9 @@ import (
 
 // Origin is what is collected from a running origin when it is asked for.
 type Origin struct {
-	Ledger   *ledger.Ledger
-	Payments *paid.Service
+	Ledger interface{ View(func(*ledger.View)) }
+	// Payments gives the service that takes payments, nil while this node takes none.
+	Payments func() *paid.Service
 	// Attention gives how many payments an operator should look at.
 	Attention func() int
 	// Free gives the free space of the disk of the ledger, in bytes.
@@ -57,12 +58,14 @@ func (o *Origin) Collect(to chan<- prometheus.Metric) {
 		}
 		to <- Gauge(oldestDesc, age.Seconds())
 	})
-	to <- Gauge(attentionDesc, float64(o.Attention()))
-	to <- Gauge(gasDesc, float64(o.Payments.GasWasted().LastHour))
-	for _, n := range o.Payments.Networks() {
-		to <- Gauge(chainUpDesc, number(n.Down() == nil), n.Network)
-		if !n.Block.IsZero() {
-			to <- Gauge(headAgeDesc, now.Sub(n.Block).Seconds(), n.Network)
+	if p := o.Payments(); p != nil {
+		to <- Gauge(attentionDesc, float64(o.Attention()))
+		to <- Gauge(gasDesc, float64(p.GasWasted().LastHour))
+		for _, n := range p.Networks() {
+			to <- Gauge(chainUpDesc, number(n.Down() == nil), n.Network)
+			if !n.Block.IsZero() {
+				to <- Gauge(headAgeDesc, now.Sub(n.Block).Seconds(), n.Network)
+			}
 		}
 	}
 	if free, err := o.Free(); err == nil {

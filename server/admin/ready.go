@@ -44,7 +44,10 @@ func (s *Server) Starting(at string) {
 }
 
 // Started has readiness depend on these checks from now on.
-func (s *Server) Started(checks ...Check) {
+func (s *Server) Started(checks ...Check) { s.StartedWith(func() []Check { return checks }) }
+
+// StartedWith is Started for a process whose checks change. checks gives those of the moment.
+func (s *Server) StartedWith(checks func() []Check) {
 	if s == nil {
 		return
 	}
@@ -76,7 +79,11 @@ func (s *Server) Readiness() Readiness {
 	if stopping {
 		r.Checks = append(r.Checks, Row{Name: "stop", Required: true, Detail: "the process is stopping; send requests elsewhere"})
 	}
-	for _, c := range checks {
+	var present []Check
+	if checks != nil {
+		present = checks()
+	}
+	for _, c := range present {
 		row := Row{Name: c.Name, OK: true, Required: !c.Advisory}
 		var err error
 		if row.Detail, err = c.Ask(); err != nil {

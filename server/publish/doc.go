@@ -7,10 +7,12 @@
 // position, which covers all groups before it.
 //
 // [Handlers] serve a [Source]. The publisher is one, and so is an edge's replica, so
-// further edges can follow an edge.
+// further edges can follow an edge. A [Relay] is the source of a node that has the ledger and
+// does not sign: it passes on what another node signs.
 //
 // The files: source.go and handlers.go (what is asked and answered), stream.go (the
 // event stream), download.go and semaphore.go (bounds on long answers), key.go (the
 // signing key), rotation.go (another key takes its place), publisher.go (checkpoints),
-// until.go (signed times never go back), snapshots.go.
+// until.go (signed times never go back), snapshots.go, relay.go and relay_snapshot.go
+// (another node's checkpoints).
 package publish

@@ -326,13 +326,20 @@ func (p *Publisher) Events(from uint64, n int) ([]snap.Record, error) {
 	p.mu.Lock()
 	books, size := p.books, p.last.Size
 	p.mu.Unlock()
-	if from > size {
-		return nil, fmt.Errorf("publish: event %d of %d: %w", from, size, snap.ErrNotHeld)
+	return eventsOf(books, size, from, n)
+}
+
+// eventsOf gives records of a ledger, none beyond what is signed.
+func eventsOf(books interface {
+	Records(from uint64, n int) ([]ledger.Record, error)
+}, signed, from uint64, n int) ([]snap.Record, error) {
+	if from > signed {
+		return nil, fmt.Errorf("publish: event %d of %d: %w", from, signed, snap.ErrNotHeld)
 	}
-	if from == size || n <= 0 {
+	if from == signed || n <= 0 {
 		return nil, nil
 	}
-	records, err := books.Records(from, int(min(uint64(n), size-from)))
+	records, err := books.Records(from, int(min(uint64(n), signed-from)))
 	if err != nil {
 		return nil, fmt.Errorf("publish: %w", err)
 	}

@@ -38,6 +38,7 @@ func checkOrigin(args []string, out io.Writer) error {
 	c.folder(o.data, payFloor)
 	running := c.ledger(o.data)
 	c.keys(o)
+	c.cluster(o)
 	host := ""
 	base, err := url.Parse(o.baseURL)
 	if err == nil && base.Scheme == "https" {

@@ -39,6 +39,9 @@ type options struct {
 	policies                      policyFlags
 	shell                         shellFlags
 	core                          coreFlags
+	cluster                       clusterFlags
+
+	clock func() time.Time // of the process; nil stands for time.Now
 }
 
 func (o *options) flags() *flag.FlagSet {
@@ -72,6 +75,8 @@ func (o *options) flags() *flag.FlagSet {
 	o.policies.define(fs)
 	o.shell.define(fs)
 	o.core.define(fs, "native")
+	o.cluster.define(fs)
+	o.cluster.defineAdvertise(fs)
 	return fs
 }
 
@@ -97,6 +102,7 @@ func (o *options) validate() error {
 	refuse(o.decay < time.Second || o.decay%time.Second != 0 || o.decay/time.Second > core.MaxWindow, "--decay must be whole seconds, from one to a hundred years")
 	refuse(o.capacity < 1 || o.capacity > 50_000_000, "--capacity must be from 1 to 50000000")
 	refuse(o.tempoRPC != "" && o.tempoRecipient == (address{}), "--tempo-rpc needs --tempo-recipient, the account to be paid")
+	refuse(o.cluster.given() && o.edgeSecretFile == "", "--edge-secret-file is needed with --etcd: nodes of a cluster know each other by it")
 	if o.tempoRPC != "" || o.evm.rpc != "" {
 		refuse(onlyHere(base.Hostname()) && !o.sites.dev, fmt.Sprintf("--base-url %q reaches no further than this machine, and nobody else could pay: give the URL under which clients reach the ring, or --dev", o.baseURL))
 		if err := mpp.CheckRealm(o.realm); err != nil {
@@ -104,7 +110,7 @@ func (o *options) validate() error {
 		}
 	}
 	o.inDevelopment()
-	return errors.Join(append(errs, checkName(o.name), o.namePolicy().Validate(), o.evm.validate(), o.policies.validate(), o.shell.validate(), o.core.validate(), o.sites.validate())...)
+	return errors.Join(append(errs, checkName(o.name), o.namePolicy().Validate(), o.evm.validate(), o.policies.validate(), o.shell.validate(), o.core.validate(), o.sites.validate(), o.cluster.validate())...)
 }
 
 // inDevelopment sets the defaults that --dev changes.

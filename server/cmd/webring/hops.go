@@ -15,7 +15,7 @@ import (
 	"webring/edge/forward"
 	"webring/edge/hops"
 	"webring/edge/relay"
-	serverhops "webring/server/hops"
+	"webring/edge/voucher"
 )
 
 // hopsPath is where edges report hops.
@@ -36,7 +36,14 @@ func countHops(cfg *edge.Config, f *forward.Forwarder) (run func(ctx context.Con
 		return func(context.Context) {}
 	}
 	cfg.Hops = hops.NewCounter()
-	send := func(ctx context.Context, report []byte) error {
+	send := sendHops(f)
+	cfg.Sync["POST "+hopsPath] = receiveHops(send, cfg.Core.BaseURL)
+	return hops.NewSender(hops.Config{Counter: cfg.Hops, Send: send, Log: cfg.Log}).Run
+}
+
+// sendHops gives what sends reports to where a forwarder leads.
+func sendHops(f *forward.Forwarder) func(ctx context.Context, report []byte) error {
+	return func(ctx context.Context, report []byte) error {
 		a, err := f.Own(ctx, http.MethodPost, hopsPath, report)
 		switch {
 		case err != nil:
@@ -48,8 +55,6 @@ func countHops(cfg *edge.Config, f *forward.Forwarder) (run func(ctx context.Con
 		}
 		return nil
 	}
-	cfg.Sync["POST "+hopsPath] = receiveHops(send, cfg.Core.BaseURL)
-	return hops.NewSender(hops.Config{Counter: cfg.Hops, Send: send, Log: cfg.Log}).Run
 }
 
 // inBackground runs a function until end is called, which waits for its end.
@@ -82,6 +87,8 @@ func receiveHops(receive func(ctx context.Context, report []byte) error, baseURL
 		switch err := receive(ctx, edge.Body(ctx)); {
 		case errors.Is(err, corehops.ErrReport), errors.Is(err, hops.ErrRefused):
 			problem(api.InvalidRequest, "This is no report of hops.")
+		case errors.Is(err, errNotLeading):
+			problem(api.NotLeader, "Another node of this ring keeps hops now.")
 		case err != nil:
 			problem(api.PaymentsUnavailable, "The report cannot be stored at the moment. Send it again.")
 			ctx.Response.Header.Set("Retry-After", "60")
@@ -91,16 +98,27 @@ func receiveHops(receive func(ctx context.Context, report []byte) error, baseURL
 	}
 }
 
-// keepHops has the origin count hops, take the reports of edges, and answer from what it
-// keeps. run counts and sweeps until its context ends.
-func (n *originNode) keepHops(cfg *edge.Config) (run func(ctx context.Context)) {
-	store := serverhops.New(n.books, time.Now, n.log)
+// countHops has an origin count hops, take the reports of edges, and answer from what it
+// keeps. run reports until its context ends.
+func (n *originNode) countHops(cfg *edge.Config) (run func(ctx context.Context)) {
 	cfg.Hops = hops.NewCounter()
-	cfg.Beside = func(_ context.Context, path, query string) api.Document { return store.Document(path, query) }
-	cfg.Sync["POST "+hopsPath] = receiveHops(store.Receive, n.answers.BaseURL)
-	sender := hops.NewSender(hops.Config{Counter: cfg.Hops, Send: store.Receive, Log: n.log})
-	return func(ctx context.Context) {
-		go store.Run(ctx)
-		sender.Run(ctx)
+	cfg.Beside = func(_ context.Context, path, query string) api.Document { return n.hops.Document(path, query) }
+	here, anywhere := receiveHops(n.hops.Receive, n.answers.BaseURL), receiveHops(n.deliverHops, n.answers.BaseURL)
+	cfg.Sync["POST "+hopsPath] = func(ctx *fasthttp.RequestCtx, client string, known bool) {
+		if len(ctx.Request.Header.Peek(voucher.ToLeaderField)) > 0 {
+			here(ctx, client, known)
+		} else {
+			anywhere(ctx, client, known)
+		}
 	}
+	return hops.NewSender(hops.Config{Counter: cfg.Hops, Send: n.deliverHops, Log: n.log}).Run
+}
+
+// deliverHops stores a report, or passes it on to the node that leads.
+func (n *originNode) deliverHops(ctx context.Context, report []byte) error {
+	err := n.hops.Receive(ctx, report)
+	if errors.Is(err, errNotLeading) && n.passHops != nil {
+		return n.passHops(ctx, report)
+	}
+	return err
 }

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"syscall"
 	"text/tabwriter"
+	"time"
 
 	"webring/edge/replica"
 	"webring/server"
@@ -203,7 +204,26 @@ func version(args []string, out io.Writer) error {
 	}
 	fmt.Fprintf(out, "%s at %s: %d members, %d events, tree %s, paid %s USD, voided %s USD, %d open reservations, %d payments to confirm\n",
 		s.Name, s.BaseURL, s.Members, s.Events, s.Root, paid.FormatUSD(s.PaidCents), paid.FormatUSD(s.VoidedCents), s.Open, s.Unconfirmed)
+	if c := s.Cluster; c != nil {
+		fmt.Fprintln(out, describeNode(c))
+	}
 	return nil
+}
+
+// describeNode says what the part of a node in its cluster is.
+func describeNode(c *server.ClusterStatus) string {
+	text := fmt.Sprintf("node %s: %s since %s, transaction %d", c.Node, c.Role, c.Since.Format(time.RFC3339), c.Serial)
+	switch {
+	case c.Reason != "":
+		text += ": " + c.Reason
+	case c.Role == string(roleLeader):
+		text += fmt.Sprintf(", term %d", c.Epoch)
+	case c.Leader == "":
+		text += "; no node leads"
+	default:
+		text += fmt.Sprintf("; %s leads at %s", c.Leader, c.LeaderURL)
+	}
+	return text
 }
 
 // printEdge says whether the edge on a folder comes to what its origin signs.

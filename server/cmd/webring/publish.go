@@ -16,7 +16,7 @@ import (
 
 // openPublisher prepares what edges follow. The key is made on the first start,
 // under the name that the base URL has then, and keeps it.
-func openPublisher(o *options, log *slog.Logger) (*publish.Publisher, *publish.Rotation, error) {
+func openPublisher(o *options, t *leaderTerm, log *slog.Logger) (*publish.Publisher, *publish.Rotation, error) {
 	base, err := url.Parse(o.baseURL)
 	if err != nil {
 		return nil, nil, err
@@ -35,7 +35,7 @@ func openPublisher(o *options, log *slog.Logger) (*publish.Publisher, *publish.R
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := publish.New(publish.Config{Dir: filepath.Join(o.data, "sync"), Key: key, Next: next, Core: core, ABI: abi.Version, Capacity: o.capacity, Log: log})
+	p, err := publish.New(publish.Config{Dir: syncPath(o.data), Key: key, Next: next, Core: core, ABI: abi.Version, Capacity: o.capacity, Until: t.signedUntil(), Now: o.clock, Log: log})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -44,6 +44,9 @@ func openPublisher(o *options, log *slog.Logger) (*publish.Publisher, *publish.R
 
 // keyName is how the key of a ring at this URL is named.
 func keyName(base *url.URL) string { return base.Host + base.EscapedPath() }
+
+// syncPath is the folder of the snapshots for edges.
+func syncPath(data string) string { return filepath.Join(data, "sync") }
 
 // syncKeyPath is where the key lies that signs for edges.
 func syncKeyPath(data string) string { return filepath.Join(data, "sync-key") }

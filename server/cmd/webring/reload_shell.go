@@ -8,8 +8,6 @@ import (
 	"webring/edge"
 	"webring/edge/clientaddr"
 	"webring/edge/voucher"
-	"webring/server/mpp"
-	"webring/server/paid"
 )
 
 // front is what an origin and an edge have in common and can reload.
@@ -75,7 +73,7 @@ func reloadFront[O any](r *reloader[O], now front, o *O, of func(*O) (*shellFlag
 
 // reloadKeys has an origin reload the keys of its challenges, from the file that it began
 // with.
-func reloadKeys(r *reloader[options], o *options, keys mpp.Keys, payments *paid.Service) {
+func reloadKeys(r *reloader[options], o *options, keys *challengeKeyring) {
 	r.add(part[options]{"the challenge keys", nil, func(*options) (change, error) {
 		next, err := challengeKeys(o)
 		switch {
@@ -83,12 +81,9 @@ func reloadKeys(r *reloader[options], o *options, keys mpp.Keys, payments *paid.
 			return change{}, err
 		case next.Current == nil:
 			return change{}, fmt.Errorf("--mpp-secret-file: %s is gone", secretPath(o))
-		case reflect.DeepEqual(next, keys):
+		case reflect.DeepEqual(next, keys.get()):
 			return change{}, nil
 		}
-		return change{said: "keys: " + describeKeys(next), apply: func() error {
-			keys = next
-			return payments.SetKeys(next)
-		}}, nil
+		return change{said: "keys: " + describeKeys(next), apply: func() error { return keys.set(next) }}, nil
 	}})
 }

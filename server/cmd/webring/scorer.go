@@ -118,7 +118,7 @@ type sitesScorer struct {
 	registrations, drafts *score.Guard
 
 	reports *readiness.Store // of the local scorer, and of its time if another is asked now
-	books   *ledger.Ledger
+	books   *currentBooks
 	log     *slog.Logger
 }
 
@@ -131,7 +131,7 @@ var localLimits = score.Limits{Pass: requiredScore, InAll: 180, Ask: local.WaitT
 const draftsInAll = 40
 
 // openScorer makes the scorer that the flags name.
-func openScorer(o *options, books *ledger.Ledger, log *slog.Logger) (*sitesScorer, error) {
+func openScorer(o *options, books *currentBooks, log *slog.Logger) (*sitesScorer, error) {
 	s := &sitesScorer{books: books, log: log, reports: readiness.Open(books, rests)}
 	if o.score.spec == local.Provider {
 		cfg, err := o.sites.fetch()
@@ -167,13 +167,11 @@ func openScorer(o *options, books *ledger.Ledger, log *slog.Logger) (*sitesScore
 // reportsPath is the folder in which earlier versions kept reports.
 func reportsPath(data string) string { return filepath.Join(data, "reports") }
 
-// serve adds the reports to what the shell answers.
-func (s *sitesScorer) serve(cfg *edge.Config) {
-	if cfg.Others == nil {
-		cfg.Others = map[string]edge.Handler{}
-	}
-	cfg.Others["GET "+server.ReportsPath+"{id}"] = server.Reports(s.reports, s.rules, s.log)
-}
+// reportsPattern is the pattern of the reports among what the shell answers.
+const reportsPattern = "GET " + server.ReportsPath + "{id}"
+
+// report answers with reports.
+func (s *sitesScorer) report() edge.Handler { return server.Reports(s.reports, s.rules, s.log) }
 
 // rules gives the ring's rules, nil before there are any.
 func (s *sitesScorer) rules() (r *core.Rules) {

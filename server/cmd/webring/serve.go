@@ -17,10 +17,9 @@ import (
 	"webring/edge"
 	"webring/edge/replica"
 	"webring/server"
+	serverhops "webring/server/hops"
 	"webring/server/ledger"
-	"webring/server/mpp"
 	"webring/server/paid"
-	"webring/server/publish"
 )
 
 // controlHeaderTime bounds the reading of a header on the operator's socket.
@@ -42,6 +41,7 @@ func serve(args []string, out io.Writer) error {
 	reload.log = logs.Logger
 	ctx, release := stopSignals(logs.Logger)
 	defer release()
+	o.clock = testClock(o, logs.Logger)
 	n := &originNode{o: o, reload: reload, logs: logs, log: logs.Logger, out: out, disk: &volume{dir: o.data}, failpoint: failpoints(o, logs.Logger)}
 	return interrupted(ctx, n.run(ctx))
 }
@@ -55,8 +55,8 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// originNode is an origin with what it has open. Each of its steps opens a part, takes the
-// next step, and closes the part when that has come back: run, prepare, begin, answer.
+// originNode is an origin with what it has open for its whole life, whatever its role: run
+// opens it, prepare adds what the flags describe, and answer serves.
 type originNode struct {
 	o         *options
 	reload    *reloader[options]
@@ -67,29 +67,29 @@ type originNode struct {
 	failpoint func(string)
 
 	// Of run.
-	passed  passedSockets
-	watch   *originWatch
-	books   *ledger.Ledger
-	answers replica.Core
+	passed    passedSockets
+	watch     *originWatch
+	books     currentBooks
+	answers   replica.Core
+	published func([]ledger.Record) // who else is told of durable events; set while nothing is written
+	moved     *moves                // of what readers see; nil for the only origin
+	desk      desk
+	passHops  func(ctx context.Context, report []byte) error // to the node that leads; nil for the only origin
 
 	// Of prepare.
 	methods      []paid.Method
+	networks     []core.Network
 	scorer       *sitesScorer
-	keys         mpp.Keys
+	hops         *serverhops.Store
+	keys         challengeKeyring
 	config       edge.Config
 	certificates certificates // nil without TLS
 	listeners    []net.Listener
-	operator     *server.Operator
 	socket       net.Listener // the operator's
-	rules        *core.Rules  // nil when they have not changed
-
-	// Of begin.
-	publisher *publish.Publisher
-	payments  *paid.Service
-	counting  func(ctx context.Context) // of hops
 }
 
-// run opens the ledger and the core that answers reads.
+// run serves until ctx is done and the stop has come to its end, or until something fails
+// without which there is no serving.
 func (n *originNode) run(ctx context.Context) (err error) {
 	if err := os.MkdirAll(n.o.data, 0o700); err != nil {
 		return err
@@ -104,45 +104,51 @@ func (n *originNode) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer n.watch.Close()
-	books, closeBooks, err := openLedger(n.o, n.publish, n.disk.atLeast(writeFloor), n.log, n.failpoint, n.watch.committed())
-	if err != nil {
+	if n.o.cluster.given() {
+		return n.runMember(ctx)
+	}
+	if err := refuseMarker(n.o.data); err != nil {
 		return err
 	}
-	n.books = books
-	if n.answers, err = openReads(ctx, n.o, books, n.log); err != nil {
-		return errors.Join(err, closeBooks())
-	}
-	defer func() { err = errors.Join(err, closeBooks(), n.answers.Close()) }()
-	debug.FreeOSMemory() // of what it took to open them, before a first snapshot is made
-	return n.prepare(ctx)
+	return n.runAlone(ctx)
 }
 
-// publish has readers and edges see durable events. Nothing is written before begin, so
-// answers and publisher are there.
+// openAnswers opens the core that answers reads at the position of the ledger, which
+// publishes to it from then on.
+func (n *originNode) openAnswers(b books) (err error) {
+	n.books.set(b)
+	n.answers, err = openReads(n.o, b, n.log)
+	debug.FreeOSMemory() // of what it took to open both, before a first snapshot is made
+	return err
+}
+
+// publish has readers and edges see durable events. Nothing is written before openAnswers.
 func (n *originNode) publish(records []ledger.Record) {
 	if err := n.answers.Apply(records); err != nil {
 		// The writer's state has taken these events, and the pool falls back to
 		// the native core if a module does not. So the two have diverged.
 		panic(err)
 	}
-	n.publisher.Published(records)
+	if n.published != nil {
+		n.published(records)
+	}
+	n.moved.tell()
 }
 
-// prepare finds mistakes in the flags before anything is written: the rules, and the name
-// of the key that signs, stay for ever.
-func (n *originNode) prepare(ctx context.Context) error {
-	methods, networks, err := paymentMethods(n.o)
-	if err != nil {
+// prepare makes what the flags describe, and finds mistakes in them before anything is
+// written. What it has opened is for release, also after an error.
+func (n *originNode) prepare(ctx context.Context) (err error) {
+	if n.methods, n.networks, err = paymentMethods(n.o); err != nil {
 		return err
 	}
-	n.methods = methods
 	if err := checkOffers(ctx, n.o.offers(), n.log); err != nil {
 		return err
 	}
-	if n.scorer, err = openScorer(n.o, n.books, n.log); err != nil {
+	if n.scorer, err = openScorer(n.o, &n.books, n.log); err != nil {
 		return err
 	}
-	if n.keys, err = challengeKeys(n.o); err != nil {
+	n.hops = serverhops.New(&n.books, n.o.now, n.log)
+	if err := n.keys.open(n.o); err != nil {
 		return err
 	}
 	if n.config, n.certificates, err = shellConfig(n.o, n.log); err != nil {
@@ -151,74 +157,30 @@ func (n *originNode) prepare(ctx context.Context) error {
 	n.config.Access = n.logs.access
 	watchCertificates(n.watch.Server, n.certificates)
 	if n.listeners, err = n.passed.listen(httpSocket, n.o.shell.listen, n.log); err != nil {
+		n.listeners = nil
 		return err
 	}
-	defer closeAll(n.listeners)
-	n.operator = &server.Operator{Ledger: n.books, Keys: func() map[string]string { return keyFiles(n.o) }, Log: n.log}
-	if n.socket, err = n.operator.Listen(socketPath(n.o.data)); err != nil {
-		return err
-	}
-	defer n.socket.Close()
-	if n.rules, err = newRules(ctx, n.o, n.books, methods, networks); err != nil {
-		return err
-	}
-	return n.begin(ctx)
+	n.socket, err = new(server.Operator).Listen(socketPath(n.o.data))
+	return err
 }
 
-// begin writes what a first start makes, or what the flags have changed, publishes to
-// edges, and takes payments.
-func (n *originNode) begin(ctx context.Context) (err error) {
-	publisher, rotation, err := openPublisher(n.o, n.log)
-	if err != nil {
-		return err
+// release closes what prepare has opened.
+func (n *originNode) release() {
+	closeAll(n.listeners)
+	if n.socket != nil {
+		n.socket.Close()
 	}
-	n.publisher = publisher
-	if n.keys.Current == nil {
-		if n.keys, err = makeChallengeKey(n.o); err != nil {
-			return err
-		}
-	}
-	if err := setRules(ctx, n.books, n.rules); err != nil {
-		return err
-	}
-	if err := n.scorer.takeOver(ctx, reportsPath(n.o.data)); err != nil {
-		return err
-	}
-	if err := publisher.Start(ctx, n.books); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, publisher.Close()) }()
-	go settle(ctx)
-	go n.scorer.sweep(ctx)
-	taking := paid.Config{
-		Ledger: n.books, Methods: n.methods, Scorer: n.scorer.registrations, DraftScorer: n.scorer.drafts, Sites: n.o.sites.policy(), Names: n.o.namePolicy(),
-		Realm: n.o.realm, Keys: n.keys, Now: time.Now, Log: n.log, Ready: n.disk.atLeast(payFloor), Failpoint: n.failpoint,
-		GasBudget: n.o.evm.gasBudget,
-	}
-	n.watch.payments(&taking)
-	if n.payments, err = paid.New(taking); err != nil {
-		return err
-	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), stopTime)
-		defer cancel()
-		if closing := n.payments.Close(ctx); closing != nil {
-			n.log.Warn("payments in flight stay reserved for the next start", "err", closing)
-		}
-	}()
-	n.operator.Payments, n.operator.SigningKeys = n.payments, rotation
-	return n.answer(ctx)
 }
 
 // answer serves clients and the operator until ctx is done and the stop has come to its
-// end, or until the ledger or a listener fails.
-func (n *originNode) answer(ctx context.Context) error {
-	shell, err := n.openShell()
+// end, or until r or a listener fails.
+func (n *originNode) answer(ctx context.Context, r roles) error {
+	shell, counting, err := n.openShell()
 	if err != nil {
 		return err
 	}
-	defer inBackground(n.counting)()
-	control := &http.Server{Handler: n.logs.controls(n.operator.Handler()), ReadHeaderTimeout: controlHeaderTime}
+	defer inBackground(counting)()
+	control := &http.Server{Handler: n.logs.controls(&n.desk), ReadHeaderTimeout: controlHeaderTime}
 	defer control.Close()
 
 	ended := make(chan error, len(n.listeners)+1)
@@ -230,22 +192,21 @@ func (n *originNode) answer(ctx context.Context) error {
 		go n.certificates.Run(ctx)
 	}
 	reloadFront(n.reload, front{shell, n.config.TrustedProxies, n.config.EdgeSecrets, n.certificates, n.logs}, n.o, (*options).front)
-	reloadKeys(n.reload, n.o, n.keys, n.payments)
+	reloadKeys(n.reload, n.o, &n.keys)
 	go n.reload.run(ctx)
-	n.watch.started(ctx, n.operator, n.disk, shell, n.answers, n.out, n.log)
+	n.watch.started(n, r, shell)
 	if err := n.announce(); err != nil {
 		return err
 	}
 	notifyReady(n.log)
 	defer keepAlive(n.answers, n.log)()
-	return n.attend(ctx, shell, ended)
+	return n.attend(ctx, shell, r, ended)
 }
 
 // announce says where the ring is, and what may surprise its operator.
 func (n *originNode) announce() error {
 	fmt.Fprintf(n.out, "webring serves %s at %s\n", n.o.baseURL, n.listeners[0].Addr())
-	current, next := n.operator.SigningKeys.Keys()
-	if err := printKeys(n.out, current, next); err != nil {
+	if err := printVerifier(n.out, n.o.data); err != nil {
 		return err
 	}
 	if len(n.methods) == 0 {
@@ -257,18 +218,18 @@ func (n *originNode) announce() error {
 
 // attend keeps the core's clock, and stops when ctx is done. ended gets the errors of
 // listeners.
-func (n *originNode) attend(ctx context.Context, shell *edge.Shell, ended <-chan error) error {
+func (n *originNode) attend(ctx context.Context, shell *edge.Shell, r roles, ended <-chan error) error {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
 	stopping, stopped := ctx.Done(), chan error(nil)
 	for {
 		select {
-		case now := <-second.C:
-			n.answers.Tick(now)
-		case <-n.books.Done():
+		case <-second.C:
+			n.answers.Tick(n.o.now())
+		case <-r.failed():
 			// What is stored is no longer known for sure: the next start reads it.
-			n.log.Error("this process ends", "err", n.books.Err())
-			return n.books.Err()
+			n.log.Error("this process ends", "err", r.err())
+			return r.err()
 		case err := <-ended:
 			if stopped == nil {
 				return err
@@ -277,11 +238,11 @@ func (n *originNode) attend(ctx context.Context, shell *edge.Shell, ended <-chan
 			n.log.Info("stopping; payments in flight finish first, and reads are answered until then")
 			stopping, stopped = nil, make(chan error, 1)
 			go func() {
-				n.o.shell.drain.run(shell, n.log, n.watch.Stopping, func() { notifyStopping(n.log) })
+				n.o.shell.drain.run(shell, n.log, n.watch.Stopping, func() { notifyStopping(n.log) }, r.depart)
 				if n.passed.outlive(httpSocket) {
 					shell.StopAccepting() // new connections wait for the next process
 				}
-				stopped <- stopOrigin(n.payments, shell, stopTime, n.log)
+				stopped <- stopOrigin(r, shell, stopTime, n.log)
 			}()
 		case err := <-stopped:
 			return err

@@ -1,33 +1,32 @@
 package main
 
 import (
+	"context"
 	"net/netip"
 	"strings"
 
 	"webring/edge"
-	"webring/server"
-	"webring/server/paid"
 	"webring/server/publish"
 )
 
-// openShell makes the shell of what the flags say of it and of what it answers with.
-func (n *originNode) openShell() (*edge.Shell, error) {
+// openShell makes the shell of what the flags say of it and of what it answers with. counting
+// reports the hops that it counts until its context ends.
+func (n *originNode) openShell() (shell *edge.Shell, counting func(context.Context), err error) {
 	cfg := n.config
-	var err error
 	if cfg.CoreDigest, err = buildName(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	cfg.Core, cfg.ExampleSite, cfg.Log = n.answers, n.o.exampleSite(), n.log
 	cfg.NoCache = !n.o.core.keep
-	cfg.Paid = map[string]edge.Handler{
-		"/api/register": server.Paid(n.payments, paid.OpRegister, edge.Body),
-		"/api/bid":      server.Paid(n.payments, paid.OpBid, edge.Body),
+	n.desk.fill(&cfg, n.o.cluster.given())
+	if s := n.desk.source; s != nil {
+		cfg.Sync = publish.Handlers(s, n.answers.BaseURL)
+	} else {
+		cfg.Sync = publish.Handlers(n.desk.now.Load().source, n.answers.BaseURL)
 	}
-	cfg.Check = server.Check(n.payments, n.answers.BaseURL, n.o.payingWords())
-	cfg.Sync = publish.Handlers(n.publisher, n.answers.BaseURL)
-	n.scorer.serve(&cfg)
-	n.counting = n.keepHops(&cfg)
-	return edge.New(cfg)
+	counting = n.countHops(&cfg)
+	shell, err = edge.New(cfg)
+	return shell, counting, err
 }
 
 // payingWords are what the command line that pays needs beside the request: the address of

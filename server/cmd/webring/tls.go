@@ -64,6 +64,9 @@ func (f *tlsFlags) validate() error {
 	return errors.Join(errs...)
 }
 
+// given says whether the listener speaks TLS.
+func (f *tlsFlags) given() bool { return f.cert != "" || len(f.hosts) > 0 }
+
 // certificates are those that the listener shows: see [certs.Files] and [certs.ACME].
 type certificates interface {
 	TLS() *tls.Config

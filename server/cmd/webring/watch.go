@@ -80,22 +80,24 @@ func (w *originWatch) payments(c *paid.Config) {
 	c.Scorer, c.DraftScorer = w.counters.Scorer(c.Scorer), w.counters.Scorer(c.DraftScorer)
 }
 
-// started has the origin collected from, and readiness depend on it. What needs a look at
-// everything is looked at again and again until ctx ends.
-func (w *originWatch) started(ctx context.Context, operator *server.Operator, disk *volume, shell *edge.Shell, answers any, out io.Writer, log *slog.Logger) {
+// started has the origin collected from, and readiness depend on it.
+func (w *originWatch) started(n *originNode, r roles, shell *edge.Shell) {
 	if w.Server == nil {
 		return
 	}
-	w.Add(&admin.Origin{Ledger: operator.Ledger, Payments: operator.Payments, Attention: func() int { return int(w.odd.Load()) }, Free: disk.space},
-		&shellMetrics{shell: shell, traps: trapsOf(answers)})
-	w.Started(originChecks(operator.Ledger, operator.Payments, disk)...)
-	announceWatch(w.Server, out)
-	go w.lookForOdd(ctx, operator, log)
+	w.Add(&admin.Origin{Ledger: &n.books, Payments: r.payments, Attention: func() int { return int(w.odd.Load()) }, Free: n.disk.space},
+		&shellMetrics{shell: shell, traps: trapsOf(n.answers)})
+	w.Add(r.collectors()...)
+	w.StartedWith(r.checks)
+	announceWatch(w.Server, n.out)
 }
 
 // lookForOdd counts the payments that need attention: each minute, and in a ledger of so
 // many that this takes long, for a hundredth of the time.
 func (w *originWatch) lookForOdd(ctx context.Context, operator *server.Operator, log *slog.Logger) {
+	if w.Server == nil {
+		return
+	}
 	for {
 		began := time.Now()
 		n, err := operator.Attention()
@@ -120,13 +122,7 @@ const turnTime = 2 * time.Second
 func originChecks(books *ledger.Ledger, payments *paid.Service, disk *volume) []admin.Check {
 	checks := []admin.Check{
 		{Name: "ledger", Ask: func() (string, error) { return checkWriter(books) }},
-		{Name: "disk", Ask: func() (string, error) {
-			if err := disk.atLeast(payFloor)(); err != nil {
-				return "", err
-			}
-			free, err := disk.space()
-			return fmt.Sprintf("%d MiB are free, and %d are needed", free>>20, payFloor>>20), err
-		}},
+		diskCheck(disk),
 		{Name: "clock", Ask: func() (string, error) { return checkOwnClock(books, payments) }},
 	}
 	for i, n := range payments.Networks() {
@@ -136,6 +132,17 @@ func originChecks(books *ledger.Ledger, payments *paid.Service, disk *volume) []
 		}})
 	}
 	return checks
+}
+
+// diskCheck holds the free space against what payments need.
+func diskCheck(disk *volume) admin.Check {
+	return admin.Check{Name: "disk", Ask: func() (string, error) {
+		if err := disk.atLeast(payFloor)(); err != nil {
+			return "", err
+		}
+		free, err := disk.space()
+		return fmt.Sprintf("%d MiB are free, and %d are needed", free>>20, payFloor>>20), err
+	}}
 }
 
 // checkWriter asks the ledger's writer for an empty turn. One that hangs in a commit does not

@@ -48,7 +48,7 @@ func exportedMetrics(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	take(string(text), regexp.MustCompile(`(?m)^(webring_\w+)(?:\{(.*)\})? `))
-	for _, c := range []prometheus.Collector{admin.NewCounters(), &admin.Origin{}, &shellMetrics{}, replicaMetrics{}, upstreamMetrics{}, certificateMetrics{}} {
+	for _, c := range []prometheus.Collector{admin.NewCounters(), &admin.Origin{}, &shellMetrics{}, replicaMetrics{}, upstreamMetrics{}, certificateMetrics{}, clusterMetrics{}} {
 		descs := make(chan *prometheus.Desc, 100)
 		c.Describe(descs)
 		close(descs)

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+
+	"webring/server/ledger/etcdstore"
+)
+
+// cluster checks what a node of a cluster needs, and asks etcd for the ring.
+func (c *checks) cluster(o *options) {
+	f := &o.cluster
+	m, err := etcdstore.ReadMarker(o.data)
+	if !f.given() {
+		if !errors.Is(err, fs.ErrNotExist) {
+			c.fail("cluster", refuseMarker(o.data))
+		}
+		return
+	}
+	if f.validateAll() != nil {
+		return // told of as a flag
+	}
+	at, err := f.reachedAt(o.shell.listen, o.shell.tls.given())
+	if !c.fail("cluster", err) {
+		c.ok("cluster", "others reach this node at %s", at)
+	}
+	if !c.fail("cluster", needKeys(o)) {
+		c.ok("cluster", "the keys that all nodes share are there; compare them with those of the others")
+	}
+	config, err := f.config(o.data, at, slog.New(slog.DiscardHandler))
+	if c.fail("etcd", err) {
+		return
+	}
+	in, err := etcdstore.Open(config)
+	if c.fail("etcd", err) {
+		return
+	}
+	defer in.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	s, err := in.Status(ctx)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		c.fail("etcd", fmt.Errorf("--etcd %s gives no answer within %s: correct it, or have most of its members answer", f.endpoints.String(), patience))
+	case c.fail("etcd", err):
+	case s.Tombstone:
+		c.fail("etcd", fmt.Errorf("the ring %s was made a single origin again", f.ring))
+	default:
+		c.ok("etcd", "the ring %s is at transaction %d; nodes: %d", f.ring, s.Head.Serial, len(s.Nodes))
+		if m.Node == "" {
+			c.note("cluster", "%s joins the ring with this start", f.node)
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package publish_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"webring/core/snap"
+	"webring/server/ledger"
+	"webring/server/ledger/memstore"
+	"webring/server/publish"
+)
+
+// behind are books that have not got all of the leader's events yet.
+type behind struct {
+	*ledger.Ledger
+	mu  sync.Mutex
+	has uint64
+}
+
+func (b *behind) Size() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.has
+}
+
+func (b *behind) get(size uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.has = size
+}
+
+// forged are books with another tree.
+type forged struct{ *ledger.Ledger }
+
+func (f forged) HashReader() tlog.HashReader {
+	return tlog.HashReaderFunc(func(at []int64) ([]tlog.Hash, error) { return make([]tlog.Hash, len(at)), nil })
+}
+
+// relayed is a relay in a test, which says who leads.
+type relayed struct {
+	*publish.Relay
+	t       *testing.T
+	dir     string
+	log     lockedBuffer
+	mu      sync.Mutex
+	url     string
+	changed chan struct{}
+}
+
+// relay starts a relay of what is served at url.
+func relay(t *testing.T, r *ring, books publish.Books, url string, edit ...func(*publish.RelayConfig)) *relayed {
+	t.Helper()
+	x := &relayed{t: t, dir: t.TempDir(), url: url, changed: make(chan struct{})}
+	c := publish.RelayConfig{Dir: x.dir, Verifiers: func() ([]string, error) { return []string{r.key.Verifier()}, nil }, Books: books, Log: slog.New(slog.NewTextHandler(&x.log, nil)),
+		Leader: func() (string, <-chan struct{}) {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			return x.url, x.changed
+		}}
+	for _, f := range edit {
+		f(&c)
+	}
+	var err error
+	if x.Relay, err = publish.NewRelay(c); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		x.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return x
+}
+
+// lead has another node lead.
+func (x *relayed) lead(url string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.url = url
+	close(x.changed)
+	x.changed = make(chan struct{})
+}
+
+// comes waits until a condition holds.
+func (x *relayed) comes(what string, holds func() bool) {
+	x.t.Helper()
+	for deadline := time.Now().Add(longEnough); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			x.t.Fatalf("%s did not come\n%s", what, &x.log)
+		}
+	}
+}
+
+func TestARelayPassesOnWhatItsLedgerHas(t *testing.T) {
+	r := newRing(t, memstore.New(), func(c *publish.Config) { c.SnapshotEvery = 3 })
+	n := serve(t, publish.Handlers(r.Publisher, func() string { return "https://ring.test" }))
+	books := &behind{Ledger: r.books, has: 1}
+	x := relay(t, r, books, "")
+	if !x.Stale() || x.Checkpoint() != nil {
+		t.Error("without a leader the ring is fresh")
+	}
+	if _, err := x.Events(1, 1); err == nil {
+		t.Error("events are given out that nothing was signed of")
+	}
+	x.lead(n.base)
+	x.comes("the first checkpoint", func() bool { return x.Checkpoint() != nil })
+	if x.Stale() {
+		t.Error("with a checkpoint the ring is stale")
+	}
+	x.comes("the keys", func() bool { return bytes.Equal(x.Keys(), r.Keys()) })
+
+	// What is signed of events that are not there yet waits for them.
+	changed := x.Changed()
+	r.join("ada", "bob", "eve")
+	signed := r.withSnapshot(4)
+	if at := r.checkpoint(x.Checkpoint()); at.Size != 1 {
+		t.Errorf("a checkpoint of %d events is passed on, and 1 is there", at.Size)
+	}
+	books.get(4)
+	x.Moved()
+	<-changed
+	x.comes("the checkpoint", func() bool { return r.checkpoint(x.Checkpoint()).Snapshot == signed.Snapshot })
+	records, err := x.Events(0, 9)
+	if err != nil || len(records) != 4 {
+		t.Errorf("%d events: %v", len(records), err)
+	}
+
+	// The snapshot is kept as a publisher keeps it, and the one before is gone.
+	name := fmt.Sprintf("%020d-%x.zst", signed.Snapshot.Size, signed.Snapshot.Digest)
+	x.comes("the snapshot", func() bool {
+		entries, err := os.ReadDir(x.dir)
+		return err == nil && len(entries) == 1 && entries[0].Name() == name
+	})
+	f, length, err := x.Snapshot(signed.Snapshot.Digest)
+	if err != nil || length != signed.Snapshot.Bytes {
+		t.Errorf("the snapshot has %d bytes, and %d: %v", length, signed.Snapshot.Bytes, err)
+	} else {
+		f.Close()
+	}
+	if _, _, err := x.Snapshot([32]byte{1}); err == nil {
+		t.Error("a snapshot is given out that is not held")
+	}
+
+	// The next relay of this node begins with what this one has passed on.
+	y := relay(t, r, books, "", func(c *publish.RelayConfig) { c.Dir, c.Checkpoint, c.SignedKeys = x.dir, x.Checkpoint(), x.Keys() })
+	if !bytes.Equal(y.Checkpoint(), x.Checkpoint()) || !bytes.Equal(y.Keys(), x.Keys()) {
+		t.Error("it has lost what was passed on")
+	}
+	if f, _, err := y.Snapshot(signed.Snapshot.Digest); err != nil {
+		t.Error(err)
+	} else {
+		f.Close()
+	}
+}
+
+// What a node signs that led before is older, and is not passed on.
+func TestARelayDoesNotGoBack(t *testing.T) {
+	r := newRing(t, memstore.New())
+	old := &held{key: r.key, changed: make(chan struct{})}
+	was := r.present()
+	size, root := r.books.Root()
+	signed, err := r.key.Sign(snap.Checkpoint{Origin: "ring.test", Size: size, Root: root, Time: was.Time})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.note = signed
+	routes := publish.Handlers(old, func() string { return "" })
+	var asked atomic.Int32
+	checkpoint := routes["/sync/checkpoint"]
+	routes["/sync/checkpoint"] = func(ctx *fasthttp.RequestCtx, client string, known bool) {
+		checkpoint(ctx, client, known)
+		asked.Add(1)
+	}
+	before := serve(t, routes)
+	r.join("ada")
+	now := r.present()
+	x := relay(t, r, r.books, serve(t, publish.Handlers(r.Publisher, func() string { return "" })).base)
+	x.comes("the newest checkpoint", func() bool { return x.Checkpoint() != nil && r.checkpoint(x.Checkpoint()) == now })
+	x.lead(before.base)
+	// With the second question it is done with the first answer.
+	x.comes("two questions", func() bool { return asked.Load() > 1 })
+	x.lead("")
+	if got := r.checkpoint(x.Checkpoint()); got != now {
+		t.Errorf("it went back to %+v", got)
+	}
+}
+
+func TestARelayPassesNothingOnThatIsWrong(t *testing.T) {
+	r := newRing(t, memstore.New())
+	n := serve(t, publish.Handlers(r.Publisher, func() string { return "" }))
+	r.present()
+	other, err := publish.OpenKey(filepath.Join(t.TempDir(), "key"), "ring.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct {
+		books    publish.Books
+		verifier string
+	}{
+		"another history":               {forged{r.books}, r.key.Verifier()},
+		"not signed with this node's k": {r.books, other.Verifier()},
+	} {
+		x := relay(t, r, c.books, n.base, func(rc *publish.RelayConfig) {
+			rc.Verifiers = func() ([]string, error) { return []string{c.verifier}, nil }
+		})
+		x.comes(what, func() bool { return x.Trouble() != nil && strings.Contains(x.Trouble().Error(), what) })
+		if x.Checkpoint() != nil {
+			t.Errorf("%s is passed on", what)
+		}
+	}
+}
