@@ -205,11 +205,12 @@ func (c *Client) counted(host string) string {
 	return Site(host)
 }
 
-// count counts a request to a host that is about to be sent on conn.
+// count counts a request to a host that is about to be sent on conn; nil for a question
+// about its name.
 func (c *Client) count(ctx context.Context, host string, conn net.Conn) error {
-	address := conn.RemoteAddr()
-	if _, mapped := c.mapped(host); mapped {
-		address = nil
+	var address net.Addr
+	if _, mapped := c.mapped(host); !mapped && conn != nil {
+		address = conn.RemoteAddr()
 	}
 	return c.limits.send(fair.FromContext(ctx), c.counted(host), address)
 }

@@ -17,12 +17,13 @@ type Table string
 // The tables. A name is a part of each stored key, so it never changes.
 const (
 	Reports Table = "reports" // readiness reports, by id: see server/score/report
+	Proofs  Table = "proofs"  // proofs of owners that are spent, by member and challenge: see server/paid
 	Drafts  Table = "drafts"  // of those, the ones that nothing may rest on, by age
 	Hops    Table = "hops"    // hops by days and members: see server/hops
 )
 
 // tables are all of them.
-var tables = []Table{Reports, Drafts, Hops}
+var tables = []Table{Reports, Drafts, Proofs, Hops}
 
 // Bounds of tables: the bytes of a key, the bytes of a value, and what one turn may change, in
 // rows and in bytes. A turn that has more to change leaves the rest to the next one.
