@@ -18,6 +18,7 @@ var paidOperations = map[string]string{
 	"PATCH /api/ring/{slug}":      paid.OpChange,
 	"DELETE /api/ring/{slug}":     paid.OpLeave,
 	"POST /api/ring/{slug}/claim": paid.OpClaim,
+	"POST /api/ring/{slug}/visit": paid.OpVisit,
 }
 
 // openShell makes the shell of what the flags say of it and of what it answers with. counting
