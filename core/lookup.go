@@ -51,6 +51,10 @@ func (s *State) holdsURL(o Ordinal) bool {
 // Hidden says whether a row is of a member that is hidden and was not removed since.
 func (s *State) Hidden(o Ordinal) bool { return s.has(o, hidden) }
 
+// Quiet says that the member with row o is not verified, has been awake since it joined, and was
+// never changed, as most are.
+func (s *State) Quiet(o Ordinal) bool { return s.statuses[o] == status{} }
+
 // Verified gives how the site of the member with row o proved itself, and when in
 // milliseconds: 0 and 0 for a site that has not.
 func (s *State) Verified(o Ordinal) (how Proof, at int64) {
