@@ -174,5 +174,5 @@ func (s *State) Prev(o Ordinal) Ordinal {
 // it reads no memory of members.
 func (s *State) sleeps(o Ordinal) bool { return s.asleep[0].Len > 0 && s.asleep[0].Has(uint32(o)) }
 
-// Asleep counts the members in the ring that are asleep.
-func (s *State) Asleep() int { return s.asleep[0].Len }
+// Sleeping counts the members in the ring that are asleep.
+func (s *State) Sleeping() int { return s.asleep[0].Len }

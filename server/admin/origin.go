@@ -53,7 +53,7 @@ func (o *Origin) Collect(to chan<- prometheus.Metric) {
 	now := time.Now()
 	o.Ledger.View(func(v *ledger.View) {
 		to <- Gauge(membersDesc, float64(v.State().Len()))
-		to <- Gauge(asleepDesc, float64(v.State().Asleep()))
+		to <- Gauge(asleepDesc, float64(v.State().Sleeping()))
 		to <- Gauge(sequenceDesc, float64(v.State().Seq()))
 		to <- Gauge(openDesc, float64(v.OpenPayments()))
 		to <- Gauge(unconfirmedDesc, float64(v.UnconfirmedPayments()))

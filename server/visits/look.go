@@ -128,7 +128,7 @@ func judge(r *fetch.Response, err error) (Outcome, string) {
 // lookAtPage looks at a page, and reports whether anything has answered.
 func (v *Visitor) lookAtPage(ctx context.Context, s *sight, at string) (answers bool) {
 	r := s.request(at, pageTypes)
-	r.Enough = firstEvent
+	r.Exchange = &fetch.Exchange{Enough: firstEvent}
 	page, err := v.cfg.Fetch.Get(ctx, r)
 	if s.outcome, s.why = judge(page, err); s.outcome != Answered {
 		return err == nil

@@ -47,7 +47,7 @@ func TestWhatAVisitFinds(t *testing.T) {
 		"paid":    {core.Website, status(402), Gated, "", false},
 		"gated":   {core.Website, status(403), Gated, "", false},
 		"busy":    {core.Website, status(429), Gated, "", false},
-		"away":    {core.Website, http.RedirectHandler("http://other.example/", 301).ServeHTTP, Failed, "the redirect is not followed: it leads to another site", false},
+		"away":    {core.Website, http.RedirectHandler("http://elsewhere.dev/", 301).ServeHTTP, Failed, "the redirect is not followed: it leads to another site", false},
 		"private": {core.Website, http.RedirectHandler("http://127.0.0.1/", 302).ServeHTTP, Failed, "the redirect is not followed: its target is no public http or https URL", false},
 		"loop":    {core.Website, http.RedirectHandler("/again", 302).ServeHTTP, Failed, "the redirect is not followed: there are more than 3", false},
 		"within": {core.Website, func(w http.ResponseWriter, r *http.Request) {
