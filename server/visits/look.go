@@ -91,7 +91,7 @@ func (v *Visitor) look(ctx context.Context, m target) sight {
 		if s.outcome, s.why = mcp.outcome, mcp.why; !spoken {
 			v.lookAtPage(ctx, &s, m.URL)
 		}
-		if root := m.below("/"); s.outcome == Answered && m.wantsLink() && (spoken || root != m.URL) {
+		if root := m.below("/"); s.outcome == Answered && m.wantsLink() && !s.linked && (spoken || root != m.URL) {
 			page, err := v.cfg.Fetch.Get(ctx, m.request(root, pageTypes))
 			if err == nil && page.Status/100 == 2 {
 				v.findLink(&s, page)
