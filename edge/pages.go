@@ -128,6 +128,7 @@ func (s *Shell) describedSite(cfg *Config) describe.Site {
 		Contact:    cfg.Contact,
 		Example:    cfg.ExampleSite,
 		Deprecated: s.deprecated,
+		Beside:     cfg.Beside,
 	}
 }
 

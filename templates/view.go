@@ -49,6 +49,13 @@ type Home struct {
 	JoinAtFirst string // opening bid that takes rank 1, "0.00" when the fee alone does
 	Categories  []Category
 	Picture     Picture
+	Hops        *HopsTotal // nil when they are not known
+}
+
+// HopsTotal is how many visitors the ring has sent on in the last days.
+type HopsTotal struct {
+	Hops uint64
+	Days int
 }
 
 // Kind is how many members of one kind there are.
@@ -129,6 +136,7 @@ type Member struct {
 	Prev, Next Row
 	MinBid     string
 	Picture    Picture
+	Hops       *Hops  // nil when they are not known
 	Owner      string // the account, "" when it is not known
 	Claimed    bool   // the site has named it
 }

@@ -114,6 +114,17 @@ func document(name string, more ...string) []success {
 	}
 }
 
+// beside is the answer of a read that the ledger position says nothing of.
+func beside(name string) []success {
+	return []success{{200, name, jsonMedia, ref(name), []string{"ETag"}, ""}, notModified}
+}
+
+const hopsMore = "Counted once a minute: redirects, without crawlers and prefetches, and nothing about visitors. Kept for 400 days."
+
+func daysParam() param {
+	return param{name: "days", in: "query", about: "Of how many days, the present one (UTC) last.", schema: withDefault(between(number(""), 1, 400), 30)}
+}
+
 // notModified is the answer to a client that has the present document.
 var notModified = success{status: 304, about: "Not modified.", headers: []string{"ETag"}, shared: "NotModified"}
 
@@ -161,6 +172,10 @@ func Operations() []Operation {
 			success: document("Widget", "Webring-From"), codes: []api.Code{api.InvalidParameter}},
 		{ID: "getLeaderboard", More: "The higher effective_bid_usd ranks first, the earlier join wins ties. Filters do not apply.", Path: "/api/leaderboard", Tag: "ring", Tool: "get_leaderboard", params: pages(),
 			success: document("Leaderboard", "Link"), codes: []api.Code{api.InvalidParameter}},
+		{ID: "getMemberHops", More: hopsMore, Path: "/api/ring/{slug}/hops", Tag: "ring", Tool: "get_member_hops", params: []param{slugParam(), daysParam()},
+			success: beside("MemberHops"), codes: []api.Code{api.InvalidParameter, api.UnknownMember, api.MemberRemoved, api.PaymentsUnavailable}},
+		{ID: "getHops", More: hopsMore, Path: "/api/hops", Tag: "ring", Tool: "get_hops", params: []param{daysParam()},
+			success: beside("Hops"), codes: []api.Code{api.InvalidParameter, api.PaymentsUnavailable}},
 		{ID: "goNext", More: "For links on a page. With a from that names nobody, to the first member, as Webring-From says.", Path: "/next", Tag: linksTag, params: links,
 			success: []success{redirect()}, codes: []api.Code{api.InvalidParameter, api.EmptyRing}},
 		{ID: "goPrevious", More: "For links on a page. With a from that names nobody, to the last member, as Webring-From says.", Path: "/prev", Tag: linksTag, params: links,
@@ -183,6 +198,8 @@ func Operations() []Operation {
 			Method: "POST", Path: "/api/ring/{slug}/claim", Tag: "owner", params: []param{slugParam()}, body: "ClaimRequest", proved: true,
 			success: []success{{200, "With account, the token; with token and proof, the member with its new owner.", jsonMedia, &schema{AnyOf: []*schema{ref("ClaimToken"), ref("ClaimResponse")}}, nil, ""}},
 			codes:   append(slices.Clone(provedCodes), api.TokenNotFound)},
+		{ID: "visitMember", More: "An answer wakes a member that is asleep, and a link back verifies it; a failure does not count. A body is not needed, and may be {}. At most ten a day.",
+			Method: "POST", Path: "/api/ring/{slug}/visit", Tag: "owner", params: []param{slugParam()}, proved: true, success: done("To be visited within moments.", ref("VisitResponse")), codes: provedCodes},
 		{ID: "getWidgetScript", More: "For a script element of any site. It asks /api/widget and nothing else.", Path: "/widget.js", Tag: documentsTag, success: file("text/javascript; charset=utf-8")},
 		{ID: "getOpenAPI", Path: "/openapi.json", Tag: documentsTag, success: file(jsonMedia)},
 		{ID: "getLLMs", Path: "/llms.txt", Tag: documentsTag, success: file("text/plain; charset=utf-8")},

@@ -157,6 +157,11 @@ func schemas() map[string]*schema {
 		"PageLinks": object(field{"next", orNull(link("The next page, null for none."))}, field{"prev", orNull(link("The page before, null for none."))}),
 		"MemberList": page("Members in ring order.",
 			field{"members", list(ref("Member"))}),
+		"Hops": object(field{"counted", text("What is counted.")}, field{"total", object(field{"hops", number("")})},
+			field{"days", list(object(field{"day", withFormat(text(""), "date")}, field{"hops", number("")}))}),
+		"MemberHops": object(field{"member", text("Its slug.")}, field{"counted", text("What is counted.")},
+			field{"total", object(field{"from", number("Sent on from it.")}, field{"to", number("Sent to it.")})},
+			field{"days", list(object(field{"day", withFormat(text(""), "date")}, field{"from", number("")}, field{"to", number("")}))}),
 		"CategoryList": object(field{"count", number("")}, field{"categories", list(object(
 			field{"category", withPattern(text(""), categoryPattern)}, field{"members", number("")},
 			field{"links?", object(field{"members?", link("")})}))}),
@@ -212,6 +217,7 @@ func schemas() map[string]*schema {
 			"category": orNull(withPattern(text(""), categoryPattern)), "description": orNull(bounded(text("Empty: none."), 0, 300))},
 			PropertyOrder: []string{"name", "url", "kind", "category", "description"}},
 		"ChangeResponse": object(field{"changed", list(text("A field of the request."))}, field{"member?", ref("Member")}),
+		"VisitResponse":  object(field{"visiting", &schema{Type: "boolean"}}, field{"member?", ref("Member")}),
 		"LeaveResponse":  object(field{"left", &schema{Type: "boolean"}}, field{"links", linkMap()}),
 		"ClaimRequest": object(
 			field{"account?", orNull(withPattern(text("Asks for a token."), "^0x[0-9a-fA-F]{40}$"))},

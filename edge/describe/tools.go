@@ -62,6 +62,8 @@ var toolAbout = map[string]string{
 	"random_member":   "A random member, another than from when another matches.",
 	"list_categories": "The categories in use, with the number of members in each.",
 	"get_leaderboard": "The members by rank, the rules of ranking, and what it costs to take rank 1.",
+	"get_hops":        "How many visitors the ring has sent on, by day.",
+	"get_member_hops": "How many visitors the ring has sent to a member, and on from it, by day.",
 	"get_widget":      "A member's place in the ring: the member, its neighbours, and links to put on a page.",
 }
 

@@ -42,6 +42,10 @@ func drawHome(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		first, home.Leader = &board.Leaderboard[0], &home.Rows[0]
 	}
 	home.Picture = v.picture(first)
+	var sent hopsDocument
+	if r.beside("/api/hops", "", &sent) {
+		home.Hops = &templates.HopsTotal{Hops: sent.Total.Hops, Days: len(sent.Days)}
+	}
 	return drawn(home.HTML())
 }
 
@@ -156,6 +160,10 @@ func drawMember(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	view.Picture.Here = &here
 	if around.Prev != nil && around.Next != nil {
 		view.Prev, view.Next = around.Prev.row(), around.Next.row()
+	}
+	var sent hopsDocument
+	if r.beside("/api/ring/"+m.Slug+"/hops", "", &sent) {
+		view.Hops = sent.view()
 	}
 	return drawn(view.HTML())
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"webring/core"
@@ -18,8 +19,10 @@ import (
 	"webring/edge/replica"
 	"webring/server"
 	"webring/server/fetch"
+	serverhops "webring/server/hops"
 	"webring/server/ledger"
 	"webring/server/paid"
+	"webring/server/visits"
 )
 
 // controlHeaderTime bounds the reading of a header on the operator's socket.
@@ -74,12 +77,15 @@ type originNode struct {
 	published func([]ledger.Record) // who else is told of durable events; set while nothing is written
 	moved     *moves                // of what readers see; nil for the only origin
 	desk      desk
+	visitor   atomic.Pointer[visits.Visitor]                 // nil while this node does not lead
+	passHops  func(ctx context.Context, report []byte) error // to the node that leads; nil for the only origin
 
 	// Of prepare.
 	methods      []paid.Method
 	sites        *fetch.Client // reads strangers' sites
 	networks     []core.Network
 	scorer       *sitesScorer
+	hops         *serverhops.Store
 	keys         challengeKeyring
 	config       edge.Config
 	certificates certificates // nil without TLS
@@ -151,6 +157,7 @@ func (n *originNode) prepare(ctx context.Context) (err error) {
 	if n.scorer, err = openScorer(n.o, n.sites, &n.books, n.log); err != nil {
 		return err
 	}
+	n.hops = serverhops.New(&n.books, n.o.now, n.log)
 	if err := n.keys.open(n.o); err != nil {
 		return err
 	}
@@ -181,10 +188,11 @@ func (n *originNode) release() {
 // answer serves clients and the operator until ctx is done and the stop has come to its
 // end, or until r or a listener fails.
 func (n *originNode) answer(ctx context.Context, r roles) error {
-	shell, err := n.openShell()
+	shell, counting, err := n.openShell()
 	if err != nil {
 		return err
 	}
+	defer inBackground(counting)()
 	control := &http.Server{Handler: n.logs.controls(&n.desk), ReadHeaderTimeout: controlHeaderTime}
 	defer control.Close()
 

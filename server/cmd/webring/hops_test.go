@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	corehops "webring/core/hops"
+	"webring/edge"
+	"webring/edge/replica"
+	"webring/edge/voucher"
+	serverhops "webring/server/hops"
+)
+
+// TestHopsAreRightToTheLastMinute has three edges, one of them behind another, send visitors
+// on. One is killed after it has reported, loses what came since, and counts again from its
+// next start; one is stopped and loses nothing. The origin and all edges tell the sums, after a
+// restart of the origin and from a backup.
+func TestHopsAreRightToTheLastMinute(t *testing.T) {
+	t.Parallel()
+	secret := secretFile(t)
+	o := prepare(t, nil, "--edge-secret-file", secret)
+	o.populate(5)
+	o.launch()
+	t.Cleanup(o.kill)
+	key := o.verifier()
+	near := o.follow(t, key, "--edge-secret-file", secret)
+	killed := o.follow(t, key, "--edge-secret-file", secret)
+	far := near.follow(t, key, "--edge-secret-file", secret)
+	var list struct{ Members []struct{ Slug string } }
+	if err := json.Unmarshal(o.get("/api/ring?limit=5").Body, &list); err != nil {
+		t.Fatal(err)
+	}
+	from, to := list.Members[0].Slug, list.Members[1].Slug
+	hop := func(n *origin, times int) {
+		t.Helper()
+		for range times {
+			if r := n.get("/next?from=" + from); r.Status != 302 {
+				t.Fatalf("%d %s", r.Status, r.Body)
+			}
+		}
+	}
+	asked := 30
+	told := func(n *origin) string {
+		if asked++; asked > 400 {
+			asked = 30
+		}
+		var sent, came, all struct{ Total struct{ From, To, Hops int } }
+		for path, doc := range map[string]any{"/api/ring/" + from + "/hops": &sent, "/api/ring/" + to + "/hops": &came, "/api/hops": &all} {
+			// Another number of days is another document, which no edge has cached.
+			if r := n.get(fmt.Sprintf("%s?days=%d", path, asked)); r.Status != 200 || json.Unmarshal(r.Body, doc) != nil {
+				return fmt.Sprintf("%s: %d %s", path, r.Status, r.Body)
+			}
+		}
+		return fmt.Sprint(sent.Total.From, sent.Total.To, came.Total.From, came.Total.To, all.Total.Hops)
+	}
+	want := func(n *origin, hops int) {
+		t.Helper()
+		last := ""
+		eventually(t, fmt.Sprint(hops, " hops"), 3*time.Minute, func() bool {
+			last = told(n)
+			return last == fmt.Sprint(hops, 0, 0, hops, hops)
+		})
+	}
+	hop(o, 1)
+	hop(near, 10)
+	hop(killed, 100)
+	hop(far, 1000)
+	want(far, 1111)
+	hop(killed, 7) // lost: less than a minute after its report
+	killed.kill()
+	killed.launch()
+	hop(killed, 100)
+	hop(near, 20)
+	hop(o, 2)
+	killed.stop()
+	far.stop()
+	near.stop()
+	o.stop()
+	o.launch()
+	want(o, 1111+100+20+2)
+	if page := string(o.get("/members/" + to).Body); !strings.Contains(page, "What it brings") || !strings.Contains(page, "1\u202f233") {
+		t.Errorf("the page does not tell: %s", page)
+	}
+	file, restored := filepath.Join(t.TempDir(), "backup"), filepath.Join(folder(t), "restored")
+	if out, err := o.operate("backup", file); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	o.stop()
+	if out, err := o.operate("restore", file, "--data", restored, "--alone"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	o.data = restored
+	o.launch()
+	want(o, 1233)
+}
+
+// unledBooks are the books of a node that does not lead.
+type unledBooks struct{ books }
+
+// named is a core of which only the address is asked.
+type named struct{ replica.Core }
+
+func (named) BaseURL() string { return "https://ring.example" }
+
+// A node that does not lead passes reports on to the one that does, but for those that were
+// passed on to it.
+func TestReportsOfHopsGoToTheLeader(t *testing.T) {
+	var passed [][]byte
+	n := &originNode{log: slog.New(slog.DiscardHandler), answers: named{}}
+	n.passHops = func(_ context.Context, report []byte) error {
+		passed = append(passed, report)
+		return nil
+	}
+	n.books.set(unledBooks{})
+	n.hops = serverhops.New(&n.books, time.Now, n.log)
+	cfg := edge.Config{Sync: map[string]edge.SyncHandler{}}
+	n.countHops(&cfg)
+	r := corehops.Report{Sender: corehops.Sender{1}, Number: 1, Day: 20_000, Hops: 3}
+	report := r.Append(nil)
+	for _, c := range []struct {
+		about, toLeader string
+		known           bool
+		status, passed  int
+	}{
+		{"a report", "", true, 204, 1},
+		{"one that was passed on", "1", true, 503, 1},
+		{"one of a stranger", "", false, 403, 1},
+	} {
+		var ctx fasthttp.RequestCtx
+		ctx.Request.Header.SetMethod("POST")
+		ctx.Request.SetBody(report)
+		if c.toLeader != "" {
+			ctx.Request.Header.Set(voucher.ToLeaderField, c.toLeader)
+		}
+		cfg.Sync["POST "+hopsPath](&ctx, "", c.known)
+		if ctx.Response.StatusCode() != c.status || len(passed) != c.passed {
+			t.Errorf("%s: %d %s, and %d were passed on", c.about, ctx.Response.StatusCode(), ctx.Response.Body(), len(passed))
+		}
+	}
+}
