@@ -1,18 +1,12 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-)
-
-var (
-	soakTime = flag.Duration("soak.time", 25*time.Second, "how long buyers pay at a cluster while its machines fail")
-	soakSeed = flag.Uint64("soak.seed", 0, "seed of the faults and their order; 0 draws one. Timing is not repeated by it")
 )
 
 // smallDisk gives a folder on a disk that can be full, if one can be mounted here.
