@@ -167,6 +167,16 @@ func (c *faultyCluster) comeBackLate() {
 	n.data = filepath.Join(t.TempDir(), "data")
 	c.add(n)
 	c.follows(n)
+
+	// The leader was cut off for a moment, and etcd has nothing of its election any more.
+	leads := c.doors[c.index(c.led())]
+	for _, l := range leads {
+		l.Cut()
+	}
+	for _, l := range leads {
+		l.Open()
+	}
+	c.handOver()
 }
 
 // endCluster makes the leader an only origin again. It gives what the history of the
