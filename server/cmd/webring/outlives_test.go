@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"webring/server/ledger/history"
 )
@@ -28,6 +29,9 @@ func (c *faultyCluster) next(after string) {
 // trimmed; and while the cluster becomes an only origin again. In the end nothing that
 // was acknowledged is missing.
 func TestARingOutlivesItsMachines(t *testing.T) {
+	if *soakTime < time.Minute {
+		t.Skip("this takes minutes on a busy machine: make soak runs it")
+	}
 	t.Parallel()
 	var buyers *crowdOfBuyers
 	c := startFaulty(t, faultyOptions{nodes: 3, edges: 2, early: func(c *faultyCluster) {

@@ -30,6 +30,9 @@ func smallDisk(t *testing.T) (dir string, full func(bool)) {
 // an order that the seed gives. Clocks are up to ten seconds apart. In the end, nothing may
 // violate what the cluster promises, and no read of an edge may have failed.
 func TestSoak(t *testing.T) {
+	if *soakTime < time.Minute {
+		t.Skip("this takes minutes on a busy machine: make soak runs it")
+	}
 	t.Parallel()
 	seed := *soakSeed
 	if seed == 0 {
