@@ -26,7 +26,9 @@ func TestEdgesShowWhatTheOriginDoes(t *testing.T) {
 
 	targets := []string{"/sitemaps/pages.xml", "/sitemaps/members-1.xml", "/sitemaps/members-2.xml", "/opml/1.opml", "/widget.js", "/badge/beta.svg",
 		"/", "/ring", "/ring?kind=agent", "/categories/tools", "/categories/gone", "/members/alpha", "/members/eta", "/join", "/embed?from=beta", "/docs",
-		"/problems/member_removed"}
+		"/problems/member_removed",
+		// An edge keeps the counts that it has passed on.
+		"/api/hops?days=2", "/api/ring/beta/hops"}
 	for _, d := range describe.Documents() {
 		targets = append(targets, d.Path)
 	}
