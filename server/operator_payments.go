@@ -60,7 +60,7 @@ func (o *Operator) paymentRow(r *ledger.Reservation) PaymentRow {
 	if r.State == ledger.Applied && !settled {
 		row.Vanished = o.Payments.Stands(p)
 	}
-	row.NoEffect = r.State == ledger.Failed && settled && r.Reason != paid.ReasonAdjusted
+	row.NoEffect = r.State == ledger.Failed && settled && r.Reason != paid.ReasonAdjusted && r.Reason != paid.ReasonElsewhere
 	return row
 }
 

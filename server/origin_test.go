@@ -21,6 +21,7 @@ import (
 	"webring/server/mpp"
 	"webring/server/paid"
 	"webring/server/score"
+	"webring/server/x402"
 )
 
 const (
@@ -45,6 +46,8 @@ func (c *coin) Network() string { return "coin:test" }
 func (c *coin) Life() time.Duration { return paid.ChallengeLife }
 
 func (c *coin) Request(cents int64) (string, error) { return mpp.EncodeJSON(cents) }
+
+func (c *coin) Exact(string) (offer x402.Offer, ok bool) { return offer, false }
 
 func (c *coin) Decode(cred mpp.Credential) (mpp.Payment, error) {
 	var cents int64

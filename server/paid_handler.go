@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/server/paid"
+	"webring/server/x402"
 )
 
 // letGo is the field by which an edge ends the wait of a request ([paid.Service.LetGo]).
@@ -36,6 +37,9 @@ func Paid(s *paid.Service, operation string, body func(*fasthttp.RequestCtx) []b
 		}
 		for _, v := range h.PeekAll("Authorization") {
 			call.Authorization = append(call.Authorization, string(v))
+		}
+		for _, v := range h.PeekAll(x402.SignatureField) {
+			call.PaymentSignature = append(call.PaymentSignature, string(v))
 		}
 		var answer paid.Answer
 		if len(h.Peek(letGo)) > 0 {

@@ -131,8 +131,24 @@ func readPayload(c mpp.Credential) (*authorization, error) {
 	default:
 		return nil, errMalformed
 	}
+	return spelled{p.From, p.To, p.Value, p.ValidAfter, p.ValidBefore, p.Nonce}.read(p.Signature)
+}
+
+// spelled is what is signed of an authorisation, as credentials write it.
+type spelled struct {
+	From        string `json:"from"`
+	To          string `json:"to"`
+	Value       string `json:"value"`
+	ValidAfter  string `json:"validAfter"`
+	ValidBefore string `json:"validBefore"`
+	Nonce       string `json:"nonce"`
+}
+
+// read gives the authorisation that is spelled so, with a signature. It does not check the
+// signature.
+func (p spelled) read(signed string) (*authorization, error) {
 	var a authorization
-	signature, ok := unhex(p.Signature, -1)
+	signature, ok := unhex(signed, -1)
 	if !ok {
 		return nil, errMalformed
 	}

@@ -14,6 +14,7 @@ import (
 
 	"webring/server/mpp"
 	"webring/server/node"
+	"webring/server/x402"
 )
 
 // Config has the chain and token in which this service is paid, and the account that
@@ -35,6 +36,8 @@ type Config struct {
 	// MaxFee is the most that is paid for one unit of gas, in wei; above it no
 	// payments are taken. An authorisation takes about 80 000 units.
 	MaxFee uint64
+	// X402 offers each charge to x402 clients, too; see [Method.Exact].
+	X402 bool
 	// Timeout bounds each question to the node. 0: 15 seconds.
 	Timeout time.Duration
 }
@@ -130,6 +133,9 @@ func (m *Method) request(cents int64, currency, recipient common.Address) (strin
 // and for that challenge. The payment's payee names the recipient. [Method.InTime] checks
 // its validity. Refusals are *mpp.Rejection; there is no other error.
 //
+// A challenge of [x402.Intent] is answered by an x402 payload, whose nonce is its payer's:
+// the payment is then one that any bearer of the signature can present.
+//
 // The reference of the payment is the authorisation's nonce until a transaction
 // has settled it, for which see [mpp.Outcome].
 func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
@@ -141,7 +147,12 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 		// The EIP-712 domain of an earlier token is not known any more.
 		return mpp.Payment{}, node.ErrElsewhere
 	}
-	a, err := readPayload(c)
+	bearer := c.Challenge.Intent == x402.Intent
+	read := readPayload
+	if bearer {
+		read = readExact
+	}
+	a, err := read(c)
 	if err != nil {
 		return mpp.Payment{}, err
 	}
@@ -152,7 +163,7 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 		return mpp.Payment{}, refuse(mpp.ReasonSigner, "the account that is paid cannot pay")
 	case a.value != node.Units(cents):
 		return mpp.Payment{}, refuse(mpp.ReasonAmount, "the authorisation pays another amount")
-	case a.nonce != challengeNonce(c.Challenge):
+	case !bearer && a.nonce != challengeNonce(c.Challenge):
 		return mpp.Payment{}, refuse(mpp.ReasonChallenge, "the authorisation's nonce is not for this challenge")
 	case a.validBefore > mpp.LastSecond:
 		return mpp.Payment{}, refuse(mpp.ReasonLong, "the authorisation has no usable validBefore")
@@ -170,7 +181,7 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	return mpp.Payment{
 		Method: m.Name(), Cents: cents, Raw: a.calldata(), Reference: a.nonce.Hex(), ReplayKey: m.Network() + ":" + node.LowerHex(a.from) + ":" + a.nonce.Hex(),
 		Payer: payer, Payee: signed.Payee(), ValidFrom: time.Unix(int64(min(a.validAfter, mpp.LastSecond-1))+1, 0).UTC(),
-		ValidBefore: time.Unix(int64(a.validBefore), 0).UTC(),
+		ValidBefore: time.Unix(int64(a.validBefore), 0).UTC(), Bearer: bearer,
 	}, nil
 }
 
@@ -178,9 +189,14 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 func (m *Method) PaysGas() bool { return true }
 
 // InTime says why a payment for a challenge that ends at expires cannot be sent now, or nil.
-// Clients let an authorisation begin with the epoch, and end with the challenge.
+// Clients let an authorisation begin with the epoch, and end with the challenge; those of
+// x402 let it end as long after its signature as the offer says, by their own clock.
 func (m *Method) InTime(p mpp.Payment, now, expires time.Time) *mpp.Rejection {
-	if no := p.InTime(now, expires, expires.Sub(now)); no != nil {
+	longest := expires.Sub(now)
+	if p.Bearer {
+		longest = exactTimeout + exactSkew
+	}
+	if no := p.InTime(now, expires, longest); no != nil {
 		return no
 	}
 	if p.ValidBefore.Sub(now) < ample {

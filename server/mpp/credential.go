@@ -38,7 +38,7 @@ func (Credential) LogValue() slog.Value { return slog.StringValue("redacted") }
 
 // DecodePayload reads the payload into v, a pointer, under the rules of
 // [DecodeJSON].
-func (c Credential) DecodePayload(v any) error { return unmarshalStrict(c.Payload, v) }
+func (c Credential) DecodePayload(v any) error { return Unmarshal(c.Payload, v) }
 
 // Header is the value of the Authorization field that carries c.
 func (c Credential) Header() (string, error) {

@@ -98,10 +98,11 @@ func DecodeJSON(s string, v any) error {
 	if err != nil {
 		return ErrEncoding
 	}
-	return unmarshalStrict(raw, v)
+	return Unmarshal(raw, v)
 }
 
-func unmarshalStrict(raw []byte, v any) error {
+// Unmarshal reads JSON into v, a pointer, under the rules of [DecodeJSON].
+func Unmarshal(raw []byte, v any) error {
 	if !utf8.Valid(raw) {
 		return ErrEncoding
 	}

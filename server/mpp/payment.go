@@ -21,6 +21,9 @@ type Payment struct {
 	Payee       string    `json:"payee,omitempty"`     // recipient and currency, as its method names them
 	ValidFrom   time.Time `json:"valid_from,omitzero"` // the first second in which it can be mined
 	ValidBefore time.Time `json:"valid_before"`
+	// Bearer says that what was signed does not name the challenge: whoever has the
+	// signature can present it for a request of its own.
+	Bearer bool `json:"bearer,omitempty"`
 	// Submissions are the transactions that this service has signed for it at its own
 	// expense, the oldest first; see [Expenses].
 	Submissions []Submission `json:"submissions,omitempty"`
@@ -54,8 +57,9 @@ const LastSecond = 253402300799
 const MinAhead = 5 * time.Second
 
 // InTime says whether p, which answers a challenge that expires then, can be sent
-// now. It may stay valid for no longer than the challenge, nor longer than that
-// from now. nil means yes.
+// now. It may stay valid for no longer than the challenge, unless its payer has chosen the
+// end without one ([Payment.Bearer]), and for no longer than longest from now. nil means
+// yes.
 func (p Payment) InTime(now, expires time.Time, longest time.Duration) *Rejection {
 	ahead := p.ValidBefore.Sub(now)
 	switch {
@@ -63,7 +67,7 @@ func (p Payment) InTime(now, expires time.Time, longest time.Duration) *Rejectio
 		return &Rejection{Code: CodeExpired, Reason: ReasonExpired, Detail: "the challenge has expired"}
 	case ahead < MinAhead:
 		return &Rejection{Code: CodeExpired, Reason: ReasonExpired, Detail: "the payment's own validity ends too soon"}
-	case ahead > longest || p.ValidBefore.After(expires):
+	case ahead > longest || !p.Bearer && p.ValidBefore.After(expires):
 		return &Rejection{Code: CodeVerify, Reason: ReasonLong, Detail: "the payment stays valid for longer than it may"}
 	case p.ValidFrom.After(now):
 		return &Rejection{Code: CodeVerify, Reason: ReasonEarly, Detail: "the payment is not valid yet"}

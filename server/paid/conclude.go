@@ -223,6 +223,9 @@ func (s *Service) apply(w *work, o mpp.Outcome, known evidence) (applied *ledger
 			r.Confirmed = o.Deep
 			err = w.carryOut(tx, r, paid)
 		}
+		if err == nil && r.State == ledger.Applied {
+			err = explainKept(tx, paid)
+		}
 		if err != nil {
 			return err
 		}
@@ -249,6 +252,9 @@ func (w *work) carryOut(tx *ledger.Tx, r *ledger.Reservation, paid mpp.Payment) 
 		{"Payment-Receipt", receipt.Header()},
 		{"Webring-Seq", strconv.FormatUint(tx.State().Seq(), 10)},
 	}}
+	if paid.Bearer {
+		r.Response.Header = append(r.Response.Header, x402Receipt(paid))
+	}
 	if e.location != "" {
 		r.Response.Header = append(r.Response.Header, [2]string{"Location", e.location})
 	}

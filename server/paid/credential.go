@@ -28,7 +28,7 @@ import (
 // refusal. The rest, from the claim to the stored answer, is [work].
 func (s *Service) pay(ctx context.Context, op operation, c Call, cred mpp.Credential) Answer {
 	ch, n := cred.Challenge, s.network(cred.Challenge.Method)
-	ours := ch.Intent == mpp.Charge && s.keys.Load().Signed(ch)
+	ours := ch.Intent == c.intent() && s.keys.Load().Signed(ch)
 	if ours {
 		c.about.id = ch.ID
 	}
@@ -51,6 +51,10 @@ func (s *Service) pay(ctx context.Context, op operation, c Call, cred mpp.Creden
 	case !ours:
 		s.tellRefused(c, n)
 		return s.offer(ctx, op, c, refusal(api.InvalidChallenge, "The challenge in the credential was not issued here. Pay the new one."))
+	}
+	if !c.asOffered(n) {
+		s.tellRefused(c, n)
+		return s.offer(ctx, op, c, refusal(api.InvalidChallenge, "The member accepted of the payment is not an offer of this ring. Pay one of the new offers."))
 	}
 	payment, err := n.Decode(cred)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/mpp"
 )
 
 // Bounds of the payments that are open at a time.
@@ -36,7 +35,7 @@ func roomFor(v *ledger.View, payer string) error {
 // this when they hold too many requests. c must be the same request again, so no client
 // can end the wait of another.
 func (s *Service) LetGo(c Call) Answer {
-	cred, found, err := mpp.ParseAuthorization(c.Authorization)
+	cred, found, err := c.credential()
 	if err == nil && found && s.keys.Load().Signed(cred.Challenge) && cred.Challenge.Digest == c.bodyDigest() {
 		s.mu.Lock()
 		w := s.work[challengeKey(cred.Challenge.ID)]

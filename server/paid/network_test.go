@@ -14,6 +14,7 @@ import (
 	"webring/core/api"
 	"webring/server/mpp"
 	"webring/server/paid"
+	"webring/server/x402"
 )
 
 // network is a payment network in memory. It moves money when a transaction is
@@ -34,6 +35,7 @@ type network struct {
 	patience  int                                      // how many transfers it tells of before it is silent about blocks; 0: any number
 	backwards bool                                     // tells of the newest transfer first
 	gas       bool                                     // the service pays for what it sends
+	exact     bool                                     // x402 clients can pay, too
 	submitted map[string]bool                          // by reference, where it does
 	step      func()                                   // called when the service has stored a submission
 	oldest    time.Time                                // of the blocks that it still has
@@ -483,6 +485,16 @@ type terms struct {
 	To    string `json:"to"`
 }
 
+// Exact makes offers of the method's own transactions.
+func (m *method) Exact(request string) (offer x402.Offer, ok bool) {
+	var asked terms
+	if !m.exact || mpp.DecodeJSON(request, &asked) != nil {
+		return offer, false
+	}
+	return x402.Offer{Scheme: x402.Scheme, Network: "eip155:1", Amount: fmt.Sprint(asked.Cents), Asset: m.name, PayTo: asked.To,
+		MaxTimeoutSeconds: 25, Extra: x402.Extra{Name: m.name, Version: "1"}}, true
+}
+
 func (m *method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	_ = m.ask("decode")
 	m.mu.Lock()
@@ -508,7 +520,8 @@ func (m *method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	hash := sha256.Sum256(c.Payload)
 	reference := "0x" + hex.EncodeToString(hash[:])
 	return mpp.Payment{Method: m.name, Cents: asked.Cents, Raw: c.Payload,
-		Reference: reference, ReplayKey: m.name + ":" + reference, Payer: t.Payer, Payee: asked.To, ValidBefore: before}, nil
+		Reference: reference, ReplayKey: m.name + ":" + reference, Payer: t.Payer, Payee: asked.To, ValidBefore: before,
+		Bearer: c.Challenge.Intent == x402.Intent}, nil
 }
 
 func (m *method) PaysGas() bool { return m.gas }

@@ -10,6 +10,7 @@ import (
 	"webring/core/api"
 	"webring/server/ledger"
 	"webring/server/mpp"
+	"webring/server/x402"
 )
 
 // The names in a challenge's opaque parameter that belong to every operation.
@@ -73,6 +74,7 @@ func (s *Service) challenge(c Call, o order, networks []*network, why *Problem) 
 	told.Detail += note
 	c.about.cents = o.cents()
 	a := told.document(s.base(), more)
+	var exact []x402.Offer
 	for _, offer := range offers {
 		pinned[pinNonce] = nonce()
 		opaque, err := mpp.EncodeJSON(pinned)
@@ -88,6 +90,16 @@ func (s *Service) challenge(c Call, o order, networks []*network, why *Problem) 
 			Expires: expiry(now, min(life, n.Life())), Digest: c.digest, Opaque: opaque, Description: description}
 		s.keys.Load().Sign(&ch)
 		a.Header = append(a.Header, [2]string{"WWW-Authenticate", ch.Header()})
+		if also, ok := s.x402Offer(n, ch); ok {
+			exact = append(exact, also)
+		}
+	}
+	if len(exact) > 0 {
+		field, err := s.x402Required(c, o, why, exact)
+		if err != nil {
+			return s.problem(err)
+		}
+		a.Header = append(a.Header, field)
 	}
 	return a
 }

@@ -18,6 +18,7 @@ import (
 	"webring/server/mpp"
 	"webring/server/paid"
 	"webring/server/score"
+	"webring/server/x402"
 )
 
 // signer verifies proofs: an account signs by writing down what it signs.
@@ -106,7 +107,7 @@ func (o *owned) challengeFor(op, slug, body string) mpp.Challenge {
 	o.t.Helper()
 	a := o.call(op, slug, body).is(402, api.PaymentRequired)
 	all := a.challenges()
-	if len(all) != 1 || all[0].Request != (signer{}).Request() || a.member("amount_usd") != "0.00" || a.field("Payment-Required") != "" {
+	if len(all) != 1 || all[0].Request != (signer{}).Request() || a.member("amount_usd") != "0.00" || a.field(x402.RequiredField) != "" {
 		o.t.Fatalf("%v %s", a.Header, a.Body)
 	}
 	return all[0]

@@ -8,6 +8,7 @@ import (
 	"webring/core/api"
 	"webring/server/ledger"
 	"webring/server/mpp"
+	"webring/server/x402"
 )
 
 // What became of a payment is in the log as one line: when its outcome is known, whether
@@ -30,6 +31,7 @@ type about struct {
 	payment    *mpp.Payment // that its credential brings, once that was read
 	cents      int64        // of the payment or the offers
 	decided    bool         // the line of its outcome is written
+	accepted   *x402.Offer  // that an x402 client says it has paid; the log does not say it
 }
 
 // log names a payment in a line of the log.

@@ -19,6 +19,7 @@ import (
 	"webring/server/paid"
 	"webring/server/tempo"
 	"webring/server/tempo/tempotest"
+	"webring/server/x402"
 )
 
 // onTempo has the ring take Tempo charges: what people send is checked by the
@@ -50,6 +51,8 @@ func (m *tempoCharge) Life() time.Duration { return m.tempo.Life() }
 func (m *tempoCharge) PaysGas() bool { return m.tempo.PaysGas() }
 
 func (m *tempoCharge) Request(cents int64) (string, error) { return m.tempo.Request(cents) }
+
+func (m *tempoCharge) Exact(request string) (x402.Offer, bool) { return m.tempo.Exact(request) }
 
 func (m *tempoCharge) Payee() string { return m.tempo.Payee() }
 

@@ -17,7 +17,8 @@ import (
 // its payer sent the transaction. Its credential can come too late, or for an order that
 // is refused by now. Money that came in time still has its effect, as long as its network
 // knows the transaction. If the effect is not possible any more, the payment is stored for
-// the operator. No answer to it is a 402, because clients pay again on one.
+// the operator. No answer to it is a 402, because clients pay again on one. A payment that
+// any bearer of its signature can present has no effect like this, see [ReasonForeign].
 
 // settleSeen ends work on a payment that is refused. If its network has the payment
 // already, the payment takes effect or is stored for the operator; otherwise the refusal
@@ -46,10 +47,12 @@ func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, er
 		s.Log.Error("payment settled to a recipient that this ring never had", w.log(), "payee", w.payment.Payee, Audit, "money")
 		return nil, &Problem{Code: api.PaymentUnapplied, More: reference,
 			Detail: "The transaction of this credential has paid a recipient that this ring knows nothing of, so it has no effect here. Do not pay again before the operator has cleared that up; give the reference."}
+	case w.payment.Bearer:
+		return nil, s.storeUnapplied(w, o, ReasonForeign)
 	case w.realm != s.Realm:
-		return nil, s.storeUnapplied(w, o, api.InvalidChallenge)
+		return nil, s.storeUnapplied(w, o, string(api.InvalidChallenge))
 	case refused == errUnreadable:
-		return nil, s.storeUnapplied(w, o, refused.Code)
+		return nil, s.storeUnapplied(w, o, string(refused.Code))
 	case w.order == nil:
 		return nil, &Problem{Code: api.PaymentUnapplied, More: reference,
 			Detail: "The transaction of this credential has paid this ring, for another request than this one. Send that request, unchanged, with this credential. Do not pay again."}
@@ -60,7 +63,7 @@ func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, er
 		s.Failpoint("reserved")
 		return s.drive(w, &o)
 	case errors.As(err, &never) && never.final():
-		return nil, s.storeUnapplied(w, o, never.Code)
+		return nil, s.storeUnapplied(w, o, string(never.Code))
 	default:
 		return nil, err
 	}
@@ -70,7 +73,11 @@ func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, er
 // payment that is refused and not mined yet: the refusal is only that its time has passed,
 // or that the configuration has changed since its challenge.
 func (w *work) mayBeUnderWay(refused *Problem) bool {
-	return w.refused == refused && w.order != nil && !w.payment.ValidBefore.After(w.expires) &&
+	last := w.expires
+	if w.payment.Bearer {
+		last = last.Add(ChallengeLife) // its payer has chosen the end, by a clock of its own
+	}
+	return w.refused == refused && w.order != nil && !w.payment.ValidBefore.After(last) &&
 		(refused.Code == api.PaymentExpired || refused == errConfiguration)
 }
 
@@ -111,14 +118,17 @@ func (s *Service) reserveSettled(w *work) error {
 }
 
 // storeUnapplied stores a settled payment that can have no effect, for the operator.
-func (s *Service) storeUnapplied(w *work, o mpp.Outcome, why api.Code) error {
+func (s *Service) storeUnapplied(w *work, o mpp.Outcome, why string) error {
 	if !o.Deep {
 		return errPending // its block may yet be dropped
 	}
 	payment := w.payment
 	payment.Reference, payment.Raw = settledBy(w, o), nil
 	r := *w.reservation
-	r.State, r.Outcome, r.Reason = ledger.Failed, mpp.Settled.String(), string(why)
+	r.State, r.Outcome, r.Reason = ledger.Failed, mpp.Settled.String(), why
+	if why == ReasonForeign {
+		r.ReplayKeys = []string{challengeKey(r.ID), keptKey(payment)}
+	}
 	if err := setPayment(&r, payment); err != nil {
 		return err
 	}
@@ -138,7 +148,7 @@ func (s *Service) storeUnapplied(w *work, o mpp.Outcome, why api.Code) error {
 	case err != nil:
 		return s.notStored(w, err)
 	}
-	s.recordUnapplied(w, o, slog.LevelError, "payment settled and can have no effect; credit it with: webring payments adjust", string(why))
+	s.recordUnapplied(w, o, slog.LevelError, "payment settled and can have no effect; credit it with: webring payments adjust", why)
 	return unapplied(&r)
 }
 

@@ -13,6 +13,7 @@ import (
 	"webring/server/ledger"
 	"webring/server/mpp"
 	"webring/server/score"
+	"webring/server/x402"
 )
 
 // Method is one way to be paid. Its implementations know a network; this
@@ -28,10 +29,14 @@ type Method interface {
 	Life() time.Duration
 	// Request encodes what is asked for: the request parameter of a challenge.
 	Request(cents int64) (string, error)
+	// Exact gives what an x402 offer says of the request parameter of a challenge; ok is
+	// false if no x402 client can pay that.
+	Exact(request string) (offer x402.Offer, ok bool)
 	// Decode reads the payment out of a credential whose challenge id has been
 	// verified. Without a network, it checks that the payment is for that challenge
 	// and pays what the challenge asks for. InTime checks its validity. Decode refuses
-	// with a *[mpp.Rejection].
+	// with a *[mpp.Rejection]. A challenge of [x402.Intent] was for an x402 client; it is
+	// presented only where Exact has made offers.
 	Decode(c mpp.Credential) (mpp.Payment, error)
 	// InTime says why a payment for a challenge that ends at expires cannot be sent
 	// now; nil if it can.
@@ -273,20 +278,23 @@ const (
 
 // Call is one request of an operation, over any transport.
 type Call struct {
-	Operation      string   // OpRegister or another one
-	Slug           string   // the member that an owner's request is about
-	Body           []byte   // JSON, without a content coding
-	Received       []byte   // Body as it was received; nil where it is the same
-	Authorization  []string // values of all Authorization fields
-	AcceptPayment  string   // Accept-Payment field, or ""
-	IdempotencyKey string   // Idempotency-Key field, or ""; kept for 24 hours
-	Client         string   // the client, as the rate limiter names it
-	Secure         bool     // came over TLS, or a connection that is as safe
-	Request        string   // what it is called in logs, "" for nothing
+	Operation     string   // OpRegister or another one
+	Slug          string   // the member that an owner's request is about
+	Body          []byte   // JSON, without a content coding
+	Received      []byte   // Body as it was received; nil where it is the same
+	Authorization []string // values of all Authorization fields
+	// PaymentSignature is the values of all PAYMENT-SIGNATURE fields.
+	PaymentSignature []string
+	AcceptPayment    string // Accept-Payment field, or ""
+	IdempotencyKey   string // Idempotency-Key field, or ""; kept for 24 hours
+	Client           string // the client, as the rate limiter names it
+	Secure           bool   // came over TLS, or a connection that is as safe
+	Request          string // what it is called in logs, "" for nothing
 
-	digest string // of the body as it was received; a challenge binds it
-	payer  string // the account of its credential, once that was read
-	about  *about // what the log says of it
+	digest   string      // of the body as it was received; a challenge binds it
+	payer    string      // the account of its credential, once that was read
+	accepted *x402.Offer // that an x402 client says it has paid; nil for another credential
+	about    *about      // what the log says of it
 }
 
 func (c *Call) bodyDigest() string {
@@ -310,8 +318,9 @@ type Answer struct {
 // short time after the end of the payment's validity. ctx does not end that wait: work on
 // a credential does not depend on the connection that brought it.
 func (s *Service) Handle(ctx context.Context, c Call) Answer {
-	c.about = &about{began: s.Now(), credential: len(c.Authorization) > 0}
+	c.about = &about{began: s.Now(), credential: len(c.Authorization)+len(c.PaymentSignature) > 0}
 	a := s.handle(ctx, c)
+	a.x402Response(c.about)
 	s.recordAnswer(&c, a.problem)
 	return a
 }
@@ -343,13 +352,18 @@ func (s *Service) handle(ctx context.Context, c Call) Answer {
 			return *a
 		}
 	}
-	cred, found, err := mpp.ParseAuthorization(c.Authorization)
-	c.about.credential = found || err != nil
+	if proven != nil {
+		c.PaymentSignature = nil // it proves nothing
+	}
+	cred, found, err := c.credential()
+	c.about.credential, c.about.accepted = found || err != nil, c.accepted
 	switch {
 	case errors.Is(err, mpp.ErrMultiple):
-		return s.problem(&Problem{Code: api.MultipleCredentials, Detail: "Send exactly one Payment credential."})
+		return s.problem(&Problem{Code: api.MultipleCredentials, Detail: "Send exactly one payment credential."})
 	case errors.Is(err, mpp.ErrTooLarge):
-		return s.problem(&Problem{Code: api.CredentialTooLarge, Detail: "A Payment credential may have at most 16384 characters."})
+		return s.problem(&Problem{Code: api.CredentialTooLarge, Detail: "A payment credential may have at most 16384 characters."})
+	case err != nil && c.accepted == nil && len(c.PaymentSignature) > 0 && len(c.Authorization) == 0:
+		return ask(&Problem{Code: api.MalformedCredential, Detail: "PAYMENT-SIGNATURE is not base64 of one JSON object with x402Version 2, accepted and payload."})
 	case err != nil:
 		return ask(&Problem{Code: api.MalformedCredential, Detail: "The Payment credential is not base64url without padding of one JSON object with challenge and payload."})
 	case !found && proven != nil:

@@ -38,6 +38,9 @@ func unapplied(r *ledger.Reservation) *Problem {
 	if code := api.Code(r.Reason); slices.Contains(api.Codes(), code) {
 		why = "what it pays for cannot be done any more (" + r.Reason + ")"
 	}
+	if r.Reason == ReasonForeign || r.Reason == ReasonElsewhere {
+		why = r.Reason
+	}
 	return &Problem{Code: api.PaymentUnapplied, More: map[string]any{"reference": p.Reference},
 		Detail: "The transaction of this credential has paid this ring and has no effect: " + why + ". The payment is kept for the operator, who can clear that up by its reference. Do not pay again."}
 }

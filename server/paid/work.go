@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"webring/core/api"
@@ -201,7 +202,11 @@ func (s *Service) notSimulated(w *work, err error) error {
 // unknown refuses a payment that the ledger knows. Another copy of the credential may have
 // been through since [Service.consumed]; none can be now, under the claim.
 func (s *Service) unknown(w *work) error {
-	for _, k := range w.reservation.ReplayKeys {
+	keys := w.reservation.ReplayKeys
+	if w.payment.Bearer {
+		keys = append(slices.Clip(keys), keptKey(w.payment))
+	}
+	for _, k := range keys {
 		r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) { return v.ByReplayKey(k) })
 		if err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 
 	"webring/server/mpp"
 	"webring/server/node"
+	"webring/server/x402"
 )
 
 // Config says where and in what this service is paid.
@@ -110,6 +111,9 @@ func (m *Method) request(cents int64, currency, recipient common.Address) (strin
 		MethodDetails: details{m.cfg.ChainID, []string{"pull"}},
 	})
 }
+
+// Exact offers nothing: no x402 scheme pays by transactions of Tempo.
+func (m *Method) Exact(string) (offer x402.Offer, ok bool) { return offer, false }
 
 // Decode reads the payment out of a credential whose challenge id has been
 // verified, and checks without a network that it pays what that challenge asks

@@ -24,6 +24,7 @@ type evmFlags struct {
 	currency, recipient            address
 	chainID, depth                 uint64
 	maxFee, gasBudget              uint64
+	x402                           bool
 }
 
 func (f *evmFlags) define(fs *flag.FlagSet) {
@@ -37,6 +38,7 @@ func (f *evmFlags) define(fs *flag.FlagSet) {
 	fs.StringVar(&f.gasKeyFile, "evm-gas-key-file", "", "`file` with the private key, 64 hex digits, of the account that pays the chain for submitting; nothing else may use that account")
 	fs.Uint64Var(&f.maxFee, "evm-max-fee", 5_000_000_000, "most that is paid for a unit of gas, in `wei`; while it costs more, no payments are taken there")
 	fs.Uint64Var(&f.gasBudget, "evm-gas-budget", 5_000_000, "most `gas` that may be wasted within an hour on payments that fail once they are mined, some 50 000 each; beyond it none are taken there until that hour is over; 0 for any")
+	fs.BoolVar(&f.x402, "x402", true, "offer payments by EIP-3009 authorisation to x402 clients, too; no other service that takes x402 payments may then be paid to the same account on that chain")
 	fs.Uint64Var(&f.depth, "evm-depth", 12, "`blocks` on top after which a block counts as final")
 }
 
@@ -58,7 +60,7 @@ func (f *evmFlags) method() (paid.Method, core.Network, error) {
 		return nil, core.Network{}, err
 	}
 	m, err := evm.New(evm.Config{RPC: f.rpc, ChainID: f.chainID, Currency: common.Address(f.currency), Name: f.name, Version: f.version,
-		Recipient: common.Address(f.recipient), Depth: f.depth, GasKey: key, MaxFee: f.maxFee})
+		Recipient: common.Address(f.recipient), Depth: f.depth, GasKey: key, MaxFee: f.maxFee, X402: f.x402})
 	if err != nil {
 		return nil, core.Network{}, err
 	}

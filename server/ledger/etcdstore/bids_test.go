@@ -25,6 +25,7 @@ import (
 	"webring/server/mpp"
 	"webring/server/paid"
 	"webring/server/score"
+	"webring/server/x402"
 )
 
 var (
@@ -53,6 +54,8 @@ func (settled) Pace() time.Duration { return 0 }
 func (settled) Request(cents int64) (string, error) {
 	return mpp.EncodeJSON(map[string]int64{"cents": cents})
 }
+
+func (settled) Exact(string) (offer x402.Offer, ok bool) { return offer, false }
 
 func (settled) Decode(c mpp.Credential) (mpp.Payment, error) {
 	var t transfer
