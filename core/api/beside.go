@@ -1,0 +1,14 @@
+package api
+
+// Document is an answer from what the origin keeps beside the ledger, which no core has.
+type Document struct {
+	Status int
+	Media  string // Content-Type
+	Body   []byte // it never changes
+	MaxAge int    // for how many seconds it may be kept
+}
+
+// Refusal is a Document with a problem. rest goes into it as [AppendProblem] says.
+func Refusal(baseURL string, code Code, detail, rest string) Document {
+	return Document{Status: code.Status(), Media: "application/problem+json", Body: AppendProblem(nil, baseURL, code, detail, []byte(rest))}
+}
