@@ -11,6 +11,7 @@ import (
 	"webring/core/api"
 	"webring/edge/accesslog"
 	"webring/edge/clientaddr"
+	"webring/edge/hops"
 	"webring/edge/voucher"
 	"webring/templates"
 )
@@ -82,12 +83,12 @@ type Config struct {
 	// Checks says whether Check can be asked now; while it cannot, the form is passed on
 	// as one of Others. It belongs to a node that has both, and is nil for any other.
 	Checks func() bool
-	// Sync answers edges that follow this node, GET by path below /sync/. A
-	// segment in braces takes any, as ctx.UserValue gives it while the request
-	// lasts. Other methods and unknown paths are seen to by the shell. Requests
-	// are counted apart from all others, ten times as many as RateLimit, those
-	// of edges of this ring apart from those of strangers, and carry no
-	// RateLimit fields.
+	// Sync answers edges that follow this node, GET by path below /sync/, or another
+	// method by method and path as in "POST /sync/hops". A segment in braces takes any,
+	// as ctx.UserValue gives it while the request lasts. Other methods and unknown paths
+	// are seen to by the shell. Requests are counted apart from all others, ten times as
+	// many as RateLimit, those of edges of this ring apart from those of strangers, and
+	// carry no RateLimit fields.
 	//
 	// A handler may set a body stream and be read from for as long as it
 	// likes. Then it takes ctx.Conn and ctx.Done before it returns, puts off
@@ -112,6 +113,12 @@ type Config struct {
 
 	// Count has the shell count what it answers, for [Shell.Metrics].
 	Count bool
+
+	// Hops counts redirects, unless it is nil.
+	Hops *hops.Counter
+	// Beside answers what the core does not know: the origin's own, or what an edge has
+	// from its origin. nil: there is nothing at these paths.
+	Beside Beside
 
 	// Stale says whether what Core shows may be behind the ring. Then every
 	// answer carries "Webring-Stale: true". nil stands for never. It is called

@@ -20,6 +20,8 @@
 //   - cached.go caches documents in [webring/edge/cache] while they are valid, long ones
 //     in the codings of [webring/edge/content]; validator.go has their entity tags
 //   - body.go decodes what is posted; paid.go calls the handlers of paid operations
+//   - beside.go serves what the origin keeps beside the ledger, at an edge by
+//     [webring/edge/relay]; [webring/edge/hops] counts redirects
 //   - problem.go writes problems, also for requests that could not be read; headers.go adds
 //     the fields of every answer
 //   - requests.go gives each request its id by [webring/edge/requestid], and

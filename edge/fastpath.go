@@ -122,6 +122,7 @@ func (p *plainAnswerer) read(r *fastpath.Request, g *generation, front bool) (st
 		f.Body = res.Body
 	} else {
 		res, f = g.serve(r.Target, r, res, p.counts)
+		p.s.hops.Count(res.From, res.To, r.UserAgent)
 	}
 	a.fields, status = g.appendAnswer(a.fields[:0], res, &f, r.IfNoneMatch)
 	if front {

@@ -18,6 +18,22 @@ import (
 
 const mcpPath = "/mcp"
 
+// toolReader is the read surface of tools: the core's, and what the origin keeps beside the
+// ledger.
+type toolReader struct{ s *Shell }
+
+// BaseURL and Serve are for [mcp.Reader].
+func (r toolReader) BaseURL() string { return r.s.core.BaseURL() }
+func (r toolReader) Serve(target []byte, to *api.Response) {
+	path, query, _ := strings.Cut(string(target), "?")
+	if _, known := besidePaths[path]; r.s.beside == nil || !known && !r.s.isOfMember([]byte(path)) {
+		r.s.core.Serve(target, to)
+		return
+	}
+	d := r.s.beside(context.Background(), path, query)
+	*to = api.Response{Status: d.Status, Body: d.Body}
+}
+
 // callTool takes one message of an MCP client.
 func (s *Shell) callTool(ctx *fasthttp.RequestCtx) {
 	if why := s.foreignOrigin(ctx); why != "" {

@@ -8,6 +8,7 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/core/coretest"
+	"webring/edge/describe"
 )
 
 const listTools = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
@@ -65,7 +66,7 @@ func TestMessagesAreBoundedAndAnsweredAsOthers(t *testing.T) {
 	r := s.message(listTools)
 	wantCommon(t, r)
 	wantFields(t, r, "Content-Type", "application/json", "Cache-Control", "no-store", "RateLimit-Remaining", "99", "Mcp-Session-Id", "")
-	if strings.Count(r.body, `"outputSchema"`) != 9 {
+	if strings.Count(r.body, `"outputSchema"`) != len(describe.Tools()) {
 		t.Errorf("%.300s", r.body)
 	}
 	wantProblem(t, s.message(strings.Repeat(" ", MaxBody)+"1"), api.BodyTooLarge)

@@ -27,6 +27,9 @@ func (s *Shell) read(ctx *fasthttp.RequestCtx) {
 	g := s.core.enter()
 	defer g.leave()
 	r, f := g.serve(target, &ctx.Request.Header, &a.Response, s.metrics.Any())
+	if h := &ctx.Request.Header; h.IsGet() && !prefetches(h) {
+		s.hops.Count(r.From, r.To, h.UserAgent())
+	}
 	status := s.head(ctx, g, a, r, &f)
 	switch {
 	case status == fasthttp.StatusNotModified:
@@ -36,6 +39,12 @@ func (s *Shell) read(ctx *fasthttp.RequestCtx) {
 		copyBody(ctx, r.Body)
 	}
 	s.giveBack(a)
+}
+
+// prefetches says whether a browser asks beforehand, in case its user goes on (Fetch,
+// "Sec-Purpose", and what browsers sent before it).
+func prefetches(h *fasthttp.RequestHeader) bool {
+	return len(h.Peek("Sec-Purpose")) > 0 || len(h.Peek("Purpose")) > 0
 }
 
 // giveBack puts an answer into the pool.

@@ -26,6 +26,7 @@ func (s *Shell) routes(cfg Config) error {
 	}
 	s.people(get)
 	s.documents(get)
+	s.besides(get)
 	s.router.POST(mcpPath, s.callTool)
 	if err := s.joinForm(&cfg); err != nil {
 		return err
@@ -46,11 +47,15 @@ func (s *Shell) routes(cfg Config) error {
 		}
 		s.router.Handle(method, path, s.other(h))
 	}
-	for path, h := range cfg.Sync {
-		if h == nil || !strings.HasPrefix(path, string(syncPrefix)) || strings.ContainsAny(path, "?#%:*") {
-			return fmt.Errorf("edge: edges cannot follow at %q", path)
+	for pattern, h := range cfg.Sync {
+		method, path, found := strings.Cut(pattern, " ")
+		if !found {
+			method, path = fasthttp.MethodGet, pattern
 		}
-		s.router.GET(path, s.sync(h))
+		if h == nil || method != fasthttp.MethodGet && method != fasthttp.MethodPost || !strings.HasPrefix(path, string(syncPrefix)) || strings.ContainsAny(path, "?#%:*") {
+			return fmt.Errorf("edge: edges cannot follow at %q", pattern)
+		}
+		s.router.Handle(method, path, s.sync(h))
 	}
 	return nil
 }
@@ -99,7 +104,7 @@ func (s *Shell) dispatch(ctx *fasthttp.RequestCtx) {
 	}
 	path = uri.Decode(path)
 	reads, posts := s.lookup(ctx, fasthttp.MethodGet, path), s.lookup(ctx, fasthttp.MethodPost, path)
-	if bytes.HasPrefix(path, ringPrefix) && !api.Serves(path) {
+	if bytes.HasPrefix(path, ringPrefix) && !api.Serves(path) && !s.isOfMember(path) {
 		reads = nil // the wildcard below this prefix takes more than the core has
 	}
 	if pages.LeadsDeeper(path) {

@@ -20,6 +20,7 @@ import (
 	"webring/edge/clientaddr"
 	"webring/edge/describe"
 	"webring/edge/fastpath"
+	"webring/edge/hops"
 	"webring/edge/limit"
 	"webring/edge/mcp"
 	"webring/edge/metrics"
@@ -57,6 +58,8 @@ type Shell struct {
 	complained atomic.Int64      // second of the last log line about one
 
 	metrics    *metrics.Metrics // nil: nothing is counted
+	hops       *hops.Counter    // nil: none are counted
+	beside     Beside           // nil: there is none
 	router     *router.Router
 	deprecated map[string]describe.Deprecation
 	pages      *pages.Pages
@@ -99,6 +102,8 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 		now:        now,
 		log:        cfg.Log,
 		access:     cfg.Access,
+		hops:       cfg.Hops,
+		beside:     cfg.Beside,
 		deprecated: deprecated,
 		plain:      newPlainPaths(deprecated),
 		answers:    sync.Pool{New: func() any { return new(answer) }},
@@ -107,7 +112,7 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 		s.log = slog.Default()
 	}
 	s.pages = pages.New(s.describedSite(&cfg), now)
-	s.mcp = mcp.New(s.core, s.log)
+	s.mcp = mcp.New(toolReader{s}, s.log)
 	if cfg.TLS != nil {
 		s.tls = cfg.TLS.Clone()
 		s.tls.NextProtos = spoken(cfg.TLS.NextProtos)

@@ -14,6 +14,8 @@
 //     Ethereum-like chain; node: how such chains are asked
 //   - paid: the workflow from a request to its stored effect
 //   - ledger, and ledger/badgerstore under it: the one writer
+//   - news: what has happened to members, in a table of the ledger's store
+//   - hops: how many visitors members were sent, by day, in a table of the ledger's store
 //   - publish: what edges follow, signed
 //   - backup: the whole origin in one file, and back
 //   - certs: the certificate that a listener shows, of files or by ACME

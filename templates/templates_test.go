@@ -86,7 +86,11 @@ func TestHomeOfAnEmptyRing(t *testing.T) {
 func TestThePagesOfARing(t *testing.T) {
 	rows := hostile()
 	golden(t, "ring", string(Ring{Page: page, Members: 300, From: 101, To: 103, Rows: rows, Next: "ring?page=4", Prev: "ring?page=2", Picture: drawing(rows)}.HTML()))
-	golden(t, "member", string(Member{Page: below("/members/second"), Base: "https://ring.example", Row: rows[1], Members: 3, Prev: rows[2], Next: rows[0], MinBid: "1.00", Picture: drawing(rows)}.HTML()))
+	brought := Hops{From: 1234, To: 5678}
+	for i := range uint64(30) {
+		brought.Days = append(brought.Days, HopsDay{Day: rows[0].Joined.AddDate(0, 0, int(i)), From: i % 7, To: 100 * (i % 5)})
+	}
+	golden(t, "member", string(Member{Page: below("/members/second"), Base: "https://ring.example", Row: rows[1], Members: 3, Prev: rows[2], Next: rows[0], MinBid: "1.00", Picture: drawing(rows), Hops: &brought}.HTML()))
 	golden(t, "embed", string(Embed{Page: page, Base: "https://ring.example", From: "second", Member: &rows[1], Prev: rows[2], Next: rows[0], Widget: "/widget-1.js", Integrity: "sha384-x"}.HTML()))
 }
 

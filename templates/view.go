@@ -49,6 +49,13 @@ type Home struct {
 	JoinAtFirst string // opening bid that takes rank 1, "0.00" when the fee alone does
 	Categories  []Category
 	Picture     Picture
+	Hops        *HopsTotal // nil when they are not known
+}
+
+// HopsTotal is how many visitors the ring has sent on in the last days.
+type HopsTotal struct {
+	Hops uint64
+	Days int
 }
 
 // Kind is how many members of one kind there are.
@@ -124,6 +131,7 @@ type Member struct {
 	Prev, Next Row
 	MinBid     string
 	Picture    Picture
+	Hops       *Hops // nil when they are not known
 }
 
 // Join is the page on which a draft can be checked, and the answer to a check.

@@ -12,7 +12,7 @@ import (
 // Version is the version of what [Core.Call] takes and gives. A host drives
 // only modules of its own version; it grows with any change to an operation or
 // to an encoding here, and not with the documents themselves.
-const Version = 6
+const Version = 7
 
 // The operations of [Core.Call], by what they take in arg and in, and what
 // follows the header in their reply.

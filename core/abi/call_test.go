@@ -99,7 +99,7 @@ func TestCallsDoWhatTheFunctionsDo(t *testing.T) {
 
 // shown is all that a host sees of a response.
 func shown(r *api.Response) []any {
-	return []any{r.Status, r.Media, r.Validity, r.Seq, r.Since, r.Until, r.Unknown, r.Drawn, string(r.Location), string(r.Next), string(r.Prev), string(r.Body)}
+	return []any{r.Status, r.Media, r.Validity, r.Seq, r.Since, r.Until, r.Unknown, r.Drawn, r.From, r.To, string(r.Location), string(r.Next), string(r.Prev), string(r.Body)}
 }
 
 func TestWhatCannotBeDoneIsRefusedAndChangesNothing(t *testing.T) {
@@ -195,7 +195,7 @@ func encoded(r *api.Response) []byte {
 	b = append(b, byte(r.Media), byte(r.Validity))
 	b = binary.LittleEndian.AppendUint64(b, uint64(r.Since))
 	b = binary.LittleEndian.AppendUint64(b, uint64(r.Until))
-	for _, n := range []int{len(r.Body), at, len(r.Location), len(r.Next), len(r.Prev), flags} {
+	for _, n := range []int{int(r.From), int(r.To), len(r.Body), at, len(r.Location), len(r.Next), len(r.Prev), flags} {
 		b = binary.LittleEndian.AppendUint32(b, uint32(n))
 	}
 	return append(b, texts...)
@@ -212,7 +212,7 @@ func pointers(b []byte) (to []*byte) {
 // The encoding is what modules and hosts of one version agree on: if this
 // changes, so must [abi.Version].
 func TestTheEncodingBelongsToTheVersion(t *testing.T) {
-	r := api.Response{Status: 302, Media: api.HTML, Validity: api.Timed, Since: 1, Until: -2, Unknown: true, Drawn: true,
+	r := api.Response{Status: 302, Media: api.HTML, Validity: api.Timed, Since: 1, Until: -2, From: 3, To: 4, Unknown: true, Drawn: true,
 		Location: []byte("location"), Next: []byte("next"), Prev: []byte("prev"), Body: []byte("body")}
 	c := opened(t)
 	target, _ := abi.AppendTarget(nil, []byte("/nothing"))
@@ -323,7 +323,7 @@ func TestALocationInTheBodyIsNotSentTwice(t *testing.T) {
 	}
 	for _, other := range []int{7, len(body) - 1, len(body), len(body) + 1, 1<<32 - 1} {
 		again := bytes.Clone(b)
-		binary.LittleEndian.PutUint32(again[24:], uint32(other))
+		binary.LittleEndian.PutUint32(again[32:], uint32(other))
 		if ok := abi.DecodeResponse(again, &back); ok != (other == 7) {
 			t.Errorf("at %d: %t, %s", other, ok, back.Location)
 		}

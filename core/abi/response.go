@@ -8,7 +8,7 @@ import (
 )
 
 // responseHeader is the length of an encoded response without its texts.
-const responseHeader = 4 + 8 + 8 + 6*4
+const responseHeader = 4 + 8 + 8 + 8 + 6*4
 
 // The flags of an encoded response.
 const (
@@ -29,6 +29,7 @@ func putResponse(w flat.Pen, r *Response, at int) {
 	}
 	w = w.Put(uint64(uint16(r.Status))|uint64(r.Media)<<16|uint64(r.Validity)<<24, 4)
 	w = w.Put(uint64(r.Since), 8).Put(uint64(r.Until), 8)
+	w = w.Put(uint64(r.From)|uint64(r.To)<<32, 8)
 	w = w.Put(uint64(uint32(len(r.Body)))|uint64(at)<<32, 8)
 	w = w.Put(uint64(uint32(len(r.Location)))|uint64(len(r.Next))<<32, 8)
 	w.Put(uint64(uint32(len(r.Prev)))|flags<<32, 8)
@@ -38,7 +39,7 @@ func putResponse(w flat.Pen, r *Response, at int) {
 // the position of an answer stands in the reply's header. It reports false for anything but a
 // response, and then r means nothing. Integers are little-endian:
 //
-//	response = status(u16) media(u8) validity(u8) since(i64) until(i64)
+//	response = status(u16) media(u8) validity(u8) since(i64) until(i64) from(u32) to(u32)
 //	           body(u32) at(u32) location(u32) next(u32) prev(u32) flags(u32)
 //	           and then the texts
 //
@@ -50,7 +51,7 @@ func DecodeResponse(b []byte, r *Response) bool {
 		return false
 	}
 	u32 := func(at int) uint32 { return binary.LittleEndian.Uint32(b[at:]) }
-	at, flags := api.Texts{Body: u32(20), LocationAt: u32(24), Location: u32(28), Next: u32(32), Prev: u32(36)}, u32(40)
+	at, flags := api.Texts{Body: u32(28), LocationAt: u32(32), Location: u32(36), Next: u32(40), Prev: u32(44)}, u32(48)
 	texts := b[responseHeader:]
 	if flags > flagUnknown|flagDrawn || !at.Fit(len(texts)) {
 		return false
@@ -60,6 +61,7 @@ func DecodeResponse(b []byte, r *Response) bool {
 	r.Unknown, r.Drawn = flags&flagUnknown != 0, flags&flagDrawn != 0
 	r.Since = int64(binary.LittleEndian.Uint64(b[4:]))
 	r.Until = int64(binary.LittleEndian.Uint64(b[12:]))
+	r.From, r.To = u32(20), u32(24)
 	r.Copy(texts, &at)
 	return true
 }
@@ -69,6 +71,7 @@ func DecodeResponse(b []byte, r *Response) bool {
 func Fail(seq uint64, baseURL string, r *Response) {
 	r.Status, r.Media, r.Validity = api.Internal.Status(), api.Problem, api.Never
 	r.Seq, r.Since, r.Until, r.Unknown, r.Drawn = seq, 0, 0, false, false
+	r.From, r.To = 0, 0
 	r.Location, r.Next, r.Prev = r.Location[:0], r.Next[:0], r.Prev[:0]
 	r.Body = api.AppendProblem(r.Body[:0], baseURL, api.Internal, "The document could not be made. Try again.", nil)
 }

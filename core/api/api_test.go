@@ -301,7 +301,7 @@ func TestAResponseIsReusedWithoutTraces(t *testing.T) {
 }
 
 func shown(r *api.Response) []any {
-	return []any{r.Status, r.Media, r.Validity, r.Seq, r.Since, r.Until, r.Unknown, string(r.Location), string(r.Next), string(r.Prev), string(r.Body)}
+	return []any{r.Status, r.Media, r.Validity, r.Seq, r.Since, r.Until, r.Unknown, r.From, r.To, string(r.Location), string(r.Next), string(r.Prev), string(r.Body)}
 }
 
 func TestPathsAreServedAndOthersAreNotFound(t *testing.T) {

@@ -36,6 +36,8 @@ var endpoints = [...]Endpoint{
 	{"GET", "/random", "302 to a random member's site. Query: from, kind, category."},
 	{"POST", "/api/register", "Join the ring. Paid. JSON body: name, url, kind, and optionally category, description, bid (an opening bid in USD)."},
 	{"POST", "/api/bid", "Fund a member. Paid. JSON body: member (slug or URL), amount (USD as a string)."},
+	{"GET", "/api/ring/{slug}/hops", "How many visitors the ring has sent to a member, and on from it, by day. Query: days (1 to 400, default 30)."},
+	{"GET", "/api/hops", "How many visitors the ring has sent on, by day. Query: days."},
 	{"GET", "/widget.js", "The script of the custom element webring-online, which shows a member's place in the ring on the member's page."},
 	{"GET", "/openapi.json", "This service as an OpenAPI document."},
 	{"GET", "/llms.txt", "This service in a page of plain text."},

@@ -265,7 +265,7 @@ func TestTheDirectoryFollowsTheRules(t *testing.T) {
 		`[{"currency":"usd","intent":"charge","method":"tempo","network":"tempo"},{"currency":"usd","intent":"charge","method":"evm","network":"base"}]` {
 		t.Errorf("offers %s", offers)
 	}
-	for _, path := range append(api.Paths(), "/api/register", "/api/bid", "/widget.js", "/openapi.json", "/llms.txt", "/mcp") {
+	for _, path := range append(api.Paths(), "/api/register", "/api/bid", "/api/ring/{slug}/hops", "/api/hops", "/widget.js", "/openapi.json", "/llms.txt", "/mcp") {
 		method := "GET "
 		if path == "/api/register" || path == "/api/bid" || path == "/mcp" {
 			method = "POST "

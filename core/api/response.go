@@ -38,6 +38,8 @@ type Response struct {
 	Until    int64  // first second at which a Timed answer may differ; the highest int64 if never
 	Unknown  bool   // from named no member, and the answer went on without it
 	Drawn    bool   // random had a part in it: the same target gets other answers
+	From     uint32 // of a redirect, the row of the member that from names, plus 1; otherwise 0
+	To       uint32 // of a redirect, the row of the member that it leads to, plus 1; otherwise 0
 	Location []byte // target of a redirect, otherwise empty
 	Next     []byte // address of the next page, or empty
 	Prev     []byte // address of the previous page, or empty
@@ -61,6 +63,7 @@ func (r *Response) begin(status int, m Media, v Validity) {
 	// Field by field, here and below: that writes no pointers, which the collector would
 	// have to track.
 	r.Status, r.Media, r.Validity, r.Since, r.Until = status, m, v, 0, 0
+	r.From, r.To = 0, 0
 	r.Location, r.Body = r.Location[:0], r.Body[:0]
 }
 

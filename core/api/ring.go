@@ -49,6 +49,9 @@ func (a *answer) traverse(to direction, how manner) {
 	}
 	if a.q.redirect {
 		redirect(a.Response, a.st, o)
+		if known {
+			a.From = uint32(from) + 1
+		}
 	} else {
 		traversal(a.Response, a.st, to, o)
 	}
@@ -103,7 +106,7 @@ func pick(w *core.Walk, to direction, from core.Ordinal, known bool, random uint
 }
 
 // redirect sends the visitor to a member's site, with a page for the clients
-// that do not follow.
+// that do not follow. The caller sets From.
 func redirect(r *Response, st *core.State, o core.Ordinal) {
 	row := st.Row(o)
 	_, f := row.Fields().Text()
@@ -111,6 +114,7 @@ func redirect(r *Response, st *core.State, o core.Ordinal) {
 	name, f := f.Text()
 	url, _ := f.Text()
 	r.begin(302, HTML, Never)
+	r.To = uint32(o) + 1
 	r.Body = room(r.Body, 256+htmlEscaped*(url.Len()+name.Len()))
 	w := flat.Write(r.Body).Lit32(`<!doctype html><html lang="en"><`).Lit32(`meta charset="utf-8"><title>`)
 	w = w.Lit32(`Found</title><p>Go on to `).Lit32(`<a rel="sponsored noopener" `).Lit8(`href="`)

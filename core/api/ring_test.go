@@ -398,3 +398,33 @@ func TestRedirectsEscapeWhateverTheirStateWasMadeOf(t *testing.T) {
 		}
 	}
 }
+
+// A redirect says between which members it is, whatever spelled from; nothing else does.
+func TestRedirectsSayBetweenWhichMembersTheyAre(t *testing.T) {
+	r := coretest.NewRing(t)
+	for _, slug := range []string{"one", "two", "three"} {
+		r.Join(slug, "https://"+slug+".example/")
+	}
+	for target, want := range map[string][2]uint32{
+		"/next?from=one":   {1, 2},
+		"/next?from=three": {3, 1},
+		"/prev?from=one":   {1, 3},
+		"/next?from=https://one.example/some/page": {1, 2},
+		"/next?from=%6Fne":                         {1, 2},
+		"/next":                                    {0, 1},
+		"/prev?from=nobody":                        {0, 3},
+		"/api/ring/next?from=two&format=redirect":  {2, 3},
+		"/api/ring/next?from=two":                  {},
+		"/api/widget?from=two":                     {},
+		"/api/ring/two":                            {},
+		"/next?from=one&kind=mcp":                  {},
+		"/api/ring/random?from=two&format=other":   {},
+	} {
+		if res := get(t, r, target); [2]uint32{res.From, res.To} != want {
+			t.Errorf("%s: from %d to %d, want %v", target, res.From, res.To, want)
+		}
+	}
+	if res := get(t, r, "/random?from=one"); res.From != 1 || res.To != 2 && res.To != 3 {
+		t.Errorf("random: from %d to %d", res.From, res.To)
+	}
+}

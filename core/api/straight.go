@@ -24,12 +24,14 @@ func straight(st *core.State, target []byte, r *Response) (unnamed int, ok bool)
 		from = target[len("/next?from="):]
 		if o, ok := st.Named(from); ok {
 			redirect(r, st, st.Next(o))
+			r.From = uint32(o) + 1
 			return 0, true
 		}
 	case flat.Begins(target, "/prev?from="):
 		from = target[len("/prev?from="):]
 		if o, ok := st.Named(from); ok {
 			redirect(r, st, st.Prev(o))
+			r.From = uint32(o) + 1
 			return 0, true
 		}
 	case flat.Begins(target, "/api/ring/"):

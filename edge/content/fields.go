@@ -110,7 +110,7 @@ func Unchanged(ifNoneMatch [][]byte, tag []byte) bool {
 // Clone copies the exported fields of an answer.
 func Clone(r *api.Response) api.Response {
 	return api.Response{
-		Status: r.Status, Media: r.Media, Validity: r.Validity, Seq: r.Seq, Since: r.Since, Until: r.Until, Unknown: r.Unknown,
+		Status: r.Status, Media: r.Media, Validity: r.Validity, Seq: r.Seq, Since: r.Since, Until: r.Until, Unknown: r.Unknown, From: r.From, To: r.To,
 		Location: bytes.Clone(r.Location), Next: bytes.Clone(r.Next), Prev: bytes.Clone(r.Prev), Body: bytes.Clone(r.Body),
 	}
 }

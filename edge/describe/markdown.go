@@ -195,6 +195,10 @@ func markdownMember(s *Source, slug string) ([]byte, error) {
 	if m.Report != "" {
 		fmt.Fprintf(&b, "- Report: %s\n", address(m.Report))
 	}
+	var hops struct{ Total struct{ From, To uint64 } }
+	if s.beside("/api/ring/"+m.Slug+"/hops", &hops) {
+		fmt.Fprintf(&b, "- Visitors in 30 days: %d sent here from other members, %d sent on; by day: <%s/api/ring/%s/hops>\n", hops.Total.To, hops.Total.From, ring.Base, m.Slug)
+	}
 	for _, to := range []string{"next", "prev"} {
 		fmt.Fprintf(&b, "- %s: <%s/%s?from=%s>\n", to, ring.Base, to, m.Slug)
 	}

@@ -208,7 +208,7 @@ func (b *openapi) parameters(op *Operation) []node {
 // parameters are the components that operations refer to.
 func parameters() node {
 	all := node{}
-	for _, p := range slices.Concat([]param{fromParam(), formatParam()}, filters(), pages()) {
+	for _, p := range slices.Concat([]param{fromParam(), formatParam(), daysParam(), sinceParam()}, filters(), pages()) {
 		all[p.name] = node{"name": p.name, "in": p.in, "description": p.about, "schema": p.schema}
 	}
 	for _, h := range []struct {
@@ -226,11 +226,11 @@ func parameters() node {
 	return all
 }
 
-// Header fields that answers have besides their own. All have all of them; to
-// repeat them for each problem would take a fifth of the document.
+// Header fields that answers have besides their own. All have all of them, as the document
+// says at its beginning; to repeat the limits for each would take a fourth of the document.
 var (
 	everyHeader      = []string{"Api-Version"}
-	successHeader    = []string{"X-Request-Id", "RateLimit-Limit", "RateLimit-Policy", "RateLimit-Remaining", "RateLimit-Reset"}
+	limitHeader      = []string{"X-Request-Id", "RateLimit-Limit", "RateLimit-Policy", "RateLimit-Remaining", "RateLimit-Reset"}
 	deprecatedHeader = []string{"Deprecation", "Sunset", "Link"}
 )
 
@@ -278,9 +278,6 @@ func (b *openapi) answers(op *Operation) node {
 	all := node{}
 	for _, a := range op.success {
 		names := slices.Concat(everyHeader, a.headers)
-		if op.Tag != documentsTag {
-			names = append(names, successHeader...)
-		}
 		if old {
 			names = append(names, deprecatedHeader...)
 		}
@@ -348,7 +345,7 @@ func (b *openapi) problem(status int, codes []api.Code, old bool) string {
 	case 415:
 		names = append(names, "Accept-Encoding")
 	case 429:
-		names = append(append(names, successHeader...), "Retry-After")
+		names = append(append(names, limitHeader...), "Retry-After")
 	case 503:
 		names = append(names, "Retry-After")
 	}

@@ -103,6 +103,27 @@ func document(name string, more ...string) []success {
 	}
 }
 
+// beside is the answer of a read that the ledger position says nothing of.
+func beside(name string) []success {
+	return []success{{200, name, jsonMedia, ref(name), []string{"ETag"}, ""}, notModified}
+}
+
+const hopsMore = "Counted once a minute: redirects, without crawlers and prefetches, and nothing about visitors. Kept for 400 days."
+
+const (
+	eventsMore = "Poll it with since, the next of the answer before: numbers rise, with gaps. Types: joined, bid, credited, outbid, rank (among the first 100), fading, asleep, awake, changed, moved, claimed, verified, unverified, left, removed. " +
+		"What time alone changes comes once an hour. The last 4096 batches are kept; complete says whether all since then are here."
+	memberEventsMore = "Its last 40, the newest first; how to be told of being outbid. Feeds: /feeds/members/{slug}.atom and .json."
+)
+
+func sinceParam() param {
+	return param{name: "since", in: "query", about: "Only news with a higher number, oldest first; without it the newest.", schema: between(number(""), 0, 1<<53-1)}
+}
+
+func daysParam() param {
+	return param{name: "days", in: "query", about: "Of how many days, the present one (UTC) last.", schema: withDefault(between(number(""), 1, 400), 30)}
+}
+
 // notModified is the answer to a client that has the present document.
 var notModified = success{status: 304, about: "Not modified.", headers: []string{"ETag"}, shared: "NotModified"}
 
@@ -147,6 +168,14 @@ func Operations() []Operation {
 			success: document("Widget", "Webring-From"), codes: []api.Code{api.InvalidParameter}},
 		{ID: "getLeaderboard", More: "The higher effective_bid_usd ranks first, the earlier join wins ties. Filters do not apply.", Path: "/api/leaderboard", Tag: "ring", Tool: "get_leaderboard", params: pages(),
 			success: document("Leaderboard", "Link"), codes: []api.Code{api.InvalidParameter}},
+		{ID: "getMemberHops", More: hopsMore, Path: "/api/ring/{slug}/hops", Tag: "ring", Tool: "get_member_hops", params: []param{slugParam(), daysParam()},
+			success: beside("MemberHops"), codes: []api.Code{api.InvalidParameter, api.UnknownMember, api.MemberRemoved, api.PaymentsUnavailable}},
+		{ID: "getHops", More: hopsMore, Path: "/api/hops", Tag: "ring", Tool: "get_hops", params: []param{daysParam()},
+			success: beside("Hops"), codes: []api.Code{api.InvalidParameter, api.PaymentsUnavailable}},
+		{ID: "getMemberEvents", More: memberEventsMore, Path: "/api/ring/{slug}/events", Tag: "ring", Tool: "get_member_events", params: []param{slugParam()},
+			success: beside("MemberEvents"), codes: []api.Code{api.UnknownMember, api.MemberRemoved, api.PaymentsUnavailable}},
+		{ID: "getEvents", More: eventsMore, Path: "/api/events", Tag: "ring", Tool: "get_events", params: []param{sinceParam(), pages()[0]},
+			success: beside("Events"), codes: []api.Code{api.InvalidParameter, api.PaymentsUnavailable}},
 		{ID: "goNext", More: "For links on a page. With a from that names nobody, to the first member, as Webring-From says.", Path: "/next", Tag: linksTag, params: links,
 			success: []success{redirect()}, codes: []api.Code{api.InvalidParameter, api.EmptyRing}},
 		{ID: "goPrevious", More: "For links on a page. With a from that names nobody, to the last member, as Webring-From says.", Path: "/prev", Tag: linksTag, params: links,

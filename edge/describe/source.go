@@ -2,8 +2,10 @@ package describe
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/netip"
 	"net/url"
 	"strconv"
@@ -31,6 +33,9 @@ type Site struct {
 	// its end; the example of a registration names an address below it. ""
 	// stands for the ring's own site, or a public one when it has none.
 	Example string
+	// Beside answers a GET for what the origin keeps beside the ledger, at a path with a query;
+	// nil when the node has none of it.
+	Beside func(ctx context.Context, path, query string) api.Document
 	// Deprecated says since when a path is the old surface; nil for none.
 	Deprecated map[string]Deprecation
 }
@@ -80,6 +85,37 @@ func (s *Source) read(target string, into any) error {
 		return fmt.Errorf("describe: %s: %w", target, err)
 	}
 	return nil
+}
+
+// besideTime bounds how long a page waits for what the origin keeps beside the ledger, and
+// besideAgain is after how many seconds it asks again for what it did not get.
+const (
+	besideTime  = 250 * time.Millisecond
+	besideAgain = 10
+)
+
+// ReadBeside decodes what the origin keeps beside the ledger into doc, and gives for how many
+// seconds that holds. It reports false when there is none at present: pages do without.
+func (s *Site) ReadBeside(path, query string, doc any) (seconds int, ok bool) {
+	if s.Beside == nil {
+		return math.MaxInt32, false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), besideTime)
+	defer cancel()
+	d := s.Beside(ctx, path, query)
+	if d.Status != 200 || json.Unmarshal(d.Body, doc) != nil {
+		return besideAgain, false
+	}
+	return max(d.MaxAge, 1), true
+}
+
+// beside is ReadBeside for a document.
+func (s *Source) beside(path string, doc any) bool {
+	seconds, ok := s.ReadBeside(path, "", doc)
+	if until := s.now.Add(time.Duration(seconds) * time.Second); s.until.IsZero() || until.Before(s.until) {
+		s.until = until
+	}
+	return ok
 }
 
 func (s *Source) has(path string) bool { return s.Has == nil || s.Has(path) }

@@ -180,20 +180,20 @@ func (r *Request) take(name, value []byte, cfg *Config, hosts *int) bool {
 			r.accept = append(r.accept, value)
 		}
 		return !is("Expect")
-	case len("Upgrade"): // and Trailer
-		return !is("Upgrade") && !is("Trailer")
+	case len("Upgrade"): // and Trailer, and Purpose
+		return !is("Upgrade") && !is("Trailer") && !is("Purpose")
 	case len("Connection"): // and User-Agent
 		if is("User-Agent") {
 			r.UserAgent = value
 			return true
 		}
 		return !is("Connection") || bytes.EqualFold(value, []byte("keep-alive"))
-	case len("Api-Version"): // and Traceparent
+	case len("Api-Version"): // and Traceparent, and Sec-Purpose
 		if is(requestid.TraceField) {
 			r.traces = append(r.traces, value)
 			return true
 		}
-		return !is("Api-Version") || string(value) == cfg.APIVersion
+		return !is("Sec-Purpose") && (!is("Api-Version") || string(value) == cfg.APIVersion)
 	case len(voucher.Field): // and X-Request-Id
 		if is(requestid.Field) {
 			r.ids = append(r.ids, value)

@@ -90,6 +90,7 @@ type Config struct {
 type Forwarder struct {
 	cfg                           Config
 	payments, asks, checks, reads *pool
+	own                           *pool
 	origins                       *upstream.List
 	life                          *life
 	refused                       atomic.Pointer[error] // why no origin took the last request; nil if one did
@@ -145,6 +146,7 @@ func New(cfg Config) (*Forwarder, error) {
 		asks:     newPool(MaxAsks, othersPerClient, MaxAsks),
 		checks:   newPool(maxChecks, othersPerClient, maxChecks),
 		reads:    newPool(maxReads, othersPerClient, maxReads),
+		own:      newPool(maxOwn, maxOwn, maxOwn),
 	}
 	f.open, f.end = context.WithCancel(context.Background())
 	if f.log == nil {
@@ -157,7 +159,7 @@ func New(cfg Config) (*Forwarder, error) {
 // again. It closes idle connections.
 func (f *Forwarder) Close() {
 	f.end()
-	for _, p := range []*pool{f.payments, f.asks, f.checks, f.reads} {
+	for _, p := range []*pool{f.payments, f.asks, f.checks, f.reads, f.own} {
 		p.CloseIdleConnections()
 	}
 	f.life.CloseIdleConnections()

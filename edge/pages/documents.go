@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -74,6 +75,27 @@ type categoriesDocument struct {
 		Category string
 		Members  int
 	}
+}
+
+type hopsDocument struct {
+	Total struct{ From, To, Hops uint64 }
+	Days  []struct {
+		Day      string
+		From, To uint64
+	}
+}
+
+// view is what a page shows of them.
+func (d *hopsDocument) view() *templates.Hops {
+	h := &templates.Hops{From: d.Total.From, To: d.Total.To}
+	for _, day := range slices.Backward(d.Days) {
+		at, err := time.Parse(time.DateOnly, day.Day)
+		if err != nil {
+			return nil
+		}
+		h.Days = append(h.Days, templates.HopsDay{Day: at, From: day.From, To: day.To})
+	}
+	return h
 }
 
 // endpointList keeps the order in which the directory lists its endpoints.

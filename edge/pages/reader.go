@@ -142,6 +142,14 @@ func (r *reader) document(target string, doc any) bool {
 	return true
 }
 
+// beside decodes what the origin keeps beside the ledger. Pages do without what they do not
+// get, for a while. It is called when all documents are there.
+func (r *reader) beside(path, query string, doc any) bool {
+	seconds, ok := r.pages.site.ReadBeside(path, query, doc)
+	r.until = min(r.until, r.pages.now().Unix()+int64(seconds))
+	return ok
+}
+
 // every reports whether all documents of a page are there. Its arguments are read
 // first, so all that are missing are found in one round.
 func every(there ...bool) bool { return !slices.Contains(there, false) }

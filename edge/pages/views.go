@@ -42,7 +42,19 @@ func drawHome(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		first, home.Leader = &board.Leaderboard[0], &home.Rows[0]
 	}
 	home.Picture = v.picture(first)
+	var sent hopsDocument
+	if r.beside("/api/hops", "", &sent) {
+		home.Hops = &templates.HopsTotal{Hops: sent.Total.Hops, Days: len(sent.Days)}
+	}
 	return drawn(home.HTML())
+}
+
+// memberFeeds are what tells of one member.
+func memberFeeds(slug string) []templates.Feed {
+	return []templates.Feed{
+		{Type: "application/atom+xml", Title: "News of this member", Path: "/feeds/members/" + slug + ".atom"},
+		{Type: "application/feed+json", Title: "News of this member (JSON)", Path: "/feeds/members/" + slug + ".json"},
+	}
 }
 
 // feeds are what readers can subscribe to.
@@ -151,10 +163,17 @@ func drawMember(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		Page: v.about.frame(path, m.Name+" ("+templates.Where(m.URL)+") – "+v.about.Name, m.Description),
 		Base: r.core.BaseURL(), Row: m.aged(&first), Members: first.Total, MinBid: first.Rules.MinBid, Picture: v.picture(leader(&first)),
 	}
+	if r.pages.site.Beside != nil {
+		view.Feeds = memberFeeds(m.Slug)
+	}
 	here := m.mark(cents(v.about.Payments.Fee))
 	view.Picture.Here = &here
 	if around.Prev != nil && around.Next != nil {
 		view.Prev, view.Next = around.Prev.row(), around.Next.row()
+	}
+	var sent hopsDocument
+	if r.beside("/api/ring/"+m.Slug+"/hops", "", &sent) {
+		view.Hops = sent.view()
 	}
 	return drawn(view.HTML())
 }

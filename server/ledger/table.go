@@ -18,11 +18,12 @@ type Table string
 const (
 	Reports Table = "reports" // readiness reports, by id: see server/score/report
 	Drafts  Table = "drafts"  // of those, the ones that nothing may rest on, by age
+	Hops    Table = "hops"    // hops by days and members: see server/hops
 	News    Table = "news"    // what has happened to members: see server/news
 )
 
 // tables are all of them.
-var tables = []Table{Reports, Drafts, News}
+var tables = []Table{Reports, Drafts, Hops, News}
 
 // Bounds of tables: the bytes of a key, the bytes of a value, and what one turn may change, in
 // rows and in bytes. A turn that has more to change leaves the rest to the next one.

@@ -17,7 +17,7 @@ var repeated = []string{"/api", "/api/ring", "/api/categories", "/random", "/api
 
 // shown is all that an answer says.
 func shown(r *Response) string {
-	return fmt.Sprintf("%d %d %d %d %d..%d %t %t %q %q %q %s", r.Status, r.Media, r.Validity, r.Seq, r.Since, r.Until, r.Unknown, r.Drawn,
+	return fmt.Sprintf("%d %d %d %d %d..%d %t %t %d %d %q %q %q %s", r.Status, r.Media, r.Validity, r.Seq, r.Since, r.Until, r.Unknown, r.Drawn, r.From, r.To,
 		r.Location, r.Next, r.Prev, r.Body)
 }
 

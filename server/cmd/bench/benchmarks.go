@@ -83,6 +83,9 @@ func programs(rings string) []program {
 			{"Worst", "in-one-second", atMost(3)}, {"Worst", "whale", atMost(3)}, {"Worst", "one-host", atMost(3)},
 			{"Worst", "alike", atMost(3)}, {"Worst", "colliding", atMost(3)},
 		}},
+		{alone: true, args: benchmarks("^BenchmarkCount$", "./edge/hops"), goals: []goal{
+			{"Count/", "ns/hop", atMost(100)}, // a hop takes 5 µs or more
+		}},
 		{args: benchmarks("^BenchmarkSlowCommits$", "./server/ledger/badgerstore"), goals: []goal{
 			{"SlowCommits", "bids/s-settlement-stubbed", atLeast(2000)},
 		}},

@@ -3,9 +3,11 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 )
 
@@ -20,7 +22,8 @@ var verifierLine = regexp.MustCompile(`--origin-key (\S+)`)
 const mostUncounted = 100_000
 
 // startEdge runs an edge that follows the ring, and asks it what readers ask edges
-// most; another one that counts nothing, just before; and one that keeps no answers. The
+// most; another one that counts nothing, just before; one that counts hops, just after; and
+// one that keeps no answers. The
 // ring has nothing to do meanwhile.
 func (b *bench) startEdge(origin *server) error {
 	if b.members > mostAtEdge {
@@ -57,6 +60,17 @@ func (b *bench) startEdge(origin *server) error {
 		b.askAbout(bare, 1, "/next")
 	}
 	b.askReads(s)
+	if b.members <= mostUncounted {
+		secret := filepath.Join(b.dir, "edge-secret")
+		if err := os.WriteFile(secret, []byte(strings.Repeat("5e", 32)+"\n"), 0o600); err != nil {
+			return err
+		}
+		counting, err := run(hopping, someAddress, "--edge-secret-file", secret)
+		if err != nil {
+			return err
+		}
+		b.askAbout(counting, 1, "/next")
+	}
 	// What small rings keep, this one makes anew like large ones.
 	if s, err = run(forgetful, someAddress, "--keep-answers=false"); err != nil {
 		return err

@@ -27,6 +27,7 @@ const (
 	edge      = "edge"
 	forgetful = "edge anew" // keeps no answers
 	uncounted = "edge bare" // counts nothing
+	hopping   = "edge hops" // counts hops, as edges with a secret do
 )
 
 // someAddress has a server choose where it is watched.

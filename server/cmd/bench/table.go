@@ -76,7 +76,7 @@ func (t *table) relate() {
 		for _, than := range t.Rows {
 			switch {
 			case than.Depth != r.Depth:
-			case r.Server == edge && than.Server == uncounted && than.Members == r.Members && than.Question == r.Question:
+			case (r.Server == edge && than.Server == uncounted || r.Server == hopping && than.Server == edge) && than.Members == r.Members && than.Question == r.Question:
 				r.Ratios = append(r.Ratios, ratio{than.Server, r.CPU / than.CPU, r.Rate / than.Rate})
 				t.Figures = append(t.Figures, counting(r, than))
 			case !than.ours() && than.Members == r.Members && (than.Question == r.Like || r.ours() && than.Question == r.Question):
@@ -90,7 +90,7 @@ func (t *table) relate() {
 
 // ours says whether the row is of what is measured, and not of a peer.
 func (r *row) ours() bool {
-	return r.Server == ring || r.Server == edge || r.Server == forgetful || r.Server == uncounted
+	return r.Server == ring || r.Server == edge || r.Server == forgetful || r.Server == uncounted || r.Server == hopping
 }
 
 // mostForCounting is how much of a processor an edge that counts may take for an answer, of

@@ -226,10 +226,12 @@ func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func()
 	for _, pattern := range onlyAtOrigin {
 		cfg.Others[pattern] = forwarder.Pass
 	}
+	counting := countHops(&cfg, forwarder)
 	shell, err := edge.New(cfg)
 	if err != nil {
 		return err
 	}
+	defer inBackground(counting)()
 	listeners, err := passed.listen(httpSocket, o.shell.listen, log)
 	if err != nil {
 		return err

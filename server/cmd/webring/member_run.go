@@ -115,6 +115,7 @@ func (c *clusterNode) prepare() (err error) {
 	c.forwarder, err = forward.New(forward.Config{ToLeader: true, Secrets: c.config.EdgeSecrets, Reach: c.reach,
 		TrustedProxies: c.config.TrustedProxies, BaseURL: c.answers.BaseURL, Log: c.log})
 	c.desk.source = newSwitchedSource()
+	c.passHops = sendHops(c.forwarder)
 	return err
 }
 

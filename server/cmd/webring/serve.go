@@ -17,6 +17,7 @@ import (
 	"webring/edge"
 	"webring/edge/replica"
 	"webring/server"
+	serverhops "webring/server/hops"
 	"webring/server/ledger"
 	"webring/server/paid"
 )
@@ -73,11 +74,13 @@ type originNode struct {
 	published func([]ledger.Record) // who else is told of durable events; set while nothing is written
 	moved     *moves                // of what readers see; nil for the only origin
 	desk      desk
+	passHops  func(ctx context.Context, report []byte) error // to the node that leads; nil for the only origin
 
 	// Of prepare.
 	methods      []paid.Method
 	networks     []core.Network
 	scorer       *sitesScorer
+	hops         *serverhops.Store
 	keys         challengeKeyring
 	config       edge.Config
 	certificates certificates // nil without TLS
@@ -144,6 +147,7 @@ func (n *originNode) prepare(ctx context.Context) (err error) {
 	if n.scorer, err = openScorer(n.o, &n.books, n.log); err != nil {
 		return err
 	}
+	n.hops = serverhops.New(&n.books, n.o.now, n.log)
 	if err := n.keys.open(n.o); err != nil {
 		return err
 	}
@@ -171,10 +175,11 @@ func (n *originNode) release() {
 // answer serves clients and the operator until ctx is done and the stop has come to its
 // end, or until r or a listener fails.
 func (n *originNode) answer(ctx context.Context, r roles) error {
-	shell, err := n.openShell()
+	shell, counting, err := n.openShell()
 	if err != nil {
 		return err
 	}
+	defer inBackground(counting)()
 	control := &http.Server{Handler: n.logs.controls(&n.desk), ReadHeaderTimeout: controlHeaderTime}
 	defer control.Close()
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net/netip"
 	"strings"
 
@@ -8,12 +9,12 @@ import (
 	"webring/server/publish"
 )
 
-// openShell makes the shell of what the flags say of it and of what it answers with.
-func (n *originNode) openShell() (*edge.Shell, error) {
+// openShell makes the shell of what the flags say of it and of what it answers with. counting
+// reports the hops that it counts until its context ends.
+func (n *originNode) openShell() (shell *edge.Shell, counting func(context.Context), err error) {
 	cfg := n.config
-	var err error
 	if cfg.CoreDigest, err = buildName(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	cfg.Core, cfg.ExampleSite, cfg.Log = n.answers, n.o.exampleSite(), n.log
 	cfg.NoCache = !n.o.core.keep
@@ -23,7 +24,9 @@ func (n *originNode) openShell() (*edge.Shell, error) {
 	} else {
 		cfg.Sync = publish.Handlers(n.desk.now.Load().source, n.answers.BaseURL)
 	}
-	return edge.New(cfg)
+	counting = n.countHops(&cfg)
+	shell, err = edge.New(cfg)
+	return shell, counting, err
 }
 
 // payingWords are what the command line that pays needs beside the request: the address of

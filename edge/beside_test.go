@@ -1,0 +1,129 @@
+package edge
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"webring/core/api"
+	"webring/edge/hops"
+)
+
+// Redirects are counted on both ways through the shell, and nothing else is.
+func TestRedirectsAreCounted(t *testing.T) {
+	counter := hops.NewCounter()
+	s := serve(t, Config{Core: newRing(t), Hops: counter})
+	c := dial(t, s)
+	r := bufio.NewReader(c)
+	said := func(method, target, fields string) string {
+		t.Helper()
+		for range 3 { // answers that are cached, too
+			if method == "HEAD" {
+				s.rawHead("HEAD " + target + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+			} else {
+				ask(t, s, c, r, "GET "+target+" HTTP/1.1\r\nHost: x\r\n"+fields+"\r\n")
+			}
+		}
+		all := ""
+		total := counter.Take(func(row uint32, from, to uint64) { all += fmt.Sprintf(" %d:%d,%d", row, from, to) })
+		return fmt.Sprint(total, all)
+	}
+	for _, slow := range []string{"", unusual} {
+		for _, q := range []struct{ method, target, fields, want string }{
+			{"GET", "/next?from=alpha", "", "3 0:3,0 1:0,3"},
+			{"GET", "/prev?from=https%3A%2F%2Falpha.example%2Fa", "User-Agent: Mozilla/5.0 (X11) Firefox/140.0\r\n", "3 0:3,0 2:0,3"},
+			{"GET", "/next", "", "3 0:0,3"},
+			{"GET", "/api/ring/next?from=gamma&format=redirect", "", "3 0:0,3 2:3,0"},
+			{"GET", "/random?from=alpha&kind=mcp", "", "3 0:3,0 1:0,3"},
+			{"GET", "/api/ring/next?from=gamma", "", "0"},
+			{"GET", "/api/widget?from=gamma", "", "0"},
+			{"GET", "/next?from=alpha&kind=x", "", "0"},
+			{"HEAD", "/next?from=alpha", "", "0"},
+			{"GET", "/next?from=alpha", "User-Agent: Googlebot/2.1 (+http://www.google.com/bot.html)\r\n", "0"},
+			{"GET", "/next?from=alpha", "Sec-Purpose: prefetch\r\n", "0"},
+			{"GET", "/next?from=alpha", "purpose: prefetch\r\n", "0"},
+		} {
+			if got := said(q.method, q.target, q.fields+slow); got != q.want {
+				t.Errorf("%s %s with %q: %s, want %s", q.method, q.target, q.fields+slow, got, q.want)
+			}
+		}
+	}
+}
+
+// What the origin keeps beside the ledger is served with validators, and where a node has
+// none of it there is nothing.
+func TestWhatLiesBesideTheLedgerIsServed(t *testing.T) {
+	var asked []string
+	beside := func(_ context.Context, path, query string) api.Document {
+		asked = append(asked, path+"?"+query)
+		switch path {
+		case "/api/ring/alpha/events":
+			return api.Document{Status: 200, Media: "application/json", MaxAge: 30, Body: []byte(`{"member":"alpha","events":[` +
+				`{"id":1025,"at":"2026-11-24T10:00:00.000Z","type":"outbid","member":"alpha","by":"beta","was_rank":1,"rank":2,"seq":9},` +
+				`{"id":512,"at":"2026-11-24T09:00:00.000Z","type":"of a later version","member":"alpha"}]}`)}
+		case "/api/ring/beta/events":
+			return api.Refusal(base, api.PaymentsUnavailable, "Later.", "")
+		case "/api/ring/nobody/hops":
+			return api.Refusal(base, api.UnknownMember, "No.", "")
+		case "/api/ring/beta/hops":
+			return api.Refusal(base, api.PaymentsUnavailable, "Later.", "")
+		}
+		return api.Document{Status: 200, Media: "application/json", MaxAge: 60,
+			Body: []byte(`{"member":"alpha","counted":"","total":{"from":7654,"to":3,"hops":98765},"days":[{"day":"2026-11-24","from":7654,"to":3,"hops":98765}]}`)}
+	}
+	s := serve(t, Config{Core: newRing(t), Beside: beside})
+	r := s.get("/api/ring/alpha/hops?days=7&other=x&days=8")
+	if r.status != 200 || asked[0] != "/api/ring/alpha/hops?days=7" {
+		t.Errorf("%d %s, asked for %v", r.status, r.body, asked)
+	}
+	wantCommon(t, r)
+	wantFields(t, r, "Content-Type", "application/json", "Cache-Control", "public, max-age=60, stale-while-revalidate=60, stale-if-error=86400")
+	if again := s.get("/api/ring/alpha/hops", "If-None-Match", r.header.Get("ETag")); again.status != 304 {
+		t.Errorf("status %d", again.status)
+	}
+	wantProblem(t, s.get("/api/ring/nobody/hops"), api.UnknownMember)
+	r = s.get("/api/ring/beta/hops")
+	wantProblem(t, r, api.PaymentsUnavailable)
+	wantFields(t, r, "Retry-After", "5", "Cache-Control", "no-store")
+	wantProblem(t, s.do("POST", "/api/hops", ""), api.MethodNotAllowed)
+	s.get("/api/events?since=7&limit=2&x=1")
+	if last := asked[len(asked)-1]; last != "/api/events?since=7&limit=2" {
+		t.Errorf("asked for %s", last)
+	}
+	for form, media := range map[string]string{"atom": "application/atom+xml; charset=utf-8", "json": "application/feed+json; charset=utf-8"} {
+		r := s.get("/feeds/members/alpha." + form)
+		if r.status != 200 || !strings.Contains(r.body, "was outbid by beta, rank 2 after 1") || !strings.Contains(r.body, ",2026:news/alpha/1025") || r.header.Get("Content-Type") != media {
+			t.Errorf("%d %s", r.status, r.body)
+		}
+		wantProblem(t, s.get("/feeds/members/beta."+form), api.PaymentsUnavailable)
+		wantProblem(t, s.get("/feeds/members/nobody."+form), api.UnknownMember)
+		wantProblem(t, s.get("/feeds/members/next."+form), api.UnknownMember)
+		if page := s.get("/members/alpha"); !strings.Contains(page.body, "/feeds/members/alpha."+form) {
+			t.Errorf("the page leads to no feed: %s", page.body)
+		}
+	}
+	wantProblem(t, s.get("/feeds/members/alpha.xml"), api.NotFound)
+	wantProblem(t, s.get("/api/ring/a/b/hops"), api.NotFound)
+	for path, want := range map[string]string{"/": "98\u202f765", "/members/alpha": "7\u202f654", "/api/hops": "98765"} {
+		if r := s.get(path); r.status != 200 || !strings.Contains(r.body, want) {
+			t.Errorf("%s does not say %s: %d %s", path, want, r.status, r.body)
+		}
+	}
+	if r := s.get("/members/alpha", "Accept", "text/markdown"); !strings.Contains(r.body, "7654 sent on") {
+		t.Errorf("%s", r.body)
+	}
+	if r := s.get("/members/beta"); r.status != 200 || strings.Contains(r.body, "What it brings") {
+		t.Errorf("without its hops: %d %s", r.status, r.body)
+	}
+	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_member_hops","arguments":{"slug":"alpha","days":9}}}`
+	if r := s.message(call); !strings.Contains(r.body, `"structuredContent":{"member":"alpha"`) || asked[len(asked)-1] != "/api/ring/alpha/hops?days=9" {
+		t.Errorf("%s, asked for %v", r.body, asked)
+	}
+
+	without := serve(t, Config{Core: newRing(t)})
+	wantProblem(t, without.get("/api/ring/alpha/hops"), api.NotFound)
+	wantProblem(t, without.get("/api/hops"), api.NotFound)
+	wantProblem(t, without.get("/feeds/members/alpha.atom"), api.NotFound)
+}

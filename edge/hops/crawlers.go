@@ -1,0 +1,72 @@
+package hops
+
+// A crawler is told by its User-Agent: by one of these words, in any case. They are what
+// names of crawlers have in common on the lists that others keep, such as
+// github.com/monperrus/crawler-user-agents and github.com/omrilotan/isbot.
+// Programs that fetch pages for their users, such as curl or an agent, are no crawlers.
+var crawlers = []string{
+	// Whoever explains itself by an address is no browser: browsers have none.
+	"+http", "; http", "(http",
+	"bot", "crawl", "spider", "slurp", "scrap", "archiver", "indexer", "fetcher", "transcoder",
+	"facebookexternalhit", "facebookcatalog", "meta-external", "whatsapp/", "preview", "embedly", "iframely", "mediapartners-google",
+	"google-inspectiontool", "googleother", "apis-google", "google-read-aloud", "google favicon", "feedburner",
+	"headless", "lighthouse", "pagespeed", "gtmetrix", "phantomjs",
+	"monitor", "uptime", "pingdom", "statuscake", "site24x7", "newrelic", "datadog", "nagios", "zabbix", "check_http", "healthcheck",
+	"validator", "checker", "linkcheck", "scanner", "censys", "nmap", "nuclei", "masscan", "zgrab",
+	"feedly", "inoreader", "newsblur", "netnewswire", "tiny tiny rss", "freshrss", "miniflux",
+	"bytespider", "turnitin", "ahrefs", "semrush", "dataprovider", "netcraft", "webindex", "seznam", "daum",
+}
+
+// forUsers are words of agents that fetch for a user who has just asked. Some of them
+// explain themselves by an address, too.
+var forUsers = []string{"chatgpt-user", "claude-user", "perplexity-user", "mistralai-user", "cubot"}
+
+// firsts has the first letters of all words.
+var firsts = func() (has [256]bool) {
+	for _, words := range [][]string{crawlers, forUsers} {
+		for _, w := range words {
+			has[w[0]] = true
+		}
+	}
+	return has
+}()
+
+// IsCrawler reports whether a User-Agent is that of a crawler.
+func IsCrawler(agent []byte) bool {
+	found := false
+	for i := range agent {
+		if c := lower(agent[i]); !firsts[c] {
+			continue
+		}
+		if begins(agent[i:], forUsers) {
+			return false
+		}
+		found = found || begins(agent[i:], crawlers)
+	}
+	return found
+}
+
+func begins(text []byte, words []string) bool {
+	for _, w := range words {
+		if len(w) <= len(text) && lower(text[0]) == w[0] && equalFold(text[:len(w)], w) {
+			return true
+		}
+	}
+	return false
+}
+
+func equalFold(text []byte, word string) bool {
+	for i, c := range text {
+		if lower(c) != word[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		c |= 0x20
+	}
+	return c
+}

@@ -1,0 +1,210 @@
+package hops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"webring/core/hops"
+)
+
+// What is counted at once by many is counted once, whoever takes it in between.
+func TestEveryHopIsTakenOnce(t *testing.T) {
+	c := NewCounter()
+	const callers, each = 4, 2000
+	var counting, taking sync.WaitGroup
+	total, from, to := uint64(0), map[uint32]uint64{}, map[uint32]uint64{}
+	take := func() {
+		before := int64(-1)
+		total += c.Take(func(row uint32, f, t uint64) {
+			from[row] += f
+			to[row] += t
+			if int64(row) <= before {
+				panic("rows are out of order")
+			}
+			before = int64(row)
+		})
+	}
+	stop := make(chan struct{})
+	taking.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				take()
+			}
+		}
+	})
+	for range callers {
+		counting.Go(func() {
+			for i := range uint32(each) {
+				c.Count(i%3, 1+i%2*(maxRows-1), []byte("Mozilla/5.0"))
+				c.Count(1, 0, nil) // no redirect
+				c.Count(1, 1, []byte("a Bot"))
+			}
+		})
+	}
+	counting.Wait()
+	close(stop)
+	taking.Wait()
+	take()
+	sum := func(m map[uint32]uint64) (n uint64) {
+		for _, x := range m {
+			n += x
+		}
+		return n
+	}
+	if total != callers*each || to[0] != callers*each/2 || to[maxRows-1] != callers*each/2 || from[0] != callers*667 || from[1] != callers*666 || sum(from) != callers*(667+666) {
+		t.Errorf("%d hops, from %v, to %v", total, from, to)
+	}
+	var none *Counter
+	none.Count(1, 1, nil)
+}
+
+func TestCountingAllocatesNothing(t *testing.T) {
+	c, agent := NewCounter(), []byte("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")
+	c.Count(1, 2, agent)
+	if n := testing.AllocsPerRun(1000, func() { c.Count(1, 2, agent) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// BenchmarkCount tells what counting a hop takes in a ring of some and of many members, whose
+// counts are in no cache.
+func BenchmarkCount(b *testing.B) {
+	agent := []byte("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Safari/537.36")
+	for _, members := range []uint32{1000, 1_000_000} {
+		b.Run(fmt.Sprint(members), func(b *testing.B) {
+			c := NewCounter()
+			for row := range members {
+				c.Count(row+1, 1, agent)
+			}
+			for b.Loop() {
+				const times = 5_000_000
+				began := time.Now()
+				row := uint32(1)
+				for range times {
+					row = row*1664525 + 1013904223 // some other each time
+					c.Count(row%members+1, (row+1)%members+1, agent)
+				}
+				b.ReportMetric(float64(time.Since(began).Nanoseconds())/times, "ns/hop")
+			}
+		})
+	}
+}
+
+func TestCrawlersAreTold(t *testing.T) {
+	for agent, want := range map[string]bool{
+		"": false,
+		"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0":                                                                  false,
+		"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Safari/537.36 Edg/141.0.0.0":           false,
+		"Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1": false,
+		"Mozilla/5.0 (Linux; Android 12; CUBOT P50) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Mobile Safari/537.36":                 false,
+		"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/138.0.0.0 YaBrowser/25.8.0.0 Safari/537.36":      false,
+		"Opera/9.80 (Windows NT 6.1) Presto/2.12.388 Version/12.18":                                                                               false,
+		"Lynx/2.9.0dev.12 libwww-FM/2.14": false, "curl/8.14.1": false, "python-httpx/0.28.1": false, "my-agent/1.0": false,
+		"Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; ChatGPT-User/1.0; +https://openai.com/bot)":                                                        false,
+		"Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)":                                                                                         true,
+		"Mozilla/5.0 (Linux; Android 6.0.1; Nexus 5X Build/MMB29P) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Mobile Safari/537.36 (compatible; GoogleOther)": true,
+		"Mozilla/5.0 (compatible; YandexImages/3.0; +http://yandex.com/bots)":                                                                                              true,
+		"Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; GPTBot/1.2; +https://openai.com/gptbot)":                                                           true,
+		"facebookexternalhit/1.1": true, "ia_archiver": true, "Scrapy/2.13.3 (+https://scrapy.org)": true, "WhatsApp/2.23.20.0": true, "Pingdom.com_bot_version_1.4": true, "SEMRUSH": true,
+		"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/141.0.0.0 Safari/537.36": true,
+	} {
+		if got := IsCrawler([]byte(agent)); got != want {
+			t.Errorf("%q: %t", agent, got)
+		}
+	}
+}
+
+// receiver is an origin that keeps the last number of its sender.
+type receiver struct {
+	last uint64
+	hops map[uint32]uint64 // by day
+	from map[string]uint64 // by day and row
+	fail func(again bool) (before, after error)
+}
+
+func (r *receiver) receive(_ context.Context, b []byte) error {
+	report, err := hops.Decode(b)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	var before, after error
+	if r.fail != nil {
+		before, after = r.fail(report.Number == r.last)
+	}
+	if before != nil {
+		return before
+	}
+	if report.Number > r.last {
+		if report.Number != r.last+1 {
+			return fmt.Errorf("report %d comes after %d", report.Number, r.last)
+		}
+		r.last = report.Number
+		r.hops[report.Day] += report.Hops
+		for _, c := range report.Counts {
+			r.from[fmt.Sprint(report.Day, " ", c.Row)] += c.From
+		}
+	}
+	return after
+}
+
+// Through failures before and after a report is stored, midnight, and more members than a
+// report has room for, all hops are received once, on the days on which they were counted.
+func TestReportsAreReceivedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &receiver{hops: map[uint32]uint64{}, from: map[string]uint64{}}
+		n := 0
+		r.fail = func(bool) (before, after error) {
+			switch n++; n % 5 {
+			case 1:
+				return errors.New("not reached"), nil
+			case 3:
+				return nil, errors.New("the answer is lost")
+			}
+			return nil, nil
+		}
+		c := NewCounter()
+		s := NewSender(Config{Counter: c, Send: r.receive, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			s.Run(ctx)
+			close(ended)
+		}()
+		const members = 2*hops.MaxCounts + 7
+		for range 60 * 4 {
+			for row := range uint32(members) {
+				c.Count(row+1, row/2+1, nil)
+			}
+			time.Sleep(15 * time.Minute)
+		}
+		r.fail = nil
+		cancel()
+		<-ended
+		total := uint64(0)
+		for _, x := range r.hops {
+			total += x
+		}
+		if len(r.hops) < 3 || total != 60*4*members {
+			t.Errorf("%v hops by day, %d in all", r.hops, total)
+		}
+		for _, day := range slices.Sorted(maps.Keys(r.hops)) {
+			for _, row := range []int{0, 1, hops.MaxCounts, members - 1} {
+				if got := r.from[fmt.Sprint(day, " ", row)]; got != r.hops[day]/members {
+					t.Errorf("day %d, row %d: %d", day, row, got)
+				}
+			}
+		}
+	})
+}
