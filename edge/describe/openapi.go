@@ -74,7 +74,7 @@ func openAPI(s *Source) ([]byte, error) {
 			{"name": "ring", "description": "The ring, its members and their ranks. Free."},
 			{"name": linksTag, "description": "Redirects to put on a page. Free."},
 			{"name": "paid", "description": "Joining and bidding."},
-			{"name": documentsTag, "description": "What is published for programs."},
+			{"name": documentsTag, "description": "What is published for programs, made from what the ring is now."},
 			{"name": "mcp", "description": "The reads as tools of the Model Context Protocol."},
 		},
 		"paths": paths,

@@ -111,13 +111,12 @@ func beside(name string) []success {
 const hopsMore = "Counted once a minute: redirects, without crawlers and prefetches, and nothing about visitors. Kept for 400 days."
 
 const (
-	eventsMore = "Poll it with since, the next of the answer before: numbers rise, with gaps. Types: joined, bid, credited, outbid, rank (among the first 100), fading, asleep, awake, changed, moved, claimed, verified, unverified, left, removed. " +
-		"What time alone changes comes once an hour. The last 4096 batches are kept; complete says whether all since then are here."
-	memberEventsMore = "Its last 40, the newest first; how to be told of being outbid. Feeds: /feeds/members/{slug}.atom and .json."
+	eventsMore       = "Give next as since. Types are joined, bid, credited, outbid, rank (of the first 100), fading, asleep, awake, changed, moved, claimed, verified, unverified, left and removed. What time does comes hourly."
+	memberEventsMore = "The last 40, newest first. Its page links feeds of them."
 )
 
 func sinceParam() param {
-	return param{name: "since", in: "query", about: "Only news with a higher number, oldest first; without it the newest.", schema: between(number(""), 0, 1<<53-1)}
+	return param{name: "since", in: "query", about: "Only higher numbers, oldest first; else the newest.", schema: between(number(""), 0, 1<<53-1)}
 }
 
 func daysParam() param {
@@ -142,7 +141,9 @@ func file(media string) []success {
 	if strings.Contains(media, "json") {
 		s = &schema{Type: "object"}
 	}
-	return []success{{200, "The document.", media, s, []string{"ETag"}, ""}, notModified}
+	kind, _, _ := strings.Cut(media, ";")
+	shared := "Document-" + strings.NewReplacer("/", "-", "+", "-").Replace(kind)
+	return []success{{200, "The document.", media, s, []string{"ETag"}, shared}, notModified}
 }
 
 // Operations lists everything that the service does for programs: first what
@@ -172,9 +173,9 @@ func Operations() []Operation {
 			success: beside("MemberHops"), codes: []api.Code{api.InvalidParameter, api.UnknownMember, api.MemberRemoved, api.PaymentsUnavailable}},
 		{ID: "getHops", More: hopsMore, Path: "/api/hops", Tag: "ring", Tool: "get_hops", params: []param{daysParam()},
 			success: beside("Hops"), codes: []api.Code{api.InvalidParameter, api.PaymentsUnavailable}},
-		{ID: "getMemberEvents", More: memberEventsMore, Path: "/api/ring/{slug}/events", Tag: "ring", Tool: "get_member_events", params: []param{slugParam()},
+		{ID: "getMemberEvents", About: "What happened to a member; tells of being outbid.", More: memberEventsMore, Path: "/api/ring/{slug}/events", Tag: "ring", Tool: "get_member_events", params: []param{slugParam()},
 			success: beside("MemberEvents"), codes: []api.Code{api.UnknownMember, api.MemberRemoved, api.PaymentsUnavailable}},
-		{ID: "getEvents", More: eventsMore, Path: "/api/events", Tag: "ring", Tool: "get_events", params: []param{sinceParam(), pages()[0]},
+		{ID: "getEvents", About: "What happened to members.", More: eventsMore, Path: "/api/events", Tag: "ring", Tool: "get_events", params: []param{sinceParam(), pages()[0]},
 			success: beside("Events"), codes: []api.Code{api.InvalidParameter, api.PaymentsUnavailable}},
 		{ID: "goNext", More: "For links on a page. With a from that names nobody, to the first member, as Webring-From says.", Path: "/next", Tag: linksTag, params: links,
 			success: []success{redirect()}, codes: []api.Code{api.InvalidParameter, api.EmptyRing}},
@@ -217,7 +218,7 @@ func Operations() []Operation {
 			list = append(list, Operation{ID: d.id, Method: "GET", Path: d.Path, About: d.About, Tag: documentsTag, success: file(d.Media)})
 		}
 		if op := &list[slices.IndexFunc(list, func(op Operation) bool { return op.Path == d.Path })]; op.More == "" {
-			op.More = fmt.Sprintf("Made from what the ring is now, and kept for at most %d seconds.", d.MaxAge)
+			op.More = fmt.Sprintf("Kept for at most %d seconds.", d.MaxAge)
 		}
 	}
 	return list

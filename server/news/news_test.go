@@ -355,8 +355,8 @@ func TestAStandingThatFadesIsToldOnce(t *testing.T) {
 		{29.99, func() {}, ""},
 		{30.01, func() {}, "m0 2026-03-02 m3 2026-03-02 "},
 		{40, func() { r.restart(news.Observe) }, "m0 2026-03-02 m3 2026-03-02 "},
-		{49.99, func() { r.add(rules(r.stamp, 25*day), nil) }, "m0 2026-03-02 m3 2026-03-02 m1 2026-03-12 "},
-		{51, func() {}, "m0 2026-03-02 m3 2026-03-02 m1 2026-03-12 "},
+		{49.99, func() { r.add(rules(r.stamp, 25*day), nil) }, "m0 2026-03-02 m3 2026-03-02 m1 2026-03-17 "},
+		{51, func() {}, "m0 2026-03-02 m3 2026-03-02 m1 2026-03-17 "},
 	} {
 		at(step.days)
 		step.do()

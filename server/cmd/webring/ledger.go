@@ -13,6 +13,7 @@ import (
 	"webring/edge/replica"
 	"webring/server/ledger"
 	"webring/server/ledger/badgerstore"
+	"webring/server/news"
 	"webring/server/publish"
 )
 

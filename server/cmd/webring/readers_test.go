@@ -24,9 +24,9 @@ func TestReadersOfOthersReadTheDocuments(t *testing.T) {
 	}
 	for name, o := range map[string]*origin{"empty": start(t, freely...), "hostile": founded(t, hostile, freely...)} {
 		type read struct {
-			Pages       []string
-			Links       []struct{ Anchor, Rel, Href string }
-			OPML        []struct{ Text, Type, URL string }
+			Pages   []string
+			Links   []struct{ Anchor, Rel, Href string }
+			OPML    []struct{ Text, Type, URL string }
 			Members map[string]struct {
 				Atom struct {
 					ID, Updated string
