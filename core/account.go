@@ -36,10 +36,11 @@ func (a Account) String() string {
 	if a == (Account{}) {
 		return ""
 	}
-	return string(a.appendHex(make([]byte, 0, 2+2*len(a))))
+	return string(a.Append(make([]byte, 0, 2+2*len(a))))
 }
 
-func (a Account) appendHex(dst []byte) []byte {
+// Append appends the 42 characters of the address, those of an unknown account too.
+func (a Account) Append(dst []byte) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, "0x"...)
 	for _, b := range a {

@@ -51,6 +51,30 @@ func (s *State) holdsURL(o Ordinal) bool {
 // Hidden says whether a row is of a member that is hidden and was not removed since.
 func (s *State) Hidden(o Ordinal) bool { return s.has(o, hidden) }
 
+// Quiet says that the member with row o is not verified, has been awake since it joined, and was
+// never changed, as most are.
+func (s *State) Quiet(o Ordinal) bool { return s.statuses[o] == status{} }
+
+// Verified gives how the site of the member with row o proved itself, and when in
+// milliseconds: 0 and 0 for a site that has not.
+func (s *State) Verified(o Ordinal) (how Proof, at int64) {
+	at, how = s.statuses[o].verification()
+	return how, at
+}
+
+// Asleep says whether the member with row o is asleep, and in milliseconds since when it is
+// or is not: 0 stands for when it joined.
+func (s *State) Asleep(o Ordinal) (asleep bool, since int64) {
+	return s.has(o, sleeping), s.statuses[o].since
+}
+
+// Changed gives when the owner of row o last changed or moved the member, in milliseconds,
+// 0 for never.
+func (s *State) Changed(o Ordinal) int64 { return s.statuses[o].changed }
+
+// Claimed says whether the site of the member with row o has named its owner.
+func (s *State) Claimed(o Ordinal) bool { return s.has(o, claimed) }
+
 // findKey finds the holder of a key by the key's hash, too.
 func (s *State) findKey(hash uint64, key string) (Ordinal, bool) {
 	var buf [MaxURL]byte

@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -83,24 +84,7 @@ func TestWhatAnOwnerCannotDoIsRefusedAndChangesNothing(t *testing.T) {
 
 // about gives an event of owned.go a member.
 func about(e core.Event, slug string) core.Event {
-	switch e := e.(type) {
-	case *core.Claimed:
-		e.Member = slug
-	case *core.Changed:
-		e.Member = slug
-	case *core.Moved:
-		e.Member = slug
-	case *core.Left:
-		e.Member = slug
-	case *core.Verified:
-		e.Member = slug
-	case *core.Unverified:
-		e.Member = slug
-	case *core.Asleep:
-		e.Member = slug
-	case *core.Awake:
-		e.Member = slug
-	}
+	reflect.ValueOf(e).Elem().FieldByName("Member").SetString(slug)
 	return e
 }
 

@@ -123,15 +123,19 @@ func (s *State) wake(e *Awake) error {
 	return nil
 }
 
+// standingWords gives the row that an event is about, and the words that came with it.
+func (s *State) standingWords(slug string, c Commitments, texts []byte) (o Ordinal, t Texts, absent bool, err error) {
+	if o, err = s.standingMember(slug); err == nil {
+		t, absent, err = textsOf(c, texts)
+	}
+	return o, t, absent, err
+}
+
 // change revises a row by what its owner says of it. Words that are absent were redacted,
 // and so were all of the member: the event that removes it comes later. A row without
 // words takes none: then those of its registration were redacted.
 func (s *State) change(e *Changed, texts []byte) error {
-	o, err := s.standingMember(e.Member)
-	if err != nil {
-		return err
-	}
-	t, absent, err := textsOf(CommitmentsOf(e), texts)
+	o, t, absent, err := s.standingWords(e.Member, CommitmentsOf(e), texts)
 	if err != nil {
 		return err
 	}
@@ -165,11 +169,7 @@ func (s *State) change(e *Changed, texts []byte) error {
 
 // move revises a row by another URL. Its words are absent as those of a change can be.
 func (s *State) move(e *Moved, texts []byte) error {
-	o, err := s.standingMember(e.Member)
-	if err != nil {
-		return err
-	}
-	t, absent, err := textsOf(CommitmentsOf(e), texts)
+	o, t, absent, err := s.standingWords(e.Member, CommitmentsOf(e), texts)
 	if err != nil {
 		return err
 	}

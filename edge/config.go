@@ -68,8 +68,10 @@ type Config struct {
 	// NoCache makes the shell ask the core for every answer anew. Otherwise it keeps
 	// what is asked for again, in 32 MiB at most.
 	NoCache bool
-	// Paid are the paid operations by path, such as "/api/register": POSTs whose
-	// body is JSON, or does not say what it is; any other is refused before.
+	// Paid are the operations that are paid for or proved, by method and path, such as
+	// "PATCH /api/ring/{slug}"; POST where only a path is named. A segment in braces takes
+	// any, as ctx.UserValue gives it while the request lasts. The body is JSON, or does not
+	// say what it is; any other is refused before.
 	Paid map[string]Handler
 	// Others are further requests, by method and path as in "POST /join" or
 	// "GET /reports/{id}"; a segment in braces takes any. The method is GET,

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/fasthttp/router"
@@ -31,11 +33,15 @@ func (s *Shell) routes(cfg Config) error {
 	if err := s.joinForm(&cfg); err != nil {
 		return err
 	}
-	for path, h := range cfg.Paid {
-		if h == nil || !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "{}?#%") {
-			return fmt.Errorf("edge: no paid operation can be at %q", path)
+	for pattern, h := range cfg.Paid {
+		method, path, named := strings.Cut(pattern, " ")
+		if !named {
+			method, path = fasthttp.MethodPost, pattern
 		}
-		s.router.POST(path, s.paid(h))
+		if h == nil || !slices.Contains(changing[:], method) || !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#%:*") {
+			return fmt.Errorf("edge: no paid operation can be at %q", pattern)
+		}
+		s.router.Handle(method, path, s.paid(h))
 	}
 	for pattern, h := range cfg.Others {
 		method, path, _ := strings.Cut(pattern, " ")
@@ -103,32 +109,77 @@ func (s *Shell) dispatch(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	path = uri.Decode(path)
-	reads, posts := s.lookup(ctx, fasthttp.MethodGet, path), s.lookup(ctx, fasthttp.MethodPost, path)
-	if bytes.HasPrefix(path, ringPrefix) && !api.Serves(path) && !s.isOfMember(path) {
-		reads = nil // the wildcard below this prefix takes more than the core has
-	}
-	if pages.LeadsDeeper(path) {
-		reads = nil
-	}
-	switch h := &ctx.Request.Header; {
-	case h.IsOptions():
-		s.options(ctx, path, reads != nil, posts != nil)
-	case reads == nil && posts == nil:
-		s.problem(ctx, noSuchPath)
-	case reads != nil && (h.IsGet() || h.IsHead()):
+	h := &ctx.Request.Header
+	reads := s.findRead(ctx, path)
+	if reads != nil && (h.IsGet() || h.IsHead()) {
 		reads(ctx)
-	case posts != nil && h.IsPost():
-		s.post(ctx, posts)
+		return
+	}
+	m := methods{reads, s.findChanges(ctx, path)}
+	change := m.changes[string(h.Method())]
+	switch {
+	case h.IsOptions():
+		s.options(ctx, path, m)
+	case m.none():
+		s.problem(ctx, noSuchPath)
+	case change != nil:
+		s.post(ctx, change)
 	default:
 		s.problem(ctx, wrongMethod)
-		setHeader(ctx, "Allow", allowed(reads != nil, posts != nil))
+		setHeader(ctx, "Allow", m.allowed())
 	}
 }
 
-func (s *Shell) lookup(ctx *fasthttp.RequestCtx, method string, path []byte) fasthttp.RequestHandler {
+// changing are the methods of requests that are no reads.
+var changing = [...]string{fasthttp.MethodDelete, fasthttp.MethodPatch, fasthttp.MethodPost}
+
+// methods has the handlers of a path, those of requests that are no reads by their method.
+type methods struct {
+	reads   fasthttp.RequestHandler
+	changes map[string]fasthttp.RequestHandler
+}
+
+func (m *methods) none() bool { return m.reads == nil && len(m.changes) == 0 }
+
+// allowed is the Allow field of a path.
+func (m *methods) allowed() string {
+	names := slices.AppendSeq([]string{fasthttp.MethodOptions}, maps.Keys(m.changes))
+	if m.reads != nil {
+		names = append(names, fasthttp.MethodGet, fasthttp.MethodHead)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+func (s *Shell) findRead(ctx *fasthttp.RequestCtx, path []byte) fasthttp.RequestHandler {
+	if bytes.HasPrefix(path, ringPrefix) && !api.Serves(path) && !s.isOfMember(path) {
+		return nil // the wildcard below this prefix takes more than the core has
+	}
+	if pages.LeadsDeeper(path) {
+		return nil
+	}
 	if !bytes.HasPrefix(path, syncPrefix) {
 		ctx = nil // store no parameters: only handlers below /sync/ read them
 	}
+	return s.lookup(ctx, fasthttp.MethodGet, path)
+}
+
+// findChanges gives the handlers of requests that are no reads. It stores their parameters
+// as values of ctx.
+func (s *Shell) findChanges(ctx *fasthttp.RequestCtx, path []byte) map[string]fasthttp.RequestHandler {
+	if _, named := s.plain.exact[string(path)]; named && bytes.HasPrefix(path, ringPrefix) {
+		return nil // a read of the ring, and no member's slug
+	}
+	found := map[string]fasthttp.RequestHandler{}
+	for _, method := range changing {
+		if h := s.lookup(ctx, method, path); h != nil {
+			found[method] = h
+		}
+	}
+	return found
+}
+
+func (s *Shell) lookup(ctx *fasthttp.RequestCtx, method string, path []byte) fasthttp.RequestHandler {
 	h, _ := s.router.Lookup(method, strconv.B2S(path), ctx)
 	return h
 }
@@ -136,16 +187,17 @@ func (s *Shell) lookup(ctx *fasthttp.RequestCtx, method string, path []byte) fas
 var ringPrefix = []byte("/api/ring/")
 
 // options answers a preflight, and says which methods a path has.
-func (s *Shell) options(ctx *fasthttp.RequestCtx, path []byte, reads, posts bool) {
-	if string(path) == "*" {
-		reads, posts = true, true
-	}
-	if !reads && !posts {
+func (s *Shell) options(ctx *fasthttp.RequestCtx, path []byte, m methods) {
+	methods, changes := m.allowed(), len(m.changes) > 0
+	switch {
+	case string(path) == "*":
+		methods, changes = "DELETE, GET, HEAD, OPTIONS, PATCH, POST", true
+	case m.none():
 		s.problem(ctx, noSuchPath)
 		return
 	}
-	methods, fields := allowed(reads, posts), "Api-Version, If-None-Match, X-Request-Id"
-	if posts {
+	fields := "Api-Version, If-None-Match, X-Request-Id"
+	if changes {
 		fields = "Authorization, Content-Type, Idempotency-Key, Accept-Payment, Api-Version, X-Request-Id"
 	}
 	if string(path) == mcpPath {
@@ -157,14 +209,4 @@ func (s *Shell) options(ctx *fasthttp.RequestCtx, path []byte, reads, posts bool
 	setHeader(ctx, "Access-Control-Allow-Headers", fields)
 	setHeader(ctx, "Access-Control-Max-Age", "86400")
 	setHeader(ctx, "Cache-Control", "no-store")
-}
-
-func allowed(reads, posts bool) string {
-	switch {
-	case reads && posts:
-		return "GET, HEAD, OPTIONS, POST"
-	case posts:
-		return "OPTIONS, POST"
-	}
-	return "GET, HEAD, OPTIONS"
 }

@@ -2,6 +2,7 @@ package edge
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -101,7 +102,40 @@ func TestOptionsListsWhatAPathCanDo(t *testing.T) {
 	if r.status != 204 {
 		t.Errorf("*: %d", r.status)
 	}
-	wantFields(t, r, "Allow", "GET, HEAD, OPTIONS, POST")
+	wantFields(t, r, "Allow", "DELETE, GET, HEAD, OPTIONS, PATCH, POST")
+}
+
+func TestMembersAreChangedAtTheirOwnPath(t *testing.T) {
+	tell := func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
+		fmt.Fprintf(ctx, "%s %v %s", ctx.Method(), ctx.UserValue("slug"), Body(ctx))
+	}
+	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"PATCH /api/ring/{slug}": tell, "DELETE /api/ring/{slug}": tell, "POST /api/ring/{slug}/claim": tell}})
+	const member, claim = "DELETE, GET, HEAD, OPTIONS, PATCH", "OPTIONS, POST"
+	for _, c := range []struct{ method, path, body, says string }{
+		{"PATCH", "/api/ring/beta", `{"name":"x"}`, `PATCH beta {"name":"x"}`},
+		{"PATCH", "/api/ring/b%65ta?x=y", "", "PATCH beta "},
+		{"DELETE", "/api/ring/no-such-member", "", "DELETE no-such-member "},
+		{"DELETE", "/api/ring/beta", "{}", "DELETE beta {}"},
+		{"POST", "/api/ring/beta/claim", "{}", "POST beta {}"},
+	} {
+		if r := s.do(c.method, c.path, c.body); r.status != 200 || r.body != c.says {
+			t.Errorf("%s %s: %d %s, want %s", c.method, c.path, r.status, r.body, c.says)
+		}
+	}
+	for _, c := range []struct{ method, path, allow string }{
+		{"PATCH", "/api/ring/next", "GET, HEAD, OPTIONS"}, {"DELETE", "/api/ring/random", "GET, HEAD, OPTIONS"}, {"DELETE", "/api/ring", "GET, HEAD, OPTIONS"},
+		{"POST", "/api/ring/beta", member}, {"PUT", "/api/ring/beta", member},
+		{"GET", "/api/ring/beta/claim", claim}, {"PATCH", "/api/ring/beta/claim", claim},
+	} {
+		r := s.do(c.method, c.path, "")
+		wantProblem(t, r, api.MethodNotAllowed)
+		wantFields(t, r, "Allow", c.allow)
+	}
+	r := s.do("OPTIONS", "/api/ring/beta", "", "Origin", "https://elsewhere.example", "Access-Control-Request-Method", "PATCH")
+	wantFields(t, r, "Allow", member, "Access-Control-Allow-Methods", member,
+		"Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Accept-Payment, Api-Version, X-Request-Id")
+	wantProblem(t, s.do("PATCH", "/api/ring/beta", "{}", "Content-Type", "text/plain"), api.InvalidRequest)
+	wantProblem(t, s.do("DELETE", "/api/ring/a/b", ""), api.NotFound)
 }
 
 func TestTheCoreGetsTheTargetAsItWasSent(t *testing.T) {

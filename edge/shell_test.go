@@ -138,7 +138,8 @@ func TestNewRefusesContradictions(t *testing.T) {
 	for name, cfg := range map[string]Config{
 		"no core":           {},
 		"nil paid handler":  {Core: newRing(t), Paid: map[string]Handler{"/api/bid": nil}},
-		"path with pattern": {Core: newRing(t), Paid: map[string]Handler{"/api/{x}": h}},
+		"path with a query": {Core: newRing(t), Paid: map[string]Handler{"/api/bid?x": h}},
+		"a method of reads": {Core: newRing(t), Paid: map[string]Handler{"GET /api/bid": h}},
 		"relative path":     {Core: newRing(t), Paid: map[string]Handler{"api/bid": h}},
 	} {
 		if s, err := New(cfg); err == nil || s != nil {

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"strings"
 
 	"github.com/valyala/fasthttp"
 
@@ -13,14 +14,15 @@ import (
 // The shell accepts it from edges only.
 const letGo = "Webring-Let-Go"
 
-// Paid gives the handler of one paid operation. The shell calls it with the
+// Paid gives the handler of one operation that is paid for or proved. The shell calls it with the
 // client as its limiter knows it and whether the connection counts as secure. body
 // gives the body of a request without its content coding.
 func Paid(s *paid.Service, operation string, body func(*fasthttp.RequestCtx) []byte) func(ctx *fasthttp.RequestCtx, client string, secure bool) {
 	return func(ctx *fasthttp.RequestCtx, client string, secure bool) {
 		h := &ctx.Request.Header
+		slug, _ := ctx.UserValue("slug").(string) // of the path
 		call := paid.Call{
-			Operation: operation,
+			Operation: operation, Slug: strings.Clone(slug),
 			// The work may outlive the request, whose buffers fasthttp reuses.
 			Body:           bytes.Clone(body(ctx)),
 			AcceptPayment:  string(bytes.Join(h.PeekAll("Accept-Payment"), []byte(","))),

@@ -53,11 +53,12 @@ func hostile() []Row {
 	return []Row{
 		{Slug: "first", Rank: 1, Position: 2, Name: "First & Co", URL: "https://first.example/", Description: `Says "hello" <b>`, Kind: "agent", Category: "general",
 			Standing: "12.00", Paid: "51.00", Bids: "50.00", Joined: joined, Score: "72", Report: "https://reports.example/first",
-			Fresh: Freshness{State: Fading, Percent: 23, Until: joined.AddDate(0, 4, 0)}},
+			Fresh:    Freshness{State: Fading, Percent: 23, Until: joined.AddDate(0, 4, 0)},
+			Verified: "dns", VerifiedAt: joined.AddDate(0, 2, 0), Asleep: true, HealthSince: joined.AddDate(0, 3, 0), Changed: joined.AddDate(0, 1, 0)},
 		{Slug: "second", Rank: 2, Position: 1, Name: "<script>alert(1)</script>", URL: `https://second.example/?q="a"&b='c'`, Kind: "website", Category: "news",
-			Standing: "1.00", Paid: "1.00", Bids: "0.00", Joined: joined, TakeFirst: "11.01"},
+			Standing: "1.00", Paid: "1.00", Bids: "0.00", Joined: joined, TakeFirst: "11.01", HealthSince: joined},
 		{Slug: "third", Rank: 3, Position: 3, Name: "<img src=x onerror=alert(1)>", URL: "https://third.example/", Description: "\u05e9\u05dc\u05d5\u05dd \u202e", Kind: "mcp", Category: "news",
-			Standing: "0.00", Paid: "7.00", Bids: "6.00", Joined: joined, TakeFirst: "5.01", Fresh: Freshness{State: Faded, Until: joined}},
+			Standing: "0.00", Paid: "7.00", Bids: "6.00", Joined: joined, TakeFirst: "5.01", HealthSince: joined, Fresh: Freshness{State: Faded, Until: joined}},
 	}
 }
 
@@ -90,7 +91,10 @@ func TestThePagesOfARing(t *testing.T) {
 	for i := range uint64(30) {
 		brought.Days = append(brought.Days, HopsDay{Day: rows[0].Joined.AddDate(0, 0, int(i)), From: i % 7, To: 100 * (i % 5)})
 	}
-	golden(t, "member", string(Member{Page: below("/members/second"), Base: "https://ring.example", Row: rows[1], Members: 3, Prev: rows[2], Next: rows[0], MinBid: "1.00", Picture: drawing(rows), Hops: &brought}.HTML()))
+	golden(t, "member", string(Member{Page: below("/members/second"), Base: "https://ring.example", Row: rows[1], Members: 3, Prev: rows[2], Next: rows[0], MinBid: "1.00", Picture: drawing(rows),
+		Owner: "0x00000000000000000000000000000000000000bb", Hops: &brought}.HTML()))
+	golden(t, "member-asleep", string(Member{Page: below("/members/first"), Base: "https://ring.example", Row: rows[0], Members: 3, Prev: rows[1], Next: rows[2], MinBid: "1.00", Picture: drawing(rows),
+		Owner: "0x00000000000000000000000000000000000000aa", Claimed: true}.HTML()))
 	golden(t, "embed", string(Embed{Page: page, Base: "https://ring.example", From: "second", Member: &rows[1], Prev: rows[2], Next: rows[0], Widget: "/widget-1.js", Integrity: "sha384-x"}.HTML()))
 }
 

@@ -88,6 +88,11 @@ type Row struct {
 	Bids        string
 	Fresh       Freshness
 	TakeFirst   string // "" for the leader
+	Verified    string // how the site proved itself, as documents spell it, or ""
+	VerifiedAt  time.Time
+	Asleep      bool
+	HealthSince time.Time // since when it is asleep or awake
+	Changed     time.Time // zero for never
 }
 
 // Freshness says how a bid has aged.
@@ -131,7 +136,9 @@ type Member struct {
 	Prev, Next Row
 	MinBid     string
 	Picture    Picture
-	Hops       *Hops // nil when they are not known
+	Hops       *Hops  // nil when they are not known
+	Owner      string // the account, "" when it is not known
+	Claimed    bool   // the site has named it
 }
 
 // Join is the page on which a draft can be checked, and the answer to a check.

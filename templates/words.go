@@ -96,6 +96,33 @@ func bidCommand(v Member) string {
 	return client + quotedURL(v.Base+"/api/bid") + " -J " + quotedJSON([]byte(`{"member":"`+v.Row.Slug+`","amount":"`+amount+`"}`))
 }
 
+// changeCommand changes the member, by a signature of its owner.
+func changeCommand(base, slug string) string {
+	return client + quotedURL(base+"/api/ring/"+slug) + " -X PATCH -J " + quotedJSON([]byte(`{"description":"…"}`))
+}
+
+// leaveCommand takes the member out of the ring.
+func leaveCommand(base, slug string) string {
+	return client + quotedURL(base+"/api/ring/"+slug) + " -X DELETE"
+}
+
+// claimCommand has the site of the member name its owner: first with an account, which gives
+// a token, then with the token.
+func claimCommand(base, slug, field, value string) string {
+	return client + quotedURL(base+"/api/ring/"+slug+"/claim") + " -J " + quotedJSON([]byte(`{"`+field+`":"`+value+`"}`))
+}
+
+// proved says how a site proved itself.
+func proved(how string) string {
+	switch how {
+	case "file":
+		return "by a file on it"
+	case "dns":
+		return "by its DNS"
+	}
+	return "by a link back"
+}
+
 // RegisterCommand pays for a registration with this JSON body. extra stands
 // between the address and the body; it is the caller's to make safe.
 func RegisterCommand(base, extra string, body []byte) string {

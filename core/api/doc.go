@@ -22,7 +22,7 @@
 //
 // Fields stand in a fixed order, that of the tables of the service interface.
 // Absent optional strings are left out; agentic_score, agentic_report and
-// last_bid_at are null instead. Every link is absolute and begins with the
+// last_bid_at are null instead, and so are verified and owner. Every link is absolute and begins with the
 // base URL of the rules. Documents that show a standing, a rank or a quote say
 // from which second until which they are valid ([Timed]); the others depend on the
 // ledger position alone ([Position]).

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"webring/core"
 	"webring/core/api"
@@ -16,8 +17,8 @@ import (
 // The members of each object, in the order of the interface's tables.
 func TestObjectsHaveTheFieldsOfTheInterfaceInItsOrder(t *testing.T) {
 	const (
-		member = "slug name url kind category description agentic_score agentic_report ring_position joined_at bid_total_usd last_bid_at links"
-		timed  = "slug name url kind category description agentic_score agentic_report ring_position joined_at paid_total_usd bid_total_usd effective_bid_usd last_bid_at links"
+		member = "slug name url kind category description agentic_score agentic_report ring_position joined_at bid_total_usd last_bid_at verified health links"
+		timed  = "slug name url kind category description agentic_score agentic_report ring_position joined_at paid_total_usd bid_total_usd effective_bid_usd last_bid_at verified health links"
 		page   = "total count limit offset links"
 	)
 	r := sample(t)
@@ -34,7 +35,7 @@ func TestObjectsHaveTheFieldsOfTheInterfaceInItsOrder(t *testing.T) {
 		{"/api/ring/prev?from=beta", "member", member},
 		{"/api/ring/random?kind=website", "member", member},
 		{"/api/ring/alpha", "", "member"},
-		{"/api/ring/alpha", "member", timed + " leaderboard_rank"},
+		{"/api/ring/alpha", "member", timed + " leaderboard_rank owner claimed"},
 		{"/api/categories", "", "count categories"},
 		{"/api/categories", "categories", "category members links"},
 		{"/api/categories", "categories links", "members"},
@@ -85,6 +86,44 @@ func TestMemberFields(t *testing.T) {
 	}
 	if got := at(t, object(t, get(t, r, "/api/ring/gamma")), "member", "agentic_score"); got != 0.0 {
 		t.Errorf("a score of 0 is %v", got)
+	}
+}
+
+// What owners, sites and visits have said of a member stands in its document.
+func TestFieldsOfOwnedMembers(t *testing.T) {
+	r := sample(t)
+	owner := core.AccountOf("0x00000000000000000000000000000000000000AA")
+	renamed := &core.Texts{Name: core.Text{Value: "Renamed"}}
+	for _, c := range []struct {
+		event core.Event
+		texts *core.Texts
+		want  map[string]any // nil for a field that is not there
+	}{
+		{&core.Verified{Member: "alpha", Proof: core.ByLink}, nil, map[string]any{"verified": "link", "verified_at": "now", "claimed": false, "health": "awake", "health_since": nil, "changed_at": nil}},
+		{&core.Claimed{Member: "alpha", Owner: owner, Proof: core.ByDNS}, nil, map[string]any{"verified": "dns", "verified_at": "now", "claimed": true, "owner": "0x00000000000000000000000000000000000000aa"}},
+		{&core.Asleep{Member: "alpha"}, nil, map[string]any{"health": "asleep", "health_since": "now", "verified": "dns"}},
+		{&core.Awake{Member: "alpha"}, nil, map[string]any{"health": "awake", "health_since": "now"}},
+		{&core.Changed{Member: "alpha"}, renamed, map[string]any{"name": "Renamed", "changed_at": "now", "verified": "dns"}},
+		{&core.Unverified{Member: "alpha"}, nil, map[string]any{"verified": nil, "verified_at": nil, "claimed": true, "changed_at": "2026"}},
+	} {
+		r.Do(c.event, c.texts)
+		now := time.UnixMilli(r.State.LastStamp()).UTC().Format("2006-01-02T15:04:05.000Z")
+		m := at(t, object(t, get(t, r, "/api/ring/alpha")), "member").(map[string]any)
+		for field, want := range c.want {
+			if want == "now" {
+				want = now
+			}
+			if got, _ := m[field].(string); m[field] != want && (want != "2026" || !strings.HasPrefix(got, "2026")) {
+				t.Errorf("after %T: %s is %v, want %v", c.event, field, m[field], want)
+			}
+		}
+	}
+	if got := at(t, object(t, get(t, r, "/api/ring?limit=1")), "members").([]any)[0].(map[string]any); got["health"] != "awake" || got["name"] != "Renamed" || got["owner"] != nil {
+		t.Errorf("in a list: %v", got)
+	}
+	r.Join("unknown", "https://unknown.example/", func(e *core.Joined, _ *core.Texts) { e.Payment.Payer = "somebody" })
+	if m := at(t, object(t, get(t, r, "/api/ring/unknown")), "member").(map[string]any); m["owner"] != nil || m["claimed"] != false {
+		t.Errorf("of an unknown owner: %v %v", m["owner"], m["claimed"])
 	}
 }
 
@@ -265,15 +304,17 @@ func TestTheDirectoryFollowsTheRules(t *testing.T) {
 		`[{"currency":"usd","intent":"charge","method":"tempo","network":"tempo"},{"currency":"usd","intent":"charge","method":"evm","network":"base"}]` {
 		t.Errorf("offers %s", offers)
 	}
-	for _, path := range append(api.Paths(), "/api/register", "/api/bid", "/api/ring/{slug}/hops", "/api/hops", "/widget.js", "/openapi.json", "/llms.txt", "/mcp") {
-		method := "GET "
-		if path == "/api/register" || path == "/api/bid" || path == "/mcp" {
-			method = "POST "
+	there := []string{"POST /api/register", "POST /api/bid", "PATCH /api/ring/{slug}", "DELETE /api/ring/{slug}", "POST /api/ring/{slug}/claim",
+		"GET /api/ring/{slug}/hops", "GET /api/hops",
+		"GET /widget.js", "GET /openapi.json", "GET /llms.txt", "POST /mcp"}
+	for _, path := range api.Paths() {
+		there = append(there, "GET "+path)
+	}
+	for _, endpoint := range there {
+		if about, ok := endpoints[endpoint].(string); !ok || about == "" {
+			t.Errorf("%s is not described", endpoint)
 		}
-		if about, ok := endpoints[method+path].(string); !ok || about == "" {
-			t.Errorf("%s%s is not described", method, path)
-		}
-		delete(endpoints, method+path)
+		delete(endpoints, endpoint)
 	}
 	if len(endpoints) != 0 {
 		t.Errorf("described, and not there: %v", endpoints)

@@ -26,7 +26,7 @@ func appendMember(dst []byte, st *core.State, o core.Ordinal, timed bool, l *lin
 // memberRoom is at least the length of the Member object of a row, and of what
 // a list adds to one.
 func memberRoom(row core.Row, l *links) int {
-	const around = 1024 // more than stands around its texts
+	const around = 1280 // more than stands around its texts
 	return around + 2*escaped*row.Size() + 3*l.base.Len()
 }
 
@@ -68,7 +68,52 @@ func member(w flat.Pen, st *core.State, o core.Ordinal, row core.Row, timed bool
 	} else {
 		w = w.Lit8(`null`)
 	}
+	if st.Quiet(o) {
+		w = w.Lit16(`,"verified":null`).Lit32(`,"health":"awake"`)
+	} else {
+		w = condition(w, st, o)
+	}
 	return l.write(w, row)
+}
+
+// condition writes whether the site of o has proved itself and answers, and when its owner
+// last changed it. It is not inlined: see member.
+//
+//go:noinline
+func condition(w flat.Pen, st *core.State, o core.Ordinal) flat.Pen {
+	if how, at := st.Verified(o); how == 0 {
+		w = w.Lit16(`,"verified":null`)
+	} else {
+		w = w.Lit16(`,"verified":"`).Copy(how.String())
+		w = instant(w.Lit32(`","verified_at":"`), at).Byte('"')
+	}
+	asleep, since := st.Asleep(o)
+	if asleep {
+		w = w.Lit32(`,"health":"asleep"`)
+	} else {
+		w = w.Lit32(`,"health":"awake"`)
+	}
+	if since > 0 {
+		w = instant(w.Lit32(`,"health_since":"`), since).Byte('"')
+	}
+	if changed := st.Changed(o); changed > 0 {
+		w = instant(w.Lit16(`,"changed_at":"`), changed).Byte('"')
+	}
+	return w
+}
+
+// ownership writes the account that owns a member, and whether its site has named it.
+func ownership(w flat.Pen, st *core.State, o core.Ordinal) flat.Pen {
+	owner := st.Owner(o)
+	if owner == (core.Account{}) {
+		return w.Lit32(`,"owner":null,"claimed":false`)
+	}
+	w = w.Lit16(`,"owner":"`)
+	w = w.Skip(len(owner.Append(w.Room(2 + 2*len(owner)))))
+	if st.Claimed(o) {
+		return w.Lit16(`","claimed":true`)
+	}
+	return w.Lit32(`","claimed":false`)
 }
 
 // kinds are the kinds of members as they stand in JSON, up to the second quote.

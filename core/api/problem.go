@@ -38,6 +38,8 @@ const (
 	RingFull            Code = "ring_full"
 
 	NotAdmitted         Code = "not_admitted"
+	NotOwner            Code = "not_owner"
+	TokenNotFound       Code = "token_not_found"
 	TLSRequired         Code = "tls_required"
 	PaymentRequired     Code = "payment_required"
 	PaymentExpired      Code = "payment_expired"
@@ -84,6 +86,7 @@ var problems = [...]problem{
 	{VerificationFailed, 402, "The payment does not pay what was asked", "verification-failed"},
 	{TLSRequired, 403, "Payments need a secure connection", ""},
 	{NotAdmitted, 403, "The operator does not admit this", ""},
+	{NotOwner, 403, "The member belongs to another account", ""},
 	{OriginNotAllowed, 403, "Pages of this origin may not call here", ""},
 	{NotFound, 404, "Nothing is at this address", ""},
 	{UnknownMember, 404, "No such member", ""},
@@ -105,6 +108,7 @@ var problems = [...]problem{
 	{BidTooLow, 422, "The bid is below the minimum", ""},
 	{BidTooHigh, 422, "The bid is above the maximum", ""},
 	{TotalTooHigh, 422, "The member's total would be above the maximum", ""},
+	{TokenNotFound, 422, "The site does not show the token", ""},
 	{CategoryUnavailable, 422, "No further category can be opened", ""},
 	{RateLimited, 429, "Too many requests", ""},
 	{CredentialTooLarge, 431, "The payment credential is too large", ""},

@@ -268,7 +268,8 @@ func detail(r *Response, st *core.State, o core.Ordinal) {
 	row, l := st.Row(o), r.links.of(st)
 	r.Body = room(r.Body, memberRoom(row, l))
 	w := member(flat.Write(r.Body).Lit16(`{"member":`), st, o, row, true, l)
-	w = w.Lit32(`,"leaderboard_rank":`).Number(uint64(st.Rank(o))).Byte('}').Byte('}')
+	w = w.Lit32(`,"leaderboard_rank":`).Number(uint64(st.Rank(o)))
+	w = ownership(w, st, o).Byte('}').Byte('}')
 	r.Body = w.Bytes(r.Body)
 }
 

@@ -1,6 +1,7 @@
 package coretest
 
 import (
+	"reflect"
 	"testing"
 
 	"webring/core"
@@ -85,24 +86,7 @@ func (r *Ring) Show(slug string) {
 // are made, here.
 func (r *Ring) Do(e core.Event, texts *core.Texts) {
 	r.t.Helper()
-	switch e := e.(type) {
-	case *core.Claimed:
-		e.Stamp = r.Stamp
-	case *core.Changed:
-		e.Stamp = r.Stamp
-	case *core.Moved:
-		e.Stamp = r.Stamp
-	case *core.Left:
-		e.Stamp = r.Stamp
-	case *core.Verified:
-		e.Stamp = r.Stamp
-	case *core.Unverified:
-		e.Stamp = r.Stamp
-	case *core.Asleep:
-		e.Stamp = r.Stamp
-	case *core.Awake:
-		e.Stamp = r.Stamp
-	}
+	reflect.ValueOf(e).Elem().FieldByName("Stamp").SetInt(r.Stamp)
 	if texts != nil {
 		c, words := core.CommitmentsOf(e).All(), [...]core.Text{texts.Name, texts.URL, texts.Description, texts.Report}
 		for i, word := range words {

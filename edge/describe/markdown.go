@@ -154,6 +154,9 @@ func markdownList(s *Source, path, category, query string) ([]byte, error) {
 	fmt.Fprintf(&b, ". All as JSON: <%s/api/ring>\n\n", ring.Base)
 	for _, m := range doc.Members {
 		fmt.Fprintf(&b, "%d. %s (%s, %s) %s", m.Position, inMarkdown(m.Name), m.Kind, inMarkdown(m.Category), address(m.URL))
+		if m.Health == "asleep" {
+			b.WriteString(" (asleep since " + day(m.HealthSince) + ")")
+		}
 		if m.Description != "" {
 			b.WriteString(": " + inMarkdown(m.Description))
 		}
@@ -195,6 +198,7 @@ func markdownMember(s *Source, slug string) ([]byte, error) {
 	if m.Report != "" {
 		fmt.Fprintf(&b, "- Report: %s\n", address(m.Report))
 	}
+	condition(&b, &ring, &m)
 	var hops struct{ Total struct{ From, To uint64 } }
 	if s.beside("/api/ring/"+m.Slug+"/hops", &hops) {
 		fmt.Fprintf(&b, "- Visitors in 30 days: %d sent here from other members, %d sent on; by day: <%s/api/ring/%s/hops>\n", hops.Total.To, hops.Total.From, ring.Base, m.Slug)
@@ -205,4 +209,30 @@ func markdownMember(s *Source, slug string) ([]byte, error) {
 	fmt.Fprintf(&b, "- As JSON: <%s/api/ring/%s>\n", ring.Base, m.Slug)
 	b.WriteString(ring.Policies.lines())
 	return []byte(b.String()), nil
+}
+
+// condition says what is known of a member's site, and whose the member is.
+func condition(b *strings.Builder, ring *Ring, m *Member) {
+	since := m.HealthSince
+	if since.IsZero() {
+		since = m.Joined
+	}
+	fmt.Fprintf(b, "- Health: %s since %s\n", m.Health, day(since))
+	if m.Verified == "" {
+		b.WriteString("- Site: not verified\n")
+	} else {
+		fmt.Fprintf(b, "- Site: verified by %s on %s\n", m.Verified, day(m.VerifiedAt))
+	}
+	if !m.Changed.IsZero() {
+		fmt.Fprintf(b, "- Changed: %s\n", day(m.Changed))
+	}
+	switch {
+	case m.Owner == "":
+		b.WriteString("- Owner: unknown until the site names one\n")
+	case m.Claimed:
+		fmt.Fprintf(b, "- Owner: %s, which its site has named\n", m.Owner)
+	default:
+		fmt.Fprintf(b, "- Owner: %s, which paid for it\n", m.Owner)
+	}
+	fmt.Fprintf(b, "- Owners change it by PATCH, and leave by DELETE: <%[1]s/api/ring/%[2]s>; sites name owners by POST: <%[1]s/api/ring/%[2]s/claim>\n", ring.Base, m.Slug)
 }

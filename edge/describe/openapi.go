@@ -1,8 +1,10 @@
 package describe
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -74,12 +76,13 @@ func openAPI(s *Source) ([]byte, error) {
 			{"name": "ring", "description": "The ring, its members and their ranks. Free."},
 			{"name": linksTag, "description": "Redirects to put on a page. Free."},
 			{"name": "paid", "description": "Joining and bidding."},
-			{"name": documentsTag, "description": "What is published for programs, made from what the ring is now."},
+			{"name": "owner", "description": "What owners do with their members. Free: a challenge for 0 asks for a signature."},
+			{"name": documentsTag, "description": "What is published for programs."},
 			{"name": "mcp", "description": "The reads as tools of the Model Context Protocol."},
 		},
 		"paths": paths,
 		"components": node{
-			"schemas": b.schemas, "responses": b.responses, "headers": headers(), "parameters": parameters(),
+			"schemas": b.schemas, "responses": b.responses, "headers": headers(), "parameters": b.parameterComponents(),
 			"securitySchemes": node{"payment": node{"type": "http", "scheme": "Payment",
 				"description": "A credential that pays one offer of a challenge. Each may be used once."}},
 		},
@@ -134,16 +137,17 @@ func (b *openapi) operation(op *Operation) node {
 		o["deprecated"] = true
 		o["description"] = op.More + fmt.Sprintf(" Deprecated since %s, gone on %s. Use %s.", d.Since.UTC().Format("2006-01-02"), d.Sunset.UTC().Format("2006-01-02"), d.Successor)
 	}
-	if op.body == "" {
-		return o
+	if op.body != "" {
+		content := node{"schema": node{"$ref": componentSchemas + op.body}}
+		if example := b.example(op); example != nil {
+			content["example"] = example
+		}
+		o["requestBody"] = node{"required": true, "content": node{jsonMedia: content}}
 	}
-	content := node{"schema": node{"$ref": componentSchemas + op.body}}
-	if example := b.example(op); example != nil {
-		content["example"] = example
-	}
-	o["requestBody"] = node{"required": true, "content": node{jsonMedia: content}}
-	if op.paid {
+	if op.paid || op.proved {
 		o["security"] = []node{{}, {"payment": []string{}}}
+	}
+	if op.paid {
 		if offers := b.offers(op); len(offers) > 0 {
 			o["x-payment-info"] = node{"offers": offers}
 		}
@@ -161,6 +165,10 @@ func (b *openapi) example(op *Operation) any {
 			return node{"member": "example", "amount": b.ring.MinBid}
 		}
 		return node{"member": b.member, "amount": b.ring.MinBid}
+	case "ChangeRequest":
+		return node{"description": "What it does, in other words."}
+	case "ClaimRequest":
+		return node{"account": "0x" + strings.Repeat("0", 39) + "1"}
 	}
 	return nil
 }
@@ -184,30 +192,27 @@ func (b *openapi) offers(op *Operation) (list []node) {
 func (b *openapi) parameters(op *Operation) []node {
 	list := []node{{"$ref": "#/components/parameters/Api-Version"}}
 	for _, p := range op.params {
-		if p.in == "path" {
-			example := b.member
-			if example == "" {
-				example = "example"
-			}
-			list = append(list, node{"name": p.name, "in": p.in, "required": true, "description": p.about, "schema": p.schema, "example": example})
-			continue
-		}
 		list = append(list, node{"$ref": "#/components/parameters/" + p.name})
 	}
 	if op.body != "" {
 		list = append(list, node{"$ref": "#/components/parameters/Content-Encoding"})
 	}
+	fields := []string{"Idempotency-Key", "X-Request-Id"}
 	if op.paid {
-		for _, name := range []string{"Idempotency-Key", "Accept-Payment", "X-Request-Id"} {
+		fields = append(fields, "Accept-Payment")
+	}
+	if op.paid || op.proved {
+		for _, name := range fields {
 			list = append(list, node{"$ref": "#/components/parameters/" + name})
 		}
 	}
 	return list
 }
 
-// parameters are the components that operations refer to.
-func parameters() node {
-	all := node{}
+// parameterComponents are the components that operations refer to.
+func (b *openapi) parameterComponents() node {
+	slug := slugParam()
+	all := node{slug.name: node{"name": slug.name, "in": slug.in, "required": true, "description": slug.about, "schema": slug.schema, "example": cmp.Or(b.member, "example")}}
 	for _, p := range slices.Concat([]param{fromParam(), formatParam(), daysParam(), sinceParam()}, filters(), pages()) {
 		all[p.name] = node{"name": p.name, "in": p.in, "description": p.about, "schema": p.schema}
 	}
@@ -226,8 +231,9 @@ func parameters() node {
 	return all
 }
 
-// Header fields that answers have besides their own. All have all of them, as the document
-// says at its beginning; to repeat the limits for each would take a fourth of the document.
+// Header fields that answers have besides their own. All have all of them but those of a
+// deprecated path; to repeat those of the limiter for each would take a fifth of the
+// document.
 var (
 	everyHeader      = []string{"Api-Version"}
 	limitHeader      = []string{"X-Request-Id", "RateLimit-Limit", "RateLimit-Policy", "RateLimit-Remaining", "RateLimit-Reset"}
@@ -278,6 +284,9 @@ func (b *openapi) answers(op *Operation) node {
 	all := node{}
 	for _, a := range op.success {
 		names := slices.Concat(everyHeader, a.headers)
+		if op.Tag != documentsTag {
+			names = append(names, "X-Request-Id")
+		}
 		if old {
 			names = append(names, deprecatedHeader...)
 		}
@@ -291,12 +300,6 @@ func (b *openapi) answers(op *Operation) node {
 		}
 		all[strconv.Itoa(a.status)] = r
 	}
-	if op.Tag == documentsTag && !old {
-		// What any request can meet, and these meet nothing else.
-		all["4XX"] = node{"$ref": "#/components/responses/" + b.problems()}
-		all["500"] = node{"$ref": "#/components/responses/" + b.problem(500, []api.Code{api.Internal}, false)}
-		return all
-	}
 	byStatus := map[int][]api.Code{}
 	for _, c := range api.Codes() {
 		if slices.Contains(op.codes, c) || slices.Contains(anyCodes, c) {
@@ -304,8 +307,14 @@ func (b *openapi) answers(op *Operation) node {
 		}
 	}
 	for status, codes := range byStatus {
+		own, both := all[strconv.Itoa(status)].(node)
+		if !old && !both && (op.Tag == documentsTag || status != 429) && !slices.ContainsFunc(codes, func(c api.Code) bool { return slices.Contains(op.codes, c) }) {
+			// What any request can meet stands in one place.
+			all["default"] = node{"$ref": "#/components/responses/" + b.problems()}
+			continue
+		}
 		name := b.problem(status, codes, old)
-		if own, both := all[strconv.Itoa(status)].(node); both {
+		if both {
 			own["content"].(node)[problemMedia] = b.responses[name].(node)["content"].(node)[problemMedia]
 			continue
 		}
@@ -314,31 +323,25 @@ func (b *openapi) answers(op *Operation) node {
 	return all
 }
 
-// problems gives the component of what any request can meet, by a fault of its
-// own.
+// problems gives the component of what any request can meet.
 func (b *openapi) problems() string {
-	var codes []api.Code
-	for _, c := range anyCodes {
-		if c.Status() < 500 {
-			codes = append(codes, c)
-		}
-	}
-	b.responses["Problem4XX"] = node{
-		"description": "A problem that any request can meet.",
-		"headers":     headerRefs(everyHeader...),
+	b.responses["Problem"] = problemResponse("A problem that any request can meet.", everyHeader, anyCodes)
+	return "Problem"
+}
+
+// problemResponse is an answer with one of these problems.
+func problemResponse(about string, headers []string, codes []api.Code) node {
+	return node{
+		"description": about,
+		"headers":     headerRefs(headers...),
 		"content": node{problemMedia: node{"schema": &schema{AllOf: []*schema{ref("Problem"),
 			{Properties: map[string]*schema{"code": codesOf(codes)}}}}}},
 	}
-	return "Problem4XX"
 }
 
 // problem gives the component of the problems with these codes.
 func (b *openapi) problem(status int, codes []api.Code, old bool) string {
 	names := slices.Clone(everyHeader)
-	var about []string
-	for _, c := range codes {
-		about = append(about, "`"+string(c)+"`: "+c.Title()+".")
-	}
 	switch status {
 	case 402:
 		names = append(names, "WWW-Authenticate")
@@ -361,11 +364,6 @@ func (b *openapi) problem(status int, codes []api.Code, old bool) string {
 		name = fmt.Sprintf("Problem%d-%d", status, n)
 	}
 	b.named[key] = name
-	b.responses[name] = node{
-		"description": strings.Join(about, " "),
-		"headers":     headerRefs(names...),
-		"content": node{problemMedia: node{"schema": &schema{AllOf: []*schema{ref("Problem"),
-			{Properties: map[string]*schema{"code": codesOf(codes), "status": {Enum: []any{status}}}}}}}},
-	}
+	b.responses[name] = problemResponse(http.StatusText(status)+".", names, codes)
 	return name
 }

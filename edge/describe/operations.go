@@ -2,6 +2,7 @@ package describe
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -24,6 +25,7 @@ type Operation struct {
 	success []success
 	codes   []api.Code // problems beyond those that any request can meet
 	paid    bool
+	proved  bool // it takes a proof by an account instead of a payment
 }
 
 // success is an answer that is no problem document.
@@ -93,7 +95,16 @@ var (
 		api.PaymentRequired, api.PaymentExpired, api.MalformedCredential, api.InvalidChallenge, api.VerificationFailed, api.TLSRequired, api.NotAdmitted,
 		api.CredentialReused, api.IdempotencyKeyUsed, api.PaymentMismatch, api.PaymentUnapplied, api.RankTaken, api.BidTooLow, api.BidTooHigh, api.TotalTooHigh, api.CredentialTooLarge,
 		api.PaymentPending, api.PaymentsUnavailable, api.PaymentsUnconfigured, api.NotLeader}
+
+	provedCodes = []api.Code{api.UnsupportedEncoding, api.InvalidRequest, api.MultipleCredentials, api.InvalidIdempotencyKey,
+		api.PaymentRequired, api.PaymentExpired, api.MalformedCredential, api.InvalidChallenge, api.VerificationFailed, api.TLSRequired, api.NotAdmitted, api.NotOwner,
+		api.UnknownMember, api.MemberRemoved, api.CredentialReused, api.IdempotencyKeyUsed, api.CredentialTooLarge, api.PaymentPending, api.PaymentsUnavailable, api.NotLeader}
 )
+
+// done is the answer to a request that was proved.
+func done(about string, s *schema) []success {
+	return []success{{200, about, jsonMedia, s, []string{"Payment-Receipt", "Webring-Seq"}, ""}}
+}
 
 // document is the answer of a read that may be kept.
 func document(name string, more ...string) []success {
@@ -135,15 +146,16 @@ func once(name string) []success {
 	return []success{{200, name, jsonMedia, ref(name), []string{"Webring-Seq", "Webring-From"}, ""}}
 }
 
+// noName matches what the name of a component has not.
+var noName = regexp.MustCompile(`[^A-Za-z0-9]+`)
+
 // file is the answer of a published document.
 func file(media string) []success {
 	s := text("")
 	if strings.Contains(media, "json") {
 		s = &schema{Type: "object"}
 	}
-	kind, _, _ := strings.Cut(media, ";")
-	shared := "Document-" + strings.NewReplacer("/", "-", "+", "-").Replace(kind)
-	return []success{{200, "The document.", media, s, []string{"ETag"}, shared}, notModified}
+	return []success{{200, "The document.", media, s, []string{"ETag"}, "Document-" + noName.ReplaceAllString(media, "-")}, notModified}
 }
 
 // Operations lists everything that the service does for programs: first what
@@ -190,6 +202,15 @@ func Operations() []Operation {
 		{ID: "bid", More: "Anyone may fund any member. Amounts add up, and each bid restores the full standing.", Method: "POST", Path: "/api/bid", Tag: "paid", body: "BidRequest", paid: true,
 			success: []success{{200, "Paid and counted.", jsonMedia, ref("BidResponse"), []string{"Payment-Receipt", "Webring-Seq"}, ""}},
 			codes:   slices.Concat(bodyCodes, paidCodes, []api.Code{api.UnknownMember, api.MemberRemoved})},
+		{ID: "changeMember", More: "Only the fields given change; an empty description removes it. The slug, the money and the rank stay. A url is a move: it is validated and scored before the 402, as a registration is, waits for payments for the member, and frees the old one. At most ten a day. The 402 has a challenge for 0: sign it with the account that owns the member.",
+			Method: "PATCH", Path: "/api/ring/{slug}", Tag: "owner", params: []param{slugParam()}, body: "ChangeRequest", proved: true, success: done("Changed.", ref("ChangeResponse")),
+			codes: slices.Concat(provedCodes, []api.Code{api.AlreadyRegistered, api.InvalidURL, api.ScoreTooLow, api.CategoryUnavailable, api.ScoreUnavailable, api.ScorePending})},
+		{ID: "leaveRing", More: "A body is not needed, and may be {}. What was paid stays in the books, the URL may register again, and the slug is not given to anybody else. Waits for payments for the member.",
+			Method: "DELETE", Path: "/api/ring/{slug}", Tag: "owner", params: []param{slugParam()}, proved: true, success: done("Left.", ref("LeaveResponse")), codes: provedCodes},
+		{ID: "claimMember", More: "With account: a token, for the site to show in /.well-known/webring-online.txt or in a TXT record of _webring-online.HOST; nothing is stored. With token: the site is looked at anew, and a 402 asks for a proof by the account that the token names, which owns the member then, whoever paid for it.",
+			Method: "POST", Path: "/api/ring/{slug}/claim", Tag: "owner", params: []param{slugParam()}, body: "ClaimRequest", proved: true,
+			success: []success{{200, "With account, the token; with token and proof, the member with its new owner.", jsonMedia, &schema{AnyOf: []*schema{ref("ClaimToken"), ref("ClaimResponse")}}, nil, ""}},
+			codes:   append(slices.Clone(provedCodes), api.TokenNotFound)},
 		{ID: "getWidgetScript", More: "For a script element of any site. It asks /api/widget and nothing else.", Path: "/widget.js", Tag: documentsTag, success: file("text/javascript; charset=utf-8")},
 		{ID: "getOpenAPI", Path: "/openapi.json", Tag: documentsTag, success: file(jsonMedia)},
 		{ID: "getLLMs", Path: "/llms.txt", Tag: documentsTag, success: file("text/plain; charset=utf-8")},
@@ -218,7 +239,7 @@ func Operations() []Operation {
 			list = append(list, Operation{ID: d.id, Method: "GET", Path: d.Path, About: d.About, Tag: documentsTag, success: file(d.Media)})
 		}
 		if op := &list[slices.IndexFunc(list, func(op Operation) bool { return op.Path == d.Path })]; op.More == "" {
-			op.More = fmt.Sprintf("Kept for at most %d seconds.", d.MaxAge)
+			op.More = fmt.Sprintf("Made from what the ring is now, and kept for at most %d seconds.", d.MaxAge)
 		}
 	}
 	return list

@@ -76,6 +76,8 @@ func orNull(s *schema) *schema {
 	return either
 }
 
+func ptr(n int) *int { return &n }
+
 func bounded(s *schema, least, most int) *schema {
 	s.MinLength, s.MaxLength = &least, &most
 	return s
@@ -131,7 +133,7 @@ func schemas() map[string]*schema {
 			field{"kind", kinds()},
 			field{"category", withPattern(text(""), categoryPattern)},
 			field{"description?", text("As the member describes itself.")},
-			field{"agentic_score", orNull(between(number("Agent-readiness score at registration."), 0, 100))},
+			field{"agentic_score", orNull(between(number("Agent-readiness score when it joined or moved."), 0, 100))},
 			field{"agentic_report", orNull(link("Report of the score."))},
 			field{"ring_position", between(number("Position in ring order, from 1."), 1, 0)},
 			field{"joined_at", when("")},
@@ -139,11 +141,18 @@ func schemas() map[string]*schema {
 			field{"bid_total_usd", usd("Every bid. Never shrinks.")},
 			field{"effective_bid_usd?", usd("Standing after decay: what ranks. Stands where paid_total_usd does.")},
 			field{"last_bid_at", orNull(when("Null when there was no bid."))},
+			field{"verified", orNull(oneOf("file", "dns", "link"))},
+			field{"verified_at?", when("When the site showed the ring's token, or linked back.")},
+			field{"health", oneOf("awake", "asleep")},
+			field{"health_since?", when("Left out: since it joined.")},
+			field{"changed_at?", when("The owner's last change.")},
 			field{"links", object(
 				field{"self", link("")}, field{"next", link("")}, field{"prev", link("")}, field{"site", link("")})},
 		),
 		"MemberDetail": object(field{"member", &schema{AllOf: []*schema{ref("Member"),
-			object(field{"leaderboard_rank", orNull(number(""))})}}}),
+			object(field{"leaderboard_rank", orNull(number(""))},
+				field{"owner", orNull(text("The account that may change it; null: unknown."))},
+				field{"claimed", &schema{Type: "boolean", Description: "Its site has named the owner, who otherwise paid for it."}})}}}),
 		"Traversal": object(field{"direction", oneOf("next", "prev", "random")}, field{"member", ref("Member")}),
 		"PageLinks": object(field{"next", orNull(link("The next page, null for none."))}, field{"prev", orNull(link("The page before, null for none."))}),
 		"MemberList": page("Members in ring order.",
@@ -210,6 +219,21 @@ func schemas() map[string]*schema {
 			field{"bid", object(field{"member", text("")}, field{"amount_usd", usd("")})},
 			field{"bid_total_usd", usd("")}, field{"leaderboard_rank", orNull(number(""))},
 			field{"to_take_first_usd", orNull(usd(""))}, field{"links", linkMap()}),
+		"ChangeRequest": {Type: "object", MinProperties: ptr(1), Properties: map[string]*schema{
+			"name": orNull(bounded(text("As when registering."), 1, 80)), "url": orNull(bounded(link("Where the site is now."), 1, 300)), "kind": orNull(kinds()),
+			"category": orNull(withPattern(text(""), categoryPattern)), "description": orNull(bounded(text("Empty: none."), 0, 300))},
+			PropertyOrder: []string{"name", "url", "kind", "category", "description"}},
+		"ChangeResponse": object(field{"changed", list(text("A field of the request."))}, field{"member?", ref("Member")}),
+		"LeaveResponse":  object(field{"left", &schema{Type: "boolean"}}, field{"links", linkMap()}),
+		"ClaimRequest": object(
+			field{"account?", orNull(withPattern(text("Asks for a token."), "^0x[0-9a-fA-F]{40}$"))},
+			field{"token?", orNull(bounded(text("The site shows it."), 48, 48))}),
+		"ClaimToken": object(
+			field{"token", text("")}, field{"account", text("")}, field{"host", text("")},
+			field{"file", object(field{"url", link("")}, field{"content", text("A line of the file.")})},
+			field{"dns", object(field{"type", oneOf("TXT")}, field{"name", text("")}, field{"value", text("")})},
+			field{"then", text("What to do with it.")}),
+		"ClaimResponse": object(field{"claimed", &schema{Type: "boolean"}}, field{"owner", text("The account.")}, field{"member?", ref("Member")}),
 		"Problem": object(
 			field{"type?", link("Resolves to an explanation.")}, field{"title", text("")}, field{"status", number("")},
 			field{"detail", text("")}, field{"code", codeSchema()},
@@ -220,10 +244,11 @@ func schemas() map[string]*schema {
 			field{"reference?", text("The transaction of a payment that came and has no effect; the operator finds it by that.")}, field{"links?", linkMap()},
 			field{"to_take_rank_usd?", usd("Bid that gives the rank wanted now, on rank_taken; above 1000000.00 what several must come to.")},
 			field{"join_at_rank_bid_usd?", usd("Opening bid that gives it; above 1000000.00: no opening bid does.")},
-			field{"score?", orNull(number(""))}, field{"required?", number("")}, field{"report?", orNull(link(""))}),
+			field{"score?", orNull(number(""))}, field{"required?", number("")}, field{"report?", orNull(link(""))},
+			field{"file?", link("Where the token was looked for, on token_not_found.")}, field{"dns?", text("And the name of the TXT record.")}),
 	}
 	all["Problem"].Description = "RFC 9457. Every error is one. Other paths answer not_found, other methods method_not_allowed."
-	for _, name := range []string{"RegisterRequest", "BidRequest"} {
+	for _, name := range []string{"RegisterRequest", "BidRequest", "ChangeRequest", "ClaimRequest"} {
 		all[name].AdditionalProperties = &schema{Not: &schema{}} // unknown fields are refused
 	}
 	return all

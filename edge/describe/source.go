@@ -184,6 +184,13 @@ type Member struct {
 	Rank        int       // on the leaderboard
 	DetailRank  int       `json:"leaderboard_rank"` // on the member's own document
 	TakeFirst   *string   `json:"to_take_first_usd"`
+	Verified    string    // how its site proved itself, "" when it has not
+	VerifiedAt  time.Time `json:"verified_at"`
+	Health      string    // awake or asleep
+	HealthSince time.Time `json:"health_since"` // zero: since it joined
+	Changed     time.Time `json:"changed_at"`   // zero for never
+	Owner       string    // on the member's own document; "" for an unknown account
+	Claimed     bool      // likewise
 }
 
 // members reads a part of the ring in ring order, and how many there are.

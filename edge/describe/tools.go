@@ -56,7 +56,7 @@ func Tools() (all []Tool) {
 var toolAbout = map[string]string{
 	"get_directory":     "What this ring is, how to join and bid, and what both cost.",
 	"list_members":      "The members in ring order, in pages.",
-	"get_member":        "One member, with its standing and its leaderboard rank.",
+	"get_member":        "One member, with its standing, its leaderboard rank and its owner.",
 	"next_member":       "The next member around the ring; without from the first one.",
 	"previous_member":   "The previous member around the ring; without from the last one.",
 	"random_member":     "A random member, another than from when another matches.",

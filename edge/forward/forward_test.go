@@ -79,7 +79,7 @@ func edgeTo(t *testing.T, cfg Config, shell edge.Config) *site {
 	}
 	t.Cleanup(f.Close)
 	shell.Core = newRing(t)
-	shell.Paid = map[string]edge.Handler{"/api/register": f.Paid, "/api/bid": f.Paid}
+	shell.Paid = map[string]edge.Handler{"/api/register": f.Paid, "/api/bid": f.Paid, "DELETE /api/ring/{slug}": f.Paid}
 	return serve(t, shell)
 }
 
@@ -230,6 +230,26 @@ func TestAnswersWaitUntilThisNodeSeesWhatWasPaidFor(t *testing.T) {
 			t.Errorf("%s: %d %q, asked for %d", c.rule, r.status, r.body, asked)
 		}
 		wantFields(t, r, "Webring-Stale", c.stale, "Webring-Seq", c.seq)
+	}
+}
+
+// A request without a body, on a connection that the origin has closed meanwhile, is one
+// that Go's client would send again.
+func TestALeaveIsNeverSentTwice(t *testing.T) {
+	var heads []string
+	s := edgeTo(t, Config{Origins: []string{answering(t, func(head, _ string) string {
+		if heads = append(heads, head); len(heads) > 1 {
+			return ""
+		}
+		return "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+	})}, Secrets: sharedSecrets}, edge.Config{})
+	fields := []string{"Authorization", "Payment x", "Idempotency-Key", "a-key-of-sixteen-characters"}
+	if r := s.do("DELETE", "/api/ring/beta", "", fields...); r.status != 200 {
+		t.Fatal(r.status, r.body)
+	}
+	wantProblem(t, s.do("DELETE", "/api/ring/beta", "", fields...), api.PaymentPending)
+	if len(heads) != 2 || strings.Contains(heads[1], "Transfer-Encoding") {
+		t.Errorf("the origin got %q", heads)
 	}
 }
 

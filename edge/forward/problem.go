@@ -26,7 +26,7 @@ func (f *Forwarder) crowded(ctx *fasthttp.RequestCtx) {
 		f.log.Warn("forward: as many requests are on their way to the origin as may be, of one client or of all", requestOf(ctx))
 	}
 	const crowded = "As many requests like this one are on their way to the origin of this ring as may be, of this client or of all"
-	if ctx.IsPost() {
+	if !isRead(ctx) {
 		f.refuse(ctx, api.PaymentsUnavailable, crowded+", "+notDelivered)
 	} else {
 		f.refuse(ctx, api.PaymentsUnavailable, crowded+". Other reads go on.")
@@ -52,7 +52,7 @@ func (f *Forwarder) unanswered(ctx *fasthttp.RequestCtx, sent bool, err error) {
 	}
 	f.log.Warn(happened, requestOf(ctx), "err", err)
 	switch {
-	case !ctx.IsPost():
+	case isRead(ctx):
 		f.refuse(ctx, api.PaymentsUnavailable, "Only the origin of this ring has what is at this address, and it cannot be reached. Other reads go on.")
 	case !sent:
 		f.refuse(ctx, api.PaymentsUnavailable, "The origin of this ring cannot be reached, "+notDelivered)
@@ -62,6 +62,8 @@ func (f *Forwarder) unanswered(ctx *fasthttp.RequestCtx, sent bool, err error) {
 		f.refuse(ctx, api.PaymentsUnavailable, lost+" This request brought no payment and charges nothing. Reads go on.")
 	}
 }
+
+func isRead(ctx *fasthttp.RequestCtx) bool { return ctx.IsGet() || ctx.IsHead() }
 
 // requestOf names a request in the log.
 func requestOf(ctx *fasthttp.RequestCtx) slog.Attr {
@@ -79,7 +81,7 @@ func mayLog(last *atomic.Int64) bool {
 // not known which. A new one leads within seconds.
 func (f *Forwarder) noLeader(ctx *fasthttp.RequestCtx) {
 	const none = "No node of this ring's origin is known to lead"
-	if ctx.IsPost() {
+	if !isRead(ctx) {
 		f.refuse(ctx, api.NotLeader, none+", "+notDelivered)
 	} else {
 		f.refuse(ctx, api.NotLeader, none+", and only that one has what is at this address. Other reads go on.")

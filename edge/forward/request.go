@@ -79,8 +79,10 @@ func (f *Forwarder) to(ctx context.Context, o *upstream.Origin, r *outgoing) *ht
 		Method: r.method, Host: host, URL: &url.URL{Scheme: scheme, Host: host, Opaque: r.target},
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: r.header.Clone(),
 	}
-	if len(r.body) > 0 {
-		// Without GetBody, the transport never sends the request a second time.
+	if len(r.body) > 0 || r.method == http.MethodDelete {
+		// With a body and without GetBody, the transport never sends the request a second
+		// time. Without one it would, where an Idempotency-Key is, and a DELETE without a
+		// body has an effect.
 		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(r.body)), int64(len(r.body))
 	}
 	if f.cfg.Secrets != nil {

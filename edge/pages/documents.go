@@ -47,6 +47,13 @@ type memberDocument struct {
 	Rank        int
 	TakeFirst   *string `json:"to_take_first_usd"`
 	BoardRank   int     `json:"leaderboard_rank"`
+	Verified    string
+	VerifiedAt  time.Time `json:"verified_at"`
+	Health      string
+	HealthSince time.Time `json:"health_since"`
+	Changed     time.Time `json:"changed_at"`
+	Owner       string
+	Claimed     bool
 }
 
 type listDocument struct {
@@ -125,7 +132,11 @@ func (l *endpointList) UnmarshalJSON(b []byte) error {
 // row is a member as pages show it.
 func (m *memberDocument) row() templates.Row {
 	r := templates.Row{Slug: m.Slug, Name: m.Name, URL: m.URL, Description: m.Description, Kind: m.Kind, Category: m.Category,
-		Position: m.Position, Joined: m.Joined, Rank: max(m.Rank, m.BoardRank), Standing: m.Standing, Paid: m.Paid, Bids: m.Bids}
+		Position: m.Position, Joined: m.Joined, Rank: max(m.Rank, m.BoardRank), Standing: m.Standing, Paid: m.Paid, Bids: m.Bids,
+		Verified: m.Verified, VerifiedAt: m.VerifiedAt, Asleep: m.Health == "asleep", HealthSince: m.HealthSince, Changed: m.Changed}
+	if r.HealthSince.IsZero() {
+		r.HealthSince = m.Joined
+	}
 	if m.Score != nil {
 		r.Score = strconv.Itoa(*m.Score)
 	}

@@ -27,7 +27,7 @@ var explanations = map[api.Code]explanation{
 		"The Idempotency-Key of the request is too short, too long, or holds something else than visible ASCII characters. Nothing was charged.",
 		"Send a random key of 16 to 255 characters, such as a UUID, and the same one with every repeat of the request."},
 	api.PaymentRequired: {
-		"The request is valid and costs money. The WWW-Authenticate fields of the answer carry the offers.",
+		"The request is valid and costs money. The WWW-Authenticate fields of the answer carry the offers. One with an amount of 0 is no offer: it asks the owner of a member for a proof, which is a signature.",
 		"Pay one offer and send the identical request again with the credential in Authorization. It will be accepted."},
 	api.PaymentExpired: {
 		"The challenge that the credential answers has expired, or expires too soon to settle the payment. The payment in the credential was not made.",
@@ -69,7 +69,7 @@ var explanations = map[api.Code]explanation{
 		"The credential was used before, and every credential pays once. The problem document says in its member outcome what became of that payment.",
 		"Do not pay again before you have read outcome. If it is applied, what was paid for exists: follow links.self."},
 	api.IdempotencyKeyUsed: {
-		"A payment for the same request was made under this Idempotency-Key in the last 24 hours: by anybody, if the request carries no credential, or by the account that its credential names. Nothing was charged for this request.",
+		"A payment for the same request was made, or an owner's request was carried out, under this Idempotency-Key in the last 24 hours: by anybody, if the request carries no credential, or by the account that its credential names. Nothing was charged for this request.",
 		"To read the answer to that payment again, send its credential with the key. To pay once more, send another key."},
 	api.PaymentUnapplied: {
 		"The transaction of the credential has paid this ring, and what it was to pay for cannot be done: somebody else has the URL by now, the member is gone, or the credential came with another request than the one it was issued for.",
@@ -83,8 +83,14 @@ var explanations = map[api.Code]explanation{
 	api.NotAdmitted: {
 		"The operator of this ring keeps out the site, the account that pays, or a word in the name or description, or has taken the member out of the ring for now. This is said before anything is charged, and also where a 402 was answered before the operator decided.",
 		"Nothing was charged. Do not pay another way for the same. If you think that this is a mistake, write to the operator."},
+	api.NotOwner: {
+		"The proof is by another account than the one that may do this: the account that paid for the member's registration, or the one that its site has named since; for a claim, the account that the token names. Nothing was done.",
+		"Send the request with a proof by that account. If the site is yours and somebody else paid for it, have the site name your account: POST /api/ring/{slug}/claim."},
+	api.TokenNotFound: {
+		"The site of the member does not show the token, neither in its file nor in its TXT record. The problem document says in file and dns where it was looked for, and in its detail what was found there.",
+		"Put the token into the file, in a line of its own, or into the TXT record, and send the request again. It is looked for anew each time."},
 	api.MemberRemoved: {
-		"The operator removed this member from the ring.",
+		"The operator removed this member from the ring, or its owner has left.",
 		"Nothing can be read of it or paid for it. Its URL may register again."},
 	api.BodyTooLarge: {
 		"The request body is longer than 16 KiB, as it was sent or without its content coding.",
@@ -114,7 +120,7 @@ var explanations = map[api.Code]explanation{
 		"The category is new, and as many are in use as the ring can have; or the account that pays has opened three within a day, as many as one may.",
 		"Use one of those that /api/categories lists. Nothing was charged."},
 	api.RateLimited: {
-		"This client has sent more requests than a client may in one minute.",
+		"This client has sent more requests than a client may in one minute, or a member was changed as often as it may be in a day, or its site was looked at as often as it may be in a minute. The detail says which.",
 		"Wait as many seconds as Retry-After says. The RateLimit fields of every answer show what is left."},
 	api.CredentialTooLarge: {
 		"The payment credential is longer than 16 KiB. Nothing was charged.",
@@ -126,7 +132,7 @@ var explanations = map[api.Code]explanation{
 		"Something failed here, and not because of the request.",
 		"Try again later. A paid request may be repeated with the same credential: it has exactly one effect."},
 	api.PaymentPending: {
-		"A payment is on its way, for this request or by somebody else for the same URL, and its outcome is not known yet; as many payments, of the account or of all, are on their way as may be at a time; or payments of this account, or of several, for the URL have failed lately. The detail says which.",
+		"A payment is on its way, for this request or by somebody else for the same URL, and its outcome is not known yet; as many payments, of the account or of all, are on their way as may be at a time; payments of this account, or of several, for the URL have failed lately; or what an owner asks for waits for a payment for the member. The detail says which.",
 		"If you sent a credential, do not pay again: repeat the identical request with it after the seconds that Retry-After says. If you sent none, nothing was charged: ask again after those seconds."},
 	api.PaymentsUnavailable: {
 		"The payment network, or the part of the service that talks to it, cannot be reached, or has no place for another payment now. Nothing was charged.",

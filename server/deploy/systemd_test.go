@@ -45,7 +45,7 @@ func units(t *testing.T) (services, all []string) {
 			t.Fatal(err)
 		}
 		name := filepath.Join(dir, strings.Replace(filepath.Base(file), "@", "@8411", 1))
-		if err := os.WriteFile(name, []byte(strings.ReplaceAll(string(text), "/usr/local/bin/webring", program)), 0o644); err != nil {
+		if err := os.WriteFile(name, []byte(strings.NewReplacer("/usr/local/bin/webring", program, "/usr/local/bin/etcd", program).Replace(string(text))), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, name)
@@ -53,7 +53,7 @@ func units(t *testing.T) (services, all []string) {
 			services = append(services, name)
 		}
 	}
-	if len(services) != 2 || len(all) != 4 {
+	if len(services) != 3 || len(all) != 5 {
 		t.Fatalf("units: %v", all)
 	}
 	return services, all

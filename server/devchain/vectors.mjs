@@ -135,7 +135,15 @@ const memos = [
   { challengeId: '', serverId: '' },
   { challengeId: 'qB3wErTyU7iOpAsD9fGhJk', serverId: 'bücher.example', clientId: 'x' },
 ].map((m) => ({ ...m, memo: Attribution.encode(m) }))
-save('../tempo/testdata', { now: now / 1000, currency, recipient, memos, credentials })
+const proofs = []
+for (const name of ['secp256k1', 'p256', 'webAuthn', 'keychain of p256', 'keychain, first version']) {
+  const account = accounts[name]
+  const challenge = Challenge.from({ ...base, request: request('0'), expires, digest, meta: { n: name } })
+  const charge = tempo.charge({ account, getClient: () => node })
+  const authorization = await charge.createCredential({ challenge, context: {} })
+  proofs.push({ name, authorization, account: account.address.toLowerCase() })
+}
+save('../tempo/testdata', { now: now / 1000, currency, recipient, memos, credentials, proofs })
 
 // ---- server/evm
 

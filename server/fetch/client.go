@@ -1,6 +1,8 @@
 package fetch
 
 import (
+	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/tls"
@@ -93,12 +95,18 @@ func newClient(cfg Config, ports ...uint16) *Client {
 // Close closes idle connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// Request is a GET request.
+// Request is a request, a GET unless it says otherwise.
 type Request struct {
 	URL       string
-	Accept    string // the Accept field; "" for anything
-	UserAgent string // "" for [Agent]
-	MaxBody   int64  // bytes of the decoded body; 0 for [MaxBody]
+	Method    string // "" for GET
+	Body      []byte
+	Fields    map[string]string // more header fields
+	Accept    string            // the Accept field; "" for anything
+	UserAgent string            // "" for [Agent]
+	MaxBody   int64             // bytes of the decoded body; 0 for [MaxBody]
+	// Enough ends the reading early, for bodies that need not end. It is asked with what has
+	// come of the decoded body, each time that more has. nil reads on.
+	Enough func(header http.Header, body []byte) bool
 }
 
 // Agent is the User-Agent field of a [Request] that names none.
@@ -115,7 +123,8 @@ type Response struct {
 }
 
 // Get sends a request. It follows redirects within one site, and returns the last
-// answer whatever its status. See the errors of this package.
+// answer whatever its status. A request other than GET is sent on by a redirect of 307 or 308
+// only, and another redirect is its answer. See the errors of this package.
 func (c *Client) Get(ctx context.Context, r Request) (*Response, error) {
 	u, err := c.target(r.URL)
 	if err != nil {
@@ -153,9 +162,18 @@ func (c *Client) Get(ctx context.Context, r Request) (*Response, error) {
 
 // once sends one request. If the answer is a redirect, next is its target.
 func (c *Client) once(ctx context.Context, u *url.URL, r Request) (*Response, string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	// Without GetBody, the transport never sends a body a second time.
+	var sent io.Reader
+	if len(r.Body) > 0 {
+		sent = struct{ io.Reader }{bytes.NewReader(r.Body)}
+	}
+	req, err := http.NewRequestWithContext(ctx, cmp.Or(r.Method, http.MethodGet), u.String(), sent)
 	if err != nil {
 		return nil, "", err
+	}
+	req.ContentLength = int64(len(r.Body))
+	for name, value := range r.Fields {
+		req.Header.Set(name, value)
 	}
 	req.Header.Set("User-Agent", r.UserAgent)
 	if r.UserAgent == "" {
@@ -178,7 +196,8 @@ func (c *Client) once(ctx context.Context, u *url.URL, r Request) (*Response, st
 		// connection that follows.
 		return nil, "", errNoAnswer
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-		if next := resp.Header.Get("Location"); next != "" {
+		keeps := resp.StatusCode == http.StatusTemporaryRedirect || resp.StatusCode == http.StatusPermanentRedirect
+		if next := resp.Header.Get("Location"); next != "" && (keeps || req.Method == http.MethodGet) {
 			return nil, next, nil
 		}
 	}
@@ -186,7 +205,7 @@ func (c *Client) once(ctx context.Context, u *url.URL, r Request) (*Response, st
 	if limit == 0 {
 		limit = MaxBody
 	}
-	body, err := decoded(resp, limit+1)
+	body, err := decoded(resp, limit+1, r.Enough)
 	if err != nil {
 		return nil, "", err
 	}
@@ -205,11 +224,12 @@ func (c *Client) counted(host string) string {
 	return Site(host)
 }
 
-// count counts a request to a host that is about to be sent on conn.
+// count counts a request to a host that is about to be sent on conn; nil for a question
+// about its name.
 func (c *Client) count(ctx context.Context, host string, conn net.Conn) error {
-	address := conn.RemoteAddr()
-	if _, mapped := c.mapped(host); mapped {
-		address = nil
+	var address net.Addr
+	if _, mapped := c.mapped(host); !mapped && conn != nil {
+		address = conn.RemoteAddr()
 	}
 	return c.limits.send(fair.FromContext(ctx), c.counted(host), address)
 }
@@ -244,7 +264,7 @@ const maxPacked = 64 << 10
 // decoded reads the first most bytes of a body. It bounds the bytes that it reads and
 // those that they decode to: a megabyte can decode to gigabytes of zeros, and endless
 // empty gzip members to nothing.
-func decoded(resp *http.Response, most int64) ([]byte, error) {
+func decoded(resp *http.Response, most int64, enough func(http.Header, []byte) bool) ([]byte, error) {
 	var body io.Reader = resp.Body
 	if strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") {
 		z, err := gzip.NewReader(io.LimitReader(resp.Body, most+maxPacked))
@@ -256,7 +276,21 @@ func decoded(resp *http.Response, most int64) ([]byte, error) {
 		}
 		body = z
 	}
-	return io.ReadAll(io.LimitReader(body, most))
+	body = io.LimitReader(body, most)
+	if enough == nil {
+		return io.ReadAll(body)
+	}
+	var all []byte
+	for part := make([]byte, 4096); ; {
+		n, err := body.Read(part)
+		all = append(all, part[:n]...)
+		switch {
+		case errors.Is(err, io.EOF), n > 0 && enough(resp.Header, all):
+			return all, nil
+		case err != nil:
+			return nil, err
+		}
+	}
 }
 
 // follow gives the target of a redirect, or refuses it.

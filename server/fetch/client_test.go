@@ -49,7 +49,7 @@ func listen(t *testing.T, address string, h http.HandlerFunc) *listener {
 
 // names is a name server on the loopback. It answers with the next of a name's
 // addresses each time it is asked, and goes on with the last. Those that a comma
-// separates, it gives at once.
+// separates, it gives at once. What begins with "txt:" is a text.
 func names(t *testing.T, answers map[string][]string) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -81,6 +81,12 @@ func names(t *testing.T, answers map[string][]string) *net.Resolver {
 				asked[name+q.Type.String()]++
 				header := dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: 0}
 				for address := range strings.SplitSeq(next, ",") {
+					if text, ok := strings.CutPrefix(address, "txt:"); ok {
+						if q.Type == dnsmessage.TypeTXT {
+							m.Answers = append(m.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.TXTResource{TXT: []string{text}}})
+						}
+						continue
+					}
 					switch a := netip.MustParseAddr(address); {
 					case q.Type == dnsmessage.TypeA && a.Is4():
 						m.Answers = append(m.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AResource{A: a.As4()}})

@@ -17,6 +17,8 @@
 //     a third party. Package fair shares these, so one client cannot use up a site's
 //     requests
 //
+// TXT records of sites' names are looked up within the same limits.
+//
 // Errors say what kind of thing went wrong, and not what was found at an address: a
 // refused address and a closed port look alike.
 package fetch

@@ -11,6 +11,9 @@
 // would ask for now, [Digest], [Keys.Verify] and [Challenge.ExpiresAt] come last,
 // because a payment that fails one of these may have been made already.
 //
+// [Keys.Mark] binds other words than challenges to this service, such as the tokens by which
+// sites name accounts.
+//
 // Everything that comes from outside is bounded before it is decoded. No error
 // made here contains any part of a credential or a key, and the types that
 // carry them print themselves redacted: [Credential], [Keys], [Payment].

@@ -23,28 +23,36 @@ const (
 	categoriesSpan = 24 * time.Hour
 )
 
-// sharesDomain refuses one account too many on a registrable domain: for a dollar, a
-// stranger could have a name that readers take for one of the domain's owner.
+// sharesDomain refuses one account too many on the registrable domain of an identity key:
+// for a dollar, a stranger could have a name that readers take for one of the domain's
+// owner. member is the one that is to move there, nil for a registration.
 //
 // The root of the domain itself is open to every account, so strangers below it cannot
-// keep its owner away.
-func (o *registration) sharesDomain(v *ledger.View, payer core.Account) error {
-	st, domain := v.State(), domainOf(o.Key)
-	if o.Key == domain {
+// keep its owner away. A member whose site is verified takes nobody's place.
+func (s *Service) sharesDomain(v *ledger.View, key string, account core.Account, member *core.Ordinal) error {
+	st, domain := v.State(), domainOf(key)
+	if key == domain {
 		return nil
 	}
-	first, taken := payer, 0 // members by others than the first, and one for all of the first
-	o.service.domains.members(st, domain, func(at core.Ordinal) (more bool) {
-		by := st.Owner(at)
+	first, some := account, false
+	taken := 0 // members by others than the first, and one for all of the first
+	s.domains.members(st, domain, func(at core.Ordinal) (more bool) {
+		if member != nil && at == *member {
+			return true
+		}
+		by, verified := st.Owner(at), st.Member(at).Proof != 0
 		switch {
-		case taken == 0:
-			first, taken = by, 1
-		case !by.Is(first):
+		case !some:
+			first, some = by, true
+			if !verified {
+				taken = 1
+			}
+		case !by.Is(first) && !verified:
 			taken++
 		}
-		return !first.Is(payer) && taken < maxAccounts
+		return !first.Is(account) && taken < maxAccounts
 	})
-	if taken > 0 && first.Is(payer) {
+	if some && first.Is(account) {
 		return nil
 	}
 	v.Registrations(func(r *ledger.Reservation) {
@@ -60,27 +68,27 @@ func (o *registration) sharesDomain(v *ledger.View, payer core.Account) error {
 
 // opensCategory refuses an account that opens one new category after another, because
 // their number is bounded. The default category does not count.
-func (o *registration) opensCategory(v *ledger.View, payer core.Account) error {
+func (s *Service) opensCategory(v *ledger.View, category string, account core.Account) error {
 	st := v.State()
-	if o.Category == defaultCategory || st.Select(0, []byte(o.Category)).Len() > 0 {
+	if category == defaultCategory || st.Select(0, []byte(category)).Len() > 0 {
 		return nil
 	}
 	opened := map[string]bool{}
-	since := o.service.Now().Add(-categoriesSpan).UnixMilli()
-	for _, category := range st.Categories() {
-		first := st.Select(0, []byte(category)).At(0)
-		if st.Owner(first).Is(payer) && st.Row(first).Joined() > since {
-			opened[category] = true
+	since := s.Now().Add(-categoriesSpan).UnixMilli()
+	for _, other := range st.Categories() {
+		first := st.Select(0, []byte(other)).At(0)
+		if m := st.Member(first); m.Owner.Is(account) && max(m.Joined, m.Changed) > since {
+			opened[other] = true
 		}
 	}
 	v.Registrations(func(r *ledger.Reservation) {
 		var open struct{ Category string }
-		if core.AccountOf(r.Payer).Is(payer) && json.Unmarshal(r.Pinned, &open) == nil && st.Select(0, []byte(open.Category)).Len() == 0 {
+		if core.AccountOf(r.Payer).Is(account) && json.Unmarshal(r.Pinned, &open) == nil && st.Select(0, []byte(open.Category)).Len() == 0 {
 			opened[open.Category] = true
 		}
 	})
 	delete(opened, defaultCategory)
-	if opened[o.Category] || len(opened) < maxCategories {
+	if opened[category] || len(opened) < maxCategories {
 		return nil
 	}
 	return accountProblem(api.CategoryUnavailable, "/category", fmt.Sprintf("is new, and an account opens at most %d new categories a day. Choose one that /api/categories lists, or come back tomorrow. Nothing was charged", maxCategories))

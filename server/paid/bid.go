@@ -67,7 +67,7 @@ func (o *bid) check(v *ledger.View) error {
 	if v.RemovalAnnounced(m.Slug) {
 		// The member may yet stay, so this is no [api.MemberRemoved].
 		return &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
-			Detail: "This member is being taken out of the ring as soon as the last payment for it is settled, and takes no new bids. Nothing was charged for this one; send the request again later to learn what became of the member."}
+			Detail: "This member is being taken out of the ring, or moved, as soon as the last payment for it is settled, and takes no new bids. Nothing was charged for this one; send the request again later to learn what became of the member."}
 	}
 	if _, open := v.OpenOnMember(m.Slug); m.Total()+open+o.Amount > core.MaxTotal {
 		return &Problem{Code: api.TotalTooHigh, Detail: "The member's total may not go beyond " + FormatUSD(core.MaxTotal) + " USD."}

@@ -95,27 +95,16 @@ func ParseRegister(body []byte, canonical func(raw string) (url, key string, err
 
 	r := RegisterRequest{Category: defaultCategory}
 	if s, ok := f.required(fields, "name"); ok {
-		if r.Name, ok = f.text("/name", s, 1, core.MaxName); ok && named != nil {
-			if err := named(r.Name); err != nil {
-				f.add(api.InvalidRequest, "/name", err.Error())
-			}
-		}
+		r.Name = f.name(s, named)
 	}
 	if s, ok := f.required(fields, "url"); ok {
-		var err error
-		if r.URL, r.Key, err = canonical(s); err != nil {
-			f.add(api.InvalidURL, "/url", err.Error())
-		}
+		r.URL, r.Key = f.site(s, canonical)
 	}
 	if s, ok := f.required(fields, "kind"); ok {
-		if r.Kind, ok = core.ParseKind(s); !ok {
-			f.add(api.InvalidRequest, "/kind", `must be "agent", "mcp" or "website"`)
-		}
+		r.Kind = f.kind(s)
 	}
 	if s, ok := f.optional(fields, "category"); ok {
-		if r.Category = s; !core.ValidCategory(s) {
-			f.add(api.InvalidRequest, "/category", "must match ^[a-z0-9][a-z0-9-]{0,31}$")
-		}
+		r.Category = f.category(s)
 	}
 	if s, ok := f.optional(fields, "description"); ok {
 		r.Description, _ = f.text("/description", s, 0, core.MaxDescription)
@@ -382,6 +371,41 @@ func (f *findings) text(pointer, s string, least, most int) (clean string, ok bo
 		return clean, true
 	}
 	return clean, false
+}
+
+// name gives the cleaned form of a member's name. named may be nil.
+func (f *findings) name(s string, named func(string) error) string {
+	clean, ok := f.text("/name", s, 1, core.MaxName)
+	if ok && named != nil {
+		if err := named(clean); err != nil {
+			f.add(api.InvalidRequest, "/name", err.Error())
+		}
+	}
+	return clean
+}
+
+// site gives the canonical URL of a site, and its identity key.
+func (f *findings) site(s string, canonical func(raw string) (url, key string, err error)) (url, key string) {
+	url, key, err := canonical(s)
+	if err != nil {
+		f.add(api.InvalidURL, "/url", err.Error())
+	}
+	return url, key
+}
+
+func (f *findings) kind(s string) core.Kind {
+	kind, ok := core.ParseKind(s)
+	if !ok {
+		f.add(api.InvalidRequest, "/kind", `must be "agent", "mcp" or "website"`)
+	}
+	return kind
+}
+
+func (f *findings) category(s string) string {
+	if !core.ValidCategory(s) {
+		f.add(api.InvalidRequest, "/category", "must match ^[a-z0-9][a-z0-9-]{0,31}$")
+	}
+	return s
 }
 
 // amount gives cents at or above minimum.

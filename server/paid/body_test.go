@@ -286,7 +286,8 @@ func TestBidBounds(t *testing.T) {
 func FuzzParseRegister(f *testing.F) {
 	for _, body := range []string{
 		register(), register("bid", `"2.50"`, "description", `"x"`, "category", `"a"`), register("x", `{"a":[1,"\u0000"]}`),
-		`{"name":"a","name":"b"}`, `[`, "", `{"member":"https://bücher.de","amount":"1"}`,
+		`{"name":"a","name":"b"}`, `{"description":"","kind":"mcp"}`, `{"account":"0x0000000000000000000000000000000000000001"}`,
+		`{"token":"` + strings.Repeat("A", 48) + `"}`, `[`, "", `{"member":"https://bücher.de","amount":"1"}`,
 	} {
 		f.Add([]byte(body))
 	}
@@ -299,6 +300,18 @@ func FuzzParseRegister(f *testing.F) {
 		} else if r.Name == "" || codePoints(r.Name) > 80 || codePoints(r.Description) > 300 || len(r.URL) > 300 ||
 			r.Key == "" || r.Kind == 0 || !core.ValidCategory(r.Category) || r.Bid != 0 && r.Bid < minimumBid {
 			t.Fatalf("%q: %+v", body, r)
+		}
+		c, err := ParseChange(body, SitePolicy{}.Canonical, nil)
+		if err != nil {
+			invalid(t, string(body), err)
+		} else if c == (ChangeRequest{}) || c.Name != nil && (*c.Name == "" || codePoints(*c.Name) > 80) || c.Description != nil && codePoints(*c.Description) > 300 ||
+			(c.URL == "") != (c.Key == "") || c.Category != nil && !core.ValidCategory(*c.Category) {
+			t.Fatalf("%q: %+v", body, c)
+		}
+		if account, token, err := claimFields(body); err != nil {
+			invalid(t, string(body), err)
+		} else if (account == core.Account{}) == (token == "") {
+			t.Fatalf("%q: %v %q", body, account, token)
 		}
 		b, err := ParseBid(body, minimumBid)
 		if err != nil {

@@ -32,6 +32,10 @@ func (s *Service) pay(ctx context.Context, op operation, c Call, cred mpp.Creden
 	if ours {
 		c.about.id = ch.ID
 	}
+	if ours && s.Prover != nil && ch.Request == s.Prover.Request() { // it asks for no payment
+		s.tellRefused(c, n)
+		return s.offer(ctx, op, c, errOtherRequest)
+	}
 	answer, err := s.consumed(c, ch.ID, ours)
 	switch {
 	case err != nil:

@@ -1,5 +1,6 @@
 // Package paid takes a paid operation from its first request to its stored effect: it takes
-// no money without an effect, and none twice for one.
+// no money without an effect, and none twice for one. It also takes the requests for which
+// the owner of a member proves itself.
 //
 // The files, in the order of a payment:
 //
@@ -27,6 +28,9 @@
 //     money without an event; adjust.go: the operator credits and voids; verify.go:
 //     compares all events with the networks; payee.go: all payees that the ring ever had
 //   - check.go: whether a registration would get a 402, without a payment
+//   - proof.go: a request of an owner gets a challenge for nothing, and its proof is
+//     checked; deed.go: what it allows is done; spent.go: once; change.go, leave.go,
+//     claim.go and visit.go are the requests that exist
 //   - record.go: the lines of the log about payments
 //   - problem.go: every error becomes a document in one place
 //

@@ -3,6 +3,7 @@ package paid
 import (
 	"context"
 	"hash/maphash"
+	"slices"
 	"sync"
 
 	"webring/core"
@@ -18,25 +19,59 @@ type domains struct {
 	seed maphash.Seed
 	last map[uint32]core.Ordinal // by a hash of the domain: the member that joined last there
 	next []core.Ordinal          // by ordinal: the next member on the domain, after the last the first
+
+	// Members that have moved since they were added are found here instead.
+	moved map[core.Ordinal]bool
+	later map[uint32][]core.Ordinal // by a hash of the domain, in the order of their moves
 }
 
-// members calls f with the members on a domain, in the order in which they joined, until
-// it returns false. Hidden ones count: they keep their URLs.
+// members calls f with the members on a domain, in the order in which they joined, and then
+// with those that moved there, until it returns false. Hidden ones count: they keep their
+// URLs.
 func (d *domains) members(st *core.State, domain string, f func(core.Ordinal) (more bool)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.reach(st, st.Rows())
-	last, ok := d.last[d.hash(domain)]
-	if !ok {
-		return
-	}
-	for at := d.next[last]; ; at = d.next[at] {
+	hash := d.hash(domain)
+	ends := func(at core.Ordinal) bool {
 		m := st.Member(at)
 		// Two domains can have the same 32-bit hash.
-		if !m.Removed && isOrBelow(hostOf(m.URL), domain) && !f(at) || at == last {
+		return !m.Removed && isOrBelow(hostOf(m.URL), domain) && !f(at)
+	}
+	if last, ok := d.last[hash]; ok {
+		for at := d.next[last]; ; at = d.next[at] {
+			if !d.moved[at] && ends(at) {
+				return
+			}
+			if at == last {
+				break
+			}
+		}
+	}
+	for _, at := range d.later[hash] {
+		if ends(at) {
 			return
 		}
 	}
+}
+
+// move notes that a member has another URL from now on; old is the one before.
+func (d *domains) move(st *core.State, at core.Ordinal, old string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if int(at) >= len(d.next) {
+		return // it will be added by its new URL
+	}
+	if d.moved == nil {
+		d.moved, d.later = map[core.Ordinal]bool{}, map[uint32][]core.Ordinal{}
+	}
+	if d.moved[at] {
+		hash := d.hash(hosts.Domain(hostOf(old)))
+		d.later[hash] = slices.DeleteFunc(d.later[hash], func(o core.Ordinal) bool { return o == at })
+	}
+	d.moved[at] = true
+	hash := d.hash(hosts.Domain(hostOf(st.Member(at).URL)))
+	d.later[hash] = append(d.later[hash], at)
 }
 
 // reach adds the members that joined since the last call, up to a number of rows.

@@ -16,9 +16,9 @@ import (
 // an Idempotency-Key; the account that pays is public in the ledger.
 
 // Audit is the key of the attribute that marks lines of which each is about somebody's
-// money, or about what the operator keeps out. Its values are payment, refusal, money
-// (somebody has to look), adjustment and moderation. None of them may be left out because
-// another looks like it.
+// money or place, or about what the operator keeps out. Its values are payment, refusal,
+// money (somebody has to look), adjustment, moderation and ownership. None of them may be
+// left out because another looks like it.
 const Audit = "audit"
 
 // about is what the log says of a request.

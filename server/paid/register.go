@@ -60,22 +60,38 @@ const (
 )
 
 func (o *registration) pin() map[string]string {
-	pinned := map[string]string{
-		pinURL:      o.URL,
-		pinFee:      strconv.FormatInt(o.Fee, 10),
-		pinScore:    strconv.Itoa(o.Score.Score),
-		pinProvider: o.Score.Provider,
-	}
-	if o.Score.Report != "" {
-		pinned[pinReport] = o.Score.Report
-	}
-	if o.Score.Version != "" {
-		pinned[pinVersion] = o.Score.Version
-	}
-	if !o.Score.ScannedAt.IsZero() {
-		pinned[pinScanned] = o.Score.ScannedAt.UTC().Format(time.RFC3339Nano)
-	}
+	pinned := map[string]string{pinFee: strconv.FormatInt(o.Fee, 10)}
+	pinSite(pinned, o.URL, o.Score)
 	return pinned
+}
+
+// pinSite pins a URL with its score.
+func pinSite(pinned map[string]string, url string, s score.Result) {
+	pinned[pinURL], pinned[pinScore], pinned[pinProvider] = url, strconv.Itoa(s.Score), s.Provider
+	if s.Report != "" {
+		pinned[pinReport] = s.Report
+	}
+	if s.Version != "" {
+		pinned[pinVersion] = s.Version
+	}
+	if !s.ScannedAt.IsZero() {
+		pinned[pinScanned] = s.ScannedAt.UTC().Format(time.RFC3339Nano)
+	}
+}
+
+// pinnedScore gives the score that pinSite has pinned for a URL.
+func pinnedScore(pinned map[string]string, url string) (s score.Result, err error) {
+	points, err := strconv.Atoi(pinned[pinScore])
+	if err != nil || pinned[pinURL] != url {
+		return s, errPinned
+	}
+	s = score.Result{Score: points, Report: pinned[pinReport], Provider: pinned[pinProvider], Version: pinned[pinVersion]}
+	if at := pinned[pinScanned]; at != "" {
+		if s.ScannedAt, err = time.Parse(time.RFC3339Nano, at); err != nil {
+			return s, errPinned
+		}
+	}
+	return s, nil
 }
 
 var errPinned = errors.New("paid: the body is not what the challenge was issued for")
@@ -87,17 +103,11 @@ func (p *registering) restore(body []byte, pinned map[string]string) (order, err
 		return nil, err
 	}
 	o := &registration{service: p.Service, promised: true, RegisterRequest: r}
-	fee, errFee := strconv.ParseInt(pinned[pinFee], 10, 64)
-	points, errScore := strconv.Atoi(pinned[pinScore])
-	if errFee != nil || errScore != nil || fee < 0 || fee > core.MaxAmount || pinned[pinURL] != r.URL {
-		return nil, errPinned
+	if o.Score, err = pinnedScore(pinned, r.URL); err != nil {
+		return nil, err
 	}
-	o.Fee = fee
-	o.Score = score.Result{Score: points, Report: pinned[pinReport], Provider: pinned[pinProvider], Version: pinned[pinVersion]}
-	if at := pinned[pinScanned]; at != "" {
-		if o.Score.ScannedAt, err = time.Parse(time.RFC3339Nano, at); err != nil {
-			return nil, errPinned
-		}
+	if o.Fee, err = strconv.ParseInt(pinned[pinFee], 10, 64); err != nil || o.Fee < 0 || o.Fee > core.MaxAmount {
+		return nil, errPinned
 	}
 	return o, nil
 }
@@ -109,14 +119,8 @@ func (p *registering) load(stored json.RawMessage) (order, error) {
 
 func (o *registration) check(v *ledger.View) error {
 	st := v.State()
-	if at, taken := st.Holder([]byte(o.Key)); taken && st.Hidden(at) {
-		return notAdmitted("The operator has taken the member with this URL out of the ring for now, and the URL stays with it.")
-	} else if taken {
-		return &Problem{Code: api.AlreadyRegistered, Detail: "This URL is already in the ring. Bid on the member to raise its rank.",
-			More: map[string]any{"links": map[string]string{"self": st.Rules().BaseURL + "/api/ring/" + st.Member(at).Slug}}}
-	}
-	if until, pending := v.URLPending(o.Key); pending {
-		return o.service.heldURL(until)
+	if err := o.service.urlFree(v, o.Key, nil); err != nil {
+		return err
 	}
 	rows, categories, limit := st.Rows()+v.OpenRegistrations(), len(st.Categories()), core.MaxCategories
 	if o.promised {
@@ -132,7 +136,28 @@ func (o *registration) check(v *ledger.View) error {
 		return &Problem{Code: api.RingFull, RetryAfter: 3600, Detail: "The ring has no room for new members at the moment. Nothing was charged."}
 	}
 	if categories >= limit && st.Select(0, []byte(o.Category)).Len() == 0 {
-		return &Problem{Code: api.CategoryUnavailable, Detail: "No further category can be opened. Choose one that /api/categories lists."}
+		return errNoCategory
+	}
+	return nil
+}
+
+var errNoCategory = &Problem{Code: api.CategoryUnavailable, Detail: "No further category can be opened. Choose one that /api/categories lists."}
+
+// urlFree says why nobody can take the URL with an identity key now. member is the one that
+// is to move there, which may hold it already in another spelling; nil for a registration.
+func (s *Service) urlFree(v *ledger.View, key string, member *core.Ordinal) error {
+	st := v.State()
+	at, taken := st.Holder([]byte(key))
+	switch {
+	case taken && member != nil && at == *member:
+	case taken && st.Hidden(at):
+		return notAdmitted("The operator has taken the member with this URL out of the ring for now, and the URL stays with it.")
+	case taken:
+		return &Problem{Code: api.AlreadyRegistered, Detail: "This URL is already in the ring. Bid on the member to raise its rank.",
+			More: map[string]any{"links": map[string]string{"self": st.Rules().BaseURL + "/api/ring/" + st.Member(at).Slug}}}
+	}
+	if until, pending := v.URLPending(key); pending {
+		return s.heldURL(until)
 	}
 	return nil
 }
@@ -155,32 +180,39 @@ func (o *registration) checkUnpaid(v *ledger.View, payer string) error {
 	if payer == "" {
 		return nil
 	}
-	return cmp.Or(o.sharesDomain(v, core.AccountOf(payer)), o.opensCategory(v, core.AccountOf(payer)))
+	account := core.AccountOf(payer)
+	return cmp.Or(o.service.sharesDomain(v, o.Key, account, nil), o.service.opensCategory(v, o.Category, account))
 }
 
 func (o *registration) decide(ctx context.Context, client string) error {
 	return o.measure(ctx, client, o.service.Scorer)
 }
 
-// measure asks the scorer, puts its answer into o, and refuses a score that is too low.
-func (o *registration) measure(ctx context.Context, client string, scorer Scorer) error {
+// measure puts the score of the site into o, and refuses one that is too low.
+func (o *registration) measure(ctx context.Context, client string, scorer Scorer) (err error) {
+	o.Score, err = o.service.measure(ctx, client, scorer, o.URL)
+	return err
+}
+
+// measure asks the scorer about a site, and refuses a score that is too low, which it gives
+// nevertheless.
+func (s *Service) measure(ctx context.Context, client string, scorer Scorer, url string) (score.Result, error) {
 	var required int
-	o.service.Ledger.View(func(v *ledger.View) { required = int(v.State().Rules().RequiredScore) })
-	result, err := scorer.Score(ctx, client, o.URL)
+	s.Ledger.View(func(v *ledger.View) { required = int(v.State().Rules().RequiredScore) })
+	result, err := scorer.Score(ctx, client, url)
 	if err == nil {
 		err = fits(&result)
 	}
 	if err != nil {
-		o.service.Log.Info("no score", "err", err)
-		return scoreProblem(err, required)
+		s.Log.Info("no score", "err", err)
+		return score.Result{}, scoreProblem(err, required)
 	}
-	o.Score = result
 	if result.Score < required {
-		return &Problem{Code: api.ScoreTooLow,
+		return result, &Problem{Code: api.ScoreTooLow,
 			Detail: "The site's agent-readiness score is " + strconv.Itoa(result.Score) + "; joining needs " + strconv.Itoa(required) + ". The report says what to improve. Nothing was charged.",
 			More:   map[string]any{"score": result.Score, "required": required, "report": orNull(result.Report)}}
 	}
-	return nil
+	return result, nil
 }
 
 // maxScorerWords bounds provider and rubric version, in bytes.
@@ -251,10 +283,8 @@ func (o *registration) subject(r *ledger.Reservation) { r.URLKey = o.Key }
 func (o *registration) carryOut(tx *ledger.Tx, payment core.Payment) (effect, error) {
 	slug := o.slug(tx.State(), "")
 	event := &core.Joined{Stamp: tx.Stamp(), Slug: slug, Kind: o.Kind, Category: o.Category, Fee: o.Fee, Bid: o.Bid, Payment: payment,
-		Score: core.Score{Given: !o.unscored, Value: uint8(o.Score.Score), Provider: o.Score.Provider, Version: o.Score.Version}}
-	if !o.Score.ScannedAt.IsZero() {
-		event.Score.ScannedAt = o.Score.ScannedAt.UnixMilli()
-	}
+		Score: eventScore(o.Score)}
+	event.Score.Given = !o.unscored
 	texts := &core.Texts{Name: core.Text{Value: o.Name}, URL: core.Text{Value: o.URL},
 		Description: core.Text{Value: o.Description}, Report: core.Text{Value: o.Score.Report}}
 	if _, err := tx.Append(event, texts); err != nil {
@@ -273,6 +303,15 @@ func (o *registration) carryOut(tx *ledger.Tx, payment core.Payment) (effect, er
 	body = append(body, `,"welcome":`...)
 	body = api.AppendString(body, "Welcome to "+st.Rules().Name+". You are number "+strconv.Itoa(st.Position(at))+" in the ring.")
 	return effect{status: 201, slug: slug, location: self, body: append(body, '}')}, nil
+}
+
+// eventScore is a score as events have it.
+func eventScore(s score.Result) core.Score {
+	e := core.Score{Given: true, Value: uint8(s.Score), Provider: s.Provider, Version: s.Version}
+	if !s.ScannedAt.IsZero() {
+		e.ScannedAt = s.ScannedAt.UnixMilli()
+	}
+	return e
 }
 
 // carriedOut recognises the member by its URL. If that is redacted, or the member has moved

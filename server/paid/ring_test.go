@@ -51,6 +51,7 @@ type ring struct {
 	methods  func(alive *atomic.Bool) []paid.Method
 	starting func()             // called before a service starts on its ledger
 	config   func(*paid.Config) // changes what a service starts with
+	visit    func(slug string)  // has a site visited; nil for nobody does
 
 	*process
 	all     []*process

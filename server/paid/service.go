@@ -83,6 +83,13 @@ type Config struct {
 	Ledger  *ledger.Ledger
 	Methods []Method
 	Scorer  Scorer
+	// Prover verifies the proofs of owners, and MemberSites looks at the sites of members.
+	// nil: no request of an owner is taken.
+	Prover      Prover
+	MemberSites Sites
+	// Visit has the site of a member visited soon, for its owner. It must be quick. nil:
+	// there are no visits.
+	Visit func(slug string)
 	// DraftScorer scores sites for [Service.Check], with limits of its own; nil stands
 	// for Scorer.
 	DraftScorer Scorer
@@ -133,6 +140,7 @@ type Service struct {
 	Config
 	keys       atomic.Pointer[mpp.Keys]
 	operations map[string]operation
+	proven     map[string]provenOperation
 	networks   []*network
 	wastes     wastes
 	domains    domains
@@ -151,7 +159,7 @@ type Service struct {
 // New starts a service on its ledger and goes on with every reservation that the last
 // process left open. It waits up to two seconds for the networks' first answers.
 func New(cfg Config) (*Service, error) {
-	if len(cfg.Methods) > 0 {
+	if len(cfg.Methods) > 0 || cfg.Prover != nil {
 		if err := mpp.CheckRealm(cfg.Realm); err != nil {
 			return nil, err
 		}
@@ -186,6 +194,12 @@ func New(cfg Config) (*Service, error) {
 	s.operations = map[string]operation{
 		OpRegister: &registering{s},
 		OpBid:      bidding{},
+	}
+	if cfg.Prover != nil {
+		s.proven = map[string]provenOperation{OpChange: changing{s}, OpLeave: leaving{}, OpClaim: claiming{s}}
+		if cfg.Visit != nil {
+			s.proven[OpVisit] = visiting{s}
+		}
 	}
 	for _, n := range s.networks {
 		s.group.Add(2)
@@ -246,15 +260,21 @@ func (s *Service) Close(ctx context.Context) error {
 	return err
 }
 
-// The paid operations.
+// The operations: those that are paid for, and those that an owner proves itself for.
 const (
 	OpRegister = ledger.OperationRegister
 	OpBid      = ledger.OperationBid
+
+	OpChange = "change"
+	OpLeave  = "leave"
+	OpClaim  = "claim"
+	OpVisit  = "visit"
 )
 
-// Call is one request of a paid operation, over any transport.
+// Call is one request of an operation, over any transport.
 type Call struct {
-	Operation      string   // OpRegister or OpBid
+	Operation      string   // OpRegister or another one
+	Slug           string   // the member that an owner's request is about
 	Body           []byte   // JSON, without a content coding
 	Received       []byte   // Body as it was received; nil where it is the same
 	Authorization  []string // values of all Authorization fields
@@ -297,17 +317,31 @@ func (s *Service) Handle(ctx context.Context, c Call) Answer {
 }
 
 func (s *Service) handle(ctx context.Context, c Call) Answer {
-	op := s.operations[c.Operation]
+	op, proven := s.operations[c.Operation], s.proven[c.Operation]
 	c.digest = c.bodyDigest()
 	switch {
-	case !c.Secure && len(s.Methods) > 0:
+	case op == nil && proven == nil:
+		return s.problem(unconfigured)
+	case !c.Secure && (len(s.Methods) > 0 || proven != nil):
 		return s.problem(&Problem{Code: api.TLSRequired, Detail: "Challenges are issued and credentials taken only over TLS. Use https."})
 	case c.IdempotencyKey != "" && !idempotencyKey.MatchString(c.IdempotencyKey):
 		return s.problem(&Problem{Code: api.InvalidIdempotencyKey,
 			Detail: "An Idempotency-Key has 16 to 255 visible ASCII characters, so that no two clients choose the same by chance. Send a random one, such as a UUID."})
-	case len(s.Methods) == 0:
+	case proven == nil && len(s.Methods) == 0:
 		// Nothing can be paid, but a wrong request is told what is wrong.
 		return s.offer(ctx, op, c, nil)
+	}
+	// ask answers with a challenge, and says why the request did not do.
+	ask := func(why *Problem) Answer {
+		if proven != nil {
+			return s.askProof(ctx, proven, &c, why)
+		}
+		return s.offer(ctx, op, c, why)
+	}
+	if claim, ok := proven.(claiming); ok {
+		if a := claim.offerToken(&c); a != nil {
+			return *a
+		}
 	}
 	cred, found, err := mpp.ParseAuthorization(c.Authorization)
 	c.about.credential = found || err != nil
@@ -317,9 +351,13 @@ func (s *Service) handle(ctx context.Context, c Call) Answer {
 	case errors.Is(err, mpp.ErrTooLarge):
 		return s.problem(&Problem{Code: api.CredentialTooLarge, Detail: "A Payment credential may have at most 16384 characters."})
 	case err != nil:
-		return s.offer(ctx, op, c, &Problem{Code: api.MalformedCredential, Detail: "The Payment credential is not base64url without padding of one JSON object with challenge and payload."})
+		return ask(&Problem{Code: api.MalformedCredential, Detail: "The Payment credential is not base64url without padding of one JSON object with challenge and payload."})
+	case !found && proven != nil:
+		return ask(&Problem{Code: api.PaymentRequired, Detail: "Nothing is to be paid. Prove yourself: sign the challenge in WWW-Authenticate with your account, and send the identical request again with the credential."})
 	case !found:
-		return s.offer(ctx, op, c, &Problem{Code: api.PaymentRequired, Detail: "Pay one of the offers in WWW-Authenticate and send the identical request again with the credential."})
+		return ask(&Problem{Code: api.PaymentRequired, Detail: "Pay one of the offers in WWW-Authenticate and send the identical request again with the credential."})
+	case proven != nil:
+		return s.prove(ctx, proven, &c, cred)
 	}
 	return s.pay(ctx, op, c, cred)
 }

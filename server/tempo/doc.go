@@ -15,6 +15,9 @@
 //	Outcome    what became of it: the logs decide, not the status (settle.go,
 //	           receipt.go)
 //
+// A charge of nothing asks for a proof of the account instead, which no node is asked about
+// (proof.go).
+//
 // The node is asked over JSON-RPC and believed as little as possible
 // (package node): whatever it says that cannot be true is [mpp.ErrUnavailable].
 package tempo

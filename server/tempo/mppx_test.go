@@ -25,6 +25,7 @@ type recorded struct {
 		Memo                            common.Hash
 	}
 	Credentials []recordedCredential
+	Proofs      []struct{ Name, Authorization, Account string }
 }
 
 type recordedCredential struct {

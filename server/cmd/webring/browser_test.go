@@ -115,12 +115,19 @@ func TestPagesInABrowser(t *testing.T) {
 		Path string            `json:"path"`
 		Fill map[string]string `json:"fill,omitempty"`
 	}
-	slug := at(t, o.get("/api/ring?limit=1&offset=65").document(t), "members", 0, "slug").(string)
+	members := o.get("/api/ring?limit=4&offset=65").document(t)
+	slugOf := func(i int) string { return at(t, members, "members", i, "slug").(string) }
+	slug := slugOf(0)
+	o.stop()
+	o.write(func(f *founding) { ownAll(f, slugOf(3), slugOf(1), slugOf(3), slugOf(2)) })
+	o.launch()
 	look(t, "pages.mjs", map[string]any{"chromium": chromium, "base": o.base, "pages": []page{
 		{Name: "home", Path: "/"},
 		{Name: "ring", Path: "/ring?page=2"},
 		{Name: "category", Path: "/categories/finance"},
 		{Name: "member", Path: "/members/" + slug},
+		{Name: "member-verified", Path: "/members/" + slugOf(1)},
+		{Name: "member-asleep", Path: "/members/" + slugOf(2)},
 		{Name: "join", Path: "/join"},
 		{Name: "checked", Path: "/join", Fill: map[string]string{"name": "A site", "url": "https://a-site.dev/", "kind": "mcp", "bid": "3"}},
 		{Name: "wrong", Path: "/join", Fill: map[string]string{"name": "A site", "url": "https://a-site.local/", "kind": "mcp", "bid": "0.3"}},

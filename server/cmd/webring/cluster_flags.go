@@ -63,8 +63,17 @@ func (f *clusterFlags) validate() error {
 	return errors.Join(errs...)
 }
 
-// validateAll checks the flags of a command that needs etcd.
+// validateAll checks the flags of a node.
 func (f *clusterFlags) validateAll() error {
+	err := f.validateReach()
+	if f.node == "" {
+		err = errors.Join(err, errors.New("--node is needed: the name of this node in the cluster"))
+	}
+	return err
+}
+
+// validateReach checks the flags of a command that asks etcd.
+func (f *clusterFlags) validateReach() error {
 	var errs []error
 	if !f.given() {
 		errs = append(errs, errors.New("--etcd is needed: the members of the etcd cluster"))
@@ -76,9 +85,6 @@ func (f *clusterFlags) validateAll() error {
 	}
 	if f.ring == "" {
 		errs = append(errs, errors.New("--cluster-id is needed: the name of the ring in etcd"))
-	}
-	if f.node == "" {
-		errs = append(errs, errors.New("--node is needed: the name of this node in the cluster"))
 	}
 	if (f.cert == "") != (f.key == "") {
 		errs = append(errs, errors.New("--etcd-cert and --etcd-key go together"))
@@ -119,12 +125,15 @@ func (f *clusterFlags) reachedAt(listen string, tls bool) (string, error) {
 	return "http://" + listen, nil
 }
 
+// sealName is the file of the sealing keys in a data folder, and in backups.
+const sealName = "cluster-key"
+
 // sealPath is where the key lies that seals what is in etcd.
 func (f *clusterFlags) sealPath(data string) string {
 	if f.sealFile != "" {
 		return f.sealFile
 	}
-	return filepath.Join(data, "cluster-key")
+	return filepath.Join(data, sealName)
 }
 
 // config is what etcdstore needs of a node with this data folder, reached at this URL.

@@ -31,7 +31,7 @@ func (b *bidder) bid(o *origin, when string) time.Duration {
 	for {
 		p, err := o.tryPay(w, "/api/bid", b.body())
 		r := reply{p.Status, p.Header, p.Body}
-		for err == nil && r.Status == http.StatusServiceUnavailable && p.Authorization != "" {
+		for err == nil && p.Authorization != "" && (r.Status == http.StatusServiceUnavailable || r.Status == http.StatusConflict && strings.Contains(string(r.Body), `"outcome":"pending"`)) {
 			r, err = o.try(http.MethodPost, "/api/bid", []byte(b.body()), "Content-Type", "application/json", "Authorization", p.Authorization)
 			time.Sleep(50 * time.Millisecond)
 			if time.Since(began) > longEnough {

@@ -113,7 +113,7 @@ func holds(doc *openapi3.T, method, target string, r reply) error {
 	}
 	operation := item.GetOperation(asked)
 	if method == http.MethodHead {
-		if operation.Responses.Status(r.Status) == nil {
+		if responseTo(operation, r.Status) == nil || r.Status < 400 && operation.Responses.Status(r.Status) == nil {
 			return errors.New("no such status")
 		}
 		return nil
@@ -132,7 +132,7 @@ func holds(doc *openapi3.T, method, target string, r reply) error {
 	if err != nil {
 		return err
 	}
-	response := operation.Responses.Status(r.Status).Value
+	response := responseTo(operation, r.Status).Value
 	media := response.Content.Get(r.Header.Get("Content-Type"))
 	if media == nil || media.Schema == nil {
 		return nil
@@ -143,6 +143,14 @@ func holds(doc *openapi3.T, method, target string, r reply) error {
 		}
 	}
 	return knows(media.Schema.Value, r.Body)
+}
+
+// responseTo is what an operation says of a status, by itself or with all others.
+func responseTo(operation *openapi3.Operation, status int) *openapi3.ResponseRef {
+	if response := operation.Responses.Status(status); response != nil {
+		return response
+	}
+	return operation.Responses.Default()
 }
 
 // namesCode says whether the schema of a problem names the code of one. A reader takes
@@ -176,8 +184,15 @@ func describedPath(doc *openapi3.T, target string) (string, *openapi3.PathItem) 
 	if item := doc.Paths.Value(u.Path); item != nil {
 		return u.Path, item
 	}
-	if slug, ok := strings.CutPrefix(u.Path, "/api/ring/"); ok && slug != "" && !strings.Contains(slug, "/") {
-		return "/api/ring/{slug}", doc.Paths.Value("/api/ring/{slug}")
+	if below, ok := strings.CutPrefix(u.Path, "/api/ring/"); ok {
+		slug, rest, deeper := strings.Cut(below, "/")
+		path := "/api/ring/{slug}"
+		if deeper {
+			path += "/" + rest
+		}
+		if item := doc.Paths.Value(path); item != nil && slug != "" {
+			return path, item
+		}
 	}
 	return "", nil
 }

@@ -51,9 +51,9 @@ const joinForm = "POST /join"
 // fill puts the handlers into the shell's configuration. switched says that roles change.
 func (d *desk) fill(cfg *edge.Config, switched bool) {
 	cfg.Paid, cfg.Others = map[string]edge.Handler{}, map[string]edge.Handler{}
-	for _, path := range paidAtOrigin {
-		cfg.Paid[path] = func(ctx *fasthttp.RequestCtx, client string, secure bool) {
-			d.now.Load().paid[path](ctx, client, secure)
+	for pattern := range paidOperations {
+		cfg.Paid[pattern] = func(ctx *fasthttp.RequestCtx, client string, secure bool) {
+			d.now.Load().paid[pattern](ctx, client, secure)
 		}
 	}
 	for _, pattern := range onlyAtOrigin {

@@ -28,15 +28,12 @@ import (
 // edgeCapacity is more than any origin's, which is the bound that counts.
 const edgeCapacity = 50_000_000
 
-// What an edge passes on to the origin: paid operations, and other requests,
-// each by [edge.Config]'s spelling.
-var (
-	paidAtOrigin = []string{"/api/register", "/api/bid"}
-	onlyAtOrigin = []string{
-		"POST /join",
-		"GET /reports/{id}",
-	}
-)
+// onlyAtOrigin are the requests that an edge passes on to the origin besides paidOperations,
+// each in [edge.Config]'s spelling.
+var onlyAtOrigin = []string{
+	"POST /join",
+	"GET /reports/{id}",
+}
 
 // edgeOptions are the flags of `webring edge`.
 type edgeOptions struct {
@@ -220,8 +217,8 @@ func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func()
 	defer forwarder.Close()
 	cfg.Core, cfg.Stale, cfg.Sync = answers, r.Stale, publish.Handlers(r, answers.BaseURL)
 	cfg.Paid, cfg.Others = map[string]edge.Handler{}, map[string]edge.Handler{}
-	for _, path := range paidAtOrigin {
-		cfg.Paid[path] = forwarder.Paid
+	for pattern := range paidOperations {
+		cfg.Paid[pattern] = forwarder.Paid
 	}
 	for _, pattern := range onlyAtOrigin {
 		cfg.Others[pattern] = forwarder.Pass

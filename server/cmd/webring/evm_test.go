@@ -103,11 +103,19 @@ func TestAuthorizationsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	s := evmShop(t)
 	join := `{"name":"Careful","url":"https://careful.dev/","kind":"website"}`
-	if r := s.present("/api/register", join, s.payer().Header(s.offer("/api/register", join))); r.Status != 201 {
+	founder := s.payer()
+	if r := s.present("/api/register", join, founder.Header(s.offer("/api/register", join))); r.Status != 201 {
 		t.Fatalf("%d %s\n%s", r.Status, r.Body, s.log)
 	}
 	s.confirmed()
 	const bid = `{"member":"careful","amount":"1.00"}`
+	// The account proves itself on Tempo's chain id, also in a ring without a node there.
+	owner := devchain.Account{Address: founder.Address(), Key: founder.Key}
+	const change = `{"description":"Paid for on one network, owned on all"}`
+	s.prove(owner, http.MethodPatch, "/api/ring/careful", change).does(t, 200, "")
+	if r := s.present("/api/bid", bid, s.signAs(owner, http.MethodDelete, "/api/ring/careful", "")); r.Status != 402 || r.code(t) != "invalid_challenge" {
+		t.Errorf("a proof for a bid: %d %s", r.Status, r.Body)
+	}
 	set := func(name string, value any) evmtest.Alter {
 		return func(d *evmtest.Draft) {
 			before := d.Payload

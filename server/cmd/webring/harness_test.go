@@ -448,6 +448,21 @@ func (o *origin) pay(w devchain.Account, path, body string, header ...string) de
 }
 
 func (o *origin) tryPay(w devchain.Account, path, body string, header ...string) (devchain.Payment, error) {
+	return o.tryAs(w, http.MethodPost, path, body, header...)
+}
+
+// prove has the reference client send a request of an owner, and prove itself.
+func (o *origin) prove(w devchain.Account, method, path, body string, header ...string) reply {
+	o.t.Helper()
+	p, err := o.tryAs(w, method, path, body, header...)
+	if err != nil {
+		o.t.Fatalf("%s %s %s: %v\n%s", method, path, body, err, o.log)
+	}
+	return reply{p.Status, p.Header, p.Body}
+}
+
+// tryAs has the reference client send a request, and pay or prove itself when asked to.
+func (o *origin) tryAs(w devchain.Account, method, path, body string, header ...string) (devchain.Payment, error) {
 	_, client := chain(o.t)
 	fields := map[string]string{"Content-Type": "application/json"}
 	for i := 0; i+1 < len(header); i += 2 {
@@ -457,13 +472,13 @@ func (o *origin) tryPay(w devchain.Account, path, body string, header ...string)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	unloggable.Secret("the key of a wallet", w.HexKey())
-	p, err := client.Pay(ctx, w.HexKey(), devchain.Request{Method: http.MethodPost, URL: o.base + path, Header: fields, Body: []byte(body)})
+	p, err := client.Pay(ctx, w.HexKey(), devchain.Request{Method: method, URL: o.base + path, Header: fields, Body: []byte(body)})
 	for _, x := range append(p.Earlier, p.Exchange) {
 		sentField("Authorization", x.Authorization)
 		sentField(receiptField, x.Header.Get(receiptField))
 	}
 	if err == nil {
-		held(o.t, http.MethodPost, path, reply{p.Status, p.Header, p.Body})
+		held(o.t, method, path, reply{p.Status, p.Header, p.Body})
 	}
 	return p, err
 }
@@ -472,10 +487,15 @@ func (o *origin) tryPay(w devchain.Account, path, body string, header ...string)
 // that answers it, without sending it.
 func (o *origin) sign(w devchain.Account, path, body string) string {
 	o.t.Helper()
+	return o.signAs(w, http.MethodPost, path, body)
+}
+
+func (o *origin) signAs(w devchain.Account, method, path, body string) string {
+	o.t.Helper()
 	_, client := chain(o.t)
-	r := o.post(path, body)
+	r := o.send(method, path, []byte(body), "Content-Type", "application/json")
 	if r.Status != http.StatusPaymentRequired {
-		o.t.Fatalf("POST %s %s: status %d, no challenge: %s", path, body, r.Status, r.Body)
+		o.t.Fatalf("%s %s %s: status %d, no challenge: %s", method, path, body, r.Status, r.Body)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

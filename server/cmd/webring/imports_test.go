@@ -78,6 +78,7 @@ var importLaw = map[string][]string{
 	"webring/server/logging":                   {"std"},
 	"webring/server/logging/logscan":           {"std"},
 	"webring/server/hosts":                     {"std", "golang.org/x/net/publicsuffix"},
+	"webring/server/siteproof":                 {"std", "webring/core", "webring/server/fetch", "golang.org/x/net/html", "golang.org/x/net/html/atom"},
 	"webring/server/fair":                      {"std"},
 	"webring/server/fetch":                     {"std", "webring/server/fair", "webring/server/hosts", "webring/core/idn", "code.dny.dev/ssrf", "golang.org/x/net/publicsuffix", "golang.org/x/sync/semaphore"},
 	"webring/server/score/robots":              {"std"},

@@ -8,7 +8,7 @@ import (
 
 // The names of a Member, with and without what the passing of time changes.
 const (
-	memberNames      = "slug name url kind category agentic_score agentic_report ring_position joined_at bid_total_usd last_bid_at links"
+	memberNames      = "slug name url kind category agentic_score agentic_report ring_position joined_at bid_total_usd last_bid_at links verified health"
 	timedMemberNames = memberNames + " paid_total_usd effective_bid_usd"
 )
 
@@ -23,10 +23,10 @@ func TestInterfaceMember(t *testing.T) {
 		return doc["member"]
 	}
 	t.Run("MemberDetail: leaderboard_rank, paid_total_usd, effective_bid_usd", func(t *testing.T) {
-		names(t, detail(t, "alpha"), timedMemberNames+" description leaderboard_rank")
+		names(t, detail(t, "alpha"), timedMemberNames+" description leaderboard_rank owner claimed")
 	})
 	t.Run("description is left out when there is none", func(t *testing.T) {
-		names(t, detail(t, "beta"), timedMemberNames+" leaderboard_rank")
+		names(t, detail(t, "beta"), timedMemberNames+" leaderboard_rank owner claimed")
 	})
 	t.Run("every field has its value", func(t *testing.T) {
 		for name, want := range map[string]any{"slug": "alpha", "name": "Alpha", "url": "https://alpha.dev/", "kind": "agent", "category": "tools",

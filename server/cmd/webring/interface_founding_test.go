@@ -39,26 +39,47 @@ type founding struct {
 func founded(t *testing.T, history func(*founding), args ...string) *origin {
 	t.Helper()
 	o := prepared(t, args...)
+	o.write(func(f *founding) {
+		f.now = time.Now().Add(-400 * day)
+		f.append(nil, &core.Rules{Name: "Founding", BaseURL: "https://founding.dev", Fee: 100, MinBid: 100, Grace: 1, Decay: 1, RequiredScore: 40})
+		history(f)
+	})
+	o.launch()
+	return o
+}
+
+// write adds events to the ledger of an origin that does not run.
+func (o *origin) write(history func(*founding)) {
+	o.t.Helper()
 	store, err := badgerstore.Open(filepath.Join(o.data, "ledger"), slog.New(slog.DiscardHandler))
 	if err != nil {
-		t.Fatal(err)
+		o.t.Fatal(err)
 	}
-	f := &founding{t: t, now: time.Now().Add(-400 * day)}
+	f := &founding{t: o.t, now: time.Now()}
 	f.books, err = ledger.Open(ledger.Config{Store: store, HeadPath: filepath.Join(o.data, "head"), Capacity: 10_000,
 		Now: func() time.Time { return f.now }})
 	if err != nil {
-		t.Fatal(err)
+		o.t.Fatal(err)
 	}
-	f.append(nil, &core.Rules{Name: "Founding", BaseURL: "https://founding.dev", Fee: 100, MinBid: 100, Grace: 1, Decay: 1, RequiredScore: 40})
 	history(f)
 	if err := f.books.Close(); err != nil {
-		t.Fatal(err)
+		o.t.Fatal(err)
 	}
 	if err := store.Close(); err != nil {
-		t.Fatal(err)
+		o.t.Fatal(err)
 	}
-	o.launch()
-	return o
+}
+
+// own writes an event about a member that is there, which is made with its stamp.
+func (f *founding) own(texts *core.Texts, event func(stamp int64) core.Event) {
+	f.t.Helper()
+	err := f.books.Do(context.Background(), func(tx *ledger.Tx) error {
+		_, err := tx.Append(event(tx.Stamp()), texts)
+		return err
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
 }
 
 // prepared is an origin that has not been launched. Unlike that of start it

@@ -29,6 +29,10 @@ type leading struct {
 // and the name of the key that signs, stay for ever. t is the term of an origin that leads
 // others, nil for the only one.
 func (n *originNode) lead(ctx context.Context, books *ledger.Ledger, t *leaderTerm) (l *leading, err error) {
+	prover, err := ownerProofs(n.o)
+	if err != nil {
+		return nil, err
+	}
 	rules, err := newRules(ctx, n.o, books, n.methods, n.networks)
 	if err != nil {
 		return nil, err
@@ -66,7 +70,7 @@ func (n *originNode) lead(ctx context.Context, books *ledger.Ledger, t *leaderTe
 	taking := paid.Config{
 		Ledger: books, Methods: methods, Scorer: n.scorer.registrations, DraftScorer: n.scorer.drafts, Sites: n.o.sites.policy(), Names: n.o.namePolicy(),
 		Realm: n.o.realm, Keys: n.keys.get(), Now: n.o.now, Log: n.log, Ready: t.ready(n.disk.atLeast(payFloor)), Failpoint: n.failpoint,
-		GasBudget: n.o.evm.gasBudget,
+		GasBudget: n.o.evm.gasBudget, Prover: prover, MemberSites: server.MemberSites{Client: n.sites},
 	}
 	n.watch.payments(&taking)
 	if l.payments, err = paid.New(taking); err != nil {
@@ -82,11 +86,12 @@ func (n *originNode) lead(ctx context.Context, books *ledger.Ledger, t *leaderTe
 
 // backend is what answers requests while this origin leads.
 func (l *leading) backend(n *originNode) *backend {
+	taken := map[string]edge.Handler{}
+	for pattern, operation := range paidOperations {
+		taken[pattern] = server.Paid(l.payments, operation, edge.Body)
+	}
 	return &backend{
-		paid: map[string]edge.Handler{
-			"/api/register": server.Paid(l.payments, paid.OpRegister, edge.Body),
-			"/api/bid":      server.Paid(l.payments, paid.OpBid, edge.Body),
-		},
+		paid:    taken,
 		others:  map[string]edge.Handler{reportsPattern: n.scorer.report()},
 		check:   server.Check(l.payments, n.answers.BaseURL, n.o.payingWords()),
 		source:  l.publisher,

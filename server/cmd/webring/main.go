@@ -30,6 +30,7 @@ func commands() []command {
 		{"payments", "payments [--data DIR] list [--all] | show ID|TRANSACTION | gas | scan [--since 30d|INSTANT] | adjust TRANSACTION --credit SLUG | --register JSON | --void [--member SLUG] | --unclaimed --reason TEXT", "look at payments and at the gas they wasted, find money without an event, put one right", new(paymentsOptions).flags, payments},
 		{"backup", "backup [--data DIR] FILE", "write ledger and keys of the running origin into a file, while it serves", new(backupOptions).flags, backupOrigin},
 		{"restore", "restore [--data DIR] FILE --from URL | --alone", "make a data folder of a backup, and of what an edge has beyond it", new(restoreOptions).flags, restoreOrigin},
+		{"cluster", "cluster [--data DIR] init [--force] | status | add NODE | remove NODE | handover [NODE] | key | leave", "have several origins keep one ring through etcd: begin, look, let nodes in and out, hand over, renew the key that seals, be a single origin again", new(clusterOptions).flags, runCluster},
 		{"key", "key [--data DIR] next | switch [--now]", "change the key that signs for edges, of the running origin: announce the next one; sign with it alone", new(keyOptions).flags, changeKey},
 		{"verify", "verify [--data DIR] [--chain] | verify FILE", "recompute everything from the events, of the running origin, a data folder or a backup", new(verifyOptions).flags, verifyOrigin},
 		{"health", "health [--admin-listen ADDRESS]", "ask a running origin or edge whether it is well; fails if it is not", new(healthOptions).flags, askHealth},

@@ -160,8 +160,8 @@ func (c *clusterNode) passOn(ctx context.Context) {
 func (c *clusterNode) standbyBackend(source publish.Source, books server.StandbyBooks) *backend {
 	b := &backend{paid: map[string]edge.Handler{}, others: map[string]edge.Handler{}, source: source,
 		control: (&server.Standby{Books: books, Keys: func() map[string]string { return keyFiles(c.o) }, Cluster: c.status, Log: c.log}).Handler()}
-	for _, path := range paidAtOrigin {
-		b.paid[path] = c.forwarder.Paid
+	for pattern := range paidOperations {
+		b.paid[pattern] = c.forwarder.Paid
 	}
 	for _, pattern := range onlyAtOrigin {
 		b.others[pattern] = c.forwarder.Pass

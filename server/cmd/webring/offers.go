@@ -41,6 +41,16 @@ func (o *options) offers() (all []offer) {
 	return all
 }
 
+// ownerProofs asks owners for proofs, on the chain that is Tempo's by the flags, also
+// without a node there: a plain key needs none.
+func ownerProofs(o *options) (*tempo.Proofs, error) {
+	recipient := o.tempoRecipient
+	if recipient == (address{}) {
+		recipient = o.evm.recipient
+	}
+	return tempo.NewProofs(o.tempoChainID, common.Address(o.tempoCurrency), common.Address(recipient))
+}
+
 // nodeTime is how long a start waits for what the nodes say.
 const nodeTime = 5 * time.Second
 

@@ -114,7 +114,7 @@ func TestPapersNameWhatExists(t *testing.T) {
 	}
 	// What papers say of the programs of others.
 	others := map[string]bool{"--no-save": true, "--omit-lockfile-registry-resolved": true, "--state": true,
-		"--now": true, "--ignore-missing": true}
+		"--now": true, "--ignore-missing": true, "--peer-urls": true}
 	var (
 		flagName = regexp.MustCompile(`--[a-z][a-z-]*[a-z]`)
 		variable = regexp.MustCompile(`WEBRING_[A-Z_]+`)

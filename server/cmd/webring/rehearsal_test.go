@@ -62,8 +62,8 @@ func TestRehearsal(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for round := range *rehearsals {
-		t.Logf("under load, upgrade %d of %d: the origin, then the edges, one after the other", round+1, *rehearsals)
-		for _, n := range append([]*origin{o}, f.edges...) {
+		t.Logf("under load, upgrade %d of %d: the edges, one after the other, then the origin", round+1, *rehearsals)
+		for _, n := range append(slices.Clone(f.edges), o) {
 			n.stop()
 			n.program = upgraded
 			n.launch()

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -27,6 +28,7 @@ import (
 // them are for development but the addresses that are the operator's own.
 type sitesFlags struct {
 	allowHosts, fetchMap, own list
+	resolver                  string
 	dev                       bool
 }
 
@@ -34,6 +36,7 @@ func (f *sitesFlags) define(fs *flag.FlagSet) {
 	fs.Var(&f.allowHosts, "allow-host", "host `pattern` that may join although it is not public; needs --dev (repeatable)")
 	fs.Var(&f.fetchMap, "fetch-map", "`HOST=ADDR:PORT` where a host, or *. and all below it, is fetched from; needs --dev (repeatable)")
 	fs.Var(&f.own, "own-address", "public `address` of your machines, never fetched from, beside those of this one (repeatable)")
+	fs.StringVar(&f.resolver, "resolver", "", "`ADDR:PORT` of the name server that is asked about sites (default: the system's)")
 	fs.BoolVar(&f.dev, "dev", false, "development: admits --scorer fixed:N, --allow-host and --fetch-map")
 }
 
@@ -76,6 +79,15 @@ func (f *sitesFlags) fetch() (fetch.Config, error) {
 			return cfg, fmt.Errorf("--own-address %q is not an address", a)
 		}
 		cfg.Own = append(cfg.Own, own)
+	}
+	if f.resolver != "" {
+		at, err := netip.ParseAddrPort(f.resolver)
+		if err != nil {
+			return cfg, fmt.Errorf("--resolver %q is not an address and a port, such as 127.0.0.1:53", f.resolver)
+		}
+		cfg.Resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, at.String())
+		}}
 	}
 	return cfg, nil
 }
@@ -131,14 +143,10 @@ var localLimits = score.Limits{Pass: requiredScore, InAll: 180, Ask: local.WaitT
 const draftsInAll = 40
 
 // openScorer makes the scorer that the flags name.
-func openScorer(o *options, books *currentBooks, log *slog.Logger) (*sitesScorer, error) {
+func openScorer(o *options, sites *fetch.Client, books *currentBooks, log *slog.Logger) (*sitesScorer, error) {
 	s := &sitesScorer{books: books, log: log, reports: readiness.Open(books, rests)}
 	if o.score.spec == local.Provider {
-		cfg, err := o.sites.fetch()
-		if err != nil {
-			return nil, err
-		}
-		scorer := local.New(fetch.New(cfg), requiredScore, func(r *readiness.Report) (string, error) {
+		scorer := local.New(sites, requiredScore, func(r *readiness.Report) (string, error) {
 			if err := s.reports.Put(r); err != nil {
 				return "", err
 			}

@@ -71,6 +71,9 @@ func keyFiles(o *options) map[string]string {
 	if next := nextKeyPath(o.data); exists(next) {
 		files[filepath.Base(next)] = next
 	}
+	if o.cluster.given() {
+		files[sealName] = o.cluster.sealPath(o.data)
+	}
 	return files
 }
 

@@ -17,6 +17,7 @@ import (
 	"webring/edge"
 	"webring/edge/replica"
 	"webring/server"
+	"webring/server/fetch"
 	serverhops "webring/server/hops"
 	"webring/server/ledger"
 	"webring/server/paid"
@@ -78,6 +79,7 @@ type originNode struct {
 
 	// Of prepare.
 	methods      []paid.Method
+	sites        *fetch.Client // reads strangers' sites
 	networks     []core.Network
 	scorer       *sitesScorer
 	hops         *serverhops.Store
@@ -144,7 +146,12 @@ func (n *originNode) prepare(ctx context.Context) (err error) {
 	if err := checkOffers(ctx, n.o.offers(), n.log); err != nil {
 		return err
 	}
-	if n.scorer, err = openScorer(n.o, &n.books, n.log); err != nil {
+	sites, err := n.o.sites.fetch()
+	if err != nil {
+		return err
+	}
+	n.sites = fetch.New(sites)
+	if n.scorer, err = openScorer(n.o, n.sites, &n.books, n.log); err != nil {
 		return err
 	}
 	n.hops = serverhops.New(&n.books, n.o.now, n.log)
@@ -169,6 +176,9 @@ func (n *originNode) release() {
 	closeAll(n.listeners)
 	if n.socket != nil {
 		n.socket.Close()
+	}
+	if n.sites != nil {
+		n.sites.Close()
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -10,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"webring/core"
 	"webring/server/devchain"
+	"webring/server/ledger"
 )
 
 // left unpacks what the binary before this one left on disk; see testdata/before.
@@ -39,12 +42,12 @@ func leftOrigin(t *testing.T, data string) *origin {
 	return o
 }
 
-// leftEdge launches the edge of before, behind an origin that need not run yet.
+// leftEdge launches the edge of before, behind an origin, and has it fold all events.
 func leftEdge(t *testing.T, data, key string, behind *origin) *origin {
 	t.Helper()
 	listen := devchain.FreeAddress()
 	e := &origin{t: t, data: data, base: "http://" + listen}
-	e.args = []string{"edge", "--listen", listen, "--origin", behind.base, "--origin-key", key, "--rate-limit", "0", "--drain", "0"}
+	e.args = []string{"edge", "--listen", listen, "--origin", behind.base, "--origin-key", key, "--rate-limit", "0", "--drain", "0", "--replay"}
 	e.launch()
 	t.Cleanup(e.kill)
 	return e
@@ -52,6 +55,9 @@ func leftEdge(t *testing.T, data, key string, behind *origin) *origin {
 
 // leftKey is what edges of the origin of before pin.
 const leftKey = "ring.test+24965b24+AcRo951+87wsQ5lOPJYMyhgeHDgHYFZMzh8hlIBozpYr"
+
+// leftDigest is what the binary before gave as the digest of the state of its 9 events.
+const leftDigest = "ea40e7ee6db277516e87902c43b79d47"
 
 // paidFor gives what was paid for each member, in the order of the ring.
 func paidFor(t *testing.T, o *origin) string {
@@ -83,31 +89,35 @@ func paidFor(t *testing.T, o *origin) string {
 	return strings.Join(all, ", ")
 }
 
+// ownAll has one member verified, the next one claimed and renamed, the next one moved, and
+// the last one asleep.
+func ownAll(f *founding, verified, claimed, moved, asleep string) {
+	f.t.Helper()
+	f.own(nil, func(now int64) core.Event { return &core.Verified{Stamp: now, Member: verified, Proof: core.ByLink} })
+	f.own(nil, func(now int64) core.Event {
+		return &core.Claimed{Stamp: now, Member: claimed, Owner: core.AccountOf("0x00000000000000000000000000000000000000aa"), Proof: core.ByFile}
+	})
+	f.own(&core.Texts{Name: core.Text{Value: "Another Name"}}, func(now int64) core.Event { return &core.Changed{Stamp: now, Member: claimed} })
+	f.own(&core.Texts{URL: core.Text{Value: "https://moved.dev/"}}, func(now int64) core.Event {
+		return &core.Moved{Stamp: now, Member: moved, Score: core.Score{Given: true, Value: 72, Provider: "fixed"}}
+	})
+	f.own(nil, func(now int64) core.Event { return &core.Asleep{Stamp: now, Member: asleep} })
+}
+
 // TestTakesOverWhatTheBinaryBeforeLeft holds that an operator can replace the binary:
 // data folder, edge folder and backup go on.
 func TestTakesOverWhatTheBinaryBeforeLeft(t *testing.T) {
 	t.Parallel()
-	const atEight = "alpha-agent 4.75, beta-tools 3.50, gamma-pages 2.10"
-	const whole = atEight + ", epsilon-late 1.00"
+	const whole = "alpha-agent 4.75, beta-tools 3.50, gamma-pages 2.10, epsilon-late 1.00"
 	o := leftOrigin(t, left(t, "data"))
 
-	// The edge comes first, without an origin, and with a core that it once fetched.
-	data := left(t, "edge")
-	fetched := filepath.Join(data, "replica", "core-"+strings.Repeat("5e", 32))
-	if err := os.WriteFile(fetched, []byte("\x00asm\x01\x00\x00\x00"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	e := leftEdge(t, data, leftKey, o)
-	if got := paidFor(t, e); e.position() != "8" || got != atEight {
-		t.Errorf("the edge shows %s at %s, want %s\n%s", got, e.position(), atEight, e.log)
-	}
-	if !strings.Contains(e.log.String(), "serving the last good state from disk") {
-		t.Errorf("the edge says\n%s", e.log)
-	}
-	if _, err := os.Lstat(fetched); err == nil {
-		t.Error("a fetched core is still there")
-	}
-
+	o.write(func(f *founding) {
+		var got string
+		f.books.View(func(v *ledger.View) { got = fmt.Sprintf("%x", v.State().Digest()) })
+		if got != leftDigest {
+			t.Errorf("the state has the digest %s, want %s", got, leftDigest)
+		}
+	})
 	o.launch()
 	t.Cleanup(o.kill)
 	if got := paidFor(t, o); got != whole {
@@ -119,6 +129,20 @@ func TestTakesOverWhatTheBinaryBeforeLeft(t *testing.T) {
 	}
 	if r := o.get("/api/ring/delta-gone"); r.Status != http.StatusGone && r.Status != http.StatusNotFound || strings.Contains(string(r.Body), "Delta") {
 		t.Errorf("a redacted member: %d %s", r.Status, r.Body)
+	}
+
+	// The edge of before has a snapshot of an earlier version, and a core that it once fetched.
+	data := left(t, "edge")
+	fetched := filepath.Join(data, "replica", "core-"+strings.Repeat("5e", 32))
+	if err := os.WriteFile(fetched, []byte("\x00asm\x01\x00\x00\x00"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e := leftEdge(t, data, leftKey, o)
+	if !strings.Contains(e.log.String(), "a state on disk is not used") {
+		t.Errorf("the edge says\n%s", e.log)
+	}
+	if _, err := os.Lstat(fetched); err == nil {
+		t.Error("a fetched core is still there")
 	}
 	alike(t, o, e)
 	e.kept()
@@ -142,5 +166,31 @@ func TestTakesOverWhatTheBinaryBeforeLeft(t *testing.T) {
 	if got := paidFor(t, o); got != whole {
 		t.Errorf("the restored origin shows %s, want %s", got, whole)
 	}
-	eventually(t, "the edge behind the restored origin", time.Minute, func() bool { return e.position() == o.position() && e.get("/api").Header.Get("Webring-Stale") == "" })
+	caughtUp := func() bool { return e.position() == o.position() && e.get("/api").Header.Get("Webring-Stale") == "" }
+	eventually(t, "the edge behind the restored origin", time.Minute, caughtUp)
+
+	// The history goes on with events that the binary before did not know.
+	o.kill()
+	o.write(func(f *founding) { ownAll(f, "alpha-agent", "beta-tools", "gamma-pages", "epsilon-late") })
+	o.launch()
+	eventually(t, "the edge at the new events", time.Minute, caughtUp)
+	for target, want := range map[string]string{
+		"/api/ring/alpha-agent":           `"verified":"link"`,
+		"/api/ring/beta-tools":            `"owner":"0x00000000000000000000000000000000000000aa","claimed":true`,
+		"/api/ring/gamma-pages":           `"url":"https://moved.dev/"`,
+		"/api/ring/epsilon-late":          `"health":"asleep"`,
+		"/api/ring/next?from=gamma-pages": `"slug":"alpha-agent"`,
+	} {
+		if body := string(e.get(target).Body); !strings.Contains(body, want) {
+			t.Errorf("%s: %s", target, body)
+		}
+	}
+	alike(t, o, e)
+	if got := paidFor(t, e); got != whole {
+		t.Errorf("with new events the edge shows %s, want %s", got, whole)
+	}
+	o.kill()
+	if out, err := o.operate("verify"); err != nil || !strings.Contains(out, "everything agrees") {
+		t.Errorf("with new events: %v\n%s", err, out)
+	}
 }

@@ -21,6 +21,12 @@ func TestCluster(t *testing.T) {
 		storetest.Run(t, func(t *testing.T) func() ledger.Store { return numbered(t, e) })
 	})
 	t.Run("standby", func(t *testing.T) { testStandby(t, e) })
+	t.Run("trimming", func(t *testing.T) { testTrimming(t, e) })
+	t.Run("beginnings", func(t *testing.T) { testBeginnings(t, e) })
+	t.Run("keys", func(t *testing.T) { testKeys(t, e) })
+	t.Run("alarm", func(t *testing.T) { testAlarm(t, e) })
+	t.Run("histories", func(t *testing.T) { testHistories(t, e, false) })
+	t.Run("histories without comparisons", func(t *testing.T) { testHistories(t, e, true) })
 }
 
 // slow takes its time for a commit, as a disk does.
@@ -101,7 +107,7 @@ func testStandby(t *testing.T, e *etcdtest.Cluster) {
 	if err := term.MoveUntil(t.Context(), 1000); err == nil {
 		t.Error("the time of signing was moved to where it was")
 	}
-	until(t, "bob has everything", func() bool { return bob.Position() == at })
+	until(t, "both have everything", func() bool { return ada.Position() == at && bob.Position() == at })
 	same(t, ada, bob)
 	if l, _ := bobs.Leader(); l.Node != "ada" || l.URL != "http://ada.test" {
 		t.Errorf("the leader is %+v", l)
@@ -122,6 +128,6 @@ func testStandby(t *testing.T, e *etcdtest.Cluster) {
 		t.Errorf("a commit after the term = %v", err)
 	}
 	commit(second.Store(bob), []byte("by bob"))
-	until(t, "the witness has everything", func() bool { return witness.Position() == at })
+	until(t, "both have everything", func() bool { return bob.Position() == at && witness.Position() == at })
 	same(t, bob, witness)
 }

@@ -30,8 +30,9 @@ type Config struct {
 	// Dir is the data folder, in which a marker names the ring and the etcd cluster. Without
 	// it no marker is read or written.
 	Dir string
-	// KeyFile holds one or two keys that seal what lies in etcd; see [NewKeyFile]. The first
-	// seals, both open. The file is read again when a value names another key.
+	// KeyFile holds one or two keys that seal what lies in etcd; see [NewKeyFile]. The first,
+	// the newest, seals as soon as all nodes have it; both open. The file is read again while
+	// the node takes part.
 	KeyFile string
 	// Lease is how long a leader that does not answer still leads; 0 stands for 3 s. etcd
 	// counts whole seconds and no less than 2.

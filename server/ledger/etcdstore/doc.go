@@ -22,6 +22,7 @@
 //	removed/{node} nothing; the node may not take part until it is added again
 //	handover       name of the node that shall lead, empty for any; an operator asks the leader
 //	next           name of the node to which the last leader has handed over
+//	sealing        id of the key that seals, and the transaction from which on it alone has
 //	tombstone      nothing; the ring is a single origin again
 //
 // # Safety
@@ -39,6 +40,21 @@
 // Reads of etcd on which a decision rests are parts of transactions that write, because a
 // paused member has been seen to answer linearised reads from its past.
 //
+// # Keys of the seal, and what a redaction leaves
+//
+// etcd never has the rows in clear: each group is sealed with a key that lies in a file of every
+// node. A node whose file lacks the key with which the ring is sealed is refused. A new key is put
+// above the old one in all files, in any order; the leader seals with it when all registered
+// nodes have said that they have it. [Status.OldKey] says how long the old one is needed.
+//
+// A redaction deletes rows by a transaction, as any other. The transactions before it, which
+// have the words, are deleted from the tail and compacted when all registered nodes have the
+// redaction: within seconds while all run. A node that is off delays that until it is back or removed,
+// or until the tail has a quarter of its bound; without any other node nothing is trimmed. Then
+// etcd's files still have what was sealed, in pages of the database that are free and in log files
+// and snapshots, until etcd has overwritten and removed them. That ends when the old key is
+// deleted everywhere after a rotation: what it has sealed cannot be opened any more.
+//
 // # What etcd must be started with
 //
 // A group may reach [ledger.MaxBatch], which is more than etcd takes by default, and etcd
@@ -53,5 +69,5 @@
 // config.go, keys.go and group.go (what is stored), seal.go (encryption of values),
 // members.go (which member of etcd is asked), stand.go (following), elect.go, term.go (the
 // lease), cell.go (the fenced write), store.go and overlay.go (the ledger's store), nodes.go
-// (who takes part), trim.go, init.go, status.go, marker.go.
+// (who takes part), trim.go, rotate.go (from one key to the next), init.go, status.go, marker.go.
 package etcdstore

@@ -43,7 +43,7 @@ func (c *Cluster) elect(ctx context.Context) (*Term, head, error) {
 		return nil, h, fmt.Errorf("etcdstore: a lease: %w", err)
 	}
 	k := c.keys
-	reads := []clientv3.Op{clientv3.OpGet(k.leader()), clientv3.OpGet(k.head()), clientv3.OpGet(k.until()), clientv3.OpGet(k.trimmed())}
+	reads := []clientv3.Op{clientv3.OpGet(k.leader()), clientv3.OpGet(k.head()), clientv3.OpGet(k.until()), clientv3.OpGet(k.trimmed()), clientv3.OpGet(k.sealing())}
 	resp, err := ask(ctx, c.members, func(ctx context.Context, client *clientv3.Client) (*clientv3.TxnResponse, error) {
 		return client.Txn(ctx).
 			If(absent(k.leader()), absent(k.tombstone()), c.notRemoved()).
@@ -77,6 +77,9 @@ func (c *Cluster) elect(ctx context.Context) (*Term, head, error) {
 				}
 			case k.trimmed():
 				t.tail.from, err = decodeTrimmed(kv.Value)
+			}
+			if err == nil && string(kv.Key) == k.sealing() {
+				err = c.useKey(kv.Value, h.at.Serial)
 			}
 			if err != nil {
 				c.revoke(lease.ID)

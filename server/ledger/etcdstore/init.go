@@ -35,6 +35,11 @@ func Init(ctx context.Context, config Config, start Start) error {
 	if err != nil {
 		return err
 	}
+	if _, ended := found[c.keys.tombstone()]; !ended && !start.Force {
+		if err := c.knowsKey(found[c.keys.sealing()]); err != nil {
+			return err
+		}
+	}
 	if h, ok := found[c.keys.head()]; !resp.Succeeded && ok {
 		_, ended := found[c.keys.tombstone()]
 		_, marked := ReadMarker(config.Dir)
@@ -80,9 +85,10 @@ func (c *Cluster) begin(ctx context.Context, start Start, force bool) (*clientv3
 			clientv3.OpPut(k.head(), string(head{at: start.At}.encode())),
 			clientv3.OpPut(k.trimmed(), string(trimmed{serial: start.At.Serial}.encode())),
 			clientv3.OpPut(k.until(), string(encodeUntil(start.Until))),
+			clientv3.OpPut(k.sealing(), encodeText(sealing{Key: c.sealer.ids()[0], Since: start.At.Serial + 1})),
 			clientv3.OpDelete(k.leader()), clientv3.OpDelete(k.tail(), clientv3.WithPrefix()), clientv3.OpDelete(k.tombstone()),
 			clientv3.OpDelete(k.next()), clientv3.OpDelete(k.nodes(), clientv3.WithPrefix()),
-		).Else(clientv3.OpGet(k.head()), clientv3.OpGet(k.tombstone()), clientv3.OpGet(k.until())).Commit()
+		).Else(clientv3.OpGet(k.head()), clientv3.OpGet(k.tombstone()), clientv3.OpGet(k.until()), clientv3.OpGet(k.sealing())).Commit()
 	})
 	if err != nil {
 		return nil, nil, err

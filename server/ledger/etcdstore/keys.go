@@ -26,6 +26,7 @@ func (k keyspace) alive(name string) string   { return k.allAlive() + name }
 func (k keyspace) removed(name string) string { return string(k) + "removed/" + name }
 func (k keyspace) handover() string           { return string(k) + "handover" }
 func (k keyspace) next() string               { return string(k) + "next" }
+func (k keyspace) sealing() string            { return string(k) + "sealing" }
 func (k keyspace) tombstone() string          { return string(k) + "tombstone" }
 func (k keyspace) group(serial uint64) string { return fmt.Sprintf("%s%016x", k.tail(), serial) }
 func (k keyspace) tailEnd() string            { return string(k) + "tail0" } // '0' comes after '/'
@@ -110,6 +111,15 @@ type report struct {
 	URL    string `json:"url"`
 	Serial uint64 `json:"serial"` // the last transaction that the node has durably
 	At     int64  `json:"at"`     // Unix time in ms by the node's clock
+	// Joining says that the node is to be made of a backup that reaches as far as Serial.
+	Joining bool     `json:"joining,omitempty"`
+	Keys    []string `json:"keys,omitempty"` // ids of the keys in its key file
+}
+
+// sealing is the value of that key, JSON.
+type sealing struct {
+	Key   string `json:"key"`   // id of the key that seals
+	Since uint64 `json:"since"` // all transactions from this one on are sealed with it
 }
 
 func encodeText(v any) string {

@@ -29,8 +29,15 @@ func ReadMarker(dir string) (m Marker, err error) {
 	if err != nil {
 		return m, fmt.Errorf("etcdstore: %w", err)
 	}
-	if err := json.Unmarshal(b, &m); err != nil || m.Ring == "" || m.Etcd == 0 {
-		return m, fmt.Errorf("etcdstore: %s does not name a ring and an etcd cluster", path)
+	if m, err = parseMarker(b); err != nil {
+		return m, fmt.Errorf("etcdstore: %s %w", path, err)
+	}
+	return m, nil
+}
+
+func parseMarker(b []byte) (m Marker, err error) {
+	if len(b) > maxText || json.Unmarshal(b, &m) != nil || !validName.MatchString(m.Ring) || m.Node != "" && !validName.MatchString(m.Node) || m.Etcd == 0 {
+		return Marker{}, errors.New("does not name a ring, a node and an etcd cluster")
 	}
 	return m, nil
 }

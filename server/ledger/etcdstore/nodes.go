@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -18,9 +19,9 @@ const (
 	aliveTime  = 10 * time.Second // lease of a node
 )
 
-// reportOp tells which transaction this node has durably.
-func (c *Cluster) reportOp(serial uint64) clientv3.Op {
-	r := report{URL: c.c.Advertise, Serial: serial, At: c.c.Now().UnixMilli()}
+// reportOp tells which transaction this node has durably, or will have when it has joined.
+func (c *Cluster) reportOp(serial uint64, joining bool) clientv3.Op {
+	r := report{URL: c.c.Advertise, Serial: serial, At: c.c.Now().UnixMilli(), Joining: joining, Keys: c.sealer.ids()}
 	return clientv3.OpPut(c.keys.node(c.c.Node), encodeText(r))
 }
 
@@ -32,12 +33,20 @@ func (c *Cluster) errRemoved() error {
 // what follows it, within bounds: long enough to restore a backup that reaches at least as far.
 func (c *Cluster) Register(ctx context.Context, at ledger.Position) error {
 	resp, err := ask(ctx, c.members, func(ctx context.Context, client *clientv3.Client) (*clientv3.TxnResponse, error) {
-		return client.Txn(ctx).If(c.notRemoved()).Then(c.reportOp(at.Serial)).Commit()
+		return client.Txn(ctx).If(c.notRemoved()).Then(c.reportOp(at.Serial, true)).Commit()
 	})
 	if err == nil && !resp.Succeeded {
 		err = c.errRemoved()
 	}
 	return err
+}
+
+// Admit registers a node that is to be made of a backup, also one that was removed before.
+func (c *Cluster) Admit(ctx context.Context, at ledger.Position) error {
+	if err := c.add(ctx); err != nil {
+		return err
+	}
+	return c.Register(ctx, at)
 }
 
 // Remove ends the part of a node in the ring: it holds the tail back no longer, and is refused
@@ -82,6 +91,7 @@ func (r *reporter) stop() {
 func (c *Cluster) report(ctx context.Context, serial func() uint64) {
 	var lease clientv3.LeaseID
 	var told uint64
+	var toldKeys []string
 	var toldAt, renewed time.Time
 	for {
 		now := time.Now()
@@ -90,9 +100,15 @@ func (c *Cluster) report(ctx context.Context, serial func() uint64) {
 			lease, err = c.keepAlive(ctx, lease)
 			renewed = now
 		}
-		if has := serial(); err == nil && (has != told || now.Sub(toldAt) > restTime) {
+		if err == nil {
+			if e := c.sealer.reload(); e != nil { // others want to know of a new key
+				c.log.Warn("the key file cannot be read; the keys that are known stay in use", "error", e)
+			}
+		}
+		has, keys := serial(), c.sealer.ids()
+		if err == nil && (has != told || !slices.Equal(keys, toldKeys) || now.Sub(toldAt) > restTime) {
 			if err = c.tell(ctx, has, lease); err == nil {
-				told, toldAt = has, now
+				told, toldKeys, toldAt = has, keys, now
 			}
 		}
 		if err != nil && ctx.Err() == nil {
@@ -131,7 +147,7 @@ func (c *Cluster) tell(ctx context.Context, serial uint64, lease clientv3.LeaseI
 	defer cancel()
 	resp, err := ask(ctx, c.members, func(ctx context.Context, client *clientv3.Client) (*clientv3.TxnResponse, error) {
 		return client.Txn(ctx).If(c.notRemoved()).
-			Then(c.reportOp(serial), clientv3.OpPut(c.keys.alive(c.c.Node), "", clientv3.WithLease(lease))).Commit()
+			Then(c.reportOp(serial, false), clientv3.OpPut(c.keys.alive(c.c.Node), "", clientv3.WithLease(lease))).Commit()
 	})
 	if err == nil && !resp.Succeeded {
 		err = errors.New("etcdstore: the node was removed")

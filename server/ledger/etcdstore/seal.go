@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -38,8 +39,10 @@ const (
 	maxKeys   = 2
 )
 
-// errUnknownKey says that a value is sealed with a key that the key file does not have.
-var errUnknownKey = errors.New("etcdstore: a value in etcd is sealed with a key that the key file does not have")
+// errKey refuses a node that lacks a key.
+func (s *sealer) errKey(id string) error {
+	return fmt.Errorf("%w: %s does not have the key %s with which the ring is sealed in etcd: copy the key file of the node that leads", ErrRefused, s.path, id)
+}
 
 // key is one of the shared keys.
 type key struct {
@@ -51,8 +54,10 @@ type key struct {
 type sealer struct {
 	path, ring string
 
-	mu   sync.Mutex
-	keys []key // the first seals
+	mu     sync.Mutex
+	keys   []key  // the newest first
+	uses   string // id of the one that seals; empty for the newest
+	sealed uint64 // serial of the last transaction that was sealed
 }
 
 func newSealer(path, ring string) (*sealer, error) {
@@ -104,12 +109,61 @@ func parseKeys(text string) ([]key, error) {
 	return keys, nil
 }
 
-// sealing gives the key that seals.
-func (s *sealer) sealing() key {
+// ids gives the ids of the keys, the newest first.
+func (s *sealer) ids() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var ids []string
+	for _, k := range s.keys {
+		ids = append(ids, k.name())
+	}
+	return ids
+}
+
+// has reports whether the key file has a key. It reads it again if not.
+func (s *sealer) has(id string) bool {
+	if slices.Contains(s.ids(), id) {
+		return true
+	}
+	return s.reload() == nil && slices.Contains(s.ids(), id)
+}
+
+// use has a key seal from now on, and gives the last transaction that was sealed before.
+func (s *sealer) use(id string) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.uses = id
+	return s.sealed
+}
+
+// begin has a key seal what comes after a transaction.
+func (s *sealer) begin(id string, after uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.uses, s.sealed = id, max(s.sealed, after)
+}
+
+// inUse is the id of the key that seals; empty if that was never said.
+func (s *sealer) inUse() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.uses
+}
+
+// sealing gives the key that seals a transaction.
+func (s *sealer) sealing(serial uint64) key {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sealed = max(s.sealed, serial)
+	for _, k := range s.keys {
+		if k.name() == s.uses {
+			return k
+		}
+	}
 	return s.keys[0]
 }
+
+func (k key) name() string { return hex.EncodeToString(k.id[:]) }
 
 func (s *sealer) find(id []byte) (key, bool) {
 	s.mu.Lock()
@@ -124,7 +178,7 @@ func (s *sealer) find(id []byte) (key, bool) {
 
 // seal encrypts the rows of a transaction.
 func (s *sealer) seal(serial uint64, plain []byte) []byte {
-	k := s.sealing()
+	k := s.sealing(serial)
 	b := make([]byte, 0, sealExtra+len(plain)+16)
 	b = append(append(b, sealMagic...), k.id[:]...)
 	b = b[:sealExtra]
@@ -146,7 +200,7 @@ func (s *sealer) open(serial uint64, b []byte) ([]byte, error) {
 			return nil, err
 		}
 		if k, ok = s.find(id); !ok {
-			return nil, fmt.Errorf("%w (key %x, transaction %d)", errUnknownKey, id, serial)
+			return nil, s.errKey(hex.EncodeToString(id))
 		}
 	}
 	aead, nonce := derive(k, b[sealExtra-sealSalt:sealExtra])

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"webring/server/ledger"
@@ -74,7 +75,7 @@ func (c *Cluster) follow(ctx context.Context, own Copy, stand bool) (*Term, erro
 			return nil, err
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case errors.Is(err, errAgain):
+		case errors.Is(err, errAgain), errors.Is(err, rpctypes.ErrCompacted):
 		default:
 			c.log.Warn("etcd cannot be followed; trying again", "error", err)
 			c.members.failed(s.member)
@@ -155,7 +156,7 @@ func (s *session) enter(ctx context.Context) (rev int64, h head, err error) {
 	defer cancel()
 	c, k, at := s.c, s.c.keys, s.own.Position()
 	reads := []clientv3.Op{clientv3.OpGet(k.head()), clientv3.OpGet(k.leader()), clientv3.OpGet(k.until()),
-		clientv3.OpGet(k.next()), clientv3.OpGet(k.tombstone()), clientv3.OpGet(k.removed(c.c.Node))}
+		clientv3.OpGet(k.next()), clientv3.OpGet(k.sealing()), clientv3.OpGet(k.tombstone()), clientv3.OpGet(k.removed(c.c.Node))}
 	resp, err := ask(ctx, c.members, func(ctx context.Context, client *clientv3.Client) (*clientv3.TxnResponse, error) {
 		if !s.stand {
 			return client.Txn(ctx).Then(reads...).Commit()
@@ -164,7 +165,7 @@ func (s *session) enter(ctx context.Context) (rev int64, h head, err error) {
 		// backup must not hold trimming back: the first number of trimmed is the serial.
 		return client.Txn(ctx).
 			If(c.notRemoved(), clientv3.Compare(clientv3.Value(k.trimmed()), "<", string(trimmed{serial: at.Serial + 1}.encode()))).
-			Then(append([]clientv3.Op{c.reportOp(at.Serial)}, reads...)...).Else(reads...).Commit()
+			Then(append([]clientv3.Op{c.reportOp(at.Serial, false)}, reads...)...).Else(reads...).Commit()
 	})
 	if err != nil {
 		return 0, h, err
@@ -192,6 +193,9 @@ func (s *session) enter(ctx context.Context) (rev int64, h head, err error) {
 		return 0, h, errBeyond(at, h.at)
 	case !resp.Succeeded:
 		return 0, h, fmt.Errorf("%w (it has %d transactions)", ErrTooOld, at.Serial)
+	}
+	if err := c.knowsKey(found[k.sealing()]); err != nil {
+		return 0, h, err
 	}
 	if err := c.pin(resp.Header.ClusterId); err != nil {
 		return 0, h, err

@@ -17,8 +17,13 @@ type Status struct {
 	Leader    Leader
 	Until     int64  // time up to which checkpoints were signed, in ms
 	TailBytes uint64 // about how much of the log lies in etcd
+	Trimmed   uint64 // the last transaction that does not lie there any more
 	Tombstone bool   // the ring is a single origin again
-	Nodes     []Node // in the order of their names
+	// Key is the id of the key that seals. OldKey says that what lies in etcd is partly sealed
+	// with the one before, which no node can do without then.
+	Key    string
+	OldKey bool
+	Nodes  []Node // in the order of their names
 }
 
 // Role is the part of a node in the ring.
@@ -37,6 +42,8 @@ type Node struct {
 	Role      Role
 	Serial    uint64        // the last transaction that it has said to have durably
 	Age       time.Duration // since it said so, by the clocks of both
+	Joining   bool          // it is to be made of a backup, and has nothing yet
+	Keys      []string      // ids of the keys in its key file
 }
 
 // Status asks etcd for all that is known of the ring. There is none if it fails with
@@ -45,7 +52,7 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 	var s Status
 	k := c.keys
 	resp, err := ask(ctx, c.members, func(ctx context.Context, client *clientv3.Client) (*clientv3.TxnResponse, error) {
-		return client.Txn(ctx).Then(clientv3.OpGet(k.head()), clientv3.OpGet(k.leader()), clientv3.OpGet(k.until()), clientv3.OpGet(k.trimmed()),
+		return client.Txn(ctx).Then(clientv3.OpGet(k.head()), clientv3.OpGet(k.leader()), clientv3.OpGet(k.until()), clientv3.OpGet(k.trimmed()), clientv3.OpGet(k.sealing()),
 			clientv3.OpGet(k.tombstone()), clientv3.OpGet(k.nodes(), clientv3.WithPrefix()), clientv3.OpGet(k.allAlive(), clientv3.WithPrefix())).Commit()
 	})
 	if err != nil {
@@ -77,6 +84,14 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 			return s, err
 		}
 		s.TailBytes -= min(from.written, h.written)
+		s.Trimmed = from.serial
+	}
+	if b, ok := found[k.sealing()]; ok {
+		var is sealing
+		if err := decodeText(b, &is); err != nil {
+			return s, err
+		}
+		s.Key, s.OldKey = is.Key, s.Trimmed+1 < is.Since && s.Trimmed < h.at.Serial
 	}
 	_, s.Tombstone = found[k.tombstone()]
 	s.Nodes, err = c.parseNodes(resp, found, s.Leader)
@@ -108,7 +123,7 @@ func (c *Cluster) parseNodes(resp *clientv3.TxnResponse, found map[string][]byte
 			if err := decodeText(kv.Value, &r); err != nil {
 				return nil, err
 			}
-			n := Node{Name: name, URL: r.URL, Serial: r.Serial, Role: RoleGone, Age: max(0, c.c.Now().Sub(time.UnixMilli(r.At)))}
+			n := Node{Name: name, URL: r.URL, Serial: r.Serial, Joining: r.Joining, Keys: r.Keys, Role: RoleGone, Age: max(0, c.c.Now().Sub(time.UnixMilli(r.At)))}
 			if _, alive := found[c.keys.alive(name)]; alive {
 				n.Role = RoleStandby
 			}

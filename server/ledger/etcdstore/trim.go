@@ -75,7 +75,11 @@ func (t *Term) Room() error {
 // keepTail trims the tail and looks whether etcd takes writes, until the term is over.
 func (t *Term) keepTail() {
 	for wait(t.ctx, trimTime) == nil {
-		if err := t.trim(); err != nil && t.ctx.Err() == nil {
+		nodes, err := t.c.nodes(t.ctx)
+		if err == nil {
+			err = errors.Join(t.trim(nodes), t.rotate(nodes))
+		}
+		if err != nil && t.ctx.Err() == nil {
 			t.c.log.Warn("the tail in etcd was not trimmed", "error", err)
 		}
 		t.lookForAlarms()
@@ -100,33 +104,31 @@ func (t *Term) lookForAlarms() {
 	t.tail.mu.Unlock()
 }
 
-// trim deletes from the tail what the nodes have.
-func (t *Term) trim() error {
-	nodes, err := t.c.nodes(t.ctx)
-	if err != nil {
-		return err
-	}
+// trim deletes from the tail what the nodes have, and has it compacted away.
+func (t *Term) trim(nodes []Node) error {
 	t.tail.mu.Lock()
 	from := t.tail.from
 	t.tail.mu.Unlock()
-	serial := trimTo(nodes, t.c.c.Node, t.store.local.Load(), t.tail.size() > t.c.c.TailBound/4)
+	serial := trimTo(nodes, t.c.c.Node, from.serial, t.store.local.Load(), t.tail.size() > t.c.c.TailBound/4)
 	if serial <= from.serial {
 		return nil
 	}
 	to := t.tail.cut(serial)
 	k := t.c.keys
-	compare := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(k.leader()), "=", t.epoch)}
+	value := string(to.encode()) // values are in the order of serials
+	compare := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(k.leader()), "=", t.epoch), clientv3.Compare(clientv3.Value(k.trimmed()), "<", value)}
 	if t.c.c.Unfenced {
 		compare = nil
 	}
 	resp, err := ask(t.ctx, t.c.members, func(ctx context.Context, client *clientv3.Client) (*clientv3.TxnResponse, error) {
 		return client.Txn(ctx).If(compare...).
-			Then(clientv3.OpDelete(k.tail(), clientv3.WithRange(k.group(serial+1))), clientv3.OpPut(k.trimmed(), string(to.encode()))).Commit()
+			Then(clientv3.OpDelete(k.tail(), clientv3.WithRange(k.group(serial+1))), clientv3.OpPut(k.trimmed(), value)).
+			Else(clientv3.OpGet(k.trimmed())).Commit()
 	})
 	if err != nil {
 		return err
 	}
-	if !resp.Succeeded {
+	if !resp.Succeeded && string(valuesOf(resp)[k.trimmed()]) != value { // otherwise an earlier attempt has taken effect
 		return t.end(fmt.Errorf("%w: another was elected", ErrLost))
 	}
 	t.tail.begin(to)
@@ -136,26 +138,28 @@ func (t *Term) trim() error {
 	return err
 }
 
-// trimTo gives the last transaction that the tail need not have. All registered nodes have
-// it, and this one, and at least one other. When the tail is long, it is enough that the other
-// node that is there and has the most has it: nodes that do not keep up need a backup then.
-func trimTo(nodes []Node, own string, stored uint64, long bool) uint64 {
-	least, most, others := stored, uint64(0), false
+// trimTo gives the last transaction that the tail need not have, which may be before from, where
+// the tail begins. All registered nodes have it that the tail can still serve, and this one, and at
+// least one other. When the tail is long, it is enough that the other node that is there and has
+// the most has it: nodes that do not keep up need a backup then.
+func trimTo(nodes []Node, own string, from, stored uint64, long bool) uint64 {
+	least, kept, current := stored, uint64(0), uint64(0)
 	for _, n := range nodes {
-		if n.Name == own {
+		if n.Name == own || n.Serial < from {
 			continue
 		}
-		others = true
 		least = min(least, n.Serial)
+		if n.Joining {
+			continue
+		}
+		kept = max(kept, n.Serial)
 		if n.Role != RoleGone {
-			most = max(most, n.Serial)
+			current = max(current, n.Serial)
 		}
 	}
-	switch {
-	case !others:
-		return 0
-	case long:
-		return max(least, min(stored, most))
+	to := min(least, kept)
+	if long {
+		to = max(to, min(stored, current))
 	}
-	return least
+	return to
 }

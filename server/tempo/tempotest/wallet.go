@@ -187,3 +187,28 @@ func encode(kind byte, fields []any) []byte {
 	}
 	return append([]byte{kind}, list...)
 }
+
+// Proof is what account signs to prove itself for c on a chain: the digest of the typed
+// data of the reference client.
+func Proof(chainID uint64, account common.Address, c mpp.Challenge) []byte {
+	word := func(text string) []byte { return crypto.Keccak256([]byte(text)) }
+	chain := common.LeftPadBytes(new(big.Int).SetUint64(chainID).Bytes(), 32)
+	domain := crypto.Keccak256(word("EIP712Domain(string name,string version,uint256 chainId)"), word("MPP"), word("3"), chain)
+	message := crypto.Keccak256(word("Proof(address account,string challengeId,string realm)"), common.LeftPadBytes(account[:], 32), word(c.ID), word(c.Realm))
+	return crypto.Keccak256([]byte{0x19, 0x01}, domain, message)
+}
+
+// Prove answers a challenge for nothing with a proof, as the reference client does.
+func (w Wallet) Prove(c mpp.Challenge) mpp.Credential {
+	var request struct {
+		MethodDetails struct {
+			ChainID uint64 `json:"chainId"`
+		} `json:"methodDetails"`
+	}
+	if err := mpp.DecodeJSON(c.Request, &request); err != nil {
+		panic("tempotest: the challenge's request is not a charge's")
+	}
+	chain := request.MethodDetails.ChainID
+	payload := fmt.Sprintf(`{"type":"proof","signature":"0x%x"}`, w.Sign(Proof(chain, w.Address(), c)))
+	return mpp.Credential{Challenge: c, Payload: json.RawMessage(payload), Source: fmt.Sprintf("did:pkh:eip155:%d:%s", chain, w.Address().Hex())}
+}

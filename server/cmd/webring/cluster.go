@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"webring/server"
+	"webring/server/ledger/etcdstore"
+)
+
+// clusterOptions are the flags of `webring cluster`.
+type clusterOptions struct {
+	data     string
+	cluster  clusterFlags
+	capacity int
+	force    bool
+}
+
+func (o *clusterOptions) flags() *flag.FlagSet {
+	fs := flag.NewFlagSet("webring cluster", flag.ContinueOnError)
+	own := flag.NewFlagSet("", flag.ContinueOnError)
+	o.cluster.define(own)
+	only := []string{"data", "capacity"}
+	own.VisitAll(func(f *flag.Flag) { only = append(only, f.Name) })
+	fs.Var(&configFile{only: only}, configName, "`file` of this node, as serve takes it: of it, data, capacity and what belongs to etcd is read")
+	fs.StringVar(&o.data, "data", "./data", "`folder` of this node")
+	fs.IntVar(&o.capacity, "capacity", 1_000_000, "init: `members` that can ever join, as for serve")
+	fs.BoolVar(&o.force, "force", false, "init: the ring begins with what this node has, whatever etcd has; what etcd alone has is lost")
+	o.cluster.define(fs)
+	return fs
+}
+
+// clusterPatience bounds a command that asks etcd.
+const clusterPatience = 30 * time.Second
+
+// runCluster shows and changes which nodes keep the ring through etcd.
+func runCluster(args []string, out io.Writer) error {
+	var o clusterOptions
+	fs := o.flags()
+	words, err := parseMixed(fs, args)
+	if err != nil {
+		return err
+	}
+	if err := belong(fs, words, map[string]string{"force": "init"}); err != nil {
+		return err
+	}
+	if len(words) == 1 {
+		switch words[0] {
+		case "leave":
+			return leaveCluster(o.data, out)
+		case "key":
+			return o.renewKey(out)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), clusterPatience)
+	defer cancel()
+	switch {
+	case len(words) == 1 && words[0] == "init":
+		return o.begin(out)
+	case len(words) == 1 && words[0] == "status":
+		return o.with("", func(c *etcdstore.Cluster) error { return printCluster(ctx, c, out) })
+	case len(words) == 2 && words[0] == "add":
+		return o.with(words[1], func(c *etcdstore.Cluster) error { return addNode(ctx, c, words[1], out) })
+	case len(words) == 2 && words[0] == "remove":
+		return o.with("", func(c *etcdstore.Cluster) error { return removeNode(ctx, c, words[1], out) })
+	case len(words) == 1 && words[0] == "handover", len(words) == 2 && words[0] == "handover":
+		to := ""
+		if len(words) == 2 {
+			to = words[1]
+		}
+		return o.with("", func(c *etcdstore.Cluster) error { return handOver(ctx, c, to, out) })
+	}
+	return misused("cluster")
+}
+
+// with asks etcd in the name of a node, or of none. It does not look at this node's own part.
+func (o *clusterOptions) with(node string, ask func(*etcdstore.Cluster) error) error {
+	if err := o.cluster.validateReach(); err != nil {
+		return err
+	}
+	config, err := o.cluster.config(o.data, "", slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	config.Node, config.Dir = node, ""
+	c, err := etcdstore.Open(config)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := ask(c); errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("--etcd %s: it took longer than %s: most members of etcd do not answer, or no node leads", o.cluster.endpoints.String(), clusterPatience)
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+// printCluster prints a line for the ring and one for each node.
+func printCluster(ctx context.Context, c *etcdstore.Cluster, out io.Writer) error {
+	s, err := c.Status(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.Tombstone:
+		fmt.Fprintf(out, "the ring was made a single origin again, at transaction %d\n", s.Head.Serial)
+	case s.Leader.Node == "":
+		fmt.Fprintf(out, "no node leads; etcd is at transaction %d, %d events, and holds %d bytes of the tail\n", s.Head.Serial, s.Head.Size, s.TailBytes)
+	default:
+		fmt.Fprintf(out, "%s leads; etcd is at transaction %d, %d events, and holds %d bytes of the tail\n", s.Leader.Node, s.Head.Serial, s.Head.Size, s.TailBytes)
+	}
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "NODE\tROLE\tSERIAL\tAGE\tURL")
+	for _, n := range s.Nodes {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", n.Name, n.Role, n.Serial, n.Age.Round(time.Second), n.URL)
+	}
+	return w.Flush()
+}
+
+// addNode registers a node that is to be made of a backup, so that the tail keeps what
+// follows any backup which is made from now on.
+func addNode(ctx context.Context, c *etcdstore.Cluster, node string, out io.Writer) error {
+	s, err := c.Status(ctx)
+	if err != nil {
+		return err
+	}
+	if s.Tombstone {
+		return errors.New("the ring was made a single origin again")
+	}
+	at := s.Head
+	for _, n := range s.Nodes {
+		if n.Name == node {
+			return fmt.Errorf("there is a node %s already; if it is to begin anew, remove it first", node)
+		}
+		at.Serial = min(at.Serial, n.Serial)
+	}
+	if err := c.Admit(ctx, at); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "etcd keeps what follows transaction %d for %s; make a backup of any node now, restore it there, and start it\n", at.Serial, node)
+	return err
+}
+
+// removeNode ends the part of a node in the ring.
+func removeNode(ctx context.Context, c *etcdstore.Cluster, node string, out io.Writer) error {
+	s, err := c.Status(ctx)
+	if err != nil {
+		return err
+	}
+	if s.Leader.Node == node {
+		return fmt.Errorf("%s leads: hand over first, or stop it", node)
+	}
+	if err := c.Remove(ctx, node); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s is no node of the ring any more\n", node)
+	return err
+}
+
+// handOver has another node lead.
+func handOver(ctx context.Context, c *etcdstore.Cluster, to string, out io.Writer) error {
+	if err := c.Handover(ctx, to); err != nil {
+		return err
+	}
+	s, err := c.Status(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s leads\n", s.Leader.Node)
+	return err
+}
+
+// leaveCluster makes the ring a single origin, which is the node that runs on a data folder
+// and leads.
+func leaveCluster(data string, out io.Writer) error {
+	var s server.Status
+	if err := operator(data).ask(http.MethodGet, "/status", nil, &s); err != nil {
+		return err
+	}
+	if s.Cluster == nil {
+		return fmt.Errorf("the origin on %s is a single one", data)
+	}
+	var left server.ClusterStatus
+	if err := operator(data).ask(http.MethodPost, "/cluster/leave", nil, &left); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "the ring is a single origin again: %s, at transaction %d; start it anew without --etcd, and stop the other nodes\n", data, left.Serial)
+	return err
+}
+
+// begin makes a cluster of a stopped single origin, or pins a stopped node to a cluster that
+// there is.
+func (o *clusterOptions) begin(out io.Writer) error {
+	if err := o.cluster.validateAll(); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(filepath.Join(o.data, "head")); err != nil {
+		return fmt.Errorf("%s holds no ledger: start a new ring once without --etcd, or restore a backup of another node", o.data)
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	start, err := o.start(log)
+	if err != nil {
+		return err
+	}
+	made, err := o.needKey()
+	if err != nil {
+		return err
+	}
+	config, err := o.cluster.config(o.data, "", log)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), clusterPatience)
+	defer cancel()
+	if err := etcdstore.Init(ctx, config, start); err != nil {
+		return err
+	}
+	if made {
+		fmt.Fprintf(out, "%s seals what lies in etcd; every node needs a copy\n", o.cluster.sealPath(o.data))
+	}
+	_, err = fmt.Fprintf(out, "%s is the node %s of the ring %s, at transaction %d, %d events; start it with the same flags\n", o.data, o.cluster.node, o.cluster.ring, start.At.Serial, start.At.Size)
+	return err
+}

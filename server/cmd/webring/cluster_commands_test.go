@@ -1,0 +1,157 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"webring/server/devchain"
+	"webring/server/ledger/etcdstore/etcdtest"
+)
+
+// A single origin becomes a cluster, takes in a node from a backup while payments go on,
+// renews the key that seals, hands over, redacts a member, and is a single origin again, on
+// the other machine. All that was paid is in its books.
+func TestAnOriginBecomesAClusterAndASingleOneAgain(t *testing.T) {
+	t.Parallel()
+	a := ring(t)
+	b := &bidder{t: t, slug: a.join("Ada", "agent", "2"), paid: 300}
+	a.stop()
+	c := &testCluster{t: t, etcd: etcdtest.Start(t, etcdtest.Config{}), only: a}
+	secret := filepath.Join(t.TempDir(), "edge-secret")
+	writeSecrets(t, secret, []byte("0123456789abcdef0123456789abcdef"))
+	reach := []string{"--etcd", strings.Join(c.etcd.Endpoints(), ","), "--cluster-id", clusterRing}
+	node := func(name, data string) *origin {
+		listen := devchain.FreeAddress()
+		o := &origin{t: t, data: data, base: "http://" + listen, recipient: a.recipient}
+		o.args = append(append(append([]string{}, a.args...), "--listen", listen, "--edge-secret-file", secret, "--node", name), reach...)
+		c.nodes = append(c.nodes, o)
+		return o
+	}
+	command := func(o *origin, word string, rest ...string) string {
+		t.Helper()
+		out, err := o.operate(append(append([]string{"cluster", word}, rest...), reach...)...)
+		if err != nil {
+			t.Fatalf("cluster %s: %v: %s", word, err, out)
+		}
+		return out
+	}
+	refused := func(o *origin, says string, words ...string) {
+		t.Helper()
+		if out, err := o.operate(append(append([]string{"cluster"}, words...), reach...)...); err == nil || !strings.Contains(out, says) {
+			t.Errorf("cluster %s: %v: %s", words, err, out)
+		}
+	}
+
+	// It begins with what the origin has, and makes the key that seals.
+	empty := &origin{t: t, data: t.TempDir()}
+	refused(empty, "holds no ledger", "init", "--node", "a")
+	if out := command(a, "init", "--node", "a"); !strings.Contains(out, sealName+" seals what lies in etcd") || !strings.Contains(out, "is the node a of the ring") {
+		t.Errorf("cluster init: %s", out)
+	}
+	single := a.args
+	a = node("a", a.data)
+	a.launch()
+	t.Cleanup(a.kill)
+	c.leader()
+	b.bid(a, "at the only node")
+	gone := a.join("Eve", "agent", "")
+	b.paid += 100
+
+	// A second node, of a backup that was made while payments go on.
+	if out := command(a, "add", "b"); !strings.Contains(out, "make a backup of any node now") {
+		t.Errorf("cluster add: %s", out)
+	}
+	refused(a, "there is a node b already", "add", "b")
+	b.bid(a, "before the backup")
+	file := filepath.Join(t.TempDir(), "backup.tar")
+	if out, err := a.operate("backup", file); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	b.bid(a, "after the backup")
+	data := filepath.Join(t.TempDir(), "data")
+	if out, err := a.operate("restore", file, "--data", data, "--alone"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	second := node("b", data)
+	second.launch()
+	t.Cleanup(second.kill)
+	if leads, _ := c.leader(); leads != a {
+		t.Error("the node that was added leads")
+	}
+	b.bid(second, "through the node that was added")
+	refused(second, a.base, "leave") // it does not lead
+
+	// The key that seals is renewed. The node that leads next begins with it, and the other one
+	// finds it in its file.
+	if out := command(a, "key"); !strings.Contains(out, "has a new key above the one before") {
+		t.Errorf("cluster key: %s", out)
+	}
+	refused(a, "delete the second one", "key")
+	keys, err := os.ReadFile(filepath.Join(a.data, sealName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(data, sealName), keys, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	second.stop()
+	second.launch()
+	c.leader()
+	if out := command(a, "handover", "b"); !strings.Contains(out, "b leads") {
+		t.Errorf("cluster handover: %s", out)
+	}
+	b.bid(second, "after the hand-over")
+	b.bid(a, "passed on after the hand-over")
+	if out, err := second.operate("members", "remove", gone, "--redact", "--reason", "test"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+
+	// What all nodes have is no longer in etcd, and every node says that it has all.
+	var out string
+	eventually(t, "an etcd without what all nodes have", longEnough, func() bool {
+		out = command(a, "status")
+		return strings.Contains(out, "b leads; ") && strings.Contains(out, " 0 bytes of the tail")
+	})
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if len(lines) != 4 {
+		t.Fatalf("cluster status: %s", out)
+	}
+	for i, want := range [][2]string{{"a", "standby"}, {"b", "leader"}} {
+		fields := strings.Fields(lines[2+i])
+		if len(fields) != 5 || fields[0] != want[0] || fields[1] != want[1] || fields[4] != c.nodes[i].base || !strings.Contains(out, "at transaction "+fields[2]+",") {
+			t.Errorf("cluster status: %s", out)
+		}
+	}
+	refused(a, "b leads", "remove", "b")
+	command(a, "remove", "a")
+	refused(a, `no node "x"`, "remove", "x")
+	eventually(t, "a node that was removed", longEnough, func() bool { return a.role() == roleRefused })
+	a.stop()
+
+	// The node that leads stays as the single origin.
+	if out := command(second, "leave"); !strings.Contains(out, "is a single origin again") {
+		t.Errorf("cluster leave: %s", out)
+	}
+	second.stop()
+	second.args = append(append([]string{}, single...), "--listen", strings.TrimPrefix(second.base, "http://"))
+	second.launch()
+	refused(second, "is a single one", "leave")
+	b.bid(second, "at the single origin")
+	if got := second.received(); got != b.paid {
+		t.Errorf("the ring has got %d cents, and members paid %d", got, b.paid)
+	}
+	if out, err := second.operate("verify"); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	if out, err := second.operate("version"); err != nil || !strings.Contains(out, fmt.Sprintf("paid %d.00 USD", b.paid/100)) {
+		t.Errorf("%v: the books do not have what was paid, %d cents: %s", err, b.paid, out)
+	}
+	if r := second.get("/api/ring/" + gone); r.Status != http.StatusGone && r.Status != http.StatusNotFound {
+		t.Errorf("a member who was removed: %d %s", r.Status, r.Body)
+	}
+	second.stop()
+}

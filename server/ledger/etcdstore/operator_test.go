@@ -1,0 +1,356 @@
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"webring/server/ledger"
+	"webring/server/ledger/etcdstore/etcdtest"
+)
+
+// chain commits transactions that follow each other.
+type chain struct {
+	t  testing.TB
+	at ledger.Position
+}
+
+func (c *chain) commit(s *Store, n, size int) {
+	c.t.Helper()
+	for range n {
+		b, next := group(c.at, some(size))
+		if err := s.Commit(b); err != nil {
+			c.t.Fatal(err)
+		}
+		c.at = next
+	}
+}
+
+// standing takes part in the background, until the test or stop ends it.
+func standing(t *testing.T, c *Cluster, own Copy) (ended <-chan error, stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	result, over := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(over)
+		term, err := c.Stand(ctx, own)
+		if term != nil {
+			err = errors.Join(errors.New("the node was elected"), term.Close())
+		}
+		result <- err
+	}()
+	stop = func() { cancel(); <-over }
+	t.Cleanup(stop)
+	return result, stop
+}
+
+// stateOf asks for the state of a ring.
+func stateOf(t testing.TB, c *Cluster) Status {
+	t.Helper()
+	s, err := c.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The tail is bounded: without a standby nothing is trimmed and there is no room in the end;
+// what one has is trimmed, and a node that needs what is trimmed is told so.
+func testTrimming(t *testing.T, e *etcdtest.Cluster) {
+	c := config(t, e, "ada")
+	c.TailBound = 100_000
+	begun(t, c, beginning)
+	ada, bob := newFolder(), newFolder()
+	term := elected(t, opened(t, c), ada)
+	s, log := term.Store(ada), &chain{t, beginning}
+	for term.Room() == nil {
+		log.commit(s, 1, 5_000)
+		if log.at.Serial > 30 {
+			t.Fatal("the tail has no bound")
+		}
+	}
+	asking := opened(t, c.as(""))
+	if is := stateOf(t, asking); is.Trimmed != 0 || is.TailBytes < 100_000 {
+		t.Errorf("without a standby: %+v", is)
+	}
+	if err := opened(t, c.as("cas")).Admit(t.Context(), beginning); err != nil {
+		t.Fatal(err)
+	}
+	_, stop := standing(t, opened(t, c.as("bob")), bob)
+	until(t, "there is room again", func() bool { return term.Room() == nil })
+	if is := stateOf(t, asking); is.Trimmed == 0 || bob.Position().Serial < is.Trimmed {
+		t.Errorf("bob is at %d: %+v", bob.Position().Serial, is)
+	}
+	if _, err := asking.members.clients[0].Get(t.Context(), asking.keys.group(1), clientv3.WithRev(1)); err == nil {
+		t.Error("etcd's history was not compacted")
+	}
+	if err := opened(t, c.as("")).Follow(t.Context(), newFolder()); !errors.Is(err, ErrTooOld) {
+		t.Errorf("a node without anything: %v", err)
+	}
+	if _, err := opened(t, c.as("dan")).Stand(t.Context(), newFolder()); !errors.Is(err, ErrTooOld) {
+		t.Errorf("a node without anything stands: %v", err)
+	}
+
+	// A removed node is refused until it is admitted.
+	if err := asking.Remove(t.Context(), "bob"); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	if _, err := opened(t, c.as("bob")).Stand(t.Context(), bob); !errors.Is(err, ErrRefused) {
+		t.Errorf("a removed node stands: %v", err)
+	}
+	if err := asking.Remove(t.Context(), "nobody"); err == nil {
+		t.Error("a node that does not exist was removed")
+	}
+	begun(t, c.as("bob"), bob.Position())
+	ended, _ := standing(t, opened(t, c.as("bob")), bob)
+	log.commit(s, 1, 10)
+	until(t, "bob follows again", func() bool { return bob.Position() == log.at })
+	select {
+	case err := <-ended:
+		t.Errorf("bob: %v", err)
+	default:
+	}
+}
+
+// An etcd that takes no writes is found before anything is lost.
+func testAlarm(t *testing.T, e *etcdtest.Cluster) {
+	c := config(t, e, "ada")
+	begun(t, c, beginning)
+	in, ada := opened(t, c), newFolder()
+	term := elected(t, in, ada)
+	log := &chain{t, beginning}
+	log.commit(term.Store(ada), 1, 10)
+	client := in.members.clients[0]
+	maintenance := pb.NewMaintenanceClient(client.ActiveConnection())
+	resp, err := maintenance.Status(t.Context(), &pb.StatusRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	alarm := &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, MemberID: resp.Header.MemberId, Alarm: pb.AlarmType_NOSPACE}
+	if _, err := maintenance.Alarm(t.Context(), alarm); err != nil {
+		t.Fatal(err)
+	}
+	disarm := func() {
+		alarm.Action = pb.AlarmRequest_DEACTIVATE
+		if _, err := maintenance.Alarm(context.Background(), alarm); err != nil {
+			t.Error(err)
+		}
+	}
+	defer disarm()
+	until(t, "there is no room", func() bool { return term.Room() != nil })
+	if err := term.Room(); !strings.Contains(err.Error(), "NOSPACE") {
+		t.Errorf("Room = %v", err)
+	}
+	if err := term.Err(); err != nil {
+		t.Errorf("the term ended with %v", err)
+	}
+	disarm()
+	until(t, "there is room again", func() bool { return term.Room() == nil })
+	log.commit(term.store, 1, 10)
+}
+
+// A ring begins, ends and begins again; a data folder belongs to one ring and one node.
+func testBeginnings(t *testing.T, e *etcdtest.Cluster) {
+	c := config(t, e, "ada")
+	c.Dir = t.TempDir()
+	ada := newFolder()
+	if _, err := opened(t, c).Stand(t.Context(), ada); !errors.Is(err, ErrRefused) {
+		t.Fatalf("a ring that does not exist: %v", err)
+	}
+	begun(t, c, beginning)
+	m, err := ReadMarker(c.Dir)
+	if err != nil || m.Ring != c.Ring || m.Node != "ada" || m.Etcd == 0 {
+		t.Errorf("the marker is %+v, %v", m, err)
+	}
+	for name, change := range map[string]func(*Config){
+		"another ring": func(c *Config) { c.Ring += "x" },
+		"another node": func(c *Config) { c.Node = "bob" },
+	} {
+		other := c
+		change(&other)
+		if _, err := Open(other); !errors.Is(err, ErrRefused) {
+			t.Errorf("%s opens the folder: %v", name, err)
+		}
+	}
+	strange := m
+	strange.Etcd++
+	if err := strange.write(c.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := opened(t, c).Stand(t.Context(), ada); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "etcd cluster") {
+		t.Errorf("another etcd cluster: %v", err)
+	}
+	if err := m.write(c.Dir); err != nil {
+		t.Fatal(err)
+	}
+
+	log := &chain{t, beginning}
+	term := elected(t, opened(t, c), ada)
+	log.commit(term.Store(ada), 3, 10)
+	if err := term.MoveUntil(t.Context(), 5000); err != nil {
+		t.Fatal(err)
+	}
+	// A node that has more than etcd, or something else, is refused; by force it begins anew.
+	more := newFolder()
+	more.at.Store(&ledger.Position{Serial: 9, Size: 9})
+	other := newFolder()
+	other.at.Store(&ledger.Position{Serial: 3, Size: 3})
+	for name, own := range map[string]*folder{"more than etcd": more, "something else": other} {
+		if _, err := opened(t, c.as("bob").in("")).Stand(t.Context(), own); !errors.Is(err, ErrRefused) {
+			t.Errorf("a node with %s stands: %v", name, err)
+		}
+		if err := Init(t.Context(), c.as("bob").in(t.TempDir()), Start{At: own.Position()}); !errors.Is(err, ErrRefused) {
+			t.Errorf("a node with %s begins: %v", name, err)
+		}
+	}
+	if err := term.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if is := stateOf(t, opened(t, c)); !is.Tombstone || is.Leader.Node != "" || is.Until != 5000 {
+		t.Errorf("after the end: %+v", is)
+	}
+	if err := RemoveMarker(c.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := opened(t, c).Stand(t.Context(), ada); !errors.Is(err, ErrRefused) {
+		t.Errorf("after the end, a node stands: %v", err)
+	}
+	if _, err := ReadMarker(c.Dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("after the end, there is a marker: %v", err)
+	}
+	// The single origin has gone on, and becomes a cluster again.
+	b, next := group(log.at, []byte("alone"))
+	if err := ada.Commit(b); err != nil {
+		t.Fatal(err)
+	}
+	log.at = next
+	begun(t, c, log.at)
+	again := elected(t, opened(t, c), ada)
+	if again.Until() < 5000 {
+		t.Errorf("signing begins at %d", again.Until())
+	}
+	log.commit(again.Store(ada), 1, 10)
+	// etcd is restored from an old copy.
+	k := opened(t, c.as("").in("")).keys
+	if _, err := again.c.members.clients[0].Put(t.Context(), k.head(), string(head{at: beginning}.encode())); err != nil {
+		t.Fatal(err)
+	}
+	b, _ = group(log.at, nil)
+	if err := again.store.Commit(b); !errors.Is(err, ErrLost) {
+		t.Errorf("a commit to an etcd that has gone back = %v", err)
+	}
+	again.Close()
+	if _, err := opened(t, c).Stand(t.Context(), ada); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "--force") {
+		t.Errorf("etcd has gone back, and a node stands: %v", err)
+	}
+	if err := Init(t.Context(), c, Start{At: log.at, Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	log.commit(elected(t, opened(t, c), ada).Store(ada), 1, 10)
+}
+
+// in is the configuration with another data folder.
+func (c Config) in(dir string) Config {
+	c.Dir = dir
+	return c
+}
+
+// A node without the ring's key is refused. A new key seals when all have it, and the old one
+// is needed until nothing is left of what it has sealed.
+func testKeys(t *testing.T, e *etcdtest.Cluster) {
+	c := config(t, e, "ada")
+	begun(t, c, beginning)
+	bobs := c.as("bob")
+	bobs.KeyFile = keyFile(t)
+	if err := Init(t.Context(), bobs, Start{At: beginning}); !errors.Is(err, ErrRefused) {
+		t.Errorf("a node with another key joins: %v", err)
+	}
+	if _, err := opened(t, bobs).Stand(t.Context(), newFolder()); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), bobs.KeyFile) {
+		t.Errorf("a node with another key stands: %v", err)
+	}
+	read := func(path string) []byte {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	write := func(path string, b []byte) {
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old := read(c.KeyFile)
+	bobs.KeyFile = filepath.Join(t.TempDir(), "key")
+	write(bobs.KeyFile, old)
+	ada, bob := newFolder(), newFolder()
+	term := elected(t, opened(t, c), ada)
+	s, log := term.Store(ada), &chain{t, beginning}
+	ended, _ := standing(t, opened(t, bobs), bob)
+	log.commit(s, 3, 100)
+	asking := opened(t, c.as(""))
+	before := stateOf(t, asking).Key
+
+	next := keyFile(t)
+	both := slices.Concat(read(next), old)
+	write(c.KeyFile, both)
+	until(t, "ada has two keys", func() bool {
+		i := slices.IndexFunc(stateOf(t, asking).Nodes, func(n Node) bool { return n.Name == "ada" && len(n.Keys) == 2 })
+		return i >= 0
+	})
+	log.commit(s, 3, 100)
+	if is := stateOf(t, asking); is.Key != before || is.OldKey {
+		t.Errorf("one of two nodes has the new key: %+v", is)
+	}
+	write(bobs.KeyFile, both)
+	until(t, "the new key seals", func() bool { return stateOf(t, asking).Key != before })
+	log.commit(s, 3, 100)
+	until(t, "nothing is left of the old key", func() bool { log.commit(s, 1, 10); return !stateOf(t, asking).OldKey })
+	write(c.KeyFile, read(next))
+	write(bobs.KeyFile, read(next))
+	log.commit(s, 3, 100)
+	until(t, "both have everything", func() bool { return ada.Position() == log.at && bob.Position() == log.at })
+	same(t, ada, bob)
+	select {
+	case err := <-ended:
+		t.Errorf("bob: %v", err)
+	default:
+	}
+}
+
+// What trimming leaves.
+func TestTrimTo(t *testing.T) {
+	const own = "own"
+	node := func(name string, serial uint64, role Role) Node { return Node{Name: name, Serial: serial, Role: role} }
+	joining := node("new", 5, RoleGone)
+	joining.Joining = true
+	for _, c := range []struct {
+		what  string
+		nodes []Node
+		long  bool
+		want  uint64
+	}{
+		{"nobody else", []Node{node(own, 9, RoleLeader)}, true, 0},
+		{"the least", []Node{node("a", 7, RoleStandby), node("b", 4, RoleStandby)}, false, 4},
+		{"not beyond its own", []Node{node("a", 30, RoleStandby)}, false, 20},
+		{"one is gone", []Node{node("a", 15, RoleStandby), node("b", 4, RoleGone)}, false, 4},
+		{"one is gone, and the tail long", []Node{node("a", 15, RoleStandby), node("b", 4, RoleGone)}, true, 15},
+		{"all are gone", []Node{node("a", 15, RoleGone)}, true, 15},
+		{"one joins", []Node{node("a", 15, RoleStandby), joining}, false, 5},
+		{"only one that joins", []Node{joining}, false, 0},
+		{"only one that joins, and the tail long", []Node{joining}, true, 0},
+		{"one needs a backup", []Node{node("a", 15, RoleStandby), node("b", 1, RoleStandby)}, false, 15},
+		{"only one that needs a backup", []Node{node("b", 1, RoleStandby)}, true, 0},
+	} {
+		if got := trimTo(c.nodes, own, 2, 20, c.long); got != c.want {
+			t.Errorf("%s: %d, want %d", c.what, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,235 @@
+package paid
+
+import (
+	"cmp"
+	"context"
+
+	"webring/core"
+	"webring/core/api"
+	"webring/server/ledger"
+	"webring/server/score"
+)
+
+// changing is the operation by which the owner of a member changes what the member says of
+// itself, or moves it to another URL.
+type changing struct{ *Service }
+
+// ChangeRequest is a valid request to change a member. A nil field stays as it is.
+type ChangeRequest struct {
+	Name, Description, Category *string
+	Kind                        core.Kind // 0: it stays
+	URL, Key                    string    // canonical, and its identity key; "" if it stays
+}
+
+// change is one order to change a member.
+type change struct {
+	service *Service
+	// promised is set once a challenge was issued for it.
+	promised bool
+
+	ChangeRequest
+	score score.Result // of URL
+}
+
+// ParseChange reads the body of a change in the way of [ParseRegister]. An empty
+// description removes the one that there is.
+func ParseChange(body []byte, canonical func(raw string) (url, key string, err error), named func(string) error) (ChangeRequest, error) {
+	var f findings
+	fields := f.object(body, "name", "url", "kind", "category", "description")
+	if fields == nil {
+		return ChangeRequest{}, f.err()
+	}
+	var r ChangeRequest
+	if s, ok := f.optional(fields, "name"); ok {
+		s = f.name(s, named)
+		r.Name = &s
+	}
+	if s, ok := f.optional(fields, "url"); ok {
+		r.URL, r.Key = f.site(s, canonical)
+	}
+	if s, ok := f.optional(fields, "kind"); ok {
+		r.Kind = f.kind(s)
+	}
+	if s, ok := f.optional(fields, "category"); ok {
+		s = f.category(s)
+		r.Category = &s
+	}
+	if s, ok := f.optional(fields, "description"); ok {
+		s, _ = f.text("/description", s, 0, core.MaxDescription)
+		r.Description = &s
+	}
+	if err := f.err(); err != nil {
+		return ChangeRequest{}, err
+	}
+	if r == (ChangeRequest{}) {
+		return r, invalidRequest("the body changes nothing; give at least one of name, description, category, kind and url")
+	}
+	return r, nil
+}
+
+func (p changing) read(c *Call, rules *core.Rules) (deed, error) {
+	named := func(name string) error { return p.Names.check(name, rules.Name) }
+	r, err := ParseChange(c.Body, p.Sites.Canonical, named)
+	if err != nil {
+		return nil, err
+	}
+	return &change{service: p.Service, ChangeRequest: r}, nil
+}
+
+func (p changing) restore(c *Call, pinned map[string]string) (deed, error) {
+	// The policies for sites and names were applied before the challenge.
+	r, err := ParseChange(c.Body, spell, nil)
+	if err != nil {
+		return nil, err
+	}
+	o := &change{service: p.Service, promised: true, ChangeRequest: r}
+	if r.URL != "" {
+		o.score, err = pinnedScore(pinned, r.URL)
+	}
+	return o, err
+}
+
+func (o *change) owner(m *member) core.Account { return m.Owner }
+
+func (o *change) check(v *ledger.View, m *member) error {
+	st := v.State()
+	site, name, description := m.URL, "", ""
+	if o.URL != "" {
+		site = o.URL
+	}
+	if o.Name != nil {
+		name = *o.Name
+	}
+	if o.Description != nil {
+		description = *o.Description
+	}
+	switch {
+	case !o.promised && !o.alters(m):
+		return invalidRequest("the member is like this already, and nothing would change")
+	case blockedSite(v, site):
+		return notAdmitted("The operator of this ring does not admit sites on this host.")
+	case blockedWords(v, name, description):
+		return notAdmitted("The name or the description holds a word that the operator of this ring does not admit.")
+	case blockedPayer(v, m.Owner.String()):
+		return errPayerBlocked
+	}
+	if err := o.service.deedsLeft(v, m.Slug, OpChange); err != nil {
+		return err
+	}
+	if o.URL != "" {
+		err := cmp.Or(o.service.urlFree(v, o.Key, &m.at), o.service.sharesDomain(v, o.Key, m.Owner, &m.at))
+		if err != nil {
+			return err
+		}
+	}
+	if o.Category == nil || *o.Category == m.Category {
+		return nil
+	}
+	limit := core.MaxCategories
+	if o.promised {
+		limit *= 2 // as for registrations
+	}
+	if len(st.Categories())+v.OpenRegistrations() >= limit && st.Select(0, []byte(*o.Category)).Len() == 0 {
+		return errNoCategory
+	}
+	return o.service.opensCategory(v, *o.Category, m.Owner)
+}
+
+// alters says whether the change gives m another value of any field.
+func (o *change) alters(m *member) bool {
+	return o.URL != "" && o.URL != m.URL || o.Kind != 0 && o.Kind != m.Kind ||
+		o.Name != nil && *o.Name != m.Name || o.Description != nil && *o.Description != m.Description || o.Category != nil && *o.Category != m.Category
+}
+
+// given lists the fields of the request, in their order in documents.
+func (o *change) given() (names []string) {
+	for _, f := range [...]struct {
+		name  string
+		given bool
+	}{{"name", o.Name != nil}, {"url", o.URL != ""}, {"kind", o.Kind != 0}, {"category", o.Category != nil}, {"description", o.Description != nil}} {
+		if f.given {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
+
+func (o *change) decide(ctx context.Context, _, client string) (err error) {
+	if o.URL != "" {
+		o.score, err = o.service.measure(ctx, client, o.service.Scorer, o.URL)
+	}
+	return err
+}
+
+func (o *change) pin() map[string]string {
+	pinned := map[string]string{}
+	if o.URL != "" {
+		pinSite(pinned, o.URL, o.score)
+	}
+	return pinned
+}
+
+func (o *change) describe() string {
+	if o.URL != "" {
+		return "Move the member: nothing is to be paid"
+	}
+	return "Change the member: nothing is to be paid"
+}
+
+func (o *change) waits() bool { return o.URL != "" }
+
+// says says whether the change is more than a move.
+func (o *change) says() bool {
+	return o.Name != nil || o.Description != nil || o.Category != nil || o.Kind != 0
+}
+
+func (o *change) events() (n int) {
+	for _, part := range [...]bool{o.URL != "", o.says()} {
+		if part {
+			n++
+		}
+	}
+	return n
+}
+
+// carryOut appends a move, a change, or both. The change cannot fail after the move: check
+// has said that its category can be opened.
+func (o *change) carryOut(tx *ledger.Tx, m *member) error {
+	if o.URL != "" {
+		texts := &core.Texts{URL: core.Text{Value: o.URL}, Report: core.Text{Value: o.score.Report}}
+		if _, err := tx.Append(&core.Moved{Stamp: tx.Stamp(), Member: m.Slug, Score: eventScore(o.score)}, texts); err != nil {
+			return err
+		}
+		o.service.domains.move(tx.State(), m.at, m.URL)
+	}
+	if !o.says() {
+		return nil
+	}
+	event, texts := &core.Changed{Stamp: tx.Stamp(), Member: m.Slug, Kind: o.Kind}, core.Texts{}
+	if o.Name != nil {
+		texts.Name.Value = *o.Name
+	}
+	if o.Description != nil {
+		texts.Description.Value, event.Cleared = *o.Description, *o.Description == ""
+	}
+	if o.Category != nil {
+		event.Category = *o.Category
+	}
+	var worded *core.Texts
+	if texts != (core.Texts{}) {
+		worded = &texts
+	}
+	_, err := tx.Append(event, worded)
+	return err
+}
+
+func (o *change) answer(st *core.State, m *member) []byte {
+	body := append([]byte(nil), `{"changed":[`...)
+	for i, name := range o.given() {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = api.AppendString(body, name)
+	}
+	return append(appendMember(append(body, ']'), st, m), '}')
+}

@@ -1,0 +1,612 @@
+package paid_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"webring/core"
+	"webring/core/api"
+	"webring/server/ledger"
+	"webring/server/ledger/memstore"
+	"webring/server/mpp"
+	"webring/server/paid"
+	"webring/server/score"
+)
+
+// signer verifies proofs: an account signs by writing down what it signs.
+type signer struct{}
+
+func (signer) Method() string  { return "coin" }
+func (signer) Request() string { return "bm90aGluZw" }
+
+func (signer) Verify(c mpp.Credential) (string, error) {
+	var payload struct{ Signature string }
+	if json.Unmarshal(c.Payload, &payload) != nil || payload.Signature != signature(c.Source, c.Challenge) {
+		return "", &mpp.Rejection{Code: mpp.CodeVerify, Reason: mpp.ReasonSigner, Detail: "the signature is another's"}
+	}
+	return c.Source, nil
+}
+
+func signature(account string, c mpp.Challenge) string {
+	return fmt.Sprintf("%s signs %s for %s", account, c.ID, c.Realm)
+}
+
+// prove answers a challenge for nothing.
+func (r *ring) prove(c mpp.Challenge, account string) string {
+	r.t.Helper()
+	payload, err := json.Marshal(map[string]string{"signature": signature(account, c)})
+	r.must(err)
+	return r.present(mpp.Credential{Challenge: c, Payload: payload, Source: account})
+}
+
+// sites show what is put on them, by host.
+type sites struct {
+	mu    sync.Mutex
+	shown map[string][]string
+	dns   bool
+	busy  time.Duration
+	asked int
+}
+
+func (s *sites) Place(url string) (paid.Place, error) {
+	host, _, _ := strings.Cut(strings.TrimPrefix(url, "https://"), "/")
+	return paid.Place{Host: host, File: "https://" + host + "/token.txt", Name: "_token." + host}, nil
+}
+
+func (s *sites) Look(_ context.Context, client string, at paid.Place, token string) paid.Sight {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	proof := core.ByFile
+	if s.dns {
+		proof = core.ByDNS
+	}
+	switch {
+	case s.busy > 0:
+		return paid.Sight{RetryAfter: s.busy}
+	case slices.Contains(s.shown[at.Host], token) && client == clientAddress:
+		return paid.Sight{Proof: proof}
+	}
+	return paid.Sight{Why: "it is empty"}
+}
+
+// owned is a ring whose members prove themselves: ada is alice's, and bob is bob's.
+type owned struct {
+	*ring
+	sites *sites
+}
+
+var alice, bobby, carol = account(1, 8453), account(2, 8453), account(3, 8453)
+
+func newOwned(t *testing.T, changes ...func(*ring)) *owned {
+	o := &owned{sites: &sites{shown: map[string][]string{}}}
+	o.ring = newRing(t, append(changes, func(r *ring) {
+		r.config = func(cfg *paid.Config) { cfg.Prover, cfg.MemberSites, cfg.Visit = signer{}, o.sites, r.visit }
+	})...)
+	o.join(ada, alice)
+	o.join(bob, bobby)
+	synctest.Wait()
+	return o
+}
+
+func (o *owned) call(op, slug, body string, authorization ...string) answer {
+	o.t.Helper()
+	return o.handle(paid.Call{Operation: op, Slug: slug, Body: []byte(body), Authorization: authorization})
+}
+
+// challengeFor asks for a challenge and holds it to be one for nothing.
+func (o *owned) challengeFor(op, slug, body string) mpp.Challenge {
+	o.t.Helper()
+	a := o.call(op, slug, body).is(402, api.PaymentRequired)
+	all := a.challenges()
+	if len(all) != 1 || all[0].Request != (signer{}).Request() || a.member("amount_usd") != "0.00" || a.field("Payment-Required") != "" {
+		o.t.Fatalf("%v %s", a.Header, a.Body)
+	}
+	return all[0]
+}
+
+// deed has an account do something.
+func (o *owned) deed(op, slug, body, by string) answer {
+	o.t.Helper()
+	return o.call(op, slug, body, o.prove(o.challengeFor(op, slug, body), by))
+}
+
+func (o *owned) memberNow(slug string) (m core.Member) {
+	o.look(func(v *ledger.View) {
+		if at, ok := v.State().BySlug([]byte(slug)); ok {
+			m = v.State().Member(at)
+			m.Name, m.URL, m.Description, m.Category = strings.Clone(m.Name), strings.Clone(m.URL), strings.Clone(m.Description), strings.Clone(m.Category)
+		}
+	})
+	return m
+}
+
+// unchanged fails if f leaves a trace in the ledger.
+func (o *owned) unchanged(what string, f func()) {
+	o.t.Helper()
+	before := o.size()
+	f()
+	if after := o.size(); after != before {
+		o.t.Errorf("%s: %s, and before %s", what, after, before)
+	}
+}
+
+func TestOwnersChangeTheirMembers(t *testing.T) {
+	in(t, "", func(t *testing.T) {
+		o := newOwned(t, func(r *ring) { r.capacity = 2 * core.MaxCategories })
+		a := o.deed(paid.OpChange, "ada", `{"name":" Ada  Lovelace","description":"Counts","category":"people","kind":"website"}`, alice).is(200, "")
+		if got := fmt.Sprint(a.member("changed")); got != "[name kind category description]" || a.member("member", "name") != "Ada  Lovelace" || a.member("member", "slug") != "ada" || a.field("Webring-Seq") != fmt.Sprint(o.books.Size()) {
+			t.Errorf("%s %s %v", got, a.Body, a.Header)
+		}
+		m := o.memberNow("ada")
+		if m.Name != "Ada  Lovelace" || m.Description != "Counts" || m.Category != "people" || m.Kind != core.Website || m.URL != "https://ada.dev" || m.Changed == 0 || m.Total() != 100 {
+			t.Errorf("%+v", m)
+		}
+		o.deed(paid.OpChange, "ada", `{"description":""}`, alice).is(200, "")
+		if m := o.memberNow("ada"); m.Description != "" || m.Name != "Ada  Lovelace" {
+			t.Errorf("%+v", m)
+		}
+		for _, wrong := range []string{``, `{}`, `[]`, `{"name":""}`, `{"name":"The official Ada"}`, `{"name":null,"kind":null}`, `{"kind":"robot"}`, `{"category":"People"}`, `{"category":""}`,
+			`{"name":"x","bid":"1.00"}`, `{"slug":"x"}`, `{"name":1}`, `{"name":"a","name":"b"}`, `{"description":"` + strings.Repeat("x", 301) + `"}`,
+			`{"name":"Ada  Lovelace","description":"","kind":"website","category":"people"}`} {
+			o.call(paid.OpChange, "ada", wrong).is(422, api.InvalidRequest)
+		}
+		o.fillCategories()
+		o.call(paid.OpChange, "ada", `{"category":"one-more"}`).is(422, api.CategoryUnavailable)
+		o.deed(paid.OpChange, "ada", `{"category":"general"}`, alice).is(200, "")
+		if o.scorer.count() != 2 {
+			t.Error("a site was scored")
+		}
+	})
+}
+
+func TestMembersMove(t *testing.T) {
+	in(t, "", func(t *testing.T) {
+		o := newOwned(t)
+		o.scorer.results["https://low.dev/"] = score.Result{Score: 39, Provider: "test"}
+		o.call(paid.OpChange, "ada", `{"url":"https://low.dev/"}`).is(422, api.ScoreTooLow)
+		o.call(paid.OpChange, "ada", `{"url":"https://www.bob.dev/"}`).is(409, api.AlreadyRegistered)
+		o.call(paid.OpChange, "ada", `{"url":"http://localhost/"}`).is(422, api.InvalidURL)
+		a := o.deed(paid.OpChange, "ada", `{"url":"https://ada.example.dev/","name":"Moved"}`, alice).is(200, "")
+		m := o.memberNow("ada")
+		if m.URL != "https://ada.example.dev/" || m.Name != "Moved" || m.Score.Value != 72 || a.member("member", "url") != m.URL || a.field("Webring-Seq") != fmt.Sprint(o.books.Size()) {
+			t.Errorf("%+v %s", m, a.Body)
+		}
+		// The old URL is free, and the new one is not.
+		o.join(`{"name":"Another","url":"https://ada.dev","kind":"agent"}`, carol)
+		o.post(paid.OpRegister, `{"name":"Another","url":"https://ada.example.dev","kind":"agent"}`).is(409, api.AlreadyRegistered)
+		// Another spelling of its own URL is no other member's.
+		o.deed(paid.OpChange, "ada", `{"url":"http://www.ada.example.dev/"}`, alice).is(200, "")
+	})
+}
+
+// A move to a domain counts there as a registration does, and no longer where it was.
+func TestMovesCountOnTheirNewDomain(t *testing.T) {
+	in(t, "", func(t *testing.T) {
+		o := newOwned(t)
+		for i := range 3 {
+			o.join(fmt.Sprintf(`{"name":"S%d","url":"https://s%d.shared.dev","kind":"agent"}`, i, i), account(10+i, 8453))
+		}
+		const there = `{"url":"https://ada.shared.dev"}`
+		o.call(paid.OpChange, "ada", there).is(422, api.InvalidRequest)
+		o.deed(paid.OpChange, "s1", `{"url":"https://s1.dev"}`, account(11, 8453)).is(200, "")
+		o.deed(paid.OpChange, "ada", there, alice).is(200, "")
+		o.post(paid.OpRegister, `{"name":"X","url":"https://x.shared.dev","kind":"agent"}`).is(402, api.PaymentRequired)
+		body := `{"name":"X","url":"https://x.shared.dev","kind":"agent"}`
+		o.post(paid.OpRegister, body, o.sign(o.challenge(paid.OpRegister, body), carol, 100)).is(422, api.InvalidRequest)
+		o.call(paid.OpChange, "s1", `{"url":"https://s1.shared.dev/"}`).is(422, api.InvalidRequest)
+		// A site that has named its owner takes nobody's place.
+		o.claim("ada", alice)
+		o.deed(paid.OpChange, "s1", `{"url":"https://s1.shared.dev/"}`, account(11, 8453)).is(200, "")
+		o.restart()
+		o.call(paid.OpChange, "bob", `{"url":"https://bob.shared.dev/"}`).is(422, api.InvalidRequest)
+	})
+}
+
+// claim has the site of a member name an account.
+func (o *owned) claim(slug, by string) answer {
+	o.t.Helper()
+	address := by[strings.LastIndexByte(by, ':')+1:]
+	a := o.call(paid.OpClaim, slug, `{"account":"`+address+`"}`)
+	token, _ := a.member("token").(string)
+	host, _ := a.member("host").(string)
+	o.sites.shown[host] = append(o.sites.shown[host], token)
+	return o.deed(paid.OpClaim, slug, `{"token":"`+token+`"}`, by)
+}
+
+func TestOwnersLeave(t *testing.T) {
+	in(t, "", func(t *testing.T) {
+		o := newOwned(t)
+		o.call(paid.OpLeave, "ada", `{"name":"x"}`).is(422, api.InvalidRequest)
+		o.unchanged("a stranger", func() { o.deed(paid.OpLeave, "ada", "", bobby).is(403, api.NotOwner) })
+		o.deed(paid.OpLeave, "ada", "", alice).is(200, "")
+		o.deed(paid.OpLeave, "bob", " {} ", bobby).is(200, "")
+		o.call(paid.OpLeave, "ada", "").is(410, api.MemberRemoved)
+		o.call(paid.OpChange, "ada", `{"name":"x"}`).is(410, api.MemberRemoved)
+		o.call(paid.OpClaim, "ada", `{"account":"0x`+strings.Repeat("1", 40)+`"}`).is(410, api.MemberRemoved)
+		o.post(paid.OpBid, fund).is(410, api.MemberRemoved)
+		o.join(ada, carol)
+		if o.credited() != 300 {
+			t.Errorf("%d cents", o.credited())
+		}
+	})
+}
+
+// What a proof does not fit is refused, with a challenge where another proof may help,
+// and leaves no trace.
+func TestProofsHoldForOneRequest(t *testing.T) {
+	in(t, "", func(t *testing.T) {
+		o := newOwned(t)
+		const body = `{"name":"Other"}`
+		good := o.challengeFor(paid.OpChange, "ada", body)
+		fresh := func(change func(*mpp.Challenge)) mpp.Challenge {
+			c := good
+			change(&c)
+			mpp.Keys{Current: challengeKey}.Sign(&c)
+			return c
+		}
+		payment := o.challenge(paid.OpBid, fund)
+		for _, c := range []struct {
+			about, op, slug, body, credential string
+			status                            int
+			code                              api.Code
+		}{
+			{"another account", paid.OpChange, "ada", body, o.prove(good, bobby), 403, api.NotOwner},
+			{"an account on another chain is the same", paid.OpChange, "ada", `{"name":"ADA"}`, o.prove(good, account(1, 1)), 402, api.InvalidChallenge},
+			{"no account", paid.OpChange, "ada", body, o.prove(good, "alice"), 403, api.NotOwner},
+			{"another body", paid.OpChange, "ada", `{"name":"Others"}`, o.prove(good, alice), 402, api.InvalidChallenge},
+			{"another member", paid.OpChange, "bob", body, o.prove(good, bobby), 402, api.InvalidChallenge},
+			{"another operation", paid.OpLeave, "ada", "", o.prove(good, alice), 402, api.InvalidChallenge},
+			{"another realm", paid.OpChange, "ada", body, o.prove(fresh(func(c *mpp.Challenge) { c.Realm = "other.example" }), alice), 402, api.InvalidChallenge},
+			{"another ring", paid.OpChange, "ada", body, o.prove(func() mpp.Challenge {
+				c := good
+				mpp.Keys{Current: []byte(strings.Repeat("another key", 4))}.Sign(&c)
+				return c
+			}(), alice), 402, api.InvalidChallenge},
+			{"another member in the challenge", paid.OpChange, "ada", body, o.prove(fresh(func(c *mpp.Challenge) {
+				c.Opaque, _ = mpp.EncodeJSON(map[string]string{"op": paid.OpChange, "member": "bob"})
+			}), alice), 402, api.InvalidChallenge},
+			{"no digest", paid.OpChange, "ada", body, o.prove(fresh(func(c *mpp.Challenge) { c.Digest = "" }), alice), 402, api.InvalidChallenge},
+			{"no expiry", paid.OpChange, "ada", body, o.prove(fresh(func(c *mpp.Challenge) { c.Expires = "" }), alice), 402, api.PaymentExpired},
+			{"another intent", paid.OpChange, "ada", body, o.prove(fresh(func(c *mpp.Challenge) { c.Intent = "session" }), alice), 402, api.InvalidChallenge},
+			{"for money", paid.OpChange, "ada", body, o.prove(fresh(func(c *mpp.Challenge) { c.Request = payment.Request }), alice), 402, api.InvalidChallenge},
+			{"a forged signature", paid.OpChange, "ada", body, o.prove(fresh(func(c *mpp.Challenge) { c.Description = "x" }), alice)[:200], 402, api.MalformedCredential},
+			{"another's signature", paid.OpChange, "ada", body, o.present(mpp.Credential{Challenge: good, Payload: []byte(`{"signature":"x"}`), Source: alice}), 402, api.VerificationFailed},
+			{"a payment", paid.OpChange, "ada", body, o.sign(payment, alice, 150), 402, api.InvalidChallenge},
+			{"a removed member", paid.OpChange, "nobody", body, o.prove(good, alice), 404, api.UnknownMember},
+		} {
+			o.unchanged(c.about, func() {
+				a := o.call(c.op, c.slug, c.body, c.credential)
+				if a.Status != c.status || a.code() != string(c.code) {
+					t.Errorf("%s: %d %s", c.about, a.Status, a.Body)
+				}
+			})
+		}
+		o.unchanged("a proof for a bid", func() { o.post(paid.OpBid, fund, o.prove(good, alice)).is(402, api.InvalidChallenge) })
+		o.unchanged("two credentials", func() {
+			o.call(paid.OpChange, "ada", body, o.prove(good, alice), o.prove(good, alice)).is(400, api.MultipleCredentials)
+		})
+		o.unchanged("in the clear", func() {
+			a := o.service.Handle(t.Context(), paid.Call{Operation: paid.OpChange, Slug: "ada", Body: []byte(body), Client: clientAddress})
+			answer{t, a}.is(403, api.TLSRequired)
+		})
+		late := o.prove(good, alice)
+		time.Sleep(5 * time.Minute)
+		o.unchanged("late", func() { o.call(paid.OpChange, "ada", body, late).is(402, api.PaymentExpired) })
+		if m := o.memberNow("ada"); m.Name != "Ada" || o.credited() != 200 {
+			t.Errorf("%+v", m)
+		}
+	})
+}
+
+// Of fifty copies of a proof at once, one is done. Later ones are told so, and by the
+// Idempotency-Key of the first they get its answer, also from the next process.
+func TestAProofIsSpentOnce(t *testing.T) {
+	in(t, "", func(t *testing.T) {
+		o := newOwned(t)
+		const body, key = `{"name":"Other"}`, "a key of sixteen characters"
+		credential := o.prove(o.challengeFor(paid.OpChange, "ada", body), alice)
+		call := paid.Call{Operation: paid.OpChange, Slug: "ada", Body: []byte(body), Authorization: []string{credential}, IdempotencyKey: strings.ReplaceAll(key, " ", "-")}
+		events := o.books.Size()
+		var copies []*held
+		for range 50 {
+			c := call
+			c.IdempotencyKey = ""
+			copies = append(copies, o.begin(c))
+		}
+		done := 0
+		for _, h := range copies {
+			if a := h.wait(); a.Status == 200 {
+				done++
+			} else if a.is(409, api.CredentialReused); a.member("outcome") != "applied" || a.member("links", "self") != base+"/api/ring/ada" {
+				t.Error(string(a.Body))
+			}
+		}
+		if done != 1 || o.books.Size() != events+1 {
+			t.Fatalf("%d were done, by %d events", done, o.books.Size()-events)
+		}
+		o.restart()
+		o.unchanged("a replay", func() { o.handle(call).is(409, api.CredentialReused) })
+
+		second := o.prove(o.challengeFor(paid.OpChange, "ada", `{"name":"Third"}`), alice)
+		call.Body, call.Authorization = []byte(`{"name":"Third"}`), []string{second}
+		first := o.handle(call).is(200, "")
+		o.restart()
+		o.unchanged("a repeat", func() {
+			if again := o.handle(call).is(200, ""); string(again.Body) != string(first.Body) || fmt.Sprint(again.Header) != fmt.Sprint(first.Header) {
+				t.Errorf("%s %v\nwant %s %v", again.Body, again.Header, first.Body, first.Header)
+			}
+			other := call
+			other.Body = []byte(body)
+			o.handle(other).is(422, api.InvalidRequest)
+			other = call
+			other.Authorization = nil
+			o.handle(other).is(409, api.IdempotencyKeyUsed)
+		})
+		time.Sleep(24 * time.Hour)
+		call.Authorization = nil
+		call.Body = []byte(`{"name":"Third","kind":"mcp"}`)
+		o.handle(call).is(402, api.PaymentRequired)
+	})
+}
+
+func TestTenChangesADay(t *testing.T) {
+	in(t, "", func(t *testing.T) {
+		o := newOwned(t)
+		for i := range 10 {
+			o.deed(paid.OpChange, "ada", fmt.Sprintf(`{"name":"Ada %c"}`, 'a'+i), alice).is(200, "")
+			time.Sleep(time.Hour)
+		}
+		const next = `{"name":"Ada z"}`
+		early := o.call(paid.OpChange, "ada", next).is(429, api.RateLimited)
+		if early.field("Retry-After") != fmt.Sprint(14*3600) {
+			t.Errorf("%v", early.Header)
+		}
+		o.deed(paid.OpChange, "bob", next, bobby).is(200, "")
+		time.Sleep(14*time.Hour + time.Second)
+		o.deed(paid.OpChange, "ada", next, alice).is(200, "")
+		o.call(paid.OpChange, "ada", `{"name":"Ada y"}`).is(429, api.RateLimited)
+		o.look(func(v *ledger.View) {
+			rows, err := v.Scan(ledger.Proofs, "ada/", "ada/", 100)
+			if err != nil || len(rows) != 10 {
+				t.Errorf("%d proofs are kept, %v", len(rows), err)
+			}
+		})
+	})
+}
+
+// A member that is being paid for leaves or moves afterwards, and takes no new payments
+// meanwhile. A change does not wait.
+func TestLeavingWaitsForOpenPayments(t *testing.T) {
+	in(t, "", func(t *testing.T) {
+		o := newOwned(t)
+		o.network.fates[carol] = fate{after: 8 * time.Second}
+		leave := o.prove(o.challengeFor(paid.OpLeave, "ada", ""), alice)
+		paying := o.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{o.sign(o.challenge(paid.OpBid, fund), carol, 150)}})
+		time.Sleep(time.Second)
+		o.deed(paid.OpChange, "ada", `{"name":"Meanwhile"}`, alice).is(200, "")
+		o.unchanged("a stranger's", func() {
+			o.deed(paid.OpLeave, "ada", "", bobby).is(403, api.NotOwner)
+			o.post(paid.OpBid, `{"member":"ada","amount":"2.00"}`).is(402, api.PaymentRequired)
+		})
+		leaving := o.begin(paid.Call{Operation: paid.OpLeave, Slug: "ada", Authorization: []string{leave}})
+		time.Sleep(time.Second)
+		if leaving.answered() {
+			t.Fatal("it has left")
+		}
+		o.post(paid.OpBid, `{"member":"ada","amount":"2.00"}`).is(503, api.PaymentPending)
+		paying.wait().is(200, "")
+		leaving.wait().is(200, "")
+		if m := o.memberNow("ada"); !m.Removed || o.total("ada") != 250 {
+			t.Errorf("%+v", m)
+		}
+
+		// What takes too long is answered, and may be asked for again.
+		o.network.fates[alice] = fate{after: 25 * time.Second}
+		move := `{"url":"https://bob.example.dev"}`
+		credential := o.prove(o.challengeFor(paid.OpChange, "bob", move), bobby)
+		bid := `{"member":"bob","amount":"1.00"}`
+		paying = o.begin(paid.Call{Operation: paid.OpBid, Body: []byte(bid), Authorization: []string{o.sign(o.challenge(paid.OpBid, bid), alice, 100)}})
+		time.Sleep(time.Second)
+		o.call(paid.OpChange, "bob", move, credential).is(503, api.PaymentPending)
+		paying.wait()
+		o.call(paid.OpChange, "bob", move, credential).is(200, "")
+		o.post(paid.OpBid, bid).is(402, api.PaymentRequired)
+	})
+}
+
+// A URL that somebody pays for is not taken by a move, and the other way around.
+func TestMovesAndRegistrationsExcludeEachOther(t *testing.T) {
+	in(t, "", func(t *testing.T) {
+		o := newOwned(t)
+		o.network.fates[carol] = fate{after: 8 * time.Second}
+		const move = `{"url":"https://cyn.dev"}`
+		first := o.prove(o.challengeFor(paid.OpChange, "ada", move), alice)
+		promised := o.challenge(paid.OpRegister, cyn)
+		joining := o.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(cyn), Authorization: []string{o.sign(promised, carol, 100)}})
+		time.Sleep(time.Second)
+		o.unchanged("a move to it", func() {
+			o.call(paid.OpChange, "ada", move, first).is(503, api.PaymentPending)
+			o.call(paid.OpChange, "ada", move).is(503, api.PaymentPending)
+		})
+		joining.wait().is(201, "")
+		o.call(paid.OpChange, "ada", move, first).is(409, api.AlreadyRegistered)
+
+		const dee = `{"name":"Dee","url":"https://dee.dev","kind":"agent"}`
+		late := o.challenge(paid.OpRegister, dee)
+		o.deed(paid.OpChange, "ada", `{"url":"https://dee.dev"}`, alice).is(200, "")
+		before := o.credited()
+		o.post(paid.OpRegister, dee, o.sign(late, bobby, 100)).is(409, api.AlreadyRegistered)
+		if o.credited() != before {
+			t.Error("it was paid for")
+		}
+	})
+}
+
+func TestTheBlocklistHoldsForOwners(t *testing.T) {
+	in(t, "", func(t *testing.T) {
+		o := newOwned(t)
+		good := o.prove(o.challengeFor(paid.OpChange, "ada", `{"name":"Casino"}`), alice)
+		o.block(ledger.BlockWord, "casino")
+		o.call(paid.OpChange, "ada", `{"description":"the best"}`).is(402, api.PaymentRequired)
+		o.unchanged("words", func() {
+			o.call(paid.OpChange, "ada", `{"description":"A CASINO"}`).is(403, api.NotAdmitted)
+			o.call(paid.OpChange, "ada", `{"name":"Casino"}`, good).is(403, api.NotAdmitted)
+		})
+		o.block(ledger.BlockHost, "bad.dev")
+		o.call(paid.OpChange, "ada", `{"url":"https://www.bad.dev/"}`).is(403, api.NotAdmitted)
+		o.block(ledger.BlockPayer, alice)
+		o.call(paid.OpChange, "ada", `{"name":"Good"}`).is(403, api.NotAdmitted)
+		o.deed(paid.OpLeave, "ada", "", alice).is(200, "")
+		o.block(ledger.BlockHost, "bob.dev")
+		o.call(paid.OpChange, "bob", `{"name":"Good"}`).is(403, api.NotAdmitted)
+		o.must(o.hide("bob"))
+		o.call(paid.OpLeave, "bob", "").is(403, api.NotAdmitted)
+	})
+}
+
+// What the site says beats what the payer says.
+func TestSitesNameTheirOwners(t *testing.T) {
+	in(t, "", func(t *testing.T) {
+		o := newOwned(t)
+		address := carol[strings.LastIndexByte(carol, ':')+1:]
+		ask := func(slug string) answer { return o.call(paid.OpClaim, slug, `{"account":"`+address+`"}`) }
+		a := ask("ada").is(200, "")
+		token, _ := a.member("token").(string)
+		if len(token) != 48 || a.member("file", "url") != "https://ada.dev/token.txt" || a.member("file", "content") != token || a.member("dns", "name") != "_token.ada.dev" || a.member("dns", "value") != token {
+			t.Errorf("%s", a.Body)
+		}
+		body := `{"token":"` + token + `"}`
+		o.unchanged("before it is shown", func() {
+			refused := o.call(paid.OpClaim, "ada", body).is(422, api.TokenNotFound)
+			if refused.member("file") != "https://ada.dev/token.txt" || refused.member("dns") != "_token.ada.dev" {
+				t.Error(string(refused.Body))
+			}
+			o.call(paid.OpClaim, "ada", body).is(422, api.TokenNotFound) // looked for anew
+		})
+		if o.sites.asked != 2 {
+			t.Errorf("the site was asked %d times", o.sites.asked)
+		}
+		o.sites.shown["ada.dev"] = []string{token}
+		squatting := o.prove(o.challengeFor(paid.OpChange, "ada", `{"name":"Mine"}`), alice)
+		o.unchanged("others", func() {
+			o.deed(paid.OpClaim, "ada", body, alice).is(403, api.NotOwner)
+			o.deed(paid.OpClaim, "ada", body, bobby).is(403, api.NotOwner)
+		})
+		claimed := o.deed(paid.OpClaim, "ada", body, carol).is(200, "")
+		if claimed.member("owner") != address || claimed.member("member", "slug") != "ada" {
+			t.Error(string(claimed.Body))
+		}
+		if m := o.memberNow("ada"); m.Owner.String() != address || !m.Claimed || m.Proof != core.ByFile || m.Verified == 0 {
+			t.Errorf("%+v", m)
+		}
+		o.unchanged("the squatter", func() {
+			o.call(paid.OpChange, "ada", `{"name":"Mine"}`, squatting).is(403, api.NotOwner)
+			o.deed(paid.OpLeave, "ada", "", alice).is(403, api.NotOwner)
+		})
+		o.deed(paid.OpChange, "ada", `{"name":"Hers"}`, carol).is(200, "")
+
+		o.unchanged("other tokens", func() {
+			o.call(paid.OpClaim, "bob", body).is(422, api.InvalidRequest) // another member's
+			for _, wrong := range []string{`{}`, `{"token":"x"}`, `{"token":"` + token + `","account":"` + address + `"}`, `{"account":"ada"}`, `{"account":"` + carol + `"}`,
+				`{"token":"` + token[:47] + `"}`, `{"token":"` + strings.Repeat("A", 48) + `"}`, `{"account":null}`, ``, `[]`, `{"account":1}`} {
+				o.call(paid.OpClaim, "ada", wrong).is(422, api.InvalidRequest)
+			}
+			o.call(paid.OpClaim, "nobody", body).is(404, api.UnknownMember)
+			ask("nobody").is(404, api.UnknownMember)
+		})
+		o.sites.busy = 7 * time.Second
+		if busy := o.call(paid.OpClaim, "ada", body).is(429, api.RateLimited); busy.field("Retry-After") != "7" {
+			t.Errorf("%v", busy.Header)
+		}
+		o.sites.busy, o.sites.dns = 0, true
+		o.block(ledger.BlockPayer, carol)
+		o.call(paid.OpClaim, "ada", body).is(403, api.NotAdmitted)
+		// A member that has moved takes the tokens of its new host.
+		o.claim("bob", bobby).is(200, "")
+		if m := o.memberNow("bob"); m.Proof != core.ByDNS {
+			t.Errorf("%+v", m)
+		}
+		old := o.sites.shown["bob.dev"][0]
+		o.deed(paid.OpChange, "bob", `{"url":"https://bob.example.dev/"}`, bobby).is(200, "")
+		o.call(paid.OpClaim, "bob", `{"token":"`+old+`"}`).is(422, api.InvalidRequest)
+	})
+}
+
+// An owner has its site visited at once, at most ten times a day. That is no event.
+func TestOwnersAskForVisits(t *testing.T) {
+	in(t, "", func(t *testing.T) {
+		var visited []string
+		o := newOwned(t, func(r *ring) { r.visit = func(slug string) { visited = append(visited, slug) } })
+		events := o.books.Size()
+		if a := o.deed(paid.OpVisit, "ada", "", alice).is(200, ""); a.member("visiting") != true || a.member("member", "slug") != "ada" || a.field("Webring-Seq") != fmt.Sprint(events) {
+			t.Errorf("%s %v", a.Body, a.Header)
+		}
+		o.deed(paid.OpVisit, "ada", "", bobby).is(403, api.NotOwner)
+		for range 9 {
+			o.deed(paid.OpVisit, "ada", "{}", alice).is(200, "")
+		}
+		o.call(paid.OpVisit, "ada", "").is(429, api.RateLimited)
+		if len(visited) != 10 || o.books.Size() != events {
+			t.Errorf("visited %q, %d events", visited, o.books.Size()-events)
+		}
+	})
+}
+
+// Each write of an owner's deeds fails once, stored or not, and a process that ends at any
+// step is followed by another: each deed is done once.
+func TestDeedsSurviveEveryFault(t *testing.T) {
+	deeds := []struct{ op, slug, body, by string }{
+		{paid.OpChange, "ada", `{"name":"Other"}`, alice},
+		{paid.OpChange, "ada", `{"url":"https://ada.example.dev/","description":"Both"}`, alice},
+		{paid.OpClaim, "ada", "", carol},
+		{paid.OpLeave, "bob", "", bobby},
+	}
+	run := func(t *testing.T, o *owned) {
+		t.Helper()
+		for i, d := range deeds {
+			if d.body == "" && d.op == paid.OpClaim {
+				a := o.call(paid.OpClaim, "ada", `{"account":"`+carol[strings.LastIndexByte(carol, ':')+1:]+`"}`).is(200, "")
+				token, _ := a.member("token").(string)
+				o.sites.shown["ada.example.dev"] = []string{token}
+				d.body = `{"token":"` + token + `"}`
+			}
+			credential := o.prove(o.challengeFor(d.op, d.slug, d.body), d.by)
+			for try := 0; ; try++ {
+				a := o.call(d.op, d.slug, d.body, credential)
+				synctest.Wait()
+				o.revive()
+				if a.Status == 200 || a.Status == 409 && a.code() == string(api.CredentialReused) {
+					break
+				}
+				if a.Status != 503 || try > 5 {
+					t.Fatalf("deed %d: %d %s", i, a.Status, a.Body)
+				}
+			}
+			o.unchanged("a replay", func() { o.call(d.op, d.slug, d.body, credential).is(409, api.CredentialReused) })
+		}
+		a, b := o.memberNow("ada"), o.memberNow("bob")
+		if a.Name != "Other" || a.URL != "https://ada.example.dev/" || a.Description != "Both" || !a.Claimed || !b.Removed {
+			t.Errorf("%+v\n%+v", a, b)
+		}
+		if events := o.books.Size(); events != 1+2+1+2+1+1 {
+			t.Errorf("%d events", events)
+		}
+	}
+	for _, fault := range []memstore.Fault{memstore.FailNotStored, memstore.FailButStored} {
+		for commit := 1; commit <= 4; commit++ {
+			in(t, fmt.Sprintf("fault %d of write %d", fault, commit), func(t *testing.T) {
+				o := newOwned(t)
+				o.store.FailAt(commit, fault)
+				run(t, o)
+			})
+		}
+	}
+}

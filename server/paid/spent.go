@@ -1,0 +1,171 @@
+package paid
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"webring/core/api"
+	"webring/server/ledger"
+)
+
+// spent is a proof that was used, as the ledger's table keeps it beside the event. Its words
+// are none of the member's, so that a redaction has nothing to delete here.
+type spent struct {
+	Operation string
+	Account   string
+	Digest    string // of the request's body
+	Key       string `json:",omitempty"` // see idempotency
+	Seq       uint64 // how many events there were then, with its own
+	At        int64  // milliseconds
+}
+
+// spentLife is how long a spent proof is kept: the life of an Idempotency-Key, and the time
+// over which deeds are counted. Its challenge expires long before.
+const spentLife = keyLife
+
+// maxDeeds is how many changes, and how many other deeds, a member takes in a day: each is
+// an event that stays for ever.
+const maxDeeds = 10
+
+// spentKey is where the table has a proof of a member. No slug holds a slash.
+func spentKey(slug, id string) string { return slug + "/" + id }
+
+// spentError says that a proof is spent.
+type spentError struct{}
+
+func (spentError) Error() string { return "paid: the proof is spent" }
+
+// spend stores that a proof is spent, and deletes those of the member that are old. It
+// fails with a spentError if it is spent already.
+func (s *Service) spend(tx *ledger.Tx, slug string, p *proof) error {
+	v := tx.View()
+	if earlier, err := spentProof(v, slug, p.id); err != nil {
+		return err
+	} else if earlier != nil {
+		return spentError{}
+	}
+	p.At = tx.Stamp()
+	all, err := spentProofs(v, slug)
+	if err != nil {
+		return err
+	}
+	for id, old := range all {
+		if old.before(p.At) {
+			if err := tx.Put(ledger.Proofs, spentKey(slug, id), nil); err != nil {
+				return err
+			}
+		}
+	}
+	row, err := json.Marshal(p.spent)
+	if err != nil {
+		return err
+	}
+	return tx.Put(ledger.Proofs, spentKey(slug, p.id), row)
+}
+
+// before says whether a spent proof is not kept any longer at an instant in milliseconds.
+func (p *spent) before(at int64) bool { return p.At <= at-spentLife.Milliseconds() }
+
+// spentProof gives a spent proof, nil if there is none.
+func spentProof(v *ledger.View, slug, id string) (*spent, error) {
+	row, err := v.Value(ledger.Proofs, spentKey(slug, id))
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	p := &spent{}
+	return p, json.Unmarshal(row, p)
+}
+
+// spentProofs gives the spent proofs of a member that are kept, by their ids.
+func spentProofs(v *ledger.View, slug string) (map[string]*spent, error) {
+	rows, err := v.Scan(ledger.Proofs, spentKey(slug, ""), spentKey(slug, ""), 4*maxDeeds)
+	all := map[string]*spent{}
+	for _, row := range rows {
+		p := &spent{}
+		if err := json.Unmarshal(row.Value, p); err != nil {
+			return nil, fmt.Errorf("paid: a spent proof: %w", err)
+		}
+		all[strings.TrimPrefix(row.Key, spentKey(slug, ""))] = p
+	}
+	return all, err
+}
+
+// spentBefore is spentProof by the present state.
+func (s *Service) spentBefore(slug, id string) (p *spent, err error) {
+	s.Ledger.View(func(v *ledger.View) { p, err = spentProof(v, slug, id) })
+	return p, err
+}
+
+// deedsLeft refuses one deed of an operation too many within a day.
+func (s *Service) deedsLeft(v *ledger.View, slug, operation string) error {
+	all, err := spentProofs(v, slug)
+	now := s.Now()
+	count, oldest := 0, now.UnixMilli()
+	for _, p := range all {
+		if p.Operation == operation && !p.before(now.UnixMilli()) {
+			count, oldest = count+1, min(oldest, p.At)
+		}
+	}
+	if err != nil || count < maxDeeds {
+		return err
+	}
+	return &Problem{Code: api.RateLimited, RetryAfter: seconds(time.UnixMilli(oldest).Add(spentLife).Sub(now)),
+		Detail: fmt.Sprintf("A member takes at most %d requests of this kind in a day. Nothing was done.", maxDeeds)}
+}
+
+// unspentKey refuses a challenge for a request that repeats the Idempotency-Key and the body
+// of one that was done.
+func (s *Service) unspentKey(v *ledger.View, c *Call) error {
+	key := idempotency(*c, c.digest)
+	if key == "" {
+		return nil
+	}
+	all, err := spentProofs(v, c.Slug)
+	for _, p := range all {
+		if p.Key == key && !p.before(s.Now().UnixMilli()) {
+			return &Problem{Code: api.IdempotencyKeyUsed, More: selfLink(v.State().Rules().BaseURL, c.Slug), Detail: "This request was carried out under this Idempotency-Key, so it is not done again. " +
+				"Send its credential to get the answer again, or another key to do it once more."}
+		}
+	}
+	return err
+}
+
+// repeated is the answer to a proof that is spent: what was answered, if the request comes
+// with the Idempotency-Key of the one that spent it.
+func (s *Service) repeated(c *Call, op provenOperation, pinned map[string]string, p *proof, earlier *spent, err error) (Answer, error) {
+	if err != nil {
+		return Answer{}, err
+	}
+	key := idempotency(*c, earlier.Digest)
+	switch {
+	case key == "" || key != earlier.Key:
+		return Answer{}, s.proofReused(c.Slug)
+	case c.digest != earlier.Digest:
+		return Answer{}, invalidRequest("this Idempotency-Key was used with another body; send the body it was used with, or another key")
+	}
+	d, err := op.restore(c, pinned)
+	if err != nil {
+		return Answer{}, s.proofReused(c.Slug)
+	}
+	p.spent = *earlier
+	var a Answer
+	s.Ledger.View(func(v *ledger.View) { a = s.deedAnswer(v.State(), c, d, p) })
+	return s.durable(a), nil
+}
+
+// proofReused is the answer to a proof that is spent.
+func (s *Service) proofReused(slug string) *Problem {
+	more := selfLink(s.base(), slug)
+	more["outcome"] = "applied"
+	return &Problem{Code: api.CredentialReused, More: more, Detail: "This credential was used before, and what it was for has been done; links.self shows the member."}
+}
+
+func selfLink(base, slug string) map[string]any {
+	return map[string]any{"links": map[string]string{"self": base + "/api/ring/" + slug}}
+}

@@ -1,0 +1,131 @@
+package siteproof
+
+import (
+	"bytes"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// Ring is what links of a member's page are compared with.
+type Ring struct {
+	Base string // the base URL of the ring
+	Slug string // of the member
+	// Names says whether a reference, such as a from, names the member.
+	Names func(from string) bool
+}
+
+// maxElements bounds the elements of a page that are looked at.
+const maxElements = 20_000
+
+// LinksBack says whether a page, in HTML and at this address, links back to the ring as the
+// member: by the widget, by links from the member to its neighbours or to its own page in
+// the ring, or by its badge. A link to the ring alone does not say that its author is the
+// member. Links that the page marks as written by its users (rel="ugc") do not count.
+func LinksBack(page []byte, at *url.URL, r Ring) bool {
+	ring, err := url.Parse(r.Base)
+	if err != nil {
+		return false
+	}
+	p := &links{Ring: r, ring: ring, at: at}
+	z := html.NewTokenizer(bytes.NewReader(page))
+	for range maxElements {
+		switch z.Next() {
+		case html.ErrorToken:
+			return p.found()
+		case html.EndTagToken:
+			if name, _ := z.TagName(); atom.Lookup(name) == atom.Template {
+				p.templates--
+			}
+		case html.StartTagToken, html.SelfClosingTagToken:
+			p.element(z)
+		}
+	}
+	return p.found()
+}
+
+// links is a page that is being read.
+type links struct {
+	Ring
+	ring *url.URL
+	at   *url.URL // what addresses in the page are relative to
+
+	templates              int // that are open; what they hold is not shown
+	script, widget, linked bool
+}
+
+// found says whether the page links back. A widget without its script shows nothing, and
+// either may come first.
+func (p *links) found() bool { return p.linked || p.widget && p.script }
+
+func (p *links) element(z *html.Tokenizer) {
+	name, more := z.TagName()
+	tag := string(name)
+	attributes := map[string]string{}
+	for more {
+		var key, value []byte
+		key, value, more = z.TagAttr()
+		if _, has := attributes[string(key)]; !has && len(attributes) < 32 {
+			attributes[string(key)] = strings.TrimSpace(string(value))
+		}
+	}
+	switch {
+	case tag == "template":
+		p.templates++
+	case p.templates > 0:
+	case tag == "base" && attributes["href"] != "":
+		if base, err := p.at.Parse(attributes["href"]); err == nil {
+			p.at = base
+		}
+	case tag == "script":
+		below, ok := p.below(attributes["src"])
+		p.script = p.script || ok && (below.Path == "/widget.js" || strings.HasPrefix(below.Path, "/widget-") && path.Ext(below.Path) == ".js")
+	case tag == "webring-online":
+		p.widget = p.widget || attributes["from"] != "" && p.Names(attributes["from"])
+	case tag == "img":
+		below, ok := p.below(attributes["src"])
+		p.linked = p.linked || ok && below.Path == "/badge/"+p.Slug+".svg"
+	case tag == "a" || tag == "area":
+		rel := strings.Fields(strings.ToLower(attributes["rel"]))
+		p.linked = p.linked || !slices.Contains(rel, "ugc") && p.leadsBack(attributes["href"])
+	}
+}
+
+// leadsBack says whether a link is one of the member's.
+func (p *links) leadsBack(href string) bool {
+	below, ok := p.below(href)
+	if !ok {
+		return false
+	}
+	switch below.Path {
+	case "/next", "/prev", "/random", "/api/ring/next", "/api/ring/prev", "/api/ring/random":
+		from := below.Query().Get("from")
+		return from != "" && p.Names(from)
+	case "/members/" + p.Slug, "/api/ring/" + p.Slug:
+		return true
+	}
+	return false
+}
+
+// below gives an address with its path below the ring's base URL, whichever of http and
+// https it begins with.
+func (p *links) below(address string) (*url.URL, bool) {
+	if address == "" {
+		return nil, false
+	}
+	u, err := p.at.Parse(address)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || !strings.EqualFold(u.Host, p.ring.Host) || u.User != nil {
+		return nil, false
+	}
+	rest, ok := strings.CutPrefix(u.Path, p.ring.Path)
+	if !ok || !strings.HasPrefix(rest, "/") {
+		return nil, false
+	}
+	cut := *u
+	cut.Path = rest
+	return &cut, true
+}
