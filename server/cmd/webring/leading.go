@@ -45,8 +45,8 @@ func (n *originNode) lead(ctx context.Context, books *ledger.Ledger, t *leaderTe
 	if err := n.keys.make(n.o); err != nil {
 		return nil, err
 	}
-	if err := news.CatchUp(ctx, books); err != nil {
-		return nil, err
+	if err := news.CatchUp(ctx, books); err != nil && !errors.Is(err, ledger.ErrNoRoom) {
+		return nil, err // without room they are written later, by news.Run
 	}
 	if err := setRules(ctx, books, rules); err != nil {
 		return nil, err
