@@ -58,8 +58,18 @@ const (
 )
 
 // Owner gives the account to which the member with row o belongs: the one that paid its
-// registration, or the one that the site has named since.
-func (s *store) Owner(o Ordinal) (a Account) {
+// registration, or the one that the site has named since. It is not known of rows that came
+// through [Earlier].
+func (s *store) Owner(o Ordinal) Account {
+	a := s.account(o)
+	if [ownerBegin]byte(a[:]) == lost {
+		return Account{}
+	}
+	return a
+}
+
+// account gives the owner as it stands in the row.
+func (s *store) account(o Ordinal) (a Account) {
 	copy(a[:ownerBegin], s.texts[4*int(s.at[o])+ownerAt:])
 	_, head := s.row(o)
 	copy(a[ownerBegin:], head[len(head)-8-ownerEnd:])
@@ -74,4 +84,12 @@ func (s *State) own(o Ordinal, a Account) {
 	s.owners.add(hashOwner(o, beginning))
 	_, head := s.row(o)
 	copy(head[len(head)-8-ownerEnd:], a[ownerBegin:])
+}
+
+// sameOwner reports whether two members have the same known owner. It compares what the
+// digest covers: no two keys are found whose accounts end alike.
+func (s *store) sameOwner(o, other Ordinal) bool {
+	a, b := s.account(o), s.account(other)
+	end := [ownerEnd]byte(a[ownerBegin:])
+	return end == [ownerEnd]byte(b[ownerBegin:]) && end != [ownerEnd]byte{}
 }

@@ -24,9 +24,10 @@ func (s *State) Digest() [16]byte {
 
 // SnapshotDigest is [State.Digest] over the whole of all rows. What that leaves out is the
 // beginnings of owners' accounts: see [State.Owner].
-func (s *State) SnapshotDigest() (d [16]byte) {
-	state := s.Digest()
-	h := ended(flat.NewDigest().Bytes(state[:]).Word(s.owners.hi).Word(s.owners.lo))
+func (s *State) SnapshotDigest() [16]byte { return snapshotDigest(s.Digest(), s.owners) }
+
+func snapshotDigest(state [16]byte, owners sum) (d [16]byte) {
+	h := ended(flat.NewDigest().Bytes(state[:]).Word(owners.hi).Word(owners.lo))
 	binary.BigEndian.PutUint64(d[:8], h.hi)
 	binary.BigEndian.PutUint64(d[8:], h.lo)
 	return d

@@ -192,7 +192,7 @@ func (s *State) holdsBelow(o Ordinal, key []byte) bool {
 		return true
 	}
 	root, ok := s.ByKey(key[:end])
-	return !ok || s.statuses[o].verified != 0 || s.Owner(o).Is(s.Owner(root))
+	return !ok || s.statuses[o].verified != 0 || s.sameOwner(o, root)
 }
 
 // maxPage is the longest address of a page that is read, in bytes. Pages lie below

@@ -228,9 +228,10 @@ func (s *State) revise(o Ordinal, edit func(*Member)) {
 	s.digest.add(s.hashRow(o))
 }
 
-// rewrite writes the words of a row anew, in its place or behind all others. m must not lie
-// in the memory of the state. What the row said before is deleted.
+// rewrite writes the words of a row anew, in its place or behind all others. The owner stays.
+// m must not lie in the memory of the state. What the row said before is deleted.
 func (s *State) rewrite(o Ordinal, m *Member) {
+	m.Owner = s.account(o)
 	s.scratch = m.appendHead(s.scratch[:0])
 	_, head := s.row(o)
 	size, old := rowSize(len(s.scratch)), rowSize(len(head))

@@ -173,3 +173,6 @@ func (s *State) Prev(o Ordinal) Ordinal {
 // sleeps reports whether a member in the ring is asleep. Most rings have none, and then
 // it reads no memory of members.
 func (s *State) sleeps(o Ordinal) bool { return s.asleep[0].Len > 0 && s.asleep[0].Has(uint32(o)) }
+
+// Sleeping counts the members in the ring that are asleep.
+func (s *State) Sleeping() int { return s.asleep[0].Len }

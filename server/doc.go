@@ -16,6 +16,7 @@
 //   - ledger, and ledger/badgerstore under it: the one writer
 //   - news: what has happened to members, in a table of the ledger's store
 //   - hops: how many visitors members were sent, by day, in a table of the ledger's store
+//   - siteproof: what sites say of the ring; visits: whether they answer, once a day
 //   - publish: what edges follow, signed
 //   - backup: the whole origin in one file, and back
 //   - certs: the certificate that a listener shows, of files or by ACME

@@ -106,6 +106,11 @@ func leaveCommand(base, slug string) string {
 	return client + quotedURL(base+"/api/ring/"+slug) + " -X DELETE"
 }
 
+// visitCommand has the site of the member visited.
+func visitCommand(base, slug string) string {
+	return client + quotedURL(base+"/api/ring/"+slug+"/visit") + " -J '{}'"
+}
+
 // claimCommand has the site of the member name its owner: first with an account, which gives
 // a token, then with the token.
 func claimCommand(base, slug, field, value string) string {

@@ -36,6 +36,7 @@ var endpoints = [...]Endpoint{
 	{"GET", "/random", "302 to a random member's site. Query: from, kind, category."},
 	{"POST", "/api/register", "Join the ring. Paid. JSON body: name, url, kind, and optionally category, description, bid (an opening bid in USD)."},
 	{"POST", "/api/bid", "Fund a member. Paid. JSON body: member (slug or URL), amount (USD as a string)."},
+	{"POST", "/api/ring/{slug}/visit", "Have the site of a member visited now, instead of at its time of the day. Free, with a proof by the account that owns it."},
 	{"GET", "/api/ring/{slug}/hops", "How many visitors the ring has sent to a member, and on from it, by day. Query: days (1 to 400, default 30)."},
 	{"GET", "/api/hops", "How many visitors the ring has sent on, by day. Query: days."},
 	{"PATCH", "/api/ring/{slug}", "Change a member, or move it to another URL. Free, with a proof by the account that owns it. JSON body: any of name, description, category, kind, url."},

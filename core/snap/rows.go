@@ -15,13 +15,15 @@ import (
 var ErrSnapshot = errors.New("snap: malformed snapshot")
 
 // ErrVersion is wrapped, beside [ErrSnapshot], by errors about snapshots that another
-// version of the program has made: of its events, this one makes its own.
+// version of the program has made: of its events, this one makes its own. See also
+// [CutEarlier].
 var ErrVersion = errors.New("version")
 
-// magic begins every snapshot. The number in it is the version of the rows. Version 3 had
-// the end of each owner's account only.
+// magic begins every snapshot. The number in it is the version of the rows. For earlier see
+// [CutEarlier].
 const (
 	magic    = anyMagic + "4\n"
+	earlier  = anyMagic + "3\n"
 	anyMagic = "webring snapshot "
 )
 
@@ -72,7 +74,7 @@ func appendRow(dst []byte, st *core.State, o core.Ordinal) []byte {
 // Errors wrap [ErrSnapshot], and also [core.ErrCapacity] if more members have joined
 // than capacity.
 func Open(capacity int, secret uint64, b []byte, means core.Means) (*core.State, error) {
-	h, err := open(b)
+	h, err := open(b, magic)
 	if err != nil {
 		return nil, err
 	}
@@ -117,16 +119,54 @@ func WriteFile(write func(piece []byte) (int, error), st *core.State, tree *Tree
 // yet: that is for [Open]. The caller compares the root of the tree with a signed
 // root, or the file with a signed hash. Errors wrap [ErrSnapshot].
 func CutFile(b []byte) (snapshot []byte, tree Tree, err error) {
-	h, err := open(b)
+	h, tree, err := cut(b, magic)
 	if err != nil {
 		return nil, Tree{}, err
 	}
-	at := len(b) - 32*bits.OnesCount64(h.base.Seq)
-	if at < len(b)-len(h.rows) {
-		return nil, Tree{}, &flaw{sentinel: ErrSnapshot, detail: "length"}
-	}
-	tree, _ = OpenTree(h.base.Seq, b[at:])
+	at := len(b) - len(h.rows) + h.length
 	return b[:at:at], tree, nil
+}
+
+// CutEarlier is [CutFile] for a file of version 3, and makes a snapshot of this version of
+// it. That does not alias b. Version 3 had not all of owners' accounts, so nobody owns the
+// members in that state ([core.Earlier]), and it must not be passed on. Once it is open, it
+// has the digest that a checkpoint signs.
+func CutEarlier(b []byte) (snapshot []byte, tree Tree, err error) {
+	h, tree, err := cut(b, earlier)
+	if err != nil {
+		return nil, Tree{}, err
+	}
+	rows := h.rows[:h.length]
+	count := min(int(h.count), len(rows)/4)
+	snapshot = make([]byte, 0, HeadSize+len(rows)+count*core.EarlierLacks)
+	snapshot = append(append(snapshot, magic...), h.digest[:]...)
+	snapshot = appendBlock(snapshot, core.AppendBase(nil, h.base))
+	snapshot = binary.BigEndian.AppendUint32(snapshot, h.count)
+	var e core.Earlier
+	for len(rows) > 0 {
+		row, rest, ok := takeBlock(rows, maxBlock)
+		if !ok {
+			return nil, Tree{}, &flaw{sentinel: ErrSnapshot, detail: "length"}
+		}
+		snapshot = binary.BigEndian.AppendUint32(snapshot, uint32(len(row)+core.EarlierLacks))
+		snapshot, rows = e.AppendRow(snapshot, row), rest
+	}
+	digest := e.Digest(h.digest)
+	copy(snapshot[len(magic):], digest[:])
+	return snapshot, tree, nil
+}
+
+// cut finds where the rows in a file end, and the tree behind them.
+func cut(b []byte, magic string) (h header, tree Tree, err error) {
+	if h, err = open(b, magic); err != nil {
+		return header{}, Tree{}, err
+	}
+	h.length = len(h.rows) - 32*bits.OnesCount64(h.base.Seq)
+	if h.length < 0 {
+		return header{}, Tree{}, &flaw{sentinel: ErrSnapshot, detail: "length"}
+	}
+	tree, _ = OpenTree(h.base.Seq, h.rows[h.length:])
+	return h, tree, nil
 }
 
 // HeadSize bytes of any snapshot hold all that comes before its rows.
@@ -135,7 +175,7 @@ const HeadSize = 128 + maxBlock
 // Seq gives the number of events in a snapshot's state. b is the whole snapshot, or
 // its first [HeadSize] bytes. Errors wrap [ErrSnapshot].
 func Seq(b []byte) (uint64, error) {
-	h, err := open(b)
+	h, err := open(b, magic)
 	return h.base.Seq, err
 }
 
@@ -145,9 +185,11 @@ type header struct {
 	base   core.Base
 	count  uint32
 	rows   []byte // the rest
+	length int    // of rows without a tree behind them, where a file was cut
 }
 
-func open(b []byte) (h header, err error) {
+// open reads the header of a snapshot that begins with magic.
+func open(b []byte, magic string) (h header, err error) {
 	if !bytes.HasPrefix(b, []byte(magic)) && bytes.HasPrefix(b, []byte(anyMagic)) {
 		return header{}, &flaw{sentinel: ErrSnapshot, cause: ErrVersion}
 	}

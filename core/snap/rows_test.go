@@ -49,6 +49,15 @@ func history(seed uint64, n int) (*core.State, []coretest.Step) {
 
 // small has a member with every field, one with few, and a redacted one.
 func small(t testing.TB) *coretest.Ring {
+	r := registered(t)
+	r.Do(&core.Claimed{Member: "bare", Owner: core.Account{1, 2, 3, 19: 20}, Proof: core.ByDNS}, nil)
+	r.Do(&core.Asleep{Member: "full"}, nil)
+	r.Do(&core.Changed{Member: "full", Cleared: true}, &core.Texts{Name: core.Text{Value: "Fuller"}})
+	return r
+}
+
+// registered is small before an owner's or a visit's event.
+func registered(t testing.TB) *coretest.Ring {
 	r := coretest.NewRing(t)
 	r.Join("full", "https://full.example/a", func(e *core.Joined, x *core.Texts) {
 		e.Kind, e.Category, e.Bid = core.MCP, "news", 250
@@ -60,9 +69,6 @@ func small(t testing.TB) *coretest.Ring {
 	r.Join("gone", "https://gone.example/")
 	r.Bid("bare", 300)
 	r.Remove("gone", true)
-	r.Do(&core.Claimed{Member: "bare", Owner: core.Account{1, 2, 3, 19: 20}, Proof: core.ByDNS}, nil)
-	r.Do(&core.Asleep{Member: "full"}, nil)
-	r.Do(&core.Changed{Member: "full", Cleared: true}, &core.Texts{Name: core.Text{Value: "Fuller"}})
 	return r
 }
 

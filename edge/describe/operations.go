@@ -211,6 +211,8 @@ func Operations() []Operation {
 			Method: "POST", Path: "/api/ring/{slug}/claim", Tag: "owner", params: []param{slugParam()}, body: "ClaimRequest", proved: true,
 			success: []success{{200, "With account, the token; with token and proof, the member with its new owner.", jsonMedia, &schema{AnyOf: []*schema{ref("ClaimToken"), ref("ClaimResponse")}}, nil, ""}},
 			codes:   append(slices.Clone(provedCodes), api.TokenNotFound)},
+		{ID: "visitMember", More: "An answer wakes a member that is asleep, and a link back verifies it; a failure does not count. A body is not needed, and may be {}. At most ten a day.",
+			Method: "POST", Path: "/api/ring/{slug}/visit", Tag: "owner", params: []param{slugParam()}, proved: true, success: done("To be visited within moments.", ref("VisitResponse")), codes: provedCodes},
 		{ID: "getWidgetScript", More: "For a script element of any site. It asks /api/widget and nothing else.", Path: "/widget.js", Tag: documentsTag, success: file("text/javascript; charset=utf-8")},
 		{ID: "getOpenAPI", Path: "/openapi.json", Tag: documentsTag, success: file(jsonMedia)},
 		{ID: "getLLMs", Path: "/llms.txt", Tag: documentsTag, success: file("text/plain; charset=utf-8")},

@@ -224,6 +224,7 @@ func schemas() map[string]*schema {
 			"category": orNull(withPattern(text(""), categoryPattern)), "description": orNull(bounded(text("Empty: none."), 0, 300))},
 			PropertyOrder: []string{"name", "url", "kind", "category", "description"}},
 		"ChangeResponse": object(field{"changed", list(text("A field of the request."))}, field{"member?", ref("Member")}),
+		"VisitResponse":  object(field{"visiting", &schema{Type: "boolean"}}, field{"member?", ref("Member")}),
 		"LeaveResponse":  object(field{"left", &schema{Type: "boolean"}}, field{"links", linkMap()}),
 		"ClaimRequest": object(
 			field{"account?", orNull(withPattern(text("Asks for a token."), "^0x[0-9a-fA-F]{40}$"))},

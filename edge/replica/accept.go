@@ -48,7 +48,7 @@ func (r *Replica) acceptWith(ctx context.Context, signed []byte, with carried) (
 	r.accepting.Lock()
 	defer r.accepting.Unlock()
 	defer func() { r.doubt.Store(errors.Is(err, ErrEvents) || errors.Is(err, errAltered)) }()
-	if bytes.Equal(signed, r.signed) && r.Unreached() == nil {
+	if bytes.Equal(signed, r.signed) && r.Unreached() == nil && r.floor == nil {
 		return nil
 	}
 	to, err := r.open(signed)
@@ -70,7 +70,7 @@ func (r *Replica) acceptWith(ctx context.Context, signed []byte, with carried) (
 
 // reach brings readers to a checkpoint that is signed.
 func (r *Replica) reach(ctx context.Context, to snap.Checkpoint, signed []byte, with carried) error {
-	if r.shown == nil {
+	if r.shown == nil || r.floor != nil {
 		return r.boot(ctx, to, signed)
 	}
 	if err := follows(to, r.at); err != nil {
@@ -133,11 +133,17 @@ func (r *Replica) catchUp(ctx context.Context, to snap.Checkpoint, signed []byte
 	if err != nil {
 		return errors.Join(err, c.Close())
 	}
-	r.begin(c, to.Size-uint64(len(last)))
-	r.blocks.forget() // the records were not searched for redactions
+	r.show(c)
 	r.moveTo(signed, to, tree, last, true)
-	r.forgetSnapshots(to.Snapshot.Size)
+	r.dropUnsearched(to)
 	return nil
+}
+
+// dropUnsearched drops what is held for followers from before a checkpoint far ahead: the
+// records between were not searched for redactions.
+func (r *Replica) dropUnsearched(to snap.Checkpoint) {
+	r.blocks.forget()
+	r.forgetSnapshots(to.Snapshot.Size)
 }
 
 // open checks a checkpoint by itself.

@@ -14,10 +14,11 @@ import (
 	"webring/core/snap"
 )
 
-// boot makes the first state: from the snapshot that the checkpoint names, or from an
-// empty ring if there is none of this version, and the events after it. Nothing is shown before the end. The ledger must
-// continue what was signed before a restart, even if the state on disk is lost. A
-// snapshot of later events cannot show that: then the signer is trusted.
+// boot makes the first state, or the first one of this version: from the snapshot that the
+// checkpoint names, or from an empty ring if there is none of this version, and the events
+// after it. Readers see none of it before the end. The ledger must continue what was signed
+// before a restart, even if the state on disk is lost. A snapshot of later events cannot
+// show that: then the signer is trusted.
 func (r *Replica) boot(ctx context.Context, to snap.Checkpoint, signed []byte) error {
 	if r.floor != nil {
 		// An earlier version may have computed the state otherwise, so it is not compared.
@@ -45,17 +46,41 @@ func (r *Replica) boot(ctx context.Context, to snap.Checkpoint, signed []byte) e
 	}
 	base := tree.Size()
 	records, err := r.replay(ctx, c, &tree, to)
+	anew, earlier := true, r.shown != nil
+	if err == nil && earlier {
+		records, anew, err = r.sinceShown(ctx, records, to)
+	}
 	if err != nil {
 		return errors.Join(err, c.Close())
 	}
 	r.floor = nil
-	r.begin(c, tree.Size()-uint64(len(records)))
+	r.show(c)
 	if r.store != nil {
 		r.store.replayed = r.cfg.Replay
 	}
-	r.moveTo(signed, to, tree, records, true)
+	r.moveTo(signed, to, tree, records, anew)
+	if earlier {
+		r.dropUnsearched(to)
+	}
 	r.log.Info("replica: booted", "events", to.Size, "snapshot", base, "replay", r.cfg.Replay)
 	return nil
+}
+
+// sinceShown gives the records up to a checkpoint that followers of a state of the version
+// before need: those after it, unless there are too many. With anew it gives those of a
+// boot as they are, which take the place of all that is held. A backup may be completed
+// from what is held.
+func (r *Replica) sinceShown(ctx context.Context, booted []snap.Record, to snap.Checkpoint) (records []snap.Record, anew bool, err error) {
+	from := to.Size - uint64(len(booted))
+	switch {
+	case from <= r.base, from > r.at.Size && r.isFar(to):
+		return booted, true, nil
+	case from <= r.at.Size:
+		return booted[r.at.Size-from:], false, nil
+	}
+	tree := r.tree
+	records, err = r.collect(ctx, &tree, to)
+	return records, false, err
 }
 
 // errOpen: a core could not be opened.
@@ -100,15 +125,6 @@ func (r *Replica) replay(ctx context.Context, c Core, tree *snap.Tree, to snap.C
 		return nil, fmt.Errorf("%w: %w", ErrState, refusal)
 	}
 	return last, checkState(c, to)
-}
-
-// begin shows the first core, or the one that caught up over a long gap. The tail begins
-// at base.
-func (r *Replica) begin(c Core, base uint64) {
-	r.mu.Lock()
-	r.base, r.tail = base, nil
-	r.mu.Unlock()
-	r.show(c)
 }
 
 // snapshot gives the snapshot that a checkpoint names. It fetches the file unless a boot
@@ -198,7 +214,7 @@ func (r *Replica) restore(ctx context.Context) error {
 			continue
 		}
 		if err = r.restoreFrom(ctx, at, to, signed); err == nil {
-			r.log.Info("replica: serving the last good state from disk", "events", to.Size)
+			r.log.Info("replica: serving the last good state from disk", "events", to.Size, "earlier_version", r.floor != nil)
 			return nil
 		}
 		r.log.Warn("replica: a state on disk is not used", "events", at, "err", err)
@@ -233,9 +249,13 @@ func (r *Replica) restoreFrom(ctx context.Context, at uint64, to snap.Checkpoint
 	if err != nil {
 		return errors.Join(err, c.Close())
 	}
-	r.begin(c, s.saved.from)
-	r.setPosition(signed, to, s.tree, s.tail, to.Time)
+	r.show(c)
+	r.setPosition(signed, to, s.tree, s.tail, true, to.Time)
 	r.forget(s.tail) // a snapshot's file on disk may still have the redacted words
+	if s.earlier {
+		r.floor = &to
+		return nil
+	}
 	r.store.resume(at, s.saved, s.length)
 	return nil
 }
@@ -248,6 +268,7 @@ type stored struct {
 	tail    []snap.Record // from saved.from on, for followers
 	length  int64         // of tail on disk
 	records []snap.Record // those of tail that follow the rows
+	earlier bool          // the rows lack what the version before did not have: they are to be shown, and no more
 }
 
 // read reads the state of at events, with the records from there to a checkpoint.
@@ -260,7 +281,11 @@ func (r *Replica) read(at uint64, to snap.Checkpoint) (*stored, error) {
 		return nil, errors.New("replica: it came from a snapshot")
 	}
 	s := &stored{saved: saved}
-	if s.rows, s.tree, err = snap.CutFile(saved.contents); err != nil {
+	if s.rows, s.tree, err = snap.CutFile(saved.contents); errors.Is(err, snap.ErrVersion) {
+		s.earlier = true
+		s.rows, s.tree, err = snap.CutEarlier(saved.contents)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if s.tree.Size() != at {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -95,36 +94,6 @@ func TestSnapshotsThatAreRefused(t *testing.T) {
 			<-f.Ready()
 		})
 	}
-}
-
-// Edges are upgraded before their origin. Until that makes snapshots of this version, all
-// events are folded, also by an edge that has states of the earlier version on disk.
-func TestSnapshotsOfAnEarlierVersionAreNotNeeded(t *testing.T) {
-	o := newOrigin(t)
-	o.join("a", "b", "c", "d")
-	earlier := func() {
-		b := o.tree.Append(snap.Append(nil, o.state))
-		o.offer(bytes.Replace(b, []byte("snapshot 4"), []byte("snapshot 3"), 1), o.tree.Size())
-	}
-	earlier()
-	o.join("e")
-	o.sign()
-	dir := t.TempDir()
-	f := o.booted(func(c *Config) { c.Dir = dir })
-	f.agrees(o)
-	o.join("f")
-	f.takes(o.sign())
-	f.agrees(o)
-	files, err := filepath.Glob(filepath.Join(dir, "snapshot-*"))
-	if err != nil || len(files) > 0 {
-		t.Errorf("%q was kept, %v", files, err)
-	}
-	// A restart goes on from the events on disk, and the origin's next snapshot is used.
-	f = o.booted(func(c *Config) { c.Dir = dir })
-	f.agrees(o)
-	o.snapshot()
-	f.takes(o.sign())
-	f.agrees(o)
 }
 
 // onDisk gives a folder in which a replica has left the origin's state.

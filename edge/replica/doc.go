@@ -26,7 +26,8 @@
 // signs both. A restart checks them against each other as if they had come over the
 // network, and serves at once, without the origin. If the check fails, nothing is shown
 // that was signed before that checkpoint. If the disk fails, the log says so and serving
-// goes on.
+// goes on. A state that the version before wrote is served, too, until the origin is
+// reached: it lacks what that version did not know, so the replica then boots anew.
 //
 // Of several origins one is followed, and the next as soon as that one fails, is silent,
 // gives no newer checkpoint for half a minute, or is behind what was shown (upstream.go).

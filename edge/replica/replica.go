@@ -94,7 +94,7 @@ type Replica struct {
 
 	// The caller that holds accepting may change what a checkpoint changes.
 	accepting sync.Mutex
-	floor     *snap.Checkpoint // of a state on disk that could not be shown; nil once one is shown
+	floor     *snap.Checkpoint // of a state on disk that could not be shown, or is of an earlier version; nil once one of this version is shown
 	tree      snap.Tree
 	store     *store
 	failed    *failed // nil unless the last checkpoint could not be reached

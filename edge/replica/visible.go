@@ -106,10 +106,10 @@ func (r *Replica) show(c Core) {
 }
 
 // moveTo notes the position that is shown now, and has it written to disk. With anew, a
-// whole new state is written.
+// whole new state is written, and the records need not follow those before.
 func (r *Replica) moveTo(signed []byte, at snap.Checkpoint, tree snap.Tree, records []snap.Record, anew bool) {
 	r.reached(at)
-	r.setPosition(signed, at, tree, records, time.Now().UnixMilli())
+	r.setPosition(signed, at, tree, records, anew, time.Now().UnixMilli())
 	if r.forget(records) {
 		r.blocks.forget()
 		anew = true // the state on disk has the redacted words
@@ -117,11 +117,15 @@ func (r *Replica) moveTo(signed []byte, at snap.Checkpoint, tree snap.Tree, reco
 	r.persist(update{signed, records, anew})
 }
 
-// setPosition notes the position that is shown, and when its checkpoint came.
-func (r *Replica) setPosition(signed []byte, at snap.Checkpoint, tree snap.Tree, records []snap.Record, heard int64) {
+// setPosition notes the position that is shown, and when its checkpoint came. With anew,
+// the records are all that is held for followers.
+func (r *Replica) setPosition(signed []byte, at snap.Checkpoint, tree snap.Tree, records []snap.Record, anew bool, heard int64) {
 	r.tree = tree
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if anew {
+		r.base, r.tail = at.Size-uint64(len(records)), nil
+	}
 	r.signed, r.at = signed, at
 	r.tail = append(r.tail, records...)
 	r.trim()
@@ -212,7 +216,10 @@ func (r *Replica) lastWritten() (rows []byte, records []snap.Record, err error) 
 			continue
 		}
 		var s *stored
-		if s, err = r.read(at, to); err == nil {
+		if s, err = r.read(at, to); err == nil && s.earlier {
+			err = snap.ErrVersion
+		}
+		if err == nil {
 			return s.rows, append(s.records, r.tail[to.Size-r.base:]...), nil
 		}
 	}

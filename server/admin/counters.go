@@ -9,6 +9,7 @@ import (
 
 	"webring/server/paid"
 	"webring/server/score"
+	"webring/server/visits"
 )
 
 // Counters count what an origin does and what nothing else remembers. Its functions may be
@@ -17,6 +18,7 @@ type Counters struct {
 	payments     *prometheus.CounterVec
 	paymentTook  *prometheus.HistogramVec
 	asks, groups *prometheus.CounterVec
+	visits       *prometheus.CounterVec
 	groupTook    prometheus.Histogram
 }
 
@@ -31,6 +33,7 @@ func NewCounters() *Counters {
 		paymentTook: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "webring_payment_duration_seconds", Help: "Time from a payment's credential to its stored outcome.",
 			Buckets: []float64{0.5, 1, 2.5, 5, 10, 30, 60, 120, 300}}, []string{"operation"}),
 		asks:   prometheus.NewCounterVec(opts("scorer_asks_total", "Questions for the score of a site, by outcome."), []string{"outcome"}),
+		visits: prometheus.NewCounterVec(opts("visits_total", "Visits to members, by what they found."), []string{"outcome"}),
 		groups: prometheus.NewCounterVec(opts("ledger_commits_total", "Groups of changes that were written to the ledger, by outcome."), []string{"outcome"}),
 		groupTook: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "webring_ledger_commit_duration_seconds", Help: "Time to make a group of changes durable.",
 			Buckets: []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5}}),
@@ -38,6 +41,9 @@ func NewCounters() *Counters {
 	c.Methods(paid.OtherMethod)
 	for _, outcome := range asked {
 		c.asks.WithLabelValues(outcome)
+	}
+	for _, outcome := range visits.Outcomes() {
+		c.visits.WithLabelValues(string(outcome))
 	}
 	for _, outcome := range []string{stored, failed} {
 		c.groups.WithLabelValues(outcome)
@@ -58,7 +64,7 @@ func (c *Counters) Methods(names ...string) {
 }
 
 func (c *Counters) all() []prometheus.Collector {
-	return []prometheus.Collector{c.payments, c.paymentTook, c.asks, c.groups, c.groupTook}
+	return []prometheus.Collector{c.payments, c.paymentTook, c.asks, c.visits, c.groups, c.groupTook}
 }
 
 // Describe is for [prometheus.Collector].
@@ -84,6 +90,9 @@ func (c *Counters) Ended(e paid.Ended) {
 		c.paymentTook.WithLabelValues(e.Operation).Observe(e.Took.Seconds())
 	}
 }
+
+// Visited counts a visit to a member; it is [visits.Config.Visited].
+func (c *Counters) Visited(o visits.Outcome) { c.visits.WithLabelValues(string(o)).Inc() }
 
 // The outcomes of a group of changes.
 const stored, failed = "stored", "failed"

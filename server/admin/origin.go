@@ -18,6 +18,8 @@ type Origin struct {
 	Attention func() int
 	// Free gives the free space of the disk of the ledger, in bytes.
 	Free func() (uint64, error)
+	// Behind gives how far visits to members are behind their schedule, if this node visits.
+	Behind func() (behind time.Duration, here bool)
 }
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -34,12 +36,14 @@ var (
 	gasDesc         = desc("gas_wasted_last_hour", "Gas wasted within an hour on payments that failed at the ring's expense.")
 	headAgeDesc     = desc("chain_head_age_seconds", "Age of the newest block that the node has told of.", "network")
 	chainUpDesc     = desc("chain_up", "1 while the node answers, payments can be taken and the chain makes blocks, and 0 otherwise.", "network")
+	asleepDesc      = desc("members_asleep", "Members whose sites do not answer, which traversal passes over.")
+	behindDesc      = desc("visits_behind_seconds", "How far the visits to members are behind their schedule.")
 	freeDesc        = desc("disk_free_bytes", "Free space on the disk of the ledger.")
 )
 
 // Describe is for [prometheus.Collector].
 func (o *Origin) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{membersDesc, sequenceDesc, openDesc, oldestDesc, unconfirmedDesc, attentionDesc, gasDesc, headAgeDesc, chainUpDesc, freeDesc} {
+	for _, d := range []*prometheus.Desc{membersDesc, sequenceDesc, openDesc, oldestDesc, unconfirmedDesc, attentionDesc, gasDesc, headAgeDesc, chainUpDesc, asleepDesc, behindDesc, freeDesc} {
 		to <- d
 	}
 }
@@ -49,6 +53,7 @@ func (o *Origin) Collect(to chan<- prometheus.Metric) {
 	now := time.Now()
 	o.Ledger.View(func(v *ledger.View) {
 		to <- Gauge(membersDesc, float64(v.State().Len()))
+		to <- Gauge(asleepDesc, float64(v.State().Sleeping()))
 		to <- Gauge(sequenceDesc, float64(v.State().Seq()))
 		to <- Gauge(openDesc, float64(v.OpenPayments()))
 		to <- Gauge(unconfirmedDesc, float64(v.UnconfirmedPayments()))
@@ -67,6 +72,9 @@ func (o *Origin) Collect(to chan<- prometheus.Metric) {
 				to <- Gauge(headAgeDesc, now.Sub(n.Block).Seconds(), n.Network)
 			}
 		}
+	}
+	if behind, here := o.Behind(); here {
+		to <- Gauge(behindDesc, behind.Seconds())
 	}
 	if free, err := o.Free(); err == nil {
 		to <- Gauge(freeDesc, float64(free))

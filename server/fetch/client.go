@@ -95,15 +95,20 @@ func newClient(cfg Config, ports ...uint16) *Client {
 // Close closes idle connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// Request is a request, a GET unless it says otherwise.
+// Request is a request, a GET unless Exchange says otherwise. Requests can be compared.
 type Request struct {
 	URL       string
-	Method    string // "" for GET
-	Body      []byte
-	Fields    map[string]string // more header fields
-	Accept    string            // the Accept field; "" for anything
-	UserAgent string            // "" for [Agent]
-	MaxBody   int64             // bytes of the decoded body; 0 for [MaxBody]
+	Accept    string    // the Accept field; "" for anything
+	UserAgent string    // "" for [Agent]
+	MaxBody   int64     // bytes of the decoded body; 0 for [MaxBody]
+	Exchange  *Exchange // nil: a GET, whose body is read up to MaxBody
+}
+
+// Exchange says what a request has beside those that only read documents.
+type Exchange struct {
+	Method string // "" for GET
+	Body   []byte
+	Fields map[string]string // more header fields
 	// Enough ends the reading early, for bodies that need not end. It is asked with what has
 	// come of the decoded body, each time that more has. nil reads on.
 	Enough func(header http.Header, body []byte) bool
@@ -162,17 +167,17 @@ func (c *Client) Get(ctx context.Context, r Request) (*Response, error) {
 
 // once sends one request. If the answer is a redirect, next is its target.
 func (c *Client) once(ctx context.Context, u *url.URL, r Request) (*Response, string, error) {
-	// Without GetBody, the transport never sends a body a second time.
+	x := cmp.Or(r.Exchange, &Exchange{})
 	var sent io.Reader
-	if len(r.Body) > 0 {
-		sent = struct{ io.Reader }{bytes.NewReader(r.Body)}
+	if len(x.Body) > 0 {
+		sent = struct{ io.Reader }{bytes.NewReader(x.Body)} // the transport never sends it a second time
 	}
-	req, err := http.NewRequestWithContext(ctx, cmp.Or(r.Method, http.MethodGet), u.String(), sent)
+	req, err := http.NewRequestWithContext(ctx, cmp.Or(x.Method, http.MethodGet), u.String(), sent)
 	if err != nil {
 		return nil, "", err
 	}
-	req.ContentLength = int64(len(r.Body))
-	for name, value := range r.Fields {
+	req.ContentLength = int64(len(x.Body))
+	for name, value := range x.Fields {
 		req.Header.Set(name, value)
 	}
 	req.Header.Set("User-Agent", r.UserAgent)
@@ -205,7 +210,7 @@ func (c *Client) once(ctx context.Context, u *url.URL, r Request) (*Response, st
 	if limit == 0 {
 		limit = MaxBody
 	}
-	body, err := decoded(resp, limit+1, r.Enough)
+	body, err := decoded(resp, limit+1, x.Enough)
 	if err != nil {
 		return nil, "", err
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -359,5 +360,40 @@ func TestNoDowngrade(t *testing.T) {
 	c := New(Config{Map: map[string]netip.AddrPort{"example.com": netip.MustParseAddrPort(s.Listener.Addr().String())}, Roots: roots})
 	if _, err := get(t, c, "https://example.com/"); !errors.Is(err, ErrRedirect) {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestOtherRequestsThanThoseForDocuments(t *testing.T) {
+	l := listen(t, "127.0.0.1:0", func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch r.URL.Path {
+		case "/kept":
+			http.Redirect(w, r, "/told", http.StatusTemporaryRedirect)
+		case "/changed":
+			http.Redirect(w, r, "/told", http.StatusFound)
+		case "/told":
+			fmt.Fprint(w, r.Method, " ", r.Header.Get("X-Y"), " ", string(body))
+		case "/endless":
+			for r.Context().Err() == nil {
+				fmt.Fprint(w, "word ")
+				w.(http.Flusher).Flush()
+			}
+		}
+	})
+	c := mappedTo(l)
+	post := func(path string) (*Response, error) {
+		return c.Get(t.Context(), Request{URL: "http://acme.com" + path, Exchange: &Exchange{Method: "POST", Body: []byte("body"), Fields: map[string]string{"X-Y": "z"}}})
+	}
+	for _, path := range []string{"/told", "/kept"} {
+		if r, err := post(path); err != nil || string(r.Body) != "POST z body" {
+			t.Errorf("%s: %+v, %v", path, r, err)
+		}
+	}
+	if r, err := post("/changed"); err != nil || r.Status != http.StatusFound {
+		t.Errorf("a redirect that changes the method: %+v, %v", r, err)
+	}
+	enough := &Exchange{Enough: func(h http.Header, body []byte) bool { return strings.Contains(string(body), "word word") }}
+	if r, err := c.Get(t.Context(), Request{URL: "http://acme.com/endless", Exchange: enough}); err != nil || len(r.Body) == 0 || r.Truncated {
+		t.Errorf("a body without end: %v", err)
 	}
 }

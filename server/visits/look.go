@@ -91,7 +91,7 @@ func (v *Visitor) look(ctx context.Context, m target) sight {
 		if s.outcome, s.why = mcp.outcome, mcp.why; !spoken {
 			v.lookAtPage(ctx, &s, m.URL)
 		}
-		if root := m.below("/"); s.outcome == Answered && m.wantsLink() && (spoken || root != m.URL) {
+		if root := m.below("/"); s.outcome == Answered && m.wantsLink() && !s.linked && (spoken || root != m.URL) {
 			page, err := v.cfg.Fetch.Get(ctx, m.request(root, pageTypes))
 			if err == nil && page.Status/100 == 2 {
 				v.findLink(&s, page)
@@ -128,7 +128,7 @@ func judge(r *fetch.Response, err error) (Outcome, string) {
 // lookAtPage looks at a page, and reports whether anything has answered.
 func (v *Visitor) lookAtPage(ctx context.Context, s *sight, at string) (answers bool) {
 	r := s.request(at, pageTypes)
-	r.Enough = firstEvent
+	r.Exchange = &fetch.Exchange{Enough: firstEvent}
 	page, err := v.cfg.Fetch.Get(ctx, r)
 	if s.outcome, s.why = judge(page, err); s.outcome != Answered {
 		return err == nil

@@ -25,9 +25,10 @@ var initialize = []byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":
 // the visit; otherwise the member's page may still answer.
 func (v *Visitor) initialize(ctx context.Context, m target) (s sight, spoken bool) {
 	r := m.request(m.URL, "application/json, text/event-stream")
-	r.Method, r.Body, r.MaxBody = http.MethodPost, initialize, maxAnswer
-	r.Fields = map[string]string{"Content-Type": "application/json", "MCP-Protocol-Version": protocol}
-	r.Enough = func(_ http.Header, body []byte) bool { return answersMCP(body) }
+	r.MaxBody = maxAnswer
+	r.Exchange = &fetch.Exchange{Method: http.MethodPost, Body: initialize,
+		Fields: map[string]string{"Content-Type": "application/json", "MCP-Protocol-Version": protocol},
+		Enough: func(_ http.Header, body []byte) bool { return answersMCP(body) }}
 	a, err := v.cfg.Fetch.Get(ctx, r)
 	switch s.outcome, s.why = judge(a, err); {
 	case err != nil || s.outcome == Gated || a.Status >= 500:
@@ -46,8 +47,8 @@ func (v *Visitor) initialize(ctx context.Context, m target) (s sight, spoken boo
 // that.
 func (v *Visitor) endSession(ctx context.Context, m target, session string) {
 	r := m.request(m.URL, "")
-	r.Method, r.MaxBody = http.MethodDelete, 1
-	r.Fields = map[string]string{sessionField: session, "MCP-Protocol-Version": protocol}
+	r.MaxBody = 1
+	r.Exchange = &fetch.Exchange{Method: http.MethodDelete, Fields: map[string]string{sessionField: session, "MCP-Protocol-Version": protocol}}
 	_, _ = v.cfg.Fetch.Get(ctx, r)
 }
 
@@ -90,5 +91,3 @@ func isAnswer(body []byte) bool {
 	}
 	return json.Unmarshal(body, &a) == nil && a.Version == "2.0" && (a.Result != nil && a.Result.Protocol != "" || a.Error != nil && a.Error.Code != nil)
 }
-
-var _ Fetcher = (*fetch.Client)(nil)

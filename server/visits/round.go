@@ -128,7 +128,7 @@ func (v *Visitor) online(ctx context.Context, failed []target) (online bool, ask
 			return false, asked
 		}
 		r := m.request(m.URL, pageTypes)
-		r.MaxBody, r.Enough = 1, firstEvent
+		r.MaxBody, r.Exchange = 1, &fetch.Exchange{Enough: firstEvent}
 		_, err := v.cfg.Fetch.Get(ctx, r)
 		leave()
 		if asked++; err == nil || errors.Is(err, fetch.ErrRedirect) {

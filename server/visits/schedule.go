@@ -19,8 +19,8 @@ const (
 	// maxPutOff is how many times a visit is put off by a minute, before it is left to the
 	// next day.
 	maxPutOff = 30
-	// seen is how many members are read in one view.
-	seen = 512
+	// readAtOnce is how many members are read in one view.
+	readAtOnce = 512
 )
 
 // minuteOf gives the minute of a day in which a member is visited: neighbours are far apart,
@@ -71,18 +71,18 @@ func (v *Visitor) keepSchedule(ctx context.Context) {
 			pace = time.Unix((at+1)*60, 0).Sub(v.cfg.Now()) / time.Duration(len(list))
 			pace = max(min(pace, time.Minute/time.Duration(len(list))), 0)
 		}
-		seen, ok := v.round(ctx, list, pace)
+		found, ok := v.round(ctx, list, pace)
 		if !ok {
 			return
 		}
 		late = late[:0]
-		for _, s := range seen {
+		for _, s := range found {
 			if n := times[s.slug] + 1; s.outcome == PutOff && n <= maxPutOff {
 				late = append(late, put{s.slug, n})
 			}
 		}
-		if at++; len(seen) > 0 || at-written >= writeEvery {
-			if !v.record(ctx, seen, at, false) {
+		if at++; len(found) > 0 || at-written >= writeEvery {
+			if !v.record(ctx, found, at, false) {
 				return
 			}
 			written = at
@@ -141,7 +141,7 @@ func (v *Visitor) due(minute int64) (list []target) {
 		}
 	}
 	for len(chosen) > 0 {
-		n := min(len(chosen), seen)
+		n := min(len(chosen), readAtOnce)
 		v.cfg.Ledger.View(func(view *ledger.View) {
 			for _, o := range chosen[:n] {
 				if m, ok := targetOf(view.State(), o); ok {

@@ -23,11 +23,14 @@ func TestAnOriginBecomesAClusterAndASingleOneAgain(t *testing.T) {
 	c := &testCluster{t: t, etcd: etcdtest.Start(t, etcdtest.Config{}), only: a}
 	secret := filepath.Join(t.TempDir(), "edge-secret")
 	writeSecrets(t, secret, []byte("0123456789abcdef0123456789abcdef"))
-	reach := []string{"--etcd", strings.Join(c.etcd.Endpoints(), ","), "--cluster-id", clusterRing}
+	through := func(e *etcdtest.Cluster) []string {
+		return []string{"--etcd", strings.Join(e.Endpoints(), ","), "--cluster-id", clusterRing}
+	}
+	reach, single := through(c.etcd), a.args
 	node := func(name, data string) *origin {
 		listen := devchain.FreeAddress()
 		o := &origin{t: t, data: data, base: "http://" + listen, recipient: a.recipient}
-		o.args = append(append(append([]string{}, a.args...), "--listen", listen, "--edge-secret-file", secret, "--node", name), reach...)
+		o.args = append(append(append([]string{}, single...), "--listen", listen, "--edge-secret-file", secret, "--node", name), reach...)
 		c.nodes = append(c.nodes, o)
 		return o
 	}
@@ -52,7 +55,6 @@ func TestAnOriginBecomesAClusterAndASingleOneAgain(t *testing.T) {
 	if out := command(a, "init", "--node", "a"); !strings.Contains(out, sealName+" seals what lies in etcd") || !strings.Contains(out, "is the node a of the ring") {
 		t.Errorf("cluster init: %s", out)
 	}
-	single := a.args
 	a = node("a", a.data)
 	a.launch()
 	t.Cleanup(a.kill)
@@ -112,10 +114,14 @@ func TestAnOriginBecomesAClusterAndASingleOneAgain(t *testing.T) {
 
 	// What all nodes have is no longer in etcd, and every node says that it has all.
 	var out string
-	eventually(t, "an etcd without what all nodes have", longEnough, func() bool {
-		out = command(a, "status")
-		return strings.Contains(out, "b leads; ") && strings.Contains(out, " 0 bytes of the tail")
-	})
+	all := func() {
+		t.Helper()
+		eventually(t, "an etcd without what all nodes have", longEnough, func() bool {
+			out = command(a, "status")
+			return strings.Contains(out, "b leads; ") && strings.Contains(out, " 0 bytes of the tail")
+		})
+	}
+	all()
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	if len(lines) != 4 {
 		t.Fatalf("cluster status: %s", out)
@@ -126,6 +132,31 @@ func TestAnOriginBecomesAClusterAndASingleOneAgain(t *testing.T) {
 			t.Errorf("cluster status: %s", out)
 		}
 	}
+
+	// etcd is lost, and another one takes its place. Then that one is lost, and an old copy of
+	// the first comes back, which has less than the nodes.
+	renew := func(e *etcdtest.Cluster, force ...string) {
+		t.Helper()
+		a.stop()
+		second.stop()
+		before := len(reach)
+		reach = through(e)
+		if force != nil {
+			refused(second, "--force", "init", "--node", "b")
+		}
+		command(second, "init", append([]string{"--node", "b"}, force...)...)
+		command(a, "init", "--node", "a")
+		for _, o := range []*origin{second, a} {
+			o.args = append(o.args[:len(o.args)-before:len(o.args)-before], reach...)
+			o.launch()
+			c.leader(second)
+		}
+		c.leader()
+		b.bid(a, "through another etcd")
+		all()
+	}
+	renew(etcdtest.Start(t, etcdtest.Config{}))
+	renew(c.etcd, "--force")
 	refused(a, "b leads", "remove", "b")
 	command(a, "remove", "a")
 	refused(a, `no node "x"`, "remove", "x")

@@ -219,7 +219,7 @@ func TestAnEdgeThatIsToBeUpgradedSaysSo(t *testing.T) {
 				h.join(fmt.Sprint("later-", i))
 				h.sign(newer, func(c *snap.Checkpoint) { c.State[0] ^= 1 })
 			}
-			e.says(mark, `refused; serving the last good state" err="upgrade this edge: `)
+			e.says(mark, `refused; serving the last good state" origin=`+h.base+` err="upgrade this edge: `)
 			r := e.get("/api/ring")
 			if string(r.Body) != string(want.Body) || r.Header.Get("ETag") != want.Header.Get("ETag") || r.Header.Get("Webring-Stale") != "true" {
 				t.Errorf("stale %q: it shows %s", r.Header.Get("Webring-Stale"), r.Body)

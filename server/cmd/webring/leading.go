@@ -11,6 +11,7 @@ import (
 	"webring/server/news"
 	"webring/server/paid"
 	"webring/server/publish"
+	"webring/server/visits"
 )
 
 // leading is what writes the ledger, publishes it to edges, and takes payments: the only
@@ -72,6 +73,10 @@ func (n *originNode) lead(ctx context.Context, books *ledger.Ledger, t *leaderTe
 		Realm: n.o.realm, Keys: n.keys.get(), Now: n.o.now, Log: n.log, Ready: t.ready(n.disk.atLeast(payFloor)), Failpoint: n.failpoint,
 		GasBudget: n.o.evm.gasBudget, Prover: prover, MemberSites: server.MemberSites{Client: n.sites},
 	}
+	visiting := visits.Config{Ledger: books, Fetch: n.sites, Now: n.o.now, Log: n.log}
+	n.watch.visits(&visiting)
+	visitor := visits.New(visiting)
+	taking.Visit = visitor.Ask
 	n.watch.payments(&taking)
 	if l.payments, err = paid.New(taking); err != nil {
 		end()
@@ -81,6 +86,11 @@ func (n *originNode) lead(ctx context.Context, books *ledger.Ledger, t *leaderTe
 	l.operator = &server.Operator{Ledger: books, Payments: l.payments, Keys: func() map[string]string { return keyFiles(n.o) },
 		SigningKeys: rotation, Log: n.log}
 	go n.watch.lookForOdd(beside, l.operator, n.log)
+	n.visitor.Store(visitor)
+	go func() {
+		defer n.visitor.CompareAndSwap(visitor, nil)
+		visitor.Run(beside)
+	}()
 	return l, nil
 }
 

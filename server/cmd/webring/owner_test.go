@@ -23,17 +23,23 @@ type ownSites struct {
 
 	mu    sync.Mutex
 	files map[string]string // of tokens, by host
+	pages map[string]string // at their roots, by host
 	texts map[string]string // TXT records, by name
 }
 
 func newOwnSites(t *testing.T) *ownSites {
 	t.Helper()
-	s := &ownSites{t: t, files: map[string]string{}, texts: map[string]string{}}
+	s := &ownSites{t: t, files: map[string]string{}, pages: map[string]string{}, texts: map[string]string{}}
 	s.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if file := s.files[r.Host]; file != "" && r.URL.Path == "/.well-known/webring-online.txt" {
 			fmt.Fprint(w, file)
+			return
+		}
+		if page := s.pages[r.Host]; page != "" && r.URL.Path == "/" {
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, page)
 			return
 		}
 		http.NotFound(w, r)
@@ -214,6 +220,14 @@ func TestOwnersKeepTheirPlace(t *testing.T) {
 
 	// A move frees the old address, and leaving frees the slug for nobody.
 	e.prove(stranger, http.MethodPatch, mine, `{"url":"http://three.strangers.test/"}`).does(t, 200, "")
+	if now := e.get(mine).document(t); at(t, now, "member", "verified") != nil {
+		t.Errorf("moved, it is still verified: %v", now)
+	}
+	// The owner has the new site visited now, which links back.
+	sites.show(sites.pages, "three.strangers.test", `<a href="`+o.base+`/next?from=mine">Next</a>`)
+	e.prove(squatter, http.MethodPost, mine+"/visit", "{}").does(t, 403, "not_owner")
+	e.prove(stranger, http.MethodPost, mine+"/visit", "{}").does(t, 200, "")
+	eventually(t, "verified by its link", longEnough, func() bool { return at(t, e.get(mine).document(t), "member", "verified") == "link" })
 	if slug := o.list(squatter, "Mine", "one.strangers.test"); slug != "mine-2" {
 		t.Errorf("the slug is %s", slug)
 	}

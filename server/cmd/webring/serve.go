@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"webring/core"
@@ -21,6 +22,7 @@ import (
 	serverhops "webring/server/hops"
 	"webring/server/ledger"
 	"webring/server/paid"
+	"webring/server/visits"
 )
 
 // controlHeaderTime bounds the reading of a header on the operator's socket.
@@ -75,6 +77,7 @@ type originNode struct {
 	published func([]ledger.Record) // who else is told of durable events; set while nothing is written
 	moved     *moves                // of what readers see; nil for the only origin
 	desk      desk
+	visitor   atomic.Pointer[visits.Visitor]                 // nil while this node does not lead
 	passHops  func(ctx context.Context, report []byte) error // to the node that leads; nil for the only origin
 
 	// Of prepare.

@@ -14,6 +14,7 @@ import (
 	"webring/server/admin"
 	"webring/server/ledger"
 	"webring/server/paid"
+	"webring/server/visits"
 )
 
 const adminListenUsage = "`address` on which whoever watches the process is answered: /healthz, /readyz, /metrics and /debug/pprof/; not for strangers; empty for none, and then nothing is counted"
@@ -80,12 +81,28 @@ func (w *originWatch) payments(c *paid.Config) {
 	c.Scorer, c.DraftScorer = w.counters.Scorer(c.Scorer), w.counters.Scorer(c.DraftScorer)
 }
 
+// visits has the visits to members counted.
+func (w *originWatch) visits(c *visits.Config) {
+	if w.counters != nil {
+		c.Visited = w.counters.Visited
+	}
+}
+
+// visitsBehind is how far visits are behind their schedule, while this node visits.
+func (n *originNode) visitsBehind() (behind time.Duration, here bool) {
+	v := n.visitor.Load()
+	if v == nil {
+		return 0, false
+	}
+	return v.Behind(), true
+}
+
 // started has the origin collected from, and readiness depend on it.
 func (w *originWatch) started(n *originNode, r roles, shell *edge.Shell) {
 	if w.Server == nil {
 		return
 	}
-	w.Add(&admin.Origin{Ledger: &n.books, Payments: r.payments, Attention: func() int { return int(w.odd.Load()) }, Free: n.disk.space},
+	w.Add(&admin.Origin{Ledger: &n.books, Payments: r.payments, Attention: func() int { return int(w.odd.Load()) }, Free: n.disk.space, Behind: n.visitsBehind},
 		&shellMetrics{shell: shell, traps: trapsOf(n.answers)})
 	w.Add(r.collectors()...)
 	w.StartedWith(r.checks)
