@@ -17,7 +17,7 @@ type bidding struct{}
 // bid is one order to fund a member. Slug is the member that was meant when
 // the challenge was issued; it is stored as JSON with the reservation.
 type bid struct {
-	ref BidRequest // as sent, until the member is found
+	ref BidRequest // as sent
 
 	Slug       string
 	Amount     int64 // cents
@@ -46,7 +46,7 @@ func (bidding) restore(body []byte, pinned map[string]string) (order, error) {
 	if pinned[pinMember] == "" {
 		return nil, errPinned
 	}
-	return &bid{Slug: pinned[pinMember], Amount: r.Amount, OnlyIfRank: r.OnlyIfRank}, nil
+	return &bid{ref: r, Slug: pinned[pinMember], Amount: r.Amount, OnlyIfRank: r.OnlyIfRank}, nil
 }
 
 func (bidding) load(stored json.RawMessage) (order, error) {
@@ -76,7 +76,8 @@ func (o *bid) check(v *ledger.View) error {
 	return nil
 }
 
-// checkUnpaid refuses bids on members that are hidden, or that could not join any more.
+// checkUnpaid refuses bids on members that are hidden, or that could not join any more, and
+// those on a URL from which its member has moved since the challenge.
 func (o *bid) checkUnpaid(v *ledger.View, payer string) error {
 	st := v.State()
 	at, err := o.find(st)
@@ -84,7 +85,9 @@ func (o *bid) checkUnpaid(v *ledger.View, payer string) error {
 		return err
 	}
 	m := st.Member(at)
-	switch {
+	switch holder, held := st.Holder([]byte(o.ref.Key)); {
+	case o.ref.Key != "" && (!held || holder != at):
+		return &Problem{Code: api.UnknownMember, Detail: "The member that had this URL has moved to another one. Nothing was charged. To fund it all the same, name its slug."}
 	case m.Hidden:
 		return notAdmitted("The operator has taken this member out of the ring for now, and it takes no bids.")
 	case blockedSite(v, m.URL), blockedWords(v, m.Name, m.Description):

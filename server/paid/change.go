@@ -113,7 +113,7 @@ func (o *change) check(v *ledger.View, m *member) error {
 	case blockedPayer(v, m.Owner.String()):
 		return errPayerBlocked
 	}
-	if err := o.service.deedsLeft(v, m.Slug, OpChange); err != nil {
+	if err := o.service.deedsLeft(v, m.Slug, OpChange, m.Owner); err != nil {
 		return err
 	}
 	if o.URL != "" {

@@ -178,7 +178,7 @@ func (o *claim) check(v *ledger.View, m *member) error {
 	case blockedPayer(v, o.account.String()):
 		return errPayerBlocked
 	}
-	return o.service.deedsLeft(v, m.Slug, OpClaim)
+	return o.service.deedsLeft(v, m.Slug, OpClaim, core.Account{})
 }
 
 func (o *claim) decide(ctx context.Context, site, client string) error {

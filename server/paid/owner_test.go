@@ -382,6 +382,54 @@ func TestTenChangesADay(t *testing.T) {
 	})
 }
 
+// What a squatter has done in a day does not keep the owner of the site from undoing it.
+func TestASquattersChangesDoNotCountForTheOwner(t *testing.T) {
+	in(t, "", func(t *testing.T) {
+		o := newOwned(t, func(r *ring) { r.visit = func(string) {} })
+		for i := range 10 {
+			o.deed(paid.OpChange, "ada", fmt.Sprintf(`{"name":"Ada %c"}`, 'a'+i), alice).is(200, "")
+			o.deed(paid.OpVisit, "ada", "", alice).is(200, "")
+		}
+		o.claim("ada", carol).is(200, "")
+		for i := range 10 {
+			o.deed(paid.OpChange, "ada", fmt.Sprintf(`{"name":"Hers %c"}`, 'a'+i), carol).is(200, "")
+			o.deed(paid.OpVisit, "ada", "", carol).is(200, "")
+		}
+		o.call(paid.OpChange, "ada", `{"name":"Hers z"}`).is(429, api.RateLimited)
+		o.call(paid.OpVisit, "ada", "").is(429, api.RateLimited)
+		// A site that names two accounts in turn has no more claims for that, and neither
+		// account more changes.
+		for i := range 9 {
+			o.claim("ada", []string{alice, carol}[i%2]).is(200, "")
+		}
+		o.call(paid.OpChange, "ada", `{"name":"Ada z"}`).is(429, api.RateLimited)
+		o.call(paid.OpClaim, "ada", `{"token":"`+o.sites.shown["ada.dev"][0]+`"}`).is(429, api.RateLimited)
+	})
+}
+
+// A bid on a URL goes to no other site: not after its member has moved, and not to who has
+// the URL then. A bid on a slug goes with its member.
+func TestBidsOnAURLDoNotMove(t *testing.T) {
+	in(t, "", func(t *testing.T) {
+		o := newOwned(t)
+		const byURL, bySlug = `{"member":"https://ada.dev/","amount":"1.50"}`, `{"member":"ada","amount":"1.50"}`
+		onURL, onSlug := o.challenge(paid.OpBid, byURL), o.challenge(paid.OpBid, bySlug)
+		o.deed(paid.OpChange, "ada", `{"url":"http://www.ada.dev"}`, alice).is(200, "")
+		o.post(paid.OpBid, byURL, o.sign(o.challenge(paid.OpBid, byURL), carol, 150)).is(200, "")
+		o.deed(paid.OpChange, "ada", `{"url":"https://elsewhere.dev/"}`, alice).is(200, "")
+		o.unchanged("a bid on the URL", func() { o.post(paid.OpBid, byURL, o.sign(onURL, carol, 150)).is(404, api.UnknownMember) })
+		o.join(`{"name":"Other","url":"https://ada.dev","kind":"agent"}`, bobby)
+		onURL = o.challenge(paid.OpBid, byURL)
+		o.deed(paid.OpChange, "other", `{"url":"https://other.dev/"}`, bobby).is(200, "")
+		o.deed(paid.OpChange, "ada", `{"url":"https://ada.dev"}`, alice).is(200, "")
+		o.unchanged("a bid on who had the URL", func() { o.post(paid.OpBid, byURL, o.sign(onURL, carol, 150)).is(404, api.UnknownMember) })
+		o.post(paid.OpBid, bySlug, o.sign(onSlug, carol, 150)).is(200, "")
+		if o.total("ada") != 400 || o.total("other") != 100 {
+			t.Errorf("%d and %d cents", o.total("ada"), o.total("other"))
+		}
+	})
+}
+
 // A member that is being paid for leaves or moves afterwards, and takes no new payments
 // meanwhile. A change does not wait.
 func TestLeavingWaitsForOpenPayments(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
 )
@@ -26,9 +27,15 @@ type spent struct {
 // over which deeds are counted. Its challenge expires long before.
 const spentLife = keyLife
 
-// maxDeeds is how many changes, and how many other deeds, a member takes in a day: each is
-// an event that stays for ever.
+// maxDeeds is how many changes, and how many visits, an owner has in a day, and how many
+// claims a member: most are events that stay for ever. What an earlier owner did does not
+// count for the present one, or a stranger who paid for a member could keep the owner of its
+// site from changing it.
 const maxDeeds = 10
+
+// maxSpent is how many proofs of a member are kept at most: those of its owners, one more
+// than there are claims, the claims, and one by which it has left.
+const maxSpent = (1+maxDeeds)*2*maxDeeds + maxDeeds + 1
 
 // spentKey is where the table has a proof of a member. No slug holds a slash.
 func spentKey(slug, id string) string { return slug + "/" + id }
@@ -84,7 +91,7 @@ func spentProof(v *ledger.View, slug, id string) (*spent, error) {
 
 // spentProofs gives the spent proofs of a member that are kept, by their ids.
 func spentProofs(v *ledger.View, slug string) (map[string]*spent, error) {
-	rows, err := v.Scan(ledger.Proofs, spentKey(slug, ""), spentKey(slug, ""), 4*maxDeeds)
+	rows, err := v.Scan(ledger.Proofs, spentKey(slug, ""), spentKey(slug, ""), maxSpent)
 	all := map[string]*spent{}
 	for _, row := range rows {
 		p := &spent{}
@@ -102,13 +109,15 @@ func (s *Service) spentBefore(slug, id string) (p *spent, err error) {
 	return p, err
 }
 
-// deedsLeft refuses one deed of an operation too many within a day.
-func (s *Service) deedsLeft(v *ledger.View, slug, operation string) error {
+// deedsLeft refuses one deed of an operation too many within a day. Only those by account
+// count; those of all accounts for the zero one.
+func (s *Service) deedsLeft(v *ledger.View, slug, operation string, account core.Account) error {
 	all, err := spentProofs(v, slug)
 	now := s.Now()
 	count, oldest := 0, now.UnixMilli()
 	for _, p := range all {
-		if p.Operation == operation && !p.before(now.UnixMilli()) {
+		counts := account == (core.Account{}) || account.Is(core.AccountOf(p.Account))
+		if counts && p.Operation == operation && !p.before(now.UnixMilli()) {
 			count, oldest = count+1, min(oldest, p.At)
 		}
 	}
@@ -116,7 +125,7 @@ func (s *Service) deedsLeft(v *ledger.View, slug, operation string) error {
 		return err
 	}
 	return &Problem{Code: api.RateLimited, RetryAfter: seconds(time.UnixMilli(oldest).Add(spentLife).Sub(now)),
-		Detail: fmt.Sprintf("A member takes at most %d requests of this kind in a day. Nothing was done.", maxDeeds)}
+		Detail: fmt.Sprintf("At most %d requests of this kind are taken for a member in a day. Nothing was done.", maxDeeds)}
 }
 
 // unspentKey refuses a challenge for a request that repeats the Idempotency-Key and the body

@@ -23,7 +23,7 @@ func (p visiting) read(c *Call, _ *core.Rules) (deed, error) {
 func (p visiting) restore(c *Call, _ map[string]string) (deed, error) { return p.read(c, nil) }
 
 func (o visit) check(v *ledger.View, m *member) error {
-	return o.service.deedsLeft(v, m.Slug, OpVisit)
+	return o.service.deedsLeft(v, m.Slug, OpVisit, m.Owner)
 }
 
 func (visit) describe() string                   { return "Visit the member: nothing is to be paid" }

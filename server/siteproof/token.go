@@ -77,7 +77,8 @@ func findFile(ctx context.Context, client *fetch.Client, at Place, token string)
 	if got.Status != 200 {
 		return fmt.Errorf("the site answers %d", got.Status)
 	}
-	for line := range strings.Lines(string(got.Body)) {
+	const mark = "\ufeff" // with which some editors begin a file
+	for line := range strings.Lines(strings.TrimPrefix(string(got.Body), mark)) {
 		if strings.TrimSpace(line) == token {
 			return nil
 		}

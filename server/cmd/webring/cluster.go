@@ -124,7 +124,28 @@ func printCluster(ctx context.Context, c *etcdstore.Cluster, out io.Writer) erro
 	for _, n := range s.Nodes {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", n.Name, n.Role, n.Serial, n.Age.Round(time.Second), n.URL)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return printSealing(s, out)
+}
+
+// printSealing says which key seals, and which nodes already have a newer one.
+func printSealing(s etcdstore.Status, out io.Writer) error {
+	if s.Key == "" {
+		return nil
+	}
+	older := "nothing in etcd needs an older one"
+	if s.OldKey {
+		older = "etcd still holds transactions of the one before, so no node may lose it"
+	}
+	_, err := fmt.Fprintf(out, "key %s seals; %s\n", s.Key, older)
+	for _, n := range s.Nodes {
+		if err == nil && !n.Joining && len(n.Keys) > 0 && n.Keys[0] != s.Key {
+			_, err = fmt.Fprintf(out, "%s has key %s for the time when all nodes have it\n", n.Name, n.Keys[0])
+		}
+	}
+	return err
 }
 
 // addNode registers a node that is to be made of a backup, so that the tail keeps what

@@ -1,12 +1,22 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/valyala/fasthttp"
+
+	corehops "webring/core/hops"
+	"webring/edge"
+	"webring/edge/replica"
+	"webring/edge/voucher"
+	serverhops "webring/server/hops"
 )
 
 // TestHopsAreRightToTheLastMinute has three edges, one of them behind another, send visitors
@@ -90,4 +100,49 @@ func TestHopsAreRightToTheLastMinute(t *testing.T) {
 	o.data = restored
 	o.launch()
 	want(o, 1233)
+}
+
+// unledBooks are the books of a node that does not lead.
+type unledBooks struct{ books }
+
+// named is a core of which only the address is asked.
+type named struct{ replica.Core }
+
+func (named) BaseURL() string { return "https://ring.example" }
+
+// A node that does not lead passes reports on to the one that does, but for those that were
+// passed on to it.
+func TestReportsOfHopsGoToTheLeader(t *testing.T) {
+	var passed [][]byte
+	n := &originNode{log: slog.New(slog.DiscardHandler), answers: named{}}
+	n.passHops = func(_ context.Context, report []byte) error {
+		passed = append(passed, report)
+		return nil
+	}
+	n.books.set(unledBooks{})
+	n.hops = serverhops.New(&n.books, time.Now, n.log)
+	cfg := edge.Config{Sync: map[string]edge.SyncHandler{}}
+	n.countHops(&cfg)
+	r := corehops.Report{Sender: corehops.Sender{1}, Number: 1, Day: 20_000, Hops: 3}
+	report := r.Append(nil)
+	for _, c := range []struct {
+		about, toLeader string
+		known           bool
+		status, passed  int
+	}{
+		{"a report", "", true, 204, 1},
+		{"one that was passed on", "1", true, 503, 1},
+		{"one of a stranger", "", false, 403, 1},
+	} {
+		var ctx fasthttp.RequestCtx
+		ctx.Request.Header.SetMethod("POST")
+		ctx.Request.SetBody(report)
+		if c.toLeader != "" {
+			ctx.Request.Header.Set(voucher.ToLeaderField, c.toLeader)
+		}
+		cfg.Sync["POST "+hopsPath](&ctx, "", c.known)
+		if ctx.Response.StatusCode() != c.status || len(passed) != c.passed {
+			t.Errorf("%s: %d %s, and %d were passed on", c.about, ctx.Response.StatusCode(), ctx.Response.Body(), len(passed))
+		}
+	}
 }
