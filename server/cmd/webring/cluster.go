@@ -158,18 +158,30 @@ func addNode(ctx context.Context, c *etcdstore.Cluster, node string, out io.Writ
 	if s.Tombstone {
 		return errors.New("the ring was made a single origin again")
 	}
-	at := s.Head
 	for _, n := range s.Nodes {
 		if n.Name == node {
 			return fmt.Errorf("there is a node %s already; if it is to begin anew, remove it first", node)
 		}
-		at.Serial = min(at.Serial, n.Serial)
 	}
+	at := s.Head
+	at.Serial = backedUp(s)
 	if err := c.Admit(ctx, at); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "etcd keeps what follows transaction %d for %s; make a backup of any node now, restore it there, and start it\n", at.Serial, node)
 	return err
+}
+
+// backedUp is the least transaction that a backup of a node may have. A node that lacks what is
+// trimmed already does not count: a node that was registered there would hold nothing back.
+func backedUp(s etcdstore.Status) uint64 {
+	least := s.Head.Serial
+	for _, n := range s.Nodes {
+		if n.Serial >= s.Trimmed {
+			least = min(least, n.Serial)
+		}
+	}
+	return least
 }
 
 // removeNode ends the part of a node in the ring.

@@ -258,6 +258,9 @@ func (m *member) lead(ctx context.Context, f following, t term) (failed bool, er
 	watched()
 	m.enter(roleStandby, 0, nil)
 	if err := r.end(); err != nil {
+		if left != nil {
+			left <- err
+		}
 		return false, errors.Join(err, t.Close())
 	}
 	if left != nil {
@@ -311,9 +314,7 @@ func (m *member) depart() {
 	if s, _ := m.now(); s.role != roleLeader || !m.replaceable(ctx) {
 		return
 	}
-	select {
-	case m.handovers <- "":
-	case <-ctx.Done():
+	if err := instruct(ctx, m, m.handovers, ""); err != nil && !errors.Is(err, errNotLeading) {
 		return
 	}
 	for {
@@ -351,15 +352,27 @@ func (m *member) replaceable(ctx context.Context) bool {
 // then on, and answers reads until it is started as a single origin.
 func (m *member) leave(ctx context.Context) error {
 	done := make(chan error, 1)
-	if s, _ := m.now(); s.role != roleLeader {
-		return errNotLeading
-	}
-	select {
-	case m.leaves <- done:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := instruct(ctx, m, m.leaves, done); err != nil {
+		return err
 	}
 	return <-done
+}
+
+// instruct tells a node that leads what it shall do. A wish that comes late reaches no later term.
+func instruct[T any](ctx context.Context, m *member, to chan<- T, what T) error {
+	for {
+		s, changed := m.now()
+		if s.role != roleLeader {
+			return errNotLeading
+		}
+		select {
+		case to <- what:
+			return nil
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // patientCopy waits while there is no room for a transaction: nothing else is wrong.

@@ -249,14 +249,16 @@ func (c *clusterNode) within(t term, answer edge.Handler) edge.Handler {
 			return
 		}
 		answer(ctx, client, secure)
-		if ctx.Response.StatusCode() == fasthttp.StatusPaymentRequired && !t.Live() {
-			// Another node may have taken the payment meanwhile.
+		status, pays := ctx.Response.StatusCode(), len(ctx.Request.Header.Peek("Authorization")) > 0
+		if (status == fasthttp.StatusPaymentRequired || pays && status >= 400) && !t.Live() {
+			// Another node may have taken the payment meanwhile, and then no refusal is true.
 			c.notLeader(ctx)
 		}
 	}
 }
 
-// notLeader answers a paid request that was in work when a term ended, and asks for money.
+// notLeader answers a paid request that was in work when a term ended, in place of a refusal or
+// a challenge.
 func (c *clusterNode) notLeader(ctx *fasthttp.RequestCtx) {
 	code, detail := api.NotLeader, "Another node of this ring takes payments now. Nothing was charged; send the same request again."
 	if len(ctx.Request.Header.Peek("Authorization")) > 0 {

@@ -362,6 +362,25 @@ func TestAMemberDeparts(t *testing.T) {
 	await(t, "the departure", departed)
 }
 
+// A wish that comes while a term ends reaches no later term, and does not wait for one.
+func TestAMembersWishesAreOfItsTerm(t *testing.T) {
+	t.Parallel()
+	s := scripted(t)
+	s.nodes = []etcdstore.Node{{Name: "b", Role: etcdstore.RoleStandby}}
+	s.leader = etcdstore.Leader{Node: "b", URL: "http://b"}
+	m := newMember("a", s, s, s.fit, slog.New(slog.DiscardHandler))
+	m.enter(roleLeader, 7, nil) // and nobody takes wishes any more
+	left, departed := make(chan error, 1), make(chan error, 1)
+	go func() { left <- m.leave(t.Context()) }()
+	go func() { m.depart(); departed <- nil }()
+	<-m.leaving
+	m.enter(roleStandby, 0, nil)
+	if err := await(t, "the answer", left); !errors.Is(err, errNotLeading) {
+		t.Errorf("a ring was ended in no term: %v", err)
+	}
+	await(t, "the departure", departed)
+}
+
 func TestAMemberEndsItsCluster(t *testing.T) {
 	t.Parallel()
 	s := scripted(t)
@@ -378,4 +397,13 @@ func TestAMemberEndsItsCluster(t *testing.T) {
 	}
 	s.did("end", "leave", "open", "stand")
 	s.becomes(m, roleStandby)
+}
+
+func TestANewNodeHoldsTheTailFromWhatBackupsHave(t *testing.T) {
+	t.Parallel()
+	s := etcdstore.Status{Head: ledger.Position{Serial: 90}, Trimmed: 70, Nodes: []etcdstore.Node{
+		{Name: "a", Serial: 90}, {Name: "b", Serial: 80}, {Name: "c", Serial: 20, Role: etcdstore.RoleGone}}}
+	if got := backedUp(s); got != 80 {
+		t.Errorf("the new node is registered at %d, want 80: what is below 70 is trimmed already", got)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ func TestCluster(t *testing.T) {
 		storetest.Run(t, func(t *testing.T) func() ledger.Store { return numbered(t, e) })
 	})
 	t.Run("standby", func(t *testing.T) { testStandby(t, e) })
+	t.Run("disk", func(t *testing.T) { testDisk(t, e) })
 	t.Run("trimming", func(t *testing.T) { testTrimming(t, e) })
 	t.Run("beginnings", func(t *testing.T) { testBeginnings(t, e) })
 	t.Run("keys", func(t *testing.T) { testKeys(t, e) })
@@ -130,4 +132,49 @@ func testStandby(t *testing.T, e *etcdtest.Cluster) {
 	commit(second.Store(bob), []byte("by bob"))
 	until(t, "both have everything", func() bool { return bob.Position() == at && witness.Position() == at })
 	same(t, bob, witness)
+}
+
+// stuck hangs in commits until it is let go, as a disk may.
+type stuck struct {
+	*folder
+	open chan struct{}
+}
+
+func (s stuck) Commit(b ledger.Batch) error {
+	<-s.open
+	return s.folder.Commit(b)
+}
+
+// A leader whose disk hangs does not keep its lease: another one leads, with all that was
+// committed, and in the end both have the same.
+func testDisk(t *testing.T, e *etcdtest.Cluster) {
+	c := config(t, e, "ada")
+	c.stall = 100 * time.Millisecond
+	begun(t, c, beginning)
+	ada, bob := newFolder(), newFolder()
+	disk := stuck{ada, make(chan struct{})}
+	let := sync.OnceFunc(func() { close(disk.open) })
+	term := elected(t, opened(t, c), ada)
+	t.Cleanup(let)
+	b, at := group(beginning, some(100))
+	if err := term.Store(disk).Commit(b); err != nil {
+		t.Fatal(err)
+	}
+	bobs := c.as("bob")
+	bobs.stall = 0
+	next := elected(t, opened(t, bobs), bob)
+	if err := term.Err(); !errors.Is(err, ErrLost) || bob.Position() != at {
+		t.Errorf("the first term ended with %v; bob has %+v of %+v", err, bob.Position(), at)
+	}
+	let()
+	if err := term.Close(); err != nil {
+		t.Errorf("when the disk is back: %v", err)
+	}
+	b, at = group(at, some(10))
+	if err := next.Store(bob).Commit(b); err != nil {
+		t.Fatal(err)
+	}
+	follower(t, opened(t, c.as("")), ada)
+	until(t, "both have everything", func() bool { return ada.Position() == at && bob.Position() == at })
+	same(t, ada, bob)
 }

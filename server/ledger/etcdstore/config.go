@@ -49,8 +49,9 @@ type Config struct {
 	// that their checks find what then goes wrong.
 	Unfenced bool
 
-	// dial are options of the connections to etcd, for tests.
-	dial []grpc.DialOption
+	// dial are options of the connections to etcd, for tests. stall is defaultStall if it is 0.
+	dial  []grpc.DialOption
+	stall time.Duration
 }
 
 var (
@@ -71,6 +72,9 @@ const (
 	defaultLease = 3 * time.Second
 	minLease     = 2 * time.Second
 	defaultTail  = 512 << 20
+	// defaultStall is how long the store of a node that leads may take for one commit. A
+	// disk that hangs does not fail, and the node would keep its lease.
+	defaultStall = 10 * time.Second
 )
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
@@ -116,6 +120,9 @@ func Open(c Config) (*Cluster, error) {
 	}
 	if c.TailBound == 0 {
 		c.TailBound = defaultTail
+	}
+	if c.stall == 0 {
+		c.stall = defaultStall
 	}
 	if c.Now == nil {
 		c.Now = time.Now

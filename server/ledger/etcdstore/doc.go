@@ -23,7 +23,8 @@
 //	handover       name of the node that shall lead, empty for any; an operator asks the leader
 //	next           name of the node to which the last leader has handed over
 //	sealing        id of the key that seals, and the transaction from which on it alone has
-//	tombstone      nothing; the ring is a single origin again
+//	founded        after which transaction the log began, and a random id; nodes keep it in their marker
+//	tombstone      the epoch of the leader that has ended it; the ring is a single origin again
 //
 // # Safety
 //

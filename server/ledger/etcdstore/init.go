@@ -2,6 +2,7 @@ package etcdstore
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -59,9 +60,11 @@ func Init(ctx context.Context, config Config, start Start) error {
 			if ms, err := decodeUntil(found[c.keys.until()]); err == nil {
 				start.Until = max(start.Until, ms)
 			}
-			if resp, _, err = c.begin(ctx, start, true); err != nil {
+			if resp, found, err = c.begin(ctx, start, true); err != nil {
 				return err
 			}
+		} else if _, err := c.checkFounded(found[c.keys.founded()], start.At.Serial); err != nil {
+			return err
 		}
 	}
 	if err := c.add(ctx); err != nil {
@@ -70,12 +73,17 @@ func Init(ctx context.Context, config Config, start Start) error {
 	if config.Dir == "" {
 		return nil
 	}
-	return Marker{Ring: config.Ring, Node: config.Node, Etcd: resp.Header.ClusterId}.write(config.Dir)
+	id, err := foundingID(found[c.keys.founded()])
+	if err != nil {
+		return err
+	}
+	return Marker{Ring: config.Ring, Node: config.Node, Etcd: resp.Header.ClusterId, Founded: id}.write(config.Dir)
 }
 
 // begin puts the head into etcd, if there is none or by force.
 func (c *Cluster) begin(ctx context.Context, start Start, force bool) (*clientv3.TxnResponse, map[string][]byte, error) {
 	k := c.keys
+	founded := encodeText(founding{start.At.Serial, rand.Text()})
 	compare := []clientv3.Cmp{absent(k.head())}
 	if force {
 		compare = nil
@@ -86,9 +94,10 @@ func (c *Cluster) begin(ctx context.Context, start Start, force bool) (*clientv3
 			clientv3.OpPut(k.trimmed(), string(trimmed{serial: start.At.Serial}.encode())),
 			clientv3.OpPut(k.until(), string(encodeUntil(start.Until))),
 			clientv3.OpPut(k.sealing(), encodeText(sealing{Key: c.sealer.ids()[0], Since: start.At.Serial + 1})),
+			clientv3.OpPut(k.founded(), founded),
 			clientv3.OpDelete(k.leader()), clientv3.OpDelete(k.tail(), clientv3.WithPrefix()), clientv3.OpDelete(k.tombstone()),
-			clientv3.OpDelete(k.next()), clientv3.OpDelete(k.nodes(), clientv3.WithPrefix()),
-		).Else(clientv3.OpGet(k.head()), clientv3.OpGet(k.tombstone()), clientv3.OpGet(k.until()), clientv3.OpGet(k.sealing())).Commit()
+			clientv3.OpDelete(k.next()), clientv3.OpDelete(k.nodes(), clientv3.WithPrefix()), clientv3.OpGet(k.founded()),
+		).Else(clientv3.OpGet(k.founded()), clientv3.OpGet(k.head()), clientv3.OpGet(k.tombstone()), clientv3.OpGet(k.until()), clientv3.OpGet(k.sealing())).Commit()
 	})
 	if err != nil {
 		return nil, nil, err

@@ -27,6 +27,7 @@ func (k keyspace) removed(name string) string { return string(k) + "removed/" + 
 func (k keyspace) handover() string           { return string(k) + "handover" }
 func (k keyspace) next() string               { return string(k) + "next" }
 func (k keyspace) sealing() string            { return string(k) + "sealing" }
+func (k keyspace) founded() string            { return string(k) + "founded" }
 func (k keyspace) tombstone() string          { return string(k) + "tombstone" }
 func (k keyspace) group(serial uint64) string { return fmt.Sprintf("%s%016x", k.tail(), serial) }
 func (k keyspace) tailEnd() string            { return string(k) + "tail0" } // '0' comes after '/'
@@ -120,6 +121,12 @@ type report struct {
 type sealing struct {
 	Key   string `json:"key"`   // id of the key that seals
 	Since uint64 `json:"since"` // all transactions from this one on are sealed with it
+}
+
+// founding is the value of the key founded, JSON: how the log in etcd began.
+type founding struct {
+	Serial uint64 `json:"serial"` // the last transaction before the log
+	ID     string `json:"id"`     // random
 }
 
 func encodeText(v any) string {

@@ -19,6 +19,8 @@ type Marker struct {
 	Ring string `json:"ring"`
 	Node string `json:"node"`
 	Etcd uint64 `json:"etcd,string"` // the id of the etcd cluster
+	// Founded is the id of the log there. A log that begins anew has another one.
+	Founded string `json:"founded,omitempty"`
 }
 
 // ReadMarker reads the marker of a data folder. The error is [os.ErrNotExist] if the folder
@@ -102,13 +104,46 @@ func (c *Cluster) checkEtcd(id uint64) error {
 	return nil
 }
 
-// pin writes the marker where there is none.
-func (c *Cluster) pin(id uint64) error {
+// foundingID gives the id of the log in etcd, "" if that is of a ring without one.
+func foundingID(value []byte) (string, error) {
+	var f founding
+	if value == nil {
+		return "", nil
+	}
+	err := decodeText(value, &f)
+	return f.ID, err
+}
+
+// checkFounded refuses a node with transactions of an earlier log, which the one in etcd may
+// have others in place of: it began before them, by force or in another etcd cluster. It gives
+// the id of the log. A folder without a marker is a backup of a node.
+func (c *Cluster) checkFounded(value []byte, own uint64) (id string, err error) {
+	var f founding
+	if value == nil || c.c.Dir == "" {
+		return "", nil
+	}
+	if err := decodeText(value, &f); err != nil {
+		return "", err
+	}
+	m, err := ReadMarker(c.c.Dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return f.ID, nil
+	}
+	if err == nil && m.Founded != f.ID && own > f.Serial {
+		err = fmt.Errorf("%w: the ring began anew in etcd after transaction %d, and this node has %d, of which the ring may not have the last: restore a backup of another node into an empty folder",
+			ErrRefused, f.Serial, own)
+	}
+	return f.ID, err
+}
+
+// pin writes the marker where there is none for this log.
+func (c *Cluster) pin(id uint64, founded string) error {
 	if c.c.Dir == "" {
 		return nil
 	}
-	if _, err := ReadMarker(c.c.Dir); !errors.Is(err, os.ErrNotExist) {
+	m, err := ReadMarker(c.c.Dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) || err == nil && m.Founded == founded {
 		return err
 	}
-	return Marker{Ring: c.c.Ring, Node: c.c.Node, Etcd: id}.write(c.c.Dir)
+	return Marker{Ring: c.c.Ring, Node: c.c.Node, Etcd: id, Founded: founded}.write(c.c.Dir)
 }

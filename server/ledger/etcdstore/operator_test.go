@@ -210,6 +210,25 @@ func testBeginnings(t *testing.T, e *etcdtest.Cluster) {
 			t.Errorf("a node with %s begins: %v", name, err)
 		}
 	}
+	// The lease runs out while it is ended, and another node is elected: the ring goes on.
+	in := opened(t, c.as("").in(""))
+	client := in.members.clients[0]
+	if _, err := client.Delete(t.Context(), in.keys.leader()); err != nil {
+		t.Fatal(err)
+	}
+	bob := newFolder()
+	next := elected(t, opened(t, c.as("bob").in("")), bob)
+	if err := term.Leave(t.Context()); !errors.Is(err, ErrLost) {
+		t.Errorf("a ring that another leads was ended: %v", err)
+	}
+	if is := stateOf(t, in); is.Tombstone || is.Leader.Node != "bob" {
+		t.Errorf("it should go on: %+v", is)
+	}
+	if err := next.Resign(t.Context(), "ada"); err != nil {
+		t.Fatal(err)
+	}
+	term = elected(t, opened(t, c), ada)
+	term.Store(ada)
 	if err := term.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -226,11 +245,11 @@ func testBeginnings(t *testing.T, e *etcdtest.Cluster) {
 		t.Errorf("after the end, there is a marker: %v", err)
 	}
 	// The single origin has gone on, and becomes a cluster again.
-	b, next := group(log.at, []byte("alone"))
+	b, at := group(log.at, []byte("alone"))
 	if err := ada.Commit(b); err != nil {
 		t.Fatal(err)
 	}
-	log.at = next
+	log.at = at
 	begun(t, c, log.at)
 	again := elected(t, opened(t, c), ada)
 	if again.Until() < 5000 {
@@ -238,8 +257,7 @@ func testBeginnings(t *testing.T, e *etcdtest.Cluster) {
 	}
 	log.commit(again.Store(ada), 1, 10)
 	// etcd is restored from an old copy.
-	k := opened(t, c.as("").in("")).keys
-	if _, err := again.c.members.clients[0].Put(t.Context(), k.head(), string(head{at: beginning}.encode())); err != nil {
+	if _, err := client.Put(t.Context(), in.keys.head(), string(head{at: beginning}.encode())); err != nil {
 		t.Fatal(err)
 	}
 	b, _ = group(log.at, nil)
@@ -253,7 +271,45 @@ func testBeginnings(t *testing.T, e *etcdtest.Cluster) {
 	if err := Init(t.Context(), c, Start{At: log.at, Force: true}); err != nil {
 		t.Fatal(err)
 	}
-	log.commit(elected(t, opened(t, c), ada).Store(ada), 1, 10)
+	last := elected(t, opened(t, c), ada)
+	log.commit(last.Store(ada), 1, 10)
+
+	// The ring begins anew from a node that lacks what another one has, and goes on beyond that.
+	// What the other one has more is not in it, so that node does not take part.
+	bobs := c.as("bob").in(t.TempDir())
+	bob = copied(ada)
+	ended, stop := standing(t, opened(t, bobs), bob)
+	log.commit(last.store, 2, 10)
+	until(t, "bob has everything", func() bool { return bob.Position() == log.at })
+	stop()
+	<-ended
+	behind := log.at
+	behind.Serial, behind.Size = behind.Serial-1, behind.Size-1
+	if err := Init(t.Context(), c, Start{At: behind, Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	last.Close()
+	log.at = behind
+	cas := newFolder()
+	cas.at.Store(&behind)
+	log.commit(elected(t, opened(t, c), cas).Store(cas), 3, 10)
+	if _, err := opened(t, bobs).Stand(t.Context(), bob); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "anew") {
+		t.Errorf("a node with transactions that the ring has others in place of: %v", err)
+	}
+	if err := Init(t.Context(), bobs, Start{At: bob.Position()}); !errors.Is(err, ErrRefused) {
+		t.Errorf("it is added: %v", err)
+	}
+}
+
+// copied is another folder with the same rows.
+func copied(f *folder) *folder {
+	c, rows := newFolder(), ledger.Batch{}
+	f.Scan(nil, nil, func(key, value []byte) error {
+		rows[string(key)] = append([]byte{}, value...)
+		return nil
+	})
+	c.Commit(rows)
+	return c
 }
 
 // in is the configuration with another data folder.

@@ -32,7 +32,7 @@ const (
 )
 
 // errAgain says that a session must begin anew, although nothing has failed.
-var errAgain = errors.New("etcdstore: the watch has left out transactions")
+var errAgain = errors.New("etcdstore: the watch has left out transactions, or the log began anew")
 
 // applyError is an error of [Copy.Apply].
 type applyError struct{ error }
@@ -61,7 +61,7 @@ func (c *Cluster) Follow(ctx context.Context, own Copy) error {
 func (c *Cluster) follow(ctx context.Context, own Copy, stand bool) (*Term, error) {
 	for pause := firstPause; ; pause = min(2*pause, longAttempt) {
 		s := &session{c: c, own: own, stand: stand}
-		began := time.Now()
+		began, had := time.Now(), own.Position().Serial
 		t, err := s.run(ctx)
 		if t != nil {
 			return t, nil
@@ -80,7 +80,9 @@ func (c *Cluster) follow(ctx context.Context, own Copy, stand bool) (*Term, erro
 			c.log.Warn("etcd cannot be followed; trying again", "error", err)
 			c.members.failed(s.member)
 		}
-		if time.Since(began) > silence {
+		// A node that catches up while much is written is often overtaken by compaction. It must
+		// not wait longer and longer for that.
+		if time.Since(began) > silence || own.Position().Serial > had {
 			pause = firstPause
 		}
 		if wait(ctx, pause) != nil {
@@ -156,7 +158,7 @@ func (s *session) enter(ctx context.Context) (rev int64, h head, err error) {
 	defer cancel()
 	c, k, at := s.c, s.c.keys, s.own.Position()
 	reads := []clientv3.Op{clientv3.OpGet(k.head()), clientv3.OpGet(k.leader()), clientv3.OpGet(k.until()),
-		clientv3.OpGet(k.next()), clientv3.OpGet(k.sealing()), clientv3.OpGet(k.tombstone()), clientv3.OpGet(k.removed(c.c.Node))}
+		clientv3.OpGet(k.next()), clientv3.OpGet(k.sealing()), clientv3.OpGet(k.founded()), clientv3.OpGet(k.tombstone()), clientv3.OpGet(k.removed(c.c.Node))}
 	resp, err := ask(ctx, c.members, func(ctx context.Context, client *clientv3.Client) (*clientv3.TxnResponse, error) {
 		if !s.stand {
 			return client.Txn(ctx).Then(reads...).Commit()
@@ -197,7 +199,11 @@ func (s *session) enter(ctx context.Context) (rev int64, h head, err error) {
 	if err := c.knowsKey(found[k.sealing()]); err != nil {
 		return 0, h, err
 	}
-	if err := c.pin(resp.Header.ClusterId); err != nil {
+	founded, err := c.checkFounded(found[k.founded()], at.Serial)
+	if err == nil {
+		err = c.pin(resp.Header.ClusterId, founded)
+	}
+	if err != nil {
 		return 0, h, err
 	}
 	for _, key := range []string{k.leader(), k.until(), k.next()} {
@@ -269,6 +275,8 @@ func (s *session) see(e *clientv3.Event) error {
 	switch {
 	case e.Type == clientv3.EventTypePut && strings.HasPrefix(key, k.tail()):
 		return s.apply(key, e.Kv.Value)
+	case e.Type == clientv3.EventTypePut && key == k.founded():
+		return errAgain
 	case e.Type == clientv3.EventTypePut && key == k.tombstone():
 		return errTombstone
 	case e.Type == clientv3.EventTypePut && key == k.removed(s.c.c.Node) && s.stand:

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -34,7 +35,8 @@ type Store struct {
 	at       head
 	position func(ledger.Batch) (ledger.Position, error)
 
-	local atomic.Uint64 // serial of the last transaction that is stored here
+	local   atomic.Uint64 // serial of the last transaction that is stored here
+	storing atomic.Int64  // since when the local store is at work, in ns after the term began; 0 if it is not
 
 	mu      sync.RWMutex // guards the fields below
 	pending []*pending   // what is not stored here, the oldest first
@@ -157,7 +159,9 @@ func (s *Store) run() {
 		if len(some) == 0 {
 			return
 		}
+		s.storing.Store(int64(time.Since(s.t.began)) + 1)
 		err := s.storeHere(some)
+		s.storing.Store(0)
 		s.mu.Lock()
 		if err != nil {
 			s.err = err
@@ -174,6 +178,15 @@ func (s *Store) run() {
 			return
 		}
 	}
+}
+
+// stalls is for how long the local store has been at work on what it stores now.
+func (s *Store) stalls() time.Duration {
+	since := s.storing.Load()
+	if since == 0 {
+		return 0
+	}
+	return time.Since(s.t.began) - time.Duration(since)
 }
 
 // take waits for what to store together. There is nothing once the store is stopped.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,7 +68,8 @@ func (t *Term) start() {
 func (t *Term) Epoch() int64 { return t.epoch }
 
 // Done is closed when the term is over: when another may lead, when the lease may run out
-// before it can be renewed, when a commit has failed, and when the node has handed over.
+// before it can be renewed, when a commit has failed or the node's own disk hangs, and when the
+// node has handed over.
 // From then on the node must not offer, broadcast or sign.
 func (t *Term) Done() <-chan struct{} { return t.done }
 
@@ -123,6 +125,10 @@ func (t *Term) renew() {
 		left := t.left()
 		if left <= 0 {
 			t.end(fmt.Errorf("%w: etcd has not renewed its lease in time", ErrLost))
+			return
+		}
+		if stalls := t.store.stalls(); stalls > t.c.c.stall {
+			t.end(fmt.Errorf("%w: its own disk has not taken a transaction for %s", ErrLost, stalls.Round(time.Second)))
 			return
 		}
 		if now := time.Since(t.began); sought < 0 || now-sought > 2*lease {
@@ -241,7 +247,8 @@ func (t *Term) Resign(ctx context.Context, to string) error {
 	if to != "" {
 		next = clientv3.OpPut(t.c.keys.next(), to)
 	}
-	return t.leave(ctx, next)
+	_, err := t.leave(ctx, next)
+	return err
 }
 
 // Leave ends the ring's time in etcd. It is called when the ledger is closed. Afterwards all nodes
@@ -249,29 +256,40 @@ func (t *Term) Resign(ctx context.Context, to string) error {
 // removes the marker of this node, which is the single origin.
 func (t *Term) Leave(ctx context.Context) error {
 	k := t.c.keys
-	return t.leave(ctx, clientv3.OpPut(k.tombstone(), ""), clientv3.OpDelete(k.next()), clientv3.OpDelete(k.tail(), clientv3.WithPrefix()))
+	took, err := t.leave(ctx, clientv3.OpPut(k.tombstone(), t.tombstone()), clientv3.OpDelete(k.next()), clientv3.OpDelete(k.tail(), clientv3.WithPrefix()))
+	if err == nil && !took {
+		// The lease has run out before etcd has answered: others may lead, and write.
+		err = fmt.Errorf("%w: the ring goes on in etcd", ErrLost)
+	}
+	return err
 }
 
-func (t *Term) leave(ctx context.Context, ops ...clientv3.Op) error {
+// tombstone is what this term leaves when it ends the ring's time in etcd.
+func (t *Term) tombstone() string { return strconv.FormatInt(t.epoch, 10) }
+
+// leave ends the term with a transaction. It reports whether that has taken effect; an earlier
+// attempt of a hand-over looks like another leader, which comes to the same.
+func (t *Term) leave(ctx context.Context, ops ...clientv3.Op) (took bool, err error) {
 	if err := t.store.Settle(); err != nil {
-		return errors.Join(err, t.Close())
+		return false, errors.Join(err, t.Close())
 	}
 	// A head that is not known is not handed over.
 	if err := t.Err(); err != nil {
-		return errors.Join(err, t.Close())
+		return false, errors.Join(err, t.Close())
 	}
 	t.end(ErrResigned)
 	t.wait()
 	k := t.c.keys
-	_, err := ask(ctx, t.c.members, func(ctx context.Context, client *clientv3.Client) (*clientv3.TxnResponse, error) {
+	resp, err := ask(ctx, t.c.members, func(ctx context.Context, client *clientv3.Client) (*clientv3.TxnResponse, error) {
 		return client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(k.leader()), "=", t.epoch)).
-			Then(append([]clientv3.Op{clientv3.OpDelete(k.leader()), clientv3.OpDelete(k.handover())}, ops...)...).Commit()
+			Then(append([]clientv3.Op{clientv3.OpDelete(k.leader()), clientv3.OpDelete(k.handover())}, ops...)...).
+			Else(clientv3.OpGet(k.tombstone())).Commit()
 	})
 	t.revoking.Do(func() { t.c.revoke(t.lease) })
 	if err != nil {
-		return fmt.Errorf("etcdstore: hand over: %w", err)
+		return false, fmt.Errorf("etcdstore: hand over: %w", err)
 	}
-	return nil
+	return resp.Succeeded || string(valuesOf(resp)[k.tombstone()]) == t.tombstone(), nil
 }
 
 // Close ends a term that is lost, and waits until its store has settled.
