@@ -26,7 +26,6 @@ type ring struct {
 	store *memstore.Store
 	stamp int64 // milliseconds
 	model *coretest.Model
-	want  []string // the news
 }
 
 func newRing(t testing.TB) *ring {
