@@ -89,6 +89,16 @@ func programs(rings string) []program {
 		{args: benchmarks("^BenchmarkSlowCommits$", "./server/ledger/badgerstore"), goals: []goal{
 			{"SlowCommits", "bids/s-settlement-stubbed", atLeast(2000)},
 		}},
+		// Nodes, members of etcd and payers share this machine.
+		{args: benchmarks("^BenchmarkBids$", "./server/ledger/etcdstore"), goals: []goal{
+			{"Bids", "bids/s", atLeast(2000)}, {"Bids", "bid-ms", told}, {"Bids", "bid-p99-ms", told}, {"Bids", "commit-ms", atMost(12)},
+			{"Bids", "etcd-MiB", atMost(400)}, {"Bids", "database-MiB", told},
+		}},
+		{args: edges("^TestARingOutlivesItsMachines$", "-failover.rounds", "50"), goals: []goal{
+			{"Failover/kill/members=3", "median-ms", told}, {"Failover/kill/members=3", "worst-ms", atMost(5000)},
+			{"Failover/paid-after-kill/members=3", "median-ms", told}, {"Failover/paid-after-kill/members=3", "worst-ms", told},
+			{"Failover/handover/members=3", "median-ms", told}, {"Failover/handover/members=3", "worst-ms", atMost(1000)},
+		}},
 		{args: edges("^TestAnEdgeStartsSoon$", "-edge-members", "100000"), goals: []goal{
 			{"EdgeStart/members=100000", "empty-ms", atMost(3000)}, {"EdgeStart/members=100000", "network-ms", atMost(3000)},
 			{"EdgeStart/members=100000", "disk-ms", atMost(1000)}, {"EdgeStart/members=100000", "disk-MiB", told},

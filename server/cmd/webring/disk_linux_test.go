@@ -26,16 +26,26 @@ type disk struct {
 
 func newDisk(t *testing.T) *disk {
 	t.Helper()
+	d, err := tryDisk(t)
+	if err != nil {
+		t.Skipf("needs to mount a file system of its own (%v): run it as root, in a container with the capability SYS_ADMIN", err)
+	}
+	return d
+}
+
+// tryDisk is newDisk for tests that can do without.
+func tryDisk(t *testing.T) (*disk, error) {
+	t.Helper()
 	d := &disk{t, t.TempDir()}
 	if err := unix.Mount("tmpfs", d.dir, "tmpfs", 0, "size=1g"); err != nil {
-		t.Skipf("needs to mount a file system of its own (%v): run it as root, in a container with the capability SYS_ADMIN", err)
+		return nil, err
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(d.dir, unix.MNT_DETACH); err != nil {
 			t.Error(err)
 		}
 	})
-	return d
+	return d, nil
 }
 
 // leave makes the disk so small that this many bytes are free.

@@ -42,7 +42,7 @@ func dial(c Config) (*members, error) {
 	for _, endpoint := range c.Endpoints {
 		client, err := clientv3.New(clientv3.Config{
 			Endpoints: []string{endpoint}, TLS: c.TLS, Username: c.Username, Password: c.Password,
-			DialTimeout: longAttempt, DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 3 * time.Second, PermitWithoutStream: true,
+			DialTimeout: longAttempt, DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
 			MaxCallSendMsgSize: maxRequest, MaxUnaryRetries: 2, Logger: zap.NewNop(),
 			DialOptions: append([]grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
 				Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
