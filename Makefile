@@ -140,7 +140,7 @@ clean-tree:
 soak: wasm
 	$(GO) test -count=1 -timeout 100m -run 'TestPowerFailsOnThePaidPath' -v ./server/cmd/webring -crash.runs 330 -crash.workers 8
 	$(GO) test -count=1 -timeout 60m -run 'TestChaos' -v ./server/cmd/webring -chaos.time 30m
-	$(GO) test -count=1 -timeout 60m -run 'TestSoak$$' -v ./server/cmd/webring -soak.time 30m
+	$(GO) test -count=1 -timeout 60m -run '^(TestSoak|TestARingOutlives)' -v ./server/cmd/webring -soak.time 30m
 	$(GO) test -count=1 -timeout 20m -run 'TestPayersReadTheirOwnWritesAtEveryEdge' -v ./server/cmd/webring -edge-payments 67
 	$(GO) test -count=1 -timeout 60m -run 'TestEveryBuildAnswersTheSame' -v ./wasm/host -interpreted 1000
 	$(GO) test -count=1 -timeout 60m -run 'TestCluster/histories' -v ./server/ledger/etcdstore -history.time 10m

@@ -47,9 +47,9 @@ func TestWhatAVisitFinds(t *testing.T) {
 		"paid":    {core.Website, status(402), Gated, "", false},
 		"gated":   {core.Website, status(403), Gated, "", false},
 		"busy":    {core.Website, status(429), Gated, "", false},
-		"away":    {core.Website, http.RedirectHandler("http://elsewhere.dev/", 301).ServeHTTP, Failed, "the redirect is not followed: it leads to another site", false},
-		"private": {core.Website, http.RedirectHandler("http://127.0.0.1/", 302).ServeHTTP, Failed, "the redirect is not followed: its target is no public http or https URL", false},
-		"loop":    {core.Website, http.RedirectHandler("/again", 302).ServeHTTP, Failed, "the redirect is not followed: there are more than 3", false},
+		"away":    {core.Website, http.RedirectHandler("http://elsewhere.dev/", http.StatusMovedPermanently).ServeHTTP, Failed, "the redirect is not followed: it leads to another site", false},
+		"private": {core.Website, http.RedirectHandler("http://127.0.0.1/", http.StatusFound).ServeHTTP, Failed, "the redirect is not followed: its target is no public http or https URL", false},
+		"loop":    {core.Website, http.RedirectHandler("/again", http.StatusFound).ServeHTTP, Failed, "the redirect is not followed: there are more than 3", false},
 		"within": {core.Website, func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/" {
 				http.Redirect(w, r, "/home", http.StatusFound)

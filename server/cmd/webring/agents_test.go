@@ -90,9 +90,11 @@ var toolCalls = []struct {
 	{"list_categories", `{}`, "/api/categories", ""},
 	{"get_leaderboard", `{"limit":3}`, "/api/leaderboard?limit=3", ""},
 	{"get_widget", `{"from":"alpha"}`, "/api/widget?from=alpha", ""},
+	{"get_hops", `{"days":2}`, "/api/hops?days=2", ""},
+	{"get_member_hops", `{"slug":"beta"}`, "/api/ring/beta/hops", ""},
 }
 
-var toolNames = []string{"get_directory", "get_leaderboard", "get_member", "get_widget", "list_categories", "list_members",
+var toolNames = []string{"get_directory", "get_hops", "get_leaderboard", "get_member", "get_member_hops", "get_widget", "list_categories", "list_members",
 	"next_member", "previous_member", "random_member"}
 
 func value(t *testing.T, text []byte) any {

@@ -33,7 +33,8 @@ func TestInterfaceDirectory(t *testing.T) {
 		t.Errorf("the rule does not say 40: %s", rule)
 	}
 	endpoints := at(t, doc, "endpoints").(map[string]any)
-	ours := []string{"PATCH /api/ring/{slug}", "DELETE /api/ring/{slug}", "POST /api/ring/{slug}/claim"}
+	ours := []string{"PATCH /api/ring/{slug}", "DELETE /api/ring/{slug}", "POST /api/ring/{slug}/claim", "POST /api/ring/{slug}/visit",
+		"GET /api/hops", "GET /api/ring/{slug}/hops"}
 	for _, e := range slices.Concat(interfaceEndpoints, ours, []string{"GET /widget.js", "GET /openapi.json", "GET /llms.txt", "POST /mcp"}) {
 		if s, _ := endpoints[e].(string); s == "" {
 			t.Errorf("%s is not described", e)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -9,9 +10,17 @@ import (
 	"webring/server/ledger/history"
 )
 
+var (
+	soakTime = flag.Duration("soak.time", 25*time.Second, "how long buyers pay at a cluster while its machines fail")
+	soakSeed = flag.Uint64("soak.seed", 0, "seed of the faults and their order; 0 draws one. Timing is not repeated by it")
+)
+
 // TestSoakFindsViolations takes out the comparisons that make the cluster safe. Then what
 // a leader wrote that has been replaced since must be found.
 func TestSoakFindsViolations(t *testing.T) {
+	if *soakTime < time.Minute {
+		t.Skip("whether two leaders meet depends on the machine: make soak runs this; the store's own histories have their control in every run")
+	}
 	t.Parallel()
 	c := startFaulty(t, faultyOptions{nodes: 2, env: []string{"WEBRING_TEST_UNFENCED=yes"}})
 	c.logsIfFailed()

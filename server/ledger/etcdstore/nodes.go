@@ -146,11 +146,17 @@ func (c *Cluster) tell(ctx context.Context, serial uint64, lease clientv3.LeaseI
 	ctx, cancel := context.WithTimeout(ctx, aliveTime/2)
 	defer cancel()
 	resp, err := ask(ctx, c.members, func(ctx context.Context, client *clientv3.Client) (*clientv3.TxnResponse, error) {
-		return client.Txn(ctx).If(c.notRemoved()).
+		return client.Txn(ctx).If(c.notRemoved(), c.notTrimmed(serial)).
 			Then(c.reportOp(serial, false), clientv3.OpPut(c.keys.alive(c.c.Node), "", clientv3.WithLease(lease))).Commit()
 	})
 	if err == nil && !resp.Succeeded {
-		err = errors.New("etcdstore: the node was removed")
+		err = errors.New("etcdstore: the node was removed, or what follows its last transaction was trimmed")
 	}
 	return err
+}
+
+// notTrimmed holds while the tail has what follows a transaction. With it, a report that comes
+// late cannot say that a node needs what the tail lacks. The first number of the value is the serial.
+func (c *Cluster) notTrimmed(serial uint64) clientv3.Cmp {
+	return clientv3.Compare(clientv3.Value(c.keys.trimmed()), "<", string(trimmed{serial: serial + 1}.encode()))
 }

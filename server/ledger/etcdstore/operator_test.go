@@ -402,8 +402,9 @@ func TestTrimTo(t *testing.T) {
 		{"one joins", []Node{node("a", 15, RoleStandby), joining}, false, 5},
 		{"only one that joins", []Node{joining}, false, 0},
 		{"only one that joins, and the tail long", []Node{joining}, true, 0},
-		{"one needs a backup", []Node{node("a", 15, RoleStandby), node("b", 1, RoleStandby)}, false, 15},
-		{"only one that needs a backup", []Node{node("b", 1, RoleStandby)}, true, 0},
+		{"one needs a backup", []Node{node("a", 15, RoleStandby), node("b", 1, RoleGone)}, false, 15},
+		{"only one that needs a backup", []Node{node("b", 1, RoleGone)}, true, 0},
+		{"what one told last is late", []Node{node("a", 15, RoleStandby), node("b", 1, RoleStandby)}, false, 1},
 	} {
 		if got := trimTo(c.nodes, own, 2, 20, c.long); got != c.want {
 			t.Errorf("%s: %d, want %d", c.what, got, c.want)

@@ -164,9 +164,9 @@ func (s *session) enter(ctx context.Context) (rev int64, h head, err error) {
 			return client.Txn(ctx).Then(reads...).Commit()
 		}
 		// With a write among them, the reads cannot be from the past. A node that needs a
-		// backup must not hold trimming back: the first number of trimmed is the serial.
+		// backup must not hold trimming back.
 		return client.Txn(ctx).
-			If(c.notRemoved(), clientv3.Compare(clientv3.Value(k.trimmed()), "<", string(trimmed{serial: at.Serial + 1}.encode()))).
+			If(c.notRemoved(), c.notTrimmed(at.Serial)).
 			Then(append([]clientv3.Op{c.reportOp(at.Serial, false)}, reads...)...).Else(reads...).Commit()
 	})
 	if err != nil {

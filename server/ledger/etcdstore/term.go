@@ -218,23 +218,44 @@ func (t *Term) MoveUntil(ctx context.Context, ms int64) error {
 // it is empty if any will do. The node then stops to write, closes its ledger, and calls Resign.
 func (t *Term) Handover() <-chan string { return t.handing }
 
-// awaitHandover watches for what an operator asks.
+// awaitHandover watches for what an operator asks. A request is deleted by the election, so
+// that one which is later is of this term.
 func (t *Term) awaitHandover() {
-	for t.ctx.Err() == nil {
-		ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(t.ctx))
-		client, _ := t.c.members.pick()
-		// A request is deleted by the election, so that it can only be of this term.
-		for r := range client.Watch(ctx, t.c.keys.handover(), clientv3.WithRev(t.epoch+1), clientv3.WithFilterDelete()) {
-			for _, e := range r.Events {
-				select {
-				case t.handing <- string(e.Kv.Value):
-				default: // one is there
-				}
-			}
+	hand := func(to []byte) {
+		select {
+		case t.handing <- string(to):
+		default: // one is there
 		}
-		cancel()
+	}
+	for t.ctx.Err() == nil {
+		t.watchHandover(hand)
 		if wait(t.ctx, longPause) != nil {
 			return
+		}
+	}
+}
+
+// watchHandover gives what is asked for now and from now on, until the watch fails. It does not
+// watch from the election: what was then is compacted soon.
+func (t *Term) watchHandover(hand func(to []byte)) {
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(t.ctx))
+	defer cancel()
+	key := t.c.keys.handover()
+	now, err := ask(ctx, t.c.members, func(ctx context.Context, client *clientv3.Client) (*clientv3.GetResponse, error) {
+		return client.Get(ctx, key)
+	})
+	if err != nil {
+		return
+	}
+	for _, kv := range now.Kvs {
+		if kv.ModRevision > t.epoch {
+			hand(kv.Value)
+		}
+	}
+	client, _ := t.c.members.pick()
+	for r := range client.Watch(ctx, key, clientv3.WithRev(now.Header.Revision+1), clientv3.WithFilterDelete()) {
+		for _, e := range r.Events {
+			hand(e.Kv.Value)
 		}
 	}
 }

@@ -145,7 +145,9 @@ func (t *Term) trim(nodes []Node) error {
 func trimTo(nodes []Node, own string, from, stored uint64, long bool) uint64 {
 	least, kept, current := stored, uint64(0), uint64(0)
 	for _, n := range nodes {
-		if n.Name == own || n.Serial < from {
+		// A node that has gone with less needs a backup. One that is there has more: what it
+		// told last came late, or comes again.
+		if n.Name == own || n.Serial < from && n.Role == RoleGone {
 			continue
 		}
 		least = min(least, n.Serial)
