@@ -19,12 +19,14 @@ type Beside func(ctx context.Context, path, query string) api.Document
 
 // besidePaths are what a [Beside] answers, with the parameters that it looks at.
 var besidePaths = map[string][]string{
-	"/api/hops":             {"days"},
-	"/api/ring/{slug}/hops": {"days"},
+	"/api/hops":               {"days"},
+	"/api/ring/{slug}/hops":   {"days"},
+	"/api/events":             {"since", "limit"},
+	"/api/ring/{slug}/events": {},
 }
 
-// memberHops is what the paths of the hops of members end in.
-var memberHops = []byte("/hops")
+// ofMember are what the paths of documents of one member end in.
+var ofMember = [...][]byte{[]byte("/hops"), []byte("/events")}
 
 // besides adds documents that no core has to the table of paths.
 func (s *Shell) besides(get func(path string, h fasthttp.RequestHandler)) {
@@ -36,10 +38,17 @@ func (s *Shell) besides(get func(path string, h fasthttp.RequestHandler)) {
 	}
 }
 
-// isMemberHops says whether a path is that of the hops of one member.
-func (s *Shell) isMemberHops(path []byte) bool {
-	slug, ok := bytes.CutSuffix(bytes.TrimPrefix(path, ringPrefix), memberHops)
-	return ok && s.beside != nil && len(slug) > 0 && bytes.IndexByte(slug, '/') < 0
+// isOfMember says whether a path is that of a document of one member.
+func (s *Shell) isOfMember(path []byte) bool {
+	if s.beside == nil {
+		return false
+	}
+	for _, end := range ofMember {
+		if slug, ok := bytes.CutSuffix(bytes.TrimPrefix(path, ringPrefix), end); ok && len(slug) > 0 && bytes.IndexByte(slug, '/') < 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // readBeside answers with a document that no core has.

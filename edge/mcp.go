@@ -26,7 +26,7 @@ type toolReader struct{ s *Shell }
 func (r toolReader) BaseURL() string { return r.s.core.BaseURL() }
 func (r toolReader) Serve(target []byte, to *api.Response) {
 	path, query, _ := strings.Cut(string(target), "?")
-	if _, known := besidePaths[path]; r.s.beside == nil || !known && !r.s.isMemberHops([]byte(path)) {
+	if _, known := besidePaths[path]; r.s.beside == nil || !known && !r.s.isOfMember([]byte(path)) {
 		r.s.core.Serve(target, to)
 		return
 	}
