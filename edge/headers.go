@@ -61,7 +61,7 @@ const staleField = "Webring-Stale"
 
 // exposed are the fields that a script of another site may read.
 const exposed = "ETag, Link, Location, Retry-After, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, RateLimit-Policy, " +
-	"WWW-Authenticate, Payment-Receipt, Api-Version, X-Request-Id, Webring-Seq, Webring-From, Webring-Stale, Deprecation, Sunset"
+	"WWW-Authenticate, Payment-Receipt, PAYMENT-REQUIRED, PAYMENT-RESPONSE, Api-Version, X-Request-Id, Webring-Seq, Webring-From, Webring-Stale, Deprecation, Sunset"
 
 // leastNotice is for how many days a deprecated path stays (the service interface,
 // "Versioning").

@@ -200,7 +200,9 @@ func (s *Shell) options(ctx *fasthttp.RequestCtx, path []byte, m methods) {
 	}
 	fields := "Api-Version, If-None-Match, X-Request-Id"
 	if changes {
-		fields = "Authorization, Content-Type, Idempotency-Key, Accept-Payment, Api-Version, X-Request-Id"
+		// The x402 reference client sends the last field with its payments, though it means
+		// nothing in a request.
+		fields = "Authorization, Content-Type, Idempotency-Key, Accept-Payment, Api-Version, X-Request-Id, PAYMENT-SIGNATURE, Access-Control-Expose-Headers"
 	}
 	if string(path) == mcpPath {
 		fields = "Content-Type, Api-Version, X-Request-Id, Mcp-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Last-Event-Id"

@@ -133,7 +133,7 @@ func TestMembersAreChangedAtTheirOwnPath(t *testing.T) {
 	}
 	r := s.do("OPTIONS", "/api/ring/beta", "", "Origin", "https://elsewhere.example", "Access-Control-Request-Method", "PATCH")
 	wantFields(t, r, "Allow", member, "Access-Control-Allow-Methods", member,
-		"Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Accept-Payment, Api-Version, X-Request-Id")
+		"Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Accept-Payment, Api-Version, X-Request-Id, PAYMENT-SIGNATURE, Access-Control-Expose-Headers")
 	wantProblem(t, s.do("PATCH", "/api/ring/beta", "{}", "Content-Type", "text/plain"), api.InvalidRequest)
 	wantProblem(t, s.do("DELETE", "/api/ring/a/b", ""), api.NotFound)
 }

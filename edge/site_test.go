@@ -281,7 +281,7 @@ func wantCommon(t testing.TB, r reply) {
 	t.Helper()
 	wantFields(t, r, "Api-Version", "1", "Access-Control-Allow-Origin", "*", "X-Content-Type-Options", "nosniff", "Server", "")
 	for _, name := range []string{"ETag", "Link", "Location", "Retry-After", "RateLimit-Limit", "RateLimit-Remaining",
-		"RateLimit-Reset", "RateLimit-Policy", "WWW-Authenticate", "Payment-Receipt", "Api-Version", "X-Request-Id"} {
+		"RateLimit-Reset", "RateLimit-Policy", "WWW-Authenticate", "Payment-Receipt", "PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "Api-Version", "X-Request-Id"} {
 		if !strings.Contains(r.header.Get("Access-Control-Expose-Headers"), name) {
 			t.Errorf("%s is not exposed to scripts", name)
 		}

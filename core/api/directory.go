@@ -93,7 +93,7 @@ func (a *answer) directory() {
 		`A challenge can carry several offers; any one of them may be paid.","how":"`...)
 	if len(rules.Networks) > 0 {
 		b = append(b, `POST without payment; once the request is valid the answer is 402. Pay one offer, then send the identical request `+
-			`with an Authorization: Payment credential. A 402 means that the request will be accepted once paid.`...)
+			`with an Authorization: Payment credential. A 402 with PAYMENT-REQUIRED can be paid by x402 (version 2) as well. A 402 means that the request will be accepted once paid.`...)
 	} else {
 		b = append(b, `This ring takes no payments at present: paid operations answer 503 with the code payments_unconfigured.`...)
 	}

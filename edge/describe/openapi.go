@@ -83,8 +83,12 @@ func openAPI(s *Source) ([]byte, error) {
 		"paths": paths,
 		"components": node{
 			"schemas": b.schemas, "responses": b.responses, "headers": headers(), "parameters": b.parameterComponents(),
-			"securitySchemes": node{"payment": node{"type": "http", "scheme": "Payment",
-				"description": "A credential that pays one offer of a challenge. Each may be used once."}},
+			"securitySchemes": node{
+				"payment": node{"type": "http", "scheme": "Payment",
+					"description": "A credential that pays one offer of a challenge. Each may be used once."},
+				"x402": node{"type": "apiKey", "in": "header", "name": "PAYMENT-SIGNATURE",
+					"description": "A payment by x402, version 2, for an offer in PAYMENT-REQUIRED. Each may be used once."},
+			},
 		},
 		"x-service-info": node{
 			"categories": []string{"social", "search", "developer-tools"},
@@ -144,7 +148,10 @@ func (b *openapi) operation(op *Operation) node {
 		}
 		o["requestBody"] = node{"required": true, "content": node{jsonMedia: content}}
 	}
-	if op.paid || op.proved {
+	switch {
+	case op.paid:
+		o["security"] = []node{{}, {"payment": []string{}}, {"x402": []string{}}}
+	case op.proved:
 		o["security"] = []node{{}, {"payment": []string{}}}
 	}
 	if op.paid {
@@ -260,6 +267,8 @@ func headers() node {
 		"Link":                optional("Neighbouring pages (RFC 8288).", text("")),
 		"Location":            required("Where to go on.", withFormat(text(""), "uri")),
 		"WWW-Authenticate":    required("One Payment challenge in each line of it.", withPattern(text(""), "^Payment ")),
+		"PAYMENT-REQUIRED":    optional("Base64 JSON: the offers that x402 clients, too, can pay.", text("")),
+		"PAYMENT-RESPONSE":    optional("Base64 JSON: what came of a payment by x402.", text("")),
 		"Payment-Receipt":     required("Base64url JSON: method, reference, status, timestamp.", withPattern(text(""), "^[A-Za-z0-9_-]+$")),
 		"Accept-Encoding":     required("The codings that a body may have.", text("")),
 		"Webring-Seq":         optional("Ledger position of the answer.", number("")),
@@ -344,7 +353,7 @@ func (b *openapi) problem(status int, codes []api.Code, old bool) string {
 	names := slices.Clone(everyHeader)
 	switch status {
 	case 402:
-		names = append(names, "WWW-Authenticate")
+		names = append(names, "WWW-Authenticate", "PAYMENT-REQUIRED", "PAYMENT-RESPONSE")
 	case 415:
 		names = append(names, "Accept-Encoding")
 	case 429:

@@ -20,6 +20,9 @@ const (
 // Document: draft-httpauth-payment-00, "source".
 func payingAccount(h *fasthttp.RequestHeader) string {
 	lines := h.PeekAll("Authorization")
+	if len(lines) == 0 {
+		return payingAddress(h)
+	}
 	if len(lines) != 1 || len(lines[0]) > maxCredential {
 		return ""
 	}
@@ -35,4 +38,38 @@ func payingAccount(h *fasthttp.RequestHeader) string {
 		return ""
 	}
 	return strings.ToLower(credential.Source) // the origin takes any case
+}
+
+// x402Field is the field in which x402 clients present a payment.
+const x402Field = "PAYMENT-SIGNATURE"
+
+// payingAddress gives the account that an x402 payment names as its payer, as payingAccount
+// does: its signature must be by that account.
+func payingAddress(h *fasthttp.RequestHeader) string {
+	lines := h.PeekAll(x402Field)
+	if len(lines) != 1 || len(lines[0]) > maxCredential {
+		return ""
+	}
+	text, err := base64.StdEncoding.DecodeString(string(lines[0]))
+	if err != nil {
+		return ""
+	}
+	var payment struct {
+		Accepted struct {
+			Network string `json:"network"`
+		} `json:"accepted"`
+		Payload struct {
+			Authorization struct {
+				From string `json:"from"`
+			} `json:"authorization"`
+		} `json:"payload"`
+	}
+	if json.Unmarshal(text, &payment) != nil || payment.Payload.Authorization.From == "" {
+		return ""
+	}
+	account := "did:pkh:" + payment.Accepted.Network + ":" + payment.Payload.Authorization.From
+	if len(account) > maxAccount {
+		return ""
+	}
+	return strings.ToLower(account)
 }

@@ -128,5 +128,7 @@ func toLeader(ctx *fasthttp.RequestCtx) bool {
 
 // hasCredential reports whether any line of a request may bring a payment.
 func hasCredential(ctx *fasthttp.RequestCtx) bool {
-	return slices.ContainsFunc(ctx.Request.Header.PeekAll("Authorization"), func(line []byte) bool { return len(line) > 0 })
+	some := func(line []byte) bool { return len(line) > 0 }
+	h := &ctx.Request.Header
+	return slices.ContainsFunc(h.PeekAll("Authorization"), some) || slices.ContainsFunc(h.PeekAll(x402Field), some)
 }

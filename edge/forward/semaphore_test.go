@@ -386,14 +386,43 @@ func TestTheAccountThatPaysIsReadFromTheCredential(t *testing.T) {
 	}
 }
 
+func TestTheAccountThatPaysIsReadFromAnX402Payment(t *testing.T) {
+	encode := base64.StdEncoding.EncodeToString
+	payment := func(network, from string) string {
+		return encode([]byte(`{"x402Version":2,"accepted":{"network":"` + network + `"},"payload":{"authorization":{"from":"` + from + `"}}}`))
+	}
+	for _, c := range []struct {
+		lines []string
+		want  string
+	}{
+		{[]string{payment("eip155:1", "0xAb")}, "did:pkh:eip155:1:0xab"}, // as in the credentials of the same account
+		{[]string{payment("eip155:1", "")}, ""},
+		{[]string{payment("eip155:1", strings.Repeat("a", maxAccount))}, ""},
+		{[]string{payment("eip155:1", "0xAb"), payment("eip155:1", "0xAb")}, ""},
+		{[]string{encode([]byte(`{"payload":{"authorization":{"from":1}}}`))}, ""},
+		{[]string{encode([]byte("{}"))}, ""}, {[]string{"{}"}, ""}, {[]string{strings.Repeat("A", maxCredential+4)}, ""}, {nil, ""},
+	} {
+		var h fasthttp.RequestHeader
+		for _, line := range c.lines {
+			h.Add(x402Field, line)
+		}
+		if got := payingAccount(&h); got != c.want {
+			t.Errorf("%.80q: %q, want %q", c.lines, got, c.want)
+		}
+	}
+}
+
 func FuzzPayingAccount(f *testing.F) {
 	f.Add("Payment " + base64.RawURLEncoding.EncodeToString([]byte(`{"source":"did:pkh:eip155:1:0xAb"}`)))
 	f.Add("payment e30")
+	f.Add(base64.StdEncoding.EncodeToString([]byte(`{"accepted":{"network":"eip155:1"},"payload":{"authorization":{"from":"0xAb"}}}`)))
 	f.Fuzz(func(t *testing.T, line string) {
-		var h fasthttp.RequestHeader
-		h.Set("Authorization", line)
-		if got := payingAccount(&h); len(got) > 3*maxAccount || got != strings.ToLower(got) {
-			t.Errorf("%q", got)
+		for _, name := range []string{"Authorization", x402Field} {
+			var h fasthttp.RequestHeader
+			h.Set(name, line)
+			if got := payingAccount(&h); len(got) > 3*maxAccount || got != strings.ToLower(got) {
+				t.Errorf("%s %q", name, got)
+			}
 		}
 	})
 }

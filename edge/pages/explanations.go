@@ -27,14 +27,14 @@ var explanations = map[api.Code]explanation{
 		"The Idempotency-Key of the request is too short, too long, or holds something else than visible ASCII characters. Nothing was charged.",
 		"Send a random key of 16 to 255 characters, such as a UUID, and the same one with every repeat of the request."},
 	api.PaymentRequired: {
-		"The request is valid and costs money. The WWW-Authenticate fields of the answer carry the offers. One with an amount of 0 is no offer: it asks the owner of a member for a proof, which is a signature.",
-		"Pay one offer and send the identical request again with the credential in Authorization. It will be accepted."},
+		"The request is valid and costs money. The WWW-Authenticate fields of the answer carry the offers; PAYMENT-REQUIRED those that x402 clients can pay. One with an amount of 0 is no offer: it asks the owner of a member for a proof, which is a signature.",
+		"Pay one offer and send the identical request again with the credential in Authorization, or in PAYMENT-SIGNATURE by x402. It will be accepted."},
 	api.PaymentExpired: {
 		"The challenge that the credential answers has expired, or expires too soon to settle the payment. The payment in the credential was not made.",
 		"Answer the fresh challenge of this response."},
 	api.MalformedCredential: {
-		"The Authorization field does not contain a payment credential that can be read. Nothing was charged.",
-		"Answer the fresh challenge of this response, with a client that speaks the Payment scheme."},
+		"The Authorization field, or PAYMENT-SIGNATURE, does not contain a payment credential that can be read. Nothing was charged.",
+		"Answer the fresh challenge of this response, with a client that speaks the Payment scheme, or x402 of version 2."},
 	api.InvalidChallenge: {
 		"The credential answers a challenge that was not issued here for this very request. Nothing was charged for it now.",
 		"Send the identical request, body included, that received the challenge; or answer the fresh one of this response. If you know that the payment in the credential was made, write to the operator first."},
@@ -72,7 +72,7 @@ var explanations = map[api.Code]explanation{
 		"A payment for the same request was made, or an owner's request was carried out, under this Idempotency-Key in the last 24 hours: by anybody, if the request carries no credential, or by the account that its credential names. Nothing was charged for this request.",
 		"To read the answer to that payment again, send its credential with the key. To pay once more, send another key."},
 	api.PaymentUnapplied: {
-		"The transaction of the credential has paid this ring, and what it was to pay for cannot be done: somebody else has the URL by now, the member is gone, or the credential came with another request than the one it was issued for.",
+		"The transaction of the credential has paid this ring, and what it was to pay for cannot be done: somebody else has the URL by now, the member is gone, the credential came with another request than the one it was issued for, or it is one of x402 whose payment was on its chain before it was presented here: anybody can read such a payment there, so it does not show whose request it pays for.",
 		"Do not pay again. If the detail says that the request is another one, send the right one. Otherwise write to the operator and give the reference that the problem document holds."},
 	api.PaymentMismatch: {
 		"The transaction was mined, but it did not move the money that it had promised to this ring, so nothing was granted.",

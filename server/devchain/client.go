@@ -14,7 +14,7 @@ import (
 	"sync"
 )
 
-// Client is the reference client, running. It is safe for concurrent use, and
+// Client is the reference client, and that of x402, running. It is safe for concurrent use, and
 // made for it: payments under way do not wait for each other.
 type Client struct {
 	cmd   *exec.Cmd
@@ -28,7 +28,7 @@ type Client struct {
 
 // Request is an HTTP request that may cost something.
 type Request struct {
-	By     []string // how the wallet can pay: "tempo", "evm"; nil: Tempo alone
+	By     []string // how the wallet can pay: "tempo", "evm", or "x402" alone; nil: Tempo alone
 	Method string
 	URL    string
 	Header map[string]string
@@ -37,7 +37,7 @@ type Request struct {
 
 // Exchange is one request that the client sent, and its answer.
 type Exchange struct {
-	Authorization string // as sent; empty on the unpaid request
+	Authorization string // as sent, or PAYMENT-SIGNATURE; empty on the unpaid request
 	Status        int
 	Header        http.Header
 	Body          []byte

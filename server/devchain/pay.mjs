@@ -1,4 +1,4 @@
-// The reference client as a long-lived process, driven by client.go: one JSON
+// The reference clients as a long-lived process, driven by client.go: one JSON
 // request per line on stdin, one JSON answer per line on stdout, in any order.
 // It ends when stdin does, so it cannot outlive whoever started it.
 import { createInterface } from 'node:readline'
@@ -21,6 +21,15 @@ function payer(key, by, fetch) {
   return Mppx.create({ methods, polyfill: false, ...(fetch && { fetch }) })
 }
 
+// x402 gives a fetch that pays as the reference client of x402 does, for up to a thousand
+// dollars a request: of itself it pays one.
+async function x402(key, fetch) {
+  const { wrapFetchWithPayment, x402Client } = await import('@x402/fetch')
+  const { ExactEvmScheme } = await import('@x402/evm/exact/client')
+  const client = new x402Client().register('eip155:*', new ExactEvmScheme(privateKeyToAccount(key)))
+  return wrapFetchWithPayment(fetch, client.setSpendControls({ maxAmountPerPayment: '$1000' }))
+}
+
 async function keep(response) {
   const body = Buffer.from(await response.clone().arrayBuffer()).toString('base64')
   return { status: response.status, headers: [...response.headers], body }
@@ -31,14 +40,16 @@ async function keep(response) {
 async function pay({ key, by, url, method, headers, body }) {
   const exchanges = []
   const recorded = async (input, init) => {
-    const authorization = new Request(input, init).headers.get('authorization') ?? ''
+    const sent = input instanceof Request ? input.headers : new Request(input, init).headers
+    const authorization = sent.get('authorization') ?? sent.get('payment-signature') ?? ''
     const response = await fetch(input, init)
     exchanges.push({ authorization, ...(await keep(response)) })
     return response
   }
   const init = { method, headers, ...(body && { body: Buffer.from(body, 'base64') }) }
   try {
-    await payer(key, by, recorded).fetch(url, init)
+    const paying = by.includes('x402') ? await x402(key, recorded) : payer(key, by, recorded).fetch
+    await paying(url, init)
     return { exchanges }
   } catch (error) {
     return { exchanges, error: String(error?.message ?? error) }

@@ -8,6 +8,7 @@ import (
 
 	"webring/server/evm/evmtest"
 	"webring/server/mpp"
+	"webring/server/x402"
 )
 
 // doomed starts the process anew, so that it ends at a step of the paid path.
@@ -23,17 +24,35 @@ func (s *shop) doomed(step string) {
 // it and what it answers.
 func (s *shop) dies(payer evmtest.Wallet, path, body string, alter ...evmtest.Alter) (challenge mpp.Challenge, credential string) {
 	s.t.Helper()
-	eventually(s.t, "a look at a credential before it runs out", longEnough, func() bool {
+	s.diesOver(path, body, func() string {
 		challenge = s.offer(path, body)
 		credential = payer.Header(challenge, alter...)
-		r, err := s.try(http.MethodPost, path, []byte(body), "Authorization", credential, "Content-Type", "application/json")
+		return credential
+	})
+	return challenge, credential
+}
+
+// diesExactly is dies for a payment by x402.
+func (s *shop) diesExactly(payer evmtest.Wallet, path, body string) (payment evmtest.Exact) {
+	s.t.Helper()
+	s.diesOver(path, body, func() string {
+		payment = payer.Exact(s.exact(path, body))
+		return payment.Header()
+	})
+	return payment
+}
+
+func (s *shop) diesOver(path, body string, sign func() (credential string)) {
+	s.t.Helper()
+	eventually(s.t, "a look at a credential before it runs out", longEnough, func() bool {
+		credential := sign()
+		r, err := s.try(http.MethodPost, path, []byte(body), credentialField(credential), credential, "Content-Type", "application/json")
 		if err == nil && !ranOut(r) {
 			s.t.Fatalf("the process answered %d instead of ending: %s", r.Status, r.Body)
 		}
 		return err != nil
 	})
 	s.waitGone()
-	return challenge, credential
 }
 
 // answered presents the credential until its payment is decided.
@@ -54,18 +73,22 @@ func (s *shop) answered(path, body, credential string) (r reply) {
 // comes to one effect and one transfer, and submits nothing that is not needed.
 func TestPowerFailsWhileAnAuthorizationIsSubmitted(t *testing.T) {
 	t.Parallel()
+	mined := func(s *shop, _ []byte) {
+		eventually(s.t, "the transaction", time.Minute, func() bool { return s.authorized() == 100 })
+	}
 	for _, c := range []struct {
 		name, step string
+		exact      bool // by x402
 		meanwhile  func(s *shop, submission []byte)
 		most       uint64 // transactions of the gas account
 	}{
-		{"before it is submitted", "reserved", func(*shop, []byte) {}, 1},
-		{"just after", "broadcast", func(*shop, []byte) {}, 2},
-		{"and it is mined meanwhile", "broadcast", func(s *shop, _ []byte) {
-			eventually(s.t, "the transaction", time.Minute, func() bool { return s.authorized() == 100 })
-		}, 1},
-		{"and somebody else submits it", "reserved", func(s *shop, submission []byte) { s.submit(submission) }, 0},
-		{"with the receipt in hand", "receipt", func(*shop, []byte) {}, 1},
+		{"before it is submitted", "reserved", false, func(*shop, []byte) {}, 1},
+		{"just after", "broadcast", false, func(*shop, []byte) {}, 2},
+		{"and it is mined meanwhile", "broadcast", false, mined, 1},
+		{"and somebody else submits it", "reserved", false, func(s *shop, submission []byte) { s.submit(submission) }, 0},
+		{"with the receipt in hand", "receipt", false, func(*shop, []byte) {}, 1},
+		{"by x402, and it is mined meanwhile", "broadcast", true, mined, 1},
+		{"by x402, and somebody else submits it", "reserved", true, func(s *shop, submission []byte) { s.submit(submission) }, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -73,10 +96,18 @@ func TestPowerFailsWhileAnAuthorizationIsSubmitted(t *testing.T) {
 			const path, body = "/api/register", `{"name":"Phoenix","url":"https://phoenix.dev/","kind":"agent"}`
 			s.doomed(c.step)
 			payer := s.payer()
-			challenge, credential := s.dies(payer, path, body)
-			c.meanwhile(s, payer.Submission(challenge))
+			var credential string
+			if c.exact {
+				payment := s.diesExactly(payer, path, body)
+				credential = payment.Header()
+				c.meanwhile(s, payment.Submission())
+			} else {
+				var challenge mpp.Challenge
+				challenge, credential = s.dies(payer, path, body)
+				c.meanwhile(s, payer.Submission(challenge))
+			}
 			s.launch()
-			if r := s.answered(path, body, credential); r.Status != 201 || r.Header.Get("Payment-Receipt") == "" {
+			if r := s.answered(path, body, credential); r.Status != 201 || r.Header.Get("Payment-Receipt") == "" || c.exact != (r.Header.Get(x402.ResponseField) != "") {
 				t.Fatalf("%d %s\n%s", r.Status, r.Body, s.log)
 			}
 			s.confirmed()

@@ -19,6 +19,7 @@ import (
 	"webring/server/devchain"
 	"webring/server/evm/evmtest"
 	"webring/server/mpp"
+	"webring/server/x402"
 )
 
 // base is the chain in ordinary mode that all tests of the second offer use.
@@ -124,10 +125,29 @@ func (s *shop) offer(path, body string) mpp.Challenge {
 	return c
 }
 
+// exact asks for an offer of x402.
+func (s *shop) exact(path, body string) evmtest.Accepted {
+	s.t.Helper()
+	r := s.post(path, body)
+	required, err := evmtest.ReadRequired(r.Header.Get(x402.RequiredField))
+	if r.Status != http.StatusPaymentRequired || err != nil || len(required.Accepts) != 1 {
+		s.t.Fatalf("POST %s %s: status %d, %s %q: %v\n%s", path, body, r.Status, x402.RequiredField, r.Header.Get(x402.RequiredField), err, r.Body)
+	}
+	return required.Accepts[0]
+}
+
+// credentialField is the header field in which a credential is presented.
+func credentialField(credential string) string {
+	if strings.HasPrefix(credential, "Payment ") {
+		return "Authorization"
+	}
+	return x402.SignatureField
+}
+
 // present sends a credential.
 func (s *shop) present(path, body, credential string, header ...string) reply {
 	s.t.Helper()
-	return s.post(path, body, append([]string{"Authorization", credential}, header...)...)
+	return s.post(path, body, append([]string{credentialField(credential), credential}, header...)...)
 }
 
 // authorized is what the ring's account holds of the token, in cents.

@@ -293,7 +293,7 @@ func (o *origin) everyAnswer(r reply) {
 	o.fields(r, "Api-Version", "1", "Access-Control-Allow-Origin", "*", "X-Content-Type-Options", "nosniff")
 	exposed := r.Header.Get("Access-Control-Expose-Headers")
 	for _, name := range []string{"ETag", "Link", "Location", "Retry-After", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset",
-		"RateLimit-Policy", "WWW-Authenticate", "Payment-Receipt", "Api-Version"} {
+		"RateLimit-Policy", "WWW-Authenticate", "Payment-Receipt", "PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "Api-Version"} {
 		if !strings.Contains(exposed, name) {
 			o.t.Errorf("status %d: %s is not exposed to scripts", r.Status, name)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"webring/server/logging/logscan"
+	"webring/server/x402"
 )
 
 // What every process of these tests has written to its standard error is kept in files
@@ -77,6 +78,8 @@ func sentField(name, value string) {
 	case value == "":
 	case name == "Authorization":
 		unloggable.Secret("a credential", strings.TrimSpace(strings.TrimPrefix(value, "Payment ")))
+	case strings.EqualFold(name, x402.SignatureField):
+		unloggable.Secret("an x402 payment", value)
 	case name == receiptField:
 		unloggable.Secret("a receipt", value)
 	case name == "Idempotency-Key":

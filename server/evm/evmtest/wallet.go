@@ -80,7 +80,13 @@ func (w Wallet) Header(c mpp.Challenge, changes ...Alter) string {
 // Submission is the calldata with which any account can submit the authorisation that Pay
 // makes with the same arguments.
 func (w Wallet) Submission(c mpp.Challenge, changes ...Alter) []byte {
-	d, sig := w.sign(c, changes)
+	d, _ := w.sign(c, changes)
+	return d.submission(w)
+}
+
+// submission is the calldata that submits a draft with a wallet's signature.
+func (d *Draft) submission(w Wallet) []byte {
+	sig := d.signature(w)
 	return call("transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)",
 		d.From[:], d.To[:], d.Value.Bytes(), d.ValidAfter.Bytes(), d.ValidBefore.Bytes(), d.Nonce[:], sig[64:], sig[:32], sig[32:64])
 }
@@ -142,11 +148,16 @@ func (w Wallet) sign(c mpp.Challenge, changes []Alter) (*Draft, []byte) {
 	for _, change := range changes {
 		change(d)
 	}
+	return d, d.signature(w)
+}
+
+// signature is that of a wallet, unless the draft has another signer.
+func (d *Draft) signature(w Wallet) []byte {
 	sign := d.Sign
 	if sign == nil {
 		sign = w.Sign
 	}
-	return d, sign(d.digest(words("TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)",
+	return sign(d.digest(words("TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)",
 		d.From[:], d.To[:], d.Value.Bytes(), d.ValidAfter.Bytes(), d.ValidBefore.Bytes(), d.Nonce[:])))
 }
 

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"webring/server/devchain"
+	"webring/server/evm/evmtest"
+	"webring/server/x402"
+)
+
+// settlement reads the PAYMENT-RESPONSE field.
+func settlement(t *testing.T, h http.Header) (r x402.Response) {
+	t.Helper()
+	text, err := base64.StdEncoding.DecodeString(h.Get(x402.ResponseField))
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	if err != nil {
+		t.Errorf("%s %q: %v", x402.ResponseField, h.Get(x402.ResponseField), err)
+	}
+	return r
+}
+
+// TestX402ClientsPayAtTheOriginAndThroughAnEdge has the reference client of x402 join
+// through an edge and bid at both, and holds what is refused: signatures that were altered,
+// that come with another request, in another envelope, in two places at once, or from a
+// stranger who has read them.
+func TestX402ClientsPayAtTheOriginAndThroughAnEdge(t *testing.T) {
+	t.Parallel()
+	_, client := chain(t)
+	secret := secretFile(t)
+	s := evmShop(t, "--core", "native", "--edge-secret-file", secret)
+	edge := &shop{origin: s.follow(t, s.verifier(), "--core", "native", "--edge-secret-file", secret), chain: s.chain, gas: s.gas}
+
+	pay := func(at *shop, path, body string, status int) string {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		account := devchain.Account{Key: s.payer().Key}
+		p, err := client.Pay(ctx, account.HexKey(), devchain.Request{By: []string{"x402"}, Method: http.MethodPost, URL: at.base + path,
+			Header: map[string]string{"Content-Type": "application/json"}, Body: []byte(body)})
+		if err != nil || p.Status != status || len(p.Earlier) != 1 {
+			t.Fatalf("POST %s: %v, %d %s after %d\n%s", path, err, p.Status, p.Body, len(p.Earlier), s.log)
+		}
+		sentField(x402.SignatureField, p.Authorization)
+		if r := settlement(t, p.Header); !r.Success || r.Network != "eip155:8453" || len(r.Transaction) != 66 || !strings.EqualFold(r.Payer, freshAddress(account)) {
+			t.Errorf("POST %s: %+v", path, r)
+		}
+		if r := at.post(path, body, x402.SignatureField, p.Authorization); r.Status != 409 || r.code(t) != "credential_reused" || settlement(t, r.Header).Success {
+			t.Errorf("POST %s again: %d %s", path, r.Status, r.Body)
+		}
+		return p.Authorization
+	}
+	pay(edge, "/api/register", `{"name":"Exactly","url":"https://exactly.dev/","kind":"agent","bid":"2.00"}`, 201)
+	pay(s, "/api/register", `{"name":"Other","url":"https://other-one.dev/","kind":"agent"}`, 201)
+	pay(edge, "/api/bid", `{"member":"other","amount":"1.50"}`, 200)
+	pay(s, "/api/bid", `{"member":"exactly","amount":"1.00"}`, 200)
+	const taken, submitted = 300 + 100 + 150 + 100, 4
+	if s.authorized() != taken || s.submissions() != submitted {
+		t.Errorf("%d cents in %d transactions, want %d in %d", s.authorized(), s.submissions(), taken, submitted)
+	}
+
+	const bid = `{"member":"exactly","amount":"1.00"}`
+	edge.fields(edge.send(http.MethodOptions, "/api/bid", nil, "Origin", "https://elsewhere.dev", "Access-Control-Request-Method", "POST"),
+		"Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Accept-Payment, Api-Version, X-Request-Id, PAYMENT-SIGNATURE, Access-Control-Expose-Headers")
+	owner := s.send(http.MethodDelete, "/api/ring/exactly", nil)
+	if owner.Status != 402 || owner.Header.Get(x402.RequiredField) != "" {
+		t.Errorf("of an owner: %d with %s %q", owner.Status, x402.RequiredField, owner.Header.Get(x402.RequiredField))
+	}
+
+	// Each of these is refused, and no money moves.
+	for name, c := range map[string]struct {
+		alter func(*evmtest.Exact)
+		code  string
+	}{
+		"another amount accepted":    {func(x *evmtest.Exact) { x.Accepted.Amount = "1" }, "invalid_challenge"},
+		"another recipient accepted": {func(x *evmtest.Exact) { x.Accepted.PayTo = x.Wallet.Address().Hex() }, "invalid_challenge"},
+		"another token accepted":     {func(x *evmtest.Exact) { x.Accepted.Asset = x.Wallet.Address().Hex() }, "invalid_challenge"},
+		"another network accepted":   {func(x *evmtest.Exact) { x.Accepted.Network = "eip155:1" }, "invalid_challenge"},
+		"an altered challenge": {func(x *evmtest.Exact) {
+			x.Accepted.Extra["challenge"].(map[string]any)["expires"] = "2099-01-01T00:00:00Z"
+		}, "invalid_challenge"},
+		"no challenge of x402":        {func(x *evmtest.Exact) { x.Accepted.Extra["challenge"].(map[string]any)["intent"] = "charge" }, "invalid_challenge"},
+		"another amount signed":       {func(x *evmtest.Exact) { x.Draft.Value.SetInt64(999_999) }, "verification_failed"},
+		"another recipient signed":    {func(x *evmtest.Exact) { x.Draft.To = x.Wallet.Address() }, "verification_failed"},
+		"another token signed":        {func(x *evmtest.Exact) { x.Draft.Token[19]++ }, "verification_failed"},
+		"another chain signed":        {func(x *evmtest.Exact) { x.Draft.ChainID.SetInt64(1) }, "verification_failed"},
+		"somebody else's signature":   {func(x *evmtest.Exact) { x.Draft.Sign = s.payer().Sign }, "verification_failed"},
+		"valid for ten minutes":       {func(x *evmtest.Exact) { evmtest.ValidFor(10 * time.Minute)(x.Draft) }, "verification_failed"},
+		"valid no more":               {func(x *evmtest.Exact) { evmtest.ValidFor(-time.Minute)(x.Draft) }, "payment_expired"},
+		"a payload of another scheme": {func(x *evmtest.Exact) { x.Draft.Payload = func(p map[string]any) { delete(p, "authorization") } }, "malformed_credential"},
+	} {
+		payment := s.payer().Exact(s.exact("/api/bid", bid))
+		c.alter(&payment)
+		r := edge.present("/api/bid", bid, payment.Header())
+		if required, err := evmtest.ReadRequired(r.Header.Get(x402.RequiredField)); r.Status != 402 || r.code(t) != c.code || err != nil || required.Error == "" {
+			t.Errorf("%s: %d %s", name, r.Status, r.Body)
+		}
+	}
+	payer := s.payer()
+	signed := payer.Exact(s.exact("/api/bid", bid)).Header()
+	for name, r := range map[string]reply{
+		"another body":   s.present("/api/bid", `{"member":"exactly","amount":"1.01"}`, signed),
+		"another member": edge.present("/api/bid", `{"member":"other","amount":"1.00"}`, signed),
+		"another route":  s.present("/api/register", `{"name":"Third","url":"https://third-one.dev/","kind":"agent"}`, signed),
+	} {
+		if r.Status != 402 || r.code(t) != "invalid_challenge" || settlement(t, r.Header).ErrorReason != "invalid_challenge" {
+			t.Errorf("%s: %d %s", name, r.Status, r.Body)
+		}
+	}
+	if s.authorized() != taken || s.submissions() != submitted {
+		t.Errorf("%d cents in %d transactions, want %d in %d", s.authorized(), s.submissions(), taken, submitted)
+	}
+
+	// One authorisation in both envelopes, at two nodes at once: one effect.
+	both := s.payer()
+	challenge := s.offer("/api/bid", bid)
+	sameNonce := func(d *evmtest.Draft) { d.Nonce = noncePaying(challenge.ID, challenge.Realm) }
+	expires, err := challenge.ExpiresAt()
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := evmtest.ValidFor(time.Until(expires) - time.Second)
+	copies := []string{both.Header(challenge, until), both.Exact(s.exact("/api/bid", bid), sameNonce, until).Header(), both.Exact(s.exact("/api/bid", bid), sameNonce, until).Header()}
+	var wg sync.WaitGroup
+	replies := make([]reply, 2*len(copies))
+	for i := range replies {
+		wg.Go(func() {
+			credential := copies[i%len(copies)]
+			node := []*shop{s, edge}[i/len(copies)]
+			var err error
+			if replies[i], err = node.try(http.MethodPost, "/api/bid", []byte(bid), credentialField(credential), credential, "Content-Type", "application/json"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	effects := 0
+	for i, r := range replies {
+		if r.Status == 200 {
+			effects++
+		} else if r.Status != 409 || r.code(t) != "credential_reused" {
+			t.Errorf("copy %d: %d %s", i, r.Status, r.Body)
+		}
+	}
+	if effects != 1 || s.authorized() != taken+100 || s.submissions() != submitted+1 {
+		t.Errorf("%d effects, %d cents in %d transactions", effects, s.authorized(), s.submissions())
+	}
+
+	// A signature that somebody has read and submitted has no effect for whoever presents
+	// it, and is the operator's to credit.
+	stolen := s.payer().Exact(s.exact("/api/bid", bid))
+	s.submit(stolen.Submission())
+	var r reply
+	for _, at := range []*shop{edge, s} { // until its block is final, and then again
+		eventually(t, "a final block", longEnough, func() bool {
+			r = at.present("/api/bid", bid, stolen.Header())
+			return r.code(t) != "payment_pending"
+		})
+		if r.Status != 409 || r.code(t) != "payment_unapplied" || settlement(t, r.Header).Transaction == "" {
+			t.Fatalf("%d %s\n%s", r.Status, r.Body, s.log)
+		}
+		stolen.Accepted = s.exact("/api/bid", bid)
+	}
+	reference, _ := at(t, r.document(t), "reference").(string)
+	if out, err := s.operate("payments", "list"); err != nil || strings.Count(out, reference) != 1 {
+		t.Errorf("payments list: %v %s", err, out)
+	}
+	if out, err := s.operate("payments", "adjust", reference, "--credit", "other", "--reason", "submitted before it was presented"); err != nil {
+		t.Errorf("payments adjust: %v %s", err, out)
+	}
+	if out, err := s.operate("payments", "list"); err != nil || strings.Contains(out, reference) {
+		t.Errorf("payments list: %v %s", err, out)
+	}
+	if total := at(t, s.get("/api/ring/other").document(t), "member", "paid_total_usd"); total != "3.50" || s.authorized() != taken+200 || s.submissions() != submitted+1 {
+		t.Errorf("total %v, %d cents in %d transactions of ours", total, s.authorized(), s.submissions())
+	}
+	s.confirmed()
+	if out, err := s.operate("verify", "--chain"); err != nil || !strings.Contains(out, "everything agrees") {
+		t.Errorf("verify: %v %s", err, out)
+	}
+
+	// Without the offer there is none, and what was paid keeps its answers.
+	s.stop()
+	s.args = append(s.args, "--x402=false")
+	s.launch()
+	if r := s.post("/api/bid", bid); r.Status != 402 || r.Header.Get(x402.RequiredField) != "" {
+		t.Errorf("%d with %s %q", r.Status, x402.RequiredField, r.Header.Get(x402.RequiredField))
+	}
+	if r := s.present("/api/bid", bid, copies[1]); r.Status != 409 || r.code(t) != "credential_reused" {
+		t.Errorf("%d %s", r.Status, r.Body)
+	}
+}
+
+func freshAddress(a devchain.Account) string { return evmtest.Wallet{Key: a.Key}.Address().Hex() }
