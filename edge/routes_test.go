@@ -89,7 +89,7 @@ func TestOptionsListsWhatAPathCanDo(t *testing.T) {
 		"/api/ring":      {"GET, HEAD, OPTIONS", "Api-Version, If-None-Match, X-Request-Id"},
 		"/api/ring/beta": {"GET, HEAD, OPTIONS", "Api-Version, If-None-Match, X-Request-Id"},
 		"/next":          {"GET, HEAD, OPTIONS", "Api-Version, If-None-Match, X-Request-Id"},
-		"/api/register":  {"OPTIONS, POST", "Authorization, Content-Type, Idempotency-Key, Accept-Payment, Api-Version, X-Request-Id"},
+		"/api/register":  {"OPTIONS, POST", "Authorization, Content-Type, Idempotency-Key, Accept-Payment, Api-Version, X-Request-Id, PAYMENT-SIGNATURE, Access-Control-Expose-Headers"},
 	} {
 		r := s.do("OPTIONS", path, "", "Origin", "https://elsewhere.example", "Access-Control-Request-Method", "POST")
 		if r.status != 204 || r.body != "" {

@@ -111,27 +111,22 @@ var errMalformed = &mpp.Rejection{Code: mpp.CodeMalformed, Detail: "the payload 
 // readPayload takes the authorisation out of a credential (draft-evm-charge-00,
 // "Authorization Payload"). Its errors are *mpp.Rejection. It does not check the signature.
 func readPayload(c mpp.Credential) (*authorization, error) {
-	var p struct {
-		Type        string `json:"type"`
-		From        string `json:"from"`
-		To          string `json:"to"`
-		Value       string `json:"value"`
-		ValidAfter  string `json:"validAfter"`
-		ValidBefore string `json:"validBefore"`
-		Nonce       string `json:"nonce"`
-		Signature   string `json:"signature"`
+	var p spelled
+	var form struct {
+		Type      string `json:"type"`
+		Signature string `json:"signature"`
 	}
-	if err := c.DecodePayload(&p); err != nil {
+	if c.DecodePayload(&form) != nil || c.DecodePayload(&p) != nil {
 		return nil, errMalformed
 	}
-	switch p.Type {
+	switch form.Type {
 	case "authorization":
 	case "permit2", "transaction", "hash":
 		return nil, refuse(mpp.ReasonForm, "only authorisations are taken")
 	default:
 		return nil, errMalformed
 	}
-	return spelled{p.From, p.To, p.Value, p.ValidAfter, p.ValidBefore, p.Nonce}.read(p.Signature)
+	return p.read(form.Signature)
 }
 
 // spelled is what is signed of an authorisation, as credentials write it.
