@@ -33,6 +33,13 @@
 // to code (EIP-7702): the token asks their code for the signature (ERC-1271), and the code
 // can answer differently in a simulation.
 //
+// # x402
+//
+// x402 clients sign the same authorisations, with a nonce of their own (exact.go). Such a
+// payment is not bound to its challenge: any bearer of the signature can present it, so it
+// counts only from its reservation on. Account and nonce name it in either envelope, so it
+// is reserved once.
+//
 // # The gas account
 //
 // Each transaction is stored with its payment before it is sent ([mpp.Expenses]), so the

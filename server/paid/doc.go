@@ -23,6 +23,7 @@
 //     wasted so, and which accounts and clients are refused for it
 //   - letgo.go: how many payments may be open, and how a held request ends early
 //   - seen.go: a refused payment that was made already
+//   - x402.go: what differs for payments in the envelope of x402
 //   - resume.go: how the next process goes on with an open reservation
 //   - confirm.go: asks again for payments that can still be undone; scan.go: looks for
 //     money without an event; adjust.go: the operator credits and voids; verify.go:
@@ -74,7 +75,8 @@
 // payees; the payment stays open until its block is final.
 //
 // A payment that was refused, has settled nevertheless, and can have no effect is stored
-// as failed at once, for the operator ([Service.settleSeen]).
+// as failed at once, for the operator ([Service.settleSeen]). So is one of x402 that has
+// settled before it was reserved.
 //
 // The package knows no transport: server turns HTTP into a [Call] and an
 // [Answer] into HTTP.

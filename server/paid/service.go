@@ -362,10 +362,9 @@ func (s *Service) handle(ctx context.Context, c Call) Answer {
 		return s.problem(&Problem{Code: api.MultipleCredentials, Detail: "Send exactly one payment credential."})
 	case errors.Is(err, mpp.ErrTooLarge):
 		return s.problem(&Problem{Code: api.CredentialTooLarge, Detail: "A payment credential may have at most 16384 characters."})
-	case err != nil && c.accepted == nil && len(c.PaymentSignature) > 0 && len(c.Authorization) == 0:
-		return ask(&Problem{Code: api.MalformedCredential, Detail: "PAYMENT-SIGNATURE is not base64 of one JSON object with x402Version 2, accepted and payload."})
 	case err != nil:
-		return ask(&Problem{Code: api.MalformedCredential, Detail: "The Payment credential is not base64url without padding of one JSON object with challenge and payload."})
+		return ask(&Problem{Code: api.MalformedCredential, Detail: "The payment credential cannot be read. " +
+			"In Authorization it is base64url without padding of one JSON object with challenge and payload, in PAYMENT-SIGNATURE base64 of one with x402Version 2, accepted and payload."})
 	case !found && proven != nil:
 		return ask(&Problem{Code: api.PaymentRequired, Detail: "Nothing is to be paid. Prove yourself: sign the challenge in WWW-Authenticate with your account, and send the identical request again with the credential."})
 	case !found:
