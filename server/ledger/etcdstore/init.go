@@ -21,8 +21,9 @@ type Start struct {
 }
 
 // Init makes a cluster of a single origin. If the ring is in etcd already, it adds the node to
-// it. In both cases the node's data folder gets the marker. It refuses with [ErrRefused] a
-// node that has what etcd does not have, and an etcd that does not take groups of all sizes.
+// it, as [Cluster.Admit] does, with [ErrTooOld] for a node that needs a backup. In both cases the
+// node's data folder gets the marker. It refuses with [ErrRefused] a node that has what etcd does
+// not have, and an etcd that does not take groups of all sizes.
 func Init(ctx context.Context, config Config, start Start) error {
 	c, err := Open(config)
 	if err != nil {
@@ -67,7 +68,7 @@ func Init(ctx context.Context, config Config, start Start) error {
 			return err
 		}
 	}
-	if err := c.add(ctx); err != nil {
+	if err := c.Admit(ctx, start.At); err != nil {
 		return err
 	}
 	if config.Dir == "" {
@@ -77,7 +78,11 @@ func Init(ctx context.Context, config Config, start Start) error {
 	if err != nil {
 		return err
 	}
-	return Marker{Ring: config.Ring, Node: config.Node, Etcd: resp.Header.ClusterId, Founded: id}.write(config.Dir)
+	before, err := ReadMarker(config.Dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return c.mark(before, resp.Header.ClusterId, id)
 }
 
 // begin puts the head into etcd, if there is none or by force.
@@ -96,21 +101,13 @@ func (c *Cluster) begin(ctx context.Context, start Start, force bool) (*clientv3
 			clientv3.OpPut(k.sealing(), encodeText(sealing{Key: c.sealer.ids()[0], Since: start.At.Serial + 1})),
 			clientv3.OpPut(k.founded(), founded),
 			clientv3.OpDelete(k.leader()), clientv3.OpDelete(k.tail(), clientv3.WithPrefix()), clientv3.OpDelete(k.tombstone()),
-			clientv3.OpDelete(k.next()), clientv3.OpDelete(k.nodes(), clientv3.WithPrefix()), clientv3.OpGet(k.founded()),
+			clientv3.OpDelete(k.next()), clientv3.OpDelete(k.shared()), clientv3.OpDelete(k.nodes(), clientv3.WithPrefix()), clientv3.OpDelete(k.allAlive(), clientv3.WithPrefix()), clientv3.OpGet(k.founded()),
 		).Else(clientv3.OpGet(k.founded()), clientv3.OpGet(k.head()), clientv3.OpGet(k.tombstone()), clientv3.OpGet(k.until()), clientv3.OpGet(k.sealing())).Commit()
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	return resp, valuesOf(resp), nil
-}
-
-// add lets the node take part again if it was removed.
-func (c *Cluster) add(ctx context.Context) error {
-	_, err := ask(ctx, c.members, func(ctx context.Context, client *clientv3.Client) (*clientv3.DeleteResponse, error) {
-		return client.Delete(ctx, c.keys.removed(c.c.Node))
-	})
-	return err
 }
 
 // checkLimits finds out whether every member of etcd takes the largest group. etcd compares
