@@ -34,7 +34,6 @@ func TestAPollerSeesAllNewsOnce(t *testing.T) {
 			var d page
 			r := near.get(fmt.Sprintf("/api/events?since=%d&limit=7", next))
 			if r.Status != 200 {
-				t.Logf("polled: %d %s", r.Status, r.Body)
 				return // the origin has not answered yet
 			}
 			if err := json.Unmarshal(r.Body, &d); err != nil || !d.Complete || len(d.Events) > 7 {
