@@ -73,6 +73,7 @@ func TestOpenAPIDescribesEverything(t *testing.T) {
 	if len(text) > 81_920 {
 		t.Errorf("%d bytes", len(text))
 	}
+	t.Logf("%d bytes; llms.txt %d", len(text), len(build(t, r, "/llms.txt", Site{})))
 	doc := decoded(t, text)
 	for _, e := range api.Endpoints() {
 		if at(doc, "paths", e.Path, strings.ToLower(e.Method), "summary") != e.About {
