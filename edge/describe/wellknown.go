@@ -60,7 +60,11 @@ func (s *Source) Server() (Server, error) {
 	if err != nil {
 		return Server{}, err
 	}
-	return Server{Name: serverName(ring.Base), Version: "1.0.0", Title: ring.Name, URL: ring.Base + "/"}, nil
+	return serverOf(ring.Base, ring.Name), nil
+}
+
+func serverOf(base, name string) Server {
+	return Server{Name: serverName(base), Version: "1.0.0", Title: name, URL: base + "/"}
 }
 
 // serverCard says what the MCP server is and where, before a client connects.
