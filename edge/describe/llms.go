@@ -46,6 +46,10 @@ func llms(s *Source) ([]byte, error) {
 	r.answers()
 	r.lifetimes()
 	r.rules()
+	if s.has("/feeds/members/x.atom") {
+		r.say("**News.** To be told when a member is outbid, subscribe to `/feeds/members/SLUG.atom` (or `.json`), read `/api/ring/SLUG/events`, " +
+			"or poll `/api/events?since=N` with N the `next` of the answer before; without `since` it gives the newest.\n\n")
+	}
 	r.tools()
 	if list := ring.Policies.lines(); list != "" {
 		r.say("%s", list[1:])

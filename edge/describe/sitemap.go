@@ -123,9 +123,9 @@ func partReads(n, size int) (targets []string) {
 const maxPart = 100_000
 
 // Part gives the document at one of the paths of which there are as many as the
-// ring needs, /sitemaps/{name}, /opml/{name} and /ai-catalogs/{name}, or at that of a
-// skill. ok is false when there is none of that name, which for numbers beyond the end
-// only its Build finds: it gives no bytes then.
+// ring needs, /sitemaps/{name}, /opml/{name}, /ai-catalogs/{name} and
+// /feeds/members/{name}, or at that of a skill. ok is false when there is none of that
+// name, which for numbers beyond the end only its Build finds: it gives no bytes then.
 func Part(path string) (d Document, ok bool) {
 	if d, ok = memberCatalog(path); ok {
 		return d, true
@@ -146,6 +146,10 @@ func Part(path string) (d Document, ok bool) {
 		}
 		d.Build = func(s *Source) ([]byte, error) { return sitemapMembers(s, n) }
 		return d, is
+	}
+	if strings.HasPrefix(path, memberFeedPath) {
+		d.MaxAge = movingAge
+		return memberFeed(d, path)
 	}
 	name, is := strings.CutPrefix(path, "/opml/")
 	if !is {
