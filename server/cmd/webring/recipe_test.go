@@ -160,7 +160,7 @@ func (p *program) run(text, rpc string) (printed []string) {
 		if err := cmd.Run(); err != nil {
 			p.t.Fatalf("%s: %v: %s %s", b.text, err, out.String(), errs.String())
 		}
-		if slug := regexp.MustCompile(`"?slug"?: "?([a-z0-9-]+)`).FindStringSubmatch(out.String()); slug != nil {
+		if slug := regexp.MustCompile(`"slug": ?"([a-z0-9-]+)"`).FindStringSubmatch(out.String()); slug != nil {
 			p.words["{slug}"] = slug[1]
 		}
 		printed = append(printed, out.String())
