@@ -377,7 +377,7 @@ func TestDirectoriesFindWhatIsForSale(t *testing.T) {
 		found := discover("discover", base)
 		prices := map[string]any{}
 		for _, r := range at(t, found, "resources").([]any) {
-			if at(t, r, "authHint") == "paid" {
+			if r := r.(map[string]any); r["authHint"] == "paid" {
 				prices[at(t, r, "method").(string)+" "+at(t, r, "path").(string)] = at(t, r, "priceHint")
 				if protocols := at(t, r, "protocols").([]any); !slices.Contains(protocols, any("mpp")) {
 					t.Errorf("%s: %v", name, r)
