@@ -24,7 +24,7 @@ func TestEdgesShowWhatTheOriginDoes(t *testing.T) {
 	e := o.follow(t, o.verifier(), "--contact", contact)
 	alike(t, o, e)
 
-	targets := []string{"/sitemaps/pages.xml", "/sitemaps/members-1.xml", "/sitemaps/members-2.xml", "/opml/1.opml", "/widget.js", "/badge/beta.svg",
+	targets := []string{"/sitemaps/pages.xml", "/sitemaps/members-1.xml", "/sitemaps/members-2.xml", "/opml/1.opml", "/ai-catalogs/agent-1.json", "/ai-catalogs/mcp-1.json", "/.well-known/agent-skills/join-webring/SKILL.md", "/widget.js", "/badge/beta.svg",
 		"/", "/ring", "/ring?kind=agent", "/categories/tools", "/categories/gone", "/members/alpha", "/members/eta", "/join", "/embed?from=beta", "/docs",
 		"/problems/member_removed", "/feeds/members/beta.atom", "/feeds/members/beta.json"}
 	targets = append(targets, relayed...)
