@@ -50,7 +50,7 @@ func Documents() []Document {
 		{Path: "/.well-known/api-catalog", Media: catalogMedia, MaxAge: settledAge, Build: catalog, About: "API catalog (RFC 9727).", id: "getCatalog",
 			Link: `</.well-known/api-catalog>; rel="api-catalog"`},
 		{Path: catalogPath, Media: aiCatalogMedia, MaxAge: settledAge, Build: aiCatalog, About: "What agents can use here, and members that are agents or MCP servers (AI Catalog).", id: "getAICatalog",
-			Link: `<` + catalogPath + `>; rel="ai-catalog"`},
+			Link: `<` + catalogPath + `>; rel="ai-catalog"`, Reads: []string{"/api", kindTarget("mcp", 0, 1), kindTarget("agent", 0, 1)}},
 		{Path: skillsPath, Media: jsonMedia, MaxAge: settledAge, Build: skillIndex, About: "Skills that teach agents to join, to bid and to change a listing.", id: "getSkills"},
 		{Path: "/.well-known/mcp/server-card.json", Media: jsonMedia, MaxAge: settledAge, Build: serverCard, About: "Card of the MCP server.", id: "getServerCard"},
 		{Path: "/mcp/server-card", Media: cardMedia, MaxAge: settledAge, Build: serverCard, About: "Card of the MCP server.", id: "getServerCardBeside"},

@@ -51,9 +51,7 @@ func llms(s *Source) ([]byte, error) {
 			"or poll `/api/events?since=N` with N the `next` of the answer before; without `since` it gives the newest.\n\n")
 	}
 	r.tools()
-	if list := ring.Policies.lines(); list != "" {
-		r.say("%s", list[1:])
-	}
+	r.b.WriteString(ring.Policies.lines())
 	r.links(s, total)
 	return []byte(r.b.String()), nil
 }

@@ -90,16 +90,23 @@ func (r *recipe) check(body any) {
 
 // pay says how to pay what a 402 asks.
 func (r *recipe) pay() {
-	r.say("**2. Pay.** A client that speaks MPP does this step and the next by itself. Without one: choose a `WWW-Authenticate: Payment` line; `offers` has them decoded, in the same order. "+
-		"Its `request` is base64url of JSON. Sign what the method asks for, and do not send it to the network: the ring does. "+
-		"`tempo`: a type 0x76 transaction with one call, `transferWithMemo` on the token, valid for the next %s (draft-tempo-charge-00). "+
-		"`evm`: an EIP-3009 `TransferWithAuthorization` (draft-evm-charge-00). Both are at https://paymentauth.org. "+
-		"`{credential}` is base64url, without padding, of `{\"challenge\":{…},\"payload\":{…},\"source\":\"did:pkh:eip155:CHAIN:ADDRESS\"}`, with all parameters of the chosen line in `challenge`, "+
-		"and `{\"type\":\"transaction\",\"signature\":\"0x…\"}` as the payload of `tempo`.\n\n", transactionLife)
+	r.say("**2. Pay.** A client that speaks MPP does this step and the next by itself. Without one: choose a `WWW-Authenticate: Payment` line; `offers` has them decoded, in the same order. " +
+		"Sign what its method asks for, and do not send it to the network: the ring does. " +
+		"`{credential}` is base64url, without padding, of `{\"challenge\":{…},\"payload\":{…},\"source\":\"did:pkh:eip155:CHAIN:ADDRESS\"}`, with all parameters of the line in `challenge`, as they stand there. " +
+		"The drafts are at https://paymentauth.org.\n\n")
 	r.networks()
 }
 
-// networks lists what is taken.
+// signing says of each payment method what is signed, and what the payload of its credential is.
+var signing = map[string]string{
+	"tempo": "a type 0x76 transaction with one call, `transferWithMemo(recipient, amount, memo)` of the token, nonceKey 2²⁵⁶−1, nonce 0, no fee payer, and a validBefore " + transactionLife + " ahead. " +
+		"The memo is `ef1ed712`, `01`, the first 10 bytes of Keccak-256 of the realm, 10 bytes of your own, and the first 7 of Keccak-256 of the challenge's id. " +
+		"Payload: `{\"type\":\"transaction\",\"signature\":\"0x…\"}` with the signed transaction. Document: draft-tempo-charge-00.",
+	"evm": "an EIP-3009 `TransferWithAuthorization` under the token's domain, validAfter 0, validBefore the challenge's `expires`, and as its nonce Keccak-256 of id and realm, one behind the other. " +
+		"Payload: `type` (`authorization`), `from`, `to`, `value`, `validAfter`, `validBefore`, `nonce` and `signature`, all strings. Document: draft-evm-charge-00.",
+}
+
+// networks lists what is taken, and how it is signed.
 func (r *recipe) networks() {
 	if len(r.ring.Offers) == 0 {
 		r.say("This ring takes no payments at present.\n\n")
@@ -107,7 +114,11 @@ func (r *recipe) networks() {
 	}
 	r.say("Taken here, as US dollars with 6 decimals:\n\n")
 	for _, o := range r.ring.Offers {
-		r.say("- `%s` on `%s`, token `%s`\n", o.Method, o.Network, o.Currency)
+		r.say("- `%s` on `%s`, token `%s`", o.Method, o.Network, o.Currency)
+		if how := signing[o.Method]; how != "" {
+			r.say(": %s", how)
+		}
+		r.say("\n")
 	}
 	r.say("\n")
 }
