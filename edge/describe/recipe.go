@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -79,13 +80,20 @@ func (r *recipe) blocks() {
 		"Replace the words in braces. `{key}` is random, of 16 to 255 visible characters, a new one for each payment; leave the field out to do without.\n\n")
 }
 
-// check is the first request, which costs nothing.
+// checkPath is where a draft is checked without asking for a challenge.
+const checkPath = "/api/check"
+
+// check is what costs nothing: to check a draft, and to ask for its price.
 func (r *recipe) check(body any) {
-	r.say("**1. Check a draft.** Send it without a payment. Nothing is charged, and everything is validated, the site's score too.\n\n")
+	r.say("**1. Check a draft.** Nothing is charged, and everything is validated, the site's score too. %s\n\n", r.ring.Rule)
+	if slices.ContainsFunc(Operations(), func(op Operation) bool { return op.Path == checkPath }) {
+		r.request("POST", checkPath, body)
+		r.say("Status 200 says whether it would be taken, and the price and the rank. To get an offer, send it to where it is paid:\n\n")
+	}
 	r.request("POST", "/api/register", body, keyField)
-	r.say("`kind` is `agent`, `mcp` or `website`. `category` and `description` may be left out, and a `bid` in USD may be added. %s "+
-		"Status 402 says that the draft will be accepted once it is paid, and what that costs: `amount_usd`, and `offers` with an amount in base units, token, recipient and network each. "+
-		"Status 422 says in `detail`, `code` and `errors` what to mend.\n\n", r.ring.Rule)
+	r.say("`kind` is `agent`, `mcp` or `website`. `category` and `description` may be left out, and a `bid` in USD may be added. " +
+		"Status 402 says that the draft will be accepted once it is paid, and what that costs: `amount_usd`, and `offers` with an amount in base units, token, recipient and network each. " +
+		"Status 422 says in `detail`, `code` and `errors` what to mend.\n\n")
 }
 
 // pay says how to pay what a 402 asks.

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -207,7 +208,7 @@ func TestAProgramFollowsLLMs(t *testing.T) {
 	}
 
 	answers := p.follow(text)
-	if len(p.paid) != 3 || answers[1].Status != http.StatusCreated {
+	if len(p.paid) != 3 || !slices.ContainsFunc(answers, func(r reply) bool { return r.Status == http.StatusCreated }) {
 		t.Fatalf("%d requests were paid or proved, of %d: %v", len(p.paid), len(answers), answers)
 	}
 	if n := o.received(); n != 200 {
