@@ -69,13 +69,15 @@ func (r *recipe) rules() {
 		"next, prev and random pass over members that are `asleep`; lists, ranks and money are as before.\n\n")
 }
 
-// tools names those of the MCP server.
+// tools names those of the MCP server that stand for an operation.
 func (r *recipe) tools() {
 	var names []string
-	for _, t := range Tools() {
-		names = append(names, "`"+t.Name+"`")
+	for _, op := range Operations() {
+		if op.Tool != "" {
+			names = append(names, "`"+op.Tool+"`")
+		}
 	}
-	r.say("**MCP.** A server of the Model Context Protocol (streamable HTTP, no authentication) is at `%s/mcp`. Its tools: %s.\n", r.ring.Base, strings.Join(names, ", "))
+	r.say("**MCP.** A server of the Model Context Protocol (streamable HTTP, no authentication) is at `%s/mcp`. Among its tools: %s.\n", r.ring.Base, strings.Join(names, ", "))
 }
 
 // links are the lists of what there is to read.
