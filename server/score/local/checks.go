@@ -350,18 +350,15 @@ func pageFor(word string) func(*site) finding {
 }
 
 func documentFor(id string) func(*site) finding {
-	return func(s *site) finding {
-		d := s.found[id]
-		switch {
-		case !d.answer.ok():
-			return fail("%s", noAnswer(d.answer))
-		case d.formed:
-			return pass("It is there and has the form that it should.")
-		case d.json:
-			return fail("It is JSON, but does not have the form that it should.")
-		}
-		return fail("What is there is not JSON, or too long.")
+	return func(s *site) finding { return s.found[id].finding() }
+}
+
+func (s *site) checkSignatures() finding {
+	f := s.found["signatures"].finding()
+	if !f.passed {
+		f.evidence += " A site that sends no agents needs none."
 	}
+	return f
 }
 
 func (s *site) checkPayments() finding {
