@@ -22,6 +22,8 @@ func Page(path, query string) (d Document, ok bool) {
 	case path == "/join", path == "/embed", path == "/docs":
 		// What these say to people, llms.txt says to programs.
 		d.Build, d.MaxAge = llms, settledAge
+	case path == "/about":
+		d.Build, d.MaxAge = markdownAbout, settledAge
 	case section == "members" && rest != "":
 		d.Build = func(s *Source) ([]byte, error) { return markdownMember(s, rest) }
 	case section == "categories" && rest != "":

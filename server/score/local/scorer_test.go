@@ -80,7 +80,7 @@ func failed(r *report.Report) (ids []string) {
 }
 
 func TestRubricHasHundredPointsAsPublished(t *testing.T) {
-	want := map[string]int{"Reach": 25, "Content": 26, "Discovery": 24, "Interfaces": 25, bonus: 2}
+	want := map[string]int{"Reach": 25, "Content": 26, "Discovery": 24, "Interfaces": 25, bonus: 5}
 	handbook, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func TestEachCheckCostsExactlyItsPoints(t *testing.T) {
 				url = "http://plain.dev/"
 			}
 			r := scan(t, serve(t, &exemplar.Site{Name: "Example", About: "A site to be read.", Without: []string{id}}), url)
-			want, left := append([]string{id}, without[id]...), 102
+			want, left := append([]string{id}, without[id]...), 105
 			for _, lost := range want {
 				left -= points[lost]
 			}
@@ -165,6 +165,25 @@ func TestEachCheckCostsExactlyItsPoints(t *testing.T) {
 	}
 }
 
+// TestProblemDocumentsHelpOn has APIs that answer everybody in the way of RFC 9457.
+func TestProblemDocumentsHelpOn(t *testing.T) {
+	for body, want := range map[string]bool{
+		`{"type":"https://site.dev/problems/not_found","title":"Not found","status":404,"detail":"Nothing has this path. GET /api lists what there is."}`: true,
+		`{"title":"Not found","status":404,"detail":"Nothing has this path.","links":{"help":"/docs"}}`:                                                   true,
+		`{"title":"Not found","status":404,"detail":"Nothing has this path, and nothing leads on."}`:                                                      false,
+		`{"type":"about:blank","status":404,"detail":"Nothing has this path, and nothing leads on."}`:                                                     false,
+		`{"type":"https://other.dev/problems","detail":"Nothing has this path, and this leads elsewhere."}`:                                               false,
+		`{"type":"/problems/not_found","title":"Not found"}`:                                                                                              false,
+		`[]`: false,
+	} {
+		s := &site{asked: "https://site.dev/", home: answer{err: fetch.ErrUnreachable}, missing: answer{Response: &fetch.Response{Status: 404,
+			Header: http.Header{"Content-Type": {"application/problem+json"}}, Body: []byte(body)}}}
+		if f := s.checkNotFoundHelp(); f.passed != want || f.evidence == "" {
+			t.Errorf("%s: %+v", body, f)
+		}
+	}
+}
+
 // TestSiteOfTheFirstRubricStillJoins has a site that the first rubric gave 100 points, and
 // that knows nothing of what came later.
 func TestSiteOfTheFirstRubricStillJoins(t *testing.T) {
@@ -179,7 +198,7 @@ func TestSiteOfTheFirstRubricStillJoins(t *testing.T) {
 			site.ServeHTTP(w, r)
 		}
 	})), "https://site.dev/")
-	if r.Score != 88 || r.Score < least || !slices.Equal(failed(r), []string{"ai-catalog", "mcp", "skill", "signatures"}) {
+	if r.Score != 90 || r.Score < least || !slices.Equal(failed(r), []string{"ai-catalog", "mcp", "skill", "signatures"}) {
 		t.Errorf("%s", r.Markdown())
 	}
 }
