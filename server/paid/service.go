@@ -366,38 +366,6 @@ func (s *Service) handle(ctx context.Context, c Call) Answer {
 	return s.pay(ctx, op, c, cred)
 }
 
-// requests caches the request parameters of a method's challenges by amount. They depend
-// on nothing else, and most challenges are for a few amounts: a 402 takes 10 µs so, and
-// 19 µs without.
-type requests struct {
-	mu     sync.Mutex
-	by     map[int64]string // by cents
-	method func(cents int64) (string, error)
-}
-
-// maxRequests bounds the cache.
-const maxRequests = 1024
-
-func (r *requests) get(cents int64) (string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if text, known := r.by[cents]; known {
-		return text, nil
-	}
-	text, err := r.method(cents)
-	if err != nil {
-		return "", err
-	}
-	if len(r.by) >= maxRequests {
-		clear(r.by)
-	}
-	r.by[cents] = text
-	return text, nil
-}
-
-// Request is what the method asks for an amount in cents.
-func (n *network) Request(cents int64) (string, error) { return n.requests.get(cents) }
-
 // checkReady says why no payment can be taken on network n now: this machine or the network
 // is not ready, our clock is behind the last event, or too much gas was wasted.
 func (s *Service) checkReady(n *network) error {
