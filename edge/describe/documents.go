@@ -76,6 +76,7 @@ func pagesOf(s *Source) (list []page) {
 		{"/join", "Join", "What it takes to join, with a check of a draft."},
 		{"/embed", "Embed", "The widget, the badge and the links of a member."},
 		{"/docs", "API", "The API for people."},
+		{"/about", "About", "What the ring is, what a place costs, and which sites are in it."},
 	} {
 		if s.has(p.path) {
 			list = append(list, p)

@@ -17,6 +17,8 @@ func Page(path, query string) (d Document, ok bool) {
 	switch {
 	case path == "/":
 		d.Build = markdownHome
+	case path == "/about":
+		d.Build, d.MaxAge = markdownAbout, settledAge
 	case path == "/ring":
 		d.Build = func(s *Source) ([]byte, error) { return markdownList(s, path, "", query) }
 	case path == "/join":
