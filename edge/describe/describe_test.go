@@ -452,7 +452,7 @@ func TestToolsAreTheReads(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	if got := strings.Join(names, " "); got != "get_directory get_hops get_leaderboard get_member get_member_hops get_widget list_categories list_members next_member previous_member random_member" {
+	if got := strings.Join(names, " "); got != "get_directory get_events get_hops get_leaderboard get_member get_member_events get_member_hops get_widget list_categories list_members next_member previous_member random_member" {
 		t.Error(got)
 	}
 	for _, c := range []struct{ tool, arguments, want string }{

@@ -54,17 +54,19 @@ func Tools() (all []Tool) {
 // toolAbout says what a tool does. The directory's words name queries and
 // redirects, which tools do not have.
 var toolAbout = map[string]string{
-	"get_directory":   "What this ring is, how to join and bid, and what both cost.",
-	"list_members":    "The members in ring order, in pages.",
-	"get_member":      "One member, with its standing, its leaderboard rank and its owner.",
-	"next_member":     "The next member around the ring; without from the first one.",
-	"previous_member": "The previous member around the ring; without from the last one.",
-	"random_member":   "A random member, another than from when another matches.",
-	"list_categories": "The categories in use, with the number of members in each.",
-	"get_leaderboard": "The members by rank, the rules of ranking, and what it costs to take rank 1.",
-	"get_hops":        "How many visitors the ring has sent on, by day.",
-	"get_member_hops": "How many visitors the ring has sent to a member, and on from it, by day.",
-	"get_widget":      "A member's place in the ring: the member, its neighbours, and links to put on a page.",
+	"get_directory":     "What this ring is, how to join and bid, and what both cost.",
+	"list_members":      "The members in ring order, in pages.",
+	"get_member":        "One member, with its standing, its leaderboard rank and its owner.",
+	"next_member":       "The next member around the ring; without from the first one.",
+	"previous_member":   "The previous member around the ring; without from the last one.",
+	"random_member":     "A random member, another than from when another matches.",
+	"list_categories":   "The categories in use, with the number of members in each.",
+	"get_leaderboard":   "The members by rank, the rules of ranking, and what it costs to take rank 1.",
+	"get_hops":          "How many visitors the ring has sent on, by day.",
+	"get_member_hops":   "How many visitors the ring has sent to a member, and on from it, by day.",
+	"get_events":        "What happened to members: bids, outbids, ranks, moves, sleep; poll with since.",
+	"get_member_events": "What happened to a member last, as that it was outbid.",
+	"get_widget":        "A member's place in the ring: the member, its neighbours, and links to put on a page.",
 }
 
 // arguments are the parameters that a tool has: a redirect is nothing for it.

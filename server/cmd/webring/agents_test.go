@@ -92,10 +92,12 @@ var toolCalls = []struct {
 	{"get_widget", `{"from":"alpha"}`, "/api/widget?from=alpha", ""},
 	{"get_hops", `{"days":2}`, "/api/hops?days=2", ""},
 	{"get_member_hops", `{"slug":"beta"}`, "/api/ring/beta/hops", ""},
+	{"get_events", `{"since":0,"limit":2}`, "/api/events?since=0&limit=2", ""},
+	{"get_member_events", `{"slug":"beta"}`, "/api/ring/beta/events", ""},
 }
 
-var toolNames = []string{"get_directory", "get_hops", "get_leaderboard", "get_member", "get_member_hops", "get_widget", "list_categories", "list_members",
-	"next_member", "previous_member", "random_member"}
+var toolNames = []string{"get_directory", "get_events", "get_hops", "get_leaderboard", "get_member", "get_member_events", "get_member_hops", "get_widget",
+	"list_categories", "list_members", "next_member", "previous_member", "random_member"}
 
 func value(t *testing.T, text []byte) any {
 	t.Helper()
