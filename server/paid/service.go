@@ -373,9 +373,10 @@ func (s *Service) checkReady(n *network) error {
 		s.Log.Error("payments refused: this machine is not ready", "err", err)
 		return errUnavailable
 	}
-	now := s.Now()
+	var now time.Time
 	var last int64
-	s.Ledger.View(func(v *ledger.View) { last = v.State().LastStamp() })
+	// The view may wait for the writer, which stamps events meanwhile.
+	s.Ledger.View(func(v *ledger.View) { last, now = v.State().LastStamp(), s.Now() })
 	if now.UnixMilli() < last {
 		s.Log.Error("payments refused: the clock is before the last event's stamp")
 		return errUnavailable
