@@ -69,7 +69,7 @@ func TestPaymentBySwap(t *testing.T) {
 		}
 		return faults.None
 	})
-	o := start(t, "--tempo-rpc", proxy.URL, "--tempo-currency", devchain.AlphaUSD.Hex())
+	o := start(t, "--tempo-rpc", proxy.URL, "--tempo-currency", devchain.AlphaUSD.Hex(), "--core", "native") // which starts quickly
 
 	swaps := func(path, body string, status int) {
 		t.Helper()
@@ -107,8 +107,24 @@ func TestPaymentBySwap(t *testing.T) {
 	if r := o.post("/api/bid", body, "Authorization", credential); r.Status != 200 || r.Header.Get("Payment-Receipt") == "" {
 		t.Errorf("presented late: %d %s", r.Status, r.Body)
 	}
+
+	// One that was sent by a process that died then has its effect in the next.
+	o.stop()
+	o.env = []string{"WEBRING_FAILPOINT=broadcast"}
+	o.launch()
+	credential = signedBy(w, o.challenge(o.post("/api/bid", body)), swapping)
+	if r, err := o.try(http.MethodPost, "/api/bid", []byte(body), "Authorization", credential, "Content-Type", "application/json"); err == nil {
+		t.Errorf("answered all the same: %d %s", r.Status, r.Body)
+	}
+	o.waitGone()
+	o.env = nil
+	o.launch()
+	eventually(t, "the effect of a swap", longEnough, func() bool { return at(t, o.boardRow("swapper"), "paid_total_usd") == "6.00" })
+	if n := o.receivedIn(devchain.AlphaUSD); n != 600 {
+		t.Errorf("%d cents", n)
+	}
 	o.confirmed()
-	if out, err := o.operate("verify", "--chain"); err != nil || !strings.Contains(out, "3 transactions asked for") {
+	if out, err := o.operate("verify", "--chain"); err != nil || !strings.Contains(out, "4 transactions asked for") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if out, err := o.operate("payments", "scan", "--since", "1h"); err != nil || strings.Contains(out, "0x") {
