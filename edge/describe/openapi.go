@@ -84,12 +84,8 @@ func openAPI(s *Source) ([]byte, error) {
 		"paths": paths,
 		"components": node{
 			"schemas": b.schemas, "responses": b.responses, "headers": headers(), "parameters": b.parameterComponents(),
-			"securitySchemes": node{
-				"payment": node{"type": "http", "scheme": "Payment",
-					"description": "A credential that pays one offer of a challenge. Each may be used once."},
-				"x402": node{"type": "apiKey", "in": "header", "name": "PAYMENT-SIGNATURE",
-					"description": "A payment by x402, version 2, for an offer in PAYMENT-REQUIRED. Each may be used once."},
-			},
+			"securitySchemes": node{"payment": node{"type": "http", "scheme": "Payment",
+				"description": "A credential that pays one offer of a challenge. Each may be used once."}},
 		},
 		"x-service-info": node{
 			"categories": []string{"social", "search", "developer-tools"},
@@ -156,10 +152,7 @@ func (b *openapi) operation(op *Operation) node {
 		o["requestBody"] = node{"required": true, "content": node{jsonMedia: content}}
 	}
 	o["security"] = []node{}
-	switch {
-	case op.paid:
-		o["security"] = []node{{}, {"payment": []string{}}, {"x402": []string{}}}
-	case op.proved:
+	if op.paid || op.proved {
 		o["security"] = []node{{}, {"payment": []string{}}}
 	}
 	if op.paid {
@@ -226,7 +219,7 @@ func (b *openapi) parameters(op *Operation) []node {
 	}
 	fields := []string{"Idempotency-Key", "X-Request-Id"}
 	if op.paid {
-		fields = append(fields, "Accept-Payment")
+		fields = append(fields, "Accept-Payment", "PAYMENT-SIGNATURE")
 	}
 	if op.paid || op.proved {
 		for _, name := range fields {
@@ -252,6 +245,7 @@ func (b *openapi) parameterComponents() node {
 		{"Content-Encoding", "Coding of the body, if it has one. A challenge binds the bytes as they are sent.", oneOf("gzip", "zstd")},
 		{"Idempotency-Key", "Random, such as a UUID. Kept for 24 hours for the account that pays: repeats with it and the same body are not charged again.", withPattern(bounded(text(""), 16, 255), "^[!-~]{16,255}$")},
 		{"Accept-Payment", "Which offers the client can pay, such as tempo/charge;q=0.5.", text("")},
+		{"PAYMENT-SIGNATURE", "Instead of Authorization: a payment by x402, version 2, for an offer in PAYMENT-REQUIRED. Each may be used once.", text("")},
 	} {
 		all[h.name] = node{"name": h.name, "in": "header", "description": h.about, "schema": h.schema}
 	}
