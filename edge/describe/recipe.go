@@ -111,7 +111,8 @@ var signing = map[string]string{
 		"The memo is `ef1ed712`, `01`, the first 10 bytes of Keccak-256 of the realm, 10 bytes of your own, and the first 7 of Keccak-256 of the challenge's id. " +
 		"Payload: `{\"type\":\"transaction\",\"signature\":\"0x…\"}` with the signed transaction. Document: draft-tempo-charge-00.",
 	"evm": "an EIP-3009 `TransferWithAuthorization` under the token's domain, validAfter 0, validBefore the challenge's `expires`, and as its nonce Keccak-256 of id and realm, one behind the other. " +
-		"Payload: `type` (`authorization`), `from`, `to`, `value`, `validAfter`, `validBefore`, `nonce` and `signature`, all strings. Document: draft-evm-charge-00.",
+		"Payload: `type` (`authorization`), `from`, `to`, `value`, `validAfter`, `validBefore`, `nonce` and `signature`, all strings. Document: draft-evm-charge-00. " +
+		"A client of x402 v2 reads the `PAYMENT-REQUIRED` field of the 402 instead, where it is there, and sends `PAYMENT-SIGNATURE`.",
 }
 
 // networks lists what is taken, and how it is signed.
