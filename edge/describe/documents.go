@@ -107,7 +107,9 @@ func llms(s *Source) ([]byte, error) {
 		title string
 		has   func(*Operation) bool
 	}{
-		{"Reads", func(op *Operation) bool { return op.Tool != "" && !strings.Contains(op.Path, "{") }},
+		{"Reads", func(op *Operation) bool {
+			return op.Tool != "" && op.Method == "GET" && !strings.Contains(op.Path, "{")
+		}},
 		{"Links to put on a page", func(op *Operation) bool { return op.Tag == linksTag }},
 	} {
 		b.WriteString("\n## " + part.title + "\n\n")

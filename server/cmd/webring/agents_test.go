@@ -75,27 +75,27 @@ func runNode(t *testing.T, dir string, args ...string) string {
 var toolCalls = []struct {
 	tool, arguments, path, code string
 }{
-	{"get_directory", `{}`, "/api", ""},
-	{"list_members", `{}`, "/api/ring", ""},
-	{"list_members", `{"kind":"agent","limit":1,"offset":1}`, "/api/ring?kind=agent&limit=1&offset=1", ""},
-	{"list_members", `{"limit":0}`, "/api/ring?limit=0", "invalid_parameter"},
-	{"get_member", `{"slug":"gamma"}`, "/api/ring/gamma", ""},
-	{"get_member", `{"slug":"nobody"}`, "/api/ring/nobody", "unknown_member"},
-	{"get_member", `{"slug":"eta"}`, "/api/ring/eta", "member_removed"},
-	{"next_member", `{"from":"https://www.beta.dev/app/"}`, "/api/ring/next?from=beta", ""},
-	{"next_member", `{"from":"nobody"}`, "/api/ring/next?from=nobody", "unknown_member"},
-	{"previous_member", `{"from":"alpha","category":"tools"}`, "/api/ring/prev?from=alpha&category=tools", ""},
-	{"random_member", `{"kind":"mcp"}`, "/api/ring/random?kind=mcp", ""}, // there is one
-	{"random_member", `{"category":"none"}`, "/api/ring/random?category=none", "empty_ring"},
-	{"list_categories", `{}`, "/api/categories", ""},
-	{"get_leaderboard", `{"limit":3}`, "/api/leaderboard?limit=3", ""},
-	{"get_widget", `{"from":"alpha"}`, "/api/widget?from=alpha", ""},
-	{"get_hops", `{"days":2}`, "/api/hops?days=2", ""},
-	{"get_member_hops", `{"slug":"beta"}`, "/api/ring/beta/hops", ""},
+	{"ring_directory", `{}`, "/api", ""},
+	{"ring_list", `{}`, "/api/ring", ""},
+	{"ring_list", `{"kind":"agent","limit":1,"offset":1}`, "/api/ring?kind=agent&limit=1&offset=1", ""},
+	{"ring_list", `{"limit":0}`, "/api/ring?limit=0", "invalid_parameter"},
+	{"ring_member", `{"slug":"gamma"}`, "/api/ring/gamma", ""},
+	{"ring_member", `{"slug":"nobody"}`, "/api/ring/nobody", "unknown_member"},
+	{"ring_member", `{"slug":"eta"}`, "/api/ring/eta", "member_removed"},
+	{"ring_next", `{"from":"https://www.beta.dev/app/"}`, "/api/ring/next?from=beta", ""},
+	{"ring_next", `{"from":"nobody"}`, "/api/ring/next?from=nobody", "unknown_member"},
+	{"ring_prev", `{"from":"alpha","category":"tools"}`, "/api/ring/prev?from=alpha&category=tools", ""},
+	{"ring_random", `{"kind":"mcp"}`, "/api/ring/random?kind=mcp", ""}, // there is one
+	{"ring_random", `{"category":"none"}`, "/api/ring/random?category=none", "empty_ring"},
+	{"ring_categories", `{}`, "/api/categories", ""},
+	{"ring_leaderboard", `{"limit":3}`, "/api/leaderboard?limit=3", ""},
+	{"ring_widget", `{"from":"alpha"}`, "/api/widget?from=alpha", ""},
+	{"ring_hops", `{"days":2}`, "/api/hops?days=2", ""},
+	{"ring_member_hops", `{"slug":"beta"}`, "/api/ring/beta/hops", ""},
 }
 
-var toolNames = []string{"get_directory", "get_hops", "get_leaderboard", "get_member", "get_member_hops", "get_widget", "list_categories", "list_members",
-	"next_member", "previous_member", "random_member"}
+var toolNames = []string{"ring_directory", "ring_hops", "ring_leaderboard", "ring_member", "ring_member_hops", "ring_widget", "ring_categories", "ring_list",
+	"ring_next", "ring_prev", "ring_random"}
 
 func value(t *testing.T, text []byte) any {
 	t.Helper()
@@ -226,7 +226,7 @@ func TestTypeScriptClientAndInspectorCallEveryTool(t *testing.T) {
 	if !slices.Equal(shown, toolNames) {
 		t.Errorf("the inspector shows %v", shown)
 	}
-	if got := at(t, inspect("--method", "tools/call", "--tool-name", "get_member", "--tool-arg", "slug=gamma"), "structuredContent", "member", "slug"); got != "gamma" {
+	if got := at(t, inspect("--method", "tools/call", "--tool-name", "ring_member", "--tool-arg", "slug=gamma"), "structuredContent", "member", "slug"); got != "gamma" {
 		t.Errorf("the inspector reads %v", got)
 	}
 }
