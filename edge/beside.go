@@ -19,12 +19,15 @@ type Beside func(ctx context.Context, path, query string) api.Document
 
 // besidePaths are what a [Beside] answers, with the parameters that it looks at.
 var besidePaths = map[string][]string{
-	"/api/hops":             {"days"},
-	"/api/ring/{slug}/hops": {"days"},
+	"/api/hops":               {"days"},
+	"/api/ring/{slug}/hops":   {"days"},
+	"/api/events":             {"since", "limit"},
+	"/api/ring/{slug}/events": {},
 }
 
-// memberHops is what the paths of the hops of members end in.
-var memberHops = []byte("/hops")
+// ofMember are what the paths of documents of one member end in, by which [besidePaths] has
+// them.
+var ofMember = [...]string{"/hops", "/events"}
 
 // besides adds documents that no core has to the table of paths.
 func (s *Shell) besides(get func(path string, h fasthttp.RequestHandler)) {
@@ -36,19 +39,33 @@ func (s *Shell) besides(get func(path string, h fasthttp.RequestHandler)) {
 	}
 }
 
-// isMemberHops says whether a path is that of the hops of one member.
-func (s *Shell) isMemberHops(path []byte) bool {
-	slug, ok := bytes.CutSuffix(bytes.TrimPrefix(path, ringPrefix), memberHops)
-	return ok && s.beside != nil && len(slug) > 0 && bytes.IndexByte(slug, '/') < 0
+// besideParameters gives the parameters of a document that no core has. known says whether
+// there is one at this path.
+func (s *Shell) besideParameters(path []byte) (parameters []string, known bool) {
+	if s.beside == nil {
+		return nil, false
+	}
+	if parameters, known = besidePaths[string(path)]; known {
+		return parameters, true
+	}
+	below, ok := bytes.CutPrefix(path, ringPrefix)
+	slash := bytes.IndexByte(below, '/')
+	if !ok || slash < 1 {
+		return nil, false
+	}
+	for _, end := range ofMember {
+		if string(below[slash:]) == end {
+			return besidePaths["/api/ring/{slug}"+end], true
+		}
+	}
+	return nil, false
 }
 
-// readBeside answers with a document that no core has.
-func (s *Shell) readBeside(ctx *fasthttp.RequestCtx, parameters []string) {
-	target, _ := uri.Target(&ctx.Request.Header)
-	path, query := string(uri.Decode(uri.Path(target))), ""
+// besideQuery gives the query of a document that no core has: what was given for its
+// parameters, in one order, so that caches keep it once.
+func besideQuery(given *fasthttp.Args, parameters []string) (query string) {
 	for _, name := range parameters {
-		values := ctx.QueryArgs().PeekMulti(name)
-		for _, v := range values {
+		for _, v := range given.PeekMulti(name) {
 			if len(v) > 0 && len(v) <= maxBesideParameter {
 				var args fasthttp.Args
 				args.SetBytesV(name, v)
@@ -57,7 +74,13 @@ func (s *Shell) readBeside(ctx *fasthttp.RequestCtx, parameters []string) {
 			}
 		}
 	}
-	d := s.beside(ctx, path, query)
+	return query
+}
+
+// readBeside answers with a document that no core has.
+func (s *Shell) readBeside(ctx *fasthttp.RequestCtx, parameters []string) {
+	target, _ := uri.Target(&ctx.Request.Header)
+	d := s.beside(ctx, string(uri.Decode(uri.Path(target))), besideQuery(ctx.QueryArgs(), parameters))
 	if d.Status != fasthttp.StatusOK {
 		ctx.SetStatusCode(d.Status)
 		ctx.Response.Header.SetContentType(d.Media)

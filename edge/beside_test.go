@@ -59,6 +59,12 @@ func TestWhatLiesBesideTheLedgerIsServed(t *testing.T) {
 	beside := func(_ context.Context, path, query string) api.Document {
 		asked = append(asked, path+"?"+query)
 		switch path {
+		case "/api/ring/alpha/events":
+			return api.Document{Status: 200, Media: "application/json", MaxAge: 30, Body: []byte(`{"member":"alpha","events":[` +
+				`{"id":1025,"at":"2026-11-24T10:00:00.000Z","type":"outbid","member":"alpha","by":"beta","was_rank":1,"rank":2,"seq":9},` +
+				`{"id":512,"at":"2026-11-24T09:00:00.000Z","type":"of a later version","member":"alpha"}]}`)}
+		case "/api/ring/beta/events":
+			return api.Refusal(base, api.PaymentsUnavailable, "Later.", "")
 		case "/api/ring/nobody/hops":
 			return api.Refusal(base, api.UnknownMember, "No.", "")
 		case "/api/ring/beta/hops":
@@ -82,6 +88,23 @@ func TestWhatLiesBesideTheLedgerIsServed(t *testing.T) {
 	wantProblem(t, r, api.PaymentsUnavailable)
 	wantFields(t, r, "Retry-After", "5", "Cache-Control", "no-store")
 	wantProblem(t, s.do("POST", "/api/hops", ""), api.MethodNotAllowed)
+	s.get("/api/events?since=7&limit=2&x=1")
+	if last := asked[len(asked)-1]; last != "/api/events?since=7&limit=2" {
+		t.Errorf("asked for %s", last)
+	}
+	for form, media := range map[string]string{"atom": "application/atom+xml; charset=utf-8", "json": "application/feed+json; charset=utf-8"} {
+		r := s.get("/feeds/members/alpha." + form)
+		if r.status != 200 || !strings.Contains(r.body, "was outbid by beta, rank 2 after 1") || !strings.Contains(r.body, ",2026:news/alpha/1025") || r.header.Get("Content-Type") != media {
+			t.Errorf("%d %s", r.status, r.body)
+		}
+		wantProblem(t, s.get("/feeds/members/beta."+form), api.PaymentsUnavailable)
+		wantProblem(t, s.get("/feeds/members/nobody."+form), api.UnknownMember)
+		wantProblem(t, s.get("/feeds/members/next."+form), api.UnknownMember)
+		if page := s.get("/members/alpha"); !strings.Contains(page.body, "/feeds/members/alpha."+form) {
+			t.Errorf("the page leads to no feed: %s", page.body)
+		}
+	}
+	wantProblem(t, s.get("/feeds/members/alpha.xml"), api.NotFound)
 	wantProblem(t, s.get("/api/ring/a/b/hops"), api.NotFound)
 	for path, want := range map[string]string{"/": "98\u202f765", "/members/alpha": "7\u202f654", "/api/hops": "98765"} {
 		if r := s.get(path); r.status != 200 || !strings.Contains(r.body, want) {
@@ -102,4 +125,5 @@ func TestWhatLiesBesideTheLedgerIsServed(t *testing.T) {
 	without := serve(t, Config{Core: newRing(t)})
 	wantProblem(t, without.get("/api/ring/alpha/hops"), api.NotFound)
 	wantProblem(t, without.get("/api/hops"), api.NotFound)
+	wantProblem(t, without.get("/feeds/members/alpha.atom"), api.NotFound)
 }

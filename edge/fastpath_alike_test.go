@@ -160,7 +160,8 @@ func answersIn(b []byte) (answers []string) {
 
 // lost matches requests with a body. When the end comes in the middle of one,
 // fasthttp does not send all that it has already answered, and may cut the last answer
-// short; the fast path has sent it.
+// short. What the fast path has answered is sent; the rest of a connection that it has handed
+// over is fasthttp's, which may hold back more there than on a connection of its own.
 var lost = regexp.MustCompile(`(?i)content.length|transfer.encoding|expect`)
 
 // alike sends the same bytes to all three and compares what they answer. It
@@ -176,8 +177,8 @@ func (three *trio) alike(t *testing.T, pieces [][]byte) []string {
 		got := answersIn(b)
 		if i == len(three.addrs)-1 {
 			want = got
-		} else if whole := max(len(want)-1, 0); !slices.Equal(got, want) &&
-			!(lost.Match(bytes.Join(pieces, nil)) && len(got) >= len(want) && slices.Equal(got[:whole], want[:whole])) {
+		} else if whole := max(min(len(got), len(want))-1, 0); !slices.Equal(got, want) &&
+			!(lost.Match(bytes.Join(pieces, nil)) && slices.Equal(got[:whole], want[:whole])) {
 			t.Errorf("%q\nshell %d answers\n%s\nand fasthttp\n%s", pieces, i, strings.Join(got, "\n----\n"), strings.Join(want, "\n----\n"))
 		}
 	}

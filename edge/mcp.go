@@ -31,11 +31,14 @@ type toolReader struct{ s *Shell }
 func (r toolReader) BaseURL() string { return r.s.core.BaseURL() }
 func (r toolReader) Serve(target []byte, to *api.Response) {
 	path, query, _ := strings.Cut(string(target), "?")
-	if _, known := besidePaths[path]; r.s.beside == nil || !known && !r.s.isMemberHops([]byte(path)) {
+	parameters, known := r.s.besideParameters([]byte(path))
+	if !known {
 		r.s.core.Serve(target, to)
 		return
 	}
-	d := r.s.beside(context.Background(), path, query)
+	var given fasthttp.Args
+	given.Parse(query)
+	d := r.s.beside(context.Background(), path, besideQuery(&given, parameters))
 	*to = api.Response{Status: d.Status, Body: d.Body}
 }
 

@@ -107,7 +107,11 @@ func (s *Shell) documents(get func(path string, h fasthttp.RequestHandler)) {
 		get(d.Path, func(ctx *fasthttp.RequestCtx) { s.publish(ctx, d.Path, d) })
 	}
 	// The parts of documents that a large ring has several of.
-	for _, folder := range []string{"/sitemaps/{name:*}", "/opml/{name:*}"} {
+	folders := []string{"/sitemaps/{name:*}", "/opml/{name:*}"}
+	if s.beside != nil {
+		folders = append(folders, "/feeds/members/{name:*}")
+	}
+	for _, folder := range folders {
 		get(folder, func(ctx *fasthttp.RequestCtx) {
 			target, _ := uri.Target(&ctx.Request.Header)
 			path := string(uri.Decode(uri.Path(target)))

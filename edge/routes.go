@@ -158,8 +158,10 @@ func (m *methods) allowed() string {
 }
 
 func (s *Shell) findRead(ctx *fasthttp.RequestCtx, path []byte) fasthttp.RequestHandler {
-	if bytes.HasPrefix(path, ringPrefix) && !api.Serves(path) && !s.isMemberHops(path) {
-		return nil // the wildcard below this prefix takes more than the core has
+	if bytes.HasPrefix(path, ringPrefix) && !api.Serves(path) {
+		if _, known := s.besideParameters(path); !known {
+			return nil // the wildcard below this prefix takes more than the core has
+		}
 	}
 	if pages.LeadsDeeper(path) {
 		return nil

@@ -39,6 +39,8 @@ var endpoints = [...]Endpoint{
 	{"POST", "/api/ring/{slug}/visit", "Have the site of a member visited now, instead of at its time of the day. Free, with a proof by the account that owns it."},
 	{"GET", "/api/ring/{slug}/hops", "How many visitors the ring has sent to a member, and on from it, by day. Query: days (1 to 400, default 30)."},
 	{"GET", "/api/hops", "How many visitors the ring has sent on, by day. Query: days."},
+	{"GET", "/api/ring/{slug}/events", "What happened to a member last, as that it was outbid. Also as feeds, which its page links."},
+	{"GET", "/api/events", "What happened to members: bids, outbids, ranks, moves, sleep. Query: since (the next of the answer before), limit (1 to 500, default 100)."},
 	{"PATCH", "/api/ring/{slug}", "Change a member, or move it to another URL. Free, with a proof by the account that owns it. JSON body: any of name, description, category, kind, url."},
 	{"DELETE", "/api/ring/{slug}", "Leave the ring. Free, with a proof by the account that owns the member."},
 	{"POST", "/api/ring/{slug}/claim", "Have the site of a member name the account that owns it. Free. JSON body: account (0x and 40 hexadecimal digits) for a token; then token, with a proof by that account."},

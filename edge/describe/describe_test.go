@@ -453,8 +453,8 @@ func TestToolsHaveThePublicNames(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	if got := strings.Join(names, " "); got != "ring_bid ring_bid_info ring_categories ring_change ring_check ring_claim ring_directory ring_hops ring_join ring_join_info "+
-		"ring_leaderboard ring_leave ring_list ring_member ring_member_hops ring_next ring_prev ring_random ring_visit ring_widget" {
+	if got := strings.Join(names, " "); got != "ring_bid ring_bid_info ring_categories ring_change ring_check ring_claim ring_directory ring_events ring_hops ring_join ring_join_info "+
+		"ring_leaderboard ring_leave ring_list ring_member ring_member_events ring_member_hops ring_next ring_prev ring_random ring_visit ring_widget" {
 		t.Error(got)
 	}
 	for _, c := range []struct{ tool, arguments, want string }{

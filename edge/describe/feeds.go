@@ -26,6 +26,19 @@ const (
 type feed struct {
 	path, title string
 	entries     func(*Source) ([]entry, error) // the newest first
+	slug        string                         // of whom it tells, "" for the ring
+}
+
+// about gives a feed with what it is called, and the page that it is about.
+func (f feed) about(s *Source, ring Ring, entries []entry) (title, page string) {
+	if f.slug == "" {
+		return ring.Name + ": " + f.title, ring.Base + "/"
+	}
+	name := f.slug
+	if len(entries) > 0 {
+		name = entries[0].member.Name
+	}
+	return ring.Name + ": news of " + name, memberPage(s, ring.Base, f.slug)
 }
 
 // entry is something that happened.
@@ -38,8 +51,8 @@ type entry struct {
 }
 
 var (
-	joins = feed{"/feeds/joins", "who joined", joined}
-	lead  = feed{"/feeds/lead", "who holds rank 1", leads}
+	joins = feed{"/feeds/joins", "who joined", joined, ""}
+	lead  = feed{"/feeds/lead", "who holds rank 1", leads, ""}
 )
 
 // joined gives the members that joined last.
@@ -136,14 +149,15 @@ func (f feed) atom(s *Source) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	title, page := f.about(s, ring, entries)
 	doc := atomFeed{
 		ID:      tag(ring.Base, f.path),
-		Title:   atomText{"text", ring.Name + ": " + f.title},
+		Title:   atomText{"text", title},
 		Updated: time.Unix(0, 0).UTC().Format(time.RFC3339),
 		Author:  ring.Name,
 		Links: []atomLink{
 			{"self", "application/atom+xml", ring.Base + f.path + ".atom"},
-			{"alternate", "text/html", ring.Base + "/"},
+			{"alternate", "text/html", page},
 		},
 	}
 	for i, e := range entries {
@@ -165,6 +179,7 @@ func (f feed) json(s *Source) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	title, page := f.about(s, ring, entries)
 	items := []node{}
 	for _, e := range entries {
 		items = append(items, node{
@@ -173,7 +188,7 @@ func (f feed) json(s *Source) ([]byte, error) {
 		})
 	}
 	return json.Marshal(node{
-		"version": "https://jsonfeed.org/version/1.1", "title": ring.Name + ": " + f.title, "home_page_url": ring.Base + "/",
+		"version": "https://jsonfeed.org/version/1.1", "title": title, "home_page_url": page,
 		"feed_url": ring.Base + f.path + ".json", "language": "en", "authors": []node{{"name": ring.Name}}, "items": items,
 	})
 }

@@ -203,6 +203,9 @@ func markdownMember(s *Source, slug string) ([]byte, error) {
 	if s.beside("/api/ring/"+m.Slug+"/hops", &hops) {
 		fmt.Fprintf(&b, "- Visitors in 30 days: %d sent here from other members, %d sent on; by day: <%s/api/ring/%s/hops>\n", hops.Total.To, hops.Total.From, ring.Base, m.Slug)
 	}
+	if s.has(memberFeedPath + m.Slug + ".atom") {
+		fmt.Fprintf(&b, "- News, as that it is outbid: <%[1]s/api/ring/%[2]s/events>; as a feed: <%[1]s%[3]s%[2]s.atom>\n", ring.Base, m.Slug, memberFeedPath)
+	}
 	for _, to := range []string{"next", "prev"} {
 		fmt.Fprintf(&b, "- %s: <%s/%s?from=%s>\n", to, ring.Base, to, m.Slug)
 	}

@@ -122,6 +122,15 @@ func beside(name string) []success {
 
 const hopsMore = "Counted once a minute: redirects, without crawlers and prefetches, and nothing about visitors. Kept for 400 days."
 
+const (
+	eventsMore       = "Give next as since. Types are joined, bid, credited, outbid, rank (of the first 100), fading, asleep, awake, changed, moved, claimed, verified, unverified, left and removed. What time does comes hourly."
+	memberEventsMore = "The last 40, newest first. Its page links feeds of them."
+)
+
+func sinceParam() param {
+	return param{name: "since", in: "query", about: "Only higher numbers, oldest first; else the newest.", schema: between(number(""), 0, 1<<53-1)}
+}
+
 func daysParam() param {
 	return param{name: "days", in: "query", about: "Of how many days, the present one (UTC) last.", schema: withDefault(between(number(""), 1, 400), 30)}
 }
@@ -177,6 +186,10 @@ func Operations() []Operation {
 			success: beside("MemberHops"), codes: []api.Code{api.InvalidParameter, api.UnknownMember, api.MemberRemoved, api.PaymentsUnavailable}},
 		{ID: "getHops", More: hopsMore, Path: "/api/hops", Tag: "ring", Tool: "ring_hops", params: []param{daysParam()},
 			success: beside("Hops"), codes: []api.Code{api.InvalidParameter, api.PaymentsUnavailable}},
+		{ID: "getMemberEvents", More: memberEventsMore, Path: "/api/ring/{slug}/events", Tag: "ring", Tool: "ring_member_events", params: []param{slugParam()},
+			success: beside("MemberEvents"), codes: []api.Code{api.UnknownMember, api.MemberRemoved, api.PaymentsUnavailable}},
+		{ID: "getEvents", More: eventsMore, Path: "/api/events", Tag: "ring", Tool: "ring_events", params: []param{sinceParam(), pages()[0]},
+			success: beside("Events"), codes: []api.Code{api.InvalidParameter, api.PaymentsUnavailable}},
 		{ID: "goNext", More: "For links on a page. With a from that names nobody, to the first member, as Webring-From says.", Path: "/next", Tag: linksTag, params: links,
 			success: []success{redirect()}, codes: []api.Code{api.InvalidParameter, api.EmptyRing}},
 		{ID: "goPrevious", More: "For links on a page. With a from that names nobody, to the last member, as Webring-From says.", Path: "/prev", Tag: linksTag, params: links,

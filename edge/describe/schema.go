@@ -163,6 +163,13 @@ func schemas() map[string]*schema {
 		"MemberHops": object(field{"member", text("Its slug.")}, field{"counted", text("What is counted.")},
 			field{"total", object(field{"from", number("Sent on from it.")}, field{"to", number("Sent to it.")})},
 			field{"days", list(object(field{"day", withFormat(text(""), "date")}, field{"from", number("")}, field{"to", number("")}))}),
+		"Event": object(field{"id", number("")}, field{"at", withFormat(text(""), "date-time")}, field{"type", text("")}, field{"member", text("")},
+			field{"by?", text("Who outbid it.")}, field{"was_rank?", number("")}, field{"rank?", number("")}, field{"amount_usd?", text("")},
+			field{"proof?", text("")}, field{"seq?", number("")}),
+		"Events": object(field{"events", list(ref("Event"))}, field{"next", number("")}, field{"more", &schema{Type: "boolean"}}, field{"complete", &schema{Type: "boolean"}},
+			field{"leads", list(object(field{"member", text("")}, field{"from", withFormat(text(""), "date-time")}, field{"until?", withFormat(text(""), "date-time")}))},
+			field{"links", object(field{"next", link("")})}),
+		"MemberEvents": object(field{"member", text("")}, field{"events", list(ref("Event"))}),
 		"CategoryList": object(field{"count", number("")}, field{"categories", list(object(
 			field{"category", withPattern(text(""), categoryPattern)}, field{"members", number("")},
 			field{"links?", object(field{"members?", link("")})}))}),

@@ -123,7 +123,7 @@ func partReads(n, size int) (targets []string) {
 const maxPart = 100_000
 
 // Part gives the document at one of the paths of which there are as many as the
-// ring needs: /sitemaps/{name} and /opml/{name}. ok is false when there is none
+// ring needs: /sitemaps/{name}, /opml/{name} and /feeds/members/{name}. ok is false when there is none
 // of that name, which for numbers beyond the end only its Build finds: it gives
 // no bytes then.
 func Part(path string) (d Document, ok bool) {
@@ -140,6 +140,10 @@ func Part(path string) (d Document, ok bool) {
 		}
 		d.Build = func(s *Source) ([]byte, error) { return sitemapMembers(s, n) }
 		return d, is
+	}
+	if strings.HasPrefix(path, memberFeedPath) {
+		d.MaxAge = movingAge
+		return memberFeed(d, path)
 	}
 	name, is := strings.CutPrefix(path, "/opml/")
 	if !is {

@@ -49,6 +49,14 @@ func drawHome(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	return drawn(home.HTML())
 }
 
+// memberFeeds are what tells of one member.
+func memberFeeds(slug string) []templates.Feed {
+	return []templates.Feed{
+		{Type: "application/atom+xml", Title: "News of this member", Path: "/feeds/members/" + slug + ".atom"},
+		{Type: "application/feed+json", Title: "News of this member (JSON)", Path: "/feeds/members/" + slug + ".json"},
+	}
+}
+
 // feeds are what readers can subscribe to.
 var feeds = []templates.Feed{
 	{Type: "application/atom+xml", Title: "Members as they join", Path: "/feeds/joins.atom"},
@@ -155,6 +163,9 @@ func drawMember(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		Page: v.about.frame(path, m.Name+" ("+templates.Where(m.URL)+") – "+v.about.Name, m.Description),
 		Base: r.core.BaseURL(), Row: m.aged(&first), Members: first.Total, MinBid: first.Rules.MinBid, Picture: v.picture(leader(&first)),
 		Owner: m.Owner, Claimed: m.Claimed,
+	}
+	if r.pages.site.Beside != nil {
+		view.Feeds = memberFeeds(m.Slug)
 	}
 	here := m.mark(cents(v.about.Payments.Fee))
 	view.Picture.Here = &here

@@ -21,10 +21,11 @@ const (
 	Drafts  Table = "drafts"  // of those, the ones that nothing may rest on, by age
 	Hops    Table = "hops"    // hops by days and members: see server/hops
 	Visits  Table = "visits"  // visits to members: see server/visits
+	News    Table = "news"    // what has happened to members: see server/news
 )
 
 // tables are all of them.
-var tables = []Table{Reports, Drafts, Proofs, Hops, Visits}
+var tables = []Table{Reports, Drafts, Proofs, Hops, Visits, News}
 
 // Bounds of tables: the bytes of a key, the bytes of a value, and what one turn may change, in
 // rows and in bytes. A turn that has more to change leaves the rest to the next one.

@@ -182,6 +182,7 @@ func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {
 			}
 		}
 	}
+	applied := tx.l.observe(tx, e)
 	if err := tx.l.state.Apply(event, texts); err != nil {
 		return 0, err
 	}
@@ -192,7 +193,7 @@ func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {
 	}
 	maps.Copy(tx.rows, rows)
 	tx.records = append(tx.records, Record{Event: event, Texts: texts})
-	return seq, nil
+	return seq, applied(seq)
 }
 
 func (tx *Tx) seal(e core.Event, t *core.Texts) error {

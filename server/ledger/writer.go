@@ -43,6 +43,10 @@ type Config struct {
 	// group, in order, once they are durable and before anyone is answered.
 	// It must not block and not call [Ledger.Do].
 	Publish func([]Record)
+	// Observe, when given, is called by the writer in each turn before an event is applied,
+	// and what it gives once it is, for rows of tables that belong to the event's transaction
+	// ([Tx.Put]). It must only fail where the store does: that ends the ledger.
+	Observe func(tx *Tx, e core.Event) (applied func(seq uint64) error)
 	// Room, when given, says why nothing may be written at the moment, such as
 	// a disk that is all but full. It is asked at the beginning of each turn, so
 	// it must be quick.
@@ -74,6 +78,7 @@ type Ledger struct {
 	now       func() time.Time
 	random    io.Reader
 	publish   func([]Record)
+	observe   func(*Tx, core.Event) func(uint64) error
 	room      func() error
 	committed func(time.Duration, error)
 	failpoint func(string)
@@ -112,7 +117,7 @@ type item struct {
 // newLedger makes a ledger that has not loaded anything.
 func newLedger(c Config) *Ledger {
 	l := &Ledger{
-		now: c.Now, random: c.Random, publish: c.Publish, room: c.Room, committed: c.Committed, failpoint: c.Failpoint,
+		now: c.Now, random: c.Random, publish: c.Publish, observe: c.Observe, room: c.Room, committed: c.Committed, failpoint: c.Failpoint,
 		state: core.NewState(c.Capacity, mathrand.Uint64()), index: newIndex(), staged: Batch{}, leaving: map[string]int{},
 		wake: make(chan struct{}, 1), done: make(chan struct{}), stopped: make(chan struct{}),
 	}
@@ -125,6 +130,9 @@ func newLedger(c Config) *Ledger {
 	}
 	if l.publish == nil {
 		l.publish = func([]Record) {}
+	}
+	if l.observe == nil {
+		l.observe = func(*Tx, core.Event) func(uint64) error { return func(uint64) error { return nil } }
 	}
 	if l.room == nil {
 		l.room = func() error { return nil }

@@ -23,4 +23,9 @@ const answer = { pages, links: links.map(({ anchor, rel, href }) => ({ anchor, r
 for (const kind of ["joins", "lead"]) {
   answer[kind] = { atom: parseAtomFeed(await text(`/feeds/${kind}.atom`)), json: parseJsonFeed(await text(`/feeds/${kind}.json`)) };
 }
+answer.members = {};
+for (const page of pages.filter((page) => page.startsWith(base + "/members/"))) {
+  const slug = page.slice((base + "/members/").length);
+  answer.members[slug] = { atom: parseAtomFeed(await text(`/feeds/members/${slug}.atom`)), json: parseJsonFeed(await text(`/feeds/members/${slug}.json`)) };
+}
 console.log(JSON.stringify(answer));

@@ -151,25 +151,29 @@ func printSealing(s etcdstore.Status, out io.Writer) error {
 // addNode registers a node that is to be made of a backup, so that the tail keeps what
 // follows any backup which is made from now on.
 func addNode(ctx context.Context, c *etcdstore.Cluster, node string, out io.Writer) error {
-	s, err := c.Status(ctx)
-	if err != nil {
-		return err
-	}
-	if s.Tombstone {
-		return errors.New("the ring was made a single origin again")
-	}
-	for _, n := range s.Nodes {
-		if n.Name == node {
-			return fmt.Errorf("there is a node %s already; if it is to begin anew, remove it first", node)
+	for {
+		s, err := c.Status(ctx)
+		if err != nil {
+			return err
 		}
-	}
-	at := s.Head
-	at.Serial = backedUp(s)
-	if err := c.Admit(ctx, at); err != nil {
+		if s.Tombstone {
+			return errors.New("the ring was made a single origin again")
+		}
+		for _, n := range s.Nodes {
+			if n.Name == node {
+				return fmt.Errorf("there is a node %s already; if it is to begin anew, remove it first", node)
+			}
+		}
+		at := s.Head
+		at.Serial = backedUp(s)
+		if err := c.Admit(ctx, at); errors.Is(err, etcdstore.ErrTooOld) {
+			continue // it was trimmed meanwhile
+		} else if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(out, "etcd keeps what follows transaction %d for %s; make a backup of any node now, restore it there, and start it\n", at.Serial, node)
 		return err
 	}
-	_, err = fmt.Fprintf(out, "etcd keeps what follows transaction %d for %s; make a backup of any node now, restore it there, and start it\n", at.Serial, node)
-	return err
 }
 
 // backedUp is the least transaction that a backup of a node may have. A node that lacks what is

@@ -37,7 +37,7 @@ func newDisk(t *testing.T) *disk {
 func tryDisk(t *testing.T) (*disk, error) {
 	t.Helper()
 	d := &disk{t, t.TempDir()}
-	if err := unix.Mount("tmpfs", d.dir, "tmpfs", 0, "size=1g"); err != nil {
+	if err := unix.Mount("tmpfs", d.dir, "tmpfs", 0, "size=8g"); err != nil {
 		return nil, err
 	}
 	t.Cleanup(func() {

@@ -33,9 +33,12 @@ func (o *origin) endow(to devchain.Account, units int64) {
 // valid for nearly as long as they may be, and somebody else ask for each URL. With money
 // for one of them it holds that one until its payment is mined. With money for the fees
 // alone and a node that says yes to whatever is simulated, it holds one until the block
-// is deep in which the payment is mined as a revert, not until that has run out.
+// is deep in which the payment is mined as a revert, not until that has run out: some
+// seconds of the 29. A URL whose payment is refused is held while that is found out, which
+// takes a busy machine seconds too.
 func TestOneWalletDoesNotHoldManyURLs(t *testing.T) {
 	t.Parallel()
+	const brief = 5 * time.Second
 	for _, attack := range []struct {
 		name  string
 		units int64
@@ -71,7 +74,7 @@ func TestOneWalletDoesNotHoldManyURLs(t *testing.T) {
 				})
 				all.Go(func() {
 					last := began
-					for time.Since(began) < 8*time.Second || time.Since(last) > time.Second && time.Since(began) < 2*time.Minute {
+					for time.Since(began) < 8*time.Second || time.Since(last) > brief && time.Since(began) < 2*time.Minute {
 						switch r := o.post("/api/register", body); {
 						case r.Status == 402 || r.Status == 409 && r.code(t) == "already_registered":
 							last = time.Now()
@@ -87,12 +90,12 @@ func TestOneWalletDoesNotHoldManyURLs(t *testing.T) {
 			many, longest := 0, time.Duration(0)
 			for _, d := range held {
 				longest = max(longest, d)
-				if d > time.Second {
+				if d > brief {
 					many++
 				}
 			}
-			t.Logf("%d URLs were without a 402 for more than a second; the longest for %v", many, longest.Round(100*time.Millisecond))
-			if longest > 12*time.Second || many > 1 {
+			t.Logf("%d URLs were without a 402 for more than %v; the longest for %v", many, brief, longest.Round(100*time.Millisecond))
+			if longest > 20*time.Second || many > 1 {
 				t.Errorf("held: %v\n%s", held, o.log)
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -16,6 +17,8 @@ import (
 	"webring/edge/hops"
 	"webring/edge/relay"
 	"webring/edge/voucher"
+	"webring/server/ledger"
+	"webring/server/news"
 )
 
 // hopsPath is where edges report hops.
@@ -102,7 +105,7 @@ func receiveHops(receive func(ctx context.Context, report []byte) error, baseURL
 // keeps. run reports until its context ends.
 func (n *originNode) countHops(cfg *edge.Config) (run func(ctx context.Context)) {
 	cfg.Hops = hops.NewCounter()
-	cfg.Beside = func(_ context.Context, path, query string) api.Document { return n.hops.Document(path, query) }
+	cfg.Beside = n.besides
 	here, anywhere := receiveHops(n.hops.Receive, n.answers.BaseURL), receiveHops(n.deliverHops, n.answers.BaseURL)
 	cfg.Sync["POST "+hopsPath] = func(ctx *fasthttp.RequestCtx, client string, known bool) {
 		if len(ctx.Request.Header.Peek(voucher.ToLeaderField)) > 0 {
@@ -112,6 +115,15 @@ func (n *originNode) countHops(cfg *edge.Config) (run func(ctx context.Context))
 		}
 	}
 	return hops.NewSender(hops.Config{Counter: cfg.Hops, Send: n.deliverHops, Log: n.log}).Run
+}
+
+// besides answers from what this origin keeps beside the ledger.
+func (n *originNode) besides(_ context.Context, path, query string) (d api.Document) {
+	if strings.HasSuffix(path, "/hops") {
+		return n.hops.Document(path, query)
+	}
+	n.books.View(func(v *ledger.View) { d = news.Document(v, path, query) })
+	return d
 }
 
 // deliverHops stores a report, or passes it on to the node that leads.

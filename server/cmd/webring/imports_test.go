@@ -67,6 +67,7 @@ var importLaw = map[string][]string{
 		"go.uber.org/zap", "google.golang.org/grpc", "google.golang.org/grpc/"},
 	"webring/server/ledger/etcdstore/etcdtest": {"std", "webring/server/devchain/faults"},
 	"webring/server/backup":                    {"std", "webring/server/ledger", "webring/core/snap", "golang.org/x/mod/sumdb/note"},
+	"webring/server/news":                      {"std", "webring/server/ledger", "webring/core", "webring/core/api"},
 	"webring/server/hops":                      {"std", "webring/server/ledger", "webring/core/hops", "webring/core/api"},
 	"webring/server/mpp":                       {"std", "github.com/gowebpki/jcs"},
 	"webring/server/node":                      {"std", "webring/server/mpp", "github.com/ethereum/go-ethereum/"},

@@ -8,6 +8,7 @@ import (
 	"webring/edge"
 	"webring/server"
 	"webring/server/ledger"
+	"webring/server/news"
 	"webring/server/paid"
 	"webring/server/publish"
 	"webring/server/visits"
@@ -45,6 +46,9 @@ func (n *originNode) lead(ctx context.Context, books *ledger.Ledger, t *leaderTe
 	if err := n.keys.make(n.o); err != nil {
 		return nil, err
 	}
+	if err := news.CatchUp(ctx, books); err != nil && !errors.Is(err, ledger.ErrNoRoom) {
+		return nil, err // without room they are written later, by news.Run
+	}
 	if err := setRules(ctx, books, rules); err != nil {
 		return nil, err
 	}
@@ -63,6 +67,7 @@ func (n *originNode) lead(ctx context.Context, books *ledger.Ledger, t *leaderTe
 	l.end = end
 	go n.scorer.sweep(beside)
 	go n.hops.Run(beside)
+	go news.Run(beside, books, n.log)
 	taking := paid.Config{
 		Ledger: books, Methods: methods, Scorer: n.scorer.registrations, DraftScorer: n.scorer.drafts, Sites: n.o.sites.policy(), Names: n.o.namePolicy(),
 		Realm: n.o.realm, Keys: n.keys.get(), Now: n.o.now, Log: n.log, Ready: t.ready(n.disk.atLeast(payFloor)), Failpoint: n.failpoint,

@@ -157,8 +157,11 @@ func (c *faultyCluster) comeBackLate() {
 	c.operate(n, "remove", n.name)
 	has := c.readPosition(n)
 	eventually(t, "a log that is trimmed", longEnough, func() bool { return c.tailBegins() > has.Serial+1 })
-	c.operate(n, "init")
-	n.begin()
+	if out, err := n.operate(append([]string{"cluster", "init"}, c.etcdArgs(c.index(n))...)...); err == nil || !strings.Contains(out, "restore a backup of another node") {
+		t.Errorf("webring cluster init: %v: %s", err, out)
+	}
+	c.operate(n, "add", n.name)
+	n.begin() // without a backup
 	eventually(t, "a node that is refused", longEnough, func() bool { return n.role() == roleRefused })
 	if _, rows := n.readiness(); rows["role"].OK || !strings.Contains(fmt.Sprint(rows["role"]), "restore a backup of another node") {
 		t.Errorf("it says %v", rows["role"])

@@ -24,9 +24,21 @@ func TestReadersOfOthersReadTheDocuments(t *testing.T) {
 	}
 	for name, o := range map[string]*origin{"empty": start(t, freely...), "hostile": founded(t, hostile, freely...)} {
 		type read struct {
-			Pages       []string
-			Links       []struct{ Anchor, Rel, Href string }
-			OPML        []struct{ Text, Type, URL string }
+			Pages   []string
+			Links   []struct{ Anchor, Rel, Href string }
+			OPML    []struct{ Text, Type, URL string }
+			Members map[string]struct {
+				Atom struct {
+					ID, Updated string
+					Entries     []struct {
+						ID    string
+						Title struct{ Value string }
+					}
+				}
+				JSON struct {
+					Items []struct{ ID, URL string }
+				}
+			}
 			Joins, Lead struct {
 				Atom struct {
 					ID, Updated string
@@ -85,6 +97,13 @@ func TestReadersOfOthersReadTheDocuments(t *testing.T) {
 		}
 		if len(r.Joins.Atom.Entries) != 2 || len(r.Joins.JSON.Items) != 2 || len(r.Lead.Atom.Entries) != 1 || len(r.Lead.JSON.Items) != 1 || len(r.OPML) != 2 {
 			t.Fatalf("%+v", r)
+		}
+		news := r.Members["bob"]
+		// The ring's first rules let standings end at once, those of its start do not.
+		if titles := news.Atom.Entries; len(titles) != 3 || titles[0].Title.Value != "Bob has another rank, rank 1 after 2" ||
+			titles[1].Title.Value != "Bob got a bid of 3.00 USD" || titles[2].Title.Value != "Bob joined" ||
+			news.Atom.ID == "" || news.Atom.Updated == "" || len(news.JSON.Items) != 3 || news.JSON.Items[0].ID != titles[0].ID || news.JSON.Items[0].URL != o.base+"/members/bob" {
+			t.Errorf("the news of bob: %+v", news)
 		}
 		for i, slug := range []string{"bob", "ada"} { // the newest first
 			site := at(t, o.get("/api/ring/"+slug).document(t), "member", "url").(string)

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/hex"
 	"fmt"
+	"math/big"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -74,7 +75,7 @@ func (c *faultyCluster) begin(o faultyOptions) {
 	}
 	if o.evm {
 		c.evm = baseChain(t)
-		if err := c.evm.Call(t.Context(), nil, "anvil_setBalance", crypto.PubkeyToAddress(gas.PublicKey), (*hexutil.Big)(ether)); err != nil {
+		if err := c.evm.Call(t.Context(), nil, "anvil_setBalance", crypto.PubkeyToAddress(gas.PublicKey), (*hexutil.Big)(new(big.Int).Mul(ether, big.NewInt(100)))); err != nil {
 			t.Fatal(err)
 		}
 		payee, err := crypto.GenerateKey()

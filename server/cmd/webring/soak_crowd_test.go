@@ -45,7 +45,7 @@ func (c *faultyCluster) buy(seed uint64, tempo, evm, reference int) *crowdOfBuye
 	}
 	for i := range evm {
 		w := freshWallet(t)
-		if err := c.evm.Endow(t.Context(), devchain.USDC, w.Address(), big.NewInt(1_000_000_000)); err != nil {
+		if err := c.evm.Endow(t.Context(), devchain.USDC, w.Address(), big.NewInt(1_000_000_000_000)); err != nil {
 			t.Fatal(err)
 		}
 		add("evm", i, "evm", func(*rand.Rand) func(reply) (string, error) { return evmBuyer(w) })

@@ -17,7 +17,7 @@ func smallDisk(t *testing.T) (dir string, full func(bool)) {
 		return "", nil
 	}
 	return d.dir, func(full bool) {
-		free := uint64(1 << 30)
+		free := uint64(8 << 30)
 		if full {
 			free = 1 << 20
 		}

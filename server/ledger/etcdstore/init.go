@@ -21,8 +21,9 @@ type Start struct {
 }
 
 // Init makes a cluster of a single origin. If the ring is in etcd already, it adds the node to
-// it. In both cases the node's data folder gets the marker. It refuses with [ErrRefused] a
-// node that has what etcd does not have, and an etcd that does not take groups of all sizes.
+// it, as [Cluster.Admit] does, with [ErrTooOld] for a node that needs a backup. In both cases the
+// node's data folder gets the marker. It refuses with [ErrRefused] a node that has what etcd does
+// not have, and an etcd that does not take groups of all sizes.
 func Init(ctx context.Context, config Config, start Start) error {
 	c, err := Open(config)
 	if err != nil {
@@ -67,7 +68,7 @@ func Init(ctx context.Context, config Config, start Start) error {
 			return err
 		}
 	}
-	if err := c.add(ctx); err != nil {
+	if err := c.Admit(ctx, start.At); err != nil {
 		return err
 	}
 	if config.Dir == "" {
@@ -103,14 +104,6 @@ func (c *Cluster) begin(ctx context.Context, start Start, force bool) (*clientv3
 		return nil, nil, err
 	}
 	return resp, valuesOf(resp), nil
-}
-
-// add lets the node take part again if it was removed.
-func (c *Cluster) add(ctx context.Context) error {
-	_, err := ask(ctx, c.members, func(ctx context.Context, client *clientv3.Client) (*clientv3.DeleteResponse, error) {
-		return client.Delete(ctx, c.keys.removed(c.c.Node))
-	})
-	return err
 }
 
 // checkLimits finds out whether every member of etcd takes the largest group. etcd compares

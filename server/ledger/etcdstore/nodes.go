@@ -31,23 +31,35 @@ func (c *Cluster) errRemoved() error {
 
 // Register makes the node one of the ring that has this position. From then on the tail keeps
 // what follows it, within bounds: long enough to restore a backup that reaches at least as far.
+// If what follows is not in the tail any more, it fails with [ErrTooOld].
 func (c *Cluster) Register(ctx context.Context, at ledger.Position) error {
 	resp, err := ask(ctx, c.members, func(ctx context.Context, client *clientv3.Client) (*clientv3.TxnResponse, error) {
-		return client.Txn(ctx).If(c.notRemoved()).Then(c.reportOp(at.Serial, true)).Commit()
+		return client.Txn(ctx).If(c.notRemoved(), c.notTrimmed(at.Serial)).
+			Then(c.reportOp(at.Serial, true)).Else(clientv3.OpGet(c.keys.removed(c.c.Node))).Commit()
+	})
+	switch {
+	case err != nil || resp.Succeeded:
+		return err
+	case len(valuesOf(resp)) > 0:
+		return c.errRemoved()
+	}
+	return errTooOld(at.Serial)
+}
+
+// Admit is Register, also for a node that was removed before.
+func (c *Cluster) Admit(ctx context.Context, at ledger.Position) error {
+	resp, err := ask(ctx, c.members, func(ctx context.Context, client *clientv3.Client) (*clientv3.TxnResponse, error) {
+		return client.Txn(ctx).If(c.notTrimmed(at.Serial)).
+			Then(clientv3.OpDelete(c.keys.removed(c.c.Node)), c.reportOp(at.Serial, true)).Commit()
 	})
 	if err == nil && !resp.Succeeded {
-		err = c.errRemoved()
+		err = errTooOld(at.Serial)
 	}
 	return err
 }
 
-// Admit registers a node that is to be made of a backup, also one that was removed before.
-func (c *Cluster) Admit(ctx context.Context, at ledger.Position) error {
-	if err := c.add(ctx); err != nil {
-		return err
-	}
-	return c.Register(ctx, at)
-}
+// errTooOld is [ErrTooOld] of a node that has this many transactions.
+func errTooOld(has uint64) error { return fmt.Errorf("%w (it has %d transactions)", ErrTooOld, has) }
 
 // Remove ends the part of a node in the ring: it holds the tail back no longer, and is refused
 // until [Init] adds it again.

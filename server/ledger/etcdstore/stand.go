@@ -194,7 +194,7 @@ func (s *session) enter(ctx context.Context) (rev int64, h head, err error) {
 	case at.Serial > h.at.Serial || at.Serial == h.at.Serial && at != h.at:
 		return 0, h, errBeyond(at, h.at)
 	case !resp.Succeeded:
-		return 0, h, fmt.Errorf("%w (it has %d transactions)", ErrTooOld, at.Serial)
+		return 0, h, errTooOld(at.Serial)
 	}
 	if err := c.knowsKey(found[k.sealing()]); err != nil {
 		return 0, h, err

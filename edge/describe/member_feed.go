@@ -1,0 +1,124 @@
+package describe
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"webring/core/api"
+)
+
+// memberFeedPath is what the paths of the feeds of members begin with.
+const memberFeedPath = "/feeds/members/"
+
+// news is what happened to a member, as the origin tells it.
+type news struct {
+	ID      uint64
+	At      time.Time
+	Type    string
+	By      string // slug
+	WasRank int    `json:"was_rank"`
+	Rank    int
+	Amount  string `json:"amount_usd"`
+	Proof   string
+}
+
+// memberFeed gives the document at a path below /feeds/members/.
+func memberFeed(d Document, path string) (Document, bool) {
+	name := strings.TrimPrefix(path, memberFeedPath)
+	slug, atom := strings.CutSuffix(name, ".atom")
+	if !atom {
+		var is bool
+		if slug, is = strings.CutSuffix(name, ".json"); !is {
+			return d, false
+		}
+	}
+	if slug == "" || strings.Contains(slug, "/") {
+		return d, false
+	}
+	d.Reads = []string{"/api", memberTarget(slug)}
+	f := feed{path: memberFeedPath + url.PathEscape(slug), entries: func(s *Source) ([]entry, error) { return newsOf(s, slug) }, slug: slug}
+	if d.Media, d.Build = feedMedia, f.json; atom {
+		d.Media, d.Build = atomMedia, f.atom
+	}
+	return d, true
+}
+
+func memberTarget(slug string) string { return "/api/ring/" + url.PathEscape(slug) }
+
+// newsOf gives the entries of a member's feed.
+func newsOf(s *Source, slug string) ([]entry, error) {
+	ring, err := s.ring()
+	if err != nil {
+		return nil, err
+	}
+	var detail struct{ Member Member }
+	if err := s.read(memberTarget(slug), &detail); err != nil {
+		return nil, err
+	}
+	m := detail.Member
+	if m.Slug != slug { // another document, such as /api/ring/next
+		return nil, &Problem{http.StatusNotFound, api.AppendProblem(nil, ring.Base, api.UnknownMember, "No member has this slug.", nil)}
+	}
+	var doc struct{ Events []news }
+	if !s.beside(memberTarget(slug)+"/events", &doc) {
+		return nil, &Problem{http.StatusServiceUnavailable, api.AppendProblem(nil, ring.Base, api.PaymentsUnavailable,
+			"Only the origin of this ring has the news of members, and it has not answered yet. Ask again.", nil)}
+	}
+	var all []entry
+	for _, n := range doc.Events {
+		title := n.title(m.Name)
+		text := title + ": " + memberPage(s, ring.Base, slug)
+		if n.Type == "outbid" || n.Type == "fading" {
+			text += "\n\nWhat a rank costs now: " + ring.Base + "/leaderboard"
+		}
+		all = append(all, entry{"news/" + slug + "/" + strconv.FormatUint(n.ID, 10), title, text, n.At, m})
+	}
+	return all, nil
+}
+
+// title says what happened to a member of this name.
+func (n *news) title(name string) string {
+	rank := ""
+	if n.Rank != 0 && n.Rank != n.WasRank {
+		rank = fmt.Sprintf(", rank %d", n.Rank)
+	}
+	if rank != "" && n.WasRank != 0 {
+		rank += fmt.Sprintf(" after %d", n.WasRank)
+	}
+	switch n.Type {
+	case "joined":
+		return name + " joined" + rank
+	case "bid":
+		return name + " got a bid of " + n.Amount + " USD" + rank
+	case "credited":
+		return name + " was credited " + n.Amount + " USD" + rank
+	case "outbid":
+		if n.By == "" {
+			return name + " was outbid" + rank
+		}
+		return name + " was outbid by " + n.By + rank
+	case "rank":
+		return name + " has another rank" + rank
+	case "fading":
+		return "The standing of " + name + " begins to fade"
+	case "asleep":
+		return name + " fell asleep: its site does not answer"
+	case "awake":
+		return name + " is awake again"
+	case "changed":
+		return name + " was changed by its owner"
+	case "moved":
+		return name + " moved to another address"
+	case "claimed":
+		return name + " was claimed by its site (" + n.Proof + ")"
+	case "verified":
+		return name + " was verified (" + n.Proof + ")"
+	case "unverified":
+		return name + " is verified no longer"
+	}
+	return name + ": " + n.Type
+}
