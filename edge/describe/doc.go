@@ -6,7 +6,8 @@
 //   - operations.go: the table of operations; schema.go: the schemas of their
 //     documents; reasons.go: why payments are refused
 //   - openapi.go, tools.go, documents.go: the OpenAPI document, the MCP tools, and the
-//     list of published documents, made from these tables
+//     list of published documents, made from these tables; tool_request.go makes requests
+//     of calls, tool_infos.go the results that are made of several reads
 //   - wellknown.go, feeds.go, sitemap.go, markdown.go: the other documents
 //   - source.go: the facts, read from the same read surface that answers readers, so
 //     a document says what a read says

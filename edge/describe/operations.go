@@ -200,7 +200,7 @@ func Operations() []Operation {
 			success: []success{{201, "Joined and paid.", jsonMedia, ref("RegisterResponse"), []string{"Location", "Payment-Receipt", "Webring-Seq"}, ""}},
 			codes: slices.Concat(bodyCodes, paidCodes, []api.Code{api.AlreadyRegistered, api.InvalidURL, api.ScoreTooLow,
 				api.CategoryUnavailable, api.ScoreUnavailable, api.ScorePending, api.RingFull})},
-		{ID: "checkRegistration", About: "What a registration with this body would come to. Free, and nothing is kept.", More: "Applies the rules and the limits of a registration and scores its site, as before a 402. The answer is 200 whatever is found.", Method: "POST", Path: "/api/check", Tag: "paid", Tool: "ring_check", body: "RegisterRequest", check: true,
+		{ID: "checkRegistration", More: "Applies the rules and the limits of a registration and scores its site, as before a 402. The answer is 200 whatever is found.", Method: "POST", Path: "/api/check", Tag: "paid", Tool: "ring_check", body: "RegisterRequest", check: true,
 			success: []success{{200, "What was found.", jsonMedia, ref("Check"), nil, ""}}, codes: append(slices.Clone(bodyCodes), api.PaymentsUnavailable, api.NotLeader)},
 		{ID: "bid", More: "Anyone may fund any member. Amounts add up, and each bid restores the full standing.", Method: "POST", Path: "/api/bid", Tag: "paid", Tool: "ring_bid", body: "BidRequest", paid: true,
 			success: []success{{200, "Paid and counted.", jsonMedia, ref("BidResponse"), []string{"Payment-Receipt", "Webring-Seq"}, ""}},
@@ -219,7 +219,7 @@ func Operations() []Operation {
 		{ID: "getWidgetScript", More: "For a script element of any site. It asks /api/widget and nothing else.", Path: "/widget.js", Tag: documentsTag, success: file("text/javascript; charset=utf-8")},
 		{ID: "getOpenAPI", Path: "/openapi.json", Tag: documentsTag, success: file(jsonMedia)},
 		{ID: "getLLMs", Path: "/llms.txt", Tag: documentsTag, success: file("text/plain; charset=utf-8")},
-		{ID: "callMCP", More: "One JSON-RPC message; the answer is JSON, never a stream.", Method: "POST", Path: "/mcp", Tag: "mcp", body: "MCPMessage",
+		{ID: "callMCP", More: "One JSON-RPC message; the answer is JSON, never a stream. Payment is asked for and made in _meta, as MPP has it for MCP.", Method: "POST", Path: "/mcp", Tag: "mcp", body: "MCPMessage",
 			success: []success{
 				{200, "The JSON-RPC response.", jsonMedia, &schema{Type: "object"}, nil, ""},
 				{202, "A notification was taken.", "", nil, nil, ""},
