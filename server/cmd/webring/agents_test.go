@@ -101,10 +101,10 @@ var toolCalls = []struct {
 	{"ring_join", `{"name":"New"}`, "", "invalid_request"},
 	{"ring_bid", `{"member":"beta","amount":"1.00"}`, "", "payments_unconfigured"},
 	{"ring_bid", `{"member":"nobody","amount":"1.00"}`, "", "unknown_member"},
-	{"ring_change", `{"slug":"beta","name":"Mine"}`, "", "payments_unconfigured"},
-	{"ring_leave", `{"slug":"beta"}`, "", "payments_unconfigured"},
-	{"ring_claim", `{"slug":"beta","account":"0x0000000000000000000000000000000000000001"}`, "", "payments_unconfigured"},
-	{"ring_visit", `{"slug":"beta"}`, "", "payments_unconfigured"},
+	{"ring_change", `{"slug":"nobody","name":"Mine"}`, "", "unknown_member"},
+	{"ring_leave", `{"slug":"eta"}`, "", "member_removed"},
+	{"ring_claim", `{"slug":"beta","account":"0x0000000000000000000000000000000000000001"}`, "", ""},
+	{"ring_visit", `{"slug":"nobody"}`, "", "unknown_member"},
 	{"ring_visit", `{"slug":"next"}`, "", "unknown_member"},
 }
 
