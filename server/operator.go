@@ -241,8 +241,8 @@ func (o *Operator) remove(w http.ResponseWriter, r *http.Request) {
 				return err
 			}
 		}
-		if req.Redact { // the report names the site, too
-			if err := report.Remove(tx, reportOf(tx.State(), slug)); err != nil {
+		if req.Redact { // reports name the sites, too
+			if err := removeReports(tx, slug); err != nil {
 				return err
 			}
 		}
@@ -285,12 +285,21 @@ func readOrder(w http.ResponseWriter, r *http.Request, order any, reason *string
 	return true
 }
 
-// reportOf is the id of the report behind a member's score, if this origin serves it.
-func reportOf(st *core.State, slug string) (id string) {
-	if at, ok := st.BySlug([]byte(slug)); ok {
-		_, id, _ = strings.Cut(strings.Clone(st.Member(at).Report), ReportsPath)
+// removeReports removes the reports behind the scores that a member has had, of each of its
+// URLs, if this origin serves them.
+func removeReports(tx *ledger.Tx, slug string) error {
+	links, err := tx.View().Reports(slug)
+	if err != nil {
+		return err
 	}
-	return id
+	for _, link := range links {
+		if _, id, ours := strings.Cut(link, ReportsPath); ours {
+			if err := report.Remove(tx, id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // RemovalWait is how long removing and hiding wait for open payments: longer than one can

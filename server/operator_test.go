@@ -426,17 +426,33 @@ func TestRedactionLeavesNoWords(t *testing.T) {
 	if a := o.service.Handle(context.Background(), call); a.Status != 201 || !bytes.Contains(a.Body, []byte("Words of a member")) {
 		t.Fatalf("the stored answer: %d %s", a.Status, a.Body)
 	}
+	moved := &report.Report{URL: "https://ada.example/", Score: 90}
+	if err := reports.Put(moved); err != nil {
+		t.Fatal(err)
+	}
+	err := o.books.Do(context.Background(), func(tx *ledger.Tx) error {
+		_, err := tx.Append(&core.Moved{Stamp: tx.Stamp(), Member: "ada", Score: core.Score{Given: true, Value: 90}},
+			&core.Texts{URL: core.Text{Value: "https://ada.example"}, Report: core.Text{Value: base + server.ReportsPath + moved.ID}})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if status, text := ask("POST", "/members/ada/removal", `{"reason":"asked for","redact":true}`); status != 200 || bytes.Contains(text, []byte("Words")) {
 		t.Errorf("%d %s", status, text)
 	}
 	if keys := o.holding("Words of a member"); len(keys) > 0 {
 		t.Errorf("words are left in %v", keys)
 	}
-	if keys := o.holding("ada.dev"); len(keys) > 0 {
-		t.Errorf("the site is named in %v", keys)
+	for _, site := range []string{"ada.dev", "ada.example"} {
+		if keys := o.holding(site); len(keys) > 0 {
+			t.Errorf("the site %s is named in %v", site, keys)
+		}
 	}
-	if _, err := reports.Get(scanned.ID); !errors.Is(err, report.ErrNotFound) {
-		t.Errorf("the report: %v", err)
+	for _, r := range []*report.Report{scanned, moved} {
+		if _, err := reports.Get(r.ID); !errors.Is(err, report.ErrNotFound) {
+			t.Errorf("the report of %s: %v", r.URL, err)
+		}
 	}
 	a := o.service.Handle(context.Background(), call)
 	if a.Status != 409 || !bytes.Contains(a.Body, []byte(`"outcome":"applied"`)) {

@@ -52,8 +52,8 @@ func drawHome(r *reader, path string, _ *fasthttp.Args) *content.Content {
 // memberFeeds are what tells of one member.
 func memberFeeds(slug string) []templates.Feed {
 	return []templates.Feed{
-		{Type: "application/atom+xml", Title: "News of this member", Path: "/feeds/members/" + slug + ".atom"},
-		{Type: "application/feed+json", Title: "News of this member (JSON)", Path: "/feeds/members/" + slug + ".json"},
+		{Type: "application/atom+xml", Title: "News as Atom", Path: "/feeds/members/" + slug + ".atom"},
+		{Type: "application/feed+json", Title: "News as JSON Feed", Path: "/feeds/members/" + slug + ".json"},
 	}
 }
 

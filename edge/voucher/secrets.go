@@ -41,6 +41,9 @@ var errNoSecret = fmt.Errorf("voucher: the secret that edges share must have at 
 // Are reports whether these are the secrets, in this order.
 func (s *Secrets) Are(all ...[]byte) bool { return slices.EqualFunc(s.each(), all, bytes.Equal) }
 
+// All gives the secrets in their order. The caller must not change them.
+func (s *Secrets) All() [][]byte { return s.each() }
+
 // Current gives the secret that vouchers are made with.
 func (s *Secrets) Current() []byte {
 	if all := s.each(); len(all) > 0 {

@@ -269,5 +269,34 @@ func (v *View) textsOf(slug string) (keys []string, err error) {
 	return keys, nil
 }
 
+// Reports gives the links to reports that a member has had, with its registration and with each
+// move. There are none of nobody, and none that a redaction has deleted.
+func (v *View) Reports(slug string) (links []string, err error) {
+	keys, err := v.textsOf(slug)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		b, err := v.get([]byte(key))
+		if errors.Is(err, ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		t, err := core.DecodeTexts(b)
+		if err != nil {
+			return nil, err
+		}
+		if t.Report.Value != "" {
+			links = append(links, t.Report.Value)
+		}
+	}
+	return links, nil
+}
+
 // get reads a row as it will be after this turn.
 func (tx *Tx) get(key []byte) ([]byte, error) { return tx.rows.over(tx.l.get, key) }

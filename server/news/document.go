@@ -26,7 +26,7 @@ const (
 	MaxPage   = 500
 	// For how many seconds documents may be kept: that of a member, of the newest news of the
 	// ring, and of older ones.
-	memberAge, newestAge, olderAge = 30, 5, 60
+	memberAge, newestAge, olderAge = 10, 5, 60
 	// lastLeads is how many changes of the lead a document tells of.
 	lastLeads = 10
 )
@@ -69,26 +69,31 @@ type memberDocument struct {
 }
 
 // Document answers a GET for "/api/events" or "/api/ring/{slug}/events" with the query that
-// came.
-func Document(v *ledger.View, path, query string) api.Document {
+// came. It is ahead when the reader knows news that this ledger does not have yet, or has lost:
+// a node that follows gets them from the one that leads.
+func Document(v *ledger.View, path, query string) (d api.Document, ahead bool) {
 	base := ""
 	if rules := v.State().Rules(); rules != nil {
 		base = rules.BaseURL
+	}
+	refuse := func(code api.Code, detail, more string) (api.Document, bool) {
+		return api.Refusal(base, code, detail, more), false
 	}
 	var doc any
 	age := memberAge
 	if path == RingPath {
 		since, limit, refused := readPage(query)
 		if refused != "" {
-			return api.Refusal(base, api.InvalidParameter, refused+" must be a number within its bounds.", `,"parameter":"`+refused+`"`)
+			return refuse(api.InvalidParameter, refused+" must be a number within its bounds.", `,"parameter":"`+refused+`"`)
 		}
-		d, err := ofRing(v, since, limit)
+		d, later, err := ofRing(v, since, limit)
 		if err != nil {
-			return api.Refusal(base, api.Internal, "The news cannot be read.", "")
+			return refuse(api.Internal, "The news cannot be read.", "")
 		}
 		if age = newestAge; d.More {
 			age = olderAge
 		}
+		ahead = later
 		d.Links.Next = base + RingPath + "?since=" + strconv.FormatUint(d.Next, 10)
 		doc = d
 	} else {
@@ -96,13 +101,13 @@ func Document(v *ledger.View, path, query string) api.Document {
 		o, known := v.State().BySlug([]byte(slug))
 		switch {
 		case !known || v.State().Hidden(o):
-			return api.Refusal(base, api.UnknownMember, "No member has this slug. GET /api/ring lists the members.", "")
+			return refuse(api.UnknownMember, "No member has this slug. GET /api/ring lists the members.", "")
 		case v.State().Rank(o) == 0:
-			return api.Refusal(base, api.MemberRemoved, "This member was removed from the ring. Its slug is not given again.", "")
+			return refuse(api.MemberRemoved, "This member was removed from the ring. Its slug is not given again.", "")
 		}
 		items, err := itemsAt(v, memberKey(o))
 		if err != nil {
-			return api.Refusal(base, api.Internal, "The news cannot be read.", "")
+			return refuse(api.Internal, "The news cannot be read.", "")
 		}
 		slices.Reverse(items)
 		doc = &memberDocument{slug, events(v.State(), items)}
@@ -111,7 +116,7 @@ func Document(v *ledger.View, path, query string) api.Document {
 	if err != nil {
 		panic(err) // it has no values that JSON lacks
 	}
-	return api.Document{Status: 200, Media: "application/json", Body: body, MaxAge: age}
+	return api.Document{Status: 200, Media: "application/json", Body: body, MaxAge: age}, ahead
 }
 
 // readPage reads the parameters of the ring's news: since is nil when it is absent. refused
@@ -136,11 +141,12 @@ func readPage(query string) (since *uint64, limit int, refused string) {
 	return since, limit, ""
 }
 
-// ofRing gives up to limit news after the number since, or the newest without it.
-func ofRing(v *ledger.View, since *uint64, limit int) (*ringDocument, error) {
+// ofRing gives up to limit news after the number since, or the newest without it. The number
+// is ahead if it was not given yet.
+func ofRing(v *ledger.View, since *uint64, limit int) (d *ringDocument, ahead bool, err error) {
 	s, err := readStatus(v)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if s == nil {
 		s = &status{}
@@ -150,12 +156,12 @@ func ofRing(v *ledger.View, since *uint64, limit int) (*ringDocument, error) {
 		oldest = s.batch - Batches + 1
 	}
 	var found []item
-	d := &ringDocument{Complete: true, Leads: []lead{}}
+	d = &ringDocument{Complete: true, Leads: []lead{}}
 	if since == nil {
 		for n := s.batch; n >= oldest && len(found) < limit; n-- {
 			items, err := itemsAt(v, batchKey(n))
 			if err != nil {
-				return nil, err
+				return nil, false, err
 			}
 			found = append(items, found...)
 		}
@@ -165,13 +171,13 @@ func ofRing(v *ledger.View, since *uint64, limit int) (*ringDocument, error) {
 		first := after >> idBits
 		// A number that was not given yet is one of a ring that has lost its last events.
 		d.Complete = first >= oldest || after == 0 && oldest == 1 || first+1 == oldest && after&(1<<idBits-1) == 1<<idBits-1
-		if first > s.batch {
+		if ahead = first > s.batch; ahead {
 			d.Complete, first = false, s.batch+1
 		}
 		for n := max(first, oldest); n <= s.batch && len(found) <= limit; n++ {
 			items, err := itemsAt(v, batchKey(n))
 			if err != nil {
-				return nil, err
+				return nil, false, err
 			}
 			for _, i := range items {
 				if i.id > after {
@@ -191,9 +197,9 @@ func ofRing(v *ledger.View, since *uint64, limit int) (*ringDocument, error) {
 	}
 	d.Events = events(v.State(), found)
 	if d.Leads, err = leadsFor(v); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return d, nil
+	return d, ahead, nil
 }
 
 // shown gives the slug of a member unless nothing may be said of it any more.

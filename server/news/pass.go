@@ -18,20 +18,32 @@ const (
 	rests = time.Hour
 )
 
-// Run writes what time changes, at first and then once an hour, until ctx ends.
-func Run(ctx context.Context, l *ledger.Ledger, log *slog.Logger) {
-	each := time.NewTicker(rests)
-	defer each.Stop()
+// Run writes what time changes once an hour, until ctx ends. A process that starts waits
+// until the last pass, of whichever process, is an hour ago.
+func Run(ctx context.Context, l *ledger.Ledger, now func() time.Time, log *slog.Logger) {
+	next := time.NewTimer(due(l, now()))
+	defer next.Stop()
 	for {
-		if err := Pass(ctx, l); err != nil && ctx.Err() == nil {
-			log.Warn("news of standings that fade are not written yet", "err", err)
-		}
 		select {
-		case <-each.C:
+		case <-next.C:
 		case <-ctx.Done():
 			return
 		}
+		if err := Pass(ctx, l); err != nil && ctx.Err() == nil {
+			log.Warn("news of standings that fade are not written yet", "err", err)
+		}
+		next.Reset(rests)
 	}
+}
+
+// due is how long the first pass of a process waits.
+func due(l *ledger.Ledger, now time.Time) (wait time.Duration) {
+	l.View(func(v *ledger.View) {
+		if s, err := readStatus(v); err == nil && s != nil && s.until == 0 && s.seq == v.State().Seq() {
+			wait = min(max(time.Unix(s.since, 0).Add(rests).Sub(now), 0), rests)
+		}
+	})
+	return wait
 }
 
 // CatchUp writes the news of events that came without [Observe], of the last [Batches] of them

@@ -77,7 +77,8 @@ func (s *Service) opensCategory(v *ledger.View, category string, account core.Ac
 	since := s.Now().Add(-categoriesSpan).UnixMilli()
 	for _, other := range st.Categories() {
 		first := st.Select(0, []byte(other)).At(0)
-		if m := st.Member(first); m.Owner.Is(account) && max(m.Joined, m.Changed) > since {
+		m := st.Member(first)
+		if m.Owner.Is(account) && (m.Joined > since || m.Changed > since && openedSince(v, m.Slug, other, account, since)) {
 			opened[other] = true
 		}
 	}

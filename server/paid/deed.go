@@ -40,6 +40,9 @@ func (s *Service) do(c *Call, d deed, p *proof) (a Answer, err error) {
 		}
 		// What may fail comes before the first event.
 		p.Seq = tx.State().Seq() + uint64(d.events())
+		if o, changes := d.(*change); changes && o.Category != nil {
+			p.Category = *o.Category
+		}
 		if err := s.spend(tx, c.Slug, p); err != nil {
 			return err
 		}

@@ -382,6 +382,65 @@ func TestTenChangesADay(t *testing.T) {
 	})
 }
 
+// Proofs are cleared up after a day, also of members that have left.
+func TestOldProofsGo(t *testing.T) {
+	in(t, "", func(t *testing.T) {
+		o := newOwned(t)
+		kept := func() (n int) {
+			o.look(func(v *ledger.View) {
+				rows, err := v.Scan(ledger.Proofs, "", "", 1000)
+				if err != nil {
+					t.Error(err)
+				}
+				n = len(rows)
+			})
+			return n
+		}
+		o.deed(paid.OpChange, "bob", `{"name":"Robert"}`, bobby).is(200, "")
+		time.Sleep(20 * time.Hour)
+		o.deed(paid.OpChange, "ada", `{"name":"Ada L"}`, alice).is(200, "")
+		o.deed(paid.OpLeave, "ada", "", alice).is(200, "")
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		if kept() != 3 {
+			t.Errorf("%d proofs are kept, and all are younger than a day", kept())
+		}
+		time.Sleep(2*time.Hour + time.Second)
+		synctest.Wait()
+		if kept() != 2 {
+			t.Errorf("%d proofs are kept after a day", kept())
+		}
+		time.Sleep(20 * time.Hour)
+		synctest.Wait()
+		if kept() != 0 {
+			t.Errorf("%d proofs are kept of a member that has left", kept())
+		}
+	})
+}
+
+// An account opens three categories a day, by registrations and by changes; another change of
+// a member that is alone in its category opens none.
+func TestChangesOpenThreeCategoriesADay(t *testing.T) {
+	in(t, "", func(t *testing.T) {
+		o := newOwned(t)
+		for n := range 3 {
+			o.join(fmt.Sprintf(`{"name":"S%d","url":"https://s%d.dev","kind":"agent","category":"old-%d"}`, n, n, n), alice)
+		}
+		time.Sleep(25 * time.Hour)
+		for n := range 3 {
+			o.deed(paid.OpChange, fmt.Sprint("s", n), `{"name":"Renamed"}`, alice).is(200, "")
+		}
+		o.deed(paid.OpChange, "ada", `{"category":"new-0"}`, alice).is(200, "")
+		o.deed(paid.OpChange, "s0", `{"category":"new-1","name":"Again"}`, alice).is(200, "")
+		o.join(`{"name":"S4","url":"https://s4.dev","kind":"agent","category":"new-2"}`, alice)
+		o.call(paid.OpChange, "s1", `{"category":"new-3"}`).is(422, api.CategoryUnavailable)
+		o.deed(paid.OpChange, "s1", `{"category":"new-0"}`, alice).is(200, "") // it is open
+		o.deed(paid.OpChange, "bob", `{"category":"new-3"}`, bobby).is(200, "")
+		time.Sleep(24*time.Hour + time.Second)
+		o.deed(paid.OpChange, "s1", `{"category":"new-4"}`, alice).is(200, "")
+	})
+}
+
 // What a squatter has done in a day does not keep the owner of the site from undoing it.
 func TestASquattersChangesDoNotCountForTheOwner(t *testing.T) {
 	in(t, "", func(t *testing.T) {
@@ -608,8 +667,9 @@ func TestOwnersAskForVisits(t *testing.T) {
 	})
 }
 
-// Each write of an owner's deeds fails once, stored or not, and a process that ends at any
-// step is followed by another: each deed is done once.
+// Each write of an owner's deeds fails once, stored or not, and ends the process. The next one,
+// on the same machine or as another node of a cluster, does with the same proof what was not
+// done: each deed is done once.
 func TestDeedsSurviveEveryFault(t *testing.T) {
 	deeds := []struct{ op, slug, body, by string }{
 		{paid.OpChange, "ada", `{"name":"Other"}`, alice},
@@ -650,11 +710,13 @@ func TestDeedsSurviveEveryFault(t *testing.T) {
 	}
 	for _, fault := range []memstore.Fault{memstore.FailNotStored, memstore.FailButStored} {
 		for commit := 1; commit <= 4; commit++ {
-			in(t, fmt.Sprintf("fault %d of write %d", fault, commit), func(t *testing.T) {
-				o := newOwned(t)
-				o.store.FailAt(commit, fault)
-				run(t, o)
-			})
+			for _, elsewhere := range []bool{false, true} {
+				in(t, fmt.Sprintf("fault %d of write %d, another node %t", fault, commit, elsewhere), func(t *testing.T) {
+					o := newOwned(t, func(r *ring) { r.elsewhere = elsewhere })
+					o.store.FailAt(commit, fault)
+					run(t, o)
+				})
+			}
 		}
 	}
 }

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -53,6 +55,11 @@ type ring struct {
 	config   func(*paid.Config) // changes what a service starts with
 	visit    func(slug string)  // has a site visited; nil for nobody does
 
+	// elsewhere has each process but the first be another node, which has followed the one
+	// before and leads now. It has none of its files.
+	elsewhere bool
+	batches   []ledger.Batch // that were stored since the first process began
+
 	*process
 	all     []*process
 	clients sync.WaitGroup
@@ -70,6 +77,48 @@ type process struct {
 	books   *ledger.Ledger
 	service *paid.Service
 	dead    atomic.Bool
+}
+
+// replicated is the store of a process whose batches other nodes get, too.
+type replicated struct {
+	*memstore.Store
+	r *ring
+}
+
+// Commit implements [ledger.Store].
+func (s replicated) Commit(b ledger.Batch) error {
+	err := s.Store.Commit(b)
+	stored := err == nil
+	for key, value := range b {
+		if got, absent := s.Get([]byte(key)); err != nil && value != nil {
+			stored = absent == nil && bytes.Equal(got, value)
+			break
+		}
+	}
+	if stored {
+		s.r.mu.Lock()
+		defer s.r.mu.Unlock()
+		s.r.batches = append(s.r.batches, maps.Clone(b))
+	}
+	return err
+}
+
+// lead opens the ledger of a node that has got all batches that were stored.
+func (r *ring) lead(cfg ledger.Config, store *memstore.Store) (*ledger.Ledger, error) {
+	r.mu.Lock()
+	batches := slices.Clone(r.batches)
+	r.mu.Unlock()
+	cfg.Store = store
+	f, err := ledger.Follow(cfg)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range batches {
+		if err := f.Apply(maps.Clone(b)); err != nil {
+			return nil, err
+		}
+	}
+	return f.Lead(replicated{store, r})
 }
 
 // newRing opens a ring under rules with a fee and a least bid of 1.00. Changes
@@ -102,7 +151,8 @@ func (r *ring) now() time.Time { return time.Now().Add(-time.Duration(r.back.Loa
 func (r *ring) start(store *memstore.Store, head []byte) {
 	r.t.Helper()
 	p := &process{store: store, head: filepath.Join(r.t.TempDir(), "head")}
-	if head != nil {
+	other := r.elsewhere && head != nil
+	if head != nil && !other {
 		if err := os.WriteFile(p.head, head, 0o600); err != nil {
 			r.t.Fatal(err)
 		}
@@ -116,12 +166,18 @@ func (r *ring) start(store *memstore.Store, head []byte) {
 			fn(at)
 		}
 	}
-	p.books, err = ledger.Open(ledger.Config{Store: store, HeadPath: p.head, Capacity: r.capacity, Now: r.now, Failpoint: step, Room: func() error {
+	books := ledger.Config{Store: replicated{store, r}, HeadPath: p.head, Capacity: r.capacity, Now: r.now, Failpoint: step, Room: func() error {
 		if r.full.Load() {
 			return errors.New("the disk is full")
 		}
 		return nil
-	}})
+	}}
+	if other {
+		p.store = memstore.New()
+		p.books, err = r.lead(books, p.store)
+	} else {
+		p.books, err = ledger.Open(books)
+	}
 	if err != nil {
 		r.t.Fatal(err)
 	}

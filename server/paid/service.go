@@ -215,6 +215,10 @@ func New(cfg Config) (*Service, error) {
 		}()
 		go s.scanAll()
 	}
+	if cfg.Prover != nil {
+		s.group.Add(1)
+		go s.sweepSpent()
+	}
 	s.hear()
 	return s, nil
 }

@@ -21,6 +21,8 @@ type spent struct {
 	Key       string `json:",omitempty"` // see idempotency
 	Seq       uint64 // how many events there were then, with its own
 	At        int64  // milliseconds
+	// Category is the one that a change has put the member in, which it may have opened.
+	Category string `json:",omitempty"`
 }
 
 // spentLife is how long a spent proof is kept: the life of an Idempotency-Key, and the time
@@ -107,6 +109,74 @@ func spentProofs(v *ledger.View, slug string) (map[string]*spent, error) {
 func (s *Service) spentBefore(slug, id string) (p *spent, err error) {
 	s.Ledger.View(func(v *ledger.View) { p, err = spentProof(v, slug, id) })
 	return p, err
+}
+
+// sweepSpent deletes spent proofs that are old, once an hour: those of members about which no
+// request comes any more, too.
+func (s *Service) sweepSpent() {
+	defer s.group.Done()
+	each := time.NewTicker(time.Hour)
+	defer each.Stop()
+	for {
+		for from, more := "", true; more; {
+			var old []string
+			old, from, more = s.oldSpent(from)
+			err := s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
+				for _, key := range old {
+					if err := tx.Put(ledger.Proofs, key, nil); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				if s.ctx.Err() == nil {
+					s.Log.Warn("old proofs are not cleared up yet", "err", err)
+				}
+				break
+			}
+		}
+		select {
+		case <-each.C:
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+// sweptAtOnce is how many spent proofs are looked at in one view.
+const sweptAtOnce = 256
+
+// oldSpent gives the keys of old proofs among the next ones from a key on, and the key after
+// them, if there are more.
+func (s *Service) oldSpent(from string) (old []string, next string, more bool) {
+	var rows []ledger.TableRow
+	var err error
+	s.Ledger.View(func(v *ledger.View) { rows, err = v.Scan(ledger.Proofs, "", from, sweptAtOnce) })
+	if err != nil {
+		s.Log.Error("spent proofs cannot be read", "err", err)
+	}
+	now := s.Now().UnixMilli()
+	for _, row := range rows {
+		next = row.Key + "\x00"
+		p := &spent{}
+		if err := json.Unmarshal(row.Value, p); err == nil && p.before(now) {
+			old = append(old, row.Key)
+		}
+	}
+	return old, next, len(rows) == sweptAtOnce
+}
+
+// openedSince says whether a change by the account has put the member in a category since an
+// instant in milliseconds, which is no longer ago than proofs are kept.
+func openedSince(v *ledger.View, slug, category string, account core.Account, since int64) bool {
+	all, err := spentProofs(v, slug)
+	for _, p := range all {
+		if p.Category == category && p.At > since && account.Is(core.AccountOf(p.Account)) {
+			return true
+		}
+	}
+	return err != nil
 }
 
 // deedsLeft refuses one deed of an operation too many within a day. Only those by account

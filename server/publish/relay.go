@@ -188,7 +188,8 @@ func (r *Relay) next(ctx context.Context, base string) error {
 	if err != nil {
 		return r.troubled(fmt.Errorf("%w: are the files sync-key and sync-key-next the same on all nodes?", err))
 	}
-	if at.Time <= last.Time && last.Time > 0 || at.Size < last.Size {
+	// Until its clock has gone on beyond what others have signed, a leader signs at one instant.
+	if at.Time < last.Time || at.Size < last.Size || at.Time == last.Time && at.Size == last.Size {
 		return errors.New("publish: a checkpoint of a node that led before")
 	}
 	if err := r.hold(ctx, at); err != nil {

@@ -202,6 +202,21 @@ func TestARelayDoesNotGoBack(t *testing.T) {
 	}
 }
 
+// A leader whose clock is behind what was signed before signs all at one instant.
+func TestARelayFollowsAClockThatIsBehind(t *testing.T) {
+	r := newRing(t, memstore.New())
+	r.setTime(time.Now().Add(-time.Hour))
+	x := relay(t, r, r.books, serve(t, publish.Handlers(r.Publisher, func() string { return "" })).base)
+	for first := r.present(); r.present().Size < first.Size+3; {
+		r.join(fmt.Sprint("member-", r.present().Size))
+		now := r.present()
+		x.comes("the newest checkpoint", func() bool { return x.Checkpoint() != nil && r.checkpoint(x.Checkpoint()) == now })
+		if now.Time != first.Time {
+			t.Errorf("signed at %d, and then at %d", first.Time, now.Time)
+		}
+	}
+}
+
 func TestARelayPassesNothingOnThatIsWrong(t *testing.T) {
 	r := newRing(t, memstore.New())
 	n := serve(t, publish.Handlers(r.Publisher, func() string { return "" }))

@@ -25,7 +25,8 @@ const maxElements = 20_000
 // LinksBack says whether a page, in HTML and at this address, links back to the ring as the
 // member: by the widget, by links from the member to its neighbours or to its own page in
 // the ring, or by its badge. A link to the ring alone does not say that its author is the
-// member. Links that the page marks as written by its users (rel="ugc") do not count.
+// member. What the page marks as not its own does not count: by rel="ugc", by "nofollow",
+// which most places where strangers write put on their links, or by "sponsored".
 func LinksBack(page []byte, at *url.URL, r Ring) bool {
 	ring, err := url.Parse(r.Base)
 	if err != nil {
@@ -38,8 +39,11 @@ func LinksBack(page []byte, at *url.URL, r Ring) bool {
 		case html.ErrorToken:
 			return p.found()
 		case html.EndTagToken:
-			if name, _ := z.TagName(); atom.Lookup(name) == atom.Template {
+			switch name, _ := z.TagName(); atom.Lookup(name) {
+			case atom.Template:
 				p.templates--
+			case atom.A:
+				p.strange = false
 			}
 		case html.StartTagToken, html.SelfClosingTagToken:
 			p.element(z)
@@ -54,7 +58,8 @@ type links struct {
 	ring *url.URL
 	at   *url.URL // what addresses in the page are relative to
 
-	templates              int // that are open; what they hold is not shown
+	templates              int  // that are open; what they hold is not shown
+	strange                bool // within a link that the page marks as not its own
 	script, widget, linked bool
 }
 
@@ -88,10 +93,15 @@ func (p *links) element(z *html.Tokenizer) {
 		p.widget = p.widget || attributes["from"] != "" && p.Names(attributes["from"])
 	case tag == "img":
 		below, ok := p.below(attributes["src"])
-		p.linked = p.linked || ok && below.Path == "/badge/"+p.Slug+".svg"
+		p.linked = p.linked || ok && !p.strange && below.Path == "/badge/"+p.Slug+".svg"
 	case tag == "a" || tag == "area":
-		rel := strings.Fields(strings.ToLower(attributes["rel"]))
-		p.linked = p.linked || !slices.Contains(rel, "ugc") && p.leadsBack(attributes["href"])
+		strange := slices.ContainsFunc(strings.Fields(strings.ToLower(attributes["rel"])), func(rel string) bool {
+			return rel == "ugc" || rel == "nofollow" || rel == "sponsored"
+		})
+		p.linked = p.linked || !strange && p.leadsBack(attributes["href"])
+		if tag == "a" {
+			p.strange = strange
+		}
 	}
 }
 

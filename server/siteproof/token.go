@@ -2,8 +2,10 @@ package siteproof
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -18,10 +20,18 @@ const (
 	// Label is the label below which a host has tokens in TXT records.
 	Label = "_webring-online"
 
+	// claims is what calls itself so when it looks for the token of a claim.
+	claims = "webring/1 (looks for the proof of a claim)"
+
 	// maxFile is how much of a file is read, in bytes: hundreds of tokens.
 	maxFile = 64 << 10
-	agent   = "webring/1 (looks for the proof of a claim)"
 )
+
+// Client reads strangers' sites: a [fetch.Client].
+type Client interface {
+	Get(ctx context.Context, r fetch.Request) (*fetch.Response, error)
+	TXT(ctx context.Context, label, host string) ([]string, error)
+}
 
 // Place says where the site at a member's URL shows tokens.
 type Place struct {
@@ -50,13 +60,18 @@ func (e *NotFoundError) Error() string {
 
 var errAbsent = errors.New("it does not hold the token")
 
+var errLong = fmt.Errorf("its first %d bytes do not hold the token", maxFile)
+
+// noFileError is errAbsent by the status of a file that is not there.
+type noFileError int
+
+func (e noFileError) Error() string        { return fmt.Sprintf("the site answers %d", int(e)) }
+func (e noFileError) Is(target error) bool { return target == errAbsent }
+
 // Find says where a site shows a token: in its file, or in its DNS. It looks at both anew.
 // It fails with a [*NotFoundError], or with a [*fetch.Busy] if it could not look.
-func Find(ctx context.Context, client *fetch.Client, at Place, token string) (core.Proof, error) {
-	inDNS := make(chan error, 1)
-	go func() { inDNS <- findDNS(ctx, client, at, token) }()
-	file := findFile(ctx, client, at, token)
-	dns := <-inDNS
+func Find(ctx context.Context, client Client, at Place, token string) (core.Proof, error) {
+	file, dns := look(ctx, client, at, claims, func(text string) bool { return text == token })
 	var busy *fetch.Busy
 	switch {
 	case file == nil:
@@ -69,29 +84,63 @@ func Find(ctx context.Context, client *fetch.Client, at Place, token string) (co
 	return 0, &NotFoundError{file, dns}
 }
 
-func findFile(ctx context.Context, client *fetch.Client, at Place, token string) error {
+// Names says where a site shows a token that names an account, 0 if nowhere. known is false if
+// it may show one and could not be read. agent is what the look calls itself.
+//
+// It does not ask by which key, and for which member, a token was made: whoever writes to the
+// site has named the account. So a token stays good when its key is gone.
+func Names(ctx context.Context, client Client, at Place, account core.Account, agent string) (proof core.Proof, known bool) {
+	file, dns := look(ctx, client, at, agent, func(text string) bool {
+		token, err := base64.RawURLEncoding.DecodeString(text)
+		return err == nil && len(token) > len(account) && core.Account(token[:len(account)]) == account
+	})
+	switch {
+	case file == nil:
+		return core.ByFile, true
+	case dns == nil:
+		return core.ByDNS, true
+	}
+	return 0, errors.Is(file, errAbsent) && errors.Is(dns, errAbsent)
+}
+
+// look looks for a text in both places. Errors match errAbsent where it certainly is not.
+func look(ctx context.Context, client Client, at Place, agent string, is func(text string) bool) (file, dns error) {
+	inDNS := make(chan error, 1)
+	go func() { inDNS <- findDNS(ctx, client, at, is) }()
+	file = findFile(ctx, client, at, agent, is)
+	return file, <-inDNS
+}
+
+func findFile(ctx context.Context, client Client, at Place, agent string, is func(text string) bool) error {
 	got, err := client.Get(ctx, fetch.Request{URL: at.URL, Accept: "text/plain", UserAgent: agent, MaxBody: maxFile})
 	if err != nil {
 		return err
 	}
-	if got.Status != 200 {
+	switch got.Status {
+	case http.StatusOK:
+	case http.StatusNotFound, http.StatusGone:
+		return noFileError(got.Status)
+	default:
 		return fmt.Errorf("the site answers %d", got.Status)
 	}
 	const mark = "\ufeff" // with which some editors begin a file
 	for line := range strings.Lines(strings.TrimPrefix(string(got.Body), mark)) {
-		if strings.TrimSpace(line) == token {
+		if is(strings.TrimSpace(line)) {
 			return nil
 		}
+	}
+	if got.Truncated {
+		return errLong
 	}
 	return errAbsent
 }
 
-func findDNS(ctx context.Context, client *fetch.Client, at Place, token string) error {
+func findDNS(ctx context.Context, client Client, at Place, is func(text string) bool) error {
 	texts, err := client.TXT(ctx, Label, at.Host)
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(texts, func(text string) bool { return strings.TrimSpace(text) == token }) {
+	if !slices.ContainsFunc(texts, func(text string) bool { return is(strings.TrimSpace(text)) }) {
 		return errAbsent
 	}
 	return nil

@@ -1,5 +1,5 @@
-// Package visits looks whether the sites of members still answer, and whether they link
-// back to the ring.
+// Package visits looks whether the sites of members still answer, and whether what has verified
+// them is still there.
 //
 // Each member is visited once a day, in a minute that its place in the ring decides, so that
 // the visits of a day are spread over it. What is asked depends on the kind:
@@ -26,8 +26,13 @@
 // or one of five others that are asked then: otherwise it is this process that is cut off, and
 // the minute is repeated once it is not. A ring in which nobody else can be asked blames nobody.
 //
-// A page that links back verifies its member (package siteproof). Three visits in a row that
-// find a page without a link take that away again. A proof by a token stays.
+// A page that links back verifies its member (package siteproof), and so does a token that names
+// its owner, where the site has named that account before. Of members that a token has verified
+// the token is looked for at each visit that the site has answered. A link does in its
+// place, so that a site may have either. Three visits in a row that find neither take the
+// verification away again. What could not be read counts as nothing: a page that is not HTML or too
+// long, for those that a link has verified; a file or a name server that does not answer, for
+// the others. The account stays the owner.
 //
 // Only what changes is an event: asleep, awake, verified, unverified. Failures in a row lie in a
 // table of the ledger's store, as does the minute that is next, so another process goes on where
@@ -35,8 +40,9 @@
 // a day of it. Rows of the table:
 //
 //	"at"        the next minute since 1970, as a varint
-//	'm' slug    failures in a row, the second of the first one since 1970, and visits in a row
-//	            that found no link, as varints. Without any there is no row
+//	'm' slug    failures in a row, the second of the first one since 1970, visits in a row that
+//	            found no proof, and a checksum of the URL and the kind that they are about, as
+//	            varints. Without any there is no row. Earlier versions wrote no checksum
 //
 // One process at a time visits: the one that writes the ledger.
 package visits

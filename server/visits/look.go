@@ -38,7 +38,9 @@ type sight struct {
 	why     string // it failed
 	at      time.Time
 
-	read, linked bool // a page was read, and it links back
+	read, linked bool       // a page was read, and it links back
+	looked       bool       // for a token that names the owner, which the site shows there or not at all
+	token        core.Proof // where it shows one
 }
 
 // alive says whether the site is there.
@@ -70,8 +72,11 @@ func targetOf(st *core.State, o core.Ordinal) (target, bool) {
 
 // request gives a request to a site of a member.
 func (m *target) request(at, accept string) fetch.Request {
-	return fetch.Request{URL: at, Accept: accept, UserAgent: fmt.Sprintf(agentWords, m.ring+"/docs#visits")}
+	return fetch.Request{URL: at, Accept: accept, UserAgent: m.agent()}
 }
+
+// agent is what a visit calls itself.
+func (m *target) agent() string { return fmt.Sprintf(agentWords, m.ring+"/docs#visits") }
 
 // below gives the address of a path on the member's host.
 func (m *target) below(path string) string {
@@ -85,17 +90,15 @@ func (m *target) below(path string) string {
 // look visits a member.
 func (v *Visitor) look(ctx context.Context, m target) sight {
 	s := sight{target: m}
+	home := "" // a page to look for a link at, if there is none where the member is
 	switch m.Kind {
 	case core.MCP:
 		mcp, spoken := v.initialize(ctx, m)
 		if s.outcome, s.why = mcp.outcome, mcp.why; !spoken {
 			v.lookAtPage(ctx, &s, m.URL)
 		}
-		if root := m.below("/"); s.outcome == Answered && m.wantsLink() && !s.linked && (spoken || root != m.URL) {
-			page, err := v.cfg.Fetch.Get(ctx, m.request(root, pageTypes))
-			if err == nil && page.Status/100 == 2 {
-				v.findLink(&s, page)
-			}
+		if root := m.below("/"); spoken || root != m.URL {
+			home = root
 		}
 	case core.Agent:
 		if answers := v.lookAtPage(ctx, &s, m.URL); answers && s.outcome == Failed {
@@ -103,6 +106,18 @@ func (v *Visitor) look(ctx context.Context, m target) sight {
 		}
 	default:
 		v.lookAtPage(ctx, &s, m.URL)
+	}
+	if s.outcome != Answered {
+		return s
+	}
+	if at, err := siteproof.PlaceOf(m.URL); err == nil && m.wantsToken() {
+		s.token, s.looked = siteproof.Names(ctx, v.cfg.Fetch, at, m.Owner, m.agent())
+	}
+	if home != "" && !s.linked && s.token == 0 {
+		page, err := v.cfg.Fetch.Get(ctx, m.request(home, pageTypes))
+		if err == nil && page.Status/100 == 2 {
+			v.findLink(&s, page)
+		}
 	}
 	return s
 }
@@ -159,12 +174,16 @@ func (v *Visitor) lookAtCard(ctx context.Context, s *sight) {
 	}
 }
 
-// wantsLink says whether a link back tells anything new of a member.
-func (m *target) wantsLink() bool { return m.Proof == 0 || m.Proof == core.ByLink }
+// byToken says whether a token has verified the member.
+func (m *target) byToken() bool { return m.Proof == core.ByFile || m.Proof == core.ByDNS }
+
+// wantsToken says whether a token that names the owner tells anything of a member: one that has
+// verified it, or can do so again.
+func (m *target) wantsToken() bool { return m.byToken() || m.Proof == 0 && m.Claimed }
 
 // findLink looks for a link back in a page.
 func (v *Visitor) findLink(s *sight, page *fetch.Response) {
-	if !s.wantsLink() || !isHTML(page) {
+	if !isHTML(page) {
 		return
 	}
 	var scratch []byte

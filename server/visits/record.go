@@ -1,10 +1,12 @@
 package visits
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"time"
 
 	"webring/core"
@@ -16,7 +18,7 @@ const (
 	// apart, so it is the third day.
 	failures    = 3
 	failingTime = 47 * time.Hour
-	// misses is how many visits in a row have to find no link.
+	// misses is how many visits in a row have to find that what has verified a member is gone.
 	misses = 3
 
 	nextKey      = "at"
@@ -33,33 +35,48 @@ type note struct {
 	failed int
 	since  int64 // second of the first failure
 	missed int
+	about  uint64 // checksum of what was visited; 0 in rows of earlier versions
 }
 
-func readNote(view *ledger.View, slug string) (n note, some bool, err error) {
+// aboutOf is a checksum of what is visited: what was found at another URL, or of another kind,
+// says nothing.
+func aboutOf(m target) uint64 {
+	sum := fnv.New32a()
+	fmt.Fprint(sum, m.Kind, " ", m.URL)
+	return 1 + uint64(sum.Sum32())
+}
+
+func readNote(view *ledger.View, slug string) (n note, err error) {
 	value, err := view.Value(ledger.Visits, memberPrefix+slug)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return n, false, nil
+		return n, nil
 	}
 	if err != nil {
-		return n, false, err
+		return n, err
 	}
-	var fields [3]uint64
+	var fields [4]uint64
 	for i := range fields {
 		x, size := binary.Uvarint(value)
+		if size <= 0 && i < 3 {
+			return n, nil // as without a row: it only counts
+		}
 		if size <= 0 {
-			return n, true, nil // as without a row: it only counts
+			break
 		}
 		fields[i], value = x, value[size:]
 	}
-	return note{int(fields[0]), int64(fields[1]), int(fields[2])}, true, nil
+	return note{int(fields[0]), int64(fields[1]), int(fields[2]), fields[3]}, nil
 }
 
 func (n note) encode() []byte {
 	if n.failed == 0 && n.missed == 0 {
 		return nil
 	}
-	value := binary.AppendUvarint(nil, uint64(n.failed))
-	return binary.AppendUvarint(binary.AppendUvarint(value, uint64(n.since)), uint64(n.missed))
+	var value []byte
+	for _, x := range [...]uint64{uint64(n.failed), uint64(n.since), uint64(n.missed), n.about} {
+		value = binary.AppendUvarint(value, x)
+	}
+	return value
 }
 
 // nextMinute reads which minute is next, 0 if none was written.
@@ -135,26 +152,29 @@ func judgeVisit(tx *ledger.Tx, s *sight, asked bool) (events []core.Event, err e
 		return nil, nil
 	}
 	m, there := targetOf(st, o)
-	n, some, err := readNote(tx.View(), s.slug)
+	n, err := readNote(tx.View(), s.slug)
 	if err != nil {
 		return nil, err
 	}
-	before := n
+	before := n.encode()
 	switch {
 	case !there:
 		n = note{}
 	case m.URL != s.URL:
 		return nil, nil
 	default:
-		if n.failed > 0 && n.since < m.Changed/1000 {
-			n = note{} // that was before the member has changed
+		about := aboutOf(m)
+		if n.about != 0 && n.about != about {
+			n = note{}
 		}
+		n.about = about
 		events = n.judge(m, s, tx.Stamp(), asked)
 	}
-	if n == before && (some || n.encode() == nil) {
+	now := n.encode()
+	if bytes.Equal(now, before) {
 		return events, nil
 	}
-	return events, tx.Put(ledger.Visits, memberPrefix+s.slug, n.encode())
+	return events, tx.Put(ledger.Visits, memberPrefix+s.slug, now)
 }
 
 // judge counts a visit, and gives the events by which the state of its member changes.
@@ -174,15 +194,17 @@ func (n *note) judge(m target, s *sight, stamp int64, asked bool) (events []core
 			events = append(events, &core.Asleep{Stamp: stamp, Member: m.slug})
 		}
 	}
-	switch {
-	case !s.read:
-	case s.linked:
-		n.missed = 0
-		if m.Proof == 0 {
-			events = append(events, &core.Verified{Stamp: stamp, Member: m.slug, Proof: core.ByLink})
+	switch shown := s.token; {
+	case shown != 0 || s.linked:
+		if n.missed = 0; shown == 0 {
+			shown = core.ByLink
 		}
-	case m.Proof != core.ByLink:
+		if m.Proof == 0 {
+			events = append(events, &core.Verified{Stamp: stamp, Member: m.slug, Proof: shown})
+		}
+	case m.Proof == 0:
 		n.missed = 0
+	case m.byToken() && !s.looked, !m.byToken() && !s.read:
 	case !asked:
 		if n.missed++; n.missed >= misses {
 			n.missed = 0

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"webring/server/fetch"
 	"webring/server/ledger"
+	"webring/server/siteproof"
 )
 
 const (
@@ -29,15 +29,10 @@ type Ledger interface {
 	View(fn func(*ledger.View))
 }
 
-// Fetcher reads sites: a [fetch.Client].
-type Fetcher interface {
-	Get(ctx context.Context, r fetch.Request) (*fetch.Response, error)
-}
-
 // Config says what a [Visitor] works with.
 type Config struct {
 	Ledger Ledger
-	Fetch  Fetcher
+	Fetch  siteproof.Client
 	// Now is the clock, [time.Now] when nil.
 	Now func() time.Time
 	// Visited is told the outcome of each visit. It must be quick. It may be nil.
@@ -73,8 +68,8 @@ func New(c Config) *Visitor {
 // Behind is how far the visits are behind their schedule.
 func (v *Visitor) Behind() time.Duration { return time.Duration(v.behind.Load()) * time.Minute }
 
-// Ask has a member visited soon, in the order of such visits. An answer wakes it, and a link
-// verifies it; a failure does not count. Ask does not wait.
+// Ask has a member visited soon, in the order of such visits. An answer wakes it, and a link or
+// a token verifies it; a failure does not count. Ask does not wait.
 func (v *Visitor) Ask(slug string) {
 	select {
 	case v.asked <- slug:

@@ -2,9 +2,11 @@ package visits
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -19,12 +21,14 @@ import (
 	"webring/server/fetch"
 	"webring/server/ledger"
 	"webring/server/ledger/memstore"
+	"webring/server/siteproof"
 )
 
 // web is what the sites of members answer, by host and at the present time.
 type web struct {
 	mu     sync.Mutex
 	answer func(host string, r fetch.Request) (*fetch.Response, error)
+	texts  func(host string) ([]string, error) // in DNS; nil: none
 	takes  time.Duration
 
 	asked   map[string]int // requests by host
@@ -39,7 +43,15 @@ func newWeb(answer func(host string, r fetch.Request) (*fetch.Response, error)) 
 	return &web{answer: answer, asked: map[string]int{}, minutes: map[int64]int{}, now: map[string]int{}}
 }
 
-// Get implements [Fetcher].
+// TXT implements [siteproof.Client].
+func (w *web) TXT(_ context.Context, _, host string) ([]string, error) {
+	if w.texts == nil {
+		return nil, nil
+	}
+	return w.texts(host)
+}
+
+// Get implements [siteproof.Client].
 func (w *web) Get(ctx context.Context, r fetch.Request) (*fetch.Response, error) {
 	u, err := url.Parse(r.URL)
 	if err != nil {
@@ -75,17 +87,56 @@ func page(status int, html string) *fetch.Response {
 // books is a ledger with members at https://HOST/.
 type books struct {
 	*ledger.Ledger
-	t *testing.T
+	t       *testing.T
+	batches *[]ledger.Batch // that were committed
+}
+
+// noted is a store that notes what is committed.
+type noted struct {
+	ledger.Store
+	batches *[]ledger.Batch
+}
+
+// Commit implements [ledger.Store].
+func (s noted) Commit(b ledger.Batch) error {
+	*s.batches = append(*s.batches, maps.Clone(b))
+	return s.Store.Commit(b)
+}
+
+// handOver ends the ledger, and gives it as another node has it, which has followed and leads
+// now.
+func (b *books) handOver() *books {
+	b.t.Helper()
+	if err := b.Close(); err != nil {
+		b.t.Fatal(err)
+	}
+	store := memstore.New()
+	f, err := ledger.Follow(ledger.Config{Store: store, HeadPath: filepath.Join(b.t.TempDir(), "head"), Capacity: 100})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, batch := range *b.batches {
+		if err := f.Apply(batch); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	l, err := f.Lead(store)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { l.Close() })
+	return &books{l, b.t, nil}
 }
 
 func open(t *testing.T, hosts ...string) *books {
 	t.Helper()
-	l, err := ledger.Open(ledger.Config{Store: memstore.New(), HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: len(hosts)})
+	batches := new([]ledger.Batch)
+	l, err := ledger.Open(ledger.Config{Store: noted{memstore.New(), batches}, HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: len(hosts)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	b := &books{l, t}
+	b := &books{l, t, batches}
 	b.do(func(tx *ledger.Tx) error {
 		_, err := tx.Append(&core.Rules{Stamp: tx.Stamp(), Name: "Test", BaseURL: "https://ring.example", Fee: 100, MinBid: 100, Grace: 10, Decay: 1000,
 			Networks: []core.Network{{Name: "tempo:42431", Method: "tempo", Currency: "usd"}}, Scorer: "fixed", RequiredScore: 40}, nil)
@@ -139,7 +190,7 @@ func (b *books) rows() (n int) {
 }
 
 // run visits until end is called.
-func (b *books) run(w Fetcher, seen func(Outcome)) (v *Visitor, end func()) {
+func (b *books) run(w siteproof.Client, seen func(Outcome)) (v *Visitor, end func()) {
 	v = New(Config{Ledger: b, Fetch: w, Visited: seen, Log: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan struct{})
@@ -280,6 +331,121 @@ func TestWhoSleepsAndWhoWakes(t *testing.T) {
 		if w.atOnce != 1 {
 			t.Errorf("%d requests at once at a site", w.atOnce)
 		}
+	})
+}
+
+// What a token has verified stays so while the site shows a token that names the owner, or links
+// back, and while that cannot be read. Three visits that find neither end it, and it comes
+// back with the token. A member that changes is not forgiven for that.
+func TestATokenThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := open(t, "gone.example", "dns.example", "linked.example", "shut.example", "silent.example", "back.example", "renamed.example", "moving.example")
+		owner := core.Account{7}
+		names := base64.RawURLEncoding.EncodeToString(append(owner[:], "0123456789abcdef"...))
+		other := base64.RawURLEncoding.EncodeToString(append(make([]byte, 20), "0123456789abcdef"...))
+		for slug, proof := range map[string]core.Proof{"gone": core.ByFile, "dns": core.ByDNS, "linked": core.ByFile, "shut": core.ByFile, "silent": core.ByDNS, "back": core.ByFile} {
+			b.do(func(tx *ledger.Tx) error {
+				_, err := tx.Append(&core.Claimed{Stamp: tx.Stamp(), Member: slug, Owner: owner, Proof: proof}, nil)
+				return err
+			})
+		}
+		began := time.Now()
+		w := newWeb(func(host string, r fetch.Request) (*fetch.Response, error) {
+			switch name, _, _ := strings.Cut(host, "."); {
+			case name == "renamed" || name == "moving":
+				return nil, fetch.ErrUnreachable
+			case !strings.HasSuffix(r.URL, siteproof.File):
+				if name == "linked" {
+					return page(200, `<a href="https://ring.example/next?from=linked">Next</a>`), nil
+				}
+				return page(200, "Hello"), nil
+			case name == "shut":
+				return page(500, ""), nil
+			case name == "gone" && down(began, 0, 2), name == "back" && !down(began, 2, 3, 4, 5):
+				return page(200, "# ours\n"+other+"\n"+names+"\n"), nil
+			case name == "gone":
+				return page(200, other), nil
+			}
+			return page(404, ""), nil
+		})
+		w.texts = func(host string) ([]string, error) {
+			switch host {
+			case "dns.example":
+				return []string{"v=other", names}, nil
+			case "silent.example":
+				return nil, fetch.ErrTooSlow
+			}
+			return nil, nil
+		}
+		_, end := b.run(w, nil)
+		defer end()
+		want := func(days int, proofs map[string]core.Proof) {
+			t.Helper()
+			for time.Since(began) < time.Duration(days)*24*time.Hour {
+				time.Sleep(12 * time.Hour)
+				n := int(time.Since(began) / time.Hour)
+				b.do(func(tx *ledger.Tx) error {
+					_, err := tx.Append(&core.Changed{Stamp: tx.Stamp(), Member: "renamed"}, &core.Texts{Name: core.Text{Value: fmt.Sprint("Name ", n)}})
+					if err != nil || n > 60 {
+						return err
+					}
+					_, err = tx.Append(&core.Moved{Stamp: tx.Stamp(), Member: "moving"}, &core.Texts{URL: core.Text{Value: fmt.Sprintf("https://moving.example/%d", n)}})
+					return err
+				})
+			}
+			synctest.Wait()
+			for slug, proof := range proofs {
+				if m := b.member(slug); m.Proof != proof {
+					t.Errorf("after %d days %s is verified by %q, want %q", days, slug, m.Proof, proof)
+				}
+			}
+		}
+		stay := map[string]core.Proof{"dns": core.ByDNS, "linked": core.ByFile, "shut": core.ByFile, "silent": core.ByDNS}
+		want(4, stay)
+		if m := b.member("gone"); m.Proof != core.ByFile { // missed on days 1 and 3, and seen between them
+			t.Error("a token that was gone for a day ends its proof")
+		}
+		if m := b.member("moving"); m.Asleep {
+			t.Error("failures at a URL count at the next one")
+		}
+		want(5, map[string]core.Proof{"back": 0})
+		want(7, map[string]core.Proof{"gone": 0, "back": core.ByFile})
+		want(9, stay)
+		if m := b.member("gone"); m.Owner != owner || !m.Claimed {
+			t.Error("an owner has lost its member with the proof")
+		}
+		if !b.member("renamed").Asleep || !b.member("moving").Asleep {
+			t.Error("a dead site stays awake by changes of its name")
+		}
+	})
+}
+
+// Failures in a row go on where another node leads.
+func TestAnotherNodeGoesOnWithVisits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := open(t, "fine.example", "dead.example")
+		w := newWeb(func(host string, _ fetch.Request) (*fetch.Response, error) {
+			if host == "dead.example" {
+				return nil, fetch.ErrUnreachable
+			}
+			return page(200, ""), nil
+		})
+		_, end := b.run(w, nil)
+		time.Sleep(36 * time.Hour) // two visits to each
+		end()
+		before := w.asked["fine.example"]
+		next := b.handOver()
+		if next.rows() != 1 || next.member("dead").Asleep {
+			t.Errorf("%d rows at the next leader", next.rows())
+		}
+		_, end = next.run(w, nil)
+		defer end()
+		time.Sleep(36 * time.Hour)
+		synctest.Wait()
+		if !next.member("dead").Asleep || next.rows() != 0 {
+			t.Errorf("three failures under two leaders: asleep %v, %d rows", next.member("dead").Asleep, next.rows())
+		}
+		t.Logf("fine.example was asked %d times by the first and %d by the next", before, w.asked["fine.example"]-before)
 	})
 }
 

@@ -6,9 +6,28 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"strings"
 
+	"webring/edge/voucher"
 	"webring/server/ledger/etcdstore"
+	"webring/server/mpp"
 )
+
+// shared compares the secrets that all nodes share with those by which the ring works.
+func (c *checks) shared(o *options, s etcdstore.Status) {
+	keys, err := challengeKeys(o)
+	secrets, wrong := openEdgeSecrets(o.edgeSecretFile)
+	if errors.Join(err, wrong) != nil {
+		return // told of as those files
+	}
+	own := sharedSecrets{challenges: func() mpp.Keys { return keys }, edge: func() *voucher.Secrets { return secrets }, data: o.data}
+	switch lacks := s.Lacks(own.all()); {
+	case lacks != nil:
+		c.fail("cluster", fmt.Errorf("%s of this node is not that of the ring: copy what the node that leads has", strings.Join(lacks, ", ")))
+	case s.Shared != nil:
+		c.ok("cluster", "the keys of this node are those of the ring")
+	}
+}
 
 // cluster checks what a node of a cluster needs, and asks etcd for the ring.
 func (c *checks) cluster(o *options) {
@@ -28,7 +47,7 @@ func (c *checks) cluster(o *options) {
 		c.ok("cluster", "others reach this node at %s", at)
 	}
 	if !c.fail("cluster", needKeys(o)) {
-		c.ok("cluster", "the keys that all nodes share are there; compare them with those of the others")
+		c.ok("cluster", "the keys that all nodes share are there")
 	}
 	config, err := f.config(o.data, at, slog.New(slog.DiscardHandler))
 	if c.fail("etcd", err) {
@@ -50,6 +69,7 @@ func (c *checks) cluster(o *options) {
 		c.fail("etcd", fmt.Errorf("the ring %s was made a single origin again", f.ring))
 	default:
 		c.ok("etcd", "the ring %s is at transaction %d; nodes: %d", f.ring, s.Head.Serial, len(s.Nodes))
+		c.shared(o, s)
 		if m.Node == "" {
 			c.note("cluster", "%s joins the ring with this start", f.node)
 		}

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -113,7 +115,7 @@ func printCluster(ctx context.Context, c *etcdstore.Cluster, out io.Writer) erro
 	}
 	switch {
 	case s.Tombstone:
-		fmt.Fprintf(out, "the ring was made a single origin again, at transaction %d\n", s.Head.Serial)
+		fmt.Fprintf(out, "the ring was made a single origin again, which is %s, at transaction %d\n", s.Single, s.Head.Serial)
 	case s.Leader.Node == "":
 		fmt.Fprintf(out, "no node leads; etcd is at transaction %d, %d events, and holds %d bytes of the tail\n", s.Head.Serial, s.Head.Size, s.TailBytes)
 	default:
@@ -126,6 +128,9 @@ func printCluster(ctx context.Context, c *etcdstore.Cluster, out io.Writer) erro
 	}
 	if err := w.Flush(); err != nil {
 		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Refused)) {
+		fmt.Fprintf(out, "%s is refused: %s\n", name, s.Refused[name])
 	}
 	return printSealing(s, out)
 }

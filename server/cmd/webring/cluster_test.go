@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"webring/server/devchain"
 	"webring/server/ledger"
 	"webring/server/ledger/etcdstore"
 )
@@ -20,6 +22,65 @@ type bidder struct {
 	t    *testing.T
 	slug string
 	paid int64 // cents, of all that was taken
+
+	owner   devchain.Account // of the member
+	renamed []string         // what it was called, in order
+
+	next uint64   // since which number news are polled
+	bids int      // that they have told of
+	told []string // renames, by what they say
+}
+
+// sign has the owner sign a change of the member's name, for which a node asks.
+func (b *bidder) sign(o *origin, name string) (body, credential string) {
+	b.t.Helper()
+	body = fmt.Sprintf(`{"name":%q}`, name)
+	b.renamed = append(b.renamed, name)
+	return body, o.signAs(b.owner, http.MethodPatch, "/api/ring/"+b.slug, body)
+}
+
+// rename sends a change through a node until it has its outcome.
+func (b *bidder) rename(o *origin, body, credential string) error {
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		r, err := o.try(http.MethodPatch, "/api/ring/"+b.slug, []byte(body), "Content-Type", "application/json", "Authorization", credential)
+		switch {
+		case err == nil && (r.Status == http.StatusOK || r.Status == http.StatusConflict && strings.Contains(string(r.Body), `"credential_reused"`)):
+			return nil
+		case err == nil && r.Status != http.StatusServiceUnavailable || time.Since(began) > longEnough:
+			return fmt.Errorf("a change was not taken: %v, %d %s", err, r.Status, r.Body)
+		}
+	}
+}
+
+// poll reads the news of the ring at a node, from where it has stopped at another one.
+func (b *bidder) poll(o *origin) {
+	b.t.Helper()
+	for more := true; more; {
+		var d struct {
+			Events []struct {
+				ID           uint64
+				Type, Member string
+			}
+			Next           uint64
+			More, Complete bool
+		}
+		r := o.get(fmt.Sprintf("/api/events?since=%d", b.next))
+		if r.Status != http.StatusOK || json.Unmarshal(r.Body, &d) != nil || !d.Complete {
+			b.t.Fatalf("news since %d: %d %s", b.next, r.Status, r.Body)
+		}
+		for _, e := range d.Events {
+			if e.ID <= b.next {
+				b.t.Errorf("%+v comes after %d", e, b.next)
+			}
+			switch e.Type {
+			case "bid":
+				b.bids++
+			case "changed":
+				b.told = append(b.told, e.Member)
+			}
+		}
+		b.next, more = d.Next, d.More
+	}
 }
 
 func (b *bidder) body() string { return fmt.Sprintf(`{"member":%q,"amount":"1"}`, b.slug) }
@@ -75,11 +136,18 @@ func TestAClusterOutlivesItsLeader(t *testing.T) {
 	}
 
 	// A standby passes a payment on, and shows at once what was paid for.
-	b := &bidder{t: t, slug: others[0].join("Ada", "agent", "2"), paid: 300}
+	b := &bidder{t: t, paid: 300, owner: wallet(t)}
+	joined := others[0].pay(b.owner, "/api/register", `{"name":"Ada","url":"https://ada.dev/","kind":"agent","bid":"2"}`)
+	if joined.Status != http.StatusCreated {
+		t.Fatalf("joining: %d %s", joined.Status, joined.Body)
+	}
+	b.slug = at(t, paidDocument(t, joined), "member", "slug").(string)
 	if r := others[0].get("/api/ring/" + b.slug); r.Status != http.StatusOK {
 		t.Errorf("a standby does not show who has joined through it: %d %s", r.Status, r.Body)
 	}
 	b.bid(leads, "at the leader")
+	b.poll(leads)
+	b.poll(others[1])
 	credential := others[0].sign(wallet(t), "/api/bid", b.body())
 	key := []string{"Authorization", credential, "Idempotency-Key", "the-key-of-one-bid-0001"}
 	before := others[0].post("/api/bid", b.body(), key...)
@@ -105,17 +173,28 @@ func TestAClusterOutlivesItsLeader(t *testing.T) {
 	b.bid(leads, "through the node that came back")
 
 	// Stopped past its lease: another one leads, and the one that wakes follows.
+	// An owner's request that it has in hand is done once, by whichever.
 	asleep, others := c.leader()
+	body, proof := b.sign(others[1], "Ada as the leader slept")
 	readers.absent[index(asleep)].Store(true)
 	if err := asleep.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	changed := make(chan error, 1)
+	go func() { changed <- b.rename(others[1], body, proof) }()
 	took = b.bid(others[0], "after the leader was stopped")
+	if err := <-changed; err != nil {
+		t.Error(err)
+	}
+	b.poll(others[0])
 	t.Logf("a bid was taken %s after the leader was stopped", took.Round(time.Millisecond))
 	if err := asleep.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
 	b.bid(asleep, "through the leader of before, as it wakes")
+	if err := b.rename(asleep, body, proof); err != nil {
+		t.Error(err)
+	}
 	if leads, others = c.leader(); leads == asleep {
 		t.Error("the node that slept leads")
 	}
@@ -135,7 +214,12 @@ func TestAClusterOutlivesItsLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("handed over within %s", time.Since(began).Round(time.Millisecond))
+	body, proof = b.sign(leads, "Ada after the leader has handed over")
+	if err := b.rename(leads, body, proof); err != nil {
+		t.Error(err)
+	}
 	b.bid(leads, "after the leader has handed over")
+	b.poll(leads)
 	if now, _ := c.leader(); now != to {
 		t.Error("another node leads than the one that was named")
 	}
@@ -168,6 +252,16 @@ func TestAClusterOutlivesItsLeader(t *testing.T) {
 	readers.absent[index(leads)].Store(true)
 	leads.stop()
 	b.bid(others[0], "after the leader was ended")
+
+	// The news have all bids and changes once, whichever node was asked.
+	b.poll(others[1])
+	b.poll(others[0])
+	if bids := int(b.paid-300) / 100; b.bids != bids || len(b.told) != len(b.renamed) {
+		t.Errorf("news tell of %d bids and of %d changes, and there were %d and %q", b.bids, len(b.told), bids, b.renamed)
+	}
+	if name := at(t, others[0].get("/api/ring/"+b.slug).document(t), "member", "name"); name != b.renamed[len(b.renamed)-1] {
+		t.Errorf("the member is called %v", name)
+	}
 
 	readers.end()
 	t.Logf("%d reads", readers.reads.Load())

@@ -118,13 +118,22 @@ func (n *originNode) countHops(cfg *edge.Config) (run func(ctx context.Context))
 }
 
 // besides answers from what this origin keeps beside the ledger.
-func (n *originNode) besides(_ context.Context, path, query string) (d api.Document) {
+func (n *originNode) besides(ctx context.Context, path, query string) (d api.Document) {
 	if strings.HasSuffix(path, "/hops") {
 		return n.hops.Document(path, query)
 	}
-	n.books.View(func(v *ledger.View) { d = news.Document(v, path, query) })
+	ahead := false
+	read := func() { n.books.View(func(v *ledger.View) { d, ahead = news.Document(v, path, query) }) }
+	read()
+	// A node that follows may be behind the one that this reader has asked before.
+	for over := time.Now().Add(followTime); ahead && n.moved != nil && ctx.Err() == nil && time.Now().Before(over); read() {
+		time.Sleep(followTime / 100)
+	}
 	return d
 }
+
+// followTime is how long a node of a cluster waits for news that its reader knows already.
+const followTime = 2 * time.Second
 
 // deliverHops stores a report, or passes it on to the node that leads.
 func (n *originNode) deliverHops(ctx context.Context, report []byte) error {

@@ -67,7 +67,7 @@ func (n *originNode) lead(ctx context.Context, books *ledger.Ledger, t *leaderTe
 	l.end = end
 	go n.scorer.sweep(beside)
 	go n.hops.Run(beside)
-	go news.Run(beside, books, n.log)
+	go news.Run(beside, books, n.o.now, n.log)
 	taking := paid.Config{
 		Ledger: books, Methods: methods, Scorer: n.scorer.registrations, DraftScorer: n.scorer.drafts, Sites: n.o.sites.policy(), Names: n.o.namePolicy(),
 		Realm: n.o.realm, Keys: n.keys.get(), Now: n.o.now, Log: n.log, Ready: t.ready(n.disk.atLeast(payFloor)), Failpoint: n.failpoint,

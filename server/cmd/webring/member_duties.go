@@ -114,18 +114,7 @@ func (c *clusterNode) catchUp(f *ledger.Follower) error {
 // catchUpEvents is how many events are read at a time.
 const catchUpEvents = 256
 
-// verifiers are those of the keys that sign for edges, as they lie in the data folder now.
-func (c *clusterNode) verifiers() ([]string, error) {
-	key, err := publish.ReadKey(syncKeyPath(c.o.data))
-	if err != nil {
-		return nil, err
-	}
-	next, err := publish.ReadNext(nextKeyPath(c.o.data))
-	if next == nil {
-		return []string{key.Verifier()}, err
-	}
-	return []string{key.Verifier(), next.Verifier()}, err
-}
+func (c *clusterNode) verifiers() ([]string, error) { return verifiersOf(c.o.data) }
 
 // leader gives the URL of the node that leads, "" if there is none or it is this one.
 func (c *clusterNode) leader() (url string, changed <-chan struct{}) {
@@ -158,8 +147,8 @@ func (c *clusterNode) passOn(ctx context.Context) {
 // standbyBackend answers while this node follows: paid requests go to the leader.
 // books are nil while the ledger is being opened.
 func (c *clusterNode) standbyBackend(source publish.Source, books server.StandbyBooks) *backend {
-	b := &backend{paid: map[string]edge.Handler{}, others: map[string]edge.Handler{}, source: source,
-		control: (&server.Standby{Books: books, Keys: func() map[string]string { return keyFiles(c.o) }, Cluster: c.status, Log: c.log}).Handler()}
+	control := &server.Standby{Books: books, Keys: func() map[string]string { return keyFiles(c.o) }, Cluster: c.status, Log: c.log}
+	b := &backend{paid: map[string]edge.Handler{}, others: map[string]edge.Handler{}, source: source, control: c.clusterControl(control.Handler())}
 	for pattern := range paidOperations {
 		b.paid[pattern] = c.forwarder.Paid
 	}
@@ -197,23 +186,27 @@ func (c *clusterNode) lead(ctx context.Context, f following, t term) (reign, err
 	for path, h := range b.paid {
 		b.paid[path] = c.within(t, h)
 	}
-	b.control = c.leaderControl(b.control)
+	b.control = c.clusterControl(b.control)
 	c.desk.show(b)
 	return &ruler{l, c}, nil
 }
 
-// leaderControl adds to what answers the operator
+// clusterControl adds to what answers the operator
 //
 //	POST /cluster/leave
 //
-// which makes the ring a single origin again, this one.
-func (c *clusterNode) leaderControl(rest http.Handler) http.Handler {
+// which makes the ring a single origin again, this one. It can be asked again after any failure.
+func (c *clusterNode) clusterControl(rest http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", rest)
 	mux.HandleFunc("POST /cluster/leave", func(w http.ResponseWriter, r *http.Request) {
-		err := c.leave(r.Context())
+		until, err := c.left(r.Context())
+		if errors.Is(err, errNotLeading) {
+			rest.ServeHTTP(w, r)
+			return
+		}
 		if err == nil {
-			err = c.beAlone(r.Context())
+			err = c.beAlone(r.Context(), until)
 		}
 		if err != nil {
 			c.log.Error("the ring was not made a single origin", "err", err)
@@ -227,12 +220,30 @@ func (c *clusterNode) leaderControl(rest http.Handler) http.Handler {
 	return mux
 }
 
+// left ends the ring's time in etcd, unless this node did so before, and gives the time up to which
+// checkpoints were signed there.
+func (c *clusterNode) left(ctx context.Context) (until int64, err error) {
+	err = c.leave(ctx)
+	if err != nil {
+		s, asked := c.cluster.Status(ctx)
+		if asked != nil || !s.Tombstone || s.Single != c.o.cluster.node {
+			return 0, err
+		}
+		f := c.follower.Load()
+		if f == nil || f.Position() != s.Head {
+			return 0, fmt.Errorf("this folder is not at transaction %d, where the ring has ended in etcd", s.Head.Serial)
+		}
+		return s.Until, nil
+	}
+	return c.cluster.Until(), nil
+}
+
 // beAlone makes the data folder that of an only origin, which signs for later times than
 // the cluster has.
-func (c *clusterNode) beAlone(ctx context.Context) error {
+func (c *clusterNode) beAlone(ctx context.Context, signed int64) error {
 	until, err := publish.OpenUntil(syncPath(c.o.data))
 	if err == nil {
-		err = until.MoveUntil(ctx, c.cluster.Until())
+		err = until.MoveUntil(ctx, signed)
 	}
 	if err != nil {
 		return err

@@ -92,7 +92,8 @@ func (n *originNode) clusterConfig() (etcdstore.Config, error) {
 		return etcdstore.Config{}, err
 	}
 	c, err := f.config(n.o.data, at, n.log)
-	c.Now, c.Unfenced = n.o.clock, testUnfenced(n.o)
+	shared := &sharedSecrets{challenges: n.keys.get, edge: func() *voucher.Secrets { return n.config.EdgeSecrets }, data: n.o.data}
+	c.Now, c.Unfenced, c.Shared = n.o.clock, testUnfenced(n.o), shared.all
 	return c, err
 }
 

@@ -7,10 +7,12 @@ import (
 	"time"
 )
 
-// TestAPollerSeesAllNewsOnce polls the news of the ring through an edge while the origin is
-// killed and started again between what happens.
+// TestAPollerSeesAllNewsOnce polls the news of the ring through an edge, and reads the feeds of
+// a member with a reader by others, while the origin is killed and started again between what
+// happens.
 func TestAPollerSeesAllNewsOnce(t *testing.T) {
 	t.Parallel()
+	dir := agents(t)
 	secret := secretFile(t)
 	o := prepare(t, nil, "--edge-secret-file", secret)
 	o.populate(12)
@@ -56,18 +58,46 @@ func TestAPollerSeesAllNewsOnce(t *testing.T) {
 		}
 		return all
 	}
-	var list struct{ Members []struct{ Slug string } }
-	if err := json.Unmarshal(o.get("/api/ring?limit=12").Body, &list); err != nil {
-		t.Fatal(err)
+	var list struct{ Leaderboard []struct{ Slug string } }
+	if err := json.Unmarshal(o.get("/api/leaderboard?limit=12").Body, &list); err != nil || len(list.Leaderboard) != 12 {
+		t.Fatalf("%v: %+v", err, list)
 	}
-	for i, m := range list.Members[:4] {
+	// A feed reader keeps each entry by its id.
+	type entry struct{ ID, Title string }
+	reader := map[string]string{}
+	last := list.Leaderboard[11].Slug
+	readFeeds := func() (entries int) {
+		var feeds struct {
+			Status     int
+			Atom, JSON []entry
+		}
+		if err := json.Unmarshal([]byte(runNode(t, dir, "news.mjs", near.base, last)), &feeds); err != nil {
+			t.Fatal(err)
+		}
+		if feeds.Status != 200 && (feeds.Status != 503 || len(reader) > 0) {
+			t.Fatalf("a feed that was shown before: %d", feeds.Status)
+		}
+		if fmt.Sprint(feeds.Atom) != fmt.Sprint(feeds.JSON) {
+			// The member's news came between the two.
+			t.Logf("Atom has %q, and JSON %q", feeds.Atom, feeds.JSON)
+		}
+		for _, e := range append(feeds.Atom, feeds.JSON...) {
+			if was, known := reader[e.ID]; known && was != e.Title {
+				t.Fatalf("the entry %s was %q and is %q", e.ID, was, e.Title)
+			}
+			reader[e.ID] = e.Title
+		}
+		return len(feeds.Atom)
+	}
+	for i, first := range list.Leaderboard[:4] {
 		poll()
-		if out, err := o.operate("members", "remove", m.Slug, "--reason", "asked for"); err != nil {
+		if out, err := o.operate("members", "remove", first.Slug, "--reason", "asked for"); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		if i%2 == 0 {
 			o.kill()
 			poll()
+			readFeeds()
 			o.launch()
 		}
 	}
@@ -78,5 +108,13 @@ func TestAPollerSeesAllNewsOnce(t *testing.T) {
 	eventually(t, "the last news through the edge", 2*time.Minute, func() bool { poll(); return len(seen) >= len(want) })
 	if fmt.Sprint(seen) != fmt.Sprint(want) {
 		t.Errorf("a poller has seen\n%q, want\n%q", seen, want)
+	}
+	var of page
+	if err := json.Unmarshal(o.get("/api/ring/"+last+"/events").Body, &of); err != nil || len(of.Events) < 1+4 {
+		t.Fatalf("the last member has joined, and moved up four times: %+v, %v", of, err)
+	}
+	eventually(t, "the last news in the feed", 2*time.Minute, func() bool { return readFeeds() == len(of.Events) })
+	if len(reader) != len(of.Events) {
+		t.Errorf("a reader of the feeds has %q, want the entries of %+v", reader, of.Events)
 	}
 }

@@ -140,6 +140,13 @@ func (c *faultyCluster) add(n *process) {
 	n.begin()
 }
 
+// remove has a node that was killed be none of the ring any more.
+func (c *faultyCluster) remove(n *process) {
+	c.t.Helper()
+	eventually(c.t, "another leader than "+n.name, longEnough, func() bool { return c.led() != n })
+	c.operate(n, "remove", n.name)
+}
+
 // addNode prepares an origin with its links.
 func (c *faultyCluster) addNode(i int, o faultyOptions, tempo *devchain.Chain, site string) {
 	t := c.t

@@ -25,14 +25,11 @@ func smallDisk(t *testing.T) (dir string, full func(bool)) {
 	}
 }
 
-// TestSoak has buyers pay at three origins on three members of etcd, and at three edges,
-// while processes are killed and stopped, links are cut and silent, and a disk is full, in
-// an order that the seed gives. Clocks are up to ten seconds apart. In the end, nothing may
-// violate what the cluster promises, and no read of an edge may have failed.
+// TestSoak has buyers pay at three origins on three members of etcd, and at edges, while
+// processes are killed and stopped, links are cut and silent, and a disk is full, in an order
+// that the seed gives. Clocks are up to ten seconds apart. In the end, nothing may violate what
+// the cluster promises, and no read of an edge may have failed. A short run has few mishaps.
 func TestSoak(t *testing.T) {
-	if *soakTime < time.Minute {
-		t.Skip("this takes minutes on a busy machine: make soak runs it")
-	}
 	t.Parallel()
 	seed := *soakSeed
 	if seed == 0 {
@@ -40,15 +37,20 @@ func TestSoak(t *testing.T) {
 	}
 	t.Logf("-soak.seed=%d", seed)
 	random := rand.New(rand.NewPCG(seed, 1<<32))
-	c := startFaulty(t, faultyOptions{nodes: 3, edges: 3, evm: true, disk: smallDisk,
-		clocks: func(i int) string { return fmt.Sprintf("%ds", (i-1)*5) }})
+	o := faultyOptions{nodes: 3, edges: 3, evm: true, disk: smallDisk, clocks: func(i int) string { return fmt.Sprintf("%ds", (i-1)*5) }}
+	tempo, evm, all := 8, 3, mishaps
+	if *soakTime == 0 {
+		o.edges, o.disk, tempo, evm = 1, nil, 5, 1
+		all = slices.DeleteFunc(slices.Clone(mishaps), func(m mishap) bool { return !slices.Contains(few, m.name) })
+	}
+	c := startFaulty(t, o)
 	c.logsIfFailed()
-	buyers := c.buy(seed, 8, 3, 1)
-	counts := map[string]int{}
-	order := random.Perm(len(mishaps))
+	buyers := c.buy(seed, tempo, evm, 1)
+	eventually(t, "the first payments", longEnough, func() bool { return c.seen.applied() > 10 })
+	order := random.Perm(len(all))
 	var recovered []time.Duration
-	for at, until := 0, time.Now().Add(*soakTime); time.Now().Before(until); at++ {
-		m := mishaps[order[at%len(order)]]
+	for began := time.Now(); len(recovered) < len(all) || time.Since(began) < *soakTime; {
+		m := all[order[len(recovered)%len(order)]]
 		before := c.seen.applied()
 		whom := m.do(c, random)
 		lasts := time.Duration(random.IntN(2000)) * time.Millisecond
@@ -56,12 +58,8 @@ func TestSoak(t *testing.T) {
 			lasts += lease + time.Second
 		}
 		t.Logf("%s (%s), for %s; %d payments", m.name, whom, lasts.Round(10*time.Millisecond), before)
-		select {
-		case <-time.After(lasts):
-		case <-t.Context().Done():
-		}
+		pause(t.Context(), lasts)
 		c.heal()
-		counts[m.name]++
 		healed, paid := time.Now(), c.seen.applied()
 		eventually(t, "another payment after "+m.name, longEnough, func() bool { return c.seen.applied() > paid })
 		recovered = append(recovered, time.Since(healed))
@@ -78,7 +76,4 @@ func TestSoak(t *testing.T) {
 	slices.Sort(recovered)
 	t.Logf("%d mishaps; the next payment came after %s (median), %s at most", len(recovered), recovered[len(recovered)/2].Round(time.Millisecond), recovered[len(recovered)-1].Round(time.Millisecond))
 	c.tell()
-	if len(recovered) < 3 || c.seen.applied() < 20 {
-		t.Error("that is too little to believe")
-	}
 }

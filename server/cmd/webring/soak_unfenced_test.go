@@ -11,14 +11,14 @@ import (
 )
 
 var (
-	soakTime = flag.Duration("soak.time", 25*time.Second, "how long buyers pay at a cluster while its machines fail")
+	soakTime = flag.Duration("soak.time", 0, "how long buyers pay at a cluster while everything in it fails in turn; 0 for a few faults")
 	soakSeed = flag.Uint64("soak.seed", 0, "seed of the faults and their order; 0 draws one. Timing is not repeated by it")
 )
 
 // TestSoakFindsViolations takes out the comparisons that make the cluster safe. Then what
 // a leader wrote that has been replaced since must be found.
 func TestSoakFindsViolations(t *testing.T) {
-	if *soakTime < time.Minute {
+	if *soakTime == 0 {
 		t.Skip("whether two leaders meet depends on the machine: make soak runs this; the store's own histories have their control in every run")
 	}
 	t.Parallel()

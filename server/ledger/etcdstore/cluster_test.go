@@ -26,6 +26,8 @@ func TestCluster(t *testing.T) {
 	t.Run("trimming", func(t *testing.T) { testTrimming(t, e) })
 	t.Run("beginnings", func(t *testing.T) { testBeginnings(t, e) })
 	t.Run("keys", func(t *testing.T) { testKeys(t, e) })
+	t.Run("shared", func(t *testing.T) { testShared(t, e) })
+	t.Run("twice", func(t *testing.T) { testTwice(t, e) })
 	t.Run("alarm", func(t *testing.T) { testAlarm(t, e) })
 	t.Run("histories", func(t *testing.T) { testHistories(t, e, false) })
 	t.Run("histories without comparisons", func(t *testing.T) { testHistories(t, e, true) })

@@ -1,6 +1,7 @@
 package etcdstore
 
 import (
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -34,6 +35,10 @@ type Config struct {
 	// the newest, seals as soon as all nodes have it; both open. The file is read again while
 	// the node takes part.
 	KeyFile string
+	// Shared gives the fingerprints of the secrets that must be the same on all nodes, by name:
+	// of each secret the one in use first, and then those that the node knows besides; see
+	// [Fingerprint]. It may be called at any time. Without it none is compared.
+	Shared func() map[string][]string
 	// Lease is how long a leader that does not answer still leads; 0 stands for 3 s. etcd
 	// counts whole seconds and no less than 2.
 	Lease time.Duration
@@ -90,6 +95,9 @@ type Cluster struct {
 
 	until atomic.Int64 // the last that was seen
 
+	self        instance // changed by Stand only
+	displacedBy string   // the process that has come under the name of this node
+
 	mu      sync.Mutex // guards the two below
 	leader  Leader
 	changed chan struct{} // closed when leader changes
@@ -142,7 +150,7 @@ func Open(c Config) (*Cluster, error) {
 		return nil, fmt.Errorf("etcdstore: %w", err)
 	}
 	return &Cluster{c: c, keys: keyspace("/ring/" + c.Ring + "/"), members: members, sealer: sealer, log: c.Log,
-		changed: make(chan struct{})}, nil
+		self: instance{Process: rand.Text()}, changed: make(chan struct{})}, nil
 }
 
 // Close closes the connections to etcd. Nothing may be in work.

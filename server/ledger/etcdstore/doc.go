@@ -18,13 +18,15 @@
 //	trimmed        the last serial that is not in the tail any more
 //	until          time up to which checkpoints were signed, ms
 //	node/{node}    URL of a node, and the last transaction that it has durably
-//	alive/{node}   nothing; on a lease of the node
+//	alive/{node}   which process of which data folder has the name; on a lease of the node
 //	removed/{node} nothing; the node may not take part until it is added again
+//	refused/{node} why the node does not take part; on a lease
+//	shared         fingerprints of the secrets by which the leader works
 //	handover       name of the node that shall lead, empty for any; an operator asks the leader
 //	next           name of the node to which the last leader has handed over
 //	sealing        id of the key that seals, and the transaction from which on it alone has
 //	founded        after which transaction the log began, and a random id; nodes keep it in their marker
-//	tombstone      the epoch of the leader that has ended it; the ring is a single origin again
+//	tombstone      epoch and name of the leader that has ended it, and is the single origin again
 //
 // # Safety
 //

@@ -23,6 +23,9 @@ func (s *session) try(ctx context.Context) (*Term, error) {
 	if err := s.catchUp(ctx, t.epoch, h.at); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
+	if err := t.share(); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
 	t.start()
 	s.c.setLeader(Leader{s.c.c.Node, s.c.c.Advertise})
 	s.c.log.Info("this node leads", "epoch", t.epoch, "serial", h.at.Serial)
@@ -43,7 +46,7 @@ func (c *Cluster) elect(ctx context.Context) (*Term, head, error) {
 		return nil, h, fmt.Errorf("etcdstore: a lease: %w", err)
 	}
 	k := c.keys
-	reads := []clientv3.Op{clientv3.OpGet(k.leader()), clientv3.OpGet(k.head()), clientv3.OpGet(k.until()), clientv3.OpGet(k.trimmed()), clientv3.OpGet(k.sealing())}
+	reads := []clientv3.Op{clientv3.OpGet(k.leader()), clientv3.OpGet(k.head()), clientv3.OpGet(k.until()), clientv3.OpGet(k.trimmed()), clientv3.OpGet(k.sealing()), clientv3.OpGet(k.shared())}
 	resp, err := ask(ctx, c.members, func(ctx context.Context, client *clientv3.Client) (*clientv3.TxnResponse, error) {
 		return client.Txn(ctx).
 			If(absent(k.leader()), absent(k.tombstone()), c.notRemoved()).
@@ -80,6 +83,9 @@ func (c *Cluster) elect(ctx context.Context) (*Term, head, error) {
 			}
 			if err == nil && string(kv.Key) == k.sealing() {
 				err = c.useKey(kv.Value, h.at.Serial)
+			}
+			if err == nil && string(kv.Key) == k.shared() {
+				t.shares, err = string(kv.Value), c.checkShared(kv.Value)
 			}
 			if err != nil {
 				c.revoke(lease.ID)

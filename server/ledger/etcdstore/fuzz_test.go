@@ -150,7 +150,7 @@ func FuzzKeyFile(f *testing.F) {
 
 // FuzzMarker: a marker that is read can be written, and is the same then.
 func FuzzMarker(f *testing.F) {
-	b, err := json.Marshal(Marker{"ring", "ada", 1 << 63, "X"})
+	b, err := json.Marshal(Marker{"ring", "ada", 1 << 63, "X", "Y"})
 	if err != nil {
 		f.Fatal(err)
 	}

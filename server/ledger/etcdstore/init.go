@@ -78,7 +78,11 @@ func Init(ctx context.Context, config Config, start Start) error {
 	if err != nil {
 		return err
 	}
-	return Marker{Ring: config.Ring, Node: config.Node, Etcd: resp.Header.ClusterId, Founded: id}.write(config.Dir)
+	before, err := ReadMarker(config.Dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return c.mark(before, resp.Header.ClusterId, id)
 }
 
 // begin puts the head into etcd, if there is none or by force.
@@ -97,7 +101,7 @@ func (c *Cluster) begin(ctx context.Context, start Start, force bool) (*clientv3
 			clientv3.OpPut(k.sealing(), encodeText(sealing{Key: c.sealer.ids()[0], Since: start.At.Serial + 1})),
 			clientv3.OpPut(k.founded(), founded),
 			clientv3.OpDelete(k.leader()), clientv3.OpDelete(k.tail(), clientv3.WithPrefix()), clientv3.OpDelete(k.tombstone()),
-			clientv3.OpDelete(k.next()), clientv3.OpDelete(k.nodes(), clientv3.WithPrefix()), clientv3.OpGet(k.founded()),
+			clientv3.OpDelete(k.next()), clientv3.OpDelete(k.shared()), clientv3.OpDelete(k.nodes(), clientv3.WithPrefix()), clientv3.OpDelete(k.allAlive(), clientv3.WithPrefix()), clientv3.OpGet(k.founded()),
 		).Else(clientv3.OpGet(k.founded()), clientv3.OpGet(k.head()), clientv3.OpGet(k.tombstone()), clientv3.OpGet(k.until()), clientv3.OpGet(k.sealing())).Commit()
 	})
 	if err != nil {

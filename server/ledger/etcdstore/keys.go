@@ -24,6 +24,9 @@ func (k keyspace) node(name string) string    { return k.nodes() + name }
 func (k keyspace) allAlive() string           { return string(k) + "alive/" }
 func (k keyspace) alive(name string) string   { return k.allAlive() + name }
 func (k keyspace) removed(name string) string { return string(k) + "removed/" + name }
+func (k keyspace) allRefused() string         { return string(k) + "refused/" }
+func (k keyspace) refused(name string) string { return k.allRefused() + name }
+func (k keyspace) shared() string             { return string(k) + "shared" }
 func (k keyspace) handover() string           { return string(k) + "handover" }
 func (k keyspace) next() string               { return string(k) + "next" }
 func (k keyspace) sealing() string            { return string(k) + "sealing" }
@@ -129,10 +132,16 @@ type founding struct {
 	ID     string `json:"id"`     // random
 }
 
+// ending is the value of the key tombstone, JSON: how the ring's time in etcd has ended.
+type ending struct {
+	Epoch int64  `json:"epoch"` // of the leader that has ended it
+	Node  string `json:"node"`  // that leader, which is the single origin
+}
+
 func encodeText(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // strings and numbers
+		panic(err) // strings, numbers, and maps of them
 	}
 	return string(b)
 }

@@ -1,6 +1,7 @@
 package etcdstore
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,9 @@ type Marker struct {
 	Etcd uint64 `json:"etcd,string"` // the id of the etcd cluster
 	// Founded is the id of the log there. A log that begins anew has another one.
 	Founded string `json:"founded,omitempty"`
+	// Folder is random: a copy of the node in another folder has another one, unless the marker was
+	// copied, too.
+	Folder string `json:"folder,omitempty"`
 }
 
 // ReadMarker reads the marker of a data folder. The error is [os.ErrNotExist] if the folder
@@ -142,8 +146,17 @@ func (c *Cluster) pin(id uint64, founded string) error {
 		return nil
 	}
 	m, err := ReadMarker(c.c.Dir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) || err == nil && m.Founded == founded {
+	if err != nil && !errors.Is(err, os.ErrNotExist) || err == nil && m.Founded == founded && m.Folder != "" {
 		return err
 	}
-	return Marker{Ring: c.c.Ring, Node: c.c.Node, Etcd: id, Founded: founded}.write(c.c.Dir)
+	return c.mark(m, id, founded)
+}
+
+// mark writes the marker. The folder stays the one that it was.
+func (c *Cluster) mark(before Marker, id uint64, founded string) error {
+	c.self.Folder = before.Folder
+	if c.self.Folder == "" {
+		c.self.Folder = rand.Text()
+	}
+	return Marker{Ring: c.c.Ring, Node: c.c.Node, Etcd: id, Founded: founded, Folder: c.self.Folder}.write(c.c.Dir)
 }

@@ -1,6 +1,7 @@
 package etcdstore
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -43,6 +44,18 @@ func newFolder() *folder {
 	f := &folder{Store: memstore.New()}
 	f.at.Store(&beginning)
 	return f
+}
+
+// copy has the rows of f, as a restored backup of it has.
+func (f *folder) copy() *folder {
+	all, to := ledger.Batch{}, newFolder()
+	f.Scan(nil, nil, func(key, value []byte) error {
+		all[string(key)] = bytes.Clone(value)
+		return nil
+	})
+	to.Store.Commit(all)
+	to.at.Store(f.at.Load())
+	return to
 }
 
 func (f *folder) Position() ledger.Position { return *f.at.Load() }

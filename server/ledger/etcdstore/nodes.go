@@ -159,7 +159,7 @@ func (c *Cluster) tell(ctx context.Context, serial uint64, lease clientv3.LeaseI
 	defer cancel()
 	resp, err := ask(ctx, c.members, func(ctx context.Context, client *clientv3.Client) (*clientv3.TxnResponse, error) {
 		return client.Txn(ctx).If(c.notRemoved(), c.notTrimmed(serial)).
-			Then(c.reportOp(serial, false), clientv3.OpPut(c.keys.alive(c.c.Node), "", clientv3.WithLease(lease))).Commit()
+			Then(c.reportOp(serial, false), clientv3.OpPut(c.keys.alive(c.c.Node), encodeText(c.self), clientv3.WithLease(lease))).Commit()
 	})
 	if err == nil && !resp.Succeeded {
 		err = errors.New("etcdstore: the node was removed, or what follows its last transaction was trimmed")

@@ -96,6 +96,13 @@ func testTrimming(t *testing.T, e *etcdtest.Cluster) {
 	if _, err := opened(t, c.as("dan")).Stand(t.Context(), newFolder()); !errors.Is(err, ErrTooOld) {
 		t.Errorf("a node without anything stands: %v", err)
 	}
+	dan := func(n Node) bool { return n.Name == "dan" }
+	if err := Init(t.Context(), c.as("dan"), Start{At: beginning}); !errors.Is(err, ErrTooOld) || slices.ContainsFunc(stateOf(t, asking).Nodes, dan) {
+		t.Errorf("a node without anything begins: %v", err)
+	}
+	if err := opened(t, c.as("dan")).Register(t.Context(), beginning); !errors.Is(err, ErrTooOld) {
+		t.Errorf("what is trimmed was kept for a node: %v", err)
+	}
 
 	// A removed node is refused until it is admitted.
 	if err := asking.Remove(t.Context(), "bob"); err != nil {
@@ -108,7 +115,13 @@ func testTrimming(t *testing.T, e *etcdtest.Cluster) {
 	if err := asking.Remove(t.Context(), "nobody"); err == nil {
 		t.Error("a node that does not exist was removed")
 	}
+	if err := opened(t, c.as("bob")).Register(t.Context(), bob.Position()); !errors.Is(err, ErrRefused) {
+		t.Errorf("a removed node was registered: %v", err)
+	}
 	begun(t, c.as("bob"), bob.Position())
+	if all := stateOf(t, asking).Nodes; !slices.ContainsFunc(all, func(n Node) bool { return n.Name == "bob" && n.Joining && n.Serial == bob.Position().Serial }) {
+		t.Errorf("bob is to join: %+v", all)
+	}
 	ended, _ := standing(t, opened(t, c.as("bob")), bob)
 	log.commit(s, 1, 10)
 	until(t, "bob follows again", func() bool { return bob.Position() == log.at })
@@ -216,7 +229,7 @@ func testBeginnings(t *testing.T, e *etcdtest.Cluster) {
 	if _, err := client.Delete(t.Context(), in.keys.leader()); err != nil {
 		t.Fatal(err)
 	}
-	bob := newFolder()
+	bob := ada.copy() // or the tail could be trimmed before it is registered
 	next := elected(t, opened(t, c.as("bob").in("")), bob)
 	if err := term.Leave(t.Context()); !errors.Is(err, ErrLost) {
 		t.Errorf("a ring that another leads was ended: %v", err)
@@ -232,14 +245,16 @@ func testBeginnings(t *testing.T, e *etcdtest.Cluster) {
 	if err := term.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if is := stateOf(t, opened(t, c)); !is.Tombstone || is.Leader.Node != "" || is.Until != 5000 {
+	if is := stateOf(t, opened(t, c)); !is.Tombstone || is.Single != "ada" || is.Leader.Node != "" || is.Until != 5000 {
 		t.Errorf("after the end: %+v", is)
 	}
 	if err := RemoveMarker(c.Dir); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := opened(t, c).Stand(t.Context(), ada); !errors.Is(err, ErrRefused) {
-		t.Errorf("after the end, a node stands: %v", err)
+	for node, says := range map[string]string{"ada": "this one", "bob": "which is ada"} {
+		if _, err := opened(t, c.as(node).in("")).Stand(t.Context(), ada); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), says) {
+			t.Errorf("after the end, %s stands: %v", node, err)
+		}
 	}
 	if _, err := ReadMarker(c.Dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("after the end, there is a marker: %v", err)

@@ -46,9 +46,11 @@ func (c *Cluster) Stand(ctx context.Context, own Copy) (*Term, error) {
 	if c.c.Node == "" {
 		return nil, errors.New("etcdstore: the node has no name")
 	}
-	r := c.startReporting(func() uint64 { return own.Position().Serial })
-	defer r.stop()
-	return c.follow(ctx, own, true)
+	t, err := c.follow(ctx, own, true)
+	if errors.Is(err, ErrRefused) || errors.Is(err, ErrTooOld) {
+		c.sayRefused(err)
+	}
+	return t, err
 }
 
 // Follow follows the tail into own, and does nothing else: etcd does not know of it. The
@@ -59,8 +61,19 @@ func (c *Cluster) Follow(ctx context.Context, own Copy) error {
 }
 
 func (c *Cluster) follow(ctx context.Context, own Copy, stand bool) (*Term, error) {
+	var r *reporter
+	defer func() {
+		if r != nil {
+			r.stop()
+		}
+	}()
+	entered := func() {
+		if stand && r == nil {
+			r = c.startReporting(func() uint64 { return own.Position().Serial })
+		}
+	}
 	for pause := firstPause; ; pause = min(2*pause, longAttempt) {
-		s := &session{c: c, own: own, stand: stand}
+		s := &session{c: c, own: own, stand: stand, entered: entered}
 		began, had := time.Now(), own.Position().Serial
 		t, err := s.run(ctx)
 		if t != nil {
@@ -97,10 +110,14 @@ type session struct {
 	own    Copy
 	stand  bool
 	member int32
+	// entered is called when the node takes part.
+	entered func()
 
 	led       bool      // somebody leads
 	next      string    // the node to which the last leader has handed over
 	nextSince time.Time // when that was seen
+	shared    []byte    // fingerprints of the ring's secrets
+	others    int       // signs of another process under the name of this node
 }
 
 // run follows until the watch fails, or the node is elected.
@@ -111,6 +128,7 @@ func (s *session) run(ctx context.Context) (*Term, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.entered()
 	client, member := s.c.members.pick()
 	s.member = member
 	if err := s.catchUp(ctx, rev, h.at); err != nil {
@@ -144,6 +162,9 @@ func (s *session) run(ctx context.Context) (*Term, error) {
 			}
 			if now.Sub(asked) > heartbeat {
 				asked = now
+				if err := s.checkShared(); err != nil { // the node's own may have changed
+					return nil, err
+				}
 				if err := client.RequestProgress(ctx); err != nil {
 					return nil, err
 				}
@@ -157,17 +178,22 @@ func (s *session) enter(ctx context.Context) (rev int64, h head, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	c, k, at := s.c, s.c.keys, s.own.Position()
+	if s.stand {
+		if err := c.claim(ctx); err != nil {
+			return 0, h, err
+		}
+	}
 	reads := []clientv3.Op{clientv3.OpGet(k.head()), clientv3.OpGet(k.leader()), clientv3.OpGet(k.until()),
-		clientv3.OpGet(k.next()), clientv3.OpGet(k.sealing()), clientv3.OpGet(k.founded()), clientv3.OpGet(k.tombstone()), clientv3.OpGet(k.removed(c.c.Node))}
+		clientv3.OpGet(k.next()), clientv3.OpGet(k.sealing()), clientv3.OpGet(k.founded()), clientv3.OpGet(k.tombstone()), clientv3.OpGet(k.shared()), clientv3.OpGet(k.removed(c.c.Node))}
 	resp, err := ask(ctx, c.members, func(ctx context.Context, client *clientv3.Client) (*clientv3.TxnResponse, error) {
 		if !s.stand {
 			return client.Txn(ctx).Then(reads...).Commit()
 		}
-		// With a write among them, the reads cannot be from the past. A node that needs a
-		// backup must not hold trimming back.
+		// With a write among them, the reads cannot be from the past. What the node has is told
+		// when it is known that the ring has that, too, or trimming would count on it.
 		return client.Txn(ctx).
 			If(c.notRemoved(), c.notTrimmed(at.Serial)).
-			Then(append([]clientv3.Op{c.reportOp(at.Serial, false)}, reads...)...).Else(reads...).Commit()
+			Then(append([]clientv3.Op{clientv3.OpDelete(k.refused(c.c.Node))}, reads...)...).Else(reads...).Commit()
 	})
 	if err != nil {
 		return 0, h, err
@@ -176,8 +202,8 @@ func (s *session) enter(ctx context.Context) (rev int64, h head, err error) {
 		return 0, h, err
 	}
 	found := valuesOf(resp)
-	if _, ended := found[k.tombstone()]; ended {
-		return 0, h, errTombstone
+	if b, ended := found[k.tombstone()]; ended {
+		return 0, h, c.errEnded(b)
 	}
 	b, ok := found[k.head()]
 	if !ok {
@@ -197,6 +223,10 @@ func (s *session) enter(ctx context.Context) (rev int64, h head, err error) {
 		return 0, h, errTooOld(at.Serial)
 	}
 	if err := c.knowsKey(found[k.sealing()]); err != nil {
+		return 0, h, err
+	}
+	s.shared = found[k.shared()]
+	if err := s.checkShared(); err != nil {
 		return 0, h, err
 	}
 	founded, err := c.checkFounded(found[k.founded()], at.Serial)
@@ -219,8 +249,26 @@ func (s *session) enter(ctx context.Context) (rev int64, h head, err error) {
 	return resp.Header.Revision, h, nil
 }
 
-// errTombstone refuses a ring that was ended.
-var errTombstone = fmt.Errorf("%w: the ring was made a single origin again (webring cluster leave); to make it a cluster, run webring cluster init there", ErrRefused)
+// errEnded refuses a ring that was ended, by what lies in etcd as its tombstone. The node that has
+// ended it may have been lost before its folder was that of a single origin.
+func (c *Cluster) errEnded(tombstone []byte) error {
+	var end ending
+	if err := decodeText(tombstone, &end); err != nil {
+		return err
+	}
+	if end.Node == c.c.Node {
+		return fmt.Errorf("%w: the ring is a single origin again, this one: run webring cluster leave once more, and then start it without --etcd", ErrRefused)
+	}
+	return fmt.Errorf("%w: the ring was made a single origin again, which is %s (webring cluster leave); to make it a cluster, run webring cluster init there", ErrRefused, end.Node)
+}
+
+// checkShared refuses a node that follows to lead and does not know the secrets of the ring.
+func (s *session) checkShared() error {
+	if !s.stand {
+		return nil
+	}
+	return s.c.checkShared(s.shared)
+}
 
 // errBeyond refuses a node that has what etcd does not have.
 func errBeyond(own, etcd ledger.Position) error {
@@ -278,7 +326,12 @@ func (s *session) see(e *clientv3.Event) error {
 	case e.Type == clientv3.EventTypePut && key == k.founded():
 		return errAgain
 	case e.Type == clientv3.EventTypePut && key == k.tombstone():
-		return errTombstone
+		return s.c.errEnded(e.Kv.Value)
+	case e.Type == clientv3.EventTypePut && key == k.shared():
+		s.shared = e.Kv.Value
+		return s.checkShared()
+	case e.Type == clientv3.EventTypePut && key == k.alive(s.c.c.Node) && s.stand:
+		return s.sawAlive(e.Kv.Value)
 	case e.Type == clientv3.EventTypePut && key == k.removed(s.c.c.Node) && s.stand:
 		return s.c.errRemoved()
 	case e.Type == clientv3.EventTypePut:

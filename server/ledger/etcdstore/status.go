@@ -19,6 +19,12 @@ type Status struct {
 	TailBytes uint64 // about how much of the log lies in etcd
 	Trimmed   uint64 // the last transaction that does not lie there any more
 	Tombstone bool   // the ring is a single origin again
+	Single    string // which node that is
+	// Shared has the fingerprints of the secrets by which the ring works, by name.
+	Shared map[string]string
+	// Refused says why nodes were refused in the last half minute, by name. A node may take part
+	// meanwhile, when the process that was refused is a second one.
+	Refused map[string]string
 	// Key is the id of the key that seals. OldKey says that what lies in etcd is partly sealed
 	// with the one before, which no node can do without then.
 	Key    string
@@ -33,6 +39,7 @@ type Role string
 const (
 	RoleLeader  Role = "leader"
 	RoleStandby Role = "standby"
+	RoleRefused Role = "refused"
 	RoleGone    Role = "gone" // it has not been heard of for a while
 )
 
@@ -53,7 +60,8 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 	k := c.keys
 	resp, err := ask(ctx, c.members, func(ctx context.Context, client *clientv3.Client) (*clientv3.TxnResponse, error) {
 		return client.Txn(ctx).Then(clientv3.OpGet(k.head()), clientv3.OpGet(k.leader()), clientv3.OpGet(k.until()), clientv3.OpGet(k.trimmed()), clientv3.OpGet(k.sealing()),
-			clientv3.OpGet(k.tombstone()), clientv3.OpGet(k.nodes(), clientv3.WithPrefix()), clientv3.OpGet(k.allAlive(), clientv3.WithPrefix())).Commit()
+			clientv3.OpGet(k.tombstone()), clientv3.OpGet(k.shared()), clientv3.OpGet(k.nodes(), clientv3.WithPrefix()), clientv3.OpGet(k.allAlive(), clientv3.WithPrefix()),
+			clientv3.OpGet(k.allRefused(), clientv3.WithPrefix())).Commit()
 	})
 	if err != nil {
 		return s, err
@@ -93,7 +101,32 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 		}
 		s.Key, s.OldKey = is.Key, s.Trimmed+1 < is.Since && s.Trimmed < h.at.Serial
 	}
-	_, s.Tombstone = found[k.tombstone()]
+	if b, ok := found[k.tombstone()]; ok {
+		var end ending
+		if err := decodeText(b, &end); err != nil {
+			return s, err
+		}
+		s.Tombstone, s.Single = true, end.Node
+	}
+	if b, ok := found[k.shared()]; ok {
+		if err := decodeText(b, &s.Shared); err != nil {
+			return s, err
+		}
+	}
+	for key, b := range found {
+		name, ok := strings.CutPrefix(key, k.allRefused())
+		var why refusedText
+		if !ok {
+			continue
+		}
+		if err := decodeText(b, &why); err != nil {
+			return s, err
+		}
+		if s.Refused == nil {
+			s.Refused = map[string]string{}
+		}
+		s.Refused[name] = why.Reason
+	}
 	s.Nodes, err = c.parseNodes(resp, found, s.Leader)
 	return s, err
 }
@@ -123,7 +156,11 @@ func (c *Cluster) parseNodes(resp *clientv3.TxnResponse, found map[string][]byte
 			if err := decodeText(kv.Value, &r); err != nil {
 				return nil, err
 			}
+			_, refused := found[c.keys.refused(name)]
 			n := Node{Name: name, URL: r.URL, Serial: r.Serial, Joining: r.Joining, Keys: r.Keys, Role: RoleGone, Age: max(0, c.c.Now().Sub(time.UnixMilli(r.At)))}
+			if refused {
+				n.Role = RoleRefused
+			}
 			if _, alive := found[c.keys.alive(name)]; alive {
 				n.Role = RoleStandby
 			}

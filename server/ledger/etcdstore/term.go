@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,6 +38,8 @@ type Term struct {
 
 	signing sync.Mutex // guards until
 	until   cell
+
+	shares string // what the key shared holds; of try, and then of keepTail
 
 	tail    tailBounds
 	handing chan string
@@ -277,7 +278,8 @@ func (t *Term) Resign(ctx context.Context, to string) error {
 // removes the marker of this node, which is the single origin.
 func (t *Term) Leave(ctx context.Context) error {
 	k := t.c.keys
-	took, err := t.leave(ctx, clientv3.OpPut(k.tombstone(), t.tombstone()), clientv3.OpDelete(k.next()), clientv3.OpDelete(k.tail(), clientv3.WithPrefix()))
+	took, err := t.leave(ctx, clientv3.OpPut(k.tombstone(), t.tombstone()), clientv3.OpDelete(k.next()),
+		clientv3.OpDelete(k.tail(), clientv3.WithPrefix()), clientv3.OpDelete(k.alive(t.c.c.Node)))
 	if err == nil && !took {
 		// The lease has run out before etcd has answered: others may lead, and write.
 		err = fmt.Errorf("%w: the ring goes on in etcd", ErrLost)
@@ -286,7 +288,7 @@ func (t *Term) Leave(ctx context.Context) error {
 }
 
 // tombstone is what this term leaves when it ends the ring's time in etcd.
-func (t *Term) tombstone() string { return strconv.FormatInt(t.epoch, 10) }
+func (t *Term) tombstone() string { return encodeText(ending{t.epoch, t.c.c.Node}) }
 
 // leave ends the term with a transaction. It reports whether that has taken effect; an earlier
 // attempt of a hand-over looks like another leader, which comes to the same.

@@ -79,6 +79,9 @@ func (t *Term) keepTail() {
 		if err == nil {
 			err = errors.Join(t.trim(nodes), t.rotate(nodes))
 		}
+		if err == nil {
+			err = t.share()
+		}
 		if err != nil && t.ctx.Err() == nil {
 			t.c.log.Warn("the tail in etcd was not trimmed", "error", err)
 		}

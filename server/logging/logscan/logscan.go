@@ -84,9 +84,10 @@ func parseExact(word string) (netip.Addr, bool) {
 }
 
 // The forms of what goes over the wire: a JSON object in base64url, as in every credential,
-// receipt and challenge, and a credential of any content.
+// receipt and challenge, and a credential of any content. Ids of payments are base64url, too, so
+// that the letters with which an object begins are in one of some ten thousand of them.
 var forms = map[string]*regexp.Regexp{
-	"a credential, a receipt or a challenge": regexp.MustCompile(`eyJ[A-Za-z0-9_-]{16,}`),
+	"a credential, a receipt or a challenge": regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{16,}`),
 	"a credential":                           regexp.MustCompile(`(?i)\bpayment [A-Za-z0-9_-]{24,}`),
 }
 

@@ -41,6 +41,7 @@ func TestPlantedSecretsAreFound(t *testing.T) {
 	for _, fine := range []string{
 		"", "time=2026-11-24T05:00:00.123Z level=INFO msg=request client=203.0.113.0/24 took_us=85", "client=2001:db8:12::/48",
 		"short is no secret", "at 127.0.0.1:8402", "payment=uS2PeEN2cys1j0SeZpo7za2ydtGCc0-4t9QtLO-1GJU transaction=0x8aaba5adf3b2e1ea9f142e4d01e6e5042dc5ae8199fb463207f095ffa17a2a3e",
+		`msg="payment applied" payment=uS2PeEN2cys1jeyJZpo7za2ydtGCc04t9QtLO01GJU2`,
 		`msg="payment applied" audit=payment payment=uS2PeEN2cys1j0SeZpo7za2ydtGCc0-4t9QtLO-1GJU`, `msg="payment refused" code=payment_expired`, "203.0.113.7", "203.0.113.770",
 	} {
 		if found := s.Scan([]byte(fine)); len(found) > 0 {
