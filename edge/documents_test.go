@@ -53,12 +53,12 @@ func TestDocumentsArePublished(t *testing.T) {
 		}
 		wantProblem(t, s.do("DELETE", d.Path, ""), api.MethodNotAllowed)
 	}
-	for _, path := range []string{"/sitemaps/pages.xml", "/sitemaps/members-1.xml", "/opml/1.opml"} {
+	for _, path := range []string{"/sitemaps/pages.xml", "/sitemaps/members-1.xml", "/opml/1.opml", "/ai-catalogs/mcp-1.json", "/.well-known/agent-skills/bid-in-webring/SKILL.md"} {
 		if r := s.get(path); r.status != 200 {
 			t.Errorf("%s: status %d", path, r.status)
 		}
 	}
-	for _, path := range []string{"/sitemaps/", "/sitemaps/members-2.xml", "/sitemaps/pages.xml/", "/opml/2.opml", "/opml/x", "/feeds/", "/openapi.json/"} {
+	for _, path := range []string{"/sitemaps/", "/sitemaps/members-2.xml", "/sitemaps/pages.xml/", "/opml/2.opml", "/opml/x", "/ai-catalogs/mcp-2.json", "/ai-catalogs/website-1.json", "/.well-known/agent-skills/", "/.well-known/agent-skills/bid-in-webring/", "/feeds/", "/openapi.json/"} {
 		wantProblem(t, s.get(path), api.NotFound)
 	}
 	wantProblem(t, serve(t, Config{Core: newRing(t)}).get("/.well-known/security.txt"), api.NotFound)
@@ -133,7 +133,7 @@ func TestPagesAreMarkdownForThoseWhoAsk(t *testing.T) {
 		wantFields(t, r, "Content-Type", media, "Vary", "Accept-Encoding | Accept")
 	}
 	for path, want := range map[string]string{"/": "# Test \\<Ring\\>\n", "/ring": "1. Alpha \\& Co", "/ring?page=2&kind=mcp": "1 members. All", "/members/beta": "# Beta\n",
-		"/categories/general": "3. Gamma", "/join": "POST", "/embed": "widget", "/docs": "/openapi.json", "/problems/empty_ring": "# No member matches\n"} {
+		"/categories/general": "3. Gamma", "/join": "POST", "/embed": "widget", "/docs": "/openapi.json", "/about": "# About Test", "/problems/empty_ring": "# No member matches\n"} {
 		r := s.get(path, "Accept", "text/markdown")
 		if r.status != 200 || !strings.Contains(r.body, want) {
 			t.Errorf("%s: status %d: %s", path, r.status, r.body)

@@ -106,8 +106,8 @@ func (s *Shell) documents(get func(path string, h fasthttp.RequestHandler)) {
 	for _, d := range describe.Documents() {
 		get(d.Path, func(ctx *fasthttp.RequestCtx) { s.publish(ctx, d.Path, d) })
 	}
-	// The parts of documents that a large ring has several of.
-	folders := []string{"/sitemaps/{name:*}", "/opml/{name:*}"}
+	// The parts of documents that a large ring has several of, and the skills.
+	folders := []string{"/sitemaps/{name:*}", "/opml/{name:*}", "/ai-catalogs/{name:*}", "/.well-known/agent-skills/{name:*}"}
 	if s.beside != nil {
 		folders = append(folders, "/feeds/members/{name:*}")
 	}
@@ -131,6 +131,7 @@ func (s *Shell) describedSite(cfg *Config) describe.Site {
 		Has:        func(path string) bool { return s.lookup(nil, fasthttp.MethodGet, []byte(path)) != nil },
 		Contact:    cfg.Contact,
 		Example:    cfg.ExampleSite,
+		Client:     templates.Client,
 		Deprecated: s.deprecated,
 		Beside:     cfg.Beside,
 	}

@@ -139,6 +139,7 @@ func TestEveryPage(t *testing.T) {
 		{"/embed?from=gamma.example", []string{"/prev?from=gamma"}},
 		{"/embed?from=%3Cimg%20src=x%3E", []string{"Nobody in the ring is known as", "&lt;img src=x&gt;"}},
 		{"/embed?from=%FF", []string{"Nobody in the ring is known as"}},
+		{"/about", []string{"About <bdi>", "A ring of agents", "paid placement"}},
 		{"/docs", []string{"GET /api/ring/{slug}", "POST /api/bid", "unknown_member", "120 requests", "X-Request-Id"}},
 	} {
 		r := s.get(c.target)
@@ -193,7 +194,7 @@ func TestPagesThatAreNotThereAreProblems(t *testing.T) {
 func TestParametersThatAPageDoesNotKnowMakeNoPage(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
 	var drawn []*cache.Entry
-	paths := []string{"/", "/ring", "/join", "/docs", "/embed", "/members/alpha", "/categories/general", "/badge/alpha.svg", "/problems/empty_ring"}
+	paths := []string{"/", "/ring", "/join", "/docs", "/about", "/embed", "/members/alpha", "/categories/general", "/badge/alpha.svg", "/problems/empty_ring"}
 	for _, path := range paths {
 		for _, query := range []string{"", "?", "?x=1", "?from=", "?page=&kind="} {
 			if r := s.get(path + query); r.status != 200 {

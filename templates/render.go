@@ -22,6 +22,9 @@ func (v Join) HTML() []byte { return render(joinPage(v)) }
 // HTML draws the page of snippets.
 func (v Embed) HTML() []byte { return render(embedPage(v)) }
 
+// HTML draws the page about the ring.
+func (v About) HTML() []byte { return render(aboutPage(v)) }
+
 // HTML draws the page about the API.
 func (v Docs) HTML() []byte { return render(docsPage(v)) }
 

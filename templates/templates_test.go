@@ -337,7 +337,7 @@ func TestASyntheticRingSaysSo(t *testing.T) {
 	p := page
 	p.Synthetic = true
 	for name, body := range map[string][]byte{"home": Home{Page: p}.HTML(), "ring": Ring{Page: p}.HTML(), "join": Join{Page: p}.HTML(),
-		"embed": Embed{Page: p}.HTML(), "docs": Docs{Page: p}.HTML(), "problem": Problem{Page: p}.HTML(), "member": Member{Page: p}.HTML()} {
+		"embed": Embed{Page: p}.HTML(), "docs": Docs{Page: p}.HTML(), "about": About{Page: p}.HTML(), "problem": Problem{Page: p}.HTML(), "member": Member{Page: p}.HTML()} {
 		if !strings.Contains(string(body), "This ring is synthetic.") {
 			t.Errorf("%s does not", name)
 		}

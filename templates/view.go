@@ -191,6 +191,15 @@ type Embed struct {
 	Integrity string
 }
 
+// About is the page about the ring itself.
+type About struct {
+	Page
+	Words  string // what the ring is
+	Fee    string
+	MinBid string
+	Rule   string // what the score has to be
+}
+
 // Docs is the page about the API.
 type Docs struct {
 	Page

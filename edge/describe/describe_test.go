@@ -351,17 +351,7 @@ func TestLargeRingsComeInParts(t *testing.T) {
 	for i := range opmlSize + 1 {
 		r.Join(fmt.Sprintf("m%d", i), fmt.Sprintf("https://m%d.dev/", i))
 	}
-	part := func(path string) string {
-		d, ok := Part(path)
-		if !ok {
-			return ""
-		}
-		b, err := d.Build(source(r, Site{}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(b)
-	}
+	part := func(path string) string { return partOf(t, r, path) }
 	var doc opmlDocument
 	if err := xml.Unmarshal([]byte(build(t, r, "/ring.opml", Site{})), &doc); err != nil || len(doc.Body.Outlines) != 2 || doc.Body.Outlines[1].Type != "include" {
 		t.Fatalf("%v: %+v", err, doc.Body.Outlines)

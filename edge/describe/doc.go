@@ -8,6 +8,9 @@
 //   - openapi.go, tools.go, documents.go: the OpenAPI document, the MCP tools, and the
 //     list of published documents, made from these tables; tool_request.go makes requests
 //     of calls, tool_infos.go the results that are made of several reads
+//   - recipe.go: how to check, pay, join, bid and change, as requests to send; llms.go,
+//     skills.go and markdown_guides.go put texts together from it
+//   - aicatalog.go: the AI catalogue; registry.go: the entry for an MCP registry
 //   - wellknown.go, feeds.go, sitemap.go, markdown.go: the other documents
 //   - source.go: the facts, read from the same read surface that answers readers, so
 //     a document says what a read says
@@ -28,7 +31,7 @@
 //   - The feeds of the lead name the present leader and the payment since which it
 //     leads. Earlier leaders are not in them: decay changes the lead without an event,
 //     so the ledger does not hold them.
-//   - Only the parts of sitemap and OPML take time in proportion to the members, and
-//     the size of a part is bounded.
+//   - Only the parts of sitemap, OPML and AI catalogue take time in proportion to the
+//     members, and the size of a part is bounded.
 //   - There is no A2A agent card, because the service is no A2A agent.
 package describe

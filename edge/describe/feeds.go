@@ -3,10 +3,8 @@ package describe
 import (
 	"encoding/json"
 	"encoding/xml"
-	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -99,11 +97,7 @@ func leads(s *Source) ([]entry, error) {
 
 // tag is a permanent identifier (RFC 4151) under the ring's host.
 func tag(base, key string) string {
-	host := "localhost"
-	if u, err := url.Parse(base); err == nil && u.Hostname() != "" {
-		host = u.Hostname()
-	}
-	return "tag:" + strings.ReplaceAll(host, ":", "-") + ",2026:" + key
+	return "tag:" + hostOf(base) + ",2026:" + key
 }
 
 // memberPage is the member's page, or its document where nodes show no pages.

@@ -17,11 +17,16 @@ func Page(path, query string) (d Document, ok bool) {
 	switch {
 	case path == "/":
 		d.Build = markdownHome
+	case path == "/about":
+		d.Build, d.MaxAge = markdownAbout, settledAge
 	case path == "/ring":
 		d.Build = func(s *Source) ([]byte, error) { return markdownList(s, path, "", query) }
-	case path == "/join", path == "/embed", path == "/docs":
-		// What these say to people, llms.txt says to programs.
-		d.Build, d.MaxAge = llms, settledAge
+	case path == "/join":
+		d.Build = markdownJoin
+	case path == "/embed":
+		d.Build = func(s *Source) ([]byte, error) { return markdownEmbed(s, query) }
+	case path == "/docs":
+		d.Build, d.MaxAge = markdownDocs, settledAge
 	case section == "members" && rest != "":
 		d.Build = func(s *Source) ([]byte, error) { return markdownMember(s, rest) }
 	case section == "categories" && rest != "":

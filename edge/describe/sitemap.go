@@ -123,10 +123,16 @@ func partReads(n, size int) (targets []string) {
 const maxPart = 100_000
 
 // Part gives the document at one of the paths of which there are as many as the
-// ring needs: /sitemaps/{name}, /opml/{name} and /feeds/members/{name}. ok is false when there is none
-// of that name, which for numbers beyond the end only its Build finds: it gives
-// no bytes then.
+// ring needs, /sitemaps/{name}, /opml/{name}, /ai-catalogs/{name} and
+// /feeds/members/{name}, or at that of a skill. ok is false when there is none of that
+// name, which for numbers beyond the end only its Build finds: it gives no bytes then.
 func Part(path string) (d Document, ok bool) {
+	if d, ok = memberCatalog(path); ok {
+		return d, true
+	}
+	if d, ok = skillDocument(path); ok {
+		return d, true
+	}
 	d = Document{Path: path, Media: xmlMedia, MaxAge: settledAge}
 	if path == "/sitemaps/pages.xml" {
 		d.Build = sitemapPages

@@ -33,6 +33,9 @@ type Site struct {
 	// its end; the example of a registration names an address below it. ""
 	// stands for the ring's own site, or a public one when it has none.
 	Example string
+	// Client is the command that runs the reference client of the payment protocol; ""
+	// stands for its newest version.
+	Client string
 	// Beside answers a GET for what the origin keeps beside the ledger, at a path with a query;
 	// nil when the node has none of it.
 	Beside func(ctx context.Context, path, query string) api.Document
@@ -137,7 +140,7 @@ type Ring struct {
 type Policies struct{ Terms, Privacy, Report string }
 
 // Offer is one way to pay.
-type Offer struct{ Method, Intent, Currency string }
+type Offer struct{ Method, Intent, Network, Currency string }
 
 // ring reads the directory.
 func (s *Source) ring() (Ring, error) {

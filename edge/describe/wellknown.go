@@ -2,7 +2,6 @@ package describe
 
 import (
 	"encoding/json"
-	"net/url"
 	"slices"
 	"strings"
 )
@@ -63,7 +62,11 @@ func (s *Source) Server() (Server, error) {
 	if err != nil {
 		return Server{}, err
 	}
-	return Server{Name: serverName(ring.Base), Version: "1.0.0", Title: ring.Name, URL: ring.Base + "/"}, nil
+	return serverOf(ring.Base, ring.Name), nil
+}
+
+func serverOf(base, name string) Server {
+	return Server{Name: serverName(base), Version: "1.0.0", Title: name, URL: base + "/"}
 }
 
 // serverCard says what the MCP server is and where, before a client connects.
@@ -75,7 +78,7 @@ func serverCard(s *Source) ([]byte, error) {
 		return nil, err
 	}
 	return json.Marshal(node{
-		"$schema":     "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json",
+		"$schema":     cardSchema,
 		"name":        server.Name,
 		"version":     server.Version,
 		"title":       server.Title,
@@ -85,14 +88,15 @@ func serverCard(s *Source) ([]byte, error) {
 	})
 }
 
-// serverName is the name of the MCP server of a ring: its host in reverse, as
-// registries have it, and what it is.
-func serverName(base string) string {
-	host := "localhost"
-	if u, err := url.Parse(base); err == nil && u.Hostname() != "" {
-		host = u.Hostname()
-	}
-	labels := strings.Split(strings.ReplaceAll(host, ":", "-"), ".") // an IPv6 address has colons
+// cardSchema names the form of cards.
+const cardSchema = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
+
+// serverName is the name of the MCP server of a ring, as registries have it.
+func serverName(base string) string { return reverseHost(base) + "/webring" }
+
+// reverseHost is the host of a base URL in reverse, the namespace of its names in registries.
+func reverseHost(base string) string {
+	labels := strings.Split(hostOf(base), ".")
 	slices.Reverse(labels)
-	return strings.Join(labels, ".") + "/webring"
+	return strings.Join(labels, ".")
 }

@@ -16,9 +16,10 @@ import (
 // interface, "Resources and their fields"); these are the parts that they show.
 
 type directoryDocument struct {
-	Name      string
-	Synthetic bool
-	Payments  struct {
+	Name        string
+	Description string
+	Synthetic   bool
+	Payments    struct {
 		How      string
 		Networks []string
 		Fee      string `json:"registration_fee_usd"`

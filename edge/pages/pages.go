@@ -58,7 +58,7 @@ type Route struct {
 // Routes are all pages.
 func Routes() []Route {
 	routes := []Route{
-		{"/", drawHome}, {"/ring", drawRing}, {JoinPath, drawJoin}, {"/embed", drawEmbed}, {"/docs", drawDocs},
+		{"/", drawHome}, {"/ring", drawRing}, {JoinPath, drawJoin}, {"/embed", drawEmbed}, {"/docs", drawDocs}, {"/about", drawAbout},
 		// Views read the last segment from the path: a parameter would be a copy of it.
 		{membersPath + "{slug:*}", drawMember},
 		{categoriesPath + "{category:*}", drawCategory},

@@ -219,6 +219,17 @@ func drawDocs(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	return drawn(view.HTML())
 }
 
+// drawAbout draws the page about the ring.
+func drawAbout(r *reader, path string, _ *fasthttp.Args) *content.Content {
+	v, ok := r.survey()
+	if !ok {
+		return nil
+	}
+	about := &v.about
+	return drawn(templates.About{Page: about.frame(path, "About "+about.Name, "What the ring is, what a place costs, and which sites are in it."),
+		Words: about.Description, Fee: about.Payments.Fee, MinBid: about.Payments.MinBid, Rule: about.Validation.Rule}.HTML())
+}
+
 // drawProblem draws the page that says what a problem code means. It is there
 // before the ring is open.
 func drawProblem(r *reader, path string, _ *fasthttp.Args) *content.Content {

@@ -28,7 +28,7 @@ type Client struct {
 
 // Request is an HTTP request that may cost something.
 type Request struct {
-	By     []string // how the wallet can pay: "tempo", "evm"; nil: Tempo alone
+	By     []string // how the wallet can pay: "tempo", "swap" (Tempo, by selling another token), "evm"; nil: Tempo alone
 	Method string
 	URL    string
 	Header map[string]string

@@ -13,9 +13,9 @@ const { mkdirSync, writeFileSync } = await import('node:fs')
 const { BodyDigest, Challenge, Credential, Receipt } = await import('mppx')
 const { evm, tempo } = await import('mppx/client')
 const Attribution = await import('./node_modules/mppx/dist/tempo/Attribution.js')
-const { createClient, custom, keccak256, toHex } = await import('viem')
+const { createClient, custom, keccak256, toFunctionSelector, toHex } = await import('viem')
 const { privateKeyToAccount } = await import('viem/accounts')
-const { Account, Transaction } = await import('viem/tempo')
+const { Account, Addresses, Transaction } = await import('viem/tempo')
 const { tempoModerato } = await import('viem/tempo/chains')
 
 const secretKey = 'a key for tests, longer than thirty-two bytes'
@@ -66,7 +66,9 @@ save('../mpp/testdata', { secretKey, challenges, digests, receipts })
 const node = createClient({
   chain: tempoModerato,
   transport: custom({
-    async request({ method }) {
+    async request({ method, params }) {
+      if (method === 'eth_call' && swapAnswers[params[0].data.slice(0, 10)])
+        return toHex(swapAnswers[params[0].data.slice(0, 10)][params[0].to.toLowerCase()] ?? 0, { size: 32 })
       if (method === 'eth_chainId') return toHex(42431)
       if (method === 'eth_estimateGas') return toHex(533_488)
       if (method === 'eth_call') return '0x' + '00'.repeat(5 * 32) // no key is known yet
@@ -76,6 +78,12 @@ const node = createClient({
     },
   }),
 })
+// For a swap, the node has to name balances (of the currency: none) and a price, too.
+const sold = '0x20c0000000000000000000000000000000000001'
+const swapAnswers = {
+  [toFunctionSelector('balanceOf(address)')]: { [sold]: 5_000_000n },
+  [toFunctionSelector('quoteSwapExactAmountOut(address,address,uint128)')]: { [Addresses.stablecoinDex]: 1_000_100n },
+}
 const key = (n) => toHex(n, { size: 32 })
 const root = Account.fromSecp256k1(key(7))
 const access = {
@@ -108,9 +116,9 @@ const accounts = {
   'keychain authorized by a passkey': await authorized({ expiry: now / 1000 + 3600 }, underPasskey, passkey),
 }
 const credentials = []
-for (const [name, account] of Object.entries(accounts)) {
+async function record(name, account, options) {
   const challenge = Challenge.from({ ...base, expires, digest, meta: { n: name } })
-  const charge = tempo.charge({ account, getClient: () => node, clientId: name === 'p256' ? 'a-client' : undefined })
+  const charge = tempo.charge({ account, getClient: () => node, clientId: name === 'p256' ? 'a-client' : undefined, ...options })
   const authorization = await charge.createCredential({ challenge, context: {} })
   const { payload, source } = Credential.deserialize(authorization)
   const tx = Transaction.deserialize(payload.signature)
@@ -121,7 +129,7 @@ for (const [name, account] of Object.entries(accounts)) {
     source,
     raw: payload.signature,
     hash: keccak256(payload.signature),
-    memo: '0x' + tx.calls[0].data.slice(-64),
+    memo: '0x' + tx.calls.at(-1).data.slice(-64),
     sender: tx.from.toLowerCase(),
     validBefore: tx.validBefore,
     validAfter: tx.validAfter,
@@ -130,6 +138,7 @@ for (const [name, account] of Object.entries(accounts)) {
     signature: tx.signature.type,
   })
 }
+for (const [name, account] of Object.entries(accounts)) await record(name, account)
 const memos = [
   { challengeId: 'abc', serverId: 'ring.example' },
   { challengeId: '', serverId: '' },
@@ -143,6 +152,7 @@ for (const name of ['secp256k1', 'p256', 'webAuthn', 'keychain of p256', 'keycha
   const authorization = await charge.createCredential({ challenge, context: {} })
   proofs.push({ name, authorization, account: account.address.toLowerCase() })
 }
+await record('swap', accounts.secp256k1, { autoSwap: { tokenIn: [sold] } })
 save('../tempo/testdata', { now: now / 1000, currency, recipient, memos, credentials, proofs })
 
 // ---- server/evm

@@ -20,7 +20,7 @@ type Limits struct {
 	// for each site, of which one asker has 4.
 	InAll, PerSite int
 	// PerMinute bounds requests to one site in a minute. Each redirect that is
-	// followed is a request. By default 120: enough for five scorings, or for one
+	// followed is a request. By default 160: enough for five scorings, or for one
 	// of a site that only redirects.
 	PerMinute int
 	// PerAddress bounds requests to one address in a minute; an IPv6 address counts
@@ -30,13 +30,13 @@ type Limits struct {
 	PerAddress int
 }
 
-// oneScoring is how many requests one scoring of a site takes. An asker with fewer
+// OneScoring is how many requests one scoring of a site takes. An asker with fewer
 // in this minute has not finished its first.
-const oneScoring = 24
+const OneScoring = 32
 
 // share makes the shares of requests to one site or one address.
 func share(most int) *fair.Shares {
-	return fair.NewShares(fair.Rule{Most: most, Half: oneScoring, Step: oneScoring})
+	return fair.NewShares(fair.Rule{Most: most, Half: OneScoring, Step: OneScoring})
 }
 
 // maxSites and maxAddresses bound how many have a count at a time.
@@ -70,7 +70,7 @@ func newLimiter(l Limits) *limiter {
 		l.PerSite = 8
 	}
 	if l.PerMinute == 0 {
-		l.PerMinute = 120
+		l.PerMinute = 160
 	}
 	if l.PerAddress == 0 {
 		l.PerAddress = 300

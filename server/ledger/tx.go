@@ -21,6 +21,9 @@ type Tx struct {
 	rows    Batch
 	records []Record
 	undos   []func()
+	// The reservation that Get has decoded last, and its row.
+	read    *Reservation
+	readRow []byte
 	// Rows of tables that the turn has changed, and their bytes.
 	tableRows, tableBytes int
 }

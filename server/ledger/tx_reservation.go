@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"time"
@@ -227,17 +228,36 @@ func (tx *Tx) reindex(old, new *Reservation) {
 }
 
 // Get gives the reservation with this id, or [ErrNoReservation].
-func (tx *Tx) Get(id string) (*Reservation, error) { return reservation(tx.get, id) }
+func (tx *Tx) Get(id string) (*Reservation, error) {
+	b, err := reservationRow(tx.get, id)
+	if err != nil {
+		return nil, err
+	}
+	// What is changed is read twice: by the function and by Update.
+	if tx.read == nil || !bytes.Equal(b, tx.readRow) {
+		if tx.read, err = decodeReservation(b); err != nil {
+			return nil, err
+		}
+		tx.readRow = b
+	}
+	r := *tx.read
+	return &r, nil
+}
 
 func reservation(get func([]byte) ([]byte, error), id string) (*Reservation, error) {
-	b, err := get(stringKey(prefixReservation, id))
-	if errors.Is(err, ErrNotFound) {
-		return nil, ErrNoReservation
-	}
+	b, err := reservationRow(get, id)
 	if err != nil {
 		return nil, err
 	}
 	return decodeReservation(b)
+}
+
+func reservationRow(get func([]byte) ([]byte, error), id string) ([]byte, error) {
+	b, err := get(stringKey(prefixReservation, id))
+	if errors.Is(err, ErrNotFound) {
+		return nil, ErrNoReservation
+	}
+	return b, err
 }
 
 func reservationBy(get func([]byte) ([]byte, error), prefix byte, key string) (*Reservation, error) {

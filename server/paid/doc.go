@@ -12,7 +12,8 @@
 //   - watch.go: each network is asked for its newest block in the background, so that no
 //     offer waits for a node, and open payments can wait for blocks
 //   - offer.go: a request without a credential gets a challenge, or the reason why it
-//     gets none; idempotency.go: it gets none if it was paid already
+//     gets none; terms.go: what a challenge asks for, decoded; idempotency.go: it gets
+//     none if it was paid already
 //   - credential.go: checks a request with a credential, cheap checks first; used.go: the
 //     answer to a credential that was used before
 //   - work.go: claim, simulate, reserve, broadcast; conclude.go: append and answer,

@@ -49,7 +49,8 @@ func (s *Service) offer(ctx context.Context, op operation, c Call, why *Problem)
 	return s.challenge(c, o, networks, why)
 }
 
-// challenge writes the 402. Its document says when the first of its offers expires.
+// challenge writes the 402. Its document has the offers decoded, and says when
+// the first of them expires.
 func (s *Service) challenge(c Call, o order, networks []*network, why *Problem) Answer {
 	var life time.Duration
 	var note string
@@ -66,13 +67,13 @@ func (s *Service) challenge(c Call, o order, networks []*network, why *Problem) 
 	for _, offer := range offers {
 		shortest = min(shortest, s.network(offer.Method).Life())
 	}
-	more := append(make([]byte, 0, 160), `,"amount_usd":"`...)
+	more := append(make([]byte, 0, 640), `,"amount_usd":"`...)
 	more = append(api.AppendUSD(more, o.cents()), `","expires":"`...)
-	more = append(append(more, expiry(now, shortest)...), '"')
+	more = append(append(more, expiry(now, shortest)...), `","offers":[`...)
 	told := *why
 	told.Detail += note
 	c.about.cents = o.cents()
-	a := told.document(s.base(), more)
+	var lines [][2]string
 	for _, offer := range offers {
 		pinned[pinNonce] = nonce()
 		opaque, err := mpp.EncodeJSON(pinned)
@@ -80,15 +81,18 @@ func (s *Service) challenge(c Call, o order, networks []*network, why *Problem) 
 			return s.problem(err)
 		}
 		n := s.network(offer.Method)
-		request, err := n.Request(o.cents())
+		asked, err := n.requests.get(o.cents())
 		if err != nil {
 			return s.problem(err)
 		}
-		ch := mpp.Challenge{Realm: s.Realm, Method: offer.Method, Intent: offer.Intent, Request: request,
+		ch := mpp.Challenge{Realm: s.Realm, Method: offer.Method, Intent: offer.Intent, Request: asked.request,
 			Expires: expiry(now, min(life, n.Life())), Digest: c.digest, Opaque: opaque, Description: description}
 		s.keys.Load().Sign(&ch)
-		a.Header = append(a.Header, [2]string{"WWW-Authenticate", ch.Header()})
+		lines = append(lines, [2]string{"WWW-Authenticate", ch.Header()})
+		more = appendOffer(more, &ch, asked)
 	}
+	a := told.document(s.base(), append(more, ']'))
+	a.Header = append(a.Header, lines...)
 	return a
 }
 

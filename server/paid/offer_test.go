@@ -111,6 +111,13 @@ func TestChallengeSaysWhatIsAsked(t *testing.T) {
 		if err != nil || expires.Sub(r.now()) != 5*time.Minute || a.member("expires") != first[0].Expires {
 			t.Errorf("expires %v, %v: %s", expires, err, a.Body)
 		}
+		offers, _ := a.member("offers").([]any)
+		if len(offers) != 1 || offers[0].(map[string]any)["method"] != "coin" || offers[0].(map[string]any)["expires"] != first[0].Expires {
+			t.Errorf("offers of the document: %v", offers)
+		}
+		if help := a.field("Link"); help != `<`+base+`/llms.txt>; rel="help"; type="text/plain"` {
+			t.Errorf("help: %s", help)
+		}
 		again := r.post(paid.OpRegister, `{"name":"Ada","url":"https://ada.dev","kind":"agent","bid":"2.50"}`).challenges()
 		if first[0].ID == again[0].ID {
 			t.Error("two payers in one instant share a challenge")

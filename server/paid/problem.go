@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 
 	"webring/core/api"
@@ -94,6 +95,9 @@ func (p *Problem) document(base string, more []byte) Answer {
 		[2]string{"Content-Type", "application/problem+json"},
 		[2]string{"Cache-Control", "no-store"},
 	)}
+	if a.Status == http.StatusPaymentRequired {
+		a.Header = append(a.Header, [2]string{"Link", "<" + base + `/llms.txt>; rel="help"; type="text/plain"`})
+	}
 	if p.RetryAfter > 0 {
 		a.Header = append(a.Header, [2]string{"Retry-After", strconv.Itoa(p.RetryAfter)})
 	}

@@ -123,7 +123,8 @@ func (s *Service) askProof(ctx context.Context, op provenOperation, c *Call, why
 	ch := mpp.Challenge{Realm: s.Realm, Method: s.Prover.Method(), Intent: mpp.Charge, Request: s.Prover.Request(),
 		Expires: expiry(s.Now(), ChallengeLife), Digest: c.digest, Opaque: opaque, Description: d.describe()}
 	s.keys.Load().Sign(&ch)
-	a := why.document(s.base(), fmt.Appendf(nil, `,"amount_usd":"0.00","expires":"%s"`, ch.Expires))
+	more := fmt.Appendf(nil, `,"amount_usd":"0.00","expires":"%s","offers":[`, ch.Expires)
+	a := why.document(s.base(), append(appendOffer(more, &ch, readTerms(ch.Request, ch.Method, "")), ']'))
 	a.Header = append(a.Header, [2]string{"WWW-Authenticate", ch.Header()})
 	return a
 }

@@ -366,38 +366,6 @@ func (s *Service) handle(ctx context.Context, c Call) Answer {
 	return s.pay(ctx, op, c, cred)
 }
 
-// requests caches the request parameters of a method's challenges by amount. They depend
-// on nothing else, and most challenges are for a few amounts: a 402 takes 10 µs so, and
-// 19 µs without.
-type requests struct {
-	mu     sync.Mutex
-	by     map[int64]string // by cents
-	method func(cents int64) (string, error)
-}
-
-// maxRequests bounds the cache.
-const maxRequests = 1024
-
-func (r *requests) get(cents int64) (string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if text, known := r.by[cents]; known {
-		return text, nil
-	}
-	text, err := r.method(cents)
-	if err != nil {
-		return "", err
-	}
-	if len(r.by) >= maxRequests {
-		clear(r.by)
-	}
-	r.by[cents] = text
-	return text, nil
-}
-
-// Request is what the method asks for an amount in cents.
-func (n *network) Request(cents int64) (string, error) { return n.requests.get(cents) }
-
 // checkReady says why no payment can be taken on network n now: this machine or the network
 // is not ready, our clock is behind the last event, or too much gas was wasted.
 func (s *Service) checkReady(n *network) error {
@@ -405,9 +373,10 @@ func (s *Service) checkReady(n *network) error {
 		s.Log.Error("payments refused: this machine is not ready", "err", err)
 		return errUnavailable
 	}
-	now := s.Now()
+	var now time.Time
 	var last int64
-	s.Ledger.View(func(v *ledger.View) { last = v.State().LastStamp() })
+	// The view may wait for the writer, which stamps events meanwhile.
+	s.Ledger.View(func(v *ledger.View) { last, now = v.State().LastStamp(), s.Now() })
 	if now.UnixMilli() < last {
 		s.Log.Error("payments refused: the clock is before the last event's stamp")
 		return errUnavailable

@@ -77,7 +77,7 @@ const (
 )
 
 func newNetwork(m Method) *network {
-	return &network{Method: m, requests: requests{by: map[int64]string{}, method: m.Request},
+	return &network{Method: m, requests: requests{by: map[int64]terms{}, method: m},
 		lookups: make(chan struct{}, seenAtOnce), wanted: make(chan struct{}, 1), heard: make(chan struct{}), next: make(chan struct{})}
 }
 

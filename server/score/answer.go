@@ -79,9 +79,9 @@ func decodeJSON(body []byte) (any, error) {
 	return document, nil
 }
 
-// readScore floors a number from 0 to 100. Exactly: 39.99999999999999999999 is
-// 39, where a float64 would be 40.
-func readScore(value any) (int, error) {
+// readScore reads a number from 0 to most as hundredths of it, and floors them. Exactly:
+// 39.99999999999999999999 of 100 is 39, where a float64 would be 40.
+func readScore(value any, most int64) (int, error) {
 	number, ok := value.(json.Number)
 	if !ok || len(number) > maxNumber {
 		return 0, errors.New("the score is not a number")
@@ -91,10 +91,11 @@ func readScore(value any) (int, error) {
 	if err != nil || d.Exponent() > maxNumber || d.Exponent() < -maxNumber {
 		return 0, errors.New("the score is not a number that can be computed with")
 	}
-	if d.IsNegative() || d.GreaterThan(decimal.NewFromInt(100)) {
-		return 0, errors.New("the score is not from 0 to 100")
+	if d.IsNegative() || d.GreaterThan(decimal.NewFromInt(most)) {
+		return 0, fmt.Errorf("the score is not from 0 to %d", most)
 	}
-	return int(d.Floor().IntPart()), nil
+	hundredths, _ := d.Mul(decimal.NewFromInt(100)).QuoRem(decimal.NewFromInt(most), 0)
+	return int(hundredths.IntPart()), nil
 }
 
 // readReport resolves a report's address against the question's and checks that it may be

@@ -53,6 +53,13 @@ type preset struct {
 	stateless           bool
 	// poll points to where to ask on, when an answer has no Location.
 	poll string
+	// levels is set when the score is a level from 0 to this, whose hundredths count.
+	levels int64
+	// slow says that the answer comes only when the scan is done: it is waited for, since
+	// a second try would be a second scan.
+	slow bool
+	// visited says that only a visit to where has a site scanned anew.
+	visited bool
 	// never is the "code" of the 404 problem for a site that was never
 	// scanned, or "" when each 404 means that.
 	never string
@@ -64,12 +71,30 @@ type preset struct {
 // presets are made from what the services and their public clients say of
 // themselves. Each part can be set by the operator.
 var presets = map[string]preset{
-	// The API only reads reports; its page and its command line make them.
+	// https://isitagentready.com/llms-full.txt: a POST scans and answers with a level from 0
+	// (Not Ready) to 5 (Agent-Native). Its clients read the time from scannedAt, and wait up
+	// to 30 seconds; we have half of that. The percentage on its pages is computed by the
+	// pages, from checks that visitors choose. A level is what the service itself says,
+	// so a fifth of 100 counts for each.
+	"isitagentready": {
+		url:      "https://isitagentready.com/api/scan",
+		method:   http.MethodPost,
+		slow:     true,
+		pointer:  "/level",
+		levels:   5,
+		scanned:  "/scannedAt",
+		reportAt: "https://isitagentready.com/{host}",
+		where:    "https://isitagentready.com/",
+		hosts:    []string{"isitagentready.com", "www.isitagentready.com"},
+	},
+	// The API reads the last report and never scans, as https://is-agentic.com and its public
+	// clients say. Its page and its command line do.
 	"is-agentic": {
 		url:     "https://is-agentic.com/api/v1/report?url={url}",
 		pointer: "/score",
 		report:  "/report_url",
 		scanned: "/scanned_at",
+		visited: true,
 		never:   "report_not_found",
 		where:   "https://is-agentic.com/scan/{host}",
 		hosts:   []string{"is-agentic.com", "www.is-agentic.com"},
@@ -87,7 +112,9 @@ var presets = map[string]preset{
 		where:     "https://ora.ai/score/{host}",
 		hosts:     []string{"ora.ai", "www.ora.ai"},
 	},
-	// Needs a key: WEBRING_SCORE_HEADER_AUTHORIZATION="Bearer …".
+	// https://agent-ready.dev/docs/api.md and https://agent-ready.dev/api/v1/openapi.json: a POST
+	// is answered with 202, the Location and a pollUrl; the scan there is queued, running,
+	// completed or failed. Needs a key: WEBRING_SCORE_HEADER_AUTHORIZATION="Bearer …".
 	"agent-ready": {
 		url:      "https://agent-ready.dev/api/v1/scans",
 		method:   http.MethodPost,
@@ -102,6 +129,7 @@ var presets = map[string]preset{
 		where:    "https://agent-ready.dev/",
 		hosts:    []string{"agent-ready.dev", "www.agent-ready.dev"},
 	},
+	// https://agentgrade.com/llms.txt.
 	"agentgrade": {
 		url:     "https://agentgrade.com/api/scan?url={url}",
 		pointer: "/score/pct",
@@ -174,7 +202,7 @@ func newRemote(cfg Config, p preset, origin *url.URL) (_ Scorer, err error) {
 		origin:   origin,
 		header:   cfg.Header.Clone(),
 		client:   newClient(),
-		timing:   defaultTiming,
+		timing:   p.timing(),
 		polls:    newCache[string](maxCached),
 	}
 	if cfg.Spec == "http" {

@@ -21,8 +21,24 @@ type standIn struct {
 }
 
 // shapes are, by preset, what the service says in each situation. The bodies are
-// written after the services' documents and public clients; nothing was fetched.
+// written by hand after what the services publish, read in November 2026:
+//
+//   - isitagentready: https://isitagentready.com/llms-full.txt, and answers that public clients
+//     keep for their tests, in which names are written as here (scannedAt, levelName)
+//   - is-agentic: what public clients send to its report API and how they check its answers;
+//     they say that a GET reads the last report, and that the page or the command line scans
+//   - agent-ready: https://agent-ready.dev/docs/api.md and https://agent-ready.dev/api/v1/openapi.json
+//   - agentgrade: https://agentgrade.com/llms.txt
+//   - ora: what its public clients send and read
 var shapes = map[string]map[string][]standIn{
+	"isitagentready": {
+		"score": {{200, nil, `{"url":"https://acme.com/","scannedAt":"2026-08-23T10:23:07.000Z","level":4,"levelName":"Agent-Integrated","isCommerce":false,
+			"checks":{"discoverability":{"robotsTxt":{"status":"pass","message":"robots.txt exists"}},"botAccessControl":{"webBotAuth":{"status":"neutral","message":"No directory"}}},
+			"nextLevel":{"target":5,"name":"Agent-Native","requirements":[]}}`}},
+		"null":     {{200, nil, `{"url":"https://acme.com/","level":null}`}},
+		"outside":  {{200, nil, `{"level":6}`}},
+		"no shape": {{200, nil, `{"score":83}`}},
+	},
 	"is-agentic": {
 		"score":    {{200, nil, `{"score":83,"report_url":"https://is-agentic.com/scan/acme.com","scanned_at":"2026-08-23T10:23:07Z"}`}},
 		"null":     {{200, nil, `{"score":null,"report_url":"https://is-agentic.com/scan/acme.com"}`}},
@@ -42,7 +58,8 @@ var shapes = map[string]map[string][]standIn{
 		"no shape": {{200, nil, `{"result":{"score":83}}`}},
 	},
 	"agent-ready": {
-		"score": {{202, nil, `{"id":"abc","status":"pending","pollUrl":"/api/v1/scans/abc"}`},
+		"score": {{202, map[string]string{"Location": "/api/v1/scans/abc"}, `{"id":"abc","status":"queued","url":"https://acme.com/","shareUrl":null,"pollUrl":"/api/v1/scans/abc"}`},
+			{200, nil, `{"id":"abc","rootUrl":"https://acme.com/","status":"running","createdAt":"2026-08-23T10:22:57Z"}`},
 			{200, nil, `{"id":"abc","status":"completed","vercelScore":83,"shareToken":"tok/en","completedAt":"2026-08-23T10:23:07Z"}`}},
 		"null": {{202, nil, `{"id":"abc","pollUrl":"/api/v1/scans/abc"}`}, {200, nil, `{"id":"abc","status":"failed","vercelScore":null}`}},
 		"pending": {{202, nil, `{"id":"abc","pollUrl":"/api/v1/scans/abc"}`}, {200, nil, `{"id":"abc","status":"running"}`}, {200, nil, `{"id":"abc","status":"running"}`},
@@ -116,7 +133,7 @@ func presetAt(t *testing.T, name string, script []standIn) (*remote, *service, *
 
 func TestPresetsAgainstTheirServices(t *testing.T) {
 	scanned := time.Date(2026, 8, 23, 10, 23, 7, 0, time.UTC)
-	reports := map[string]string{"is-agentic": "https://is-agentic.com/scan/acme.com", "ora": "https://ora.ai/score/acme.com", "agent-ready": "https://agent-ready.dev/scan/tok%2Fen", "agentgrade": ""}
+	reports := map[string]string{"isitagentready": "https://isitagentready.com/acme.com", "is-agentic": "https://is-agentic.com/scan/acme.com", "ora": "https://ora.ai/score/acme.com", "agent-ready": "https://agent-ready.dev/scan/tok%2Fen", "agentgrade": ""}
 	for name, own := range shapes {
 		for _, situations := range []map[string][]standIn{own, alike} {
 			for situation, script := range situations {
@@ -132,11 +149,15 @@ func TestPresetsAgainstTheirServices(t *testing.T) {
 					ok := false
 					switch situation {
 					case "score", "started", "pending", "at work":
-						ok = err == nil && got.Score == 83 && got.Provider == name && got.Report == reports[name] && (name == "agentgrade" || got.ScannedAt.Equal(scanned))
+						points := 83
+						if name == "isitagentready" {
+							points = 80 // level 4 of 5
+						}
+						ok = err == nil && got.Score == points && (got.Visit == "https://is-agentic.com/scan/acme.com") == (name == "is-agentic") && got.Provider == name && got.Report == reports[name] && (name == "agentgrade" || got.ScannedAt.Equal(scanned))
 					case "null":
 						ok = errors.As(err, &not) && !not.Never && strings.HasPrefix(not.Where, "https://")
 					case "never":
-						ok = errors.As(err, &not) && not.Never && strings.HasPrefix(not.Where, "https://")
+						ok = errors.As(err, &not) && not.Never && strings.HasPrefix(not.Where, "https://") && strings.Contains(not.Error(), "visit") == (name == "is-agentic")
 					case "refused":
 						ok = errors.Is(err, ErrBadTarget)
 					case "nowhere":
@@ -174,8 +195,12 @@ func TestScansAreStartedWithThePOSTThatIsDocumented(t *testing.T) {
 	if _, err := r.Score(t.Context(), site); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"POST /api/v1/scans " + string(body), "GET /api/v1/scans/abc"}; fmt.Sprint(*calls) != fmt.Sprint(want) {
+	if want := []string{"POST /api/v1/scans " + string(body), "GET /api/v1/scans/abc", "GET /api/v1/scans/abc"}; fmt.Sprint(*calls) != fmt.Sprint(want) {
 		t.Errorf("%q, want %q", *calls, want)
+	}
+	r, _, calls = presetAt(t, "isitagentready", shapes["isitagentready"]["score"])
+	if got, err := r.Score(t.Context(), site); err != nil || got.Score != 80 || fmt.Sprint(*calls) != fmt.Sprint([]string{"POST /api/scan " + string(body)}) {
+		t.Errorf("%+v, %v, %q", got, err, *calls)
 	}
 	r, _, calls = presetAt(t, "agent-ready", shapes["agent-ready"]["at work"])
 	if _, err := r.Score(t.Context(), site); err != nil || (*calls)[1] != "GET /api/v1/scans/abc" {
@@ -210,6 +235,26 @@ func TestCallsForOneScoreAreBounded(t *testing.T) {
 	var pending *Pending
 	if _, err := r.Score(t.Context(), site); !errors.As(err, &pending) || s.asked.Load() != maxCalls {
 		t.Errorf("%v, asked %d times", err, s.asked.Load())
+	}
+}
+
+// TestLevelsAreFifths has all levels of isitagentready, and what lies between and beyond.
+func TestLevelsAreFifths(t *testing.T) {
+	for level, want := range map[string]int{"0": 0, "1": 20, "2": 40, "3": 60, "4": 80, "5": 100, "1.99": 39, "2.0": 40, "1.9999999999999999999999": 39} {
+		r, s, _ := presetAt(t, "isitagentready", []standIn{{200, nil, `{"level":` + level + `}`}})
+		if got, err := r.Score(t.Context(), site); err != nil || got.Score != want || s.asked.Load() != 1 {
+			t.Errorf("level %s: %+v, %v", level, got, err)
+		}
+	}
+	for _, level := range []string{"5.0001", "-1", `"3"`, "{}", "1e99"} {
+		r, _, _ := presetAt(t, "isitagentready", []standIn{{200, nil, `{"level":` + level + `}`}})
+		if got, err := r.Score(t.Context(), site); err == nil {
+			t.Errorf("level %s: %+v", level, got)
+		}
+	}
+	// Its scans take longer than other answers, and none is started twice.
+	if limit := presets["isitagentready"]; limit.timing().attempt != limit.timing().all || limit.timing().all >= NewGuard(fixed(1), Limits{}).limits.Ask {
+		t.Errorf("%+v", limit.timing())
 	}
 }
 

@@ -2,6 +2,7 @@ package score
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,6 +41,16 @@ type timing struct {
 }
 
 var defaultTiming = timing{attempt: 5 * time.Second, all: 10 * time.Second, wait: 250 * time.Millisecond, poll: time.Second}
+
+// timing bounds questions to a service.
+func (p *preset) timing() timing {
+	t := defaultTiming
+	if p.slow {
+		t.all = 14 * time.Second // less than a Guard waits
+		t.attempt = t.all
+	}
+	return t
+}
 
 // remote asks a scoring service over HTTP.
 type remote struct {
@@ -255,7 +266,7 @@ func (r *remote) read(asked *url.URL, resp *http.Response, body []byte, site str
 		return Result{}, fmt.Errorf("%w: the service answered %s", ErrBadTarget, resp.Status)
 	case http.StatusNotFound:
 		if r.never == "" || problemCode(body) == r.never {
-			return Result{}, &NotScorable{Never: true, Where: expand(r.where, site)}
+			return Result{}, &NotScorable{Never: true, Visit: r.visited, Where: expand(r.where, site)}
 		}
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return Result{}, &retry{after: after, err: fmt.Errorf("the service answered %s", resp.Status)}
@@ -321,7 +332,10 @@ func (r *remote) result(asked *url.URL, body []byte, site string) (Result, error
 		return Result{}, &NotScorable{Where: expand(r.where, site)}
 	}
 	result := Result{Provider: r.provider}
-	if result.Score, err = readScore(value); err != nil {
+	if r.visited {
+		result.Visit = expand(r.where, site)
+	}
+	if result.Score, err = readScore(value, cmp.Or(r.levels, 100)); err != nil {
 		return Result{}, broken(err)
 	}
 	value, ok = r.at.report.find(document)

@@ -82,7 +82,7 @@ func TestIsAgenticReport(t *testing.T) {
 	got, err := isAgentic(t, recorded(t, 200, "is-agentic-200.json")).Score(t.Context(), site)
 	want := Result{
 		Score: 83, Report: "https://is-agentic.com/scan/acme.com", Provider: "is-agentic",
-		ScannedAt: time.Date(2026, 8, 23, 10, 23, 7, 412_000_000, time.UTC),
+		ScannedAt: time.Date(2026, 8, 23, 10, 23, 7, 412_000_000, time.UTC), Visit: "https://is-agentic.com/scan/acme.com",
 	}
 	if err != nil || got != want {
 		t.Errorf("%+v, %v, want %+v", got, err, want)

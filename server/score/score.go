@@ -40,6 +40,8 @@ type Result struct {
 	Provider  string    // the service's name
 	Version   string    // of its rubric, or "" when it does not say
 	ScannedAt time.Time // zero when it does not say
+	// Visit is a page that has the site scanned anew when it is visited, if nothing else does.
+	Visit string
 }
 
 // ErrBadTarget says that the service will not examine this URL.
@@ -52,6 +54,7 @@ type NotScorable struct {
 	// Unreached is whether nothing was sent to the site, as its name has no address
 	// or none that takes connections: the question is not charged to all.
 	Unreached bool
+	Visit     bool   // whether a visit to Where is what has the site scanned
 	Where     string // a page on which the site can be scanned
 	Reason    string // the rest of a sentence about the site, instead of one made of the others
 }
@@ -60,6 +63,9 @@ type NotScorable struct {
 func (e *NotScorable) Error() string {
 	if e.Reason != "" {
 		return e.Reason
+	}
+	if e.Never && e.Visit {
+		return "it was not scanned yet, and the scoring service scans a site only when its page there is visited: visit " + e.Where + " and send the request again once it shows a score"
 	}
 	if e.Never {
 		return "it was not scanned yet; have it scanned at " + e.Where + " and send the request again"

@@ -342,6 +342,7 @@ func FuzzDecodeTransaction(f *testing.F) {
 	}
 	m := newMethod(f, Config{Currency: token, Recipient: recipient})
 	f.Add(wallet(7).Transaction(challenge(f, m)))
+	f.Add(wallet(7).Transaction(challenge(f, m), tempotest.Swapping(alpha, 1_010_000)))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		tx, err := readTransaction(raw)
 		if err != nil {

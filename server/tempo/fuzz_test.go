@@ -64,18 +64,26 @@ func slowly(raw []byte, c mpp.Challenge, expires time.Time) (common.Address, err
 	}
 	memo := tempotest.Memo(c.Realm, c.ID)
 	data := tempotest.TransferWithMemo(recipient, big.NewInt(1_000_000), memo)
-	if calls, ok := list[4].([]any); ok && len(calls) == 1 {
-		if call, ok := calls[0].([]any); ok && len(call) == 3 {
+	want := []any{[]any{token, []byte{}, data}}
+	if calls, ok := list[4].([]any); ok && len(calls) > 0 {
+		if call, ok := calls[len(calls)-1].([]any); ok && len(call) == 3 {
 			if sent, ok := call[2].([]byte); ok && len(sent) == 100 {
 				copy(data[68+15:68+25], sent[68+15:]) // the client's own part of the memo
 			}
+		}
+		if len(calls) > 1 {
+			swap, err := slowSwap(calls)
+			if err != nil {
+				return none, err
+			}
+			want = append(swap, want...)
 		}
 	}
 	feeToken, ok := list[10].([]byte)
 	signature, ok2 := list[13].([]byte)
 	second := now.Unix()
 	switch {
-	case !at(number[0], 42431, 42431), !same(4, []any{[]any{token, []byte{}, data}}),
+	case !at(number[0], 42431, 42431), !same(4, want),
 		!same(5, []any{}), !same(6, bytes.Repeat([]byte{0xff}, 32)), !at(number[7], 0, 0),
 		!same(11, []byte{}), !same(12, []any{}), !ok || len(feeToken) != 0 && len(feeToken) != 20:
 		return none, errors.New("another transaction")
@@ -93,6 +101,33 @@ func slowly(raw []byte, c mpp.Challenge, expires time.Time) (common.Address, err
 	return recovered(signature, crypto.Keccak256([]byte{0x76}, unsigned))
 }
 
+// slowSwap makes the calls before a transfer of 1.00 anew, out of what may differ: the token
+// that is sold, what is approved of it, and the most that is sold.
+func slowSwap(calls []any) ([]any, error) {
+	var parts [2][]byte
+	var sold []byte
+	for i := range parts {
+		call, ok := calls[i].([]any)
+		if !ok || len(call) != 3 {
+			return nil, errors.New("no call")
+		}
+		parts[i], _ = call[2].([]byte)
+		if i == 0 {
+			sold, _ = call[0].([]byte)
+		}
+	}
+	if len(parts[0]) < 68 || len(parts[1]) < 132 || !strings.HasPrefix(fmt.Sprintf("%x", sold), "20c000000000000000000000") || bytes.Equal(sold, token[:]) {
+		return nil, errors.New("no swap")
+	}
+	approved, most := new(big.Int).SetBytes(parts[0][36:68]), new(big.Int).SetBytes(parts[1][100:132])
+	if approved.Sign() == 0 || approved.Cmp(most) > 0 || most.Cmp(big.NewInt(2_000_000)) > 0 {
+		return nil, errors.New("without measure")
+	}
+	d := tempotest.Draft{Token: token, Amount: big.NewInt(1_000_000)}
+	tempotest.Swapping(common.BytesToAddress(sold), most.Int64(), func(s *tempotest.Swap) { s.Approved = approved })(&d)
+	return d.Before, nil
+}
+
 // recovered is whose signature of 65 bytes it is, if it is in the chain's form.
 func recovered(signature, digest []byte) (common.Address, error) {
 	half := new(big.Int).Rsh(crypto.S256().Params().N, 1)
@@ -106,6 +141,23 @@ func recovered(signature, digest []byte) (common.Address, error) {
 		return common.Address{}, err
 	}
 	return common.BytesToAddress(crypto.Keccak256(point[1:])[12:]), nil
+}
+
+// takes holds what m takes of a credential of w against the second reading.
+func takes(t *testing.T, m *Method, credential mpp.Credential, w tempotest.Wallet, expires time.Time) {
+	p, err := take(m, credential, now)
+	if err != nil {
+		var no *mpp.Rejection
+		if !errors.As(err, &no) {
+			t.Fatalf("refused with %T: %v", err, err)
+		}
+		return
+	}
+	signer, err := slowly(p.Raw, credential.Challenge, expires)
+	if err != nil || signer != w.Address() || p.Payer != "did:pkh:eip155:42431:"+node.LowerHex(signer) || p.Cents != 100 ||
+		p.Reference != crypto.Keccak256Hash(p.Raw).Hex() {
+		t.Fatalf("taken is %x (%+v), which the second reading refuses: %v, signed by %s", p.Raw, p, err, signer)
+	}
 }
 
 // FuzzSignedTransaction alters two parts of an honest transaction before it is
@@ -136,19 +188,42 @@ func FuzzSignedTransaction(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, part1 uint8, value1 []byte, raw1 bool, part2 uint8, value2 []byte, raw2 bool) {
 		credential := w.Pay(c, alter(part1, value1, raw1), alter(part2, value2, raw2))
-		p, err := take(m, credential, now)
-		if err != nil {
-			var no *mpp.Rejection
-			if !errors.As(err, &no) {
-				t.Fatalf("refused with %T: %v", err, err)
+		takes(t, m, credential, w, expires)
+	})
+}
+
+// FuzzSwap alters the calls before an honest transfer.
+func FuzzSwap(f *testing.F) {
+	m := newMethod(f, Config{Currency: token, Recipient: recipient})
+	c := challenge(f, m)
+	expires, err := c.ExpiresAt()
+	if err != nil {
+		f.Fatal(err)
+	}
+	w := wallet(7)
+	other := common.BytesToAddress([]byte("other"))
+	word := func(b []byte) []byte { return common.LeftPadBytes(b, 32) }
+	for _, sold := range []common.Address{alpha, token, other} {
+		for _, spender := range []common.Address{exchange, other} {
+			for _, n := range []int64{0, 1, 1_000_000, 1_010_000, 2_000_000, 2_000_001, -1} {
+				amount := word(big.NewInt(n).Bytes())
+				if n < 0 {
+					amount = bytes.Repeat([]byte{0xff}, 32)
+				}
+				order := bytes.Join([][]byte{word(sold[:]), word(token[:]), word([]byte{0x0f, 0x42, 0x40}), amount}, nil)
+				f.Add(sold[:], bytes.Join([][]byte{approveSelector, word(spender[:]), amount}, nil), exchange[:], append(bytes.Clone(swapSelector), order...), false)
+				f.Add(sold[:], bytes.Join([][]byte{approveSelector, word(spender[:]), amount, {0}}, nil), spender[:], order, true)
 			}
-			return
 		}
-		signer, err := slowly(p.Raw, c, expires)
-		if err != nil || signer != w.Address() || p.Payer != "did:pkh:eip155:42431:"+node.LowerHex(signer) || p.Cents != 100 ||
-			p.Reference != crypto.Keccak256Hash(p.Raw).Hex() {
-			t.Fatalf("taken is %x (%+v), which the second reading refuses: %v, signed by %s", p.Raw, p, err, signer)
-		}
+	}
+	f.Fuzz(func(t *testing.T, sold, approval, at, order []byte, fourth bool) {
+		credential := w.Pay(c, func(d *tempotest.Draft) {
+			d.Before = []any{[]any{sold, uint64(0), approval}, []any{at, uint64(0), order}}
+			if fourth {
+				d.Before = append(d.Before, d.Before[0])
+			}
+		})
+		takes(t, m, credential, w, expires)
 	})
 }
 
@@ -280,27 +355,83 @@ func FuzzReceipt(f *testing.F) {
 		// The same text, by its words alone.
 		var said struct {
 			TransactionHash, Status string
-			Logs                    []struct {
-				Address, Data string
-				Topics        []string
-				Removed       bool
+			Logs                    []saidLog
+		}
+		if err := json.Unmarshal(answer, &said); err != nil {
+			t.Fatalf("%s: %v", answer, err)
+		}
+		if !paysByWords(tx, said.Logs) || !strings.EqualFold(said.Status, "0x1") || !strings.EqualFold(said.TransactionHash, tx.hash.Hex()) {
+			t.Fatalf("taken for a payment: %s", answer)
+		}
+	})
+}
+
+// saidLog is an event as its text.
+type saidLog struct {
+	Address, Data string
+	Topics        []string
+	Removed       bool
+}
+
+// paysByWords says whether the two events of a payment of 1.00 stand in logs.
+func paysByWords(tx *transaction, logs []saidLog) (seen bool) {
+	word := func(b []byte) string { return hexutil.Encode(common.LeftPadBytes(b, 32)) }
+	amount := word(binary.BigEndian.AppendUint64(nil, 1_000_000))
+	want := []string{"0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef", word(tx.sender[:]), word(recipient[:])}
+	memo := []string{"0x57bc7354aa85aed339e000bccffabbc529466af35f0772c8f8ee1145927de7f0", want[1], want[2], hexutil.Encode(tx.memo[:])}
+	for i := 1; i < len(logs); i++ {
+		a, b := logs[i-1], logs[i]
+		seen = seen || strings.EqualFold(strings.Join(a.Topics, " "), strings.Join(want, " ")) && strings.EqualFold(strings.Join(b.Topics, " "), strings.Join(memo, " ")) &&
+			strings.EqualFold(a.Address+b.Address, token.Hex()+token.Hex()) && strings.EqualFold(a.Data+b.Data, amount+amount) && !a.Removed && !b.Removed
+	}
+	return seen
+}
+
+// FuzzSimulatedSwap has a node say whatever it likes of a swap's calls.
+func FuzzSimulatedSwap(f *testing.F) {
+	m := newMethod(f, Config{Currency: token, Recipient: recipient})
+	p, err := take(m, wallet(7).Pay(challenge(f, m), tempotest.Swapping(alpha, 1_010_000)), now)
+	if err != nil {
+		f.Fatal(err)
+	}
+	tx, err := m.reopen(p)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, change := range []func([]fields){
+		func([]fields) {},
+		func(calls []fields) { calls[1]["status"] = "0x0" },
+		func(calls []fields) { calls[1]["status"], calls[1]["returnData"] = "0x0", "0xde9d3c88" },
+		func(calls []fields) { calls[2]["logs"] = []fields{} },
+	} {
+		answer, err := json.Marshal(simulates(p, change))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(answer)
+	}
+	f.Add([]byte(`[{"calls":[{},null,{"status":null}]}]`))
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		var blocks []simulatedBlock
+		if json.Unmarshal(answer, &blocks) != nil || tx.swaps(nil, blocks) != nil {
+			return
+		}
+		var said []struct {
+			Calls []struct {
+				Status string
+				Logs   []saidLog
 			}
 		}
 		if err := json.Unmarshal(answer, &said); err != nil {
 			t.Fatalf("%s: %v", answer, err)
 		}
-		word := func(b []byte) string { return hexutil.Encode(common.LeftPadBytes(b, 32)) }
-		amount := word(binary.BigEndian.AppendUint64(nil, 1_000_000))
-		want := []string{"0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef", word(tx.sender[:]), word(recipient[:])}
-		memo := []string{"0x57bc7354aa85aed339e000bccffabbc529466af35f0772c8f8ee1145927de7f0", want[1], want[2], hexutil.Encode(tx.memo[:])}
-		seen := false
-		for i := 1; i < len(said.Logs); i++ {
-			a, b := said.Logs[i-1], said.Logs[i]
-			seen = seen || strings.EqualFold(strings.Join(a.Topics, " "), strings.Join(want, " ")) && strings.EqualFold(strings.Join(b.Topics, " "), strings.Join(memo, " ")) &&
-				strings.EqualFold(a.Address+b.Address, token.Hex()+token.Hex()) && strings.EqualFold(a.Data+b.Data, amount+amount) && !a.Removed && !b.Removed
+		if len(said) != 1 || len(said[0].Calls) != 3 || !paysByWords(tx, said[0].Calls[2].Logs) {
+			t.Fatalf("taken for a swap that pays: %s", answer)
 		}
-		if !seen || !strings.EqualFold(said.Status, "0x1") || !strings.EqualFold(said.TransactionHash, tx.hash.Hex()) {
-			t.Fatalf("taken for a payment: %s", answer)
+		for _, c := range said[0].Calls {
+			if !strings.EqualFold(c.Status, "0x1") {
+				t.Fatalf("taken for a swap that pays: %s", answer)
+			}
 		}
 	})
 }

@@ -116,18 +116,40 @@ func (tx *transaction) within(limits []spendingLimit) bool {
 	return true
 }
 
-// spends is the most that the transaction takes of each token. Which token an
-// unnamed one for the fee will be is the account's own setting; it is taken to
-// be the currency.
+// spends is the most that the transaction takes of each token; an approval counts as what
+// it allows. Which token an unnamed one for the fee will be is the account's own setting; it
+// is taken to be the one that the chain takes without a setting: the currency, or, with a
+// swap, the first of all tokens.
 func (tx *transaction) spends() map[common.Address]*big.Int {
 	fee := new(big.Int).Mul(new(big.Int).SetUint64(tx.gas), tx.maxFee)
 	fee.Add(fee, big.NewInt(feeScale-1)).Div(fee, big.NewInt(feeScale))
-	amount := new(big.Int).SetUint64(tx.amount)
-	if len(tx.feeToken) == 0 || common.Address(tx.feeToken) == tx.token {
-		return map[common.Address]*big.Int{tx.token: amount.Add(amount, fee)}
+	spent := map[common.Address]*big.Int{tx.token: new(big.Int).SetUint64(tx.amount)}
+	feeToken := tx.token
+	if tx.swap != nil {
+		spent[tx.swap.sold] = new(big.Int).SetUint64(tx.swap.approved)
+		feeToken = firstToken
 	}
-	return map[common.Address]*big.Int{tx.token: amount, common.Address(tx.feeToken): fee}
+	if len(tx.feeToken) != 0 {
+		feeToken = common.Address(tx.feeToken)
+	}
+	if spent[feeToken] == nil {
+		spent[feeToken] = new(big.Int)
+	}
+	spent[feeToken].Add(spent[feeToken], fee)
+	return spent
 }
+
+// moved are the tokens that the transaction takes from the account, but for the fee.
+func (tx *transaction) moved() []common.Address {
+	if tx.swap != nil {
+		return []common.Address{tx.swap.sold, tx.token}
+	}
+	return []common.Address{tx.token}
+}
+
+// firstToken is pathUSD. The chain infers a token for the fee from one call, or from calls
+// of one token; without that, and without a setting, it takes this one.
+var firstToken = common.HexToAddress("0x20c0000000000000000000000000000000000000")
 
 // feeScale is how many of the units in which gas is priced, 10⁻¹⁸ of a dollar,
 // make a base unit of a six-decimal token.

@@ -38,7 +38,7 @@ var selector = []byte{0x95, 0x77, 0x7d, 0x59}
 // address without dirt in its upper bytes, an amount that fits 64 bits.
 func readTransfer(data []byte) (to common.Address, amount uint64, m memo, err error) {
 	if len(data) < 4 || !bytes.Equal(data[:4], selector) {
-		return to, 0, m, refuse(mpp.ReasonForm, "the call must be transferWithMemo")
+		return to, 0, m, refuse(mpp.ReasonForm, "the last call must be transferWithMemo, of the token asked for")
 	}
 	if len(data) != 100 {
 		return to, 0, m, refuse(mpp.ReasonForm, "the transfer's calldata must have exactly 100 bytes")

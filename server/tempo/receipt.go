@@ -33,12 +33,12 @@ var transferWithMemoTopic = crypto.Keccak256Hash([]byte("TransferWithMemo(addres
 // paid says that the transaction's effect was to pay us: the currency itself
 // logged the transfer, and right after it the same transfer with our memo.
 // The status alone proves nothing.
-func (r *receipt) paid(tx *transaction) bool {
-	if *r.Status != 1 {
-		return false
-	}
-	for i := 1; i < len(r.Logs); i++ {
-		if tx.isTransfer(r.Logs[i-1]) && tx.isTransferWithMemo(r.Logs[i]) {
+func (r *receipt) paid(tx *transaction) bool { return *r.Status == 1 && tx.shows(r.Logs) }
+
+// shows says that the two events of the payment stand in logs.
+func (tx *transaction) shows(logs []node.Log) bool {
+	for i := 1; i < len(logs); i++ {
+		if tx.isTransfer(logs[i-1]) && tx.isTransferWithMemo(logs[i]) {
 			return true
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"webring/server/mpp"
@@ -25,27 +24,41 @@ import (
 // The node is asked twice. Tempo nodes execute the transaction's calls, check
 // its window and the sender's balance for the fee; but a node that does not
 // know the field "calls" executes nothing and says yes, so the transfer is
-// asked for again as a plain call. Nor does every node look at the access key
-// in a simulation, so the keychain itself is asked about it.
+// asked for again as a plain call, and a swap with its transfer as plain calls
+// one after the other. Nor does every node look at the access key in a
+// simulation, so the keychain itself is asked about it.
 func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 	tx, err := m.reopen(p)
 	if err != nil {
 		return err
 	}
-	var ignored, holds, key, left hexutil.Bytes
-	questions := []rpc.BatchElem{
-		{Method: "eth_call", Args: []any{envelope(tx), "latest"}, Result: &ignored},
-		{Method: "eth_call", Args: []any{transfer(tx), "latest"}, Result: &ignored},
-		{Method: "eth_call", Args: []any{ask(tx.token, balanceOf, tx.sender), "latest"}, Result: &holds},
-	}
-	if tx.accessKey != nil {
+	var ignored, holds, key hexutil.Bytes
+	var blocks []simulatedBlock
+	questions := []rpc.BatchElem{{Method: "eth_call", Args: []any{envelope(tx), "latest"}, Result: &ignored}}
+	if tx.swap == nil {
 		questions = append(questions,
-			rpc.BatchElem{Method: "eth_call", Args: []any{ask(keychain, getKey, tx.sender, *tx.accessKey), "latest"}, Result: &key},
-			rpc.BatchElem{Method: "eth_call", Args: []any{ask(keychain, getRemaining, tx.sender, *tx.accessKey, tx.token), "latest"}, Result: &left})
+			rpc.BatchElem{Method: "eth_call", Args: []any{transfer(tx), "latest"}, Result: &ignored},
+			rpc.BatchElem{Method: "eth_call", Args: []any{ask(tx.token, balanceOf, tx.sender), "latest"}, Result: &holds})
+	} else {
+		questions = append(questions, rpc.BatchElem{Method: "eth_simulateV1", Args: []any{successively(tx), "latest"}, Result: &blocks})
+	}
+	var left []hexutil.Bytes // of each token that the transaction moves
+	if tx.accessKey != nil {
+		questions = append(questions, rpc.BatchElem{Method: "eth_call", Args: []any{ask(keychain, getKey, tx.sender, *tx.accessKey), "latest"}, Result: &key})
+		left = make([]hexutil.Bytes, len(tx.moved()))
+		for i, token := range tx.moved() {
+			questions = append(questions,
+				rpc.BatchElem{Method: "eth_call", Args: []any{ask(keychain, getRemaining, tx.sender, *tx.accessKey, token), "latest"}, Result: &left[i]})
+		}
 	}
 	newest, err := m.Node.Head(ctx, questions...)
 	if err != nil {
 		return err
+	}
+	if tx.swap != nil {
+		if err := tx.swaps(questions[1].Error, blocks); err != nil {
+			return err
+		}
 	}
 	for _, q := range questions {
 		err := node.Refused(q.Error)
@@ -74,11 +87,15 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 }
 
 // Holds asks whether the account that pays holds so many cents of what it pays in. It
-// refuses with a *[mpp.Rejection].
+// refuses with a *[mpp.Rejection]. Of the token that a swap sells, that is the most that the
+// swap takes, and the other cents at par.
 func (m *Method) Holds(ctx context.Context, p mpp.Payment, cents int64) error {
 	tx, err := m.reopen(p)
 	if err != nil {
 		return err
+	}
+	if tx.swap != nil {
+		return m.Node.Holds(ctx, tx.swap.sold, tx.sender, tx.swap.most+node.Units(cents-p.Cents))
 	}
 	return m.Node.Holds(ctx, tx.token, tx.sender, node.Units(cents))
 }
@@ -94,10 +111,13 @@ var feeWords = regexp.MustCompile(`(?i)insufficient *(funds|balance|fee token ba
 
 // envelope is the transaction as Tempo nodes take it for eth_call.
 func envelope(tx *transaction) map[string]any {
+	var calls []map[string]any
+	for _, c := range tx.calls {
+		calls = append(calls, map[string]any{"to": c.to, "value": "0x0", "data": hexutil.Bytes(c.data)})
+	}
 	e := map[string]any{
-		"type": "0x76", "chainId": hexutil.Uint64(tx.chainID), "from": tx.sender,
-		"calls": []map[string]any{{"to": tx.token, "value": "0x0", "data": hexutil.Bytes(tx.data)}},
-		"gas":   hexutil.Uint64(tx.gas), "maxFeePerGas": (*hexutil.Big)(tx.maxFee), "maxPriorityFeePerGas": (*hexutil.Big)(tx.maxPriorityFee),
+		"type": "0x76", "chainId": hexutil.Uint64(tx.chainID), "from": tx.sender, "calls": calls,
+		"gas": hexutil.Uint64(tx.gas), "maxFeePerGas": (*hexutil.Big)(tx.maxFee), "maxPriorityFeePerGas": (*hexutil.Big)(tx.maxPriorityFee),
 		"nonceKey": hexutil.Bytes(expiringNonce), "nonce": "0x0", "validBefore": hexutil.Uint64(tx.validBefore),
 	}
 	if tx.validAfter != 0 {
@@ -123,9 +143,9 @@ func envelope(tx *transaction) map[string]any {
 	return e
 }
 
-// transfer is the bare call, which every node executes.
+// transfer is the bare call of a transaction without a swap, which every node executes.
 func transfer(tx *transaction) map[string]any {
-	return map[string]any{"from": tx.sender, "to": tx.token, "data": hexutil.Bytes(tx.data), "gas": hexutil.Uint64(tx.gas)}
+	return map[string]any{"from": tx.sender, "to": tx.token, "data": hexutil.Bytes(tx.calls[0].data), "gas": hexutil.Uint64(tx.gas)}
 }
 
 // keychain is the precompile that knows the access keys of all accounts.
@@ -140,7 +160,7 @@ const (
 
 // ask is a call of one of them.
 func ask(contract common.Address, function string, arguments ...common.Address) map[string]any {
-	data := crypto.Keccak256([]byte(function))[:4]
+	data := selectorOf(function)
 	for _, a := range arguments {
 		data = append(data, common.LeftPadBytes(a[:], 32)...)
 	}
@@ -149,12 +169,13 @@ func ask(contract common.Address, function string, arguments ...common.Address) 
 
 // checkKey reads what the keychain says of the access key: five words, which
 // are kind, key, expiry, whether limits apply, whether it is revoked; and, in
-// the first word of left, what it may still spend of the currency. No block takes the transaction of a key that
+// the first word of each of left, what it may still spend of a token that the transaction
+// moves. No block takes the transaction of a key that
 // the account has not got or that signs as another kind, nor the permission for
 // one that it has or has revoked. Of a key without enough left the chain takes
 // fees, or not even those.
-func (tx *transaction) checkKey(words, left []byte) error {
-	if len(words) < 5*32 || len(left) < 32 {
+func (tx *transaction) checkKey(words []byte, left []hexutil.Bytes) error {
+	if len(words) < 5*32 || slices.ContainsFunc(left, func(l hexutil.Bytes) bool { return len(l) < 32 }) {
 		return refuse(mpp.ReasonKey, "the account has no such access key")
 	}
 	word := func(i int) *big.Int { return new(big.Int).SetBytes(words[i*32 : i*32+32]) }
@@ -172,8 +193,11 @@ func (tx *transaction) checkKey(words, left []byte) error {
 	if !known {
 		return refuse(mpp.ReasonKey, "the account has no such access key")
 	}
-	if limited && new(big.Int).SetBytes(left[:32]).Cmp(tx.spends()[tx.token]) < 0 {
-		return refuse(mpp.ReasonKey, "the access key may not spend as much")
+	spends := tx.spends()
+	for i, token := range tx.moved() {
+		if limited && new(big.Int).SetBytes(left[i][:32]).Cmp(spends[token]) < 0 {
+			return refuse(mpp.ReasonKey, "the access key may not spend as much")
+		}
 	}
 	return nil
 }

@@ -100,7 +100,7 @@ func TestSimulationSaysWhatWasSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	tx, _ := readTransaction(p.Raw)
-	data := hexutil.Encode(tx.data)
+	data := hexutil.Encode(tx.calls[0].data)
 	sender, to := node.LowerHex(tx.sender), node.LowerHex(token)
 	want := []string{
 		fmt.Sprintf(`{"calls":[{"data":"%s","to":"%s","value":"0x0"}],"chainId":"0xa5bf","feeToken":"%s","from":"%s","gas":"0x1e8480","maxFeePerGas":"0x174876e800","maxPriorityFeePerGas":"0x3b9aca00","nonce":"0x0","nonceKey":"0x%s","type":"0x76","validAfter":"%s","validBefore":"%s"}`,

@@ -17,12 +17,12 @@ func refuse(reason, detail string) *mpp.Rejection {
 	return &mpp.Rejection{Code: mpp.CodeVerify, Reason: reason, Detail: detail}
 }
 
-// transaction is the one kind of Tempo transaction that pays here: a single
-// transferWithMemo under the expiring nonce, paid for by its sender. On the
-// wire it is
+// transaction is the one kind of Tempo transaction that pays here: a
+// transferWithMemo under the expiring nonce, alone or after the two calls of a
+// [swap], paid for by its sender. On the wire it is
 //
 //	0x76 ‖ RLP[chainId, maxPriorityFeePerGas, maxFeePerGas, gas,
-//	           calls[[to, value, data]], accessList, nonceKey, nonce,
+//	           calls[[to, value, data], …], accessList, nonceKey, nonce,
 //	           validBefore, validAfter, feeToken, feePayerSignature,
 //	           authorizationList, keyAuthorization?, signature]
 //
@@ -32,8 +32,9 @@ type transaction struct {
 	chainID                 uint64
 	maxPriorityFee, maxFee  *big.Int // per gas
 	gas                     uint64
+	calls                   []call // the last is the transfer
+	swap                    *swap  // nil: there is none before the transfer
 	token                   common.Address
-	data                    []byte // calldata of the transfer
 	validBefore, validAfter uint64 // Unix seconds; validAfter 0: none
 	feeToken                []byte // 20 bytes, or empty: the chain chooses
 	recipient               common.Address
@@ -47,6 +48,12 @@ type transaction struct {
 	permissionBy            signed          // the permission's signature
 	raw                     []byte          // canonical
 	hash                    common.Hash     // of raw
+}
+
+// call is a call without value.
+type call struct {
+	to   common.Address
+	data []byte
 }
 
 // typeByte starts every Tempo transaction (EIP-2718).
@@ -109,7 +116,7 @@ func readTransaction(raw []byte) (*transaction, error) {
 	if err := tx.readFields(fields); err != nil {
 		return nil, err
 	}
-	if tx.recipient, tx.amount, tx.memo, err = readTransfer(tx.data); err != nil {
+	if err := tx.readPayment(); err != nil {
 		return nil, err
 	}
 	if err := tx.readSignature(fields); err != nil {
@@ -146,7 +153,7 @@ func (tx *transaction) readFields(fields [][]byte) error {
 	if tx.maxPriorityFee.Cmp(tx.maxFee) > 0 {
 		return refuse(mpp.ReasonForm, "the priority fee exceeds the fee cap")
 	}
-	if err := tx.readCall(fields[fieldCalls]); err != nil {
+	if tx.calls, err = readCalls(fields[fieldCalls]); err != nil {
 		return err
 	}
 	if !bytes.Equal(fields[fieldAccessList], emptyList) || !bytes.Equal(fields[fieldAuthList], emptyList) {
@@ -164,28 +171,50 @@ func (tx *transaction) readFields(fields [][]byte) error {
 	return nil
 }
 
-// readCall takes the list of calls apart; there must be one, without value.
-func (tx *transaction) readCall(field []byte) error {
-	calls, err := readList(field)
+// readCalls takes the list of calls apart: the transfer, or three of which it is the last.
+func readCalls(field []byte) ([]call, error) {
+	list, err := readList(field)
 	if err != nil {
+		return nil, err
+	}
+	if len(list) != 1 && len(list) != 3 {
+		return nil, refuse(mpp.ReasonForm, "the transaction must make exactly one call, the transfer, or three: approve, swapExactAmountOut and the transfer")
+	}
+	calls := make([]call, len(list))
+	for i, encoded := range list {
+		if calls[i], err = readCall(encoded); err != nil {
+			return nil, err
+		}
+	}
+	return calls, nil
+}
+
+// readCall takes one call apart.
+func readCall(encoded []byte) (c call, err error) {
+	parts, err := readList(encoded)
+	if err != nil || len(parts) != 3 {
+		return c, refuse(mpp.ReasonForm, "a call of the transaction is malformed")
+	}
+	to, err := readString(parts[0])
+	if err != nil || len(to) != common.AddressLength {
+		return c, refuse(mpp.ReasonForm, "a call of the transaction is malformed")
+	}
+	if !bytes.Equal(parts[1], []byte{0x80}) {
+		return c, refuse(mpp.ReasonForm, "the transaction's calls must carry no value")
+	}
+	c.to = common.Address(to)
+	c.data, err = readString(parts[2])
+	return c, err
+}
+
+// readPayment reads what the calls do.
+func (tx *transaction) readPayment() (err error) {
+	last := tx.calls[len(tx.calls)-1]
+	tx.token = last.to
+	if tx.recipient, tx.amount, tx.memo, err = readTransfer(last.data); err != nil || len(tx.calls) == 1 {
 		return err
 	}
-	if len(calls) != 1 {
-		return refuse(mpp.ReasonForm, "the transaction must make exactly one call")
-	}
-	call, err := readList(calls[0])
-	if err != nil || len(call) != 3 {
-		return refuse(mpp.ReasonForm, "the transaction's call is malformed")
-	}
-	to, err := readString(call[0])
-	if err != nil || len(to) != common.AddressLength {
-		return refuse(mpp.ReasonForm, "the transaction's call is malformed")
-	}
-	if !bytes.Equal(call[1], []byte{0x80}) {
-		return refuse(mpp.ReasonForm, "the transaction's call must carry no value")
-	}
-	tx.token = common.Address(to)
-	tx.data, err = readString(call[2])
+	tx.swap, err = tx.readSwap()
 	return err
 }
 

@@ -312,13 +312,15 @@ func TestEveryLinkOfLLMsResolves(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]*origin{"empty": start(t, freely...), "full": founded(t, reference, freely...)} {
 		text := string(o.get("/llms.txt").Body)
-		for _, source := range []string{"/.well-known/api-catalog", "/sitemap.xml", "/sitemaps/pages.xml", "/sitemaps/members-1.xml", "/feeds/joins.json"} {
+		for _, source := range []string{"/.well-known/api-catalog", "/sitemap.xml", "/sitemaps/pages.xml", "/sitemaps/members-1.xml", "/feeds/joins.json",
+			"/.well-known/ai-catalog.json", "/ai-catalogs/agent-1.json", "/.well-known/agent-skills/join-webring/SKILL.md"} {
 			text += string(o.get(source).Body)
 		}
 		links := 0
 		for _, link := range regexp.MustCompile(regexp.QuoteMeta(o.base)+`[^\s)<>"`+"`"+`]*`).FindAllString(text, -1) {
 			path := strings.TrimPrefix(strings.TrimRight(link, "."), o.base)
-			if path == "/mcp" || path == "/api/register" || path == "/api/bid" || strings.HasPrefix(path, "/problems/") {
+			// What a program is to send is no link, and neither is what has words to replace.
+			if path == "/mcp" || path == "/api/register" || path == "/api/bid" || strings.HasPrefix(path, "/problems/") || strings.Contains(path, "{") || strings.HasSuffix(path, "'") {
 				continue
 			}
 			links++
@@ -390,6 +392,52 @@ func TestReferenceClientFindsNothingWrong(t *testing.T) {
 		for _, row := range rows {
 			if row.Severity != "pass" {
 				t.Errorf("%s ring: %+v", name, row)
+			}
+		}
+	}
+}
+
+// TestDirectoriesFindWhatIsForSale runs what the directories of AgentCash read a service with:
+// at the origin, and at an edge whose documents they are, too.
+func TestDirectoriesFindWhatIsForSale(t *testing.T) {
+	t.Parallel()
+	c, _ := chain(t)
+	dir := agents(t)
+	o := founded(t, reference, append(freely, "--tempo-rpc", c.RPC, "--report", "mailto:report@ring.dev")...)
+	e := o.follow(t, o.verifier())
+	alike(t, o, e)
+	for name, base := range map[string]string{"origin": o.base, "edge": e.base} {
+		discover := func(words ...string) any {
+			return value(t, []byte(runNode(t, dir, append([]string{"node_modules/@agentcash/discovery/bin/discovery.js"}, append(words, "--json")...)...)))
+		}
+		found := discover("discover", base)
+		prices := map[string]any{}
+		for _, r := range at(t, found, "resources").([]any) {
+			if r := r.(map[string]any); r["authHint"] == "paid" {
+				prices[at(t, r, "method").(string)+" "+at(t, r, "path").(string)] = at(t, r, "priceHint")
+				if protocols := at(t, r, "protocols").([]any); !slices.Contains(protocols, any("mpp")) {
+					t.Errorf("%s: %v", name, r)
+				}
+			}
+		}
+		if len(prices) != 2 || prices["POST /api/register"] != "1.00-1000000.00 USD" || prices["POST /api/bid"] != "1.00-1000000.00 USD" {
+			t.Errorf("%s: prices %v", name, prices)
+		}
+		for _, w := range at(t, found, "warnings").([]any) {
+			code, path := at(t, w, "code").(string), ""
+			if p, ok := w.(map[string]any)["path"].(string); ok {
+				path = p
+			}
+			// To owners nothing is sold, and what they send needs no key either: a signature
+			// over a challenge has no name there.
+			if owners := code == "L2_AUTH_MODE_MISSING" && strings.HasPrefix(path, "/api/ring/{slug}"); !owners && code != "L3_AUTH_MODE_MISSING" && code != "L2_ROUTE_COUNT_HIGH" {
+				t.Errorf("%s: %v", name, w)
+			}
+		}
+		for _, path := range []string{"/api/register", "/api/bid"} {
+			checked := discover("check", base+path)
+			if at(t, checked, "found") != true || at(t, checked, "advisories", 0, "authMode") != "paid" || len(at(t, checked, "warnings").([]any)) != 0 {
+				t.Errorf("%s: %s: %v", name, path, checked)
 			}
 		}
 	}

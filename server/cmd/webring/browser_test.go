@@ -133,6 +133,7 @@ func TestPagesInABrowser(t *testing.T) {
 		{Name: "wrong", Path: "/join", Fill: map[string]string{"name": "A site", "url": "https://a-site.local/", "kind": "mcp", "bid": "0.3"}},
 		{Name: "embed", Path: "/embed?from=" + slug},
 		{Name: "docs", Path: "/docs"},
+		{Name: "about", Path: "/about"},
 		{Name: "problem", Path: "/problems/unknown_member"},
 	}})
 	empty := start(t)

@@ -26,7 +26,8 @@ func TestEdgesShowWhatTheOriginDoes(t *testing.T) {
 
 	// What is passed on comes first: pages that show it do not wait for it as long as a
 	// busy origin may take.
-	targets := append(slices.Clone(relayed), "/sitemaps/pages.xml", "/sitemaps/members-1.xml", "/sitemaps/members-2.xml", "/opml/1.opml", "/widget.js", "/badge/beta.svg",
+	targets := append(slices.Clone(relayed), "/sitemaps/pages.xml", "/sitemaps/members-1.xml", "/sitemaps/members-2.xml", "/opml/1.opml",
+		"/ai-catalogs/agent-1.json", "/ai-catalogs/mcp-1.json", "/.well-known/agent-skills/join-webring/SKILL.md", "/widget.js", "/badge/beta.svg",
 		"/", "/ring", "/ring?kind=agent", "/categories/tools", "/categories/gone", "/members/alpha", "/members/eta", "/join", "/embed?from=beta", "/docs",
 		"/problems/member_removed", "/feeds/members/beta.atom", "/feeds/members/beta.json")
 	for _, d := range describe.Documents() {

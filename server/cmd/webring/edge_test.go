@@ -104,9 +104,7 @@ func alike(t *testing.T, nodes ...*origin) {
 		return strings.Join([]string{lines[1], lines[2], lines[4]}, " ") // size, root, state
 	}
 	for i, n := range nodes[1:] {
-		if got, want := state(n), state(nodes[0]); got != want {
-			t.Errorf("node %d vouches for %s, not %s", i+1, got, want)
-		}
+		eventually(t, fmt.Sprintf("the state that the first vouches for, at node %d,", i+1), time.Minute, func() bool { return state(n) == state(nodes[0]) })
 	}
 }
 

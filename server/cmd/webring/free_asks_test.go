@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"webring/server/fetch"
 	"webring/server/score/exemplar"
 )
 
@@ -71,10 +72,10 @@ func TestUnpaidRequestsDoNotKeepAChosenSiteFromJoining(t *testing.T) {
 		address string
 		most    int // requests that the site may get
 	}{
-		{"queries of one client", func(int) string { return "198.51.100.1" }, "https://queries.scored.test/?%d", 24},
-		{"queries of many clients", func(i int) string { return fmt.Sprintf("198.51.%d.2", i) }, "https://many.scored.test/?%d", 24},
-		{"paths of one client", func(int) string { return "198.51.100.3" }, "https://paths.scored.test/%d", 120},
-		{"paths of many /64s", func(i int) string { return fmt.Sprintf("2001:db8:4:%x::1", i) }, "https://networks.scored.test/%d", 120},
+		{"queries of one client", func(int) string { return "198.51.100.1" }, "https://queries.scored.test/?%d", fetch.OneScoring},
+		{"queries of many clients", func(i int) string { return fmt.Sprintf("198.51.%d.2", i) }, "https://many.scored.test/?%d", fetch.OneScoring},
+		{"paths of one client", func(int) string { return "198.51.100.3" }, "https://paths.scored.test/%d", 160},
+		{"paths of many /64s", func(i int) string { return fmt.Sprintf("2001:db8:4:%x::1", i) }, "https://networks.scored.test/%d", 160},
 	} {
 		t.Run(attack.name, func(t *testing.T) {
 			o := o.in(t)

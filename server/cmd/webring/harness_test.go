@@ -463,6 +463,11 @@ func (o *origin) prove(w devchain.Account, method, path, body string, header ...
 
 // tryAs has the reference client send a request, and pay or prove itself when asked to.
 func (o *origin) tryAs(w devchain.Account, method, path, body string, header ...string) (devchain.Payment, error) {
+	return o.tryBy(nil, w, method, path, body, header...)
+}
+
+// tryBy is tryAs for a client that pays in these ways.
+func (o *origin) tryBy(ways []string, w devchain.Account, method, path, body string, header ...string) (devchain.Payment, error) {
 	_, client := chain(o.t)
 	fields := map[string]string{"Content-Type": "application/json"}
 	for i := 0; i+1 < len(header); i += 2 {
@@ -472,7 +477,7 @@ func (o *origin) tryAs(w devchain.Account, method, path, body string, header ...
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	unloggable.Secret("the key of a wallet", w.HexKey())
-	p, err := client.Pay(ctx, w.HexKey(), devchain.Request{Method: method, URL: o.base + path, Header: fields, Body: []byte(body)})
+	p, err := client.Pay(ctx, w.HexKey(), devchain.Request{By: ways, Method: method, URL: o.base + path, Header: fields, Body: []byte(body)})
 	for _, x := range append(p.Earlier, p.Exchange) {
 		sentField("Authorization", x.Authorization)
 		sentField(receiptField, x.Header.Get(receiptField))
@@ -533,18 +538,31 @@ func paidDocument(t *testing.T, p devchain.Payment) map[string]any {
 // received is what the ring's account holds on the chain, in cents.
 func (o *origin) received() int64 {
 	o.t.Helper()
-	c, _ := chain(o.t)
-	ctx, cancel := context.WithTimeout(context.Background(), longEnough)
-	defer cancel()
-	units, err := c.Balance(ctx, devchain.PathUSD, o.recipient)
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	return o.receivedIn(devchain.PathUSD)
+}
+
+// receivedIn is received of another token.
+func (o *origin) receivedIn(token common.Address) int64 {
+	o.t.Helper()
+	units := units(o.t, token, o.recipient)
 	cents, rest := new(big.Int).QuoRem(units, big.NewInt(10_000), new(big.Int))
 	if rest.Sign() != 0 {
 		o.t.Fatalf("a balance of %s units is not whole cents", units)
 	}
 	return cents.Int64()
+}
+
+// units is what an account holds of a token on the chain.
+func units(t *testing.T, token, account common.Address) *big.Int {
+	t.Helper()
+	c, _ := chain(t)
+	ctx, cancel := context.WithTimeout(context.Background(), longEnough)
+	defer cancel()
+	units, err := c.Balance(ctx, token, account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return units
 }
 
 // eventually waits for a condition that another process brings about.

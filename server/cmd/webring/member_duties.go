@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -261,12 +262,22 @@ func (c *clusterNode) within(t term, answer edge.Handler) edge.Handler {
 		}
 		answer(ctx, client, secure)
 		status, pays := ctx.Response.StatusCode(), len(ctx.Request.Header.Peek("Authorization")) > 0
-		if (status == fasthttp.StatusPaymentRequired || pays && status >= 400) && !t.Live() {
+		if (status == fasthttp.StatusPaymentRequired || pays && status >= 400) && (!t.Live() || pays && !confirmed(t)) {
 			// Another node may have taken the payment meanwhile, and then no refusal is true.
 			c.notLeader(ctx)
 		}
 	}
 }
+
+// confirmed asks etcd whether this node still leads, before a payer is refused.
+func confirmed(t term) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), confirmTime)
+	defer cancel()
+	return t.Confirm(ctx)
+}
+
+// confirmTime bounds how long a refusal waits for etcd.
+const confirmTime = 3 * time.Second
 
 // notLeader answers a paid request that was in work when a term ended, in place of a refusal or
 // a challenge.

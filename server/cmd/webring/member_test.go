@@ -168,6 +168,7 @@ func (t *stagedTerm) Live() bool {
 	}
 }
 
+func (t *stagedTerm) Confirm(context.Context) bool           { return t.Live() }
 func (t *stagedTerm) Err() error                             { return etcdstore.ErrLost }
 func (t *stagedTerm) Room() error                            { return nil }
 func (t *stagedTerm) Until() int64                           { return 0 }

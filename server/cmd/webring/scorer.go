@@ -101,7 +101,7 @@ type scoreFlags struct {
 }
 
 func (f *scoreFlags) define(fs *flag.FlagSet) {
-	fs.StringVar(&f.spec, "scorer", local.Provider, "scoring `service`: local, is-agentic, ora, agent-ready, agentgrade, http, or with --dev fixed:N")
+	fs.StringVar(&f.spec, "scorer", local.Provider, "scoring `service`: local, isitagentready, is-agentic, ora, agent-ready, agentgrade, http, or with --dev fixed:N")
 	fs.StringVar(&f.url, "score-url", "", "`URL` template of the scoring service, with {url} or {host}")
 	fs.StringVar(&f.method, "score-method", "", "`method` of the question, GET or POST of {\"url\": …} (default GET, or the service's)")
 	fs.StringVar(&f.start, "score-start", "", "`none`, or post: have sites scanned that never were (default none, or the service's)")

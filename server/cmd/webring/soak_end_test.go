@@ -88,6 +88,18 @@ func (c *faultyCluster) loseAnswers(n *process) {
 	}
 }
 
+// silentOnceSent has a payment network take transactions, and say nothing from the first one on.
+func silentOnceSent() faults.Plan {
+	sent := false
+	return func(methods []string) faults.Fault {
+		f := faults.On(faults.Sends, faults.DropAfter)(methods)
+		if sent = sent || f != faults.None; sent && f == faults.None {
+			return faults.DropBefore
+		}
+		return f
+	}
+}
+
 // answersAgain ends loseAnswers.
 func (c *faultyCluster) answersAgain(n *process) {
 	for _, proxy := range c.proxies(n) {
@@ -149,10 +161,24 @@ func (c *faultyCluster) links() (all []*faults.Link) {
 func (c *faultyCluster) settled() []history.Violation {
 	c.t.Helper()
 	c.led().confirmed()
-	c.even()
+	// The next leader after a node that stops may write: nothing reaches etcd from here on.
+	eventually(c.t, "an end that is the same everywhere", longEnough, func() bool {
+		last := c.even()
+		for _, n := range c.nodes {
+			c.isolate(n, (*faults.Link).Silence)
+		}
+		if head, err := c.witness.Current(c.t.Context()); err == nil && head.Serial == last {
+			return true
+		}
+		c.heal()
+		return false
+	})
 	c.seen.endReads()
-	for _, p := range append(append([]*process{}, c.edges...), c.nodes...) {
-		p.stop()
+	for _, e := range c.edges {
+		e.stop()
+	}
+	for _, n := range c.nodes {
+		n.end()
 	}
 	c.seen.close()
 	if err := c.seen.ended; !errors.Is(err, context.Canceled) {
@@ -174,14 +200,16 @@ func (c *faultyCluster) follows(n *process) {
 	})
 }
 
-// even waits until every node has the whole log, and everything shows its last position.
-func (c *faultyCluster) even() {
+// even waits until every node has the whole log, and everything shows its last position. It
+// gives the last transaction.
+func (c *faultyCluster) even() (last uint64) {
 	c.t.Helper()
 	eventually(c.t, "all nodes at one transaction", longEnough, func() bool {
 		s, err := c.witness.Status(c.t.Context())
 		if err != nil {
 			return false
 		}
+		last = s.Head.Serial
 		for _, n := range c.nodes {
 			if !slices.ContainsFunc(s.Nodes, func(at etcdstore.Node) bool { return at.Name == n.name && at.Serial == s.Head.Serial }) {
 				return false
@@ -194,6 +222,7 @@ func (c *faultyCluster) even() {
 		all = append(all, p.origin)
 	}
 	alike(c.t, all...)
+	return last
 }
 
 // check checks the history with what the nodes, none of which runs, have.

@@ -64,7 +64,7 @@ type faultyOptions struct {
 type process struct {
 	*origin
 	name     string
-	pid      atomic.Int64
+	starts   atomic.Int64 // how often it was started
 	stranger *http.Client // keeps no connections
 	down     bool         // for whoever kills and starts
 	paused   bool
@@ -74,16 +74,16 @@ func newProcess(name string, o *origin) *process {
 	return &process{origin: o, name: name, stranger: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: noRedirects.CheckRedirect}}
 }
 
-// source names the process of the moment.
+// source names the process of the moment, or that which is about to begin.
 func (p *process) source() string {
-	return p.name + " as process " + strconv.FormatInt(p.pid.Load(), 10)
+	return p.name + ", start " + strconv.FormatInt(p.starts.Load(), 10)
 }
 
 // begin starts the process and waits until it answers.
 func (p *process) begin() {
 	p.t.Helper()
+	p.starts.Add(1) // before it answers anybody
 	p.launch()
-	p.pid.Store(int64(p.cmd.Process.Pid))
 	p.down, p.paused = false, false
 }
 

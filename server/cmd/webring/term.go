@@ -24,6 +24,7 @@ type leaderTerm struct {
 type term interface {
 	Done() <-chan struct{}
 	Live() bool
+	Confirm(ctx context.Context) bool
 	Err() error
 	Room() error
 	Until() int64

@@ -15,13 +15,13 @@ import (
 // unready says what some sites of the demonstration lack, as most sites do, by
 // checks of the rubric.
 var unready = map[string][]string{
-	"Small Hours":          {"markdown", "vary", "mcp", "openapi", "agent-card", "skills", "payments", "api-catalog"},
-	"The Index of Indexes": {"json-ld", "open-graph", "description", "sitemap", "privacy", "mcp", "agent-card", "skills", "payments"},
-	"Seedbank":             {"llms-txt", "links", "content-signal", "not-found-help", "openapi", "api-catalog", "payments", "mcp"},
-	"Kiln":                 {"gptbot", "markdown", "vary", "headings", "json-ld", "mcp", "openapi", "payments", "llms-txt"},
+	"Small Hours":          {"markdown", "vary", "mcp-card", "mcp", "openapi", "agent-card", "skills", "payments", "api-catalog"},
+	"The Index of Indexes": {"json-ld", "open-graph", "description", "sitemap", "privacy", "mcp-card", "mcp", "ai-catalog", "agent-card", "skills", "payments"},
+	"Seedbank":             {"llms-txt", "links", "content-signal", "not-found-help", "openapi", "api-catalog", "payments", "mcp-card", "mcp", "ai-catalog", "skill"},
+	"Kiln":                 {"gptbot", "markdown", "vary", "headings", "json-ld", "mcp-card", "mcp", "openapi", "payments", "llms-txt"},
 	"Lantern":              {"sitemap", "privacy", "contact", "skills"},
 	"Quill":                {"payments", "open-graph", "json-ld"},
-	"Ledgerbird":           {"mcp", "skills"},
+	"Ledgerbird":           {"mcp-card", "mcp", "skills"},
 }
 
 // anyHosts are host names for trying out: each is a site of its own.

@@ -37,6 +37,14 @@
 // known, the identical transaction is sent again: it changes the head that it compares, so
 // it takes effect at most once. The lease serves liveness only.
 //
+// The clock by which a leader knows that its lease may have run out stands still while the whole
+// machine is suspended, and the leader then learns of its end only with its next renewal, up to a
+// quarter of the lease after it wakes. Nothing that it does in that time has an effect: commits are
+// refused, among them that of the time up to which checkpoints may be signed, and that which
+// precedes each payment for which the ring pays gas. Other payments are signed by
+// their payers, and it is harmless to send one twice. A refusal could be wrong, since the
+// ledger here lacks what the next leader has committed: [Term.Confirm] is asked before one is given.
+//
 // A node commits locally what etcd has committed and nothing else. So a deposed leader only
 // has to follow again; nothing is ever rewound.
 //

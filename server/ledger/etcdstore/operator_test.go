@@ -231,6 +231,9 @@ func testBeginnings(t *testing.T, e *etcdtest.Cluster) {
 	}
 	bob := ada.copy() // or the tail could be trimmed before it is registered
 	next := elected(t, opened(t, c.as("bob").in("")), bob)
+	if !next.Confirm(t.Context()) || term.Confirm(t.Context()) || term.Live() {
+		t.Error("which of two leads is not told right")
+	}
 	if err := term.Leave(t.Context()); !errors.Is(err, ErrLost) {
 		t.Errorf("a ring that another leads was ended: %v", err)
 	}

@@ -75,7 +75,7 @@ func (t *Term) Epoch() int64 { return t.epoch }
 func (t *Term) Done() <-chan struct{} { return t.done }
 
 // Live reports whether the node still leads. It asks the clock, and so it is right also
-// immediately after the process was paused, when Done is not closed yet.
+// immediately after the process was paused, when Done is not closed yet; see Confirm.
 func (t *Term) Live() bool {
 	select {
 	case <-t.done:
@@ -83,6 +83,24 @@ func (t *Term) Live() bool {
 	default:
 		return t.left() > 0
 	}
+}
+
+// Confirm asks etcd whether this node leads, and takes no answer within ctx for no. It is also
+// right after the whole machine was suspended, or a virtual one stopped for a snapshot: then no clock
+// of this node says that time has passed, and Live does not know for a moment that it has.
+func (t *Term) Confirm(ctx context.Context) bool {
+	if !t.Live() {
+		return false
+	}
+	k := t.c.keys
+	resp, err := ask(ctx, t.c.members, func(ctx context.Context, client *clientv3.Client) (*clientv3.TxnResponse, error) {
+		// With a write, though of nothing, the answer cannot be from the past.
+		return client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(k.leader()), "=", t.epoch)).Then(clientv3.OpDelete(k.next())).Commit()
+	})
+	if err == nil && !resp.Succeeded {
+		t.end(fmt.Errorf("%w: another was elected", ErrLost))
+	}
+	return err == nil && resp.Succeeded
 }
 
 // Err says why Done is closed: an error that wraps [ErrLost] or [ErrResigned].

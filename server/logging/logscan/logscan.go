@@ -18,7 +18,7 @@ import (
 // value knows the forms of credentials and receipts, and nothing else.
 type Scanner struct {
 	mu        sync.Mutex
-	secrets   map[string]string // what each is, by its spellings
+	secrets   map[string]map[string]string // what each is, by the beginning of its spellings, and by these
 	addresses map[netip.Addr]bool
 }
 
@@ -34,7 +34,7 @@ func (s *Scanner) Secret(what, value string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.secrets == nil {
-		s.secrets = map[string]string{}
+		s.secrets = map[string]map[string]string{}
 	}
 	spellings := []string{value, hex.EncodeToString([]byte(value)),
 		base64.RawStdEncoding.EncodeToString([]byte(value)), base64.RawURLEncoding.EncodeToString([]byte(value))}
@@ -42,7 +42,11 @@ func (s *Scanner) Secret(what, value string) {
 		spellings = append(spellings, base64.RawStdEncoding.EncodeToString(raw), base64.RawURLEncoding.EncodeToString(raw))
 	}
 	for _, spelling := range spellings {
-		s.secrets[spelling] = what
+		begins := spelling[:least]
+		if s.secrets[begins] == nil {
+			s.secrets[begins] = map[string]string{}
+		}
+		s.secrets[begins][spelling] = what
 	}
 }
 
@@ -102,9 +106,11 @@ func (s *Scanner) Scan(log []byte) (found []string) {
 				found = append(found, text)
 			}
 		}
-		for spelling, what := range s.secrets {
-			if bytes.Contains(line, []byte(spelling)) {
-				told(what)
+		for at := range max(0, len(line)-least+1) {
+			for spelling, what := range s.secrets[string(line[at:at+least])] {
+				if bytes.HasPrefix(line[at:], []byte(spelling)) {
+					told(what)
+				}
 			}
 		}
 		for what, form := range forms {

@@ -4,9 +4,11 @@
 package exemplar
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"html"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -52,6 +54,10 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		send(w, "application/xml", `<?xml version="1.0" encoding="UTF-8"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>`+base+`/</loc></url><url><loc>`+base+`/about</loc></url></urlset>`)
 	case path == "/llms.txt" && s.has("llms-txt"):
 		send(w, "text/plain; charset=utf-8", "# "+s.Name+"\n\n> "+s.About+"\n\n## Pages\n\n- [About]("+base+"/about)\n")
+	case path == "/skill.md" && s.has("skill"):
+		send(w, "text/markdown; charset=utf-8", skill)
+	case path == "/mcp" && r.Method == http.MethodPost && s.has("mcp"):
+		s.introduce(w, r)
 	case s.document(w, path, base):
 	default:
 		s.missing(w)
@@ -130,9 +136,19 @@ func (s *Site) document(w http.ResponseWriter, path, base string) bool {
 	type list = []any
 	var check string
 	var value any
+	card := object{"$schema": "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json", "name": "example/site", "version": "1.0.0", "description": s.About,
+		"remotes": list{object{"type": "streamable-http", "url": base + "/mcp"}}}
+	media := "application/json"
 	switch path {
+	case "/.well-known/ai-catalog.json":
+		media = "application/ai-catalog+json"
+		check, value = "ai-catalog", object{"specVersion": "1.0", "entries": list{
+			object{"identifier": "urn:air:" + hostOf(base) + ":mcp:site", "type": cardMedia, "url": base + "/mcp/server-card"},
+			object{"identifier": "urn:air:" + hostOf(base) + ":skills:index", "type": "application/json", "url": base + "/.well-known/agent-skills/index.json"}}}
+	case "/mcp/server-card":
+		media, check, value = cardMedia, "mcp-card", card
 	case "/.well-known/mcp/server-card.json":
-		check, value = "mcp", object{"name": "example/site", "version": "1.0.0", "description": s.About, "remotes": list{object{"type": "streamable-http", "url": base + "/mcp"}}}
+		check, value = "mcp-card", card
 	case "/openapi.json":
 		check, value = "openapi", object{"openapi": "3.1.0", "info": object{"title": s.Name, "version": "1"}, "paths": object{}}
 	case "/.well-known/api-catalog":
@@ -141,17 +157,45 @@ func (s *Site) document(w http.ResponseWriter, path, base string) bool {
 		check, value = "agent-card", object{"name": s.Name, "description": s.About, "version": "1.0.0", "url": base + "/a2a", "capabilities": object{},
 			"defaultInputModes": list{"text/plain"}, "defaultOutputModes": list{"text/plain"}, "skills": list{object{"id": "read", "name": "Read", "description": "Reads.", "tags": list{"text"}}}}
 	case "/.well-known/agent-skills/index.json":
-		check, value = "skills", object{"skills": list{object{"name": "read", "type": "skill-md", "description": "Reads this site.", "url": base + "/skill.md"}}}
+		check, value = "skills", object{"$schema": "https://schemas.agentskills.io/discovery/0.2.0/schema.json", "skills": list{
+			object{"name": "read", "type": "skill-md", "description": "Reads this site.", "url": "/skill.md", "digest": fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(skill)))}}}
 	case "/.well-known/x402":
 		check, value = "payments", object{"version": 1, "resources": list{base + "/paid"}}
+	case "/.well-known/http-message-signatures-directory":
+		media = "application/http-message-signatures-directory+json"
+		// The key of RFC 8037, appendix A.2.
+		check, value = "signatures", object{"keys": list{object{"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}}}
 	}
 	if value == nil || !s.has(check) {
 		return false
 	}
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", media)
 	// The connection may be gone; nobody is left to tell.
 	_ = json.NewEncoder(w).Encode(value)
 	return true
+}
+
+const (
+	cardMedia = "application/mcp-server-card+json"
+	skill     = "---\nname: read\ndescription: Reads this site.\n---\n\n# Read\n\nGet the front page as Markdown.\n"
+)
+
+func hostOf(base string) string {
+	_, host, _ := strings.Cut(base, "://")
+	return host
+}
+
+// introduce answers as an MCP server of the revision 2026-07-28, which has no tools.
+func (s *Site) introduce(w http.ResponseWriter, r *http.Request) {
+	var q struct{ Method string }
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewDecoder(io.LimitReader(r.Body, 1<<16)).Decode(&q); err != nil || q.Method != "server/discover" || r.Header.Get("Mcp-Method") != q.Method {
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"Method not found"}}`)
+		return
+	}
+	fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{},`+
+		`"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"example/site","version":"1.0.0"}},"ttlMs":60000,"cacheScope":"public"}}`)
 }
 
 func send(w http.ResponseWriter, media, body string) {

@@ -34,10 +34,13 @@ func TestReadersTakeLittleMemory(t *testing.T) {
 	for _, c := range []struct{ id, head, unit, tail string }{
 		{"skills", `{"skills":[0`, ",0", "]}"},
 		{"skills", `{"skills":[{}`, ",{         }", "]}"},
-		{"mcp", pairs + `"remotes":[{}`, ",{          }", "]}"},
+		{"mcp-card", pairs + `"remotes":[{}`, ",{          }", "]}"},
 		{"agent-card", pairs + `"description":"a","url":"u","skills":[0`, ",         0", "]}"},
 		{"api-catalog", `{"linkset":[0`, ",[]", "]}"},
 		{"x402", `{"resources":[`, "[", ""},
+		{"ai-catalog", `{"specVersion":"1.0","entries":[{}`, ",{          }", "]}"},
+		{"ai-catalog", `{"specVersion":"1.0","entries":[{"identifier":"i","type":"application/mcp-server-card+json","data":`, "[", "}]}"},
+		{"signatures", `{"keys":[{}`, ",{          }", "]}"},
 	} {
 		d := &document{}
 		if n := allocated(func() { d.read(c.id, filled(fetch.MaxBody, c.head, c.unit, c.tail)) }); n > most || d.formed {

@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -72,6 +73,9 @@ func (s *site) checkNotFoundHelp() finding {
 	if s.missing.err != nil {
 		return fail("%s", noAnswer(s.missing))
 	}
+	if strings.EqualFold(mediaType(s.missing.Header.Get("Content-Type")), "application/problem+json") {
+		return s.readProblem(s.missing.Body)
+	}
 	p := readPage(s.missing.Body)
 	switch {
 	case s.home.ok() && bytes.Equal(s.missing.Body, s.home.Body):
@@ -82,6 +86,30 @@ func (s *site) checkNotFoundHelp() finding {
 		return fail("The answer has no link back to the site.")
 	}
 	return pass("The answer has %d characters of text and links on.", p.text)
+}
+
+// readProblem looks at a problem document (RFC 9457), which says to programs what a page
+// says to people.
+func (s *site) readProblem(body []byte) finding {
+	var p struct {
+		Type, Detail string
+		Links        map[string]any
+	}
+	if manyValues(body) || json.Unmarshal(body, &p) != nil {
+		return fail("The problem document cannot be read.")
+	}
+	leads := strings.Contains(p.Type, "/") && s.own(p.Type) != ""
+	for _, link := range p.Links {
+		href, _ := link.(string)
+		leads = leads || href != "" && s.own(href) != ""
+	}
+	switch {
+	case len(p.Detail) < 20:
+		return fail("The problem document does not say in its detail what happened.")
+	case !leads:
+		return fail("The problem document leads nowhere on the site, by its type or by links.")
+	}
+	return pass("A problem document says what happened and leads on.")
 }
 
 func (s *site) checkRobots() finding {
@@ -350,17 +378,17 @@ func pageFor(word string) func(*site) finding {
 }
 
 func documentFor(id string) func(*site) finding {
+	return func(s *site) finding { return s.found[id].finding() }
+}
+
+// agentsOnly is a check of what a site that is or sends no agent has no use for.
+func agentsOnly(id string) func(*site) finding {
 	return func(s *site) finding {
-		d := s.found[id]
-		switch {
-		case !d.answer.ok():
-			return fail("%s", noAnswer(d.answer))
-		case d.formed:
-			return pass("It is there and has the form that it should.")
-		case d.json:
-			return fail("It is JSON, but does not have the form that it should.")
+		f := s.found[id].finding()
+		if !f.passed {
+			f.evidence += " A site without agents needs none."
 		}
-		return fail("What is there is not JSON, or too long.")
+		return f
 	}
 }
 

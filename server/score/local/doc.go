@@ -1,11 +1,13 @@
-// Package local scores how ready a site is for agents by fetching it: about twenty
-// requests, four at once, twenty seconds in all. The rubric is published, and its
-// points are the same for every site. Each check leaves evidence in a report and, if
-// it failed, says what would mend it.
+// Package local scores how ready a site is for agents by fetching it: at most thirty
+// requests beside redirects, four at once, twenty seconds in all. The rubric is published,
+// and its points are the same for every site. Each check leaves evidence in a report and,
+// if it failed, says what would mend it. All requests but one kind are GETs: an MCP server
+// that is named is asked to introduce itself.
 //
 //   - scorer.go: [Scorer], one scan from start to report
 //   - rubric.go, checks.go: the table of checks, and the checks
-//   - visit.go, page.go, documents.go: the requests, and reading what comes
+//   - visit.go, page.go, documents.go, mcp.go, skills.go: the requests, and reading what
+//     comes
 //   - scans.go: how many scans run at a time, shared between clients
 //   - turns.go: one scan at a time reads, so that reading leaves processors free
 //   - cache.go: answers of sites, which serve all scans of a site while its score is

@@ -16,19 +16,25 @@ import (
 
 // kind is a document in JSON that a site may publish.
 type kind struct {
-	id    string // of its check
+	id    string // of its schema, and of its check
 	paths []string
 	// rel is a link relation by which the page may name it, or "".
 	rel string
 }
 
-var documents = []kind{
-	{"mcp", []string{"/.well-known/mcp/server-card.json", "/.well-known/mcp-server-card"}, ""},
+var (
+	aiCatalog   = kind{"ai-catalog", []string{"/.well-known/ai-catalog.json"}, "ai-catalog"}
+	serverCard  = kind{"mcp-card", nil, ""}
+	skillsIndex = kind{"skills", []string{"/.well-known/agent-skills/index.json", "/.well-known/skills/index.json"}, ""}
+)
+
+// alone are the documents that lead to nothing else that is looked at.
+var alone = []kind{
 	{"openapi", []string{"/openapi.json"}, "service-desc"},
 	{"api-catalog", []string{"/.well-known/api-catalog"}, ""},
 	{"agent-card", []string{"/.well-known/agent-card.json"}, ""},
-	{"skills", []string{"/.well-known/agent-skills/index.json", "/.well-known/skills/index.json"}, ""},
 	{"x402", []string{"/.well-known/x402"}, ""},
+	{"signatures", []string{"/.well-known/http-message-signatures-directory"}, ""},
 }
 
 // document is one that was looked for.
@@ -37,7 +43,22 @@ type document struct {
 	json   bool   // it is JSON at all
 	formed bool   // it has the form that its kind has
 	priced bool   // some operation of it says what it costs
+	leads  []lead // what it leads to
 }
+
+// lead is a document, a server or a skill that a document names.
+type lead struct {
+	url    string    // as it stands
+	digest string    // of a skill
+	card   *document // the card itself, when it stands in the catalog
+}
+
+const (
+	// maxLeads is how many of them are kept of a document.
+	maxLeads = 8
+	// maxLead is how long an address among them may be, in bytes.
+	maxLead = 2048
+)
 
 // schemasText holds, by id, what a document of that kind must have: much less
 // than its specification asks for, so that drafts and versions may differ. Each element
@@ -57,7 +78,7 @@ var schemas = sync.OnceValue(func() map[string]*jsonschema.Schema {
 		panic(err)
 	}
 	compiled := map[string]*jsonschema.Schema{}
-	for _, k := range documents {
+	for _, k := range append([]kind{aiCatalog, serverCard, skillsIndex}, alone...) {
 		compiled[k.id] = compiler.MustCompile("schemas.json#/" + k.id)
 	}
 	return compiled
@@ -76,17 +97,24 @@ func (s *site) findDocument(ctx context.Context, k kind) *document {
 	}
 	d := &document{}
 	for _, address := range addresses {
-		d = &document{answer: s.get(ctx, fetch.Request{URL: address, Accept: "application/json, application/*;q=0.9, */*;q=0.5"})}
-		if !d.answer.ok() {
-			continue
-		}
-		if !d.answer.Truncated {
-			s.read(ctx, func() { d.read(k.id, d.answer.Body) })
-		}
-		if d.answer.Body = nil; d.formed {
+		if d = s.readDocument(ctx, k, address); d.formed {
 			break
 		}
 	}
+	return d
+}
+
+// readDocument looks at one place of a document.
+func (s *site) readDocument(ctx context.Context, k kind, address string) *document {
+	accept := "application/json, application/*;q=0.9, */*;q=0.5"
+	if k.id == serverCard.id {
+		accept = cardMedia + ", application/json;q=0.9, */*;q=0.5"
+	}
+	d := &document{answer: s.get(ctx, fetch.Request{URL: address, Accept: accept})}
+	if d.answer.ok() && !d.answer.Truncated {
+		s.read(ctx, func() { d.read(k.id, d.answer.Body) })
+	}
+	d.answer.drop()
 	return d
 }
 
@@ -99,9 +127,82 @@ func (d *document) read(id string, body []byte) {
 	if err != nil {
 		return
 	}
+	d.take(id, value)
+}
+
+// take makes sense of the value of a document of a kind.
+func (d *document) take(id string, value any) {
 	d.json = true
-	d.formed = schemas()[id].Validate(value) == nil
-	d.priced = d.formed && hasPaymentInfo(value)
+	if d.formed = schemas()[id].Validate(value) == nil; !d.formed {
+		return
+	}
+	d.priced = hasPaymentInfo(value)
+	root, _ := value.(map[string]any)
+	switch id {
+	case aiCatalog.id:
+		d.follow(root["entries"], func(e map[string]any) (l lead, ok bool) {
+			media, _ := e["type"].(string)
+			if media == "" { // its name in earlier drafts
+				media, _ = e["mediaType"].(string)
+			}
+			if !strings.EqualFold(mediaType(media), cardMedia) {
+				return l, false
+			}
+			if l.url, _ = e["url"].(string); l.url == "" {
+				l.card = &document{}
+				l.card.take(serverCard.id, e["data"])
+			}
+			return l, true
+		})
+	case serverCard.id:
+		d.follow(root["remotes"], func(e map[string]any) (l lead, ok bool) {
+			kind, _ := e["type"].(string)
+			l.url, _ = e["url"].(string)
+			return l, kind != "sse" // the transport of the first revision
+		})
+		transport, _ := root["transport"].(map[string]any) // of earlier drafts
+		for _, url := range []any{root["url"], transport["endpoint"], transport["url"]} {
+			if at, _ := url.(string); at != "" && len(at) <= maxLead && len(d.leads) < maxLeads {
+				d.leads = append(d.leads, lead{url: at})
+			}
+		}
+	case skillsIndex.id:
+		d.follow(root["skills"], func(e map[string]any) (l lead, ok bool) {
+			l.url, _ = e["url"].(string)
+			l.digest, _ = e["digest"].(string)
+			return l, l.url != ""
+		})
+	}
+}
+
+// cardMedia is the media type of the card of an MCP server.
+const cardMedia = "application/mcp-server-card+json"
+
+// follow takes what elements of a list lead to.
+func (d *document) follow(list any, to func(map[string]any) (lead, bool)) {
+	elements, _ := list.([]any)
+	for _, element := range elements {
+		e, _ := element.(map[string]any)
+		if l, ok := to(e); ok && len(l.url) <= maxLead && len(l.digest) <= maxLead {
+			d.leads = append(d.leads, l)
+		}
+		if len(d.leads) == maxLeads {
+			return
+		}
+	}
+}
+
+// finding says whether a document is there and has its form.
+func (d *document) finding() finding {
+	switch {
+	case d.formed:
+		return pass("It is there and has the form that it should.")
+	case d.json:
+		return fail("It is JSON, but does not have the form that it should.")
+	case !d.answer.ok():
+		return fail("%s", noAnswer(d.answer))
+	}
+	return fail("What is there is not JSON, or too long.")
 }
 
 // maxValues is how many values a document in JSON may have. It leaves ten bytes

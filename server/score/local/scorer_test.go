@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -79,8 +80,12 @@ func failed(r *report.Report) (ids []string) {
 }
 
 func TestRubricHasHundredPointsAsPublished(t *testing.T) {
-	want := map[string]int{"Reach": 25, "Content": 30, "Discovery": 25, "Interfaces": 20}
-	seen := map[string]bool{}
+	want := map[string]int{"Reach": 25, "Content": 26, "Discovery": 24, "Interfaces": 25, bonus: 5}
+	handbook, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, total := map[string]bool{}, 0
 	for _, g := range rubric {
 		points := 0
 		for _, e := range g.entries {
@@ -89,12 +94,25 @@ func TestRubricHasHundredPointsAsPublished(t *testing.T) {
 				t.Errorf("%+v", e)
 			}
 			seen[e.id] = true
+			if row := fmt.Sprintf("| `%s` | %d |", e.id, e.points); bytes.Count(handbook, []byte(row)) != 1 {
+				t.Errorf("the handbook does not have once: %s", row)
+			}
 		}
 		if points != want[g.name] {
 			t.Errorf("%s has %d points", g.name, points)
 		}
+		if g.name != bonus {
+			total += points
+		}
+	}
+	if total != MaxScore || bytes.Count(handbook, []byte("\n| `")) == 0 || !bytes.Contains(handbook, []byte("rubric "+strings.TrimPrefix(Rubric, "webring-"))) {
+		t.Errorf("%d points, or the handbook does not name the rubric", total)
 	}
 }
+
+// maxRequests is how many requests a scan sends to a site that does not redirect: fewer than
+// the client takes for one scoring.
+const maxRequests = fetch.OneScoring - 2
 
 func TestExemplarySiteScoresHundred(t *testing.T) {
 	w := serve(t, &exemplar.Site{Name: "Example", About: "A site to be read."})
@@ -102,7 +120,7 @@ func TestExemplarySiteScoresHundred(t *testing.T) {
 	if r.Score != 100 || len(failed(r)) != 0 {
 		t.Errorf("%s", r.Markdown())
 	}
-	if sent := int(w.sent.Load()); sent != r.Requests || sent > 24 {
+	if sent := int(w.sent.Load()); sent != r.Requests || sent > maxRequests {
 		t.Errorf("%d requests, the report says %d", sent, r.Requests)
 	}
 	if r.Rubric != Rubric || time.Since(r.ScannedAt).Abs() > time.Minute || r.URL != "https://site.dev/" {
@@ -110,29 +128,78 @@ func TestExemplarySiteScoresHundred(t *testing.T) {
 	}
 }
 
+// without says which checks fail beside one, as they begin with what it looks for.
+var without = map[string][]string{"mcp-card": {"mcp"}, "skills": {"skill"}}
+
 // TestEachCheckCostsExactlyItsPoints leaves one thing out at a time.
 func TestEachCheckCostsExactlyItsPoints(t *testing.T) {
 	t.Parallel()
+	points := map[string]int{}
 	for _, g := range rubric {
 		for _, e := range g.entries {
-			t.Run(e.id, func(t *testing.T) {
-				url := "https://site.dev/"
-				if e.id == "home" {
-					url = "http://plain.dev/"
-				}
-				r := scan(t, serve(t, &exemplar.Site{Name: "Example", About: "A site to be read.", Without: []string{e.id}}), url)
-				if got := failed(r); r.Score != 100-e.points || !slices.Equal(got, []string{e.id}) {
-					t.Errorf("score %d, failed %v, want %d without %d", r.Score, got, 100, e.points)
-				}
-				for _, g := range r.Groups {
-					for _, c := range g.Checks {
-						if c.Evidence == "" || (c.Fix == "") != c.Passed() {
-							t.Errorf("%+v", c)
-						}
+			points[e.id] = e.points
+		}
+	}
+	for id := range points {
+		t.Run(id, func(t *testing.T) {
+			url := "https://site.dev/"
+			if id == "home" {
+				url = "http://plain.dev/"
+			}
+			r := scan(t, serve(t, &exemplar.Site{Name: "Example", About: "A site to be read.", Without: []string{id}}), url)
+			want, left := append([]string{id}, without[id]...), 105
+			for _, lost := range want {
+				left -= points[lost]
+			}
+			if got := failed(r); r.Score != min(left, MaxScore) || !slices.Equal(got, want) {
+				t.Errorf("score %d, failed %v, want %d without %v", r.Score, got, left, want)
+			}
+			for _, g := range r.Groups {
+				for _, c := range g.Checks {
+					if c.Evidence == "" || (c.Fix == "") != c.Passed() {
+						t.Errorf("%+v", c)
 					}
 				}
-			})
+			}
+		})
+	}
+}
+
+// TestProblemDocumentsHelpOn has APIs that answer everybody in the way of RFC 9457.
+func TestProblemDocumentsHelpOn(t *testing.T) {
+	for body, want := range map[string]bool{
+		`{"type":"https://site.dev/problems/not_found","title":"Not found","status":404,"detail":"Nothing has this path. GET /api lists what there is."}`: true,
+		`{"title":"Not found","status":404,"detail":"Nothing has this path.","links":{"help":"/docs"}}`:                                                   true,
+		`{"title":"Not found","status":404,"detail":"Nothing has this path, and nothing leads on."}`:                                                      false,
+		`{"type":"about:blank","status":404,"detail":"Nothing has this path, and nothing leads on."}`:                                                     false,
+		`{"type":"https://other.dev/problems","detail":"Nothing has this path, and this leads elsewhere."}`:                                               false,
+		`{"type":"/problems/not_found","title":"Not found"}`:                                                                                              false,
+		`[]`: false,
+	} {
+		s := &site{asked: "https://site.dev/", home: answer{err: fetch.ErrUnreachable}, missing: answer{Response: &fetch.Response{Status: 404,
+			Header: http.Header{"Content-Type": {"application/problem+json"}}, Body: []byte(body)}}}
+		if f := s.checkNotFoundHelp(); f.passed != want || f.evidence == "" {
+			t.Errorf("%s: %+v", body, f)
 		}
+	}
+}
+
+// TestSiteOfTheFirstRubricStillJoins has a site that the first rubric gave 100 points, and
+// that knows nothing of what came later.
+func TestSiteOfTheFirstRubricStillJoins(t *testing.T) {
+	site := &exemplar.Site{Name: "Example", About: "A site to be read.", Without: []string{"ai-catalog", "mcp", "skill", "signatures"}}
+	r := scan(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/mcp/server-card":
+			http.NotFound(w, r)
+		case "/.well-known/agent-skills/index.json":
+			fmt.Fprint(w, `{"skills":[{"name":"read","type":"skill-md","description":"Reads this site.","url":"https://site.dev/skill.md"}]}`)
+		default:
+			site.ServeHTTP(w, r)
+		}
+	})), "https://site.dev/")
+	if r.Score != 90 || r.Score < least || !slices.Equal(failed(r), []string{"ai-catalog", "mcp", "skill", "signatures"}) {
+		t.Errorf("%s", r.Markdown())
 	}
 }
 
@@ -356,7 +423,7 @@ func TestLimitOfOursCostsTheSiteNothing(t *testing.T) {
 func TestReportIsKeptOrThereIsNoScore(t *testing.T) {
 	w := serve(t, &exemplar.Site{Name: "x", About: "y"})
 	w.keep = func(r *report.Report) (string, error) { return "https://ring.dev/reports/" + r.Rubric, nil }
-	if got, err := w.Score(t.Context(), "https://site.dev/"); err != nil || got.Score != 100 || got.Report != "https://ring.dev/reports/webring-1" || got.Version != Rubric || got.Provider != "local" || got.ScannedAt.IsZero() {
+	if got, err := w.Score(t.Context(), "https://site.dev/"); err != nil || got.Score != 100 || got.Report != "https://ring.dev/reports/webring-2" || got.Version != Rubric || got.Provider != "local" || got.ScannedAt.IsZero() {
 		t.Errorf("%+v, %v", got, err)
 	}
 	w.keep = func(*report.Report) (string, error) { return "", errors.New("the disk is full") }

@@ -40,6 +40,13 @@ type answer struct {
 	err error
 }
 
+// drop lets go of the body, which has been read.
+func (a answer) drop() {
+	if a.Response != nil {
+		a.Body = nil
+	}
+}
+
 // ok says whether there is an answer with status 200.
 func (a answer) ok() bool { return a.err == nil && a.Response != nil && a.Status == 200 }
 
@@ -62,7 +69,9 @@ type site struct {
 	llms     answer
 	linked   map[string]answer // by word: about, contact, privacy
 	mailto   bool
-	found    map[string]*document // by id of check
+	found    map[string]*document // by id of kind
+	mcp      *mcpServer
+	skills   *skills
 
 	turns *turns // to read what was sent
 
@@ -190,6 +199,20 @@ func (s *site) explore(ctx context.Context) {
 		}
 		s.sitemap = s.get(ctx, fetch.Request{URL: s.sitemapAddress(), MaxBody: maxSitemap})
 	})
+	find := func(k kind) *document {
+		d := s.findDocument(ctx, k)
+		mu.Lock()
+		defer mu.Unlock()
+		s.found[k.id] = d
+		return d
+	}
+	do(func() { s.mcp = s.findServer(ctx, find(aiCatalog)) })
+	do(func() {
+		s.skills = s.findSkills(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		s.found[skillsIndex.id] = s.skills.index
+	})
 	for _, agent := range agents {
 		do(func() {
 			a := s.get(ctx, fetch.Request{URL: s.entry(), Accept: acceptHTML, UserAgent: agent.field})
@@ -211,13 +234,8 @@ func (s *site) explore(ctx context.Context) {
 		s.markdown = s.get(ctx, fetch.Request{URL: s.entry(), Accept: "text/markdown", MaxBody: maxPresent})
 	})
 	do(func() { s.llms = s.get(ctx, fetch.Request{URL: s.at("/llms.txt"), Accept: "text/plain,text/markdown"}) })
-	for _, kind := range documents {
-		do(func() {
-			d := s.findDocument(ctx, kind)
-			mu.Lock()
-			defer mu.Unlock()
-			s.found[kind.id] = d
-		})
+	for _, kind := range alone {
+		do(func() { find(kind) })
 	}
 	for _, word := range []string{"about", "contact", "privacy"} {
 		address := s.linkWith(word)

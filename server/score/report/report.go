@@ -48,7 +48,7 @@ type Check struct {
 func (c Check) Passed() bool { return c.Earned == c.Points }
 
 // Note says what a report means, and stands in each.
-const Note = "Passing means declared and parseable: the scan reads what the site publishes about itself, without running scripts and without trying whether interfaces work."
+const Note = "Passing means declared and parseable: the scan reads what the site publishes about itself, without running scripts. Of interfaces it tries one: an MCP server is asked to introduce itself. No tool is called."
 
 // JSON is the report as a document.
 func (r *Report) JSON() []byte {

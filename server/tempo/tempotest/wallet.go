@@ -34,12 +34,14 @@ func (w Wallet) Address() common.Address { return crypto.PubkeyToAddress(w.Key.P
 // is how encodings get spoilt.
 type Draft struct {
 	// The transfer. Data, when not nil, replaces the calldata made of the
-	// others, and Calls, when not nil, the whole list of calls.
+	// others. Before are the calls before it, and Calls, when not nil, replaces
+	// the whole list of calls.
 	Token, Recipient common.Address
 	Amount           *big.Int
 	Memo             [32]byte
 	Value            any
 	Data             []byte
+	Before           []any
 	Calls            any
 
 	Type                                  byte
@@ -107,6 +109,54 @@ func TransferWithMemo(to common.Address, amount *big.Int, memo [32]byte) []byte 
 	return append(data, memo[:]...)
 }
 
+// Exchange is the address of Tempo's exchange.
+var Exchange = common.HexToAddress("0xdec0000000000000000000000000000000000000")
+
+// Swap is what stands before a transfer of a payer who holds another token. [Swap.Alter]
+// takes it as it stands, so that every part can be altered before.
+type Swap struct {
+	Approves, Spender       common.Address // the token whose approve is called
+	Approved                *big.Int
+	Exchange, Sells, Buys   common.Address
+	Amount, Most            *big.Int
+	ApproveData, SwapData   []byte // replace the calldata made of the others
+	ApproveValue, SwapValue any    // nil: none
+}
+
+// Swapping has a draft buy what it pays, with at most so many units of the token sold, as
+// the reference client does; changes alter the swap.
+func Swapping(sold common.Address, most int64, changes ...func(*Swap)) Alter {
+	return func(d *Draft) {
+		s := &Swap{Approves: sold, Spender: Exchange, Approved: big.NewInt(most), Exchange: Exchange, Sells: sold, Buys: d.Token,
+			Amount: new(big.Int).Set(d.Amount), Most: big.NewInt(most)}
+		for _, change := range changes {
+			change(s)
+		}
+		d.Before = s.Calls()
+	}
+}
+
+// Calls are the two calls, approve and swapExactAmountOut.
+func (s *Swap) Calls() []any {
+	number := func(n *big.Int) []byte { return common.LeftPadBytes(n.Bytes(), 32) }
+	address := func(a common.Address) []byte { return common.LeftPadBytes(a[:], 32) }
+	approve, swap := s.ApproveData, s.SwapData
+	if approve == nil {
+		approve = bytes.Join([][]byte{crypto.Keccak256([]byte("approve(address,uint256)"))[:4], address(s.Spender), number(s.Approved)}, nil)
+	}
+	if swap == nil {
+		swap = bytes.Join([][]byte{crypto.Keccak256([]byte("swapExactAmountOut(address,address,uint128,uint128)"))[:4],
+			address(s.Sells), address(s.Buys), number(s.Amount), number(s.Most)}, nil)
+	}
+	value := func(v any) any {
+		if v == nil {
+			return uint64(0)
+		}
+		return v
+	}
+	return []any{[]any{s.Approves, value(s.ApproveValue), approve}, []any{s.Exchange, value(s.SwapValue), swap}}
+}
+
 // draft is the transaction that the reference client would make.
 func (w Wallet) draft(c mpp.Challenge) *Draft {
 	var request struct {
@@ -147,7 +197,7 @@ func (w Wallet) sign(c mpp.Challenge, changes []Alter) ([]byte, *Draft) {
 		d.Data = TransferWithMemo(d.Recipient, d.Amount, d.Memo)
 	}
 	if d.Calls == nil {
-		d.Calls = []any{[]any{d.Token, d.Value, d.Data}}
+		d.Calls = append(d.Before[:len(d.Before):len(d.Before)], []any{d.Token, d.Value, d.Data})
 	}
 	fields := []any{
 		d.ChainID, d.MaxPriorityFee, d.MaxFee, d.Gas, d.Calls, d.AccessList, d.NonceKey, d.Nonce,

@@ -1,0 +1,25 @@
+package describe
+
+import "encoding/json"
+
+// RegistrySchema names the form of the entry of an MCP registry.
+const RegistrySchema = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
+
+// RegistryEntry is the server.json with which the MCP server of a ring is published in an MCP
+// registry. base is the ring's base URL, without a slash at its end, and name its name. What
+// the entry says of the server is what its card says.
+//
+// Document: the server.json format of the MCP registry, 2025-12-11.
+func RegistryEntry(base, name string) ([]byte, error) {
+	server := serverOf(base, name)
+	text, err := json.MarshalIndent(node{
+		"$schema":     RegistrySchema,
+		"name":        server.Name,
+		"version":     server.Version,
+		"title":       shortened(server.Title, cardAbout),
+		"description": serverAbout,
+		"websiteUrl":  server.URL,
+		"remotes":     []node{{"type": "streamable-http", "url": server.URL + "mcp"}},
+	}, "", "  ")
+	return append(text, '\n'), err
+}

@@ -1,0 +1,79 @@
+package paid
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"webring/core/api"
+	"webring/server/mpp"
+)
+
+// terms are what a challenge asks for: its request parameter, and the same as members of a
+// JSON object, for the document of the 402.
+type terms struct{ request, members string }
+
+// readTerms decodes the request parameter of a method. Without a network's name the network
+// is that of the chain that the request names.
+func readTerms(request, method, network string) terms {
+	var asked struct {
+		Amount        string `json:"amount"`
+		Currency      string `json:"currency"`
+		Recipient     string `json:"recipient"`
+		MethodDetails struct {
+			ChainID uint64 `json:"chainId"`
+		} `json:"methodDetails"`
+	}
+	if err := mpp.DecodeJSON(request, &asked); err != nil {
+		return terms{request: request} // only methods of tests ask for something else
+	}
+	if network == "" {
+		network = fmt.Sprintf("%s:%d", method, asked.MethodDetails.ChainID)
+	}
+	members, err := json.Marshal(map[string]string{"amount": asked.Amount, "currency": asked.Currency, "recipient": asked.Recipient, "network": network})
+	if err != nil {
+		panic(err) // strings can be encoded
+	}
+	return terms{request, "," + string(members[1:len(members)-1])}
+}
+
+// requests caches the terms of a method by amount. They depend on nothing else, and most
+// challenges are for a few amounts: a 402 takes 10 µs so, and 19 µs without.
+type requests struct {
+	mu     sync.Mutex
+	by     map[int64]terms // by cents
+	method Method
+}
+
+// maxRequests bounds the cache.
+const maxRequests = 1024
+
+func (r *requests) get(cents int64) (terms, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t, known := r.by[cents]; known {
+		return t, nil
+	}
+	text, err := r.method.Request(cents)
+	if err != nil {
+		return terms{}, err
+	}
+	t := readTerms(text, r.method.Name(), r.method.Network())
+	if len(r.by) >= maxRequests {
+		clear(r.by)
+	}
+	r.by[cents] = t
+	return t, nil
+}
+
+// appendOffer appends a challenge as an element of the member offers of a 402: decoded, for
+// clients that look at the document and not at the header.
+func appendOffer(dst []byte, ch *mpp.Challenge, t terms) []byte {
+	if dst[len(dst)-1] != '[' {
+		dst = append(dst, ',')
+	}
+	dst = append(append(dst, `{"method":`...), api.AppendString(nil, ch.Method)...)
+	dst = append(append(dst, `,"intent":"`...), ch.Intent...)
+	dst = append(append(dst, '"'), t.members...)
+	return append(append(append(dst, `,"expires":"`...), ch.Expires...), `"}`...)
+}
