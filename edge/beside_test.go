@@ -117,7 +117,7 @@ func TestWhatLiesBesideTheLedgerIsServed(t *testing.T) {
 	if r := s.get("/members/beta"); r.status != 200 || strings.Contains(r.body, "What it brings") {
 		t.Errorf("without its hops: %d %s", r.status, r.body)
 	}
-	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_member_hops","arguments":{"slug":"alpha","days":9}}}`
+	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ring_member_hops","arguments":{"slug":"alpha","days":9}}}`
 	if r := s.message(call); !strings.Contains(r.body, `"structuredContent":{"member":"alpha"`) || asked[len(asked)-1] != "/api/ring/alpha/hops?days=9" {
 		t.Errorf("%s, asked for %v", r.body, asked)
 	}

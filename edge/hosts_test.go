@@ -55,7 +55,7 @@ func TestHostsBeyondASCIIResolve(t *testing.T) {
 	}
 	for _, from := range []string{"müller.example", "https://MU\u0308LLER.example/x", "www.m%C3%BCller.example"} {
 		call, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-			"params": map[string]any{"name": "get_widget", "arguments": map[string]any{"from": from}}})
+			"params": map[string]any{"name": "ring_widget", "arguments": map[string]any{"from": from}}})
 		if err != nil {
 			t.Fatal(err)
 		}

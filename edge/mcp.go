@@ -1,9 +1,11 @@
 package edge
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -13,7 +15,10 @@ import (
 
 	"webring/core/api"
 	"webring/edge/clientaddr"
+	"webring/edge/describe"
 	"webring/edge/mcp"
+	"webring/edge/requestid"
+	"webring/edge/voucher"
 )
 
 const mcpPath = "/mcp"
@@ -53,9 +58,16 @@ func (s *Shell) callTool(ctx *fasthttp.RequestCtx) {
 			fields.Add(string(name), string(value))
 		}
 	}
+	from, ok := ctx.UserValue(senderKey{}).(voucher.Sender)
+	if !ok {
+		from = voucher.Sender{Client: s.proxies.Client(ctx), HTTPS: s.proxies.Secure(ctx)}
+	}
+	id := string(RequestID(ctx))
 	// The request's own context ends with the request, and goroutines of the SDK outlive
 	// it by a moment.
-	a, err := s.mcp.Handle(context.Background(), fields, bytes.Clone(Body(ctx)))
+	a, err := s.mcp.Handle(context.Background(), fields, bytes.Clone(Body(ctx)), func(r describe.Request, authorization []string) *mcp.Reply {
+		return s.ask(from, id, r, authorization)
+	})
 	var wrong *mcp.MessageError
 	switch {
 	case errors.As(err, &wrong):
@@ -72,6 +84,37 @@ func (s *Shell) callTool(ctx *fasthttp.RequestCtx) {
 		ctx.Response.Header.SetContentType(a.Media)
 		ctx.Response.SetBodyRaw(a.Body)
 	}
+}
+
+// ask answers a request of a tool as the same one over HTTP, from the client that called the
+// tool: by the same handler, which at an edge passes it on to the origin. id is that of the
+// call, under which all nodes log it.
+func (s *Shell) ask(from voucher.Sender, id string, r describe.Request, authorization []string) *mcp.Reply {
+	// A request that is passed on goes as its bytes say, so there must be bytes.
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s: %s\r\n", r.Method, r.Target, len(r.Body), requestid.Field, id)
+	for _, value := range authorization {
+		fmt.Fprintf(&b, "Authorization: %s\r\n", value)
+	}
+	if r.IdempotencyKey != "" {
+		fmt.Fprintf(&b, "Idempotency-Key: %s\r\n", r.IdempotencyKey)
+	}
+	b.WriteString("\r\n")
+	b.Write(r.Body)
+	var sent fasthttp.Request
+	if err := sent.Read(bufio.NewReaderSize(&b, b.Len())); err != nil {
+		s.log.Error("edge: a request of a tool", "err", err)
+		return &mcp.Reply{Status: internal.code.Status(), Body: api.AppendProblem(nil, s.core.BaseURL(), internal.code, internal.detail, nil)}
+	}
+	var ctx fasthttp.RequestCtx
+	ctx.Init(&sent, nil, nil)
+	ctx.SetUserValue(senderKey{}, from)
+	s.dispatch(&ctx)
+	reply := &mcp.Reply{Status: ctx.Response.StatusCode(), Header: http.Header{}, Body: bytes.Clone(ctx.Response.Body())}
+	for name, value := range ctx.Response.Header.All() {
+		reply.Header.Add(string(name), string(value))
+	}
+	return reply
 }
 
 // foreignOrigin says why a request from a browser is refused, "" when it is not. Requests

@@ -139,9 +139,9 @@ func TestDetailsHaveNoNamesOfPackages(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":{},"method":"tools/list"}`, "JSON-RPC 2.0 message"},
 		{"[" + listTools + "]", "Batches are not taken"},
 		{`{"jsonrpc":"2.0","method":"nope/x"}`, "nope/x"},
-		{call(`{"name":"list_members","arguments":{"x":1}}`), `There is no argument`},
-		{call(`{"name":"list_members","arguments":[]}`), "The arguments must be an object."},
-		{call(`{"name":"get_member"}`), "slug is required."},
+		{call(`{"name":"ring_list","arguments":{"x":1}}`), `There is no argument`},
+		{call(`{"name":"ring_list","arguments":[]}`), "The arguments must be an object."},
+		{call(`{"name":"ring_member"}`), "slug is required."},
 		{call(`5`), "-32602"},
 		{call(`{"name":7}`), "-32602"},
 		{`{"jsonrpc":"2.0","id":1,"method":"initialize","params":[]}`, "-32602"},
@@ -193,7 +193,7 @@ func TestToolsOutliveTheCore(t *testing.T) {
 		}
 		*r = api.Response{Status: 200, Body: []byte("{}")}
 	}}})
-	r := s.message(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_members"}}`)
+	r := s.message(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ring_list"}}`)
 	if r.status != 200 || !strings.Contains(r.body, `"isError":true`) || !strings.Contains(r.body, `internal`) {
 		t.Errorf("status %d: %s", r.status, r.body)
 	}
@@ -201,7 +201,7 @@ func TestToolsOutliveTheCore(t *testing.T) {
 
 func FuzzMessage(f *testing.F) {
 	f.Add([]byte(listTools))
-	f.Add([]byte(`{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"get_member","arguments":{"slug":"alpha"}}}`))
+	f.Add([]byte(`{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"ring_member","arguments":{"slug":"alpha"}}}`))
 	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`))
 	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{}}`))
 	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"result":{}}`))

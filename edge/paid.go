@@ -10,8 +10,8 @@ import (
 	"webring/edge/voucher"
 )
 
-// paid gives the handler of a paid operation.
-func (s *Shell) paid(h Handler) fasthttp.RequestHandler {
+// takesJSON gives the handler of a request whose body is JSON: of a paid operation above all.
+func (s *Shell) takesJSON(h Handler) fasthttp.RequestHandler {
 	other := s.other(h)
 	return func(ctx *fasthttp.RequestCtx) {
 		if !jsonBody(&ctx.Request.Header) {

@@ -41,7 +41,7 @@ func (s *Shell) routes(cfg Config) error {
 		if h == nil || !slices.Contains(changing[:], method) || !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#%:*") {
 			return fmt.Errorf("edge: no paid operation can be at %q", pattern)
 		}
-		s.router.Handle(method, path, s.paid(h))
+		s.router.Handle(method, path, s.takesJSON(h))
 	}
 	for pattern, h := range cfg.Others {
 		method, path, _ := strings.Cut(pattern, " ")
@@ -50,6 +50,10 @@ func (s *Shell) routes(cfg Config) error {
 		}
 		if pattern == joinPattern && cfg.Check != nil {
 			continue // joinForm has it
+		}
+		if method == fasthttp.MethodPost && strings.HasPrefix(path, apiPrefix) {
+			s.router.Handle(method, path, s.takesJSON(h))
+			continue
 		}
 		s.router.Handle(method, path, s.other(h))
 	}
@@ -95,6 +99,8 @@ func (s *Shell) joinForm(cfg *Config) error {
 }
 
 var syncPrefix = []byte("/sync/")
+
+const apiPrefix = "/api/"
 
 // dispatch finds the handler of a request, or says why there is none.
 func (s *Shell) dispatch(ctx *fasthttp.RequestCtx) {

@@ -35,6 +35,7 @@ var endpoints = [...]Endpoint{
 	{"GET", "/prev", "302 to the previous member's site. Query: from, kind, category."},
 	{"GET", "/random", "302 to a random member's site. Query: from, kind, category."},
 	{"POST", "/api/register", "Join the ring. Paid. JSON body: name, url, kind, and optionally category, description, bid (an opening bid in USD)."},
+	{"POST", "/api/check", "What a registration would come to: whether it would be taken, the score, the price and the rank. Free, and nothing is kept. JSON body as for /api/register."},
 	{"POST", "/api/bid", "Fund a member. Paid. JSON body: member (slug or URL), amount (USD as a string)."},
 	{"POST", "/api/ring/{slug}/visit", "Have the site of a member visited now, instead of at its time of the day. Free, with a proof by the account that owns it."},
 	{"GET", "/api/ring/{slug}/hops", "How many visitors the ring has sent to a member, and on from it, by day. Query: days (1 to 400, default 30)."},
@@ -47,7 +48,7 @@ var endpoints = [...]Endpoint{
 	{"GET", "/widget.js", "The script of the custom element webring-online, which shows a member's place in the ring on the member's page."},
 	{"GET", "/openapi.json", "This service as an OpenAPI document."},
 	{"GET", "/llms.txt", "This service in a page of plain text."},
-	{"POST", "/mcp", "The reads above as the tools of an MCP server over streamable HTTP."},
+	{"POST", "/mcp", "All of this but pages and links as the tools of an MCP server over streamable HTTP: reads, checks, and what is paid or proved."},
 }
 
 // served is how many of them [Serve] answers.

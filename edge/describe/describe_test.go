@@ -1,6 +1,7 @@
 package describe
 
 import (
+	"bytes"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
@@ -431,7 +432,7 @@ func TestMembersWordsAreNoMarkup(t *testing.T) {
 	}
 }
 
-func TestToolsAreTheReads(t *testing.T) {
+func TestToolsHaveThePublicNames(t *testing.T) {
 	var names []string
 	tools := map[string]Tool{}
 	for _, tool := range Tools() {
@@ -442,30 +443,31 @@ func TestToolsAreTheReads(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	if got := strings.Join(names, " "); got != "get_directory get_events get_hops get_leaderboard get_member get_member_events get_member_hops get_widget list_categories list_members next_member previous_member random_member" {
+	if got := strings.Join(names, " "); got != "ring_bid ring_bid_info ring_categories ring_change ring_check ring_claim ring_directory ring_events ring_hops ring_join ring_join_info "+
+		"ring_leaderboard ring_leave ring_list ring_member ring_member_events ring_member_hops ring_next ring_prev ring_random ring_visit ring_widget" {
 		t.Error(got)
 	}
 	for _, c := range []struct{ tool, arguments, want string }{
-		{"get_directory", ``, "/api"},
-		{"get_directory", `null`, "/api"},
-		{"list_members", `{"limit":5,"kind":"mcp","offset":null}`, "/api/ring?kind=mcp&limit=5"},
-		{"list_members", `{"limit":"5"}`, "/api/ring?limit=5"},
-		{"list_members", `{"limit":1.5}`, "/api/ring?limit=1.5"},
-		{"list_members", `{"category":"a&b=c#d"}`, "/api/ring?category=a%26b%3Dc%23d"},
-		{"next_member", `{"from":"https://a.dev/?x=1&y"}`, "/api/ring/next?from=https%3A%2F%2Fa.dev%2F%3Fx%3D1%26y"},
-		{"get_member", `{"slug":"ada"}`, "/api/ring/ada"},
-		{"get_member", `{"slug":"next"}`, "no such member"},
-		{"get_member", `{"slug":"../bid"}`, "no such member"},
-		{"get_member", `{"slug":"a?b"}`, "no such member"},
-		{"get_member", `{"slug":7}`, "/api/ring/7"},
-		{"get_member", `{}`, "slug is required"},
-		{"get_member", `{"slug":null}`, "slug is required"},
-		{"get_member", `{"slug":""}`, "slug is required"},
-		{"list_members", `{"limit":"","kind":"","category":"","page":2}`, "/api/ring?page=2"},
-		{"next_member", `{"format":"redirect"}`, `There is no argument "format".`},
-		{"list_categories", `{"x":1}`, `There is no argument "x".`},
-		{"list_categories", `[]`, "must be an object"},
-		{"list_categories", `{`, "must be an object"},
+		{"ring_directory", ``, "/api"},
+		{"ring_directory", `null`, "/api"},
+		{"ring_list", `{"limit":5,"kind":"mcp","offset":null}`, "/api/ring?kind=mcp&limit=5"},
+		{"ring_list", `{"limit":"5"}`, "/api/ring?limit=5"},
+		{"ring_list", `{"limit":1.5}`, "/api/ring?limit=1.5"},
+		{"ring_list", `{"category":"a&b=c#d"}`, "/api/ring?category=a%26b%3Dc%23d"},
+		{"ring_next", `{"from":"https://a.dev/?x=1&y"}`, "/api/ring/next?from=https%3A%2F%2Fa.dev%2F%3Fx%3D1%26y"},
+		{"ring_member", `{"slug":"ada"}`, "/api/ring/ada"},
+		{"ring_member", `{"slug":"next"}`, "no such member"},
+		{"ring_member", `{"slug":"../bid"}`, "no such member"},
+		{"ring_member", `{"slug":"a?b"}`, "no such member"},
+		{"ring_member", `{"slug":7}`, "/api/ring/7"},
+		{"ring_member", `{}`, "slug is required"},
+		{"ring_member", `{"slug":null}`, "slug is required"},
+		{"ring_member", `{"slug":""}`, "slug is required"},
+		{"ring_list", `{"limit":"","kind":"","category":"","page":2}`, "/api/ring?page=2"},
+		{"ring_next", `{"format":"redirect"}`, `There is no argument "format".`},
+		{"ring_categories", `{"x":1}`, `There is no argument "x".`},
+		{"ring_categories", `[]`, "must be an object"},
+		{"ring_categories", `{`, "must be an object"},
 	} {
 		tool := tools[c.tool]
 		got, err := tool.Target(json.RawMessage(c.arguments))
@@ -478,10 +480,104 @@ func TestToolsAreTheReads(t *testing.T) {
 	}
 }
 
+// The same arguments are the same request, however they are written; what two readers may
+// read differently is refused.
+func TestToolsThatSendAreRequests(t *testing.T) {
+	tools := map[string]Tool{}
+	for _, tool := range Tools() {
+		tools[tool.Name] = tool
+	}
+	for _, c := range []struct{ tool, arguments, want string }{
+		{"ring_bid", `{"member":"ada","amount":"2.00"}`, `POST /api/bid {"amount":"2.00","member":"ada"} `},
+		{"ring_bid", ` { "amount" : "2.00", "member":"\u0061da" } `, `POST /api/bid {"amount":"2.00","member":"ada"} `},
+		{"ring_bid", `{"member":"ada","amount":"2.00","only_if_rank":1.0,"idempotency_key":"0123456789abcdef"}`, `POST /api/bid {"amount":"2.00","member":"ada","only_if_rank":1} 0123456789abcdef`},
+		{"ring_bid", `{"member":"a<b>&","x":{"y":[1,"é"]}}`, `POST /api/bid {"member":"a<b>&","x":{"y":[1,"é"]}} `},
+		{"ring_bid", `{"member":"ada","member":"bob","amount":"2.00"}`, "no name is repeated"},
+		{"ring_bid", `[1]`, "one object"},
+		{"ring_bid", `7`, "one object"},
+		{"ring_bid", `null`, `POST /api/bid {} `},
+		{"ring_bid", ``, `POST /api/bid {} `},
+		{"ring_check", `{"name":"Ada","idempotency_key":"x"}`, `POST /api/check {"idempotency_key":"x","name":"Ada"} `},
+		{"ring_join", `{"name":"Ada"}`, `POST /api/register {"name":"Ada"} `},
+		{"ring_change", `{"slug":"ada","name":"Ada"}`, `PATCH /api/ring/ada {"name":"Ada"} `},
+		{"ring_change", `{"name":"Ada"}`, "slug is required"},
+		{"ring_change", `{"slug":"../bid"}`, "no such member"},
+		{"ring_change", `{"slug":"next"}`, "no such member"},
+		{"ring_leave", `{"slug":"ada"}`, `DELETE /api/ring/ada {} `},
+		{"ring_leave", `{"slug":"ada","x":1}`, `There is no argument "x".`},
+		{"ring_claim", `{"slug":"ada","account":"0x1"}`, `POST /api/ring/ada/claim {"account":"0x1"} `},
+		{"ring_visit", `{"slug":"ada","idempotency_key":"a key"}`, `POST /api/ring/ada/visit {} a key`},
+	} {
+		tool := tools[c.tool]
+		r, err := tool.Request(json.RawMessage(c.arguments))
+		got := fmt.Sprintf("%s %s %s %s", r.Method, r.Target, r.Body, r.IdempotencyKey)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != c.want && (err == nil || !strings.Contains(got, c.want)) {
+			t.Errorf("%s %s: %s, want %s", c.tool, c.arguments, got, c.want)
+		}
+	}
+}
+
+// Many clients know no lists of types, and some no schema of a result that is no object.
+func TestSchemasOfToolsAreRead(t *testing.T) {
+	for _, tool := range Tools() {
+		for _, s := range []*schema{tool.Input, tool.Output} {
+			text, err := json.Marshal(s)
+			if err != nil || bytes.Contains(text, []byte(`"type":[`)) || bytes.Contains(text, []byte(componentSchemas)) || s.Type != "object" {
+				t.Errorf("%s: %v %s", tool.Name, err, text)
+			}
+			if _, err := s.Resolve(nil); err != nil {
+				t.Errorf("%s: %v", tool.Name, err)
+			}
+		}
+	}
+}
+
+// What the tools say that are made of several reads is what those reads say.
+func TestInfosAreWhatTheirReadsSay(t *testing.T) {
+	for _, size := range []int{0, 2} {
+		r := coretest.NewRing(t)
+		for i := range size {
+			r.Join(fmt.Sprintf("m-%d", i+1), fmt.Sprintf("https://m-%d.dev", i+1))
+		}
+		for _, tool := range Tools() {
+			if !tool.Makes() {
+				continue
+			}
+			text, err := tool.Build(source(r, Site{}), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var doc map[string]any
+			if err := json.Unmarshal(text, &doc); err != nil {
+				t.Fatal(err)
+			}
+			resolved, err := tool.Output.Resolve(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := resolved.Validate(doc); err != nil {
+				t.Errorf("%s: %v: %s", tool.Name, err, text)
+			}
+			if fee := doc["payments"].(map[string]any)["registration_fee_usd"]; fee != "1.00" {
+				t.Errorf("%s: fee %v", tool.Name, fee)
+			}
+			if first, said := doc["first"]; said && (first == nil) != (size == 0) {
+				t.Errorf("%s: first %v of %d", tool.Name, first, size)
+			}
+			if _, err := tool.Build(source(r, Site{}), json.RawMessage(`{"x":1}`)); err == nil {
+				t.Errorf("%s takes any argument", tool.Name)
+			}
+		}
+	}
+}
+
 func FuzzTarget(f *testing.F) {
 	f.Add(0, `{"from":"a"}`)
 	f.Add(5, `{"slug":"\u0000"}`)
-	tools := Tools()
+	tools := slices.DeleteFunc(Tools(), func(t Tool) bool { return t.Sends() || t.Makes() })
 	f.Fuzz(func(t *testing.T, n int, arguments string) {
 		tool := tools[int(uint(n)%uint(len(tools)))]
 		target, err := tool.Target(json.RawMessage(arguments))

@@ -6,7 +6,8 @@
 //   - operations.go: the table of operations; schema.go: the schemas of their
 //     documents; reasons.go: why payments are refused
 //   - openapi.go, tools.go, documents.go: the OpenAPI document, the MCP tools, and the
-//     list of published documents, made from these tables
+//     list of published documents, made from these tables; tool_request.go makes requests
+//     of calls, tool_infos.go the results that are made of several reads
 //   - recipe.go: how to check, pay, join, bid and change, as requests to send; llms.go,
 //     skills.go and markdown_guides.go put texts together from it
 //   - aicatalog.go: the AI catalogue; registry.go: the entry for an MCP registry

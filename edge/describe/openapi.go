@@ -79,7 +79,7 @@ func openAPI(s *Source) ([]byte, error) {
 			{"name": "paid", "description": "Joining and bidding."},
 			{"name": "owner", "description": "What owners do with their members. Free: a challenge for 0 asks for a signature."},
 			{"name": documentsTag, "description": "What is published for programs."},
-			{"name": "mcp", "description": "The reads as tools of the Model Context Protocol."},
+			{"name": "mcp", "description": "All of this as tools of the Model Context Protocol."},
 		},
 		"paths": paths,
 		"components": node{

@@ -2,6 +2,7 @@ package describe
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -211,6 +212,14 @@ func schemas() map[string]*schema {
 			field{"joined", &schema{Type: "boolean"}}, field{"member", ref("Member")},
 			field{"leaderboard_rank?", orNull(number("There when an opening bid was."))},
 			field{"to_take_first_usd", orNull(usd(""))}, field{"welcome", text("")}),
+		"Check": object(
+			field{"taken", &schema{Type: "boolean", Description: "Whether a paid registration with this body would be asked to pay, and would join."}},
+			field{"errors", list(object(field{"pointer", text("JSON pointer into the body.")}, field{"detail", text("")}))},
+			field{"refusal?", object(field{"code", codeSchema()}, field{"detail", text("")})},
+			field{"price_usd?", usd("Fee and opening bid.")},
+			field{"score?", object(field{"score", between(number(""), 0, 100)}, field{"service", text("")}, field{"report?", link("")})},
+			field{"required_score", number("The least that may join.")},
+			field{"slug?", text("The slug that it would get.")}, field{"leaderboard_rank?", between(number("The rank that it would get."), 1, 0)}),
 		"BidRequest": object(
 			field{"member", bounded(text("The member's slug or URL."), 1, 300)},
 			field{"amount", withPattern(text("USD, at most two decimals, at most 1000000.00."), amountPattern)},
@@ -291,7 +300,14 @@ const componentSchemas = "#/components/schemas/"
 // in $defs.
 func standalone(name string) *schema {
 	all := schemas()
-	root := all[name]
+	maps.Copy(all, infoSchemas(all))
+	return resolvedAmong(all, all[name])
+}
+
+// resolved is standalone for any schema.
+func resolved(root *schema) *schema { return resolvedAmong(schemas(), root) }
+
+func resolvedAmong(all map[string]*schema, root *schema) *schema {
 	root.Defs = map[string]*schema{}
 	var walk func(s *schema)
 	walk = func(s *schema) {

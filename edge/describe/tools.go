@@ -12,8 +12,9 @@ import (
 	"webring/core/api"
 )
 
-// Tool is a read as a tool of the MCP server. Its result is the document of the
-// read, byte for byte.
+// Tool is a tool of the MCP server: a read, whose result is the document of the read, byte
+// for byte; a document made of several reads; or a request that only the origin answers,
+// such as a paid one, whose result is the answer to the same request over HTTP.
 type Tool struct {
 	Name   string
 	Title  string
@@ -24,49 +25,107 @@ type Tool struct {
 	// ring stays as it is.
 	Varies bool
 
-	op Operation
+	op    Operation
+	build func(*Source) ([]byte, error) // nil: the document of a read, or the answer to a request
 }
 
-// Tools lists the tools: one for each read. The caller owns them.
+// Tools lists the tools. The caller owns them.
 func Tools() (all []Tool) {
 	for _, op := range Operations() {
 		if op.Tool == "" {
 			continue
 		}
-		t := Tool{Name: op.Tool, Title: strings.ReplaceAll(strings.ToUpper(op.Tool[:1])+op.Tool[1:], "_", " "), op: op, Varies: op.Tool == "random_member"}
-		t.About = toolAbout[op.Tool]
-		t.Input = object()
-		t.Input.AdditionalProperties = &schema{Not: &schema{}}
+		t := newTool(op.Tool, op)
 		for _, p := range op.arguments() {
 			p.schema.Description = p.about
-			t.Input.Properties[p.name] = p.schema
-			t.Input.PropertyOrder = append(t.Input.PropertyOrder, p.name)
-			if p.required {
-				t.Input.Required = append(t.Input.Required, p.name)
-			}
+			t.argument(p.name, p.schema, p.required)
 		}
-		t.Output = standalone(strings.TrimPrefix(op.success[0].schema.Ref, componentSchemas))
+		if t.Sends() {
+			t.bodyArguments()
+			if op.paid || op.proved {
+				t.argument(keyArgument, bounded(text("A random word of yours, such as a UUID. A repeat with the same one and the same arguments never pays twice."), 16, 255), false)
+			}
+			t.Varies = !op.check
+		}
+		t.Output = resultSchema(op.success[0].schema)
+		all = append(all, t)
+	}
+	for _, i := range infos {
+		t := newTool(i.name, Operation{Method: "GET"})
+		t.build, t.Output = i.build, standalone(i.output)
 		all = append(all, t)
 	}
 	return all
 }
 
-// toolAbout says what a tool does. The directory's words name queries and
-// redirects, which tools do not have.
-var toolAbout = map[string]string{
-	"get_directory":     "What this ring is, how to join and bid, and what both cost.",
-	"list_members":      "The members in ring order, in pages.",
-	"get_member":        "One member, with its standing, its leaderboard rank and its owner.",
-	"next_member":       "The next member around the ring; without from the first one.",
-	"previous_member":   "The previous member around the ring; without from the last one.",
-	"random_member":     "A random member, another than from when another matches.",
-	"list_categories":   "The categories in use, with the number of members in each.",
-	"get_leaderboard":   "The members by rank, the rules of ranking, and what it costs to take rank 1.",
-	"get_hops":          "How many visitors the ring has sent on, by day.",
-	"get_member_hops":   "How many visitors the ring has sent to a member, and on from it, by day.",
-	"get_events":        "What happened to members: bids, outbids, ranks, moves, sleep; poll with since.",
-	"get_member_events": "What happened to a member last, as that it was outbid.",
-	"get_widget":        "A member's place in the ring: the member, its neighbours, and links to put on a page.",
+func newTool(name string, op Operation) Tool {
+	w := toolWords[name]
+	t := Tool{Name: name, Title: w.title, About: w.about, op: op, Varies: name == "ring_random", Input: object()}
+	t.Input.AdditionalProperties = &schema{Not: &schema{}}
+	return t
+}
+
+// argument adds an argument to the input of t.
+func (t *Tool) argument(name string, s *schema, required bool) {
+	t.Input.Properties[name] = s
+	t.Input.PropertyOrder = append(t.Input.PropertyOrder, name)
+	if required {
+		t.Input.Required = append(t.Input.Required, name)
+	}
+}
+
+// bodyArguments adds the fields of the request's body to the input of t.
+func (t *Tool) bodyArguments() {
+	if t.op.body == "" {
+		return
+	}
+	body := schemas()[t.op.body]
+	for _, name := range body.PropertyOrder {
+		t.argument(name, body.Properties[name], slices.Contains(body.Required, name))
+	}
+}
+
+// resultSchema is the schema of structured content, which is an object. Revisions of MCP
+// before 2026-07-28 want the schema itself to say so.
+func resultSchema(s *schema) *schema {
+	if name, one := strings.CutPrefix(s.Ref, componentSchemas); one {
+		return standalone(name)
+	}
+	either := resolved(s)
+	either.Type = "object"
+	return either
+}
+
+// keyArgument is the argument of a request that is its Idempotency-Key.
+const keyArgument = "idempotency_key"
+
+type words struct{ title, about string }
+
+// toolWords says what a tool does. The directory's words name queries and redirects, which
+// tools do not have.
+var toolWords = map[string]words{
+	"ring_directory":     {"Directory", "What this ring is, how to join and bid, and what both cost."},
+	"ring_list":          {"Members", "The members in ring order, in pages."},
+	"ring_member":        {"Member", "One member, with its standing, its leaderboard rank and its owner."},
+	"ring_next":          {"Next member", "The next member around the ring; without from the first one."},
+	"ring_prev":          {"Previous member", "The previous member around the ring; without from the last one."},
+	"ring_random":        {"Random member", "A random member, another than from when another matches."},
+	"ring_categories":    {"Categories", "The categories in use, with the number of members in each."},
+	"ring_leaderboard":   {"Leaderboard", "The members by rank, the rules of ranking, and what it costs to take rank 1."},
+	"ring_hops":          {"Hops", "How many visitors the ring has sent on, by day."},
+	"ring_member_hops":   {"Hops of a member", "How many visitors the ring has sent to a member, and on from it, by day."},
+	"ring_events":        {"Events", "What happened to members: bids, outbids, ranks, moves, sleep; poll with since."},
+	"ring_member_events": {"Events of a member", "What happened to a member last, as that it was outbid."},
+	"ring_widget":        {"Widget", "A member's place in the ring: the member, its neighbours, and links to put on a page."},
+	"ring_join_info":     {"How to join", "What it takes and costs to join, which payments are taken, and what takes rank 1."},
+	"ring_bid_info":      {"How to bid", "What a bid costs, who holds rank 1 with what standing, how standings fall, and which payments are taken."},
+	"ring_check":         {"Check a draft", "Free: whether a site could join as in this draft, its score, the price, and the rank that it would get now. Nothing is charged or kept."},
+	"ring_join":          {"Join", "Paid: joins the ring. Without payment the result says what it costs and how to pay. A site that scores too low is refused before it is asked to pay."},
+	"ring_bid":           {"Bid", "Paid: funds any member and raises its rank. Without payment the result says how to pay."},
+	"ring_change":        {"Change a member", "Free, with a proof by the account that owns the member: changes its name, description, category or kind, or moves it to another address."},
+	"ring_leave":         {"Leave the ring", "Free, with a proof by the account that owns the member: takes it out of the ring. What was paid is not returned."},
+	"ring_claim":         {"Claim a member", "Free: with account, a token for the site to show; with token and a proof by that account, the account owns the member from then on."},
+	"ring_visit":         {"Have a member visited", "Free, with a proof by the account that owns the member: has its site visited now, which wakes a member that is asleep."},
 }
 
 // arguments are the parameters that a tool has: a redirect is nothing for it.
@@ -74,8 +133,34 @@ func (op *Operation) arguments() []param {
 	return slices.DeleteFunc(slices.Clone(op.params), func(p param) bool { return p.name == "format" })
 }
 
-// ErrNoMember is the error of [Tool.Target] when no member can have the slug that
-// was given.
+// Sends says that a call is a request which only the origin answers; [Tool.Request] gives
+// it. Any other call is answered here, by [Tool.Target] or by [Tool.Build].
+func (t *Tool) Sends() bool { return t.op.Method != "GET" }
+
+// Changes says that a call may change the ring.
+func (t *Tool) Changes() bool { return t.op.paid || t.op.proved }
+
+// Overwrites says that a call may take away what an owner has said of a member.
+func (t *Tool) Overwrites() bool { return t.op.proved }
+
+// Makes says that the result is made of several reads, by [Tool.Build].
+func (t *Tool) Makes() bool { return t.build != nil }
+
+// Build makes the result of a tool that has no arguments. It refuses with a *[Problem] or
+// an *[ArgumentError].
+func (t *Tool) Build(s *Source, arguments json.RawMessage) ([]byte, error) {
+	given, err := readArguments(arguments)
+	if err == nil {
+		err = unknown(given)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t.build(s)
+}
+
+// ErrNoMember is the error of [Tool.Target] and [Tool.Request] when no member can have the
+// slug that was given.
 var ErrNoMember = errors.New("describe: no such member")
 
 // ArgumentError says that arguments are not those of the tool. Detail is for the
@@ -85,37 +170,72 @@ type ArgumentError struct{ Detail string }
 // Error is for logs.
 func (e *ArgumentError) Error() string { return "describe: " + e.Detail }
 
+var errNoObject = &ArgumentError{"The arguments must be an object."}
+
 var slugForm = regexp.MustCompile(slugPattern)
+
+// readArguments reads the arguments of a call, a JSON object or nothing.
+func readArguments(arguments json.RawMessage) (map[string]json.RawMessage, error) {
+	given := map[string]json.RawMessage{}
+	if len(arguments) > 0 && string(arguments) != "null" {
+		if err := json.Unmarshal(arguments, &given); err != nil {
+			return nil, errNoObject
+		}
+	}
+	return given, nil
+}
+
+// unknown refuses arguments that are left over.
+func unknown(given map[string]json.RawMessage) error {
+	for name := range given {
+		return &ArgumentError{fmt.Sprintf("There is no argument %.32q.", name)}
+	}
+	return nil
+}
+
+// takeText takes an argument out of those given, "" if it is absent or null. What is no
+// string is taken as it is spelled: a limit is a number here.
+func takeText(given map[string]json.RawMessage, name string) (value string, err error) {
+	raw := given[name]
+	delete(given, name)
+	if value = string(raw); value == "null" {
+		return "", nil
+	}
+	if len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &value) != nil {
+		return "", &ArgumentError{name + " is not a string."}
+	}
+	return value, nil
+}
 
 // Target gives the target of the read that answers a call with these arguments,
 // a JSON object or nothing. Values are checked by the read itself, so that both
 // ways refuse alike; names are checked here. It refuses with an *[ArgumentError] or
 // [ErrNoMember].
 func (t *Tool) Target(arguments json.RawMessage) (string, error) {
-	given := map[string]json.RawMessage{}
-	if len(arguments) > 0 && string(arguments) != "null" {
-		if err := json.Unmarshal(arguments, &given); err != nil {
-			return "", &ArgumentError{"The arguments must be an object."}
-		}
+	given, err := readArguments(arguments)
+	if err != nil {
+		return "", err
 	}
+	target, err := t.target(given)
+	if err != nil {
+		return "", err
+	}
+	return target, unknown(given)
+}
+
+// target takes the parameters of the operation out of the arguments given.
+func (t *Tool) target(given map[string]json.RawMessage) (string, error) {
 	path, query := t.op.Path, url.Values{}
 	for _, p := range t.op.arguments() {
-		raw := given[p.name]
-		delete(given, p.name)
-		// What is no string is read as it is spelled: a limit is a number here.
-		value := string(raw)
-		if len(raw) > 0 && raw[0] == '"' {
-			if err := json.Unmarshal(raw, &value); err != nil {
-				return "", &ArgumentError{p.name + " is not a string."}
-			}
-		}
-		if value == "" || string(raw) == "null" { // absent
-			if p.required {
-				return "", &ArgumentError{p.name + " is required."}
-			}
+		value, err := takeText(given, p.name)
+		switch {
+		case err != nil:
+			return "", err
+		case value == "" && p.required:
+			return "", &ArgumentError{p.name + " is required."}
+		case value == "":
 			continue
-		}
-		if p.in == "query" {
+		case p.in == "query":
 			query.Set(p.name, value)
 			continue
 		}
@@ -123,9 +243,6 @@ func (t *Tool) Target(arguments json.RawMessage) (string, error) {
 		if path = strings.Replace(path, "{"+p.name+"}", value, 1); !slugForm.MatchString(value) || slices.Contains(api.Paths(), path) {
 			return "", ErrNoMember
 		}
-	}
-	for name := range given {
-		return "", &ArgumentError{fmt.Sprintf("There is no argument %.32q.", name)}
 	}
 	if len(query) > 0 {
 		path += "?" + query.Encode()

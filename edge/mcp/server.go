@@ -25,8 +25,13 @@ type Reader interface {
 	BaseURL() string
 }
 
-// callTime bounds one message: tools answer at once, and nothing is streamed.
+// callTime bounds one message that is answered here: tools answer at once, and nothing is
+// streamed. What the origin answers is bounded by who asks it.
 const callTime = 10 * time.Second
+
+// listTime is for how long clients may keep the list of tools and what the server says of
+// itself, in milliseconds. Both come with the binary and with the ring's name.
+const listTime = 300_000
 
 // Server answers messages of MCP clients. It is safe for concurrent use.
 type Server struct {
@@ -66,13 +71,14 @@ func (s *Server) handler(as describe.Server) http.Handler {
 			Instructions: describe.Instructions,
 			Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}, // the list never changes
 			Logger:       slog.New(slog.DiscardHandler),                           // what clients do wrong is theirs to see
+			SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.TTLMs, c.CacheScope = listTime, "public" },
 		})
 	server.AddReceivingMiddleware(noSubscriptions)
 	for _, t := range describe.Tools() {
-		closed := false
+		open, overwrites := t.Sends(), t.Overwrites()
 		server.AddTool(&sdk.Tool{
 			Name: t.Name, Title: t.Title, Description: t.About, InputSchema: t.Input, OutputSchema: t.Output,
-			Annotations: &sdk.ToolAnnotations{Title: t.Title, ReadOnlyHint: true, IdempotentHint: !t.Varies, OpenWorldHint: &closed},
+			Annotations: &sdk.ToolAnnotations{Title: t.Title, ReadOnlyHint: !t.Changes(), DestructiveHint: &overwrites, IdempotentHint: !t.Varies, OpenWorldHint: &open},
 		}, s.tool(t))
 	}
 	// Package edge has checked the Origin field, and there are no cookies to abuse.
@@ -91,9 +97,9 @@ func noSubscriptions(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// tool gives the handler of a tool, which answers with the document of its read.
+// tool gives the handler of a tool, which answers with a document.
 func (s *Server) tool(t describe.Tool) sdk.ToolHandler {
-	return func(_ context.Context, call *sdk.CallToolRequest) (result *sdk.CallToolResult, err error) {
+	return func(ctx context.Context, call *sdk.CallToolRequest) (result *sdk.CallToolResult, err error) {
 		// The SDK runs this on a goroutine of its own, where a panic would end the
 		// process.
 		defer func() {
@@ -102,31 +108,62 @@ func (s *Server) tool(t describe.Tool) sdk.ToolHandler {
 				result, err = s.refused(api.Internal, "The call could not be answered. The fault is not in the call."), nil
 			}
 		}()
-		target, err := t.Target(call.Params.Arguments)
+		switch {
+		case t.Sends():
+			result, err = s.send(ctx, &t, call.Params.Arguments)
+		case t.Makes():
+			result, err = s.made(&t, call.Params.Arguments)
+		default:
+			result, err = s.read(&t, call.Params.Arguments)
+		}
 		var wrong *describe.ArgumentError
 		switch {
 		case errors.Is(err, describe.ErrNoMember):
-			return s.refused(api.UnknownMember, "No member has this slug. list_members lists the members."), nil
+			return s.refused(api.UnknownMember, "No member has this slug. ring_list lists the members."), nil
+		case errors.As(err, &wrong) && t.Sends():
+			return s.refused(api.InvalidRequest, wrong.Detail), nil
 		case errors.As(err, &wrong):
 			return s.refused(api.InvalidParameter, wrong.Detail), nil
-		case err != nil:
-			return nil, err
 		}
-		var r api.Response
-		s.reader.Serve([]byte(target), &r)
-		result = &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(r.Body)}}}
-		if result.IsError = r.Status != http.StatusOK; !result.IsError {
-			result.StructuredContent = json.RawMessage(r.Body)
-		}
-		return result, nil
+		return result, err
 	}
 }
 
-// refused is a tool error with a problem document as its text. It has no structured
-// content, which would have to follow the tool's output schema.
+// read answers a call with the document of its read.
+func (s *Server) read(t *describe.Tool, arguments json.RawMessage) (*sdk.CallToolResult, error) {
+	target, err := t.Target(arguments)
+	if err != nil {
+		return nil, err
+	}
+	var r api.Response
+	s.reader.Serve([]byte(target), &r)
+	return document(r.Status == http.StatusOK, r.Body), nil
+}
+
+// made answers a call with a document that is made of several reads.
+func (s *Server) made(t *describe.Tool, arguments json.RawMessage) (*sdk.CallToolResult, error) {
+	body, err := t.Build(describe.NewSource(s.reader, describe.Site{}, time.Time{}), arguments)
+	var refused *describe.Problem
+	if errors.As(err, &refused) {
+		return document(false, refused.Body), nil
+	}
+	return document(true, body), err
+}
+
+// document is the result that has a document as its text. If the call failed, it is a
+// problem document, and there is no structured content, which would have to follow the
+// tool's output schema.
+func document(ok bool, body []byte) *sdk.CallToolResult {
+	result := &sdk.CallToolResult{IsError: !ok, Content: []sdk.Content{&sdk.TextContent{Text: string(body)}}}
+	if ok {
+		result.StructuredContent = json.RawMessage(body)
+	}
+	return result
+}
+
+// refused is a tool error with a problem document as its text.
 func (s *Server) refused(code api.Code, detail string) *sdk.CallToolResult {
-	problem := api.AppendProblem(nil, s.reader.BaseURL(), code, detail, nil)
-	return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: string(problem)}}}
+	return document(false, api.AppendProblem(nil, s.reader.BaseURL(), code, detail, nil))
 }
 
 // Answer is an answer over HTTP. Without a Body there is no Media.
@@ -144,10 +181,11 @@ type MessageError struct{ Detail string }
 func (e *MessageError) Error() string { return "mcp: " + e.Detail }
 
 // Handle answers the body of one POST. fields holds its header fields that begin with
-// "Mcp-", in canonical spelling; Handle may change it. The answer is always JSON,
+// "Mcp-", in canonical spelling; Handle may change it. ask sends what only the origin
+// answers, for the client of this message. The answer is always JSON,
 // whatever the client accepts. A message that is refused as a whole, rather than by a
 // JSON-RPC error, is a *[MessageError].
-func (s *Server) Handle(ctx context.Context, fields http.Header, body []byte) (Answer, error) {
+func (s *Server) Handle(ctx context.Context, fields http.Header, body []byte, ask Ask) (Answer, error) {
 	if text := bytes.TrimLeft(body, " \t\r\n"); len(text) > 0 && text[0] == '[' {
 		// One request would cost as much as the many in it.
 		return Answer{}, &MessageError{"Batches are not taken; send one message."}
@@ -160,8 +198,13 @@ func (s *Server) Handle(ctx context.Context, fields http.Header, body []byte) (A
 	if err != nil {
 		return Answer{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
+	c := newCaller(fields, body, ask)
+	if !c.sends {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, callTime)
+		defer cancel()
+	}
+	ctx = context.WithValue(ctx, callerKey{}, c)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "/mcp", io.NopCloser(bytes.NewReader(body)))
 	if err != nil {
 		return Answer{}, err

@@ -3,6 +3,7 @@ package paid
 import (
 	"context"
 	"errors"
+	"sort"
 
 	"webring/core"
 	"webring/core/api"
@@ -25,8 +26,10 @@ type Draft struct {
 	Required int
 	// Price is the fee and the opening bid in cents.
 	Price int64
-	// Slug is the slug that the member would get if it joined now.
+	// Slug is the slug that the member would get if it joined now, and Rank its rank; 0
+	// when the registration is refused.
 	Slug string
+	Rank int
 }
 
 // Check says what would become of a registration with this body. It applies the
@@ -58,7 +61,14 @@ func (s *Service) Check(ctx context.Context, client string, body []byte) Draft {
 	if d.Refusal == nil && len(s.Methods) == 0 {
 		d.Refusal = unconfigured
 	}
-	s.Ledger.View(func(v *ledger.View) { d.Slug = o.slug(v.State(), "") })
+	s.Ledger.View(func(v *ledger.View) {
+		st := v.State()
+		d.Slug = o.slug(st, "")
+		if d.Refusal == nil {
+			row := core.Ordinal(st.Rows())
+			d.Rank = 1 + sort.Search(st.Rows(), func(above int) bool { return st.TotalForRank(row, above+1) <= d.Price })
+		}
+	})
 	return d
 }
 

@@ -70,34 +70,46 @@ func runNode(t *testing.T, dir string, args ...string) string {
 	return string(text)
 }
 
-// toolCalls has every tool, and what is the same by HTTP. A code stands for a
-// tool error.
+// toolCalls has every tool, and what is the same by HTTP, if a read is. A code stands for a
+// tool error. The ring that they are for takes no payments.
 var toolCalls = []struct {
 	tool, arguments, path, code string
 }{
-	{"get_directory", `{}`, "/api", ""},
-	{"list_members", `{}`, "/api/ring", ""},
-	{"list_members", `{"kind":"agent","limit":1,"offset":1}`, "/api/ring?kind=agent&limit=1&offset=1", ""},
-	{"list_members", `{"limit":0}`, "/api/ring?limit=0", "invalid_parameter"},
-	{"get_member", `{"slug":"gamma"}`, "/api/ring/gamma", ""},
-	{"get_member", `{"slug":"nobody"}`, "/api/ring/nobody", "unknown_member"},
-	{"get_member", `{"slug":"eta"}`, "/api/ring/eta", "member_removed"},
-	{"next_member", `{"from":"https://www.beta.dev/app/"}`, "/api/ring/next?from=beta", ""},
-	{"next_member", `{"from":"nobody"}`, "/api/ring/next?from=nobody", "unknown_member"},
-	{"previous_member", `{"from":"alpha","category":"tools"}`, "/api/ring/prev?from=alpha&category=tools", ""},
-	{"random_member", `{"kind":"mcp"}`, "/api/ring/random?kind=mcp", ""}, // there is one
-	{"random_member", `{"category":"none"}`, "/api/ring/random?category=none", "empty_ring"},
-	{"list_categories", `{}`, "/api/categories", ""},
-	{"get_leaderboard", `{"limit":3}`, "/api/leaderboard?limit=3", ""},
-	{"get_widget", `{"from":"alpha"}`, "/api/widget?from=alpha", ""},
-	{"get_hops", `{"days":2}`, "/api/hops?days=2", ""},
-	{"get_member_hops", `{"slug":"beta"}`, "/api/ring/beta/hops", ""},
-	{"get_events", `{"since":0,"limit":2}`, "/api/events?since=0&limit=2", ""},
-	{"get_member_events", `{"slug":"beta"}`, "/api/ring/beta/events", ""},
+	{"ring_directory", `{}`, "/api", ""},
+	{"ring_list", `{}`, "/api/ring", ""},
+	{"ring_list", `{"kind":"agent","limit":1,"offset":1}`, "/api/ring?kind=agent&limit=1&offset=1", ""},
+	{"ring_list", `{"limit":0}`, "/api/ring?limit=0", "invalid_parameter"},
+	{"ring_member", `{"slug":"gamma"}`, "/api/ring/gamma", ""},
+	{"ring_member", `{"slug":"nobody"}`, "/api/ring/nobody", "unknown_member"},
+	{"ring_member", `{"slug":"eta"}`, "/api/ring/eta", "member_removed"},
+	{"ring_next", `{"from":"https://www.beta.dev/app/"}`, "/api/ring/next?from=beta", ""},
+	{"ring_next", `{"from":"nobody"}`, "/api/ring/next?from=nobody", "unknown_member"},
+	{"ring_prev", `{"from":"alpha","category":"tools"}`, "/api/ring/prev?from=alpha&category=tools", ""},
+	{"ring_random", `{"kind":"mcp"}`, "/api/ring/random?kind=mcp", ""}, // there is one
+	{"ring_random", `{"category":"none"}`, "/api/ring/random?category=none", "empty_ring"},
+	{"ring_categories", `{}`, "/api/categories", ""},
+	{"ring_leaderboard", `{"limit":3}`, "/api/leaderboard?limit=3", ""},
+	{"ring_widget", `{"from":"alpha"}`, "/api/widget?from=alpha", ""},
+	{"ring_hops", `{"days":2}`, "/api/hops?days=2", ""},
+	{"ring_member_hops", `{"slug":"beta"}`, "/api/ring/beta/hops", ""},
+	{"ring_events", `{"since":0,"limit":2}`, "/api/events?since=0&limit=2", ""},
+	{"ring_member_events", `{"slug":"beta"}`, "/api/ring/beta/events", ""},
+	{"ring_join_info", `{}`, "", ""},
+	{"ring_bid_info", `{}`, "", ""},
+	{"ring_check", `{"name":"New","url":"https://new.dev/","kind":"agent","bid":"0.01"}`, "", ""},
+	{"ring_join", `{"name":"New","url":"https://new.dev/","kind":"agent"}`, "", "payments_unconfigured"},
+	{"ring_join", `{"name":"New"}`, "", "invalid_request"},
+	{"ring_bid", `{"member":"beta","amount":"1.00"}`, "", "payments_unconfigured"},
+	{"ring_bid", `{"member":"nobody","amount":"1.00"}`, "", "unknown_member"},
+	{"ring_change", `{"slug":"nobody","name":"Mine"}`, "", "unknown_member"},
+	{"ring_leave", `{"slug":"eta"}`, "", "member_removed"},
+	{"ring_claim", `{"slug":"beta","account":"0x0000000000000000000000000000000000000001"}`, "", ""},
+	{"ring_visit", `{"slug":"nobody"}`, "", "unknown_member"},
+	{"ring_visit", `{"slug":"next"}`, "", "unknown_member"},
 }
 
-var toolNames = []string{"get_directory", "get_events", "get_hops", "get_leaderboard", "get_member", "get_member_events", "get_member_hops", "get_widget",
-	"list_categories", "list_members", "next_member", "previous_member", "random_member"}
+var toolNames = strings.Fields("ring_bid ring_bid_info ring_categories ring_change ring_check ring_claim ring_directory ring_events ring_hops ring_join ring_join_info " +
+	"ring_leaderboard ring_leave ring_list ring_member ring_member_events ring_member_hops ring_next ring_prev ring_random ring_visit ring_widget")
 
 func value(t *testing.T, text []byte) any {
 	t.Helper()
@@ -112,6 +124,18 @@ func value(t *testing.T, text []byte) any {
 func (o *origin) sameAsHTTP(n int, structured any, text string, failed bool) {
 	o.t.Helper()
 	c := toolCalls[n]
+	if c.path == "" {
+		doc := value(o.t, []byte(text))
+		switch {
+		case failed != (c.code != "") || failed != (structured == nil):
+			o.t.Errorf("%s %s: an error is %t: %s", c.tool, c.arguments, failed, text)
+		case failed && at(o.t, doc, "code") != c.code:
+			o.t.Errorf("%s %s: %s", c.tool, c.arguments, text)
+		case !failed && !reflect.DeepEqual(structured, doc):
+			o.t.Errorf("%s %s: structured content is not the document:\n%v\n%s", c.tool, c.arguments, structured, text)
+		}
+		return
+	}
 	want := o.get(c.path)
 	if failed != (c.code != "") {
 		o.t.Errorf("%s %s: an error is %t: %s", c.tool, c.arguments, failed, text)
@@ -143,6 +167,10 @@ func TestGoClientCallsEveryTool(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if listed.TTLMs != 300_000 || listed.CacheScope != "public" {
+		t.Errorf("the list may be kept for %d ms, %q", listed.TTLMs, listed.CacheScope)
+	}
+	changing := strings.Fields("ring_bid ring_change ring_claim ring_join ring_leave ring_visit")
 	schemas := map[string]*jsonschema.Resolved{}
 	var names []string
 	for _, tool := range listed.Tools {
@@ -158,8 +186,8 @@ func TestGoClientCallsEveryTool(t *testing.T) {
 		if schemas[tool.Name], err = s.Resolve(nil); err != nil {
 			t.Fatalf("%s: %v", tool.Name, err)
 		}
-		if !tool.Annotations.ReadOnlyHint {
-			t.Errorf("%s does not say that it only reads", tool.Name)
+		if only := !slices.Contains(changing, tool.Name); tool.Annotations.ReadOnlyHint != only {
+			t.Errorf("%s says that it only reads: %t", tool.Name, !only)
 		}
 	}
 	slices.Sort(names)
@@ -183,7 +211,7 @@ func TestGoClientCallsEveryTool(t *testing.T) {
 	}
 }
 
-func TestTypeScriptClientAndInspectorCallEveryTool(t *testing.T) {
+func TestTypeScriptClientsAndInspectorCallEveryTool(t *testing.T) {
 	t.Parallel()
 	dir := agents(t)
 	o := founded(t, reference, freely...)
@@ -195,26 +223,34 @@ func TestTypeScriptClientAndInspectorCallEveryTool(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var report struct {
-		Tools   []string
-		Results []struct {
+	type clientReport struct {
+		Tools    []string
+		Revision string
+		TTLMs    int
+		Results  []struct {
 			Content    []struct{ Text string }
 			Structured any `json:"structuredContent"`
 			IsError    bool
 		}
 	}
-	if err := json.Unmarshal([]byte(runNode(t, dir, "call.mjs", string(plan))), &report); err != nil {
+	var reports map[string]clientReport
+	if err := json.Unmarshal([]byte(runNode(t, dir, "call.mjs", string(plan))), &reports); err != nil {
 		t.Fatal(err)
 	}
-	slices.Sort(report.Tools)
-	if !slices.Equal(report.Tools, toolNames) {
-		t.Errorf("tools %v", report.Tools)
+	if sdk, client := reports["sdk"], reports["client"]; len(reports) != 2 || client.Revision != "2026-07-28" || client.TTLMs != 300_000 || sdk.Revision >= client.Revision {
+		t.Errorf("revisions %q and %q, a list for %d ms", sdk.Revision, client.Revision, client.TTLMs)
 	}
-	if len(report.Results) != len(toolCalls) {
-		t.Fatalf("%d results", len(report.Results))
-	}
-	for n, r := range report.Results {
-		o.sameAsHTTP(n, r.Structured, r.Content[0].Text, r.IsError)
+	for by, report := range reports {
+		slices.Sort(report.Tools)
+		if !slices.Equal(report.Tools, toolNames) {
+			t.Errorf("%s: tools %v", by, report.Tools)
+		}
+		if len(report.Results) != len(toolCalls) {
+			t.Fatalf("%s: %d results", by, len(report.Results))
+		}
+		for n, r := range report.Results {
+			o.sameAsHTTP(n, r.Structured, r.Content[0].Text, r.IsError)
+		}
 	}
 
 	inspect := func(args ...string) any {
@@ -228,7 +264,7 @@ func TestTypeScriptClientAndInspectorCallEveryTool(t *testing.T) {
 	if !slices.Equal(shown, toolNames) {
 		t.Errorf("the inspector shows %v", shown)
 	}
-	if got := at(t, inspect("--method", "tools/call", "--tool-name", "get_member", "--tool-arg", "slug=gamma"), "structuredContent", "member", "slug"); got != "gamma" {
+	if got := at(t, inspect("--method", "tools/call", "--tool-name", "ring_member", "--tool-arg", "slug=gamma"), "structuredContent", "member", "slug"); got != "gamma" {
 		t.Errorf("the inspector reads %v", got)
 	}
 }

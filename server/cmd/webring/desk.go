@@ -48,6 +48,9 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // joinForm is the form of the join page, which an origin that leads checks itself.
 const joinForm = "POST /join"
 
+// checkPattern is the check of a draft by programs.
+const checkPattern = "POST /api/check"
+
 // fill puts the handlers into the shell's configuration. switched says that roles change.
 func (d *desk) fill(cfg *edge.Config, switched bool) {
 	cfg.Paid, cfg.Others = map[string]edge.Handler{}, map[string]edge.Handler{}

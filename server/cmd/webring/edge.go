@@ -31,7 +31,8 @@ const edgeCapacity = 50_000_000
 // onlyAtOrigin are the requests that an edge passes on to the origin besides paidOperations,
 // each in [edge.Config]'s spelling.
 var onlyAtOrigin = []string{
-	"POST /join",
+	joinForm,
+	checkPattern,
 	"GET /reports/{id}",
 }
 

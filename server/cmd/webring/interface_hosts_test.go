@@ -42,7 +42,7 @@ func TestInterfaceHostsBeyondASCII(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				r := n.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_widget","arguments":`+string(arguments)+`}}`)
+				r := n.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ring_widget","arguments":`+string(arguments)+`}}`)
 				if got := at(t, r.document(t), "result", "structuredContent", "member", "slug"); got != "muller" {
 					t.Errorf("a tool's widget is that of %v", got)
 				}

@@ -102,7 +102,7 @@ func (l *leading) backend(n *originNode) *backend {
 	}
 	return &backend{
 		paid:    taken,
-		others:  map[string]edge.Handler{reportsPattern: n.scorer.report()},
+		others:  map[string]edge.Handler{reportsPattern: n.scorer.report(), checkPattern: server.CheckDraft(l.payments, edge.Body)},
 		check:   server.Check(l.payments, n.answers.BaseURL, n.o.payingWords()),
 		source:  l.publisher,
 		control: l.operator.Handler(),

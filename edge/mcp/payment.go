@@ -1,0 +1,150 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/gowebpki/jcs"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"webring/core/api"
+	"webring/edge/describe"
+)
+
+// The names of payments in metadata and the codes of errors.
+//
+// Document: draft-payment-transport-mcp-00. The first name is the reference client's: a
+// result in place of the error, whose codes MCP keeps for itself since 2026-07-28.
+const (
+	requiredKey   = "org.paymentauth/payment-required"
+	credentialKey = "org.paymentauth/credential"
+	receiptKey    = "org.paymentauth/receipt"
+
+	codeRequired = -32042
+	codeFailed   = -32043
+)
+
+// maxCredential is the longest credential in an Authorization field, as the origin has it.
+const maxCredential = 16 << 10
+
+// send answers a call with the answer to its request.
+func (s *Server) send(ctx context.Context, t *describe.Tool, arguments json.RawMessage) (*sdk.CallToolResult, error) {
+	c := callerOf(ctx)
+	r, err := t.Request(arguments)
+	if err != nil {
+		return nil, err
+	}
+	if strings.ContainsFunc(r.IdempotencyKey, func(c rune) bool { return c < '!' || c > '~' }) {
+		return s.refused(api.InvalidIdempotencyKey, "An idempotency_key has 16 to 255 visible ASCII characters."), nil
+	}
+	var values []string
+	var challenge string
+	if t.Changes() { // elsewhere MPP has a credential ignored
+		for _, raw := range c.credentials {
+			text, id := credential(raw)
+			if len(text) > maxCredential {
+				return s.refused(api.CredentialTooLarge, "A Payment credential may have at most 16384 characters."), nil
+			}
+			values, challenge = append(values, "Payment "+text), id
+		}
+	}
+	reply := c.ask(r, values)
+	if reply.Status == http.StatusPaymentRequired {
+		return c.required(reply)
+	}
+	result := document(reply.Status/100 == 2, reply.Body)
+	if receipt := receipt(reply.Header.Get("Payment-Receipt"), challenge); receipt != nil && !result.IsError {
+		result.Meta = sdk.Meta{receiptKey: receipt}
+	}
+	return result, nil
+}
+
+// paymentRequired is what a client gets that has to pay.
+type paymentRequired struct {
+	Status     int             `json:"httpStatus"`
+	Challenges []challenge     `json:"challenges"`
+	Problem    json.RawMessage `json:"problem"`
+	Failure    *failure        `json:"failure,omitempty"` // why its credential did not do
+}
+
+type failure struct {
+	Reason string `json:"reason"`
+	Detail string `json:"detail"`
+}
+
+// required asks for payment: by an error of the protocol, as the draft has it, and since
+// the revision that forbids its code by a result.
+func (c *caller) required(reply *Reply) (*sdk.CallToolResult, error) {
+	var problem struct{ Code, Reason, Detail, Title string }
+	if err := json.Unmarshal(reply.Body, &problem); err != nil {
+		return nil, err
+	}
+	p := paymentRequired{Status: reply.Status, Problem: reply.Body, Challenges: []challenge{}}
+	for _, value := range reply.Header.Values("WWW-Authenticate") {
+		if offer, ok := readChallenge(value); ok {
+			p.Challenges = append(p.Challenges, offer)
+		}
+	}
+	code := int64(codeRequired)
+	if problem.Code != string(api.PaymentRequired) {
+		code = codeFailed
+		p.Failure = &failure{cmp.Or(problem.Reason, problem.Code), problem.Detail}
+	}
+	if c.modern {
+		result := document(false, reply.Body)
+		result.Meta = sdk.Meta{requiredKey: p}
+		return result, nil
+	}
+	data, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	return nil, &jsonrpc.Error{Code: code, Message: problem.Title + ": " + problem.Detail, Data: data}
+}
+
+// credential gives a credential in JSON as an Authorization field has it, and the id of its
+// challenge. One that cannot be read comes out as one that the origin cannot read.
+func credential(raw json.RawMessage) (text, challenge string) {
+	encode := base64.RawURLEncoding.EncodeToString
+	// It refuses a name that is there twice, where two readers could see two values.
+	canonical, err := jcs.Transform(raw)
+	if err != nil {
+		return encode(raw), ""
+	}
+	var members, echo map[string]json.RawMessage
+	if json.Unmarshal(canonical, &members) != nil || json.Unmarshal(members["challenge"], &echo) != nil {
+		return encode(raw), ""
+	}
+	_ = json.Unmarshal(echo["id"], &challenge)
+	// Both are objects here and text over HTTP. The text is what the id binds.
+	for _, name := range [...]string{"request", "opaque"} {
+		if value := echo[name]; len(value) > 0 && value[0] == '{' {
+			echo[name] = json.RawMessage(`"` + encode(value) + `"`)
+		}
+	}
+	whole, err := json.Marshal(echo)
+	if err == nil {
+		members["challenge"] = whole
+		whole, err = json.Marshal(members)
+	}
+	if err != nil {
+		return encode(raw), challenge
+	}
+	return encode(whole), challenge
+}
+
+// receipt is a receipt with the challenge that was answered, nil for none.
+func receipt(field, challenge string) map[string]any {
+	text, err := base64.RawURLEncoding.DecodeString(field)
+	var r map[string]any
+	if err != nil || json.Unmarshal(text, &r) != nil || r == nil {
+		return nil
+	}
+	r["challengeId"] = challenge
+	return r
+}
