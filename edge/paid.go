@@ -28,8 +28,8 @@ func (s *Shell) other(h Handler) fasthttp.RequestHandler {
 		if from, ok := ctx.UserValue(senderKey{}).(voucher.Sender); ok {
 			h(ctx, from.Client.String(), from.HTTPS)
 		} else {
-			ctx.Request.Header.Del(voucher.LetGoField)
-			ctx.Request.Header.Del(voucher.ToLeaderField)
+			s.drop(&ctx.Request.Header, voucher.LetGoField)
+			s.drop(&ctx.Request.Header, voucher.ToLeaderField)
 			h(ctx, s.proxies.Client(ctx).String(), s.proxies.Secure(ctx))
 		}
 		if len(ctx.Response.Header.Peek("Cache-Control")) == 0 {
@@ -57,7 +57,7 @@ func (s *Shell) vouched(ctx *fasthttp.RequestCtx) (voucher.Sender, bool) {
 	if len(lines) == 0 {
 		return voucher.Sender{}, false
 	}
-	defer h.Del(voucher.Field)
+	defer s.drop(h, voucher.Field)
 	if s.vouchers == nil {
 		return voucher.Sender{}, false
 	}

@@ -51,7 +51,7 @@ func (s *Shell) unread(ctx *fasthttp.RequestCtx, err error) {
 	defer s.contain(ctx, &w)
 	lingering(ctx.Conn())
 	dropTrailers(&ctx.Request.Header, s.proxies.Field()) // the error may be in the trailers
-	identify(&ctx.Request.Header)
+	s.identify(&ctx.Request.Header)
 	c := s.proxies.ClientOfUnread(ctx)
 	limiter := s.limits.Load().of(c)
 	p, count := malformed, limiter.Take

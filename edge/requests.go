@@ -13,7 +13,7 @@ import (
 
 // identify gives a request the one X-Request-Id under which it is answered, passed on and
 // logged, whatever the client has sent.
-func identify(h *fasthttp.RequestHeader) {
+func (s *Shell) identify(h *fasthttp.RequestHeader) {
 	ids := h.PeekAll(requestid.Field)
 	if len(ids) == 1 && requestid.Valid(ids[0]) {
 		return
@@ -23,8 +23,27 @@ func identify(h *fasthttp.RequestHeader) {
 	if len(id) == 0 {
 		id = requestid.Append(id)
 	}
-	h.Del(requestid.Field)
+	s.drop(h, requestid.Field)
 	h.SetBytesV(requestid.Field, id)
+}
+
+// drop removes the lines of a field from a request. fasthttp changes the order of what is left
+// then, and of the lines of the field that names clients the last one counts: they are put back
+// in the order in which they came, or a request with a field to drop could choose its address.
+func (s *Shell) drop(h *fasthttp.RequestHeader, name string) {
+	var lines []string
+	if named := h.PeekAll(s.proxies.Field()); len(named) > 1 {
+		for _, line := range named {
+			lines = append(lines, string(line))
+		}
+	}
+	h.Del(name)
+	if lines != nil {
+		h.Del(s.proxies.Field())
+		for _, line := range lines {
+			h.Add(s.proxies.Field(), line)
+		}
+	}
 }
 
 // RequestID gives the id of a request that a [Handler] answers. It is valid as long as

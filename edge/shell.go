@@ -251,7 +251,7 @@ func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 	defer s.measure(ctx, s.began())
 	defer s.contain(ctx, &w)
 	dropTrailers(&ctx.Request.Header, s.proxies.Field())
-	identify(&ctx.Request.Header)
+	s.identify(&ctx.Request.Header)
 	w = s.count(ctx)
 	switch {
 	case w.Exceeded():

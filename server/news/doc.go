@@ -5,7 +5,9 @@
 //
 // [Observe] writes the news of an event in the transaction of the event, so they are
 // neither lost nor doubled by a crash or a change of the node that leads. It compares the
-// first hundred before and after: that costs the same in a ring of any size.
+// first hundred before and after: that costs the same in a ring of any size. It writes a row for
+// each member that has another rank. A bid takes 30 µs more so, and 1 ms more if it passes all
+// hundred, whose rows have 60 kB then.
 // [Pass], called once an hour, writes what time alone has changed. [Store.CatchUp] writes the news
 // of events that came without an observer, from an earlier version or from a backup; they tell
 // of no ranks but the present ones. [Document] answers reads.

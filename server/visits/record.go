@@ -144,7 +144,8 @@ func (v *Visitor) record(ctx context.Context, all []sight, next int64, asked boo
 }
 
 // judgeVisit writes the row of a member after a visit, and gives the events by which its
-// state changes. A member that is not there any more, or at another URL, stays as it is.
+// state changes. A member that is not there any more, or was moved or is of another kind since,
+// stays as it is.
 func judgeVisit(tx *ledger.Tx, s *sight, asked bool) (events []core.Event, err error) {
 	st := tx.State()
 	o, known := st.BySlug([]byte(s.slug))
@@ -160,7 +161,7 @@ func judgeVisit(tx *ledger.Tx, s *sight, asked bool) (events []core.Event, err e
 	switch {
 	case !there:
 		n = note{}
-	case m.URL != s.URL:
+	case m.URL != s.URL || m.Kind != s.Kind:
 		return nil, nil
 	default:
 		about := aboutOf(m)

@@ -86,15 +86,7 @@ func TestFullDisk(t *testing.T) {
 	late := o.challenge(o.post("/api/bid", body))
 	credential := signedBy(w, o.challenge(o.post("/api/bid", body)), ahead)
 
-	// From here on the node takes transactions and says nothing.
-	sent := false
-	p.Follow(func(methods []string) faults.Fault {
-		f := faults.On(faults.Sends, faults.DropAfter)(methods)
-		if sent = sent || f != faults.None; sent && f == faults.None {
-			return faults.DropBefore
-		}
-		return f
-	})
+	p.Follow(silentOnceSent())
 	under := make(chan reply, 1)
 	go func() {
 		r, err := o.try(http.MethodPost, "/api/bid", []byte(body), "Authorization", credential, "Content-Type", "application/json")

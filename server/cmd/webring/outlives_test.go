@@ -134,7 +134,9 @@ func (c *faultyCluster) loseMachine() {
 				c.answersAgain(lost)
 			}
 			lost, sent = n, c.seen.sent(n)
-			c.loseAnswers(n)
+			for _, proxy := range c.proxies(n) {
+				proxy.Follow(silentOnceSent())
+			}
 		}
 		return c.seen.sent(lost) > sent
 	})

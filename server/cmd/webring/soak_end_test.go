@@ -88,6 +88,18 @@ func (c *faultyCluster) loseAnswers(n *process) {
 	}
 }
 
+// silentOnceSent has a payment network take transactions, and say nothing from the first one on.
+func silentOnceSent() faults.Plan {
+	sent := false
+	return func(methods []string) faults.Fault {
+		f := faults.On(faults.Sends, faults.DropAfter)(methods)
+		if sent = sent || f != faults.None; sent && f == faults.None {
+			return faults.DropBefore
+		}
+		return f
+	}
+}
+
 // answersAgain ends loseAnswers.
 func (c *faultyCluster) answersAgain(n *process) {
 	for _, proxy := range c.proxies(n) {
