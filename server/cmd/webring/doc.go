@@ -13,7 +13,7 @@
 //   - roles.go, leading.go and desk.go: what stands behind the origin's shell. An only origin
 //     has one role. A node of a cluster changes its role while it runs: member.go decides
 //     which it has, member_duties.go carries it out, term.go is what leading for a time means
-//     for payments, member_run.go puts it together
+//     for payments, shared.go knows the secrets that all nodes share, member_run.go puts it together
 //   - edge.go: an edge, which is a replica, a shell before it, and a forwarder
 //   - core.go: which build of the core answers reads; shell.go: how an origin and an edge
 //     meet the outside; tls.go, reload.go and stop.go: the certificate, what SIGHUP reloads,

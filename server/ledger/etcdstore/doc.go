@@ -80,5 +80,6 @@
 // config.go, keys.go and group.go (what is stored), seal.go (encryption of values),
 // members.go (which member of etcd is asked), stand.go (following), elect.go, term.go (the
 // lease), cell.go (the fenced write), store.go and overlay.go (the ledger's store), nodes.go
-// (who takes part), trim.go, rotate.go (from one key to the next), init.go, status.go, marker.go.
+// (who takes part), instance.go (one process for each name), shared.go (secrets that all nodes share),
+// trim.go, rotate.go (from one key to the next), init.go, status.go, marker.go.
 package etcdstore
