@@ -47,8 +47,6 @@ func CheckDraft(s *paid.Service, body func(*fasthttp.RequestCtx) []byte) func(ct
 		c := draftCheck{Taken: len(d.Fields) == 0 && d.Refusal == nil, Errors: d.Fields, Required: d.Required, Slug: d.Slug, Rank: d.Rank}
 		if c.Errors == nil {
 			c.Errors = []paid.FieldError{}
-		} else {
-			c.Slug = ""
 		}
 		if d.Price > 0 {
 			c.Price = paid.FormatUSD(d.Price)

@@ -40,7 +40,7 @@ func llms(s *Source) ([]byte, error) {
 	r.join(body)
 	r.bid()
 	if total > 0 {
-		r.say("The first member is `%s`.\n\n", first[0].Slug)
+		r.say("For example, `{slug}` can be `%s`, the first member.\n\n", first[0].Slug)
 	}
 	r.change()
 	r.answers()

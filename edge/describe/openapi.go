@@ -79,7 +79,7 @@ func openAPI(s *Source) ([]byte, error) {
 			{"name": "paid", "description": "Joining and bidding."},
 			{"name": "owner", "description": "What owners do with their members. Free: a challenge for 0 asks for a signature."},
 			{"name": documentsTag, "description": "What is published for programs."},
-			{"name": "mcp", "description": "All of this as tools of the Model Context Protocol."},
+			{"name": "mcp", "description": "Reads, checks and payments as tools of the Model Context Protocol."},
 		},
 		"paths": paths,
 		"components": node{
@@ -197,7 +197,7 @@ func (b *openapi) payment(op *Operation) node {
 		offers = append(offers, node{"intent": o.Intent, "method": o.Method, "amount": nil, "currency": o.Currency, "description": words})
 		protocols = append(protocols, node{"mpp": node{"method": o.Method, "intent": o.Intent, "currency": o.Currency}})
 		if o.Method == "evm" {
-			protocols = append(protocols, node{"x402": node{}}) // unless the origin does not offer it
+			protocols = append(protocols, node{"x402": node{}}) // edges do not know whether the origin offers it: a 402 says so
 		}
 	}
 	if len(offers) == 0 {

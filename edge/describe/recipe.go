@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -57,9 +56,6 @@ func (r *recipe) command(path, words string, body any) {
 		words += " "
 	}
 	text := "-J '" + strings.ReplaceAll(string(inJSON(body)), "'", `\u0027`) + "'"
-	if body == nil {
-		text = ""
-	}
 	r.say("```sh\n%s '%s%s' %s%s\n```\n\n", r.client, strings.ReplaceAll(r.ring.Base, "'", "%27"), path, words, text)
 }
 
@@ -80,16 +76,11 @@ func (r *recipe) blocks() {
 		"Replace the words in braces. `{key}` is random, of 16 to 255 visible characters, a new one for each payment; leave the field out to do without.\n\n")
 }
 
-// checkPath is where a draft is checked without asking for a challenge.
-const checkPath = "/api/check"
-
 // check is what costs nothing: to check a draft, and to ask for its price.
 func (r *recipe) check(body any) {
 	r.say("**1. Check a draft.** Nothing is charged, and everything is validated, the site's score too. %s\n\n", r.ring.Rule)
-	if slices.ContainsFunc(Operations(), func(op Operation) bool { return op.Path == checkPath }) {
-		r.request("POST", checkPath, body)
-		r.say("Status 200 says whether it would be taken, and the price and the rank. To get an offer, send it to where it is paid:\n\n")
-	}
+	r.request("POST", "/api/check", body)
+	r.say("Status 200 says whether it would be taken, and the price and the rank. To get an offer, send it to where it is paid:\n\n")
 	r.request("POST", "/api/register", body, keyField)
 	r.say("`kind` is `agent`, `mcp` or `website`. `category` and `description` may be left out, and a `bid` in USD may be added. " +
 		"Status 402 says that the draft will be accepted once it is paid, and what that costs: `amount_usd`, and `offers` with an amount in base units, token, recipient and network each. " +
@@ -107,7 +98,7 @@ func (r *recipe) pay() {
 
 // signing says of each payment method what is signed, and what the payload of its credential is.
 var signing = map[string]string{
-	"tempo": "a type 0x76 transaction with one call, `transferWithMemo(recipient, amount, memo)` of the token, nonceKey 2²⁵⁶−1, nonce 0, no fee payer, and a validBefore " + transactionLife + " ahead. " +
+	"tempo": "a type 0x76 transaction with one call, `transferWithMemo(recipient, amount, memo)` of the token (who holds another token puts `approve` and `swapExactAmountOut` of Tempo's exchange before it: sold at most twice the amount, bought exactly the amount), nonceKey 2²⁵⁶−1, nonce 0, no fee payer, and a validBefore " + transactionLife + " ahead. " +
 		"The memo is `ef1ed712`, `01`, the first 10 bytes of Keccak-256 of the realm, 10 bytes of your own, and the first 7 of Keccak-256 of the challenge's id. " +
 		"Payload: `{\"type\":\"transaction\",\"signature\":\"0x…\"}` with the signed transaction. Document: draft-tempo-charge-00.",
 	"evm": "an EIP-3009 `TransferWithAuthorization` under the token's domain, validAfter 0, validBefore the challenge's `expires`, and as its nonce Keccak-256 of id and realm, one behind the other. " +

@@ -141,7 +141,7 @@ func (t *Tool) Sends() bool { return t.op.Method != "GET" }
 func (t *Tool) Changes() bool { return t.op.paid || t.op.proved }
 
 // Overwrites says that a call may take away what an owner has said of a member.
-func (t *Tool) Overwrites() bool { return t.op.proved }
+func (t *Tool) Overwrites() bool { return t.op.proved && t.op.ID != "visitMember" }
 
 // Makes says that the result is made of several reads, by [Tool.Build].
 func (t *Tool) Makes() bool { return t.build != nil }

@@ -32,7 +32,7 @@ func catalog(s *Source) ([]byte, error) {
 		},
 		{
 			"anchor":       ring.Base + "/mcp",
-			"service-desc": []node{target("/.well-known/mcp/server-card.json", "application/json")},
+			"service-desc": []node{target("/mcp/server-card", cardMedia)},
 			"service-doc":  guide,
 		},
 	}})

@@ -48,7 +48,7 @@ func (s *Server) send(ctx context.Context, t *describe.Tool, arguments json.RawM
 		for _, raw := range c.credentials {
 			text, id := credential(raw)
 			if len(text) > maxCredential {
-				return s.refused(api.CredentialTooLarge, "A Payment credential may have at most 16384 characters."), nil
+				return s.refused(api.CredentialTooLarge, "A payment credential may have at most 16384 characters."), nil
 			}
 			values, challenge = append(values, "Payment "+text), id
 		}

@@ -72,7 +72,7 @@ var explanations = map[api.Code]explanation{
 		"A payment for the same request was made, or an owner's request was carried out, under this Idempotency-Key in the last 24 hours: by anybody, if the request carries no credential, or by the account that its credential names. Nothing was charged for this request.",
 		"To read the answer to that payment again, send its credential with the key. To pay once more, send another key."},
 	api.PaymentUnapplied: {
-		"The transaction of the credential has paid this ring, and what it was to pay for cannot be done: somebody else has the URL by now, the member is gone, the credential came with another request than the one it was issued for, or it is one of x402 whose payment was on its chain before it was presented here: anybody can read such a payment there, so it does not show whose request it pays for.",
+		"The transaction of the credential has paid this ring, and what it was to pay for cannot be done: somebody else has the URL by now, the member is gone, or the credential came with another request than the one it was issued for. An x402 payment that was on its chain before it was presented here has no effect either: anybody can read it there, so it does not show whose request it pays for.",
 		"Do not pay again. If the detail says that the request is another one, send the right one. Otherwise write to the operator and give the reference that the problem document holds."},
 	api.PaymentMismatch: {
 		"The transaction was mined, but it did not move the money that it had promised to this ring, so nothing was granted.",

@@ -52,8 +52,8 @@ func (a *authorization) moves(l node.Log, token common.Address) bool {
 
 // searchBack is how long before validBefore the authorisation may at the earliest
 // have been used or cancelled, with much to spare: its nonce is that of a
-// challenge that lives five minutes at most and expires no earlier. One of x402 had two
-// minutes left at most when the token did not know its nonce yet, before it was reserved.
+// challenge that lives five minutes at most and expires no earlier. An x402 authorisation ends two
+// minutes at most after it was first seen unused here.
 const searchBack = 15 * time.Minute
 
 // earliest is the second before which the authorisation was not used, as long as it

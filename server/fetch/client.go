@@ -266,6 +266,10 @@ func (c *Client) send(req *http.Request) (*http.Response, error) {
 // maxPacked is by how many bytes a body may be longer compressed than decoded.
 const maxPacked = 64 << 10
 
+// maxAsked is how often it is asked whether a body is enough already: that reads all of it,
+// and a body can come byte by byte.
+const maxAsked = 256
+
 // decoded reads the first most bytes of a body. It bounds the bytes that it reads and
 // those that they decode to: a megabyte can decode to gigabytes of zeros, and endless
 // empty gzip members to nothing.
@@ -286,11 +290,11 @@ func decoded(resp *http.Response, most int64, enough func(http.Header, []byte) b
 		return io.ReadAll(body)
 	}
 	var all []byte
-	for part := make([]byte, 4096); ; {
+	for part, asked := make([]byte, 4096), 0; ; asked++ {
 		n, err := body.Read(part)
 		all = append(all, part[:n]...)
 		switch {
-		case errors.Is(err, io.EOF), n > 0 && enough(resp.Header, all):
+		case errors.Is(err, io.EOF), n > 0 && asked < maxAsked && enough(resp.Header, all):
 			return all, nil
 		case err != nil:
 			return nil, err

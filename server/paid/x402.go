@@ -18,9 +18,6 @@ import (
 // before this ring has reserved it has no effect, however it came to be made: it is kept
 // for the operator.
 
-// paths are those of the operations that are paid for.
-var paths = map[string]string{OpRegister: "/api/register", OpBid: "/api/bid"}
-
 // x402Offer gives what an x402 client can pay instead of ch; ok is false if that is nothing.
 func (s *Service) x402Offer(n *network, ch mpp.Challenge) (offer x402.Offer, ok bool) {
 	if offer, ok = n.Exact(ch.Request); !ok {
@@ -35,7 +32,7 @@ func (s *Service) x402Offer(n *network, ch mpp.Challenge) (offer x402.Offer, ok 
 // x402Required is the PAYMENT-REQUIRED field of a 402.
 func (s *Service) x402Required(c Call, o order, why *Problem, offers []x402.Offer) (field [2]string, err error) {
 	required := x402.Required{Version: x402.Version, Error: why.Detail, Accepts: offers,
-		Resource: x402.Resource{URL: s.base() + paths[c.Operation], Description: o.describe(), MIMEType: "application/json"}}
+		Resource: x402.Resource{URL: s.base() + "/api/" + c.Operation, Description: o.describe(), MIMEType: "application/json"}}
 	text, err := required.Header()
 	return [2]string{x402.RequiredField, text}, err
 }

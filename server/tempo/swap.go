@@ -52,11 +52,8 @@ func selectorOf(signature string) []byte { return crypto.Keccak256([]byte(signat
 // readSwap reads the two calls before the transfer, and holds them to it.
 func (tx *transaction) readSwap() (*swap, error) {
 	approval, order := tx.calls[0], tx.calls[1]
-	if !bytes.HasPrefix(approval.to[:], tokenPrefix) {
-		return nil, refuse(mpp.ReasonForm, "the first of three calls must be approve, of the token that is sold")
-	}
 	allows, ok := readWords(approval.data, approveSelector, 2)
-	if !ok {
+	if !ok || !bytes.HasPrefix(approval.to[:], tokenPrefix) {
 		return nil, refuse(mpp.ReasonForm, "the first of three calls must be approve, of the token that is sold")
 	}
 	orders, ok := readWords(order.data, swapSelector, 4)

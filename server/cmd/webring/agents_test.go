@@ -211,7 +211,7 @@ func TestGoClientCallsEveryTool(t *testing.T) {
 	}
 }
 
-func TestTypeScriptClientsAndInspectorCallEveryTool(t *testing.T) {
+func TestTypeScriptClientsCallEveryToolAndTheInspectorOne(t *testing.T) {
 	t.Parallel()
 	dir := agents(t)
 	o := founded(t, reference, freely...)

@@ -34,7 +34,7 @@ func TestInterfaceDirectory(t *testing.T) {
 	}
 	endpoints := at(t, doc, "endpoints").(map[string]any)
 	ours := []string{"PATCH /api/ring/{slug}", "DELETE /api/ring/{slug}", "POST /api/ring/{slug}/claim", "POST /api/ring/{slug}/visit",
-		"GET /api/hops", "GET /api/ring/{slug}/hops", "GET /api/events", "GET /api/ring/{slug}/events"}
+		"GET /api/hops", "GET /api/ring/{slug}/hops", "GET /api/events", "GET /api/ring/{slug}/events", "POST /api/check"}
 	for _, e := range slices.Concat(interfaceEndpoints, ours, []string{"GET /widget.js", "GET /openapi.json", "GET /llms.txt", "POST /mcp"}) {
 		if s, _ := endpoints[e].(string); s == "" {
 			t.Errorf("%s is not described", e)

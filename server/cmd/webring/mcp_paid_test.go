@@ -210,6 +210,20 @@ func TestToolsArePaidThroughAnEdge(t *testing.T) {
 	}
 	e.get("/api/ring/leaver").does(t, 410, "member_removed")
 
+	// What a check finds beside a member with 4.75.
+	check := func(arguments string) any { return value(t, e.call("ring_check", arguments, nil).StructuredContent) }
+	for bid, rank := range map[string]float64{"1.00": 2, "9.00": 1} {
+		if d := check(`{"name":"New","url":"https://new.dev/","kind":"agent","bid":"` + bid + `"}`); at(t, d, "taken") != true || at(t, d, "leaderboard_rank") != rank {
+			t.Errorf("with a bid of %s: %v", bid, d)
+		}
+	}
+	if d := check(`{"name":"New","url":"https://new.dev/","kind":"robot"}`); at(t, d, "taken") != false || at(t, d, "errors", 0, "pointer") != "/kind" {
+		t.Errorf("%v", d)
+	}
+	if d := check(`{"name":"New","url":"https://by-tool.dev/","kind":"agent"}`); at(t, d, "taken") != false || at(t, d, "refusal", "code") != "already_registered" {
+		t.Errorf("%v", d)
+	}
+
 	// A challenge is for one tool and one set of arguments, in whichever order.
 	const bid, again = `{"member":"by-tool","amount":"2.00"}`, `{ "amount" : "2.00", "member" : "by\u002dtool" }`
 	offer := e.call("ring_bid", bid, nil)

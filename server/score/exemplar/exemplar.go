@@ -143,8 +143,8 @@ func (s *Site) document(w http.ResponseWriter, path, base string) bool {
 	case "/.well-known/ai-catalog.json":
 		media = "application/ai-catalog+json"
 		check, value = "ai-catalog", object{"specVersion": "1.0", "entries": list{
-			object{"identifier": "urn:air:" + hostOf(base) + ":mcp:site", "type": cardMedia, "url": base + "/mcp/server-card"},
-			object{"identifier": "urn:air:" + hostOf(base) + ":skills:index", "type": "application/json", "url": base + "/.well-known/agent-skills/index.json"}}}
+			object{"identifier": "urn:air:" + hostOf(base) + ":site:mcp", "type": cardMedia, "url": base + "/mcp/server-card"},
+			object{"identifier": "urn:air:" + hostOf(base) + ":index:skills", "type": "application/json", "url": base + "/.well-known/agent-skills/index.json"}}}
 	case "/mcp/server-card":
 		media, check, value = cardMedia, "mcp-card", card
 	case "/.well-known/mcp/server-card.json":

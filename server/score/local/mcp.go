@@ -54,14 +54,15 @@ func (s *site) findServer(ctx context.Context, catalog *document) *mcpServer {
 // Document: Discovery, of the server card extension of the Model Context Protocol.
 func (s *site) findCard(ctx context.Context, m *mcpServer, catalog *document) {
 	for _, l := range catalog.leads {
-		if m.card = l.card; m.card == nil {
+		card := l.card
+		if card == nil {
 			own := s.own(l.url)
 			if own == "" {
 				continue
 			}
-			m.card = s.readDocument(ctx, serverCard, own)
+			card = s.readDocument(ctx, serverCard, own)
 		}
-		if m.place = byCatalog; m.card.formed {
+		if m.card, m.place = card, byCatalog; card.formed {
 			return
 		}
 		break // the first says how the catalog is kept

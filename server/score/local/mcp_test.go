@@ -89,6 +89,9 @@ func TestWaysToAnMCPServer(t *testing.T) {
 			"GET /mcp/server-card": answers(card), "POST /tides/mcp": answers(unknown),
 		}, []string{"mcp-card"}, "What answers is no MCP server", []string{"POST /tides/mcp server/discover", "POST /tides/mcp initialize"}},
 		"is not there": {"/", map[string]page{"GET /mcp/server-card": answers(card)}, []string{"mcp-card"}, "Status 404.", []string{"POST /tides/mcp server/discover"}},
+		"is elsewhere by the catalog": {"/", map[string]page{
+			"GET /.well-known/ai-catalog.json": answers(fmt.Sprintf(entry, `"type":"application/mcp-server-card+json","url":"https://tides.example/card.json"`)),
+		}, nil, "No card says where a server is.", nil},
 		"is elsewhere": {"/", map[string]page{
 			"GET /mcp/server-card": answers(strings.ReplaceAll(card, "site.dev/tides", "tides.example")),
 		}, []string{"mcp-card"}, "on other sites only", nil},
