@@ -236,8 +236,11 @@ func TestAnswersWaitUntilThisNodeSeesWhatWasPaidFor(t *testing.T) {
 // A request without a body, on a connection that the origin has closed meanwhile, is one
 // that Go's client would send again.
 func TestALeaveIsNeverSentTwice(t *testing.T) {
+	var mu sync.Mutex
 	var heads []string
 	s := edgeTo(t, Config{Origins: []string{answering(t, func(head, _ string) string {
+		mu.Lock()
+		defer mu.Unlock()
 		if heads = append(heads, head); len(heads) > 1 {
 			return ""
 		}
@@ -248,6 +251,8 @@ func TestALeaveIsNeverSentTwice(t *testing.T) {
 		t.Fatal(r.status, r.body)
 	}
 	wantProblem(t, s.do("DELETE", "/api/ring/beta", "", fields...), api.PaymentPending)
+	mu.Lock()
+	defer mu.Unlock()
 	if len(heads) != 2 || strings.Contains(heads[1], "Transfer-Encoding") {
 		t.Errorf("the origin got %q", heads)
 	}

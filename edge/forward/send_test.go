@@ -52,6 +52,21 @@ func newNodes(t *testing.T, seed uint64) *nodes {
 		conns: map[string][]net.Conn{}, fields: map[string]http.Header{}}
 }
 
+// told gives how many nodes took the request of an Authorization, or may have, and whether it
+// had its effect.
+func (n *nodes) told(credential string) (took int, paid bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.took[credential], n.paid[credential]
+}
+
+// newest gives the fields of the newest request to a node.
+func (n *nodes) newest(name string) http.Header {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.fields[name]
+}
+
 // become changes the condition of a node. Connections of one that dies end.
 func (n *nodes) become(name string, condition int) {
 	n.mu.Lock()
@@ -203,9 +218,7 @@ func TestPaymentsGoToWhoeverLeadsAndToNobodyElse(t *testing.T) {
 								credential = fmt.Sprintf("Payment %d-%d", step, i)
 							}
 							status, code, res := ask(t, f.Paid, method, credential)
-							n.mu.Lock()
-							took, paid := n.took[credential], n.paid[credential]
-							n.mu.Unlock()
+							took, paid := n.told(credential)
 							if credential == "" {
 								if leader < len(names) && status != 402 || leader == len(names) && code != api.NotLeader && code != api.PaymentsUnavailable {
 									t.Errorf("step %d: without a payment, %d %s", step, status, res.Body())
@@ -299,7 +312,7 @@ func TestANodePassesOnToTheLeaderAndNoFurther(t *testing.T) {
 		refused := func(rule, method string, do func(*fasthttp.RequestCtx, string, bool), fields ...string) {
 			t.Helper()
 			status, code, res := ask(t, do, method, "Payment "+rule, fields...)
-			if status != 503 || code != api.NotLeader || string(res.Header.Peek("Retry-After")) != "2" || n.paid["Payment "+rule] {
+			if _, paid := n.told("Payment " + rule); status != 503 || code != api.NotLeader || string(res.Header.Peek("Retry-After")) != "2" || paid {
 				t.Errorf("%s: %d %s", rule, status, res.Body())
 			}
 		}
@@ -330,8 +343,8 @@ func TestANodePassesOnToTheLeaderAndNoFurther(t *testing.T) {
 		}
 		refused("for the leader", "POST", f.Paid, voucher.ToLeaderField, "1")
 		refused("for the leader", "GET", f.Pass, voucher.ToLeaderField, "1")
-		if status, _, _ := ask(t, f.Paid, "POST", "Payment x"); status != 200 || n.fields["b"].Get(voucher.ToLeaderField) != "1" || n.fields["b"].Get(voucher.Field) == "" {
-			t.Errorf("%d, the leader got %v", status, n.fields["b"])
+		if status, _, _ := ask(t, f.Paid, "POST", "Payment x"); status != 200 || n.newest("b").Get(voucher.ToLeaderField) != "1" || n.newest("b").Get(voucher.Field) == "" {
+			t.Errorf("%d, the leader got %v", status, n.newest("b"))
 		}
 	})
 }
