@@ -205,8 +205,10 @@ func (c *testCluster) read() *readers {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{}, len(c.nodes))
 	client := &http.Client{Timeout: patient, Transport: &http.Transport{MaxIdleConnsPerHost: 4}}
-	for i, o := range c.nodes {
+	for range c.nodes {
 		r.absent = append(r.absent, new(atomic.Bool))
+	}
+	for i, o := range c.nodes {
 		go func() {
 			defer func() { done <- struct{}{} }()
 			for last := 0; ctx.Err() == nil; {
