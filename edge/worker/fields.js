@@ -88,6 +88,7 @@ function names(list, tag) {
 const PROBLEMS = {
 	body_too_large: { status: 413, title: "The request body is too large" },
 	rate_limited: { status: 429, title: "Too many requests" },
+	internal: { status: 500, title: "Something went wrong here" },
 	payment_pending: { status: 503, title: "A payment is being settled" },
 	payments_unavailable: { status: 503, title: "Payments are unavailable at the moment" },
 };

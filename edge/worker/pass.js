@@ -94,7 +94,7 @@ export class Origin {
 		const reads = request.method === "GET" || request.method === "HEAD";
 		const body = reads ? new Uint8Array() : await readBody(request);
 		if (!body) return problem(fields, base, "body_too_large", "A request body may have 16 KiB, without its content coding too.");
-		const scheme = request.url.startsWith("https:") ? "https" : "http";
+		const scheme = isSecure(request.url) ? "https" : "http";
 		let answer;
 		try {
 			answer = await this.send(client, scheme, target, { method: request.method }, headers, body);
@@ -123,10 +123,15 @@ function unanswered(sent, reads, fields, base) {
 	const lost = "The origin of this ring was lost before it answered.";
 	if (reads) {
 		const detail = "Only the origin of this ring has what is at this address, and it cannot be reached. Other reads go on.";
-		return problem(fields, base, "payments_unavailable", detail);
+		return problem(fields, base, "internal", detail);
 	}
 	if (sent.has("Authorization") || sent.has("PAYMENT-SIGNATURE")) return problem(fields, base, "payment_pending", `${lost} ${SEND_AGAIN}`);
 	return problem(fields, base, "payments_unavailable", `${lost} This request brought no payment and charges nothing. Reads go on.`);
+}
+
+/** Whether a payment may be asked for: over TLS, or on this machine, as where a Worker is developed. */
+function isSecure(/** @type {string} */ url) {
+	return /^(https:|http:\/\/(127\.0\.0\.1|localhost|\[::1\])[:/])/.test(url);
 }
 
 /** Reads a body, or gives null if it is too long. */

@@ -121,11 +121,12 @@ export class Replica {
 	 * @param {number} deadline in milliseconds since 1970
 	 */
 	async reach(ctx, seq, deadline) {
-		while (this.guest && this.guest.seq < seq && Date.now() < deadline) {
+		const reached = () => (this.guest?.seq ?? -1) >= seq;
+		while (!reached() && Date.now() < deadline && (this.guest || Date.now() >= this.#again)) {
 			await this.#within(this.update(ctx, true), deadline - Date.now());
-			if (this.guest.seq < seq) await sleep(50);
+			if (!reached()) await sleep(50);
 		}
-		return (this.guest?.seq ?? 0) >= seq;
+		return reached();
 	}
 
 	/** Drops a guest that has failed: readers get the origin's answers until there is another. */

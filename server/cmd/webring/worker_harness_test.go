@@ -67,21 +67,26 @@ func bundled(t *testing.T) string {
 	return bundle.dir
 }
 
-// workerd is the runtime that npm has brought.
-func workerd(t *testing.T) string {
+// fromNPM gives a program that npm has brought for this system. where names the package by
+// the words for processors that Go has.
+func fromNPM(t *testing.T, name, where string, processors map[string]string) string {
 	t.Helper()
-	processor := map[string]string{"amd64": "64", "arm64": "arm64"}[runtime.GOARCH]
-	path, err := filepath.Abs(filepath.Join(workerFolder, "node_modules/@cloudflare/workerd-"+runtime.GOOS+"-"+processor, "bin/workerd"))
+	path, err := filepath.Abs(filepath.Join(workerFolder, "node_modules", fmt.Sprintf(where, runtime.GOOS, processors[runtime.GOARCH])))
 	if err == nil {
 		_, err = os.Stat(path)
 	}
 	if err != nil {
-		t.Skipf("npm has no workerd for this system: %v", err)
+		t.Skipf("npm has no %s for this system: %v", name, err)
 	}
 	return path
 }
 
-// worker is a Worker under workerd.
+func workerd(t *testing.T) string {
+	t.Helper()
+	return fromNPM(t, "workerd", "@cloudflare/workerd-%s-%s/bin/workerd", map[string]string{"amd64": "64", "arm64": "arm64"})
+}
+
+// worker is a Worker under workerd, or under Deno.
 type worker struct {
 	*origin
 	program string
@@ -141,6 +146,20 @@ func (w *worker) launch() {
 		}
 		return err == nil
 	})
+}
+
+// deno starts the same files under Deno, to follow h.
+func (h *hostile) deno() *worker {
+	h.t.Helper()
+	bundled(h.t)
+	listen := devchain.FreeAddress()
+	w := &worker{origin: &origin{t: h.t, base: "http://" + listen}}
+	w.program = fromNPM(h.t, "Deno", "@deno/%s-%s-glibc/deno", map[string]string{"amd64": "x64", "arm64": "arm64"})
+	w.args = []string{"run", "--no-config", "--allow-net", "--allow-env", "--allow-read", filepath.Join(workerFolder, "deno.js")}
+	w.env = []string{"LISTEN=" + listen, "ORIGIN=" + h.base, "ORIGIN_KEY=" + h.key, "RATE_LIMIT=0", "DENO_NO_UPDATE_CHECK=1", "DENO_DIR=" + h.t.TempDir()}
+	w.launch()
+	h.t.Cleanup(w.kill)
+	return w
 }
 
 // worker starts a Worker that follows h.

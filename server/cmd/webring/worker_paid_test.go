@@ -17,9 +17,9 @@ import (
 // origin, and while that is away reads go on.
 func TestPayersReadTheirOwnWritesAtAWorker(t *testing.T) {
 	t.Parallel()
-	_, client := chain(t)
+	c, client := chain(t)
 	secret := secretFile(t)
-	s := evmShop(t, "--core", "native", "--edge-secret-file", secret, "--rate-limit", "5000")
+	s := evmShop(t, "--tempo-rpc", c.RPC, "--core", "native", "--edge-secret-file", secret, "--rate-limit", "5000")
 	w := startWorker(t, s.base, s.verifier(), secretOf(t, secret))
 
 	// x402.
@@ -52,6 +52,16 @@ func TestPayersReadTheirOwnWritesAtAWorker(t *testing.T) {
 	shows("exactly", "3.00")
 	pay("/api/bid", `{"member":"exactly","amount":"1.50"}`, 200)
 	shows("exactly", "4.50")
+
+	// MPP.
+	if p := w.pay(wallet(t), "/api/register", `{"name":"Plainly","url":"https://plainly.dev/","kind":"mcp"}`); p.Status != 201 || p.Header.Get("Webring-Stale") != "" {
+		t.Errorf("%d %s\n%s", p.Status, p.Body, w.log)
+	}
+	shows("plainly", "1.00")
+	if p := w.pay(wallet(t), "/api/bid", `{"member":"exactly","amount":"2.00"}`); p.Status != 200 || p.Header.Get("Webring-Stale") != "" {
+		t.Errorf("%d %s\n%s", p.Status, p.Body, w.log)
+	}
+	shows("exactly", "6.50")
 
 	// Each client is counted for itself, at the Worker and at the origin.
 	const challenge = `{"member":"exactly","amount":"1.00"}`
@@ -93,12 +103,12 @@ func TestPayersReadTheirOwnWritesAtAWorker(t *testing.T) {
 	if r := w.post("/api/bid", challenge, "Authorization", "Payment lost"); r.code(t) != "payment_pending" {
 		t.Errorf("without the origin: %d %s", r.Status, r.Body)
 	}
-	if r := w.get("/llms.txt"); r.code(t) != "payments_unavailable" {
+	if r := w.get("/llms.txt"); r.code(t) != "internal" {
 		t.Errorf("without the origin: %d %s", r.Status, r.Body)
 	}
 	s.launch()
 	pay("/api/bid", `{"member":"exactly","amount":"1.00"}`, 200)
-	shows("exactly", "5.50")
+	shows("exactly", "7.50")
 	s.confirmed()
 }
 
