@@ -285,13 +285,16 @@ func (m *Model) Ring(kind core.Kind, category *string) []int {
 	return ring
 }
 
-// Standing follows core/README.md, "Money and rank", word by word.
-func (m *Model) Standing(i int) int64 {
+// Standing is that of a member at the clock, in cents.
+func (m *Model) Standing(i int) int64 { return m.StandingAt(i, m.Clock) }
+
+// StandingAt follows core/README.md, "Money and rank", word by word.
+func (m *Model) StandingAt(i int, second int64) int64 {
 	member := m.Members[i]
 	if member.Bids == 0 {
 		return member.Total()
 	}
-	elapsed := m.Clock - member.LastBid/1000 - m.Rules.Grace
+	elapsed := second - member.LastBid/1000 - m.Rules.Grace
 	if elapsed <= 0 {
 		return member.Total()
 	}
@@ -300,6 +303,13 @@ func (m *Model) Standing(i int) int64 {
 	}
 	product := new(big.Int).Mul(big.NewInt(member.Total()), big.NewInt(m.Rules.Decay-elapsed))
 	return product.Div(product, big.NewInt(m.Rules.Decay)).Int64()
+}
+
+// At gives the model as it will be at a later second if nothing happens until then.
+func (m *Model) At(second int64) *Model {
+	later := *m
+	later.Clock = second
+	return &later
 }
 
 // Ranked gives the ordinals of the members in the ring, first rank first.
@@ -322,6 +332,22 @@ func (m *Model) ToTakeFirst(i int) (cents int64, ok bool) {
 		total := m.Members[i].Total() + payment
 		return total > leader || total == leader && i < first
 	}), true
+}
+
+// ToPass searches the least payment that would rank i before the member above it, and gives
+// the rank that i has then.
+func (m *Model) ToPass(i, above int) (cents int64, rank int) {
+	before := func(payment int64, other int) bool {
+		total := m.Members[i].Total() + payment
+		return total > m.Standing(other) || total == m.Standing(other) && i < other
+	}
+	cents, rank = m.least(func(payment int64) bool { return before(payment, above) }), 1
+	for _, other := range m.Ring(0, nil) {
+		if other != i && !before(cents, other) {
+			rank++
+		}
+	}
+	return cents, rank
 }
 
 // JoinAtFirst searches the least opening bid that would rank a new member
