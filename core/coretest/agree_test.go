@@ -74,7 +74,8 @@ func compare(t *testing.T, st *core.State, m *Model, random *rand.Rand) {
 	compareForecasts(t, st, m)
 	totalForRank(t, st, m, len(m.Members), 1+random.IntN(len(m.Members)+1))
 	ranks, positions := map[int]int{}, map[int]int{}
-	for i, o := range m.Ranked() {
+	ranked := m.Ranked()
+	for i, o := range ranked {
 		ranks[o] = i + 1
 	}
 	for i, o := range m.Ring(0, nil) {
@@ -108,7 +109,7 @@ func compare(t *testing.T, st *core.State, m *Model, random *rand.Rand) {
 			continue
 		}
 		if rank := ranks[i]; rank > 1 {
-			above := m.Ranked()[rank-2]
+			above := ranked[rank-2]
 			cents, takes := st.ToPass(o, core.Ordinal(above))
 			if want, wantRank := m.ToPass(i, above); cents != want || takes != wantRank {
 				t.Fatalf("member %d passes %d with %d at rank %d, want %d and %d", i, above, cents, takes, want, wantRank)
@@ -144,10 +145,10 @@ func compareForecasts(t *testing.T, st *core.State, m *Model) {
 		if got, want := st.JoinAtFirstThen(&f), then.JoinAtFirst(); got != want {
 			t.Fatalf("join at first at %d: %d, want %d", at, got, want)
 		}
-		for o := range m.Members {
+		for o, member := range m.Members {
 			cents, ok := st.ToTakeFirstThen(core.Ordinal(o), &f)
-			if want, wantOK := then.ToTakeFirst(o); cents != want || ok != wantOK {
-				t.Fatalf("member %d: to take first at %d %d %t, want %d %t", o, at, cents, ok, want, wantOK)
+			if ok != (member.Live() && o != first) || ok && cents != then.toPass(o, first, standing) {
+				t.Fatalf("member %d: to take first from %d at %d %d %t, want %d", o, first, at, cents, ok, then.toPass(o, first, standing))
 			}
 			if got, want := st.StandingAt(core.Ordinal(o), at), then.Standing(o); got != want {
 				t.Fatalf("member %d: standing %d at %d, want %d", o, got, at, want)

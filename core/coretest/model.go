@@ -327,23 +327,24 @@ func (m *Model) ToTakeFirst(i int) (cents int64, ok bool) {
 	if !slices.Contains(ranked, i) || ranked[0] == i {
 		return 0, false
 	}
-	leader, first := m.Standing(ranked[0]), ranked[0]
+	return m.toPass(i, ranked[0], m.Standing(ranked[0])), true
+}
+
+// toPass searches the least payment that would rank i before a member with a standing.
+func (m *Model) toPass(i, other int, standing int64) (cents int64) {
 	return m.least(func(payment int64) bool {
 		total := m.Members[i].Total() + payment
-		return total > leader || total == leader && i < first
-	}), true
+		return total > standing || total == standing && i < other
+	})
 }
 
 // ToPass searches the least payment that would rank i before the member above it, and gives
 // the rank that i has then.
 func (m *Model) ToPass(i, above int) (cents int64, rank int) {
-	before := func(payment int64, other int) bool {
-		total := m.Members[i].Total() + payment
-		return total > m.Standing(other) || total == m.Standing(other) && i < other
-	}
-	cents, rank = m.least(func(payment int64) bool { return before(payment, above) }), 1
+	cents, rank = m.toPass(i, above, m.Standing(above)), 1
+	total := m.Members[i].Total() + cents
 	for _, other := range m.Ring(0, nil) {
-		if other != i && !before(cents, other) {
+		if standing := m.Standing(other); other != i && (standing > total || standing == total && other < i) {
 			rank++
 		}
 	}
