@@ -8,7 +8,7 @@ import (
 
 // Policy is the Content-Security-Policy of every page: all that it loads comes from the
 // node that sent it, nothing is inline, and no site may frame it.
-const Policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
+const Policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // Page is what every page needs. Paths have a leading slash.
@@ -20,6 +20,7 @@ type Page struct {
 	Path        string // of the page itself; marks it in the navigation
 	Canonical   string // the page's URL, for previews and search, or ""
 	Style       string // path of the style sheet
+	Face        string // path of the display face, or ""
 	Script      string // path of the script that refreshes numbers, or ""
 	Icon        string // path of the icon, or ""
 	Synthetic   bool   // the ring was made for measurement, not by payments
@@ -228,6 +229,21 @@ type Problem struct {
 	Summary string
 	Meaning string
 	Remedy  string
+}
+
+// Error is what people see when a page cannot be shown, or a form cannot be taken.
+type Error struct {
+	Page
+	Status    int
+	Heading   string
+	Reason    string // one or two sentences
+	Hint      string // what helps, as a sentence, or ""
+	Code      string // of the problem
+	Explained bool   // there is a page about the code
+	RequestID string // "" when it is not known
+	Empty     bool   // nobody is in the ring: nothing can be found, and no member is next
+
+	Again, AgainWords string // relative address of what may be loaded instead, or "", and its name
 }
 
 // under is a path with a leading slash as a relative address.
