@@ -2,7 +2,7 @@
 // else from the origin.
 
 import { identify, Limiter, nameClient } from "./client.js";
-import { COMMON, describe, problem, versionServed } from "./fields.js";
+import { COMMON, describe, isForPrograms, problem, PROBLEM, versionServed } from "./fields.js";
 import { Hops } from "./hops.js";
 import { Origin } from "./pass.js";
 import { Replica } from "./replica.js";
@@ -55,14 +55,14 @@ export class Edge {
 		const id = identify(headers);
 		/** @type {Fields} */
 		const fields = [...COMMON, ["X-Request-Id", id]];
-		if (this.#limiter.take(client, fields)) {
-			const detail = "This client has used up its requests for now. Retry-After says in how many seconds it has new ones.";
-			return problem(fields, this.#base(request), "rate_limited", detail);
-		}
 		// The core sees the target as it was sent: a URL object would change its spelling.
 		const target = request.url.slice(request.url.indexOf("/", request.url.indexOf("://") + 3));
 		const query = target.indexOf("?");
 		const path = query < 0 ? target : target.slice(0, query);
+		if (this.#limiter.take(client, fields)) {
+			const detail = "This client has used up its requests for now. Retry-After says in how many seconds it has new ones.";
+			return problem(fields, path, this.#base(request), "rate_limited", detail);
+		}
 		const reads = method === "GET" || method === "HEAD";
 		const known = PATHS.has(path) || MEMBER.test(path);
 		// What a URL spells otherwise would be asked for at another path of the origin. There is nothing at such a path.
@@ -89,6 +89,8 @@ export class Edge {
 			this.#replica.drop(error);
 			return null;
 		}
+		// Where people get a page, the origin sees who asks, and draws it.
+		if (a.media === PROBLEM && !isForPrograms(path) && /text\/html/i.test(headers.get("Accept") ?? "")) return null;
 		if (this.#replica.stale) fields.push(["Webring-Stale", "true"]);
 		if (a.to > 0 && method === "GET" && this.#origin.secret) this.#hops.count(a.from, a.to, headers, ctx);
 		const status = describe(fields, a, target, path, this.#build, headers.get("If-None-Match"));

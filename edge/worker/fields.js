@@ -17,7 +17,7 @@ export const COMMON = [
 ];
 
 const MEDIA = ["application/json", "application/problem+json", "text/html; charset=utf-8"];
-const PROBLEM = 1;
+export const PROBLEM = 1;
 const HTML = 2;
 const NEVER = 0;
 const TIMED = 2;
@@ -27,6 +27,9 @@ const MAX_AGE = 5;
 const LEAST_CODED = 1024;
 const LONGEST_CODED = 256;
 const LISTS = new Set(["/api/leaderboard", "/api/ring", "/api/categories", "/api"]);
+
+/** Whether problems at a path are documents alone. At all others people get a page, which the origin draws. */
+export const isForPrograms = (/** @type {string} */ path) => /^\/(api|mcp|sync)(\/|$)/.test(path);
 
 /** Whether the request asks for the one version that there is, or for none. */
 export function versionServed(/** @type {Headers} */ headers) {
@@ -65,6 +68,7 @@ export function describe(fields, a, target, path, build, ifNoneMatch) {
 		if (a.status === 200 && ifNoneMatch !== null && names(ifNoneMatch, tag)) return 304;
 	}
 	fields.push(["Content-Type", MEDIA[a.media]]);
+	if (a.media === PROBLEM && !isForPrograms(path)) fields.push(["Vary", "Accept"]);
 	if (a.media === HTML) fields.push(["Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"]);
 	return a.status;
 }
@@ -97,13 +101,15 @@ const PROBLEMS = {
  * Makes a problem document (RFC 9457).
  *
  * @param {Fields} fields
+ * @param {string} path that was asked for
  * @param {string} base what links begin with
  * @param {keyof typeof PROBLEMS} code
  * @param {string} detail
  */
-export function problem(fields, base, code, detail) {
+export function problem(fields, path, base, code, detail) {
 	const { status, title } = PROBLEMS[code];
 	fields.push(["Cache-Control", "no-store"], ["Content-Type", MEDIA[PROBLEM]]);
+	if (!isForPrograms(path)) fields.push(["Vary", "Accept"]);
 	const document = { type: `${base}/problems/${code}`, title, status, detail, code };
 	return new Response(JSON.stringify(document), { status, headers: fields });
 }

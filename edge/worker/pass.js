@@ -89,11 +89,12 @@ export class Origin {
 	 * @param {string} base what links begin with
 	 */
 	async pass(request, target, client, id, fields, base) {
+		const [path] = target.split("?");
 		const headers = new Headers({ "X-Request-Id": id });
 		for (const [name, value] of request.headers) if (!NOT_SENT.test(name)) headers.set(name, value);
 		const reads = request.method === "GET" || request.method === "HEAD";
 		const body = reads ? new Uint8Array() : await readBody(request);
-		if (!body) return problem(fields, base, "body_too_large", "A request body may have 16 KiB, without its content coding too.");
+		if (!body) return problem(fields, path, base, "body_too_large", "A request body may have 16 KiB, without its content coding too.");
 		const scheme = isSecure(request.url) ? "https" : "http";
 		let answer;
 		try {
@@ -101,7 +102,7 @@ export class Origin {
 			if (answer.status >= PLATFORM) throw new Error(`status ${answer.status}`);
 		} catch (error) {
 			console.error(`the origin does not answer ${id}: ${error}`);
-			return unanswered(headers, reads, fields, base);
+			return unanswered(headers, reads, fields, path, base);
 		}
 		const given = new Headers([...answer.headers].filter(([name]) => !NOT_GIVEN.test(name)));
 		for (const [name, value] of fields) given.set(name, value);
@@ -116,17 +117,19 @@ export class Origin {
  * @param {Headers} sent
  * @param {boolean} reads
  * @param {Fields} fields
+ * @param {string} path
  * @param {string} base
  */
-function unanswered(sent, reads, fields, base) {
+function unanswered(sent, reads, fields, path, base) {
 	fields.push(["Retry-After", "5"]);
 	const lost = "The origin of this ring was lost before it answered.";
 	if (reads) {
 		const detail = "Only the origin of this ring has what is at this address, and it cannot be reached. Other reads go on.";
-		return problem(fields, base, "internal", detail);
+		return problem(fields, path, base, "internal", detail);
 	}
-	if (sent.has("Authorization") || sent.has("PAYMENT-SIGNATURE")) return problem(fields, base, "payment_pending", `${lost} ${SEND_AGAIN}`);
-	return problem(fields, base, "payments_unavailable", `${lost} This request brought no payment and charges nothing. Reads go on.`);
+	if (sent.has("Authorization") || sent.has("PAYMENT-SIGNATURE"))
+		return problem(fields, path, base, "payment_pending", `${lost} ${SEND_AGAIN}`);
+	return problem(fields, path, base, "payments_unavailable", `${lost} This request brought no payment and charges nothing. Reads go on.`);
 }
 
 /** Whether a payment may be asked for: over TLS, or on this machine, as where a Worker is developed. */
