@@ -28,6 +28,8 @@ var (
 	styleSheet []byte
 	//go:embed page.js
 	pageScript []byte
+	//go:embed pay.js
+	payScript []byte
 	//go:embed icon.svg
 	icon []byte
 	//go:embed widget.js
@@ -37,10 +39,11 @@ var (
 const javaScript = "text/javascript; charset=utf-8"
 
 // The files of the pages: their one style sheet, the script that refreshes
-// numbers, and the icon.
+// numbers, the one that asks wallets, and the icon.
 var (
 	Style  = Asset{Path: named("/static/style", "css", styleSheet), Type: "text/css; charset=utf-8", Body: styleSheet}
 	Script = Asset{Path: named("/static/page", "js", pageScript), Type: javaScript, Body: pageScript}
+	Pay    = Asset{Path: named("/static/pay", "js", payScript), Type: javaScript, Body: payScript}
 	Icon   = Asset{Path: named("/static/icon", "svg", icon), Type: "image/svg+xml", Body: icon}
 )
 
@@ -53,7 +56,7 @@ var (
 var Widget = Asset{Path: named("/widget", "js", widget), Type: javaScript, Body: widget, Shared: true}
 
 // Assets lists every file there is.
-func Assets() []Asset { return []Asset{Style, Script, Icon, Widget} }
+func Assets() []Asset { return []Asset{Style, Script, Pay, Icon, Widget} }
 
 // named gives a file the path that its content decides.
 func named(path, extension string, body []byte) string {

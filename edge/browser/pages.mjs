@@ -78,12 +78,12 @@ async function visit({ name, path, fill }) {
 }
 
 // wordsOf is what there is to read, apart from the widget, which says more with
-// script, and from the numbers and the order of the members, which change while
+// script, from the buttons that copy, and from the numbers and the order of the members, which change while
 // the test runs.
 function wordsOf(page) {
   return page.evaluate(() => {
     const copy = document.body.cloneNode(true);
-    copy.querySelectorAll("webring-online").forEach((e) => e.remove());
+    copy.querySelectorAll("webring-online, .copy").forEach((e) => e.remove());
     return [...copy.querySelectorAll("*")].flatMap((e) => [...e.childNodes]).filter((n) => n.nodeType === Node.TEXT_NODE)
       .map((n) => n.data.trim().replace(/[0-9]+/g, "0")).sort().join(" ");
   });
