@@ -379,7 +379,7 @@ func verdict(v Join) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = payJoin(v.Page, v.Wallet, string(v.Draft.JSON()), v.Checked.Price, v.Checked.Command).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = payJoin(v.Page, v.Wallet, v.Checked.Body, v.Checked.Price, v.Checked.Command).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
