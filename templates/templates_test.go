@@ -96,7 +96,7 @@ func TestThePagesOfARing(t *testing.T) {
 	}
 	golden(t, "member", string(Member{Page: below("/members/second"), Base: "https://ring.example", Row: rows[1], Members: 3, Prev: rows[2], Next: rows[0], MinBid: "1.00", Wallet: wallet, Picture: drawing(rows),
 		Owner: "0x00000000000000000000000000000000000000bb", Hops: &brought}.HTML()))
-	golden(t, "member-asleep", string(Member{Page: below("/members/first"), Base: "https://ring.example", Row: rows[0], Members: 3, Prev: rows[1], Next: rows[2], MinBid: "1.00", Wallet: Wallet{Base: "https://ring.example", Networks: []string{"tempo:4217"}}, Picture: drawing(rows),
+	golden(t, "member-asleep", string(Member{Page: below("/members/first"), Base: "https://ring.example", Row: rows[0], Members: 3, Prev: rows[1], Next: rows[2], MinBid: "1.00", Wallet: Wallet{Base: "https://ring.example", Script: "/static/w.js", Networks: []string{"tempo:4217"}}, Picture: drawing(rows),
 		Owner: "0x00000000000000000000000000000000000000aa", Claimed: true}.HTML()))
 	golden(t, "embed", string(Embed{Page: page, Base: "https://ring.example", From: "second", Member: &rows[1], Prev: rows[2], Next: rows[0], Widget: "/widget-1.js", Integrity: "sha384-x"}.HTML()))
 }
