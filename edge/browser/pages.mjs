@@ -115,7 +115,7 @@ async function submit(page, fill) {
 // the page, is on the screen then, and shows that it is.
 async function keyboard(page, where) {
   const expected = await page.evaluate(() => {
-    const able = [...document.querySelectorAll("a[href], button, input, textarea, [tabindex]")].filter((e) =>
+    const able = [...document.querySelectorAll("a[href], button, input, select, summary, textarea, [tabindex]")].filter((e) =>
       e.tabIndex >= 0 && e.checkVisibility() && !(e.type === "radio" && e !== (document.querySelector(`input[name="${e.name}"]:checked`) ?? document.querySelector(`input[name="${e.name}"]`))));
     able.forEach((e, i) => (e.stop = i));
     document.activeElement?.blur();
