@@ -136,6 +136,7 @@ type Member struct {
 	Members    int // in the ring
 	Prev, Next Row
 	MinBid     string
+	Wallet     Wallet
 	Picture    Picture
 	Hops       *Hops  // nil when they are not known
 	Owner      string // the account, "" when it is not known
@@ -150,6 +151,7 @@ type Join struct {
 	JoinAtFirst string
 	Rule        string // what the score has to be
 	Payments    bool   // whether the ring takes any
+	Wallet      Wallet
 	Categories  []Category
 	Draft       Draft
 	Checked     *Checked // nil before a check
@@ -177,6 +179,7 @@ type Checked struct {
 	Price    string
 	Rank     int
 	Slug     string // that the member would get
+	Body     string // JSON of the registration
 	Command  string // that pays
 }
 
