@@ -1,11 +1,9 @@
 package card
 
 import (
-	"bytes"
 	"image"
 	"image/color"
 	"image/draw"
-	"image/png"
 	"math"
 	"sync"
 
@@ -197,8 +195,5 @@ func (c *canvas) png() []byte {
 		p := c.Pix[4*i : 4*i+3 : 4*i+3]
 		flat.Pix[i] = all.nearest[cellOf(p[0], p[1], p[2])]
 	}
-	var b bytes.Buffer
-	// A buffer takes all that is written to it.
-	_ = (&png.Encoder{CompressionLevel: png.DefaultCompression}).Encode(&b, flat)
-	return b.Bytes()
+	return encode(flat)
 }

@@ -55,10 +55,13 @@ func (v *Member) PNG() []byte {
 	c.fill(s.line("Stands at "+v.Standing+" USD", 34, left, foot-30, start), ink)
 	c.fill(s.line(c.cut(s, v.Words, 26, column), 26, left, foot+8, start), quiet)
 
-	rank := grouped(v.Rank)
-	size := c.shrunk(s, rank, 128, 1.5*radius)
-	c.fill(s.line("rank", 26, middleX, middleY-66, centre), quiet)
-	c.fill(s.line(rank, size, middleX, middleY+0.36*size, centre), ink)
+	rank, word, paint := grouped(v.Rank), "rank", ink
+	if v.Rank == 1 {
+		word, paint = "first place", seal
+	}
+	size := c.shrunk(s, rank, 132, 1.62*radius)
+	c.fill(s.line(word, 26, middleX, middleY-68, centre), quiet)
+	c.fill(s.line(rank, size, middleX, middleY+0.36*size, centre), paint)
 	c.fill(s.line("of "+grouped(v.Members), 28, middleX, middleY+94, centre), quiet)
 	return c.png()
 }
@@ -81,8 +84,8 @@ func (v *Home) PNG() []byte {
 	if !ok {
 		name = v.Address
 	}
-	c.mark(left+22, 92, 1)
-	c.fill(s.line(c.cut(s, v.Address, 30, column-64), 30, left+64, 104, start), quiet)
+	c.mark(left+22, 86, 1.1)
+	c.fill(s.line(c.cut(s, v.Address, 28, column-64), 28, left+64, 98, start), quiet)
 	y := c.title(s, name, 164)
 	lines, _, _ := s.wrap(v.Words, 27, column, 4)
 	for i, line := range lines {
@@ -98,7 +101,7 @@ func (v *Home) PNG() []byte {
 		c.fill(s.line(c.cut(s, first, 34, column), 34, left, foot+8, start), ink)
 	}
 	count := grouped(v.Members)
-	size := c.shrunk(s, count, 128, 1.5*radius)
+	size := c.shrunk(s, count, 128, 1.62*radius)
 	c.fill(s.line(count, size, middleX, middleY+0.27*size, centre), ink)
 	word := "members"
 	if v.Members == 1 {
@@ -114,8 +117,9 @@ func (c *canvas) head(s *setter, ring, address string) {
 	if !ok {
 		name = address
 	}
-	c.mark(left+22, 92, 1)
-	c.fill(s.line(c.cut(s, name, 32, column-64), 32, left+64, 104, start), ink)
+	c.mark(left+22, 86, 1.1)
+	c.fill(s.line(c.cut(s, name, 30, column-64), 30, left+64, 84, start), ink)
+	c.fill(s.line(c.cut(s, address, 22, column-64), 22, left+64, 112, start), quiet)
 }
 
 // mark draws the mark of the site around a point: a ring with one large member at its top.

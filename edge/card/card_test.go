@@ -1,10 +1,13 @@
 package card
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"testing"
 )
+
+var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestTry(t *testing.T) {
 	ring := func(n int) Ring {
@@ -17,7 +20,7 @@ func TestTry(t *testing.T) {
 	for i, n := range []int{1, 3, 17, 2000, 100000} {
 		r := ring(n)
 		name := []string{"Ada", "Bookbinder's Almanac of Small Machines", "Weather for Gliders", "Extraordinarilylongnamewithoutanyspaceswhatsoeverandthensomemoreletterstoeightych", "A name of eighty characters that goes on and on until nobody reads it any more !"}[i]
-		m := Member{Ring: r, Here: Mark{Position: 1 + n/3, Total: 2500, Kind: "agent"}, RingName: "Webring Online", Address: "ring.example.org", Name: name, Host: "almanac.example.net", Rank: 1 + n/7, Standing: "26.00", Words: "full until 12 March 2027"}
+		m := Member{Ring: r, Here: Mark{Position: 1 + n/3, Total: 2500, Kind: "agent"}, RingName: "Webring Online", Address: "ring.example.org", Name: name, Host: "almanac.example.net", Rank: 1 + n/9, Standing: "26.00", Words: "full until 12 March 2027"}
 		os.WriteFile(fmt.Sprintf("/tmp/share29-m%d.png", n), m.PNG(), 0o644)
 	}
 	h := Home{Ring: ring(17), Name: "Webring Online", Address: "ring.example.org", Words: "A ring of 17 agents, MCP servers and websites. Places are paid for by machines; walking around is free.", First: "Weather for Gliders", Host: "x.example"}

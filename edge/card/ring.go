@@ -146,7 +146,7 @@ func (r *Ring) draw(c *canvas, here *Mark) {
 func grouped(n int) string {
 	digits := strconv.Itoa(n)
 	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + " " + digits[i:]
+		digits = digits[:i] + "\u2009" + digits[i:]
 	}
 	return digits
 }

@@ -7,13 +7,15 @@ import (
 	"golang.org/x/image/font"
 	"golang.org/x/image/font/sfnt"
 	"golang.org/x/image/math/fixed"
+
+	"webring/static"
 )
 
 // face is the face of all words.
 var face = parse()
 
 func parse() *sfnt.Font {
-	f, err := sfnt.Parse(ttf)
+	f, err := sfnt.Parse(static.FaceOutlines)
 	if err != nil {
 		panic(err) // the face is a part of the binary
 	}

@@ -34,6 +34,7 @@ func drawHome(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		Fee: v.about.Payments.Fee, JoinAtFirst: board.Rules.JoinAtFirst,
 	}
 	home.Canonical, home.Feeds = home.Base+"/", feeds
+	home.Share = templates.Share{URL: home.Canonical, Image: home.Base + CardPath, Alt: v.about.Name + ": " + home.Description}
 	var first *memberDocument
 	for i := range board.Leaderboard {
 		home.Rows = append(home.Rows, board.Leaderboard[i].aged(&board))
@@ -169,6 +170,7 @@ func drawMember(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		Base: r.core.BaseURL(), Row: m.aged(&first), Members: first.Total, MinBid: first.Rules.MinBid, Picture: v.picture(leader(&first)),
 		Owner: m.Owner, Claimed: m.Claimed,
 	}
+	view.Share = templates.ShareMember(view.Base, v.about.Name, view.Row, view.Members)
 	if r.pages.site.Beside != nil {
 		view.Feeds = memberFeeds(m.Slug)
 	}
