@@ -1,9 +1,11 @@
 package card
 
 import (
+	"bytes"
 	"image"
 	"image/color"
 	"image/draw"
+	"image/png"
 	"math"
 	"sync"
 
@@ -197,3 +199,23 @@ func (c *canvas) png() []byte {
 	}
 	return encode(flat)
 }
+
+// encode writes a picture as PNG.
+func encode(m image.Image) []byte {
+	var b bytes.Buffer
+	// A buffer takes all that is written to it.
+	_ = (&png.Encoder{BufferPool: &encoders}).Encode(&b, m)
+	return b.Bytes()
+}
+
+// encoders keeps the large buffers of encoders from one picture to the next.
+var encoders encoderPool
+
+type encoderPool struct{ sync.Pool }
+
+func (p *encoderPool) Get() *png.EncoderBuffer {
+	b, _ := p.Pool.Get().(*png.EncoderBuffer)
+	return b
+}
+
+func (p *encoderPool) Put(b *png.EncoderBuffer) { p.Pool.Put(b) }

@@ -91,15 +91,16 @@ func (v *Home) PNG() []byte {
 	for i, line := range lines {
 		c.fill(s.line(line, 27, left, y+52+float64(i)*37, start), quiet)
 	}
-	if v.First != "" {
-		first, ok := s.spelled(v.First)
-		if !ok {
-			first = v.Host
-		}
-		c.fill(rule(left, foot-70, 84, 4), seal)
-		c.fill(s.line("In first place", 24, left, foot-30, start), quiet)
-		c.fill(s.line(c.cut(s, first, 34, column), 34, left, foot+8, start), ink)
+	first, ok := s.spelled(v.First)
+	switch {
+	case v.First == "":
+		first = "nobody yet"
+	case !ok:
+		first = v.Host
 	}
+	c.fill(rule(left, foot-70, 84, 4), seal)
+	c.fill(s.line("In first place", 24, left, foot-30, start), quiet)
+	c.fill(s.line(c.cut(s, first, 34, column), 34, left, foot+8, start), ink)
 	count := grouped(v.Members)
 	size := c.shrunk(s, count, 128, 1.62*radius)
 	c.fill(s.line(count, size, middleX, middleY+0.27*size, centre), ink)
@@ -118,6 +119,10 @@ func (c *canvas) head(s *setter, ring, address string) {
 		name = address
 	}
 	c.mark(left+22, 86, 1.1)
+	if name == address {
+		c.fill(s.line(c.cut(s, name, 28, column-64), 28, left+64, 98, start), ink)
+		return
+	}
 	c.fill(s.line(c.cut(s, name, 30, column-64), 30, left+64, 84, start), ink)
 	c.fill(s.line(c.cut(s, address, 22, column-64), 22, left+64, 112, start), quiet)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"image"
-	"image/png"
 )
 
 // The icons of the site are files of package static. They are drawn here, and a test says
@@ -45,10 +44,4 @@ func TouchIcon() []byte {
 	c := newCanvas(touchSize, touchSize, 1, paper)
 	c.mark(90, 94, 2.6)
 	return c.png()
-}
-
-func encode(m image.Image) []byte {
-	var b bytes.Buffer
-	_ = (&png.Encoder{CompressionLevel: png.DefaultCompression}).Encode(&b, m) // a buffer takes all
-	return b.Bytes()
 }

@@ -3,6 +3,7 @@ package pages
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"math"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -27,6 +28,8 @@ const (
 	// mostWaiting is how many requests wait for a drawing at a time. Their wait is about as
 	// many times the time of two drawings.
 	mostWaiting = 32
+	// mostWithFormer is the same for requests that can have the card of an earlier position.
+	mostWithFormer = 4
 )
 
 // cards are the cards that were drawn. They have a cache of their own, so that a walk through
@@ -52,9 +55,8 @@ type drawable interface{ PNG() []byte }
 
 // Card gives the card at a path, from the cache as long as it holds, or what the core
 // answered instead of a document. One card is drawn at a time, and cards take at most half
-// of one processor. While another one is drawn, the card of an earlier position is given if
-// there is one. busy says that there is none, and that enough others wait: then there is no
-// card now.
+// of one processor. When several requests wait, the card of an earlier position is given if
+// there is one. busy says that there is none, and that many wait: then there is no card now.
 func (s *Pages) Card(c Core, path string) (p *Page, busy bool, failed *api.Response) {
 	key := s.cards.cached.Key([]byte(path))
 	before := s.cards.find(key)
@@ -76,7 +78,14 @@ func (s *Pages) Card(c Core, path string) (p *Page, busy bool, failed *api.Respo
 	}
 	made := &drawnCard{shows: sha256.Sum256(shown)}
 	if before == nil || before.shows != made.shows {
-		if !s.cards.begin(before != nil, path == CardPath) {
+		most := int32(mostWaiting)
+		switch {
+		case before != nil:
+			most = mostWithFormer
+		case path == CardPath:
+			most = math.MaxInt32 // it stands for others
+		}
+		if !s.cards.begin(most) {
 			if before != nil {
 				return before.Page, false, nil
 			}
@@ -109,18 +118,15 @@ func (s *cards) find(key cache.Key) *drawnCard {
 }
 
 // begin waits until a card may be drawn, and takes the turn. It reports false at once when
-// the caller has a card before or enough others wait. The ring's own card is always drawn.
-func (s *cards) begin(hasBefore, always bool) bool {
+// that would make more than most that wait.
+func (s *cards) begin(most int32) bool {
 	select {
 	case s.turn <- struct{}{}:
 		return true
 	default:
 	}
-	if hasBefore {
-		return false
-	}
 	defer s.waiting.Add(-1)
-	if s.waiting.Add(1) > mostWaiting && !always {
+	if s.waiting.Add(1) > most {
 		return false
 	}
 	s.turn <- struct{}{}
