@@ -15,7 +15,7 @@ import (
 var face = parse()
 
 func parse() *sfnt.Font {
-	f, err := sfnt.Parse(static.FaceOutlines)
+	f, err := sfnt.Parse(static.FaceTTF)
 	if err != nil {
 		panic(err) // the face is a part of the binary
 	}

@@ -27,9 +27,9 @@ const (
 	cardBytes = 8 << 20
 	// mostWaiting is how many requests wait for a drawing at a time. Their wait is about as
 	// many times the time of two drawings.
-	mostWaiting = 32
+	mostWaiting = 8
 	// mostWithFormer is the same for requests that can have the card of an earlier position.
-	mostWithFormer = 4
+	mostWithFormer = 2
 )
 
 // cards are the cards that were drawn. They have a cache of their own, so that a walk through
