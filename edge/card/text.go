@@ -25,16 +25,6 @@ func parse() *sfnt.Font {
 // setter sets words. It is for one goroutine.
 type setter struct{ buffer sfnt.Buffer }
 
-// has says whether the face has every character of a text.
-func (s *setter) has(text string) bool {
-	for _, r := range text {
-		if i, err := face.GlyphIndex(&s.buffer, r); err != nil || i == 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // spelled gives a member's words as far as the face can set them. Symbols that it lacks, such
 // as emoji, and characters that show nothing are left out; when it lacks a letter, a digit or
 // a mark, there is nothing that could be left out, and ok is false.
