@@ -31,7 +31,7 @@ PLATFORMS := linux/amd64 linux/arm64 darwin/arm64
 SBOM      := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 BUILD_RELEASE = CGO_ENABLED=0 GOFLAGS= GOEXPERIMENT= GOAMD64=v1 GOARM64=v8.0 $(GO) build -trimpath -buildvcs=false -ldflags="-s -w -buildid= $(STAMP)"
 
-.PHONY: all build wasm profile generate face run demo worker run-worker check-worker test test-wasm bench bench-large check format vet lint fresh reproducible clean-tree race fuzz soak release container clean
+.PHONY: all build wasm profile generate face run demo worker run-worker bench-worker check-worker test test-wasm bench bench-large check format vet lint fresh reproducible clean-tree race fuzz soak release container clean
 
 all: build
 
@@ -83,6 +83,11 @@ run-worker: worker
 	@mkdir -p $(WORKER)/floor && echo "the Worker listens at http://$(LISTEN)" && \
 	EDGE_SECRET="$$(head -n 1 $(or $(EDGE_SECRET_FILE),/dev/null))" ORIGIN="$(ORIGIN)" ORIGIN_KEY="$(ORIGIN_KEY)" RATE_LIMIT="$(or $(RATE_LIMIT),120)" \
 	exec edge/worker/node_modules/@cloudflare/workerd-*/bin/workerd serve $(WORKER)/workerd.capnp --socket-addr http=$(LISTEN) --directory-path floor=$(WORKER)/floor
+
+# What a request and a cold start of it cost, beside an empty Worker and beside webring edge. It
+# needs two processors for itself for some minutes, and taskset.
+bench-worker: worker build
+	node edge/worker/bench.mjs $(BIN) $(WORKER)
 
 # Types and format of the Worker.
 check-worker:
