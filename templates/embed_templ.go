@@ -308,14 +308,14 @@ func embedPage(v Embed) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 26, "</code></pre><h3>To make it yours</h3><div class=\"scroll\" role=\"region\" aria-label=\"Attributes of the widget\" tabindex=\"0\"><table class=\"listing\"><caption>Attributes</caption> <thead><tr><th scope=\"col\">Attribute</th><th scope=\"col\">What it does</th></tr></thead> <tbody><tr><th scope=\"row\"><code>from</code></th><td>The member: its slug, address or host. Without it the links enter the ring at its ends.</td></tr><tr><th scope=\"row\"><code>compact</code></th><td>One line without a frame.</td></tr><tr><th scope=\"row\"><code>theme</code></th><td><code>light</code> and <code>dark</code> are the ring's own colours; <code>auto</code> chooses by the <code>color-scheme</code> of your page. Without it the colours are those around it.</td></tr><tr><th scope=\"row\"><code>level</code></th><td><code>1</code> to <code>6</code> make the ring's name a heading of that level.</td></tr><tr><th scope=\"row\"><code>api</code></th><td>Another address of the ring, such as that of an edge.</td></tr></tbody></table></div><p>Properties: <code>--webring-font</code>, <code>--webring-text</code>, <code>--webring-background</code>, <code>--webring-border</code>, <code>--webring-link</code>; parts: <code>nav</code>, <code>mark</code>, <code>ring</code>, <code>place</code>, <code>list</code>, <code>link</code>, <code>prev</code>, <code>random</code>, <code>next</code>. The dot of the mark stands where the member stands in the ring.</p><p>A rule keeps your page still while the script loads. Its heights are those of the wide form, the compact one and, where the column is narrow, of four lines:</p><pre><code>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 26, "</code></pre><h3>To make it yours</h3><table class=\"listing\"><caption>Attributes</caption> <thead><tr><th scope=\"col\">Attribute</th><th scope=\"col\">What it does</th></tr></thead> <tbody><tr><th scope=\"row\"><code>from</code></th><td>The member: its slug, address or host. Without it the links enter the ring at its ends.</td></tr><tr><th scope=\"row\"><code>compact</code></th><td>One line without a frame.</td></tr><tr><th scope=\"row\"><code>theme</code></th><td><code>light</code> and <code>dark</code> are the ring's own colours; <code>auto</code> chooses by the <code>color-scheme</code> of your page. Without it the colours are those around it.</td></tr><tr><th scope=\"row\"><code>level</code></th><td><code>1</code> to <code>6</code> make the ring's name a heading of that level.</td></tr><tr><th scope=\"row\"><code>api</code></th><td>Another address of the ring, such as that of an edge.</td></tr></tbody></table><p>Properties: <code>--webring-font</code>, <code>--webring-text</code>, <code>--webring-background</code>, <code>--webring-border</code>, <code>--webring-link</code>; parts: <code>nav</code>, <code>mark</code>, <code>ring</code>, <code>place</code>, <code>list</code>, <code>link</code>, <code>prev</code>, <code>random</code>, <code>next</code>. The dot of the mark stands where the member stands in the ring.</p><p>A rule keeps your page still while the script loads. Its heights are those of the wide form, the compact one and, where the column is narrow, of four lines:</p><pre><code>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var14 string
 			templ_7745c5c3_Var14, templ_7745c5c3_Err = templ.JoinStringErrs(reservedHeights)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 97, Col: 30}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 95, Col: 30}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var14))
 			if templ_7745c5c3_Err != nil {
@@ -328,7 +328,7 @@ func embedPage(v Embed) templ.Component {
 			var templ_7745c5c3_Var15 string
 			templ_7745c5c3_Var15, templ_7745c5c3_Err = templ.JoinStringErrs(v.plainSnippet())
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 102, Col: 33}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 100, Col: 33}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var15))
 			if templ_7745c5c3_Err != nil {
@@ -341,7 +341,7 @@ func embedPage(v Embed) templ.Component {
 			var templ_7745c5c3_Var16 string
 			templ_7745c5c3_Var16, templ_7745c5c3_Err = templ.JoinStringErrs(v.lineSnippet())
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 107, Col: 32}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 105, Col: 32}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var16))
 			if templ_7745c5c3_Err != nil {
@@ -359,7 +359,7 @@ func embedPage(v Embed) templ.Component {
 				var templ_7745c5c3_Var17 string
 				templ_7745c5c3_Var17, templ_7745c5c3_Err = templ.JoinStringErrs(v.under("/badge/" + v.Member.Slug + ".svg"))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 112, Col: 60}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 110, Col: 60}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var17))
 				if templ_7745c5c3_Err != nil {
@@ -372,7 +372,7 @@ func embedPage(v Embed) templ.Component {
 				var templ_7745c5c3_Var18 string
 				templ_7745c5c3_Var18, templ_7745c5c3_Err = templ.JoinStringErrs("Member of " + v.name())
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 112, Col: 92}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 110, Col: 92}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var18))
 				if templ_7745c5c3_Err != nil {
@@ -385,7 +385,7 @@ func embedPage(v Embed) templ.Component {
 				var templ_7745c5c3_Var19 string
 				templ_7745c5c3_Var19, templ_7745c5c3_Err = templ.JoinStringErrs(v.badgeSnippet())
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 113, Col: 32}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 111, Col: 32}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var19))
 				if templ_7745c5c3_Err != nil {
@@ -434,7 +434,7 @@ func plainLinks(root, query string) templ.Component {
 		var templ_7745c5c3_Var21 templ.SafeURL
 		templ_7745c5c3_Var21, templ_7745c5c3_Err = templ.JoinURLErrs(root + "prev" + query)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 119, Col: 32}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 117, Col: 32}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var21))
 		if templ_7745c5c3_Err != nil {
@@ -447,7 +447,7 @@ func plainLinks(root, query string) templ.Component {
 		var templ_7745c5c3_Var22 templ.SafeURL
 		templ_7745c5c3_Var22, templ_7745c5c3_Err = templ.JoinURLErrs(root + "random" + query)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 120, Col: 34}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 118, Col: 34}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var22))
 		if templ_7745c5c3_Err != nil {
@@ -460,7 +460,7 @@ func plainLinks(root, query string) templ.Component {
 		var templ_7745c5c3_Var23 templ.SafeURL
 		templ_7745c5c3_Var23, templ_7745c5c3_Err = templ.JoinURLErrs(root + "next" + query)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 121, Col: 32}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 119, Col: 32}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var23))
 		if templ_7745c5c3_Err != nil {

@@ -498,3 +498,16 @@ func TestWordsKeepToTheirPlace(t *testing.T) {
 		t.Errorf("what is written so is cut at %v", cut)
 	}
 }
+
+func TestPageOfAnError(t *testing.T) {
+	p := below("")
+	p.Script = ""
+	golden(t, "error", string(Error{Page: p, Status: 503, Heading: "Out of <reach>", Reason: "A & B.", Hint: "Try again in 2 seconds.", Code: "not_leader",
+		Explained: true, RequestID: "abcdefgh-1", Again: "./x?y=\"1\"", AgainWords: "Try again"}.HTML()))
+	empty := string(Error{Page: p, Status: 404, Heading: "Nobody", Code: "another's", Empty: true, Again: "javascript:alert(1)"}.HTML())
+	for _, not := range []string{"random", "search", "problems/", "javascript:"} {
+		if strings.Contains(empty, not) {
+			t.Errorf("%s in %s", not, empty)
+		}
+	}
+}

@@ -231,6 +231,21 @@ type Problem struct {
 	Remedy  string
 }
 
+// Error is what people see when a page cannot be shown, or a form cannot be taken.
+type Error struct {
+	Page
+	Status    int
+	Heading   string
+	Reason    string // one or two sentences
+	Hint      string // what helps, as a sentence, or ""
+	Code      string // of the problem
+	Explained bool   // there is a page about the code
+	RequestID string // "" when it is not known
+	Empty     bool   // nobody is in the ring: nothing can be found, and no member is next
+
+	Again, AgainWords string // relative address of what may be loaded instead, or "", and its name
+}
+
 // under is a path with a leading slash as a relative address.
 func (p Page) under(path string) string {
 	if path == "/" {
