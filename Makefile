@@ -31,7 +31,7 @@ PLATFORMS := linux/amd64 linux/arm64 darwin/arm64
 SBOM      := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 BUILD_RELEASE = CGO_ENABLED=0 GOFLAGS= GOEXPERIMENT= GOAMD64=v1 GOARM64=v8.0 $(GO) build -trimpath -buildvcs=false -ldflags="-s -w -buildid= $(STAMP)"
 
-.PHONY: all build wasm profile generate run demo test test-wasm bench bench-large check format vet lint fresh reproducible clean-tree race fuzz soak release container clean
+.PHONY: all build wasm profile generate face run demo test test-wasm bench bench-large check format vet lint fresh reproducible clean-tree race fuzz soak release container clean
 
 all: build
 
@@ -55,6 +55,13 @@ build: wasm
 # Pages are written in templ; what it generates is committed.
 generate:
 	$(GO) tool templ generate -path templates -log-level error
+
+# The display face of the pages, from the family's package; static/README.md says more.
+face:
+	@mkdir -p bin/face
+	npm pack --silent --pack-destination bin/face @expo-google-fonts/besley@0.4.1
+	tar -xzf bin/face/expo-google-fonts-besley-0.4.1.tgz -C bin/face
+	python3 static/face.py bin/face/package/500Medium/Besley_500Medium.ttf static/face
 
 run: build
 	$(DEVRING) run --webring $(BIN)

@@ -93,7 +93,7 @@ func form(r *report.Report, media string, ring *core.Rules) []byte {
 	}
 	v := templates.Report{
 		Page: templates.Page{Title: "Agent readiness: " + strconv.Itoa(r.Score) + " of 100", Ring: ring.Name, Root: "../",
-			Style: static.Style.Path, Icon: static.Icon.Path, Policies: templates.Policies(ring.Policies)},
+			Style: static.Style.Path, Face: static.Face.Path, Icon: static.Icon.Path, Policies: templates.Policies(ring.Policies)},
 		ID: r.ID, Site: r.URL, Score: r.Score, Rubric: r.Rubric, Note: r.Note, Requests: r.Requests, Scanned: r.ScannedAt,
 	}
 	for _, g := range r.Groups {

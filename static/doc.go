@@ -1,4 +1,4 @@
-// Package static holds the files that pages need: the style sheet, the script that
-// refreshes numbers, the icon, and the widget for members' pages. The path of a file
+// Package static holds the files that pages need: the display face, the style sheet, the
+// script that refreshes numbers, the icon, and the widget for members' pages. The path of a file
 // holds a hash of its content, so clients may cache it for ever.
 package static

@@ -1,11 +1,13 @@
 package static
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/sha512"
 	_ "embed"
 	"encoding/base64"
 	"encoding/hex"
+	"path"
 )
 
 // Asset is one file. Its fields are not to be changed.
@@ -32,14 +34,23 @@ var (
 	icon []byte
 	//go:embed widget.js
 	widget []byte
+	//go:embed face.woff2
+	face []byte
 )
+
+// FaceOutlines is the display face as TrueType, for pictures that are drawn without a
+// browser. It has the characters of [Face] and no others.
+//
+//go:embed face.ttf
+var FaceOutlines []byte
 
 const javaScript = "text/javascript; charset=utf-8"
 
-// The files of the pages: their one style sheet, the script that refreshes
-// numbers, and the icon.
+// The files of the pages: the display face, their one style sheet, which names the face by
+// its path, the script that refreshes numbers, and the icon.
 var (
-	Style  = Asset{Path: named("/static/style", "css", styleSheet), Type: "text/css; charset=utf-8", Body: styleSheet}
+	Face   = Asset{Path: named("/static/face", "woff2", face), Type: "font/woff2", Body: face}
+	Style  = styled("/static/style", bytes.Replace(styleSheet, []byte("face.woff2"), []byte(path.Base(Face.Path)), 1))
 	Script = Asset{Path: named("/static/page", "js", pageScript), Type: javaScript, Body: pageScript}
 	Icon   = Asset{Path: named("/static/icon", "svg", icon), Type: "image/svg+xml", Body: icon}
 )
@@ -53,7 +64,11 @@ var (
 var Widget = Asset{Path: named("/widget", "js", widget), Type: javaScript, Body: widget, Shared: true}
 
 // Assets lists every file there is.
-func Assets() []Asset { return []Asset{Style, Script, Icon, Widget} }
+func Assets() []Asset { return []Asset{Face, Style, Script, Icon, Widget} }
+
+func styled(path string, body []byte) Asset {
+	return Asset{Path: named(path, "css", body), Type: "text/css; charset=utf-8", Body: body}
+}
 
 // named gives a file the path that its content decides.
 func named(path, extension string, body []byte) string {

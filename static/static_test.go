@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"crypto/sha512"
 	"encoding/base64"
+	"path"
 	"regexp"
 	"testing"
 )
@@ -20,7 +21,7 @@ func TestAPathChangesWithItsContent(t *testing.T) {
 }
 
 func TestAssets(t *testing.T) {
-	form := regexp.MustCompile(`^(/static)?/[a-z]+-[0-9a-f]{16}\.[a-z]+$`)
+	form := regexp.MustCompile(`^(/static)?/[a-z]+-[0-9a-f]{16}\.[a-z0-9]+$`)
 	for _, a := range Assets() {
 		if !form.MatchString(a.Path) || len(a.Body) == 0 || a.Type == "" {
 			t.Errorf("%s, %s, %d bytes", a.Path, a.Type, len(a.Body))
@@ -32,6 +33,20 @@ func TestIntegrityIsTheDigestOfTheBody(t *testing.T) {
 	sum := sha512.Sum384(Widget.Body)
 	if want := "sha384-" + base64.StdEncoding.EncodeToString(sum[:]); Widget.Integrity() != want {
 		t.Errorf("%s, want %s", Widget.Integrity(), want)
+	}
+}
+
+// The style sheet loads the face by the path at which it is served, and its fallbacks are
+// faces of the reader's system.
+func TestTheFaceIsSmallAndNamedByTheStyleSheet(t *testing.T) {
+	if len(Face.Body) > 20<<10 {
+		t.Errorf("the face has %d bytes", len(Face.Body))
+	}
+	if want := []byte("url(" + path.Base(Face.Path) + ")"); bytes.Count(Style.Body, want) != 1 || bytes.Count(Style.Body, []byte("url(")) != 1 {
+		t.Errorf("the style sheet does not load %s alone", want)
+	}
+	if !bytes.HasPrefix(FaceOutlines, []byte{0, 1, 0, 0}) {
+		t.Errorf("the outlines begin with %x", FaceOutlines[:4])
 	}
 }
 

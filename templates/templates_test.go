@@ -412,7 +412,11 @@ func looks(t *testing.T, html []byte, rules string) *image.RGBA {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for name, b := range map[string][]byte{"page.html": html, "s.css": append(style, rules...)} {
+	face, err := os.ReadFile("../static/face.woff2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string][]byte{"page.html": html, "s.css": append(style, rules...), "face.woff2": face} {
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,7 @@ import (
 
 // Policy is the Content-Security-Policy of every page: all that it loads comes from the
 // node that sent it, nothing is inline, and no site may frame it.
-const Policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
+const Policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // Page is what every page needs. Paths have a leading slash.
@@ -20,6 +20,7 @@ type Page struct {
 	Path        string // of the page itself; marks it in the navigation
 	Canonical   string // the page's URL, for previews and search, or ""
 	Style       string // path of the style sheet
+	Face        string // path of the display face, or ""
 	Script      string // path of the script that refreshes numbers, or ""
 	Icon        string // path of the icon, or ""
 	Synthetic   bool   // the ring was made for measurement, not by payments

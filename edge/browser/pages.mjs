@@ -48,8 +48,8 @@ async function visit({ name, path, fill }) {
         found.expect(where, "nothing is missing without script", javaScriptEnabled || now === words, now);
         words = now;
         if (!javaScriptEnabled && !fill) {
-          const more = seen.requests.slice(1).filter((p) => !p.startsWith("/badge/") && !p.startsWith("/static/icon-"));
-          found.expect(where, "it takes one style sheet to show", more.length === 1 && more[0].endsWith(".css"), more.join(" "));
+          const more = seen.requests.slice(1).filter((p) => !/^\/badge\/|^\/static\/(icon|face)-/.test(p));
+          found.expect(where, "it takes one style sheet and one face to show", more.length === 1 && more[0].endsWith(".css"), more.join(" "));
         }
       }
       for (const colorScheme of schemes) {

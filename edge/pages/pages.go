@@ -150,5 +150,5 @@ func drawn(body []byte) *content.Content { return content.New(Media, body) }
 // frame gives what every page has, for the page at a path.
 func (d *directoryDocument) frame(path, title, description string) templates.Page {
 	return templates.Page{Title: title, Ring: d.Name, Description: description, Path: path, Synthetic: d.Synthetic, Policies: d.Policies,
-		Root: strings.Repeat("../", strings.Count(path[1:], "/")), Style: static.Style.Path, Script: static.Script.Path, Icon: static.Icon.Path}
+		Root: strings.Repeat("../", strings.Count(path[1:], "/")), Style: static.Style.Path, Face: static.Face.Path, Script: static.Script.Path, Icon: static.Icon.Path}
 }

@@ -56,7 +56,7 @@ func TestMain(m *testing.M) {
 	// Many processes run at a time. Each says where it is watched.
 	os.Setenv("WEBRING_ADMIN_LISTEN", "127.0.0.1:0")
 	code := m.Run()
-	if !logsAreClean() {
+	if !logsAreClean() || !noRaces() {
 		code = max(code, 1)
 	}
 	if testing.Verbose() {
@@ -77,15 +77,20 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// binary builds webring once.
+// binary builds webring once, and under the race detector with it.
 func binary(t *testing.T) string {
 	t.Helper()
+	processes(t)
 	shared.once.Do(func() {
 		if shared.dir, shared.err = os.MkdirTemp("", "webring-test"); shared.err != nil {
 			return
 		}
 		shared.binary = filepath.Join(shared.dir, "webring")
-		if out, err := exec.Command("go", "build", "-o", shared.binary, ".").CombinedOutput(); err != nil {
+		build := []string{"build", "-o", shared.binary}
+		if raceDetector {
+			build = append(build, "-race")
+		}
+		if out, err := exec.Command("go", append(build, ".")...).CombinedOutput(); err != nil {
 			shared.err = fmt.Errorf("build: %w: %s", err, out)
 		}
 	})
@@ -130,6 +135,7 @@ func folder(t *testing.T) string {
 // Node there is none, and the test says so and how to get it.
 func chain(t *testing.T) (*devchain.Chain, *devchain.Client) {
 	t.Helper()
+	processes(t)
 	shared.chainOnce.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
