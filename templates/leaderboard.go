@@ -61,26 +61,33 @@ func (l PageLink) rows() string {
 	return grouped(l.From) + "–" + grouped(l.To)
 }
 
-// does says what the bid does to the rank.
+// does says what the bid does.
 func (r Row) does() string {
-	b := r.Bid
+	b, words := r.Bid, ""
 	switch {
 	case b.Above == 0:
-		return "keeps it first, at " + b.Then
+		return "keeps it first, at " + money(b.Then)
 	case b.Rank == 1:
-		return "takes first place"
+		words = "takes first place"
 	case b.Rank < b.Above:
-		return "passes " + grouped(r.Rank-b.Rank) + " at once, to number " + grouped(b.Rank)
+		words = "passes " + grouped(r.Rank-b.Rank) + ", to number " + grouped(b.Rank)
+	default:
+		words = "passes number " + grouped(b.Above)
 	}
-	return "passes number " + grouped(b.Above)
+	if r.Faded != "" {
+		words += ", brings " + money(r.Faded) + " back"
+	}
+	return words
 }
 
-// revives says what the bid brings back, or is "".
-func (r Row) revives() string {
-	if r.Faded == "" {
-		return ""
+// money is an amount with its thousands apart.
+func money(usd string) string {
+	whole, cents, _ := strings.Cut(usd, ".")
+	n, err := strconv.Atoi(whole)
+	if err != nil {
+		return usd
 	}
-	return "brings " + r.Faded + " back"
+	return grouped(n) + "." + cents
 }
 
 // atHost says in a narrow place where the member's site lies. A long host is cut at its
@@ -168,7 +175,7 @@ func (v Member) later() string {
 		}
 		switch {
 		case p.Amount != "":
-			b.WriteString("first place costs it " + p.Amount + " USD " + p.when())
+			b.WriteString("first place costs it " + money(p.Amount) + " USD " + p.when())
 		case v.takeFirst() == "":
 			b.WriteString("it is first still " + p.when())
 		default:
