@@ -38,11 +38,11 @@ var (
 	face []byte
 )
 
-// FaceOutlines is the display face as TrueType, for pictures that are drawn without a
+// FaceTTF is the display face as TrueType, for pictures that are drawn without a
 // browser. It has the characters of [Face] and no others.
 //
 //go:embed face.ttf
-var FaceOutlines []byte
+var FaceTTF []byte
 
 const javaScript = "text/javascript; charset=utf-8"
 

@@ -45,8 +45,8 @@ func TestTheFaceIsSmallAndNamedByTheStyleSheet(t *testing.T) {
 	if want := []byte("url(" + path.Base(Face.Path) + ")"); bytes.Count(Style.Body, want) != 1 || bytes.Count(Style.Body, []byte("url(")) != 1 {
 		t.Errorf("the style sheet does not load %s alone", want)
 	}
-	if !bytes.HasPrefix(FaceOutlines, []byte{0, 1, 0, 0}) {
-		t.Errorf("the outlines begin with %x", FaceOutlines[:4])
+	if !bytes.HasPrefix(FaceTTF, []byte{0, 1, 0, 0}) {
+		t.Errorf("the outlines begin with %x", FaceTTF[:4])
 	}
 }
 

@@ -33,6 +33,7 @@ type seedOptions struct {
 	members int
 	data    string
 	number  uint64
+	hard    bool
 }
 
 func (o *seedOptions) flags() *flag.FlagSet {
@@ -40,6 +41,7 @@ func (o *seedOptions) flags() *flag.FlagSet {
 	fs.IntVar(&o.members, "members", 1000, "`number` of members")
 	fs.StringVar(&o.data, "data", "./data", "`folder` of the ledger to be made; it must not hold one")
 	fs.Uint64Var(&o.number, "seed", 1, "`number` that decides everything but the present time")
+	fs.BoolVar(&o.hard, "hard-names", false, "names that pages have to bear: of 80 characters, right to left, with stacked marks, of markup")
 	return fs
 }
 
@@ -76,6 +78,7 @@ func seed(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	w.hard = given.hard
 	err = w.write(&o, given.members)
 	if err := errors.Join(err, w.close()); err != nil {
 		return err
@@ -130,6 +133,7 @@ type seeder struct {
 	now   time.Time // in the history; the ledger's clock
 	used  map[string]int
 	count int // members so far
+	hard  bool
 
 	turn   []func(*ledger.Tx) error
 	events int

@@ -73,6 +73,9 @@ func (s *seeder) member() synthetic {
 		}
 	}
 	m.texts.Name.Value, m.texts.URL.Value = strings.Join(words, " "), url
+	if s.hard {
+		m.texts.Name.Value = hardNames[s.count%len(hardNames)]
+	}
 	if s.IntN(100) < 85 {
 		d := fmt.Sprintf("%s %s for %s.", pick(seedVerbs), pick(seedObjects), pick(seedReaders))
 		for range s.IntN(3) {
@@ -84,4 +87,20 @@ func (s *seeder) member() synthetic {
 		m.texts.Report.Value = "https://reports.example/" + slug
 	}
 	return m
+}
+
+// hardNames are such as pages have to bear, the longest of 80 characters.
+var hardNames = []string{
+	"The Society for the Careful Keeping of Long and Entirely Necessary Names of 1887",
+	"Donaudampfschifffahrtsgesellschaftskapit\u00e4nsm\u00fctzenabzeichenfabrikantenverbands",
+	"\u0645\u0643\u062a\u0628\u0629 \u0627\u0644\u0645\u062f\u064a\u0646\u0629 \u0627\u0644\u0642\u062f\u064a\u0645\u0629",
+	"\u05e1\u05e4\u05e8\u05d9\u05d9\u05ea Atlas \u05e9\u05dc \u05d4\u05e2\u05d9\u05e8",
+	"\u56db\u5b63\u306e\u5929\u6587\u53f0\u3068\u661f\u306e\u56f3\u66f8\u9928",
+	"<img src=x onerror=alert(1)>",
+	"Za\u0301\u0316\u030b\u0323l\u0302\u0301\u0316g\u030b\u0323\u0302o\u0301 Press",
+	"Q",
+	"\u0939\u093f\u0928\u094d\u0926\u0940 \u092a\u0941\u0938\u094d\u0924\u0915\u093e\u0932\u092f",
+	"\U0001f41d Beehive \U0001f33b",
+	"\u017bubr & Ko\u0144, \u0141\u00f3d\u017a",
+	"WWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWW",
 }
