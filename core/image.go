@@ -9,7 +9,7 @@ import (
 
 // imageLayout is the version of how a state lies in memory. It grows with any
 // change to the sections, to what stands in them, or to the header below.
-const imageLayout = 10
+const imageLayout = 11
 
 // Image gives the memory of the state, from which [Attach] makes another state in
 // constant time. memory is everything that grows with the members; header is the
@@ -24,9 +24,10 @@ const imageLayout = 10
 // In the terms of encoding.go, a word being 8 bytes of any value:
 //
 //	header = layout(number) secret(word) size(number)… count(number)…
-//	       digest(2 words) owners(2 words) clock(number) leading(number) first(number) recent
+//	       digest(2 words) owners(2 words) clock(number) leading(number) first(number) forecast forecast recent
 //	       count(number) category…
 //	       base
+//	forecast = at(number) first(number) standing(number)
 //	recent   = floor(number) count(number) (second(number) count(number))…
 //	category = name members(number)…
 //
@@ -46,9 +47,13 @@ func (s *State) Image(dst []byte) (header, memory []byte) {
 		header = binary.BigEndian.AppendUint64(header, n)
 	}
 	k := &s.ranking
-	for _, n := range [...]int64{s.clock, k.leading, int64(k.first), k.recent.floor, int64(k.recent.len)} {
+	for _, n := range [...]int64{s.clock, k.leading, int64(k.first)} {
 		header = appendNumber(header, n)
 	}
+	for _, f := range k.ahead {
+		header = appendNumber(appendNumber(appendNumber(header, f.At), int64(f.First)), f.Standing)
+	}
+	header = appendNumber(appendNumber(header, k.recent.floor), int64(k.recent.len))
 	for i := range k.recent.len {
 		header = appendNumber(appendNumber(header, k.recent.seconds[i]), int64(k.recent.counts[i]))
 	}
@@ -110,6 +115,9 @@ func Attach(capacity int, header, memory []byte) (*State, error) {
 	s.digest, s.owners = sum{r.word(), r.word()}, sum{r.word(), r.word()}
 	k := &s.ranking
 	s.clock, k.leading, k.first = r.number(), r.number(), Ordinal(r.number())
+	for i := range k.ahead {
+		k.ahead[i] = Forecast{r.number(), Ordinal(r.number()), r.number()}
+	}
 	k.recent.floor, k.recent.len = r.number(), int(r.number())
 	if k.recent.len > recentSeconds {
 		return nil, &reason{ErrImage, "seconds"}
@@ -169,6 +177,11 @@ func (s *State) fits() bool {
 	}
 	for _, x := range s.indexes() {
 		if !x.Sound() || rows > len(x.Ahead) {
+			return false
+		}
+	}
+	for _, f := range s.ranking.ahead {
+		if rows > 0 && int(f.First) >= rows {
 			return false
 		}
 	}

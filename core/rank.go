@@ -96,6 +96,7 @@ type ranking struct {
 	recent  recent
 	first   Ordinal // the leader
 	leading int64   // its standing
+	ahead   [len(ForecastDays)]Forecast
 }
 
 // touch notes that an event changed what the ranking of o rests on.
@@ -144,8 +145,9 @@ func (s *State) Advance(now int64) {
 	for _, o := range k.pending {
 		s.rank(o)
 	}
-	k.pending = k.pending[:0]
 	s.lead()
+	s.look(k.pending)
+	k.pending = k.pending[:0]
 	k.recent.complete(s)
 }
 
@@ -240,6 +242,8 @@ func (s *State) rankAll() {
 	}
 	s.due.Order(n)
 	s.lead()
+	k.ahead = [len(ForecastDays)]Forecast{}
+	s.look(nil)
 }
 
 // sortKeys sorts rank keys. Their ordinals rise already, so a stable radix sort by
@@ -335,25 +339,48 @@ func (s *State) AppendRanked(dst []Ordinal, from, count int) []Ordinal {
 // for members not in the ring.
 func (s *State) ToTakeFirst(o Ordinal) (cents int64, ok bool) {
 	s.settled()
-	k := &s.ranking
-	if !s.has(o, ranked) || o == k.first {
+	return s.toLead(o, s.ranking.first, s.ranking.leading)
+}
+
+// toLead is ToTakeFirst against a leader with a standing.
+func (s *State) toLead(o, first Ordinal, leading int64) (cents int64, ok bool) {
+	if !s.has(o, ranked) || o == first {
 		return 0, false
 	}
-	need := k.leading
-	if o > k.first {
-		need++ // the earlier join wins ties
+	return s.toPass(o, first, leading), true
+}
+
+// toPass gives the least single payment in cents that ranks o before another member with
+// a standing: a payment restores the whole total first.
+func (s *State) toPass(o, other Ordinal, standing int64) (cents int64) {
+	if o > other {
+		standing++ // the earlier join wins ties
 	}
-	return max(s.rules.MinBid, need-s.accounts[o].total), true
+	return max(s.rules.MinBid, standing-s.accounts[o].total)
+}
+
+// ToPass gives the least single payment in cents that ranks o before other now, at least
+// the minimum bid, and the rank that it gives. Both stand in the ring, and other ranks
+// before o.
+func (s *State) ToPass(o, other Ordinal) (cents int64, rank int) {
+	s.settled()
+	cents = s.toPass(o, other, s.accounts[other].standing)
+	return cents, s.ranks.Rank(rankKey(min(s.accounts[o].total+cents, MaxTotal), o)) + 1
 }
 
 // JoinAtFirst gives the least opening bid in cents that lets a new member join
 // at rank 1 now: 0 when the fee alone does, otherwise at least the minimum bid.
 func (s *State) JoinAtFirst() int64 {
 	s.settled()
+	return s.joinBefore(s.ranking.leading)
+}
+
+// joinBefore is JoinAtFirst against a leader with a standing.
+func (s *State) joinBefore(leading int64) (cents int64) {
 	if s.ranks.Len == 0 {
 		return 0
 	}
-	need := s.ranking.leading + 1 - s.rules.Fee
+	need := leading + 1 - s.rules.Fee
 	if need <= 0 {
 		return 0
 	}

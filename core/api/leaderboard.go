@@ -5,19 +5,25 @@ import (
 	"webring/core/flat"
 )
 
-// leaderboard writes a Leaderboard: the members by rank, and the rules that
-// rank them.
+// leaderboard writes a Leaderboard: the members by rank, the rules that rank them, and what
+// the first place costs and will cost.
 func (a *answer) leaderboard() {
 	a.timed(a.st)
 	from, count := a.page("/api/leaderboard", a.st.Len())
-	a.found = a.st.AppendRanked(a.found[:0], from, count)
-	a.st.Prefetch(a.found)
 	a.Body = append(a.Body, `,"rules":`...)
 	a.leaderboardRules()
+	a.forecast()
 	a.Body = append(a.Body, `,"leaderboard":[`...)
+	above := core.Ordinal(0)
+	if from > 0 && count > 0 {
+		above = a.st.AppendRanked(a.found[:0], from-1, 1)[0]
+	}
+	a.found = a.st.AppendRanked(a.found[:0], from, count)
+	a.st.Prefetch(a.found)
 	body, l := a.Body, a.links.of(a.st)
 	for i, o := range a.found {
-		body = appendRanked(body, a.st, o, from+i+1, l)
+		body = appendRanked(body, a.st, o, from+i+1, above, l)
+		above = o
 	}
 	if count > 0 {
 		body = body[:len(body)-1] // a comma
@@ -25,10 +31,10 @@ func (a *answer) leaderboard() {
 	a.Body = append(body, "]}"...)
 }
 
-// appendRanked appends the member at a rank, and a comma.
-func appendRanked(dst []byte, st *core.State, o core.Ordinal, rank int, l *links) []byte {
+// appendRanked appends the member at a rank, and a comma. above is the one at the rank before.
+func appendRanked(dst []byte, st *core.State, o core.Ordinal, rank int, above core.Ordinal, l *links) []byte {
 	row := st.Row(o)
-	dst = room(dst, memberRoom(row, l))
+	dst = room(dst, memberRoom(row, l)+prospectRoom+escaped*st.Row(above).Size())
 	w := member(flat.Write(dst), st, o, row, true, l)
 	w = w.Lit8(`,"rank":`).Decimal(flat.Digits(uint64(rank))).Lit32(`,"to_take_first_usd":`)
 	if cents, ok := st.ToTakeFirst(o); ok {
@@ -36,7 +42,7 @@ func appendRanked(dst []byte, st *core.State, o core.Ordinal, rank int, l *links
 	} else {
 		w = w.Lit8(`null`)
 	}
-	return w.Byte('}').Byte(',').Bytes(dst)
+	return prospect(w, st, o, rank, above).Byte('}').Byte(',').Bytes(dst)
 }
 
 // leaderboardRules writes the object of strings that says how ranks come

@@ -266,9 +266,15 @@ func (a *answer) details(slug []byte) {
 func detail(r *Response, st *core.State, o core.Ordinal) {
 	r.timed(st)
 	row, l := st.Row(o), r.links.of(st)
-	r.Body = room(r.Body, memberRoom(row, l))
+	rank, above := st.Rank(o), o
+	if rank > 1 {
+		r.found = st.AppendRanked(r.found[:0], rank-2, 1)
+		above = r.found[0]
+	}
+	r.Body = room(r.Body, memberRoom(row, l)+prospectRoom+escaped*st.Row(above).Size()+forecastRoom)
 	w := member(flat.Write(r.Body).Lit16(`{"member":`), st, o, row, true, l)
-	w = w.Lit32(`,"leaderboard_rank":`).Number(uint64(st.Rank(o)))
+	w = w.Lit32(`,"leaderboard_rank":`).Number(uint64(rank))
+	w = memberForecast(prospect(w, st, o, rank, above), st, o)
 	w = ownership(w, st, o).Byte('}').Byte('}')
 	r.Body = w.Bytes(r.Body)
 }

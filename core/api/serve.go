@@ -206,10 +206,12 @@ func (r *Response) document() {
 	r.begin(200, JSON, Position)
 }
 
-// timed begins one that is Timed.
+// timed begins one that is Timed: it is valid until a standing changes, or the day of its
+// forecasts ends.
 func (r *Response) timed(st *core.State) {
 	r.begin(200, JSON, Timed)
-	r.Since, r.Until = st.ChangedAt(), st.NextChange()
+	day := st.Day()
+	r.Since, r.Until = max(st.ChangedAt(), day), min(st.NextChange(), day+core.DaySeconds)
 }
 
 // problem makes the answer an error.

@@ -71,9 +71,11 @@ func compare(t *testing.T, st *core.State, m *Model, random *rand.Rand) {
 	if got, want := st.JoinAtFirst(), m.JoinAtFirst(); got != want {
 		t.Fatalf("join at first %d, want %d", got, want)
 	}
+	compareForecasts(t, st, m)
 	totalForRank(t, st, m, len(m.Members), 1+random.IntN(len(m.Members)+1))
 	ranks, positions := map[int]int{}, map[int]int{}
-	for i, o := range m.Ranked() {
+	ranked := m.Ranked()
+	for i, o := range ranked {
 		ranks[o] = i + 1
 	}
 	for i, o := range m.Ring(0, nil) {
@@ -106,6 +108,13 @@ func compare(t *testing.T, st *core.State, m *Model, random *rand.Rand) {
 		if !member.Live() {
 			continue
 		}
+		if rank := ranks[i]; rank > 1 {
+			above := ranked[rank-2]
+			cents, takes := st.ToPass(o, core.Ordinal(above))
+			if want, wantRank := m.ToPass(i, above); cents != want || takes != wantRank {
+				t.Fatalf("member %d passes %d with %d at rank %d, want %d and %d", i, above, cents, takes, want, wantRank)
+			}
+		}
 		if st.Standing(o) != m.Standing(i) || st.Position(o) != positions[i] {
 			t.Fatalf("member %d: standing %d position %d, want %d %d", i, st.Standing(o), st.Position(o), m.Standing(i), positions[i])
 		}
@@ -116,6 +125,34 @@ func compare(t *testing.T, st *core.State, m *Model, random *rand.Rand) {
 		o, ok := st.Resolve([]byte(from), &scratch)
 		if want := m.Resolve(from); ok != (want >= 0) || ok && int(o) != want {
 			t.Fatalf("from %q resolves to %d %t, want %d", from, o, ok, want)
+		}
+	}
+}
+
+// compareForecasts asks a model of the future what the core foresees.
+func compareForecasts(t *testing.T, st *core.State, m *Model) {
+	t.Helper()
+	for i, f := range st.Forecasts() {
+		at := m.Clock/86400*86400 + int64(core.ForecastDays[i])*86400
+		then := m.At(at)
+		first, standing := 0, int64(0)
+		if ranked := then.Ranked(); len(ranked) > 0 {
+			first, standing = ranked[0], then.Standing(ranked[0])
+		}
+		if want := (core.Forecast{At: at, First: core.Ordinal(first), Standing: standing}); f != want {
+			t.Fatalf("forecast %+v, want %+v", f, want)
+		}
+		if got, want := st.JoinAtFirstThen(&f), then.JoinAtFirst(); got != want {
+			t.Fatalf("join at first at %d: %d, want %d", at, got, want)
+		}
+		for o, member := range m.Members {
+			cents, ok := st.ToTakeFirstThen(core.Ordinal(o), &f)
+			if ok != (member.Live() && o != first) || ok && cents != then.toPass(o, first, standing) {
+				t.Fatalf("member %d: to take first from %d at %d %d %t, want %d", o, first, at, cents, ok, then.toPass(o, first, standing))
+			}
+			if got, want := st.StandingAt(core.Ordinal(o), at), then.Standing(o); got != want {
+				t.Fatalf("member %d: standing %d at %d, want %d", o, got, at, want)
+			}
 		}
 	}
 }

@@ -285,13 +285,16 @@ func (m *Model) Ring(kind core.Kind, category *string) []int {
 	return ring
 }
 
-// Standing follows core/README.md, "Money and rank", word by word.
-func (m *Model) Standing(i int) int64 {
+// Standing is that of a member at the clock, in cents.
+func (m *Model) Standing(i int) int64 { return m.StandingAt(i, m.Clock) }
+
+// StandingAt follows core/README.md, "Money and rank", word by word.
+func (m *Model) StandingAt(i int, second int64) int64 {
 	member := m.Members[i]
 	if member.Bids == 0 {
 		return member.Total()
 	}
-	elapsed := m.Clock - member.LastBid/1000 - m.Rules.Grace
+	elapsed := second - member.LastBid/1000 - m.Rules.Grace
 	if elapsed <= 0 {
 		return member.Total()
 	}
@@ -300,6 +303,13 @@ func (m *Model) Standing(i int) int64 {
 	}
 	product := new(big.Int).Mul(big.NewInt(member.Total()), big.NewInt(m.Rules.Decay-elapsed))
 	return product.Div(product, big.NewInt(m.Rules.Decay)).Int64()
+}
+
+// At gives the model as it will be at a later second if nothing happens until then.
+func (m *Model) At(second int64) *Model {
+	later := *m
+	later.Clock = second
+	return &later
 }
 
 // Ranked gives the ordinals of the members in the ring, first rank first.
@@ -317,11 +327,28 @@ func (m *Model) ToTakeFirst(i int) (cents int64, ok bool) {
 	if !slices.Contains(ranked, i) || ranked[0] == i {
 		return 0, false
 	}
-	leader, first := m.Standing(ranked[0]), ranked[0]
+	return m.toPass(i, ranked[0], m.Standing(ranked[0])), true
+}
+
+// toPass searches the least payment that would rank i before a member with a standing.
+func (m *Model) toPass(i, other int, standing int64) (cents int64) {
 	return m.least(func(payment int64) bool {
 		total := m.Members[i].Total() + payment
-		return total > leader || total == leader && i < first
-	}), true
+		return total > standing || total == standing && i < other
+	})
+}
+
+// ToPass searches the least payment that would rank i before the member above it, and gives
+// the rank that i has then.
+func (m *Model) ToPass(i, above int) (cents int64, rank int) {
+	cents, rank = m.toPass(i, above, m.Standing(above)), 1
+	total := m.Members[i].Total() + cents
+	for _, other := range m.Ring(0, nil) {
+		if standing := m.Standing(other); other != i && (standing > total || standing == total && other < i) {
+			rank++
+		}
+	}
+	return cents, rank
 }
 
 // JoinAtFirst searches the least opening bid that would rank a new member

@@ -253,8 +253,8 @@ func (b *openapi) parameterComponents() node {
 }
 
 // Header fields that answers have besides their own. All have all of them but those of a
-// deprecated path; to repeat those of the limiter for each would take a fifth of the
-// document.
+// deprecated path; to repeat those of the limiter and the id of the request for each, and the
+// version for each problem, would take a fifth of the document.
 var (
 	everyHeader      = []string{"Api-Version"}
 	limitHeader      = []string{"X-Request-Id", "RateLimit-Limit", "RateLimit-Policy", "RateLimit-Remaining", "RateLimit-Reset"}
@@ -307,9 +307,6 @@ func (b *openapi) answers(op *Operation) node {
 	all := node{}
 	for _, a := range op.success {
 		names := slices.Concat(everyHeader, a.headers)
-		if op.Tag != documentsTag {
-			names = append(names, "X-Request-Id")
-		}
 		if old {
 			names = append(names, deprecatedHeader...)
 		}
@@ -348,30 +345,33 @@ func (b *openapi) answers(op *Operation) node {
 
 // problems gives the component of what any request can meet.
 func (b *openapi) problems() string {
-	b.responses["Problem"] = problemResponse("A problem that any request can meet.", everyHeader, anyCodes)
+	b.responses["Problem"] = problemResponse("A problem that any request can meet.", nil, anyCodes)
 	return "Problem"
 }
 
 // problemResponse is an answer with one of these problems.
 func problemResponse(about string, headers []string, codes []api.Code) node {
-	return node{
+	r := node{
 		"description": about,
-		"headers":     headerRefs(headers...),
 		"content": node{problemMedia: node{"schema": &schema{AllOf: []*schema{ref("Problem"),
 			{Properties: map[string]*schema{"code": codesOf(codes)}}}}}},
 	}
+	if len(headers) > 0 {
+		r["headers"] = headerRefs(headers...)
+	}
+	return r
 }
 
 // problem gives the component of the problems with these codes.
 func (b *openapi) problem(status int, codes []api.Code, old bool) string {
-	names := slices.Clone(everyHeader)
+	var names []string
 	switch status {
 	case 402:
 		names = append(names, "WWW-Authenticate", "PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "Link")
 	case 415:
 		names = append(names, "Accept-Encoding")
 	case 429:
-		names = append(append(names, limitHeader...), "Retry-After")
+		names = append(slices.Clone(limitHeader), "Retry-After")
 	case 503:
 		names = append(names, "Retry-After")
 	}

@@ -111,6 +111,12 @@ func onlyIfRank() *schema {
 
 func kinds() *schema { return oneOf("agent", "mcp", "website") }
 
+// forecast is the field with what will be if nobody bids.
+func forecast(fields ...field) field {
+	return field{"forecast", list(object(append([]field{
+		{"days", number("Ahead: 0, 7, 30.")}, {"at?", when("When that day begins in UTC; left out for now.")}}, fields...)...))}
+}
+
 // schemas builds the components anew: callers may change what they get.
 //
 // Document: the service interface, "Resources and their fields".
@@ -151,9 +157,18 @@ func schemas() map[string]*schema {
 				field{"self", link("")}, field{"next", link("")}, field{"prev", link("")}, field{"site", link("")})},
 		),
 		"MemberDetail": object(field{"member", &schema{AllOf: []*schema{ref("Member"),
+			ref("Prospect"),
 			object(field{"leaderboard_rank", orNull(number(""))},
+				forecast(field{"effective_bid_usd", usd("")}, field{"to_take_first_usd", orNull(usd("Null: it is first."))}),
 				field{"owner", orNull(text("The account that may change it; null: unknown."))},
 				field{"claimed", &schema{Type: "boolean", Description: "Its site has named the owner, who otherwise paid for it."}})}}}),
+		"Prospect": object(
+			field{"full_until", orNull(when("Its standing is its whole total until then; null: for ever."))},
+			field{"gone_at", orNull(when("Its standing is 0.00 from then on."))},
+			field{"to_pass", orNull(object(
+				field{"amount_usd", usd("Least bid that passes the member above; it restores the whole total first.")},
+				field{"rank", number("Of the member above.")}, field{"slug", text("")}, field{"name", text("")},
+				field{"takes_rank", number("That this bid gives.")}))}),
 		"Traversal": object(field{"direction", oneOf("next", "prev", "random")}, field{"member", ref("Member")}),
 		"PageLinks": object(field{"next", orNull(link("The next page, null for none."))}, field{"prev", orNull(link("The page before, null for none."))}),
 		"MemberList": page("Members in ring order.",
@@ -167,16 +182,17 @@ func schemas() map[string]*schema {
 			field{"by?", text("Who outbid it.")}, field{"was_rank?", number("")}, field{"rank?", number("")}, field{"amount_usd?", text("")},
 			field{"proof?", text("")}, field{"seq?", number("")}),
 		"Events": object(field{"events", list(ref("Event"))}, field{"next", number("")}, field{"more", &schema{Type: "boolean"}}, field{"complete", &schema{Type: "boolean"}},
-			field{"leads", list(object(field{"member", text("")}, field{"from", withFormat(text(""), "date-time")}, field{"until?", withFormat(text(""), "date-time")}))},
+			field{"leads", list(object(field{"member", text("")}, field{"name?", text("Left out when it has left the ring.")}, field{"from", withFormat(text(""), "date-time")}, field{"until?", withFormat(text(""), "date-time")}))},
 			field{"links", object(field{"next", link("")})}),
 		"MemberEvents": object(field{"member", text("")}, field{"events", list(ref("Event"))}),
 		"CategoryList": object(field{"count", number("")}, field{"categories", list(object(
 			field{"category", withPattern(text(""), categoryPattern)}, field{"members", number("")},
 			field{"links?", object(field{"members?", link("")})}))}),
 		"Leaderboard": page("Members by rank.",
-			field{"leaderboard", list(&schema{AllOf: []*schema{ref("Member"), object(
+			field{"leaderboard", list(&schema{AllOf: []*schema{ref("Member"), ref("Prospect"), object(
 				field{"rank", between(number(""), 1, 0)},
 				field{"to_take_first_usd", orNull(usd("The single payment that puts this member at rank 1, above 1000000.00 what several must come to; null for the leader."))})}})},
+			forecast(field{"first", orNull(text("Slug; null in an empty ring."))}, field{"first_usd", usd("Its standing.")}, field{"join_at_first_bid_usd", usd("")}),
 			field{"rules", object(
 				field{"minimum_bid_usd", usd("")},
 				field{"registration_fee_usd", usd("")},

@@ -28,7 +28,7 @@ const (
 	// ring, and of older ones.
 	memberAge, newestAge, olderAge = 10, 5, 60
 	// lastLeads is how many changes of the lead a document tells of.
-	lastLeads = 10
+	lastLeads = 20
 )
 
 // event is news in a document.
@@ -48,6 +48,7 @@ type event struct {
 // lead is who led from an instant on, and until when.
 type lead struct {
 	Member string `json:"member"`
+	Name   string `json:"name,omitempty"` // of one that is in the ring
 	From   string `json:"from"`
 	Until  string `json:"until,omitempty"`
 }
@@ -244,7 +245,11 @@ func leadsFor(v *ledger.View) ([]lead, error) {
 		}
 		if t.some {
 			if slug, some := shown(v.State(), t.member); some {
-				list = append(list, lead{slug, instant(t.at), until})
+				one := lead{Member: slug, From: instant(t.at), Until: until}
+				if v.State().Rank(t.member) > 0 {
+					one.Name = v.State().Member(t.member).Name
+				}
+				list = append(list, one)
 			}
 		}
 		until = instant(t.at)
