@@ -24,8 +24,8 @@ type Board struct {
 	First        []Price // the opening bid that takes rank 1, now and later
 }
 
-// Price is what first place costs at one time if nobody bids: "" for nothing more than there
-// is already.
+// Price is what first place costs at one time if nobody bids: "" when the member is first
+// then.
 type Price struct {
 	Days   int // from now, 0 for now
 	At     time.Time
@@ -144,17 +144,6 @@ func strip(list []Reign) []stretch {
 	return all
 }
 
-// when says at which time.
-func (p Price) when() string {
-	switch p.Days {
-	case 0:
-		return "now"
-	case 1:
-		return "in a day"
-	}
-	return "in " + strconv.Itoa(p.Days) + " days"
-}
-
 // takeFirst is what takes the member to rank 1 now, "" when it is there.
 func (v Member) takeFirst() string {
 	if len(v.TakeFirst) == 0 {
@@ -165,25 +154,46 @@ func (v Member) takeFirst() string {
 
 // later says what first place will cost it if nobody bids, or is "".
 func (v Member) later() string {
-	var b strings.Builder
+	words := ""
 	for _, p := range v.TakeFirst[min(1, len(v.TakeFirst)):] {
 		switch {
-		case b.Len() == 0:
-			b.WriteString("If nobody bids, ")
+		case words == "":
+			words = "If nobody bids, "
 		default:
-			b.WriteString(", and ")
+			words += ", and "
 		}
 		switch {
 		case p.Amount != "":
-			b.WriteString("first place costs it " + money(p.Amount) + " USD " + p.when())
+			words += "first place costs it " + money(p.Amount) + " USD "
 		case v.takeFirst() == "":
-			b.WriteString("it is first still " + p.when())
+			words += "it is still first "
 		default:
-			b.WriteString("it is first by itself " + p.when())
+			words += "it is first by itself "
+		}
+		words += "in " + strconv.Itoa(p.Days) + " days"
+	}
+	if words == "" {
+		return ""
+	}
+	return words + "."
+}
+
+// falls says what it costs to join at rank 1, now and later.
+func (b Board) falls() string {
+	words := ""
+	for i, p := range b.First {
+		amount := money(p.Amount) + " USD"
+		if p.Amount == "0.00" {
+			amount = "nothing beside the fee"
+		}
+		switch {
+		case i == 0:
+			words = "To join at first place costs " + amount + " today"
+		case i == len(b.First)-1:
+			words += " and " + amount + " in " + strconv.Itoa(p.Days) + ", if nobody bids."
+		default:
+			words += ", " + amount + " in " + strconv.Itoa(p.Days) + " days"
 		}
 	}
-	if b.Len() > 0 {
-		b.WriteByte('.')
-	}
-	return b.String()
+	return words
 }

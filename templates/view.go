@@ -154,6 +154,7 @@ type Member struct {
 	Prev, Next Row
 	MinBid     string
 	Bid        string  // that the page begins with
+	Then       string  // its standing after that bid
 	TakeFirst  []Price // "" when it is first then
 	Picture    Picture
 	Hops       *Hops  // nil when they are not known

@@ -170,6 +170,7 @@ func drawMember(r *reader, path string, query *fasthttp.Args) *content.Content {
 	if view.Bid == "" {
 		view.Bid = view.Row.Bid.Amount
 	}
+	view.Then = usd(cents(m.Paid) + cents(view.Bid))
 	for _, f := range m.Forecast {
 		p := templates.Price{Days: f.Days, At: f.At}
 		if f.TakeFirst != nil {
