@@ -154,23 +154,25 @@ func (v Member) takeFirst() string {
 
 // later says what first place will cost it if nobody bids, or is "".
 func (v Member) later() string {
-	words := ""
+	words, priced, first := "", false, v.takeFirst() == ""
 	for _, p := range v.TakeFirst[min(1, len(v.TakeFirst)):] {
-		switch {
-		case words == "":
-			words = "If nobody bids, "
-		default:
-			words += ", and "
+		if words == "" {
+			words = "If nobody bids, first place"
+		} else {
+			words += " and"
 		}
 		switch {
-		case p.Amount != "":
-			words += "first place costs it " + money(p.Amount) + " USD "
-		case v.takeFirst() == "":
-			words += "it is still first "
+		case p.Amount == "" && first:
+			words += " is still its own"
+		case p.Amount == "":
+			words += " is its own"
+		case priced:
+			words += " " + money(p.Amount)
 		default:
-			words += "it is first by itself "
+			words += " costs it " + money(p.Amount) + " USD"
 		}
-		words += "in " + strconv.Itoa(p.Days) + " days"
+		priced = p.Amount != ""
+		words += " in " + strconv.Itoa(p.Days) + " days"
 	}
 	if words == "" {
 		return ""

@@ -164,6 +164,27 @@ func TestWhatABidDoes(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
+	days := func(amounts ...string) (list []Price) {
+		for i, a := range amounts {
+			list = append(list, Price{Days: []int{0, 7, 30}[i], Amount: a})
+		}
+		return list
+	}
+	for want, prices := range map[string][]Price{
+		"": nil,
+		"If nobody bids, first place costs it 1\u202f009.00 USD in 7 days and 4.00 in 30 days.":    days("1010.00", "1009.00", "4.00"),
+		"If nobody bids, first place costs it 9.00 USD in 7 days and is its own in 30 days.":       days("10.00", "9.00", ""),
+		"If nobody bids, first place is still its own in 7 days and costs it 9.00 USD in 30 days.": days("", "", "9.00"),
+		"If nobody bids, first place is still its own in 7 days and is still its own in 30 days.":  days("", "", ""),
+		"If nobody bids, first place costs it 2.00 USD in 7 days and is still its own in 30 days.": days("", "2.00", ""),
+	} {
+		if got := (Member{TakeFirst: prices}).later(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got, want := (Board{First: days("11.01", "1200.00", "0.00")}).falls(), "To join at first place costs 11.01 USD today, 1\u202f200.00 USD in 7 days and nothing beside the fee in 30, if nobody bids."; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 	long := Row{URL: "https://" + strings.Repeat("bank.example.", 9) + "thief.example/"}
 	if where := long.atHost(); len(where) > 40 || !strings.HasPrefix(where, "…") || !strings.HasSuffix(where, ".thief.example") {
 		t.Errorf("a long host is cut to %q", where)
@@ -553,8 +574,9 @@ func TestWordsKeepToTheirPlace(t *testing.T) {
 		pages = map[string][]byte{"member": Member{Page: at, Row: rows[0], Prev: Row{Name: name}, Next: rows[1], Members: 3}.HTML()}
 		rows[1].Name = name
 		pages["ring"] = Ring{Page: at, Members: 3, From: 1, To: 3, Rows: rows}.HTML()
-		rows[1].Description = name
-		pages["home"] = Home{Page: at, Members: 3, Leader: &rows[1], Board: ranked(rows)}.HTML()
+		led := rows[1]
+		led.Description = name // in rows it ends where its line does
+		pages["home"] = Home{Page: at, Members: 3, Leader: &led, Board: ranked(rows)}.HTML()
 		return pages
 	}
 	stacked := strings.Repeat("\u0301\u0316\u030b\u0323\u0302", 5)

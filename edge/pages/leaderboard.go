@@ -57,7 +57,6 @@ func drawLeaderboard(r *reader, path string, query *fasthttp.Args) *content.Cont
 	view.Feeds = feeds
 	view.Board = r.board(v, &doc)
 	if first {
-		view.Canonical = r.core.BaseURL() + path
 		view.Reigns = r.reigns(&leads, holders)
 	}
 	view.Pages = pagesOf(path, doc.Offset, doc.Total)

@@ -100,7 +100,7 @@ func (r *reader) date(t time.Time) templates.When {
 	switch away := t.Sub(r.now()); {
 	case away > sameYear:
 		r.before(t.Add(-sameYear))
-	case away < -sameYear:
+	case away <= -sameYear:
 		r.from(t.Add(sameYear))
 	default:
 		r.from(t.Add(-sameYear))
