@@ -11,8 +11,8 @@
 // routing and parameters for the few targets that most requests have. response.go has the
 // Response; query.go reads parameters; member.go writes the Member object that nearly
 // every document contains; ring.go, leaderboard.go, widget.go and directory.go write the
-// documents of their names. problem.go is the one table of problems for the whole service,
-// the paid operations included. json.go, money.go and time.go write strings, amounts and
+// documents of their names, forecast.go what becomes of standings. problem.go is the one
+// table of problems for the whole service, the paid operations included. json.go, money.go and time.go write strings, amounts and
 // instants.
 //
 // The paid operations render their answers with the same functions:
@@ -24,8 +24,8 @@
 // Absent optional strings are left out; agentic_score, agentic_report and
 // last_bid_at are null instead, and so are verified and owner. Every link is absolute and begins with the
 // base URL of the rules. Documents that show a standing, a rank or a quote say
-// from which second until which they are valid ([Timed]); the others depend on the
-// ledger position alone ([Position]).
+// from which second until which they are valid ([Timed]), at most for the UTC day of their
+// forecasts; the others depend on the ledger position alone ([Position]).
 //
 // # What the interface leaves open, as this package has it
 //

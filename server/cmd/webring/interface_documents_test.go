@@ -23,10 +23,10 @@ func TestInterfaceMember(t *testing.T) {
 		return doc["member"]
 	}
 	t.Run("MemberDetail: leaderboard_rank, paid_total_usd, effective_bid_usd", func(t *testing.T) {
-		names(t, detail(t, "alpha"), timedMemberNames+" description leaderboard_rank owner claimed")
+		names(t, detail(t, "alpha"), timedMemberNames+" description leaderboard_rank full_until gone_at to_pass forecast owner claimed")
 	})
 	t.Run("description is left out when there is none", func(t *testing.T) {
-		names(t, detail(t, "beta"), timedMemberNames+" leaderboard_rank owner claimed")
+		names(t, detail(t, "beta"), timedMemberNames+" leaderboard_rank full_until gone_at to_pass forecast owner claimed")
 	})
 	t.Run("every field has its value", func(t *testing.T) {
 		for name, want := range map[string]any{"slug": "alpha", "name": "Alpha", "url": "https://alpha.dev/", "kind": "agent", "category": "tools",
@@ -152,7 +152,7 @@ func TestInterfaceFormats(t *testing.T) {
 					if money++; !moneyForm.MatchString(text) {
 						t.Errorf("%s = %v", at, inner)
 					}
-				case strings.HasSuffix(name, "_at") && (inner != nil || name != "last_bid_at"):
+				case strings.HasSuffix(name, "_at") && (inner != nil || name != "last_bid_at" && name != "gone_at"):
 					if instants++; !timeForm.MatchString(text) {
 						t.Errorf("%s = %v", at, inner)
 					}

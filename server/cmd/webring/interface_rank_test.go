@@ -28,7 +28,7 @@ func TestInterfaceLeaderboard(t *testing.T) {
 	t.Parallel()
 	o := founded(t, reference, freely...)
 	doc := o.read("/api/leaderboard")
-	names(t, doc, "total count limit offset links rules leaderboard")
+	names(t, doc, "total count limit offset links rules forecast leaderboard")
 	rows := doc["leaderboard"].([]any)
 
 	t.Run("rules is an object of strings", func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestInterfaceLeaderboard(t *testing.T) {
 			if at(t, row, "slug") == "alpha" {
 				more = " description"
 			}
-			names(t, row, timedMemberNames+" rank to_take_first_usd"+more)
+			names(t, row, timedMemberNames+" rank to_take_first_usd full_until gone_at to_pass"+more)
 			if at(t, row, "rank") != float64(i+1) {
 				t.Errorf("row %d has rank %v", i, at(t, row, "rank"))
 			}
