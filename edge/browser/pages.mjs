@@ -1,7 +1,7 @@
 // Opens pages in Chromium at every width, in both schemes, with and without
 // script, and prints what is wrong with them as JSON. The one argument is JSON:
-// { chromium, base, pages: [{ name, path, fill? }], shots? }. fill is what is
-// typed into the form of the page, which is then sent.
+// { chromium, base, pages: [{ name, path, fill?, rows? }], shots? }. fill is what is
+// typed into the form of the page, which is then sent. rows says that it has a leaderboard.
 import { mkdirSync } from "node:fs";
 import { HtmlValidate } from "html-validate";
 import { Findings, launch, several, shifts, violations, watch } from "./chromium.mjs";
@@ -25,7 +25,7 @@ console.log(JSON.stringify({ checks: found.checks, findings: found.list }));
 
 // visit loads a page at each width with script, and once without, and looks at
 // each in both schemes.
-async function visit({ name, path, fill }) {
+async function visit({ name, path, fill, rows }) {
   let words;
   for (const javaScriptEnabled of [true, false]) {
     const context = await browser.newContext({ javaScriptEnabled, reducedMotion: "reduce" });
@@ -65,6 +65,7 @@ async function visit({ name, path, fill }) {
       }
       if (javaScriptEnabled && width === 320) await keyboard(page, where);
       if (javaScriptEnabled && width === 1440) await refreshed(page, where);
+      if (javaScriptEnabled && rows && width === widths.at(-1)) await low(page, `${name} 390`);
     }
     if (!javaScriptEnabled) {
       const report = await rules.validateString(await (await fetch(page.url())).text());
@@ -75,6 +76,21 @@ async function visit({ name, path, fill }) {
     found.expect(where, "nothing is asked for elsewhere", seen.elsewhere.length === 0, seen.elsewhere.join("; "));
     await context.close();
   }
+}
+
+// low: on a phone no row of a leaderboard takes much, however long the names in it are.
+async function low(page, where) {
+  await page.setViewportSize({ width: 390, height: 844 });
+  const tall = await page.evaluate(() => {
+    const rows = [...document.querySelectorAll(".lb tbody tr")];
+    const name = rows[1].querySelector("th bdi"), host = rows[1].querySelector(".host");
+    name.textContent = "W".repeat(80);
+    host.textContent = "a-very-long-host-name-of-38.characters";
+    return [rows.length, Math.max(...rows.map((r) => r.getBoundingClientRect().height))];
+  });
+  found.expect(where, "rows are at most 110 pixels high on a phone", tall[1] <= 110, tall.join(" rows, "));
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  found.expect(where, "nothing is wider than a phone", wide <= 0, wide);
 }
 
 // wordsOf is what there is to read, apart from the widget, which says more with
