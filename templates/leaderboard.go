@@ -93,7 +93,7 @@ func money(usd string) string {
 // atHost says in a narrow place where the member's site lies. A long host is cut at its
 // beginning: who owns it stands at its end.
 func (r Row) atHost() string {
-	const longest = 38
+	const longest = 34
 	where := Where(r.URL)
 	if len(where) <= longest {
 		return where
