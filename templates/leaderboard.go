@@ -9,6 +9,7 @@ import (
 // Leaderboard is a page of the leaderboard.
 type Leaderboard struct {
 	Page
+	Wallet Wallet
 	Board  Board
 	Pages  Pages
 	Reigns []Reign // the present holder of rank 1 first; on the first page

@@ -18,7 +18,8 @@ type Page struct {
 	Description string // for search results and previews, or ""
 	Root        string // relative address of the home page's folder: "" or "../"
 	Path        string // of the page itself; marks it in the navigation
-	Canonical   string // the page's URL, for previews and search, or ""
+	Canonical   string // the page's URL, for search, or ""
+	Share       Share
 	Style       string // path of the style sheet
 	Face        string // path of the display face, or ""
 	Script      string // path of the script that refreshes numbers, or ""
@@ -156,6 +157,7 @@ type Member struct {
 	Bid        string  // that the page begins with
 	Then       string  // its standing after that bid
 	TakeFirst  []Price // "" when it is first then
+	Wallet     Wallet
 	Picture    Picture
 	Hops       *Hops  // nil when they are not known
 	Owner      string // the account, "" when it is not known
@@ -170,6 +172,7 @@ type Join struct {
 	JoinAtFirst string
 	Rule        string // what the score has to be
 	Payments    bool   // whether the ring takes any
+	Wallet      Wallet
 	Categories  []Category
 	Draft       Draft
 	Checked     *Checked // nil before a check
@@ -197,6 +200,7 @@ type Checked struct {
 	Price    string
 	Rank     int
 	Slug     string // that the member would get
+	Body     string // JSON of the registration
 	Command  string // that pays
 }
 
@@ -249,6 +253,21 @@ type Problem struct {
 	Summary string
 	Meaning string
 	Remedy  string
+}
+
+// Error is what people see when a page cannot be shown, or a form cannot be taken.
+type Error struct {
+	Page
+	Status    int
+	Heading   string
+	Reason    string // one or two sentences
+	Hint      string // what helps, as a sentence, or ""
+	Code      string // of the problem
+	Explained bool   // there is a page about the code
+	RequestID string // "" when it is not known
+	Empty     bool   // nobody is in the ring: nothing can be found, and no member is next
+
+	Again, AgainWords string // relative address of what may be loaded instead, or "", and its name
 }
 
 // under is a path with a leading slash as a relative address.

@@ -54,7 +54,7 @@ func drawLeaderboard(r *reader, path string, query *fasthttp.Args) *content.Cont
 		}
 	}
 	view := templates.Leaderboard{Page: v.about.frame(path, "Leaderboard – "+v.about.Name, "Who stands where in the ring, what a bid on each member would do, and what first place costs.")}
-	view.Feeds = feeds
+	view.Feeds, view.Wallet = feeds, v.about.wallet(r.core.BaseURL())
 	view.Board = r.board(v, &doc)
 	if first {
 		view.Reigns = r.reigns(&leads, holders)
