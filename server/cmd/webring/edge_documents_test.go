@@ -78,7 +78,8 @@ func TestEdgesShowWhatTheOriginDoes(t *testing.T) {
 }
 
 // relayed are what an edge passes on and caches, for pages and tools.
-var relayed = []string{"/api/hops", "/api/hops?days=2", "/api/ring/alpha/hops", "/api/ring/beta/hops", "/api/events?since=0&limit=2", "/api/ring/beta/events"}
+var relayed = []string{"/api/hops", "/api/hops?days=2", "/api/ring/alpha/hops", "/api/ring/beta/hops", "/api/events?since=0&limit=2", "/api/ring/beta/events",
+	"/api/ring?q=BET&limit=2", "/api/ring?q=et&kind=website"}
 
 // sameAt asks origin and edge for the same, which is to have the same fields, and gives
 // the edge's answer.
