@@ -136,6 +136,7 @@ type Member struct {
 	Members    int // in the ring
 	Prev, Next Row
 	MinBid     string
+	Wallet     Wallet
 	Picture    Picture
 	Hops       *Hops  // nil when they are not known
 	Owner      string // the account, "" when it is not known
@@ -150,6 +151,7 @@ type Join struct {
 	JoinAtFirst string
 	Rule        string // what the score has to be
 	Payments    bool   // whether the ring takes any
+	Wallet      Wallet
 	Categories  []Category
 	Draft       Draft
 	Checked     *Checked // nil before a check
@@ -177,6 +179,7 @@ type Checked struct {
 	Price    string
 	Rank     int
 	Slug     string // that the member would get
+	Body     string // JSON of the registration
 	Command  string // that pays
 }
 
@@ -229,6 +232,21 @@ type Problem struct {
 	Summary string
 	Meaning string
 	Remedy  string
+}
+
+// Error is what people see when a page cannot be shown, or a form cannot be taken.
+type Error struct {
+	Page
+	Status    int
+	Heading   string
+	Reason    string // one or two sentences
+	Hint      string // what helps, as a sentence, or ""
+	Code      string // of the problem
+	Explained bool   // there is a page about the code
+	RequestID string // "" when it is not known
+	Empty     bool   // nobody is in the ring: nothing can be found, and no member is next
+
+	Again, AgainWords string // relative address of what may be loaded instead, or "", and its name
 }
 
 // under is a path with a leading slash as a relative address.

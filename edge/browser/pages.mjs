@@ -1,7 +1,8 @@
 // Opens pages in Chromium at every width, in both schemes, with and without
 // script, and prints what is wrong with them as JSON. The one argument is JSON:
-// { chromium, base, pages: [{ name, path, fill? }], shots? }. fill is what is
-// typed into the form of the page, which is then sent.
+// { chromium, base, pages: [{ name, path, fill?, status? }], shots? }. fill is what is
+// typed into the form of the page, which is then sent; status is that of a page that is
+// shown in place of an error, and 200 unless it is given.
 import { mkdirSync } from "node:fs";
 import { HtmlValidate } from "html-validate";
 import { Findings, launch, several, shifts, violations, watch } from "./chromium.mjs";
@@ -25,10 +26,11 @@ console.log(JSON.stringify({ checks: found.checks, findings: found.list }));
 
 // visit loads a page at each width with script, and once without, and looks at
 // each in both schemes.
-async function visit({ name, path, fill }) {
+async function visit({ name, path, fill, status = 200 }) {
   let words;
   for (const javaScriptEnabled of [true, false]) {
-    const context = await browser.newContext({ javaScriptEnabled, reducedMotion: "reduce" });
+    // Error pages show the id of their request.
+    const context = await browser.newContext({ javaScriptEnabled, reducedMotion: "reduce", extraHTTPHeaders: { "X-Request-Id": "the-same-request" } });
     const page = await context.newPage();
     const seen = watch(page, [plan.base]);
     let where = name;
@@ -38,7 +40,7 @@ async function visit({ name, path, fill }) {
       where = `${name} ${width}${javaScriptEnabled ? "" : " without script"}`;
       if (javaScriptEnabled || width === widths[0]) {
         const response = await page.goto(plan.base + path, { waitUntil: "load" });
-        found.expect(where, "the page is there", response.status() === 200, response.status());
+        found.expect(where, "the page is there", response.status() === status, response.status());
         if (fill) await submit(page, fill);
         if (javaScriptEnabled) {
           const shift = await shifts(page);
@@ -67,10 +69,12 @@ async function visit({ name, path, fill }) {
       if (javaScriptEnabled && width === 1440) await refreshed(page, where);
     }
     if (!javaScriptEnabled) {
-      const report = await rules.validateString(await (await fetch(page.url())).text());
+      const report = await rules.validateString(await (await fetch(page.url(), { headers: { Accept: "text/html" } })).text());
       found.expect(where, "html-validate finds nothing", fill || report.valid,
         report.results.flatMap((r) => r.messages.map((m) => `${m.line}:${m.column} ${m.ruleId} ${m.message}`)).join("\n"));
     }
+    // The browser itself says of an error page that it is one.
+    if (status >= 400) seen.said = seen.said.filter((s) => !s.includes(`status of ${status}`));
     found.expect(where, "nothing is said in the console", seen.said.length === 0, seen.said.join("; "));
     found.expect(where, "nothing is asked for elsewhere", seen.elsewhere.length === 0, seen.elsewhere.join("; "));
     await context.close();
@@ -78,12 +82,12 @@ async function visit({ name, path, fill }) {
 }
 
 // wordsOf is what there is to read, apart from the widget, which says more with
-// script, and from the numbers and the order of the members, which change while
+// script, from the buttons that copy, and from the numbers and the order of the members, which change while
 // the test runs.
 function wordsOf(page) {
   return page.evaluate(() => {
     const copy = document.body.cloneNode(true);
-    copy.querySelectorAll("webring-online").forEach((e) => e.remove());
+    copy.querySelectorAll("webring-online, .copy").forEach((e) => e.remove());
     return [...copy.querySelectorAll("*")].flatMap((e) => [...e.childNodes]).filter((n) => n.nodeType === Node.TEXT_NODE)
       .map((n) => n.data.trim().replace(/[0-9]+/g, "0")).sort().join(" ");
   });
@@ -115,7 +119,7 @@ async function submit(page, fill) {
 // the page, is on the screen then, and shows that it is.
 async function keyboard(page, where) {
   const expected = await page.evaluate(() => {
-    const able = [...document.querySelectorAll("a[href], button, input, textarea, [tabindex]")].filter((e) =>
+    const able = [...document.querySelectorAll("a[href], button, input, select, summary, textarea, [tabindex]")].filter((e) =>
       e.tabIndex >= 0 && e.checkVisibility() && !(e.type === "radio" && e !== (document.querySelector(`input[name="${e.name}"]:checked`) ?? document.querySelector(`input[name="${e.name}"]`))));
     able.forEach((e, i) => (e.stop = i));
     document.activeElement?.blur();

@@ -56,7 +56,7 @@ func openAPI(s *Source) ([]byte, error) {
 		"x-guidance": guidance(&ring),
 		"description": "Reads need no authentication. Paid operations answer 402 with a `WWW-Authenticate: Payment` challenge (MPP); " +
 			"pay one offer and send the identical request again with an `Authorization: Payment` credential. " + ring.How + " " + ring.Rule +
-			" Answers to HEAD are those to GET without the body; OPTIONS answers 204. Every error is a Problem. " +
+			" Answers to HEAD are those to GET without the body; OPTIONS answers 204. Every error is a Problem; outside /api, /mcp and /sync it is a page with the same status for those whose Accept puts text/html first. " +
 			"A parameter without a value counts as absent. " +
 			"Every answer carries Api-Version, X-Request-Id and, where a limit is set, the RateLimit fields; Webring-Stale: true where it may be behind the ring." +
 			ring.Policies.lines(),
@@ -222,6 +222,7 @@ func (b *openapi) parameters(op *Operation) []node {
 		fields = append(fields, "Accept-Payment", "PAYMENT-SIGNATURE")
 	}
 	if op.paid || op.proved {
+		fields = append(fields, "Wallet-Account")
 		for _, name := range fields {
 			list = append(list, node{"$ref": "#/components/parameters/" + name})
 		}
@@ -245,6 +246,7 @@ func (b *openapi) parameterComponents() node {
 		{"Content-Encoding", "Coding of the body, if it has one. A challenge binds the bytes as they are sent.", oneOf("gzip", "zstd")},
 		{"Idempotency-Key", "Random, such as a UUID. Kept for 24 hours for the account that pays: repeats with it and the same body are not charged again.", withPattern(bounded(text(""), 16, 255), "^[!-~]{16,255}$")},
 		{"Accept-Payment", "Which offers the client can pay, such as tempo/charge;q=0.5.", text("")},
+		{"Wallet-Account", "Account of a browser's wallet: offers say in wallet what it signs.", text("")},
 		{"PAYMENT-SIGNATURE", "Instead of Authorization: a payment by x402, version 2, for an offer in PAYMENT-REQUIRED. Each may be used once.", text("")},
 	} {
 		all[h.name] = node{"name": h.name, "in": "header", "description": h.about, "schema": h.schema}

@@ -161,7 +161,7 @@ func drawMember(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	}
 	view := templates.Member{
 		Page: v.about.frame(path, m.Name+" ("+templates.Where(m.URL)+") – "+v.about.Name, m.Description),
-		Base: r.core.BaseURL(), Row: m.aged(&first), Members: first.Total, MinBid: first.Rules.MinBid, Picture: v.picture(leader(&first)),
+		Base: r.core.BaseURL(), Row: m.aged(&first), Members: first.Total, MinBid: first.Rules.MinBid, Wallet: v.about.wallet(r.core.BaseURL()), Picture: v.picture(leader(&first)),
 		Owner: m.Owner, Claimed: m.Claimed,
 	}
 	if r.pages.site.Beside != nil {
