@@ -58,12 +58,29 @@ var (
 	Icon   = Asset{Path: named("/static/icon", "svg", icon), Type: "image/svg+xml", Body: icon}
 )
 
+//go:embed favicon.ico
+var favicon []byte
+
+//go:embed apple-touch-icon.png
+var touchIcon []byte
+
+// Icons are the icons that browsers ask for at paths of their own choice, whatever a page
+// says.
+var Icons = []Asset{
+	{Path: "/favicon.ico", Type: "image/x-icon", Body: favicon},
+	{Path: "/apple-touch-icon.png", Type: "image/png", Body: touchIcon},
+}
+
 // Widget is the script that members put on their pages, at the path that is
 // its own for ever. At /widget.js the same bytes are served until they change.
 // Each byte of it is sent to every visitor of every member, so this is said
 // here: it begins with the author's links, or three of its own where there are
 // none, and replaces them when the ring has answered with the neighbours' names.
-// Random stands beside the ring's name, so that the names have the width of two.
+// The dot of its mark is turned to where the member stands in the ring. A name is
+// cut at its own end, because it has its own direction. Its labels are numbered so
+// that no two landmarks of a page have one name. The colours of a theme are custom
+// properties of the element that begin with an underscore; without a theme they are
+// not set, and what surrounds the element is inherited.
 var Widget = Asset{Path: named("/widget", "js", widget), Type: javaScript, Body: widget, Shared: true}
 
 // Assets lists every file there is.
