@@ -167,7 +167,7 @@ func TestAHostStandsBesideAMembersNameWhereverItIsShown(t *testing.T) {
 			t.Errorf("%s shows %d names", of, len(behind))
 		}
 		for _, rest := range behind {
-			rest = strings.TrimLeft(rest, " ,\n")
+			rest = strings.TrimLeft(rest, " ,(\n")
 			if !strings.HasPrefix(rest, "bank.example") && !strings.HasPrefix(rest, "www.hill.example/bank") {
 				t.Errorf("%s shows a name with %.40q behind it", of, rest)
 			}

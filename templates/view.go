@@ -18,7 +18,8 @@ type Page struct {
 	Description string // for search results and previews, or ""
 	Root        string // relative address of the home page's folder: "" or "../"
 	Path        string // of the page itself; marks it in the navigation
-	Canonical   string // the page's URL, for previews and search, or ""
+	Canonical   string // the page's URL, for search, or ""
+	Share       Share
 	Style       string // path of the style sheet
 	Face        string // path of the display face, or ""
 	Script      string // path of the script that refreshes numbers, or ""
