@@ -50,7 +50,7 @@ async function visit({ name, path, fill, status = 200 }) {
         found.expect(where, "nothing is missing without script", javaScriptEnabled || now === words, now);
         words = now;
         if (!javaScriptEnabled && !fill) {
-          const more = seen.requests.slice(1).filter((p) => !/^\/badge\/|^\/static\/(icon|face)-/.test(p));
+          const more = seen.requests.slice(1).filter((p) => !/^\/(badge|cards)\/|^\/static\/(icon|face)-/.test(p));
           found.expect(where, "it takes one style sheet and one face to show", more.length === 1 && more[0].endsWith(".css"), more.join(" "));
         }
       }
