@@ -137,6 +137,7 @@ type Member struct {
 	Members    int // in the ring
 	Prev, Next Row
 	MinBid     string
+	Wallet     Wallet
 	Picture    Picture
 	Hops       *Hops  // nil when they are not known
 	Owner      string // the account, "" when it is not known
@@ -151,6 +152,7 @@ type Join struct {
 	JoinAtFirst string
 	Rule        string // what the score has to be
 	Payments    bool   // whether the ring takes any
+	Wallet      Wallet
 	Categories  []Category
 	Draft       Draft
 	Checked     *Checked // nil before a check
@@ -178,6 +180,7 @@ type Checked struct {
 	Price    string
 	Rank     int
 	Slug     string // that the member would get
+	Body     string // JSON of the registration
 	Command  string // that pays
 }
 

@@ -146,6 +146,12 @@ var noQuery fasthttp.Args
 // drawn makes a page the content of an answer.
 func drawn(body []byte) *content.Content { return content.New(Media, body) }
 
+// wallet gives what the parts of pages in which a person pays have, on a ring with this base
+// URL.
+func (d *directoryDocument) wallet(base string) templates.Wallet {
+	return templates.Wallet{Base: base, Script: static.Pay.Path, Networks: d.Payments.Networks}
+}
+
 // frame gives what every page has, for the page at a path.
 func (d *directoryDocument) frame(path, title, description string) templates.Page {
 	return templates.Page{Title: title, Ring: d.Name, Description: description, Path: path, Synthetic: d.Synthetic, Policies: d.Policies,

@@ -167,7 +167,7 @@ func drawMember(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	}
 	view := templates.Member{
 		Page: v.about.frame(path, m.Name+" ("+templates.Where(m.URL)+") – "+v.about.Name, m.Description),
-		Base: r.core.BaseURL(), Row: m.aged(&first), Members: first.Total, MinBid: first.Rules.MinBid, Picture: v.picture(leader(&first)),
+		Base: r.core.BaseURL(), Row: m.aged(&first), Members: first.Total, MinBid: first.Rules.MinBid, Wallet: v.about.wallet(r.core.BaseURL()), Picture: v.picture(leader(&first)),
 		Owner: m.Owner, Claimed: m.Claimed,
 	}
 	view.Share = templates.ShareMember(view.Base, v.about.Name, view.Row, view.Members)

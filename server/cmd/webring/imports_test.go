@@ -54,7 +54,7 @@ var importLaw = map[string][]string{
 	"webring/edge/replica": {"std", "webring/core", "webring/core/api", "webring/core/snap", "webring/edge/upstream", "golang.org/x/mod/sumdb/note", "github.com/klauspost/compress/zstd",
 		"golang.org/x/sync/singleflight", "golang.org/x/time/rate"},
 	"webring/edge/browser": {},
-	"webring/templates":    {"std", "github.com/a-h/templ", "github.com/a-h/templ/"},
+	"webring/templates":    {"std", "github.com/piglig/go-qr", "github.com/a-h/templ", "github.com/a-h/templ/"},
 	"webring/static":       {"std"},
 
 	"webring/server/durable":          {"std"},
