@@ -110,6 +110,7 @@ async function refreshed(page, where) {
 async function submit(page, fill) {
   for (const [field, value] of Object.entries(fill)) {
     if (field === "kind") await page.check(`#kind-${value}`);
+    else if (field === "opening") await page.check(`#opening-${value}`, { force: true });
     else await page.fill(`#${field}`, value);
   }
   await Promise.all([page.waitForNavigation(), page.click("form[method=post] button")]);
@@ -122,7 +123,9 @@ async function keyboard(page, where) {
     const able = [...document.querySelectorAll("a[href], button, input, textarea, [tabindex]")].filter((e) =>
       e.tabIndex >= 0 && e.checkVisibility() && !(e.type === "radio" && e !== (document.querySelector(`input[name="${e.name}"]:checked`) ?? document.querySelector(`input[name="${e.name}"]`))));
     able.forEach((e, i) => (e.stop = i));
-    document.activeElement?.blur();
+    document.body.tabIndex = -1; // what an address leads to had the focus
+    document.body.focus();
+    document.body.removeAttribute("tabindex");
     getSelection().removeAllRanges();
     scrollTo(0, 0);
     return able.length;
