@@ -48,6 +48,9 @@ func below(path string) Page {
 	return p
 }
 
+// wallet is of a ring that browsers can pay.
+var wallet = Wallet{Base: "https://ring.example", Script: "/static/w.js", Networks: []string{"tempo:4217", "evm:8453"}}
+
 func hostile() []Row {
 	joined := time.Date(2026, 1, 31, 8, 0, 0, 0, time.UTC)
 	return []Row{
@@ -91,9 +94,9 @@ func TestThePagesOfARing(t *testing.T) {
 	for i := range uint64(30) {
 		brought.Days = append(brought.Days, HopsDay{Day: rows[0].Joined.AddDate(0, 0, int(i)), From: i % 7, To: 100 * (i % 5)})
 	}
-	golden(t, "member", string(Member{Page: below("/members/second"), Base: "https://ring.example", Row: rows[1], Members: 3, Prev: rows[2], Next: rows[0], MinBid: "1.00", Picture: drawing(rows),
+	golden(t, "member", string(Member{Page: below("/members/second"), Base: "https://ring.example", Row: rows[1], Members: 3, Prev: rows[2], Next: rows[0], MinBid: "1.00", Wallet: wallet, Picture: drawing(rows),
 		Owner: "0x00000000000000000000000000000000000000bb", Hops: &brought}.HTML()))
-	golden(t, "member-asleep", string(Member{Page: below("/members/first"), Base: "https://ring.example", Row: rows[0], Members: 3, Prev: rows[1], Next: rows[2], MinBid: "1.00", Picture: drawing(rows),
+	golden(t, "member-asleep", string(Member{Page: below("/members/first"), Base: "https://ring.example", Row: rows[0], Members: 3, Prev: rows[1], Next: rows[2], MinBid: "1.00", Wallet: Wallet{Base: "https://ring.example", Script: "/static/w.js", Networks: []string{"tempo:4217"}}, Picture: drawing(rows),
 		Owner: "0x00000000000000000000000000000000000000aa", Claimed: true}.HTML()))
 	golden(t, "embed", string(Embed{Page: page, Base: "https://ring.example", From: "second", Member: &rows[1], Prev: rows[2], Next: rows[0], Widget: "/widget-1.js", Integrity: "sha384-x"}.HTML()))
 }
@@ -129,12 +132,13 @@ func TestThePagesOfTheOperator(t *testing.T) {
 func TestJoin(t *testing.T) {
 	below := page
 	below.Title = "Join Ring"
-	v := Join{Page: below, Fee: "1.00", MinBid: "1.00", JoinAtFirst: "11.01", JoinAtTen: "3.51", Rule: "A rule.", Payments: true}
+	v := Join{Page: below, Fee: "1.00", MinBid: "1.00", JoinAtFirst: "11.01", JoinAtTen: "3.51", Rule: "A rule.", Payments: true, Wallet: wallet}
 	golden(t, "join", string(v.HTML()))
 	v.Draft = Draft{Name: `"><script>`, Kind: "mcp", Description: "</textarea><b>", Bid: "2.00"}
 	v.Checked = &Checked{Wrong: map[string]string{"url": "The address is required.", "kind": "Choose what it is.", "bid": "Too much."}}
 	golden(t, "join-wrong", string(v.HTML()))
-	v.Checked = &Checked{Readiness: ready(40), Price: "3.00", Rank: 1234, Slug: "x", Command: RegisterCommand("https://ring.example", "", v.Draft.JSON())}
+	v.Checked = &Checked{Readiness: ready(40), Price: "3.00", Rank: 1234, Slug: "x",
+		Body: string(v.Draft.JSON()), Command: RegisterCommand("https://ring.example", "", v.Draft.JSON())}
 	golden(t, "join-right", string(v.HTML()))
 	v.Draft.Bid = "11.01"
 	v.Checked = &Checked{Readiness: ready(34), Refusal: "For programs.", Code: "agentic_score_too_low"}
@@ -252,7 +256,7 @@ func TestAHostStandsBesideAMembersNameWhereverItIsShown(t *testing.T) {
 			t.Errorf("%s shows %d names", of, len(behind))
 		}
 		for _, rest := range behind {
-			rest = strings.TrimLeft(rest, " ,\n")
+			rest = strings.TrimLeft(rest, " ,(\n")
 			if !strings.HasPrefix(rest, "bank.example") && !strings.HasPrefix(rest, "www.hill.example/bank") {
 				t.Errorf("%s shows a name with %.40q behind it", of, rest)
 			}

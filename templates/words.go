@@ -93,11 +93,7 @@ func joinCommand(base string) string {
 // bidCommand pays for the member: what takes rank 1, or the least there is.
 // Slugs have no characters that JSON reads.
 func bidCommand(v Member) string {
-	amount := v.Row.TakeFirst
-	if amount == "" {
-		amount = v.MinBid
-	}
-	return client + quotedURL(v.Base+"/api/bid") + " -J " + quotedJSON([]byte(`{"member":"`+v.Row.Slug+`","amount":"`+amount+`"}`))
+	return client + quotedURL(v.Base+"/api/bid") + " -J " + quotedJSON([]byte(`{"member":"`+v.Row.Slug+`","amount":"`+v.bidAmount()+`"}`))
 }
 
 // changeCommand changes the member, by a signature of its owner.
