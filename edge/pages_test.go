@@ -133,7 +133,7 @@ func TestEveryPage(t *testing.T) {
 		{"/members/beta", []string{"Beta", "50.01", `href="../members/alpha"`, `href="../members/gamma"`, `"member":"beta","amount":"50.01"`, "this member, number 2"}},
 		{"/members/b%65ta", []string{"Beta"}},
 		{"/members/alpha", []string{"Holds rank 1", `"amount":"1.00"`}},
-		{"/join", []string{`<form action="join" method="post">`, "at least 40 to join", "50.01"}},
+		{"/join", []string{`<form class="draft" action="join#result" method="post">`, "at least 40 to join", "50.01"}},
 		{"/embed", []string{"webring-online", static.Widget.Integrity(), base + "/widget.js", "script-src 'self' " + base}},
 		{"/embed?from=gamma", []string{"Snippets for", "/prev?from=gamma", "/badge/gamma.svg", "<bdi>Beta</bdi>"}},
 		{"/embed?from=gamma.example", []string{"/prev?from=gamma"}},

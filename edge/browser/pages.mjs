@@ -108,6 +108,8 @@ async function refreshed(page, where) {
 }
 
 async function submit(page, fill) {
+  // The amount can be typed when it was chosen to be another one than those offered.
+  if (fill.bid) await page.check("#opening-own", { force: true });
   for (const [field, value] of Object.entries(fill)) {
     if (field === "kind") await page.check(`#kind-${value}`);
     else if (field === "opening") await page.check(`#opening-${value}`, { force: true });
