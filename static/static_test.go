@@ -63,7 +63,7 @@ func TestTheWidgetIsSmall(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if raw, small := len(Widget.Body), packed.Len(); raw > 4096 || small > 1740 {
-		t.Errorf("%d bytes, %d compressed; 4096 and 1740 are the most", raw, small)
+	if raw, small := len(Widget.Body), packed.Len(); raw > 6144 || small > 2304 {
+		t.Errorf("%d bytes, %d compressed; 6144 and 2304 are the most", raw, small)
 	}
 }
