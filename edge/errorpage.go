@@ -2,12 +2,15 @@ package edge
 
 import (
 	"bytes"
+	"encoding/json"
 
 	"github.com/valyala/fasthttp"
 
+	"webring/core/api"
 	"webring/edge/content"
 	"webring/edge/pages"
 	"webring/edge/uri"
+	"webring/templates"
 )
 
 // audience says in which form a problem is sent.
@@ -59,11 +62,35 @@ func (s *Shell) showError(ctx *fasthttp.RequestCtx) {
 	}
 	g := s.core.enter()
 	defer g.leave()
-	page := s.pages.ErrorPage(g, &pages.Failure{Method: string(h.Method()), Target: target, Status: r.StatusCode(), Body: r.Body(),
-		RetryAfter: string(r.Header.Peek("Retry-After")), Reads: s.findRead(ctx, path) != nil, RequestID: string(RequestID(ctx))})
+	page := s.refusedDraft(ctx, g, path)
+	if page == nil {
+		page = s.pages.ErrorPage(g, &pages.Failure{Method: string(h.Method()), Target: target, Status: r.StatusCode(), Body: r.Body(),
+			RetryAfter: string(r.Header.Peek("Retry-After")), Reads: s.findRead(ctx, path) != nil, RequestID: string(RequestID(ctx))})
+	}
 	r.Header.Del("ETag")
 	setFields(ctx, []byte(errorFields))
 	r.SetBodyRaw(page)
+}
+
+// refusedDraft is the join page with the draft in it that a form has sent and that could not be
+// checked, so that nobody fills it in again. It is nil for anything else.
+func (s *Shell) refusedDraft(ctx *fasthttp.RequestCtx, g *generation, path []byte) []byte {
+	if !ctx.IsPost() || string(path) != pages.JoinPath {
+		return nil
+	}
+	var doc struct{ Detail, Code string }
+	if json.Unmarshal(ctx.Response.Body(), &doc) != nil || doc.Code == string(api.Internal) {
+		return nil
+	}
+	draft, ok := readDraft(ctx)
+	if !ok {
+		return nil
+	}
+	page, failed := s.pages.Join(g, draft, templates.Checked{Refusal: doc.Detail, Code: doc.Code})
+	if failed != nil {
+		return nil
+	}
+	return page
 }
 
 // varies says whether an answer already names a field in Vary.

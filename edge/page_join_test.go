@@ -7,7 +7,9 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"webring/core"
 	"webring/core/api"
+	"webring/core/coretest"
 	"webring/edge/pages"
 	"webring/templates"
 )
@@ -29,7 +31,8 @@ func TestADraftIsCheckedOnTheJoinPage(t *testing.T) {
 	if want := (templates.Draft{Name: "<b> x\ufffd", URL: "u", Kind: "agent", Bid: "2.00"}); got != want {
 		t.Errorf("the draft is %+v, want %+v", got, want)
 	}
-	for _, want := range []string{`value="&lt;b&gt; x`, "No &lt;b&gt;good.", `aria-invalid="true"`, `aria-describedby="url-hint url-wrong"`, "Not yet"} {
+	for _, want := range []string{`value="&lt;b&gt; x`, "No &lt;b&gt;good.", `aria-invalid="true"`, `aria-describedby="url-hint url-wrong"`, "One thing to correct", "<title>Error: Join ",
+		`action="join#result"`, `id="result" tabindex="-1"`, `href="#url"`} {
 		if r.status != 200 || !strings.Contains(r.body, want) {
 			t.Errorf("status %d, no %s in %s", r.status, want, r.body)
 		}
@@ -42,6 +45,12 @@ func TestADraftIsCheckedOnTheJoinPage(t *testing.T) {
 		found.Price = price
 		if r := s.do("POST", "/join", "", "Content-Type", formType); !strings.Contains(r.body, "Rank it would get</dt><dd"+rank) {
 			t.Errorf("a standing of %s: no rank %s in %s", price, rank, r.body)
+		}
+	}
+	// A bid that is offered counts, whatever was typed.
+	for form, bid := range map[string]string{"bid=5&opening=own": "5", "bid=5&opening=none": "", "bid=5&opening=51.01": "51.01", "bid=5": "5", "bid=5&opening=": "5"} {
+		if s.do("POST", "/join", form, "Content-Type", formType); got.Bid != bid {
+			t.Errorf("%s: a bid of %q", form, got.Bid)
 		}
 	}
 	if r := s.get("/join"); r.status != 200 || strings.Contains(r.body, "aria-invalid") {
@@ -78,5 +87,46 @@ func TestOnlyFormsAreChecked(t *testing.T) {
 	check := func(context.Context, string, templates.Draft) templates.Checked { return templates.Checked{} }
 	if _, err := New(Config{Core: newRing(t), Check: check, Others: map[string]Handler{"POST /join": nil}}); err == nil {
 		t.Error("a form with two handlers")
+	}
+}
+
+// Nobody fills the form in again because it could not be checked.
+func TestADraftThatCannotBeCheckedStaysOnThePage(t *testing.T) {
+	away := func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
+		ctx.SetStatusCode(503)
+		ctx.SetContentType("application/problem+json")
+		ctx.Response.Header.Set("Retry-After", "2")
+		ctx.SetBody(api.AppendProblem(nil, base, api.PaymentsUnavailable, "Nobody answers.", nil))
+	}
+	s := serve(t, Config{Core: newRing(t), Others: map[string]Handler{"POST /join": away}})
+	const form = "name=%3Cb%3E+x&url=https%3A%2F%2Fx.dev&kind=mcp"
+	r := s.do("POST", "/join", form, "Content-Type", formType, "Accept", browsers)
+	for _, want := range []string{`name="name" value="&lt;b&gt; x"`, `id="kind-mcp" value="mcp" required checked`, "The check is out of reach", "Check again", "<title>Not accepted: "} {
+		if r.status != 503 || !strings.Contains(r.body, want) {
+			t.Errorf("status %d, no %s in %s", r.status, want, r.body)
+		}
+	}
+	wantFields(t, r, "Content-Type", pages.Media, "Cache-Control", "no-store", "Vary", "Accept", "Retry-After", "2", "Content-Security-Policy", templates.Policy)
+	wantProblem(t, s.do("POST", "/join", form, "Content-Type", formType), api.PaymentsUnavailable)
+}
+
+// The page offers the bids that pass the member at rank 10 and the first, in a ring that has
+// so many.
+func TestTheJoinPageOffersBids(t *testing.T) {
+	ring := newRing(t)
+	s := serve(t, Config{Core: ring})
+	const ten = "Pass number 10"
+	if r := s.get("/join"); strings.Contains(r.body, ten) || !strings.Contains(r.body, `id="opening-first" value="50.01"`) {
+		t.Errorf("in a ring of three: %s", r.body)
+	}
+	for i := range 9 {
+		name := "more-" + string(rune('a'+i))
+		texts := &core.Texts{Name: core.Text{Value: name}, URL: core.Text{Value: "https://" + name + ".example/"}}
+		apply(t, ring, coretest.NewStep(&core.Joined{Stamp: (epoch+3)*1000 + int64(i), Slug: name, Kind: core.Agent, Category: "general",
+			Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL), Fee: 100, Bid: 300}, texts))
+	}
+	// Nine with 4.00 and one with 51.00 come before two with the fee alone.
+	if r := s.get("/join"); !strings.Contains(r.body, `id="opening-ten" value="3.01"`) {
+		t.Errorf("in a ring of twelve: %s", r.body)
 	}
 }

@@ -179,16 +179,11 @@ var notForm = refusal{api.InvalidRequest, "The body must be a form, sent as appl
 // what was found.
 func (s *Shell) check(check func(context.Context, string, templates.Draft) templates.Checked) Handler {
 	return func(ctx *fasthttp.RequestCtx, client string, _ bool) {
-		media, _, _ := bytes.Cut(ctx.Request.Header.ContentType(), []byte(";"))
-		if string(bytes.ToLower(trim(media))) != "application/x-www-form-urlencoded" {
+		draft, ok := readDraft(ctx)
+		if !ok {
 			s.problem(ctx, notForm)
 			return
 		}
-		var form fasthttp.Args
-		form.ParseBytes(Body(ctx))
-		field := func(name string) string { return string(bytes.ToValidUTF8(form.Peek(name), []byte("\ufffd"))) }
-		draft := templates.Draft{Name: field("name"), URL: field("url"), Kind: field("kind"),
-			Category: field("category"), Description: field("description"), Bid: field("bid")}
 		within, cancel := context.WithTimeout(context.Background(), checkTime)
 		defer cancel()
 		checked := check(within, client, draft)
@@ -204,4 +199,26 @@ func (s *Shell) check(check func(context.Context, string, templates.Draft) templ
 		ctx.Response.Header.SetContentType(pages.Media)
 		ctx.Response.SetBodyRaw(body)
 	}
+}
+
+// readDraft reads the form of the join page.
+func readDraft(ctx *fasthttp.RequestCtx) (d templates.Draft, ok bool) {
+	media, _, _ := bytes.Cut(ctx.Request.Header.ContentType(), []byte(";"))
+	if string(bytes.ToLower(trim(media))) != "application/x-www-form-urlencoded" {
+		return d, false
+	}
+	var form fasthttp.Args
+	form.ParseBytes(Body(ctx))
+	field := func(name string) string { return string(bytes.ToValidUTF8(form.Peek(name), []byte("\ufffd"))) }
+	d = templates.Draft{Name: field("name"), URL: field("url"), Kind: field("kind"),
+		Category: field("category"), Description: field("description"), Bid: field("bid")}
+	// One of the bids that the page offers counts, whatever was typed before.
+	switch chosen := field("opening"); chosen {
+	case "", templates.Own:
+	case templates.NoBid:
+		d.Bid = ""
+	default:
+		d.Bid = chosen
+	}
+	return d, true
 }

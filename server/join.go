@@ -2,20 +2,24 @@ package server
 
 import (
 	"context"
+	"log/slog"
 	"path"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"webring/core"
 	"webring/core/api"
 	"webring/server/paid"
+	"webring/server/score"
+	"webring/server/score/report"
 	"webring/templates"
 )
 
-// Check gives what answers the form of the join page. extra are words for the
-// command line that pays, such as the address of a development chain, or "".
-func Check(s *paid.Service, base func() string, extra string) func(context.Context, string, templates.Draft) templates.Checked {
+// Check gives what answers the form of the join page. reports has the reports behind the
+// scores of this node's own scorer. extra are words for the command line that pays, such as
+// the address of a development chain, or "".
+func Check(s *paid.Service, base func() string, reports *report.Store, extra string, log *slog.Logger) func(context.Context, string, templates.Draft) templates.Checked {
 	return func(ctx context.Context, client string, form templates.Draft) templates.Checked {
 		d := s.Check(ctx, client, form.JSON())
 		c := templates.Checked{Wrong: map[string]string{}, Price: paid.FormatUSD(d.Price), Slug: d.Slug}
@@ -26,7 +30,8 @@ func Check(s *paid.Service, base func() string, extra string) func(context.Conte
 			}
 		}
 		if d.Score != nil {
-			c.Score, c.Scorer, c.Report = strconv.Itoa(d.Score.Score), d.Score.Provider, d.Score.Report
+			c.Readiness = readiness(d.Score, reports, log)
+			c.Readiness.Required, c.Readiness.Site, c.Readiness.Base, c.Readiness.Body = d.Required, d.Request.URL, base(), string(cleaned(d.Request).JSON())
 		}
 		if p := d.Refusal; p != nil {
 			c.Refusal, c.Code = p.Detail, string(p.Code)
@@ -42,6 +47,33 @@ func Check(s *paid.Service, base func() string, extra string) func(context.Conte
 	}
 }
 
+// readiness is a score as pages show it, with its checks if the report behind it is here.
+func readiness(s *score.Result, reports *report.Store, log *slog.Logger) *templates.Readiness {
+	r := &templates.Readiness{Score: s.Score, Scorer: s.Provider, Report: s.Report}
+	at := strings.LastIndex(s.Report, ReportsPath)
+	if reports == nil || at < 0 {
+		return r
+	}
+	found, err := reports.Get(s.Report[at+len(ReportsPath):])
+	if err != nil {
+		log.Warn("a score has no report", "err", err) // without it the score stands alone
+		return r
+	}
+	for _, g := range found.Groups {
+		r.Checks = append(r.Checks, shown(g)...)
+	}
+	return r
+}
+
+// shown are the checks of a group as pages show them.
+func shown(g report.Group) (checks []templates.ReportCheck) {
+	for _, c := range g.Checks {
+		checks = append(checks, templates.ReportCheck{Title: c.Title, Evidence: c.Evidence, Fix: c.Fix, Earned: c.Earned, Points: c.Points,
+			Optional: g.Name == report.Bonus})
+	}
+	return checks
+}
+
 // cleaned is a registration as the ring would keep it: what the command line
 // shows is what it sends, without characters that cannot be seen.
 func cleaned(r paid.RegisterRequest) templates.Draft {
@@ -53,13 +85,43 @@ func cleaned(r paid.RegisterRequest) templates.Draft {
 }
 
 // labels are the fields as the form calls them.
-var labels = map[string]string{"name": "The name", "url": "The address", "kind": "The kind",
+var labels = map[string]string{"name": "The name", "url": "The address", "kind": "What it is",
 	"category": "The category", "description": "The description", "bid": "The opening bid"}
 
-// sentence makes a sentence of a [paid.FieldError].
+// plainly has sentences for people in place of what a [paid.FieldError] says to programs, by
+// field and the beginning of the detail.
+var plainly = []struct{ field, begins, says string }{
+	{"name", "is required", "Enter the name of the site."},
+	{"url", "is required", "Enter the address of the site, such as https://example.com."},
+	{"kind", "", "Choose what it is: an agent, an MCP server or a website."},
+	{"category", "must match", "A category has lower-case letters, digits and hyphens, begins with none of the latter, and has at most 32 characters."},
+	{"bid", "must be US dollars", "Enter the opening bid in dollars, such as 2.50."},
+	{"url", core.ErrURLRelative.Error(), "The address must begin with https:// or http://."},
+	{"url", core.ErrURLScheme.Error(), "The address must begin with https:// or http://."},
+	{"url", core.ErrURLNoHost.Error(), "The address has no host name, such as example.com."},
+	{"url", core.ErrURLHost.Error(), "The host in the address is no valid name."},
+	{"url", "the url's host is an IP address", "The address must have a name, such as example.com, and not an IP address."},
+	{"url", "the url's port is neither", "The address must do without a port, such as :8080."},
+	{"url", "the url's host is a single label", "The address must have a public name with a dot, such as example.com."},
+	{"url", "the url's host is a reserved name", "Names such as .local or .test lead nowhere from here. The address must be public."},
+	{"url", "the url's host is not a name under", "The address must have a name of its own, such as example.com, and not one under which others register theirs."},
+}
+
+// sentence says to people what a [paid.FieldError] says to programs.
 func sentence(field, detail string) string {
+	for _, p := range plainly {
+		if p.field == field && strings.HasPrefix(detail, p.begins) {
+			return p.says
+		}
+	}
+	if field == "url" {
+		detail = strings.Replace(detail, "the url", "the address", 1)
+	}
+	if field == "bid" && strings.HasPrefix(detail, "must be at ") {
+		detail += " USD"
+	}
 	label, known := labels[field]
-	if !known || field == "url" && detail != "is required" {
+	if !known || field == "url" {
 		first, size := utf8.DecodeRuneInString(detail)
 		return string(unicode.ToUpper(first)) + detail[size:] + "."
 	}

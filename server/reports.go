@@ -94,14 +94,10 @@ func form(r *report.Report, media string, ring *core.Rules) []byte {
 	v := templates.Report{
 		Page: templates.Page{Title: "Agent readiness: " + strconv.Itoa(r.Score) + " of 100", Ring: ring.Name, Root: "../",
 			Style: static.Style.Path, Face: static.Face.Path, Icon: static.Icon.Path, Policies: templates.Policies(ring.Policies)},
-		ID: r.ID, Site: r.URL, Score: r.Score, Rubric: r.Rubric, Note: r.Note, Requests: r.Requests, Scanned: r.ScannedAt,
+		ID: r.ID, Base: ring.BaseURL, Site: r.URL, Score: r.Score, Required: int(ring.RequiredScore), Rubric: r.Rubric, Note: r.Note, Requests: r.Requests, Scanned: r.ScannedAt,
 	}
 	for _, g := range r.Groups {
-		group := templates.ReportGroup{Name: g.Name, Earned: g.Earned, Points: g.Points}
-		for _, c := range g.Checks {
-			group.Checks = append(group.Checks, templates.ReportCheck{Title: c.Title, Evidence: c.Evidence, Fix: c.Fix, Earned: c.Earned, Points: c.Points})
-		}
-		v.Groups = append(v.Groups, group)
+		v.Groups = append(v.Groups, templates.ReportGroup{Name: g.Name, Earned: g.Earned, Points: g.Points, Checks: shown(g)})
 	}
 	return v.HTML()
 }

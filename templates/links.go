@@ -38,28 +38,6 @@ func (v Member) report() string {
 	return u.String()
 }
 
-// described ties a field of the form to what is said about it.
-func (v Join) described(field string) templ.Attributes {
-	by := field + "-hint"
-	if field == "kind" {
-		by = ""
-	}
-	attributes := templ.Attributes{}
-	if v.Checked != nil && v.Checked.Wrong[field] != "" {
-		if by != "" {
-			by += " "
-		}
-		by += field + "-wrong"
-		if field != "kind" {
-			attributes["aria-invalid"] = "true"
-		}
-	}
-	if by != "" {
-		attributes["aria-describedby"] = by
-	}
-	return attributes
-}
-
 // slug names the member in snippets, or is "".
 func (v Embed) slug() string {
 	if v.Member == nil {

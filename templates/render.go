@@ -20,7 +20,7 @@ func (v Ring) HTML() []byte { return render(ringPage(v)) }
 func (v Member) HTML() []byte { return render(memberPage(v)) }
 
 // HTML draws the page on which a draft is checked.
-func (v Join) HTML() []byte { return render(joinPage(v)) }
+func (v Join) HTML() []byte { return render(joinPage(v.titled())) }
 
 // HTML draws the page of snippets.
 func (v Embed) HTML() []byte { return render(embedPage(v)) }

@@ -226,14 +226,107 @@ func TestThePagesOfTheOperator(t *testing.T) {
 }
 
 func TestJoin(t *testing.T) {
-	v := Join{Page: page, Fee: "1.00", MinBid: "1.00", JoinAtFirst: "11.01", Rule: "A rule.", Payments: true, Wallet: wallet}
+	below := page
+	below.Title = "Join Ring"
+	v := Join{Page: below, Fee: "1.00", MinBid: "1.00", JoinAtFirst: "11.01", JoinAtTen: "3.51", Rule: "A rule.", Payments: true, Wallet: wallet}
 	golden(t, "join", string(v.HTML()))
 	v.Draft = Draft{Name: `"><script>`, Kind: "mcp", Description: "</textarea><b>", Bid: "2.00"}
-	v.Checked = &Checked{Wrong: map[string]string{"url": "The address is required."}}
+	v.Checked = &Checked{Wrong: map[string]string{"url": "The address is required.", "kind": "Choose what it is.", "bid": "Too much."}}
 	golden(t, "join-wrong", string(v.HTML()))
-	v.Checked = &Checked{Score: "72", Scorer: "local", Report: "https://ring.example/reports/1", Price: "3.00", Rank: 1234, Slug: "x",
+	v.Checked = &Checked{Readiness: ready(40), Price: "3.00", Rank: 1234, Slug: "x",
 		Body: string(v.Draft.JSON()), Command: RegisterCommand("https://ring.example", "", v.Draft.JSON())}
 	golden(t, "join-right", string(v.HTML()))
+	v.Draft.Bid = "11.01"
+	v.Checked = &Checked{Readiness: ready(34), Refusal: "For programs.", Code: "agentic_score_too_low"}
+	golden(t, "join-low", string(v.HTML()))
+	v.Checked = &Checked{Refusal: "This URL is already in the ring.", Code: "already_registered", Existing: "first"}
+	golden(t, "join-taken", string(v.HTML()))
+	// What is said of every other refusal, and of one that is new.
+	for code, want := range map[string][]string{
+		"not_admitted":          {"The operator does not admit this", "The detail.", "Not accepted", "icon bad"},
+		"invalid_url":           {"This address cannot join", "The detail.", `href="#url"`},
+		"agentic_score_too_low": {"The site could not be examined", "The detail."},
+		"score_pending":         {"still being examined", "Not now", "icon wait", "Check again"},
+		"payments_unavailable":  {"out of reach", "still here", "icon wait"},
+		"another":               {"It would not be accepted now", "The detail.", "icon bad"},
+	} {
+		v.Checked = &Checked{Refusal: "The detail.", Code: code}
+		html := string(v.HTML())
+		for _, w := range append(want, "<title>Not accepted: Join Ring</title>", `id="result" tabindex="-1"`, `name="name" value="&#34;&gt;&lt;script&gt;"`) {
+			if !strings.Contains(html, w) {
+				t.Errorf("%s: no %s in %s", code, w, html)
+			}
+		}
+	}
+}
+
+// ready is a score with checks, of which some passed.
+func ready(score int) *Readiness {
+	checks := []ReportCheck{
+		{Title: "A heading", Evidence: "1 heading.", Earned: 10, Points: 10},
+		{Title: "An AI catalog", Evidence: "Status 404.", Fix: "Publish <it>.", Points: 4},
+		{Title: "The MCP server introduces itself", Evidence: "There is no card.", Fix: "Have it answer.", Points: 7},
+		{Title: "A title", Evidence: "None.", Fix: "Add one.", Points: 1},
+		{Title: "The card of an agent", Evidence: "Status 404.", Fix: "If there is one, publish it.", Points: 8, Optional: true},
+		{Title: "llms.txt", Evidence: "Status 404.", Fix: "Publish /llms.txt.", Points: 6},
+	}
+	return &Readiness{Score: score, Required: 40, Scorer: "local", Report: "https://ring.example/reports/1", Site: "https://site.example/?a='b'",
+		Base: "https://ring.example", Body: `{"name":"It's <b>"}`, Checks: checks}
+}
+
+func TestReadiness(t *testing.T) {
+	for score, want := range map[int]string{0: "Together they bring 17 points. The other checks that failed stand below.", 23: "Together they are enough.", 27: "The first two are enough.",
+		33: "The first alone is enough."} {
+		if got := ready(score).enough(); got != want {
+			t.Errorf("with %d points: %s", score, got)
+		}
+	}
+	for score, want := range map[int]string{0: "0 of 100 points. Joining takes 40: 40 points missing.", 39: "39 of 100 points. Joining takes 40: 1 point missing.",
+		40: "40 of 100 points. Joining takes 40: enough to join.", 100: "100 of 100 points. Joining takes 40: enough to join."} {
+		if got := ready(score).spoken(); got != want {
+			t.Errorf("with %d points: %s", score, got)
+		}
+	}
+	r := ready(34)
+	prompt := r.prompt()
+	for _, w := range []string{"1. [7 points] The MCP server introduces itself\n   Found: There is no card.\n   To do: Have it answer.\n2. [6 points] llms.txt", "5. [8 points] The card", "34 of 100 points; joining takes 40",
+		r.command(), "at least 40"} {
+		if !strings.Contains(prompt, w) {
+			t.Errorf("no %s in %s", w, prompt)
+		}
+	}
+	if strings.Contains(prompt, "A heading") {
+		t.Errorf("what passed is to be done: %s", prompt)
+	}
+	for _, words := range shells(t, r.command()) {
+		if !slices.Equal(words, []string{"curl", "-s", "https://ring.example/api/check", "-H", "Content-Type: application/json", "-d", `{"name":"It\u0027s <b>"}`}) {
+			t.Errorf("%q", words)
+		}
+	}
+}
+
+// The bids that can be chosen, and which of them is in a draft.
+func TestOpeningBids(t *testing.T) {
+	for _, c := range []struct {
+		ten, first, bid string
+		ids             string
+		chosen, own     string
+	}{
+		{"3.51", "11.01", "", "none ten first own", "none", ""},
+		{"3.51", "11.01", "3.51", "none ten first own", "ten", ""},
+		{"3.51", "11.01", "11.01", "none ten first own", "first", ""},
+		{"3.51", "11.01", "5", "none ten first own", "own", "5"},
+		{"11.01", "11.01", "", "none first own", "none", ""},
+		{"", "0.00", "x", "none own", "own", "x"},
+	} {
+		v, ids := Join{JoinAtTen: c.ten, JoinAtFirst: c.first, Draft: Draft{Bid: c.bid}}, []string{}
+		for _, b := range v.bids() {
+			ids = append(ids, b.ID)
+		}
+		if strings.Join(ids, " ") != c.ids || v.chosen() != c.chosen || v.ownBid() != c.own {
+			t.Errorf("%+v: %q, chosen %s, typed %q", c, ids, v.chosen(), v.ownBid())
+		}
+	}
 }
 
 // Names are members' own words, so two may have one: wherever a page shows a name, it

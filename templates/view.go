@@ -169,6 +169,7 @@ type Join struct {
 	Fee         string
 	MinBid      string
 	JoinAtFirst string
+	JoinAtTen   string // opening bid that passes the member at rank 10, "" when there is none or the fee does
 	Rule        string // what the score has to be
 	Payments    bool   // whether the ring takes any
 	Wallet      Wallet
@@ -189,18 +190,16 @@ type Draft struct {
 
 // Checked is what was found about a draft.
 type Checked struct {
-	Wrong    map[string]string // by field: what is wrong, as a sentence
-	Refusal  string            // another reason why paying would be of no use, or ""
-	Code     string            // of the problem that the refusal stands for
-	Existing string            // slug of the member that has the URL already, or ""
-	Score    string            // "" when it is not known
-	Scorer   string
-	Report   string
-	Price    string
-	Rank     int
-	Slug     string // that the member would get
-	Body     string // JSON of the registration
-	Command  string // that pays
+	Wrong     map[string]string // by field: what is wrong, as a sentence
+	Refusal   string            // another reason why paying would be of no use, or ""
+	Code      string            // of the problem that the refusal stands for
+	Existing  string            // slug of the member that has the URL already, or ""
+	Readiness *Readiness        // nil when the score is not known
+	Price     string
+	Rank      int
+	Slug      string // that the member would get
+	Body      string // JSON of the registration
+	Command   string // that pays
 }
 
 // Embed is the page that makes snippets for a member.

@@ -183,3 +183,11 @@ func (d Draft) JSON() []byte {
 	_ = e.Encode(d)
 	return []byte(strings.TrimSuffix(b.String(), "\n"))
 }
+
+// plural is the word for so many.
+func plural(n int, one, more string) string {
+	if n == 1 {
+		return one
+	}
+	return more
+}

@@ -173,8 +173,11 @@ async function refreshed(page, where) {
 }
 
 async function submit(page, fill) {
+  // The amount can be typed when it was chosen to be another one than those offered.
+  if (fill.bid) await page.check("#opening-own", { force: true });
   for (const [field, value] of Object.entries(fill)) {
     if (field === "kind") await page.check(`#kind-${value}`);
+    else if (field === "opening") await page.check(`#opening-${value}`, { force: true });
     else await page.fill(`#${field}`, value);
   }
   await Promise.all([page.waitForNavigation(), page.click("form[method=post] button")]);
@@ -187,7 +190,9 @@ async function keyboard(page, where) {
     const able = [...document.querySelectorAll("a[href], button, input, select, summary, textarea, [tabindex]")].filter((e) =>
       e.tabIndex >= 0 && e.checkVisibility() && !(e.type === "radio" && e !== (document.querySelector(`input[name="${e.name}"]:checked`) ?? document.querySelector(`input[name="${e.name}"]`))));
     able.forEach((e, i) => (e.stop = i));
-    document.activeElement?.blur();
+    document.body.tabIndex = -1; // what an address leads to had the focus
+    document.body.focus();
+    document.body.removeAttribute("tabindex");
     getSelection().removeAllRanges();
     scrollTo(0, 0);
     return able.length;

@@ -26,16 +26,30 @@ func drawJoin(r *reader, path string, _ *fasthttp.Args) *content.Content {
 
 // join fills that page, without a draft.
 func (r *reader) join(path string) (templates.Join, bool) {
-	var board boardDocument
+	var board, ten boardDocument
 	v, ok := r.survey()
-	if !every(ok, r.document("/api/leaderboard?limit=1", &board)) {
+	if !every(ok, r.document("/api/leaderboard?limit=1", &board), r.document("/api/leaderboard?limit=1&offset=9", &ten)) {
 		return templates.Join{}, false
+	}
+	atTen := ""
+	if len(ten.Leaderboard) > 0 {
+		atTen = above(&ten.Leaderboard[0], cents(v.about.Payments.Fee), cents(board.Rules.MinBid))
 	}
 	return templates.Join{
 		Page: v.about.frame(path, "Join "+v.about.Name, "What it takes to join the ring, and a free check of your site."),
-		Fee:  v.about.Payments.Fee, MinBid: board.Rules.MinBid, JoinAtFirst: board.Rules.JoinAtFirst,
+		Fee:  v.about.Payments.Fee, MinBid: board.Rules.MinBid, JoinAtFirst: board.Rules.JoinAtFirst, JoinAtTen: atTen,
 		Rule: v.about.Validation.Rule, Payments: len(v.about.Payments.Networks) > 0, Wallet: v.about.wallet(r.core.BaseURL()), Categories: v.categories,
 	}, true
+}
+
+// above gives the opening bid with which a new member would stand above m at present, "" if
+// the fee alone does that.
+func above(m *memberDocument, fee, least int64) string {
+	bid := cents(m.Standing) + 1 - fee
+	if bid <= 0 {
+		return ""
+	}
+	return string(api.AppendUSD(nil, max(bid, least)))
 }
 
 // Join gives the join page with a draft in it, and what was found of that.

@@ -134,8 +134,9 @@ func TestPagesInABrowser(t *testing.T) {
 		{Name: "member-verified", Path: "/members/" + slugOf(1)},
 		{Name: "member-asleep", Path: "/members/" + slugOf(2)},
 		{Name: "join", Path: "/join"},
-		{Name: "checked", Path: "/join", Fill: map[string]string{"name": "A site", "url": "https://a-site.dev/", "kind": "mcp", "bid": "3"}},
+		{Name: "checked", Path: "/join", Fill: map[string]string{"name": "A site", "url": "https://a-site.dev/", "kind": "mcp", "opening": "first"}},
 		{Name: "wrong", Path: "/join", Fill: map[string]string{"name": "A site", "url": "https://a-site.local/", "kind": "mcp", "bid": "0.3"}},
+		{Name: "taken", Path: "/join", Fill: map[string]string{"name": "\u05d0\u05ea\u05e8 \u05e9\u05dc\u05d5\u05dd", "url": at(t, members, "members", 0, "url").(string), "kind": "website"}},
 		{Name: "embed", Path: "/embed?from=" + slug},
 		{Name: "docs", Path: "/docs"},
 		{Name: "about", Path: "/about"},
@@ -149,9 +150,10 @@ func TestPagesInABrowser(t *testing.T) {
 		{Name: "hard-member-long", Path: "/members/" + at(t, named, "members", 0, "slug").(string)},
 		{Name: "hard-member-wide", Path: "/members/" + at(t, named, "members", 11, "slug").(string)},
 	}})
-	empty := start(t)
+	empty := start(t, "--scorer", "fixed:34")
 	look(t, "pages.mjs", map[string]any{"chromium": chromium, "base": empty.base, "pages": []page{
 		{Name: "empty", Path: "/"}, {Name: "empty-ring", Path: "/ring"}, {Name: "empty-error", Path: "/next", Status: http.StatusNotFound},
+		{Name: "low", Path: "/join", Fill: map[string]string{"name": "A site", "url": "https://a-site.dev/", "kind": "agent"}},
 	}})
 }
 
@@ -207,10 +209,10 @@ func TestTheJoinPageSaysWhatAPaidRequestWouldGet(t *testing.T) {
 	}
 	seq := o.get("/").Header.Get("Webring-Seq")
 	for form, want := range map[string][]string{
-		"":                            {"The name is required.", "The address is required.", "The kind is required."},
-		"name=x&url=ftp://a&kind=cat": {"The kind must be", `href="#url"`},
-		"name=x&url=https%3A%2F%2Fx.dev&kind=mcp&bid=0.5&category=A": {"The opening bid must be at least 1.00.", "The category must match"},
-		"name=x&url=https%3A%2F%2Fwww.first-member.dev%2F&kind=mcp":  {"already in the ring", `href="members/` + member + `"`, "already_registered"},
+		"":                            {"Enter the name of the site.", "Enter the address of the site", "Choose what it is", "3 things to correct"},
+		"name=x&url=ftp://a&kind=cat": {"Choose what it is", "must begin with https://", `href="#url"`, `href="#kind-agent"`},
+		"name=x&url=https%3A%2F%2Fx.dev&kind=mcp&bid=0.5&category=A": {"The opening bid must be at least 1.00 USD.", "A category has lower-case letters", `id="opening-own" value="own" checked`},
+		"name=x&url=https%3A%2F%2Fwww.first-member.dev%2F&kind=mcp":  {"This site is in the ring already", `href="members/` + member + `"`, "already_registered"},
 		"name=x&url=https%3A%2F%2Fx.dev&kind=mcp":                    {"It would be accepted", "72 of 100", "1.00 USD", `Rank it would get</dt><dd>2<`},
 		"name=x&url=https%3A%2F%2Fx.dev&kind=mcp&bid=4.00":           {"5.00 USD", `Rank it would get</dt><dd>2<`},
 		"name=x&url=https%3A%2F%2Fx.dev&kind=mcp&bid=4.01":           {"5.01 USD", `Rank it would get</dt><dd>1<`, "-J &#39;{&#34;name&#34;:&#34;x&#34;"},

@@ -103,7 +103,7 @@ func (l *leading) backend(n *originNode) *backend {
 	return &backend{
 		paid:    taken,
 		others:  map[string]edge.Handler{reportsPattern: n.scorer.report(), checkPattern: server.CheckDraft(l.payments, edge.Body)},
-		check:   server.Check(l.payments, n.answers.BaseURL, n.o.payingWords()),
+		check:   server.Check(l.payments, n.answers.BaseURL, n.scorer.reports, n.o.payingWords(), n.log),
 		source:  l.publisher,
 		control: l.operator.Handler(),
 	}

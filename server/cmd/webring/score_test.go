@@ -107,7 +107,17 @@ func TestFromTheFreeCheckToTheReport(t *testing.T) {
 	if score, _ := at(t, low, "score").(float64); score >= 40 || r.Header.Get("WWW-Authenticate") != "" || o.get(strings.TrimPrefix(lowReport, o.base)).Status != 200 {
 		t.Errorf("%s", r.Body)
 	}
-	if page := check("poor"); !strings.Contains(page, strings.TrimPrefix(lowReport, o.base)) {
+	// The page says what is missing and what brings most, and the report says the same.
+	lowPage := string(o.get(strings.TrimPrefix(lowReport, o.base), "Accept", "text/html").Body)
+	for _, page := range []string{check("poor"), lowPage} {
+		for _, want := range []string{" points missing", "Joining takes 40: ", "What brings most", `<span class="plus">+10</span>`, " checks passed</summary>", "Make a website ready for agents.",
+			"which is an address and no instruction: https://poor.scored.test/", "-d &#39;{&#34;name&#34;:&#34;"} {
+			if !strings.Contains(page, want) {
+				t.Errorf("no %s in %s", want, page)
+			}
+		}
+	}
+	if page := check("poor"); !strings.Contains(page, strings.TrimPrefix(lowReport, o.base)) || !strings.Contains(page, "Check again") {
 		t.Errorf("the free check does not lead to the report %s: %s", lowReport, page)
 	}
 	// Not there at all: no score, and no challenge.

@@ -21,12 +21,10 @@ type finding struct {
 	evidence string
 }
 
-// MaxScore is the highest score. All points but those of [bonus] are as many.
+// MaxScore is the highest score. All points but those of the last group are as many. A site
+// may well fail that one, [report.Bonus], as it has no use for what its checks look for. They make
+// up for others, and take no score beyond it.
 const MaxScore = 100
-
-// bonus is the name of the group of checks that a site may well fail, as it has no use for
-// what they look for. They make up for others, and take no score beyond [MaxScore].
-const bonus = "Bonus"
 
 // rubric is the whole table: 100 points, and what counts on top. The fixes are what a
 // site's owner reads first, so they say what to publish and where. The handbook has the
@@ -109,7 +107,7 @@ var rubric = []struct {
 		{"payments", "Payments can be discovered", 2,
 			"Publish /.well-known/x402, or x-payment-info on a paid operation of the OpenAPI description.", (*site).checkPayments},
 	}},
-	{bonus, []entry{
+	{report.Bonus, []entry{
 		{"agent-card", "The card of an agent", 3,
 			"If an agent is to be called here: publish /.well-known/agent-card.json (A2A) with name, description, version, skills and where the agent is reached.", agentsOnly("agent-card")},
 		{"signatures", "Keys of an agent that signs its requests", 2,

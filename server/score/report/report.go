@@ -47,6 +47,9 @@ type Check struct {
 // Passed says whether the check earned its points.
 func (c Check) Passed() bool { return c.Earned == c.Points }
 
+// Bonus is the name of the group of checks that count on top of the 100 points.
+const Bonus = "Bonus"
+
 // Note says what a report means, and stands in each.
 const Note = "Passing means declared and parseable: the scan reads what the site publishes about itself, without running scripts. Of interfaces it tries one: an MCP server is asked to introduce itself. No tool is called."
 

@@ -1,0 +1,150 @@
+package templates
+
+import (
+	"strconv"
+
+	"github.com/a-h/templ"
+)
+
+// titled is the page with what was found in its title, which is what a screen reader says
+// first.
+func (v Join) titled() Join {
+	v.Title = v.Checked.verdict() + v.Title
+	return v
+}
+
+// described ties a field of the form to what is said about it.
+func (v Join) described(field string) templ.Attributes {
+	by := field + "-hint"
+	if field == "kind" {
+		by = ""
+	}
+	attributes := templ.Attributes{}
+	if v.Checked != nil && v.Checked.Wrong[field] != "" {
+		if by != "" {
+			by += " "
+		}
+		by += field + "-wrong"
+		if field != "kind" {
+			attributes["aria-invalid"] = "true"
+		}
+	}
+	if by != "" {
+		attributes["aria-describedby"] = by
+	}
+	return attributes
+}
+
+// control is the id of what is filled in for a field.
+func (v Join) control(field string) string {
+	if field == "kind" {
+		return "kind-" + kinds[0]
+	}
+	return field
+}
+
+// opening is an opening bid that can be chosen.
+type opening struct{ ID, Value, Words, Amount string }
+
+// Values of the form's field "opening" that are no amounts: with Own its field "bid" counts.
+const (
+	Own   = "own"
+	NoBid = "none"
+)
+
+// bids are the opening bids that can be chosen.
+func (v Join) bids() []opening {
+	list := []opening{{ID: NoBid, Value: NoBid, Words: "None"}}
+	if v.JoinAtTen != "" && v.JoinAtTen != v.JoinAtFirst {
+		list = append(list, opening{"ten", v.JoinAtTen, "Pass number 10", v.JoinAtTen})
+	}
+	if v.JoinAtFirst != "" && v.JoinAtFirst != "0.00" {
+		list = append(list, opening{"first", v.JoinAtFirst, "Take first place", v.JoinAtFirst})
+	}
+	return append(list, opening{ID: Own, Value: Own, Words: "Another amount"})
+}
+
+// chosen is the id of the bid in the draft.
+func (v Join) chosen() string {
+	if v.Draft.Bid == "" {
+		if v.Checked != nil && v.Checked.Wrong["bid"] != "" {
+			return Own
+		}
+		return NoBid
+	}
+	for _, b := range v.bids() {
+		if b.Amount == v.Draft.Bid {
+			return b.ID
+		}
+	}
+	return Own
+}
+
+// ownBid is the amount that was typed.
+func (v Join) ownBid() string {
+	if v.chosen() == Own {
+		return v.Draft.Bid
+	}
+	return ""
+}
+
+// refusals has, by code, the words in which the page to join says why a draft would not be
+// taken. Without a reason there, that of the problem is shown.
+var refusals = map[string]refusal{
+	"already_registered":    {"This site is in the ring already", "A member has this address. To raise its rank, bid on it.", bad},
+	"agentic_score_too_low": {"The site could not be examined", "", bad},
+	"invalid_url":           {"This address cannot join", "", bad},
+	"not_admitted":          {"The operator does not admit this", "", bad},
+	"category_unavailable":  {"No new category can be opened", "As many are in use as the ring can have. Choose one of these.", bad},
+	"ring_full":             {"The ring is full", "It has nearly as many members as it can hold.", bad},
+	"payments_unconfigured": {"This ring takes no payments", "The site passes, but nobody can join until the operator sets payments up.", bad},
+	"payment_pending":       {"Somebody is paying for this site", "A payment for it is on its way. Check again in a minute to see what came of it.", wait},
+	"score_unavailable":     {"The site cannot be examined right now", "", wait},
+	"score_pending":         {"The site is still being examined", "It takes a little longer. Check again in a moment.", wait},
+	"rate_limited":          {"Too many checks", "From where you are, more was asked for in a minute than one visitor may have. Check again a little later.", wait},
+	"payments_unavailable":  {"The check is out of reach", "The part of the ring that checks sites cannot be reached at the moment. What you filled in is still here.", wait},
+	"not_leader":            {"The check is out of reach", "It is just moving to another machine. What you filled in is still here; check again in a moment.", wait},
+	"internal":              {"Something went wrong here", "The fault is not yours. What you filled in is still here; check again in a moment.", wait},
+}
+
+// refusal says why a draft would not be taken, and whether waiting helps.
+type refusal struct {
+	heading, reason string
+	kind            icon
+}
+
+// refuses is the icon in words.
+func (i icon) refuses() string {
+	if i == wait {
+		return "Not now"
+	}
+	return "Not accepted"
+}
+
+// refused gives the words for the refusal of a draft.
+func (c *Checked) refused() refusal {
+	r, ok := refusals[c.Code]
+	switch {
+	case !ok:
+		r = refusal{"It would not be accepted now", c.Refusal, bad}
+	case c.Code == "agentic_score_too_low" && c.Readiness != nil:
+		r.heading, r.reason = points(c.Readiness.missing())+" missing", "Joining takes "+strconv.Itoa(c.Readiness.Required)+" of 100 points for readiness, and the site has "+strconv.Itoa(c.Readiness.Score)+"."
+	}
+	if r.reason == "" {
+		r.reason = c.Refusal
+	}
+	return r
+}
+
+// verdict says what was found, for the title of the page.
+func (c *Checked) verdict() string {
+	switch {
+	case c == nil:
+		return ""
+	case len(c.Wrong) > 0:
+		return "Error: "
+	case c.Refusal != "":
+		return "Not accepted: "
+	}
+	return "Accepted: "
+}
