@@ -5,7 +5,7 @@
 // status, bytes and how long they hold. The shell turns that into header fields and moves
 // the bytes. It does routing and methods, the rate limit, the version check, CORS,
 // validators and caching, sizes and timeouts. Every error, on any layer, is a problem
-// document of the one table in [webring/core/api].
+// document of the one table in [webring/core/api], which people see as a page.
 //
 // Every connection begins in [webring/edge/fastpath], which answers plain reads and the
 // front page, and hands the connection over to fasthttp with the first request of any
@@ -22,8 +22,8 @@
 //   - body.go decodes what is posted; paid.go calls the handlers of paid operations
 //   - beside.go serves what the origin keeps beside the ledger, at an edge by
 //     [webring/edge/relay]; [webring/edge/hops] counts redirects
-//   - problem.go writes problems, also for requests that could not be read; headers.go adds
-//     the fields of every answer
+//   - problem.go writes problems, also for requests that could not be read; errorpage.go
+//     makes pages of them for people; headers.go adds the fields of every answer
 //   - requests.go gives each request its id by [webring/edge/requestid], and
 //     [webring/edge/accesslog] its line
 //   - [webring/edge/uri] reads targets and puts their hosts into A-labels;
@@ -47,6 +47,9 @@
 //     Pages come as HTML or Markdown, and they, the files beside them, and those
 //     documents that may be long compressed or not: these carry Vary, and an entity
 //     tag for each coding. Errors are not stored.
+//   - An error is a page where people come, which is everywhere but below /api, /mcp and
+//     /sync, if Accept gives text/html a higher weight than what programs read. It is drawn
+//     when the answer is complete, from whatever handler or node the problem document comes.
 //   - A request body may come in gzip or zstd. It is decoded once, before any
 //     handler, and no further than a body may be long; another coding is
 //     unsupported_encoding. What a voucher or a challenge binds, and what an edge

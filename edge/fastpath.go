@@ -13,6 +13,7 @@ import (
 	"webring/edge/limit"
 	"webring/edge/metrics"
 	"webring/edge/pages"
+	"webring/edge/uri"
 )
 
 // plainPaths are the paths that the fast path answers: those of the core, spelled
@@ -86,6 +87,12 @@ func (p *plainAnswerer) Answer(r *fastpath.Request, now time.Time) (answer fastp
 			p.s.logPanic(v, methodGet, r.Target, r.ID)
 			answer = fastpath.Answer{Status: internal.code.Status(), Fields: []byte(notStored + problemFields),
 				Body: api.AppendProblem(nil, p.s.core.BaseURL(), internal.code, internal.detail, nil)}
+			if whose := asker(uri.Path(r.Target), r); whose == person {
+				answer.Fields = []byte(errorFields)
+				answer.Body = p.s.pages.ErrorPage(nil, p.failure(r, &answer))
+			} else if whose == either {
+				answer.Fields = append(answer.Fields, varyAccept...)
+			}
 			ok = true
 			p.count(r, answer.Status, now)
 		}
@@ -124,14 +131,27 @@ func (p *plainAnswerer) read(r *fastpath.Request, g *generation, front bool) (st
 		res, f = g.serve(r.Target, r, res, p.counts)
 		p.s.hops.Count(res.From, res.To, r.UserAgent)
 	}
-	a.fields, status = g.appendAnswer(a.fields[:0], res, &f, r.IfNoneMatch)
-	if front {
-		a.fields = append(a.fields, varyAccept...)
+	if res.Media == api.Problem {
+		switch asker(uri.Path(r.Target), r) {
+		case person:
+			a.fields = append(appendPosition(a.fields[:0], res), errorFields...)
+			return res.Status, p.s.pages.ErrorPage(g, p.failure(r, &fastpath.Answer{Status: res.Status, Body: f.Body}))
+		case either:
+			a.fields, status = g.appendAnswer(a.fields[:0], res, &f, r.IfNoneMatch)
+			a.fields = append(a.fields, varyAccept...)
+			return status, f.Body
+		}
 	}
+	a.fields, status = g.appendAnswer(a.fields[:0], res, &f, r.IfNoneMatch)
 	if status == fasthttp.StatusNotModified {
 		return status, nil
 	}
 	return status, f.Body
+}
+
+// failure is a request whose answer is a problem.
+func (p *plainAnswerer) failure(r *fastpath.Request, a *fastpath.Answer) *pages.Failure {
+	return &pages.Failure{Method: fasthttp.MethodGet, Target: r.Target, Status: a.Status, Body: a.Body, Reads: true, RequestID: string(r.ID)}
 }
 
 // AppendCommon appends the fields of all answers.

@@ -22,10 +22,12 @@ const commonFields = "Api-Version: " + apiVersion + "\r\n" +
 	"Access-Control-Expose-Headers: " + exposed + "\r\n" +
 	"X-Content-Type-Options: nosniff\r\n"
 
+const problemMedia = "application/problem+json"
+
 // The fields that say what a body is.
 const (
 	jsonFields    = "Content-Type: application/json\r\n"
-	problemFields = "Content-Type: application/problem+json\r\n"
+	problemFields = "Content-Type: " + problemMedia + "\r\n"
 	htmlFields    = "Content-Type: text/html; charset=utf-8\r\nContent-Security-Policy: default-src 'none'; frame-ancestors 'none'\r\n"
 )
 
@@ -62,12 +64,7 @@ func appendWord(dst, word []byte) []byte {
 // appendAnswer appends the fields of an answer of the core in a form, and gives its
 // status: 304 when one of the If-None-Match lines names the document in that form.
 func (g *generation) appendAnswer(dst []byte, r *api.Response, f *content.Form, ifNoneMatch [][]byte) ([]byte, int) {
-	dst = append(dst, "Webring-Seq: "...)
-	dst = strconv.AppendUint(dst, r.Seq, 10)
-	dst = append(dst, "\r\n"...)
-	if r.Unknown {
-		dst = append(dst, "Webring-From: unknown\r\n"...)
-	}
+	dst = appendPosition(dst, r)
 	if len(r.Location) > 0 {
 		dst = append(dst, "Location: "...)
 		dst = appendWord(dst, r.Location)
@@ -96,6 +93,17 @@ func (g *generation) appendAnswer(dst []byte, r *api.Response, f *content.Form, 
 		dst = append(dst, jsonFields...)
 	}
 	return dst, r.Status
+}
+
+// appendPosition appends what an answer says of the ring, in whatever form it is sent.
+func appendPosition(dst []byte, r *api.Response) []byte {
+	dst = append(dst, "Webring-Seq: "...)
+	dst = strconv.AppendUint(dst, r.Seq, 10)
+	dst = append(dst, "\r\n"...)
+	if r.Unknown {
+		dst = append(dst, "Webring-From: unknown\r\n"...)
+	}
+	return dst
 }
 
 // appendLinks appends the Link field of a list's neighbouring pages.

@@ -51,6 +51,7 @@ func (s *Shell) finish(ctx *fasthttp.RequestCtx, w limit.Window) {
 	a.fields = append(append(append(a.fields, requestid.Field+": "...), ctx.Request.Header.Peek(requestid.Field)...), "\r\n"...)
 	setFields(ctx, a.fields)
 	s.giveBack(a)
+	s.showError(ctx)
 	s.noteAccess(ctx)
 }
 

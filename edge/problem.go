@@ -38,7 +38,7 @@ func (s *Shell) problem(ctx *fasthttp.RequestCtx, p refusal) { p.write(ctx, s.co
 func (p *refusal) write(ctx *fasthttp.RequestCtx, baseURL string) {
 	ctx.Response.Reset()
 	ctx.SetStatusCode(p.code.Status())
-	ctx.Response.Header.SetContentType("application/problem+json")
+	ctx.Response.Header.SetContentType(problemMedia)
 	setHeader(ctx, "Cache-Control", "no-store")
 	ctx.Response.SetBodyRaw(api.AppendProblem(nil, baseURL, p.code, p.detail, []byte(p.more)))
 }

@@ -62,16 +62,20 @@ func apply(t testing.TB, n *host.Native, s coretest.Step) {
 	}
 }
 
-// fakeCore answers with what serve writes.
+// fakeCore answers with what serve writes, and pages, too, unless that is another function.
 type fakeCore struct {
-	serve  func(target []byte, r *api.Response)
-	second int64
+	serve, pages func(target []byte, r *api.Response)
+	second       int64
 }
 
 func (f *fakeCore) Serve(target []byte, r *api.Response) { f.serve(target, r) }
 func (f *fakeCore) ServeAll(targets [][]byte, all []api.Response) {
+	serve := f.serve
+	if f.pages != nil {
+		serve = f.pages
+	}
 	for i, target := range targets {
-		f.serve(target, &all[i])
+		serve(target, &all[i])
 	}
 }
 func (f *fakeCore) Head() (uint64, int64) { return 7, f.second }

@@ -58,6 +58,19 @@ var (
 	Icon   = Asset{Path: named("/static/icon", "svg", icon), Type: "image/svg+xml", Body: icon}
 )
 
+//go:embed favicon.ico
+var favicon []byte
+
+//go:embed apple-touch-icon.png
+var touchIcon []byte
+
+// Icons are the icons that browsers ask for at paths of their own choice, whatever a page
+// says.
+var Icons = []Asset{
+	{Path: "/favicon.ico", Type: "image/x-icon", Body: favicon},
+	{Path: "/apple-touch-icon.png", Type: "image/png", Body: touchIcon},
+}
+
 // Widget is the script that members put on their pages, at the path that is
 // its own for ever. At /widget.js the same bytes are served until they change.
 // Each byte of it is sent to every visitor of every member, so this is said

@@ -992,7 +992,7 @@ func otherWays(w Wallet, command, prompt, address string) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		if len(w.Networks) > 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 63, "<div class=\"ways\"><h3>By command line</h3><pre><code>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 63, "<div class=\"pay-ways\"><h3>By command line</h3><pre><code>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

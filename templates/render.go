@@ -31,6 +31,9 @@ func (v Docs) HTML() []byte { return render(docsPage(v)) }
 // HTML draws the page that a problem's type leads to.
 func (v Problem) HTML() []byte { return render(problemPage(v)) }
 
+// HTML draws the page of an error.
+func (v Error) HTML() []byte { return render(errorPage(v)) }
+
 // HTML draws a report.
 func (v Report) HTML() []byte { return render(reportPage(v)) }
 

@@ -163,7 +163,7 @@ func TestAHostStandsBesideAMembersNameWhereverItIsShown(t *testing.T) {
 			t.Errorf("%s shows %d names", of, len(behind))
 		}
 		for _, rest := range behind {
-			rest = strings.TrimLeft(rest, " ,\n")
+			rest = strings.TrimLeft(rest, " ,(\n")
 			if !strings.HasPrefix(rest, "bank.example") && !strings.HasPrefix(rest, "www.hill.example/bank") {
 				t.Errorf("%s shows a name with %.40q behind it", of, rest)
 			}
@@ -499,5 +499,18 @@ func TestWordsKeepToTheirPlace(t *testing.T) {
 	home := show("\u1eac\u0301\u1ec7g \u01fajpqy \u0e17\u0e35\u0e48\u0e1b\u0e39\u0e48\u0e0e \u0915\u0942\u0901 \u0930\u094d\u0915\u094d\u0937\u094d\u092e\u094d\u092f")["home"]
 	if cut := differ(t, home, home, "bdi { overflow: visible !important }", image.Rectangle.Empty); !cut.Empty() {
 		t.Errorf("what is written so is cut at %v", cut)
+	}
+}
+
+func TestPageOfAnError(t *testing.T) {
+	p := below("")
+	p.Script = ""
+	golden(t, "error", string(Error{Page: p, Status: 503, Heading: "Out of <reach>", Reason: "A & B.", Hint: "Try again in 2 seconds.", Code: "not_leader",
+		Explained: true, RequestID: "abcdefgh-1", Again: "./x?y=\"1\"", AgainWords: "Try again"}.HTML()))
+	empty := string(Error{Page: p, Status: 404, Heading: "Nobody", Code: "another's", Empty: true, Again: "javascript:alert(1)"}.HTML())
+	for _, not := range []string{"random", "search", "problems/", "javascript:"} {
+		if strings.Contains(empty, not) {
+			t.Errorf("%s in %s", not, empty)
+		}
 	}
 }

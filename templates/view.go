@@ -18,7 +18,8 @@ type Page struct {
 	Description string // for search results and previews, or ""
 	Root        string // relative address of the home page's folder: "" or "../"
 	Path        string // of the page itself; marks it in the navigation
-	Canonical   string // the page's URL, for previews and search, or ""
+	Canonical   string // the page's URL, for search, or ""
+	Share       Share
 	Style       string // path of the style sheet
 	Face        string // path of the display face, or ""
 	Script      string // path of the script that refreshes numbers, or ""
@@ -232,6 +233,21 @@ type Problem struct {
 	Summary string
 	Meaning string
 	Remedy  string
+}
+
+// Error is what people see when a page cannot be shown, or a form cannot be taken.
+type Error struct {
+	Page
+	Status    int
+	Heading   string
+	Reason    string // one or two sentences
+	Hint      string // what helps, as a sentence, or ""
+	Code      string // of the problem
+	Explained bool   // there is a page about the code
+	RequestID string // "" when it is not known
+	Empty     bool   // nobody is in the ring: nothing can be found, and no member is next
+
+	Again, AgainWords string // relative address of what may be loaded instead, or "", and its name
 }
 
 // under is a path with a leading slash as a relative address.

@@ -1,7 +1,8 @@
 // Opens pages in Chromium at every width, in both schemes, with and without
 // script, and prints what is wrong with them as JSON. The one argument is JSON:
-// { chromium, base, pages: [{ name, path, fill? }], shots? }. fill is what is
-// typed into the form of the page, which is then sent.
+// { chromium, base, pages: [{ name, path, fill?, status? }], shots? }. fill is what is
+// typed into the form of the page, which is then sent; status is that of a page that is
+// shown in place of an error, and 200 unless it is given.
 import { mkdirSync } from "node:fs";
 import { HtmlValidate } from "html-validate";
 import { Findings, launch, several, shifts, violations, watch } from "./chromium.mjs";
@@ -25,10 +26,11 @@ console.log(JSON.stringify({ checks: found.checks, findings: found.list }));
 
 // visit loads a page at each width with script, and once without, and looks at
 // each in both schemes.
-async function visit({ name, path, fill }) {
+async function visit({ name, path, fill, status = 200 }) {
   let words;
   for (const javaScriptEnabled of [true, false]) {
-    const context = await browser.newContext({ javaScriptEnabled, reducedMotion: "reduce" });
+    // Error pages show the id of their request.
+    const context = await browser.newContext({ javaScriptEnabled, reducedMotion: "reduce", extraHTTPHeaders: { "X-Request-Id": "the-same-request" } });
     const page = await context.newPage();
     const seen = watch(page, [plan.base]);
     let where = name;
@@ -38,7 +40,7 @@ async function visit({ name, path, fill }) {
       where = `${name} ${width}${javaScriptEnabled ? "" : " without script"}`;
       if (javaScriptEnabled || width === widths[0]) {
         const response = await page.goto(plan.base + path, { waitUntil: "load" });
-        found.expect(where, "the page is there", response.status() === 200, response.status());
+        found.expect(where, "the page is there", response.status() === status, response.status());
         if (fill) await submit(page, fill);
         if (javaScriptEnabled) {
           const shift = await shifts(page);
@@ -67,10 +69,12 @@ async function visit({ name, path, fill }) {
       if (javaScriptEnabled && width === 1440) await refreshed(page, where);
     }
     if (!javaScriptEnabled) {
-      const report = await rules.validateString(await (await fetch(page.url())).text());
+      const report = await rules.validateString(await (await fetch(page.url(), { headers: { Accept: "text/html" } })).text());
       found.expect(where, "html-validate finds nothing", fill || report.valid,
         report.results.flatMap((r) => r.messages.map((m) => `${m.line}:${m.column} ${m.ruleId} ${m.message}`)).join("\n"));
     }
+    // The browser itself says of an error page that it is one.
+    if (status >= 400) seen.said = seen.said.filter((s) => !s.includes(`status of ${status}`));
     found.expect(where, "nothing is said in the console", seen.said.length === 0, seen.said.join("; "));
     found.expect(where, "nothing is asked for elsewhere", seen.elsewhere.length === 0, seen.elsewhere.join("; "));
     await context.close();

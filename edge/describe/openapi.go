@@ -56,7 +56,7 @@ func openAPI(s *Source) ([]byte, error) {
 		"x-guidance": guidance(&ring),
 		"description": "Reads need no authentication. Paid operations answer 402 with a `WWW-Authenticate: Payment` challenge (MPP); " +
 			"pay one offer and send the identical request again with an `Authorization: Payment` credential. " + ring.How + " " + ring.Rule +
-			" Answers to HEAD are those to GET without the body; OPTIONS answers 204. Every error is a Problem. " +
+			" Answers to HEAD are those to GET without the body; OPTIONS answers 204. Every error is a Problem; outside /api, /mcp and /sync it is a page with the same status for those whose Accept puts text/html first. " +
 			"A parameter without a value counts as absent. " +
 			"Every answer carries Api-Version, X-Request-Id and, where a limit is set, the RateLimit fields; Webring-Stale: true where it may be behind the ring." +
 			ring.Policies.lines(),

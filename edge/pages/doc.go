@@ -10,5 +10,6 @@
 // explanations.go says what problem codes mean.
 //
 // Routes are listed here and served by package edge, which also writes the header fields
-// that are not of the page.
+// that are not of the page. errorpage.go draws what people see in place of a problem
+// document; it is not cached, as it names its request.
 package pages

@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/card"
 	"webring/edge/content"
 	"webring/edge/describe"
 	"webring/static"
@@ -28,12 +29,12 @@ func drawHome(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		return nil
 	}
 	home := templates.Home{
-		Page: v.about.frame(path, v.about.Name, fmt.Sprintf(
-			"A ring of %d agents, MCP servers and websites. Places are paid for by machines; walking around is free.", v.members)),
+		Page: v.about.frame(path, v.about.Name, inWords(v.members)),
 		Base: r.core.BaseURL(), Members: board.Total, Kinds: v.kinds, Categories: v.categories,
 		Fee: v.about.Payments.Fee, JoinAtFirst: board.Rules.JoinAtFirst,
 	}
 	home.Canonical, home.Feeds = home.Base+"/", feeds
+	home.Share = templates.Share{URL: home.Canonical, Image: home.Base + CardPath, Alt: v.about.Name + ": " + home.Description}
 	var first *memberDocument
 	for i := range board.Leaderboard {
 		home.Rows = append(home.Rows, board.Leaderboard[i].aged(&board))
@@ -47,6 +48,11 @@ func drawHome(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		home.Hops = &templates.HopsTotal{Hops: sent.Total.Hops, Days: len(sent.Days)}
 	}
 	return drawn(home.HTML())
+}
+
+// inWords says what the ring is, for previews and cards.
+func inWords(members int) string {
+	return fmt.Sprintf("A ring of %d agents, MCP servers and websites. Places are paid for by machines; walking around is free.", members)
 }
 
 // memberFeeds are what tells of one member.
@@ -164,6 +170,7 @@ func drawMember(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		Base: r.core.BaseURL(), Row: m.aged(&first), Members: first.Total, MinBid: first.Rules.MinBid, Wallet: v.about.wallet(r.core.BaseURL()), Picture: v.picture(leader(&first)),
 		Owner: m.Owner, Claimed: m.Claimed,
 	}
+	view.Share = templates.ShareMember(view.Base, v.about.Name, view.Row, view.Members)
 	if r.pages.site.Beside != nil {
 		view.Feeds = memberFeeds(m.Slug)
 	}
@@ -245,11 +252,19 @@ func drawProblem(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		Summary: code.Title(), Meaning: e.meaning, Remedy: e.remedy}.HTML())
 }
 
-// drawBadge draws the badge of a member.
+// drawBadge draws the badge of a member, or its button.
 func drawBadge(r *reader, path string, _ *fasthttp.Args) *content.Content {
-	slug, ok := strings.CutSuffix(strings.TrimPrefix(path, badgesPath), ".svg")
-	if !ok {
-		return r.fail(api.NotFound, noSuchPath)
+	name := strings.TrimPrefix(path, badgesPath)
+	slug, isBadge := strings.CutSuffix(name, ".svg")
+	scale := 1
+	if !isBadge {
+		var isButton bool
+		if slug, isButton = strings.CutSuffix(name, ".png"); !isButton {
+			return r.fail(api.NotFound, noSuchPath)
+		}
+		if large, ok := strings.CutSuffix(slug, "@2x"); ok {
+			slug, scale = large, 2
+		}
 	}
 	var around widgetDocument
 	var about directoryDocument
@@ -259,6 +274,11 @@ func drawBadge(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	m := around.Member
 	if m == nil || m.Slug != slug {
 		return r.fail(api.UnknownMember, noSuchMember)
+	}
+	if !isBadge {
+		c := content.New("image/png", (&card.Button{Ring: about.Name, Position: m.Position, Members: around.Ring.Count}).PNG(scale))
+		c.Shared, c.Plain = true, true
+		return c
 	}
 	c := content.New("image/svg+xml", templates.Badge{Ring: about.Name, Name: m.Name, Position: m.Position, Members: around.Ring.Count}.SVG())
 	c.Shared = true

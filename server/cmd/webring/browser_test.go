@@ -111,9 +111,10 @@ func TestPagesInABrowser(t *testing.T) {
 	chromium := browser(t)
 	o := syntheticRing(t, "300", "--terms", "https://operator.dev/terms", "--privacy", "https://operator.dev/privacy", "--report", "mailto:abuse@operator.dev")
 	type page struct {
-		Name string            `json:"name"`
-		Path string            `json:"path"`
-		Fill map[string]string `json:"fill,omitempty"`
+		Name   string            `json:"name"`
+		Path   string            `json:"path"`
+		Fill   map[string]string `json:"fill,omitempty"`
+		Status int               `json:"status,omitempty"`
 	}
 	members := o.get("/api/ring?limit=4&offset=65").document(t)
 	slugOf := func(i int) string { return at(t, members, "members", i, "slug").(string) }
@@ -135,10 +136,11 @@ func TestPagesInABrowser(t *testing.T) {
 		{Name: "docs", Path: "/docs"},
 		{Name: "about", Path: "/about"},
 		{Name: "problem", Path: "/problems/unknown_member"},
+		{Name: "error", Path: "/members/nobody", Status: http.StatusNotFound},
 	}})
 	empty := start(t)
 	look(t, "pages.mjs", map[string]any{"chromium": chromium, "base": empty.base, "pages": []page{
-		{Name: "empty", Path: "/"}, {Name: "empty-ring", Path: "/ring"},
+		{Name: "empty", Path: "/"}, {Name: "empty-ring", Path: "/ring"}, {Name: "empty-error", Path: "/next", Status: http.StatusNotFound},
 	}})
 }
 

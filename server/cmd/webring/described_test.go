@@ -98,6 +98,18 @@ func held(t *testing.T, method, target string, r reply) {
 	}
 }
 
+// pageOfAnError reports whether an answer is what people see in place of a problem, where
+// the document says that they do.
+func pageOfAnError(target, accept string, r reply) bool {
+	for _, folder := range []string{"/api", "/mcp", "/sync"} {
+		if rest, ok := strings.CutPrefix(target, folder); ok && (rest == "" || rest[0] == '/' || rest[0] == '?') {
+			return false
+		}
+	}
+	return r.Status >= 400 && strings.HasPrefix(accept, "text/html") && r.Header.Get("Content-Type") == "text/html; charset=utf-8" &&
+		slices.Contains(r.Header.Values("Vary"), "Accept")
+}
+
 func holds(doc *openapi3.T, method, target string, r reply) error {
 	asked := method
 	if method == http.MethodHead {

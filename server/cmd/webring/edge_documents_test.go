@@ -26,7 +26,7 @@ func TestEdgesShowWhatTheOriginDoes(t *testing.T) {
 
 	// What is passed on comes first: pages that show it do not wait for it as long as a
 	// busy origin may take.
-	targets := append(slices.Clone(relayed), "/sitemaps/pages.xml", "/sitemaps/members-1.xml", "/sitemaps/members-2.xml", "/opml/1.opml",
+	targets := append(slices.Clone(relayed), "/nowhere", "/members/nobody", "/next?kind=robot", "/next?category=none", "/sitemaps/pages.xml", "/sitemaps/members-1.xml", "/sitemaps/members-2.xml", "/opml/1.opml",
 		"/ai-catalogs/agent-1.json", "/ai-catalogs/mcp-1.json", "/.well-known/agent-skills/join-webring/SKILL.md", "/widget.js", "/badge/beta.svg",
 		"/", "/ring", "/ring?kind=agent", "/categories/tools", "/categories/gone", "/members/alpha", "/members/eta", "/join", "/embed?from=beta", "/docs",
 		"/problems/member_removed", "/feeds/members/beta.atom", "/feeds/members/beta.json")
@@ -43,12 +43,14 @@ func TestEdgesShowWhatTheOriginDoes(t *testing.T) {
 			first[asked{target, accept}] = sameAt(o, e, target, accept)
 		}
 	}
-	for _, accept := range []string{"text/html", "text/markdown"} {
-		o.refused(first[asked{"/members/eta", accept}], http.StatusGone, "member_removed")
+	o.refused(first[asked{"/members/eta", "text/markdown"}], http.StatusGone, "member_removed")
+	// For people it is a page.
+	if r := first[asked{"/members/eta", "text/html"}]; r.Status != http.StatusGone || !strings.Contains(string(r.Body), "problems/member_removed") {
+		t.Errorf("status %d: %s", r.Status, r.Body)
 	}
 	o.kill()
 	for a, want := range first {
-		if got := e.get(a.target, "Accept", a.accept); got.Status != want.Status || undated(got) != undated(want) {
+		if got := e.get(a.target, "Accept", a.accept, "X-Request-Id", sameID); got.Status != want.Status || undated(got) != undated(want) {
 			t.Errorf("without the origin, %s as %s: status %d\n%s", a.target, a.accept, got.Status, got.Body)
 		}
 	}
@@ -80,6 +82,9 @@ func TestEdgesShowWhatTheOriginDoes(t *testing.T) {
 // relayed are what an edge passes on and caches, for pages and tools.
 var relayed = []string{"/api/hops", "/api/hops?days=2", "/api/ring/alpha/hops", "/api/ring/beta/hops", "/api/events?since=0&limit=2", "/api/ring/beta/events"}
 
+// sameID names the requests that are to be answered alike: error pages show it.
+const sameID = "the-same-request"
+
 // sameAt asks origin and edge for the same, which is to have the same fields, and gives
 // the edge's answer.
 func sameAt(o, e *origin, target, accept string) (got reply) {
@@ -88,8 +93,8 @@ func sameAt(o, e *origin, target, accept string) (got reply) {
 	// What holds until a day ends, or a standing falls, counts down: the two may have
 	// been asked in different seconds.
 	for range 10 {
-		want := o.get(target, "Accept", accept)
-		got = e.get(target, "Accept", accept)
+		want := o.get(target, "Accept", accept, "X-Request-Id", sameID)
+		got = e.get(target, "Accept", accept, "X-Request-Id", sameID)
 		differ = nil
 		if got.Status != want.Status || string(got.Body) != string(want.Body) {
 			differ = append(differ, fmt.Sprintf("status %d\n%s\nat the origin %d\n%s", got.Status, got.Body, want.Status, want.Body))

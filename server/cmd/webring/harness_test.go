@@ -426,7 +426,7 @@ func (o *origin) try(method, path string, body []byte, header ...string) (reply,
 	text, err := io.ReadAll(res.Body)
 	r := reply{res.StatusCode, res.Header, text}
 	sentField(receiptField, res.Header.Get(receiptField))
-	if err == nil {
+	if err == nil && !pageOfAnError(path, req.Header.Get("Accept"), r) {
 		held(o.t, method, path, r)
 	}
 	return r, err

@@ -1,0 +1,79 @@
+package edge
+
+import (
+	"bytes"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/edge/content"
+	"webring/edge/pages"
+	"webring/edge/uri"
+)
+
+// audience says in which form a problem is sent.
+type audience uint8
+
+const (
+	program audience = iota // the path has documents alone: a problem document, whatever is asked for
+	either                  // a problem document, where people get a page
+	person                  // a page
+)
+
+// programFolders are the paths below which only programs ask.
+var programFolders = [...]string{"/api", mcpPath, "/sync"}
+
+// asker says who asks for a path, percent-decoded, with these fields.
+func asker(path []byte, h content.Fields) audience {
+	for _, folder := range programFolders {
+		if rest, ok := bytes.CutPrefix(path, []byte(folder)); ok && (len(rest) == 0 || rest[0] == '/') {
+			return program
+		}
+	}
+	if pages.PrefersHTML(content.List(h, "Accept")) {
+		return person
+	}
+	return either
+}
+
+// errorFields are those of an error page. It names its request, so it is nobody else's.
+const errorFields = "Content-Type: " + pages.Media + "\r\n" + notStored + pages.Fields + varyAccept
+
+// showError makes a page of a problem document that a person would get. It comes when the
+// answer has its other fields.
+func (s *Shell) showError(ctx *fasthttp.RequestCtx) {
+	r, h := &ctx.Response, &ctx.Request.Header
+	if r.StatusCode() < fasthttp.StatusBadRequest || string(r.Header.ContentType()) != problemMedia || len(r.Header.ContentEncoding()) > 0 {
+		return
+	}
+	target, _ := uri.Target(h)
+	path := uri.Decode(uri.Path(target))
+	whose := asker(path, h)
+	if whose == program {
+		return
+	}
+	if !varies(r, "Accept") {
+		r.Header.Add("Vary", "Accept")
+	}
+	if whose == either {
+		return
+	}
+	g := s.core.enter()
+	defer g.leave()
+	page := s.pages.ErrorPage(g, &pages.Failure{Method: string(h.Method()), Target: target, Status: r.StatusCode(), Body: r.Body(),
+		RetryAfter: string(r.Header.Peek("Retry-After")), Reads: s.findRead(ctx, path) != nil, RequestID: string(RequestID(ctx))})
+	r.Header.Del("ETag")
+	setFields(ctx, []byte(errorFields))
+	r.SetBodyRaw(page)
+}
+
+// varies says whether an answer already names a field in Vary.
+func varies(r *fasthttp.Response, name string) bool {
+	for _, line := range r.Header.PeekAll("Vary") {
+		for field := range bytes.SplitSeq(line, []byte(",")) {
+			if bytes.EqualFold(trim(field), []byte(name)) {
+				return true
+			}
+		}
+	}
+	return false
+}

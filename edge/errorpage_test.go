@@ -1,0 +1,222 @@
+package edge
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/core"
+	"webring/core/api"
+	"webring/core/coretest"
+	"webring/edge/fastpath"
+	"webring/edge/pages"
+	"webring/templates"
+	"webring/wasm/host"
+)
+
+// The Accept fields of browsers, when somebody follows a link, and of some programs.
+const (
+	browsers = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8"
+	images   = "image/avif,image/webp,image/apng,image/svg+xml,image/*,*/*;q=0.8"
+)
+
+func TestWhoPrefersHTML(t *testing.T) {
+	for accept, want := range map[string]bool{
+		"":                                    false,
+		"*/*":                                 false,
+		"text/html":                           true,
+		browsers:                              true,
+		images:                                false,
+		"text/css,*/*;q=0.1":                  false,
+		"text/html, */*":                      false,
+		"text/html, */*;q=0.9":                true,
+		"TEXT/HTML ; q=0.5":                   true,
+		"text/html;q=0":                       false,
+		"text/html;q=x":                       false,
+		"text/*":                              false,
+		"application/json, text/html":         false,
+		"application/json;q=0.9, text/html":   true,
+		"text/html, application/problem+json": false,
+		"text/html, application/problem+json;q=0.5, */*":  true,
+		"text/html;q=0.7, application/*;q=0.6, */*":       true,
+		"text/html;q=0.7, application/*;q=0.8, */*;q=0.1": false,
+		"text/markdown, text/html":                        false,
+		"text/markdown;q=0.9, text/html":                  true,
+		"text/html;q=0.4, text/markdown;q=0.3, */*;q=0.1": true,
+		"text/htmlx":                        false,
+		"application/json, text/plain, */*": false,
+		"image/png,text/html;level=1;q=0.6, ,,;q=1, */*;q=.2": true,
+	} {
+		if got := pages.PrefersHTML([]byte(accept)); got != want {
+			t.Errorf("%q: %t", accept, got)
+		}
+	}
+	anything := []byte("*/*")
+	if n := testing.AllocsPerRun(100, func() { pages.PrefersHTML(anything) }); n > 0 && !raceDetector {
+		t.Errorf("%v allocations for a program", n)
+	}
+}
+
+// An error is a page for people, with ways on, and the document of before for everybody
+// else: on the fast path and on fasthttp, wherever it is found.
+func TestErrorsArePagesForPeople(t *testing.T) {
+	ring := newRing(t)
+	apply(t, ring, coretest.NewStep(&core.Removed{Stamp: (epoch + 2) * 1000, Member: "beta", Reason: "asked to"}, nil))
+	check := func(context.Context, string, templates.Draft) templates.Checked { panic("asked") }
+	gone := func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
+		ctx.SetStatusCode(503)
+		ctx.SetContentType("application/problem+json")
+		ctx.Response.Header.Set("Retry-After", "2")
+		ctx.SetBody(api.AppendProblem(nil, base, api.NotLeader, "Nobody leads.", nil))
+	}
+	s := serve(t, Config{Core: ring, Check: check, Paid: map[string]Handler{"/api/bid": gone},
+		Others: map[string]Handler{"GET /reports/{id}": gone}})
+	empty := serve(t, Config{Core: openedRing(t)})
+	closed := serve(t, Config{Core: host.NewNative(1)})
+	broken := serve(t, Config{Core: &fakeCore{serve: func([]byte, *api.Response) { panic("broken") }}})
+	type way struct{ href, text string }
+	random, join := way{"random", "A random member"}, way{"join", "Join the ring"}
+	for _, c := range []struct {
+		s      *site
+		begins string
+		code   api.Code
+		words  string
+		root   string
+		ways   []way
+	}{
+		{s, "GET /nowhere", api.NotFound, "This page does not exist", "", []way{random, join}},
+		{s, "GET /a/b/nowhere?x=%22%3E", api.NotFound, "This page does not exist", "../../", []way{random, join}},
+		{s, "GET http://ring.example/members/", api.NotFound, "This page does not exist", "../", []way{random}},
+		{s, "GET /" + strings.Repeat("a/", 500), api.NotFound, "This page does not exist", "/", []way{random}},
+		{s, "GET /members/nobody-here", api.UnknownMember, "No member is at this address", "../", []way{random, join}},
+		{s, "GET /members/%3Cb%3E", api.UnknownMember, "No member is at this address", "../", []way{random}},
+		{s, "GET /members/beta", api.MemberRemoved, "This member is gone", "../", []way{random, join}},
+		{s, "GET /ring?page=0", api.InvalidParameter, "Part of this address is not valid", "", []way{random}},
+		{s, "GET /next?kind=mcp&from=alpha", api.EmptyRing, "No member matches", "", []way{random}},
+		{s, "GET /random?kind=robot", api.InvalidParameter, "kind", "", []way{random}},
+		{s, "POST /members/alpha", api.MethodNotAllowed, "That does not work here", "../", []way{{"./alpha", "Open this page"}, random}},
+		{s, "PUT /nowhere", api.NotFound, "This page does not exist", "", []way{random}},
+		{s, "POST /join", api.InvalidRequest, "The form cannot be read", "", []way{random}},
+		{s, "GET /ring HTTP/1.1\r\nApi-Version: 2", api.UnsupportedAPIVersion, "This version", "", []way{random}},
+		{s, "GET /reports/x?y=1", api.NotLeader, "Try again in 2 seconds.", "../", []way{{"./x?y=1", "Try again"}, random}},
+		{empty, "GET /next", api.EmptyRing, "Nobody is here yet", "", []way{{"join", "Join as the first"}}},
+		{empty, "GET /nowhere", api.NotFound, "This page does not exist", "", []way{{"join", "Join as the first"}}},
+		{closed, "GET /next?from=a", api.Internal, "Something went wrong here", "", []way{{"./next?from=a", "Try again"}, random}},
+		{closed, "GET /", api.Internal, "Something went wrong here", "", []way{{"./", "Try again"}, random}},
+		{broken, "GET /next", api.Internal, "The fault is not yours", "", []way{random}},
+		{broken, "GET /about", api.Internal, "The fault is not yours", "", []way{random}},
+	} {
+		version := " HTTP/1.1"
+		if strings.Contains(c.begins, version) {
+			version = ""
+		}
+		ask := func(fields string) reply {
+			return c.s.raw(c.begins + version + "\r\nHost: x\r\n" + fields + "\r\n")
+		}
+		for _, usual := range []string{"", unusual} {
+			for _, program := range []string{"", "Accept: */*\r\n", "Accept: application/json\r\n", "Accept: text/markdown, text/html, */*\r\n", "Accept: " + images + "\r\n"} {
+				r := ask(usual + program)
+				if c.s != closed { // it does not know its address
+					wantProblem(t, r, c.code)
+				}
+				wantFields(t, r, "Content-Type", "application/problem+json", "Vary", "Accept", "Content-Security-Policy", "")
+			}
+			r := ask(usual + "Accept: " + browsers + "\r\nX-Request-Id: my-request-1\r\n")
+			wantCommon(t, r)
+			wantFields(t, r, "Content-Type", pages.Media, "Cache-Control", "no-store", "Vary", "Accept", "ETag", "",
+				"Content-Security-Policy", templates.Policy, "Referrer-Policy", "strict-origin-when-cross-origin")
+			wants := []string{c.words, "<title>", "my-request-1</code>", fmt.Sprintf("Error %d<", c.code.Status()),
+				fmt.Sprintf(`href="%sproblems/%s"`, c.root, c.code)}
+			for _, w := range c.ways {
+				if !strings.HasPrefix(w.href, "./") {
+					w.href = c.root + w.href
+				}
+				wants = append(wants, fmt.Sprintf(`href="%s">%s</a>`, w.href, w.text))
+			}
+			if c.s != empty {
+				wants = append(wants, fmt.Sprintf(`role="search" action="%sring" method="get"`, c.root))
+			}
+			for _, want := range wants {
+				if !strings.Contains(r.body, want) {
+					t.Errorf("%s: no %s in %s", c.begins, want, r.body)
+				}
+			}
+			if r.status != c.code.Status() || len(r.body) > 6<<10 {
+				t.Errorf("%s: status %d, %d bytes", c.begins, r.status, len(r.body))
+			}
+		}
+	}
+	head := s.raw("HEAD /nowhere HTTP/1.1\r\nHost: x\r\nAccept: " + browsers + "\r\n\r\n")
+	if head.status != 404 || head.body != "" || len(head.header.Get("Content-Length")) != 4 {
+		t.Errorf("HEAD: %d %v %s", head.status, head.header, head.body)
+	}
+	// What programs alone ask for has no pages, and what comes by no path of the ring has.
+	for request, code := range map[string]api.Code{
+		"GET /api/nowhere": api.NotFound, "GET /api/ring/nobody": api.UnknownMember, "GET /api/ring/next?kind=mcp": api.EmptyRing, "PUT /mcp": api.MethodNotAllowed,
+		"GET /mcp/x": api.NotFound, "GET /sync/checkpoint": api.NotFound, "POST /api/bid": api.NotLeader, "DELETE /api": api.MethodNotAllowed,
+	} {
+		r := s.raw(request + " HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nAccept: " + browsers + "\r\n\r\n")
+		wantProblem(t, r, code)
+		wantFields(t, r, "Vary", "")
+	}
+	for _, request := range []string{"GET /apis HTTP/1.1\r\n", "GET /a#b HTTP/1.1\r\n", "POST /join HTTP/1.1\r\nContent-Length: 99999\r\n"} {
+		if r := s.raw(request + "Host: x\r\nAccept: " + browsers + "\r\n\r\n"); r.status < 400 || r.header.Get("Content-Type") != pages.Media {
+			t.Errorf("%q: %d %v %s", request, r.status, r.header, r.body)
+		}
+	}
+}
+
+// A visitor who is one too many is told when to come again.
+func TestTooManyRequestsIsAPage(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t), RateLimit: 1, Now: newClock().Now})
+	s.get("/api")
+	r := s.get("/next?from=alpha", "Accept", browsers)
+	wantFields(t, r, "Content-Type", pages.Media, "Retry-After", "60", "Vary", "Accept")
+	if r.status != 429 || !strings.Contains(r.body, "Try again in 60 seconds.") || !strings.Contains(r.body, `href="./next?from=alpha">Try again</a>`) {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	wantProblem(t, s.get("/next?from=alpha"), api.RateLimited)
+}
+
+// A hop that fails costs a program no more memory than before.
+func TestAFailedHopAllocatesNothingForPrograms(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector allocates")
+	}
+	s, err := New(Config{Core: newRing(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &plainAnswerer{s: s}
+	r := &fastpath.Request{Target: []byte("/next?from=alpha&category=none"), ID: []byte("my-request")}
+	if n := testing.AllocsPerRun(1000, func() {
+		if a, ok := p.Answer(r, time.Now()); !ok || a.Status != 404 {
+			t.Fatalf("%t, status %d", ok, a.Status)
+		}
+	}); n >= 1 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkErrorPage(b *testing.B) {
+	s, err := New(Config{Core: newRing(b)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	g := s.core.enter()
+	defer g.leave()
+	f := &pages.Failure{Method: "GET", Target: []byte("/members/nobody"), Status: 404, Reads: true, RequestID: "my-request",
+		Body: api.AppendProblem(nil, base, api.UnknownMember, "No member.", nil)}
+	b.ReportAllocs()
+	for b.Loop() {
+		s.pages.ErrorPage(g, f)
+	}
+}
+
+// requestShown matches the id of a request in an error page.
+var requestShown = regexp.MustCompile(`Request <code>[^<]*</code>`)

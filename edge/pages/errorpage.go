@@ -1,0 +1,186 @@
+package pages
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/core/api"
+	"webring/edge/content"
+	"webring/edge/uri"
+	"webring/templates"
+)
+
+// PrefersHTML says whether Accept names text/html, with a higher weight than the forms that
+// programs read: every browser does when somebody follows a link or sends a form, and no
+// program that takes anything does (RFC 9110, 12.5.1).
+func PrefersHTML(accept []byte) bool {
+	html, other, nearest := 0, 0, 0
+	for element := range bytes.SplitSeq(accept, comma) {
+		media, parameters, _ := bytes.Cut(element, semicolon)
+		media = bytes.Trim(media, " \t")
+		near := 0
+		switch {
+		case is(media, "text/html"):
+			html = max(html, content.Weight(parameters))
+		case is(media, "text/markdown"), is(media, "application/json"):
+			other = max(other, content.Weight(parameters))
+		case is(media, "application/problem+json"):
+			near = 3
+		case is(media, "application/*"):
+			near = 2
+		case is(media, "*/*"):
+			near = 1
+		}
+		if near > nearest {
+			other, nearest = max(other, content.Weight(parameters)), near
+		}
+	}
+	return html > other
+}
+
+var comma, semicolon = []byte(","), []byte(";")
+
+func is(media []byte, name string) bool {
+	return len(media) == len(name) && bytes.EqualFold(media, []byte(name))
+}
+
+// Failure is a request whose answer is a problem.
+type Failure struct {
+	Method     string
+	Target     []byte // as it was sent
+	Body       []byte // the problem document
+	Status     int
+	RetryAfter string // the field, or ""
+	Reads      bool   // its path has a page
+	RequestID  string
+}
+
+// ErrorPage draws the page that people see in place of a problem document. It always offers
+// a way on, and shows no word of the address: a stranger may have chosen that.
+func (s *Pages) ErrorPage(c Core, f *Failure) []byte {
+	var doc struct{ Title, Detail, Code string }
+	if json.Unmarshal(f.Body, &doc) != nil {
+		doc.Detail = neverComplete // it is cut off, or another server's
+	}
+	code := api.Code(doc.Code)
+	_, explained := explanations[code]
+	if !explained && doc.Title == "" {
+		doc.Title = api.Internal.Title()
+	}
+	about, members := &directoryDocument{}, 1
+	if code != api.Internal { // of a core that fails nothing is asked
+		r := newReader(s, c)
+		r.complete(func() {
+			if v, ok := r.survey(); ok {
+				about, members = &v.about, v.members
+			}
+		})
+	}
+	path := string(uri.Decode(uri.Path(f.Target)))
+	view := templates.Error{Status: f.Status, Heading: doc.Title, Reason: doc.Detail, Code: doc.Code, Explained: explained,
+		RequestID: f.RequestID, Empty: members == 0}
+	words := plainly[code]
+	if words.heading != "" {
+		view.Heading = words.heading
+	}
+	if words.reason != "" {
+		view.Reason = words.reason
+	}
+	switch {
+	case code == api.EmptyRing && view.Empty:
+		view.Heading, view.Reason = "Nobody is here yet", "The ring has no members at present, so no link can lead to one. Whoever joins now is the first."
+	case code == api.NotFound && strings.HasPrefix(path, "/reports/"):
+		view.Heading, view.Reason = "This report does not exist", doc.Detail
+	}
+	f.offerAgain(&view, path)
+	view.Page = about.frame("/", view.Heading+" – "+ringOr(about.Name), "")
+	view.Root, view.Path, view.Script = root(f.Target), "", ""
+	return view.HTML()
+}
+
+// offerAgain offers the same address, where it may soon answer or has a page.
+func (f *Failure) offerAgain(v *templates.Error, path string) {
+	here := sameAddress(f.Target)
+	read := f.Method == fasthttp.MethodGet || f.Method == fasthttp.MethodHead
+	switch v.Status {
+	case fasthttp.StatusMethodNotAllowed:
+		if f.Reads {
+			v.Again, v.AgainWords = strings.SplitN(here, "?", 2)[0], "Open this page"
+		}
+		return
+	case fasthttp.StatusRequestTimeout, fasthttp.StatusTooManyRequests, fasthttp.StatusInternalServerError, fasthttp.StatusServiceUnavailable:
+	default:
+		return
+	}
+	v.Hint = "Try again in a moment."
+	if f.RetryAfter != "" {
+		v.Hint = "Try again in " + f.RetryAfter + " seconds."
+		if f.RetryAfter == "1" {
+			v.Hint = "Try again in a second."
+		}
+	}
+	if read {
+		v.Again, v.AgainWords = here, "Try again"
+	} else if f.Reads {
+		v.Again, v.AgainWords = strings.SplitN(here, "?", 2)[0], "Back to the form"
+	}
+}
+
+// sameAddress is a target relative to itself, "" for one that is too long to show.
+func sameAddress(target []byte) string {
+	if len(target) == 0 || target[0] != '/' || len(target) > 2*maxParameter || !uri.IsPrintable(target) {
+		return ""
+	}
+	at, query, asked := strings.Cut(string(target), "?")
+	if asked {
+		query = "?" + query
+	}
+	return "./" + at[strings.LastIndexByte(at, '/')+1:] + query
+}
+
+// deepest is how many folders deep an address may be whose page has relative links. In a
+// longer one they would be most of the page.
+const deepest = 8
+
+// root leads from a target to the folder of the home page.
+func root(target []byte) string {
+	depth := bytes.Count(uri.Path(target), []byte("/")) - 1
+	if depth < 0 || depth > deepest {
+		return "/"
+	}
+	return strings.Repeat("../", depth)
+}
+
+func ringOr(name string) string {
+	if name == "" {
+		return "the ring"
+	}
+	return name
+}
+
+// plain has the words of an error page. Without a reason, the detail of the document is
+// shown.
+type plain struct{ heading, reason string }
+
+// plainly has them for the codes that people meet and whose documents speak to programs.
+var plainly = map[api.Code]plain{
+	api.InvalidParameter: {"Part of this address is not valid", ""},
+	api.Malformed:        {"This address cannot be read", "What arrived here is not an address of this site, or was damaged on its way."},
+	api.NotFound:         {"This page does not exist", "Nothing is at this address. It may be spelled differently, or what was here has gone."},
+	api.UnknownMember:    {"No member is at this address", "It may be spelled differently. Search for the member by its name, or let the ring choose one."},
+	api.MemberRemoved:    {"This member is gone", "It has left the ring, or the operator has removed it. The others are still here."},
+	api.EmptyRing:        {"No member matches", "The ring has members, but none of this kind or category."},
+	api.MethodNotAllowed: {"That does not work here", "This page takes nothing that is sent to it in this way."},
+	api.RequestTimeout:   {"That took too long", "The request did not arrive in full in the time that it has."},
+	api.BodyTooLarge:     {"That is too long", "What was sent is longer than any form of this site."},
+	api.HeaderTooLarge:   {"The request is too long", "The address, or what the browser sends with it, is longer than this site takes."},
+	api.InvalidRequest:   {"The form cannot be read", "What was sent is no form of this site. Nothing was charged."},
+	api.RateLimited:      {"Too many requests", "From where you are, more pages were asked for in a minute than one visitor may have."},
+	api.Internal:         {"Something went wrong here", "The fault is not yours."},
+	api.NotLeader:        {"Out of reach for a moment", "What answers this is just moving to another machine. Nothing was charged."},
+
+	api.PaymentsUnavailable: {"Out of reach at the moment", "The part of the ring that answers this cannot be reached. Nothing was charged, and all other pages work."},
+}
