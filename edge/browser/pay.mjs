@@ -322,6 +322,7 @@ async function firefox(slug) {
   found.expect("firefox", "one signature", payer.signed === 1, payer.signed);
   await finished(page, "firefox");
   await wants("count 14.00 6");
+  payer.behave = {};
   page = await visit(browser, payer, `${plan.base}/members/${slug}`, false);
   await press(page, "#pay-leave button[type=submit]");
   await button(page, "#pay-leave", "Sign in");
