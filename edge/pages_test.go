@@ -307,7 +307,7 @@ func TestPagesUnderChange(t *testing.T) {
 func TestTheFrontPageOfAnEmptyRing(t *testing.T) {
 	s := serve(t, Config{Core: openedRing(t)})
 	r := s.get("/")
-	if r.status != 200 || !strings.Contains(r.body, "Nobody is in the ring at present") || !strings.Contains(r.body, "Join for 1.00 USD") ||
+	if r.status != 200 || !strings.Contains(r.body, "Nobody yet") || !strings.Contains(r.body, "Join for 1.00 USD") ||
 		strings.Contains(r.body, "<table") {
 		t.Errorf("%d %s", r.status, r.body)
 	}

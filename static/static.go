@@ -76,7 +76,11 @@ var Icons = []Asset{
 // Each byte of it is sent to every visitor of every member, so this is said
 // here: it begins with the author's links, or three of its own where there are
 // none, and replaces them when the ring has answered with the neighbours' names.
-// Random stands beside the ring's name, so that the names have the width of two.
+// The dot of its mark is turned to where the member stands in the ring. A name is
+// cut at its own end, because it has its own direction. Its labels are numbered so
+// that no two landmarks of a page have one name. The colours of a theme are custom
+// properties of the element that begin with an underscore; without a theme they are
+// not set, and what surrounds the element is inherited.
 var Widget = Asset{Path: named("/widget", "js", widget), Type: javaScript, Body: widget, Shared: true}
 
 // Assets lists every file there is.

@@ -7,19 +7,28 @@
     e.append(...kids);
     return e;
   };
-  const css = `:host{display:block;color-scheme:light dark;min-block-size:4rem}
+  const labels = new Map();
+  const css = `:host{display:block;container-type:inline-size;contain-intrinsic-inline-size:20rem;font-size:.9375rem;line-height:1.6}
+:host([theme]){--_t:light-dark(#211d16,#ece5d6);--_b:light-dark(#fffdf8,#1d1b15);--_l:light-dark(#a8321a,#ff8f6b)}
 :host([theme=light]){color-scheme:light}
 :host([theme=dark]){color-scheme:dark}
-nav{font:var(--webring-font,.9375rem/1.6 system-ui,sans-serif);color:var(--webring-text,light-dark(#211d16,#ece5d6));background:var(--webring-background,light-dark(#fffdf8,#1d1b15));border:1px solid var(--webring-border,#8a8170);padding:.25rem .75rem;position:relative}
-nav *{font:inherit;margin:0;padding:0}
-nav>:first-child{padding-inline-end:5rem}
-ul{display:grid;grid:auto/1fr 1fr;gap:.5rem;list-style:none}
-li{min-width:0}
-li:first-child{position:absolute;inset:.25rem .75rem auto auto}
-li:last-child{text-align:end}
-a,::slotted(a){display:inline-block;max-width:100%;min-height:24px;color:var(--webring-link,light-dark(#a8321a,#ff8f6b));overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
-a:focus-visible,::slotted(a:focus-visible){outline:3px solid;outline-offset:-3px}
-[hidden]{display:none}`;
+nav{display:grid;grid:auto/minmax(0,1fr) auto;gap:.25rem 1rem;font:var(--webring-font,inherit);color:var(--webring-text,var(--_t,inherit));background:var(--webring-background,var(--_b,none));border:1px solid var(--webring-border,color-mix(in srgb,currentColor 35%,transparent));padding:.25rem .75rem}
+nav *{font:inherit;margin:0;padding:0;min-inline-size:0}
+header{display:flex;gap:.5em;align-items:center;max-inline-size:100%}
+header a{font-weight:600}
+[part=mark]{flex:none;margin:.25em;inline-size:.9em;block-size:.9em;border:2px solid;border-radius:50%}
+[part=mark]::after{content:"";display:block;margin:-.35em auto;inline-size:0;border:.25em solid;border-radius:50%}
+ul,slot{display:grid;gap:.25rem 1rem;grid-column:1/-1;list-style:none}
+li{position:relative}
+a,::slotted(a){display:inline-flex;max-inline-size:100%;min-inline-size:24px;min-block-size:24px;vertical-align:top;color:var(--webring-link,var(--_l,inherit))}
+bdi{overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
+i{flex:none;white-space:pre}
+a:hover{text-decoration-thickness:2px}
+:focus-visible,::slotted(:focus-visible){outline:3px solid;outline-offset:1px}
+@container(min-width:28rem){ul{grid:auto/1fr auto 1fr}slot{display:flex;justify-content:space-between}li:last-child{text-align:end}}
+:host([compact]) :is(nav,ul,slot){display:flex;flex-wrap:wrap;border:0;padding:0}
+:host([compact]) li a>*{position:absolute;inline-size:1px;clip-path:inset(50%)}
+[hidden]{display:none!important}`;
   let sheet;
 
   class Webring extends HTMLElement {
@@ -46,9 +55,8 @@ a:focus-visible,::slotted(a:focus-visible){outline:3px solid;outline-offset:-3px
       const base = new URL(api ? api + "/" : ".", (!api && own) || document.baseURI).href.replace(/\/+$/, "/");
       const query = from ? "?from=" + encodeURIComponent(from) : "";
       const slot = make("slot"), list = this.list((to) => base + to + query);
+      this.show({ name: "Webring" }, base, 0, slot, list);
       (slot.onslotchange = () => (list.hidden = slot.assignedElements().length > 0))();
-      this.show("Webring", base, slot, list);
-      slot.onslotchange();
       this.near?.disconnect();
       const near = (this.near = new IntersectionObserver(async ([e]) => {
         if (!e.isIntersecting) return;
@@ -59,26 +67,33 @@ a:focus-visible,::slotted(a:focus-visible){outline:3px solid;outline-offset:-3px
             referrerPolicy: "strict-origin-when-cross-origin",
             signal: AbortSignal.timeout(9000),
           });
-          const { ring, links, ...names } = await answer.json();
+          const { ring, member, links, ...names } = await answer.json();
           if (near === this.near && ["prev", "random", "next", "ring"].every((to) => web(links[to])))
-            this.show(ring.name, links.ring, this.list((to) => links[to], names));
+            this.show(ring, links.ring, member?.ring_position, this.list((to) => links[to], names));
         } catch {}
       }, { rootMargin: "300px" }));
       near.observe(this);
     }
 
     list(href, names) {
-      return make("ul", { part: "list" }, ...["Random", "Previous", "Next"].map((word) => {
+      return make("ul", { part: "list" }, ...["Previous", "Random", "Next"].map((word) => {
         const to = word.replace("ious", "").toLowerCase(), name = names?.[to]?.name;
-        const title = name ? word + ": " + name : word;
-        return make("li", {}, make("a", { href: href(to), part: "link " + to, title }, title));
+        const a = make("a", { href: href(to), part: "link " + to }, word);
+        if (name) a.append(make("i", {}, ": "), make("bdi", {}, name));
+        a.title = a.textContent;
+        return make("li", {}, a);
       }));
     }
 
-    show(name, href, ...rest) {
-      const level = this.getAttribute("level");
-      const head = make(/^[1-6]$/.test(level) ? "h" + level : "p", {}, make("a", { href, part: "ring" }, name));
-      this.shadowRoot.replaceChildren(make("nav", { ariaLabel: name, part: "nav" }, head, ...rest));
+    show({ name, count }, href, place, ...rest) {
+      const level = this.getAttribute("level"), mark = make("span", { part: "mark" });
+      if (place) mark.style.rotate = (place - 1) / count + "turn";
+      let label = name, other;
+      for (let n = 2; (other = labels.get(label)) && other != this && other.isConnected; n++) label = name + " " + n;
+      labels.set(label, this);
+      this.shadowRoot.replaceChildren(make("nav", { ariaLabel: label, part: "nav", lang: "en" },
+        make("header", {}, mark, make(/^[1-6]$/.test(level) ? "h" + level : "p", {}, make("a", { href, part: "ring" }, make("bdi", {}, name)))),
+        make("bdi", { part: "place" }, place ? place + " of " + count : ""), ...rest));
     }
   }
   customElements.get("webring-online") || customElements.define("webring-online", Webring);

@@ -75,22 +75,39 @@ func (v Embed) query() string {
 	return "?from=" + v.Member.Slug
 }
 
-func (v Embed) from() templ.Attributes {
-	if v.Member == nil {
-		return templ.Attributes{}
+// from are the attributes of a widget: the member, and form, which is compact, a theme,
+// or "".
+func (v Embed) from(form string) templ.Attributes {
+	attributes := templ.Attributes{}
+	if v.Member != nil {
+		attributes["from"] = v.Member.Slug
 	}
-	return templ.Attributes{"from": v.Member.Slug}
+	switch form {
+	case "compact":
+		attributes["compact"] = true
+	case "light", "dark":
+		attributes["theme"] = form
+	}
+	return attributes
 }
+
+// reservedHeights is what a page states so that nothing on it moves when the widget loads.
+const reservedHeights = `webring-online { display: block; min-block-size: 4rem }
+webring-online[compact] { min-block-size: 1.5rem }
+.narrow-column webring-online { min-block-size: 7.5rem }`
 
 // The snippets. Slugs have no characters that markup reads, and the base URL is
 // the operator's; the ring's name is escaped.
 
-func (v Embed) element() string {
-	from := ""
-	if v.Member != nil {
-		from = ` from="` + v.Member.Slug + `"`
+// element is the widget with an attribute more, or "".
+func (v Embed) element(attribute string) string {
+	if attribute != "" {
+		attribute = " " + attribute
 	}
-	return "<webring-online" + from + ">\n" + v.anchors() + "</webring-online>\n"
+	if v.Member != nil {
+		attribute += ` from="` + v.Member.Slug + `"`
+	}
+	return "<webring-online" + attribute + ">\n" + v.anchors() + "</webring-online>\n"
 }
 
 func (v Embed) anchors() string {
@@ -100,12 +117,12 @@ func (v Embed) anchors() string {
 		`  <a href="` + base + "/next" + query + "\">Next</a>\n"
 }
 
-func (v Embed) widgetSnippet() string {
-	return v.element() + `<script src="` + html.EscapeString(v.Base) + `/widget.js" async></script>`
+func (v Embed) widgetSnippet(attribute string) string {
+	return v.element(attribute) + `<script src="` + html.EscapeString(v.Base) + `/widget.js" async></script>`
 }
 
 func (v Embed) pinnedSnippet() string {
-	return v.element() + `<script src="` + html.EscapeString(v.Base) + v.Widget + "\"\n  integrity=\"" + v.Integrity + "\"\n  crossorigin=\"anonymous\" async></script>"
+	return v.element("") + `<script src="` + html.EscapeString(v.Base) + v.Widget + "\"\n  integrity=\"" + v.Integrity + "\"\n  crossorigin=\"anonymous\" async></script>"
 }
 
 func (v Embed) plainSnippet() string {

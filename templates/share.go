@@ -13,15 +13,15 @@ type Share struct {
 // ShareMember is that of the page of a member, in a ring of so many.
 func ShareMember(base, ring string, r Row, members int) Share {
 	return Share{URL: base + "/members/" + r.Slug, Image: base + "/cards/" + r.Slug + ".png",
-		Alt: named(r) + " has rank " + grouped(r.Rank) + " of " + grouped(members) + " in " + ring + "."}
+		Alt: withHost(r) + " has rank " + grouped(r.Rank) + " of " + grouped(members) + " in " + ring + "."}
 }
 
-// named is a member's name, and in brackets where its site lies.
-func named(r Row) string { return r.Name + " (" + Where(r.URL) + ")" }
+// withHost is a member's name, and in brackets where its site lies.
+func withHost(r Row) string { return r.Name + " (" + Where(r.URL) + ")" }
 
 // words are those that an owner may post with a link to the member's page.
 func (v Member) words() string {
-	return named(v.Row) + " has rank " + grouped(v.Row.Rank) + " of " + grouped(v.Members) + " in " + v.name() + ": " + v.Base + "/members/" + v.Row.Slug
+	return withHost(v.Row) + " has rank " + grouped(v.Row.Rank) + " of " + grouped(v.Members) + " in " + v.name() + ": " + v.Base + "/members/" + v.Row.Slug
 }
 
 // buttonSnippet is the markup that shows the button of a member.

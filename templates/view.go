@@ -44,7 +44,6 @@ type Home struct {
 	Page
 	Base        string // the ring's URL, without a slash at its end
 	Members     int
-	Kinds       []Kind
 	Leader      *Row // nil in an empty ring
 	Rows        []Row
 	Fee         string

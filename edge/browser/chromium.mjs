@@ -24,9 +24,9 @@ export async function launch(executablePath) {
 
 // several calls work on each item, a few at a time: a page that loads leaves a
 // processor free.
-export async function several(items, work) {
+export async function several(items, work, length = 3) {
   const waiting = [...items];
-  await Promise.all(Array.from({ length: 3 }, async () => {
+  await Promise.all(Array.from({ length }, async () => {
     while (waiting.length > 0) await work(waiting.shift());
   }));
 }

@@ -89,7 +89,7 @@ func markdownEmbed(s *Source, query string) ([]byte, error) {
 		anchors += fmt.Sprintf("  <a href=\"%s%s%s\">%s</a>\n", ring.Base, to.path, asks, to.text)
 	}
 	r.say("## Widget\n\nA custom element. It shows its neighbours' names when the ring answers, and these plain links whenever it does not: without script, before it, and when something fails. "+
-		"Attributes: `theme` (`light` or `dark`), `level` (of the heading), `api`.\n\n```html\n<webring-online%s>\n%s</webring-online>\n<script src=\"%s/widget.js\" async></script>\n```\n\n", attribute, anchors, ring.Base)
+		"Attributes: `compact` (one line), `theme` (`light`, `dark` or `auto`; otherwise the colours of the page), `level` (of the heading), `api`.\n\n```html\n<webring-online%s>\n%s</webring-online>\n<script src=\"%s/widget.js\" async></script>\n```\n\n", attribute, anchors, ring.Base)
 	r.say("A page with a Content-Security-Policy names `%s` in `script-src` and `connect-src`. Nothing inline is used.\n\n", ring.Base)
 	r.say("## Links\n\n```html\n<nav aria-label=\"Webring\">\n%s</nav>\n```\n\n", anchors)
 	r.say("## Badge\n\n```html\n<a href=\"%[1]s/members/%[2]s\"><img src=\"%[1]s/badge/%[2]s.svg\" height=\"28\" alt=\"Member of the ring\"></a>\n```\n\n"+

@@ -143,7 +143,8 @@ func (r *reader) card(path string) drawable {
 			return nil
 		}
 		view := &card.Home{Ring: v.ring(), Name: v.about.Name, Address: address(r.core.BaseURL()), Words: inWords(v.members)}
-		if m := leader(&first); m != nil {
+		if len(first.Leaderboard) > 0 {
+			m := &first.Leaderboard[0]
 			view.First, view.Host = m.Name, templates.Where(m.URL)
 		}
 		return view

@@ -25,24 +25,25 @@ const noSuchMember = "No member of the ring has this slug. GET /api/ring lists t
 func drawHome(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	var board boardDocument
 	v, ok := r.survey()
-	if !every(ok, r.document(fmt.Sprintf("/api/leaderboard?limit=%d", topRows), &board)) {
+	if !every(ok, r.document(standings, &board)) {
 		return nil
 	}
 	home := templates.Home{
-		Page: v.about.frame(path, v.about.Name, inWords(v.members)),
-		Base: r.core.BaseURL(), Members: board.Total, Kinds: v.kinds, Categories: v.categories,
+		Page: v.about.frame(path, v.about.Name, fmt.Sprintf(
+			"A ring of websites and AI agents, each leading to the next. Free to walk around; %s USD, once, to join.", v.about.Payments.Fee)),
+		Base: r.core.BaseURL(), Members: board.Total, Categories: v.categories,
 		Fee: v.about.Payments.Fee, JoinAtFirst: board.Rules.JoinAtFirst,
 	}
 	home.Canonical, home.Feeds = home.Base+"/", feeds
 	home.Share = templates.Share{URL: home.Canonical, Image: home.Base + CardPath, Alt: v.about.Name + ": " + home.Description}
-	var first *memberDocument
-	for i := range board.Leaderboard {
+	for i := range board.Leaderboard[:min(len(board.Leaderboard), topRows)] {
 		home.Rows = append(home.Rows, board.Leaderboard[i].aged(&board))
 	}
 	if len(home.Rows) > 0 {
-		first, home.Leader = &board.Leaderboard[0], &home.Rows[0]
+		home.Leader = &home.Rows[0]
 	}
-	home.Picture = v.picture(first)
+	home.Picture = v.picture(&board)
+	home.Picture.Kinds = v.kinds
 	var sent hopsDocument
 	if r.beside("/api/hops", "", &sent) {
 		home.Hops = &templates.HopsTotal{Hops: sent.Total.Hops, Days: len(sent.Days)}
@@ -50,7 +51,7 @@ func drawHome(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	return drawn(home.HTML())
 }
 
-// inWords says what the ring is, for previews and cards.
+// inWords says what the ring is, for cards.
 func inWords(members int) string {
 	return fmt.Sprintf("A ring of %d agents, MCP servers and websites. Places are paid for by machines; walking around is free.", members)
 }
@@ -93,7 +94,7 @@ func (r *reader) list(path, category string, query *fasthttp.Args) *content.Cont
 	var some listDocument
 	var board boardDocument
 	v, ok := r.survey()
-	if !every(ok, category == "" || r.document(describe.CategoryInUse(category), &struct{}{}), r.document("/api/ring?"+filter.Encode(), &some), r.document("/api/leaderboard?limit=1", &board)) {
+	if !every(ok, category == "" || r.document(describe.CategoryInUse(category), &struct{}{}), r.document("/api/ring?"+filter.Encode(), &some), r.document(standings, &board)) {
 		return nil
 	}
 	title := "The ring"
@@ -102,7 +103,7 @@ func (r *reader) list(path, category string, query *fasthttp.Args) *content.Cont
 	}
 	view := templates.Ring{
 		Page: v.about.frame(path, title+" – "+v.about.Name, "The members of the ring in the order in which they joined."),
-		Kind: kind, Category: category, Members: some.Total, Categories: v.categories, Picture: v.picture(leader(&board)),
+		Kind: kind, Category: category, Members: some.Total, Categories: v.categories, Picture: v.picture(&board),
 	}
 	for i := range some.Members {
 		view.Rows = append(view.Rows, some.Members[i].row())
@@ -133,13 +134,6 @@ func pageAddress(path, kind string, number int) string {
 	return path[strings.LastIndexByte(path, '/')+1:] + "?" + query.Encode()
 }
 
-func leader(board *boardDocument) *memberDocument {
-	if len(board.Leaderboard) == 0 {
-		return nil
-	}
-	return &board.Leaderboard[0]
-}
-
 // drawMember draws the page of one member.
 func drawMember(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	slug := strings.TrimPrefix(path, membersPath)
@@ -152,7 +146,7 @@ func drawMember(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		return r.fail(api.UnknownMember, noSuchMember)
 	}
 	v, ok := r.survey()
-	there = every(there, ok, r.document("/api/widget?from="+url.QueryEscape(slug), &around), r.document("/api/leaderboard?limit=1", &first))
+	there = every(there, ok, r.document("/api/widget?from="+url.QueryEscape(slug), &around), r.document(standings, &first))
 	if m.BoardRank > 0 {
 		// A part of the leaderboard in which the member mostly stays when its rank changes.
 		there = every(there, r.document(fmt.Sprintf("/api/leaderboard?limit=%d&offset=%d", topRows, (m.BoardRank-1)/topRows*topRows), &own))
@@ -167,7 +161,7 @@ func drawMember(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	}
 	view := templates.Member{
 		Page: v.about.frame(path, m.Name+" ("+templates.Where(m.URL)+") – "+v.about.Name, m.Description),
-		Base: r.core.BaseURL(), Row: m.aged(&first), Members: first.Total, MinBid: first.Rules.MinBid, Wallet: v.about.wallet(r.core.BaseURL()), Picture: v.picture(leader(&first)),
+		Base: r.core.BaseURL(), Row: m.aged(&first), Members: first.Total, MinBid: first.Rules.MinBid, Wallet: v.about.wallet(r.core.BaseURL()), Picture: v.picture(&first),
 		Owner: m.Owner, Claimed: m.Claimed,
 	}
 	view.Share = templates.ShareMember(view.Base, v.about.Name, view.Row, view.Members)

@@ -18,7 +18,8 @@ import (
 	"webring/static"
 )
 
-// These tests open the pages and the widget in the system's Chromium. With
+// These tests open the pages and the widget in the system's Chromium, and the widget in its
+// Firefox too. With
 // WEBRING_SHOTS=DIR they leave pictures of what they saw.
 
 // browserFolder is where the programs that do it lie, from here.
@@ -59,7 +60,7 @@ func look(t *testing.T, program string, plan map[string]any) {
 		plan["shots"] = dir
 	}
 	// The go command forgets a result when a file that the test read changes.
-	for _, name := range []string{program, "chromium.mjs"} {
+	for _, name := range []string{program, "chromium.mjs", "firefox.mjs"} {
 		if _, err := os.ReadFile(filepath.Join(browserFolder, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -162,9 +163,21 @@ func TestTheWidgetOnOtherSites(t *testing.T) {
 		}
 		slugs[i] = at(t, paidDocument(t, p), "member", "slug").(string)
 	}
-	look(t, "widget.mjs", map[string]any{"chromium": chromium, "base": o.base, "from": slugs[1],
+	plan := map[string]any{"chromium": chromium, "base": o.base, "from": slugs[1], "place": "2 of 3",
 		"names":  map[string]string{"prev": names[0], "next": strings.ReplaceAll(names[2], "\u202e", "")},
-		"pinned": static.Widget.Path, "integrity": static.Widget.Integrity()})
+		"pinned": static.Widget.Path, "integrity": static.Widget.Integrity()}
+	look(t, "widget.mjs", plan)
+	t.Run("Firefox", func(t *testing.T) {
+		firefox, err := exec.LookPath("firefox-esr")
+		if err != nil {
+			if firefox, err = exec.LookPath("firefox"); err != nil {
+				t.Skip("needs Firefox: apt install firefox-esr")
+			}
+		}
+		delete(plan, "chromium")
+		plan["firefox"] = firefox
+		look(t, "widget.mjs", plan)
+	})
 	look(t, "pages.mjs", map[string]any{"chromium": chromium, "base": o.base, "pages": []map[string]string{
 		{"name": "hostile-home", "path": "/"}, {"name": "hostile-member", "path": "/members/" + slugs[1]}, {"name": "hostile-embed", "path": "/embed?from=" + slugs[0]},
 	}})

@@ -1,0 +1,29 @@
+// Firefox, driven by WebDriver BiDi, with the few functions of Playwright that the test of
+// the widget calls. Playwright itself drives only a Firefox that it built.
+import puppeteer from "puppeteer-core";
+
+// launchFirefox starts one browser for each colour scheme, because BiDi cannot set the
+// scheme of a page.
+export async function launchFirefox(executablePath) {
+  const start = (scheme) => puppeteer.launch({
+    browser: "firefox", executablePath, timeout: 60_000, protocolTimeout: 120_000,
+    extraPrefsFirefox: { "layout.css.prefers-color-scheme.content-override": scheme === "dark" ? 0 : 1 },
+  });
+  const browsers = { light: await start("light"), dark: await start("dark") };
+  return {
+    async newContext({ viewport, colorScheme }) {
+      const context = await browsers[colorScheme].createBrowserContext();
+      return {
+        async newPage() {
+          const page = await context.newPage();
+          await page.setViewport(viewport);
+          page.waitForLoadState = () => page.waitForNetworkIdle({ idleTime: 500 });
+          return page;
+        },
+        cookies: () => context.cookies(),
+        close: () => context.close(),
+      };
+    },
+    close: () => Promise.all(Object.values(browsers).map((b) => b.close())),
+  };
+}
