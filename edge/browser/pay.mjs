@@ -96,11 +96,9 @@ const press = (page, selector) => page.$eval(selector, (e) => e.click());
 const type = (page, selector, value) => page.$eval(selector, (e, value) => (e.value = value), value);
 const words = (page, selector) => page.$eval(selector, (e) => e.innerText || e.textContent).catch(() => "");
 
-const began = Date.now();
 // says waits until the line of a part of the page holds words.
 async function says(page, part, what, pattern) {
   const holds = await page.waitForFunction((part, source) => new RegExp(source, "i").test(document.querySelector(part)?.querySelector(".said")?.textContent ?? ""), { timeout: 60_000, polling: 100 }, part, pattern.source).then(() => true, () => false);
-  if (plan.shots) console.error(((Date.now() - began) / 1000).toFixed(1), what);
   found.expect(page.url(), what, holds, (await words(page, part)) + " | " + page.said.join("; "));
   return holds;
 }

@@ -123,5 +123,5 @@ func drive(t *testing.T, program string, plan map[string]any, do func(what strin
 	for _, f := range line.Findings {
 		t.Errorf("%s: not so: %s: %s", f.Where, f.What, f.More)
 	}
-	t.Logf("%s: %d checks\n%s", program, line.Checks, errs)
+	t.Logf("%s: %d checks", program, line.Checks)
 }
