@@ -295,6 +295,20 @@ async function chromium() {
   await button(page, "#pay-bid", "Sign in");
   await says(page, "#pay-bid", "an edge takes a bid", /Your bid of 1\.50 USD .* counts/);
   await finished(page, "edge");
+
+  // On a row of the leaderboard, in its dialog.
+  page = await visit(browser, payer, `${plan.base}/leaderboard`);
+  await press(page, "a[data-bid]");
+  await page.waitForSelector("dialog.pay-dialog[open]");
+  found.expect("row", "the dialog begins with the row's member and amount",
+    (await words(page, "[data-bid-slug]")) === slug && (await page.$eval("#pay-row-amount", (e) => e.value)) === (await page.$eval("a[data-bid]", (e) => e.dataset.amount)));
+  await type(page, "#pay-row-amount", "1.25");
+  await press(page, "#pay-row button[type=submit]");
+  await page.waitForSelector("#pay-row .terms");
+  await accessible(page, "a dialog");
+  await button(page, "#pay-row", "Sign in");
+  await says(page, "#pay-row", "a row takes a bid", /Your bid of 1\.25 USD .* counts/);
+  await finished(page, "row");
   await browser.close();
   return slug;
 }
@@ -319,7 +333,7 @@ async function firefox(slug) {
   await says(page, ".resumed", "Firefox: a page goes on with what was begun", /Your bid of 2\.50 USD .* counts/);
   found.expect("firefox", "one signature", payer.signed === 1, payer.signed);
   await finished(page, "firefox");
-  await wants("count 14.00 6");
+  await wants("count 15.25 7");
   payer.behave = {};
   page = await visit(browser, payer, `${plan.base}/members/${slug}`, false);
   await press(page, "#pay-leave button[type=submit]");
@@ -330,7 +344,7 @@ async function firefox(slug) {
 }
 
 const slug = await chromium();
-await wants("count 11.50 5");
+await wants("count 12.75 6");
 if (plan.firefox) await firefox(slug);
 console.log(JSON.stringify({ checks: found.checks, findings: found.list }));
 process.exit();
