@@ -75,12 +75,18 @@ func TestEdgesShowWhatTheOriginDoes(t *testing.T) {
 		e.sameAsHTTP(n, r.StructuredContent, text, r.IsError)
 	}
 	// What only the origin can say.
+	found := e.get("/api/ring?q=al")
+	o.refused(found, http.StatusServiceUnavailable, "payments_unavailable")
+	if found.Header.Get("Retry-After") == "" {
+		t.Errorf("a search without the origin: %v", found.Header)
+	}
 	r := e.send(http.MethodPost, "/join", []byte("name=x"), "Content-Type", "application/x-www-form-urlencoded")
 	o.refused(r, http.StatusServiceUnavailable, "payments_unavailable")
 }
 
 // relayed are what an edge passes on and caches, for pages and tools.
-var relayed = []string{"/api/hops", "/api/hops?days=2", "/api/ring/alpha/hops", "/api/ring/beta/hops", "/api/events?since=0&limit=2", "/api/events?limit=1", "/api/ring/beta/events"}
+var relayed = []string{"/api/hops", "/api/hops?days=2", "/api/ring/alpha/hops", "/api/ring/beta/hops", "/api/events?since=0&limit=2", "/api/events?limit=1", "/api/ring/beta/events",
+	"/api/ring?q=BET+app&limit=2", "/api/ring?q=bet&kind=website"}
 
 // sameID names the requests that are to be answered alike: error pages show it.
 const sameID = "the-same-request"
