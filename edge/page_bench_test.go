@@ -90,7 +90,7 @@ func BenchmarkPage(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		for _, target := range []string{"/", "/ring?page=7", "/members/member-4711", "/feeds/joins.atom", "/sitemaps/members-2.xml"} {
+		for _, target := range []string{"/", "/leaderboard", "/ring?page=7", "/members/member-4711", "/feeds/joins.atom", "/sitemaps/members-2.xml"} {
 			b.Run(fmt.Sprintf("wasm=%t%s/again", wasm, target), func(b *testing.B) {
 				b.ReportAllocs()
 				ctx := newCtx(target)

@@ -69,7 +69,7 @@ func TestAPageTakesOneCall(t *testing.T) {
 		path  string
 		calls int
 	}{
-		{"/", 1}, {"/", 0}, {"/ring", 1}, {"/docs", 0}, {"/embed?from=alpha", 1}, {"/badge/alpha.svg", 1}, {"/problems/empty_ring", 0},
+		{"/", 1}, {"/", 0}, {"/ring", 1}, {"/docs", 1}, {"/embed?from=alpha", 1}, {"/badge/alpha.svg", 1}, {"/problems/empty_ring", 0},
 		{"/leaderboard", 1}, {"/leaderboard?page=2", 1}, {"/members/alpha", 1}, {"/members/alpha", 0}, {"/members/nobody", 1},
 	} {
 		before := ring.calls

@@ -54,7 +54,7 @@ func TestUnknownPathsAreNotFound(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": paidOK}})
 	for _, path := range []string{
 		"/nowhere", "/api/", "//api", "/api//ring", "/api/ring/", "/api/ring/next/", "/api/ring/beta/", "/api/ring/a/b",
-		"/next/", "/NEXT", "/Api", "/api/bid/", "/problems", "/problems/", "/problems/no_such_code", "/static/",
+		"/next/", "/NEXT", "/Api", "/api/bid/", "/problems/", "/problems/no_such_code", "/static/",
 		"/static/style.css", "/api/../api/ring/x/y", "/%zz", "/api/ring/%zz", "/./api", "/api;x=1", "/*", "/{slug}",
 	} {
 		wantProblem(t, s.raw("GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n"), api.NotFound)

@@ -44,3 +44,8 @@ for (const pre of document.querySelectorAll("pre:not([data-nocopy])")) {
     setTimeout(() => (button.textContent = "Copy"), 2500);
   });
 }
+
+// What a link leads to is opened.
+const leadsTo = () => document.getElementById(location.hash.slice(1))?.closest("details")?.setAttribute("open", "");
+addEventListener("hashchange", leadsTo);
+leadsTo();

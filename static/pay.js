@@ -289,13 +289,22 @@ function done(wish, a, ui) {
   const links = slug && wish.what !== "Leave" ? next(wish, encodeURIComponent(slug)) : [["Back to the ring", ""]];
   ui.show(el("div", { className: "receipt" },
     ...(lines.length ? [el("dl", { className: "terms" }, ...lines.map(([term, what]) => el("div", {}, el("dt", {}, term), el("dd", {}, what))))] : []),
-    el("ul", {}, ...links.map(([words, to]) => el("li", {}, el("a", { href: new URL(to, root) }, words))))));
+    el("ul", {}, ...links.map(([words, to]) => el("li", {}, el("a", { href: new URL(to, root) }, words)))),
+    ...(slug && (wish.what === "Bid" || wish.what === "Join") ? [cardOf(slug, root)] : [])));
+}
+
+// cardOf is the member's card. An edge that does not know the member yet has none.
+function cardOf(slug, root) {
+  const card = el("img", { className: "card", src: new URL(`cards/${encodeURIComponent(slug)}.png`, root), width: 1200, height: 630, alt: "The card that a link to the member shows" });
+  card.onerror = () => card.remove();
+  return card;
 }
 
 // next are the links that a receipt ends with.
 function next(wish, slug) {
   const links = [["See the member's page as it is now", `members/${slug}`]];
   if (wish.what === "Bid" || wish.what === "Join") links.push(["See the leaderboard", "leaderboard"]);
+  if (wish.what === "Bid" || wish.what === "Join") links.push(["Show it: the card to post, a button, words", `members/${slug}#show`]);
   if (wish.what === "Join") links.push(["Put the ring on your page", `embed?from=${slug}`]);
   return links;
 }

@@ -146,9 +146,3 @@ func (v Embed) directives() string {
 	}
 	return "script-src 'self' " + origin + "; connect-src 'self' " + origin
 }
-
-func (v Docs) examples() string {
-	return "curl " + quotedURL(v.Base+"/api/leaderboard?limit=3") + "\n" +
-		"curl " + quotedURL(v.Base+"/api/ring/next") + "\n" +
-		joinCommand(v.Base)
-}

@@ -37,6 +37,9 @@ func (v Problem) HTML() []byte { return render(problemPage(v)) }
 // HTML draws the page of an error.
 func (v Error) HTML() []byte { return render(errorPage(v)) }
 
+// HTML draws the page of all problem codes.
+func (v Problems) HTML() []byte { return render(problemsPage(v)) }
+
 // HTML draws a report.
 func (v Report) HTML() []byte { return render(reportPage(v)) }
 

@@ -224,26 +224,6 @@ type About struct {
 	Rule   string // what the score has to be
 }
 
-// Docs is the page about the API.
-type Docs struct {
-	Page
-	Base      string
-	Endpoints []Endpoint
-	Payments  string // how to pay
-	Networks  []string
-	Fee       string
-	MinBid    string
-	Rule      string // what the score has to be
-	Problems  []Problem
-	Reasons   []Reason // why payments are refused
-}
-
-// Reason is one value of a problem's member reason.
-type Reason struct{ Name, Meaning string }
-
-// Endpoint is one row of the directory.
-type Endpoint struct{ Method, Path, About string }
-
 // Problem explains a problem code.
 type Problem struct {
 	Page

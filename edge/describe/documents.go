@@ -76,7 +76,8 @@ func pagesOf(s *Source) (list []page) {
 		{"/ring", "Ring", "All members in ring order."},
 		{"/join", "Join", "What it takes to join, with a check of a draft."},
 		{"/embed", "Embed", "The widget, the badge and the links of a member."},
-		{"/docs", "API", "The API for people."},
+		{"/docs", "API", "The API for people: every request with parameters, an answer and errors."},
+		{"/problems", "Problems", "What each error means, and what to do."},
 		{"/about", "About", "What the ring is, what a place costs, and which sites are in it."},
 	} {
 		if s.has(p.path) {

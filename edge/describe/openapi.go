@@ -165,20 +165,14 @@ func (b *openapi) operation(op *Operation) node {
 
 // example is a body that could be paid for now.
 func (b *openapi) example(op *Operation) any {
+	example := exampleBody(op.body, b.ring, b.member)
 	switch op.body {
 	case "RegisterRequest":
-		return node{"name": "Example Agent", "url": b.source.example(b.ring.Base), "kind": "agent", "category": "general", "description": "What it does, in a sentence."}
-	case "BidRequest":
-		if b.member == "" {
-			return node{"member": "example", "amount": b.ring.MinBid}
-		}
-		return node{"member": b.member, "amount": b.ring.MinBid}
-	case "ChangeRequest":
-		return node{"description": "What it does, in other words."}
-	case "ClaimRequest":
-		return node{"account": "0x" + strings.Repeat("0", 39) + "1"}
+		example.(node)["url"] = b.source.example(b.ring.Base)
+	case "MCPMessage":
+		return nil
 	}
-	return nil
+	return example
 }
 
 // payment says how to pay for an operation, nil if it is not for sale: in an empty ring

@@ -65,6 +65,9 @@ func (s *Pages) Card(c Core, path string) (p *Page, busy bool, failed *api.Respo
 	if found {
 		return before.Page, false, nil
 	}
+	if before == nil && path != CardPath && s.cards.waiting.Load() >= mostWaiting {
+		return nil, true, nil // without a read for it
+	}
 	r := newReader(s, c)
 	var view drawable
 	r.complete(func() { view = r.card(path) })

@@ -4,7 +4,9 @@
 // A [View] fills a page. views.go and join.go say what is on each page, survey.go reads
 // what pages show of the whole ring, and documents.go has the parts of documents that they
 // show. reader.go reads all documents of a page in one call of the [Core], so a page is of
-// one position and one second. cache.go draws a page once for all requests. While it draws
+// one position and one second. leaderboard.go and standing.go say what standings are and what
+// bids do; when.go says in words how long ago something was, and for how long the words hold.
+// cache.go draws a page once for all requests. While it draws
 // a page again, other requests get the page before, if only time has passed. markdown.go
 // gives the same pages as Markdown, published.go what [webring/edge/describe] makes, and
 // explanations.go says what problem codes mean.

@@ -1,14 +1,12 @@
 package pages
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"webring/edge/describe"
 	"webring/templates"
 )
 
@@ -22,12 +20,12 @@ type directoryDocument struct {
 	Payments    struct {
 		How      string
 		Networks []string
+		Offers   []describe.Offer
 		Fee      string `json:"registration_fee_usd"`
 		MinBid   string `json:"min_bid_usd"`
 	}
 	Validation struct{ Rule string }
 	Policies   templates.Policies
-	Endpoints  endpointList
 }
 
 type memberDocument struct {
@@ -107,30 +105,6 @@ func (d *hopsDocument) view() *templates.Hops {
 		h.Days = append(h.Days, templates.HopsDay{Day: at, From: day.From, To: day.To})
 	}
 	return h
-}
-
-// endpointList keeps the order in which the directory lists its endpoints.
-type endpointList []templates.Endpoint
-
-// UnmarshalJSON reads an object whose members are "METHOD path": "about".
-func (l *endpointList) UnmarshalJSON(b []byte) error {
-	d := json.NewDecoder(bytes.NewReader(b))
-	if open, err := d.Token(); err != nil || open != json.Delim('{') {
-		return errors.New("pages: the endpoints are no object")
-	}
-	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return err
-		}
-		var about string
-		if err := d.Decode(&about); err != nil {
-			return err
-		}
-		method, path, _ := strings.Cut(name.(string), " ")
-		*l = append(*l, templates.Endpoint{Method: method, Path: path, About: about})
-	}
-	return nil
 }
 
 // row is a member as pages show it.

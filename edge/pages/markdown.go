@@ -12,7 +12,16 @@ import (
 
 // Markdown gives the Markdown of a page at a path.
 func Markdown(path, query string) (describe.Document, bool) {
-	if code, ok := strings.CutPrefix(path, "/problems/"); ok {
+	if path == problemsPath {
+		return describe.Document{Path: path, Media: "text/markdown; charset=utf-8", Build: func(*describe.Source) ([]byte, error) {
+			b := []byte("# Problems\n\nEvery error is a problem document (RFC 9457) with one of these codes.\n")
+			for _, p := range problemsOf(api.Codes()) {
+				b = fmt.Appendf(b, "\n## %s\n\nHTTP status %d. %s. %s\n\n%s\n", p.Code, p.Status, p.Summary, p.Meaning, p.Remedy)
+			}
+			return b, nil
+		}}, true
+	}
+	if code, ok := strings.CutPrefix(path, problemsPath+"/"); ok {
 		e, ok := explanations[api.Code(code)]
 		return describe.Document{Path: path, Media: "text/markdown; charset=utf-8", Build: func(*describe.Source) ([]byte, error) {
 			return fmt.Appendf(nil, "# %s\n\n`%s`, HTTP status %d\n\n%s\n\n%s\n", api.Code(code).Title(), code, api.Code(code).Status(), e.meaning, e.remedy), nil

@@ -61,14 +61,14 @@ type Route struct {
 // Routes are all pages.
 func Routes() []Route {
 	routes := []Route{
-		{"/", drawHome}, {leaderboardPath, drawLeaderboard}, {"/ring", drawRing}, {JoinPath, drawJoin}, {"/embed", drawEmbed}, {"/docs", drawDocs}, {"/about", drawAbout},
+		{"/", drawHome}, {leaderboardPath, drawLeaderboard}, {"/ring", drawRing}, {JoinPath, drawJoin}, {"/embed", drawEmbed}, {"/docs", drawDocs}, {"/about", drawAbout}, {problemsPath, drawProblems},
 		// Views read the last segment from the path: a parameter would be a copy of it.
 		{membersPath + "{slug:*}", drawMember},
 		{categoriesPath + "{category:*}", drawCategory},
 		{badgesPath + "{slug:*}", drawBadge},
 	}
 	for _, code := range api.Codes() {
-		routes = append(routes, Route{"/problems/" + string(code), drawProblem})
+		routes = append(routes, Route{problemsPath + "/" + string(code), drawProblem})
 	}
 	return routes
 }
@@ -78,6 +78,7 @@ const (
 	membersPath    = "/members/"
 	categoriesPath = "/categories/"
 	badgesPath     = "/badge/"
+	problemsPath   = "/problems"
 )
 
 // LeadsDeeper says whether a path lies below a page, where there is nothing: the

@@ -209,27 +209,6 @@ func drawEmbed(r *reader, path string, query *fasthttp.Args) *content.Content {
 	return drawn(view.HTML())
 }
 
-// drawDocs draws the page about the API.
-func drawDocs(r *reader, path string, _ *fasthttp.Args) *content.Content {
-	v, ok := r.survey()
-	if !ok {
-		return nil
-	}
-	about := &v.about
-	view := templates.Docs{
-		Page: about.frame(path, "API – "+about.Name, "How programs read the ring, join it and bid."),
-		Base: r.core.BaseURL(), Endpoints: about.Endpoints, Payments: about.Payments.How, Networks: about.Payments.Networks,
-		Fee: about.Payments.Fee, MinBid: about.Payments.MinBid, Rule: about.Validation.Rule,
-	}
-	for _, code := range api.Codes() {
-		view.Problems = append(view.Problems, templates.Problem{Code: string(code), Status: code.Status(), Summary: code.Title()})
-	}
-	for _, reason := range describe.Reasons() {
-		view.Reasons = append(view.Reasons, templates.Reason(reason))
-	}
-	return drawn(view.HTML())
-}
-
 // drawAbout draws the page about the ring.
 func drawAbout(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	v, ok := r.survey()
@@ -239,21 +218,6 @@ func drawAbout(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	about := &v.about
 	return drawn(templates.About{Page: about.frame(path, "About "+about.Name, "What the ring is, what a place costs, and which sites are in it."),
 		Words: about.Description, Fee: about.Payments.Fee, MinBid: about.Payments.MinBid, Rule: about.Validation.Rule}.HTML())
-}
-
-// drawProblem draws the page that says what a problem code means. It is there
-// before the ring is open.
-func drawProblem(r *reader, path string, _ *fasthttp.Args) *content.Content {
-	code := api.Code(path[strings.LastIndexByte(path, '/')+1:])
-	about := &directoryDocument{}
-	if v, ok := r.survey(); ok {
-		about = &v.about
-	} else {
-		r.failed = nil
-	}
-	e := explanations[code]
-	return drawn(templates.Problem{Page: about.frame(path, code.Title(), ""), Code: string(code), Status: code.Status(),
-		Summary: code.Title(), Meaning: e.meaning, Remedy: e.remedy}.HTML())
 }
 
 // drawBadge draws the badge of a member, or its button.

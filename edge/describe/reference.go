@@ -1,0 +1,246 @@
+package describe
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"webring/core/api"
+)
+
+// Reference is what the page about the API says of one operation. It is made from the table
+// of operations and of the ring's own facts.
+type Reference struct {
+	Operation
+	Parameters []Parameter
+	Request    string // can be sent as it stands, or with its words in braces replaced
+	Example    string // target of a read that answers as the operation does, "" for none
+	Returns    []Parameter
+	Status     int
+	Codes      []api.Code // problems beyond those that any request can meet, sorted by status
+}
+
+// Parameter is one thing that a request takes or an answer has.
+type Parameter struct {
+	Name     string
+	In       string // path, query or body; "" in an answer
+	Type     string // in words
+	About    string
+	Required bool
+}
+
+// References describes every operation that is no published document. The examples name the
+// member with this slug, if it is not "".
+func References(ring Ring, slug string) (all []Reference) {
+	components := schemas()
+	for _, op := range Operations() {
+		if op.Tag == documentsTag {
+			continue
+		}
+		r := Reference{Operation: op, Status: op.success[0].status}
+		for _, p := range op.params {
+			r.Parameters = append(r.Parameters, Parameter{p.name, p.in, shape(p.schema), p.about, p.required})
+		}
+		r.Parameters = append(r.Parameters, fields(components[op.body], "body")...)
+		if s := op.success[0].schema; op.Method != "GET" && s != nil {
+			r.Returns = fields(components[strings.TrimPrefix(s.Ref, componentSchemas)], "")
+			for _, either := range s.AnyOf {
+				r.Returns = append(r.Returns, fields(components[strings.TrimPrefix(either.Ref, componentSchemas)], "")...)
+			}
+		}
+		for _, c := range api.Codes() {
+			if slices.Contains(op.codes, c) {
+				r.Codes = append(r.Codes, c)
+			}
+		}
+		r.Request, r.Example = requestFor(&op, ring, slug)
+		all = append(all, r)
+	}
+	return all
+}
+
+// Published are the documents that are published for programs.
+func Published() []Operation {
+	return slices.DeleteFunc(Operations(), func(op Operation) bool { return op.Tag != documentsTag })
+}
+
+// AnyRequest are the problems that any request can meet.
+func AnyRequest() []api.Code { return slices.Clone(anyCodes) }
+
+// fields are those of a component that is an object.
+func fields(s *schema, in string) (list []Parameter) {
+	if s == nil {
+		return nil
+	}
+	for _, name := range s.PropertyOrder {
+		p := s.Properties[name]
+		about := p.Description
+		if len(p.AnyOf) > 0 && about == "" {
+			about = p.AnyOf[0].Description
+		}
+		list = append(list, Parameter{name, in, shape(p), about, slices.Contains(s.Required, name)})
+	}
+	return list
+}
+
+// shape says what values a schema has.
+func shape(s *schema) string {
+	if len(s.AnyOf) == 2 && s.AnyOf[1].Type == "null" {
+		return shape(s.AnyOf[0])
+	}
+	var b strings.Builder
+	switch {
+	case s.Ref != "":
+		b.WriteString(strings.TrimPrefix(s.Ref, componentSchemas))
+	case len(s.Enum) > 0:
+		for i, v := range s.Enum {
+			if i > 0 {
+				b.WriteString(" or ")
+			}
+			fmt.Fprintf(&b, "%q", v)
+		}
+	case s.Type == "array" && s.Items != nil:
+		return "list of " + shape(s.Items)
+	case s.Format == "uri":
+		b.WriteString("URL")
+	case s.Format == "date-time":
+		b.WriteString("time, RFC 3339")
+	case s.Pattern == amountPattern, strings.HasSuffix(s.Pattern, `\.[0-9]{2}$`):
+		b.WriteString("amount, such as \"2.00\"")
+	case s.Type == "":
+		b.WriteString("any")
+	default:
+		b.WriteString(s.Type)
+	}
+	switch {
+	case s.Minimum != nil && s.Maximum != nil && *s.Maximum < 1<<50:
+		fmt.Fprintf(&b, ", %.0f to %.0f", *s.Minimum, *s.Maximum)
+	case s.Minimum != nil:
+		fmt.Fprintf(&b, ", from %.0f", *s.Minimum)
+	}
+	switch {
+	case s.MaxLength != nil && s.MinLength != nil && *s.MinLength == *s.MaxLength:
+		fmt.Fprintf(&b, ", %d characters", *s.MaxLength)
+	case s.MaxLength != nil:
+		fmt.Fprintf(&b, ", at most %d characters", *s.MaxLength)
+	}
+	if s.Default != nil {
+		fmt.Fprintf(&b, "; else %s", s.Default)
+	}
+	return b.String()
+}
+
+// requestFor gives a request of an operation, and the target that answers as it does where
+// that is a read which may be kept.
+func requestFor(op *Operation, ring Ring, slug string) (request, example string) {
+	path := op.Path
+	if slug != "" {
+		path = strings.Replace(path, "{slug}", slug, 1)
+	}
+	if op.Method == "GET" {
+		query := url.Values{}
+		for _, p := range op.params {
+			switch {
+			case p.name == "limit":
+				query.Set(p.name, "1")
+			case p.name == "days":
+				query.Set(p.name, "2")
+			case p.name == "from" && slug != "":
+				query.Set(p.name, slug)
+			}
+		}
+		if len(query) > 0 {
+			path += "?" + query.Encode()
+		}
+		example = path
+		if op.Tag == linksTag || op.ID == "randomMember" || strings.Contains(path, "{") {
+			example = "" // another one each time, or no document
+		}
+		return "curl '" + ring.Base + path + "'", example
+	}
+	r := recipe{ring: ring}
+	var lines []string
+	if op.paid {
+		lines = append(lines, keyField)
+	}
+	body := exampleBody(op.body, ring, slug)
+	r.request(op.Method, path, body, lines...)
+	return strings.TrimSuffix(strings.TrimPrefix(r.b.String(), "```http\n"), "\n```\n\n"), ""
+}
+
+// exampleBody is a body that a request of this kind may have.
+func exampleBody(component string, ring Ring, slug string) any {
+	switch component {
+	case "RegisterRequest":
+		return node{"name": "Example Agent", "url": "https://agent.example/", "kind": "agent", "category": "general", "description": "What it does, in a sentence."}
+	case "BidRequest":
+		return node{"member": cmp.Or(slug, "example"), "amount": ring.MinBid}
+	case "ChangeRequest":
+		return node{"description": "What it does, in other words."}
+	case "ClaimRequest":
+		return node{"account": "0x" + strings.Repeat("0", 39) + "1"}
+	case "MCPMessage":
+		return node{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+	}
+	return nil
+}
+
+// Answer is a JSON document as people read it.
+func Answer(body []byte) string {
+	var b bytes.Buffer
+	if json.Indent(&b, body, "", "  ") != nil {
+		return string(body)
+	}
+	return b.String()
+}
+
+// Step is one message of the dialogue by which something is paid for.
+type Step struct {
+	Title, Words string
+	Message      string // as it is sent
+}
+
+// Dialogue is how a bid is paid for, step by step, by the first offer of the ring. The
+// values of long fields are cut.
+func Dialogue(ring Ring, slug string) []Step {
+	slug = cmp.Or(slug, "example")
+	host := "ring.example"
+	if u, err := url.Parse(ring.Base); err == nil {
+		host = u.Hostname()
+	}
+	offers := ring.Offers
+	if len(offers) == 0 {
+		offers = []Offer{{Method: "tempo", Intent: "charge", Network: "tempo:4217", Currency: "0x20c0…"}}
+	}
+	units := strings.TrimLeft(strings.Replace(ring.MinBid, ".", "", 1), "0") + "0000" // a dollar has 1 000 000
+	body := fmt.Sprintf(`{"member":%q,"amount":%q}`, slug, ring.MinBid)
+	head := "POST " + ring.Base + "/api/bid\nContent-Type: application/json\nIdempotency-Key: 6f1c9a52-0d3e-4b7e-9a40-1b6f7f6f3c11\n"
+	offered, x402 := "", ""
+	var listed []string
+	for _, o := range offers {
+		offered += fmt.Sprintf("WWW-Authenticate: Payment id=\"DKATc0iB45rz…\", realm=%q, method=%q, intent=%q,\n  request=\"eyJhbW91bnQiOiIx…\", expires=\"…\", digest=\"sha-256=:QJTMdIEB…=:\", opaque=\"eyJmZWUi…\"\n", host, o.Method, o.Intent)
+		listed = append(listed, fmt.Sprintf(`{"method":%q,"intent":%q,"amount":%q,"currency":%q,"network":%q,"recipient":"0x…","expires":"…"}`, o.Method, o.Intent, units, o.Currency, o.Network))
+		if o.Method == "evm" {
+			x402 = "PAYMENT-REQUIRED: eyJ4NDAyVmVyc2lvbiI6Mi…\n"
+		}
+	}
+	problem := Answer(fmt.Appendf(nil, `{"type":"https://paymentauth.org/problems/payment-required","title":%q,"status":402,"code":%q,"amount_usd":%q,"expires":"…","offers":[%s]}`,
+		api.PaymentRequired.Title(), api.PaymentRequired, ring.MinBid, strings.Join(listed, ",")))
+	steps := []Step{
+		{"Ask", "Send the request without a payment. Everything is checked first: a 402 says that it will be accepted once it is paid, and costs nothing.", head + "\n" + body},
+		{"Read the offers", "Each WWW-Authenticate line is one offer, of which any one may be paid. The body has them decoded, in the same order: amounts are in base units of the token, 1 000 000 for a dollar.",
+			"402 Payment Required\nContent-Type: application/problem+json\nCache-Control: no-store\n" + offered + x402 + "\n" + problem},
+		{"Pay and send it again", "Sign what the offer's method asks for, and send the identical request, byte by byte, with the credential: base64url, without padding, of a JSON object with challenge (all parameters of the line), payload (what was signed) and source (the account). The ring sends the payment to its network.",
+			head + "Authorization: Payment eyJjaGFsbGVuZ2UiOnsi…\n\n" + body},
+		{"Read the receipt", "The payment counts, once, however often this request is repeated. On a 503 never pay again: send the same request with the same credential after the seconds of Retry-After.",
+			"200 OK\nContent-Type: application/json\nPayment-Receipt: eyJtZXRob2QiOiJ0…\nWebring-Seq: 4711\n\n" + Answer(fmt.Appendf(nil, `{"bid":{"member":%q,"amount_usd":%q},"bid_total_usd":"…","leaderboard_rank":1,"to_take_first_usd":null,"links":{"self":"…"}}`, slug, ring.MinBid))},
+	}
+	if x402 != "" {
+		steps[2].Words += " A client of x402, version 2, reads PAYMENT-REQUIRED instead, and sends PAYMENT-SIGNATURE in place of Authorization."
+	}
+	return steps
+}
