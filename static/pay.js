@@ -8,6 +8,7 @@
 
 const root = new URL("../", import.meta.url);
 const prefix = "webring-pay ";
+const operations = { Bid: "Your bid", Join: "Your registration", Change: "Your change", Own: "Your claim", Leave: "Your leaving" };
 const running = new Set(); // ids of the wishes that this page waits for
 
 // Words of others are only ever text.
@@ -19,7 +20,9 @@ const el = (name, props, ...kids) => {
 const cut = (words, most = 200) => String(words ?? "").slice(0, most);
 
 // told makes an error whose message is for people.
-const told = (message) => Object.assign(new Error(message), { told: true });
+const told = (message, code) => Object.assign(new Error(message), { told: true, code });
+
+const stopped = "stopped"; // the code of a wallet that nobody waits for any more
 
 // --- Wallets
 
@@ -47,18 +50,27 @@ async function pick(ui) {
   return wallet;
 }
 
-function refusal(e) {
-  if (e?.told) return e.message;
-  if (e?.code === 4001) return "You refused in the wallet. Nothing was signed, and nothing is charged.";
-  if (e?.code === -32002) return "The wallet has another question open. Answer that one first, then try again.";
-  return "The wallet did not do it: " + cut(e?.message || e) + " Nothing is charged.";
+// request asks a wallet, which may never answer. It fails in people's words, with the
+// wallet's code.
+async function request(wallet, ui, method, ...params) {
+  try {
+    return await ui.unlessCancelled(wallet.provider.request({ method, params }));
+  } catch (e) {
+    if (e?.told) throw e;
+    if (e?.code === 4001) throw told("You refused in the wallet. Nothing was signed, and nothing is charged.", 4001);
+    if (e?.code === -32002) throw told("The wallet has another question open. Answer that one first, then try again.");
+    throw told("The wallet did not do it: " + cut(e?.message || e) + " Nothing was sent to the ring, and nothing is charged.", e?.code);
+  }
 }
+
+// matches says whether a value, which may be anything, is a text of a form.
+const matches = (value, form) => typeof value === "string" && form.test(value);
 
 async function accountOf(wallet, owner, ui) {
   ui.say(`Open ${wallet.name} and let it show your account to this page.`);
-  const all = await ui.unlessCancelled(wallet.provider.request({ method: "eth_requestAccounts" }));
+  const all = await request(wallet, ui, "eth_requestAccounts");
   const account = Array.isArray(all) ? all[0] : undefined;
-  if (!/^0x[0-9a-f]{40}$/i.test(account)) throw told("The wallet shows no account.");
+  if (!matches(account, /^0x[0-9a-fA-F]{40}$/)) throw told("The wallet shows no account.");
   if (owner && owner.toLowerCase() !== account.toLowerCase())
     throw told(`This place belongs to the account ${owner}, and the wallet shows ${account}. Choose the owner's account in the wallet, then try again.`);
   return account;
@@ -66,18 +78,22 @@ async function accountOf(wallet, owner, ui) {
 
 // reach has the wallet on a chain, which it may have to be told of.
 async function reach(wallet, chain, ui) {
-  const on = async () => Number(await wallet.provider.request({ method: "eth_chainId" })) === Number(chain.chainId);
+  const on = async () => Number(await request(wallet, ui, "eth_chainId")) === Number(chain.chainId);
   if (await on()) return;
   ui.say(`Let ${wallet.name} switch to the network ${chain.chainName}.`);
-  const ask = (method, params) => ui.unlessCancelled(wallet.provider.request({ method, params: [params] }));
   const hand = `Switch the wallet to the network ${chain.chainName} (chain id ${Number(chain.chainId)}) by hand, then try again.`;
   try {
-    await ask("wallet_switchEthereumChain", { chainId: chain.chainId });
+    await request(wallet, ui, "wallet_switchEthereumChain", { chainId: chain.chainId });
   } catch (e) {
-    if (e?.told || e?.code === 4001) throw e?.told ? e : told("You refused to switch the network. Nothing was signed. " + hand);
+    if (e.code === stopped) throw e;
+    if (e.code === 4001) throw told("You refused to switch the network. Nothing was signed. " + hand);
     if (!chain.rpcUrls) throw told(`The wallet does not know the network. ${hand}`);
-    await ask("wallet_addEthereumChain", chain).catch((e) => { throw e?.told ? e : told(`The wallet did not add the network. ${hand}`); });
-    if (!(await on())) await ask("wallet_switchEthereumChain", { chainId: chain.chainId }).catch(() => {});
+    try {
+      await request(wallet, ui, "wallet_addEthereumChain", chain);
+      if (!(await on())) await request(wallet, ui, "wallet_switchEthereumChain", { chainId: chain.chainId });
+    } catch (e) {
+      throw e.code === stopped ? e : told(`The wallet did not add the network. ${hand}`);
+    }
   }
   if (!(await on())) throw told(`The wallet stayed on another network. ${hand}`);
 }
@@ -91,7 +107,8 @@ function read(name) {
   try {
     const w = JSON.parse(localStorage.getItem(name));
     const good = w && ["POST", "PATCH", "DELETE"].includes(w.method) && /^api\/(register|bid|ring\/[a-z0-9-]{1,100}(\/claim)?)$/.test(w.path) &&
-      [w.body, w.key, w.what, w.amount].every((s) => typeof s === "string") && /^Payment [\w-]+$/.test(w.credential) && name === prefix + idOf(w);
+      [w.body, w.key, w.amount, w.explorer].every((s) => typeof s === "string") && Object.hasOwn(operations, w.what) &&
+      matches(w.credential, /^Payment [\w-]+$/) && name === prefix + idOf(w);
     if (good) return w;
     localStorage.removeItem(name);
   } catch { /* no storage, or no JSON: there is nothing to go on with */ }
@@ -198,8 +215,8 @@ async function start(form, ui) {
   const other = kept(wish); // of another tab
   if (other) return settle(other, ui);
   ui.say(`Sign in ${wallet.name}. The offer is good for about a minute.`);
-  const signature = await ui.unlessCancelled(wallet.provider.request({ method: "eth_signTypedData_v4", params: [account, JSON.stringify(offer.typed_data)] }));
-  if (!/^0x[0-9a-f]{130}$/i.test(signature)) throw told("What the wallet gave is not the signature of an ordinary account, which is the only one that is taken. Nothing is charged.");
+  const signature = await request(wallet, ui, "eth_signTypedData_v4", account, JSON.stringify(offer.typed_data));
+  if (!matches(signature, /^0x[0-9a-fA-F]{130}$/)) throw told("What the wallet gave is not the signature of an ordinary account, which is the only one that is taken. Nothing is charged.");
   const first = kept(wish);
   if (first) return settle(first, ui);
   offer.credential.payload.signature = signature;
@@ -258,7 +275,7 @@ async function settle(wish, ui) {
 // done shows what came of a wish, and where to go on.
 function done(wish, a, ui) {
   const doc = a.doc;
-  const slug = cut(doc.member?.slug ?? doc.bid?.member ?? doc.links?.self?.split("/").pop() ?? /^api\/ring\/([^/]+)/.exec(wish.path)?.[1], 100);
+  const slug = cut(doc.member?.slug ?? doc.bid?.member ?? (doc.links?.self && cut(doc.links.self, 999).split("/").pop()) ?? /^api\/ring\/([^/]+)/.exec(wish.path)?.[1], 100);
   const rank = Number(doc.leaderboard_rank) || 0;
   const said = { Bid: `Your bid of ${wish.amount} USD on ${slug} counts.`, Join: `You are in the ring, as ${slug}.`, Change: "It is changed.", Own: "The wallet's account owns the place now.", Leave: `${slug} has left the ring.` };
   ui.say((said[wish.what] ?? "It is done.") + (rank ? ` It stands at rank ${rank}.` : "") + (a.ok ? "" : " It was done when the page last asked."));
@@ -315,6 +332,9 @@ class UI {
     this.said.classList.toggle("wrong", wrong);
     if (wrong) this.show();
   }
+  fail(e) {
+    this.say(e?.told ? e.message : "This page has failed (" + cut(e?.message || e) + "). What you have signed is kept until the ring has answered: load the page again to go on.", true);
+  }
   note(words) { this.extra = words + " "; }
   show(...nodes) {
     const had = this.step.contains(document.activeElement);
@@ -334,7 +354,7 @@ class UI {
   }
   // unlessCancelled waits for a wallet, which may never answer.
   async unlessCancelled(asked) {
-    const cancelled = this.choose([], [["Stop waiting for the wallet", null]]).then(() => { throw told("Nothing was sent to the ring, and nothing is charged."); });
+    const cancelled = this.choose([], [["Stop waiting for the wallet", null]]).then(() => { throw told("Nothing was sent to the ring, and nothing is charged.", stopped); });
     try {
       return await Promise.race([asked, cancelled]);
     } finally {
@@ -356,7 +376,7 @@ for (const form of document.querySelectorAll("form.wallet")) {
     try {
       await start(form, ui);
     } catch (e) {
-      ui.say(refusal(e), true);
+      ui.fail(e);
       if (document.activeElement === document.body || document.activeElement === ui.step) button.focus();
     }
     busy = false;
@@ -388,14 +408,14 @@ function resume() {
     if (!wish || running.has(idOf(wish))) continue;
     const said = el("p", { className: "said" }), step = el("div", { className: "step", tabIndex: -1 });
     said.setAttribute("role", "status");
-    const words = { Bid: "Your bid", Join: "Your registration", Change: "Your change", Own: "Your claim", Leave: "Your leaving" }[wish.what] ?? "Your request";
+    const words = operations[wish.what];
     const part = el("section", { className: "panel wallet resumed" }, el("h2", {}, words + " is not answered yet"), said, step);
     part.setAttribute("aria-label", words);
     document.querySelector("main").prepend(part);
     const ui = new UI(said, step), head = part.firstChild;
     settle(wish, ui).then(() => (head.textContent = words), (e) => {
       head.textContent = words;
-      ui.say(refusal(e), true);
+      ui.fail(e);
     });
   }
 }

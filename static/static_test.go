@@ -50,20 +50,33 @@ func TestTheFaceIsSmallAndNamedByTheStyleSheet(t *testing.T) {
 	}
 }
 
+// Pages on which a wallet may be used have this script besides the others.
+func TestTheScriptThatAsksWalletsIsSmall(t *testing.T) {
+	if small := compressed(t, Pay.Body); small > 12<<10 {
+		t.Errorf("%d bytes compressed; 12288 are the most", small)
+	}
+}
+
 // Members put the widget on their own pages: it has a budget.
 func TestTheWidgetIsSmall(t *testing.T) {
+	if raw, small := len(Widget.Body), compressed(t, Widget.Body); raw > 6144 || small > 2304 {
+		t.Errorf("%d bytes, %d compressed; 6144 and 2304 are the most", raw, small)
+	}
+}
+
+// compressed is the size of a file as clients fetch it.
+func compressed(t *testing.T, body []byte) int {
+	t.Helper()
 	var packed bytes.Buffer
 	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Write(Widget.Body); err != nil {
+	if _, err := w.Write(body); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if raw, small := len(Widget.Body), packed.Len(); raw > 6144 || small > 2304 {
-		t.Errorf("%d bytes, %d compressed; 6144 and 2304 are the most", raw, small)
-	}
+	return packed.Len()
 }

@@ -24,8 +24,8 @@ import (
 func TestAWalletPaysInABrowser(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
-	secret := secretFile(t)
-	s := evmShop(t, "--edge-secret-file", secret)
+	sites, secret := newOwnSites(t), secretFile(t)
+	s := evmShop(t, append([]string{"--edge-secret-file", secret}, sites.args()...)...)
 	e := s.follow(t, s.verifier(), "--core", "native", "--edge-secret-file", secret)
 	owner, payer, poor := s.payer(), s.payer(), freshWallet(t)
 	key := func(w evmtest.Wallet) string { return "0x" + hex.EncodeToString(crypto.FromECDSA(w.Key)) }
@@ -35,6 +35,11 @@ func TestAWalletPaysInABrowser(t *testing.T) {
 	} else {
 		t.Log("Firefox is not looked at: apt install firefox-esr")
 	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the origin's log:\n%s", s.log)
+		}
+	})
 	drive(t, "pay.mjs", plan, func(do string) {
 		switch word, rest, _ := strings.Cut(do, " "); word {
 		case "kill":
@@ -46,6 +51,8 @@ func TestAWalletPaysInABrowser(t *testing.T) {
 		case "relaunch":
 			s.waitGone()
 			s.launch()
+		case "show": // a token, which the site of the member shows
+			sites.show(sites.files, "by-hand.strangers.test", rest)
 		case "count":
 			paid, count, _ := strings.Cut(rest, " ")
 			rows := s.get("/api/leaderboard").document(t)
