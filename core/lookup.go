@@ -31,7 +31,7 @@ func (s *State) findSlug(hash uint64, slug string) (Ordinal, bool) {
 // ByKey finds the member in the ring with this identity key ([AppendKey]).
 func (s *State) ByKey(key []byte) (Ordinal, bool) {
 	o, ok := s.Holder(key)
-	return o, ok && s.stands(o)
+	return o, ok && s.Stands(o)
 }
 
 // Holder finds the member that has the URL with this identity key, in the ring or
@@ -106,7 +106,7 @@ func (s *State) Named(slug []byte) (Ordinal, bool) {
 		return 0, false
 	}
 	o, ok := s.findSlug(s.seed.Hash(flat.View(slug)), flat.View(slug))
-	return o, ok && s.stands(o)
+	return o, ok && s.Stands(o)
 }
 
 // Resolve finds the member in the ring that from names, as a visitor's page names

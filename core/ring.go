@@ -113,9 +113,9 @@ func (l List) find(o Ordinal) (before int, found bool) {
 	return l.marks.Rank(uint32(o)), l.marks.Has(uint32(o))
 }
 
-// stands reports whether a row is of a member in the ring. The flags say the same,
-// but take eight times the memory, so fewer of them stay in the processor's cache.
-func (s *State) stands(o Ordinal) bool { return s.marks[0].Has(uint32(o)) }
+// Stands says whether a row is of a member in the ring. The flags say the same, but take
+// eight times the memory, so fewer of them stay in the processor's cache.
+func (s *State) Stands(o Ordinal) bool { return s.marks[0].Has(uint32(o)) }
 
 // enter puts a row with this key into the ring, and into the indexes of the ring.
 func (s *State) enter(o Ordinal, kind Kind, name string, k *key) {

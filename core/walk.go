@@ -152,7 +152,7 @@ func (w *Walk) RandomOther(random uint64, o Ordinal) (Ordinal, bool) {
 // Next is After in the walk of all members, for one of them.
 func (s *State) Next(o Ordinal) Ordinal {
 	// stands may only be asked about rows that exist.
-	if next := o + 1; int(next) < s.rows && s.stands(next) && !s.sleeps(next) {
+	if next := o + 1; int(next) < s.rows && s.Stands(next) && !s.sleeps(next) {
 		return next
 	}
 	w := s.Walk(0, nil)
@@ -162,7 +162,7 @@ func (s *State) Next(o Ordinal) Ordinal {
 
 // Prev is [State.Next] in the other direction.
 func (s *State) Prev(o Ordinal) Ordinal {
-	if o > 0 && s.stands(o-1) && !s.sleeps(o-1) {
+	if o > 0 && s.Stands(o-1) && !s.sleeps(o-1) {
 		return o - 1
 	}
 	w := s.Walk(0, nil)

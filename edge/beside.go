@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -24,6 +25,43 @@ var besidePaths = map[string][]string{
 	"/api/events":             {"since", "limit"},
 	"/api/ring/{slug}/events": {},
 }
+
+// ringPath is the list of members. A core has it, but for a search by words: q.
+const ringPath = "/api/ring"
+
+// searchParameters are those of a search.
+var searchParameters = []string{"q", "kind", "category", "limit", "offset", "page"}
+
+// asksForWords says whether a query is a search, which only the origin answers.
+func (s *Shell) asksForWords(given *fasthttp.Args) bool {
+	return s.beside != nil && slices.ContainsFunc(given.PeekMulti("q"), func(v []byte) bool { return len(v) > 0 })
+}
+
+// mayAskForWords is asksForWords for the fast path: false is certain.
+func mayAskForWords(query []byte) bool {
+	return bytes.IndexByte(query, 'q') >= 0 || bytes.IndexByte(query, '%') >= 0
+}
+
+// readRing answers with the members in ring order, or with those that a search finds.
+func (s *Shell) readRing(ctx *fasthttp.RequestCtx) {
+	given := ctx.QueryArgs()
+	if !s.asksForWords(given) {
+		s.read(ctx)
+		return
+	}
+	for _, name := range searchParameters {
+		for _, v := range given.PeekMulti(name) {
+			if len(v) > longestSearched {
+				s.problem(ctx, refusal{api.InvalidParameter, fmt.Sprintf("%s must have at most %d bytes.", name, longestSearched), `,"parameter":"` + name + `"`})
+				return
+			}
+		}
+	}
+	s.answerBeside(ctx, ringPath, besideQuery(given, searchParameters, longestSearched))
+}
+
+// longestSearched is the longest value of a parameter of a search, in bytes.
+const longestSearched = 512
 
 // ofMember are what the paths of documents of one member end in, by which [besidePaths] has
 // them.
@@ -62,11 +100,11 @@ func (s *Shell) besideParameters(path []byte) (parameters []string, known bool) 
 }
 
 // besideQuery gives the query of a document that no core has: what was given for its
-// parameters, in one order, so that caches keep it once.
-func besideQuery(given *fasthttp.Args, parameters []string) (query string) {
+// parameters and is no longer than longest, in one order, so that caches keep it once.
+func besideQuery(given *fasthttp.Args, parameters []string, longest int) (query string) {
 	for _, name := range parameters {
 		for _, v := range given.PeekMulti(name) {
-			if len(v) > 0 && len(v) <= maxBesideParameter {
+			if len(v) > 0 && len(v) <= longest {
 				var args fasthttp.Args
 				args.SetBytesV(name, v)
 				query = strings.TrimPrefix(query+"&"+args.String(), "&")
@@ -80,7 +118,12 @@ func besideQuery(given *fasthttp.Args, parameters []string) (query string) {
 // readBeside answers with a document that no core has.
 func (s *Shell) readBeside(ctx *fasthttp.RequestCtx, parameters []string) {
 	target, _ := uri.Target(&ctx.Request.Header)
-	d := s.beside(ctx, string(uri.Decode(uri.Path(target))), besideQuery(ctx.QueryArgs(), parameters))
+	s.answerBeside(ctx, string(uri.Decode(uri.Path(target))), besideQuery(ctx.QueryArgs(), parameters, maxBesideParameter))
+}
+
+// answerBeside answers with the document that no core has for a path and a query.
+func (s *Shell) answerBeside(ctx *fasthttp.RequestCtx, path, query string) {
+	d := s.beside(ctx, path, query)
 	if d.Status != fasthttp.StatusOK {
 		ctx.SetStatusCode(d.Status)
 		ctx.Response.Header.SetContentType(d.Media)

@@ -127,3 +127,54 @@ func TestWhatLiesBesideTheLedgerIsServed(t *testing.T) {
 	wantProblem(t, without.get("/api/hops"), api.NotFound)
 	wantProblem(t, without.get("/feeds/members/alpha.atom"), api.NotFound)
 }
+
+// A list with words is the origin's, on both ways through the shell, and any other is the core's.
+func TestSearchesAreTheOrigins(t *testing.T) {
+	var asked []string
+	away := false
+	beside := func(_ context.Context, path, query string) api.Document {
+		asked = append(asked, path+"?"+query)
+		if away {
+			return api.Refusal(base, api.PaymentsUnavailable, "Later.", "")
+		}
+		return api.Document{Status: 200, Media: "application/json", MaxAge: 10, Body: []byte(`{"total":0,"members":[]}`)}
+	}
+	s := serve(t, Config{Core: newRing(t), Beside: beside})
+	alone := serve(t, Config{Core: newRing(t)})
+	c, cAlone := dial(t, s), dial(t, alone)
+	r, rAlone := bufio.NewReader(c), bufio.NewReader(cAlone)
+	for _, slow := range []string{"", unusual} {
+		for target, want := range map[string]string{
+			"/api/ring?q=a": "?q=a", "/api/ring?page=2&q=caf%C3%A9+x&other=1&limit=3": "?q=caf%C3%A9+x&limit=3&page=2", "/api/ring?%71=a": "?q=a",
+			"/api/ring?q=&q=b&q=c&kind=mcp": "?q=b&kind=mcp", "/api/ring?category=x%26q%3Dy&q=%26": "?q=%26&category=x%26q%3Dy", "/api/%72ing?q=a": "?q=a",
+			"/api/ring": "", "/api/ring?q=": "", "/api/ring?q": "", "/api/ring?category=sqlite": "", "/api/ring?category=%71": "", "/api/ring?category=x%26q%3Dy": "", "/api/leaderboard?q=a": "", "/api/ring/next?q=a": "",
+		} {
+			asked = nil
+			got := ask(t, s, c, r, "GET "+target+" HTTP/1.1\r\nHost: x\r\n"+slow+"\r\n")
+			if want == "" {
+				if len(asked) != 0 || got.status != 200 || !strings.Contains(got.body, "alpha") && !strings.Contains(target, "category") {
+					t.Errorf("%s: status %d, asked for %v", target, got.status, asked)
+				}
+				continue
+			}
+			if len(asked) != 1 || asked[0] != "/api/ring"+want || got.status != 200 || got.header.Get("Cache-Control") != "public, max-age=10, stale-while-revalidate=60, stale-if-error=86400" {
+				t.Errorf("%s: status %d, asked for %v, want %s", target, got.status, asked, want)
+			}
+			got = ask(t, alone, cAlone, rAlone, "GET "+target+" HTTP/1.1\r\nHost: x\r\n"+slow+"\r\n")
+			wantProblem(t, got, api.PaymentsUnavailable)
+			wantFields(t, got, "Retry-After", "60", "Cache-Control", "no-store")
+		}
+	}
+	asked = nil
+	long := s.get("/api/ring?q=" + strings.Repeat("a", 513))
+	wantProblem(t, long, api.InvalidParameter)
+	if !strings.Contains(long.body, `"parameter":"q"`) || len(asked) > 0 {
+		t.Errorf("%s, asked for %v", long.body, asked)
+	}
+	away = true
+	wantFields(t, s.get("/api/ring?q=a"), "Retry-After", "5")
+	wantProblem(t, s.do("POST", "/api/ring?q=a", ""), api.MethodNotAllowed)
+	if other := s.get("/api/ring?kind=mcp"); other.status != 200 {
+		t.Errorf("status %d", other.status)
+	}
+}

@@ -50,6 +50,9 @@ func (p *plainPaths) have(target []byte) (route int, plain bool) {
 		path = target[:i]
 	}
 	if x, known := p.exact[string(path)]; known {
+		if string(path) == ringPath && mayAskForWords(target[len(path):]) {
+			return 0, false
+		}
 		return x.route, x.plain
 	}
 	if !p.detail.plain || len(path) <= len(ringPrefix) || string(path[:len(ringPrefix)]) != string(ringPrefix) {

@@ -87,6 +87,9 @@ func (g *generation) appendAnswer(dst []byte, r *api.Response, f *content.Form, 
 	switch r.Media {
 	case api.Problem:
 		dst = append(dst, problemFields...)
+		if r.Status == fasthttp.StatusServiceUnavailable {
+			dst = append(dst, "Retry-After: 60\r\n"...)
+		}
 	case api.HTML:
 		dst = append(dst, htmlFields...)
 	default:

@@ -31,14 +31,18 @@ type toolReader struct{ s *Shell }
 func (r toolReader) BaseURL() string { return r.s.core.BaseURL() }
 func (r toolReader) Serve(target []byte, to *api.Response) {
 	path, query, _ := strings.Cut(string(target), "?")
+	var given fasthttp.Args
+	given.Parse(query)
+	longest := maxBesideParameter
 	parameters, known := r.s.besideParameters([]byte(path))
+	if path == ringPath && r.s.asksForWords(&given) {
+		parameters, longest, known = searchParameters, len(query), true
+	}
 	if !known {
 		r.s.core.Serve(target, to)
 		return
 	}
-	var given fasthttp.Args
-	given.Parse(query)
-	d := r.s.beside(context.Background(), path, besideQuery(&given, parameters))
+	d := r.s.beside(context.Background(), path, besideQuery(&given, parameters, longest))
 	*to = api.Response{Status: d.Status, Body: d.Body}
 }
 

@@ -23,6 +23,10 @@ func (s *Shell) routes(cfg Config) error {
 	s.router = router.New()
 	get := func(path string, h fasthttp.RequestHandler) { s.router.GET(path, h) }
 	for _, path := range api.Paths() {
+		if path == ringPath {
+			get(path, s.readRing)
+			continue
+		}
 		// A parameter would be copied out of the path; the core reads it there.
 		get(strings.Replace(path, "{slug}", "{slug:*}", 1), s.read)
 	}

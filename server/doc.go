@@ -15,6 +15,7 @@
 //   - paid: the workflow from a request to its stored effect
 //   - ledger, and ledger/badgerstore under it: the one writer
 //   - news: what has happened to members, in a table of the ledger's store
+//   - search: which members have words that begin so, in memory
 //   - hops: how many visitors members were sent, by day, in a table of the ledger's store
 //   - siteproof: what sites say of the ring; visits: whether they answer, once a day
 //   - publish: what edges follow, signed

@@ -23,7 +23,7 @@ func Endpoints() []Endpoint { return slices.Clone(endpoints[:]) }
 // each of them.
 var endpoints = [...]Endpoint{
 	{"GET", "/api", "This directory."},
-	{"GET", "/api/ring", "The members in ring order. Query: kind (agent, mcp, website), category, limit (1 to 500, default 100), offset (0 or above) or page (1 or above; offset wins)."},
+	{"GET", "/api/ring", "The members in ring order. Query: q (words that names, hosts or slugs begin with, found at the origin), kind (agent, mcp, website), category, limit (1 to 500, default 100), offset (0 or above) or page (1 or above; offset wins)."},
 	{"GET", "/api/ring/next", "The next member around the ring. Query: from (a member's slug, a member's URL or a bare host name; without it the first member), kind, category, format=redirect for a 302 to the member's site."},
 	{"GET", "/api/ring/prev", "The previous member around the ring. Query as for next; without from the last member."},
 	{"GET", "/api/ring/random", "A random member. Query: from (not that member, when another matches), kind, category, format=redirect."},

@@ -11,9 +11,10 @@
 // routing and parameters for the few targets that most requests have. response.go has the
 // Response; query.go reads parameters; member.go writes the Member object that nearly
 // every document contains; ring.go, leaderboard.go, widget.go and directory.go write the
-// documents of their names, forecast.go what becomes of standings. problem.go is the one
-// table of problems for the whole service, the paid operations included. json.go, money.go and time.go write strings, amounts and
-// instants.
+// documents of their names, forecast.go what becomes of standings, and search.go the list of
+// members that a host has found. problem.go is the one table of problems for the whole
+// service, the paid operations included. json.go, money.go and time.go write strings, amounts
+// and instants.
 //
 // The paid operations render their answers with the same functions:
 // [AppendMember], [AppendUSD], [AppendString], [AppendProblem].

@@ -17,6 +17,7 @@ const (
 	limitParam
 	offsetParam
 	pageParam
+	wordsParam
 
 	filterParams = kindParam | categoryParam
 	pageParams   = limitParam | offsetParam | pageParam
@@ -45,6 +46,7 @@ var parameters = [...]struct {
 	{limitParam, "limit", "limit must be an integer from 1 to 500."},
 	{offsetParam, "offset", "offset must be an integer from 0 to 9007199254740992."},
 	{pageParam, "page", "page must be an integer, 1 or above."},
+	{wordsParam, "q", "q must be percent-encoded UTF-8: 1 to 8 words of letters or digits, in at most 100 characters."},
 }
 
 // query is what an endpoint's parameters say. Slices in it alias the scratch
@@ -57,6 +59,7 @@ type query struct {
 	redirect bool
 	limit    int64
 	offset   int64
+	words    []byte // empty for no q
 }
 
 // read reads the known parameters of raw in one pass, and ignores others, and
@@ -132,6 +135,8 @@ func (a *answer) parameter(raw []byte) params {
 		return offsetParam
 	case "page":
 		return pageParam
+	case "q":
+		return wordsParam
 	}
 	return 0
 }
@@ -145,6 +150,8 @@ func (q *query) set(p params, value []byte) (ok bool) {
 		q.kind, ok = core.ParseKind(value)
 	case categoryParam:
 		q.category, ok = value, true
+	case wordsParam:
+		q.words, ok = value, true
 	case formatParam:
 		q.redirect = string(value) == "redirect"
 		ok = q.redirect

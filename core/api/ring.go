@@ -160,15 +160,25 @@ func html(w flat.Pen, s string) flat.Pen {
 
 // members writes a MemberList.
 func (a *answer) members() {
+	if len(a.q.words) > 0 {
+		a.problem(PaymentsUnavailable, "Only the origin of this ring finds members by their words, and it cannot be asked here. Without q the list is served.")
+		return
+	}
 	a.document()
-	list, l := a.st.Select(a.q.kind, a.q.category), a.links.of(a.st)
+	list := a.st.Select(a.q.kind, a.q.category)
 	offset, count := a.page("/api/ring", list.Len())
 	a.found = list.Append(a.found[:0], offset, count)
 	if len(a.q.category) > 0 {
 		a.st.Prefetch(a.found) // otherwise they lie close together
 	}
+	a.memberList(a.found)
+}
+
+// memberList ends a MemberList with its members.
+func (a *answer) memberList(list []core.Ordinal) {
+	l := a.links.of(a.st)
 	a.Body = append(a.Body, `,"members":[`...)
-	for i, o := range a.found {
+	for i, o := range list {
 		a.Body = appendMember(comma(a.Body, i), a.st, o, false, l)
 	}
 	a.Body = append(a.Body, "]}"...)
@@ -211,6 +221,10 @@ func (a *answer) appendPage(dst []byte, path string, offset int64) []byte {
 	dst = append(dst, a.rules.BaseURL...)
 	dst = append(dst, path...)
 	dst = append(dst, '?')
+	if len(a.q.words) > 0 {
+		dst = appendEncoded(append(dst, "q="...), a.q.words)
+		dst = append(dst, '&')
+	}
 	if a.q.kind != 0 {
 		dst = append(dst, "kind="...)
 		dst = append(dst, a.q.kind.String()...)

@@ -68,7 +68,7 @@ func (a *answer) route(path, query []byte) {
 	case "/api":
 		a.directory()
 	case "/api/ring":
-		if a.read(query, filterParams|pageParams) {
+		if a.read(query, filterParams|pageParams|wordsParam) {
 			a.members()
 		}
 	case "/api/ring/next":

@@ -1,8 +1,9 @@
 // Opens pages in Chromium at every width, in both schemes, with and without
 // script, and prints what is wrong with them as JSON. The one argument is JSON:
-// { chromium, base, pages: [{ name, path, fill?, status? }], shots? }. fill is what is
-// typed into the form of the page, which is then sent; status is that of a page that is
-// shown in place of an error, and 200 unless it is given.
+// { chromium, base, pages: [{ name, path, fill?, rows?, status? }], shots? }. fill is what
+// is typed into the form of the page, which is then sent; rows says that it has a
+// leaderboard; status is that of a page that is shown in place of an error, and 200 unless
+// it is given.
 import { mkdirSync } from "node:fs";
 import { HtmlValidate } from "html-validate";
 import { Findings, launch, several, shifts, violations, watch } from "./chromium.mjs";
@@ -26,7 +27,7 @@ console.log(JSON.stringify({ checks: found.checks, findings: found.list }));
 
 // visit loads a page at each width with script, and once without, and looks at
 // each in both schemes.
-async function visit({ name, path, fill, status = 200 }) {
+async function visit({ name, path, fill, rows, status = 200 }) {
   let words;
   for (const javaScriptEnabled of [true, false]) {
     // Error pages show the id of their request.
@@ -50,7 +51,7 @@ async function visit({ name, path, fill, status = 200 }) {
         found.expect(where, "nothing is missing without script", javaScriptEnabled || now === words, now);
         words = now;
         if (!javaScriptEnabled && !fill) {
-          const more = seen.requests.slice(1).filter((p) => !/^\/badge\/|^\/static\/(icon|face)-/.test(p));
+          const more = seen.requests.slice(1).filter((p) => !/^\/(badge|cards)\/|^\/static\/(icon|face)-/.test(p));
           found.expect(where, "it takes one style sheet and one face to show", more.length === 1 && more[0].endsWith(".css"), more.join(" "));
         }
       }
@@ -65,9 +66,15 @@ async function visit({ name, path, fill, status = 200 }) {
         }
         if (plan.shots && javaScriptEnabled) await page.screenshot({ path: `${plan.shots}/${name}-${width}-${colorScheme}.png`, fullPage: true });
       }
+      if (javaScriptEnabled) {
+        await firstScreen(page, where, width);
+        await enlarged(page, where);
+      }
       if (javaScriptEnabled && width === 320) await keyboard(page, where);
       if (javaScriptEnabled && width === 1440) await refreshed(page, where);
+      if (javaScriptEnabled && rows && width === widths.at(-1)) await low(page, `${name} 390`);
     }
+    if (javaScriptEnabled && path === "/") await phone(page, name);
     if (!javaScriptEnabled) {
       const report = await rules.validateString(await (await fetch(page.url(), { headers: { Accept: "text/html" } })).text());
       found.expect(where, "html-validate finds nothing", fill || report.valid,
@@ -79,6 +86,64 @@ async function visit({ name, path, fill, status = 200 }) {
     found.expect(where, "nothing is asked for elsewhere", seen.elsewhere.length === 0, seen.elsewhere.join("; "));
     await context.close();
   }
+}
+
+// firstScreen: what a visitor may do at first stands on the first screen, however long the
+// name above it is.
+async function firstScreen(page, where, width) {
+  const bottom = await page.evaluate(() => document.querySelector("main .promise .button, main .stage .button")?.getBoundingClientRect().bottom);
+  const most = width < 600 ? 640 : 900;
+  found.expect(where, `the first action is within ${most} px`, bottom === undefined || bottom <= most, bottom);
+}
+
+// enlarged: with text of twice the size, the page is no wider than the window.
+async function enlarged(page, where) {
+  const client = await page.context().newCDPSession(page);
+  await client.send("Page.setFontSizes", { fontSizes: { standard: 32, fixed: 26 } });
+  const wide = await page.evaluate(() => {
+    const size = parseFloat(getComputedStyle(document.documentElement).fontSize);
+    const over = document.documentElement.scrollWidth - innerWidth;
+    const far = over <= 0 ? [] : [...document.querySelectorAll("main *, header *, footer *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1);
+    return { size, over, far: far.slice(-3).map((e) => e.outerHTML.slice(0, 120)) };
+  });
+  found.expect(where, "text can be enlarged", wide.size === 32, wide.size);
+  found.expect(where, "text of twice the size fits", wide.over <= 0, `${wide.over}: ${wide.far.join(" ")}`);
+  await client.send("Page.setFontSizes", { fontSizes: { standard: 16, fixed: 13 } });
+  await client.detach();
+}
+
+// phone: the board begins within the second screen of a phone, and the page with all that it
+// loads is small.
+async function phone(page, where) {
+  const client = await page.context().newCDPSession(page);
+  await client.send("Network.enable");
+  await client.send("Network.setCacheDisabled", { cacheDisabled: true });
+  const sizes = [];
+  client.on("Network.loadingFinished", (e) => sizes.push(e.encodedDataLength));
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.goto(plan.base + "/", { waitUntil: "networkidle" });
+  await client.detach();
+  const top = await page.evaluate(() => document.querySelector("#leaderboard")?.getBoundingClientRect().top);
+  found.expect(where, "the board begins within the second screen of a phone", top === undefined || top < 2 * 844, top);
+  const bytes = sizes.reduce((a, b) => a + b, 0);
+  found.expect(where, "home takes 6 requests and 40 KB at most", sizes.length <= 6 && bytes <= 40 << 10, `${sizes.join(" + ")} = ${bytes}`);
+  const aligned = await page.evaluate(() => [...new Set([...document.querySelectorAll("main bdi")].map((e) => getComputedStyle(e).textAlign))]);
+  found.expect(where, "names of all scripts are aligned as one", aligned.length <= 1, aligned.join(" "));
+}
+
+// low: on a phone no row of a leaderboard takes much, however long the names in it are.
+async function low(page, where) {
+  await page.setViewportSize({ width: 390, height: 844 });
+  const tall = await page.evaluate(() => {
+    const rows = [...document.querySelectorAll(".lb tbody tr")];
+    const name = rows[1].querySelector("th bdi"), host = rows[1].querySelector(".host");
+    name.textContent = "W".repeat(80);
+    host.textContent = "a-very-long-host.of-34-characters.";
+    return [rows.length, Math.max(...rows.map((r) => r.getBoundingClientRect().height))];
+  });
+  found.expect(where, "rows are at most 110 pixels high on a phone", tall[1] <= 110, tall.join(" rows, "));
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  found.expect(where, "nothing is wider than a phone", wide <= 0, wide);
 }
 
 // wordsOf is what there is to read, apart from the widget, which says more with

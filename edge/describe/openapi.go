@@ -234,7 +234,7 @@ func (b *openapi) parameters(op *Operation) []node {
 func (b *openapi) parameterComponents() node {
 	slug := slugParam()
 	all := node{slug.name: node{"name": slug.name, "in": slug.in, "required": true, "description": slug.about, "schema": slug.schema, "example": cmp.Or(b.member, "example")}}
-	for _, p := range slices.Concat([]param{fromParam(), formatParam(), daysParam(), sinceParam()}, filters(), pages()) {
+	for _, p := range slices.Concat([]param{fromParam(), formatParam(), wordsParam(), daysParam(), sinceParam()}, filters(), pages()) {
 		all[p.name] = node{"name": p.name, "in": p.in, "description": p.about, "schema": p.schema}
 	}
 	for _, h := range []struct {

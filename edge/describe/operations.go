@@ -63,6 +63,10 @@ func fromParam() param {
 	return param{name: "from", in: "query", about: "Member slug, member URL or bare host name to start from.", schema: text("")}
 }
 
+func wordsParam() param {
+	return param{name: "q", in: "query", about: "Only members with words in name, host or slug that begin with each of these. Found at the origin.", schema: bounded(text(""), 1, 100)}
+}
+
 func filters() []param {
 	return []param{
 		{name: "kind", in: "query", about: "Only members of this kind.", schema: kinds()},
@@ -167,8 +171,8 @@ func Operations() []Operation {
 	links := slices.Concat([]param{fromParam()}, filters())
 	list := []Operation{
 		{ID: "getDirectory", More: "What the ring is, where it is described, how to pay, and every address.", Path: "/api", Tag: "directory", Tool: "ring_directory", success: document("Directory")},
-		{ID: "listMembers", More: "Filters select members, which total counts. Beyond the end a page is empty.", Path: "/api/ring", Tag: "ring", Tool: "ring_list", params: append(filters(), pages()...),
-			success: document("MemberList", "Link"), codes: []api.Code{api.InvalidParameter}},
+		{ID: "listMembers", More: "Filters select members, which total counts. Beyond the end a page is empty.", Path: "/api/ring", Tag: "ring", Tool: "ring_list", params: slices.Concat([]param{wordsParam()}, filters(), pages()),
+			success: document("MemberList", "Link"), codes: []api.Code{api.InvalidParameter, api.PaymentsUnavailable}},
 		{ID: "nextMember", More: "from is located in the whole ring; kind and category select where to go from there. The ring wraps around.", Path: "/api/ring/next", Tag: "ring", Tool: "ring_next", params: traversal,
 			success: append(document("Traversal"), redirect()), codes: []api.Code{api.InvalidParameter, api.UnknownMember, api.EmptyRing}},
 		{ID: "previousMember", More: "As nextMember, the other way around.", Path: "/api/ring/prev", Tag: "ring", Tool: "ring_prev", params: traversal,

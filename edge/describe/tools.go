@@ -105,7 +105,7 @@ type words struct{ title, about string }
 // tools do not have.
 var toolWords = map[string]words{
 	"ring_directory":     {"Directory", "What this ring is, how to join and bid, and what both cost."},
-	"ring_list":          {"Members", "The members in ring order, in pages."},
+	"ring_list":          {"Members", "The members in ring order, in pages; q finds them by their words."},
 	"ring_member":        {"Member", "One member, with its standing, what becomes of it, its leaderboard rank and its owner."},
 	"ring_next":          {"Next member", "The next member around the ring; without from the first one."},
 	"ring_prev":          {"Previous member", "The previous member around the ring; without from the last one."},

@@ -92,7 +92,7 @@ func look(t *testing.T, program string, plan map[string]any) {
 	t.Logf("%s: %d checks", program, report.Checks)
 }
 
-// syntheticRing starts an origin with made-up members.
+// syntheticRing starts an origin with so many made-up members, which flags of seed may follow.
 func syntheticRing(t *testing.T, members string, args ...string) *origin {
 	t.Helper()
 	o := &origin{t: t, data: folder(t)}
@@ -100,7 +100,7 @@ func syntheticRing(t *testing.T, members string, args ...string) *origin {
 	o.base = "http://" + listen
 	o.args = []string{"serve", "--dev", "--scorer", "fixed:72", "--listen", listen, "--base-url", o.base, "--rate-limit", "0"}
 	o.args = append(o.args, args...)
-	if err := seed([]string{"--members", members, "--data", o.data, "--seed", "4"}, io.Discard); err != nil {
+	if err := seed(append([]string{"--data", o.data, "--seed", "4", "--members"}, strings.Fields(members)...), io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	o.launch()
@@ -116,6 +116,7 @@ func TestPagesInABrowser(t *testing.T) {
 		Path   string            `json:"path"`
 		Fill   map[string]string `json:"fill,omitempty"`
 		Status int               `json:"status,omitempty"`
+		Rows   bool              `json:"rows,omitempty"` // it has a leaderboard
 	}
 	members := o.get("/api/ring?limit=4&offset=65").document(t)
 	slugOf := func(i int) string { return at(t, members, "members", i, "slug").(string) }
@@ -124,7 +125,9 @@ func TestPagesInABrowser(t *testing.T) {
 	o.write(func(f *founding) { ownAll(f, slugOf(3), slugOf(1), slugOf(3), slugOf(2)) })
 	o.launch()
 	look(t, "pages.mjs", map[string]any{"chromium": chromium, "base": o.base, "pages": []page{
-		{Name: "home", Path: "/"},
+		{Name: "home", Path: "/", Rows: true},
+		{Name: "leaderboard", Path: "/leaderboard", Rows: true},
+		{Name: "leaderboard-3", Path: "/leaderboard?page=3", Rows: true},
 		{Name: "ring", Path: "/ring?page=2"},
 		{Name: "category", Path: "/categories/finance"},
 		{Name: "member", Path: "/members/" + slug},
@@ -138,6 +141,13 @@ func TestPagesInABrowser(t *testing.T) {
 		{Name: "about", Path: "/about"},
 		{Name: "problem", Path: "/problems/unknown_member"},
 		{Name: "error", Path: "/members/nobody", Status: http.StatusNotFound},
+	}})
+	hard := syntheticRing(t, "12 --hard-names")
+	named := hard.get("/api/ring?limit=12").document(t)
+	look(t, "pages.mjs", map[string]any{"chromium": chromium, "base": hard.base, "pages": []page{
+		{Name: "hard-home", Path: "/"}, {Name: "hard-ring", Path: "/ring"},
+		{Name: "hard-member-long", Path: "/members/" + at(t, named, "members", 0, "slug").(string)},
+		{Name: "hard-member-wide", Path: "/members/" + at(t, named, "members", 11, "slug").(string)},
 	}})
 	empty := start(t)
 	look(t, "pages.mjs", map[string]any{"chromium": chromium, "base": empty.base, "pages": []page{
@@ -179,7 +189,7 @@ func TestTheWidgetOnOtherSites(t *testing.T) {
 		look(t, "widget.mjs", plan)
 	})
 	look(t, "pages.mjs", map[string]any{"chromium": chromium, "base": o.base, "pages": []map[string]string{
-		{"name": "hostile-home", "path": "/"}, {"name": "hostile-member", "path": "/members/" + slugs[1]}, {"name": "hostile-embed", "path": "/embed?from=" + slugs[0]},
+		{"name": "hostile-home", "path": "/"}, {"name": "hostile-leaderboard", "path": "/leaderboard"}, {"name": "hostile-member", "path": "/members/" + slugs[1]}, {"name": "hostile-embed", "path": "/embed?from=" + slugs[0]},
 	}})
 }
 

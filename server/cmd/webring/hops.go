@@ -24,6 +24,9 @@ import (
 // hopsPath is where edges report hops.
 const hopsPath = "/sync/hops"
 
+// ringPath is where members are found by words.
+const ringPath = "/api/ring"
+
 // countHops has an edge count hops and report them, and show what its origin keeps beside
 // the ledger. Without a secret the origin takes no reports. run reports until its context
 // ends.
@@ -119,8 +122,11 @@ func (n *originNode) countHops(cfg *edge.Config) (run func(ctx context.Context))
 
 // besides answers from what this origin keeps beside the ledger.
 func (n *originNode) besides(ctx context.Context, path, query string) (d api.Document) {
-	if strings.HasSuffix(path, "/hops") {
+	switch {
+	case strings.HasSuffix(path, "/hops"):
 		return n.hops.Document(path, query)
+	case path == ringPath:
+		return n.found.Document(query)
 	}
 	ahead := false
 	read := func() { n.books.View(func(v *ledger.View) { d, ahead = news.Document(v, path, query) }) }

@@ -69,6 +69,7 @@ var importLaw = map[string][]string{
 	"webring/server/ledger/etcdstore/etcdtest": {"std", "webring/server/devchain/faults"},
 	"webring/server/backup":                    {"std", "webring/server/ledger", "webring/core/snap", "golang.org/x/mod/sumdb/note"},
 	"webring/server/news":                      {"std", "webring/server/ledger", "webring/core", "webring/core/api"},
+	"webring/server/search":                    {"std", "webring/server/ledger", "webring/core", "webring/core/api", "golang.org/x/net/idna", "golang.org/x/text/"},
 	"webring/server/hops":                      {"std", "webring/server/ledger", "webring/core/hops", "webring/core/api"},
 	"webring/server/mpp":                       {"std", "github.com/gowebpki/jcs"},
 	"webring/server/x402":                      {"std", "webring/server/mpp"},

@@ -36,6 +36,11 @@ func (c *currentBooks) set(b books) { c.now.Store(&b) }
 // View reads the present state.
 func (c *currentBooks) View(fn func(*ledger.View)) { (*c.now.Load()).View(fn) }
 
+// Records gives durable events.
+func (c *currentBooks) Records(from uint64, n int) ([]ledger.Record, error) {
+	return (*c.now.Load()).Records(from, n)
+}
+
 // Do writes to the ledger, if this process writes it.
 func (c *currentBooks) Do(ctx context.Context, fn func(*ledger.Tx) error) error {
 	if l, ok := (*c.now.Load()).(*ledger.Ledger); ok {

@@ -22,6 +22,7 @@ import (
 	serverhops "webring/server/hops"
 	"webring/server/ledger"
 	"webring/server/paid"
+	"webring/server/search"
 	"webring/server/visits"
 )
 
@@ -86,6 +87,7 @@ type originNode struct {
 	networks     []core.Network
 	scorer       *sitesScorer
 	hops         *serverhops.Store
+	found        *search.Index
 	keys         challengeKeyring
 	config       edge.Config
 	certificates certificates // nil without TLS
@@ -158,6 +160,7 @@ func (n *originNode) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	n.hops = serverhops.New(&n.books, n.o.now, n.log)
+	n.found = search.New(&n.books)
 	if err := n.keys.open(n.o); err != nil {
 		return err
 	}
