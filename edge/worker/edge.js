@@ -68,7 +68,9 @@ export class Edge {
 		// What a URL spells otherwise would be asked for at another path of the origin. There is nothing at such a path.
 		const lost = !known && new URL(request.url).pathname !== path;
 		if (reads && target.length <= MOST_TARGET && (known || lost) && versionServed(headers)) {
-			await this.#replica.visit(ctx);
+			const news = this.#replica.visit(ctx);
+			if (news) await news;
+			this.#replica.tick();
 			const answer = this.#read(target, path, headers, method, ctx, fields);
 			if (answer) return answer;
 		}
