@@ -50,18 +50,19 @@ func TestANodeIsAddedWhileBidsArePaid(t *testing.T) {
 	node := func(name, data string) *origin {
 		listen := devchain.FreeAddress()
 		o := &origin{t: t, data: data, base: "http://" + listen, recipient: a.recipient}
+		t.Cleanup(func() {
+			if t.Failed() {
+				text := o.log.String()
+				t.Logf("%s ends with:\n%s", name, text[max(0, len(text)-20_000):])
+			}
+		})
 		o.args = append(append(append([]string{}, single...), "--listen", listen, "--edge-secret-file", secret, "--node", name), reach...)
 		return o
 	}
 	operate(a, append([]string{"cluster", "init", "--node", "a"}, reach...)...)
 	a = node("a", a.data)
 	a.boot()
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("%s", a.log)
-		}
-		a.kill()
-	})
+	t.Cleanup(a.kill)
 	leads := func(o *origin, role role) {
 		t.Helper()
 		eventually(t, string(role), allows, func() bool { return o.role() == role })
