@@ -43,8 +43,8 @@ const (
 	// the first are, since the others are too small to hit.
 	linked      = 40
 	linkedOfTop = 10
-	// named is how many of the first have a numeral, and stand by name below the picture.
-	named = 3
+	// numbered is how many of the first have a numeral, and stand by name below the picture.
+	numbered = 3
 )
 
 // angle is the direction of a position of the ring. The first position is at the top.
@@ -210,7 +210,7 @@ type numeral struct {
 // numerals are those of the first three. Where they would lie over each other, they move
 // aside.
 func (p Picture) numerals() []numeral {
-	first := p.Top[:min(len(p.Top), named)]
+	first := p.Top[:min(len(p.Top), numbered)]
 	order, angles := make([]int, len(first)), make([]float64, len(first))
 	for i, m := range first {
 		order[i], angles[i] = i, p.angle(m.Position)

@@ -426,7 +426,7 @@ func TestPictures(t *testing.T) {
 				t.Errorf("%d members: no ray at %d", n, m.Position)
 			}
 		}
-		if got := strings.Count(drawn, `<text class="numeral`); got != min(n, named) {
+		if got := strings.Count(drawn, `<text class="numeral`); got != min(n, numbered) {
 			t.Errorf("%d members: %d numerals", n, got)
 		}
 		if links := strings.Count(drawn, `<a class="mark`); n <= linked && links != n || n > linked && links != linkedOfTop {

@@ -75,7 +75,7 @@ export async function violations(page) {
     return r.result.value;
   };
   await run(axe + ";0");
-  const found = await run(`axe.run(document, { resultTypes: ["violations"], runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] })
+  const found = await run(`axe.run(document, { resultTypes: ["violations"], runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], rules: { "target-size": { enabled: true } } })
     .then((r) => r.violations.map((v) => v.id + ": " + v.nodes.map((n) => n.target.join(" ") + " — " + (n.any[0] ?? n.all[0] ?? n.none[0])?.message).slice(0, 3).join(" | ")))`);
   await client.detach();
   return found;

@@ -51,7 +51,7 @@ async function visit({ name, path, fill, rows, status = 200 }) {
         found.expect(where, "nothing is missing without script", javaScriptEnabled || now === words, now);
         words = now;
         if (!javaScriptEnabled && !fill) {
-          const more = seen.requests.slice(1).filter((p) => !/^\/badge\/|^\/static\/(icon|face)-/.test(p));
+          const more = seen.requests.slice(1).filter((p) => !/^\/(badge|cards)\/|^\/static\/(icon|face)-/.test(p));
           found.expect(where, "it takes one style sheet and one face to show", more.length === 1 && more[0].endsWith(".css"), more.join(" "));
         }
       }
@@ -66,10 +66,15 @@ async function visit({ name, path, fill, rows, status = 200 }) {
         }
         if (plan.shots && javaScriptEnabled) await page.screenshot({ path: `${plan.shots}/${name}-${width}-${colorScheme}.png`, fullPage: true });
       }
+      if (javaScriptEnabled) {
+        await firstScreen(page, where, width);
+        await enlarged(page, where);
+      }
       if (javaScriptEnabled && width === 320) await keyboard(page, where);
       if (javaScriptEnabled && width === 1440) await refreshed(page, where);
       if (javaScriptEnabled && rows && width === widths.at(-1)) await low(page, `${name} 390`);
     }
+    if (javaScriptEnabled && path === "/") await phone(page, name);
     if (!javaScriptEnabled) {
       const report = await rules.validateString(await (await fetch(page.url(), { headers: { Accept: "text/html" } })).text());
       found.expect(where, "html-validate finds nothing", fill || report.valid,
@@ -81,6 +86,49 @@ async function visit({ name, path, fill, rows, status = 200 }) {
     found.expect(where, "nothing is asked for elsewhere", seen.elsewhere.length === 0, seen.elsewhere.join("; "));
     await context.close();
   }
+}
+
+// firstScreen: what a visitor may do at first stands on the first screen, however long the
+// name above it is.
+async function firstScreen(page, where, width) {
+  const bottom = await page.evaluate(() => document.querySelector("main .promise .button, main .stage .button")?.getBoundingClientRect().bottom);
+  const most = width < 600 ? 640 : 900;
+  found.expect(where, `the first action is within ${most} px`, bottom === undefined || bottom <= most, bottom);
+}
+
+// enlarged: with text of twice the size, the page is no wider than the window.
+async function enlarged(page, where) {
+  const client = await page.context().newCDPSession(page);
+  await client.send("Page.setFontSizes", { fontSizes: { standard: 32, fixed: 26 } });
+  const wide = await page.evaluate(() => {
+    const size = parseFloat(getComputedStyle(document.documentElement).fontSize);
+    const over = document.documentElement.scrollWidth - innerWidth;
+    const far = over <= 0 ? [] : [...document.querySelectorAll("main *, header *, footer *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1);
+    return { size, over, far: far.slice(-3).map((e) => e.outerHTML.slice(0, 120)) };
+  });
+  found.expect(where, "text can be enlarged", wide.size === 32, wide.size);
+  found.expect(where, "text of twice the size fits", wide.over <= 0, `${wide.over}: ${wide.far.join(" ")}`);
+  await client.send("Page.setFontSizes", { fontSizes: { standard: 16, fixed: 13 } });
+  await client.detach();
+}
+
+// phone: the board begins within the second screen of a phone, and the page with all that it
+// loads is small.
+async function phone(page, where) {
+  const client = await page.context().newCDPSession(page);
+  await client.send("Network.enable");
+  await client.send("Network.setCacheDisabled", { cacheDisabled: true });
+  const sizes = [];
+  client.on("Network.loadingFinished", (e) => sizes.push(e.encodedDataLength));
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.goto(plan.base + "/", { waitUntil: "networkidle" });
+  await client.detach();
+  const top = await page.evaluate(() => document.querySelector("#leaderboard")?.getBoundingClientRect().top);
+  found.expect(where, "the board begins within the second screen of a phone", top === undefined || top < 2 * 844, top);
+  const bytes = sizes.reduce((a, b) => a + b, 0);
+  found.expect(where, "home takes 6 requests and 40 KB at most", sizes.length <= 6 && bytes <= 40 << 10, `${sizes.join(" + ")} = ${bytes}`);
+  const aligned = await page.evaluate(() => [...new Set([...document.querySelectorAll("main bdi")].map((e) => getComputedStyle(e).textAlign))]);
+  found.expect(where, "names of all scripts are aligned as one", aligned.length <= 1, aligned.join(" "));
 }
 
 // low: on a phone no row of a leaderboard takes much, however long the names in it are.

@@ -42,7 +42,7 @@ async function started(ring, work) {
   if (members > 0)
     execFileSync(given.webring, ["seed", "--members", members, "--data", data, "--seed", "4", ...(ring === "hard" ? ["--hard-names"] : [])]);
   const origin = spawn(given.webring, ["serve", "--dev", "--scorer", "fixed:72", "--listen", `127.0.0.1:${port}`, "--base-url", base, "--data", data,
-    "--rate-limit", "0", "--report", "mailto:abuse@operator.example"], { stdio: ["ignore", "ignore", "inherit"] });
+    "--rate-limit", "0", "--admin-listen", "", "--report", "mailto:abuse@operator.example"], { stdio: ["ignore", "ignore", "inherit"] });
   const ended = new Promise((done) => origin.on("exit", done));
   try {
     for (;;) {

@@ -142,7 +142,7 @@ func (r *reader) card(path string) drawable {
 		if !there {
 			return nil
 		}
-		view := &card.Home{Ring: v.ring(), Name: v.about.Name, Address: address(r.core.BaseURL()), Words: inWords(v.members)}
+		view := &card.Home{Ring: v.ring(), Name: v.about.Name, Address: address(r.core.BaseURL()), Words: inWords(v.about.Payments.Fee)}
 		if len(first.Leaderboard) > 0 {
 			m := &first.Leaderboard[0]
 			view.First, view.Host = m.Name, templates.Where(m.URL)

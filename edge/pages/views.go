@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -29,8 +28,7 @@ func drawHome(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		return nil
 	}
 	home := templates.Home{
-		Page: v.about.frame(path, v.about.Name, fmt.Sprintf(
-			"A ring of websites and AI agents, each leading to the next. Free to walk around; %s USD, once, to join.", v.about.Payments.Fee)),
+		Page: v.about.frame(path, v.about.Name, inWords(v.about.Payments.Fee)),
 		Base: r.core.BaseURL(), Members: board.Total, Categories: v.categories,
 		Fee: v.about.Payments.Fee, JoinAtFirst: board.Rules.JoinAtFirst,
 	}
@@ -50,9 +48,9 @@ func drawHome(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	return drawn(home.HTML())
 }
 
-// inWords says what the ring is, for cards.
-func inWords(members int) string {
-	return fmt.Sprintf("A ring of %d agents, MCP servers and websites. Places are paid for by machines; walking around is free.", members)
+// inWords says what the ring is, for previews and cards.
+func inWords(fee string) string {
+	return "A ring of websites and AI agents, each leading to the next. Free to walk around; " + fee + " USD, once, to join."
 }
 
 // memberFeeds are what tells of one member.

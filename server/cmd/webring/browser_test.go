@@ -92,7 +92,7 @@ func look(t *testing.T, program string, plan map[string]any) {
 	t.Logf("%s: %d checks", program, report.Checks)
 }
 
-// syntheticRing starts an origin with made-up members.
+// syntheticRing starts an origin with so many made-up members, which flags of seed may follow.
 func syntheticRing(t *testing.T, members string, args ...string) *origin {
 	t.Helper()
 	o := &origin{t: t, data: folder(t)}
@@ -100,7 +100,7 @@ func syntheticRing(t *testing.T, members string, args ...string) *origin {
 	o.base = "http://" + listen
 	o.args = []string{"serve", "--dev", "--scorer", "fixed:72", "--listen", listen, "--base-url", o.base, "--rate-limit", "0"}
 	o.args = append(o.args, args...)
-	if err := seed([]string{"--members", members, "--data", o.data, "--seed", "4"}, io.Discard); err != nil {
+	if err := seed(append([]string{"--data", o.data, "--seed", "4", "--members"}, strings.Fields(members)...), io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	o.launch()
@@ -141,6 +141,13 @@ func TestPagesInABrowser(t *testing.T) {
 		{Name: "about", Path: "/about"},
 		{Name: "problem", Path: "/problems/unknown_member"},
 		{Name: "error", Path: "/members/nobody", Status: http.StatusNotFound},
+	}})
+	hard := syntheticRing(t, "12 --hard-names")
+	named := hard.get("/api/ring?limit=12").document(t)
+	look(t, "pages.mjs", map[string]any{"chromium": chromium, "base": hard.base, "pages": []page{
+		{Name: "hard-home", Path: "/"}, {Name: "hard-ring", Path: "/ring"},
+		{Name: "hard-member-long", Path: "/members/" + at(t, named, "members", 0, "slug").(string)},
+		{Name: "hard-member-wide", Path: "/members/" + at(t, named, "members", 11, "slug").(string)},
 	}})
 	empty := start(t)
 	look(t, "pages.mjs", map[string]any{"chromium": chromium, "base": empty.base, "pages": []page{
