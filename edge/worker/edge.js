@@ -91,6 +91,8 @@ export class Edge {
 			this.#replica.drop(error);
 			return null;
 		}
+		// A search is the origin's: no core finds members by words.
+		if (a.status === 503) return null;
 		// Where people get a page, the origin sees who asks, and draws it.
 		if (a.media === PROBLEM && !isForPrograms(path) && /text\/html/i.test(headers.get("Accept") ?? "")) return null;
 		if (this.#replica.stale) fields.push(["Webring-Stale", "true"]);

@@ -68,6 +68,12 @@ func TestAWorkerAnswersAsAnEdgeDoes(t *testing.T) {
 			sameAnswer(t, e, d.origin, target, more...)
 			compared++
 		}
+		// A search is the origin's.
+		for _, node := range []*origin{w.origin, d.origin} {
+			if r := node.get("/api/ring?q=a"); string(r.Body) != fromOrigin {
+				t.Errorf("a search: %d %s", r.Status, r.Body)
+			}
+		}
 		e.kill()
 		w.kill()
 		d.kill()
