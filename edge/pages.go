@@ -29,8 +29,13 @@ func (s *Shell) people(get func(path string, h fasthttp.RequestHandler)) {
 	for _, r := range pages.Routes() {
 		s.negotiated(get, r.Pattern, s.page(r.View))
 	}
+	get(pages.CardPath, s.card)
+	get(pages.CardsPath+"{slug:*}", s.card)
 	for _, asset := range static.Assets() {
 		get(asset.Path, serveAsset(asset, immutable))
+	}
+	for _, icon := range static.Icons {
+		get(icon.Path, serveAsset(icon, briefly))
 	}
 	get("/widget.js", serveAsset(static.Widget, briefly))
 }
@@ -45,6 +50,22 @@ func (s *Shell) page(v pages.View) fasthttp.RequestHandler {
 		p, failed := s.pages.Get(g, v, target, path, query)
 		s.sendPage(ctx, g, p, failed)
 	}
+}
+
+// card serves a card. When too many are being drawn, the ring's own stands for a member's.
+func (s *Shell) card(ctx *fasthttp.RequestCtx) {
+	g := s.core.enter()
+	defer g.leave()
+	sent, _ := uri.Target(&ctx.Request.Header)
+	_, path, _ := pages.Target(sent)
+	p, busy, failed := s.pages.Card(g, path)
+	if busy {
+		ctx.SetStatusCode(fasthttp.StatusFound)
+		setHeader(ctx, "Location", g.BaseURL()+pages.CardPath)
+		setHeader(ctx, "Cache-Control", "no-store")
+		return
+	}
+	s.sendPage(ctx, g, p, failed)
 }
 
 // sendPage answers with a page, or with what the core said instead of a document.

@@ -162,7 +162,7 @@ func TestPagesThatAreNotThereAreProblems(t *testing.T) {
 		"/members/": api.NotFound, "/members/alpha/": api.NotFound, "/members/a/b": api.NotFound, "/members": api.NotFound,
 		"/members/nobody": api.UnknownMember, "/members/%ff": api.NotFound, "/members/next": api.UnknownMember, "/members/%2e%2e": api.UnknownMember,
 		"/categories/none": api.EmptyRing, "/categories/": api.NotFound, "/categories/A%20B": api.EmptyRing,
-		"/badge/alpha": api.NotFound, "/badge/nobody.svg": api.UnknownMember, "/badge/alpha.example.svg": api.UnknownMember,
+		"/badge/alpha": api.NotFound, "/badge/nobody.png": api.UnknownMember, "/cards/nobody.png": api.UnknownMember, "/cards/alpha": api.NotFound, "/cards/a/b.png": api.NotFound, "/badge/nobody.svg": api.UnknownMember, "/badge/alpha.example.svg": api.UnknownMember,
 		"/ring?kind=cat": api.InvalidParameter, "/ring?page=0": api.InvalidParameter, "/problems/none": api.NotFound,
 	} {
 		r := s.get(target)
@@ -172,7 +172,7 @@ func TestPagesThatAreNotThereAreProblems(t *testing.T) {
 		}
 		wantFields(t, r, "Content-Type", "application/problem+json", "Cache-Control", "no-store")
 	}
-	for _, folder := range []string{"/members/", "/categories/", "/badge/"} {
+	for _, folder := range []string{"/members/", "/categories/", "/badge/", "/cards/"} {
 		long := folder + strings.Repeat("\"", MaxHeader-1000) // three times as long when it is escaped
 		for _, accept := range []string{"*/*", "text/markdown"} {
 			wantProblem(t, s.raw("GET "+long+" HTTP/1.1\r\nHost: x\r\nAccept: "+accept+"\r\n\r\n"), api.NotFound)
@@ -242,7 +242,7 @@ func TestRemovedMembersAreGone(t *testing.T) {
 	ring := newRing(t)
 	s := serve(t, Config{Core: ring})
 	pages := []string{"/", "/ring", "/categories/general", "/members/alpha", "/embed?from=gamma"}
-	for _, target := range append(pages, "/members/beta", "/badge/beta.svg", "/embed?from=beta") {
+	for _, target := range append(pages, "/members/beta", "/badge/beta.svg", "/badge/beta.png", "/cards/beta.png", "/embed?from=beta") {
 		for _, accept := range []string{"text/html", "text/markdown"} {
 			if r := s.get(target, "Accept", accept); r.status != 200 {
 				t.Fatalf("%s: status %d", target, r.status)
@@ -261,6 +261,7 @@ func TestRemovedMembersAreGone(t *testing.T) {
 		}
 	}
 	wantProblem(t, s.get("/badge/beta.svg"), api.UnknownMember)
+	wantProblem(t, s.get("/cards/beta.png"), api.MemberRemoved)
 	if r := s.get("/embed?from=beta"); r.status != 200 || !strings.Contains(r.body, "Nobody in the ring is known as") {
 		t.Errorf("snippets for a member who is gone: %d %s", r.status, r.body)
 	}
@@ -306,7 +307,7 @@ func TestPagesUnderChange(t *testing.T) {
 func TestTheFrontPageOfAnEmptyRing(t *testing.T) {
 	s := serve(t, Config{Core: openedRing(t)})
 	r := s.get("/")
-	if r.status != 200 || !strings.Contains(r.body, "Nobody is in the ring at present") || !strings.Contains(r.body, "Join for 1.00 USD") ||
+	if r.status != 200 || !strings.Contains(r.body, "Nobody yet") || !strings.Contains(r.body, "Join for 1.00 USD") ||
 		strings.Contains(r.body, "<table") {
 		t.Errorf("%d %s", r.status, r.body)
 	}
@@ -346,7 +347,7 @@ func TestAssetsAreNamedByTheirContent(t *testing.T) {
 
 func TestOtherSitesMayLoadWidgetAndBadge(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
-	for _, target := range []string{"/widget.js", static.Widget.Path, "/badge/alpha.svg"} {
+	for _, target := range []string{"/widget.js", static.Widget.Path, "/badge/alpha.svg", "/badge/alpha.png", "/badge/alpha@2x.png", "/card.png", "/cards/alpha.png"} {
 		r := s.get(target)
 		wantFields(t, r, "Cross-Origin-Resource-Policy", "cross-origin", "Access-Control-Allow-Origin", "*")
 		if again := s.get(target, "If-None-Match", r.header.Get("ETag")); r.status != 200 || again.status != 304 {

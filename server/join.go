@@ -35,7 +35,8 @@ func Check(s *paid.Service, base func() string, extra string) func(context.Conte
 			}
 		}
 		if len(c.Wrong) == 0 && c.Refusal == "" {
-			c.Command = templates.RegisterCommand(base(), extra, cleaned(d.Request).JSON())
+			body := cleaned(d.Request).JSON()
+			c.Body, c.Command = string(body), templates.RegisterCommand(base(), extra, body)
 		}
 		return c
 	}

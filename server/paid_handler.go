@@ -28,6 +28,7 @@ func Paid(s *paid.Service, operation string, body func(*fasthttp.RequestCtx) []b
 			Body:           bytes.Clone(body(ctx)),
 			AcceptPayment:  string(bytes.Join(h.PeekAll("Accept-Payment"), []byte(","))),
 			IdempotencyKey: string(h.Peek("Idempotency-Key")),
+			WalletAccount:  string(bytes.Join(h.PeekAll("Wallet-Account"), []byte(","))),
 			Client:         client,
 			Secure:         secure,
 			Request:        string(h.Peek("X-Request-Id")), // as the shell has it

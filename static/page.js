@@ -1,4 +1,4 @@
-// Keeps the numbers of an open page true. Elements with data-live hold one
+// Keeps the numbers of an open page true, and copies. Elements with data-live hold one
 // number each; only their text is changed, and only when the page that the
 // ring sends now has the same ones. Whatever would move things is left to the
 // reader: a line that has its place says that there is something new.
@@ -24,3 +24,23 @@
   setInterval(quietly, every);
   document.addEventListener("visibilitychange", quietly);
 })();
+
+// Every command and snippet gets a button that copies it.
+for (const pre of document.querySelectorAll("pre:not([data-nocopy])")) {
+  const box = document.createElement("div"), button = document.createElement("button");
+  Object.assign(box, { className: "copied" });
+  Object.assign(button, { className: "copy plain", type: "button", textContent: "Copy", ariaLive: "polite" });
+  pre.replaceWith(box);
+  box.append(pre, button);
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(pre.textContent);
+      button.textContent = "Copied";
+    } catch {
+      // Without leave or TLS the words are selected, for the keyboard to copy.
+      getSelection().selectAllChildren(pre);
+      button.textContent = document.execCommand("copy") ? "Copied" : "Selected";
+    }
+    setTimeout(() => (button.textContent = "Copy"), 2500);
+  });
+}

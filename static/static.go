@@ -30,6 +30,8 @@ var (
 	styleSheet []byte
 	//go:embed page.js
 	pageScript []byte
+	//go:embed pay.js
+	payScript []byte
 	//go:embed icon.svg
 	icon []byte
 	//go:embed widget.js
@@ -47,13 +49,27 @@ var FaceTTF []byte
 const javaScript = "text/javascript; charset=utf-8"
 
 // The files of the pages: the display face, their one style sheet, which names the face by
-// its path, the script that refreshes numbers, and the icon.
+// its path, the script that refreshes numbers, the one that asks wallets, and the icon.
 var (
 	Face   = Asset{Path: named("/static/face", "woff2", face), Type: "font/woff2", Body: face}
 	Style  = styled("/static/style", bytes.Replace(styleSheet, []byte("face.woff2"), []byte(path.Base(Face.Path)), 1))
 	Script = Asset{Path: named("/static/page", "js", pageScript), Type: javaScript, Body: pageScript}
+	Pay    = Asset{Path: named("/static/pay", "js", payScript), Type: javaScript, Body: payScript}
 	Icon   = Asset{Path: named("/static/icon", "svg", icon), Type: "image/svg+xml", Body: icon}
 )
+
+//go:embed favicon.ico
+var favicon []byte
+
+//go:embed apple-touch-icon.png
+var touchIcon []byte
+
+// Icons are the icons that browsers ask for at paths of their own choice, whatever a page
+// says.
+var Icons = []Asset{
+	{Path: "/favicon.ico", Type: "image/x-icon", Body: favicon},
+	{Path: "/apple-touch-icon.png", Type: "image/png", Body: touchIcon},
+}
 
 // Widget is the script that members put on their pages, at the path that is
 // its own for ever. At /widget.js the same bytes are served until they change.
@@ -68,7 +84,7 @@ var (
 var Widget = Asset{Path: named("/widget", "js", widget), Type: javaScript, Body: widget, Shared: true}
 
 // Assets lists every file there is.
-func Assets() []Asset { return []Asset{Face, Style, Script, Icon, Widget} }
+func Assets() []Asset { return []Asset{Face, Style, Script, Pay, Icon, Widget} }
 
 func styled(path string, body []byte) Asset {
 	return Asset{Path: named(path, "css", body), Type: "text/css; charset=utf-8", Body: body}

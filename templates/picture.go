@@ -1,20 +1,22 @@
 package templates
 
 import (
-	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// Picture is the ring, drawn: members stand around it in ring order, and a ray
-// shows what was paid for each. Of a large ring it shows a sample.
+// Picture is the ring, drawn: members stand around it in ring order, and a ray shows what
+// was paid for each. The bright part of a ray still stands, the pale part has faded. A
+// large ring is drawn in part: the first by standing, and a sample of the others.
 type Picture struct {
 	Members  int    // in the ring
-	Marks    []Mark // in ring order
-	First    *Mark  // the member at rank 1, sampled or not
+	Top      []Mark // the first by standing, the highest first
+	Marks    []Mark // of all members, in ring order or evenly spread; some may be in Top
 	Here     *Mark  // the member of the page, or nil
 	From, To int    // the part of the ring that a page lists; 0 for none
+	Kinds    []Kind // how many there are of each, for the key; nil to leave it out
 }
 
 // Mark is one member in the picture.
@@ -25,24 +27,41 @@ type Mark struct {
 	Kind     string
 	Position int   // in the ring, from 1
 	Total    int64 // cents paid in all
+	Standing int64 // cents that stand, of Total
 }
 
-// Sizes in the picture's own units; it is 400 wide and high.
+// Sizes in the picture's own units; the ring's middle is at 200, 200.
 const (
 	middle  = 200.0
 	radius  = 122.0
-	longest = 66.0 // ray
-	// Up to this number of marks, each is a link of its own. More would be too small
-	// to hit, and are drawn together.
-	linked = 60
+	gap     = 7.0   // between the ring and a ray
+	longest = 62.0  // ray
+	outside = 208.0 // where the numerals stand
+	// apart is how far they are from each other at least, as an angle.
+	apart = 24 / outside
+	// Up to this number of members, each is a link of its own. In a larger ring only some of
+	// the first are, since the others are too small to hit.
+	linked      = 40
+	linkedOfTop = 10
+	// named is how many of the first have a numeral, and stand by name below the picture.
+	named = 3
 )
 
-// point gives the point at a distance from the middle, in the direction of a position
-// of the ring. The first position is at the top.
-func (p Picture) point(position int, distance float64) (x, y string) {
-	angle := 2*math.Pi*float64(position-1)/float64(max(p.Members, 1)) - math.Pi/2
-	return unit(middle + distance*math.Cos(angle)), unit(middle + distance*math.Sin(angle))
+// angle is the direction of a position of the ring. The first position is at the top.
+func (p Picture) angle(position int) float64 {
+	return 2*math.Pi*float64(position-1)/float64(max(p.Members, 1)) - math.Pi/2
 }
+
+// point gives the point at a distance from the middle, in the direction of a position.
+func (p Picture) point(position int, distance float64) (x, y string) {
+	return units(spot(p.angle(position), distance))
+}
+
+func spot(angle, distance float64) (x, y float64) {
+	return middle + distance*math.Cos(angle), middle + distance*math.Sin(angle)
+}
+
+func units(x, y float64) (string, string) { return unit(x), unit(y) }
 
 func unit(f float64) string { return strconv.FormatFloat(math.Round(f*10)/10, 'f', -1, 64) }
 
@@ -51,64 +70,173 @@ func unit(f float64) string { return strconv.FormatFloat(math.Round(f*10)/10, 'f
 // is less than a dollar.
 func (p Picture) length(m Mark) float64 {
 	most := int64(2000)
-	for _, other := range p.Marks {
-		most = max(most, other.Total)
+	for _, marks := range [...][]Mark{p.Marks, p.Top} {
+		for _, other := range marks {
+			most = max(most, other.Total)
+		}
 	}
-	if p.First != nil {
-		most = max(most, p.First.Total)
+	if p.Here != nil {
+		most = max(most, p.Here.Total)
 	}
 	return 5 + (longest-5)*math.Log(max(1, float64(m.Total)/100))/math.Log(float64(most)/100)
 }
 
-// ray is the path of one member's ray.
-func (p Picture) ray(m Mark) string {
-	x, y := p.point(m.Position, radius+7)
-	tipX, tipY := p.point(m.Position, radius+7+p.length(m))
+// line is the part of a member's ray between two distances from its foot.
+func (p Picture) line(m Mark, from, to float64) string {
+	x, y := p.point(m.Position, radius+gap+from)
+	tipX, tipY := p.point(m.Position, radius+gap+to)
 	return "M" + x + " " + y + "L" + tipX + " " + tipY
 }
 
-// rays are the rays of all members of one kind.
-func (p Picture) rays(kind string) string {
-	var b strings.Builder
+// bright is how much of the ray still stands.
+func (p Picture) bright(m Mark) float64 {
+	if m.Total <= 0 || m.Standing <= 0 {
+		return 0
+	}
+	return p.length(m) * min(1, float64(m.Standing)/float64(m.Total))
+}
+
+// ray is the path of the part of one member's ray that stands, "" when nothing does, and
+// faded that of the rest, "" when all of it stands.
+func (p Picture) ray(m Mark) string {
+	if b := p.bright(m); b > 0 {
+		return p.line(m, 0, b)
+	}
+	return ""
+}
+
+func (p Picture) faded(m Mark) string {
+	if b, l := p.bright(m), p.length(m); l-b >= 0.5 {
+		return p.line(m, b, l)
+	}
+	return ""
+}
+
+// single are the members that are links of their own.
+func (p Picture) single() []Mark {
+	if p.Members > linked {
+		return p.Top[:min(len(p.Top), linkedOfTop)]
+	}
+	all := slices.Clone(p.Top)
 	for _, m := range p.Marks {
-		if m.Kind == kind {
-			b.WriteString(p.ray(m))
+		if !p.top(m) {
+			all = append(all, m)
 		}
+	}
+	return all
+}
+
+// together are the members of one kind that are drawn as one: of the first those that are
+// no links of their own, and of the others all.
+func (p Picture) together(kind string) (top, others []Mark) {
+	if p.Members <= linked {
+		return nil, nil
+	}
+	for _, m := range p.Top[min(len(p.Top), linkedOfTop):] {
+		if m.Kind == kind {
+			top = append(top, m)
+		}
+	}
+	for _, m := range p.Marks {
+		if m.Kind == kind && !p.top(m) {
+			others = append(others, m)
+		}
+	}
+	return top, others
+}
+
+// top says whether a member is among the first.
+func (p Picture) top(m Mark) bool {
+	return slices.ContainsFunc(p.Top, func(t Mark) bool { return t.Position == m.Position })
+}
+
+// rays are the parts of rays that stand, of several members, and pales those that have
+// faded. dots are the marks on the ring: lines of length 0 with round ends.
+func (p Picture) rays(marks []Mark) string { return joined(marks, p.ray) }
+
+func (p Picture) pales(marks []Mark) string { return joined(marks, p.faded) }
+
+func (p Picture) dots(marks []Mark) string {
+	return joined(marks, func(m Mark) string {
+		x, y := p.point(m.Position, radius)
+		return "M" + x + " " + y + "h0"
+	})
+}
+
+func joined(marks []Mark, path func(Mark) string) string {
+	var b strings.Builder
+	for _, m := range marks {
+		b.WriteString(path(m))
 	}
 	return b.String()
 }
 
-// dots are the marks of all members of one kind: lines of length 0 with round ends,
-// which show as dots.
-func (p Picture) dots(kind string) string {
-	var b strings.Builder
-	for _, m := range p.Marks {
-		if m.Kind == kind {
-			x, y := p.point(m.Position, radius)
-			b.WriteString("M" + x + " " + y + "h0")
-		}
+// size is that of the marks of single members.
+func (p Picture) size() float64 {
+	if p.Members > linked {
+		return 3
 	}
-	return b.String()
+	return 5.2
 }
 
 // shape is the outline of one member's mark. Kinds differ in form, too: agents
 // are round, MCP servers square, websites stand on a corner.
 func (p Picture) shape(m Mark) string {
 	x, y := p.point(m.Position, radius)
-	return outline(m.Kind, x, y, 5.2)
+	return outline(m.Kind, x, y, p.size())
 }
 
 func outline(kind, x, y string, size float64) string {
 	switch s := unit(size); kind {
 	case "mcp":
-		e := unit(size * 0.9)
-		return "M" + x + " " + y + "m-" + e + "-" + e + "h" + unit(size*1.8) + "v" + unit(size*1.8) + "h-" + unit(size*1.8) + "z"
+		e, w := unit(size*0.9), unit(size*1.8)
+		return "M" + x + " " + y + "m-" + e + "-" + e + "h" + w + "v" + w + "h-" + w + "z"
 	case "website":
 		d := unit(size * 1.2)
 		return "M" + x + " " + y + "m0-" + d + "l" + d + " " + d + "l-" + d + " " + d + "l-" + d + "-" + d + "z"
 	default:
 		return "M" + x + " " + y + "m-" + s + " 0a" + s + " " + s + " 0 1 0 " + unit(2*size) + " 0a" + s + " " + s + " 0 1 0-" + unit(2*size) + " 0z"
 	}
+}
+
+// numeral is the rank of one of the first, outside the rays.
+type numeral struct {
+	Rank     int
+	X, Y     string // of its middle
+	Baseline string
+	Lead     string // the line to its ray
+}
+
+// numerals are those of the first three. Where they would lie over each other, they move
+// aside.
+func (p Picture) numerals() []numeral {
+	first := p.Top[:min(len(p.Top), named)]
+	order, angles := make([]int, len(first)), make([]float64, len(first))
+	for i, m := range first {
+		order[i], angles[i] = i, p.angle(m.Position)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return first[a].Position - first[b].Position })
+	for range 40 { // each halves what lies over each other
+		for i, one := range order {
+			other := order[(i+1)%len(order)]
+			d := angles[other] - angles[one]
+			if i == len(order)-1 {
+				d += 2 * math.Pi
+			}
+			if one != other && d < apart {
+				angles[one] -= (apart - d) / 2
+				angles[other] += (apart - d) / 2
+			}
+		}
+	}
+	var all []numeral
+	for i, m := range first {
+		x, y := spot(angles[i], outside)
+		fromX, fromY := p.point(m.Position, radius+gap+p.length(m)+3)
+		toX, toY := units(spot(angles[i], outside-10))
+		all = append(all, numeral{Rank: i + 1, X: unit(x), Y: unit(y), Baseline: unit(y + 4.8), Lead: "M" + fromX + " " + fromY + "L" + toX + " " + toY})
+	}
+	return all
 }
 
 // x and y are where a mark stands.
@@ -135,7 +263,7 @@ func (p Picture) stretch() string {
 	if p.From == 0 || p.To-p.From+1 >= p.Members {
 		return ""
 	}
-	to := max(p.To, p.From+p.Members/linked)
+	to := max(p.To, p.From+p.Members/60)
 	x, y := p.point(p.From, radius-12)
 	endX, endY := p.point(to, radius-12)
 	wide := "0"
@@ -146,27 +274,37 @@ func (p Picture) stretch() string {
 	return "M" + x + " " + y + "A" + r + " " + r + " 0 " + wide + " 1 " + endX + " " + endY
 }
 
-// rayBreadth and dotBreadth are how thick rays and marks are when they are
-// drawn together.
-func (p Picture) rayBreadth() string { return unit(min(4, max(1.4, 150/float64(len(p.Marks))))) }
+// longestTitle is how many characters of a name, and of a host, appear where a pointer
+// rests.
+const longestTitle = 28
 
-func (p Picture) dotBreadth() string { return unit(min(9, max(3.2, 420/float64(len(p.Marks))))) }
+// title says whose mark it is.
+func (m Mark) title() string {
+	return clipped(m.Name, longestTitle) + ", " + clipped(Where(m.URL), longestTitle)
+}
+
+func clipped(s string, most int) string {
+	if runes := []rune(s); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return s
+}
 
 // words say what the picture shows.
 func (p Picture) words() string {
-	var b strings.Builder
-	switch {
+	const key = " The longer a ray, the more was paid; pale: faded."
+	switch first := strconv.Itoa(len(p.Top)); {
 	case p.Members == 0:
-		return "The ring has no members at present."
+		return "The ring has no members at present: the place at its top is free."
 	case p.Members == 1:
-		b.WriteString("The ring, with its only member")
-	case len(p.Marks) < p.Members:
-		fmt.Fprintf(&b, "The ring of %s members; %d of them, evenly spread, are drawn", grouped(p.Members), len(p.Marks))
+		return "The ring with its only member." + key
+	case p.Members <= linked || len(p.Top) == 0:
+		return "All members in the order of joining, from the top." + key
+	case len(p.Marks) == p.Members:
+		return "All members in the order of joining, the first " + first + " by standing with strong rays." + key
 	default:
-		fmt.Fprintf(&b, "The ring of %s members", grouped(p.Members))
+		return "The first " + first + " by standing and some others, in the order of joining." + key
 	}
-	b.WriteString(" in the order of joining, from the top. The longer a ray, the more was paid.")
-	return b.String()
 }
 
 // placed says where the member of the page, or the listed part, stands.

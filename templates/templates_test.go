@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"encoding/xml"
@@ -8,11 +9,13 @@ import (
 	"image"
 	"image/draw"
 	"image/png"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +51,9 @@ func below(path string) Page {
 	return p
 }
 
+// wallet is of a ring that browsers can pay.
+var wallet = Wallet{Base: "https://ring.example", Script: "/static/w.js", Networks: []string{"tempo:4217", "evm:8453"}}
+
 func hostile() []Row {
 	joined := time.Date(2026, 1, 31, 8, 0, 0, 0, time.UTC)
 	return []Row{
@@ -65,19 +71,20 @@ func hostile() []Row {
 func drawing(rows []Row) Picture {
 	p := Picture{Members: len(rows)}
 	for i, r := range rows {
-		p.Marks = append(p.Marks, Mark{Slug: r.Slug, Name: r.Name, URL: r.URL, Kind: r.Kind, Position: i + 1, Total: 100 * int64(i+1)})
+		p.Marks = append(p.Marks, Mark{Slug: r.Slug, Name: r.Name, URL: r.URL, Kind: r.Kind, Position: i + 1, Total: 100 * int64(i+1), Standing: 25 * int64(i+1)})
 	}
+	p.Top = p.Marks
 	return p
 }
 
 func TestHomeOfAFilledRing(t *testing.T) {
 	rows := hostile()
 	p := drawing(rows)
-	p.First = &p.Marks[0]
+	p.Kinds = []Kind{{"agent", 1}, {"mcp", 1}, {"website", 1}}
 	front := page
 	front.Ring, front.Description, front.Canonical = `</script><b>"`, "A ring & its <members>.", "https://ring.example/"
 	golden(t, "home", string(Home{Page: front, Base: "https://ring.example", Members: 4, Leader: &rows[0], Rows: rows, Fee: "1.00", JoinAtFirst: "11.01",
-		Kinds: []Kind{{"agent", 1}, {"mcp", 1}, {"website", 1}}, Categories: []Category{{"news", 2}, {"general", 1}}, Picture: p}.HTML()))
+		Categories: []Category{{"news", 2}, {"general", 1}}, Picture: p}.HTML()))
 }
 
 func TestHomeOfAnEmptyRing(t *testing.T) {
@@ -91,9 +98,9 @@ func TestThePagesOfARing(t *testing.T) {
 	for i := range uint64(30) {
 		brought.Days = append(brought.Days, HopsDay{Day: rows[0].Joined.AddDate(0, 0, int(i)), From: i % 7, To: 100 * (i % 5)})
 	}
-	golden(t, "member", string(Member{Page: below("/members/second"), Base: "https://ring.example", Row: rows[1], Members: 3, Prev: rows[2], Next: rows[0], MinBid: "1.00", Picture: drawing(rows),
+	golden(t, "member", string(Member{Page: below("/members/second"), Base: "https://ring.example", Row: rows[1], Members: 3, Prev: rows[2], Next: rows[0], MinBid: "1.00", Wallet: wallet, Picture: drawing(rows),
 		Owner: "0x00000000000000000000000000000000000000bb", Hops: &brought}.HTML()))
-	golden(t, "member-asleep", string(Member{Page: below("/members/first"), Base: "https://ring.example", Row: rows[0], Members: 3, Prev: rows[1], Next: rows[2], MinBid: "1.00", Picture: drawing(rows),
+	golden(t, "member-asleep", string(Member{Page: below("/members/first"), Base: "https://ring.example", Row: rows[0], Members: 3, Prev: rows[1], Next: rows[2], MinBid: "1.00", Wallet: Wallet{Base: "https://ring.example", Script: "/static/w.js", Networks: []string{"tempo:4217"}}, Picture: drawing(rows),
 		Owner: "0x00000000000000000000000000000000000000aa", Claimed: true}.HTML()))
 	golden(t, "embed", string(Embed{Page: page, Base: "https://ring.example", From: "second", Member: &rows[1], Prev: rows[2], Next: rows[0], Widget: "/widget-1.js", Integrity: "sha384-x"}.HTML()))
 }
@@ -127,13 +134,13 @@ func TestThePagesOfTheOperator(t *testing.T) {
 }
 
 func TestJoin(t *testing.T) {
-	v := Join{Page: page, Fee: "1.00", MinBid: "1.00", JoinAtFirst: "11.01", Rule: "A rule.", Payments: true}
+	v := Join{Page: page, Fee: "1.00", MinBid: "1.00", JoinAtFirst: "11.01", Rule: "A rule.", Payments: true, Wallet: wallet}
 	golden(t, "join", string(v.HTML()))
 	v.Draft = Draft{Name: `"><script>`, Kind: "mcp", Description: "</textarea><b>", Bid: "2.00"}
 	v.Checked = &Checked{Wrong: map[string]string{"url": "The address is required."}}
 	golden(t, "join-wrong", string(v.HTML()))
 	v.Checked = &Checked{Score: "72", Scorer: "local", Report: "https://ring.example/reports/1", Price: "3.00", Rank: 1234, Slug: "x",
-		Command: RegisterCommand("https://ring.example", "", v.Draft.JSON())}
+		Body: string(v.Draft.JSON()), Command: RegisterCommand("https://ring.example", "", v.Draft.JSON())}
 	golden(t, "join-right", string(v.HTML()))
 }
 
@@ -146,7 +153,7 @@ func TestAHostStandsBesideAMembersNameWhereverItIsShown(t *testing.T) {
 		{Slug: "the-bank-2", Rank: 2, Position: 2, Name: name, URL: "http://www.hill.example/bank/?q=1", Kind: "website", Category: "general"},
 	}
 	p := drawing(rows)
-	p.First, p.Here = &p.Marks[0], &p.Marks[1]
+	p.Here = &p.Marks[1]
 	markup := regexp.MustCompile(`<[^>]*>`)
 	for of, page := range map[string][]byte{
 		"home":   Home{Page: page, Members: 2, Leader: &rows[0], Rows: rows, Picture: p}.HTML(),
@@ -160,7 +167,7 @@ func TestAHostStandsBesideAMembersNameWhereverItIsShown(t *testing.T) {
 			t.Errorf("%s shows %d names", of, len(behind))
 		}
 		for _, rest := range behind {
-			rest = strings.TrimLeft(rest, " ,\n")
+			rest = strings.TrimLeft(rest, " ,(\n")
 			if !strings.HasPrefix(rest, "bank.example") && !strings.HasPrefix(rest, "www.hill.example/bank") {
 				t.Errorf("%s shows a name with %.40q behind it", of, rest)
 			}
@@ -295,25 +302,89 @@ func powerShell(t *testing.T, line string) (words []string) {
 	return words
 }
 
+// Of every ring the first forty have their rays, and the first three their numerals and
+// names; the picture stays small, however long names are.
 func TestPictures(t *testing.T) {
-	for _, n := range []int{0, 1, 2, 3, linked, linked + 1, 120} {
-		p := Picture{Members: n * 1000}
-		for i := range n {
-			p.Marks = append(p.Marks, Mark{Slug: "s", Name: "n", Kind: kinds[i%3], Position: 1000*i + 1, Total: int64(100 + i*i*10)})
+	for _, n := range []int{0, 1, 2, 3, linked, linked + 1, 2000, 100_000} {
+		p := Picture{Members: n}
+		mark := func(i, standing int) Mark {
+			return Mark{Slug: strings.Repeat("s", 48), Name: strings.Repeat("\u4e09", 80), URL: "https://" + strings.Repeat("h", 60) + ".example/",
+				Kind: kinds[i%3], Position: i + 1, Total: int64(100 + i%997*10), Standing: int64(standing)}
+		}
+		for i := range min(n, 80) {
+			p.Marks = append(p.Marks, mark(i*n/min(n, 80), 0))
+		}
+		for i := range min(n, 40) {
+			p.Top = append(p.Top, mark((i*7919+n/2)%n, 100-i))
 		}
 		if n > 0 {
-			p.First, p.Here, p.From, p.To = &p.Marks[n-1], &p.Marks[0], 1, 50
+			p.Here, p.From, p.To = &p.Marks[n/2%len(p.Marks)], 1, 50
 		}
-		page := string(Ring{Page: page, Members: n, Picture: p}.HTML())
-		if strings.Contains(page, "NaN") || strings.Contains(page, "Inf") {
-			t.Errorf("%d marks: %s", n, page)
+		var b bytes.Buffer
+		if err := picture(page, p).Render(t.Context(), &b); err != nil {
+			t.Fatal(err)
 		}
-		if links := strings.Count(page, `<a class="mark`); n <= linked && links != n || n > linked && links > 0 {
-			t.Errorf("%d marks: %d links", n, links)
+		drawn, _, _ := strings.Cut(b.String(), "<figcaption>")
+		if strings.Contains(drawn, "NaN") || strings.Contains(drawn, "Inf") {
+			t.Errorf("%d members: %s", n, drawn)
 		}
-		if len(page) > 24<<10 {
-			t.Errorf("%d marks: %d bytes", n, len(page))
+		for _, m := range p.Top {
+			if x, y := p.point(m.Position, radius+gap); !strings.Contains(drawn, "M"+x+" "+y+"L") {
+				t.Errorf("%d members: no ray at %d", n, m.Position)
+			}
 		}
+		if got := strings.Count(drawn, `<text class="numeral`); got != min(n, named) {
+			t.Errorf("%d members: %d numerals", n, got)
+		}
+		if links := strings.Count(drawn, `<a class="mark`); n <= linked && links != n || n > linked && links != linkedOfTop {
+			t.Errorf("%d members: %d links", n, links)
+		}
+		if len(drawn) > 12<<10 && n > linked {
+			t.Errorf("%d members: %d bytes", n, len(drawn))
+		}
+	}
+}
+
+// The numerals of the first three do not lie over each other, and stay in the picture.
+func TestNumeralsStandApart(t *testing.T) {
+	for _, positions := range [][]int{{1, 2, 3}, {2, 1, 3}, {1, 1000, 999}, {1000, 1, 2}, {500, 501, 250}, {1, 2}, {7}} {
+		p := Picture{Members: 1000}
+		for _, at := range positions {
+			p.Top = append(p.Top, Mark{Kind: "agent", Position: at, Total: 100, Standing: 100})
+		}
+		all := p.numerals()
+		spot := func(n numeral) (xy [2]float64) {
+			for i, s := range []string{n.X, n.Y} {
+				f, err := strconv.ParseFloat(s, 64)
+				if err != nil || f < -10 || f > 410 {
+					t.Errorf("%v: a numeral at %s", positions, s)
+				}
+				xy[i] = f
+			}
+			return xy
+		}
+		for i, one := range all {
+			for _, other := range all[:i] {
+				if a, b := spot(one), spot(other); math.Hypot(a[0]-b[0], a[1]-b[1]) < 20.5 {
+					t.Errorf("%v: numerals at %v and %v", positions, a, b)
+				}
+			}
+		}
+	}
+}
+
+// What has faded is the outer part of a ray.
+func TestTheBrightPartOfARayStands(t *testing.T) {
+	p := Picture{Members: 4, Marks: []Mark{{Kind: "agent", Position: 1, Total: 10_000, Standing: 2500}}}
+	m := p.Marks[0]
+	if l := p.length(m); p.ray(m) != p.line(m, 0, l/4) || p.faded(m) != p.line(m, l/4, l) {
+		t.Errorf("%s, then %s", p.ray(m), p.faded(m))
+	}
+	if m.Standing = 0; p.ray(m) != "" || p.faded(m) != p.line(m, 0, p.length(m)) {
+		t.Error("a ray of which nothing stands is bright")
+	}
+	if m.Standing = m.Total; p.faded(m) != "" {
+		t.Error("a ray that stands in full is pale")
 	}
 }
 

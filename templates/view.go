@@ -18,7 +18,8 @@ type Page struct {
 	Description string // for search results and previews, or ""
 	Root        string // relative address of the home page's folder: "" or "../"
 	Path        string // of the page itself; marks it in the navigation
-	Canonical   string // the page's URL, for previews and search, or ""
+	Canonical   string // the page's URL, for search, or ""
+	Share       Share
 	Style       string // path of the style sheet
 	Face        string // path of the display face, or ""
 	Script      string // path of the script that refreshes numbers, or ""
@@ -43,7 +44,6 @@ type Home struct {
 	Page
 	Base        string // the ring's URL, without a slash at its end
 	Members     int
-	Kinds       []Kind
 	Leader      *Row // nil in an empty ring
 	Rows        []Row
 	Fee         string
@@ -136,6 +136,7 @@ type Member struct {
 	Members    int // in the ring
 	Prev, Next Row
 	MinBid     string
+	Wallet     Wallet
 	Picture    Picture
 	Hops       *Hops  // nil when they are not known
 	Owner      string // the account, "" when it is not known
@@ -150,6 +151,7 @@ type Join struct {
 	JoinAtFirst string
 	Rule        string // what the score has to be
 	Payments    bool   // whether the ring takes any
+	Wallet      Wallet
 	Categories  []Category
 	Draft       Draft
 	Checked     *Checked // nil before a check
@@ -177,6 +179,7 @@ type Checked struct {
 	Price    string
 	Rank     int
 	Slug     string // that the member would get
+	Body     string // JSON of the registration
 	Command  string // that pays
 }
 

@@ -24,15 +24,42 @@ func kindName(kind string) string {
 
 func kindNames(kind string) string { return kindName(kind) + "s" }
 
-// kindWhat is the text of the link to the members of one kind.
-func kindWhat(kind string) string {
-	switch kind {
-	case "agent":
-		return "that act"
-	case "mcp":
-		return "that lend tools"
+// kindCount is what so many members of one kind are called.
+func kindCount(kind string, n int) string {
+	name := kindName(kind)
+	if kind != "mcp" {
+		name = strings.ToLower(name)
 	}
-	return "that can be read"
+	if n != 1 {
+		name += "s"
+	}
+	return name
+}
+
+// sizeOf is the class of a name's size: longer names are set smaller, so that what stands
+// below them stays on the first screen. Characters of East Asia are as wide as two.
+func sizeOf(name string) string {
+	width, word, widest := 0, 0, 0
+	for _, r := range name {
+		n := 1
+		if r >= 0x1100 {
+			n = 2
+		}
+		width += n
+		if word += n; r == ' ' {
+			word = 0
+		}
+		widest = max(widest, word)
+	}
+	switch {
+	case width > 48 || widest > 24:
+		return "longest"
+	case width > 28 || widest > 15:
+		return "longer"
+	case width > 16 || widest > 11:
+		return "long"
+	}
+	return ""
 }
 
 // grouped writes a number with its thousands apart.
@@ -93,11 +120,7 @@ func joinCommand(base string) string {
 // bidCommand pays for the member: what takes rank 1, or the least there is.
 // Slugs have no characters that JSON reads.
 func bidCommand(v Member) string {
-	amount := v.Row.TakeFirst
-	if amount == "" {
-		amount = v.MinBid
-	}
-	return client + quotedURL(v.Base+"/api/bid") + " -J " + quotedJSON([]byte(`{"member":"`+v.Row.Slug+`","amount":"`+amount+`"}`))
+	return client + quotedURL(v.Base+"/api/bid") + " -J " + quotedJSON([]byte(`{"member":"`+v.Row.Slug+`","amount":"`+v.bidAmount()+`"}`))
 }
 
 // changeCommand changes the member, by a signature of its owner.

@@ -82,12 +82,12 @@ async function visit({ name, path, fill, status = 200 }) {
 }
 
 // wordsOf is what there is to read, apart from the widget, which says more with
-// script, and from the numbers and the order of the members, which change while
+// script, from the buttons that copy, and from the numbers and the order of the members, which change while
 // the test runs.
 function wordsOf(page) {
   return page.evaluate(() => {
     const copy = document.body.cloneNode(true);
-    copy.querySelectorAll("webring-online").forEach((e) => e.remove());
+    copy.querySelectorAll("webring-online, .copy").forEach((e) => e.remove());
     return [...copy.querySelectorAll("*")].flatMap((e) => [...e.childNodes]).filter((n) => n.nodeType === Node.TEXT_NODE)
       .map((n) => n.data.trim().replace(/[0-9]+/g, "0")).sort().join(" ");
   });
@@ -119,7 +119,7 @@ async function submit(page, fill) {
 // the page, is on the screen then, and shows that it is.
 async function keyboard(page, where) {
   const expected = await page.evaluate(() => {
-    const able = [...document.querySelectorAll("a[href], button, input, textarea, [tabindex]")].filter((e) =>
+    const able = [...document.querySelectorAll("a[href], button, input, select, summary, textarea, [tabindex]")].filter((e) =>
       e.tabIndex >= 0 && e.checkVisibility() && !(e.type === "radio" && e !== (document.querySelector(`input[name="${e.name}"]:checked`) ?? document.querySelector(`input[name="${e.name}"]`))));
     able.forEach((e, i) => (e.stop = i));
     document.activeElement?.blur();

@@ -17,6 +17,7 @@ type Content struct {
 	forms  Forms
 	packed atomic.Int64 // bytes of all forms
 	Shared bool         // whether pages of other sites load it
+	Plain  bool         // whether it is compressed already, and always sent as it is
 }
 
 // New gives the content of a media type.
@@ -29,9 +30,11 @@ func New(media string, body []byte) *Content {
 // for, and gives its status and body: in the best coding that the client takes, or
 // none with 304. made is how many bytes the content has grown by.
 func (c *Content) AppendAnswer(dst []byte, h Fields, cache string) (_ []byte, status int, body []byte, made int) {
-	f, made := c.forms.Pick(&Lasting, c.body, h)
-	if made > 0 {
-		c.packed.Add(int64(made))
+	f := Form{Body: c.body}
+	if !c.Plain {
+		if f, made = c.forms.Pick(&Lasting, c.body, h); made > 0 {
+			c.packed.Add(int64(made))
+		}
 	}
 	dst = append(dst, "ETag: \""...)
 	at := len(dst) - 1

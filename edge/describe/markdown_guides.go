@@ -92,7 +92,8 @@ func markdownEmbed(s *Source, query string) ([]byte, error) {
 		"Attributes: `compact` (one line), `theme` (`light`, `dark` or `auto`; otherwise the colours of the page), `level` (of the heading), `api`.\n\n```html\n<webring-online%s>\n%s</webring-online>\n<script src=\"%s/widget.js\" async></script>\n```\n\n", attribute, anchors, ring.Base)
 	r.say("A page with a Content-Security-Policy names `%s` in `script-src` and `connect-src`. Nothing inline is used.\n\n", ring.Base)
 	r.say("## Links\n\n```html\n<nav aria-label=\"Webring\">\n%s</nav>\n```\n\n", anchors)
-	r.say("## Badge\n\n```html\n<a href=\"%[1]s/members/%[2]s\"><img src=\"%[1]s/badge/%[2]s.svg\" height=\"28\" alt=\"Member of the ring\"></a>\n```\n\n", ring.Base, slug)
+	r.say("## Badge\n\n```html\n<a href=\"%[1]s/members/%[2]s\"><img src=\"%[1]s/badge/%[2]s.svg\" height=\"28\" alt=\"Member of the ring\"></a>\n```\n\n"+
+		"A button of 88 × 31 pixels is at `/badge/%[2]s.png`.\n\n", ring.Base, slug)
 	r.say("A link from the site to any of these addresses verifies the member. The neighbours as JSON: `%s/api/widget%s`\n", ring.Base, asks)
 	return []byte(r.b.String()), nil
 }

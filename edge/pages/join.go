@@ -34,7 +34,7 @@ func (r *reader) join(path string) (templates.Join, bool) {
 	return templates.Join{
 		Page: v.about.frame(path, "Join "+v.about.Name, "What it takes to join the ring, and a free check of your site."),
 		Fee:  v.about.Payments.Fee, MinBid: board.Rules.MinBid, JoinAtFirst: board.Rules.JoinAtFirst,
-		Rule: v.about.Validation.Rule, Payments: len(v.about.Payments.Networks) > 0, Categories: v.categories,
+		Rule: v.about.Validation.Rule, Payments: len(v.about.Payments.Networks) > 0, Wallet: v.about.wallet(r.core.BaseURL()), Categories: v.categories,
 	}, true
 }
 

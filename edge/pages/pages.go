@@ -44,10 +44,13 @@ type Pages struct {
 	now     func() time.Time
 	drawing [drawingStripes]sync.Mutex // held while a page is drawn, by its key
 	rooms   sync.Pool                  // of *[]api.Response
+	cards   cards
 }
 
 // New prepares the pages of a site. now is the clock of documents.
-func New(site describe.Site, now func() time.Time) *Pages { return &Pages{site: site, now: now} }
+func New(site describe.Site, now func() time.Time) *Pages {
+	return &Pages{site: site, now: now, cards: newCards()}
+}
 
 // Route is the pattern of a path, for the router, and the page there.
 type Route struct {
@@ -81,7 +84,7 @@ const (
 // wildcards in the table take more than one segment. A segment that is longer than any
 // name leads nowhere either, and would make targets longer than a core takes.
 func LeadsDeeper(path []byte) bool {
-	for _, folder := range [...]string{membersPath, categoriesPath, badgesPath} {
+	for _, folder := range [...]string{membersPath, categoriesPath, badgesPath, CardsPath} {
 		if rest, ok := bytes.CutPrefix(path, []byte(folder)); ok {
 			return len(rest) == 0 || len(rest) > maxParameter || bytes.IndexByte(rest, '/') >= 0
 		}
@@ -142,6 +145,12 @@ var noQuery fasthttp.Args
 
 // drawn makes a page the content of an answer.
 func drawn(body []byte) *content.Content { return content.New(Media, body) }
+
+// wallet gives what the parts of pages in which a person pays have, on a ring with this base
+// URL.
+func (d *directoryDocument) wallet(base string) templates.Wallet {
+	return templates.Wallet{Base: base, Script: static.Pay.Path, Networks: d.Payments.Networks}
+}
 
 // frame gives what every page has, for the page at a path.
 func (d *directoryDocument) frame(path, title, description string) templates.Page {

@@ -20,8 +20,10 @@ type survey struct {
 }
 
 const (
-	// sampled is how many members the picture of a large ring shows.
-	sampled = 120
+	// sampled is how many members the picture of a large ring shows beside the first.
+	sampled = 80
+	// standings is the first by standing, who always have their ray in the picture.
+	standings = "/api/leaderboard?limit=40"
 	// listedCategories is how many categories pages list.
 	listedCategories = 40
 )
@@ -95,18 +97,23 @@ func (r *reader) fillSurvey(v *survey, last int) bool {
 	return true
 }
 
-// mark is a member in the picture. A list does not show what was paid in all, so the
-// present fee is taken for the one that was paid.
+// mark is a member in the picture. A list shows neither what was paid in all nor what of it
+// stands: then the present fee is taken for the one that was paid, and nothing stands.
 func (m *memberDocument) mark(fee int64) templates.Mark {
-	return templates.Mark{Slug: m.Slug, Name: m.Name, URL: m.URL, Kind: m.Kind, Position: m.Position, Total: fee + cents(m.Bids)}
+	mark := templates.Mark{Slug: m.Slug, Name: m.Name, URL: m.URL, Kind: m.Kind, Position: m.Position}
+	if m.Paid == "" {
+		mark.Total = fee + cents(m.Bids)
+	} else {
+		mark.Total, mark.Standing = cents(m.Paid), cents(m.Standing)
+	}
+	return mark
 }
 
-// picture gives the picture of the ring with the member at rank 1, which may be nil.
-func (v *survey) picture(first *memberDocument) templates.Picture {
+// picture gives the picture of the ring with the first by standing.
+func (v *survey) picture(first *boardDocument) templates.Picture {
 	p := templates.Picture{Members: v.members, Marks: v.marks}
-	if first != nil {
-		m := first.mark(cents(v.about.Payments.Fee))
-		p.First = &m
+	for i := range first.Leaderboard {
+		p.Top = append(p.Top, first.Leaderboard[i].mark(0))
 	}
 	return p
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/card"
 	"webring/edge/content"
 	"webring/edge/describe"
 	"webring/static"
@@ -24,29 +25,35 @@ const noSuchMember = "No member of the ring has this slug. GET /api/ring lists t
 func drawHome(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	var board boardDocument
 	v, ok := r.survey()
-	if !every(ok, r.document(fmt.Sprintf("/api/leaderboard?limit=%d", topRows), &board)) {
+	if !every(ok, r.document(standings, &board)) {
 		return nil
 	}
 	home := templates.Home{
 		Page: v.about.frame(path, v.about.Name, fmt.Sprintf(
-			"A ring of %d agents, MCP servers and websites. Places are paid for by machines; walking around is free.", v.members)),
-		Base: r.core.BaseURL(), Members: board.Total, Kinds: v.kinds, Categories: v.categories,
+			"A ring of websites and AI agents, each leading to the next. Free to walk around; %s USD, once, to join.", v.about.Payments.Fee)),
+		Base: r.core.BaseURL(), Members: board.Total, Categories: v.categories,
 		Fee: v.about.Payments.Fee, JoinAtFirst: board.Rules.JoinAtFirst,
 	}
 	home.Canonical, home.Feeds = home.Base+"/", feeds
-	var first *memberDocument
-	for i := range board.Leaderboard {
+	home.Share = templates.Share{URL: home.Canonical, Image: home.Base + CardPath, Alt: v.about.Name + ": " + home.Description}
+	for i := range board.Leaderboard[:min(len(board.Leaderboard), topRows)] {
 		home.Rows = append(home.Rows, board.Leaderboard[i].aged(&board))
 	}
 	if len(home.Rows) > 0 {
-		first, home.Leader = &board.Leaderboard[0], &home.Rows[0]
+		home.Leader = &home.Rows[0]
 	}
-	home.Picture = v.picture(first)
+	home.Picture = v.picture(&board)
+	home.Picture.Kinds = v.kinds
 	var sent hopsDocument
 	if r.beside("/api/hops", "", &sent) {
 		home.Hops = &templates.HopsTotal{Hops: sent.Total.Hops, Days: len(sent.Days)}
 	}
 	return drawn(home.HTML())
+}
+
+// inWords says what the ring is, for cards.
+func inWords(members int) string {
+	return fmt.Sprintf("A ring of %d agents, MCP servers and websites. Places are paid for by machines; walking around is free.", members)
 }
 
 // memberFeeds are what tells of one member.
@@ -87,7 +94,7 @@ func (r *reader) list(path, category string, query *fasthttp.Args) *content.Cont
 	var some listDocument
 	var board boardDocument
 	v, ok := r.survey()
-	if !every(ok, category == "" || r.document(describe.CategoryInUse(category), &struct{}{}), r.document("/api/ring?"+filter.Encode(), &some), r.document("/api/leaderboard?limit=1", &board)) {
+	if !every(ok, category == "" || r.document(describe.CategoryInUse(category), &struct{}{}), r.document("/api/ring?"+filter.Encode(), &some), r.document(standings, &board)) {
 		return nil
 	}
 	title := "The ring"
@@ -96,7 +103,7 @@ func (r *reader) list(path, category string, query *fasthttp.Args) *content.Cont
 	}
 	view := templates.Ring{
 		Page: v.about.frame(path, title+" – "+v.about.Name, "The members of the ring in the order in which they joined."),
-		Kind: kind, Category: category, Members: some.Total, Categories: v.categories, Picture: v.picture(leader(&board)),
+		Kind: kind, Category: category, Members: some.Total, Categories: v.categories, Picture: v.picture(&board),
 	}
 	for i := range some.Members {
 		view.Rows = append(view.Rows, some.Members[i].row())
@@ -127,13 +134,6 @@ func pageAddress(path, kind string, number int) string {
 	return path[strings.LastIndexByte(path, '/')+1:] + "?" + query.Encode()
 }
 
-func leader(board *boardDocument) *memberDocument {
-	if len(board.Leaderboard) == 0 {
-		return nil
-	}
-	return &board.Leaderboard[0]
-}
-
 // drawMember draws the page of one member.
 func drawMember(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	slug := strings.TrimPrefix(path, membersPath)
@@ -146,7 +146,7 @@ func drawMember(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		return r.fail(api.UnknownMember, noSuchMember)
 	}
 	v, ok := r.survey()
-	there = every(there, ok, r.document("/api/widget?from="+url.QueryEscape(slug), &around), r.document("/api/leaderboard?limit=1", &first))
+	there = every(there, ok, r.document("/api/widget?from="+url.QueryEscape(slug), &around), r.document(standings, &first))
 	if m.BoardRank > 0 {
 		// A part of the leaderboard in which the member mostly stays when its rank changes.
 		there = every(there, r.document(fmt.Sprintf("/api/leaderboard?limit=%d&offset=%d", topRows, (m.BoardRank-1)/topRows*topRows), &own))
@@ -161,9 +161,10 @@ func drawMember(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	}
 	view := templates.Member{
 		Page: v.about.frame(path, m.Name+" ("+templates.Where(m.URL)+") – "+v.about.Name, m.Description),
-		Base: r.core.BaseURL(), Row: m.aged(&first), Members: first.Total, MinBid: first.Rules.MinBid, Picture: v.picture(leader(&first)),
+		Base: r.core.BaseURL(), Row: m.aged(&first), Members: first.Total, MinBid: first.Rules.MinBid, Wallet: v.about.wallet(r.core.BaseURL()), Picture: v.picture(&first),
 		Owner: m.Owner, Claimed: m.Claimed,
 	}
+	view.Share = templates.ShareMember(view.Base, v.about.Name, view.Row, view.Members)
 	if r.pages.site.Beside != nil {
 		view.Feeds = memberFeeds(m.Slug)
 	}
@@ -245,11 +246,19 @@ func drawProblem(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		Summary: code.Title(), Meaning: e.meaning, Remedy: e.remedy}.HTML())
 }
 
-// drawBadge draws the badge of a member.
+// drawBadge draws the badge of a member, or its button.
 func drawBadge(r *reader, path string, _ *fasthttp.Args) *content.Content {
-	slug, ok := strings.CutSuffix(strings.TrimPrefix(path, badgesPath), ".svg")
-	if !ok {
-		return r.fail(api.NotFound, noSuchPath)
+	name := strings.TrimPrefix(path, badgesPath)
+	slug, isBadge := strings.CutSuffix(name, ".svg")
+	scale := 1
+	if !isBadge {
+		var isButton bool
+		if slug, isButton = strings.CutSuffix(name, ".png"); !isButton {
+			return r.fail(api.NotFound, noSuchPath)
+		}
+		if large, ok := strings.CutSuffix(slug, "@2x"); ok {
+			slug, scale = large, 2
+		}
 	}
 	var around widgetDocument
 	var about directoryDocument
@@ -259,6 +268,11 @@ func drawBadge(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	m := around.Member
 	if m == nil || m.Slug != slug {
 		return r.fail(api.UnknownMember, noSuchMember)
+	}
+	if !isBadge {
+		c := content.New("image/png", (&card.Button{Ring: about.Name, Position: m.Position, Members: around.Ring.Count}).PNG(scale))
+		c.Shared, c.Plain = true, true
+		return c
 	}
 	c := content.New("image/svg+xml", templates.Badge{Ring: about.Name, Name: m.Name, Position: m.Position, Members: around.Ring.Count}.SVG())
 	c.Shared = true

@@ -40,7 +40,10 @@ func Domain(name, version string, chainID uint64, token common.Address) common.H
 		crypto.Keccak256([]byte(name)), crypto.Keccak256([]byte(version)), number(chainID), address(token))
 }
 
-var transferType = crypto.Keccak256([]byte("TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)"))
+// transferName is the type that is signed, as EIP-712 spells it.
+const transferName = "TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)"
+
+var transferType = crypto.Keccak256([]byte(transferName))
 
 // digest is what the payer signs, under a token's domain.
 func (a *authorization) digest(domain common.Hash) []byte {

@@ -91,7 +91,9 @@ func (s *Service) challenge(c Call, o order, networks []*network, why *Problem) 
 			Expires: expiry(now, min(life, n.Life())), Digest: c.digest, Opaque: opaque, Description: description}
 		s.keys.Load().Sign(&ch)
 		lines = append(lines, [2]string{"WWW-Authenticate", ch.Header()})
-		more = appendOffer(more, &ch, asked)
+		if more, err = c.appendOffer(more, n.Method, &ch, asked); err != nil {
+			return s.problem(err)
+		}
 		if also, ok := s.x402Offer(n, ch); ok {
 			exact = append(exact, also)
 		}

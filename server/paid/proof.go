@@ -124,7 +124,11 @@ func (s *Service) askProof(ctx context.Context, op provenOperation, c *Call, why
 		Expires: expiry(s.Now(), ChallengeLife), Digest: c.digest, Opaque: opaque, Description: d.describe()}
 	s.keys.Load().Sign(&ch)
 	more := fmt.Appendf(nil, `,"amount_usd":"0.00","expires":"%s","offers":[`, ch.Expires)
-	a := why.document(s.base(), append(appendOffer(more, &ch, readTerms(ch.Request, ch.Method, "")), ']'))
+	more, err = c.appendOffer(more, s.Prover, &ch, readTerms(ch.Request, ch.Method, ""))
+	if err != nil {
+		return s.problem(err)
+	}
+	a := why.document(s.base(), append(more, ']'))
 	a.Header = append(a.Header, [2]string{"WWW-Authenticate", ch.Header()})
 	return a
 }

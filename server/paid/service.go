@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
 	"webring/server/mpp"
@@ -291,9 +293,12 @@ type Call struct {
 	PaymentSignature []string
 	AcceptPayment    string // Accept-Payment field, or ""
 	IdempotencyKey   string // Idempotency-Key field, or ""; kept for 24 hours
-	Client           string // the client, as the rate limiter names it
-	Secure           bool   // came over TLS, or a connection that is as safe
-	Request          string // what it is called in logs, "" for nothing
+	// WalletAccount is the Wallet-Account field, or "": the account of a browser's wallet, for
+	// which the offers are to say what it signs.
+	WalletAccount string
+	Client        string // the client, as the rate limiter names it
+	Secure        bool   // came over TLS, or a connection that is as safe
+	Request       string // what it is called in logs, "" for nothing
 
 	digest   string      // of the body as it was received; a challenge binds it
 	payer    string      // the account of its credential, once that was read
@@ -340,6 +345,8 @@ func (s *Service) handle(ctx context.Context, c Call) Answer {
 	case c.IdempotencyKey != "" && !idempotencyKey.MatchString(c.IdempotencyKey):
 		return s.problem(&Problem{Code: api.InvalidIdempotencyKey,
 			Detail: "An Idempotency-Key has 16 to 255 visible ASCII characters, so that no two clients choose the same by chance. Send a random one, such as a UUID."})
+	case c.WalletAccount != "" && (core.AccountOf(c.WalletAccount) == core.Account{} || !strings.HasPrefix(c.WalletAccount, "0x")):
+		return s.problem(errWallet)
 	case proven == nil && len(s.Methods) == 0:
 		// Nothing can be paid, but a wrong request is told what is wrong.
 		return s.offer(ctx, op, c, nil)

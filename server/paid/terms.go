@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"webring/core"
 	"webring/core/api"
 	"webring/server/mpp"
 )
@@ -66,14 +67,35 @@ func (r *requests) get(cents int64) (terms, error) {
 	return t, nil
 }
 
+// Signable is a [Method] or [Prover] whose challenges the wallet of a browser can answer, by
+// signing typed data. Its function asks nothing of a network.
+type Signable interface {
+	// ToSign gives what an account signs to answer a challenge.
+	ToSign(c mpp.Challenge, account [20]byte) (mpp.ToSign, error)
+}
+
+// errWallet refuses a request that names no account for what a wallet is to sign.
+var errWallet = invalidRequest("the field Wallet-Account must be one address: 0x and 40 hexadecimal digits")
+
 // appendOffer appends a challenge as an element of the member offers of a 402: decoded, for
-// clients that look at the document and not at the header.
-func appendOffer(dst []byte, ch *mpp.Challenge, t terms) []byte {
+// clients that look at the document and not at the header. If the request names the account
+// of a wallet, and by can be answered by one, the element says what the wallet is to sign.
+func (c *Call) appendOffer(dst []byte, by any, ch *mpp.Challenge, t terms) ([]byte, error) {
 	if dst[len(dst)-1] != '[' {
 		dst = append(dst, ',')
 	}
 	dst = append(append(dst, `{"method":`...), api.AppendString(nil, ch.Method)...)
 	dst = append(append(dst, `,"intent":"`...), ch.Intent...)
 	dst = append(append(dst, '"'), t.members...)
-	return append(append(append(dst, `,"expires":"`...), ch.Expires...), `"}`...)
+	dst = append(append(append(dst, `,"expires":"`...), ch.Expires...), '"')
+	signable, ok := by.(Signable)
+	if c.WalletAccount == "" || !ok {
+		return append(dst, '}'), nil
+	}
+	sign, err := signable.ToSign(*ch, core.AccountOf(c.WalletAccount))
+	if err != nil {
+		return nil, err
+	}
+	wallet, err := json.Marshal(sign)
+	return append(append(append(dst, `,"wallet":`...), wallet...), '}'), err
 }

@@ -93,7 +93,7 @@ func (p *links) element(z *html.Tokenizer) {
 		p.widget = p.widget || attributes["from"] != "" && p.Names(attributes["from"])
 	case tag == "img":
 		below, ok := p.below(attributes["src"])
-		p.linked = p.linked || ok && !p.strange && below.Path == "/badge/"+p.Slug+".svg"
+		p.linked = p.linked || ok && !p.strange && p.badges(below.Path)
 	case tag == "a" || tag == "area":
 		strange := slices.ContainsFunc(strings.Fields(strings.ToLower(attributes["rel"])), func(rel string) bool {
 			return rel == "ugc" || rel == "nofollow" || rel == "sponsored"
@@ -103,6 +103,12 @@ func (p *links) element(z *html.Tokenizer) {
 			p.strange = strange
 		}
 	}
+}
+
+// badges says whether a picture at a path is the member's badge or button.
+func (p *links) badges(path string) bool {
+	name, ok := strings.CutPrefix(path, "/badge/"+p.Slug)
+	return ok && (name == ".svg" || name == ".png" || name == "@2x.png")
 }
 
 // leadsBack says whether a link is one of the member's.

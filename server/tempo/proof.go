@@ -22,6 +22,7 @@ import (
 // whose domain has version 3 and whose message names account and realm too.
 type Proofs struct {
 	account string // how accounts on the chain are named, up to the address
+	chainID uint64
 	domain  common.Hash
 	request string
 }
@@ -38,7 +39,7 @@ func NewProofs(chainID uint64, currency, recipient common.Address) (*Proofs, err
 	}
 	id := common.BigToHash(new(big.Int).SetUint64(chainID))
 	domain := crypto.Keccak256Hash(proofDomainType[:], proofDomainName[:], proofDomainVersion[:], id[:])
-	return &Proofs{account: "did:pkh:eip155:" + strconv.FormatUint(chainID, 10) + ":", domain: domain, request: request}, nil
+	return &Proofs{account: "did:pkh:eip155:" + strconv.FormatUint(chainID, 10) + ":", chainID: chainID, domain: domain, request: request}, nil
 }
 
 var (

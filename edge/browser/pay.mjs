@@ -1,0 +1,303 @@
+// Pays and proves in a browser as a person does, with a wallet that is a real signer: its
+// provider is announced to the pages (EIP-6963), and answers come from this process. The one
+// argument is JSON: { chromium, firefox?, base, edge, owner, payer, poor, shots? }, the three
+// before shots being private keys. It prints lines of JSON: { do } asks
+// whoever started it for something, such as to end the origin, and waits for a line; the last
+// one says what is wrong, as the other programs do.
+import { createInterface } from "node:readline";
+import { mkdirSync } from "node:fs";
+import puppeteer from "puppeteer-core";
+import { privateKeyToAccount } from "viem/accounts";
+import { Findings } from "./chromium.mjs";
+
+const plan = JSON.parse(process.argv[2]);
+const found = new Findings();
+if (plan.shots) mkdirSync(plan.shots, { recursive: true });
+
+const answers = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+async function wants(what) {
+  console.log(JSON.stringify({ do: what }));
+  return (await answers.next()).value;
+}
+
+const launch = (browser, executablePath) => puppeteer.launch({
+  browser, executablePath, headless: true, timeout: 60_000, protocolTimeout: 180_000,
+  args: browser === "chrome" ? ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"] : [],
+});
+
+const fail = (code, message) => { throw { code, message }; };
+
+// Wallet is what stands behind a provider. behave changes how it answers one method.
+class Wallet {
+  signed = 0;
+  asked = [];
+  constructor(key) {
+    Object.assign(this, { account: privateKeyToAccount(key), chain: "0x1", knows: new Set(["0x1"]), behave: {} });
+  }
+  async request({ method, params = [] }) {
+    this.asked.push(method);
+    if (this.behave[method]) return this.behave[method](params);
+    switch (method) {
+      case "eth_requestAccounts": return [this.account.address.toLowerCase()];
+      case "eth_chainId": return this.chain;
+      case "wallet_switchEthereumChain":
+        if (!this.knows.has(params[0].chainId)) fail(4902, "Unrecognized chain ID");
+        this.chain = params[0].chainId;
+        return null;
+      case "wallet_addEthereumChain":
+        if (!params[0].rpcUrls?.every((u) => u.startsWith("https://")) || params[0].nativeCurrency?.decimals !== 18) fail(-32602, "not a chain");
+        this.knows.add(params[0].chainId);
+        return null;
+      case "eth_signTypedData_v4": return this.sign(params);
+    }
+    fail(4200, "unsupported");
+  }
+  sign([account, text]) {
+    const { types: { EIP712Domain, ...types }, domain, primaryType, message } = JSON.parse(text);
+    if (account.toLowerCase() !== this.account.address.toLowerCase()) fail(4100, "not this account");
+    if (Number(this.chain) !== Number(domain.chainId)) fail(-32602, "the active chain is another one"); // as wallets do
+    if (EIP712Domain.length !== Object.keys(domain).length) fail(-32602, "the domain is not of its type");
+    this.signed++;
+    return this.account.signTypedData({ types, domain, primaryType, message });
+  }
+}
+
+// visit opens a page with a wallet.
+async function visit(browser, wallet, url) {
+  const page = await browser.newPage();
+  page.said = [];
+  page.on("console", (m) => ["error", "warn"].includes(m.type()) && page.said.push(m.text()));
+  page.on("pageerror", (e) => page.said.push(String(e)));
+  page.sent = [];
+  page.on("request", (r) => page.sent.push([r.method(), r.url(), r.headers().authorization ?? ""]));
+  if (wallet) {
+    await page.exposeFunction("answer", async (text) => {
+      try { return JSON.stringify({ result: await wallet.request(JSON.parse(text)) }); } catch (e) { return JSON.stringify({ error: { code: e.code, message: String(e.message) } }); }
+    });
+    await page.evaluateOnNewDocument(() => {
+      const provider = { async request(r) {
+        const a = JSON.parse(await window.answer(JSON.stringify(r)));
+        if (a.error) throw Object.assign(new Error(a.error.message), { code: a.error.code });
+        return a.result;
+      } };
+      const detail = Object.freeze({ info: Object.freeze({ uuid: "350670db-19fa-4704-a166-e52e178b59d2", name: "<b onclick=alert(1)>Purse</b>", icon: "data:image/svg+xml,<svg/>", rdns: "test.purse" }), provider });
+      const announce = () => dispatchEvent(new CustomEvent("eip6963:announceProvider", { detail }));
+      addEventListener("eip6963:requestProvider", announce);
+      announce();
+    });
+  }
+  await page.goto(url, { waitUntil: "load" });
+  return page;
+}
+
+const press = (page, selector) => page.$eval(selector, (e) => e.click());
+const type = (page, selector, value) => page.$eval(selector, (e, value) => (e.value = value), value);
+const words = (page, selector) => page.$eval(selector, (e) => e.innerText).catch(() => "");
+
+// says waits until the line of a part of the page holds words.
+async function says(page, part, what, pattern) {
+  const holds = await page.waitForFunction((part, source) => new RegExp(source, "i").test(document.querySelector(part)?.querySelector(".said")?.textContent ?? ""), { timeout: 60_000, polling: 100 }, part, pattern.source).then(() => true, () => false);
+  found.expect(page.url(), what, holds, (await words(page, part)) + " | " + page.said.join("; "));
+  return holds;
+}
+
+// button presses the button of a step once it is there.
+async function button(page, part, label) {
+  const there = await page.waitForFunction((part, label) => {
+    const b = [...document.querySelectorAll(`${part} .step button`)].find((b) => b.textContent.startsWith(label));
+    b?.click();
+    return !!b;
+  }, { timeout: 30_000, polling: 100 }, part, label).then(() => true, () => false);
+  found.expect(page.url(), `the button “${label}” is there`, there, await words(page, part));
+}
+
+const stored = (page) => page.evaluate(() => Object.keys(localStorage));
+const paidFor = (page) => page.sent.filter(([, , credential]) => credential).map(([, , credential]) => credential);
+const shoot = async (page, name) => { if (plan.shots) await page.screenshot({ path: `${plan.shots}/pay-${name}.png`, fullPage: true }); };
+
+async function bid(page, amount) {
+  await type(page, "#pay-bid-amount", amount);
+  await press(page, "#pay-bid button[type=submit]");
+}
+
+// finished looks at a page on which a wish was answered.
+async function finished(page, where) {
+  found.expect(where, "nothing is kept after the answer", (await stored(page)).length === 0, await stored(page));
+  found.expect(where, "one credential was sent", new Set(paidFor(page)).size <= 1, paidFor(page).length);
+  const said = page.said.filter((s) => !/402|503|409|Failed to load resource|ERR_|NS_ERROR|NetworkError|Cross-Origin/i.test(s));
+  found.expect(where, "nothing else is said in the console", said.length === 0, said.join("; "));
+  found.expect(where, "names are text", !(await page.$("[onclick], img[src=x]")));
+  await page.close();
+}
+
+async function chromium() {
+  const browser = await launch("chrome", plan.chromium);
+  const owner = new Wallet(plan.owner), payer = new Wallet(plan.payer), poor = new Wallet(plan.poor);
+
+  // Join, from the check of a draft to the receipt, with a wallet that has to be told of the network.
+  let page = await visit(browser, owner, plan.base + "/join");
+  await type(page, "#name", "<img src=x onerror=alert(1)>");
+  await type(page, "#url", "https://paid-by-hand.dev/");
+  await press(page, "#kind-website");
+  await Promise.all([page.waitForNavigation(), press(page, "form[method=post] button[type=submit]")]);
+  await press(page, "#pay-join button[type=submit]");
+  await button(page, "#pay-join", "Sign in");
+  await says(page, "#pay-join", "joining ends with the receipt", /You are in the ring, as/);
+  await shoot(page, "join");
+  found.expect("join", "the wallet was told of the network", owner.asked.includes("wallet_addEthereumChain") && owner.chain === "0x2105", owner.asked);
+  found.expect("join", "one signature", owner.signed === 1, owner.signed);
+  const slug = (await words(page, "#pay-join .said")).match(/as ([a-z0-9-]+)\./)?.[1] ?? "";
+  found.expect("join", "the receipt names the transaction", /0x[0-9a-f]{64}/.test(await words(page, "#pay-join .receipt")), await words(page, "#pay-join .receipt"));
+  await finished(page, "join");
+  const place = `${plan.base}/members/${slug}`;
+
+  // A bid: first refused, then by a wallet that answers with nonsense, then signed.
+  page = await visit(browser, payer, place);
+  payer.knows.add("0x2105");
+  payer.behave.eth_signTypedData_v4 = () => fail(4001, "User rejected <b>");
+  await bid(page, "2.00");
+  await button(page, "#pay-bid", "Sign in");
+  await says(page, "#pay-bid", "a refused signature is said", /refused in the wallet.*nothing is charged/i);
+  for (const nonsense of ["0x", "<script>alert(1)</script>", { r: 1 }, "0x" + "11".repeat(64) + "00".repeat(200)]) {
+    payer.behave.eth_signTypedData_v4 = () => nonsense;
+    await bid(page, "2.00");
+    await button(page, "#pay-bid", "Sign in");
+    await says(page, "#pay-bid", "a wrong signature is said", /not the signature/);
+  }
+  payer.behave = { eth_requestAccounts: () => ["<img src=x onerror=alert(1)>"] };
+  await bid(page, "2.00");
+  await says(page, "#pay-bid", "a wallet without an account is said", /shows no account/);
+  payer.behave = {};
+  for (const [amount, pattern] of [["0.10", /at least|minimum/], ["1e3", /amount/], ["99999999", /amount/], ["<b>", /amount/]]) {
+    await page.$eval("#pay-bid", (form) => (form.noValidate = true));
+    await bid(page, amount);
+    await says(page, "#pay-bid", `an amount of ${amount} is refused in words`, pattern);
+  }
+  found.expect("refused", "nothing was sent or kept", paidFor(page).length === 0 && (await stored(page)).length === 0);
+  await bid(page, "2.00");
+  await button(page, "#pay-bid", "Sign in");
+  await says(page, "#pay-bid", "a bid ends with the receipt", /Your bid of 2\.00 USD on .* counts\. It stands at rank/);
+  await shoot(page, "bid");
+  found.expect("bid", "one signature", payer.signed === 1, payer.signed);
+  await finished(page, "bid");
+
+  // An empty wallet, and one that stays on another network.
+  page = await visit(browser, poor, place);
+  poor.behave.wallet_switchEthereumChain = () => fail(4001, "no");
+  await bid(page, "1.00");
+  await button(page, "#pay-bid", "Sign in");
+  await says(page, "#pay-bid", "a refused network is said, and how to switch", /refused to switch.*chain id 8453/i);
+  poor.behave.wallet_switchEthereumChain = () => null;
+  await bid(page, "1.00");
+  await button(page, "#pay-bid", "Sign in");
+  await says(page, "#pay-bid", "a network that stays is said", /stayed on another network/);
+  poor.behave = {};
+  await bid(page, "1.00");
+  await button(page, "#pay-bid", "Sign in");
+  await says(page, "#pay-bid", "an empty wallet is said", /holds too little/);
+  await finished(page, "empty wallet");
+
+  // The origin ends as the wallet signs; the tab is closed; another one goes on by itself.
+  page = await visit(browser, payer, place);
+  payer.behave.eth_signTypedData_v4 = async (params) => { await wants("kill"); return payer.sign(params); };
+  await bid(page, "3.00");
+  await button(page, "#pay-bid", "Sign in");
+  await says(page, "#pay-bid", "a lost origin is said, and that the signature is kept", /cannot be reached.*kept in this browser/i);
+  found.expect("lost origin", "the wish is kept", (await stored(page)).length === 1);
+  await page.close();
+  payer.behave = {};
+  await wants("launch");
+  // Another page's script could have put these there; no such request is ever sent.
+  page = await visit(browser, null, plan.base + "/about");
+  await page.evaluate(() => {
+    const wish = { method: "POST", path: "https://evil.example/", body: "", key: "k".repeat(20), what: "<img src=x onerror=alert(1)>", amount: "", credential: "Payment abc" };
+    localStorage.setItem("webring-pay POST https://evil.example/ ", JSON.stringify(wish));
+    localStorage.setItem("webring-pay POST api/bid {}", "{");
+    localStorage.setItem("webring-pay POST api/ring/../../x ", JSON.stringify({ ...wish, path: "api/ring/../../x" }));
+  });
+  await page.close();
+  const signed = payer.signed;
+  page = await visit(browser, payer, place);
+  await says(page, ".resumed", "a page goes on with what was begun", /Your bid of 3\.00 USD .* counts/);
+  await shoot(page, "resumed");
+  found.expect("return", "nothing was signed again", payer.signed === signed, payer.signed);
+  found.expect("return", "only the ring was asked", page.sent.every(([, url]) => url.startsWith(plan.base + "/") && !url.includes("..")), page.sent.map(([, url]) => url));
+  await page.evaluate(() => Object.keys(localStorage).filter((k) => k.endsWith("{}")).forEach((k) => localStorage.removeItem(k)));
+  await finished(page, "return");
+
+  // The origin ends once it has the payment, and the open page goes on.
+  await wants("doom");
+  page = await visit(browser, payer, place);
+  await bid(page, "4.00");
+  await button(page, "#pay-bid", "Sign in");
+  await says(page, "#pay-bid", "the origin is lost with the payment", /kept in this browser/);
+  await wants("relaunch");
+  await says(page, "#pay-bid", "the payment counts once it is back", /Your bid of 4\.00 USD .* counts/);
+  found.expect("in between", "one signature", payer.signed === signed + 1, payer.signed);
+  await finished(page, "in between");
+
+  // The owner's changes. Another account is told before it signs.
+  page = await visit(browser, payer, place);
+  await type(page, "#pay-change-description", "Changed in a browser, <b>boldly</b>");
+  await press(page, "#pay-change button[type=submit]");
+  await says(page, "#pay-change", "another account than the owner's is told so", /belongs to the account/);
+  await finished(page, "another account");
+  page = await visit(browser, owner, place);
+  await press(page, "#pay-change button[type=submit]");
+  await says(page, "#pay-change", "nothing changed is said", /changed nothing/);
+  await type(page, "#pay-change-description", "Changed in a browser, <b>boldly</b>");
+  await press(page, "#pay-change button[type=submit]");
+  await button(page, "#pay-change", "Sign in");
+  await says(page, "#pay-change", "the owner changes the member", /It is changed/);
+  await shoot(page, "change");
+  await page.reload({ waitUntil: "load" });
+  found.expect("change", "the page shows it", (await words(page, "main")).includes("Changed in a browser, <b>boldly</b>"));
+  await press(page, "#pay-claim button[type=submit]");
+  await button(page, "#pay-claim", "My site shows it");
+  await says(page, "#pay-claim", "a site that does not show the token is told so", /does not show the token|could not|not looked at/);
+  await finished(page, "change");
+
+  // Through an edge.
+  page = await visit(browser, payer, `${plan.edge}/members/${slug}`);
+  await bid(page, "1.50");
+  await button(page, "#pay-bid", "Sign in");
+  await says(page, "#pay-bid", "an edge takes a bid", /Your bid of 1\.50 USD .* counts/);
+  await finished(page, "edge");
+  await browser.close();
+  return slug;
+}
+
+// firefox does the short round: a bid over a lost tab, and the owner's leaving.
+async function firefox(slug) {
+  const browser = await launch("firefox", plan.firefox);
+  const payer = new Wallet(plan.payer), owner = new Wallet(plan.owner);
+  payer.knows.add("0x2105");
+  let page = await visit(browser, payer, `${plan.edge}/members/${slug}`);
+  payer.behave.eth_signTypedData_v4 = () => fail(4001, "no");
+  await bid(page, "2.50");
+  await button(page, "#pay-bid", "Sign in");
+  await says(page, "#pay-bid", "Firefox: a refused signature is said", /refused in the wallet/);
+  payer.behave.eth_signTypedData_v4 = async (params) => { await wants("kill"); return payer.sign(params); };
+  await bid(page, "2.50");
+  await button(page, "#pay-bid", "Sign in");
+  await says(page, "#pay-bid", "Firefox: a lost origin is said", /kept in this browser/);
+  await page.close();
+  await wants("launch");
+  page = await visit(browser, payer, `${plan.edge}/members/${slug}`);
+  await says(page, ".resumed", "Firefox: a page goes on with what was begun", /Your bid of 2\.50 USD .* counts/);
+  found.expect("firefox", "one signature", payer.signed === 1, payer.signed);
+  await finished(page, "firefox");
+  await wants("count 14.00 6");
+  page = await visit(browser, owner, `${plan.base}/members/${slug}`);
+  await press(page, "#pay-leave button[type=submit]");
+  await button(page, "#pay-leave", "Sign in");
+  await says(page, "#pay-leave", "Firefox: the owner leaves", /has left the ring/);
+  await finished(page, "firefox leaves");
+  await browser.close();
+}
+
+const slug = await chromium();
+await wants("count 11.50 5");
+if (plan.firefox) await firefox(slug);
+console.log(JSON.stringify({ checks: found.checks, findings: found.list }));
+process.exit();

@@ -1,0 +1,198 @@
+package card
+
+import (
+	"image/color"
+	"strings"
+)
+
+// The size of a card, as Open Graph recommends it.
+const (
+	Width  = 1200
+	Height = 630
+)
+
+// Home is the card of the ring itself. Words that the face cannot set are left out.
+type Home struct {
+	Ring
+	Name    string // of the ring
+	Address string // of the ring, without a scheme
+	Words   string // what the ring is
+	First   string // name of the member at rank 1, "" in an empty ring
+	Host    string // of that member
+}
+
+// Member is the card of one member.
+type Member struct {
+	Ring
+	Here     Mark
+	RingName string
+	Address  string // of the ring, without a scheme
+	Name     string
+	Host     string
+	Rank     int
+	Standing string // amount in USD
+	Words    string // how the standing ages
+}
+
+const (
+	left   = 64.0
+	column = 560.0 // width of the words
+	foot   = 566.0 // base line of the last line
+)
+
+// PNG draws the card.
+func (v *Member) PNG() []byte {
+	c, s := newCanvas(Width, Height, 1, paper), new(setter)
+	v.Ring.draw(c, &v.Here)
+	c.head(s, v.RingName, v.Address)
+
+	name, host := v.words(s)
+	y := c.title(s, name, 176)
+	if host != "" {
+		c.fill(s.line(c.cut(s, host, 30, column), 30, left, y+50, start), quiet)
+	}
+	c.fill(rule(left, foot-84, 84, 4), seal)
+	c.fill(s.line("Stands at "+v.Standing+" USD", 34, left, foot-30, start), ink)
+	c.fill(s.line(c.cut(s, v.Words, 26, column), 26, left, foot+8, start), quiet)
+
+	rank, word, paint := grouped(v.Rank), "rank", ink
+	if v.Rank == 1 {
+		word, paint = "first place", seal
+	}
+	size := c.shrunk(s, rank, 132, 1.62*radius)
+	c.fill(s.line(word, 26, middleX, middleY-68, centre), quiet)
+	c.fill(s.line(rank, size, middleX, middleY+0.36*size, centre), paint)
+	c.fill(s.line("of "+grouped(v.Members), 28, middleX, middleY+94, centre), quiet)
+	return c.png()
+}
+
+// words are the name as the face can set it and the host below it. A member whose name it
+// cannot set stands as its host.
+func (v *Member) words(s *setter) (name, host string) {
+	name, ok := s.spelled(v.Name)
+	if !ok || strings.EqualFold(name, v.Host) {
+		return v.Host, ""
+	}
+	return name, v.Host
+}
+
+// PNG draws the card.
+func (v *Home) PNG() []byte {
+	c, s := newCanvas(Width, Height, 1, paper), new(setter)
+	v.Ring.draw(c, nil)
+	name, ok := s.spelled(v.Name)
+	if !ok {
+		name = v.Address
+	}
+	c.mark(left+22, 86, 1.1)
+	c.fill(s.line(c.cut(s, v.Address, 28, column-64), 28, left+64, 98, start), quiet)
+	y := c.title(s, name, 164)
+	lines, _, _ := s.wrap(v.Words, 27, column, 4)
+	for i, line := range lines {
+		c.fill(s.line(line, 27, left, y+52+float64(i)*37, start), quiet)
+	}
+	first, ok := s.spelled(v.First)
+	switch {
+	case v.First == "":
+		first = "nobody yet"
+	case !ok:
+		first = v.Host
+	}
+	c.fill(rule(left, foot-70, 84, 4), seal)
+	c.fill(s.line("In first place", 24, left, foot-30, start), quiet)
+	c.fill(s.line(c.cut(s, first, 34, column), 34, left, foot+8, start), ink)
+	count := grouped(v.Members)
+	size := c.shrunk(s, count, 128, 1.62*radius)
+	c.fill(s.line(count, size, middleX, middleY+0.27*size, centre), ink)
+	word := "members"
+	if v.Members == 1 {
+		word = "member"
+	}
+	c.fill(s.line(word, 28, middleX, middleY+82, centre), quiet)
+	return c.png()
+}
+
+// head draws the ring's mark and name above a member's card.
+func (c *canvas) head(s *setter, ring, address string) {
+	name, ok := s.spelled(ring)
+	if !ok {
+		name = address
+	}
+	c.mark(left+22, 86, 1.1)
+	if name == address {
+		c.fill(s.line(c.cut(s, name, 28, column-64), 28, left+64, 98, start), ink)
+		return
+	}
+	c.fill(s.line(c.cut(s, name, 30, column-64), 30, left+64, 84, start), ink)
+	c.fill(s.line(c.cut(s, address, 22, column-64), 22, left+64, 112, start), quiet)
+}
+
+// mark draws the mark of the site around a point: a ring with one large member at its top.
+func (c *canvas) mark(x, y, size float64) {
+	o := new(outline)
+	o.circle(x, y+2.5*size, 20*size, false)
+	o.circle(x, y+2.5*size, 14.5*size, true)
+	c.fill(o, seal)
+	c.disc(x, y-17*size, 12.5*size, paper)
+	c.disc(x, y-17*size, 9.5*size, seal)
+}
+
+// disc draws a filled circle.
+func (c *canvas) disc(x, y, radius float64, paint color.RGBA) {
+	o := new(outline)
+	o.circle(x, y, radius, false)
+	c.fill(o, paint)
+}
+
+// titleSizes are the sizes of titles with the most lines of each, and the space between
+// them.
+var titleSizes = [...]struct {
+	size  float64
+	lines int
+}{{96, 2}, {80, 2}, {68, 3}, {58, 3}, {48, 4}, {42, 5}}
+
+// title sets a title from a height down, in the largest size in which it fits, and gives the
+// base line of its last line.
+func (c *canvas) title(s *setter, text string, top float64) float64 {
+	var lines []string
+	size := 0.0
+	for i, t := range titleSizes {
+		var broken, whole bool
+		size = t.size
+		lines, broken, whole = s.wrap(text, size, column, t.lines)
+		if whole && !broken || i == len(titleSizes)-1 {
+			break
+		}
+	}
+	y := top + size*0.72
+	for i, line := range lines {
+		if i > 0 {
+			y += size * 1.06
+		}
+		c.fill(s.line(line, size, left-size*0.04, y, start), ink)
+	}
+	return y
+}
+
+// cut shortens a line to a width.
+func (c *canvas) cut(s *setter, text string, size, width float64) string {
+	lines, _, whole := s.wrap(text, size, width, 1)
+	if len(lines) == 0 || whole && len(lines) == 1 {
+		return text
+	}
+	return lines[0]
+}
+
+// shrunk is a size in which a line is at most so wide.
+func (c *canvas) shrunk(s *setter, text string, size, width float64) float64 {
+	for float64(s.width(text, size))/64 > width {
+		size *= 0.95
+	}
+	return size
+}
+
+func rule(x, y, width, height float64) *outline {
+	o := new(outline)
+	o.rectangle(x, y, width, height)
+	return o
+}

@@ -1,0 +1,153 @@
+package card
+
+import (
+	"bytes"
+	"flag"
+	"image"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden compares the pixels of a picture with those of its file: the bytes of a PNG depend
+// on how the release of Go packs it.
+func golden(t *testing.T, name string, file []byte, width, height int) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".png")
+	if *update {
+		if err := os.WriteFile(path, file, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	saved, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := pixels(t, file), pixels(t, saved)
+	if got.Rect != image.Rect(0, 0, width, height) {
+		t.Errorf("%s is of %v", name, got.Rect)
+	}
+	if got.Rect != want.Rect || !bytes.Equal(got.Pix, want.Pix) {
+		t.Errorf("%s differs; look at the change, then run with -update", path)
+	}
+}
+
+func pixels(t *testing.T, file []byte) *image.Paletted {
+	t.Helper()
+	m, err := png.Decode(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.(*image.Paletted)
+}
+
+// ringOf gives a ring of so many members, a sample of which is drawn.
+func ringOf(members int) Ring {
+	r, drawn := Ring{Members: members}, min(members, 160)
+	for i := range drawn {
+		r.Marks = append(r.Marks, Mark{Position: 1 + i*members/drawn, Total: int64(100 + i*i*7919%9000),
+			Kind: []string{"agent", "mcp", "website"}[i%3], Faded: i%4 == 0})
+	}
+	return r
+}
+
+func member(members int) *Member {
+	return &Member{Ring: ringOf(members), Here: Mark{Position: 1 + members/3, Total: 2600, Kind: "website"},
+		RingName: "Webring Online", Address: "ring.example.org", Name: "Weather for Gliders", Host: "gliders.example.net",
+		Rank: 1 + members/9, Standing: "26.00", Words: "full until 12 March 2027"}
+}
+
+func TestTheCardsOfMembers(t *testing.T) {
+	golden(t, "member", member(17).PNG(), Width, Height)
+
+	first := member(1)
+	first.Name, first.Words = "Ada", "without a bid; the fee stays"
+	golden(t, "member-first", first.PNG(), Width, Height)
+
+	long := member(100_000)
+	long.Name = "A name of eighty characters that goes on and on until nobody reads it any more !"
+	golden(t, "member-long", long.PNG(), Width, Height)
+
+	strange := member(3)
+	strange.Name, strange.RingName = "שלום <b>&amp;", "Кольцо"
+	golden(t, "member-host", strange.PNG(), Width, Height)
+}
+
+func TestTheCardOfTheRing(t *testing.T) {
+	words := "A ring of agents, MCP servers and websites. Places are paid for by machines; walking around is free."
+	golden(t, "home", (&Home{Ring: ringOf(2000), Name: "Webring Online", Address: "ring.example.org", Words: words,
+		First: "Weather for Gliders", Host: "gliders.example.net"}).PNG(), Width, Height)
+	golden(t, "home-empty", (&Home{Name: "Webring Online", Address: "ring.example.org", Words: words}).PNG(), Width, Height)
+}
+
+func TestTheButtons(t *testing.T) {
+	b := &Button{Ring: "Webring Online", Position: 12, Members: 17}
+	golden(t, "button", b.PNG(1), ButtonWidth, ButtonHeight)
+	golden(t, "button-2x", b.PNG(2), 2*ButtonWidth, 2*ButtonHeight)
+	golden(t, "button-long", (&Button{Ring: "The Guild of Very Small Machines", Position: 99_999, Members: 100_000}).PNG(2), 2*ButtonWidth, 2*ButtonHeight)
+}
+
+// Nothing that a member calls itself makes a card fail, or keeps others waiting.
+func TestNamesThatAreNotMadeForCards(t *testing.T) {
+	for _, name := range []string{"", " ", "…", strings.Repeat("W", 80), strings.Repeat("i.", 40), strings.Repeat("ẞ-", 40), strings.Repeat("a\u0335\u0489", 26),
+		"\u202eevil\u202c", "\x00\x1b[31m", "\xff\xfe", "👩‍👩‍👧‍👦", "日本語の名前", strings.Repeat("a ", 40), strings.Repeat("\u00a0", 80)} {
+		v := member(5)
+		v.Name, v.Host, v.RingName = name, strings.Repeat("sub.", 60)+"example", name
+		v.Rank, v.Members, v.Here.Position, v.Here.Total = 99_999_999, 100_000_000, 100_000_000, 1<<62
+		if got := pixels(t, v.PNG()); got.Rect != image.Rect(0, 0, Width, Height) {
+			t.Errorf("%q: %v", name, got.Rect)
+		}
+		b := &Button{Ring: name, Position: 100_000_000, Members: 100_000_000}
+		if got := pixels(t, b.PNG(1)); got.Rect != image.Rect(0, 0, ButtonWidth, ButtonHeight) {
+			t.Errorf("%q: %v", name, got.Rect)
+		}
+	}
+}
+
+func TestWhatTheFaceCanSpell(t *testing.T) {
+	for name, want := range map[string]string{
+		"Plain": "Plain", " two\twords ": "two words", "Łódź & Čáp": "Łódź & Čáp", "Rocket 🚀": "Rocket", "a\u200db": "ab", "heart ❤\ufe0f 2": "heart 2",
+		"Привет": "", "mixed имя": "", "a\u0301": "", "🚀": "", "": "", "٣": "",
+	} {
+		got, ok := new(setter).spelled(name)
+		if !ok {
+			got = ""
+		}
+		if got != want {
+			t.Errorf("%q is spelled %q, want %q", name, got, want)
+		}
+	}
+}
+
+// However many members there are, so many marks are drawn.
+func TestTheWorkIsBounded(t *testing.T) {
+	v := member(100_000)
+	for i := range 50_000 {
+		v.Marks = append(v.Marks, Mark{Position: i, Total: 100, Kind: "agent"})
+	}
+	many := v.PNG()
+	v.Marks = v.Marks[:mostMarks]
+	if !bytes.Equal(many, v.PNG()) {
+		t.Error("marks beyond the bound are drawn")
+	}
+}
+
+// BenchmarkCard is what a card of a large ring costs.
+func BenchmarkCard(b *testing.B) {
+	v := member(100_000)
+	for b.Loop() {
+		v.PNG()
+	}
+}
+
+// BenchmarkButton is what a button costs.
+func BenchmarkButton(b *testing.B) {
+	v := &Button{Ring: "Webring Online", Position: 12, Members: 17}
+	for b.Loop() {
+		v.PNG(2)
+	}
+}

@@ -1,0 +1,200 @@
+package pages
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"math"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"webring/core/api"
+	"webring/edge/cache"
+	"webring/edge/card"
+	"webring/edge/content"
+	"webring/templates"
+)
+
+// CardPath is the path of the ring's card, and CardsPath the folder of the members' cards.
+const (
+	CardPath  = "/card.png"
+	CardsPath = "/cards/"
+)
+
+const (
+	// cardBytes is how many bytes the cached cards take.
+	cardBytes = 8 << 20
+	// mostWaiting is how many requests wait for a drawing at a time. Their wait is about as
+	// many times the time of two drawings.
+	mostWaiting = 8
+	// mostWithFormer is the same for requests that can have the card of an earlier position.
+	mostWithFormer = 2
+)
+
+// cards are the cards that were drawn. They have a cache of their own, so that a walk through
+// all of them evicts no page.
+type cards struct {
+	cached  *cache.Cache
+	turn    chan struct{} // holds one element while a card is drawn, and for as long again
+	waiting atomic.Int32
+}
+
+func newCards() cards {
+	return cards{cached: cache.New(cardBytes), turn: make(chan struct{}, 1)}
+}
+
+// drawnCard is a card in the cache.
+type drawnCard struct {
+	*Page
+	shows [sha256.Size]byte // hash of what it shows
+}
+
+// drawable is a view of package card.
+type drawable interface{ PNG() []byte }
+
+// Card gives the card at a path, from the cache as long as it holds, or what the core
+// answered instead of a document. One card is drawn at a time, and cards take at most half
+// of one processor. When several requests wait, the card of an earlier position is given if
+// there is one. busy says that there is none, and that many wait: then there is no card now.
+func (s *Pages) Card(c Core, path string) (p *Page, busy bool, failed *api.Response) {
+	key := s.cards.cached.Key([]byte(path))
+	before := s.cards.find(key)
+	found := before != nil && before.holds(c)
+	c.Cached(found)
+	if found {
+		return before.Page, false, nil
+	}
+	r := newReader(s, c)
+	var view drawable
+	r.complete(func() { view = r.card(path) })
+	if r.failed != nil {
+		return nil, false, r.failed
+	}
+	// Views are plain structs: they have a JSON form.
+	shown, err := json.Marshal(view)
+	if err != nil {
+		panic(err)
+	}
+	made := &drawnCard{shows: sha256.Sum256(shown)}
+	if before == nil || before.shows != made.shows {
+		most := int32(mostWaiting)
+		switch {
+		case before != nil:
+			most = mostWithFormer
+		case path == CardPath:
+			most = math.MaxInt32 // it stands for others
+		}
+		if !s.cards.begin(most) {
+			if before != nil {
+				return before.Page, false, nil
+			}
+			return nil, true, nil
+		}
+		began := time.Now()
+		defer func() { time.AfterFunc(time.Since(began), func() { <-s.cards.turn }) }()
+		before = s.cards.find(key) // others may have drawn it meanwhile
+	}
+	body := (*content.Content)(nil)
+	if before != nil && before.shows == made.shows {
+		body = before.Content
+	} else {
+		body = content.New("image/png", view.PNG())
+		body.Shared, body.Plain = true, true
+	}
+	made.Page = &Page{Content: body, entry: r.entry(r.since, r.until)}
+	made.entry.Value = made
+	if c.Cache().Keeps() {
+		s.cards.cached.Put(key, made.entry, body.Size())
+	}
+	return made.Page, false, nil
+}
+
+func (s *cards) find(key cache.Key) *drawnCard {
+	if e := s.cached.Get(key); e != nil {
+		return e.Value.(*drawnCard)
+	}
+	return nil
+}
+
+// begin waits until a card may be drawn, and takes the turn. It reports false at once when
+// that would make more than most that wait.
+func (s *cards) begin(most int32) bool {
+	select {
+	case s.turn <- struct{}{}:
+		return true
+	default:
+	}
+	defer s.waiting.Add(-1)
+	if s.waiting.Add(1) > most {
+		return false
+	}
+	s.turn <- struct{}{}
+	return true
+}
+
+// card fills the view of the card at a path.
+func (r *reader) card(path string) drawable {
+	var first boardDocument
+	v, ok := r.survey()
+	there := every(ok, r.document("/api/leaderboard?limit=1", &first))
+	if path == CardPath {
+		if !there {
+			return nil
+		}
+		view := &card.Home{Ring: v.ring(), Name: v.about.Name, Address: address(r.core.BaseURL()), Words: inWords(v.members)}
+		if len(first.Leaderboard) > 0 {
+			m := &first.Leaderboard[0]
+			view.First, view.Host = m.Name, templates.Where(m.URL)
+		}
+		return view
+	}
+	slug, ok := strings.CutSuffix(strings.TrimPrefix(path, CardsPath), ".png")
+	if !ok {
+		r.fail(api.NotFound, noSuchPath)
+		return nil
+	}
+	var detail struct{ Member memberDocument }
+	if there = every(r.document("/api/ring/"+url.PathEscape(slug), &detail), there); !there {
+		return nil
+	}
+	m := &detail.Member
+	if m.Slug != slug {
+		r.fail(api.UnknownMember, noSuchMember)
+		return nil
+	}
+	row := m.aged(&first)
+	here := m.mark(cents(v.about.Payments.Fee))
+	return &card.Member{Ring: v.ring(), Here: card.Mark{Position: here.Position, Total: here.Total, Kind: here.Kind},
+		RingName: v.about.Name, Address: address(r.core.BaseURL()), Name: m.Name, Host: templates.Where(m.URL),
+		Rank: row.Rank, Standing: m.Standing, Words: aging(row.Fresh)}
+}
+
+// ring is what cards show of the whole ring.
+func (v *survey) ring() card.Ring {
+	ring := card.Ring{Members: v.members}
+	for _, m := range v.marks {
+		ring.Marks = append(ring.Marks, card.Mark{Position: m.Position, Total: m.Total, Kind: m.Kind})
+	}
+	return ring
+}
+
+// address is the ring's, as people write it.
+func address(base string) string {
+	_, rest, _ := strings.Cut(base, "://")
+	return rest
+}
+
+// aging says how a standing ages.
+func aging(f templates.Freshness) string {
+	day := f.Until.UTC().Format("2 January 2006")
+	switch f.State {
+	case templates.Fresh:
+		return "full until " + day
+	case templates.Fading:
+		return "fading, gone on " + day
+	case templates.Faded:
+		return "faded on " + day
+	}
+	return "without a bid; the fee stays"
+}

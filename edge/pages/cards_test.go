@@ -1,0 +1,107 @@
+package pages
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"webring/core/api"
+	"webring/edge/describe"
+)
+
+// cardOf gives the card at a path as one node sends it.
+func cardOf(t *testing.T, s *Pages, c Core, path string) (fields string, body []byte, busy bool) {
+	t.Helper()
+	p, busy, failed := s.Card(c, path)
+	if failed != nil {
+		t.Fatalf("%s: status %d: %s", path, failed.Status, failed.Body)
+	}
+	if busy {
+		return "", nil, true
+	}
+	lines, _, sent := p.AppendAnswer(nil, noFields{}, c)
+	return string(lines), sent, false
+}
+
+// Two nodes draw the same card, and a card that shows what it showed is not drawn again.
+func TestEachNodeDrawsTheSameCard(t *testing.T) {
+	one, other := newCore(t), newCore(t)
+	at, beside := New(describe.Site{}, time.Now), New(describe.Site{}, time.Now)
+	for _, path := range []string{CardPath, CardsPath + "alpha.png"} {
+		one.Tick(time.Unix(epoch+2, 0))
+		other.Tick(time.Unix(epoch+3, 0))
+		fields, body, _ := cardOf(t, at, one, path)
+		again, same, _ := cardOf(t, beside, other, path)
+		if !bytes.Equal(body, same) || !bytes.HasPrefix(body, []byte("\x89PNG\r\n")) {
+			t.Errorf("%s: %d and %d bytes", path, len(body), len(same))
+		}
+		tag := func(fields string) string { return fields[:strings.Index(fields, "\r\n")] }
+		if tag(fields) != tag(again) || !strings.Contains(fields, "Content-Type: image/png\r\n") || strings.Contains(fields, "Vary") {
+			t.Errorf("%s: %s and %s", path, fields, again)
+		}
+	}
+	one.Tick(time.Unix(epoch+500, 0)) // the bid fades
+	_, faded, _ := cardOf(t, at, one, CardsPath+"alpha.png")
+	one.Tick(time.Unix(epoch+2000, 0))
+	_, gone, _ := cardOf(t, at, one, CardsPath+"alpha.png")
+	if bytes.Equal(faded, gone) {
+		t.Error("the card does not say that the bid has faded away")
+	}
+}
+
+// While a card is drawn, others wait, or they get the one before, or are told that too many
+// wait.
+func TestOneCardIsDrawnAtATime(t *testing.T) {
+	c := newCore(t)
+	s := New(describe.Site{}, time.Now)
+	path := CardsPath + "alpha.png"
+	c.Tick(time.Unix(epoch+2, 0))
+	_, before, _ := cardOf(t, s, c, path)
+	s.cards.turn <- struct{}{} // after the time that the drawing took again
+	s.cards.waiting.Store(mostWithFormer)
+	c.Tick(time.Unix(epoch+500, 0))
+	if _, body, _ := cardOf(t, s, c, path); !bytes.Equal(body, before) {
+		t.Error("the card before is not given while another is drawn")
+	}
+
+	fresh := New(describe.Site{}, time.Now)
+	fresh.cards.turn <- struct{}{}
+	fresh.cards.waiting.Store(mostWaiting)
+	if _, _, busy := cardOf(t, fresh, c, path); !busy {
+		t.Error("one more waits")
+	}
+	fresh.cards.waiting.Store(0)
+	got := make(chan []byte)
+	go func() {
+		p, _, _ := fresh.Card(c, path)
+		if p == nil {
+			got <- nil
+			return
+		}
+		_, _, body := p.AppendAnswer(nil, noFields{}, c)
+		got <- body
+	}()
+	select {
+	case <-got:
+		t.Fatal("two cards are drawn at a time")
+	case <-time.After(20 * time.Millisecond):
+	}
+	<-fresh.cards.turn
+	if body := <-got; !bytes.HasPrefix(body, []byte("\x89PNG\r\n")) {
+		t.Errorf("after the wait: %d bytes", len(body))
+	}
+}
+
+// A path that names no member has no card, and nothing is drawn for it.
+func TestCardsThatAreNotThere(t *testing.T) {
+	c := newCore(t)
+	s := New(describe.Site{}, time.Now)
+	for path, code := range map[string]api.Code{CardsPath + "nobody.png": api.UnknownMember, CardsPath + "alpha": api.NotFound, CardsPath + "next.png": api.UnknownMember,
+		CardsPath + "alpha.example.png": api.UnknownMember} {
+		_, _, failed := s.Card(c, path)
+		if failed == nil || failed.Status != code.Status() || !bytes.Contains(failed.Body, []byte(code)) {
+			t.Errorf("%s: %+v, want %s", path, failed, code)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package templates
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	qr "github.com/piglig/go-qr"
+)
+
+// Wallet is what the parts of pages in which a person pays need to know of the ring.
+type Wallet struct {
+	Base     string   // the ring's URL, without a slash at its end
+	Script   string   // path of the script that asks wallets
+	Networks []string // on which the ring takes payments, such as "evm:8453"
+}
+
+// Pays says whether a browser's wallet can pay here. It can sign for the networks of the
+// method evm, and cannot make the transactions of others.
+func (w Wallet) Pays() bool {
+	for _, n := range w.Networks {
+		if strings.HasPrefix(n, "evm:") {
+			return true
+		}
+	}
+	return false
+}
+
+// request is what a form has a wallet pay for or prove: an HTTP request to the ring, whose
+// body has what is fixed and the fields of the form.
+type request struct {
+	ID     string // of the form; its fields' ids begin with it
+	Method string
+	Path   string // without a leading slash
+	Fixed  string // JSON object, or "" for a request without a body
+	What   string // what is wanted, in a few words
+	Owner  string // account that has to sign, or "" for any
+	Claim  bool   // the request first names the wallet's account, and gets a token
+}
+
+// object is a JSON object of strings, given as names and values in turn.
+func object(words ...string) string {
+	all := map[string]string{}
+	for i := 0; i+1 < len(words); i += 2 {
+		all[words[i]] = words[i+1]
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		panic(err) // strings can be encoded
+	}
+	return string(text)
+}
+
+// bidAmount is what a bid on the member begins with: what takes rank 1, or the least there is.
+func (v Member) bidAmount() string {
+	if v.Row.TakeFirst != "" {
+		return v.Row.TakeFirst
+	}
+	return v.MinBid
+}
+
+// member is the page of a member, as a whole URL.
+func (w Wallet) member(slug string) string { return w.Base + "/members/" + slug }
+
+// prompt is what a person tells an agent that has a wallet. It holds none of the members'
+// words.
+func (w Wallet) prompt(what, path, body string) string {
+	return what + " Read " + w.Base + "/llms.txt first. Send POST " + w.Base + path + " with this JSON body, exactly as it stands: " + body +
+		"\nThe answer is 402 with an amount (Machine Payments Protocol). Pay one of its offers, once, and send the identical request again with the credential." +
+		" If the answer is 503, the payment is on its way: do not pay again, send the same request with the same credential until you have the answer."
+}
+
+// code is a QR code of a text, as the path of an SVG and the length of its side with the
+// quiet zone around it.
+func code(text string) (path string, side int) {
+	q, err := qr.EncodeText(text, qr.Low)
+	if err != nil {
+		return "", 0 // the text is too long
+	}
+	const zone = 4
+	side = q.Size() + 2*zone
+	var b strings.Builder
+	for y := range q.Size() {
+		for x := 0; x < q.Size(); x++ {
+			length := 0
+			for x+length < q.Size() && q.Module(x+length, y) {
+				length++
+			}
+			if length > 0 {
+				b.WriteString("M" + strconv.Itoa(x+zone) + " " + strconv.Itoa(y+zone) + ".5h" + strconv.Itoa(length))
+				x += length
+			}
+		}
+	}
+	return b.String(), side
+}
