@@ -113,8 +113,8 @@ func (s *Site) ReadBeside(path, query string, doc any) (seconds int, ok bool) {
 }
 
 // beside is ReadBeside for a document.
-func (s *Source) beside(path string, doc any) bool {
-	seconds, ok := s.ReadBeside(path, "", doc)
+func (s *Source) beside(path, query string, doc any) bool {
+	seconds, ok := s.ReadBeside(path, query, doc)
 	if until := s.now.Add(time.Duration(seconds) * time.Second); s.until.IsZero() || until.Before(s.until) {
 		s.until = until
 	}
