@@ -31,7 +31,7 @@ PLATFORMS := linux/amd64 linux/arm64 darwin/arm64
 SBOM      := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 BUILD_RELEASE = CGO_ENABLED=0 GOFLAGS= GOEXPERIMENT= GOAMD64=v1 GOARM64=v8.0 $(GO) build -trimpath -buildvcs=false -ldflags="-s -w -buildid= $(STAMP)"
 
-.PHONY: all build wasm profile generate face run demo test test-wasm bench bench-large check format vet lint fresh reproducible clean-tree race fuzz soak release container clean
+.PHONY: all build wasm profile generate face run demo worker run-worker bench-worker check-worker test test-wasm bench bench-large check format vet lint fresh reproducible clean-tree race fuzz soak release container clean
 
 all: build
 
@@ -69,6 +69,30 @@ run: build
 demo: build
 	$(DEVRING) demo
 
+# The edge for Cloudflare Workers (edge/worker), as it is uploaded.
+WORKER := bin/worker
+NPM_CI  = { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --ignore-scripts --no-audit --no-fund; }
+
+worker: wasm
+	@cd edge/worker && $(NPM_CI) && node build.mjs ../../$(CORE) ../../$(WORKER)
+
+# The same under workerd, on this machine.
+LISTEN ?= 127.0.0.1:8787
+run-worker: worker
+	@[ -n "$(ORIGIN)" ] && [ -n "$(ORIGIN_KEY)" ] || { echo "give ORIGIN=URL ORIGIN_KEY=VERIFIER, and EDGE_SECRET_FILE=PATH to take payments"; exit 1; }
+	@mkdir -p $(WORKER)/floor && echo "the Worker listens at http://$(LISTEN)" && \
+	EDGE_SECRET="$$(head -n 1 $(or $(EDGE_SECRET_FILE),/dev/null))" ORIGIN="$(ORIGIN)" ORIGIN_KEY="$(ORIGIN_KEY)" RATE_LIMIT="$(or $(RATE_LIMIT),120)" \
+	exec edge/worker/node_modules/@cloudflare/workerd-*/bin/workerd serve $(WORKER)/workerd.capnp --socket-addr http=$(LISTEN) --directory-path floor=$(WORKER)/floor
+
+# What a request and a cold start of it cost, beside an empty Worker and beside webring edge. It
+# needs two processors for itself for some minutes, and taskset.
+bench-worker: worker build
+	node edge/worker/bench.mjs $(BIN) $(WORKER)
+
+# Types and format of the Worker.
+check-worker:
+	@cd edge/worker && $(NPM_CI) && npm run --silent check
+
 test: wasm
 	$(GO) test -timeout 20m -parallel $(AT_ONCE) ./...
 
@@ -97,7 +121,7 @@ bench-large: build
 	bin/bench -members 1000,1000000,10000000 -json bin/bench-large.json -go ''
 
 # The gate. It changes nothing and leaves a clean tree.
-check: format vet lint fresh reproducible race test-wasm clean-tree
+check: format vet lint check-worker fresh reproducible race test-wasm clean-tree
 
 format:
 	@out=$$(gofmt -l core wasm edge server templates static); \

@@ -70,7 +70,7 @@ func TestAPageTakesOneCall(t *testing.T) {
 		calls int
 	}{
 		{"/", 1}, {"/", 0}, {"/ring", 1}, {"/docs", 0}, {"/embed?from=alpha", 1}, {"/badge/alpha.svg", 1}, {"/problems/empty_ring", 0},
-		{"/members/alpha", 2}, {"/members/alpha", 0}, {"/members/nobody", 1},
+		{"/leaderboard", 1}, {"/leaderboard?page=2", 1}, {"/members/alpha", 1}, {"/members/alpha", 0}, {"/members/nobody", 1},
 	} {
 		before := ring.calls
 		s.get(c.path)

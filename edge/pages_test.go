@@ -33,7 +33,7 @@ func TestTheFrontPageShowsTheLeaderAndTheLeaderboard(t *testing.T) {
 	for _, want := range []string{
 		"<title>Test &lt;Ring&gt;</title>", "<bdi>Test &lt;Ring&gt;</bdi>", "paid placement",
 		`<a rel="sponsored noopener" href="https://alpha.example/"><bdi>Alpha &amp; Co</bdi></a>`, `href="https://gamma.example/"><bdi>Gamma`,
-		"51.00", "50.01", "holds it", "full until", "no bids; the fee stays", `href="` + static.Style.Path[1:] + `"`, `href="members/beta"`,
+		"51.00", "50.01", "keeps it first, at 52.00", "full for", "the fee, which never fades", "takes first place", `href="` + static.Style.Path[1:] + `"`, `href="members/beta"`,
 	} {
 		if !strings.Contains(r.body, want) {
 			t.Errorf("no %s in %s", want, r.body)
@@ -129,10 +129,17 @@ func TestEveryPage(t *testing.T) {
 		{"/ring?kind=mcp", []string{"Members 1 to 1 of 1", "Beta"}},
 		{"/ring?page=2", []string{"no further members", `href="ring?page=1"`}},
 		{"/ring?limit=1&offset=2", []string{"Members 1 to 3 of 3"}},
+		{"/leaderboard", []string{"keeps it first, at 52.00", "takes first place", "First place costs, USD", `href="members/beta?amount=50.01#bid"`, `aria-current="page"`}},
+		{"/leaderboard?page=2", []string{"no further members", `href="leaderboard"`}},
 		{"/categories/general", []string{"Members 1 to 3 of 3", `href="../members/alpha"`}},
 		{"/members/beta", []string{"Beta", "50.01", `href="../members/alpha"`, `href="../members/gamma"`, `"member":"beta","amount":"50.01"`, "this member, number 2"}},
 		{"/members/b%65ta", []string{"Beta"}},
-		{"/members/alpha", []string{"Holds rank 1", `"amount":"1.00"`}},
+		{"/members/alpha", []string{"keeps it first, at 52.00", `"amount":"1.00"`}},
+		{"/members/beta?amount=7.5", []string{`"member":"beta","amount":"7.50"`, "makes it stand at 8.50"}},
+		{"/members/beta?amount=1000000", []string{`"amount":"1000000.00"`}},
+		{"/members/beta?amount=1000000.01", []string{`"amount":"50.01"`}},
+		{"/members/beta?amount=0.99", []string{`"amount":"50.01"`}},
+		{"/members/beta?amount=%27%3B%20id%20%27", []string{`"amount":"50.01"`}},
 		{"/join", []string{`<form action="join" method="post">`, "at least 40 to join", "50.01"}},
 		{"/embed", []string{"webring-online", static.Widget.Integrity(), base + "/widget.js", "script-src 'self' " + base}},
 		{"/embed?from=gamma", []string{"Snippets for", "/prev?from=gamma", "/badge/gamma.svg", "<bdi>Beta</bdi>"}},
@@ -163,7 +170,7 @@ func TestPagesThatAreNotThereAreProblems(t *testing.T) {
 		"/members/nobody": api.UnknownMember, "/members/%ff": api.NotFound, "/members/next": api.UnknownMember, "/members/%2e%2e": api.UnknownMember,
 		"/categories/none": api.EmptyRing, "/categories/": api.NotFound, "/categories/A%20B": api.EmptyRing,
 		"/badge/alpha": api.NotFound, "/badge/nobody.png": api.UnknownMember, "/cards/nobody.png": api.UnknownMember, "/cards/alpha": api.NotFound, "/cards/a/b.png": api.NotFound, "/badge/nobody.svg": api.UnknownMember, "/badge/alpha.example.svg": api.UnknownMember,
-		"/ring?kind=cat": api.InvalidParameter, "/ring?page=0": api.InvalidParameter, "/problems/none": api.NotFound,
+		"/ring?kind=cat": api.InvalidParameter, "/ring?page=0": api.InvalidParameter, "/leaderboard?page=0": api.InvalidParameter, "/leaderboard/": api.NotFound, "/problems/none": api.NotFound,
 	} {
 		r := s.get(target)
 		var doc struct{ Code string }
@@ -194,7 +201,7 @@ func TestPagesThatAreNotThereAreProblems(t *testing.T) {
 func TestParametersThatAPageDoesNotKnowMakeNoPage(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
 	var drawn []*cache.Entry
-	paths := []string{"/", "/ring", "/join", "/docs", "/about", "/embed", "/members/alpha", "/categories/general", "/badge/alpha.svg", "/problems/empty_ring"}
+	paths := []string{"/", "/leaderboard", "/ring", "/join", "/docs", "/about", "/embed", "/members/alpha", "/categories/general", "/badge/alpha.svg", "/problems/empty_ring"}
 	for _, path := range paths {
 		for _, query := range []string{"", "?", "?x=1", "?from=", "?page=&kind="} {
 			if r := s.get(path + query); r.status != 200 {
@@ -209,7 +216,7 @@ func TestParametersThatAPageDoesNotKnowMakeNoPage(t *testing.T) {
 			}
 		}
 	}
-	for _, target := range []string{"/?from=alpha", "/?page=2&kind=mcp", "/members/alpha?page=3", "/join?from=a", "/ring?from=a", "/embed?page=2"} {
+	for _, target := range []string{"/?from=alpha", "/?page=2&kind=mcp", "/members/alpha?page=3", "/join?from=a", "/ring?from=a", "/embed?page=2", "/leaderboard?kind=mcp", "/leaderboard?amount=2"} {
 		s.get(target)
 		if s.core.current.Load().cache.Get(s.core.current.Load().cache.Key([]byte(target))) != nil {
 			t.Errorf("%s is another page", target)
@@ -241,7 +248,7 @@ func TestPathsWithAQuestionMarkAreOtherPaths(t *testing.T) {
 func TestRemovedMembersAreGone(t *testing.T) {
 	ring := newRing(t)
 	s := serve(t, Config{Core: ring})
-	pages := []string{"/", "/ring", "/categories/general", "/members/alpha", "/embed?from=gamma"}
+	pages := []string{"/", "/leaderboard", "/ring", "/categories/general", "/members/alpha", "/embed?from=gamma"}
 	for _, target := range append(pages, "/members/beta", "/badge/beta.svg", "/badge/beta.png", "/cards/beta.png", "/embed?from=beta") {
 		for _, accept := range []string{"text/html", "text/markdown"} {
 			if r := s.get(target, "Accept", accept); r.status != 200 {

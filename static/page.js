@@ -1,6 +1,6 @@
-// Keeps the numbers of an open page true, and copies. Elements with data-live hold one
-// number each; only their text is changed, and only when the page that the
-// ring sends now has the same ones. Whatever would move things is left to the
+// Keeps the numbers of an open page true, and copies. What is in elements with data-live
+// is exchanged, and only when the page that the ring sends now has the same ones, and
+// nothing in them has the focus. Whatever would move things is left to the
 // reader: a line that has its place says that there is something new.
 (() => {
   const every = 30_000;
@@ -16,8 +16,8 @@
     if (notice) notice.textContent = same ? "" : notice.dataset.notice;
     if (!same) return;
     for (const [key, cell] of shown) {
-      const text = fresh.get(key).textContent;
-      if (cell.textContent !== text) cell.textContent = text;
+      const now = fresh.get(key);
+      if (cell.innerHTML !== now.innerHTML && !cell.contains(document.activeElement)) cell.replaceChildren(...document.importNode(now, true).childNodes);
     }
   };
   const quietly = () => refresh().catch(() => {});

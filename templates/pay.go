@@ -51,14 +51,6 @@ func object(words ...string) string {
 	return string(text)
 }
 
-// bidAmount is what a bid on the member begins with: what takes rank 1, or the least there is.
-func (v Member) bidAmount() string {
-	if v.Row.TakeFirst != "" {
-		return v.Row.TakeFirst
-	}
-	return v.MinBid
-}
-
 // member is the page of a member, as a whole URL.
 func (w Wallet) member(slug string) string { return w.Base + "/members/" + slug }
 

@@ -10,6 +10,9 @@ import (
 // HTML draws the front page.
 func (v Home) HTML() []byte { return render(homePage(v)) }
 
+// HTML draws a page of the leaderboard.
+func (v Leaderboard) HTML() []byte { return render(leaderboardPage(v)) }
+
 // HTML draws a page of the ring, or of a category.
 func (v Ring) HTML() []byte { return render(ringPage(v)) }
 

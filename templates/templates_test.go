@@ -59,12 +59,15 @@ func hostile() []Row {
 	return []Row{
 		{Slug: "first", Rank: 1, Position: 2, Name: "First & Co", URL: "https://first.example/", Description: `Says "hello" <b>`, Kind: "agent", Category: "general",
 			Standing: "12.00", Paid: "51.00", Bids: "50.00", Joined: joined, Score: "72", Report: "https://reports.example/first",
-			Fresh:    Freshness{State: Fading, Percent: 23, Until: joined.AddDate(0, 4, 0)},
+			Percent: 23, Faded: "39.00", Fresh: Freshness{State: Fading, Until: When{joined.AddDate(0, 4, 0), "31 May"}},
+			LastBid: When{joined.AddDate(0, 3, 0), "3 days ago"}, Bid: Bid{Amount: "1.00", Rank: 1, Then: "52.00"},
 			Verified: "dns", VerifiedAt: joined.AddDate(0, 2, 0), Asleep: true, HealthSince: joined.AddDate(0, 3, 0), Changed: joined.AddDate(0, 1, 0)},
 		{Slug: "second", Rank: 2, Position: 1, Name: "<script>alert(1)</script>", URL: `https://second.example/?q="a"&b='c'`, Kind: "website", Category: "news",
-			Standing: "1.00", Paid: "1.00", Bids: "0.00", Joined: joined, TakeFirst: "11.01", HealthSince: joined},
+			Standing: "1.00", Paid: "1.00", Bids: "0.00", Joined: joined, TakeFirst: "11.01", HealthSince: joined,
+			Percent: 100, Bid: Bid{Amount: "11.01", Rank: 1, Above: 1, Then: "12.01"}},
 		{Slug: "third", Rank: 3, Position: 3, Name: "<img src=x onerror=alert(1)>", URL: "https://third.example/", Description: "\u05e9\u05dc\u05d5\u05dd \u202e", Kind: "mcp", Category: "news",
-			Standing: "0.00", Paid: "7.00", Bids: "6.00", Joined: joined, TakeFirst: "5.01", HealthSince: joined, Fresh: Freshness{State: Faded, Until: joined}},
+			Standing: "0.00", Paid: "7.00", Bids: "6.00", Joined: joined, TakeFirst: "5.01", HealthSince: joined,
+			Faded: "7.00", Fresh: Freshness{State: Faded, Until: When{joined, "31 January"}}, LastBid: When{joined, "on 1 January"}, Bid: Bid{Amount: "1.00", Rank: 2, Above: 2, Then: "8.00"}},
 	}
 }
 
@@ -77,13 +80,18 @@ func drawing(rows []Row) Picture {
 	return p
 }
 
+// ranked is a leaderboard of rows alone.
+func ranked(rows []Row) Board {
+	return Board{Members: len(rows), From: 1, To: len(rows), Rows: rows, Fee: "1.00", MinBid: "1.00", Grace: "7 days", Decay: "30 days"}
+}
+
 func TestHomeOfAFilledRing(t *testing.T) {
 	rows := hostile()
 	p := drawing(rows)
 	p.Kinds = []Kind{{"agent", 1}, {"mcp", 1}, {"website", 1}}
 	front := page
 	front.Ring, front.Description, front.Canonical = `</script><b>"`, "A ring & its <members>.", "https://ring.example/"
-	golden(t, "home", string(Home{Page: front, Base: "https://ring.example", Members: 4, Leader: &rows[0], Rows: rows, Fee: "1.00", JoinAtFirst: "11.01",
+	golden(t, "home", string(Home{Page: front, Base: "https://ring.example", Members: 4, Leader: &rows[0], Board: ranked(rows), Fee: "1.00", JoinAtFirst: "11.01",
 		Categories: []Category{{"news", 2}, {"general", 1}}, Picture: p}.HTML()))
 }
 
@@ -103,6 +111,90 @@ func TestThePagesOfARing(t *testing.T) {
 	golden(t, "member-asleep", string(Member{Page: below("/members/first"), Base: "https://ring.example", Row: rows[0], Members: 3, Prev: rows[1], Next: rows[2], MinBid: "1.00", Wallet: Wallet{Base: "https://ring.example", Script: "/static/w.js", Networks: []string{"tempo:4217"}}, Picture: drawing(rows),
 		Owner: "0x00000000000000000000000000000000000000aa", Claimed: true}.HTML()))
 	golden(t, "embed", string(Embed{Page: page, Base: "https://ring.example", From: "second", Member: &rows[1], Prev: rows[2], Next: rows[0], Widget: "/widget-1.js", Integrity: "sha384-x"}.HTML()))
+}
+
+func TestThePagesOfALeaderboard(t *testing.T) {
+	rows := hostile()
+	began := rows[0].Joined
+	first := ranked(rows)
+	first.Members = 120
+	first.First = []Price{{Amount: "11.01"}, {Days: 7, At: began.AddDate(0, 0, 7), Amount: "8.00"}, {Days: 30, At: began.AddDate(0, 0, 30), Amount: "0.00"}}
+	reign := func(slug, name string, days int64, until string) Reign {
+		return Reign{Slug: slug, Name: name, URL: "https://" + slug + ".example/", From: When{began, "31 January"}, Until: When{began, until}, For: "some days", Seconds: days * 86_400}
+	}
+	page := func(from int) PageLink {
+		return PageLink{Address: "leaderboard?page=" + strconv.Itoa(from), From: from, To: from + 49}
+	}
+	here := page(1)
+	here.Here = true
+	golden(t, "leaderboard", string(Leaderboard{Page: below("/leaderboard"), Board: first,
+		Pages:  Pages{Next: page(51), Last: page(101), Near: []PageLink{here, page(51), page(101)}},
+		Reigns: []Reign{reign("first", "First & Co", 3, ""), reign("second", "<script>alert(1)</script>", 30, "3 March"), reign("first", "First & Co", 0, "1 March"), reign("third", "Third", 1, "2 February"), reign("fourth", "Fourth", 1, "1 February")},
+	}.HTML()))
+	later := ranked(rows[1:])
+	later.From, later.Members = 201, 2000
+	golden(t, "leaderboard-later", string(Leaderboard{Page: below("/leaderboard"), Board: later,
+		Pages: Pages{First: page(1), Prev: page(151), Next: page(251), Last: page(1951), Near: []PageLink{page(151), page(201), page(251)}}}.HTML()))
+	golden(t, "leaderboard-behind", string(Leaderboard{Page: below("/leaderboard"), Board: Board{Members: 3}, Pages: Pages{First: page(1), Prev: page(1)}}.HTML()))
+}
+
+// A strip fills its width, in the order of time, and the shortest reign can be seen.
+func TestStrips(t *testing.T) {
+	for n := range 20 {
+		list := make([]Reign, n+1)
+		for i := range list {
+			list[i] = Reign{Slug: strconv.Itoa(i % 3), Seconds: int64(i*i) << 40}
+		}
+		before := 1000 + 3
+		for i, s := range strip(list) {
+			if end := s.at + s.width + 3; end != before && i > 0 || s.width < 5 || s.at < 0 || s.color != i%3 {
+				t.Fatalf("%d reigns: %d is at %+v, and the one before begins at %d", n+1, i, s, before)
+			}
+			before = s.at
+		}
+		if before != 0 {
+			t.Errorf("%d reigns begin at %d", n+1, before)
+		}
+	}
+}
+
+func TestWhatABidDoes(t *testing.T) {
+	for want, row := range map[string]Row{
+		"keeps it first, at 52.00": {Rank: 1, Bid: Bid{Rank: 1, Then: "52.00"}},
+		"takes first place":        {Rank: 2, Bid: Bid{Rank: 1, Above: 1}},
+		"passes number 19":         {Rank: 20, Bid: Bid{Rank: 19, Above: 19}},
+		"passes 1\u202f100, to number 7, brings 1\u202f234.50 back": {Rank: 1107, Faded: "1234.50", Bid: Bid{Rank: 7, Above: 1106}},
+		"takes first place, brings 3.00 back":                       {Rank: 9, Faded: "3.00", Bid: Bid{Rank: 1, Above: 8}},
+	} {
+		if got := row.does(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	days := func(amounts ...string) (list []Price) {
+		for i, a := range amounts {
+			list = append(list, Price{Days: []int{0, 7, 30}[i], Amount: a})
+		}
+		return list
+	}
+	for want, prices := range map[string][]Price{
+		"": nil,
+		"If nobody bids, first place costs it 1\u202f009.00 USD in 7 days and 4.00 in 30 days.":    days("1010.00", "1009.00", "4.00"),
+		"If nobody bids, first place costs it 9.00 USD in 7 days and is its own in 30 days.":       days("10.00", "9.00", ""),
+		"If nobody bids, first place is still its own in 7 days and costs it 9.00 USD in 30 days.": days("", "", "9.00"),
+		"If nobody bids, first place is still its own in 7 days and is still its own in 30 days.":  days("", "", ""),
+		"If nobody bids, first place costs it 2.00 USD in 7 days and is still its own in 30 days.": days("", "2.00", ""),
+	} {
+		if got := (Member{TakeFirst: prices}).later(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got, want := (Board{First: days("11.01", "1200.00", "0.00")}).falls(), "To join at first place costs 11.01 USD today, 1\u202f200.00 USD in 7 days and nothing beside the fee in 30, if nobody bids."; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	long := Row{URL: "https://" + strings.Repeat("bank.example.", 9) + "thief.example/"}
+	if where := long.atHost(); len(where) > 36 || !strings.HasPrefix(where, "…") || !strings.HasSuffix(where, ".thief.example") {
+		t.Errorf("a long host is cut to %q", where)
+	}
 }
 
 // The operator's pages stand at the foot of every page, and a member's page leads to a
@@ -156,10 +248,11 @@ func TestAHostStandsBesideAMembersNameWhereverItIsShown(t *testing.T) {
 	p.Here = &p.Marks[1]
 	markup := regexp.MustCompile(`<[^>]*>`)
 	for of, page := range map[string][]byte{
-		"home":   Home{Page: page, Members: 2, Leader: &rows[0], Rows: rows, Picture: p}.HTML(),
-		"ring":   Ring{Page: page, Members: 2, Rows: rows, Picture: p}.HTML(),
-		"member": Member{Page: below("/members/the-bank-2"), Row: rows[1], Prev: rows[0], Next: rows[0], Members: 2, Picture: p}.HTML(),
-		"embed":  Embed{Page: page, From: "the-bank", Member: &rows[0], Prev: rows[1], Next: rows[1]}.HTML(),
+		"home":        Home{Page: page, Members: 2, Leader: &rows[0], Board: ranked(rows), Picture: p}.HTML(),
+		"leaderboard": Leaderboard{Page: page, Board: ranked(rows), Reigns: []Reign{{Slug: "the-bank", Name: name, URL: rows[0].URL}}}.HTML(),
+		"ring":        Ring{Page: page, Members: 2, Rows: rows, Picture: p}.HTML(),
+		"member":      Member{Page: below("/members/the-bank-2"), Row: rows[1], Prev: rows[0], Next: rows[0], Members: 2, Picture: p}.HTML(),
+		"embed":       Embed{Page: page, From: "the-bank", Member: &rows[0], Prev: rows[1], Next: rows[1]}.HTML(),
 	} {
 		text := markup.ReplaceAllString(string(page), "")
 		behind := strings.Split(text, name)[1:]
@@ -242,7 +335,7 @@ func TestCommandLinesAreSafeInPOSIXShellsAndPowerShell(t *testing.T) {
 			t.Errorf("joining: %q", words)
 		}
 	}
-	for _, words := range shells(t, bidCommand(Member{Base: base, Row: Row{Slug: "a-2"}, MinBid: "1.00"})) {
+	for _, words := range shells(t, bidCommand(Member{Base: base, Row: Row{Slug: "a-2"}, Bid: "1.00"})) {
 		var got map[string]string
 		if member(words, &got); got["member"] != "a-2" || got["amount"] != "1.00" || words[2] != url+"/api/bid" {
 			t.Errorf("bidding: %q", words)
@@ -408,7 +501,7 @@ func TestASyntheticRingSaysSo(t *testing.T) {
 	p := page
 	p.Synthetic = true
 	for name, body := range map[string][]byte{"home": Home{Page: p}.HTML(), "ring": Ring{Page: p}.HTML(), "join": Join{Page: p}.HTML(),
-		"embed": Embed{Page: p}.HTML(), "docs": Docs{Page: p}.HTML(), "about": About{Page: p}.HTML(), "problem": Problem{Page: p}.HTML(), "member": Member{Page: p}.HTML()} {
+		"embed": Embed{Page: p}.HTML(), "docs": Docs{Page: p}.HTML(), "about": About{Page: p}.HTML(), "problem": Problem{Page: p}.HTML(), "member": Member{Page: p}.HTML(), "leaderboard": Leaderboard{Page: p}.HTML()} {
 		if !strings.Contains(string(body), "This ring is synthetic.") {
 			t.Errorf("%s does not", name)
 		}
@@ -417,7 +510,7 @@ func TestASyntheticRingSaysSo(t *testing.T) {
 
 func TestLinksThatAreNotHTTPAreNotDrawn(t *testing.T) {
 	row := Row{Rank: 1, Name: "x", URL: "javascript:alert(1)", Report: "javascript:alert(2)", Score: "1"}
-	pages := string(Home{Page: page, Members: 1, Leader: &row, Rows: []Row{row}}.HTML()) + string(Member{Page: page, Row: row}.HTML())
+	pages := string(Home{Page: page, Members: 1, Leader: &row, Board: ranked([]Row{row})}.HTML()) + string(Member{Page: page, Row: row}.HTML())
 	if strings.Contains(pages, `="javascript:`) {
 		t.Error("a script became a link")
 	}
@@ -551,8 +644,9 @@ func TestWordsKeepToTheirPlace(t *testing.T) {
 		pages = map[string][]byte{"member": Member{Page: at, Row: rows[0], Prev: Row{Name: name}, Next: rows[1], Members: 3}.HTML()}
 		rows[1].Name = name
 		pages["ring"] = Ring{Page: at, Members: 3, From: 1, To: 3, Rows: rows}.HTML()
-		rows[1].Description = name
-		pages["home"] = Home{Page: at, Members: 3, Leader: &rows[1], Rows: rows}.HTML()
+		led := rows[1]
+		led.Description = name // in rows it ends where its line does
+		pages["home"] = Home{Page: at, Members: 3, Leader: &led, Board: ranked(rows)}.HTML()
 		return pages
 	}
 	stacked := strings.Repeat("\u0301\u0316\u030b\u0323\u0302", 5)

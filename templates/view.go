@@ -45,7 +45,7 @@ type Home struct {
 	Base        string // the ring's URL, without a slash at its end
 	Members     int
 	Leader      *Row // nil in an empty ring
-	Rows        []Row
+	Board       Board
 	Fee         string
 	JoinAtFirst string // opening bid that takes rank 1, "0.00" when the fee alone does
 	Categories  []Category
@@ -87,7 +87,11 @@ type Row struct {
 	Standing    string
 	Paid        string
 	Bids        string
+	Percent     int    // of what was paid that stands
+	Faded       string // what was paid and does not stand any more, or ""
 	Fresh       Freshness
+	LastBid     When   // zero for none
+	Bid         Bid    // the least one that does something
 	TakeFirst   string // "" for the leader
 	Verified    string // how the site proved itself, as documents spell it, or ""
 	VerifiedAt  time.Time
@@ -96,11 +100,24 @@ type Row struct {
 	Changed     time.Time // zero for never
 }
 
+// Bid is what a bid on a member does.
+type Bid struct {
+	Amount string
+	Rank   int    // that the member then has
+	Above  int    // the rank directly above the member's, 0 for the leader
+	Then   string // the member's standing after it
+}
+
+// When is an instant with the words that say it at the time of drawing.
+type When struct {
+	At    time.Time
+	Words string
+}
+
 // Freshness says how a bid has aged.
 type Freshness struct {
-	State   State
-	Percent int       // of the full total that stands, while fading
-	Until   time.Time // when fading begins, ends, or ended
+	State State
+	Until When // while fresh: how long it is yet; then the day on which all is or was gone, or zero
 }
 
 // State is one of four ages of a member's standing.
@@ -149,6 +166,9 @@ type Member struct {
 	Members    int // in the ring
 	Prev, Next Row
 	MinBid     string
+	Bid        string  // that the page begins with
+	Then       string  // its standing after that bid
+	TakeFirst  []Price // "" when it is first then
 	Wallet     Wallet
 	Picture    Picture
 	Hops       *Hops  // nil when they are not known

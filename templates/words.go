@@ -117,10 +117,10 @@ func joinCommand(base string) string {
 	return RegisterCommand(base, "", Draft{Name: "…", URL: "https://…", Kind: "agent"}.JSON())
 }
 
-// bidCommand pays for the member: what takes rank 1, or the least there is.
-// Slugs have no characters that JSON reads.
+// bidCommand bids the amount that the page begins with. Slugs have no characters that JSON
+// reads.
 func bidCommand(v Member) string {
-	return client + quotedURL(v.Base+"/api/bid") + " -J " + quotedJSON([]byte(`{"member":"`+v.Row.Slug+`","amount":"`+v.bidAmount()+`"}`))
+	return client + quotedURL(v.Base+"/api/bid") + " -J " + quotedJSON([]byte(`{"member":"`+v.Row.Slug+`","amount":"`+v.Bid+`"}`))
 }
 
 // changeCommand changes the member, by a signature of its owner.

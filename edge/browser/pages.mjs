@@ -1,8 +1,9 @@
 // Opens pages in Chromium at every width, in both schemes, with and without
 // script, and prints what is wrong with them as JSON. The one argument is JSON:
-// { chromium, base, pages: [{ name, path, fill?, status? }], shots? }. fill is what is
-// typed into the form of the page, which is then sent; status is that of a page that is
-// shown in place of an error, and 200 unless it is given.
+// { chromium, base, pages: [{ name, path, fill?, rows?, status? }], shots? }. fill is what
+// is typed into the form of the page, which is then sent; rows says that it has a
+// leaderboard; status is that of a page that is shown in place of an error, and 200 unless
+// it is given.
 import { mkdirSync } from "node:fs";
 import { HtmlValidate } from "html-validate";
 import { Findings, launch, several, shifts, violations, watch } from "./chromium.mjs";
@@ -26,7 +27,7 @@ console.log(JSON.stringify({ checks: found.checks, findings: found.list }));
 
 // visit loads a page at each width with script, and once without, and looks at
 // each in both schemes.
-async function visit({ name, path, fill, status = 200 }) {
+async function visit({ name, path, fill, rows, status = 200 }) {
   let words;
   for (const javaScriptEnabled of [true, false]) {
     // Error pages show the id of their request.
@@ -67,6 +68,7 @@ async function visit({ name, path, fill, status = 200 }) {
       }
       if (javaScriptEnabled && width === 320) await keyboard(page, where);
       if (javaScriptEnabled && width === 1440) await refreshed(page, where);
+      if (javaScriptEnabled && rows && width === widths.at(-1)) await low(page, `${name} 390`);
     }
     if (!javaScriptEnabled) {
       const report = await rules.validateString(await (await fetch(page.url(), { headers: { Accept: "text/html" } })).text());
@@ -79,6 +81,21 @@ async function visit({ name, path, fill, status = 200 }) {
     found.expect(where, "nothing is asked for elsewhere", seen.elsewhere.length === 0, seen.elsewhere.join("; "));
     await context.close();
   }
+}
+
+// low: on a phone no row of a leaderboard takes much, however long the names in it are.
+async function low(page, where) {
+  await page.setViewportSize({ width: 390, height: 844 });
+  const tall = await page.evaluate(() => {
+    const rows = [...document.querySelectorAll(".lb tbody tr")];
+    const name = rows[1].querySelector("th bdi"), host = rows[1].querySelector(".host");
+    name.textContent = "W".repeat(80);
+    host.textContent = "a-very-long-host.of-34-characters.";
+    return [rows.length, Math.max(...rows.map((r) => r.getBoundingClientRect().height))];
+  });
+  found.expect(where, "rows are at most 110 pixels high on a phone", tall[1] <= 110, tall.join(" rows, "));
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  found.expect(where, "nothing is wider than a phone", wide <= 0, wide);
 }
 
 // wordsOf is what there is to read, apart from the widget, which says more with

@@ -156,6 +156,8 @@ func TestGuidesHaveTheirOwnMarkdown(t *testing.T) {
 	r.Join("bob", "https://bob.dev/")
 	for target, want := range map[string][]string{
 		"/join":           {"# Join Example Ring\n", "costs 1.00 USD", "opening `bid` of", "**Categories in use.** general (2)", "```http\nPOST https://ring.example/api/register\n"},
+		"/leaderboard":    {"# Example Ring: leaderboard\n", "opening bid that takes rank 1", "| never fades |", "in 30 days if nobody bids"},
+		"/members/bob":    {"- A bid of 1.00 USD takes it from rank 2 to rank 1\n", "- First place costs it 1.00 USD now; 1.00 USD in 7 days if nobody bids; "},
 		"/embed":          {"# Example Ring on your page\n", "<webring-online from=\"{slug}\">", "/badge/{slug}.svg"},
 		"/embed?from=bob": {"For The bob, between \\# \\[x\\](javascript", "<webring-online from=\"bob\">", "https://ring.example/next?from=bob", "/badge/bob.svg"},
 		"/embed?from=%ff": {"<webring-online from=\"{slug}\">"},

@@ -71,7 +71,8 @@ type page struct{ path, title, about string }
 
 func pagesOf(s *Source) (list []page) {
 	for _, p := range []page{
-		{"/", "Home", "The leaderboard, and who holds rank 1."},
+		{"/", "Home", "What the ring is, who holds rank 1, and the first ranks."},
+		{"/leaderboard", "Leaderboard", "All members by rank, what a bid on each would do, what first place costs, and who held it."},
 		{"/ring", "Ring", "All members in ring order."},
 		{"/join", "Join", "What it takes to join, with a check of a draft."},
 		{"/embed", "Embed", "The widget, the badge and the links of a member."},

@@ -17,6 +17,8 @@ func Page(path, query string) (d Document, ok bool) {
 	switch {
 	case path == "/":
 		d.Build = markdownHome
+	case path == "/leaderboard":
+		d.Build = func(s *Source) ([]byte, error) { return markdownLeaderboard(s, query) }
 	case path == "/about":
 		d.Build, d.MaxAge = markdownAbout, settledAge
 	case path == "/ring":
@@ -37,8 +39,8 @@ func Page(path, query string) (d Document, ok bool) {
 	return d, true
 }
 
-// ListRows is how many members a page of the ring or of a category lists, as HTML
-// and as Markdown alike: they are one page in two forms.
+// ListRows is how many members a page of the ring, of a category or of the leaderboard
+// lists, as HTML and as Markdown alike: they are one page in two forms.
 const ListRows = 50
 
 // CategoryInUse is the target of a read that is refused if no member is in a category.
@@ -99,14 +101,10 @@ func markdownHome(s *Source) ([]byte, error) {
 	if total == 0 {
 		b.WriteString("Nobody is in the ring at present.\n")
 	} else {
-		b.WriteString("| Rank | Member | Kind | Standing, USD | To take first, USD | Site |\n| ---: | --- | --- | ---: | ---: | --- |\n")
+		ranks(&b, list)
 	}
-	for _, m := range list {
-		first := "leads"
-		if m.TakeFirst != nil {
-			first = *m.TakeFirst
-		}
-		fmt.Fprintf(&b, "| %d | %s | %s | %s | %s | %s |\n", m.Rank, inMarkdown(m.Name), m.Kind, m.Standing, first, address(m.URL))
+	if total > len(list) && s.has("/leaderboard") {
+		fmt.Fprintf(&b, "\nThe whole leaderboard: <%s/leaderboard>\n", ring.Base)
 	}
 	return []byte(b.String()), nil
 }
@@ -158,7 +156,7 @@ func markdownList(s *Source, path, category, query string) ([]byte, error) {
 	head(&b, &ring, inMarkdown(ring.Name)+": "+inMarkdown(title))
 	if words != "" { // only the origin searches
 		doc.Total, doc.Count, doc.Offset, doc.Members = 0, 0, 0, nil
-		if !s.beside("/api/ring", "q="+url.QueryEscape(words)+"&"+filter.Encode(), &doc) {
+		if !s.beside("/api/ring?q="+url.QueryEscape(words)+"&"+filter.Encode(), &doc) {
 			b.WriteString("The search does not answer at present, or these words cannot be searched for: at most eight, of 100 characters.\n")
 			return []byte(b.String()), nil
 		}
@@ -211,6 +209,7 @@ func markdownMember(s *Source, slug string) ([]byte, error) {
 	}
 	fmt.Fprintf(&b, "- Site: %s\n- Kind: %s\n- Category: %s\n- Joined: %s, number %d in the ring\n- Rank: %d, with a standing of %s USD of %s USD paid in all\n",
 		address(m.URL), m.Kind, inMarkdown(m.Category), day(m.Joined), m.Position, m.DetailRank, m.Standing, m.Paid)
+	m.standing(&b, m.DetailRank)
 	if m.Score != nil {
 		b.WriteString("- Agent-readiness score when joining: " + strconv.Itoa(*m.Score) + "\n")
 	}
@@ -219,7 +218,7 @@ func markdownMember(s *Source, slug string) ([]byte, error) {
 	}
 	condition(&b, &ring, &m)
 	var hops struct{ Total struct{ From, To uint64 } }
-	if s.beside("/api/ring/"+m.Slug+"/hops", "", &hops) {
+	if s.beside("/api/ring/"+m.Slug+"/hops", &hops) {
 		fmt.Fprintf(&b, "- Visitors in 30 days: %d sent here from other members, %d sent on; by day: <%s/api/ring/%s/hops>\n", hops.Total.To, hops.Total.From, ring.Base, m.Slug)
 	}
 	if s.has(memberFeedPath + m.Slug + ".atom") {

@@ -64,7 +64,7 @@ func newsOf(s *Source, slug string) ([]entry, error) {
 		return nil, &Problem{http.StatusNotFound, api.AppendProblem(nil, ring.Base, api.UnknownMember, "No member has this slug.", nil)}
 	}
 	var doc struct{ Events []news }
-	if !s.beside(memberTarget(slug)+"/events", "", &doc) {
+	if !s.beside(memberTarget(slug)+"/events", &doc) {
 		return nil, &Problem{http.StatusServiceUnavailable, api.AppendProblem(nil, ring.Base, api.PaymentsUnavailable,
 			"Only the origin of this ring has the news of members, and it has not answered yet. Ask again.", nil)}
 	}

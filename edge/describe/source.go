@@ -112,8 +112,9 @@ func (s *Site) ReadBeside(path, query string, doc any) (seconds int, ok bool) {
 	return max(d.MaxAge, 1), true
 }
 
-// beside is ReadBeside for a document.
-func (s *Source) beside(path, query string, doc any) bool {
+// beside is ReadBeside for a document, at a target.
+func (s *Source) beside(target string, doc any) bool {
+	path, query, _ := strings.Cut(target, "?")
 	seconds, ok := s.ReadBeside(path, query, doc)
 	if until := s.now.Add(time.Duration(seconds) * time.Second); s.until.IsZero() || until.Before(s.until) {
 		s.until = until
@@ -194,6 +195,7 @@ type Member struct {
 	Changed     time.Time `json:"changed_at"`   // zero for never
 	Owner       string    // on the member's own document; "" for an unknown account
 	Claimed     bool      // likewise
+	Prospect
 }
 
 // members reads a part of the ring in ring order, and how many there are.

@@ -1,25 +1,28 @@
 package hops
 
+import (
+	_ "embed"
+	"encoding/json"
+)
+
 // A crawler is told by its User-Agent: by one of these words, in any case. They are what
 // names of crawlers have in common on the lists that others keep, such as
-// github.com/monperrus/crawler-user-agents and github.com/omrilotan/isbot.
-// Programs that fetch pages for their users, such as curl or an agent, are no crawlers.
-var crawlers = []string{
-	// Whoever explains itself by an address is no browser: browsers have none.
-	"+http", "; http", "(http",
-	"bot", "crawl", "spider", "slurp", "scrap", "archiver", "indexer", "fetcher", "transcoder",
-	"facebookexternalhit", "facebookcatalog", "meta-external", "whatsapp/", "preview", "embedly", "iframely", "mediapartners-google",
-	"google-inspectiontool", "googleother", "apis-google", "google-read-aloud", "google favicon", "feedburner",
-	"headless", "lighthouse", "pagespeed", "gtmetrix", "phantomjs",
-	"monitor", "uptime", "pingdom", "statuscake", "site24x7", "newrelic", "datadog", "nagios", "zabbix", "check_http", "healthcheck",
-	"validator", "checker", "linkcheck", "scanner", "censys", "nmap", "nuclei", "masscan", "zgrab",
-	"feedly", "inoreader", "newsblur", "netnewswire", "tiny tiny rss", "freshrss", "miniflux",
-	"bytespider", "turnitin", "ahrefs", "semrush", "dataprovider", "netcraft", "webindex", "seznam", "daum",
-}
-
+// github.com/monperrus/crawler-user-agents and github.com/omrilotan/isbot. Whoever explains
+// itself by an address is no browser: browsers have none. Programs that fetch pages for their
+// users, such as curl or an agent, are no crawlers.
+//
 // forUsers are words of agents that fetch for a user who has just asked. Some of them
-// explain themselves by an address, too.
-var forUsers = []string{"chatgpt-user", "claude-user", "perplexity-user", "mistralai-user", "cubot"}
+// explain themselves by an address, too. The Worker in edge/worker reads the same file.
+var crawlers, forUsers = func() (crawlers, forUsers []string) {
+	var words struct{ Crawlers, ForUsers []string }
+	if err := json.Unmarshal(crawlersJSON, &words); err != nil {
+		panic(err) // the file is embedded
+	}
+	return words.Crawlers, words.ForUsers
+}()
+
+//go:embed crawlers.json
+var crawlersJSON []byte
 
 // firsts has the first letters of all words.
 var firsts = func() (has [256]bool) {

@@ -163,11 +163,10 @@ func (r *reader) card(path string) drawable {
 		r.fail(api.UnknownMember, noSuchMember)
 		return nil
 	}
-	row := m.aged(&first)
 	here := m.mark(cents(v.about.Payments.Fee))
 	return &card.Member{Ring: v.ring(), Here: card.Mark{Position: here.Position, Total: here.Total, Kind: here.Kind},
 		RingName: v.about.Name, Address: address(r.core.BaseURL()), Name: m.Name, Host: templates.Where(m.URL),
-		Rank: row.Rank, Standing: m.Standing, Words: aging(row.Fresh)}
+		Rank: m.BoardRank, Standing: m.Standing, Words: aging(r.freshness(m))}
 }
 
 // ring is what cards show of the whole ring.
@@ -185,16 +184,20 @@ func address(base string) string {
 	return rest
 }
 
-// aging says how a standing ages.
+// aging says how a standing ages, by dates: a card is kept by those who show it.
 func aging(f templates.Freshness) string {
-	day := f.Until.UTC().Format("2 January 2006")
-	switch f.State {
-	case templates.Fresh:
+	day := f.Until.At.UTC().Format("2 January 2006")
+	switch {
+	case f.State == templates.Fresh:
 		return "full until " + day
-	case templates.Fading:
-		return "fading, gone on " + day
-	case templates.Faded:
-		return "faded on " + day
+	case f.State == templates.Fading && f.Until.Words != "":
+		return "fading, gone by " + day
+	case f.State == templates.Fading:
+		return "fading"
+	case f.State == templates.Faded && f.Until.Words != "":
+		return "faded away on " + day
+	case f.State == templates.Faded:
+		return "faded away"
 	}
 	return "without a bid; the fee stays"
 }

@@ -55,6 +55,8 @@ type memberDocument struct {
 	Changed     time.Time `json:"changed_at"`
 	Owner       string
 	Claimed     bool
+	standingDocument
+	Forecast []forecastDocument // on the member's own document
 }
 
 type listDocument struct {
@@ -63,13 +65,14 @@ type listDocument struct {
 }
 
 type boardDocument struct {
-	Total int
-	Rules struct {
+	Total, Offset int
+	Rules         struct {
 		MinBid      string `json:"minimum_bid_usd"`
 		JoinAtFirst string `json:"join_at_first_bid_usd"`
 		Grace       string `json:"grace_period"`
 		Decay       string `json:"decay_span"`
 	}
+	Forecast    []forecastDocument
 	Leaderboard []memberDocument
 }
 
@@ -150,27 +153,6 @@ func (m *memberDocument) row() templates.Row {
 	return r
 }
 
-// aged is row for documents that show standings, with the freshness that
-// follows from the numbers shown.
-func (m *memberDocument) aged(rules *boardDocument) templates.Row {
-	r := m.row()
-	if m.LastBid == nil {
-		return r
-	}
-	grace, decay := span(rules.Rules.Grace), span(rules.Rules.Decay)
-	fades := m.LastBid.Add(grace)
-	standing, total := cents(m.Standing), cents(m.Paid)
-	switch {
-	case standing == total:
-		r.Fresh = templates.Freshness{State: templates.Fresh, Until: fades}
-	case standing == 0:
-		r.Fresh = templates.Freshness{State: templates.Faded, Until: fades.Add(decay)}
-	default:
-		r.Fresh = templates.Freshness{State: templates.Fading, Until: fades.Add(decay), Percent: int(100 * standing / total)}
-	}
-	return r
-}
-
 // cents reads an amount of a document: digits with two decimals.
 func cents(usd string) int64 {
 	n, err := strconv.ParseInt(strings.Replace(usd, ".", "", 1), 10, 64)
@@ -182,7 +164,7 @@ func cents(usd string) int64 {
 
 // span reads a duration of the rules: PnD or PTnS.
 func span(iso string) time.Duration {
-	digits, unit := strings.TrimSuffix(strings.TrimPrefix(iso, "P"), "D"), 24*time.Hour
+	digits, unit := strings.TrimSuffix(strings.TrimPrefix(iso, "P"), "D"), day
 	if seconds, ok := strings.CutPrefix(iso, "PT"); ok {
 		digits, unit = strings.TrimSuffix(seconds, "S"), time.Second
 	}

@@ -61,7 +61,7 @@ type Route struct {
 // Routes are all pages.
 func Routes() []Route {
 	routes := []Route{
-		{"/", drawHome}, {"/ring", drawRing}, {JoinPath, drawJoin}, {"/embed", drawEmbed}, {"/docs", drawDocs}, {"/about", drawAbout},
+		{"/", drawHome}, {leaderboardPath, drawLeaderboard}, {"/ring", drawRing}, {JoinPath, drawJoin}, {"/embed", drawEmbed}, {"/docs", drawDocs}, {"/about", drawAbout},
 		// Views read the last segment from the path: a parameter would be a copy of it.
 		{membersPath + "{slug:*}", drawMember},
 		{categoriesPath + "{category:*}", drawCategory},
@@ -106,8 +106,12 @@ func pageParameters(path string) []string {
 		return []string{"q", "kind", "category", "sort", "page"}
 	case strings.HasPrefix(path, categoriesPath):
 		return []string{"kind", "sort", "page"}
+	case path == leaderboardPath:
+		return []string{"page"}
 	case path == "/embed":
 		return []string{"from"}
+	case strings.HasPrefix(path, membersPath):
+		return []string{"amount"}
 	}
 	return nil
 }

@@ -28,15 +28,17 @@ type reader struct {
 	room    []api.Response           // what read points to
 	seq     uint64                   // position of all that was read
 
-	// For how long the page is valid, by what it has asked for.
+	// For how long the page is valid, by what it has asked for and by what it says of the
+	// time.
 	since, until int64
+	second       int64 // of all that was read
 
 	failed *api.Response // what the core answered instead of a document
 }
 
 func newReader(s *Pages, c Core) *reader {
 	r := &reader{pages: s, core: c}
-	r.seq, _ = c.Head()
+	r.seq, r.second = c.Head()
 	return r
 }
 
@@ -83,6 +85,7 @@ func (r *reader) ask() {
 	}
 	r.core.AskAll(targets, all)
 	r.seq = all[0].Seq
+	_, r.second = r.core.Head() // or the one before: now is within what the answers hold for
 }
 
 // responses gives room for so many answers.

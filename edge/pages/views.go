@@ -16,7 +16,7 @@ import (
 )
 
 // topRows is how many members the front page lists.
-const topRows = 20
+const topRows = 10
 
 const noSuchMember = "No member of the ring has this slug. GET /api/ring lists the members."
 
@@ -35,18 +35,17 @@ func drawHome(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	}
 	home.Canonical, home.Feeds = home.Base+"/", feeds
 	home.Share = templates.Share{URL: home.Canonical, Image: home.Base + CardPath, Alt: v.about.Name + ": " + home.Description}
-	for i := range board.Leaderboard[:min(len(board.Leaderboard), topRows)] {
-		home.Rows = append(home.Rows, board.Leaderboard[i].aged(&board))
-	}
-	if len(home.Rows) > 0 {
-		home.Leader = &home.Rows[0]
-	}
-	home.Picture = v.picture(&board)
-	home.Picture.Kinds = v.kinds
 	var sent hopsDocument
 	if r.beside("/api/hops", "", &sent) {
 		home.Hops = &templates.HopsTotal{Hops: sent.Total.Hops, Days: len(sent.Days)}
 	}
+	shown := board
+	shown.Leaderboard = board.Leaderboard[:min(len(board.Leaderboard), topRows)]
+	if home.Board = r.board(v, &shown); len(home.Board.Rows) > 0 {
+		home.Leader = &home.Board.Rows[0]
+	}
+	home.Picture = v.picture(&board)
+	home.Picture.Kinds = v.kinds
 	return drawn(home.HTML())
 }
 
@@ -72,11 +71,11 @@ var feeds = []templates.Feed{
 }
 
 // drawMember draws the page of one member.
-func drawMember(r *reader, path string, _ *fasthttp.Args) *content.Content {
+func drawMember(r *reader, path string, query *fasthttp.Args) *content.Content {
 	slug := strings.TrimPrefix(path, membersPath)
 	var detail struct{ Member memberDocument }
 	var around widgetDocument
-	var first, own boardDocument
+	var first boardDocument
 	there := r.document("/api/ring/"+url.PathEscape(slug), &detail)
 	m := &detail.Member
 	if there && m.Slug != slug { // the address is another document's, such as /api/ring/next
@@ -84,21 +83,14 @@ func drawMember(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	}
 	v, ok := r.survey()
 	there = every(there, ok, r.document("/api/widget?from="+url.QueryEscape(slug), &around), r.document(standings, &first))
-	if m.BoardRank > 0 {
-		// A part of the leaderboard in which the member mostly stays when its rank changes.
-		there = every(there, r.document(fmt.Sprintf("/api/leaderboard?limit=%d&offset=%d", topRows, (m.BoardRank-1)/topRows*topRows), &own))
-	}
 	if !there {
 		return nil
 	}
-	for i := range own.Leaderboard {
-		if row := &own.Leaderboard[i]; row.Slug == m.Slug {
-			m.TakeFirst = row.TakeFirst
-		}
-	}
+	var sent hopsDocument
+	hops := r.beside("/api/ring/"+m.Slug+"/hops", "", &sent)
 	view := templates.Member{
 		Page: v.about.frame(path, m.Name+" ("+templates.Where(m.URL)+") – "+v.about.Name, m.Description),
-		Base: r.core.BaseURL(), Row: m.aged(&first), Members: first.Total, MinBid: first.Rules.MinBid, Wallet: v.about.wallet(r.core.BaseURL()), Picture: v.picture(&first),
+		Base: r.core.BaseURL(), Row: r.standing(m, first.Rules.MinBid), Members: first.Total, MinBid: first.Rules.MinBid, Wallet: v.about.wallet(r.core.BaseURL()), Picture: v.picture(&first),
 		Owner: m.Owner, Claimed: m.Claimed,
 	}
 	view.Share = templates.ShareMember(view.Base, v.about.Name, view.Row, view.Members)
@@ -110,11 +102,31 @@ func drawMember(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	if around.Prev != nil && around.Next != nil {
 		view.Prev, view.Next = around.Prev.row(), around.Next.row()
 	}
-	var sent hopsDocument
-	if r.beside("/api/ring/"+m.Slug+"/hops", "", &sent) {
+	if hops {
 		view.Hops = sent.view()
 	}
+	view.Bid = bidAsked(query, &first)
+	if view.Bid == "" {
+		view.Bid = view.Row.Bid.Amount
+	}
+	view.Then = usd(cents(m.Paid) + cents(view.Bid))
+	for _, f := range m.Forecast {
+		p := templates.Price{Days: f.Days, At: f.At}
+		if f.TakeFirst != nil {
+			p.Amount = *f.TakeFirst
+		}
+		view.TakeFirst = append(view.TakeFirst, p)
+	}
 	return drawn(view.HTML())
+}
+
+// bidAsked is the amount in the query of a member's page, or "" if nobody can bid it.
+func bidAsked(query *fasthttp.Args, rules *boardDocument) string {
+	amount, ok := readUSD(string(query.Peek("amount")))
+	if !ok || amount < cents(rules.Rules.MinBid) || amount > maxBid {
+		return ""
+	}
+	return usd(amount)
 }
 
 // drawEmbed draws the page of snippets, for a member when from names one.

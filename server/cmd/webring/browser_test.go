@@ -116,6 +116,7 @@ func TestPagesInABrowser(t *testing.T) {
 		Path   string            `json:"path"`
 		Fill   map[string]string `json:"fill,omitempty"`
 		Status int               `json:"status,omitempty"`
+		Rows   bool              `json:"rows,omitempty"` // it has a leaderboard
 	}
 	members := o.get("/api/ring?limit=4&offset=65").document(t)
 	slugOf := func(i int) string { return at(t, members, "members", i, "slug").(string) }
@@ -124,7 +125,9 @@ func TestPagesInABrowser(t *testing.T) {
 	o.write(func(f *founding) { ownAll(f, slugOf(3), slugOf(1), slugOf(3), slugOf(2)) })
 	o.launch()
 	look(t, "pages.mjs", map[string]any{"chromium": chromium, "base": o.base, "pages": []page{
-		{Name: "home", Path: "/"},
+		{Name: "home", Path: "/", Rows: true},
+		{Name: "leaderboard", Path: "/leaderboard", Rows: true},
+		{Name: "leaderboard-3", Path: "/leaderboard?page=3", Rows: true},
 		{Name: "ring", Path: "/ring?page=2"},
 		{Name: "category", Path: "/categories/finance"},
 		{Name: "member", Path: "/members/" + slug},
@@ -179,7 +182,7 @@ func TestTheWidgetOnOtherSites(t *testing.T) {
 		look(t, "widget.mjs", plan)
 	})
 	look(t, "pages.mjs", map[string]any{"chromium": chromium, "base": o.base, "pages": []map[string]string{
-		{"name": "hostile-home", "path": "/"}, {"name": "hostile-member", "path": "/members/" + slugs[1]}, {"name": "hostile-embed", "path": "/embed?from=" + slugs[0]},
+		{"name": "hostile-home", "path": "/"}, {"name": "hostile-leaderboard", "path": "/leaderboard"}, {"name": "hostile-member", "path": "/members/" + slugs[1]}, {"name": "hostile-embed", "path": "/embed?from=" + slugs[0]},
 	}})
 }
 

@@ -100,7 +100,7 @@ func (b *bidder) bid(o *origin, when string) time.Duration {
 			}
 		}
 		switch {
-		case err == nil && r.Status == http.StatusOK:
+		case err == nil && (r.Status == http.StatusOK || r.Status == http.StatusConflict && strings.Contains(string(r.Body), `"outcome":"applied"`)):
 			b.paid += 100
 			return time.Since(began)
 		case err != nil || r.Status != http.StatusServiceUnavailable:

@@ -33,43 +33,12 @@ func TestAnEdgeRefusesWhatIsNotTheOrigins(t *testing.T) {
 	e := h.edge(h.base, true)
 	h.reached(e)
 	stop := e.reading("/next?from=a", "/api/leaderboard", "/api/widget?from=b")
-	other, _ := newSigner(t, "other.test")
-	lying, _ := newSigner(t, "ring.test")
-	spoil := func(prefix string) {
-		h.bent(func(path string, b []byte) []byte {
-			if strings.HasPrefix(path, prefix) {
-				b[len(b)-1] ^= 1
-			}
-			return b
-		})
-	}
-	// Each is met with the origin one member ahead of the edge.
-	for i, c := range []struct {
-		rule   string
-		attack func(was snap.Checkpoint)
-		want   string
-	}{
-		{"wrong signature", func(snap.Checkpoint) {
-			h.sends(bytes.Replace(sign(t, h.signer, h.present()), []byte("\ntime 1"), []byte("\ntime 2"), 1))
-		}, "not signed with the origin's key"},
-		{"a smaller size", func(was snap.Checkpoint) { was.Size--; h.sends(sign(t, h.signer, was)) }, "checkpoint of a smaller ledger"},
-		{"another key", func(snap.Checkpoint) { h.sends(sign(t, other, h.present())) }, "not signed with the origin's key"},
-		{"a forked history", func(was snap.Checkpoint) { was.Root[0] ^= 1; was.Time++; h.sends(sign(t, h.signer, was)) }, "checkpoint of another history"},
-		{"another key of that name", func(snap.Checkpoint) { h.sends(sign(t, lying, h.present())) }, "not signed with the origin's key"},
-		{"a forked history that is longer", func(snap.Checkpoint) { h.sign(func(c *snap.Checkpoint) { c.Root[0] ^= 1 }) }, "the root is another"},
-		{"a replayed checkpoint", func(was snap.Checkpoint) { was.Time--; h.sends(sign(t, h.signer, was)) }, "checkpoint older than the one at hand"},
-		{"a replayed checkpoint of few events", func(snap.Checkpoint) { h.sends(old) }, "checkpoint of a smaller ledger"},
-		{"an altered event", func(snap.Checkpoint) { spoil("/sync/events"); h.sign() }, "events that the checkpoint does not sign"},
-		{"another ledger", func(snap.Checkpoint) {
-			h.sends(sign(t, h.signer, h.present(func(c *snap.Checkpoint) { c.Origin = "x.test" })))
-		}, "checkpoint of another origin"},
-		{"a state that is not reached", func(snap.Checkpoint) { h.sign(func(c *snap.Checkpoint) { c.State[0] ^= 1 }) }, "the fold does not reach the signed state"},
-	} {
+	for i, c := range h.attacks(old) {
 		was, ring := h.present(), e.get("/api/ring")
 		was.Time = h.at.Time
 		h.join(fmt.Sprint("member-", i))
 		mark := len(e.log.String())
-		c.attack(was)
+		c.send(was)
 		e.says(mark, c.want)
 		if log := e.log.String()[mark:]; !strings.Contains(log, "level=ERROR msg=\"replica: refused; serving the last good state\"") {
 			t.Errorf("%s: the log says %s", c.rule, log)
@@ -82,6 +51,46 @@ func TestAnEdgeRefusesWhatIsNotTheOrigins(t *testing.T) {
 		h.reached(e)
 	}
 	t.Logf("%d reads meanwhile", stop())
+}
+
+// attack is something that a follower must refuse.
+type attack struct {
+	rule   string
+	send   func(was snap.Checkpoint) // was is what the follower has, and the origin is one member ahead
+	want   string                    // the follower says this
+	breaks bool                      // the core must not be used any more where there is only one
+}
+
+// attacks are all refusals of a follower. old is a checkpoint of fewer events.
+func (h *hostile) attacks(old []byte) []attack {
+	t := h.t
+	other, _ := newSigner(t, "other.test")
+	lying, _ := newSigner(t, "ring.test")
+	spoil := func(prefix string) {
+		h.bent(func(path string, b []byte) []byte {
+			if strings.HasPrefix(path, prefix) {
+				b[len(b)-1] ^= 1
+			}
+			return b
+		})
+	}
+	return []attack{
+		{"wrong signature", func(snap.Checkpoint) {
+			h.sends(bytes.Replace(sign(t, h.signer, h.present()), []byte("\ntime 1"), []byte("\ntime 2"), 1))
+		}, "not signed with the origin's key", false},
+		{"a smaller size", func(was snap.Checkpoint) { was.Size--; h.sends(sign(t, h.signer, was)) }, "checkpoint of a smaller ledger", false},
+		{"another key", func(snap.Checkpoint) { h.sends(sign(t, other, h.present())) }, "not signed with the origin's key", false},
+		{"a forked history", func(was snap.Checkpoint) { was.Root[0] ^= 1; was.Time++; h.sends(sign(t, h.signer, was)) }, "checkpoint of another history", false},
+		{"another key of that name", func(snap.Checkpoint) { h.sends(sign(t, lying, h.present())) }, "not signed with the origin's key", false},
+		{"a forked history that is longer", func(snap.Checkpoint) { h.sign(func(c *snap.Checkpoint) { c.Root[0] ^= 1 }) }, "the root is another", false},
+		{"a replayed checkpoint", func(was snap.Checkpoint) { was.Time--; h.sends(sign(t, h.signer, was)) }, "checkpoint older than the one at hand", false},
+		{"a replayed checkpoint of few events", func(snap.Checkpoint) { h.sends(old) }, "checkpoint of a smaller ledger", false},
+		{"an altered event", func(snap.Checkpoint) { spoil("/sync/events"); h.sign() }, "events that the checkpoint does not sign", true},
+		{"another ledger", func(snap.Checkpoint) {
+			h.sends(sign(t, h.signer, h.present(func(c *snap.Checkpoint) { c.Origin = "x.test" })))
+		}, "checkpoint of another origin", false},
+		{"a state that is not reached", func(snap.Checkpoint) { h.sign(func(c *snap.Checkpoint) { c.State[0] ^= 1 }) }, "the fold does not reach the signed state", true},
+	}
 }
 
 // TestAnEdgeBootsFromWhatWasSignedAlone has an edge start on bad snapshots, and

@@ -22,10 +22,14 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"webring/core"
+	"webring/core/api"
 	"webring/core/coretest"
 	"webring/core/snap"
 	"webring/server/devchain"
 )
+
+// fromOrigin is the answer to all reads that no follower asks for.
+var fromOrigin = string(api.AppendProblem(nil, "https://ring.test", api.Internal, "The origin answers this.", nil))
 
 // hostile is an origin in this process, whose key it has, so that it can sign
 // and send whatever it likes.
@@ -62,10 +66,17 @@ func newSigner(t *testing.T, name string) (signer note.Signer, key string) {
 
 func newHostile(t *testing.T) *hostile {
 	t.Helper()
-	h := &hostile{t: t, state: core.NewState(10_000, 1), changed: make(chan struct{}), files: map[string][]byte{}, asked: map[string]int{}}
-	h.signer, h.key = newSigner(t, "ring.test")
+	h := openHostile(t)
 	h.add(&core.Rules{Stamp: time.Now().UnixMilli(), Name: "Ring", BaseURL: "https://ring.test", Fee: 100, MinBid: 100,
 		Grace: 1000, Decay: 1000, Scorer: "fixed", RequiredScore: 40}, nil)
+	return h
+}
+
+// openHostile is newHostile without an event.
+func openHostile(t *testing.T) *hostile {
+	t.Helper()
+	h := &hostile{t: t, state: core.NewState(10_000, 1), changed: make(chan struct{}), files: map[string][]byte{}, asked: map[string]int{}}
+	h.signer, h.key = newSigner(t, "ring.test")
 	s := httptest.NewServer(h)
 	h.base = s.URL
 	t.Cleanup(func() {
@@ -77,14 +88,21 @@ func newHostile(t *testing.T) *hostile {
 
 func (h *hostile) add(e core.Event, texts *core.Texts) {
 	h.t.Helper()
-	s := coretest.NewStep(e, texts)
+	if err := h.apply(coretest.NewStep(e, texts)); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// apply adds the event of a step, unless the ring refuses it.
+func (h *hostile) apply(s coretest.Step) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.state.Apply(s.EventBytes, s.TextBytes); err != nil {
-		h.t.Fatal(err)
+		return err
 	}
 	h.tree.Add(s.EventBytes)
 	h.records = append(h.records, snap.Record{Event: s.EventBytes, Texts: s.TextBytes})
+	return nil
 }
 
 func (h *hostile) join(slugs ...string) {
@@ -184,9 +202,12 @@ func (h *hostile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b, bend := h.files[r.URL.Path], h.bend
 	switch r.URL.Path {
 	case "/sync/checkpoint":
-		h.mu.Unlock()
-		h.stream(w, r)
-		return
+		if r.Header.Get("Accept") == "text/event-stream" {
+			h.mu.Unlock()
+			h.stream(w, r)
+			return
+		}
+		b = h.signed
 	case "/sync/events":
 		var from uint64
 		fmt.Sscan(r.URL.Query().Get("from"), &from)
@@ -200,7 +221,11 @@ func (h *hostile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		b = bend(r.URL.Path, bytes.Clone(b))
 	}
 	if b == nil {
-		w.WriteHeader(http.StatusNotFound)
+		// Whoever passes reads on gets this.
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusInternalServerError)
+		io.WriteString(w, fromOrigin)
 		return
 	}
 	w.Write(b)

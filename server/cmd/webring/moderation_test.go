@@ -11,7 +11,7 @@ import (
 
 // everywhere are all kinds of documents and pages that show members.
 var everywhere = []string{"/api", "/api/ring?limit=500", "/api/ring/next?from=gamma", "/api/ring/prev?from=epsilon", "/api/categories", "/api/leaderboard",
-	"/api/widget", "/api/widget?from=gamma", "/", "/ring", "/categories/general", "/join", "/embed", "/members/gamma", "/feeds/joins.atom", "/feeds/joins.json",
+	"/api/widget", "/api/widget?from=gamma", "/", "/leaderboard", "/ring", "/categories/general", "/join", "/embed", "/members/gamma", "/feeds/joins.atom", "/feeds/joins.json",
 	"/feeds/lead.atom", "/feeds/lead.json", "/ring.opml", "/opml/1.opml", "/.well-known/ai-catalog.json", "/ai-catalogs/agent-1.json", "/ai-catalogs/mcp-1.json", "/sitemap.xml", "/sitemaps/members-1.xml", "/openapi.json", "/llms.txt"}
 
 // mentions gives the documents and pages of a node that hold a word.

@@ -1,13 +1,22 @@
-// Runs the core in Node's WASI: node answer.mjs MODULE SCRIPT REPLIES. A script is a
-// list of calls: operation, argument (u32 low, u32 high), length, input, all
+// Runs the core in Node, behind Node's WASI or behind the imports that another file makes:
+// node answer.mjs MODULE SCRIPT REPLIES [FILE]. A script is a list of calls: operation, argument (u32 low, u32 high), length, input, all
 // little-endian. Every reply is written with its length before it.
 import { readFileSync, writeFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
 import { WASI } from "node:wasi";
 
 const [module, script] = process.argv.slice(2, 4).map((path) => readFileSync(path));
-const wasi = new WASI({ version: "preview1" });
-const { instance } = await WebAssembly.instantiate(module, wasi.getImportObject());
-wasi.initialize(instance);
+let instance;
+if (process.argv[5]) {
+  const { imports } = await import(pathToFileURL(process.argv[5]));
+  const wasi = imports(() => instance.exports.memory.buffer, console.error);
+  ({ instance } = await WebAssembly.instantiate(module, { wasi_snapshot_preview1: wasi }));
+  instance.exports._initialize();
+} else {
+  const wasi = new WASI({ version: "preview1" });
+  ({ instance } = await WebAssembly.instantiate(module, wasi.getImportObject()));
+  wasi.initialize(instance);
+}
 const { memory, input, call } = instance.exports;
 
 const replies = [];

@@ -1,0 +1,153 @@
+package pages
+
+import (
+	"encoding/json"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/edge/content"
+	"webring/edge/describe"
+	"webring/templates"
+)
+
+// leaderboardPath is where the leaderboard for people is.
+const leaderboardPath = "/leaderboard"
+
+// forecastDocument is what first place costs at one time if nobody bids.
+type forecastDocument struct {
+	Days      int
+	At        time.Time
+	JoinFirst string  `json:"join_at_first_bid_usd"`
+	TakeFirst *string `json:"to_take_first_usd"` // on the document of a member, nil when it is first then
+	Standing  string  `json:"effective_bid_usd"` // likewise
+}
+
+// leadsDocument says who has held rank 1, the present holder first.
+type leadsDocument struct {
+	Leads []struct {
+		Member string
+		From   time.Time
+		Until  *time.Time
+	}
+}
+
+// drawLeaderboard draws a page of the leaderboard.
+func drawLeaderboard(r *reader, path string, query *fasthttp.Args) *content.Content {
+	filter := url.Values{"limit": {strconv.Itoa(describe.ListRows)}}
+	if page := query.Peek("page"); len(page) > 0 {
+		filter.Set("page", string(page))
+	}
+	var doc boardDocument
+	v, ok := r.survey()
+	if !every(ok, r.document("/api/leaderboard?"+filter.Encode(), &doc)) {
+		return nil
+	}
+	first := doc.Offset == 0
+	var leads leadsDocument
+	var holders map[string]memberDocument
+	if first && r.beside("/api/events", "limit=1", &leads) {
+		if holders, ok = r.holders(&leads, doc.Leaderboard); !ok {
+			return nil
+		}
+	}
+	view := templates.Leaderboard{Page: v.about.frame(path, "Leaderboard – "+v.about.Name, "Who stands where in the ring, what a bid on each member would do, and what first place costs.")}
+	view.Feeds, view.Wallet = feeds, v.about.wallet(r.core.BaseURL())
+	view.Board = r.board(v, &doc)
+	if first {
+		view.Reigns = r.reigns(&leads, holders)
+	}
+	view.Pages = pagesOf(path, doc.Offset, doc.Total)
+	return drawn(view.HTML())
+}
+
+// pagesOf leads from the page of a list that begins behind so many rows to its others.
+func pagesOf(path string, offset, total int) (p templates.Pages) {
+	last := max((total+describe.ListRows-1)/describe.ListRows, 1)
+	here := offset/describe.ListRows + 1
+	to := func(number int) templates.PageLink {
+		link := templates.PageLink{From: (number-1)*describe.ListRows + 1, To: min(number*describe.ListRows, total), Here: number == here}
+		if link.Address = pageAddress(path, &noQuery, number); number == 1 {
+			link.Address = path[1:]
+		}
+		return link
+	}
+	if here > 1 {
+		p.First, p.Prev = to(1), to(min(here-1, last))
+	}
+	if here < last {
+		p.Next, p.Last = to(here+1), to(last)
+	}
+	// The page, two on each side, and the ends.
+	for number := max(1, min(here, last)-2); number <= min(last, here+2); number++ {
+		p.Near = append(p.Near, to(number))
+	}
+	return p
+}
+
+// board is a part of the leaderboard as pages show it.
+func (r *reader) board(v *survey, doc *boardDocument) templates.Board {
+	b := templates.Board{Members: doc.Total, Fee: v.about.Payments.Fee, MinBid: doc.Rules.MinBid,
+		Grace: days(doc.Rules.Grace), Decay: days(doc.Rules.Decay)}
+	for i := range doc.Leaderboard {
+		b.Rows = append(b.Rows, r.standing(&doc.Leaderboard[i], doc.Rules.MinBid))
+	}
+	if n := len(b.Rows); n > 0 {
+		b.From, b.To = b.Rows[0].Rank, b.Rows[n-1].Rank
+	}
+	for _, f := range doc.Forecast {
+		b.First = append(b.First, templates.Price{Days: f.Days, At: f.At, Amount: f.JoinFirst})
+	}
+	return b
+}
+
+// holders gives the members who have held rank 1 and are in the ring still, by their slugs.
+// It reports false when some have not been read yet.
+func (r *reader) holders(doc *leadsDocument, rows []memberDocument) (all map[string]memberDocument, ok bool) {
+	all, ok = map[string]memberDocument{}, true
+	for i := range rows {
+		all[rows[i].Slug] = rows[i]
+	}
+	for _, lead := range doc.Leads {
+		if _, known := all[lead.Member]; known {
+			continue
+		}
+		switch a := r.answerTo("/api/ring/" + url.PathEscape(lead.Member)); {
+		case a == nil:
+			ok = false
+		case a.Status == fasthttp.StatusOK:
+			var detail struct{ Member memberDocument }
+			if err := json.Unmarshal(a.Body, &detail); err != nil {
+				panic(err) // a document of the core that does not have its form
+			}
+			all[lead.Member] = detail.Member
+		}
+	}
+	return all, ok
+}
+
+// reigns says who has held rank 1 and for how long, the present holder first.
+func (r *reader) reigns(doc *leadsDocument, holders map[string]memberDocument) (list []templates.Reign) {
+	now := r.now()
+	for _, lead := range doc.Leads {
+		m, known := holders[lead.Member]
+		if !known {
+			continue // it has left
+		}
+		reign := templates.Reign{Slug: m.Slug, Name: m.Name, URL: m.URL, From: r.date(lead.From)}
+		until := now
+		if lead.Until != nil {
+			until = *lead.Until
+			reign.Until = r.date(until)
+		}
+		took := max(until.Sub(lead.From), 0)
+		reign.Seconds, reign.For = int64(took/time.Second), lasted(took)
+		if lead.Until == nil {
+			reign.For = r.lasting(lead.From)
+		}
+		list = append(list, reign)
+	}
+	return list
+}

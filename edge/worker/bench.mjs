@@ -1,0 +1,190 @@
+// What a Worker costs under workerd, beside one that does nothing and beside webring edge:
+// node bench.mjs WEBRING BUNDLE. Servers have one processor, those who ask the other; taskset
+// is needed. Cold starts are the first answer of a new isolate that has fetched nothing.
+import { spawn, execFileSync } from "node:child_process";
+import { mkdtempSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { Agent, get } from "node:http";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const [webring, bundle] = process.argv.slice(2).map((path) => resolve(path));
+const program = fileURLToPath(import.meta.resolve(`@cloudflare/workerd-linux-${process.arch === "x64" ? "64" : process.arch}/bin/workerd`));
+const [SERVERS, CLIENTS] = ["0", "1"];
+const REQUESTS = 20_000;
+const WARM = 3_000;
+const CONNECTIONS = 8;
+const RINGS = [1_000, 100_000, 200_000];
+
+execFileSync("taskset", ["-cp", CLIENTS, String(process.pid)]);
+const folder = mkdtempSync(join(tmpdir(), "bench-worker-"));
+const running = new Set();
+process.on("exit", () => {
+	for (const child of running) child.kill("SIGKILL");
+	rmSync(folder, { recursive: true, force: true });
+});
+
+const free = () =>
+	new Promise((done) => {
+		const server = createServer().listen(0, "127.0.0.1", () => {
+			const { port } = server.address();
+			server.close(() => done(port));
+		});
+	});
+
+function run(command, args, env = {}) {
+	const child = spawn("taskset", ["-c", SERVERS, command, ...args], { env: { ...process.env, WEBRING_ADMIN_LISTEN: "", ...env } });
+	child.said = "";
+	for (const stream of [child.stdout, child.stderr]) stream.on("data", (text) => (child.said += text));
+	running.add(child);
+	child.on("exit", () => running.delete(child));
+	return child;
+}
+
+const stop = (child) =>
+	new Promise((done) => {
+		child.on("exit", done);
+		child.kill("SIGKILL");
+	});
+
+/** Asks once, and gives status and length of the answer. */
+const ask = (port, path, agent) =>
+	new Promise((done, fail) => {
+		get({ port, path, agent, host: "127.0.0.1" }, (answer) => {
+			let size = 0;
+			answer.on("data", (chunk) => (size += chunk.length));
+			answer.on("end", () => done({ status: answer.statusCode, size, seq: answer.headers["webring-seq"] }));
+			answer.on("error", fail);
+		}).on("error", fail);
+	});
+
+async function answers(port, path, child) {
+	for (;;) {
+		try {
+			return await ask(port, path);
+		} catch (error) {
+			if (child.exitCode !== null) throw new Error(child.said, { cause: error });
+			await new Promise((done) => setTimeout(done, 20));
+		}
+	}
+}
+
+/** The processor time of a process in microseconds, and what it has in memory in MiB. */
+function used({ pid }) {
+	const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
+	const [, rss] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"));
+	return { micros: (Number(fields[11]) + Number(fields[12])) * 10_000, memory: Number(rss) / 1024 };
+}
+
+/** Microseconds of processor time a request. */
+async function cost(child, port, path) {
+	const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS });
+	const many = async (n) => {
+		let left = n;
+		const one = async () => {
+			while (left-- > 0) await ask(port, path, agent);
+		};
+		await Promise.all(Array.from({ length: CONNECTIONS }, one));
+	};
+	await many(WARM);
+	const before = used(child);
+	await many(REQUESTS);
+	agent.destroy();
+	return (used(child).micros - before.micros) / REQUESTS;
+}
+
+/** Starts a Worker, and gives its process and port. */
+async function startWorker(dir, env) {
+	const port = await free();
+	const floor = mkdtempSync(join(folder, "floor-"));
+	const child = run(
+		program,
+		["serve", join(dir, "workerd.capnp"), "--socket-addr", `http=127.0.0.1:${port}`, "--directory-path", `floor=${floor}`],
+		env,
+	);
+	return { child, port };
+}
+
+const empty = join(folder, "empty");
+mkdirSync(empty);
+writeFileSync(
+	join(empty, "worker.js"),
+	`export default { fetch() { return new Response("nothing", { headers: { "Cache-Control": "no-store" } }); } };`,
+);
+for (const name of ["workerd.capnp", "core.wasm"]) writeFileSync(join(empty, name), readFileSync(join(bundle, name)));
+const none = { ORIGIN: "", ORIGIN_KEY: "", EDGE_SECRET: "", RATE_LIMIT: "0" };
+
+const idle = await startWorker(empty, none);
+await answers(idle.port, "/", idle.child);
+const nothing = await cost(idle.child, idle.port, "/");
+const base = used(idle.child).memory;
+await stop(idle.child);
+console.log(`an empty Worker: ${nothing.toFixed(0)} µs a request, ${base.toFixed(0)} MiB`);
+
+for (const members of RINGS) {
+	const data = join(folder, String(members));
+	execFileSync(webring, ["seed", "--members", String(members), "--data", data], { stdio: "ignore" });
+	const [at, beside] = [await free(), await free()];
+	const url = `http://127.0.0.1:${at}`;
+	const origin = run(webring, [
+		"serve",
+		"--dev",
+		"--scorer",
+		"fixed:72",
+		"--listen",
+		`127.0.0.1:${at}`,
+		"--base-url",
+		url,
+		"--rate-limit",
+		"0",
+		"--data",
+		data,
+	]);
+	await answers(at, "/api", origin);
+	let key;
+	while (!(key = /--origin-key (\S+)/.exec(origin.said)?.[1])) await new Promise((done) => setTimeout(done, 20));
+
+	const colds = [];
+	let worker;
+	for (let i = 0; i < 5; i++) {
+		if (worker) await stop(worker.child);
+		worker = await startWorker(bundle, { ...none, ORIGIN: url, ORIGIN_KEY: key });
+		await answers(worker.port, "/nothing", worker.child); // its process listens, and nothing has been loaded
+		const [began, before] = [performance.now(), used(worker.child)];
+		const { seq, status } = await ask(worker.port, "/api");
+		if (status !== 200 || !seq) throw new Error(`${status}: ${worker.child.said}`);
+		colds.push({ wall: performance.now() - began, cpu: (used(worker.child).micros - before.micros) / 1000, said: worker.child.said });
+	}
+	colds.sort((a, b) => a.wall - b.wall);
+	const passed = colds.filter(({ said }) => said !== "").length;
+	const { wall, cpu } = colds[2];
+	const after = used(worker.child).memory;
+	console.log(
+		`${members} members: first answer after ${wall.toFixed(0)} ms and ${cpu.toFixed(0)} ms of processor, ${(after - base).toFixed(0)} MiB more than empty${passed ? `; ${passed} of 5 did not load:\n${colds[4].said}` : ""}`,
+	);
+
+	const edge = run(webring, [
+		"edge",
+		"--core",
+		"wasm",
+		"--listen",
+		`127.0.0.1:${beside}`,
+		"--origin",
+		url,
+		"--origin-key",
+		key,
+		"--rate-limit",
+		"0",
+		"--data",
+		`${data}-edge`,
+	]);
+	await answers(beside, "/api", edge);
+	for (const path of ["/next?from=nobody", "/api/ring?limit=10", "/api/leaderboard"]) {
+		const here = await cost(worker.child, worker.port, path);
+		const there = await cost(edge, beside, path);
+		console.log(`  ${path}: ${here.toFixed(0)} µs, ${(here / nothing).toFixed(2)} × an empty Worker; webring edge ${there.toFixed(1)} µs`);
+	}
+	console.log(`  then ${(used(worker.child).memory - base).toFixed(0)} MiB more than empty`);
+	for (const child of [worker.child, edge, origin]) await stop(child);
+}

@@ -1,0 +1,115 @@
+// Header fields of answers, as edge/fields.go, edge/headers.go and edge/validator.go have them.
+
+/** @import { Answer } from "./guest.js" */
+/** @typedef {[string, string][]} Fields */
+
+const API_VERSION = "1";
+const EXPOSED =
+	"ETag, Link, Location, Retry-After, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, RateLimit-Policy, " +
+	"WWW-Authenticate, Payment-Receipt, PAYMENT-REQUIRED, PAYMENT-RESPONSE, Api-Version, X-Request-Id, Webring-Seq, Webring-From, Webring-Stale, Deprecation, Sunset";
+
+/** Those of every answer. @type {Fields} */
+export const COMMON = [
+	["Api-Version", API_VERSION],
+	["Access-Control-Allow-Origin", "*"],
+	["Access-Control-Expose-Headers", EXPOSED],
+	["X-Content-Type-Options", "nosniff"],
+];
+
+const MEDIA = ["application/json", "application/problem+json", "text/html; charset=utf-8"];
+export const PROBLEM = 1;
+const HTML = 2;
+const NEVER = 0;
+const TIMED = 2;
+/** For how many seconds a client may use a document without asking again. */
+const MAX_AGE = 5;
+/** From this length on, lists at targets that are no longer than that come in content codings, too. */
+const LEAST_CODED = 1024;
+const LONGEST_CODED = 256;
+const LISTS = new Set(["/api/leaderboard", "/api/ring", "/api/categories", "/api"]);
+
+/** Whether problems at a path are documents alone. At all others people get a page, which the origin draws. */
+export const isForPrograms = (/** @type {string} */ path) => /^\/(api|mcp|sync)(\/|$)/.test(path);
+
+/** Whether the request asks for the one version that there is, or for none. */
+export function versionServed(/** @type {Headers} */ headers) {
+	const version = headers.get("Api-Version");
+	return version === null || version === API_VERSION;
+}
+
+/**
+ * Appends the fields of an answer of the core, and gives its status: 304 when the client has it.
+ *
+ * @param {Fields} fields
+ * @param {Answer} a
+ * @param {string} target
+ * @param {string} path of the target
+ * @param {string} build names the core in entity tags
+ * @param {string | null} ifNoneMatch
+ */
+export function describe(fields, a, target, path, build, ifNoneMatch) {
+	fields.push(["Webring-Seq", String(a.seq)]);
+	if (a.unknown) fields.push(["Webring-From", "unknown"]);
+	if (a.location) fields.push(["Location", a.location]);
+	const links = [];
+	if (a.next) links.push(`<${a.next}>; rel="next"`);
+	if (a.prev) links.push(`<${a.prev}>; rel="prev"`);
+	if (links.length > 0) fields.push(["Link", links.join(", ")]);
+	if (a.validity === NEVER) {
+		fields.push(["Cache-Control", "no-store"]);
+	} else {
+		const tag = a.validity === TIMED ? `"${build}-${a.seq}-${a.since}"` : `"${build}-${a.seq}"`;
+		// A second less, because a part of the present one may be over.
+		const age = a.validity === TIMED ? Math.min(Math.max(a.until - a.second - 1, 0), MAX_AGE) : MAX_AGE;
+		fields.push(["Cache-Control", `public, max-age=${age}, stale-while-revalidate=30, stale-if-error=86400`]);
+		fields.push(["ETag", tag]);
+		const coded = a.status === 200 && a.body.length >= LEAST_CODED && target.length <= LONGEST_CODED && LISTS.has(path);
+		if (coded) fields.push(["Vary", "Accept-Encoding"]);
+		if (a.status === 200 && ifNoneMatch !== null && names(ifNoneMatch, tag)) return 304;
+	}
+	fields.push(["Content-Type", MEDIA[a.media]]);
+	if (a.media === PROBLEM && !isForPrograms(path)) fields.push(["Vary", "Accept"]);
+	if (a.media === HTML) fields.push(["Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"]);
+	return a.status;
+}
+
+/**
+ * Says whether If-None-Match names a tag: in a list, weakly or strongly, or as "*" (RFC 9110, 13.1.2).
+ *
+ * @param {string} list
+ * @param {string} tag
+ */
+function names(list, tag) {
+	if (list.trim() === "*") return true;
+	const element = /[ \t,]*(?:W\/)?("[^"]*")/y;
+	for (let match = element.exec(list); match; match = element.exec(list)) {
+		if (match[1] === tag) return true;
+	}
+	return false;
+}
+
+/** The problems that the Worker itself finds: status and title of each code, as in core/api. */
+const PROBLEMS = {
+	body_too_large: { status: 413, title: "The request body is too large" },
+	rate_limited: { status: 429, title: "Too many requests" },
+	internal: { status: 500, title: "Something went wrong here" },
+	payment_pending: { status: 503, title: "A payment is being settled" },
+	payments_unavailable: { status: 503, title: "Payments are unavailable at the moment" },
+};
+
+/**
+ * Makes a problem document (RFC 9457).
+ *
+ * @param {Fields} fields
+ * @param {string} path that was asked for
+ * @param {string} base what links begin with
+ * @param {keyof typeof PROBLEMS} code
+ * @param {string} detail
+ */
+export function problem(fields, path, base, code, detail) {
+	const { status, title } = PROBLEMS[code];
+	fields.push(["Cache-Control", "no-store"], ["Content-Type", MEDIA[PROBLEM]]);
+	if (!isForPrograms(path)) fields.push(["Vary", "Accept"]);
+	const document = { type: `${base}/problems/${code}`, title, status, detail, code };
+	return new Response(JSON.stringify(document), { status, headers: fields });
+}

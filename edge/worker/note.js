@@ -1,0 +1,126 @@
+// What an origin signs: a note as golang.org/x/mod/sumdb/note has it, whose text is a
+// checkpoint as core/snap/checkpoint.go has it.
+
+import { createHash } from "node:crypto";
+
+/**
+ * A key that is trusted.
+ *
+ * @typedef {object} Key
+ * @property {string} name
+ * @property {string} id the name, and the hash in hexadecimal
+ * @property {CryptoKey} key
+ */
+
+/**
+ * What was signed. Root is in base64, digests are in hexadecimal, time is in milliseconds
+ * since 1970. Without a snapshot its digest is "" and its size 0.
+ *
+ * @typedef {object} Checkpoint
+ * @property {string} signed
+ * @property {number} size
+ * @property {string} root
+ * @property {number} time
+ * @property {string} state
+ * @property {{digest: string, bytes: number, size: number}} snapshot
+ */
+
+const ED25519 = 1;
+
+/** @type {(text: string) => Uint8Array<ArrayBuffer>} */
+const fromBase64 = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+/** @type {(bytes: Uint8Array) => string} */
+const toHex = (bytes) => Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
+
+/**
+ * Reads verifiers, name+hash+key, separated by commas or white space.
+ *
+ * @param {string} text
+ * @returns {Promise<Key[]>}
+ */
+export async function readKeys(text) {
+	const words = text.split(/[\s,]+/).filter(Boolean);
+	if (words.length === 0) throw new Error("ORIGIN_KEY has no key");
+	return Promise.all(
+		words.map(async (word) => {
+			const parts = /^([^+\s]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/]+=*)$/.exec(word);
+			const bytes = fromBase64(parts?.[3] ?? "");
+			if (!parts || bytes.length !== 33 || bytes[0] !== ED25519) throw new Error(`ORIGIN_KEY: ${word} is no verifier`);
+			const [, name, hash] = parts;
+			const digest = createHash("sha256").update(`${name}\n`).update(bytes).digest();
+			if (toHex(digest.subarray(0, 4)) !== hash) throw new Error(`ORIGIN_KEY: ${word} is mistyped`);
+			const key = await crypto.subtle.importKey("raw", bytes.subarray(1), { name: "Ed25519" }, false, ["verify"]);
+			return { name, id: `${name}+${hash}`, key };
+		}),
+	);
+}
+
+/**
+ * Reads a signed checkpoint. It throws unless one of the keys has signed it, and if a
+ * signature by one of them is wrong.
+ *
+ * @param {string} signed
+ * @param {Key[]} keys
+ * @returns {Promise<Checkpoint>}
+ */
+export async function open(signed, keys) {
+	const cut = signed.lastIndexOf("\n\n") + 1;
+	const text = signed.slice(0, cut);
+	const bytes = new TextEncoder().encode(text);
+	let known = 0;
+	for (const line of cut > 0
+		? signed
+				.slice(cut + 1)
+				.split("\n")
+				.slice(0, -1)
+		: []) {
+		const parts = /^\u2014 (\S+) ([A-Za-z0-9+/]+=*)$/.exec(line);
+		const signature = fromBase64(parts?.[2] ?? "");
+		if (!parts || signature.length < 5) throw new Error("checkpoint not signed with the origin's key: malformed");
+		const by = keys.find((k) => k.id === `${parts[1]}+${toHex(signature.subarray(0, 4))}`);
+		if (!by) continue;
+		if (!(await crypto.subtle.verify({ name: "Ed25519" }, by.key, signature.subarray(4), bytes))) {
+			throw new Error("checkpoint not signed with the origin's key: wrong signature");
+		}
+		known++;
+	}
+	if (known === 0) throw new Error("checkpoint not signed with the origin's key");
+	return parse(text, signed, keys[0].name);
+}
+
+const NUMBER = "(0|[1-9][0-9]{0,15})";
+const FORM = new RegExp(
+	`^([!-*,-~]{1,256})\n${NUMBER}\n([A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=)\ntime ${NUMBER}\nstate ([0-9a-f]{32})\n` +
+		`core [0-9a-f]{64} abi ${NUMBER}\n(?:snapshot ([0-9a-f]{64}) bytes ([1-9][0-9]{0,15}) size ${NUMBER}\n)?$`,
+);
+
+/**
+ * @param {string} text
+ * @param {string} signed
+ * @param {string} name of the origin
+ * @returns {Checkpoint}
+ */
+function parse(text, signed, name) {
+	const fields = FORM.exec(text);
+	if (!fields) throw new Error("checkpoint malformed");
+	const [, origin, size, root, time, state, , digest = "", bytes = "0", at = "0"] = fields;
+	if (origin !== name) throw new Error(`checkpoint of another origin: ${origin}`);
+	const snapshot = { digest, bytes: Number(bytes), size: Number(at) };
+	if (snapshot.size > Number(size)) throw new Error("checkpoint malformed: a snapshot of more events");
+	return { signed, size: Number(size), root, time: Number(time), state, snapshot };
+}
+
+/**
+ * Throws if a checkpoint cannot come after another, as far as the two texts show.
+ *
+ * @param {Checkpoint} to
+ * @param {Checkpoint} at
+ */
+export function follows(to, at) {
+	const events = `${to.size} events`;
+	if (to.size < at.size) throw new Error(`checkpoint of a smaller ledger: ${events} after ${at.size}`);
+	if (to.size > at.size) return;
+	if (to.root !== at.root) throw new Error(`checkpoint of another history of ${events}`);
+	if (to.time < at.time) throw new Error(`checkpoint older than the one at hand: of ${events}`);
+	if (to.state !== at.state) throw new Error(`the fold does not reach the signed state of the same ${events}`);
+}

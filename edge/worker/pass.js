@@ -1,0 +1,151 @@
+// Sends requests to the origin, with a voucher for their client.
+
+import { problem } from "./fields.js";
+
+/** @import { Fields } from "./fields.js" */
+/** @import { Env } from "./replica.js" */
+
+/** The longest body that is passed on, in bytes: the origin takes no longer one. */
+const MOST_BODY = 16 << 10;
+const LEAST_SECRET = 32;
+/** From here on a status is the platform's word that the origin cannot be reached. */
+const PLATFORM = 520;
+
+/** Fields of a request that are not passed on: other nodes write them for themselves. */
+const NOT_SENT =
+	/^(cf-.*|x-forwarded-.*|forwarded|x-real-ip|true-client-ip|host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|expect|content-length|accept-encoding|x-request-id|webring-edge|webring-let-go|webring-to-leader)$/;
+/** Fields of an answer that this node writes for itself. */
+const NOT_GIVEN = /^(connection|keep-alive|transfer-encoding|date|x-request-id|ratelimit-.*)$/;
+
+const SEND_AGAIN = "Send the same request with the same credential again: it has one effect, and its answer is kept.";
+
+const encoder = new TextEncoder();
+/** @type {(bytes: ArrayBuffer | Uint8Array) => string} base64url without padding */
+const base64 = (bytes) =>
+	btoa(String.fromCharCode(...new Uint8Array(/** @type {ArrayBuffer} */ (bytes))))
+		.replaceAll("+", "-")
+		.replaceAll("/", "_")
+		.replace(/=+$/, "");
+
+export class Origin {
+	/** @type {CryptoKey | null} */
+	#key = null;
+
+	/** @param {Env} env */
+	constructor(env) {
+		this.url = env.ORIGIN.replace(/\/+$/, "");
+		[this.secret = ""] = env.EDGE_SECRET?.trim().split(/\s+/) ?? [];
+	}
+
+	/**
+	 * Writes a voucher, as edge/voucher describes it.
+	 *
+	 * @type {(client: string, scheme: string, method: string, target: string, body: Uint8Array<ArrayBuffer>) => Promise<string>}
+	 */
+	async #vouch(client, scheme, method, target, body) {
+		if (!this.#key) {
+			const secret = Uint8Array.from(this.secret.match(/[0-9a-f]{2}/gi) ?? [], (hex) => parseInt(hex, 16));
+			if (secret.length < LEAST_SECRET) throw new Error(`EDGE_SECRET must have at least ${LEAST_SECRET} bytes in hexadecimal`);
+			this.#key = await crypto.subtle.importKey("raw", secret, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+		}
+		const nonce = base64(crypto.getRandomValues(new Uint8Array(16)));
+		const digest = base64(await crypto.subtle.digest("SHA-256", body));
+		const now = Date.now();
+		const lines = ["webring-edge 1", now, nonce, client, scheme, method, target, digest, ""].join("\n");
+		const mac = base64(await crypto.subtle.sign("HMAC", this.#key, encoder.encode(lines)));
+		return `t=${now}; n=${nonce}; c=${client}; s=${scheme}; m=${mac}`;
+	}
+
+	/**
+	 * Sends a request to the origin. The target is spelled as a URL spells it, and so is it signed.
+	 *
+	 * @type {(client: string, scheme: string, target: string, init: RequestInit, headers: Headers, body: Uint8Array<ArrayBuffer>) => Promise<Response>}
+	 */
+	async send(client, scheme, target, init, headers, body) {
+		const url = new URL(this.url + target);
+		const method = init.method ?? "GET";
+		if (this.secret) headers.set("Webring-Edge", await this.#vouch(client, scheme, method, url.pathname + url.search, body));
+		headers.set("Accept-Encoding", "identity");
+		const sent = body.length > 0 || method === "DELETE" ? body : undefined;
+		return fetch(url.href, { ...init, headers, body: sent, redirect: "manual" });
+	}
+
+	/**
+	 * Sends a request of this node's own.
+	 *
+	 * @type {import("./replica.js").Ask}
+	 */
+	ask = (path, init, body = new Uint8Array()) =>
+		this.send("local", this.url.startsWith("https:") ? "https" : "http", path, init, new Headers(), body);
+
+	/**
+	 * Passes a request on, and gives the origin's answer.
+	 *
+	 * @param {Request} request
+	 * @param {string} target
+	 * @param {string} client
+	 * @param {string} id of the request
+	 * @param {Fields} fields of the answer, beside the origin's
+	 * @param {string} base what links begin with
+	 */
+	async pass(request, target, client, id, fields, base) {
+		const [path] = target.split("?");
+		const headers = new Headers({ "X-Request-Id": id });
+		for (const [name, value] of request.headers) if (!NOT_SENT.test(name)) headers.set(name, value);
+		const reads = request.method === "GET" || request.method === "HEAD";
+		const body = reads ? new Uint8Array() : await readBody(request);
+		if (!body) return problem(fields, path, base, "body_too_large", "A request body may have 16 KiB, without its content coding too.");
+		const scheme = isSecure(request.url) ? "https" : "http";
+		let answer;
+		try {
+			answer = await this.send(client, scheme, target, { method: request.method }, headers, body);
+			if (answer.status >= PLATFORM) throw new Error(`status ${answer.status}`);
+		} catch (error) {
+			console.error(`the origin does not answer ${id}: ${error}`);
+			return unanswered(headers, reads, fields, path, base);
+		}
+		const given = new Headers([...answer.headers].filter(([name]) => !NOT_GIVEN.test(name)));
+		for (const [name, value] of fields) given.set(name, value);
+		return new Response(answer.body, { status: answer.status, headers: given });
+	}
+}
+
+/**
+ * Says that the origin did not answer. A payment may have been taken: the same credential may
+ * come again, and the origin then gives the answer that was lost.
+ *
+ * @param {Headers} sent
+ * @param {boolean} reads
+ * @param {Fields} fields
+ * @param {string} path
+ * @param {string} base
+ */
+function unanswered(sent, reads, fields, path, base) {
+	fields.push(["Retry-After", "5"]);
+	const lost = "The origin of this ring was lost before it answered.";
+	if (reads) {
+		const detail = "Only the origin of this ring has what is at this address, and it cannot be reached. Other reads go on.";
+		return problem(fields, path, base, "internal", detail);
+	}
+	if (sent.has("Authorization") || sent.has("PAYMENT-SIGNATURE"))
+		return problem(fields, path, base, "payment_pending", `${lost} ${SEND_AGAIN}`);
+	return problem(fields, path, base, "payments_unavailable", `${lost} This request brought no payment and charges nothing. Reads go on.`);
+}
+
+/** Whether a payment may be asked for: over TLS, or on this machine, as where a Worker is developed. */
+function isSecure(/** @type {string} */ url) {
+	return /^(https:|http:\/\/(127\.0\.0\.1|localhost|\[::1\])[:/])/.test(url);
+}
+
+/** Reads a body, or gives null if it is too long. */
+async function readBody(/** @type {Request} */ request) {
+	if (Number(request.headers.get("Content-Length")) > MOST_BODY) return null;
+	const body = new Uint8Array(MOST_BODY);
+	let size = 0;
+	for await (const chunk of request.body ?? []) {
+		if (size + chunk.length > MOST_BODY) return null;
+		body.set(chunk, size);
+		size += chunk.length;
+	}
+	return body.slice(0, size);
+}

@@ -1,0 +1,421 @@
+// Follows an origin: fetches what it has signed, checks that, and has a core that answers.
+// Nothing is believed that the origin's key does not lead to, whichever cache it came from.
+
+import { createHash } from "node:crypto";
+import zlib from "node:zlib";
+
+import { Guest } from "./guest.js";
+import { follows, open, readKeys } from "./note.js";
+import { Tree, edgeLength } from "./tree.js";
+
+/** @import { Checkpoint, Key } from "./note.js" */
+/** @typedef {{ORIGIN: string, ORIGIN_KEY: string, EDGE_SECRET?: string, RATE_LIMIT?: string, FLOOR?: KVNamespace}} Env */
+/** @typedef {{waitUntil(promise: Promise<unknown>): void}} Context */
+/** @typedef {(path: string, init: RequestInit, body?: Uint8Array<ArrayBuffer>) => Promise<Response>} Ask */
+
+const BLOCK = 1024; // events of a range
+/** Up to how many events are held until the root shows whether they are signed. */
+const MOST_HELD = 8 * BLOCK;
+const MOST_NOTE = 8 << 10;
+const MOST_RANGE = 16 << 20;
+/** The longest snapshot that is loaded, before it is compressed: three times that, and the heap, are what an isolate has. */
+const MOST_SNAPSHOT = 48 << 20;
+
+const POLL = 1_000;
+const STALE = 60_000;
+/** After this the next reader waits for news, up to PATIENCE. Readers' caches hold answers as long. */
+const OLD = 5_000;
+const PATIENCE = 1_000;
+/** How long a request waits for the first state before the origin answers it. */
+const FIRST = 3_000;
+/** After this an update is given up: the isolate's runtime may have ended the request that it belongs to. */
+const LOST = 30_000;
+const LEAST_REST = 1_000;
+const MOST_REST = 60_000;
+const FLOOR_EACH = 60_000;
+const FLOOR_KEY = "checkpoint";
+
+/** Says what is wrong. @type {(what: string, error: unknown) => void} */
+const complain = (what, error) => console.error(`${what}: ${explain(error)}`);
+
+/** @type {(error: unknown) => string} */
+const explain = (error) => (error instanceof Error ? error.message + (error.cause ? `: ${explain(error.cause)}` : "") : String(error));
+
+const sleep = (/** @type {number} */ ms) => new Promise((done) => setTimeout(done, ms));
+
+/** An error after which the core must not be used. */
+class Broken extends Error {}
+
+export class Replica {
+	/** @type {Guest | null} answers readers; null while there is none that may */
+	guest = null;
+	/** @type {Checkpoint | null} the newest that was reached, by any guest of this isolate */
+	at = null;
+	baseURL = "";
+
+	#module;
+	#env;
+	#ask;
+	/** @type {Key[]} */
+	#keys = [];
+	#tree = new Tree();
+	#heard = 0;
+	#polled = 0;
+	#failing = false; // the last update failed
+	#unreached = false; // the guest was dropped, or does not come to what is signed
+	#doubt = false; // what came last was not what was signed, so caches are bypassed
+	#rest = 0;
+	#again = 0; // no attempt to begin anew before this
+	#floorAsked = false;
+	#floorWritten = 0;
+	/** @type {{began: number, done: Promise<void>} | null} */
+	#update = null;
+
+	/**
+	 * @param {WebAssembly.Module} module
+	 * @param {Env} env
+	 * @param {Ask} ask sends a request of this node's own to the origin
+	 */
+	constructor(module, env, ask) {
+		this.#module = module;
+		this.#env = env;
+		this.#ask = ask;
+	}
+
+	/** Whether answers may be behind the ring. */
+	get stale() {
+		const now = Date.now();
+		return this.#unreached || now - this.#heard > STALE || now - (this.at?.time ?? 0) > STALE;
+	}
+
+	/**
+	 * Has the guest ready for a request, or leaves null. It asks the origin for news at most once a second.
+	 *
+	 * @param {Context} ctx of the request, which lives as long as an update that it begins
+	 */
+	async visit(ctx) {
+		const now = Date.now();
+		if (!this.guest) {
+			if (now >= this.#again || this.#update) await this.#within(this.update(ctx), FIRST);
+		} else if (now - this.#polled >= POLL) {
+			const update = this.update(ctx);
+			if (now - this.#heard > OLD && now - this.#polled > OLD && !this.#failing) await this.#within(update, PATIENCE);
+		}
+		this.tick();
+	}
+
+	/** Brings the core's clock to the present. */
+	tick() {
+		try {
+			this.guest?.tick(Math.floor(Date.now() / 1000));
+		} catch (error) {
+			this.drop(error);
+		}
+	}
+
+	/**
+	 * Waits until a position is shown, at most until the deadline, and says whether it is.
+	 *
+	 * @param {Context} ctx
+	 * @param {number} seq
+	 * @param {number} deadline in milliseconds since 1970
+	 */
+	async reach(ctx, seq, deadline) {
+		const reached = () => (this.guest?.seq ?? -1) >= seq;
+		while (!reached() && Date.now() < deadline && (this.guest || Date.now() >= this.#again)) {
+			await this.#within(this.update(ctx, true), deadline - Date.now());
+			if (!reached()) await sleep(50);
+		}
+		return reached();
+	}
+
+	/** Drops a guest that has failed: readers get the origin's answers until there is another. */
+	drop(/** @type {unknown} */ error) {
+		complain("the core is dropped", error);
+		this.guest = null;
+		this.#unreached = true;
+		this.#pause();
+	}
+
+	#pause() {
+		this.#rest = Math.min(Math.max(2 * this.#rest, LEAST_REST), MOST_REST);
+		this.#again = Date.now() + this.#rest;
+	}
+
+	/**
+	 * Waits for a promise that may belong to another request: a timer of this one's own
+	 * wakes it, since the other may be ended at any moment.
+	 *
+	 * @param {Promise<void>} promise
+	 * @param {number} most
+	 */
+	#within(promise, most) {
+		return Promise.race([promise, sleep(most)]);
+	}
+
+	/**
+	 * Asks for news and takes it. There is one update at a time, which all requests share.
+	 * It ends without an error.
+	 *
+	 * @param {Context} ctx
+	 * @param {boolean} fresh whether caches are bypassed
+	 */
+	update(ctx, fresh = false) {
+		const now = Date.now();
+		if (this.#update && now - this.#update.began < LOST) return this.#update.done;
+		this.#polled = now;
+		/** @type {{began: number, done: Promise<void>}} */
+		const mine = { began: now, done: Promise.resolve() };
+		this.#update = mine;
+		const still = () => {
+			if (this.#update !== mine) throw new Error("another update has begun meanwhile");
+		};
+		mine.done = this.#take(fresh, still)
+			.then(() => {
+				this.#failing = false;
+			})
+			.catch((error) => {
+				this.#failing = true;
+				if (this.#update === mine && error instanceof Broken) this.drop(error);
+				else complain("not updated", error);
+			})
+			.finally(() => {
+				if (this.#update === mine) this.#update = null;
+			});
+		ctx.waitUntil(mine.done);
+		return mine.done;
+	}
+
+	/**
+	 * @param {boolean} fresh
+	 * @param {() => void} still throws when this update was given up; called after each wait, before anything changes
+	 */
+	async #take(fresh, still) {
+		if (this.#keys.length === 0) this.#keys = await readKeys(this.#env.ORIGIN_KEY);
+		const signed = await this.#text("/sync/checkpoint", MOST_NOTE, fresh || this.#doubt);
+		still();
+		if (this.guest && this.at?.signed === signed) return;
+		try {
+			const to = await open(signed, this.#keys);
+			await this.#readFloor();
+			still();
+			if (this.at) follows(to, this.at);
+			if (this.guest) await this.#advance(this.guest, to, still);
+			else await this.#begin(to, still);
+			this.at = to;
+			this.#heard = Date.now();
+			this.#unreached = this.#doubt = false;
+			this.#rest = this.#again = 0;
+		} catch (error) {
+			this.#doubt = true;
+			if (!this.guest) this.#pause();
+			throw error;
+		}
+		await this.#writeFloor();
+	}
+
+	/** Makes a guest from the snapshot that a checkpoint names, and the events after it. */
+	async #begin(/** @type {Checkpoint} */ to, /** @type {() => void} */ still) {
+		const guest = new Guest(this.#module);
+		let tree = new Tree();
+		if (to.snapshot.size > 0) tree = await this.#load(guest, to.snapshot);
+		await this.#replay(guest, tree, to);
+		still();
+		this.#show(guest, tree);
+	}
+
+	/** Makes a guest what readers see. */
+	#show(/** @type {Guest} */ guest, /** @type {Tree} */ tree) {
+		guest.tick(Math.floor(Date.now() / 1000));
+		this.baseURL = guest.baseURL();
+		this.#tree = tree;
+		this.guest = guest;
+	}
+
+	/** Brings the guest that readers see to a checkpoint. */
+	async #advance(/** @type {Guest} */ guest, /** @type {Checkpoint} */ to, /** @type {() => void} */ still) {
+		const tree = this.#tree.clone();
+		if (to.size - tree.size > MOST_HELD) {
+			// There is no memory for another: readers get the origin's answers meanwhile.
+			this.guest = null;
+			try {
+				await this.#replay(guest, tree, to);
+			} catch (error) {
+				throw new Broken("readers may not see this core", { cause: error });
+			}
+			still();
+			this.#show(guest, tree);
+			return;
+		}
+		/** @type {Uint8Array[]} */
+		const ranges = [];
+		while (tree.size < to.size) ranges.push(await this.#events(tree, to.size));
+		still();
+		checkRoot(tree, to);
+		if (ranges.length === 0) return;
+		try {
+			// No request comes between these: a reader sees the state before or the one after.
+			for (const range of ranges) fold(guest, range);
+			checkState(guest, to);
+			this.#show(guest, tree);
+		} catch (error) {
+			throw new Broken("readers may not see this core", { cause: error });
+		}
+	}
+
+	/** Folds the events up to a checkpoint into a guest that readers do not see. */
+	async #replay(/** @type {Guest} */ guest, /** @type {Tree} */ tree, /** @type {Checkpoint} */ to) {
+		const floor = this.at;
+		for (;;) {
+			if (floor && tree.size === floor.size && tree.root() !== floor.root) {
+				throw new Error(`checkpoint of another history of ${floor.size} events`);
+			}
+			if (tree.size >= to.size) break;
+			fold(guest, await this.#events(tree, floor && tree.size < floor.size ? floor.size : to.size));
+		}
+		checkRoot(tree, to);
+		checkState(guest, to);
+	}
+
+	/**
+	 * Fetches records from the end of a tree, none beyond size, and adds their events to it.
+	 *
+	 * @param {Tree} tree
+	 * @param {number} size
+	 */
+	async #events(tree, size) {
+		const range = await this.#bytes(`/sync/events?from=${tree.size}`, MOST_RANGE);
+		const view = new DataView(range.buffer, range.byteOffset, range.length);
+		let at = 0;
+		for (let n = Math.min(size - tree.size, BLOCK); n > 0 && at < range.length; n--) {
+			if (at + 8 > range.length) throw new Error("events malformed");
+			const end = at + 4 + view.getUint32(at);
+			if (end + 4 > range.length) throw new Error("events malformed");
+			tree.add(range.subarray(at + 4, end));
+			at = end + 4 + view.getUint32(end);
+		}
+		if (at === 0 || at > range.length) throw new Error("events malformed, or none");
+		return range.subarray(0, at);
+	}
+
+	/**
+	 * Fetches a snapshot, loads it into a guest, and gives the tree of its events.
+	 *
+	 * @param {Guest} guest
+	 * @param {Checkpoint["snapshot"]} named
+	 */
+	async #load(guest, named) {
+		const refuse = (/** @type {string} */ why) => new Error(`snapshot refused: ${why}`);
+		if (named.bytes > MOST_SNAPSHOT) throw refuse(`${named.bytes} bytes`);
+		const file = await this.#bytes(`/sync/snapshot/${named.digest}`, named.bytes);
+		if (createHash("sha256").update(file).digest("hex") !== named.digest) throw refuse("not the one that was signed");
+		let plain = 0;
+		await unpack(file, (chunk) => {
+			plain += chunk.length;
+			if (plain > MOST_SNAPSHOT) throw refuse("there is no memory for it here");
+		});
+		const edge = new Uint8Array(edgeLength(named.size));
+		const rows = plain - edge.length;
+		if (rows <= 0) throw refuse("too short");
+		// The rows go to where the guest reads them, and nowhere else: there is memory for one copy.
+		const to = guest.input(rows);
+		let from = 0;
+		await unpack(file, (chunk) => {
+			const cut = Math.max(0, Math.min(chunk.length, rows - from));
+			new Uint8Array(guest.memory.buffer, to + from, cut).set(chunk.subarray(0, cut));
+			edge.set(chunk.subarray(cut), Math.max(0, from - rows));
+			from += chunk.length;
+		});
+		guest.open(rows);
+		if (guest.seq !== named.size) throw refuse(`of ${guest.seq} events, not ${named.size}`);
+		return Tree.of(named.size, edge);
+	}
+
+	/** Reads the checkpoint that any isolate has reached: nothing earlier is taken. */
+	async #readFloor() {
+		if (this.#floorAsked || !this.#env.FLOOR) return;
+		const floor = await this.#kept();
+		this.#floorAsked = true;
+		this.at ??= floor;
+	}
+
+	/** Reads the checkpoint that is kept, null if there is none. */
+	async #kept() {
+		const signed = await this.#env.FLOOR?.get(FLOOR_KEY);
+		if (!signed) return null;
+		try {
+			return await open(signed, this.#keys);
+		} catch (error) {
+			complain("the checkpoint that is kept is not used", error);
+			return null;
+		}
+	}
+
+	/** Keeps the newest checkpoint for other isolates, at most once a minute. It throws nothing. */
+	async #writeFloor() {
+		const { FLOOR } = this.#env;
+		const { at } = this;
+		if (!FLOOR || !at || Date.now() - this.#floorWritten < FLOOR_EACH) return;
+		this.#floorWritten = Date.now();
+		try {
+			const kept = await this.#kept();
+			if (!kept || kept.size < at.size || (kept.size === at.size && kept.time < at.time)) await FLOOR.put(FLOOR_KEY, at.signed);
+		} catch (error) {
+			complain("the newest checkpoint could not be kept", error);
+		}
+	}
+
+	/** @type {(path: string, most: number, fresh?: boolean) => Promise<string>} */
+	async #text(path, most, fresh) {
+		return new TextDecoder().decode(await this.#bytes(path, most, fresh));
+	}
+
+	/**
+	 * Fetches at most so many bytes through the platform's cache, or past it.
+	 *
+	 * @type {(path: string, most: number, fresh?: boolean) => Promise<Uint8Array<ArrayBuffer>>}
+	 */
+	async #bytes(path, most, fresh = this.#doubt) {
+		/** @type {RequestInit} */
+		const init = fresh ? { cache: "no-store" } : /** @type {RequestInit} */ ({ cf: { cacheEverything: true } });
+		const response = await this.#ask(path, { ...init, signal: AbortSignal.timeout(LOST) });
+		const said = Number(response.headers.get("Content-Length"));
+		if (response.status !== 200 || said > most) {
+			await response.body?.cancel();
+			throw new Error(`${path}: status ${response.status}, ${said} bytes`);
+		}
+		const bytes = new Uint8Array(await response.arrayBuffer());
+		if (bytes.length > most) throw new Error(`${path}: ${bytes.length} bytes`);
+		return bytes;
+	}
+}
+
+function fold(/** @type {Guest} */ guest, /** @type {Uint8Array} */ range) {
+	try {
+		guest.apply(range);
+	} catch (error) {
+		throw new Error("events that the checkpoint does not sign, or that this core does not fold", { cause: error });
+	}
+}
+
+function checkRoot(/** @type {Tree} */ tree, /** @type {Checkpoint} */ to) {
+	if (tree.root() !== to.root) throw new Error(`events that the checkpoint does not sign: at ${to.size} the root is another`);
+}
+
+function checkState(/** @type {Guest} */ guest, /** @type {Checkpoint} */ to) {
+	if (guest.seq !== to.size || guest.digest() !== to.state) {
+		throw new Error(`the fold does not reach the signed state of ${to.size} events`);
+	}
+}
+
+/**
+ * Decompresses a file, and calls take with one chunk after the other, which it must not keep.
+ *
+ * @param {Uint8Array} file
+ * @param {(chunk: Uint8Array) => void} take
+ */
+async function unpack(file, take) {
+	const stream = zlib.createZstdDecompress();
+	stream.end(file);
+	for await (const chunk of stream) take(chunk);
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"webring/core/snap"
+)
+
+// TestAWorkerRefusesWhatIsNotTheOrigins sends a running Worker everything that an edge
+// refuses. It says what it refuses, and goes on with what it has; where its one core cannot
+// be used any more, the origin answers. It takes the truth afterwards.
+func TestAWorkerRefusesWhatIsNotTheOrigins(t *testing.T) {
+	t.Parallel()
+	h := newHostile(t)
+	h.join("first")
+	old := h.sign()
+	h.join("a", "b")
+	h.sign()
+	w := h.worker()
+	h.reachedBy(w)
+	for i, c := range h.attacks(old) {
+		was, ring := h.present(), w.get("/api/ring")
+		was.Time = h.at.Time
+		h.join(fmt.Sprint("member-", i))
+		mark := len(w.log.String())
+		c.send(was)
+		// It asks for news when it is visited.
+		eventually(t, c.rule+" refused", time.Minute, func() bool {
+			got := w.get("/api/ring")
+			passed := string(got.Body) == fromOrigin
+			if !(c.breaks && passed) && (string(got.Body) != string(ring.Body) || got.Header.Get("ETag") != ring.Header.Get("ETag")) {
+				t.Errorf("%s: it shows %d %s", c.rule, got.Status, got.Body)
+			}
+			return strings.Contains(w.log.String()[mark:], c.want) && c.breaks == passed
+		})
+		h.bent(nil)
+		h.sign()
+		h.reachedBy(w)
+		if r := w.get("/api"); r.Header.Get("Webring-Stale") != "" {
+			t.Errorf("%s: stale afterwards", c.rule)
+		}
+	}
+
+	// More events than it holds before it has seen that they are signed.
+	for i := range 9000 {
+		h.join(fmt.Sprint("many-", i))
+	}
+	h.sign()
+	h.reachedBy(w)
+
+	// What was signed long ago is stale, however often it comes.
+	h.join("late")
+	h.sign(func(c *snap.Checkpoint) { c.Time -= 61_000 })
+	h.reachedBy(w)
+	if got := w.get("/api").Header.Get("Webring-Stale"); got != "true" {
+		t.Errorf("stale %q from a frozen origin", got)
+	}
+}
+
+// TestAWorkerBeginsWithWhatWasSignedAlone has a Worker begin on bad snapshots, and on a
+// checkpoint that is older than one that another isolate has seen. Meanwhile the origin
+// answers. Then many requests and a client that hangs up share one beginning.
+func TestAWorkerBeginsWithWhatWasSignedAlone(t *testing.T) {
+	t.Parallel()
+	h := newHostile(t)
+	for i := range 1500 {
+		h.join(fmt.Sprint("m", i))
+	}
+	h.snapshot()
+	good := h.present().Snapshot
+	h.join("a", "b")
+	old := h.sign()
+	h.join("c")
+	h.bent(func(path string, b []byte) []byte {
+		if strings.HasPrefix(path, "/sync/snapshot/") {
+			b[len(b)/2] ^= 1
+		}
+		return b
+	})
+	h.sign()
+	w := h.worker()
+	refuses := func(what string) {
+		t.Helper()
+		mark := len(w.log.String())
+		eventually(t, what, time.Minute, func() bool {
+			if r := w.get("/api"); string(r.Body) != fromOrigin {
+				t.Fatalf("it answers from what was not signed: %d %s", r.Status, r.Body)
+			}
+			return strings.Contains(w.log.String()[mark:], what)
+		})
+	}
+	refuses("snapshot refused: not the one that was signed")
+	h.bent(nil)
+	h.sign(func(c *snap.Checkpoint) { c.Snapshot.Bytes = 5 << 30 })
+	refuses("snapshot refused: 5368709120 bytes")
+	h.offer(make([]byte, 64<<20))
+	h.sign()
+	refuses("snapshot refused: there is no memory for it here")
+	h.sign(func(c *snap.Checkpoint) { c.Snapshot = good; c.State[0] ^= 1 })
+	refuses("the fold does not reach the signed state")
+	h.sign(func(c *snap.Checkpoint) { c.Snapshot = good })
+	h.reachedBy(w)
+	kept := func() []byte {
+		text, _ := os.ReadFile(filepath.Join(w.floor, "checkpoint"))
+		return text
+	}
+	eventually(t, "the kept checkpoint", time.Minute, func() bool { return string(kept()) == string(h.signed) })
+
+	// Another isolate, and a cache that has an old checkpoint.
+	w.kill()
+	truth := h.signed
+	h.sends(old)
+	w.launch()
+	refuses("checkpoint of a smaller ledger")
+	h.sends(truth)
+	h.reachedBy(w)
+
+	// What is kept counts only if it is signed.
+	w.kill()
+	if err := os.WriteFile(filepath.Join(w.floor, "checkpoint"), []byte("not signed\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.launch()
+
+	// Its first requests come at once, and the first of all is given up while the snapshot is on its way.
+	path := fmt.Sprintf("/sync/snapshot/%x", good.Digest)
+	before := h.questions(path)
+	asked, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	h.bent(func(of string, b []byte) []byte {
+		if of == path {
+			once.Do(func() { close(asked) })
+			<-release
+		}
+		return b
+	})
+	ctx, hangUp := context.WithCancel(t.Context())
+	first := make(chan error, 1)
+	go func() {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.base+"/api", nil)
+		if err == nil {
+			_, err = noRedirects.Do(req)
+		}
+		first <- err
+	}()
+	await(t, "the question for the snapshot", asked)
+	hangUp()
+	if err := await(t, "the end of the first request", first); err == nil {
+		t.Error("the first request was answered")
+	}
+	var cold sync.WaitGroup
+	answers := make([]string, 20)
+	for i := range answers {
+		cold.Go(func() {
+			r, err := w.try(http.MethodGet, "/api/ring", nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			answers[i] = r.Header.Get("Webring-Seq")
+			if answers[i] == "" {
+				answers[i] = string(r.Body)
+			}
+		})
+	}
+	time.AfterFunc(200*time.Millisecond, func() { close(release) })
+	cold.Wait()
+	if slices.ContainsFunc(answers, func(seq string) bool { return seq != fmt.Sprint(h.present().Size) }) {
+		t.Errorf("cold answers: %q", answers)
+	}
+	if n := h.questions(path) - before; n != 1 {
+		t.Errorf("%d requests at once asked for the snapshot %d times", len(answers), n)
+	}
+	h.bent(nil)
+
+	// Killed at any moment, it begins again.
+	for i := range 8 {
+		h.join(fmt.Sprint("late-", i))
+		h.sign()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for range 50 {
+				r, err := w.try(http.MethodGet, "/api/leaderboard", nil)
+				if err != nil {
+					return
+				}
+				if r.Status != http.StatusOK && string(r.Body) != fromOrigin {
+					t.Errorf("%d %s", r.Status, r.Body)
+				}
+			}
+		}()
+		time.Sleep(time.Duration(i*13) * time.Millisecond)
+		w.kill()
+		<-done
+		w.launch()
+	}
+	h.reachedBy(w)
+}

@@ -1,0 +1,202 @@
+package templates
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Leaderboard is a page of the leaderboard.
+type Leaderboard struct {
+	Page
+	Wallet Wallet
+	Board  Board
+	Pages  Pages
+	Reigns []Reign // the present holder of rank 1 first; on the first page
+}
+
+// Board is a part of the leaderboard: the rows, and the rules in words.
+type Board struct {
+	Members      int // in the ring
+	From, To     int // the ranks that are shown; 0 when none
+	Rows         []Row
+	Fee, MinBid  string
+	Grace, Decay string  // how long a bid stands in full, and how long it then fades
+	First        []Price // the opening bid that takes rank 1, now and later
+}
+
+// Price is what first place costs at one time if nobody bids: "" when the member is first
+// then.
+type Price struct {
+	Days   int // from now, 0 for now
+	At     time.Time
+	Amount string
+}
+
+// Reign is a time for which a member held rank 1.
+type Reign struct {
+	Slug, Name, URL string
+	From, Until     When // Until is zero for the present holder
+	For             string
+	Seconds         int64
+}
+
+// Pages leads to the pages of a list. An address is "" where there is no such page.
+type Pages struct {
+	First, Prev, Next, Last PageLink
+	Near                    []PageLink // this page and those around it
+}
+
+// PageLink leads to a page with these rows.
+type PageLink struct {
+	Address  string
+	From, To int
+	Here     bool
+}
+
+// rows names a page by what is on it.
+func (l PageLink) rows() string {
+	if l.From == l.To {
+		return grouped(l.From)
+	}
+	return grouped(l.From) + "–" + grouped(l.To)
+}
+
+// does says what the bid does.
+func (r Row) does() string {
+	b, words := r.Bid, ""
+	switch {
+	case b.Above == 0:
+		return "keeps it first, at " + money(b.Then)
+	case b.Rank == 1:
+		words = "takes first place"
+	case b.Rank < b.Above:
+		words = "passes " + grouped(r.Rank-b.Rank) + ", to number " + grouped(b.Rank)
+	default:
+		words = "passes number " + grouped(b.Above)
+	}
+	if r.Faded != "" {
+		words += ", brings " + money(r.Faded) + " back"
+	}
+	return words
+}
+
+// money is an amount with its thousands apart.
+func money(usd string) string {
+	whole, cents, _ := strings.Cut(usd, ".")
+	n, err := strconv.Atoi(whole)
+	if err != nil {
+		return usd
+	}
+	return grouped(n) + "." + cents
+}
+
+// atHost says in a narrow place where the member's site lies. A long host is cut at its
+// beginning: who owns it stands at its end.
+func (r Row) atHost() string {
+	const longest = 34
+	where := Where(r.URL)
+	if len(where) <= longest {
+		return where
+	}
+	host, _, _ := strings.Cut(where, "/")
+	if len(host) <= longest {
+		return host
+	}
+	return "…" + host[len(host)-longest+1:]
+}
+
+// bar is the width of the bar of a standing.
+func (r Row) bar() string {
+	if r.Percent == 0 && r.Standing != "0.00" {
+		return "1%"
+	}
+	return strconv.Itoa(r.Percent) + "%"
+}
+
+// reignsShown is how many reigns are shown without being asked for.
+const reignsShown = 4
+
+// stretch is the place of a reign in a strip from 0 to 1000, the oldest first, with at least
+// a little room for each.
+type stretch struct{ at, width, color int }
+
+// strip gives the place of each reign, in their order. A member has one color.
+func strip(list []Reign) []stretch {
+	const width, least, colors = 1000, 12, 5
+	total, rest := int64(0), int64(width-least*len(list))
+	for _, r := range list {
+		total += r.Seconds
+	}
+	all, at, seen := make([]stretch, len(list)), width, map[string]int{}
+	for i, r := range list {
+		color, known := seen[r.Slug]
+		if !known {
+			color = len(seen) % colors
+			seen[r.Slug] = color
+		}
+		w := least + int(float64(rest)*float64(r.Seconds)/float64(max(total, 1)))
+		if i == len(list)-1 {
+			w = at // what rounding leaves
+		}
+		at -= w
+		all[i] = stretch{at, w - 3, color}
+	}
+	return all
+}
+
+// takeFirst is what takes the member to rank 1 now, "" when it is there.
+func (v Member) takeFirst() string {
+	if len(v.TakeFirst) == 0 {
+		return ""
+	}
+	return v.TakeFirst[0].Amount
+}
+
+// later says what first place will cost it if nobody bids, or is "".
+func (v Member) later() string {
+	words, priced, first := "", false, v.takeFirst() == ""
+	for _, p := range v.TakeFirst[min(1, len(v.TakeFirst)):] {
+		if words == "" {
+			words = "If nobody bids, first place"
+		} else {
+			words += " and"
+		}
+		switch {
+		case p.Amount == "" && first:
+			words += " is still its own"
+		case p.Amount == "":
+			words += " is its own"
+		case priced:
+			words += " " + money(p.Amount)
+		default:
+			words += " costs it " + money(p.Amount) + " USD"
+		}
+		priced = p.Amount != ""
+		words += " in " + strconv.Itoa(p.Days) + " days"
+	}
+	if words == "" {
+		return ""
+	}
+	return words + "."
+}
+
+// falls says what it costs to join at rank 1, now and later.
+func (b Board) falls() string {
+	words := ""
+	for i, p := range b.First {
+		amount := money(p.Amount) + " USD"
+		if p.Amount == "0.00" {
+			amount = "nothing beside the fee"
+		}
+		switch {
+		case i == 0:
+			words = "To join at first place costs " + amount + " today"
+		case i == len(b.First)-1:
+			words += " and " + amount + " in " + strconv.Itoa(p.Days) + ", if nobody bids."
+		default:
+			words += ", " + amount + " in " + strconv.Itoa(p.Days) + " days"
+		}
+	}
+	return words
+}
