@@ -89,8 +89,9 @@ type Config struct {
 	// method by method and path as in "POST /sync/hops". A segment in braces takes any,
 	// as ctx.UserValue gives it while the request lasts. Other methods and unknown paths
 	// are seen to by the shell. Requests are counted apart from all others, ten times as
-	// many as RateLimit, those of edges of this ring apart from those of strangers, and
-	// carry no RateLimit fields.
+	// many as RateLimit, and carry no RateLimit fields. Those of edges of this ring are
+	// counted apart from those of strangers, a hundred times as many: many edges may share
+	// an address.
 	//
 	// A handler may set a body stream and be read from for as long as it
 	// likes. Then it takes ctx.Conn and ctx.Done before it returns, puts off

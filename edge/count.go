@@ -83,7 +83,7 @@ func (s *Shell) refused(w *limit.Window) {
 		why = metrics.ByProxy
 	case w.Of(limits.forwarded):
 		why = metrics.ByForwarded
-	case w.Of(limits.followers):
+	case w.Of(limits.followers), w.Of(limits.edges):
 		why = metrics.ByFollower
 	}
 	s.metrics.Any().Refused(why)

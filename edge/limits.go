@@ -11,9 +11,9 @@ import (
 )
 
 // limiters count requests, each request in one of them. proxied counts the requests of
-// trusted proxies themselves, followers those below /sync/, forwarded those that edges pass
-// on, and all the others.
-type limiters struct{ all, proxied, followers, forwarded *limit.Limiter }
+// trusted proxies themselves, followers those below /sync/ and edges those of them that come
+// with a voucher, forwarded those that edges pass on, and all the others.
+type limiters struct{ all, proxied, followers, edges, forwarded *limit.Limiter }
 
 // SetRateLimit changes [Config.RateLimit] while requests are answered. All counts begin
 // anew.
@@ -24,6 +24,8 @@ func (s *Shell) SetRateLimit(requests int) {
 		l.followers = limit.NewSilent(10*requests, now)
 	}
 	if s.vouchers != nil {
+		// On networks that run edges for others, many share few addresses.
+		l.edges = limit.NewSilent(100*requests, now)
 		l.forwarded = limit.New(requests, now)
 	}
 	s.limits.Store(l)
@@ -41,7 +43,7 @@ func (s *Shell) count(ctx *fasthttp.RequestCtx) limit.Window {
 		c := s.proxies.Client(ctx)
 		if vouched {
 			// A stranger at the edge's address does not use up its requests.
-			c = c.AsEdge()
+			return limits.edges.Take(c.AsEdge(), now)
 		}
 		return limits.followers.Take(c, now)
 	}

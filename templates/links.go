@@ -3,21 +3,55 @@ package templates
 import (
 	"html"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/a-h/templ"
 )
 
 // list is the relative address of the same list for another kind.
-func (v Ring) list(kind string) string {
-	path := v.under("/ring")
-	if v.Category != "" {
-		path = v.under("/categories/" + v.Category)
+func (v Ring) list(kind string) string { return v.address(kind, v.Category, v.Newest) }
+
+// order is what a caption says of an order that is not the ring's.
+func (v Ring) order() string {
+	if v.Newest {
+		return ", the newest first"
 	}
-	if kind != "" {
-		path += "?kind=" + kind
+	return ""
+}
+
+// everywhere is the relative address of the same search in all kinds and categories.
+func (v Ring) everywhere() string { return v.address("", "", v.Newest) }
+
+// address is the relative address of the first page of a list. One category without a
+// search has a page of its own.
+func (v Ring) address(kind, category string, newest bool) string {
+	query := url.Values{}
+	set := func(name, value string) {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	path := v.under("/ring")
+	if category != "" && v.Query == "" {
+		path = v.under("/categories/" + category)
+	} else {
+		set("category", category)
+	}
+	set("q", v.Query)
+	set("kind", kind)
+	if newest {
+		set("sort", "newest")
+	}
+	if len(query) > 0 {
+		path += "?" + query.Encode()
 	}
 	return path
+}
+
+// otherCategory says whether the category of the list is none of those that are listed.
+func (v Ring) otherCategory() bool {
+	return v.Category != "" && !slices.ContainsFunc(v.Categories, func(c Category) bool { return c.Name == v.Category })
 }
 
 // report is where the member is reported: the operator's address with the slug in the

@@ -131,19 +131,32 @@ const (
 	Faded
 )
 
-// Ring is a page of the members in ring order; of one category when Category
-// is not "".
+// Ring is a page of members: of one category when Category is not "", of those that a
+// search finds when Query is not "".
 type Ring struct {
 	Page
 	Category   string
 	Kind       string // "" for all
-	Members    int    // that match
-	From, To   int    // which of them are shown; 0 when none
+	Query      string // words that names, hosts and slugs have
+	Newest     bool   // the last to join come first; otherwise in ring order
+	Search     SearchState
+	Members    int // that match
+	From, To   int // which of them are shown; 0 when none
 	Rows       []Row
 	Categories []Category
 	Next, Prev string // relative addresses of the neighbouring pages, or ""
 	Picture    Picture
 }
+
+// SearchState says what became of a search.
+type SearchState uint8
+
+// The states of a search.
+const (
+	Searched   SearchState = iota
+	SearchAway             // the origin, which alone searches, does not answer
+	SearchBad              // the words are none that can be searched for
+)
 
 // Member is the page of one member.
 type Member struct {

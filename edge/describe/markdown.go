@@ -129,6 +129,10 @@ func markdownList(s *Source, path, category, query string) ([]byte, error) {
 	}
 	// The page's own parameters alone, and no longer pages than it has.
 	filter, title := url.Values{"limit": {strconv.Itoa(ListRows)}}, "The ring"
+	words := ""
+	if category == "" {
+		category, words = asked.Get("category"), asked.Get("q")
+	}
 	for _, name := range []string{"kind", "page"} {
 		if v := asked.Get(name); v != "" {
 			filter.Set(name, v)
@@ -150,6 +154,14 @@ func markdownList(s *Source, path, category, query string) ([]byte, error) {
 	}
 	var b strings.Builder
 	head(&b, &ring, inMarkdown(ring.Name)+": "+inMarkdown(title))
+	if words != "" { // only the origin searches
+		doc.Total, doc.Count, doc.Offset, doc.Members = 0, 0, 0, nil
+		if !s.beside("/api/ring?q="+url.QueryEscape(words)+"&"+filter.Encode(), &doc) {
+			b.WriteString("The search does not answer at present, or these words cannot be searched for: at most eight, of 100 characters.\n")
+			return []byte(b.String()), nil
+		}
+		fmt.Fprintf(&b, "Found with the words %s: ", inMarkdown(words))
+	}
 	fmt.Fprintf(&b, "%d members", doc.Total)
 	if doc.Count > 0 {
 		fmt.Fprintf(&b, ", these from number %d on", doc.Offset+1)
@@ -167,8 +179,10 @@ func markdownList(s *Source, path, category, query string) ([]byte, error) {
 	}
 	if shown := doc.Offset + doc.Count; doc.Count > 0 && shown < doc.Total {
 		next := url.Values{"page": {strconv.Itoa(shown/ListRows + 1)}}
-		if kind := filter.Get("kind"); kind != "" {
-			next.Set("kind", kind)
+		for _, name := range []string{"q", "kind", "category"} {
+			if v := asked.Get(name); v != "" {
+				next.Set(name, v)
+			}
 		}
 		fmt.Fprintf(&b, "\nNext page: <%s%s?%s>\n", ring.Base, path, next.Encode())
 	}

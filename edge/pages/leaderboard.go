@@ -69,7 +69,7 @@ func pagesOf(path string, offset, total int) (p templates.Pages) {
 	here := offset/describe.ListRows + 1
 	to := func(number int) templates.PageLink {
 		link := templates.PageLink{From: (number-1)*describe.ListRows + 1, To: min(number*describe.ListRows, total), Here: number == here}
-		if link.Address = pageAddress(path, "", number); number == 1 {
+		if link.Address = pageAddress(path, &noQuery, number); number == 1 {
 			link.Address = path[1:]
 		}
 		return link

@@ -103,8 +103,10 @@ type View func(r *reader, path string, query *fasthttp.Args) *content.Content
 // which the target of a cached page spells them.
 func pageParameters(path string) []string {
 	switch {
-	case path == "/ring", strings.HasPrefix(path, categoriesPath):
-		return []string{"kind", "page"}
+	case path == "/ring":
+		return []string{"q", "kind", "category", "sort", "page"}
+	case strings.HasPrefix(path, categoriesPath):
+		return []string{"kind", "sort", "page"}
 	case path == leaderboardPath:
 		return []string{"page"}
 	case path == "/embed":

@@ -2,7 +2,6 @@ package pages
 
 import (
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -10,7 +9,6 @@ import (
 	"webring/core/api"
 	"webring/edge/card"
 	"webring/edge/content"
-	"webring/edge/describe"
 	"webring/static"
 	"webring/templates"
 )
@@ -67,68 +65,6 @@ var feeds = []templates.Feed{
 	{Type: "application/feed+json", Title: "Members as they join (JSON)", Path: "/feeds/joins.json"},
 	{Type: "application/atom+xml", Title: "Who takes rank 1", Path: "/feeds/lead.atom"},
 	{Type: "application/feed+json", Title: "Who takes rank 1 (JSON)", Path: "/feeds/lead.json"},
-}
-
-// drawRing draws a page of the ring.
-func drawRing(r *reader, path string, query *fasthttp.Args) *content.Content {
-	return r.list(path, "", query)
-}
-
-// drawCategory draws a page of the members in one category.
-func drawCategory(r *reader, path string, query *fasthttp.Args) *content.Content {
-	return r.list(path, strings.TrimPrefix(path, categoriesPath), query)
-}
-
-// list draws a page of members in ring order.
-func (r *reader) list(path, category string, query *fasthttp.Args) *content.Content {
-	filter := url.Values{"limit": {strconv.Itoa(describe.ListRows)}}
-	kind, page := string(query.Peek("kind")), string(query.Peek("page"))
-	for name, value := range map[string]string{"category": category, "kind": kind, "page": page} {
-		if value != "" {
-			filter.Set(name, value)
-		}
-	}
-	var some listDocument
-	var board boardDocument
-	v, ok := r.survey()
-	if !every(ok, category == "" || r.document(describe.CategoryInUse(category), &struct{}{}), r.document("/api/ring?"+filter.Encode(), &some), r.document(standings, &board)) {
-		return nil
-	}
-	title := "The ring"
-	if category != "" {
-		title = "Category " + category
-	}
-	view := templates.Ring{
-		Page: v.about.frame(path, title+" – "+v.about.Name, "The members of the ring in the order in which they joined."),
-		Kind: kind, Category: category, Members: some.Total, Categories: v.categories, Picture: v.picture(&board),
-	}
-	for i := range some.Members {
-		view.Rows = append(view.Rows, some.Members[i].row())
-	}
-	if some.Count > 0 {
-		view.From, view.To = some.Offset+1, some.Offset+some.Count
-		if category == "" && kind == "" {
-			view.Picture.From, view.Picture.To = view.From, view.To
-		}
-	}
-	number := some.Offset/describe.ListRows + 1
-	last := (some.Total + describe.ListRows - 1) / describe.ListRows
-	if number > 1 && last > 0 {
-		view.Prev = pageAddress(path, kind, min(number-1, last))
-	}
-	if number < last {
-		view.Next = pageAddress(path, kind, number+1)
-	}
-	return drawn(view.HTML())
-}
-
-// pageAddress is the address of a page of a list, relative to its other pages.
-func pageAddress(path, kind string, number int) string {
-	query := url.Values{"page": {strconv.Itoa(number)}}
-	if kind != "" {
-		query.Set("kind", kind)
-	}
-	return path[strings.LastIndexByte(path, '/')+1:] + "?" + query.Encode()
 }
 
 // drawMember draws the page of one member.

@@ -68,7 +68,9 @@ export class Edge {
 		// What a URL spells otherwise would be asked for at another path of the origin. There is nothing at such a path.
 		const lost = !known && new URL(request.url).pathname !== path;
 		if (reads && target.length <= MOST_TARGET && (known || lost) && versionServed(headers)) {
-			await this.#replica.visit(ctx);
+			const news = this.#replica.visit(ctx);
+			if (news) await news;
+			this.#replica.tick();
 			const answer = this.#read(target, path, headers, method, ctx, fields);
 			if (answer) return answer;
 		}
@@ -89,6 +91,8 @@ export class Edge {
 			this.#replica.drop(error);
 			return null;
 		}
+		// A search is the origin's: no core finds members by words.
+		if (a.status === 503) return null;
 		// Where people get a page, the origin sees who asks, and draws it.
 		if (a.media === PROBLEM && !isForPrograms(path) && /text\/html/i.test(headers.get("Accept") ?? "")) return null;
 		if (this.#replica.stale) fields.push(["Webring-Stale", "true"]);

@@ -19,7 +19,7 @@ const MOST_HELD = 8 * BLOCK;
 const MOST_NOTE = 8 << 10;
 const MOST_RANGE = 16 << 20;
 /** The longest snapshot that is loaded, before it is compressed: three times that, and the heap, are what an isolate has. */
-const MOST_SNAPSHOT = 48 << 20;
+const MOST_SNAPSHOT = 32 << 20;
 
 const POLL = 1_000;
 const STALE = 60_000;
@@ -41,7 +41,8 @@ const complain = (what, error) => console.error(`${what}: ${explain(error)}`);
 /** @type {(error: unknown) => string} */
 const explain = (error) => (error instanceof Error ? error.message + (error.cause ? `: ${explain(error.cause)}` : "") : String(error));
 
-const sleep = (/** @type {number} */ ms) => new Promise((done) => setTimeout(done, ms));
+/** @type {(ms: number) => Promise<void>} */
+const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
 /** An error after which the core must not be used. */
 class Broken extends Error {}
@@ -89,19 +90,19 @@ export class Replica {
 	}
 
 	/**
-	 * Has the guest ready for a request, or leaves null. It asks the origin for news at most once a second.
+	 * Asks the origin for news at most once a second, and gives what a request is to wait for
+	 * before it reads, mostly nothing.
 	 *
 	 * @param {Context} ctx of the request, which lives as long as an update that it begins
+	 * @returns {Promise<void> | undefined}
 	 */
-	async visit(ctx) {
+	visit(ctx) {
 		const now = Date.now();
-		if (!this.guest) {
-			if (now >= this.#again || this.#update) await this.#within(this.update(ctx), FIRST);
-		} else if (now - this.#polled >= POLL) {
-			const update = this.update(ctx);
-			if (now - this.#heard > OLD && now - this.#polled > OLD && !this.#failing) await this.#within(update, PATIENCE);
-		}
-		this.tick();
+		if (!this.guest) return now >= this.#again || this.#update ? this.#within(this.update(ctx), FIRST) : undefined;
+		if (now - this.#polled < POLL) return undefined;
+		const old = now - this.#heard > OLD && now - this.#polled > OLD && !this.#failing;
+		const update = this.update(ctx);
+		return old ? this.#within(update, PATIENCE) : undefined;
 	}
 
 	/** Brings the core's clock to the present. */
@@ -222,6 +223,7 @@ export class Replica {
 		await this.#replay(guest, tree, to);
 		still();
 		this.#show(guest, tree);
+		console.log(`begun at ${to.size} events; the core has ${guest.memory.buffer.byteLength >> 20} MiB`);
 	}
 
 	/** Makes a guest what readers see. */
@@ -309,11 +311,15 @@ export class Replica {
 		if (named.bytes > MOST_SNAPSHOT) throw refuse(`${named.bytes} bytes`);
 		const file = await this.#bytes(`/sync/snapshot/${named.digest}`, named.bytes);
 		if (createHash("sha256").update(file).digest("hex") !== named.digest) throw refuse("not the one that was signed");
-		let plain = 0;
-		await unpack(file, (chunk) => {
-			plain += chunk.length;
-			if (plain > MOST_SNAPSHOT) throw refuse("there is no memory for it here");
-		});
+		let plain = contentSize(file);
+		// Where the frame does not say it, all chunks are counted first.
+		if (plain === 0) {
+			await unpack(file, (chunk) => {
+				plain += chunk.length;
+				if (plain > MOST_SNAPSHOT) throw refuse("there is no memory for it here");
+			});
+		}
+		if (plain > MOST_SNAPSHOT) throw refuse(`there is no memory for its ${plain} bytes here`);
 		const edge = new Uint8Array(edgeLength(named.size));
 		const rows = plain - edge.length;
 		if (rows <= 0) throw refuse("too short");
@@ -321,11 +327,13 @@ export class Replica {
 		const to = guest.input(rows);
 		let from = 0;
 		await unpack(file, (chunk) => {
+			if (from + chunk.length > plain) throw refuse("longer than it says");
 			const cut = Math.max(0, Math.min(chunk.length, rows - from));
 			new Uint8Array(guest.memory.buffer, to + from, cut).set(chunk.subarray(0, cut));
 			edge.set(chunk.subarray(cut), Math.max(0, from - rows));
 			from += chunk.length;
 		});
+		if (from < plain) throw refuse("shorter than it says");
 		guest.open(rows);
 		if (guest.seq !== named.size) throw refuse(`of ${guest.seq} events, not ${named.size}`);
 		return Tree.of(named.size, edge);
@@ -406,6 +414,18 @@ function checkState(/** @type {Guest} */ guest, /** @type {Checkpoint} */ to) {
 	if (guest.seq !== to.size || guest.digest() !== to.state) {
 		throw new Error(`the fold does not reach the signed state of ${to.size} events`);
 	}
+}
+
+/** How long the content of a zstd frame is, as its header says (RFC 8878, 3.1.1.1): 0 if it does not. */
+function contentSize(/** @type {Uint8Array} */ file) {
+	const [, , , , descriptor] = file;
+	const single = (descriptor >> 5) & 1;
+	const flag = descriptor >> 6;
+	const at = 5 + (single ? 0 : 1) + [0, 1, 2, 4][descriptor & 3];
+	const size = flag === 0 ? single : 2 ** flag;
+	let content = flag === 1 ? 256 : 0;
+	for (let i = 0; i < size; i++) content += file[at + i] * 256 ** i;
+	return content;
 }
 
 /**

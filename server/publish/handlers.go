@@ -33,12 +33,14 @@ const (
 	sendTime = 10 * time.Second
 )
 
-// Cache-Control of the answers. A snapshot, which is named by its digest, and a whole
+// Cache-Control of the answers. A checkpoint that is asked for without waiting may be a
+// second old: shared caches answer followers that ask each second. A snapshot, which is named by its digest, and a whole
 // range of events never change. But words in them may be redacted, so caches may keep
 // them for an hour only.
 const (
-	forNobody = "no-store"
-	forAWhile = "public, max-age=3600"
+	forNobody  = "no-store"
+	forASecond = "public, max-age=1"
+	forAWhile  = "public, max-age=3600"
 )
 
 // handlers answer for a source.
@@ -104,7 +106,7 @@ func (h *handlers) checkpoint(ctx *fasthttp.RequestCtx, client string, known boo
 	}
 	streams := acceptsStream(ctx)
 	if ctx.IsHead() || !streams && !polls {
-		h.send(ctx, h.source.Checkpoint())
+		h.send(ctx, h.source.Checkpoint(), forASecond)
 		return
 	}
 	release, ok := h.followers.take(client, known)
@@ -117,7 +119,7 @@ func (h *handlers) checkpoint(ctx *fasthttp.RequestCtx, client string, known boo
 		return
 	}
 	defer release()
-	h.send(ctx, h.poll(after, ctx.Done()))
+	h.send(ctx, h.poll(after, ctx.Done()), forNobody)
 }
 
 // keys answers with the signed keys.
@@ -153,12 +155,12 @@ func (h *handlers) poll(after string, stopping <-chan struct{}) []byte {
 }
 
 // send answers with a checkpoint.
-func (h *handlers) send(ctx *fasthttp.RequestCtx, note []byte) {
+func (h *handlers) send(ctx *fasthttp.RequestCtx, note []byte, cache string) {
 	if note == nil {
 		h.problem(ctx, api.NotFound, "There is no checkpoint yet.")
 		return
 	}
-	answer(ctx, "text/plain; charset=utf-8", forNobody)
+	answer(ctx, "text/plain; charset=utf-8", cache)
 	ctx.Response.SetBodyRaw(note)
 }
 

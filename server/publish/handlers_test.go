@@ -182,8 +182,8 @@ func TestWhatIsHeldIsHandedOut(t *testing.T) {
 	}
 	end := len(s.events)
 	for _, c := range []struct{ path, media, cache, body string }{
-		{"/sync/checkpoint", "text/plain; charset=utf-8", "no-store", signed},
-		{"/sync/checkpoint?after=&after", "text/plain; charset=utf-8", "no-store", signed},
+		{"/sync/checkpoint", "text/plain; charset=utf-8", "public, max-age=1", signed},
+		{"/sync/checkpoint?after=&after", "text/plain; charset=utf-8", "public, max-age=1", signed},
 		{"/sync/checkpoint?after=0-0", "text/plain; charset=utf-8", "no-store", signed},
 		{"/sync/events?from=0", "application/octet-stream", brief, records(0, 1024)},
 		{"/sync/events?from=1000", "application/octet-stream", brief, records(1000, 1024)},

@@ -331,11 +331,16 @@ func (p *Publisher) keep(st *core.State, tree *snap.Tree, forgets bool) error {
 	s := snap.Snapshot{Size: tree.Size()}
 	err := durable.Create(p.c.Dir, 0o600, func(f io.Writer) (name string, err error) {
 		digest := sha256.New()
-		packed := counter{w: io.MultiWriter(f, digest)}
-		z, err := zstd.NewWriter(&packed, zstd.WithEncoderConcurrency(1))
+		packed, plain := counter{w: io.MultiWriter(f, digest)}, counter{w: io.Discard}
+		z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 		if err != nil {
 			return "", err
 		}
+		// The frame says how long its content is, so a follower can make room for it.
+		if err := snap.WriteFile(plain.Write, st, tree); err != nil {
+			return "", err
+		}
+		z.ResetContentSize(&packed, plain.n)
 		err = errors.Join(snap.WriteFile(z.Write, st, tree), z.Close())
 		s.Digest, s.Bytes = [32]byte(digest.Sum(nil)), packed.n
 		return fileName(s), err

@@ -35,6 +35,7 @@ type options struct {
 	fee, minBid                   cents
 	grace, decay                  time.Duration
 	capacity                      int
+	snapshotEvery                 uint64
 	skipAsleep                    bool
 	policies                      policyFlags
 	shell                         shellFlags
@@ -71,6 +72,7 @@ func (o *options) flags() *flag.FlagSet {
 	fs.Var((*duration)(&o.grace), "grace", "`time` after a bid before standing decays")
 	fs.Var((*duration)(&o.decay), "decay", "`time` over which standing decays to nothing")
 	fs.IntVar(&o.capacity, "capacity", 1_000_000, "`members` that can ever join")
+	fs.Uint64Var(&o.snapshotEvery, "snapshot-every", 10_000, "`events` after which a new snapshot is made for edges; those that often begin anew, as Workers do, fetch fewer events when it is less")
 	fs.BoolVar(&o.skipAsleep, "skip-asleep", true, "traversal passes over members whose site does not answer, unless all of those that match are asleep")
 	o.policies.define(fs)
 	o.shell.define(fs)
@@ -100,6 +102,7 @@ func (o *options) validate() error {
 	refuse(o.fee < 1 || o.minBid < 1, "--fee and --min-bid must be at least 0.01")
 	refuse(o.grace < 0 || o.grace%time.Second != 0 || o.grace/time.Second > core.MaxWindow, "--grace must be whole seconds, up to a hundred years")
 	refuse(o.decay < time.Second || o.decay%time.Second != 0 || o.decay/time.Second > core.MaxWindow, "--decay must be whole seconds, from one to a hundred years")
+	refuse(o.snapshotEvery < 1, "--snapshot-every must be at least 1")
 	refuse(o.capacity < 1 || o.capacity > 50_000_000, "--capacity must be from 1 to 50000000")
 	refuse(o.tempoRPC != "" && o.tempoRecipient == (address{}), "--tempo-rpc needs --tempo-recipient, the account to be paid")
 	refuse(o.cluster.given() && o.edgeSecretFile == "", "--edge-secret-file is needed with --etcd: nodes of a cluster know each other by it")

@@ -35,7 +35,7 @@ func openPublisher(o *options, t *leaderTerm, log *slog.Logger) (*publish.Publis
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := publish.New(publish.Config{Dir: syncPath(o.data), Key: key, Next: next, Core: core, ABI: abi.Version, Capacity: o.capacity, Until: t.signedUntil(), Now: o.clock, Log: log})
+	p, err := publish.New(publish.Config{Dir: syncPath(o.data), Key: key, Next: next, Core: core, ABI: abi.Version, Capacity: o.capacity, SnapshotEvery: o.snapshotEvery, Until: t.signedUntil(), Now: o.clock, Log: log})
 	if err != nil {
 		return nil, nil, err
 	}

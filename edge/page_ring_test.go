@@ -1,0 +1,71 @@
+package edge
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"testing"
+
+	"webring/core/api"
+)
+
+// A search is drawn from what the origin finds, and says what became of it. Without words
+// the page is drawn from the node's own copy.
+func TestTheRingIsSearchedAndSorted(t *testing.T) {
+	var asked string
+	beside := func(_ context.Context, path, query string) api.Document {
+		if path != "/api/ring" {
+			return api.Document{Status: 503}
+		}
+		asked = query
+		given, err := url.ParseQuery(query)
+		if err != nil || given.Get("q") == "away" {
+			return api.Refusal(base, api.PaymentsUnavailable, "Later.", "")
+		}
+		if given.Get("q") == "nobody" {
+			return api.Document{Status: 200, Media: "application/json", MaxAge: 10, Body: []byte(`{"total":0,"count":0,"offset":0,"members":[]}`)}
+		}
+		return api.Document{Status: 200, Media: "application/json", MaxAge: 10, Body: []byte(`{"total":120,"count":2,"offset":50,"members":[` +
+			`{"slug":"beta","name":"Found <first>","url":"https://beta.example/","kind":"mcp","category":"general","ring_position":2,"joined_at":"2026-11-24T10:00:00Z","bid_total_usd":"0.00"},` +
+			`{"slug":"gamma","name":"Found second","url":"https://gamma.example/","kind":"mcp","category":"general","ring_position":3,"joined_at":"2026-11-24T10:00:00Z","bid_total_usd":"0.00"}]}`)}
+	}
+	s := serve(t, Config{Core: newRing(t), Beside: beside})
+	for target, want := range map[string][]string{
+		"/ring?q=caf%C3%A9+%3Cb%3E&kind=mcp&page=2": {"Found &lt;first&gt;", "Members 51 to 52 of 120", "<bdi>café &lt;b&gt;</bdi>",
+			`href="ring?kind=mcp&amp;page=3&amp;q=caf%C3%A9+%3Cb%3E"`, `href="ring?kind=agent&amp;q=caf%C3%A9+%3Cb%3E"`, `name="kind" value="mcp"`},
+		"/ring?q=nobody":               {"Nobody is found.", `href="random"`, `href="join"`},
+		"/ring?q=nobody&kind=mcp":      {`href="ring?q=nobody"`},
+		"/ring?q=away":                 {"does not answer at present", `href="ring"`, `value="away"`},
+		"/ring?q=%3F%3F":               {"at least one letter or digit"},
+		"/ring?sort=newest":            {"Members 1 to 3 of 3, the newest first", `<option value="newest" selected`},
+		"/ring?category=general":       {"Members 1 to 3 of 3", "Category general"},
+		"/categories/general":          {`<option value="general" selected`, `action="../ring"`},
+		"/ring?sort=newest&page=2":     {"no further members", `href="ring?page=1&amp;sort=newest"`},
+		"/ring?q=nobody&category=none": nil,
+	} {
+		r := s.get(target, "Accept", "text/html")
+		if want == nil && r.status != 404 || want != nil && r.status != 200 {
+			t.Errorf("%s: status %d", target, r.status)
+		}
+		for _, w := range want {
+			if !strings.Contains(r.body, w) {
+				t.Errorf("%s: no %s in %s", target, w, r.body)
+			}
+		}
+	}
+	s.get("/ring?page=2&x=1&kind=mcp&q=word")
+	if asked != "q=word&kind=mcp&limit=50&page=2" {
+		t.Errorf("asked for %s", asked)
+	}
+	newest := s.get("/ring?sort=newest").body
+	if first, last := strings.Index(newest, ">Gamma<"), strings.LastIndex(newest, ">Alpha &amp; Co<"); first < 0 || last < first {
+		t.Errorf("the newest at %d, the first to join at %d", first, last)
+	}
+	if body := s.get("/ring?q=away", "Accept", "text/markdown").body; !strings.Contains(body, "does not answer at present") {
+		t.Errorf("%s", body)
+	}
+	if body := s.get("/ring?q=word", "Accept", "text/markdown").body; !strings.Contains(body, "Found with the words word: 120 members") || !strings.Contains(body, "q=word") {
+		t.Errorf("%s", body)
+	}
+	wantProblem(t, s.get("/ring?q=word&kind=robot"), api.InvalidParameter)
+}
