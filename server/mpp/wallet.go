@@ -92,6 +92,6 @@ var (
 		8453:  {Name: "Base", Currency: etherCoin, RPC: []string{"https://mainnet.base.org"}, Explorer: []string{"https://basescan.org"}},
 		84532: {Name: "Base Sepolia", Currency: etherCoin, RPC: []string{"https://sepolia.base.org"}, Explorer: []string{"https://sepolia.basescan.org"}},
 		4217:  {Name: "Tempo", Currency: tempoCoin, RPC: []string{"https://rpc.tempo.xyz"}, Explorer: []string{"https://explore.tempo.xyz"}},
-		42431: {Name: "Tempo Testnet", Currency: tempoCoin, RPC: []string{"https://rpc.moderato.tempo.xyz"}, Explorer: []string{"https://explore.moderato.tempo.xyz"}},
+		42431: {Name: "Tempo Testnet", Currency: tempoCoin, RPC: []string{"https://rpc.moderato.tempo.xyz"}, Explorer: []string{"https://explore.testnet.tempo.xyz"}},
 	}
 )
