@@ -54,8 +54,19 @@ func Reports(store *report.Store, rules func() *core.Rules, log *slog.Logger) fu
 		}
 		body := form(r, media, ring)
 		sum := sha256.Sum256(body)
-		tag := `"` + hex.EncodeToString(sum[:8]) + `"`
+		tag := hex.EncodeToString(sum[:8])
 		h := &ctx.Response.Header
+		vary := "Accept-Encoding"
+		if len(h.Peek("Vary")) > 0 {
+			vary = "Accept, Accept-Encoding"
+		}
+		h.Set("Vary", vary)
+		if quality(string(ctx.Request.Header.Peek("Accept-Encoding")), "gzip") > 0 {
+			body = fasthttp.AppendGzipBytes(nil, body)
+			tag += "-gz"
+			h.Set("Content-Encoding", "gzip")
+		}
+		tag = `"` + tag + `"`
 		h.Set("ETag", tag)
 		// A report never changes, but it may be removed: with a member's words, or a day
 		// after a check without a payment. So caches may keep it for an hour only.

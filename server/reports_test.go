@@ -50,8 +50,15 @@ func TestReportsInTheirForms(t *testing.T) {
 			string(got.Header.Peek("Cache-Control")) != "public, max-age=3600" {
 			t.Errorf("%s for %.40s: %s %.60s", c.suffix, c.accept, &got.Header, got.Body())
 		}
-		if vary := string(got.Header.Peek("Vary")); (vary == "Accept") != (c.suffix == "") {
+		if vary := string(got.Header.Peek("Vary")); (vary == "Accept, Accept-Encoding") != (c.suffix == "") || !strings.HasSuffix(vary, "Accept-Encoding") {
 			t.Errorf("%s: Vary %q", c.suffix, vary)
+		}
+		packed := get("/reports/"+r.ID+c.suffix, "Accept", c.accept, "Accept-Encoding", "br, gzip;q=0.5")
+		if body, err := packed.BodyGunzip(); err != nil || string(body) != string(got.Body()) || string(packed.Header.Peek("ETag")) == string(got.Header.Peek("ETag")) {
+			t.Errorf("%s in gzip: %v, %s", c.suffix, err, &packed.Header)
+		}
+		if plain := get("/reports/"+r.ID+c.suffix, "Accept", c.accept, "Accept-Encoding", "gzip;q=0, br"); string(plain.Body()) != string(got.Body()) {
+			t.Errorf("%s is packed for who wants no gzip", c.suffix)
 		}
 		if again := get("/reports/"+r.ID+c.suffix, "Accept", c.accept, "If-None-Match", string(got.Header.Peek("ETag"))); again.StatusCode() != 304 || len(again.Body()) != 0 {
 			t.Errorf("%s: %d with its own tag", c.suffix, again.StatusCode())
