@@ -39,18 +39,16 @@ func (s *Shell) count(ctx *fasthttp.RequestCtx) limit.Window {
 	if s.vouchers != nil || ctx.Request.Header.IsPost() {
 		from, vouched = s.vouched(ctx)
 	}
-	if limits.followers != nil && bytes.HasPrefix(ctx.Request.Header.RequestURI(), syncPrefix) {
-		c := s.proxies.Client(ctx)
-		if vouched {
-			// A stranger at the edge's address does not use up its requests.
-			return limits.edges.Take(c.AsEdge(), now)
-		}
+	c := s.proxies.Client(ctx)
+	switch {
+	case vouched && ofEdge(from):
+		// A stranger at the edge's address does not use up its requests.
+		return limits.edges.Take(c.AsEdge(), now)
+	case limits.followers != nil && bytes.HasPrefix(ctx.Request.Header.RequestURI(), syncPrefix):
 		return limits.followers.Take(c, now)
-	}
-	if vouched {
+	case vouched:
 		return limits.forwarded.Take(from.Client, now)
 	}
-	c := s.proxies.Client(ctx)
 	return limits.of(c).Take(c, now)
 }
 

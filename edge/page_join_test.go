@@ -101,7 +101,7 @@ func TestADraftThatCannotBeCheckedStaysOnThePage(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), Others: map[string]Handler{"POST /join": away}})
 	const form = "name=%3Cb%3E+x&url=https%3A%2F%2Fx.dev&kind=mcp"
 	r := s.do("POST", "/join", form, "Content-Type", formType, "Accept", browsers)
-	for _, want := range []string{`name="name" value="&lt;b&gt; x"`, `id="kind-mcp" value="mcp" required checked`, "The check is out of reach", "Check again", "<title>Not accepted: "} {
+	for _, want := range []string{`name="name" value="&lt;b&gt; x"`, `id="kind-mcp" value="mcp" required checked`, "The check is out of reach", "Check again", "<title>Not now: "} {
 		if r.status != 503 || !strings.Contains(r.body, want) {
 			t.Errorf("status %d, no %s in %s", r.status, want, r.body)
 		}

@@ -41,10 +41,14 @@ func (s *Shell) other(h Handler) fasthttp.RequestHandler {
 // sync gives the handler of requests by which edges follow this node.
 func (s *Shell) sync(h SyncHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
-		_, vouched := ctx.UserValue(senderKey{}).(voucher.Sender)
-		h(ctx, s.proxies.Client(ctx).String(), vouched)
+		from, vouched := ctx.UserValue(senderKey{}).(voucher.Sender)
+		h(ctx, s.proxies.Client(ctx).String(), vouched && ofEdge(from))
 	}
 }
+
+// ofEdge says whether a request is an edge's own: what edges pass on for others names the
+// client, whatever its path.
+func ofEdge(from voucher.Sender) bool { return from.Client == clientaddr.Client{} }
 
 // senderKey is the key under which a request has the sender that its voucher names.
 type senderKey struct{}

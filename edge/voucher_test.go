@@ -247,6 +247,16 @@ func TestFollowersThatAreEdgesAreKnown(t *testing.T) {
 			t.Fatalf("%d %q", r.status, r.body)
 		}
 	}
+	// What an edge passes on for a stranger is the stranger's.
+	target := "/sync/events?from=0"
+	clock := time.Now()
+	v := voucher.New(sharedSecret, clock, "192.0.2.1", true, voucher.Request{Method: []byte("GET"), Target: []byte(target)})
+	wantProblem(t, s.get(target, voucher.Field, v), api.RateLimited)
+	unlimited := serve(t, Config{Core: newRing(t), EdgeSecrets: sharedSecrets, Sync: map[string]SyncHandler{"/sync/events": tell}})
+	v = voucher.New(sharedSecret, clock, "192.0.2.1", true, voucher.Request{Method: []byte("GET"), Target: []byte(target)})
+	if r := unlimited.get(target, voucher.Field, v); r.body != "127.0.0.1 false" {
+		t.Errorf("%d %q", r.status, r.body)
+	}
 	if _, err := voucher.ForOwn(new(voucher.Secrets)); err == nil {
 		t.Error("no secret is taken for one")
 	}

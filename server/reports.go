@@ -104,7 +104,7 @@ func form(r *report.Report, media string, ring *core.Rules) []byte {
 	}
 	v := templates.Report{
 		Page: templates.Page{Title: "Agent readiness: " + strconv.Itoa(r.Score) + " of 100", Ring: ring.Name, Root: "../",
-			Style: static.Style.Path, Face: static.Face.Path, Icon: static.Icon.Path, Policies: templates.Policies(ring.Policies)},
+			Style: static.Style.Path, Face: static.Face.Path, Script: static.Script.Path, Icon: static.Icon.Path, Policies: templates.Policies(ring.Policies)},
 		ID: r.ID, Base: ring.BaseURL, Site: r.URL, Score: r.Score, Required: int(ring.RequiredScore), Rubric: r.Rubric, Note: r.Note, Requests: r.Requests, Scanned: r.ScannedAt,
 	}
 	for _, g := range r.Groups {

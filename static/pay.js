@@ -7,7 +7,7 @@
 // then the same credential is sent again, so one wish is never signed for twice.
 
 const root = new URL("../", import.meta.url);
-const prefix = "webring-pay ";
+const prefix = `webring-pay ${root.pathname} `; // rings may share a host
 const operations = { Bid: "Your bid", Join: "Your registration", Change: "Your change", Own: "Your claim", Leave: "Your leaving" };
 const running = new Set(); // ids of the wishes that this page waits for
 
@@ -159,7 +159,8 @@ async function send(wish, header) {
 }
 
 // open says that the answer does not yet say what became of the wish.
-const open = ({ doc, status }) => !doc || status >= 500 || status === 429 || (doc.code === "credential_reused" && doc.outcome === "pending");
+// A request that an edge gave up while it came may have come before.
+const open = ({ doc, status }) => !doc || status >= 500 || status === 429 || doc.code === "request_timeout" || (doc.code === "credential_reused" && doc.outcome === "pending");
 
 // Why something failed, in people's words. The rest is said in the ring's.
 const reasons = {
@@ -215,8 +216,10 @@ async function start(form, ui) {
   const other = kept(wish); // of another tab
   if (other) return settle(other, ui);
   ui.say(`Sign in ${wallet.name}. The offer is good for about a minute.`);
-  const signature = await request(wallet, ui, "eth_signTypedData_v4", account, JSON.stringify(offer.typed_data));
+  let signature = await request(wallet, ui, "eth_signTypedData_v4", account, JSON.stringify(offer.typed_data));
   if (!matches(signature, /^0x[0-9a-fA-F]{130}$/)) throw told("What the wallet gave is not the signature of an ordinary account, which is the only one that is taken. Nothing is charged.");
+  // Some wallets count the last byte from 0, and tokens from 27.
+  signature = signature.replace(/0([01])$/, (_, v) => (v === "0" ? "1b" : "1c"));
   const first = kept(wish);
   if (first) return settle(first, ui);
   offer.credential.payload.signature = signature;

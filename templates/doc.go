@@ -1,9 +1,10 @@
 // Package templates draws the pages from plain view structs. The structs are filled
 // from the published documents, so a page shows nothing that an agent could not read.
 //
-//   - view.go: what each page shows; picture.go, report.go and badge.go: the same for
-//     the drawing of the ring, for reports and for badges
-//   - layout.templ: the frame of all pages; the other .templ files: one page each
+//   - view.go: what each page shows; each other .go file, such as leaderboard.go and
+//     picture.go: the same for the part in the .templ file of its name
+//   - layout.templ: the frame of all pages; picture, readiness, pay, share and hops: parts
+//     of several pages; the other .templ files: one page each
 //   - render.go: draws a view as bytes
 //   - words.go, links.go: the snippets and command lines that readers copy
 //

@@ -144,7 +144,7 @@ func (c *Checked) verdict() string {
 	case len(c.Wrong) > 0:
 		return "Error: "
 	case c.Refusal != "":
-		return "Not accepted: "
+		return c.refused().kind.refuses() + ": "
 	}
 	return "Accepted: "
 }

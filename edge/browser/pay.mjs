@@ -233,9 +233,9 @@ async function chromium() {
   page = await visit(browser, null, plan.base + "/about");
   await page.evaluate(() => {
     const wish = { method: "POST", path: "https://evil.example/", body: "", key: "k".repeat(20), what: "<img src=x onerror=alert(1)>", amount: "", credential: "Payment abc" };
-    localStorage.setItem("webring-pay POST https://evil.example/ ", JSON.stringify(wish));
-    localStorage.setItem("webring-pay POST api/bid {}", "{");
-    localStorage.setItem("webring-pay POST api/ring/../../x ", JSON.stringify({ ...wish, path: "api/ring/../../x" }));
+    localStorage.setItem("webring-pay / POST https://evil.example/ ", JSON.stringify(wish));
+    localStorage.setItem("webring-pay / POST api/bid {}", "{");
+    localStorage.setItem("webring-pay / POST api/ring/../../x ", JSON.stringify({ ...wish, path: "api/ring/../../x" }));
   });
   await page.close();
   const signed = payer.signed;

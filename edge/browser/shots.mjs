@@ -83,6 +83,7 @@ async function take(ring, base) {
         }
         if (fills[name]) {
           await page.check("#kind-website");
+          await page.check("#opening-own", { force: true });
           for (const [field, value] of Object.entries(fills[name])) await page.fill(`#${field}`, value);
           await Promise.all([page.waitForNavigation(), page.click("form[method=post] button:not([type=button])")]);
         }

@@ -1,7 +1,8 @@
 // Package pages draws the pages for people, and what is published for programs, from
 // documents of the core, and caches them until a number on them can change.
 //
-// A [View] fills a page. views.go and join.go say what is on each page, survey.go reads
+// A [View] fills a page. views.go, ring.go, docs.go and join.go say what is on each page, cards.go
+// what is on the cards for sharing, survey.go reads
 // what pages show of the whole ring, and documents.go has the parts of documents that they
 // show. reader.go reads all documents of a page in one call of the [Core], so a page is of
 // one position and one second. leaderboard.go and standing.go say what standings are and what

@@ -21,6 +21,15 @@ const RATE_LIMIT = "120";
 /** How long the answer to a payment waits for this isolate to see what was paid for. */
 const OWN_WRITES = 2_000;
 
+/** A path without its percent encoding. @type {(path: string) => string} */
+function decoded(path) {
+	try {
+		return decodeURIComponent(path);
+	} catch {
+		return path;
+	}
+}
+
 export class Edge {
 	#replica;
 	#origin;
@@ -74,6 +83,9 @@ export class Edge {
 			const answer = this.#read(target, path, headers, method, ctx, fields);
 			if (answer) return answer;
 		}
+		// What edges follow is not passed on: the voucher would name this node as the one that asks.
+		if (/^\/+sync(\/|$)/i.test(decoded(path)))
+			return problem(fields, path, this.#base(request), "not_found", "Nothing has this path. GET /api lists what there is.");
 		const passed = this.#origin.pass(request, target, client, id, fields, this.#base(request));
 		// What has been sent may cost money: it does not end with its client.
 		if (!reads) ctx.waitUntil(passed);

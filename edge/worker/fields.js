@@ -90,6 +90,7 @@ function names(list, tag) {
 
 /** The problems that the Worker itself finds: status and title of each code, as in core/api. */
 const PROBLEMS = {
+	not_found: { status: 404, title: "Nothing is at this address" },
 	body_too_large: { status: 413, title: "The request body is too large" },
 	rate_limited: { status: 429, title: "Too many requests" },
 	internal: { status: 500, title: "Something went wrong here" },

@@ -254,7 +254,7 @@ func TestAnEdgePassesDraftsOn(t *testing.T) {
 	o := start(t)
 	e := o.follow(t, o.verifier())
 	r := e.send(http.MethodPost, "/join", []byte("name=&kind=mcp"), "Content-Type", "application/x-www-form-urlencoded")
-	if r.Status != http.StatusOK || !strings.Contains(string(r.Body), "The name must not be empty.") && !strings.Contains(string(r.Body), "The name is required.") {
+	if r.Status != http.StatusOK || !strings.Contains(string(r.Body), `<a href="#name">Enter the name of the site.</a>`) {
 		t.Errorf("%d %s", r.Status, r.Body)
 	}
 }

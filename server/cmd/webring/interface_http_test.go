@@ -155,7 +155,7 @@ func TestInterfaceUnknownPaths(t *testing.T) {
 	t.Parallel()
 	o := founded(t, reference, freely...)
 	for _, path := range []string{"/nowhere", "/api/", "/api/rings", "/api/ring/", "/api/ring/beta/x", "/API/ring", "/api/ring/beta/", "//api", "/next/",
-		"/api/register/", "/problems", "/problems/no_such_code", "/api%2Fring", "/api%2fregister", "/api/ring%2Fbeta", "/api/ring/beta%2Fx", "/%2Fapi", "/sync%2Fcheckpoint"} {
+		"/api/register/", "/problems/", "/problems/no_such_code", "/api%2Fring", "/api%2fregister", "/api/ring%2Fbeta", "/api/ring/beta%2Fx", "/%2Fapi", "/sync%2Fcheckpoint"} {
 		t.Run(path, func(t *testing.T) {
 			o := o.in(t)
 			o.refused(o.raw("GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n"), 404, "not_found")

@@ -142,4 +142,10 @@ func TestAWorkerLimitsClients(t *testing.T) {
 	if r.code(t) != "rate_limited" || r.Header.Get("Retry-After") == "" {
 		t.Errorf("%d %v %s", r.Status, r.Header, r.Body)
 	}
+	// What edges follow is not handed on: the origin would take its reader for an edge.
+	for i, path := range []string{"/sync/checkpoint", "/%73ync/checkpoint", "//sync/events?from=0"} {
+		if r := w.get(path, "CF-Connecting-IP", fmt.Sprint("192.0.3.", i)); r.Status != http.StatusNotFound || r.code(t) != "not_found" {
+			t.Errorf("%s: %d %s", path, r.Status, r.Body)
+		}
+	}
 }
