@@ -142,12 +142,7 @@ func (r *Readiness) spoken() string {
 	return fmt.Sprintf("%d of 100 points. Joining takes %d: %s.", r.Score, r.Required, strings.ToLower(r.verdict()[:1])+r.verdict()[1:])
 }
 
-func points(n int) string {
-	if n == 1 {
-		return "1 point"
-	}
-	return strconv.Itoa(n) + " points"
-}
+func points(n int) string { return strconv.Itoa(n) + plural(n, " point", " points") }
 
 // gauge is how long the arc of the gauge is, whose whole length is 100.
 func (r *Readiness) gauge() string { return strconv.Itoa(min(max(r.Score, 0), 100)) + " 100" }
