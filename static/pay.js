@@ -135,7 +135,7 @@ function titled(wish) {
 
 // What the browser does not keep is kept as long as the page is open.
 const unkept = new Map();
-addEventListener("beforeunload", (event) => { if (unkept.size) event.preventDefault(); });
+const asks = (event) => { if (unkept.size) event.preventDefault(); };
 
 // read gives a wish that was kept. Whatever else lies there may be another version's, and is
 // left alone.
@@ -170,6 +170,7 @@ function keep(wish) {
     unkept.delete(nameIn(wish));
   } catch {
     unkept.set(nameIn(wish), text);
+    addEventListener("beforeunload", asks);
   }
 }
 
@@ -291,7 +292,7 @@ const reasons = {
 };
 const codes = {
   not_owner: "The account that has signed is not the owner's. Nothing was done.",
-  payments_unavailable: "The ring takes no payments at the moment. Nothing was charged.",
+  payments_unavailable: "The ring takes no payments at the moment.",
   rate_limited: "Too many requests from here. Wait a minute, then try again.",
 };
 function why({ doc, status }) {
@@ -310,9 +311,10 @@ async function ask(wish, account) {
   const { wallet } = offers.find((o) => o?.wallet) ?? {};
   if (!wallet?.typed_data?.message || !wallet.credential?.payload || !wallet.chain) throw told("The ring has no offer at the moment that a wallet can sign. Pay in another way, or try again later.");
   const offer = { ...wallet, amount: String(a.doc.amount_usd), at: Date.now() };
-  const { value } = wallet.typed_data.message, wanted = wish.what === "Bid" ? fields(wish).amount : offer.amount;
+  const { primaryType, message } = wallet.typed_data, wanted = wish.what === "Bid" ? fields(wish).amount : offer.amount;
   if (offer.amount !== wanted) throw told(`The ring asks for ${cut(offer.amount, 20)} USD, not for the ${wanted} USD of your bid. Nothing was signed.`);
-  if (pays(wish) && Number(value) !== Math.round(Number(offer.amount) * 1e6)) throw told("What the wallet would sign is not the price. Nothing was signed.");
+  const right = pays(wish) ? primaryType === "TransferWithAuthorization" && Number(message.value) === Math.round(Number(offer.amount) * 1e6) : primaryType === "Proof" && offer.amount === "0.00";
+  if (!right) throw told("What the wallet would sign is not what this page shows. Nothing was signed.");
   return offer;
 }
 
@@ -384,7 +386,7 @@ function wanted(wish) {
   switch (wish.what) {
     case "Join": return [line("You join as", name(f.name)), line("Address", cut(f.url, 600)), line("Opening bid", f.bid ? `${cut(f.bid, 20)} USD` : "none")];
     case "Bid": return [line("You bid on", who)];
-    case "Change": return [line("You change", who), ...Object.entries(f).map(([field, value]) => line(`Its new ${field}`, el("bdi", {}, cut(value, 600))))];
+    case "Change": return [line("You change", who), ...Object.entries(f).map(([field, value]) => line(`Its new ${field === "url" ? "address" : field}`, el("bdi", {}, cut(value, 600))))];
     case "Own": return [line("You become the owner of", who)];
     default: return [line("You take out of the ring, for good", who)];
   }
@@ -424,7 +426,9 @@ async function settle(wish, ui) {
       if (a && !open(a)) return conclude(wish, a, ui);
       if (a) {
         const seconds = Math.min(Math.max(Number(a.headers.get("Retry-After")) || Math.min(2 ** turn, 30), 1), 120);
-        ui.say(`${why(a)} Your signature is kept ${unkept.has(nameIn(wish)) ? "on this page, which has to stay open," : "in this browser,"} and sent again in ${seconds} s: it counts once, however often it is sent.${unkept.size ? "" : " You may close this page and come back."}`);
+        // Others may say that nothing was charged, and cannot know what came of it earlier.
+        const what = !a.doc || a.doc.code === "payment_pending" ? why(a) : (codes[a.doc.code] ?? "The ring cannot say yet what became of it.");
+        ui.say(`${what} Your signature is kept ${unkept.has(nameIn(wish)) ? "on this page, which has to stay open," : "in this browser,"} and sent again in ${seconds} s: it counts once, however often it is sent.${unkept.size ? "" : " You may close this page and come back."}`);
         if (await Promise.race([ui.choose([], [["Ask now", true], ...giveUp]), sleep(seconds * 1000)])) continue;
       }
       keep(Object.assign(wish, { given: true }));
