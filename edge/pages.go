@@ -178,6 +178,28 @@ const checkTime = 25 * time.Second
 var notForm = refusal{api.InvalidRequest, "The body must be a form, sent as application/x-www-form-urlencoded.",
 	`,"errors":[{"pointer":"","detail":"Content-Type must be application/x-www-form-urlencoded."}]`}
 
+// foreignForm refuses a form that a page of another site has sent: what it holds would stand
+// on a page of this ring, in the words of a stranger.
+var foreignForm = refusal{api.OriginNotAllowed, "The form was filled in by a page of another site. It was not looked at.", ""}
+
+// isForeign says whether a browser sends a request for a page of another site (Fetch Metadata,
+// Sec-Fetch-Site). Browsers say so over TLS; programs do not, and are not asked.
+func isForeign(h *fasthttp.RequestHeader) bool {
+	from := h.Peek("Sec-Fetch-Site")
+	return bytes.EqualFold(from, []byte("cross-site")) || bytes.EqualFold(from, []byte("same-site"))
+}
+
+// ownForm has h answer the forms that pages of this ring send, or a person by hand.
+func (s *Shell) ownForm(h Handler) Handler {
+	return func(ctx *fasthttp.RequestCtx, client string, secure bool) {
+		if isForeign(&ctx.Request.Header) {
+			s.problem(ctx, foreignForm)
+			return
+		}
+		h(ctx, client, secure)
+	}
+}
+
 // check answers the form of the join page with the page, the draft in it, and
 // what was found.
 func (s *Shell) check(check func(context.Context, string, templates.Draft) templates.Checked) Handler {
