@@ -116,19 +116,19 @@ func (s *Shell) negotiated(get func(path string, h fasthttp.RequestHandler), pat
 // markdown answers with a page as Markdown.
 func (s *Shell) markdown(ctx *fasthttp.RequestCtx) {
 	sent, _ := uri.Target(&ctx.Request.Header)
-	target, path, query := pages.Target(sent)
+	target, path, query := pages.MarkdownTarget(sent)
 	d, ok := pages.Markdown(path, query.String())
 	if !ok {
 		s.problem(ctx, noSuchPath)
 		return
 	}
-	s.publish(ctx, "markdown "+target, d)
+	s.publish(ctx, "markdown "+target, d, query)
 }
 
 // documents adds what is published for programs to the table of paths.
 func (s *Shell) documents(get func(path string, h fasthttp.RequestHandler)) {
 	for _, d := range describe.Documents() {
-		get(d.Path, func(ctx *fasthttp.RequestCtx) { s.publish(ctx, d.Path, d) })
+		get(d.Path, func(ctx *fasthttp.RequestCtx) { s.publish(ctx, d.Path, d, nil) })
 	}
 	// The parts of documents that a large ring has several of, and the skills.
 	folders := []string{"/sitemaps/{name:*}", "/opml/{name:*}", "/ai-catalogs/{name:*}", "/.well-known/agent-skills/{name:*}"}
@@ -144,7 +144,7 @@ func (s *Shell) documents(get func(path string, h fasthttp.RequestHandler)) {
 				s.problem(ctx, noSuchPath)
 				return
 			}
-			s.publish(ctx, path, d)
+			s.publish(ctx, path, d, nil)
 		})
 	}
 }
@@ -161,11 +161,12 @@ func (s *Shell) describedSite(cfg *Config) describe.Site {
 	}
 }
 
-// publish sends a document. key names it among everything that is cached.
-func (s *Shell) publish(ctx *fasthttp.RequestCtx, key string, d describe.Document) {
+// publish sends a document. key names it among everything that is cached, and query has what
+// it depends on, nil for nothing.
+func (s *Shell) publish(ctx *fasthttp.RequestCtx, key string, d describe.Document, query *fasthttp.Args) {
 	g := s.core.enter()
 	defer g.leave()
-	p, failed := s.pages.Document(g, key, d)
+	p, failed := s.pages.Document(g, key, d, query)
 	if failed == nil && d.Link != "" {
 		setHeader(ctx, "Link", d.Link)
 	}
