@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"sort"
 	"strconv"
+	"strings"
 
 	"github.com/valyala/fasthttp"
 
@@ -15,11 +16,26 @@ import (
 // JoinPath is where the join page is, and where its form is sent.
 const JoinPath = "/join"
 
-// drawJoin draws the page on which a draft can be checked.
-func drawJoin(r *reader, path string, _ *fasthttp.Args) *content.Content {
+// tenth is the rank besides the first that opening bids are offered for.
+const tenth = 10
+
+// drawJoin draws the page on which a draft can be checked. Links to it may choose an opening
+// bid, and name the site.
+func drawJoin(r *reader, path string, query *fasthttp.Args) *content.Content {
 	view, ok := r.join(path)
 	if !ok {
 		return nil
+	}
+	switch text(query, "opening") {
+	case "first":
+		if view.JoinAtFirst != "0.00" {
+			view.Draft.Bid = view.JoinAtFirst
+		}
+	case "pass":
+		view.Draft.Bid = view.JoinAtTen
+	}
+	if site := text(query, "url"); strings.HasPrefix(site, "https://") || strings.HasPrefix(site, "http://") {
+		view.Draft.URL = site
 	}
 	return drawn(view.HTML())
 }
@@ -28,7 +44,7 @@ func drawJoin(r *reader, path string, _ *fasthttp.Args) *content.Content {
 func (r *reader) join(path string) (templates.Join, bool) {
 	var board, ten boardDocument
 	v, ok := r.survey()
-	if !every(ok, r.document("/api/leaderboard?limit=1", &board), r.document("/api/leaderboard?limit=1&offset=9", &ten)) {
+	if !every(ok, r.document("/api/leaderboard?limit=1", &board), r.document("/api/leaderboard?limit=1&offset="+strconv.Itoa(tenth-1), &ten)) {
 		return templates.Join{}, false
 	}
 	atTen := ""

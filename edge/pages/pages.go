@@ -109,6 +109,8 @@ func pageParameters(path string) []string {
 		return []string{"kind", "sort", "page"}
 	case path == leaderboardPath:
 		return []string{"page"}
+	case path == JoinPath:
+		return []string{"opening", "url"}
 	case path == "/embed":
 		return []string{"from"}
 	case strings.HasPrefix(path, membersPath):
