@@ -145,12 +145,25 @@ func aboutPage(v About) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "\"><code>/api</code></a>.</p><p>Pages set no cookies, and load nothing from other sites. Where you sign with a wallet, your browser keeps what you signed (in <code>localStorage</code>) until the answer to it is known, so that a closed tab costs nothing twice; then it is deleted. Wallets have their own rules.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "\"><code>/api</code></a>. <a href=\"")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			var templ_7745c5c3_Var11 templ.SafeURL
+			templ_7745c5c3_Var11, templ_7745c5c3_Err = templ.JoinURLErrs(v.under("/verify"))
+			if templ_7745c5c3_Err != nil {
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `about.templ`, Line: 22, Col: 31}
+			}
+			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var11))
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "\">Verify the leaderboard yourself</a></p><p>Pages set no cookies, and load nothing from other sites. Where you sign with a wallet, your browser keeps what you signed (in <code>localStorage</code>) until the answer to it is known, so that a closed tab costs nothing twice; then it is deleted. Wallets have their own rules.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			if v.Policies != (Policies{}) {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "<h2>Whom to ask</h2><p>The foot of each page has the operator's terms, privacy policy and address for reports, as far as the operator names them.</p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "<h2>Whom to ask</h2><p>The foot of each page has the operator's terms, privacy policy and address for reports, as far as the operator names them.</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -6,6 +6,7 @@
 //   - widget.mjs: the widget on pages of other sites, in Chromium and in Firefox
 //   - pay.mjs: a person who joins, bids and changes a member with a wallet, which is a signer
 //     of this program
+//   - verify.mjs: the page that verifies the leaderboard
 //   - shots.mjs: takes pictures of pages, to be looked at
 //
 // chromium.mjs drives the system's Chromium by playwright-core, firefox.mjs its Firefox by
