@@ -9,8 +9,8 @@ import (
 
 // Picture is the ring, drawn: members stand around it in ring order, and a ray shows what
 // was paid for each. The bright part of a ray still stands, the pale part has faded. A
-// large ring is drawn in part: the first by standing, and, with thin rays that say nothing
-// of what stands, a sample of the others.
+// large ring is drawn in part: the first forty by standing, and, with thin rays that say
+// nothing of what stands, a sample of the others.
 type Picture struct {
 	Members  int    // in the ring
 	Top      []Mark // the first by standing, the highest first

@@ -67,6 +67,19 @@ func (s *Pages) Join(c Core, draft templates.Draft, checked templates.Checked) (
 	return view.HTML(), nil
 }
 
+// ForeignJoin gives the join page for somebody whom another site has sent there with a draft of
+// its own, of which the page shows nothing. It is nil if the page cannot be drawn.
+func (s *Pages) ForeignJoin(c Core) []byte {
+	r := newReader(s, c)
+	var view templates.Join
+	r.complete(func() { view, _ = r.join(JoinPath) })
+	if r.failed != nil {
+		return nil
+	}
+	view.Foreign = true
+	return view.HTML()
+}
+
 // rankOf gives the rank at which a new member with this standing, in cents, would join:
 // after all members with the same standing, as the earlier join wins ties. It is a binary
 // search in the leaderboard, with one read a step, and an estimate: the ring may change
