@@ -110,6 +110,46 @@ func TestADraftThatCannotBeCheckedStaysOnThePage(t *testing.T) {
 	wantProblem(t, s.do("POST", "/join", form, "Content-Type", formType), api.PaymentsUnavailable)
 }
 
+// Nothing that another site has filled in stands on a page of the ring, or is looked at: not in
+// a form that it sends, and not in an address.
+func TestAnotherSiteFillsInNothing(t *testing.T) {
+	asked := 0
+	check := func(context.Context, string, templates.Draft) templates.Checked {
+		asked++
+		return templates.Checked{Command: "pay", Price: "1.00"}
+	}
+	passOn := map[string]Handler{"POST /join": func(*fasthttp.RequestCtx, string, bool) { asked++ }}
+	const form = "name=Strange+words&url=https%3A%2F%2Fevil.example%2F&kind=mcp&bid=99"
+	for _, s := range []*site{serve(t, Config{Core: newRing(t), Check: check}), serve(t, Config{Core: newRing(t), Others: passOn})} {
+		for _, from := range []string{"cross-site", "same-site", "Cross-Site"} {
+			wantProblem(t, s.do("POST", "/join", form, "Content-Type", formType, "Sec-Fetch-Site", from), api.OriginNotAllowed)
+			r := s.do("POST", "/join", form, "Content-Type", formType, "Accept", browsers, "Sec-Fetch-Site", from)
+			for _, want := range []string{"Another site has filled this form in", "<title>Not looked at: Join ", `name="name" type="text" maxlength="160" required autocomplete="off" dir="auto" value=""`} {
+				if r.status != 403 || !strings.Contains(r.body, want) {
+					t.Errorf("%s: status %d, no %s in %s", from, r.status, want, r.body)
+				}
+			}
+			for _, strange := range []string{"Strange", "evil", "99", "Check again"} {
+				if strings.Contains(r.body, strange) {
+					t.Errorf("%s: the page shows %s: %s", from, strange, r.body)
+				}
+			}
+		}
+		if asked != 0 {
+			t.Errorf("%d drafts of another site were looked at", asked)
+		}
+		for _, from := range []string{"same-origin", "none", ""} {
+			if r := s.do("POST", "/join", form, "Content-Type", formType, "Sec-Fetch-Site", from); r.status != 200 || asked == 0 {
+				t.Errorf("%q: status %d", from, r.status)
+			}
+			asked = 0
+		}
+		if r := s.get("/join?" + form); r.status != 200 || r.body != s.get("/join").body {
+			t.Errorf("an address fills the form in: %s", r.body)
+		}
+	}
+}
+
 // The page offers the bids that pass the member at rank 10 and the first, in a ring that has
 // so many.
 func TestTheJoinPageOffersBids(t *testing.T) {

@@ -12,7 +12,11 @@ import (
 // titled is the page with what was found in its title, which is what a screen reader says
 // first.
 func (v Join) titled() Join {
-	v.Title = v.Checked.verdict() + v.Title
+	verdict := v.Checked.verdict()
+	if v.Foreign {
+		verdict = "Not looked at: "
+	}
+	v.Title = verdict + v.Title
 	return v
 }
 

@@ -543,6 +543,53 @@ func TestPictures(t *testing.T) {
 	}
 }
 
+// Pale is what has faded, and nothing else: members of whom the picture does not know how
+// much stands have thin rays, and the key says so.
+func TestTheKeyOfAPictureIsTrue(t *testing.T) {
+	mark := func(position int, total, standing int64) Mark {
+		return Mark{Slug: "s", Kind: kinds[position%3], Position: position, Total: total, Standing: standing}
+	}
+	p := Picture{Members: 100}
+	for i := range 40 {
+		p.Top = append(p.Top, mark(2*i+1, 5000, 5000))
+	}
+	for i := range 80 {
+		p.Marks = append(p.Marks, mark(i+1, 300, 0))
+	}
+	draw := func() (svg, caption string) {
+		var b bytes.Buffer
+		if err := picture(page, p).Render(t.Context(), &b); err != nil {
+			t.Fatal(err)
+		}
+		svg, caption, _ = strings.Cut(b.String(), "<figcaption>")
+		return svg, caption
+	}
+	svg, caption := draw()
+	pale := regexp.MustCompile(`<path class="ray pale" d="[^"]`)
+	thin := regexp.MustCompile(`<path class="ray thin" d="([^"]+)"`)
+	if pale.MatchString(svg) {
+		t.Error("a ray is pale, and nothing has faded")
+	}
+	lines := 0
+	for _, m := range thin.FindAllStringSubmatch(svg, -1) {
+		lines += strings.Count(m[1], "M")
+	}
+	if lines != 40 {
+		t.Errorf("%d thin rays, of 40 others that are drawn", lines)
+	}
+	if !thin.MatchString(caption) || !strings.Contains(caption, "not among the first 40") {
+		t.Error("the key does not say what is thin:", caption)
+	}
+	p.Top[20].Standing = 1000
+	if svg, _ = draw(); !strings.Contains(svg, `<path class="ray pale" d="`+p.faded(p.Top[20])+`"`) {
+		t.Error("what has faded of a ray is not pale")
+	}
+	p.Members, p.Top, p.Marks = 10, p.Top[:5], nil
+	if svg, caption = draw(); strings.Contains(svg+caption, "thin") {
+		t.Error("a ring of ten has thin rays")
+	}
+}
+
 // The numerals of the first three do not lie over each other, and stay in the picture.
 func TestNumeralsStandApart(t *testing.T) {
 	for _, positions := range [][]int{{1, 2, 3}, {2, 1, 3}, {1, 1000, 999}, {1000, 1, 2}, {500, 501, 250}, {1, 2}, {7}} {

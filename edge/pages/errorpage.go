@@ -61,6 +61,12 @@ type Failure struct {
 // ErrorPage draws the page that people see in place of a problem document. It always offers
 // a way on, and shows no word of the address: a stranger may have chosen that.
 func (s *Pages) ErrorPage(c Core, f *Failure) []byte {
+	view, _ := s.fillError(c, f)
+	return view.HTML()
+}
+
+// fillError fills that page. It is not whole if the ring could not be read for it.
+func (s *Pages) fillError(c Core, f *Failure) (view templates.Error, whole bool) {
 	var doc struct{ Title, Detail, Code string }
 	if json.Unmarshal(f.Body, &doc) != nil {
 		doc.Detail = neverComplete // it is cut off, or another server's
@@ -75,12 +81,12 @@ func (s *Pages) ErrorPage(c Core, f *Failure) []byte {
 		r := newReader(s, c)
 		r.complete(func() {
 			if v, ok := r.survey(); ok {
-				about, members = &v.about, v.members
+				about, members, whole = &v.about, v.members, true
 			}
 		})
 	}
 	path := string(uri.Decode(uri.Path(f.Target)))
-	view := templates.Error{Status: f.Status, Heading: doc.Title, Reason: doc.Detail, Code: doc.Code, Explained: explained,
+	view = templates.Error{Status: f.Status, Heading: doc.Title, Reason: doc.Detail, Code: doc.Code, Explained: explained,
 		RequestID: f.RequestID, Empty: members == 0}
 	words := plainly[code]
 	if words.heading != "" {
@@ -98,7 +104,7 @@ func (s *Pages) ErrorPage(c Core, f *Failure) []byte {
 	f.offerAgain(&view, path)
 	view.Page = about.frame("/", view.Heading+" – "+ringOr(about.Name), "")
 	view.Root, view.Path, view.Script = root(f.Target), "", ""
-	return view.HTML()
+	return view, whole
 }
 
 // offerAgain offers the same address, where it may soon answer or has a page.
@@ -115,18 +121,23 @@ func (f *Failure) offerAgain(v *templates.Error, path string) {
 	default:
 		return
 	}
-	v.Hint = "Try again in a moment."
-	if f.RetryAfter != "" {
-		v.Hint = "Try again in " + f.RetryAfter + " seconds."
-		if f.RetryAfter == "1" {
-			v.Hint = "Try again in a second."
-		}
-	}
+	v.Hint = f.hint()
 	if read {
 		v.Again, v.AgainWords = here, "Try again"
 	} else if f.Reads {
 		v.Again, v.AgainWords = strings.SplitN(here, "?", 2)[0], "Back to the form"
 	}
+}
+
+// hint says when to try again.
+func (f *Failure) hint() string {
+	switch f.RetryAfter {
+	case "":
+		return "Try again in a moment."
+	case "1":
+		return "Try again in a second."
+	}
+	return "Try again in " + f.RetryAfter + " seconds."
 }
 
 // sameAddress is a target relative to itself, "" for one that is too long to show.

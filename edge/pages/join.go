@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"sort"
 	"strconv"
-	"strings"
 
 	"github.com/valyala/fasthttp"
 
@@ -27,16 +26,14 @@ func drawJoin(r *reader, path string, query *fasthttp.Args) *content.Content {
 		return nil
 	}
 	switch text(query, "opening") {
-	case "first":
+	case openFirst:
 		if view.JoinAtFirst != "0.00" {
 			view.Draft.Bid = view.JoinAtFirst
 		}
-	case "pass":
+	case openPast:
 		view.Draft.Bid = view.JoinAtTen
 	}
-	if site := text(query, "url"); strings.HasPrefix(site, "https://") || strings.HasPrefix(site, "http://") {
-		view.Draft.URL = site
-	}
+	view.Draft.URL = text(query, "url")
 	return drawn(view.HTML())
 }
 
@@ -81,6 +78,19 @@ func (s *Pages) Join(c Core, draft templates.Draft, checked templates.Checked) (
 	}
 	view.Draft, view.Checked = draft, &checked
 	return view.HTML(), nil
+}
+
+// ForeignJoin gives the join page for somebody whom another site has sent there with a draft of
+// its own, of which the page shows nothing. It is nil if the page cannot be drawn.
+func (s *Pages) ForeignJoin(c Core) []byte {
+	r := newReader(s, c)
+	var view templates.Join
+	r.complete(func() { view, _ = r.join(JoinPath) })
+	if r.failed != nil {
+		return nil
+	}
+	view.Foreign = true
+	return view.HTML()
 }
 
 // rankOf gives the rank at which a new member with this standing, in cents, would join:
