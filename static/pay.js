@@ -534,7 +534,7 @@ class UI {
   // choose shows nodes and buttons, and gives the value of the button that is pressed.
   choose(nodes, answers) {
     return new Promise((choice) => {
-      const buttons = answers.map(([words, value], i) => el("button", { type: "button", className: i ? "plain" : "", onclick: () => {
+      const buttons = answers.map(([words, value], i) => el("button", { type: "button", className: i || value === null ? "plain" : "", onclick: () => {
         this.show();
         choice(value);
       } }, words));

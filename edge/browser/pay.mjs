@@ -476,6 +476,14 @@ async function firefox(slug) {
   await bid(page, "2.50");
   await button(page, "#pay-bid", "Sign in");
   await says(page, "#pay-bid", "Firefox: a refused signature is said", /refused in the wallet/);
+  await bid(page, "2.50");
+  await page.waitForSelector("#pay-bid .terms");
+  const other = await visit(browser, payer, `${plan.edge}/members/${slug}`, false);
+  await bid(other, "2.5");
+  await says(other, "#pay-bid", "Firefox: a second tab is told of the first", /Another tab or window/);
+  await other.close();
+  await button(page, "#pay-bid", "Cancel");
+  await says(page, "#pay-bid", "Firefox: the first tab lets go", /Nothing was signed/);
   payer.behave.eth_signTypedData_v4 = async (params) => { await wants("kill"); return payer.sign(params); };
   await bid(page, "2.50");
   await button(page, "#pay-bid", "Sign in");
