@@ -103,7 +103,7 @@ func TestPayersReadTheirOwnWritesAtAWorker(t *testing.T) {
 	if r := w.post("/api/bid", challenge, "Authorization", "Payment lost"); r.code(t) != "payment_pending" {
 		t.Errorf("without the origin: %d %s", r.Status, r.Body)
 	}
-	if r := w.get("/llms.txt"); r.code(t) != "internal" {
+	if r := w.get("/llms.txt"); r.code(t) != "payments_unavailable" {
 		t.Errorf("without the origin: %d %s", r.Status, r.Body)
 	}
 	s.launch()
