@@ -237,7 +237,7 @@ async function claim(wish, account, ui) {
   const { token, file, dns } = a.doc;
   ui.say("Let your site show this token, in one of two places. You can come back for it: it stays the same.");
   const line = (term, ...what) => el("div", {}, el("dt", {}, term), el("dd", {}, ...what));
-  const places = el("dl", { className: "terms" }, line("Token", el("code", {}, cut(token))),
+  const places = el("dl", { className: "terms" }, line("Token", el("pre", {}, el("code", {}, cut(token)))),
     line("In a file at", el("code", {}, cut(file?.url, 700))), line("Or in a TXT record of", el("code", {}, cut(dns?.name, 300))));
   if (!(await ui.choose([places], [["My site shows it", true], ["Later", false]]))) throw told("Nothing was signed.");
   wish.body = JSON.stringify({ token });
@@ -289,28 +289,42 @@ function done(wish, a, ui) {
     const reference = referenceOf(a.headers.get("Payment-Receipt"));
     if (reference) lines.push(["Receipt", /^https:\/\/[\w.-]+$/.test(wish.explorer) ? el("a", { href: `${wish.explorer}/tx/${reference}`, rel: "noopener" }, reference) : reference]);
   }
-  const links = slug && wish.what !== "Leave" ? next(wish, encodeURIComponent(slug)) : [["Back to the ring", ""]];
-  ui.show(el("div", { className: "receipt" },
-    ...(lines.length ? [el("dl", { className: "terms" }, ...lines.map(([term, what]) => el("div", {}, el("dt", {}, term), el("dd", {}, what))))] : []),
-    el("ul", {}, ...links.map(([words, to]) => el("li", {}, el("a", { href: new URL(to, root) }, words)))),
-    ...(slug && (wish.what === "Bid" || wish.what === "Join") ? [cardOf(slug, root)] : [])));
+  const page = "members/" + encodeURIComponent(slug);
+  const links = slug && wish.what !== "Leave" ? [["See the member's page as it is now", page], ...(paid ? [["See the leaderboard", "leaderboard"]] : [])] : [["Back to the ring", ""]];
+  const list = el("ul", {}, ...links.map(linkTo)), receipt = el("div", { className: "receipt" });
+  if (lines.length) receipt.append(el("dl", { className: "terms" }, ...lines.map(([term, what]) => el("div", {}, el("dt", {}, term), el("dd", {}, what)))));
+  receipt.append(list);
+  ui.show(receipt);
+  if (slug && paid)
+    showIt(new URL(page, root), Number(a.headers.get("Webring-Seq")), receipt).catch(() => list.append(linkTo(["Show it: a card to post, a button, a snippet", page + "#show"])));
 }
 
-// cardOf is the member's card. An edge that does not know the member yet has none.
-function cardOf(slug, root) {
-  const card = el("img", { className: "card", src: new URL(`cards/${encodeURIComponent(slug)}.png`, root), width: 1200, height: 630, alt: "The card that a link to the member shows" });
-  card.onerror = () => card.remove();
-  return card;
+const linkTo = ([words, to]) => el("li", {}, el("a", { href: new URL(to, root) }, words));
+
+// showIt adds to a receipt what the member's page has for its owner to show: a card, words, a
+// button and a snippet. A node that has not come to a ledger position shows the member as it
+// was, or none, and is asked again.
+async function showIt(page, seq, receipt) {
+  for (let turn = 1; ; turn++) {
+    const r = await fetch(page, { headers: { Accept: "text/html" }, credentials: "omit", cache: "no-store" });
+    if (r.ok && Number(r.headers.get("Webring-Seq")) >= seq) {
+      const part = new DOMParser().parseFromString(await r.text(), "text/html").getElementById("show");
+      for (const name of ["href", "src", "srcset"])
+        for (const e of part.querySelectorAll(`[${name}]`)) {
+          const [address, ...rest] = e.getAttribute(name).split(" ");
+          e.setAttribute(name, [new URL(address, page), ...rest].join(" "));
+        }
+      receipt.append(...document.importNode(part, true).childNodes);
+      added(receipt);
+      return;
+    }
+    if (turn > 4) throw new Error(r.status);
+    await new Promise((go) => setTimeout(go, turn * 1000));
+  }
 }
 
-// next are the links that a receipt ends with.
-function next(wish, slug) {
-  const links = [["See the member's page as it is now", `members/${slug}`]];
-  if (wish.what === "Bid" || wish.what === "Join") links.push(["See the leaderboard", "leaderboard"]);
-  if (wish.what === "Bid" || wish.what === "Join") links.push(["Show it: the card to post, a button, words", `members/${slug}#show`]);
-  if (wish.what === "Join") links.push(["Put the ring on your page", `embed?from=${slug}`]);
-  return links;
-}
+// added tells page.js that there may be something new to copy.
+const added = (part) => part.dispatchEvent(new Event("added", { bubbles: true }));
 
 // referenceOf reads a receipt (the header field Payment-Receipt).
 function referenceOf(receipt) {
@@ -342,6 +356,7 @@ class UI {
   show(...nodes) {
     const had = this.step.contains(document.activeElement);
     this.step.replaceChildren(...nodes);
+    added(this.step);
     if (had) this.step.focus();
   }
   // choose shows nodes and buttons, and gives the value of the button that is pressed.

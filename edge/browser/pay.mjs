@@ -126,6 +126,25 @@ const stored = (page) => page.evaluate(() => Object.keys(localStorage));
 const paidFor = (page) => page.sent.filter(([, , credential]) => credential).map(([, , credential]) => credential);
 const shoot = async (page, name) => { if (plan.shots) await page.screenshot({ path: `${plan.shots}/pay-${name}.png`, fullPage: true }); };
 
+// shows says that a receipt has the member's card, words, button and snippet, each with a
+// button that copies it, as the ring has them after the payment.
+async function shows(page, part, where, base, slug) {
+  await page.waitForSelector(`${part} .receipt .copy`, { timeout: 30_000 }).catch(() => {});
+  const seen = await page.$eval(`${part} .receipt`, async (receipt) => {
+    const images = [...receipt.querySelectorAll("img")];
+    images.forEach((e) => (e.loading = "eager"));
+    await Promise.all(images.map((e) => e.decode().catch(() => {})));
+    return { images: images.map((e) => [e.src, e.naturalWidth]), links: [...receipt.querySelectorAll("a")].map((e) => e.href),
+      snippets: [...receipt.querySelectorAll(".copied > pre")].map((e) => e.textContent), ids: receipt.querySelectorAll("[id]").length };
+  }).catch((e) => ({ images: [], links: [], snippets: [String(e)], ids: 0 }));
+  const is = (words) => seen.snippets.some((s) => s.includes(words));
+  found.expect(where, "the card and the button are shown", seen.images.length === 2 && seen.images[0][0] === `${base}/cards/${slug}.png` && seen.images[0][1] === 1200 &&
+    seen.images[1][0] === `${base}/badge/${slug}.png` && seen.images[1][1] >= 88, seen.images);
+  found.expect(where, "words, button and snippet can be copied", seen.snippets.length === 3 && is("/members/" + slug) && is(`/badge/${slug}@2x.png 2x`) && is(`<webring-online from="${slug}">`), seen.snippets);
+  found.expect(where, "links are right wherever the receipt stands", seen.links.includes(`${base}/embed?from=${slug}`) && seen.ids === 0, seen.links);
+  return seen.snippets[0];
+}
+
 async function bid(page, amount) {
   await type(page, "#pay-bid-amount", amount);
   await press(page, "#pay-bid button[type=submit]");
@@ -154,11 +173,12 @@ async function chromium() {
   await press(page, "#pay-join button[type=submit]");
   await button(page, "#pay-join", "Sign in");
   await says(page, "#pay-join", "joining ends with the receipt", /You are in the ring, as/);
-  await shoot(page, "join");
   found.expect("join", "the wallet was told of the network", owner.asked.includes("wallet_addEthereumChain") && owner.chain === "0x2105", owner.asked);
   found.expect("join", "one signature", owner.signed === 1, owner.signed);
   const slug = (await words(page, "#pay-join .said")).match(/as ([a-z0-9-]+)\./)?.[1] ?? "";
   found.expect("join", "the receipt names the transaction", /0x[0-9a-f]{64}/.test(await words(page, "#pay-join .receipt")), await words(page, "#pay-join .receipt"));
+  await shows(page, "#pay-join", "join", plan.base, slug);
+  await shoot(page, "join");
   await finished(page, "join");
   const place = `${plan.base}/members/${slug}`;
 
@@ -198,6 +218,7 @@ async function chromium() {
   await accessible(page, "the terms of a bid");
   await button(page, "#pay-bid", "Sign in");
   await says(page, "#pay-bid", "a bid ends with the receipt", /Your bid of 2\.00 USD on .* counts\. It stands at rank/);
+  await shows(page, "#pay-bid", "bid", plan.base, slug);
   await shoot(page, "bid");
   await accessible(page, "a receipt");
   found.expect("bid", "one signature", payer.signed === 1, payer.signed);
@@ -283,6 +304,8 @@ async function chromium() {
   await says(page, "#pay-claim", "a site that does not show the token is told so", /does not show the token/);
   await press(page, "#pay-claim button[type=submit]");
   await page.waitForSelector("#pay-claim .terms code");
+  await page.waitForSelector("#pay-claim .terms pre + .copy");
+  await shoot(page, "claim");
   await wants("show " + (await page.$eval("#pay-claim .terms code", (e) => e.textContent)));
   await button(page, "#pay-claim", "My site shows it");
   await button(page, "#pay-claim", "Sign in");
@@ -294,6 +317,7 @@ async function chromium() {
   await bid(page, "1.50");
   await button(page, "#pay-bid", "Sign in");
   await says(page, "#pay-bid", "an edge takes a bid", /Your bid of 1\.50 USD .* counts/);
+  await shows(page, "#pay-bid", "edge", plan.edge, slug);
   await finished(page, "edge");
 
   // On a row of the leaderboard, in its dialog.
@@ -308,6 +332,9 @@ async function chromium() {
   await accessible(page, "a dialog");
   await button(page, "#pay-row", "Sign in");
   await says(page, "#pay-row", "a row takes a bid", /Your bid of 1\.25 USD .* counts/);
+  await shows(page, "#pay-row", "row", plan.base, slug);
+  await shoot(page, "row");
+  await accessible(page, "a receipt in a dialog");
   await finished(page, "row");
   await browser.close();
   return slug;
