@@ -1,6 +1,7 @@
 // Sends requests to the origin, with a voucher for their client.
 
-import { problem } from "./problem.js";
+import { isForPrograms } from "./fields.js";
+import { forPeople, problem } from "./problem.js";
 
 /** @import { Fields } from "./fields.js" */
 /** @import { Asked } from "./problem.js" */
@@ -131,7 +132,10 @@ function unanswered(asked, fields, sent, reads) {
 	const lost = "The origin of this ring was lost before it answered.";
 	if (reads) {
 		const detail = "Only the origin of this ring has what is at this address, and it cannot be reached. Other reads go on.";
-		return problem(asked, fields, "payments_unavailable", detail);
+		// Documents for programs are described without payments_unavailable: an edge has them.
+		const { path, request } = asked;
+		const described = isForPrograms(path) || path.startsWith("/reports/") || forPeople(request, path);
+		return problem(asked, fields, described ? "payments_unavailable" : "internal", detail);
 	}
 	if (sent.has("Authorization") || sent.has("PAYMENT-SIGNATURE")) return problem(asked, fields, "payment_pending", `${lost} ${SEND_AGAIN}`);
 	return problem(asked, fields, "payments_unavailable", `${lost} This request brought no payment and charges nothing. Reads go on.`);

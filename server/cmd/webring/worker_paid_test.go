@@ -105,7 +105,7 @@ func TestPayersReadTheirOwnWritesAtAWorker(t *testing.T) {
 	if r := w.post("/api/bid", challenge, "Authorization", "Payment lost"); r.code(t) != "payment_pending" {
 		t.Errorf("without the origin: %d %s", r.Status, r.Body)
 	}
-	if r := w.get("/llms.txt"); r.code(t) != "payments_unavailable" {
+	if r := w.get("/llms.txt"); r.code(t) != "internal" || r.Header.Get("Retry-After") != "5" {
 		t.Errorf("without the origin: %d %s", r.Status, r.Body)
 	}
 	s.launch()
