@@ -730,7 +730,7 @@ func memberPage(v Member) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = payBid(v.Page, v.Wallet, v.Row.Slug, v.Bid, bidCommand(v)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = payBid(v.Page, v.Wallet, v.Row.Slug, v.Row.Name, v.Bid, bidCommand(v)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

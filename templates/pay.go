@@ -33,7 +33,9 @@ type request struct {
 	Method string
 	Path   string // without a leading slash
 	Fixed  string // JSON object, or "" for a request without a body
-	What   string // what is wanted, in a few words
+	What   string // what is wanted, in one word that the script knows
+	Name   string // of the member, or ""
+	Price  string // that the page shows, or ""
 	Owner  string // account that has to sign, or "" for any
 	Claim  bool   // the request first names the wallet's account, and gets a token
 }
