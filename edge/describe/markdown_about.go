@@ -21,3 +21,17 @@ func markdownAbout(s *Source) ([]byte, error) {
 	b.WriteString(ring.Policies.lines())
 	return []byte(b.String()), nil
 }
+
+// markdownVerify says what a reader without a browser does.
+func markdownVerify(s *Source) ([]byte, error) {
+	ring, err := s.ring()
+	if err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	head(&b, &ring, "Verify the leaderboard")
+	fmt.Fprintf(&b, "Nobody has to believe this site. The ledger of all payments is public and signed, and whoever replays it gets the same leaderboard, byte for byte. "+
+		"This page does it in a browser. A program of your own does it continuously:\n\n```sh\nwebring edge --origin %s --origin-key KEY\n```\n\n"+
+		"KEY is the verifier at <%[1]s/sync/keys>, signed by itself. Compare it with the one that other edges and the operator give.\n", ring.Base)
+	return []byte(b.String()), nil
+}
