@@ -4,8 +4,10 @@
 //	    [--pages home,ring] [--widths 320,768,1440] [--schemes light,dark] [--first] [--base URL]
 //
 // It starts the binary with a synthetic ring of each number of members, "hard" being twelve
-// with names that pages have to bear, and writes OUT/RING-PAGE-WIDTH-SCHEME.png. --first
-// takes the first screen alone. --base takes the pages of a ring that runs already.
+// with names that pages have to bear, and writes OUT/RING-PAGE-WIDTH-SCHEME.png. In the ring
+// of three, sites that are checked score too low to join. --first takes the first screen
+// alone. --base takes the pages of a ring that runs already, with the readiness report of a
+// member that has one, which made-up members do not.
 import { execFileSync, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
@@ -26,7 +28,7 @@ mkdirSync(given.out, { recursive: true });
 const browser = await launch(given.chromium);
 try {
   if (given.base) await take("ring", given.base);
-  else for (const ring of list(given.rings)) await started(ring, (base) => take(ring, base));
+  else for (const ring of list(given.rings)) await started(ring, (base, removed) => take(ring, base, removed));
 } finally {
   await browser.close();
 }
@@ -39,9 +41,10 @@ async function started(ring, work) {
   });
   const base = `http://127.0.0.1:${port}`;
   const members = ring === "hard" ? 12 : Number(ring);
+  // One more than asked for: it is removed again, and its page says so.
   if (members > 0)
-    execFileSync(given.webring, ["seed", "--members", members, "--data", data, "--seed", "4", ...(ring === "hard" ? ["--hard-names"] : [])]);
-  const origin = spawn(given.webring, ["serve", "--dev", "--scorer", "fixed:72", "--listen", `127.0.0.1:${port}`, "--base-url", base, "--data", data,
+    execFileSync(given.webring, ["seed", "--members", members + (ring === "hard" ? 0 : 1), "--data", data, "--seed", "4", ...(ring === "hard" ? ["--hard-names"] : [])]);
+  const origin = spawn(given.webring, ["serve", "--dev", "--scorer", ring === "3" ? "fixed:34" : "fixed:72", "--listen", `127.0.0.1:${port}`, "--base-url", base, "--data", data,
     "--rate-limit", "0", "--admin-listen", "", "--report", "mailto:abuse@operator.example"], { stdio: ["ignore", "ignore", "inherit"] });
   const ended = new Promise((done) => origin.on("exit", done));
   try {
@@ -50,7 +53,13 @@ async function started(ring, work) {
       if (await fetch(base + "/api").then((r) => r.ok, () => false)) break;
       await new Promise((go) => setTimeout(go, 100));
     }
-    await work(base);
+    let removed;
+    if (members > 0 && ring !== "hard") {
+      const { members: last } = await (await fetch(`${base}/api/ring?limit=1&offset=${members}`)).json();
+      removed = last[0].slug;
+      execFileSync(given.webring, ["members", "--data", data, "remove", removed, "--reason", "to be looked at"]);
+    }
+    await work(base, removed);
   } finally {
     origin.kill("SIGTERM");
     await ended;
@@ -58,15 +67,21 @@ async function started(ring, work) {
   }
 }
 
-// take writes the pictures of one ring.
-async function take(ring, base) {
-  const board = await (await fetch(base + "/api/leaderboard?limit=8")).json();
-  const rows = board.leaderboard;
+// take writes the pictures of one ring, of which a member was removed.
+async function take(ring, base, removed) {
+  const read = async (path) => (await fetch(base + path)).json();
+  const rows = (await read("/api/leaderboard?limit=8")).leaderboard;
+  const { total, members } = await read("/api/ring?limit=100");
   const paths = { home: "/", ring: "/ring", leaderboard: "/leaderboard", join: "/join", embed: "/embed", docs: "/docs", about: "/about",
-    problem: "/problems/unknown_member", missing: "/members/no-such-member", checked: "/join", wrong: "/join" };
+    problems: "/problems", problem: "/problems/unknown_member", missing: "/members/no-such-member", checked: "/join", wrong: "/join",
+    found: "/ring?q=" + (rows[0]?.slug.split("-")[0] ?? "site"), "found-none": "/ring?q=zzzz", newest: "/ring?sort=newest" };
   // First, one in the middle, and the last that was read.
   rows.forEach((r, i) => { if ([0, 4, rows.length - 1].includes(i)) paths[`member${i + 1}`] = "/members/" + r.slug; });
   if (rows.length > 0) Object.assign(paths, { category: "/categories/" + rows[0].category, "embed-member": "/embed?from=" + rows[0].slug });
+  if (removed) paths.gone = "/members/" + removed;
+  if (total > 100) Object.assign(paths, { "leaderboard-2": "/leaderboard?page=2", "ring-2": "/ring?page=2" });
+  const report = members.find((m) => m.agentic_report?.startsWith(base + "/reports/"));
+  if (report) paths.report = report.agentic_report.slice(base.length);
   const fills = { checked: { name: "A site", url: "https://a-site.dev/", bid: "3" }, wrong: { name: "A site", url: "https://a-site.local/", bid: "0.3" } };
   const asked = list(given.pages);
   const pages = Object.entries(paths).filter(([name]) => asked.length === 0 || asked.some((a) => name === a || name.startsWith(a) && /^\d+$/.test(name.slice(a.length))));
