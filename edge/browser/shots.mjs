@@ -8,13 +8,12 @@
 // of three, sites that are checked score too low to join. --first takes the first screen
 // alone. --base takes the pages of a ring that runs already, with the readiness report of a
 // member that has one, which made-up members do not.
-import { execFileSync, spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
+import { mkdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { launch, several } from "./chromium.mjs";
+import { started } from "./ring.mjs";
 
 const { values: given } = parseArgs({ options: {
   webring: { type: "string", default: "../../bin/webring" }, out: { type: "string", default: join(tmpdir(), "shots") },
@@ -28,43 +27,9 @@ mkdirSync(given.out, { recursive: true });
 const browser = await launch(given.chromium);
 try {
   if (given.base) await take("ring", given.base);
-  else for (const ring of list(given.rings)) await started(ring, (base, removed) => take(ring, base, removed));
+  else for (const ring of list(given.rings)) await started(given.webring, ring, (base, removed) => take(ring, base, removed));
 } finally {
   await browser.close();
-}
-
-// started calls work with the address of an origin with so many made-up members.
-async function started(ring, work) {
-  const data = mkdtempSync(join(tmpdir(), "ring-"));
-  const port = await new Promise((done) => {
-    const s = createServer().listen(0, "127.0.0.1", () => { const { port } = s.address(); s.close(() => done(port)); });
-  });
-  const base = `http://127.0.0.1:${port}`;
-  const members = ring === "hard" ? 12 : Number(ring);
-  // One more than asked for: it is removed again, and its page says so.
-  if (members > 0)
-    execFileSync(given.webring, ["seed", "--members", members + (ring === "hard" ? 0 : 1), "--data", data, "--seed", "4", ...(ring === "hard" ? ["--hard-names"] : [])]);
-  const origin = spawn(given.webring, ["serve", "--dev", "--scorer", ring === "3" ? "fixed:34" : "fixed:72", "--listen", `127.0.0.1:${port}`, "--base-url", base, "--data", data,
-    "--rate-limit", "0", "--admin-listen", "", "--report", "mailto:abuse@operator.example"], { stdio: ["ignore", "ignore", "inherit"] });
-  const ended = new Promise((done) => origin.on("exit", done));
-  try {
-    for (;;) {
-      if (origin.exitCode !== null) throw new Error(`${given.webring} ended with ${origin.exitCode}`);
-      if (await fetch(base + "/api").then((r) => r.ok, () => false)) break;
-      await new Promise((go) => setTimeout(go, 100));
-    }
-    let removed;
-    if (members > 0 && ring !== "hard") {
-      const { members: last } = await (await fetch(`${base}/api/ring?limit=1&offset=${members}`)).json();
-      removed = last[0].slug;
-      execFileSync(given.webring, ["members", "--data", data, "remove", removed, "--reason", "to be looked at"]);
-    }
-    await work(base, removed);
-  } finally {
-    origin.kill("SIGTERM");
-    await ended;
-    rmSync(data, { recursive: true, force: true });
-  }
 }
 
 // take writes the pictures of one ring, of which a member was removed.

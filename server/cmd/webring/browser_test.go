@@ -138,6 +138,7 @@ func TestPagesInABrowser(t *testing.T) {
 	type page struct {
 		Name   string            `json:"name"`
 		Path   string            `json:"path"`
+		Base   string            `json:"base,omitempty"` // of another ring than most
 		Fill   map[string]string `json:"fill,omitempty"`
 		Status int               `json:"status,omitempty"`
 		Rows   bool              `json:"rows,omitempty"` // it has a leaderboard
@@ -152,7 +153,7 @@ func TestPagesInABrowser(t *testing.T) {
 	if said, err := o.operate("members", "remove", gone, "--reason", "test"); err != nil {
 		t.Fatal(err, said)
 	}
-	look(t, "pages.mjs", map[string]any{"chromium": chromium, "firefox": firefox, "base": o.base, "pages": []page{
+	pages := []page{
 		{Name: "home", Path: "/", Rows: true},
 		{Name: "leaderboard", Path: "/leaderboard", Rows: true},
 		{Name: "leaderboard-3", Path: "/leaderboard?page=3", Rows: true},
@@ -173,15 +174,21 @@ func TestPagesInABrowser(t *testing.T) {
 		{Name: "problem", Path: "/problems/unknown_member"},
 		{Name: "error", Path: "/members/nobody", Status: http.StatusNotFound},
 		{Name: "gone", Path: "/members/" + gone, Status: http.StatusGone},
-	}})
+	}
 	hard := syntheticRing(t, "12 --hard-names")
 	named := hard.get("/api/ring?limit=12").document(t)
-	look(t, "pages.mjs", map[string]any{"chromium": chromium, "firefox": firefox, "base": hard.base, "pages": []page{
+	add := func(base string, more ...page) {
+		for _, p := range more {
+			p.Base = base
+			pages = append(pages, p)
+		}
+	}
+	add(hard.base, []page{
 		{Name: "hard-home", Path: "/"}, {Name: "hard-ring", Path: "/ring"}, {Name: "hard-leaderboard", Path: "/leaderboard"},
 		{Name: "hard-embed", Path: "/embed?from=" + at(t, named, "members", 0, "slug").(string)},
 		{Name: "hard-member-long", Path: "/members/" + at(t, named, "members", 0, "slug").(string)},
 		{Name: "hard-member-wide", Path: "/members/" + at(t, named, "members", 11, "slug").(string)},
-	}})
+	}...)
 	empty, _ := scored(t, &exemplar.Site{Name: "Low", About: "A site to be read.", Without: poor})
 	low := map[string]string{"name": "Low", "url": "https://low.scored.test/", "kind": "agent"}
 	form := url.Values{}
@@ -193,11 +200,12 @@ func TestPagesInABrowser(t *testing.T) {
 	if report == nil {
 		t.Fatalf("no report: %s", checked.Body)
 	}
-	look(t, "pages.mjs", map[string]any{"chromium": chromium, "firefox": firefox, "base": empty.base, "pages": []page{
+	add(empty.base, []page{
 		{Name: "empty", Path: "/"}, {Name: "empty-ring", Path: "/ring"}, {Name: "empty-leaderboard", Path: "/leaderboard"},
 		{Name: "empty-error", Path: "/next", Status: http.StatusNotFound},
 		{Name: "low", Path: "/join", Fill: low}, {Name: "report", Path: string(report)},
-	}})
+	}...)
+	look(t, "pages.mjs", map[string]any{"chromium": chromium, "firefox": firefox, "base": o.base, "pages": pages})
 	if firefox == "" {
 		t.Run("Firefox", func(t *testing.T) { t.Skip(noFirefox) })
 	}
