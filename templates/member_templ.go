@@ -730,7 +730,7 @@ func memberPage(v Member) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = payBid(v.Page, v.Wallet, v.Row.Slug, v.Bid, bidCommand(v)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = payBid(v.Page, v.Wallet, v.Row.Slug, v.Row.Name, v.Bid, bidCommand(v)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -937,7 +937,7 @@ func ownership(v Member) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 72, "<p>The other fields are <code>name</code>, <code>category</code>, <code>kind</code> and, to move it, <code>url</code>. The docs say <a href=\"")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 72, "<p>The other fields are <code>name</code>, <code>category</code>, <code>kind</code> and, to move it to another address, <code>url</code>. The docs say <a href=\"")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -37,7 +37,7 @@ async function take(ring, base, removed) {
   const read = async (path) => (await fetch(base + path)).json();
   const rows = (await read("/api/leaderboard?limit=8")).leaderboard;
   const { total, members } = await read("/api/ring?limit=100");
-  const paths = { home: "/", ring: "/ring", leaderboard: "/leaderboard", join: "/join", embed: "/embed", docs: "/docs", about: "/about",
+  const paths = { home: "/", ring: "/ring", leaderboard: "/leaderboard", join: "/join", embed: "/embed", docs: "/docs", about: "/about", verify: "/verify",
     problems: "/problems", problem: "/problems/unknown_member", missing: "/members/no-such-member", checked: "/join", wrong: "/join",
     found: "/ring?q=" + (rows[0]?.slug.split("-")[0] ?? "site"), "found-none": "/ring?q=zzzz", newest: "/ring?sort=newest" };
   // First, one in the middle, and the last that was read.

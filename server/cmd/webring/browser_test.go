@@ -171,6 +171,7 @@ func TestPagesInABrowser(t *testing.T) {
 		{Name: "docs", Path: "/docs"},
 		{Name: "about", Path: "/about"},
 		{Name: "problems", Path: "/problems"},
+		{Name: "verify", Path: "/verify"},
 		{Name: "problem", Path: "/problems/unknown_member"},
 		{Name: "error", Path: "/members/nobody", Status: http.StatusNotFound},
 		{Name: "gone", Path: "/members/" + gone, Status: http.StatusGone},
