@@ -145,7 +145,6 @@ func TestAnotherSiteFillsInNothing(t *testing.T) {
 			asked = 0
 		}
 		// A link may name the site, as those of reports do, and nothing else.
-		// A link names at most the site.
 		if r := s.get("/join?" + form + "&opening=99"); r.status != 200 || r.body != s.get("/join?url=https%3A%2F%2Fevil.example%2F").body {
 			t.Errorf("an address fills the form in: %s", r.body)
 		}
