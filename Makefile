@@ -31,7 +31,7 @@ PLATFORMS := linux/amd64 linux/arm64 darwin/arm64
 SBOM      := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 BUILD_RELEASE = CGO_ENABLED=0 GOFLAGS= GOEXPERIMENT= GOAMD64=v1 GOARM64=v8.0 $(GO) build -trimpath -buildvcs=false -ldflags="-s -w -buildid= $(STAMP)"
 
-.PHONY: all build wasm profile generate face run demo worker run-worker bench-worker check-worker test test-wasm bench bench-large check format vet lint fresh reproducible clean-tree race fuzz soak release container clean
+.PHONY: all build wasm profile generate verify face run demo worker run-worker bench-worker check-worker test test-wasm bench bench-large check format vet lint fresh reproducible clean-tree race fuzz soak release container clean
 
 all: build
 
@@ -55,6 +55,10 @@ build: wasm
 # Pages are written in templ; what it generates is committed.
 generate:
 	$(GO) tool templ generate -path templates -log-level error
+
+# The script of the page /verify, bundled from edge/worker; it is committed.
+verify:
+	@cd edge/worker && $(NPM_CI) && node page.mjs ../../static/verify.js
 
 # The display face of the pages, from the family's package; static/README.md says more.
 face:
@@ -92,6 +96,7 @@ bench-worker: worker build
 # Types and format of the Worker.
 check-worker:
 	@cd edge/worker && $(NPM_CI) && npm run --silent check
+	@mkdir -p bin && cd edge/worker && node page.mjs ../../bin/verify.js && cmp ../../bin/verify.js ../../static/verify.js || { echo "stale: static/verify.js; run make verify"; exit 1; }
 
 test: wasm
 	$(GO) test -timeout 20m -parallel $(AT_ONCE) ./...

@@ -34,6 +34,9 @@ func (s *Shell) people(get func(path string, h fasthttp.RequestHandler)) {
 	for _, asset := range static.Assets() {
 		get(asset.Path, serveAsset(asset, immutable))
 	}
+	if core, ok := pages.Module(); ok {
+		get(core.Path, serveAsset(core, immutable))
+	}
 	for _, icon := range static.Icons {
 		get(icon.Path, serveAsset(icon, briefly))
 	}

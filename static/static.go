@@ -32,6 +32,8 @@ var (
 	pageScript []byte
 	//go:embed pay.js
 	payScript []byte
+	//go:embed verify.js
+	verifyScript []byte
 	//go:embed icon.svg
 	icon []byte
 	//go:embed widget.js
@@ -49,12 +51,14 @@ var FaceTTF []byte
 const javaScript = "text/javascript; charset=utf-8"
 
 // The files of the pages: the display face, their one style sheet, which names the face by
-// its path, the script that refreshes numbers, the one that asks wallets, and the icon.
+// its path, the script that refreshes numbers, the one that asks wallets, the
+// one that verifies the leaderboard, and the icon.
 var (
 	Face   = Asset{Path: named("/static/face", "woff2", face), Type: "font/woff2", Body: face}
 	Style  = styled("/static/style", bytes.Replace(styleSheet, []byte("face.woff2"), []byte(path.Base(Face.Path)), 1))
 	Script = Asset{Path: named("/static/page", "js", pageScript), Type: javaScript, Body: pageScript}
 	Pay    = Asset{Path: named("/static/pay", "js", payScript), Type: javaScript, Body: payScript}
+	Verify = Asset{Path: named("/static/verify", "js", verifyScript), Type: javaScript, Body: verifyScript}
 	Icon   = Asset{Path: named("/static/icon", "svg", icon), Type: "image/svg+xml", Body: icon}
 )
 
@@ -84,10 +88,15 @@ var Icons = []Asset{
 var Widget = Asset{Path: named("/widget", "js", widget), Type: javaScript, Body: widget, Shared: true}
 
 // Assets lists every file there is.
-func Assets() []Asset { return []Asset{Face, Style, Script, Pay, Icon, Widget} }
+func Assets() []Asset { return []Asset{Face, Style, Script, Pay, Verify, Icon, Widget} }
 
 func styled(path string, body []byte) Asset {
 	return Asset{Path: named(path, "css", body), Type: "text/css; charset=utf-8", Body: body}
+}
+
+// Core gives the core as WebAssembly, which is no part of this package, as a file.
+func Core(module []byte) Asset {
+	return Asset{Path: named("/static/core", "wasm", module), Type: "application/wasm", Body: module}
 }
 
 // named gives a file the path that its content decides.

@@ -28,6 +28,9 @@ func (v Embed) HTML() []byte { return render(embedPage(v)) }
 // HTML draws the page about the ring.
 func (v About) HTML() []byte { return render(aboutPage(v)) }
 
+// HTML draws the page on which a reader recomputes the leaderboard.
+func (v Verify) HTML() []byte { return render(verifyPage(v)) }
+
 // HTML draws the page about the API.
 func (v Docs) HTML() []byte { return render(docsPage(v)) }
 

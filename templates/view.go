@@ -11,6 +11,10 @@ import (
 const Policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
+// VerifyPolicy is that of the page that runs the core in the reader's browser.
+const VerifyPolicy = "default-src 'none'; style-src 'self'; script-src 'self' 'wasm-unsafe-eval'; img-src 'self'; font-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
 // Page is what every page needs. Paths have a leading slash.
 type Page struct {
 	Title       string
@@ -234,6 +238,18 @@ type About struct {
 	Fee    string
 	MinBid string
 	Rule   string // what the score has to be
+}
+
+// Verify is the page on which a reader recomputes the leaderboard.
+type Verify struct {
+	Page
+	Base     string // the ring's URL, without a slash at its end
+	Verifier string // path of the script
+	Module   string // path of the core as WebAssembly, or ""
+}
+
+func (v Verify) command() string {
+	return "webring edge --origin " + v.Base + " --origin-key KEY"
 }
 
 // Problem explains a problem code.

@@ -15,6 +15,7 @@ import (
 type Page struct {
 	*content.Content
 	entry  *cache.Entry // for how long it is true
+	fields string       // of the page, "" for a document
 	maxAge int64        // for how many seconds it may be kept, when that is more than usual
 }
 
@@ -52,9 +53,7 @@ const Fields = "Content-Security-Policy: " + templates.Policy + "\r\nReferrer-Po
 // AppendAnswer appends the fields of the answer to what h asks for, and gives its
 // status and body, which stays as it is.
 func (p *Page) AppendAnswer(dst []byte, h content.Fields, c Core) (_ []byte, status int, body []byte) {
-	if p.Media() == Media {
-		dst = append(dst, Fields...)
-	}
+	dst = append(dst, p.fields...)
 	dst = content.AppendNumberField(dst, "Webring-Seq", int64(p.entry.Seq))
 	dst, status, body, made := p.Content.AppendAnswer(dst, h, p.cacheControl(c))
 	if made > 0 {
@@ -121,6 +120,11 @@ func (s *Pages) draw(c Core, v View, target, path string, query *fasthttp.Args, 
 		made = before.Content // it may have been compressed already
 	}
 	p := &Page{Content: made, entry: r.entry(r.since, r.until), maxAge: int64(maxAge)}
+	if p.Media() == Media {
+		if p.fields = Fields; path == VerifyPath {
+			p.fields = VerifyFields
+		}
+	}
 	p.entry.Value = p
 	c.Cache().Put(key, p.entry, made.Size())
 	return p, nil

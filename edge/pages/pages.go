@@ -61,7 +61,7 @@ type Route struct {
 // Routes are all pages.
 func Routes() []Route {
 	routes := []Route{
-		{"/", drawHome}, {leaderboardPath, drawLeaderboard}, {"/ring", drawRing}, {JoinPath, drawJoin}, {"/embed", drawEmbed}, {"/docs", drawDocs}, {"/about", drawAbout}, {problemsPath, drawProblems},
+		{"/", drawHome}, {leaderboardPath, drawLeaderboard}, {"/ring", drawRing}, {JoinPath, drawJoin}, {"/embed", drawEmbed}, {"/docs", drawDocs}, {"/about", drawAbout}, {problemsPath, drawProblems}, {VerifyPath, drawVerify},
 		// Views read the last segment from the path: a parameter would be a copy of it.
 		{membersPath + "{slug:*}", drawMember},
 		{categoriesPath + "{category:*}", drawCategory},

@@ -22,6 +22,7 @@ import { createHash } from "node:crypto";
  * @property {string} root
  * @property {number} time
  * @property {string} state
+ * @property {string} core SHA-256 of the module
  * @property {{digest: string, bytes: number, size: number}} snapshot
  */
 
@@ -91,7 +92,7 @@ export async function open(signed, keys) {
 const NUMBER = "(0|[1-9][0-9]{0,15})";
 const FORM = new RegExp(
 	`^([!-*,-~]{1,256})\n${NUMBER}\n([A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=)\ntime ${NUMBER}\nstate ([0-9a-f]{32})\n` +
-		`core [0-9a-f]{64} abi ${NUMBER}\n(?:snapshot ([0-9a-f]{64}) bytes ([1-9][0-9]{0,15}) size ${NUMBER}\n)?$`,
+		`core ([0-9a-f]{64}) abi ${NUMBER}\n(?:snapshot ([0-9a-f]{64}) bytes ([1-9][0-9]{0,15}) size ${NUMBER}\n)?$`,
 );
 
 /**
@@ -103,11 +104,11 @@ const FORM = new RegExp(
 function parse(text, signed, name) {
 	const fields = FORM.exec(text);
 	if (!fields) throw new Error("checkpoint malformed");
-	const [, origin, size, root, time, state, , digest = "", bytes = "0", at = "0"] = fields;
+	const [, origin, size, root, time, state, core, , digest = "", bytes = "0", at = "0"] = fields;
 	if (origin !== name) throw new Error(`checkpoint of another origin: ${origin}`);
 	const snapshot = { digest, bytes: Number(bytes), size: Number(at) };
 	if (snapshot.size > Number(size)) throw new Error("checkpoint malformed: a snapshot of more events");
-	return { signed, size: Number(size), root, time: Number(time), state, snapshot };
+	return { signed, size: Number(size), root, time: Number(time), state, core, snapshot };
 }
 
 /**

@@ -6,6 +6,7 @@ import zlib from "node:zlib";
 
 import { Guest } from "./guest.js";
 import { follows, open, readKeys } from "./note.js";
+import { checkRoot, checkState, explain, fold, BLOCK, MOST_NOTE, MOST_RANGE, read } from "./records.js";
 import { Tree, edgeLength } from "./tree.js";
 
 /** @import { Checkpoint, Key } from "./note.js" */
@@ -13,11 +14,8 @@ import { Tree, edgeLength } from "./tree.js";
 /** @typedef {{waitUntil(promise: Promise<unknown>): void}} Context */
 /** @typedef {(path: string, init: RequestInit, body?: Uint8Array<ArrayBuffer>) => Promise<Response>} Ask */
 
-const BLOCK = 1024; // events of a range
 /** Up to how many events are held until the root shows whether they are signed. */
 const MOST_HELD = 8 * BLOCK;
-const MOST_NOTE = 8 << 10;
-const MOST_RANGE = 16 << 20;
 /** The longest snapshot that is loaded, before it is compressed: three times that, and the heap, are what an isolate has. */
 const MOST_SNAPSHOT = 32 << 20;
 
@@ -37,9 +35,6 @@ const FLOOR_KEY = "checkpoint";
 
 /** Says what is wrong. @type {(what: string, error: unknown) => void} */
 const complain = (what, error) => console.error(`${what}: ${explain(error)}`);
-
-/** @type {(error: unknown) => string} */
-const explain = (error) => (error instanceof Error ? error.message + (error.cause ? `: ${explain(error.cause)}` : "") : String(error));
 
 /** @type {(ms: number) => Promise<void>} */
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
@@ -287,17 +282,7 @@ export class Replica {
 	 */
 	async #events(tree, size) {
 		const range = await this.#bytes(`/sync/events?from=${tree.size}`, MOST_RANGE);
-		const view = new DataView(range.buffer, range.byteOffset, range.length);
-		let at = 0;
-		for (let n = Math.min(size - tree.size, BLOCK); n > 0 && at < range.length; n--) {
-			if (at + 8 > range.length) throw new Error("events malformed");
-			const end = at + 4 + view.getUint32(at);
-			if (end + 4 > range.length) throw new Error("events malformed");
-			tree.add(range.subarray(at + 4, end));
-			at = end + 4 + view.getUint32(end);
-		}
-		if (at === 0 || at > range.length) throw new Error("events malformed, or none");
-		return range.subarray(0, at);
+		return read(range, tree, size);
 	}
 
 	/**
@@ -395,24 +380,6 @@ export class Replica {
 		const bytes = new Uint8Array(await response.arrayBuffer());
 		if (bytes.length > most) throw new Error(`${path}: ${bytes.length} bytes`);
 		return bytes;
-	}
-}
-
-function fold(/** @type {Guest} */ guest, /** @type {Uint8Array} */ range) {
-	try {
-		guest.apply(range);
-	} catch (error) {
-		throw new Error("events that the checkpoint does not sign, or that this core does not fold", { cause: error });
-	}
-}
-
-function checkRoot(/** @type {Tree} */ tree, /** @type {Checkpoint} */ to) {
-	if (tree.root() !== to.root) throw new Error(`events that the checkpoint does not sign: at ${to.size} the root is another`);
-}
-
-function checkState(/** @type {Guest} */ guest, /** @type {Checkpoint} */ to) {
-	if (guest.seq !== to.size || guest.digest() !== to.state) {
-		throw new Error(`the fold does not reach the signed state of ${to.size} events`);
 	}
 }
 

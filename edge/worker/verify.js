@@ -1,0 +1,237 @@
+// What the page /verify does once it is asked to: it replays the ledger in the core, as the
+// Worker does, and compares a leaderboard with its own. The page is templates/verify.templ.
+
+import { createHash } from "node:crypto";
+
+import { Guest } from "./guest.js";
+import { follows, open, readKeys } from "./note.js";
+import { checkRoot, checkState, explain, fold, MOST_NOTE, MOST_RANGE, read } from "./records.js";
+import { Tree } from "./tree.js";
+
+/** @import { Checkpoint, Key } from "./note.js" */
+
+const DOCUMENT = "/api/leaderboard";
+const MOST_MODULE = 16 << 20;
+const MOST_DOCUMENT = 4 << 20;
+/** What a browser replays: more takes minutes, and memory that a telephone does not have. */
+const MOST_EVENTS = 200_000;
+const MOST_BYTES = 256 << 20;
+/** How long a position that is shown may stay unsigned, in attempts of a second each. */
+const ATTEMPTS = 20;
+/** By how many seconds the clock of the core there may differ from the answer's Date. */
+const AROUND = 3;
+const PATIENCE = 60_000;
+
+/** @type {(bytes: Uint8Array) => string} */
+const hex = (bytes) => Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
+const sha256 = (/** @type {Uint8Array} */ bytes) => hex(createHash("sha256").update(bytes).digest());
+const count = (/** @type {number} */ n) => n.toLocaleString("en");
+const sleep = (/** @type {number} */ ms) => new Promise((done) => setTimeout(done, ms));
+
+/**
+ * Fetches at most so many bytes past all caches.
+ *
+ * @param {string | URL} url
+ * @param {number} most
+ */
+async function get(url, most) {
+	const response = await fetch(url, { cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(PATIENCE) });
+	const path = new URL(response.url).pathname;
+	if (response.status !== 200 || !response.body) throw new Error(`${path} was answered with status ${response.status}`);
+	const parts = [];
+	let length = 0;
+	for (const reader = response.body.getReader(); ;) {
+		const { done, value } = await reader.read();
+		if (done) break;
+		parts.push(value);
+		length += value.length;
+		if (length > most) {
+			await reader.cancel();
+			throw new Error(`${path} has more than ${count(most)} bytes, which is too much for this page`);
+		}
+	}
+	const bytes = new Uint8Array(length);
+	let at = 0;
+	for (const part of parts) {
+		bytes.set(part, at);
+		at += part.length;
+	}
+	return { bytes, response };
+}
+
+/**
+ * What was found. A difference is where the two leaderboards part, "" if they do not.
+ *
+ * @typedef {object} Found
+ * @property {string} difference
+ * @property {number} seq
+ * @property {string} members
+ * @property {Date} as
+ * @property {string} document SHA-256 of the leaderboard
+ * @property {Checkpoint} checkpoint
+ * @property {string} core SHA-256 of the module
+ * @property {string} key
+ */
+
+/**
+ * @param {string} root the address that paths of the ring follow
+ * @param {string} module the module's address
+ * @param {string} pinned verifiers that the reader trusts, "" for what the ring says
+ * @param {(words: string) => void} say
+ * @returns {Promise<Found>}
+ */
+async function verify(root, module, pinned, say) {
+	const at = (/** @type {string} */ path) => root + path;
+	const text = async (/** @type {string} */ path) => new TextDecoder().decode((await get(at(path), MOST_NOTE)).bytes);
+	say("Fetching the key, the leaderboard and the module.");
+	const words = pinned || [...(await text("/sync/keys")).matchAll(/^(?:current|next) (\S+)$/gm)].map((m) => m[1]).join(" ");
+	const keys = await readKeys(words);
+	const shown = await get(at(DOCUMENT), MOST_DOCUMENT);
+	const seq = Number(shown.response.headers.get("Webring-Seq"));
+	if (!Number.isSafeInteger(seq) || seq <= 0) throw new Error("the leaderboard does not say of which position it is");
+	const date = Math.floor(Date.parse(shown.response.headers.get("Date") ?? "") / 1000);
+	if (!date) throw new Error("the leaderboard does not say of which time it is");
+	const core = (await get(module, MOST_MODULE)).bytes;
+	const to = await signed(seq, keys, () => text("/sync/checkpoint"), say);
+	if (to.size > MOST_EVENTS) {
+		throw new Error(
+			`the ledger has ${count(to.size)} events, and a browser replays ${count(MOST_EVENTS)} at most; webring edge has no such bound`,
+		);
+	}
+	const guest = new Guest(await WebAssembly.compile(core));
+	const tree = new Tree();
+	let bytes = 0;
+	const replay = async (/** @type {number} */ size) => {
+		while (tree.size < size) {
+			const range = (await get(at(`/sync/events?from=${tree.size}`), MOST_RANGE)).bytes;
+			bytes += range.length;
+			if (bytes > MOST_BYTES) throw new Error(`the ledger has more than ${count(MOST_BYTES)} bytes, which is too much for a browser`);
+			fold(guest, read(range, tree, size));
+			say(`Replayed ${count(tree.size)} of ${count(to.size)} events.`);
+		}
+	};
+	await replay(seq);
+	const { answer, difference } = compare(guest, shown.bytes, date);
+	const members = JSON.parse(new TextDecoder().decode(answer.body)).total;
+	await replay(to.size);
+	checkRoot(tree, to);
+	checkState(guest, to);
+	return {
+		difference,
+		seq,
+		members: count(members),
+		as: new Date(answer.second * 1000),
+		document: sha256(shown.bytes),
+		checkpoint: to,
+		core: sha256(core),
+		key: words,
+	};
+}
+
+/**
+ * Waits until a position is signed, and gives the checkpoint.
+ *
+ * @param {number} seq
+ * @param {Key[]} keys
+ * @param {() => Promise<string>} fetch
+ * @param {(words: string) => void} say
+ */
+async function signed(seq, keys, fetch, say) {
+	/** @type {Checkpoint | null} */
+	let before = null;
+	for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+		const to = await open(await fetch(), keys);
+		if (before) follows(to, before);
+		if (to.size >= seq) return to;
+		before = to;
+		say(`Waiting for a signature of ${count(seq)} events: so far ${count(to.size)} are signed.`);
+		await sleep(1000);
+	}
+	throw new Error(`the leaderboard is of ${count(seq)} events, and the newest signature is of ${count(before?.size ?? 0)}`);
+}
+
+/**
+ * Compares a leaderboard with that of the core at about the second of its date.
+ *
+ * @param {Guest} guest
+ * @param {Uint8Array} shown
+ * @param {number} date
+ */
+function compare(guest, shown, date) {
+	/** @type {{answer: import("./guest.js").Answer, difference: string} | undefined} */
+	let nearest;
+	for (let second = date - AROUND; second <= date + AROUND; second++) {
+		guest.tick(second);
+		const answer = guest.serve(DOCUMENT);
+		const difference = between(shown, answer.body);
+		if (!nearest || second === date || difference === "") nearest = { answer, difference };
+		if (difference === "") break;
+	}
+	if (!nearest) throw new Error("nothing was compared");
+	return nearest;
+}
+
+/** Says where two texts part, "" if they do not. @type {(shown: Uint8Array, own: Uint8Array) => string} */
+function between(shown, own) {
+	const most = Math.max(shown.length, own.length);
+	for (let i = 0; i < most; i++) {
+		if (shown[i] === own[i]) continue;
+		const around = (/** @type {Uint8Array} */ b) => new TextDecoder().decode(b.subarray(Math.max(0, i - 40), i + 40));
+		return `At byte ${count(i)} the ring shows “${around(shown)}”, and the ledger gives “${around(own)}”.`;
+	}
+	return "";
+}
+
+/** Shows what was found as a list of terms. */
+function* terms(/** @type {Found} */ found) {
+	const { checkpoint: to } = found;
+	yield ["Position", `${count(found.seq)} events; signed: ${count(to.size)}, at ${new Date(to.time).toISOString()}`];
+	yield ["Members", found.members];
+	yield ["As of", found.as.toISOString()];
+	yield ["SHA-256 of the leaderboard that is shown", found.document];
+	yield ["Root of the ledger", to.root];
+	yield ["Digest of the state", to.state];
+	yield [
+		"SHA-256 of the core",
+		found.core + (to.core === found.core ? ", as the checkpoint says" : `; the checkpoint names ${to.core}, another build`),
+	];
+	yield ["Verifier key", found.key];
+}
+
+const form = /** @type {HTMLFormElement} */ (document.getElementById("verify"));
+const [button, key] = [form.querySelector("button"), form.querySelector("input")];
+const [progress, result] = ["progress", "result"].map((id) => /** @type {HTMLElement} */ (document.getElementById(id)));
+form.hidden = false;
+form.addEventListener("submit", async (event) => {
+	event.preventDefault();
+	if (!button || !key || button.getAttribute("aria-disabled") === "true") return;
+	button.setAttribute("aria-disabled", "true");
+	result.replaceChildren();
+	let spoken = 0;
+	const say = (/** @type {string} */ words) => {
+		if (Date.now() - spoken < 500) return; // a screen reader reads all of them
+		spoken = Date.now();
+		progress.textContent = words;
+	};
+	let [good, verdict] = [false, ""];
+	try {
+		const { root = "", module = "" } = form.dataset;
+		const found = await verify(new URL(root, location.href).href.replace(/\/$/, ""), module, key.value.trim(), say);
+		good = found.difference === "";
+		verdict = good
+			? "The same to the byte. The ledger that the key signs gives the leaderboard that is shown."
+			: `Not the same. ${found.difference}`;
+		const list = document.createElement("dl");
+		for (const [term, words] of terms(found)) {
+			const [dt, dd] = [document.createElement("dt"), document.createElement("dd")];
+			[dt.textContent, dd.textContent] = [term, words];
+			list.append(dt, dd);
+		}
+		result.append(list);
+	} catch (error) {
+		verdict = `Not verified: ${explain(error)}.`;
+	}
+	progress.textContent = verdict;
+	progress.className = good ? "note good" : "note bad";
+	button.removeAttribute("aria-disabled");
+});

@@ -1,0 +1,891 @@
+"use strict";
+(() => {
+  // node_modules/@noble/hashes/utils.js
+  /*! noble-hashes - MIT License (c) 2022 Paul Miller (paulmillr.com) */
+  function isBytes(a) {
+    return a instanceof Uint8Array || ArrayBuffer.isView(a) && a.constructor.name === "Uint8Array";
+  }
+  function abytes(value, length, title = "") {
+    const bytes = isBytes(value);
+    const len = value?.length;
+    const needsLen = length !== void 0;
+    if (!bytes || needsLen && len !== length) {
+      const prefix = title && `"${title}" `;
+      const ofLen = needsLen ? ` of length ${length}` : "";
+      const got = bytes ? `length=${len}` : `type=${typeof value}`;
+      throw new Error(prefix + "expected Uint8Array" + ofLen + ", got " + got);
+    }
+    return value;
+  }
+  function aexists(instance, checkFinished = true) {
+    if (instance.destroyed)
+      throw new Error("Hash instance has been destroyed");
+    if (checkFinished && instance.finished)
+      throw new Error("Hash#digest() has already been called");
+  }
+  function aoutput(out, instance) {
+    abytes(out, void 0, "digestInto() output");
+    const min = instance.outputLen;
+    if (out.length < min) {
+      throw new Error('"digestInto() output" expected to be of length >=' + min);
+    }
+  }
+  function clean(...arrays) {
+    for (let i = 0; i < arrays.length; i++) {
+      arrays[i].fill(0);
+    }
+  }
+  function createView(arr) {
+    return new DataView(arr.buffer, arr.byteOffset, arr.byteLength);
+  }
+  function rotr(word, shift) {
+    return word << 32 - shift | word >>> shift;
+  }
+  function createHasher(hashCons, info = {}) {
+    const hashC = (msg, opts) => hashCons(opts).update(msg).digest();
+    const tmp = hashCons(void 0);
+    hashC.outputLen = tmp.outputLen;
+    hashC.blockLen = tmp.blockLen;
+    hashC.create = (opts) => hashCons(opts);
+    Object.assign(hashC, info);
+    return Object.freeze(hashC);
+  }
+  var oidNist = (suffix) => ({
+    oid: Uint8Array.from([6, 9, 96, 134, 72, 1, 101, 3, 4, 2, suffix])
+  });
+
+  // node_modules/@noble/hashes/_md.js
+  function Chi(a, b, c) {
+    return a & b ^ ~a & c;
+  }
+  function Maj(a, b, c) {
+    return a & b ^ a & c ^ b & c;
+  }
+  var HashMD = class {
+    blockLen;
+    outputLen;
+    padOffset;
+    isLE;
+    // For partial updates less than block size
+    buffer;
+    view;
+    finished = false;
+    length = 0;
+    pos = 0;
+    destroyed = false;
+    constructor(blockLen, outputLen, padOffset, isLE) {
+      this.blockLen = blockLen;
+      this.outputLen = outputLen;
+      this.padOffset = padOffset;
+      this.isLE = isLE;
+      this.buffer = new Uint8Array(blockLen);
+      this.view = createView(this.buffer);
+    }
+    update(data) {
+      aexists(this);
+      abytes(data);
+      const { view, buffer, blockLen } = this;
+      const len = data.length;
+      for (let pos = 0; pos < len; ) {
+        const take = Math.min(blockLen - this.pos, len - pos);
+        if (take === blockLen) {
+          const dataView = createView(data);
+          for (; blockLen <= len - pos; pos += blockLen)
+            this.process(dataView, pos);
+          continue;
+        }
+        buffer.set(data.subarray(pos, pos + take), this.pos);
+        this.pos += take;
+        pos += take;
+        if (this.pos === blockLen) {
+          this.process(view, 0);
+          this.pos = 0;
+        }
+      }
+      this.length += data.length;
+      this.roundClean();
+      return this;
+    }
+    digestInto(out) {
+      aexists(this);
+      aoutput(out, this);
+      this.finished = true;
+      const { buffer, view, blockLen, isLE } = this;
+      let { pos } = this;
+      buffer[pos++] = 128;
+      clean(this.buffer.subarray(pos));
+      if (this.padOffset > blockLen - pos) {
+        this.process(view, 0);
+        pos = 0;
+      }
+      for (let i = pos; i < blockLen; i++)
+        buffer[i] = 0;
+      view.setBigUint64(blockLen - 8, BigInt(this.length * 8), isLE);
+      this.process(view, 0);
+      const oview = createView(out);
+      const len = this.outputLen;
+      if (len % 4)
+        throw new Error("_sha2: outputLen must be aligned to 32bit");
+      const outLen = len / 4;
+      const state = this.get();
+      if (outLen > state.length)
+        throw new Error("_sha2: outputLen bigger than state");
+      for (let i = 0; i < outLen; i++)
+        oview.setUint32(4 * i, state[i], isLE);
+    }
+    digest() {
+      const { buffer, outputLen } = this;
+      this.digestInto(buffer);
+      const res = buffer.slice(0, outputLen);
+      this.destroy();
+      return res;
+    }
+    _cloneInto(to) {
+      to ||= new this.constructor();
+      to.set(...this.get());
+      const { blockLen, buffer, length, finished, destroyed, pos } = this;
+      to.destroyed = destroyed;
+      to.finished = finished;
+      to.length = length;
+      to.pos = pos;
+      if (length % blockLen)
+        to.buffer.set(buffer);
+      return to;
+    }
+    clone() {
+      return this._cloneInto();
+    }
+  };
+  var SHA256_IV = /* @__PURE__ */ Uint32Array.from([
+    1779033703,
+    3144134277,
+    1013904242,
+    2773480762,
+    1359893119,
+    2600822924,
+    528734635,
+    1541459225
+  ]);
+
+  // node_modules/@noble/hashes/sha2.js
+  var SHA256_K = /* @__PURE__ */ Uint32Array.from([
+    1116352408,
+    1899447441,
+    3049323471,
+    3921009573,
+    961987163,
+    1508970993,
+    2453635748,
+    2870763221,
+    3624381080,
+    310598401,
+    607225278,
+    1426881987,
+    1925078388,
+    2162078206,
+    2614888103,
+    3248222580,
+    3835390401,
+    4022224774,
+    264347078,
+    604807628,
+    770255983,
+    1249150122,
+    1555081692,
+    1996064986,
+    2554220882,
+    2821834349,
+    2952996808,
+    3210313671,
+    3336571891,
+    3584528711,
+    113926993,
+    338241895,
+    666307205,
+    773529912,
+    1294757372,
+    1396182291,
+    1695183700,
+    1986661051,
+    2177026350,
+    2456956037,
+    2730485921,
+    2820302411,
+    3259730800,
+    3345764771,
+    3516065817,
+    3600352804,
+    4094571909,
+    275423344,
+    430227734,
+    506948616,
+    659060556,
+    883997877,
+    958139571,
+    1322822218,
+    1537002063,
+    1747873779,
+    1955562222,
+    2024104815,
+    2227730452,
+    2361852424,
+    2428436474,
+    2756734187,
+    3204031479,
+    3329325298
+  ]);
+  var SHA256_W = /* @__PURE__ */ new Uint32Array(64);
+  var SHA2_32B = class extends HashMD {
+    constructor(outputLen) {
+      super(64, outputLen, 8, false);
+    }
+    get() {
+      const { A, B, C, D, E, F, G, H } = this;
+      return [A, B, C, D, E, F, G, H];
+    }
+    // prettier-ignore
+    set(A, B, C, D, E, F, G, H) {
+      this.A = A | 0;
+      this.B = B | 0;
+      this.C = C | 0;
+      this.D = D | 0;
+      this.E = E | 0;
+      this.F = F | 0;
+      this.G = G | 0;
+      this.H = H | 0;
+    }
+    process(view, offset) {
+      for (let i = 0; i < 16; i++, offset += 4)
+        SHA256_W[i] = view.getUint32(offset, false);
+      for (let i = 16; i < 64; i++) {
+        const W15 = SHA256_W[i - 15];
+        const W2 = SHA256_W[i - 2];
+        const s0 = rotr(W15, 7) ^ rotr(W15, 18) ^ W15 >>> 3;
+        const s1 = rotr(W2, 17) ^ rotr(W2, 19) ^ W2 >>> 10;
+        SHA256_W[i] = s1 + SHA256_W[i - 7] + s0 + SHA256_W[i - 16] | 0;
+      }
+      let { A, B, C, D, E, F, G, H } = this;
+      for (let i = 0; i < 64; i++) {
+        const sigma1 = rotr(E, 6) ^ rotr(E, 11) ^ rotr(E, 25);
+        const T1 = H + sigma1 + Chi(E, F, G) + SHA256_K[i] + SHA256_W[i] | 0;
+        const sigma0 = rotr(A, 2) ^ rotr(A, 13) ^ rotr(A, 22);
+        const T2 = sigma0 + Maj(A, B, C) | 0;
+        H = G;
+        G = F;
+        F = E;
+        E = D + T1 | 0;
+        D = C;
+        C = B;
+        B = A;
+        A = T1 + T2 | 0;
+      }
+      A = A + this.A | 0;
+      B = B + this.B | 0;
+      C = C + this.C | 0;
+      D = D + this.D | 0;
+      E = E + this.E | 0;
+      F = F + this.F | 0;
+      G = G + this.G | 0;
+      H = H + this.H | 0;
+      this.set(A, B, C, D, E, F, G, H);
+    }
+    roundClean() {
+      clean(SHA256_W);
+    }
+    destroy() {
+      this.set(0, 0, 0, 0, 0, 0, 0, 0);
+      clean(this.buffer);
+    }
+  };
+  var _SHA256 = class extends SHA2_32B {
+    // We cannot use array here since array allows indexing by variable
+    // which means optimizer/compiler cannot use registers.
+    A = SHA256_IV[0] | 0;
+    B = SHA256_IV[1] | 0;
+    C = SHA256_IV[2] | 0;
+    D = SHA256_IV[3] | 0;
+    E = SHA256_IV[4] | 0;
+    F = SHA256_IV[5] | 0;
+    G = SHA256_IV[6] | 0;
+    H = SHA256_IV[7] | 0;
+    constructor() {
+      super(32);
+    }
+  };
+  var sha256 = /* @__PURE__ */ createHasher(
+    () => new _SHA256(),
+    /* @__PURE__ */ oidNist(1)
+  );
+
+  // sha256.js
+  function createHash() {
+    const hash = sha256.create();
+    return {
+      update(data) {
+        hash.update(typeof data === "string" ? new TextEncoder().encode(data) : data);
+        return this;
+      },
+      digest: () => hash.digest()
+    };
+  }
+
+  // wasi.js
+  var SUCCESS = 0;
+  var BAD_DESCRIPTOR = 8;
+  var MILLISECOND = 1000000n;
+  function imports(memory, say) {
+    const view = () => new DataView(memory());
+    const none = () => SUCCESS;
+    const noFile = () => BAD_DESCRIPTOR;
+    let now = 1640995200000000000n;
+    const nothing = (count2, size) => {
+      view().setUint32(count2, 0, true);
+      view().setUint32(size, 0, true);
+      return SUCCESS;
+    };
+    return {
+      sched_yield: none,
+      args_get: none,
+      args_sizes_get: nothing,
+      environ_get: none,
+      environ_sizes_get: nothing,
+      fd_close: noFile,
+      fd_fdstat_get: noFile,
+      fd_fdstat_set_flags: noFile,
+      fd_prestat_get: noFile,
+      fd_prestat_dir_name: noFile,
+      /** @param {number} code */
+      proc_exit(code) {
+        throw new Error(`the guest ended with status ${code}`);
+      },
+      /** @type {(clock: number, precision: bigint, at: number) => number} */
+      clock_time_get(_clock, _precision, at) {
+        now += MILLISECOND;
+        view().setBigUint64(at, now, true);
+        return SUCCESS;
+      },
+      /** @type {(at: number, size: number) => number} */
+      random_get(at, size) {
+        const most = 65536;
+        for (let end = at + size; at < end; at += most) {
+          crypto.getRandomValues(new Uint8Array(memory(), at, Math.min(most, end - at)));
+        }
+        return SUCCESS;
+      },
+      /** @type {(descriptor: number, vectors: number, count: number, written: number) => number} */
+      fd_write(_descriptor, vectors, count2, written) {
+        const v = view();
+        let size = 0;
+        for (let i = 0; i < count2; i++) {
+          const [at, length] = [v.getUint32(vectors + 8 * i, true), v.getUint32(vectors + 8 * i + 4, true)];
+          say(new TextDecoder().decode(new Uint8Array(memory(), at, length)));
+          size += length;
+        }
+        v.setUint32(written, size, true);
+        return SUCCESS;
+      },
+      /**
+       * Says at once that all that was waited for has happened.
+       *
+       * @type {(subscriptions: number, events: number, count: number, written: number) => number}
+       */
+      poll_oneoff(subscriptions, events, count2, written) {
+        const v = view();
+        for (let i = 0; i < count2; i++) {
+          const [from, to] = [subscriptions + 48 * i, events + 32 * i];
+          v.setBigUint64(to, v.getBigUint64(from, true), true);
+          v.setUint16(to + 8, SUCCESS, true);
+          v.setUint8(to + 10, v.getUint8(from + 8));
+        }
+        v.setUint32(written, count2, true);
+        return SUCCESS;
+      }
+    };
+  }
+
+  // guest.js
+  var VERSION = 8;
+  var op = { version: 0, open: 1, apply: 2, advance: 3, rewind: 4, serve: 5, baseURL: 6, digest: 7 };
+  var CAPACITY = 50000000n;
+  var VERIFY = 1n;
+  var SMALL = 65536;
+  var REPLY_HEADER = 25;
+  var RESPONSE_HEADER = 52;
+  var BACKSTEP = 5;
+  var HIGH = 2 ** 32;
+  var encoder = new TextEncoder();
+  var decoder = new TextDecoder();
+  var Guest = class {
+    /** The records applied, and the clock in seconds since 1970. */
+    seq = 0;
+    second = 0;
+    #said = "";
+    #random = new BigUint64Array(64);
+    #drawn = 64;
+    /** @param {WebAssembly.Module} module */
+    constructor(module) {
+      const wasi = imports(
+        () => this.memory.buffer,
+        (text) => {
+          this.#said = (this.#said + text).slice(0, 1024);
+        }
+      );
+      const { exports } = new WebAssembly.Instance(module, { wasi_snapshot_preview1: wasi });
+      this.memory = /** @type {WebAssembly.Memory} */
+      exports.memory;
+      this.#input = /** @type {(size: number) => number} */
+      exports.input;
+      this.#call = /** @type {(op: number, arg: bigint, size: number) => bigint} */
+      exports.call;
+      exports._initialize();
+      this.#small = this.input(SMALL);
+      this.#bytes = new Uint8Array(this.memory.buffer);
+      this.#view = new DataView(this.memory.buffer);
+      const version = this.#text(op.version, 4).getUint32(0, true);
+      if (version === VERSION) this.open(0);
+      else throw new Error(`the core's entry has version ${version}, this Worker knows ${VERSION}`);
+    }
+    #input;
+    #call;
+    #small;
+    #bytes;
+    #view;
+    /** @param {number} size of what the next call takes, which goes to the address that this gives */
+    input(size) {
+      return this.#input(size) >>> 0;
+    }
+    /**
+     * Performs an operation on size bytes that lie in the guest. It throws if the guest has
+     * trapped, after which it must not be used, or if it refuses.
+     *
+     * @param {number} operation
+     * @param {bigint} arg
+     * @param {number} size
+     * @returns {{at: number, length: number}} where the reply's rest lies
+     */
+    #perform(operation, arg, size) {
+      let where;
+      try {
+        where = this.#call(operation, arg, size);
+      } catch (error) {
+        throw new Error(`the core has failed: ${error}; it said: ${this.#said}`);
+      }
+      const length = Number(where & 0xffffffffn);
+      const at = Number(where >> 32n & 0xffffffffn);
+      if (this.#view.buffer !== this.memory.buffer) {
+        this.#bytes = new Uint8Array(this.memory.buffer);
+        this.#view = new DataView(this.memory.buffer);
+      }
+      this.seq = this.#number(at + 1);
+      this.second = this.#number(at + 9);
+      const rest = { at: at + REPLY_HEADER, length: length - REPLY_HEADER };
+      if (this.#bytes[at] !== 0) throw new Error(`refused: ${this.#string(rest.at, Math.min(rest.length, 200))}`);
+      return rest;
+    }
+    /**
+     * @param {number} operation
+     * @param {number} size
+     */
+    #text(operation, size) {
+      const { at, length } = this.#perform(operation, 0n, 0);
+      if (size !== length) throw new Error(`${length} bytes come from operation ${operation}`);
+      return new DataView(this.memory.buffer, at, length);
+    }
+    /** @param {number} at of an i64 */
+    #number(at) {
+      return this.#view.getInt32(at + 4, true) * HIGH + this.#view.getUint32(at, true);
+    }
+    /** @type {(at: number, length: number) => string} */
+    #string(at, length) {
+      return length === 0 ? "" : decoder.decode(this.#bytes.subarray(at, at + length));
+    }
+    /** Opens the snapshot of size bytes that was written to where input said, or an empty ledger. */
+    open(size) {
+      this.#perform(op.open, CAPACITY, size);
+    }
+    /** Folds a range of records, with texts that their events commit to. */
+    apply(range) {
+      const at = range.length > SMALL ? this.input(range.length) : this.#small;
+      new Uint8Array(this.memory.buffer, at, range.length).set(range);
+      this.#perform(op.apply, VERIFY, range.length);
+    }
+    /** Brings the clock to the present, or leaves it where it is, a little ahead. */
+    tick(second) {
+      if (second > this.second) this.#perform(op.advance, BigInt(second), 0);
+      else if (second < this.second - BACKSTEP) this.#perform(op.rewind, BigInt(second), 0);
+    }
+    /** Gives the digest of the state, in hexadecimal. */
+    digest() {
+      const v = this.#text(op.digest, 16);
+      return v.getBigUint64(0).toString(16).padStart(16, "0") + v.getBigUint64(8).toString(16).padStart(16, "0");
+    }
+    baseURL() {
+      const { at, length } = this.#perform(op.baseURL, 0n, 0);
+      return this.#string(at, length);
+    }
+    /**
+     * Answers a GET for a target, which has no more than SMALL / 3 characters.
+     *
+     * @param {string} target
+     * @returns {Answer}
+     */
+    serve(target) {
+      if (this.#drawn === this.#random.length) {
+        crypto.getRandomValues(this.#random);
+        this.#drawn = 0;
+      }
+      const into = this.#bytes.subarray(this.#small, this.#small + SMALL);
+      const { written } = encoder.encodeInto(target, into);
+      const { at, length } = this.#perform(op.serve, this.#random[this.#drawn++], written);
+      const v = this.#view;
+      const word = (n) => v.getUint32(at + n, true);
+      const texts = at + RESPONSE_HEADER;
+      const [body, within, location2, next, prev] = [word(28), word(32), word(36), word(40), word(44)];
+      const after = texts + (within < body ? body : body + location2);
+      if (after + next + prev > at + length) throw new Error("the core's answer is none");
+      return {
+        status: v.getUint16(at, true),
+        media: v.getUint8(at + 2),
+        validity: v.getUint8(at + 3),
+        seq: this.seq,
+        second: this.second,
+        since: this.#number(at + 4),
+        until: this.#number(at + 12),
+        from: word(20),
+        to: word(24),
+        unknown: (word(48) & 1) === 1,
+        location: this.#string(texts + within, location2),
+        next: this.#string(after, next),
+        prev: this.#string(after + next, prev),
+        body: this.#bytes.slice(texts, texts + body)
+      };
+    }
+  };
+
+  // note.js
+  var ED25519 = 1;
+  var fromBase64 = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  var toHex = (bytes) => Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
+  async function readKeys(text) {
+    const words = text.split(/[\s,]+/).filter(Boolean);
+    if (words.length === 0) throw new Error("ORIGIN_KEY has no key");
+    return Promise.all(
+      words.map(async (word) => {
+        const parts = /^([^+\s]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/]+=*)$/.exec(word);
+        const bytes = fromBase64(parts?.[3] ?? "");
+        if (!parts || bytes.length !== 33 || bytes[0] !== ED25519) throw new Error(`ORIGIN_KEY: ${word} is no verifier`);
+        const [, name, hash] = parts;
+        const digest = createHash("sha256").update(`${name}
+`).update(bytes).digest();
+        if (toHex(digest.subarray(0, 4)) !== hash) throw new Error(`ORIGIN_KEY: ${word} is mistyped`);
+        const key2 = await crypto.subtle.importKey("raw", bytes.subarray(1), { name: "Ed25519" }, false, ["verify"]);
+        return { name, id: `${name}+${hash}`, key: key2 };
+      })
+    );
+  }
+  async function open(signed2, keys) {
+    const cut = signed2.lastIndexOf("\n\n") + 1;
+    const text = signed2.slice(0, cut);
+    const bytes = new TextEncoder().encode(text);
+    let known = 0;
+    for (const line of cut > 0 ? signed2.slice(cut + 1).split("\n").slice(0, -1) : []) {
+      const parts = /^\u2014 (\S+) ([A-Za-z0-9+/]+=*)$/.exec(line);
+      const signature = fromBase64(parts?.[2] ?? "");
+      if (!parts || signature.length < 5) throw new Error("checkpoint not signed with the origin's key: malformed");
+      const by = keys.find((k) => k.id === `${parts[1]}+${toHex(signature.subarray(0, 4))}`);
+      if (!by) continue;
+      if (!await crypto.subtle.verify({ name: "Ed25519" }, by.key, signature.subarray(4), bytes)) {
+        throw new Error("checkpoint not signed with the origin's key: wrong signature");
+      }
+      known++;
+    }
+    if (known === 0) throw new Error("checkpoint not signed with the origin's key");
+    return parse(text, signed2, keys[0].name);
+  }
+  var NUMBER = "(0|[1-9][0-9]{0,15})";
+  var FORM = new RegExp(
+    `^([!-*,-~]{1,256})
+${NUMBER}
+([A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=)
+time ${NUMBER}
+state ([0-9a-f]{32})
+core ([0-9a-f]{64}) abi ${NUMBER}
+(?:snapshot ([0-9a-f]{64}) bytes ([1-9][0-9]{0,15}) size ${NUMBER}
+)?$`
+  );
+  function parse(text, signed2, name) {
+    const fields = FORM.exec(text);
+    if (!fields) throw new Error("checkpoint malformed");
+    const [, origin, size, root, time, state, core, , digest = "", bytes = "0", at = "0"] = fields;
+    if (origin !== name) throw new Error(`checkpoint of another origin: ${origin}`);
+    const snapshot = { digest, bytes: Number(bytes), size: Number(at) };
+    if (snapshot.size > Number(size)) throw new Error("checkpoint malformed: a snapshot of more events");
+    return { signed: signed2, size: Number(size), root, time: Number(time), state, core, snapshot };
+  }
+  function follows(to, at) {
+    const events = `${to.size} events`;
+    if (to.size < at.size) throw new Error(`checkpoint of a smaller ledger: ${events} after ${at.size}`);
+    if (to.size > at.size) return;
+    if (to.root !== at.root) throw new Error(`checkpoint of another history of ${events}`);
+    if (to.time < at.time) throw new Error(`checkpoint older than the one at hand: of ${events}`);
+    if (to.state !== at.state) throw new Error(`the fold does not reach the signed state of the same ${events}`);
+  }
+
+  // records.js
+  var BLOCK = 1024;
+  var MOST_RANGE = 16 << 20;
+  var MOST_NOTE = 8 << 10;
+  function read(range, tree, size) {
+    const view = new DataView(range.buffer, range.byteOffset, range.length);
+    let at = 0;
+    for (let n = Math.min(size - tree.size, BLOCK); n > 0 && at < range.length; n--) {
+      if (at + 8 > range.length) throw new Error("events malformed");
+      const end = at + 4 + view.getUint32(at);
+      if (end + 4 > range.length) throw new Error("events malformed");
+      tree.add(range.subarray(at + 4, end));
+      at = end + 4 + view.getUint32(end);
+    }
+    if (at === 0 || at > range.length) throw new Error("events malformed, or none");
+    return range.subarray(0, at);
+  }
+  function fold(guest, range) {
+    try {
+      guest.apply(range);
+    } catch (error) {
+      throw new Error("events that the checkpoint does not sign, or that this core does not fold", { cause: error });
+    }
+  }
+  function checkRoot(tree, to) {
+    if (tree.root() !== to.root) throw new Error(`events that the checkpoint does not sign: at ${to.size} the root is another`);
+  }
+  function checkState(guest, to) {
+    if (guest.seq !== to.size || guest.digest() !== to.state) {
+      throw new Error(`the fold does not reach the signed state of ${to.size} events`);
+    }
+  }
+  var explain = (error) => error instanceof Error ? error.message + (error.cause ? `: ${explain(error.cause)}` : "") : String(error);
+
+  // tree.js
+  var LEAF = Uint8Array.of(0);
+  var NODE = Uint8Array.of(1);
+  var HASH = 32;
+  function sha2562(...parts) {
+    const hash = createHash("sha256");
+    for (const part of parts) hash.update(part);
+    return hash.digest();
+  }
+  function levels(size) {
+    const bits = size.toString(2);
+    return [...bits].flatMap((bit, i) => bit === "1" ? [bits.length - 1 - i] : []);
+  }
+  var Tree = class _Tree {
+    size = 0;
+    /** @type {Uint8Array[]} the roots of full subtrees, by level */
+    #full = [];
+    /**
+     * @param {number} size
+     * @param {Uint8Array} edge of edgeLength(size) bytes: the roots of the full subtrees, the largest first
+     */
+    static of(size, edge) {
+      const tree = new _Tree();
+      tree.size = size;
+      levels(size).forEach((level, i) => {
+        tree.#full[level] = edge.slice(HASH * i, HASH * (i + 1));
+      });
+      return tree;
+    }
+    clone() {
+      const tree = new _Tree();
+      tree.size = this.size;
+      tree.#full = [...this.#full];
+      return tree;
+    }
+    /** Adds the next event. */
+    add(event) {
+      let hash = sha2562(LEAF, event);
+      let level = 0;
+      for (let rest = this.size; rest % 2 === 1; rest = (rest - 1) / 2) hash = sha2562(NODE, this.#full[level++], hash);
+      this.#full[level] = hash;
+      this.size++;
+    }
+    /** The tree hash, in base64. */
+    root() {
+      const full = levels(this.size).map((level) => this.#full[level]);
+      const root = full.length === 0 ? sha2562() : full.reduceRight((right, left) => sha2562(NODE, left, right));
+      return btoa(String.fromCharCode(...root));
+    }
+  };
+
+  // verify.js
+  var DOCUMENT = "/api/leaderboard";
+  var MOST_MODULE = 16 << 20;
+  var MOST_DOCUMENT = 4 << 20;
+  var MOST_EVENTS = 2e5;
+  var MOST_BYTES = 256 << 20;
+  var ATTEMPTS = 20;
+  var AROUND = 3;
+  var PATIENCE = 6e4;
+  var hex = (bytes) => Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
+  var sha2563 = (bytes) => hex(createHash("sha256").update(bytes).digest());
+  var count = (n) => n.toLocaleString("en");
+  var sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+  async function get(url, most) {
+    const response = await fetch(url, { cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(PATIENCE) });
+    const path = new URL(response.url).pathname;
+    if (response.status !== 200 || !response.body) throw new Error(`${path} was answered with status ${response.status}`);
+    const parts = [];
+    let length = 0;
+    for (const reader = response.body.getReader(); ; ) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      parts.push(value);
+      length += value.length;
+      if (length > most) {
+        await reader.cancel();
+        throw new Error(`${path} has more than ${count(most)} bytes, which is too much for this page`);
+      }
+    }
+    const bytes = new Uint8Array(length);
+    let at = 0;
+    for (const part of parts) {
+      bytes.set(part, at);
+      at += part.length;
+    }
+    return { bytes, response };
+  }
+  async function verify(root, module, pinned, say) {
+    const at = (path) => root + path;
+    const text = async (path) => new TextDecoder().decode((await get(at(path), MOST_NOTE)).bytes);
+    say("Fetching the key, the leaderboard and the module.");
+    const words = pinned || [...(await text("/sync/keys")).matchAll(/^(?:current|next) (\S+)$/gm)].map((m) => m[1]).join(" ");
+    const keys = await readKeys(words);
+    const shown = await get(at(DOCUMENT), MOST_DOCUMENT);
+    const seq = Number(shown.response.headers.get("Webring-Seq"));
+    if (!Number.isSafeInteger(seq) || seq <= 0) throw new Error("the leaderboard does not say of which position it is");
+    const date = Math.floor(Date.parse(shown.response.headers.get("Date") ?? "") / 1e3);
+    if (!date) throw new Error("the leaderboard does not say of which time it is");
+    const core = (await get(module, MOST_MODULE)).bytes;
+    const to = await signed(seq, keys, () => text("/sync/checkpoint"), say);
+    if (to.size > MOST_EVENTS) {
+      throw new Error(
+        `the ledger has ${count(to.size)} events, and a browser replays ${count(MOST_EVENTS)} at most; webring edge has no such bound`
+      );
+    }
+    const guest = new Guest(await WebAssembly.compile(core));
+    const tree = new Tree();
+    let bytes = 0;
+    const replay = async (size) => {
+      while (tree.size < size) {
+        const range = (await get(at(`/sync/events?from=${tree.size}`), MOST_RANGE)).bytes;
+        bytes += range.length;
+        if (bytes > MOST_BYTES) throw new Error(`the ledger has more than ${count(MOST_BYTES)} bytes, which is too much for a browser`);
+        fold(guest, read(range, tree, size));
+        say(`Replayed ${count(tree.size)} of ${count(to.size)} events.`);
+      }
+    };
+    await replay(seq);
+    const { answer, difference } = compare(guest, shown.bytes, date);
+    const members = JSON.parse(new TextDecoder().decode(answer.body)).total;
+    await replay(to.size);
+    checkRoot(tree, to);
+    checkState(guest, to);
+    return {
+      difference,
+      seq,
+      members: count(members),
+      as: new Date(answer.second * 1e3),
+      document: sha2563(shown.bytes),
+      checkpoint: to,
+      core: sha2563(core),
+      key: words
+    };
+  }
+  async function signed(seq, keys, fetch2, say) {
+    let before = null;
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      const to = await open(await fetch2(), keys);
+      if (before) follows(to, before);
+      if (to.size >= seq) return to;
+      before = to;
+      say(`Waiting for a signature of ${count(seq)} events: so far ${count(to.size)} are signed.`);
+      await sleep(1e3);
+    }
+    throw new Error(`the leaderboard is of ${count(seq)} events, and the newest signature is of ${count(before?.size ?? 0)}`);
+  }
+  function compare(guest, shown, date) {
+    let nearest;
+    for (let second = date - AROUND; second <= date + AROUND; second++) {
+      guest.tick(second);
+      const answer = guest.serve(DOCUMENT);
+      const difference = between(shown, answer.body);
+      if (!nearest || second === date || difference === "") nearest = { answer, difference };
+      if (difference === "") break;
+    }
+    if (!nearest) throw new Error("nothing was compared");
+    return nearest;
+  }
+  function between(shown, own) {
+    const most = Math.max(shown.length, own.length);
+    for (let i = 0; i < most; i++) {
+      if (shown[i] === own[i]) continue;
+      const around = (b) => new TextDecoder().decode(b.subarray(Math.max(0, i - 40), i + 40));
+      return `At byte ${count(i)} the ring shows \u201C${around(shown)}\u201D, and the ledger gives \u201C${around(own)}\u201D.`;
+    }
+    return "";
+  }
+  function* terms(found) {
+    const { checkpoint: to } = found;
+    yield ["Position", `${count(found.seq)} events; signed: ${count(to.size)}, at ${new Date(to.time).toISOString()}`];
+    yield ["Members", found.members];
+    yield ["As of", found.as.toISOString()];
+    yield ["SHA-256 of the leaderboard that is shown", found.document];
+    yield ["Root of the ledger", to.root];
+    yield ["Digest of the state", to.state];
+    yield [
+      "SHA-256 of the core",
+      found.core + (to.core === found.core ? ", as the checkpoint says" : `; the checkpoint names ${to.core}, another build`)
+    ];
+    yield ["Verifier key", found.key];
+  }
+  var form = (
+    /** @type {HTMLFormElement} */
+    document.getElementById("verify")
+  );
+  var [button, key] = [form.querySelector("button"), form.querySelector("input")];
+  var [progress, result] = ["progress", "result"].map((id) => (
+    /** @type {HTMLElement} */
+    document.getElementById(id)
+  ));
+  form.hidden = false;
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (!button || !key || button.getAttribute("aria-disabled") === "true") return;
+    button.setAttribute("aria-disabled", "true");
+    result.replaceChildren();
+    let spoken = 0;
+    const say = (words) => {
+      if (Date.now() - spoken < 500) return;
+      spoken = Date.now();
+      progress.textContent = words;
+    };
+    let [good, verdict] = [false, ""];
+    try {
+      const { root = "", module = "" } = form.dataset;
+      const found = await verify(new URL(root, location.href).href.replace(/\/$/, ""), module, key.value.trim(), say);
+      good = found.difference === "";
+      verdict = good ? "The same to the byte. The ledger that the key signs gives the leaderboard that is shown." : `Not the same. ${found.difference}`;
+      const list = document.createElement("dl");
+      for (const [term, words] of terms(found)) {
+        const [dt, dd] = [document.createElement("dt"), document.createElement("dd")];
+        [dt.textContent, dd.textContent] = [term, words];
+        list.append(dt, dd);
+      }
+      result.append(list);
+    } catch (error) {
+      verdict = `Not verified: ${explain(error)}.`;
+    }
+    progress.textContent = verdict;
+    progress.className = good ? "note good" : "note bad";
+    button.removeAttribute("aria-disabled");
+  });
+})();
