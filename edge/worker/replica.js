@@ -43,7 +43,7 @@ const complain = (what, error) => console.error(`${what}: ${explain(error)}`);
 /** @type {(ms: number) => Promise<void>} */
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
-const refused = (/** @type {string} */ why) => new Error(`snapshot refused: ${why}`);
+const refused = (/** @type {string} */ why) => new Error("snapshot refused", { cause: new Error(why) });
 
 /** An error after which the core must not be used. */
 class Broken extends Error {}
@@ -298,20 +298,21 @@ export class Replica {
 	 * @param {Checkpoint["snapshot"]} named
 	 */
 	async #load(guest, named) {
+		if (named.bytes > MOST_SNAPSHOT) throw refused(`${named.bytes} bytes`);
 		const edge = new Uint8Array(edgeLength(named.size));
 		let [rows, from] = [-1, 0];
 		/** @type {(piece: Uint8Array, plain: number) => void} */
 		const take = (piece, plain) => {
 			if (rows < 0) {
 				rows = plain - edge.length;
-				if (rows <= 0 || plain > MOST_SNAPSHOT) throw refused(`there is no memory for its ${plain} bytes here`);
+				if (rows <= 0 || plain > MOST_SNAPSHOT) throw new Error(`there is no memory for its ${plain} bytes here`);
 				guest.load(rows);
 			}
-			if (from + piece.length > plain) throw refused("longer than it says");
+			if (from + piece.length > plain) throw new Error("longer than it says");
 			// No piece is kept: there is memory for one copy of the rows.
 			const cut = Math.max(0, Math.min(piece.length, rows - from));
 			guest.piece(piece.subarray(0, cut));
-			if (guest.memory.buffer.byteLength > MOST_MEMORY) throw refused("there is no memory for its rows here");
+			if (guest.memory.buffer.byteLength > MOST_MEMORY) throw new Error("there is no memory for its rows here");
 			edge.set(piece.subarray(cut), Math.max(0, from - rows));
 			from += piece.length;
 		};
@@ -319,7 +320,7 @@ export class Replica {
 		await this.#unpack(named, (piece, plain) => {
 			if (plain > 0) take(piece, plain);
 			else unsaid += piece.length;
-			if (unsaid > MOST_SNAPSHOT) throw refused("there is no memory for it here");
+			if (unsaid > MOST_SNAPSHOT) throw new Error("there is no memory for it here");
 		});
 		// Where the frame does not say how long it is, all was counted first.
 		if (unsaid > 0) await this.#unpack(named, (piece) => take(piece, unsaid));
@@ -341,21 +342,25 @@ export class Replica {
 		const digest = createHash("sha256");
 		let plain = -1;
 		let bytes = 0;
-		await pipeline(
-			async function* () {
-				for await (const chunk of response.body ?? []) {
-					if (plain < 0) plain = contentSize(chunk);
-					digest.update(chunk);
-					bytes += chunk.length;
-					if (bytes > named.bytes) throw refused("longer than was signed");
-					yield chunk;
-				}
-			},
-			zlib.createZstdDecompress({ chunkSize: PIECE }),
-			async (/** @type {AsyncIterable<Uint8Array>} */ pieces) => {
-				for await (const piece of pieces) take(piece, plain);
-			},
-		);
+		try {
+			await pipeline(
+				async function* () {
+					for await (const chunk of response.body ?? []) {
+						if (plain < 0) plain = contentSize(chunk);
+						digest.update(chunk);
+						bytes += chunk.length;
+						if (bytes > named.bytes) throw new Error("longer than was signed");
+						yield chunk;
+					}
+				},
+				zlib.createZstdDecompress({ chunkSize: PIECE }),
+				async (/** @type {AsyncIterable<Uint8Array>} */ pieces) => {
+					for await (const piece of pieces) take(piece, plain);
+				},
+			);
+		} catch (error) {
+			throw new Error("snapshot refused", { cause: error });
+		}
 		if (digest.digest("hex") !== named.digest) throw refused("not the one that was signed");
 	}
 
