@@ -11,6 +11,7 @@ import (
 
 	"webring/core/api"
 	"webring/edge/content"
+	"webring/edge/pages"
 	"webring/edge/uri"
 )
 
@@ -107,6 +108,9 @@ func besideQuery(given *fasthttp.Args, parameters []string, longest int) (query 
 			if len(v) > 0 && len(v) <= longest {
 				var args fasthttp.Args
 				args.SetBytesV(name, v)
+				if words := pages.Words(string(v)); name == "q" && words != "" {
+					args.Set(name, words)
+				}
 				query = strings.TrimPrefix(query+"&"+args.String(), "&")
 				break
 			}
@@ -136,7 +140,11 @@ func (s *Shell) answerBeside(ctx *fasthttp.RequestCtx, path, query string) {
 	}
 	var room [512]byte
 	age := fmt.Sprintf("public, max-age=%d, stale-while-revalidate=60, stale-if-error=86400", d.MaxAge)
-	lines, status, body, _ := content.New(d.Media, d.Body).AppendAnswer(room[:0], &ctx.Request.Header, age)
+	fields := room[:0]
+	if d.Seq > 0 {
+		fields = content.AppendNumberField(fields, "Webring-Seq", int64(d.Seq))
+	}
+	lines, status, body, _ := content.New(d.Media, d.Body).AppendAnswer(fields, &ctx.Request.Header, age)
 	setFields(ctx, lines)
 	ctx.SetStatusCode(status)
 	ctx.Response.SetBodyRaw(body)

@@ -146,6 +146,7 @@ func TestSearchesAreTheOrigins(t *testing.T) {
 	for _, slow := range []string{"", unusual} {
 		for target, want := range map[string]string{
 			"/api/ring?q=a": "?q=a", "/api/ring?page=2&q=caf%C3%A9+x&other=1&limit=3": "?q=caf%C3%A9+x&limit=3&page=2", "/api/ring?%71=a": "?q=a",
+			"/api/ring?q=+CAFE%CC%81%20%20X+&q=y": "?q=caf%C3%A9+x", "/api/ring?q=+": "?q=+",
 			"/api/ring?q=&q=b&q=c&kind=mcp": "?q=b&kind=mcp", "/api/ring?category=x%26q%3Dy&q=%26": "?q=%26&category=x%26q%3Dy", "/api/%72ing?q=a": "?q=a",
 			"/api/ring": "", "/api/ring?q=": "", "/api/ring?q": "", "/api/ring?category=sqlite": "", "/api/ring?category=%71": "", "/api/ring?category=x%26q%3Dy": "", "/api/leaderboard?q=a": "", "/api/ring/next?q=a": "",
 		} {

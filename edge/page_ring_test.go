@@ -33,7 +33,7 @@ func TestTheRingIsSearchedAndSorted(t *testing.T) {
 	for target, want := range map[string][]string{
 		"/ring?q=caf%C3%A9+%3Cb%3E&kind=mcp&page=2": {"Found &lt;first&gt;", "Members 51 to 52 of 120", "<bdi>café &lt;b&gt;</bdi>",
 			`href="ring?kind=mcp&amp;page=3&amp;q=caf%C3%A9+%3Cb%3E"`, `href="ring?kind=agent&amp;q=caf%C3%A9+%3Cb%3E"`, `name="kind" value="mcp"`},
-		"/ring?q=nobody":               {"Nobody is found.", `href="random"`, `href="join"`},
+		"/ring?q=nobody":               {"No member is found.", `href="random"`, `href="join"`},
 		"/ring?q=nobody&kind=mcp":      {`href="ring?q=nobody"`},
 		"/ring?q=away":                 {"does not answer at present", `href="ring"`, `value="away"`},
 		"/ring?q=%3F%3F":               {"at least one letter or digit"},
@@ -60,6 +60,36 @@ func TestTheRingIsSearchedAndSorted(t *testing.T) {
 	newest := s.get("/ring?sort=newest").body
 	if first, last := strings.Index(newest, ">Gamma<"), strings.LastIndex(newest, ">Alpha &amp; Co<"); first < 0 || last < first {
 		t.Errorf("the newest at %d, the first to join at %d", first, last)
+	}
+	// As Markdown, it has the same members in the same order.
+	for _, target := range []string{"/ring?sort=newest", "/ring?sort=newest&kind=agent", "/categories/general?sort=newest", "/ring?sort=newest&q=word"} {
+		asked = ""
+		var places [2][3]int
+		for i, accept := range []string{"text/html", "text/markdown"} {
+			body := s.get(target, "Accept", accept).body
+			if _, rows, is := strings.Cut(body, "<tbody>"); is {
+				body = rows
+			} else if _, rows, is = strings.Cut(body, "All as JSON"); is {
+				body = rows
+			}
+			for n, name := range []string{"alpha.example", "beta.example", "gamma.example"} {
+				places[i][n] = strings.Index(body, name)
+			}
+		}
+		html, markdown := places[0], places[1]
+		for n := range html {
+			for m := range html {
+				if (html[n] < html[m]) != (markdown[n] < markdown[m]) || (html[n] < 0) != (markdown[n] < 0) {
+					t.Errorf("%s: members at %v, as Markdown at %v", target, html, markdown)
+				}
+			}
+		}
+		if html[1] >= 0 && html[2] > html[1] || asked != "" && asked != "q=word&limit=50&offset=70" {
+			t.Errorf("%s: members at %v, asked for %s", target, html, asked)
+		}
+	}
+	if body := s.get("/ring?sort=newest&page=2", "Accept", "text/markdown").body; !strings.Contains(body, "3 members, the newest first. All") {
+		t.Errorf("%s", body)
 	}
 	if body := s.get("/ring?q=away", "Accept", "text/markdown").body; !strings.Contains(body, "does not answer at present") {
 		t.Errorf("%s", body)

@@ -116,19 +116,19 @@ func (s *Shell) negotiated(get func(path string, h fasthttp.RequestHandler), pat
 // markdown answers with a page as Markdown.
 func (s *Shell) markdown(ctx *fasthttp.RequestCtx) {
 	sent, _ := uri.Target(&ctx.Request.Header)
-	target, path, query := pages.Target(sent)
+	target, path, query := pages.MarkdownTarget(sent)
 	d, ok := pages.Markdown(path, query.String())
 	if !ok {
 		s.problem(ctx, noSuchPath)
 		return
 	}
-	s.publish(ctx, "markdown "+target, d)
+	s.publish(ctx, "markdown "+target, d, query)
 }
 
 // documents adds what is published for programs to the table of paths.
 func (s *Shell) documents(get func(path string, h fasthttp.RequestHandler)) {
 	for _, d := range describe.Documents() {
-		get(d.Path, func(ctx *fasthttp.RequestCtx) { s.publish(ctx, d.Path, d) })
+		get(d.Path, func(ctx *fasthttp.RequestCtx) { s.publish(ctx, d.Path, d, nil) })
 	}
 	// The parts of documents that a large ring has several of, and the skills.
 	folders := []string{"/sitemaps/{name:*}", "/opml/{name:*}", "/ai-catalogs/{name:*}", "/.well-known/agent-skills/{name:*}"}
@@ -144,7 +144,7 @@ func (s *Shell) documents(get func(path string, h fasthttp.RequestHandler)) {
 				s.problem(ctx, noSuchPath)
 				return
 			}
-			s.publish(ctx, path, d)
+			s.publish(ctx, path, d, nil)
 		})
 	}
 }
@@ -161,11 +161,12 @@ func (s *Shell) describedSite(cfg *Config) describe.Site {
 	}
 }
 
-// publish sends a document. key names it among everything that is cached.
-func (s *Shell) publish(ctx *fasthttp.RequestCtx, key string, d describe.Document) {
+// publish sends a document. key names it among everything that is cached, and query has what
+// it depends on, nil for nothing.
+func (s *Shell) publish(ctx *fasthttp.RequestCtx, key string, d describe.Document, query *fasthttp.Args) {
 	g := s.core.enter()
 	defer g.leave()
-	p, failed := s.pages.Document(g, key, d)
+	p, failed := s.pages.Document(g, key, d, query)
 	if failed == nil && d.Link != "" {
 		setHeader(ctx, "Link", d.Link)
 	}
@@ -177,6 +178,28 @@ const checkTime = 25 * time.Second
 
 var notForm = refusal{api.InvalidRequest, "The body must be a form, sent as application/x-www-form-urlencoded.",
 	`,"errors":[{"pointer":"","detail":"Content-Type must be application/x-www-form-urlencoded."}]`}
+
+// foreignForm refuses a form that a page of another site has sent: what it holds would stand
+// on a page of this ring, in the words of a stranger.
+var foreignForm = refusal{api.OriginNotAllowed, "The form was filled in by a page of another site. It was not looked at.", ""}
+
+// isForeign says whether a browser sends a request for a page of another site (Fetch Metadata,
+// Sec-Fetch-Site). Browsers say so over TLS; programs do not, and are not asked.
+func isForeign(h *fasthttp.RequestHeader) bool {
+	from := h.Peek("Sec-Fetch-Site")
+	return bytes.EqualFold(from, []byte("cross-site")) || bytes.EqualFold(from, []byte("same-site"))
+}
+
+// ownForm has h answer the forms that pages of this ring send, or a person by hand.
+func (s *Shell) ownForm(h Handler) Handler {
+	return func(ctx *fasthttp.RequestCtx, client string, secure bool) {
+		if isForeign(&ctx.Request.Header) {
+			s.problem(ctx, foreignForm)
+			return
+		}
+		h(ctx, client, secure)
+	}
+}
 
 // check answers the form of the join page with the page, the draft in it, and
 // what was found.

@@ -193,6 +193,7 @@ type Join struct {
 	Categories  []Category
 	Draft       Draft
 	Checked     *Checked // nil before a check
+	Foreign     bool     // another site has sent a draft, which is not shown
 }
 
 // Draft is the form as it was filled in.
@@ -272,7 +273,7 @@ type Error struct {
 	Code      string // of the problem
 	Explained bool   // there is a page about the code
 	RequestID string // "" when it is not known
-	Empty     bool   // nobody is in the ring: nothing can be found, and no member is next
+	Empty     bool   // the ring has no members, so the page offers neither a search nor a random one
 
 	Again, AgainWords string // relative address of what may be loaded instead, or "", and its name
 }

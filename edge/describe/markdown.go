@@ -39,10 +39,6 @@ func Page(path, query string) (d Document, ok bool) {
 	return d, true
 }
 
-// ListRows is how many members a page of the ring, of a category or of the leaderboard
-// lists, as HTML and as Markdown alike: they are one page in two forms.
-const ListRows = 50
-
 // CategoryInUse is the target of a read that is refused if no member is in a category.
 // The page of a category asks it first: otherwise it would show any words in its path
 // as a heading.
@@ -127,48 +123,44 @@ func markdownList(s *Source, path, category, query string) ([]byte, error) {
 	if err != nil {
 		asked = nil
 	}
-	// The page's own parameters alone, and no longer pages than it has.
-	filter, title := url.Values{"limit": {strconv.Itoa(ListRows)}}, "The ring"
-	words := ""
+	l := memberList{page: asked.Get("page"), kind: asked.Get("kind"), category: category, newest: asked.Get("sort") == "newest"}
+	title := "The ring"
 	if category == "" {
-		category, words = asked.Get("category"), asked.Get("q")
+		l.category, l.words = asked.Get("category"), asked.Get("q")
 	}
-	for _, name := range []string{"kind", "page"} {
-		if v := asked.Get(name); v != "" {
-			filter.Set(name, v)
-		}
-	}
-	if category != "" {
-		if err := s.read(CategoryInUse(category), &struct{}{}); err != nil {
+	if l.category != "" {
+		if err := s.read(CategoryInUse(l.category), &struct{}{}); err != nil {
 			return nil, err
 		}
-		filter.Set("category", category)
-		title = "Category " + category
+		title = "Category " + l.category
 	}
-	var doc struct {
-		Total, Count, Offset int
-		Members              []Member
-	}
-	if err := s.read("/api/ring?"+filter.Encode(), &doc); err != nil {
+	doc, found, err := l.read(s)
+	if err != nil {
 		return nil, err
 	}
 	var b strings.Builder
 	head(&b, &ring, inMarkdown(ring.Name)+": "+inMarkdown(title))
-	if words != "" { // only the origin searches
-		doc.Total, doc.Count, doc.Offset, doc.Members = 0, 0, 0, nil
-		if !s.beside("/api/ring?q="+url.QueryEscape(words)+"&"+filter.Encode(), &doc) {
-			b.WriteString("The search does not answer at present, or these words cannot be searched for: at most eight, of 100 characters.\n")
-			return []byte(b.String()), nil
-		}
-		fmt.Fprintf(&b, "Found with the words %s: ", inMarkdown(words))
+	if !found {
+		b.WriteString("The search does not answer at present, or these words cannot be searched for: at most eight, of 100 characters.\n")
+		return []byte(b.String()), nil
+	}
+	if l.words != "" {
+		fmt.Fprintf(&b, "Found with the words %s: ", inMarkdown(l.words))
 	}
 	fmt.Fprintf(&b, "%d members", doc.Total)
+	if l.newest {
+		b.WriteString(", the newest first")
+	}
 	if doc.Count > 0 {
 		fmt.Fprintf(&b, ", these from number %d on", doc.Offset+1)
 	}
 	fmt.Fprintf(&b, ". All as JSON: <%s/api/ring>\n\n", ring.Base)
 	for _, m := range doc.Members {
-		fmt.Fprintf(&b, "%d. %s (%s, %s) %s", m.Position, inMarkdown(m.Name), m.Kind, inMarkdown(m.Category), address(m.URL))
+		number := strconv.Itoa(m.Position) + "."
+		if l.newest { // numbers of a list of Markdown do not fall
+			number = "- Number " + strconv.Itoa(m.Position) + ":"
+		}
+		fmt.Fprintf(&b, "%s %s (%s, %s) %s", number, inMarkdown(m.Name), m.Kind, inMarkdown(m.Category), address(m.URL))
 		if m.Health == "asleep" {
 			b.WriteString(" (asleep since " + day(m.HealthSince) + ")")
 		}
@@ -179,7 +171,7 @@ func markdownList(s *Source, path, category, query string) ([]byte, error) {
 	}
 	if shown := doc.Offset + doc.Count; doc.Count > 0 && shown < doc.Total {
 		next := url.Values{"page": {strconv.Itoa(shown/ListRows + 1)}}
-		for _, name := range []string{"q", "kind", "category"} {
+		for _, name := range []string{"q", "kind", "category", "sort"} {
 			if v := asked.Get(name); v != "" {
 				next.Set(name, v)
 			}

@@ -126,6 +126,10 @@ func (s *Pages) draw(c Core, v View, target, path string, query *fasthttp.Args, 
 		}
 	}
 	p.entry.Value = p
-	c.Cache().Put(key, p.entry, made.Size())
+	// There are more values of parameters than a cache has room for: a page with some is
+	// cached when it is asked for again.
+	if query.Len() == 0 || before != nil || c.Cache().Again(key) {
+		c.Cache().Put(key, p.entry, made.Size())
+	}
 	return p, nil
 }

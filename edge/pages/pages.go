@@ -99,45 +99,38 @@ func LeadsDeeper(path []byte) bool {
 // answer.
 type View func(r *reader, path string, query *fasthttp.Args) *content.Content
 
-// pageParameters are what the page at a path looks at in a query, in the order in
-// which the target of a cached page spells them.
-func pageParameters(path string) []string {
-	switch {
-	case path == "/ring":
-		return []string{"q", "kind", "category", "sort", "page"}
-	case strings.HasPrefix(path, categoriesPath):
-		return []string{"kind", "sort", "page"}
-	case path == leaderboardPath:
-		return []string{"page"}
-	case path == "/embed":
-		return []string{"from"}
-	case strings.HasPrefix(path, membersPath):
-		return []string{"amount"}
-	}
-	return nil
-}
-
-// maxParameter is the longest value of a parameter, or of a segment of a path, that is
-// looked at.
-const maxParameter = 300
-
 // Target gives the name under which the page at a target is cached, its path and its
-// query: of the parameters only what the page looks at, so that others make no new page.
+// query: of the parameters only what the page looks at, each value in one spelling, so that
+// others make no new page.
 func Target(sent []byte) (target, path string, query *fasthttp.Args) {
 	at, raw, asked := bytes.Cut(sent, []byte("?"))
 	path = string(uri.Decode(at))
-	looked := pageParameters(path)
+	return pageTarget(path, raw, asked, pageParameters(path))
+}
+
+// MarkdownTarget is Target for the Markdown of a page, which names no bid.
+func MarkdownTarget(sent []byte) (target, path string, query *fasthttp.Args) {
+	at, raw, asked := bytes.Cut(sent, []byte("?"))
+	if path = string(uri.Decode(at)); strings.HasPrefix(path, membersPath) {
+		return path, path, &noQuery
+	}
+	return pageTarget(path, raw, asked, pageParameters(path))
+}
+
+func pageTarget(path string, raw []byte, asked bool, looked []string) (string, string, *fasthttp.Args) {
 	if !asked || len(raw) == 0 || len(looked) == 0 {
 		return path, path, &noQuery
 	}
 	var all fasthttp.Args
 	all.ParseBytes(raw)
-	query = new(fasthttp.Args)
+	query := new(fasthttp.Args)
 	for _, name := range looked {
 		values := all.PeekMulti(name)
 		// Without a value a parameter is absent.
 		if i := slices.IndexFunc(values, func(v []byte) bool { return len(v) > 0 }); i >= 0 && len(values[i]) <= maxParameter {
-			query.SetBytesV(name, values[i])
+			if v := spelling(name, string(values[i])); v != "" {
+				query.Set(name, v)
+			}
 		}
 	}
 	if query.Len() == 0 {

@@ -34,7 +34,7 @@ func text(query *fasthttp.Args, name string) string {
 // finds.
 func (r *reader) list(path, category string, query *fasthttp.Args) *content.Content {
 	kind, page, words := text(query, "kind"), text(query, "page"), strings.TrimSpace(text(query, "q"))
-	newest := text(query, "sort") == "newest"
+	newest := text(query, "sort") == newestFirst
 	filter := url.Values{}
 	for name, value := range map[string]string{"category": category, "kind": kind} {
 		if value != "" {
@@ -62,15 +62,18 @@ func (r *reader) list(path, category string, query *fasthttp.Args) *content.Cont
 	if !there {
 		return nil
 	}
-	title := "The ring"
+	title, description := "The ring", "All members of the ring, in the order of joining."
+	if newest {
+		description = "All members of the ring, the newest first."
+	}
 	if category != "" {
-		title = "Category " + category
+		title, description = "Category "+category, "The members of the ring in the category "+category+"."
 	}
 	if words != "" {
-		title = "Search: " + words
+		title, description = "Search: "+words, "A search in the names, hosts and slugs of the ring's members."
 	}
 	view := templates.Ring{
-		Page: v.about.frame(path, title+" – "+v.about.Name, "The members of the ring in the order in which they joined."),
+		Page: v.about.frame(path, title+" – "+v.about.Name, description),
 		Kind: kind, Category: category, Query: words, Newest: newest, Search: state,
 		Members: some.Total, Categories: v.categories, Picture: v.picture(&board),
 	}
@@ -121,27 +124,13 @@ func (r *reader) part(filter url.Values, page string, newest bool, some *listDoc
 		return false
 	}
 	some.Total = all.Total
-	offset, count := fromTheEnd(all.Total, page)
+	offset, count := describe.FromTheEnd(all.Total, page)
 	if count == 0 {
 		return true
 	}
 	filter.Set("offset", strconv.Itoa(offset))
 	filter.Set("limit", strconv.Itoa(count))
 	return r.document("/api/ring?"+filter.Encode(), some)
-}
-
-// fromTheEnd gives the part of so many members that a page shows when the last to join come
-// first.
-func fromTheEnd(total int, page string) (offset, count int) {
-	number, err := strconv.Atoi(page)
-	if page == "" {
-		number, err = 1, nil
-	}
-	if err != nil || number < 1 || number > total/describe.ListRows+1 {
-		return 0, 0
-	}
-	end := total - (number-1)*describe.ListRows
-	return max(end-describe.ListRows, 0), min(end, describe.ListRows)
 }
 
 // The bounds of a search, which the origin has.
@@ -156,30 +145,20 @@ func (r *reader) search(words, kind, category, page string, newest bool) (some l
 		!strings.ContainsFunc(words, func(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) }) {
 		return some, templates.SearchBad
 	}
-	query := ""
-	for _, p := range [...][2]string{{"q", words}, {"kind", kind}, {"category", category}} {
-		if p[1] != "" {
-			query += "&" + p[0] + "=" + url.QueryEscape(p[1])
-		}
-	}
-	query = query[1:]
-	rest := "&limit=" + strconv.Itoa(describe.ListRows)
-	if page != "" {
-		rest += "&page=" + url.QueryEscape(page)
-	}
+	part := describe.PagePart(page)
 	if newest {
 		var all listDocument
-		if !r.beside("/api/ring", query+"&limit=1", &all) {
+		if !r.beside("/api/ring", describe.ListQuery(words, kind, category, "limit=1"), &all) {
 			return some, templates.SearchAway
 		}
-		offset, count := fromTheEnd(all.Total, page)
+		offset, count := describe.FromTheEnd(all.Total, page)
 		if count == 0 {
 			some.Total = all.Total
 			return some, templates.Searched
 		}
-		rest = "&limit=" + strconv.Itoa(count) + "&offset=" + strconv.Itoa(offset)
+		part = "limit=" + strconv.Itoa(count) + "&offset=" + strconv.Itoa(offset)
 	}
-	if !r.beside("/api/ring", query+rest, &some) {
+	if !r.beside("/api/ring", describe.ListQuery(words, kind, category, part), &some) {
 		return listDocument{}, templates.SearchAway
 	}
 	return some, templates.Searched

@@ -22,7 +22,8 @@ type survey struct {
 const (
 	// sampled is how many members the picture of a large ring shows beside the first.
 	sampled = 80
-	// standings is the first by standing, who always have their ray in the picture.
+	// standings is the target of the first forty members by standing. The picture always shows
+	// these.
 	standings = "/api/leaderboard?limit=40"
 	// listedCategories is how many categories pages list.
 	listedCategories = 40

@@ -2,6 +2,9 @@ package relay
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
 	"net/http"
 	"strconv"
 	"strings"
@@ -18,6 +21,9 @@ const (
 	cacheBytes = 8 << 20
 	// askTime bounds one question to the origin.
 	askTime = 5 * time.Second
+	// askAgainTime is how long a reader waits for the answer to a question that has failed
+	// before.
+	askAgainTime = 250 * time.Millisecond
 	// refusedAge is for how many seconds a refusal is cached, and what is shown while the
 	// origin cannot be reached before it is asked again.
 	refusedAge = 5
@@ -30,22 +36,26 @@ type Ask func(ctx context.Context, target string) (status int, header http.Heade
 
 // Relay passes documents on. Its functions may be called concurrently.
 type Relay struct {
-	ask     Ask
-	baseURL func() string
-	now     func() time.Time
-	held    *cache.Cache
-	asking  singleflight.Group
+	ask       Ask
+	baseURL   func() string
+	withdrawn func() uint64
+	now       func() time.Time
+	held      *cache.Cache
+	asking    singleflight.Group
+	failures  failures
 }
 
-// New prepares a relay. baseURL is what links begin with.
-func New(ask Ask, baseURL func() string, now func() time.Time) *Relay {
-	return &Relay{ask: ask, baseURL: baseURL, now: now, held: cache.New(cacheBytes)}
+// New prepares a relay. baseURL is what links begin with. withdrawn gives the ledger position
+// from which on no words are shown that were withdrawn: of an earlier one no document is
+// shown that has words of members.
+func New(ask Ask, baseURL func() string, withdrawn func() uint64, now func() time.Time) *Relay {
+	return &Relay{ask: ask, baseURL: baseURL, withdrawn: withdrawn, now: now, held: cache.New(cacheBytes), failures: failures{seed: maphash.MakeSeed()}}
 }
 
-// held is a document with when it came.
+// held is a document with when it came, and until when it is fresh.
 type held struct {
 	api.Document
-	at time.Time
+	at, until time.Time
 }
 
 // Document gives what the origin has answered, or answers to a GET for path and query. When
@@ -55,26 +65,45 @@ func (r *Relay) Document(ctx context.Context, path, query string) api.Document {
 	if query != "" {
 		target += "?" + query
 	}
-	key := r.held.Key([]byte(target))
-	e := r.held.Get(key)
-	if e != nil && e.Holds("", 0, r.now().Unix()) {
-		return e.Value.(*held).left(r.now())
+	now := r.now()
+	h := r.find(target, now)
+	if h != nil && now.Before(h.until) {
+		return h.left(now)
 	}
-	result := r.asking.DoChan(target, func() (any, error) { return r.fetch(target) })
+	failing, ask := r.failures.turn(target, now)
+	if !ask {
+		return r.without(h)
+	}
+	var late <-chan time.Time
+	if failing {
+		late = time.After(askAgainTime)
+	}
 	select {
-	case got := <-result:
+	case got := <-r.asking.DoChan(target, func() (any, error) { return r.fetch(target) }):
 		if got.Err == nil {
 			return got.Val.(*held).Document
 		}
 	case <-ctx.Done():
+	case <-late:
 	}
-	if e != nil && r.now().Sub(e.Value.(*held).at) < staleFor {
-		d := e.Value.(*held).Document
-		d.MaxAge = refusedAge
-		return d
-	}
-	return api.Refusal(r.baseURL(), api.PaymentsUnavailable, "Only the origin of this ring has what is at this address, and it cannot be reached. Other reads go on.", "")
+	return r.without(h)
 }
+
+// find gives the document that is cached for a target, if it may be shown.
+func (r *Relay) find(target string, now time.Time) *held {
+	e := r.held.Get(r.held.Key([]byte(target)))
+	if e == nil {
+		return nil
+	}
+	h := e.Value.(*held)
+	if now.Sub(h.at) >= staleFor || r.hasWithdrawn(&h.Document) {
+		return nil
+	}
+	return h
+}
+
+// hasWithdrawn says whether a document may have words of members that were withdrawn.
+func (r *Relay) hasWithdrawn(d *api.Document) bool { return d.Seq > 0 && d.Seq < r.withdrawn() }
 
 // left gives the document with the time for which it may still be kept.
 func (h *held) left(now time.Time) api.Document {
@@ -83,8 +112,20 @@ func (h *held) left(now time.Time) api.Document {
 	return d
 }
 
+// without gives what is shown while the origin does not answer: the last document, or a
+// problem if there is none.
+func (r *Relay) without(last *held) api.Document {
+	if last != nil && !r.hasWithdrawn(&last.Document) {
+		d := last.Document
+		d.MaxAge = refusedAge
+		return d
+	}
+	return api.Refusal(r.baseURL(), api.PaymentsUnavailable, "Only the origin of this ring has what is at this address, and it cannot be reached. Other reads go on.", "")
+}
+
 // fetch asks the origin, and caches what it answers.
-func (r *Relay) fetch(target string) (*held, error) {
+func (r *Relay) fetch(target string) (h *held, err error) {
+	defer func() { r.failures.ended(target, r.now(), err) }()
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()
 	status, header, body, err := r.ask(ctx, target)
@@ -92,23 +133,36 @@ func (r *Relay) fetch(target string) (*held, error) {
 		return nil, err
 	}
 	if status >= 500 || status == http.StatusTooManyRequests {
-		return nil, errStatus(status)
+		return nil, fmt.Errorf("relay: status %d", status)
 	}
-	h := &held{api.Document{Status: status, Media: header.Get("Content-Type"), Body: body}, r.now()}
+	d := api.Document{Status: status, Media: header.Get("Content-Type"), Body: body}
+	if d.Seq, err = position(header.Get("Webring-Seq")); err != nil {
+		return nil, err
+	}
+	if r.hasWithdrawn(&d) {
+		return nil, errBehind
+	}
 	age := refusedAge
 	if status == http.StatusOK {
-		h.MaxAge = maxAge(header.Get("Cache-Control"))
-		age = h.MaxAge
+		d.MaxAge = maxAge(header.Get("Cache-Control"))
+		age = d.MaxAge
 	}
-	now := h.at.Unix()
-	e := &cache.Entry{Since: 0, Until: now + int64(age), Value: h}
-	r.held.Put(r.held.Key([]byte(target)), e, len(body)+len(h.Media))
+	now := r.now()
+	h = &held{d, now, now.Add(time.Duration(age) * time.Second)}
+	r.held.Put(r.held.Key([]byte(target)), &cache.Entry{Value: h}, len(body)+len(h.Media))
 	return h, nil
 }
 
-type errStatus int
+// errBehind says that who answered is behind this edge: a node of a cluster that follows.
+var errBehind = errors.New("relay: the answer may have words that were withdrawn since")
 
-func (e errStatus) Error() string { return "relay: status " + strconv.Itoa(int(e)) }
+// position reads a Webring-Seq field, 0 without one.
+func position(field string) (uint64, error) {
+	if field == "" {
+		return 0, nil
+	}
+	return strconv.ParseUint(field, 10, 64)
+}
 
 // maxAge reads max-age of a Cache-Control field, 0 without one.
 func maxAge(field string) int {

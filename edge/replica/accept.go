@@ -133,6 +133,7 @@ func (r *Replica) catchUp(ctx context.Context, to snap.Checkpoint, signed []byte
 	if err != nil {
 		return errors.Join(err, c.Close())
 	}
+	r.withdrawn.Store(to.Size) // the records between were not searched
 	r.show(c)
 	r.moveTo(signed, to, tree, last, true)
 	r.dropUnsearched(to)

@@ -54,6 +54,7 @@ func (r *Replica) boot(ctx context.Context, to snap.Checkpoint, signed []byte) e
 		return errors.Join(err, c.Close())
 	}
 	r.floor = nil
+	r.withdrawn.Store(to.Size)
 	r.show(c)
 	if r.store != nil {
 		r.store.replayed = r.cfg.Replay
@@ -249,6 +250,7 @@ func (r *Replica) restoreFrom(ctx context.Context, at uint64, to snap.Checkpoint
 	if err != nil {
 		return errors.Join(err, c.Close())
 	}
+	r.withdrawn.Store(to.Size)
 	r.show(c)
 	r.setPosition(signed, to, s.tree, s.tail, true, to.Time)
 	r.forget(s.tail) // a snapshot's file on disk may still have the redacted words

@@ -41,6 +41,22 @@ func (r *Replica) forget(records []snap.Record) (some bool) {
 	return true
 }
 
+// withdraw looks through records that lead to a position, before readers see it, for events
+// that take words away.
+func (r *Replica) withdraw(records []snap.Record, to uint64) {
+	for i, record := range slices.Backward(records) {
+		e, err := core.DecodeEvent(record.Event)
+		if err != nil {
+			continue // no core folds it
+		}
+		switch e.(type) {
+		case *core.Left, *core.Removed, *core.Hidden, *core.Changed, *core.Moved:
+			r.withdrawn.Store(to - uint64(len(records)-i-1))
+			return
+		}
+	}
+}
+
 // forgetSnapshots drops the snapshots of fewer events, and takes no such ones from then
 // on. A restart does not need them. Followers that would begin with one wait for the next,
 // which an origin makes after a redaction.

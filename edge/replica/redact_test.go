@@ -54,6 +54,47 @@ func TestRedactedWordsAreForgotten(t *testing.T) {
 	again.agrees(o)
 }
 
+// What shows words of members learns of the last event that took some away. Events that
+// nobody has looked at count as such.
+func TestWithdrawnWordsAreKnown(t *testing.T) {
+	o := newOrigin(t)
+	o.join("a", "unwanted", "b")
+	o.sign()
+	dir := t.TempDir()
+	f := o.booted(func(c *Config) { c.Dir = dir })
+	want := func(f *follower, want uint64) {
+		t.Helper()
+		if got := f.Withdrawn(); got != want {
+			t.Errorf("of position %d, want %d", got, want)
+		}
+	}
+	takes := func(seq uint64) {
+		t.Helper()
+		f.takes(o.sign())
+		want(f, seq)
+	}
+	want(f, o.at.Size)
+	booted := o.at.Size
+	o.join("c")
+	takes(booted)
+	for i, event := range []func(stamp int64) core.Event{
+		func(stamp int64) core.Event { return &core.Hidden{Stamp: stamp, Member: "a"} },
+		func(stamp int64) core.Event {
+			return &core.Removed{Stamp: stamp, Member: "unwanted", Reason: "asked", Redacted: true}
+		},
+		func(stamp int64) core.Event { return &core.Left{Stamp: stamp, Member: "b"} },
+	} {
+		o.add(event(time.Now().UnixMilli()), nil)
+		o.join(fmt.Sprint("later-", i), fmt.Sprint("last-", i))
+		takes(booted + 1 + uint64(i)*3 + 1)
+	}
+	again := o.newReplica(func(c *Config) { c.Dir = dir })
+	want(again, o.at.Size)
+	far(o)
+	f.takes(o.sign())
+	want(f, o.at.Size)
+}
+
 // A snapshot with such words goes, too, before there is another. Whoever is reading it
 // reads it to its end, and a restart without the origin shows what was shown.
 func TestSnapshotsWithRedactedWordsAreForgotten(t *testing.T) {

@@ -125,7 +125,9 @@ type Replica struct {
 	wake    chan struct{}
 	heard   atomic.Int64 // when the newest checkpoint came, ms
 	stamped atomic.Int64 // and when it was signed, ms
-	doubt   atomic.Bool  // what came last was not what was signed, so caches are bypassed
+
+	withdrawn atomic.Uint64 // what Withdrawn gives
+	doubt     atomic.Bool   // what came last was not what was signed, so caches are bypassed
 
 	unreachable atomic.Pointer[error] // why the core here does not come to the state that was signed last
 }
@@ -172,6 +174,12 @@ func New(ctx context.Context, cfg Config) (*Replica, error) {
 
 // Ready is closed when there is a state to show.
 func (r *Replica) Ready() <-chan struct{} { return r.ready }
+
+// Withdrawn is the position of the last event that took words of a member away: it left, was
+// removed or hidden, or has other words. What shows words of an earlier position may show
+// some that are not the ring's any more. It is known before readers see that position, and
+// may be too high.
+func (r *Replica) Withdrawn() uint64 { return r.withdrawn.Load() }
 
 // Stale says whether what is shown is behind the origin: no new checkpoint came for
 // [StaleAfter], the newest one is older than that, or this edge cannot reach the state

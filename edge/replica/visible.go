@@ -44,6 +44,7 @@ func (r *Replica) advance(ctx context.Context, records []snap.Record, to snap.Ch
 	if len(records) == 0 {
 		return nil
 	}
+	r.withdraw(records, to.Size)
 	refusal, err := r.shown.ApplyTo(records, to.State, r.lastGood)
 	if refusal == nil && err == nil {
 		if seq, state := r.shown.Digest(); seq == to.Size && state == to.State {

@@ -40,8 +40,7 @@ const FLOOR_KEY = "checkpoint";
 /** Says what is wrong. @type {(what: string, error: unknown) => void} */
 const complain = (what, error) => console.error(`${what}: ${explain(error)}`);
 
-/** @type {(ms: number) => Promise<void>} */
-const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+const sleep = (/** @type {number} */ ms) => new Promise((done) => setTimeout(done, ms));
 
 const refused = (/** @type {string} */ why) => new Error("snapshot refused", { cause: new Error(why) });
 

@@ -117,7 +117,7 @@ func Document(v *ledger.View, path, query string) (d api.Document, ahead bool) {
 	if err != nil {
 		panic(err) // it has no values that JSON lacks
 	}
-	return api.Document{Status: 200, Media: "application/json", Body: body, MaxAge: age}, ahead
+	return api.Document{Status: 200, Media: "application/json", Body: body, MaxAge: age, Seq: v.State().Seq()}, ahead
 }
 
 // readPage reads the parameters of the ring's news: since is nil when it is absent. refused

@@ -6,10 +6,12 @@
 //
 // An [Index] is a sorted list of words with the rows that have them, in memory and nowhere
 // else. The first search makes it from all rows; each later one first works in the events
-// since the one before. Rows that have changed are looked at one by one until there are so
-// many that they are worth being sorted in. Of a word the index has 16 bytes, and of a member
-// at most 24 words of 20 bytes together: that bounds its memory to 480 bytes a member, twice
-// while rows are sorted in. A member of three short names takes about 100.
+// since the one before. A search looks at up to 1024 changed rows one by one; when there are
+// more, they are sorted in first.
+//
+// An entry is 16 bytes of a word and a row, 20 in all, and a member has at most 24 of them. So
+// the index takes at most 480 bytes and one bit for each row of the ledger, and up to four
+// times as much while all rows are sorted in at once. A member of three short names takes about 100.
 //
 // A removed member leaves the memory of the index with the first search after it.
 package search

@@ -30,7 +30,7 @@ func (x *Index) Document(query string) api.Document {
 			return x.find(st, words), true
 		}, &r)
 	})
-	d := api.Document{Status: r.Status, Media: "application/json", Body: r.Body, MaxAge: age}
+	d := api.Document{Status: r.Status, Media: "application/json", Body: r.Body, MaxAge: age, Seq: r.Seq}
 	if r.Media == api.Problem {
 		d.Media = "application/problem+json"
 	}

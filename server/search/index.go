@@ -3,7 +3,6 @@ package search
 import (
 	"bytes"
 	"cmp"
-	"maps"
 	"slices"
 	"sync"
 
@@ -20,16 +19,18 @@ type Books interface {
 // Index finds members. Its functions may be called concurrently; one search runs at a time.
 type Index struct {
 	books Books
+	most  int // mostChanged, except in tests
 
 	mu      sync.Mutex
 	begun   bool
 	seq     uint64 // events that are worked in
 	entries []entry
-	changed map[core.Ordinal]struct{} // rows whose entries are not those of their present words
+	changed rowSet // rows that have changed since their entries were made; they may have none yet
+	changes int    // how many rows changed has
 }
 
 // New gives an index that is empty until the first search.
-func New(books Books) *Index { return &Index{books: books} }
+func New(books Books) *Index { return &Index{books: books, most: mostChanged} }
 
 // keySize is how many bytes of a word stand in an entry.
 const keySize = 16
@@ -50,8 +51,10 @@ func (e entry) compare(other entry) int {
 const (
 	// atOnce bounds how long the writer waits for a view of the ledger, in rows.
 	atOnce = 1 << 10
-	// mostChanged is how many rows are looked at one by one, beside a part of all entries.
-	mostChanged, part = 1 << 10, 64
+	// mostChanged is how many changed rows a search looks at one by one, at a few microseconds
+	// each. To sort them in costs tens of milliseconds for each million of entries, however
+	// few they are.
+	mostChanged = 1 << 10
 )
 
 // follow works in the events since the last time.
@@ -59,12 +62,10 @@ func (x *Index) follow() error {
 	if !x.begun {
 		rows := 0
 		x.books.View(func(v *ledger.View) { x.seq, rows = v.State().Seq(), v.State().Rows() })
-		all := make([]core.Ordinal, rows)
-		for i := range all {
-			all[i] = core.Ordinal(i)
+		for o := range rows {
+			x.change(core.Ordinal(o))
 		}
-		x.changed = map[core.Ordinal]struct{}{}
-		x.sortIn(all)
+		x.sortIn()
 		x.begun = true
 	}
 	forget := false
@@ -93,20 +94,32 @@ func (x *Index) follow() error {
 		x.books.View(func(v *ledger.View) {
 			for _, slug := range slugs {
 				if o, known := v.State().BySlug([]byte(slug)); known {
-					x.changed[o] = struct{}{}
+					x.change(o)
 				}
 			}
 		})
 		x.seq += uint64(len(records))
 	}
-	if forget || len(x.changed) > mostChanged+len(x.entries)/part {
-		x.sortIn(slices.Collect(maps.Keys(x.changed)))
+	if forget || x.changes > x.most {
+		x.sortIn()
 	}
 	return nil
 }
 
-// sortIn makes the entries of rows anew. What changes meanwhile is worked in later.
-func (x *Index) sortIn(rows []core.Ordinal) {
+// change notes that a row has changed.
+func (x *Index) change(o core.Ordinal) {
+	if x.changed = x.changed.reach(o); !x.changed.has(o) {
+		x.changed.add(o)
+		x.changes++
+	}
+}
+
+// sortIn makes the entries of the changed rows anew. What changes meanwhile is worked in later.
+func (x *Index) sortIn() {
+	rows := make([]core.Ordinal, 0, x.changes)
+	for o := range x.changed.rows {
+		rows = append(rows, o)
+	}
 	var fresh []entry
 	for some := range slices.Chunk(rows, atOnce) {
 		x.books.View(func(v *ledger.View) {
@@ -125,18 +138,32 @@ func (x *Index) sortIn(rows []core.Ordinal) {
 	}
 	slices.SortFunc(fresh, entry.compare)
 	fresh = slices.Compact(fresh) // words may have the same beginning
-	merged := make([]entry, 0, len(x.entries)+len(fresh))
-	for _, e := range x.entries {
-		if _, gone := x.changed[e.row]; gone {
-			continue
-		}
-		for len(fresh) > 0 && fresh[0].compare(e) < 0 {
-			merged, fresh = append(merged, fresh[0]), fresh[1:]
-		}
-		merged = append(merged, e)
-	}
-	x.entries = append(merged, fresh...)
+	kept := slices.DeleteFunc(x.entries, func(e entry) bool { return x.changed.has(e.row) })
+	x.entries = merge(kept, fresh)
 	clear(x.changed)
+	x.changes = 0
+}
+
+// merge gives the entries of two sorted lists as one, in the memory of the first if they fit.
+func merge(long, short []entry) []entry {
+	i, j := len(long), len(short)
+	merged := long
+	if cap(long) < i+j {
+		merged = make([]entry, i+j)
+		copy(merged, long)
+	}
+	merged = merged[:i+j]
+	// From the end, where there is room: no entry is overwritten before it has moved.
+	for j > 0 {
+		if i > 0 && merged[i-1].compare(short[j-1]) > 0 {
+			i--
+			merged[i+j] = merged[i]
+		} else {
+			j--
+			merged[i+j] = short[j]
+		}
+	}
+	return merged
 }
 
 // find gives the rows of the members in the ring that have words beginning with those asked
@@ -160,7 +187,7 @@ func (x *Index) find(st *core.State, asked []string) (found []core.Ordinal) {
 		m := st.Member(o)
 		return meet(asked, wordsOf(&m))
 	}
-	for o := range x.changed {
+	for o := range x.changed.rows {
 		if all.drop(o); st.Stands(o) && meets(o) {
 			all.add(o)
 		}

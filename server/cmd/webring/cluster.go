@@ -21,21 +21,23 @@ import (
 
 // clusterOptions are the flags of `webring cluster`.
 type clusterOptions struct {
-	data     string
-	cluster  clusterFlags
-	capacity int
-	force    bool
+	data          string
+	mppSecretFile string
+	cluster       clusterFlags
+	capacity      int
+	force         bool
 }
 
 func (o *clusterOptions) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring cluster", flag.ContinueOnError)
 	own := flag.NewFlagSet("", flag.ContinueOnError)
 	o.cluster.define(own)
-	only := []string{"data", "capacity"}
+	only := []string{"data", "capacity", "mpp-secret-file"}
 	own.VisitAll(func(f *flag.Flag) { only = append(only, f.Name) })
-	fs.Var(&configFile{only: only}, configName, "`file` of this node, as serve takes it: of it, data, capacity and what belongs to etcd is read")
+	fs.Var(&configFile{only: only}, configName, "`file` of this node, as serve takes it: of it, data, capacity, mpp-secret-file and what belongs to etcd is read")
 	fs.StringVar(&o.data, "data", "./data", "`folder` of this node")
 	fs.IntVar(&o.capacity, "capacity", 1_000_000, "init: `members` that can ever join, as for serve")
+	fs.StringVar(&o.mppSecretFile, "mpp-secret-file", "", "init: `file` with the key that signs challenges, as for serve (default: mpp-secret in the data folder)")
 	fs.BoolVar(&o.force, "force", false, "init: the ring begins with what this node has, whatever etcd has; what etcd alone has is lost")
 	o.cluster.define(fs)
 	return fs
@@ -248,6 +250,9 @@ func (o *clusterOptions) begin(out io.Writer) error {
 	}
 	if _, err := os.Lstat(filepath.Join(o.data, "head")); err != nil {
 		return fmt.Errorf("%s holds no ledger: start a new ring once without --etcd, or restore a backup of another node", o.data)
+	}
+	if err := needKeys(&options{data: o.data, mppSecretFile: o.mppSecretFile}); err != nil {
+		return err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	start, err := o.start(log)

@@ -54,6 +54,20 @@ func TestAnOriginBecomesAClusterAndASingleOneAgain(t *testing.T) {
 	// It begins with what the origin has, and makes the key that seals.
 	empty := &origin{t: t, data: t.TempDir()}
 	refused(empty, "holds no ledger", "init", "--node", "a")
+	key := filepath.Join(a.data, secretName)
+	aside := filepath.Join(t.TempDir(), secretName)
+	move := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	move(key, aside)
+	refused(a, key+" is missing", "init", "--node", "a")
+	if exists(filepath.Join(a.data, sealName)) || exists(filepath.Join(a.data, etcdstore.MarkerName)) {
+		t.Error("a command that was refused has begun a cluster")
+	}
+	move(aside, key)
 	if out := command(a, "init", "--node", "a"); !strings.Contains(out, sealName+" seals what lies in etcd") || !strings.Contains(out, "is the node a of the ring") {
 		t.Errorf("cluster init: %s", out)
 	}

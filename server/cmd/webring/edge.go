@@ -224,7 +224,7 @@ func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func()
 	for _, pattern := range onlyAtOrigin {
 		cfg.Others[pattern] = forwarder.Pass
 	}
-	counting := countHops(&cfg, forwarder)
+	counting := countHops(&cfg, forwarder, r)
 	shell, err := edge.New(cfg)
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"webring/edge/forward"
 	"webring/edge/hops"
 	"webring/edge/relay"
+	"webring/edge/replica"
 	"webring/edge/voucher"
 	"webring/server/ledger"
 	"webring/server/news"
@@ -28,16 +29,16 @@ const hopsPath = "/sync/hops"
 const ringPath = "/api/ring"
 
 // countHops has an edge count hops and report them, and show what its origin keeps beside
-// the ledger. Without a secret the origin takes no reports. run reports until its context
-// ends.
-func countHops(cfg *edge.Config, f *forward.Forwarder) (run func(ctx context.Context)) {
+// the ledger, but for words that r has seen withdrawn. Without a secret the origin takes no
+// reports. run reports until its context ends.
+func countHops(cfg *edge.Config, f *forward.Forwarder, r *replica.Replica) (run func(ctx context.Context)) {
 	cfg.Beside = relay.New(func(ctx context.Context, target string) (int, http.Header, []byte, error) {
 		a, err := f.Own(ctx, http.MethodGet, target, nil)
 		if err != nil {
 			return 0, nil, nil, err
 		}
 		return a.Status, a.Header, a.Body, nil
-	}, cfg.Core.BaseURL, time.Now).Document
+	}, cfg.Core.BaseURL, r.Withdrawn, time.Now).Document
 	if cfg.EdgeSecrets == nil {
 		return func(context.Context) {}
 	}

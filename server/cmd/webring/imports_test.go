@@ -33,7 +33,7 @@ var importLaw = map[string][]string{
 	"webring/edge/metrics":        {"std"},
 	"webring/edge/content":        {"std", "webring/core/api", "github.com/valyala/fasthttp", "github.com/andybalholm/brotli", "github.com/klauspost/compress/zstd"},
 	"webring/edge/pages": {"std", "webring/core/api", "webring/edge/cache", "webring/edge/card", "webring/edge/content", "webring/edge/describe", "webring/edge/uri", "webring/static", "webring/templates", "webring/wasm/module",
-		"github.com/valyala/fasthttp"},
+		"github.com/valyala/fasthttp", "golang.org/x/text/unicode/norm"},
 	"webring/edge/card":            {"std", "webring/static", "golang.org/x/image/font", "golang.org/x/image/font/sfnt", "golang.org/x/image/math/fixed", "golang.org/x/image/vector"},
 	"webring/edge/describe":        {"std", "webring/core/api", "github.com/gowebpki/jcs", "github.com/google/jsonschema-go/jsonschema"},
 	"webring/edge/mcp":             {"std", "webring/core/api", "webring/edge/describe", "github.com/gowebpki/jcs", "github.com/modelcontextprotocol/go-sdk/"},

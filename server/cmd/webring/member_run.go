@@ -102,7 +102,7 @@ func needKeys(o *options) error {
 	var errs []error
 	for _, path := range []string{secretPath(o), syncKeyPath(o.data)} {
 		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, fmt.Errorf("%s is missing, and must be the same on all nodes: restore a backup of another node into this folder", path))
+			errs = append(errs, fmt.Errorf("%s is missing, and must be the same on all nodes: start a ring that has none once without --etcd, or restore a backup of another node into an empty folder", path))
 		}
 	}
 	return errors.Join(errs...)
