@@ -577,7 +577,7 @@ func TestTheKeyOfAPictureIsTrue(t *testing.T) {
 	if lines != 40 {
 		t.Errorf("%d thin rays, of 40 others that are drawn", lines)
 	}
-	if !thin.MatchString(caption) || !strings.Contains(caption, "not among the first 40") {
+	if !thin.MatchString(caption) || !strings.Contains(caption, "below rank 40") {
 		t.Error("the key does not say what is thin:", caption)
 	}
 	p.Top[20].Standing = 1000
