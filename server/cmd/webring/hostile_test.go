@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -170,11 +171,16 @@ func (h *hostile) offer(plain []byte) {
 	h.t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	w, err := zstd.NewWriter(nil)
-	if err != nil {
+	// As one that earlier origins have made, the file does not say how long its content is.
+	var packed bytes.Buffer
+	w, err := zstd.NewWriter(&packed)
+	if err == nil {
+		_, err = w.Write(plain)
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
 		h.t.Fatal(err)
 	}
-	file := w.EncodeAll(plain, nil)
+	file := packed.Bytes()
 	digest := sha256.Sum256(file)
 	h.files["/sync/snapshot/"+hex.EncodeToString(digest[:])] = file
 	h.at.Snapshot = snap.Snapshot{Digest: digest, Bytes: int64(len(file)), Size: h.tree.Size()}
