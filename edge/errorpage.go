@@ -62,10 +62,19 @@ func (s *Shell) showError(ctx *fasthttp.RequestCtx) {
 	}
 	g := s.core.enter()
 	defer g.leave()
-	page := s.refusedDraft(ctx, g, path)
+	var page []byte
+	crowded := r.StatusCode() == fasthttp.StatusTooManyRequests
+	if !crowded {
+		page = s.refusedDraft(ctx, g, path)
+	}
 	if page == nil {
-		page = s.pages.ErrorPage(g, &pages.Failure{Method: string(h.Method()), Target: target, Status: r.StatusCode(), Body: r.Body(),
-			RetryAfter: string(r.Header.Peek("Retry-After")), Reads: s.findRead(ctx, path) != nil, RequestID: string(RequestID(ctx))})
+		f := &pages.Failure{Method: string(h.Method()), Target: target, Status: r.StatusCode(), Body: r.Body(),
+			RetryAfter: string(r.Header.Peek("Retry-After")), Reads: s.findRead(ctx, path) != nil, RequestID: string(RequestID(ctx))}
+		if crowded {
+			page = s.pages.CrowdedPage(g, f)
+		} else {
+			page = s.pages.ErrorPage(g, f)
+		}
 	}
 	r.Header.Del("ETag")
 	setFields(ctx, []byte(errorFields))
@@ -73,7 +82,8 @@ func (s *Shell) showError(ctx *fasthttp.RequestCtx) {
 }
 
 // refusedDraft is the join page with the draft in it that a form has sent and that could not be
-// checked, so that nobody fills it in again. It is nil for anything else.
+// checked, so that nobody fills it in again; without a draft if another site has sent it. It is
+// nil for anything else.
 func (s *Shell) refusedDraft(ctx *fasthttp.RequestCtx, g *generation, path []byte) []byte {
 	if !ctx.IsPost() || string(path) != pages.JoinPath {
 		return nil
@@ -81,6 +91,9 @@ func (s *Shell) refusedDraft(ctx *fasthttp.RequestCtx, g *generation, path []byt
 	var doc struct{ Detail, Code string }
 	if json.Unmarshal(ctx.Response.Body(), &doc) != nil || doc.Code == string(api.Internal) {
 		return nil
+	}
+	if isForeign(&ctx.Request.Header) {
+		return s.pages.ForeignJoin(g)
 	}
 	draft, ok := readDraft(ctx)
 	if !ok {

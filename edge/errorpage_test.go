@@ -104,8 +104,8 @@ func TestErrorsArePagesForPeople(t *testing.T) {
 		{s, "POST /join", api.InvalidRequest, "The form cannot be read", "", []way{random}},
 		{s, "GET /ring HTTP/1.1\r\nApi-Version: 2", api.UnsupportedAPIVersion, "This version", "", []way{random}},
 		{s, "GET /reports/x?y=1", api.NotLeader, "Try again in 2 seconds.", "../", []way{{"./x?y=1", "Try again"}, random}},
-		{empty, "GET /next", api.EmptyRing, "Nobody is here yet", "", []way{{"join", "Join as the first"}}},
-		{empty, "GET /nowhere", api.NotFound, "This page does not exist", "", []way{{"join", "Join as the first"}}},
+		{empty, "GET /next", api.EmptyRing, "Nobody is here yet", "", []way{{"join", "Be the first to join"}}},
+		{empty, "GET /nowhere", api.NotFound, "This page does not exist", "", []way{{"join", "Be the first to join"}}},
 		{closed, "GET /next?from=a", api.Internal, "Something went wrong here", "", []way{{"./next?from=a", "Try again"}, random}},
 		{closed, "GET /", api.Internal, "Something went wrong here", "", []way{{"./", "Try again"}, random}},
 		{broken, "GET /next", api.Internal, "The fault is not yours", "", []way{random}},
@@ -181,6 +181,63 @@ func TestTooManyRequestsIsAPage(t *testing.T) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
 	wantProblem(t, s.get("/next?from=alpha"), api.RateLimited)
+	// The page in the cache has the address, the request and the wait of each.
+	for target, again := range map[string]string{
+		"/members/alpha?amount=%22%3E": `href="./alpha?amount=%22%3E"`, "/members/x%3Cb%3E": `href="./x%3Cb%3E"`, "/a&b": `href="./a&amp;b"`, "/": `href="./"`,
+		"/" + strings.Repeat("a/", 9) + "b": `href="./b"`,
+	} {
+		for _, id := range []string{"first-request", "second-request"} {
+			r := s.get(target, "Accept", browsers, "X-Request-Id", id)
+			deep := strings.Count(target, "/") - 1
+			home := `href="` + strings.Repeat("../", deep) + `random"`
+			if deep > 8 {
+				home = `href="/random"`
+			}
+			for _, want := range []string{again + ">Try again</a>", "Request <code>" + id + "</code>", home} {
+				if r.status != 429 || !strings.Contains(r.body, want) {
+					t.Errorf("%s: %d, no %s in %s", target, r.status, want, r.body)
+				}
+			}
+		}
+	}
+	if r := s.get("/"+strings.Repeat("a", 700), "Accept", browsers); strings.Contains(r.body, "Try again</a>") || strings.Contains(r.body, "7d0c4f1b") {
+		t.Errorf("an address that is too long: %s", r.body)
+	}
+	for _, form := range []string{"name=x", ""} {
+		r := s.do("POST", "/join", form, "Content-Type", formType, "Accept", browsers)
+		if r.status != 429 || !strings.Contains(r.body, `href="./join">Back to the form</a>`) || strings.Contains(r.body, "7d0c4f1b") {
+			t.Errorf("a form: %d %s", r.status, r.body)
+		}
+	}
+}
+
+// Whoever asks too often costs no more with each further request: nothing is read for it, and
+// no page is drawn.
+func TestACrowdIsAnsweredFromTheCache(t *testing.T) {
+	asked := 0
+	ring := newRing(t)
+	s := serve(t, Config{Core: &fakeCore{serve: func(target []byte, a *api.Response) {
+		asked++
+		ring.Serve(target, a)
+		a.Seq = 7 // where this core stands
+	}}, RateLimit: 1, Now: newClock().Now, Check: func(context.Context, string, templates.Draft) templates.Checked { panic("asked") }})
+	ask := func() reply {
+		return s.do("POST", "/join", "name=x", "Content-Type", formType, "Accept", browsers)
+	}
+	s.get("/api")
+	asked = 0
+	if first := ask(); first.status != 429 || asked == 0 {
+		t.Fatalf("%d, %d documents: %s", first.status, asked, first.body)
+	}
+	asked = 0
+	for range 3 {
+		if again := ask(); again.status != 429 || !strings.Contains(again.body, "Too many requests") {
+			t.Errorf("%d %s", again.status, again.body)
+		}
+	}
+	if asked > 0 {
+		t.Errorf("%d documents were read for requests that are refused", asked)
+	}
 }
 
 // A hop that fails costs a program no more memory than before.
@@ -212,10 +269,25 @@ func BenchmarkErrorPage(b *testing.B) {
 	defer g.leave()
 	f := &pages.Failure{Method: "GET", Target: []byte("/members/nobody"), Status: 404, Reads: true, RequestID: "my-request",
 		Body: api.AppendProblem(nil, base, api.UnknownMember, "No member.", nil)}
-	b.ReportAllocs()
-	for b.Loop() {
-		s.pages.ErrorPage(g, f)
-	}
+	b.Run("page", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			s.pages.ErrorPage(g, f)
+		}
+	})
+	f.Status, f.RetryAfter, f.Body = 429, "17", api.AppendProblem(nil, base, api.RateLimited, "Too many.", nil)
+	b.Run("crowded", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			s.pages.CrowdedPage(g, f)
+		}
+	})
+	b.Run("draft", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			s.pages.Join(g, templates.Draft{Name: "x"}, templates.Checked{Refusal: "Too many.", Code: "rate_limited"})
+		}
+	})
 }
 
 // requestShown matches the id of a request in an error page.

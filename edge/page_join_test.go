@@ -110,6 +110,47 @@ func TestADraftThatCannotBeCheckedStaysOnThePage(t *testing.T) {
 	wantProblem(t, s.do("POST", "/join", form, "Content-Type", formType), api.PaymentsUnavailable)
 }
 
+// Nothing that another site has filled in stands on a page of the ring, or is looked at: not in
+// a form that it sends, and not in an address.
+func TestAnotherSiteFillsInNothing(t *testing.T) {
+	asked := 0
+	check := func(context.Context, string, templates.Draft) templates.Checked {
+		asked++
+		return templates.Checked{Command: "pay", Price: "1.00"}
+	}
+	passOn := map[string]Handler{"POST /join": func(*fasthttp.RequestCtx, string, bool) { asked++ }}
+	const form = "name=Strange+words&url=https%3A%2F%2Fevil.example%2F&kind=mcp&bid=99"
+	for _, s := range []*site{serve(t, Config{Core: newRing(t), Check: check}), serve(t, Config{Core: newRing(t), Others: passOn})} {
+		for _, from := range []string{"cross-site", "same-site", "Cross-Site"} {
+			wantProblem(t, s.do("POST", "/join", form, "Content-Type", formType, "Sec-Fetch-Site", from), api.OriginNotAllowed)
+			r := s.do("POST", "/join", form, "Content-Type", formType, "Accept", browsers, "Sec-Fetch-Site", from)
+			for _, want := range []string{"Another site has filled this form in", "<title>Not looked at: Join ", `name="name" type="text" maxlength="160" required autocomplete="off" dir="auto" value=""`} {
+				if r.status != 403 || !strings.Contains(r.body, want) {
+					t.Errorf("%s: status %d, no %s in %s", from, r.status, want, r.body)
+				}
+			}
+			for _, strange := range []string{"Strange", "evil", "99", "Check again"} {
+				if strings.Contains(r.body, strange) {
+					t.Errorf("%s: the page shows %s: %s", from, strange, r.body)
+				}
+			}
+		}
+		if asked != 0 {
+			t.Errorf("%d drafts of another site were looked at", asked)
+		}
+		for _, from := range []string{"same-origin", "none", ""} {
+			if r := s.do("POST", "/join", form, "Content-Type", formType, "Sec-Fetch-Site", from); r.status != 200 || asked == 0 {
+				t.Errorf("%q: status %d", from, r.status)
+			}
+			asked = 0
+		}
+		// A link may name the site, as those of reports do, and nothing else.
+		if r := s.get("/join?" + form); r.status != 200 || strings.Contains(r.body, "Strange") || strings.Contains(r.body, `value="99"`) {
+			t.Errorf("an address fills the form in: %s", r.body)
+		}
+	}
+}
+
 // The page offers the bids that pass the member at rank 10 and the first, in a ring that has
 // so many.
 func TestTheJoinPageOffersBids(t *testing.T) {
@@ -125,8 +166,24 @@ func TestTheJoinPageOffersBids(t *testing.T) {
 		apply(t, ring, coretest.NewStep(&core.Joined{Stamp: (epoch+3)*1000 + int64(i), Slug: name, Kind: core.Agent, Category: "general",
 			Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL), Fee: 100, Bid: 300}, texts))
 	}
-	// Nine with 4.00 and one with 51.00 come before two with the fee alone.
-	if r := s.get("/join"); !strings.Contains(r.body, `id="opening-ten" value="3.01"`) {
-		t.Errorf("in a ring of twelve: %s", r.body)
+	// Nine with 4.00 and one with 51.00 come before two with the fee alone. Links choose one of the
+	// bids, and name the site.
+	const site = `type="url" maxlength="600" required autocomplete="url" value="`
+	for target, want := range map[string][]string{
+		"/join":               {`id="opening-ten" value="3.01"`, `id="opening-none" value="none" checked`, "An opening bid of 50.01 USD on top takes first place.", site + `"`},
+		"/join?opening=first": {`id="opening-first" value="50.01" checked`, "50.01 USD that is chosen below takes first place"},
+		"/join?opening=pass&url=https%3A%2F%2Fa.dev":    {`id="opening-ten" value="3.01" checked`, "3.01 USD that is chosen below passes number 10", site + `https://a.dev"`},
+		"/join?opening=9.00&url=javascript:x":           {`id="opening-none" value="none" checked`, site + `"`},
+		"/join?url=http://%22%3E%FF":                    {site + "http://&#34;&gt;\ufffd\""},
+		"/join?url=https://" + strings.Repeat("a", 300): {site + `"`},
+		"/leaderboard": {`href="join?opening=first"`, `href="join?opening=pass">or pass number 10, for 3.01 USD<`},
+		"/":            {`href="join?opening=first"`},
+	} {
+		r := s.get(target)
+		for _, w := range want {
+			if !strings.Contains(r.body, w) {
+				t.Errorf("%s: no %s in %s", target, w, r.body)
+			}
+		}
 	}
 }

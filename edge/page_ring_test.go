@@ -33,7 +33,7 @@ func TestTheRingIsSearchedAndSorted(t *testing.T) {
 	for target, want := range map[string][]string{
 		"/ring?q=caf%C3%A9+%3Cb%3E&kind=mcp&page=2": {"Found &lt;first&gt;", "Members 51 to 52 of 120", "<bdi>café &lt;b&gt;</bdi>",
 			`href="ring?kind=mcp&amp;page=3&amp;q=caf%C3%A9+%3Cb%3E"`, `href="ring?kind=agent&amp;q=caf%C3%A9+%3Cb%3E"`, `name="kind" value="mcp"`},
-		"/ring?q=nobody":               {"Nobody is found.", `href="random"`, `href="join"`},
+		"/ring?q=nobody":               {"No member is found.", `href="random"`, `href="join"`},
 		"/ring?q=nobody&kind=mcp":      {`href="ring?q=nobody"`},
 		"/ring?q=away":                 {"does not answer at present", `href="ring"`, `value="away"`},
 		"/ring?q=%3F%3F":               {"at least one letter or digit"},

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"strings"
-	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -173,11 +172,30 @@ func (s *Shell) publish(ctx *fasthttp.RequestCtx, key string, d describe.Documen
 	s.sendPage(ctx, g, p, failed)
 }
 
-// checkTime bounds how long the check of a draft takes: a scorer reads a whole site for it.
-const checkTime = 25 * time.Second
-
 var notForm = refusal{api.InvalidRequest, "The body must be a form, sent as application/x-www-form-urlencoded.",
 	`,"errors":[{"pointer":"","detail":"Content-Type must be application/x-www-form-urlencoded."}]`}
+
+// foreignForm refuses a form that a page of another site has sent: what it holds would stand
+// on a page of this ring, in the words of a stranger.
+var foreignForm = refusal{api.OriginNotAllowed, "The form was filled in by a page of another site. It was not looked at.", ""}
+
+// isForeign says whether a browser sends a request for a page of another site (Fetch Metadata,
+// Sec-Fetch-Site). Browsers say so over TLS; programs do not, and are not asked.
+func isForeign(h *fasthttp.RequestHeader) bool {
+	from := h.Peek("Sec-Fetch-Site")
+	return bytes.EqualFold(from, []byte("cross-site")) || bytes.EqualFold(from, []byte("same-site"))
+}
+
+// ownForm has h answer the forms that pages of this ring send, or a person by hand.
+func (s *Shell) ownForm(h Handler) Handler {
+	return func(ctx *fasthttp.RequestCtx, client string, secure bool) {
+		if isForeign(&ctx.Request.Header) {
+			s.problem(ctx, foreignForm)
+			return
+		}
+		h(ctx, client, secure)
+	}
+}
 
 // check answers the form of the join page with the page, the draft in it, and
 // what was found.
@@ -188,9 +206,7 @@ func (s *Shell) check(check func(context.Context, string, templates.Draft) templ
 			s.problem(ctx, notForm)
 			return
 		}
-		within, cancel := context.WithTimeout(context.Background(), checkTime)
-		defer cancel()
-		checked := check(within, client, draft)
+		checked := check(context.Background(), client, draft)
 
 		g := s.core.enter()
 		defer g.leave()

@@ -52,7 +52,7 @@ func (s *Shell) routes(cfg Config) error {
 		if h == nil || method != fasthttp.MethodGet && method != fasthttp.MethodPost || !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#%:*") {
 			return fmt.Errorf("edge: nothing can be at %q", pattern)
 		}
-		if pattern == joinPattern && cfg.Check != nil {
+		if pattern == joinPattern {
 			continue // joinForm has it
 		}
 		if method == fasthttp.MethodPost && strings.HasPrefix(path, apiPrefix) {
@@ -77,19 +77,21 @@ func (s *Shell) routes(cfg Config) error {
 // joinPattern is the pattern of the form of the join page.
 const joinPattern = "POST " + pages.JoinPath
 
-// joinForm routes the form of the join page, if this node checks drafts: it does so always,
-// or it passes the form on while it cannot.
+// joinForm routes the form of the join page: this node checks drafts, passes them on, or
+// passes them on while it cannot check them. A form of another site is refused first.
 func (s *Shell) joinForm(cfg *Config) error {
-	passOn := cfg.Others[joinPattern]
+	handler := cfg.Others[joinPattern]
 	switch {
 	case cfg.Check == nil && cfg.Checks == nil:
-		return nil
-	case cfg.Check == nil || (passOn == nil) != (cfg.Checks == nil):
+		if handler == nil {
+			return nil
+		}
+	case cfg.Check == nil || (handler == nil) != (cfg.Checks == nil):
 		return errors.New("edge: the form of the join page is checked here or passed on, and both only where Checks decides")
-	}
-	handler := s.check(cfg.Check)
-	if passOn != nil {
-		here, checks := handler, cfg.Checks
+	case handler == nil:
+		handler = s.check(cfg.Check)
+	default:
+		here, passOn, checks := s.check(cfg.Check), handler, cfg.Checks
 		handler = func(ctx *fasthttp.RequestCtx, client string, secure bool) {
 			if checks() {
 				here(ctx, client, secure)
@@ -98,7 +100,7 @@ func (s *Shell) joinForm(cfg *Config) error {
 			}
 		}
 	}
-	s.router.POST(pages.JoinPath, s.other(handler))
+	s.router.POST(pages.JoinPath, s.other(s.ownForm(handler)))
 	return nil
 }
 

@@ -103,7 +103,7 @@ func form(r *report.Report, media string, ring *core.Rules) []byte {
 		return r.Markdown()
 	}
 	v := templates.Report{
-		Page: templates.Page{Title: "Agent readiness: " + strconv.Itoa(r.Score) + " of 100", Ring: ring.Name, Root: "../",
+		Page: templates.Page{Title: "Agent readiness: " + strconv.Itoa(r.Score) + " of 100 – " + ring.Name, Ring: ring.Name, Root: "../",
 			Style: static.Style.Path, Face: static.Face.Path, Script: static.Script.Path, Icon: static.Icon.Path, Policies: templates.Policies(ring.Policies)},
 		ID: r.ID, Base: ring.BaseURL, Site: r.URL, Score: r.Score, Required: int(ring.RequiredScore), Rubric: r.Rubric, Note: r.Note, Requests: r.Requests, Scanned: r.ScannedAt,
 	}

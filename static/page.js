@@ -25,25 +25,30 @@
   document.addEventListener("visibilitychange", quietly);
 })();
 
-// Every command and snippet gets a button that copies it.
-for (const pre of document.querySelectorAll("pre:not([data-nocopy])")) {
-  const box = document.createElement("div"), button = document.createElement("button");
-  Object.assign(box, { className: "copied" });
-  Object.assign(button, { className: "copy plain", type: "button", textContent: "Copy", ariaLive: "polite" });
-  pre.replaceWith(box);
-  box.append(pre, button);
-  button.addEventListener("click", async () => {
-    try {
-      await navigator.clipboard.writeText(pre.textContent);
-      button.textContent = "Copied";
-    } catch {
-      // Without leave or TLS the words are selected, for the keyboard to copy.
-      getSelection().selectAllChildren(pre);
-      button.textContent = document.execCommand("copy") ? "Copied" : "Selected";
-    }
-    setTimeout(() => (button.textContent = "Copy"), 2500);
-  });
-}
+// Every command and snippet gets a button that copies it, also what another script adds and
+// tells of by the event "added".
+const copies = (part) => {
+  for (const pre of part.querySelectorAll("pre:not([data-nocopy], .copied > pre)")) {
+    const box = document.createElement("div"), button = document.createElement("button");
+    Object.assign(box, { className: "copied" });
+    Object.assign(button, { className: "copy plain", type: "button", textContent: "Copy", ariaLive: "polite" });
+    pre.replaceWith(box);
+    box.append(pre, button);
+    button.addEventListener("click", async () => {
+      try {
+        await navigator.clipboard.writeText(pre.textContent);
+        button.textContent = "Copied";
+      } catch {
+        // Without leave or TLS the words are selected, for the keyboard to copy.
+        getSelection().selectAllChildren(pre);
+        button.textContent = document.execCommand("copy") ? "Copied" : "Selected";
+      }
+      setTimeout(() => (button.textContent = "Copy"), 2500);
+    });
+  }
+};
+copies(document);
+document.addEventListener("added", (event) => copies(event.target));
 
 // What a link leads to is opened.
 const leadsTo = () => document.getElementById(location.hash.slice(1))?.closest("details")?.setAttribute("open", "");

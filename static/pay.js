@@ -4,12 +4,17 @@
 //
 // A wish is one request that is wanted. Once it is signed for, it is kept with its credential
 // in the browser's storage until the ring's answer to it is known, and then deleted. Until
-// then the same credential is sent again, so one wish is never signed for twice.
+// then the same credential is sent again, so one wish is never signed for twice. Somebody may
+// give a wish up: then its credential is not sent any more until it has expired, and once
+// after that, which only tells what became of it. It blocks its wish until that is known.
 
 const root = new URL("../", import.meta.url);
 const prefix = `webring-pay ${root.pathname} `; // rings may share a host
-const operations = { Bid: "Your bid", Join: "Your registration", Change: "Your change", Own: "Your claim", Leave: "Your leaving" };
 const running = new Set(); // ids of the wishes that this page waits for
+
+const most = 20; // wishes that may be kept
+const oldest = 30 * 86_400_000; // for how long after its end a wish is asked about, in milliseconds
+const grace = 90_000; // for how long after its end a credential may still be mined, as clocks differ
 
 // Words of others are only ever text.
 const el = (name, props, ...kids) => {
@@ -18,6 +23,8 @@ const el = (name, props, ...kids) => {
   return e;
 };
 const cut = (words, most = 200) => String(words ?? "").slice(0, most);
+const line = (term, ...what) => el("div", {}, el("dt", {}, term), el("dd", {}, ...what));
+const sleep = (ms) => new Promise((go) => setTimeout(() => go(true), ms));
 
 // told makes an error whose message is for people.
 const told = (message, code) => Object.assign(new Error(message), { told: true, code });
@@ -41,6 +48,11 @@ function wallets() {
 }
 
 async function pick(ui) {
+  for (let i = 0; i < 10 && !wallets().length; i++) { // some come late
+    ui.say("Looking for a wallet …");
+    dispatchEvent(new Event("eip6963:requestProvider"));
+    await sleep(150);
+  }
   const all = wallets();
   if (!all.length) throw told("No wallet was found in this browser. Open this page in a browser that has one, or pay in one of the other ways that this page names.");
   if (all.length === 1) return all[0];
@@ -58,6 +70,7 @@ async function request(wallet, ui, method, ...params) {
   } catch (e) {
     if (e?.told) throw e;
     if (e?.code === 4001) throw told("You refused in the wallet. Nothing was signed, and nothing is charged.", 4001);
+    if (e?.code === 4100) throw told("The wallet does not sign with this account, or does not show it to this page any more. Choose the account in the wallet, then try again. Nothing was sent to the ring, and nothing is charged.");
     if (e?.code === -32002) throw told("The wallet has another question open. Answer that one first, then try again.");
     throw told("The wallet did not do it: " + cut(e?.message || e) + " Nothing was sent to the ring, and nothing is charged.", e?.code);
   }
@@ -100,67 +113,174 @@ async function reach(wallet, chain, ui) {
 
 // --- Wishes
 
-const idOf = (wish) => `${wish.method} ${wish.path} ${wish.body}`;
+// The site's token is of the account that claims, so a claim is one wish whatever it is.
+const idOf = (wish) => `${wish.method} ${wish.path} ${wish.path.endsWith("/claim") ? "" : wish.body}`;
+const nameIn = (wish) => prefix + idOf(wish); // in the storage
+const pays = (wish) => wish.path === "api/register" || wish.path === "api/bid";
 
-// read gives a wish that was kept. What is no wish of this script is deleted.
+// unpacked is what a text in base64url holds.
+const unpacked = (text) => JSON.parse(atob(text.replaceAll("-", "+").replaceAll("_", "/")));
+
+const fields = (wish) => JSON.parse(wish.body || "{}");
+const slugOf = (wish) => fields(wish).member ?? /^api\/ring\/([^/]+)/.exec(wish.path)?.[1] ?? "";
+
+// titled says what a wish is. Marks keep a name from turning the words around it.
+function titled(wish) {
+  const name = `\u2068${cut(wish.name || fields(wish).name || slugOf(wish), 80)}\u2069`;
+  return {
+    Bid: `Your bid of ${wish.amount} USD on ${name}`, Join: `Your registration of ${name}`, Change: `Your change of ${name}`,
+    Own: `Your claim to ${name}`, Leave: `Your request to take ${name} out of the ring`,
+  }[wish.what];
+}
+
+// What the browser does not keep is kept as long as the page is open.
+const unkept = new Map();
+const asks = (event) => { if (unkept.size) event.preventDefault(); };
+
+// read gives a wish that was kept. Whatever else lies there may be another version's, and is
+// left alone.
 function read(name) {
   try {
-    const w = JSON.parse(localStorage.getItem(name));
+    const w = JSON.parse(unkept.get(name) ?? localStorage.getItem(name));
     const good = w && ["POST", "PATCH", "DELETE"].includes(w.method) && /^api\/(register|bid|ring\/[a-z0-9-]{1,100}(\/claim)?)$/.test(w.path) &&
-      [w.body, w.key, w.amount, w.explorer].every((s) => typeof s === "string") && Object.hasOwn(operations, w.what) &&
-      matches(w.credential, /^Payment [\w-]+$/) && name === prefix + idOf(w);
-    if (good) return w;
-    localStorage.removeItem(name);
-  } catch { /* no storage, or no JSON: there is nothing to go on with */ }
-  return null;
+      [w.body, w.key, w.amount, w.explorer].every((s) => typeof s === "string") && matches(w.credential, /^Payment [\w-]+$/) &&
+      name === nameIn(w) && endOf(w) > 0 && titled(w);
+    return good ? w : null;
+  } catch {
+    return null; // no storage, or no wish
+  }
 }
-const kept = (wish) => read(prefix + idOf(wish));
-const drop = (wish) => { try { localStorage.removeItem(prefix + idOf(wish)); } catch {} };
+const kept = (wish) => read(nameIn(wish));
+
+function allKept() {
+  let names = [];
+  try { names = Object.keys(localStorage).filter((name) => name.startsWith(prefix)); } catch {}
+  return [...new Set([...names, ...unkept.keys()])].map(read).filter(Boolean);
+}
+
+function drop(wish) {
+  unkept.delete(nameIn(wish));
+  try { localStorage.removeItem(nameIn(wish)); } catch {}
+}
 
 function keep(wish) {
+  const text = JSON.stringify(wish);
   try {
-    localStorage.setItem(prefix + idOf(wish), JSON.stringify(wish));
+    localStorage.setItem(nameIn(wish), text);
+    unkept.delete(nameIn(wish));
+  } catch {
+    unkept.set(nameIn(wish), text);
+    addEventListener("beforeunload", asks);
+  }
+}
+
+// keeps says whether this browser would keep a wish.
+function keeps() {
+  try {
+    localStorage.setItem(prefix, "x".repeat(8000));
+    localStorage.removeItem(prefix);
     return true;
   } catch {
     return false;
   }
 }
 
+// alone runs f while no other page of this browser is at the same wish. It waits for the
+// other one, or fails. A browser without locks runs f at once.
+async function alone(wish, waits, f) {
+  let begun = false;
+  try {
+    return await navigator.locks.request(nameIn(wish), { ifAvailable: !waits }, (lock) => {
+      if (!lock) throw told("Another tab or window, or another part of this page, is at exactly this. Finish there, or close it, then try again.");
+      begun = true;
+      return f();
+    });
+  } catch (e) {
+    if (begun || e?.told) throw e;
+  }
+  return f();
+}
+
+let ahead = 0; // by how much this browser's clock is ahead of the ring's, in milliseconds
+function heed(answer) {
+  const date = Date.parse(answer.headers.get("Date"));
+  if (date) ahead = Date.now() - date;
+}
+
+// endOf is when the credential of a wish expires, by the ring's clock.
+const endOf = (wish) => Date.parse(unpacked(wish.credential.slice("Payment ".length)).challenge.expires);
+const sinceEnd = (wish) => Date.now() - ahead - endOf(wish);
+
+// over says whether nothing more can come of a wish than has already. The ring's clock
+// counts, because this browser's may be wrong.
+async function over(wish) {
+  try {
+    heed(await fetch(new URL("api", root), { method: "HEAD", credentials: "omit", cache: "no-store" }));
+    return sinceEnd(wish) > grace;
+  } catch {
+    return false;
+  }
+}
+
+// gaveUp says what is known of a wish that was given up.
+function gaveUp(wish) {
+  const until = new Date(endOf(wish) + ahead + grace + 60_000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  const ended = sinceEnd(wish) > grace;
+  return "You have given up. The ring may have what you signed, and its answer is not known. " + (pays(wish)
+    ? (ended ? `The payment of ${wish.amount} USD cannot be made any more, unless it was made in time: then it counts. ` : `Until ${until} the payment of ${wish.amount} USD can still be made, and then it counts in full; after that it cannot. `) +
+      "Until the answer is known, nothing else is signed here for the same. Do not pay for it in another way before, or it may be paid twice. "
+    : (ended ? "It cannot be done any more, unless it was done in time. " : `Until ${until} it can still be done, after that it cannot. `) + "Nothing is charged. ") +
+    (unkept.has(nameIn(wish)) ? `This browser keeps nothing for this page: ${ended ? "look" : `look after ${until}`} at the member's page whether it counts.` : `Come back ${ended ? "later" : `after ${until}`}: this page then says what became of it.`);
+}
+
+// usd spells an amount as the ring does, so that 2 and 2.00 are one wish.
+function usd(text) {
+  const [, whole, part = ""] = /^0*(\d+)(?:\.(\d{1,2}))?$/.exec(text) ?? [];
+  return whole ? `${whole}.${part.padEnd(2, "0")}` : text;
+}
+
 // wishOf reads a form. Of a change, it takes the fields that differ.
 function wishOf(form) {
-  const { method, path, fixed, what } = form.dataset;
+  const { method, path, fixed, what, name = "" } = form.dataset;
   const body = fixed ? JSON.parse(fixed) : null;
-  let fields = 0;
+  let changes = 0;
   for (const f of form.elements) {
     if (!f.name) continue;
     const value = f.value.replace(/\s+/g, " ").trim();
     const changed = f.options ? !f.selectedOptions[0]?.defaultSelected : value !== f.defaultValue.replace(/\s+/g, " ").trim();
-    if (method === "PATCH" ? changed : value) body[f.name] = value, fields++;
+    if (method === "PATCH" ? changed : value) body[f.name] = f.name === "amount" ? usd(value) : value, changes++;
   }
-  if (method === "PATCH" && !fields) throw told("You have changed nothing yet.");
-  return { method, path, what, body: body ? JSON.stringify(body) : "", amount: "" };
+  if (method === "PATCH" && !changes) throw told("You have changed nothing yet.");
+  return { method, path, what, name, body: body ? JSON.stringify(body) : "", amount: "" };
 }
 
 const newKey = () => [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
 
 // send sends a wish. Without a document there is no answer of the ring's: doc is then null.
+// What is sent follows no redirect.
 async function send(wish, header) {
+  let status = 0, headers = new Headers();
   try {
-    const headers = { Accept: "application/json", "Idempotency-Key": wish.key, ...header };
-    if (wish.body) headers["Content-Type"] = "application/json";
+    const sent = { Accept: "application/json", "Idempotency-Key": wish.key, ...header };
+    if (wish.body) sent["Content-Type"] = "application/json";
     const r = await fetch(new URL(wish.path, root), {
-      method: wish.method, headers, body: wish.body || undefined, credentials: "omit", cache: "no-store", redirect: "error",
+      method: wish.method, headers: sent, body: wish.body || undefined, credentials: "omit", cache: "no-store", redirect: "manual",
+      signal: AbortSignal.timeout?.(180_000),
     });
+    status = r.type === "opaqueredirect" ? 302 : r.status;
     const doc = await r.json();
-    return { status: r.status, ok: r.ok, headers: r.headers, doc: r.ok || typeof doc?.code === "string" ? doc : null };
-  } catch {
-    return { status: 0, ok: false, headers: new Headers(), doc: null };
-  }
+    // A proof or a payment that was taken has a receipt; a problem of the ring's says its status.
+    const whole = r.ok ? typeof doc === "object" && (!header.Authorization || r.headers.has("Payment-Receipt")) : typeof doc?.code === "string" && doc.status === status;
+    heed(r);
+    if (whole) return { status, ok: r.ok, headers: r.headers, doc };
+  } catch { /* nothing, or a part of something */ }
+  return { status, ok: false, headers, doc: null };
 }
 
-// open says that the answer does not yet say what became of the wish.
-// A request that an edge gave up while it came may have come before.
-const open = ({ doc, status }) => !doc || status >= 500 || status === 429 || doc.code === "request_timeout" || (doc.code === "credential_reused" && doc.outcome === "pending");
+// open says that the answer does not yet say what became of the wish. A request that an edge
+// gave up while it came may have come before, and so may one that comes without its credential,
+// which something has taken away.
+const open = ({ doc, status }) => !doc || status >= 500 || status === 429 || ["request_timeout", "payment_required"].includes(doc.code) || (doc.code === "credential_reused" && doc.outcome === "pending");
 
 // Why something failed, in people's words. The rest is said in the ring's.
 const reasons = {
@@ -172,11 +292,12 @@ const reasons = {
 };
 const codes = {
   not_owner: "The account that has signed is not the owner's. Nothing was done.",
-  payments_unavailable: "The ring takes no payments at the moment. Nothing was charged.",
+  payments_unavailable: "The ring takes no payments at the moment.",
   rate_limited: "Too many requests from here. Wait a minute, then try again.",
 };
 function why({ doc, status }) {
-  if (!doc) return status ? "Something between here and the ring gave an answer that is not the ring's." : "The ring cannot be reached.";
+  if (status === 302) return "The ring's address leads somewhere else, to where nothing that you sign is sent.";
+  if (!doc) return status ? "What came back is no answer of the ring's, or not a whole one." : "The ring cannot be reached.";
   const errors = Array.isArray(doc.errors) ? doc.errors.slice(0, 9).map((e) => cut(String(e?.pointer ?? "").replace("/", "") + " " + (e?.detail ?? "")).trim()) : [];
   if (errors.length) return errors.join(". ") + ".";
   return reasons[doc.reason] ?? codes[doc.code] ?? cut(doc.detail || doc.title || doc.code, 600);
@@ -189,7 +310,12 @@ async function ask(wish, account) {
   const offers = Array.isArray(a.doc?.offers) ? a.doc.offers : [];
   const { wallet } = offers.find((o) => o?.wallet) ?? {};
   if (!wallet?.typed_data?.message || !wallet.credential?.payload || !wallet.chain) throw told("The ring has no offer at the moment that a wallet can sign. Pay in another way, or try again later.");
-  return { ...wallet, amount: String(a.doc.amount_usd), at: Date.now() };
+  const offer = { ...wallet, amount: String(a.doc.amount_usd), at: Date.now() };
+  const { primaryType, message } = wallet.typed_data, wanted = wish.what === "Bid" ? fields(wish).amount : offer.amount;
+  if (offer.amount !== wanted) throw told(`The ring asks for ${cut(offer.amount, 20)} USD, not for the ${wanted} USD of your bid. Nothing was signed.`);
+  const right = pays(wish) ? primaryType === "TransferWithAuthorization" && Number(message.value) === Math.round(Number(offer.amount) * 1e6) : primaryType === "Proof" && offer.amount === "0.00";
+  if (!right) throw told("What the wallet would sign is not what this page shows. Nothing was signed.");
+  return offer;
 }
 
 const termsOf = (o) => JSON.stringify([o.amount, o.chain.chainId, o.typed_data.domain, o.typed_data.message.to, o.typed_data.message.value]);
@@ -197,8 +323,22 @@ const termsOf = (o) => JSON.stringify([o.amount, o.chain.chainId, o.typed_data.d
 // start goes from a form to the ring's answer.
 async function start(form, ui) {
   const wish = wishOf(form);
-  const earlier = kept(wish);
-  if (earlier) return settle(earlier, ui);
+  if (running.has(idOf(wish))) throw told("This is under way already, in another part of this page.");
+  return alone(wish, false, async () => {
+    const earlier = kept(wish);
+    if (!earlier) return begin(wish, form, ui);
+    // Sent before its end, it may be paid after all.
+    if (earlier.given && !(await over(earlier))) {
+      ui.say(gaveUp(earlier));
+      if (!(await ui.choose([], [["Send what I signed once more", true], ["Leave it", false]]))) throw told(gaveUp(earlier));
+    }
+    return settle(earlier, ui);
+  });
+}
+
+// begin asks for a signature.
+async function begin(wish, form, ui) {
+  if (allKept().length >= most) throw told(`The answers to ${most} things that were signed in this browser are not known yet. Nothing more is signed until some are.`);
   const wallet = await pick(ui);
   const account = await accountOf(wallet, form.dataset.owner, ui);
   wish.key = newKey();
@@ -207,26 +347,24 @@ async function start(form, ui) {
   let offer = await ask(wish, account);
   for (let changed = false; ; changed = true) {
     ui.say(changed ? "The terms have changed meanwhile. Look at them again." : "Look at what you sign:");
-    if (!(await ui.choose([summary(offer)], [[`Sign in ${wallet.name}`, true], ["Cancel", false]]))) throw told("Nothing was signed, and nothing is charged.");
+    if (!(await ui.choose([summary(wish, offer, form.dataset.price)], [[`Sign in ${wallet.name}`, true], ["Cancel", false]]))) throw told("Nothing was signed, and nothing is charged.");
     await reach(wallet, offer.chain, ui);
     const shown = termsOf(offer);
     if (Date.now() - offer.at > 15_000) offer = await ask(wish, account); // offers end soon: the wallet gets all of their time
     if (termsOf(offer) === shown) break;
   }
-  const other = kept(wish); // of another tab
-  if (other) return settle(other, ui);
   ui.say(`Sign in ${wallet.name}. The offer is good for about a minute.`);
   let signature = await request(wallet, ui, "eth_signTypedData_v4", account, JSON.stringify(offer.typed_data));
   if (!matches(signature, /^0x[0-9a-fA-F]{130}$/)) throw told("What the wallet gave is not the signature of an ordinary account, which is the only one that is taken. Nothing is charged.");
   // Some wallets count the last byte from 0, and tokens from 27.
   signature = signature.replace(/0([01])$/, (_, v) => (v === "0" ? "1b" : "1c"));
-  const first = kept(wish);
+  const first = kept(wish); // of another tab, in a browser without locks
   if (first) return settle(first, ui);
   offer.credential.payload.signature = signature;
   wish.credential = "Payment " + btoa(JSON.stringify(offer.credential)).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
   wish.amount = offer.amount;
   wish.explorer = cut(offer.chain.blockExplorerUrls?.[0]);
-  if (!keep(wish)) ui.note("This browser keeps nothing for this page: leave it open until the answer is there.");
+  keep(wish);
   return settle(wish, ui);
 }
 
@@ -236,43 +374,77 @@ async function claim(wish, account, ui) {
   if (!a.ok) throw told(why(a));
   const { token, file, dns } = a.doc;
   ui.say("Let your site show this token, in one of two places. You can come back for it: it stays the same.");
-  const line = (term, ...what) => el("div", {}, el("dt", {}, term), el("dd", {}, ...what));
-  const places = el("dl", { className: "terms" }, line("Token", el("code", {}, cut(token))),
+  const places = el("dl", { className: "terms" }, line("Token", el("pre", {}, el("code", {}, cut(token)))),
     line("In a file at", el("code", {}, cut(file?.url, 700))), line("Or in a TXT record of", el("code", {}, cut(dns?.name, 300))));
   if (!(await ui.choose([places], [["My site shows it", true], ["Later", false]]))) throw told("Nothing was signed.");
   wish.body = JSON.stringify({ token });
 }
 
-function summary(offer) {
-  const { domain, message } = offer.typed_data;
-  const line = (term, what) => el("div", {}, el("dt", {}, term), el("dd", {}, cut(what, 300)));
-  if (message.to === undefined)
-    return el("div", {}, el("dl", { className: "terms" }, line("You pay", "nothing"), line("You sign as", offer.account), line("Network", offer.chain.chainName)),
-      el("p", {}, "The wallet shows a proof for this one request. It moves no money. When you have signed, the ring does at once what you asked for."));
-  return el("div", {},
-    el("dl", { className: "terms" }, line("You pay", `${offer.amount} USD, in ${domain.name}`), line("Network", offer.chain.chainName), line("To", message.to), line("From", offer.account)),
-    el("p", {}, "The wallet asks for a signature, not for a transaction: you need no coin for fees. The ring then moves exactly this amount, once, and has the receipt for you within seconds. If it cannot, nothing is charged, and the signature is worth nothing after about a minute."));
+// wanted says in lines what is signed for.
+function wanted(wish) {
+  const f = fields(wish), name = (words) => el("bdi", {}, cut(words, 80)), who = name(wish.name || f.name || slugOf(wish));
+  switch (wish.what) {
+    case "Join": return [line("You join as", name(f.name)), line("Address", cut(f.url, 600)), line("Opening bid", f.bid ? `${cut(f.bid, 20)} USD` : "none")];
+    case "Bid": return [line("You bid on", who)];
+    case "Change": return [line("You change", who), ...Object.entries(f).map(([field, value]) => line(`Its new ${field === "url" ? "address" : field}`, el("bdi", {}, cut(value, 600))))];
+    case "Own": return [line("You become the owner of", who)];
+    default: return [line("You take out of the ring, for good", who)];
+  }
 }
 
-// settle sends a kept wish until the answer says what became of it.
+// summary says what a signature is for, what it costs, and what happens next. price is what the
+// page has said, if it has.
+function summary(wish, offer, price) {
+  const { domain, message } = offer.typed_data, paid = pays(wish);
+  const also = allKept().filter((w) => pays(w) && paid && slugOf(w) === slugOf(wish)).map(titled);
+  const notes = [
+    price && price !== offer.amount && `The price is not the ${price} USD that this page has shown: it has changed since.`,
+    also.length && `${also.join(", and ")} has no answer yet. What you sign now comes on top of it.`,
+    paid
+      ? "The wallet asks for a signature, not for a transaction: you need no coin for fees. The ring then moves exactly this amount, once, and has the receipt for you within seconds. If it cannot, nothing is charged, and the signature is worth nothing after about a minute."
+      : "The wallet shows a proof for this one request. It moves no money. When you have signed, the ring does at once what you asked for.",
+    keeps() || "This browser keeps nothing for this page, as in some private windows. Leave it open until the answer is there: once it is closed, no page can ask what became of what you signed.",
+  ];
+  return el("div", {}, el("dl", { className: "terms" }, ...wanted(wish),
+    ...(paid ? [line("You pay", `${offer.amount} USD, in ${cut(domain.name, 40)}`), line("To", cut(message.to))] : [line("You pay", "nothing")]),
+    line(paid ? "From" : "You sign as", cut(offer.account)), line("Network", `${cut(offer.chain.chainName, 60)} (chain id ${Number(offer.chain.chainId)})`)),
+  ...notes.filter((n) => typeof n === "string").map((n) => el("p", {}, n)));
+}
+
+// settle sends a kept wish until the answer says what became of it, or it is given up.
 async function settle(wish, ui) {
-  running.add(idOf(wish));
+  const id = idOf(wish);
+  running.add(id);
+  if (wish.given) keep(Object.assign(wish, { given: false }));
   try {
     for (let turn = 0; ; turn++) {
-      ui.say(wish.path === "api/register" || wish.path === "api/bid" ? "Signed. Waiting for the payment to be settled …" : "Signed. Waiting for the ring …");
-      const a = await send(wish, { Authorization: wish.credential });
-      if (!open(a)) {
-        drop(wish);
-        if (a.ok || (a.doc.code === "credential_reused" && a.doc.outcome === "applied")) return done(wish, a, ui);
-        throw told(why(a) + (a.doc.reference ? " Reference: " + cut(a.doc.reference) : ""));
+      ui.say(pays(wish) ? "Signed. Waiting for the payment to be settled …" : "Signed. Waiting for the ring …");
+      let waits = true;
+      const giveUp = [["Give up", null]], sent = send(wish, { Authorization: wish.credential });
+      let a = await Promise.race([sent, sleep(4000).then(() => (waits ? ui.choose([], giveUp) : sent))]);
+      waits = false;
+      if (a && !open(a)) return conclude(wish, a, ui);
+      if (a) {
+        const seconds = Math.min(Math.max(Number(a.headers.get("Retry-After")) || Math.min(2 ** turn, 30), 1), 120);
+        // Others may say that nothing was charged, and cannot know what came of it earlier.
+        const what = !a.doc || a.doc.code === "payment_pending" ? why(a) : (codes[a.doc.code] ?? "The ring cannot say yet what became of it.");
+        ui.say(`${what} Your signature is kept ${unkept.has(nameIn(wish)) ? "on this page, which has to stay open," : "in this browser,"} and sent again in ${seconds} s: it counts once, however often it is sent.${unkept.size ? "" : " You may close this page and come back."}`);
+        if (await Promise.race([ui.choose([], [["Ask now", true], ...giveUp]), sleep(seconds * 1000)])) continue;
       }
-      const seconds = Math.min(Math.max(Number(a.headers.get("Retry-After")) || Math.min(2 ** turn, 30), 1), 120);
-      ui.say(`${why(a)} Your signature is kept in this browser, and sent again in ${seconds} s: it counts once, however often it is sent. You may close this page and come back.`);
-      await Promise.race([ui.choose([], [["Ask now", true]]), new Promise((go) => setTimeout(go, seconds * 1000))]);
+      keep(Object.assign(wish, { given: true }));
+      sent.then((late) => open(late) || running.has(id) || !kept(wish) || tell(wish, late));
+      throw told(gaveUp(wish));
     }
   } finally {
-    running.delete(idOf(wish));
+    running.delete(id);
   }
+}
+
+// conclude ends a wish whose answer is known.
+function conclude(wish, a, ui) {
+  drop(wish);
+  if (a.ok || (["credential_reused", "idempotency_key_used"].includes(a.doc.code) && a.doc.outcome === "applied")) return done(wish, a, ui);
+  throw told(why(a) + (a.doc.reference ? " Reference: " + cut(a.doc.reference) : ""));
 }
 
 // done shows what came of a wish, and where to go on.
@@ -289,33 +461,47 @@ function done(wish, a, ui) {
     const reference = referenceOf(a.headers.get("Payment-Receipt"));
     if (reference) lines.push(["Receipt", /^https:\/\/[\w.-]+$/.test(wish.explorer) ? el("a", { href: `${wish.explorer}/tx/${reference}`, rel: "noopener" }, reference) : reference]);
   }
-  const links = slug && wish.what !== "Leave" ? next(wish, encodeURIComponent(slug)) : [["Back to the ring", ""]];
-  ui.show(el("div", { className: "receipt" },
-    ...(lines.length ? [el("dl", { className: "terms" }, ...lines.map(([term, what]) => el("div", {}, el("dt", {}, term), el("dd", {}, what))))] : []),
-    el("ul", {}, ...links.map(([words, to]) => el("li", {}, el("a", { href: new URL(to, root) }, words)))),
-    ...(slug && (wish.what === "Bid" || wish.what === "Join") ? [cardOf(slug, root)] : [])));
+  const page = "members/" + encodeURIComponent(slug);
+  const links = slug && wish.what !== "Leave" ? [["See the member's page as it is now", page], ...(paid ? [["See the leaderboard", "leaderboard"]] : [])] : [["Back to the ring", ""]];
+  const list = el("ul", {}, ...links.map(linkTo)), receipt = el("div", { className: "receipt" });
+  if (lines.length) receipt.append(el("dl", { className: "terms" }, ...lines.map(([term, what]) => el("div", {}, el("dt", {}, term), el("dd", {}, what)))));
+  receipt.append(list);
+  ui.show(receipt);
+  if (slug && paid)
+    showIt(new URL(page, root), Number(a.headers.get("Webring-Seq")), receipt).catch(() => list.append(linkTo(["Show it: a card to post, a button, a snippet", page + "#show"])));
 }
 
-// cardOf is the member's card. An edge that does not know the member yet has none.
-function cardOf(slug, root) {
-  const card = el("img", { className: "card", src: new URL(`cards/${encodeURIComponent(slug)}.png`, root), width: 1200, height: 630, alt: "The card that a link to the member shows" });
-  card.onerror = () => card.remove();
-  return card;
+const linkTo = ([words, to]) => el("li", {}, el("a", { href: new URL(to, root) }, words));
+
+// showIt adds to a receipt what the member's page has for its owner to show: a card, words, a
+// button and a snippet. A node that has not come to a ledger position shows the member as it
+// was, or none, and is asked again.
+async function showIt(page, seq, receipt) {
+  for (let turn = 1; ; turn++) {
+    const r = await fetch(page, { headers: { Accept: "text/html" }, credentials: "omit", cache: "no-store" });
+    if (r.ok && Number(r.headers.get("Webring-Seq")) >= seq) {
+      const part = new DOMParser().parseFromString(await r.text(), "text/html").getElementById("show");
+      for (const name of ["href", "src", "srcset"])
+        for (const e of part.querySelectorAll(`[${name}]`)) {
+          const [address, ...rest] = e.getAttribute(name).split(" ");
+          e.setAttribute(name, [new URL(address, page), ...rest].join(" "));
+        }
+      receipt.append(...document.importNode(part, true).childNodes);
+      added(receipt);
+      return;
+    }
+    if (turn > 4) throw new Error(r.status);
+    await new Promise((go) => setTimeout(go, turn * 1000));
+  }
 }
 
-// next are the links that a receipt ends with.
-function next(wish, slug) {
-  const links = [["See the member's page as it is now", `members/${slug}`]];
-  if (wish.what === "Bid" || wish.what === "Join") links.push(["See the leaderboard", "leaderboard"]);
-  if (wish.what === "Bid" || wish.what === "Join") links.push(["Show it: the card to post, a button, words", `members/${slug}#show`]);
-  if (wish.what === "Join") links.push(["Put the ring on your page", `embed?from=${slug}`]);
-  return links;
-}
+// added tells page.js that there may be something new to copy.
+const added = (part) => part.dispatchEvent(new Event("added", { bubbles: true }));
 
 // referenceOf reads a receipt (the header field Payment-Receipt).
 function referenceOf(receipt) {
   try {
-    const { reference } = JSON.parse(atob(receipt.replaceAll("-", "+").replaceAll("_", "/")));
+    const { reference } = unpacked(receipt);
     return /^0x[0-9a-f]{64}$/.test(reference) ? reference : "";
   } catch {
     return "";
@@ -342,6 +528,7 @@ class UI {
   show(...nodes) {
     const had = this.step.contains(document.activeElement);
     this.step.replaceChildren(...nodes);
+    added(this.step);
     if (had) this.step.focus();
   }
   // choose shows nodes and buttons, and gives the value of the button that is pressed.
@@ -357,7 +544,7 @@ class UI {
   }
   // unlessCancelled waits for a wallet, which may never answer.
   async unlessCancelled(asked) {
-    const cancelled = this.choose([], [["Stop waiting for the wallet", null]]).then(() => { throw told("Nothing was sent to the ring, and nothing is charged.", stopped); });
+    const cancelled = this.choose([], [["Stop waiting for the wallet", null]]).then(() => { throw told("Nothing was sent to the ring, and nothing is charged. If the wallet still asks, refuse there.", stopped); });
     try {
       return await Promise.race([asked, cancelled]);
     } finally {
@@ -395,6 +582,7 @@ document.addEventListener("click", (event) => {
   const form = dialog.querySelector("form.wallet");
   if (!form.querySelector("[aria-disabled]")) {
     form.dataset.fixed = JSON.stringify({ member: link.dataset.bid });
+    form.dataset.name = link.closest("tr")?.querySelector("bdi")?.textContent ?? "";
     dialog.querySelector("[data-bid-slug]").textContent = link.dataset.bid;
     form.elements.amount.value = link.dataset.amount;
     form.querySelector(".said").textContent = "";
@@ -403,23 +591,55 @@ document.addEventListener("click", (event) => {
   dialog.showModal();
 });
 
+// panel is a part of the page for a wish that another page has begun.
+function panel(wish, heading) {
+  const said = el("p", { className: "said" }), step = el("div", { className: "step", tabIndex: -1 }), head = el("h2", {}, heading);
+  said.setAttribute("role", "status");
+  const part = el("section", { className: "panel wallet resumed" }, head, said, step);
+  part.setAttribute("aria-label", titled(wish));
+  document.querySelector("main").prepend(part);
+  return { ui: new UI(said, step), head };
+}
+
+// tell says what became of a wish that was given up.
+function tell(wish, a) {
+  const { ui } = panel(wish, titled(wish));
+  ui.note("You had given this up.");
+  try {
+    conclude(wish, a, ui);
+  } catch (e) {
+    ui.fail(e);
+  }
+}
+
+// again goes on with a wish that is kept, and asks once about one that was given up or is old.
+async function again(wish) {
+  const ended = (wish.given || sinceEnd(wish) > oldest) && (await over(wish));
+  if (wish.given && !ended) return;
+  if (ended) {
+    const a = await send(wish, { Authorization: wish.credential });
+    if (!open(a)) return tell(wish, a);
+    if (sinceEnd(wish) > oldest) drop(wish);
+    if (wish.given) return;
+  }
+  const { ui, head } = panel(wish, titled(wish) + " is not answered yet");
+  try {
+    await settle(wish, ui);
+  } catch (e) {
+    ui.fail(e);
+  }
+  head.textContent = titled(wish);
+}
+
 // resume goes on with what an earlier page has begun.
 function resume() {
-  let names = [];
-  try { names = Object.keys(localStorage).filter((name) => name.startsWith(prefix)); } catch {}
-  for (const wish of names.map(read)) {
-    if (!wish || running.has(idOf(wish))) continue;
-    const said = el("p", { className: "said" }), step = el("div", { className: "step", tabIndex: -1 });
-    said.setAttribute("role", "status");
-    const words = operations[wish.what];
-    const part = el("section", { className: "panel wallet resumed" }, el("h2", {}, words + " is not answered yet"), said, step);
-    part.setAttribute("aria-label", words);
-    document.querySelector("main").prepend(part);
-    const ui = new UI(said, step), head = part.firstChild;
-    settle(wish, ui).then(() => (head.textContent = words), (e) => {
-      head.textContent = words;
-      ui.fail(e);
+  for (const one of allKept().slice(0, most)) {
+    if (running.has(idOf(one))) continue;
+    alone(one, true, async () => {
+      const wish = kept(one);
+      if (wish) await again(wish);
     });
   }
 }
+addEventListener("pageshow", (event) => { if (event.persisted) resume(); });
 resume();

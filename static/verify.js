@@ -564,20 +564,26 @@
 
   // note.js
   var ED25519 = 1;
-  var fromBase64 = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  var fromBase64 = (text) => {
+    try {
+      return Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+    } catch {
+      return new Uint8Array();
+    }
+  };
   var toHex = (bytes) => Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
   async function readKeys(text) {
     const words = text.split(/[\s,]+/).filter(Boolean);
-    if (words.length === 0) throw new Error("ORIGIN_KEY has no key");
+    if (words.length === 0) throw new Error("no verifier key is given");
     return Promise.all(
       words.map(async (word) => {
         const parts = /^([^+\s]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/]+=*)$/.exec(word);
         const bytes = fromBase64(parts?.[3] ?? "");
-        if (!parts || bytes.length !== 33 || bytes[0] !== ED25519) throw new Error(`ORIGIN_KEY: ${word} is no verifier`);
+        if (!parts || bytes.length !== 33 || bytes[0] !== ED25519) throw new Error(`${word} is no verifier key`);
         const [, name, hash] = parts;
         const digest = createHash("sha256").update(`${name}
 `).update(bytes).digest();
-        if (toHex(digest.subarray(0, 4)) !== hash) throw new Error(`ORIGIN_KEY: ${word} is mistyped`);
+        if (toHex(digest.subarray(0, 4)) !== hash) throw new Error(`the verifier key ${word} is mistyped`);
         const key2 = await crypto.subtle.importKey("raw", bytes.subarray(1), { name: "Ed25519" }, false, ["verify"]);
         return { name, id: `${name}+${hash}`, key: key2 };
       })
@@ -756,9 +762,18 @@ core ([0-9a-f]{64}) abi ${NUMBER}
   async function verify(root, module, pinned, say) {
     const at = (path) => root + path;
     const text = async (path) => new TextDecoder().decode((await get(at(path), MOST_NOTE)).bytes);
+    if (!globalThis.crypto?.subtle) {
+      throw new Error(
+        "browsers check signatures only on pages that came over https, and this one did not; open it over https, or follow the ring with webring edge"
+      );
+    }
     say("Fetching the key, the leaderboard and the module.");
     const words = pinned || [...(await text("/sync/keys")).matchAll(/^(?:current|next) (\S+)$/gm)].map((m) => m[1]).join(" ");
-    const keys = await readKeys(words);
+    const keys = await readKeys(words).catch((error) => {
+      if (error.name === "NotSupportedError")
+        throw new Error("this browser does not know the ring's signatures (Ed25519), which newer ones do");
+      throw error;
+    });
     const shown = await get(at(DOCUMENT), MOST_DOCUMENT);
     const seq = Number(shown.response.headers.get("Webring-Seq"));
     if (!Number.isSafeInteger(seq) || seq <= 0) throw new Error("the leaderboard does not say of which position it is");
@@ -862,6 +877,7 @@ core ([0-9a-f]{64}) abi ${NUMBER}
     if (!button || !key || button.getAttribute("aria-disabled") === "true") return;
     button.setAttribute("aria-disabled", "true");
     result.replaceChildren();
+    progress.className = "notice";
     let spoken = 0;
     const say = (words) => {
       if (Date.now() - spoken < 500) return;
@@ -875,6 +891,7 @@ core ([0-9a-f]{64}) abi ${NUMBER}
       good = found.difference === "";
       verdict = good ? "The same to the byte. The ledger that the key signs gives the leaderboard that is shown." : `Not the same. ${found.difference}`;
       const list = document.createElement("dl");
+      list.className = "verified";
       for (const [term, words] of terms(found)) {
         const [dt, dd] = [document.createElement("dt"), document.createElement("dd")];
         [dt.textContent, dd.textContent] = [term, words];
@@ -885,7 +902,7 @@ core ([0-9a-f]{64}) abi ${NUMBER}
       verdict = `Not verified: ${explain(error)}.`;
     }
     progress.textContent = verdict;
-    progress.className = good ? "note good" : "note bad";
+    progress.className = good ? "panel verdict good" : "panel verdict";
     button.removeAttribute("aria-disabled");
   });
 })();

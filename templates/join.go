@@ -2,6 +2,9 @@ package templates
 
 import (
 	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/a-h/templ"
 )
@@ -9,7 +12,11 @@ import (
 // titled is the page with what was found in its title, which is what a screen reader says
 // first.
 func (v Join) titled() Join {
-	v.Title = v.Checked.verdict() + v.Title
+	verdict := v.Checked.verdict()
+	if v.Foreign {
+		verdict = "Not looked at: "
+	}
+	v.Title = verdict + v.Title
 	return v
 }
 
@@ -41,6 +48,30 @@ func (v Join) control(field string) string {
 		return "kind-" + kinds[0]
 	}
 	return field
+}
+
+// begins says which opening bid takes which rank: the one that is chosen, or the first.
+func (v Join) begins() string {
+	switch v.chosen() {
+	case "first":
+		return "The opening bid of " + money(v.Draft.Bid) + " USD that is chosen below takes first place."
+	case "ten":
+		return "The opening bid of " + money(v.Draft.Bid) + " USD that is chosen below passes number 10."
+	}
+	if v.JoinAtFirst == "0.00" {
+		return "The fee alone takes first place."
+	}
+	return "An opening bid of " + money(v.JoinAtFirst) + " USD on top takes first place."
+}
+
+// prompt is what a person tells an agent before anything was checked. The agent asks before it
+// pays.
+func (v Join) prompt() string {
+	base := v.Wallet.Base
+	return "Have my site join the webring at " + base + ". Read " + base + "/llms.txt first.\n" +
+		"The site: name …, url https://…, kind agent (or mcp, or website).\n" +
+		"Send it as JSON to POST " + base + "/api/check. That is free, and says whether the site would be taken, at what price, and what is missing." +
+		" If it would be taken, tell me the price, and go on when I agree: send the same JSON to POST " + base + "/api/register.\n" + payingOnce
 }
 
 // opening is an opening bid that can be chosen.
@@ -95,13 +126,13 @@ var refusals = map[string]refusal{
 	"agentic_score_too_low": {"The site could not be examined", "", bad},
 	"invalid_url":           {"This address cannot join", "", bad},
 	"not_admitted":          {"The operator does not admit this", "", bad},
-	"category_unavailable":  {"No new category can be opened", "As many are in use as the ring can have. Choose one of these.", bad},
+	"category_unavailable":  {"No new category can be opened", "As many are in use as the ring can have.", bad},
 	"ring_full":             {"The ring is full", "It has nearly as many members as it can hold.", bad},
 	"payments_unconfigured": {"This ring takes no payments", "The site passes, but nobody can join until the operator sets payments up.", bad},
 	"payment_pending":       {"Somebody is paying for this site", "A payment for it is on its way. Check again in a minute to see what came of it.", wait},
-	"score_unavailable":     {"The site cannot be examined right now", "", wait},
+	"score_unavailable":     {"The site cannot be examined right now", "What examines sites does not answer, or is asked for too much. Check again in a minute or two.", wait},
 	"score_pending":         {"The site is still being examined", "It takes a little longer. Check again in a moment.", wait},
-	"rate_limited":          {"Too many checks", "From where you are, more was asked for in a minute than one visitor may have. Check again a little later.", wait},
+	"rate_limited":          {"Too many checks", "More was asked for from your network in a minute than one visitor may ask for. Check again a little later.", wait},
 	"payments_unavailable":  {"The check is out of reach", "The part of the ring that checks sites cannot be reached at the moment. What you filled in is still here.", wait},
 	"not_leader":            {"The check is out of reach", "It is just moving to another machine. What you filled in is still here; check again in a moment.", wait},
 	"internal":              {"Something went wrong here", "The fault is not yours. What you filled in is still here; check again in a moment.", wait},
@@ -131,10 +162,21 @@ func (c *Checked) refused() refusal {
 		r.heading, r.reason = points(c.Readiness.missing())+" missing", "Joining takes "+strconv.Itoa(c.Readiness.Required)+" of 100 points for readiness, and the site has "+strconv.Itoa(c.Readiness.Score)+"."
 	}
 	if r.reason == "" {
-		r.reason = c.Refusal
+		r.reason = plainWords.Replace(c.Refusal)
+	}
+	if first, size := utf8.DecodeRuneInString(r.reason); size > 0 {
+		r.reason = string(unicode.ToUpper(first)) + r.reason[size:]
+	}
+	if !strings.HasSuffix(r.reason, ".") {
+		r.reason += "."
 	}
 	return r
 }
+
+// plainWords takes out of the detail of a problem what it says to programs, and what the page
+// says itself.
+var plainWords = strings.NewReplacer("There is no agent-readiness score for this site: ", "", " Nothing was charged.", "",
+	"send the request again", "check again", "Send the request again", "Check again")
 
 // verdict says what was found, for the title of the page.
 func (c *Checked) verdict() string {

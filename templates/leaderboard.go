@@ -23,6 +23,7 @@ type Board struct {
 	Fee, MinBid  string
 	Grace, Decay string  // how long a bid stands in full, and how long it then fades
 	First        []Price // the opening bid that takes rank 1, now and later
+	AtTen        string  // the opening bid that passes rank 10 and takes less than rank 1, or ""
 }
 
 // Price is what first place costs at one time if nobody bids: "" when the member is first
@@ -71,7 +72,7 @@ func (r Row) does() string {
 	case b.Rank == 1:
 		words = "takes first place"
 	case b.Rank < b.Above:
-		words = "passes " + grouped(r.Rank-b.Rank) + ", to number " + grouped(b.Rank)
+		words = "passes " + grouped(r.Rank-b.Rank) + " members, to number " + grouped(b.Rank)
 	default:
 		words = "passes number " + grouped(b.Above)
 	}
@@ -155,48 +156,59 @@ func (v Member) takeFirst() string {
 
 // later says what first place will cost it if nobody bids, or is "".
 func (v Member) later() string {
-	words, priced, first := "", false, v.takeFirst() == ""
-	for _, p := range v.TakeFirst[min(1, len(v.TakeFirst)):] {
-		if words == "" {
-			words = "If nobody bids, first place"
-		} else {
+	if len(v.TakeFirst) < 2 {
+		return ""
+	}
+	words, before := "If nobody bids,", ""
+	for i, p := range v.TakeFirst[1:] {
+		if i > 0 {
 			words += " and"
 		}
 		switch {
-		case p.Amount == "" && first:
-			words += " is still its own"
-		case p.Amount == "":
-			words += " is its own"
-		case priced:
-			words += " " + money(p.Amount)
+		case i > 0 && p.Amount == before: // in so many days, too
+		case p.Amount != "" && before != "":
+			words += " " + money(p.Amount) + " USD"
+		case p.Amount != "":
+			words += " first place costs it " + money(p.Amount) + " USD"
+		case v.takeFirst() == "":
+			words += " it is still first"
 		default:
-			words += " costs it " + money(p.Amount) + " USD"
+			words += " it is first"
 		}
-		priced = p.Amount != ""
+		before = p.Amount
 		words += " in " + strconv.Itoa(p.Days) + " days"
-	}
-	if words == "" {
-		return ""
 	}
 	return words + "."
 }
 
 // falls says what it costs to join at rank 1, now and later.
 func (b Board) falls() string {
-	words := ""
-	for i, p := range b.First {
-		amount := money(p.Amount) + " USD"
-		if p.Amount == "0.00" {
-			amount = "nothing beside the fee"
-		}
-		switch {
-		case i == 0:
-			words = "To join at first place costs " + amount + " today"
-		case i == len(b.First)-1:
-			words += " and " + amount + " in " + strconv.Itoa(p.Days) + ", if nobody bids."
-		default:
-			words += ", " + amount + " in " + strconv.Itoa(p.Days) + " days"
-		}
+	if len(b.First) == 0 {
+		return ""
 	}
-	return words
+	if b.First[0].Amount == "0.00" {
+		return "The fee alone makes a new member the first."
+	}
+	words, before := "Beside the fee, first place costs a new member "+money(b.First[0].Amount)+" USD today", b.First[0].Amount
+	for i, p := range b.First[1:] {
+		if i == len(b.First)-2 {
+			words += " and "
+		} else {
+			words += ", "
+		}
+		switch p.Amount {
+		case before:
+			words += "as much"
+		case "0.00":
+			words += "nothing"
+		default:
+			words += money(p.Amount) + " USD"
+		}
+		before = p.Amount
+		words += " in " + strconv.Itoa(p.Days) + " days"
+	}
+	if len(b.First) > 1 {
+		words += ", if nobody bids"
+	}
+	return words + "."
 }

@@ -1,7 +1,6 @@
 package templates
 
 import (
-	"html"
 	"net/url"
 	"slices"
 	"strings"
@@ -72,21 +71,6 @@ func (v Member) report() string {
 	return u.String()
 }
 
-// slug names the member in snippets, or is "".
-func (v Embed) slug() string {
-	if v.Member == nil {
-		return ""
-	}
-	return v.Member.Slug
-}
-
-func (v Embed) query() string {
-	if v.Member == nil {
-		return ""
-	}
-	return "?from=" + v.Member.Slug
-}
-
 // from are the attributes of a widget: the member, and form, which is compact, a theme,
 // or "".
 func (v Embed) from(form string) templ.Attributes {
@@ -101,60 +85,4 @@ func (v Embed) from(form string) templ.Attributes {
 		attributes["theme"] = form
 	}
 	return attributes
-}
-
-// reservedHeights is what a page states so that nothing on it moves when the widget loads.
-const reservedHeights = `webring-online { display: block; min-block-size: 4rem }
-webring-online[compact] { min-block-size: 1.5rem }
-.narrow-column webring-online { min-block-size: 7.5rem }`
-
-// The snippets. Slugs have no characters that markup reads, and the base URL is
-// the operator's; the ring's name is escaped.
-
-// element is the widget with an attribute more, or "".
-func (v Embed) element(attribute string) string {
-	if attribute != "" {
-		attribute = " " + attribute
-	}
-	if v.Member != nil {
-		attribute += ` from="` + v.Member.Slug + `"`
-	}
-	return "<webring-online" + attribute + ">\n" + v.anchors() + "</webring-online>\n"
-}
-
-func (v Embed) anchors() string {
-	base, query := html.EscapeString(v.Base), v.query()
-	return `  <a href="` + base + "/prev" + query + "\">Previous</a>\n" +
-		`  <a href="` + base + "/random" + query + "\">Random</a>\n" +
-		`  <a href="` + base + "/next" + query + "\">Next</a>\n"
-}
-
-func (v Embed) widgetSnippet(attribute string) string {
-	return v.element(attribute) + `<script src="` + html.EscapeString(v.Base) + `/widget.js" async></script>`
-}
-
-func (v Embed) pinnedSnippet() string {
-	return v.element("") + `<script src="` + html.EscapeString(v.Base) + v.Widget + "\"\n  integrity=\"" + v.Integrity + "\"\n  crossorigin=\"anonymous\" async></script>"
-}
-
-func (v Embed) plainSnippet() string {
-	return `<nav aria-label="` + html.EscapeString(v.name()) + "\">\n" + v.anchors() + "</nav>"
-}
-
-func (v Embed) lineSnippet() string {
-	return v.name() + ": " + v.Base + "/prev" + v.query() + " · " + v.Base + "/random" + v.query() + " · " + v.Base + "/next" + v.query()
-}
-
-func (v Embed) badgeSnippet() string {
-	base := html.EscapeString(v.Base)
-	return `<a href="` + base + "/members/" + v.slug() + "\">\n  <img src=\"" + base + "/badge/" + v.slug() + ".svg\" height=\"28\" alt=\"Member of " +
-		html.EscapeString(v.name()) + "\">\n</a>"
-}
-
-func (v Embed) directives() string {
-	origin := v.Base
-	if u, err := url.Parse(v.Base); err == nil {
-		origin = u.Scheme + "://" + u.Host
-	}
-	return "script-src 'self' " + origin + "; connect-src 'self' " + origin
 }

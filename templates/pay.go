@@ -33,7 +33,9 @@ type request struct {
 	Method string
 	Path   string // without a leading slash
 	Fixed  string // JSON object, or "" for a request without a body
-	What   string // what is wanted, in a few words
+	What   string // what is wanted, in one word that the script knows
+	Name   string // of the member, or ""
+	Price  string // that the page shows, or ""
 	Owner  string // account that has to sign, or "" for any
 	Claim  bool   // the request first names the wallet's account, and gets a token
 }
@@ -57,10 +59,12 @@ func (w Wallet) member(slug string) string { return w.Base + "/members/" + slug 
 // prompt is what a person tells an agent that has a wallet. It holds none of the members'
 // words.
 func (w Wallet) prompt(what, path, body string) string {
-	return what + " Read " + w.Base + "/llms.txt first. Send POST " + w.Base + path + " with this JSON body, exactly as it stands: " + body +
-		"\nThe answer is 402 with an amount (Machine Payments Protocol). Pay one of its offers, once, and send the identical request again with the credential." +
-		" If the answer is 503, the payment is on its way: do not pay again, send the same request with the same credential until you have the answer."
+	return what + " Read " + w.Base + "/llms.txt first. Send POST " + w.Base + path + " with this JSON body, exactly as it stands: " + body + "\n" + payingOnce
 }
+
+// payingOnce tells an agent how to pay.
+const payingOnce = "The answer is 402 with an amount (Machine Payments Protocol). Pay one of its offers, once, and send the identical request again with the credential." +
+	" If the answer is 503, the payment is on its way: do not pay again, send the same request with the same credential until you have the answer."
 
 // code is a QR code of a text, as the path of an SVG and the length of its side with the
 // quiet zone around it.

@@ -9,7 +9,8 @@ import (
 
 // Picture is the ring, drawn: members stand around it in ring order, and a ray shows what
 // was paid for each. The bright part of a ray still stands, the pale part has faded. A
-// large ring is drawn in part: the first forty by standing, and a sample of the others.
+// large ring is drawn in part: the first forty by standing, and, with thin rays that say
+// nothing of what stands, a sample of the others.
 type Picture struct {
 	Members  int    // in the ring
 	Top      []Mark // the first by standing, the highest first
@@ -150,9 +151,13 @@ func (p Picture) top(m Mark) bool {
 	return slices.ContainsFunc(p.Top, func(t Mark) bool { return t.Position == m.Position })
 }
 
-// rays are the parts of rays that stand, of several members, and pales those that have
-// faded. dots are the marks on the ring: lines of length 0 with round ends.
+// rays are the parts of rays that stand, of several members, pales those that have faded,
+// and wholes both. dots are the marks on the ring: lines of length 0 with round ends.
 func (p Picture) rays(marks []Mark) string { return joined(marks, p.ray) }
+
+func (p Picture) wholes(marks []Mark) string {
+	return joined(marks, func(m Mark) string { return p.line(m, 0, p.length(m)) })
+}
 
 func (p Picture) pales(marks []Mark) string { return joined(marks, p.faded) }
 
@@ -290,20 +295,30 @@ func clipped(s string, most int) string {
 	return s
 }
 
+// sample is a sort of ray, and what it means.
+type sample struct{ Class, Words string }
+
+// key says what the sorts of rays mean.
+func (p Picture) key() []sample {
+	key := []sample{{"", "still counts"}, {"pale", "has faded"}}
+	if p.Members > linked {
+		key = append(key, sample{"thin", "below rank " + strconv.Itoa(len(p.Top))})
+	}
+	return key
+}
+
 // words say what the picture shows.
 func (p Picture) words() string {
-	const key = " The longer a ray, the more was paid; pale: faded."
-	switch first := strconv.Itoa(len(p.Top)); {
+	const key = " Longer rays: more was paid."
+	switch {
 	case p.Members == 0:
 		return "The ring has no members at present: the place at its top is free."
 	case p.Members == 1:
 		return "The ring with its only member." + key
-	case p.Members <= linked || len(p.Top) == 0:
-		return "All members in the order of joining, from the top." + key
-	case len(p.Marks) == p.Members:
-		return "All members in the order of joining, the first " + first + " by standing with strong rays." + key
+	case p.Members <= linked || len(p.Marks) == p.Members:
+		return "In order of joining, from the top." + key
 	default:
-		return "The first " + first + " by standing and some others, in the order of joining." + key
+		return "The first " + strconv.Itoa(len(p.Top)) + " by standing and some others, in order of joining." + key
 	}
 }
 

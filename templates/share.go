@@ -1,7 +1,5 @@
 package templates
 
-import "html"
-
 // Share is what a link to a page shows in feeds. Its addresses are absolute. It is empty for
 // pages that have no card.
 type Share struct {
@@ -22,11 +20,4 @@ func withHost(r Row) string { return r.Name + " (" + Where(r.URL) + ")" }
 // words are those that an owner may post with a link to the member's page.
 func (v Member) words() string {
 	return withHost(v.Row) + " has rank " + grouped(v.Row.Rank) + " of " + grouped(v.Members) + " in " + v.name() + ": " + v.Base + "/members/" + v.Row.Slug
-}
-
-// buttonSnippet is the markup that shows the button of a member.
-func buttonSnippet(base, slug, ring string) string {
-	base = html.EscapeString(base)
-	return `<a href="` + base + "/members/" + slug + "\">\n  <img src=\"" + base + "/badge/" + slug + ".png\" srcset=\"" + base + "/badge/" + slug +
-		"@2x.png 2x\"\n    width=\"88\" height=\"31\" alt=\"Member of " + html.EscapeString(ring) + "\">\n</a>"
 }

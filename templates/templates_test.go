@@ -163,8 +163,8 @@ func TestWhatABidDoes(t *testing.T) {
 		"keeps it first, at 52.00": {Rank: 1, Bid: Bid{Rank: 1, Then: "52.00"}},
 		"takes first place":        {Rank: 2, Bid: Bid{Rank: 1, Above: 1}},
 		"passes number 19":         {Rank: 20, Bid: Bid{Rank: 19, Above: 19}},
-		"passes 1\u202f100, to number 7, brings 1\u202f234.50 back": {Rank: 1107, Faded: "1234.50", Bid: Bid{Rank: 7, Above: 1106}},
-		"takes first place, brings 3.00 back":                       {Rank: 9, Faded: "3.00", Bid: Bid{Rank: 1, Above: 8}},
+		"passes 1\u202f100 members, to number 7, brings 1\u202f234.50 back": {Rank: 1107, Faded: "1234.50", Bid: Bid{Rank: 7, Above: 1106}},
+		"takes first place, brings 3.00 back":                               {Rank: 9, Faded: "3.00", Bid: Bid{Rank: 1, Above: 8}},
 	} {
 		if got := row.does(); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -178,18 +178,26 @@ func TestWhatABidDoes(t *testing.T) {
 	}
 	for want, prices := range map[string][]Price{
 		"": nil,
-		"If nobody bids, first place costs it 1\u202f009.00 USD in 7 days and 4.00 in 30 days.":    days("1010.00", "1009.00", "4.00"),
-		"If nobody bids, first place costs it 9.00 USD in 7 days and is its own in 30 days.":       days("10.00", "9.00", ""),
-		"If nobody bids, first place is still its own in 7 days and costs it 9.00 USD in 30 days.": days("", "", "9.00"),
-		"If nobody bids, first place is still its own in 7 days and is still its own in 30 days.":  days("", "", ""),
-		"If nobody bids, first place costs it 2.00 USD in 7 days and is still its own in 30 days.": days("", "2.00", ""),
+		"If nobody bids, first place costs it 1\u202f009.00 USD in 7 days and 4.00 USD in 30 days.": days("1010.00", "1009.00", "4.00"),
+		"If nobody bids, first place costs it 9.00 USD in 7 days and in 30 days.":                   days("10.00", "9.00", "9.00"),
+		"If nobody bids, first place costs it 9.00 USD in 7 days and it is first in 30 days.":       days("10.00", "9.00", ""),
+		"If nobody bids, it is still first in 7 days and first place costs it 9.00 USD in 30 days.": days("", "", "9.00"),
+		"If nobody bids, it is still first in 7 days and in 30 days.":                               days("", "", ""),
+		"If nobody bids, first place costs it 2.00 USD in 7 days and it is still first in 30 days.": days("", "2.00", ""),
 	} {
 		if got := (Member{TakeFirst: prices}).later(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if got, want := (Board{First: days("11.01", "1200.00", "0.00")}).falls(), "To join at first place costs 11.01 USD today, 1\u202f200.00 USD in 7 days and nothing beside the fee in 30, if nobody bids."; got != want {
-		t.Errorf("%q, want %q", got, want)
+	for want, prices := range map[string][]Price{
+		"": nil,
+		"Beside the fee, first place costs a new member 11.01 USD today, 1\u202f200.00 USD in 7 days and nothing in 30 days, if nobody bids.": days("11.01", "1200.00", "0.00"),
+		"Beside the fee, first place costs a new member 7.26 USD today, as much in 7 days and as much in 30 days, if nobody bids.":            days("7.26", "7.26", "7.26"),
+		"The fee alone makes a new member the first.": days("0.00", "0.00", "0.00"),
+	} {
+		if got := (Board{First: prices}).falls(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 	long := Row{URL: "https://" + strings.Repeat("bank.example.", 9) + "thief.example/"}
 	if where := long.atHost(); len(where) > 36 || !strings.HasPrefix(where, "…") || !strings.HasSuffix(where, ".thief.example") {
@@ -532,6 +540,53 @@ func TestPictures(t *testing.T) {
 		if len(drawn) > 12<<10 && n > linked {
 			t.Errorf("%d members: %d bytes", n, len(drawn))
 		}
+	}
+}
+
+// Pale is what has faded, and nothing else: members of whom the picture does not know how
+// much stands have thin rays, and the key says so.
+func TestTheKeyOfAPictureIsTrue(t *testing.T) {
+	mark := func(position int, total, standing int64) Mark {
+		return Mark{Slug: "s", Kind: kinds[position%3], Position: position, Total: total, Standing: standing}
+	}
+	p := Picture{Members: 100}
+	for i := range 40 {
+		p.Top = append(p.Top, mark(2*i+1, 5000, 5000))
+	}
+	for i := range 80 {
+		p.Marks = append(p.Marks, mark(i+1, 300, 0))
+	}
+	draw := func() (svg, caption string) {
+		var b bytes.Buffer
+		if err := picture(page, p).Render(t.Context(), &b); err != nil {
+			t.Fatal(err)
+		}
+		svg, caption, _ = strings.Cut(b.String(), "<figcaption>")
+		return svg, caption
+	}
+	svg, caption := draw()
+	pale := regexp.MustCompile(`<path class="ray pale" d="[^"]`)
+	thin := regexp.MustCompile(`<path class="ray thin" d="([^"]+)"`)
+	if pale.MatchString(svg) {
+		t.Error("a ray is pale, and nothing has faded")
+	}
+	lines := 0
+	for _, m := range thin.FindAllStringSubmatch(svg, -1) {
+		lines += strings.Count(m[1], "M")
+	}
+	if lines != 40 {
+		t.Errorf("%d thin rays, of 40 others that are drawn", lines)
+	}
+	if !thin.MatchString(caption) || !strings.Contains(caption, "below rank 40") {
+		t.Error("the key does not say what is thin:", caption)
+	}
+	p.Top[20].Standing = 1000
+	if svg, _ = draw(); !strings.Contains(svg, `<path class="ray pale" d="`+p.faded(p.Top[20])+`"`) {
+		t.Error("what has faded of a ray is not pale")
+	}
+	p.Members, p.Top, p.Marks = 10, p.Top[:5], nil
+	if svg, caption = draw(); strings.Contains(svg+caption, "thin") {
+		t.Error("a ring of ten has thin rays")
 	}
 }
 

@@ -72,7 +72,7 @@ func verifyPage(v Verify) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if v.Module == "" {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<p class=\"note\">This node was built without the program, so it offers the way below only.</p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<p class=\"panel\">This node was built without the program, so it offers the way below only.</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -103,7 +103,7 @@ func verifyPage(v Verify) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "\"><div class=\"field\"><label for=\"key\">Verifier key, if you have it from elsewhere</label> <input id=\"key\" name=\"key\" type=\"text\" maxlength=\"300\" autocomplete=\"off\" spellcheck=\"false\" aria-describedby=\"key-hint\"> <small id=\"key-hint\">Left empty, the key is the one that this site gives.</small></div><button type=\"submit\">Verify now</button></form><p id=\"progress\" role=\"status\" aria-live=\"polite\"></p><div id=\"result\"></div><noscript><p>This takes a script. The way below takes none.</p></noscript><script src=\"")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "\"><div class=\"field\"><label for=\"key\">Verifier key, if you have it from elsewhere</label><p class=\"hint\" id=\"key-hint\">Left empty, the key is the one that this site gives.</p><input id=\"key\" name=\"key\" type=\"text\" maxlength=\"300\" autocomplete=\"off\" spellcheck=\"false\" aria-describedby=\"key-hint\"></div><button type=\"submit\">Verify now</button></form><p class=\"notice\" id=\"progress\" role=\"status\"></p><div id=\"result\"></div><div><noscript>This takes a script. The way below takes none.</noscript></div><script src=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -193,6 +193,7 @@ type Join struct {
 	Categories  []Category
 	Draft       Draft
 	Checked     *Checked // nil before a check
+	Foreign     bool     // another site has sent a draft, which is not shown
 }
 
 // Draft is the form as it was filled in.

@@ -1,6 +1,15 @@
-// Package browser holds programs that check the pages and the widget in a real browser.
-// The tests of server/cmd/webring run them. playwright-core drives the system's
-// Chromium, and puppeteer-core its Firefox; axe-core and html-validate check what they show.
-// package.json lists the npm packages. The wallet in pay.mjs is a signer of that program.
-// Nothing here is part of the binary.
+// Package browser holds programs that check the pages and the widget in real browsers. The
+// tests of server/cmd/webring run all of them but the last:
+//
+//   - pages.mjs: each page at every width, in both colour schemes, with and without script;
+//     axe-core and html-validate look at it
+//   - widget.mjs: the widget on pages of other sites, in Chromium and in Firefox
+//   - pay.mjs: a person who joins, bids and changes a member with a wallet, which is a signer
+//     of this program
+//   - verify.mjs: the page that verifies the leaderboard
+//   - shots.mjs: takes pictures of pages, to be looked at
+//
+// chromium.mjs drives the system's Chromium by playwright-core, firefox.mjs its Firefox by
+// puppeteer-core, and pay.mjs both by the latter. package.json lists the npm packages. Nothing
+// here is part of the binary.
 package browser

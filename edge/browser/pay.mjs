@@ -63,7 +63,8 @@ class Wallet {
   }
 }
 
-// visit opens a page with a wallet, which announces itself, or is where wallets were before.
+// visit opens a page with a wallet, which announces itself; or two announce themselves late; or
+// it is where wallets were before.
 async function visit(browser, wallet, url, announced = true) {
   const page = await browser.newPage();
   page.said = [];
@@ -82,10 +83,12 @@ async function visit(browser, wallet, url, announced = true) {
         return a.result;
       } };
       if (!announced) return (window.ethereum = provider);
-      const detail = Object.freeze({ info: Object.freeze({ uuid: "350670db-19fa-4704-a166-e52e178b59d2", name: "<b onclick=alert(1)>Purse</b>", icon: "data:image/svg+xml,<svg/>", rdns: "test.purse" }), provider });
-      const announce = () => dispatchEvent(new CustomEvent("eip6963:announceProvider", { detail }));
-      addEventListener("eip6963:requestProvider", announce);
-      announce();
+      const detail = (name) => Object.freeze({ info: Object.freeze({ uuid: "350670db-19fa-4704-a166-e52e178b59d2" + name, name, icon: "data:image/svg+xml,<svg/>", rdns: "test.purse" }), provider });
+      const announce = (name) => dispatchEvent(new CustomEvent("eip6963:announceProvider", { detail: detail(name) }));
+      if (announced === "late") return (window.announceTwo = () => ["One", "Two"].forEach(announce));
+      const purse = () => announce("<b onclick=alert(1)>Purse</b>");
+      addEventListener("eip6963:requestProvider", purse);
+      purse();
     }, announced);
   }
   await page.goto(url, { waitUntil: "load" });
@@ -126,6 +129,41 @@ const stored = (page) => page.evaluate(() => Object.keys(localStorage));
 const paidFor = (page) => page.sent.filter(([, , credential]) => credential).map(([, , credential]) => credential);
 const shoot = async (page, name) => { if (plan.shots) await page.screenshot({ path: `${plan.shots}/pay-${name}.png`, fullPage: true }); };
 
+// between answers the requests of a page in place of the ring: with what f gives for the method,
+// the URL and whether there is a credential; "abort" for no answer, nothing to let it pass.
+async function between(page, f) {
+  if (!page.interception) {
+    await page.setRequestInterception(true);
+    page.on("request", (r) => {
+      const answer = page.interception(r.method(), r.url(), !!r.headers().authorization);
+      if (answer === "abort") r.abort();
+      else if (answer) r.respond({ contentType: "application/json", ...answer });
+      else r.continue();
+    });
+  }
+  page.interception = f;
+}
+const problem = (status, code, more = {}) => ({ status, contentType: "application/problem+json", body: JSON.stringify({ status, code, title: code, detail: "Said in between.", ...more }) });
+
+// shows says that a receipt has the member's card, words, button and snippet, each with a
+// button that copies it, as the ring has them after the payment.
+async function shows(page, part, where, base, slug) {
+  await page.waitForSelector(`${part} .receipt .copy`, { timeout: 30_000 }).catch(() => {});
+  const seen = await page.$eval(`${part} .receipt`, async (receipt) => {
+    const images = [...receipt.querySelectorAll("img")];
+    images.forEach((e) => (e.loading = "eager"));
+    await Promise.all(images.map((e) => e.decode().catch(() => {})));
+    return { images: images.map((e) => [e.src, e.naturalWidth]), links: [...receipt.querySelectorAll("a")].map((e) => e.href),
+      snippets: [...receipt.querySelectorAll(".copied > pre")].map((e) => e.textContent), ids: receipt.querySelectorAll("[id]").length };
+  }).catch((e) => ({ images: [], links: [], snippets: [String(e)], ids: 0 }));
+  const is = (words) => seen.snippets.some((s) => s.includes(words));
+  found.expect(where, "the card and the button are shown", seen.images.length === 2 && seen.images[0][0] === `${base}/cards/${slug}.png` && seen.images[0][1] === 1200 &&
+    seen.images[1][0] === `${base}/badge/${slug}.png` && seen.images[1][1] >= 88, seen.images);
+  found.expect(where, "words, button and snippet can be copied", seen.snippets.length === 3 && is("/members/" + slug) && is(`/badge/${slug}@2x.png 2x`) && is(`<webring-online from="${slug}">`), seen.snippets);
+  found.expect(where, "links are right wherever the receipt stands", seen.links.includes(`${base}/embed?from=${slug}`) && seen.ids === 0, seen.links);
+  return seen.snippets[0];
+}
+
 async function bid(page, amount) {
   await type(page, "#pay-bid-amount", amount);
   await press(page, "#pay-bid button[type=submit]");
@@ -151,14 +189,20 @@ async function chromium() {
   await type(page, "#url", "http://by-hand.strangers.test/");
   await press(page, "#kind-website");
   await Promise.all([page.waitForNavigation(), press(page, "form[method=post] button[type=submit]")]);
+  await page.$eval("#pay-join", (form) => (form.dataset.price = "9.99"));
   await press(page, "#pay-join button[type=submit]");
+  await page.waitForSelector("#pay-join .terms", { timeout: 60_000 });
+  const offered = await page.$eval("#pay-join .step", (e) => e.textContent);
+  found.expect("join", "it is said what is joined, and that the price is another one than was shown",
+    ["You join as", "<img src=x onerror=alert(1)>", "http://by-hand.strangers.test/", "not the 9.99 USD"].every((w) => offered.includes(w)), offered);
   await button(page, "#pay-join", "Sign in");
   await says(page, "#pay-join", "joining ends with the receipt", /You are in the ring, as/);
-  await shoot(page, "join");
   found.expect("join", "the wallet was told of the network", owner.asked.includes("wallet_addEthereumChain") && owner.chain === "0x2105", owner.asked);
   found.expect("join", "one signature", owner.signed === 1, owner.signed);
   const slug = (await words(page, "#pay-join .said")).match(/as ([a-z0-9-]+)\./)?.[1] ?? "";
   found.expect("join", "the receipt names the transaction", /0x[0-9a-f]{64}/.test(await words(page, "#pay-join .receipt")), await words(page, "#pay-join .receipt"));
+  await shows(page, "#pay-join", "join", plan.base, slug);
+  await shoot(page, "join");
   await finished(page, "join");
   const place = `${plan.base}/members/${slug}`;
 
@@ -193,11 +237,12 @@ async function chromium() {
   found.expect("refused", "nothing was sent or kept", paidFor(page).length === 0 && (await stored(page)).length === 0);
   await bid(page, "2.00");
   await page.waitForSelector("#pay-bid .terms");
-  const shown = await words(page, "#pay-bid .terms");
-  found.expect("bid", "the terms are shown", ["2.00 USD, in USD Coin", "Base", "0x", payer.account.address].every((w) => shown.includes(w)), shown);
+  const shown = await page.$eval("#pay-bid .terms", (e) => e.textContent);
+  found.expect("bid", "the terms are shown", ["You bid on", "<img src=x onerror=alert(1)>", "2.00 USD, in USD Coin", "Base (chain id 8453)", "0x", payer.account.address].every((w) => shown.includes(w)), shown);
   await accessible(page, "the terms of a bid");
   await button(page, "#pay-bid", "Sign in");
   await says(page, "#pay-bid", "a bid ends with the receipt", /Your bid of 2\.00 USD on .* counts\. It stands at rank/);
+  await shows(page, "#pay-bid", "bid", plan.base, slug);
   await shoot(page, "bid");
   await accessible(page, "a receipt");
   found.expect("bid", "one signature", payer.signed === 1, payer.signed);
@@ -244,8 +289,101 @@ async function chromium() {
   await shoot(page, "resumed");
   found.expect("return", "nothing was signed again", payer.signed === signed, payer.signed);
   found.expect("return", "only the ring was asked", page.sent.every(([, url]) => url.startsWith(plan.base + "/") && !url.includes("..")), page.sent.map(([, url]) => url));
-  await page.evaluate(() => Object.keys(localStorage).filter((k) => k.endsWith("{}")).forEach((k) => localStorage.removeItem(k)));
-  await finished(page, "return");
+  found.expect("return", "what is not answered alone is kept", (await stored(page)).length === 3, await stored(page));
+  await page.close();
+
+  // What lies there of others is left alone.
+  page = await visit(browser, payer, place);
+  found.expect("planted", "what cannot be read stays as it is", (await stored(page)).length === 3, await stored(page));
+  await page.evaluate(() => localStorage.clear());
+
+  // Two tabs want the same at once: the second one is told, until the first one has let go.
+  const other = await visit(browser, payer, place);
+  await bid(page, "5.00");
+  await page.waitForSelector("#pay-bid .terms");
+  await bid(other, "5");
+  await says(other, "#pay-bid", "a second tab is told of the first", /Another tab or window/);
+  await button(page, "#pay-bid", "Cancel");
+  await says(page, "#pay-bid", "the first tab lets go", /Nothing was signed/);
+  await finished(other, "second tab");
+  // Given up without an answer: nothing else is signed, nor sent by other pages, until it is known.
+  await between(page, (method, url, credential) => credential && "abort");
+  await bid(page, "5.00");
+  await button(page, "#pay-bid", "Sign in");
+  await says(page, "#pay-bid", "no answer is said", /cannot be reached/);
+  await button(page, "#pay-bid", "Give up");
+  await says(page, "#pay-bid", "what is known of the money is said", /given up.*Until .* 5\.00 USD can still be made.*nothing else is signed/);
+  await shoot(page, "given-up");
+  const silent = await visit(browser, payer, `${plan.base}/leaderboard`);
+  await bid(page, "5");
+  await button(page, "#pay-bid", "Leave it");
+  await says(page, "#pay-bid", "the wish stays blocked", /given up/);
+  found.expect("given up", "another page does not send it", paidFor(silent).length === 0 && !(await silent.$(".resumed")));
+  await silent.close();
+  await between(page, () => null);
+  await bid(page, "05.0");
+  await button(page, "#pay-bid", "Send what I signed");
+  await says(page, "#pay-bid", "what was given up can be gone on with", /Your bid of 5\.00 USD .* counts/);
+  found.expect("given up", "one signature", payer.signed === signed + 1, payer.signed);
+  await finished(page, "given up");
+  // Once its time is over, a page asks, and says what became of it.
+  page = await visit(browser, payer, place);
+  await between(page, (method, url, credential) => credential && "abort");
+  await bid(page, "6.00");
+  await button(page, "#pay-bid", "Sign in");
+  await button(page, "#pay-bid", "Give up");
+  await says(page, "#pay-bid", "it is given up", /given up/);
+  await between(page, (method, url, credential) => (method === "HEAD" ? { status: 200, headers: { Date: new Date(Date.now() + 600_000).toUTCString() } } : credential && problem(402, "payment_expired", { reason: "expired" })));
+  await page.reload({ waitUntil: "load" });
+  await says(page, ".resumed", "a wish that was given up has its end", /You had given this up\. It took too long.*Nothing was charged/);
+  await finished(page, "given up for good");
+
+  // Something in between spoils the answers, in a browser that keeps nothing: one credential.
+  page = await visit(browser, payer, place);
+  await page.evaluate(() => { Storage.prototype.setItem = () => { throw new DOMException("full", "QuotaExceededError"); }; });
+  await between(page, () => problem(402, "payment_required", { amount_usd: "500.00", offers: [{ wallet: { typed_data: { message: {} }, credential: { payload: {} }, chain: {} } }] }));
+  await bid(page, "1.10");
+  await says(page, "#pay-bid", "another amount than the chosen one is not signed", /asks for 500\.00 USD, not for the 1\.10 USD/);
+  await between(page, () => null);
+  payer.behave.eth_signTypedData_v4 = () => fail(4100, "unauthorized");
+  await bid(page, "1.10");
+  await button(page, "#pay-bid", "Sign in");
+  await says(page, "#pay-bid", "an account that is not shown any more is said", /does not sign with this account/);
+  payer.behave = {};
+  const spoiled = [
+    [{ status: 200, body: '{"bid":{"member":' }, /no answer of the ring's, or not a whole one/],
+    [{ status: 200, body: "{}" }, /no answer of the ring's/],
+    [{ status: 403, body: '{"code":"blocked"}' }, /no answer of the ring's/],
+    [{ status: 302, headers: { Location: "https://evil.example/" } }, /leads somewhere else/],
+    [problem(402, "payment_required"), /which has to stay open/],
+  ];
+  let at = -1;
+  await between(page, (method, url, credential) => credential && spoiled[++at]?.[0]);
+  await bid(page, "1.10");
+  await page.waitForSelector("#pay-bid .terms");
+  const warned = await words(page, "#pay-bid .step");
+  found.expect("spoiled", "a browser that keeps nothing is said", /keeps nothing for this page/.test(warned), warned);
+  await button(page, "#pay-bid", "Sign in");
+  for (const [, pattern] of spoiled) {
+    await says(page, "#pay-bid", "an answer that is not the ring's is said", pattern);
+    await button(page, "#pay-bid", "Ask now");
+  }
+  await says(page, "#pay-bid", "the ring's answer counts", /Your bid of 1\.10 USD .* counts/);
+  found.expect("spoiled", "the same was sent until then", at === spoiled.length && page.sent.every(([, url]) => !url.includes("evil")), at);
+  found.expect("spoiled", "one signature", payer.signed === signed + 3, payer.signed);
+  await finished(page, "spoiled");
+
+  // Two wallets that come late, and one that signs with another account than it has shown.
+  page = await visit(browser, payer, place, "late");
+  await type(page, "#pay-bid-amount", "1.05");
+  await page.evaluate(() => { document.querySelector("#pay-bid button[type=submit]").click(); setTimeout(window.announceTwo, 300); });
+  await button(page, "#pay-bid", "Two");
+  payer.behave.eth_signTypedData_v4 = ([, text]) => Object.assign(poor, { chain: "0x2105" }).sign([poor.account.address, text]);
+  await button(page, "#pay-bid", "Sign in Two");
+  await says(page, "#pay-bid", "the signature of another account is said", /not by the account.*Nothing was charged/);
+  payer.behave = {};
+  await finished(page, "late wallets");
+  const before = payer.signed;
 
   // The origin ends once it has the payment, and the open page goes on.
   await wants("doom");
@@ -255,7 +393,7 @@ async function chromium() {
   await says(page, "#pay-bid", "the origin is lost with the payment", /kept in this browser/);
   await wants("relaunch");
   await says(page, "#pay-bid", "the payment counts once it is back", /Your bid of 4\.00 USD .* counts/);
-  found.expect("in between", "one signature", payer.signed === signed + 1, payer.signed);
+  found.expect("in between", "one signature", payer.signed === before + 1, payer.signed);
   await finished(page, "in between");
 
   // The owner's changes. Another account is told before it signs.
@@ -268,7 +406,15 @@ async function chromium() {
   await press(page, "#pay-change button[type=submit]");
   await says(page, "#pay-change", "nothing changed is said", /changed nothing/);
   await type(page, "#pay-change-description", "Changed in a browser, <b>boldly</b>");
+  // What would be signed for it moves money.
+  await between(page, () => problem(402, "payment_required", { amount_usd: "0.00", offers: [{ wallet: { typed_data: { primaryType: "TransferWithAuthorization", message: { value: "9000000" } }, credential: { payload: {} }, chain: {} } }] }));
   await press(page, "#pay-change button[type=submit]");
+  await says(page, "#pay-change", "a payment is not signed in place of a proof", /not what this page shows. Nothing was signed/);
+  await between(page, () => null);
+  await press(page, "#pay-change button[type=submit]");
+  await page.waitForSelector("#pay-change .terms");
+  const change = await page.$eval("#pay-change .terms", (e) => e.textContent);
+  found.expect("change", "it is said what changes, and that nothing is paid", ["You change", "Its new description", "<b>boldly</b>", "nothing"].every((w) => change.includes(w)), change);
   await button(page, "#pay-change", "Sign in");
   await says(page, "#pay-change", "the owner changes the member", /It is changed/);
   await shoot(page, "change");
@@ -283,6 +429,9 @@ async function chromium() {
   await says(page, "#pay-claim", "a site that does not show the token is told so", /does not show the token/);
   await press(page, "#pay-claim button[type=submit]");
   await page.waitForSelector("#pay-claim .terms code");
+  await page.$eval("#pay-claim", (form) => (form.closest("details").open = true));
+  await page.waitForSelector("#pay-claim .terms pre + .copy");
+  await shoot(page, "claim");
   await wants("show " + (await page.$eval("#pay-claim .terms code", (e) => e.textContent)));
   await button(page, "#pay-claim", "My site shows it");
   await button(page, "#pay-claim", "Sign in");
@@ -294,6 +443,7 @@ async function chromium() {
   await bid(page, "1.50");
   await button(page, "#pay-bid", "Sign in");
   await says(page, "#pay-bid", "an edge takes a bid", /Your bid of 1\.50 USD .* counts/);
+  await shows(page, "#pay-bid", "edge", plan.edge, slug);
   await finished(page, "edge");
 
   // On a row of the leaderboard, in its dialog.
@@ -308,6 +458,9 @@ async function chromium() {
   await accessible(page, "a dialog");
   await button(page, "#pay-row", "Sign in");
   await says(page, "#pay-row", "a row takes a bid", /Your bid of 1\.25 USD .* counts/);
+  await shows(page, "#pay-row", "row", plan.base, slug);
+  await shoot(page, "row");
+  await accessible(page, "a receipt in a dialog");
   await finished(page, "row");
   await browser.close();
   return slug;
@@ -333,7 +486,7 @@ async function firefox(slug) {
   await says(page, ".resumed", "Firefox: a page goes on with what was begun", /Your bid of 2\.50 USD .* counts/);
   found.expect("firefox", "one signature", payer.signed === 1, payer.signed);
   await finished(page, "firefox");
-  await wants("count 15.25 7");
+  await wants("count 21.35 9");
   payer.behave = {};
   page = await visit(browser, payer, `${plan.base}/members/${slug}`, false);
   await press(page, "#pay-leave button[type=submit]");
@@ -344,7 +497,7 @@ async function firefox(slug) {
 }
 
 const slug = await chromium();
-await wants("count 12.75 6");
+await wants("count 18.85 8");
 if (plan.firefox) await firefox(slug);
 console.log(JSON.stringify({ checks: found.checks, findings: found.list }));
 process.exit();

@@ -62,7 +62,7 @@ async function started(ring, work) {
 async function take(ring, base) {
   const board = await (await fetch(base + "/api/leaderboard?limit=8")).json();
   const rows = board.leaderboard;
-  const paths = { home: "/", ring: "/ring", leaderboard: "/leaderboard", join: "/join", embed: "/embed", docs: "/docs", about: "/about",
+  const paths = { home: "/", ring: "/ring", leaderboard: "/leaderboard", join: "/join", embed: "/embed", docs: "/docs", about: "/about", verify: "/verify",
     problem: "/problems/unknown_member", missing: "/members/no-such-member", checked: "/join", wrong: "/join" };
   // First, one in the middle, and the last that was read.
   rows.forEach((r, i) => { if ([0, 4, rows.length - 1].includes(i)) paths[`member${i + 1}`] = "/members/" + r.slug; });

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"image"
+	"image/color"
 	"image/png"
 	"os"
 	"path/filepath"
@@ -45,18 +46,23 @@ func pixels(t *testing.T, file []byte) *image.Paletted {
 	return m.(*image.Paletted)
 }
 
-// ringOf gives a ring of so many members, a sample of which is drawn.
+// ringOf gives a ring of so many members: the first forty in full, in part and faded, and a
+// sample of where the others stand.
 func ringOf(members int) Ring {
-	r, drawn := Ring{Members: members}, min(members, 160)
-	for i := range drawn {
-		r.Marks = append(r.Marks, Mark{Position: 1 + i*members/drawn, Total: int64(100 + i*i*7919%9000),
-			Kind: []string{"agent", "mcp", "website"}[i%3], Faded: i%4 == 0})
+	r := Ring{Members: members}
+	first, others := min(members, 40), min(members, 80)
+	for i := range first {
+		r.Marks = append(r.Marks, Mark{Position: 1 + i*37%first*members/first, Total: int64(100 + i*i*7919%9000),
+			Kind: []string{"agent", "mcp", "website"}[i%3], Percent: []int{100, 100, 40, 0}[i%4]})
+	}
+	for i := range others {
+		r.Others = append(r.Others, 1+i*members/others)
 	}
 	return r
 }
 
 func member(members int) *Member {
-	return &Member{Ring: ringOf(members), Here: Mark{Position: 1 + members/3, Total: 2600, Kind: "website"},
+	return &Member{Ring: ringOf(members), Here: Mark{Position: 1 + members/3, Total: 2600, Percent: 100, Kind: "website"},
 		RingName: "Webring Online", Address: "ring.example.org", Name: "Weather for Gliders", Host: "gliders.example.net",
 		Rank: 1 + members/9, Standing: "26.00", Words: "full until 12 March 2027"}
 }
@@ -71,6 +77,10 @@ func TestTheCardsOfMembers(t *testing.T) {
 	long := member(100_000)
 	long.Name = "A name of eighty characters that goes on and on until nobody reads it any more !"
 	golden(t, "member-long", long.PNG(), Width, Height)
+
+	fading := member(45)
+	fading.Here.Percent, fading.Standing, fading.Words = 60, "15.60", "fading, gone by 12 March 2027"
+	golden(t, "member-fading", fading.PNG(), Width, Height)
 
 	strange := member(3)
 	strange.Name, strange.RingName = "שלום <b>&amp;", "Кольцо"
@@ -123,14 +133,43 @@ func TestWhatTheFaceCanSpell(t *testing.T) {
 	}
 }
 
-// However many members there are, so many marks are drawn.
+// What stands of a ray is bright, and what has faded is pale: on the ring's card in the
+// colour of the kind, on a member's its own ray in that of the seal.
+func TestWhatHasFadedIsPale(t *testing.T) {
+	// The ray at the top, which is the longest: its inner quarter, and its outer one.
+	colours := func(file []byte) (inner, outer color.RGBA) {
+		m := pixels(t, file)
+		at := func(part float64) color.RGBA {
+			return color.RGBAModel.Convert(m.At(middleX, int(middleY-radius-gap-part*longest))).(color.RGBA)
+		}
+		return at(0.3), at(0.75)
+	}
+	r := Ring{Members: 4, Marks: []Mark{{Position: 1, Total: 9000, Kind: "mcp"}, {Position: 3, Total: 9000, Kind: "agent", Percent: 100}}}
+	for percent, bright := range map[int][2]bool{0: {false, false}, 50: {true, false}, 100: {true, true}} {
+		r.Marks[0].Percent = percent
+		for paint, file := range map[color.RGBA][]byte{mcp: (&Home{Ring: r}).PNG(), seal: (&Member{Ring: r, Here: r.Marks[0]}).PNG()} {
+			inner, outer := colours(file)
+			for i, got := range [...]color.RGBA{inner, outer} {
+				if bright[i] && got != paint || !bright[i] && got != pale {
+					t.Errorf("%d %% stand: part %d is %v; bright is %v", percent, i, got, paint)
+				}
+			}
+		}
+	}
+	// The ray of a member that is not among the first is drawn, too.
+	if inner, _ := colours((&Member{Ring: Ring{Members: 4, Marks: r.Marks[1:]}, Here: Mark{Position: 1, Total: 9000, Percent: 100}}).PNG()); inner != seal {
+		t.Errorf("the member's own ray is %v", inner)
+	}
+}
+
+// However many marks there are, so many are drawn.
 func TestTheWorkIsBounded(t *testing.T) {
 	v := member(100_000)
 	for i := range 50_000 {
-		v.Marks = append(v.Marks, Mark{Position: i, Total: 100, Kind: "agent"})
+		v.Marks, v.Others = append(v.Marks, Mark{Position: i, Total: 100, Kind: "agent"}), append(v.Others, i)
 	}
 	many := v.PNG()
-	v.Marks = v.Marks[:mostMarks]
+	v.Marks, v.Others = v.Marks[:mostMarks], v.Others[:mostOthers]
 	if !bytes.Equal(many, v.PNG()) {
 		t.Error("marks beyond the bound are drawn")
 	}

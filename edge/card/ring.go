@@ -3,26 +3,32 @@ package card
 import (
 	"image/color"
 	"math"
+	"slices"
 	"strconv"
 )
 
-// Ring is what a picture shows of the ring: some of its members, each with a ray that is
-// the longer the more was paid.
+// Ring is what a picture shows of the ring: the first by standing, each with a ray that is
+// the longer the more was paid, and dots where others stand.
 type Ring struct {
 	Members int
-	Marks   []Mark // at most mostMarks are drawn
+	Marks   []Mark // of the first, the highest first; at most mostMarks are drawn
+	Others  []int  // positions of some members; at most mostOthers are drawn
 }
 
-// Mark is one member in the picture.
+// Mark is one member in the picture. The inner part of its ray, which still stands, is
+// bright, and the outer one, which has faded, is pale.
 type Mark struct {
 	Position int   // in the ring, from 1
 	Total    int64 // cents paid in all
+	Percent  int   // of Total that stands
 	Kind     string
-	Faded    bool // nothing of its bids stands any more
 }
 
-// mostMarks bounds the work of a picture.
-const mostMarks = 200
+// What bounds the work of a picture.
+const (
+	mostMarks  = 60
+	mostOthers = 100
+)
 
 // The ring's sizes in units of the card.
 const (
@@ -108,36 +114,59 @@ func (r *Ring) dot(m Mark, size float64) *outline {
 	return o
 }
 
-// draw draws the ring. All marks are pale but here, or all bright when there is none.
+// pen is how one member is drawn.
+type pen struct {
+	breadth float64 // of the ray
+	foot    float64 // where it begins, from the middle
+	bright  color.RGBA
+	pale    color.RGBA
+}
+
+// rays draws the ray of a member, whose length is given: what has faded, and over it what
+// stands.
+func (r *Ring) rays(c *canvas, m Mark, p pen, length float64) {
+	tip := max(p.foot+6, radius+gap+length)
+	stands := p.foot + (tip-p.foot)*float64(min(max(m.Percent, 0), 100))/100
+	if stands < tip {
+		c.fill(r.ray(m.Position, p.foot, tip, p.breadth), p.pale)
+	}
+	if stands > p.foot {
+		c.fill(r.ray(m.Position, p.foot, stands, p.breadth), p.bright)
+	}
+}
+
+// draw draws the ring. Beside here, if it is given, the other marks are lighter.
 func (r *Ring) draw(c *canvas, here *Mark) {
 	orbit := new(outline)
 	orbit.circle(middleX, middleY, radius+1, false)
 	orbit.circle(middleX, middleY, radius-1, true)
 	c.fill(orbit, hair)
+	for _, position := range r.Others[:min(len(r.Others), mostOthers)] {
+		c.fill(r.dot(Mark{Position: position}, 2.6), pale)
+	}
 
 	marks := r.Marks[:min(len(r.Marks), mostMarks)]
 	count, most := float64(max(len(marks), 1)), r.most(here)
-	breadth, size := min(7, max(3, 360/count)), min(8.5, max(3.2, 400/count))
-	for _, m := range marks {
+	p := pen{breadth: min(7, max(3, 260/count)), foot: radius + gap, pale: pale}
+	size := min(8.5, max(3.2, 270/count))
+	for _, m := range slices.Backward(marks) { // the first lie over the others
 		if here != nil && m.Position == here.Position {
 			continue
 		}
-		paint := kindColour(m.Kind)
-		switch {
-		case here != nil:
-			paint = mix(paint, paper, 88)
-		case m.Faded:
-			paint = mix(paint, paper, 110)
+		p.bright = kindColour(m.Kind)
+		if here != nil {
+			p.bright, p.pale = mix(p.bright, paper, 150), mix(pale, paper, 150)
 		}
-		c.fill(r.ray(m.Position, radius+gap, radius+gap+r.length(m, most), breadth), paint)
-		c.fill(r.dot(m, size), paint)
+		r.rays(c, m, p, r.length(m, most))
+		c.fill(r.dot(m, size), p.bright)
 	}
 	if here == nil {
 		return
 	}
 	size = max(13, size*1.5)
-	c.fill(r.ray(here.Position, radius+gap, radius+gap+r.length(*here, most), max(11, breadth*1.6)), paper)
-	c.fill(r.ray(here.Position, radius+size+6, radius+max(size+12, gap+r.length(*here, most)), max(9, breadth*1.4)), seal)
+	length := r.length(*here, most)
+	c.fill(r.ray(here.Position, radius+gap, radius+gap+length, p.breadth+6), paper)
+	r.rays(c, *here, pen{breadth: p.breadth + 4, foot: radius + size + 6, bright: seal, pale: pale}, length)
 	c.fill(r.dot(*here, size+4), paper)
 	c.fill(r.dot(*here, size), seal)
 }

@@ -140,12 +140,12 @@ func (s *cards) begin(most int32) bool {
 func (r *reader) card(path string) drawable {
 	var first boardDocument
 	v, ok := r.survey()
-	there := every(ok, r.document("/api/leaderboard?limit=1", &first))
+	there := every(ok, r.document(standings, &first))
 	if path == CardPath {
 		if !there {
 			return nil
 		}
-		view := &card.Home{Ring: v.ring(), Name: v.about.Name, Address: address(r.core.BaseURL()), Words: inWords(v.about.Payments.Fee)}
+		view := &card.Home{Ring: v.ring(&first), Name: v.about.Name, Address: address(r.core.BaseURL()), Words: inWords(v.about.Payments.Fee)}
 		if len(first.Leaderboard) > 0 {
 			m := &first.Leaderboard[0]
 			view.First, view.Host = m.Name, templates.Where(m.URL)
@@ -166,19 +166,28 @@ func (r *reader) card(path string) drawable {
 		r.fail(api.UnknownMember, noSuchMember)
 		return nil
 	}
-	here := m.mark(cents(v.about.Payments.Fee))
-	return &card.Member{Ring: v.ring(), Here: card.Mark{Position: here.Position, Total: here.Total, Kind: here.Kind},
+	return &card.Member{Ring: v.ring(&first), Here: m.onCard(),
 		RingName: v.about.Name, Address: address(r.core.BaseURL()), Name: m.Name, Host: templates.Where(m.URL),
 		Rank: m.BoardRank, Standing: m.Standing, Words: aging(r.freshness(m))}
 }
 
-// ring is what cards show of the whole ring.
-func (v *survey) ring() card.Ring {
+// ring is what cards show of the ring.
+func (v *survey) ring(first *boardDocument) card.Ring {
 	ring := card.Ring{Members: v.members}
+	for i := range first.Leaderboard {
+		ring.Marks = append(ring.Marks, first.Leaderboard[i].onCard())
+	}
 	for _, m := range v.marks {
-		ring.Marks = append(ring.Marks, card.Mark{Position: m.Position, Total: m.Total, Kind: m.Kind})
+		ring.Others = append(ring.Others, m.Position)
 	}
 	return ring
+}
+
+// onCard is a member on a card, from a document that shows standings. Of what stands a card
+// shows whole percents, so that it need not be drawn anew for each cent.
+func (m *memberDocument) onCard() card.Mark {
+	paid := cents(m.Paid)
+	return card.Mark{Position: m.Position, Total: paid, Percent: percent(cents(m.Standing), paid), Kind: m.Kind}
 }
 
 // address is the ring's, as people write it.

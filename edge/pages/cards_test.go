@@ -2,6 +2,7 @@ package pages
 
 import (
 	"bytes"
+	"image/png"
 	"strings"
 	"testing"
 	"time"
@@ -41,13 +42,47 @@ func TestEachNodeDrawsTheSameCard(t *testing.T) {
 			t.Errorf("%s: %s and %s", path, fields, again)
 		}
 	}
-	one.Tick(time.Unix(epoch+500, 0)) // the bid fades
-	_, faded, _ := cardOf(t, at, one, CardsPath+"alpha.png")
-	one.Tick(time.Unix(epoch+2000, 0))
-	_, gone, _ := cardOf(t, at, one, CardsPath+"alpha.png")
-	if bytes.Equal(faded, gone) {
-		t.Error("the card does not say that the bid has faded away")
+}
+
+// A card shows what has faded since it was drawn, and is not drawn anew for cents.
+func TestACardFades(t *testing.T) {
+	c, s := newCore(t), New(describe.Site{}, time.Now)
+	for _, path := range []string{CardPath, CardsPath + "alpha.png"} {
+		before := 1 << 30
+		for _, second := range []int64{2, 260, 760, 2000} { // the bid fades, and has faded away
+			c.Tick(time.Unix(epoch+second, 0))
+			_, body, _ := cardOf(t, s, c, path)
+			bright := inked(t, body)
+			if bright >= before {
+				t.Errorf("%s after %d s: %d pixels of the ring are bright, %d were", path, second, bright, before)
+			}
+			before = bright
+		}
 	}
+	c.Tick(time.Unix(epoch+300, 0))
+	_, body, _ := cardOf(t, s, c, CardPath)
+	until := s.cards.find(s.cards.cached.Key([]byte(CardPath))).entry.Until
+	c.Tick(time.Unix(until, 0))
+	if _, again, _ := cardOf(t, s, c, CardPath); until > epoch+302 || &again[0] != &body[0] {
+		t.Errorf("the card was drawn anew for a cent, %d s later", until-epoch-300)
+	}
+}
+
+// inked counts the bright pixels of the rays of a card, outside the marks of the ring.
+func inked(t *testing.T, file []byte) (n int) {
+	t.Helper()
+	m, err := png.Decode(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for x := 880; x < 916; x++ {
+		for y := 40; y < 135; y++ {
+			if r, g, _, _ := m.At(x, y).RGBA(); r > 2*g {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // While a card is drawn, others wait, or they get the one before, or are told that too many

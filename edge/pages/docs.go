@@ -120,13 +120,17 @@ func problemsOf(codes []api.Code) (all []templates.Problem) {
 	return all
 }
 
-// frameOr gives what every page has, also before the ring is open.
+// frameOr gives what every page has, with the ring's name in its title, also before the ring is
+// open.
 func (r *reader) frameOr(path, title, description string) templates.Page {
 	about := &directoryDocument{}
 	if v, ok := r.survey(); ok {
 		about = &v.about
 	} else {
 		r.failed = nil
+	}
+	if about.Name != "" {
+		title += " – " + about.Name
 	}
 	return about.frame(path, title, description)
 }
@@ -135,7 +139,7 @@ func (r *reader) frameOr(path, title, description string) templates.Page {
 // before the ring is open.
 func drawProblem(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	problem := problemsOf([]api.Code{api.Code(path[strings.LastIndexByte(path, '/')+1:])})[0]
-	problem.Page = r.frameOr(path, problem.Summary, "")
+	problem.Page = r.frameOr(path, problem.Summary, problem.Meaning)
 	return drawn(problem.HTML())
 }
 

@@ -61,6 +61,12 @@ type Failure struct {
 // ErrorPage draws the page that people see in place of a problem document. It always offers
 // a way on, and shows no word of the address: a stranger may have chosen that.
 func (s *Pages) ErrorPage(c Core, f *Failure) []byte {
+	view, _ := s.fillError(c, f)
+	return view.HTML()
+}
+
+// fillError fills that page. It is not whole if the ring could not be read for it.
+func (s *Pages) fillError(c Core, f *Failure) (view templates.Error, whole bool) {
 	var doc struct{ Title, Detail, Code string }
 	if json.Unmarshal(f.Body, &doc) != nil {
 		doc.Detail = neverComplete // it is cut off, or another server's
@@ -75,12 +81,12 @@ func (s *Pages) ErrorPage(c Core, f *Failure) []byte {
 		r := newReader(s, c)
 		r.complete(func() {
 			if v, ok := r.survey(); ok {
-				about, members = &v.about, v.members
+				about, members, whole = &v.about, v.members, true
 			}
 		})
 	}
 	path := string(uri.Decode(uri.Path(f.Target)))
-	view := templates.Error{Status: f.Status, Heading: doc.Title, Reason: doc.Detail, Code: doc.Code, Explained: explained,
+	view = templates.Error{Status: f.Status, Heading: doc.Title, Reason: doc.Detail, Code: doc.Code, Explained: explained,
 		RequestID: f.RequestID, Empty: members == 0}
 	words := plainly[code]
 	if words.heading != "" {
@@ -98,7 +104,7 @@ func (s *Pages) ErrorPage(c Core, f *Failure) []byte {
 	f.offerAgain(&view, path)
 	view.Page = about.frame("/", view.Heading+" – "+ringOr(about.Name), "")
 	view.Root, view.Path, view.Script = root(f.Target), "", ""
-	return view.HTML()
+	return view, whole
 }
 
 // offerAgain offers the same address, where it may soon answer or has a page.
@@ -115,18 +121,23 @@ func (f *Failure) offerAgain(v *templates.Error, path string) {
 	default:
 		return
 	}
-	v.Hint = "Try again in a moment."
-	if f.RetryAfter != "" {
-		v.Hint = "Try again in " + f.RetryAfter + " seconds."
-		if f.RetryAfter == "1" {
-			v.Hint = "Try again in a second."
-		}
-	}
+	v.Hint = f.hint()
 	if read {
 		v.Again, v.AgainWords = here, "Try again"
 	} else if f.Reads {
 		v.Again, v.AgainWords = strings.SplitN(here, "?", 2)[0], "Back to the form"
 	}
+}
+
+// hint says when to try again.
+func (f *Failure) hint() string {
+	switch f.RetryAfter {
+	case "":
+		return "Try again in a moment."
+	case "1":
+		return "Try again in a second."
+	}
+	return "Try again in " + f.RetryAfter + " seconds."
 }
 
 // sameAddress is a target relative to itself, "" for one that is too long to show.
@@ -173,12 +184,12 @@ var plainly = map[api.Code]plain{
 	api.UnknownMember:    {"No member is at this address", "It may be spelled differently. Search for the member by its name, or let the ring choose one."},
 	api.MemberRemoved:    {"This member is gone", "It has left the ring, or the operator has removed it. The others are still here."},
 	api.EmptyRing:        {"No member matches", "The ring has members, but none of this kind or category."},
-	api.MethodNotAllowed: {"That does not work here", "This page takes nothing that is sent to it in this way."},
+	api.MethodNotAllowed: {"That does not work here", "This page cannot take what was sent to it in this way."},
 	api.RequestTimeout:   {"That took too long", "The request did not arrive in full in the time that it has."},
 	api.BodyTooLarge:     {"That is too long", "What was sent is longer than any form of this site."},
 	api.HeaderTooLarge:   {"The request is too long", "The address, or what the browser sends with it, is longer than this site takes."},
-	api.InvalidRequest:   {"The form cannot be read", "What was sent is no form of this site. Nothing was charged."},
-	api.RateLimited:      {"Too many requests", "From where you are, more pages were asked for in a minute than one visitor may have."},
+	api.InvalidRequest:   {"The form cannot be read", "What was sent is not a form of this site. Nothing was charged."},
+	api.RateLimited:      {"Too many requests", "More pages were asked for from your network in a minute than one visitor may ask for."},
 	api.Internal:         {"Something went wrong here", "The fault is not yours."},
 	api.NotLeader:        {"Out of reach for a moment", "What answers this is just moving to another machine. Nothing was charged."},
 

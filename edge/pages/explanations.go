@@ -45,8 +45,8 @@ var explanations = map[api.Code]explanation{
 		"Payments are asked for and taken over a secure connection only, and this one was not.",
 		"Use the https address of the ring. Behind a proxy, the operator must name it as trusted, and it must say which protocol was spoken."},
 	api.OriginNotAllowed: {
-		"The MCP server was called by a page of a browser that does not say which site it is of, or under a name that is not the ring's, as happens when somebody lets a name of theirs point here.",
-		"Call the MCP server at the address that /llms.txt gives. Programs that are not browsers send no Origin field and are not asked."},
+		"The MCP server was called by a page of a browser that does not say which site it is of, or under a name that is not the ring's, as happens when somebody lets a name of theirs point here. Or a page of another site has sent the form of the page to join.",
+		"Call the MCP server at the address that /llms.txt gives. Programs that are not browsers send no Origin field and are not asked. Fill in the form to join on the ring's own page."},
 	api.NotFound: {
 		"Nothing is published at this address. Addresses are compared exactly: case counts, and so does a slash at the end.",
 		"The directory at /api lists all addresses."},

@@ -15,12 +15,25 @@ import (
 // JoinPath is where the join page is, and where its form is sent.
 const JoinPath = "/join"
 
-// drawJoin draws the page on which a draft can be checked.
-func drawJoin(r *reader, path string, _ *fasthttp.Args) *content.Content {
+// tenth is the rank besides the first that opening bids are offered for.
+const tenth = 10
+
+// drawJoin draws the page on which a draft can be checked. Links to it may choose an opening
+// bid, and name the site.
+func drawJoin(r *reader, path string, query *fasthttp.Args) *content.Content {
 	view, ok := r.join(path)
 	if !ok {
 		return nil
 	}
+	switch text(query, "opening") {
+	case openFirst:
+		if view.JoinAtFirst != "0.00" {
+			view.Draft.Bid = view.JoinAtFirst
+		}
+	case openPast:
+		view.Draft.Bid = view.JoinAtTen
+	}
+	view.Draft.URL = text(query, "url")
 	return drawn(view.HTML())
 }
 
@@ -28,7 +41,7 @@ func drawJoin(r *reader, path string, _ *fasthttp.Args) *content.Content {
 func (r *reader) join(path string) (templates.Join, bool) {
 	var board, ten boardDocument
 	v, ok := r.survey()
-	if !every(ok, r.document("/api/leaderboard?limit=1", &board), r.document("/api/leaderboard?limit=1&offset=9", &ten)) {
+	if !every(ok, r.document("/api/leaderboard?limit=1", &board), r.document("/api/leaderboard?limit=1&offset="+strconv.Itoa(tenth-1), &ten)) {
 		return templates.Join{}, false
 	}
 	atTen := ""
@@ -65,6 +78,19 @@ func (s *Pages) Join(c Core, draft templates.Draft, checked templates.Checked) (
 	}
 	view.Draft, view.Checked = draft, &checked
 	return view.HTML(), nil
+}
+
+// ForeignJoin gives the join page for somebody whom another site has sent there with a draft of
+// its own, of which the page shows nothing. It is nil if the page cannot be drawn.
+func (s *Pages) ForeignJoin(c Core) []byte {
+	r := newReader(s, c)
+	var view templates.Join
+	r.complete(func() { view, _ = r.join(JoinPath) })
+	if r.failed != nil {
+		return nil
+	}
+	view.Foreign = true
+	return view.HTML()
 }
 
 // rankOf gives the rank at which a new member with this standing, in cents, would join:

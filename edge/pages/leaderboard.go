@@ -100,6 +100,11 @@ func (r *reader) board(v *survey, doc *boardDocument) templates.Board {
 	for _, f := range doc.Forecast {
 		b.First = append(b.First, templates.Price{Days: f.Days, At: f.At, Amount: f.JoinFirst})
 	}
+	if n := tenth - doc.Offset; n >= 1 && n <= len(doc.Leaderboard) {
+		if bid := above(&doc.Leaderboard[n-1], cents(b.Fee), cents(b.MinBid)); bid != doc.Rules.JoinAtFirst {
+			b.AtTen = bid
+		}
+	}
 	return b
 }
 

@@ -22,6 +22,8 @@ func pageParameters(path string) []string {
 		return []string{"kind", "sort", "page"}
 	case path == leaderboardPath:
 		return []string{"page"}
+	case path == JoinPath:
+		return []string{"opening", "url"}
 	case path == "/embed":
 		return []string{"from"}
 	case strings.HasPrefix(path, membersPath):
@@ -41,6 +43,14 @@ func spelling(name, value string) string {
 		if value != newestFirst {
 			return ""
 		}
+	case "opening":
+		if value != openFirst && value != openPast {
+			return ""
+		}
+	case "url":
+		if !strings.HasPrefix(value, "https://") && !strings.HasPrefix(value, "http://") {
+			return ""
+		}
 	case "page":
 		return pageNumber(value)
 	case "amount":
@@ -55,6 +65,13 @@ func spelling(name, value string) string {
 
 // newestFirst is the value of sort that has an effect.
 const newestFirst = "newest"
+
+// The openings that a link to the join page may choose: a bid that takes the first place, or
+// one that passes the tenth.
+const (
+	openFirst = "first"
+	openPast  = "pass"
+)
 
 // Words are those of a search as pages and addresses spell them: in small letters, with one
 // space between them, in one form of each character (NFKC). A search finds the same with

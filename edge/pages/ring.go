@@ -62,15 +62,18 @@ func (r *reader) list(path, category string, query *fasthttp.Args) *content.Cont
 	if !there {
 		return nil
 	}
-	title := "The ring"
+	title, description := "The ring", "All members of the ring, in the order of joining."
+	if newest {
+		description = "All members of the ring, the newest first."
+	}
 	if category != "" {
-		title = "Category " + category
+		title, description = "Category "+category, "The members of the ring in the category "+category+"."
 	}
 	if words != "" {
-		title = "Search: " + words
+		title, description = "Search: "+words, "A search in the names, hosts and slugs of the ring's members."
 	}
 	view := templates.Ring{
-		Page: v.about.frame(path, title+" – "+v.about.Name, "The members of the ring in the order in which they joined."),
+		Page: v.about.frame(path, title+" – "+v.about.Name, description),
 		Kind: kind, Category: category, Query: words, Newest: newest, Search: state,
 		Members: some.Total, Categories: v.categories, Picture: v.picture(&board),
 	}

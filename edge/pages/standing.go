@@ -28,9 +28,7 @@ func (r *reader) standing(m *memberDocument, minBid string) templates.Row {
 		row.LastBid = r.ago(*m.LastBid)
 	}
 	standing, paid := cents(m.Standing), cents(m.Paid)
-	if paid > 0 {
-		row.Percent = int(100 * standing / paid)
-	}
+	row.Percent = percent(standing, paid)
 	if standing < paid {
 		row.Faded = usd(paid - standing)
 	}
@@ -41,6 +39,14 @@ func (r *reader) standing(m *memberDocument, minBid string) templates.Row {
 	bid.Then = usd(paid + cents(bid.Amount))
 	row.Bid = bid
 	return row
+}
+
+// percent is how much stands of what was paid, rounded down.
+func percent(standing, paid int64) int {
+	if paid <= 0 {
+		return 0
+	}
+	return int(100 * standing / paid)
 }
 
 // freshness says how the standing of a member ages.

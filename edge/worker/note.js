@@ -28,8 +28,14 @@ import { createHash } from "node:crypto";
 
 const ED25519 = 1;
 
-/** @type {(text: string) => Uint8Array<ArrayBuffer>} */
-const fromBase64 = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+/** Without bytes for what is no base64. @type {(text: string) => Uint8Array<ArrayBuffer>} */
+const fromBase64 = (text) => {
+	try {
+		return Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+	} catch {
+		return new Uint8Array();
+	}
+};
 /** @type {(bytes: Uint8Array) => string} */
 const toHex = (bytes) => Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
 
@@ -41,15 +47,15 @@ const toHex = (bytes) => Array.from(bytes, (b) => b.toString(16).padStart(2, "0"
  */
 export async function readKeys(text) {
 	const words = text.split(/[\s,]+/).filter(Boolean);
-	if (words.length === 0) throw new Error("ORIGIN_KEY has no key");
+	if (words.length === 0) throw new Error("no verifier key is given");
 	return Promise.all(
 		words.map(async (word) => {
 			const parts = /^([^+\s]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/]+=*)$/.exec(word);
 			const bytes = fromBase64(parts?.[3] ?? "");
-			if (!parts || bytes.length !== 33 || bytes[0] !== ED25519) throw new Error(`ORIGIN_KEY: ${word} is no verifier`);
+			if (!parts || bytes.length !== 33 || bytes[0] !== ED25519) throw new Error(`${word} is no verifier key`);
 			const [, name, hash] = parts;
 			const digest = createHash("sha256").update(`${name}\n`).update(bytes).digest();
-			if (toHex(digest.subarray(0, 4)) !== hash) throw new Error(`ORIGIN_KEY: ${word} is mistyped`);
+			if (toHex(digest.subarray(0, 4)) !== hash) throw new Error(`the verifier key ${word} is mistyped`);
 			const key = await crypto.subtle.importKey("raw", bytes.subarray(1), { name: "Ed25519" }, false, ["verify"]);
 			return { name, id: `${name}+${hash}`, key };
 		}),

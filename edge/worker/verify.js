@@ -83,9 +83,18 @@ async function get(url, most) {
 async function verify(root, module, pinned, say) {
 	const at = (/** @type {string} */ path) => root + path;
 	const text = async (/** @type {string} */ path) => new TextDecoder().decode((await get(at(path), MOST_NOTE)).bytes);
+	if (!globalThis.crypto?.subtle) {
+		throw new Error(
+			"browsers check signatures only on pages that came over https, and this one did not; open it over https, or follow the ring with webring edge",
+		);
+	}
 	say("Fetching the key, the leaderboard and the module.");
 	const words = pinned || [...(await text("/sync/keys")).matchAll(/^(?:current|next) (\S+)$/gm)].map((m) => m[1]).join(" ");
-	const keys = await readKeys(words);
+	const keys = await readKeys(words).catch((error) => {
+		if (error.name === "NotSupportedError")
+			throw new Error("this browser does not know the ring's signatures (Ed25519), which newer ones do");
+		throw error;
+	});
 	const shown = await get(at(DOCUMENT), MOST_DOCUMENT);
 	const seq = Number(shown.response.headers.get("Webring-Seq"));
 	if (!Number.isSafeInteger(seq) || seq <= 0) throw new Error("the leaderboard does not say of which position it is");
@@ -207,6 +216,7 @@ form.addEventListener("submit", async (event) => {
 	if (!button || !key || button.getAttribute("aria-disabled") === "true") return;
 	button.setAttribute("aria-disabled", "true");
 	result.replaceChildren();
+	progress.className = "notice";
 	let spoken = 0;
 	const say = (/** @type {string} */ words) => {
 		if (Date.now() - spoken < 500) return; // a screen reader reads all of them
@@ -222,6 +232,7 @@ form.addEventListener("submit", async (event) => {
 			? "The same to the byte. The ledger that the key signs gives the leaderboard that is shown."
 			: `Not the same. ${found.difference}`;
 		const list = document.createElement("dl");
+		list.className = "verified";
 		for (const [term, words] of terms(found)) {
 			const [dt, dd] = [document.createElement("dt"), document.createElement("dd")];
 			[dt.textContent, dd.textContent] = [term, words];
@@ -232,6 +243,6 @@ form.addEventListener("submit", async (event) => {
 		verdict = `Not verified: ${explain(error)}.`;
 	}
 	progress.textContent = verdict;
-	progress.className = good ? "note good" : "note bad";
+	progress.className = good ? "panel verdict good" : "panel verdict";
 	button.removeAttribute("aria-disabled");
 });

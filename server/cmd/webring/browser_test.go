@@ -149,6 +149,7 @@ func TestPagesInABrowser(t *testing.T) {
 		{Name: "embed", Path: "/embed?from=" + slug},
 		{Name: "docs", Path: "/docs"},
 		{Name: "about", Path: "/about"},
+		{Name: "verify", Path: "/verify"},
 		{Name: "problem", Path: "/problems/unknown_member"},
 		{Name: "error", Path: "/members/nobody", Status: http.StatusNotFound},
 	}})
