@@ -106,7 +106,7 @@ type place struct {
 
 // add puts a new row into the state, and into all indexes that follow from it,
 // but not into digest and ranking. The caller has checked that slug and URL are
-// free; head is what [Member.appendHead] writes. [Restore] does the same for many
+// free; head is what [Member.appendHead] writes. [Restorer] does the same for many
 // rows at once.
 func (s *State) add(m *Member, head []byte, in *place) Ordinal {
 	s.reserve(s.rows+1, s.used+rowSize(len(head)))

@@ -27,7 +27,8 @@
 //   - payer.go: which account paid for a member
 //   - image.go: the memory of a state, which another state can start from at once
 //   - row.go, digest.go: the rows as bytes, and one number over all of them
-//   - restore.go: a state from its rows, in steps that a host may run in parallel
+//   - restore.go: a state from its rows, which may come in pieces, in steps that a host
+//     may run in parallel
 //
 // README.md beside this file has the rules with their numbers, the formats in short,
 // and the reasons for what was chosen.

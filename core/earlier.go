@@ -18,7 +18,7 @@ const earlierTail = 3*8 + 2
 // not have. No account begins so, as far as anybody has found a key.
 var lost = [ownerBegin]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
-// AppendRow appends the next row. Whether it is one, [Restore] finds out.
+// AppendRow appends the next row. Whether it is one, [Restorer] finds out.
 func (e *Earlier) AppendRow(dst, row []byte) []byte {
 	more := [EarlierLacks]byte{}
 	if end := len(row) - earlierTail - 8; end >= ownerEnd && [ownerEnd]byte(row[end-ownerEnd:]) != [ownerEnd]byte{} {

@@ -6,7 +6,7 @@ import (
 	"webring/core/flat"
 )
 
-// Means are what a host can lend to [Restore]: the core itself starts no
+// Means are what a host can lend to a [Restorer]: the core itself starts no
 // goroutines. The zero value restores one step after another.
 type Means struct {
 	// Beside runs all steps, in any order or in parallel, and returns when they have
@@ -37,45 +37,119 @@ const (
 	warmed = 64
 )
 
-// Restore makes the state with this base and count rows. rows holds their encodings
-// in order, each behind its length in 4 bytes, big endian; the state does not alias
-// it. The clock stands at the last event, and ranks may only be read after the next
-// [State.Advance].
-//
-// Each row is checked as an event is. Whether the rows are the right ones, only the
-// comparison of [State.Digest] shows. Errors wrap [ErrRow], are [ErrRows], or are
-// errors of [State.Apply] where two rows exclude each other.
-func Restore(capacity int, secret uint64, b Base, count uint32, rows []byte, means Means) (*State, error) {
+// A Restorer makes the state of a base and of rows that come in pieces. Each row is checked
+// as an event is. Whether the rows are the right ones, only the comparison of [State.Digest]
+// shows. Errors wrap [ErrRow], are [ErrRows], or are errors of [State.Apply] where two rows
+// exclude each other. After one, the Restorer must not be used.
+type Restorer struct {
+	to    restoring
+	means Means
+	count int    // rows of the state
+	left  int    // bytes of rows that are to come
+	begun []byte // the beginning of a row that the last piece did not hold whole
+}
+
+// NewRestorer begins to restore a state with this base and count rows, which have the encodings
+// of [Restorer.Add] and size bytes together. It makes room for as many rows as size bytes can
+// hold, and no more.
+func NewRestorer(capacity int, secret uint64, b Base, count uint32, size int, means Means) (*Restorer, error) {
+	r := &Restorer{means: means, count: int(count), left: size}
 	s := NewState(capacity, secret)
+	switch {
+	case r.count > s.capacity:
+		return nil, ErrCapacity
+	case r.count > size/(4+leastRow):
+		return nil, ErrRows
+	case b.Rules == nil && r.count > 0:
+		return nil, ErrNotOpened
+	}
 	s.seq, s.stamp, s.paid, s.voided, s.rules = b.Seq, b.Stamp, b.Paid, b.Voided, b.Rules
 	s.clock = b.Stamp / 1000
 	s.ranking.stale = true
-	// No more room is reserved than rows of this length can need.
-	expected := min(int(count), len(rows)/leastRow, s.capacity)
 	s.lent = means.Memory
-	s.Expect(expected, len(rows))
+	s.Expect(r.count, size-4*r.count)
 	s.lent = nil
-	r := restoring{State: s, rest: rows, found: make([][3]uint64, min(expected, atOnce))}
-	for r.gather(min(expected-s.rows, atOnce)) {
-		if err := r.together(means); err != nil {
-			return nil, err
-		}
-	}
-	_, _, more := cutRow(r.rest)
-	switch {
-	case more && s.rows == s.capacity && s.rows < int(count):
-		return nil, ErrCapacity
-	case s.rules == nil && s.rows > 0:
-		return nil, ErrNotOpened
-	case s.rows < int(count) || len(r.rest) > 0:
-		return nil, ErrRows
-	}
-	s.list()
-	return s, nil
+	r.to = restoring{State: s, found: make([][3]uint64, min(r.count, atOnce))}
+	return r, nil
 }
 
-// leastRow is shorter than any row with its length.
-const leastRow = 60
+// Add restores the next rows. rows holds their encodings in order, each behind its length in
+// 4 bytes, big endian. It may begin and end anywhere in a row. The state does not alias it.
+func (r *Restorer) Add(rows []byte) error {
+	if len(rows) > r.left {
+		return ErrRows
+	}
+	r.left -= len(rows)
+	if len(r.begun) > 0 {
+		rest, err := r.complete(rows)
+		if err != nil {
+			return err
+		}
+		if rows = rest; len(rows) == 0 {
+			return nil // there may be more to come of the row
+		}
+	}
+	rest, err := r.all(rows)
+	r.begun = append(r.begun[:0], rest...)
+	return err
+}
+
+// complete adds what it lacks to the row that was begun, as far as rows has it, and restores
+// that row when it is whole.
+func (r *Restorer) complete(rows []byte) (rest []byte, err error) {
+	for {
+		length, err := rowLength(r.begun)
+		if err != nil {
+			return nil, err
+		}
+		n := min(length-len(r.begun), len(rows))
+		r.begun, rows = append(r.begun, rows[:n]...), rows[n:]
+		switch {
+		case len(r.begun) < length:
+			return nil, nil
+		case length > 4:
+			_, err := r.all(r.begun)
+			r.begun = r.begun[:0]
+			return rows, err
+		}
+	}
+}
+
+// all restores all rows that are whole, and gives the rest: the beginning of another one.
+func (r *Restorer) all(rows []byte) (rest []byte, err error) {
+	to := &r.to
+	for to.rest = rows; ; {
+		if err := to.gather(min(r.count-to.rows, atOnce)); err != nil {
+			return nil, err
+		}
+		switch {
+		case to.n > 0:
+			if err := to.together(r.means); err != nil {
+				return nil, err
+			}
+		case to.rows == r.count && len(to.rest) > 0:
+			return nil, ErrRows
+		default:
+			return to.rest, nil
+		}
+	}
+}
+
+// State gives the state when all rows have been added. The clock stands at the last event, and
+// ranks may only be read after the next [State.Advance].
+func (r *Restorer) State() (*State, error) {
+	if r.to.rows < r.count || r.left > 0 {
+		return nil, ErrRows
+	}
+	r.to.list()
+	return r.to.State, nil
+}
+
+// A row with a head of one byte has leastRow bytes, and none has more than mostRow.
+const (
+	leastRow = tail + 1
+	mostRow  = tail + headLength
+)
 
 // restoring is a state and the rows that are about to be in it.
 type restoring struct {
@@ -86,9 +160,8 @@ type restoring struct {
 	found [][3]uint64 // hashes of what they are found by, in the order of indexes
 }
 
-// gather finds up to n of the next rows, and places for them. It reports false
-// when there are none.
-func (r *restoring) gather(n int) bool {
+// gather finds up to n of the next rows that are whole, and places for them.
+func (r *restoring) gather(n int) error {
 	rest, ahead := r.rest, byte(0)
 	r.n, r.parts = 0, r.parts[:0]
 	for part := rest; r.n < n; {
@@ -97,15 +170,19 @@ func (r *restoring) gather(n int) bool {
 		if len(rest) > 4096+192 {
 			ahead |= rest[4096] | rest[4096+64] | rest[4096+128] | rest[4096+192]
 		}
-		row, after, ok := cutRow(rest)
-		if !ok {
+		length, err := rowLength(rest)
+		if err != nil {
+			return err
+		}
+		if length > len(rest) || length == 4 {
 			n = r.n // all there are
 		} else {
 			r.at[r.rows+r.n] = uint32(r.used / 4)
-			if len(row) > tail { // a shorter one will be refused
-				r.used += rowSize(len(row) - tail)
+			r.used += rowSize(length - 4 - tail)
+			if r.used > len(r.texts) {
+				return ErrRows // the rows to come would not fit into the size of all
 			}
-			rest = after
+			rest = rest[length:]
 			r.n++
 		}
 		if size := len(part) - len(rest); size > 0 && (r.n%stepRows == 0 || r.n == n) {
@@ -113,19 +190,20 @@ func (r *restoring) gather(n int) bool {
 		}
 	}
 	r.rest, r.touched[0] = rest, ahead // a use, or the compiler would drop the reads
-	return r.n > 0
+	return nil
 }
 
-// cutRow takes the first row off.
-func cutRow(rows []byte) (row, rest []byte, ok bool) {
+// rowLength is the length of the first row with what stands before it, or 4 if rows does not
+// hold that whole.
+func rowLength(rows []byte) (int, error) {
 	if len(rows) < 4 {
-		return nil, nil, false
+		return 4, nil
 	}
-	n := uint64(binary.BigEndian.Uint32(rows))
-	if rows = rows[4:]; n > uint64(len(rows)) {
-		return nil, nil, false
+	n := binary.BigEndian.Uint32(rows)
+	if n < leastRow || n > mostRow {
+		return 0, &reason{ErrRow, "length"}
 	}
-	return rows[:n:n], rows[n:], true
+	return 4 + int(n), nil
 }
 
 // together puts the rows that were gathered into the state: first the rows themselves, a
@@ -177,8 +255,9 @@ func (r *restoring) put(from int, part []byte) (all [2]sum, err error) {
 	var k key
 	var m Member
 	for i := from; len(part) > 0; i++ {
-		row, rest, _ := cutRow(part)
-		part = rest
+		length := 4 + int(binary.BigEndian.Uint32(part))
+		row := part[4:length:length]
+		part = part[length:]
 		if err := decodeRow(row, &m); err != nil {
 			return all, err
 		}

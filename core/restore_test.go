@@ -2,10 +2,12 @@ package core_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -201,13 +203,90 @@ func TestRowsThatExcludeOneAnotherAreRefused(t *testing.T) {
 		"too many":                 {append(with("other", "https://other.example/"), 0), core.ErrRows},
 	} {
 		for how, with := range means {
-			if _, err := core.Restore(members+1, 1, r.Base(), members+1, c.rows, with); !errors.Is(err, c.want) {
-				t.Errorf("%s, %s: %v, want %v", name, how, err, c.want)
+			for _, piece := range []int{len(c.rows), 97} {
+				if err := restore(members+1, r.Base(), members+1, c.rows, piece, with); !errors.Is(err, c.want) {
+					t.Errorf("%s, %s, %d bytes at a time: %v, want %v", name, how, piece, err, c.want)
+				}
 			}
 		}
 	}
-	if _, err := core.Restore(members-1, 1, r.Base(), members, rows, core.Means{}); !errors.Is(err, core.ErrCapacity) {
+	if err := restore(members-1, r.Base(), members, rows, len(rows), core.Means{}); !errors.Is(err, core.ErrCapacity) {
 		t.Errorf("beyond the capacity: %v", err)
+	}
+}
+
+// restore restores rows in pieces.
+func restore(capacity int, b core.Base, count uint32, rows []byte, piece int, means core.Means) error {
+	r, err := core.NewRestorer(capacity, 1, b, count, len(rows), means)
+	if err != nil {
+		return err
+	}
+	for next := range slices.Chunk(rows, piece) {
+		if err := r.Add(next); err != nil {
+			return err
+		}
+	}
+	_, err = r.State()
+	return err
+}
+
+// What a base says of its rows is compared with their size before room is made, and with each
+// piece as it comes.
+func TestRowsAreBoundedByWhatWasSaid(t *testing.T) {
+	r := coretest.NewRing(t)
+	r.Join("first", "https://first.example/", func(_ *core.Joined, texts *core.Texts) {
+		texts.Description.Value = strings.Repeat("x", core.MaxDescription)
+	})
+	row := r.AppendRow([]byte{0, 0, 0, 0}, 0)
+	binary.BigEndian.PutUint32(row, uint32(len(row)-4))
+	begin := func(count uint32, size int) *core.Restorer {
+		t.Helper()
+		to, err := core.NewRestorer(100, 1, r.Base(), count, size, core.Means{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return to
+	}
+	if _, err := core.NewRestorer(100, 1, r.Base(), 100, 100*60, core.Means{}); err != core.ErrRows {
+		t.Errorf("more rows than there are bytes for: %v", err)
+	}
+	if _, err := core.NewRestorer(100, 1, core.Base{}, 1, len(row), core.Means{}); err != core.ErrNotOpened {
+		t.Errorf("rows of an empty ledger: %v", err)
+	}
+	if err := begin(1, len(row)-1).Add(row); err != core.ErrRows {
+		t.Errorf("a byte more: %v", err)
+	}
+	// As many rows as could be, of which the first leave no room for the others.
+	const rows = 90
+	size := rows * len(row)
+	most := size / 66
+	many, err := core.NewRestorer(most, 1, r.Base(), uint32(most), size, core.Means{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range rows {
+		// Each has its own slug and URL.
+		copy(row[4+2:], fmt.Sprintf("m%04d", i))
+		copy(row[bytes.Index(row, []byte("https://"))+8:], fmt.Sprintf("m%04d", i))
+		if err = many.Add(row); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		_, err = many.State()
+	}
+	if err != core.ErrRows {
+		t.Errorf("rows that take what others need: %v", err)
+	}
+	long := begin(1, 1<<20)
+	if err := long.Add([]byte{0, 0}); err != nil {
+		t.Fatal(err)
+	}
+	if err := long.Add([]byte{0x40, 1}); err != nil {
+		t.Errorf("the length of a row: %v", err)
+	}
+	if err := begin(1, 1<<20).Add([]byte{0, 1, 0, 0}); !errors.Is(err, core.ErrRow) {
+		t.Errorf("a row longer than any: %v", err)
 	}
 }
 

@@ -94,7 +94,8 @@ func (s *State) Expect(rows, size int) {
 	for _, x := range s.indexes() {
 		x.Presize(rows)
 	}
-	s.reserve(rows, size)
+	// In memory a row has no tail, but what stands before its head.
+	s.reserve(rows, max(0, size-rows*(tail-rowHead-3)))
 }
 
 // Secret is what the indexes are seeded with; see [NewState].

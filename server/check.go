@@ -3,16 +3,12 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
 	"webring/server/paid"
 )
-
-// checkTime bounds the check of a draft: a scorer reads a whole site for it.
-const checkTime = 25 * time.Second
 
 // draftCheck is what a registration would come to.
 type draftCheck struct {
@@ -41,9 +37,7 @@ type draftScore struct {
 // found. body is as for [Paid].
 func CheckDraft(s *paid.Service, body func(*fasthttp.RequestCtx) []byte) func(ctx *fasthttp.RequestCtx, client string, secure bool) {
 	return func(ctx *fasthttp.RequestCtx, client string, _ bool) {
-		within, cancel := context.WithTimeout(context.Background(), checkTime)
-		defer cancel()
-		d := s.Check(within, client, body(ctx))
+		d := s.Check(context.Background(), client, body(ctx))
 		c := draftCheck{Taken: len(d.Fields) == 0 && d.Refusal == nil, Errors: d.Fields, Required: d.Required, Slug: d.Slug, Rank: d.Rank}
 		if c.Errors == nil {
 			c.Errors = []paid.FieldError{}

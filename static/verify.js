@@ -404,8 +404,8 @@
   }
 
   // guest.js
-  var VERSION = 8;
-  var op = { version: 0, open: 1, apply: 2, advance: 3, rewind: 4, serve: 5, baseURL: 6, digest: 7 };
+  var VERSION = 9;
+  var op = { version: 0, open: 1, apply: 2, advance: 3, rewind: 4, serve: 5, baseURL: 6, digest: 7, load: 12, piece: 13, loaded: 14 };
   var CAPACITY = 50000000n;
   var VERIFY = 1n;
   var SMALL = 65536;
@@ -438,11 +438,11 @@
       this.#call = /** @type {(op: number, arg: bigint, size: number) => bigint} */
       exports.call;
       exports._initialize();
-      this.#small = this.input(SMALL);
+      this.#small = this.#input(SMALL) >>> 0;
       this.#bytes = new Uint8Array(this.memory.buffer);
       this.#view = new DataView(this.memory.buffer);
       const version = this.#text(op.version, 4).getUint32(0, true);
-      if (version === VERSION) this.open(0);
+      if (version === VERSION) this.#perform(op.open, CAPACITY, 0);
       else throw new Error(`the core's entry has version ${version}, this Worker knows ${VERSION}`);
     }
     #input;
@@ -450,10 +450,6 @@
     #small;
     #bytes;
     #view;
-    /** @param {number} size of what the next call takes, which goes to the address that this gives */
-    input(size) {
-      return this.#input(size) >>> 0;
-    }
     /**
      * Performs an operation on size bytes that lie in the guest. It throws if the guest has
      * trapped, after which it must not be used, or if it refuses.
@@ -499,13 +495,25 @@
     #string(at, length) {
       return length === 0 ? "" : decoder.decode(this.#bytes.subarray(at, at + length));
     }
-    /** Opens the snapshot of size bytes that was written to where input said, or an empty ledger. */
-    open(size) {
-      this.#perform(op.open, CAPACITY, size);
+    /** Begins to load a snapshot of size bytes. */
+    load(size) {
+      this.#perform(op.load, BigInt(size), 0);
+    }
+    /** Takes the next bytes of the snapshot. */
+    piece(bytes) {
+      for (let at = 0; at < bytes.length; at += SMALL) {
+        const part = bytes.subarray(at, at + SMALL);
+        this.#bytes.set(part, this.#small);
+        this.#perform(op.piece, 0n, part.length);
+      }
+    }
+    /** Starts from the snapshot, all of which was taken. */
+    loaded() {
+      this.#perform(op.loaded, 0n, 0);
     }
     /** Folds a range of records, with texts that their events commit to. */
     apply(range) {
-      const at = range.length > SMALL ? this.input(range.length) : this.#small;
+      const at = range.length > SMALL ? this.#input(range.length) >>> 0 : this.#small;
       new Uint8Array(this.memory.buffer, at, range.length).set(range);
       this.#perform(op.apply, VERIFY, range.length);
     }

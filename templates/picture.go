@@ -302,23 +302,23 @@ type sample struct{ Class, Words string }
 func (p Picture) key() []sample {
 	key := []sample{{"", "still counts"}, {"pale", "has faded"}}
 	if p.Members > linked {
-		key = append(key, sample{"thin", "not among the first " + strconv.Itoa(len(p.Top))})
+		key = append(key, sample{"thin", "below rank " + strconv.Itoa(len(p.Top))})
 	}
 	return key
 }
 
 // words say what the picture shows.
 func (p Picture) words() string {
-	const key = " The longer a ray, the more was paid."
+	const key = " Longer rays: more was paid."
 	switch {
 	case p.Members == 0:
 		return "The ring has no members at present: the place at its top is free."
 	case p.Members == 1:
 		return "The ring with its only member." + key
 	case p.Members <= linked || len(p.Marks) == p.Members:
-		return "All members in the order of joining, from the top." + key
+		return "In order of joining, from the top." + key
 	default:
-		return "The first " + strconv.Itoa(len(p.Top)) + " by standing and some others, in the order of joining." + key
+		return "The first " + strconv.Itoa(len(p.Top)) + " by standing and some others, in order of joining." + key
 	}
 }
 

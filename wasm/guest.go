@@ -16,7 +16,7 @@ var (
 
 	// small takes nearly every input. It is never moved.
 	small [64 << 10]byte
-	// large is what one bigger input, records or a snapshot, lies in.
+	// large is what one bigger input lies in.
 	large []byte
 	// reply is what the host has still to read.
 	reply []byte
@@ -33,14 +33,14 @@ const (
 	growth      = 25
 	leastGrowth = 4 << 20
 
-	// askEach is after how many bytes of records to measure the heap.
+	// askEach is after how many bytes of records or rows to measure the heap.
 	askEach = 1 << 20
 )
 
 var (
 	// collectAt is the size of the heap at which to collect.
 	collectAt uint64 = leastGrowth
-	// unasked is how many bytes of records were applied since it was measured.
+	// unasked is how many bytes of these were taken since it was measured.
 	unasked uint32
 )
 
@@ -81,24 +81,19 @@ func perform(op uint32, arg uint64, size uint32) uint64 {
 	if size > uint32(len(small)) {
 		in = large
 	}
-	if op == abi.OpOpen {
-		// What it allocates has no bound but the capacity.
-		debug.SetGCPercent(growth)
-	}
 	reply = core.Call(op, arg, in[:size])
 	large = nil
 	switch op {
-	case abi.OpOpen:
-		debug.SetGCPercent(collectorOff)
+	case abi.OpOpen, abi.OpLoaded, abi.OpAttach:
+		// The state before is garbage. What lies in the region holds no pointers: the
+		// collector neither reads nor writes it, and so it stays shared with other
+		// instances.
 		collect()
-	case abi.OpAttach:
-		// What lies in the region holds no pointers: the collector neither reads
-		// nor writes it, and so it stays shared with other instances.
-		collect()
-	case abi.OpApply, abi.OpSnapshot, abi.OpServeAll:
+	case abi.OpApply, abi.OpPiece, abi.OpSnapshot, abi.OpServeAll:
 		// To measure the heap takes as long as to apply ten records, so it is not done
-		// each time: most records leave no garbage, and others a few times their length.
-		if unasked += size; op == abi.OpApply && unasked < askEach {
+		// each time: most records and rows leave no garbage, and others a few times their
+		// length.
+		if unasked += size; (op == abi.OpApply || op == abi.OpPiece) && unasked < askEach {
 			break
 		}
 		unasked = 0

@@ -31,7 +31,8 @@ type Core struct {
 
 	// Of Call alone: its buffers.
 	records []Record
-	room    []byte // for the memory of an image
+	loader  *snap.Loader // nil while no snapshot is being loaded
+	room    []byte       // for the memory of an image
 	reply   []byte
 	each    Response // of OpServeAll
 

@@ -12,7 +12,7 @@ import (
 // Version is the version of what [Core.Call] takes and gives. A host drives
 // only modules of its own version; it grows with any change to an operation or
 // to an encoding here, and not with the documents themselves.
-const Version = 8
+const Version = 9
 
 // The operations of [Core.Call], by what they take in arg and in, and what
 // follows the header in their reply.
@@ -20,8 +20,7 @@ const (
 	// OpVersion: rest is [Version] as u32. It is the one operation that every
 	// version has.
 	OpVersion uint32 = iota
-	// OpOpen: starts with capacity arg from the snapshot in, or from an empty ledger
-	// when in is empty. Refused, the core is as it was.
+	// OpOpen: starts with capacity arg from an empty ledger.
 	OpOpen
 	// OpApply: folds the records in, at most [MaxRecords], in order. Refused,
 	// the records before the one at the position in the header have been applied.
@@ -52,6 +51,15 @@ const (
 	// the random bits arg for all; rest are as many responses. Refused when they would
 	// take more than [MaxAnswers] bytes.
 	OpServeAll
+	// OpLoad: begins to load a snapshot of arg bytes, with the capacity that the core has.
+	// The room that this takes is in proportion to arg. The core answers from what it has
+	// until OpLoaded. A snapshot that is being loaded is given up.
+	OpLoad
+	// OpPiece: takes the next bytes in of the snapshot. Refused, it is given up.
+	OpPiece
+	// OpLoaded: starts from the snapshot, all of which has been taken. Refused, the core is
+	// as it was, and the snapshot is given up.
+	OpLoaded
 )
 
 // Bounds of one OpServeAll: the number of targets, and the bytes of all responses. A
@@ -217,7 +225,7 @@ func (c *Core) do(op uint32, arg uint64, in []byte) (why string) {
 	case OpVersion:
 		c.reply = binary.LittleEndian.AppendUint32(c.reply, Version)
 	case OpOpen:
-		return c.open(arg, in)
+		return c.open(arg)
 	case OpApply:
 		return c.applyAll(in, arg == 1)
 	case OpAdvance, OpRewind:
@@ -247,26 +255,60 @@ func (c *Core) do(op uint32, arg uint64, in []byte) (why string) {
 		return c.attach(arg, in)
 	case OpServeAll:
 		return c.serveAll(arg, in)
+	case OpLoad:
+		return c.load(arg)
+	case OpPiece:
+		return c.piece(in)
+	case OpLoaded:
+		return c.loaded()
 	default:
 		return "abi: no such operation"
 	}
 	return ""
 }
 
-func (c *Core) open(capacity uint64, snapshot []byte) (why string) {
+func (c *Core) open(capacity uint64) (why string) {
 	if capacity > maxCapacity {
 		return "abi: capacity out of range"
 	}
-	opened := New(int(capacity), c.state.Secret())
-	if len(snapshot) > 0 {
-		var err error
-		if opened, err = Load(int(capacity), c.state.Secret(), snapshot, Means{}); err != nil {
-			return err.Error()
-		}
-	}
-	c.state, c.settled = opened.state, false
+	c.state, c.settled = New(int(capacity), c.state.Secret()).state, false
 	return ""
 }
+
+func (c *Core) load(size uint64) (why string) {
+	c.loader = nil
+	if size > maxRoom {
+		return "abi: size out of range"
+	}
+	c.loader = snap.NewLoader(c.state.Capacity(), c.state.Secret(), int(size), Means{})
+	return ""
+}
+
+func (c *Core) piece(in []byte) (why string) {
+	if c.loader == nil {
+		return notLoading
+	}
+	if err := c.loader.Add(in); err != nil {
+		c.loader = nil
+		return err.Error()
+	}
+	return ""
+}
+
+func (c *Core) loaded() (why string) {
+	loader := c.loader
+	if c.loader = nil; loader == nil {
+		return notLoading
+	}
+	st, err := loader.State()
+	if err != nil {
+		return err.Error()
+	}
+	c.state, c.settled = st, false
+	return ""
+}
+
+const notLoading = "abi: no snapshot is being loaded"
 
 func (c *Core) attach(capacity uint64, header []byte) (why string) {
 	memory := c.room

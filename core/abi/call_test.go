@@ -45,6 +45,16 @@ func do(t testing.TB, c *abi.Core, op uint32, arg uint64, in []byte) abi.Reply {
 	return r
 }
 
+// load loads a snapshot in pieces of a number of bytes.
+func load(t testing.TB, c *abi.Core, snapshot []byte, piece int) {
+	t.Helper()
+	do(t, c, abi.OpLoad, uint64(len(snapshot)), nil)
+	for next := range slices.Chunk(snapshot, piece) {
+		do(t, c, abi.OpPiece, 0, next)
+	}
+	do(t, c, abi.OpLoaded, 0, nil)
+}
+
 func TestCallsDoWhatTheFunctionsDo(t *testing.T) {
 	for seed := range uint64(20) {
 		calls, direct := abi.New(0, 1), abi.New(24, 1)
@@ -78,7 +88,8 @@ func TestCallsDoWhatTheFunctionsDo(t *testing.T) {
 			t.Errorf("seed %d: other snapshots", seed)
 		}
 		restored := abi.New(0, 1)
-		do(t, restored, abi.OpOpen, 24, snapshot)
+		do(t, restored, abi.OpOpen, 24, nil)
+		load(t, restored, snapshot, 100)
 		do(t, restored, abi.OpRewind, uint64(now), nil)
 		for _, target := range []string{"/api", "/api/ring", "/api/leaderboard", "/random", "/next?from=x", "/nowhere"} {
 			var want, got api.Response
@@ -113,10 +124,10 @@ func TestWhatCannotBeDoneIsRefusedAndChangesNothing(t *testing.T) {
 		"no such operation":        {op: 77},
 		"a second beyond all":      {op: abi.OpAdvance, arg: 1 << 63},
 		"a rewind beyond all":      {op: abi.OpRewind, arg: core.MaxStamp},
-		"a capacity beyond all":    {op: abi.OpOpen, arg: 1 << 33, in: snapshot},
-		"a capacity too small":     {op: abi.OpOpen, arg: 1, in: snapshot},
-		"a snapshot cut short":     {op: abi.OpOpen, arg: 10, in: snapshot[:len(snapshot)-1]},
-		"garbage for a snapshot":   {op: abi.OpOpen, arg: 10, in: []byte("garbage")},
+		"a capacity beyond all":    {op: abi.OpOpen, arg: 1 << 33},
+		"a size beyond all":        {op: abi.OpLoad, arg: 1 << 33},
+		"a piece of nothing":       {op: abi.OpPiece, in: snapshot},
+		"the end of nothing":       {op: abi.OpLoaded},
 		"records cut short":        {op: abi.OpApply, in: abi.AppendRecord(nil, abi.Record{Event: []byte("x")})[:6]},
 		"an event that is none":    {op: abi.OpApply, in: abi.AppendRecord(nil, abi.Record{Event: []byte("x")})},
 		"a target cut short":       {op: abi.OpServeAll, in: []byte{3, 0, '/', 'a'}},
@@ -131,6 +142,64 @@ func TestWhatCannotBeDoneIsRefusedAndChangesNothing(t *testing.T) {
 		if !bytes.Equal(do(t, c, abi.OpSnapshot, 0, nil).Rest, snapshot) {
 			t.Fatalf("%s changed the core", name)
 		}
+	}
+}
+
+// A snapshot that is refused, at whichever of its pieces, leaves a core that answers as before
+// and can load another.
+func TestASnapshotThatIsRefusedChangesNothing(t *testing.T) {
+	c := opened(t)
+	before := do(t, c, abi.OpSnapshot, 0, nil).Rest
+	other := abi.New(0, 1)
+	do(t, other, abi.OpOpen, 10, nil)
+	for _, s := range coretest.Generate(2, 40) {
+		if s.Event != nil {
+			other.Call(abi.OpApply, 0, abi.AppendRecord(nil, abi.Record{Event: s.EventBytes, Texts: s.TextBytes}))
+		}
+	}
+	snapshot := do(t, other, abi.OpSnapshot, 0, nil).Rest
+	altered := bytes.Clone(snapshot)
+	altered[len(altered)-1] ^= 1
+	unmoved := func(what string) {
+		t.Helper()
+		if !bytes.Equal(do(t, c, abi.OpSnapshot, 0, nil).Rest, before) {
+			t.Fatalf("%s changed the core", what)
+		}
+	}
+	for what, in := range map[string]struct {
+		size   int
+		pieces [][]byte
+	}{
+		"garbage":         {7, [][]byte{[]byte("garbage")}},
+		"one cut short":   {len(snapshot), [][]byte{snapshot[:100], snapshot[100 : len(snapshot)-1]}},
+		"one too long":    {len(snapshot), [][]byte{snapshot, {0}}},
+		"one too short":   {len(snapshot) + 1, [][]byte{snapshot}},
+		"an altered one":  {len(snapshot), [][]byte{altered[:len(altered)-1], altered[len(altered)-1:]}},
+		"one out of turn": {len(snapshot), [][]byte{snapshot[100:], snapshot[:100]}},
+		"no piece":        {len(snapshot), nil},
+	} {
+		do(t, c, abi.OpLoad, uint64(in.size), nil)
+		for _, piece := range in.pieces {
+			c.Call(abi.OpPiece, 0, piece)
+			unmoved(what)
+		}
+		for range 2 {
+			if r, ok := abi.DecodeReply(c.Call(abi.OpLoaded, 0, nil)); !ok || !r.Refused {
+				t.Errorf("%s is taken", what)
+			}
+			unmoved(what)
+		}
+	}
+	do(t, c, abi.OpOpen, 1, nil)
+	do(t, c, abi.OpLoad, uint64(len(snapshot)), nil)
+	if r, _ := abi.DecodeReply(c.Call(abi.OpPiece, 0, snapshot)); !r.Refused {
+		t.Error("a ring that is larger than the capacity is taken")
+	}
+	do(t, c, abi.OpOpen, 10, nil)
+	do(t, c, abi.OpLoad, 1, nil) // and is given up for the next
+	load(t, c, snapshot, len(snapshot))
+	if !bytes.Equal(do(t, c, abi.OpSnapshot, 0, nil).Rest, snapshot) {
+		t.Error("another state")
 	}
 }
 
@@ -269,7 +338,7 @@ func FuzzCall(f *testing.F) {
 	c := opened(f)
 	f.Add(abi.OpServe, uint64(1), []byte("/api/ring?limit=2&from=%41"))
 	f.Add(abi.OpServeAll, uint64(1), []byte("\x04\x00/api\x05\x00/next"))
-	f.Add(abi.OpOpen, uint64(10), bytes.Clone(do(f, c, abi.OpSnapshot, 0, nil).Rest))
+	f.Add(abi.OpPiece, uint64(0), bytes.Clone(do(f, c, abi.OpSnapshot, 0, nil).Rest))
 	f.Add(abi.OpAdvance, uint64(core.MaxStamp/1000), []byte(nil))
 	for _, s := range coretest.Generate(1, 10) {
 		if s.Event != nil {
@@ -279,6 +348,7 @@ func FuzzCall(f *testing.F) {
 	f.Fuzz(func(t *testing.T, op uint32, arg uint64, in []byte) {
 		c := opened(t)
 		before := bytes.Clone(in)
+		do(t, c, abi.OpLoad, uint64(len(in)), nil) // so that a piece is one of a snapshot
 		if _, ok := abi.DecodeReply(c.Call(op, arg, in)); !ok || !bytes.Equal(before, in) {
 			t.Fatal("no reply, or the input was changed")
 		}

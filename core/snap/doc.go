@@ -9,6 +9,7 @@
 //     events needs
 //   - rows.go: the snapshot, which is a state as bytes, and the file in which it
 //     travels; also such files of the version before
+//   - load.go: a state from a snapshot, whole or in pieces
 //   - checkpoint.go: what an origin signs
 //   - keys.go: what it signs about the keys that sign
 //

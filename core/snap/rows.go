@@ -65,31 +65,6 @@ func appendRow(dst []byte, st *core.State, o core.Ordinal) []byte {
 	return dst
 }
 
-// Open makes the state of a snapshot, at the instant of its last event, and checks
-// it against the digest in the snapshot. Only a signature can say whether that
-// digest is the right one.
-//
-// The state does not alias b. Ranks may only be read after the next
-// [core.State.Advance]. For secret see [core.NewState], for means [core.Restore].
-// Errors wrap [ErrSnapshot], and also [core.ErrCapacity] if more members have joined
-// than capacity.
-func Open(capacity int, secret uint64, b []byte, means core.Means) (*core.State, error) {
-	h, err := open(b, magic)
-	if err != nil {
-		return nil, err
-	}
-	st, err := core.Restore(capacity, secret, h.base, h.count, h.rows, means)
-	switch {
-	case err == core.ErrRows:
-		return nil, &flaw{sentinel: ErrSnapshot, detail: "length"}
-	case err != nil:
-		return nil, &flaw{sentinel: ErrSnapshot, cause: err}
-	case st.SnapshotDigest() != h.digest:
-		return nil, &flaw{sentinel: ErrSnapshot, detail: "the rows are not those of its digest"}
-	}
-	return st, nil
-}
-
 // WriteFile writes the file in which a state travels, before it is compressed with
 // zstd (RFC 8878): the snapshot of st, and behind it the right edge of the tree over
 // its events ([Tree.Append]), from which further events can be checked.

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -116,6 +118,66 @@ func TestAStateGoesOnFromItsSnapshot(t *testing.T) {
 	}
 }
 
+// inPieces loads a snapshot in pieces of random lengths, empty ones among them.
+func inPieces(b []byte, seed uint64) (*core.State, error) {
+	random := rand.New(rand.NewPCG(seed, seed))
+	longest := 1 << (1 + random.IntN(8))
+	l := snap.NewLoader(100, 1, len(b), core.Means{})
+	for len(b) > 0 {
+		n := random.IntN(min(longest, len(b)) + 1)
+		if l.Add(bytes.Clone(b[:n])) != nil {
+			break // State says it again
+		}
+		b = b[n:]
+	}
+	return l.State()
+}
+
+// A snapshot that is longer than its head is loaded from pieces of any length, each of which
+// the caller may overwrite.
+func TestALongSnapshotIsLoadedFromPieces(t *testing.T) {
+	r := coretest.NewRing(t)
+	for n := range 300 {
+		r.Join(fmt.Sprintf("member-%d", n), fmt.Sprintf("https://member-%d.example/", n), func(_ *core.Joined, texts *core.Texts) {
+			texts.Description.Value = strings.Repeat("x", core.MaxDescription)
+		})
+	}
+	b := snap.Append(nil, r.State)
+	if len(b) < 2*snap.HeadSize {
+		t.Fatalf("%d bytes", len(b))
+	}
+	buffer := make([]byte, snap.HeadSize+1)
+	for _, size := range []int{1, 7, 1000, snap.HeadSize - 1, snap.HeadSize, snap.HeadSize + 1} {
+		l := snap.NewLoader(300, 1, len(b), core.Means{})
+		for piece := range slices.Chunk(b, size) {
+			if _, err := l.State(); !errors.Is(err, snap.ErrSnapshot) {
+				t.Fatalf("a state before its end: %v", err)
+			}
+			if err := l.Add(buffer[:copy(buffer, piece)]); err != nil {
+				t.Fatal(err)
+			}
+			clear(buffer)
+		}
+		st, err := l.State()
+		if err != nil {
+			t.Fatalf("%d bytes at a time: %v", size, err)
+		}
+		if !bytes.Equal(snap.Append(nil, st), b) {
+			t.Errorf("%d bytes at a time: another state", size)
+		}
+		if err := l.Add([]byte{0}); !errors.Is(err, snap.ErrSnapshot) {
+			t.Errorf("a byte more: %v", err)
+		}
+	}
+	for _, size := range []int{0, 5, len(b) - 1, len(b) + 1} {
+		l := snap.NewLoader(300, 1, size, core.Means{})
+		err := l.Add(b)
+		if _, err2 := l.State(); err == nil && size < len(b) || !errors.Is(err2, snap.ErrSnapshot) {
+			t.Errorf("%d bytes are said to be %d: %v, %v", len(b), size, err, err2)
+		}
+	}
+}
+
 func TestAnEmptyStateHasASnapshot(t *testing.T) {
 	st, err := snap.Open(10, 1, snap.Append(nil, core.NewState(10, 1)), core.Means{})
 	if err != nil || st.Seq() != 0 || st.Rows() != 0 {
@@ -214,15 +276,19 @@ func TestAFileIsWrittenInPiecesAsItIsInOne(t *testing.T) {
 	}
 }
 
-// Whatever the bytes, Open answers, and what it takes is what it would write.
+// Whatever the bytes, Open answers, and what it takes is what it would write. In pieces, they
+// are taken or refused as they are in one.
 func FuzzOpen(f *testing.F) {
 	for seed := range uint64(4) {
 		st, _ := history(seed, 10)
-		f.Add(snap.Append(nil, st))
+		f.Add(snap.Append(nil, st), seed)
 	}
-	f.Fuzz(func(t *testing.T, b []byte) {
+	f.Fuzz(func(t *testing.T, b []byte, pieces uint64) {
 		_, _, _ = snap.CutFile(b)
 		st, err := snap.Open(100, 1, b, core.Means{})
+		if again, err2 := inPieces(b, pieces); (err == nil) != (err2 == nil) || err != nil && err.Error() != err2.Error() || err == nil && again.Digest() != st.Digest() {
+			t.Fatalf("in one piece: %v; in several: %v", err, err2)
+		}
 		if err != nil {
 			if !errors.Is(err, snap.ErrSnapshot) {
 				t.Fatal(err)

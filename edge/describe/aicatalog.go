@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	catalogPath    = "/.well-known/ai-catalog.json"
-	aiCatalogMedia = "application/ai-catalog+json"
-	skillMedia     = "application/agent-skills+md"
-	memberCatalogs = "/ai-catalogs/"
-	aiCatalogOf    = "1.0"   // the version of the specification
-	unknownVersion = "0.0.0" // of a server that only says its own when it is asked
+	aiCatalogPath    = "/.well-known/ai-catalog.json"
+	aiCatalogMedia   = "application/ai-catalog+json"
+	skillMedia       = "application/agent-skills+md"
+	memberCatalogs   = "/ai-catalogs/"
+	aiCatalogVersion = "1.0"   // the version of the specification
+	unknownVersion   = "0.0.0" // of a server that only says its own when it is asked
 )
 
 // catalogSize is how many members stand in one nested catalogue.
@@ -77,7 +77,7 @@ func catalogue(s *Source, ring *Ring, entries []node) node {
 	if s.has("/docs") {
 		guide = "/docs"
 	}
-	return node{"specVersion": aiCatalogOf, "entries": entries,
+	return node{"specVersion": aiCatalogVersion, "entries": entries,
 		"host": node{"displayName": ring.Name, "identifier": hostOf(ring.Base), "documentationUrl": ring.Base + guide}}
 }
 
@@ -147,11 +147,8 @@ func memberEntry(s *Source, ring *Ring, m *Member) node {
 		return e
 	}
 	e["type"] = cardMedia
-	e["data"] = node{
-		"$schema": cardSchema, "name": reverseHost(ring.Base) + "/" + m.Slug, "version": unknownVersion,
-		"title": m.Name, "description": shortened(about, cardAbout), "websiteUrl": memberPage(s, ring.Base, m.Slug),
-		"remotes": []node{{"type": "streamable-http", "url": m.URL}},
-	}
+	server := Server{Name: reverseHost(ring.Base) + "/" + m.Slug, Version: unknownVersion, Title: m.Name, URL: memberPage(s, ring.Base, m.Slug)}
+	e["data"] = server.entry(cardSchema, shortened(about, cardAbout), m.URL)
 	return e
 }
 
@@ -174,10 +171,10 @@ func shortened(s string, most int) string {
 // memberCatalog gives the nested catalogue at a path, as [Part] does.
 func memberCatalog(path string) (d Document, ok bool) {
 	name, is := strings.CutPrefix(path, memberCatalogs)
-	name, json := strings.CutSuffix(name, ".json")
+	name, isJSON := strings.CutSuffix(name, ".json")
 	kind, number, cut := strings.Cut(name, "-")
 	n, counts := partNumber(number)
-	if !is || !json || !cut || !counts || n > maxPart {
+	if !is || !isJSON || !cut || !counts || n > maxPart {
 		return d, false
 	}
 	for _, c := range catalogued {

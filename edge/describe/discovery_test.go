@@ -52,7 +52,7 @@ func entriesOf(t *testing.T, text string) map[string]map[string]any {
 
 func TestTheCatalogueListsWhatAgentsCanUse(t *testing.T) {
 	r := coretest.NewRing(t, payable)
-	if all := entriesOf(t, build(t, r, catalogPath, Site{})); len(all) != 1+len(skills()) || all["urn:air:ring.example:webring:mcp"]["url"] != "https://ring.example/mcp/server-card" {
+	if all := entriesOf(t, build(t, r, aiCatalogPath, Site{})); len(all) != 1+len(skills()) || all["urn:air:ring.example:webring:mcp"]["url"] != "https://ring.example/mcp/server-card" {
 		t.Errorf("an empty ring: %v", all)
 	}
 	of := func(kind core.Kind) func(*core.Joined, *core.Texts) {
@@ -65,7 +65,7 @@ func TestTheCatalogueListsWhatAgentsCanUse(t *testing.T) {
 	r.Join("eve", "https://eve.dev/", func(e *core.Joined, x *core.Texts) {
 		e.Kind, x.Name.Value, x.Description.Value = core.Agent, hostile[:54], strings.Repeat("word ", 60)
 	})
-	all := entriesOf(t, build(t, r, catalogPath, Site{}))
+	all := entriesOf(t, build(t, r, aiCatalogPath, Site{}))
 	for id, path := range map[string]string{"members/mcp-1": "/ai-catalogs/mcp-1.json", "members/mcp-2": "/ai-catalogs/mcp-2.json", "members/agent-1": "/ai-catalogs/agent-1.json"} {
 		if e := all["urn:air:ring.example:"+id+":catalog"]; e["url"] != "https://ring.example"+path || e["type"] != aiCatalogMedia {
 			t.Errorf("%s: %v", id, e)

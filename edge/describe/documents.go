@@ -47,10 +47,10 @@ func Documents() []Document {
 		{Path: "/llms.txt", Media: plain, MaxAge: settledAge, Build: llms, About: "This service in a page of plain text."},
 		{Path: "/robots.txt", Media: plain, MaxAge: settledAge, Build: robots, About: "What crawlers may do.", id: "getRobots"},
 		{Path: "/sitemap.xml", Media: xmlMedia, MaxAge: settledAge, Build: sitemapIndex, About: "Index of the sitemaps.", id: "getSitemapIndex"},
-		{Path: "/.well-known/api-catalog", Media: catalogMedia, MaxAge: settledAge, Build: catalog, About: "API catalog (RFC 9727).", id: "getCatalog",
-			Link: `</.well-known/api-catalog>; rel="api-catalog"`},
-		{Path: catalogPath, Media: aiCatalogMedia, MaxAge: settledAge, Build: aiCatalog, About: "What agents can use here, and members that are agents or MCP servers (AI Catalog).", id: "getAICatalog",
-			Link: `<` + catalogPath + `>; rel="ai-catalog"`, Reads: []string{"/api", kindTarget("mcp", 0, 1), kindTarget("agent", 0, 1)}},
+		{Path: apiCatalogPath, Media: linksetMedia, MaxAge: settledAge, Build: apiCatalog, About: "API catalog (RFC 9727).", id: "getCatalog",
+			Link: `<` + apiCatalogPath + `>; rel="api-catalog"`},
+		{Path: aiCatalogPath, Media: aiCatalogMedia, MaxAge: settledAge, Build: aiCatalog, About: "What agents can use here, and members that are agents or MCP servers (AI Catalog).", id: "getAICatalog",
+			Link: `<` + aiCatalogPath + `>; rel="ai-catalog"`, Reads: []string{"/api", kindTarget("mcp", 0, 1), kindTarget("agent", 0, 1)}},
 		{Path: skillsPath, Media: jsonMedia, MaxAge: settledAge, Build: skillIndex, About: "Skills that teach agents to join, to bid and to change a listing.", id: "getSkills"},
 		{Path: "/.well-known/mcp/server-card.json", Media: jsonMedia, MaxAge: settledAge, Build: serverCard, About: "Card of the MCP server.", id: "getServerCard"},
 		{Path: "/mcp/server-card", Media: cardMedia, MaxAge: settledAge, Build: serverCard, About: "Card of the MCP server.", id: "getServerCardBeside"},
@@ -78,6 +78,7 @@ func pagesOf(s *Source) (list []page) {
 		{"/embed", "Embed", "The widget, the badge and the links of a member."},
 		{"/docs", "API", "The API for people: every request with parameters, an answer and errors."},
 		{"/problems", "Problems", "What each error means, and what to do."},
+		{"/verify", "Verify", "How to recompute the leaderboard from the signed ledger."},
 		{"/about", "About", "What the ring is, what a place costs, and which sites are in it."},
 	} {
 		if s.has(p.path) {

@@ -165,14 +165,13 @@ func (b *openapi) operation(op *Operation) node {
 
 // example is a body that could be paid for now.
 func (b *openapi) example(op *Operation) any {
-	example := exampleBody(op.body, b.ring, b.member)
 	switch op.body {
 	case "RegisterRequest":
-		example.(node)["url"] = b.source.example(b.ring.Base)
+		return exampleDraft(b.source.example(b.ring.Base))
 	case "MCPMessage":
 		return nil
 	}
-	return example
+	return exampleBody(op.body, b.ring, b.member)
 }
 
 // payment says how to pay for an operation, nil if it is not for sale: in an empty ring

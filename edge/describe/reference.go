@@ -176,7 +176,7 @@ func requestFor(op *Operation, ring Ring, slug string) (request, example string)
 func exampleBody(component string, ring Ring, slug string) any {
 	switch component {
 	case "RegisterRequest":
-		return node{"name": "Example Agent", "url": "https://agent.example/", "kind": "agent", "category": "general", "description": "What it does, in a sentence."}
+		return exampleDraft("https://agent.example/")
 	case "BidRequest":
 		return node{"member": cmp.Or(slug, "example"), "amount": ring.MinBid}
 	case "ChangeRequest":
@@ -187,6 +187,11 @@ func exampleBody(component string, ring Ring, slug string) any {
 		return node{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 	}
 	return nil
+}
+
+// exampleDraft is a registration of a site.
+func exampleDraft(site string) node {
+	return node{"name": "Example Agent", "url": site, "kind": "agent", "category": "general", "description": "What it does, in a sentence."}
 }
 
 // Answer is a JSON document as people read it.

@@ -12,14 +12,7 @@ const RegistrySchema = "https://static.modelcontextprotocol.io/schemas/2025-12-1
 // Document: the server.json format of the MCP registry, 2025-12-11.
 func RegistryEntry(base, name string) ([]byte, error) {
 	server := serverOf(base, name)
-	text, err := json.MarshalIndent(node{
-		"$schema":     RegistrySchema,
-		"name":        server.Name,
-		"version":     server.Version,
-		"title":       shortened(server.Title, cardAbout),
-		"description": serverAbout,
-		"websiteUrl":  server.URL,
-		"remotes":     []node{{"type": "streamable-http", "url": server.URL + "mcp"}},
-	}, "", "  ")
+	server.Title = shortened(server.Title, cardAbout)
+	text, err := json.MarshalIndent(server.entry(RegistrySchema, serverAbout, server.URL+"mcp"), "", "  ")
 	return append(text, '\n'), err
 }

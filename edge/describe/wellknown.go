@@ -7,13 +7,14 @@ import (
 )
 
 const (
-	catalogMedia = `application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"`
-	cardMedia    = "application/mcp-server-card+json"
+	apiCatalogPath = "/.well-known/api-catalog"
+	linksetMedia   = `application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"`
+	cardMedia      = "application/mcp-server-card+json"
 )
 
-// catalog is the API catalog: a linkset (RFC 9264) of the two APIs that there
+// apiCatalog is the API catalog (RFC 9727): a linkset (RFC 9264) of the two APIs that there
 // are.
-func catalog(s *Source) ([]byte, error) {
+func apiCatalog(s *Source) ([]byte, error) {
 	ring, err := s.ring()
 	if err != nil {
 		return nil, err
@@ -48,15 +49,15 @@ const (
 		"call with the same arguments and the same credential. Prices of ranks move: with only_if_rank a payment costs nothing when the rank is gone."
 )
 
-// Server is the MCP server as it introduces itself, in its card and to clients.
+// Server is an MCP server as it introduces itself, in its card and to clients.
 type Server struct {
 	Name    string // as registries have it
-	Version string // that of the API, spelled as three numbers
-	Title   string // the ring's name
-	URL     string // of the ring's front page
+	Version string // three numbers: of the ring's own server, the version of the API
+	Title   string // the ring's name, or the member's
+	URL     string // of the page about it: the ring's front page, or the member's page
 }
 
-// Server reads what the server is called by now.
+// Server reads what the ring's own server is called by now.
 func (s *Source) Server() (Server, error) {
 	ring, err := s.ring()
 	if err != nil {
@@ -77,15 +78,14 @@ func serverCard(s *Source) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(node{
-		"$schema":     cardSchema,
-		"name":        server.Name,
-		"version":     server.Version,
-		"title":       server.Title,
-		"description": serverAbout,
-		"websiteUrl":  server.URL,
-		"remotes":     []node{{"type": "streamable-http", "url": server.URL + "mcp"}},
-	})
+	return json.Marshal(server.entry(cardSchema, serverAbout, server.URL+"mcp"))
+}
+
+// entry says what a server is and where, as cards and registries do. schema names the form,
+// and endpoint is where clients connect.
+func (v Server) entry(schema, about, endpoint string) node {
+	return node{"$schema": schema, "name": v.Name, "version": v.Version, "title": v.Title, "description": about, "websiteUrl": v.URL,
+		"remotes": []node{{"type": "streamable-http", "url": endpoint}}}
 }
 
 // cardSchema names the form of cards.

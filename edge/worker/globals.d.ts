@@ -10,14 +10,20 @@ declare module "node:crypto" {
 	interface Hash {
 		update(data: string | Uint8Array): Hash;
 		digest(): Uint8Array<ArrayBuffer>;
-		digest(encoding: "hex"): string;
+		digest(encoding: "hex" | "base64"): string;
 	}
 	export function createHash(algorithm: "sha256"): Hash;
 }
+declare module "node:stream/promises" {
+	/** Ends with the first error of any part, all of which it then ends. */
+	export function pipeline(
+		source: () => AsyncIterable<Uint8Array>,
+		through: import("node:zlib").Decompress,
+		to: (pieces: AsyncIterable<Uint8Array>) => Promise<void>,
+	): Promise<void>;
+}
 declare module "node:zlib" {
-	interface Decompress extends AsyncIterable<Uint8Array> {
-		end(data: Uint8Array): void;
-	}
-	const zlib: { createZstdDecompress(): Decompress };
+	interface Decompress extends AsyncIterable<Uint8Array> {}
+	const zlib: { createZstdDecompress(options: { chunkSize: number }): Decompress };
 	export default zlib;
 }

@@ -3,8 +3,8 @@
 
 import { imports } from "./wasi.js";
 
-const VERSION = 8;
-const op = { version: 0, open: 1, apply: 2, advance: 3, rewind: 4, serve: 5, baseURL: 6, digest: 7 };
+const VERSION = 9;
+const op = { version: 0, open: 1, apply: 2, advance: 3, rewind: 4, serve: 5, baseURL: 6, digest: 7, load: 12, piece: 13, loaded: 14 };
 
 /** How many members may ever join: more than any origin's bound, which is the one that counts. */
 const CAPACITY = 50_000_000n;
@@ -63,11 +63,11 @@ export class Guest {
 		this.#input = /** @type {(size: number) => number} */ (exports.input);
 		this.#call = /** @type {(op: number, arg: bigint, size: number) => bigint} */ (exports.call);
 		/** @type {() => void} */ (exports._initialize)();
-		this.#small = this.input(SMALL);
+		this.#small = this.#input(SMALL) >>> 0;
 		this.#bytes = new Uint8Array(this.memory.buffer);
 		this.#view = new DataView(this.memory.buffer);
 		const version = this.#text(op.version, 4).getUint32(0, true);
-		if (version === VERSION) this.open(0);
+		if (version === VERSION) this.#perform(op.open, CAPACITY, 0);
 		else throw new Error(`the core's entry has version ${version}, this Worker knows ${VERSION}`);
 	}
 	#input;
@@ -75,11 +75,6 @@ export class Guest {
 	#small;
 	#bytes;
 	#view;
-
-	/** @param {number} size of what the next call takes, which goes to the address that this gives */
-	input(size) {
-		return this.#input(size) >>> 0;
-	}
 
 	/**
 	 * Performs an operation on size bytes that lie in the guest. It throws if the guest has
@@ -130,14 +125,28 @@ export class Guest {
 		return length === 0 ? "" : decoder.decode(this.#bytes.subarray(at, at + length));
 	}
 
-	/** Opens the snapshot of size bytes that was written to where input said, or an empty ledger. */
-	open(/** @type {number} */ size) {
-		this.#perform(op.open, CAPACITY, size);
+	/** Begins to load a snapshot of size bytes. */
+	load(/** @type {number} */ size) {
+		this.#perform(op.load, BigInt(size), 0);
+	}
+
+	/** Takes the next bytes of the snapshot. */
+	piece(/** @type {Uint8Array} */ bytes) {
+		for (let at = 0; at < bytes.length; at += SMALL) {
+			const part = bytes.subarray(at, at + SMALL);
+			this.#bytes.set(part, this.#small);
+			this.#perform(op.piece, 0n, part.length);
+		}
+	}
+
+	/** Starts from the snapshot, all of which was taken. */
+	loaded() {
+		this.#perform(op.loaded, 0n, 0);
 	}
 
 	/** Folds a range of records, with texts that their events commit to. */
 	apply(/** @type {Uint8Array} */ range) {
-		const at = range.length > SMALL ? this.input(range.length) : this.#small;
+		const at = range.length > SMALL ? this.#input(range.length) >>> 0 : this.#small;
 		new Uint8Array(this.memory.buffer, at, range.length).set(range);
 		this.#perform(op.apply, VERIFY, range.length);
 	}

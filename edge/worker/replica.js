@@ -2,6 +2,7 @@
 // Nothing is believed that the origin's key does not lead to, whichever cache it came from.
 
 import { createHash } from "node:crypto";
+import { pipeline } from "node:stream/promises";
 import zlib from "node:zlib";
 
 import { Guest } from "./guest.js";
@@ -16,8 +17,11 @@ import { Tree, edgeLength } from "./tree.js";
 
 /** Up to how many events are held until the root shows whether they are signed. */
 const MOST_HELD = 8 * BLOCK;
-/** The longest snapshot that is loaded, before it is compressed: three times that, and the heap, are what an isolate has. */
-const MOST_SNAPSHOT = 32 << 20;
+/** The longest snapshot that is loaded, before it is compressed, and the most memory of a core with it. */
+const MOST_SNAPSHOT = 64 << 20;
+const MOST_MEMORY = 96 << 20;
+/** How many bytes of a snapshot are decompressed at a time. */
+const PIECE = 64 << 10;
 
 const POLL = 1_000;
 const STALE = 60_000;
@@ -37,6 +41,8 @@ const FLOOR_KEY = "checkpoint";
 const complain = (what, error) => console.error(`${what}: ${explain(error)}`);
 
 const sleep = (/** @type {number} */ ms) => new Promise((done) => setTimeout(done, ms));
+
+const refused = (/** @type {string} */ why) => new Error("snapshot refused", { cause: new Error(why) });
 
 /** An error after which the core must not be used. */
 class Broken extends Error {}
@@ -285,42 +291,76 @@ export class Replica {
 	}
 
 	/**
-	 * Fetches a snapshot, loads it into a guest, and gives the tree of its events.
+	 * Loads a snapshot into a guest, which must not be shown if this fails, and gives the tree of its events.
 	 *
 	 * @param {Guest} guest
 	 * @param {Checkpoint["snapshot"]} named
 	 */
 	async #load(guest, named) {
-		const refuse = (/** @type {string} */ why) => new Error(`snapshot refused: ${why}`);
-		if (named.bytes > MOST_SNAPSHOT) throw refuse(`${named.bytes} bytes`);
-		const file = await this.#bytes(`/sync/snapshot/${named.digest}`, named.bytes);
-		if (createHash("sha256").update(file).digest("hex") !== named.digest) throw refuse("not the one that was signed");
-		let plain = contentSize(file);
-		// Where the frame does not say it, all chunks are counted first.
-		if (plain === 0) {
-			await unpack(file, (chunk) => {
-				plain += chunk.length;
-				if (plain > MOST_SNAPSHOT) throw refuse("there is no memory for it here");
-			});
-		}
-		if (plain > MOST_SNAPSHOT) throw refuse(`there is no memory for its ${plain} bytes here`);
+		if (named.bytes > MOST_SNAPSHOT) throw refused(`${named.bytes} bytes`);
 		const edge = new Uint8Array(edgeLength(named.size));
-		const rows = plain - edge.length;
-		if (rows <= 0) throw refuse("too short");
-		// The rows go to where the guest reads them, and nowhere else: there is memory for one copy.
-		const to = guest.input(rows);
-		let from = 0;
-		await unpack(file, (chunk) => {
-			if (from + chunk.length > plain) throw refuse("longer than it says");
-			const cut = Math.max(0, Math.min(chunk.length, rows - from));
-			new Uint8Array(guest.memory.buffer, to + from, cut).set(chunk.subarray(0, cut));
-			edge.set(chunk.subarray(cut), Math.max(0, from - rows));
-			from += chunk.length;
+		let [rows, from] = [-1, 0];
+		/** @type {(piece: Uint8Array, plain: number) => void} */
+		const take = (piece, plain) => {
+			if (rows < 0) {
+				rows = plain - edge.length;
+				if (rows <= 0 || plain > MOST_SNAPSHOT) throw new Error(`there is no memory for its ${plain} bytes here`);
+				guest.load(rows);
+			}
+			if (from + piece.length > plain) throw new Error("longer than it says");
+			// No piece is kept: there is memory for one copy of the rows.
+			const cut = Math.max(0, Math.min(piece.length, rows - from));
+			guest.piece(piece.subarray(0, cut));
+			if (guest.memory.buffer.byteLength > MOST_MEMORY) throw new Error("there is no memory for its rows here");
+			edge.set(piece.subarray(cut), Math.max(0, from - rows));
+			from += piece.length;
+		};
+		let unsaid = 0;
+		await this.#unpack(named, (piece, plain) => {
+			if (plain > 0) take(piece, plain);
+			else unsaid += piece.length;
+			if (unsaid > MOST_SNAPSHOT) throw new Error("there is no memory for it here");
 		});
-		if (from < plain) throw refuse("shorter than it says");
-		guest.open(rows);
-		if (guest.seq !== named.size) throw refuse(`of ${guest.seq} events, not ${named.size}`);
+		// Where the frame does not say how long it is, all was counted first.
+		if (unsaid > 0) await this.#unpack(named, (piece) => take(piece, unsaid));
+		if (from < rows + edge.length) throw refused("shorter than it says");
+		guest.loaded();
+		if (guest.seq !== named.size) throw refused(`of ${guest.seq} events, not ${named.size}`);
 		return Tree.of(named.size, edge);
+	}
+
+	/**
+	 * Fetches a snapshot, and gives its content piece by piece while it comes. An error at the end says
+	 * that it was not what was signed.
+	 *
+	 * @param {Checkpoint["snapshot"]} named
+	 * @param {(piece: Uint8Array, plain: number) => void} take gets how long all of the content is, too, 0 if the file does not say it
+	 */
+	async #unpack(named, take) {
+		const response = await this.#fetch(`/sync/snapshot/${named.digest}`, named.bytes);
+		const digest = createHash("sha256");
+		let plain = -1;
+		let bytes = 0;
+		try {
+			await pipeline(
+				async function* () {
+					for await (const chunk of response.body ?? []) {
+						if (plain < 0) plain = contentSize(chunk);
+						digest.update(chunk);
+						bytes += chunk.length;
+						if (bytes > named.bytes) throw new Error("longer than was signed");
+						yield chunk;
+					}
+				},
+				zlib.createZstdDecompress({ chunkSize: PIECE }),
+				async (/** @type {AsyncIterable<Uint8Array>} */ pieces) => {
+					for await (const piece of pieces) take(piece, plain);
+				},
+			);
+		} catch (error) {
+			throw new Error("snapshot refused", { cause: error });
+		}
+		if (digest.digest("hex") !== named.digest) throw refused("not the one that was signed");
 	}
 
 	/** Reads the checkpoint that any isolate has reached: nothing earlier is taken. */
@@ -367,7 +407,14 @@ export class Replica {
 	 *
 	 * @type {(path: string, most: number, fresh?: boolean) => Promise<Uint8Array<ArrayBuffer>>}
 	 */
-	async #bytes(path, most, fresh = this.#doubt) {
+	async #bytes(path, most, fresh) {
+		const bytes = new Uint8Array(await (await this.#fetch(path, most, fresh)).arrayBuffer());
+		if (bytes.length > most) throw new Error(`${path}: ${bytes.length} bytes`);
+		return bytes;
+	}
+
+	/** @type {(path: string, most: number, fresh?: boolean) => Promise<Response>} */
+	async #fetch(path, most, fresh = this.#doubt) {
 		/** @type {RequestInit} */
 		const init = fresh ? { cache: "no-store" } : /** @type {RequestInit} */ ({ cf: { cacheEverything: true } });
 		const response = await this.#ask(path, { ...init, signal: AbortSignal.timeout(LOST) });
@@ -376,9 +423,7 @@ export class Replica {
 			await response.body?.cancel();
 			throw new Error(`${path}: status ${response.status}, ${said} bytes`);
 		}
-		const bytes = new Uint8Array(await response.arrayBuffer());
-		if (bytes.length > most) throw new Error(`${path}: ${bytes.length} bytes`);
-		return bytes;
+		return response;
 	}
 }
 
@@ -392,16 +437,4 @@ function contentSize(/** @type {Uint8Array} */ file) {
 	let content = flag === 1 ? 256 : 0;
 	for (let i = 0; i < size; i++) content += file[at + i] * 256 ** i;
 	return content;
-}
-
-/**
- * Decompresses a file, and calls take with one chunk after the other, which it must not keep.
- *
- * @param {Uint8Array} file
- * @param {(chunk: Uint8Array) => void} take
- */
-async function unpack(file, take) {
-	const stream = zlib.createZstdDecompress();
-	stream.end(file);
-	for await (const chunk of stream) take(chunk);
 }

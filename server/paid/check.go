@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sort"
+	"time"
 
 	"webring/core"
 	"webring/core/api"
@@ -32,10 +33,16 @@ type Draft struct {
 	Rank int
 }
 
+// checkTime bounds the check of a draft: a scorer reads a whole site for it.
+const checkTime = 25 * time.Second
+
 // Check says what would become of a registration with this body. It applies the
 // validation, limits and scores of a request that is to be paid, but makes no challenge
-// and reserves nothing. It does not ask whether a payment network answers at the moment.
+// and reserves nothing. It does not ask whether a payment network answers at the moment. It
+// takes checkTime at most.
 func (s *Service) Check(ctx context.Context, client string, body []byte) Draft {
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
 	var rules *core.Rules
 	s.Ledger.View(func(v *ledger.View) { rules = v.State().Rules() })
 	r, err := s.first(body, rules)

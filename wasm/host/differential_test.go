@@ -140,7 +140,7 @@ func TestEveryBuildAnswersTheSame(t *testing.T) {
 	} else if all, err := os.ReadFile("testdata/differential.txt"); err != nil || !strings.HasPrefix(string(all), digests) {
 		t.Errorf("got\n%swant the beginning of\n%s%v", digests, all, err)
 	}
-	for _, op := range []uint32{abi.OpOpen, abi.OpApply} {
+	for _, op := range []uint32{abi.OpLoaded, abi.OpPiece, abi.OpApply} {
 		for refused := range uint32(2) {
 			if met[[2]uint32{op, refused}] < scripts {
 				t.Errorf("operation %d met the outcome %d only %d times", op, refused, met[[2]uint32{op, refused}])

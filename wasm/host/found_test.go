@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"math/rand/v2"
 	"net/url"
 	"os"
 	"path"
@@ -61,7 +62,7 @@ func found(t *testing.T) (inputs [][]byte) {
 // it was found for: as a target and as a part of one, as records, as an event,
 // as the texts beside one, and as a snapshot.
 func foundCalls(inputs [][]byte) (calls []call) {
-	s := &script{}
+	s := &script{Asker: coretest.Asker{Rand: rand.New(rand.NewPCG(1, 1))}}
 	s.call(abi.OpOpen, capacity, nil)
 	var joining []byte // the next registration, which is not applied
 	for _, step := range coretest.Generate(0, scriptLength) {
@@ -84,7 +85,7 @@ func foundCalls(inputs [][]byte) (calls []call) {
 		s.call(abi.OpDigest, 0, nil)
 	}
 	for _, in := range inputs {
-		s.call(abi.OpOpen, capacity, in)
+		s.load(in)
 		s.call(abi.OpServe, 0, []byte("/api/ring"))
 	}
 	return s.calls

@@ -85,16 +85,30 @@ func (s *script) askedSoFar() (n int) {
 func (s *script) after(snapshot []byte) []call {
 	s.calls = nil
 	for range 6 {
-		s.call(abi.OpOpen, capacity, s.Damage(snapshot))
+		s.load(s.Damage(snapshot))
 	}
-	s.call(abi.OpOpen, 1<<40, snapshot)
-	s.call(abi.OpOpen, 1, snapshot)
-	s.call(abi.OpOpen, capacity, snapshot)
+	s.call(abi.OpLoad, 1<<40, nil)
+	s.call(abi.OpOpen, 1, nil)
+	s.load(snapshot)
+	s.call(abi.OpOpen, 1<<40, nil)
+	s.call(abi.OpOpen, capacity, nil)
+	s.load(snapshot)
 	s.call(abi.OpDigest, 0, nil)
 	for range 4 {
 		s.call(abi.OpServe, s.Uint64(), s.Target())
 	}
 	return s.calls
+}
+
+// load has a snapshot loaded in pieces of all lengths.
+func (s *script) load(snapshot []byte) {
+	s.call(abi.OpLoad, uint64(len(snapshot)), nil)
+	for len(snapshot) > 0 {
+		n := 1 + s.IntN(len(snapshot))
+		s.call(abi.OpPiece, 0, snapshot[:n])
+		snapshot = snapshot[n:]
+	}
+	s.call(abi.OpLoaded, 0, nil)
 }
 
 // several makes the input of an OpServeAll.

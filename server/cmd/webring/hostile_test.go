@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -34,6 +35,7 @@ var fromOrigin = string(api.AppendProblem(nil, "https://ring.test", api.Internal
 // hostile is an origin in this process, whose key it has, so that it can sign
 // and send whatever it likes.
 type hostile struct {
+	server *httptest.Server
 	t      *testing.T
 	base   string
 	key    string
@@ -78,7 +80,7 @@ func openHostile(t *testing.T) *hostile {
 	h := &hostile{t: t, state: core.NewState(10_000, 1), changed: make(chan struct{}), files: map[string][]byte{}, asked: map[string]int{}}
 	h.signer, h.key = newSigner(t, "ring.test")
 	s := httptest.NewServer(h)
-	h.base = s.URL
+	h.base, h.server = s.URL, s
 	t.Cleanup(func() {
 		s.CloseClientConnections()
 		s.Close()
@@ -169,11 +171,16 @@ func (h *hostile) offer(plain []byte) {
 	h.t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	w, err := zstd.NewWriter(nil)
-	if err != nil {
+	// As one that earlier origins have made, the file does not say how long its content is.
+	var packed bytes.Buffer
+	w, err := zstd.NewWriter(&packed)
+	if err == nil {
+		_, err = w.Write(plain)
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
 		h.t.Fatal(err)
 	}
-	file := w.EncodeAll(plain, nil)
+	file := packed.Bytes()
 	digest := sha256.Sum256(file)
 	h.files["/sync/snapshot/"+hex.EncodeToString(digest[:])] = file
 	h.at.Snapshot = snap.Snapshot{Digest: digest, Bytes: int64(len(file)), Size: h.tree.Size()}
