@@ -28,7 +28,14 @@ await several(plan.pages, visit);
 await browser.close();
 if (plan.firefox) {
   const other = await launchFirefox(plan.firefox, ["light"]);
-  await several(plan.pages, (page) => visitInFirefox(other, page));
+  // In one window, page after page: windows that come and go at a time have failed to open.
+  const context = await other.newContext({ viewport: { width: widths[0], height: 900 }, colorScheme: "light" });
+  const page = await context.newPage();
+  await page.evaluateOnNewDocument(() => addEventListener("securitypolicyviolation", (e) => (self.refused ??= []).push(`${e.violatedDirective} ${e.blockedURI}`)));
+  const said = [];
+  page.on("console", (m) => ["error", "warn"].includes(m.type()) && said.push(m.text()));
+  page.on("pageerror", (e) => said.push(String(e)));
+  for (const p of plan.pages) await visitInFirefox(page, said, p);
   await other.close();
 }
 console.log(JSON.stringify({ checks: found.checks, findings: found.list }));
@@ -98,13 +105,9 @@ async function visit({ name, path, base = plan.base, fill, rows, status = 200 })
 
 // visitInFirefox loads a page at the narrowest width, looks at it there and at the widest, and
 // compares what there is to read.
-async function visitInFirefox(firefox, { name, path, base = plan.base, fill, status = 200 }) {
-  const context = await firefox.newContext({ viewport: { width: widths[0], height: 900 }, colorScheme: "light" });
-  const page = await context.newPage();
-  const said = [];
-  page.on("console", (m) => ["error", "warn"].includes(m.type()) && said.push(m.text()));
-  page.on("pageerror", (e) => said.push(String(e)));
-  await page.evaluateOnNewDocument(() => addEventListener("securitypolicyviolation", (e) => (self.refused ??= []).push(`${e.violatedDirective} ${e.blockedURI}`)));
+async function visitInFirefox(page, said, { name, path, base = plan.base, fill, status = 200 }) {
+  said.length = 0;
+  await page.setViewport({ width: widths[0], height: 900 });
   const response = await page.goto(base + path, { waitUntil: "load" });
   found.expect(`${name} in Firefox`, "the page is there", response.status() === status, response.status());
   if (fill) {
@@ -129,7 +132,6 @@ async function visitInFirefox(firefox, { name, path, base = plan.base, fill, sta
   const refused = await page.evaluate(() => self.refused ?? []);
   found.expect(`${name} in Firefox`, "the policy refuses nothing", refused.length === 0, refused.join("; "));
   found.expect(`${name} in Firefox`, "nothing is said in the console", said.length === 0, said.join("; "));
-  await context.close();
 }
 
 // firstScreen: what a visitor may do at first stands on the first screen, however long the
