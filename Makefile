@@ -31,7 +31,7 @@ PLATFORMS := linux/amd64 linux/arm64 darwin/arm64
 SBOM      := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 BUILD_RELEASE = CGO_ENABLED=0 GOFLAGS= GOEXPERIMENT= GOAMD64=v1 GOARM64=v8.0 $(GO) build -trimpath -buildvcs=false -ldflags="-s -w -buildid= $(STAMP)"
 
-.PHONY: all build wasm profile generate verify face run demo worker run-worker bench-worker check-worker test test-wasm bench bench-large check format vet lint fresh reproducible clean-tree race fuzz soak release container clean
+.PHONY: all build wasm profile generate verify face run demo worker run-worker bench-worker check-worker lighthouse test test-wasm bench bench-large check format vet lint fresh reproducible clean-tree race fuzz soak release container clean
 
 all: build
 
@@ -97,6 +97,11 @@ bench-worker: worker build
 check-worker:
 	@cd edge/worker && $(NPM_CI) && npm run --silent check
 	@mkdir -p bin && cd edge/worker && node page.mjs ../../bin/verify.js && cmp ../../bin/verify.js ../../static/verify.js || { echo "stale: static/verify.js; run make verify"; exit 1; }
+
+# Five pages of a ring of 2000, measured by Lighthouse in Chromium. It needs a processor for
+# itself for a minute.
+lighthouse: build
+	node edge/browser/lighthouse.mjs $(BIN)
 
 test: wasm
 	$(GO) test -timeout 20m -parallel $(AT_ONCE) ./...

@@ -479,12 +479,15 @@ const linkTo = ([words, to]) => el("li", {}, el("a", { href: new URL(to, root) }
 async function showIt(page, seq, receipt) {
   for (let turn = 1; ; turn++) {
     const r = await fetch(page, { headers: { Accept: "text/html" }, credentials: "omit", cache: "no-store" });
-    if (r.ok && Number(r.headers.get("Webring-Seq")) >= seq) {
+    const shown = r.headers.get("Webring-Seq");
+    if (r.ok && Number(shown) >= seq) {
       const part = new DOMParser().parseFromString(await r.text(), "text/html").getElementById("show");
       for (const name of ["href", "src", "srcset"])
         for (const e of part.querySelectorAll(`[${name}]`)) {
           const [address, ...rest] = e.getAttribute(name).split(" ");
-          e.setAttribute(name, [new URL(address, page), ...rest].join(" "));
+          const url = new URL(address, page);
+          if (name !== "href") url.search = "at=" + shown; // past the picture that the browser may have of before
+          e.setAttribute(name, [url, ...rest].join(" "));
         }
       receipt.append(...document.importNode(part, true).childNodes);
       added(receipt);
@@ -534,7 +537,7 @@ class UI {
   // choose shows nodes and buttons, and gives the value of the button that is pressed.
   choose(nodes, answers) {
     return new Promise((choice) => {
-      const buttons = answers.map(([words, value], i) => el("button", { type: "button", className: i ? "plain" : "", onclick: () => {
+      const buttons = answers.map(([words, value], i) => el("button", { type: "button", className: i || value === null ? "plain" : "", onclick: () => {
         this.show();
         choice(value);
       } }, words));

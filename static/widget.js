@@ -12,7 +12,7 @@
 :host([theme]){--_t:light-dark(#211d16,#ece5d6);--_b:light-dark(#fffdf8,#1d1b15);--_l:light-dark(#a8321a,#ff8f6b)}
 :host([theme=light]){color-scheme:light}
 :host([theme=dark]){color-scheme:dark}
-nav{display:grid;grid:auto/minmax(0,1fr) auto;gap:.25rem 1rem;font:var(--webring-font,inherit);color:var(--webring-text,var(--_t,inherit));background:var(--webring-background,var(--_b,none));border:1px solid var(--webring-border,color-mix(in srgb,currentColor 35%,transparent));padding:.25rem .75rem}
+nav{display:grid;grid:auto/minmax(0,1fr) auto;gap:.25rem 1rem;font:var(--webring-font,inherit);color:var(--webring-text,var(--_t,inherit));background:var(--webring-background,var(--_b,none));border:1px solid var(--webring-border,color-mix(in srgb,currentColor 35%,transparent));padding:.25rem .75rem;overflow-wrap:normal}
 nav *{font:inherit;margin:0;padding:0;min-inline-size:0}
 header{display:flex;gap:.5em;align-items:center;max-inline-size:100%}
 header a{font-weight:600}

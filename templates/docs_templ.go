@@ -379,7 +379,7 @@ func docsPaying(v Docs) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 26, "</dd></div></dl><h2 id=\"dialogue\">The 402, step by step</h2><p>The example is a bid. A registration is paid for in the same way, and so owners prove themselves, by a challenge for 0. Long values are cut.</p><ol class=\"steps\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 26, "</dd></div></dl><h2 id=\"dialogue\">The 402, step by step</h2><p>The example is a bid. A registration is paid for in the same way. Owners prove themselves in the same way, too, by a challenge for 0. Long values are cut.</p><ol class=\"steps\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -2,7 +2,6 @@ package templates
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -61,7 +60,7 @@ func (h *Hops) line() string {
 	return b.String()
 }
 
-// words say of the days what the picture shows.
+// words say which day was the best, with a space behind them, or are "".
 func (h *Hops) words() string {
 	best := HopsDay{}
 	for _, d := range h.Days {
@@ -70,9 +69,9 @@ func (h *Hops) words() string {
 		}
 	}
 	if best.To == 0 {
-		return "Nobody was sent here in the last " + strconv.Itoa(len(h.Days)) + " days."
+		return ""
 	}
-	return "Most were sent here on " + best.Day.UTC().Format("2 January") + ": " + groupedAll(best.To) + "."
+	return "Most were sent here on " + best.Day.UTC().Format("2 January") + ": " + groupedAll(best.To) + ". "
 }
 
 // groupedAll is grouped for numbers of any length.

@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -189,6 +190,9 @@ func (b Board) falls() string {
 	if b.First[0].Amount == "0.00" {
 		return "The fee alone makes a new member the first."
 	}
+	if !slices.ContainsFunc(b.First, func(p Price) bool { return p.Amount != b.First[0].Amount }) {
+		return "Beside the fee, first place costs a new member " + money(b.First[0].Amount) + " USD, today and, if nobody bids, in " + strconv.Itoa(b.First[len(b.First)-1].Days) + " days."
+	}
 	words, before := "Beside the fee, first place costs a new member "+money(b.First[0].Amount)+" USD today", b.First[0].Amount
 	for i, p := range b.First[1:] {
 		if i == len(b.First)-2 {
@@ -207,8 +211,5 @@ func (b Board) falls() string {
 		before = p.Amount
 		words += " in " + strconv.Itoa(p.Days) + " days"
 	}
-	if len(b.First) > 1 {
-		words += ", if nobody bids"
-	}
-	return words + "."
+	return words + ", if nobody bids."
 }

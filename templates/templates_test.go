@@ -192,7 +192,8 @@ func TestWhatABidDoes(t *testing.T) {
 	for want, prices := range map[string][]Price{
 		"": nil,
 		"Beside the fee, first place costs a new member 11.01 USD today, 1\u202f200.00 USD in 7 days and nothing in 30 days, if nobody bids.": days("11.01", "1200.00", "0.00"),
-		"Beside the fee, first place costs a new member 7.26 USD today, as much in 7 days and as much in 30 days, if nobody bids.":            days("7.26", "7.26", "7.26"),
+		"Beside the fee, first place costs a new member 9.26 USD today, 7.26 USD in 7 days and as much in 30 days, if nobody bids.":           days("9.26", "7.26", "7.26"),
+		"Beside the fee, first place costs a new member 7.26 USD, today and, if nobody bids, in 30 days.":                                     days("7.26", "7.26", "7.26"),
 		"The fee alone makes a new member the first.": days("0.00", "0.00", "0.00"),
 	} {
 		if got := (Board{First: prices}).falls(); got != want {

@@ -153,12 +153,17 @@ async function shows(page, part, where, base, slug) {
     const images = [...receipt.querySelectorAll("img")];
     images.forEach((e) => (e.loading = "eager"));
     await Promise.all(images.map((e) => e.decode().catch(() => {})));
-    return { images: images.map((e) => [e.src, e.naturalWidth]), links: [...receipt.querySelectorAll("a")].map((e) => e.href),
+    // The card is that of now, not one that the browser had from before.
+    const bytes = async (url, cache) => new Uint8Array(await (await fetch(url, { cache })).arrayBuffer()).join();
+    const { origin, pathname } = new URL(images[0].src);
+    const now = (await bytes(images[0].src, "force-cache")) === (await bytes(origin + pathname, "no-store"));
+    return { now, images: images.map((e) => [e.src.split("?")[0], e.naturalWidth]), links: [...receipt.querySelectorAll("a")].map((e) => e.href),
       snippets: [...receipt.querySelectorAll(".copied > pre")].map((e) => e.textContent), ids: receipt.querySelectorAll("[id]").length };
-  }).catch((e) => ({ images: [], links: [], snippets: [String(e)], ids: 0 }));
+  }).catch((e) => ({ now: false, images: [], links: [], snippets: [String(e)], ids: 0 }));
   const is = (words) => seen.snippets.some((s) => s.includes(words));
   found.expect(where, "the card and the button are shown", seen.images.length === 2 && seen.images[0][0] === `${base}/cards/${slug}.png` && seen.images[0][1] === 1200 &&
     seen.images[1][0] === `${base}/badge/${slug}.png` && seen.images[1][1] >= 88, seen.images);
+  found.expect(where, "the card shows the payment", seen.now);
   found.expect(where, "words, button and snippet can be copied", seen.snippets.length === 3 && is("/members/" + slug) && is(`/badge/${slug}@2x.png 2x`) && is(`<webring-online from="${slug}">`), seen.snippets);
   found.expect(where, "links are right wherever the receipt stands", seen.links.includes(`${base}/embed?from=${slug}`) && seen.ids === 0, seen.links);
   return seen.snippets[0];
@@ -476,6 +481,14 @@ async function firefox(slug) {
   await bid(page, "2.50");
   await button(page, "#pay-bid", "Sign in");
   await says(page, "#pay-bid", "Firefox: a refused signature is said", /refused in the wallet/);
+  await bid(page, "2.50");
+  await page.waitForSelector("#pay-bid .terms");
+  const other = await visit(browser, payer, `${plan.edge}/members/${slug}`, false);
+  await bid(other, "2.5");
+  await says(other, "#pay-bid", "Firefox: a second tab is told of the first", /Another tab or window/);
+  await other.close();
+  await button(page, "#pay-bid", "Cancel");
+  await says(page, "#pay-bid", "Firefox: the first tab lets go", /Nothing was signed/);
   payer.behave.eth_signTypedData_v4 = async (params) => { await wants("kill"); return payer.sign(params); };
   await bid(page, "2.50");
   await button(page, "#pay-bid", "Sign in");

@@ -78,6 +78,7 @@ func pagesOf(s *Source) (list []page) {
 		{"/embed", "Embed", "The widget, the badge and the links of a member."},
 		{"/docs", "API", "The API for people: every request with parameters, an answer and errors."},
 		{"/problems", "Problems", "What each error means, and what to do."},
+		{"/verify", "Verify", "How to recompute the leaderboard from the signed ledger."},
 		{"/about", "About", "What the ring is, what a place costs, and which sites are in it."},
 	} {
 		if s.has(p.path) {

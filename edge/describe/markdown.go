@@ -21,6 +21,8 @@ func Page(path, query string) (d Document, ok bool) {
 		d.Build = func(s *Source) ([]byte, error) { return markdownLeaderboard(s, query) }
 	case path == "/about":
 		d.Build, d.MaxAge = markdownAbout, settledAge
+	case path == "/verify":
+		d.Build, d.MaxAge = markdownVerify, settledAge
 	case path == "/ring":
 		d.Build = func(s *Source) ([]byte, error) { return markdownList(s, path, "", query) }
 	case path == "/join":

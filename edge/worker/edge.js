@@ -2,12 +2,15 @@
 // else from the origin.
 
 import { identify, Limiter, nameClient } from "./client.js";
-import { COMMON, describe, isForPrograms, problem, PROBLEM, versionServed } from "./fields.js";
+import { COMMON, describe, PROBLEM, versionServed } from "./fields.js";
 import { Hops } from "./hops.js";
 import { Origin } from "./pass.js";
+import { explained, forPeople, problem } from "./problem.js";
 import { Replica } from "./replica.js";
 
 /** @import { Fields } from "./fields.js" */
+/** @import { Answer } from "./guest.js" */
+/** @import { Asked } from "./problem.js" */
 /** @import { Context, Env } from "./replica.js" */
 
 const PATHS = new Set([
@@ -15,6 +18,7 @@ const PATHS = new Set([
 	...["/api/categories", "/api/widget", "/api/leaderboard"],
 ]);
 const MEMBER = /^\/api\/ring\/[0-9a-z-]+$/;
+const MEMBER_PAGE = /^\/members\/([0-9a-z-]+)$/;
 /** The longest target that the core is asked; the origin answers longer ones. */
 const MOST_TARGET = 16 << 10;
 const RATE_LIMIT = "120";
@@ -72,51 +76,95 @@ export class Edge {
 		const target = url.slice(url.indexOf("/", url.indexOf("://") + 3));
 		const query = target.indexOf("?");
 		const path = query < 0 ? target : target.slice(0, query);
+		/** @type {Asked} */
+		const asked = { request, path, base: this.#base(request), links: () => this.#onward(path, asked.base) };
 		if (this.#limiter.take(client, fields)) {
 			const detail = "This client has used up its requests for now. Retry-After says in how many seconds it has new ones.";
-			return problem(fields, path, this.#base(request), "rate_limited", detail);
+			return problem(asked, fields, "rate_limited", detail);
 		}
 		const reads = method === "GET" || method === "HEAD";
 		const known = PATHS.has(path) || MEMBER.test(path);
 		// What a URL spells otherwise would be asked for at another path of the origin. There is nothing at such a path.
 		const lost = !known && new URL(url).pathname !== path;
+		/** @type {Answer | null} what people are told if the origin, which draws it for them, is away */
+		let told = null;
 		if (reads && target.length <= MOST_TARGET && (known || lost) && versionServed(headers)) {
 			const news = this.#replica.visit(ctx);
 			if (news) await news;
 			this.#replica.tick();
-			const answer = this.#read(target, path, headers, method, ctx, fields);
-			if (answer) return answer;
+			asked.base = this.#base(request);
+			const a = this.#serve(target);
+			// A search is the origin's: no core finds members by words.
+			if (a && a.status !== 503) {
+				if (a.media !== PROBLEM || !forPeople(request, path)) return this.#answered(a, target, path, request, ctx, fields);
+				told = a;
+			}
 		}
 		// What edges follow is not passed on: the voucher would name this node as the one that asks.
 		if (/^\/+sync(\/|$)/i.test(decoded(path)))
-			return problem(fields, path, this.#base(request), "not_found", "Nothing has this path. GET /api lists what there is.");
-		const passed = this.#origin.pass(request, target, client, id, fields, this.#base(request));
+			return problem(asked, fields, "not_found", "Nothing has this path. GET /api lists what there is.");
+		const passed = this.#origin.pass(asked, target, client, id, fields, () => this.#alone(told, known, asked, fields));
 		// What has been sent may cost money: it does not end with its client.
 		if (!reads) ctx.waitUntil(passed);
 		return reads ? passed : this.#seen(await passed, ctx);
 	}
 
-	/** @type {(target: string, path: string, headers: Headers, method: string, ctx: Context, fields: Fields) => Response | null} */
-	#read(target, path, headers, method, ctx, fields) {
-		const { guest } = this.#replica;
-		if (!guest) return null;
-		let a;
+	/** Asks the core, if there is one that may answer. @type {(target: string) => Answer | null} */
+	#serve(target) {
 		try {
-			a = guest.serve(target);
+			return this.#replica.guest?.serve(target) ?? null;
 		} catch (error) {
 			this.#replica.drop(error);
 			return null;
 		}
-		// A search is the origin's: no core finds members by words.
-		if (a.status === 503) return null;
-		// Where people get a page, the origin sees who asks, and draws it.
-		if (a.media === PROBLEM && !isForPrograms(path) && /text\/html/i.test(headers.get("Accept") ?? "")) return null;
+	}
+
+	/** @type {(a: Answer, target: string, path: string, request: Request, ctx: Context, fields: Fields) => Response} */
+	#answered(a, target, path, { headers, method }, ctx, fields) {
 		if (this.#replica.stale) fields.push(["Webring-Stale", "true"]);
 		if (a.to > 0 && method === "GET" && this.#origin.secret) this.#hops.count(a.from, a.to, headers, ctx);
 		const status = describe(fields, a, target, path, this.#build, headers.get("If-None-Match"));
 		// A string costs a runtime less than bytes, and a record less than pairs. No name stands twice here.
 		const body = a.body.length < SHORT ? decoder.decode(a.body) : a.body;
 		return new Response(status === 304 ? null : body, { status, headers: Object.fromEntries(fields) });
+	}
+
+	/**
+	 * What this node has to say to a read that the origin, which is away, would answer: what the
+	 * core says is wrong with the address, null if that is nothing.
+	 *
+	 * @type {(told: Answer | null, known: boolean, asked: Asked, fields: Fields) => Response | null}
+	 */
+	#alone(told, known, asked, fields) {
+		if (this.#replica.stale) fields.push(["Webring-Stale", "true"]);
+		const [, slug] = MEMBER_PAGE.exec(asked.path) ?? [];
+		const a = told ?? (slug ? this.#serve(`/api/ring/${slug}`) : null);
+		if (a?.media === PROBLEM) {
+			fields.push(["Webring-Seq", String(a.seq)]);
+			return explained(asked, fields, a.status, a.body);
+		}
+		if (!known || this.#replica.guest) return null;
+		fields.push(["Retry-After", "5"]);
+		return problem(
+			asked,
+			fields,
+			"internal",
+			"This node of the ring does not follow it yet, and the origin of the ring cannot be reached.",
+		);
+	}
+
+	/** Where people can go on from a page that is not there. @type {(path: string, base: string) => [string, string][]} */
+	#onward(path, base) {
+		/** @type {[string, string][]} */
+		const links = [];
+		const [, slug] = MEMBER_PAGE.exec(path) ?? [];
+		const member = slug ? this.#serve(`/api/ring/${slug}`) : null;
+		if (member?.status === 200) {
+			const { name, url } = JSON.parse(new TextDecoder().decode(member.body)).member;
+			if (/^https?:/.test(url)) links.push([url, name]);
+		}
+		links.push([`${base}/random`, "A random member"], [`${base}/`, "The ring"]);
+		return links;
 	}
 
 	/** Holds the answer to a payment until this isolate has reached its position. */

@@ -16,7 +16,7 @@ export const COMMON = [
 	["X-Content-Type-Options", "nosniff"],
 ];
 
-const MEDIA = ["application/json", "application/problem+json", "text/html; charset=utf-8"];
+export const MEDIA = ["application/json", "application/problem+json", "text/html; charset=utf-8"];
 export const PROBLEM = 1;
 const HTML = 2;
 const NEVER = 0;
@@ -86,31 +86,4 @@ function names(list, tag) {
 		if (match[1] === tag) return true;
 	}
 	return false;
-}
-
-/** The problems that the Worker itself finds: status and title of each code, as in core/api. */
-const PROBLEMS = {
-	not_found: { status: 404, title: "Nothing is at this address" },
-	body_too_large: { status: 413, title: "The request body is too large" },
-	rate_limited: { status: 429, title: "Too many requests" },
-	internal: { status: 500, title: "Something went wrong here" },
-	payment_pending: { status: 503, title: "A payment is being settled" },
-	payments_unavailable: { status: 503, title: "Payments are unavailable at the moment" },
-};
-
-/**
- * Makes a problem document (RFC 9457).
- *
- * @param {Fields} fields
- * @param {string} path that was asked for
- * @param {string} base what links begin with
- * @param {keyof typeof PROBLEMS} code
- * @param {string} detail
- */
-export function problem(fields, path, base, code, detail) {
-	const { status, title } = PROBLEMS[code];
-	fields.push(["Cache-Control", "no-store"], ["Content-Type", MEDIA[PROBLEM]]);
-	if (!isForPrograms(path)) fields.push(["Vary", "Accept"]);
-	const document = { type: `${base}/problems/${code}`, title, status, detail, code };
-	return new Response(JSON.stringify(document), { status, headers: fields });
 }

@@ -10,7 +10,7 @@ declare module "node:crypto" {
 	interface Hash {
 		update(data: string | Uint8Array): Hash;
 		digest(): Uint8Array<ArrayBuffer>;
-		digest(encoding: "hex"): string;
+		digest(encoding: "hex" | "base64"): string;
 	}
 	export function createHash(algorithm: "sha256"): Hash;
 }

@@ -1,13 +1,17 @@
 // Sends requests to the origin, with a voucher for their client.
 
-import { problem } from "./fields.js";
+import { isForPrograms } from "./fields.js";
+import { forPeople, problem } from "./problem.js";
 
 /** @import { Fields } from "./fields.js" */
+/** @import { Asked } from "./problem.js" */
 /** @import { Env } from "./replica.js" */
 
 /** The longest body that is passed on, in bytes: the origin takes no longer one. */
 const MOST_BODY = 16 << 10;
 const LEAST_SECRET = 32;
+/** How long a read waits for the origin. What may cost money waits for as long as it takes. */
+const PATIENCE = 10_000;
 /** From here on a status is the platform's word that the origin cannot be reached. */
 const PLATFORM = 520;
 
@@ -81,28 +85,32 @@ export class Origin {
 	/**
 	 * Passes a request on, and gives the origin's answer.
 	 *
-	 * @param {Request} request
+	 * @param {Asked} asked
 	 * @param {string} target
 	 * @param {string} client
 	 * @param {string} id of the request
 	 * @param {Fields} fields of the answer, beside the origin's
-	 * @param {string} base what links begin with
+	 * @param {() => Response | null} alone gives the answer to a read, if the origin gives none and this node has one
 	 */
-	async pass(request, target, client, id, fields, base) {
-		const [path] = target.split("?");
+	async pass(asked, target, client, id, fields, alone) {
+		const { request } = asked;
 		const headers = new Headers({ "X-Request-Id": id });
 		for (const [name, value] of request.headers) if (!NOT_SENT.test(name)) headers.set(name, value);
 		const reads = request.method === "GET" || request.method === "HEAD";
 		const body = reads ? new Uint8Array() : await readBody(request);
-		if (!body) return problem(fields, path, base, "body_too_large", "A request body may have 16 KiB, without its content coding too.");
+		if (!body) return problem(asked, fields, "body_too_large", "A request body may have 16 KiB, without its content coding too.");
 		const scheme = isSecure(request.url) ? "https" : "http";
+		const patience = new AbortController();
+		const late = reads ? setTimeout(() => patience.abort(new Error("no answer in time")), PATIENCE) : 0;
 		let answer;
 		try {
-			answer = await this.send(client, scheme, target, { method: request.method }, headers, body);
+			answer = await this.send(client, scheme, target, { method: request.method, signal: patience.signal }, headers, body);
 			if (answer.status >= PLATFORM) throw new Error(`status ${answer.status}`);
 		} catch (error) {
 			console.error(`the origin does not answer ${id}: ${error}`);
-			return unanswered(headers, reads, fields, path, base);
+			return (reads && alone()) || unanswered(asked, fields, headers, reads);
+		} finally {
+			clearTimeout(late);
 		}
 		const given = new Headers([...answer.headers].filter(([name]) => !NOT_GIVEN.test(name)));
 		for (const [name, value] of fields) given.set(name, value);
@@ -114,22 +122,23 @@ export class Origin {
  * Says that the origin did not answer. A payment may have been taken: the same credential may
  * come again, and the origin then gives the answer that was lost.
  *
+ * @param {Asked} asked
+ * @param {Fields} fields
  * @param {Headers} sent
  * @param {boolean} reads
- * @param {Fields} fields
- * @param {string} path
- * @param {string} base
  */
-function unanswered(sent, reads, fields, path, base) {
+function unanswered(asked, fields, sent, reads) {
 	fields.push(["Retry-After", "5"]);
 	const lost = "The origin of this ring was lost before it answered.";
 	if (reads) {
 		const detail = "Only the origin of this ring has what is at this address, and it cannot be reached. Other reads go on.";
-		return problem(fields, path, base, "internal", detail);
+		// Documents for programs are described without payments_unavailable: an edge has them.
+		const { path, request } = asked;
+		const described = isForPrograms(path) || path.startsWith("/reports/") || forPeople(request, path);
+		return problem(asked, fields, described ? "payments_unavailable" : "internal", detail);
 	}
-	if (sent.has("Authorization") || sent.has("PAYMENT-SIGNATURE"))
-		return problem(fields, path, base, "payment_pending", `${lost} ${SEND_AGAIN}`);
-	return problem(fields, path, base, "payments_unavailable", `${lost} This request brought no payment and charges nothing. Reads go on.`);
+	if (sent.has("Authorization") || sent.has("PAYMENT-SIGNATURE")) return problem(asked, fields, "payment_pending", `${lost} ${SEND_AGAIN}`);
+	return problem(asked, fields, "payments_unavailable", `${lost} This request brought no payment and charges nothing. Reads go on.`);
 }
 
 /** Whether a payment may be asked for: over TLS, or on this machine, as where a Worker is developed. */

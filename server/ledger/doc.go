@@ -20,7 +20,8 @@
 //
 // A [Follower] takes the batches that a ledger elsewhere gave to its store. It checks them,
 // stores them, and keeps the same state and index in memory. When it is to lead, it starts
-// the writer, and folds nothing again. Of a [Replicated] store, a commit may return before
+// the writer, and folds nothing again. A ledger that was closed without an error can follow
+// again in the same way ([Ledger.Resume]); one with a commit in doubt cannot. Of a [Replicated] store, a commit may return before
 // the rows are on this machine's disk: the head is written when they are. So the head is
 // never ahead of the store, and the store never ahead of the copies elsewhere.
 //

@@ -138,6 +138,47 @@ func (f *Follower) Lead(s Store) (*Ledger, error) {
 	return l, nil
 }
 
+// Resume makes a follower of a ledger that [Ledger.Close] has ended without an error, with what
+// it has in memory: nothing is folded again. s is the store that was followed before. Functions
+// that have the closed ledger go on to read.
+//
+// Resume refuses with [ErrBroken] what may have in memory what is not stored, or the reverse: a
+// ledger that broke, because a commit failed whose outcome is not known, and one whose store or
+// head has another last transaction by now. Then [Follow] reads the store anew.
+func (l *Ledger) Resume(s Store) (*Follower, error) {
+	if err := l.Err(); !errors.Is(err, ErrClosed) {
+		return nil, broken(fmt.Errorf("it has not been closed: %w", err))
+	}
+	l.working.Lock()
+	defer l.working.Unlock()
+	at := *l.durable.Load()
+	if last, err := lastTransaction(s, at.Serial); err != nil {
+		return nil, broken(err)
+	} else if last != at {
+		return nil, broken(fmt.Errorf("transaction %d is not the last that is stored", at.Serial))
+	}
+	h, err := openHead(l.headPath)
+	if err != nil {
+		return nil, broken(err)
+	}
+	if seen, err := h.read(); err != nil || seen != at {
+		return nil, broken(errors.Join(fmt.Errorf("the head is at transaction %d, and not %d", seen.Serial, at.Serial), err, h.file.Close()))
+	}
+	l.head = h
+	l.stores.Store(&s)
+	return &Follower{l: newWriter(l.memory)}, nil
+}
+
+// lastTransaction reads the last transaction of a store, which has at least so many.
+func lastTransaction(s Store, serial uint64) (last Position, err error) {
+	last = beginning()
+	err = s.Scan([]byte{prefixTransaction}, numberKey(prefixTransaction, max(serial, 1)), func(key, value []byte) error {
+		last, err = parseTransaction(key, value)
+		return err
+	})
+	return last, err
+}
+
 // Close ends a follower that does not lead. The store stays open: it is the caller's.
 func (f *Follower) Close() error {
 	l := f.l

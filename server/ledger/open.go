@@ -95,7 +95,7 @@ func (l *Ledger) take(end, seen Position) error {
 // head with any store, and updates it. BeginHead refuses a head that has seen a transaction
 // with [ErrBehindHead], and a file that is no head with [ErrDamaged].
 func BeginHead(path string) error {
-	var l Ledger
+	l := Ledger{memory: &memory{}}
 	if _, err := l.openHead(path, beginning()); err != nil {
 		return err
 	}

@@ -73,7 +73,23 @@ var (
 
 // Ledger is the one writer. All methods may be called concurrently.
 type Ledger struct {
-	stores    atomic.Pointer[Store] // read by [Ledger.store]
+	*memory
+
+	queueing sync.Mutex // guards the three below
+	queue    []*item
+	closing  bool
+	err      error // why the ledger ended
+
+	wake    chan struct{} // holds a token when the queue may have changed
+	done    chan struct{} // closed when the ledger has ended
+	stopped chan struct{} // closed when the writer's goroutine has returned
+}
+
+// memory is a ledger without its writer: what it has in memory, and where that is stored.
+// Ledgers that follow and lead in turn share it, and at most one of them changes it.
+type memory struct {
+	stores    atomic.Pointer[Store] // read by [memory.store]
+	headPath  string
 	head      head
 	now       func() time.Time
 	random    io.Reader
@@ -96,15 +112,6 @@ type Ledger struct {
 
 	// working is held while a group is in work. Without one, all that is applied is durable.
 	working sync.Mutex
-
-	queueing sync.Mutex // guards the three below
-	queue    []*item
-	closing  bool
-	err      error // why the ledger ended
-
-	wake    chan struct{} // holds a token when the queue may have changed
-	done    chan struct{} // closed when the ledger has ended
-	stopped chan struct{} // closed when the writer's goroutine has returned
 }
 
 // item is one call of Do.
@@ -116,11 +123,10 @@ type item struct {
 
 // newLedger makes a ledger that has not loaded anything.
 func newLedger(c Config) *Ledger {
-	l := &Ledger{
-		now: c.Now, random: c.Random, publish: c.Publish, observe: c.Observe, room: c.Room, committed: c.Committed, failpoint: c.Failpoint,
+	l := newWriter(&memory{
+		headPath: c.HeadPath, now: c.Now, random: c.Random, publish: c.Publish, observe: c.Observe, room: c.Room, committed: c.Committed, failpoint: c.Failpoint,
 		state: core.NewState(c.Capacity, mathrand.Uint64()), index: newIndex(), staged: Batch{}, leaving: map[string]int{},
-		wake: make(chan struct{}, 1), done: make(chan struct{}), stopped: make(chan struct{}),
-	}
+	})
 	l.stores.Store(&c.Store)
 	if l.now == nil {
 		l.now = time.Now
@@ -146,8 +152,13 @@ func newLedger(c Config) *Ledger {
 	return l
 }
 
+// newWriter makes a ledger of what is in memory. It does not write yet.
+func newWriter(m *memory) *Ledger {
+	return &Ledger{memory: m, wake: make(chan struct{}, 1), done: make(chan struct{}), stopped: make(chan struct{})}
+}
+
 // store is what rows are read from, and what the writer commits to.
-func (l *Ledger) store() Store { return *l.stores.Load() }
+func (m *memory) store() Store { return *m.stores.Load() }
 
 // Do runs fn in the writer and returns when what it did is durable and
 // published, or when it is certain that it left no trace.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
@@ -61,7 +62,8 @@ type handlers struct {
 //	GET /sync/keys               what the origin has signed about the keys that sign it
 //	GET /sync/events?from=N      records from event number N to the end of its
 //	                             block, or as far as they are signed
-//	GET /sync/snapshot/{sha256}  a snapshot's file
+//	GET /sync/snapshot/{sha256}  a snapshot's file, and in the field Webring-Plain-Length
+//	                             how many bytes it has before it is compressed
 //
 // A checkpoint's id is {size}-{time}. A client that accepts text/event-stream gets a
 // stream of checkpoints as they come: the id, and as data the signed note without its
@@ -201,8 +203,34 @@ func (h *handlers) snapshot(ctx *fasthttp.RequestCtx, client string, known bool)
 	}
 	h.deliver(ctx, client, known, func() (content, error) {
 		file, length, err := h.source.Snapshot(digest)
-		return content{"application/zstd", forAWhile, file, int(length)}, err
+		if err != nil {
+			return content{}, err
+		}
+		body, plain := sized(file)
+		if plain > 0 {
+			ctx.Response.Header.Set(plainLengthField, strconv.FormatUint(plain, 10))
+		}
+		return content{"application/zstd", forAWhile, body, int(length)}, nil
 	})
+}
+
+// plainLengthField tells a client whether it has room for a snapshot before it asks for one:
+// HEAD gives it, too.
+const plainLengthField = "Webring-Plain-Length"
+
+// sized gives a compressed file as it is, and how long its content is, 0 if the header of
+// its frame does not say so.
+func sized(file io.ReadCloser) (same io.ReadCloser, plain uint64) {
+	head := make([]byte, zstd.HeaderMaxSize)
+	n, _ := io.ReadFull(file, head) // an error comes again with the rest
+	var h zstd.Header
+	if h.Decode(head[:n]) == nil && h.HasFCS {
+		plain = h.FrameContentSize
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(head[:n]), file), file}, plain
 }
 
 // content is what a long answer is made of.

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/valyala/fasthttp"
 
 	"webring/core/snap"
@@ -207,6 +208,29 @@ func TestWhatIsHeldIsHandedOut(t *testing.T) {
 		t.Errorf("%d records, %v", len(decoded), err)
 	}
 	waitFollowers(t, downloads, 0) // whatever was asked how
+}
+
+// A client knows how much room a snapshot takes before it has it, or asks for it.
+func TestSnapshotsSayHowLongTheyAre(t *testing.T) {
+	s := newHeld(t)
+	n := serve(t, publish.Handlers(s, func() string { return "https://ring.test" }))
+	z, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := bytes.Repeat([]byte("file"), 100_000)
+	for want, file := range map[string][]byte{"400000": z.EncodeAll(plain, nil), "": []byte("no frame")} {
+		s.file = file
+		path := fmt.Sprintf("/sync/snapshot/%x", sha256.Sum256(file))
+		for _, method := range []string{http.MethodHead, http.MethodGet} {
+			res := n.do(method, path)
+			body, err := io.ReadAll(res.Body)
+			res.Body.Close()
+			if got := res.Header.Get("Webring-Plain-Length"); got != want || err != nil || method == http.MethodGet && !bytes.Equal(body, file) {
+				t.Errorf("%s: %q, want %q; %d bytes, %v", method, got, want, len(body), err)
+			}
+		}
+	}
 }
 
 func TestQuestionsThatMakeNoSenseAreProblems(t *testing.T) {

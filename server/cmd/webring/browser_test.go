@@ -8,6 +8,7 @@ import (
 	"html"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"webring/server/devchain"
+	"webring/server/score/exemplar"
 	"webring/static"
 )
 
@@ -56,6 +58,18 @@ func browser(t *testing.T) string {
 	t.Skip("needs Chromium: apt install chromium")
 	return ""
 }
+
+// firefox gives the other browser's path, or "".
+func firefox() string {
+	for _, name := range []string{"firefox-esr", "firefox"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+const noFirefox = "needs Firefox: apt install firefox-esr"
 
 // look runs one of the programs with a plan, and fails the test with all that it
 // finds.
@@ -119,25 +133,32 @@ func syntheticRing(t *testing.T, members string, args ...string) *origin {
 
 func TestPagesInABrowser(t *testing.T) {
 	chromium := browser(t)
-	o := syntheticRing(t, "300", "--terms", "https://operator.dev/terms", "--privacy", "https://operator.dev/privacy", "--report", "mailto:abuse@operator.dev")
+	firefox := firefox()
+	o := syntheticRing(t, "2000", "--terms", "https://operator.dev/terms", "--privacy", "https://operator.dev/privacy", "--report", "mailto:abuse@operator.dev")
 	type page struct {
 		Name   string            `json:"name"`
 		Path   string            `json:"path"`
+		Base   string            `json:"base,omitempty"` // of another ring than most
 		Fill   map[string]string `json:"fill,omitempty"`
 		Status int               `json:"status,omitempty"`
 		Rows   bool              `json:"rows,omitempty"` // it has a leaderboard
 	}
-	members := o.get("/api/ring?limit=4&offset=65").document(t)
+	members := o.get("/api/ring?limit=5&offset=65").document(t)
 	slugOf := func(i int) string { return at(t, members, "members", i, "slug").(string) }
 	slug := slugOf(0)
 	o.stop()
 	o.write(func(f *founding) { ownAll(f, slugOf(3), slugOf(1), slugOf(3), slugOf(2)) })
 	o.launch()
-	look(t, "pages.mjs", map[string]any{"chromium": chromium, "base": o.base, "pages": []page{
+	gone := slugOf(4)
+	if said, err := o.operate("members", "remove", gone, "--reason", "test"); err != nil {
+		t.Fatal(err, said)
+	}
+	pages := []page{
 		{Name: "home", Path: "/", Rows: true},
 		{Name: "leaderboard", Path: "/leaderboard", Rows: true},
 		{Name: "leaderboard-3", Path: "/leaderboard?page=3", Rows: true},
 		{Name: "ring", Path: "/ring?page=2"},
+		{Name: "found", Path: "/ring?sort=newest&q=" + slug[:2]},
 		{Name: "category", Path: "/categories/finance"},
 		{Name: "member", Path: "/members/" + slug},
 		{Name: "member-verified", Path: "/members/" + slugOf(1)},
@@ -149,22 +170,46 @@ func TestPagesInABrowser(t *testing.T) {
 		{Name: "embed", Path: "/embed?from=" + slug},
 		{Name: "docs", Path: "/docs"},
 		{Name: "about", Path: "/about"},
+		{Name: "problems", Path: "/problems"},
 		{Name: "verify", Path: "/verify"},
 		{Name: "problem", Path: "/problems/unknown_member"},
 		{Name: "error", Path: "/members/nobody", Status: http.StatusNotFound},
-	}})
+		{Name: "gone", Path: "/members/" + gone, Status: http.StatusGone},
+	}
 	hard := syntheticRing(t, "12 --hard-names")
 	named := hard.get("/api/ring?limit=12").document(t)
-	look(t, "pages.mjs", map[string]any{"chromium": chromium, "base": hard.base, "pages": []page{
-		{Name: "hard-home", Path: "/"}, {Name: "hard-ring", Path: "/ring"},
+	add := func(base string, more ...page) {
+		for _, p := range more {
+			p.Base = base
+			pages = append(pages, p)
+		}
+	}
+	add(hard.base, []page{
+		{Name: "hard-home", Path: "/"}, {Name: "hard-ring", Path: "/ring"}, {Name: "hard-leaderboard", Path: "/leaderboard"},
+		{Name: "hard-embed", Path: "/embed?from=" + at(t, named, "members", 0, "slug").(string)},
 		{Name: "hard-member-long", Path: "/members/" + at(t, named, "members", 0, "slug").(string)},
 		{Name: "hard-member-wide", Path: "/members/" + at(t, named, "members", 11, "slug").(string)},
-	}})
-	empty := start(t, "--scorer", "fixed:34")
-	look(t, "pages.mjs", map[string]any{"chromium": chromium, "base": empty.base, "pages": []page{
-		{Name: "empty", Path: "/"}, {Name: "empty-ring", Path: "/ring"}, {Name: "empty-error", Path: "/next", Status: http.StatusNotFound},
-		{Name: "low", Path: "/join", Fill: map[string]string{"name": "A site", "url": "https://a-site.dev/", "kind": "agent"}},
-	}})
+	}...)
+	empty, _ := scored(t, &exemplar.Site{Name: "Low", About: "A site to be read.", Without: poor})
+	low := map[string]string{"name": "Low", "url": "https://low.scored.test/", "kind": "agent"}
+	form := url.Values{}
+	for field, value := range low {
+		form.Set(field, value)
+	}
+	checked := empty.send(http.MethodPost, "/join", []byte(form.Encode()), "Content-Type", "application/x-www-form-urlencoded")
+	report := regexp.MustCompile(`/reports/[a-z2-7]+`).Find(checked.Body)
+	if report == nil {
+		t.Fatalf("no report: %s", checked.Body)
+	}
+	add(empty.base, []page{
+		{Name: "empty", Path: "/"}, {Name: "empty-ring", Path: "/ring"}, {Name: "empty-leaderboard", Path: "/leaderboard"},
+		{Name: "empty-error", Path: "/next", Status: http.StatusNotFound},
+		{Name: "low", Path: "/join", Fill: low}, {Name: "report", Path: string(report)},
+	}...)
+	look(t, "pages.mjs", map[string]any{"chromium": chromium, "firefox": firefox, "base": o.base, "pages": pages})
+	if firefox == "" {
+		t.Run("Firefox", func(t *testing.T) { t.Skip(noFirefox) })
+	}
 }
 
 // The page verifies what nodes show with the core in the browser, and finds what was altered.
@@ -211,11 +256,9 @@ func TestTheWidgetOnOtherSites(t *testing.T) {
 		"pinned": static.Widget.Path, "integrity": static.Widget.Integrity()}
 	look(t, "widget.mjs", plan)
 	t.Run("Firefox", func(t *testing.T) {
-		firefox, err := exec.LookPath("firefox-esr")
-		if err != nil {
-			if firefox, err = exec.LookPath("firefox"); err != nil {
-				t.Skip("needs Firefox: apt install firefox-esr")
-			}
+		firefox := firefox()
+		if firefox == "" {
+			t.Skip(noFirefox)
 		}
 		delete(plan, "chromium")
 		plan["firefox"] = firefox

@@ -150,6 +150,9 @@ func TestAnOriginBecomesAClusterAndASingleOneAgain(t *testing.T) {
 	}
 	b.bid(second, "after the hand-over")
 	b.bid(a, "passed on after the hand-over")
+	if strings.Contains(a.log.String(), "the ledger is read anew") {
+		t.Error("a node that handed over has read its whole ledger anew")
+	}
 	if out, err := second.operate("members", "remove", gone, "--redact", "--reason", "test"); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -35,6 +35,7 @@ var fromOrigin = string(api.AppendProblem(nil, "https://ring.test", api.Internal
 // hostile is an origin in this process, whose key it has, so that it can sign
 // and send whatever it likes.
 type hostile struct {
+	server *httptest.Server
 	t      *testing.T
 	base   string
 	key    string
@@ -79,7 +80,7 @@ func openHostile(t *testing.T) *hostile {
 	h := &hostile{t: t, state: core.NewState(10_000, 1), changed: make(chan struct{}), files: map[string][]byte{}, asked: map[string]int{}}
 	h.signer, h.key = newSigner(t, "ring.test")
 	s := httptest.NewServer(h)
-	h.base = s.URL
+	h.base, h.server = s.URL, s
 	t.Cleanup(func() {
 		s.CloseClientConnections()
 		s.Close()

@@ -36,7 +36,7 @@ type clusterNode struct {
 	relay  atomic.Pointer[publish.Relay] // nil while this node leads
 	leads  atomic.Pointer[leading]       // nil while it does not
 	signed [2][]byte                     // checkpoint and keys that were served last
-	first  *ledger.Follower              // that the process has begun with; nil once it is over
+	next   *ledger.Follower              // that is in memory already: the process has begun with it, or has led; else nil
 }
 
 // standby is a node's ledger while it follows, with what passes on the leader's checkpoints.
@@ -53,15 +53,15 @@ func (s *standby) end() error {
 
 // follow implements [duties].
 func (c *clusterNode) follow() (following, error) {
-	f := c.first
-	if c.first = nil; f == nil {
+	f := c.next
+	if c.next = nil; f == nil {
 		var err error
 		if f, err = c.openFollower(); err != nil {
 			return nil, err
 		}
-		if err := c.catchUp(f); err != nil {
-			return nil, errors.Join(err, f.Close())
-		}
+	}
+	if err := c.catchUp(f); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	c.follower.Store(f)
 	c.books.set(f)
@@ -312,6 +312,9 @@ func (r *ruler) end() error {
 	}
 	if err := r.books.Close(); err != nil {
 		return fmt.Errorf("%w: what is stored here is not known for sure: %w", ledger.ErrBroken, err)
+	}
+	if c.next, err = r.books.Resume(c.store); err != nil {
+		c.log.Warn("the ledger is read anew", "err", err)
 	}
 	return nil
 }

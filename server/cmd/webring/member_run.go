@@ -57,11 +57,11 @@ func (n *originNode) runMember(ctx context.Context) (err error) {
 	}
 	c := &clusterNode{originNode: n, cluster: etcdCluster{in}, store: store}
 	n.moved = newMoves()
-	if c.first, err = c.openFollower(); err != nil {
+	if c.next, err = c.openFollower(); err != nil {
 		return errors.Join(err, store.Close())
 	}
-	if err := n.openAnswers(c.first); err != nil {
-		return errors.Join(err, c.first.Close(), store.Close())
+	if err := n.openAnswers(c.next); err != nil {
+		return errors.Join(err, c.next.Close(), store.Close())
 	}
 	defer func() {
 		if !errors.Is(err, ledger.ErrBroken) { // or what failed would fail again
@@ -71,12 +71,17 @@ func (n *originNode) runMember(ctx context.Context) (err error) {
 	}()
 	defer n.release()
 	if err := n.prepare(ctx); err != nil {
-		return errors.Join(err, c.first.Close())
+		return errors.Join(err, c.next.Close())
 	}
 	if err := c.prepare(); err != nil {
-		return errors.Join(err, c.first.Close())
+		return errors.Join(err, c.next.Close())
 	}
 	defer c.forwarder.Close()
+	defer func() {
+		if c.next != nil { // it stopped after it had led
+			err = errors.Join(err, c.next.Close())
+		}
+	}()
 	return c.serve(ctx)
 }
 

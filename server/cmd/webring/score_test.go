@@ -46,11 +46,13 @@ func scored(t *testing.T, sites http.Handler, args ...string) (o *origin, fetchM
 	return startWith(t, []string{"SSL_CERT_DIR=" + roots}, append([]string{"--scorer", "local", "--fetch-map", fetchMap}, args...)...), fetchMap
 }
 
+// poor are checks without which a site may not join.
+var poor = []string{"robots", "text", "json-ld", "markdown", "sitemap", "llms-txt", "mcp-card", "mcp", "ai-catalog", "openapi", "not-found", "headings", "about", "contact", "api-catalog", "agent-card"}
+
 // TestFromTheFreeCheckToTheReport goes the whole way with real parts.
 func TestFromTheFreeCheckToTheReport(t *testing.T) {
 	t.Parallel()
 	c, _ := chain(t)
-	poor := []string{"robots", "text", "json-ld", "markdown", "sitemap", "llms-txt", "mcp-card", "mcp", "ai-catalog", "openapi", "not-found", "headings", "about", "contact", "api-catalog", "agent-card"}
 	good := exemplar.Site{Name: "Good", About: "A site to be read.", Without: []string{"mcp-card", "mcp", "agent-card", "signatures"}}
 	var asked atomic.Int64
 	o, fetchMap := scored(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

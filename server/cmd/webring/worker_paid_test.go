@@ -79,9 +79,11 @@ func TestPayersReadTheirOwnWritesAtAWorker(t *testing.T) {
 		t.Errorf("the origin does not take the Worker's vouchers:\n%s", log)
 	}
 
-	// Hops come to the origin.
-	for range 5 {
-		if r := w.get("/next?from=exactly", "User-Agent", "Mozilla/5.0"); r.Status != http.StatusFound {
+	// The hops of two isolates add up at the origin.
+	second := startWorker(t, s.base, s.verifier(), secretOf(t, secret))
+	eventually(t, "the first state", longEnough, func() bool { return second.get("/api").Header.Get("Webring-Seq") != "" })
+	for _, isolate := range []*worker{w, second, w, w, second} {
+		if r := isolate.get("/next?from=exactly", "User-Agent", "Mozilla/5.0"); r.Status != http.StatusFound {
 			t.Fatalf("%d %s", r.Status, r.Body)
 		}
 	}
@@ -103,7 +105,7 @@ func TestPayersReadTheirOwnWritesAtAWorker(t *testing.T) {
 	if r := w.post("/api/bid", challenge, "Authorization", "Payment lost"); r.code(t) != "payment_pending" {
 		t.Errorf("without the origin: %d %s", r.Status, r.Body)
 	}
-	if r := w.get("/llms.txt"); r.code(t) != "internal" {
+	if r := w.get("/llms.txt"); r.code(t) != "internal" || r.Header.Get("Retry-After") != "5" {
 		t.Errorf("without the origin: %d %s", r.Status, r.Body)
 	}
 	s.launch()

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"webring/core/snap"
+)
+
+// TestAWorkerIsThereForPeopleWithoutItsOrigin has a Worker, the same files under Deno and an
+// edge go on with a stale state while their origin is away. Whoever follows a link of the ring
+// in a browser gets the same from all, and a page with ways on where only the edge draws pages.
+func TestAWorkerIsThereForPeopleWithoutItsOrigin(t *testing.T) {
+	t.Parallel()
+	h := newHostile(t)
+	h.join("first", "second", "third")
+	h.sign(func(c *snap.Checkpoint) { c.Time -= 61_000 })
+	e, w, d := h.edge(h.base, true), h.worker(), h.deno()
+	h.reached(e)
+	h.reachedBy(w)
+	h.reachedBy(d)
+	h.server.CloseClientConnections()
+	h.server.Close()
+	accept := []string{"Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+	for _, node := range []*origin{w.origin, d.origin} {
+		for _, target := range []string{"/next", "/next?from=first", "/prev?from=second&kind=agent", "/random", "/api", "/api/leaderboard", "/api/widget?from=third", "/next?from=nobody"} {
+			sameAnswer(t, e, node, target, accept...)
+			if a := ask(t, node, target, accept...); a.header.Get("Webring-Stale") != "true" {
+				t.Errorf("GET %s: not stale: %v", target, a.header)
+			}
+		}
+		// What is wrong with an address is the same; the pages look different.
+		for _, target := range []string{"/next?category=nowhere", "/random?kind=nothing", "/members/nobody"} {
+			x, y := ask(t, e, target, accept...), ask(t, node, target, accept...)
+			for _, name := range []string{"Content-Type", "Cache-Control", "Vary", "Webring-Seq", "Webring-Stale", "Access-Control-Allow-Origin"} {
+				if x.status != y.status || x.header.Get(name) != y.header.Get(name) {
+					t.Errorf("GET %s: %d %v\nand %d %v", target, x.status, x.header, y.status, y.header)
+				}
+			}
+			leads(t, target, y, `href="https://ring.test/random"`)
+		}
+		sameAnswer(t, e, node, "/random?kind=nothing", "Accept", "application/json")
+		// Pages are the origin's.
+		for target, link := range map[string]string{"/": "", "/leaderboard": "", "/members/second": `href="https://second.test/" rel="noopener"><bdi>second</bdi>`} {
+			a := ask(t, node, target, accept...)
+			if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") != "5" || a.header.Get("Cache-Control") != "no-store" {
+				t.Errorf("GET %s: %d %v", target, a.status, a.header)
+			}
+			leads(t, target, a, `href="https://ring.test/random"`, `<a href=""`, link)
+		}
+		// Programs are told the same as by the edge.
+		for _, target := range []string{"/api/ring?q=second", "/reports/0"} {
+			x, y := ask(t, e, target, "Accept", "*/*"), ask(t, node, target, "Accept", "*/*")
+			if x.status != y.status || x.body != y.body || x.header.Get("Retry-After") != y.header.Get("Retry-After") {
+				t.Errorf("GET %s: %d %v %s\nand %d %v %s", target, x.status, x.header, x.body, y.status, y.header, y.body)
+			}
+		}
+	}
+	// One that begins now has nothing, and says so.
+	cold := h.worker()
+	a := ask(t, cold.origin, "/next?from=first", accept...)
+	if a.status != http.StatusInternalServerError || a.header.Get("Retry-After") != "5" {
+		t.Errorf("cold: %d %v", a.status, a.header)
+	}
+	leads(t, "/next?from=first", a, `<a href=""`)
+	if r := cold.get("/next"); r.code(t) != "internal" {
+		t.Errorf("cold: %d %s", r.Status, r.Body)
+	}
+}
+
+// leads says whether an answer is a page with links.
+func leads(t *testing.T, target string, a answered, links ...string) {
+	t.Helper()
+	policy := a.header.Get("Content-Security-Policy")
+	if a.header.Get("Content-Type") != "text/html; charset=utf-8" || !strings.HasPrefix(policy, "default-src 'none'; style-src 'sha256-") {
+		t.Errorf("GET %s: %v", target, a.header)
+	}
+	for _, link := range links {
+		if !strings.Contains(a.body, link) {
+			t.Errorf("GET %s: no %s in %s", target, link, a.body)
+		}
+	}
+}
