@@ -63,13 +63,13 @@ export class Edge {
 	 * @returns {Promise<Response>}
 	 */
 	async answer(request, ctx, address) {
-		const { headers, method } = request;
+		const { headers, method, url } = request;
 		const client = nameClient(address);
 		const id = identify(headers);
 		/** @type {Fields} */
 		const fields = [...COMMON, ["X-Request-Id", id]];
 		// The core sees the target as it was sent: a URL object would change its spelling.
-		const target = request.url.slice(request.url.indexOf("/", request.url.indexOf("://") + 3));
+		const target = url.slice(url.indexOf("/", url.indexOf("://") + 3));
 		const query = target.indexOf("?");
 		const path = query < 0 ? target : target.slice(0, query);
 		/** @type {Asked} */
@@ -81,7 +81,7 @@ export class Edge {
 		const reads = method === "GET" || method === "HEAD";
 		const known = PATHS.has(path) || MEMBER.test(path);
 		// What a URL spells otherwise would be asked for at another path of the origin. There is nothing at such a path.
-		const lost = !known && new URL(request.url).pathname !== path;
+		const lost = !known && new URL(url).pathname !== path;
 		/** @type {Answer | null} what people are told if the origin, which draws it for them, is away */
 		let told = null;
 		if (reads && target.length <= MOST_TARGET && (known || lost) && versionServed(headers)) {
@@ -120,7 +120,8 @@ export class Edge {
 		if (this.#replica.stale) fields.push(["Webring-Stale", "true"]);
 		if (a.to > 0 && method === "GET" && this.#origin.secret) this.#hops.count(a.from, a.to, headers, ctx);
 		const status = describe(fields, a, target, path, this.#build, headers.get("If-None-Match"));
-		return new Response(status === 304 ? null : a.body, { status, headers: fields });
+		// A record costs the runtime less than pairs, and no name stands twice here.
+		return new Response(status === 304 ? null : a.body, { status, headers: Object.fromEntries(fields) });
 	}
 
 	/**
