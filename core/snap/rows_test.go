@@ -123,10 +123,11 @@ func inPieces(b []byte, seed uint64) (*core.State, error) {
 	random := rand.New(rand.NewPCG(seed, seed))
 	longest := 1 << (1 + random.IntN(8))
 	l := snap.NewLoader(100, 1, len(b), core.Means{})
+	_ = l.Add(nil) // State says what is wrong
 	for len(b) > 0 {
 		n := random.IntN(min(longest, len(b)) + 1)
 		if l.Add(bytes.Clone(b[:n])) != nil {
-			break // State says it again
+			break
 		}
 		b = b[n:]
 	}
@@ -283,6 +284,7 @@ func FuzzOpen(f *testing.F) {
 		st, _ := history(seed, 10)
 		f.Add(snap.Append(nil, st), seed)
 	}
+	f.Add([]byte(nil), uint64(1))
 	f.Fuzz(func(t *testing.T, b []byte, pieces uint64) {
 		_, _, _ = snap.CutFile(b)
 		st, err := snap.Open(100, 1, b, core.Means{})
