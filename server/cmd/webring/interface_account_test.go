@@ -57,7 +57,7 @@ func TestInterfaceWhosePageItIs(t *testing.T) {
 	// The same name, again and again, is told apart by the host beside it.
 	home := string(o.get("/", "Accept", "text/html").Body)
 	for _, where := range []string{"bank.dev", "bank.dev/blog", "www.bank.dev/shop", "fourth.dev"} {
-		if !strings.Contains(home, `<bdi>The Bank</bdi></a> <small class="host">`+where+`</small>`) {
+		if !strings.Contains(home, `<bdi>The Bank</bdi></a><div class="lb-about">  <small class="host"><span dir="ltr">`+where+`</span></small>`) {
 			t.Errorf("no %s beside a name on the front page", where)
 		}
 	}
