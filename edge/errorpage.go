@@ -92,7 +92,7 @@ func (s *Shell) refusedDraft(ctx *fasthttp.RequestCtx, g *generation, path []byt
 	if json.Unmarshal(ctx.Response.Body(), &doc) != nil || doc.Code == string(api.Internal) {
 		return nil
 	}
-	if isForeign(&ctx.Request.Header) {
+	if s.isForeign(ctx) {
 		return s.pages.ForeignJoin(g)
 	}
 	draft, ok := readDraft(ctx)

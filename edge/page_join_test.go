@@ -121,9 +121,13 @@ func TestAnotherSiteFillsInNothing(t *testing.T) {
 	passOn := map[string]Handler{"POST /join": func(*fasthttp.RequestCtx, string, bool) { asked++ }}
 	const form = "name=Strange+words&url=https%3A%2F%2Fevil.example%2F&kind=mcp&bid=99"
 	for _, s := range []*site{serve(t, Config{Core: newRing(t), Check: check}), serve(t, Config{Core: newRing(t), Others: passOn})} {
-		for _, from := range []string{"cross-site", "same-site", "Cross-Site"} {
-			wantProblem(t, s.do("POST", "/join", form, "Content-Type", formType, "Sec-Fetch-Site", from), api.OriginNotAllowed)
-			r := s.do("POST", "/join", form, "Content-Type", formType, "Accept", browsers, "Sec-Fetch-Site", from)
+		for _, by := range [][2]string{
+			{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Sec-Fetch-Site", "Cross-Site"},
+			{"Origin", "https://evil.example"}, {"Origin", "null"},
+		} {
+			from := by[0] + ": " + by[1]
+			wantProblem(t, s.do("POST", "/join", form, "Content-Type", formType, by[0], by[1]), api.OriginNotAllowed)
+			r := s.do("POST", "/join", form, "Content-Type", formType, "Accept", browsers, by[0], by[1])
 			for _, want := range []string{"Another site has filled this form in", "<title>Not looked at: Join ", `name="name" type="text" maxlength="160" required autocomplete="off" dir="auto" value=""`} {
 				if r.status != 403 || !strings.Contains(r.body, want) {
 					t.Errorf("%s: status %d, no %s in %s", from, r.status, want, r.body)
@@ -138,9 +142,9 @@ func TestAnotherSiteFillsInNothing(t *testing.T) {
 		if asked != 0 {
 			t.Errorf("%d drafts of another site were looked at", asked)
 		}
-		for _, from := range []string{"same-origin", "none", ""} {
-			if r := s.do("POST", "/join", form, "Content-Type", formType, "Sec-Fetch-Site", from); r.status != 200 || asked == 0 {
-				t.Errorf("%q: status %d", from, r.status)
+		for _, by := range [][2]string{{"Sec-Fetch-Site", "same-origin"}, {"Sec-Fetch-Site", "none"}, {"Sec-Fetch-Site", ""}, {"Origin", base}, {"Origin", "http://" + s.addr}} {
+			if r := s.do("POST", "/join", form, "Content-Type", formType, by[0], by[1]); r.status != 200 || asked == 0 {
+				t.Errorf("%s: status %d", by, r.status)
 			}
 			asked = 0
 		}

@@ -3,11 +3,13 @@ package edge
 import (
 	"bytes"
 	"context"
+	"net/url"
 	"strings"
 
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/clientaddr"
 	"webring/edge/content"
 	"webring/edge/describe"
 	"webring/edge/pages"
@@ -179,17 +181,31 @@ var notForm = refusal{api.InvalidRequest, "The body must be a form, sent as appl
 // on a page of this ring, in the words of a stranger.
 var foreignForm = refusal{api.OriginNotAllowed, "The form was filled in by a page of another site. It was not looked at.", ""}
 
-// isForeign says whether a browser sends a request for a page of another site (Fetch Metadata,
-// Sec-Fetch-Site). Browsers say so over TLS; programs do not, and are not asked.
-func isForeign(h *fasthttp.RequestHeader) bool {
-	from := h.Peek("Sec-Fetch-Site")
-	return bytes.EqualFold(from, []byte("cross-site")) || bytes.EqualFold(from, []byte("same-site"))
+// isForeign says whether a browser sends a request for a page of another site: by
+// Sec-Fetch-Site (Fetch Metadata), or by Origin where a browser sends no such field, as it is
+// old or the ring is without TLS. Programs send neither. What an edge passes on, it has looked
+// at, and a trusted proxy may write a Host of its own: neither is looked at by Origin.
+func (s *Shell) isForeign(ctx *fasthttp.RequestCtx) bool {
+	h := &ctx.Request.Header
+	if from := h.Peek("Sec-Fetch-Site"); len(from) > 0 {
+		return bytes.EqualFold(from, []byte("cross-site")) || bytes.EqualFold(from, []byte("same-site"))
+	}
+	origin := h.Peek("Origin")
+	if len(origin) == 0 || ctx.UserValue(senderKey{}) != nil || s.proxies.Trusts(clientaddr.Peer(ctx.RemoteAddr())) {
+		return false
+	}
+	from, err := url.Parse(string(origin))
+	if err != nil || from.Host == "" {
+		return true
+	}
+	base, err := url.Parse(s.core.BaseURL())
+	return !strings.EqualFold(from.Host, string(h.Host())) && (err != nil || !strings.EqualFold(from.Host, base.Host))
 }
 
 // ownForm has h answer the forms that pages of this ring send, or a person by hand.
 func (s *Shell) ownForm(h Handler) Handler {
 	return func(ctx *fasthttp.RequestCtx, client string, secure bool) {
-		if isForeign(&ctx.Request.Header) {
+		if s.isForeign(ctx) {
 			s.problem(ctx, foreignForm)
 			return
 		}

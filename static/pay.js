@@ -158,7 +158,9 @@ function allKept() {
   return [...new Set([...names, ...unkept.keys()])].map(read).filter(Boolean);
 }
 
+// drop forgets a wish, and none that was signed after it in its place.
 function drop(wish) {
+  if (kept(wish)?.credential !== wish.credential) return;
   unkept.delete(nameIn(wish));
   try { localStorage.removeItem(nameIn(wish)); } catch {}
 }
@@ -432,7 +434,7 @@ async function settle(wish, ui) {
         if (await Promise.race([ui.choose([], [["Ask now", true], ...giveUp]), sleep(seconds * 1000)])) continue;
       }
       keep(Object.assign(wish, { given: true }));
-      sent.then((late) => open(late) || running.has(id) || !kept(wish) || tell(wish, late));
+      sent.then((late) => open(late) || running.has(id) || kept(wish)?.credential !== wish.credential || tell(wish, late));
       throw told(gaveUp(wish));
     }
   } finally {

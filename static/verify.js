@@ -737,6 +737,8 @@ core ([0-9a-f]{64}) abi ${NUMBER}
   var MOST_EVENTS = 2e5;
   var MOST_BYTES = 256 << 20;
   var ATTEMPTS = 20;
+  var BEHIND = 5;
+  var MINUTES = 5;
   var AROUND = 3;
   var PATIENCE = 6e4;
   var hex = (bytes) => Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
@@ -782,13 +784,18 @@ core ([0-9a-f]{64}) abi ${NUMBER}
         throw new Error("this browser does not know the ring's signatures (Ed25519), which newer ones do");
       throw error;
     });
-    const shown = await get(at(DOCUMENT), MOST_DOCUMENT);
-    const seq = Number(shown.response.headers.get("Webring-Seq"));
-    if (!Number.isSafeInteger(seq) || seq <= 0) throw new Error("the leaderboard does not say of which position it is");
-    const date = Math.floor(Date.parse(shown.response.headers.get("Date") ?? "") / 1e3);
-    if (!date) throw new Error("the leaderboard does not say of which time it is");
     const core = (await get(module, MOST_MODULE)).bytes;
-    const to = await signed(seq, keys, () => text("/sync/checkpoint"), say);
+    const checkpoint = async () => open(await text("/sync/checkpoint"), keys);
+    const first = await checkpoint();
+    const { shown, seq, date } = await leaderboard(at(DOCUMENT), first, say);
+    const to = await signed(first, seq, checkpoint, say);
+    const clock = Date.now();
+    const digest = sha2563(core);
+    if (to.core !== digest) {
+      throw new Error(
+        `the ledger is signed by another build of the core (${to.core}) than the one that this site offers (${digest}); while the ring is upgraded that can be so, then try again after it, or use webring edge`
+      );
+    }
     if (to.size > MOST_EVENTS) {
       throw new Error(
         `the ledger has ${count(to.size)} events, and a browser replays ${count(MOST_EVENTS)} at most; webring edge has no such bound`
@@ -807,33 +814,53 @@ core ([0-9a-f]{64}) abi ${NUMBER}
       }
     };
     await replay(seq);
-    const { answer, difference } = compare(guest, shown.bytes, date);
+    const { answer, difference } = compare(guest, shown, date);
     const members = JSON.parse(new TextDecoder().decode(answer.body)).total;
     await replay(to.size);
     checkRoot(tree, to);
     checkState(guest, to);
     return {
       difference,
+      late: late(answer.second * 1e3, to.time, clock),
       seq,
       members: count(members),
       as: new Date(answer.second * 1e3),
-      document: sha2563(shown.bytes),
+      document: sha2563(shown),
       checkpoint: to,
-      core: sha2563(core),
+      core: digest,
       key: words
     };
   }
-  async function signed(seq, keys, fetch2, say) {
-    let before = null;
-    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-      const to = await open(await fetch2(), keys);
-      if (before) follows(to, before);
-      if (to.size >= seq) return to;
-      before = to;
-      say(`Waiting for a signature of ${count(seq)} events: so far ${count(to.size)} are signed.`);
+  async function leaderboard(url, first, say) {
+    for (let attempt = 1; ; attempt++) {
+      const { bytes: shown, response } = await get(url, MOST_DOCUMENT);
+      const seq = Number(response.headers.get("Webring-Seq"));
+      if (!Number.isSafeInteger(seq) || seq <= 0) throw new Error("the leaderboard does not say of which position it is");
+      const date = Math.floor(Date.parse(response.headers.get("Date") ?? "") / 1e3);
+      if (!date) throw new Error("the leaderboard does not say of which time it is");
+      if (seq >= first.size) return { shown, seq, date };
+      const old = `the leaderboard is of ${count(seq)} events, and ${count(first.size)} were signed before it was asked for`;
+      if (attempt === BEHIND) throw new Error(`${old}: it is an old one`);
+      say(`Asking again: ${old}.`);
       await sleep(1e3);
     }
-    throw new Error(`the leaderboard is of ${count(seq)} events, and the newest signature is of ${count(before?.size ?? 0)}`);
+  }
+  async function signed(to, seq, fetch2, say) {
+    for (let attempt = 0; to.size < seq; attempt++) {
+      if (attempt === ATTEMPTS)
+        throw new Error(`the leaderboard is of ${count(seq)} events, and the newest signature is of ${count(to.size)}`);
+      say(`Waiting for a signature of ${count(seq)} events: so far ${count(to.size)} are signed.`);
+      await sleep(1e3);
+      const next = await fetch2();
+      follows(next, to);
+      to = next;
+    }
+    return to;
+  }
+  function late(as, time, clock) {
+    if (Math.max(Math.abs(as - clock), Math.abs(time - clock)) <= MINUTES * 6e4) return "";
+    const [shown, newest, now] = [as, time, clock].map((ms) => new Date(ms).toISOString());
+    return `This is the leaderboard as it was at ${shown}, and the newest signature is of ${newest}; your clock says ${now}. More than ${MINUTES} minutes lie between. If your clock is wrong, set it and verify again; if it is right, this is not the present leaderboard.`;
   }
   function compare(guest, shown, date) {
     let nearest;
@@ -864,10 +891,7 @@ core ([0-9a-f]{64}) abi ${NUMBER}
     yield ["SHA-256 of the leaderboard that is shown", found.document];
     yield ["Root of the ledger", to.root];
     yield ["Digest of the state", to.state];
-    yield [
-      "SHA-256 of the core",
-      found.core + (to.core === found.core ? ", as the checkpoint says" : `; the checkpoint names ${to.core}, another build`)
-    ];
+    yield ["SHA-256 of the core", `${found.core}, as the checkpoint says`];
     yield ["Verifier key", found.key];
   }
   var form = (
@@ -896,8 +920,10 @@ core ([0-9a-f]{64}) abi ${NUMBER}
     try {
       const { root = "", module = "" } = form.dataset;
       const found = await verify(new URL(root, location.href).href.replace(/\/$/, ""), module, key.value.trim(), say);
-      good = found.difference === "";
-      verdict = good ? "The same to the byte. The ledger that the key signs gives the leaderboard that is shown." : `Not the same. ${found.difference}`;
+      good = !found.difference && !found.late;
+      verdict = "The same to the byte. The ledger that the key signs gives the leaderboard that is shown.";
+      if (found.late) verdict = `Not of now. ${found.late}`;
+      if (found.difference) verdict = `Not the same. ${found.difference}`;
       const list = document.createElement("dl");
       list.className = "verified";
       for (const [term, words] of terms(found)) {

@@ -129,13 +129,14 @@ const stored = (page) => page.evaluate(() => Object.keys(localStorage));
 const paidFor = (page) => page.sent.filter(([, , credential]) => credential).map(([, , credential]) => credential);
 const shoot = async (page, name) => { if (plan.shots) await page.screenshot({ path: `${plan.shots}/pay-${name}.png`, fullPage: true }); };
 
-// between answers the requests of a page in place of the ring: with what f gives for the method,
-// the URL and whether there is a credential; "abort" for no answer, nothing to let it pass.
+// between answers the requests of a page in place of the ring: with what f gives or promises for
+// the method, the URL and whether there is a credential; "abort" for no answer, nothing to let it
+// pass.
 async function between(page, f) {
   if (!page.interception) {
     await page.setRequestInterception(true);
-    page.on("request", (r) => {
-      const answer = page.interception(r.method(), r.url(), !!r.headers().authorization);
+    page.on("request", async (r) => {
+      const answer = await page.interception(r.method(), r.url(), !!r.headers().authorization);
       if (answer === "abort") r.abort();
       else if (answer) r.respond({ contentType: "application/json", ...answer });
       else r.continue();
@@ -342,6 +343,28 @@ async function chromium() {
   await page.reload({ waitUntil: "load" });
   await says(page, ".resumed", "a wish that was given up has its end", /You had given this up\. It took too long.*Nothing was charged/);
   await finished(page, "given up for good");
+  // An answer that comes after its wish was given up ends no wish that was signed since, in another tab.
+  page = await visit(browser, payer, place);
+  let answered;
+  const late = new Promise((resolve) => (answered = resolve));
+  await between(page, (method, url, credential) => credential && late);
+  await bid(page, "7.00");
+  await button(page, "#pay-bid", "Sign in");
+  await button(page, "#pay-bid", "Give up");
+  await says(page, "#pay-bid", "it is given up while its answer is open", /given up/);
+  await page.evaluate(() => {
+    const [name] = Object.keys(localStorage), wish = JSON.parse(localStorage[name]);
+    const signed = JSON.parse(atob(wish.credential.slice(8).replaceAll("-", "+").replaceAll("_", "/")));
+    wish.credential = "Payment " + btoa(JSON.stringify({ ...signed, later: true })).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+    localStorage[name] = JSON.stringify(wish);
+  });
+  const arrives = page.waitForResponse((r) => !!r.request().headers().authorization);
+  answered(problem(402, "payment_expired", { reason: "expired" }));
+  await arrives;
+  await page.evaluate(() => fetch("/api").then((r) => r.text()));
+  found.expect("late answer", "what was signed since is kept", (await stored(page)).length === 1, await stored(page));
+  await page.evaluate(() => localStorage.clear());
+  await finished(page, "late answer");
 
   // Something in between spoils the answers, in a browser that keeps nothing: one credential.
   page = await visit(browser, payer, place);
@@ -375,7 +398,7 @@ async function chromium() {
   }
   await says(page, "#pay-bid", "the ring's answer counts", /Your bid of 1\.10 USD .* counts/);
   found.expect("spoiled", "the same was sent until then", at === spoiled.length && page.sent.every(([, url]) => !url.includes("evil")), at);
-  found.expect("spoiled", "one signature", payer.signed === signed + 3, payer.signed);
+  found.expect("spoiled", "one signature", payer.signed === signed + 4, payer.signed);
   await finished(page, "spoiled");
 
   // Two wallets that come late, and one that signs with another account than it has shown.

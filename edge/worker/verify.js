@@ -8,7 +8,7 @@ import { follows, open, readKeys } from "./note.js";
 import { checkRoot, checkState, explain, fold, MOST_NOTE, MOST_RANGE, read } from "./records.js";
 import { Tree } from "./tree.js";
 
-/** @import { Checkpoint, Key } from "./note.js" */
+/** @import { Checkpoint } from "./note.js" */
 
 const DOCUMENT = "/api/leaderboard";
 const MOST_MODULE = 16 << 20;
@@ -18,6 +18,10 @@ const MOST_EVENTS = 200_000;
 const MOST_BYTES = 256 << 20;
 /** How long a position that is shown may stay unsigned, in attempts of a second each. */
 const ATTEMPTS = 20;
+/** How long a leaderboard may stay behind what was signed before it, in such attempts. */
+const BEHIND = 5;
+/** How many minutes the leaderboard and the signature may lie from the reader's clock. */
+const MINUTES = 5;
 /** By how many seconds the clock of the core there may differ from the answer's Date. */
 const AROUND = 3;
 const PATIENCE = 60_000;
@@ -60,10 +64,12 @@ async function get(url, most) {
 }
 
 /**
- * What was found. A difference is where the two leaderboards part, "" if they do not.
+ * What was found. A difference is where the two leaderboards part, "" if they do not. Late
+ * says that they or the signature are of another time than the reader's, "" if they are not.
  *
  * @typedef {object} Found
  * @property {string} difference
+ * @property {string} late
  * @property {number} seq
  * @property {string} members
  * @property {Date} as
@@ -95,13 +101,19 @@ async function verify(root, module, pinned, say) {
 			throw new Error("this browser does not know the ring's signatures (Ed25519), which newer ones do");
 		throw error;
 	});
-	const shown = await get(at(DOCUMENT), MOST_DOCUMENT);
-	const seq = Number(shown.response.headers.get("Webring-Seq"));
-	if (!Number.isSafeInteger(seq) || seq <= 0) throw new Error("the leaderboard does not say of which position it is");
-	const date = Math.floor(Date.parse(shown.response.headers.get("Date") ?? "") / 1000);
-	if (!date) throw new Error("the leaderboard does not say of which time it is");
 	const core = (await get(module, MOST_MODULE)).bytes;
-	const to = await signed(seq, keys, () => text("/sync/checkpoint"), say);
+	const checkpoint = async () => open(await text("/sync/checkpoint"), keys);
+	const first = await checkpoint();
+	const { shown, seq, date } = await leaderboard(at(DOCUMENT), first, say);
+	const to = await signed(first, seq, checkpoint, say);
+	const clock = Date.now();
+	const digest = sha256(core);
+	if (to.core !== digest) {
+		throw new Error(
+			`the ledger is signed by another build of the core (${to.core}) than the one that this site offers (${digest}); ` +
+				"while the ring is upgraded that can be so, then try again after it, or use webring edge",
+		);
+	}
 	if (to.size > MOST_EVENTS) {
 		throw new Error(
 			`the ledger has ${count(to.size)} events, and a browser replays ${count(MOST_EVENTS)} at most; webring edge has no such bound`,
@@ -120,43 +132,83 @@ async function verify(root, module, pinned, say) {
 		}
 	};
 	await replay(seq);
-	const { answer, difference } = compare(guest, shown.bytes, date);
+	const { answer, difference } = compare(guest, shown, date);
 	const members = JSON.parse(new TextDecoder().decode(answer.body)).total;
 	await replay(to.size);
 	checkRoot(tree, to);
 	checkState(guest, to);
 	return {
 		difference,
+		late: late(answer.second * 1000, to.time, clock),
 		seq,
 		members: count(members),
 		as: new Date(answer.second * 1000),
-		document: sha256(shown.bytes),
+		document: sha256(shown),
 		checkpoint: to,
-		core: sha256(core),
+		core: digest,
 		key: words,
 	};
 }
 
 /**
- * Waits until a position is signed, and gives the checkpoint.
+ * Fetches the leaderboard, again while it is of an earlier position than one that was signed
+ * before: a node may be a little behind.
  *
- * @param {number} seq
- * @param {Key[]} keys
- * @param {() => Promise<string>} fetch
+ * @param {string} url
+ * @param {Checkpoint} first
  * @param {(words: string) => void} say
  */
-async function signed(seq, keys, fetch, say) {
-	/** @type {Checkpoint | null} */
-	let before = null;
-	for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-		const to = await open(await fetch(), keys);
-		if (before) follows(to, before);
-		if (to.size >= seq) return to;
-		before = to;
-		say(`Waiting for a signature of ${count(seq)} events: so far ${count(to.size)} are signed.`);
+async function leaderboard(url, first, say) {
+	for (let attempt = 1; ; attempt++) {
+		const { bytes: shown, response } = await get(url, MOST_DOCUMENT);
+		const seq = Number(response.headers.get("Webring-Seq"));
+		if (!Number.isSafeInteger(seq) || seq <= 0) throw new Error("the leaderboard does not say of which position it is");
+		const date = Math.floor(Date.parse(response.headers.get("Date") ?? "") / 1000);
+		if (!date) throw new Error("the leaderboard does not say of which time it is");
+		if (seq >= first.size) return { shown, seq, date };
+		const old = `the leaderboard is of ${count(seq)} events, and ${count(first.size)} were signed before it was asked for`;
+		if (attempt === BEHIND) throw new Error(`${old}: it is an old one`);
+		say(`Asking again: ${old}.`);
 		await sleep(1000);
 	}
-	throw new Error(`the leaderboard is of ${count(seq)} events, and the newest signature is of ${count(before?.size ?? 0)}`);
+}
+
+/**
+ * Waits until a position is signed, and gives the checkpoint.
+ *
+ * @param {Checkpoint} to what is signed so far
+ * @param {number} seq
+ * @param {() => Promise<Checkpoint>} fetch
+ * @param {(words: string) => void} say
+ */
+async function signed(to, seq, fetch, say) {
+	for (let attempt = 0; to.size < seq; attempt++) {
+		if (attempt === ATTEMPTS)
+			throw new Error(`the leaderboard is of ${count(seq)} events, and the newest signature is of ${count(to.size)}`);
+		say(`Waiting for a signature of ${count(seq)} events: so far ${count(to.size)} are signed.`);
+		await sleep(1000);
+		const next = await fetch();
+		follows(next, to);
+		to = next;
+	}
+	return to;
+}
+
+/**
+ * Says that a leaderboard or the signature is of another time than the reader's clock shows,
+ * "" if both are near it. All are in milliseconds since 1970.
+ *
+ * @param {number} as
+ * @param {number} time of the signature
+ * @param {number} clock
+ */
+function late(as, time, clock) {
+	if (Math.max(Math.abs(as - clock), Math.abs(time - clock)) <= MINUTES * 60_000) return "";
+	const [shown, newest, now] = [as, time, clock].map((ms) => new Date(ms).toISOString());
+	return (
+		`This is the leaderboard as it was at ${shown}, and the newest signature is of ${newest}; your clock says ${now}. ` +
+		`More than ${MINUTES} minutes lie between. If your clock is wrong, set it and verify again; if it is right, this is not the present leaderboard.`
+	);
 }
 
 /**
@@ -200,10 +252,7 @@ function* terms(/** @type {Found} */ found) {
 	yield ["SHA-256 of the leaderboard that is shown", found.document];
 	yield ["Root of the ledger", to.root];
 	yield ["Digest of the state", to.state];
-	yield [
-		"SHA-256 of the core",
-		found.core + (to.core === found.core ? ", as the checkpoint says" : `; the checkpoint names ${to.core}, another build`),
-	];
+	yield ["SHA-256 of the core", `${found.core}, as the checkpoint says`];
 	yield ["Verifier key", found.key];
 }
 
@@ -227,10 +276,10 @@ form.addEventListener("submit", async (event) => {
 	try {
 		const { root = "", module = "" } = form.dataset;
 		const found = await verify(new URL(root, location.href).href.replace(/\/$/, ""), module, key.value.trim(), say);
-		good = found.difference === "";
-		verdict = good
-			? "The same to the byte. The ledger that the key signs gives the leaderboard that is shown."
-			: `Not the same. ${found.difference}`;
+		good = !found.difference && !found.late;
+		verdict = "The same to the byte. The ledger that the key signs gives the leaderboard that is shown.";
+		if (found.late) verdict = `Not of now. ${found.late}`;
+		if (found.difference) verdict = `Not the same. ${found.difference}`;
 		const list = document.createElement("dl");
 		list.className = "verified";
 		for (const [term, words] of terms(found)) {

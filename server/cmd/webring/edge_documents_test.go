@@ -121,7 +121,12 @@ func sameAt(o, e *origin, target, accept string) (got reply) {
 	return got
 }
 
-// undated is the body of an answer without the day until which security.txt holds.
-func undated(r reply) string { return expires.ReplaceAllString(string(r.Body), "") }
+// undated is the body of an answer without what an hour later reads otherwise: the day until
+// which security.txt holds, and how long ago something was or how long it will take.
+func undated(r reply) string {
+	return spans.ReplaceAllString(expires.ReplaceAllString(string(r.Body), ""), "a while")
+}
+
+var spans = regexp.MustCompile(`\b(?:just now|less than an hour|\d+ (?:more )?(?:min|h|hours?|days?)(?: ago)?)\b`)
 
 var expires = regexp.MustCompile(`(?m)^Expires: .*$`)
