@@ -24,6 +24,9 @@ declare module "node:stream/promises" {
 }
 declare module "node:zlib" {
 	interface Decompress extends AsyncIterable<Uint8Array> {}
-	const zlib: { createZstdDecompress(options: { chunkSize: number }): Decompress };
+	const zlib: {
+		constants: { ZSTD_d_windowLogMax: number };
+		createZstdDecompress(options: { chunkSize: number; params: Record<number, number> }): Decompress;
+	};
 	export default zlib;
 }

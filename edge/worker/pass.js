@@ -15,6 +15,10 @@ const PATIENCE = 10_000;
 /** From here on a status is the platform's word that the origin cannot be reached. */
 const PLATFORM = 520;
 
+/** What a proxy before the origin says of it, if the answer has no field that all of the origin's have. */
+const PROXY = new Set([502, 503, 504]);
+const OWN = "Api-Version";
+
 /** Fields of a request that are not passed on: other nodes write them for themselves. */
 const NOT_SENT =
 	/^(cf-.*|x-forwarded-.*|forwarded|x-real-ip|true-client-ip|host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|expect|content-length|accept-encoding|x-request-id|webring-edge|webring-let-go|webring-to-leader)$/;
@@ -105,7 +109,11 @@ export class Origin {
 		let answer;
 		try {
 			answer = await this.send(client, scheme, target, { method: request.method, signal: patience.signal }, headers, body);
-			if (answer.status >= PLATFORM) throw new Error(`status ${answer.status}`);
+			const { status, headers: has } = answer;
+			if (status >= PLATFORM || (PROXY.has(status) && !has.has(OWN))) {
+				await answer.body?.cancel();
+				throw new Error(`status ${status}`);
+			}
 		} catch (error) {
 			console.error(`the origin does not answer ${id}: ${error}`);
 			return (reads && alone()) || unanswered(asked, fields, headers, reads);

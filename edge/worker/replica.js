@@ -8,6 +8,7 @@ import zlib from "node:zlib";
 import { Guest } from "./guest.js";
 import { follows, open, readKeys } from "./note.js";
 import { checkRoot, checkState, explain, fold, BLOCK, MOST_NOTE, MOST_RANGE, read } from "./records.js";
+import { contentSize, countRows, HEAD, memoryFor } from "./snapshot.js";
 import { Tree, edgeLength } from "./tree.js";
 
 /** @import { Checkpoint, Key } from "./note.js" */
@@ -22,6 +23,8 @@ const MOST_SNAPSHOT = 64 << 20;
 const MOST_MEMORY = 96 << 20;
 /** How many bytes of a snapshot are decompressed at a time. */
 const PIECE = 64 << 10;
+/** The largest window of its compression, as a power of two: that of the origin's encoder. */
+const MOST_WINDOW = 23;
 
 const POLL = 1_000;
 const STALE = 60_000;
@@ -299,7 +302,8 @@ export class Replica {
 	async #load(guest, named) {
 		if (named.bytes > MOST_SNAPSHOT) throw refused(`${named.bytes} bytes`);
 		const edge = new Uint8Array(edgeLength(named.size));
-		let [rows, from] = [-1, 0];
+		const head = new Uint8Array(HEAD);
+		let [rows, from, count] = [-1, 0, -1];
 		/** @type {(piece: Uint8Array, plain: number) => void} */
 		const take = (piece, plain) => {
 			if (rows < 0) {
@@ -310,6 +314,12 @@ export class Replica {
 			if (from + piece.length > plain) throw new Error("longer than it says");
 			// No piece is kept: there is memory for one copy of the rows.
 			const cut = Math.max(0, Math.min(piece.length, rows - from));
+			if (count < 0) {
+				// The core makes room for all rows at once, when it has what comes before them.
+				head.set(piece.subarray(0, Math.max(0, HEAD - from)), from);
+				count = countRows(head.subarray(0, from + piece.length));
+				if (memoryFor(count, rows) > MOST_MEMORY) throw new Error(`there is no memory for its ${count} rows here`);
+			}
 			guest.piece(piece.subarray(0, cut));
 			if (guest.memory.buffer.byteLength > MOST_MEMORY) throw new Error("there is no memory for its rows here");
 			edge.set(piece.subarray(cut), Math.max(0, from - rows));
@@ -352,7 +362,7 @@ export class Replica {
 						yield chunk;
 					}
 				},
-				zlib.createZstdDecompress({ chunkSize: PIECE }),
+				zlib.createZstdDecompress({ chunkSize: PIECE, params: { [zlib.constants.ZSTD_d_windowLogMax]: MOST_WINDOW } }),
 				async (/** @type {AsyncIterable<Uint8Array>} */ pieces) => {
 					for await (const piece of pieces) take(piece, plain);
 				},
@@ -425,16 +435,4 @@ export class Replica {
 		}
 		return response;
 	}
-}
-
-/** How long the content of a zstd frame is, as its header says (RFC 8878, 3.1.1.1): 0 if it does not. */
-function contentSize(/** @type {Uint8Array} */ file) {
-	const [, , , , descriptor] = file;
-	const single = (descriptor >> 5) & 1;
-	const flag = descriptor >> 6;
-	const at = 5 + (single ? 0 : 1) + [0, 1, 2, 4][descriptor & 3];
-	const size = flag === 0 ? single : 2 ** flag;
-	let content = flag === 1 ? 256 : 0;
-	for (let i = 0; i < size; i++) content += file[at + i] * 256 ** i;
-	return content;
 }

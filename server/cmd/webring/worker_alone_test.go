@@ -1,8 +1,11 @@
 package main
 
 import (
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"webring/core/snap"
@@ -16,13 +19,66 @@ func TestAWorkerIsThereForPeopleWithoutItsOrigin(t *testing.T) {
 	h := newHostile(t)
 	h.join("first", "second", "third")
 	h.sign(func(c *snap.Checkpoint) { c.Time -= 61_000 })
-	e, w, d := h.edge(h.base, true), h.worker(), h.deno()
+	// The Worker's origin stands behind a proxy, which may answer in its place.
+	var refused http.HandlerFunc
+	var mu sync.Mutex
+	answersBy := func(f http.HandlerFunc) {
+		mu.Lock()
+		defer mu.Unlock()
+		refused = f
+	}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		f := refused
+		mu.Unlock()
+		if f == nil {
+			f = h.ServeHTTP
+		}
+		f(w, r)
+	}))
+	t.Cleanup(proxy.Close)
+	e, w, d := h.edge(h.base, true), startWorker(t, proxy.URL, h.key), h.deno()
 	h.reached(e)
 	h.reachedBy(w)
 	h.reachedBy(d)
-	h.server.CloseClientConnections()
-	h.server.Close()
 	accept := []string{"Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+	for _, status := range []int{502, 503, 504} {
+		answersBy(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			w.WriteHeader(status)
+			io.WriteString(w, "<h1>The proxy's own page</h1>")
+		})
+		a := ask(t, w.origin, "/members/second", accept...)
+		if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") != "5" || a.header.Get("X-Request-Id") == "" {
+			t.Errorf("%d from a proxy: %d %v", status, a.status, a.header)
+		}
+		leads(t, "/members/second", a, `href="https://second.test/" rel="noopener"><bdi>second</bdi>`)
+		if r := w.get("/llms.txt"); r.code(t) != "internal" {
+			t.Errorf("%d from a proxy: %d %s", status, r.Status, r.Body)
+		}
+		if r := w.post("/api/bid", "{}"); r.code(t) != "payments_unavailable" {
+			t.Errorf("%d from a proxy: %d %s", status, r.Status, r.Body)
+		}
+		// It may have been taken.
+		if r := w.post("/api/bid", "{}", "Authorization", "Payment lost"); r.Status != http.StatusServiceUnavailable || r.code(t) != "payment_pending" || r.Header.Get("Retry-After") != "5" {
+			t.Errorf("%d from a proxy: %d %s", status, r.Status, r.Body)
+		}
+	}
+	// What the origin says itself goes through.
+	const own = `{"type":"https://ring.test/problems/payments_unconfigured","title":"None","status":503,"detail":"None.","code":"payments_unconfigured"}`
+	answersBy(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Api-Version", "1")
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		io.WriteString(w, own)
+	})
+	if r := w.post("/api/bid", "{}"); string(r.Body) != own {
+		t.Errorf("from the origin: %d %s", r.Status, r.Body)
+	}
+	for _, s := range []*httptest.Server{proxy, h.server} {
+		s.CloseClientConnections()
+		s.Close()
+	}
 	for _, node := range []*origin{w.origin, d.origin} {
 		for _, target := range []string{"/next", "/next?from=first", "/prev?from=second&kind=agent", "/random", "/api", "/api/leaderboard", "/api/widget?from=third", "/next?from=nobody"} {
 			sameAnswer(t, e, node, target, accept...)

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	endian "encoding/binary"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +18,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"webring/core"
 	"webring/core/snap"
 )
 
@@ -80,11 +85,80 @@ func packedAnew(t *testing.T, file []byte) []byte {
 	if err != nil {
 		t.Error(err)
 	}
+	return packed(t, plain)
+}
+
+func packed(t *testing.T, plain []byte) []byte {
 	w, err := zstd.NewWriter(nil, zstd.WithEncoderCRC(false))
 	if err != nil {
 		t.Error(err)
+		return nil
 	}
 	return w.EncodeAll(plain, nil)
+}
+
+// headOf gives what comes before the rows in a snapshot of a state, and has it say that there
+// are count.
+func headOf(st *core.State, count uint32) []byte {
+	b := snap.Append(nil, st)
+	const base = 19 + 16 // behind the version and the digest
+	at := base + 4 + endian.BigEndian.Uint32(b[base:])
+	return endian.BigEndian.AppendUint32(b[:at:at], count)
+}
+
+// TestAWorkerKnowsWhatRowsTake holds a Worker's estimate of the memory for a snapshot against
+// what a core takes.
+func TestAWorkerKnowsWhatRowsTake(t *testing.T) {
+	t.Parallel()
+	bundled(t)
+	const measure = `
+		import { readFileSync } from "node:fs";
+		import { Guest } from "./guest.js";
+		import { countRows, HEAD, memoryFor } from "./snapshot.js";
+		const core = await WebAssembly.compile(readFileSync("../../wasm/module/built/core.wasm"));
+		const head = readFileSync(0);
+		const all = [];
+		for (const size of [1 << 20, 16 << 20, 64 << 20]) {
+			for (const count of [0, 1000, 10_000, 50_000, 150_000, 300_000, 500_000, 800_000].filter((n) => n * 80 <= size)) {
+				const guest = new Guest(core);
+				head.writeUInt32BE(count, head.length - 4);
+				if (countRows(head) !== count || countRows(head.subarray(0, -1)) !== -1) throw new Error("another count");
+				guest.load(size);
+				guest.piece(head);
+				const before = guest.memory.buffer.byteLength;
+				let said = "";
+				try {
+					guest.piece(new Uint8Array(HEAD - head.length)); // no row has no bytes
+				} catch (error) {
+					said = error.message;
+				}
+				all.push({ size, count, before, said, took: guest.memory.buffer.byteLength, expected: memoryFor(count, size) });
+			}
+		}
+		console.log(JSON.stringify(all));`
+	h := newHostile(t)
+	cmd := exec.Command("node", "--input-type=module", "-e", measure)
+	cmd.Dir, cmd.Stdin = workerFolder, bytes.NewReader(headOf(h.state, 0))
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err, stderr.String())
+	}
+	var all []struct {
+		Size, Count, Before, Took int
+		Said                      string
+		Expected                  float64
+	}
+	if err := json.Unmarshal(out, &all); err != nil || len(all) < 10 {
+		t.Fatal(err, string(out))
+	}
+	for _, m := range all {
+		const MiB = 1 << 20
+		if over := m.Expected - float64(m.Took); over < 0 || over > 4*MiB || m.Before > 5*MiB || !strings.Contains(m.Said, "malformed") {
+			t.Errorf("%+v: %.1f MiB too much", m, over/MiB)
+		}
+	}
 }
 
 // TestAWorkerBeginsWithWhatWasSignedAlone has a Worker begin on bad snapshots, and on a
@@ -127,6 +201,22 @@ func TestAWorkerBeginsWithWhatWasSignedAlone(t *testing.T) {
 		return b
 	})
 	refuses("snapshot refused: not the one that was signed")
+
+	// What would take more memory than an isolate has is refused before it is taken.
+	sends := func(file []byte) {
+		h.bent(func(path string, b []byte) []byte {
+			if strings.HasPrefix(path, "/sync/snapshot/") {
+				return bytes.Clone(file)
+			}
+			return b
+		})
+	}
+	const vast = 800_000
+	sends(packed(t, append(headOf(h.state, vast), make([]byte, 63<<20)...)))
+	refuses(fmt.Sprintf("snapshot refused: there is no memory for its %d rows here", vast))
+	// A frame with a window of 128 MiB, and a byte in it.
+	sends([]byte{0x28, 0xb5, 0x2f, 0xfd, 0, 17 << 3, 1<<3 | 1, 0, 0, 'x'})
+	refuses("snapshot refused: Zstd decompression failed: Frame requires too much memory")
 	h.bent(nil)
 	h.sign(func(c *snap.Checkpoint) { c.Snapshot.Bytes = 5 << 30 })
 	refuses("snapshot refused: 5368709120 bytes")
