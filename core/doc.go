@@ -8,7 +8,7 @@
 //
 // A tour:
 //
-//   - event.go: the five events of a ledger, and the limits of each
+//   - event.go: the events of a ledger, and the limits of each
 //   - encoding.go: their bytes, a format that never changes
 //   - text.go: members' words. They travel beside the events, which hold only
 //     salted hashes of them, so that words can be redacted
@@ -17,18 +17,21 @@
 //   - store.go: how rows, indexes and ranking lie in memory: as columns of one
 //     region, made of package flat
 //   - apply.go: [State.Apply] folds one event into the state
-//   - ring.go: ring order, filters, next, previous, random
+//   - ring.go, walk.go: ring order, filters, next, previous, random, and who is left out
 //   - category.go: the categories in use
 //   - rank.go, recent.go: standing, decay, rank, the price of rank 1
+//   - forecast.go: what that is in days to come if nobody bids
 //   - url.go: one spelling and one identity for each site
 //   - key.go: the identity key of a member, and a fast test for plain URLs
 //   - lookup.go: the member that a reference names
 //   - prefetch.go: rows fetched from memory together, for pages of many members
-//   - payer.go: which account paid for a member
+//   - account.go, owned.go: accounts, and the events by which a member's owner and site
+//     change it; revise.go folds these
 //   - image.go: the memory of a state, which another state can start from at once
 //   - row.go, digest.go: the rows as bytes, and one number over all of them
 //   - restore.go: a state from its rows, which may come in pieces, in steps that a host
 //     may run in parallel
+//   - earlier.go: the rows of snapshots of an earlier version
 //
 // README.md beside this file has the rules with their numbers, the formats in short,
 // and the reasons for what was chosen.

@@ -6,7 +6,7 @@
 //   - layout.templ: the frame of all pages; picture, readiness, pay, share and hops: parts
 //     of several pages; the other .templ files: one page each
 //   - render.go: draws a view as bytes
-//   - words.go, links.go: the snippets and command lines that readers copy
+//   - words.go, links.go, snippets.go: the snippets and command lines that readers copy
 //
 // Every page keeps these rules: it is complete without script, and nothing in it is
 // inline. Members' words are text in bdi elements. Links to members are marked as

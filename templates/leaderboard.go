@@ -37,8 +37,8 @@ type Price struct {
 
 // Reign is a time for which a member held rank 1.
 type Reign struct {
-	Slug, Name, URL string
-	From, Until     When // Until is zero for the present holder
+	Slug, Name, URL string // "" if it has left the ring
+	From, Until     When   // Until is zero for the present holder
 	For             string
 	Seconds         int64
 }
@@ -123,18 +123,21 @@ const reignsShown = 4
 // a little room for each.
 type stretch struct{ at, width, color int }
 
+// gone is the color of members that have left.
+const gone = 5
+
 // strip gives the place of each reign, in their order. A member has one color.
 func strip(list []Reign) []stretch {
-	const width, least, colors = 1000, 12, 5
+	const width, least, colors = 1000, 12, gone
 	total, rest := int64(0), int64(width-least*len(list))
 	for _, r := range list {
 		total += r.Seconds
 	}
-	all, at, seen := make([]stretch, len(list)), width, map[string]int{}
+	all, at, seen := make([]stretch, len(list)), width, map[string]int{"": gone}
 	for i, r := range list {
 		color, known := seen[r.Slug]
 		if !known {
-			color = len(seen) % colors
+			color = (len(seen) - 1) % colors
 			seen[r.Slug] = color
 		}
 		w := least + int(float64(rest)*float64(r.Seconds)/float64(max(total, 1)))

@@ -129,7 +129,7 @@ func TestThePagesOfALeaderboard(t *testing.T) {
 	here.Here = true
 	golden(t, "leaderboard", string(Leaderboard{Page: below("/leaderboard"), Board: first,
 		Pages:  Pages{Next: page(51), Last: page(101), Near: []PageLink{here, page(51), page(101)}},
-		Reigns: []Reign{reign("first", "First & Co", 3, ""), reign("second", "<script>alert(1)</script>", 30, "3 March"), reign("first", "First & Co", 0, "1 March"), reign("third", "Third", 1, "2 February"), reign("fourth", "Fourth", 1, "1 February")},
+		Reigns: []Reign{reign("first", "First & Co", 3, ""), reign("second", "<script>alert(1)</script>", 30, "3 March"), reign("first", "First & Co", 0, "1 March"), reign("third", "Third", 1, "2 February"), reign("", "", 2, "15 January"), reign("fourth", "Fourth", 1, "1 February")},
 	}.HTML()))
 	later := ranked(rows[1:])
 	later.From, later.Members = 201, 2000

@@ -137,10 +137,7 @@ func (r *reader) holders(doc *leadsDocument, rows []memberDocument) (all map[str
 func (r *reader) reigns(doc *leadsDocument, holders map[string]memberDocument) (list []templates.Reign) {
 	now := r.now()
 	for _, lead := range doc.Leads {
-		m, known := holders[lead.Member]
-		if !known {
-			continue // it has left
-		}
+		m := holders[lead.Member] // the zero value if it has left
 		reign := templates.Reign{Slug: m.Slug, Name: m.Name, URL: m.URL, From: r.date(lead.From)}
 		until := now
 		if lead.Until != nil {

@@ -7,12 +7,13 @@ const WINDOW = 60_000;
 const MOST_CLIENTS = 16_384;
 
 /**
- * Names a client as edge/clientaddr does: an IPv4 address, an IPv6 /64, or "local" without an address.
+ * Names a client as edge/clientaddr does: an IPv4 address or an IPv6 /64. All without an address, which
+ * the platform always gives, are one client: "local" in a voucher would be this node itself.
  *
  * @param {string | null} address
  */
 export function nameClient(address) {
-	if (!address) return "local";
+	if (!address) return "0.0.0.0";
 	const text = address.replace(/%.*$/, "").toLowerCase();
 	if (!text.includes(":")) return text;
 	const [, mapped] = /^::ffff:([0-9.]+)$/.exec(text) ?? [];

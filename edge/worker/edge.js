@@ -96,8 +96,8 @@ export class Edge {
 				told = a;
 			}
 		}
-		// What edges follow is not passed on: the voucher would name this node as the one that asks.
-		if (/^\/+sync(\/|$)/i.test(decoded(path)))
+		// What edges follow is not passed on, however it is spelled: it is this node's own to ask for.
+		if ([path, new URL(url).pathname].some((spelled) => /^\/+sync(\/|$)/i.test(decoded(spelled))))
 			return problem(asked, fields, "not_found", "Nothing has this path. GET /api lists what there is.");
 		const passed = this.#origin.pass(asked, target, client, id, fields, () => this.#alone(told, known, asked, fields));
 		// What has been sent may cost money: it does not end with its client.

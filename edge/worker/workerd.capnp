@@ -1,4 +1,4 @@
-# The Worker under workerd: run.mjs starts it.
+# The Worker under workerd: make run-worker starts it.
 using Workerd = import "/workerd/workerd.capnp";
 
 const config :Workerd.Config = (

@@ -146,8 +146,10 @@ func (f *Follower) Lead(s Store) (*Ledger, error) {
 // ledger that broke, because a commit failed whose outcome is not known, and one whose store or
 // head has another last transaction by now. Then [Follow] reads the store anew.
 func (l *Ledger) Resume(s Store) (*Follower, error) {
-	if err := l.Err(); !errors.Is(err, ErrClosed) {
-		return nil, broken(fmt.Errorf("it has not been closed: %w", err))
+	if err := l.Err(); err == nil {
+		return nil, broken(errors.New("it has not been closed"))
+	} else if !errors.Is(err, ErrClosed) {
+		return nil, broken(err)
 	}
 	l.working.Lock()
 	defer l.working.Unlock()
