@@ -185,27 +185,37 @@ async function finished(page, where) {
   await page.close();
 }
 
+// draft fills in the join page, has it checked, and goes on to what the wallet is to sign.
+async function draft(page, name, url, price) {
+  await type(page, "#name", name);
+  await type(page, "#url", url);
+  await press(page, "#kind-website");
+  await Promise.all([page.waitForNavigation(), press(page, "form[method=post] button[type=submit]")]);
+  if (price) await page.$eval("#pay-join", (form, price) => (form.dataset.price = price), price);
+  await press(page, "#pay-join button[type=submit]");
+  await page.waitForSelector("#pay-join .terms", { timeout: 60_000 });
+}
+
+// joined waits for the receipt of who has joined, and gives its slug.
+async function joined(page, what) {
+  await says(page, "#pay-join", what, /You are in the ring, as/);
+  return (await words(page, "#pay-join .said")).match(/as ([a-z0-9-]+)\./)?.[1] ?? "";
+}
+
 async function chromium() {
   const browser = await launch("chrome", plan.chromium);
   const owner = new Wallet(plan.owner), payer = new Wallet(plan.payer), poor = new Wallet(plan.poor);
 
   // Join, from the check of a draft to the receipt, with a wallet that has to be told of the network.
   let page = await visit(browser, owner, plan.base + "/join");
-  await type(page, "#name", "<img src=x onerror=alert(1)>");
-  await type(page, "#url", "http://by-hand.strangers.test/");
-  await press(page, "#kind-website");
-  await Promise.all([page.waitForNavigation(), press(page, "form[method=post] button[type=submit]")]);
-  await page.$eval("#pay-join", (form) => (form.dataset.price = "9.99"));
-  await press(page, "#pay-join button[type=submit]");
-  await page.waitForSelector("#pay-join .terms", { timeout: 60_000 });
+  await draft(page, "<img src=x onerror=alert(1)>", "http://by-hand.strangers.test/", "9.99");
   const offered = await page.$eval("#pay-join .step", (e) => e.textContent);
   found.expect("join", "it is said what is joined, and that the price is another one than was shown",
     ["You join as", "<img src=x onerror=alert(1)>", "http://by-hand.strangers.test/", "not the 9.99 USD"].every((w) => offered.includes(w)), offered);
   await button(page, "#pay-join", "Sign in");
-  await says(page, "#pay-join", "joining ends with the receipt", /You are in the ring, as/);
+  const slug = await joined(page, "joining ends with the receipt");
   found.expect("join", "the wallet was told of the network", owner.asked.includes("wallet_addEthereumChain") && owner.chain === "0x2105", owner.asked);
   found.expect("join", "one signature", owner.signed === 1, owner.signed);
-  const slug = (await words(page, "#pay-join .said")).match(/as ([a-z0-9-]+)\./)?.[1] ?? "";
   found.expect("join", "the receipt names the transaction", /0x[0-9a-f]{64}/.test(await words(page, "#pay-join .receipt")), await words(page, "#pay-join .receipt"));
   await shows(page, "#pay-join", "join", plan.base, slug);
   await shoot(page, "join");
@@ -494,11 +504,13 @@ async function chromium() {
   return slug;
 }
 
-// firefox does the short round: a bid over a lost tab, and the owner's leaving.
+// firefox does the short round: a bid over a lost tab, a join, an empty wallet, and the owner's
+// leaving.
 async function firefox(slug) {
   const browser = await launch("firefox", plan.firefox);
-  const payer = new Wallet(plan.payer);
+  const payer = new Wallet(plan.payer), poor = new Wallet(plan.poor);
   payer.knows.add("0x2105");
+  poor.knows.add("0x2105");
   let page = await visit(browser, payer, `${plan.edge}/members/${slug}`, false);
   payer.behave.eth_signTypedData_v4 = () => fail(4001, "no");
   await bid(page, "2.50");
@@ -524,6 +536,18 @@ async function firefox(slug) {
   await finished(page, "firefox");
   await wants("count 21.35 9");
   payer.behave = {};
+  page = await visit(browser, poor, `${plan.base}/members/${slug}`);
+  await bid(page, "1.00");
+  await button(page, "#pay-bid", "Sign in");
+  await says(page, "#pay-bid", "Firefox: an empty wallet is said", /holds too little/);
+  await finished(page, "firefox, empty wallet");
+  page = await visit(browser, payer, plan.base + "/join");
+  await draft(page, "\u05e9\u05dc\u05d5\u05dd <b>", "http://in-firefox.strangers.test/");
+  await button(page, "#pay-join", "Sign in");
+  await shows(page, "#pay-join", "firefox joins", plan.base, await joined(page, "Firefox: joining ends with the receipt"));
+  found.expect("firefox joins", "one signature", payer.signed === 2, payer.signed);
+  await finished(page, "firefox joins");
+  await wants("count 22.35 10");
   page = await visit(browser, payer, `${plan.base}/members/${slug}`, false);
   await press(page, "#pay-leave button[type=submit]");
   await button(page, "#pay-leave", "Sign in");
