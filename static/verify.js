@@ -678,6 +678,7 @@ core ([0-9a-f]{64}) abi ${NUMBER}
     }
   }
   var explain = (error) => error instanceof Error ? error.message + (error.cause ? `: ${explain(error.cause)}` : "") : String(error);
+  var sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
   // tree.js
   var LEAF = Uint8Array.of(0);
@@ -741,10 +742,8 @@ core ([0-9a-f]{64}) abi ${NUMBER}
   var MINUTES = 5;
   var AROUND = 3;
   var PATIENCE = 6e4;
-  var hex = (bytes) => Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
-  var sha2563 = (bytes) => hex(createHash("sha256").update(bytes).digest());
+  var sha2563 = (bytes) => toHex(createHash("sha256").update(bytes).digest());
   var count = (n) => n.toLocaleString("en");
-  var sleep = (ms) => new Promise((done) => setTimeout(done, ms));
   async function get(url, most) {
     const response = await fetch(url, { cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(PATIENCE) });
     const path = new URL(response.url).pathname;

@@ -6,7 +6,7 @@ type Document struct {
 	Media  string // Content-Type
 	Body   []byte // it never changes
 	MaxAge int    // for how many seconds it may be kept
-	Seq    uint64 // ledger position whose words of members it shows, 0 for one that shows none
+	Seq    uint64 // ledger position of the members' words in it, 0 if it has none
 }
 
 // Refusal is a Document with a problem. rest goes into it as [AppendProblem] says.

@@ -37,7 +37,7 @@ const fromBase64 = (text) => {
 	}
 };
 /** @type {(bytes: Uint8Array) => string} */
-const toHex = (bytes) => Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
+export const toHex = (bytes) => Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
 
 /**
  * Reads verifiers, name+hash+key, separated by commas or white space.

@@ -1,4 +1,5 @@
-// Ranges of records, and what must come of them: shared by the Worker and the page /verify.
+// Ranges of records, what must come of them, and how a failure is told: shared by the Worker and
+// the page /verify.
 
 /** @import { Guest } from "./guest.js" */
 /** @import { Checkpoint } from "./note.js" */
@@ -52,3 +53,5 @@ export function checkState(/** @type {Guest} */ guest, /** @type {Checkpoint} */
 /** Says what is wrong. @type {(error: unknown) => string} */
 export const explain = (error) =>
 	error instanceof Error ? error.message + (error.cause ? `: ${explain(error.cause)}` : "") : String(error);
+
+export const sleep = (/** @type {number} */ ms) => new Promise((done) => setTimeout(done, ms));

@@ -7,7 +7,7 @@ import zlib from "node:zlib";
 
 import { Guest } from "./guest.js";
 import { follows, open, readKeys } from "./note.js";
-import { checkRoot, checkState, explain, fold, BLOCK, MOST_NOTE, MOST_RANGE, read } from "./records.js";
+import { checkRoot, checkState, explain, fold, BLOCK, MOST_NOTE, MOST_RANGE, read, sleep } from "./records.js";
 import { contentSize, countRows, HEAD, memoryFor } from "./snapshot.js";
 import { Tree, edgeLength } from "./tree.js";
 
@@ -42,8 +42,6 @@ const FLOOR_KEY = "checkpoint";
 
 /** Says what is wrong. @type {(what: string, error: unknown) => void} */
 const complain = (what, error) => console.error(`${what}: ${explain(error)}`);
-
-const sleep = (/** @type {number} */ ms) => new Promise((done) => setTimeout(done, ms));
 
 const refused = (/** @type {string} */ why) => new Error("snapshot refused", { cause: new Error(why) });
 

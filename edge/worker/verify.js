@@ -4,8 +4,8 @@
 import { createHash } from "node:crypto";
 
 import { Guest } from "./guest.js";
-import { follows, open, readKeys } from "./note.js";
-import { checkRoot, checkState, explain, fold, MOST_NOTE, MOST_RANGE, read } from "./records.js";
+import { follows, open, readKeys, toHex } from "./note.js";
+import { checkRoot, checkState, explain, fold, MOST_NOTE, MOST_RANGE, read, sleep } from "./records.js";
 import { Tree } from "./tree.js";
 
 /** @import { Checkpoint } from "./note.js" */
@@ -26,11 +26,8 @@ const MINUTES = 5;
 const AROUND = 3;
 const PATIENCE = 60_000;
 
-/** @type {(bytes: Uint8Array) => string} */
-const hex = (bytes) => Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
-const sha256 = (/** @type {Uint8Array} */ bytes) => hex(createHash("sha256").update(bytes).digest());
+const sha256 = (/** @type {Uint8Array} */ bytes) => toHex(createHash("sha256").update(bytes).digest());
 const count = (/** @type {number} */ n) => n.toLocaleString("en");
-const sleep = (/** @type {number} */ ms) => new Promise((done) => setTimeout(done, ms));
 
 /**
  * Fetches at most so many bytes past all caches.
