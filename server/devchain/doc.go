@@ -7,7 +7,8 @@
 // from which a later one continues. [StartClient] runs the reference client as a
 // process that makes or only signs many payments at a time; [CLI] is the command that
 // a person would type. Everything listens on loopback, and ends with the process that
-// started it.
+// started it. [InstallIn] and [Program] serve tests of what npm has elsewhere, such as the
+// engines of the Worker.
 //
 // README.md says how the recorded test vectors of server/mpp, server/tempo and
 // server/evm are made, and token/compile.mjs how the code of the token is made.

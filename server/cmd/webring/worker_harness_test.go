@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -67,23 +66,14 @@ func bundled(t *testing.T) string {
 	return bundle.dir
 }
 
-// fromNPM gives a program that npm has brought for this system. where names the package by
-// the words for processors that Go has.
-func fromNPM(t *testing.T, name, where string, processors map[string]string) string {
+// fromNPM gives a program that npm has brought for this system, workerd or deno.
+func fromNPM(t *testing.T, name string) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join(workerFolder, "node_modules", fmt.Sprintf(where, runtime.GOOS, processors[runtime.GOARCH])))
-	if err == nil {
-		_, err = os.Stat(path)
-	}
+	path, err := devchain.Program(workerFolder, name)
 	if err != nil {
-		t.Skipf("npm has no %s for this system: %v", name, err)
+		t.Skip(err)
 	}
 	return path
-}
-
-func workerd(t *testing.T) string {
-	t.Helper()
-	return fromNPM(t, "workerd", "@cloudflare/workerd-%s-%s/bin/workerd", map[string]string{"amd64": "64", "arm64": "arm64"})
 }
 
 // worker is a Worker under workerd, or under Deno.
@@ -99,7 +89,7 @@ type worker struct {
 func startWorker(t *testing.T, at, key string, env ...string) *worker {
 	t.Helper()
 	dir, listen := bundled(t), devchain.FreeAddress()
-	w := &worker{origin: &origin{t: t, base: "http://" + listen}, program: workerd(t), floor: t.TempDir()}
+	w := &worker{origin: &origin{t: t, base: "http://" + listen}, program: fromNPM(t, "workerd"), floor: t.TempDir()}
 	w.args = []string{"serve", filepath.Join(dir, "workerd.capnp"), "--socket-addr", "http=" + listen, "--directory-path", "floor=" + w.floor}
 	w.env = append([]string{"ORIGIN=" + at, "ORIGIN_KEY=" + key, "RATE_LIMIT=0", "EDGE_SECRET="}, env...)
 	w.launch()
@@ -154,7 +144,7 @@ func (h *hostile) deno() *worker {
 	bundled(h.t)
 	listen := devchain.FreeAddress()
 	w := &worker{origin: &origin{t: h.t, base: "http://" + listen}}
-	w.program = fromNPM(h.t, "Deno", "@deno/%s-%s-glibc/deno", map[string]string{"amd64": "x64", "arm64": "arm64"})
+	w.program = fromNPM(h.t, "deno")
 	w.args = []string{"run", "--no-config", "--allow-net", "--allow-env", "--allow-read", filepath.Join(workerFolder, "deno.js")}
 	w.env = []string{"LISTEN=" + listen, "ORIGIN=" + h.base, "ORIGIN_KEY=" + h.key, "RATE_LIMIT=0", "DENO_NO_UPDATE_CHECK=1", "DENO_DIR=" + h.t.TempDir()}
 	w.launch()

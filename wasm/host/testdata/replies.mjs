@@ -1,5 +1,16 @@
-// Gives the replies of an instance of the core to a script, which is a list of calls: operation,
-// argument (u64), length, input, all little-endian. Every reply has its length before it.
+// Asks an instance of the core what a script says, in every engine.
+import { imports } from "./wasi.js";
+
+// Makes an instance as the Worker and the page /verify do, with the imports that they give it.
+export function start(module) {
+  const wasi = imports(() => instance.exports.memory.buffer, console.error);
+  const instance = new WebAssembly.Instance(module, { wasi_snapshot_preview1: wasi });
+  instance.exports._initialize();
+  return instance.exports;
+}
+
+// Gives the replies to a script, which is a list of calls: operation, argument (u64), length,
+// input, all little-endian. Every reply has its length before it.
 export function replies({ memory, input, call }, script) {
   const view = new DataView(script.buffer, script.byteOffset, script.length);
   const parts = [];
