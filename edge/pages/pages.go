@@ -103,27 +103,15 @@ type View func(r *reader, path string, query *fasthttp.Args) *content.Content
 // query: of the parameters only what the page looks at, each value in one spelling, so that
 // others make no new page.
 func Target(sent []byte) (target, path string, query *fasthttp.Args) {
-	at, raw, asked := bytes.Cut(sent, []byte("?"))
+	at, raw, _ := bytes.Cut(sent, []byte("?"))
 	path = string(uri.Decode(at))
-	return pageTarget(path, raw, asked, pageParameters(path))
-}
-
-// MarkdownTarget is Target for the Markdown of a page, which names no bid.
-func MarkdownTarget(sent []byte) (target, path string, query *fasthttp.Args) {
-	at, raw, asked := bytes.Cut(sent, []byte("?"))
-	if path = string(uri.Decode(at)); strings.HasPrefix(path, membersPath) {
-		return path, path, &noQuery
-	}
-	return pageTarget(path, raw, asked, pageParameters(path))
-}
-
-func pageTarget(path string, raw []byte, asked bool, looked []string) (string, string, *fasthttp.Args) {
-	if !asked || len(raw) == 0 || len(looked) == 0 {
+	looked := pageParameters(path)
+	if len(raw) == 0 || len(looked) == 0 {
 		return path, path, &noQuery
 	}
 	var all fasthttp.Args
 	all.ParseBytes(raw)
-	query := new(fasthttp.Args)
+	query = new(fasthttp.Args)
 	for _, name := range looked {
 		values := all.PeekMulti(name)
 		// Without a value a parameter is absent.
@@ -139,6 +127,14 @@ func pageTarget(path string, raw []byte, asked bool, looked []string) (string, s
 	// A path may contain an escaped '?'. So the query comes first, which no path can be
 	// mistaken for.
 	return query.String() + " " + path, path, query
+}
+
+// MarkdownTarget is Target for the Markdown of a page, which names no bid.
+func MarkdownTarget(sent []byte) (target, path string, query *fasthttp.Args) {
+	if path = string(uri.Decode(uri.Path(sent))); strings.HasPrefix(path, membersPath) {
+		return path, path, &noQuery
+	}
+	return Target(sent)
 }
 
 var noQuery fasthttp.Args
