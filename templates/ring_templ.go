@@ -261,7 +261,7 @@ func ringPage(v Ring) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				if v.Members == 0 && v.Query != "" {
+				if v.Members == 0 && v.Query != "" && v.Picture.Members > 0 {
 					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 25, "No member is found. ")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err

@@ -67,7 +67,7 @@ async function take(ring, base, removed) {
           for (const [field, value] of Object.entries(fills[name])) await page.fill(`#${field}`, value);
           await Promise.all([page.waitForNavigation(), page.click("form[method=post] button:not([type=button])")]);
         }
-        await page.evaluate(() => document.fonts.ready);
+        await page.evaluate(() => Promise.all([document.fonts.ready, ...[...document.images].map((i) => { i.loading = "eager"; return i.decode(); })]));
         await page.screenshot({ path: join(given.out, `${ring}-${name}-${width}-${scheme}.png`), fullPage: !given.first });
       }
       await context.close();
