@@ -106,6 +106,7 @@ func TestErrorsArePagesForPeople(t *testing.T) {
 		{s, "GET /reports/x?y=1", api.NotLeader, "Try again in 2 seconds.", "../", []way{{"./x?y=1", "Try again"}, random}},
 		{empty, "GET /next", api.EmptyRing, "Nobody is here yet", "", []way{{"join", "Be the first to join"}}},
 		{empty, "GET /nowhere", api.NotFound, "This page does not exist", "", []way{{"join", "Be the first to join"}}},
+		{empty, "GET /members/x", api.UnknownMember, "The ring has no members at present", "../", []way{{"join", "Be the first to join"}}},
 		{closed, "GET /next?from=a", api.Internal, "Something went wrong here", "", []way{{"./next?from=a", "Try again"}, random}},
 		{closed, "GET /", api.Internal, "Something went wrong here", "", []way{{"./", "Try again"}, random}},
 		{broken, "GET /next", api.Internal, "The fault is not yours", "", []way{random}},

@@ -19,6 +19,17 @@ func (v Ring) order() string {
 	return ""
 }
 
+// counted says how many members the list has, and in which order.
+func (v Ring) counted() string {
+	switch {
+	case v.Members == 1:
+		return "One member."
+	case v.Newest:
+		return grouped(v.Members) + " members" + v.order() + "."
+	}
+	return grouped(v.Members) + " members, in the order of joining."
+}
+
 // everywhere is the relative address of the same search in all kinds and categories.
 func (v Ring) everywhere() string { return v.address("", "", v.Newest) }
 

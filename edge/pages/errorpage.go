@@ -98,6 +98,8 @@ func (s *Pages) fillError(c Core, f *Failure) (view templates.Error, whole bool)
 	switch {
 	case code == api.EmptyRing && view.Empty:
 		view.Heading, view.Reason = "Nobody is here yet", "The ring has no members at present, so no link can lead to one. Whoever joins now is the first."
+	case code == api.UnknownMember && view.Empty:
+		view.Reason = "The ring has no members at present. Whoever joins now is the first."
 	case code == api.NotFound && strings.HasPrefix(path, "/reports/"):
 		view.Heading, view.Reason = "This report does not exist", doc.Detail
 	}

@@ -108,7 +108,7 @@ var explanations = map[api.Code]explanation{
 		"The scoring service gives the site less than the agent-readiness score that joining takes, or none. The problem document shows score, required and report.",
 		"Follow the report to raise the score, then register again. Nothing was charged."},
 	api.BidTooLow: {
-		"The bid is below the minimum.",
+		"The amount is less than any bid of this ring may be.",
 		"Bid at least the minimum that /api shows as min_bid_usd. There are no increments. Nothing was charged."},
 	api.BidTooHigh: {
 		"The bid is above the highest amount that a single payment may have, USD 1,000,000.00.",
