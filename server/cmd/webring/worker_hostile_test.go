@@ -202,6 +202,13 @@ func TestAWorkerBeginsWithWhatWasSignedAlone(t *testing.T) {
 	})
 	refuses("snapshot refused: not the one that was signed")
 
+	// Each process below sees one fault: after a row of them it would rest for a minute.
+	anew := func(what string) {
+		t.Helper()
+		w.kill()
+		w.launch()
+		refuses(what)
+	}
 	// What would take more memory than an isolate has is refused before it is taken.
 	sends := func(file []byte) {
 		h.bent(func(path string, b []byte) []byte {
@@ -213,18 +220,18 @@ func TestAWorkerBeginsWithWhatWasSignedAlone(t *testing.T) {
 	}
 	const vast = 800_000
 	sends(packed(t, append(headOf(h.state, vast), make([]byte, 63<<20)...)))
-	refuses(fmt.Sprintf("snapshot refused: there is no memory for its %d rows here", vast))
+	anew(fmt.Sprintf("snapshot refused: there is no memory for its %d rows here", vast))
 	// A frame with a window of 128 MiB, and a byte in it.
 	sends([]byte{0x28, 0xb5, 0x2f, 0xfd, 0, 17 << 3, 1<<3 | 1, 0, 0, 'x'})
-	refuses("snapshot refused: Zstd decompression failed: Frame requires too much memory")
+	anew("snapshot refused: Zstd decompression failed: Frame requires too much memory")
 	h.bent(nil)
 	h.sign(func(c *snap.Checkpoint) { c.Snapshot.Bytes = 5 << 30 })
-	refuses("snapshot refused: 5368709120 bytes")
+	anew("snapshot refused: 5368709120 bytes")
 	h.offer(make([]byte, 128<<20))
 	h.sign()
-	refuses("snapshot refused: there is no memory for it here")
+	anew("snapshot refused: there is no memory for it here")
 	h.sign(func(c *snap.Checkpoint) { c.Snapshot = good; c.State[0] ^= 1 })
-	refuses("the fold does not reach the signed state")
+	anew("the fold does not reach the signed state")
 	h.sign(func(c *snap.Checkpoint) { c.Snapshot = good })
 	h.reachedBy(w)
 	kept := func() []byte {
