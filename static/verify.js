@@ -581,7 +581,7 @@
   };
   var toHex = (bytes) => Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
   async function readKeys(text) {
-    const words = text.split(/[\s,]+/).filter(Boolean);
+    const words = (text ?? "").split(/[\s,]+/).filter(Boolean);
     if (words.length === 0) throw new Error("no verifier key is given");
     return Promise.all(
       words.map(async (word) => {

@@ -69,7 +69,7 @@ func wordsParam() param {
 
 func filters() []param {
 	return []param{
-		{name: "kind", in: "query", about: "Only members of this kind.", schema: kinds()},
+		{name: "kind", in: "query", about: "Only members of this kind.", schema: kinds("")},
 		{name: "category", in: "query", about: "Only members of this category.", schema: text("")},
 	}
 }
@@ -175,7 +175,7 @@ func Operations() []Operation {
 			success: document("MemberList", "Link"), codes: []api.Code{api.InvalidParameter, api.PaymentsUnavailable}},
 		{ID: "nextMember", More: "from is located in the whole ring; kind and category select where to go from there. The ring wraps around.", Path: "/api/ring/next", Tag: "ring", Tool: "ring_next", params: traversal,
 			success: append(document("Traversal"), redirect()), codes: []api.Code{api.InvalidParameter, api.UnknownMember, api.EmptyRing}},
-		{ID: "previousMember", More: "As nextMember, the other way around.", Path: "/api/ring/prev", Tag: "ring", Tool: "ring_prev", params: traversal,
+		{ID: "previousMember", More: "Takes and answers what GET /api/ring/next does, and goes the other way around.", Path: "/api/ring/prev", Tag: "ring", Tool: "ring_prev", params: traversal,
 			success: append(document("Traversal"), redirect()), codes: []api.Code{api.InvalidParameter, api.UnknownMember, api.EmptyRing}},
 		{ID: "randomMember", More: "Another one each time. An unknown from is ignored, and said in Webring-From.", Path: "/api/ring/random", Tag: "ring", Tool: "ring_random", params: traversal,
 			success: append(once("Traversal"), redirect()), codes: []api.Code{api.InvalidParameter, api.EmptyRing}},

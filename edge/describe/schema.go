@@ -109,7 +109,11 @@ func onlyIfRank() *schema {
 	return between(orNull(number("The rank wanted, or better: without it nothing is charged, and the answer is 409 rank_taken. A 402 promises no rank.")), 1, 999_999_999)
 }
 
-func kinds() *schema { return oneOf("agent", "mcp", "website") }
+func kinds(about string) *schema {
+	s := oneOf("agent", "mcp", "website")
+	s.Description = about
+	return s
+}
 
 // forecast is the field with what will be if nobody bids.
 func forecast(fields ...field) field {
@@ -137,7 +141,7 @@ func schemas() map[string]*schema {
 			field{"slug", withPattern(text("Identifier of the member in paths and references."), slugPattern)},
 			field{"name", text("As the member calls itself.")},
 			field{"url", link("The member's site.")},
-			field{"kind", kinds()},
+			field{"kind", kinds("")},
 			field{"category", withPattern(text(""), categoryPattern)},
 			field{"description?", text("As the member describes itself.")},
 			field{"agentic_score", orNull(between(number("Agent-readiness score when it joined or moved."), 0, 100))},
@@ -219,9 +223,9 @@ func schemas() map[string]*schema {
 		"RegisterRequest": object(
 			field{"name", bounded(text("Without the words “official”, “verified” and “admin”, “rank” with a number, and the ring's own name, unless the operator allows them."), 1, 80)},
 			field{"url", bounded(link("Public http or https address of the site."), 1, 300)},
-			field{"kind", kinds()},
-			field{"category?", withDefault(orNull(withPattern(text(""), categoryPattern)), "general")},
-			field{"description?", orNull(bounded(text(""), 0, 300))},
+			field{"kind", kinds("What the member is.")},
+			field{"category?", withDefault(orNull(withPattern(text("Its subject, as a word of letters, digits and hyphens. GET /api/categories lists those there are."), categoryPattern)), "general")},
+			field{"description?", orNull(bounded(text("What it offers, in a sentence or two."), 0, 300))},
 			field{"bid?", orNull(withPattern(text("Opening bid in USD, at most 1000000.00."), amountPattern))},
 			field{"only_if_rank?", onlyIfRank()}),
 		"RegisterResponse": object(
@@ -245,8 +249,8 @@ func schemas() map[string]*schema {
 			field{"bid_total_usd", usd("")}, field{"leaderboard_rank", orNull(number(""))},
 			field{"to_take_first_usd", orNull(usd(""))}, field{"links", linkMap()}),
 		"ChangeRequest": {Type: "object", MinProperties: ptr(1), Properties: map[string]*schema{
-			"name": orNull(bounded(text("As when registering."), 1, 80)), "url": orNull(bounded(link("Where the site is now."), 1, 300)), "kind": orNull(kinds()),
-			"category": orNull(withPattern(text(""), categoryPattern)), "description": orNull(bounded(text("Empty: none."), 0, 300))},
+			"name": orNull(bounded(text("As when registering."), 1, 80)), "url": orNull(bounded(link("Where the site is now."), 1, 300)), "kind": orNull(kinds("As when registering.")),
+			"category": orNull(withPattern(text("As when registering."), categoryPattern)), "description": orNull(bounded(text("Empty: none."), 0, 300))},
 			PropertyOrder: []string{"name", "url", "kind", "category", "description"}},
 		"ChangeResponse": object(field{"changed", list(text("A field of the request."))}, field{"member?", ref("Member")}),
 		"VisitResponse":  object(field{"visiting", &schema{Type: "boolean"}}, field{"member?", ref("Member")}),

@@ -38,6 +38,7 @@ export class Limiter {
 
 	/** @param {number} limit requests in a window, 0 for no limit */
 	constructor(limit) {
+		if (!(limit >= 0)) throw new Error("RATE_LIMIT must be a number of requests in a minute, or 0 for no limit");
 		this.limit = limit;
 	}
 

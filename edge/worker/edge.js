@@ -51,7 +51,7 @@ export class Edge {
 		this.#origin = new Origin(env);
 		this.#replica = new Replica(module, env, this.#origin.ask);
 		this.#hops = new Hops(this.#origin.ask);
-		this.#limiter = new Limiter(Number(env.RATE_LIMIT ?? RATE_LIMIT));
+		this.#limiter = new Limiter(Number(env.RATE_LIMIT || RATE_LIMIT));
 	}
 
 	/**

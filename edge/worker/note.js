@@ -46,7 +46,7 @@ export const toHex = (bytes) => Array.from(bytes, (b) => b.toString(16).padStart
  * @returns {Promise<Key[]>}
  */
 export async function readKeys(text) {
-	const words = text.split(/[\s,]+/).filter(Boolean);
+	const words = (text ?? "").split(/[\s,]+/).filter(Boolean);
 	if (words.length === 0) throw new Error("no verifier key is given");
 	return Promise.all(
 		words.map(async (word) => {

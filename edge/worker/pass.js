@@ -39,10 +39,13 @@ export class Origin {
 	/** @type {CryptoKey | null} */
 	#key = null;
 
-	/** @param {Env} env */
-	constructor(env) {
-		this.url = env.ORIGIN.replace(/\/+$/, "");
-		[this.secret = ""] = env.EDGE_SECRET?.trim().split(/\s+/) ?? [];
+	/** @param {Env} env is refused where nothing could be passed on with it */
+	constructor({ ORIGIN, EDGE_SECRET }) {
+		if (!/^https?:/.test(ORIGIN) || !URL.canParse(ORIGIN)) throw new Error("ORIGIN must be an address such as https://ring.example");
+		this.url = ORIGIN.replace(/\/+$/, "");
+		[this.secret = ""] = EDGE_SECRET?.trim().split(/\s+/) ?? [];
+		const bytes = /^([0-9a-f]{2})*$/i.test(this.secret) ? this.secret.length / 2 : 0;
+		if (this.secret && bytes < LEAST_SECRET) throw new Error(`EDGE_SECRET must have at least ${LEAST_SECRET} bytes in hexadecimal`);
 	}
 
 	/**
@@ -53,7 +56,6 @@ export class Origin {
 	async #vouch(client, scheme, method, target, body) {
 		if (!this.#key) {
 			const secret = Uint8Array.from(this.secret.match(/[0-9a-f]{2}/gi) ?? [], (hex) => parseInt(hex, 16));
-			if (secret.length < LEAST_SECRET) throw new Error(`EDGE_SECRET must have at least ${LEAST_SECRET} bytes in hexadecimal`);
 			this.#key = await crypto.subtle.importKey("raw", secret, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
 		}
 		const nonce = base64(crypto.getRandomValues(new Uint8Array(16)));

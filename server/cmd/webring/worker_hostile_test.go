@@ -106,6 +106,48 @@ func headOf(st *core.State, count uint32) []byte {
 	return endian.BigEndian.AppendUint32(b[:at:at], count)
 }
 
+// TestAWorkerRefusesWhatItCannotRunWith begins with settings that an operator has mistyped.
+func TestAWorkerRefusesWhatItCannotRunWith(t *testing.T) {
+	t.Parallel()
+	bundled(t)
+	const begin = `
+		import { Edge } from "./edge.js";
+		try {
+			new Edge(null, "", JSON.parse(process.argv[1]));
+			console.log("it begins");
+		} catch (error) {
+			console.log(error.message);
+		}`
+	for _, c := range []struct{ change, says string }{
+		{`{}`, "it begins"},
+		{`{"RATE_LIMIT": "", "EDGE_SECRET": ""}`, "it begins"},
+		{`{"RATE_LIMIT": "0"}`, "it begins"},
+		{`{"RATE_LIMIT": "abc"}`, "RATE_LIMIT must be"},
+		{`{"RATE_LIMIT": "-1"}`, "RATE_LIMIT must be"},
+		{`{"ORIGIN": null}`, "ORIGIN must be"},
+		{`{"ORIGIN": ""}`, "ORIGIN must be"},
+		{`{"ORIGIN": "ring.example"}`, "ORIGIN must be"},
+		{`{"EDGE_SECRET": "abcd"}`, "EDGE_SECRET must have"},
+		{`{"EDGE_SECRET": "` + strings.Repeat("no", 40) + `"}`, "EDGE_SECRET must have"},
+		{`{"EDGE_SECRET": "` + strings.Repeat("0a", 32) + ` ` + strings.Repeat("0b", 32) + `"}`, "it begins"},
+	} {
+		env := map[string]any{"ORIGIN": "https://ring.example", "ORIGIN_KEY": "ring.example+00000000+AAAA"}
+		if err := json.Unmarshal([]byte(c.change), &env); err != nil {
+			t.Fatal(err)
+		}
+		given, err := json.Marshal(env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("node", "--input-type=module", "-e", begin, string(given))
+		cmd.Dir = workerFolder
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.HasPrefix(string(out), c.says) {
+			t.Errorf("%s: %v: it says %s, not %s", c.change, err, out, c.says)
+		}
+	}
+}
+
 // TestAWorkerKnowsWhatRowsTake holds a Worker's estimate of the memory for a snapshot against
 // what a core takes.
 func TestAWorkerKnowsWhatRowsTake(t *testing.T) {
