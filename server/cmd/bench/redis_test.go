@@ -8,9 +8,10 @@ import (
 func TestPlacesAreReadFromAPageOfTheLeaderboard(t *testing.T) {
 	page := `{"total":3,"rules":{"ranking":"The higher effective_bid_usd"},"leaderboard":[` +
 		`{"slug":"one","description":"\"slug\":\"two\",\"effective_bid_usd\":\"9.99\"","effective_bid_usd":"1602.57","rank":1},` +
-		`{"slug":"three","effective_bid_usd":"0.00","links":{"self":"x"},"rank":2}]}`
+		`{"slug":"three","effective_bid_usd":"0.00","links":{"self":"x"},"rank":2,"to_pass":{"amount_usd":"1.47","rank":1,"slug":"one"}},` +
+		`{"slug":"four","effective_bid_usd":"0.10","to_pass":{"amount_usd":"1.00","rank":2,"slug":"three"}}]}`
 	got, err := places(nil, []byte(page))
-	if want := []place{{"one", "160257"}, {"three", "000"}}; err != nil || !slices.Equal(got, want) {
+	if want := []place{{"one", "160257"}, {"three", "000"}, {"four", "010"}}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)
 	}
 	if got, err := places(nil, []byte(`{"leaderboard":[]}`)); err != nil || len(got) > 0 {
