@@ -9,7 +9,8 @@ import { forPeople, problem } from "./problem.js";
 
 /** The longest body that is passed on, in bytes: the origin takes no longer one. */
 const MOST_BODY = 16 << 10;
-const LEAST_SECRET = 32;
+/** A secret of at least 32 bytes. */
+const SECRET = /^([0-9a-f]{2}){32,}$/i;
 /** How long a read waits for the origin. What may cost money waits for as long as it takes. */
 const PATIENCE = 10_000;
 /** From here on a status is the platform's word that the origin cannot be reached. */
@@ -44,8 +45,7 @@ export class Origin {
 		if (!/^https?:/.test(ORIGIN) || !URL.canParse(ORIGIN)) throw new Error("ORIGIN must be an address such as https://ring.example");
 		this.url = ORIGIN.replace(/\/+$/, "");
 		[this.secret = ""] = EDGE_SECRET?.trim().split(/\s+/) ?? [];
-		const bytes = /^([0-9a-f]{2})*$/i.test(this.secret) ? this.secret.length / 2 : 0;
-		if (this.secret && bytes < LEAST_SECRET) throw new Error(`EDGE_SECRET must have at least ${LEAST_SECRET} bytes in hexadecimal`);
+		if (this.secret && !SECRET.test(this.secret)) throw new Error("EDGE_SECRET must have at least 32 bytes in hexadecimal");
 	}
 
 	/**
