@@ -4,6 +4,8 @@
 # Go modules and npm packages are fetched by the commands that need them.
 
 GO      ?= go
+# The go command fetches the release that go.mod names, also where it is set not to.
+export GOTOOLCHAIN := auto
 BIN     := bin/webring
 DEVRING := bin/devring
 FUZZ    ?= 30s

@@ -2,6 +2,8 @@ module webring/server/ledger/etcdstore/etcdtest/server
 
 go 1.26.0
 
+toolchain go1.26.10
+
 require go.etcd.io/etcd/server/v3 v3.7.3
 
 require (
