@@ -3,6 +3,7 @@ package fetch
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -96,14 +97,18 @@ func TestPackedBodies(t *testing.T) {
 		if r.Header.Get("Accept-Encoding") != "gzip" {
 			t.Errorf("asked for %q", r.Header.Get("Accept-Encoding"))
 		}
-		w.Header().Set("Content-Encoding", "gzip")
+		w.Header().Set("Content-Encoding", cmp.Or(r.URL.RawQuery, "gzip"))
 		switch r.URL.Path {
 		case "/words":
 			z := gzip.NewWriter(w)
 			_, _ = io.WriteString(z, "words")
 			_ = z.Close()
-		case "/garbage":
+		case "/plain":
 			_, _ = io.WriteString(w, "this was never packed")
+		case "/short":
+			_, _ = io.WriteString(w, "x")
+		case "/garbage":
+			_, _ = io.WriteString(w, "\x1f\x8bgarbage")
 		case "/noise": // which packs to more than it is
 			z := gzip.NewWriter(w)
 			_, _ = io.CopyN(z, rand.NewChaCha8([32]byte{1}), MaxBody)
@@ -111,8 +116,10 @@ func TestPackedBodies(t *testing.T) {
 		}
 	})
 	c := mappedTo(l)
-	if r, err := get(t, c, "http://acme.com/words"); err != nil || string(r.Body) != "words" {
-		t.Errorf("%+v, %v", r, err)
+	for path, want := range map[string]string{"words": "words", "words?x-gzip": "words", "words?GZip": "words", "plain": "this was never packed", "plain?x-gzip": "this was never packed", "short": "x"} {
+		if r, err := get(t, c, "http://acme.com/"+path); err != nil || string(r.Body) != want {
+			t.Errorf("%s: %+v, %v", path, r, err)
+		}
 	}
 	if r, err := get(t, c, "http://acme.com/none"); err != nil || len(r.Body) != 0 {
 		t.Errorf("%+v, %v", r, err)

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"compress/gzip"
@@ -270,20 +271,37 @@ const maxPacked = 64 << 10
 // and a body can come byte by byte.
 const maxAsked = 256
 
+var gzipMark = []byte("\x1f\x8b")
+
+// IsGzip says whether a body begins as a gzip file does (RFC 1952).
+func IsGzip(body []byte) bool { return bytes.HasPrefix(body, gzipMark) }
+
+// Gunzip unpacks up to most bytes of a gzip file, as far as it can be read.
+func Gunzip(body []byte, most int64) []byte {
+	z, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil
+	}
+	text, _ := io.ReadAll(io.LimitReader(z, most))
+	return text
+}
+
 // decoded reads the first most bytes of a body. It bounds the bytes that it reads and
 // those that they decode to: a megabyte can decode to gigabytes of zeros, and endless
 // empty gzip members to nothing.
 func decoded(resp *http.Response, most int64, enough func(http.Header, []byte) bool) ([]byte, error) {
 	var body io.Reader = resp.Body
-	if strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") {
-		z, err := gzip.NewReader(io.LimitReader(resp.Body, most+maxPacked))
-		if errors.Is(err, io.EOF) {
-			return nil, nil // no body, and so nothing that is packed
+	if coding := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding"))); coding == "gzip" || coding == "x-gzip" {
+		packed := bufio.NewReader(io.LimitReader(resp.Body, most+maxPacked))
+		body = packed
+		// Some servers put the label on bodies that are not packed.
+		if start, _ := packed.Peek(len(gzipMark)); IsGzip(start) {
+			z, err := gzip.NewReader(packed)
+			if err != nil {
+				return nil, err
+			}
+			body = z
 		}
-		if err != nil {
-			return nil, err
-		}
-		body = z
 	}
 	body = io.LimitReader(body, most)
 	if enough == nil {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"webring/server/fetch"
+	"webring/server/markup"
 )
 
 const (
@@ -58,6 +59,7 @@ type Answer struct {
 // Read reads the answer from a body: JSON, or a stream of events as far as it has come. It
 // reports whether there is one.
 func Read(body []byte) (Answer, bool) {
+	body = markup.Text(body, "")
 	if a, ok := message(bytes.TrimSpace(body)); ok {
 		return a, true
 	}

@@ -1,14 +1,12 @@
 package siteproof
 
 import (
-	"bytes"
 	"net/url"
 	"path"
 	"slices"
 	"strings"
 
-	"golang.org/x/net/html"
-	"golang.org/x/net/html/atom"
+	"webring/server/markup"
 )
 
 // Ring is what links of a member's page are compared with.
@@ -22,31 +20,32 @@ type Ring struct {
 // maxElements bounds the elements of a page that are looked at.
 const maxElements = 20_000
 
-// LinksBack says whether a page, in HTML and at this address, links back to the ring as the
-// member: by the widget, by links from the member to its neighbours or to its own page in
+// LinksBack says whether a page, of this type and at this address, links back to the ring as
+// the member: by the widget, by links from the member to its neighbours or to its own page in
 // the ring, or by its badge. A link to the ring alone does not say that its author is the
 // member. What the page marks as not its own does not count: by rel="ugc", by "nofollow",
 // which most places where strangers write put on their links, or by "sponsored".
-func LinksBack(page []byte, at *url.URL, r Ring) bool {
+func LinksBack(page []byte, contentType string, at *url.URL, r Ring) bool {
 	ring, err := url.Parse(r.Base)
 	if err != nil {
 		return false
 	}
 	p := &links{Ring: r, ring: ring, at: at}
-	z := html.NewTokenizer(bytes.NewReader(page))
-	for range maxElements {
-		switch z.Next() {
-		case html.ErrorToken:
-			return p.found()
-		case html.EndTagToken:
-			switch name, _ := z.TagName(); atom.Lookup(name) {
-			case atom.Template:
+	left := maxElements
+	for t := range markup.Tokens(page, contentType) {
+		if left--; left < 0 {
+			break
+		}
+		switch t.Kind {
+		case markup.End:
+			switch t.Name {
+			case "template":
 				p.templates--
-			case atom.A:
+			case "a":
 				p.strange = false
 			}
-		case html.StartTagToken, html.SelfClosingTagToken:
-			p.element(z)
+		case markup.Start:
+			p.element(t)
 		}
 	}
 	return p.found()
@@ -67,16 +66,10 @@ type links struct {
 // either may come first.
 func (p *links) found() bool { return p.linked || p.widget && p.script }
 
-func (p *links) element(z *html.Tokenizer) {
-	name, more := z.TagName()
-	tag := string(name)
-	attributes := map[string]string{}
-	for more {
-		var key, value []byte
-		key, value, more = z.TagAttr()
-		if _, has := attributes[string(key)]; !has && len(attributes) < 32 {
-			attributes[string(key)] = strings.TrimSpace(string(value))
-		}
+func (p *links) element(t markup.Token) {
+	tag, attributes := t.Name, t.Attributes
+	for name, value := range attributes {
+		attributes[name] = strings.TrimSpace(value)
 	}
 	switch {
 	case tag == "template":

@@ -53,17 +53,39 @@ func TestPagesThatLinkBack(t *testing.T) {
 	} {
 		at, _ := url.Parse("https://beta.dev/")
 		r := Ring{Base: "https://ring.dev", Slug: "beta", Names: func(from string) bool { return from == "beta" || from == "https://beta.dev/" }}
-		if got := LinksBack([]byte(c.page), at, r); got != c.want {
+		if got := LinksBack([]byte(c.page), "text/html", at, r); got != c.want {
 			t.Errorf("%s: %v", c.about, got)
 		}
 		// The same under a path.
 		r.Base += "/the/ring"
 		page := strings.NewReplacer("ing.dev/", "ing.dev/the/ring/", "ING.dev/", "ING.dev/the/ring/").Replace(c.page)
-		if got := LinksBack([]byte(page), at, r); got != c.want {
+		if got := LinksBack([]byte(page), "text/html", at, r); got != c.want {
 			t.Errorf("%s, under a path: %v", c.about, got)
 		}
-		if c.want && LinksBack([]byte(c.page), at, r) {
+		if c.want && LinksBack([]byte(c.page), "text/html", at, r) {
 			t.Errorf("%s: a link to another ring on the host counts", c.about)
+		}
+	}
+}
+
+func TestPagesInXHTMLThatLinkBack(t *testing.T) {
+	const link = `<a href="https://ring.dev/next?from=beta">Next</a>`
+	for about, c := range map[string]struct {
+		page string
+		want bool
+	}{
+		"a link behind a script that closes itself": {`<script src="/a.js"/>` + link, true},
+		"behind a frame":         {`<iframe src="/a"/>` + link, true},
+		"the widget":             {`<script src="https://ring.dev/widget.js" async="async"/><webring-online from="beta"/>`, true},
+		"in CDATA":               {`<p><![CDATA[` + link + `]]></p>`, false},
+		"in a comment":           {`<!-- ` + link + ` -->`, false},
+		"behind the first fault": {`<p></div>` + link, false},
+	} {
+		at, _ := url.Parse("https://beta.dev/")
+		r := Ring{Base: "https://ring.dev", Slug: "beta", Names: func(from string) bool { return from == "beta" }}
+		page := `<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><body>` + c.page + `</body></html>`
+		if got := LinksBack([]byte(page), "application/xhtml+xml", at, r); got != c.want {
+			t.Errorf("%s: %v", about, got)
 		}
 	}
 }
@@ -74,7 +96,7 @@ func FuzzLinksBack(f *testing.F) {
 	at, _ := url.Parse("https://beta.dev/")
 	f.Fuzz(func(t *testing.T, page []byte) {
 		r := Ring{Base: "https://ring.dev", Slug: "beta", Names: func(from string) bool { return from == "beta" }}
-		if LinksBack(page, at, r) && !strings.Contains(string(page), "beta") && !strings.Contains(string(page), "&") && !strings.Contains(string(page), "%") {
+		if LinksBack(page, "text/html", at, r) && !strings.Contains(string(page), "beta") && !strings.Contains(string(page), "&") && !strings.Contains(string(page), "%") {
 			t.Errorf("found in %q", page)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 
 	"webring/core"
 	"webring/server/fetch"
+	"webring/server/markup"
 )
 
 const (
@@ -123,8 +124,7 @@ func findFile(ctx context.Context, client Client, at Place, agent string, is fun
 	default:
 		return fmt.Errorf("the site answers %d", got.Status)
 	}
-	const mark = "\ufeff" // with which some editors begin a file
-	for line := range strings.Lines(strings.TrimPrefix(string(got.Body), mark)) {
+	for line := range strings.Lines(string(markup.Text(got.Body, got.Header.Get("Content-Type")))) {
 		if is(strings.TrimSpace(line)) {
 			return nil
 		}

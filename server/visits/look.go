@@ -14,6 +14,7 @@ import (
 	"webring/core"
 	"webring/server/fetch"
 	"webring/server/ledger"
+	"webring/server/markup"
 	"webring/server/siteproof"
 )
 
@@ -148,7 +149,7 @@ func (v *Visitor) lookAtPage(ctx context.Context, s *sight, at string) (answers 
 	if s.outcome, s.why = judge(page, err); s.outcome != Answered {
 		return err == nil
 	}
-	if isHTML(page) && parked(page.Body) {
+	if isHTML(page) && parked(page.Body, page.Header.Get("Content-Type")) {
 		s.outcome, s.why = Failed, "the domain is parked or for sale"
 		return true
 	}
@@ -167,7 +168,7 @@ func (v *Visitor) lookAtCard(ctx context.Context, s *sight) {
 	outcome, _ := judge(card, err)
 	var object map[string]json.RawMessage
 	switch {
-	case outcome == Answered && json.Unmarshal(card.Body, &object) == nil && object["name"] != nil:
+	case outcome == Answered && json.Unmarshal(markup.Text(card.Body, ""), &object) == nil && object["name"] != nil:
 		s.outcome, s.why = Answered, ""
 	case outcome == Gated, outcome == PutOff:
 		s.outcome, s.why = outcome, ""
@@ -188,7 +189,7 @@ func (v *Visitor) findLink(s *sight, page *fetch.Response) {
 	}
 	var scratch []byte
 	s.read = true
-	s.linked = siteproof.LinksBack(page.Body, page.URL, siteproof.Ring{Base: s.ring, Slug: s.slug, Names: func(from string) (is bool) {
+	s.linked = siteproof.LinksBack(page.Body, page.Header.Get("Content-Type"), page.URL, siteproof.Ring{Base: s.ring, Slug: s.slug, Names: func(from string) (is bool) {
 		v.cfg.Ledger.View(func(view *ledger.View) {
 			o, known := view.State().Resolve([]byte(from), &scratch)
 			is = known && o == s.o

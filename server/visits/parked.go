@@ -1,15 +1,12 @@
 package visits
 
 import (
-	"bytes"
 	"net/url"
 	"slices"
 	"strings"
 
-	"golang.org/x/net/html"
-	"golang.org/x/net/html/atom"
-
 	"webring/server/hosts"
+	"webring/server/markup"
 )
 
 // parkingHosts serve the scripts and frames of domains that are parked or for sale. A page
@@ -29,27 +26,24 @@ var parkingTitles = []string{"domain is for sale", "domain for sale", "domain ma
 
 // parked says whether a page is that of a domain without a site: it takes its content from a
 // host that parks domains, or its title says so.
-func parked(page []byte) bool {
-	z := html.NewTokenizer(bytes.NewReader(page))
-	title := false
-	for range 2000 {
-		switch z.Next() {
-		case html.ErrorToken:
+func parked(page []byte, contentType string) bool {
+	title, left := false, 2000
+	for t := range markup.Tokens(page, contentType) {
+		if left--; left < 0 {
 			return false
-		case html.TextToken:
-			if text := strings.ToLower(string(z.Text())); title && slices.ContainsFunc(parkingTitles, func(s string) bool { return strings.Contains(text, s) }) {
+		}
+		switch t.Kind {
+		case markup.Words:
+			if text := strings.ToLower(string(t.Text)); title && slices.ContainsFunc(parkingTitles, func(s string) bool { return strings.Contains(text, s) }) {
 				return true
 			}
-		case html.EndTagToken:
+		case markup.End:
 			title = false
-		case html.StartTagToken, html.SelfClosingTagToken:
-			name, more := z.TagName()
-			tag := atom.Lookup(name)
-			title = tag == atom.Title
-			for more {
-				var key, value []byte
-				key, value, more = z.TagAttr()
-				if (tag == atom.Script || tag == atom.Iframe || tag == atom.Frame) && string(key) == "src" && parks(string(value)) {
+		case markup.Start:
+			title = t.Name == "title" && !t.Foreign
+			switch t.Name {
+			case "script", "iframe", "frame":
+				if parks(t.Attributes["src"]) {
 					return true
 				}
 			}

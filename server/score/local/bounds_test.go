@@ -50,13 +50,13 @@ func TestReadersTakeLittleMemory(t *testing.T) {
 	s := &site{asked: "https://site.dev/", home: answer{err: fetch.ErrUnreachable}}
 	for _, unit := range []string{` a=""`, "><u", "><u/"} {
 		var n int
-		if size := allocated(func() { n, _ = s.readSitemap(filled(maxSitemap, "<urlset", unit, "></urlset>")) }); size > most || n != 0 {
+		if size := allocated(func() { n, _ = s.readSitemap(filled(maxSitemap, "<urlset", unit, "></urlset>"), "") }); size > most || n != 0 {
 			t.Errorf("a sitemap of %q: %d MiB, %d locations", unit, size>>20, n)
 		}
 	}
 	p := &page{}
 	if size := allocated(func() {
-		p = readPage(filled(fetch.MaxBody, `<script type="application/ld+json">[{}`, ",{}", `]</script>`))
+		p = readPage(filled(fetch.MaxBody, `<script type="application/ld+json">[{}`, ",{}", `]</script>`), "text/html")
 		for _, text := range p.jsonLD {
 			linkedData(text)
 		}
@@ -74,7 +74,7 @@ func TestReadersTakeLargeDocuments(t *testing.T) {
 		t.Errorf("a large description: %+v", d)
 	}
 	s := &site{asked: "https://site.dev/", home: answer{err: fetch.ErrUnreachable}}
-	n, err := s.readSitemap(filled(maxSitemap, "<urlset>", "<url><loc>https://site.dev/page</loc><lastmod>2026-01-01</lastmod></url>\n", "</urlset>"))
+	n, err := s.readSitemap(filled(maxSitemap, "<urlset>", "<url><loc>https://site.dev/page</loc><lastmod>2026-01-01</lastmod></url>\n", "</urlset>"), "")
 	if n != maxLocations || err != nil {
 		t.Errorf("a large sitemap: %d, %v", n, err)
 	}

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
 	"webring/server/fetch"
+	"webring/server/markup"
 )
 
 func pass(format string, a ...any) finding { return finding{true, fmt.Sprintf(format, a...)} }
@@ -74,9 +76,9 @@ func (s *site) checkNotFoundHelp() finding {
 		return fail("%s", noAnswer(s.missing))
 	}
 	if strings.EqualFold(mediaType(s.missing.Header.Get("Content-Type")), "application/problem+json") {
-		return s.readProblem(s.missing.Body)
+		return s.readProblem(s.missing.text())
 	}
-	p := readPage(s.missing.Body)
+	p := s.missing.page()
 	switch {
 	case s.home.ok() && bytes.Equal(s.missing.Body, s.home.Body):
 		return fail("The answer for a missing page is the page itself.")
@@ -177,19 +179,26 @@ func (s *site) checkOpenGraph() finding {
 }
 
 func (s *site) checkJSONLD() finding {
-	valid := 0
+	broken, bySchema := 0, 0
 	for _, text := range s.page.jsonLD {
-		if linkedData(text) {
-			valid++
+		isJSON, says := linkedData(text)
+		if !isJSON {
+			broken++
+		}
+		if says {
+			bySchema++
 		}
 	}
-	switch {
-	case len(s.page.jsonLD) == 0:
+	switch all := len(s.page.jsonLD); {
+	case all == 0:
 		return fail("There is none.")
-	case valid < len(s.page.jsonLD):
-		return fail("%d of %d blocks are valid.", valid, len(s.page.jsonLD))
+	case bySchema == 0 && broken > 0:
+		return fail("%d of %d blocks are not JSON.", broken, all)
+	case bySchema == 0:
+		return fail("No block says anything by schema.org.")
+	default:
+		return pass("%d of %d blocks say something by schema.org.", bySchema, all)
 	}
-	return pass("%d valid blocks.", valid)
 }
 
 func (s *site) checkMarkdown() finding {
@@ -198,7 +207,7 @@ func (s *site) checkMarkdown() finding {
 		return fail("%s", noAnswer(s.markdown))
 	case !strings.EqualFold(mediaType(s.markdown.Header.Get("Content-Type")), "text/markdown"):
 		return fail("Who asks for Markdown gets something else.")
-	case len(bytes.TrimSpace(s.markdown.Body)) == 0 || startsAsHTML(s.markdown.Body):
+	case len(bytes.TrimSpace(s.markdown.Body)) == 0 || startsAsHTML(s.markdown.text()):
 		return fail("What is called Markdown is empty or HTML.")
 	}
 	return pass("Who asks for Markdown gets it.")
@@ -218,13 +227,23 @@ func (s *site) checkVary() finding {
 	return fail("The Vary field does not name Accept.")
 }
 
-func (s *site) checkSitemap() finding {
-	if !s.sitemap.ok() {
-		return fail("%s", noAnswer(s.sitemap))
+func (s *site) checkSitemap() finding { return s.sitemap }
+
+// judgeSitemap reads a sitemap in one of the forms of sitemaps.org: XML, a feed, or a list in
+// plain text, each of which may be a gzip file.
+func (s *site) judgeSitemap(a answer) finding {
+	body, contentType := a.Body, a.Header.Get("Content-Type")
+	cut := a.Truncated
+	if fetch.IsGzip(body) {
+		body = fetch.Gunzip(body, maxSitemap)
+		cut = cut || len(body) == maxSitemap
 	}
-	n, err := s.readSitemap(s.sitemap.Body)
+	n, err := s.readSitemap(body, contentType)
+	if text := markup.Text(body, contentType); err != nil && !bytes.HasPrefix(bytes.TrimSpace(text), []byte("<")) {
+		n, err = s.readSitemapList(text), nil
+	}
 	switch {
-	case err != nil && !s.sitemap.Truncated:
+	case err != nil && !cut:
 		return fail("It is not valid XML of a sitemap.")
 	case n == 0:
 		return fail("It lists no page of this site.")
@@ -239,39 +258,35 @@ const (
 	maxLocations = 1000
 	// maxMarkup is how many tags and texts of a sitemap are read for them.
 	maxMarkup = 100 * maxLocations
-	// maxToken is how long one of these may be, in bytes.
-	maxToken = 64 << 10
+	// maxLocation is how long one of them may be, in bytes.
+	maxLocation = 2048
 )
 
 var errSitemap = errors.New("local: not a sitemap")
 
-// tokenBytes gives a sitemap to a decoder, which would make a tag as large as it
-// comes, and twenty times as much of its attributes.
-type tokenBytes struct {
-	bytes.Reader
-	left int // of the token
-}
+// locations says, by the root of a document, where it has addresses: in the text of these
+// elements, at this depth.
+var locations = map[string]struct {
+	name  string
+	depth int
+}{"urlset": {"loc", 3}, "sitemapindex": {"loc", 3}, "rss": {"link", 4}, "feed": {"link", 3}}
 
-func (t *tokenBytes) ReadByte() (byte, error) {
-	if t.left == 0 {
-		return 0, errSitemap
+// readSitemap counts the locations on this site, up to [maxLocations].
+func (s *site) readSitemap(body []byte, contentType string) (n int, err error) {
+	d := markup.XML(body, contentType)
+	var (
+		depth int
+		in    = locations[""]
+		loc   []byte // the location that is open
+	)
+	count := func(address []byte) {
+		if address = bytes.TrimSpace(address); len(address) <= maxLocation && s.own(string(address)) != "" && len(address) > 0 {
+			n++
+		}
 	}
-	t.left--
-	return t.Reader.ReadByte()
-}
-
-// readSitemap counts the locations on this site, up to [maxLocations]. The
-// decoder knows no entities but XML's own, so nothing grows.
-func (s *site) readSitemap(body []byte) (n int, err error) {
-	var text tokenBytes
-	text.Reset(body)
-	d := xml.NewDecoder(&text)
-	var depth int
-	var inLoc bool
 	for range maxMarkup {
-		text.left = maxToken
 		token, err := d.RawToken()
-		if errors.Is(err, io.EOF) && depth == 0 {
+		if errors.Is(err, io.EOF) && depth == 0 && in.depth > 0 {
 			return n, nil
 		}
 		if err != nil {
@@ -279,41 +294,82 @@ func (s *site) readSitemap(body []byte) (n int, err error) {
 		}
 		switch t := token.(type) {
 		case xml.StartElement:
-			if depth == 0 && t.Name.Local != "urlset" && t.Name.Local != "sitemapindex" {
-				return 0, errSitemap
-			}
-			depth++
-			inLoc = depth == 3 && t.Name.Local == "loc"
-		case xml.EndElement:
-			depth--
-			inLoc = false
-		case xml.CharData:
-			if inLoc && s.own(string(bytes.TrimSpace(t))) != "" {
-				if n++; n == maxLocations {
-					return n, nil
+			if depth == 0 {
+				if in = locations[t.Name.Local]; in.depth == 0 {
+					return 0, errSitemap
 				}
 			}
+			depth++
+			loc = nil
+			if depth == in.depth && t.Name.Local == in.name {
+				loc = []byte{}
+				for _, a := range t.Attr { // of a feed in Atom
+					if a.Name.Local == "href" {
+						count([]byte(a.Value))
+					}
+				}
+			}
+		case xml.EndElement:
+			depth--
+			if loc != nil {
+				count(loc)
+				loc = nil
+			}
+		case xml.CharData:
+			if loc != nil && len(loc) <= maxLocation {
+				loc = append(loc, t[:min(len(t), maxLocation+1)]...)
+			}
+		}
+		if n == maxLocations {
+			return n, nil
 		}
 	}
 	return n, nil
+}
+
+// readSitemapList counts the locations of a sitemap in plain text, one in a line; 0 if a line is
+// something else.
+func (s *site) readSitemapList(text []byte) (n int) {
+	for line := range bytes.Lines(text) {
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 {
+			continue
+		}
+		if !bytes.HasPrefix(line, []byte("http://")) && !bytes.HasPrefix(line, []byte("https://")) || len(line) > maxLocation {
+			return 0
+		}
+		if s.own(string(line)) != "" {
+			if n++; n == maxLocations {
+				return n
+			}
+		}
+	}
+	return n
 }
 
 func (s *site) checkLLMs() finding {
 	if !s.llms.ok() {
 		return fail("%s", noAnswer(s.llms))
 	}
-	text := strings.TrimSpace(strings.TrimPrefix(string(s.llms.Body), "\ufeff"))
-	links := strings.Count(text, "](")
+	text := bytes.TrimSpace(s.llms.text())
+	links := len(markdownLink.FindAll(text, maxLinks))
 	switch {
 	case looksLikeHTML(s.llms):
 		return fail("What is served as llms.txt is HTML.")
-	case !strings.HasPrefix(text, "# "):
+	case !markdownTitle.Match(text):
 		return fail("It does not begin with a heading.")
 	case links == 0:
 		return fail("It has no links.")
 	}
 	return pass("It begins with a heading and has %d links.", links)
 }
+
+// The forms of CommonMark: a title after "#" or above a line of "="; an inline link, the
+// definition of a reference, and an address between angle brackets.
+var (
+	markdownTitle = regexp.MustCompile(`^(#[ \t]+\S|([^\s#<>*+-]|[*_]\S)[^\r\n]*((\r\n|\r|\n)[^\r\n]+){0,3}?(\r\n|\r|\n) {0,3}=+[ \t]*([\r\n]|$))`)
+	markdownLink  = regexp.MustCompile(`\]\(|(^|[\r\n]) {0,3}\[[^\]\r\n]+\]:[ \t]*\S|<https?://[^\s<>]+>`)
+)
 
 func (s *site) checkLinks() finding {
 	if s.home.ok() {

@@ -112,7 +112,7 @@ func (s *site) readDocument(ctx context.Context, k kind, address string) *docume
 	}
 	d := &document{answer: s.get(ctx, fetch.Request{URL: address, Accept: accept})}
 	if d.answer.ok() && !d.answer.Truncated {
-		s.read(ctx, func() { d.read(k.id, d.answer.Body) })
+		s.read(ctx, func() { d.read(k.id, d.answer.text()) })
 	}
 	d.answer.drop()
 	return d
@@ -267,24 +267,70 @@ func parseLinks(fields []string) (links []link) {
 	return links
 }
 
-// linkedData says whether text is JSON-LD that says something by schema.org.
-func linkedData(text []byte) bool {
+// linkedData reads text as JSON-LD. json says whether it is JSON, and says whether it says
+// something by schema.org: under a context at any place, an alias for @type, or none where it
+// is spelled out.
+func linkedData(text []byte) (isJSON, says bool) {
 	var value any
 	if manyValues(text) || json.Unmarshal(bytes.TrimSpace(text), &value) != nil {
-		return false
+		return false, false
 	}
-	items, isList := value.([]any)
-	if !isList {
-		items = []any{value}
-	}
-	for _, item := range items {
-		object, _ := item.(map[string]any)
-		_, typed := object["@type"]
-		_, graph := object["@graph"]
-		context, err := json.Marshal(object["@context"])
-		if (typed || graph) && err == nil && bytes.Contains(context, []byte("schema.org")) {
-			return true
+	return true, saysBySchema(value, false, []string{"@type"})
+}
+
+// saysBySchema says whether a value in JSON-LD holds something with a type of schema.org. by
+// says whether the context so far is of it, and types are the names that @type has there.
+func saysBySchema(value any, by bool, types []string) bool {
+	switch v := value.(type) {
+	case []any:
+		return slices.ContainsFunc(v, func(element any) bool { return saysBySchema(element, by, types) })
+	case map[string]any:
+		if context, has := v["@context"]; has {
+			text, _ := json.Marshal(context)
+			by = by || bytes.Contains(text, []byte("schema.org"))
+			contexts, isList := context.([]any)
+			if !isList {
+				contexts = []any{context}
+			}
+			for _, c := range contexts {
+				terms, _ := c.(map[string]any)
+				for term, meaning := range terms {
+					if len(types) < maxAliases && (meaning == "@type" || isAlias(meaning)) {
+						types = append(slices.Clip(types), term)
+					}
+				}
+			}
+		}
+		for _, name := range types {
+			if is, has := v[name]; has && (by || spelledOut(is)) {
+				return true
+			}
+		}
+		for name, inner := range v {
+			if name != "@context" && saysBySchema(inner, by, types) {
+				return true
+			}
 		}
 	}
 	return false
+}
+
+// spelledOut says whether a type, or one in a list, is an address of schema.org.
+func spelledOut(is any) bool {
+	kinds, isList := is.([]any)
+	if !isList {
+		kinds = []any{is}
+	}
+	return slices.ContainsFunc(kinds, func(kind any) bool {
+		text, _ := kind.(string)
+		return strings.HasPrefix(text, "https://schema.org/") || strings.HasPrefix(text, "http://schema.org/")
+	})
+}
+
+const maxAliases = 8
+
+// isAlias says whether the long form of a term stands for @type.
+func isAlias(meaning any) bool {
+	long, _ := meaning.(map[string]any)
+	return long["@id"] == "@type"
 }

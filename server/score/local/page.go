@@ -6,8 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/net/html"
-	"golang.org/x/net/html/atom"
+	"webring/server/markup"
 )
 
 // page is what an HTML document says without running its scripts. It is read
@@ -28,82 +27,86 @@ const maxLinks = 2000
 
 // hidden are elements whose text a reader without scripts does not see, or that only
 // tells the reader to run scripts.
-var hidden = map[atom.Atom]bool{atom.Script: true, atom.Style: true, atom.Noscript: true, atom.Template: true, atom.Title: true, atom.Textarea: true, atom.Iframe: true}
+var hidden = map[string]bool{"script": true, "style": true, "noscript": true, "template": true, "title": true, "textarea": true, "iframe": true}
 
 // readPage reads a document of any shape.
-func readPage(body []byte) *page {
+func readPage(body []byte, contentType string) *page {
 	p := &page{openGraph: map[string]bool{}}
-	z := html.NewTokenizer(bytes.NewReader(body))
 	var (
-		inside      atom.Atom // the hidden element that is open
-		jsonLD      bool      // it is a script with JSON-LD
-		heading     bool      // an h1 is open
-		space       = true    // the last character of the text was one
-		titleIsOpen bool
+		inside  string // the hidden element that is open
+		within  int    // as many elements of that name are open in it
+		title   bool   // it is the title of the page
+		jsonLD  bool   // it is a script with JSON-LD
+		heading bool   // an h1 is open
+		space   = true // the last character of the text was one
 	)
-	for {
-		switch z.Next() {
-		case html.ErrorToken:
-			return p
-		case html.TextToken:
-			text := z.Text()
+	for t := range markup.Tokens(body, contentType) {
+		switch t.Kind {
+		case markup.Words:
 			switch {
-			case titleIsOpen && p.title == "":
-				p.title = strings.TrimSpace(string(text))
-			case inside == atom.Script && jsonLD:
-				p.jsonLD = append(p.jsonLD, bytes.Clone(text))
-			case inside == 0:
-				n := visible(text, &space)
+			case title:
+				p.title += string(t.Text)
+			case jsonLD:
+				last := &p.jsonLD[len(p.jsonLD)-1]
+				*last = append(*last, t.Text...)
+			case inside == "":
+				n := visible(t.Text, &space)
 				p.text += n
 				p.mainHeading = p.mainHeading || heading && n > 0
+			case inside == "title": // of a picture
+				p.mainHeading = p.mainHeading || heading && len(bytes.TrimSpace(t.Text)) > 0
 			}
-		case html.EndTagToken:
-			name, _ := z.TagName()
-			switch a := atom.Lookup(name); a {
-			case inside:
-				inside, jsonLD, titleIsOpen = 0, false, false
-			case atom.H1:
+		case markup.End:
+			switch {
+			case t.Name == inside && within > 0:
+				within--
+			case t.Name == inside:
+				inside, jsonLD, title = "", false, false
+			case t.Name == "h1":
 				heading = false
 			}
-		case html.StartTagToken, html.SelfClosingTagToken:
-			name, more := z.TagName()
-			a := atom.Lookup(name)
-			attributes := map[string]string{}
-			for more {
-				var key, value []byte
-				key, value, more = z.TagAttr()
-				if _, has := attributes[string(key)]; !has && len(attributes) < 32 {
-					attributes[string(key)] = string(value)
+		case markup.Start:
+			switch {
+			case inside == t.Name:
+				within++
+			case inside != "":
+			case hidden[t.Name]:
+				inside = t.Name
+				title = inside == "title" && !t.Foreign && p.title == ""
+				if jsonLD = inside == "script" && strings.EqualFold(mediaType(t.Attributes["type"]), "application/ld+json"); jsonLD {
+					p.jsonLD = append(p.jsonLD, nil)
 				}
+			default:
+				heading = heading || t.Name == "h1" && !t.Foreign
+				p.mainHeading = p.mainHeading || heading && named(t)
+				p.element(t)
 			}
-			if inside != 0 {
-				continue
-			}
-			if hidden[a] {
-				inside = a
-				jsonLD = a == atom.Script && strings.EqualFold(mediaType(attributes["type"]), "application/ld+json")
-				titleIsOpen = a == atom.Title
-			}
-			heading = heading || a == atom.H1
-			p.element(a, attributes)
 		}
 	}
+	p.title = strings.TrimSpace(p.title)
+	return p
+}
+
+// named says whether an element has a text of its own where it is not seen: a picture's, or a
+// label.
+func named(t markup.Token) bool {
+	return t.Name == "img" && strings.TrimSpace(t.Attributes["alt"]) != "" || strings.TrimSpace(t.Attributes["aria-label"]) != ""
 }
 
 // element takes what a start tag alone says.
-func (p *page) element(a atom.Atom, attributes map[string]string) {
-	value := func(name string) string { return strings.TrimSpace(attributes[name]) }
-	switch a {
-	case atom.Html:
+func (p *page) element(t markup.Token) {
+	value := func(name string) string { return strings.TrimSpace(t.Attributes[name]) }
+	switch t.Name {
+	case "html":
 		p.lang = value("lang")
-	case atom.Meta:
+	case "meta":
 		if strings.EqualFold(value("name"), "description") && p.description == "" {
 			p.description = value("content")
 		}
 		if property := strings.ToLower(value("property")); strings.HasPrefix(property, "og:") && value("content") != "" && len(p.openGraph) < 64 {
 			p.openGraph[property] = true
 		}
-	case atom.Link:
+	case "link":
 		rel := strings.Fields(strings.ToLower(value("rel")))
 		for _, r := range rel {
 			if r == "canonical" && p.canonical == "" {
@@ -113,13 +116,13 @@ func (p *page) element(a atom.Atom, attributes map[string]string) {
 				p.markdown = true
 			}
 		}
-	case atom.A:
+	case "a":
 		if href := value("href"); href != "" && len(p.links) < maxLinks {
 			p.links = append(p.links, href)
 		}
-	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
+	case "h1", "h2", "h3", "h4", "h5", "h6":
 		if len(p.headings) < maxLinks {
-			p.headings = append(p.headings, int(a.String()[1]-'0'))
+			p.headings = append(p.headings, int(t.Name[1]-'0'))
 		}
 	}
 }

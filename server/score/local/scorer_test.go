@@ -438,7 +438,7 @@ func FuzzPage(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		p := readPage(body)
+		p := readPage(body, []string{"text/html", "application/xhtml+xml", ""}[len(body)%3])
 		if p.text < 0 || p.text > 2*len(body) || len(p.links) > maxLinks {
 			t.Fatalf("%+v", p)
 		}
@@ -463,7 +463,7 @@ func FuzzSitemap(f *testing.F) {
 	f.Add([]byte(`<urlset><url><loc>https://site.dev/</loc></url></urlset>`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		s := &site{asked: "https://site.dev/", home: answer{err: fetch.ErrUnreachable}}
-		if n, _ := s.readSitemap(body); n < 0 || n > len(body) {
+		if n, _ := s.readSitemap(body, ""); n < 0 || n > len(body) {
 			t.Fatal(n)
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"webring/server/fetch"
+	"webring/server/markup"
 	"webring/server/score/robots"
 )
 
@@ -47,6 +48,12 @@ func (a answer) drop() {
 	}
 }
 
+// text is the body in UTF-8.
+func (a answer) text() []byte { return markup.Text(a.Body, a.Header.Get("Content-Type")) }
+
+// page reads the body as a page.
+func (a answer) page() *page { return readPage(a.Body, a.Header.Get("Content-Type")) }
+
 // ok says whether there is an answer with status 200.
 func (a answer) ok() bool { return a.err == nil && a.Response != nil && a.Status == 200 }
 
@@ -65,7 +72,7 @@ type site struct {
 	robots   answer
 	rules    *robots.File // nil without a robots.txt
 	markdown answer
-	sitemap  answer
+	sitemap  finding
 	llms     answer
 	linked   map[string]answer // by word: about, contact, privacy
 	mailto   bool
@@ -152,7 +159,7 @@ func begin(ctx context.Context, cache *cache, turns *turns, address string) *sit
 		linked: map[string]answer{}, found: map[string]*document{}}
 	s.home = s.get(ctx, fetch.Request{URL: s.entry(), Accept: acceptHTML})
 	if s.home.ok() {
-		s.read(ctx, func() { s.page = readPage(s.home.Body) })
+		s.read(ctx, func() { s.page = s.home.page() })
 	}
 	return s
 }
@@ -195,9 +202,9 @@ func (s *site) explore(ctx context.Context) {
 	do(func() {
 		s.robots = s.get(ctx, fetch.Request{URL: s.at("/robots.txt"), MaxBody: robots.MaxSize})
 		if s.robots.ok() && !looksLikeHTML(s.robots) {
-			s.read(ctx, func() { s.rules = robots.Parse(s.robots.Body) })
+			s.read(ctx, func() { s.rules = robots.Parse(s.robots.text()) })
 		}
-		s.sitemap = s.get(ctx, fetch.Request{URL: s.sitemapAddress(), MaxBody: maxSitemap})
+		s.findSitemap(ctx)
 	})
 	find := func(k kind) *document {
 		d := s.findDocument(ctx, k)
@@ -218,7 +225,7 @@ func (s *site) explore(ctx context.Context) {
 			a := s.get(ctx, fetch.Request{URL: s.entry(), Accept: acceptHTML, UserAgent: agent.field})
 			p := &page{}
 			if a.ok() {
-				s.read(ctx, func() { p = readPage(a.Body) })
+				s.read(ctx, func() { p = a.page() })
 				a.Body, p.jsonLD = nil, nil // most of what a scan would hold
 			}
 			mu.Lock()
@@ -259,16 +266,34 @@ func (s *site) explore(ctx context.Context) {
 	}
 }
 
-// sitemapAddress is the first sitemap that robots.txt names on this site.
-func (s *site) sitemapAddress() string {
+// maxSitemaps is how many sitemaps are asked for at most.
+const maxSitemaps = 2
+
+// findSitemap asks for the sitemaps that robots.txt names on this site, or else for the one at
+// the usual place, until one is there.
+func (s *site) findSitemap(ctx context.Context) {
+	var addresses []string
 	if s.rules != nil {
 		for _, address := range s.rules.Sitemaps {
-			if own := s.own(address); own != "" {
-				return own
+			if own := s.own(address); own != "" && len(addresses) < maxSitemaps && !slices.Contains(addresses, own) {
+				addresses = append(addresses, own)
 			}
 		}
 	}
-	return s.at("/sitemap.xml")
+	if len(addresses) == 0 {
+		addresses = []string{s.at("/sitemap.xml")}
+	}
+	for _, address := range addresses {
+		a := s.get(ctx, fetch.Request{URL: address, MaxBody: maxSitemap})
+		f := finding{evidence: noAnswer(a)}
+		if a.ok() {
+			s.read(ctx, func() { f = s.judgeSitemap(a) })
+		}
+		a.drop()
+		if s.sitemap = f; f.passed {
+			return
+		}
+	}
 }
 
 // own resolves a reference of the page, and gives it if it is on this site.
@@ -300,15 +325,16 @@ func (s *site) linkWith(word string) string {
 
 // looksLikeHTML recognises the page that some sites send for every path.
 func looksLikeHTML(a answer) bool {
-	if strings.EqualFold(mediaType(a.Header.Get("Content-Type")), "text/html") {
+	switch strings.ToLower(mediaType(a.Header.Get("Content-Type"))) {
+	case "text/html", "application/xhtml+xml":
 		return true
 	}
-	return startsAsHTML(a.Body)
+	return startsAsHTML(a.text())
 }
 
 // startsAsHTML recognises a whole document in HTML. Markdown may begin with an
 // element, but not with this.
-func startsAsHTML(body []byte) bool {
-	start := strings.ToLower(strings.TrimSpace(string(body[:min(len(body), 256)])))
+func startsAsHTML(text []byte) bool {
+	start := strings.ToLower(strings.TrimSpace(string(text[:min(len(text), 256)])))
 	return strings.HasPrefix(start, "<!doctype") || strings.HasPrefix(start, "<html")
 }

@@ -42,13 +42,12 @@ type rule struct {
 // Groups is how many groups the file has. Without groups it has no rules for any crawler.
 func (f *File) Groups() int { return len(f.groups) }
 
-// Parse reads a file. It accepts every input: lines that make no
+// Parse reads a file in UTF-8, without a byte order mark. It accepts every input: lines that make no
 // sense say nothing.
 func Parse(text []byte) *File {
 	if len(text) > MaxSize {
 		text = text[:MaxSize]
 	}
-	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	f := &File{}
 	naming := false // the last line of a group was a user-agent line
 	for line := range bytes.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
