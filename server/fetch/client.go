@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"webring/server/fair"
+	"webring/edge/fair"
 )
 
 const (

@@ -5,17 +5,20 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestAskersAreClientsAndNetworks(t *testing.T) {
-	for client, network := range map[string]string{
-		"198.51.100.7":      "198.51.100.0/24",
-		"2001:db8:1:2::/64": "2001:db8:1::/48",
-		"local":             "local",
-		"":                  "",
+	for client, want := range map[string][2]string{
+		"198.51.100.7":      {"198.51.100.0/24", "198.51.0.0/16"},
+		"2001:db8:1:2::/64": {"2001:db8:1::/48", "2001:db8::/32"},
+		"behind 192.0.2.1":  {"behind 192.0.2.1", "behind 192.0.2.1"},
+		"local":             {"local", "local"},
+		"":                  {"", ""},
 	} {
-		if a := AskerOf(client); a.Client() != client || a.Network() != network {
-			t.Errorf("%q: %q of %q", client, a.Client(), a.Network())
+		if a := AskerOf(client); a.Client() != client || a.Network() != want[0] || a.Wide() != want[1] {
+			t.Errorf("%q: %q of %q and %q", client, a.Client(), a.Network(), a.Wide())
 		}
 	}
 	a := AskerOf("198.51.100.7")
@@ -72,17 +75,24 @@ func TestNoAskerIsRefusedWhatOthersWhoHadMoreAreGiven(t *testing.T) {
 }
 
 func TestClientsOfOneNetworkShare(t *testing.T) {
-	for name, client := range map[string]func(i int) string{
-		"a /48": func(i int) string { return fmt.Sprintf("2001:db8:1:%x::/64", i) },
-		"a /24": func(i int) string { return fmt.Sprintf("198.51.100.%d", i) },
+	for name, c := range map[string]struct {
+		client func(i int) string
+		most   int
+	}{
+		"a /48": {func(i int) string { return fmt.Sprintf("2001:db8:1:%x::/64", i) }, 30},
+		"a /24": {func(i int) string { return fmt.Sprintf("198.51.100.%d", i) }, 30},
+		"a /20": {func(i int) string { return fmt.Sprintf("198.51.%d.%d", i%16, i/16) }, 40},
+		"a /40": {func(i int) string { return fmt.Sprintf("2001:db8:%x:%x::/64", i%256, i) }, 40},
+		"a /16": {func(i int) string { return fmt.Sprintf("198.51.%d.1", i) }, 50},
+		"a /32": {func(i int) string { return fmt.Sprintf("2001:db8:%x::/64", 256*i) }, 50},
 	} {
 		s := NewShares(Rule{Most: 100, Half: 4})
-		each(s, 200, func(i int) Asker { return AskerOf(client(i)) })
-		if s.Taken() > 30 {
+		each(s, 200, func(i int) Asker { return AskerOf(c.client(i)) })
+		if s.Taken() > c.most {
 			t.Errorf("%s has %d of 100", name, s.Taken())
 		}
 		if !s.Room(AskerOf("203.0.113.1")) {
-			t.Errorf("%s leaves nobody room", name)
+			t.Errorf("%s leaves others no room", name)
 		}
 	}
 	// One client does not keep its neighbours out.
@@ -107,7 +117,7 @@ func TestWhatIsReturnedIsFree(t *testing.T) {
 		for _, asker := range []Asker{a, a, b} {
 			s.Return(asker)
 		}
-		if s.Taken() != 0 || len(s.had) != 0 {
+		if s.Taken() != 0 || s.had.of(a) != 0 || s.had.of(b) != 0 {
 			t.Fatalf("%d are taken by %v", s.Taken(), s.had)
 		}
 	}
@@ -134,7 +144,52 @@ func TestMemoryIsBounded(t *testing.T) {
 			t.Fatal("refused")
 		}
 	}
-	if len(s.had) > maxKnown || s.Taken() != 3*maxKnown {
+	if len(s.had[0]) > maxKnown || s.Taken() != 3*maxKnown {
 		t.Errorf("%d are remembered, %d taken", len(s.had), s.Taken())
 	}
+}
+
+// Those who have cost much are held to a quarter, those who have cost nothing have all, and
+// after a while they are alike.
+func TestThePastCountsUntilItFades(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		past := NewPast()
+		s := NewShares(Rule{Most: 100, Past: past})
+		crowd := func(i int) Asker { return AskerOf(fmt.Sprintf("100.%d.0.1", i)) }
+		newcomer := AskerOf("203.0.113.1")
+		for i := range 200 {
+			past.ChargeTime(crowd(i), 20*time.Second, 5*time.Second)
+		}
+		if each(s, 200, crowd); s.Taken() != 25 {
+			t.Errorf("a crowd with a past has %d of 100", s.Taken())
+		}
+		if s.Weight(newcomer) != 0 || !s.Room(newcomer) {
+			t.Error("the past of others counts against a newcomer")
+		}
+		if w := s.Weight(AskerOf("100.1.255.255")); w != Piece/2 {
+			t.Errorf("a neighbour of one client's weighs %d", w)
+		}
+		time.Sleep(time.Hour)
+		s.Clear()
+		if each(s, 200, crowd); s.Taken() != 100 {
+			t.Errorf("an hour later it has %d of 100", s.Taken())
+		}
+	})
+}
+
+func TestAskingInVainCosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewShares(Rule{Most: 10, Past: NewPast()})
+		each(s, 10, func(i int) Asker { return AskerOf(fmt.Sprintf("100.%d.0.1", i)) })
+		impatient, patient := AskerOf("198.51.100.1"), AskerOf("203.0.113.1")
+		for range 20 {
+			s.Take(impatient)
+		}
+		s.Take(patient)
+		s.Return(AskerOf("100.0.0.1"))
+		s.Return(AskerOf("100.1.0.1"))
+		if s.Take(impatient) || !s.Take(patient) {
+			t.Error("the impatient one is first")
+		}
+	})
 }

@@ -42,6 +42,7 @@ func (s *Semaphore) Acquire(ctx context.Context, a Asker) error {
 		return nil // admitted just as ctx ended
 	}
 	s.waiting = slices.Delete(s.waiting, i, i+1)
+	s.shares.rule.Past.Charge(a, refusal)
 	return context.Cause(ctx)
 }
 
@@ -57,9 +58,10 @@ func (s *Semaphore) Release(a Asker) {
 // holds mu.
 func (s *Semaphore) admit() {
 	s.waiting = slices.DeleteFunc(s.waiting, func(w *waiter) bool {
-		if !s.shares.Take(w.asker) {
+		if !s.shares.Room(w.asker) {
 			return false
 		}
+		s.shares.Take(w.asker)
 		close(w.ready)
 		return true
 	})
